@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -120,6 +121,7 @@ image_read(jeprof_image_t *image, uint64_t at, void *buf, size_t size) {
 }
 
 static const char running[] = "running";
+static const char replaced[] = "replaced by exec";
 
 /* The process that has the box, which is looked for. */
 typedef struct owner_s {
@@ -148,14 +150,33 @@ look_at(jeprof_target_t *t, void *arg) {
 }
 
 /*
+ * Whether a process has the file mapped, which may be one that is not seen from here: the library
+ * locks the file as long as it has.
+ */
+static bool
+is_in_use(int fd) {
+	bool is_locked = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+	if (!is_locked) {
+		(void)flock(fd, LOCK_UN);
+	}
+	return is_locked;
+}
+
+/*
  * How the process that has the box ended. One that runs may change the box while it is read. Its
  * pid is that in its own namespace.
  */
 static const char *
-end_of(const image_root_t *root) {
+end_of(const image_root_t *root, int fd) {
 	owner_t owner = {.root = root};
 	if (root->state == image_ended) {
 		return "ended";
+	}
+	if (root->state == image_replaced) {
+		return replaced;
+	}
+	if (is_in_use(fd)) {
+		return running;
 	}
 	jeprof_target_t *t = root->pid > 0 && root->pid <= INT_MAX ? malloc(sizeof(*t)) : NULL;
 	if (t != NULL && jeprof_find(t, (int)root->pid) == 0) {
@@ -165,7 +186,7 @@ end_of(const image_root_t *root) {
 		(void)jeprof_each(look_at, &owner);
 	}
 	free(t);
-	return owner.is_there ? running : owner.is_replaced ? "replaced by exec" : "killed";
+	return owner.is_there ? running : owner.is_replaced ? replaced : "killed";
 }
 
 int
@@ -190,7 +211,7 @@ image_of_box(jeprof_image_t *image) {
 		}
 	}
 	image_sort_ranges(image);
-	image->end = end_of(&root);
+	image->end = end_of(&root, image->fd);
 	image->is_live = image->end == running;
 	image->at = root.head.self;
 	return 0;

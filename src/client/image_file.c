@@ -104,5 +104,5 @@ jeprof_image_facts(const jeprof_image_t *image) {
 	    .retained = f->retained, .rss = f->rss, .limit = f->limit, .samples = image->cur.objs,
 	    .sites = image->nsites, .torn = image->torn, .no_room = r->no_room,
 	    .lacking = image->lacking, .cut = image->cut,
-	    .ended_ns = r->state == image_ended ? r->ended_ns : 0};
+	    .ended_ns = r->state != image_open ? r->ended_ns : 0};
 }

@@ -111,7 +111,7 @@ write_times(writer_t *w) {
 		meta_stamp(w, "opened_time", r->opened_ns);
 		meta_text(w, "end", image->end, SIZE_MAX);
 	}
-	if (image->end != NULL && r->state == image_ended) {
+	if (image->end != NULL && r->state != image_open) {
 		meta_stamp(w, "ended_time", r->ended_ns);
 	}
 }

@@ -205,8 +205,11 @@ typedef struct image_part_s {
 	uint64_t used;         /* bytes from the start of the part that have been handed out */
 } image_part_t;
 
-/* Why a box is written no more. */
-enum { image_open, image_ended };
+/*
+ * Why a box is written no more. The process itself says that it ended; that it was replaced says
+ * the library in the program which exec has put in its place, if it finds the file.
+ */
+enum { image_open, image_ended, image_replaced };
 
 /* Bits of root.flags. */
 #define IMAGE_ACCUM 1u     /* counts have sums of all that was allocated (prof_accum) */
@@ -220,7 +223,7 @@ typedef struct image_root_s {
 	uint32_t root_bytes;   /* of this struct */
 	uint32_t page;
 	uint32_t pid;          /* as the process sees itself; 0: not known, in some forked children */
-	uint32_t state;        /* image_open or image_ended */
+	uint32_t state;        /* image_open, image_ended or image_replaced */
 	uint32_t flags;
 	uint32_t nparts;
 	uint64_t start_ticks;  /* from boot to the start of the process; 0: not known (no box) */

@@ -45,6 +45,10 @@ static struct {
 	char *tail;        /* the mapped rest of the box, which is no part yet; NULL: none */
 	size_t tail_bytes;
 	char *spare;       /* for the copy that a forked child gets; as large as the box */
+	char *ahead;       /* mapped for a move, as far as it has not used that */
+	size_t ahead_bytes;
+	char *ahead_spare;
+	size_t ahead_spare_bytes;
 	meta_piece_t *freed[REGION_NCLASSES];
 } region = {.mtx = MUTEX_INITIALIZER("region", WITNESS_RANK_LEAF)};
 
@@ -215,6 +219,22 @@ region_free(void *ptr, size_t size) {
 
 /* ---------------------------------------------------------------- the box */
 
+/*
+ * Makes the pages of a mapping to which parts_copy() will copy: by one call each instead of a page
+ * fault for each page while others wait. Only a help: the tables may grow meanwhile.
+ */
+static void
+parts_populate(const image_root_t *root, char *box, size_t bytes) {
+	unsigned n = root == NULL ? 0 : __atomic_load_n(&root->nparts, MO_ACQUIRE);
+	for (unsigned i = 0; i < n; i++) {
+		const image_part_t *p = &root->parts[i];
+		size_t used = PAGE_CEILING(__atomic_load_n(&p->used, MO_RELAXED));
+		if (p->offset < bytes && used <= bytes - p->offset) {
+			(void)pages_populate(box + p->offset, used);
+		}
+	}
+}
+
 /* Copies what was handed out of each part to its place in a mapping of the box. */
 static void
 parts_copy(const image_root_t *root, char *box) {
@@ -224,18 +244,25 @@ parts_copy(const image_root_t *root, char *box) {
 	}
 }
 
+/* How bytes come from a mapping to the place of a part. */
+typedef enum {
+	by_copy,
+	by_move,        /* it is private memory, which stays mapped, without its bytes */
+	by_last_move    /* the same in a forked child: it may also be gone then */
+} parts_way_t;
+
 /*
  * Puts private memory in place of each of the first n parts, with the bytes that `box` has of it.
- * In a forked child that is private memory and is moved, else copied. No thread reads the tables
- * meanwhile: none is inside the gate, and the caller holds the lock of dumps, which read sites
- * outside of it. An errno value: the other parts are as they were.
+ * No thread reads the tables meanwhile: none is inside the gate, and the caller holds the lock of
+ * dumps, which read sites outside of it. An errno value: the other parts are as they were.
  */
 static int
-parts_to_private(const image_root_t *copy, char *box, bool is_child, unsigned n) {
+parts_to_private(const image_root_t *copy, char *box, parts_way_t way, unsigned n) {
 	for (unsigned i = 0; i < n; i++) {
 		const image_part_t *p = &copy->parts[i];
 		void *part = (void *)(uintptr_t)p->address;
-		if (is_child && pages_move_over(box + p->offset, p->bytes, part, p->bytes) == 0) {
+		if (way != by_copy
+		    && pages_move_bytes(box + p->offset, p->bytes, part, way == by_last_move) == 0) {
 			continue;
 		}
 		int err = pages_map_over(part, p->bytes, -1, 0);
@@ -256,7 +283,7 @@ parts_to_file(const image_root_t *copy, int fd, char *box) {
 		int err = pages_map_over(part, p->bytes, fd, p->offset);
 		/* The kernel has left this part as it was, unless the memory for its own records failed. */
 		unsigned n = err != 0 && !sys_is_readable(part, PAGE) ? i + 1 : i;
-		if (err != 0 && parts_to_private(copy, box, false, n) != 0) {
+		if (err != 0 && parts_to_private(copy, box, by_copy, n) != 0) {
 			abort(); /* there was memory a moment ago; without any the process cannot go on */
 		}
 		if (err != 0) {
@@ -286,47 +313,76 @@ parts_trim(image_root_t *root, size_t box_bytes) {
 }
 
 int
-region_to_box(int fd, size_t bytes) {
+region_ahead_box(int fd, size_t bytes) {
+	assert(region.box_bytes == 0 && region.ahead == NULL && bytes % PAGE == 0);
+	bool commit = true;
+	region.ahead = pages_map_file(fd, bytes);
+	region.ahead_bytes = bytes;
+	region.ahead_spare = pages_map(NULL, bytes, PAGE, &commit);
+	region.ahead_spare_bytes = bytes;
+	if (region.ahead == NULL || region.ahead_spare == NULL) {
+		region_ahead_end();
+		return ENOMEM;
+	}
+	parts_populate(root_get(), region.ahead, bytes);
+	return 0;
+}
+
+void
+region_ahead_private(void) {
+	parts_populate(root_get(), region.spare, region.box_bytes);
+}
+
+void
+region_ahead_end(void) {
+	if (region.ahead != NULL) {
+		pages_unmap_in_time(region.ahead, region.ahead_bytes);
+	}
+	if (region.ahead_spare != NULL) {
+		pages_unmap_in_time(region.ahead_spare, region.ahead_spare_bytes);
+	}
+	region.ahead = NULL;
+	region.ahead_spare = NULL;
+}
+
+int
+region_to_box(int fd) {
 	image_root_t *root = root_get();
-	assert(root != NULL && region.box_bytes == 0 && bytes % PAGE == 0);
+	char *box = region.ahead;
+	size_t bytes = region.ahead_bytes;
+	assert(root != NULL && region.box_bytes == 0 && box != NULL);
 	uint64_t used = parts_trim(root, bytes);
 	if (used > bytes) {
 		return ENOSPC;
 	}
 	image_root_t copy = *root;
-	bool commit = true;
-	char *box = pages_map_file(fd, bytes), *spare = pages_map(NULL, bytes, PAGE, &commit);
-	int err = box == NULL || spare == NULL ? ENOMEM : 0;
-	if (err == 0) {
-		parts_copy(root, box);
-		err = parts_to_file(&copy, fd, box);
-	}
+	parts_copy(root, box);
+	int err = parts_to_file(&copy, fd, box);
 	if (err != 0) {
-		if (box != NULL) {
-			pages_unmap_in_time(box, bytes);
-		}
-		if (spare != NULL) {
-			pages_unmap_in_time(spare, bytes);
-		}
 		return err;
 	}
 	bool has_tail = used + 2 * BOX_LAST <= bytes;
-	pages_unmap_in_time(box, has_tail ? used : bytes);
 	region.tail = has_tail ? box + used : NULL;
 	region.tail_bytes = bytes - used;
-	region.spare = spare;
+	region.ahead_bytes = has_tail ? used : bytes;
+	region.spare = region.ahead_spare;
+	region.ahead_spare = NULL;
 	region.box_bytes = bytes;
 	root->box_bytes = bytes;
 	return 0;
 }
 
-/* Forgets the box: the parts are private memory. */
+/*
+ * Forgets the box: the parts are private memory. What is left of its mappings is for
+ * region_ahead_end(): with the last one all pages of the file go, which takes milliseconds.
+ */
 static void
 box_forget(image_root_t *root) {
-	if (region.tail != NULL) {
-		pages_unmap_in_time(region.tail, region.tail_bytes);
-	}
-	pages_unmap_in_time(region.spare, region.box_bytes);
+	assert(region.ahead == NULL && region.ahead_spare == NULL);
+	region.ahead = region.tail;
+	region.ahead_bytes = region.tail_bytes;
+	region.ahead_spare = region.spare;
+	region.ahead_spare_bytes = region.box_bytes;
 	region.tail = NULL;
 	region.spare = NULL;
 	region.box_bytes = 0;
@@ -339,7 +395,7 @@ region_to_private(void) {
 	assert(region.box_bytes != 0);
 	image_root_t copy = *root;
 	parts_copy(root, region.spare);
-	int err = parts_to_private(&copy, region.spare, false, copy.nparts);
+	int err = parts_to_private(&copy, region.spare, by_move, copy.nparts);
 	if (err == 0) {
 		box_forget(root);
 	}
@@ -373,10 +429,11 @@ region_postfork_child(void) {
 	}
 	/* The parent changes the box already; the copy is of the time when the gate was closed. */
 	image_root_t copy = *(const image_root_t *)region.spare;
-	if (parts_to_private(&copy, region.spare, true, copy.nparts) != 0) {
+	if (parts_to_private(&copy, region.spare, by_last_move, copy.nparts) != 0) {
 		abort(); /* the two processes would destroy each other's tables */
 	}
 	box_forget(root_get());
+	region_ahead_end();
 }
 
 /* ---------------------------------------------------------------- statistics */

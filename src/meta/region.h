@@ -37,13 +37,22 @@ size_t region_good_size(size_t size);
 void *region_alloc_last(size_t size);
 
 /*
- * Moves all that is and will be handed out into a file of this size, which is mapped at the same
- * addresses: ENOSPC if more is in use already, or another errno value, and nothing is changed. The
- * caller has closed the gate, holds the lock of dumps, and keeps module_history from writing.
+ * A move has three steps, by one thread, so that others wait for the second one only. The first
+ * maps what the move needs and has pages made for the tables as they are now; `bytes` is the size
+ * of the file. 0 or ENOMEM; then the others are not called.
  */
-int region_to_box(int fd, size_t bytes);
+int region_ahead_box(int fd, size_t bytes);
+void region_ahead_private(void);
+/*
+ * Moves all that is and will be handed out into the file, which is mapped at the same addresses:
+ * ENOSPC if more is in use already, or another errno value, and nothing is changed. The caller has
+ * closed the gate, holds the lock of dumps, and keeps module_history from writing.
+ */
+int region_to_box(int fd);
 /* Moves it back into private memory; an errno value: it stays where it is. Called as the above. */
 int region_to_private(void);
+/* After a move, or when it could not be done: unmaps what is not needed any more. */
+void region_ahead_end(void);
 /* Bytes of the box; 0: there is none. */
 size_t region_box_bytes(void);
 

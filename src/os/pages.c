@@ -22,6 +22,9 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4 /* Linux 5.7 */
+#endif
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
 #endif
@@ -292,6 +295,19 @@ pages_move_over(void *from, size_t size, void *to, size_t new_size) {
 	int saved = errno;
 	int flags = MREMAP_MAYMOVE | MREMAP_FIXED;
 	int err = os_hooks->mremap(from, size, new_size, flags, to) == MAP_FAILED ? errno : 0;
+	errno = saved;
+	return err;
+}
+
+int
+pages_move_bytes(void *from, size_t size, void *to, bool may_go) {
+	assert(is_range(from, size) && is_range(to, size));
+	int saved = errno, flags = MREMAP_MAYMOVE | MREMAP_FIXED;
+	void *at = os_hooks->mremap(from, size, size, flags | MREMAP_DONTUNMAP, to);
+	if (at == MAP_FAILED && may_go) {
+		at = os_hooks->mremap(from, size, size, flags, to);
+	}
+	int err = at == MAP_FAILED ? errno : 0;
 	errno = saved;
 	return err;
 }

@@ -73,6 +73,11 @@ int pages_map_over(void *addr, size_t size, int fd, uint64_t offset);
  */
 int pages_move_over(void *from, size_t size, void *to, size_t new_size);
 /*
+ * The same for as many bytes, but `from` stays mapped, without its bytes; only if that cannot be
+ * and may_go is set, it is not mapped afterwards.
+ */
+int pages_move_bytes(void *from, size_t size, void *to, bool may_go);
+/*
  * Moves private pages to an address of the system's choice. The range stays mapped, as pages that
  * read as zero. NULL: nothing was done, because the range consists of several mappings, there is no
  * memory, or the system is older than Linux 5.7.

@@ -26,6 +26,7 @@
 #include "prof/file/prof_box.h"
 #include "prof/file/prof_course.h"
 #include "prof/file/prof_dump.h"
+#include "prof/file/prof_earlier.h"
 #include "prof/file/prof_keep.h"
 #include "prof/sites/prof_backtrace.h"
 #include "prof/sites/prof_data.h"
@@ -108,6 +109,7 @@ prof_boot_box(void) {
 		return;
 	}
 	t->inside++;
+	prof_earlier_end();
 	int err = prof_box_open(opt_prof_blackbox, opt_prof_blackbox_size);
 	if (err != 0) {
 		malloc_printf("<jemalloc>: prof_blackbox: no box could be opened: %s\n",

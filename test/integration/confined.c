@@ -47,7 +47,7 @@ static const int make_calls[] = {SYS_rt_sigprocmask, SYS_rt_sigaction, SYS_clone
 
 /* What a black box needs, as the manual says: each second, in a forked child and at the end. */
 static const int box_calls[] = {SYS_openat, SYS_read, SYS_close, SYS_getrusage, SYS_getpid,
-	SYS_prlimit64, SYS_fallocate, SYS_ftruncate, SYS_getdents64, SYS_fstat, SYS_unlinkat,
+	SYS_prlimit64, SYS_fallocate, SYS_flock, SYS_ftruncate, SYS_getdents64, SYS_fstat, SYS_unlinkat,
 #ifdef SYS_unlink
 	SYS_unlink, SYS_readlink,
 #endif

@@ -182,6 +182,68 @@ grep -q '^  t[0-9]*: 20[0-9][0-9]: ' got.heap
 ok $? "fork: nothing of the child is in it" "$(grep '^  t' got.heap | head)"
 rm -f p.*
 
+# ---- exec ----
+
+# end_of FILE: how its process ended
+end_of() {
+	"$CTL" dump --core "$1" -o - 2>err | sed -n 's/^# jemalloc.end=//p'
+}
+# becomes COMMAND: a shell with a box that execs another program; sets pid when it has done so
+becomes() {
+	LD_PRELOAD=$LIB MALLOC_CONF=$CONF sh -c "$1" &
+	pid=$!
+	children="$children $pid"
+	for _ in $(seq 500); do
+		case $(readlink "/proc/$pid/exe") in */sleep) break ;; esac
+		sleep 0.02
+	done
+	for _ in $(seq 500); do
+		[ "$(grep -c 'b\.box' "/proc/$pid/maps")" -eq 0 ] && [ -n "$2" ] || break
+		sleep 0.02
+	done
+}
+BOXED=$EXACT,prof_blackbox:true,prof_blackbox_size:1M
+CONF=$BOXED becomes 'exec sleep 1000' wait
+set -- p."$pid".*.b.box
+is "$#" 1 "exec to a program with a box: the earlier one is removed" "$(ls p.*)"
+is "$(end_of "$1")" running "exec: the box of the new program"
+end
+is "$(end_of "$1")" killed "exec: which is killed"
+rm -f p.*
+CONF=$BOXED,prof_blackbox_keep:true becomes 'exec env sleep 1000' wait
+set -- p."$pid".*.b.box
+is "$#" 3 "exec twice, and boxes are kept" "$(ls p.*)"
+end
+is "$(for f in "$@"; do end_of "$f"; done | tr '\n' ' ')" "replaced by exec replaced by exec killed " "exec twice: what they say"
+"$CTL" dump --core "$1" -o - 2>/dev/null | grep -q '^# jemalloc.ended_time=20'
+ok $? "exec: when"
+has "$("$BUILD/bin/jeprof" ls "$1" 2>/dev/null)" ": replaced by exec at " "exec: jeprof ls says it"
+rm -f p.*
+# Files that only look like one that this process has left: of another start, in use, a link, a pipe.
+CONF=$BOXED becomes "box=\$(echo p.\$\$.*.b.box) n=20200101T000000.000Z
+	cp \$box p.\$\$.\$n.1.b.box; dd if=/dev/zero of=p.\$\$.\$n.1.b.box bs=1 seek=64 count=1 conv=notrunc 2>/dev/null
+	cp \$box p.\$\$.\$n.2.b.box; exec 7<p.\$\$.\$n.2.b.box; flock -x 7
+	cp \$box other; ln -s other p.\$\$.\$n.3.b.box
+	mkfifo p.\$\$.\$n.4.b.box; : >p.\$\$.\$n.5.b.box; cp \$box p.\$\$.\$n.6.b.box; exec sleep 1000" wait
+is "$(ls p."$pid".* | grep -o '[0-9]*\.b\.box' | sort | tr '\n' ' ')" "0.b.box 1.b.box 2.b.box 3.b.box 4.b.box 5.b.box " "exec: of files with its name only those that are its own and not in use go"
+is "$(od -An -tu4 -j52 -N4 other | tr -d ' ')" 0 "exec: no link is followed"
+end
+rm -f p.* other
+CONF=$BOXED becomes 'unset LD_PRELOAD; exec sleep 1000'
+set -- p."$pid".*.b.box
+is "$# $(end_of "$1")" "1 replaced by exec" "exec to a program without the library"
+end
+rm -f p.*
+# Of a process that cannot be seen from where the box is read.
+CONF=$BOXED begin sleep
+if unshare -pf --mount-proc true 2>/dev/null; then
+	is "$(unshare -pf --mount-proc "$CTL" dump --core "$(echo p.*.b.box)" -o - 2>err | sed -n 's/^# jemalloc.end=//p')" running "in another pid namespace: the lock tells that it runs"
+else
+	skip "no pid namespace"
+fi
+end
+rm -f p.*
+
 # ---- no room ----
 
 CONF=$EXACT,prof_blackbox:true,prof_blackbox_size:1M begin stacks 20000

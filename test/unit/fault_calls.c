@@ -43,7 +43,7 @@
 	X(openat) X(read) X(write) X(close) X(renameat2) X(getcwd) X(getrandom) X(memfd_create) \
 	X(fcntl) X(futex) X(process_madvise) X(ppoll) X(getdents64) \
 	X(rt_sigtimedwait) X(sched_getaffinity) X(getcpu) X(timer_create) X(timer_settime) \
-	X(clock_gettime) X(fallocate) X(mremap)
+	X(clock_gettime) X(fallocate) X(flock) X(mremap)
 #define CALLS(X) CALLS_BY_NAME(X) CALLS_BY_NUMBER(X) X(metadata)
 /*
  * Not needed by this work, but as the process begins (child_boot), or without overcommit

@@ -11,6 +11,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -130,6 +131,10 @@ file_open(prof_box_t kind, size_t size, int *fd) {
 		return -*fd;
 	}
 	box.has_file = true;
+	/* Until nobody has it open or mapped; where it cannot be locked, readers judge without. */
+	int saved = errno;
+	(void)syscall(SYS_flock, *fd, LOCK_EX | LOCK_NB);
+	errno = saved;
 	return file_reserve(*fd, size);
 }
 
@@ -153,7 +158,7 @@ file_close(int fd, int err) {
 
 static int
 move_to_box(int fd) {
-	return region_to_box(fd, box.size);
+	return region_to_box(fd);
 }
 
 static int
@@ -189,24 +194,10 @@ move_alone(int (*move)(int fd), int fd) {
 
 /* ---------------------------------------------------------------- opening, closing */
 
-/* Field 22 of /proc/self/stat: by it and the pid a reader knows whether the process lives. */
-static uint64_t
-start_ticks(void) {
-	char text[1024];
-	ssize_t n = sys_read_file("/proc/self/stat", text, sizeof(text) - 1);
-	text[n > 0 ? n : 0] = '\0';
-	char *at = strrchr(text, ')'); /* the name before it may hold anything */
-	for (unsigned field = 2; field < 22 && at != NULL; field++) {
-		at = strchr(at + 1, ' ');
-	}
-	int err = 0;
-	return at == NULL ? 0 : (uint64_t)fmt_parse_uint(at, &at, 10, &err);
-}
-
 /* Tells what a reader of the file cannot see of the process. */
 static void
 root_tell(image_root_t *root) {
-	root->start_ticks = start_ticks();
+	root->start_ticks = prof_sys_start_ticks();
 	root->opened_ns = nstime_realtime_ns();
 	root->ended_ns = 0;
 	__atomic_store_n(&root->state, image_open, MO_RELEASE);
@@ -236,7 +227,9 @@ prof_box_open(prof_box_t kind, size_t size) {
 	}
 	box.size = PAGE_CEILING(size);
 	int err = file_open(kind, box.size, &fd);
+	err = err != 0 ? err : region_ahead_box(fd, box.size);
 	err = err != 0 ? err : move_alone(move_to_box, fd);
+	region_ahead_end();
 	file_close(fd, err);
 	if (err == 0) {
 		box.kind = kind;
@@ -267,7 +260,9 @@ box_end(void) {
 /* Moves the tables back, by the thread that moved the state to box_moving. */
 static void
 box_leave(void) {
+	region_ahead_private();
 	int err = move_alone(move_to_memory, -1);
+	region_ahead_end();
 	if (err == 0) {
 		memfile_close(&box.memfile);
 		box_names.path[0] = '\0';

@@ -7,6 +7,8 @@
  * The whole size is reserved when it opens, so a full disk is an error then and no signal later.
  * What finds no room in a full box is counted at one site, IMAGE_NO_ROOM. When the process ends
  * cleanly, or the session that opened the box, a file is removed unless prof_blackbox_keep is set.
+ * The file is locked (flock) as long as a process has it mapped: so who reads it knows that one
+ * lives that he cannot see, and prof_earlier.h that it has no user.
  */
 #ifndef PROF_BOX_H
 #define PROF_BOX_H

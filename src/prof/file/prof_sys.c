@@ -725,6 +725,20 @@ prof_errno_name(int err, char buf[16]) {
 	return buf;
 }
 
+/* Field 22 of /proc/self/stat. */
+uint64_t
+prof_sys_start_ticks(void) {
+	char text[1024];
+	ssize_t n = sys_read_file("/proc/self/stat", text, sizeof(text) - 1);
+	text[n > 0 ? n : 0] = '\0';
+	char *at = strrchr(text, ')'); /* the name before it may hold anything */
+	for (unsigned field = 2; field < 22 && at != NULL; field++) {
+		at = strchr(at + 1, ' ');
+	}
+	int err = 0;
+	return at == NULL ? 0 : (uint64_t)fmt_parse_uint(at, &at, 10, &err);
+}
+
 uint64_t
 prof_sys_rss(void) {
 	char text[128];

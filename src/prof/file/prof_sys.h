@@ -130,6 +130,8 @@ const char *prof_errno_name(int err, char buf[16]);
 
 /* Resident bytes of the process as the kernel reports them, 0 if it does not. */
 uint64_t prof_sys_rss(void);
+/* Clock ticks from the boot of the machine to the start of the process; 0: not known. */
+uint64_t prof_sys_start_ticks(void);
 /*
  * Random number of this run of the library, the `instance` of the mailbox; 0: there is none. A
  * forked child has another one. Set by prof_control.c.
