@@ -11,6 +11,8 @@
 #include "page.h"
 #include "tell.h"
 
+enum { SPAN_LEAST_MS = 10000 };
+
 /* A time as "2026-11-25 09:15:31Z". */
 static void
 add_time(text_t *t, uint64_t ms) {
@@ -21,6 +23,13 @@ add_time(text_t *t, uint64_t ms) {
 		strftime(stamp, sizeof(stamp), "%Y-%m-%d %H:%M:%SZ", &tm);
 	}
 	text_add(t, "%s", stamp);
+}
+
+/* The time that the picture shows: what is known before the end, of the last hour. */
+static int64_t
+span_of(const dead_t *d) {
+	int64_t known = d->points > 0 ? (int64_t)d->ended_ms - d->course[0].at_ms : 0;
+	return known > HOUR_MS ? HOUR_MS : known < SPAN_LEAST_MS ? SPAN_LEAST_MS : known;
 }
 
 static void
@@ -37,7 +46,7 @@ add_row(const dead_t *d, void *arg) {
 	text_add(t, "</td><td>");
 	facts_sentence(t, d);
 	text_add(t, "</td><td>");
-	page_picture(t, d->course, d->points, (int64_t)d->ended_ms);
+	page_picture(t, d->course, d->points, (int64_t)d->ended_ms, span_of(d));
 	text_add(t, "</td></tr>\n");
 }
 
@@ -46,7 +55,7 @@ tell_dead_list(text_t *t) {
 	page_list_begin(t, "jeprofd: processes that ended");
 	text_add(t, "<p><a href=\"/\">all processes</a></p><h1>Processes that ended</h1>\n"
 	    "<p>Those whose tables lay in a memory file, at most %d, for a day.%s</p>\n<table><tr><th>"
-	    "ended<th class=\"n\">pid<th>name<th>service<th>user<th>how<th>the hour before</tr>\n",
+	    "ended<th class=\"n\">pid<th>name<th>service<th>user<th>how<th>before the end</tr>\n",
 	    DEAD_MOST, options.box_bytes == 0 ? " This jeprofd looks for none: --blackbox off." : "");
 	dead_each(add_row, t);
 	text_add(t, "</table></html>\n");
@@ -67,7 +76,10 @@ add_facts(text_t *t, const dead_t *d) {
 	text_add(t, ": ");
 	facts_sentence(t, d);
 	text_add(t, ".</p>\n");
-	page_picture(t, d->course, d->points, (int64_t)d->ended_ms);
+	page_picture(t, d->course, d->points, (int64_t)d->ended_ms, span_of(d));
+	text_add(t, "<p>The last ");
+	page_duration(t, span_of(d));
+	text_add(t, ": resident grey, allocated red.</p>\n");
 	text_add(t, "<details><summary>this process</summary><table>");
 	page_fact(t, "service", d->labels.service);
 	page_fact(t, "user", d->labels.user);

@@ -11,7 +11,7 @@
 enum {
 	PICTURE_WIDTH = 240,     /* of the curve, in pixels */
 	PICTURE_HEIGHT = 36,
-	HOUR_MS = 3600000,
+	MINUTE_MS = 60000,
 };
 
 static const char list_head[] =
@@ -39,14 +39,14 @@ page_list_begin(text_t *t, const char *title) {
  */
 static void
 add_curve(text_t *t, const point_t *history, unsigned points, bool is_allocated, uint64_t most,
-    int64_t now) {
+    int64_t now, int64_t span) {
 	unsigned begin = points > HISTORY_POINTS ? points - HISTORY_POINTS : 0;
 	text_add(t, "<polyline fill=\"none\" stroke=\"%s\" points=\"", is_allocated ? "#c33" : "#999");
 	for (unsigned i = begin; i < points; i++) {
 		const point_t *point = &history[i % HISTORY_POINTS];
 		uint64_t value = is_allocated ? point->allocated : point->rss;
-		if (now - point->at_ms < HOUR_MS && value > 0) {
-			text_add(t, "%.1f,%.1f ", PICTURE_WIDTH * (1 - (double)(now - point->at_ms) / HOUR_MS),
+		if (now - point->at_ms <= span && value > 0) {
+			text_add(t, "%.1f,%.1f ", PICTURE_WIDTH * (1 - (double)(now - point->at_ms) / (double)span),
 			    PICTURE_HEIGHT - 1 - (PICTURE_HEIGHT - 2) * (double)value / (double)most);
 		}
 	}
@@ -54,19 +54,32 @@ add_curve(text_t *t, const point_t *history, unsigned points, bool is_allocated,
 }
 
 void
-page_picture(text_t *t, const point_t *history, unsigned points, int64_t now) {
+page_duration(text_t *t, int64_t ms) {
+	if (ms == HOUR_MS) {
+		text_add(t, "hour");
+	} else if (ms >= 2 * MINUTE_MS) {
+		text_add(t, "%d minutes", (int)(ms / MINUTE_MS));
+	} else {
+		text_add(t, "%d seconds", (int)(ms / 1000));
+	}
+}
+
+void
+page_picture(text_t *t, const point_t *history, unsigned points, int64_t now, int64_t span) {
 	uint64_t most = 1;
 	unsigned count = points < HISTORY_POINTS ? points : HISTORY_POINTS;
 	for (unsigned i = 0; i < count; i++) {
 		most = history[i].rss > most ? history[i].rss : most;
 		most = history[i].allocated > most ? history[i].allocated : most;
 	}
-	text_add(t, "<svg width=\"%d\" height=\"%d\" role=\"img\"><title>the last hour: resident grey, "
-	    "allocated red; at most ", PICTURE_WIDTH, PICTURE_HEIGHT);
+	text_add(t, "<svg width=\"%d\" height=\"%d\" role=\"img\"><title>the last ", PICTURE_WIDTH,
+	    PICTURE_HEIGHT);
+	page_duration(t, span);
+	text_add(t, ": resident grey, allocated red; at most ");
 	text_size(t, (double)most);
 	text_add(t, "</title>");
-	add_curve(t, history, points, false, most, now);
-	add_curve(t, history, points, true, most, now);
+	add_curve(t, history, points, false, most, now, span);
+	add_curve(t, history, points, true, most, now, span);
 	text_add(t, "</svg>");
 }
 

@@ -5,11 +5,16 @@
 /* The begin of a page that is a list, up to its body; the title is not quoted. */
 void page_list_begin(text_t *t, const char *title);
 
+enum { HOUR_MS = 3600000 };
+
 /*
- * The curves of the hour before `now`: resident memory in grey, allocated bytes in red. `history`
- * is a ring of HISTORY_POINTS, to which `points` were ever added.
+ * The curves of the time `span` before `now`, in ms: resident memory in grey, allocated bytes in
+ * red. `history` is a ring of HISTORY_POINTS, to which `points` were ever added.
  */
-void page_picture(text_t *t, const point_t *history, unsigned points, int64_t now);
+void page_picture(text_t *t, const point_t *history, unsigned points, int64_t now, int64_t span);
+
+/* The words for a span: hour, 25 minutes, 40 seconds. */
+void page_duration(text_t *t, int64_t ms);
 
 /* A row of a table; nothing if the value is "". */
 void page_fact(text_t *t, const char *name, const char *value);

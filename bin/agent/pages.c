@@ -35,7 +35,7 @@ add_row(text_t *t, const proc_t *p) {
 	add_bytes(t, proc_has(p, fig_allocated), p->figures.values[fig_allocated]);
 	add_bytes(t, true, p->figures.rss);
 	text_add(t, "<td>");
-	page_picture(t, p->history, p->points, client_now_ms());
+	page_picture(t, p->history, p->points, client_now_ms(), HOUR_MS);
 	text_add(t, "</td></tr>\n");
 }
 
@@ -64,7 +64,7 @@ tell_index(text_t *t) {
 static void
 add_facts(text_t *t, const proc_t *p) {
 	text_add(t, "<details><summary>this process</summary>");
-	page_picture(t, p->history, p->points, client_now_ms());
+	page_picture(t, p->history, p->points, client_now_ms(), HOUR_MS);
 	text_add(t, "<table>");
 	page_fact(t, "profiler", state_word(p->head.state));
 	page_fact(t, "service", p->labels->service);
