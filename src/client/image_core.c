@@ -49,8 +49,11 @@ static int
 header_read(jeprof_image_t *image, core_t *core) {
 	static const uint16_t order = 1;
 	Elf64_Ehdr *e = &core->header;
+	static const uint64_t magic = IMAGE_MAGIC;
 	if (!image_read_file(image, 0, e, sizeof(*e)) || memcmp(e->e_ident, ELFMAG, SELFMAG) != 0) {
-		return image_fail(image, EINVAL, "this is no core file and no black box");
+		return image_fail(image, EINVAL, memcmp(e, &magic, sizeof(magic)) == 0
+		    ? "a black box cannot be read from a pipe; give its file"
+		    : "this is no core file and no black box");
 	}
 	if (e->e_ident[EI_DATA] != (*(const char *)&order == 1 ? ELFDATA2LSB : ELFDATA2MSB)) {
 		return image_fail(image, EPROTO, "it is of a machine with another byte order; read it on "
@@ -374,7 +377,8 @@ stream_read(jeprof_image_t *image) {
 		return image_fail(image, ENOMEM, "no memory for the profiler's tables in this core");
 	}
 	return image->at != 0 ? 0 : image_fail(image, ENOENT,
-	    "the core has no tables of the profiler%s", image->cut != 0 ? ": it is cut off" : "");
+	    "the core has no tables of the profiler%s", image->cut != 0 ? ": it is cut off, or they "
+	    "were in a box, which is a file of its own" : "");
 }
 
 int

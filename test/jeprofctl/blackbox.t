@@ -73,6 +73,8 @@ ok $? "killed: the same threads, stacks and counts as in its own dump" "$(diff o
 is "$(grep '\.exe=' got.heap)" "$(grep '\.exe=' own.heap)" "killed: the program"
 [ "$(sed -n 's/^# jemalloc.rss=//p' got.heap)" -gt 1000000 ]
 ok $? "killed: its memory in the last second" "$(grep rss got.heap)"
+cat "$box" | "$CTL" dump --core - -o x.heap >out 2>&1
+is "$? $(cat out)" "1 jeprofctl: -: a black box cannot be read from a pipe; give its file" "killed: from a pipe"
 "$BUILD/bin/jeprof" top got.heap >top.out 2>&1
 grep -q '  hold_orders ' top.out
 ok $? "killed: jeprof names what held the memory" "$(cat top.out)"
