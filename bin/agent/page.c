@@ -46,7 +46,8 @@ add_curve(text_t *t, const point_t *history, unsigned points, bool is_allocated,
 		const point_t *point = &history[i % HISTORY_POINTS];
 		uint64_t value = is_allocated ? point->allocated : point->rss;
 		if (now - point->at_ms <= span && value > 0) {
-			text_add(t, "%.1f,%.1f ", PICTURE_WIDTH * (1 - (double)(now - point->at_ms) / (double)span),
+			double ago = (double)(now - point->at_ms) / (double)span;
+			text_add(t, "%.1f,%.1f ", PICTURE_WIDTH * (1 - ago),
 			    PICTURE_HEIGHT - 1 - (PICTURE_HEIGHT - 2) * (double)value / (double)most);
 		}
 	}
