@@ -27,6 +27,10 @@ enum {
 	RESTARTS_MOST = 16,      /* times that it begins anew */
 	CHAIN_TRIES = 8,         /* times that the counts of a site are read again */
 	PIECE_BYTES = 64,        /* alignment of objects, and their least size */
+	/* What each image has: later fields and structs are not read here. */
+	FIELDS_LEAST = image_count_life,
+	STRUCTS_LEAST = image_struct_block,
+	ROOT_LEAST = offsetof(image_root_t, records),
 };
 
 int
@@ -170,17 +174,17 @@ parts_check(jeprof_image_t *image) {
 static int
 layout_check(jeprof_image_t *image) {
 	const image_root_t *r = &image->root;
-	if (r->nfields < IMAGE_NFIELDS || r->nstructs < IMAGE_NSTRUCTS) {
+	if (r->nfields < FIELDS_LEAST || r->nstructs < STRUCTS_LEAST) {
 		return image_fail(image, EPROTO, "its library is older than this program, which needs %u "
-		    "fields of its tables; it has %u", (unsigned)IMAGE_NFIELDS, r->nfields);
+		    "fields of its tables; it has %u", (unsigned)FIELDS_LEAST, r->nfields);
 	}
-	for (unsigned i = 0; i < IMAGE_NFIELDS; i++) {
+	for (unsigned i = 0; i < FIELDS_LEAST; i++) {
 		const image_field_t *f = &r->fields[i];
 		if (f->width == 0 || f->offset + f->width > OBJECT_MAX) {
 			return image_fail(image, EINVAL, "the tables are damaged: field %u makes no sense", i);
 		}
 	}
-	for (unsigned i = 0; i < IMAGE_NSTRUCTS; i++) {
+	for (unsigned i = 0; i < STRUCTS_LEAST; i++) {
 		if (r->struct_bytes[i] == 0 || r->struct_bytes[i] > OBJECT_MAX) {
 			return image_fail(image, EINVAL, "the tables are damaged: a size makes no sense");
 		}
@@ -215,8 +219,8 @@ image_read_root(jeprof_image_t *image) {
 	if (error != 0) {
 		return error;
 	}
-	if (r->root_bytes < sizeof(*r) || r->head.self != image->at
-	    || !image_read(image, image->at, r, sizeof(*r))) {
+	if (r->root_bytes < ROOT_LEAST || r->head.self != image->at
+	    || !image_read(image, image->at, r, ROOT_LEAST)) {
 		return image_fail(image, EINVAL, "the tables are damaged: the root is not whole");
 	}
 	error = parts_check(image);
