@@ -60,7 +60,7 @@ sub one {
 	Main::check_sense($work, $view);
 	Main::check_names($view);
 	return $form{$name}[0]->($view, $name =~ /^(?:pprof|otlp|speedscope|dhat)$/
-	    ? rows($view, $thread, $name eq 'otlp') : undef);
+	    ? rows($view, $thread, $name eq 'otlp', $name =~ /^(?:pprof|otlp)$/, $name eq 'pprof') : undef);
 }
 
 # To the file of -o, to stdout with - and into a pipe, else to a file beside the profile's name in
@@ -81,18 +81,18 @@ sub put {
 
 # ---- stacks with whole numbers ---- Rows { places, values } of all stacks that the filters leave:
 # [objects and bytes ever allocated, objects and bytes live]; with $by_thread one for each stack and
-# { thread }, its name. Sets $view->{frames}: the frames of a place that the filters leave, innermost
+# { thread }, its name; with $by_label and { label }; with $by_age and { age }, in seconds or ''. Sets $view->{frames}: the frames of a place that the filters leave, innermost
 # first.
 sub rows {
-	my ($view, $thread, $by_thread) = @_;
+	my ($view, $thread, $by_thread, $by_label, $by_age) = @_;
 	my $option = $view->{option};
 	my $self = Reduce::entries('functions', $option);
 	my (%row, @order);
 	for my $half ([0, 'alloc_space'], [2, 'inuse_space']) {
-		for my $stack (@{ Reduce::collect($view->{dumps}, $view->{base},
-		    { %$option, index => $half->[1] }, $thread, $by_thread) }) {
-			my $name = $stack->[5] // '';
-			my $row = $row{"$name\0$stack->[3]"} //= new_row($self, \@order, $stack->[3], $name);
+		for my $stack (map { $by_age ? by_age($_) : $_ } @{ Reduce::collect($view->{dumps}, $view->{base},
+		    { %$option, index => $half->[1] }, $thread, $by_thread, $by_label) }) {
+			my @marks = ($stack->[5] // '', $stack->[9] // '', $stack->[10] // '');
+			my $row = $row{ join "\0", @marks, $stack->[3] } //= new_row($self, \@order, $stack->[3], @marks);
 			$row->{values}[$half->[0]] += $stack->[1];
 			$row->{values}[$half->[0] + 1] += $stack->[2];
 		}
@@ -106,11 +106,21 @@ sub rows {
 	return \@rows;
 }
 
+# A row of Reduce::stacks as one for each column of its ages; the eleventh part is the age from which on it counts.
+sub by_age {
+	my ($stack) = @_;
+	my $columns = $stack->[6] or return $stack;
+	my $sum = Ages::sum($columns) || return $stack;
+	my @edges = Ages::edges();
+	return map { my $share = $columns->[$_] / $sum; my @part = @$stack;
+	    $part[1] *= $share; $part[2] *= $share; $part[10] = $edges[$_][0]; \@part } grep { $columns->[$_] } 0 .. $#$columns;
+}
+
 sub new_row {
-	my ($self, $order, $places, $name) = @_;
+	my ($self, $order, $places, $name, $label, $age) = @_;
 	my @path = $self->of_stack([undef, 0, 0, $places]);
 	push @$order, { places => [unpack 'N*', $places], values => [0, 0, 0, 0], thread => $name,
-	    is_kept => $self->is_kept(\@path) };
+	    label => $label, age => $age, is_kept => $self->is_kept(\@path) };
 	return $order->[-1];
 }
 

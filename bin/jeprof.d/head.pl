@@ -15,6 +15,8 @@
 #   Names, Cxx             give places their names: symbols, demangling, and source lines through an outside tool.
 #   Reduce, Fold           cut allocator frames, filter, and sum stacks into entries (flat, cumulative, edges); find the
 #           owner of an allocation: past wrappers of malloc and functions without a name.
+#   Noise, Ages, Since     the error of an estimate; how old live bytes are, and what that says of growth.
+#   Labels                 what live memory was allocated for, as the program named it.
 #   Print, Top, Picture, Flame, Source, Leaks, Report, Page, Threads   the forms of an answer.
 #   Export, Proto, Pprof, Otlp, Massif, Writing   the forms for other programs; the file of -o.
 #   Run, Live, Open, Doctor, Patient, Whose   programs that run: start, watch, show, ask why there is no profile.

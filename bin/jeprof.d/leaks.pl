@@ -16,10 +16,13 @@ sub command {
 	Main::take_program(\@files) if @files;
 	my $work = Report::gather($option, Series::files(@files));
 	my @series = series($work);
-	Talk::fail(2, sprintf 'leaks needs at least %d profiles of one process, better 9', LEAST())
-	    unless grep { @{ $_->{snaps} } >= LEAST() || Course::lines($_->{snaps}[-1]{dump}) } @series;
+	if (!grep { @{ $_->{snaps} } >= LEAST() || is_aged($_) || Course::lines($_->{snaps}[-1]{dump}) } @series) {
+		Talk::note(Ages::missing($work->{snaps}[-1]{dump})) if @{ $work->{snaps} } == 1;
+		Talk::fail(2, sprintf 'leaks needs at least %d profiles of one process, better 9, or one with ages', LEAST());
+	}
 	Print::check_names(@{ $work->{name_rows} });
 	$_->{suspects} = suspects($work, $_->{snaps}) for @series;
+	judge_ages($work, $_) for grep { @{ $_->{snaps} } < LEAST() && is_aged($_) } @series;
 	if ($option->{json}) { print_json($option, @series) } else { print_series($work, $_)
 	    for @series }
 	say_least($option, $work->{snaps}[-1]{dump});
@@ -29,6 +32,24 @@ sub command {
 	my ($worst) = map { @{ $_->{suspects} } } @series;
 	say_next($option, $worst->{names}[0], $work->{snaps}[-1]{dump}{file}, @files)
 	    if $worst && !$Talk::doubts;
+}
+
+# Have too few profiles of a process the ages of the last one?
+sub is_aged { return $_[0]{snaps}[-1]{ages} ? 1 : 0 }
+
+# What its last profile tells alone: { stacks } are its rows, and what grows are the suspects.
+sub judge_ages {
+	my ($work, $series) = @_;
+	my $snap = $series->{snaps}[-1];
+	$series->{stacks} = [Since::rows($work, $snap)];
+	$series->{suspects} = [map { by_age($_) } grep { $_->{kind} eq 'grows' } @{ $series->{stacks} }];
+}
+
+# A row of one profile as a suspect: it has grown by what came in the time.
+sub by_age {
+	my ($row) = @_;
+	my $grown = $row->{rate} * $row->{seconds} / 60;
+	return { %$row, grown => $grown, error => $row->{rate_error} * $row->{seconds} / 60, up => 0, steps => 0, values => [$row->{live}] };
 }
 
 # The report of the same profiles, unless they are too many for a line, and the stacks of the worst.
@@ -147,7 +168,7 @@ sub add_snap {
 		my $own = $row->[$values[$i]] or next;
 		my ($objects, $bytes) = $snap->{dump}->estimate(@values[$i + 1, $i + 2]);
 		$own->{values}[$at] += $bytes;
-		$own->{variances}[$at] += Series::variance($objects, $bytes, $values[$i + 1]);
+		$own->{variances}[$at] += Noise::variance($objects, $bytes, $values[$i + 1]);
 		$own->{objects} += $sign * $objects;
 	}
 }
@@ -236,6 +257,7 @@ sub print_series {
 	my @snaps = @{ $series->{snaps} };
 	my ($first, $last) = @snaps[0, -1];
 	my @rows = @{ $series->{suspects} };
+	return print_aged($work, $series) if $series->{stacks};
 	printf "%s%s, %d profile%s%s: %s -> %s, %s%s; %s\n",
 	    Talk::clean(Object::base_name($work->{store}{program})),
 	    length $series->{pid} ? " pid $series->{pid}" : '',
@@ -253,17 +275,37 @@ sub print_series {
 	return if !@rows;
 	my $rest = @rows > $option->{top} ? @rows - $option->{top} : 0;
 	splice @rows, $option->{top} if $rest;
-	printf "%12s %12s %9s %9s %10s %7s  %s\n", 'rate', 'error', 'grown', 'live', 'objects', 'steps',
+	printf "%12s %12s %9s %9s %10s %7s  %s\n", 'rate', 'margin', 'grown', 'live', 'objects', 'steps',
 	    'stack, from the owner to its callers';
 	for my $row (@rows) {
 		my @path = @{ $row->{names} };
 		splice @path, 5, @path, '...' if @path > 6 && !$option->{stacks};
-		printf "%12s %12s %9s %9s %+10d %7s  %s\n", Series::rate_text($row->{rate}, 1, $option),
-		    defined $row->{rate} ? '+-' . Print::human($row->{rate_error}, $option) : '-',
+		printf "%12s %s %9s %9s %+10d %7s  %s\n", Series::rate_text($row->{rate}, 1, $option),
+		    Noise::column(12, defined $row->{rate}
+			? Noise::text(Noise::WIDTH() * $row->{rate_error}, $option) : '-'),
 			Series::signed($row->{grown}, $option), Print::human($row->{live}, $option),
 			    $row->{objects}, "$row->{up}/$row->{steps}", join ' < ', @path;
 	}
 	print "$rest more (-n ", scalar @{ $series->{suspects} }, ")\n" if $rest;
+}
+
+# Of one profile with ages.
+sub print_aged {
+	my ($work, $series) = @_;
+	my $option = $work->{option};
+	my $snap = $series->{snaps}[-1];
+	my $span = Ages::span($snap->{dump});
+	my $count = @{ $series->{suspects} };
+	printf "%s%s, one profile%s%s: %s live; by its ages %s\n",
+	    Talk::clean(Object::base_name($work->{store}{program})),
+	    length $series->{pid} ? " pid $series->{pid}" : '',
+	    defined $snap->{time} ? ' at ' . Series::clock($snap->{time}) : '',
+	    defined $span ? ', of ' . Order::span_text($span) : '',
+	    Print::human($snap->{bytes}, $option), $count == 0 ? 'no stack grows' : $count == 1
+	    ? '1 stack grows' : "$count stacks grow";
+	my $sentence = Course::sentence($snap->{dump});
+	print ucfirst $sentence, "\n" if length $sentence;
+	Since::print_rows($work, $snap, @{ $series->{stacks} }) if @{ $series->{stacks} };
 }
 
 # What the last profile says of the seconds before it; and where there is no course of the stacks,
@@ -297,10 +339,11 @@ sub print_json {
 		my $series = $_;
 		my @snaps = @{ $series->{snaps} };
 		my @rows = map { row_json($_) } @{ $series->{suspects} };
-		sprintf "{\"pid\":%s,\"profiles\":%d,\"minutes\":%s,\"before\":%d,\"after\":%d,\"judged\":%s,\n\"suspects\":[\n%s\n]}", $series->{pid} =~ /^(\d+)$/ ? $1 : 'null',
+		sprintf "{\"pid\":%s,\"profiles\":%d,\"minutes\":%s,\"before\":%d,\"after\":%d,\"judged\":%s,\n\"suspects\":[\n%s\n]%s}", $series->{pid} =~ /^(\d+)$/ ? $1 : 'null',
 			scalar @snaps, defined $series->{span} ? sprintf('%.4f', $series->{span}) : 'null',
-			    map({ $_->{bytes} } @snaps[0, -1]), @snaps < LEAST() || is_too_short(\@snaps, @rows) ? 'false' : 'true', join ",\n",
-			    @rows
+			    map({ $_->{bytes} } @snaps[0, -1]), !$series->{stacks} && (@snaps < LEAST() || is_too_short(\@snaps, @rows)) ? 'false' : 'true',
+			    join(",\n", @rows), $series->{stacks} ? ",\n\"stacks\":[\n"
+			    . join(",\n", map { Since::row_json($_) } @{ $series->{stacks} }) . "\n]" : ''
 	} @series;
 	print "{\"index\":\"$option->{index}\",\"series\":[\n", join(",\n", @text), "\n]}\n";
 }
@@ -309,7 +352,7 @@ sub print_json {
 # profile alone tells the course of the whole process, that counts.
 sub check_gate {
 	my ($option, $gate, @series) = @_;
-	for my $dump (map { $_->{snaps}[-1]{dump} } grep { @{ $_->{snaps} } < LEAST() } @series) {
+	for my $dump (map { $_->{snaps}[-1]{dump} } grep { @{ $_->{snaps} } < LEAST() && !$_->{stacks} } @series) {
 		my $rate = Course::per_minute($dump);
 		Talk::doubt(sprintf 'past the gate: the process%s grew by %s, the limit is %s',
 		    length $dump->pid ? ' ' . $dump->pid : '', Series::rate_text($rate, 1, $option),
@@ -317,7 +360,7 @@ sub check_gate {
 	}
 	for my $series (grep { @{ $_->{suspects} } } @series) {
 		Talk::fail(1, 'the profiles have no times, so that there is no rate for --gate')
-		    unless defined $series->{span};
+		    unless defined $series->{span} || $series->{stacks};
 		my $rate = 0;
 		$rate += $_->{rate} for @{ $series->{suspects} };
 		next if $rate < $gate;

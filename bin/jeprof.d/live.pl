@@ -151,8 +151,8 @@ sub figures {
 	my $dump = Dump::of_text("process $self->{pid}", $text);
 	Places::number_stacks($dump);
 	Names::resolve(0);
-	my $table = Top::build({ stacks => Reduce::stacks($dump, $option->{index}, undef, 1) },
-	    $option);
+	my $table = Top::build({ stacks => Reduce::stacks($dump, $option->{index}, undef, 1),
+	    dumps => [$dump] }, $option);
 	my %stamp = Order::stamp($dump);
 	my $wall = $stamp{time} // time;
 	my $now = { time => $wall, at => $stamp{mono} // $wall, bytes => $table->{bytes},
@@ -162,7 +162,7 @@ sub figures {
 		$now->{$key} = ($dump->{meta}{$key} // '') =~ /^(\d{1,15})$/ ? $1 : undef;
 	}
 	$now->{row}{ $_->{name} } = { self => $_->{self}, objects => $_->{objects},
-		callers => Top::callers_text($_, $option->{callers}) } for @{ $table->{rows} };
+		age => $_->{age}, callers => Top::callers_text($_, $option->{callers}) } for @{ $table->{rows} };
 	return $now;
 }
 
@@ -194,7 +194,7 @@ sub rows {
 	for my $name (sort keys %names) {
 		my ($row, $old, $last) = map { $_->{row}{$name} // {} } $now, $from, $before // $now;
 		my ($self_now, $was, $lately) = map { $_->{self} // 0 } $row, $old, $last;
-		push @rows, { name => $name, self => $self_now, objects => $row->{objects} // 0,
+		push @rows, { name => $name, self => $self_now, objects => $row->{objects} // 0, age => $row->{age},
 			growth => $self_now - $was, callers => $row->{callers} // $old->{callers} // '',
 			per_minute => $span ? ($self_now - $was) / $span : 0,
 			now => $step ? ($self_now - $lately) / $step : 0 };
@@ -242,7 +242,8 @@ sub print_json {
 	my @rows = $self->rows;
 	splice @rows, $self->{option}{top} if @rows > $self->{option}{top};
 	my @text = map { sprintf '{"function":%s,"self":%d,"objects":%d,"growth":%d,"per_minute":%d,'
-		. '"callers":%s}', Top::json_string($_->{name}), @$_{qw(self objects growth per_minute)},
+		. '"age":%s,"callers":%s}', Top::json_string($_->{name}), @$_{qw(self objects growth per_minute)},
+		Top::age_json($_),
 		Top::json_string($_->{callers}) } @rows;
 	my $figures = join ',',
 		map { sprintf '"%s":%s', $_, $now->{$_} // 'null' } qw(allocated resident rss);
@@ -303,18 +304,18 @@ sub course_line {
 sub table_head {
 	my ($self) = @_;
 	my %star = ($self->{sort} => '*');
-	return [sprintf('%9s %10s %12s %12s %9s  %s',
+	return [sprintf('%9s %10s %12s %12s %9s %6s  %s',
 		map({ $_->[0] . ($star{ $_->[1] } // '') } ['live', 'live'],
-		['growth', 'growth'], ['rate', ''], ['now', 'now'], ['objects', 'objects'],
+		['growth', 'growth'], ['rate', ''], ['now', 'now'], ['objects', 'objects'], ['age', ''],
 			['function', 'name'])), '7'];
 }
 
 sub table_row {
 	my ($self, $row) = @_;
 	my $option = $self->{option};
-	my $text = sprintf '%9s %10s %12s %12s %9d  %s', Print::human($row->{self}, $option),
+	my $text = sprintf '%9s %10s %12s %12s %9d %6s  %s', Print::human($row->{self}, $option),
 		map({ $_->[0] ? Series::signed($_->[0], $option) . $_->[1] : '-' } [$row->{growth}, ''],
-		[$row->{per_minute}, '/min'], [$row->{now}, '/min']), $row->{objects}, $row->{name};
+		[$row->{per_minute}, '/min'], [$row->{now}, '/min']), $row->{objects}, Ages::text($row->{age}), $row->{name};
 	$text .= " < $row->{callers}" if length $row->{callers};
 	my $look = $ENV{NO_COLOR} || abs $row->{growth} < 1 ? '' : $row->{growth} > 0 ? '31' : '34';
 	return [$text, $look];

@@ -67,6 +67,11 @@ my @options = (
 	    ['heapcheck!', 0,
 	    '--heapcheck           mark functions that hold memory themselves, and what shrank'],
 	['Verbs'],
+	['older=s', '',
+	    '--older=AGE, --younger=AGE  top, flame and tables: only what is so old (30s, 10m, 2h)'],
+	['younger=s', '', undef],
+	['by=s', '', '--by=label            top: a line for each label (thread.prof.label) instead of each function'],
+	['label=s', '', '--label=RE            top, flame and tables: only what has a matching label'],
 	['n=i', 20, '-n N                  lines of top, diff and leaks, seconds of ls (20)'],
 	['stacks!', 0,
 	    '--stacks              top: whole stacks, the largest first; diff, leaks: all frames'],
@@ -181,6 +186,9 @@ my @partial = (
 	[['thread'], qr/^(?!(?:ls|diff|pack)$)/, 'for one profile, not for a series'],
 	[[qw(base sum)], qr/^(?!(?:ls|diff|leaks|report|run|live|pack)$)/,
 	    'for one profile, not for a series'],
+	[['by'], qr/^top$/, 'for the verb top'],
+	[[qw(older younger label)], qr/^(?!(?:ls|diff|leaks|report|run|live|pack|export|symbolize|raw)$)/,
+	    'for what one profile holds'],
 	[['cum'], qr/^(?:text|interactive|top)$/, 'for tables'],
 );
 

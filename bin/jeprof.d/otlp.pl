@@ -43,9 +43,10 @@ sub samples {
 	my (%sample, @order);
 	for my $row (@$rows) {
 		my $stack = Proto::entry($file->{stack}, stack($file, $row));
-		my $attribute = length $row->{thread} ? attribute($file, 'thread.name', $row->{thread}) : 0;
+		my @attributes = map { length($_->[1] // '') ? attribute($file, @$_) : () }
+		    ['thread.name', $row->{thread}], ['label', $row->{label}];
 		my $key = Proto::number(1, $stack)
-		    . ($attribute ? Proto::message(2, Proto::varint($attribute)) : '');
+		    . (@attributes ? Proto::message(2, join '', map { Proto::varint($_) } @attributes) : '');
 		push @order, $sample{$key} = [$key, [0, 0, 0, 0]] unless $sample{$key};
 		$sample{$key}[1][$_] += $row->{values}[$_] for 0 .. 3;
 	}

@@ -65,10 +65,29 @@ sub words {
 		. join(', ', map { bold($_->[0]) . ' ' . $size->($_->[1]) . ' ('
 		    . Print::percent($_->[1], $last->{bytes}) . ')' } @owners) . '.' if @owners;
 	push @out, suspects($option, \@snaps, @{ $work->{suspects} }) if @snaps >= Leaks::LEAST();
+	push @out, aged($option, $work->{aged}) if $work->{aged};
 	push @out, 'Source lines: by ' . escape($Names::engine) . '.' if length $Names::engine;
 	push @out, map { escape("$_.") } Missing::sentences(@{ $work->{missing} });
 	push @out, 'Doubts: ' . join('; ', map { escape($_) } @Talk::doubted) . '.' if @Talk::doubted;
 	return @out;
+}
+
+# What one snapshot tells by its ages.
+sub aged {
+	my ($option, $series) = @_;
+	my @suspects = @{ $series->{suspects} };
+	my @recent = grep { $_->{kind} eq 'recent' } @{ $series->{stacks} };
+	my $list = sub {
+		my @rows = @_;
+		my $more = @rows > 3 ? ', and ' . (@rows - 3) . ' more' : '';
+		splice @rows, 3 if @rows > 3;
+		return join(', ', map { bold($_->{names}[0]) . ' by '
+		    . escape(Series::rate_text($_->{rate}, 1, $option)) } @rows) . $more;
+	};
+	my $text = 'By the ages of what lives ' . (!@suspects ? 'no stack grows' : (@suspects == 1
+	    ? '1 stack grows: ' : @suspects . ' stacks grow: ') . $list->(@suspects));
+	$text .= '; grows lately, or is a bounded cache: ' . $list->(@recent) if @recent;
+	return "$text.";
 }
 
 # Whether something keeps growing, and what most.

@@ -17,7 +17,7 @@ sub text {
 		my @ids = map { Proto::varint($location[$_] //=
 		    location($file, $_, $dump)) } grep { @{ $view->{frames}($_) } } @{ $row->{places} };
 		$file->{out} .= Proto::message(2, Proto::message(1, join '', @ids)
-		    . Proto::message(2, join '', map { Proto::varint($_) } @{ $row->{values} }));
+		    . Proto::message(2, join '', map { Proto::varint($_) } @{ $row->{values} }) . labels($file, $row));
 	}
 	for my $place (grep { $location[$_] } 0 .. $#location) {
 		my $mapping = mapping($file, $Places::object[$place], $dump);
@@ -28,6 +28,17 @@ sub text {
 		    . Proto::number(2, $mapping) . Proto::number(3, $Places::address[$place]) . $lines);
 	}
 	return zipped($file->{out} . head($file, $view, $dump));
+}
+
+# "label", as the program named it, and "age", the seconds from which on it counts.
+sub labels {
+	my ($file, $row) = @_;
+	my $out = '';
+	$out .= Proto::message(3, Proto::strings($file->{strings}, 1, 'label', $row->{label})) if length $row->{label};
+	my ($key, $unit) = map { Proto::string($file->{strings}, $_) } length $row->{age} ? ('age', 'seconds') : ();
+	$out .= Proto::message(3, Proto::number(1, $key) . Proto::number(3, $row->{age})
+	    . Proto::number(4, $unit)) if $key;
+	return $out;
 }
 
 # What stands once: time, sampling interval, words; and the strings, when all are known.

@@ -180,7 +180,9 @@ sub read_maps {
 	my ($self, $from) = @_;
 	my %value;
 	for my $line (split /\n/, substr $self->{text}, $from) {
-		if (my ($start, $end, $bias, $id, $path) =
+		if ($line =~ /^# (age|life|label)/) {
+			$self->read_trailer($line);
+		} elsif (my ($start, $end, $bias, $id, $path) =
 		    $line =~ /^# module (?:0x)?($hex)-(?:0x)?($hex) (?:0x)?($hex) (\S+) (.*)$/) {
 			$path =~ s{ \(deleted\)$}{};
 			push @{ $self->{modules} }, { start => hex $start, end => hex $end, bias => hex $bias,
@@ -194,6 +196,23 @@ sub read_maps {
 			my $map = map_line($line);
 			push @{ $self->{maps} }, $map if $map;
 		}
+	}
+}
+
+# What is told of the sites, by their numbers in the order of the file, behind the mapped objects.
+sub read_trailer {
+	my ($self, $line) = @_;
+	if ($line =~ /^# (age|life) (\d{1,9}) (\d.*)$/ && $2 > 0) {
+		$self->{$1}[$2 - 1] = $3;
+	} elsif ($line =~ /^# age_bounds_s((?: \d{1,9})+)$/) {
+		$self->{has_ages} = !$self->{broken} && $1 eq Ages::bounds_text();
+		$self->{ages_why} = 'it has other columns than this version knows, or is damaged';
+	} elsif ($line =~ /^# label (\d{1,10}) (.*)$/) {
+		Labels::take($self, $1, $2);
+	} elsif ($line =~ /^# labeled (\d{1,9}) (\d.*)$/ && $1 > 0) {
+		$self->{labeled}[$1 - 1] = $2;
+	} elsif ($line =~ /^# age none: (.*)$/) {
+		$self->{ages_why} = Talk::clean($1);
 	}
 }
 

@@ -71,24 +71,48 @@ sub past_entries {
 
 # Every stack as [packed places, objects, bytes, those without the allocator's, objects as printed],
 # estimated; $sign is -1 for a base. With $by_thread divided among the threads, and with the name of
-# the thread ('' if it has none) as the sixth part.
+# the thread ('' if it has none) as the sixth part. The seventh are the columns of ages (room ages),
+# undef where they are not told; %$want has limits, of which --older and --younger leave the part; by_label,
+# to divide by labels, with the label as the tenth part; label, the pattern of those that stay.
 sub stacks {
-	my ($dump, $index, $thread, $sign, $by_thread) = @_;
+	my ($dump, $index, $thread, $sign, $by_thread, $want) = @_;
+	my @limits = @{ $want->{limits} // [] };
+	my $by_label = $want->{by_label} && $index =~ /^inuse/ && Labels::is_told($dump);
 	my $at = $index_of{$index}[0];
+	my $ages = Ages::is_told($dump) && $at == 1 ? $dump->{age} : undef;
+	my $span = $ages ? Ages::span($dump) : undef;
 	my %libraries = map { $_ => 1 } grep { defined } $dump->{meta}{library};
 	my $is_whole = Contention::is_one($dump);	# malloc's locks are among them
 	my @out;
+	my $number = -1;
 	for my $stack (@{ $dump->{stacks} }) {
+		$number++;
 		for my $pair (defined $thread ? thread_counts($stack, $thread, $at)
 		    : [$stack->[$at], $stack->[$at + 1]]) {
 			next unless $pair->[0] || $pair->[1];
 			my ($objects, $bytes) = $dump->estimate(@$pair);
 			my @whole = ($stack->[0], $sign * $objects, $sign * $bytes,
 			    $is_whole ? $stack->[0] : cut($stack->[0], \%libraries), $pair->[0]);
-			push @out, $by_thread ? Threads::divided($dump, $stack, $thread, $at, @whole) : \@whole;
+			my @rows = $by_thread ? Threads::divided($dump, $stack, $thread, $at, @whole) : \@whole;
+			add_ages($ages->[$number], $span, \@limits, @rows) if $ages || @limits;
+			@rows = Labels::divided($dump, $dump->{labeled}[$number], [@$stack[1, 2]], @rows) if $by_label;
+			@rows = grep { length $_->[9] && $_->[9] =~ $want->{label} } @rows if $want->{label};
+			push @out, grep { !@limits || $_->[4] } @rows;
 		}
 	}
 	return \@out;
+}
+
+# Sets the columns of rows of one stack, and leaves of each the part between the limits.
+sub add_ages {
+	my ($text, $span, $limits, @rows) = @_;
+	for my $row (@rows) {
+		my $columns = $row->[6] = Ages::scaled($text, $row->[2]);
+		next unless @$limits;
+		my $share = $columns ? Ages::share($columns, @$limits, $span) : 0;
+		$row->[$_] *= $share for 1, 2, 4;
+		$row->[6] = Ages::cut($columns, @$limits, $span) if $columns;
+	}
 }
 
 sub thread_counts {
@@ -102,21 +126,33 @@ sub thread_counts {
 }
 
 # Stacks of all profiles, minus the base stack by stack; what is equal goes, and if asked what
-# shrank.
+# shrank. Ages are those of the profiles, not of the base; the eighth part is the variance of a
+# difference.
 sub collect {
-	my ($dumps, $base, $option, $thread, $by_thread) = @_;
+	my ($dumps, $base, $option, $thread, $by_thread, $by_label) = @_;
 	my $index = $option->{index};
-	my @all = map { @{ stacks($_, $index, $thread, 1, $by_thread) } } @$dumps;
-	push @all, @{ stacks($base, $index, $thread, -1, $by_thread) } if $base;
+	my $want = { by_label => $by_label };
+	if ($index =~ /^inuse/) {
+		$want->{limits} = [Ages::limits($option, @$dumps)];
+		$want->{by_label} = 1 if Labels::check($option, @$dumps);
+		$want->{label} = pattern($option->{label});
+	}
+	my @all = map { @{ stacks($_, $index, $thread, 1, $by_thread, $want) } } @$dumps;
 	return \@all unless $base;
+	my @less = @{ stacks($base, $index, $thread, -1, $by_thread, { %$want, limits => [] }) };
+	$_->[6] = undef for @less;
+	push @all, @less;
 	my (%sum, @order);
 	for my $stack (@all) {
-		my $key = ($stack->[5] // '') . "\0$stack->[0]";
+		my $key = join "\0", $stack->[5] // '', $stack->[9] // '', $stack->[0];
 		if (my $same = $sum{$key}) {
 			$same->[1] += $stack->[1];
 			$same->[2] += $stack->[2];
+			$same->[4] += $stack->[4];
+			$same->[7] += Noise::variance(@$stack[1, 2, 4]);
 		} else {
 			push @order, $sum{$key} = [@$stack];
+			$order[-1][7] = Noise::variance(@$stack[1, 2, 4]);
 		}
 	}
 	my $which = 1 + $index_of{$index}[1];

@@ -99,6 +99,11 @@ sub worked {
 	my @snaps = @{ $work->{snaps} };
 	my %runs = map { $_->{run} => 1 } @snaps;
 	$work->{suspects} = keys %runs > 1 ? [] : Leaks::suspects($work, \@snaps);
+	if (@snaps < Leaks::LEAST() && keys %runs == 1 && $snaps[-1]{ages}) {
+		$work->{aged} = { snaps => \@snaps };
+		Leaks::judge_ages($work, $work->{aged});
+		$work->{suspects} = $work->{aged}{suspects};
+	}
 	return $work;
 }
 
@@ -140,8 +145,11 @@ sub take_file {
 	my $number = @{ $store->{snaps} };
 	my $known = $store->{by_text}{ mapping_key($dump) } //= {};
 	my $at = $option->{index} =~ /alloc/ ? 3 : 1;
-	my ($counts, $parts, %sums, @seen) = ('', '');
+	my ($counts, $parts, %sums, @seen, %ages, %life) = ('', '');
+	my $is_aged = Ages::is_told($dump) && $at == 1;
+	my $place = -1;
 	for my $stack (@{ $dump->{stacks} }) {
+		$place++;
 		my $number_of;
 		for my $pair (length $option->{thread}
 		    ? Reduce::thread_counts($stack, $option->{thread}, $at)
@@ -154,6 +162,11 @@ sub take_file {
 			$counts .= pack 'LFF', $record, @$pair;
 			$number_of = $record;
 		}
+		if ($is_aged && defined $number_of) {
+			$ages{$number_of} = $dump->{age}[$place] if defined $dump->{age}[$place];
+			$life{$number_of} = [$dump->{life}[$place], ($dump->estimate(@$stack[3, 4]))[1] / $stack->[4]]
+			    if defined $dump->{life}[$place] && $stack->[4];
+		}
 		next unless defined $stack->[5];	# one thread has all
 		my @found = Threads::of_stack($stack, $at);
 		Threads::add(\%sums, $dump, @found);
@@ -162,11 +175,32 @@ sub take_file {
 	}
 	push @{ $store->{snaps} }, { dump => $dump, number => $number, counts => $counts,
 	    Order::stamp($dump),
-		parts => $parts, threads => Threads::held($dump, \%sums) };
+		parts => $parts, threads => Threads::held($dump, \%sums),
+		$is_aged ? (ages => \%ages, life => \%life, is_accum => is_accum($dump)) : () };
+	keep_ages($store);
 	Places::ranges($dump);	# finds the main program
 	$store->{program} //= $dump->{program} // $Object::program
 	    // ($dump->{main} ? $dump->{main}{path} : $dump->{meta}{exe} // '?');
-	delete @$dump{qw(text stacks maps modules ranges numbers cuts symbols)};
+	delete @$dump{qw(text stacks age life maps modules ranges numbers cuts symbols)};
+}
+
+# Was counted what was freed?
+sub is_accum {
+	my ($dump) = @_;
+	return scalar grep { $_->[3] } @{ $dump->{stacks} };
+}
+
+# Ages are kept of the newest and the largest snapshot alone.
+sub keep_ages {
+	my ($store) = @_;
+	my @aged = grep { $_->{ages} } @{ $store->{snaps} };
+	return if @aged < 4;
+	my ($newest) = sort { ($b->{mono} // $b->{time} // 0) <=> ($a->{mono} // $a->{time} // 0)
+	    || $b->{number} <=> $a->{number} } @aged;
+	my ($largest) = sort { length $b->{counts} <=> length $a->{counts} } @aged;
+	for my $snap (grep { $_ != $newest && $_ != $largest } @aged) {
+		delete @$snap{qw(ages life)};
+	}
 }
 
 # Dumps with one key map addresses to places alike.
@@ -406,11 +440,29 @@ sub snaps {
 			my $to = $records->[$values[$at]]{at} // next;
 			@now[2 * $to, 2 * $to + 1] = @values[$at + 1, $at + 2];
 		}
+		$out[-1] .= ',"ages":[' . ages($snap, $work) . ']' if $snap->{ages};
 		$out[-1] .= ',"cells":[' . cells(\@before, \@now) . ']'
 		    . (defined $snap->{told} ? ",\"parts\":[$snap->{told}]" : '');
 		@before = @now;
 	}
 	return map { "{$_}" } @out;
+}
+
+# GAP,COLUMNS, and each of these columns with its share of a thousand: of each record with ages.
+sub ages {
+	my ($snap, $work) = @_;
+	my ($last, @out) = (0);
+	for my $number (@{ $work->{order} }) {
+		my $text = $snap->{ages}{$number} // next;
+		my $columns = Ages::columns($text);
+		my $sum = Ages::sum($columns) || next;
+		my $at = $work->{store}{records}[$number]{at};
+		my @some = grep { $columns->[$_] } 0 .. $#$columns;
+		push @out, $at - $last, scalar @some,
+		    map { ($_, int(1000 * $columns->[$_] / $sum + 0.5)) } @some;
+		$last = $at;
+	}
+	return join ',', @out;
 }
 
 # GAP,OBJECTS,BYTES of each record that changed.

@@ -198,26 +198,20 @@ sub growth {
 			@path = $fold->path($sign > 0 ? $stack->[2] : 0, @path);
 			my $row = $row{ join ' ', @path } //=
 			    { path => [map { $self->{label}[$_] } @path], bytes => 0, later => 0, objects => 0,
-			    variance => 0,
+			    variance => 0, samples => 0,
 				is_bare => $self->{frame}[$path[0]]{is_bare} };
 			$row->{objects} += $stack->[1];
 			$row->{bytes} += $stack->[2];
 			$row->{later} += $stack->[2] if $sign > 0;
-			$row->{variance} += variance(@$stack[1, 2, 4]);
+			$row->{variance} += Noise::variance(@$stack[1, 2, 4]);
+			$row->{samples} += $stack->[4];
 		}
 	}
+	$_->{margin} = Noise::margin(@$_{qw(variance samples)}) for values %row;
 	my @list = grep { abs $_->{bytes} >= 0.5 || abs $_->{objects} >= 0.5 } values %row;
 	@list = sort { $b->{bytes} <=> $a->{bytes} || "@{ $a->{path} }" cmp "@{ $b->{path} }" } @list;
 	return { list => \@list, fold => $fold,
 	    later => [map { [$_->{later}, $_->{is_bare}] } values %row] };
-}
-
-# Of an estimate of bytes that came from so many samples, each taken with the probability samples /
-# objects.
-sub variance {
-	my ($objects, $bytes, $samples) = @_;
-	return 0 if $samples <= 0 || abs $objects <= $samples;
-	return $bytes * $bytes / $samples * (1 - $samples / abs $objects);
 }
 
 sub rate_text {
@@ -229,28 +223,42 @@ sub diff_table {
 	my ($option, $from, $to, $span, $rows) = @_;
 	my ($a, $b) = map { $_->{dump} } $from, $to;
 	my $change = $to->{bytes} - $from->{bytes};
-	printf "%s -> %s%s: %s -> %s, %s%s\n",
+	my $margin = margin_of_sum(@$rows);
+	printf "%s -> %s%s: %s -> %s, %s%s%s%s\n",
 	    map({ my $time = $_->{time};
 	    defined $time ? clock($time) : Talk::clean($_->{dump}{file}) } $from, $to),
 		length $a->pid && length $b->pid && $a->pid ne $b->pid
 		    ? ' (pid ' . $a->pid . ' -> pid ' . $b->pid . ')' : '',
 		map({ Print::human($_->{bytes}, $option) } $from, $to), signed($change, $option),
-		    defined $span ? ', ' . rate_text($change, $span, $option) : '';
+		    $margin ? ' ' . Noise::text($margin, $option) : '',
+		    defined $span ? ', ' . rate_text($change, $span, $option) : '',
+		    @$rows && Noise::hides($change, $margin) ? ', within noise' : '';
 	return if !@$rows;
 	my @shown = @$rows > $option->{top} ? ends($option->{top}, @$rows) : @$rows;
-	printf "%9s %9s %13s %10s  %s\n", 'change', 'error', 'rate', 'objects',
+	printf "%9s %9s %13s %10s  %s\n", 'change', 'margin', 'rate', 'objects',
 	    'stack, from the owner to its callers';
 	for my $row (@shown) {
 		my @path = @{ $row->{path} };
 		splice @path, 5, @path, '...' if @path > 6 && !$option->{stacks};
-		printf "%9s %9s %13s %+10d  %s\n", signed($row->{bytes}, $option),
-		    '+-' . Print::human(sqrt $row->{variance}, $option),
-			rate_text($row->{bytes}, $span, $option), $row->{objects}, join ' < ', @path;
+		printf "%9s %s %13s %+10d  %s%s\n", signed($row->{bytes}, $option),
+		    Noise::column(9, Noise::text($row->{margin}, $option)),
+			rate_text($row->{bytes}, $span, $option), $row->{objects}, join(' < ', @path),
+			    Noise::hides(@$row{qw(bytes margin)}) ? '  (within noise)' : '';
 	}
 	printf "%d more stacks (-n %d)\n", @$rows - @shown, scalar @$rows if @$rows > @shown;
 	Talk::next_is('top', '--stacks', Options::kept($option, qw(focus base sum thread)),
 	    '--focus=' . Options::pattern($shown[0]{path}[0]), [$b->{file}])
 		unless $Talk::doubts;
+}
+
+sub margin_of_sum {
+	my @rows = @_;
+	my ($variance, $samples) = (0, 0);
+	for my $row (@rows) {
+		$variance += $row->{variance};
+		$samples += $row->{samples};
+	}
+	return Noise::margin($variance, $samples);
 }
 
 # The rows that changed most, growth or loss, in the order of the list.
@@ -264,8 +272,9 @@ sub diff_json {
 	my ($option, $from, $to, $span, $rows) = @_;
 	my @text = map {
 		my $row = $_;
-		sprintf '{"bytes":%d,"error":%d,"objects":%d,"per_minute":%s,"stack":[%s]}', $row->{bytes},
-		    sqrt $row->{variance}, $row->{objects},
+		sprintf '{"bytes":%d,"error":%d,"within_noise":%s,"objects":%d,"per_minute":%s,"stack":[%s]}',
+		    $row->{bytes}, sqrt $row->{variance},
+		    Noise::hides(@$row{qw(bytes margin)}) ? 'true' : 'false', $row->{objects},
 			defined $span ? sprintf('%d', $row->{bytes} / $span) : 'null', join ',',
 			    map { Top::json_string($_) } @{ $row->{path} }
 	} @$rows;

@@ -87,7 +87,7 @@ use constant WIDEST => 40;	# columns of a function's name
 
 sub command {
 	my ($view, $option) = @_;
-	my $table = build($view, $option);
+	my $table = $option->{by} eq 'label' ? Labels::table($view, $option) : build($view, $option);
 	Print::check_names(map { [$_->{self}, $_->{is_bare}] } @{ $table->{rows} });
 	if ($option->{stacks}) {
 		print_stacks($view, $table, $option);
@@ -101,17 +101,19 @@ sub command {
 	    for Missing::sentences(grep { $_->{share} >= 1 } Missing::of_rows($table->{bytes},
 	    map { [@$_{qw(self place is_bare)}] } @{ $table->{rows} }));
 	return if !@{ $table->{rows} } || $Talk::doubts;
+	return Talk::next_is('top', Options::kept($option), '--label=^' . Options::pattern($table->{rows}[0]{name}) . '$',
+	    [map { $_->{file} } @{ $view->{dumps} }]) if $option->{by} eq 'label' && $table->{rows}[0]{name} ne Labels::NONE();
 	Talk::next_is('--text', '--cum', Options::kept($option, 'focus'),
 	    '--focus=' . Options::pattern($table->{rows}[0]{name}),
 		[map { $_->{file} } @{ $view->{dumps} }]);
 }
 
-# Rows { name, self, objects, cum, callers, is_bare }, by self (by cum with --cum).
+# Rows { name, self, margin, age, objects, cum, callers, is_bare }, by self (by cum with --cum).
 sub build {
 	my ($view, $option) = @_;
 	my $self = Reduce::entries($option->{grain}, $option);
 	my $fold = Fold->new($self, $option);
-	my (@flat, @objects, @cum, @callers, @met);
+	my (@flat, @objects, @cum, @callers, @met, @noise, @ages);
 	my ($bytes, $count, $round) = (0, 0, 0);	# met: in which round a name was met last
 	for my $stack (@{ $view->{stacks} }) {
 		my @path = $self->of_stack($stack);
@@ -125,17 +127,24 @@ sub build {
 		$count += $stack->[1];
 		$flat[$owner] += $value;
 		$objects[$owner] += $stack->[1];
+		$noise[$owner][0] += $stack->[7] // Noise::variance(@$stack[1, 2, 4]);
+		$noise[$owner][1] += $stack->[4];
+		$ages[$owner] = Ages::add($ages[$owner], $stack->[6]) if $stack->[6];
 		($met[$_] // 0) == $round or $met[$_] = $round, $cum[$_] += $value for @path;
 		my $caller = $fold->caller_of(\@path);
 		$callers[$owner]{$caller} += $value if defined $caller;
 	}
+	my $span = @ages ? Ages::span($view->{dumps}[-1]) : undef;
 	my @rows = map { { name => $self->{label}[$_], self => $flat[$_], objects => $objects[$_],
-	    cum => $cum[$_],
+	    cum => $cum[$_], variance => $noise[$_][0], margin => Noise::margin(@{ $noise[$_] }),
+		age => Ages::median($ages[$_], $span), ages => $ages[$_],
 		is_bare => $self->{frame}[$_]{is_bare}, place => $self->{place}[$_],
 		    callers => callers($self, $callers[$_]) } } grep { defined $flat[$_] } 0 .. $#flat;
 	my $key = $option->{cum} ? 'cum' : 'self';
 	@rows = sort { $b->{$key} <=> $a->{$key} || $a->{name} cmp $b->{name} } @rows;
-	return { rows => \@rows, bytes => $bytes, objects => $count, fold => $fold };
+	my @sums = map { my $at = $_; my $sum = 0; $sum += $_->[$at] for grep { $_ } @noise; $sum } 0, 1;
+	return { rows => \@rows, bytes => $bytes, objects => $count, fold => $fold,
+	    variance => $sums[0], margin => Noise::margin(@sums), has_ages => scalar @ages };
 }
 
 sub callers {
@@ -155,7 +164,9 @@ sub headline {
 	return $text . sprintf ": waited %s in %d contentions\n",
 	    Print::human($table->{bytes}, $option), $table->{objects} if Contention::is_one($dump);
 	$text .= $dump->is_delta ? ': grown by ' : $option->{index} =~ /alloc/ ? ': allocated ' : ': live ';
-	$text .= Print::human($table->{bytes}, $option) . sprintf ' in %d objects', $table->{objects};
+	$text .= Print::human($table->{bytes}, $option) . ($table->{margin}
+	    ? ' ' . Noise::text($table->{margin}, $option) : '') . Ages::words($option)
+	    . sprintf ' in %d objects', $table->{objects};
 	$text .= since_mark($dump, $option) if $dump->is_delta;
 	return $dump->interval > 1 ? "$text, estimated from samples\n"
 	    : "$text\n";
@@ -189,21 +200,25 @@ sub print_table {
 		my $length = length $row->{name};
 		$width = $length > WIDEST ? WIDEST : $length if $length > $width;
 	}
-	printf "%9s %6s %9s %6s %10s  %-*s  %s\n", 'self', '%', 'cum', 'cum%',
-	    $option->{index} =~ /delay/ ? 'times' : 'objects', $width, 'function', 'callers';
+	my @has = ($table->{margin} && $option->{index} !~ /delay/, $table->{has_ages});
+	printf "%9s%s %6s %9s %6s %10s%s  %-*s  %s\n", 'self', $has[0] ? '   margin' : '', '%', 'cum',
+	    'cum%', $option->{index} =~ /delay/ ? 'times' : 'objects', $has[1] ? '    age' : '',
+	    $width, $option->{by} eq 'label' ? ('label', 'functions') : ('function', 'callers');
 	my $running = 0;
 	for my $row (@rows) {
 		$running += $row->{self};
-		my $line = sprintf "%9s %6s %9s %6s %10d  %-*s  %s", Print::human($row->{self}, $option),
+		my $line = sprintf "%9s%s %6s %9s %6s %10d%s  %-*s  %s", Print::human($row->{self}, $option),
+		    $has[0] ? Noise::column(9, Noise::text($row->{margin}, $option)) : '',
 		    Print::percent($row->{self}, $table->{bytes}),
 			Print::human($row->{cum}, $option), Print::percent($row->{cum}, $table->{bytes}),
-			    $row->{objects}, $width, fitted($row->{name}, $width),
+			    $row->{objects}, $has[1] ? sprintf(' %6s', Ages::text($row->{age})) : '',
+			    $width, fitted($row->{name}, $width),
 			    callers_text($row, $option->{callers});
 		$line =~ s/\s+$//;
 		print "$line\n";
 	}
-	printf "%9s %6s  in %d more functions (-n %d)\n",
-	    Print::human($table->{bytes} - $running, $option),
+	printf "%9s%s %6s  in %d more functions (-n %d)\n",
+	    Print::human($table->{bytes} - $running, $option), $has[0] ? ' ' x 9 : '',
 		Print::percent($table->{bytes} - $running, $table->{bytes}), $rest,
 		    scalar @{ $table->{rows} } if $rest;
 }
@@ -220,7 +235,12 @@ sub print_stacks {
 		my $row = $row{ join ' ', @path } //= { path => \@path, bytes => 0, objects => 0 };
 		$row->{bytes} += $stack->[2];
 		$row->{objects} += $stack->[1];
+		$row->{variance} += $stack->[7] // Noise::variance(@$stack[1, 2, 4]);
+		$row->{samples} += $stack->[4];
+		$row->{ages} = Ages::add($row->{ages}, $stack->[6]) if $stack->[6];
 	}
+	my $span = $table->{has_ages} ? Ages::span($view->{dumps}[-1]) : undef;
+	$_->{age} = Ages::median($_->{ages}, $span) for values %row;
 	$_->{names} = [map { $self->{label}[$_] } @{ $_->{path} }] for values %row;
 	my @rows = sort { $b->{bytes} <=> $a->{bytes}
 	    || "@{ $a->{names} }" cmp "@{ $b->{names} }" } values %row;
@@ -230,23 +250,22 @@ sub print_stacks {
 	return print_stacks_json($view, $table, @rows) if $option->{json};
 	print headline($view, $table, $option);
 	for my $row (@rows) {
-		printf "%9s %6s %10d %s\n", human_and_share($row->{bytes}, $table->{bytes}, $option),
-		    $row->{objects}, $option->{index} =~ /delay/ ? 'times' : 'objects';
+		my $margin = $option->{index} =~ /delay/ ? 0 : Noise::margin(@$row{qw(variance samples)});
+		printf "%9s%s %6s %10d %s%s\n", Print::human($row->{bytes}, $option),
+		    $margin ? ' ' . Noise::text($margin, $option) : '',
+		    Print::percent($row->{bytes}, $table->{bytes}), $row->{objects},
+		    $option->{index} =~ /delay/ ? 'times' : 'objects',
+		    defined $row->{age} ? ', ' . Ages::text($row->{age}) . ' old' : '';
 		print map { "                   $_\n" } @{ $row->{names} };
 	}
 	printf "%d more stacks (-n %d)\n", $count - @rows, $count if $count > @rows;
 }
 
-sub human_and_share {
-	my ($bytes, $all, $option) = @_;
-	return (Print::human($bytes, $option), Print::percent($bytes, $all));
-}
-
 sub print_stacks_json {
 	my ($view, $table, @rows) = @_;
-	my @text = map { my $row = $_; sprintf '{"bytes":%d,"objects":%d,"stack":[%s]}', $row->{bytes},
-	    $row->{objects},
-		join ',', map { json_string($_) } @{ $row->{names} } } @rows;
+	my @text = map { my $row = $_; sprintf '{"bytes":%d,"objects":%d,"stack":[%s],"error":%d,"age":%s}',
+	    $row->{bytes}, $row->{objects}, join(',', map { json_string($_) } @{ $row->{names} }),
+		sqrt $row->{variance}, age_json($row) } @rows;
 	printf "{\"dump\":%s,\"total\":{\"bytes\":%d,\"objects\":%d},\n\"stacks\":[\n%s\n]}\n",
 	    json_string($view->{dumps}[0]{file}),
 		$table->{bytes}, $table->{objects}, join ",\n", @text;
@@ -281,6 +300,12 @@ sub json_string {
 	return qq{"$text"};
 }
 
+# The median age in seconds.
+sub age_json {
+	my ($row) = @_;
+	return defined $row->{age} ? sprintf '%.1f', $row->{age} : 'null';
+}
+
 # Sets the named figures of all rows to whole numbers that add up to the whole of their sum.
 sub round_rows {
 	my ($rows, @names) = @_;
@@ -301,8 +326,9 @@ sub print_json {
 	for my $row (@rows) {
 		my $callers = join ',', map { sprintf '{"function":%s,"bytes":%d}', json_string($_->{name}),
 		    $_->{bytes} } @{ $row->{callers} };
-		push @text, sprintf '{"function":%s,"self":%d,"percent":%.2f,"cumulative":%d,"objects":%d,"callers":[%s]}',
-			json_string($row->{name}), $row->{self},
+		push @text, sprintf '{"%s":%s,"self":%d,"error":%d,"age":%s,"ages":%s,"percent":%.2f,"cumulative":%d,"objects":%d,"callers":[%s]}',
+			$option->{by} || 'function', json_string($row->{name}), $row->{self}, sqrt $row->{variance}, age_json($row),
+			    Ages::json($row->{ages}),
 			    $table->{bytes} ? 100 * $row->{self} / $table->{bytes} : 0, $row->{cum},
 			    $row->{objects}, $callers;
 	}
@@ -311,9 +337,10 @@ sub print_json {
 	my $nameless = join ',', map { sprintf '{"object":%s,"build_id":%s,"bytes":%d}',
 	    json_string($_->{object}{path}),
 		json_string($_->{object}{id}), $_->{bytes} } $table->{fold}->objects;
-	printf "{\"dump\":%s,\"program\":%s,\"pid\":%s,\"time\":%s,\"index\":%s,\"total\":{\"bytes\":%d,\"objects\":%d},\"doubts\":%d,\"nameless\":[%s],%s,\n\"rows\":[\n%s\n]}\n",
+	printf "{\"dump\":%s,\"program\":%s,\"pid\":%s,\"time\":%s,\"index\":%s,\"age_bounds\":%s,\"total\":{\"bytes\":%d,\"error\":%d,\"objects\":%d},\"doubts\":%d,\"nameless\":[%s],%s,\n\"rows\":[\n%s\n]}\n",
 		json_string($dump->{file}), json_string($view->{program}),
 		    $dump->pid =~ /^(\d+)$/ ? $1 : 'null',
-		json_string($dump->time_text), json_string($option->{index}), $table->{bytes},
-		    $table->{objects}, $Talk::doubts, $nameless, $missing, join ",\n", @text;
+		json_string($dump->time_text), json_string($option->{index}),
+		    $table->{has_ages} ? Ages::bounds_json() : 'null', $table->{bytes},
+		    sqrt $table->{variance}, $table->{objects}, $Talk::doubts, $nameless, $missing, join ",\n", @text;
 }

@@ -7,11 +7,17 @@ function colour(node) {
 		return 'hsl(' + (x < 0 ? 212 : 4) + ',' + (k ? 85 : 0) + '%,' + (88 - k * 0.6) + '%)';
 	}
 	if (!node) { return '#c4c8cf'; }
+	if (S.c === 'a') { return age_colour(A ? median_age(A.node, AGES * node, A.span) : null); }
 	var f = d.name[node], h;
 	if (S.c === 'm') { h = d.module_of[f]; return 'hsl(' + (h * 137.5 + 20) % 360 + ',60%,' + (66 + f % 5 * 3) + '%)'; }
 	if (hues[f]) { return hues[f]; }
 	h = hash(d.names[f]);
 	return hues[f] = 'hsl(' + (8 + h % 42) + ',' + (70 + h % 25) + '%,' + (60 + (h >> 8) % 18) + '%)';
+}
+// From the young, which are yellow, to the old, which are blue, by the logarithm of the age.
+function age_colour(seconds) {
+	var most = Math.log(1 + Math.max(A && A.span || 3600, 60));
+	return seconds === null ? '#c4c8cf' : 'hsl(' + Math.round(50 + 170 * Math.min(1, Math.log(1 + seconds) / most)) + ',65%,66%)';
 }
 // The visible boxes { node, x, w, row }: those around the zoomed node over the whole width, those below by their share.
 function lay(width) {
@@ -66,6 +72,7 @@ function tell(node) {
 	var text = d.names[d.name[node]] + ': ' + amount(T[node]) + ', ' + percent(T[node], T[0]);
 	if (node !== S.z && T[S.z] !== T[0]) { text += ' (' + percent(T[node], T[S.z]) + ' of the zoomed)'; }
 	if (T0) { text += ', ' + signed(T[node] - T0[node], amount) + ' since the snapshot compared with'; }
+	if (A && T[node]) { text += ', half of it older than ' + age_text(median_age(A.node, AGES * node, A.span)); }
 	if (node) { text += '  [' + d.modules[d.module_of[d.name[node]]] + ']'; }
 	$('told').textContent = text;
 	$('flame').title = text;

@@ -2,6 +2,25 @@
 // the rule of Dump::estimate in jeprof, to the same 1/1024 of a byte, so that they add up to what top says.
 // Cost: one pass over all nodes for each change of the snapshot; sums are kept by snapshot.
 "use strict";
+// The variance of an estimate of bytes from samples that are this share of all objects, and the margin of a sum of such
+// (95 of 100 intervals hold the truth): as in room noise of jeprof.
+function variance_of(bytes, samples, share) { return samples > 0 && share < 1 ? bytes * bytes / samples * (1 - share) : 0; }
+function margin_of(variance, samples) { return variance > 0 && samples > 0 ? 1.96 * Math.sqrt(variance * (samples + 1) / samples) : 0; }
+// The upper bounds of ages, in seconds; and the age that half of the bytes exceed, null if none is known. As in room ages of jeprof.
+var AGE_BOUNDS = [1, 4, 16, 60, 240, 960, 3600, 14400, 57600], AGES = 10;
+function median_age(columns, at, span) {
+	var all = 0, before = 0, i, from, to;
+	for (i = 0; i < AGES; i++) { all += columns[at + i]; }
+	if (!(all > 0)) { return null; }
+	for (i = 0; i < AGES; i++) {
+		from = i ? AGE_BOUNDS[i - 1] : 0;
+		to = i < AGES - 1 ? AGE_BOUNDS[i] : Math.max(span || 0, 4 * from);
+		if (span && from < span && to > span) { to = span; }
+		if (columns[at + i] > 0 && before + columns[at + i] >= all / 2) { return from + (to - from) * (all / 2 - before) / columns[at + i]; }
+		before += columns[at + i];
+	}
+	return to;
+}
 function Model(d) {
 	var MOST = 20, n = d.up.length, R = d.records.length / 2, full = [], cache = {}, made = {};
 	var parent = new Int32Array(n), first = new Uint8Array(n), depth = new Int32Array(n), kids = new Int32Array(n + 1), list = new Int32Array(n);
@@ -52,24 +71,24 @@ function Model(d) {
 		return [sums[0].slice(), sums[1].slice()];
 	}
 	function round(x) { return Math.floor(x * 1024 + 0.5) / 1024; }
-	// Adds to record r of q: estimated bytes b and objects o, variance v of the bytes.
+	// Adds to record r of q: estimated bytes b and objects o, variance v of the bytes, n samples.
 	function add(q, r, o, b, rate) {
 		var covered = 1, ratio, objects, bytes;
 		if (o && b && rate) {
 			ratio = b / o / rate;
 			covered = ratio > 1e-9 ? 1 - Math.exp(-ratio) : ratio;
 			objects = round(o / covered); bytes = round(b / covered);
-			if (objects > o) { q.v[r] += bytes * bytes / o * (1 - o / objects); }
+			if (objects > o) { q.v[r] += variance_of(bytes, o, o / objects); }
 		} else {
 			objects = o; bytes = b;
 		}
-		q.o[r] += objects; q.b[r] += bytes;
+		q.o[r] += objects; q.b[r] += bytes; q.n[r] += o;
 	}
 	// The estimates of snapshot s for each record, for all threads or only for thread who.
 	function at_snap(s) {
 		var key = s + ',' + who, r, k;
 		if (cache[key]) { return cache[key]; }
-		var rate = d.snaps[s].rate, q = { b: new Float64Array(R), o: new Float64Array(R), v: new Float64Array(R) }, o = raw[s][0], b = raw[s][1];
+		var rate = d.snaps[s].rate, q = { b: new Float64Array(R), o: new Float64Array(R), v: new Float64Array(R), n: new Float64Array(R) }, o = raw[s][0], b = raw[s][1];
 		for (r = 0; r < R; r++) { if (o[r] && (who < 0 || d.own[r] === who)) { add(q, r, o[r], b[r], rate); } }
 		for (k = 0; who >= 0 && k < pair.length; k++) { if (pair[k][1] === who && parts[s][0][k]) { add(q, pair[k][0], parts[s][0][k], parts[s][1][k], rate); } }
 		return cache[key] = q;
@@ -97,13 +116,31 @@ function Model(d) {
 	// For each name: self, objects, cumulative bytes, variance.
 	function add_sums(s) {
 		var q = at_snap(s), m = d.names.length, t = totals(s, 'b', false), j;
-		var x = { self: new Float64Array(m), objects: new Float64Array(m), cum: new Float64Array(m), variance: new Float64Array(m) };
+		var x = { self: new Float64Array(m), objects: new Float64Array(m), cum: new Float64Array(m), variance: new Float64Array(m), samples: new Float64Array(m) };
 		for (j = 0; j < R; j++) {
 			var f = d.name[owner[j]];
-			x.self[f] += q.b[j]; x.objects[f] += q.o[j]; x.variance[f] += q.v[j];
+			x.self[f] += q.b[j]; x.objects[f] += q.o[j]; x.variance[f] += q.v[j]; x.samples[f] += q.n[j];
 		}
 		for (j = 1; j < n; j++) { if (first[j]) { x.cum[d.name[j]] += t[j]; } }
 		return x;
+	}
+	// Bytes by column of ages, AGES for each node (what it and all below it hold) and for each name (itself); null where they are not told.
+	function ages(s) {
+		var told = d.snaps[s].ages, q, node, name, j, k, r = 0, x;
+		if (!told) { return null; }
+		return kept(['g', s, who].join(), function () {
+			q = at_snap(s); node = new Float64Array(AGES * n); name = new Float64Array(AGES * d.names.length);
+			for (j = 0; j < told.length; j += 2 + 2 * told[j + 1]) {
+				r += told[j];
+				for (k = 0; k < told[j + 1]; k++) {
+					x = q.b[r] * told[j + 3 + 2 * k] / 1000;
+					node[AGES * owner[r] + told[j + 2 + 2 * k]] += x;
+					name[AGES * d.name[owner[r]] + told[j + 2 + 2 * k]] += x;
+				}
+			}
+			for (j = n - 1; j > 0; j--) { for (k = 0; k < AGES; k++) { node[AGES * parent[j] + k] += node[AGES * j + k]; } }
+			return { node: node, name: name, span: +d.snaps[s].meta.profiled_ms / 1000 || null };
+		});
 	}
 	// Callers and callees of a name: [name, bytes], the most first.
 	function around(f, t) {
@@ -121,18 +158,18 @@ function Model(d) {
 	// The nodes with the largest sums (change since snapshot a if there is one), by records at their owners or leaves, and how many have one.
 	function add_stacks(s, a, whole) {
 		var q = at_snap(s), p = a === null ? null : at_snap(a), e = ends(whole), N = e.nodes.length, count = 0, best = [], least = 0, j, k, x;
-		var b = new Float64Array(N), o = new Float64Array(N), v = new Float64Array(N);
+		var b = new Float64Array(N), o = new Float64Array(N), v = new Float64Array(N), c = new Float64Array(N);
 		for (j = 0; j < R; j++) {
 			k = e.of[j];
-			b[k] += q.b[j]; o[k] += q.o[j]; v[k] += q.v[j];
-			if (p) { b[k] -= p.b[j]; o[k] -= p.o[j]; v[k] += p.v[j]; }
+			b[k] += q.b[j]; o[k] += q.o[j]; v[k] += q.v[j]; c[k] += q.n[j];
+			if (p) { b[k] -= p.b[j]; o[k] -= p.o[j]; v[k] += p.v[j]; c[k] += p.n[j]; }
 		}
 		for (j = 0; j < N; j++) {
 			x = Math.abs(b[j]);
 			if (x < 0.5 && Math.abs(o[j]) < 0.5) { continue; }
 			count++;
 			if (best.length >= 2 * MOST && x <= least) { continue; }
-			best.push({ node: e.nodes[j], b: b[j], o: o[j], v: v[j] });
+			best.push({ node: e.nodes[j], b: b[j], o: o[j], v: v[j], n: c[j] });
 			if (best.length >= 4 * MOST) { trim(); }
 		}
 		trim();
@@ -156,6 +193,6 @@ function Model(d) {
 	}
 	function live(s) { return who < 0 ? d.snaps[s].live[0] : totals(s, 'b', false)[0]; }
 	function of(thread) { who = thread; }
-	return { d: d, n: n, of: of, live: live, parent: parent, depth: depth, kids: kids, list: list, full: full, totals: totals, sums: sums, around: around,
+	return { d: d, n: n, of: of, live: live, parent: parent, depth: depth, kids: kids, list: list, full: full, totals: totals, sums: sums, ages: ages, around: around,
 		stacks: stacks, frames: frames, share: share };
 }

@@ -126,6 +126,6 @@ function Series(snaps) {
 	function count(row, i, s, rate) {
 		var share = rate && s.objects > 0 ? 1 - Math.exp(-s.bytes / s.objects / rate) : 1, bytes = s.bytes / share;
 		row.values[i] += bytes;
-		if (s.objects > 0 && share < 1) { row.variances[i] += bytes * bytes / s.objects * (1 - share); }
+		row.variances[i] += variance_of(bytes, s.objects, share);
 	}
 }

@@ -18,7 +18,7 @@ function from_address() {
 	function snap(x) { return m.full.indexOf(x) >= 0; }
 	function one_of(x, all) { return all.indexOf(x) >= 0 ? x : all[0]; }
 	return { p: shown, s: number(h.s, snap, shown_first()), a: number(h.a, snap, null), t: number(h.t, function (x) { return d.threads && x >= 0 && x < d.threads.length && x % 1 === 0; }, -1), z: number(h.z, function (x) { return x >= 0 && x < m.n && x % 1 === 0; }, 0),
-		f: number(h.f, function (x) { return x > 0 && x < d.names.length && x % 1 === 0; }, 0), q: h.q || '', m: one_of(h.m, ['b', 'o']), c: one_of(h.c, ['n', 'm', 'g']),
+		f: number(h.f, function (x) { return x > 0 && x < d.names.length && x % 1 === 0; }, 0), q: h.q || '', m: one_of(h.m, ['b', 'o']), c: one_of(h.c, ['n', 'm', 'g', 'a']),
 		g: one_of(h.g, ['i', 'f']), w: h.w === '1' ? 1 : 0, k: one_of(h.k, ['self', 'cum', 'objects', 'growth']) };
 }
 function to_address() {
@@ -50,6 +50,8 @@ function show(change) {
 	T = m.totals(S.s, S.m, S.w);
 	T0 = S.a === null ? null : m.totals(S.a, S.m, S.w);
 	if (S.c === 'g' && !T0) { T0 = new Float64Array(m.n); }
+	A = m.ages(S.s);
+	$('colour').querySelector('[value=a]').hidden = !A;
 	while (S.z && !T[S.z]) { S.z = m.parent[S.z]; }
 	$('snap').value = S.s; $('from').value = S.a === null ? '' : S.a; $('thread').value = S.t; $('metric').value = S.m; $('colour').value = S.c; $('whole').checked = !!S.w;
 	if ($('find').value !== S.q) { $('find').value = S.q; }
@@ -72,7 +74,7 @@ function key(e) {
 	if (k === '[' && at > 0) { set({ s: m.full[at - 1] }); }
 	if (k === ']' && at < m.full.length - 1) { set({ s: m.full[at + 1] }); }
 	if (k === 'f') { set({ g: S.g === 'f' ? 'i' : 'f' }); }
-	if (k === 'c') { set({ c: { n: 'm', m: 'g', g: 'n' }[S.c] }); }
+	if (k === 'c') { set({ c: { n: 'm', m: 'g', g: A ? 'a' : 'n', a: 'n' }[S.c] }); }
 	if (k === 'w') { set({ w: S.w ? 0 : 1 }); }
 	if (document.activeElement === $('flame')) {
 		if (/^Arrow/.test(k)) { e.preventDefault(); step(k); }

@@ -9,6 +9,9 @@ function ordered(x, y) {
 	order = { key: key, list: list };
 	return list;
 }
+function margin(variance, samples) { var x = margin_of(variance, samples); return x ? '\u00b1' + size(x) : ''; }
+// May chance alone have made this change?
+function is_noise(x) { return Math.abs(x.b) < margin_of(x.v, x.n); }
 function functions() {
 	var x = m.sums(S.s), y = S.a === null ? null : m.sums(S.a), list = ordered(x, y), all = m.live(S.s);
 	function head(text, k, cls) {
@@ -17,13 +20,15 @@ function functions() {
 		a.onclick = function (e) { e.preventDefault(); set({ k: k }); };
 		return [text, cls, a];
 	}
-	var heads = [head('self', 'self'), ['%', 'opt'], ['\u00b1 error', 'opt'], head('cumulative', 'cum'), ['%', 'opt'], head('objects', 'objects'), ['mean size', 'opt']];
+	var heads = [head('self', 'self'), ['%', 'opt'], ['\u00b1 margin', 'opt'], head('cumulative', 'cum'), ['%', 'opt'], head('objects', 'objects'), ['mean size', 'opt']];
+	if (A) { heads.push(['age', 'opt']); }
 	if (y) { heads.push(head('growth', 'growth')); }
 	heads.push(['function', 't']);
 	if (hit) { list = list.filter(function (f) { return hit[f]; }).concat(list.filter(function (f) { return !hit[f]; })); }
 	fill('functions', heads, list.slice(0, rows).map(function (f) {
-		var c = [size(x.self[f]), percent(x.self[f], all), x.self[f] ? size(Math.sqrt(x.variance[f])) : '', size(x.cum[f]), percent(x.cum[f], all),
+		var c = [size(x.self[f]), percent(x.self[f], all), x.self[f] ? margin(x.variance[f], x.samples[f]) : '', size(x.cum[f]), percent(x.cum[f], all),
 			x.objects[f] ? '' + Math.trunc(x.objects[f]) : '', x.objects[f] ? size(x.self[f] / x.objects[f]) : ''], v;
+		if (A) { c.push(age_text(median_age(A.name, AGES * f, A.span))); }
 		if (y) { v = x.self[f] - y.self[f]; c.push({ cls: grown(v), text: signed(v, size) }); }
 		return { hit: hit && hit[f], cells: c.concat([name_link(f)]) };
 	}));
@@ -49,19 +54,22 @@ function growth() {
 	if (a === S.s) { $('growth-key').textContent = 'Choose two snapshots.'; return $('growth').replaceChildren(); }
 	$('growth-key').textContent = (p.clock || p.file) + ' \u2192 ' + (q.clock || q.file) + ': ' + size(m.live(a)) + ' \u2192 ' + size(m.live(S.s)) + ', ' + signed(m.live(S.s) - m.live(a), size);
 	var most = m.stacks(S.s, a, false);
-	fill('growth', [['change'], ['\u00b1 error', 'opt'], ['rate', 'opt'], ['objects', 'opt'], ['stack, from the owner to its callers', 't']], most.list.map(function (x) {
-		return { cells: [{ cls: grown(x.b), text: signed(x.b, size) }, size(Math.sqrt(x.v)), span > 0 ? signed(x.b / span, size) + '/min' : '-', signed(Math.trunc(x.o), String), path_text(x.node).slice(0, 6).join(' < ')] };
+	fill('growth', [['change'], ['\u00b1 margin', 'opt'], ['rate', 'opt'], ['objects', 'opt'], ['stack, from the owner to its callers', 't']], most.list.map(function (x) {
+		return { cells: [{ cls: is_noise(x) ? 'dim' : grown(x.b), text: signed(x.b, size) }, margin(x.v, x.n), span > 0 ? signed(x.b / span, size) + '/min' : '-', signed(Math.trunc(x.o), String), path_text(x.node).slice(0, 6).join(' < ') + (is_noise(x) ? '  (within noise)' : '')] };
 	}));
 	if (most.count > most.list.length) { $('growth-key').textContent += '; the ' + most.list.length + ' of ' + most.count + ' stacks that changed most:'; }
 }
+var SUSPECTS = ['What grew in nearly all steps and goes on growing; not what was loaded once, filled and then stayed, or came and went.',
+	'By the ages of what lives in this one snapshot: bytes of all ages, in proportion to the time; not what is only old (a table, a full cache) or only young.'];
 function suspects() {
 	$('s-suspects').hidden = !d.suspects.length;
-	fill('suspects', [['rate'], ['\u00b1 error', 'opt'], ['grown'], ['live', 'opt'], ['steps up', 'opt'], ['stack, from the owner to its callers', 't']], d.suspects.map(function (x) {
+	if (d.suspects.length) { $('suspects-key').textContent = SUSPECTS[d.suspects[0][5] ? 0 : 1]; }
+	fill('suspects', [['rate'], ['\u00b1 margin', 'opt'], ['grown'], ['live', 'opt'], ['steps up', 'opt'], ['stack, from the owner to its callers', 't']], d.suspects.map(function (x) {
 		var names = path_text(x[0]), a = make('a', names[0]), cell = make('span');
 		a.href = '#';
 		a.onclick = function (e) { e.preventDefault(); set({ s: m.full[m.full.length - 1], z: x[0], f: d.name[x[0]] }); $('flame').scrollIntoView({ block: 'nearest' }); };
 		cell.append(a, names.slice(1, 6).map(function (t) { return ' < ' + t; }).join(''));
-		return { cells: [x[2] === null ? '-' : signed(x[2], size) + '/min', x[3] === null ? '-' : size(x[3]), { cls: 'up', text: signed(x[1], size) }, size(x[6]), x[4] + '/' + x[5], cell] };
+		return { cells: [x[2] === null ? '-' : signed(x[2], size) + '/min', x[3] === null ? '-' : '\u00b1' + size(1.96 * x[3]), { cls: 'up', text: signed(x[1], size) }, size(x[6]), x[5] ? x[4] + '/' + x[5] : '-', cell] };
 	}));
 }
 function stacks() {
@@ -74,7 +82,7 @@ function stacks() {
 			names.forEach(function (t, k) { var li = make('li', t + ' '); if (lines[k]) { li.append(make('span', lines[k], 'dim')); } ol.append(li); });
 			e.append(ol);
 		}
-		e.append(make('summary', size(x.b) + ', ' + percent(x.b, all) + ', ' + Math.trunc(x.o) + ' objects: ' + names.slice(0, 4).join(' < ')));
+		e.append(make('summary', size(x.b) + (x.v ? ' ' + margin(x.v, x.n) : '') + ', ' + percent(x.b, all) + ', ' + Math.trunc(x.o) + ' objects: ' + names.slice(0, 4).join(' < ')));
 		e.open = i < 2;
 		unfold();
 		e.ontoggle = unfold;

@@ -1,6 +1,6 @@
 // First part of the view, which draws what the model adds up: texts of numbers, canvases, elements. The parts of the
 // view (tools, graph, course, tables, state) share one scope; scripts/join-page joins them in this order.
-var m, d, S = {}, T, T0, hit = null, rows = 25, order = {}, boxes = [], laid = {}, chosen = 0;
+var m, d, S = {}, T, T0, A = null, hit = null, rows = 25, order = {}, boxes = [], laid = {}, chosen = 0;
 function $(id) { return document.getElementById(id); }
 function size(b) {
 	var u = 0, x = b;
@@ -8,6 +8,12 @@ function size(b) {
 	return u ? x.toFixed(1) + 'BKMGT'[u] : Math.trunc(x) + 'B';
 }
 function amount(x) { return S.m === 'o' ? Math.trunc(x) + ' objects' : size(x); }
+function age_text(s) {
+	var units = [[86400, 'd', 2], [3600, 'h', 2], [60, 'm', 2], [1, 's', 0]], u;
+	if (s === null) { return ''; }
+	u = units.find(function (x) { return s >= x[0] * x[2]; });
+	return (s / u[0]).toFixed(s / u[0] < 9.95 ? 1 : 0) + u[1];
+}
 function signed(x, f) { return (x > 0 ? '+' : '') + f(x); }
 function percent(a, b) { return b ? (100 * a / b).toFixed(1) + '%' : '-'; }
 function make(tag, text, cls) {

@@ -147,8 +147,8 @@ unlike($out, qr/my_alloc/, 'top: --wrapper');
 like($out, qr/in \d+ more functions \(-n \d+\)$/m, 'top: -n says what is left out');
 is(scalar(() = $out =~ /^.*%.*%.* (?:main|serve).*$/mg), 2, 'top: -n 2');
 ($code, $out) = jeprof('top', '--json', $dump);
-like($out, qr/"total":\{"bytes":1002048,"objects":19\}/, 'top --json: total');
-like($out, qr/\{"function":"quo\\"te","self":300000,"percent":29\.94,"cumulative":300000,"objects":5,"callers":\[\{"function":"main","bytes":300000\}\]\}/, 'top --json: a row, escaped');
+like($out, qr/"total":\{"bytes":1002048,"error":0,"objects":19\}/, 'top --json: total');
+like($out, qr/\{"function":"quo\\"te","self":300000,"error":0,"age":null,"ages":null,"percent":29\.94,"cumulative":300000,"objects":5,"callers":\[\{"function":"main","bytes":300000\}\]\}/, 'top --json: a row, escaped');
 SKIP: {
 	skip 'JSON::PP is not installed', 1 unless eval { require JSON::PP; 1 };
 	my $tree = eval { JSON::PP->new->decode($out) };

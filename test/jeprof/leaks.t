@@ -58,7 +58,7 @@ is(suspects(@dump[0 .. 3]), 'cache=40000 slow=25666 stop=20000 leak=10000',
 my @line = split /\n/, $out;
 is($line[0],
     'serve pid 77, 9 profiles, 2026-01-02 03:00:00Z -> 2026-01-02 03:08:00Z: 91.8K -> 1.3M, +1.2M, +157.0K/min; 1 stack keeps growing', 'the head line');
-like($line[2], qr/^ +\+9\.8K\/min +\+-0B +\+78\.1K +85\.0K +\+80 +8\/8  leak < main$/,
+like($line[2], qr/^ +\+9\.8K\/min +\xc2\xb10B +\+78\.1K +85\.0K +\+80 +8\/8  leak < main$/,
     'rate, error, grown, live, objects, steps, stack from the owner on');
 like($err, qr/next: \S+ report -o leaks\.html .*\n.* top --stacks --focus=leak /,
     'what to do next');

@@ -80,7 +80,7 @@ is($code, 0, 'diff') or diag $err;
 my @line = split /\n/, $out;
 is($line[0], '2026-01-02 03:00:00Z -> 2026-01-02 03:03:00Z: 44.9K -> 43.0K, -2.0K, -666B/min',
     'diff: head line');
-like($line[2], qr/^\s+\+2\.9K\s+\+-0B\s+\+1000B\/min\s+\+3  leak < main$/,
+like($line[2], qr/^\s+\+2\.9K\s+\xc2\xb10B\s+\+1000B\/min\s+\+3  leak < main$/,
     'diff: growth, error, rate, objects, stack');
 like($line[3], qr/^\s+-4\.9K .* gone < cache < main$/, 'diff: what shrank');
 unlike($out, qr/^.*% .*|  cache < main/m, 'diff: what stayed is not there');
@@ -124,7 +124,7 @@ my $coarse = one('coarse.heap', '20260102T041000.000Z', 40000, 9000, 0, rate => 
 ($code, $out, $err) = jeprof('diff', $dump[0], $coarse);
 like($err, qr/different rates \(1 and 4096 bytes\): estimates are compared/,
     'diff: two rates: said');
-like($out, qr/^\s+\+\S+K\s+\+-[1-9]\S*K\s.* leak < main$/m, 'diff: an estimate has its error');
+like($out, qr/^\s+\+\S+K\s+\xc2\xb1[1-9]\S*K\s.* leak < main$/m, 'diff: an estimate has its error');
 for my $case ([['diff', $dump[0]], qr/compares two/],
     [['diff', '--last', 'x', @dump], qr/--last takes/],
     [['diff', '--from', 'noon', @dump], qr/not a time/],

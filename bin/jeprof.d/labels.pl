@@ -1,0 +1,100 @@
+# Labels: what live memory was allocated for, as the program named it (thread.prof.label): a tenant, a
+# request, a phase. A profile tells for a stack how much of it each label has; the rest has none. The
+# estimate of a stack is divided as its samples are. Callers: reduce, top, export.
+package Labels;
+
+use constant NONE => '(no label)';
+
+sub is_told { return $_[0]{label} ? 1 : 0 }
+
+# Takes "# label ID TEXT"; \xNN stands for a byte.
+sub take {
+	my ($dump, $id, $text) = @_;
+	$text =~ s/\\x([0-9a-fA-F]{2})/chr hex $1/ge;
+	$dump->{label}{$id} = Talk::clean($text);
+}
+
+# [label, share of the objects, share of the bytes] of a stack with these counts, of "ID:OBJECTS:BYTES ...";
+# '' is none.
+sub shares {
+	my ($dump, $text, $objects, $bytes) = @_;
+	my (@shares, %share);
+	my ($rest_objects, $rest) = (1, 1);
+	while (($text // '') =~ /(\d{1,10}):(\d{1,20}):(\d{1,20})/g) {
+		my $name = $dump->{label}{$1} // "label $1";
+		my ($some, $part) = ($objects ? $2 / $objects : 0, $bytes ? $3 / $bytes : 0);
+		$some = $rest_objects if $some > $rest_objects;
+		$part = $rest if $part > $rest;
+		push @shares, $share{$name} = [$name, 0, 0] unless $share{$name};
+		$share{$name}[1] += $some;
+		$share{$name}[2] += $part;
+		$rest_objects -= $some;
+		$rest -= $part;
+	}
+	push @shares, ['', $rest_objects, $rest] if $rest > 1e-9 || $rest_objects > 1e-9;
+	return @shares;
+}
+
+# Rows of Reduce::stacks of one stack, each divided among its labels; the tenth part is the label.
+sub divided {
+	my ($dump, $text, $counts, @rows) = @_;
+	my @shares = shares($dump, $text, @$counts);
+	my @out;
+	for my $row (@rows) {
+		for my $share (@shares) {
+			my @part = @$row;
+			$part[$_] *= $share->[1] for 1, 4;
+			$part[2] *= $share->[2];
+			$part[6] = [map { $_ * $share->[2] } @{ $row->[6] }] if $row->[6];
+			$part[9] = $share->[0];
+			push @out, \@part;
+		}
+	}
+	return @out;
+}
+
+# ---- top --by label ----
+# Rows of Top::build's form, one for each label; callers are the functions that hold most.
+sub table {
+	my ($view, $option) = @_;
+	my $self = Reduce::entries($option->{grain}, $option);
+	my $fold = Fold->new($self, $option);
+	my (%row, $all);
+	for my $stack (@{ $view->{stacks} }) {
+		my @path = $self->of_stack($stack);
+		next unless $self->is_kept(\@path);
+		my $owner = $path[ $fold->owner($stack->[2], \@path) || 0 ];
+		my $row = $row{ $stack->[9] // '' } //= { held => {} };
+		for my $sum ($row, $all //= {}) {
+			$sum->{self} += $stack->[2];
+			$sum->{objects} += $stack->[1];
+			$sum->{variance} += Noise::variance(@$stack[1, 2, 4]);
+			$sum->{samples} += $stack->[4];
+			$sum->{ages} = Ages::add($sum->{ages}, $stack->[6]) if $stack->[6];
+		}
+		$row->{held}{$owner} += $stack->[2];
+	}
+	my $span = Ages::span($view->{dumps}[-1]);
+	for my $name (keys %row) {
+		my $row = $row{$name};
+		@$row{qw(name cum margin age is_bare place)} = (length $name ? $name : NONE, $row->{self},
+		    Noise::margin(@$row{qw(variance samples)}), Ages::median($row->{ages}, $span), 0, 0);
+		$row->{callers} = Top::callers($self, delete $row->{held});
+	}
+	my @rows = sort { $b->{self} <=> $a->{self} || $a->{name} cmp $b->{name} } values %row;
+	return { rows => \@rows, bytes => $all->{self} // 0, objects => $all->{objects} // 0, fold => $fold,
+	    variance => $all->{variance} // 0, margin => Noise::margin(map { $_ // 0 } @$all{qw(variance samples)}),
+	    has_ages => $all->{ages} ? 1 : 0 };
+}
+
+# --by and --label need a profile that has labels.
+sub check {
+	my ($option, @dumps) = @_;
+	Talk::fail(2, "--by takes label or function, not $option->{by}") if $option->{by} !~ /^(?:function|label|)$/;
+	return 0 unless $option->{by} eq 'label' || length $option->{label};
+	for my $dump (@dumps) {
+		Talk::fail(1, "$dump->{file}: has no labels: no thread that allocated had set thread.prof.label, "
+		    . 'or it was written by a version without them') unless is_told($dump);
+	}
+	return 1;
+}

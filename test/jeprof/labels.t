@@ -1,0 +1,62 @@
+#!/usr/bin/perl
+# Labels: what a profile with the lines label and labeled says: top --by label, --label, and the forms
+# for other programs.
+BEGIN { require Cwd; require((Cwd::abs_path(__FILE__) =~ s{[^/]*$}{}r) . 'common.pl') }
+use strict;
+use warnings;
+no warnings 'portable';
+use JSON::PP ();
+our ($dir, $source);
+
+my $id = '47' x 20;
+my $base = 0x555500000000;
+elf_file("$dir/serve", id => $id, symbols => [map { [$_->[0], 0x1100 + 0x100 * $_->[1], 0x100] } ['main', 0], ['answer', 1], ['load', 2]]);
+my %at = (main => $base + 0x1112, answer => $base + 0x1212, load => $base + 0x1312);
+
+sub profile {
+	my ($path, $trailer) = @_;
+	our_dump($path, rate => 1, meta => { version => '5.3.1', pid => 77 },
+	    modules => [[$base + 0x1000, $base + 0x3000, $base, $id, "$dir/serve"]],
+	    stacks => [[[@at{qw(answer main)}], 10, 100_000], [[@at{qw(load main)}], 4, 40_000]], no_end => 1);
+	my $text = slurp($path) . $trailer;
+	return spew($path, $text . sprintf "# end %d\n", length $text);
+}
+
+my $heap = profile("$dir/one.heap", <<'END');
+# age_bounds_s 1 4 16 60 240 960 3600 14400 57600
+# age 1 0:25000 3:75000
+# age 2 4:40000
+# label 1 tenant a
+# label 2 tenant\x5cb\x0ax
+# labeled 1 1:6:60000 2:3:30000
+# labeled 2 1:1:10000
+END
+my ($code, $out, $err) = jeprof('top', '--by', 'label', $heap);
+like($out, qr/^ +self +% +cum +cum% +objects +age  label +functions$/m, 'top --by label: its columns') or diag $err;
+like($out, qr/^ +68\.4K  50\.0% +68\.4K  50\.0% +7 +\S+  tenant a +answer 86%, load 14%$/m, 'a label');
+like($out, qr/^ +39\.1K  28\.6% +39\.1K  28\.6% +4 +\S+  \(no label\) +load 75%, answer 25%$/m, 'and what has none');
+like($out, qr/^ +29\.3K .* tenant\\b\?x +answer$/m, 'bytes that no terminal should see');
+like($err, qr/next: .* top .*--label='\^tenant a\$' /, 'what to type next');
+is($code, 0, 'exit 0');
+my @rows = @{ JSON::PP::decode_json((jeprof('top', '--by', 'label', '--json', $heap))[1])->{rows} };
+is(join(' ', map { "$_->{label}=$_->{self}" } @rows), 'tenant a=70000 (no label)=40000 tenant\b?x=30000', '--json');
+($code, $out) = jeprof('top', '--label', '^tenant a$', $heap);
+like($out, qr/: live 68\.4K in 7 objects\n.*\n +58\.6K +85\.7% .* answer .*\n +9\.8K +14\.3% .* load /, '--label: of that label only');
+like((jeprof('--text', '--show_bytes', '--label=tenant', $heap))[1], qr/^Total: 100000 B$/m, 'the table of old');
+for my $bad (['--by=thread', 2, qr/--by takes label/, $heap], ['--label=x', 1, qr/has no labels: no thread/, profile("$dir/none.heap", '')]) {
+	($code, $out, $err) = jeprof('top', @$bad[0, 3]);
+	is($code, $bad->[1], "$bad->[0]: exit $bad->[1]");
+	like($err, $bad->[2], 'and why');
+}
+($code, $out) = jeprof('export', '--to=otlp', '-o', '-', $heap);
+like($out, qr/tenant a/, 'OTLP has them');
+SKIP: {
+	skip 'no go', 2 unless which('go') && which('gzip');
+	local @ENV{qw(HOME PPROF_TMPDIR)} = ($dir, $dir);
+	jeprof('export', '--to=pprof', '-o', "$dir/one.pb.gz", $heap);
+	($code, $out) = run('go', 'tool', 'pprof', '-tags', "$dir/one.pb.gz");
+	like($out, qr/^ *label: Total 9\d\.\dkB\b.*\n.* tenant a$/m, 'go tool pprof: labels') or diag $out;
+	($code, $out) = run('go', 'tool', 'pprof', '-top', '-unit=B', '-tagfocus=age=16s:', "$dir/one.pb.gz");
+	like($out, qr/accounting for 115000B, \S+ of 140000B total/, 'and what is older than 16 s by its age') or diag $out;
+}
+done_testing();
