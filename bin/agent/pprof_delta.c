@@ -103,13 +103,19 @@ allocations_clamp(struct pprof_profile *p) {
 	}
 }
 
+/* The interval that somebody set: one that a budget makes of it (prof_budget) is weighed in. */
+static uint64_t
+period_set(const struct pprof_profile *p) {
+	return p->period_set != 0 ? p->period_set : p->period;
+}
+
 /*
  * Counts begin anew with each session, and a change of the interval changes what a sample stands
  * for.
  */
 static bool
 is_one_session(const struct pprof_profile *a, const struct pprof_profile *b) {
-	return a->pid == b->pid && a->period == b->period
+	return a->pid == b->pid && period_set(a) == period_set(b)
 	    && strcmp(intern_text(&a->texts, a->session), intern_text(&b->texts, b->session)) == 0
 	    && strcmp(intern_text(&a->texts, a->start), intern_text(&b->texts, b->start)) == 0;
 }

@@ -56,6 +56,7 @@ struct pprof_profile {
 	size_t ncomments, comment_room;
 	uint64_t rate;     /* from the first line, bytes; 0: counts are exact */
 	uint64_t period;   /* sampling interval, bytes */
+	uint64_t period_set; /* the interval as it was set, where a budget enlarged it; 0: it did not */
 	uint64_t pid;      /* 0: not known */
 	int64_t time_ns;   /* since 1970; 0: not known */
 	int64_t monotonic_ms;        /* on a clock that nobody sets; 0: not known */

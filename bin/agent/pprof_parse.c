@@ -252,6 +252,8 @@ meta_note(struct pprof_profile *p, uint32_t text_number) {
 		p->pid = is_number ? number : 0;
 	} else if (key == 15 && memcmp(text, "sample_interval", 15) == 0 && is_number) {
 		p->period = number <= INT64_MAX ? number : 0;
+	} else if (key == 19 && memcmp(text, "sample_interval_set", 19) == 0 && is_number) {
+		p->period_set = number;
 	} else if (key == 9 && memcmp(text, "dump_time", 9) == 0) {
 		p->time_ns = stamp_ns(value);
 	} else if (key == 12 && memcmp(text, "monotonic_ms", 12) == 0 && is_number) {

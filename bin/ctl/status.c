@@ -23,9 +23,9 @@
 /* Prints a line for a person: sizes also with a unit, times as a clock shows them. */
 static void
 put_status_value(const char *key, const char *value, uint64_t session, bool is_idle) {
-	static const char *const sizes[] = {"sample_interval", "threshold_alloc", "threshold_large",
-	    "threshold_highwater", "threshold_highwater_step", "allocated", "active", "resident",
-	    "retained", "mapped", "metadata", "rss", NULL};
+	static const char *const sizes[] = {"sample_interval", "sample_interval_set",
+	    "threshold_alloc", "threshold_large", "threshold_highwater", "threshold_highwater_step",
+	    "allocated", "active", "resident", "retained", "mapped", "metadata", "rss", NULL};
 	char buf[40];
 	uint64_t number = is_number(value) ? strtoull(value, NULL, 10) : 0;
 	bool is_start = strcmp(key, "start_time_ns") == 0;

@@ -56,6 +56,7 @@ static const option_t options[] = {
     {"blackbox", 0, kind_flag, START, "blackbox", o_free},
     {"blackbox-size", 0, kind_size, START, "blackbox_size", o_free},
     {"rate", 0, kind_size, START | SET, "sample_interval", o_free},
+    {"budget", 0, kind_text, START | SET, "budget", o_free},
     {"alloc", 0, kind_size, START | SET, "alloc", o_free},
     {"large", 0, kind_size, START | SET, "large", o_free},
     {"highwater", 0, kind_size, START | SET, "highwater", o_free},
@@ -83,6 +84,7 @@ static const struct {
 	{"start", START, "PID",
 	    "starts a session: --rate 512K --prefix P --reset true|false --accum true|false --max 10m "
 	    "-d 60s\n"
+	    "--budget 0.5: percent of processor time that samples may cost\n"
 	    "--blackbox: the tables lie in a file that outlives it (--blackbox-size 16M)\n"
 	    "and thresholds: --highwater 1G --step 128M --metric rss --alloc 4G --large 64M --every "
 	    "5m"},
@@ -95,7 +97,7 @@ static const struct {
 	    "--since-mark: what was added since the mark"},
 	{"mark", MARK, "PID", "sets the mark, from which dump --since-mark counts"},
 	{"set", SET, "PID",
-	    "--rate and the thresholds of start, or key:value words, while it runs"},
+	    "--rate, --budget and the thresholds of start, or key:value words, while it runs"},
 	{"rearm", REARM, "PID", "resets the high-water mark"},
 	{"watch", WATCH, "PID", "prints a line in each interval: -n 5s, -c COUNT"},
 };

@@ -11,6 +11,7 @@
 #include "util/assert.h"
 #include "prof/file/prof_keep.h"
 #include "prof/control/prof_session.h"
+#include "prof/trigger/prof_budget.h"
 
 /* ------------------------------------------------------------------ switches */
 
@@ -91,6 +92,21 @@ set_sample_interval(const ctl_call_t *call, const void *in) {
 	(void)call;
 	memcpy(&bytes, in, sizeof(bytes));
 	return prof_sample_interval_set(bytes);
+}
+
+static int
+get_budget(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	out->u32 = prof_budget_get();
+	return 0;
+}
+
+static int
+set_budget(const ctl_call_t *call, const void *in) {
+	fxp_t percent;
+	(void)call;
+	memcpy(&percent, in, sizeof(percent));
+	return prof_budget_set(percent);
 }
 
 /* ------------------------------------------------------------------ dumps and log */
@@ -513,6 +529,10 @@ static const ctl_node_t prof_nodes[] = {
 	    "mean bytes between samples. A write holds from each thread's next heartbeat on; "
 	    "samples taken before keep their weight. EINVAL: 0, or too large; ENOENT: a write "
 	    "before the profiler runs"),
+	CTL_NODE_RW("budget", CTL_U32, get_budget, set_budget, PROF,
+	    "ceiling for what sampling costs, in percent of processor time, times 65536: above it "
+	    "prof.sample_interval doubles, far below it halves, down to what was set; 0: none. "
+	    "EINVAL: more than 100 percent"),
 	CTL_NODE_W("log_start", CTL_STRING, set_log_start, BOOTED | CTL_NULL_NEW | CTL_OUTSIDE,
 	    "begins to log sampled allocations with their ends; NULL or the path of the file. EFAULT: "
 	    "it runs already, or the path is too long"),

@@ -17,6 +17,7 @@
 #include "meta/recs.h"
 #include "os/gate.h"
 #include "os/malloc_io.h"
+#include "os/nstime.h"
 #include "os/probe.h"
 #include "os/sys.h"
 #include "os/witness.h"
@@ -32,6 +33,7 @@
 #include "prof/sites/prof_data.h"
 #include "prof/sites/prof_root.h"
 #include "prof/sites/prof_sample.h"
+#include "prof/trigger/prof_budget.h"
 #include "prof/trigger/prof_signal.h"
 #include "thread/tsd.h"
 #include "unwind/module_history.h"
@@ -77,6 +79,7 @@ prof_boot_conf(void) {
 		malloc_printf("<jemalloc>: Invalid conf value: prof_prefix:%.*s\n", 900, opt_prof_prefix);
 		complaints++;
 	}
+	prof_budget_boot();
 	if (opt_prof_more || opt_lg_prof_interval >= 0) {
 		prof_keep_boot();
 		prof_trigger_boot();
@@ -187,6 +190,7 @@ void
 prof_sample_alloc(tsd_t *tsd, void *ptr, sample_rec_t *rec, uint64_t rate, size_t req, size_t usize,
     const struct unwind_where_s *where) {
 	assert(rec->tctx == NULL);
+	uint64_t begun = prof_budget_is_on() ? prof_budget_sample_begin() : 0;
 	prof_tdata_t *td = prof_tdata(tsd);
 	const prof_bt_t *bt = unlikely(td == NULL) ? NULL : prof_backtrace(td, where);
 	if (unlikely(bt == NULL)) {
@@ -197,6 +201,9 @@ prof_sample_alloc(tsd_t *tsd, void *ptr, sample_rec_t *rec, uint64_t rate, size_
 	}
 	sample_record(td, bt, rate, ptr, rec, req, usize);
 	prof_backtrace_done(td);
+	if (prof_budget_is_on()) {
+		prof_budget_sample_end(begun, usize);
+	}
 }
 
 static COLD void
@@ -268,6 +275,17 @@ prof_sample_free(tsd_t *tsd, const void *ptr, sample_rec_t *rec, size_t usize) {
 
 /* ---------------------------------------------------------------- dumps */
 
+/* A thread without a record has had no sample, and its work does not count. */
+static COLD void
+budget_heartbeat(const tsd_t *tsd) {
+	prof_tdata_t *td = tsd->prof;
+	if (td != NULL && prof_switch_is_active()) {
+		uint64_t last = td->beat_ns;
+		td->beat_ns = tsd->beat_ns;
+		prof_budget_heartbeat(last == 0 ? 0 : nstime_ns_between(last, tsd->beat_ns));
+	}
+}
+
 void
 prof_heartbeat(tsd_t *tsd, uint64_t bytes) {
 	assert(tls_get()->inside > 0);
@@ -278,6 +296,9 @@ prof_heartbeat(tsd_t *tsd, uint64_t bytes) {
 	}
 	prof_auto_heartbeat(bytes);
 	prof_trigger_heartbeat(bytes);
+	if (prof_budget_is_on()) {
+		budget_heartbeat(tsd);
+	}
 	if (!prof_control_has_thread()) {
 		prof_course_tick(tsd->beat_ns, false);
 	}

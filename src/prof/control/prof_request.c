@@ -443,6 +443,12 @@ verb_status(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 	add_number(a, "session", prof_session_id());
 	add_number(a, "start_time_ns", prof_session_start_ns());
 	add_number(a, "sample_interval", prof_sample_interval_get());
+	if (prof_budget_get() != 0) {
+		char percent[FXP_BUF_SIZE];
+		fxp_print(percent, prof_budget_get());
+		answer_add(a, "budget=%s\nsample_interval_set=%llu\n", percent,
+		    (unsigned long long)prof_sample_base());
+	}
 	add_thresholds(a);
 	add_heap(a);
 	add_number(a, "dumps", prof_trigger_ndumps());

@@ -47,6 +47,8 @@ static LARGE_BSS struct {
 	uint64_t sample_interval;  /* bytes; 0: the session did not change it */
 	uint32_t given;            /* one bit for each threshold that the session changed */
 	uint64_t thresholds[prof_threshold_n];
+	bool has_budget;           /* the session changed the budget */
+	fxp_t budget;
 	bool has_metric;           /* the session changed the metric */
 	prof_metric_t metric;
 	char prefix[PROF_PREFIX_MAX + 1];
@@ -247,6 +249,21 @@ opt_box_size(prof_session_opts_t *o, const pair_t *p) {
 	return err != 0 || size < REGION_BOX_MIN || size > PROF_BOX_MAX ? EINVAL : 0;
 }
 
+/* A decimal number of percent, from 0 to 100. */
+static int
+opt_budget(prof_session_opts_t *o, const pair_t *p) {
+	char text[24];
+	char *end;
+	o->has_budget = true;
+	if (p->len >= sizeof(text)) {
+		return EINVAL;
+	}
+	memcpy(text, p->value, p->len);
+	text[p->len] = '\0';
+	return fxp_parse(&o->budget, text, &end) != 0 || *end != '\0' || o->budget > PROF_BUDGET_MAX
+	    ? EINVAL : 0;
+}
+
 static int
 opt_metric(prof_session_opts_t *o, const pair_t *p) {
 	o->has_metric = true;
@@ -260,6 +277,7 @@ static const struct {
 } opt_rows[] = {
 	{"prefix", opt_prefix, "prefix: wants the beginning of a path"},
 	{"sample_interval", opt_sample_interval, "sample_interval: wants a number of bytes from 1 on"},
+	{"budget", opt_budget, "budget: wants percent of processor time from 0 to 100, such as 0.5"},
 	{"reset", opt_reset, "reset: wants true or false"},
 	{"accum", opt_accum, "accum: wants true or false"},
 	{"max_seconds", opt_max_seconds, "max_seconds: wants a number of seconds"},
@@ -279,9 +297,9 @@ threshold_parse(prof_session_opts_t *o, const pair_t *p, const char **why) {
 			return number_parse(p, i == prof_threshold_time_ms, &o->thresholds[i]);
 		}
 	}
-	*why = "unknown option; there are prefix, sample_interval, reset, accum, max_seconds, final, "
-	    "blackbox, blackbox_size, alloc, large, highwater, highwater_step, highwater_metric, "
-	    "time_ms";
+	*why = "unknown option; there are prefix, sample_interval, budget, reset, accum, max_seconds, "
+	    "final, blackbox, blackbox_size, alloc, large, highwater, highwater_step, "
+	    "highwater_metric, time_ms";
 	return EINVAL;
 }
 
@@ -379,7 +397,12 @@ values_apply(const prof_session_opts_t *o) {
 	if (o->has_metric) {
 		prof_threshold_metric_set(o->metric);
 	}
-	session.sample_interval = o->sample_interval != 0 ? prof_sample_rate() : 0;
+	session.has_budget = o->has_budget;
+	session.budget = prof_budget_get();
+	if (o->has_budget) {
+		prof_budget_set(o->budget);
+	}
+	session.sample_interval = o->sample_interval != 0 ? prof_sample_base() : 0;
 	if (o->sample_interval != 0) {
 		prof_sample_rate_set(o->sample_interval);
 	}
@@ -394,6 +417,9 @@ values_restore(void) {
 	}
 	if (session.has_metric) {
 		prof_threshold_metric_set(session.metric);
+	}
+	if (session.has_budget) {
+		prof_budget_set(session.budget);
 	}
 	if (session.sample_interval != 0) {
 		prof_sample_rate_set(session.sample_interval);
@@ -675,6 +701,9 @@ set_apply(const prof_session_opts_t *o, const char **why) {
 	}
 	if (o->sample_interval != 0) {
 		prof_sample_interval_set(o->sample_interval);
+	}
+	if (o->has_budget) {
+		prof_budget_set(o->budget);
 	}
 	return 0;
 }

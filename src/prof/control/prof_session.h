@@ -18,6 +18,7 @@
 #define PROF_SESSION_H
 
 #include "prof/file/prof_box.h"
+#include "prof/trigger/prof_budget.h"
 #include "prof/trigger/prof_trigger.h"
 
 typedef enum {
@@ -39,9 +40,9 @@ extern const char *const prof_fork_names[]; /* as the enum, then NULL */
 
 /*
  * Starts a session. options is NULL or key:value pairs separated by commas: prefix,
- * sample_interval, reset, accum, max_seconds, final, and the thresholds by their short names.
- * Returns 0; EALREADY or EBUSY, depending on the state; EINVAL, also if the directory of the prefix
- * does not exist; or ENOMEM. *why (why may be NULL) becomes a sentence about EINVAL.
+ * sample_interval, budget, reset, accum, max_seconds, final, and the thresholds by their short
+ * names. Returns 0; EALREADY or EBUSY, depending on the state; EINVAL, also if the directory of
+ * the prefix does not exist; or ENOMEM. *why (why may be NULL) becomes a sentence about EINVAL.
  */
 int prof_session_start(const char *options, const char **why);
 /* Like prof_session_start(); *id becomes the number of the session, unless none was begun. */
@@ -94,6 +95,8 @@ typedef struct {
 	const char *prefix;      /* NULL: not given; not NUL-terminated */
 	size_t prefix_len;
 	uint64_t sample_interval; /* 0: not given */
+	bool has_budget;
+	fxp_t budget;             /* percent */
 	uint64_t max_seconds;     /* 0: no limit */
 	uint64_t thresholds[prof_threshold_n];
 	uint32_t given;           /* one bit for each threshold */

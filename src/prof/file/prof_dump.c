@@ -223,6 +223,9 @@ write_metadata(prof_writer_t *w, const prof_dump_t *d) {
 		meta_dec(w, "metric_value", d->metric_value);
 	}
 	meta_dec(w, "sample_interval", prof_sample_rate());
+	if (prof_sample_base() != prof_sample_rate()) {
+		meta_dec(w, "sample_interval_set", prof_sample_base()); /* prof_budget has enlarged it */
+	}
 	meta_text(w, "mixed_rates", dumper.snap.is_mixed ? "true" : "false");
 	meta_dec(w, "allocated", dumper.figures.allocated);
 	meta_dec(w, "active", dumper.figures.active);

@@ -22,10 +22,15 @@
  * practically off.
  */
 #define WEIGHT_MAX (UINT64_C(1) << 40)
+/* Doublings, and bytes, beyond which prof_sample_scale() does not go. */
+#define SHIFT_MAX 20
+#define RATE_MAX (UINT64_C(1) << 40)
 
 static struct {
 	mutex_t mtx; /* rate and switch change together under it */
-	atomic_u64_t rate; /* bytes */
+	atomic_u64_t base; /* bytes, as it was set */
+	unsigned shift;    /* doublings on top of that (prof_budget) */
+	atomic_u64_t rate; /* bytes, of both */
 	bool is_on;        /* the switches allow samples */
 	uint64_t listener_rate; /* bytes, while is_on is false; 0: no tracer is attached */
 } sampling = {.mtx = MUTEX_INITIALIZER("prof_sampling", WITNESS_RANK_LEAF)};
@@ -59,14 +64,45 @@ sampling_publish_locked(void) {
 	}
 }
 
+/* Makes the rate of `base` and `shift`, and publishes it. */
+static void
+rate_make_locked(void) {
+	mutex_assert_owner(&sampling.mtx);
+	uint64_t base = atomic_load_u64(&sampling.base, MO_RELAXED);
+	uint64_t rate = base > RATE_MAX >> sampling.shift ? (base > RATE_MAX ? base : RATE_MAX)
+	    : base << sampling.shift;
+	atomic_store_u64(&sampling.rate, rate, MO_RELAXED);
+	prof_root_rate_set(rate);
+	sampling_publish_locked();
+}
+
 void
 prof_sample_rate_set(uint64_t rate) {
 	assert(rate > 0);
 	gate_enter(tls_get());
 	mutex_lock(&sampling.mtx);
-	atomic_store_u64(&sampling.rate, rate, MO_RELAXED);
-	prof_root_rate_set(rate);
-	sampling_publish_locked();
+	atomic_store_u64(&sampling.base, rate, MO_RELAXED);
+	sampling.shift = 0;
+	rate_make_locked();
+	mutex_unlock(&sampling.mtx);
+	gate_exit(tls_get());
+}
+
+uint64_t
+prof_sample_base(void) {
+	return atomic_load_u64(&sampling.base, MO_RELAXED);
+}
+
+void
+prof_sample_scale(int doublings) {
+	gate_enter(tls_get());
+	mutex_lock(&sampling.mtx);
+	int shift = (int)sampling.shift + doublings;
+	shift = shift < 0 ? 0 : shift > SHIFT_MAX ? SHIFT_MAX : shift;
+	if (sampling.shift != (unsigned)shift && prof_sample_rate() != 0) {
+		sampling.shift = (unsigned)shift;
+		rate_make_locked();
+	}
 	mutex_unlock(&sampling.mtx);
 	gate_exit(tls_get());
 }

@@ -21,6 +21,13 @@ uint64_t prof_sample_rate(void);
 /* Store the rate or the switch and publish the result to all threads. */
 void prof_sample_rate_set(uint64_t rate);
 void prof_sample_switch(bool on);
+/* The rate as it was set, without what prof_sample_scale() has made of it. */
+uint64_t prof_sample_base(void);
+/*
+ * Doubles the rate that holds so many times; negative: halves it, not below the one that was set.
+ * Samples keep the weight of their own rate.
+ */
+void prof_sample_scale(int doublings);
 /* The rate, in bytes, while only a tracer wants samples; 0: none does. */
 void prof_sample_listener_set(uint64_t rate);
 

@@ -130,6 +130,7 @@ struct prof_tdata_s {
 	unsigned depth;        /* number of frames in `frames` */
 	struct unwind_memo_s memo; /* memo of the unwinder's walks into `frames` */
 	prof_bt_t bt;          /* the last backtrace, in `frames` without those of the allocator */
+	uint64_t beat_ns;      /* the thread's last heartbeat that prof_budget.c has counted */
 	uint64_t last_stack;   /* number of the last stack that was looked up in the tables */
 	prof_cnt_t *last;      /* count of the last stack if it came twice in a row; pinned */
 	char *texts[2];        /* texts returned to the thread last: an error, a path */

@@ -1,0 +1,51 @@
+/*
+ * The budget: a ceiling for what sampling costs, in percent of processor time.
+ *
+ * What samples cost is charged, what time threads work is counted, and the sampling interval
+ * doubles when the cost is above the budget and halves, down to the one that was set, when it is
+ * far below. Each sample has the weight of its own interval, so estimates stay right. No system
+ * call is made for it: the time that a sample takes is measured at one of MEASURE_EVERY by the
+ * clock that needs none, what cannot be measured there has constants (prof_budget.c), and a thread
+ * works from one heartbeat to the next if that is not longer than WORK_MAX_NS.
+ */
+#ifndef PROF_BUDGET_H
+#define PROF_BUDGET_H
+
+#include "util/atomic.h"
+#include "util/compiler.h"
+#include "util/fxp.h"
+
+/* Option: percent; 0: no ceiling. */
+extern fxp_t opt_prof_budget;
+/* The largest budget. */
+#define PROF_BUDGET_MAX FXP_INIT_INT(100)
+
+void prof_budget_boot(void);
+fxp_t prof_budget_get(void);
+/* 0, or EINVAL above PROF_BUDGET_MAX. With 0 the interval becomes the one that was set. */
+int prof_budget_set(fxp_t percent);
+
+extern HIDDEN atomic_u32_t prof_budget_percent;
+static inline bool
+prof_budget_is_on(void) {
+	return unlikely(atomic_load_u32(&prof_budget_percent, MO_RELAXED) != 0);
+}
+
+/*
+ * Called around the recording of a sample while the budget is on. The first returns what the second
+ * gets; usize: size of the object.
+ */
+uint64_t prof_budget_sample_begin(void);
+void prof_budget_sample_end(uint64_t begun, size_t usize);
+/* Called at heartbeats while the budget is on. gap_ns: time since the thread's last heartbeat. */
+void prof_budget_heartbeat(uint64_t gap_ns);
+
+/* Charges a sample of so many ns; for tests, and for prof_budget_sample_end(). */
+void prof_budget_charge(uint64_t ns);
+/* What one sample of an object of usize is charged with at present, in ns. */
+uint64_t prof_budget_cost(size_t usize);
+
+/* The rule: +1 to double the interval, -1 to halve it, 0 to leave it. */
+int prof_budget_judge(fxp_t percent, uint64_t samples, uint64_t cost_ns, uint64_t work_ns);
+
+#endif /* PROF_BUDGET_H */
