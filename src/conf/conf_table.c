@@ -529,7 +529,7 @@ NUM(prof_dump_mode, CONF_UNSIGNED, opt_prof_dump_mode, 0, 0777, PROF,
     .feature = PROF, .flags = SHOWN | STABLE, .parse = parse_prof_unwind,
     .help = "how stacks are read, of the methods built in; auto takes the best that works"},
 {.key = "prof_budget", .addr = &opt_prof_budget, .type = CONF_FXP, .max = PROF_BUDGET_MAX,
-    .feature = PROF, .flags = SHOWN, .parse = parse_prof_more, .live = "prof.budget",
+    .feature = PROF, .flags = SHOWN | EXPERIMENTAL, .parse = parse_prof_more, .live = "prof.budget",
     .help = "ceiling for what sampling costs, in percent of processor time: the sampling interval "
     "doubles above it, and halves again, down to the one that was set, far below; 0: none"},
 THRESHOLD(alloc, CONF_U64, "dump whenever this many bytes have been allocated"),

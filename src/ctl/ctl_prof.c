@@ -530,6 +530,7 @@ static const ctl_node_t prof_nodes[] = {
 	    "samples taken before keep their weight. EINVAL: 0, or too large; ENOENT: a write "
 	    "before the profiler runs"),
 	CTL_NODE_RW("budget", CTL_U32, get_budget, set_budget, PROF,
+	    NODE_EXPERIMENTAL
 	    "ceiling for what sampling costs, in percent of processor time, times 65536: above it "
 	    "prof.sample_interval doubles, far below it halves, down to what was set; 0: none. "
 	    "EINVAL: more than 100 percent"),
