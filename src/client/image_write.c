@@ -381,8 +381,8 @@ write_all(writer_t *w) {
 	write_sites(w);
 	write_map(w);
 	write_objects(w);
-	write_course(w);
 	put(w, "# age none: read from outside, without the records of samples\n");
+	write_course(w);
 	put(w, "# end %" PRIu64 "\n", w->bytes);
 	return error;
 }
