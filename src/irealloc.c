@@ -92,7 +92,8 @@ irealloc_try_in_place(tsd_t *tsd, void *ptr, uint64_t elem, const imalloc_req_t 
 	}
 	if (usize != old) {
 		sample_rec_t *rec = config_prof ? e->recs : NULL;
-		irealloc_sample_in_place(tsd, req, ptr, ptr, rec, old, usize > usize_min ? usize : req->size);
+		size_t size = usize > usize_min ? usize : req->size;
+		irealloc_sample_in_place(tsd, req, ptr, ptr, rec, old, size);
 		irealloc_count(tsd, old, usize);
 	}
 	return true;

@@ -366,7 +366,7 @@ arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bo
 	return 0;
 }
 
-/* Zeroes what is behind the first `old` bytes; the first `moved` bytes of the extent had an owner. */
+/* Zeroes what is behind the first `old` bytes; the first `moved` of the extent had an owner. */
 static void
 large_zero_rest(edata_t *e, size_t old, size_t moved) {
 	char *from = e->u.large_start + old, *end = e->u.large_start + e->u.large_usize;

@@ -98,9 +98,7 @@ pac_alloc_dense(pac_t *pac, size_t size) {
 	return pac_alloc_as(pac, size, PAGE, false, true);
 }
 
-/*
- * As pac_alloc(), of pages that were never touched or that were given back: it takes no unused ones.
- */
+/* As pac_alloc(), of pages that are not there yet: it takes no unused ones. */
 edata_t *pac_alloc_new(pac_t *pac, size_t size, size_t alignment);
 
 /*

@@ -26,8 +26,8 @@ make_root(void) {
 	    {36, 4}, {40, 1}};
 	image_root_t r = {.head = {IMAGE_MAGIC, AT, BOX, AT}, .version = IMAGE_VERSION,
 	    .byte_order = IMAGE_BYTE_ORDER, .root_bytes = sizeof(r), .nparts = 1, .state = image_ended,
-	    .nfields = IMAGE_NFIELDS, .nstructs = IMAGE_NSTRUCTS, .struct_bytes = {40, 80, 40, 64, 64, 64},
-	    .rate = 1, .box_bytes = BOX, .sites = AT + FIRST};
+	    .nfields = IMAGE_NFIELDS, .nstructs = IMAGE_NSTRUCTS,
+	    .struct_bytes = {40, 80, 40, 64, 64, 64}, .rate = 1, .box_bytes = BOX, .sites = AT + FIRST};
 	r.parts[0] = (image_part_t){AT, UINT64_C(1) << 40, 0, UINT64_C(1) << 40};
 	for (unsigned i = 0; i < IMAGE_NFIELDS; i++) {
 		r.fields[i] = i < 8 ? of_site[i] : (image_field_t){8, 8};

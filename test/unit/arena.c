@@ -192,14 +192,14 @@ test_samples(void) {
 		/* No way around the slow path. */
 		bad += wrong_if(elem >> ELEM_BIN_SHIFT != 0) || wrong_if((elem & ELEM_LARGE) != 0);
 		bad += wrong_if(arena_sample_rec(p, elem) != rec)
-		    || wrong_if(!is_filled(rec, 0, sizeof(*rec)));
+		    || wrong_if(rec->tctx != NULL) || wrong_if(rec->link != NULL);
 		bad += usize < SC_LARGE_MINCLASS && !arena_may_be_sampled(p);
 		bad += wrong_if(arena_usize(p, elem) != usize)
 		    || wrong_if(!is_filled(p, 0, writable(usize)));
 		rec->weight = 77;
 		arena_dalloc(p, elem);
 		p = arenas_malloc_sampled(arena, usize, 0, false, 1, &rec);
-		bad += !is_filled(rec, 0, sizeof(*rec));
+		bad += wrong_if(rec->tctx != NULL) || wrong_if(rec->link != NULL);
 		arena_dalloc(p, emap_elem(p));
 	}
 	is_uint(bad, 0, "sampled objects have an empty record and never a cache bin");

@@ -17,6 +17,7 @@
 #include "meta/image.h"
 #include "os/gate.h"
 #include "os/nstime.h"
+#include "os/pages.h"
 #include "os/sys.h"
 #include "prof/file/prof_box.h"
 #include "prof/file/prof_sys.h"
@@ -66,16 +67,16 @@ is_ours(const image_root_t *head) {
 /* What a clean end does (box_end() in prof_box.c). */
 static void
 end_one(int fd) {
-	uint64_t now = nstime_realtime_ns();
-	uint32_t state = image_replaced;
 	if (!opt_prof_blackbox_keep) {
 		sys_unlink(look.path);
 		return;
 	}
-	if (syscall(SYS_pwrite64, fd, &now, sizeof(now), (off_t)offsetof(image_root_t, ended_ns))
-	    == sizeof(now)) {
-		(void)syscall(SYS_pwrite64, fd, &state, sizeof(state),
-		    (off_t)offsetof(image_root_t, state));
+	size_t bytes = PAGE_CEILING(sizeof(image_root_t));
+	image_root_t *root = pages_map_file(fd, bytes);
+	if (root != NULL) {
+		__atomic_store_n(&root->ended_ns, nstime_realtime_ns(), MO_RELAXED);
+		__atomic_store_n(&root->state, image_replaced, MO_RELEASE);
+		pages_unmap(root, bytes);
 	}
 }
 
