@@ -62,9 +62,9 @@ prof_should_sample(tsd_t *tsd) {
 /*
  * Records a sampled object. rec has no count (tctx) and no link, and gets none on failure: the
  * object then counts as not sampled. usize is the usable size that the request would have had
- * without sampling. rate is the interval by which this sample was drawn, whatever has been published
- * since; 1 for an object that is sampled in any case. where is the point at which the user's code
- * entered the allocator.
+ * without sampling. rate is the interval by which this sample was drawn, whatever has been
+ * published since; 1 for an object that is sampled in any case. where is the point at which the
+ * user's code entered the allocator.
  */
 void prof_sample_alloc(tsd_t *tsd, void *ptr, sample_rec_t *rec, uint64_t rate, size_t req,
     size_t usize, const struct unwind_where_s *where);
