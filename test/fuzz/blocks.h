@@ -527,6 +527,7 @@ block_resize(fuzz_t *f, block_t *b) {
 TEST_FN void
 block_refuse(fuzz_t *f, const block_t *b) {
 	size_t huge = SIZE_MAX - below(f, (size_t)1 << (1 + below(f, 62)));
+	static volatile size_t no_power = 24; /* compilers warn of the number itself */
 	void *p = (void *)(uintptr_t)0x1234;
 	errno = 0;
 	switch (below(f, 8)) {
@@ -536,7 +537,7 @@ block_refuse(fuzz_t *f, const block_t *b) {
 	case 3: f->what = "huge mallocx"; p = mallocx(huge, (int)below(f, 0x7f)); break;
 	case 4: f->what = "huge rallocx"; p = b->p == NULL ? NULL : rallocx(b->p, huge, 0); break;
 	case 5: f->what = "huge aligned_alloc"; p = aligned_alloc(draw_align(f), huge); break;
-	case 6: f->what = "odd aligned_alloc"; p = aligned_alloc(24, 100); break;
+	case 6: f->what = "odd aligned_alloc"; p = aligned_alloc(no_power, 100); break;
 	default: f->what = "odd posix_memalign";
 		if (posix_memalign(&p, 4, 100) != EINVAL || p != (void *)(uintptr_t)0x1234) {
 			breach(f, "not EINVAL, or the pointer changed");

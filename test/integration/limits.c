@@ -191,7 +191,7 @@ child_churn(void) {
 		memset(blocks[n], 1, size);
 		live += size;
 	}
-	for (size_t i = 0; sum < 1024 * MB; i++) {
+	while (sum < 1024 * MB) {
 		size_t at = (size_t)(test_random(&seed) % n);
 		size_t size = 1 + (size_t)(test_random(&seed) % (at % 20 == 0 ? 60000 : 900));
 

@@ -92,7 +92,7 @@ test_limited(const char *child, const char *what, const char *conf) {
 	size_t most = LIMIT / 10 * 9;
 
 	run_child_conf(&r, child, conf);
-	child_exits(&r, 0, what);
+	child_exits(&r, 0, "%s", what);
 	if (number(&r, "populated") == 0 || number(&r, "failures") > 0) {
 		skip(3, "nothing is populated here");
 		return;

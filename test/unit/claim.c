@@ -331,8 +331,8 @@ static atomic_b_t is_over;
 static void *
 churn(void *arg) {
 	struct { unsigned char *p; size_t size; } held[N_HELD] = {{NULL, 0}};
-	uint64_t seed = (uintptr_t)arg, bad = 0, round = 0;
-	for (; !atomic_load_b(&is_over, MO_RELAXED); round++) {
+	uint64_t seed = (uintptr_t)arg, bad = 0;
+	while (!atomic_load_b(&is_over, MO_RELAXED)) {
 		__atomic_store_n(&tls_get()->beat, 0, __ATOMIC_SEQ_CST);
 		usleep((unsigned)(test_random(&seed) % 4000)); /* so that it is away now and then */
 		for (uint64_t n = test_random(&seed) % 2000; n > 0; n--) {
