@@ -98,8 +98,11 @@ pac_alloc_dense(pac_t *pac, size_t size) {
 	return pac_alloc_as(pac, size, PAGE, false, true);
 }
 
-/* As pac_alloc(), of pages that are not there yet: it takes no unused ones. */
-edata_t *pac_alloc_new(pac_t *pac, size_t size, size_t alignment);
+/*
+ * As pac_alloc(), of pages that are not there yet: it takes no unused ones. If it can be had, `room`
+ * more bytes of address space follow, retained, so that the extent can grow where it is.
+ */
+edata_t *pac_alloc_new(pac_t *pac, size_t size, size_t room, size_t alignment);
 
 /*
  * As pac_alloc(), with guard pages (extent/guard.h) if the system and guard_limit allow; without
