@@ -99,8 +99,8 @@ pac_alloc_dense(pac_t *pac, size_t size) {
 }
 
 /*
- * As pac_alloc(), of pages that are not there yet: it takes no unused ones. If it can be had, `room`
- * more bytes of address space follow, retained, so that the extent can grow where it is.
+ * As pac_alloc(), of pages that are not there yet: it takes no unused ones. If that can be had,
+ * `room` more bytes of address space follow, retained, so that the extent can grow in place.
  */
 edata_t *pac_alloc_new(pac_t *pac, size_t size, size_t room, size_t alignment);
 
