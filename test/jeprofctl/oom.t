@@ -38,10 +38,10 @@ killed() {
 	ok $? "$1: nothing is torn" "$(grep torn got.heap)"
 	perl "$BUILD/bin/jeprof" top got.heap >table 2>err
 	has "$(sed -n '/^ *self /{n;p;}' table)" "  planted " "$1: it names who held the memory"
-	share=$(sed -n 's/^ *[0-9.]*M *\([0-9]*\)[0-9.]*% .* planted .*/\1/p' table)
+	share=$(sed -n 's/^ *[0-9.]*M *\(±[^ ]* *\)\{0,1\}\([0-9]*\)[0-9.]*% .* planted .*/\2/p' table)
 	[ "${share:-0}" -ge 95 ]
 	ok $? "$1: nearly all of it" "$(cat table)"
-	live=$(sed -n 's/.* live \([0-9]*\)[0-9.]*M in .*/\1/p' table)
+	live=$(sed -n 's/.* live \([0-9]*\)[0-9.]*M .*in .*/\1/p' table)
 	# What was sampled is an estimate: 200 MiB less the box, the library and the program's own pages, within a fifth.
 	[ "${live:-0}" -ge 130 ] && [ "$live" -le 230 ]
 	ok $? "$1: as much as the group had" "$live M"
