@@ -17,10 +17,10 @@
 
 /*
  * Reports a large object that was resized in place, or moved with its pages from `was` to ptr, to
- * the profiler as one that was freed and allocated: the sample
- * of the old object ends, and whether the new object is a sample is drawn independently. This keeps
- * estimates unbiased over any chain of resizes: an object of z bytes is a sample with probability p
- * = 1 - exp(-z/R), where R is the mean distance of samples in bytes, and it is weighed by 1/p.
+ * the profiler as one that was freed and allocated: the sample of the old object ends, and whether
+ * the new object is a sample is drawn independently. This keeps estimates unbiased over any chain
+ * of resizes: an object of z bytes is a sample with probability p = 1 - exp(-z/R), where R is the
+ * mean distance of samples in bytes, and it is weighed by 1/p.
  * Cumulative counts contain every size of the chain as an allocation. rec: record of the old
  * object, NULL: it was no sample; size: bytes of the request as the profiler counts them.
  */

@@ -51,6 +51,14 @@ large_stats_sub(arena_t *a, size_t usize, unsigned n) {
 	}
 }
 
+/* Counts an object that went from one size to another as freed, allocated and requested. */
+static void
+large_stats_resized(arena_t *a, size_t old, size_t usize) {
+	large_stats_sub(a, old, 1);
+	large_stats_add(a, usize, 1);
+	arena_large_count_requests(a, sz_s2i(usize), 1, 0, 0);
+}
+
 void
 arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, unsigned nfills,
     unsigned nflushes) {
@@ -357,11 +365,9 @@ arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bo
 		}
 	}
 	if (usize != old) {
-		large_stats_sub(a, old, 1);
 		large_adopt(a, e, usize, e->u.large_start);
 		large_marks_put(e);
-		large_stats_add(a, usize, 1);
-		arena_large_count_requests(a, sz_s2i(usize), 1, 0, 0);
+		large_stats_resized(a, old, usize);
 	}
 	return 0;
 }
@@ -403,8 +409,6 @@ arena_large_try_move(edata_t *e, size_t usize, bool zero) {
 	if (!to->is_zeroed || lead + usize + LARGE_MARK_BYTES > moved) {
 		large_marks_put(to);
 	}
-	large_stats_sub(a, old, 1);
-	large_stats_add(a, usize, 1);
-	arena_large_count_requests(a, sz_s2i(usize), 1, 0, 0);
+	large_stats_resized(a, old, usize);
 	return arena_large_hand_out(to);
 }

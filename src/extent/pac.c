@@ -355,8 +355,12 @@ try_decommit(edata_t *e) {
 	return true;
 }
 
-void
-pac_renewed(pac_t *pac, edata_t *e) {
+/* Maps all of e anew, so that it joins its neighbours again. If that fails, e stays as it is. */
+static void
+pac_map_anew(pac_t *pac, edata_t *e) {
+	if (pages_map_over(e->addr, e->size, -1, 0) != 0) {
+		return;
+	}
 	pages_set_thp_state(e->addr, e->size);
 	if (pac->src.grown != NULL) {
 		pac->src.grown(e->addr, e->size);
@@ -377,8 +381,8 @@ pac_retain(pac_t *pac, edata_t *e, purge_batch_t *batch) {
 	if (!opt_retain && pac->src.grow_alignment <= PAGE && extent_unmap(&pac->src, e) == 0) {
 		return;
 	}
-	if (unlikely(e->is_moved) && pages_map_over(e->addr, e->size, -1, 0) == 0) {
-		pac_renewed(pac, e);
+	if (unlikely(e->is_moved)) {
+		pac_map_anew(pac, e);
 	}
 	if (try_decommit(e)) {
 		ecache_put(&pac->src, &pac->retained, e);

@@ -56,8 +56,6 @@ pac_move_back(char *between, size_t n, char *from) {
 /* Makes the old place, which is mapped and reads as zero, retained. */
 static void
 pac_leave_place(pac_t *pac, edata_t *e) {
-	e->is_sampled = false;
-	e->szind = SC_NSIZES;
 	e->is_zeroed = !e->is_moved;
 	pac_active_uncount(pac, e->size >> LG_PAGE);
 	pac_retain(pac, e, NULL);

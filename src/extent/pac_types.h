@@ -161,8 +161,6 @@ void pac_mapped_sub(pac_t *pac, size_t bytes);
  */
 struct purge_batch_s;
 void pac_retain(pac_t *pac, edata_t *e, struct purge_batch_s *batch);
-/* All of e, which the caller owns, was mapped anew. */
-void pac_renewed(pac_t *pac, edata_t *e);
 /*
  * Returns e (which may be NULL) with access to its pages. If that fails, e becomes retained and the
  * result is NULL.

@@ -289,36 +289,36 @@ pages_map_over(void *addr, size_t size, int fd, uint64_t offset) {
 	return err;
 }
 
-int
-pages_move_over(void *from, size_t size, void *to, size_t new_size) {
-	assert(is_range(from, size) && is_range(to, new_size) && new_size >= size);
+/* mremap(2) with MREMAP_MAYMOVE and these flags; *at: where the pages are. An errno value. */
+static int
+try_move(void *from, size_t size, size_t new_size, int flags, void *to, void **at) {
 	int saved = errno;
-	int flags = MREMAP_MAYMOVE | MREMAP_FIXED;
-	int err = os_hooks->mremap(from, size, new_size, flags, to) == MAP_FAILED ? errno : 0;
+	*at = os_hooks->mremap(from, size, new_size, MREMAP_MAYMOVE | flags, to);
+	int err = *at == MAP_FAILED ? errno : 0;
 	errno = saved;
 	return err;
+}
+
+int
+pages_move_over(void *from, size_t size, void *to, size_t new_size) {
+	void *at;
+	assert(is_range(from, size) && is_range(to, new_size) && new_size >= size);
+	return try_move(from, size, new_size, MREMAP_FIXED, to, &at);
 }
 
 int
 pages_move_bytes(void *from, size_t size, void *to, bool may_go) {
+	void *at;
 	assert(is_range(from, size) && is_range(to, size));
-	int saved = errno, flags = MREMAP_MAYMOVE | MREMAP_FIXED;
-	void *at = os_hooks->mremap(from, size, size, flags | MREMAP_DONTUNMAP, to);
-	if (at == MAP_FAILED && may_go) {
-		at = os_hooks->mremap(from, size, size, flags, to);
-	}
-	int err = at == MAP_FAILED ? errno : 0;
-	errno = saved;
-	return err;
+	int err = try_move(from, size, size, MREMAP_FIXED | MREMAP_DONTUNMAP, to, &at);
+	return err != 0 && may_go ? pages_move_over(from, size, to, size) : err;
 }
 
 void *
 pages_move_out(void *from, size_t size) {
+	void *at;
 	assert(is_range(from, size));
-	int saved = errno;
-	void *p = os_hooks->mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
-	errno = saved;
-	return p == MAP_FAILED ? NULL : p;
+	return try_move(from, size, size, MREMAP_DONTUNMAP, NULL, &at) == 0 ? at : NULL;
 }
 
 int

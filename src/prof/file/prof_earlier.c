@@ -106,8 +106,12 @@ prof_earlier_end(void) {
 	struct tls_s *t = tls_get();
 	int saved = errno;
 	assert(!gate_is_entered(t));
+	if (opt_prof_blackbox != prof_box_true) {
+		return;
+	}
 	look.start_ticks = prof_sys_start_ticks();
-	if (opt_prof_blackbox != prof_box_true || look.start_ticks == 0) {
+	if (look.start_ticks == 0) {
+		errno = saved;
 		return;
 	}
 	gate_enter(t);
