@@ -84,11 +84,29 @@ make(size_t size) {
 	return keep(malloc(size));
 }
 
+/* Adds a column to what a line has to be. */
+static void
+column_add(char *line, unsigned column, size_t bytes) {
+	size_t n = strlen(line);
+	snprintf(line + n, 256 - n, "%s%u:%zu", n == 0 ? "" : " ", column, bytes);
+}
+
+/* Is this the line of a site that has one object, all of its bytes in the first column? */
+static void
+is_one_new(size_t bytes, const char *what) {
+	char counts[64], want[64];
+	snprintf(counts, sizeof(counts), "  t*: 1: %zu ", bytes);
+	snprintf(want, sizeof(want), "0:%zu", bytes);
+	is_str(dump(counts), want, "%s", what);
+}
+
 static void
 test_columns(void) {
 	static const uint64_t at[] = {0, 1, 4, 16, 60, 240, 960, 3600, 14400, 57600};
 	static const size_t sizes[] = {16, 32, 48, 64, 80, 96, 112, 128, 160, 192};
 	void *p[2 * ARRAY_LEN(at)];
+	char all[64], half[64], of_all[256] = "", of_half[256] = "";
+	size_t sum = 0;
 	unsigned bad = 0;
 	for (unsigned i = 0; i < ARRAY_LEN(at); i++) {
 		bad += prof_age_column(at[i] * SECOND) != i;
@@ -100,15 +118,21 @@ test_columns(void) {
 		now = START - at[i / 2] * SECOND - (i % 2 == 0 ? 0 : SECOND / 2);
 		p[i] = make(sizes[i / 2]);
 	}
+	for (unsigned i = 0; i < ARRAY_LEN(at); i++) {
+		size_t size = small_class_of(sizes[i]);
+		column_add(of_half, i, size);
+		column_add(of_all, i, 2 * size);
+		sum += size;
+	}
+	snprintf(all, sizeof(all), "  t*: %zu: %zu ", ARRAY_LEN(p), 2 * sum);
+	snprintf(half, sizeof(half), "  t*: %zu: %zu ", ARRAY_LEN(at), sum);
 	now = START;
-	is_str(dump("  t*: 20: 1856 "), "0:32 1:64 2:96 3:128 4:160 5:192 6:224 7:256 8:320 9:384",
-	    "each sample is in its column");
+	is_str(dump(all), of_all, "each sample is in its column");
 	for (unsigned i = 0; i < ARRAY_LEN(p); i += 2) {
 		free(p[i]);
 	}
-	is_str(dump("  t*: 10: 928 "), "0:16 1:32 2:48 3:64 4:80 5:96 6:112 7:128 8:160 9:192",
-	    "what was freed is in none");
-	is_str(life, "0:16 1:32 2:48 3:64 4:80 5:96 6:112 7:128 8:160 9:192", "but in the lifetimes");
+	is_str(dump(half), of_half, "what was freed is in none");
+	is_str(life, of_half, "but in the lifetimes");
 	for (unsigned i = 1; i < ARRAY_LEN(p); i += 2) {
 		free(p[i]);
 	}
@@ -122,25 +146,22 @@ test_reuse(void) {
 	free(old);
 	free(large);
 	void *fresh = make(1000), *again = make(100000);
-	char counts[64], want[64];
-	is_str(dump("  t*: 1: 1024 "), "0:1024", "a record that is used again tells its new time");
-	snprintf(counts, sizeof(counts), "  t*: 1: %zu ", malloc_usable_size(again));
-	snprintf(want, sizeof(want), "0:%zu", malloc_usable_size(again));
-	is_str(dump(counts), want, "of a large object too");
+	is_one_new(small_class_of(1000), "a record that is used again tells its new time");
+	is_one_new(class_of(100000), "of a large object too");
 	again = keep(realloc(again, 1000000));
 	free(again);
 	free(fresh);
 	now += 1000 * SECOND;
 	void *set_back = make(500);
 	now = START;
-	is_str(dump("  t*: 1: 512 "), "0:512", "a clock that was set back makes nothing old");
+	is_one_new(small_class_of(500), "a clock that was set back makes nothing old");
 	free(set_back);
 }
 
 static void
 test_reset(void) {
 	void *p = make(3000);
-	is_str(dump("  t*: 1: 3072 "), "0:3072", "before a reset");
+	is_one_new(small_class_of(3000), "before a reset");
 	is_int(mallctl("prof.reset", NULL, NULL, NULL, 0), 0, "prof.reset");
 	dump("  t*: ");
 	const char *text = slurp();
