@@ -11,6 +11,7 @@
 #include "util/assert.h"
 #include "prof/file/prof_keep.h"
 #include "prof/control/prof_session.h"
+#include "prof/sites/prof_label.h"
 #include "prof/trigger/prof_budget.h"
 
 /* ------------------------------------------------------------------ switches */
@@ -487,6 +488,30 @@ static const ctl_node_t stats_nodes[] = {
 	CTL_NODE_NUMBERED("lextents", lextent_proto, index_lextent, 0),
 };
 
+/* ------------------------------------------------------------------ labels */
+
+/* The text in newp becomes a number. */
+static int
+raw_label_id(const ctl_call_t *call, ctl_value_t *out) {
+	const char *text;
+	uint32_t id;
+	(void)out;
+	if (call->newp == NULL || call->newlen != sizeof(text) || !ctl_wants_reply(call)
+	    || *call->oldlenp != sizeof(id)) {
+		return EINVAL;
+	}
+	memcpy(&text, call->newp, sizeof(text));
+	int err = prof_label_intern(text, &id);
+	return err != 0 ? err : ctl_reply(call, &id, sizeof(id));
+}
+
+static int
+get_labels(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	out->u = prof_label_count();
+	return 0;
+}
+
 /* ------------------------------------------------------------------ directory */
 
 #define PROF CTL_IF_PROF
@@ -540,6 +565,13 @@ static const ctl_node_t prof_nodes[] = {
 	CTL_NODE_RAW("log_stop", raw_log_stop, BOOTED | CTL_OUTSIDE, "nothing, --",
 	    "ends the log and writes it as JSON. EFAULT: it does not run, or the file cannot be "
 	    "written"),
+	CTL_NODE_RAW("label_id", raw_label_id, PROF, "const char * in, uint32_t out",
+	    NODE_EXPERIMENTAL
+	    "the number of a label, for the word at thread.prof.labelp; a new one if the text has "
+	    "none yet, and 0 for an empty one. Errors as of thread.prof.label; EINVAL also without "
+	    "newp or oldp"),
+	CTL_NODE_R("labels", CTL_UNSIGNED, get_labels, PROF, NODE_EXPERIMENTAL
+	    "how many labels there are, 65535 at most"),
 	CTL_NODE_R("last_error", CTL_STRING, get_last_error, PROF, NODE_STABLE
 	    "name of the errno, path, and bytes written of the last profile that failed, empty if "
 	    "none did; valid until the same thread reads it again"),

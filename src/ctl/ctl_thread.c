@@ -10,6 +10,7 @@
 #include "ctl/ctl_rooms.h"
 #include "os/thread.h"
 #include "prof/prof.h"
+#include "prof/sites/prof_label.h"
 #include "thread/peak.h"
 #include "thread/tcache_set.h"
 #include "thread/tsd.h"
@@ -293,6 +294,33 @@ set_prof_active(const ctl_call_t *call, const void *in) {
 	return prof_thread_active_set(this_thread(), active);
 }
 
+static int
+get_prof_label(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	out->s = prof_label_text(tls_get()->label & SAMPLE_LABEL_MASK);
+	return 0;
+}
+
+static int
+set_prof_label(const ctl_call_t *call, const void *in) {
+	const char *text;
+	uint32_t id;
+	(void)call;
+	memcpy(&text, in, sizeof(text));
+	int err = prof_label_intern(text, &id);
+	if (err == 0) {
+		tls_get()->label = id;
+	}
+	return err;
+}
+
+static int
+get_prof_labelp(const ctl_call_t *call, ctl_value_t *out) {
+	(void)call;
+	out->p = &tls_get()->label;
+	return 0;
+}
+
 /* ------------------------------------------------------------------ caches by hand */
 
 static int
@@ -367,6 +395,15 @@ static const ctl_node_t thread_prof_nodes[] = {
 	CTL_NODE_RW("active", CTL_BOOL, get_prof_active, set_prof_active, CTL_IF_PROF,
 	    "whether samples are taken in the calling thread; prof.active must hold as well. A write "
 	    "before the profiler runs is ENOENT; EAGAIN: no memory for the thread's record"),
+	CTL_NODE_RW("label", CTL_STRING, get_prof_label, set_prof_label, CTL_IF_PROF,
+	    NODE_EXPERIMENTAL
+	    "what the thread works for, a text of at most 255 bytes: its samples from now on have "
+	    "this label, also those that a later session takes. Empty: none, as in a new thread. "
+	    "EINVAL: NULL, or longer; EAGAIN: no memory, or there are 65535 labels or 4 MiB of them, "
+	    "and the thread keeps the one that it has. Texts are kept until the process ends"),
+	CTL_NODE_R("labelp", CTL_POINTER, get_prof_labelp, CTL_IF_PROF, NODE_EXPERIMENTAL
+	    "address of the number of that label (uint32_t *), to be read and written by the thread "
+	    "itself while it lives: with numbers that prof.label_id gave, or 0"),
 };
 static const ctl_node_t thread_nodes[] = {
 	CTL_NODE_RW("arena", CTL_UNSIGNED, get_arena, set_arena, 0,

@@ -42,10 +42,33 @@ typedef struct sample_rec_s {
 	void *tctx;        /* the prof_cnt_t that counts it; NULL: not sampled */
 	uint64_t weight;   /* objects that the sample stands for, in units of 1 / PROF_WEIGHT_ONE */
 	uint64_t time_ns;  /* when it was allocated, by the clock of the log */
-	uint64_t usize;    /* usable bytes */
+	uint64_t sized;    /* usable bytes, and above them the label: sample_usize(), sample_label() */
 	uint64_t req_size; /* requested bytes */
 	void *link;        /* its entry in the recent list, NULL if none */
 } sample_rec_t;
+
+/*
+ * A sample's usable bytes and the number of the label that its thread had (prof/sites/prof_label),
+ * 0 for none, in one word: no object has 2^48 bytes, and labels have 16 bits.
+ */
+#define SAMPLE_USIZE_BITS 48u
+#define SAMPLE_LABEL_MASK 0xffffu
+
+/* Of the label's number the low 16 bits count. */
+static inline uint64_t
+sample_sized(size_t usize, uint32_t label) {
+	return (uint64_t)usize | (uint64_t)label << SAMPLE_USIZE_BITS;
+}
+
+static inline uint64_t
+sample_usize(uint64_t sized) {
+	return sized & ((UINT64_C(1) << SAMPLE_USIZE_BITS) - 1);
+}
+
+static inline uint32_t
+sample_label(uint64_t sized) {
+	return (uint32_t)(sized >> SAMPLE_USIZE_BITS);
+}
 
 typedef struct edata_s edata_t;
 struct edata_s {

@@ -127,7 +127,7 @@
 	X(record, count, sample_rec_t, tctx) \
 	X(record, weight, sample_rec_t, weight) \
 	X(record, time_ns, sample_rec_t, time_ns) \
-	X(record, usize, sample_rec_t, usize)
+	X(record, sized, sample_rec_t, sized) /* usable bytes in the low 48 bits, above them a label */
 
 /* image_site_next and so on: the index in root.fields. */
 #define IMAGE_FIELD_INDEX(of, field, type, member) image_##of##_##field,

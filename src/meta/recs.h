@@ -34,10 +34,10 @@ const recs_block_t *recs_blocks(bool is_in_region);
  * A sample begins: the count is stored last, with what a walker reads of the record before it.
  */
 ALWAYS_INLINE void
-recs_begin(sample_rec_t *rec, void *count, uint64_t weight, uint64_t time_ns, size_t usize) {
+recs_begin(sample_rec_t *rec, void *count, uint64_t weight, uint64_t time_ns, uint64_t sized) {
 	__atomic_store_n(&rec->weight, weight, MO_RELAXED);
 	__atomic_store_n(&rec->time_ns, time_ns, MO_RELAXED);
-	__atomic_store_n(&rec->usize, usize, MO_RELAXED);
+	__atomic_store_n(&rec->sized, sized, MO_RELAXED);
 	__atomic_store_n(&rec->tctx, count, MO_RELEASE);
 }
 

@@ -48,6 +48,11 @@ struct tls_s {
 	/* Owned by thread/tsd: number and bytes of frees before the thread had a tsd. */
 	uint32_t n_early;
 	uint64_t early_bytes;
+	/*
+	 * Owned by prof/sites/prof_label: number of the label that the thread's samples get; 0: none.
+	 * The program writes it too, at the address that thread.prof.labelp gives.
+	 */
+	uint32_t label;
 };
 
 #if CONFIG_INITIAL_EXEC_TLS

@@ -170,7 +170,7 @@ sample_record(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, const void *
 		return;
 	}
 	rec->req_size = req;
-	recs_begin(rec, c, weight, prof_log_clock(), usize);
+	recs_begin(rec, c, weight, prof_log_clock(), sample_sized(usize, tls_get()->label));
 	if (unlikely(opt_prof_stats)) {
 		prof_stats_inc(sz_s2i(usize), req);
 	}

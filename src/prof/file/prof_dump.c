@@ -20,6 +20,7 @@
 #include "os/pages.h"
 #include "os/sys.h"
 #include "os/thread.h"
+#include "prof/file/prof_dump_label.h"
 #include "prof/file/prof_keep.h"
 #include "prof/file/prof_log.h"
 #include "prof/file/prof_write.h"
@@ -258,13 +259,19 @@ header_rate(const prof_snap_t *snap) {
 	return snap->rate != 0 ? snap->rate : prof_sample_rate();
 }
 
+/* Whether the counts are printed as sampled. */
+static bool
+is_raw(const prof_snap_t *snap) {
+	return !opt_prof_unbias && !snap->is_mixed;
+}
+
 static NOINLINE void
-pair_make(pair_text_t *p, const prof_counts_t *c, uint64_t rate, bool is_raw) {
+pair_make(pair_text_t *p, const prof_counts_t *c, const prof_snap_t *snap) {
 	uint64_t objs;
 	uint64_t bytes;
 	char text[PAIR_TEXT];
 	char *end = text + sizeof(text);
-	prof_sample_printed(c, rate, is_raw, &objs, &bytes);
+	prof_sample_printed(c, header_rate(snap), is_raw(snap), &objs, &bytes);
 	char *second = fmt_u64_dec(end, bytes), *at = second;
 	*--at = ' ';
 	*--at = ':';
@@ -296,7 +303,7 @@ pair_get(const prof_counts_t *c) {
 	mutex_assert_owner(&dumper.mtx);
 	pair_text_t *p = pair_slot(c);
 	if (unlikely(p->len == 0 || !pair_is_of(p, c))) {
-		pair_make(p, c, header_rate(&dumper.snap), !opt_prof_unbias && !dumper.snap.is_mixed);
+		pair_make(p, c, &dumper.snap);
 	}
 	return p;
 }
@@ -712,6 +719,7 @@ write_profile(prof_writer_t *w, const prof_dump_t *d) {
 	write_sites(w, snap);
 	write_map(w, d->in_handler);
 	write_ages(w, snap);
+	prof_dump_labels(w, snap, header_rate(snap), is_raw(snap));
 	write_end(w);
 }
 

@@ -1,5 +1,5 @@
 /*
- * The ages of live samples in a snapshot (prof_age.h).
+ * The ages and labels of live samples in a snapshot (prof_age.h).
  *
  * Threads sample and free meanwhile. A record is read without a lock: its count first and, after
  * the rest, again; what was freed or replaced in between is left out. The count that was read is
@@ -13,6 +13,7 @@
 #include "meta/recs.h"
 #include "os/gate.h"
 #include "prof/sites/prof_data.h"
+#include "prof/sites/prof_label_sums.h"
 #include "prof/sites/prof_sample.h"
 
 /* Records whose counts and items are brought into the cache together. */
@@ -54,7 +55,7 @@ age_add(walk_t *w, prof_item_t *item, unsigned column, uint64_t est) {
 		a = a->next;
 	}
 	if (a == NULL) {
-		a = prof_snap_age_new(w->snap);
+		a = prof_snap_piece(w->snap, sizeof(*a));
 		if (a == NULL) {
 			w->has_failed = true;
 			return;
@@ -69,10 +70,16 @@ static void
 record_take(walk_t *w, const found_t *f) {
 	uint64_t weight = __atomic_load_n(&f->rec->weight, MO_RELAXED);
 	uint64_t time_ns = __atomic_load_n(&f->rec->time_ns, MO_RELAXED);
-	uint64_t usize = __atomic_load_n(&f->rec->usize, MO_RELAXED);
+	uint64_t sized = __atomic_load_n(&f->rec->sized, MO_RELAXED);
 	atomic_fence(MO_ACQUIRE);
-	if (likely(recs_count(f->rec) == f->count)) {
-		age_add(w, f->item, column_of(w, time_ns), prof_weighted_bytes(usize, weight));
+	if (unlikely(recs_count(f->rec) != f->count)) {
+		return;
+	}
+	uint64_t usize = sample_usize(sized), est = prof_weighted_bytes(usize, weight);
+	age_add(w, f->item, column_of(w, time_ns), est);
+	if (unlikely(sample_label(sized) != 0)) {
+		prof_counts_t counts = {1, usize, weight, est};
+		prof_label_sums_add(w->snap, f->item, sample_label(sized), &counts);
 	}
 }
 

@@ -1,6 +1,6 @@
 /*
- * Adds to a snapshot how old the live samples of each site are, from the records of samples
- * (meta/recs.h).
+ * Adds to a snapshot how old the live samples of each site are, and which labels they have, from
+ * the records of samples (meta/recs.h).
  */
 #ifndef PROF_AGE_H
 #define PROF_AGE_H

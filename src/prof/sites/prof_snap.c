@@ -36,7 +36,8 @@ cassert(sizeof(prof_item_t) % _Alignof(prof_item_t) == 0);
 cassert(sizeof(prof_counts_t) % _Alignof(prof_item_t) == 0);
 cassert(CHUNK_BYTES / sizeof(prof_item_t) < 1u << LG_CHUNK_ITEMS);
 cassert(PROF_SNAP_CHUNKS < 1u << (32 - LG_CHUNK_ITEMS));
-cassert(sizeof(prof_age_t) % _Alignof(prof_age_t) == 0);
+cassert(sizeof(prof_age_t) % sizeof(uint64_t) == 0);
+cassert(sizeof(prof_label_sum_t) % sizeof(uint64_t) == 0);
 
 typedef struct {
 	prof_snap_t *snap;
@@ -126,12 +127,13 @@ prof_snap_item(const prof_snap_t *snap, uint32_t number) {
 	    ? item_at(snap->numbered[k], offset) : NULL;
 }
 
-prof_age_t *
-prof_snap_age_new(prof_snap_t *snap) {
-	if (!chunk_has_room(snap->ages.last, sizeof(prof_age_t)) && chunk_new(&snap->ages) == NULL) {
+void *
+prof_snap_piece(prof_snap_t *snap, size_t bytes) {
+	assert(bytes % sizeof(uint64_t) == 0);
+	if (!chunk_has_room(snap->pieces.last, bytes) && chunk_new(&snap->pieces) == NULL) {
 		return NULL;
 	}
-	return chunk_take(snap->ages.last, sizeof(prof_age_t));
+	return chunk_take(snap->pieces.last, bytes);
 }
 
 static void
@@ -460,7 +462,7 @@ chunks_unmap(const prof_chunks_t *chunks) {
 void
 prof_snap_forget(prof_snap_t *snap) {
 	chunks_unmap(&snap->items);
-	chunks_unmap(&snap->ages);
+	chunks_unmap(&snap->pieces);
 	if (snap->threads != NULL) {
 		pages_unmap_in_time(snap->threads, snap->threads_bytes);
 	}

@@ -25,6 +25,16 @@ typedef struct prof_age_s {
 	unsigned column;
 } prof_age_t;
 
+/* Live samples of one site and label; a list may have several of a label (prof_label_sums.h). */
+typedef struct prof_label_sum_s {
+	struct prof_label_sum_s *next;
+	prof_counts_t cur;
+	uint32_t label;
+} prof_label_sum_t;
+
+/* A bit for each label. */
+#define PROF_LABEL_WORDS 1024u
+
 typedef struct {
 	const void *who; /* a prof_site_t or prof_tdata_t */
 	prof_item_kind_t kind;
@@ -34,6 +44,7 @@ typedef struct {
 		prof_age_t *next;
 		uint64_t est;
 	} age;
+	prof_label_sum_t *labels; /* of a site: NULL: nothing of it has a label */
 	/* of a site: the only thread with a share; NULL: the threads' items follow */
 	const prof_tdata_t *sole;
 	prof_counts_t cur;
@@ -42,7 +53,7 @@ typedef struct {
 
 typedef struct prof_chunk_s prof_chunk_t;
 
-/* Memory from which equal pieces are cut, in the order of their making. */
+/* Memory from which pieces are cut, in the order of their making. */
 typedef struct {
 	prof_chunk_t *first;
 	prof_chunk_t *last;
@@ -53,11 +64,13 @@ typedef struct {
 
 typedef struct {
 	prof_chunks_t items;
-	prof_chunks_t ages;      /* prof_age_t */
+	prof_chunks_t pieces;    /* prof_age_t, prof_label_sum_t and `labels` */
+	uint64_t *labels;        /* PROF_LABEL_WORDS: those that live samples have; NULL: none has */
 	prof_chunk_t *numbered[PROF_SNAP_CHUNKS];
 	unsigned nnumbered;
 	uint32_t next_number;    /* of the next item of the last chunk */
 	bool has_ages;           /* items of sites have their ages (prof_age.h) */
+	bool lacks_labels;       /* there was no memory for those of all sites */
 	size_t item_bytes;       /* size of an item in this snapshot */
 	bool is_accum;           /* what was allocated in all is counted */
 	bool is_delta;           /* sites hold what they grew by since the mark; without threads */
@@ -96,8 +109,8 @@ const prof_item_t *prof_snap_next(const prof_snap_t *snap, const prof_item_t *it
  * has any number.
  */
 prof_item_t *prof_snap_item(const prof_snap_t *snap, uint32_t number);
-/* A new element for the ages of an item; NULL without memory. */
-prof_age_t *prof_snap_age_new(prof_snap_t *snap);
+/* Zeroed bytes, a multiple of 8, until the snapshot is dropped; NULL without memory. */
+void *prof_snap_piece(prof_snap_t *snap, size_t bytes);
 
 static inline const prof_counts_t *
 prof_item_accum(const prof_snap_t *snap, const prof_item_t *item) {

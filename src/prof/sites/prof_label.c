@@ -1,0 +1,170 @@
+/*
+ * The table of labels (prof_label.h): texts, found by their hash and by their number.
+ *
+ * It is one mapping, made with the first label, to which entries are only added: an entry is
+ * complete before its chain or its number lead to it, and never changes or goes. Invariant: a text
+ * is in one entry; of two threads that add it at the same moment the second finds the first one's
+ * on the chain, and its own entry and number stay unused. Locks: none, so neither a fork nor a
+ * signal handler finds one held; a forked child has the table as it was. Called by ctl, and for
+ * the texts by prof_label_sums.c and prof_dump_label.c.
+ */
+#include "prof/sites/prof_label.h"
+
+#include "os/pages.h"
+#include "util/assert.h"
+#include "util/atomic.h"
+#include "util/hash.h"
+
+#define CHAINS 8192u
+
+typedef struct {
+	uint32_t next; /* of its chain: place of the entry, 0: none */
+	uint32_t id;
+	char text[];
+} entry_t;
+
+/* Places are offsets in `bytes`; 0 is none, as the first entry does not lie there. */
+typedef struct {
+	atomic_u32_t chains[CHAINS];
+	atomic_u32_t of_id[PROF_LABELS_MAX + 1];
+	atomic_u32_t used;  /* of `bytes` */
+	atomic_u32_t count; /* the last number that was given */
+	char bytes[PROF_LABEL_TEXTS];
+} labels_t;
+
+cassert((CHAINS & (CHAINS - 1)) == 0);
+cassert(sizeof(entry_t) + PROF_LABEL_TEXT_MAX + 1 + sizeof(uint32_t) < PROF_LABEL_TEXTS);
+
+static labels_t *labels;
+
+static labels_t *
+labels_get(void) {
+	return __atomic_load_n(&labels, MO_ACQUIRE);
+}
+
+/* Of several threads that map a table one wins. */
+static NOINLINE labels_t *
+labels_make(void) {
+	bool commit = true;
+	size_t bytes = PAGE_CEILING(sizeof(labels_t));
+	labels_t *made = pages_map(NULL, bytes, PAGE, &commit), *other = NULL;
+	if (made == NULL) {
+		return NULL;
+	}
+	(void)pages_nohuge(made, bytes); /* most of it is never used */
+	atomic_store_u32(&made->used, sizeof(uint32_t), MO_RELAXED);
+	if (!__atomic_compare_exchange_n(&labels, &other, made, false, MO_ACQ_REL, MO_ACQUIRE)) {
+		pages_unmap_in_time(made, bytes);
+		return other;
+	}
+	return made;
+}
+
+static entry_t *
+entry_at(labels_t *l, uint32_t place) {
+	assert(place != 0 && place % _Alignof(entry_t) == 0);
+	return (entry_t *)(void *)&l->bytes[place];
+}
+
+/* The entry of a text from a place of its chain on, up to `end`, which was looked at before. */
+static entry_t *
+entry_find(labels_t *l, uint32_t place, uint32_t end, const char *text) {
+	for (; place != end; place = entry_at(l, place)->next) {
+		if (strcmp(entry_at(l, place)->text, text) == 0) {
+			return entry_at(l, place);
+		}
+	}
+	return NULL;
+}
+
+/* Takes `n` of a sum that stays at or below `most`; *before becomes what it was. */
+static bool
+sum_try_take(atomic_u32_t *sum, uint32_t n, uint32_t most, uint32_t *before) {
+	uint32_t old = atomic_load_u32(sum, MO_RELAXED);
+	do {
+		if (most - old < n) {
+			return false;
+		}
+	} while (!atomic_cas_weak_u32(sum, &old, old + n, MO_RELAXED, MO_RELAXED));
+	*before = old;
+	return true;
+}
+
+/* A complete entry on no chain; its place, or 0: there is no room. */
+static uint32_t
+entry_make(labels_t *l, const char *text, size_t len) {
+	uint32_t bytes = (uint32_t)(sizeof(entry_t) + len + sizeof(uint32_t))
+	    & ~(uint32_t)(sizeof(uint32_t) - 1);
+	uint32_t place, before;
+	if (atomic_load_u32(&l->count, MO_RELAXED) == PROF_LABELS_MAX
+	    || !sum_try_take(&l->used, bytes, PROF_LABEL_TEXTS, &place)
+	    || !sum_try_take(&l->count, 1, PROF_LABELS_MAX, &before)) {
+		return 0;
+	}
+	entry_t *e = entry_at(l, place);
+	e->id = before + 1;
+	memcpy(e->text, text, len + 1);
+	return place;
+}
+
+/* Adds a text to a chain where it was not found up to `head`. */
+static int
+chain_add(labels_t *l, atomic_u32_t *chain, uint32_t head, const char *text, size_t len,
+    uint32_t *id) {
+	uint32_t place = entry_make(l, text, len), seen = head;
+	if (place == 0) {
+		return EAGAIN;
+	}
+	entry_t *e = entry_at(l, place);
+	e->next = head;
+	/* A sample has the number only after this call; so whoever reads a number finds its text. */
+	atomic_store_u32(&l->of_id[e->id], place, MO_RELEASE);
+	while (!atomic_cas_weak_u32(chain, &head, place, MO_ACQ_REL, MO_ACQUIRE)) {
+		entry_t *other = entry_find(l, head, seen, text);
+		if (other != NULL) {
+			*id = other->id;
+			return 0;
+		}
+		e->next = seen = head;
+	}
+	*id = e->id;
+	return 0;
+}
+
+int
+prof_label_intern(const char *text, uint32_t *id) {
+	size_t len = text == NULL ? SIZE_MAX : strnlen(text, PROF_LABEL_TEXT_MAX + 1);
+	if (len > PROF_LABEL_TEXT_MAX) {
+		return EINVAL;
+	}
+	*id = 0;
+	if (len == 0) {
+		return 0;
+	}
+	labels_t *l = labels_get();
+	if (l == NULL && (l = labels_make()) == NULL) {
+		return EAGAIN;
+	}
+	atomic_u32_t *chain = &l->chains[hash64(text, len, 0) % CHAINS];
+	uint32_t head = atomic_load_u32(chain, MO_ACQUIRE);
+	const entry_t *e = entry_find(l, head, 0, text);
+	if (e != NULL) {
+		*id = e->id;
+		return 0;
+	}
+	return chain_add(l, chain, head, text, len, id);
+}
+
+const char *
+prof_label_text(uint32_t id) {
+	labels_t *l = labels_get();
+	uint32_t place = l == NULL || id > PROF_LABELS_MAX ? 0
+	    : atomic_load_u32(&l->of_id[id], MO_ACQUIRE);
+	return place == 0 ? "" : entry_at(l, place)->text;
+}
+
+unsigned
+prof_label_count(void) {
+	labels_t *l = labels_get();
+	return l == NULL ? 0 : atomic_load_u32(&l->count, MO_RELAXED);
+}

@@ -1,0 +1,118 @@
+/*
+ * Sums by site and label (prof_label_sums.h).
+ *
+ * A sample is added to one of the first elements of its site's list or becomes a new first one. So
+ * a step of the walk takes the same time at a site with thousands of labels, whose list then has
+ * labels more than once; sorting it, outside the gate, puts them together. Invariant: each label in
+ * a list has its bit in snap->labels. Locks: none; the snapshot belongs to the thread that dumps.
+ * Called by prof_age.c and prof_dump_label.c.
+ */
+#include "prof/sites/prof_label_sums.h"
+
+#include "prof/sites/prof_label.h"
+#include "util/assert.h"
+
+/* Elements of a list that are looked at. */
+#define LOOKED_AT 8u
+
+cassert(PROF_LABEL_WORDS * 64 == PROF_LABELS_MAX + 1);
+
+/* Sets the label's bit. False: no text has this number, or there is no memory. */
+static bool
+label_try_note(prof_snap_t *snap, uint32_t label) {
+	if (prof_label_is_in(snap, label)) {
+		return true;
+	}
+	if (prof_label_text(label)[0] == '\0') {
+		return false;
+	}
+	if (snap->labels == NULL) {
+		snap->labels = prof_snap_piece(snap, PROF_LABEL_WORDS * sizeof(uint64_t));
+	}
+	if (snap->labels == NULL) {
+		snap->lacks_labels = true;
+		return false;
+	}
+	snap->labels[label / 64] |= UINT64_C(1) << label % 64;
+	return true;
+}
+
+static prof_label_sum_t *
+sum_find(const prof_item_t *item, uint32_t label) {
+	prof_label_sum_t *s = item->labels;
+	for (unsigned i = 0; i < LOOKED_AT && s != NULL; i++, s = s->next) {
+		if (s->label == label) {
+			return s;
+		}
+	}
+	return NULL;
+}
+
+static prof_label_sum_t *
+sum_new(prof_snap_t *snap, prof_item_t *item, uint32_t label) {
+	prof_label_sum_t *s = prof_snap_piece(snap, sizeof(*s));
+	if (s == NULL) {
+		snap->lacks_labels = true;
+		return NULL;
+	}
+	s->label = label;
+	s->next = item->labels;
+	item->labels = s;
+	return s;
+}
+
+void
+prof_label_sums_add(prof_snap_t *snap, prof_item_t *item, uint32_t label,
+    const prof_counts_t *counts) {
+	if (snap->lacks_labels || !label_try_note(snap, label)) {
+		return;
+	}
+	prof_label_sum_t *s = sum_find(item, label);
+	if (s == NULL) {
+		s = sum_new(snap, item, label);
+	}
+	if (s != NULL) {
+		prof_counts_add(&s->cur, counts);
+	}
+}
+
+/* Merges two lists of ascending labels into one. */
+static prof_label_sum_t *
+lists_merge(prof_label_sum_t *a, prof_label_sum_t *b) {
+	prof_label_sum_t *first = NULL, **end = &first;
+	while (a != NULL && b != NULL) {
+		if (a->label == b->label) {
+			prof_counts_add(&a->cur, &b->cur);
+			b = b->next;
+			continue;
+		}
+		prof_label_sum_t **less = a->label < b->label ? &a : &b;
+		*end = *less;
+		end = &(*less)->next;
+		*less = *end;
+	}
+	*end = a != NULL ? a : b;
+	return first;
+}
+
+/* Sorts by merging: runs[i] is a list made of 2^i elements, or empty. */
+void
+prof_label_sums_make(prof_item_t *item) {
+	prof_label_sum_t *runs[64] = {NULL};
+	unsigned n = 0;
+	while (item->labels != NULL) {
+		prof_label_sum_t *s = item->labels;
+		item->labels = s->next;
+		s->next = NULL;
+		unsigned i = 0;
+		for (; runs[i] != NULL; i++) {
+			s = lists_merge(runs[i], s);
+			runs[i] = NULL;
+		}
+		runs[i] = s;
+		n = n > i ? n : i;
+	}
+	for (unsigned i = 0; i <= n; i++) {
+		item->labels = lists_merge(item->labels, runs[i]);
+	}
+}
