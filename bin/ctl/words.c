@@ -22,7 +22,8 @@
 enum { TICK_MIN_MS = 10 }; /* shortest interval of watch, in ms */
 enum { ONE = 511 - LIST, ANY = 511 }; /* sets of verbs: those about one process, all */
 
-typedef enum { kind_flag, kind_size, kind_ms, kind_seconds, kind_number, kind_text } kind_t;
+typedef enum { kind_flag, kind_size, kind_share, kind_ms, kind_seconds, kind_number,
+    kind_text } kind_t;
 
 typedef struct option_s {
 	const char *name;   /* --name */
@@ -59,8 +60,8 @@ static const option_t options[] = {
     {"budget", 0, kind_text, START | SET, "budget", o_free},
     {"alloc", 0, kind_size, START | SET, "alloc", o_free},
     {"large", 0, kind_size, START | SET, "large", o_free},
-    {"highwater", 0, kind_size, START | SET, "highwater", o_free},
-    {"step", 0, kind_size, START | SET, "highwater_step", o_free},
+    {"highwater", 0, kind_share, START | SET, "highwater", o_free},
+    {"step", 0, kind_share, START | SET, "highwater_step", o_free},
     {"metric", 0, kind_text, START | SET, "highwater_metric", o_free},
     {"every", 0, kind_ms, START | SET, "time_ms", o_free},
 };
@@ -131,7 +132,10 @@ take_option(const option_t *o, const char *text) {
 	bool is_good = true;
 	v->is_given = true;
 	v->text = text;
-	if (o->kind == kind_size) {
+	bool is_percent = o->kind == kind_share && text[strspn(text, "0123456789")] == '%'
+	    && isdigit((unsigned char)text[0]) && text[strlen(text) - 1] == '%'
+	    && strspn(text, "0123456789") + 1 == strlen(text);
+	if (o->kind == kind_size || (o->kind == kind_share && !is_percent)) {
 		is_good = value_try_parse(text, size_units, &v->number);
 	} else if (o->kind == kind_ms || o->kind == kind_seconds) {
 		is_good = value_try_parse(text, ms_units, &v->number);
@@ -146,7 +150,8 @@ take_option(const option_t *o, const char *text) {
 	}
 	if (!is_good) {
 		leave(EXIT_USAGE, "--%s: \"%s\" is not a %s", o->name, text, o->kind == kind_size
-		    ? "size (64M, 1.5G)" : o->kind == kind_ms || o->kind == kind_seconds ? "time (30s, 5m)"
+		    ? "size (64M, 1.5G)" : o->kind == kind_share ? "size (64M, 1.5G) or share (90%)"
+		    : o->kind == kind_ms || o->kind == kind_seconds ? "time (30s, 5m)"
 		    : o->kind == kind_number ? "number" : "text that can be used here");
 	}
 	if (o->key == NULL) {
@@ -159,7 +164,7 @@ take_option(const option_t *o, const char *text) {
 	pair->key = o->key;
 	if (o->kind == kind_flag) {
 		print_to(pair->value, sizeof(pair->value), "true");
-	} else if (o->kind == kind_text) {
+	} else if (o->kind == kind_text || is_percent) {
 		print_to(pair->value, sizeof(pair->value), "%s", text);
 	} else {
 		print_to(pair->value, sizeof(pair->value), "%" PRIu64, v->number);

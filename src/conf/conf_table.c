@@ -206,6 +206,27 @@ parse_prof_more(const conf_row_t *row, const char *value, size_t len) {
 	return conf_store(row, value, len);
 }
 
+/* The threshold of high water and its step, which may be percent: "90%". */
+static int
+parse_highwater(const conf_row_t *row, const char *value, size_t len) {
+	bool is_step = row->addr == &opt_prof_thresholds[prof_threshold_highwater_step];
+	char *end;
+	int err = 0;
+	if (len < 2 || value[len - 1] != '%') {
+		err = parse_prof_more(row, value, len);
+		opt_prof_highwater_percent[is_step] = err == 0 ? 0 : opt_prof_highwater_percent[is_step];
+		return err;
+	}
+	uint64_t percent = fmt_parse_uint(value, &end, 10, &err);
+	if (err != 0 || end != value + len - 1 || percent < 1 || percent > 100 || *value < '0'
+	    || *value > '9') {
+		return EINVAL;
+	}
+	opt_prof_highwater_percent[is_step] = (uint32_t)percent;
+	opt_prof_more = true;
+	return 0;
+}
+
 /* A limit that the user sets applies to all automatic dumps; each limit does so for itself. */
 static int
 parse_dump_limit(const conf_row_t *row, const char *value, size_t len) {
@@ -534,16 +555,20 @@ NUM(prof_dump_mode, CONF_UNSIGNED, opt_prof_dump_mode, 0, 0777, PROF,
     "doubles above it, and halves again, down to the one that was set, far below; 0: none"},
 THRESHOLD(alloc, CONF_U64, "dump whenever this many bytes have been allocated"),
 THRESHOLD(large, CONF_SIZE, "dump after a single request of at least this size"),
-THRESHOLD(highwater, CONF_SIZE, "dump when live memory first reaches this"),
+{.key = "prof_threshold_highwater", .addr = &opt_prof_thresholds[prof_threshold_highwater],
+    .type = CONF_SIZE, .max = INT64_MAX, .feature = PROF, .flags = THRESHOLD_FLAGS,
+    .parse = parse_highwater, .live = "prof.threshold.highwater",
+    .help = "dump when live memory first reaches this; 1% to 100%: of the limit of the control "
+    "group (metric cgroup), or of the machine's memory (rss)"},
 {.key = "prof_highwater_step", .addr = &opt_prof_thresholds[prof_threshold_highwater_step],
     .type = CONF_SIZE, .max = INT64_MAX, .feature = PROF, .flags = THRESHOLD_FLAGS,
-    .parse = parse_prof_more, .live = "prof.threshold.highwater_step",
+    .parse = parse_highwater, .live = "prof.threshold.highwater_step",
     .help = "dump again after each further rise by this many bytes; 0: an eighth of the threshold"},
 {.key = "prof_highwater_metric", .addr = &opt_prof_highwater_metric, .type = CONF_ENUM,
     .words = prof_metric_names, .feature = PROF, .flags = SHOWN | STABLE,
     .parse = parse_prof_more, .live = "prof.threshold.highwater_metric",
     .help = "what counts as live memory: of the allocator (allocated, active, resident) or of the "
-    "process (rss)"},
+    "process (rss) or its control group (cgroup)"},
 {.key = "prof_threshold_time_ms", .addr = &opt_prof_thresholds[prof_threshold_time_ms],
     .type = CONF_U64, .max = INT64_MAX, .feature = PROF,
     .flags = SHOWN | CONF_STRICT | STABLE,

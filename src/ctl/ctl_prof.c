@@ -309,7 +309,11 @@ set_metric(const ctl_call_t *call, const void *in) {
 	(void)call;
 	prof_metric_t metric;
 	const char *name = read_text(in);
+	const char *why;
 	int err = name == NULL ? EINVAL : prof_metric_by_name(name, strlen(name), &metric);
+	if (err == 0 && !prof_metric_is_there(metric, &why)) {
+		err = EINVAL;
+	}
 	if (err == 0) {
 		prof_threshold_metric_set(metric);
 	}
@@ -343,8 +347,8 @@ static const ctl_node_t threshold_nodes[] = {
 	    "milliseconds between two profiles of kind t; without the profiler's thread only while "
 	    "the program allocates; 0: off"),
 	CTL_NODE_RW("highwater_metric", CTL_STRING, get_metric, set_metric, CTL_IF_PROF, NODE_STABLE
-	    "what live memory is for the high-water threshold: allocated, active, resident or rss. "
-	    "EINVAL: another word"),
+	    "what live memory is for the high-water threshold: allocated, active, resident, rss or "
+	    "cgroup. EINVAL: another word, or no control group whose memory can be read"),
 	CTL_NODE_ACT("rearm", act_rearm, CTL_IF_PROF, NODE_STABLE
 	    "forgets the high-water mark: the next crossing of the threshold counts again"),
 };

@@ -63,4 +63,18 @@ size_t room_now(void);
  */
 uint64_t room_limit(void);
 
+/*
+ * The control group of the process, or the one above it whose limit of memory is least, of version
+ * 1 or 2: found at the first call, and then the same, also if the process is moved. Whether there
+ * is one whose memory can be read.
+ */
+bool room_group_look(void);
+/* Its bytes and its limit, read now; 0: not known, or no limit. */
+uint64_t room_group_current(void);
+uint64_t room_group_limit(void);
+/* The next look finds it anew, for tests. */
+void room_group_forget(void);
+/* The memory of the machine in bytes; 0: not known. */
+uint64_t room_machine(void);
+
 #endif

@@ -68,7 +68,8 @@ test_options(void) {
 		"sample_interval:9223372036854775808", "reset:yes", "reset:", "final:no", "final:",
 		    "max_seconds:1K",
 		"max_seconds:99999999999999", "prefix:", "highwater_metric:moon", "highwater_metric:",
-		"allo:1", "allocc:1", " alloc:1",
+		"allo:1", "allocc:1", " alloc:1", "highwater:0%", "highwater:101%", "highwater:%",
+		"highwater:1K%", "highwater:-1%", "alloc:50%", "budget:", "budget:101", "budget:1%",
 	};
 
 	for (unsigned i = 0; i < ARRAY_LEN(bad); i++) {
@@ -82,6 +83,14 @@ test_options(void) {
 	is_int(prof_session_parse(&o, "prefix:/a:b/c,sample_interval:64K,reset:false,max_seconds:60,"
 	    "alloc:4G,large:0,highwater:100,highwater_step:2M,highwater_metric:rss,time_ms:500", &why),
 	    0, "all of them");
+	ok(o.percent[prof_threshold_highwater] == 0, "in bytes");
+	is_int(prof_session_parse(&o, "highwater:90%,highwater_metric:cgroup,highwater_step:5%", &why),
+	    0, "percent");
+	ok(o.percent[prof_threshold_highwater] == 90 && o.percent[prof_threshold_highwater_step] == 5
+	    && o.metric == prof_metric_cgroup, "which become bytes later");
+	is_int(prof_session_parse(&o, "prefix:/a:b/c,sample_interval:64K,reset:false,max_seconds:60,"
+	    "alloc:4G,large:0,highwater:100,highwater_step:2M,highwater_metric:rss,time_ms:500", &why),
+	    0, "all of them again");
 	ok(o.prefix_len == 6 && memcmp(o.prefix, "/a:b/c", 6) == 0, "a prefix with a colon");
 	ok(o.sample_interval == 65536 && o.has_reset && !o.reset && o.max_seconds == 60
 	    && o.has_metric && o.metric == prof_metric_rss, "values");

@@ -173,6 +173,46 @@ test_taken(void) {
 	atomic_store_zu(&room_mapped, 0, MO_RELAXED);
 }
 
+static void
+test_own_group(void) {
+	room_group_forget();
+	no_files();
+	ok(!room_group_look() && room_group_current() == 0 && room_group_limit() == 0,
+	    "nothing can be read: no group");
+	room_group_forget();
+	file("/proc/self/cgroup", "4:memory:/a/b\n0::/\n");
+	file("/sys/fs/cgroup/memory/a/b/memory.usage_in_bytes", "1000000\n");
+	file("/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n");
+	ok(room_group_look(), "version 1, without a limit");
+	ok(room_group_current() == 1000000 && room_group_limit() == 0, "its use");
+	room_group_forget();
+	file("/sys/fs/cgroup/memory/a/memory.usage_in_bytes", "3000000\n");
+	file("/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "5000000\n");
+	ok(room_group_current() == 3000000 && room_group_limit() == 5000000,
+	    "the group above has a limit: that one counts");
+	no_files();
+	file("/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "6000000\n");
+	is_uint(room_group_limit(), 6000000, "a limit that changes is seen");
+	room_group_forget();
+	no_files();
+	file("/proc/self/cgroup", "0::/pod/c\n");
+	file("/sys/fs/cgroup/memory.current", "99\n");
+	file("/sys/fs/cgroup/memory.max", "max\n");
+	ok(room_group_current() == 99 && room_group_limit() == 0,
+	    "version 2, a container: the root is all it sees of its group");
+	room_group_forget();
+	file("/sys/fs/cgroup/pod/c/memory.current", "700\n");
+	file("/sys/fs/cgroup/pod/c/memory.max", "900\n");
+	file("/sys/fs/cgroup/pod/memory.current", "800\n");
+	file("/sys/fs/cgroup/pod/memory.max", "2000\n");
+	ok(room_group_current() == 700 && room_group_limit() == 900, "version 2: the least limit");
+	room_group_forget();
+	no_files();
+	is_uint(room_machine(), 0, "a machine that tells nothing");
+	file("/proc/meminfo", "MemTotal:       16384 kB\nMemFree:         1 kB\n");
+	is_uint(room_machine(), 16 * MIB, "the memory of the machine");
+}
+
 int
 main(void) {
 	hooks = os_hooks_real;
@@ -186,6 +226,7 @@ main(void) {
 	test_limit();
 	test_group();
 	test_rlimit();
+	test_own_group();
 	os_hooks = &os_hooks_real;
 	return done_testing();
 }

@@ -285,14 +285,34 @@ static const struct {
 	{"blackbox", opt_box, "blackbox: wants true, fd or false"},
 	{"blackbox_size", opt_box_size, "blackbox_size: wants a number of bytes from 1M to 1G"},
 	{"highwater_metric", opt_metric,
-	    "highwater_metric: wants allocated, active, resident or rss"},
+	    "highwater_metric: wants allocated, active, resident, rss or cgroup"},
 };
+
+/* "90%", of the high water and its step; what that is in bytes is found out later. */
+static bool
+percent_try_parse(prof_session_opts_t *o, const pair_t *p, unsigned threshold) {
+	pair_t number = *p;
+	uint64_t percent = 0;
+	bool is_for = threshold == prof_threshold_highwater
+	    || threshold == prof_threshold_highwater_step;
+	number.len--;
+	if (!is_for || p->len < 2 || p->value[p->len - 1] != '%'
+	    || number_parse(&number, true, &percent) != 0 || percent < 1 || percent > 100) {
+		return false;
+	}
+	o->percent[threshold] = (uint32_t)percent;
+	return true;
+}
 
 static int
 threshold_parse(prof_session_opts_t *o, const pair_t *p, const char **why) {
 	for (unsigned i = 0; i < prof_threshold_n; i++) {
 		if (is_text(p->key, p->key_len, prof_threshold_names[i])) {
 			o->given |= 1u << i;
+			o->percent[i] = 0;
+			if (percent_try_parse(o, p, i)) {
+				return 0;
+			}
 			*why = "a threshold wants a number, bytes with K, M or G behind if you like";
 			return number_parse(p, i == prof_threshold_time_ms, &o->thresholds[i]);
 		}
@@ -377,6 +397,22 @@ prefix_apply(const prof_session_opts_t *o) {
 	prof_sys_prefix_get(session.prefix, sizeof(session.prefix));
 	int err = prof_sys_prefix_set(session.new_prefix);
 	session.has_prefix = err == 0;
+	return err;
+}
+
+/*
+ * Makes bytes of the thresholds in percent, with the metric among the options or the present one.
+ * 0, or EINVAL.
+ */
+static int
+percent_resolve(prof_session_opts_t *o, const char **why) {
+	prof_metric_t metric = o->has_metric ? o->metric : prof_threshold_metric_get();
+	int err = o->has_metric && !prof_metric_is_there(metric, why) ? EINVAL : 0;
+	for (unsigned i = 0; i < prof_threshold_n && err == 0; i++) {
+		if (o->percent[i] != 0) {
+			err = prof_threshold_of_percent(metric, o->percent[i], &o->thresholds[i], why);
+		}
+	}
 	return err;
 }
 
@@ -585,6 +621,7 @@ prof_session_begin(const char *options, const char **why, uint64_t *begun) {
 		return session_refuse(err);
 	}
 	err = prof_session_parse(&o, options, why);
+	err = err != 0 ? err : percent_resolve(&o, why);
 	if (err != 0) {
 		return err;
 	}
@@ -712,6 +749,10 @@ int
 prof_session_set(const char *options, const char **why) {
 	prof_session_opts_t o;
 	int err = prof_session_parse(&o, options, why);
+	if (err != 0) {
+		return err;
+	}
+	err = percent_resolve(&o, why);
 	if (err != 0) {
 		return err;
 	}

@@ -94,6 +94,8 @@ int prof_session_may_stop(prof_session_state_t state, uint64_t current, uint64_t
 typedef struct {
 	const char *prefix;      /* NULL: not given; not NUL-terminated */
 	size_t prefix_len;
+	/* of the thresholds given as percent, which begin and set make bytes of; 0: in bytes */
+	uint32_t percent[prof_threshold_n];
 	uint64_t sample_interval; /* 0: not given */
 	bool has_budget;
 	fxp_t budget;             /* percent */

@@ -18,6 +18,7 @@
 #include "os/malloc_io.h"
 #include "os/nstime.h"
 #include "os/pages.h"
+#include "os/room.h"
 #include "os/sys.h"
 #include "os/thread.h"
 #include "prof/file/prof_dump_label.h"
@@ -191,6 +192,19 @@ write_unwinder(prof_writer_t *w) {
 	prof_write_lit(w, "\n");
 }
 
+/* The memory of the control group and its limit, if it has one that can be read. */
+static void
+write_group(prof_writer_t *w) {
+	uint64_t current = room_group_current();
+	uint64_t limit = current == 0 ? 0 : room_group_limit();
+	if (current != 0) {
+		meta_dec(w, "cgroup", current);
+	}
+	if (limit != 0) {
+		meta_dec(w, "cgroup_limit", limit);
+	}
+}
+
 static void
 write_metadata(prof_writer_t *w, const prof_dump_t *d) {
 	meta_text(w, "version", JEMALLOC_VERSION);
@@ -235,6 +249,9 @@ write_metadata(prof_writer_t *w, const prof_dump_t *d) {
 	meta_dec(w, "huge", dumper.figures.huge);
 	meta_dec(w, "populated", dumper.figures.populated);
 	meta_dec(w, "rss", prof_sys_rss());
+	if (!d->in_handler) {
+		write_group(w);
+	}
 	meta_dec(w, "samples", dumper.snap.cur.objs);
 	meta_dec(w, "sites", dumper.snap.nsites);
 	meta_dec(w, "truncated_stacks", prof_backtrace_ncut());

@@ -14,7 +14,9 @@
 
 #include "os/gate.h"
 #include "os/mutex.h"
+#include "os/malloc_io.h"
 #include "os/nstime.h"
+#include "os/room.h"
 #include "prof/file/prof_dump.h"
 #include "prof/file/prof_keep.h"
 #include "prof/sites/prof_figures.h"
@@ -38,11 +40,13 @@
 
 uint64_t opt_prof_thresholds[prof_threshold_n];
 prof_metric_t opt_prof_highwater_metric = prof_metric_allocated;
+uint32_t opt_prof_highwater_percent[2];
 atomic_zu_t prof_trigger_large_min = {SIZE_MAX};
 EARLY_DATA void (*prof_trigger_changed_hook)(void);
 EARLY_DATA bool (*prof_trigger_has_thread_hook)(void);
 
-const char *const prof_metric_names[] = {"allocated", "active", "resident", "rss", NULL};
+const char *const prof_metric_names[] = {"allocated", "active", "resident", "rss", "cgroup",
+	NULL};
 const char *const prof_threshold_names[] = {
 	"alloc", "large", "highwater", "highwater_step", "time_ms", NULL
 };
@@ -104,6 +108,8 @@ figure(prof_metric_t metric) {
 		return prof_figures_active();
 	case prof_metric_rss:
 		return prof_sys_rss();
+	case prof_metric_cgroup:
+		return room_group_current();
 	default:
 		return prof_figures_resident();
 	}
@@ -234,6 +240,50 @@ prof_metric_by_name(const char *name, size_t len, prof_metric_t *out) {
 	return EINVAL;
 }
 
+bool
+prof_metric_is_there(prof_metric_t metric, const char **why) {
+	*why = "highwater_metric: cgroup: this process is in no control group whose memory it can read";
+	return metric != prof_metric_cgroup || room_group_look();
+}
+
+int
+prof_threshold_of_percent(prof_metric_t metric, uint32_t percent, uint64_t *bytes,
+    const char **why) {
+	assert(percent > 0 && percent <= 100);
+	*why = "percent are of the limit of highwater_metric:cgroup or, with rss, of the machine";
+	if (metric != prof_metric_cgroup && metric != prof_metric_rss) {
+		return EINVAL;
+	}
+	uint64_t whole = metric == prof_metric_cgroup ? room_group_limit() : room_machine();
+	if (whole == 0) {
+		*why = metric == prof_metric_cgroup ? "the control group of this process has no limit of "
+		    "memory that it can read, so there are no percent of it"
+		    : "the memory of the machine is not known";
+		return EINVAL;
+	}
+	*bytes = whole / 100 * percent + whole % 100 * percent / 100;
+	return 0;
+}
+
+/* Makes bytes of the options in percent. */
+static void
+percent_boot(void) {
+	const char *why = "";
+	for (unsigned i = 0; i < ARRAY_LEN(opt_prof_highwater_percent); i++) {
+		uint32_t percent = opt_prof_highwater_percent[i];
+		uint64_t *bytes = &opt_prof_thresholds[prof_threshold_highwater + i];
+		if (percent != 0 && prof_threshold_of_percent(opt_prof_highwater_metric, percent, bytes,
+		    &why) != 0) {
+			*bytes = 0;
+			malloc_printf("<jemalloc>: Invalid conf value: %s:%u%%: %s\n", i == 0
+			    ? "prof_threshold_highwater" : "prof_highwater_step", percent, why);
+		}
+	}
+	if (!prof_metric_is_there(opt_prof_highwater_metric, &why)) {
+		malloc_printf("<jemalloc>: prof_%s\n", why);
+	}
+}
+
 void
 prof_trigger_rearm(void) {
 	store(&trig.mark, 0);
@@ -256,6 +306,7 @@ prof_trigger_restart(void) {
 void
 prof_trigger_boot(void) {
 	assert(opt_prof_highwater_metric < prof_metric_n);
+	percent_boot();
 	atomic_store_u32(&trig.metric, opt_prof_highwater_metric, MO_RELAXED);
 	for (unsigned i = 0; i < prof_threshold_n; i++) {
 		store(&trig.thresholds[i], opt_prof_thresholds[i]);

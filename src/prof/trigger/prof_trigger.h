@@ -31,6 +31,7 @@ typedef enum {
 	prof_metric_active,    /* pages in use */
 	prof_metric_resident,  /* the allocator's own estimate of memory in use */
 	prof_metric_rss,       /* resident bytes of the process, by the kernel */
+	prof_metric_cgroup,    /* bytes of its control group (os/room.h) */
 	prof_metric_n
 } prof_metric_t;
 extern const char *const prof_metric_names[]; /* as the enum, then NULL */
@@ -38,6 +39,19 @@ extern const char *const prof_metric_names[]; /* as the enum, then NULL */
 /* Options: the values that prof_trigger_boot() starts with. */
 extern uint64_t opt_prof_thresholds[prof_threshold_n];
 extern prof_metric_t opt_prof_highwater_metric;
+/*
+ * Options: the threshold highwater, or its step, as percent; 0: given in bytes. prof_trigger_boot()
+ * replaces it by bytes, or says why it cannot.
+ */
+extern uint32_t opt_prof_highwater_percent[2];
+/*
+ * Bytes of so many percent of the group's limit (metric cgroup) or of the machine (rss). 0, or
+ * EINVAL and a sentence, if the metric has no such whole.
+ */
+int prof_threshold_of_percent(prof_metric_t metric, uint32_t percent, uint64_t *bytes,
+    const char **why);
+/* Whether the metric can be read here; if not, *why says why. */
+bool prof_metric_is_there(prof_metric_t metric, const char **why);
 
 /* Stores the options as thresholds and arms the triggers. */
 void prof_trigger_boot(void);
