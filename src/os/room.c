@@ -170,6 +170,11 @@ room_group_look(void) {
 	return state == room_group_known;
 }
 
+bool
+room_group_is_known(void) {
+	return atomic_load_u32(&room_own.state, MO_ACQUIRE) == room_group_known;
+}
+
 void
 room_group_forget(void) {
 	atomic_store_u32(&room_own.state, room_group_unknown, MO_RELEASE);

@@ -69,6 +69,8 @@ uint64_t room_limit(void);
  * is one whose memory can be read.
  */
 bool room_group_look(void);
+/* Whether such a group has been found; reads nothing. */
+bool room_group_is_known(void);
 /* Its bytes and its limit, read now; 0: not known, or no limit. */
 uint64_t room_group_current(void);
 uint64_t room_group_limit(void);

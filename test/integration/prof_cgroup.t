@@ -36,6 +36,9 @@ value() { sed -n "s/^# jemalloc.$1=//p" "$2"; }
 first() { ls ./p.*.h0.heap 2>/dev/null; }
 
 group=
+run prof_final:true 1
+[ -z "$(value cgroup "$(ls ./p.*.f.heap)")" ]
+ok $? "without the metric the group's files are not read"
 run prof_threshold_highwater:50% 1
 grep -q 'Invalid conf value: prof_threshold_highwater:50%: percent are of the limit of highwater_metric:cgroup or, with rss, of the machine' err
 ok $? "percent of the allocated bytes are none" "$(cat err)"

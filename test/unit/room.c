@@ -177,13 +177,14 @@ static void
 test_own_group(void) {
 	room_group_forget();
 	no_files();
-	ok(!room_group_look() && room_group_current() == 0 && room_group_limit() == 0,
-	    "nothing can be read: no group");
+	ok(!room_group_is_known(), "nobody has looked");
+	ok(!room_group_look() && room_group_current() == 0 && room_group_limit() == 0
+	    && !room_group_is_known(), "nothing can be read: no group");
 	room_group_forget();
 	file("/proc/self/cgroup", "4:memory:/a/b\n0::/\n");
 	file("/sys/fs/cgroup/memory/a/b/memory.usage_in_bytes", "1000000\n");
 	file("/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n");
-	ok(room_group_look(), "version 1, without a limit");
+	ok(room_group_look() && room_group_is_known(), "version 1, without a limit");
 	ok(room_group_current() == 1000000 && room_group_limit() == 0, "its use");
 	room_group_forget();
 	file("/sys/fs/cgroup/memory/a/memory.usage_in_bytes", "3000000\n");

@@ -192,10 +192,10 @@ write_unwinder(prof_writer_t *w) {
 	prof_write_lit(w, "\n");
 }
 
-/* The memory of the control group and its limit, if it has one that can be read. */
+/* The memory of the control group and its limit, if someone asked for that group before. */
 static void
 write_group(prof_writer_t *w) {
-	uint64_t current = room_group_current();
+	uint64_t current = room_group_is_known() ? room_group_current() : 0;
 	uint64_t limit = current == 0 ? 0 : room_group_limit();
 	if (current != 0) {
 		meta_dec(w, "cgroup", current);
