@@ -506,7 +506,8 @@ pages_collapse(void *addr, size_t size) {
 static thp_mode_t
 system_thp_read(void) {
 	char text[128];
-	const char *path = "/sys/kernel/mm/transparent_hugepage/enabled";
+	/* An array, and so near the tables that each start reads: text constants lie behind them. */
+	static const char path[] = "/sys/kernel/mm/transparent_hugepage/enabled";
 	ssize_t n = sys_read_file(path, text, sizeof(text) - 1);
 	if (n <= 0) {
 		return thp_mode_not_supported;
@@ -630,7 +631,8 @@ pages_boot_size(void) {
 static bool
 has_overcommit(void) {
 	char text[2];
-	ssize_t n = sys_read_file("/proc/sys/vm/overcommit_memory", text, sizeof(text));
+	static const char path[] = "/proc/sys/vm/overcommit_memory"; /* an array, as above */
+	ssize_t n = sys_read_file(path, text, sizeof(text));
 	/*
 	 * If the file cannot be read (chroot), committing everything is correct in every mode of
 	 * the kernel.

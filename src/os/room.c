@@ -11,11 +11,6 @@
 #include "util/bits.h"
 #include "util/fmt.h"
 
-#define ROOM_PATH_MAX 512
-/* Bytes of /proc/self/cgroup that are read for room_limit(): it has a line for each controller. */
-#define ROOM_LINES_MAX 2048
-/* Version 1 says "no limit" by a number of about 2^63. */
-#define ROOM_NONE (UINT64_C(1) << 62)
 /* Fields of /proc/self/statm, in pages: all address space, and its writable private part. */
 #define STATM_SIZE 0u
 #define STATM_DATA 5u
@@ -24,16 +19,14 @@ atomic_zu_t room_mapped;
 static EARLY_DATA size_t room_at_start = SIZE_MAX; /* written once, at boot */
 EARLY_DATA room_space_t room_space = {.max = SIZE_MAX}; /* max is written once, at boot */
 
-/* Reads a file as a text with a NUL; false if it is empty or cannot be read. */
-static bool
+bool
 room_try_read_text(const char *path, char *text, size_t size) {
 	ssize_t n = sys_read_file(path, text, size - 1);
 	text[n > 0 ? n : 0] = '\0';
 	return n > 0;
 }
 
-/* Reads the number in a file of a control group; false if it has none ("max": no limit). */
-static bool
+bool
 room_try_read_number(const char *dir, const char *name, uint64_t *number) {
 	char path[ROOM_PATH_MAX], text[32];
 	int err;
@@ -53,12 +46,7 @@ room_in_container(void) {
 	return is_limited ? room_below(limit, used) : SIZE_MAX;
 }
 
-/*
- * The path of the process's control group in a line of /proc/self/cgroup, which `text` holds: the
- * one behind `key`; NULL if there is no such line. The line's end and a lone slash are cut off: the
- * files of the top group, "/", lie in the directory itself.
- */
-static char *
+char *
 room_group(char *text, const char *key) {
 	char *path = strstr(text, key);
 	if (path == NULL) {
@@ -90,134 +78,6 @@ room_limit_of_group(char *text, const char *key, const char *top, const char *na
 		}
 		*slash = '\0';
 	}
-}
-
-/*
- * Version 1 first, as in room_limit(): where both are mounted, memory is counted there. Texts are
- * parts of one array each, because pointers would be relocated at each start.
- */
-static const struct {
-	char key[12], top[8], limit[24], current[24];
-} room_versions[] = {
-	{":memory:/", "/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"},
-	{"\n0::/", "", "memory.max", "memory.current"},
-};
-
-/* The group that counts: set once, by the first that looks; its directory below /sys/fs/cgroup. */
-static struct {
-	atomic_u32_t state;      /* room_group_unknown and so on */
-	uint32_t version;        /* index in room_versions */
-	char dir[2 * ROOM_PATH_MAX];
-} room_own;
-enum { room_group_unknown, room_group_searched, room_group_known, room_group_none };
-
-/*
- * Goes from the directory up to the one whose limit is least, or, without any limit, the first
- * whose use can be read; dir becomes that. False if there is none.
- */
-static bool
-room_try_rise(char *dir, unsigned version) {
-	char at[2 * ROOM_PATH_MAX];
-	uint64_t least = UINT64_MAX, limit, used;
-	bool is_found = false;
-	fmt_snprintf(at, sizeof(at), "%s", dir);
-	for (;;) {
-		if (room_try_read_number(at, room_versions[version].current, &used)) {
-			bool is_limited = room_try_read_number(at, room_versions[version].limit, &limit)
-			    && limit < ROOM_NONE && limit < least;
-			if (is_limited || !is_found) {
-				fmt_snprintf(dir, sizeof(at), "%s", at);
-				least = is_limited ? limit : least;
-				is_found = true;
-			}
-		}
-		char *slash = strrchr(at, '/');
-		if (slash == NULL) {
-			return is_found;
-		}
-		*slash = '\0';
-	}
-}
-
-static bool
-room_try_find(void) {
-	for (unsigned i = 0; i < ARRAY_LEN(room_versions); i++) {
-		char text[1 + ROOM_LINES_MAX] = "\n";
-		const char *group = room_try_read_text("/proc/self/cgroup", text + 1, ROOM_LINES_MAX)
-		    ? room_group(text, room_versions[i].key) : NULL;
-		if (group == NULL || strlen(group) >= ROOM_PATH_MAX) {
-			continue;
-		}
-		fmt_snprintf(room_own.dir, sizeof(room_own.dir), "%s%s", room_versions[i].top, group);
-		room_own.version = i;
-		if (room_try_rise(room_own.dir, i)) {
-			return true;
-		}
-	}
-	return false;
-}
-
-bool
-room_group_look(void) {
-	uint32_t state = room_group_unknown;
-	if (atomic_cas_strong_u32(&room_own.state, &state, room_group_searched, MO_ACQUIRE,
-	    MO_ACQUIRE)) {
-		int saved = errno;
-		state = room_try_find() ? room_group_known : room_group_none;
-		errno = saved;
-		atomic_store_u32(&room_own.state, state, MO_RELEASE);
-	}
-	return state == room_group_known;
-}
-
-bool
-room_group_is_known(void) {
-	return atomic_load_u32(&room_own.state, MO_ACQUIRE) == room_group_known;
-}
-
-void
-room_group_forget(void) {
-	atomic_store_u32(&room_own.state, room_group_unknown, MO_RELEASE);
-}
-
-/* The number in a file of the group that counts; 0 if there is none. */
-static uint64_t
-room_group_number(bool is_limit) {
-	uint64_t number = 0;
-	int saved = errno;
-	if (!room_group_look()) {
-		return 0;
-	}
-	bool is_read = room_try_read_number(room_own.dir, is_limit
-	    ? room_versions[room_own.version].limit : room_versions[room_own.version].current, &number);
-	errno = saved;
-	return is_read && number < ROOM_NONE ? number : 0;
-}
-
-uint64_t
-room_group_current(void) {
-	return room_group_number(false);
-}
-
-uint64_t
-room_group_limit(void) {
-	return room_group_number(true);
-}
-
-uint64_t
-room_machine(void) {
-	char text[256];
-	int err = 0, saved = errno;
-	const char *key = "MemTotal:";
-	char *at = room_try_read_text("/proc/meminfo", text, sizeof(text)) ? strstr(text, key) : NULL;
-	errno = saved;
-	if (at == NULL) {
-		return 0;
-	}
-	at += strlen(key);
-	at += strspn(at, " ");
-	uint64_t kib = fmt_parse_uint(at, &at, 10, &err);
-	return err == 0 && kib < UINT64_MAX >> 10 ? kib << 10 : 0;
 }
 
 /* A field of /proc/self/statm in bytes; 0 if it cannot be read. */

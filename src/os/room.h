@@ -63,20 +63,21 @@ size_t room_now(void);
  */
 uint64_t room_limit(void);
 
+/* ---- for room_group.c */
+#define ROOM_PATH_MAX 512
+/* Bytes of /proc/self/cgroup that are read: it has a line for each controller. */
+#define ROOM_LINES_MAX 2048
+/* Version 1 says "no limit" by a number of about 2^63. */
+#define ROOM_NONE (UINT64_C(1) << 62)
+/* Reads a file as a text with a NUL; false if it is empty or cannot be read. */
+bool room_try_read_text(const char *path, char *text, size_t size);
+/* Reads the number in a file of a control group; false if it has none ("max": no limit). */
+bool room_try_read_number(const char *dir, const char *name, uint64_t *number);
 /*
- * The control group of the process, or the one above it whose limit of memory is least, of version
- * 1 or 2: found at the first call, and then the same, also if the process is moved. Whether there
- * is one whose memory can be read.
+ * The path of the process's control group in a line of /proc/self/cgroup, which `text` holds: the
+ * one behind `key`; NULL if there is no such line. The line's end and a lone slash are cut off: the
+ * files of the top group, "/", lie in the directory itself.
  */
-bool room_group_look(void);
-/* Whether such a group has been found; reads nothing. */
-bool room_group_is_known(void);
-/* Its bytes and its limit, read now; 0: not known, or no limit. */
-uint64_t room_group_current(void);
-uint64_t room_group_limit(void);
-/* The next look finds it anew, for tests. */
-void room_group_forget(void);
-/* The memory of the machine in bytes; 0: not known. */
-uint64_t room_machine(void);
+char *room_group(char *text, const char *key);
 
 #endif

@@ -5,6 +5,7 @@
 #include "core.h"
 
 #include "os/room.h"
+#include "os/room_group.h"
 #include "os/sys.h"
 #include "thread/tcache_limits.h"
 

@@ -18,7 +18,7 @@
 #include "os/malloc_io.h"
 #include "os/nstime.h"
 #include "os/pages.h"
-#include "os/room.h"
+#include "os/room_group.h"
 #include "os/sys.h"
 #include "os/thread.h"
 #include "prof/file/prof_dump_label.h"

@@ -35,8 +35,8 @@
 /* The interval halves if the cost is below this part of the budget; then it doubles. */
 #define SPARE 4u
 
-fxp_t opt_prof_budget;
-atomic_u32_t prof_budget_percent;
+EARLY_DATA fxp_t opt_prof_budget;
+EARLY_DATA atomic_u32_t prof_budget_percent;
 
 static struct {
 	atomic_b_t is_deciding;
@@ -58,11 +58,6 @@ window_begin(void) {
 	atomic_store_u64(&budget.samples, 0, MO_RELAXED);
 	atomic_store_u64(&budget.cost_ns, 0, MO_RELAXED);
 	atomic_store_u64(&budget.work_ns, 0, MO_RELAXED);
-}
-
-void
-prof_budget_boot(void) {
-	atomic_store_u32(&prof_budget_percent, opt_prof_budget, MO_RELAXED);
 }
 
 fxp_t

@@ -16,16 +16,20 @@
 #include "util/fxp.h"
 
 /* Option: percent; 0: no ceiling. */
-extern fxp_t opt_prof_budget;
+extern HIDDEN fxp_t opt_prof_budget;
 /* The largest budget. */
 #define PROF_BUDGET_MAX FXP_INIT_INT(100)
 
-void prof_budget_boot(void);
 fxp_t prof_budget_get(void);
 /* 0, or EINVAL above PROF_BUDGET_MAX. With 0 the interval becomes the one that was set. */
 int prof_budget_set(fxp_t percent);
 
 extern HIDDEN atomic_u32_t prof_budget_percent;
+/* Here, because each start of a program runs it, and no other function of prof_budget.c. */
+static inline void
+prof_budget_boot(void) {
+	atomic_store_u32(&prof_budget_percent, opt_prof_budget, MO_RELAXED);
+}
 static inline bool
 prof_budget_is_on(void) {
 	return unlikely(atomic_load_u32(&prof_budget_percent, MO_RELAXED) != 0);

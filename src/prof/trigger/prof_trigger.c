@@ -16,7 +16,7 @@
 #include "os/mutex.h"
 #include "os/malloc_io.h"
 #include "os/nstime.h"
-#include "os/room.h"
+#include "os/room_group.h"
 #include "prof/file/prof_dump.h"
 #include "prof/file/prof_keep.h"
 #include "prof/sites/prof_figures.h"
