@@ -3,7 +3,8 @@
  * names.
  *
  * Invariant: a request that fails returns NULL with errno ENOMEM; one that succeeds leaves errno as
- * it was. Locks: none of its own; imalloc serves the requests. Called by jemalloc_cpp.cpp only.
+ * it was. cxx_new() and cxx_new_aligned() need no cleanup after slow(), whose exceptions pass
+ * through them: this file has unwind tables, as all have. Locks: none of its own; imalloc serves the requests. Called by jemalloc_cpp.cpp only.
  */
 #include "cxx.h"
 
@@ -12,29 +13,34 @@
 #include "imalloc_flags.h"
 #include "util/fmt.h"
 
-static NOINLINE void *
-cxx_alloc_slow(size_t size, size_t alignment) {
-	void *p;
-	if (alignment == 0 && size > IMALLOC_FAST_MAX && imalloc_above_try_fast(size, &p)) {
-		return p;
-	}
-	imalloc_req_t req = IMALLOC_REQ(size, alignment, false, new);
-	int saved = errno;
-	p = imalloc_quiet(&req);
-	errno = p != NULL ? saved : ENOMEM;
-	return p;
-}
-
 void *
 cxx_alloc(size_t size, size_t alignment) {
 	assert(alignment == 0 || is_pow2_zu(alignment));
-	void *p = NULL;
+	void *p;
 	CALL_LOG(operator_new, call_entry, "size: %zu, alignment: %zu", size, alignment);
-	bool is_done = likely(alignment == 0) ? imalloc_try_fast(size, &p)
-	    : imalloc_aligned_try_fast(size, alignment, &p);
-	p = likely(is_done) ? p : cxx_alloc_slow(size, alignment);
+	if (alignment != 0 || size <= IMALLOC_FAST_MAX || !imalloc_above_try_fast(size, &p)) {
+		imalloc_req_t req = IMALLOC_REQ(size, alignment, false, new);
+		int saved = errno;
+		p = imalloc_quiet(&req);
+		errno = p != NULL ? saved : ENOMEM;
+	}
 	CALL_LOG(operator_new, call_exit, "result: %p", p);
 	return p;
+}
+
+/* A build with a log serves all from cxx_alloc(), which logs each request once. */
+void *
+cxx_new(size_t size, cxx_slow_t *slow) {
+	void *p;
+	return !config_log && likely(imalloc_try_fast(size, &p)) ? p : slow(size);
+}
+
+void *
+cxx_new_aligned(size_t size, size_t alignment, cxx_aligned_slow_t *slow) {
+	assert(is_pow2_zu(alignment));
+	void *p;
+	return !config_log && likely(imalloc_aligned_try_fast(size, alignment, &p)) ? p
+	    : slow(size, alignment);
 }
 
 void

@@ -4,6 +4,8 @@
 // and the function that throws bad_alloc) is reached through weak references and, if those are not
 // bound, looked up in the C++ runtime that the program has loaded. This code throws nothing itself;
 // exceptions of a new-handler pass through, so the file is compiled with -fexceptions.
+// Each operator is a jump to cxx.c, which has the fast paths and calls back the function that serves
+// other requests.
 // Locks: none. Called by C++ programs; calls cxx.c.
 #include <cstddef>
 #include <cstdlib>
@@ -11,13 +13,18 @@
 #include <new>
 
 extern "C" {
-__attribute__((visibility("hidden"))) void *cxx_alloc(std::size_t size, std::size_t alignment);
-__attribute__((visibility("hidden"))) void cxx_free(void *ptr);
-__attribute__((visibility("hidden"))) void cxx_free_sized(void *ptr, std::size_t size);
-__attribute__((visibility("hidden"))) void cxx_free_sized_aligned(
-    void *ptr, std::size_t size, std::size_t alignment);
-__attribute__((visibility("hidden"))) void cxx_no_memory(std::size_t size);
-__attribute__((visibility("hidden"))) bool cxx_is_infallible(void);
+#pragma GCC visibility push(hidden)
+typedef void *cxx_slow_t(std::size_t size);
+typedef void *cxx_aligned_slow_t(std::size_t size, std::size_t alignment);
+void *cxx_new(std::size_t size, cxx_slow_t *slow);
+void *cxx_new_aligned(std::size_t size, std::size_t alignment, cxx_aligned_slow_t *slow);
+void *cxx_alloc(std::size_t size, std::size_t alignment) noexcept;
+void cxx_free(void *ptr) noexcept;
+void cxx_free_sized(void *ptr, std::size_t size) noexcept;
+void cxx_free_sized_aligned(void *ptr, std::size_t size, std::size_t alignment) noexcept;
+void cxx_no_memory(std::size_t size) noexcept;
+bool cxx_is_infallible(void) noexcept;
+#pragma GCC visibility pop
 }
 
 // Only C++ programs, which have the runtime, link this member of the static library. There the
@@ -107,7 +114,7 @@ new_after_failure(std::size_t size, std::size_t alignment) {
 	}
 }
 
-inline void *
+void *
 new_throwing(std::size_t size, std::size_t alignment) {
 	void *p = cxx_alloc(size, alignment);
 	if (LIKELY(p != nullptr)) {
@@ -120,8 +127,12 @@ new_throwing(std::size_t size, std::size_t alignment) {
 	return p;
 }
 
-__attribute__((noinline, cold)) void *
-new_nothrow_after_failure(std::size_t size, std::size_t alignment) noexcept {
+void *
+new_nothrow(std::size_t size, std::size_t alignment) noexcept {
+	void *p = cxx_alloc(size, alignment);
+	if (LIKELY(p != nullptr)) {
+		return p;
+	}
 	try {
 		return new_after_failure(size, alignment);
 	} catch (...) {
@@ -129,10 +140,14 @@ new_nothrow_after_failure(std::size_t size, std::size_t alignment) noexcept {
 	}
 }
 
-inline void *
-new_nothrow(std::size_t size, std::size_t alignment) noexcept {
-	void *p = cxx_alloc(size, alignment);
-	return LIKELY(p != nullptr) ? p : new_nothrow_after_failure(size, alignment);
+void *
+new_plain(std::size_t size) {
+	return new_throwing(size, 0);
+}
+
+void *
+new_plain_nothrow(std::size_t size) noexcept {
+	return new_nothrow(size, 0);
 }
 
 inline std::size_t
@@ -142,27 +157,27 @@ align_of(std::align_val_t a) {
 
 } // namespace
 
-EXPORT void *operator new(std::size_t size) { return new_throwing(size, 0); }
-EXPORT void *operator new[](std::size_t size) { return new_throwing(size, 0); }
+EXPORT void *operator new(std::size_t size) { return cxx_new(size, new_plain); }
+EXPORT void *operator new[](std::size_t size) { return cxx_new(size, new_plain); }
 EXPORT void *operator new(std::size_t size, const std::nothrow_t &) noexcept {
-	return new_nothrow(size, 0);
+	return cxx_new(size, new_plain_nothrow);
 }
 EXPORT void *operator new[](std::size_t size, const std::nothrow_t &) noexcept {
-	return new_nothrow(size, 0);
+	return cxx_new(size, new_plain_nothrow);
 }
 EXPORT void *operator new(std::size_t size, std::align_val_t a) {
-	return new_throwing(size, align_of(a));
+	return cxx_new_aligned(size, align_of(a), new_throwing);
 }
 EXPORT void *operator new[](std::size_t size, std::align_val_t a) {
-	return new_throwing(size, align_of(a));
+	return cxx_new_aligned(size, align_of(a), new_throwing);
 }
 EXPORT void *
 operator new(std::size_t size, std::align_val_t a, const std::nothrow_t &) noexcept {
-	return new_nothrow(size, align_of(a));
+	return cxx_new_aligned(size, align_of(a), new_nothrow);
 }
 EXPORT void *
 operator new[](std::size_t size, std::align_val_t a, const std::nothrow_t &) noexcept {
-	return new_nothrow(size, align_of(a));
+	return cxx_new_aligned(size, align_of(a), new_nothrow);
 }
 
 EXPORT void operator delete(void *p) noexcept { cxx_free(p); }

@@ -13,6 +13,9 @@
 #include <string.h>
 
 extern void sdallocx(void *, size_t, int) __attribute__((weak));
+/* operator new(size) and operator delete(p); the C library has none */
+extern void *_Znwm(size_t) __attribute__((weak));
+extern void _ZdlPv(void *) __attribute__((weak));
 
 #define BATCH 1000
 
@@ -63,6 +66,12 @@ static void
 sized64(long n) {
 	for (long i = 0; i < n; i++)
 		sdallocx(hold(malloc(64)), 64, 0);
+}
+
+static void
+new64(long n) {
+	for (long i = 0; i < n; i++)
+		_ZdlPv(hold(_Znwm(64)));
 }
 
 static void
@@ -285,6 +294,7 @@ struct operation {
 static const struct operation operations[] = {
 	{"pair64", pair64, 0, 0},
 	{"sized64", sized64, 0, 0},
+	{"new64", new64, 0, 0},
 	{"calloc64", calloc64, 0, 0},
 	{"aligned64", aligned64, 0, 0},
 	{"usable", usable, 0, 0},
@@ -355,7 +365,7 @@ main(int argc, char **argv) {
 
 		if (strcmp(o->name, argv[1]) != 0)
 			continue;
-		if (o->run == sized64 && sdallocx == NULL)
+		if ((o->run == sized64 && sdallocx == NULL) || (o->run == new64 && _Znwm == NULL))
 			return 3;
 		make_order(o->order, o->is_wide ? LIVE : BATCH);
 		o->run(rounds);
