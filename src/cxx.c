@@ -4,7 +4,8 @@
  *
  * Invariant: a request that fails returns NULL with errno ENOMEM; one that succeeds leaves errno as
  * it was. cxx_new() and cxx_new_aligned() need no cleanup after slow(), whose exceptions pass
- * through them: this file has unwind tables, as all have. Locks: none of its own; imalloc serves the requests. Called by jemalloc_cpp.cpp only.
+ * through them: this file has unwind tables, as all have. Locks: none of its own; imalloc serves
+ * the requests. Called by jemalloc_cpp.cpp only.
  */
 #include "cxx.h"
 

@@ -13,7 +13,10 @@ typedef void *cxx_aligned_slow_t(size_t size, size_t alignment);
 /* operator new: the fast path, or what slow() returns. */
 void *cxx_new(size_t size, cxx_slow_t *slow);
 void *cxx_new_aligned(size_t size, size_t alignment, cxx_aligned_slow_t *slow);
-/* Allocates without the fast path; alignment 0 is the natural one. Returns NULL without memory, and errno is ENOMEM. */
+/*
+ * Allocates without the fast path; alignment 0 is the natural one. Returns NULL without memory, and
+ * errno is ENOMEM.
+ */
 void *cxx_alloc(size_t size, size_t alignment);
 /* Frees ptr, which may be NULL. */
 void cxx_free(void *ptr);

@@ -126,16 +126,40 @@ realloc_default(void *ptr, size_t size) {
 }
 
 /*
+ * Resizes a small object, bin: its offset in the cache, to another small class as malloc and free
+ * do on their fast paths. The slow path does the rest.
+ */
+static NOINLINE void *
+realloc_small(void *ptr, size_t size, size_t bin) {
+	assert(!config_hardening && bin != 0 && size <= IMALLOC_FAST_MAX);
+	cache_bin_t *b = fast_bin(bin);
+	size_t usize = b->size;
+	void *p;
+	if (unlikely(usize == 0) || unlikely(!imalloc_try_fast(size, &p))) {
+		return realloc_default(ptr, size);
+	}
+	memcpy(p, ptr, min_zu(usize, size));
+	if (unlikely(!cache_bin_try_push(b, ptr))) {
+		ifree_default(ptr);
+	}
+	return p;
+}
+
+/*
  * If the size class of a cacheable object stays the same, only statistics change. NULL has no
- * class, and size 0 wraps around.
+ * class, and size 0 wraps around. Builds that look for misuse see each object that moves.
  */
 EXPORT void *
 je_realloc(void *ptr, size_t size) {
 	size_t bin = emap_elem(ptr) >> ELEM_BIN_SHIFT;
-	if (!config_hardening && likely(size - 1 < SC_LOOKUP_MAX)
-	    && likely(bin == sc_bin_offset_of_last(size - 1))
-	    && likely(irealloc_try_count_fast(bin))) {
-		return ptr;
+	if (!config_hardening && likely(size - 1 < SC_LOOKUP_MAX)) {
+		if (likely(bin == sc_bin_offset_of_last(size - 1))
+		    && likely(irealloc_try_count_fast(bin))) {
+			return ptr;
+		}
+		if (!ICHECK_IS_BUILT && likely(bin != 0)) {
+			return realloc_small(ptr, size, bin);
+		}
 	}
 	return realloc_default(ptr, size);
 }

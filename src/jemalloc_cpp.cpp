@@ -4,8 +4,8 @@
 // and the function that throws bad_alloc) is reached through weak references and, if those are not
 // bound, looked up in the C++ runtime that the program has loaded. This code throws nothing itself;
 // exceptions of a new-handler pass through, so the file is compiled with -fexceptions.
-// Each operator is a jump to cxx.c, which has the fast paths and calls back the function that serves
-// other requests.
+// Each operator is a jump to cxx.c, which has the fast paths and calls back the function that
+// serves other requests.
 // Locks: none. Called by C++ programs; calls cxx.c.
 #include <cstddef>
 #include <cstdlib>

@@ -85,6 +85,7 @@ if command -v valgrind >/dev/null; then
 	at_most "$(counted live-512K)" 750 "one of 100 blocks of 512 KiB"
 	at_most "$(counted live-2M)" 750 "one of 100 blocks of 2 MiB"
 	at_most "$(counted hand-16K)" 600 "16 KiB handed to another thread"
+	at_most "$(counted realloc-steps)" 50 "a step of realloc by 16 bytes, from 16 to 4096"
 	[ "$(asks config.prof)" != true ] || sampled
 	[ -z "${JEMALLOC_NOPROF_LIB:-}" ] || unprofiled
 	[ -z "${JEMALLOC_NOPROBES_LIB:-}" ] || unprobed
