@@ -78,10 +78,10 @@ typedef struct conf_row_s {
 	const char *key;
 	const char *help;   /* one line for hints and the manual */
 	void *addr;         /* the variable; NULL: the row has none */
-	const char *const *words; /* ends with NULL; CONF_LETTERS: one string of letters; a word with a
-	                             blank cannot be chosen, only shown */
 	conf_parse_fn_t *parse; /* NULL: read by type; may call conf_store() itself */
-	union {
+	union { /* one pointer only: a process touches the pages of this table at its start */
+		const char *const *words; /* CONF_WORD, CONF_ENUM, CONF_LETTERS: ends with NULL; for
+		                             letters one string; a word with a blank is only shown */
 		conf_range_set_t *set; /* CONF_RANGES: receives each item */
 		char *room;            /* CONF_TEXT: keeps a value that was given */
 	};

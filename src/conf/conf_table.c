@@ -660,7 +660,7 @@ row_check_value(const conf_row_t *row) {
 		break;
 	case CONF_BOOL:
 	case CONF_CUSTOM:
-		assert(row->words == NULL);
+		assert((row->set != NULL) == ((row->flags & CONF_RANGES) != 0));
 		break;
 	default:
 		assert(row->max > 0 && row->words == NULL);
@@ -687,7 +687,6 @@ row_check(const conf_row_t *row) {
 	assert(row->type == CONF_CUSTOM ? row->parse != NULL && !is_shown : row->addr != NULL);
 	assert((row->flags & CONF_RANGES) == 0 || row->type == CONF_CUSTOM);
 	assert((row->flags & CONF_STABLE) == 0 || (row->flags & CONF_EXPERIMENTAL) == 0);
-	assert((row->set != NULL) == ((row->flags & CONF_RANGES) != 0 || row->type == CONF_TEXT));
 	assert(row->live == NULL || (row->flags & CONF_NODE) != 0);
 	row_check_value(row);
 }
