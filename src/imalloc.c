@@ -164,6 +164,14 @@ imalloc_sample_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache
 	    : arenas_malloc_sampled(a, usize, req->alignment, zero, tc == NULL ? 1 : 0, rec);
 }
 
+/* Notes in a record which slab would have served the request; exact counts stand for no others. */
+static NOINLINE void
+imalloc_note_slab(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
+    sample_rec_t *rec) {
+	arena_t *a = imalloc_arena(tsd, req->arena, usize);
+	rec->slab = a == NULL ? 0 : tcache_next_slab(tsd, tc, a, sz_s2i(usize) + 1);
+}
+
 /* Allocates a sampled object and records it in the profiler. NULL: no memory; tc may be NULL. */
 ALWAYS_INLINE void *
 imalloc_sample_inline(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
@@ -179,6 +187,10 @@ imalloc_sample_inline(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache
 	}
 	if (p != NULL && rec != NULL) {
 		arena_guard(p, usize, req->size); /* a hook may ask for its size */
+		rec->slab = 0;
+		if (interval > 1 && usize < SC_LARGE_MINCLASS) {
+			imalloc_note_slab(tsd, req, usize, tc, rec);
+		}
 		tsd->tls->inside++;
 		prof_sample_alloc(tsd, p, rec, interval, req->size, usize, &req->where);
 		tsd->tls->inside--;

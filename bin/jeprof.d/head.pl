@@ -17,9 +17,9 @@
 #           owner of an allocation: past wrappers of malloc and functions without a name.
 #   Noise, Ages, Since     the error of an estimate; how old live bytes are, and what that says of growth.
 #   Labels                 what live memory was allocated for, as the program named it.
-#   Print, Top, Picture, Flame, Source, Leaks, Report, Page, Threads   the forms of an answer.
+#   Print, Top, Picture, Flame, Source, Leaks, Frag, Report, Page, Threads   the forms of an answer.
 #   Export, Proto, Pprof, Otlp, Massif, Writing   the forms for other programs; the file of -o.
-#   Run, Live, Open, Doctor, Patient, Whose   programs that run: start, watch, show, ask why there is no profile.
+#   Run, Live, Open, Doctor, Patient, Whose, Elsewhere   programs that run: start, watch, show, ask why there is no profile.
 #   Rooms                  compiles the rooms of later (scripts/join-jeprof) when they are first called.
 # Invariant: a name comes only from a function symbol whose size covers the address, and only from a
 # file with the build-id that the dump records. Where the dump records none, the file must fit the

@@ -182,6 +182,8 @@ sub read_maps {
 	for my $line (split /\n/, substr $self->{text}, $from) {
 		if ($line =~ /^# (age|life|label)/) {
 			$self->read_trailer($line);
+		} elsif ($line =~ /^# frag/) {
+			push @{ $self->{frag_lines} }, $line;
 		} elsif (my ($start, $end, $bias, $id, $path) =
 		    $line =~ /^# module (?:0x)?($hex)-(?:0x)?($hex) (?:0x)?($hex) (\S+) (.*)$/) {
 			$path =~ s{ \(deleted\)$}{};
@@ -202,14 +204,15 @@ sub read_maps {
 # What is told of the sites, by their numbers in the order of the file, behind the mapped objects.
 sub read_trailer {
 	my ($self, $line) = @_;
-	if ($line =~ /^# (age|life) (\d{1,9}) (\d.*)$/ && $2 > 0) {
+	my $count = @{ $self->{stacks} };
+	if ($line =~ /^# (age|life) (\d{1,9}) (\d.*)$/ && $2 > 0 && $2 <= $count) {
 		$self->{$1}[$2 - 1] = $3;
 	} elsif ($line =~ /^# age_bounds_s((?: \d{1,9})+)$/) {
 		$self->{has_ages} = !$self->{broken} && $1 eq Ages::bounds_text();
 		$self->{ages_why} = 'it has other columns than this version knows, or is damaged';
 	} elsif ($line =~ /^# label (\d{1,10}) (.*)$/) {
 		Labels::take($self, $1, $2);
-	} elsif ($line =~ /^# labeled (\d{1,9}) (\d.*)$/ && $1 > 0) {
+	} elsif ($line =~ /^# labeled (\d{1,9}) (\d.*)$/ && $1 > 0 && $1 <= $count) {
 		$self->{labeled}[$1 - 1] = $2;
 	} elsif ($line =~ /^# age none: (.*)$/) {
 		$self->{ages_why} = Talk::clean($1);

@@ -215,7 +215,15 @@ sub verb_top {
 		my $view = view($work, $option, $thread, 1);
 		check_sense($work, $view);
 		Top::command($view, $option);
+		say_elsewhere($option, @{ $work->{dumps} }) unless length $option->{thread};
 	}
+}
+
+# Memory that is not malloc's, where that is most of it.
+sub say_elsewhere {
+	my ($option, $dump, @more) = @_;
+	my $text = @more ? '' : Elsewhere::sentence($dump, $option);
+	Talk::note("$dump->{file}: $text") if length $text;
 }
 
 sub hand_over {
@@ -235,6 +243,8 @@ our @verbs = (
 	    'what grew, stack by stack, and how fast'],
 	[leaks => \&Leaks::command, '[--gate 1M/min] [PROFILE...]',
 	    'which stacks keep growing, not those that fill and stay'],
+	[frag => \&Frag::command, '[--advice] [--json] [PROFILE]',
+	    'where the resident bytes are, and which functions pin free memory'],
 	[flame => \&Flame::command, '[-o FILE.svg] [PROFILE]',
 	    'a flame graph, drawn without other programs'],
 	[report => \&Report::command, '[-o FILE.html] [PROFILE...]',

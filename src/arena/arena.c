@@ -521,6 +521,7 @@ arena_large_make_sampled(void *ptr) {
 	}
 	e->recs = recs_alloc(1);
 	if (e->recs != NULL) {
+		e->recs->slab = 0;
 		e->is_sampled = true;
 		emap_set_boundary(e);
 	}

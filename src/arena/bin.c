@@ -81,7 +81,7 @@ bin_try_add_slab_locked(bin_t *bin, edata_t *slab) {
 	if (bin->slabcur != NULL && bin->slabcur->nfree > 0) {
 		return false; /* another thread was faster */
 	}
-	bin->stats.nslabs++;
+	slab->serial = (uint32_t)++bin->stats.nslabs;
 	bin->stats.curslabs++;
 	bin->slabcur = slab;
 	return true;

@@ -81,12 +81,17 @@ shared_bytes(const arena_t *a, size_t (*region)(void)) {
 }
 
 size_t
-arena_resident(arena_t *a) {
+arena_own_resident(arena_t *a) {
 	base_stats_t base;
 	base_stats_read(a->base, &base);
+	return base.resident + shared_bytes(a, region_resident);
+}
+
+size_t
+arena_resident(arena_t *a) {
 	size_t pages = atomic_load_zu(&a->pac.nactive, MO_RELAXED) + pac_ndirty(&a->pac)
 	    + pac_hpa_nidle(&a->pac);
-	return base.resident + (pages << LG_PAGE) + shared_bytes(a, region_resident);
+	return arena_own_resident(a) + (pages << LG_PAGE);
 }
 
 size_t

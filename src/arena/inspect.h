@@ -19,6 +19,8 @@ size_t arena_cached_bytes(arena_t *arena);
  * the first call.
  */
 void arena_stats_merge(arena_t *arena, arena_stats_t *out);
+/* Bytes of metadata in memory; of arena 0 also those that all arenas share. Locks as below. */
+size_t arena_own_resident(arena_t *arena);
 /* Bytes in memory, metadata included. Takes only the locks of base and freepool. */
 size_t arena_resident(arena_t *arena);
 /* Bytes of mapped address space, metadata included, without retained extents; locks as above. */

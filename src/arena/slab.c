@@ -135,3 +135,21 @@ slab_take(edata_t *e, const bin_info_t *info, void **out, unsigned n) {
 	e->nfree -= got;
 	return got;
 }
+
+/*
+ * The slab may become an extent of another kind while it is read; its numbers are then those of
+ * two moments, and are checked to make sense.
+ */
+NO_SANITIZE_THREAD uint32_t
+slab_nused(uint64_t name) {
+	const char *at = (const char *)(uintptr_t)(name
+	    >> (SLAB_NAME_CLASS_BITS + SLAB_NAME_SERIAL_BITS) << EMAP_LG_GRANULE);
+	uint64_t elem = emap_elem(at);
+	szind_t szind = slab_name_class(name);
+	if ((elem & (ELEM_SLAB | ELEM_SAMPLED)) != ELEM_SLAB || szind >= SC_NBINS) {
+		return 0;
+	}
+	const edata_t *e = elem_edata(elem);
+	uint32_t nregs = bin_infos[szind].nregs, nfree = *(const volatile uint32_t *)&e->nfree;
+	return slab_name(e, at) == name && nfree < nregs ? nregs - nfree : 0;
+}

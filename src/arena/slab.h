@@ -15,6 +15,15 @@
 #include "meta/emap.h"
 #include "util/fb.h"
 
+/*
+ * A slab as one number: granule of a region in it, class, and serial number in its bin. Another
+ * slab at the same place has another number, but for one in 2^20.
+ */
+#define SLAB_NAME_SERIAL_BITS 20u
+#define SLAB_NAME_CLASS_BITS 8u
+cassert(48 - EMAP_LG_GRANULE + SLAB_NAME_CLASS_BITS + SLAB_NAME_SERIAL_BITS <= 64);
+cassert(BIN_MAX <= 1u << SLAB_NAME_CLASS_BITS);
+
 /* The shape of the slabs of a class. */
 static inline const bin_info_t *
 slab_info_of(szind_t szind, bool is_sampled) {
@@ -52,6 +61,24 @@ slab_try_put(edata_t *e, size_t reg_size, uint64_t magic, size_t off) {
 	e->nfree++;
 	return true;
 }
+
+/* The name of the slab e, with a region in it. The region is taken, or e may be gone meanwhile. */
+NO_SANITIZE_THREAD static inline uint64_t
+slab_name(const edata_t *e, const void *ptr) {
+	uint64_t granule = (uintptr_t)ptr >> EMAP_LG_GRANULE;
+	uint64_t serial = *(const volatile uint32_t *)&e->serial;
+	return granule << (SLAB_NAME_CLASS_BITS + SLAB_NAME_SERIAL_BITS)
+	    | (uint64_t)e->szind << SLAB_NAME_SERIAL_BITS
+	    | (serial & ((1u << SLAB_NAME_SERIAL_BITS) - 1));
+}
+
+static inline szind_t
+slab_name_class(uint64_t name) {
+	return (szind_t)(name >> SLAB_NAME_SERIAL_BITS) & ((1u << SLAB_NAME_CLASS_BITS) - 1);
+}
+
+/* The number of regions in use in the slab of this name; 0: it is gone. Takes no lock. */
+uint32_t slab_nused(uint64_t name);
 
 /*
  * The profiler's record of the region at ptr; NULL if no region of the sampled slab begins there.

@@ -45,6 +45,8 @@ typedef struct sample_rec_s {
 	uint64_t sized;    /* usable bytes, and above them the label: sample_usize(), sample_label() */
 	uint64_t req_size; /* requested bytes */
 	void *link;        /* its entry in the recent list, NULL if none */
+	/* the slab that would have served it, as slab_name(); 0: large, or none is known */
+	uint64_t slab;
 } sample_rec_t;
 
 /*
@@ -121,6 +123,7 @@ struct edata_s {
 			uint32_t large_bin; /* large: offset in bytes of its bin in a thread cache; 0: none */
 		};
 	} u;
+	uint32_t serial; /* slab: its number among those that its bin has had */
 };
 cassert(sizeof(edata_t) <= EDATA_ALIGN);
 cassert(sizeof(((edata_t *)0)->u) == EDATA_INLINE_BITS_WORDS * sizeof(uint64_t));

@@ -550,6 +550,27 @@ slot_fetch_objects(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot, void 
 	return got;
 }
 
+/* The descriptor of an arena's current slab may be another's by now; then it has another name. */
+static NO_SANITIZE_THREAD uint64_t
+current_slab(const tsd_t *tsd, arena_t *from, unsigned slot) {
+	const bin_t *bin = arena_bin(from, slot - 1, bin_shard(tsd, slot));
+	const edata_t *e = *(edata_t *const volatile *)&bin->slabcur;
+	const char *addr = e == NULL ? NULL : *(char *const volatile *)&e->addr;
+	return addr == NULL ? 0 : slab_name(e, addr);
+}
+
+uint64_t
+tcache_next_slab(const tsd_t *tsd, const tcache_t *tc, arena_t *from, unsigned slot) {
+	assert(slot_is_small(slot));
+	const cache_bin_t *b = tc == NULL || slot >= tc->nslots ? NULL : &tc->bins[slot];
+	if (b == NULL || b->head == b->empty) {
+		return current_slab(tsd, from, slot);
+	}
+	const void *p = *b->head;
+	uint64_t elem = emap_elem(p);
+	return (elem & ELEM_SLAB) == 0 ? 0 : slab_name(elem_edata(elem), p);
+}
+
 /*
  * The number of objects to fetch for an empty bin: half of its slots, at most half of its limit. It
  * is seven eighths if the bin was filled before since its last upkeep and the transfer cache holds

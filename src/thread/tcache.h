@@ -119,6 +119,11 @@ tcache_took_sample(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 		tsd->filled += tc->bins[slot].size; /* counted as if it had passed through the bin */
 	}
 }
+/*
+ * The slab of the small object that the bin would hand out next, as slab_name(); that of the
+ * arena's bin if it is empty; 0: none.
+ */
+uint64_t tcache_next_slab(const tsd_t *tsd, const tcache_t *tc, arena_t *from, unsigned slot);
 /* Subtracts a counted request that was not served from the counters. */
 void tcache_uncount(tsd_t *tsd, tcache_t *tc, unsigned slot);
 /* Adds an uncounted request again, before it is tried once more. */

@@ -13,6 +13,8 @@
 
 #include <stdlib.h>
 
+#include "arena/arenas.h"
+#include "extent/piece.h"
 #include "meta/freepool.h"
 #include "os/gate.h"
 #include "os/malloc_io.h"
@@ -29,11 +31,13 @@
 #include "prof/sites/prof_backtrace.h"
 #include "prof/sites/prof_data.h"
 #include "prof/sites/prof_figures.h"
+#include "prof/sites/prof_frag.h"
 #include "prof/sites/prof_hook.h"
 #include "prof/sites/prof_mark.h"
 #include "prof/sites/prof_root.h"
 #include "prof/sites/prof_sample.h"
 #include "prof/sites/prof_switch.h"
+#include "thread/tcache_limits.h"
 #include "unwind/module_history.h"
 #include "unwind/unwind.h"
 #include "util/assert.h"
@@ -83,6 +87,7 @@ static LARGE_BSS struct {
 	prof_writer_t writer;
 	prof_snap_t snap;
 	pair_text_t pairs[1u << PAIR_SLOTS_LG]; /* of this dump, by their counts */
+	prof_frag_t frag;        /* where its bytes are, at the same time */
 	prof_figures_t figures;  /* size of the heap when the tables were copied */
 	uint32_t last_module;    /* last history record of loaded objects when the dump began */
 	bool has_shadows;        /* an object was loaded where an unloaded one lay (module_history) */
@@ -248,7 +253,9 @@ write_metadata(prof_writer_t *w, const prof_dump_t *d) {
 	meta_dec(w, "retained", dumper.figures.retained);
 	meta_dec(w, "huge", dumper.figures.huge);
 	meta_dec(w, "populated", dumper.figures.populated);
-	meta_dec(w, "rss", prof_sys_rss());
+	uint64_t shared, rss = prof_sys_rss_read(&shared);
+	meta_dec(w, "rss", rss);
+	meta_dec(w, "rss_shared", shared);
 	if (!d->in_handler) {
 		write_group(w);
 	}
@@ -577,6 +584,72 @@ write_ages(prof_writer_t *w, const prof_snap_t *snap) {
 	}
 }
 
+/* ---------------------------------------------------------------- fragmentation */
+
+static void
+write_part(prof_writer_t *w, const char *name, uint64_t bytes) {
+	prof_write_lit(w, " ");
+	prof_write_text(w, name);
+	prof_write_lit(w, ":");
+	prof_write_dec(w, bytes);
+}
+
+/* Where the resident bytes are, and the settings that decide how much is kept. */
+static void
+write_heap_parts(prof_writer_t *w, const prof_frag_t *f) {
+	prof_write_lit(w, "# frag_heap");
+#define WRITE_PART(name, says) write_part(w, #name, f->name);
+	PROF_FRAG_PARTS(WRITE_PART)
+	PROF_FRAG_MORE(WRITE_PART)
+#undef WRITE_PART
+	write_part(w, "tcache_max", opt_tcache ? opt_tcache_max : 0);
+	write_part(w, "thp_min", opt_thp_min);
+	/* Times of no decay are not written. */
+	ssize_t dirty_ms = arenas_decay_ms_default_get(true);
+	ssize_t muzzy_ms = arenas_decay_ms_default_get(false);
+	if (dirty_ms >= 0) {
+		write_part(w, "dirty_decay_ms", (uint64_t)dirty_ms);
+	}
+	if (muzzy_ms >= 0) {
+		write_part(w, "muzzy_decay_ms", (uint64_t)muzzy_ms);
+	}
+	prof_write_lit(w, "\n");
+	for (szind_t i = 0; i < SC_NBINS; i++) {
+		const prof_frag_class_t *c = &f->classes[i];
+		if (c->slabs != 0) {
+			prof_write_lit(w, "# frag_class ");
+			prof_write_dec(w, bin_infos[i].reg_size);
+			write_part(w, "slabs", c->slabs);
+			write_part(w, "used", c->used);
+			write_part(w, "stock", c->stock);
+			prof_write_lit(w, "\n");
+		}
+	}
+}
+
+/* For each site, by its number in the profile: the bytes that it pins. */
+static void
+write_frag(prof_writer_t *w, const prof_snap_t *snap) {
+	site_number_t n = {.first = sizeof(n.text) - 1};
+	memset(n.text, '0', sizeof(n.text));
+	write_heap_parts(w, &dumper.frag);
+	bool has_any = snap->has_ages && prof_frag_has_charges(&dumper.frag);
+	const prof_item_t *i = has_any ? prof_snap_next(snap, NULL) : NULL;
+	for (; i != NULL; i = prof_snap_next(snap, i)) {
+		if (i->kind != prof_item_site) {
+			continue;
+		}
+		number_next(&n);
+		uint64_t bytes = prof_frag_pinned(&dumper.frag, i);
+		if (bytes != 0) {
+			LINE_OF_SITE(w, "# frag ", &n);
+			prof_write_lit(w, " ");
+			prof_write_dec(w, bytes);
+			prof_write_lit(w, "\n");
+		}
+	}
+}
+
 /* ---------------------------------------------------------------- maps and modules */
 
 static int
@@ -737,6 +810,7 @@ write_profile(prof_writer_t *w, const prof_dump_t *d) {
 	write_map(w, d->in_handler);
 	write_ages(w, snap);
 	prof_dump_labels(w, snap, header_rate(snap), is_raw(snap));
+	write_frag(w, snap);
 	write_end(w);
 }
 
@@ -767,12 +841,13 @@ dump_copy(prof_kind_t kind) {
 	if (err == 0) {
 		writer_populate(&dumper.writer);
 		prof_figures_read(&dumper.figures);
+		prof_frag_read(&dumper.frag);
 		dumper.mark_ns = prof_mark_time_ns();
 		err = kind == prof_kind_delta ? prof_snap_take_delta(&dumper.snap)
 		    : prof_snap_take(&dumper.snap);
 	}
 	if (err == 0 && kind != prof_kind_delta) {
-		(void)prof_age_take(&dumper.snap, prof_log_clock());
+		(void)prof_age_take(&dumper.snap, prof_log_clock(), &dumper.frag);
 	}
 	if (err != 0) {
 		prof_writer_forget(&dumper.writer);

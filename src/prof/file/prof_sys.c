@@ -741,15 +741,24 @@ prof_sys_start_ticks(void) {
 
 uint64_t
 prof_sys_rss(void) {
+	uint64_t shared;
+	return prof_sys_rss_read(&shared);
+}
+
+uint64_t
+prof_sys_rss_read(uint64_t *shared) {
 	char text[128];
 	ssize_t n = sys_read_file("/proc/self/statm", text, sizeof(text) - 1);
+	*shared = 0;
 	if (n <= 0) {
 		return 0;
 	}
 	text[n] = '\0';
 	char *at = strchr(text, ' ');
 	int err = 0;
-	return at == NULL ? 0 : (uint64_t)fmt_parse_uint(at, &at, 10, &err) * os_page_size;
+	uint64_t rss = at == NULL ? 0 : (uint64_t)fmt_parse_uint(at, &at, 10, &err) * os_page_size;
+	*shared = at == NULL ? 0 : (uint64_t)fmt_parse_uint(at, &at, 10, &err) * os_page_size;
+	return rss;
 }
 
 /*

@@ -130,6 +130,8 @@ const char *prof_errno_name(int err, char buf[16]);
 
 /* Resident bytes of the process as the kernel reports them, 0 if it does not. */
 uint64_t prof_sys_rss(void);
+/* The same; *shared: those of them that are of files, or shared with other processes. */
+uint64_t prof_sys_rss_read(uint64_t *shared);
 /* Clock ticks from the boot of the machine to the start of the process; 0: not known. */
 uint64_t prof_sys_start_ticks(void);
 /*

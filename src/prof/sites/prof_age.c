@@ -1,5 +1,5 @@
 /*
- * The ages and labels of live samples in a snapshot (prof_age.h).
+ * The ages and labels of live samples in a snapshot, and what they pin (prof_age.h).
  *
  * Threads sample and free meanwhile. A record is read without a lock: its count first and, after
  * the rest, again; what was freed or replaced in between is left out. The count that was read is
@@ -24,6 +24,7 @@ typedef struct {
 	prof_snap_t *snap;
 	uint64_t begins[PROF_AGES - 1];
 	bool has_failed;
+	prof_frag_t *frag;
 } walk_t;
 
 /* A sample, and the item of its site. */
@@ -46,7 +47,7 @@ column_of(const walk_t *w, uint64_t time_ns) {
 static void
 age_add(walk_t *w, prof_item_t *item, unsigned column, uint64_t est) {
 	if (item->age.est == 0 || item->age_column == column) {
-		item->age_column = column;
+		item->age_column = (uint16_t)column;
 		item->age.est += est;
 		return;
 	}
@@ -71,11 +72,13 @@ record_take(walk_t *w, const found_t *f) {
 	uint64_t weight = __atomic_load_n(&f->rec->weight, MO_RELAXED);
 	uint64_t time_ns = __atomic_load_n(&f->rec->time_ns, MO_RELAXED);
 	uint64_t sized = __atomic_load_n(&f->rec->sized, MO_RELAXED);
+	uint64_t slab = __atomic_load_n(&f->rec->slab, MO_RELAXED);
 	atomic_fence(MO_ACQUIRE);
 	if (unlikely(recs_count(f->rec) != f->count)) {
 		return;
 	}
 	uint64_t usize = sample_usize(sized), est = prof_weighted_bytes(usize, weight);
+	prof_frag_take(w->frag, f->item, slab, weight);
 	age_add(w, f->item, column_of(w, time_ns), est);
 	if (unlikely(sample_label(sized) != 0)) {
 		prof_counts_t counts = {1, usize, weight, est};
@@ -125,13 +128,13 @@ blocks_walk(walk_t *w, const recs_block_t *b) {
 }
 
 int
-prof_age_take(prof_snap_t *snap, uint64_t now) {
+prof_age_take(prof_snap_t *snap, uint64_t now, prof_frag_t *frag) {
 	static const uint64_t bounds[] = {
 #define BOUND(seconds) seconds * UINT64_C(1000000000),
 	    PROF_AGE_BOUNDS(BOUND)
 #undef BOUND
 	};
-	walk_t w = {.snap = snap};
+	walk_t w = {.snap = snap, .frag = frag};
 	assert(tls_get()->gate_depth == 1);
 	for (unsigned i = 0; i < ARRAY_LEN(bounds); i++) {
 		/* A sample of time 0 is older than all bounds, though the clock is younger than some. */

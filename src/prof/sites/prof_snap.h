@@ -39,12 +39,16 @@ typedef struct {
 	const void *who; /* a prof_site_t or prof_tdata_t */
 	prof_item_kind_t kind;
 	/* of a site, with `age`: the first column and those behind it; est 0: nothing has an age */
-	unsigned age_column;
+	uint16_t age_column;
+	uint16_t gone_class;
 	struct {
 		prof_age_t *next;
 		uint64_t est;
 	} age;
 	prof_label_sum_t *labels; /* of a site: NULL: nothing of it has a label */
+	/* of a site: bytes that it pins, and most that its samples of slabs gone may (prof_frag.h) */
+	float pinned;
+	float gone;
 	/* of a site: the only thread with a share; NULL: the threads' items follow */
 	const prof_tdata_t *sole;
 	prof_counts_t cur;

@@ -1,0 +1,236 @@
+# Frag: where the resident bytes of a process are, and which functions pin those that nobody uses, as
+# one profile tells it: the parts sum to what the allocator has in memory, and with what is not its own
+# to RSS. Charges are estimates of bytes by the library (src/prof/sites/prof_frag.h); they are not
+# scaled. The verb, and what others say in a sentence.
+package Frag;
+
+# What a part is, for people; in the order in which they are printed.
+my @parts = (
+	[live => 'objects that the program holds'],
+	[free => 'free places in slabs, which the other objects of the slabs pin'],
+	[cached => 'free objects in thread caches'],
+	[stock => 'free places that bins keep ready for thread caches'],
+	[samples => 'free places in the slabs of samples'],
+	[slack => 'ends of large objects'],
+	[hot => 'freed large extents, kept whole for the next request'],
+	[dirty => 'unused pages, until they decay'],
+	[hpa => 'unused pages of huge slabs (hpa)'],
+	[metadata => 'the allocator\'s own data, the profiler\'s among them'],
+);
+
+# name:number ... as a hash.
+sub numbers {
+	my ($text) = @_;
+	return { $text =~ /([a-z_]+):(\d{1,20})/g };
+}
+
+# The lines of a profile behind its mapped objects.
+sub take {
+	my ($dump) = @_;
+	take_line($dump, $_) for @{ $dump->{frag_lines} // [] };
+}
+
+sub take_line {
+	my ($dump, $line) = @_;
+	if ($line =~ /^# frag (\d{1,9}) (\d{1,20})$/ && $1 > 0 && $1 <= @{ $dump->{stacks} }) {
+		$dump->{frag}[$1 - 1] = $2;
+	} elsif ($line =~ /^# frag_heap (.*)$/) {
+		$dump->{heap} = numbers($1);
+	} elsif ($line =~ /^# frag_class (\d{1,10}) (.*)$/) {
+		push @{ $dump->{classes} }, { size => $1, %{ numbers($2) } };
+	}
+}
+
+sub command {
+	my ($option, @files) = @_;
+	Main::take_program(\@files);
+	@files = Main::newest() unless @files;
+	if (@files > 1) {
+		Talk::note(scalar(@files) . " profiles: the last one is shown: $files[-1]");
+		@files = $files[-1];
+	}
+	my $work = Main::load($option, @files);
+	my ($dump) = @{ $work->{dumps} };
+	take($dump);
+	Talk::fail(1, "$dump->{file}: does not say where the memory is: " . why_not($dump)) unless $dump->{heap};
+	Names::resolve(Main::wants_lines($option));
+	my $self = { %$work, dump => $dump, option => $option, beside => Elsewhere::beside($dump) };
+	$self->{rows} = rows($self, $dump, $option);
+	Print::check_names(map { [$_->{pinned}, $_->{is_bare}] } @{ $self->{rows} });
+	return print_json($self) if $option->{json};
+	print_parts($self);
+	if ($option->{advice}) { print_advice($self) } else { print_classes($self); print_rows($self) }
+	$self->{fold}->say_missing($option, $self->{sum}) if $self->{fold};
+	Talk::next_is('frag', '--advice', Options::kept($option), [$dump->{file}]) unless $option->{advice} || $Talk::doubts;
+}
+
+sub why_not {
+	my ($dump) = @_;
+	return 'it was written by a version without these lines, or by another allocator'
+	    unless ($dump->{meta}{kind} // '') =~ /^(?:outside|box|core)/;
+	return 'it was read from outside the process, where the slabs are not seen';
+}
+
+# Rows { name, pinned, live, callers, is_bare } by the owner, the most pinned first.
+sub rows {
+	my ($self, $dump, $option) = @_;
+	my %libraries = map { $_ => 1 } grep { defined } $dump->{meta}{library};
+	my (@pinned, @live);
+	for my $number (0 .. $#{ $dump->{stacks} }) {
+		my $stack = $dump->{stacks}[$number];
+		my ($objects, $bytes) = $dump->estimate(@$stack[1, 2]);
+		my $cut = Reduce::cut($stack->[0], \%libraries);
+		my $charge = $dump->{frag}[$number];
+		push @pinned, [$stack->[0], $objects, $charge, $cut, $stack->[1], undef, undef, 0] if $charge;
+		push @live, [$stack->[0], $objects, $bytes, $cut, $stack->[1], undef, undef, 0] if $bytes;
+	}
+	my ($table, $others) = map { Top::build({ dumps => [$dump], stacks => $_ }, $option) } \@pinned, \@live;
+	my %live = map { $_->{name} => $_->{self} } @{ $others->{rows} };
+	@$self{qw(fold sum)} = @$table{qw(fold bytes)};
+	return [map { { name => $_->{name}, pinned => $_->{self}, live => $live{ $_->{name} } // 0,
+	    callers => $_->{callers}, is_bare => $_->{is_bare} } } @{ $table->{rows} }];
+}
+
+# ---- the lines ----
+# [bytes, text] of each part, then of what is beside; they sum to the bytes that are told last.
+sub lines {
+	my ($self) = @_;
+	my ($heap, $beside) = ($self->{dump}{heap}, $self->{beside});
+	my @lines = map { [$heap->{ $_->[0] } // 0, $_->[1]] } @parts;
+	return (\@lines, []) unless $beside;
+	my @more = ([$beside->{files}, 'not the allocator\'s: code, mapped files, shared memory']);
+	push @more, $beside->{other} >= 0
+	    ? [$beside->{other}, 'not the allocator\'s: data, stacks, other allocators\' mappings']
+	    : [$beside->{other}, 'counted above and not in memory: never touched, or swapped out'];
+	return (\@lines, \@more);
+}
+
+sub print_parts {
+	my ($self) = @_;
+	my ($dump, $option) = @$self{qw(dump option)};
+	my $heap = $dump->{heap};
+	my $text = Object::base_name($self->{program});
+	$text .= ' pid ' . $dump->pid if length $dump->pid;
+	$text .= ' at ' . $dump->time_text if length $dump->time_text;
+	print "$text: ", sentence($self), "\n";
+	my ($lines, $more) = lines($self);
+	my $print = sub { printf "%9s  %s\n", Print::human($_[0], $option), $_[1] };
+	for my $line (grep { $_->[0] } @$lines) { $print->(@$line) }
+	$print->($heap->{resident}, '= resident, by the allocator\'s count');
+	return unless $self->{beside};
+	for my $line (grep { $_->[0] } @$more) { $print->(@$line) }
+	$print->($self->{beside}{rss}, '= resident, by the kernel\'s count (RSS)');
+}
+
+# What holds most of the memory, in words.
+sub sentence {
+	my ($self) = @_;
+	my ($dump, $option, $beside) = @$self{qw(dump option beside)};
+	my $heap = $dump->{heap};
+	my $human = sub { Print::human($_[0], $option) };
+	my $whole = $beside ? $beside->{rss} : $heap->{resident};
+	my $elsewhere = Elsewhere::sentence($dump, $option);
+	return $elsewhere if length $elsewhere;
+	my $head = $human->($whole) . ' in memory, ' . $human->($heap->{live}) . ' of it in use by the program; ';
+	my $free = $heap->{free} + $heap->{stock};
+	my $unused = $heap->{dirty} + $heap->{hot} + $heap->{hpa};
+	my $most = (sort { $b <=> $a } $free, $unused, $heap->{cached}, $heap->{metadata})[0];
+	return $head . 'little is unused' if $most < 0.1 * $heap->{resident};
+	return $head . $human->($unused) . ' is unused pages that decay has not given back yet' if $most == $unused;
+	return $head . $human->($heap->{cached}) . ' lies in thread caches' if $most == $heap->{cached};
+	return $head . $human->($heap->{metadata}) . ' is the allocator\'s own data' if $most == $heap->{metadata};
+	my ($row) = @{ $self->{rows} };
+	return $head . $human->($free) . ' is free in slabs' . ($row && $self->{sum} >= 0.3 * $free
+	    ? sprintf(': objects of %s pin %s of it', $row->{name}, $human->($row->{pinned} < $free ? $row->{pinned} : $free))
+	    : ', pinned by objects that no sample stands for');
+}
+
+sub waste {
+	my ($class) = @_;
+	my $waste = $class->{slabs} - $class->{used} - $class->{stock};
+	return $waste > 0 ? $waste : 0;
+}
+
+# The classes with the most waste; not those with less than a hundredth of what is resident.
+sub print_classes {
+	my ($self) = @_;
+	my ($dump, $option) = @$self{qw(dump option)};
+	my @classes = sort { waste($b) <=> waste($a) || $a->{size} <=> $b->{size} }
+	    grep { 100 * waste($_) >= $dump->{heap}{resident} } @{ $dump->{classes} // [] };
+	my $count = @classes;
+	splice @classes, 8 if $count > 8;
+	return unless @classes;
+	printf "%9s %9s %9s %6s\n", 'size', 'slabs', 'free', 'full';
+	for my $class (@classes) {
+		printf "%9d %9s %9s %6s\n", $class->{size}, map({ Print::human($_, $option) } $class->{slabs}, waste($class)),
+		    sprintf '%.0f%%', 100 * $class->{used} / $class->{slabs};
+	}
+	printf "%9s more sizes\n", $count - @classes if $count > @classes;
+}
+
+sub print_rows {
+	my ($self) = @_;
+	my $option = $self->{option};
+	my @rows = @{ $self->{rows} };
+	return print $self->{dump}{heap}{free} ? "no live sample lies in a slab with free places\n" : '' unless @rows;
+	my $rest = @rows > $option->{top} ? @rows - $option->{top} : 0;
+	splice @rows, $option->{top} if $rest;
+	printf "%9s %6s %9s  %s\n", 'pins', '%', 'holds', 'function, callers';
+	for my $row (@rows) {
+		printf "%9s %6s %9s  %s\n", Print::human($row->{pinned}, $option), Print::percent($row->{pinned}, $self->{sum}),
+		    Print::human($row->{live}, $option), join '  ', grep { length }
+			$row->{name}, Top::callers_text({ %$row, self => $row->{pinned} }, $option->{callers});
+	}
+	print "$rest more (-n ", scalar @{ $self->{rows} }, ")\n" if $rest;
+}
+
+# ---- advice ----
+# { bytes, what, how } of each thing that would give memory back, the most first.
+sub advice {
+	my ($self) = @_;
+	my $heap = $self->{dump}{heap};
+	my ($row) = @{ $self->{rows} };
+	my $decays = sub { defined $heap->{ $_[0] } ? $heap->{ $_[0] } . ' ms' : 'never' };
+	my @advice = (
+		[$heap->{dirty} + $heap->{hot} + $heap->{hpa} - $heap->{kept}, 'purge', 'unused pages: now by mallctl("arena.4096.purge"), '
+		    . 'or by themselves sooner with a smaller dirty_decay_ms (' . $decays->('dirty_decay_ms') . ') and background_thread:true'],
+		[$heap->{kept}, 'thp_min', "unused pages that keep huge pages whole: a greater thp_min ($heap->{thp_min}), or thp:never"],
+		[$heap->{muzzy}, 'muzzy_decay_ms', 'pages that the system may take when it needs them: muzzy_decay_ms:0 (' . $decays->('muzzy_decay_ms') . ') gives them at once'],
+		[$heap->{cached}, 'tcache_max', "thread caches: a smaller tcache_max ($heap->{tcache_max}), or mallctl(\"thread.tcache.flush\") in threads that are idle"],
+		[$heap->{stock}, 'stock', 'places kept for thread caches: returned by themselves within a second of no use'],
+		[$heap->{spread}, 'narenas', "free places in other arenas than the fullest: at most this with narenas:1 ($heap->{arenas} now)"],
+		[$heap->{free} - $heap->{spread}, 'slabs', 'free places in slabs: only the end of the objects that pin them'
+		    . ($row ? "; most are pinned by $row->{name}" : '') . ', or a copy of these to new ones'],
+		[$heap->{samples}, 'samples', 'slabs of samples: fewer samples (a greater lg_prof_sample)'],
+	);
+	return sort { $b->{bytes} <=> $a->{bytes} } map { { bytes => $_->[0], what => $_->[1], how => $_->[2] } }
+	    grep { $_->[0] > 0 } @advice;
+}
+
+sub print_advice {
+	my ($self) = @_;
+	print "what would give memory back, at most:\n";
+	printf "%9s  %-14s  %s\n", Print::human($_->{bytes}, $self->{option}), $_->{what}, $_->{how} for advice($self);
+}
+
+# ---- JSON ----
+sub print_json {
+	my ($self) = @_;
+	my ($dump, $beside) = @$self{qw(dump beside)};
+	my @rows = @{ $self->{rows} };
+	Top::round_rows(\@rows, qw(pinned live));
+	splice @rows, $self->{option}{top} if @rows > $self->{option}{top};
+	my $heap = $dump->{heap};
+	printf "{\"dump\":%s,\"program\":%s,\"pid\":%s,\"sentence\":%s,\n\"parts\":{%s},\n",
+	    map({ Top::json_string($_) } $dump->{file}, $self->{program}), $dump->pid =~ /^(\d+)$/ ? $1 : 'null',
+	    Top::json_string(sentence($self)), join ',', map { "\"$_\":" . ($heap->{$_} // 0) } map({ $_->[0] } @parts);
+	printf "\"resident\":%d,\"muzzy\":%d,\"retained\":%d,\"huge\":%d,\"arenas\":%d,\n", @$heap{qw(resident muzzy retained huge arenas)};
+	printf "\"rss\":%s,\"files\":%s,\"other\":%s,\"pinned\":%d,\n", ($beside ? @$beside{qw(rss files other)} : ('null') x 3), $self->{sum};
+	printf "\"classes\":[%s],\n", join ',', map { sprintf '{"size":%d,"slabs":%d,"used":%d,"stock":%d,"free":%d}',
+	    @$_{qw(size slabs used stock)}, waste($_) } @{ $dump->{classes} // [] };
+	printf "\"advice\":[%s],\n", join ',', map { sprintf '{"bytes":%d,"what":%s,"how":%s}', $_->{bytes},
+	    map { Top::json_string($_) } @$_{qw(what how)} } advice($self);
+	printf "\"rows\":[\n%s\n]}\n", join ",\n", map { sprintf '{"function":%s,"pinned":%d,"live":%d,"callers":[%s]}',
+	    Top::json_string($_->{name}), @$_{qw(pinned live)}, join ',', map { sprintf '{"function":%s,"pinned":%d}',
+		Top::json_string($_->{name}), $_->{bytes} } @{ $_->{callers} } } @rows;
+}

@@ -1,0 +1,161 @@
+/*
+ * Sums of what the arenas keep, and the share of a sample in the waste of its slab (prof_frag.h).
+ *
+ * Invariant: none of its own; it has no state. Counters of bins, and the descriptor of a slab, are
+ * read without their lock, so they may be a moment old. Locks: only those of metadata and of the
+ * list of thread caches, each for a moment. Called by prof_age.c and prof_dump.c, inside the gate.
+ */
+#include "prof/sites/prof_frag.h"
+
+#include "arena/arenas.h"
+#include "arena/inspect.h"
+#include "arena/slab.h"
+#include "extent/pac_hpa.h"
+#include "extent/piece.h"
+#include "prof/sites/prof_sample.h"
+
+/* Sums over arenas that are no part by themselves. */
+typedef struct {
+	uint64_t active;       /* bytes of pages in use */
+	uint64_t large;        /* bytes of large objects, in thread caches too */
+	uint64_t used;         /* bytes of small ones, in thread caches too */
+	uint64_t sampled_used; /* bytes of samples */
+	uint64_t sampled_slabs;
+	uint64_t slabs;
+	uint64_t most_free;    /* greatest number of bytes of free regions in one arena */
+} sums_t;
+
+static uint64_t
+less(uint64_t from, uint64_t what) {
+	return from > what ? from - what : 0;
+}
+
+/* The counters change meanwhile; each is one word. */
+static NO_SANITIZE_THREAD prof_frag_class_t
+bin_read(bin_t *bin, const bin_info_t *info) {
+	return (prof_frag_class_t){
+		.slabs = *(const volatile uint64_t *)&bin->stats.curslabs * info->slab_size,
+		.used = __atomic_load_n(&bin->stats.curregs, MO_RELAXED) * info->reg_size,
+		.stock = (uint64_t)STOCK_SEEN(bin->stock.n) * info->reg_size,
+	};
+}
+
+static void
+bins_add(prof_frag_t *to, sums_t *s, arena_t *a) {
+	uint64_t free = 0;
+	for (szind_t i = 0; i < SC_NBINS; i++) {
+		for (unsigned k = 0; k < bin_infos[i].n_shards; k++) {
+			prof_frag_class_t c = bin_read(arena_bin(a, i, k), &bin_infos[i]);
+			to->classes[i].slabs += c.slabs;
+			to->classes[i].used += c.used;
+			to->classes[i].stock += c.stock;
+			free += less(c.slabs, c.used + c.stock);
+			s->slabs += c.slabs;
+			s->used += c.used;
+			to->stock += c.stock;
+		}
+	}
+	to->free += free;
+	s->most_free = s->most_free > free ? s->most_free : free;
+}
+
+/* Hidden arenas have slabs of samples only, in the shape of these. */
+static void
+sampled_add(sums_t *s, arena_t *a) {
+	for (szind_t i = 0; i < SC_NBINS; i++) {
+		for (unsigned k = 0; k < bin_infos[i].n_shards; k++) {
+			prof_frag_class_t c = bin_read(arena_bin(a, i, k), &bin_infos_sampled[i]);
+			s->sampled_slabs += c.slabs;
+			s->sampled_used += c.used;
+		}
+	}
+}
+
+static void
+pages_add(prof_frag_t *to, sums_t *s, arena_t *a) {
+	uint64_t dirty = pac_ndirty(&a->pac);
+	uint64_t hot = atomic_load_zu(&a->pac.hot_npages, MO_RELAXED);
+	hot = hot < dirty ? hot : dirty;
+	uint64_t kept = pac_npages_kept(&a->pac);
+	s->active += (uint64_t)atomic_load_zu(&a->pac.nactive, MO_RELAXED) << LG_PAGE;
+	s->large += atomic_load_zu(&a->large_allocated, MO_RELAXED);
+	to->hot += hot << LG_PAGE;
+	to->dirty += (dirty - hot) << LG_PAGE;
+	to->kept += (kept < dirty - hot ? kept : dirty - hot) << LG_PAGE;
+	to->hpa += (uint64_t)pac_hpa_nidle(&a->pac) << LG_PAGE;
+	to->muzzy += (uint64_t)ecache_npages(&a->pac.muzzy) << LG_PAGE;
+	to->retained += (uint64_t)ecache_npages(&a->pac.retained) << LG_PAGE;
+	to->metadata += arena_own_resident(a);
+	to->cached += arena_cached_bytes(a);
+}
+
+void
+prof_frag_read(prof_frag_t *to) {
+	sums_t s = {0};
+	memset(to, 0, sizeof(*to));
+	for (unsigned i = 0; i < arenas_narenas_total(); i++) {
+		arena_t *a = arenas_get(i), *hidden = arenas_sampled_get(i);
+		if (a != NULL) {
+			to->arenas++;
+			bins_add(to, &s, a);
+			pages_add(to, &s, a);
+		}
+		if (hidden != NULL) {
+			sampled_add(&s, hidden);
+			pages_add(to, &s, hidden);
+		}
+	}
+	uint64_t allocated = s.used + s.sampled_used + s.large;
+	to->cached = to->cached < allocated ? to->cached : allocated;
+	to->live = allocated - to->cached;
+	to->samples = less(s.sampled_slabs, s.sampled_used);
+	to->slack = less(s.active, s.slabs + s.sampled_slabs + s.large);
+	to->spread = to->free - s.most_free;
+	thp_stats_t thp;
+	thp_stats_read(&thp);
+	to->huge = (uint64_t)thp.pieces * PIECE_SIZE;
+#define ADD(name, says) to->resident += to->name;
+	PROF_FRAG_PARTS(ADD)
+#undef ADD
+}
+
+void
+prof_frag_take(prof_frag_t *frag, prof_item_t *item, uint64_t slab, uint64_t weight) {
+	if (slab == 0 || weight <= PROF_WEIGHT_ONE) {
+		return;
+	}
+	szind_t szind = slab_name_class(slab);
+	const bin_info_t *info = &bin_infos[szind];
+	uint32_t used = slab_nused(slab) + 1;
+	uint64_t waste = less(info->slab_size, used * info->reg_size);
+	double others = (double)(weight - PROF_WEIGHT_ONE) / (double)PROF_WEIGHT_ONE;
+	float bytes = (float)(others * (double)waste / (double)used);
+	if (likely(used > 1)) {
+		item->pinned += bytes;
+		frag->classes[szind].charged += (double)bytes;
+		return;
+	}
+	/* The samples of nearly all sites have one class; others count to that of the first. */
+	if (!(item->gone > 0)) {
+		item->gone_class = (uint16_t)szind;
+	}
+	item->gone += bytes;
+	frag->classes[item->gone_class].gone += (double)bytes;
+}
+
+bool
+prof_frag_has_charges(const prof_frag_t *frag) {
+	double sum = 0;
+	for (szind_t i = 0; i < SC_NBINS; i++) {
+		sum += frag->classes[i].charged + frag->classes[i].gone;
+	}
+	return sum > 0;
+}
+
+uint64_t
+prof_frag_pinned(const prof_frag_t *frag, const prof_item_t *item) {
+	const prof_frag_class_t *c = &frag->classes[item->gone_class];
+	double left = (double)less(c->slabs, c->used + c->stock) - c->charged;
+	double part = left <= 0 || !(item->gone > 0) ? 0 : left >= c->gone ? 1 : left / c->gone;
+	return (uint64_t)((double)item->pinned + (double)item->gone * part);
+}

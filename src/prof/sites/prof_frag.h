@@ -1,0 +1,83 @@
+/*
+ * Where the resident bytes of the heap are, and which sites pin those that nobody uses.
+ *
+ * A slab of S bytes has n regions of r bytes in use and stays as long as n > 0; its waste is
+ * S - n r. A sample lies elsewhere, and its record names the slab that would have served it. Let N
+ * objects have that slab, each a sample with probability p, weight w = 1 / p: m samples, and
+ * n = N - m lie in it. Then for any h
+ *	E[sum over the m samples of (w - 1) h(n + 1) / (n + 1)] = E[h(n) where n > 0]
+ * (term by term: m C(N, m) / (n + 1) = C(N, m - 1)). With h(n) = S - n r each sample is charged
+ * (w - 1) times its share in the waste of the slab as it would be with the sample in it, and the
+ * expected sum of the charges is the waste of all slabs that have an object.
+ *
+ * The term n = 0 is a sample whose slab is gone: it stands for objects that lie alone in theirs, or
+ * for some around which the slab would have been filled again; the sample cannot know. But the
+ * waste of each class is known exactly. So what the samples of slabs that exist do not explain of
+ * it is charged to those whose slabs are gone, by weight, at most (w - 1) (S - r) each. A sample of
+ * weight 1 stands for no other object. Regions that thread caches hold count as in use.
+ */
+#ifndef PROF_FRAG_H
+#define PROF_FRAG_H
+
+#include "arena/bin_info.h"
+#include "prof/sites/prof_snap.h"
+
+/*
+ * Parts that sum to the resident bytes: X(name, what it is).
+ */
+#define PROF_FRAG_PARTS(X) \
+	X(live, "objects that the program holds, by usable size") \
+	X(cached, "free objects in thread caches") \
+	X(free, "free regions in slabs of small objects") \
+	X(stock, "free regions that bins keep for thread caches") \
+	X(samples, "free regions in slabs of samples") \
+	X(slack, "ends of extents of large objects") \
+	X(hot, "freed large extents that are kept whole for the next request") \
+	X(dirty, "other unused pages") \
+	X(hpa, "unused pages of huge slabs (hpa)") \
+	X(metadata, "the allocator's own data")
+
+/* What lies beside the parts: X(name, what it is). */
+#define PROF_FRAG_MORE(X) \
+	X(resident, "sum of the parts") \
+	X(muzzy, "unused pages that the system may take, in memory or not") \
+	X(retained, "address space without memory") \
+	X(huge, "bytes of the parts that lie in huge pieces") \
+	X(kept, "unused pages that stay so that huge pieces stay whole") \
+	X(spread, "free regions in slabs of other arenas than the one that has most") \
+	X(arenas, "number of arenas")
+
+typedef struct {
+	uint64_t slabs;  /* bytes of its slabs, samples apart */
+	uint64_t used;   /* bytes of regions in use, in thread caches too */
+	uint64_t stock;  /* bytes of regions in stocks */
+	/* what samples were charged; and most that those whose slabs are gone may be */
+	double charged;
+	double gone;
+} prof_frag_class_t;
+
+typedef struct {
+#define PROF_FRAG_FIELD(name, says) uint64_t name;
+	PROF_FRAG_PARTS(PROF_FRAG_FIELD)
+	PROF_FRAG_MORE(PROF_FRAG_FIELD)
+#undef PROF_FRAG_FIELD
+	prof_frag_class_t classes[BIN_MAX];
+} prof_frag_t;
+
+/*
+ * Reads all counters, inside the gate; takes the locks of prof_figures_read(). They are of
+ * slightly different moments; a part that would be negative is 0.
+ */
+void prof_frag_read(prof_frag_t *to);
+
+/*
+ * Charges a live sample to the item of its site, of the snapshot that is made with these counters.
+ * Takes no lock.
+ */
+void prof_frag_take(prof_frag_t *frag, prof_item_t *item, uint64_t slab, uint64_t weight);
+/* After the last sample: whether any site has a charge. */
+bool prof_frag_has_charges(const prof_frag_t *frag);
+/* After the last sample: the bytes that a site pins. */
+uint64_t prof_frag_pinned(const prof_frag_t *frag, const prof_item_t *item);
+
+#endif /* PROF_FRAG_H */

@@ -1,0 +1,351 @@
+/*
+ * Which sites pin the free regions of slabs (prof/sites/prof_frag): the charges of samples sum to
+ * the waste of the bins and go to who keeps slabs from leaving; none goes to slabs that are gone or
+ * in use again, to samples of before a reset, or where each object is a sample.
+ */
+#include "ctl.h"
+
+#include "arena/arena.h"
+#include "arena/slab.h"
+#include "prof/sites/prof_frag.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+
+const char *malloc_conf = "abort_conf:false,prof:true,lg_prof_sample:8,narenas:2,junk:false";
+
+#define N 400000u
+/* One of so many objects of the phase stays. */
+#define EACH 16u
+
+static char dir[] = "/tmp/prof_frag.XXXXXX";
+static char path[256];
+static void *objects[N];
+static char text[4u << 20];
+
+/* Writes a profile and reads it, without malloc. */
+static void
+dump(void) {
+	const char *name = path;
+	if (mallctl("prof.dump", NULL, NULL, &name, sizeof(name)) != 0) {
+		bail_out("prof.dump");
+	}
+	int fd = open(path, O_RDONLY);
+	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+	text[n < 0 ? 0 : n] = '\0';
+	if (fd >= 0) {
+		close(fd);
+	}
+}
+
+/* A number of the line frag_heap. */
+static uint64_t
+part(const char *name) {
+	char head[64];
+	const char *line = strstr(text, "\n# frag_heap ");
+	snprintf(head, sizeof(head), " %s:", name);
+	const char *at = line == NULL ? NULL : strstr(line, head);
+	return at == NULL ? UINT64_MAX : strtoull(at + strlen(head), NULL, 10);
+}
+
+/* The bytes of the objects of a site of the profile, by its number: all have one size. */
+static size_t
+site_size(unsigned site) {
+	unsigned long long n = 0, bytes = 0;
+	const char *at = text;
+	for (unsigned i = 0; at != NULL && i < site; i++) {
+		at = strstr(at + 1, "\n@");
+	}
+	at = at == NULL ? NULL : strstr(at, "\n  t*: ");
+	return at != NULL && sscanf(at, "\n  t*: %llu: %llu", &n, &bytes) == 2 && n > 0
+	    ? (size_t)((bytes + n / 2) / n) : 0;
+}
+
+/* What sites with objects of this size pin; 0: all sites. */
+static uint64_t
+pinned(size_t size) {
+	uint64_t sum = 0;
+	for (const char *p = text; (p = strstr(p, "\n# frag ")) != NULL; p++) {
+		char *end;
+		unsigned site = (unsigned)strtoul(p + 8, &end, 10);
+		if (size == 0 || site_size(site) == size) {
+			sum += strtoull(end, NULL, 10);
+		}
+	}
+	return sum;
+}
+
+static NOINLINE void *
+site_a(size_t n) {
+	return keep(malloc(n));
+}
+
+static NOINLINE void *
+site_b(size_t n) {
+	return keep(malloc(n));
+}
+
+static NOINLINE void *
+site_of_phase(size_t n) {
+	return keep(malloc(n));
+}
+
+static void
+objects_free(unsigned from, unsigned to) {
+	for (unsigned i = from; i < to; i++) {
+		free(objects[i]);
+		objects[i] = NULL;
+	}
+}
+
+static void
+caches_flush(void) {
+	ctl_void("thread.tcache.flush");
+	ctl_void("arena.0.purge");
+	ctl_void("arena.1.purge");
+}
+
+/* A phase of which each 16th object stays, in the first half; the dense ones in the second. */
+static void
+phase_make(void) {
+	for (unsigned i = 0; i < N / 2; i++) {
+		objects[i] = i % EACH == 0 ? site_a(90) : site_of_phase(90);
+	}
+	for (unsigned i = 0; i < N / 2; i++) {
+		if (i % EACH != 0) {
+			free(objects[i]);
+			objects[i] = NULL;
+		}
+	}
+	for (unsigned i = N / 2; i < N; i++) {
+		objects[i] = site_b(180);
+	}
+	caches_flush();
+}
+
+/* Whether a is within so many percent of b. */
+static bool
+is_near(uint64_t a, uint64_t b, unsigned percent) {
+	uint64_t off = a > b ? a - b : b - a;
+	return off * 100 <= b * percent;
+}
+
+static void
+test_parts(void) {
+	uint64_t sum = 0;
+#define ADD(name, says) sum += part(#name);
+	PROF_FRAG_PARTS(ADD)
+#undef ADD
+	is_uint(part("resident"), sum, "the parts sum to the resident bytes");
+	ctl_epoch();
+	ok(is_near(part("resident"), ctl_size("stats.resident"), 3), "which are those of statistics: "
+	    "%llu and %zu", (unsigned long long)part("resident"), ctl_size("stats.resident"));
+	ok(is_near(part("live") + part("cached"), ctl_size("stats.allocated"), 3),
+	    "the live and cached ones are what is allocated");
+	uint64_t bins = 0;
+	for (const char *p = text; (p = strstr(p, "\n# frag_class ")) != NULL; p++) {
+		unsigned long long slabs = 0, used = 0, stock = 0;
+		sscanf(p, "\n# frag_class %*u slabs:%llu used:%llu stock:%llu", &slabs, &used, &stock);
+		bins += slabs - used - stock;
+	}
+	is_uint(part("free"), bins, "classes have the free regions of all bins");
+}
+
+static void
+test_sites(void) {
+	phase_make();
+	dump();
+	uint64_t a = pinned(small_class_of(90)), b = pinned(small_class_of(180)), all = pinned(0);
+	uint64_t waste = part("free");
+	ok(waste > (uint64_t)N / 4 * 90, "the phase leaves slabs nearly empty: %llu bytes",
+	    (unsigned long long)waste);
+	ok(a * 10 >= all * 9, "who left each %uth object has 90 percent of the charge: %llu of %llu",
+	    EACH, (unsigned long long)a, (unsigned long long)all);
+	ok(b * 20 <= all, "who packs densely has next to nothing: %llu", (unsigned long long)b);
+	ok(is_near(all, waste, 10), "the sum is within 10 percent of the waste: %llu of %llu",
+	    (unsigned long long)all, (unsigned long long)waste);
+	test_parts();
+}
+
+static void
+test_forked(void) {
+	uint64_t before = pinned(0);
+	pid_t child = fork();
+	if (child == 0) {
+		dump();
+		_exit(is_near(pinned(0), before, 1) ? 0 : 1);
+	}
+	int status = -1;
+	waitpid(child, &status, 0);
+	is_int(status, 0, "a forked child says the same");
+}
+
+static sample_rec_t *
+record_of(const void *p) {
+	return p == NULL ? NULL : arena_sample_rec(p, emap_elem(p));
+}
+
+/* Frees what is no sample, from..to; returns how many samples with a slab stay. */
+static unsigned
+free_others(unsigned from, unsigned to) {
+	unsigned n = 0;
+	for (unsigned i = from; i < to; i++) {
+		const sample_rec_t *rec = record_of(objects[i]);
+		n += rec != NULL && rec->slab != 0;
+		if (rec == NULL) {
+			free(objects[i]);
+			objects[i] = NULL;
+		}
+	}
+	caches_flush();
+	return n;
+}
+
+/* Of how many samples the slab is there. */
+static unsigned
+with_slab(unsigned from, unsigned to) {
+	unsigned n = 0;
+	for (unsigned i = from; i < to; i++) {
+		const sample_rec_t *rec = record_of(objects[i]);
+		n += rec != NULL && slab_nused(rec->slab) != 0;
+	}
+	return n;
+}
+
+static void
+test_gone(void) {
+	unsigned n = free_others(N / 2, N);
+	ok(n > 100, "%u samples stay, and their slabs go", n);
+	ok(with_slab(N / 2, N) * 20 <= n, "nearly all: %u of %u are there", with_slab(N / 2, N), n);
+	dump();
+	uint64_t b = pinned(small_class_of(180));
+	ok(b * 20 <= part("free"), "where nothing is free, they are charged nothing: %llu",
+	    (unsigned long long)b);
+	static void *again[N / 2];
+	for (unsigned i = 0; i < N / 2; i++) {
+		again[i] = site_of_phase(180);
+	}
+	for (unsigned i = 0; i < N / 2; i++) {
+		if (i % EACH != 0) {
+			free(again[i]);
+		}
+	}
+	caches_flush();
+	dump();
+	ok(with_slab(N / 2, N) * 20 <= n, "new slabs at their places are others: %u of %u",
+	    with_slab(N / 2, N), n);
+	ok(is_near(pinned(0), part("free"), 10), "the sum is as before: %llu of %llu",
+	    (unsigned long long)pinned(0), (unsigned long long)part("free"));
+	for (unsigned i = 0; i < N / 2; i += EACH) {
+		free(again[i]);
+	}
+	objects_free(N / 2, N);
+}
+
+static void
+test_reset(void) {
+	uint64_t a = pinned(small_class_of(90));
+	ok(a > 0, "before a reset");
+	ctl_void("prof.reset");
+	dump();
+	is_uint(pinned(small_class_of(90)), 0, "samples of before a reset are charged nothing");
+	objects_free(0, N / 2);
+}
+
+static void *
+phase_of_thread(void *arg) {
+	unsigned from = (unsigned)(uintptr_t)arg;
+	for (unsigned i = from; i < from + N / 8; i++) {
+		objects[i] = i % EACH == 0 ? site_a(90) : site_of_phase(90);
+	}
+	for (unsigned i = from; i < from + N / 8; i++) {
+		if (i % EACH != 0) {
+			free(objects[i]);
+			objects[i] = NULL;
+		}
+	}
+	return NULL;
+}
+
+static void
+test_threads(void) {
+	pthread_t t[4];
+	unsigned bad = 0;
+	for (unsigned i = 0; i < ARRAY_LEN(t); i++) {
+		pthread_create(&t[i], NULL, phase_of_thread, (void *)(uintptr_t)(i * (N / 8)));
+	}
+	for (unsigned i = 0; i < 20; i++) {
+		dump();
+		bad += wrong_if(part("resident") == UINT64_MAX);
+		bad += wrong_if(pinned(0) > part("resident"));
+	}
+	for (unsigned i = 0; i < ARRAY_LEN(t); i++) {
+		pthread_join(t[i], NULL);
+	}
+	is_uint(bad, 0, "dumps while four threads sample and free");
+	caches_flush();
+	dump();
+	ok(is_near(pinned(0), part("free"), 15), "objects that four threads left: %llu of %llu",
+	    (unsigned long long)pinned(0), (unsigned long long)part("free"));
+	objects_free(0, N / 2);
+}
+
+/* Of each slab one object stays: the slabs of the samples that stay are gone. */
+static void
+test_alone(void) {
+	size_t lg = 9, page = ctl_size("arenas.page");
+	unsigned each = (unsigned)(page / 32); /* of a slab of three pages or more, one or two */
+	ctl_write("prof.reset", lg);
+	for (unsigned i = 0; i < N / 2; i++) {
+		objects[i] = i % each == 0 ? site_a(90) : site_of_phase(90);
+	}
+	for (unsigned i = 0; i < N / 2; i++) {
+		if (i % each != 0) {
+			free(objects[i]);
+			objects[i] = NULL;
+		}
+	}
+	caches_flush();
+	dump();
+	uint64_t a = pinned(small_class_of(90)), all = pinned(0);
+	ok(is_near(all, part("free"), 25), "objects that are alone in their slabs: %llu of %llu",
+	    (unsigned long long)all, (unsigned long long)part("free"));
+	ok(a * 10 >= all * 9, "are charged for them: %llu of %llu", (unsigned long long)a,
+	    (unsigned long long)all);
+	objects_free(0, N / 2);
+}
+
+static void
+test_exact(void) {
+	size_t lg = 0;
+	ctl_write("prof.reset", lg);
+	for (unsigned i = 0; i < 1000; i++) {
+		objects[i] = site_a(90);
+	}
+	void *large = site_a(1u << 20);
+	dump();
+	is_uint(pinned(0), 0, "where each object is a sample, none stands for others");
+	is_uint(record_of(objects[5])->slab, 0, "and no slab is noted");
+	is_uint(record_of(large)->slab, 0, "nor for a large object");
+	is_uint(slab_nused(UINT64_MAX), 0, "a slab that never was");
+	free(large);
+	objects_free(0, 1000);
+}
+
+int
+main(void) {
+	if (mkdtemp(dir) == NULL) {
+		bail_out("mkdtemp");
+	}
+	snprintf(path, sizeof(path), "%s/p.heap", dir);
+	test_sites();
+	test_forked();
+	test_gone();
+	test_reset();
+	test_threads();
+	test_alone();
+	test_exact();
+	unlink(path);
+	rmdir(dir);
+	return done_testing();
+}
