@@ -2,9 +2,9 @@
  * A program that confines itself: after its start the library makes no system call that the C
  * library's malloc would not make. A filter (seccomp) permits those, and ends the process at any
  * other, with its number. It is put on after the first malloc, after threads have run, or before
- * exit; each with several configurations, and each with two filters: one permits what the manual
- * says, the other one, narrower, what glibc's malloc does. Where threads are created or a process
- * is forked under the filter, it permits also what the C library needs for that.
+ * exit; each with several configurations. The filter permits what glibc's malloc does, which is less
+ * than the manual says. Where threads are created or a process is forked under the filter, it
+ * permits also what the C library needs for that.
  */
 #include "ctl.h"
 #include "dir.h"
@@ -17,7 +17,8 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#define BLOCKS 700000 /* of 64 bytes: more than the size from which huge pages are asked for */
+#define BLOCKS 70000
+#define LONG_BLOCK 640 /* as many are more than the size from which huge pages are asked for */
 #define THREADS 4
 #define MAX_CALLS 100
 
@@ -27,10 +28,9 @@ static int nbegun;
 
 /* -------------------------------------------------------------- the filter */
 
-/* What the manual says that malloc may do; CONFINED_NARROW: what glibc's does, without the rest. */
+/* What glibc's malloc may do. */
 static const int malloc_calls[] = {SYS_mmap, SYS_munmap, SYS_madvise, SYS_mremap, SYS_mprotect,
 	SYS_brk, SYS_futex, -1};
-static const int other_calls[] = {SYS_getrandom, -1};
 /* What ends a thread or the process, after which it does nothing, and what tells of it. */
 static const int leave_calls[] = {SYS_write, SYS_exit, SYS_exit_group, SYS_rt_sigreturn, -1};
 /* What the end of a thread of the C library needs. */
@@ -89,8 +89,6 @@ confine(const int *more) {
 	    offsetof(struct seccomp_data, nr));
 	permit(f, &prog.len, malloc_calls);
 	permit(f, &prog.len, leave_calls);
-	if (getenv("CONFINED_NARROW") == NULL)
-		permit(f, &prog.len, other_calls);
 	if (getenv("CONFINED_BOX") != NULL)
 		permit(f, &prog.len, box_calls);
 	permit(f, &prog.len, more);
@@ -106,10 +104,10 @@ static const int no_calls[] = {-1};
 /* -------------------------------------------------------------- what the program does */
 
 static void
-use_small(size_t n) {
+use_small(size_t n, size_t size) {
 	for (size_t i = 0; i < n; i++) {
-		blocks[i] = keep(malloc(64));
-		memset(blocks[i], 1, 64);
+		blocks[i] = keep(malloc(size));
+		memset(blocks[i], 1, size);
 	}
 	for (size_t i = 0; i < n; i++)
 		free(blocks[i]);
@@ -262,7 +260,7 @@ static void
 in_child(void) {
 	pthread_t t[THREADS];
 
-	use_small(50000);
+	use_small(50000, 64);
 	use_sizes(8 << 20);
 	threads_begin(t);
 	threads_end(t);
@@ -278,7 +276,7 @@ use_fork(void) {
 		in_child();
 	if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
 		_exit(6);
-	use_small(1000);
+	use_small(1000, 64);
 }
 
 /* -------------------------------------------------------------- the moments */
@@ -304,13 +302,13 @@ ignore(void *arg, const char *text) {
 
 static void
 use_alone(void) {
-	use_small(BLOCKS);
+	use_small(BLOCKS, LONG_BLOCK);
 	use_sizes(16 << 20);
 	use_realloc();
 	use_arenas();
 	use_library();
 	use_handler();
-	use_small(BLOCKS / 10);
+	use_small(BLOCKS, 64);
 	malloc_stats_print(ignore, NULL, NULL);
 }
 
@@ -406,10 +404,10 @@ static const struct test_child children[] = {
 };
 
 static void
-with_filter(const char *child, const char *conf, const char *session, const char *filter) {
+with_filter(const char *child, const char *conf, const char *session) {
 	static struct test_result r;
 	char set[1024], both[1024];
-	const char *env[] = {set + 3, set, session == NULL ? "CONFINED_SESSION" : both, filter, NULL};
+	const char *env[] = {set + 3, set, session == NULL ? "CONFINED_SESSION" : both, NULL};
 
 	snprintf(set, sizeof(set), "JE_MALLOC_CONF=%s", conf);
 	snprintf(both, sizeof(both), "CONFINED_SESSION=%s", session == NULL ? "" : session);
@@ -417,16 +415,14 @@ with_filter(const char *child, const char *conf, const char *session, const char
 	if (exited_with(&r, 77))
 		skip(1, "no filter can be put on here");
 	else
-		child_exits(&r, 0, "%s, %s: %s%s%s", child, strchr(filter, '=') == NULL ? "ours"
-		    : "glibc's", conf[0] == '\0' ? "default options" : conf,
+		child_exits(&r, 0, "%s: %s%s%s", child, conf[0] == '\0' ? "default options" : conf,
 		    session == NULL ? "" : ", session ", session == NULL ? "" : session);
 }
 
 static void
 each_moment(const char *conf, const char *session) {
 	for (const struct test_child *c = children; c->name != NULL && c->run != child_counts; c++) {
-		with_filter(c->name, conf, session, "CONFINED_NARROW");
-		with_filter(c->name, conf, session, "CONFINED_NARROW=yes");
+		with_filter(c->name, conf, session);
 	}
 }
 
