@@ -47,7 +47,8 @@ static const struct {
 
 /* What distinguishes the samples of a Profile. */
 typedef struct sample_key_s {
-	uint32_t stack, attribute; /* numbers in the dictionary; 0: none */
+	/* numbers in the dictionary; 0: none; the attributes of the thread's name and the label */
+	uint32_t stack, thread, label;
 } sample_key_t;
 
 typedef struct sample_s {
@@ -101,13 +102,16 @@ stack_of(encoder_t *e, const site_t *s) {
 	return e->packed.len == 0 ? 0 : number_of(e, &e->stacks, e->packed.data, e->packed.len);
 }
 
-/* Adds a site to the sample with its stack and thread. */
+/* Adds a site to the sample with its stack, thread and label. */
 static void
 site_add(encoder_t *e, const site_t *s) {
-	sample_key_t key = {stack_of(e, s), 0};
+	sample_key_t key = {stack_of(e, s), 0, 0};
 	const thread_t *t = s->thread == NO_THREAD ? NULL : &e->p->threads[s->thread];
 	if (t != NULL && t->name != 0) {
-		key.attribute = attribute_of(e, "thread.name", string_of_text(&e->places, t->name));
+		key.thread = attribute_of(e, "thread.name", string_of_text(&e->places, t->name));
+	}
+	if (s->label != 0) {
+		key.label = attribute_of(e, "label", string_of_text(&e->places, s->label));
 	}
 	uint32_t number = number_of(e, &e->keys, &key, sizeof(key));
 	if (number > e->nsamples) {
@@ -126,9 +130,14 @@ static void
 sample_write(encoder_t *e, const sample_t *s, int64_t value) {
 	proto_clear(&e->inner);
 	proto_number(&e->inner, SAMPLE_STACK, s->key.stack);
-	if (s->key.attribute != 0) {
+	if (s->key.thread != 0 || s->key.label != 0) {
 		proto_clear(&e->packed);
-		proto_varint(&e->packed, s->key.attribute);
+		for (unsigned i = 0; i < 2; i++) {
+			uint32_t attribute = i == 0 ? s->key.thread : s->key.label;
+			if (attribute != 0) {
+				proto_varint(&e->packed, attribute);
+			}
+		}
 		proto_message(&e->inner, SAMPLE_ATTRIBUTE, &e->packed);
 	}
 	proto_clear(&e->packed);

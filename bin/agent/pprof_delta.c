@@ -1,6 +1,6 @@
 /*
- * Subtracts an earlier profile of a process from a later one: the estimates of each stack and
- * thread, found by a hash of both, as `jeprof --base` does. Invariant: the sites of the later
+ * Subtracts an earlier profile of a process from a later one: the estimates of each stack, thread
+ * and label, found by a hash of these, as `jeprof --base` does. Invariant: the sites of the later
  * profile keep their order; those that only the earlier one has follow, with negative live counts.
  * No locks: a profile belongs to one thread. Called by scrape.c (?seconds=N, ?since=mark).
  */
@@ -10,20 +10,33 @@
 
 #include "pprof_own.h"
 
-enum { KEY_MAX = PPROF_DEPTH_MAX + 1 }; /* words of a key: a thread and a stack */
+enum { KEY_MAX = PPROF_DEPTH_MAX + 2 }; /* words of a key: a thread, a label and a stack */
 
 /*
- * Writes the key of a site, its thread's uid and its addresses, and returns the key's size in
- * bytes. The uid, because index numbers of threads differ between two profiles.
+ * Writes the key of a site, its thread's uid, its label's number in `labels` and its addresses, and
+ * returns the key's size in bytes; 0: there is no memory. The uid and that number, because index
+ * numbers differ between two profiles.
  */
 static size_t
-key_of(const struct pprof_profile *p, const site_t *s, uint64_t *key) {
+key_of(const struct pprof_profile *p, const site_t *s, intern_t *labels, uint64_t *key) {
 	key[0] = s->thread == NO_THREAD ? UINT64_MAX : p->threads[s->thread].uid;
+	key[1] = intern_put(labels, intern_text(&p->texts, s->label), intern_len(&p->texts, s->label));
+	if (key[1] == INTERN_FAILED) {
+		return 0;
+	}
 	/* without a stack in the whole profile there is no array */
 	for (uint32_t i = 0; i < s->depth; i++) {
-		key[i + 1] = p->addresses[s->first + i];
+		key[i + 2] = p->addresses[s->first + i];
 	}
-	return (s->depth + 1) * sizeof(*key);
+	return (s->depth + 2) * sizeof(*key);
+}
+
+/* The number of a site's key in `known`, or INTERN_FAILED. */
+static uint32_t
+number_of(const struct pprof_profile *p, const site_t *s, intern_t *labels, intern_t *known,
+    uint64_t *key) {
+	size_t bytes = key_of(p, s, labels, key);
+	return bytes == 0 ? INTERN_FAILED : intern_put(known, key, bytes);
 }
 
 /*
@@ -31,10 +44,10 @@ key_of(const struct pprof_profile *p, const site_t *s, uint64_t *key) {
  * of its site. 0 or ENOMEM.
  */
 static int
-sites_join(struct pprof_profile *p, intern_t *known, uint64_t *key) {
+sites_join(struct pprof_profile *p, intern_t *labels, intern_t *known, uint64_t *key) {
 	size_t kept = 0;
 	for (size_t i = 0; i < p->nsites; i++) {
-		uint32_t at = intern_put(known, key, key_of(p, &p->sites[i], key));
+		uint32_t at = number_of(p, &p->sites[i], labels, known, key);
 		if (at == INTERN_FAILED) {
 			return ENOMEM;
 		}
@@ -53,7 +66,12 @@ sites_join(struct pprof_profile *p, intern_t *known, uint64_t *key) {
 /* Appends a site that only the earlier profile has, with values 0. 0 or ENOMEM. */
 static int
 site_take_over(struct pprof_profile *p, const struct pprof_profile *from, const site_t *s) {
-	site_t site = {p->naddresses, s->depth, NO_THREAD, {0}};
+	site_t site = {p->naddresses, s->depth, NO_THREAD, 0, {0}};
+	site.label = intern_put(&p->texts, intern_text(&from->texts, s->label),
+	    intern_len(&from->texts, s->label));
+	if (site.label == INTERN_FAILED) {
+		return ENOMEM;
+	}
 	if (s->thread != NO_THREAD) {
 		site.thread = thread_of(p, from->threads[s->thread].uid);
 	}
@@ -71,12 +89,12 @@ site_take_over(struct pprof_profile *p, const struct pprof_profile *from, const 
 }
 
 static int
-sites_subtract(struct pprof_profile *after, const struct pprof_profile *before, intern_t *known,
-    uint64_t *key) {
-	int err = sites_join(after, known, key);
+sites_subtract(struct pprof_profile *after, const struct pprof_profile *before, intern_t *labels,
+    intern_t *known, uint64_t *key) {
+	int err = sites_join(after, labels, known, key);
 	for (size_t i = 0; i < before->nsites && err == 0; i++) {
 		const site_t *s = &before->sites[i];
-		uint32_t at = intern_put(known, key, key_of(before, s, key));
+		uint32_t at = number_of(before, s, labels, known, key);
 		if (at == INTERN_FAILED) {
 			return ENOMEM;
 		}
@@ -141,13 +159,14 @@ pprof_subtract(struct pprof_profile *after, const struct pprof_profile *before) 
 		return EINVAL;
 	}
 	uint64_t *key = malloc(KEY_MAX * sizeof(*key));
-	intern_t known = {0};
-	int err = key == NULL ? ENOMEM : sites_subtract(after, before, &known, key);
+	intern_t known = {0}, labels = {0};
+	int err = key == NULL ? ENOMEM : sites_subtract(after, before, &labels, &known, key);
 	if (err == 0) {
 		allocations_clamp(after);
 		duration_set(after, before);
 	}
 	intern_free(&known);
+	intern_free(&labels);
 	free(key);
 	return err;
 }

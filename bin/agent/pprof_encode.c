@@ -61,12 +61,17 @@ try_round(encoder_t *e, const site_t *s, int64_t *values) {
 }
 
 static void
-label_write(encoder_t *e, const thread_t *t) {
+text_write(encoder_t *e, const char *key, uint32_t text) {
+	proto_clear(&e->inner);
+	proto_number(&e->inner, LABEL_KEY, string_of_word(&e->places, key));
+	proto_number(&e->inner, LABEL_STRING, string_of_text(&e->places, text));
+	proto_message(&e->part, SAMPLE_LABEL, &e->inner);
+}
+
+static void
+thread_write(encoder_t *e, const thread_t *t) {
 	if (t->name != 0) {
-		proto_clear(&e->inner);
-		proto_number(&e->inner, LABEL_KEY, string_of_word(&e->places, "thread"));
-		proto_number(&e->inner, LABEL_STRING, string_of_text(&e->places, t->name));
-		proto_message(&e->part, SAMPLE_LABEL, &e->inner);
+		text_write(e, "thread", t->name);
 	}
 	if (t->uid != 0) {
 		proto_clear(&e->inner);
@@ -91,8 +96,11 @@ sample_write(encoder_t *e, const site_t *s) {
 		proto_varint(&e->packed, (uint64_t)values[type]);
 	}
 	proto_message(&e->part, SAMPLE_VALUE, &e->packed);
+	if (s->label != 0) {
+		text_write(e, "label", s->label);
+	}
 	if (s->thread != NO_THREAD) {
-		label_write(e, &e->p->threads[s->thread]);
+		thread_write(e, &e->p->threads[s->thread]);
 	}
 	proto_message(&e->out, PROFILE_SAMPLE, &e->part);
 }

@@ -10,11 +10,12 @@ enum { ALLOC_OBJECTS, ALLOC_SPACE, INUSE_OBJECTS, INUSE_SPACE, PPROF_TYPES };
 #define NO_OBJECT UINT32_MAX
 #define NO_STACK UINT64_MAX /* the only address of a stack that could not be read */
 
-/* The estimated allocations of one thread with one stack. */
+/* The estimated allocations of one thread with one stack and label. */
 typedef struct site_s {
 	size_t first;      /* index of its first address, the leaf */
 	uint32_t depth;    /* addresses */
 	uint32_t thread;   /* index into threads, or NO_THREAD */
+	uint32_t label;    /* number of a text; 0 (""): it has none */
 	double values[PPROF_TYPES]; /* objects or bytes, in multiples of 1/1024 */
 } site_t;
 
@@ -86,6 +87,19 @@ int maps_parse(struct pprof_profile *p, lines_t *l);
 
 /* The range of an address, NULL if there is none. */
 const range_t *range_of(const struct pprof_profile *p, uint64_t address);
+
+/* A stack as the text tells it, for what is told of it by its number (pprof_labels.c). */
+typedef struct told_s {
+	size_t first;      /* index of its first site; those of a stack follow one another */
+	uint64_t objects, bytes; /* live, as printed */
+} told_t;
+
+/*
+ * Divides the live objects and bytes of sites by their labels, as the lines "# label" and
+ * "# labeled" among those that remain say; sites are added behind the others, at most one for each
+ * byte of these lines. `stacks` has one more element, which ends the last. 0 or ENOMEM.
+ */
+int labels_parse(struct pprof_profile *p, lines_t l, const told_t *stacks, size_t nstacks);
 
 /* Parses at most 16 hexadecimal digits at *at and moves *at; false if there are none. */
 bool hex_read(const char **at, const char *end, uint64_t *value);

@@ -39,6 +39,8 @@ typedef struct parser_s {
 	bool has_counts;   /* it has its counts, and is not yet a site */
 	part_t *parts;     /* of the current stack */
 	size_t nparts, part_room;
+	told_t *stacks;    /* all, and what the current one begins with */
+	size_t nstacks, stack_room;
 	uint64_t nskipped; /* unknown lines */
 	const char *why;   /* the sentence for an error */
 } parser_t;
@@ -323,6 +325,13 @@ frames_parse(parser_t *r, const char *at, const char *end) {
 		qsort(p->threads, p->nthreads, sizeof(*p->threads), by_uid);
 	}
 	int err = stack_end(r);
+	if (err == 0
+	    && array_grow(&r->stacks, &r->stack_room, r->nstacks + 1, sizeof(*r->stacks)) != 0) {
+		return ENOMEM;
+	}
+	if (err == 0) {
+		r->stacks[r->nstacks++] = (told_t){p->nsites, 0, 0};
+	}
 	r->has_frames = true;
 	r->nparts = 0;
 	r->stack = (site_t){.first = p->naddresses, .thread = NO_THREAD};
@@ -337,6 +346,8 @@ total_add(parser_t *r, const counts_t *counts) {
 	}
 	int err = stack_end(r);
 	estimate_all(r->p->rate, counts, r->stack.values);
+	r->stacks[r->nstacks - 1].objects = counts->values[INUSE_OBJECTS];
+	r->stacks[r->nstacks - 1].bytes = counts->values[INUSE_SPACE];
 	r->p->is_accumulated |= counts->values[ALLOC_OBJECTS] != 0;
 	r->has_counts = true;
 	r->nparts = 0;
@@ -503,6 +514,10 @@ profile_parse(parser_t *r, const char *text, size_t len) {
 		r->why = "the profile is cut off: its last line does not count its bytes";
 		return EBADMSG;
 	}
+	if (err == 0 && r->nstacks > 0) {
+		r->stacks[r->nstacks] = (told_t){r->p->nsites, 0, 0};
+		err = labels_parse(r->p, r->lines, r->stacks, r->nstacks);
+	}
 	err = err != 0 ? err : delta_parse(r);
 	err = err != 0 ? err : maps_parse(r->p, &r->lines);
 	return err != 0 ? err : skipped_tell(r);
@@ -522,6 +537,7 @@ pprof_parse(const char *text, size_t len, struct pprof_profile **out, const char
 	}
 	int err = intern_put(&r.p->texts, "", 0) == 0 ? profile_parse(&r, text, len) : ENOMEM;
 	free(r.parts);
+	free(r.stacks);
 	if (err != 0) {
 		*why = r.why;
 		pprof_free(r.p);

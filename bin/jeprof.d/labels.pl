@@ -1,6 +1,6 @@
 # Labels: what live memory was allocated for, as the program named it (thread.prof.label): a tenant, a
 # request, a phase. A profile tells for a stack how much of it each label has; the rest has none. The
-# estimate of a stack is divided as its samples are. Callers: reduce, top, export.
+# estimate of a stack is divided as its samples are. Callers: reduce, top, export, report.
 package Labels;
 
 use constant NONE => '(no label)';
@@ -51,6 +51,45 @@ sub divided {
 		}
 	}
 	return @out;
+}
+
+# ---- the report ----
+use constant PART => 'LLFF';
+
+# (record, label, objects, bytes) of a stack packed, as printed; the label as an index into the store's list.
+sub parts {
+	my ($store, $dump, $number, $text) = @_;
+	my $parts = '';
+	while (($text // '') =~ /(\d{1,10}):(\d{1,20}):(\d{1,20})/g) {
+		my ($name, @pair) = ($dump->{label}{$1} // "label $1", $2, $3);
+		my $label = $store->{label_index}{$name} //= push(@{ $store->{label_list} }, $name) - 1;
+		$parts .= pack PART, $number, $label, @pair;
+	}
+	return $parts;
+}
+
+# The data of the page, '' without labels: their texts, and pairs of record and label. Leaves in each snapshot that
+# is whole { labels_told }.
+sub data {
+	my ($work, $whole) = @_;
+	my $store = $work->{store};
+	return '' unless $store->{label_list};
+	my @whole = map { $work->{snaps}[$_] } grep { $whole->{$_} } 0 .. $#{ $work->{snaps} };
+	my ($pairs, @told) = Threads::told(map { pairs_of($store, $_) } @whole);
+	$whole[$_]{labels_told} = $told[$_] for 0 .. $#whole;
+	return '"labels":[' . join(',', map { Report::json($_) } @{ $store->{label_list} }) . "],\n\"label_pairs\":[$pairs],\n";
+}
+
+sub pairs_of {
+	my ($store, $snap) = @_;
+	my %cell;
+	my @values = unpack '(' . PART . ')*', $snap->{label_parts};
+	for (my $i = 0; $i < @values; $i += 4) {
+		my $at = $store->{records}[$values[$i]]{at} // next;
+		my $cell = $cell{ pack 'NN', $at, $values[$i + 1] } //= [0, 0];
+		$cell->[$_] += $values[$i + 2 + $_] for 0, 1;
+	}
+	return \%cell;
 }
 
 # ---- top --by label ----

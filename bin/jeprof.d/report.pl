@@ -145,7 +145,8 @@ sub take_file {
 	my $number = @{ $store->{snaps} };
 	my $known = $store->{by_text}{ mapping_key($dump) } //= {};
 	my $at = $option->{index} =~ /alloc/ ? 3 : 1;
-	my ($counts, $parts, %sums, @seen, %ages, %life) = ('', '');
+	my ($counts, $parts, $labels, %sums, @seen, %ages, %life) = ('', '', '');
+	my $is_labeled = Labels::is_told($dump) && $at == 1 && !length $option->{thread};
 	my $is_aged = Ages::is_told($dump) && $at == 1;
 	my $place = -1;
 	for my $stack (@{ $dump->{stacks} }) {
@@ -167,6 +168,8 @@ sub take_file {
 			$life{$number_of} = [$dump->{life}[$place], ($dump->estimate(@$stack[3, 4]))[1] / $stack->[4]]
 			    if defined $dump->{life}[$place] && $stack->[4];
 		}
+		$labels .= Labels::parts($store, $dump, $number_of, $dump->{labeled}[$place])
+		    if $is_labeled && defined $number_of;
 		next unless defined $stack->[5];	# one thread has all
 		my @found = Threads::of_stack($stack, $at);
 		Threads::add(\%sums, $dump, @found);
@@ -175,13 +178,13 @@ sub take_file {
 	}
 	push @{ $store->{snaps} }, { dump => $dump, number => $number, counts => $counts,
 	    Order::stamp($dump),
-		parts => $parts, threads => Threads::held($dump, \%sums),
+		parts => $parts, label_parts => $labels, threads => Threads::held($dump, \%sums),
 		$is_aged ? (ages => \%ages, life => \%life, is_accum => is_accum($dump)) : () };
 	keep_ages($store);
 	Places::ranges($dump);	# finds the main program
 	$store->{program} //= $dump->{program} // $Object::program
 	    // ($dump->{main} ? $dump->{main}{path} : $dump->{meta}{exe} // '?');
-	delete @$dump{qw(text stacks age life maps modules ranges numbers cuts symbols)};
+	delete @$dump{qw(text stacks age life labeled maps modules ranges numbers cuts symbols)};
 }
 
 # Was counted what was freed?
@@ -297,7 +300,7 @@ sub data {
 	my $dump = $work->{snaps}[-1]{dump};
 	my $modules = modules($work);
 	my $whole = whole(@{ $work->{snaps} });
-	my $threads = Threads::data($work, $whole);
+	my $threads = Threads::data($work, $whole) . Labels::data($work, $whole);
 	my $text = '{"program":' . json(Object::base_name($work->{store}{program})) . ',"index":"'
 	    . $work->{option}{index} . "\",\n"
 		. '"names":["all",' . join(',',
@@ -442,7 +445,8 @@ sub snaps {
 		}
 		$out[-1] .= ',"ages":[' . ages($snap, $work) . ']' if $snap->{ages};
 		$out[-1] .= ',"cells":[' . cells(\@before, \@now) . ']'
-		    . (defined $snap->{told} ? ",\"parts\":[$snap->{told}]" : '');
+		    . (defined $snap->{told} ? ",\"parts\":[$snap->{told}]" : '')
+		    . (defined $snap->{labels_told} ? ",\"label_parts\":[$snap->{labels_told}]" : '');
 		@before = @now;
 	}
 	return map { "{$_}" } @out;

@@ -100,23 +100,32 @@ sub data {
 	return '' if @{ $store->{thread_list} // [] } < 2;
 	my @records = map { $store->{records}[$_] } @{ $work->{order} };
 	my @whole = map { $work->{snaps}[$_] } grep { $whole->{$_} } 0 .. $#{ $work->{snaps} };
-	my @cells = map { pairs_of($store, $_) } @whole;
-	my %all = map { $_ => 1 } map { keys %$_ } @cells;
-	my @pairs = sort keys %all;
-	my @before = (0) x (2 * @pairs);
-	for my $number (0 .. $#whole) {
-		my @now = map { @{ $cells[$number]{$_} // [0, 0] } } @pairs;
-		$whole[$number]{told} = Report::cells(\@before, \@now);
-		@before = @now;
-	}
-	my $last = 0;
-	my @told = map { my ($at, $thread) = unpack 'NN', $_; my $gap = $at - $last; $last = $at;
-	    ($gap, $thread) } @pairs;
+	my ($pairs, @told) = told(map { pairs_of($store, $_) } @whole);
+	$whole[$_]{told} = $told[$_] for 0 .. $#whole;
 	local $" = ',';
 	my @own = map { $_->{thread} // -1 } @records;
 	return '"threads":[' . join(',',
 	    map { "[$_," . Report::json(name_of($work, $_)) . ']' } @{ $store->{thread_list} })
-	    . "],\n\"own\":[@own],\n\"pairs\":[@told],\n";
+	    . "],\n\"own\":[@own],\n\"pairs\":[$pairs],\n";
+}
+
+# Pairs of a record and something's number, in order: GAP,NUMBER of each; and for each snapshot
+# GAP,OBJECTS,BYTES of those that changed. Of @cells each is { pack 'NN', record, number => [objects, bytes] }.
+sub told {
+	my @cells = @_;
+	my %all = map { $_ => 1 } map { keys %$_ } @cells;
+	my @pairs = sort keys %all;
+	my @before = (0) x (2 * @pairs);
+	my @changes;
+	for my $cell (@cells) {
+		my @now = map { @{ $cell->{$_} // [0, 0] } } @pairs;
+		push @changes, Report::cells(\@before, \@now);
+		@before = @now;
+	}
+	my $last = 0;
+	my @told = map { my ($at, $number) = unpack 'NN', $_; my $gap = $at - $last; $last = $at;
+	    ($gap, $number) } @pairs;
+	return (join(',', @told), @changes);
 }
 
 # { key => [objects, bytes] } of the parts that are no record's all; the key sorts as (record,

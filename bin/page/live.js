@@ -52,7 +52,7 @@ function add(profile) {
 // What the address of the page says in numbers, by names and times.
 function looked_at() {
 	return { s: S.s === m.full[m.full.length - 1] ? null : d.snaps[S.s].time, a: S.a === null ? null : d.snaps[S.a].time, has_a: S.a !== null,
-		z: path_text(S.z).reverse(), f: S.f ? d.names[S.f] : null, t: S.t < 0 ? null : d.threads[S.t][0] };
+		z: path_text(S.z).reverse(), f: S.f ? d.names[S.f] : null, t: (m.choices().find(function (c) { return c[0] === S.t; }) || [])[1] };
 }
 function look_at(x, model) {
 	var data = model.d, last = model.full[model.full.length - 1];
@@ -62,7 +62,7 @@ function look_at(x, model) {
 	S.s = x.s === null ? last : nearest(x.s);
 	S.a = x.has_a ? nearest(x.a) : null;
 	S.f = x.f === null ? 0 : Math.max(data.names.indexOf(x.f), 0);
-	S.t = x.t === null ? -1 : (data.threads || []).findIndex(function (t) { return t[0] === x.t; });
+	S.t = (model.choices().find(function (c) { return c[1] === x.t; }) || [-1])[0];
 	S.z = x.z.reduce(function (node, name) {
 		for (var k = model.kids[node]; node >= 0 && k < model.kids[node + 1]; k++) { if (data.names[data.name[model.list[k]]] === name) { return model.list[k]; } }
 		return -1;

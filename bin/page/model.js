@@ -24,7 +24,8 @@ function median_age(columns, at, span) {
 function Model(d) {
 	var MOST = 20, n = d.up.length, R = d.records.length / 2, full = [], cache = {}, made = {};
 	var parent = new Int32Array(n), first = new Uint8Array(n), depth = new Int32Array(n), kids = new Int32Array(n + 1), list = new Int32Array(n);
-	var leaf = new Int32Array(R), owner = new Int32Array(R), raw = [], pair = [], parts = [], who = -1;	// who: an index into threads, -1 for all
+	var leaf = new Int32Array(R), owner = new Int32Array(R), raw = [], pair = [], parts = [], who = -1;	// who: an index into threads, and behind them into labels; -1 for all
+	var base = (d.threads || []).length, labels = d.labels || [], label_pair = [], label_parts = [];	// behind the labels: what has none
 	var i, k, at = 0, next, path = [], met = new Int32Array(d.names.length);
 	if (!d.name) { number_names(); }	// else the data are made in this browser, with the name of each node
 	for (i = 0; i < n; i++) {
@@ -56,15 +57,21 @@ function Model(d) {
 		}
 	}
 	function decode() {
-		var r = 0, both = [new Float64Array(R), new Float64Array(R)], split;
-		for (i = 0; d.pairs && i < d.pairs.length; i += 2) { pair.push([r += d.pairs[i], d.pairs[i + 1]]); }
-		split = [new Float64Array(pair.length), new Float64Array(pair.length)];
+		var both = [new Float64Array(R), new Float64Array(R)], split, divided;
+		split = take_pairs(d.pairs || [], pair);
+		divided = take_pairs(d.label_pairs || [], label_pair);
 		d.snaps.forEach(function (snap, s) {
 			if (!snap.cells) { return; }
 			raw[s] = changed(both, snap.cells);
 			parts[s] = changed(split, snap.parts || []);
+			label_parts[s] = changed(divided, snap.label_parts || []);
 			full.push(s);
 		});
+	}
+	// Pairs of a record and a thread or label; returns sums of 0 for them.
+	function take_pairs(told, to) {
+		for (var r = 0, i = 0; i < told.length; i += 2) { to.push([r += told[i], told[i + 1]]); }
+		return [new Float64Array(to.length), new Float64Array(to.length)];
 	}
 	function changed(sums, c) {
 		for (var at = 0, j = 0; j < c.length; j += 3) { at += c[j]; sums[0][at] += c[j + 1]; sums[1][at] += c[j + 2]; }
@@ -88,10 +95,57 @@ function Model(d) {
 	function at_snap(s) {
 		var key = s + ',' + who, r, k;
 		if (cache[key]) { return cache[key]; }
-		var rate = d.snaps[s].rate, q = { b: new Float64Array(R), o: new Float64Array(R), v: new Float64Array(R), n: new Float64Array(R) }, o = raw[s][0], b = raw[s][1];
+		if (labels.length && who >= base) { return cache[key] = of_label(s, who - base); }
+		var rate = d.snaps[s].rate, q = nothing(), o = raw[s][0], b = raw[s][1];
 		for (r = 0; r < R; r++) { if (o[r] && (who < 0 || d.own[r] === who)) { add(q, r, o[r], b[r], rate); } }
 		for (k = 0; who >= 0 && k < pair.length; k++) { if (pair[k][1] === who && parts[s][0][k]) { add(q, pair[k][0], parts[s][0][k], parts[s][1][k], rate); } }
 		return cache[key] = q;
+	}
+	function nothing() { return { b: new Float64Array(R), o: new Float64Array(R), v: new Float64Array(R), n: new Float64Array(R) }; }
+	// The estimates of all threads and labels.
+	function at_all(s) {
+		var was = who, q;
+		who = -1;
+		q = at_snap(s);
+		who = was;
+		return q;
+	}
+	// Calls take(record, label, its share of the objects, of the bytes), as in room labels of jeprof.
+	function each_label(s, take) {
+		for (var k = 0; k < label_pair.length; k++) {
+			var r = label_pair[k][0], o = raw[s][0][r], b = raw[s][1][r];
+			if (label_parts[s][0][k] || label_parts[s][1][k]) { take(r, label_pair[k][1], o ? Math.min(label_parts[s][0][k] / o, 1) : 0, b ? Math.min(label_parts[s][1][k] / b, 1) : 0); }
+		}
+	}
+	// The estimates of a label: of each record as much as it has of the samples; of none what the others leave.
+	function of_label(s, label) {
+		var all = at_all(s), q = nothing(), has = [new Float64Array(R), new Float64Array(R)], none = label === labels.length, r;
+		each_label(s, function (r, of, o, b) { if (none || of === label) { has[0][r] += o; has[1][r] += b; } });
+		for (r = 0; r < R; r++) {
+			var o = none ? 1 - has[0][r] : has[0][r], b = none ? 1 - has[1][r] : has[1][r];
+			if (o < 1e-9 && b < 1e-9) { continue; }
+			q.o[r] = all.o[r] * Math.max(o, 0); q.n[r] = all.n[r] * Math.max(o, 0); q.b[r] = all.b[r] * Math.max(b, 0);
+			if (q.o[r] > q.n[r]) { q.v[r] = variance_of(q.b[r], q.n[r], q.n[r] / q.o[r]); }
+		}
+		return q;
+	}
+	// [index, text, bytes, objects] of each label that has something, and of what has none, the most first.
+	function by_label(s) {
+		var all = at_all(s), o = new Float64Array(labels.length + 1), b = new Float64Array(labels.length + 1), r, out = [];
+		for (r = 0; r < R; r++) { o[labels.length] += all.o[r]; b[labels.length] += all.b[r]; }
+		each_label(s, function (r, of, objects, bytes) {
+			o[of] += all.o[r] * objects; o[labels.length] -= all.o[r] * objects;
+			b[of] += all.b[r] * bytes; b[labels.length] -= all.b[r] * bytes;
+		});
+		for (r = 0; r <= labels.length; r++) { if (b[r] >= 0.5) { out.push([base + r, label_text(r), b[r], o[r]]); } }
+		return out.sort(function (x, y) { return y[2] - x[2] || x[0] - y[0]; });
+	}
+	function label_text(k) { return k < labels.length ? labels[k] : '(no label)'; }
+	// How much can be shown alone, and what it is: [index, text].
+	function choices() {
+		var out = (d.threads || []).map(function (t, k) { return [k, t[0] + (t[1] ? ' ' + t[1] : ''), t[0]]; }).sort(function (x, y) { return x[2] - y[2]; });
+		for (var k = 0; labels.length && k <= labels.length; k++) { out.push([base + k, 'label: ' + label_text(k)]); }
+		return out;
 	}
 	// The nodes at which records end, whole or at their owners, in order, and the number of the node of each record.
 	function ends(whole) {
@@ -194,5 +248,6 @@ function Model(d) {
 	function live(s) { return who < 0 ? d.snaps[s].live[0] : totals(s, 'b', false)[0]; }
 	function of(thread) { who = thread; }
 	return { d: d, n: n, of: of, live: live, parent: parent, depth: depth, kids: kids, list: list, full: full, totals: totals, sums: sums, ages: ages, around: around,
+		by_label: by_label, choices: choices,
 		stacks: stacks, frames: frames, share: share };
 }

@@ -5,8 +5,9 @@ function Snapshot(profile) {
 	var sites = {}, threads = {}, live = [0, 0], rate = profile.period > 1 ? profile.period : 0, when = profile.time === null ? null : new Date(profile.time * 1000);
 	profile.samples.forEach(function (s) {
 		var frames = s.frames.map(titled), key = frames.map(function (f) { return f.title; }).join('\n') + '\n' + s.thread, site = sites[key];
-		site = sites[key] = site || { frames: frames, thread: s.thread, objects: 0, bytes: 0 };
+		site = sites[key] = site || { frames: frames, thread: s.thread, objects: 0, bytes: 0, labels: new Map() };
 		site.objects += s.objects; site.bytes += s.bytes;
+		if (s.label) { add_label(site.labels, s); }
 		live[0] += s.bytes; live[1] += s.objects;
 		var t = threads[s.thread] = threads[s.thread] || [s.thread, s.thread_name, 0, 0];
 		t[2] += s.bytes; t[3] += s.objects;
@@ -14,9 +15,14 @@ function Snapshot(profile) {
 	Object.keys(sites).forEach(function (k) {
 		var s = sites[k], share = rate && s.objects > 0 && s.bytes > 0 ? 1 - Math.exp(-s.bytes / s.objects / rate) : 1;
 		s.objects *= share; s.bytes *= share;
+		s.labels.forEach(function (l) { l[0] *= share; l[1] *= share; });
 	});
 	return { sites: sites, threads: Object.keys(threads).map(function (k) { return threads[k]; }).sort(function (a, b) { return b[2] - a[2]; }),
 		live: live, rate: rate, time: differences(profile), clock: when ? clock_text(when) : '', meta: profile.comments };
+	function add_label(labels, s) {
+		var l = labels.get(s.label) || [0, 0];
+		labels.set(s.label, [l[0] + s.objects, l[1] + s.bytes]);
+	}
 	// Seconds on a clock that nobody sets, if the profile tells it: times between snapshots follow it.
 	function differences(p) { return /^\d{1,15}$/.test(p.comments.monotonic_ms || '') ? +p.comments.monotonic_ms / 1000 : p.time; }
 	// jeprof calls a frame without a name MODULE+0xOFFSET; jeprofd gives it none.
@@ -28,7 +34,7 @@ function clock_text(t) {
 }
 function Series(snaps) {
 	var records = {}, names = {}, modules = {}, all, at, d = { program: '', index: 'inuse_space', names: ['all'], modules: [], module_of: [0], name: [0], up: [0], step: [],
-		fresh: [], records: [], lines: {}, suspects: [], threads: [], own: [] };
+		fresh: [], records: [], lines: {}, suspects: [], threads: [], own: [], labels: [], label_pairs: [] }, pairs = [];
 	snaps.forEach(function (snap) { Object.keys(snap.sites).forEach(function (k) { records[k] = records[k] || { key: k, site: snap.sites[k] }; }); });
 	all = Object.keys(records).map(function (k) { return records[k]; });
 	number_names();
@@ -36,6 +42,7 @@ function Series(snaps) {
 	all.sort(by_path);
 	plant();
 	number_threads();
+	number_labels();
 	d.snaps = tell();
 	find_suspects();
 	if (d.threads.length < 2) { delete d.threads; delete d.own; }
@@ -90,19 +97,42 @@ function Series(snaps) {
 		snaps.forEach(function (s) { s.threads.forEach(function (t) { if (index[t[0]] === undefined) { index[t[0]] = d.threads.push([t[0], t[1]]) - 1; } }); });
 		d.own = all.map(function (r) { return index[r.site.thread]; });
 	}
+	// Pairs of a record and a label, in order; texts, as they may be any word, are keys of maps.
+	function number_labels() {
+		var index = new Map(), last = 0;
+		all.forEach(function (r) {
+			r.labels = new Map();
+			snaps.forEach(function (s) { if (s.sites[r.key]) { s.sites[r.key].labels.forEach(function (l, text) { r.labels.set(text, 0); }); } });
+			r.labels.forEach(function (none, text) {
+				if (!index.has(text)) { index.set(text, index.size); }
+				d.label_pairs.push(r.at - last, index.get(text));
+				last = r.at;
+				pairs.push([r, text]);
+			});
+		});
+		d.labels = Array.from(index.keys());
+		if (!d.labels.length) { delete d.labels; delete d.label_pairs; }
+	}
+	// What changed: GAP, objects, bytes.
+	function changes(before, now) {
+		for (var cells = [], last = 0, i = 0; 2 * i < now.length; i++) {
+			if (now[2 * i] === before[2 * i] && now[2 * i + 1] === before[2 * i + 1]) { continue; }
+			cells.push(i - last, now[2 * i] - before[2 * i], now[2 * i + 1] - before[2 * i + 1]);
+			last = i;
+		}
+		return cells;
+	}
 	// The snapshots, each with what changed since the one before.
 	function tell() {
-		var before = new Float64Array(2 * all.length);
+		var before = new Float64Array(2 * all.length), before_labels = new Float64Array(2 * pairs.length);
 		return snaps.map(function (snap) {
-			var now = new Float64Array(2 * all.length), cells = [], last = 0, i;
+			var now = new Float64Array(2 * all.length), labels = new Float64Array(2 * pairs.length), out;
 			all.forEach(function (r) { var s = snap.sites[r.key]; if (s) { now[2 * r.at] = s.objects; now[2 * r.at + 1] = s.bytes; } });
-			for (i = 0; i < all.length; i++) {
-				if (now[2 * i] === before[2 * i] && now[2 * i + 1] === before[2 * i + 1]) { continue; }
-				cells.push(i - last, now[2 * i] - before[2 * i], now[2 * i + 1] - before[2 * i + 1]);
-				last = i;
-			}
-			before = now;
-			return { file: '', pid: '', time: snap.time, clock: snap.clock, kind: 'live', rate: snap.rate, live: snap.live, meta: snap.meta, threads: snap.threads, cells: cells };
+			pairs.forEach(function (p, i) { var s = snap.sites[p[0].key], l = s && s.labels.get(p[1]); if (l) { labels[2 * i] = l[0]; labels[2 * i + 1] = l[1]; } });
+			out = { file: '', pid: '', time: snap.time, clock: snap.clock, kind: 'live', rate: snap.rate, live: snap.live, meta: snap.meta, threads: snap.threads,
+				cells: changes(before, now), label_parts: changes(before_labels, labels) };
+			before = now; before_labels = labels;
+			return out;
 		});
 	}
 	// Rows as Leaks in jeprof makes them: by owner and its callers.

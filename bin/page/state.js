@@ -17,7 +17,7 @@ function from_address() {
 	var h = address();
 	function snap(x) { return m.full.indexOf(x) >= 0; }
 	function one_of(x, all) { return all.indexOf(x) >= 0 ? x : all[0]; }
-	return { p: shown, s: number(h.s, snap, shown_first()), a: number(h.a, snap, null), t: number(h.t, function (x) { return d.threads && x >= 0 && x < d.threads.length && x % 1 === 0; }, -1), z: number(h.z, function (x) { return x >= 0 && x < m.n && x % 1 === 0; }, 0),
+	return { p: shown, s: number(h.s, snap, shown_first()), a: number(h.a, snap, null), t: number(h.t, function (x) { return x % 1 === 0 && m.choices().some(function (c) { return c[0] === x; }); }, -1), z: number(h.z, function (x) { return x >= 0 && x < m.n && x % 1 === 0; }, 0),
 		f: number(h.f, function (x) { return x > 0 && x < d.names.length && x % 1 === 0; }, 0), q: h.q || '', m: one_of(h.m, ['b', 'o']), c: one_of(h.c, ['n', 'm', 'g', 'a']),
 		g: one_of(h.g, ['i', 'f']), w: h.w === '1' ? 1 : 0, k: one_of(h.k, ['self', 'cum', 'objects', 'growth']) };
 }
@@ -122,8 +122,8 @@ function begin(k) {
 	none.value = '';
 	$('from').prepend(none);
 	$('s-course').hidden = d.snaps.length < 2;
-	$('l-thread').hidden = !d.threads;
-	$('thread').replaceChildren.apply($('thread'), [[-1, 'all', -1]].concat((d.threads || []).map(function (t, k) { return [k, t[0] + (t[1] ? ' ' + t[1] : ''), t[0]]; })).sort(function (x, y) { return x[2] - y[2]; }).map(function (t) {
+	$('l-thread').hidden = !d.threads && !d.labels;
+	$('thread').replaceChildren.apply($('thread'), [[-1, 'all']].concat(m.choices().slice(0, 1000)).map(function (t) {
 		var o = make('option', t[1]);
 		o.value = t[0];
 		return o;

@@ -1,4 +1,4 @@
-// The tables: functions, callers and callees, growth, suspects, heaviest stacks, threads, figures of the snapshot.
+// The tables: functions, callers and callees, growth, suspects, heaviest stacks, labels, threads, figures of the snapshot.
 // All functions that hold something, in the order of the chosen column: kept until that changes.
 function ordered(x, y) {
 	var key = [S.s, S.t, S.a, S.k].join(), list = [], by = x[S.k], f;
@@ -89,9 +89,12 @@ function stacks() {
 		return e;
 	}));
 }
-// A thread that the page can show alone is a link that does so, and back.
+// A thread or label that the page can show alone is a link that does so, and back.
 function thread_link(t) {
-	var k = (d.threads || []).findIndex(function (x) { return x[0] === t[0]; }), text = t[0] + (t[1] ? ' ' + t[1] : ''), a;
+	return only_link((d.threads || []).findIndex(function (x) { return x[0] === t[0]; }), t[0] + (t[1] ? ' ' + t[1] : ''));
+}
+function only_link(k, text) {
+	var a;
 	if (k < 0) { return text; }
 	a = make('a', k === S.t ? text + ' (shown alone; click for all)' : text);
 	a.href = '#';
@@ -100,6 +103,11 @@ function thread_link(t) {
 }
 function others() {
 	var s = d.snaps[S.s], about = [['file', s.file], ['time', s.clock], ['reason', s.kind], ['pid', s.pid], ['sampling interval', String(s.rate)]].filter(function (r) { return r[1]; });
+	var labels = d.labels ? m.by_label(S.s) : [];
+	$('s-labels').hidden = !labels.length;
+	fill('labels', [['bytes'], ['%'], ['objects'], ['label', 't']], labels.slice(0, 100).map(function (l) {
+		return { cells: [size(l[2]), percent(l[2], s.live[0]), '' + Math.trunc(l[3]), only_link(l[0], l[1])] };
+	}));
 	$('s-threads').hidden = !s.threads.length;
 	fill('threads', [['bytes'], ['%'], ['objects'], ['thread', 't']], s.threads.slice(0, 100).map(function (t) {
 		return { cells: [size(t[2]), percent(t[2], s.live[0]), '' + t[3], thread_link(t)] };

@@ -37,6 +37,10 @@ for my $file ($one, "$data/counts.heap", "$data/counts2.heap", our_dump("$dir/no
 	my %at = (alloc_objects => 0, alloc_space => 1, inuse_objects => 2, inuse_space => 3);
 	is(sum_of_profile($_), $want[$at{ $_->{type} }], "$_->{type} is that of pprof: " . $file =~ s{.*/}{}r) for @{ $got->{profiles} };
 }
+my $labels = our_dump("$dir/labels.heap", rate => 1, stacks => [[at(1, 0), 10, 1000]], meta => { pid => 77 }, no_end => 1);
+my $trailer = slurp($labels) . "# label 7 tenant a\n# labeled 1 7:6:600\n";
+spew($labels, $trailer . sprintf "# end %d\n", length $trailer);
+is(join(' ', sort map { ($_->{attributes}{label} // 'none') . "=$_->{value}" } @{ otlp_decode(otlp($labels))->{profiles}[0]{samples} }), 'none=400 tenant a=600', 'labels are attributes');
 my $none = otlp_decode(otlp(our_dump("$dir/no.heap", stacks => [[[0], 3, 300], [at(1, 0), 1, 20]])));
 is(join(' ', map { "$_->{value}/$_->{stack}[0]{address}" } sort { $b->{value} <=> $a->{value} } @{ $none->{profiles}[0]{samples} }), sprintf('300/0 20/%d', at(1)->[0]), 'a stack that could not be read has the address 0');
 my $counted = otlp_decode(otlp("$data/counts.heap"));

@@ -47,6 +47,31 @@ for my $sample (@{ $want->{samples} }) {
 my ($worker) = grep { ($_->{labels}{thread} // '') eq 'worker one' && @{ $_->{stack} } == 3 } @{ converted("$data/counts.heap")->{samples} };
 is($worker->{labels}{thread_id}, 1, 'threads are labels');
 
+# ---- labels
+sub labeled {
+	my ($name, $trailer, @stacks) = @_;
+	my $path = our_dump("$dir/$name.heap", rate => 1, modules => [[$base + 0x1000, $base + 0x3000, $base, $id, "$dir/serve"]], meta => { pid => 77, dump_time => '20260102T030003.000Z', session => 1 },
+		stacks => \@stacks, no_end => 1);
+	my $text = slurp($path) . $trailer;
+	return spew($path, $text . sprintf "# end %d\n", length $text);
+}
+sub by_label {
+	my ($p, %sum) = @_;
+	for my $s (@{ $p->{samples} }) { $sum{ $s->{labels}{label} // '' }[$_] += $s->{values}[$_ + 2] for 0, 1 }
+	return join ' ', map { "$_=$sum{$_}[0]/$sum{$_}[1]" } sort keys %sum;
+}
+my @two = ([at(1, 0), 10, 100_000], [at(2, 0), 4, 40_000]);
+my $labels = "# label 1 tenant a\n# label 2 b\\x5c\\xc3\\xa4\n# labeled 1 1:6:60000 2:3:30000\n# labeled 2 1:1:10000\n";
+my $of_two = labeled('two', $labels, @two);
+is(by_label(converted($of_two)), "=4/40000 b\\\xc3\xa4=3/30000 tenant a=7/70000", 'labels divide stacks');
+is(by_label(converted($of_two)), by_label(exported($of_two)), 'as jeprof export has it');
+is(by_label(converted('--base', labeled('none', '', @two), $of_two)), "=-10/-100000 b\\\xc3\xa4=3/30000 tenant a=7/70000", 'a difference is by label');
+is(by_label(converted('--base', $of_two, labeled('later', $labels =~ s/1:6:60000/1:8:80000/r, [at(1, 0), 12, 120_000], $two[1]))), 'tenant a=2/20000', 'of what has changed');
+for my $bad ('# labeled 1 1:99:990000 2:99:99', '# labeled 1 1:6:60000 1:6:60000 1:6:60000', '# labeled 0 1:1:1', '# labeled 3 1:1:1', '# labeled 1 9:1:1', '# labeled 1 1:', '# label 1',
+	'# labeled 1' . ' 1:1:1' x 5000, '# labeled 99999999999999999999 1:1:1', '# label 1 ' . 'x' x 9999, '# labeled 1 1:99999999999999999999:99999999999999999999') {
+	is(join(' ', totals(converted(labeled('bad', "# label 1 a\n$bad\n# label 2 \\x00\\x\n", @two)))), '0 0 14 140000', 'sums stay: ' . substr $bad, 0, 40);
+}
+
 # ---- differences
 my $delta = converted('--base', $dump[0], $dump[3]);
 is((totals($delta))[3], (totals(exported('--base', $dump[0], $dump[3])))[3], 'the difference of jeprof --base');

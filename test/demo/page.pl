@@ -71,7 +71,9 @@ sub slurp {
 sub lay_out {
 	mkdir "$dir/bin";
 	symlink $lib =~ s{/[^/]*$}{}r, "$dir/lib";
-	symlink "$build/include", "$dir/include";
+	mkdir $_ for "$dir/include", "$dir/include/jemalloc";
+	symlink "$build/include/jemalloc/jemalloc.h", "$dir/include/jemalloc/jemalloc.h";
+	symlink "$src/include/jemalloc/jemalloc_prof.h", "$dir/include/jemalloc/jemalloc_prof.h";
 	symlink "$src/$_", "$dir/$_" for qw(doc src);
 	symlink "$src/bin/$_", "$dir/bin/$_" for qw(ctl jeprof.d page);
 	symlink "$build/bin/$_", "$dir/bin/$_" for qw(jemalloc-config jemalloc.sh jeprof jeprofctl);

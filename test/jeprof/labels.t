@@ -59,4 +59,31 @@ SKIP: {
 	($code, $out) = run('go', 'tool', 'pprof', '-top', '-unit=B', '-tagfocus=age=16s:', "$dir/one.pb.gz");
 	like($out, qr/accounting for 115000B, \S+ of 140000B total/, 'and what is older than 16 s by its age') or diag $out;
 }
+
+# ---- the report: its page sums each label as top does, and shows one alone ----
+SKIP: {
+	skip 'no node', 4 unless which('node');
+	my $plain = profile("$dir/plain.heap", '');
+	my ($code, $html, $err) = jeprof('report', $plain, $heap);
+	is("$code $err", "0 ", 'a report of a profile with labels and one without') or diag $err;
+	my ($data) = $html =~ m{<script[^>]*id="data"[^>]*>(.*?)</script>}s;
+	my ($model) = $html =~ m{<script>(.*?)</script>\s*<script>}s;
+	spew("$dir/data.json", $data);
+	spew("$dir/model.js", "$model\n" . <<'JS');
+var m = Model(JSON.parse(require('fs').readFileSync(process.argv[2], 'utf8')));
+m.full.forEach(function (s) {
+	console.log(s, m.by_label(s).map(function (l) { return l[1] + '=' + l[2] + '/' + l[3]; }).join(' '));
+	m.choices().forEach(function (c) { m.of(c[0]); var a = m.ages(s); console.log(s, c[1], Math.round(m.live(s)), Math.round(m.totals(s, 'o', false)[0]), a ? Array.from(a.node.slice(0, 5)).map(Math.round).join(' ') : '-'); });
+	m.of(-1);
+});
+JS
+	my @lines = split /\n/, (run('node', "$dir/model.js", "$dir/data.json"))[1];
+	my ($one) = grep { /tenant a=/ } @lines;
+	like($one // '', qr/^\d tenant a=70000\/7 \(no label\)=40000\/4 tenant\\b\?x=30000\/3$/, 'the sums of top');
+	my ($s) = ($one // '') =~ /^(\d)/;
+	is(join("\n", grep { /^$s label/ } @lines), join("\n", map { "$s label: $_" } 'tenant a 70000 7 15000 0 0 45000 10000',
+	    'tenant\b?x 30000 3 7500 0 0 22500 0', '(no label) 40000 4 2500 0 0 7500 30000'), 'each alone, with its ages') or diag join "\n", @lines;
+	my $other = 1 - $s;
+	is(join('', grep { /^$other / } @lines), "$other (no label)=140000/14" . "$other label: tenant a 0 0 -$other label: tenant\\b?x 0 0 -$other label: (no label) 140000 14 -", 'a profile without labels');
+}
 done_testing();

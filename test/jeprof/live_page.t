@@ -94,6 +94,26 @@ console.log(at[1].time - at[0].time);
 JS
 is((run('node', 'clock.js'))[1], "60\n", 'a clock that was set back');
 
+# Labels, each of them also alone, through snapshots in which they come and go.
+spew('labels.js', $head . <<'JS');
+function frame(n) { return { name: n, line: '', module: 'serve' }; }
+function sample(f, thread, label, objects, bytes) { return { frames: [frame(f), frame('main')], thread: thread, thread_name: '', label: label, objects: objects, bytes: bytes }; }
+function profile(time, samples) { return lent.Snapshot({ time: time, period: 1, comments: {}, samples: samples }); }
+var m = Model(lent.Series([
+	profile(1, [sample('cache', 0, '', 1, 1000), sample('cache', 0, '__proto__', 2, 4000), sample('cache', 3, 'b', 5, 500)]),
+	profile(2, [sample('cache', 0, 'b', 1, 100), sample('leak', 3, 'b', 2, 60), sample('leak', 3, '', 1, 30)]),
+	profile(3, [sample('cache', 0, '', 1, 100)])]));
+m.full.forEach(function (s) {
+	console.log(m.by_label(s).map(function (l) { return l[1] + '=' + l[2] + '/' + l[3]; }).join(' ') + ' | ' + m.choices().map(function (c) { m.of(c[0]); return c[1] + ' ' + Math.round(m.totals(s, 'b', false)[0]); }).join(', '));
+	m.of(-1);
+});
+JS
+is((run('node', 'labels.js'))[1], <<'END', 'labels');
+__proto__=4000/2 (no label)=1000/1 b=500/5 | 0 5000, 3 500, label: __proto__ 4000, label: b 500, label: (no label) 1000
+b=160/3 (no label)=30/1 | 0 100, 3 90, label: __proto__ 0, label: b 160, label: (no label) 30
+(no label)=100/1 | 0 100, 3 0, label: __proto__ 0, label: b 0, label: (no label) 100
+END
+
 # Bytes that are no profile: an error, never an endless loop or half a profile.
 spew('bad.js', $head . <<'JS');
 var whole = new Uint8Array(zlib.gunzipSync(fs.readFileSync('3.pb.gz'))), taken = 0, refused = 0, seed = 7, i, b;

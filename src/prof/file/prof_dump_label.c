@@ -37,16 +37,39 @@ write_texts(prof_writer_t *w, const prof_snap_t *snap) {
 	}
 }
 
+/* The part of a printed number that belongs to the first `some` of an estimate of `all`. */
+static uint64_t
+part_of(uint64_t printed, uint64_t some, uint64_t all) {
+	return some >= all ? printed : (uint64_t)((double)printed * ((double)some / (double)all));
+}
+
 static void
-write_sum(prof_writer_t *w, const prof_label_sum_t *s, uint64_t rate, bool is_raw) {
-	uint64_t objs, bytes;
-	prof_sample_printed(&s->cur, rate, is_raw, &objs, &bytes);
+write_sum(prof_writer_t *w, uint32_t label, uint64_t objs, uint64_t bytes) {
 	prof_write_lit(w, " ");
-	prof_write_dec(w, s->label);
+	prof_write_dec(w, label);
 	prof_write_lit(w, ":");
 	prof_write_dec(w, objs);
 	prof_write_lit(w, ":");
 	prof_write_dec(w, bytes);
+}
+
+/*
+ * The numbers of the site are divided as the estimates of its samples are, so that those of all
+ * labels sum to them if each sample has one.
+ */
+static void
+write_sums(prof_writer_t *w, const prof_item_t *item, uint64_t rate, bool is_raw) {
+	uint64_t objs, bytes, objs_done = 0, bytes_done = 0;
+	prof_counts_t sum = {0, 0, 0, 0};
+	prof_sample_printed(&item->cur, rate, is_raw, &objs, &bytes);
+	for (const prof_label_sum_t *s = item->labels; s != NULL; s = s->next) {
+		prof_counts_add(&sum, &s->cur);
+		uint64_t o = is_raw ? sum.objs : part_of(objs, sum.c16, item->cur.c16);
+		uint64_t b = is_raw ? sum.bytes : part_of(bytes, sum.est, item->cur.est);
+		write_sum(w, s->label, o - objs_done, b - bytes_done);
+		objs_done = o;
+		bytes_done = b;
+	}
 }
 
 void
@@ -69,9 +92,7 @@ prof_dump_labels(prof_writer_t *w, const prof_snap_t *snap, uint64_t rate, bool 
 		prof_label_sums_make((prof_item_t *)(uintptr_t)i);
 		prof_write_lit(w, "# labeled ");
 		prof_write_dec(w, number);
-		for (const prof_label_sum_t *s = i->labels; s != NULL; s = s->next) {
-			write_sum(w, s, rate, is_raw);
-		}
+		write_sums(w, i, rate, is_raw);
 		prof_write_lit(w, "\n");
 	}
 }
