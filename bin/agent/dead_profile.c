@@ -58,7 +58,8 @@ convert(const order_t *order, const char *text, size_t length, answer_t *a) {
 	char root[32] = "/";
 	struct pprof_profile *profile = NULL;
 	struct pprof_request request = {.root = root, .cache_dir = options.cache_dir,
-	    .cache_bytes = options.cache_max, .use_debuginfod = options.use_debuginfod};
+	    .cache_bytes = options.cache_max, .use_debuginfod = options.use_debuginfod,
+	    .has_ages = true};
 	const char *why = "";
 	unsigned char *out = NULL;
 	size_t bytes = 0;

@@ -115,8 +115,8 @@ page_report_begin(text_t *t, int pid, const char *comm, const char *up, const ch
 void
 page_report_end(text_t *t, unsigned seconds) {
 	add_part(t, "</header>\n", page_body, page_body_size);
-	text_add(t, "<script type=\"application/json\" id=\"data\" data-from=\"debug/pprof/heap\" "
-	    "data-interval=\"%u\"></script>\n", seconds);
+	text_add(t, "<script type=\"application/json\" id=\"data\" "
+	    "data-from=\"debug/pprof/heap?ages=1\" data-interval=\"%u\"></script>\n", seconds);
 	add_part(t, "<script>", page_model, page_model_size);
 	add_part(t, "</script>\n<script>", page_live, page_live_size);
 	text_add(t, "</script>\n</body></html>\n");

@@ -26,6 +26,7 @@ struct pprof_request {
 	/* path of jeprof-symbolize; NULL: beside this program, else $PATH's */
 	const char *symbolizer;
 	uint64_t cache_bytes;     /* that all tables may take; 0: 256 MiB on disk, 64 MiB in memory */
+	bool has_ages;            /* live bytes are told by age (pprof only) */
 	bool use_debuginfod;      /* debug files may come from the servers of $DEBUGINFOD_URLS */
 };
 

@@ -66,7 +66,7 @@ sites_join(struct pprof_profile *p, intern_t *labels, intern_t *known, uint64_t 
 /* Appends a site that only the earlier profile has, with values 0. 0 or ENOMEM. */
 static int
 site_take_over(struct pprof_profile *p, const struct pprof_profile *from, const site_t *s) {
-	site_t site = {p->naddresses, s->depth, NO_THREAD, 0, {0}};
+	site_t site = {p->naddresses, s->depth, NO_THREAD, 0, 0, {0}};
 	site.label = intern_put(&p->texts, intern_text(&from->texts, s->label),
 	    intern_len(&from->texts, s->label));
 	if (site.label == INTERN_FAILED) {
@@ -162,6 +162,7 @@ pprof_subtract(struct pprof_profile *after, const struct pprof_profile *before) 
 	intern_t known = {0}, labels = {0};
 	int err = key == NULL ? ENOMEM : sites_subtract(after, before, &labels, &known, key);
 	if (err == 0) {
+		after->nages = 0; /* how old a difference is nobody knows */
 		allocations_clamp(after);
 		duration_set(after, before);
 	}

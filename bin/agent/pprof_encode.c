@@ -7,6 +7,7 @@
  * scrape.c, test/agent/convert.c and the fuzz targets.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,7 @@ enum {
 	PROFILE_COMMENT, PROFILE_DEFAULT_TYPE,
 	TYPE_TYPE = 1, TYPE_UNIT,
 	SAMPLE_LOCATION = 1, SAMPLE_VALUE, SAMPLE_LABEL,
-	LABEL_KEY = 1, LABEL_STRING, LABEL_NUMBER,
+	LABEL_KEY = 1, LABEL_STRING, LABEL_NUMBER, LABEL_UNIT,
 	MAPPING_BUILD_ID = 6, MAPPING_HAS,
 };
 
@@ -81,8 +82,22 @@ thread_write(encoder_t *e, const thread_t *t) {
 	}
 }
 
+/* The label "age": the seconds from which on the column counts, as `jeprof export` has it. */
 static void
-sample_write(encoder_t *e, const site_t *s) {
+age_write(encoder_t *e, int column) {
+#define BOUND(seconds) seconds,
+	static const unsigned bounds[] = {0, PROF_AGE_BOUNDS(BOUND)};
+#undef BOUND
+	proto_clear(&e->inner);
+	proto_number(&e->inner, LABEL_KEY, string_of_word(&e->places, "age"));
+	proto_number(&e->inner, LABEL_NUMBER, bounds[column]);
+	proto_number(&e->inner, LABEL_UNIT, string_of_word(&e->places, "seconds"));
+	proto_message(&e->part, SAMPLE_LABEL, &e->inner);
+}
+
+/* column: of ages; -1: it is not told. */
+static void
+sample_write(encoder_t *e, const site_t *s, int column) {
 	int64_t values[PPROF_TYPES];
 	if (!try_round(e, s, values)) {
 		return;
@@ -99,10 +114,50 @@ sample_write(encoder_t *e, const site_t *s) {
 	if (s->label != 0) {
 		text_write(e, "label", s->label);
 	}
+	if (column >= 0) {
+		age_write(e, column);
+	}
 	if (s->thread != NO_THREAD) {
 		thread_write(e, &e->p->threads[s->thread]);
 	}
 	proto_message(&e->out, PROFILE_SAMPLE, &e->part);
+}
+
+/* Moves a share of what is live from one site to another. */
+static void
+share_move(site_t *from, site_t *to, double share_of_rest) {
+	for (unsigned type = INUSE_OBJECTS; type <= INUSE_SPACE; type++) {
+		double *left = &from->values[type];
+		to->values[type] = share_of_rest >= 1 ? *left
+		    : floor(*left * share_of_rest * 1024 + 0.5) / 1024;
+		*left -= to->values[type];
+	}
+}
+
+/*
+ * A sample for each column of ages; what was allocated goes with the first, what rounding leaves
+ * with the last.
+ */
+static void
+site_write(encoder_t *e, const site_t *s, bool has_ages) {
+	double shares[PROF_AGES], rest = 1;
+	if (!has_ages || !ages_of(e->p, s, shares)) {
+		sample_write(e, s, -1);
+		return;
+	}
+	site_t left = *s, part = *s;
+	int last = PROF_AGES - 1;
+	while (last > 0 && shares[last] <= 0) {
+		last--;
+	}
+	for (int i = 0; i <= last; i++) {
+		if (shares[i] > 0) {
+			share_move(&left, &part, i == last ? 1 : shares[i] / rest);
+			rest -= shares[i];
+			sample_write(e, &part, i);
+			part.values[ALLOC_OBJECTS] = part.values[ALLOC_SPACE] = 0;
+		}
+	}
 }
 
 /* --------------------------------------------------------------- mappings, locations, functions */
@@ -186,7 +241,7 @@ profile_write(encoder_t *e, const struct pprof_request *request) {
 		(void)mapping_of(e, 0); /* pprof takes the first mapping for the main program */
 	}
 	for (size_t i = 0; i < e->p->nsites; i++) {
-		sample_write(e, &e->p->sites[i]);
+		site_write(e, &e->p->sites[i], request->has_ages);
 	}
 	for (size_t i = 0; i < e->places.count; i++) {
 		if (e->places.all[i].id != 0) {

@@ -2,6 +2,7 @@
 #pragma once
 #include "intern.h"
 #include "pprof.h"
+#include "prof/sites/prof_ages.h"
 
 /* Sample types, in Go's order. */
 enum { ALLOC_OBJECTS, ALLOC_SPACE, INUSE_OBJECTS, INUSE_SPACE, PPROF_TYPES };
@@ -16,6 +17,7 @@ typedef struct site_s {
 	uint32_t depth;    /* addresses */
 	uint32_t thread;   /* index into threads, or NO_THREAD */
 	uint32_t label;    /* number of a text; 0 (""): it has none */
+	uint32_t stack;    /* its number in the text, from 1; 0: it has none */
 	double values[PPROF_TYPES]; /* objects or bytes, in multiples of 1/1024 */
 } site_t;
 
@@ -40,6 +42,13 @@ typedef struct range_s {
 	bool has_bias;     /* from a module line; false: from a line of the memory map */
 } range_t;
 
+/* Live bytes of a stack in a column of ages, as printed. */
+typedef struct age_s {
+	uint32_t stack;    /* its number, from 1 */
+	uint32_t column;
+	double bytes;
+} age_t;
+
 struct pprof_profile {
 	intern_t texts;    /* number 0 is "" */
 	/* of all stacks, leaf first; return addresses minus one, so that they lie in the call */
@@ -53,6 +62,8 @@ struct pprof_profile {
 	size_t nobjects, object_room;
 	range_t *ranges;   /* by start */
 	size_t nranges, range_room;
+	age_t *ages;       /* by stack */
+	size_t nages, age_room;
 	uint32_t *comments;          /* numbers of texts: KEY=VALUE of the dump */
 	size_t ncomments, comment_room;
 	uint64_t rate;     /* from the first line, bytes; 0: counts are exact */
@@ -100,6 +111,12 @@ typedef struct told_s {
  * byte of these lines. `stacks` has one more element, which ends the last. 0 or ENOMEM.
  */
 int labels_parse(struct pprof_profile *p, lines_t l, const told_t *stacks, size_t nstacks);
+
+/* Reads the ages of the stacks from the lines that remain. 0 or ENOMEM. */
+int ages_parse(struct pprof_profile *p, lines_t l, size_t nstacks);
+
+/* The share of each column in the live bytes of a site's stack; false: they are not told. */
+bool ages_of(const struct pprof_profile *p, const site_t *s, double shares[PROF_AGES]);
 
 /* Parses at most 16 hexadecimal digits at *at and moves *at; false if there are none. */
 bool hex_read(const char **at, const char *end, uint64_t *value);

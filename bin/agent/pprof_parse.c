@@ -325,16 +325,17 @@ frames_parse(parser_t *r, const char *at, const char *end) {
 		qsort(p->threads, p->nthreads, sizeof(*p->threads), by_uid);
 	}
 	int err = stack_end(r);
+	r->has_frames = true;
+	r->nparts = 0;
+	r->stack = (site_t){.first = p->naddresses, .thread = NO_THREAD};
 	if (err == 0
 	    && array_grow(&r->stacks, &r->stack_room, r->nstacks + 1, sizeof(*r->stacks)) != 0) {
 		return ENOMEM;
 	}
 	if (err == 0) {
 		r->stacks[r->nstacks++] = (told_t){p->nsites, 0, 0};
+		r->stack.stack = (uint32_t)r->nstacks;
 	}
-	r->has_frames = true;
-	r->nparts = 0;
-	r->stack = (site_t){.first = p->naddresses, .thread = NO_THREAD};
 	return err != 0 ? err : addresses_parse(p, at, end, &r->stack.depth);
 }
 
@@ -517,6 +518,7 @@ profile_parse(parser_t *r, const char *text, size_t len) {
 	if (err == 0 && r->nstacks > 0) {
 		r->stacks[r->nstacks] = (told_t){r->p->nsites, 0, 0};
 		err = labels_parse(r->p, r->lines, r->stacks, r->nstacks);
+		err = err != 0 ? err : ages_parse(r->p, r->lines, r->nstacks);
 	}
 	err = err != 0 ? err : delta_parse(r);
 	err = err != 0 ? err : maps_parse(r->p, &r->lines);
@@ -559,5 +561,6 @@ pprof_free(struct pprof_profile *p) {
 	free(p->objects);
 	free(p->ranges);
 	free(p->comments);
+	free(p->ages);
 	free(p);
 }

@@ -158,7 +158,16 @@ route_path(const char *path, route_t *r) {
 
 /* ---- arguments ---- */
 
-typedef enum { arg_seconds, arg_rate, arg_since, arg_raw, arg_debug, arg_gc, arg_count } arg_t;
+typedef enum {
+	arg_seconds,
+	arg_rate,
+	arg_since,
+	arg_raw,
+	arg_debug,
+	arg_gc,
+	arg_ages,
+	arg_count
+} arg_t;
 
 /*
  * The arguments: whether profiles, starts and profiles of the dead take it, the message for a wrong
@@ -181,6 +190,7 @@ static const struct {
 	[arg_debug] = {"debug", true, false, true, "debug can be: 0, or 1 for text, which is what raw "
 	    "gives", "1"},
 	[arg_gc] = {"gc", true, false, true, "gc can be: 0, 1; there is nothing to collect", "1"},
+	[arg_ages] = {"ages", true, false, true, "ages can be: 0, 1", "1"},
 };
 
 /* The argument with this key, or arg_count if the path of the route takes none of that name. */
@@ -224,6 +234,9 @@ read_argument(arg_t argument, const char *value, order_t *o) {
 	case arg_since:
 		is_good = o->is_since_mark = strcmp(value, "mark") == 0;
 		break;
+	case arg_ages:
+		is_good = read_flag(value, false, &o->has_ages);
+		break;
 	default:
 		is_good = read_flag(value, argument == arg_raw, &is_on);
 		o->is_raw = o->is_raw || (is_on && argument != arg_gc);
@@ -239,7 +252,7 @@ route_argument(const char *key, const char *value, route_t *r) {
 	arg_t argument = find_argument(key, r);
 	if (argument == arg_count) {
 		set_fault(r, 400, "this path takes no such argument: profiles take seconds, since, raw, "
-		    "debug, gc (of the dead only the last three), and start takes seconds, rate");
+		    "debug, gc, ages (of the dead only the last four), and start takes seconds, rate");
 	} else if ((r->given >> argument & 1) != 0) {
 		set_fault(r, 400, "an argument stands there twice");
 	} else if (!read_argument(argument, value != NULL ? value : "", &r->order)) {

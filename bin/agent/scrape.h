@@ -28,6 +28,7 @@ typedef struct order_s {
 	unsigned seconds;
 	uint64_t rate;        /* bytes between samples of a started session; 0: that of --rate */
 	bool is_raw;          /* heap_v2 instead of profile.proto */
+	bool has_ages;        /* live bytes by age, as its page asks for */
 	bool is_otlp;         /* OTLP instead of profile.proto */
 	bool is_packed;       /* OTLP: gzipped */
 	bool is_since_mark;   /* the difference from the mark */

@@ -1,6 +1,6 @@
 // Reads a profile.proto of pprof, unpacked: what jeprofd serves under debug/pprof/heap. Knows only the fields that the page
 // shows; passes over others. Throws an Error where the bytes are no such message.
-// Profile(bytes) gives { time: seconds or null, period: bytes, comments: { KEY: VALUE }, samples: [{ frames, objects, bytes, thread, label }] };
+// Profile(bytes) gives { time: seconds or null, period: bytes, comments: { KEY: VALUE }, samples: [{ frames, objects, bytes, thread, label, age }] };
 // frames from the leaf on: { name, line: "file:line" or "", module }; a frame without a name is { name: "", ... }.
 function Profile(bytes) {
 	var strings = [], types = [], samples = [], mappings = {}, functions = {}, locations = {}, comments = [], time = 0, period = 0, at;
@@ -82,7 +82,7 @@ function Profile(bytes) {
 		});
 	}
 	function sample(b) {
-		var s = { frames: [], objects: 0, bytes: 0, thread: 0, thread_name: '', label: '' }, values = [];
+		var s = { frames: [], objects: 0, bytes: 0, thread: 0, thread_name: '', label: '', age: null }, values = [];
 		fields(b, function (field, value) {
 			if (field === 1) { list(value).forEach(function (id) { known[id] = known[id] || frames(id); s.frames = s.frames.concat(known[id]); }); }
 			if (field === 2) { values = values.concat(list(value)); }
@@ -96,6 +96,7 @@ function Profile(bytes) {
 		var key = string(l[1] || 0);
 		if (key === 'thread_id') { s.thread = l[3] || 0; }
 		if (key === 'thread') { s.thread_name = string(l[2] || 0); }
+		if (key === 'age') { s.age = l[3] || 0; }	// seconds at least
 		if (key === 'label') { s.label = string(l[2] || 0); }
 	}
 	function pairs(lines) {

@@ -5,9 +5,10 @@ function Snapshot(profile) {
 	var sites = {}, threads = {}, live = [0, 0], rate = profile.period > 1 ? profile.period : 0, when = profile.time === null ? null : new Date(profile.time * 1000);
 	profile.samples.forEach(function (s) {
 		var frames = s.frames.map(titled), key = frames.map(function (f) { return f.title; }).join('\n') + '\n' + s.thread, site = sites[key];
-		site = sites[key] = site || { frames: frames, thread: s.thread, objects: 0, bytes: 0, labels: new Map() };
+		site = sites[key] = site || { frames: frames, thread: s.thread, objects: 0, bytes: 0, labels: new Map(), ages: null };
 		site.objects += s.objects; site.bytes += s.bytes;
 		if (s.label) { add_label(site.labels, s); }
+		if (s.age !== null) { site.ages = site.ages || new Float64Array(AGES); site.ages[s.age ? AGE_BOUNDS.indexOf(s.age) + 1 : 0] += s.bytes; }
 		live[0] += s.bytes; live[1] += s.objects;
 		var t = threads[s.thread] = threads[s.thread] || [s.thread, s.thread_name, 0, 0];
 		t[2] += s.bytes; t[3] += s.objects;
@@ -113,6 +114,18 @@ function Series(snaps) {
 		d.labels = Array.from(index.keys());
 		if (!d.labels.length) { delete d.labels; delete d.label_pairs; }
 	}
+	// GAP,COLUMNS, and each of these columns with its share of a thousand; null where no age is told.
+	function ages(snap) {
+		var out = [], last = 0;
+		all.forEach(function (r) {
+			var s = snap.sites[r.key], sum = 0, some = [];
+			if (!s || !s.ages) { return; }
+			s.ages.forEach(function (b) { sum += b; });
+			s.ages.forEach(function (b, i) { if (b > 0) { some.push(i, 1000 * b / sum); } });
+			if (some.length) { out.push(r.at - last, some.length / 2); some.forEach(function (x) { out.push(x); }); last = r.at; }
+		});
+		return out.length ? out : null;
+	}
 	// What changed: GAP, objects, bytes.
 	function changes(before, now) {
 		for (var cells = [], last = 0, i = 0; 2 * i < now.length; i++) {
@@ -130,7 +143,7 @@ function Series(snaps) {
 			all.forEach(function (r) { var s = snap.sites[r.key]; if (s) { now[2 * r.at] = s.objects; now[2 * r.at + 1] = s.bytes; } });
 			pairs.forEach(function (p, i) { var s = snap.sites[p[0].key], l = s && s.labels.get(p[1]); if (l) { labels[2 * i] = l[0]; labels[2 * i + 1] = l[1]; } });
 			out = { file: '', pid: '', time: snap.time, clock: snap.clock, kind: 'live', rate: snap.rate, live: snap.live, meta: snap.meta, threads: snap.threads,
-				cells: changes(before, now), label_parts: changes(before_labels, labels) };
+				cells: changes(before, now), ages: ages(snap), label_parts: changes(before_labels, labels) };
 			before = now; before_labels = labels;
 			return out;
 		});

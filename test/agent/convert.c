@@ -4,6 +4,7 @@
  *        --base FILE, --cache DIR, --bytes N, --pid N, --symbolizer PATH, --servers 0|1, --type
  *        NAME
  *        --otlp 1     as OTLP, not compressed
+ *        --ages 1     live bytes by age
  *        --times N does all of it so often, and writes the last; microseconds of CPU of each on
  *        stderr
  *        --threads N  so many threads do it at the same time
@@ -139,6 +140,8 @@ option_set(struct pprof_request *request, const char **base, int *times, int *th
 		request->symbolizer = value;
 	} else if (strcmp(name, "--otlp") == 0) {
 		is_otlp = atoi(value) != 0;
+	} else if (strcmp(name, "--ages") == 0) {
+		request->has_ages = atoi(value) != 0;
 	} else if (strcmp(name, "--type") == 0) {
 		request->default_type = value;
 	} else if (strcmp(name, "--servers") == 0) {

@@ -67,6 +67,18 @@ is(by_label(converted($of_two)), "=4/40000 b\\\xc3\xa4=3/30000 tenant a=7/70000"
 is(by_label(converted($of_two)), by_label(exported($of_two)), 'as jeprof export has it');
 is(by_label(converted('--base', labeled('none', '', @two), $of_two)), "=-10/-100000 b\\\xc3\xa4=3/30000 tenant a=7/70000", 'a difference is by label');
 is(by_label(converted('--base', $of_two, labeled('later', $labels =~ s/1:6:60000/1:8:80000/r, [at(1, 0), 12, 120_000], $two[1]))), 'tenant a=2/20000', 'of what has changed');
+# Ages, where they are asked for: each sample has the seconds from which on its column counts.
+my $aged = labeled('aged', "# age_bounds_s 1 4 16 60 240 960 3600 14400 57600\n# age 1 0:25000 3:75000\n# age 2 9:40000\n$labels", @two);
+sub by_age { my ($p, %sum) = @_; $sum{ ($_->{labels}{label} // '') . '@' . ($_->{labels}{age} // '-') } += $_->{values}[3] for @{ $p->{samples} }; return join ' ', map { "$_=$sum{$_}" } sort keys %sum }
+my @aged = (converted('--ages', 1, $aged), converted($aged));
+is(by_age($aged[0]), "\@0=2500 \@16=7500 \@57600=30000 b\\\xc3\xa4\@0=7500 b\\\xc3\xa4\@16=22500 tenant a\@0=15000 tenant a\@16=45000 tenant a\@57600=10000", 'ages of what each label has');
+is(by_age($aged[1]), "\@-=40000 b\\\xc3\xa4\@-=30000 tenant a\@-=70000", 'not asked for: none');
+is(join(' ', totals($aged[0])), join(' ', totals($aged[1])), 'the same totals');
+for my $bad ('# age 1 0:1 0:1', '# age 1 10:1', '# age 2 1:1', '# age 3 0:1', '# age 0 0:1', '# age 1 ', '# age 99999999999999999999 0:1', "# age 2 0:1\n# age 1 0:1", '# age 1 0:0') {
+	is(join(' ', totals(converted('--ages', 1, labeled('bad', "# age_bounds_s 1 4 16 60 240 960 3600 14400 57600\n$bad\n", @two)))), '0 0 14 140000', 'sums stay: ' . $bad =~ s/\n/, /r);
+}
+is(by_age(converted('--ages', 1, labeled('other', "# age_bounds_s 1 4\n# age 1 0:25000\n", @two))), '@-=140000', 'other columns: not told');
+is(by_age(converted('--base', labeled('before', '', @two), '--ages', 1, $aged)) =~ /@\d/ ? 1 : 0, 0, 'nor of a difference');
 for my $bad ('# labeled 1 1:99:990000 2:99:99', '# labeled 1 1:6:60000 1:6:60000 1:6:60000', '# labeled 0 1:1:1', '# labeled 3 1:1:1', '# labeled 1 9:1:1', '# labeled 1 1:', '# label 1',
 	'# labeled 1' . ' 1:1:1' x 5000, '# labeled 99999999999999999999 1:1:1', '# label 1 ' . 'x' x 9999, '# labeled 1 1:99999999999999999999:99999999999999999999') {
 	is(join(' ', totals(converted(labeled('bad', "# label 1 a\n$bad\n# label 2 \\x00\\x\n", @two)))), '0 0 14 140000', 'sums stay: ' . substr $bad, 0, 40);

@@ -114,6 +114,15 @@ b=160/3 (no label)=30/1 | 0 100, 3 90, label: __proto__ 0, label: b 160, label: 
 (no label)=100/1 | 0 100, 3 0, label: __proto__ 0, label: b 0, label: (no label) 100
 END
 
+# Ages, as jeprof export and ?ages=1 of jeprofd tell them.
+spew('aged.js', $head . <<'JS');
+function sample(f, age, bytes) { return { frames: [{ name: f, line: '', module: 'serve' }], thread: 0, thread_name: '', label: '', age: age, objects: 1, bytes: bytes }; }
+function profile(time, samples) { return lent.Snapshot({ time: time, period: 1, comments: { profiled_ms: '100000' }, samples: samples }); }
+var m = Model(lent.Series([profile(1, [sample('a', null, 10)]), profile(2, [sample('a', 0, 300), sample('a', 16, 100), sample('b', 57600, 50)])]));
+console.log(m.ages(0) === null, Array.from(m.ages(1).name).map(Math.round).join(' '), m.ages(1).span);
+JS
+is((run('node', 'aged.js'))[1], "true 0 0 0 0 0 0 0 0 0 0 300 0 0 100 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 50 100\n", 'ages');
+
 # Bytes that are no profile: an error, never an endless loop or half a profile.
 spew('bad.js', $head . <<'JS');
 var whole = new Uint8Array(zlib.gunzipSync(fs.readFileSync('3.pb.gz'))), taken = 0, refused = 0, seed = 7, i, b;
