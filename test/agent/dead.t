@@ -116,7 +116,7 @@ ends "kill -9" "ended by SIGKILL at "
 holds "kill -9"
 get "/dead/$key/"
 gives 200 "ended by SIGKILL at " "its page"
-gives 200 'data-from="debug/pprof/heap" data-interval="0"' "fetches its profile once"
+gives 200 'data-from="debug/pprof/heap?ages=1" data-interval="0"' "fetches its profile once"
 gives 200 '<polyline fill="none" stroke="#999" points="' "and shows its last time"
 gives 200 ' seconds: resident grey, allocated red.' "as wide as it was long"
 first=$key

@@ -28,11 +28,13 @@ SKIP: {
 	skip 'no library or gcc', 1 unless $library && which('gcc');
 	my $program = build('serve.c', <<'C');
 #include <stdlib.h>
+int mallctl(const char *, void *, size_t *, void *, size_t) __attribute__((weak));
 static void *volatile kept[4000];
+static void label(const char *text) { if (mallctl != NULL) mallctl("thread.prof.label", NULL, NULL, &text, sizeof(text)); }
 __attribute__((noinline)) static void hold(int i) { kept[i] = malloc(1000); __asm__ volatile(""); }
 __attribute__((noinline)) static void large(int i) { kept[i] = malloc(20000); __asm__ volatile(""); }
 int main(void) {
-	for (int i = 0; i < 3500; i++) hold(i);
+	for (int i = 0; i < 3500; i++) { if (i % 500 == 0) label(i % 1000 == 0 ? "7f0000000000-7f0000001000 r-xp @ 0x1" : "b\\n"); hold(i); }
 	for (int i = 3500; i < 4000; i++) large(i);
 	for (int i = 0; i < 4000; i += 4) free(kept[i]);
 	return 0;
@@ -40,6 +42,7 @@ int main(void) {
 C
 	$file{now} = dump_of($library, 'prof_accum:true,lg_prof_sample:13', $program);
 	like(slurp($file{now}), qr/^# age 1 0:\d+$/m, 'the new one has ages');
+	like(slurp($file{now}), qr/^# label 1 7f0000000000-.*\n# label 2 b.x5cn\n# labeled 1 .*\d+:\d+:\d+/m, 'and labels');
 }
 
 # [live bytes, live objects, allocated bytes, allocated objects] by this jeprof.

@@ -186,11 +186,11 @@ static void
 test_reset(void) {
 	label_set("kept");
 	void *p = make(5000);
-	is_sum("kept", 1, class_of(5000), "before a reset");
+	is_sum("kept", 1, small_class_of(5000), "before a reset");
 	is_int(mallctl("prof.reset", NULL, NULL, NULL, 0), 0, "prof.reset");
 	ok(strstr(dump(), "\n# label") == NULL, "forgets samples");
 	void *q = make(6000);
-	is_sum("kept", 1, class_of(6000), "and keeps the thread's label");
+	is_sum("kept", 1, small_class_of(6000), "and keeps the thread's label");
 	label_set("");
 	free(p);
 	free(q);
@@ -226,8 +226,8 @@ test_forked(void) {
 		dump();
 		sum_t old = sum_of(text, id_of("parent")), own = sum_of(text, id_of("child"));
 		unlink(path);
-		_exit(q != NULL && has_label && old.bytes == class_of(8000)
-		    && own.bytes == class_of(9000) ? 0 : 1);
+		_exit(q != NULL && has_label && old.bytes == small_class_of(8000)
+		    && own.bytes == small_class_of(9000) ? 0 : 1);
 	}
 	int status = -1;
 	waitpid(pid, &status, 0);
@@ -363,7 +363,7 @@ is_full(void) {
 	is_str(ctl_str("thread.prof.label"), "a", "the thread keeps its own");
 	is_int(label_set("b"), 0, "those that are there work");
 	void *p = make(3000);
-	is_sum("b", 1, class_of(3000), "in samples too");
+	is_sum("b", 1, small_class_of(3000), "in samples too");
 	free(p);
 	label_set("");
 }

@@ -40,7 +40,8 @@ write_texts(prof_writer_t *w, const prof_snap_t *snap) {
 /* The part of a printed number that belongs to the first `some` of an estimate of `all`. */
 static uint64_t
 part_of(uint64_t printed, uint64_t some, uint64_t all) {
-	return some >= all ? printed : (uint64_t)((double)printed * ((double)some / (double)all));
+	__extension__ unsigned __int128 product = (unsigned __int128)printed * some;
+	return some >= all ? printed : (uint64_t)(product / all);
 }
 
 static void
