@@ -84,12 +84,13 @@ jeprof_image_close(jeprof_image_t *image) {
 		free(((image_module_t *)image->modules.items)[i].path);
 	}
 	image_array_t *arrays[] = {&image->ranges, &image->objects, &image->sites, &image->shares,
-	    &image->frames, &image->threads, &image->modules};
+	    &image->frames, &image->threads, &image->modules, &image->columns};
 	for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++) {
 		free(arrays[i]->items);
 	}
 	table_free(&image->visited);
 	table_free(&image->known);
+	table_free(&image->counts);
 	free(image->maps);
 	free(image);
 }

@@ -10,6 +10,7 @@
 #pragma once
 #include "client/target.h"
 #include "meta/image.h"
+#include "prof/sites/prof_ages.h"
 #include "prof/sites/prof_printed.h"
 
 /* A loaded object. */
@@ -45,6 +46,11 @@ typedef struct image_share_s {
 	prof_counts_t accum;
 } image_share_t;
 
+/* Estimated bytes of a site by their age. */
+typedef struct image_columns_s {
+	uint64_t est[PROF_AGES];
+} image_columns_t;
+
 typedef struct image_site_s {
 	uint64_t address;
 	uint64_t hash;
@@ -56,6 +62,8 @@ typedef struct image_site_s {
 	size_t nshares;
 	prof_counts_t cur;
 	prof_counts_t accum;
+	size_t age;              /* number + 1 in image.columns: of live samples; 0: none */
+	size_t life;             /* the same of freed ones, when they were freed */
 } image_site_t;
 
 typedef struct image_module_s {
@@ -116,6 +124,10 @@ struct jeprof_image_s {
 	image_array_t modules;
 	image_table_t visited;       /* sites by address; those without proof have no number */
 	image_table_t known;         /* threads by address */
+	image_table_t counts;        /* sites by the addresses of their counts with live samples */
+	image_array_t columns;
+	bool has_ages;
+	unsigned aged;               /* percent of the live samples whose ages are known */
 	bool has_shadows;            /* one of the modules is shadowed */
 	prof_counts_t cur;
 	prof_counts_t accum;
@@ -173,3 +185,12 @@ int image_check_version(jeprof_image_t *image, const image_root_t *r);
 int image_read_root(jeprof_image_t *image);
 /* Reads all lists. 0 or ENOMEM. */
 int image_read_tables(jeprof_image_t *image);
+/* Whether so many bytes at this address lie in a part of the tables. */
+bool image_is_in_parts(const jeprof_image_t *image, uint64_t at, uint64_t size);
+
+/* ---- image_ages.c ---- */
+
+/* The columns of this number, new ones if it is 0. NULL without memory. */
+uint64_t *image_columns_of(jeprof_image_t *image, size_t *number);
+/* Reads the records of samples, after the sites. 0 or ENOMEM. */
+int image_read_ages(jeprof_image_t *image);

@@ -128,20 +128,25 @@ bytes_behind(const jeprof_image_t *image, uint64_t at) {
 	return 0;
 }
 
-static bool
-is_in_parts(const jeprof_image_t *image, uint64_t at, uint64_t size) {
+bool
+image_is_in_parts(const jeprof_image_t *image, uint64_t at, uint64_t size) {
 	uint64_t there = bytes_behind(image, at);
 	return there != 0 && size <= there;
 }
 
-/* Reads the list of parts again, which only grows. */
+/* Reads the list of parts again, which only grows, and the heads of lists before it. */
 static void
 parts_read(jeprof_image_t *image) {
 	image_root_t now;
+	uint64_t records[2] = {image->root.records, image->root.records_elsewhere};
+	(void)image_read(image, image->at + offsetof(image_root_t, records), records,
+	    sizeof(records));
 	if (image_read(image, image->at, &now, sizeof(now)) && now.nparts <= IMAGE_PARTS) {
 		memcpy(image->root.parts, now.parts, sizeof(now.parts));
 		image->root.nparts = now.nparts;
 		image->root.sites = now.sites;
+		image->root.records = records[0];
+		image->root.records_elsewhere = records[1];
 	}
 }
 
@@ -178,7 +183,7 @@ layout_check(jeprof_image_t *image) {
 		return image_fail(image, EPROTO, "its library is older than this program, which needs %u "
 		    "fields of its tables; it has %u", (unsigned)FIELDS_LEAST, r->nfields);
 	}
-	for (unsigned i = 0; i < FIELDS_LEAST; i++) {
+	for (unsigned i = 0; i < IMAGE_NFIELDS && i < r->nfields; i++) {
 		const image_field_t *f = &r->fields[i];
 		if (f->width == 0 || f->offset + f->width > OBJECT_MAX) {
 			return image_fail(image, EINVAL, "the tables are damaged: field %u makes no sense", i);
@@ -219,8 +224,9 @@ image_read_root(jeprof_image_t *image) {
 	if (error != 0) {
 		return error;
 	}
-	if (r->root_bytes < ROOT_LEAST || r->head.self != image->at
-	    || !image_read(image, image->at, r, ROOT_LEAST)) {
+	uint32_t bytes = r->root_bytes < sizeof(*r) ? r->root_bytes : sizeof(*r);
+	if (bytes < ROOT_LEAST || r->head.self != image->at
+	    || !image_read(image, image->at, r, bytes)) {
 		return image_fail(image, EINVAL, "the tables are damaged: the root is not whole");
 	}
 	error = parts_check(image);
@@ -262,7 +268,7 @@ try_read_object(jeprof_image_t *image, unsigned of, uint64_t at, unsigned char *
 		return false;
 	}
 	image->budget--;
-	return at % 8 == 0 && is_in_parts(image, at, size) && image_read(image, at, bytes, size);
+	return at % 8 == 0 && image_is_in_parts(image, at, size) && image_read(image, at, bytes, size);
 }
 
 /* ---- threads ---- */
@@ -323,17 +329,24 @@ counts_of(const jeprof_image_t *image, const unsigned char *bytes, unsigned firs
 	    field_of(image, bytes, first + 2), field_of(image, bytes, first + 3)};
 }
 
+static bool
+has_life(const jeprof_image_t *image) {
+	return image->root.nfields > image_count_life
+	    && image->root.fields[image_count_life].width == PROF_AGES * sizeof(uint64_t);
+}
+
 /* Reads a count with the sums of all that was allocated, if it has them; false: it is no count. */
 static bool
 try_read_count(jeprof_image_t *image, uint64_t at, unsigned char *bytes) {
 	uint32_t plain = image->root.struct_bytes[image_struct_count];
-	const image_field_t *last = &image->root.fields[image_count_accum_est];
+	const image_field_t *last = &image->root.fields[has_life(image) ? image_count_life
+	    : image_count_accum_est];
 	uint32_t whole = (uint32_t)last->offset + last->width;
 	if (at % PIECE_BYTES != 0 || !try_read_object(image, image_struct_count, at, bytes)) {
 		return false;
 	}
 	uint64_t size = field_of(image, bytes, image_count_bytes);
-	return size == plain || (size >= whole && size < 2 * OBJECT_MAX && is_in_parts(image, at, whole)
+	return size == plain || (size >= whole && size < 2 * OBJECT_MAX && image_is_in_parts(image, at, whole)
 	    && image_read(image, at, bytes, whole));
 }
 
@@ -372,9 +385,27 @@ share_get(jeprof_image_t *image, const image_site_t *site, uint32_t number) {
 	return share;
 }
 
-/* Adds a count to the share of its thread, if there is anything to report. 0 or ENOMEM. */
+/* Adds what was freed of a count, by the age that it had. 0 or ENOMEM. */
 static int
-count_take(jeprof_image_t *image, const image_site_t *site, const unsigned char *bytes) {
+life_take(jeprof_image_t *image, image_site_t *site, const unsigned char *bytes) {
+	uint64_t life[PROF_AGES], all = 0;
+	memcpy(life, bytes + image->root.fields[image_count_life].offset, sizeof(life));
+	for (unsigned i = 0; i < PROF_AGES; i++) {
+		all |= life[i];
+	}
+	uint64_t *columns = all == 0 ? NULL : image_columns_of(image, &site->life);
+	for (unsigned i = 0; i < PROF_AGES && columns != NULL; i++) {
+		columns[i] += life[i];
+	}
+	return all != 0 && columns == NULL ? ENOMEM : 0;
+}
+
+/*
+ * Adds a count, which is at this address, to the share of its thread, if there is anything to
+ * report. 0 or ENOMEM.
+ */
+static int
+count_take(jeprof_image_t *image, image_site_t *site, uint64_t at, const unsigned char *bytes) {
 	bool has_accum = field_of(image, bytes, image_count_bytes)
 	    > image->root.struct_bytes[image_struct_count];
 	prof_counts_t cur = counts_of(image, bytes, image_count_live), accum = {0, 0, 0, 0};
@@ -399,7 +430,12 @@ count_take(jeprof_image_t *image, const image_site_t *site, const unsigned char 
 	rate_note(image, rate);
 	prof_counts_add(&share->cur, &cur);
 	prof_counts_add(&share->accum, &accum);
-	return 0;
+	/* The place of the site is there already, as the last one. */
+	if (cur.objs != 0 && !image_table_try_put(&image->counts, at,
+	    (uint32_t)(image->sites.n - 1))) {
+		return ENOMEM;
+	}
+	return has_accum && has_life(image) ? life_take(image, site, bytes) : 0;
 }
 
 /*
@@ -407,7 +443,7 @@ count_take(jeprof_image_t *image, const image_site_t *site, const unsigned char 
  * image that does not change, that one is left out. 0 or ENOMEM.
  */
 static int
-chain_read(jeprof_image_t *image, const image_site_t *site, uint64_t at, bool *is_broken) {
+chain_read(jeprof_image_t *image, image_site_t *site, uint64_t at, bool *is_broken) {
 	uint64_t mark = 0;
 	*is_broken = false;
 	for (uint64_t n = 1; at != 0 && at != mark; n++) {
@@ -417,7 +453,7 @@ chain_read(jeprof_image_t *image, const image_site_t *site, uint64_t at, bool *i
 			return 0;
 		}
 		if (is_count_of(image, bytes, site)) {
-			int error = count_take(image, site, bytes);
+			int error = count_take(image, site, at, bytes);
 			if (error != 0) {
 				return error;
 			}
@@ -444,7 +480,7 @@ try_take_frames(jeprof_image_t *image, image_site_t *site) {
 	uint64_t at = site->address + image->root.fields[image_site_frames].offset;
 	uint64_t hash = site->nframes;
 	size_t bytes = (size_t)site->nframes * IMAGE_FRAME_BYTES;
-	if (!is_in_parts(image, at, bytes) || image->frames.n + site->nframes > image->frames_most
+	if (!image_is_in_parts(image, at, bytes) || image->frames.n + site->nframes > image->frames_most
 	    || !image_read(image, at, packed, bytes)) {
 		return false;
 	}
@@ -504,6 +540,9 @@ counts_walk(jeprof_image_t *image, image_site_t *site, uint64_t first) {
 	site->shares = image->shares.n;
 	for (unsigned i = 0; i < (image->is_live ? CHAIN_TRIES : 1) && is_broken && error == 0; i++) {
 		image->shares.n = site->shares;
+		if (site->life != 0) {
+			memset(image_columns_of(image, &site->life), 0, sizeof(image_columns_t));
+		}
 		if (i > 0) {
 			parts_read(image); /* the count may lie in memory that was handed out since */
 		}
@@ -593,6 +632,14 @@ sites_resume(jeprof_image_t *image, bool *is_lost) {
 	return *is_lost ? 0 : image->root.sites;
 }
 
+static void
+table_clear(image_table_t *t) {
+	if (t->room != 0) {
+		memset(t->keys, 0, t->room * sizeof(*t->keys));
+	}
+	t->n = 0;
+}
+
 /* Drops all sites that were read, so that the walk can begin anew. */
 static void
 sites_forget(jeprof_image_t *image) {
@@ -600,10 +647,9 @@ sites_forget(jeprof_image_t *image) {
 	const prof_counts_t none = {0, 0, 0, 0};
 	image->sites.n = image->shares.n = image->frames.n = image->nsites = 0;
 	image->cur = image->accum = none;
-	if (image->visited.room != 0) {
-		memset(image->visited.keys, 0, image->visited.room * sizeof(*image->visited.keys));
-	}
-	image->visited.n = 0;
+	image->columns.n = 0;
+	table_clear(&image->visited);
+	table_clear(&image->counts);
 	for (size_t i = 0; i < image->threads.n; i++) {
 		threads[i].cur = threads[i].accum = none;
 		threads[i].site = threads[i].share = 0;
@@ -713,5 +759,9 @@ image_read_tables(jeprof_image_t *image) {
 	shadows_find(image);
 	error = error != 0 ? error : threads_walk(image);
 	error = error != 0 ? error : sites_walk(image);
+	if (image->is_live) {
+		parts_read(image); /* blocks of records may be new */
+	}
+	error = error != 0 ? error : image_read_ages(image);
 	return error != 0 ? image_fail(image, error, "no memory for the profile") : 0;
 }

@@ -359,6 +359,62 @@ write_objects(writer_t *w) {
 	}
 }
 
+static void
+write_columns(writer_t *w, const char *what, size_t site, uint64_t columns[PROF_AGES]) {
+	put(w, "# %s %zu", what, site);
+	for (unsigned i = 0; i < PROF_AGES; i++) {
+		if (columns[i] != 0) {
+			put(w, " %u:%" PRIu64, i, columns[i]);
+		}
+	}
+	put(w, "\n");
+}
+
+/* The ages of live samples of the n-th site that is written. */
+static void
+write_age(writer_t *w, const image_site_t *site, size_t n) {
+	image_columns_t c = ((image_columns_t *)w->image->columns.items)[site->age - 1];
+	uint64_t sum = 0, objs, bytes;
+	bool is_raw = (w->image->root.flags & IMAGE_RAW) != 0 && !w->image->is_mixed;
+	for (unsigned i = 0; i < PROF_AGES; i++) {
+		sum += c.est[i];
+	}
+	prof_printed(&site->cur, header_rate(w->image), is_raw, &objs, &bytes);
+	prof_ages_split(c.est, sum, bytes);
+	write_columns(w, "age", n, c.est);
+}
+
+/* The ages that freed samples had. */
+static void
+write_life(writer_t *w, const image_site_t *site, size_t n) {
+	image_columns_t c = ((image_columns_t *)w->image->columns.items)[site->life - 1];
+	uint64_t objs, bytes;
+	bool is_raw = (w->image->root.flags & IMAGE_RAW) != 0 && !w->image->is_mixed;
+	prof_printed(&site->accum, header_rate(w->image), is_raw, &objs, &bytes);
+	prof_ages_split(c.est, site->accum.est, bytes);
+	write_columns(w, "life", n, c.est);
+}
+
+static void
+write_ages(writer_t *w) {
+	jeprof_image_t *image = w->image;
+	const image_site_t *sites = image->sites.items;
+	if (!image->has_ages) {
+		put(w, "# age none: the image has the ages of %u %% of the live samples\n", image->aged);
+		return;
+	}
+	put(w, "# age_bounds_s" PROF_AGE_BOUNDS_TEXT "\n");
+	for (size_t i = 0, n = 1; i < image->sites.n; i++) {
+		if (sites[i].age != 0 && sites[i].cur.objs != 0) {
+			write_age(w, &sites[i], n);
+		}
+		if (sites[i].life != 0 && (image->root.flags & IMAGE_ACCUM) != 0) {
+			write_life(w, &sites[i], n);
+		}
+		n += sites[i].nshares != 0;
+	}
+}
+
 /* "# second MS ALLOCATED ACTIVE RESIDENT RSS LIMIT SAMPLES FAULTS": MS since 1970. */
 static void
 write_course(writer_t *w) {
@@ -381,7 +437,7 @@ write_all(writer_t *w) {
 	write_sites(w);
 	write_map(w);
 	write_objects(w);
-	put(w, "# age none: read from outside, without the records of samples\n");
+	write_ages(w);
 	write_course(w);
 	put(w, "# end %" PRIu64 "\n", w->bytes);
 	return error;

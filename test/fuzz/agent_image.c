@@ -24,11 +24,14 @@ enum {
 	BOX = 32768,
 	OBJECTS_AT = (sizeof(image_root_t) + 63) / 64 * 64,
 	SITES = 12, COUNTS = 24, THREADS = 4, MODULES = 3, FRAMES = 5,
-	SITE = 128, COUNT = 128, THREAD = 64, MODULE = 128,
+	SITE = 128, COUNT = 192, THREAD = 64, MODULE = 128,
 	COUNTS_AT = OBJECTS_AT + SITES * SITE,
 	THREADS_AT = COUNTS_AT + COUNTS * COUNT,
 	MODULES_AT = THREADS_AT + THREADS * THREAD,
-	LINES_AT = MODULES_AT + MODULES * MODULE,
+	BLOCK = 32, RECORD = 48, RECORDS = 24,
+	BLOCKS_AT = MODULES_AT + MODULES * MODULE,
+	RECORDS_AT = BLOCKS_AT + 2 * BLOCK,
+	LINES_AT = RECORDS_AT + RECORDS * RECORD,
 	AS_FILE = 1, BELIEVED = 2, IN_CORE = 4, STREAM = 8,
 };
 
@@ -41,6 +44,9 @@ static const image_field_t fields[IMAGE_NFIELDS] = {
 	{80, 8}, {88, 8}, {96, 8}, {104, 8},
 	{0, 8}, {8, 8}, {16, 1}, {20, 16},
 	{0, 8}, {8, 8}, {16, 8}, {24, 8}, {32, 4}, {36, 1}, {40, 20}, {64, 1},
+	{112, 80},
+	{0, 8}, {16, 8}, {24, 8},
+	{0, 8}, {8, 8}, {16, 8}, {24, 8},
 };
 
 static unsigned char box[BOX];
@@ -83,9 +89,10 @@ make_root(void) {
 	image_root_t r = {.head = {IMAGE_MAGIC, AT, BOX, AT}, .version = IMAGE_VERSION,
 	    .byte_order = IMAGE_BYTE_ORDER, .root_bytes = sizeof(r), .page = 4096, .nparts = 1,
 	    .flags = IMAGE_ACCUM, .state = image_ended, .nfields = IMAGE_NFIELDS,
-	    .nstructs = IMAGE_NSTRUCTS, .struct_bytes = {40, 80, 40, 64}, .rate = 4096,
+	    .nstructs = IMAGE_NSTRUCTS, .struct_bytes = {40, 80, 40, 64, BLOCK, RECORD}, .rate = 4096,
 	    .box_bytes = BOX, .sites = AT + OBJECTS_AT, .threads = AT + THREADS_AT,
-	    .modules = AT + MODULES_AT, .blocks = {AT + LINES_AT}, .nlines = 40, .nstops = 3,
+	    .modules = AT + MODULES_AT, .blocks = {AT + LINES_AT},
+	    .records = AT + BLOCKS_AT, .records_elsewhere = AT + BLOCKS_AT + BLOCK, .nlines = 40, .nstops = 3,
 	    .unwinder_stops = "end full none"};
 	r.parts[0] = (image_part_t){AT, BOX, 0, BOX};
 	memcpy(r.fields, fields, sizeof(fields));
@@ -107,7 +114,10 @@ make_site(size_t i) {
 	}
 	for (size_t k = 0; k < 2; k++, c += COUNT) {
 		put(c, image_count_next, k == 0 ? AT + c + COUNT : 0);
-		put(c, image_count_bytes, i % 3 == 0 ? 128 : 80);
+		put(c, image_count_bytes, i % 3 == 0 ? COUNT : 80);
+		for (size_t a = 0; a < 10; a++) {
+			memcpy(box + c + 112 + 8 * a, &a, 8);
+		}
 		put(c, image_count_site, AT + s);
 		put(c, image_count_thread, AT + THREADS_AT + THREAD * ((i + k) % THREADS));
 		put(c, image_count_rate, 4096);
@@ -140,6 +150,18 @@ make_box(void) {
 		put(m, image_module_number, i + 1);
 		put(m, image_module_build_id_len, 20);
 		memcpy(box + m + 64, "/usr/lib/a.so", 13);
+	}
+	for (size_t i = 0; i < 2; i++) {
+		size_t b = BLOCKS_AT + i * BLOCK;
+		put(b, image_block_n, RECORDS / 2);
+		put(b, image_block_records, AT + RECORDS_AT + i * RECORDS / 2 * RECORD);
+	}
+	for (size_t i = 0; i < RECORDS; i++) {
+		size_t r = RECORDS_AT + i * RECORD;
+		put(r, image_record_count, AT + COUNTS_AT + i * COUNT);
+		put(r, image_record_weight, IMAGE_WEIGHT_ONE);
+		put(r, image_record_time_ns, i * i * 1000000000);
+		put(r, image_record_usize, 4096);
 	}
 	for (size_t i = 0; i < 40; i++) {
 		image_line_t line = {1000000000 * (i + 1), 1000 * i, 2000 * i, 3000 * i, 4000 * i, 0, i, i};

@@ -71,6 +71,24 @@ body got.heap >got.body
 cmp -s own.body got.body
 ok $? "killed: the same threads, stacks and counts as in its own dump" "$(diff own.body got.body)"
 is "$(grep '\.exe=' got.heap)" "$(grep '\.exe=' own.heap)" "killed: the program"
+# The box was told its last second after its own dump: nothing of it is younger.
+older() {
+	sed -n 's/^# age \([0-9]\)/\1/p' "$1" | awk '{
+		split("", c)
+		for (i = 2; i <= NF; i++) { split($i, pair, ":"); c[pair[1]] = pair[2] }
+		line = ""
+		for (i = 9; i >= 0; i--) { sum[NR] += c[i]; line = " " sum[NR] line }
+		print $1 line
+	}'
+}
+older own.heap >own.ages
+older got.heap >got.ages
+grep -q '^1 ' got.ages
+ok $? "killed: it has ages" "$(grep '^# age' got.heap)"
+is "$(cut -d' ' -f1,2 got.ages)" "$(cut -d' ' -f1,2 own.ages)" "killed: ages of the same sites, with the same sums"
+is "$(paste -d' ' own.ages got.ages | awk '{ n = NF / 2; for (i = 3; i <= n; i++) if ($i > $(i + n)) print }')" "" "killed: nothing is younger than in its own dump"
+[ "$(awk '{ sum += $3 } END { print sum }' got.ages)" -ge 112000 ]
+ok $? "killed: what was held for 1.3 s is older than one" "$(cat got.ages)"
 [ "$(sed -n 's/^# jemalloc.rss=//p' got.heap)" -gt 1000000 ]
 ok $? "killed: its memory in the last second" "$(grep rss got.heap)"
 cat "$box" | "$CTL" dump --core - -o x.heap >out 2>&1
@@ -219,7 +237,7 @@ end
 is "$(for f in "$@"; do end_of "$f"; done | tr '\n' ' ')" "replaced by exec replaced by exec killed " "exec twice: what they say"
 "$CTL" dump --core "$1" -o - 2>/dev/null | grep -q '^# jemalloc.ended_time=20'
 ok $? "exec: when"
-has "$("$BUILD/bin/jeprof" ls "$1" 2>/dev/null)" ": replaced by exec at " "exec: jeprof ls says it"
+has "$("$BUILD/bin/jeprof" ls "$1" 2>/dev/null)" ": replaced by exec" "exec: jeprof ls says it"
 rm -f p.*
 # Files that only look like one that this process has left: of another start, in use, a link, a pipe.
 CONF=$BOXED becomes "box=\$(echo p.\$\$.*.b.box) n=20200101T000000.000Z
@@ -259,6 +277,8 @@ ok $? "full: which is counted" "$(grep no_room got.heap)"
 samples=$(sed -n 's/^# jemalloc.samples=//p' got.heap)
 [ "$samples" -ge 21010 ] && [ "$samples" -le 21030 ]
 ok $? "full: no sample is lost" "$samples"
+# A box has room for some records; with fewer than 95 % of them there are no ages.
+is "$(grep -c '^# age none: the image has the ages of [0-9]* % of the live samples$' got.heap)" 1 "full: why there are no ages" "$(grep '^# age' got.heap | head -3)"
 "$BUILD/bin/jeprof" top got.heap >top.out 2>&1
 grep -q '\[no room\]' top.out
 ok $? "full: jeprof names it" "$(cat top.out)"

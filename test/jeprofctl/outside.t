@@ -48,6 +48,29 @@ modules() {
 	sed -n 's/^# module [^ ]* [^ ]* //p' "$1" | sed 's,/.*/,,' | sort
 }
 
+# ages FILE: a line for each site with ages: its number, then the bytes that are at least so old, for each bound
+ages() {
+	sed -n 's/^# age \([0-9]\)/\1/p' "$1" | awk '{
+		split("", c)
+		for (i = 2; i <= NF; i++) { split($i, pair, ":"); c[pair[1]] = pair[2] }
+		sum = 0
+		line = ""
+		for (i = 9; i >= 0; i--) { sum += c[i]; line = " " sum line }
+		print $1 line
+	}'
+}
+
+# between FILE EARLIER LATER NAME: nothing is younger than in the earlier profile, or older than in the later one; the sums are the same
+between() {
+	is "$(grep '^# age_bounds' "$1")" "# age_bounds_s 1 4 16 60 240 960 3600 14400 57600" "$4: it has ages"
+	ages "$1" >ages.mid
+	ages "$2" >ages.low
+	ages "$3" >ages.high
+	[ -s ages.mid ] && is "$(cut -d' ' -f1,2 ages.mid)" "$(cut -d' ' -f1,2 ages.low)" "$4: ages of the same sites, with the same sums"
+	is "$(paste -d' ' ages.low ages.mid ages.high | awk '{ n = NF / 3; for (i = 3; i <= n; i++) if ($i > $(i + n) || $(i + n) > $(i + 2 * n)) print }')" "" \
+	    "$4: not younger than before, nor older than after"
+}
+
 # ---- living processes ----
 
 begin sleep
@@ -141,6 +164,25 @@ has "$(cat err)" "nothing has started the profiler" "and said"
 ok $? "no file is made"
 end
 
+# The same process says it before and after that, so each age lies between two others.
+for conf in lg_prof_sample:0 lg_prof_sample:0,prof_time_resolution:high lg_prof_sample:12 lg_prof_sample:0,prof_accum:true lg_prof_sample:0,prof_blackbox:fd; do
+	CONF=prof:true,$conf begin aged
+	kill -STOP "$pid"
+	runs "ages, $conf" "$CTL" dump "$pid" --outside -o got.heap
+	kill -CONT "$pid"
+	runs "and its own dump later" "$CTL" dump "$pid" -o later.heap -q
+	between got.heap own.heap later.heap "$conf"
+	is "$(grep '^# life ' got.heap)" "$(grep '^# life ' own.heap)" "$conf: the ages of what was freed"
+	case $conf in *accum*)
+		grep -q '^# life .* 0:' got.heap
+		ok $? "$conf: which is there" "$(grep '^# life' got.heap)"
+		;;
+	esac
+	"$BUILD/bin/jeprof" top --younger 0s got.heap >top.out 2>&1
+	ok $? "$conf: jeprof knows them" "$(cat top.out)"
+	end
+done
+
 # At full speed: what main holds is there in each, and no thread has more than its 64 objects beside it.
 begin run
 bad=
@@ -181,6 +223,7 @@ if [ "$(cat /proc/sys/kernel/core_pattern)" = core ] && (ulimit -c unlimited) 2>
 	if kernel_cores "" ""; then
 		from core "SIGABRT"
 		is "$(modules got.heap | grep -v vdso)" "$(modules own.heap | grep -v vdso)" "SIGABRT: the same loaded objects, with their build ids"
+		between got.heap own.heap got.heap "SIGABRT"
 		grep -qx '# jemalloc.kind=core' got.heap
 		ok $? "kind=core"
 		is "$(grep '\.exe=' got.heap)" "$(grep '\.exe=' own.heap)" "the program"
@@ -188,6 +231,7 @@ if [ "$(cat /proc/sys/kernel/core_pattern)" = core ] && (ulimit -c unlimited) 2>
 		cat core | "$CTL" dump --core - -o got.heap >/dev/null 2>err
 		ok $? "from a pipe" "$(cat err)"
 		same got.heap "from a pipe"
+		between got.heap own.heap file.heap "from a pipe"
 		is "$(modules got.heap)" "$(modules file.heap)" "from a pipe: the same loaded objects"
 		head -c 100000 core >short
 		"$CTL" dump --core short -o none.heap 2>err

@@ -3,6 +3,7 @@
  * a sample. It writes its own dump to `own.heap`, prints "ready", and then does as it is told:
  *   sleep      nothing, for ever
  *   allocate   and frees, so that heartbeats come
+ *   aged       the same; its own dump comes when one stack has held for 2 s, and freed too
  *   abort      dies with a core
  *   run        four threads allocate and free at thousands of sites; what main() holds stays
  *   inside     a thread stays inside malloc for ever, another waits in fork() for it to come out
@@ -18,6 +19,7 @@
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,6 +54,17 @@ KEEP static void
 hold_pages(void) {
 	for (int i = 1000; i < 1010; i++) {
 		held[i] = malloc(8192);
+	}
+}
+
+/* One stack, whose objects differ in age. */
+KEEP static void
+hold_aged(void) {
+	for (int i = 1010; i < 1013; i++) {
+		void *p = malloc(50000);
+		held[i] = malloc(40000);
+		usleep(700000);
+		free(p);
 	}
 }
 
@@ -100,7 +113,7 @@ churn(void *arg) {
 /* ---- a thread that stays inside ---- */
 
 static uintptr_t code_start, code_end;
-static volatile sig_atomic_t is_inside;
+static volatile sig_atomic_t is_inside, fork_waits;
 
 static int
 find_code(struct dl_phdr_info *info, size_t size, void *arg) {
@@ -138,8 +151,13 @@ stay(int number, siginfo_t *info, void *context) {
 	}
 }
 
+/* It is made before: the thread inside may hold a lock that making a thread needs. */
 static void *
 fork_for_ever(void *arg) {
+	fork_waits = 1;
+	while (!is_inside) {
+		usleep(1000);
+	}
 	_exit(fork() == 0 ? 0 : 1);
 	return arg;
 }
@@ -156,13 +174,16 @@ go_inside(void) {
 	sigemptyset(&set);
 	sigaddset(&set, SIGALRM);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	pthread_create(&t, NULL, fork_for_ever, NULL);
+	while (!fork_waits) {
+		usleep(1000);
+	}
 	setitimer(ITIMER_REAL, &often, NULL);
 	while (!is_inside) {
 		usleep(1000);
 	}
 	memset(&often, 0, sizeof(often));
 	setitimer(ITIMER_REAL, &often, NULL);
-	pthread_create(&t, NULL, fork_for_ever, NULL);
 }
 
 /* The child changes its tables and samples, and must not change those of its parent. */
@@ -198,6 +219,9 @@ main(int argc, char **argv) {
 		void *all = malloc(strtoull(argv[2], NULL, 10));
 		memset(all, 1, 4096);
 	}
+	if (strcmp(mode, "aged") == 0) {
+		hold_aged();
+	}
 	if (strcmp(mode, "run") != 0) {
 		mallctl("prof.dump", NULL, NULL, &own, sizeof(own));
 	}
@@ -227,7 +251,8 @@ main(int argc, char **argv) {
 	}
 	for (;;) {
 		usleep(10000);
-		for (unsigned i = 0; strcmp(mode, "allocate") == 0 && i < 1000; i++) {
+		bool is_busy = strcmp(mode, "allocate") == 0 || strcmp(mode, "aged") == 0;
+		for (unsigned i = 0; is_busy && i < 1000; i++) {
 			pass_by(1024);
 		}
 	}

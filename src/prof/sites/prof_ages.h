@@ -42,8 +42,8 @@ prof_ages_split(uint64_t columns[PROF_AGES], uint64_t est, uint64_t total) {
 	uint64_t sum = 0, done = 0;
 	for (unsigned i = 0; i < PROF_AGES && est != total; i++) {
 		sum += columns[i];
-		uint64_t upto = sum >= est ? total
-		    : (uint64_t)((double)total * ((double)sum / (double)est));
+		double share = (double)total * ((double)sum / (double)est);
+		uint64_t upto = sum >= est || share >= (double)total ? total : (uint64_t)share;
 		columns[i] = upto > done ? upto - done : 0;
 		done += columns[i];
 	}

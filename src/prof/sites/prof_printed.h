@@ -29,6 +29,13 @@ prof_counts_add(prof_counts_t *to, const prof_counts_t *c) {
 	to->est += c->est;
 }
 
+/* Estimated bytes that a sample of usize stands for; the same at allocation and at free. */
+static inline uint64_t
+prof_weighted_bytes(uint64_t usize, uint64_t weight) {
+	__extension__ unsigned __int128 product = (unsigned __int128)usize * weight;
+	return (uint64_t)((product + IMAGE_WEIGHT_ONE / 2) / IMAGE_WEIGHT_ONE);
+}
+
 /* Rounds x up if its fraction is at least `threshold`; the result is at least 1. */
 static inline uint64_t
 prof_round_clamped(double x, double threshold) {

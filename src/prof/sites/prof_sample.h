@@ -34,13 +34,6 @@ void prof_sample_listener_set(uint64_t rate);
 /* Number of objects that a sample of usize bytes stands for, times PROF_WEIGHT_ONE. */
 uint64_t prof_weight(size_t usize, uint64_t rate);
 
-/* Estimated bytes that a sample of usize stands for; the same at allocation and at free. */
-static inline uint64_t
-prof_weighted_bytes(size_t usize, uint64_t weight) {
-	__extension__ unsigned __int128 product = (unsigned __int128)usize * weight;
-	return (uint64_t)((product + PROF_WEIGHT_ONE / 2) / PROF_WEIGHT_ONE);
-}
-
 /*
  * Computes the two numbers to print, so that a reader who scales them by the header rate gets the
  * estimates; is_raw: the numbers as sampled. Where object sizes are mixed the number of objects is

@@ -1,0 +1,187 @@
+/*
+ * Finds out how old the live samples of an image are, from the records of samples (meta/recs.h),
+ * as the library's own dump does (prof/sites/prof_age.c).
+ *
+ * Each record names the count of its sample; image->counts knows the site of each count that was
+ * proven, so a record that was freed, torn or forged adds to a site of the profile or to none. Blocks
+ * of records that lie in none of the parts are read from a process or a core; a box does not have
+ * them. Invariant: walk_t.budget is the number of records and blocks that may still be read; blocks
+ * do not overlap, so a file has no more of them than its bytes. No locks. Called by image_tables.c.
+ */
+#include "client/image_read.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+	BATCH_BYTES = 16384,     /* of records that are read together */
+	BLOCK_MAX = 4096,        /* bytes of the largest struct */
+	RECORDS_MOST = 16 << 20, /* records of one image */
+	FIELDS_NEEDED = image_record_usize + 1,
+	/* Percent of the live samples; ages of fewer say too little of all of them. */
+	KNOWN_LEAST = 95,
+};
+
+typedef struct walk_s {
+	jeprof_image_t *image;
+	uint64_t budget;
+	uint64_t now;      /* by the clock of the records; 0: only the newest is looked for */
+	uint64_t newest;   /* time of the newest record */
+	uint64_t taken;    /* samples whose ages were added */
+	int error;
+} walk_t;
+
+uint64_t *
+image_columns_of(jeprof_image_t *image, size_t *number) {
+	image_columns_t *c = NULL;
+	if (*number == 0) {
+		c = image_append(&image->columns, sizeof(*c));
+		*number = c == NULL ? 0 : image->columns.n;
+	} else {
+		c = (image_columns_t *)image->columns.items + *number - 1;
+	}
+	return c == NULL ? NULL : c->est;
+}
+
+/* Whether the root says where the records are, and their fields lie within them. */
+static bool
+has_layout(const jeprof_image_t *image) {
+	const image_root_t *r = &image->root;
+	if (r->nfields < FIELDS_NEEDED || r->nstructs <= image_struct_record
+	    || r->root_bytes < offsetof(image_root_t, records_elsewhere) + sizeof(uint64_t)) {
+		return false;
+	}
+	for (unsigned i = image_block_next; i < FIELDS_NEEDED; i++) {
+		const image_field_t *f = &r->fields[i];
+		unsigned of = i < image_record_count ? image_struct_block : image_struct_record;
+		uint32_t size = r->struct_bytes[of];
+		if (f->width != sizeof(uint64_t) || f->offset + f->width > size || size > BLOCK_MAX) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* A field of a block or a record, which are words all. */
+static uint64_t
+word_of(const walk_t *w, const unsigned char *bytes, unsigned field) {
+	uint64_t word;
+	memcpy(&word, bytes + w->image->root.fields[field].offset, sizeof(word));
+	return word;
+}
+
+/* A live sample of this site. */
+static void
+sample_take(walk_t *w, uint32_t number, const unsigned char *record) {
+	uint64_t time_ns = word_of(w, record, image_record_time_ns);
+	w->newest = time_ns > w->newest ? time_ns : w->newest;
+	if (w->now == 0) {
+		return;
+	}
+	image_site_t *site = (image_site_t *)w->image->sites.items + number;
+	uint64_t *columns = image_columns_of(w->image, &site->age);
+	if (columns == NULL) {
+		w->error = ENOMEM;
+		return;
+	}
+	columns[prof_age_between(time_ns, w->now)] += prof_weighted_bytes(
+	    word_of(w, record, image_record_usize), word_of(w, record, image_record_weight));
+	w->taken++;
+}
+
+static void
+batch_take(walk_t *w, const unsigned char *records, size_t n, size_t size) {
+	for (size_t i = 0; i < n && w->error == 0; i++) {
+		uint64_t count = word_of(w, records + i * size, image_record_count);
+		uint32_t number = count == 0 ? IMAGE_UNKNOWN : image_table_find(&w->image->counts, count);
+		if (number < w->image->sites.n) {
+			sample_take(w, number, records + i * size);
+		}
+	}
+}
+
+static bool
+try_read(const walk_t *w, uint64_t at, void *buf, size_t size, bool is_in_parts) {
+	return (!is_in_parts || image_is_in_parts(w->image, at, size))
+	    && image_read(w->image, at, buf, size);
+}
+
+/* The n records from `at` on, as far as the image has them. */
+static void
+records_walk(walk_t *w, uint64_t at, uint64_t n, bool is_in_parts) {
+	unsigned char records[BATCH_BYTES];
+	size_t size = w->image->root.struct_bytes[image_struct_record], most = BATCH_BYTES / size;
+	while (n > 0 && w->budget > 0 && w->error == 0) {
+		size_t some = n < most ? (size_t)n : most;
+		some = some < w->budget ? some : (size_t)w->budget;
+		w->budget -= some;
+		if (!try_read(w, at, records, some * size, is_in_parts)) {
+			return;
+		}
+		batch_take(w, records, some, size);
+		at += some * size;
+		n -= some;
+	}
+}
+
+static void
+blocks_walk(walk_t *w, uint64_t at, bool is_in_parts) {
+	size_t size = w->image->root.struct_bytes[image_struct_block];
+	while (at != 0 && w->budget > 0 && w->error == 0) {
+		unsigned char block[BLOCK_MAX];
+		w->budget--;
+		if (!try_read(w, at, block, size, is_in_parts)) {
+			return;
+		}
+		records_walk(w, word_of(w, block, image_block_records), word_of(w, block, image_block_n),
+		    is_in_parts);
+		at = word_of(w, block, image_block_next);
+	}
+}
+
+static void
+all_walk(walk_t *w) {
+	const jeprof_image_t *image = w->image;
+	uint64_t most = image->target != NULL ? RECORDS_MOST
+	    : image_file_bytes(image) / image->root.struct_bytes[image_struct_record] + 1;
+	bool is_box = image->end != NULL;
+	w->budget = most < RECORDS_MOST ? most : RECORDS_MOST;
+	blocks_walk(w, image->root.records, true);
+	if (!is_box) {
+		blocks_walk(w, image->root.records_elsewhere, false);
+	}
+}
+
+/*
+ * The time at which the image was, by the clock of the records. The dead told it in their last
+ * second, or before; a record may be newer.
+ */
+static uint64_t
+now_of(walk_t *w) {
+	const image_root_t *r = &w->image->root;
+	bool is_realtime = (r->flags & IMAGE_REALTIME) != 0;
+	if (w->image->target != NULL || w->image->is_live) {
+		struct timespec now;
+		clock_gettime(is_realtime ? CLOCK_REALTIME : CLOCK_MONOTONIC, &now);
+		return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	}
+	uint64_t told = is_realtime ? r->figures.time_ns : r->figures.monotonic_ns;
+	all_walk(w);
+	return told > w->newest ? told : w->newest;
+}
+
+int
+image_read_ages(jeprof_image_t *image) {
+	walk_t w = {.image = image};
+	if (!has_layout(image)) {
+		return 0;
+	}
+	w.now = now_of(&w);
+	w.now += w.now == 0; /* 0 stands for a walk that only looks */
+	all_walk(&w);
+	uint64_t live = image->cur.objs, taken = w.taken < live ? w.taken : live;
+	image->aged = live == 0 ? 100 : (unsigned)((double)taken / (double)live * 100);
+	image->has_ages = image->aged >= KNOWN_LEAST;
+	return w.error;
+}
