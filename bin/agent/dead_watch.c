@@ -2,6 +2,10 @@
  * Holds the boxes of the living (dead.h). Lookers and jobs, which have a process open, call
  * dead_look(); a thread waits for the ends of the processes whose boxes are held, by their pidfds.
  *
+ * A process that calls exec has no box any more, though it lives on. The library locks the file of
+ * a box for as long as the process has it open or mapped, so once a second a box whose lock is gone
+ * is let go, if its process then lives for CONFIRM_MS more: at its end the lock goes first.
+ *
  * Invariant: an element of the list belongs to the thread that takes it out, which closes its
  * descriptors. Its pidfd is of the process with the pid and the start time: that was compared
  * after the pidfd was made. Lock: `lock`, for the list; under it nothing blocks. Called by watch.c,
@@ -11,11 +15,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -28,6 +34,8 @@ enum {
 	HELD_MOST = 512,            /* boxes; each takes two or three descriptors */
 	DESCRIPTORS = 4096,         /* that this process may have, if it may */
 	EXPIRE_MS = 60000,          /* between two looks at what is too old */
+	LOCKS_MS = 1000,            /* between two looks at the locks */
+	CONFIRM_MS = 300,
 	STACK_BYTES = 1 << 20,
 };
 
@@ -38,6 +46,8 @@ typedef struct held_s {
 	uint64_t start;      /* with the pid the identity of the process */
 	uint64_t opened;     /* when it opened the box */
 	int box;             /* -1: it is in a file of its own, which outlives the process */
+	bool is_locked;      /* the library holds a lock on the box, or did when it was opened */
+	int64_t freed_ms;    /* when that was found to be gone; 0: it was not */
 	int process;         /* a pidfd */
 	int root;            /* its root directory; 0: it has ours */
 	labels_t labels;
@@ -111,6 +121,16 @@ take_out(int pid, uint64_t key) {
 
 /* ---- holding ---- */
 
+/* Whether another one holds the lock of the file. */
+static bool
+is_lock_held(int fd) {
+	bool is_free = flock(fd, LOCK_SH | LOCK_NB) == 0;
+	if (is_free) {
+		flock(fd, LOCK_UN);
+	}
+	return !is_free && errno == EWOULDBLOCK;
+}
+
 /* Opens what is kept of a process; false: it has ended, or there are no descriptors. */
 static bool
 try_open(held_t *h, const jeprof_target_t *t) {
@@ -118,6 +138,7 @@ try_open(held_t *h, const jeprof_target_t *t) {
 	struct stat here, there;
 	figures_t f;
 	h->box = jeprof_box_open(t);
+	h->is_locked = h->box >= 0 && is_lock_held(h->box);
 	h->process = (int)syscall(SYS_pidfd_open, t->pid, 0);
 	snprintf(path, sizeof(path), "/proc/%d/root", t->pid);
 	int root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -301,17 +322,69 @@ end(held_t *h) {
 	free_held(h);
 }
 
+/* ---- boxes of living processes that have them no more ---- */
+
+static bool
+has_ended(const held_t *h) {
+	struct pollfd end = {.fd = h->process, .events = POLLIN};
+	return poll(&end, 1, 0) != 0;
+}
+
+/* Notes when the lock of a box was found to be gone; true: long ago, and the process lives. */
+static bool
+is_let_go(held_t *h, int64_t now_ms) {
+	if (!h->is_locked || is_lock_held(h->box)) {
+		h->freed_ms = 0;
+		return false;
+	}
+	h->freed_ms = h->freed_ms == 0 ? now_ms : h->freed_ms;
+	return now_ms - h->freed_ms >= CONFIRM_MS && !has_ended(h);
+}
+
+/* Lets go the boxes that their processes have let go. When to look again. */
+static int64_t
+look_at_locks(int64_t now_ms) {
+	held_t *gone = NULL;
+	int64_t next_ms = now_ms + LOCKS_MS;
+	pthread_mutex_lock(&lock);
+	for (held_t **at = &list; *at != NULL;) {
+		held_t *h = *at;
+		if (is_let_go(h, now_ms)) {
+			*at = h->next;
+			count--;
+			epoll_ctl(waiter, EPOLL_CTL_DEL, h->process, NULL);
+			h->next = gone;
+			gone = h;
+			continue;
+		}
+		next_ms = h->freed_ms != 0 ? now_ms + CONFIRM_MS : next_ms;
+		at = &h->next;
+	}
+	pthread_mutex_unlock(&lock);
+	while (gone != NULL) {
+		held_t *next = gone->next;
+		free_held(gone);
+		gone = next;
+	}
+	return next_ms;
+}
+
 static void *
 wait_for_ends(void *arg) {
 	struct epoll_event event;
-	int64_t expire_ms = 0;
+	int64_t expire_ms = 0, locks_ms = 0;
 	(void)arg;
 	while (!ending) {
-		if (epoll_wait(waiter, &event, 1, 1000) == 1) {
+		int64_t wait_ms = locks_ms - client_now_ms();
+		wait_ms = wait_ms < 0 ? 0 : wait_ms < LOCKS_MS ? wait_ms : LOCKS_MS;
+		if (epoll_wait(waiter, &event, 1, (int)wait_ms) == 1) {
 			held_t *h = take_out(0, event.data.u64);
 			if (h != NULL) {
 				end(h);
 			}
+		}
+		if (client_now_ms() >= locks_ms) {
+			locks_ms = look_at_locks(client_now_ms());
 		}
 		if (client_now_ms() >= expire_ms) {
 			expire_ms = client_now_ms() + EXPIRE_MS;

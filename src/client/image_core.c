@@ -6,7 +6,8 @@
  * tables begins.
  *
  * A stream is read once, from the front: then only the parts of the tables are kept, found by their
- * heads, and the first bytes of what begins with an ELF header.
+ * heads, and the first bytes of what begins with an ELF header. The notes are before the memory in
+ * a core of the kernel, and behind it in one of gcore.
  *
  * Invariant: what is kept of a file is bounded by what was read from it. No locks. Called by
  * image_file.c.
@@ -41,6 +42,7 @@ typedef struct core_s {
 	uint64_t vdso;
 	char *files;             /* the note NT_FILE */
 	size_t files_size;
+	image_array_t loads;     /* image_range_t: all that a stream had, by their offsets */
 } core_t;
 
 /* ---- headers ---- */
@@ -173,9 +175,10 @@ notes_read(jeprof_image_t *image, core_t *core) {
 
 /* The access that a PT_LOAD header gives to the mapping that begins here. */
 static const char *
-flags_at(const jeprof_image_t *image, uint64_t start) {
-	const image_range_t *r = image->ranges.items;
-	for (size_t i = 0; i < image->ranges.n; i++) {
+flags_at(const jeprof_image_t *image, const core_t *core, uint64_t start) {
+	const image_array_t *ranges = image->is_stream ? &core->loads : &image->ranges;
+	const image_range_t *r = ranges->items;
+	for (size_t i = 0; i < ranges->n; i++) {
 		if (start >= r[i].address && start - r[i].address < r[i].size) {
 			return r[i].flags;
 		}
@@ -184,10 +187,11 @@ flags_at(const jeprof_image_t *image, uint64_t start) {
 }
 
 static int
-map_line(jeprof_image_t *image, uint64_t start, uint64_t end, uint64_t offset, const char *path) {
+map_line(jeprof_image_t *image, const core_t *core, uint64_t start, uint64_t end,
+    uint64_t offset, const char *path) {
 	char line[PATH_MAX + 128];
 	int n = snprintf(line, sizeof(line), "%" PRIx64 "-%" PRIx64 " %s %08" PRIx64 " 00:00 0 %.*s\n",
-	    start, end, flags_at(image, start), offset, PATH_MAX, path);
+	    start, end, flags_at(image, core, start), offset, PATH_MAX, path);
 	for (char *c = line; *c != '\0' && c < line + n - 1; c++) {
 		*c = (unsigned char)*c < 0x20 ? '?' : *c;
 	}
@@ -209,14 +213,14 @@ files_to_map(jeprof_image_t *image, const core_t *core) {
 	int error = 0;
 	for (uint64_t i = 0; i < n && error == 0 && path < stop; i++) {
 		memcpy(row, core->files + sizeof(head) + i * sizeof(row), sizeof(row));
-		error = map_line(image, row[0], row[1], row[2] * head[1], path);
+		error = map_line(image, core, row[0], row[1], row[2] * head[1], path);
 		if (core->program >= row[0] && core->program < row[1]) {
 			snprintf(image->exe, sizeof(image->exe), "%s", path);
 		}
 		path += strlen(path) + 1;
 	}
 	if (error == 0 && core->vdso != 0) {
-		error = map_line(image, core->vdso, core->vdso + PAGE_LEAST, 0, "[vdso]");
+		error = map_line(image, core, core->vdso, core->vdso + PAGE_LEAST, 0, "[vdso]");
 	}
 	return error != 0 ? image_fail(image, error, "no memory") : 0;
 }
@@ -349,13 +353,16 @@ compare_offsets(const void *a, const void *b) {
 
 /* Reads all ranges, and leaves those that were kept. False without memory. */
 static bool
-stream_try_read(jeprof_image_t *image) {
+stream_try_read(jeprof_image_t *image, core_t *core) {
 	unsigned char bytes[CHUNK];
 	keeper_t k = {.total = 0};
 	bool is_good = true;
-	image_range_t *r = image->ranges.items;
-	qsort(r, image->ranges.n, sizeof(*r), compare_offsets);
-	for (size_t i = 0; i < image->ranges.n && is_good; i++) {
+	core->loads = image->ranges;
+	image_range_t *r = core->loads.items;
+	if (core->loads.n > 0) {
+		qsort(r, core->loads.n, sizeof(*r), compare_offsets);
+	}
+	for (size_t i = 0; i < core->loads.n && is_good; i++) {
 		k.left = 0;
 		for (uint64_t at = 0; at < r[i].size && is_good; at += CHUNK) {
 			size_t n = r[i].size - at < CHUNK ? (size_t)(r[i].size - at) : CHUNK;
@@ -366,17 +373,39 @@ stream_try_read(jeprof_image_t *image) {
 			is_good = chunk_try_look(image, &k, r[i].address + at, bytes, n, at == 0);
 		}
 	}
-	free(image->ranges.items);
 	image->ranges = k.kept;
 	return is_good;
 }
 
+/* Where the first range of memory is in the file. */
+static uint64_t
+loads_at(const jeprof_image_t *image) {
+	const image_range_t *r = image->ranges.items;
+	uint64_t at = UINT64_MAX;
+	for (size_t i = 0; i < image->ranges.n; i++) {
+		at = r[i].offset < at ? r[i].offset : at;
+	}
+	return at;
+}
+
 static int
-stream_read(jeprof_image_t *image) {
-	if (!stream_try_read(image)) {
+stream_read(jeprof_image_t *image, core_t *core) {
+	uint64_t notes_at = core->notes_at;
+	int error = notes_at < loads_at(image) ? notes_read(image, core) : 0;
+	if (error != 0) {
+		return error;
+	}
+	bool is_good = stream_try_read(image, core);
+	if (!is_good) {
 		return image_fail(image, ENOMEM, "no memory for the profiler's tables in this core");
 	}
-	return image->at != 0 ? 0 : image_fail(image, ENOENT,
+	if (notes_at >= image->stream_at) {
+		error = notes_read(image, core);
+	}
+	if (core->files == NULL && image->stream_at < notes_at + core->notes_size) {
+		image->cut += notes_at + core->notes_size - image->stream_at;
+	}
+	return error != 0 || image->at != 0 ? error : image_fail(image, ENOENT,
 	    "the core has no tables of the profiler%s", image->cut != 0 ? ": it is cut off, or they "
 	    "were in a box, which is a file of its own" : "");
 }
@@ -388,13 +417,11 @@ image_of_core(jeprof_image_t *image) {
 	image->kind = "core";
 	int error = header_read(image, &core);
 	error = error != 0 ? error : headers_read(image, &core);
-	error = error != 0 ? error : notes_read(image, &core);
+	if (error == 0) {
+		error = image->is_stream ? stream_read(image, &core) : notes_read(image, &core);
+	}
 	image_sort_ranges(image);
 	error = error != 0 ? error : files_to_map(image, &core);
-	if (error == 0 && image->is_stream) {
-		error = stream_read(image);
-		image_sort_ranges(image);
-	}
 	if (error == 0 && image_find_objects(image, &block) != 0) {
 		error = image_fail(image, ENOMEM, "no memory");
 	}
@@ -402,5 +429,6 @@ image_of_core(jeprof_image_t *image) {
 		error = root_find(image, block);
 	}
 	free(core.files);
+	free(core.loads.items);
 	return error;
 }

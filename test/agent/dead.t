@@ -359,6 +359,25 @@ wait "$pid" 2>/dev/null
 ends "without --cache" "ended by SIGABRT"
 holds "without --cache"
 end_agent
+# Exec and death between two looks: the agent looks at the process once only, at its own start.
+rm -f go
+mkfifo go
+MALLOC_CONF=prof:true,lg_prof_sample:12,prof_blackbox:fd LD_PRELOAD=$LIB "./$HOLD" exec <go >/dev/null 2>&1 &
+pid=$!
+children="$children $pid"
+exec 9>go
+until_true has_box
+agent --interval 60s --rate 16K --look 1h
+until_true is_held
+ok $? "looks once an hour: the box is held"
+echo >&9
+until_true is_closed
+ok $? "exec: it is let go without another look"
+kill -9 "$pid"
+wait "$pid" 2>/dev/null
+sleep 0.5
+is "$(own)" "" "and its end is not one of a process with a box"
+end_agent
 agent --interval 60s --rate 16K --blackbox off
 without=1
 hold plain

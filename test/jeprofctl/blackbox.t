@@ -239,6 +239,16 @@ is "$(for f in "$@"; do end_of "$f"; done | tr '\n' ' ')" "replaced by exec repl
 ok $? "exec: when"
 has "$("$BUILD/bin/jeprof" ls "$1" 2>/dev/null)" ": replaced by exec" "exec: jeprof ls says it"
 rm -f p.*
+# What exec has replaced and is kept counts as a file of an earlier process, which is never removed; what is not kept is gone before.
+CONF=$BOXED,prof_dump_max_files:1 becomes 'exec env sh -c "exec sleep 1000"' wait
+is "$(ls p.* | wc -l) $(end_of p.*)" "1 running" "exec three times, one file allowed: each program has a box"
+end
+rm -f p.*
+CONF=$BOXED,prof_blackbox_keep:true,prof_dump_max_files:2 becomes 'exec env sh -c "exec sleep 1000" 2>exec.err'
+is "$(for f in p.*; do end_of "$f"; done | tr '\n' ' ')" "replaced by exec replaced by exec " "exec three times, two files kept: no third box"
+has "$(cat exec.err)" "are as many as prof_dump_max_files" "which is said"
+end
+rm -f p.*
 # Files that only look like one that this process has left: of another start, in use, a link, a pipe.
 CONF=$BOXED becomes "box=\$(echo p.\$\$.*.b.box) n=20200101T000000.000Z
 	cp \$box p.\$\$.\$n.1.b.box; dd if=/dev/zero of=p.\$\$.\$n.1.b.box bs=1 seek=64 count=1 conv=notrunc 2>/dev/null

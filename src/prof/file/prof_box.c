@@ -86,6 +86,17 @@ file_reserve(int fd, size_t size) {
 	return err;
 }
 
+/*
+ * Locks it until nobody has it open or mapped: so readers see whether its process has ended, or has
+ * called exec. Where it cannot be locked they judge without.
+ */
+static void
+file_lock(int fd) {
+	int saved = errno;
+	(void)syscall(SYS_flock, fd, LOCK_EX | LOCK_NB);
+	errno = saved;
+}
+
 /* Creates a file under a name that is free. Returns the descriptor, or -errno. */
 static int
 file_create(void) {
@@ -115,6 +126,9 @@ file_open(prof_box_t kind, size_t size, int *fd) {
 		int err = memfile_open(&box.memfile, IMAGE_FD_NAME, size);
 		memcpy(box_names.path, "memfd", sizeof("memfd"));
 		*fd = memfile_fd(&box.memfile);
+		if (err == 0) {
+			file_lock(*fd);
+		}
 		return err != 0 ? err : file_reserve(*fd, size);
 	}
 	if (prof_sys_prefix_is_empty()) {
@@ -131,10 +145,7 @@ file_open(prof_box_t kind, size_t size, int *fd) {
 		return -*fd;
 	}
 	box.has_file = true;
-	/* Until nobody has it open or mapped; where it cannot be locked, readers judge without. */
-	int saved = errno;
-	(void)syscall(SYS_flock, *fd, LOCK_EX | LOCK_NB);
-	errno = saved;
+	file_lock(*fd);
 	return file_reserve(*fd, size);
 }
 
