@@ -18,7 +18,7 @@ enum {
 	BATCH_BYTES = 16384,     /* of records that are read together */
 	BLOCK_MAX = 4096,        /* bytes of the largest struct */
 	RECORDS_MOST = 16 << 20, /* records of one image */
-	FIELDS_NEEDED = image_record_usize + 1,
+	FIELDS_NEEDED = image_record_sized + 1,
 	/* Percent of the live samples; ages of fewer say too little of all of them. */
 	KNOWN_LEAST = 95,
 };
@@ -85,8 +85,10 @@ sample_take(walk_t *w, uint32_t number, const unsigned char *record) {
 		w->error = ENOMEM;
 		return;
 	}
-	columns[prof_age_between(time_ns, w->now)] += prof_weighted_bytes(
-	    word_of(w, record, image_record_usize), word_of(w, record, image_record_weight));
+	uint64_t usize = word_of(w, record, image_record_sized)
+	    & ((UINT64_C(1) << IMAGE_USIZE_BITS) - 1);
+	columns[prof_age_between(time_ns, w->now)] += prof_weighted_bytes(usize,
+	    word_of(w, record, image_record_weight));
 	w->taken++;
 }
 

@@ -56,6 +56,8 @@
 #define IMAGE_FRAME_BYTES 6u
 /* count.live: sampled objects in so many low bits; above them pins and a mark. */
 #define IMAGE_LIVE_BITS 40u
+/* record.sized: usable bytes in so many low bits, above them the label. */
+#define IMAGE_USIZE_BITS 48u
 /* Weights (count.c16) are multiples of 1/65536. */
 #define IMAGE_WEIGHT_ONE 65536u
 
@@ -127,7 +129,7 @@
 	X(record, count, sample_rec_t, tctx) \
 	X(record, weight, sample_rec_t, weight) \
 	X(record, time_ns, sample_rec_t, time_ns) \
-	X(record, sized, sample_rec_t, sized) /* usable bytes in the low 48 bits, above them a label */
+	X(record, sized, sample_rec_t, sized)
 
 /* image_site_next and so on: the index in root.fields. */
 #define IMAGE_FIELD_INDEX(of, field, type, member) image_##of##_##field,

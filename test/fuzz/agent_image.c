@@ -161,7 +161,7 @@ make_box(void) {
 		put(r, image_record_count, AT + COUNTS_AT + i * COUNT);
 		put(r, image_record_weight, IMAGE_WEIGHT_ONE);
 		put(r, image_record_time_ns, i * i * 1000000000);
-		put(r, image_record_usize, 4096);
+		put(r, image_record_sized, 4096);
 	}
 	for (size_t i = 0; i < 40; i++) {
 		image_line_t line = {1000000000 * (i + 1), 1000 * i, 2000 * i, 3000 * i, 4000 * i, 0, i, i};

@@ -19,6 +19,7 @@
 #include "util/assert.h"
 #include "util/bits.h"
 
+cassert(IMAGE_USIZE_BITS == SAMPLE_USIZE_BITS);
 cassert(IMAGE_NFIELDS <= IMAGE_FIELDS_ROOM && IMAGE_NSTRUCTS <= IMAGE_STRUCTS_ROOM);
 
 #define FIELD_ROW(of, field, type, member) \
