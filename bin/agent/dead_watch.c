@@ -330,15 +330,20 @@ has_ended(const held_t *h) {
 	return poll(&end, 1, 0) != 0;
 }
 
-/* Notes when the lock of a box was found to be gone; true: long ago, and the process lives. */
-static bool
-is_let_go(held_t *h, int64_t now_ms) {
+/* Notes since when the lock of a box is gone. */
+static void
+note_lock(held_t *h, int64_t now_ms) {
 	if (!h->is_locked || is_lock_held(h->box)) {
 		h->freed_ms = 0;
-		return false;
+	} else if (h->freed_ms == 0) {
+		h->freed_ms = now_ms;
 	}
-	h->freed_ms = h->freed_ms == 0 ? now_ms : h->freed_ms;
-	return now_ms - h->freed_ms >= CONFIRM_MS && !has_ended(h);
+}
+
+/* Whether the lock has been gone for a time, and the process lives. */
+static bool
+is_let_go(const held_t *h, int64_t now_ms) {
+	return h->freed_ms != 0 && now_ms - h->freed_ms >= CONFIRM_MS && !has_ended(h);
 }
 
 /* Lets go the boxes that their processes have let go. When to look again. */
@@ -349,6 +354,7 @@ look_at_locks(int64_t now_ms) {
 	pthread_mutex_lock(&lock);
 	for (held_t **at = &list; *at != NULL;) {
 		held_t *h = *at;
+		note_lock(h, now_ms);
 		if (is_let_go(h, now_ms)) {
 			*at = h->next;
 			count--;

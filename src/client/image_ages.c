@@ -3,10 +3,11 @@
  * as the library's own dump does (prof/sites/prof_age.c).
  *
  * Each record names the count of its sample; image->counts knows the site of each count that was
- * proven, so a record that was freed, torn or forged adds to a site of the profile or to none. Blocks
- * of records that lie in none of the parts are read from a process or a core; a box does not have
- * them. Invariant: walk_t.budget is the number of records and blocks that may still be read; blocks
- * do not overlap, so a file has no more of them than its bytes. No locks. Called by image_tables.c.
+ * proven, so a record that was freed, torn or forged adds to a site of the profile or to none.
+ * Blocks of records that lie in none of the parts are read from a process or a core; a box does not
+ * have them. Invariant: walk_t.budget is the number of records and blocks that may still be read;
+ * blocks do not overlap, so a file has no more of them than its bytes. No locks. Called by
+ * image_tables.c.
  */
 #include "client/image_read.h"
 

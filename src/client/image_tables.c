@@ -346,8 +346,8 @@ try_read_count(jeprof_image_t *image, uint64_t at, unsigned char *bytes) {
 		return false;
 	}
 	uint64_t size = field_of(image, bytes, image_count_bytes);
-	return size == plain || (size >= whole && size < 2 * OBJECT_MAX && image_is_in_parts(image, at, whole)
-	    && image_read(image, at, bytes, whole));
+	return size == plain || (size >= whole && size < 2 * OBJECT_MAX
+	    && image_is_in_parts(image, at, whole) && image_read(image, at, bytes, whole));
 }
 
 /* Whether the bytes are a count of this site. */

@@ -92,7 +92,8 @@ make_root(void) {
 	    .nstructs = IMAGE_NSTRUCTS, .struct_bytes = {40, 80, 40, 64, BLOCK, RECORD}, .rate = 4096,
 	    .box_bytes = BOX, .sites = AT + OBJECTS_AT, .threads = AT + THREADS_AT,
 	    .modules = AT + MODULES_AT, .blocks = {AT + LINES_AT},
-	    .records = AT + BLOCKS_AT, .records_elsewhere = AT + BLOCKS_AT + BLOCK, .nlines = 40, .nstops = 3,
+	    .records = AT + BLOCKS_AT, .records_elsewhere = AT + BLOCKS_AT + BLOCK, .nlines = 40,
+	    .nstops = 3,
 	    .unwinder_stops = "end full none"};
 	r.parts[0] = (image_part_t){AT, BOX, 0, BOX};
 	memcpy(r.fields, fields, sizeof(fields));
