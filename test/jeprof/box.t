@@ -88,7 +88,7 @@ my $rate = 60_000 * ($rss[-1] - $rss[0]) / ($ls->{course}[-1][0] - $ls->{course}
 cmp_ok(abs($ls->{growth_per_minute} - $rate), '<', 0.5 * $rate, 'the rate of its growth');
 ($code, $out, $err) = jeprof('leaks', $box);
 is($code, 0, 'leaks of one box') or diag $err;
-like($out, qr/^leak pid $pid, 1 profile: .*\nGrowing \S+M\/min for \d s, killed at \S+M\none profile does not tell which stack grew; most is held by keep_session \S+M \(/, 'leaks: the course, and who holds it');
+like($out, qr/^leak pid $pid, one profile at .*by its ages .*\nGrowing \S+M\/min for \d s, killed at \S+M\n.*^ *\+\S+ .* keep_session < main/ms, 'leaks: the course, and by its ages who grows');
 is((jeprof('leaks', '--gate', '1M/min', $box))[0], 3, 'leaks --gate: past it');
 is((jeprof('leaks', '--gate', '100G/min', $box))[0], 0, 'leaks --gate: below it');
 my $diff = json('diff', 'early.heap', $box);
