@@ -294,7 +294,8 @@ test_threads(void) {
 static void
 test_alone(void) {
 	size_t lg = 9, page = ctl_size("arenas.page");
-	unsigned each = (unsigned)(page / 32); /* of a slab of three pages or more, one or two */
+	/* Of a slab of three pages or more, one or two; more in the long slabs of large pages. */
+	unsigned each = (unsigned)(page > 8192 ? 250 : page / 32);
 	ctl_write("prof.reset", lg);
 	for (unsigned i = 0; i < N / 2; i++) {
 		objects[i] = i % each == 0 ? site_a(90) : site_of_phase(90);
