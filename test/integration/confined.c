@@ -2,8 +2,8 @@
  * A program that confines itself: after its start the library makes no system call that the C
  * library's malloc would not make. A filter (seccomp) permits those, and ends the process at any
  * other, with its number. It is put on after the first malloc, after threads have run, or before
- * exit; each with several configurations. The filter permits what glibc's malloc does, which is less
- * than the manual says. Where threads are created or a process is forked under the filter, it
+ * exit; each with several configurations. The filter permits what glibc's malloc does, which is
+ * less than the manual says. Where threads are created or a process is forked under the filter, it
  * permits also what the C library needs for that.
  */
 #include "ctl.h"
