@@ -1,6 +1,6 @@
 # Elsewhere: memory of a process that does not come from malloc, told in words where a person would
 # else see a profile of next to nothing: interpreters and virtual machines have heaps of their own.
-# Callers: frag, top, doctor.
+# Callers: frag, top, live, doctor, report.
 package Elsewhere;
 
 # RSS far above what the allocator has: so many times, and so many bytes more.

@@ -27,6 +27,7 @@ sub numbers {
 # The lines of a profile behind its mapped objects.
 sub take {
 	my ($dump) = @_;
+	return if $dump->{heap};
 	take_line($dump, $_) for @{ $dump->{frag_lines} // [] };
 }
 
@@ -54,7 +55,7 @@ sub command {
 	take($dump);
 	Talk::fail(1, "$dump->{file}: does not say where the memory is: " . why_not($dump)) unless $dump->{heap};
 	Names::resolve(Main::wants_lines($option));
-	my $self = { %$work, dump => $dump, option => $option, beside => Elsewhere::beside($dump) };
+	my $self = { program => $work->{program}, dump => $dump, option => $option, beside => Elsewhere::beside($dump) };
 	$self->{rows} = rows($self, $dump, $option);
 	Print::check_names(map { [$_->{pinned}, $_->{is_bare}] } @{ $self->{rows} });
 	return print_json($self) if $option->{json};

@@ -158,6 +158,7 @@ sub figures {
 	my $now = { time => $wall, at => $stamp{mono} // $wall, bytes => $table->{bytes},
 		objects => $table->{objects}, session => $dump->{meta}{session} // 0, row => {},
 		rate => $dump->interval };
+	$now->{elsewhere} = Elsewhere::sentence($dump, {});
 	for my $key (qw(allocated resident rss)) {
 		$now->{$key} = ($dump->{meta}{$key} // '') =~ /^(\d{1,15})$/ ? $1 : undef;
 	}
@@ -281,6 +282,7 @@ sub head {
 			Series::signed($grown, {}), Series::rate_text($grown, $span, {}),
 			map { defined $_ ? Print::human($_, {}) : '-' } @$now{qw(resident rss)}), ''];
 	}
+	push @lines, [Talk::clean($now->{elsewhere}), ''] if length $now->{elsewhere};
 	push @lines, ['course    ' . $self->course_line, '']
 		if @{ $self->{course} } > 1 && !$option->{once};
 	push @lines, [sprintf('sampled   %s live in %d objects%s', Print::human($now->{bytes}, $option),

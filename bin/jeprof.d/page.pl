@@ -33,7 +33,7 @@ sub tabs {
 
 sub summary {
 	my ($work) = @_;
-	return join('', map { "<p>$_</p>\n" } words($work)) . rss_bar($work)
+	return join('', map { "<p>$_</p>\n" } words($work)) . rss_bar($work) . rss_opened($work)
 	    . join '', map { Course::picture($_->{dump}) } $work->{snaps}[-1];
 }
 
@@ -153,4 +153,41 @@ sub rss_bar {
 	return "$text.</p>\n<div class=\"bar\" aria-hidden=\"true\">"
 		. join('', map { sprintf '<i class="k%d" style="width:%.2f%%"></i>', $_,
 		    100 * $parts[$_][1] / $sum } 0 .. $#parts) . "</div>\n";
+}
+
+# Who pins free places: rows as those of Frag, and the sum.
+sub pins {
+	my ($work) = @_;
+	my $pins = $work->{snaps}[-1]{pins};
+	my (%row, $sum);
+	for my $number (@{ $work->{order} }) {
+		my $record = $work->{store}{records}[$number];
+		my $name = $work->{self}{label}[$record->{path}[$record->{folded}]];
+		my $row = $row{$name} //= { name => $name, pinned => 0, live => 0 };
+		$row->{live} += $work->{held}{$number} // 0;
+		$row->{pinned} += $pins->{$number} // 0;
+		$sum += $pins->{$number} // 0;
+	}
+	return (sum => $sum // 0, rows => [sort { $b->{pinned} <=> $a->{pinned} || $a->{name} cmp $b->{name} }
+	    grep { $_->{pinned} } values %row]);
+}
+
+# Into what the bar opens: the lines of frag, and who pins free places.
+sub rss_opened {
+	my ($work) = @_;
+	my ($dump, $option) = ($work->{snaps}[-1]{dump}, $work->{option});
+	return '' unless $dump->{heap};
+	my $frag = { dump => $dump, option => $option, beside => Elsewhere::beside($dump), pins($work) };
+	my ($lines, $more) = Frag::lines($frag);
+	my $row = sub { '<tr><td>' . escape(Print::human($_[0], $option)) . '</td><td>' . escape($_[1]) . "</td></tr>\n" };
+	my @rows = (map({ $row->(@$_) } grep { $_->[0] } @$lines),
+	    $row->($dump->{heap}{resident}, '= resident, by the allocator\'s count'),
+	    map({ $row->(@$_) } grep { $_->[0] } @$more),
+	    $frag->{beside} ? $row->($frag->{beside}{rss}, '= resident, by the kernel\'s count (RSS)') : ());
+	my @pins = @{ $frag->{rows} };
+	splice @pins, 10 if @pins > 10;
+	push @rows, map { $row->($_->{pinned}, "of the free places are pinned by $_->{name}, which holds "
+	    . Print::human($_->{live}, $option)) } @pins;
+	return '<details id="resident"><summary>' . escape(ucfirst Frag::sentence($frag)) . "</summary>\n<table>\n"
+	    . join('', @rows) . "</table></details>\n";
 }

@@ -116,12 +116,26 @@ sub answered {
 	return Doctor::find('ok', 'profiler',
 	    'it allocates nothing just now, so its figures are not known')
 	    unless defined $status->{allocated};
+	elsewhere($pid, $status);
 	written($pid, $status);
 	thresholds($pid, $status) unless $state =~ /^(?:idle|pending)$/;
 	my ($samples, $fallbacks) = ($status->{unwinder_health}
 	    // '') =~ /samples:(\d+) fallbacks:(\d+)/;
 	Doctor::find($fallbacks * 4 > $samples ? 'warn' : 'ok', 'stacks',
 	    "unwinder $status->{unwinder}: $fallbacks of $samples stacks had to be read in another way than the first") if $samples;
+}
+
+# Memory that no profile will show.
+sub elsewhere {
+	my ($pid, $status) = @_;
+	my (undef, $rss, $shared) = split ' ', read_text("/proc/$pid/statm");
+	my $heap = $status->{resident} // '';
+	return unless ($shared // '') =~ /^\d+$/ && $heap =~ /^\d+$/;
+	my $page = POSIX::sysconf(POSIX::_SC_PAGESIZE());
+	my @objects = read_text("/proc/$pid/maps") =~ m{ r-xp .* (/.*)$}mg;
+	my $text = Elsewhere::text($rss * $page, $heap, $shared * $page,
+	    Elsewhere::whose(readlink("/proc/$pid/exe"), @objects), {});
+	Doctor::find('warn', 'memory', $text) if length $text;
 }
 
 sub written {

@@ -145,8 +145,9 @@ sub take_file {
 	my $number = @{ $store->{snaps} };
 	my $known = $store->{by_text}{ mapping_key($dump) } //= {};
 	my $at = $option->{index} =~ /alloc/ ? 3 : 1;
-	my ($counts, $parts, $labels, %sums, @seen, %ages, %life) = ('', '', '');
+	my ($counts, $parts, $labels, %sums, @seen, %ages, %life, %pins) = ('', '', '');
 	my $is_labeled = Labels::is_told($dump) && $at == 1 && !length $option->{thread};
+	Frag::take($dump) if $dump->{frag_lines};
 	my $is_aged = Ages::is_told($dump) && $at == 1;
 	my $place = -1;
 	for my $stack (@{ $dump->{stacks} }) {
@@ -170,13 +171,14 @@ sub take_file {
 		}
 		$labels .= Labels::parts($store, $dump, $number_of, $dump->{labeled}[$place])
 		    if $is_labeled && defined $number_of;
+		$pins{$number_of} = $dump->{frag}[$place] if defined $number_of && $dump->{frag}[$place];
 		next unless defined $stack->[5];	# one thread has all
 		my @found = Threads::of_stack($stack, $at);
 		Threads::add(\%sums, $dump, @found);
 		$parts .= Threads::parts($store, $number_of, $stack, $at, @found)
 		    if defined $number_of && !length $option->{thread};
 	}
-	push @{ $store->{snaps} }, { dump => $dump, number => $number, counts => $counts,
+	push @{ $store->{snaps} }, { dump => $dump, number => $number, counts => $counts, pins => \%pins,
 	    Order::stamp($dump),
 		parts => $parts, label_parts => $labels, threads => Threads::held($dump, \%sums),
 		$is_aged ? (ages => \%ages, life => \%life, is_accum => is_accum($dump)) : () };
@@ -184,7 +186,7 @@ sub take_file {
 	Places::ranges($dump);	# finds the main program
 	$store->{program} //= $dump->{program} // $Object::program
 	    // ($dump->{main} ? $dump->{main}{path} : $dump->{meta}{exe} // '?');
-	delete @$dump{qw(text stacks age life labeled maps modules ranges numbers cuts symbols)};
+	delete @$dump{qw(text stacks age life labeled frag frag_lines maps modules ranges numbers cuts symbols)};
 }
 
 # Was counted what was freed?

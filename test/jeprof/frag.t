@@ -109,6 +109,16 @@ for my $case (@cases) {
 like($err, qr/case\.heap: 500\.0M in memory, 39\.0M of it through malloc; .*PYTHONMALLOC=malloc/, 'top says it too');
 unlike((jeprof('top', $made))[2], qr/through malloc/, 'not where the memory is malloc\'s');
 
+
+# ---- the page
+($code, $out, $err) = jeprof('report', '-o', "$dir/made.html", $made);
+is($code, 0, 'a report') or diag $err;
+my $page = slurp("$dir/made.html");
+ok($page =~ m{<details id="resident"><summary>107\.0M in memory, 30\.0M of it in use by the program; 60\.0M is free in slabs: objects of keeps pin 54\.4M of it</summary>}, 'the bar opens');
+ok($page =~ m{<tr><td>54\.4M</td><td>of the free places are pinned by keeps, which holds }, 'and tells who pins');
+($code) = jeprof('report', '-o', "$dir/bare.html", "$dir/case.heap");
+is($code, 0, 'a report of memory that is not malloc\'s');
+
 # ---- what has none
 ($code, $out, $err) = jeprof('frag', profile("$dir/bare.heap", bare => 1));
 is("$code|$out", '1|', 'a profile without these lines');
@@ -212,7 +222,7 @@ import atexit; atexit.register(lambda: d)');
 	unlike($plain[0], qr/through malloc/, 'not where malloc serves it');
 	like($plain[0], qr/in memory, \S+ of it in use by the program; /, 'then it is in use');
 }
-# The first line of frag of the profile with most bytes: python frees at its end.
+# The first line of frag of the profile that python writes at its end.
 sub dumps_of_python {
 	my @command = @_;
 	my $prefix = "$dir/py" . ($ENV{PYTHONMALLOC} // '');
