@@ -54,7 +54,8 @@ modules() {
 	sed -n 's/^# module [^ ]* [^ ]* //p' "$1" | sed 's,/.*/,,' | sort
 }
 
-# ages FILE: a line for each site with ages: its number, then the bytes that are at least so old, for each bound
+# ages FILE: a line for each site with ages and more than 50000 bytes: those that are at least so old, for each bound. The others may be what
+# the process just allocates, and the sites have other numbers then.
 ages() {
 	sed -n 's/^# age \([0-9]\)/\1/p' "$1" | awk '{
 		split("", c)
@@ -62,7 +63,7 @@ ages() {
 		sum = 0
 		line = ""
 		for (i = 9; i >= 0; i--) { sum += c[i]; line = " " sum line }
-		print $1 line
+		if (sum > 50000) print substr(line, 2)
 	}'
 }
 
@@ -72,8 +73,8 @@ between() {
 	ages "$1" >ages.mid
 	ages "$2" >ages.low
 	ages "$3" >ages.high
-	[ -s ages.mid ] && is "$(cut -d' ' -f1,2 ages.mid)" "$(cut -d' ' -f1,2 ages.low)" "$4: ages of the same sites, with the same sums"
-	is "$(paste -d' ' ages.low ages.mid ages.high | awk '{ n = NF / 3; for (i = 3; i <= n; i++) if ($i > $(i + n) || $(i + n) > $(i + 2 * n)) print }')" "" \
+	[ -s ages.mid ] && is "$(cut -d' ' -f1 ages.mid)" "$(cut -d' ' -f1 ages.low)" "$4: ages of the same sites, with the same sums"
+	is "$(paste -d' ' ages.low ages.mid ages.high | awk '{ n = NF / 3; for (i = 1; i <= n; i++) if ($i > $(i + n) || $(i + n) > $(i + 2 * n)) print }')" "" \
 	    "$4: not younger than before, nor older than after"
 }
 

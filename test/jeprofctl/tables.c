@@ -158,7 +158,10 @@ fork_for_ever(void *arg) {
 	while (!is_inside) {
 		usleep(1000);
 	}
-	_exit(fork() == 0 ? 0 : 1);
+	if (fork() == 0) {
+		_exit(0);
+	}
+	pause(); /* the thread inside was behind the gate */
 	return arg;
 }
 
