@@ -219,9 +219,9 @@ test_own_cache(void) {
 static void
 test_lives(void) {
 	size_t before = 0, after, mapped = 0;
-	unsigned bad = 0, ind = 0;
+	unsigned bad = 0, ind = 0, lives = test_rounds(300, 1000);
 
-	for (int i = 0; i < 1000; i++) {
+	for (unsigned i = 0; i < lives; i++) {
 		if (i == 100) {
 			before = rss_bytes();
 			ctl_epoch();
@@ -233,7 +233,7 @@ test_lives(void) {
 	}
 	after = rss_bytes();
 	ctl_epoch();
-	is_uint(bad, 0, "a thousand lives");
+	is_uint(bad, 0, "%u lives", lives);
 	ok(after < before + (4 << 20), "RSS does not grow (%zu -> %zu KB)", before >> 10, after >> 10);
 	ok(ctl_size("stats.mapped") <= mapped + (4 << 20), "nor what is mapped");
 }

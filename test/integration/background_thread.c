@@ -12,7 +12,6 @@
 #define MB(n) ((n) >> 20)
 #define BLOCKS 75
 #define BLOCK ((size_t)4 << 20)
-#define ROUNDS 1000
 
 static void *blocks[BLOCKS];
 static volatile bool stop;
@@ -228,12 +227,12 @@ static int
 child_switched(void) {
 	pthread_t t[9];
 	unsigned bad = 0, wrong = 0;
-	int blocked;
+	int blocked, rounds = (int)test_rounds(150, 1000);
 
 	for (uintptr_t i = 0; i < 8; i++)
 		pthread_create(&t[i], NULL, busy, (void *)(i + 1));
 	pthread_create(&t[8], NULL, loader, NULL);
-	for (int i = 0; i < ROUNDS; i++) {
+	for (int i = 0; i < rounds; i++) {
 		bool on = i % 2 == 0, old;
 		size_t len = sizeof(old);
 
@@ -241,7 +240,7 @@ child_switched(void) {
 		    || wrong_if(old == on);
 		wrong += ctl_bool("background_thread") != on;
 	}
-	is_uint(bad, 0, "%d times on and off", ROUNDS);
+	is_uint(bad, 0, "%d times on and off", rounds);
 	is_uint(wrong, 0, "each time it is what was set");
 	is_int(tasks_become(0, "jemalloc_bg_thd", &blocked), 0, "off: no such thread is left");
 	stop = true;
