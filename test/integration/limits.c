@@ -176,13 +176,13 @@ child_turns(void) {
 }
 
 /*
- * 16 MB of small and medium blocks, of which random ones give way to others until 1 GB has been
- * asked for.
+ * 16 MB of small and medium blocks, of which random ones give way to others until 256 MB, or 1 GB
+ * with TEST_FULL, have been asked for.
  */
 static int
 child_churn(void) {
 	uint64_t seed = 4;
-	size_t sum = 0, n = 0, live = 0;
+	size_t sum = 0, n = 0, live = 0, all = test_rounds(256, 1024) * MB;
 
 	for (; live < 16 * MB; n++) {
 		size_t size = 1 + (size_t)(test_random(&seed) % (n % 20 == 0 ? 60000 : 900));
@@ -191,7 +191,7 @@ child_churn(void) {
 		memset(blocks[n], 1, size);
 		live += size;
 	}
-	while (sum < 1024 * MB) {
+	while (sum < all) {
 		size_t at = (size_t)(test_random(&seed) % n);
 		size_t size = 1 + (size_t)(test_random(&seed) % (at % 20 == 0 ? 60000 : 900));
 
