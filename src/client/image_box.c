@@ -120,6 +120,19 @@ image_read(jeprof_image_t *image, uint64_t at, void *buf, size_t size) {
 	return true;
 }
 
+bool
+image_box_try_add_parts(jeprof_image_t *image, const image_root_t *root) {
+	for (size_t i = image->ranges.n; i < root->nparts; i++) {
+		const image_part_t *p = &root->parts[i];
+		image_range_t range = {p->address, p->bytes, p->offset, NULL, "rw-p"};
+		if (image_add_range(image, &range) == NULL) {
+			return false;
+		}
+	}
+	image_sort_ranges(image);
+	return true;
+}
+
 static const char running[] = "running";
 static const char replaced[] = "replaced by exec";
 
@@ -203,14 +216,9 @@ image_of_box(jeprof_image_t *image) {
 	if (root.nparts > IMAGE_PARTS) {
 		return image_fail(image, EINVAL, "the tables are damaged: their parts make no sense");
 	}
-	for (unsigned i = 0; i < root.nparts; i++) {
-		const image_part_t *p = &root.parts[i];
-		image_range_t range = {p->address, p->bytes, p->offset, NULL, "rw-p"};
-		if (image_add_range(image, &range) == NULL) {
-			return image_fail(image, ENOMEM, "no memory");
-		}
+	if (!image_box_try_add_parts(image, &root)) {
+		return image_fail(image, ENOMEM, "no memory");
 	}
-	image_sort_ranges(image);
 	image->end = end_of(&root, image->fd);
 	image->is_live = image->end == running;
 	image->at = root.head.self;

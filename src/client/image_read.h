@@ -160,6 +160,8 @@ uint64_t image_file_bytes(const jeprof_image_t *image);
 image_range_t *image_add_range(jeprof_image_t *image, const image_range_t *range);
 /* Sorts the ranges by their addresses, for image_read(). */
 void image_sort_ranges(jeprof_image_t *image);
+/* Of a box: the parts of this root that are not ranges yet become some. False without memory. */
+bool image_box_try_add_parts(jeprof_image_t *image, const image_root_t *root);
 
 /* ---- image_process.c, image_core.c, image_box.c: set image->at, and read what is mapped ---- */
 

@@ -134,14 +134,21 @@ image_is_in_parts(const jeprof_image_t *image, uint64_t at, uint64_t size) {
 	return there != 0 && size <= there;
 }
 
-/* Reads the list of parts again, which only grows, and the heads of lists before it. */
+/*
+ * Reads the list of parts again, which only grows, and the heads of lists before it. Without memory
+ * for the range of a new part, what lies in that is left out.
+ */
 static void
 parts_read(jeprof_image_t *image) {
 	image_root_t now;
 	uint64_t records[2] = {image->root.records, image->root.records_elsewhere};
 	(void)image_read(image, image->at + offsetof(image_root_t, records), records,
 	    sizeof(records));
-	if (image_read(image, image->at, &now, sizeof(now)) && now.nparts <= IMAGE_PARTS) {
+	if (image_read(image, image->at, &now, sizeof(now)) && now.nparts >= image->root.nparts
+	    && now.nparts <= IMAGE_PARTS) {
+		if (image->target == NULL) {
+			(void)image_box_try_add_parts(image, &now);
+		}
 		memcpy(image->root.parts, now.parts, sizeof(now.parts));
 		image->root.nparts = now.nparts;
 		image->root.sites = now.sites;
@@ -230,6 +237,10 @@ image_read_root(jeprof_image_t *image) {
 		return image_fail(image, EINVAL, "the tables are damaged: the root is not whole");
 	}
 	error = parts_check(image);
+	if (error == 0 && image->is_live && image->target == NULL
+	    && !image_box_try_add_parts(image, r)) {
+		return image_fail(image, ENOMEM, "no memory");
+	}
 	return error != 0 ? error : layout_check(image);
 }
 
