@@ -359,40 +359,41 @@ write_objects(writer_t *w) {
 	}
 }
 
+static const image_columns_t *
+columns_get(const writer_t *w, size_t number) {
+	return (const image_columns_t *)w->image->columns.items + number - 1;
+}
+
+/*
+ * The columns of this number, of the n-th site that is written, as parts of the bytes that these
+ * counts are printed as. est: what the columns are parts of.
+ */
 static void
-write_columns(writer_t *w, const char *what, size_t site, uint64_t columns[PROF_AGES]) {
-	put(w, "# %s %zu", what, site);
+write_columns(writer_t *w, const char *what, size_t n, size_t number, const prof_counts_t *counts,
+    uint64_t est) {
+	image_columns_t c = *columns_get(w, number);
+	bool is_raw = (w->image->root.flags & IMAGE_RAW) != 0 && !w->image->is_mixed;
+	uint64_t objs, bytes;
+	prof_printed(counts, header_rate(w->image), is_raw, &objs, &bytes);
+	prof_ages_split(c.est, est, bytes);
+	put(w, "# %s %zu", what, n);
 	for (unsigned i = 0; i < PROF_AGES; i++) {
-		if (columns[i] != 0) {
-			put(w, " %u:%" PRIu64, i, columns[i]);
+		if (c.est[i] != 0) {
+			put(w, " %u:%" PRIu64, i, c.est[i]);
 		}
 	}
 	put(w, "\n");
 }
 
-/* The ages of live samples of the n-th site that is written. */
-static void
-write_age(writer_t *w, const image_site_t *site, size_t n) {
-	image_columns_t c = ((image_columns_t *)w->image->columns.items)[site->age - 1];
-	uint64_t sum = 0, objs, bytes;
-	bool is_raw = (w->image->root.flags & IMAGE_RAW) != 0 && !w->image->is_mixed;
+/* Not all live samples have a record: their ages are parts of their own sum. */
+static uint64_t
+columns_sum(const writer_t *w, size_t number) {
+	const image_columns_t *c = columns_get(w, number);
+	uint64_t sum = 0;
 	for (unsigned i = 0; i < PROF_AGES; i++) {
-		sum += c.est[i];
+		sum += c->est[i];
 	}
-	prof_printed(&site->cur, header_rate(w->image), is_raw, &objs, &bytes);
-	prof_ages_split(c.est, sum, bytes);
-	write_columns(w, "age", n, c.est);
-}
-
-/* The ages that freed samples had. */
-static void
-write_life(writer_t *w, const image_site_t *site, size_t n) {
-	image_columns_t c = ((image_columns_t *)w->image->columns.items)[site->life - 1];
-	uint64_t objs, bytes;
-	bool is_raw = (w->image->root.flags & IMAGE_RAW) != 0 && !w->image->is_mixed;
-	prof_printed(&site->accum, header_rate(w->image), is_raw, &objs, &bytes);
-	prof_ages_split(c.est, site->accum.est, bytes);
-	write_columns(w, "life", n, c.est);
+	return sum;
 }
 
 static void
@@ -406,10 +407,10 @@ write_ages(writer_t *w) {
 	put(w, "# age_bounds_s" PROF_AGE_BOUNDS_TEXT "\n");
 	for (size_t i = 0, n = 1; i < image->sites.n; i++) {
 		if (sites[i].age != 0 && sites[i].cur.objs != 0) {
-			write_age(w, &sites[i], n);
+			write_columns(w, "age", n, sites[i].age, &sites[i].cur, columns_sum(w, sites[i].age));
 		}
 		if (sites[i].life != 0 && (image->root.flags & IMAGE_ACCUM) != 0) {
-			write_life(w, &sites[i], n);
+			write_columns(w, "life", n, sites[i].life, &sites[i].accum, sites[i].accum.est);
 		}
 		n += sites[i].nshares != 0;
 	}
