@@ -713,13 +713,9 @@ ifree_elem(const void *ptr, const char *if_freed) {
 	if (unlikely(!is_live) || (deferred_has_any() && deferred_has(ptr))) {
 		return ifree_misused(ptr, elem, if_freed);
 	}
-	if (config_hardening && !shelter_owns(elem)) {
-		edata_t *e = elem_edata(elem);
-		if ((elem & ELEM_SLAB) == 0) {
-			large_marks_check(e);
-		} else if (!canary_check(ptr, arena_usize(ptr, elem), e, if_freed)) {
-			return 0;
-		}
+	if (config_hardening && !shelter_owns(elem) && (elem & ELEM_SLAB) != 0
+	    && !canary_check(ptr, arena_usize(ptr, elem), elem_edata(elem), if_freed)) {
+		return 0;
 	}
 	return elem;
 }
@@ -951,14 +947,13 @@ ifree_try_overflow(void *obj, size_t offset) {
 static bool
 ifree_large_try_overflow(void *ptr, uint64_t elem) {
 	edata_t *e = elem_edata(elem);
-	if ((elem & ELEM_LARGE) == 0 || !arena_large_is_live(ptr, e)
-	    || (config_hardening && !large_is_marked(e)) || !arena_large_try_claim(e)) {
+	if ((elem & ELEM_LARGE) == 0 || !arena_large_is_live(ptr, e) || !arena_large_try_claim(e)) {
 		return false;
 	}
-	if (ifree_try_overflow(e, e->u.large_bin)) {
+	if ((!config_hardening || large_is_marked(e)) && ifree_try_overflow(e, e->u.large_bin)) {
 		return true;
 	}
-	arena_large_hand_out(e);
+	arena_large_unclaim(e);
 	return false;
 }
 

@@ -172,7 +172,8 @@ void imalloc_count_direct(tsd_t *tsd, size_t usize);
 /*
  * The page-map element of a block in use, of an arena or the shelter. Any other pointer is misuse,
  * which ends the process; returns 0 if a test has set safety_abort_hook. Whether a small object of
- * an arena is in use is not known here. if_freed: the message for a block that is free.
+ * an arena is in use is not known here. if_freed: the message for a block that is free. Does not
+ * touch the memory of a large object.
  */
 uint64_t ifree_elem(const void *ptr, const char *if_freed);
 
@@ -243,14 +244,14 @@ ALWAYS_INLINE bool
 ifree_large_try_fast(void *ptr, uint64_t elem) {
 	edata_t *e = elem_edata(elem);
 	if ((elem & ELEM_LARGE) == 0 || unlikely(ptr != e->u.large_start)
-	    || (config_hardening && !large_is_marked(e))
 	    || unlikely(!arena_large_try_claim(e))) {
 		return false;
 	}
-	if (likely(cache_bin_try_push(fast_bin(e->u.large_bin), e))) {
+	if ((!config_hardening || large_is_marked(e))
+	    && likely(cache_bin_try_push(fast_bin(e->u.large_bin), e))) {
 		return true;
 	}
-	arena_large_hand_out(e); /* the slow path finds it as it was */
+	arena_large_unclaim(e); /* the slow path finds it as it was */
 	return false;
 }
 

@@ -12,8 +12,15 @@
 #include "thread/shelter.h"
 #include "thread/tsd.h"
 
-/* The message for a block that is free. */
-#define RESIZE_IF_FREED "resize of a freed block"
+/* ifree_elem() of a block to be resized; the marks of a large one are checked too. */
+static uint64_t
+irealloc_elem(const void *ptr) {
+	uint64_t elem = ifree_elem(ptr, "resize of a freed block");
+	if (config_hardening && elem_state(elem) == extent_state_active && (elem & ELEM_SLAB) == 0) {
+		large_marks_check(elem_edata(elem));
+	}
+	return elem;
+}
 
 /*
  * Reports a large object that was resized in place, or moved with its pages from `was` to ptr, to
@@ -213,7 +220,7 @@ static void *
 irealloc_in_gate(struct tls_s *t, void *ptr, const imalloc_req_t *req) {
 	assert(t == tls_get() && gate_is_entered(t));
 	tsd_t *tsd = tsd_fetch_in_gate(t);
-	uint64_t elem = ifree_elem(ptr, RESIZE_IF_FREED);
+	uint64_t elem = irealloc_elem(ptr);
 	size_t usize = imalloc_usize(req);
 	if (usize == 0 || elem == 0) {
 		return NULL;
@@ -255,7 +262,7 @@ irealloc_shown(struct tls_s *t, void *ptr, imalloc_req_t *req) {
 	size_t old = iusize(ptr), usize = imalloc_usize(req);
 	if (usize != 0 && gate_try_enter(t)) {
 		tsd_t *tsd = tsd_fetch_in_gate(t);
-		uint64_t elem = ifree_elem(ptr, RESIZE_IF_FREED);
+		uint64_t elem = irealloc_elem(ptr);
 		stays = elem != 0 && !shelter_owns(elem)
 		    && irealloc_try_stay(tsd, ptr, elem, req, usize);
 		gate_exit(t);
@@ -302,7 +309,7 @@ ixalloc(void *ptr, imalloc_req_t *req, size_t extra) {
 		return iusize(ptr); /* unchanged: growing could have to wait for the fork */
 	}
 	tsd_t *tsd = tsd_fetch_in_gate(t);
-	uint64_t elem = ifree_elem(ptr, RESIZE_IF_FREED);
+	uint64_t elem = irealloc_elem(ptr);
 	if (elem == 0 || shelter_owns(elem)) {
 		gate_exit(t);
 		return elem == 0 ? 0 : shelter_usize(ptr);

@@ -150,10 +150,13 @@ arena_large_start(const arena_t *a, const edata_t *e) {
 }
 
 /*
- * A large object is free or handed out; its descriptor knows which. Only the following two
+ * A large object is free or handed out; its descriptor knows which. Only the following three
  * functions change that: a free begins with arena_large_try_claim(), which returns false if the
  * object is free already, and an allocation ends with arena_large_hand_out(), which returns the
  * address of the object. In between the object belongs to a thread cache, or to its arena.
+ * arena_large_unclaim() takes a claim back. A free touches the object's memory, marks included,
+ * only after its claim: a thread that frees the object at the same moment may have taken access
+ * away.
  */
 ALWAYS_INLINE bool
 arena_large_try_claim(edata_t *e) {
@@ -161,11 +164,16 @@ arena_large_try_claim(edata_t *e) {
 	return (atomic_fetch_or_u32(&e->u.large_is_freed, 1, MO_RELAXED) & 1) == 0;
 }
 
+ALWAYS_INLINE void
+arena_large_unclaim(edata_t *e) {
+	assert(atomic_load_u32(&e->u.large_is_freed, MO_RELAXED) == 1);
+	atomic_store_u32(&e->u.large_is_freed, 0, MO_RELAXED);
+}
+
 ALWAYS_INLINE void *
 arena_large_hand_out(edata_t *e) {
 	assert(!e->is_slab && e->state == extent_state_active);
-	assert(atomic_load_u32(&e->u.large_is_freed, MO_RELAXED) == 1);
-	atomic_store_u32(&e->u.large_is_freed, 0, MO_RELAXED);
+	arena_large_unclaim(e);
 	if (config_hardening) {
 		e->large_request = 0;
 	}

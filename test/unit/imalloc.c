@@ -5,6 +5,7 @@
 #include "ctl.h"
 
 #include <malloc.h>
+#include <sys/mman.h>
 
 #include "imalloc_flags.h"
 
@@ -292,10 +293,39 @@ test_misuse(void) {
 	dies(SIGABRT, "<jemalloc>: ", realloc_freed, NULL, "realloc of a freed block");
 }
 
+/*
+ * Two threads free a large block at the same moment: what one of them does before it has lost to
+ * the other touches nothing of the block, whose pages may be without access by then (arena/shut.h).
+ */
+static void
+lose(void *arg) {
+	char *p = keep(malloc(*(size_t *)arg));
+	uint64_t elem = emap_elem_any(p);
+	edata_t *e = elem_edata(elem);
+
+	mprotect(e->addr, e->size, PROT_NONE);
+	if (ifree_elem(p, "free") != elem || !arena_large_try_claim(e))
+		_exit(1);
+	if (ifree_large_try_fast(p, elem))
+		_exit(2);
+	_exit(arena_large_is_live(p, e) ? 3 : 0);
+}
+
+static void
+test_loser(void) {
+	struct test_result r;
+
+	for (size_t size = 20000; size <= 8000000; size *= 20) {
+		test_fork(&r, lose, &size);
+		is_int(r.status, 0, "a free of %zu bytes that loses touches none of them", size);
+	}
+}
+
 int
 main(int argc, char **argv) {
 	test_children(argc, argv, children);
 	free(keep(malloc(1)));
+	test_loser();
 	test_flags();
 	test_sizes();
 	test_resizing();

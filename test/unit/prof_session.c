@@ -10,6 +10,7 @@
 #include "arena/arenas.h"
 #include "os/nstime.h"
 #include "meta/freepool.h"
+#include "meta/recs.h"
 #include "meta/region.h"
 #include "prof/prof.h"
 #include "prof/file/prof_dump.h"
@@ -257,15 +258,14 @@ sessions(unsigned n) {
 	return bad;
 }
 
-/* Metadata of an arena's slabs: the bits of large ones, and a record for each sample. */
+/* Metadata of an arena's slabs: the bits of large ones. */
 static size_t
-slab_metadata(arena_t *a, const bin_info_t *infos, size_t record) {
+slab_metadata(arena_t *a, const bin_info_t *infos) {
 	size_t bytes = 0;
 
 	for (szind_t i = 0; a != NULL && i < SC_NBINS; i++) {
 		size_t bits = (infos[i].nregs + 63) / 64 * 8;
-		size_t each = (record > 0 ? meta_good_size(infos[i].nregs * record) : 0)
-		    + (bits > sizeof(((edata_t *)0)->u.inline_bits) ? meta_good_size(bits) : 0);
+		size_t each = bits > sizeof(((edata_t *)0)->u.inline_bits) ? meta_good_size(bits) : 0;
 
 		for (unsigned s = 0; s < bin_infos[i].n_shards; s++)
 			bytes += arena_bin(a, i, s)->stats.curslabs * each;
@@ -273,19 +273,32 @@ slab_metadata(arena_t *a, const bin_info_t *infos, size_t record) {
 	return bytes;
 }
 
+/* The blocks of samples' records, which are recycled and never returned. */
+static size_t
+record_metadata(bool is_in_region) {
+	size_t (*good_size)(size_t) = is_in_region ? region_good_size : meta_good_size;
+	size_t bytes = 0;
+
+	for (const recs_block_t *b = recs_blocks(is_in_region); b != NULL; b = b->next)
+		bytes += good_size(b->n * sizeof(sample_rec_t)) + good_size(sizeof(*b));
+	return bytes;
+}
+
 /*
- * Metadata without that of slabs: a bin keeps one when its last object is gone, so how many there
- * are follows from which thread took which size in which arena, and not from how many sessions
- * there were.
+ * Metadata without that of slabs and of samples in them: a bin keeps a slab when its last object is
+ * gone, so how many there are follows from which thread took which size in which arena, and not
+ * from how many sessions there were.
  */
 static size_t
 books(void) {
-	size_t slabs = 0;
+	size_t slabs = record_metadata(true) + record_metadata(false), all;
 
 	for (unsigned ind = 0; ind < arenas_narenas_total(); ind++)
-		slabs += slab_metadata(arenas_get(ind), bin_infos, 0)
-		    + slab_metadata(arenas_sampled_get(ind), bin_infos_sampled, sizeof(sample_rec_t));
-	return meta_in_use() + region_in_use() - slabs;
+		slabs += slab_metadata(arenas_get(ind), bin_infos)
+		    + slab_metadata(arenas_sampled_get(ind), bin_infos_sampled);
+	all = meta_in_use() + region_in_use();
+	ok(slabs <= all, "%zu bytes of metadata, %zu of them for slabs", all, slabs);
+	return all - slabs;
 }
 
 /*
