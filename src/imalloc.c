@@ -131,27 +131,47 @@ imalloc_count_direct(tsd_t *tsd, size_t usize) {
 		return;
 	}
 	tsd->direct_alloc += usize;
-	if (tsd->n_direct > 0) {
-		tsd->n_direct--;
-		tsd->event_bytes += usize;
+	if (thread_event_try_pass(tsd, usize)) {
 		imalloc_note_rise(tsd);
-		return;
+	} else {
+		thread_event_advance_large(tsd, usize);
 	}
-	thread_event_advance(tsd, usize);
-	tsd->n_direct = thread_event_direct_requests(tsd);
 }
 
 /* ------------------------------------------------------------------ allocation */
 
+static void *imalloc_no_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
+    unsigned slot);
+
 /*
- * Allocates a sampled object: the spare of the cache, or from an arena. *rec: its record, or NULL
- * without memory for one. tc, slot: the bin that would serve the request unsampled; tc may be NULL.
+ * imalloc_sample_object() for a large object of a cache's class: one like any other, that has a
+ * record while it is in use.
+ */
+static void *
+imalloc_sample_large(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
+    unsigned slot, sample_rec_t **rec) {
+	assert(usize >= SC_LARGE_MINCLASS && slot > 0);
+	void *p = imalloc_no_sample(tsd, req, usize, tc, slot);
+	if (unlikely(p == NULL)) {
+		tcache_recount(tsd, tc, slot); /* a sample stays counted until the request fails */
+	}
+	*rec = p == NULL ? NULL : arena_large_make_sampled(p);
+	return p;
+}
+
+/*
+ * Allocates a sampled object: from the cache, where small ones are spares, or from an arena. *rec:
+ * its record, or NULL without memory for one. tc, slot: the bin that would serve the request
+ * unsampled; tc may be NULL.
  */
 static void *
 imalloc_sample_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
     unsigned slot, sample_rec_t **rec) {
 	assert(tsd != NULL && (tc == NULL || (slot > 0 && slot < tc->nslots)));
 	bool zero = req->zero || opt_zero;
+	if (tc != NULL && usize >= SC_LARGE_MINCLASS) {
+		return imalloc_sample_large(tsd, req, usize, tc, slot, rec);
+	}
 	/* A request that the thread's own cache may serve is one for the thread's arena. */
 	if (tc != NULL && tc->is_auto && tsd->arena->is_auto) {
 		void *p = tcache_spare_take(tc, slot, rec);
@@ -179,11 +199,8 @@ imalloc_sample_inline(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache
 	assert(interval > 0 && tsd->tls->inside == 0);
 	sample_rec_t *rec;
 	void *p = imalloc_sample_object(tsd, req, usize, tc, slot, &rec);
-	if (p != NULL && tc != NULL) {
+	if (p != NULL && tc != NULL && usize < SC_LARGE_MINCLASS) {
 		tcache_took_sample(tsd, tc, slot);
-		if (usize > TCACHE_LARGE_SOME) {
-			imalloc_note_rise(tsd);
-		}
 	}
 	if (p != NULL && rec != NULL) {
 		arena_guard(p, usize, req->size); /* a hook may ask for its size */
@@ -752,11 +769,26 @@ ifree_junk(void *ptr, uint64_t elem) {
 	}
 }
 
-/* Frees an object of an extent of samples: as a spare of the cache, or past it. */
+/*
+ * Ends the sample of a large object that the caller has claimed, which is one like any other from
+ * then on; returns its element.
+ */
+static uint64_t
+ifree_end_large_sample(tsd_t *tsd, void *ptr, uint64_t elem, size_t usize) {
+	sample_rec_t *rec = elem_edata(elem)->recs;
+	assert((elem & ELEM_SLAB) == 0 && rec != NULL);
+	if (likely(rec->tctx != NULL)) {
+		prof_sample_free(tsd, ptr, rec, usize);
+	}
+	arena_large_end_sampled(ptr);
+	return emap_elem(ptr);
+}
+
+/* Frees an object of a slab of samples: as a spare of the cache, or past it. */
 static void
 ifree_sampled(tsd_t *tsd, void *ptr, uint64_t elem, int tcache, size_t usize) {
 	edata_t *e = elem_edata(elem);
-	assert(e->is_sampled && elem_state(elem) == extent_state_active);
+	assert(e->is_sampled && e->is_slab && elem_state(elem) == extent_state_active);
 	sample_rec_t *rec = arena_sample_rec(ptr, elem);
 	if (unlikely(rec == NULL)) {
 		arena_dalloc(ptr, elem); /* ends the process: no region begins at this address */
@@ -767,9 +799,7 @@ ifree_sampled(tsd_t *tsd, void *ptr, uint64_t elem, int tcache, size_t usize) {
 	} else if (unlikely(rec->req_size == TCACHE_REC_IS_SPARE)) {
 		safety_fail("double free");
 	}
-	if ((elem & ELEM_SLAB) != 0) {
-		canary_end(ptr, usize);
-	}
+	canary_end(ptr, usize);
 	ifree_junk(ptr, elem);
 	tcache_t *tc = imalloc_cache(tsd, tcache, IMALLOC_ARENA_AUTO);
 	if (tc == NULL || !tc->is_auto || !tcache_spare_try_put(tc, e, ptr, rec)) {
@@ -805,8 +835,11 @@ ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 		tsd->counted_dalloc += usize;
 	}
 	if (config_prof && unlikely((elem & ELEM_SAMPLED) != 0)) {
-		ifree_sampled(tsd, ptr, elem, tcache, usize);
-		return;
+		if (!is_large) {
+			ifree_sampled(tsd, ptr, elem, tcache, usize);
+			return;
+		}
+		elem = ifree_end_large_sample(tsd, ptr, elem, usize);
 	}
 	if (!is_large) {
 		canary_end(ptr, usize);

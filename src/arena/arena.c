@@ -523,7 +523,7 @@ arena_large_make_sampled(void *ptr) {
 	if (e->recs != NULL) {
 		e->recs->slab = 0;
 		e->is_sampled = true;
-		emap_set_boundary(e);
+		emap_set_sampled(e);
 	}
 	return e->recs;
 }
@@ -535,7 +535,7 @@ arena_large_end_sampled(void *ptr) {
 	recs_free(e->recs, 1);
 	e->recs = NULL;
 	e->is_sampled = false;
-	emap_set_boundary(e);
+	emap_set_sampled(e);
 }
 
 int

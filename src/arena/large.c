@@ -94,7 +94,7 @@ void
 arena_large_note_grown(void *ptr, size_t usize) {
 	uint64_t elem = emap_elem(ptr);
 	assert(usize >= SC_LARGE_MINCLASS);
-	if (sz_s2i(usize) < arena_large_own_min || (elem & ELEM_SAMPLED) != 0) {
+	if (sz_s2i(usize) < arena_large_own_min) {
 		return;
 	}
 	edata_t *e = elem_edata(elem);

@@ -113,6 +113,13 @@ emap_set_boundary(const edata_t *e) {
 }
 
 void
+emap_set_sampled(const edata_t *e) {
+	edata_check(e);
+	assert(!e->is_slab && e->state == extent_state_active);
+	emap_write_range(e->addr, e->addr + PAGE, elem_make(e));
+}
+
+void
 emap_set_slab(const edata_t *e) {
 	edata_check(e);
 	assert(e->is_slab && (e->size & PAGE_MASK) == 0);

@@ -122,6 +122,8 @@ int emap_reserve(const void *addr, size_t size);
  * is_sampled).
  */
 void emap_set_boundary(const edata_t *e);
+/* Writes the first page only, for a large extent that has begun or ceased to be a sample. */
+void emap_set_sampled(const edata_t *e);
 /*
  * Writes the first page only, for a large extent that is not a sample, if only its state or its
  * class has changed. A reader of the last page makes no difference between active and hot, and does

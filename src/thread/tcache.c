@@ -200,7 +200,11 @@ tcache_count_to_sample(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 		c->to_sample = thread_event_draw_objects(tsd, b->size);
 	}
 	bin_arm(tsd, b, c);
-	thread_event_advance(tsd, bytes);
+	if (!is_sample || b->size < SC_LARGE_MINCLASS) {
+		thread_event_advance(tsd, bytes);
+	} else if (!thread_event_try_pass(tsd, bytes)) {
+		thread_event_advance_large(tsd, bytes);
+	}
 	return is_sample;
 }
 

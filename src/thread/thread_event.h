@@ -73,7 +73,7 @@ thread_event_requests(const tsd_t *tsd, size_t size) {
 	return n;
 }
 
-/* Large requests past the cache that may follow a heartbeat without one each; 0: none. */
+/* Large requests, past the cache or samples, that may follow a heartbeat without one; 0: none. */
 ALWAYS_INLINE uint32_t
 thread_event_direct_requests(const tsd_t *tsd) {
 	bool is_strict = atomic_load_b(&thread_event_is_strict, MO_RELAXED);
@@ -156,6 +156,24 @@ thread_event_advance(tsd_t *tsd, uint64_t bytes) {
 	    || unlikely(atomic_load_b(&thread_event_is_wanted, MO_RELAXED))) {
 		thread_event_due(tsd);
 	}
+}
+/*
+ * Counts a large request that is due for no heartbeat yet, see n_direct. Returns false if it is;
+ * the caller then calls thread_event_advance_large().
+ */
+ALWAYS_INLINE bool
+thread_event_try_pass(tsd_t *tsd, uint64_t bytes) {
+	if (tsd->n_direct == 0) {
+		return false;
+	}
+	tsd->n_direct--;
+	tsd->event_bytes += bytes;
+	return true;
+}
+ALWAYS_INLINE void
+thread_event_advance_large(tsd_t *tsd, uint64_t bytes) {
+	thread_event_advance(tsd, bytes);
+	tsd->n_direct = thread_event_direct_requests(tsd);
 }
 /* Counts an allocation of usize bytes past the cache; returns whether it is a sample. */
 bool thread_event_count_to_sample(tsd_t *tsd, size_t usize);

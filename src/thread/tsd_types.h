@@ -68,7 +68,7 @@ struct tsd_s {
 	 */
 	uint64_t sample_interval;
 	uint64_t sample_gap;          /* bytes past the cache until a sample is due */
-	uint32_t n_direct;            /* requests past the cache until the next heartbeat */
+	uint32_t n_direct;            /* large ones past the cache, or samples, until a heartbeat */
 	/* thread_event_is_strict at the last recall */
 	bool is_strict;
 	uint64_t event_bytes;         /* bytes allocated since the last heartbeat */

@@ -107,7 +107,7 @@ static void
 test_upkeep(void) {
 	free(keep(malloc(100)));
 	is_uint(spares(), 1, "a spare");
-	for (unsigned i = 0; i < 1000 && spares() > 0; i++)
+	for (unsigned i = 0; i < 4000 && spares() > 0; i++)
 		free(keep(malloc(4 << 20)));
 	is_uint(spares(), 0, "that nobody wants goes back");
 }
