@@ -321,6 +321,13 @@ test_confined(void) {
 	unlink(moved);
 }
 
+static void
+become(uid_t uid) {
+	if (seteuid(uid) != 0) {
+		bail_out("seteuid");
+	}
+}
+
 /* In a directory where others' files cannot be replaced, they are not written into either. */
 static void
 test_sticky(void) {
@@ -344,10 +351,10 @@ test_sticky(void) {
 	chmod(other, 0666);
 	is_int(chown(path, 12345, 12345) + chown(other, 12345, 12345), 0, "files of another user");
 	int reader = open(other, O_RDONLY | O_NONBLOCK);
-	is_int(seteuid(54321), 0, "who wants to write");
+	become(54321);
 	is_int(write_one(path, "secret"), EACCES, "a file that another user has put there is refused");
 	is_int(write_one(other, "secret"), EACCES, "a pipe too");
-	seteuid(0);
+	become(0);
 	close(reader);
 	ok(stat(path, &st) == 0 && st.st_size == 0, "nothing was written");
 	/*
@@ -358,14 +365,14 @@ test_sticky(void) {
 	close(open(path, O_WRONLY | O_CREAT | O_EXCL, 0600));
 	is_int(chown(path, 54321, 54321) + chown(sticky, 0, 0) + chmod(sticky, 0755), 0,
 	    "a file of ours");
-	seteuid(54321);
+	become(54321);
 	is_int(write_one(path, "text"), 0, "is written in place");
-	seteuid(0);
+	become(0);
 	is_str(read_back(path), "text", "there it is");
 	is_int(link(path, other), 0, "with another name");
-	seteuid(54321);
+	become(54321);
 	is_int(write_one(path, "more"), EACCES, "it is not");
-	seteuid(0);
+	become(0);
 	is_str(read_back(path), "text", "and stays as it was");
 	snprintf(path, sizeof(path), "rm -rf %s", sticky);
 	is_int(system(path), 0, "away");
