@@ -41,6 +41,18 @@ decay_shift(decay_t *d, uint64_t n) {
 	memset(&d->backlog[SMOOTHSTEP_NSTEPS - n], 0, n * sizeof(d->backlog[0]));
 }
 
+/* The limit after n more epochs in which no page becomes unused. */
+static size_t
+decay_limit_after(const decay_t *d, unsigned n) {
+	uint64_t sum = 0;
+	assert(n <= SMOOTHSTEP_NSTEPS);
+	for (unsigned i = n; i < SMOOTHSTEP_NSTEPS; i++) {
+		sum += d->backlog[i] * smoothstep_tab[i - n];
+	}
+	assert(sum >> SMOOTHSTEP_BFP <= (uint64_t)SMOOTHSTEP_NSTEPS * UINT32_MAX);
+	return (size_t)(sum >> SMOOTHSTEP_BFP);
+}
+
 void
 decay_advance_locked(decay_t *d, uint64_t now, size_t npages) {
 	assert(decay_is_due(d, now));
@@ -53,19 +65,7 @@ decay_advance_locked(decay_t *d, uint64_t now, size_t npages) {
 	assert(start <= now && now - start < epoch_ns);
 	size_t fresh = npages > d->npages_seen ? npages - d->npages_seen : 0;
 	d->backlog[SMOOTHSTEP_NSTEPS - 1] = (uint32_t)min_zu(fresh, UINT32_MAX);
-	d->npages_seen = npages;
-}
-
-/* The limit after n more epochs in which no page becomes unused. */
-static size_t
-decay_limit_after(const decay_t *d, unsigned n) {
-	uint64_t sum = 0;
-	assert(n <= SMOOTHSTEP_NSTEPS);
-	for (unsigned i = n; i < SMOOTHSTEP_NSTEPS; i++) {
-		sum += d->backlog[i] * smoothstep_tab[i - n];
-	}
-	assert(sum >> SMOOTHSTEP_BFP <= (uint64_t)SMOOTHSTEP_NSTEPS * UINT32_MAX);
-	return (size_t)(sum >> SMOOTHSTEP_BFP);
+	d->npages_seen = max_zu(npages, decay_limit_after(d, 0));
 }
 
 size_t

@@ -2,9 +2,11 @@
  * When unused pages are due to be purged: a curve over time. Of the pages that became unused during
  * one epoch (1/200 of the decay time) all may stay at first, then fewer with each epoch, along the
  * smoothstep curve, and none after the decay time. The sum over the last 200 epochs is the limit;
- * the caller purges pages in excess of it. Everything here is arithmetic on the struct and has
- * neither a clock nor pages: the caller passes the time, so tests pass their own. Functions named
- * _locked need the struct's mutex. Called by pac.c, pac_life.c and pac_serve.c.
+ * the caller purges pages in excess of it. Pages within the limit of the epoch before are not new:
+ * those of a program that takes and returns some all the time would else be counted at each return,
+ * and the limit grow far above what was ever unused. Everything here is arithmetic on the struct
+ * and has neither a clock nor pages: the caller passes the time, so tests pass their own. Functions
+ * named _locked need the struct's mutex. Called by pac.c, pac_life.c and pac_serve.c.
  */
 #ifndef EXTENT_DECAY_H
 #define EXTENT_DECAY_H
@@ -29,7 +31,8 @@ typedef struct decay_s {
 	 */
 	atomic_u64_t epoch_ns;
 	atomic_u64_t epoch_start;
-	size_t npages_seen; /* unused pages at the last advance, or after the purge that followed */
+	/* unused pages at the last advance, or the limit then if that was more; less after a purge */
+	size_t npages_seen;
 	/* pages that became unused in each epoch, oldest first */
 	uint32_t backlog[SMOOTHSTEP_NSTEPS];
 } decay_t;

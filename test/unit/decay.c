@@ -130,6 +130,26 @@ test_sum(void) {
 	is_uint(bad, 0, "a thousand epochs of random arrivals with purging");
 }
 
+/*
+ * A program that takes and returns some pages all the time: the limit stays below the most that was
+ * unused, and what is unused no more after a peak goes when the decay time is over.
+ */
+static void
+test_to_and_fro(void) {
+	uint64_t epoch = 2000 * MS / SMOOTHSTEP_NSTEPS, seed = 5;
+	unsigned above = 0, long_after = 0;
+	start(2000, 0);
+	for (unsigned i = 1; i < 2000; i++) {
+		size_t npages = i == 1000 ? 50000 : 1000 + (size_t)core_below(&seed, 1000);
+		decay_advance_locked(&d, i * epoch, npages);
+		size_t limit = decay_limit_locked(&d);
+		above += limit > (i < 1000 ? 2000 : 50000);
+		long_after += i > 1000 + SMOOTHSTEP_NSTEPS && limit > 2000;
+	}
+	is_uint(above, 0, "pages that come and go: the limit is never above the most that was unused");
+	is_uint(long_after, 0, "nor above what was unused within the decay time, after a peak");
+}
+
 static void
 test_special(void) {
 	start(-1, 0);
@@ -168,6 +188,7 @@ main(void) {
 	test_all_gone_after(86400000);
 	test_until();
 	test_sum();
+	test_to_and_fro();
 	test_special();
 	return done_testing();
 }
