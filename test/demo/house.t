@@ -1,7 +1,8 @@
 #!/usr/bin/env perl
 # doc/HOUSE.md and doc/INDEX.md are true: every room of the library's source is on its floor there,
 # every station `file:function` exists, `a` → `b` are caller and callee, a station further in is
-# called from the line above, and the locks are those of the source in rising rank.
+# called from the line above, and the locks are those of the source in rising rank. README counts
+# the tests.
 use strict;
 use warnings;
 
@@ -30,6 +31,7 @@ check('every lock is in the table of locks, at its rank', lock_faults());
 check('the ranks rise as in os/witness.h', rank_faults());
 check('files that a head names as callers call', caller_faults());
 check('the head of jeprof lists the packages of its rooms', package_faults());
+check('README says how many test programs and scripts there are, 40 less at most', count_faults());
 print "1..$tests\n";
 exit($failures != 0);
 
@@ -252,6 +254,14 @@ sub caller_faults {
 		}
 	}
 	return @faults;
+}
+
+sub count_faults {
+	my @programs = `../scripts/tracked '^test/(unit|integration|cross|misuse)/[^/]+[.](c|cpp)\$'`;
+	my @scripts = `../scripts/tracked '^test/(?!include|stress|fuzz)[a-z]+/[^/]+[.](t|sh)\$'`;
+	my $n = @programs + @scripts;
+	my ($said) = slurp('../README.md') =~ /more than (\d+) test programs and scripts/;
+	return defined $said && $said < $n && $said + 40 >= $n ? () : "there are $n";
 }
 
 sub package_faults {
