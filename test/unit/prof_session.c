@@ -16,6 +16,8 @@
 #include "prof/file/prof_dump.h"
 #include "prof/control/prof_control.h"
 #include "prof/control/prof_session.h"
+#include "prof/file/prof_box.h"
+#include "unwind/module_history.h"
 
 static prof_session_opts_t o;
 static const char *why;
@@ -337,10 +339,35 @@ test_leftovers(void) {
 	ok(after < before + (32 << 10), "%zu bytes of metadata in use, then %zu", before, after);
 }
 
+/*
+ * A box whose tables could not be moved back at the end of its session: the next session that wants
+ * one has its own file.
+ */
+static void
+test_box_that_stays(void) {
+	char path[PATH_MAX];
+
+	is_int(prof_session_start("blackbox:true,blackbox_size:4M", &why), 0, "a session with a box");
+	prof_box_path(path, sizeof(path));
+	is_int(access(path, R_OK), 0, "its file is there");
+	ok(module_history_try_hold(), "somebody reads the list of objects");
+	is_int(prof_session_stop(0), 0, "the session ends");
+	ok(access(path, R_OK) != 0 && prof_box_is_over(), "the file goes, the tables cannot move yet");
+	ok(prof_session_start("blackbox:true,blackbox_size:4M", &why) != 0 && *why != '\0',
+	    "no session that only seems to have a box: %s", why);
+	module_history_release();
+	is_int(prof_session_start("blackbox:true,blackbox_size:4M", &why), 0, "then another one");
+	ok(prof_box_is_open() && !prof_box_is_over(), "has a box");
+	prof_box_path(path, sizeof(path));
+	is_int(access(path, R_OK), 0, "and its file is there");
+	is_int(prof_session_stop(0), 0, "it ends");
+	ok(!prof_box_is_open() && access(path, R_OK) != 0, "with its box");
+}
+
 int
 main(void) {
 	static void (*const tests[])(void) = {test_rules, test_options, test_cycle, test_failures,
-	    test_late_end, test_leftovers, NULL};
+	    test_late_end, test_box_that_stays, test_leftovers, NULL};
 
 	/* The profiler's thread would end a session whose time is over before test_late_end does. */
 	opt_prof_thread = prof_thread_false;

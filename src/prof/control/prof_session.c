@@ -534,7 +534,10 @@ box_begin(const prof_session_opts_t *o, const char **why) {
 	prof_box_t kind = o->has_box ? o->box : opt_prof_blackbox;
 	session_assert_moving();
 	session.has_box = false;
-	if (kind == prof_box_false || prof_box_is_open()) {
+	if (kind != prof_box_false && prof_box_is_over()) {
+		prof_box_tick(); /* its file is gone, so the box of an earlier session serves nobody */
+	}
+	if (kind == prof_box_false || (prof_box_is_open() && !prof_box_is_over())) {
 		return 0;
 	}
 	int err = prof_box_open(kind, o->box_size != 0 ? o->box_size : opt_prof_blackbox_size);

@@ -316,6 +316,11 @@ prof_box_is_open(void) {
 	return atomic_load_u32(&box.state, MO_ACQUIRE) == box_is_open;
 }
 
+bool
+prof_box_is_over(void) {
+	return prof_box_is_open() && atomic_load_b(&box.is_over, MO_RELAXED);
+}
+
 void
 prof_box_path(char *buf, size_t size) {
 	fmt_snprintf(buf, size, "%s", prof_box_is_open() ? box_names.path : "");

@@ -40,6 +40,8 @@ int prof_box_open(prof_box_t kind, size_t size);
 /* Moves the tables back into memory, and removes the file unless it is to be kept. */
 void prof_box_close(void);
 bool prof_box_is_open(void);
+/* Whether the open one was closed, but its tables could not be moved back yet: prof_box_tick(). */
+bool prof_box_is_over(void);
 /* Whether a box is open, or will be from the start: its ring is to have what needs a thread. */
 bool prof_box_wants_thread(void);
 /* Records the loaded objects in the box, as a reader of the file needs them; outside the gate. */
