@@ -1,6 +1,6 @@
 /*
- * Finds out how old the live samples of an image are, from the records of samples (meta/recs.h),
- * as the library's own dump does (prof/sites/prof_age.c).
+ * Finds out how old the live samples of an image are, and what their labels hold, from the records
+ * of samples (meta/recs.h), as the library's own dump does (prof/sites/prof_age.c).
  *
  * Each record names the count of its sample; image->counts knows the site of each count that was
  * proven, so a record that was freed, torn or forged adds to a site of the profile or to none.
@@ -30,6 +30,7 @@ typedef struct walk_s {
 	uint64_t now;      /* by the clock of the records; 0: only the newest is looked for */
 	uint64_t newest;   /* time of the newest record */
 	uint64_t taken;    /* samples whose ages were added */
+	bool has_labels;
 	int error;
 } walk_t;
 
@@ -86,11 +87,17 @@ sample_take(walk_t *w, uint32_t number, const unsigned char *record) {
 		w->error = ENOMEM;
 		return;
 	}
-	uint64_t usize = word_of(w, record, image_record_sized)
-	    & ((UINT64_C(1) << IMAGE_USIZE_BITS) - 1);
-	columns[prof_age_between(time_ns, w->now)] += prof_weighted_bytes(usize,
-	    word_of(w, record, image_record_weight));
+	uint64_t sized = word_of(w, record, image_record_sized);
+	uint64_t usize = sized & ((UINT64_C(1) << IMAGE_USIZE_BITS) - 1);
+	uint64_t weight = word_of(w, record, image_record_weight);
+	prof_counts_t counts = {1, usize, weight, prof_weighted_bytes(usize, weight)};
+	uint32_t label = (uint32_t)(sized >> IMAGE_USIZE_BITS);
+	columns[prof_age_between(time_ns, w->now)] += counts.est;
+	prof_counts_add(&site->known, &counts);
 	w->taken++;
+	if (label != 0 && w->has_labels) {
+		w->error = image_label_add(w->image, number, label, &counts);
+	}
 }
 
 static void
@@ -176,7 +183,7 @@ now_of(walk_t *w) {
 
 int
 image_read_ages(jeprof_image_t *image) {
-	walk_t w = {.image = image};
+	walk_t w = {.image = image, .has_labels = image_has_label_lists(image)};
 	if (!has_layout(image)) {
 		return 0;
 	}

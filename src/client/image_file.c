@@ -84,13 +84,18 @@ jeprof_image_close(jeprof_image_t *image) {
 		free(((image_module_t *)image->modules.items)[i].path);
 	}
 	image_array_t *arrays[] = {&image->ranges, &image->objects, &image->sites, &image->shares,
-	    &image->frames, &image->threads, &image->modules, &image->columns};
+	    &image->frames, &image->threads, &image->modules, &image->columns, &image->labeled};
 	for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++) {
 		free(arrays[i]->items);
 	}
 	table_free(&image->visited);
 	table_free(&image->known);
 	table_free(&image->counts);
+	table_free(&image->labeled_at);
+	for (size_t i = 0; image->labels != NULL && i < IMAGE_LABELS; i++) {
+		free(image->labels[i].text);
+	}
+	free(image->labels);
 	free(image->maps);
 	free(image);
 }

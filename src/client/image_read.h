@@ -64,7 +64,23 @@ typedef struct image_site_s {
 	prof_counts_t accum;
 	size_t age;              /* number + 1 in image.columns: of live samples; 0: none */
 	size_t life;             /* the same of freed ones, when they were freed */
+	prof_counts_t known;     /* sums over its live samples with a record */
 } image_site_t;
+
+/* What the samples of one site hold that have one label. */
+typedef struct image_labeled_s {
+	uint32_t site;           /* its number */
+	uint32_t label;
+	prof_counts_t cur;
+} image_labeled_t;
+
+/* Numbers of labels, with 0 for none. */
+enum { IMAGE_LABELS = 1 << (64 - IMAGE_USIZE_BITS) };
+
+typedef struct image_label_s {
+	char *text;              /* NULL: there is none */
+	bool is_used;            /* a live sample has it */
+} image_label_t;
 
 typedef struct image_module_s {
 	uint64_t address;
@@ -126,6 +142,10 @@ struct jeprof_image_s {
 	image_table_t known;         /* threads by address */
 	image_table_t counts;        /* sites by the addresses of their counts with live samples */
 	image_array_t columns;
+	image_array_t labeled;       /* image_labeled_t: by site and label, when all was read */
+	image_table_t labeled_at;    /* their places by site and label */
+	image_label_t *labels;       /* IMAGE_LABELS; NULL: no live sample has one */
+	bool lacks_texts;            /* there are labels whose texts the image does not have */
 	bool has_ages;
 	unsigned aged;               /* percent of the live samples whose ages are known */
 	bool has_shadows;            /* one of the modules is shadowed */
@@ -187,6 +207,13 @@ int image_check_version(jeprof_image_t *image, const image_root_t *r);
 int image_read_root(jeprof_image_t *image);
 /* Reads all lists. 0 or ENOMEM. */
 int image_read_tables(jeprof_image_t *image);
+/* A field of an object that was read into `bytes`; a width that no number has gives 0. */
+uint64_t image_field(const jeprof_image_t *image, const unsigned char *bytes, unsigned field);
+/*
+ * Reads the list of parts again, which only grows, and the heads of lists before it. Without memory
+ * for the range of a new part, what lies in that is left out.
+ */
+void image_read_parts(jeprof_image_t *image);
 /* Whether so many bytes at this address lie in a part of the tables. */
 bool image_is_in_parts(const jeprof_image_t *image, uint64_t at, uint64_t size);
 
@@ -196,3 +223,15 @@ bool image_is_in_parts(const jeprof_image_t *image, uint64_t at, uint64_t size);
 uint64_t *image_columns_of(jeprof_image_t *image, size_t *number);
 /* Reads the records of samples, after the sites. 0 or ENOMEM. */
 int image_read_ages(jeprof_image_t *image);
+
+/* ---- image_labels.c ---- */
+
+/* Whether the root says where the texts of labels are, and their fields lie within them. */
+bool image_has_label_lists(const jeprof_image_t *image);
+/* Adds live samples to a site's sums. 0 or ENOMEM. */
+int image_label_add(jeprof_image_t *image, uint32_t site, uint32_t label,
+    const prof_counts_t *counts);
+/* Reads the texts of what was added, after the records, and sorts the sums. 0 or ENOMEM. */
+int image_read_labels(jeprof_image_t *image);
+/* Whether a profile tells it; a number that no text has ever had is no label. */
+bool image_label_is_shown(const jeprof_image_t *image, uint32_t label);

@@ -134,27 +134,27 @@ image_is_in_parts(const jeprof_image_t *image, uint64_t at, uint64_t size) {
 	return there != 0 && size <= there;
 }
 
-/*
- * Reads the list of parts again, which only grows, and the heads of lists before it. Without memory
- * for the range of a new part, what lies in that is left out.
- */
-static void
-parts_read(jeprof_image_t *image) {
-	image_root_t now;
-	uint64_t records[2] = {image->root.records, image->root.records_elsewhere};
-	(void)image_read(image, image->at + offsetof(image_root_t, records), records,
-	    sizeof(records));
-	if (image_read(image, image->at, &now, sizeof(now)) && now.nparts >= image->root.nparts
-	    && now.nparts <= IMAGE_PARTS) {
-		if (image->target == NULL) {
-			(void)image_box_try_add_parts(image, &now);
-		}
-		memcpy(image->root.parts, now.parts, sizeof(now.parts));
-		image->root.nparts = now.nparts;
-		image->root.sites = now.sites;
-		image->root.records = records[0];
-		image->root.records_elsewhere = records[1];
+void
+image_read_parts(jeprof_image_t *image) {
+	image_root_t before, now;
+	image_root_t *r = &image->root;
+	if (!image_read(image, image->at, &before, sizeof(before))
+	    || !image_read(image, image->at, &now, sizeof(now)) || now.nparts < r->nparts
+	    || now.nparts > IMAGE_PARTS) {
+		return;
 	}
+	if (image->target == NULL) {
+		(void)image_box_try_add_parts(image, &now);
+	}
+	memcpy(r->parts, now.parts, sizeof(now.parts));
+	r->nparts = now.nparts;
+	r->sites = now.sites;
+	/* Their objects lie in these parts already. */
+	r->records = before.records;
+	r->records_elsewhere = before.records_elsewhere;
+	r->labels = before.labels;
+	r->labels_elsewhere = before.labels_elsewhere;
+	r->label_last = now.label_last;
 }
 
 static int
@@ -246,9 +246,8 @@ image_read_root(jeprof_image_t *image) {
 
 /* ---- objects ---- */
 
-/* A field of an object that was read into `bytes`; a width that no number has gives 0. */
-static uint64_t
-field_of(const jeprof_image_t *image, const unsigned char *bytes, unsigned field) {
+uint64_t
+image_field(const jeprof_image_t *image, const unsigned char *bytes, unsigned field) {
 	const image_field_t *f = &image->root.fields[field];
 	uint8_t u8;
 	uint32_t u32;
@@ -314,10 +313,10 @@ thread_get(jeprof_image_t *image, uint64_t at, uint32_t *number, uint64_t *next)
 	}
 	const image_field_t *name = &image->root.fields[image_thread_name];
 	t->address = at;
-	t->uid = field_of(image, bytes, image_thread_uid);
-	t->is_attached = field_of(image, bytes, image_thread_attached) == 1;
+	t->uid = image_field(image, bytes, image_thread_uid);
+	t->is_attached = image_field(image, bytes, image_thread_attached) == 1;
 	name_take(t, bytes + name->offset, name->width);
-	*next = field_of(image, bytes, image_thread_next);
+	*next = image_field(image, bytes, image_thread_next);
 	return 0;
 }
 
@@ -336,8 +335,8 @@ threads_walk(jeprof_image_t *image) {
 /* The four sums of which `first` is the first field. */
 static prof_counts_t
 counts_of(const jeprof_image_t *image, const unsigned char *bytes, unsigned first) {
-	return (prof_counts_t){field_of(image, bytes, first), field_of(image, bytes, first + 1),
-	    field_of(image, bytes, first + 2), field_of(image, bytes, first + 3)};
+	return (prof_counts_t){image_field(image, bytes, first), image_field(image, bytes, first + 1),
+	    image_field(image, bytes, first + 2), image_field(image, bytes, first + 3)};
 }
 
 static bool
@@ -356,7 +355,7 @@ try_read_count(jeprof_image_t *image, uint64_t at, unsigned char *bytes) {
 	if (at % PIECE_BYTES != 0 || !try_read_object(image, image_struct_count, at, bytes)) {
 		return false;
 	}
-	uint64_t size = field_of(image, bytes, image_count_bytes);
+	uint64_t size = image_field(image, bytes, image_count_bytes);
 	return size == plain || (size >= whole && size < 2 * OBJECT_MAX
 	    && image_is_in_parts(image, at, whole) && image_read(image, at, bytes, whole));
 }
@@ -364,11 +363,11 @@ try_read_count(jeprof_image_t *image, uint64_t at, unsigned char *bytes) {
 /* Whether the bytes are a count of this site. */
 static bool
 is_count_of(const jeprof_image_t *image, const unsigned char *bytes, const image_site_t *site) {
-	return field_of(image, bytes, image_count_site) == site->address
-	    && field_of(image, bytes, image_count_hash) == image_hash_count(site->hash,
-	    field_of(image, bytes, image_count_thread),
-	    (uint32_t)field_of(image, bytes, image_count_epoch),
-	    field_of(image, bytes, image_count_rate));
+	return image_field(image, bytes, image_count_site) == site->address
+	    && image_field(image, bytes, image_count_hash) == image_hash_count(site->hash,
+	    image_field(image, bytes, image_count_thread),
+	    (uint32_t)image_field(image, bytes, image_count_epoch),
+	    image_field(image, bytes, image_count_rate));
 }
 
 static void
@@ -417,20 +416,20 @@ life_take(jeprof_image_t *image, image_site_t *site, const unsigned char *bytes)
  */
 static int
 count_take(jeprof_image_t *image, image_site_t *site, uint64_t at, const unsigned char *bytes) {
-	bool has_accum = field_of(image, bytes, image_count_bytes)
+	bool has_accum = image_field(image, bytes, image_count_bytes)
 	    > image->root.struct_bytes[image_struct_count];
 	prof_counts_t cur = counts_of(image, bytes, image_count_live), accum = {0, 0, 0, 0};
-	uint64_t rate = field_of(image, bytes, image_count_rate), next;
+	uint64_t rate = image_field(image, bytes, image_count_rate), next;
 	uint32_t number;
 	cur.objs &= (UINT64_C(1) << IMAGE_LIVE_BITS) - 1;
 	if (has_accum) {
 		accum = counts_of(image, bytes, image_count_accum_objs);
 	}
 	if ((cur.objs == 0 && accum.objs == 0) || rate == 0
-	    || field_of(image, bytes, image_count_epoch) != (uint32_t)image->root.epoch) {
+	    || image_field(image, bytes, image_count_epoch) != (uint32_t)image->root.epoch) {
 		return 0;
 	}
-	int error = thread_get(image, field_of(image, bytes, image_count_thread), &number, &next);
+	int error = thread_get(image, image_field(image, bytes, image_count_thread), &number, &next);
 	if (error != 0 || number == IMAGE_UNKNOWN) {
 		return error;
 	}
@@ -476,7 +475,7 @@ chain_read(jeprof_image_t *image, image_site_t *site, uint64_t at, bool *is_brok
 		}
 		/* A chain that comes back to the mark, which moves on ever more rarely, is a circle. */
 		mark = (n & (n - 1)) == 0 ? at : mark;
-		at = field_of(image, bytes, image_count_next);
+		at = image_field(image, bytes, image_count_next);
 	}
 	*is_broken = *is_broken || at != 0;
 	return 0;
@@ -519,8 +518,8 @@ try_take_frames(jeprof_image_t *image, image_site_t *site) {
 /* Whether the size of the object fits its number of frames. */
 static bool
 is_size_of_site(const jeprof_image_t *image, const unsigned char *bytes) {
-	uint64_t nframes = field_of(image, bytes, image_site_nframes);
-	uint64_t size = field_of(image, bytes, image_site_bytes);
+	uint64_t nframes = image_field(image, bytes, image_site_nframes);
+	uint64_t size = image_field(image, bytes, image_site_bytes);
 	uint64_t frames = image->root.fields[image_site_frames].offset + nframes * IMAGE_FRAME_BYTES;
 	return nframes <= FRAMES_MAX && size >= frames && size < frames + PIECE_BYTES;
 }
@@ -531,11 +530,11 @@ is_still_site(jeprof_image_t *image, const image_site_t *site, uint64_t *counts,
 	unsigned char bytes[OBJECT_MAX] = {0};
 	if (!try_read_object(image, image_struct_site, site->address, bytes)
 	    || !is_size_of_site(image, bytes)
-	    || field_of(image, bytes, image_site_hash) != site->hash) {
+	    || image_field(image, bytes, image_site_hash) != site->hash) {
 		return false;
 	}
-	*counts = field_of(image, bytes, image_site_counts);
-	*next = field_of(image, bytes, image_site_next);
+	*counts = image_field(image, bytes, image_site_counts);
+	*next = image_field(image, bytes, image_site_next);
 	return true;
 }
 
@@ -555,7 +554,7 @@ counts_walk(jeprof_image_t *image, image_site_t *site, uint64_t first) {
 			memset(image_columns_of(image, &site->life), 0, sizeof(image_columns_t));
 		}
 		if (i > 0) {
-			parts_read(image); /* the count may lie in memory that was handed out since */
+			image_read_parts(image); /* the count may lie in memory that was handed out since */
 		}
 		if (i > 0 && !is_still_site(image, site, &first, &next)) {
 			return 0;
@@ -597,11 +596,11 @@ site_read(jeprof_image_t *image, uint64_t at, bool *is_proven, uint64_t *next) {
 	    || !is_size_of_site(image, bytes)) {
 		return 0;
 	}
-	*next = field_of(image, bytes, image_site_next);
-	image_site_t site = {.address = at, .hash = field_of(image, bytes, image_site_hash),
-	    .nframes = (unsigned)field_of(image, bytes, image_site_nframes),
-	    .stamp = (uint32_t)field_of(image, bytes, image_site_stamp),
-	    .then = (uint32_t)field_of(image, bytes, image_site_then)};
+	*next = image_field(image, bytes, image_site_next);
+	image_site_t site = {.address = at, .hash = image_field(image, bytes, image_site_hash),
+	    .nframes = (unsigned)image_field(image, bytes, image_site_nframes),
+	    .stamp = (uint32_t)image_field(image, bytes, image_site_stamp),
+	    .then = (uint32_t)image_field(image, bytes, image_site_then)};
 	*is_proven = try_take_frames(image, &site);
 	if (!image_table_try_put(&image->visited, at, IMAGE_UNKNOWN)) {
 		return ENOMEM;
@@ -611,7 +610,7 @@ site_read(jeprof_image_t *image, uint64_t at, bool *is_proven, uint64_t *next) {
 	}
 	image_site_t *place = image_append(&image->sites, sizeof(*place));
 	int error = place == NULL ? ENOMEM
-	    : counts_walk(image, &site, field_of(image, bytes, image_site_counts));
+	    : counts_walk(image, &site, image_field(image, bytes, image_site_counts));
 	if (error == 0) {
 		site_sum(image, &site);
 		*place = site;
@@ -638,7 +637,7 @@ sites_resume(jeprof_image_t *image, bool *is_lost) {
 			return next;
 		}
 	}
-	parts_read(image);
+	image_read_parts(image);
 	*is_lost = is_in_table(&image->visited, image->root.sites);
 	return *is_lost ? 0 : image->root.sites;
 }
@@ -682,7 +681,7 @@ sites_walk(jeprof_image_t *image) {
 				image->torn++;
 				return 0;
 			}
-			parts_read(image);
+			image_read_parts(image);
 			next = sites_resume(image, &is_lost);
 		} else {
 			image->torn += !is_proven;
@@ -724,7 +723,7 @@ modules_walk(jeprof_image_t *image) {
 		if (!try_read_object(image, image_struct_module, at, bytes)) {
 			break;
 		}
-		uint32_t number = (uint32_t)field_of(image, bytes, image_module_number);
+		uint32_t number = (uint32_t)image_field(image, bytes, image_module_number);
 		if (number <= last) {
 			break; /* the numbers rise */
 		}
@@ -735,11 +734,11 @@ modules_walk(jeprof_image_t *image) {
 		}
 		const image_field_t *id = &image->root.fields[image_module_build_id];
 		m->address = at;
-		m->start = field_of(image, bytes, image_module_start);
-		m->end = field_of(image, bytes, image_module_end);
-		m->bias = field_of(image, bytes, image_module_bias);
+		m->start = image_field(image, bytes, image_module_start);
+		m->end = image_field(image, bytes, image_module_end);
+		m->bias = image_field(image, bytes, image_module_bias);
 		m->number = number;
-		m->build_id_len = (unsigned)field_of(image, bytes, image_module_build_id_len);
+		m->build_id_len = (unsigned)image_field(image, bytes, image_module_build_id_len);
 		m->build_id_len = m->build_id_len <= id->width && m->build_id_len <= sizeof(m->build_id)
 		    ? m->build_id_len : 0;
 		memcpy(m->build_id, bytes + id->offset, m->build_id_len);
@@ -747,7 +746,7 @@ modules_walk(jeprof_image_t *image) {
 		if (m->path == NULL) {
 			return ENOMEM;
 		}
-		at = field_of(image, bytes, image_module_next);
+		at = image_field(image, bytes, image_module_next);
 	}
 	return 0;
 }
@@ -771,8 +770,12 @@ image_read_tables(jeprof_image_t *image) {
 	error = error != 0 ? error : threads_walk(image);
 	error = error != 0 ? error : sites_walk(image);
 	if (image->is_live) {
-		parts_read(image); /* blocks of records may be new */
+		image_read_parts(image); /* blocks of records may be new */
 	}
 	error = error != 0 ? error : image_read_ages(image);
+	if (image->is_live) {
+		image_read_parts(image); /* labels of samples that were read may be new */
+	}
+	error = error != 0 ? error : image_read_labels(image);
 	return error != 0 ? image_fail(image, error, "no memory for the profile") : 0;
 }

@@ -416,6 +416,90 @@ write_ages(writer_t *w) {
 	}
 }
 
+/* ---- labels ---- */
+
+/* Bytes that could be taken for something else, and the backslash, as \xNN. */
+static void
+put_escaped(writer_t *w, const char *text) {
+	for (; *text != '\0'; text++) {
+		unsigned char c = (unsigned char)*text;
+		put(w, c >= ' ' && c <= '~' && c != '\\' ? "%c" : "\\x%02x", c);
+	}
+}
+
+static void
+write_texts(writer_t *w) {
+	const image_label_t *labels = w->image->labels;
+	for (uint32_t id = 1; id < IMAGE_LABELS; id++) {
+		if (!labels[id].is_used || !image_label_is_shown(w->image, id)) {
+			continue;
+		}
+		put(w, "# label %" PRIu32 " ", id);
+		if (labels[id].text == NULL) {
+			put(w, "[label %" PRIu32 ": its text is not in the image]", id);
+		} else {
+			put_escaped(w, labels[id].text);
+		}
+		put(w, "\n");
+	}
+}
+
+/* The part of a printed number that belongs to the first `some` of an estimate of `all`. */
+static uint64_t
+part_of(uint64_t printed, uint64_t some, uint64_t all) {
+	__extension__ unsigned __int128 product = (unsigned __int128)printed * some;
+	return some >= all ? printed : (uint64_t)(product / all);
+}
+
+/* The labels of a site, which is the n-th that is written, as prof_dump_label.c divides it. */
+static void
+write_labeled(writer_t *w, const image_site_t *site, size_t n, const image_labeled_t *l,
+    size_t nlabels) {
+	bool is_raw = (w->image->root.flags & IMAGE_RAW) != 0 && !w->image->is_mixed;
+	uint64_t objs, bytes, objs_done = 0, bytes_done = 0;
+	prof_counts_t sum = {0, 0, 0, 0};
+	prof_printed(&site->cur, header_rate(w->image), is_raw, &objs, &bytes);
+	for (size_t i = 0; i < nlabels; i++) {
+		if (!image_label_is_shown(w->image, l[i].label)) {
+			continue;
+		}
+		put(w, sum.objs == 0 ? "# labeled %zu" : "", n);
+		prof_counts_add(&sum, &l[i].cur);
+		uint64_t o = is_raw ? sum.objs : part_of(objs, sum.c16, site->known.c16);
+		uint64_t b = is_raw ? sum.bytes : part_of(bytes, sum.est, site->known.est);
+		put(w, " %" PRIu32 ":%" PRIu64 ":%" PRIu64, l[i].label, o - objs_done, b - bytes_done);
+		objs_done = o;
+		bytes_done = b;
+	}
+	put(w, sum.objs == 0 ? "" : "\n");
+}
+
+static void
+write_labels(writer_t *w) {
+	const jeprof_image_t *image = w->image;
+	const image_site_t *sites = image->sites.items;
+	const image_labeled_t *l = image->labeled.items;
+	if (image->labels == NULL) {
+		return;
+	}
+	if (!image->has_ages) {
+		put(w, "# labeled none: the image has the labels of %u %% of the live samples\n",
+		    image->aged);
+		return;
+	}
+	write_texts(w);
+	for (size_t i = 0, n = 1, at = 0; i < image->sites.n; i++) {
+		size_t begin = at;
+		while (at < image->labeled.n && l[at].site == i) {
+			at++;
+		}
+		if (at > begin && sites[i].cur.objs != 0) {
+			write_labeled(w, &sites[i], n, &l[begin], at - begin);
+		}
+		n += sites[i].nshares != 0;
+	}
+}
+
 /* "# second MS ALLOCATED ACTIVE RESIDENT RSS LIMIT SAMPLES FAULTS": MS since 1970. */
 static void
 write_course(writer_t *w) {
@@ -439,6 +523,7 @@ write_all(writer_t *w) {
 	write_map(w);
 	write_objects(w);
 	write_ages(w);
+	write_labels(w);
 	write_course(w);
 	put(w, "# end %" PRIu64 "\n", w->bytes);
 	return error;

@@ -14,6 +14,8 @@
  *   sites    -> (site.next) all sites; site.counts -> (count.next) what each thread sampled there
  *   threads  -> (thread.next) the threads' records, which counts point to
  *   modules  -> (module.next) objects that were loaded at some time, oldest first
+ *   records, records_elsewhere -> (block.next) blocks of the records of samples
+ *   labels, labels_elsewhere   -> (label.next) the texts of the labels that samples have
  *   blocks   the ring: one line for each second of the last hour
  * The types of these are private to the library. Where their fields are says root.fields, which the
  * library makes from IMAGE_FIELDS by offsetof; so it is always right, and a reader does not depend
@@ -83,7 +85,8 @@
 	X(thread, prof_tdata_t) \
 	X(module, module_record_t) \
 	X(block, recs_block_t) \
-	X(record, sample_rec_t)
+	X(record, sample_rec_t) \
+	X(label, prof_label_shown_t)
 
 /* X(struct, field, type, member). Appended to only; the width is that of the member. */
 #define IMAGE_FIELDS(X) \
@@ -129,7 +132,11 @@
 	X(record, count, sample_rec_t, tctx) \
 	X(record, weight, sample_rec_t, weight) \
 	X(record, time_ns, sample_rec_t, time_ns) \
-	X(record, sized, sample_rec_t, sized)
+	X(record, sized, sample_rec_t, sized) \
+	X(label, next, prof_label_shown_t, next) \
+	X(label, bytes, prof_label_shown_t, bytes) \
+	X(label, id, prof_label_shown_t, id) \
+	X(label, text, prof_label_shown_t, text[0])
 
 /* image_site_next and so on: the index in root.fields. */
 #define IMAGE_FIELD_INDEX(of, field, type, member) image_##of##_##field,
@@ -269,6 +276,10 @@ typedef struct image_root_s {
 	/* Lists of blocks of samples' records: in the parts, and in memory that is in none of them. */
 	uint64_t records;
 	uint64_t records_elsewhere;
+	/* Lists of labels, newest first, in the same two places; nothing on them goes or changes. */
+	uint64_t labels;
+	uint64_t labels_elsewhere;
+	uint64_t label_last;   /* the greatest number on them */
 } image_root_t;
 
 /* A step of the hash of a site's frames; it begins with their number, ends with hash_mix64(). */

@@ -58,15 +58,6 @@ block_make(size_t bytes, bool is_in_region) {
 	return b;
 }
 
-static void
-block_push(uint64_t *list, recs_block_t *b) {
-	uint64_t first = __atomic_load_n(list, MO_RELAXED);
-	do {
-		b->next = (const recs_block_t *)(uintptr_t)first;
-	} while (!__atomic_compare_exchange_n(list, &first, (uintptr_t)b, true, MO_RELEASE,
-	    MO_RELAXED));
-}
-
 /* The records of a new block; bytes is a class's. */
 static sample_rec_t *
 block_new(size_t bytes) {
@@ -85,7 +76,7 @@ block_new(size_t bytes) {
 	if (b == NULL) {
 		return NULL;
 	}
-	block_push(list, b);
+	region_list_push(list, b);
 	return (sample_rec_t *)(uintptr_t)b->recs;
 }
 

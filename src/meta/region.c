@@ -217,6 +217,15 @@ region_free(void *ptr, size_t size) {
 	mutex_unlock(&region.mtx);
 }
 
+void
+region_list_push(uint64_t *list, void *object) {
+	uint64_t first = __atomic_load_n(list, MO_RELAXED);
+	do {
+		memcpy(object, &first, sizeof(first));
+	} while (!__atomic_compare_exchange_n(list, &first, (uintptr_t)object, true, MO_RELEASE,
+	    MO_RELAXED));
+}
+
 /* ---------------------------------------------------------------- the box */
 
 /*

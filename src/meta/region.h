@@ -30,6 +30,9 @@ void region_free(void *ptr, size_t size);
 /* Bytes that region_alloc() uses for size. */
 size_t region_good_size(size_t size);
 
+/* Makes an object, whose first word leads to the next, the first of a list that the root has. */
+void region_list_push(uint64_t *list, void *object);
+
 /*
  * region_alloc() for the few objects that stand for all that have no room in a full box: it may use
  * the last bytes of the box.

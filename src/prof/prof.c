@@ -31,6 +31,7 @@
 #include "prof/file/prof_keep.h"
 #include "prof/sites/prof_backtrace.h"
 #include "prof/sites/prof_data.h"
+#include "prof/sites/prof_label.h"
 #include "prof/sites/prof_root.h"
 #include "prof/sites/prof_sample.h"
 #include "prof/trigger/prof_budget.h"
@@ -169,8 +170,12 @@ sample_record(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, const void *
 	if (c == NULL) {
 		return;
 	}
+	uint32_t label = tls_get()->label;
+	if (unlikely(label != 0)) {
+		prof_label_show(label);
+	}
 	rec->req_size = req;
-	recs_begin(rec, c, weight, prof_log_clock(), sample_sized(usize, tls_get()->label));
+	recs_begin(rec, c, weight, prof_log_clock(), sample_sized(usize, label));
 	if (unlikely(opt_prof_stats)) {
 		prof_stats_inc(sz_s2i(usize), req);
 	}

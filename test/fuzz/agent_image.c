@@ -31,7 +31,9 @@ enum {
 	BLOCK = 32, RECORD = 48, RECORDS = 24,
 	BLOCKS_AT = MODULES_AT + MODULES * MODULE,
 	RECORDS_AT = BLOCKS_AT + 2 * BLOCK,
-	LINES_AT = RECORDS_AT + RECORDS * RECORD,
+	LABEL = 64, LABELS = 6,
+	LABELS_AT = (RECORDS_AT + RECORDS * RECORD + 63) / 64 * 64,
+	LINES_AT = LABELS_AT + LABELS * LABEL,
 	AS_FILE = 1, BELIEVED = 2, IN_CORE = 4, STREAM = 8,
 };
 
@@ -47,6 +49,7 @@ static const image_field_t fields[IMAGE_NFIELDS] = {
 	{112, 80},
 	{0, 8}, {16, 8}, {24, 8},
 	{0, 8}, {8, 8}, {16, 8}, {24, 8},
+	{0, 8}, {8, 4}, {12, 4}, {16, 1},
 };
 
 static unsigned char box[BOX];
@@ -89,11 +92,12 @@ make_root(void) {
 	image_root_t r = {.head = {IMAGE_MAGIC, AT, BOX, AT}, .version = IMAGE_VERSION,
 	    .byte_order = IMAGE_BYTE_ORDER, .root_bytes = sizeof(r), .page = 4096, .nparts = 1,
 	    .flags = IMAGE_ACCUM, .state = image_ended, .nfields = IMAGE_NFIELDS,
-	    .nstructs = IMAGE_NSTRUCTS, .struct_bytes = {40, 80, 40, 64, BLOCK, RECORD}, .rate = 4096,
-	    .box_bytes = BOX, .sites = AT + OBJECTS_AT, .threads = AT + THREADS_AT,
+	    .nstructs = IMAGE_NSTRUCTS, .struct_bytes = {40, 80, 40, 64, BLOCK, RECORD, 16},
+	    .rate = 4096, .box_bytes = BOX, .sites = AT + OBJECTS_AT, .threads = AT + THREADS_AT,
 	    .modules = AT + MODULES_AT, .blocks = {AT + LINES_AT},
 	    .records = AT + BLOCKS_AT, .records_elsewhere = AT + BLOCKS_AT + BLOCK, .nlines = 40,
-	    .nstops = 3,
+	    .labels = AT + LABELS_AT, .labels_elsewhere = AT + LABELS_AT + LABELS / 2 * LABEL,
+	    .label_last = LABELS, .nstops = 3,
 	    .unwinder_stops = "end full none"};
 	r.parts[0] = (image_part_t){AT, BOX, 0, BOX};
 	memcpy(r.fields, fields, sizeof(fields));
@@ -122,7 +126,7 @@ make_site(size_t i) {
 		put(c, image_count_site, AT + s);
 		put(c, image_count_thread, AT + THREADS_AT + THREAD * ((i + k) % THREADS));
 		put(c, image_count_rate, 4096);
-		put(c, image_count_live, i + 1);
+		put(c, image_count_live, 1); /* as many samples as records: so there are ages */
 		put(c, image_count_live_bytes, 100 * (i + 1));
 		put(c, image_count_c16, IMAGE_WEIGHT_ONE * (i + 1));
 		put(c, image_count_est, 4096 * (i + 1));
@@ -162,7 +166,14 @@ make_box(void) {
 		put(r, image_record_count, AT + COUNTS_AT + i * COUNT);
 		put(r, image_record_weight, IMAGE_WEIGHT_ONE);
 		put(r, image_record_time_ns, i * i * 1000000000);
-		put(r, image_record_sized, 4096);
+		put(r, image_record_sized, 4096 | (uint64_t)(i % (LABELS + 2)) << IMAGE_USIZE_BITS);
+	}
+	for (size_t i = 0; i < LABELS; i++) {
+		size_t l = LABELS_AT + i * LABEL;
+		put(l, image_label_next, (i + 1) % (LABELS / 2) != 0 ? AT + l + LABEL : 0);
+		put(l, image_label_bytes, 24);
+		put(l, image_label_id, i + 1);
+		memcpy(box + l + 16, "tenant", 6);
 	}
 	for (size_t i = 0; i < 40; i++) {
 		image_line_t line = {1000000000 * (i + 1), 1000 * i, 2000 * i, 3000 * i, 4000 * i, 0, i, i};

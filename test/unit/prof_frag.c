@@ -4,6 +4,7 @@
  * in use again, to samples of before a reset, or where each object is a sample.
  */
 #include "ctl.h"
+#include "dir.h"
 
 #include "arena/arena.h"
 #include "arena/slab.h"
@@ -18,8 +19,7 @@ const char *malloc_conf = "abort_conf:false,prof:true,lg_prof_sample:8,narenas:2
 /* One of so many objects of the phase stays. */
 #define EACH 16u
 
-static char dir[] = "/tmp/prof_frag.XXXXXX";
-static char path[256];
+static const char *path = "p.heap";
 static void *objects[N];
 static char text[4u << 20];
 
@@ -335,18 +335,7 @@ test_exact(void) {
 
 int
 main(void) {
-	if (mkdtemp(dir) == NULL) {
-		bail_out("mkdtemp");
-	}
-	snprintf(path, sizeof(path), "%s/p.heap", dir);
-	test_sites();
-	test_forked();
-	test_gone();
-	test_reset();
-	test_threads();
-	test_alone();
-	test_exact();
-	unlink(path);
-	rmdir(dir);
-	return done_testing();
+	static void (*const tests[])(void) = {test_sites, test_forked, test_gone, test_reset,
+	    test_threads, test_alone, test_exact, NULL};
+	return dir_main(true, tests);
 }

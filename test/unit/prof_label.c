@@ -4,6 +4,7 @@
  * site and threads that intern the same texts at once; and the limits.
  */
 #include "ctl.h"
+#include "dir.h"
 
 #include "prof/sites/prof_label.h"
 
@@ -13,8 +14,7 @@
 
 const char *malloc_conf = "abort_conf:false,prof:true,lg_prof_sample:0,junk:false";
 
-static char dir[] = "/tmp/prof_label.XXXXXX";
-static char path[256];
+static const char *path = "p.heap";
 static char text[1 << 20];
 
 /* The profile, read without malloc. */
@@ -219,7 +219,7 @@ test_forked(void) {
 	void *p = make(8000);
 	pid_t pid = fork();
 	if (pid == 0) {
-		snprintf(path, sizeof(path), "%s/child.heap", dir);
+		path = "child.heap";
 		bool has_label = strcmp(ctl_str("thread.prof.label"), "parent") == 0;
 		label_set("child");
 		void *q = make(9000);
@@ -389,20 +389,7 @@ test_limits(void) {
 
 int
 main(void) {
-	if (mkdtemp(dir) == NULL) {
-		bail_out("mkdtemp");
-	}
-	snprintf(path, sizeof(path), "%s/p.heap", dir);
-	test_arguments();
-	test_numbers();
-	test_lines();
-	test_reset();
-	test_delta();
-	test_forked();
-	test_many();
-	test_threads();
-	test_limits();
-	unlink(path);
-	rmdir(dir);
-	return done_testing();
+	static void (*const tests[])(void) = {test_arguments, test_numbers, test_lines, test_reset,
+	    test_delta, test_forked, test_many, test_threads, test_limits, NULL};
+	return dir_main(true, tests);
 }

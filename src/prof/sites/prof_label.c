@@ -7,15 +7,23 @@
  * on the chain, and its own entry and number stay unused. Locks: none, so neither a fork nor a
  * signal handler finds one held; a forked child has the table as it was. Called by ctl, and for
  * the texts by prof_label_sums.c and prof_dump_label.c.
+ *
+ * Readers outside, above all of a box, see the region only, whose memory takes a lock. So a text is
+ * copied there by the first sample that has it, which may wait, and not by whoever interns it. The
+ * region has room for some; the others lie in memory that a core and a living process show.
  */
 #include "prof/sites/prof_label.h"
 
+#include "meta/freepool.h"
+#include "meta/region.h"
 #include "os/pages.h"
 #include "util/assert.h"
 #include "util/atomic.h"
 #include "util/hash.h"
 
 #define CHAINS 8192u
+/* Bytes of texts in the region that leave room for all else in the smallest box. */
+#define SHARE_OF_SMALLEST (REGION_BOX_MIN / 8)
 
 typedef struct {
 	uint32_t next; /* of its chain: place of the entry, 0: none */
@@ -29,6 +37,8 @@ typedef struct {
 	atomic_u32_t of_id[PROF_LABELS_MAX + 1];
 	atomic_u32_t used;  /* of `bytes` */
 	atomic_u32_t count; /* the last number that was given */
+	atomic_u32_t shown[(PROF_LABELS_MAX + 1) / 32]; /* a bit for each number */
+	atomic_zu_t in_region; /* bytes of texts in the region */
 	char bytes[PROF_LABEL_TEXTS];
 } labels_t;
 
@@ -162,6 +172,73 @@ prof_label_text(uint32_t id) {
 	    : atomic_load_u32(&l->of_id[id], MO_ACQUIRE);
 	return place == 0 ? "" : entry_at(l, place)->text;
 }
+
+/* ---------------------------------------------------------------- for readers outside */
+
+/* Whether the region may have so many bytes more. A box has an eighth of its bytes for labels. */
+static bool
+may_use_region(const labels_t *l, size_t bytes) {
+	size_t box = region_box_bytes(), share = box != 0 ? box / 8 : SHARE_OF_SMALLEST;
+	return atomic_load_zu(&l->in_region, MO_RELAXED) + bytes <= share;
+}
+
+static void
+last_tell(image_root_t *root, uint64_t id) {
+	uint64_t last = __atomic_load_n(&root->label_last, MO_RELAXED);
+	while (last < id && !__atomic_compare_exchange_n(&root->label_last, &last, id, true,
+	    MO_RELAXED, MO_RELAXED)) {
+	}
+}
+
+/* Puts a copy of a text on one of the lists of the root. False: there is no memory. */
+static bool
+try_show(labels_t *l, uint32_t id, const char *text) {
+	size_t len = strlen(text), bytes = sizeof(prof_label_shown_t) + len + 1;
+	image_root_t *root = region_root();
+	if (root == NULL) {
+		return false;
+	}
+	size_t charged = region_good_size(bytes);
+	prof_label_shown_t *s = may_use_region(l, charged) ? region_alloc(bytes) : NULL;
+	uint64_t *list = &root->labels;
+	if (s != NULL) {
+		atomic_fetch_add_zu(&l->in_region, charged, MO_RELAXED);
+	} else {
+		s = meta_alloc(bytes);
+		list = &root->labels_elsewhere;
+	}
+	if (s == NULL) {
+		return false;
+	}
+	s->bytes = (uint32_t)bytes;
+	s->id = id;
+	memcpy(s->text, text, len + 1);
+	last_tell(root, id);
+	region_list_push(list, s);
+	return true;
+}
+
+void
+prof_label_show(uint32_t id) {
+	labels_t *l = labels_get();
+	id &= SAMPLE_LABEL_MASK;
+	if (l == NULL || id == 0) {
+		return;
+	}
+	atomic_u32_t *bits = &l->shown[id / 32];
+	uint32_t bit = UINT32_C(1) << id % 32;
+	if (likely((atomic_load_u32(bits, MO_RELAXED) & bit) != 0)) {
+		return;
+	}
+	const char *text = prof_label_text(id);
+	/* Of several threads the one that sets the bit shows it. */
+	if (text[0] != '\0' && (atomic_fetch_or_u32(bits, bit, MO_RELAXED) & bit) == 0
+	    && !try_show(l, id, text)) {
+		atomic_fetch_and_u32(bits, ~bit, MO_RELAXED);
+	}
+}
+
+/* ---------------------------------------------------------------- numbers */
 
 unsigned
 prof_label_count(void) {

@@ -12,6 +12,7 @@
 #include "meta/region.h"
 #include "os/sys.h"
 #include "os/thread.h"
+#include "prof/sites/prof_label.h"
 #include "prof/sites/prof_opt.h"
 #include "prof/sites/prof_types.h"
 #include "unwind/module_history.h"
