@@ -52,14 +52,12 @@ atomic_u64_t prof_dump_session_begin_ns;
 #define BACKOFF_MAX_NS (UINT64_C(60) * NSTIME_PER_SEC)
 
 #define MAPS_BUF 8192
-/* Room for two numbers of at most 20 digits and the text between them. */
-#define PAIR_TEXT 48
-/* Room for a number of 20 digits, and bytes behind the last pair's text that may be read. */
-#define AGE_TEXT 24
 /* Pairs whose text is kept, as a power of two: many sites have the same counts. */
 #define PAIR_SLOTS_LG 6
 /* Frames that are written after one check of the room left in the buffer. */
 #define FRAMES_AT_ONCE 64
+/* Room for the two lines of counts that most sites have. */
+#define SITE_LINES 512
 /* Number of items by which prefetching is ahead of writing, and the bytes of a site it fetches. */
 #define FETCH_AHEAD 4
 #define FETCH_BYTES 384u
@@ -67,18 +65,10 @@ atomic_u64_t prof_dump_session_begin_ns;
 cassert(BACKOFF_MAX_NS >= NSTIME_PER_SEC);
 /* The buffer also holds other temporary texts: the program's path, a piece of the memory map. */
 cassert(MAPS_BUF >= PROF_PATH_SIZE);
-cassert(PAIR_TEXT >= 2 * 20 + 2 && PAIR_TEXT <= PROF_WRITER_ROOM);
+cassert(PROF_PAIR_TEXT >= 2 * 20 + 2 && PROF_PAIR_TEXT <= PROF_WRITER_ROOM);
+cassert(2 * (2 * PROF_PAIR_TEXT + 32) + PROF_WRITER_ROOM <= SITE_LINES);
 cassert(FRAMES_AT_ONCE * PROF_WRITER_ROOM <= PROF_WRITER_BYTES);
 cassert(prof_kind_final == 0 && prof_kind_log == prof_kind_n - 1);
-
-/* A pair of numbers as text, and the counts that it was made from; a slot of length 0 is free. */
-typedef struct {
-	prof_counts_t counts;
-	uint64_t bytes;       /* the second number */
-	char text[PAIR_TEXT + AGE_TEXT];
-	uint32_t len;
-	uint32_t bytes_at;    /* where the second number begins in `text` */
-} pair_text_t;
 
 static LARGE_BSS struct {
 	/* protects all below; held for long, outside the gate; made new in a forked child */
@@ -86,7 +76,7 @@ static LARGE_BSS struct {
 	prof_file_t file;
 	prof_writer_t writer;
 	prof_snap_t snap;
-	pair_text_t pairs[1u << PAIR_SLOTS_LG]; /* of this dump, by their counts */
+	prof_pair_text_t pairs[1u << PAIR_SLOTS_LG]; /* of this dump, by their counts */
 	prof_frag_t frag;        /* where its bytes are, at the same time */
 	prof_figures_t figures;  /* size of the heap when the tables were copied */
 	uint32_t last_module;    /* last history record of loaded objects when the dump began */
@@ -290,10 +280,10 @@ is_raw(const prof_snap_t *snap) {
 }
 
 static NOINLINE void
-pair_make(pair_text_t *p, const prof_counts_t *c, const prof_snap_t *snap) {
+pair_make(prof_pair_text_t *p, const prof_counts_t *c, const prof_snap_t *snap) {
 	uint64_t objs;
 	uint64_t bytes;
-	char text[PAIR_TEXT];
+	char text[PROF_PAIR_TEXT];
 	char *end = text + sizeof(text);
 	prof_sample_printed(c, header_rate(snap), is_raw(snap), &objs, &bytes);
 	char *second = fmt_u64_dec(end, bytes), *at = second;
@@ -302,6 +292,7 @@ pair_make(pair_text_t *p, const prof_counts_t *c, const prof_snap_t *snap) {
 	at = fmt_u64_dec(at, objs);
 	assert(at >= text);
 	p->counts = *c;
+	p->objs = objs;
 	p->bytes = bytes;
 	p->len = (uint32_t)(end - at);
 	p->bytes_at = (uint32_t)(second - at);
@@ -309,23 +300,23 @@ pair_make(pair_text_t *p, const prof_counts_t *c, const prof_snap_t *snap) {
 }
 
 static bool
-pair_is_of(const pair_text_t *p, const prof_counts_t *c) {
+pair_is_of(const prof_pair_text_t *p, const prof_counts_t *c) {
 	return ((c->objs ^ p->counts.objs) | (c->bytes ^ p->counts.bytes) | (c->c16 ^ p->counts.c16)
 	    | (c->est ^ p->counts.est)) == 0;
 }
 
 /* The slot of these counts in the cache of texts; a pair that differs replaces the one there. */
-static pair_text_t *
+static prof_pair_text_t *
 pair_slot(const prof_counts_t *c) {
 	uint64_t mixed = (c->objs + c->bytes * 3 + c->est * 5) * UINT64_C(0x9e3779b97f4a7c15);
 	return &dumper.pairs[mixed >> (64 - PAIR_SLOTS_LG)];
 }
 
 /* The pair as text, which is formatted only if its slot has another one. */
-ALWAYS_INLINE const pair_text_t *
+ALWAYS_INLINE const prof_pair_text_t *
 pair_get(const prof_counts_t *c) {
 	mutex_assert_owner(&dumper.mtx);
-	pair_text_t *p = pair_slot(c);
+	prof_pair_text_t *p = pair_slot(c);
 	if (unlikely(p->len == 0 || !pair_is_of(p, c))) {
 		pair_make(p, c, &dumper.snap);
 	}
@@ -334,8 +325,8 @@ pair_get(const prof_counts_t *c) {
 
 static void
 write_pair(prof_writer_t *w, const prof_counts_t *c) {
-	const pair_text_t *p = pair_get(c);
-	memcpy(prof_writer_room(w), p->text, PAIR_TEXT);
+	const prof_pair_text_t *p = pair_get(c);
+	memcpy(prof_writer_room(w), p->text, PROF_PAIR_TEXT);
 	w->len += p->len;
 }
 
@@ -447,6 +438,20 @@ write_share(prof_writer_t *w, const prof_tdata_t *td, const prof_snap_t *snap,
 	prof_write_lit(w, "\n");
 }
 
+/* The counts of a site, and again those of its only thread, if it has only one. */
+static void
+write_site_counts(prof_writer_t *w, const prof_snap_t *snap, const prof_item_t *item) {
+	prof_writer_room_for(w, SITE_LINES); /* both lines stay in the buffer */
+	size_t begin = w->len + sizeof("  t*: ") - 1;
+	write_total(w, &item->cur, prof_item_accum(snap, item));
+	size_t len = w->len - begin;
+	if (item->sole != NULL) {
+		write_uid(w, item->sole);
+		memcpy(w->buf + w->len, w->buf + begin, len);
+		w->len += len;
+	}
+}
+
 static void
 write_sites(prof_writer_t *w, const prof_snap_t *snap) {
 	const prof_item_t *item = prof_snap_next(snap, NULL);
@@ -459,10 +464,7 @@ write_sites(prof_writer_t *w, const prof_snap_t *snap) {
 		ahead = ahead == NULL ? NULL : prof_snap_next(snap, ahead);
 		if (item->kind == prof_item_site) {
 			write_stack(w, item->who);
-			write_total(w, &item->cur, prof_item_accum(snap, item));
-			if (item->sole != NULL) {
-				write_share(w, item->sole, snap, item);
-			}
+			write_site_counts(w, snap, item);
 		} else if (item->kind == prof_item_thread) {
 			write_share(w, item->who, snap, item);
 		}
@@ -550,15 +552,16 @@ write_age(prof_writer_t *w, const prof_item_t *item, const site_number_t *n) {
 		write_mixed_age(w, item);
 		return;
 	}
-	const pair_text_t *p = pair_get(&item->cur);
+	const prof_pair_text_t *p = pair_get(&item->cur);
 	char *to = put_column(prof_writer_room(w), item->age_column);
 	unsigned len = p->len - p->bytes_at;
-	memcpy(to, p->text + p->bytes_at, AGE_TEXT);
+	memcpy(to, p->text + p->bytes_at, PROF_NUMBER_TEXT);
 	to[len] = '\n';
 	w->len = (size_t)(to + len + 1 - w->buf);
 }
 
 /* For each site, by its number in the profile: how old its live samples are. */
+/* The ages and labels of all sites, by one walk: the lines of a site stand together. */
 static void
 write_ages(prof_writer_t *w, const prof_snap_t *snap) {
 	site_number_t n = {.first = sizeof(n.text) - 1};
@@ -569,6 +572,7 @@ write_ages(prof_writer_t *w, const prof_snap_t *snap) {
 		return;
 	}
 	prof_write_lit(w, "# age_bounds_s" PROF_AGE_BOUNDS_TEXT "\n");
+	bool has_labels = prof_dump_label_texts(w, snap);
 	const prof_item_t *i = prof_snap_next(snap, NULL);
 	for (; i != NULL; i = prof_snap_next(snap, i)) {
 		if (i->kind != prof_item_site) {
@@ -577,6 +581,10 @@ write_ages(prof_writer_t *w, const prof_snap_t *snap) {
 		number_next(&n);
 		if (i->age.est != 0 && i->cur.objs != 0) {
 			write_age(w, i, &n);
+		}
+		if (has_labels && i->labels != 0 && i->cur.objs != 0) {
+			LINE_OF_SITE(w, "# labeled ", &n);
+			prof_dump_label_sums(w, i, pair_get(&i->cur), is_raw(snap));
 		}
 		if (snap->is_accum) {
 			write_life(w, i, &n);
@@ -809,7 +817,6 @@ write_profile(prof_writer_t *w, const prof_dump_t *d) {
 	write_sites(w, snap);
 	write_map(w, d->in_handler);
 	write_ages(w, snap);
-	prof_dump_labels(w, snap, header_rate(snap), is_raw(snap));
 	write_frag(w, snap);
 	write_end(w);
 }

@@ -6,7 +6,7 @@
 
 #include "prof/sites/prof_label.h"
 #include "prof/sites/prof_label_sums.h"
-#include "prof/sites/prof_sample.h"
+#include "util/fmt.h"
 
 /* Bytes that could be taken for something else, and the backslash, as \xNN. */
 static void
@@ -26,6 +26,10 @@ write_escaped(prof_writer_t *w, const char *text) {
 static void
 write_texts(prof_writer_t *w, const prof_snap_t *snap) {
 	for (uint32_t id = 1; id <= PROF_LABELS_MAX; id++) {
+		if (snap->labels[id / 64] >> id % 64 == 0) {
+			id |= 63; /* none of the others of this word */
+			continue;
+		}
 		if (!prof_label_is_in(snap, id)) {
 			continue;
 		}
@@ -58,42 +62,81 @@ write_sum(prof_writer_t *w, uint32_t label, uint64_t objs, uint64_t bytes) {
  * The numbers of the site are divided as the estimates of its samples are, so that those of all
  * labels sum to them if each sample has one.
  */
-static void
-write_sums(prof_writer_t *w, const prof_item_t *item, uint64_t rate, bool is_raw) {
-	uint64_t objs, bytes, objs_done = 0, bytes_done = 0;
+static NOINLINE void
+write_sums(prof_writer_t *w, const prof_item_t *item, const prof_pair_text_t *pair, bool is_raw) {
+	uint64_t objs_done = 0, bytes_done = 0;
 	prof_counts_t sum = {0, 0, 0, 0};
-	prof_sample_printed(&item->cur, rate, is_raw, &objs, &bytes);
-	for (const prof_label_sum_t *s = item->labels; s != NULL; s = s->next) {
+	for (const prof_label_sum_t *s = prof_item_labels(item); s != NULL; s = s->next) {
 		prof_counts_add(&sum, &s->cur);
-		uint64_t o = is_raw ? sum.objs : part_of(objs, sum.c16, item->cur.c16);
-		uint64_t b = is_raw ? sum.bytes : part_of(bytes, sum.est, item->cur.est);
+		uint64_t o = is_raw ? sum.objs : part_of(pair->objs, sum.c16, item->cur.c16);
+		uint64_t b = is_raw ? sum.bytes : part_of(pair->bytes, sum.est, item->cur.est);
 		write_sum(w, s->label, o - objs_done, b - bytes_done);
 		objs_done = o;
 		bytes_done = b;
 	}
+	prof_write_lit(w, "\n");
+}
+
+/* Whether all samples of the site have one label: its numbers are those of its line. */
+static bool
+is_all(const prof_label_sum_t *s, const prof_counts_t *cur) {
+	return s->next == NULL && s->cur.objs == cur->objs && s->cur.bytes == cur->bytes
+	    && s->cur.c16 == cur->c16 && s->cur.est == cur->est;
+}
+
+/* " ID:OBJECTS:BYTES", the numbers from the text of the pair. */
+static void
+write_all(prof_writer_t *w, uint32_t label, const prof_pair_text_t *pair) {
+	unsigned objs_len = pair->bytes_at - 2, bytes_len = pair->len - pair->bytes_at;
+	char number[PROF_NUMBER_TEXT], *first = fmt_u64_dec(number + 8, label);
+	char *to = prof_writer_room_for(w, 2 * PROF_WRITER_ROOM);
+	*to++ = ' ';
+	memcpy(to, first, 8);
+	to += number + 8 - first;
+	*to++ = ':';
+	memcpy(to, pair->text, PROF_NUMBER_TEXT);
+	to += objs_len;
+	*to++ = ':';
+	memcpy(to, pair->text + pair->bytes_at, PROF_NUMBER_TEXT);
+	to += bytes_len;
+	*to++ = '\n';
+	w->len = (size_t)(to - w->buf);
+}
+
+bool
+prof_dump_label_texts(prof_writer_t *w, const prof_snap_t *snap) {
+	if (snap->lacks_labels) {
+		prof_write_lit(w, "# labeled none: no memory\n");
+		return false;
+	}
+	if (snap->labels != NULL) {
+		write_texts(w, snap);
+	}
+	return snap->labels != NULL;
+}
+
+/*
+ * A site of which one sample was found, though it had more a moment ago: each has the same share.
+ */
+static NOINLINE void
+write_one_of(prof_writer_t *w, uint32_t label, const prof_pair_text_t *pair, uint64_t samples) {
+	write_sum(w, label, part_of(pair->objs, 1, samples), part_of(pair->bytes, 1, samples));
+	prof_write_lit(w, "\n");
 }
 
 void
-prof_dump_labels(prof_writer_t *w, const prof_snap_t *snap, uint64_t rate, bool is_raw) {
-	uint64_t number = 0;
-	if (snap->lacks_labels) {
-		prof_write_lit(w, "# labeled none: no memory\n");
-		return;
-	}
-	if (snap->labels == NULL) {
-		return;
-	}
-	write_texts(w, snap);
-	for (const prof_item_t *i = prof_snap_next(snap, NULL); i != NULL;
-	    i = prof_snap_next(snap, i)) {
-		number += i->kind == prof_item_site;
-		if (i->kind != prof_item_site || i->labels == NULL || i->cur.objs == 0) {
-			continue;
-		}
-		prof_label_sums_make((prof_item_t *)(uintptr_t)i);
-		prof_write_lit(w, "# labeled ");
-		prof_write_dec(w, number);
-		write_sums(w, i, rate, is_raw);
-		prof_write_lit(w, "\n");
+prof_dump_label_sums(prof_writer_t *w, const prof_item_t *item, const prof_pair_text_t *pair,
+    bool is_raw) {
+	uint32_t only = prof_item_only_label(item);
+	const prof_label_sum_t *s = prof_item_labels(item);
+	if (likely(only != 0 && item->cur.objs == 1)) {
+		write_all(w, only, pair);
+	} else if (only != 0) {
+		write_one_of(w, only, pair, item->cur.objs);
+	} else if (is_all(s, &item->cur)) {
+		write_all(w, s->label, pair);
+	} else {
+		prof_label_sums_make((prof_item_t *)(uintptr_t)item);
+		write_sums(w, item, pair, is_raw);
 	}
 }

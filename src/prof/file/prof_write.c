@@ -27,7 +27,14 @@ prof_writer_init(prof_writer_t *w, prof_file_t *file) {
 	w->flushed = 0;
 	w->buf = meta_alloc(PROF_WRITER_BYTES + FRAMES_BYTES);
 	w->frames = w->buf == NULL ? NULL : (prof_frame_text_t *)(w->buf + PROF_WRITER_BYTES);
-	return w->buf == NULL ? ENOMEM : 0;
+	if (w->buf == NULL) {
+		return ENOMEM;
+	}
+	/* An empty slot has the address 0; that of 0 has its text, so that nobody has to ask. */
+	prof_frame_text_t *zero = prof_frame_slot(w, 0);
+	memcpy(zero->text, " 0x0", 4);
+	zero->text[PROF_FRAME_TEXT] = 4;
+	return 0;
 }
 
 void

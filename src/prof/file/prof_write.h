@@ -16,7 +16,7 @@
 #define PROF_FRAME_TEXT 15
 
 typedef struct {
-	uint64_t addr;                       /* 0: the slot is empty */
+	uint64_t addr;                       /* 0: the slot is empty, but for the slot of 0 itself */
 	unsigned char text[PROF_FRAME_TEXT + 1]; /* the last byte is the length of the text before it */
 } prof_frame_text_t;
 
@@ -84,7 +84,7 @@ prof_frame_slot(const prof_writer_t *w, uint64_t v) {
 ALWAYS_INLINE char *
 prof_frame_put(prof_writer_t *w, char *to, uint64_t v) {
 	const prof_frame_text_t *slot = prof_frame_slot(w, v);
-	if (unlikely(slot->addr != v || v == 0)) {
+	if (unlikely(slot->addr != v)) {
 		return prof_frame_make(w, to, v);
 	}
 	memcpy(to, slot->text, sizeof(slot->text));

@@ -79,10 +79,11 @@ record_take(walk_t *w, const found_t *f) {
 	}
 	uint64_t usize = sample_usize(sized), est = prof_weighted_bytes(usize, weight);
 	prof_frag_take(w->frag, f->item, slab, weight);
+	bool is_first = f->item->age.est == 0;
 	age_add(w, f->item, column_of(w, time_ns), est);
-	if (unlikely(sample_label(sized) != 0)) {
+	if (unlikely(sample_label(sized) != 0 || f->item->labels != 0)) {
 		prof_counts_t counts = {1, usize, weight, est};
-		prof_label_sums_add(w->snap, f->item, sample_label(sized), &counts);
+		prof_label_sums_add(w->snap, f->item, sample_label(sized), f->rec, &counts, is_first);
 	}
 }
 

@@ -79,8 +79,14 @@ prof_site_nframes(const prof_site_t *s) {
 	return s->link.extra;
 }
 
+/* Reading a word at the last frame stays inside the site because of PROF_FRAMES_PAD. */
 ALWAYS_INLINE uintptr_t
 prof_site_frame(const prof_site_t *s, unsigned i) {
+	if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) {
+		uint64_t word;
+		memcpy(&word, &s->frames[i * PROF_FRAME_BYTES], sizeof(word));
+		return (uintptr_t)(word << 16 >> 16);
+	}
 	uint32_t low;
 	uint16_t high;
 	memcpy(&low, &s->frames[i * PROF_FRAME_BYTES], sizeof(low));

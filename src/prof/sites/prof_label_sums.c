@@ -1,6 +1,7 @@
 /*
  * Sums by site and label (prof_label_sums.h).
  *
+ * The first sample of a site is kept as it is (prof_label_sums.h). Others make a list.
  * A sample is added to one of the first elements of its site's list or becomes a new first one. So
  * a step of the walk takes the same time at a site with thousands of labels, whose list then has
  * labels more than once; sorting it, outside the gate, puts them together. Invariant: each label in
@@ -15,6 +16,7 @@
 /* Elements of a list that are looked at. */
 #define LOOKED_AT 8u
 
+cassert(PROF_LABELS_MAX >> (64 - PROF_LABELS_SHIFT) == 0);
 cassert(PROF_LABEL_WORDS * 64 == PROF_LABELS_MAX + 1);
 
 /* Sets the label's bit. False: no text has this number, or there is no memory. */
@@ -39,7 +41,7 @@ label_try_note(prof_snap_t *snap, uint32_t label) {
 
 static prof_label_sum_t *
 sum_find(const prof_item_t *item, uint32_t label) {
-	prof_label_sum_t *s = item->labels;
+	prof_label_sum_t *s = prof_item_labels(item);
 	for (unsigned i = 0; i < LOOKED_AT && s != NULL; i++, s = s->next) {
 		if (s->label == label) {
 			return s;
@@ -56,23 +58,55 @@ sum_new(prof_snap_t *snap, prof_item_t *item, uint32_t label) {
 		return NULL;
 	}
 	s->label = label;
-	s->next = item->labels;
-	item->labels = s;
+	s->next = prof_item_labels(item);
+	item->labels = (uintptr_t)s;
 	return s;
 }
 
-void
-prof_label_sums_add(prof_snap_t *snap, prof_item_t *item, uint32_t label,
-    const prof_counts_t *counts) {
-	if (snap->lacks_labels || !label_try_note(snap, label)) {
-		return;
-	}
+static void
+sum_add(prof_snap_t *snap, prof_item_t *item, uint32_t label, const prof_counts_t *counts) {
 	prof_label_sum_t *s = sum_find(item, label);
 	if (s == NULL) {
 		s = sum_new(snap, item, label);
 	}
 	if (s != NULL) {
 		prof_counts_add(&s->cur, counts);
+	}
+}
+
+/*
+ * Makes a list of the only sample, as there is another. If its record has another sample by now, a
+ * sum is of that; the label is the one that was found.
+ */
+static void
+only_to_list(prof_snap_t *snap, prof_item_t *item) {
+	const uint64_t bits = (UINT64_C(1) << PROF_LABELS_SHIFT) - 1;
+	uint32_t label = prof_item_only_label(item);
+	const sample_rec_t *rec = (const sample_rec_t *)(uintptr_t)
+	    (item->labels & bits & ~PROF_LABELS_ONE);
+	uint64_t weight = __atomic_load_n(&rec->weight, MO_RELAXED);
+	uint64_t usize = sample_usize(__atomic_load_n(&rec->sized, MO_RELAXED));
+	prof_counts_t counts = {1, usize, weight, prof_weighted_bytes(usize, weight)};
+	item->labels = 0;
+	sum_add(snap, item, label, &counts);
+}
+
+void
+prof_label_sums_add(prof_snap_t *snap, prof_item_t *item, uint32_t label, const sample_rec_t *rec,
+    const prof_counts_t *counts, bool is_first) {
+	if (snap->lacks_labels) {
+		return;
+	}
+	bool has_label = label != 0 && label_try_note(snap, label);
+	if (is_first && has_label) {
+		item->labels = (uintptr_t)rec | PROF_LABELS_ONE | (uint64_t)label << PROF_LABELS_SHIFT;
+		return;
+	}
+	if (prof_item_only_label(item) != 0) {
+		only_to_list(snap, item);
+	}
+	if (has_label) {
+		sum_add(snap, item, label, counts);
 	}
 }
 
@@ -100,9 +134,10 @@ void
 prof_label_sums_make(prof_item_t *item) {
 	prof_label_sum_t *runs[64] = {NULL};
 	unsigned n = 0;
-	while (item->labels != NULL) {
-		prof_label_sum_t *s = item->labels;
-		item->labels = s->next;
+	prof_label_sum_t *list = prof_item_labels(item);
+	while (list != NULL) {
+		prof_label_sum_t *s = list;
+		list = s->next;
 		s->next = NULL;
 		unsigned i = 0;
 		for (; runs[i] != NULL; i++) {
@@ -113,6 +148,7 @@ prof_label_sums_make(prof_item_t *item) {
 		n = n > i ? n : i;
 	}
 	for (unsigned i = 0; i <= n; i++) {
-		item->labels = lists_merge(item->labels, runs[i]);
+		list = lists_merge(list, runs[i]);
 	}
+	item->labels = (uintptr_t)list;
 }

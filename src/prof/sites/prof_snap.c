@@ -87,8 +87,8 @@ chunk_new(prof_chunks_t *chunks) {
 	return c;
 }
 
-/* The next bytes of the last chunk, which has room for them. */
-static void *
+/* The next bytes of the last chunk, which has room for them; zero, as its pages are new. */
+ALWAYS_INLINE void *
 chunk_take(prof_chunk_t *c, size_t bytes) {
 	void *p = item_at(c, c->used);
 	c->used += bytes;
@@ -96,8 +96,7 @@ chunk_take(prof_chunk_t *c, size_t bytes) {
 	if (unlikely(sizeof(prof_chunk_t) + c->used > c->ready)) {
 		chunk_populate(c);
 	}
-	/* A page that is read before it is written would fault twice. */
-	return memset(p, 0, bytes);
+	return p;
 }
 
 static prof_item_t *

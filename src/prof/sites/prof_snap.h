@@ -45,7 +45,7 @@ typedef struct {
 		prof_age_t *next;
 		uint64_t est;
 	} age;
-	prof_label_sum_t *labels; /* of a site: NULL: nothing of it has a label */
+	uint64_t labels;         /* of a site: 0: nothing of it has a label (prof_label_sums.h) */
 	/* of a site: bytes that it pins, and most that its samples of slabs gone may (prof_frag.h) */
 	float pinned;
 	float gone;
