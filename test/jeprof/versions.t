@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 # Old readers read new profiles, and this one reads old ones: each with the same totals. The files in
 # data/versions are named by who wrote them: debian-5.3.0 is Debian's jemalloc, ours-COMMIT this
-# library at that commit, ours-ages the first with ages. The same program wrote all: 3500 objects of
+# library at that commit, ours-ages the first with ages, ours-labels one of 1.0.0 with
+# labels and `# frag_heap`. The same program wrote all: 3500 objects of
 # 1000 bytes and 500 of 20000, each fourth freed, prof_accum:true, lg_prof_sample:13. One more comes
 # from the library that is tested. Readers: this jeprof; that of commit 418091e, where this is a
 # repository; Debian's; the legacy parser of google/pprof (package golang-github-google-pprof-dev), which
@@ -19,6 +20,7 @@ my %known = (
 	'ours-418091e' => [10453570, 2984, 14058594, 4041],
 	'ours-c42bfca' => [9733342, 2674, 13086322, 3630],
 	'ours-ages' => [10278906, 2999, 13729848, 3968],
+	'ours-labels' => [10179212, 2881, 13697090, 3853],
 );
 my %file = map { $_ => "$data/versions/$_.heap" } keys %known;
 is(join(' ', sort map { s{.*/|\.heap$}{}gr } glob "$data/versions/*.heap"), join(' ', sort keys %known), 'each file is known');
@@ -42,7 +44,7 @@ int main(void) {
 C
 	$file{now} = dump_of($library, 'prof_accum:true,lg_prof_sample:13', $program);
 	like(slurp($file{now}), qr/^# age 1 0:\d+$/m, 'the new one has ages');
-	like(slurp($file{now}), qr/^# label 1 7f0000000000-.*\n# label 2 b.x5cn\n# labeled 1 .*\d+:\d+:\d+/m, 'and labels');
+	like(slurp($file{now}), qr/^# label 1 7f0000000000-.*\n# label 2 b.x5cn\n# age 1 .*\n# labeled 1 .*\d+:\d+:\d+/m, 'and labels');
 }
 
 # [live bytes, live objects, allocated bytes, allocated objects] by this jeprof.
