@@ -262,15 +262,6 @@ pages_map(void *addr, size_t size, size_t alignment, bool *commit) {
 }
 
 void *
-pages_map_shared(size_t size) {
-	int saved = errno;
-	void *p = os_hooks->mmap(NULL, size, PROT_READ | PROT_WRITE,
-	    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	errno = saved;
-	return p == MAP_FAILED ? NULL : p;
-}
-
-void *
 pages_map_file(int fd, size_t size) {
 	int saved = errno;
 	void *p = os_hooks->mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -86,11 +86,6 @@ void *pages_move_out(void *from, size_t size);
 /* Returns the errno value of munmap(2); ENOMEM: the range is still mapped. */
 int pages_unmap(void *addr, size_t size);
 /*
- * Maps zeroed pages that are shared with forked children and take memory only when touched. NULL if
- * there is no memory.
- */
-void *pages_map_shared(size_t size);
-/*
  * Unmaps a range that the caller does not need any more. If the system refuses, the range is kept,
  * and later calls of this file try again.
  */

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "os/nstime.h"
@@ -17,24 +18,58 @@ read_clock(void) {
 	return now_ns;
 }
 
-static bool is_backwards; /* places are not in the order of writing */
+static bool is_backwards; /* files are not added in the order of writing */
 
-static size_t
+static void
+add(prof_keep_list_t *list, unsigned i, uint64_t live) {
+	prof_kept_t f = {.order = 100 + i, .live = live, .bytes = 1, .kind = prof_kind_alloc};
+
+	snprintf(f.name, sizeof(f.name), "%u", i);
+	prof_keep_list_add(list, &f);
+}
+
+/* The number of the file that goes. */
+static unsigned
 victim(unsigned n, const uint64_t *live, prof_keep_policy_t policy) {
-	static prof_kept_t files[9];
+	static prof_keep_list_t list;
 
-	memset(files, 0, sizeof(files)); /* the last one is free */
+	memset(&list, 0, sizeof(list));
+	is_uint(prof_keep_list_victim(&list, policy), SIZE_MAX, "none of none");
 	for (unsigned i = 0; i < n; i++) {
-		unsigned at = is_backwards ? n - 1 - i : i;
-
-		files[at].kind = prof_kind_alloc;
-		files[at].live = live[i];
-		prof_keep_place_set(&files[at], i);
+		unsigned k = is_backwards ? n - 1 - i : i;
+		add(&list, k, live[k]);
 	}
-	size_t found = prof_keep_victim(files, n + 1, policy, 1u << prof_kind_alloc);
-	is_uint(prof_keep_victim(files, n + 1, policy, 1u << prof_kind_timer), SIZE_MAX,
-	    "none of another kind");
-	return is_backwards ? n - 1 - found : found;
+	return (unsigned)list.oldest[prof_keep_list_victim(&list, policy)].order - 100;
+}
+
+/* Of many files some go, one after the other. */
+static void
+test_many(void) {
+	static prof_keep_list_t list;
+	const unsigned n = PROF_KEEP_OLDEST * 3;
+
+	for (unsigned i = 0; i < n; i++) /* in a mixed order; the fifth is the peak */
+		add(&list, i * 7 % n, i * 7 % n == 4 ? 1000 : 1);
+	is_uint(list.n_all, n, "all are counted");
+	is_uint(list.n, PROF_KEEP_OLDEST, "some are kept in mind");
+	is_uint(list.peak, 104, "the peak");
+	is_uint(list.last, 100 + n - 1, "the newest");
+	bool is_right = true;
+	for (unsigned i = 0; i < PROF_KEEP_OLDEST; i++)
+		is_right = is_right && list.oldest[i].order == 100 + i;
+	ok(is_right, "the oldest, by order");
+	for (unsigned i = 1; i < PROF_KEEP_OLDEST; i++) {
+		size_t at = prof_keep_list_victim(&list, prof_keep_first_peak_last);
+		if (i != 4) {
+			is_uint(list.oldest[at].order, 100 + i, "of file %u it is the turn", i);
+			prof_keep_list_drop(&list, at);
+		}
+	}
+	is_uint(prof_keep_list_victim(&list, prof_keep_first_peak_last), SIZE_MAX,
+	    "the next one is not known");
+	is_uint(prof_keep_list_victim(&list, prof_keep_newest), 0, "by age the first would be next");
+	is_uint(list.n, 2, "the first and the peak are left of those that are");
+	is_uint(list.n_all, n - PROF_KEEP_OLDEST + 2, "and all others");
 }
 
 static void
@@ -99,22 +134,42 @@ test_each_limit(void) {
 	prof_keep_policy_set("first_peak_last");
 }
 
+static const char *base = "f"; /* of the prefix */
+
+static void
+path_of(char path[256], unsigned i) {
+	snprintf(path, 256, "%s/%s.77.%u.a%u.heap", dir, base, i, i);
+}
+
+/* As a dump does it. */
+static void
+write_file_as(unsigned i, unsigned bytes, uint64_t live, const char *first_line) {
+	static const char zeros[4096];
+	char path[256], mark[PROF_KEEP_MARK_SIZE];
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	path_of(path, i);
+	prof_keep_mark(mark, (uint64_t)ts.tv_sec * NSTIME_PER_SEC + (uint64_t)ts.tv_nsec, live);
+	now_ns += UINT64_C(2) * NSTIME_PER_SEC; /* what others have removed is seen */
+	prof_keep_try_room(prof_kind_alloc);
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	int n = dprintf(fd, "%s\n# jemalloc." PROF_KEEP_MARK "=%s\n", first_line, mark);
+	ok(n > 0 && write(fd, zeros, bytes - (unsigned)n) == (ssize_t)bytes - n, "file %u", i);
+	close(fd);
+	prof_keep_written(prof_kind_alloc, bytes);
+}
+
 static void
 write_file(unsigned i, unsigned bytes, uint64_t live) {
-	char path[256];
-
-	snprintf(path, sizeof(path), "%s/f%u.heap", dir, i);
-	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
-	ok(fd >= 0 && write(fd, "heap_v2/1\n", 10) == 10, "file %u", i);
-	close(fd);
-	prof_keep_written(path, prof_kind_alloc, bytes, live);
+	write_file_as(i, bytes, live, "heap_v2/1");
 }
 
 static bool
 is_there(unsigned i) {
 	char path[256];
 
-	snprintf(path, sizeof(path), "%s/f%u.heap", dir, i);
+	path_of(path, i);
 	return access(path, F_OK) == 0;
 }
 
@@ -123,75 +178,135 @@ test_files(void) {
 	prof_keep_set(prof_keep_max_files, 3);
 	prof_keep_set(prof_keep_max_bytes, 0);
 	for (unsigned i = 0; i < 20; i++)
-		write_file(i, 10, i == 7 ? 1000 : i);
+		write_file(i, 100, i == 7 ? 1000 : i);
 	for (unsigned i = 0; i < 20; i++)
 		ok(is_there(i) == (i == 0 || i == 7 || i == 19), "file %u: first, peak, newest", i);
 	is_int(prof_keep_policy_set("newest"), 0, "another policy");
 	is_str(prof_keep_policy_get(), "newest", "it holds");
 	is_int(prof_keep_policy_set("oldest"), EINVAL, "an unknown one");
 	is_int(prof_keep_policy_set(NULL), EINVAL, "none");
-	prof_keep_set(prof_keep_max_bytes, 100);
+	prof_keep_set(prof_keep_max_bytes, 1000);
 	prof_keep_set(prof_keep_max_files, 0);
-	write_file(20, 60, 1);
-	ok(is_there(7) && is_there(19), "90 of 100 bytes");
-	write_file(21, 60, 1);
-	ok(!is_there(0) && !is_there(7) && !is_there(19) && !is_there(20) && is_there(21),
+	write_file(20, 700, 1);
+	ok(is_there(0) && is_there(7) && is_there(19), "1000 of 1000 bytes");
+	write_file(21, 100, 1);
+	ok(!is_there(0) && is_there(7) && is_there(20) && is_there(21), "100 more: one of 100 goes");
+	write_file(22, 600, 1);
+	ok(!is_there(7) && !is_there(19) && !is_there(20) && is_there(21) && is_there(22),
 	    "the cap on bytes");
-	write_file(22, 101, 1);
-	ok(!is_there(21) && !is_there(22), "one that is larger than the cap alone goes as well");
-	prof_keep_written("relative", prof_kind_alloc, 1000, 1);
-	ok(access("relative", F_OK) != 0, "a relative name is nobody's");
+	write_file(23, 1001, 1);
+	ok(!is_there(21) && !is_there(22) && !is_there(23),
+	    "one that is larger than the cap alone goes as well");
 }
 
-/* Under the name of one of ours lies another file now. */
+/* More than can be kept in mind at once go, when the limit is lowered. */
+static void
+test_lowered(void) {
+	unsigned n = 0;
+
+	prof_keep_policy_set("first_peak_last");
+	prof_keep_set(prof_keep_max_files, 100);
+	prof_keep_set(prof_keep_max_bytes, 0);
+	for (unsigned i = 400; i < 460; i++)
+		write_file(i, 100, i == 430 ? 1000 : 1);
+	for (unsigned i = 400; i < 460; i++)
+		n += is_there(i);
+	is_uint(n, 60, "60 files");
+	prof_keep_set(prof_keep_max_files, 3);
+	write_file(460, 100, 1);
+	n = 0;
+	for (unsigned i = 400; i < 461; i++)
+		n += is_there(i);
+	is_uint(n, 3, "three stay");
+	ok(is_there(400) && is_there(430) && is_there(460), "the first, the peak, the newest");
+	prof_keep_policy_set("newest");
+	prof_keep_set(prof_keep_max_bytes, 1);
+	write_file(461, 100, 1);
+	ok(!is_there(400) && !is_there(430) && !is_there(460) && !is_there(461), "none stays");
+}
+
+/* Not what has only the name, the first line, the mark; not a link; not what has another mark. */
 static void
 test_foreign(void) {
 	char path[256], moved[256];
 
 	prof_keep_policy_set("newest");
-	prof_keep_set(prof_keep_max_files, 1);
+	prof_keep_set(prof_keep_max_files, 4);
 	prof_keep_set(prof_keep_max_bytes, 0);
-	write_file(40, 1, 1);
-	snprintf(path, sizeof(path), "%s/f40.heap", dir);
-	snprintf(moved, sizeof(moved), "%s/mine", dir);
-	is_int(rename(path, moved), 0, "moved away");
+	write_file_as(40, 100, 1, "heap_v9/1");
+	path_of(path, 41);
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	ok(dprintf(fd, "heap_v2/1\n# jemalloc." PROF_KEEP_MARK "=1234567890abcdef 1 1\n") > 0,
+	    "a mark of others");
 	close(fd);
-	write_file(41, 1, 1);
-	ok(is_there(40), "another one of its name stays");
-	write_file(42, 1, 1);
-	ok(!is_there(41), "ours go");
-	snprintf(path, sizeof(path), "%s/f42.heap", dir);
+	path_of(path, 42);
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	ok(dprintf(fd, "heap_v2/1\n# jemalloc.pid=1\n") > 0, "no mark");
+	close(fd);
 	snprintf(moved, sizeof(moved), "%s/target", dir);
+	path_of(path, 43);
+	write_file(43, 100, 1);
 	is_int(rename(path, moved), 0, "moved away");
 	is_int(symlink(moved, path), 0, "a link to it in its place");
-	write_file(43, 1, 1);
-	ok(access(path, F_OK) == 0 && access(moved, F_OK) == 0, "a link stays, and what it leads to");
+	write_file(44, 100, 1);
+	ok(is_there(44), "four: the link does not count");
+	write_file(45, 100, 1);
+	ok(!is_there(44) && is_there(45), "five: ours goes");
+	write_file(46, 100, 1);
+	ok(!is_there(45) && is_there(46), "and again");
+	ok(is_there(40) && is_there(41) && is_there(42), "no other is removed");
+	ok(access(path, F_OK) == 0 && access(moved, F_OK) == 0, "nor a link, nor what it leads to");
+	ok(prof_keep_try_room(prof_kind_alloc), "there is room for one");
+	prof_keep_set(prof_keep_max_files, 3);
+	now_ns += UINT64_C(2) * NSTIME_PER_SEC;
+	ok(!prof_keep_try_room(prof_kind_alloc), "the others use up a cap of three");
+	unlink(moved);
+	for (unsigned i = 40; i <= 46; i++) {
+		path_of(path, i);
+		unlink(path);
+	}
 }
 
-/*
- * The table is shared with processes that may be anybody by now: nothing but profiles is removed on
- * its word.
- */
+/* A name of a file that is none of the kinds that count. */
 static void
-test_no_profile(void) {
-	static const char *const names[] = {"data.db", "data.heap"};
+test_other_kinds(void) {
 	char path[256];
 
-	for (unsigned i = 0; i < 2; i++) {
-		snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
-		int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
-		ok(write(fd, i == 0 ? "heap_v2/" : "no data.", 8) == 8 && close(fd) == 0, "%s", names[i]);
-		prof_keep_written(path, prof_kind_timer, 1, 1);
+	prof_keep_set(prof_keep_max_files, 1);
+	for (unsigned i = 0; i < 3; i++) {
+		snprintf(path, sizeof(path), "%s/f.77.%u.%s.heap", dir, i, i == 0 ? "m0" : i == 1 ? "s0"
+		    : "f");
+		close(open(path, O_WRONLY | O_CREAT | O_EXCL, 0600));
 	}
-	prof_keep_set(prof_keep_max_files, 2);
-	write_file(44, 1, 1);
-	write_file(45, 1, 1);
-	for (unsigned i = 0; i < 2; i++) {
-		snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
-		ok(access(path, F_OK) == 0, "%s is not removed", names[i]);
-	}
-	ok(!is_there(44) && !is_there(45), "but counts");
+	write_file(47, 100, 1);
+	ok(is_there(47), "what is by hand, of a session or final does not count");
+	path_of(path, 47);
+	unlink(path);
+}
+
+/* A box counts once nobody has it open. */
+static void
+test_box(void) {
+	char path[256];
+
+	prof_keep_set(prof_keep_max_files, 1);
+	snprintf(path, sizeof(path), "%s/f.77.0.b.box", dir);
+	int fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+	is_int(flock(fd, LOCK_EX | LOCK_NB), 0, "a box, open");
+	now_ns += UINT64_C(2) * NSTIME_PER_SEC;
+	ok(prof_keep_try_room(prof_kind_box), "does not count");
+	write_file(48, 100, 1);
+	ok(is_there(48), "nor for others");
+	close(fd);
+	write_file(49, 100, 1);
+	ok(!is_there(48) && !is_there(49), "its process has ended: it does");
+	now_ns += UINT64_C(2) * NSTIME_PER_SEC;
+	ok(!prof_keep_try_room(prof_kind_box) && !prof_keep_try_room(prof_kind_timer),
+	    "and uses up a cap of one");
+	ok(access(path, F_OK) == 0, "it is still there");
+	unlink(path);
+	now_ns += UINT64_C(2) * NSTIME_PER_SEC;
+	ok(prof_keep_try_room(prof_kind_box), "it was removed by somebody");
 }
 
 /* Many at once: of each gap one. */
@@ -234,16 +349,16 @@ test_removed(void) {
 	prof_keep_set(prof_keep_max_files, 3);
 	prof_keep_set(prof_keep_max_bytes, 0);
 	for (unsigned i = 50; i < 54; i++)
-		write_file(i, 1, 1);
+		write_file(i, 100, 1);
 	ok(!is_there(50) && is_there(51), "three are there");
 	for (unsigned i = 52; i < 54; i++) {
-		snprintf(path, sizeof(path), "%s/f%u.heap", dir, i);
+		path_of(path, i);
 		unlink(path);
 	}
-	write_file(54, 1, 1);
-	write_file(55, 1, 1);
+	write_file(54, 100, 1);
+	write_file(55, 100, 1);
 	ok(is_there(51) && is_there(54) && is_there(55), "two were removed: two more may be");
-	write_file(56, 1, 1);
+	write_file(56, 100, 1);
 	ok(!is_there(51), "and no third");
 }
 
@@ -264,7 +379,7 @@ child_body(void *arg) {
 	(void)arg;
 	prof_keep_postfork_child();
 	for (unsigned i = 0; i < 3; i++)
-		write_file(100 + child_number * 3 + i, 1, 1);
+		write_file(100 + child_number * 3 + i, 100, 1);
 	_exit(prof_keep_suppressed() == 0 ? 0 : 1);
 }
 
@@ -284,7 +399,7 @@ test_family(void) {
 	ok(all, "20 children write three files each");
 	is_uint(n_there(), 4, "four stay of all");
 	ok(is_there(159) && is_there(158) && is_there(157) && is_there(156), "the newest");
-	write_file(98, 1, 1);
+	write_file(98, 100, 1);
 	ok(!is_there(156) && is_there(98), "the parent's next one counts with them");
 }
 
@@ -316,19 +431,18 @@ test_family_at_once(void) {
 static void
 test_before(void) {
 	char prefix[256], path[300];
-	struct timespec old[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
 
+	base = "p";
 	snprintf(prefix, sizeof(prefix), "%s/p", dir);
 	prof_sys_prefix_set(prefix);
 	prof_keep_set(prof_keep_max_files, 3);
 	for (unsigned i = 0; i < 3; i++) {
 		snprintf(path, sizeof(path), "%s.77.%u.%s.heap", prefix, i, i == 2 ? "s0" : "a0");
 		close(open(path, O_WRONLY | O_CREAT, 0600));
-		utimensat(AT_FDCWD, path, old, 0);
 	}
 	ok(prof_keep_try_room(prof_kind_alloc), "two of three (a session's does not count)");
-	write_file(60, 1, 1);
-	write_file(61, 1, 1);
+	write_file(60, 100, 1);
+	write_file(61, 100, 1);
 	is_uint(n_there(), 1, "one of ours may stay");
 	ok(is_there(61) && access(path, F_OK) == 0, "the newest; those from before do");
 	prof_keep_set(prof_keep_max_files, 2);
@@ -356,18 +470,24 @@ main(void) {
 	test_victim();
 	is_backwards = true;
 	test_victim();
+	test_many();
 	test_each_limit();
 	test_gap();
 	ok(prof_keep_governs(prof_kind_interval, prof_keep_min_gap_ms),
 	    "and the old ones once it was set");
+	snprintf(command, sizeof(command), "%s/f", dir);
+	prof_sys_prefix_set(command);
+	prof_keep_set(prof_keep_min_gap_ms, 0);
 	test_files();
+	test_lowered();
 	test_foreign();
+	test_other_kinds();
+	test_box();
 	test_gap_threads();
 	test_removed();
 	test_family();
 	test_family_at_once();
 	test_before();
-	test_no_profile();
 	snprintf(command, sizeof(command), "rm -rf %s", dir);
 	if (system(command) != 0)
 		diag("%s is left", dir);

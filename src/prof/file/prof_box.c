@@ -137,7 +137,12 @@ file_open(prof_box_t kind, size_t size, int *fd) {
 	if (is_over_limit(size)) {
 		return EFBIG;
 	}
-	if (!prof_keep_try_room(prof_kind_box)) {
+	if (!prof_dump_try_hold()) {
+		return EBUSY;
+	}
+	bool has_room = prof_keep_try_room(prof_kind_box);
+	prof_dump_release();
+	if (!has_room) {
 		return EAGAIN;
 	}
 	*fd = file_create();

@@ -200,14 +200,25 @@ write_group(prof_writer_t *w) {
 	}
 }
 
+/* Whether the limits on files hold for this dump (prof_keep.h). */
+static bool
+is_kept(const prof_dump_t *d) {
+	return d->path == NULL && d->sink == NULL && prof_keep_counts(d->kind);
+}
+
 static void
 write_metadata(prof_writer_t *w, const prof_dump_t *d) {
+	char mark[PROF_KEEP_MARK_SIZE];
 	meta_text(w, "version", JEMALLOC_VERSION);
 	meta_text(w, "prof_ext_version", PROF_EXT_VERSION);
 	meta_dec(w, "pid", (uint64_t)sys_pid());
 	uint64_t instance = atomic_load_u64(&prof_sys_instance, MO_RELAXED);
 	if (instance != 0) {
 		meta_hex(w, "instance", instance);
+	}
+	if (is_kept(d)) {
+		prof_keep_mark(mark, dumper.monotonic_ns, dumper.figures.allocated);
+		meta_text(w, PROF_KEEP_MARK, mark);
 	}
 	prof_sys_exe(dumper.maps, sizeof(dumper.maps));
 	meta_text(w, "exe", dumper.maps);
@@ -999,8 +1010,8 @@ outcome(const prof_dump_t *d, int err, bool was_open) {
 		dumper.fails = 0;
 		dumper.retry_ns = 0;
 	}
-	if (d->path == NULL && prof_keep_counts(d->kind)) {
-		prof_keep_written(dumper.file.path, d->kind, dumper.file.written, dumper.figures.allocated);
+	if (is_kept(d)) {
+		prof_keep_written(d->kind, dumper.file.written);
 	}
 }
 

@@ -2,20 +2,19 @@
  * Limits automatic profiles: how often one may be written, and which files stay.
  *
  * Between two profiles of one kind a process leaves a minimum gap; what comes sooner is counted as
- * suppressed. The files of a process and of the children it forked are limited in number and in
- * bytes together; files over the limit are removed by a policy. Files that earlier processes left
- * under the same prefix count too, but only files of the family are removed, identified by name and
- * inode. Our own kinds (a, l, h, t) always obey the limits; jemalloc's automatic kinds (i, u) obey
- * only limits that the user has set. A limit that is lowered takes effect with the next file.
+ * suppressed. The files with the prefix are limited in number and in bytes together. A file that a
+ * process writes carries a mark (prof_keep_mark()); it may be removed by that process and by those
+ * with which it shares the number in the mark: a process and the children it forked, the family.
+ * Other files with the prefix count and are never removed. Our own kinds (a, l, h, t) always obey
+ * the limits; jemalloc's automatic kinds (i, u) obey only limits that the user has set. A limit
+ * that is lowered takes effect with the next file.
  */
 #ifndef PROF_KEEP_H
 #define PROF_KEEP_H
 
-#include <sys/types.h>
-#include <time.h>
+#include <limits.h>
 
 #include "prof/file/prof_sys.h"
-#include "util/atomic.h"
 
 /*
  * Which file is removed first: the oldest that is neither the first, nor the one with the most live
@@ -44,7 +43,7 @@ extern bool opt_prof_dump_given[prof_keep_n];
 
 /* Stores the options as limits and policy. */
 void prof_keep_boot(void);
-/* Maps the table as soon as profiles may be written, so that children forked later share it. */
+/* Draws the number of the family as soon as profiles may be written: before a child is forked. */
 void prof_keep_prepare(void);
 
 /* Read and set a limit; one that was set holds for jemalloc's automatic kinds too. */
@@ -81,13 +80,21 @@ void prof_keep_suppress(void);
 void prof_keep_overlap(void);
 void prof_keep_overlap_retry(void);
 /*
- * Whether there is room for one more file of this kind. If not, files that are not ours use up the
- * limit, which is reported once. This and prof_keep_written() need the prof_dump lock, outside the
- * gate.
+ * Whether there is room for one more file of this kind. If not, files that we must not remove use
+ * up the limit, which is reported once. This and prof_keep_written() need the prof_dump lock,
+ * outside the gate.
  */
 bool prof_keep_try_room(prof_kind_t kind);
-/* Enters a profile that was written and removes files that are over the limit. */
-void prof_keep_written(const char *path, prof_kind_t kind, uint64_t bytes, uint64_t live);
+/* Removes files that are over the limit, after one of this kind and length was written. */
+void prof_keep_written(prof_kind_t kind, uint64_t bytes);
+
+/*
+ * The value of the line in which a file says whose it is: the family, the monotonic time of the
+ * dump (it gives the order of files), and the bytes in use.
+ */
+#define PROF_KEEP_MARK "retention"
+#define PROF_KEEP_MARK_SIZE 64
+void prof_keep_mark(char out[PROF_KEEP_MARK_SIZE], uint64_t order, uint64_t live);
 
 /*
  * Automatic profiles that were left out; and of these, the ones that came due while another was
@@ -100,24 +107,33 @@ void prof_keep_postfork_child(void);
 
 /* ---------------------------------------------------------------- the policy, on plain values */
 
-/* Identifies a file: another one may have been put under the same name. */
+/* A file of the family. */
 typedef struct {
-	dev_t dev;
-	ino_t ino;
-	struct timespec mtime; /* inode numbers are reused */
-} prof_file_id_t;
-
-/* One slot of the table; prof_keep.c says who may read and write it. */
-typedef struct {
-	atomic_u64_t word; /* order of writing, and state */
-	prof_kind_t kind;
-	uint64_t bytes;
+	uint64_t order;
 	uint64_t live;     /* bytes in use when it was written */
-	prof_file_id_t id;
-	char path[960];
+	uint64_t bytes;
+	prof_kind_t kind;
+	char name[NAME_MAX + 1];
 } prof_kept_t;
-/* Makes the slot ready, as number `order`. */
-void prof_keep_place_set(prof_kept_t *f, uint64_t order);
+
+/* What is known of all files that were added; of the oldest, themselves. Zeros: none. */
+#define PROF_KEEP_OLDEST 16
+typedef struct {
+	size_t n_all;
+	uint64_t peak;      /* order of the file with most live bytes; of several, of the oldest */
+	uint64_t peak_live;
+	uint64_t last;      /* order of the newest */
+	size_t n;           /* in oldest[], by order */
+	prof_kept_t oldest[PROF_KEEP_OLDEST];
+} prof_keep_list_t;
+
+void prof_keep_list_add(prof_keep_list_t *l, const prof_kept_t *f);
+/*
+ * The index in oldest[] of the file that is to be removed next; SIZE_MAX: it is not among them, as
+ * others were removed, or there is none.
+ */
+size_t prof_keep_list_victim(const prof_keep_list_t *l, prof_keep_policy_t policy);
+void prof_keep_list_drop(prof_keep_list_t *l, size_t i);
 
 /*
  * Whether the gap since the last profile is over. Of two threads the one that read the clock first
@@ -132,12 +148,5 @@ prof_keep_gap_is_over(uint64_t last_ns, uint64_t now_ns, uint64_t gap_ns) {
 	}
 	return last_ns == 0 || now_ns - last_ns >= gap_ns;
 }
-
-/*
- * Returns the index of the file in files[0..n), in any order, that is to be removed next; SIZE_MAX:
- * none. kinds has one bit for each kind that is considered.
- */
-size_t prof_keep_victim(const prof_kept_t *files, size_t n, prof_keep_policy_t policy,
-    uint32_t kinds);
 
 #endif /* PROF_KEEP_H */

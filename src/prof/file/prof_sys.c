@@ -429,24 +429,27 @@ in_place_open(prof_file_t *f, bool is_checked) {
 	return 0;
 }
 
+size_t
+prof_sys_head_read(const char *path, char *buf, size_t size) {
+	struct stat st;
+	assert(size >= PROFILE_BEGINNING_LEN);
+	int fd = sys_open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
+	if (fd < 0) {
+		return 0;
+	}
+	ssize_t n = sys_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? sys_read(fd, buf, size) : -1;
+	sys_close(fd);
+	return n >= PROFILE_BEGINNING_LEN && memcmp(buf, PROFILE_BEGINNING, PROFILE_BEGINNING_LEN) == 0
+	    ? (size_t)n : 0;
+}
+
 bool
 prof_sys_is_profile(const char *path) {
 	char text[PROFILE_BEGINNING_LEN];
-	struct stat st;
 	size_t len = strlen(path);
-	if (len <= PROFILE_ENDING_LEN
-	    || strcmp(path + len - PROFILE_ENDING_LEN, PROFILE_ENDING) != 0) {
-		return false;
-	}
-	int fd = sys_open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
-	if (fd < 0) {
-		return false;
-	}
-	bool is_ours = sys_fstat(fd, &st) == 0 && S_ISREG(st.st_mode)
-	    && sys_read(fd, text, sizeof(text)) == (ssize_t)sizeof(text)
-	    && memcmp(text, PROFILE_BEGINNING, sizeof(text)) == 0;
-	sys_close(fd);
-	return is_ours;
+	return len > PROFILE_ENDING_LEN
+	    && strcmp(path + len - PROFILE_ENDING_LEN, PROFILE_ENDING) == 0
+	    && prof_sys_head_read(path, text, sizeof(text)) > 0;
 }
 
 /* Whether the path stands for a descriptor: such a path may be a symbolic link. */

@@ -73,6 +73,11 @@ int prof_dump_filename(char *buf, size_t size, const prof_name_t *name);
  */
 prof_kind_t prof_sys_name_kind(const char *name, const char *base);
 
+/*
+ * Reads the first bytes of a regular file that begins as a profile does. Their number, 0 if it is
+ * none or cannot be read.
+ */
+size_t prof_sys_head_read(const char *path, char *buf, size_t size);
 /* Whether path is a regular file whose name and first line are those of a profile. */
 bool prof_sys_is_profile(const char *path);
 
