@@ -210,21 +210,13 @@ parse_prof_more(const conf_row_t *row, const char *value, size_t len) {
 static int
 parse_highwater(const conf_row_t *row, const char *value, size_t len) {
 	bool is_step = row->addr == &opt_prof_thresholds[prof_threshold_highwater_step];
-	char *end;
-	int err = 0;
-	if (len < 2 || value[len - 1] != '%') {
-		err = parse_prof_more(row, value, len);
-		opt_prof_highwater_percent[is_step] = err == 0 ? 0 : opt_prof_highwater_percent[is_step];
-		return err;
+	uint32_t percent = fmt_parse_percent(value, len);
+	int err = percent != 0 ? 0 : parse_prof_more(row, value, len);
+	if (err == 0) {
+		opt_prof_highwater_percent[is_step] = percent;
+		opt_prof_more = true;
 	}
-	uint64_t percent = fmt_parse_uint(value, &end, 10, &err);
-	if (err != 0 || end != value + len - 1 || percent < 1 || percent > 100 || *value < '0'
-	    || *value > '9') {
-		return EINVAL;
-	}
-	opt_prof_highwater_percent[is_step] = (uint32_t)percent;
-	opt_prof_more = true;
-	return 0;
+	return err;
 }
 
 /* A limit that the user sets applies to all automatic dumps; each limit does so for itself. */

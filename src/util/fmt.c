@@ -431,3 +431,15 @@ fmt_parse_uint(const char *s, char **end, int base, int *err) {
 	}
 	return negative && *err == 0 ? -value : value;
 }
+
+uint32_t
+fmt_parse_percent(const char *s, size_t len) {
+	uint32_t percent = 0;
+	for (size_t i = 0; i + 1 < len; i++) {
+		if (s[i] < '0' || s[i] > '9' || percent > 100) {
+			return 0;
+		}
+		percent = percent * 10 + (uint32_t)(s[i] - '0');
+	}
+	return len > 1 && s[len - 1] == '%' && percent <= 100 ? percent : 0;
+}

@@ -37,4 +37,7 @@ char *fmt_u64_hex(char *end, uint64_t v);
  */
 uintmax_t fmt_parse_uint(const char *s, char **end, int base, int *err);
 
+/* The number of "1%" to "100%", the text of this length at s; 0: it is something else. */
+uint32_t fmt_parse_percent(const char *s, size_t len);
+
 #endif /* UTIL_FMT_H */

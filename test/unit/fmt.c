@@ -223,6 +223,23 @@ test_parse_cases(void) {
 	is_uint(fmt_parse_uint("12", NULL, 10, &err), 12, "no end wanted");
 }
 
+static void
+test_percent(void) {
+	static const struct {
+		const char *text;
+		unsigned want;
+	} cases[] = {{"1%", 1}, {"9%", 9}, {"10%", 10}, {"90%", 90}, {"100%", 100}, {"0100%", 100},
+	    {"101%", 0}, {"0%", 0}, {"1000%", 0}, {"4294967297%", 0}, {"18446744073709551617%", 0},
+	    {"%", 0}, {"", 0}, {"1", 0}, {"100", 0}, {"-5%", 0}, {"+5%", 0}, {" 5%", 0}, {"5 %", 0},
+	    {"5%%", 0}, {"5%x", 0}, {"1K%", 0}, {"/%", 0}, {":%", 0}, {"/5%", 0}, {"1:%", 0}};
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		is_uint(fmt_parse_percent(cases[i].text, strlen(cases[i].text)), cases[i].want,
+		    "percent: \"%s\"", cases[i].text);
+	}
+	is_uint(fmt_parse_percent("90%", 2), 0, "the length ends it");
+	is_uint(fmt_parse_percent("90%5", 3), 90, "and what is behind is not read");
+}
+
 int
 main(void) {
 	test_random_formats();
@@ -230,5 +247,6 @@ main(void) {
 	test_fast_writers();
 	test_parse_random();
 	test_parse_cases();
+	test_percent();
 	return done_testing();
 }

@@ -288,20 +288,10 @@ static const struct {
 	    "highwater_metric: wants allocated, active, resident, rss or cgroup"},
 };
 
-/* "90%", of the high water and its step; what that is in bytes is found out later. */
+/* The high water and its step may be percent; what that is in bytes is found out later. */
 static bool
-percent_try_parse(prof_session_opts_t *o, const pair_t *p, unsigned threshold) {
-	pair_t number = *p;
-	uint64_t percent = 0;
-	bool is_for = threshold == prof_threshold_highwater
-	    || threshold == prof_threshold_highwater_step;
-	number.len--;
-	if (!is_for || p->len < 2 || p->value[p->len - 1] != '%'
-	    || number_parse(&number, true, &percent) != 0 || percent < 1 || percent > 100) {
-		return false;
-	}
-	o->percent[threshold] = (uint32_t)percent;
-	return true;
+may_be_percent(unsigned threshold) {
+	return threshold == prof_threshold_highwater || threshold == prof_threshold_highwater_step;
 }
 
 static int
@@ -309,8 +299,8 @@ threshold_parse(prof_session_opts_t *o, const pair_t *p, const char **why) {
 	for (unsigned i = 0; i < prof_threshold_n; i++) {
 		if (is_text(p->key, p->key_len, prof_threshold_names[i])) {
 			o->given |= 1u << i;
-			o->percent[i] = 0;
-			if (percent_try_parse(o, p, i)) {
+			o->percent[i] = may_be_percent(i) ? fmt_parse_percent(p->value, p->len) : 0;
+			if (o->percent[i] != 0) {
 				return 0;
 			}
 			*why = "a threshold wants a number, bytes with K, M or G behind if you like";
