@@ -27,8 +27,7 @@ enum {
 typedef struct walk_s {
 	jeprof_image_t *image;
 	uint64_t budget;
-	uint64_t now;      /* by the clock of the records; 0: only the newest is looked for */
-	uint64_t newest;   /* time of the newest record */
+	uint64_t now;      /* by the clock of the records */
 	uint64_t taken;    /* samples whose ages were added */
 	bool has_labels;
 	int error;
@@ -76,11 +75,6 @@ word_of(const walk_t *w, const unsigned char *bytes, unsigned field) {
 /* A live sample of this site. */
 static void
 sample_take(walk_t *w, uint32_t number, const unsigned char *record) {
-	uint64_t time_ns = word_of(w, record, image_record_time_ns);
-	w->newest = time_ns > w->newest ? time_ns : w->newest;
-	if (w->now == 0) {
-		return;
-	}
 	image_site_t *site = (image_site_t *)w->image->sites.items + number;
 	uint64_t *columns = image_columns_of(w->image, &site->age);
 	if (columns == NULL) {
@@ -92,7 +86,7 @@ sample_take(walk_t *w, uint32_t number, const unsigned char *record) {
 	uint64_t weight = word_of(w, record, image_record_weight);
 	prof_counts_t counts = {1, usize, weight, prof_weighted_bytes(usize, weight)};
 	uint32_t label = (uint32_t)(sized >> IMAGE_USIZE_BITS);
-	columns[prof_age_between(time_ns, w->now)] += counts.est;
+	columns[prof_age_between(word_of(w, record, image_record_time_ns), w->now)] += counts.est;
 	prof_counts_add(&site->known, &counts);
 	w->taken++;
 	if (label != 0 && w->has_labels) {
@@ -164,21 +158,19 @@ all_walk(walk_t *w) {
 }
 
 /*
- * The time at which the image was, by the clock of the records. The dead told it in their last
- * second, or before; a record may be newer.
+ * The time at which the image was, by the clock of the records: that of the dump. The dead told it
+ * in their last second; what is newer has the age 0.
  */
 static uint64_t
-now_of(walk_t *w) {
-	const image_root_t *r = &w->image->root;
+now_of(const jeprof_image_t *image) {
+	const image_root_t *r = &image->root;
 	bool is_realtime = (r->flags & IMAGE_REALTIME) != 0;
-	if (w->image->target != NULL || w->image->is_live) {
+	if (image->target != NULL || image->is_live) {
 		struct timespec now;
 		clock_gettime(is_realtime ? CLOCK_REALTIME : CLOCK_MONOTONIC, &now);
 		return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 	}
-	uint64_t told = is_realtime ? r->figures.time_ns : r->figures.monotonic_ns;
-	all_walk(w);
-	return told > w->newest ? told : w->newest;
+	return is_realtime ? r->figures.time_ns : r->figures.monotonic_ns;
 }
 
 int
@@ -187,8 +179,7 @@ image_read_ages(jeprof_image_t *image) {
 	if (!has_layout(image)) {
 		return 0;
 	}
-	w.now = now_of(&w);
-	w.now += w.now == 0; /* 0 stands for a walk that only looks */
+	w.now = now_of(image);
 	all_walk(&w);
 	uint64_t live = image->cur.objs, taken = w.taken < live ? w.taken : live;
 	image->aged = live == 0 ? 100 : (unsigned)((double)taken / (double)live * 100);

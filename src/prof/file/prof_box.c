@@ -262,15 +262,18 @@ prof_box_wants_thread(void) {
 	return prof_box_is_open() || (opt_prof && opt_prof_blackbox != prof_box_false);
 }
 
-/* Says in the box that the process has ended it, and removes the file unless it is to be kept. */
+void
+prof_box_end(image_root_t *root, uint32_t state, const char *path) {
+	__atomic_store_n(&root->ended_ns, nstime_realtime_ns(), MO_RELAXED);
+	__atomic_store_n(&root->state, state, MO_RELEASE);
+	if (path != NULL && !opt_prof_blackbox_keep) {
+		sys_unlink(path);
+	}
+}
+
 static void
 box_end(void) {
-	image_root_t *root = prof_root();
-	root->ended_ns = nstime_realtime_ns();
-	__atomic_store_n(&root->state, image_ended, MO_RELEASE);
-	if (box.has_file && !opt_prof_blackbox_keep) {
-		sys_unlink(box_names.path);
-	}
+	prof_box_end(prof_root(), image_ended, box.has_file ? box_names.path : NULL);
 }
 
 /* Moves the tables back, by the thread that moved the state to box_moving. */

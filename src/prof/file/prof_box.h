@@ -13,6 +13,7 @@
 #ifndef PROF_BOX_H
 #define PROF_BOX_H
 
+#include "meta/image.h"
 #include "meta/region.h"
 #include "util/compiler.h"
 
@@ -39,6 +40,11 @@ extern bool opt_prof_blackbox_keep;
 int prof_box_open(prof_box_t kind, size_t size);
 /* Moves the tables back into memory, and removes the file unless it is to be kept. */
 void prof_box_close(void);
+/*
+ * Says in a box how it has ended (image_ended, image_replaced) and when, and removes its file unless
+ * it is to be kept; path NULL: there is none.
+ */
+void prof_box_end(image_root_t *root, uint32_t state, const char *path);
 bool prof_box_is_open(void);
 /* Whether the open one was closed, but its tables could not be moved back yet: prof_box_tick(). */
 bool prof_box_is_over(void);

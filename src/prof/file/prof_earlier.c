@@ -64,18 +64,12 @@ is_ours(const image_root_t *head) {
 	    && head->opened_ns + SLACK_NS >= look.start_ns;
 }
 
-/* What a clean end does (box_end() in prof_box.c). */
 static void
 end_one(int fd) {
-	if (!opt_prof_blackbox_keep) {
-		sys_unlink(look.path);
-		return;
-	}
 	size_t bytes = PAGE_CEILING(sizeof(image_root_t));
 	image_root_t *root = pages_map_file(fd, bytes);
 	if (root != NULL) {
-		__atomic_store_n(&root->ended_ns, nstime_realtime_ns(), MO_RELAXED);
-		__atomic_store_n(&root->state, image_replaced, MO_RELEASE);
+		prof_box_end(root, image_replaced, look.path);
 		pages_unmap(root, bytes);
 	}
 }
