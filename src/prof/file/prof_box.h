@@ -41,8 +41,8 @@ int prof_box_open(prof_box_t kind, size_t size);
 /* Moves the tables back into memory, and removes the file unless it is to be kept. */
 void prof_box_close(void);
 /*
- * Says in a box how it has ended (image_ended, image_replaced) and when, and removes its file unless
- * it is to be kept; path NULL: there is none.
+ * Says in a box how it has ended (image_ended, image_replaced) and when, and removes its file
+ * unless it is to be kept; path NULL: there is none.
  */
 void prof_box_end(image_root_t *root, uint32_t state, const char *path);
 bool prof_box_is_open(void);
