@@ -333,9 +333,56 @@ test_exact(void) {
 	objects_free(0, 1000);
 }
 
+/* The objects of one further arena, of which few stay, and what is free there. */
+static void
+test_arenas(void) {
+	unsigned arena;
+	size_t len = sizeof(arena);
+	size_t lg = 19;
+	enum { OBJECTS = 10000 };
+	ctl_write("prof.reset", lg); /* samples lie elsewhere */
+	dump();
+	uint64_t arenas = part("arenas"), spread = part("spread"), nfree = part("free");
+	uint64_t large = part("live") + part("cached");
+	ok(arenas >= 1 && arenas <= 3, "arenas: %llu", (unsigned long long)arenas);
+	if (mallctl("arenas.create", &arena, &len, NULL, 0) != 0) {
+		bail_out("arenas.create");
+	}
+	int flags = (int)(MALLOCX_ARENA(arena) | MALLOCX_TCACHE_NONE);
+	for (unsigned i = 0; i < OBJECTS; i++) {
+		objects[i] = mallocx(100, flags);
+	}
+	for (unsigned i = 0; i < OBJECTS; i++) {
+		if (i % EACH != 0) {
+			dallocx(objects[i], MALLOCX_TCACHE_NONE);
+			objects[i] = NULL;
+		}
+	}
+	void *block = mallocx(4u << 20, flags);
+	dump();
+	is_uint(part("arenas"), arenas + 1, "a further one");
+	uint64_t more = part("free") - nfree;
+	ok(part("free") > nfree && more > OBJECTS * 100 / 2, "free in its slabs: %llu",
+	    (unsigned long long)more);
+	uint64_t here = part("spread");
+	ok(here >= spread && here <= part("free") / 2 && (here - spread >= more / 2
+	    || part("free") - here <= more + more / 2),
+	    "all but the arena that has most: %llu of %llu, before %llu of %llu",
+	    (unsigned long long)here, (unsigned long long)part("free"), (unsigned long long)spread,
+	    (unsigned long long)nfree);
+	ok(here > 0, "which is not nothing");
+	uint64_t live = part("live") + part("cached");
+	ok(live >= large + (4u << 20) && live <= large + (5u << 20), "a large block is live: %llu",
+	    (unsigned long long)(live - large));
+	ok(part("slack") < (1u << 20), "and has hardly an end: %llu",
+	    (unsigned long long)part("slack"));
+	dallocx(block, MALLOCX_TCACHE_NONE);
+	objects_free(0, OBJECTS);
+}
+
 int
 main(void) {
 	static void (*const tests[])(void) = {test_sites, test_forked, test_gone, test_reset,
-	    test_threads, test_alone, test_exact, NULL};
+	    test_threads, test_alone, test_exact, test_arenas, NULL};
 	return dir_main(true, tests);
 }

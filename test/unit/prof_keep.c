@@ -116,6 +116,26 @@ test_gap(void) {
 	ok(!prof_keep_try_turn(prof_kind_alloc, UINT64_MAX - 1, &turn), "a gap without end");
 }
 
+/* What was left out, and of it what came due while another was written. */
+static void
+test_counters(void) {
+	uint64_t suppressed = prof_keep_suppressed(), overlapped = prof_keep_overlapped();
+
+	prof_keep_suppress();
+	prof_keep_suppress();
+	prof_keep_overlap();
+	prof_keep_overlap();
+	prof_keep_overlap();
+	is_uint(prof_keep_suppressed() - suppressed, 5, "five were left out");
+	is_uint(prof_keep_overlapped() - overlapped, 3, "three of them as another one was written");
+	prof_keep_overlap_retry();
+	is_uint(prof_keep_suppressed() - suppressed, 4, "one of them is written after all");
+	is_uint(prof_keep_overlapped() - overlapped, 2, "so two");
+	prof_keep_overlap_retry();
+	prof_keep_overlap_retry();
+	is_uint(prof_keep_overlapped(), overlapped, "none is left");
+}
+
 /* Each old kind is held to what was set for it, and to nothing else. */
 static void
 test_each_limit(void) {
@@ -390,8 +410,9 @@ test_family(void) {
 	bool all = true;
 
 	prof_keep_set(prof_keep_max_files, 4);
+	uint64_t suppressed = prof_keep_suppressed();
 	prof_keep_suppress();
-	is_uint(prof_keep_suppressed(), 1, "counted");
+	is_uint(prof_keep_suppressed() - suppressed, 1, "counted");
 	for (child_number = 0; child_number < 20; child_number++) {
 		run_forked(&r, child_body, NULL);
 		all = all && exited_with(&r, 0);
@@ -471,6 +492,7 @@ main(void) {
 	is_backwards = true;
 	test_victim();
 	test_many();
+	test_counters();
 	test_each_limit();
 	test_gap();
 	ok(prof_keep_governs(prof_kind_interval, prof_keep_min_gap_ms),

@@ -7,9 +7,11 @@
 #include "dir.h"
 
 #include "prof/sites/prof_label.h"
+#include "util/atomic.h"
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/wait.h>
 
 const char *malloc_conf = "abort_conf:false,prof:true,lg_prof_sample:0,junk:false";
@@ -295,6 +297,17 @@ test_many(void) {
 static uint32_t of_thread[4][1000];
 static pthread_barrier_t start;
 
+static atomic_u32_t n_met;
+
+/* Waits until all threads have come to the text of this number, so that they intern it at once. */
+static void
+meet(unsigned i) {
+	atomic_fetch_add_u32(&n_met, 1, MO_RELAXED);
+	while (atomic_load_u32(&n_met, MO_RELAXED) < (i + 1) * ARRAY_LEN(of_thread)) {
+		sched_yield();
+	}
+}
+
 static void *
 intern_all(void *arg) {
 	uint32_t *ids = arg;
@@ -303,6 +316,7 @@ intern_all(void *arg) {
 	for (unsigned i = 0; i < ARRAY_LEN(of_thread[0]); i++) {
 		char name[16];
 		snprintf(name, sizeof(name), "same %u", i);
+		meet(i);
 		ids[i] = id_of(name);
 	}
 	label_set("thread's own");
