@@ -193,6 +193,32 @@ is_there(unsigned i) {
 	return access(path, F_OK) == 0;
 }
 
+/* A file that counts for one limit only is not removed for the other. */
+static void
+test_kinds_of_limit(void) {
+	char path[256], mark[PROF_KEEP_MARK_SIZE];
+
+	opt_prof_dump_given[prof_keep_max_files] = true;
+	opt_prof_dump_max_bytes = 300;
+	opt_prof_dump_keep = prof_keep_newest;
+	prof_keep_boot();
+	prof_keep_mark(mark, 1, 1);
+	snprintf(path, sizeof(path), "%s/f.77.1.i0.heap", dir);
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	ok(dprintf(fd, "heap_v2/1\n# jemalloc." PROF_KEEP_MARK "=%s\n", mark) > 0, "the oldest");
+	close(fd);
+	write_file(500, 200, 1);
+	write_file(501, 200, 1);
+	ok(access(path, F_OK) == 0 && !is_there(500) && is_there(501),
+	    "bytes are those of our own kinds, and of these one goes");
+	prof_keep_set(prof_keep_max_files, 1);
+	write_file(502, 100, 1);
+	ok(access(path, F_OK) != 0 && !is_there(501) && is_there(502), "as a file it counts");
+	path_of(path, 502);
+	unlink(path);
+	prof_keep_policy_set("first_peak_last");
+}
+
 static void
 test_files(void) {
 	prof_keep_set(prof_keep_max_files, 3);
@@ -500,6 +526,7 @@ main(void) {
 	snprintf(command, sizeof(command), "%s/f", dir);
 	prof_sys_prefix_set(command);
 	prof_keep_set(prof_keep_min_gap_ms, 0);
+	test_kinds_of_limit();
 	test_files();
 	test_lowered();
 	test_foreign();
