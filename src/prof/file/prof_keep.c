@@ -409,6 +409,11 @@ is_over(prof_keep_limit_t limit, uint64_t sum) {
 	return max != 0 && sum > max;
 }
 
+static bool
+has_limits(void) {
+	return prof_keep_get(prof_keep_max_files) != 0 || prof_keep_get(prof_keep_max_bytes) != 0;
+}
+
 /* A limit that `more` files or bytes would exceed; prof_keep_n if there is none. */
 static prof_keep_limit_t
 limit_find(uint64_t more) {
@@ -445,7 +450,7 @@ is_full_any(prof_kind_t kind) {
 bool
 prof_keep_try_room(prof_kind_t kind) {
 	assert(!gate_is_entered(tls_get()));
-	if (!prof_keep_counts(kind)) {
+	if (!prof_keep_counts(kind) || !has_limits()) {
 		return true;
 	}
 	if (prefix_try_update() || (is_full_any(kind) && nstime_monotonic_ns() >= scan.next_ns)) {
@@ -492,6 +497,9 @@ prof_keep_written(prof_kind_t kind, uint64_t bytes) {
 	prof_keep_limit_t limit;
 	bool may_go_on = true;
 	assert(prof_keep_counts(kind));
+	if (!has_limits()) {
+		return;
+	}
 	if (!survey()) {
 		sums_add(&scan.all, kind, bytes); /* what cannot be seen is limited all the same */
 		sums_add(&scan.others, kind, bytes);
