@@ -1,5 +1,5 @@
 /*
- * Copies the site tables for a dump. Items lie in chunks of one mebibyte, aligned to their size and
+ * Copies the site tables for a dump. Items lie in chunks of two mebibytes, aligned to their size and
  * filled from the front, so that an item finds its chunk by its address.
  *
  * Invariant: after prof_snap_take() the `pass` of the tables is held until prof_snap_drop(). Locks:
@@ -13,7 +13,7 @@
 #include "prof/sites/prof_data.h"
 #include "util/assert.h"
 
-#define CHUNK_BYTES ((size_t)1 << 20)
+#define CHUNK_BYTES ((size_t)2 << 20)
 /* Bytes of a chunk that are populated by one call, instead of a page fault for each page. */
 #define POPULATE_MAX ((size_t)1 << 18)
 /* The number of an item: that of its chunk, and below it so many bits, its place in the chunk. */
@@ -70,6 +70,10 @@ chunk_populate(prof_chunk_t *c) {
 	c->ready += bytes;
 }
 
+/*
+ * A list has huge pages from its second chunk on, where their size is that of a chunk: there is one
+ * page to fault in and clear instead of 512.
+ */
 static prof_chunk_t *
 chunk_new(prof_chunks_t *chunks) {
 	bool commit = true;
@@ -81,6 +85,9 @@ chunk_new(prof_chunks_t *chunks) {
 		chunks->first = c;
 	} else {
 		chunks->last->next = c;
+		if (pages_huge_size() == CHUNK_BYTES) {
+			pages_huge(c, CHUNK_BYTES);
+		}
 	}
 	chunks->last = c;
 	c->ready = PAGE;
