@@ -1,7 +1,8 @@
 /*
  * thread/tcache_spare.c by the public functions: a freed sample serves the next one of its class,
  * zeroed where that is asked for; upkeep and flush give it back; a second free is noticed, by
- * another thread too; counters stay exact.
+ * another thread too; counters stay exact. Large samples, which pass through the cache like other
+ * objects.
  */
 #include "ctl.h"
 
@@ -89,18 +90,46 @@ test_manual_arena(void) {
 }
 
 static void
-test_counters(void) {
+test_counters(size_t size) {
 	uint64_t before[2], after[2];
 	size_t len = sizeof(uint64_t);
-	size_t usize = canary_usize(100, 0);
+	size_t usize = canary_usize(size, 0);
 	mallctl("thread.allocated", &before[0], &len, NULL, 0);
 	mallctl("thread.deallocated", &before[1], &len, NULL, 0);
 	for (unsigned i = 0; i < 1000; i++)
-		free(keep(malloc(100)));
+		free(keep(malloc(size)));
 	mallctl("thread.allocated", &after[0], &len, NULL, 0);
 	mallctl("thread.deallocated", &after[1], &len, NULL, 0);
-	is_uint(after[0] - before[0], 1000 * usize, "allocated is exact");
+	is_uint(after[0] - before[0], 1000 * usize, "%zu bytes: allocated is exact", size);
 	is_uint(after[1] - before[1], 1000 * usize, "deallocated is exact");
+}
+
+/* A large sample leaves the cache, and returns to it, as an object that is none. */
+static void
+test_large(void) {
+	size_t size = 5 * ctl_size("arenas.page"), live;
+	bool off = false, on = true;
+	flush();
+	char *p = keep(malloc(size));
+	ok(is_sampled(p), "a large object is a sample");
+	memset(p, 0x77, size);
+	live = (size_t)ctl_u64("stats.allocated");
+	free(p);
+	ok(!is_sampled(p), "until it is freed");
+	ctl_write("prof.active", off);
+	char *q = keep(malloc(size));
+	ok(q == p && !is_sampled(q), "the cache serves the next object with it");
+	free(q);
+	ctl_write("prof.active", on);
+	q = keep(calloc(1, size));
+	ok(q == p && is_sampled(q), "which may be a sample again");
+	unsigned sum = 0;
+	for (size_t i = 0; i < size; i++)
+		sum += (unsigned char)q[i];
+	is_uint(sum, 0, "zeroed for calloc");
+	is_uint((size_t)ctl_u64("stats.allocated"), live, "as many bytes are allocated");
+	free(q);
+	flush();
 }
 
 static void
@@ -157,7 +186,9 @@ main(void) {
 		plan_skip_all("no profiler");
 	test_reuse();
 	test_manual_arena();
-	test_counters();
+	test_counters(100);
+	test_counters(5 * ctl_size("arenas.page"));
+	test_large();
 	test_upkeep();
 	test_crimes();
 	return done_testing();
