@@ -1,7 +1,7 @@
 # Frag: where the resident bytes of a process are, and which functions pin those that nobody uses, as
 # one profile tells it: the parts sum to what the allocator has in memory, and with what is not its own
-# to RSS. Charges are estimates of bytes by the library (src/prof/sites/prof_frag.h); they are not
-# scaled. The verb, and what others say in a sentence.
+# to RSS. Charges are estimates of bytes by the library (src/prof/sites/prof_frag.h) with their standard
+# errors, which older versions lack; they are not scaled. The verb, and what others say in a sentence.
 package Frag;
 
 # What a part is, for people; in the order in which they are printed.
@@ -33,8 +33,8 @@ sub take {
 
 sub take_line {
 	my ($dump, $line) = @_;
-	if ($line =~ /^# frag (\d{1,9}) (\d{1,20})$/ && $1 > 0 && $1 <= @{ $dump->{stacks} }) {
-		$dump->{frag}[$1 - 1] = $2;
+	if ($line =~ /^# frag (\d{1,9}) (\d{1,20})(?: (\d{1,20}))?$/ && $1 > 0 && $1 <= @{ $dump->{stacks} }) {
+		$dump->{frag}[$1 - 1] = [$2, $3 // 0];
 	} elsif ($line =~ /^# frag_heap (.*)$/) {
 		$dump->{heap} = numbers($1);
 	} elsif ($line =~ /^# frag_class (\d{1,10}) (.*)$/) {
@@ -72,7 +72,7 @@ sub why_not {
 	return 'it was read from outside the process, where the slabs are not seen';
 }
 
-# Rows { name, pinned, live, callers, is_bare } by the owner, the most pinned first.
+# Rows { name, pinned, margin, variance, live, callers, is_bare } by the owner, the most pinned first.
 sub rows {
 	my ($self, $dump, $option) = @_;
 	my %libraries = map { $_ => 1 } grep { defined } $dump->{meta}{library};
@@ -82,13 +82,13 @@ sub rows {
 		my ($objects, $bytes) = $dump->estimate(@$stack[1, 2]);
 		my $cut = Reduce::cut($stack->[0], \%libraries);
 		my $charge = $dump->{frag}[$number];
-		push @pinned, [$stack->[0], $objects, $charge, $cut, $stack->[1], undef, undef, 0] if $charge;
+		push @pinned, [$stack->[0], $objects, $charge->[0], $cut, $stack->[1], undef, undef, $charge->[1] ** 2] if $charge;
 		push @live, [$stack->[0], $objects, $bytes, $cut, $stack->[1], undef, undef, 0] if $bytes;
 	}
 	my ($table, $others) = map { Top::build({ dumps => [$dump], stacks => $_ }, $option) } \@pinned, \@live;
 	my %live = map { $_->{name} => $_->{self} } @{ $others->{rows} };
 	@$self{qw(fold sum)} = @$table{qw(fold bytes)};
-	return [map { { name => $_->{name}, pinned => $_->{self}, live => $live{ $_->{name} } // 0,
+	return [map { { name => $_->{name}, pinned => $_->{self}, margin => $_->{margin}, variance => $_->{variance}, live => $live{ $_->{name} } // 0,
 	    callers => $_->{callers}, is_bare => $_->{is_bare} } } @{ $table->{rows} }];
 }
 
@@ -176,9 +176,12 @@ sub print_rows {
 	return print $self->{dump}{heap}{free} ? "no live sample lies in a slab with free places\n" : '' unless @rows;
 	my $rest = @rows > $option->{top} ? @rows - $option->{top} : 0;
 	splice @rows, $option->{top} if $rest;
-	printf "%9s %6s %9s  %s\n", 'pins', '%', 'holds', 'function, callers';
+	my $width = (grep { $_->{margin} } @rows) ? 8 : 0;
+	printf "%9s%s %6s %9s  %s\n", 'pins', $width ? Noise::column($width, 'margin') : '', '%', 'holds', 'function, callers';
 	for my $row (@rows) {
-		printf "%9s %6s %9s  %s\n", Print::human($row->{pinned}, $option), Print::percent($row->{pinned}, $self->{sum}),
+		my $margin = $row->{margin} ? Noise::text($row->{margin}, $option) : '';
+		printf "%9s%s %6s %9s  %s\n", Print::human($row->{pinned}, $option), Noise::column($width, $margin),
+		    Print::percent($row->{pinned}, $self->{sum}),
 		    Print::human($row->{live}, $option), join '  ', grep { length }
 			$row->{name}, Top::callers_text({ %$row, self => $row->{pinned} }, $option->{callers});
 	}
@@ -231,7 +234,7 @@ sub print_json {
 	    @$_{qw(size slabs used stock)}, waste($_) } @{ $dump->{classes} // [] };
 	printf "\"advice\":[%s],\n", join ',', map { sprintf '{"bytes":%d,"what":%s,"how":%s}', $_->{bytes},
 	    map { Top::json_string($_) } @$_{qw(what how)} } advice($self);
-	printf "\"rows\":[\n%s\n]}\n", join ",\n", map { sprintf '{"function":%s,"pinned":%d,"live":%d,"callers":[%s]}',
-	    Top::json_string($_->{name}), @$_{qw(pinned live)}, join ',', map { sprintf '{"function":%s,"pinned":%d}',
+	printf "\"rows\":[\n%s\n]}\n", join ",\n", map { sprintf '{"function":%s,"pinned":%d,"error":%d,"live":%d,"callers":[%s]}',
+	    Top::json_string($_->{name}), $_->{pinned}, sqrt $_->{variance}, $_->{live}, join ',', map { sprintf '{"function":%s,"pinned":%d}',
 		Top::json_string($_->{name}), $_->{bytes} } @{ $_->{callers} } } @rows;
 }

@@ -3,7 +3,7 @@
 # objects differ in size an upper bound of it, because the larger ones, which bring most of the bytes,
 # are sampled more often than their mean. All verbs ask these functions; the page has the same in
 # model.js. What people read is the margin: 95 of 100 intervals "estimate ± margin" hold the truth.
-# JSON has the standard error. Callers: top, diff, leaks, report.
+# JSON has the standard error. Callers: top, diff, leaks, frag, report.
 package Noise;
 
 use constant WIDTH => 1.96;	# standard errors: 95 %

@@ -163,10 +163,13 @@ sub pins {
 	for my $number (@{ $work->{order} }) {
 		my $record = $work->{store}{records}[$number];
 		my $name = $work->{self}{label}[$record->{path}[$record->{folded}]];
-		my $row = $row{$name} //= { name => $name, pinned => 0, live => 0 };
+		my $row = $row{$name} //= { name => $name, pinned => 0, variance => 0, samples => 0, live => 0 };
 		$row->{live} += $work->{held}{$number} // 0;
-		$row->{pinned} += $pins->{$number} // 0;
-		$sum += $pins->{$number} // 0;
+		my ($bytes, $error, $samples) = @{ $pins->{$number} // next };
+		$row->{pinned} += $bytes;
+		$row->{variance} += $error ** 2;
+		$row->{samples} += $samples;
+		$sum += $bytes;
 	}
 	return (sum => $sum // 0, rows => [sort { $b->{pinned} <=> $a->{pinned} || $a->{name} cmp $b->{name} }
 	    grep { $_->{pinned} } values %row]);
@@ -186,8 +189,9 @@ sub rss_opened {
 	    $frag->{beside} ? $row->($frag->{beside}{rss}, '= resident, by the kernel\'s count (RSS)') : ());
 	my @pins = @{ $frag->{rows} };
 	splice @pins, 10 if @pins > 10;
-	push @rows, map { $row->($_->{pinned}, "of the free places are pinned by $_->{name}, which holds "
-	    . Print::human($_->{live}, $option)) } @pins;
+	push @rows, map { my $margin = Noise::margin(@$_{qw(variance samples)});
+	    $row->($_->{pinned}, ($margin ? Noise::text($margin, $option) . ' ' : '') . "of the free places are pinned by $_->{name}, which holds "
+		. Print::human($_->{live}, $option)) } @pins;
 	return '<details id="resident"><summary>' . escape(ucfirst Frag::sentence($frag)) . "</summary>\n<table>\n"
 	    . join('', @rows) . "</table></details>\n";
 }

@@ -171,7 +171,7 @@ sub take_file {
 		}
 		$labels .= Labels::parts($store, $dump, $number_of, $dump->{labeled}[$place])
 		    if $is_labeled && defined $number_of;
-		$pins{$number_of} = $dump->{frag}[$place] if defined $number_of && $dump->{frag}[$place];
+		$pins{$number_of} = [@{ $dump->{frag}[$place] }, $stack->[1]] if defined $number_of && $dump->{frag}[$place];
 		next unless defined $stack->[5];	# one thread has all
 		my @found = Threads::of_stack($stack, $at);
 		Threads::add(\%sums, $dump, @found);

@@ -64,7 +64,7 @@ sub profile {
 	    "$dir/serve", $base, $base + 0x3000, $base, $id, "$dir/serve";
 	$text .= '# frag_heap ' . join(' ', map { "$_:$heap{$_}" } sort keys %heap)
 	    . "\n# frag_class 64 slabs:8388608 used:8380000 stock:0\n# frag_class 112 slabs:80000000 used:18000000 stock:0\n"
-	    . "# frag 1 57000000\n# frag 2 400000\n" unless $want{bare};
+	    . "# frag 1 57000000 3000000\n# frag 2 400000\n" unless $want{bare};
 	return spew($path, $text . '# end ' . length($text) . "\n");
 }
 my $made = profile("$dir/made.heap");
@@ -72,7 +72,7 @@ my $made = profile("$dir/made.heap");
 is($code, 0, 'a made profile') or diag $err;
 is(sums($out), 2, 'its lines sum to what the allocator has, and to RSS') or diag $out;
 like($out, qr/^serve pid 77 at \S+: 107\.0M in memory, 30\.0M of it in use by the program; 60\.0M is free in slabs: objects of keeps pin 54\.4M of it$/m, 'the sentence');
-like($out, qr/^ +54\.4M +99\.3% +\S+  keeps  main\n +390\.6K +0\.7% +\S+  packs  main$/m, 'who pins');
+like($out, qr/^ +54\.4M +\xc2\xb15\.7M +99\.3% +\S+  keeps  main\n +390\.6K +0\.7% +\S+  packs  main$/m, 'who pins, with the margin where there is one');
 like($out, qr/^ +112 +76\.3M +59\.1M +22%$/m, 'the class with the waste');
 unlike($out, qr/^ +64 /m, 'not one that is full');
 ($code, $out, $err) = jeprof('frag', '--json', $made);
@@ -82,7 +82,7 @@ my $sum = 0;
 $sum += $json->{parts}{$_} // 1e15 for @parts;
 is($sum, $json->{resident}, 'its parts sum to the resident bytes');
 is($json->{resident} + $json->{files} + $json->{other}, $json->{rss}, 'and with the rest to RSS');
-is(join(' ', map { "$_->{function}:$_->{pinned}" } @{ $json->{rows} }), 'keeps:57000000 packs:400000', 'rows');
+is(join(' ', map { "$_->{function}:$_->{pinned}:$_->{error}" } @{ $json->{rows} }), 'keeps:57000000:3000000 packs:400000:0', 'rows');
 is(join(' ', map { "$_->{what}:$_->{bytes}" } @{ $json->{advice} }), sprintf('slabs:%d purge:%d narenas:%d', 58 << 20, 4 << 20, 2 << 20)
     . sprintf(' thp_min:%d tcache_max:%d samples:4096', 1 << 20, 1 << 20), 'advice, with its bytes') or diag $out;
 ($code, $out) = jeprof('frag', '--advice', $made);
@@ -115,7 +115,7 @@ unlike((jeprof('top', $made))[2], qr/through malloc/, 'not where the memory is m
 is($code, 0, 'a report') or diag $err;
 my $page = slurp("$dir/made.html");
 ok($page =~ m{<details id="resident"><summary>107\.0M in memory, 30\.0M of it in use by the program; 60\.0M is free in slabs: objects of keeps pin 54\.4M of it</summary>}, 'the bar opens');
-ok($page =~ m{<tr><td>54\.4M</td><td>of the free places are pinned by keeps, which holds }, 'and tells who pins');
+ok($page =~ m{<tr><td>54\.4M</td><td>\xc2\xb15\.7M of the free places are pinned by keeps, which holds }, 'and tells who pins');
 ($code) = jeprof('report', '-o', "$dir/bare.html", "$dir/case.heap");
 is($code, 0, 'a report of memory that is not malloc\'s');
 
@@ -125,7 +125,7 @@ is("$code|$out", '1|', 'a profile without these lines');
 like($err, qr/bare\.heap: does not say where the memory is: it was written by a version without these lines/, 'says why');
 like((jeprof('frag', '--older=1s', $made))[2], qr/--older has no effect here/, 'options of others');
 like((jeprof('top', '--advice', $made))[2], qr/--advice has no effect here: it is for the verb frag/, 'an option of its own');
-like((jeprof('frag', spew("$dir/evil.heap", slurp($made) =~ s/^# frag 1 57000000$/# frag 0 1\n# frag 999999999 1\n# frag_heap\n# frag_class x\n# frag 1 99999999999999999999999/mr
+like((jeprof('frag', spew("$dir/evil.heap", slurp($made) =~ s/^# frag 1 57000000 3000000$/# frag 0 1\n# frag 999999999 1\n# frag_heap\n# frag_class x\n# frag 1 99999999999999999999999/mr
     =~ s/^# end.*\n//mr)))[2], qr/truncated/, 'lines that are no such lines');
 
 # ---- the library

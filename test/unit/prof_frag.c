@@ -1,7 +1,8 @@
 /*
  * Which sites pin the free regions of slabs (prof/sites/prof_frag): the charges of samples sum to
  * the waste of the bins and go to who keeps slabs from leaving; none goes to slabs that are gone or
- * in use again, to samples of before a reset, or where each object is a sample.
+ * in use again, to samples of before a reset, or where each object is a sample. The standard error
+ * of a charge is as large as its errors are.
  */
 #include "ctl.h"
 #include "dir.h"
@@ -290,6 +291,64 @@ test_threads(void) {
 	objects_free(0, N / 2);
 }
 
+/* The free bytes in slabs of a class, by the line frag_class. */
+static uint64_t
+waste_of(size_t size) {
+	unsigned long long slabs = 0, used = 0, stock = 0;
+	char head[64];
+	snprintf(head, sizeof(head), "\n# frag_class %zu ", size);
+	const char *at = strstr(text, head);
+	if (at != NULL) {
+		sscanf(at + strlen(head), "slabs:%llu used:%llu stock:%llu", &slabs, &used, &stock);
+	}
+	return slabs - used - stock;
+}
+
+/*
+ * Whether the margin of each of the two sites that pin something holds half of the waste; counts
+ * the sites. The margin is that of bin/jeprof.d/noise.pl.
+ */
+static unsigned
+covered(unsigned *sites) {
+	unsigned good = 0;
+	double truth = (double)waste_of(small_class_of(90)) / 2;
+	for (const char *p = text; (p = strstr(p, "\n# frag ")) != NULL; p++) {
+		unsigned long long bytes = 0, error = 0;
+		if (sscanf(p, "\n# frag %*u %llu %llu", &bytes, &error) == 2) {
+			double off = (double)bytes - truth, most = 1.96 * (double)error;
+			(*sites)++;
+			good += off * off <= most * most * 1.02; /* (m + 1) / m of some 50 samples */
+		}
+	}
+	return good;
+}
+
+/* Two sites that leave every 16th object each, in turn: chance decides which are samples. */
+static void
+test_error(void) {
+	size_t lg = 11;
+	unsigned rounds = test_rounds(200, 2000), good = 0, sites = 0;
+	for (unsigned r = 0; r < rounds; r++) {
+		ctl_write("prof.reset", lg);
+		for (unsigned i = 0; i < N / 8; i++) {
+			objects[i] = i % EACH != 0 ? site_of_phase(90) : i / EACH % 2 == 0 ? site_a(90) : site_b(90);
+		}
+		for (unsigned i = 0; i < N / 8; i++) {
+			if (i % EACH != 0) {
+				free(objects[i]);
+				objects[i] = NULL;
+			}
+		}
+		caches_flush();
+		dump();
+		good += covered(&sites);
+		objects_free(0, N / 8);
+	}
+	is_uint(sites, 2 * rounds, "two sites pin what is free");
+	double share = 100.0 * good / (sites + (sites == 0));
+	ok(share >= test_rounds(90, 93) && share <= test_rounds(99, 97), "%.1f of 100 margins hold the truth", share);
+}
+
 /* Of each slab one object stays: the slabs of the samples that stay are gone. */
 static void
 test_alone(void) {
@@ -383,6 +442,6 @@ test_arenas(void) {
 int
 main(void) {
 	static void (*const tests[])(void) = {test_sites, test_forked, test_gone, test_reset,
-	    test_threads, test_alone, test_exact, test_arenas, NULL};
+	    test_threads, test_error, test_alone, test_exact, test_arenas, NULL};
 	return dir_main(true, tests);
 }

@@ -646,7 +646,7 @@ write_heap_parts(prof_writer_t *w, const prof_frag_t *f) {
 	}
 }
 
-/* For each site, by its number in the profile: the bytes that it pins. */
+/* For each site, by its number in the profile: the bytes that it pins, and their standard error. */
 static void
 write_frag(prof_writer_t *w, const prof_snap_t *snap) {
 	site_number_t n = {.first = sizeof(n.text) - 1};
@@ -659,11 +659,13 @@ write_frag(prof_writer_t *w, const prof_snap_t *snap) {
 			continue;
 		}
 		number_next(&n);
-		uint64_t bytes = prof_frag_pinned(&dumper.frag, i);
+		uint64_t error, bytes = prof_frag_pinned(&dumper.frag, i, &error);
 		if (bytes != 0) {
 			LINE_OF_SITE(w, "# frag ", &n);
 			prof_write_lit(w, " ");
 			prof_write_dec(w, bytes);
+			prof_write_lit(w, " ");
+			prof_write_dec(w, error);
 			prof_write_lit(w, "\n");
 		}
 	}

@@ -47,7 +47,7 @@ column_of(const walk_t *w, uint64_t time_ns) {
 static void
 age_add(walk_t *w, prof_item_t *item, unsigned column, uint64_t est) {
 	if (item->age.est == 0 || item->age_column == column) {
-		item->age_column = (uint16_t)column;
+		item->age_column = (uint8_t)column;
 		item->age.est += est;
 		return;
 	}

@@ -119,6 +119,12 @@ prof_frag_read(prof_frag_t *to) {
 #undef ADD
 }
 
+/* What a charge of a sample of this weight adds to the variance of the sum. */
+static double
+charge_variance(double bytes, double weight) {
+	return bytes * bytes * (1 - 1 / weight);
+}
+
 void
 prof_frag_take(prof_frag_t *frag, prof_item_t *item, uint64_t slab, uint64_t weight) {
 	if (slab == 0 || weight <= PROF_WEIGHT_ONE) {
@@ -132,6 +138,7 @@ prof_frag_take(prof_frag_t *frag, prof_item_t *item, uint64_t slab, uint64_t wei
 	float bytes = (float)(others * (double)waste / (double)used);
 	if (likely(used > 1)) {
 		item->pinned += bytes;
+		item->doubt += (float)charge_variance((double)bytes, (double)weight / PROF_WEIGHT_ONE);
 		frag->classes[szind].charged += (double)bytes;
 		return;
 	}
@@ -152,10 +159,37 @@ prof_frag_has_charges(const prof_frag_t *frag) {
 	return sum > 0;
 }
 
+/*
+ * The variance of what the samples of a site whose slabs are gone are charged: `bytes`, of at most
+ * item->gone. They are alike, with the mean weight of the site's samples.
+ */
+static double
+gone_variance(const prof_item_t *item, double bytes) {
+	const bin_info_t *info = &bin_infos[item->gone_class];
+	double weight = (double)item->cur.c16 / PROF_WEIGHT_ONE / (double)(item->cur.objs + (item->cur.objs == 0));
+	double most = (weight - 1) * (double)(info->slab_size - info->reg_size);
+	if (bytes <= 0 || weight <= 1) {
+		return 0;
+	}
+	return charge_variance(most * bytes / (double)item->gone, weight) * (double)item->gone / most;
+}
+
+/* The integer part of the square root, by Newton's method from above. */
+static uint64_t
+root(double v) {
+	double r = v > 1 ? v : 1;
+	for (double next = (r + v / r) / 2; next < r; next = (r + v / r) / 2) {
+		r = next;
+	}
+	return (uint64_t)r;
+}
+
 uint64_t
-prof_frag_pinned(const prof_frag_t *frag, const prof_item_t *item) {
+prof_frag_pinned(const prof_frag_t *frag, const prof_item_t *item, uint64_t *error) {
 	const prof_frag_class_t *c = &frag->classes[item->gone_class];
 	double left = (double)less(c->slabs, c->used + c->stock) - c->charged;
 	double part = left <= 0 || !(item->gone > 0) ? 0 : left >= c->gone ? 1 : left / c->gone;
-	return (uint64_t)((double)item->pinned + (double)item->gone * part);
+	double gone = (double)item->gone * part;
+	*error = root((double)item->doubt + gone_variance(item, gone));
+	return (uint64_t)((double)item->pinned + gone);
 }

@@ -15,6 +15,10 @@
  * waste of each class is known exactly. So what the samples of slabs that exist do not explain of
  * it is charged to those whose slabs are gone, by weight, at most (w - 1) (S - r) each. A sample of
  * weight 1 stands for no other object. Regions that thread caches hold count as in use.
+ *
+ * How sure a sum of charges c is: each comes with the probability 1 / w, so that the sum of
+ * c^2 (1 - 1 / w) over the samples has the expected value of its variance, if samples are few
+ * among the objects of their slabs; where one in six is a sample, the error is a tenth larger.
  */
 #ifndef PROF_FRAG_H
 #define PROF_FRAG_H
@@ -77,7 +81,7 @@ void prof_frag_read(prof_frag_t *to);
 void prof_frag_take(prof_frag_t *frag, prof_item_t *item, uint64_t slab, uint64_t weight);
 /* After the last sample: whether any site has a charge. */
 bool prof_frag_has_charges(const prof_frag_t *frag);
-/* After the last sample: the bytes that a site pins. */
-uint64_t prof_frag_pinned(const prof_frag_t *frag, const prof_item_t *item);
+/* After the last sample: the bytes that a site pins; *error: their standard error. */
+uint64_t prof_frag_pinned(const prof_frag_t *frag, const prof_item_t *item, uint64_t *error);
 
 #endif /* PROF_FRAG_H */

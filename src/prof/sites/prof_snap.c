@@ -120,7 +120,7 @@ item_new(prof_snap_t *snap, prof_item_kind_t kind, const void *who) {
 	}
 	prof_item_t *item = chunk_take(snap->items.last, snap->item_bytes);
 	snap->next_number++;
-	item->kind = kind;
+	item->kind = (uint8_t)kind;
 	item->who = who;
 	return item;
 }

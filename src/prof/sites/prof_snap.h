@@ -37,10 +37,11 @@ typedef struct prof_label_sum_s {
 
 typedef struct {
 	const void *who; /* a prof_site_t or prof_tdata_t */
-	prof_item_kind_t kind;
+	uint8_t kind;    /* a prof_item_kind_t */
 	/* of a site, with `age`: the first column and those behind it; est 0: nothing has an age */
-	uint16_t age_column;
+	uint8_t age_column;
 	uint16_t gone_class;
+	float doubt;     /* of a site: variance of `pinned` */
 	struct {
 		prof_age_t *next;
 		uint64_t est;
