@@ -317,7 +317,7 @@ covered(unsigned *sites) {
 		if (sscanf(p, "\n# frag %*u %llu %llu", &bytes, &error) == 2) {
 			double off = (double)bytes - truth, most = 1.96 * (double)error;
 			(*sites)++;
-			good += off * off <= most * most * 1.02; /* (m + 1) / m of some 50 samples */
+			good += off * off <= most * most * 1.02; /* (m + 1) / m, m: some 50 */
 		}
 	}
 	return good;
@@ -331,7 +331,8 @@ test_error(void) {
 	for (unsigned r = 0; r < rounds; r++) {
 		ctl_write("prof.reset", lg);
 		for (unsigned i = 0; i < N / 8; i++) {
-			objects[i] = i % EACH != 0 ? site_of_phase(90) : i / EACH % 2 == 0 ? site_a(90) : site_b(90);
+			objects[i] = i % EACH != 0 ? site_of_phase(90)
+			    : i / EACH % 2 == 0 ? site_a(90) : site_b(90);
 		}
 		for (unsigned i = 0; i < N / 8; i++) {
 			if (i % EACH != 0) {
@@ -346,7 +347,8 @@ test_error(void) {
 	}
 	is_uint(sites, 2 * rounds, "two sites pin what is free");
 	double share = 100.0 * good / (sites + (sites == 0));
-	ok(share >= test_rounds(90, 93) && share <= test_rounds(99, 97), "%.1f of 100 margins hold the truth", share);
+	ok(share >= test_rounds(90, 93) && share <= test_rounds(99, 97),
+	    "%.1f of 100 margins hold the truth", share);
 }
 
 /* Of each slab one object stays: the slabs of the samples that stay are gone. */

@@ -166,7 +166,8 @@ prof_frag_has_charges(const prof_frag_t *frag) {
 static double
 gone_variance(const prof_item_t *item, double bytes) {
 	const bin_info_t *info = &bin_infos[item->gone_class];
-	double weight = (double)item->cur.c16 / PROF_WEIGHT_ONE / (double)(item->cur.objs + (item->cur.objs == 0));
+	double n = (double)(item->cur.objs != 0 ? item->cur.objs : 1);
+	double weight = (double)item->cur.c16 / PROF_WEIGHT_ONE / n;
 	double most = (weight - 1) * (double)(info->slab_size - info->reg_size);
 	if (bytes <= 0 || weight <= 1) {
 		return 0;

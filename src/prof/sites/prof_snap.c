@@ -1,6 +1,6 @@
 /*
- * Copies the site tables for a dump. Items lie in chunks of two mebibytes, aligned to their size and
- * filled from the front, so that an item finds its chunk by its address.
+ * Copies the site tables for a dump. Items lie in chunks of two mebibytes, aligned to their size
+ * and filled from the front, so that an item finds its chunk by its address.
  *
  * Invariant: after prof_snap_take() the `pass` of the tables is held until prof_snap_drop(). Locks:
  * none of its own; `pass` keeps sites, counts and thread records from being freed. Called by
