@@ -70,7 +70,6 @@ static LARGE_BSS struct {
 	size_t dir_len;       /* length of the directory in path, with the slash */
 	uint32_t wanted;      /* kinds to list with the next read; 0: none */
 	uint32_t listed;      /* kinds whose files of ours are in `own`; 0: no mark was read */
-	uid_t uid;            /* of files that we may remove; 0: of all */
 	sums_t all;
 	sums_t others;        /* of these, files that we must not remove; without marks all */
 	prof_keep_list_t own;
@@ -347,8 +346,7 @@ look_at(void *base, const char *name) {
 	f->bytes = (uint64_t)st.st_size;
 	memcpy(f->name, name, len + 1);
 	sums_add(&scan.all, f->kind, f->bytes);
-	bool may_remove = scan.uid == 0 || st.st_uid == scan.uid;
-	if (scan.listed == 0 || !may_remove || !mark_try_read(scan.path, f)) {
+	if (scan.listed == 0 || !mark_try_read(scan.path, f)) {
 		sums_add(&scan.others, f->kind, f->bytes);
 	} else if ((scan.listed & 1u << f->kind) != 0) {
 		prof_keep_list_add(&scan.own, f);
@@ -381,7 +379,6 @@ look(uint32_t kinds) {
 	const char *slash = strrchr(scan.prefix, '/');
 	scan.listed = kinds;
 	scan.next_ns = nstime_monotonic_ns() + SCAN_GAP_NS;
-	scan.uid = geteuid();
 	scan.own.n = scan.own.n_all = 0;
 	memset(&scan.all, 0, sizeof(scan.all));
 	memset(&scan.others, 0, sizeof(scan.others));
