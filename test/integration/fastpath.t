@@ -76,7 +76,7 @@ if command -v valgrind >/dev/null; then
 	ok $? "scripts/count-fastpath" "$(cat err)"
 	at_most "$(awk '$1 == "pair64" { print $2 }' counts)" 40 "malloc(64) and free"
 	at_most "$(awk '$1 == "sized64" { print $2 }' counts)" 38 "malloc(64) and sized free"
-	at_most "$(awk '$1 == "new64" { print $2 }' counts)" 37 "new and delete of 64 bytes"
+	at_most "$(awk '$1 == "new64" { print $2 }' counts)" 40 "new and delete of 64 bytes"
 	at_most "$(awk '$1 == "usable" { print $2 }' counts)" 20 "malloc_usable_size"
 	# 1.5 times is the aim; memcpy costs one more where the processor has short registers only
 	at_most "$(awk '$1 == "batch-random" { print $2 }' counts)" "$(awk '$1 == "pair64" { print $2 * 1.55 }' counts)" \
