@@ -1,9 +1,21 @@
 /*
  * The parts of the page of a process, which scripts/join-page generates from bin/page/ (it
- * describes each part). "jeprof report" uses the same files. Used by pages.c.
+ * describes each part). "jeprof report" uses the same files. Used by page.c and elsewhere.c.
  */
 #pragma once
 #include <stddef.h>
+#include <stdint.h>
 
 extern const unsigned char page_model[], page_live[], page_style[], page_body[];
 extern const size_t page_model_size, page_live_size, page_style_size, page_body_size; /* bytes */
+
+/* A heap of those programs whose memory is not malloc's (heaps.txt); NULL: the heap has no such. */
+typedef struct page_heap_s {
+	const char *program, *object; /* regular expressions, for names without directory */
+	const char *section;          /* of the program */
+	const char *heap, *see;       /* whose heap it is, and how to look into it */
+} page_heap_t;
+
+extern const page_heap_t page_heaps[];
+extern const size_t page_heaps_count;
+extern const uint64_t page_heap_times, page_heap_more; /* the rule; more: bytes */

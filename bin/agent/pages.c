@@ -7,20 +7,25 @@
 #include <stdlib.h>
 
 #include "dead.h"
+#include "elsewhere.h"
 #include "page.h"
 #include "tell.h"
 
 enum { LIVE_SECONDS = 10 }; /* longest time between the profiles that the page fetches */
 
+/* The sentence about memory that is not malloc's, between two pieces; nothing if there is none. */
 static void
-add_bytes(text_t *t, bool is_known, uint64_t bytes) {
-	text_add(t, "<td class=\"n\">");
-	if (is_known) {
-		text_size(t, (double)bytes);
-	} else {
-		text_add(t, "-");
+add_elsewhere(text_t *t, const proc_t *p, const char *before, const char *after) {
+	text_t words = {0};
+	if (is_elsewhere(&p->figures)) {
+		elsewhere_sentence(&words, &p->figures);
 	}
-	text_add(t, "</td>");
+	if (words.length > 0) {
+		text_add(t, "%s", before);
+		text_html(t, words.at);
+		text_add(t, "%s", after);
+	}
+	free(words.at);
 }
 
 static void
@@ -32,9 +37,16 @@ add_row(text_t *t, const proc_t *p) {
 	text_add(t, "</td><td>");
 	text_html(t, p->labels->user);
 	text_add(t, "</td><td>%s</td>", state_word(p->head.state));
-	add_bytes(t, proc_has(p, fig_allocated), p->figures.values[fig_allocated]);
-	add_bytes(t, true, p->figures.rss);
-	text_add(t, "<td>");
+	text_add(t, "<td class=\"n\">");
+	if (proc_has(p, fig_allocated)) {
+		text_size(t, (double)p->figures.values[fig_allocated]);
+	} else {
+		text_add(t, "-");
+	}
+	text_add(t, "</td><td class=\"n\">");
+	text_size(t, (double)p->figures.rss);
+	add_elsewhere(t, p, " <abbr title=\"", "\">not malloc's</abbr>");
+	text_add(t, "</td><td>");
 	page_picture(t, p->history, p->points, client_now_ms(), HOUR_MS);
 	text_add(t, "</td></tr>\n");
 }
@@ -105,6 +117,7 @@ tell_page(text_t *t, int pid) {
 	bool is_there = p != NULL && p->kind == kind_ours;
 	if (is_there) {
 		page_report_begin(t, p->pid, p->labels->comm, "/", "all processes");
+		add_elsewhere(t, p, "<p id=\"elsewhere\">", "</p>\n");
 		add_facts(t, p);
 	}
 	table_unlock();

@@ -34,6 +34,8 @@ typedef struct figures_s {
 	uint64_t values[fig_count];
 	unsigned known;           /* bit i: values[i] was in the last answer */
 	uint64_t rss;             /* bytes */
+	uint64_t rss_shared;      /* bytes of it that are code and mapped files, if is_elsewhere() */
+	unsigned heap;            /* whose the rest may be: 1 + index in page_heaps; 0: not known */
 	uint64_t threads;
 	uint64_t cgroup_current;  /* bytes */
 	uint64_t cgroup_limit;    /* bytes, UINT64_MAX: none */
@@ -73,6 +75,7 @@ typedef struct proc_s {
 	int64_t usage_ms;         /* when its resident memory was last read */
 	unsigned failures;        /* requests in a row without an answer, at most FAILURES_MOST */
 	int64_t ask_again_ms;     /* earliest time of the next request */
+	int64_t search_again_ms;  /* earliest time of the next search for a heap of its own */
 	/* Under the lock. */
 	proc_kind_t kind;
 	uint64_t start;           /* clock ticks from boot to its start; set with the labels */

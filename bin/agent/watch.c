@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "dead.h"
+#include "elsewhere.h"
 #include "labels.h"
 
 enum {
@@ -33,6 +34,7 @@ enum {
 	STILL_MS = 60000,       /* greatest age of the figures of a process that allocates nothing */
 	RETRY_MIN_MS = 1000,    /* bounds of the time between looks at a process without library */
 	RETRY_MAX_MS = 300000,
+	SEARCH_MS = 300000,     /* between searches for a heap that was not found */
 	STACK_BYTES = 512 << 10, /* of a looker */
 };
 
@@ -136,11 +138,13 @@ look_anew(proc_t *p, look_t *l) {
 	p->was_asked = false;
 	p->failures = 0;
 	p->ask_again_ms = 0;
+	p->search_again_ms = 0;
 	l->is_new = true;
 	l->start = t->start;
 	l->uid = t->uids[1];
 	l->head = t->head;
 	l->figures.known = 0;
+	l->figures.heap = 0;
 	read_labels(t, &l->labels);
 }
 
@@ -151,6 +155,20 @@ look_anew(proc_t *p, look_t *l) {
 static bool
 is_still(const proc_t *p, const look_t *l, int64_t now) {
 	return !l->is_new && p->beats_seen == l->head.heartbeats && now - p->usage_ms < STILL_MS;
+}
+
+/*
+ * Reads how much memory is not malloc's, if that is most of it, and whose it may be. An object may
+ * be loaded late, so a search without result is repeated.
+ */
+static void
+look_elsewhere(proc_t *p, look_t *l, int64_t now) {
+	if (!is_elsewhere(&l->figures)) {
+		return;
+	}
+	bool may_search = now >= p->search_again_ms;
+	elsewhere_look(p->pid, l->is_new ? l->labels.exe : p->labels->exe, may_search, &l->figures);
+	p->search_again_ms = may_search ? now + SEARCH_MS : p->search_again_ms;
 }
 
 /* One look at the process; on entry *l has the values of the record. */
@@ -173,6 +191,7 @@ look_at(proc_t *p, look_t *l) {
 	if (!l->is_ended) {
 		read_cgroup_memory(l->is_new ? l->labels.cgroup : p->labels->cgroup, &l->figures);
 		ask_figures(p, l, client_now_ms());
+		look_elsewhere(p, l, client_now_ms());
 	}
 }
 

@@ -97,6 +97,7 @@ my @cases = (
 	[{ heap => { free => 1 << 20 }, rss => 500 << 20, exe => '/usr/bin/python3.11' },
 	    qr/: 500\.0M in memory, 39\.0M of it through malloc; the rest is not malloc's: 3\.0M of code and mapped files, 458\.0M of .*CPython.*PYTHONMALLOC=malloc/, 'python'],
 	[{ heap => { free => 1 << 20 }, rss => 500 << 20, exe => '/usr/lib/jvm/bin/java' }, qr/the rest is not malloc's: .*JVM.*jcmd/, 'a JVM'],
+	[{ heap => { free => 1 << 20 }, rss => 500 << 20, exe => '/usr/sbin/php-fpm8.2 (deleted)' }, qr/\(PHP .*USE_ZEND_ALLOC=0\)$/m, 'PHP, replaced by a newer one'],
 	[{ heap => { free => 1 << 20 }, rss => 500 << 20 }, qr/the rest is not malloc's: 3\.0M of code and mapped files, 458\.0M of data, stacks and other mappings$/m, 'a program without a name for it'],
 	[{ rss => 90 << 20 }, qr/^ +-11\.0M  counted above and not in memory: never touched, or swapped out$/m, 'less than is counted'],
 );

@@ -1,0 +1,179 @@
+/*
+ * Memory of a process that does not come from malloc (elsewhere.h). Invariant: what is read has a
+ * bounded size and may have any content; the sentence holds numbers and words of heaps.txt alone.
+ * No locks, no state. Reading a file of a process may block: called by lookers (watch.c); the words
+ * by pages.c.
+ */
+#include "elsewhere.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <regex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "labels.h"
+#include "page_parts.h"
+
+enum { LINE_MAX_BYTES = 4352, SECTIONS_MAX = 1024, OBJECTS_MAX = 65536, SECTION_NAME = 64 };
+
+bool
+is_elsewhere(const figures_t *f) {
+	uint64_t own = f->values[fig_resident];
+	return (f->known & 1u << fig_resident) != 0 && f->rss > own
+	    && (f->rss - 1) / page_heap_times >= own && f->rss - own > page_heap_more;
+}
+
+/* ---- whose heap ---- */
+
+/* Whether the 64-bit ELF file has a section of this name. */
+static bool
+has_section(int fd, const char *name) {
+	Elf64_Ehdr e;
+	Elf64_Shdr names, h;
+	char is[SECTION_NAME];
+	size_t size = strlen(name) + 1;
+	if (size > sizeof(is) || pread(fd, &e, sizeof(e), 0) != sizeof(e)
+	    || memcmp(e.e_ident, ELFMAG, SELFMAG) != 0 || e.e_ident[EI_CLASS] != ELFCLASS64
+	    || e.e_shentsize != sizeof(h) || e.e_shnum > SECTIONS_MAX
+	    || pread(fd, &names, sizeof(names), (off_t)(e.e_shoff + e.e_shstrndx * sizeof(h)))
+	    != sizeof(names)) {
+		return false;
+	}
+	for (unsigned i = 0; i < e.e_shnum; i++) {
+		if (pread(fd, &h, sizeof(h), (off_t)(e.e_shoff + i * sizeof(h))) != sizeof(h)) {
+			return false;
+		}
+		if (pread(fd, is, size, (off_t)(names.sh_offset + h.sh_name)) == (ssize_t)size
+		    && memcmp(is, name, size) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool
+has_program_section(int pid, const char *name) {
+	char path[64];
+	struct stat st;
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	bool has = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && has_section(fd, name);
+	if (fd >= 0) {
+		close(fd);
+	}
+	return has;
+}
+
+/* Cuts off the directories of a path, and what the kernel adds if the file was removed. */
+static const char *
+base_name(char *path) {
+	static const char removed[] = " (deleted)";
+	size_t length = strcspn(path, "\n"), end = strlen(removed);
+	path[length] = '\0';
+	if (length > end && strcmp(path + length - end, removed) == 0) {
+		path[length - end] = '\0';
+	}
+	const char *slash = strrchr(path, '/');
+	return slash != NULL ? slash + 1 : path;
+}
+
+static bool
+is_match(const char *pattern, const char *name) {
+	regex_t compiled;
+	if (pattern == NULL || regcomp(&compiled, pattern, REG_EXTENDED | REG_NOSUB) != 0) {
+		return false;
+	}
+	bool is = regexec(&compiled, name, 0, NULL, 0) == 0;
+	regfree(&compiled);
+	return is;
+}
+
+/* The first heap, of those before `end`, that has a program or, else, an object of this name. */
+static size_t
+first_match(const char *name, bool is_program, size_t end) {
+	size_t i = 0;
+	while (i < end && !is_match(is_program ? page_heaps[i].program : page_heaps[i].object, name)) {
+		i++;
+	}
+	return i;
+}
+
+/* The first heap, of those before `end`, that has one of the objects from which the process runs. */
+static size_t
+first_mapped(int pid, size_t end) {
+	char path[64], line[LINE_MAX_BYTES];
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	FILE *maps = fopen(path, "re");
+	for (int i = 0; maps != NULL && i < OBJECTS_MAX && fgets(line, sizeof(line), maps) != NULL; i++) {
+		char *at = strchr(line, '/');
+		if (at != NULL && strstr(line, " r-xp ") != NULL) {
+			end = first_match(base_name(at), false, end);
+		}
+	}
+	if (maps != NULL) {
+		fclose(maps);
+	}
+	return end;
+}
+
+/* The number of the heap, from 1 on; 0: it is none of them. */
+static unsigned
+find_heap(int pid, const char *exe) {
+	char path[sizeof(((labels_t *)0)->exe)];
+	snprintf(path, sizeof(path), "%s", exe);
+	size_t first = first_match(base_name(path), true, page_heaps_count);
+	first = first_mapped(pid, first);
+	for (size_t i = 0; i < first; i++) {
+		if (page_heaps[i].section != NULL && has_program_section(pid, page_heaps[i].section)) {
+			return (unsigned)i + 1;
+		}
+	}
+	return first < page_heaps_count ? (unsigned)first + 1 : 0;
+}
+
+void
+elsewhere_look(int pid, const char *exe, bool may_search, figures_t *f) {
+	char path[64], text[256];
+	unsigned long long shared = 0;
+	snprintf(path, sizeof(path), "/proc/%d/statm", pid);
+	bool is_known = read_file(path, text, sizeof(text)) > 0
+	    && sscanf(text, "%*s %*s %llu", &shared) == 1;
+	f->rss_shared = is_known ? shared * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+	if (may_search && f->heap == 0) {
+		f->heap = find_heap(pid, exe);
+	}
+}
+
+/* ---- the words ---- */
+
+/* Bytes, as jeprof writes them. */
+static void
+add_size(text_t *t, uint64_t bytes) {
+	static const char letters[] = "BKMGT";
+	double value = (double)bytes;
+	int i = 0;
+	for (; value >= 1023.95 && letters[i + 1] != '\0'; i++) {
+		value /= 1024;
+	}
+	text_add(t, i == 0 ? "%.0f%c" : "%.1f%c", value, letters[i]);
+}
+
+void
+elsewhere_sentence(text_t *t, const figures_t *f) {
+	uint64_t rest = f->rss - f->values[fig_resident];
+	add_size(t, f->rss);
+	text_add(t, " in memory, ");
+	add_size(t, f->values[fig_resident]);
+	text_add(t, " of it through malloc; the rest is not malloc's: ");
+	add_size(t, f->rss_shared);
+	text_add(t, " of code and mapped files, ");
+	add_size(t, rest > f->rss_shared ? rest - f->rss_shared : 0);
+	text_add(t, " of data, stacks and other mappings");
+	if (f->heap > 0) {
+		text_add(t, " (%s; %s)", page_heaps[f->heap - 1].heap, page_heaps[f->heap - 1].see);
+	}
+}
