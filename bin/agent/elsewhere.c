@@ -18,7 +18,12 @@
 #include "labels.h"
 #include "page_parts.h"
 
-enum { LINE_MAX_BYTES = 4352, SECTIONS_MAX = 1024, OBJECTS_MAX = 65536, SECTION_NAME = 64 };
+enum {
+	LINE_BYTES = 4352,   /* of the maps: a path and what stands before it */
+	LINES_MAX = 65536,   /* of the maps */
+	SECTIONS_MAX = 1024, /* of the program */
+	SECTION_NAME = 64,   /* bytes of the longest name, with its NUL */
+};
 
 bool
 is_elsewhere(const figures_t *f) {
@@ -102,13 +107,14 @@ first_match(const char *name, bool is_program, size_t end) {
 	return i;
 }
 
-/* The first heap, of those before `end`, that has one of the objects from which the process runs. */
+/* The first heap, of those before `end`, that has one of the objects mapped by the process. */
 static size_t
 first_mapped(int pid, size_t end) {
-	char path[64], line[LINE_MAX_BYTES];
+	char path[64], line[LINE_BYTES];
 	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
 	FILE *maps = fopen(path, "re");
-	for (int i = 0; maps != NULL && i < OBJECTS_MAX && fgets(line, sizeof(line), maps) != NULL; i++) {
+	int lines = 0;
+	while (maps != NULL && lines++ < LINES_MAX && fgets(line, sizeof(line), maps) != NULL) {
 		char *at = strchr(line, '/');
 		if (at != NULL && strstr(line, " r-xp ") != NULL) {
 			end = first_match(base_name(at), false, end);
