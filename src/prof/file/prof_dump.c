@@ -571,8 +571,10 @@ write_age(prof_writer_t *w, const prof_item_t *item, const site_number_t *n) {
 	w->len = (size_t)(to + len + 1 - w->buf);
 }
 
-/* For each site, by its number in the profile: how old its live samples are. */
-/* The ages and labels of all sites, by one walk: the lines of a site stand together. */
+/*
+ * For each site, by its number in the profile: how old its live samples are, and what they hold by
+ * label. One walk for both, so the lines of a site stand together.
+ */
 static void
 write_ages(prof_writer_t *w, const prof_snap_t *snap) {
 	site_number_t n = {.first = sizeof(n.text) - 1};
