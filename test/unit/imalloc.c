@@ -315,7 +315,7 @@ static void
 test_loser(void) {
 	struct test_result r;
 
-	for (size_t size = 20000; size <= 8000000; size *= 20) {
+	for (size_t size = 5 * PAGE; size <= 2000 * PAGE; size *= 20) {
 		test_fork(&r, lose, &size);
 		is_int(r.status, 0, "a free of %zu bytes that loses touches none of them", size);
 	}

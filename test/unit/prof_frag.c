@@ -49,6 +49,13 @@ part(const char *name) {
 	return at == NULL ? UINT64_MAX : strtoull(at + strlen(head), NULL, 10);
 }
 
+/* Whether a is within so many percent of b. */
+static bool
+is_near(uint64_t a, uint64_t b, unsigned percent) {
+	uint64_t off = a > b ? a - b : b - a;
+	return off * 100 <= b * percent;
+}
+
 /* The bytes of the objects of a site of the profile, by its number: all have one size. */
 static size_t
 site_size(unsigned site) {
@@ -62,14 +69,17 @@ site_size(unsigned site) {
 	    ? (size_t)((bytes + n / 2) / n) : 0;
 }
 
-/* What sites with objects of this size pin; 0: all sites. */
+/*
+ * What sites with objects of this size pin; 0: all sites. A profile of few samples tells a size
+ * with an error of some percent, as numbers of objects are whole.
+ */
 static uint64_t
 pinned(size_t size) {
 	uint64_t sum = 0;
 	for (const char *p = text; (p = strstr(p, "\n# frag ")) != NULL; p++) {
 		char *end;
 		unsigned site = (unsigned)strtoul(p + 8, &end, 10);
-		if (size == 0 || site_size(site) == size) {
+		if (size == 0 || is_near(site_size(site), size, 8)) {
 			sum += strtoull(end, NULL, 10);
 		}
 	}
@@ -122,13 +132,6 @@ phase_make(void) {
 		objects[i] = site_b(180);
 	}
 	caches_flush();
-}
-
-/* Whether a is within so many percent of b. */
-static bool
-is_near(uint64_t a, uint64_t b, unsigned percent) {
-	uint64_t off = a > b ? a - b : b - a;
-	return off * 100 <= b * percent;
 }
 
 static void

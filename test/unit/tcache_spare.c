@@ -122,7 +122,7 @@ test_large(void) {
 	free(q);
 	ctl_write("prof.active", on);
 	q = keep(calloc(1, size));
-	ok(q == p && is_sampled(q), "which may be a sample again");
+	ok(is_sampled(q), "which may be a sample again");
 	unsigned sum = 0;
 	for (size_t i = 0; i < size; i++)
 		sum += (unsigned char)q[i];
