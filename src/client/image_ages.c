@@ -105,12 +105,6 @@ batch_take(walk_t *w, const unsigned char *records, size_t n, size_t size) {
 	}
 }
 
-static bool
-try_read(const walk_t *w, uint64_t at, void *buf, size_t size, bool is_in_parts) {
-	return (!is_in_parts || image_is_in_parts(w->image, at, size))
-	    && image_read(w->image, at, buf, size);
-}
-
 /* The n records from `at` on, as far as the image has them. */
 static void
 records_walk(walk_t *w, uint64_t at, uint64_t n, bool is_in_parts) {
@@ -120,7 +114,7 @@ records_walk(walk_t *w, uint64_t at, uint64_t n, bool is_in_parts) {
 		size_t some = n < most ? (size_t)n : most;
 		some = some < w->budget ? some : (size_t)w->budget;
 		w->budget -= some;
-		if (!try_read(w, at, records, some * size, is_in_parts)) {
+		if (!image_try_read(w->image, at, records, some * size, is_in_parts)) {
 			return;
 		}
 		batch_take(w, records, some, size);
@@ -135,7 +129,7 @@ blocks_walk(walk_t *w, uint64_t at, bool is_in_parts) {
 	while (at != 0 && w->budget > 0 && w->error == 0) {
 		unsigned char block[BLOCK_MAX];
 		w->budget--;
-		if (!try_read(w, at, block, size, is_in_parts)) {
+		if (!image_try_read(w->image, at, block, size, is_in_parts)) {
 			return;
 		}
 		records_walk(w, word_of(w, block, image_block_records), word_of(w, block, image_block_n),

@@ -57,12 +57,6 @@ image_label_add(jeprof_image_t *image, uint32_t site, uint32_t label,
 
 /* ---- texts ---- */
 
-static bool
-try_read(jeprof_image_t *image, uint64_t at, void *buf, size_t size, bool is_in_parts) {
-	return (!is_in_parts || image_is_in_parts(image, at, size))
-	    && image_read(image, at, buf, size);
-}
-
 /* Keeps the text of the object at `at`, whose first bytes were read. 0 or ENOMEM. */
 static int
 text_take(jeprof_image_t *image, uint64_t at, const unsigned char *object, bool is_in_parts) {
@@ -72,7 +66,7 @@ text_take(jeprof_image_t *image, uint64_t at, const unsigned char *object, bool 
 	uint64_t begin = image->root.fields[image_label_text].offset;
 	if (id == 0 || id >= IMAGE_LABELS || image->labels[id].text != NULL || bytes <= begin
 	    || bytes - begin > sizeof(text)
-	    || !try_read(image, at + begin, text, (size_t)(bytes - begin), is_in_parts)) {
+	    || !image_try_read(image, at + begin, text, (size_t)(bytes - begin), is_in_parts)) {
 		return 0;
 	}
 	text[bytes - begin - 1] = '\0';
@@ -86,7 +80,7 @@ list_walk(jeprof_image_t *image, uint64_t at, bool is_in_parts) {
 	int error = 0;
 	for (unsigned n = 0; at != 0 && n < IMAGE_LABELS && error == 0; n++) {
 		unsigned char object[LABEL_MAX] = {0};
-		if (!try_read(image, at, object, image->root.struct_bytes[image_struct_label],
+		if (!image_try_read(image, at, object, image->root.struct_bytes[image_struct_label],
 		    is_in_parts)) {
 			image->lacks_texts = true;
 			return 0;

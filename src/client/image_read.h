@@ -216,6 +216,8 @@ uint64_t image_field(const jeprof_image_t *image, const unsigned char *bytes, un
 void image_read_parts(jeprof_image_t *image);
 /* Whether so many bytes at this address lie in a part of the tables. */
 bool image_is_in_parts(const jeprof_image_t *image, uint64_t at, uint64_t size);
+/* image_read(), with is_in_parts only of bytes that lie in the parts. */
+bool image_try_read(jeprof_image_t *image, uint64_t at, void *buf, size_t size, bool is_in_parts);
 
 /* ---- image_ages.c ---- */
 

@@ -134,6 +134,12 @@ image_is_in_parts(const jeprof_image_t *image, uint64_t at, uint64_t size) {
 	return there != 0 && size <= there;
 }
 
+bool
+image_try_read(jeprof_image_t *image, uint64_t at, void *buf, size_t size, bool is_in_parts) {
+	return (!is_in_parts || image_is_in_parts(image, at, size))
+	    && image_read(image, at, buf, size);
+}
+
 void
 image_read_parts(jeprof_image_t *image) {
 	image_root_t before, now;

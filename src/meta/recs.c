@@ -20,8 +20,6 @@
 #define RECS_LG_MAX 20u
 /* Records of a block of single ones. */
 #define SINGLES 64u
-/* Bytes of blocks in the region that leave room for all else in the smallest box. */
-#define SHARE_OF_SMALLEST (REGION_BOX_MIN / 4)
 
 cassert(offsetof(recs_block_t, bytes) == sizeof(uint64_t));
 
@@ -36,8 +34,7 @@ static struct {
 /* Whether the region may have another block. A box has a quarter of its bytes for records. */
 static bool
 may_use_region(size_t bytes) {
-	size_t box = region_box_bytes(), share = box != 0 ? box / 4 : SHARE_OF_SMALLEST;
-	return atomic_load_zu(&recs.in_region, MO_RELAXED) + bytes <= share;
+	return atomic_load_zu(&recs.in_region, MO_RELAXED) + bytes <= region_box_part(4);
 }
 
 /* Memory for so many bytes of records, in the region or elsewhere, with its descriptor. */

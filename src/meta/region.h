@@ -58,6 +58,12 @@ int region_to_private(void);
 void region_ahead_end(void);
 /* Bytes of the box; 0: there is none. */
 size_t region_box_bytes(void);
+/* One of so many equal parts of the box; without a box, of the smallest one. */
+static inline size_t
+region_box_part(unsigned parts) {
+	size_t box = region_box_bytes();
+	return (box != 0 ? box : REGION_BOX_MIN) / parts;
+}
 
 /*
  * The handlers of fork(). A box is shared memory: the child gets a copy, made by the parent before

@@ -22,8 +22,6 @@
 #include "util/hash.h"
 
 #define CHAINS 8192u
-/* Bytes of texts in the region that leave room for all else in the smallest box. */
-#define SHARE_OF_SMALLEST (REGION_BOX_MIN / 8)
 
 typedef struct {
 	uint32_t next; /* of its chain: place of the entry, 0: none */
@@ -178,8 +176,7 @@ prof_label_text(uint32_t id) {
 /* Whether the region may have so many bytes more. A box has an eighth of its bytes for labels. */
 static bool
 may_use_region(const labels_t *l, size_t bytes) {
-	size_t box = region_box_bytes(), share = box != 0 ? box / 8 : SHARE_OF_SMALLEST;
-	return atomic_load_zu(&l->in_region, MO_RELAXED) + bytes <= share;
+	return atomic_load_zu(&l->in_region, MO_RELAXED) + bytes <= region_box_part(8);
 }
 
 static void
