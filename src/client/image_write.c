@@ -463,7 +463,9 @@ write_labeled(writer_t *w, const image_site_t *site, size_t n, const image_label
 		if (!image_label_is_shown(w->image, l[i].label)) {
 			continue;
 		}
-		put(w, sum.objs == 0 ? "# labeled %zu" : "", n);
+		if (sum.objs == 0) {
+			put(w, "# labeled %zu", n);
+		}
 		prof_counts_add(&sum, &l[i].cur);
 		uint64_t o = is_raw ? sum.objs : part_of(objs, sum.c16, site->known.c16);
 		uint64_t b = is_raw ? sum.bytes : part_of(bytes, sum.est, site->known.est);
@@ -471,7 +473,9 @@ write_labeled(writer_t *w, const image_site_t *site, size_t n, const image_label
 		objs_done = o;
 		bytes_done = b;
 	}
-	put(w, sum.objs == 0 ? "" : "\n");
+	if (sum.objs != 0) {
+		put(w, "\n");
+	}
 }
 
 static void

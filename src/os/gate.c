@@ -4,7 +4,8 @@
  * spinning, then sleeping (os_pause). Invariant: a thread that is inside is marked: by
  * GATE_INSIDE in tls_s.gate if it is on the list, else in gate.n_unlisted; its gate_depth is not 0
  * from before the mark until after it. The gate is closed exactly while gate_forker is not NULL,
- * and only the thread that it names opens it. gate.mtx protects the list; it is taken inside the
+ * and only the thread that it names opens it. A thread that has entered the closed gate has set
+ * gate.is_passed behind its mark and before all that it does inside. gate.mtx protects the list; it is taken inside the
  * gate or by the thread that has closed the gate. All other state is atomic or belongs to that
  * thread.
  */
@@ -27,14 +28,27 @@ static struct {
 	gate_link_t *threads;    /* the list: registered threads, newest first */
 	gate_link_t *absent;     /* in a child: threads of its ancestors, a chain by `next` */
 	atomic_u32_t n_unlisted; /* threads inside that are not on the list */
+	atomic_u32_t n_closed;   /* how often the gate was closed */
+	atomic_b_t is_passed;    /* a thread may have entered since the closing one saw nobody inside */
 	unsigned nesting; /* nested forks: in a fork's handlers or in a signal handler during one */
 	bool is_single;   /* the thread that has closed the gate is the only one of the process */
 } gate = {.mtx = MUTEX_INITIALIZER("gate", WITNESS_RANK_OMIT)};
 
-/* Values of gate_forker, as gate.h describes them; the last one is that of a lost child. */
-#define FORKER(t) ((void *)(uintptr_t)(t))
-#define FORKER_ALONE(t) ((void *)((uintptr_t)(t) | 1))
+/*
+ * Values of gate_forker: NULL, or the address of the TLS words of the thread that has closed the
+ * gate, with these bits; or that of a lost child.
+ */
+enum { FORKER_ALONE = 1, FORKER_STOPS = 2 };
+#define FORKER(t, bits) ((void *)((uintptr_t)(t) | (bits)))
+#define FORKER_BITS(forker) ((uintptr_t)(forker) & (FORKER_ALONE | FORKER_STOPS))
 #define FORKER_LOST ((void *)&gate)
+cassert(_Alignof(struct tls_s) > (FORKER_ALONE | FORKER_STOPS));
+
+/*
+ * How long one and the same fork is waited for: 5 s in rounds of os_pause(). Longer than the kernel
+ * copies a process of 500 GB (about 10 ms for each GB).
+ */
+#define PATIENCE_ROUNDS (OS_PAUSE_SLEEPS + 25000)
 
 /* Asserts that a link and its neighbours point to each other. The caller holds gate.mtx. */
 static void
@@ -88,8 +102,35 @@ gate_unmark(struct tls_s *t) {
 /* Whether this thread has closed the gate. */
 static bool
 gate_is_mine(const struct tls_s *t) {
+	uintptr_t forker = (uintptr_t)atomic_load_p(&gate_forker, MO_SEQ_CST);
+	return forker - FORKER_BITS(forker) == (uintptr_t)t;
+}
+
+/* Whether a fork of another thread, which may wait for what this one holds, has the gate. */
+static bool
+gate_is_passable(void) {
 	const void *forker = atomic_load_p(&gate_forker, MO_SEQ_CST);
-	return forker == FORKER(t) || forker == FORKER_ALONE(t);
+	return forker == FORKER_LOST || FORKER_BITS(forker) == FORKER_ALONE;
+}
+
+/* One wait for the thread that has closed the gate; anew when another fork has followed. */
+typedef struct {
+	uint32_t n_closed;
+	unsigned round;
+} gate_wait_t;
+
+/* Pauses. Returns false if the wait has lasted too long, or will never end. */
+static bool
+gate_try_wait(gate_wait_t *wait) {
+	uint32_t n_closed = atomic_load_u32(&gate.n_closed, MO_RELAXED);
+	if (n_closed != wait->n_closed) {
+		*wait = (gate_wait_t){n_closed, 0};
+	}
+	if (gate_is_lost() || wait->round >= PATIENCE_ROUNDS) {
+		return false;
+	}
+	os_pause(wait->round++);
+	return true;
 }
 
 bool
@@ -114,15 +155,32 @@ gate_exit_last(struct tls_s *t) {
 	gate_unmark(t);
 }
 
+/*
+ * Enters though the gate is closed, unless a thread has stopped the others. The mark comes first,
+ * so that a fork that follows meanwhile either waits for this thread or has cleared is_passed.
+ */
+static bool
+gate_try_pass(struct tls_s *t) {
+	t->gate_depth++;
+	gate_mark(t);
+	if (!gate_is_passable() && gate_is_closed()) {
+		gate_unmark(t);
+		return false;
+	}
+	atomic_store_b(&gate.is_passed, true, MO_SEQ_CST);
+	return true;
+}
+
 void
 gate_enter(struct tls_s *t) {
-	for (unsigned round = 0; !gate_try_enter(t); round++) {
-		if (gate_is_lost()) {
-			t->gate_depth++;
-			gate_mark(t);
-			return;
+	gate_wait_t wait = {0, 0};
+	while (!gate_try_enter(t)) {
+		if (!gate_try_wait(&wait)) {
+			if (gate_try_pass(t)) {
+				return;
+			}
+			os_pause(OS_PAUSE_SLEEPS);
 		}
-		os_pause(round);
 	}
 }
 
@@ -222,11 +280,22 @@ gate_take_absent(void) {
 	return link;
 }
 
+/* Whether another thread has its mark, or any is counted. The list does not change meanwhile. */
+static bool
+gate_has_other_inside(const struct tls_s *self) {
+	bool has = atomic_load_u32(&gate.n_unlisted, MO_SEQ_CST) != 0;
+	for (const gate_link_t *l = gate.threads; l != NULL; l = l->next) {
+		has |= l->tls != self && gate_is_inside(l->tls);
+	}
+	return has;
+}
+
 /*
  * Looks whether another thread is inside, and if not, enters that in gate_forker. The caller has
  * closed the gate. Returns false also if this thread cannot tell: while another thread changes the
  * list, or if this is a handler that interrupted its own thread with the list's lock, or inside
- * while it was counted. Not inlined: with the undefined behaviour sanitizer gcc 12 otherwise takes
+ * while it was counted. is_passed is cleared before the marks are read: whoever is not seen there
+ * sets it later. Not inlined: with the undefined behaviour sanitizer gcc 12 otherwise takes
  * the address of the TLS words for null.
  */
 static NOINLINE bool
@@ -236,52 +305,59 @@ gate_try_see_alone(const struct tls_s *self) {
 		if (!mutex_trylock(&gate.mtx)) {
 			return false;
 		}
-		bool is_other_inside = atomic_load_u32(&gate.n_unlisted, MO_SEQ_CST) != 0;
-		for (const gate_link_t *l = gate.threads; l != NULL; l = l->next) {
-			is_other_inside |= l->tls != self
-			    && gate_is_inside(l->tls);
-		}
+		atomic_store_b(&gate.is_passed, false, MO_SEQ_CST);
+		bool is_other_inside = gate_has_other_inside(self);
 		mutex_unlock(&gate.mtx);
 		if (is_other_inside) {
 			return false;
 		}
 	}
-	atomic_store_p(&gate_forker, FORKER_ALONE(self), MO_SEQ_CST);
+	const void *forker = atomic_load_p(&gate_forker, MO_RELAXED);
+	atomic_store_p(&gate_forker, FORKER(forker, FORKER_ALONE), MO_SEQ_CST);
 	return true;
 }
 
-/* Closes the gate for this thread if it is open. */
+/* Closes the gate for this thread if it is open. bits: 0 or FORKER_STOPS. */
 static bool
-gate_try_close(const struct tls_s *self) {
+gate_try_close(const struct tls_s *self, uintptr_t bits) {
 	void *open = NULL;
-	return atomic_cas_strong_p(&gate_forker, &open, FORKER(self), MO_SEQ_CST, MO_SEQ_CST);
+	bool is_closed = atomic_cas_strong_p(&gate_forker, &open, FORKER(self, bits), MO_SEQ_CST,
+	    MO_SEQ_CST);
+	if (is_closed) {
+		atomic_fetch_add_u32(&gate.n_closed, 1, MO_RELAXED);
+	}
+	return is_closed;
 }
 
 /*
  * Only one fork at a time proceeds. One word says that the gate is closed, by which thread, and
  * whether that thread is alone, so a handler that interrupts this code never finds the three in
  * disagreement. A fork nested inside a fork of the same thread waits too: its handler may have
- * interrupted the outer wait.
+ * interrupted the outer wait. Who waits too long for another's fork goes ahead without the gate.
  */
-void
-gate_prefork(void) {
-	struct tls_s *self = tls_get();
+static void
+gate_close(struct tls_s *self, uintptr_t bits) {
 	bool may_wait = !gate_is_entered(self) && !mutex_is_owner(&gate.mtx);
+	gate_wait_t wait = {0, 0};
 	if (gate_is_mine(self)) {
 		gate.nesting++;
 	} else {
-		for (unsigned round = 0; !gate_try_close(self); round++) {
-			if (!may_wait || gate_is_lost()) {
+		while (!gate_try_close(self, bits)) {
+			if (!may_wait || !gate_try_wait(&wait)) {
 				return;
 			}
-			os_pause(round);
 		}
 	}
 	/* If a handler forks meanwhile, the gate of its child is lost, and the loop ends there. */
-	for (unsigned round = 0; atomic_load_p(&gate_forker, MO_RELAXED) == FORKER(self)
+	for (unsigned round = 0; atomic_load_p(&gate_forker, MO_RELAXED) == FORKER(self, bits)
 	    && !gate_try_see_alone(self) && may_wait; round++) {
 		os_pause(round);
 	}
+}
+
+void
+gate_prefork(void) {
+	gate_close(tls_get(), 0);
 }
 
 void
@@ -298,9 +374,11 @@ gate_postfork_parent(void) {
 
 bool
 gate_try_stop(void) {
-	assert(!gate_is_entered(tls_get()));
-	gate_prefork();
-	bool is_alone = atomic_load_p(&gate_forker, MO_RELAXED) == FORKER_ALONE(tls_get());
+	struct tls_s *self = tls_get();
+	assert(!gate_is_entered(self));
+	gate_close(self, FORKER_STOPS);
+	bool is_alone = atomic_load_p(&gate_forker, MO_RELAXED)
+	    == FORKER(self, FORKER_STOPS | FORKER_ALONE);
 	if (!is_alone) {
 		gate_let_go();
 	}
@@ -339,13 +417,25 @@ gate_part_from_others(const struct tls_s *self) {
 }
 
 /*
+ * In the child: whether a thread that had entered the closed gate was inside at the fork. The copy
+ * has all that such a thread wrote before a write that it has, so it has the mark if it has anything
+ * that was done inside. A thread that was refused at that instant counts too.
+ */
+static bool
+gate_was_passed(const struct tls_s *self) {
+	return atomic_load_b(&gate.is_passed, MO_RELAXED)
+	    && (atomic_load_u32(&gate.mtx.word, MO_RELAXED) != 0 || gate_has_other_inside(self));
+}
+
+/*
  * Whether the child has all locks free and data that nobody was changing. If a handler interrupted
  * this thread inside, it may be the one that changes the list or is counted; if it is the only
  * thread of the process, that goes on in the child.
  */
 static bool
 gate_child_is_whole(const struct tls_s *self) {
-	return atomic_load_p(&gate_forker, MO_RELAXED) == FORKER_ALONE(self)
+	return atomic_load_p(&gate_forker, MO_RELAXED) == FORKER(self, FORKER_ALONE)
+	    && !gate_was_passed(self)
 	    && (!gate_is_entered(self) || gate.is_single
 	    || (atomic_load_u32(&gate.mtx.word, MO_RELAXED) == 0
 	    && atomic_load_u32(&gate.n_unlisted, MO_RELAXED) == 0));

@@ -31,12 +31,14 @@
  * looks once, and if another thread is inside, it goes ahead and the child is lost
  * (gate_is_lost()). A thread is marked only while its gate_depth is not 0, so a handler that finds
  * depth 0 never waits for the mark of its own thread.
+ *
+ * gate_enter() waits, and its caller may hold a lock of the program that fork waits for: a call of
+ * malloc that opens a file leaves the gate for the profiler's work and enters it again, while this
+ * thread has stdio's list of streams. So it waits 5 s for a fork, then enters though the gate is
+ * closed. The child of that fork is lost if the thread is still inside when the process is copied.
  */
 
-/*
- * NULL while the gate is open. Otherwise the address of the TLS words of the thread that forks,
- * plus 1 when it has seen no other thread inside.
- */
+/* NULL while the gate is open. Otherwise names the thread that has closed it; gate.c. */
 extern HIDDEN atomic_p_t gate_forker;
 
 /* Whether a fork has closed the gate, in any thread. */
@@ -83,14 +85,14 @@ gate_exit(struct tls_s *t) {
 }
 
 /*
- * Enters the gate and sleeps while a fork is under way. Only for callers that hold nothing that the
- * fork may wait for. In a lost child it enters at once.
+ * Enters the gate and sleeps while a fork is under way, 5 s at most; while gate_try_stop() has it
+ * closed, without a limit. In a lost child it enters at once.
  */
 void gate_enter(struct tls_s *t);
 
 /*
  * Leave all levels, and enter the same number again: around work that takes long. gate_leave_all()
- * returns the depth for gate_reenter(), which sleeps while a fork is under way.
+ * returns the depth for gate_reenter(), which waits as gate_enter() does.
  */
 uint32_t gate_leave_all(struct tls_s *t);
 void gate_reenter(struct tls_s *t, uint32_t depth);
@@ -122,7 +124,7 @@ void gate_for_each(void (*fn)(struct tls_s *t, void *ctx), void *ctx);
 bool gate_is_inside(const struct tls_s *t);
 
 /*
- * Whether this process is the child of a fork that could not wait: locks may belong to threads that
+ * Whether this process is the child of a fork that found a thread inside: locks may belong to threads that
  * do not exist here, and what they protect may be half changed. Its gate stays closed for all
  * threads: the shelter serves them, frees are deferred, and other functions of the library do
  * nothing. A call that the handler interrupted continues, and takes such locks (mutex_disown()).
@@ -138,7 +140,7 @@ gate_link_t *gate_take_absent(void);
 
 /*
  * Closes the gate as a fork does, while the caller, who is outside and has blocked its signals,
- * changes what threads inside use. False in a lost child.
+ * changes what threads inside use. False in a lost child, and if another thread's fork lasts 5 s.
  */
 bool gate_try_stop(void);
 void gate_let_go(void);

@@ -9,9 +9,11 @@
  * gate's marks and gate_forker are; that a thread's mark is written before it looks at gate_forker is what the
  * exchange in gate_mark is for, and MUTANT_LATE_MARK is a plain store instead.
  *
+ * A thread that was refused may enter the closed gate nevertheless (patience is left out: it may at any time).
+ *
  * Asserted where the fork is, unless the child is lost: no other thread is inside, the list's lock is free, and this
  * thread is not counted where the child begins to count anew.  The child is lost only if a handler interrupted its
- * thread inside, or with the list's lock.  Who waits for ever is an invalid end state: waiting is modelled as
+ * thread inside, or with the list's lock, or if a thread has entered the closed gate.  Who waits for ever is an invalid end state: waiting is modelled as
  * sleeping until what was seen has changed.  Left out: that a process with one thread need not look.
  *
  * A thread that comes to the closed gate goes to the shelter, and one inside may free what lies there.  Nobody waits
@@ -23,6 +25,9 @@
  * MUTANT_PATIENT     a handler that has interrupted its thread inside waits like any other
  * MUTANT_TRUSTING    the child of such a handler relies on what the fork outside of it has seen
  * MUTANT_TWO_WORDS   that the forking thread is alone is kept apart from gate_forker, and cleared when it has closed
+ * MUTANT_BLIND       the child does not look for who has entered the closed gate
+ * MUTANT_LATE_CLEAR  is_passed is cleared behind the look at the marks
+ * MUTANT_EARLY_PASS  is_passed is set before the mark
  * MUTANT_SHELTER     the shelter has a lock, taken inside the gate and outside of it
  */
 #define N 3
@@ -35,6 +40,7 @@ byte forker = NOBODY;   /* gate_forker */
 bool alone = false;     /* its lowest bit */
 byte mtx = NOBODY;      /* gate.mtx */
 byte nesting = 0;       /* gate.nesting */
+bool passed = false;    /* gate.is_passed */
 byte count = 0;         /* gate.n_unlisted */
 #ifdef MUTANT_SHELTER
 byte shelter = NOBODY;  /* its lock */
@@ -48,6 +54,14 @@ byte handlers = 0;      /* running on thread 0 */
 bool is_begun = false;  /* who is registered has been chosen */
 
 #define MARKED(t) (listed[t] && in[t])
+
+/* gate_was_passed */
+#ifdef MUTANT_BLIND
+#define WAS_PASSED(t) false
+#else
+#define WAS_PASSED(t) (passed && (mtx != NOBODY || count != 0 || (t != 0 && MARKED(0)) \
+	|| (t != 1 && MARKED(1)) || (t != 2 && MARKED(2))))
+#endif
 
 inline count_in(t) {
 	d_step { count++; counted[t] = true }
@@ -101,6 +115,27 @@ inline enter(t) {
 	fi
 }
 
+/* gate_try_pass */
+inline pass(t) {
+	levels[t] = 1;
+#ifdef MUTANT_EARLY_PASS
+	passed = true;
+	mark(t);
+	atomic { is_in = (forker == NOBODY || alone); inside[t] = is_in }
+#else
+	mark(t);
+	is_in = (forker == NOBODY || alone);
+	if
+	:: is_in -> atomic { passed = true; inside[t] = true }
+	:: else
+	fi;
+#endif
+	if
+	:: !is_in -> unmark(t); levels[t] = 0
+	:: else
+	fi
+}
+
 inline leave(t) {
 	d_step { inside[t] = false; is_in = false }
 #ifdef MUTANT_EXIT
@@ -130,6 +165,10 @@ inline unregisters(t) {
 
 inline passes(t) {
 	enter(t);
+	if
+	:: !is_in -> pass(t)
+	:: true
+	fi;
 	if
 	:: is_in ->
 		if
@@ -167,6 +206,9 @@ inline wait_alone(t) {
 		first(t) }
 		if
 		:: !is_busy ->
+#ifndef MUTANT_LATE_CLEAR
+			passed = false;
+#endif
 			is_busy = (count != 0);
 			do
 			:: atomic { MARKED(k) -> is_busy = true; next(t) }
@@ -176,7 +218,11 @@ inline wait_alone(t) {
 		:: else
 		fi;
 		if
+#ifdef MUTANT_LATE_CLEAR
+		:: !is_busy -> passed = false; alone = true; break
+#else
 		:: !is_busy -> alone = true; break
+#endif
 		:: is_busy && !may_wait -> break
 		:: is_busy && may_wait -> is_busy = false
 		fi
@@ -220,9 +266,9 @@ inline forks(t, may_pass) {
 #ifdef MUTANT_TRUSTING
 		is_whole = has_closed && alone;
 #else
-		is_whole = has_closed && alone && (levels[t] == 0 || (mtx == NOBODY && count == 0));
+		is_whole = has_closed && alone && !WAS_PASSED(t) && (levels[t] == 0 || (mtx == NOBODY && count == 0));
 #endif
-		assert(is_whole || !may_wait);
+		assert(is_whole || !may_wait || passed);
 		assert(!is_whole || forker == t);
 		assert(!is_whole || (mtx == NOBODY && !counted[t]));
 		assert(!is_whole || ((t == 0 || !inside[0]) && (t == 1 || !inside[1]) && (t == 2 || !inside[2])));

@@ -472,6 +472,92 @@ ordinary_now(void *arg UNUSED) {
 	    && WEXITSTATUS(status) == 7 ? 0 : 1);
 }
 
+/* ------------------------------------------------------------------ a fork that waits for a thread */
+
+static volatile bool may_leave;
+
+/* Holds stdio's list of streams, leaves the gate there and enters it again when fork has closed it. */
+static ssize_t
+cookie_reenters(void *cookie UNUSED, const char *buf UNUSED, size_t size) {
+	struct tls_s *t = tls_get();
+	gate_enter(t);
+	uint32_t depth = gate_leave_all(t);
+	atomic_store_u32(&came, 1, MO_SEQ_CST);
+	while (!gate_is_closed()) {
+		usleep(1000);
+	}
+	gate_reenter(t, depth);
+	mutex_lock(&held);
+	mutex_unlock(&held);
+	gate_exit(t);
+	free(keep(malloc(20000)));
+	return (ssize_t)size;
+}
+
+static void *
+thread_flushes_once(void *arg) {
+	fputs("some text", arg);
+	fflush(NULL);
+	return arg;
+}
+
+/* fork has closed the gate and waits for the list of streams, whose owner comes back to the gate. */
+static void
+list_now(void *arg UNUSED) {
+	cookie_io_functions_t io = {NULL, cookie_reenters, NULL, NULL};
+	pthread_t t;
+	pthread_create(&t, NULL, thread_flushes_once, fopencookie(NULL, "w", io));
+	while (atomic_load_u32(&came, MO_SEQ_CST) == 0) {
+		usleep(1000);
+	}
+	bool is_good = has_forked_well();
+	pthread_join(t, NULL);
+	_exit(is_good && !gate_is_closed() && has_forked_well() ? 0 : 1);
+}
+
+static void *
+thread_passes(void *arg) {
+	struct tls_s *t = tls_get();
+	gate_enter(t);
+	mutex_lock(&held);
+	atomic_store_u32(&came, 1, MO_SEQ_CST);
+	t->inside++;
+	while (!may_leave) {
+		usleep(1000);
+	}
+	t->inside--;
+	mutex_unlock(&held);
+	gate_exit(t);
+	return arg;
+}
+
+/* A thread has entered the closed gate, and is inside with a lock when the process is copied. */
+static void
+passed_now(void *arg UNUSED) {
+	pthread_t t;
+	int status = -1;
+	void *ret = NULL;
+	free(keep(malloc(1)));
+	gate_prefork();
+	/* The thread's stack is made by mmap; see has_forked_inside(). */
+	bool is_made = os_hooks_real.pthread_create(&t, NULL, thread_passes, &t) == 0;
+	while (is_made && atomic_load_u32(&came, MO_SEQ_CST) == 0) {
+		usleep(1000);
+	}
+	pid_t pid = fork();
+	if (pid == 0) {
+		bool is_lost = gate_is_lost();
+		char *p = keep(malloc(100));
+		_exit(is_lost && shelter_owns(emap_elem_any(p)) ? 7 : 1);
+	}
+	waitpid(pid, &status, 0);
+	may_leave = true;
+	pthread_join(t, &ret);
+	gate_postfork_parent();
+	diag("child: %#x", (unsigned)status);
+	_exit(is_made && WIFEXITED(status) && WEXITSTATUS(status) == 7 && has_forked_well() ? 0 : 1);
+}
+
 /* ------------------------------------------------------------------ a lost child */
 
 static char *made_before, message[] = "it can";
@@ -604,6 +690,10 @@ main(void) {
 	    "end");
 	run_forked(&r, ordinary_now, NULL);
 	child_exits(&r, 0, "an ordinary fork waits until nobody is inside, though handlers fork there");
+	run_forked(&r, list_now, NULL);
+	child_exits(&r, 0, "fork waits for a lock of a thread that enters the gate again");
+	run_forked(&r, passed_now, NULL);
+	child_exits(&r, 0, "a thread that has entered the closed gate is inside at the fork: child lost");
 	run_forked(&r, lost_now, NULL);
 	child_exits(&r, 0, "a handler's fork inside goes ahead; its child allocates, forks and execs");
 	run_forked(&r, stdio_now, NULL);
