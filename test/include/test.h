@@ -389,16 +389,17 @@ run_program(struct test_result *r, const char *const *argv, const char *const *e
 	test_fork(r, test_exec_now, &e);
 }
 
-/*
- * How often a test repeats what it does: `full` with TEST_FULL in the environment
- * (scripts/check-long), else `brief`; a quarter of that where a debug build pretends larger pages,
- * because each round writes to more memory then.
- */
+/* Whether the run has the full counts (scripts/check-long). */
 static inline bool
 test_is_full(void) {
 	return getenv("TEST_FULL") != NULL;
 }
 
+/*
+ * How often a test repeats what it does: `full` with TEST_FULL in the environment,
+ * else `brief`; a quarter of that where a debug build pretends larger pages, because each round
+ * writes to more memory then.
+ */
 static inline unsigned
 test_rounds(unsigned brief, unsigned full) {
 	return test_is_full() ? full
