@@ -28,7 +28,7 @@ compdb: src/config.h include/jemalloc/jemalloc.h
 	$(file >$(COMPDB),[)$(eval compdb_comma :=)
 	$(foreach f,$(C_SRCS),$(call compdb_add,$(f),$(COMPILE_C) $(PIC_FLAGS) $(CFLAGS)))
 	$(foreach f,$(CXX_SRCS),$(call compdb_add,$(f),$(COMPILE_CXX) $(PIC_FLAGS) $(CXXFLAGS)))
-	$(foreach f,$(call rel,bin/ctl/*.c src/client/*.c),$(call compdb_add,$(f),$(COMPILE_CTL)))
+	$(foreach f,$(call rel,bin/ctl/*.c bin/client/*.c),$(call compdb_add,$(f),$(COMPILE_CTL)))
 	$(foreach f,$(AGENT_SRCS),$(call compdb_add,$(f),$(COMPILE_AGENT)))
 	$(foreach f,$(call rel,bin/symbolize/*.c),$(call compdb_add,$(f),$(COMPILE_SYMBOLIZE)))
 	$(call compdb_add,bin/deepbind.c,$(COMPILE_DEEPBIND) $(CFLAGS) -fPIC)

@@ -1,13 +1,13 @@
 # The tools: one command each, without the library. Included by the Makefile; config.status has made bin/.
-COMPILE_CTL = $(CC) -std=gnu11 -O2 $(WARN) -I$(srcroot)src -DLIBRARY_DIR='"$(libdir)"' $(CPPFLAGS) $(CFLAGS)
+COMPILE_CTL = $(CC) -std=gnu11 -O2 $(WARN) -I$(srcroot)src -I$(srcroot)bin -DLIBRARY_DIR='"$(libdir)"' $(CPPFLAGS) $(CFLAGS)
 
 bin/jeprof: $(wildcard $(srcroot)bin/jeprof.d/*.pl $(srcroot)bin/page/*) $(srcroot)scripts/join-jeprof $(srcroot)scripts/join-page
 	$(call say,JOIN)$(srcroot)scripts/join-jeprof $@
 
 # What jeprofctl and jeprofd share. The archive for other programs has one member, whose global names are those of
-# src/client/jeprof_client.h; the tools link the objects.
+# bin/client/jeprof_client.h; the tools link the objects.
 CLIENT_OBJS := $(CLIENT_SRCS:.c=.o)
-$(CLIENT_OBJS): src/client/%.o: $(srcroot)src/client/%.c
+$(CLIENT_OBJS): bin/client/%.o: $(srcroot)bin/client/%.c
 	@mkdir -p $(@D)
 	$(call say,CC)$(COMPILE_CTL) $(DEPS) -fPIE -c -o $@ $<
 -include $(CLIENT_OBJS:.o=.d)
@@ -17,7 +17,7 @@ lib/libjeprof_client.a: $(CLIENT_OBJS)
 	$(OBJCOPY) --wildcard --keep-global-symbol='jeprof_*' lib/jeprof_client.o && \
 	$(AR) crD $@ lib/jeprof_client.o && $(RANLIB) $@ && rm -f lib/jeprof_client.o
 
-bin/jeprofctl: $(wildcard $(srcroot)bin/ctl/*.[ch]) $(srcroot)src/client/jeprof_client.h $(CLIENT_OBJS)
+bin/jeprofctl: $(wildcard $(srcroot)bin/ctl/*.[ch]) $(srcroot)bin/client/jeprof_client.h $(CLIENT_OBJS)
 	$(call say,CC)$(COMPILE_CTL) $(LDFLAGS) -o $@ $(filter %.c %.o,$^)
 
 # It writes the tables of names that jeprofd reads.

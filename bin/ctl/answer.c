@@ -1,7 +1,7 @@
 /*
  * Builds requests from the options, sends them, and turns answers and errors into text and an exit
  * code (answer.h). Invariant: only this file maps errnos to exit codes: leave_failed() those of
- * src/client/, fail() those in answers of the process. No locks: jeprofctl has one thread. Called
+ * bin/client/, fail() those in answers of the process. No locks: jeprofctl has one thread. Called
  * by main.c and the verbs.
  */
 #include "ctl.h"

@@ -1,6 +1,6 @@
 /*
  * Included first by all files of jeprofctl: feature macros of the C library, and the exit after a
- * failure of src/client/.
+ * failure of bin/client/.
  */
 #pragma once
 #define _GNU_SOURCE

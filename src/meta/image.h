@@ -1,7 +1,7 @@
 /*
  * The image: the profiler's tables as bytes that another program reads, from the memory of a living
  * process, from a core file, or from a box (a file, or a memfd, that holds the tables of a process
- * and outlives it). This file is the format; the library writes it and src/client/ reads it, and
+ * and outlives it). This file is the format; the library writes it and bin/client/ reads it, and
  * they include nothing else of each other.
  *
  * The tables lie in at most IMAGE_PARTS ranges of addresses, the parts. The root is at the start of

@@ -9,8 +9,8 @@ our $cc = $ENV{CC} || 'gcc';
 # 0 where zlib or the compiler is missing.
 sub make_convert {
 	my @flags = @_;
-	my @files = (glob("$source/bin/agent/pprof*.c $source/bin/agent/names/*.c"), "$source/src/client/clock.c", map { "$source/bin/agent/$_.c" } qw(intern otlp_encode proto));
-	my ($code, undef, $err) = run(split(' ', $cc), qw(-std=gnu11 -D_GNU_SOURCE -g -O1 -Wall -Wextra), @flags, "-I$source/src", "-I$source/bin/agent", '-o', $convert, "$source/test/agent/convert.c",
+	my @files = (glob("$source/bin/agent/pprof*.c $source/bin/agent/names/*.c"), "$source/bin/client/clock.c", map { "$source/bin/agent/$_.c" } qw(intern otlp_encode proto));
+	my ($code, undef, $err) = run(split(' ', $cc), qw(-std=gnu11 -D_GNU_SOURCE -g -O1 -Wall -Wextra), @flags, "-I$source/src", "-I$source/bin", "-I$source/bin/agent", '-o', $convert, "$source/test/agent/convert.c",
 		@files, qw(-lz -lm -lpthread));
 	plan(skip_all => 'no zlib (package zlib1g-dev)') if $err =~ /zlib\.h|-lz/;
 	die $err if $code;

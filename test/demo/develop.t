@@ -28,7 +28,7 @@ for name in wanted:
 print(len(entries))
 PYTHON
 # The tools whose libraries are not there have entries too, which cannot be compiled here.
-tools="src/client/process.c bin/ctl/main.c bin/deepbind.c"
+tools="bin/client/process.c bin/ctl/main.c bin/deepbind.c"
 [ ! -x "$BUILD/bin/jeprofd" ] || tools="$tools bin/agent/main.c bin/agent/names/table.c"
 [ ! -x "$BUILD/bin/jeprof-symbolize" ] || tools="$tools bin/symbolize/main.c"
 runs "its commands compile the library, the tools, tests of both kinds" python3 read.py "$BUILD/compile_commands.json" "$SRC" \

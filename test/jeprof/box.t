@@ -171,7 +171,7 @@ like((jeprof('ls', '-n', 1, 'hand.heap'))[1], qr/^2026-02-02 03:39:59Z /m, 'the 
 is((jeprof('top', told({ torn => 3 })))[0], 3, 'damaged objects are a doubt');
 
 # ---- growth, by the function that finds it
-build('growth.c', <<'C', "-I$source/src", "$source/src/client/image_course.c") =~ /growth/ or die;
+build('growth.c', <<'C', "-I$source/src", "-I$source/bin", "$source/bin/client/image_course.c") =~ /growth/ or die;
 #include <stdio.h>
 #include <stdlib.h>
 #include "client/image_read.h"

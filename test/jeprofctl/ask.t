@@ -132,7 +132,7 @@ ok $? "the next command is quoted" "$err"
 ctl status "$pid"
 gives 0 "and it still answers"
 
-$CC -std=gnu11 -O1 -w -I"$SRC/src" -I"$SRC/bin/ctl" -o fuzz "$SRC/test/jeprofctl/fuzz.c" $rooms
+$CC -std=gnu11 -O1 -w -I"$SRC/src" -I"$SRC/bin" -I"$SRC/bin/ctl" -o fuzz "$SRC/test/jeprofctl/fuzz.c" $rooms
 runs "rubbish in the mailbox" ./fuzz "$pid" 1
 ctl status "$pid"
 gives 0 "and it still answers"

@@ -48,7 +48,7 @@ main(int argc, char **argv) {
 	return 0;
 }
 C
-$CC -std=gnu11 -O1 -g -w -fno-builtin -o quiet quiet.c && $CC -std=gnu11 -I"$SRC/src" -o slots slots.c "$SRC"/src/client/*.c || exit 1
+$CC -std=gnu11 -O1 -g -w -fno-builtin -o quiet quiet.c && $CC -std=gnu11 -I"$SRC/src" -I"$SRC/bin" -o slots slots.c "$SRC"/bin/client/*.c || exit 1
 cat >clock.c <<'C'
 /* The monotonic clock of the process is AHEAD seconds ahead. */
 #include <stdlib.h>

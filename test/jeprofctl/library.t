@@ -170,7 +170,7 @@ until_true is_idle
 ok $? "a session whose jeprofctl was killed ends after --max"
 [ "$(find . -name 'orphan*.s?.heap' | wc -l)" -eq 1 ]
 ok $? "with its profile" "$(ls)"
-runs "fuzzer" $CC -std=gnu11 -O1 -w -I"$SRC/src" -I"$SRC/bin/ctl" -o fuzz "$SRC/test/jeprofctl/fuzz.c" $rooms
+runs "fuzzer" $CC -std=gnu11 -O1 -w -I"$SRC/src" -I"$SRC/bin" -I"$SRC/bin/ctl" -o fuzz "$SRC/test/jeprofctl/fuzz.c" $rooms
 lasting() { printf '%s' "$out" | grep -oE '"(state|session|sample_interval|threshold[^,]*|dumps)":[^,]*'; }
 ctl status "$pid" --json
 before=$(lasting)

@@ -2,10 +2,10 @@
 # Values, reasons of a refusal, answers: units.c, with the rooms of bin/ctl; then that no build is larger than promised.
 . "$JEMALLOC_SRC/test/include/tap.sh"
 . "$SRC/test/jeprofctl/rooms"
-$CC -std=gnu11 -O1 -Wall -Wextra -Werror -I"$SRC/src" -I"$SRC/bin/ctl" -o units "$SRC/test/jeprofctl/units.c" $rooms || exit 1
+$CC -std=gnu11 -O1 -Wall -Wextra -Werror -I"$SRC/src" -I"$SRC/bin" -I"$SRC/bin/ctl" -o units "$SRC/test/jeprofctl/units.c" $rooms || exit 1
 ./units >units.out
 ok $? "units of jeprofctl" "$(grep -v ^ok units.out)"
-$CC -O2 -Wall -Wextra -Wshadow -Wundef -Werror -I"$SRC/src" -o ctl "$SRC"/bin/ctl/*.c "$SRC"/src/client/*.c
+$CC -O2 -Wall -Wextra -Wshadow -Wundef -Werror -I"$SRC/src" -I"$SRC/bin" -o ctl "$SRC"/bin/ctl/*.c "$SRC"/bin/client/*.c
 [ "$(wc -c <ctl)" -lt 150000 ]
 ok $? "less than 150 KB" "$(ls -l ctl)"
 if command -v readelf >/dev/null; then
@@ -15,7 +15,7 @@ else
 	skip "no readelf"
 fi
 if command -v musl-gcc >/dev/null; then
-	runs "musl, static" musl-gcc -static -s -Os -Wall -Wextra -Werror -I"$SRC/src" -o ctl.musl "$SRC"/bin/ctl/*.c "$SRC"/src/client/*.c
+	runs "musl, static" musl-gcc -static -s -Os -Wall -Wextra -Werror -I"$SRC/src" -I"$SRC/bin" -o ctl.musl "$SRC"/bin/ctl/*.c "$SRC"/bin/client/*.c
 	[ "$(wc -c <ctl.musl)" -lt 200000 ]
 	ok $? "static: less than 200 KB" "$(ls -l ctl.musl)"
 	runs "it runs" ./ctl.musl --version

@@ -1,6 +1,6 @@
 /*
  * The columns of ages: how old live samples are in a profile, and how old freed ones became
- * (prof_accum). Shared by the library and by readers of its tables outside (src/client/), so it
+ * (prof_accum). Shared by the library and by readers of its tables outside (bin/client/), so it
  * needs nothing but the C library. Pure functions.
  */
 #ifndef PROF_AGES_H

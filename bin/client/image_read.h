@@ -1,6 +1,6 @@
 /*
  * An image as it was read: from the memory of a process, a core file or a box. Internal to
- * src/client/; the format is in meta/image.h, the interface in jeprof_client.h.
+ * bin/client/; the format is in meta/image.h, the interface in jeprof_client.h.
  *
  * A source knows how to read memory by address, and which files were mapped. Everything that comes
  * from it may be forged. So each address is checked against the parts of the tables, each object

@@ -1,5 +1,5 @@
 /*
- * Internal to src/client/; jeprof_client.h is its interface. No function has state of its own: all
+ * Internal to bin/client/; jeprof_client.h is its interface. No function has state of its own: all
  * of it is in the target, which belongs to one thread at a time, so there are no locks.
  */
 #pragma once

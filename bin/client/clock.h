@@ -1,5 +1,5 @@
 /*
- * Clock, sleep and random numbers of src/client/, used by the tools too. Not installed, and not
+ * Clock, sleep and random numbers of bin/client/, used by the tools too. Not installed, and not
  * part of jeprof_client.h. No state and no locks: any thread may call.
  */
 #pragma once

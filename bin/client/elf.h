@@ -1,6 +1,6 @@
 /*
  * Reads the headers and notes of ELF objects in the memory of a process, or in what a core file has
- * of it. Internal to src/client/.
+ * of it. Internal to bin/client/.
  */
 #pragma once
 #include <stdbool.h>
