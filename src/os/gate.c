@@ -5,9 +5,9 @@
  * GATE_INSIDE in tls_s.gate if it is on the list, else in gate.n_unlisted; its gate_depth is not 0
  * from before the mark until after it. The gate is closed exactly while gate_forker is not NULL,
  * and only the thread that it names opens it. A thread that has entered the closed gate has set
- * gate.is_passed behind its mark and before all that it does inside. gate.mtx protects the list; it is taken inside the
- * gate or by the thread that has closed the gate. All other state is atomic or belongs to that
- * thread.
+ * gate.is_passed behind its mark and before all that it does inside. gate.mtx protects the list; it
+ * is taken inside the gate or by the thread that has closed the gate. All other state is atomic or
+ * belongs to that thread.
  */
 #include "os/gate.h"
 
@@ -418,8 +418,8 @@ gate_part_from_others(const struct tls_s *self) {
 
 /*
  * In the child: whether a thread that had entered the closed gate was inside at the fork. The copy
- * has all that such a thread wrote before a write that it has, so it has the mark if it has anything
- * that was done inside. A thread that was refused at that instant counts too.
+ * has all that such a thread wrote before a write that it has, so it has the mark if it has
+ * anything that was done inside. A thread that was refused at that instant counts too.
  */
 static bool
 gate_was_passed(const struct tls_s *self) {

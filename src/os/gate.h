@@ -124,10 +124,10 @@ void gate_for_each(void (*fn)(struct tls_s *t, void *ctx), void *ctx);
 bool gate_is_inside(const struct tls_s *t);
 
 /*
- * Whether this process is the child of a fork that found a thread inside: locks may belong to threads that
- * do not exist here, and what they protect may be half changed. Its gate stays closed for all
- * threads: the shelter serves them, frees are deferred, and other functions of the library do
- * nothing. A call that the handler interrupted continues, and takes such locks (mutex_disown()).
+ * Whether this process is the child of a fork that found a thread inside: locks may belong to
+ * threads that do not exist here, and what they protect may be half changed. Its gate stays closed
+ * for all threads: the shelter serves them, frees are deferred, and other functions of the library
+ * do nothing. A call that the handler interrupted continues, and takes such locks (mutex_disown()).
  */
 bool gate_is_lost(void);
 

@@ -14,8 +14,8 @@
  *
  * Asserted where the fork is, unless the child is lost: no other thread is inside, the list's lock is free, and this
  * thread is not counted where the child begins to count anew.  The child is lost only if a handler interrupted its
- * thread inside, or with the list's lock, or if a thread has entered the closed gate.  Who waits for ever is an invalid end state: waiting is modelled as
- * sleeping until what was seen has changed.  Left out: that a process with one thread need not look.
+ * thread inside, or with the list's lock, or if a thread has entered the closed gate.  Who waits for ever is an
+ * invalid end state: waiting is modelled as sleeping until what was seen has changed.  Left out: that a process with one thread need not look.
  *
  * A thread that comes to the closed gate goes to the shelter, and one inside may free what lies there.  Nobody waits
  * in it; so there is a step for it only in the mutant that has a lock there.

@@ -472,11 +472,11 @@ ordinary_now(void *arg UNUSED) {
 	    && WEXITSTATUS(status) == 7 ? 0 : 1);
 }
 
-/* ------------------------------------------------------------------ a fork that waits for a thread */
+/* ------------------------------------------------------------------ a fork waits for a thread */
 
 static volatile bool may_leave;
 
-/* Holds stdio's list of streams, leaves the gate there and enters it again when fork has closed it. */
+/* Holds stdio's list of streams, leaves the gate and enters it again when fork has closed it. */
 static ssize_t
 cookie_reenters(void *cookie UNUSED, const char *buf UNUSED, size_t size) {
 	struct tls_s *t = tls_get();
@@ -501,7 +501,7 @@ thread_flushes_once(void *arg) {
 	return arg;
 }
 
-/* fork has closed the gate and waits for the list of streams, whose owner comes back to the gate. */
+/* fork has closed the gate and waits for the list of streams; its owner comes back to the gate. */
 static void
 list_now(void *arg UNUSED) {
 	cookie_io_functions_t io = {NULL, cookie_reenters, NULL, NULL};
@@ -693,7 +693,7 @@ main(void) {
 	run_forked(&r, list_now, NULL);
 	child_exits(&r, 0, "fork waits for a lock of a thread that enters the gate again");
 	run_forked(&r, passed_now, NULL);
-	child_exits(&r, 0, "a thread that has entered the closed gate is inside at the fork: child lost");
+	child_exits(&r, 0, "a thread that has entered the closed gate is inside at the fork");
 	run_forked(&r, lost_now, NULL);
 	child_exits(&r, 0, "a handler's fork inside goes ahead; its child allocates, forks and execs");
 	run_forked(&r, stdio_now, NULL);
