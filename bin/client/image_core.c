@@ -144,14 +144,17 @@ note_take(jeprof_image_t *image, core_t *core, uint32_t type, uint64_t at, uint3
 	if (type != NT_FILE || size > FILES_MOST || core->files != NULL) {
 		return 0;
 	}
-	core->files = malloc((size_t)size + 1);
-	if (core->files == NULL) {
+	char *files = malloc((size_t)size + 1);
+	if (files == NULL) {
 		return ENOMEM;
 	}
-	if (image_read_file(image, at, core->files, size)) {
-		core->files[size] = '\0';
-		core->files_size = size;
+	if (!image_read_file(image, at, files, size)) {
+		free(files); /* the file is cut off, and files stays NULL, which tells that */
+		return 0;
 	}
+	files[size] = '\0';
+	core->files = files;
+	core->files_size = size;
 	return 0;
 }
 

@@ -489,16 +489,17 @@ chain_read(jeprof_image_t *image, image_site_t *site, uint64_t at, bool *is_brok
 
 /* ---- sites ---- */
 
-/* Copies the frames of a site to the end of image->frames; false if they are not proven. */
-static bool
-try_take_frames(jeprof_image_t *image, image_site_t *site) {
+/* Copies the frames of a site to the end of image->frames, if they are proven. 0 or ENOMEM. */
+static int
+frames_take(jeprof_image_t *image, image_site_t *site, bool *is_proven) {
 	unsigned char packed[FRAMES_MAX * IMAGE_FRAME_BYTES];
 	uint64_t at = site->address + image->root.fields[image_site_frames].offset;
 	uint64_t hash = site->nframes;
 	size_t bytes = (size_t)site->nframes * IMAGE_FRAME_BYTES;
+	*is_proven = false;
 	if (!image_is_in_parts(image, at, bytes) || image->frames.n + site->nframes > image->frames_most
 	    || !image_read(image, at, packed, bytes)) {
-		return false;
+		return 0;
 	}
 	site->frames = image->frames.n;
 	for (unsigned i = 0; i < site->nframes; i++) {
@@ -509,16 +510,14 @@ try_take_frames(jeprof_image_t *image, image_site_t *site) {
 		uint64_t frame = (uint64_t)high << 32 | low;
 		uint64_t *place = image_append(&image->frames, sizeof(*place));
 		if (place == NULL) {
-			return false;
+			return ENOMEM;
 		}
 		*place = frame;
 		hash = image_hash_frame(hash, frame);
 	}
-	if (hash_mix64(hash) == site->hash) {
-		return true;
-	}
-	image->frames.n = site->frames;
-	return false;
+	*is_proven = hash_mix64(hash) == site->hash;
+	image->frames.n = *is_proven ? image->frames.n : site->frames;
+	return 0;
 }
 
 /* Whether the size of the object fits its number of frames. */
@@ -607,15 +606,15 @@ site_read(jeprof_image_t *image, uint64_t at, bool *is_proven, uint64_t *next) {
 	    .nframes = (unsigned)image_field(image, bytes, image_site_nframes),
 	    .stamp = (uint32_t)image_field(image, bytes, image_site_stamp),
 	    .then = (uint32_t)image_field(image, bytes, image_site_then)};
-	*is_proven = try_take_frames(image, &site);
-	if (!image_table_try_put(&image->visited, at, IMAGE_UNKNOWN)) {
+	int error = frames_take(image, &site, is_proven);
+	if (error != 0 || !image_table_try_put(&image->visited, at, IMAGE_UNKNOWN)) {
 		return ENOMEM;
 	}
 	if (!*is_proven) {
 		return 0;
 	}
 	image_site_t *place = image_append(&image->sites, sizeof(*place));
-	int error = place == NULL ? ENOMEM
+	error = place == NULL ? ENOMEM
 	    : counts_walk(image, &site, image_field(image, bytes, image_site_counts));
 	if (error == 0) {
 		site_sum(image, &site);
