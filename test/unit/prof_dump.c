@@ -1,14 +1,20 @@
 /* A whole dump: its lines and what they say, the log, the recent list, numbers and frames. */
 #include "test.h"
 
+#include "arena/arenas.h"
+#include "extent/piece.h"
 #include "os/gate.h"
 #include "os/tls.h"
 #include "prof/file/prof_dump.h"
+#include "prof/file/prof_keep.h"
+#include "prof/file/prof_sys.h"
 #include "prof/file/prof_write.h"
 #include "prof/prof.h"
 #include "prof/sites/prof_backtrace.h"
 #include "prof/sites/prof_data.h"
+#include "prof/sites/prof_figures.h"
 #include "prof/sites/prof_sample.h"
+#include "thread/tcache_limits.h"
 #include "unwind/unwind.h"
 
 static char dir[] = "/tmp/prof_dump.XXXXXX";
@@ -99,6 +105,8 @@ test_profile(void) {
 	unsigned n;
 	size_t len;
 	unsigned long long before = 0;
+	char exe[PROF_PATH_SIZE] = "", line[PROF_PATH_SIZE + 32];
+	ssize_t len_exe;
 
 	gate_enter(tls_get());
 	prof_tdata_t *td = prof_data_tdata_new(true);
@@ -115,6 +123,9 @@ test_profile(void) {
 	ok(n > 15, "%u lines of metadata follow", n);
 	contains(text, "\n# jemalloc.metric=test\n# jemalloc.metric_value=42\n", "with the metric");
 	contains(text, "\n# jemalloc.kind=manual\n", "and the kind");
+	len_exe = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	snprintf(line, sizeof(line), "\n# jemalloc.exe=%.*s\n", (int)len_exe, exe);
+	contains(text, line, "and, in the first one already, the program");
 	ok(strncmp(at, "  t*: 2: 224 [0: 0]\n", 20) == 0, "then the total");
 	at = skip_lines(at, "  t", &n);
 	contains(text, ": 2: 224 [0: 0] the name\n", "a line of the thread with its name");
@@ -216,6 +227,174 @@ test_living(void) {
 	gate_exit(t);
 }
 
+/* The value of a line of metadata in `text`, which ends at its line; "(none)" without one. */
+static const char *
+meta(const char *key) {
+	static char value[4][PROF_PATH_SIZE];
+	static unsigned n;
+	char line[64], *to = value[n++ % 4];
+
+	snprintf(line, sizeof(line), "\n# jemalloc.%s=", key);
+	const char *at = strstr(text, line);
+	if (at == NULL)
+		return "(none)";
+	at += strlen(line);
+	snprintf(to, PROF_PATH_SIZE, "%.*s", (int)strcspn(at, "\n"), at);
+	return to;
+}
+
+static void
+meta_is(const char *key, uint64_t value) {
+	char want[32];
+
+	snprintf(want, sizeof(want), "%llu", (unsigned long long)value);
+	is_str(meta(key), want, "%s", key);
+}
+
+/* All keys, one behind the other. */
+static void
+keys(char *to, size_t size) {
+	to[0] = '\0';
+	for (char *at = text; (at = strstr(at, "\n# jemalloc.")) != NULL; at++) {
+		size_t used = strlen(to);
+
+		snprintf(to + used, size - used, "%.*s ", (int)strcspn(at + 12, "="), at + 12);
+	}
+}
+
+static void
+meta_unwinder(void) {
+	struct unwind_stats_s st;
+	char want[512];
+	int n = 0;
+
+	unwind_stats_read(&st);
+	is_str(meta("unwinder"), unwind_name(), "unwinder");
+	n += snprintf(want, sizeof(want), "samples:%llu fallbacks:%llu", (unsigned long long)st.samples,
+	    (unsigned long long)st.fallbacks);
+	for (unsigned i = 0; i < unwind_stop_count; i++)
+		n += snprintf(want + n, sizeof(want) - (size_t)n, " %s:%llu",
+		    unwind_stop_name((unwind_stop_t)i), (unsigned long long)st.stops[i]);
+	is_str(meta("unwinder_health"), want, "unwinder_health");
+	snprintf(want, sizeof(want), "without_hdr:%llu scanned:%llu",
+	    (unsigned long long)st.without_hdr, (unsigned long long)st.scanned);
+	is_str(meta("unwinder_tables"), want, "unwinder_tables");
+	n = 0;
+	for (unsigned i = 0; i < UNWIND_DEPTH_BUCKETS; i++)
+		n += snprintf(want + n, sizeof(want) - (size_t)n, "%s%llu", i == 0 ? "" : " ",
+		    (unsigned long long)st.depths[i]);
+	is_str(meta("unwinder_depths"), want, "unwinder_depths");
+}
+
+/* The end of the line of fragmentation. */
+static void
+test_frag_settings(void) {
+	char want[160];
+	int n = snprintf(want, sizeof(want), " tcache_max:%zu thp_min:%zu",
+	    opt_tcache ? opt_tcache_max : 0, (size_t)opt_thp_min);
+
+	for (unsigned i = 0; i < 2; i++) {
+		ssize_t ms = arenas_decay_ms_default_get(i == 0);
+
+		n += ms < 0 ? 0 : snprintf(want + n, sizeof(want) - (size_t)n, " %s_decay_ms:%zd",
+		    i == 0 ? "dirty" : "muzzy", ms);
+	}
+	snprintf(want + n, sizeof(want) - (size_t)n, "\n");
+	contains(strstr(text, "\n# frag_heap"), want, "settings at the end of frag_heap");
+}
+
+/* Each number of the metadata is moved, and read back from its line. */
+static void
+test_metadata(void) {
+	prof_dump_t d = {.kind = prof_kind_delta - 1, .path = path, .may_wait = true};
+	prof_figures_t before, after;
+	char exe[PROF_PATH_SIZE] = "", all[1024];
+
+	gate_enter(tls_get());
+	prof_sample_rate_set(4096);
+	prof_sample_scale(2);
+	for (unsigned i = 0; i < 5; i++)
+		(i < 3 ? prof_keep_suppress : prof_keep_overlap)();
+	prof_tdata_t *td = prof_data_tdata_new(true);
+	prof_cnt_t *c[3] = {sample(td, 0x1001, 112, 4096), sample(td, 0x1001, 112, 4096),
+	    sample(td, 0x5001, 64, 4096)};
+	atomic_store_u64(&prof_dump_session_id, 77, MO_RELAXED);
+	atomic_store_u64(&prof_dump_session_begin_ns, UINT64_C(1700000000123000000), MO_RELAXED);
+	atomic_store_u64(&prof_sys_instance, 0xabcdef, MO_RELAXED);
+	prof_figures_read(&before);
+	gate_exit(tls_get());
+	snprintf(path, sizeof(path), "%s/metadata", dir);
+	is_int(prof_dump(&d), 0, "dumped");
+	slurp(path);
+	gate_enter(tls_get());
+	prof_figures_read(&after);
+	gate_exit(tls_get());
+	keys(all, sizeof(all));
+	is_str(all, "version prof_ext_version pid instance exe session start_time dump_time "
+	    "monotonic_ms profiled_ms kind sample_interval sample_interval_set mixed_rates allocated "
+	    "active resident retained huge populated rss rss_shared samples sites truncated_stacks "
+	    "suppressed overlapped dump_errors unwinder unwinder_health unwinder_tables "
+	    "unwinder_depths ", "the keys, in their order");
+	ok(readlink("/proc/self/exe", exe, sizeof(exe) - 1) > 0, "our program");
+	is_str(meta("exe"), exe, "exe");
+	is_str(meta("version"), JEMALLOC_VERSION, "version");
+	is_str(meta("instance"), "0000000000abcdef", "instance");
+	is_str(meta("start_time"), "20231114T221320.123Z", "start_time");
+	is_str(meta("kind"), prof_kind_name(d.kind), "kind");
+	is_str(meta("mixed_rates"), "false", "mixed_rates");
+	meta_is("pid", (uint64_t)getpid());
+	meta_is("session", 77);
+	meta_is("sample_interval", 16384);
+	meta_is("sample_interval_set", 4096);
+	meta_is("samples", 3);
+	meta_is("sites", 2);
+	meta_is("suppressed", 5);
+	meta_is("overlapped", 2);
+	meta_is("dump_errors", prof_dump_nerrors());
+	ok(prof_dump_nerrors() != 0, "there were some");
+	meta_is("truncated_stacks", prof_backtrace_ncut());
+	ok(before.allocated == after.allocated && before.active == after.active
+	    && before.retained == after.retained, "the heap has not changed");
+	meta_is("allocated", before.allocated);
+	meta_is("active", before.active);
+	meta_is("retained", before.retained);
+	meta_is("huge", before.huge);
+	meta_is("populated", before.populated);
+	uint64_t resident = strtoull(meta("resident"), NULL, 10);
+	uint64_t rss = strtoull(meta("rss"), NULL, 10);
+	/* The dump itself takes and gives pages. */
+	ok(resident > before.active && resident < before.resident + (64 << 20), "resident");
+	ok(rss > 1 << 20 && rss > strtoull(meta("rss_shared"), NULL, 10), "rss");
+	meta_unwinder();
+	test_frag_settings();
+
+	gate_enter(tls_get());
+	prof_sample_scale(-64);
+	for (unsigned i = 0; i < 3; i++)
+		prof_data_sub(c[i], i < 2 ? 112 : 64, prof_weight(i < 2 ? 112 : 64, 4096));
+	prof_data_tdata_exit(td);
+	atomic_store_u64(&prof_dump_session_id, 0, MO_RELAXED);
+	gate_exit(tls_get());
+	is_int(prof_dump(&d), 0, "dumped again");
+	slurp(path);
+	is_str(meta("start_time"), "(none)", "without a session no start_time");
+	is_str(meta("sample_interval_set"), "(none)", "with the interval that was set only that");
+}
+
+/* The path of the last dump is remembered as one that is right in any directory. */
+static void
+test_last_path(void) {
+	char old[PROF_PATH_SIZE], want[PROF_PATH_SIZE];
+	bool is_there = getcwd(old, sizeof(old)) != NULL && chdir(dir) == 0;
+
+	ok(is_there && getcwd(want, sizeof(want) - 16) != NULL, "in another directory");
+	strcat(want, "/relative");
+	is_int(prof_mdump(prof_kind_manual, "relative"), 0, "a path without a directory");
+	prof_dump_last_path(text, sizeof(text));
+	is_str(text, want, "is remembered with it");
+	is_int(chdir(old), 0, "and back");
+}
+
 static bool is_child;
 static int child_status = -1;
 
@@ -261,6 +440,8 @@ main(void) {
 	test_cut();
 	test_profile();
 	test_living();
+	test_metadata();
+	test_last_path();
 	test_fork_in_hook();
 	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
 	return system(cmd) != 0 ? 1 : done_testing();

@@ -164,6 +164,31 @@ test_churn(void) {
 	is_uint(w.dumps[prof_kind_highwater], 0, "none of them a crossing");
 }
 
+/* A read that takes 100 us. */
+static uint64_t
+slow_read(prof_metric_t metric) {
+	w.now += MS / 10;
+	return fake_read(metric);
+}
+
+/* Just below the mark each heartbeat wants to look: a fiftieth of the time is spent on it. */
+static void
+test_share(void) {
+	const prof_trigger_hooks_t slow = {fake_now, fake_is_on, slow_read, fake_dump, fake_has_thread};
+
+	start();
+	prof_threshold_set(prof_threshold_highwater, 100 * M);
+	w.live = 100 * M - 1;
+	prof_trigger_hooks = &slow;
+	while (w.now < latest + 10000 * MS) {
+		w.now += MS / 10;
+		prof_trigger_heartbeat(64 * K);
+	}
+	prof_trigger_hooks = &fake;
+	/* 2000, those of 20 ms that were saved, and some until the cost of a look is known. */
+	ok(w.reads >= 2000 && w.reads <= 2400, "10 s just below the mark: %u looks", w.reads);
+}
+
 static void
 test_highwater_gap(void) {
 	uint64_t before = prof_keep_suppressed();
@@ -522,6 +547,7 @@ main(void) {
 	test_large();
 	test_highwater();
 	test_churn();
+	test_share();
 	test_highwater_gap();
 	test_metric();
 	test_busy();
