@@ -155,6 +155,7 @@ typedef struct core_options_s {
 	bool has_mailbox;        /* the library's note leads to it, and it to the root */
 	bool is_behind;          /* the notes are behind the memory, as in a core of gcore */
 	bool is_stream;
+	bool is_lacking;         /* the tables are not in it */
 	bool is_numbered;        /* the number of headers stands in a section header */
 } core_options_t;
 
@@ -259,7 +260,9 @@ make_core(core_options_t o) {
 	h[0] = o.is_behind ? h[0] : add_notes();
 	/* The order of the headers is not that of the bytes. */
 	for (unsigned i = PARTS; i-- > 0;) {
-		h[n++] = add_load(AT + i * APART, box + i * PART_BYTES, PART_BYTES, PF_R | PF_W);
+		h[n] = add_load(AT + i * APART, box + i * PART_BYTES, PART_BYTES, PF_R | PF_W);
+		h[n].p_filesz = o.is_lacking ? 0 : PART_BYTES;
+		n++;
 	}
 	make_object(page, o.has_mailbox);
 	h[n++] = add_load(OBJECT, page, PAGE, PF_R);
@@ -348,6 +351,19 @@ test_cut(void) {
 	test_cut_by(0, (core_options_t){.is_stream = true, .is_behind = true}, 11, PAGE);
 	test_cut_by(10, (core_options_t){.is_behind = true}, 10, 10);
 	test_cut_by(0, (core_options_t){.is_behind = true}, last_note - 4, last_note - 4);
+}
+
+/* What is said of a core that leads to the tables and does not have them. */
+static void
+test_lacking(size_t cut, const char *want) {
+	jeprof_image_facts_t facts;
+	make_core((core_options_t){.has_mailbox = true, .is_lacking = true});
+	core.size -= cut;
+	int fd = core_file(false);
+	char *text = profile_of(fd, &facts);
+	check(strcmp(text, want) == 0, want, cut);
+	free(text);
+	close(fd);
 }
 
 /* ---- without memory ---- */
@@ -518,6 +534,21 @@ test_build_ids(void) {
 	test_build_id(1, "a0");
 	test_build_id(20, "a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0");
 	test_build_id(21, "-");
+	/* The numbers of records rise, else the list ends. */
+	model.nmodules = 2;
+	model.modules[1] = model.modules[0];
+	strcpy(model.modules[1].path, "/lib/o1.so");
+	for (unsigned number = 0; number < 3; number++) {
+		jeprof_image_facts_t facts;
+		model.modules[1].number = number;
+		make_box(&model);
+		int fd = file_of(box, sizeof(box));
+		char *text = profile_of(fd, &facts);
+		check((strstr(text, " /lib/o1.so\n") != NULL) == (number == 2), "the second record is",
+		    number);
+		free(text);
+		close(fd);
+	}
 }
 
 /* ---- labels ---- */
@@ -1064,6 +1095,9 @@ main(void) {
 	test_boxes();
 	test_cores();
 	test_cut();
+	test_lacking(0, "the core lacks the memory at 0x7f0000000000, where the profiler's tables are: "
+	    "they were in a box, which is a file of its own (or coredump_filter left them out)");
+	test_lacking(100, "the core is cut off: it lacks the profiler's tables, at 0x7f0000000000");
 	draw_model(&model, 12);
 	make_box(&model);
 	test_no_memory(false, false);
