@@ -59,6 +59,13 @@ typedef struct arena_s {
 /* Large objects start at varying cache lines of their first page, not all at the same one. */
 extern HIDDEN bool opt_cache_oblivious;
 /*
+ * From this size (128 KiB; with larger pages 256 KiB) up they do: of smaller ones the page that the
+ * offset costs would be up to a quarter. In builds with safety checks all do, because only those
+ * that do have marks (large_marks.h) at their ends.
+ */
+#define LARGE_OFFSET_MIN (config_hardening ? SC_LARGE_MINCLASS \
+    : min_zu((size_t)32 << LG_PAGE, (size_t)256 << 10))
+/*
  * Objects of classes from this one on are never cached if their arena is explicit: it may be
  * destroyed while other threads' caches hold them, or have the user's hooks. Set once at boot.
  */
@@ -134,14 +141,20 @@ void *arena_malloc(arena_t *a, size_t usize, size_t alignment, bool zero, unsign
 /* Frees one object past the thread caches. elem: its page-map element. */
 void arena_dalloc(void *ptr, uint64_t elem);
 
+/* The bytes that a large object of usize bytes and usual alignment needs for its offset. */
+static inline size_t
+arena_large_pad(size_t usize) {
+	return opt_cache_oblivious && usize >= LARGE_OFFSET_MIN ? PAGE : 0;
+}
+
 /*
- * The address at which a large object of usual alignment begins in an extent. With cache_oblivious
- * it varies over the cache lines of the first page except the first line; the golden ratio places
+ * The address at which a large object of usual alignment begins in an extent. With an offset it
+ * varies over the cache lines of the first page except the first line; the golden ratio places
  * neighbours far apart. In memory of extent hooks it is the beginning of the extent.
  */
 static inline char *
-arena_large_start(const arena_t *a, const edata_t *e) {
-	if (!opt_cache_oblivious || ehooks_are_own(&a->pac.src.ehooks)) {
+arena_large_start(const arena_t *a, const edata_t *e, size_t usize) {
+	if (arena_large_pad(usize) == 0 || ehooks_are_own(&a->pac.src.ehooks)) {
 		return e->addr;
 	}
 	uint64_t mix = (((uintptr_t)e->addr >> LG_PAGE) * UINT64_C(0x9e3779b97f4a7c15)) >> 32;

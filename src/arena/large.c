@@ -1,14 +1,15 @@
 /*
  * Large objects: one extent each. arena.h has the contract.
  *
- * With cache_oblivious the extent has one page more than the object needs, and the object starts at
- * a cache line of the first page that follows from the extent's address, so that equal large
- * buffers do not all compete for the same lines of the cache. A guarded object ends where its last
- * guard begins, so it has no extra page and no offset. It is not resized in place, is not cached by
- * a thread, and is never hot. In a bounded cache (extent/pac.h) an extent is whole grains long; the
- * rest behind the object is unused. Thread caches hold large objects by their descriptors, so that
- * none has to be looked up in the page map. Only the owner of an object calls these functions;
- * counters are atomic and the page cache takes its own locks.
+ * With cache_oblivious the extent of an object from LARGE_OFFSET_MIN up has one page more than it
+ * needs, and the object starts at a cache line of the first page that follows from the extent's
+ * address, so that equal large buffers do not all compete for the same lines of the cache. A
+ * smaller one begins its extent, of which the page would be up to a fifth. A guarded object ends
+ * where its last guard begins, so it has no extra page and no offset. It is not resized in place,
+ * is not cached by a thread, and is never hot. In a bounded cache (extent/pac.h) an extent is whole
+ * grains long; the rest behind the object is unused. Thread caches hold large objects by their
+ * descriptors, so that none has to be looked up in the page map. Only the owner of an object calls
+ * these functions; counters are atomic and the page cache takes its own locks.
  */
 #include "arena/arena.h"
 
@@ -138,9 +139,9 @@ arena_large_new(arena_t *a, size_t usize, size_t alignment, bool zero) {
 	assert(usize >= SC_LARGE_MINCLASS);
 	usize = PAGE_CEILING(usize);
 	bool is_guarded = guard_count_extent(&a->guard_large, opt_san_guard_large);
-	bool has_offset = opt_cache_oblivious && alignment <= CACHELINE && !is_guarded;
+	bool may_have_offset = alignment <= CACHELINE && !is_guarded;
 	size_t grain = is_guarded ? PAGE : large_grain(a);
-	size_t size = align_up(has_offset ? usize + PAGE : usize, grain);
+	size_t size = align_up(usize + (may_have_offset ? arena_large_pad(usize) : 0), grain);
 	if (size < usize || usize == 0) {
 		return NULL;
 	}
@@ -151,7 +152,7 @@ arena_large_new(arena_t *a, size_t usize, size_t alignment, bool zero) {
 	}
 	assert(is_aligned((uintptr_t)e->addr, max_zu(alignment, PAGE)) && e->recs == NULL);
 	atomic_store_u32(&e->u.large_is_freed, 1, MO_RELAXED);
-	large_adopt(a, e, usize, has_offset ? arena_large_start(a, e) : e->addr);
+	large_adopt(a, e, usize, may_have_offset ? arena_large_start(a, e, usize) : e->addr);
 	if (!e->is_zeroed || (usize >= LARGE_MARKS_FRESH && !large_may_be_sparse(usize))) {
 		large_marks_put(e);
 	} else if (large_has_marks(e) && large_may_be_sparse(usize)) {
@@ -175,7 +176,7 @@ large_reuse(const arena_t *a, edata_t *e, size_t usize) {
 		/* It was an object of this size before, and its marks are as they were. */
 		emap_set_first_state(e, e->u.large_bin != 0 ? ELEM_LARGE : 0);
 	} else {
-		large_adopt(a, e, usize, arena_large_start(a, e));
+		large_adopt(a, e, usize, arena_large_start(a, e, usize));
 		large_marks_put(e);
 	}
 }
@@ -184,7 +185,7 @@ unsigned
 arena_large_reuse(arena_t *a, size_t usize, void **out, unsigned n) {
 	edata_t *es[LARGE_BATCH];
 	usize = PAGE_CEILING(usize);
-	size_t size = usize + ((size_t)opt_cache_oblivious << LG_PAGE), npages = 0;
+	size_t size = usize + arena_large_pad(usize), npages = 0;
 	if (opt_san_guard_large != 0 || size < usize || pac_is_bounded(&a->pac)) {
 		return 0;
 	}

@@ -2,9 +2,10 @@
  * The marks of a large object: fixed patterns in front of it and behind it, where its extent has
  * room, by which free() detects a write outside of the object.
  *
- * With cache_oblivious an object begins at a cache line of its first page other than the first
- * line, and so ends inside a page of its extent: there is room on both sides. Objects that end at a
- * page boundary have no marks: so with other options, and in memory of extent hooks. Marks are
+ * With cache_oblivious an object from LARGE_OFFSET_MIN up begins at a cache line of its first page
+ * other than the first line, and so ends inside a page of its extent: there is room on both sides.
+ * Objects that end at a page boundary have no marks: so smaller ones, except in builds with safety
+ * checks, with other options, and in memory of extent hooks. Marks are
  * written when the object is made or resized, and stay while the extent is hot or the object in a
  * thread cache. They are not written to fresh pages of objects below LARGE_MARKS_FRESH, nor to the
  * fresh last page of one from LARGE_SPARSE_MIN up, to save touching them: there the bytes are zero,

@@ -324,7 +324,7 @@ BOOL(abort, opt_abort, HERE, SHOWN, "turn warnings at run time into abort(); on 
 BOOL(abort_conf, opt_abort_conf, HERE, SHOWN,
     "abort when a setting is not valid; on in a debug build"),
 BOOL(cache_oblivious, opt_cache_oblivious, HERE, SHOWN,
-    "start large allocations at a random cache line of their first page"),
+    "start allocations of 128 KiB or more at a random cache line of their first page"),
 BOOL(populate, opt_populate, HERE, SHOWN | EXPERIMENTAL,
     "let an arena that uses 1 MiB or more get fresh pages for objects up to half a page in runs of "
     "a 64th of that, 16 to 256 KiB, by one call each (MADV_POPULATE_WRITE) instead of a page "

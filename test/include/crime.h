@@ -9,6 +9,8 @@
 
 /* More than any cache of a thread holds. */
 #define LARGE ((size_t)256 << 10)
+/* Large, but not so much that it may cost a page to look at its ends. */
+#define BUFFER ((size_t)32 << 10)
 /* Exit status of a program that read what it must not, and found nothing but zeros. */
 #define READ_ZERO 42
 

@@ -20,14 +20,14 @@ static struct {
 	unsigned char fill;
 } held[N_HELD];
 
+#define N_OFFSETS 500u
 static void
 test_offsets(void) {
 	unsigned bad = 0, n_lines = 0;
 	static bool is_seen[65536 / CACHELINE];
-	static void *live[2000];
-	for (unsigned i = 0; i < 2000; i++) {
-		size_t usize = SC_LARGE_MINCLASS + (i % 5) * PAGE;
-		usize = sz_s2u(usize);
+	static void *live[N_OFFSETS];
+	for (unsigned i = 0; i < N_OFFSETS; i++) {
+		size_t usize = sz_s2u(LARGE_OFFSET_MIN + (i % 5) * PAGE);
 		char *p = arena_large_malloc(arena, usize, 0, false);
 		edata_t *e = emap_edata(p);
 		size_t off = (size_t)(p - e->addr);
@@ -39,12 +39,12 @@ test_offsets(void) {
 		is_seen[off / CACHELINE] = true;
 		live[i] = p;
 	}
-	for (unsigned i = 0; i < 2000; i++) {
+	for (unsigned i = 0; i < N_OFFSETS; i++) {
 		arena_large_dalloc(emap_edata(live[i]));
 	}
 	is_uint(bad, 0, "objects start at a cache line of their first page and fit");
 	if (opt_cache_oblivious) {
-		ok(n_lines > PAGE / CACHELINE / 2, "%u of %zu lines are used", n_lines, PAGE / CACHELINE);
+		ok(n_lines > 32, "%u of %zu lines are used", n_lines, PAGE / CACHELINE);
 	}
 	for (size_t alignment = 128; alignment <= 64 * PAGE; alignment *= 2) {
 		char *p = arena_large_malloc(arena, SC_LARGE_MINCLASS, alignment, false);
@@ -55,6 +55,25 @@ test_offsets(void) {
 	ok(arena_large_malloc(arena, SC_LARGE_MAXCLASS, 0, false) == NULL,
 	    "the largest size cannot be had");
 	ok(arena_large_malloc(arena, SIZE_MAX, 0, false) == NULL, "nor more");
+}
+
+/* Objects below LARGE_OFFSET_MIN are their extents: an offset would cost a page for each. */
+static void
+test_no_offsets(void) {
+	unsigned ind, bad = 0;
+	if (arenas_create(&ind, NULL) != 0) {
+		bail_out("no arena");
+	}
+	for (size_t npages = 4; npages <= 32; npages *= 2) {
+		size_t usize = npages * PAGE;
+		edata_t *e = emap_edata(arena_large_malloc(arenas_get(ind), usize, 0, false));
+		bool has_offset = opt_cache_oblivious && usize >= LARGE_OFFSET_MIN;
+		bad += wrong_if((e->u.large_start != e->addr) != has_offset)
+		    || wrong_if(e->size != usize + has_offset * PAGE)
+		    || wrong_if(large_has_marks(e) != has_offset);
+	}
+	is_uint(bad, 0, "objects from %zu bytes on have an offset, no smaller one",
+	    LARGE_OFFSET_MIN);
 }
 
 static unsigned
@@ -218,6 +237,7 @@ body(void) {
 	}
 	arena = arenas_get(ind);
 	test_offsets();
+	test_no_offsets();
 	test_small_steps();
 	test_resize(6000);
 	test_pages();

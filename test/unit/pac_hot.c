@@ -217,7 +217,7 @@ counts(void) {
 static void
 test_batches(void) {
 	enum { N = 40 };
-	size_t usize = SC_LARGE_MINCLASS, extent = (usize >> LG_PAGE) + opt_cache_oblivious;
+	size_t usize = SC_LARGE_MINCLASS, extent = (usize + arena_large_pad(usize)) >> LG_PAGE;
 	void *p[N + 2];
 	decay_all();
 	gate_enter(tls_get());
