@@ -7,14 +7,18 @@
  */
 #include "thread/claim.h"
 
-#include "os/nstime.h"
 #include "os/thread.h"
 #include "thread/recall.h"
 #include "thread/tcache.h"
+#include "thread/tcache_budget.h"
 #include "thread/thread_event.h"
 
+/* States of a claim by heartbeats; BUSY: a thread announces or takes. */
+enum { CLAIMS_NONE, CLAIMS_ANNOUNCED, CLAIMS_BUSY };
+
 static struct {
-	atomic_b_t is_busy; /* there is a claimant */
+	atomic_u32_t state;
+	atomic_u64_t next_ns; /* earliest time of the next step by a heartbeat */
 } claims;
 
 /* A walk over the threads. */
@@ -59,29 +63,65 @@ claim_pick(struct tls_s *t, void *ctx) {
 	}
 }
 
+/* Takes over one cache that was announced and whose owner is still away. Returns whether any was. */
+static bool
+claim_try_one(size_t *bytes) {
+	claim_walk_t walk = {0, 0, NULL};
+	gate_for_each(claim_pick, &walk);
+	if (walk.tsd == NULL) {
+		return false;
+	}
+	*bytes += walk.tsd->tcache == NULL ? 0 : tcache_take_over(walk.tsd->tcache);
+	atomic_store_u32(&walk.tsd->claim, CLAIM_TAKEN, MO_SEQ_CST);
+	return true;
+}
+
+/* Becomes the claimant; *state: what it was before. */
+static bool
+claims_try_enter(uint32_t *state) {
+	*state = atomic_load_u32(&claims.state, MO_RELAXED);
+	return *state != CLAIMS_BUSY
+	    && atomic_cas_strong_u32(&claims.state, state, CLAIMS_BUSY, MO_ACQUIRE, MO_RELAXED);
+}
+
 size_t
 claim_idle_caches(void) {
 	claim_walk_t walk = {nstime_monotonic_ns(), 0, NULL};
 	size_t bytes = 0;
+	uint32_t state;
 	assert(gate_is_entered(tls_get()));
-	if (atomic_exchange_b(&claims.is_busy, true, MO_ACQUIRE)) {
+	if (!claims_try_enter(&state)) {
 		return 0;
 	}
 	gate_for_each(claim_announce, &walk);
 	for (unsigned i = 0; walk.n_announced > 0 && i < CLAIM_PAUSES; i++) {
 		os_pause(OS_PAUSE_SLEEPS);
 	}
-	for (unsigned i = 0; i < walk.n_announced; i++) {
-		walk.tsd = NULL;
-		gate_for_each(claim_pick, &walk);
-		if (walk.tsd == NULL) {
-			break;
-		}
-		bytes += walk.tsd->tcache == NULL ? 0 : tcache_take_over(walk.tsd->tcache);
-		atomic_store_u32(&walk.tsd->claim, CLAIM_TAKEN, MO_SEQ_CST);
+	while (claim_try_one(&bytes)) {
 	}
-	atomic_store_b(&claims.is_busy, false, MO_RELEASE);
+	atomic_store_u32(&claims.state, CLAIMS_NONE, MO_RELEASE);
 	return bytes;
+}
+
+void
+claim_heartbeat(tsd_t *tsd, uint64_t event_bytes UNUSED) {
+	claim_walk_t walk = {tsd->beat_ns, 0, NULL};
+	size_t bytes = 0;
+	uint32_t state;
+	if (likely(tcache_budget_sum() <= CLAIM_ABOVE)
+	    || walk.now < atomic_load_u64(&claims.next_ns, MO_RELAXED) || !claims_try_enter(&state)) {
+		return;
+	}
+	bool goes_on = false;
+	if (state == CLAIMS_ANNOUNCED) {
+		while ((goes_on = claim_try_one(&bytes)) && bytes < CLAIM_STEP) {
+		}
+	} else {
+		gate_for_each(claim_announce, &walk);
+	}
+	atomic_store_u64(&claims.next_ns, goes_on ? walk.now : walk.now + CLAIM_EVERY_NS, MO_RELAXED);
+	atomic_store_u32(&claims.state, goes_on || walk.n_announced > 0 ? CLAIMS_ANNOUNCED : CLAIMS_NONE,
+	    MO_RELEASE);
 }
 
 void

@@ -15,6 +15,7 @@
 #include "meta/freepool.h"
 #include "os/nstime.h"
 #include "thread/quarantine.h"
+#include "thread/tcache_budget.h"
 #include "thread/thread_event.h"
 
 /* Slots of a stack when it is first used; it doubles up to the bin's limit. */
@@ -303,16 +304,6 @@ bin_grow_next(cache_bin_t *b, tcache_cold_t *c) {
 
 /* ------------------------------------------------------------------ grants */
 
-/*
- * Bytes by which the bins of all threads together exceed their limits, at most tcache_grant_max.
- * One grant takes at most half of the rest of this budget, so that the first threads do not use all
- * of it. Objects above TCACHE_LARGE_SOME have a second budget, TCACHE_GRANT_LARGE for each thread,
- * because in a thread that becomes slow they stay unused until its next upkeep.
- */
-static struct {
-	atomic_zu_t bytes;
-} grants;
-
 static size_t
 bin_granted(const tcache_cold_t *c, unsigned slot) {
 	return c->nslots > c->max ? (size_t)(c->nslots - c->max) * slot_size(slot) : 0;
@@ -320,9 +311,9 @@ bin_granted(const tcache_cold_t *c, unsigned slot) {
 
 static void
 grants_change(tcache_t *tc, unsigned slot, size_t before, size_t after) {
+	tcache_budget_change(tc->granted, tc->granted + after - before);
 	tc->granted += after - before;
 	tc->granted_large += slot_size(slot) > TCACHE_LARGE_SOME ? after - before : 0;
-	atomic_fetch_add_zu(&grants.bytes, after - before, MO_RELAXED);
 }
 
 /*
@@ -336,17 +327,21 @@ grants_suit(const tcache_t *tc, unsigned slot) {
 	    && arena_decay_ms_get(tc->arena, true) != 0;
 }
 
-/* Whether the budgets allow objects of `more` bytes together in this bin. */
+/*
+ * Whether the budget allows objects of `more` bytes together in this bin. Large objects of one
+ * thread have a limit beside it, because in a thread that becomes slow they stay unused until its
+ * next upkeep.
+ */
 static bool
 grants_have_room(const tcache_t *tc, unsigned slot, size_t more) {
-	size_t used = atomic_load_zu(&grants.bytes, MO_RELAXED);
 	bool is_within = slot_size(slot) <= TCACHE_LARGE_SOME
-	    || tc->granted_large + more <= TCACHE_GRANT_LARGE;
-	return is_within && used <= tcache_grant_max && more <= (tcache_grant_max - used) / 2;
+	    || tc->granted_large + more <= TCACHE_GRANT_LARGE
+	    || tc->granted_large + more <= tcache_budget_part(tc->granted);
+	return is_within && tcache_budget_allows(tc->granted, more);
 }
 
 /*
- * Enlarges a bin to `next` slots if the budgets allow it. A limit that was set by an option or a
+ * Enlarges a bin to `next` slots if the budget allows it. A limit that was set by an option or a
  * call is never exceeded. Returns whether there is room now.
  */
 static bool
@@ -373,7 +368,7 @@ static bool
 bin_try_grant(tcache_t *tc, unsigned slot) {
 	assert(tc->bins[slot].head == tc->bins[slot].full);
 	const tcache_cold_t *c = &tc->cold[slot];
-	return c->is_swinging && bin_try_grow(tc, slot, c->nslots == 0 ? 1 : c->nslots * 2u);
+	return c->is_swinging && bin_try_grow(tc, slot, c->nslots + c->nslots / 2u + 1);
 }
 
 /*
@@ -388,8 +383,8 @@ bin_try_grant_batch(tcache_t *tc, unsigned slot) {
 }
 
 /*
- * Halves the slots after upkeep has flushed unused objects, but not below the limit or the number
- * of objects. A bin whose limit is 0 keeps at least one slot.
+ * Halves the slots after upkeep has flushed objects, but not below the limit or the number of
+ * objects. A bin whose limit is 0 keeps at least one slot.
  */
 static void
 bin_ungrant(tcache_t *tc, unsigned slot) {
@@ -481,6 +476,7 @@ tcache_take_over(tcache_t *tc) {
 		c->n_taken = (uint16_t)n;
 		bytes += n * slot_size(s);
 	}
+	tcache_budget_change(tc->granted, 0);
 	atomic_store_zu(&tc->taken, bytes, MO_RELEASE);
 	return bytes;
 }
@@ -502,6 +498,8 @@ tcache_settle_taken(tsd_t *tsd, tcache_t *tc) {
 		}
 	}
 	atomic_store_zu(&tc->taken, 0, MO_RELAXED);
+	tcache_budget_change(0, tc->granted);
+	tcache_return_grants(tsd, tc);
 }
 
 bool
@@ -856,6 +854,15 @@ bin_upkeep_empty(tsd_t *tsd, tcache_t *tc, unsigned slot, uint16_t now) {
 	}
 }
 
+/* Takes back half of the slots of a granted bin, used or not. */
+static void
+bin_yield(tsd_t *tsd, tcache_t *tc, unsigned slot) {
+	tcache_cold_t *c = &tc->cold[slot];
+	unsigned n = bin_ncached(&tc->bins[slot], c), left = c->nslots / 2u;
+	bin_return_bottom(tsd, tc, slot, n > left ? n - left : 0, false);
+	bin_ungrant(tc, slot);
+}
+
 /*
  * Upkeep of one bin: if the mark is still there, flushes three quarters of the objects below it and
  * takes back a part of its grant; then sets the mark to the middle of the stack for the next turn.
@@ -870,11 +877,12 @@ bin_upkeep(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	if (c->nslots == 0 || (c->is_marked && bin_is_mark_young(c, now))) {
 		return;
 	}
-	if (c->max == 0 && bin_ncached(b, c) == 0) {
+	if (c->nslots > c->max && tcache_budget_is_exceeded(tc->granted)) {
+		bin_yield(tsd, tc, slot);
+	} else if (c->max == 0 && bin_ncached(b, c) == 0) {
 		bin_upkeep_empty(tsd, tc, slot, now);
 		return;
-	}
-	if (c->is_marked) {
+	} else if (c->is_marked) {
 		/* Nothing below the mark was used since the last turn: three quarters are flushed. */
 		unsigned idle = (unsigned)(bin_bottom(c) - b->empty);
 		bin_return_bottom(tsd, tc, slot, idle - idle / 4, false);
@@ -1008,7 +1016,7 @@ tcache_delete(tsd_t *tsd, tcache_t *tc) {
 	assert(tc->granted == 0 || tc->is_auto);
 	size_t bins_at, cold_at;
 	tcache_flush(tsd, tc);
-	atomic_fetch_sub_zu(&grants.bytes, tc->granted, MO_RELAXED);
+	tcache_budget_change(tc->granted, 0);
 	tcache_rebind(tc, NULL);
 	for (unsigned s = 1; s < tc->nslots; s++) {
 		meta_free(tc->cold[s].slots, tc->cold[s].nslots * sizeof(void *));

@@ -8,7 +8,6 @@
 #include "arena/arena.h"
 #include "arena/bin_info.h"
 #include "meta/sz.h"
-#include "os/room.h"
 
 bool opt_tcache = true;
 bool opt_tcache_limits_given;
@@ -25,7 +24,6 @@ unsigned opt_lg_tcache_flush_large_div = 1;
 bool opt_experimental_tcache_gc = true;
 
 size_t tcache_max_default;
-EARLY_DATA size_t tcache_grant_max;
 unsigned tcache_nhbins;
 
 /* Upper bound of the number of classes up to TCACHE_MAX_LIMIT. */
@@ -98,7 +96,6 @@ tcache_boot(void) {
 	tcache_max_default = sz_i2s(sz_s2i(min_zu(opt_tcache_max, TCACHE_MAX_LIMIT)));
 	tcache_nhbins = sz_s2i(tcache_max_default) + 1;
 	assert(tcache_max_default <= TCACHE_MAX_LIMIT && tcache_nhbins <= SC_NSIZES);
-	tcache_grant_max = min_zu(TCACHE_GRANT_MAX, room_now() / 8);
 	limits.may_grant = !opt_tcache_limits_given && !limits.has_ncached;
 	arena_large_own_min = limits.may_grant ? sz_s2i(TCACHE_LARGE_SOME) + 1u : SC_NSIZES;
 }

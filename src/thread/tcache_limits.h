@@ -14,16 +14,13 @@
 /* Largest size that a cache can hold, in bytes. */
 #define TCACHE_MAX_LIMIT ((size_t)8 << 20)
 /*
- * Bytes by which the bins of all threads together may exceed their limits (grants, tcache.h), and
- * by which the bins of objects above TCACHE_LARGE_SOME of one thread may.
+ * Bytes that the bins of objects above TCACHE_LARGE_SOME of one thread may hold, or its part of the
+ * budget of grants (tcache_budget.h) if that is more.
  */
-#define TCACHE_GRANT_MAX ((size_t)48 << 20)
 #define TCACHE_GRANT_LARGE ((size_t)32 << 20)
 /* A batch of objects for a thread that only allocates or only frees them: its bytes and number. */
 #define TCACHE_BATCH_BYTES ((size_t)2 << 20)
 #define TCACHE_BATCH_MAX 16u
-/* As TCACHE_GRANT_MAX, but not more than an eighth of the room below limits of memory at boot. */
-extern HIDDEN size_t tcache_grant_max;
 /* By default bins of objects above this size have the limit 0 and hold only granted slots. */
 #define TCACHE_LARGE_SOME ((size_t)32 << 10)
 /*

@@ -2,6 +2,8 @@
  * One operation many times, for an instruction counter: count OPERATION ROUNDS. The loop
  * and the calls through the PLT are the same for every allocator, so that what a stub
  * allocator costs can be taken off. Functions that an allocator may not have are weak.
+ * The clock that allocators see is the program's own and goes by operations, and threads
+ * take turns, so that what depends on time does not depend on the load of the machine.
  */
 #define _GNU_SOURCE
 #include <malloc.h>
@@ -11,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 extern void sdallocx(void *, size_t, int) __attribute__((weak));
 /* operator new(size) and operator delete(p); the C library has none */
@@ -22,6 +25,17 @@ extern void _ZdlPv(void *) __attribute__((weak));
 static void *volatile sink;
 static void *block[BATCH];
 static unsigned order[BATCH];
+
+/* An operation takes a microsecond of this clock, those of threads at the same time. */
+static uint64_t now_ns = 1000000000;
+
+int
+clock_gettime(clockid_t id, struct timespec *ts) {
+	(void)id;
+	ts->tv_sec = (time_t)(now_ns / 1000000000);
+	ts->tv_nsec = (long)(now_ns % 1000000000);
+	return 0;
+}
 
 static void *
 hold(void *p) {
@@ -38,8 +52,10 @@ next_random(uint64_t x) {
 
 static void
 pairs(long n, size_t size) {
-	for (long i = 0; i < n; i++)
+	for (long i = 0; i < n; i++) {
+		now_ns += 1000;
 		free(hold(malloc(size)));
+	}
 }
 
 static void
@@ -98,6 +114,7 @@ usable(long n) {
 static void
 batch(long n) {
 	for (long i = 0; i < n; i += BATCH) {
+		now_ns += 1000 * BATCH;
 		for (int j = 0; j < BATCH; j++)
 			block[j] = hold(malloc(64));
 		for (int j = 0; j < BATCH; j++)
@@ -117,6 +134,7 @@ mixed(long n) {
 	for (long i = 0; i < n; i++) {
 		long at = i % BATCH;
 
+		now_ns += 1000;
 		free(block[at]);
 		block[at] = hold(malloc(size[at]));
 	}
@@ -127,6 +145,7 @@ realloc_steps(long n) {
 	for (long i = 0; i < n; i += 256) {
 		void *p = NULL;
 
+		now_ns += 1000 * 256;
 		for (size_t size = 16; size <= 4096; size += 16)
 			p = hold(realloc(p, size));
 		free(p);
@@ -139,6 +158,7 @@ realloc_grow(long n) {
 	for (long i = 0; i < n; i += 256) {
 		char *p = NULL;
 
+		now_ns += 1000 * 256;
 		for (size_t size = 4096; size <= 1 << 20; size += 4096) {
 			p = hold(realloc(p, size));
 			p[size - 1] = 1;
@@ -153,6 +173,7 @@ realloc_grow(long n) {
 static void
 live(long n, size_t size) {
 	for (long i = 0; i < n; i += LIVE) {
+		now_ns += 1000 * LIVE;
 		for (int j = 0; j < LIVE; j++)
 			block[j] = hold(malloc(size));
 		for (int j = 0; j < LIVE; j++)
@@ -169,6 +190,7 @@ steady(long n, size_t least, size_t most) {
 
 	for (long i = 0; i < n; i++) {
 		x = next_random(x);
+		now_ns += 1000;
 		free(block[x % LIVE]);
 		block[x % LIVE] = hold(malloc(least + (x >> 20) % (most - least)));
 	}
@@ -199,6 +221,7 @@ hand_over(long n, size_t size, int batch) {
 	pthread_create(&other, NULL, free_batches, NULL);
 	for (long i = 0; i < n; i += batch) {
 		sem_wait(&empty);
+		now_ns += 1000 * (uint64_t)batch;
 		handed = batch;
 		for (int j = 0; j < batch; j++)
 			block[j] = hold(malloc(size));
@@ -221,45 +244,110 @@ HAND_OVER_OF(hand64k256, 65536, 256)
 HAND_OVER_OF(hand256k, 262144, 64)
 HAND_OVER_OF(hand256k1000, 262144, 1000)
 
-/* Threads that each run steady() at the same time; n rounds together. */
-#define STEADY_MAX 64
-static long steady_rounds;
+/*
+ * Threads that take turns of LIVE operations, n operations together. Each has blocks of its own;
+ * sizes are least up to most.
+ */
+#define THREADS_MAX 250
+static struct {
+	sem_t turn[THREADS_MAX];
+	int n_threads;
+	long n_turns;		/* of each thread */
+	size_t least, most;
+	uint64_t op_ns;
+	void (*take)(void **mine, uint64_t *random);
+} team;
+
+/* One of the blocks, at random, is freed and allocated anew. */
+static void
+take_steady(void **mine, uint64_t *random) {
+	uint64_t x = *random;
+
+	for (int i = 0; i < LIVE; i++) {
+		x = next_random(x);
+		now_ns += team.op_ns;
+		free(mine[x % LIVE]);
+		mine[x % LIVE] = hold(malloc(team.least + (x >> 20) % (team.most - team.least)));
+	}
+	*random = x;
+}
+
+/* All are allocated in one turn and freed at random in the next; half of the threads begin later. */
+static void
+take_live(void **mine, uint64_t *random) {
+	now_ns += LIVE / 2 * team.op_ns;
+	if (*random % 2 != 0) {
+		*random = 0;
+		return;
+	}
+	for (int j = 0; j < LIVE; j++) {
+		if (mine[LIVE] == NULL) {
+			mine[j] = hold(malloc(team.least));
+		} else {
+			free(mine[order[j]]);
+			mine[order[j]] = NULL;
+		}
+	}
+	mine[LIVE] = mine[LIVE] == NULL ? mine : NULL;
+}
+
+/* What the thread before has allocated is freed, and as many are allocated for the next one. */
+static void
+take_round(void **mine, uint64_t *random) {
+	(void)mine;
+	(void)random;
+	now_ns += LIVE * team.op_ns;
+	for (int j = 0; j < LIVE; j++)
+		free(block[j]);
+	for (int j = 0; j < LIVE; j++)
+		block[j] = hold(malloc(team.least));
+}
 
 static void *
-steady_thread(void *arg) {
+team_thread(void *arg) {
+	int me = (int)(uintptr_t)arg;
 	void *mine[LIVE] = {NULL};
-	uint64_t x = 88172645463325252u + (uintptr_t)arg;
+	uint64_t x = 88172645463325252u + (uint64_t)me * 7919;
 
-	for (long i = 0; i < steady_rounds; i++) {
-		x = next_random(x);
-		free(mine[x % LIVE]);
-		mine[x % LIVE] = hold(malloc(49152 + (x >> 20) % 32768));
+	for (long i = 0; i < team.n_turns; i++) {
+		sem_wait(&team.turn[me]);
+		team.take(mine, &x);
+		sem_post(&team.turn[(me + 1) % team.n_threads]);
 	}
+	sem_wait(&team.turn[me]);
 	for (int i = 0; i < LIVE; i++)
 		free(mine[i]);
+	sem_post(&team.turn[(me + 1) % team.n_threads]);
 	return NULL;
 }
 
 static void
-steady_threads(long n, int n_threads) {
-	pthread_t t[STEADY_MAX];
+run_team(long n, int n_threads, size_t least, size_t most, void (*take)(void **, uint64_t *)) {
+	pthread_t t[THREADS_MAX];
 
-	steady_rounds = n / n_threads;
+	team.n_threads = n_threads;
+	team.n_turns = n / n_threads / LIVE;
+	team.op_ns = (uint64_t)(1000 / n_threads);
+	team.least = least;
+	team.most = most;
+	team.take = take;
 	for (int i = 0; i < n_threads; i++)
-		pthread_create(&t[i], NULL, steady_thread, (void *)(uintptr_t)(i * 7919));
+		sem_init(&team.turn[i], 0, i == 0);
+	for (int i = 0; i < n_threads; i++)
+		pthread_create(&t[i], NULL, team_thread, (void *)(uintptr_t)i);
 	for (int i = 0; i < n_threads; i++)
 		pthread_join(t[i], NULL);
 }
 
-static void
-steady64k8(long n) {
-	steady_threads(n, 8);
-}
-
-static void
-steady64k64(long n) {
-	steady_threads(n, 64);
-}
+#define TEAM_OF(name, n_threads, least, most, take) \
+	static void name(long n) { run_team(n, n_threads, least, most, take); }
+TEAM_OF(steady64k1, 1, 49152, 81920, take_steady)
+TEAM_OF(steady64k8, 8, 49152, 81920, take_steady)
+TEAM_OF(steady64k64, 64, 49152, 81920, take_steady)
+TEAM_OF(steady64k250, 250, 49152, 81920, take_steady)
+TEAM_OF(steady1m8, 8, 524288, 2097152, take_steady)
+TEAM_OF(live64k64, 64, 65536, 65536, take_live)
+TEAM_OF(round64k16, 16, 65536, 65536, take_round)
 
 #define LIVE_OF(name, size) static void name(long n) { live(n, size); }
 LIVE_OF(live256, 256)
@@ -328,8 +416,13 @@ static const struct operation operations[] = {
 	{"hand-64K-256", hand64k256, 0, 1},
 	{"hand-256K", hand256k, 0, 1},
 	{"hand-256K-1000", hand256k1000, 0, 1},
+	{"steady-64K-1t", steady64k1, 0, 1},
 	{"steady-64K-8t", steady64k8, 0, 1},
 	{"steady-64K-64t", steady64k64, 0, 1},
+	{"steady-64K-250t", steady64k250, 0, 1},
+	{"steady-1M-8t", steady1m8, 0, 1},
+	{"live-64K-64t", live64k64, 2, 1},
+	{"round-64K-16t", round64k16, 0, 1},
 	{"realloc-grow", realloc_grow, 0, 1},
 };
 

@@ -7,7 +7,7 @@
 #include "os/room.h"
 #include "os/room_group.h"
 #include "os/sys.h"
-#include "thread/tcache_limits.h"
+#include "thread/tcache_budget.h"
 
 #include <sys/resource.h>
 
@@ -96,8 +96,7 @@ test_group(void) {
 	is_uint(room_found(), SIZE_MAX, "a limit whose use is not known");
 	file("/sys/fs/cgroup/memory.current", "73400320\n");
 	is_uint(room_found(), 20 * MIB, "a limit");
-	tcache_boot();
-	is_uint(tcache_grant_max, 20 * MIB / 8, "an eighth of it is for grants of thread caches");
+	is_uint(tcache_budget(), 20 * MIB / 8, "an eighth of it is for grants of thread caches");
 	no_files();
 	file("/sys/fs/cgroup/memory.max", "1000\n");
 	file("/sys/fs/cgroup/memory.current", "2000\n");

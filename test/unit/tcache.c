@@ -13,6 +13,7 @@
 #include "os/gate.h"
 #include "os/nstime.h"
 #include "thread/tcache.h"
+#include "thread/tcache_budget.h"
 #include "thread/tcache_set.h"
 #include "thread/thread_event.h"
 #include "thread/tsd.h"
@@ -346,7 +347,7 @@ child_grants(void) {
 		swing(6, each);
 	}
 	swing(6, 2048);
-	ok(tc->granted > 0 && tc->granted <= TCACHE_GRANT_MAX,
+	ok(tc->granted > 0 && tc->granted <= tcache_budget(),
 	    "many sizes: %zu bytes, inside of the budget", tc->granted);
 	for (size_t each = LARGE_SIZE; each <= 2 * LARGE_SIZE; each += LARGE_SIZE / 4) {
 		swing(6, each);

@@ -1,0 +1,58 @@
+/*
+ * The sum of all grants, and who may have more of the budget (tcache_budget.h has the rules).
+ * Invariant: grants.bytes is the sum of `granted` of all caches, and grants.n_caches the number of
+ * those where it is not 0. Called by tcache.c, without a lock.
+ */
+#include "thread/tcache_budget.h"
+
+#include "os/room.h"
+#include "util/bits.h"
+
+static struct {
+	atomic_zu_t bytes;
+	atomic_zu_t n_caches;
+} grants;
+
+size_t
+tcache_budget_sum(void) {
+	return atomic_load_zu(&grants.bytes, MO_RELAXED);
+}
+
+size_t
+tcache_budget(void) {
+	size_t mapped = atomic_load_zu(&room_mapped, MO_RELAXED);
+	size_t share = max_zu(TCACHE_BUDGET_LEAST, mapped / TCACHE_BUDGET_SHARE);
+	return min_zu(share, room_now() / TCACHE_BUDGET_ROOM);
+}
+
+static size_t
+part_of(size_t budget, size_t have) {
+	size_t n = atomic_load_zu(&grants.n_caches, MO_RELAXED) + (have == 0);
+	return n > 1 ? budget / n : budget;
+}
+
+size_t
+tcache_budget_part(size_t have) {
+	return part_of(tcache_budget(), have);
+}
+
+bool
+tcache_budget_allows(size_t have, size_t more) {
+	size_t budget = tcache_budget(), sum = tcache_budget_sum() + more;
+	return sum <= budget / 2 || (sum <= budget && have + more <= part_of(budget, have));
+}
+
+/* A cache is left what is a quarter above its part, so that slots do not come and go. */
+bool
+tcache_budget_is_exceeded(size_t have) {
+	size_t budget = tcache_budget(), part = part_of(budget, have);
+	return have > part + part / 4 && tcache_budget_sum() > budget - part;
+}
+
+void
+tcache_budget_change(size_t before, size_t after) {
+	atomic_fetch_add_zu(&grants.bytes, after - before, MO_RELAXED);
+	if ((before == 0) != (after == 0)) {
+		atomic_fetch_add_zu(&grants.n_caches, (size_t)(after != 0) - (before != 0), MO_RELAXED);
+	}
+}

@@ -1,0 +1,154 @@
+/*
+ * thread/tcache_budget.h: what caches may be granted together follows from the bytes that are
+ * mapped and from the number of caches; many threads stay within it, those that sleep or end give
+ * back what they were granted.
+ */
+#include "ctl.h"
+
+#include <pthread.h>
+
+#include "os/room.h"
+#include "thread/claim.h"
+#include "thread/tcache.h"
+#include "thread/tcache_budget.h"
+#include "thread/tsd.h"
+
+#define MIB ((size_t)1 << 20)
+
+const char *malloc_conf = "narenas:2,populate:false";
+
+/* ------------------------------------------------------------------ the rules */
+
+static void
+test_budget(void) {
+	size_t mapped = atomic_load_zu(&room_mapped, MO_RELAXED), sum = tcache_budget_sum();
+	is_uint(sum, 0, "nothing is granted");
+	is_uint(tcache_budget(), TCACHE_BUDGET_LEAST, "a small process");
+	atomic_store_zu(&room_mapped, 4 * TCACHE_BUDGET_LEAST, MO_RELAXED);
+	size_t all = 4 * TCACHE_BUDGET_LEAST / TCACHE_BUDGET_SHARE;
+	is_uint(tcache_budget(), all, "a large one: a share of what is mapped");
+	ok(tcache_budget_allows(0, all) && !tcache_budget_allows(0, all + 1), "one cache gets all");
+	tcache_budget_change(0, all / 4);
+	is_uint(tcache_budget_part(all / 4), all, "a part, alone");
+	is_uint(tcache_budget_part(0), all / 2, "and of a second one");
+	ok(tcache_budget_allows(0, all / 2) && !tcache_budget_allows(0, all / 2 + 1),
+	    "two caches get halves");
+	tcache_budget_change(all / 4, all);
+	tcache_budget_change(0, MIB);
+	ok(!tcache_budget_allows(MIB, 1), "of what is used up nobody gets more");
+	ok(tcache_budget_is_exceeded(all), "who has more than the part gives back");
+	ok(!tcache_budget_is_exceeded(all / 2) && !tcache_budget_is_exceeded(MIB), "not the others");
+	tcache_budget_change(all, all / 2);
+	ok(tcache_budget_allows(MIB, all / 2 - MIB) && !tcache_budget_allows(MIB, all / 2),
+	    "they get their parts then");
+	for (unsigned i = 0; i < 8; i++) {
+		tcache_budget_change(0, 1);
+	}
+	ok(!tcache_budget_is_exceeded(all / 2), "nobody gives back while there is room for a part");
+	for (unsigned i = 0; i < 8; i++) {
+		tcache_budget_change(1, 0);
+	}
+	atomic_store_zu(&room_mapped, mapped, MO_RELAXED);
+	ok(tcache_budget_is_exceeded(all / 2), "a process that has become small takes back");
+	tcache_budget_change(all / 2, 0);
+	tcache_budget_change(MIB, 0);
+	is_uint(tcache_budget_sum(), 0, "the sum is that of the changes");
+	is_uint(tcache_budget_part(0), TCACHE_BUDGET_LEAST, "and the number of caches");
+}
+
+/* ------------------------------------------------------------------ many threads */
+
+#define N_THREADS 100u
+#define N_OBJECTS 40u
+/* Hardened builds grant nothing above 32 KiB. */
+#define SIZE (config_hardening ? (size_t)24 << 10 : max_zu((size_t)64 << 10, SC_LARGE_MINCLASS))
+
+/* Two threads that ask at once may both get the last of it. */
+#define SLACK (8 * MIB)
+
+static pthread_barrier_t turn;
+static atomic_zu_t n_over, n_left;
+
+static void
+swing(void) {
+	void *p[N_OBJECTS];
+	for (unsigned r = 0; r < 6; r++) {
+		for (unsigned i = 0; i < N_OBJECTS; i++) {
+			p[i] = keep(malloc(SIZE));
+		}
+		for (unsigned i = 0; i < N_OBJECTS; i++) {
+			free(p[i]);
+		}
+		atomic_fetch_add_zu(&n_over, tcache_budget_sum() > tcache_budget() + SLACK, MO_RELAXED);
+	}
+}
+
+static void *
+sleeper(void *arg) {
+	swing();
+	__atomic_store_n(&tls_get()->beat, 0, __ATOMIC_SEQ_CST);
+	pthread_barrier_wait(&turn);
+	pthread_barrier_wait(&turn);
+	free(keep(malloc(1)));
+	atomic_fetch_add_zu(&n_left, tsd_enter()->tcache->granted != 0, MO_RELAXED);
+	tsd_leave();
+	pthread_barrier_wait(&turn);
+	pthread_barrier_wait(&turn);
+	return arg;
+}
+
+/* Heartbeats of this thread, two seconds apart. */
+static void
+beat(unsigned times) {
+	tsd_t *tsd = tsd_enter();
+	tsd->beat_ns = nstime_monotonic_ns();
+	for (unsigned i = 0; i < times; i++) {
+		tsd->beat_ns += 2 * NSTIME_PER_SEC;
+		claim_heartbeat(tsd, 0);
+	}
+	tsd_leave();
+}
+
+static void
+test_threads(void) {
+	pthread_t t[N_THREADS];
+	pthread_attr_t attr;
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 256 << 10);
+	pthread_barrier_init(&turn, NULL, N_THREADS + 1);
+	for (unsigned i = 0; i < N_THREADS; i++) {
+		pthread_create(&t[i], &attr, sleeper, NULL);
+	}
+	pthread_barrier_wait(&turn);
+	size_t granted = tcache_budget_sum();
+	ok(granted > CLAIM_ABOVE && granted <= tcache_budget() + SLACK,
+	    "%u threads have been granted %zu bytes of %zu", N_THREADS, granted, tcache_budget());
+	is_uint(atomic_load_zu(&n_over, MO_RELAXED), 0, "the sum was within the budget at each look");
+	ctl_epoch();
+	size_t allocated = ctl_size("stats.allocated");
+	beat(N_THREADS + 2);
+	ok(tcache_budget_sum() <= CLAIM_ABOVE, "others take what sleeping threads were granted: %zu",
+	    tcache_budget_sum());
+	ctl_epoch();
+	ok(ctl_size("stats.allocated") <= allocated, "their objects count as free, as before");
+	pthread_barrier_wait(&turn);
+	pthread_barrier_wait(&turn);
+	size_t left = atomic_load_zu(&n_left, MO_RELAXED);
+	ok(left < N_THREADS && (left == 0) == (tcache_budget_sum() == 0),
+	    "who wakes up has no granted slots: %zu were not taken", left);
+	pthread_barrier_wait(&turn);
+	for (unsigned i = 0; i < N_THREADS; i++) {
+		pthread_join(t[i], NULL);
+	}
+	is_uint(tcache_budget_sum(), 0, "threads that end give back all");
+}
+
+int
+main(void) {
+	free(keep(malloc(1)));
+	tsd_enter();
+	tsd_leave();
+	test_budget();
+	test_threads();
+	return done_testing();
+}
