@@ -328,47 +328,51 @@ grants_suit(const tcache_t *tc, unsigned slot) {
 }
 
 /*
- * Whether the budget allows objects of `more` bytes together in this bin. Large objects of one
- * thread have a limit beside it, because in a thread that becomes slow they stay unused until its
+ * Bytes of objects that the budget allows in this bin beside what the cache has. Large objects of
+ * one thread have a limit too, because in a thread that becomes slow they stay unused until its
  * next upkeep.
  */
-static bool
-grants_have_room(const tcache_t *tc, unsigned slot, size_t more) {
-	bool is_within = slot_size(slot) <= TCACHE_LARGE_SOME
-	    || tc->granted_large + more <= TCACHE_GRANT_LARGE
-	    || tc->granted_large + more <= tcache_budget_part(tc->granted);
-	return is_within && tcache_budget_allows(tc->granted, more);
+static size_t
+grants_room(const tcache_t *tc, unsigned slot) {
+	size_t more = tcache_budget_more(tc->granted);
+	if (slot_size(slot) > TCACHE_LARGE_SOME) {
+		size_t most = max_zu(TCACHE_GRANT_LARGE, tcache_budget_part(tc->granted));
+		more = min_zu(more, most > tc->granted_large ? most - tc->granted_large : 0);
+	}
+	return more;
 }
 
 /*
- * Enlarges a bin to `next` slots if the budget allows it. A limit that was set by an option or a
- * call is never exceeded. Returns whether there is room now.
+ * Enlarges a bin to `next` slots, or to as many as the budget allows, but by an eighth at least. A
+ * limit that was set by an option or a call is never exceeded. Returns whether there is room now.
  */
 static bool
-bin_try_grow(tcache_t *tc, unsigned slot, unsigned next) {
+bin_try_grow(tcache_t *tc, unsigned slot, size_t next) {
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
-	if (c->is_fixed || !tc->is_auto || !tcache_may_grant(slot - 1, c->max)
-	    || next > TCACHE_NSLOTS_LIMIT
-	    || !grants_have_room(tc, slot, (next - c->nslots) * slot_size(slot))
-	    || !grants_suit(tc, slot)) {
+	size_t now = c->nslots;
+	if (c->is_fixed || !tc->is_auto || !tcache_may_grant(slot - 1, c->max)) {
+		return false;
+	}
+	next = min_zu(min_zu(next, TCACHE_NSLOTS_LIMIT), now + grants_room(tc, slot) / slot_size(slot));
+	if (next <= now + now / 8 || !grants_suit(tc, slot)) {
 		return false;
 	}
 	size_t before = bin_granted(c, slot);
-	bin_resize(b, c, next);
+	bin_resize(b, c, (unsigned)next);
 	grants_change(tc, slot, before, bin_granted(c, slot));
 	return b->head != b->full;
 }
 
 /*
- * Doubles the slots of a full bin, or grants the first one to a bin without slots, if the thread
+ * Adds half of the slots of a full bin, or grants the first one to a bin without slots, if the thread
  * alternates between taking and freeing more objects than the bin holds (is_swinging).
  */
 static bool
 bin_try_grant(tcache_t *tc, unsigned slot) {
 	assert(tc->bins[slot].head == tc->bins[slot].full);
 	const tcache_cold_t *c = &tc->cold[slot];
-	return c->is_swinging && bin_try_grow(tc, slot, c->nslots + c->nslots / 2u + 1);
+	return c->is_swinging && bin_try_grow(tc, slot, c->nslots + c->nslots / 2u + 1u);
 }
 
 /*
@@ -379,7 +383,7 @@ static bool
 bin_try_grant_batch(tcache_t *tc, unsigned slot) {
 	size_t n = min_zu(TCACHE_BATCH_BYTES / slot_size(slot), TCACHE_BATCH_MAX);
 	assert(tc->cold[slot].nslots == 0);
-	return n >= 2 && bin_try_grow(tc, slot, (unsigned)n);
+	return n >= 2 && bin_try_grow(tc, slot, n);
 }
 
 /*

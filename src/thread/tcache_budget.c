@@ -36,10 +36,16 @@ tcache_budget_part(size_t have) {
 	return part_of(tcache_budget(), have);
 }
 
-bool
-tcache_budget_allows(size_t have, size_t more) {
-	size_t budget = tcache_budget(), sum = tcache_budget_sum() + more;
-	return sum <= budget / 2 || (sum <= budget && have + more <= part_of(budget, have));
+static size_t
+less(size_t a, size_t b) {
+	return a > b ? a - b : 0;
+}
+
+size_t
+tcache_budget_more(size_t have) {
+	size_t budget = tcache_budget(), sum = tcache_budget_sum();
+	size_t in_part = min_zu(less(budget, sum), less(part_of(budget, have), have));
+	return max_zu(in_part, less(budget / 2, sum));
 }
 
 /* A cache is left what is a quarter above its part, so that slots do not come and go. */

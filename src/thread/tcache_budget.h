@@ -31,8 +31,8 @@ size_t tcache_budget_sum(void);
 size_t tcache_budget(void);
 /* The part of a cache that has grants of `have` bytes. */
 size_t tcache_budget_part(size_t have);
-/* Whether a cache with grants of `have` bytes may have `more`. */
-bool tcache_budget_allows(size_t have, size_t more);
+/* Bytes that a cache with grants of `have` bytes may have beside them. */
+size_t tcache_budget_more(size_t have);
 /* Whether a cache with grants of `have` bytes must give some back: other ones lack theirs. */
 bool tcache_budget_is_exceeded(size_t have);
 /* Counts a change of the grants of one cache. */

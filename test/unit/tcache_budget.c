@@ -27,20 +27,18 @@ test_budget(void) {
 	atomic_store_zu(&room_mapped, 4 * TCACHE_BUDGET_LEAST, MO_RELAXED);
 	size_t all = 4 * TCACHE_BUDGET_LEAST / TCACHE_BUDGET_SHARE;
 	is_uint(tcache_budget(), all, "a large one: a share of what is mapped");
-	ok(tcache_budget_allows(0, all) && !tcache_budget_allows(0, all + 1), "one cache gets all");
+	is_uint(tcache_budget_more(0), all, "one cache gets all");
 	tcache_budget_change(0, all / 4);
 	is_uint(tcache_budget_part(all / 4), all, "a part, alone");
 	is_uint(tcache_budget_part(0), all / 2, "and of a second one");
-	ok(tcache_budget_allows(0, all / 2) && !tcache_budget_allows(0, all / 2 + 1),
-	    "two caches get halves");
+	is_uint(tcache_budget_more(0), all / 2, "two caches get halves");
 	tcache_budget_change(all / 4, all);
 	tcache_budget_change(0, MIB);
-	ok(!tcache_budget_allows(MIB, 1), "of what is used up nobody gets more");
+	is_uint(tcache_budget_more(MIB), 0, "of what is used up nobody gets more");
 	ok(tcache_budget_is_exceeded(all), "who has more than the part gives back");
 	ok(!tcache_budget_is_exceeded(all / 2) && !tcache_budget_is_exceeded(MIB), "not the others");
 	tcache_budget_change(all, all / 2);
-	ok(tcache_budget_allows(MIB, all / 2 - MIB) && !tcache_budget_allows(MIB, all / 2),
-	    "they get their parts then");
+	is_uint(tcache_budget_more(MIB), all / 2 - MIB, "they get their parts then");
 	for (unsigned i = 0; i < 8; i++) {
 		tcache_budget_change(0, 1);
 	}
