@@ -63,7 +63,7 @@ claim_pick(struct tls_s *t, void *ctx) {
 	}
 }
 
-/* Takes over one cache that was announced and whose owner is still away. Returns whether any was. */
+/* Takes over one cache that was announced and whose owner is still away; false: there is none. */
 static bool
 claim_try_one(size_t *bytes) {
 	claim_walk_t walk = {0, 0, NULL};
@@ -120,8 +120,8 @@ claim_heartbeat(tsd_t *tsd, uint64_t event_bytes UNUSED) {
 		gate_for_each(claim_announce, &walk);
 	}
 	atomic_store_u64(&claims.next_ns, goes_on ? walk.now : walk.now + CLAIM_EVERY_NS, MO_RELAXED);
-	atomic_store_u32(&claims.state, goes_on || walk.n_announced > 0 ? CLAIMS_ANNOUNCED : CLAIMS_NONE,
-	    MO_RELEASE);
+	state = goes_on || walk.n_announced > 0 ? CLAIMS_ANNOUNCED : CLAIMS_NONE;
+	atomic_store_u32(&claims.state, state, MO_RELEASE);
 }
 
 void

@@ -8,9 +8,9 @@
  *
  * 1. Announced: the owner's cache word points at the boot block and its recall bit is set. An
  *    operation that begins from now on takes the slow path.
- * 2. After CLAIM_PAUSES, or CLAIM_EVERY_NS, all operations that began before are over, or the owner is stopped within
- *    one, at most one because each loads the cache word anew; the stores of the others are visible.
- *    That one pops the top object of a stack or pushes a new one.
+ * 2. After CLAIM_PAUSES, or CLAIM_EVERY_NS, all operations that began before are over, or the owner
+ *    is stopped within one, at most one because each loads the cache word anew; the stores of the
+ *    others are visible. That one pops the top object of a stack or pushes a new one.
  * 3. Taking: if the owner is outside the gate and the announcement still stands, the objects below
  *    the top of each stack are returned to their arenas. Nothing is written that a pop or push
  *    reads or writes: the number of taken objects is noted beside the stack.
@@ -24,7 +24,8 @@
  *
  * Locks: one claimant at a time, which a second one does not wait for. The list of threads is
  * locked (gate_for_each) while states change, not while objects are returned; a thread whose cache
- * is being taken cannot end meanwhile. Called by imalloc.c and tsd.c inside the gate, no lock held.
+ * is being taken cannot end meanwhile. Called by imalloc.c, tsd.c and heartbeats inside the gate,
+ * no lock held.
  */
 #ifndef THREAD_CLAIM_H
 #define THREAD_CLAIM_H

@@ -336,7 +336,8 @@ static size_t
 grants_room(const tcache_t *tc, unsigned slot) {
 	size_t more = tcache_budget_more(tc->granted);
 	if (slot_size(slot) > TCACHE_LARGE_SOME) {
-		size_t most = max_zu(TCACHE_GRANT_LARGE, tcache_budget_part(tc->granted));
+		size_t part = max_zu(TCACHE_BUDGET_LEAST, tcache_budget_part(tc->granted));
+		size_t most = part - (TCACHE_BUDGET_LEAST - TCACHE_GRANT_LARGE);
 		more = min_zu(more, most > tc->granted_large ? most - tc->granted_large : 0);
 	}
 	return more;
@@ -365,8 +366,8 @@ bin_try_grow(tcache_t *tc, unsigned slot, size_t next) {
 }
 
 /*
- * Adds half of the slots of a full bin, or grants the first one to a bin without slots, if the thread
- * alternates between taking and freeing more objects than the bin holds (is_swinging).
+ * Adds half of the slots of a full bin, or grants the first one to a bin without slots, if the
+ * thread alternates between taking and freeing more objects than the bin holds (is_swinging).
  */
 static bool
 bin_try_grant(tcache_t *tc, unsigned slot) {

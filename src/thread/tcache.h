@@ -8,8 +8,9 @@
  * transfer cache of the arena's bin (stock.h), or frees it if its objects are large. Stacks of
  * pointers start small and double with use up to the bin's limit, which the options set. A bin of
  * an automatic cache that is full, empty and full again may be granted more slots than its limit,
- * from a budget in bytes that all threads share. Upkeep, at heartbeats, goes through the bins one
- * by one, flushes objects that were not used since its last turn, and takes grants back.
+ * from a budget in bytes that all threads share (tcache_budget.h). Upkeep, at heartbeats, goes
+ * through the bins one by one, flushes objects that were not used since its last turn, and takes
+ * grants back.
  *
  * Only the owner uses a cache, without a lock; when memory is short another thread may take over
  * what the cache of an idle thread holds (claim.h). The link in the arena's list is under the

@@ -14,8 +14,8 @@
 /* Largest size that a cache can hold, in bytes. */
 #define TCACHE_MAX_LIMIT ((size_t)8 << 20)
 /*
- * Bytes that the bins of objects above TCACHE_LARGE_SOME of one thread may hold, or its part of the
- * budget of grants (tcache_budget.h) if that is more.
+ * Bytes by which the bins of objects above TCACHE_LARGE_SOME of one thread may exceed their limits
+ * in a small process; more in a large one, as its part of the budget grows (tcache_budget.h).
  */
 #define TCACHE_GRANT_LARGE ((size_t)32 << 20)
 /* A batch of objects for a thread that only allocates or only frees them: its bytes and number. */

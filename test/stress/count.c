@@ -272,7 +272,7 @@ take_steady(void **mine, uint64_t *random) {
 	*random = x;
 }
 
-/* All are allocated in one turn and freed at random in the next; half of the threads begin later. */
+/* Allocated in one turn and freed at random in the next; half of the threads begin a turn later. */
 static void
 take_live(void **mine, uint64_t *random) {
 	now_ns += LIVE / 2 * team.op_ns;
