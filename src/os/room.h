@@ -9,7 +9,7 @@
  *
  * Under RLIMIT_AS or RLIMIT_DATA address space without use is bounded too, to half of the limit,
  * because it keeps mappings of others, as stacks of threads, from being made. No lock; called by
- * pac and extent (what is taken), extent/ahead, arenas and tcache_limits.
+ * pac and extent (what is taken), extent/ahead, arenas and tcache_budget.
  */
 #ifndef OS_ROOM_H
 #define OS_ROOM_H
