@@ -58,12 +58,14 @@ typedef struct arena_s {
 
 /* Large objects start at varying cache lines of their first page, not all at the same one. */
 extern HIDDEN bool opt_cache_oblivious;
+/* The user has asked for that: so do all large objects. */
+extern HIDDEN bool opt_cache_oblivious_all;
 /*
- * From this size (128 KiB; with larger pages 256 KiB) up they do: of smaller ones the page that the
- * offset costs would be up to a quarter. In builds with safety checks all do, because only those
- * that do have marks (large_marks.h) at their ends.
+ * From this size (128 KiB; with larger pages 256 KiB) up they do by default: of smaller ones the
+ * page that the offset costs would be up to a quarter. In builds with safety checks all do, because
+ * only those that do have marks (large_marks.h) at their ends.
  */
-#define LARGE_OFFSET_MIN (config_hardening ? SC_LARGE_MINCLASS \
+#define LARGE_OFFSET_MIN (config_hardening || opt_cache_oblivious_all ? SC_LARGE_MINCLASS \
     : min_zu((size_t)32 << LG_PAGE, (size_t)256 << 10))
 /*
  * Objects of classes from this one on are never cached if their arena is explicit: it may be

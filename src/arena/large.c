@@ -25,6 +25,7 @@
 #define LARGE_BATCH 32u
 
 bool opt_cache_oblivious = CONFIG_CACHE_OBLIVIOUS;
+bool opt_cache_oblivious_all;
 szind_t arena_large_own_min = SC_NSIZES;
 
 static arena_large_count_t *

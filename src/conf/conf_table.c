@@ -70,6 +70,16 @@ parse_narenas(const conf_row_t *row, const char *value, size_t len) {
 	return conf_store(row, value, len);
 }
 
+/* Who asks for it gets it for all large objects. */
+static int
+parse_cache_oblivious(const conf_row_t *row, const char *value, size_t len) {
+	int err = conf_store(row, value, len);
+	if (err == 0) {
+		opt_cache_oblivious_all = opt_cache_oblivious;
+	}
+	return err;
+}
+
 static int
 parse_junk(const conf_row_t *row, const char *value, size_t len) {
 	int err = conf_store(row, value, len);
@@ -323,8 +333,10 @@ BOOL(confirm_conf, opt_confirm_conf, HERE, SHOWN,
 BOOL(abort, opt_abort, HERE, SHOWN, "turn warnings at run time into abort(); on in a debug build"),
 BOOL(abort_conf, opt_abort_conf, HERE, SHOWN,
     "abort when a setting is not valid; on in a debug build"),
-BOOL(cache_oblivious, opt_cache_oblivious, HERE, SHOWN,
-    "start allocations of 128 KiB or more at a random cache line of their first page"),
+{.key = "cache_oblivious", .addr = &opt_cache_oblivious, .type = CONF_BOOL, .feature = HERE,
+    .flags = SHOWN, .parse = parse_cache_oblivious,
+    .help = "start large allocations at a random cache line of their first page; where the option "
+    "is not given, those of 128 KiB or more"},
 BOOL(populate, opt_populate, HERE, SHOWN | EXPERIMENTAL,
     "let an arena that uses 1 MiB or more get fresh pages for objects up to half a page in runs of "
     "a 64th of that, 16 to 256 KiB, by one call each (MADV_POPULATE_WRITE) instead of a page "

@@ -301,7 +301,26 @@ run_sizes(void) {
 	return bad != 0;
 }
 
-static const struct test_child children[] = {{"sizes", run_sizes}, {"clean", run_clean}, {0}};
+/* A byte behind a block of four pages. */
+static int
+run_overflow(void) {
+	size_t bytes = 4 * ctl_size("arenas.page");
+	char *p = keep(malloc(bytes));
+
+	p[malloc_usable_size(p)] = 1;
+	free(keep(p));
+	return 0;
+}
+
+static void
+overflow_now(void *arg) {
+	setenv("MALLOC_CONF", arg, 1);
+	execl("/proc/self/exe", "large_misuse", "--child=overflow", (char *)NULL);
+	_exit(99);
+}
+
+static const struct test_child children[] = {{"sizes", run_sizes}, {"clean", run_clean},
+    {"overflow", run_overflow}, {0}};
 
 int
 main(int argc, char **argv) {
@@ -317,6 +336,8 @@ main(int argc, char **argv) {
 		child_runs("sizes", confs[i]);
 	for (unsigned i = 0; i < sizeof(confs) / sizeof(confs[0]); i++)
 		child_runs("clean", confs[i]);
+	dies(SIGABRT, "<jemalloc>: ", overflow_now, (void *)(uintptr_t)"cache_oblivious:true",
+	    "cache_oblivious:true: a byte behind a block of four pages is told");
 	test_at_once();
 	return done_testing();
 }

@@ -74,6 +74,9 @@ test_no_offsets(void) {
 	}
 	is_uint(bad, 0, "objects from %zu bytes on have an offset, no smaller one",
 	    LARGE_OFFSET_MIN);
+	opt_cache_oblivious_all = true;
+	is_uint(LARGE_OFFSET_MIN, SC_LARGE_MINCLASS, "all have where the option is given");
+	opt_cache_oblivious_all = false;
 }
 
 static unsigned
