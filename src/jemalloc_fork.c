@@ -3,9 +3,9 @@
  * of the steps.
  *
  * Invariant: no thread but the forking one is inside the allocator while the process forks, so all
- * short locks are free in the child. The child of a fork that could not wait for that is lost
- * (gate_is_lost()), and the table is left out there. In the parent the shelter returns its pages
- * after the gate has opened. Locks: prefork takes none. Called by libc.
+ * short locks are free in the child. The child of a fork that could not wait for that, or that a
+ * thread has passed, is lost (gate_is_lost()), and the table is left out there. In the parent the
+ * shelter returns its pages after the gate has opened. Locks: prefork takes none. Called by libc.
  */
 #include "jemalloc_fork.h"
 
@@ -33,7 +33,9 @@ jemalloc_prefork(void) {
 
 void
 jemalloc_postfork_parent(void) {
-	region_postfork_parent();
+	if (gate_opens_next()) { /* else the fork that has the gate still needs its copy */
+		region_postfork_parent();
+	}
 	tsd_postfork_parent();
 	gate_postfork_parent();
 	shelter_trim();

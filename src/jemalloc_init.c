@@ -36,7 +36,6 @@
 #include "prof/prof.h"
 #include "prof/sites/prof_backtrace.h"
 #include "stats.h"
-#include "thread/claim.h"
 #include "thread/peak.h"
 #include "thread/quarantine.h"
 #include "thread/tcache.h"
@@ -155,7 +154,6 @@ boot_wires(void) {
 	boot_add_event_hook(arenas_percpu_limit() > 0, tsd_percpu_heartbeat);
 	boot_add_event_hook(arenas_percpu_limit() == 0, tsd_borrow_heartbeat);
 	boot_add_event_hook(true, tcache_heartbeat);
-	boot_add_event_hook(true, claim_heartbeat);
 	boot_add_event_hook(true, peak_note);
 	boot_add_event_hook(config_prof, prof_control_heartbeat);
 	boot_add_event_hook(config_prof, prof_heartbeat);

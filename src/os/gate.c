@@ -5,7 +5,7 @@
  * GATE_INSIDE in tls_s.gate if it is on the list, else in gate.n_unlisted; its gate_depth is not 0
  * from before the mark until after it. The gate is closed exactly while gate_forker is not NULL,
  * and only the thread that it names opens it. A thread that has entered the closed gate has set
- * gate.is_passed behind its mark and before all that it does inside. gate.mtx protects the list; it
+ * gate.is_passed after its mark and before all that it does inside. gate.mtx protects the list; it
  * is taken inside the gate or by the thread that has closed the gate. All other state is atomic or
  * belongs to that thread.
  */
@@ -17,11 +17,10 @@
 atomic_p_t gate_forker;
 
 /*
- * Values of tls_s.gate. GATE_REGISTERED and GATE_INSIDE are bits, kept in one word so that one
- * store changes both.
+ * tls_s.gate: two bits, and above them the number of calls that the thread has left for a while
+ * (gate_leave_all). One word, so that one load sees all of it. Only the thread writes it.
  */
-enum { GATE_OUTSIDE = 0, GATE_INSIDE = 1, GATE_REGISTERED = 2 };
-cassert((GATE_INSIDE & GATE_REGISTERED) == 0 && GATE_OUTSIDE == 0);
+enum { GATE_INSIDE = 1, GATE_REGISTERED = 2, GATE_LEFT_ONE = 4 };
 
 static struct {
 	mutex_t mtx;             /* protects the list */
@@ -45,10 +44,10 @@ enum { FORKER_ALONE = 1, FORKER_STOPS = 2 };
 cassert(_Alignof(struct tls_s) > (FORKER_ALONE | FORKER_STOPS));
 
 /*
- * How long one and the same fork is waited for: 5 s in rounds of os_pause(). Longer than the kernel
- * copies a process of 500 GB (about 10 ms for each GB).
+ * How long one and the same fork is waited for, in rounds of os_pause() of 0.2 to 0.4 ms: 5 s.
+ * Longer than the kernel copies a process of 250 GB (about 10 ms for each GB).
  */
-#define PATIENCE_ROUNDS (OS_PAUSE_SLEEPS + 25000)
+#define PATIENCE_ROUNDS (OS_PAUSE_SLEEPS + 12500)
 
 /* Asserts that a link and its neighbours point to each other. The caller holds gate.mtx. */
 static void
@@ -79,9 +78,9 @@ gate_mark(struct tls_s *t) {
 	if (unlikely((t->gate & GATE_REGISTERED) == 0)) {
 		atomic_fetch_add_u32(&gate.n_unlisted, 1, MO_SEQ_CST);
 	} else if (mutex_is_single_threaded()) {
-		__atomic_store_n(&t->gate, GATE_REGISTERED | GATE_INSIDE, __ATOMIC_RELAXED);
+		__atomic_store_n(&t->gate, t->gate | GATE_INSIDE, __ATOMIC_RELAXED);
 	} else {
-		__atomic_exchange_n(&t->gate, GATE_REGISTERED | GATE_INSIDE, __ATOMIC_SEQ_CST);
+		__atomic_exchange_n(&t->gate, t->gate | GATE_INSIDE, __ATOMIC_SEQ_CST);
 	}
 }
 
@@ -90,10 +89,10 @@ static void
 gate_unmark(struct tls_s *t) {
 	assert(t == tls_get() && t->gate_depth != 0);
 	if (unlikely((t->gate & GATE_REGISTERED) == 0)) {
-		assert(t->gate == GATE_OUTSIDE);
+		assert((t->gate & GATE_INSIDE) == 0);
 		atomic_fetch_sub_u32(&gate.n_unlisted, 1, MO_RELEASE);
 	} else {
-		__atomic_store_n(&t->gate, GATE_REGISTERED, __ATOMIC_RELEASE);
+		__atomic_store_n(&t->gate, t->gate & ~(uint32_t)GATE_INSIDE, __ATOMIC_RELEASE);
 	}
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	t->gate_depth = 0;
@@ -106,7 +105,7 @@ gate_is_mine(const struct tls_s *t) {
 	return forker - FORKER_BITS(forker) == (uintptr_t)t;
 }
 
-/* Whether a fork of another thread, which may wait for what this one holds, has the gate. */
+/* Whether a fork is alone, and may wait for what this thread holds; or this is a lost child. */
 static bool
 gate_is_passable(void) {
 	const void *forker = atomic_load_p(&gate_forker, MO_SEQ_CST);
@@ -119,14 +118,15 @@ typedef struct {
 	unsigned round;
 } gate_wait_t;
 
-/* Pauses. Returns false if the wait has lasted too long, or will never end. */
+/* Pauses. Returns false if the wait has lasted too long, or need not be: the child is lost. */
 static bool
 gate_try_wait(gate_wait_t *wait) {
 	uint32_t n_closed = atomic_load_u32(&gate.n_closed, MO_RELAXED);
 	if (n_closed != wait->n_closed) {
 		*wait = (gate_wait_t){n_closed, 0};
 	}
-	if (gate_is_lost() || wait->round >= PATIENCE_ROUNDS) {
+	if (gate_is_lost() || atomic_load_b(&gate.is_passed, MO_RELAXED)
+	    || wait->round >= PATIENCE_ROUNDS) {
 		return false;
 	}
 	os_pause(wait->round++);
@@ -156,8 +156,8 @@ gate_exit_last(struct tls_s *t) {
 }
 
 /*
- * Enters though the gate is closed, unless a thread has stopped the others. The mark comes first,
- * so that a fork that follows meanwhile either waits for this thread or has cleared is_passed.
+ * Enters though a fork has closed the gate and is alone. The mark comes first: if another fork
+ * closes the gate meanwhile, it sees the mark and waits, or it cleared is_passed before.
  */
 static bool
 gate_try_pass(struct tls_s *t) {
@@ -188,6 +188,7 @@ uint32_t
 gate_leave_all(struct tls_s *t) {
 	uint32_t depth = t->gate_depth;
 	if (depth != 0) {
+		__atomic_store_n(&t->gate, t->gate + GATE_LEFT_ONE, __ATOMIC_RELAXED);
 		gate_exit_last(t);
 	}
 	return depth;
@@ -199,6 +200,8 @@ gate_reenter(struct tls_s *t, uint32_t depth) {
 	if (depth != 0) {
 		gate_enter(t);
 		t->gate_depth = depth;
+		assert(t->gate >= GATE_LEFT_ONE);
+		__atomic_store_n(&t->gate, t->gate - GATE_LEFT_ONE, __ATOMIC_RELEASE);
 	}
 }
 
@@ -214,7 +217,7 @@ gate_register(struct tls_s *t, gate_link_t *link) {
 	}
 	gate.threads = link;
 	/* Before the thread is counted no more, so that it is never seen outside in between. */
-	__atomic_store_n(&t->gate, GATE_REGISTERED | GATE_INSIDE, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&t->gate, t->gate | GATE_REGISTERED | GATE_INSIDE, __ATOMIC_SEQ_CST);
 	if (config_debug) {
 		gate_link_check(link);
 	}
@@ -244,7 +247,8 @@ gate_unregister(struct tls_s *t, gate_link_t *link) {
 	atomic_fetch_add_u32(&gate.n_unlisted, 1, MO_SEQ_CST);
 	mutex_lock(&gate.mtx);
 	gate_unlink(link);
-	__atomic_store_n(&t->gate, GATE_OUTSIDE, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&t->gate, t->gate & ~(uint32_t)(GATE_REGISTERED | GATE_INSIDE),
+	    __ATOMIC_SEQ_CST);
 	mutex_unlock(&gate.mtx);
 }
 
@@ -264,6 +268,11 @@ gate_is_inside(const struct tls_s *t) {
 }
 
 bool
+gate_is_amid(const struct tls_s *t) {
+	return (__atomic_load_n(&t->gate, __ATOMIC_SEQ_CST) & ~(uint32_t)GATE_REGISTERED) != 0;
+}
+
+bool
 gate_has_absent(void) {
 	return unlikely(__atomic_load_n(&gate.absent, __ATOMIC_RELAXED) != NULL);
 }
@@ -280,33 +289,30 @@ gate_take_absent(void) {
 	return link;
 }
 
-/* Whether another thread has its mark, or any is counted. The list does not change meanwhile. */
-static bool
-gate_has_other_inside(const struct tls_s *self) {
-	bool has = atomic_load_u32(&gate.n_unlisted, MO_SEQ_CST) != 0;
-	for (const gate_link_t *l = gate.threads; l != NULL; l = l->next) {
-		has |= l->tls != self && gate_is_inside(l->tls);
-	}
-	return has;
-}
-
 /*
  * Looks whether another thread is inside, and if not, enters that in gate_forker. The caller has
  * closed the gate. Returns false also if this thread cannot tell: while another thread changes the
  * list, or if this is a handler that interrupted its own thread with the list's lock, or inside
  * while it was counted. is_passed is cleared before the marks are read: whoever is not seen there
- * sets it later. Not inlined: with the undefined behaviour sanitizer gcc 12 otherwise takes
- * the address of the TLS words for null.
+ * sets it later; not if a handler's fork in this thread is alone already. Not inlined: with the
+ * undefined behaviour sanitizer gcc 12 otherwise takes the address of the TLS words for null.
  */
 static NOINLINE bool
 gate_try_see_alone(const struct tls_s *self) {
 	gate.is_single = mutex_is_single_threaded();
-	if (!gate.is_single) {
+	if (gate.is_single) {
+		atomic_store_b(&gate.is_passed, false, MO_RELAXED);
+	} else {
 		if (!mutex_trylock(&gate.mtx)) {
 			return false;
 		}
-		atomic_store_b(&gate.is_passed, false, MO_SEQ_CST);
-		bool is_other_inside = gate_has_other_inside(self);
+		if ((FORKER_BITS(atomic_load_p(&gate_forker, MO_RELAXED)) & FORKER_ALONE) == 0) {
+			atomic_store_b(&gate.is_passed, false, MO_SEQ_CST);
+		}
+		bool is_other_inside = atomic_load_u32(&gate.n_unlisted, MO_SEQ_CST) != 0;
+		for (const gate_link_t *l = gate.threads; l != NULL; l = l->next) {
+			is_other_inside |= l->tls != self && gate_is_inside(l->tls);
+		}
 		mutex_unlock(&gate.mtx);
 		if (is_other_inside) {
 			return false;
@@ -333,19 +339,20 @@ gate_try_close(const struct tls_s *self, uintptr_t bits) {
  * Only one fork at a time proceeds. One word says that the gate is closed, by which thread, and
  * whether that thread is alone, so a handler that interrupts this code never finds the three in
  * disagreement. A fork nested inside a fork of the same thread waits too: its handler may have
- * interrupted the outer wait. Who waits too long for another's fork goes ahead without the gate.
+ * interrupted the outer wait.
  */
 static void
 gate_close(struct tls_s *self, uintptr_t bits) {
 	bool may_wait = !gate_is_entered(self) && !mutex_is_owner(&gate.mtx);
-	gate_wait_t wait = {0, 0};
 	if (gate_is_mine(self)) {
 		gate.nesting++;
 	} else {
-		while (!gate_try_close(self, bits)) {
-			if (!may_wait || !gate_try_wait(&wait)) {
+		for (unsigned round = 0; !gate_try_close(self, bits); round++) {
+			if (!may_wait || gate_is_lost()
+			    || (bits == FORKER_STOPS && round >= PATIENCE_ROUNDS)) {
 				return;
 			}
+			os_pause(round);
 		}
 	}
 	/* If a handler forks meanwhile, the gate of its child is lost, and the loop ends there. */
@@ -358,6 +365,11 @@ gate_close(struct tls_s *self, uintptr_t bits) {
 void
 gate_prefork(void) {
 	gate_close(tls_get(), 0);
+}
+
+bool
+gate_opens_next(void) {
+	return gate_is_mine(tls_get()) && gate.nesting == 0;
 }
 
 void
@@ -417,25 +429,17 @@ gate_part_from_others(const struct tls_s *self) {
 }
 
 /*
- * In the child: whether a thread that had entered the closed gate was inside at the fork. The copy
- * has all that such a thread wrote before a write that it has, so it has the mark if it has
- * anything that was done inside. A thread that was refused at that instant counts too.
- */
-static bool
-gate_was_passed(const struct tls_s *self) {
-	return atomic_load_b(&gate.is_passed, MO_RELAXED)
-	    && (atomic_load_u32(&gate.mtx.word, MO_RELAXED) != 0 || gate_has_other_inside(self));
-}
-
-/*
- * Whether the child has all locks free and data that nobody was changing. If a handler interrupted
+ * Whether the child has all locks free and data that nobody was changing. A thread that entered the
+ * closed gate may have changed what was copied before (region_prefork), even if it has left. The
+ * copy of the process has all that a thread wrote before a write that it has, so it has is_passed
+ * if it has anything that was done inside. If a handler interrupted
  * this thread inside, it may be the one that changes the list or is counted; if it is the only
  * thread of the process, that goes on in the child.
  */
 static bool
 gate_child_is_whole(const struct tls_s *self) {
 	return atomic_load_p(&gate_forker, MO_RELAXED) == FORKER(self, FORKER_ALONE)
-	    && !gate_was_passed(self)
+	    && !atomic_load_b(&gate.is_passed, MO_RELAXED)
 	    && (!gate_is_entered(self) || gate.is_single
 	    || (atomic_load_u32(&gate.mtx.word, MO_RELAXED) == 0
 	    && atomic_load_u32(&gate.n_unlisted, MO_RELAXED) == 0));

@@ -1,5 +1,6 @@
 /*
- * The gate: guarantees that fork() never copies a short-held lock that another thread holds.
+ * The gate: guarantees that fork() never copies a short-held lock that another thread holds, or
+ * that the child touches none (gate_is_lost()).
  * Every lock that is held for a short time is taken between gate_enter() (or gate_try_enter()) and
  * gate_exit(). fork's prepare handler closes the gate and waits until no other thread is inside;
  * then only the forking thread can hold such a lock, and the child needs no repair. The few locks
@@ -34,8 +35,8 @@
  *
  * gate_enter() waits, and its caller may hold a lock of the program that fork waits for: a call of
  * malloc that opens a file leaves the gate for the profiler's work and enters it again, while this
- * thread has stdio's list of streams. So it waits 5 s for a fork, then enters though the gate is
- * closed. The child of that fork is lost if the thread is still inside when the process is copied.
+ * thread has stdio's list of streams. So it waits about 5 s for a fork that is alone, then enters
+ * though the gate is closed, and others after it at once. The child of that fork is lost.
  */
 
 /* NULL while the gate is open. Otherwise names the thread that has closed it; gate.c. */
@@ -85,8 +86,9 @@ gate_exit(struct tls_s *t) {
 }
 
 /*
- * Enters the gate and sleeps while a fork is under way, 5 s at most; while gate_try_stop() has it
- * closed, without a limit. In a lost child it enters at once.
+ * Enters the gate and sleeps while a fork is under way, about 5 s at most from when the forking
+ * thread is alone; while gate_try_stop() has it closed, without a limit. In a lost child it enters
+ * at once.
  */
 void gate_enter(struct tls_s *t);
 
@@ -122,9 +124,12 @@ void gate_for_each(void (*fn)(struct tls_s *t, void *ctx), void *ctx);
  * sequentially consistent order false means that a thread that enters sees that store.
  */
 bool gate_is_inside(const struct tls_s *t);
+/* The same, also of a thread that has left by gate_leave_all() and will enter again. */
+bool gate_is_amid(const struct tls_s *t);
 
 /*
- * Whether this process is the child of a fork that found a thread inside: locks may belong to
+ * Whether this process is the child of a fork that found a thread inside, or that a thread has
+ * passed: locks may belong to
  * threads that do not exist here, and what they protect may be half changed. Its gate stays closed
  * for all threads: the shelter serves them, frees are deferred, and other functions of the library
  * do nothing. A call that the handler interrupted continues, and takes such locks (mutex_disown()).
@@ -152,5 +157,7 @@ void gate_let_go(void);
 void gate_prefork(void);
 void gate_postfork_parent(void);
 void gate_postfork_child(void);
+/* In the parent, before its handler: whether that opens the gate. */
+bool gate_opens_next(void);
 
 #endif

@@ -7,18 +7,14 @@
  */
 #include "thread/claim.h"
 
+#include "os/nstime.h"
 #include "os/thread.h"
 #include "thread/recall.h"
 #include "thread/tcache.h"
-#include "thread/tcache_budget.h"
 #include "thread/thread_event.h"
 
-/* States of a claim by heartbeats; BUSY: a thread announces or takes. */
-enum { CLAIMS_NONE, CLAIMS_ANNOUNCED, CLAIMS_BUSY };
-
 static struct {
-	atomic_u32_t state;
-	atomic_u64_t next_ns; /* earliest time of the next step by a heartbeat */
+	atomic_b_t is_busy; /* there is a claimant */
 } claims;
 
 /* A walk over the threads. */
@@ -43,7 +39,7 @@ claim_announce(struct tls_s *t, void *ctx) {
 /* Whether the owner is away and has been since the announcement; the state is CLAIM_TAKING. */
 static bool
 claim_holds(const struct tls_s *t) {
-	return !gate_is_inside(t)
+	return !gate_is_amid(t)
 	    && (__atomic_load_n(&t->recall, __ATOMIC_SEQ_CST) & RECALL_CLAIM) != 0;
 }
 
@@ -63,65 +59,29 @@ claim_pick(struct tls_s *t, void *ctx) {
 	}
 }
 
-/* Takes over one cache that was announced and whose owner is still away; false: there is none. */
-static bool
-claim_try_one(size_t *bytes) {
-	claim_walk_t walk = {0, 0, NULL};
-	gate_for_each(claim_pick, &walk);
-	if (walk.tsd == NULL) {
-		return false;
-	}
-	*bytes += walk.tsd->tcache == NULL ? 0 : tcache_take_over(walk.tsd->tcache);
-	atomic_store_u32(&walk.tsd->claim, CLAIM_TAKEN, MO_SEQ_CST);
-	return true;
-}
-
-/* Becomes the claimant; *state: what it was before. */
-static bool
-claims_try_enter(uint32_t *state) {
-	*state = atomic_load_u32(&claims.state, MO_RELAXED);
-	return *state != CLAIMS_BUSY
-	    && atomic_cas_strong_u32(&claims.state, state, CLAIMS_BUSY, MO_ACQUIRE, MO_RELAXED);
-}
-
 size_t
 claim_idle_caches(void) {
 	claim_walk_t walk = {nstime_monotonic_ns(), 0, NULL};
 	size_t bytes = 0;
-	uint32_t state;
 	assert(gate_is_entered(tls_get()));
-	if (!claims_try_enter(&state)) {
+	if (atomic_exchange_b(&claims.is_busy, true, MO_ACQUIRE)) {
 		return 0;
 	}
 	gate_for_each(claim_announce, &walk);
 	for (unsigned i = 0; walk.n_announced > 0 && i < CLAIM_PAUSES; i++) {
 		os_pause(OS_PAUSE_SLEEPS);
 	}
-	while (claim_try_one(&bytes)) {
-	}
-	atomic_store_u32(&claims.state, CLAIMS_NONE, MO_RELEASE);
-	return bytes;
-}
-
-void
-claim_heartbeat(tsd_t *tsd, uint64_t event_bytes UNUSED) {
-	claim_walk_t walk = {tsd->beat_ns, 0, NULL};
-	size_t bytes = 0;
-	uint32_t state;
-	if (likely(tcache_budget_sum() <= CLAIM_ABOVE)
-	    || walk.now < atomic_load_u64(&claims.next_ns, MO_RELAXED) || !claims_try_enter(&state)) {
-		return;
-	}
-	bool goes_on = false;
-	if (state == CLAIMS_ANNOUNCED) {
-		while ((goes_on = claim_try_one(&bytes)) && bytes < CLAIM_STEP) {
+	for (unsigned i = 0; i < walk.n_announced; i++) {
+		walk.tsd = NULL;
+		gate_for_each(claim_pick, &walk);
+		if (walk.tsd == NULL) {
+			break;
 		}
-	} else {
-		gate_for_each(claim_announce, &walk);
+		bytes += walk.tsd->tcache == NULL ? 0 : tcache_take_over(walk.tsd->tcache);
+		atomic_store_u32(&walk.tsd->claim, CLAIM_TAKEN, MO_SEQ_CST);
 	}
-	atomic_store_u64(&claims.next_ns, goes_on ? walk.now : walk.now + CLAIM_EVERY_NS, MO_RELAXED);
-	state = goes_on || walk.n_announced > 0 ? CLAIMS_ANNOUNCED : CLAIMS_NONE;
-	atomic_store_u32(&claims.state, state, MO_RELEASE);
+	atomic_store_b(&claims.is_busy, false, MO_RELEASE);
+	return bytes;
 }
 
 void

@@ -1,6 +1,5 @@
 /*
- * Takes over what the caches of idle threads hold: when the system has refused memory, and at
- * heartbeats of others, by and by, while caches hold many granted slots (thread/tcache_budget.h).
+ * Takes over what the caches of idle threads hold, when the system has refused memory.
  *
  * The fast path of a thread has no mark that others could see, so a thread may be stopped at any
  * instruction of it, with the cache and the top of one stack already loaded. So a cache is claimed
@@ -8,14 +7,13 @@
  *
  * 1. Announced: the owner's cache word points at the boot block and its recall bit is set. An
  *    operation that begins from now on takes the slow path.
- * 2. After CLAIM_PAUSES, or CLAIM_EVERY_NS, all operations that began before are over, or the owner
- *    is stopped within one, at most one because each loads the cache word anew; the stores of the
- *    others are visible. That one pops the top object of a stack or pushes a new one.
+ * 2. After CLAIM_PAUSES all operations that began before are over, or the owner is stopped within
+ *    one, at most one because each loads the cache word anew; the stores of the others are visible.
+ *    That one pops the top object of a stack or pushes a new one.
  * 3. Taking: if the owner is outside the gate and the announcement still stands, the objects below
  *    the top of each stack are returned to their arenas. Nothing is written that a pop or push
  *    reads or writes: the number of taken objects is noted beside the stack.
- * 4. Taken: the owner's grants are no part of the sum any more. At its next slow call the owner
- *    removes these objects from its stacks, and returns the granted slots.
+ * 4. Taken: at its next slow call the owner removes these objects from its stacks.
  *
  * The owner may be back at any time. Inside the gate it looks at the state before it touches its
  * cache (claim_settle): it withdraws an announcement, waits while objects are taken, and completes
@@ -24,29 +22,21 @@
  *
  * Locks: one claimant at a time, which a second one does not wait for. The list of threads is
  * locked (gate_for_each) while states change, not while objects are returned; a thread whose cache
- * is being taken cannot end meanwhile. Called by imalloc.c, tsd.c and heartbeats inside the gate,
- * no lock held.
+ * is being taken cannot end meanwhile. Called by imalloc.c and tsd.c inside the gate, no lock held.
  */
 #ifndef THREAD_CLAIM_H
 #define THREAD_CLAIM_H
 
-#include "os/nstime.h"
 #include "thread/tsd_types.h"
 
 /* Sleeps between the announcement and the taking, 200 us each; a few thousand cycles would do. */
 #define CLAIM_PAUSES 8u
-/* Heartbeats claim while more is granted: announce, a second later take about CLAIM_STEP each. */
-#define CLAIM_ABOVE ((size_t)16 << 20)
-#define CLAIM_STEP ((size_t)16 << 20)
-#define CLAIM_EVERY_NS NSTIME_PER_SEC
 
 /* Values of tsd_t.claim. */
 enum { CLAIM_NONE = 0, CLAIM_ANNOUNCED, CLAIM_TAKING, CLAIM_TAKEN };
 
 /* Returns to the arenas what the caches of idle threads hold; the number of bytes. */
 size_t claim_idle_caches(void);
-/* Heartbeat hook: announces to idle threads, or takes over one cache. */
-void claim_heartbeat(tsd_t *tsd, uint64_t event_bytes);
 
 void claim_settle_slow(tsd_t *tsd);
 

@@ -328,19 +328,15 @@ grants_suit(const tcache_t *tc, unsigned slot) {
 }
 
 /*
- * Bytes of objects that the budget allows in this bin beside what the cache has. Large objects of
- * one thread have a limit too, because in a thread that becomes slow they stay unused until its
- * next upkeep.
+ * Bytes of objects that the budget allows in this bin beside what the cache has. One thread has a
+ * limit too, because when it sleeps, or becomes slow, they stay unused.
  */
 static size_t
 grants_room(const tcache_t *tc, unsigned slot) {
-	size_t more = tcache_budget_more(tc->granted);
-	if (slot_size(slot) > TCACHE_LARGE_SOME) {
-		size_t part = max_zu(TCACHE_BUDGET_LEAST, tcache_budget_part(tc->granted));
-		size_t most = part - (TCACHE_BUDGET_LEAST - TCACHE_GRANT_LARGE);
-		more = min_zu(more, most > tc->granted_large ? most - tc->granted_large : 0);
-	}
-	return more;
+	bool is_large = slot_size(slot) > TCACHE_LARGE_SOME;
+	size_t most = is_large ? TCACHE_GRANT_LARGE : TCACHE_GRANT_SMALL;
+	size_t have = is_large ? tc->granted_large : tc->granted - tc->granted_large;
+	return min_zu(tcache_budget_more(tc->granted), most > have ? most - have : 0);
 }
 
 /*
@@ -882,11 +878,12 @@ bin_upkeep(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	if (c->nslots == 0 || (c->is_marked && bin_is_mark_young(c, now))) {
 		return;
 	}
-	if (c->nslots > c->max && tcache_budget_is_exceeded(tc->granted)) {
-		bin_yield(tsd, tc, slot);
-	} else if (c->max == 0 && bin_ncached(b, c) == 0) {
+	if (c->max == 0 && bin_ncached(b, c) == 0) {
 		bin_upkeep_empty(tsd, tc, slot, now);
 		return;
+	}
+	if (c->nslots > c->max && tcache_budget_is_exceeded(tc->granted)) {
+		bin_yield(tsd, tc, slot);
 	} else if (c->is_marked) {
 		/* Nothing below the mark was used since the last turn: three quarters are flushed. */
 		unsigned idle = (unsigned)(bin_bottom(c) - b->empty);

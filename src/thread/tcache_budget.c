@@ -1,7 +1,8 @@
 /*
  * The sum of all grants, and who may have more of the budget (tcache_budget.h has the rules).
- * Invariant: grants.bytes is the sum of `granted` of all caches, and grants.n_caches the number of
- * those where it is not 0. Called by tcache.c, without a lock.
+ * Invariant: grants.bytes is the sum of `granted` of all caches but those that another thread took
+ * over (claim.h), and grants.n_caches the number of those of them where it is not 0. Called by
+ * tcache.c, without a lock.
  */
 #include "thread/tcache_budget.h"
 
@@ -25,15 +26,11 @@ tcache_budget(void) {
 	return min_zu(share, room_now() / TCACHE_BUDGET_ROOM);
 }
 
+/* The part of a cache that has grants of `have` bytes. */
 static size_t
 part_of(size_t budget, size_t have) {
 	size_t n = atomic_load_zu(&grants.n_caches, MO_RELAXED) + (have == 0);
 	return n > 1 ? budget / n : budget;
-}
-
-size_t
-tcache_budget_part(size_t have) {
-	return part_of(tcache_budget(), have);
 }
 
 static size_t

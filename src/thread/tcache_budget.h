@@ -13,7 +13,7 @@
  * beyond their parts at their upkeep, though they use it.
  *
  * No lock: the sum and the number of caches are atomic words, written when the slots of a bin
- * change, which is seldom. Two threads that ask at once may exceed the budget by one request.
+ * change, which is seldom. Threads that ask at once may exceed the budget by a request each.
  * Called by tcache.c.
  */
 #ifndef THREAD_TCACHE_BUDGET_H
@@ -22,18 +22,16 @@
 #include "util/compiler.h"
 
 #define TCACHE_BUDGET_LEAST ((size_t)48 << 20)
-#define TCACHE_BUDGET_SHARE 2u
+#define TCACHE_BUDGET_SHARE 4u
 #define TCACHE_BUDGET_ROOM 8u
 
 /* The sum of all grants, without those of caches that another thread took over (claim.h). */
 size_t tcache_budget_sum(void);
 /* The budget now. */
 size_t tcache_budget(void);
-/* The part of a cache that has grants of `have` bytes. */
-size_t tcache_budget_part(size_t have);
 /* Bytes that a cache with grants of `have` bytes may have beside them. */
 size_t tcache_budget_more(size_t have);
-/* Whether a cache with grants of `have` bytes must give some back: other ones lack theirs. */
+/* Whether a cache with grants of `have` bytes must give some back: there is no room for a part. */
 bool tcache_budget_is_exceeded(size_t have);
 /* Counts a change of the grants of one cache. */
 void tcache_budget_change(size_t before, size_t after);

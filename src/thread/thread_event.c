@@ -283,7 +283,8 @@ thread_event_heartbeat(tsd_t *tsd, uint64_t bytes) {
 bool
 thread_event_is_idle(const struct tls_s *t, uint64_t now) {
 	uint32_t beat = __atomic_load_n(&t->beat, __ATOMIC_SEQ_CST);
-	return beat == 0 || (uint32_t)(now >> BEAT_LG_NS) - beat >= BEAT_IDLE;
+	/* A beat may be newer than `now`. */
+	return beat == 0 || (int32_t)((uint32_t)(now >> BEAT_LG_NS) - beat) >= (int32_t)BEAT_IDLE;
 }
 
 typedef struct {

@@ -127,6 +127,7 @@ tsd_look(tsd_t *tsd) {
 	if (what == 0) {
 		return;
 	}
+	claim_settle(tsd); /* again: a claimant may have announced itself before the exchange */
 	if ((what & RECALL_PACE) != 0) {
 		tcache_hasten(tsd, THREAD_EVENT_LEAST);
 	}

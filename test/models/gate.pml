@@ -26,8 +26,9 @@
  * MUTANT_PATIENT     a handler that has interrupted its thread inside waits like any other
  * MUTANT_TRUSTING    the child of such a handler relies on what the fork outside of it has seen
  * MUTANT_TWO_WORDS   that the forking thread is alone is kept apart from gate_forker, and cleared when it has closed
- * MUTANT_BLIND       the child does not look for who has entered the closed gate
+ * MUTANT_BLIND       the child does not ask whether a thread has entered the closed gate
  * MUTANT_LATE_CLEAR  is_passed is cleared behind the look at the marks
+ * MUTANT_CLEAR       is_passed is cleared though a handler's fork is alone already
  * MUTANT_EARLY_PASS  is_passed is set before the mark
  * MUTANT_SHELTER     the shelter has a lock, taken inside the gate and outside of it
  */
@@ -56,12 +57,10 @@ bool is_begun = false;  /* who is registered has been chosen */
 
 #define MARKED(t) (listed[t] && in[t])
 
-/* gate_was_passed */
 #ifdef MUTANT_BLIND
-#define WAS_PASSED(t) false
+#define WAS_PASSED false
 #else
-#define WAS_PASSED(t) (passed && (mtx != NOBODY || count != 0 || (t != 0 && MARKED(0)) \
-	|| (t != 1 && MARKED(1)) || (t != 2 && MARKED(2))))
+#define WAS_PASSED passed
 #endif
 
 inline count_in(t) {
@@ -200,15 +199,16 @@ inline wait_alone(t) {
 	do
 	:: alone -> break
 	/* Who waits sleeps until a look may find nobody. */
-	:: atomic { !alone && (!may_wait || (mtx == NOBODY && count == 0 && (t == 0 || !MARKED(0))
+	:: !alone && (!may_wait || (mtx == NOBODY && count == 0 && (t == 0 || !MARKED(0))
 	    && (t == 1 || !MARKED(1)) && (t == 2 || !MARKED(2)))) ->
-		is_busy = (mtx != NOBODY);
-		mtx = (is_busy -> mtx : t);
-		first(t) }
+		atomic { is_busy = (mtx != NOBODY); mtx = (is_busy -> mtx : t); first(t) }
 		if
 		:: !is_busy ->
-#ifndef MUTANT_LATE_CLEAR
+#ifdef MUTANT_CLEAR
 			passed = false;
+#endif
+#ifndef MUTANT_LATE_CLEAR
+			passed = (alone -> passed : false);
 #endif
 			is_busy = (count != 0);
 			do
@@ -267,7 +267,7 @@ inline forks(t, may_pass) {
 #ifdef MUTANT_TRUSTING
 		is_whole = has_closed && alone;
 #else
-		is_whole = has_closed && alone && !WAS_PASSED(t) && (levels[t] == 0 || (mtx == NOBODY && count == 0));
+		is_whole = has_closed && alone && !WAS_PASSED && (levels[t] == 0 || (mtx == NOBODY && count == 0));
 #endif
 		assert(is_whole || !may_wait || passed);
 		assert(!is_whole || forker == t);
