@@ -1,41 +1,158 @@
-// The course of memory over time, by snapshot.
-var KEY = [['live', '--k0', function (s) { return s.live[0]; }], ['allocated (header)', '--k1', figure('allocated')], ['resident', '--k2', figure('resident')], ['RSS', '--k3', figure('rss')]];
-function figure(key) { return function (s) { return /^\d+$/.test(s.meta[key] || '') ? +s.meta[key] : null; }; }
-function places(width) {
-	var t = d.snaps.map(function (s) { return s.time; }), dated = t.every(function (x) { return x !== null; }), a = t[0], b = t[t.length - 1];
-	return t.map(function (x, i) { return 60 + (width - 75) * (t.length === 1 ? 0.5 : dated && b > a ? (x - a) / (b - a) : i / (t.length - 1)); });
+// The course of memory over time, by snapshot: curves of the figures that snapshots tell. Called
+// by show() and the events of state.js.
+
+/**
+ * A curve: its title, its colour in style.css, its figure in a snapshot, null where it has none.
+ * @typedef {{title: string, colour: string, figure: (snap: Snap) => number | null}} Curve
+ */
+/** @type {Curve[]} */
+const CURVES = [
+	{ title: 'live', colour: '--k0', figure: snap => snap.live[0] },
+	{ title: 'allocated (header)', colour: '--k1', figure: meta_figure('allocated') },
+	{ title: 'resident', colour: '--k2', figure: meta_figure('resident') },
+	{ title: 'RSS', colour: '--k3', figure: meta_figure('rss') },
+];
+const COURSE = { height: 150, top: 8, bottom: 130, left: 60, right: 15, rise: 118, many: 60 };
+
+/**
+ * @param {string} key
+ * @returns {(snap: Snap) => number | null}
+ */
+function meta_figure(key) {
+	return snap => /^\d+$/.test(snap.meta[key] || '') ? Number(snap.meta[key]) : null;
 }
+
+/**
+ * Where each snapshot stands from left to right: by its time, or evenly if one has no time.
+ * @param {number} width
+ */
+function course_places(width) {
+	const times = view.data.snaps.map(snap => snap.time), last = times.length - 1;
+	const from = Number(times[0]), span = Number(times[last]) - from;
+	const is_dated = times.every(time => time !== null) && span > 0;
+	return times.map((time, i) => {
+		const share = is_dated ? (Number(time) - from) / span : i / last;
+		return COURSE.left + (width - COURSE.left - COURSE.right) * (last ? share : 0.5);
+	});
+}
+
+/**
+ * @param {number} x
+ * @param {number | null} y
+ */
+function larger(x, y) {
+	return Math.max(x, y || 0);
+}
+
 function draw_course() {
-	var canvas = $('course'), g = sharp(canvas, 150), width = canvas.clientWidth, x = places(width), most = 1, fg = css('--dim'), lines;
-	lines = KEY.map(function (k) { return d.snaps.map(k[2]); });
-	lines.forEach(function (l) { l.forEach(function (v) { if (v > most) { most = v; } }); });
-	function y(v) { return 130 - 118 * v / most; }
-	g.font = '11px sans-serif'; g.strokeStyle = css('--line'); g.fillStyle = fg;
-	[0, 0.5, 1].forEach(function (k) {
-		g.beginPath(); g.moveTo(60, y(most * k)); g.lineTo(width - 15, y(most * k)); g.stroke();
-		g.textAlign = 'right'; g.fillText(size(most * k), 55, y(most * k) + 4);
+	const pen = painter('course', COURSE.height), width = element('course').clientWidth;
+	const lines = CURVES.map(curve => view.data.snaps.map(curve.figure));
+	const most = lines.reduce((max, line) => line.reduce(larger, max), 1);
+	const places = course_places(width);
+	/** @param {number} value */
+	const y = value => COURSE.bottom - COURSE.rise * value / most;
+	draw_scale(pen, width, most, y);
+	draw_mark(pen, places[state.snapshot], css('--fg'));
+	if (state.compared !== null) {
+		draw_mark(pen, places[state.compared], css('--up'));
+	}
+	lines.forEach((line, i) => {
+		draw_curve(pen, i, line.map((value, k) => value === null ? null
+			: { x: places[k], y: y(value) }));
 	});
-	var last = d.snaps.length - 1;
-	g.textAlign = 'left'; g.fillText((d.snaps[0].clock || '').slice(11), 60, 146);
-	if (last) { g.textAlign = 'right'; g.fillText((d.snaps[last].clock || '').slice(11), width - 15, 146); }
-	[[S.s, css('--fg')], [S.a, css('--up')]].forEach(function (k) {
-		if (k[0] === null) { return; }
-		g.strokeStyle = k[1]; g.setLineDash([4, 3]); g.beginPath(); g.moveTo(x[k[0]], 8); g.lineTo(x[k[0]], 130); g.stroke(); g.setLineDash([]);
-	});
-	lines.forEach(function (l, n) {
-		g.strokeStyle = g.fillStyle = css(KEY[n][1]); g.lineWidth = n ? 1.2 : 2.4;
-		g.beginPath();
-		var on = false;
-		l.forEach(function (v, i) { if (v === null) { on = false; return; } if (on) { g.lineTo(x[i], y(v)); } else { g.moveTo(x[i], y(v)); } on = true; });
-		g.stroke();
-		l.forEach(function (v, i) { if (v !== null && (!n || last < 60)) { g.beginPath(); g.arc(x[i], y(v), n ? 1.8 : 3.5, 0, 7); g.fill(); } });
-	});
-	$('course-key').replaceChildren.apply($('course-key'), KEY.filter(function (k, n) { return lines[n].some(function (v) { return v !== null; }); }).map(function (k) {
-		var s = make('span'); s.append(make('i', '', k[1].slice(2)), k[0] + '  '); s.className = 'one'; return s;
-	}));
+	element('course-key').replaceChildren(...CURVES
+		.filter((_, i) => lines[i].some(value => value !== null)).map(key_of_curve));
 }
-function pick(e) {
-	var r = $('course').getBoundingClientRect(), x = places(r.width), best = m.full[0];
-	m.full.forEach(function (s) { if (Math.abs(x[s] - e.clientX + r.left) < Math.abs(x[best] - e.clientX + r.left)) { best = s; } });
-	set(e.shiftKey ? { a: best } : { s: best });
+
+/**
+ * @param {CanvasRenderingContext2D} pen
+ * @param {number} width
+ * @param {number} most
+ * @param {(value: number) => number} y
+ */
+function draw_scale(pen, width, most, y) {
+	const { snaps } = view.data, right = width - COURSE.right;
+	pen.font = '11px sans-serif';
+	pen.strokeStyle = css('--line');
+	pen.fillStyle = css('--dim');
+	[0, most * 0.5, most].forEach(value => {
+		pen.beginPath();
+		pen.moveTo(COURSE.left, y(value));
+		pen.lineTo(right, y(value));
+		pen.stroke();
+		pen.textAlign = 'right';
+		pen.fillText(size_text(value), COURSE.left - 5, y(value) + 4);
+	});
+	pen.textAlign = 'left';
+	pen.fillText((snaps[0].clock || '').slice(11), COURSE.left, COURSE.height - 4);
+	if (snaps.length > 1) {
+		pen.textAlign = 'right';
+		pen.fillText((snaps[snaps.length - 1].clock || '').slice(11), right, COURSE.height - 4);
+	}
+}
+
+/**
+ * The mark of a snapshot.
+ * @param {CanvasRenderingContext2D} pen
+ * @param {number} x
+ * @param {string} colour
+ */
+function draw_mark(pen, x, colour) {
+	pen.strokeStyle = colour;
+	pen.setLineDash([4, 3]);
+	pen.beginPath();
+	pen.moveTo(x, COURSE.top);
+	pen.lineTo(x, COURSE.bottom);
+	pen.stroke();
+	pen.setLineDash([]);
+}
+
+/**
+ * A curve, with a gap where it has no figure; dots on the first, on the others if they are few.
+ * @param {CanvasRenderingContext2D} pen
+ * @param {number} number
+ * @param {({x: number, y: number} | null)[]} points
+ */
+function draw_curve(pen, number, points) {
+	const colour = css(CURVES[number].colour);
+	let is_on = false;
+	pen.fillStyle = colour;
+	pen.strokeStyle = colour;
+	pen.lineWidth = number ? 1.2 : 2.4;
+	pen.beginPath();
+	points.forEach(point => {
+		if (point && is_on) {
+			pen.lineTo(point.x, point.y);
+		} else if (point) {
+			pen.moveTo(point.x, point.y);
+		}
+		is_on = point !== null;
+	});
+	pen.stroke();
+	points.forEach(point => {
+		if (point && (!number || points.length <= COURSE.many)) {
+			pen.beginPath();
+			pen.arc(point.x, point.y, number ? 1.8 : 3.5, 0, 7);
+			pen.fill();
+		}
+	});
+}
+
+/** @param {Curve} curve */
+function key_of_curve(curve) {
+	const made = make('span', '', 'one');
+	made.append(make('i', '', curve.colour.slice(2)), curve.title + '  ');
+	return made;
+}
+
+/**
+ * Chooses the snapshot nearest to a click, with the shift key the one compared with.
+ * @param {MouseEvent} event
+ */
+function pick_snapshot(event) {
+	const { left, width } = element('course').getBoundingClientRect();
+	const places = course_places(width), x = event.clientX - left;
+	const nearest = view.model.full.reduce((best, snapshot) =>
+		Math.abs(places[snapshot] - x) < Math.abs(places[best] - x) ? snapshot : best);
+	change(event.shiftKey ? { compared: nearest } : { snapshot: nearest });
 }

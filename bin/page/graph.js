@@ -1,90 +1,251 @@
-// The flame graph: boxes narrower than a pixel are not drawn.
-var ROW = 18, hues = [];
-function hash(s) { for (var h = 7, i = 0; i < s.length; i++) { h = (h * 31 + s.charCodeAt(i)) | 0; } return h >>> 0; }
-function colour(node) {
-	if (S.c === 'g') {
-		var x = T[node] - T0[node], most = Math.max(T[node], T0[node]), k = most ? Math.round(Math.min(1, Math.abs(x) / most) * 55) : 0;
-		return 'hsl(' + (x < 0 ? 212 : 4) + ',' + (k ? 85 : 0) + '%,' + (88 - k * 0.6) + '%)';
+// The flame graph, of view.totals: where its boxes lie, their colours, what is told of one. Boxes
+// narrower than a pixel are not drawn. Called by show() and the events of state.js.
+
+/**
+ * A box: the node, its left edge, width and row; whether it stands above the zoomed node; its upper
+ * edge, once it is drawn.
+ * @typedef {object} Box
+ * @property {number} node
+ * @property {number} x
+ * @property {number} width
+ * @property {number} row
+ * @property {boolean} is_above
+ * @property {number} y
+ */
+const ROW_HEIGHT = 18;
+const GREY = '#c4c8cf';
+
+/** @param {string} text */
+function text_hash(text) {
+	let hash = 7;
+	for (let i = 0; i < text.length; i++) {
+		hash = (hash * 31 + text.charCodeAt(i)) | 0;
 	}
-	if (!node) { return '#c4c8cf'; }
-	if (S.c === 'a') { return age_colour(A ? median_age(A.node, AGES * node, A.span) : null); }
-	var f = d.name[node], h;
-	if (S.c === 'm') { h = d.module_of[f]; return 'hsl(' + (h * 137.5 + 20) % 360 + ',60%,' + (66 + f % 5 * 3) + '%)'; }
-	if (hues[f]) { return hues[f]; }
-	h = hash(d.names[f]);
-	return hues[f] = 'hsl(' + (8 + h % 42) + ',' + (70 + h % 25) + '%,' + (60 + (h >> 8) % 18) + '%)';
+	return hash >>> 0;
 }
-// From the young, which are yellow, to the old, which are blue, by the logarithm of the age.
+
+/** @param {number} node */
+function box_colour(node) {
+	if (state.colour === 'growth') {
+		return growth_colour(node);
+	}
+	if (!node) {
+		return GREY;
+	}
+	if (state.colour === 'age') {
+		return age_colour(age_of(node));
+	}
+	const name = view.model.name_of[node];
+	return state.colour === 'module' ? module_colour(name) : name_colour(name);
+}
+
+/**
+ * Red for what has grown, blue for what has shrunk, the more the darker.
+ * @param {number} node
+ */
+function growth_colour(node) {
+	const now = view.totals[node], before = (view.totals_before || view.totals)[node];
+	const growth = now - before, most = Math.max(now, before);
+	const depth = most ? Math.round(Math.min(1, Math.abs(growth) / most) * 55) : 0;
+	return `hsl(${growth < 0 ? 212 : 4},${depth ? 85 : 0}%,${88 - depth * 0.6}%)`;
+}
+
+/**
+ * From the young, which are yellow, to the old, which are blue, by the logarithm of the age.
+ * @param {number | null} seconds
+ */
 function age_colour(seconds) {
-	var most = Math.log(1 + Math.max(A && A.span || 3600, 60));
-	return seconds === null ? '#c4c8cf' : 'hsl(' + Math.round(50 + 170 * Math.min(1, Math.log(1 + seconds) / most)) + ',65%,66%)';
-}
-// The visible boxes { node, x, w, row }: those around the zoomed node over the whole width, those below by their share.
-function lay(width) {
-	var out = [], chain = [], at = S.z, todo, b, c, i, x, list;
-	for (; at > 0; at = m.parent[at]) { chain.unshift(m.parent[at]); }
-	chain.forEach(function (node, row) { out.push({ node: node, x: 0, w: width, row: row, over: true }); });
-	todo = [{ node: S.z, x: 0, w: width, row: chain.length }];
-	while ((b = todo.pop())) {
-		out.push(b);
-		list = [];
-		for (i = m.kids[b.node]; i < m.kids[b.node + 1]; i++) { if (T[m.list[i]] > 0) { list.push(m.list[i]); } }
-		list.sort(function (p, q) { return T[q] - T[p] || p - q; });
-		for (x = b.x, i = 0; i < list.length; i++) {
-			c = { node: list[i], x: x, w: b.w * T[list[i]] / T[b.node], row: b.row + 1 };
-			if (c.w < 1) { break; }
-			x += c.w;
-			todo.push(c);
-		}
+	if (seconds === null) {
+		return GREY;
 	}
-	return out;
+	const most = Math.log(1 + Math.max(view.ages && view.ages.span || 3600, 60));
+	const share = Math.min(1, Math.log(1 + seconds) / most);
+	return `hsl(${Math.round(50 + 170 * share)},65%,66%)`;
 }
-function draw() {
-	var canvas = $('flame'), width = canvas.clientWidth, rows = 0, g, fg = css('--fg'), ch;
-	var key = [S.s, S.t, S.m, S.w, S.z, width].join();
-	if (laid.key !== key) { laid = { key: key, boxes: lay(width) }; }
-	boxes = laid.boxes;
-	boxes.forEach(function (b) { if (b.row >= rows) { rows = b.row + 1; } });
-	g = sharp(canvas, rows * ROW + 2);
-	g.font = '11px monospace';
-	g.textBaseline = 'middle';
-	ch = g.measureText('m').width;
-	boxes.forEach(function (b) {
-		var f = d.name[b.node], room = Math.floor((b.w - 6) / ch), t = d.names[f];
-		b.y = (S.g === 'f' ? rows - 1 - b.row : b.row) * ROW + 1;
-		g.globalAlpha = b.over || hit && !hit[f] ? 0.45 : 1;
-		g.fillStyle = hit && hit[f] ? '#c061cb' : colour(b.node);
-		g.fillRect(b.x, b.y, Math.max(b.w - 0.6, 0.5), ROW - 1);
-		if (room >= 3) {
-			g.globalAlpha = 1;
-			g.fillStyle = b.over || hit && !hit[f] ? fg : '#111';
-			g.fillText(t.length <= room ? t : t.slice(0, room - 2) + '..', b.x + 3, b.y + ROW / 2);
+
+/** @param {number} name */
+function module_colour(name) {
+	const module = view.data.module_of[name];
+	return `hsl(${(module * 137.5 + 20) % 360},60%,${66 + name % 5 * 3}%)`;
+}
+
+/** @param {number} name */
+function name_colour(name) {
+	if (!view.hues[name]) {
+		const hash = text_hash(view.data.names[name]);
+		view.hues[name] = `hsl(${8 + hash % 42},${70 + hash % 25}%,${60 + (hash >> 8) % 18}%)`;
+	}
+	return view.hues[name];
+}
+
+/**
+ * The age that half of the bytes of a node exceed, in seconds.
+ * @param {number} node
+ */
+function age_of(node) {
+	return view.ages && median_age(view.ages.node, AGES * node, view.ages.span);
+}
+
+/**
+ * The visible boxes: the zoomed node and those above it over the whole width, those below by their
+ * shares.
+ * @param {number} width
+ */
+function lay_boxes(width) {
+	const above = view.model.frames(state.zoomed).slice(1).reverse();
+	const nodes = state.zoomed ? [0, ...above] : [];
+	/** @type {Box[]} */
+	const boxes = nodes.map((node, row) => ({ node, x: 0, width, row, is_above: true, y: 0 }));
+	const waiting = [{ node: state.zoomed, x: 0, width, row: nodes.length, is_above: false, y: 0 }];
+	for (let box = waiting.pop(); box; box = waiting.pop()) {
+		boxes.push(box);
+		waiting.push(...boxes_below(box));
+	}
+	return boxes;
+}
+
+/**
+ * The boxes of the children of a node, the widest first.
+ * @param {Box} box
+ */
+function boxes_below(box) {
+	const { totals, model } = view;
+	const nodes = Array.from(model.children_of(box.node)).filter(node => totals[node] > 0);
+	nodes.sort((p, q) => totals[q] - totals[p] || p - q);
+	/** @type {Box[]} */
+	const boxes = [];
+	let x = box.x;
+	for (const node of nodes) {
+		const width = box.width * totals[node] / totals[box.node];
+		if (width < 1) {
+			break;
 		}
-		if (b.node === chosen && document.activeElement === canvas) { g.globalAlpha = 1; g.strokeStyle = fg; g.lineWidth = 2; g.strokeRect(b.x + 1, b.y + 1, Math.max(b.w - 2, 1), ROW - 3); }
+		boxes.push({ node, x, width, row: box.row + 1, is_above: false, y: 0 });
+		x += width;
+	}
+	return boxes;
+}
+
+function draw_graph() {
+	const width = element('flame').clientWidth;
+	const { snapshot, part, metric, is_whole, zoomed } = state;
+	const key = [snapshot, part, metric, is_whole, zoomed, width].join();
+	if (view.laid.key !== key) {
+		view.laid = { key, boxes: lay_boxes(width) };
+	}
+	const rows = view.laid.boxes.reduce((most, box) => Math.max(most, box.row + 1), 0);
+	const pen = painter('flame', rows * ROW_HEIGHT + 2);
+	pen.font = '11px monospace';
+	pen.textBaseline = 'middle';
+	const letter = pen.measureText('m').width, colour = css('--fg');
+	view.laid.boxes.forEach(box => {
+		const row = state.direction === 'flame' ? rows - 1 - box.row : box.row;
+		box.y = row * ROW_HEIGHT + 1;
+		draw_box(pen, box, letter, colour);
 	});
-	g.globalAlpha = 1;
+	pen.globalAlpha = 1;
 }
-function box_at(e) {
-	var r = $('flame').getBoundingClientRect(), x = e.clientX - r.left, y = e.clientY - r.top;
-	return boxes.find(function (b) { return x >= b.x && x < b.x + b.w && y >= b.y && y < b.y + ROW; });
+
+/**
+ * @param {CanvasRenderingContext2D} pen
+ * @param {Box} box
+ * @param {number} letter  width of a letter
+ * @param {string} colour  of text
+ */
+function draw_box(pen, box, letter, colour) {
+	const name = view.model.name_of[box.node], text = view.data.names[name];
+	const is_hit = view.hits && view.hits[name];
+	const is_faint = box.is_above || view.hits && !is_hit;
+	const room = Math.floor((box.width - 6) / letter);
+	pen.globalAlpha = is_faint ? 0.45 : 1;
+	pen.fillStyle = is_hit ? '#c061cb' : box_colour(box.node);
+	pen.fillRect(box.x, box.y, Math.max(box.width - 0.6, 0.5), ROW_HEIGHT - 1);
+	if (room >= 3) {
+		pen.globalAlpha = 1;
+		pen.fillStyle = is_faint ? colour : '#111';
+		pen.fillText(text.length <= room ? text : text.slice(0, room - 2) + '..', box.x + 3,
+			box.y + ROW_HEIGHT / 2);
+	}
+	if (box.node === view.focused && document.activeElement === element('flame')) {
+		pen.globalAlpha = 1;
+		pen.strokeStyle = colour;
+		pen.lineWidth = 2;
+		pen.strokeRect(box.x + 1, box.y + 1, Math.max(box.width - 2, 1), ROW_HEIGHT - 3);
+	}
 }
-function tell(node) {
-	var text = d.names[d.name[node]] + ': ' + amount(T[node]) + ', ' + percent(T[node], T[0]);
-	if (node !== S.z && T[S.z] !== T[0]) { text += ' (' + percent(T[node], T[S.z]) + ' of the zoomed)'; }
-	if (T0) { text += ', ' + signed(T[node] - T0[node], amount) + ' since the snapshot compared with'; }
-	if (A && T[node]) { text += ', half of it older than ' + age_text(median_age(A.node, AGES * node, A.span)); }
-	if (node) { text += '  [' + d.modules[d.module_of[d.name[node]]] + ']'; }
-	$('told').textContent = text;
-	$('flame').title = text;
+
+/**
+ * The box under the mouse.
+ * @param {MouseEvent} event
+ */
+function box_at(event) {
+	const { left, top } = element('flame').getBoundingClientRect();
+	const x = event.clientX - left, y = event.clientY - top;
+	return view.laid.boxes.find(box => x >= box.x && x < box.x + box.width
+		&& y >= box.y && y < box.y + ROW_HEIGHT);
 }
-function choose(node) { chosen = node; draw(); tell(node); }
-function step(key) {
-	var own = boxes.find(function (b) { return b.node === chosen; }) || boxes[0], to = null, up = S.g === 'f' ? 'ArrowDown' : 'ArrowUp';
-	boxes.forEach(function (b) {
-		if (key === up && b.node === m.parent[own.node]) { to = to || b; }
-		if ((key === 'ArrowUp' || key === 'ArrowDown') && key !== up && m.parent[b.node] === own.node && (!to || b.x < to.x)) { to = b; }
-		if (key === 'ArrowRight' && b.row === own.row && b.x > own.x && (!to || b.x < to.x)) { to = b; }
-		if (key === 'ArrowLeft' && b.row === own.row && b.x < own.x && (!to || b.x > to.x)) { to = b; }
-	});
-	if (to) { choose(to.node); }
+
+/**
+ * Says in words what a node holds.
+ * @param {number} node
+ */
+function tell_node(node) {
+	const { totals, totals_before, data } = view, name = view.model.name_of[node];
+	const zoomed = totals[state.zoomed];
+	let text = `${data.names[name]}: ${amount_text(totals[node])}, `
+		+ percent(totals[node], totals[0]);
+	if (node !== state.zoomed && zoomed !== totals[0]) {
+		text += ` (${percent(totals[node], zoomed)} of the zoomed)`;
+	}
+	if (totals_before) {
+		const growth = signed(totals[node] - totals_before[node], amount_text);
+		text += `, ${growth} since the snapshot compared with`;
+	}
+	if (view.ages && totals[node]) {
+		text += `, half of it older than ${age_text(age_of(node))}`;
+	}
+	if (node) {
+		text += `  [${data.modules[data.module_of[name]]}]`;
+	}
+	element('told').textContent = text;
+	element('flame').title = text;
+}
+
+/**
+ * The box beside another one in the direction of a key, if there is one.
+ * @param {Box} own
+ * @param {string} key
+ */
+function box_beside(own, key) {
+	const { parent } = view.model, { boxes } = view.laid;
+	const key_of_parent = state.direction === 'flame' ? 'ArrowDown' : 'ArrowUp';
+	if (key === key_of_parent) {
+		return boxes.find(box => box.node === parent[own.node]);
+	}
+	if (key === 'ArrowUp' || key === 'ArrowDown') {
+		return leftmost(boxes.filter(box => parent[box.node] === own.node));
+	}
+	const row = boxes.filter(box => box.row === own.row);
+	return key === 'ArrowRight' ? leftmost(row.filter(box => box.x > own.x))
+		: leftmost(row.filter(box => box.x < own.x), -1);
+}
+
+/**
+ * @param {Box[]} boxes
+ * @param {number} sign  -1: the rightmost
+ */
+function leftmost(boxes, sign = 1) {
+	return boxes.slice().sort((p, q) => sign * (p.x - q.x))[0];
+}
+
+/** @param {string} key */
+function move_focus(key) {
+	const { boxes } = view.laid;
+	const own = boxes.find(box => box.node === view.focused) || boxes[0];
+	const to = box_beside(own, key);
+	if (to) {
+		view.focused = to.node;
+		draw_graph();
+		tell_node(to.node);
+	}
 }

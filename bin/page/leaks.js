@@ -1,39 +1,116 @@
-// Which stacks keep growing, by the rules of Leaks in jeprof (bin/jeprof.d/leaks.pl); LEAKS are the thresholds of leaks.txt.
-// A course is live bytes by snapshot, with the variance of each. judge() gives null, or { grown, error, up, steps, from, to }.
-function judge(values, variances) {
-	var fine = grouped(values, variances, Math.min(values.length, LEAKS.FINE)), v = fine.v, n = v.length - 1, came = 0, went = 0, up = 0, i, error;
-	for (i = 1; i <= n; i++) { if (v[i] > v[i - 1]) { came += v[i] - v[i - 1]; } else { went += v[i - 1] - v[i]; } }
-	if (v[n] <= v[0] || went > LEAKS.LOST * came) { return null; }
-	error = Math.sqrt(Math.max(fine.w[n] - fine.w[0], 0) + 2 * Math.min(4 * went / came, 1) * fine.w[0]);
-	if (v[n] - v[0] < LEAKS.SURE * error) { return null; }
-	var coarse = grouped(v, fine.w, wanted_steps(v, fine.w)).v, last = coarse.length - 1;
-	for (i = 1; i <= last; i++) { if (coarse[i] > coarse[i - 1]) { up++; } }
-	if (up < LEAKS.STEPS * last || !still_grows(coarse) || straightness(coarse) < LEAKS.STRAIGHT) { return null; }
-	return { grown: v[n] - v[0], error: error, up: up, steps: last, from: fine.at[0], to: fine.at[n] };
-}
-// Neighbours taken together: the least of each group, and which it was.
-function grouped(values, variances, count) {
-	var out = { v: [], w: [], at: [] }, group, i, least;
-	for (group = 0; group < count; group++) {
-		least = i = Math.floor(group * values.length / count);
-		for (; i < Math.floor((group + 1) * values.length / count); i++) { if (values[i] < values[least]) { least = i; } }
-		out.v.push(values[least]); out.w.push(variances[least]); out.at.push(least);
+// Which stacks keep growing, by the rules of Leaks in jeprof (bin/jeprof.d/leaks.pl). LEAKS are
+// the thresholds of leaks.txt, from scripts/join-page. Called by series.js. A course is live
+// bytes by snapshot, with the variance of each.
+
+/**
+ * A course, and which snapshots it is of.
+ * @typedef {{values: number[], variances: number[], places: number[]}} Course
+ */
+/**
+ * Bytes grown and their standard error; steps that go up, of how many; from and to which snapshot.
+ * @typedef {object} Growth
+ * @property {number} grown
+ * @property {number} error
+ * @property {number} up
+ * @property {number} steps
+ * @property {number} from
+ * @property {number} to
+ */
+
+/**
+ * Null if the course does not keep growing.
+ * @param {number[]} values
+ * @param {number[]} variances
+ * @returns {Growth | null}
+ */
+function judged(values, variances) {
+	const fine = grouped(values, variances, Math.min(values.length, LEAKS.FINE));
+	const last = fine.values.length - 1, grown = fine.values[last] - fine.values[0];
+	const error = error_of_growth(fine);
+	if (error === null || grown < LEAKS.SURE * error) {
+		return null;
 	}
-	return out;
+	const coarse = grouped(fine.values, fine.variances, wanted_points(fine)).values;
+	const up = coarse.filter((value, i) => i && value > coarse[i - 1]).length;
+	const steps = coarse.length - 1;
+	if (up < LEAKS.STEPS * steps || !still_grows(coarse) || straightness(coarse) < LEAKS.STRAIGHT) {
+		return null;
+	}
+	return { grown, error, up, steps, from: fine.places[0], to: fine.places[last] };
 }
-function wanted_steps(v, w) {
-	var n = v.length - 1, wanted;
-	if (!(w[n] > 0)) { return v.length; }
-	wanted = Math.floor(v[n] * (v[n] - v[0]) / w[n] / LEAKS.PER_STEP) + 1;
-	return wanted > v.length ? v.length : Math.max(wanted, LEAKS.LEAST);
+
+/**
+ * The standard error of the growth; null if there is none, or too much of what came went again.
+ * @param {Course} course
+ */
+function error_of_growth({ values, variances }) {
+	const last = values.length - 1;
+	let came = 0, went = 0;
+	for (let i = 1; i <= last; i++) {
+		came += Math.max(values[i] - values[i - 1], 0);
+		went += Math.max(values[i - 1] - values[i], 0);
+	}
+	if (values[last] <= values[0] || went > LEAKS.LOST * came) {
+		return null;
+	}
+	return Math.sqrt(Math.max(variances[last] - variances[0], 0)
+		+ 2 * Math.min(4 * went / came, 1) * variances[0]);
 }
-function still_grows(v) {
-	var n = v.length - 1, mean = (v[n] - v[0]) / n, third = Math.floor(n / 3 + 0.5) || 1;
-	return v[n] - v[n - third] >= LEAKS.STILL * mean * third && v[n] - v[n - 1] >= LEAKS.LAST * mean;
+
+/**
+ * Neighbours taken together: the least of each group.
+ * @param {number[]} values
+ * @param {number[]} variances
+ * @param {number} count
+ * @returns {Course}
+ */
+function grouped(values, variances, count) {
+	/** @type {number[]} */
+	const places = [];
+	for (let group = 0; group < count; group++) {
+		let least = Math.floor(group * values.length / count);
+		for (let i = least; i < Math.floor((group + 1) * values.length / count); i++) {
+			least = values[i] < values[least] ? i : least;
+		}
+		places.push(least);
+	}
+	return { values: places.map(i => values[i]), variances: places.map(i => variances[i]), places };
 }
-function straightness(v) {
-	var middle = (v.length - 1) / 2, mean = 0, xx = 0, xy = 0, yy = 0;
-	v.forEach(function (x) { mean += x / v.length; });
-	v.forEach(function (x, i) { xx += (i - middle) * (i - middle); xy += (i - middle) * (x - mean); yy += (x - mean) * (x - mean); });
+
+/**
+ * How many points a course should have, so that each step brings enough samples.
+ * @param {Course} course
+ */
+function wanted_points({ values, variances }) {
+	const last = values.length - 1;
+	if (!(variances[last] > 0)) {
+		return values.length;
+	}
+	const samples = values[last] * (values[last] - values[0]) / variances[last];
+	const wanted = Math.floor(samples / LEAKS.PER_STEP) + 1;
+	return wanted > values.length ? values.length : Math.max(wanted, LEAKS.LEAST);
+}
+
+/** @param {number[]} values */
+function still_grows(values) {
+	const last = values.length - 1, mean = (values[last] - values[0]) / last;
+	const third = Math.floor(last / 3 + 0.5) || 1;
+	return values[last] - values[last - third] >= LEAKS.STILL * mean * third
+		&& values[last] - values[last - 1] >= LEAKS.LAST * mean;
+}
+
+/**
+ * How much of a course a straight line tells (r squared).
+ * @param {number[]} values
+ */
+function straightness(values) {
+	const middle = (values.length - 1) / 2;
+	const mean = values.reduce((sum, value) => sum + value / values.length, 0);
+	let xx = 0, xy = 0, yy = 0;
+	values.forEach((value, i) => {
+		xx += (i - middle) * (i - middle);
+		xy += (i - middle) * (value - mean);
+		yy += (value - mean) * (value - mean);
+	});
 	return yy > 0 ? xy * xy / xx / yy : 0;
 }

@@ -1,73 +1,186 @@
-// Last part of the view in jeprofd: fetches the profile of a running process at an interval, and converts the last profiles to
-// the data form of a report of files (see Model). At most MOST snapshots are kept; when there are more, every second one of the
-// older half is dropped. The selection survives new data: it is stored by names and times, because index numbers change.
-var MOST = 60, series = [];
-function say(text) { $('live-state').textContent = text; }
+// Last part of the view in jeprofd: fetches the profile of a running process at an interval, and
+// converts the last profiles to the data form of a report of files (Data in model.js). When there
+// are too many snapshots, every second one of the older half is dropped. The selection survives
+// new data: it is stored by names and times, because index numbers change. follow() is the first
+// call of the page; it reads where to fetch, and how often, from the element "data".
+
+const MOST_SNAPSHOTS = 60;
+const USUAL_SECONDS = 10;
+/** @type {{snapshots: Snapshot[], timer: number | null}} */
+const feed = { snapshots: [], timer: null };
+
+/** @param {string} text */
+function say(text) {
+	element('live-state').textContent = text;
+}
+
 function follow() {
-	var every = Math.max(+$('data').dataset.interval || 10, 1) * 1000, timer = null;
-	listen();
-	if ($('data').dataset.interval === '0') { take(); return; }	// it is dead: its profile does not change
-	function next() { timer = null; take().then(function () { timer = setTimeout(next, every); }); }
-	$('live-pause').onclick = function () {
-		var stop = timer !== null;
-		if (stop) { clearTimeout(timer); timer = null; say('paused'); } else { next(); }
-		this.textContent = stop ? 'go on' : 'pause';
+	listen(begin);
+	if (element('data').dataset.interval === '0') {
+		// it is dead: its profile does not change
+		fetch_profile();
+		return;
+	}
+	control('live-pause').onclick = () => {
+		const is_running = feed.timer !== null;
+		if (is_running) {
+			pause();
+		} else {
+			fetch_next();
+		}
+		control('live-pause').textContent = is_running ? 'go on' : 'pause';
 	};
-	document.querySelectorAll('[data-verb]').forEach(function (b) {
-		b.onclick = function () {
-			if (b.dataset.verb === 'stop' && timer !== null) { $('live-pause').click(); }	// a scrape would start it again
-			fetch(b.dataset.verb, { method: 'POST', credentials: 'same-origin' }).then(function (r) { return r.text(); }).then(say, function (e) { say(e.message); });
-		};
+	document.querySelectorAll('[data-verb]').forEach(button => {
+		const { dataset } = /** @type {HTMLElement} */ (button);
+		/** @type {HTMLElement} */ (button).onclick = () => send_verb(String(dataset.verb));
 	});
-	next();
+	fetch_next();
 }
-function take() {
-	return fetch($('data').dataset.from, { cache: 'no-store', credentials: 'same-origin' }).then(function (r) {
-		if (!r.ok) { return r.text().then(function (t) { throw new Error(t.trim() || 'status ' + r.status); }); }
-		return unpacked(r);
-	}).then(function (bytes) {
-		add(Profile(new Uint8Array(bytes)));
-		say(series.length + (series.length === 1 ? ' snapshot' : ' snapshots') + ', the last at ' + series[series.length - 1].clock.slice(11));
-	}).catch(function (e) { say('no new snapshot: ' + e.message); });
-}
-// A server may say "Content-Encoding: gzip", then the browser has unpacked it; else it starts as gzip does.
-function unpacked(r) {
-	return r.arrayBuffer().then(function (b) {
-		var head = new Uint8Array(b, 0, Math.min(2, b.byteLength));
-		if (head[0] !== 0x1f || head[1] !== 0x8b) { return b; }
-		if (!window.DecompressionStream) { throw new Error('this browser is too old to unpack the profile'); }
-		return new Response(new Blob([b]).stream().pipeThrough(new DecompressionStream('gzip'))).arrayBuffer();
+
+function fetch_next() {
+	const seconds = Math.max(Number(element('data').dataset.interval) || USUAL_SECONDS, 1);
+	feed.timer = null;
+	fetch_profile().then(() => {
+		feed.timer = window.setTimeout(fetch_next, seconds * 1000);
 	});
 }
-function add(profile) {
-	var before = d ? looked_at() : null, last = series[series.length - 1], snap = Snapshot(profile);
-	if (last && snap.time !== null && last.time === snap.time) { return; }
-	series.push(snap);
-	if (series.length > MOST) { series = series.filter(function (x, i) { return i % 2 === 0 || i > MOST / 2; }); }
-	var model = Model(Series(series));
-	if (before) { look_at(before, model); }
-	models[0] = model;
+
+function pause() {
+	window.clearTimeout(Number(feed.timer));
+	feed.timer = null;
+	say('paused');
+}
+
+/** @param {string} verb */
+function send_verb(verb) {
+	if (verb === 'stop' && feed.timer !== null) {
+		// a scrape would start it again
+		control('live-pause').click();
+	}
+	fetch(verb, { method: 'POST', credentials: 'same-origin' }).then(answer => answer.text())
+		.then(say, error => say(error.message));
+}
+
+async function fetch_profile() {
+	try {
+		const answer = await fetch(String(element('data').dataset.from),
+			{ cache: 'no-store', credentials: 'same-origin' });
+		if (!answer.ok) {
+			throw new Error((await answer.text()).trim() || 'status ' + answer.status);
+		}
+		add_profile(read_profile(new Uint8Array(await bytes_of_answer(answer))));
+		const { length } = feed.snapshots, { clock } = feed.snapshots[length - 1];
+		say(`${length} ${length === 1 ? 'snapshot' : 'snapshots'}, the last at ${clock.slice(11)}`);
+	} catch (error) {
+		say('no new snapshot: ' + /** @type {Error} */ (error).message);
+	}
+}
+
+/**
+ * A server may say "Content-Encoding: gzip", then the browser has unpacked it; else it starts as
+ * gzip does.
+ * @param {Response} answer
+ */
+async function bytes_of_answer(answer) {
+	const bytes = await answer.arrayBuffer();
+	const head = new Uint8Array(bytes, 0, Math.min(2, bytes.byteLength));
+	if (head[0] !== 0x1f || head[1] !== 0x8b) {
+		return bytes;
+	}
+	const stream = unpacked(bytes);
+	if (!stream) {
+		throw new Error('this browser is too old to unpack the profile');
+	}
+	return stream.arrayBuffer();
+}
+
+/** @param {Profile} profile */
+function add_profile(profile) {
+	const kept = view.is_begun ? selection() : null, snapshot = make_snapshot(profile);
+	const last = feed.snapshots[feed.snapshots.length - 1];
+	if (last && snapshot.time !== null && last.time === snapshot.time) {
+		return;
+	}
+	feed.snapshots.push(snapshot);
+	if (feed.snapshots.length > MOST_SNAPSHOTS) {
+		feed.snapshots = feed.snapshots.filter((_, i) => i % 2 === 0 || i > MOST_SNAPSHOTS / 2);
+	}
+	const model = new Model(make_data(feed.snapshots));
+	if (kept) {
+		select_again(kept, model);
+	}
+	view.models[0] = model;
 	begin(0);
 }
-// What the address of the page says in numbers, by names and times.
-function looked_at() {
-	return { s: S.s === m.full[m.full.length - 1] ? null : d.snaps[S.s].time, a: S.a === null ? null : d.snaps[S.a].time, has_a: S.a !== null,
-		z: path_text(S.z).reverse(), f: S.f ? d.names[S.f] : null, t: (m.choices().find(function (c) { return c[0] === S.t; }) || [])[1] };
+
+/**
+ * What the state says in numbers, by names and times.
+ * @typedef {object} Selection
+ * @property {boolean} is_newest
+ * @property {number | null} snapshot  its time
+ * @property {boolean} is_compared
+ * @property {number | null} compared
+ * @property {string[]} zoomed  from the root on
+ * @property {string} name      of a function
+ * @property {string} part
+ */
+/** @returns {Selection} */
+function selection() {
+	const { data, model } = view, { snapshot, compared } = state;
+	const part = model.choices().find(choice => choice.part === state.part);
+	return {
+		is_newest: snapshot === model.full[model.full.length - 1],
+		snapshot: data.snaps[snapshot].time,
+		is_compared: compared !== null,
+		compared: compared === null ? null : data.snaps[compared].time,
+		zoomed: path_names(state.zoomed).reverse(),
+		name: state.name ? data.names[state.name] : '',
+		part: part ? part.text : '',
+	};
 }
-function look_at(x, model) {
-	var data = model.d, last = model.full[model.full.length - 1];
-	function nearest(time) {
-		return model.full.reduce(function (b, s) { return Math.abs(data.snaps[s].time - time) < Math.abs(data.snaps[b].time - time) ? s : b; }, last);
+
+/**
+ * Finds the selection in a model of other data.
+ * @param {Selection} kept
+ * @param {Model} model
+ */
+function select_again(kept, model) {
+	const part = model.choices().find(choice => choice.text === kept.part);
+	state.snapshot = kept.is_newest ? model.full[model.full.length - 1]
+		: nearest_snapshot(kept.snapshot, model);
+	state.compared = kept.is_compared ? nearest_snapshot(kept.compared, model) : null;
+	state.name = kept.name ? Math.max(model.data.names.indexOf(kept.name), 0) : 0;
+	state.part = part ? part.part : ALL;
+	state.zoomed = node_at(kept.zoomed, model);
+	usual.snapshot = null;
+	write_address();
+}
+
+/**
+ * @param {number | null} time
+ * @param {Model} model
+ */
+function nearest_snapshot(time, { full, data }) {
+	/** @param {number} snapshot */
+	const distance = snapshot => Math.abs(Number(data.snaps[snapshot].time) - Number(time));
+	return full.reduce((best, snapshot) => distance(snapshot) < distance(best) ? snapshot : best,
+		full[full.length - 1]);
+}
+
+/**
+ * The node of a stack; the root if it is not there.
+ * @param {string[]} names  from the root on
+ * @param {Model} model
+ */
+function node_at(names, model) {
+	let node = 0;
+	for (const name of names) {
+		const below = model.children_of(node).find(child =>
+			model.data.names[model.name_of[child]] === name);
+		if (!below) {
+			return 0;
+		}
+		node = below;
 	}
-	S.s = x.s === null ? last : nearest(x.s);
-	S.a = x.has_a ? nearest(x.a) : null;
-	S.f = x.f === null ? 0 : Math.max(data.names.indexOf(x.f), 0);
-	S.t = (model.choices().find(function (c) { return c[1] === x.t; }) || [-1])[0];
-	S.z = x.z.reduce(function (node, name) {
-		for (var k = model.kids[node]; node >= 0 && k < model.kids[node + 1]; k++) { if (data.names[data.name[model.list[k]]] === name) { return model.list[k]; } }
-		return -1;
-	}, 0);
-	if (S.z < 0) { S.z = 0; }
-	START.s = null;
-	to_address();
+	return node;
 }

@@ -1,253 +1,749 @@
-// The model of a report: decodes the data of the page and adds up; it knows no page. Numbers are un-sampled by
-// the rule of Dump::estimate in jeprof, to the same 1/1024 of a byte, so that they add up to what top says.
-// Cost: one pass over all nodes for each change of the snapshot; sums are kept by snapshot.
-"use strict";
-// The variance of an estimate of bytes from samples that are this share of all objects, and the margin of a sum of such
-// (95 of 100 intervals hold the truth): as in room noise of jeprof.
-function variance_of(bytes, samples, share) { return samples > 0 && share < 1 ? bytes * bytes / samples * (1 - share) : 0; }
-function margin_of(variance, samples) { return variance > 0 && samples > 0 ? 1.96 * Math.sqrt(variance * (samples + 1) / samples) : 0; }
-// The upper bounds of ages, in seconds; and the age that half of the bytes exceed, null if none is known. As in room ages of jeprof.
-var AGE_BOUNDS = [1, 4, 16, 60, 240, 960, 3600, 14400, 57600], AGES = 10;
-function median_age(columns, at, span) {
-	var all = 0, before = 0, i, from, to;
-	for (i = 0; i < AGES; i++) { all += columns[at + i]; }
-	if (!(all > 0)) { return null; }
-	for (i = 0; i < AGES; i++) {
-		from = i ? AGE_BOUNDS[i - 1] : 0;
-		to = i < AGES - 1 ? AGE_BOUNDS[i] : Math.max(span || 0, 4 * from);
-		if (span && from < span && to > span) { to = span; }
-		if (columns[at + i] > 0 && before + columns[at + i] >= all / 2) { return from + (to - from) * (all / 2 - before) / columns[at + i]; }
-		before += columns[at + i];
-	}
-	return to;
-}
-function Model(d) {
-	var MOST = 20, n = d.up.length, R = d.records.length / 2, full = [], cache = {}, made = {};
-	var parent = new Int32Array(n), first = new Uint8Array(n), depth = new Int32Array(n), kids = new Int32Array(n + 1), list = new Int32Array(n);
-	var leaf = new Int32Array(R), owner = new Int32Array(R), raw = [], pair = [], parts = [], who = -1;	// who: an index into threads, and behind them into labels; -1 for all
-	var base = (d.threads || []).length, labels = d.labels || [], label_pair = [], label_parts = [];	// behind the labels: what has none
-	var i, k, at = 0, next, path = [], met = new Int32Array(d.names.length);
-	if (!d.name) { number_names(); }	// else the data are made in this browser, with the name of each node
-	for (i = 0; i < n; i++) {
-		parent[i] = i ? i - d.up[i] : -1;
-		depth[i] = i ? depth[parent[i]] + 1 : 0;
-		while (path.length > depth[i]) { met[path.pop()]--; }
-		first[i] = met[d.name[i]]++ ? 0 : 1;
-		path.push(d.name[i]);
-		if (i) { kids[parent[i] + 1]++; }
-	}
-	for (i = 0; i < n; i++) { kids[i + 1] += kids[i]; }
-	next = kids.slice();
-	for (i = 1; i < n; i++) { list[next[parent[i]]++] = i; }
-	for (i = 0; i < R; i++) {
-		leaf[i] = owner[i] = at += d.records[2 * i];
-		for (k = d.records[2 * i + 1]; k > 0; k--) { owner[i] = parent[owner[i]]; }
-	}
-	decode();
+// The model of a report: decodes the data of the page (Data) and adds up; it knows no page.
+// Numbers are un-sampled by the rule of Dump::estimate in jeprof, to the same 1/1024 of a byte,
+// so that they add up to what top says. Data come from jeprof report (bin/jeprof.d/report.pl) or
+// from make_data() (series.js). Made by state.js and live.js, asked by all of the view, and by
+// tests under node. Cost: one pass over all nodes for each change of the snapshot; sums are kept
+// by snapshot.
+'use strict';
 
-	// The name of a node is told by its number among those that have followed the name of the parent so far.
-	function number_names() {
-		var follow = [], fresh = 0;
-		d.name = new Int32Array(n);
-		for (i = 1; i < n; i++) {
-			k = d.name[i - d.up[i]];
-			next = follow[k] = follow[k] || [];
-			if (d.step[i - 1] === next.length) { next.push(d.fresh[fresh++]); }
-			d.name[i] = next[d.step[i - 1]];
+/**
+ * What jeprof report writes into the page. A name, module, node, record, thread or label is told by
+ * its index. Lists of differences say how far an index is behind the one before.
+ * @typedef {object} Data
+ * @property {string} [program]
+ * @property {string} [index]
+ * @property {string[]} names               of functions; name 0 stands for all
+ * @property {string[]} modules
+ * @property {number[]} module_of           of each name
+ * @property {number[]} up                  of each node of the tree, in preorder: how far before it
+ *                                          its parent stands
+ * @property {ArrayLike<number>} [name]     of each node; else step and fresh tell it
+ * @property {number[]} [step]              of each node but the root: number of its name among
+ *                                          those that have followed the name of its parent so far
+ * @property {number[]} [fresh]             names that follow that of the parent for the first time
+ * @property {number[]} records             of each: difference of its node, number of its frames at
+ *                                          the leaf that only hand memory on
+ * @property {[number, string][]} [threads] number and name of each
+ * @property {number[]} [own]               thread of each record; -1: it has several, see pairs
+ * @property {number[]} [pairs]             difference of the record, thread
+ * @property {string[]} [labels]
+ * @property {number[]} [label_pairs]       difference of the record, label
+ * @property {{[node: number]: string[]}} lines  source lines of the frames, from the leaf on
+ * @property {Suspect[]} suspects
+ * @property {Snap[]} snaps
+ */
+/**
+ * What keeps growing: node, bytes grown, bytes a minute and the standard error of this (null: not
+ * known), steps that go up, steps (0: judged by ages), live bytes.
+ * @typedef {[number, number, number | null, number | null, number, number, number]} Suspect
+ */
+/**
+ * One snapshot.
+ * @typedef {object} Snap
+ * @property {string} file
+ * @property {string} pid
+ * @property {number | null} time           seconds
+ * @property {string} clock                 the time as a text
+ * @property {string} kind                  why it was made
+ * @property {number} rate                  sampling interval in bytes; 0: counts are exact
+ * @property {number[]} live                bytes, objects
+ * @property {{[key: string]: string}} meta
+ * @property {[number, string, number, number][]} threads  number, name, bytes, objects
+ * @property {number[]} [cells]             what changed since the one before: difference of the
+ *                                          record, objects, bytes; missing: only sums are known
+ * @property {number[]} [parts]             the same of pairs
+ * @property {number[]} [label_parts]       the same of label_pairs
+ * @property {number[] | null} [ages]       difference of the record, number of columns, and of each
+ *                                          of these its index and its share of a thousand
+ */
+/** @typedef {{objects: Float64Array, bytes: Float64Array}} Counts */
+/** A record, and the index of the thread or label that has a part of it.
+ * @typedef {{record: number, index: number}} Pair */
+/** Of each record; samples: the objects that were sampled.
+ * @typedef {object} Estimates
+ * @property {Float64Array} bytes
+ * @property {Float64Array} objects
+ * @property {Float64Array} variance  of the bytes
+ * @property {Float64Array} samples */
+/** Of each name; cum: with what is below it.
+ * @typedef {object} Sums
+ * @property {Float64Array} self
+ * @property {Float64Array} cum
+ * @property {Float64Array} objects
+ * @property {Float64Array} variance
+ * @property {Float64Array} samples */
+/** Bytes by column of ages: of each node with what is below it, of each name itself; span: seconds
+ * that the profiler has run.
+ * @typedef {{node: Float64Array, name: Float64Array, span: number | null}} Ages */
+/** @typedef {{node: number, bytes: number, objects: number, variance: number, samples: number}}
+ * Stack */
+/** @typedef {'bytes' | 'objects'} Metric */
+
+// The upper bounds of the columns of ages but the last, in seconds, and how many columns there are:
+// as in room ages of jeprof.
+const AGE_BOUNDS = [1, 4, 16, 60, 240, 960, 3600, 14400, 57600];
+const AGES = 10;
+// As a part: all threads and labels.
+const ALL = -1;
+// Rows of a table of stacks.
+const STACKS = 20;
+const NEARLY_NONE = 1e-9;
+
+/** @param {number} length */
+function zeros(length) {
+	return new Float64Array(length);
+}
+
+/**
+ * The variance of an estimate of bytes from samples that are this share of all objects: as in room
+ * noise of jeprof.
+ * @param {number} bytes
+ * @param {number} samples
+ * @param {number} share
+ */
+function variance_of(bytes, samples, share) {
+	return samples > 0 && share < 1 ? bytes * bytes / samples * (1 - share) : 0;
+}
+
+/**
+ * The margin of a sum of such estimates: 95 of 100 intervals hold the truth.
+ * @param {number} variance
+ * @param {number} samples
+ */
+function margin_of(variance, samples) {
+	return variance > 0 && samples > 0 ? 1.96 * Math.sqrt(variance * (samples + 1) / samples) : 0;
+}
+
+/**
+ * The bounds of a column of ages, in seconds.
+ * @param {number} column
+ * @param {number | null} span
+ */
+function age_bounds(column, span) {
+	const from = column ? AGE_BOUNDS[column - 1] : 0;
+	const to = column < AGES - 1 ? AGE_BOUNDS[column] : Math.max(span || 0, 4 * from);
+	return [from, span && from < span && to > span ? span : to];
+}
+
+/**
+ * The age that half of the bytes exceed, in seconds; null if no age is known.
+ * @param {Float64Array} columns
+ * @param {number} start  index of the first of AGES columns
+ * @param {number | null} span
+ */
+function median_age(columns, start, span) {
+	let all = 0, before = 0, bounds = [0, 0];
+	for (let i = 0; i < AGES; i++) {
+		all += columns[start + i];
+	}
+	if (!(all > 0)) {
+		return null;
+	}
+	for (let i = 0; i < AGES; i++) {
+		const bytes = columns[start + i];
+		bounds = age_bounds(i, span);
+		if (bytes > 0 && before + bytes >= all / 2) {
+			return bounds[0] + (bounds[1] - bounds[0]) * (all / 2 - before) / bytes;
+		}
+		before += bytes;
+	}
+	return bounds[1];
+}
+
+/**
+ * To the precision of jeprof.
+ * @param {number} x
+ */
+function rounded(x) {
+	return Math.floor(x * 1024 + 0.5) / 1024;
+}
+
+/**
+ * The name of each node, by its number among those that have followed the name of the parent so
+ * far.
+ * @param {Data} data
+ */
+function decoded_names(data) {
+	const { up, step = [], fresh = [] } = data;
+	/** @type {number[][]} */
+	const followers = [];
+	const name_of = new Int32Array(up.length);
+	let known = 0;
+	for (let i = 1; i < up.length; i++) {
+		const above = name_of[i - up[i]];
+		const list = followers[above] = followers[above] || [];
+		if (step[i - 1] === list.length) {
+			list.push(fresh[known++]);
+		}
+		name_of[i] = list[step[i - 1]];
+	}
+	return name_of;
+}
+
+/**
+ * @param {number[]} told  pairs or label_pairs of Data
+ */
+function decoded_pairs(told) {
+	/** @type {Pair[]} */
+	const pairs = [];
+	let record = 0;
+	for (let i = 0; i < told.length; i += 2) {
+		record += told[i];
+		pairs.push({ record, index: told[i + 1] });
+	}
+	return pairs;
+}
+
+/**
+ * @param {number} length
+ * @returns {Counts}
+ */
+function no_counts(length) {
+	return { objects: zeros(length), bytes: zeros(length) };
+}
+
+/**
+ * Adds what changed since the snapshot before; returns a copy of the counts.
+ * @param {Counts} counts
+ * @param {number[]} changes
+ * @returns {Counts}
+ */
+function changed(counts, changes) {
+	let at = 0;
+	for (let i = 0; i < changes.length; i += 3) {
+		at += changes[i];
+		counts.objects[at] += changes[i + 1];
+		counts.bytes[at] += changes[i + 2];
+	}
+	return { objects: counts.objects.slice(), bytes: counts.bytes.slice() };
+}
+
+/**
+ * @param {number} length
+ * @returns {Estimates}
+ */
+function no_estimates(length) {
+	return { bytes: zeros(length), objects: zeros(length),
+		variance: zeros(length), samples: zeros(length) };
+}
+
+/**
+ * Adds the estimate from sampled objects and bytes to a record.
+ * @param {Estimates} sums
+ * @param {number} record
+ * @param {number} sampled
+ * @param {number} sampled_bytes
+ * @param {number} rate
+ */
+function add_estimate(sums, record, sampled, sampled_bytes, rate) {
+	let objects = sampled, bytes = sampled_bytes;
+	if (sampled && sampled_bytes && rate) {
+		const ratio = sampled_bytes / sampled / rate;
+		const share = ratio > NEARLY_NONE ? 1 - Math.exp(-ratio) : ratio;
+		objects = rounded(sampled / share);
+		bytes = rounded(sampled_bytes / share);
+		if (objects > sampled) {
+			sums.variance[record] += variance_of(bytes, sampled, sampled / objects);
 		}
 	}
-	function decode() {
-		var both = [new Float64Array(R), new Float64Array(R)], split, divided;
-		split = take_pairs(d.pairs || [], pair);
-		divided = take_pairs(d.label_pairs || [], label_pair);
-		d.snaps.forEach(function (snap, s) {
-			if (!snap.cells) { return; }
-			raw[s] = changed(both, snap.cells);
-			parts[s] = changed(split, snap.parts || []);
-			label_parts[s] = changed(divided, snap.label_parts || []);
-			full.push(s);
+	sums.objects[record] += objects;
+	sums.bytes[record] += bytes;
+	sums.samples[record] += sampled;
+}
+
+/**
+ * Adds one record of some estimates, or takes it away (sign -1); errors and samples add up in both.
+ * @param {Estimates} sums
+ * @param {number} at
+ * @param {Estimates} from
+ * @param {number} record
+ * @param {number} sign
+ */
+function add_record(sums, at, from, record, sign) {
+	sums.bytes[at] += sign * from.bytes[record];
+	sums.objects[at] += sign * from.objects[record];
+	sums.variance[at] += from.variance[record];
+	sums.samples[at] += from.samples[record];
+}
+
+/**
+ * The stacks with the largest sums, the largest first, and how many have one.
+ * @param {Estimates} sums  of each of the nodes
+ * @param {ArrayLike<number>} nodes
+ */
+function largest(sums, nodes) {
+	/** @type {Stack[]} */
+	const best = [];
+	let count = 0, least = 0;
+	const trim = () => {
+		best.sort((x, y) => Math.abs(y.bytes) - Math.abs(x.bytes) || x.node - y.node);
+		best.length = Math.min(best.length, 2 * STACKS);
+		least = best.length < 2 * STACKS ? 0 : Math.abs(best[best.length - 1].bytes);
+	};
+	for (let i = 0; i < nodes.length; i++) {
+		const bytes = Math.abs(sums.bytes[i]);
+		if (bytes < 0.5 && Math.abs(sums.objects[i]) < 0.5) {
+			continue;
+		}
+		count++;
+		if (best.length >= 2 * STACKS && bytes <= least) {
+			continue;
+		}
+		best.push({ node: nodes[i], bytes: sums.bytes[i], objects: sums.objects[i],
+			variance: sums.variance[i], samples: sums.samples[i] });
+		if (best.length >= 4 * STACKS) {
+			trim();
+		}
+	}
+	trim();
+	return { list: best.slice(0, STACKS), count };
+}
+
+/**
+ * @param {Map<number, number>} bytes
+ * @param {number} name
+ * @param {number} more
+ */
+function add_to(bytes, name, more) {
+	bytes.set(name, (bytes.get(name) || 0) + more);
+}
+
+// Sums of all, or of one thread or label alone: part is ALL, the index of a thread, or behind those
+// of the threads that of a label; behind the labels stands what has none.
+class Model {
+	/** @param {Data} data */
+	constructor(data) {
+		const nodes = data.up.length, records = data.records.length / 2;
+		this.data = data;
+		this.node_count = nodes;
+		this.record_count = records;
+		this.part = ALL;
+		this.labels = data.labels || [];
+		this.label_base = (data.threads || []).length;
+		this.no_label = this.labels.length;
+		// Of each node: its name; its parent; whether no node above has its name; where its
+		// children begin in the list of children.
+		this.name_of = data.name || decoded_names(data);
+		this.parent = new Int32Array(nodes);
+		this.is_topmost = new Uint8Array(nodes);
+		this.child_start = new Int32Array(nodes + 1);
+		this.children = new Int32Array(nodes);
+		// Of each record: the node at which it ends, and that of its owner.
+		this.leaf = new Int32Array(records);
+		this.owner = new Int32Array(records);
+		this.pairs = decoded_pairs(data.pairs || []);
+		this.label_pairs = decoded_pairs(data.label_pairs || []);
+		/**
+		 * The snapshots of which more than sums is known.
+		 * @type {number[]}
+		 */
+		this.full = [];
+		/**
+		 * By snapshot, of records, pairs and label_pairs, as they were sampled.
+		 * @type {Counts[]}
+		 */
+		this.counts = [];
+		/** @type {Counts[]} */
+		this.pair_counts = [];
+		/** @type {Counts[]} */
+		this.label_counts = [];
+		/** @type {Map<string, any>} */
+		this.results = new Map();
+		this.read_tree();
+		this.list_children();
+		this.read_records();
+		this.read_snaps();
+	}
+
+	read_tree() {
+		const { parent, name_of } = this, { up, names } = this.data;
+		const depth = new Int32Array(this.node_count), met = new Int32Array(names.length);
+		/** @type {number[]} */
+		const path = [];
+		for (let i = 0; i < this.node_count; i++) {
+			parent[i] = i ? i - up[i] : -1;
+			depth[i] = i ? depth[parent[i]] + 1 : 0;
+			while (path.length > depth[i]) {
+				met[Number(path.pop())]--;
+			}
+			this.is_topmost[i] = met[name_of[i]]++ ? 0 : 1;
+			path.push(name_of[i]);
+		}
+	}
+
+	list_children() {
+		const { parent, child_start, children } = this;
+		for (let i = 1; i < this.node_count; i++) {
+			child_start[parent[i] + 1]++;
+		}
+		for (let i = 0; i < this.node_count; i++) {
+			child_start[i + 1] += child_start[i];
+		}
+		const next = child_start.slice();
+		for (let i = 1; i < this.node_count; i++) {
+			children[next[parent[i]]++] = i;
+		}
+	}
+
+	read_records() {
+		const { records } = this.data;
+		let node = 0;
+		for (let i = 0; i < this.record_count; i++) {
+			node += records[2 * i];
+			this.leaf[i] = node;
+			this.owner[i] = node;
+			for (let folded = records[2 * i + 1]; folded > 0; folded--) {
+				this.owner[i] = this.parent[this.owner[i]];
+			}
+		}
+	}
+
+	read_snaps() {
+		const counts = no_counts(this.record_count), of_pairs = no_counts(this.pairs.length);
+		const of_labels = no_counts(this.label_pairs.length);
+		this.data.snaps.forEach((snap, i) => {
+			if (!snap.cells) {
+				return;
+			}
+			this.counts[i] = changed(counts, snap.cells);
+			this.pair_counts[i] = changed(of_pairs, snap.parts || []);
+			this.label_counts[i] = changed(of_labels, snap.label_parts || []);
+			this.full.push(i);
 		});
 	}
-	// Pairs of a record and a thread or label; returns sums of 0 for them.
-	function take_pairs(told, to) {
-		for (var r = 0, i = 0; i < told.length; i += 2) { to.push([r += told[i], told[i + 1]]); }
-		return [new Float64Array(to.length), new Float64Array(to.length)];
+
+	/**
+	 * Chooses what totals(), sums(), stacks(), share(), ages() and live() tell from now on.
+	 * @param {number} part
+	 */
+	show_only(part) {
+		this.part = part;
 	}
-	function changed(sums, c) {
-		for (var at = 0, j = 0; j < c.length; j += 3) { at += c[j]; sums[0][at] += c[j + 1]; sums[1][at] += c[j + 2]; }
-		return [sums[0].slice(), sums[1].slice()];
-	}
-	function round(x) { return Math.floor(x * 1024 + 0.5) / 1024; }
-	// Adds to record r of q: estimated bytes b and objects o, variance v of the bytes, n samples.
-	function add(q, r, o, b, rate) {
-		var covered = 1, ratio, objects, bytes;
-		if (o && b && rate) {
-			ratio = b / o / rate;
-			covered = ratio > 1e-9 ? 1 - Math.exp(-ratio) : ratio;
-			objects = round(o / covered); bytes = round(b / covered);
-			if (objects > o) { q.v[r] += variance_of(bytes, o, o / objects); }
-		} else {
-			objects = o; bytes = b;
+
+	/**
+	 * The result of count(), which is called only once for each key.
+	 * @template T
+	 * @param {(string | number | boolean | null)[]} key
+	 * @param {() => T} count
+	 * @returns {T}
+	 */
+	kept(key, count) {
+		const text = key.join();
+		if (!this.results.has(text)) {
+			this.results.set(text, count());
 		}
-		q.o[r] += objects; q.b[r] += bytes; q.n[r] += o;
+		return this.results.get(text);
 	}
-	// The estimates of snapshot s for each record, for all threads or only for thread who.
-	function at_snap(s) {
-		var key = s + ',' + who, r, k;
-		if (cache[key]) { return cache[key]; }
-		if (labels.length && who >= base) { return cache[key] = of_label(s, who - base); }
-		var rate = d.snaps[s].rate, q = nothing(), o = raw[s][0], b = raw[s][1];
-		for (r = 0; r < R; r++) { if (o[r] && (who < 0 || d.own[r] === who)) { add(q, r, o[r], b[r], rate); } }
-		for (k = 0; who >= 0 && k < pair.length; k++) { if (pair[k][1] === who && parts[s][0][k]) { add(q, pair[k][0], parts[s][0][k], parts[s][1][k], rate); } }
-		return cache[key] = q;
-	}
-	function nothing() { return { b: new Float64Array(R), o: new Float64Array(R), v: new Float64Array(R), n: new Float64Array(R) }; }
-	// The estimates of all threads and labels.
-	function at_all(s) {
-		var was = who, q;
-		who = -1;
-		q = at_snap(s);
-		who = was;
-		return q;
-	}
-	// Calls take(record, label, its share of the objects, of the bytes), as in room labels of jeprof.
-	function each_label(s, take) {
-		for (var k = 0; k < label_pair.length; k++) {
-			var r = label_pair[k][0], o = raw[s][0][r], b = raw[s][1][r];
-			if (label_parts[s][0][k] || label_parts[s][1][k]) { take(r, label_pair[k][1], o ? Math.min(label_parts[s][0][k] / o, 1) : 0, b ? Math.min(label_parts[s][1][k] / b, 1) : 0); }
-		}
-	}
-	// The estimates of a label: of each record as much as it has of the samples; of none what the others leave.
-	function of_label(s, label) {
-		var all = at_all(s), q = nothing(), has = [new Float64Array(R), new Float64Array(R)], none = label === labels.length, r;
-		each_label(s, function (r, of, o, b) { if (none || of === label) { has[0][r] += o; has[1][r] += b; } });
-		for (r = 0; r < R; r++) {
-			var o = none ? 1 - has[0][r] : has[0][r], b = none ? 1 - has[1][r] : has[1][r];
-			if (o < 1e-9 && b < 1e-9) { continue; }
-			q.o[r] = all.o[r] * Math.max(o, 0); q.n[r] = all.n[r] * Math.max(o, 0); q.b[r] = all.b[r] * Math.max(b, 0);
-			if (q.o[r] > q.n[r]) { q.v[r] = variance_of(q.b[r], q.n[r], q.n[r] / q.o[r]); }
-		}
-		return q;
-	}
-	// [index, text, bytes, objects] of each label that has something, and of what has none, the most first.
-	function by_label(s) {
-		var all = at_all(s), o = new Float64Array(labels.length + 1), b = new Float64Array(labels.length + 1), r, out = [];
-		for (r = 0; r < R; r++) { o[labels.length] += all.o[r]; b[labels.length] += all.b[r]; }
-		each_label(s, function (r, of, objects, bytes) {
-			o[of] += all.o[r] * objects; o[labels.length] -= all.o[r] * objects;
-			b[of] += all.b[r] * bytes; b[labels.length] -= all.b[r] * bytes;
-		});
-		for (r = 0; r <= labels.length; r++) { if (b[r] >= 0.5) { out.push([base + r, label_text(r), b[r], o[r]]); } }
-		return out.sort(function (x, y) { return y[2] - x[2] || x[0] - y[0]; });
-	}
-	function label_text(k) { return k < labels.length ? labels[k] : '(no label)'; }
-	// How much can be shown alone, and what it is: [index, text].
-	function choices() {
-		var out = (d.threads || []).map(function (t, k) { return [k, t[0] + (t[1] ? ' ' + t[1] : ''), t[0]]; }).sort(function (x, y) { return x[2] - y[2]; });
-		for (var k = 0; labels.length && k <= labels.length; k++) { out.push([base + k, 'label: ' + label_text(k)]); }
-		return out;
-	}
-	// The nodes at which records end, whole or at their owners, in order, and the number of the node of each record.
-	function ends(whole) {
-		return kept('e' + +!!whole, function () {
-			var to = whole ? leaf : owner, number = new Int32Array(n), nodes = to.slice().sort().filter(function (x, j, all) { return !j || x !== all[j - 1]; });
-			nodes.forEach(function (x, j) { number[x] = j; });
-			return { nodes: nodes, of: to.map(function (x) { return number[x]; }) };
+
+	/**
+	 * The estimates of a snapshot for each record.
+	 * @param {number} snapshot
+	 * @param {number} part
+	 */
+	estimates(snapshot, part = this.part) {
+		return this.kept(['estimates', snapshot, part], () => {
+			const label = part - this.label_base;
+			return this.labels.length && label >= 0 ? this.estimates_of_label(snapshot, label)
+				: this.estimates_of_thread(snapshot, part);
 		});
 	}
-	// The result of count(), which is called only once for each key.
-	function kept(key, count) { return made[key] || (made[key] = count()); }
-	function totals(s, metric, whole) { return kept(['t', s, who, metric, +!!whole].join(), function () { return add_totals(s, metric, whole); }); }
-	function sums(s) { return kept(['s', s, who].join(), function () { return add_sums(s); }); }
-	function stacks(s, a, whole) { return kept(['k', s, who, a, +!!whole].join(), function () { return add_stacks(s, a, whole); }); }
-	// For each node the sum of its own records and of those of its descendants.
-	function add_totals(s, metric, whole) {
-		var t = new Float64Array(n), q = at_snap(s)[metric], to = whole ? leaf : owner, j;
-		for (j = 0; j < R; j++) { t[to[j]] += q[j]; }
-		for (j = n - 1; j > 0; j--) { t[parent[j]] += t[j]; }
-		return t;
-	}
-	// For each name: self, objects, cumulative bytes, variance.
-	function add_sums(s) {
-		var q = at_snap(s), m = d.names.length, t = totals(s, 'b', false), j;
-		var x = { self: new Float64Array(m), objects: new Float64Array(m), cum: new Float64Array(m), variance: new Float64Array(m), samples: new Float64Array(m) };
-		for (j = 0; j < R; j++) {
-			var f = d.name[owner[j]];
-			x.self[f] += q.b[j]; x.objects[f] += q.o[j]; x.variance[f] += q.v[j]; x.samples[f] += q.n[j];
+
+	/**
+	 * @param {number} snapshot
+	 * @param {number} thread  or ALL
+	 */
+	estimates_of_thread(snapshot, thread) {
+		const { own = [] } = this.data, { rate } = this.data.snaps[snapshot];
+		const sums = no_estimates(this.record_count);
+		const { objects, bytes } = this.counts[snapshot], shared = this.pair_counts[snapshot];
+		for (let r = 0; r < this.record_count; r++) {
+			if (objects[r] && (thread === ALL || own[r] === thread)) {
+				add_estimate(sums, r, objects[r], bytes[r], rate);
+			}
 		}
-		for (j = 1; j < n; j++) { if (first[j]) { x.cum[d.name[j]] += t[j]; } }
-		return x;
+		this.pairs.forEach(({ record, index }, i) => {
+			if (index === thread && shared.objects[i]) {
+				add_estimate(sums, record, shared.objects[i], shared.bytes[i], rate);
+			}
+		});
+		return sums;
 	}
-	// Bytes by column of ages, AGES for each node (what it and all below it hold) and for each name (itself); null where they are not told.
-	function ages(s) {
-		var told = d.snaps[s].ages, q, node, name, j, k, r = 0, x;
-		if (!told) { return null; }
-		return kept(['g', s, who].join(), function () {
-			q = at_snap(s); node = new Float64Array(AGES * n); name = new Float64Array(AGES * d.names.length);
-			for (j = 0; j < told.length; j += 2 + 2 * told[j + 1]) {
-				r += told[j];
-				for (k = 0; k < told[j + 1]; k++) {
-					x = q.b[r] * told[j + 3 + 2 * k] / 1000;
-					node[AGES * owner[r] + told[j + 2 + 2 * k]] += x;
-					name[AGES * d.name[owner[r]] + told[j + 2 + 2 * k]] += x;
+
+	/**
+	 * Calls take(record, label, its share of the objects, of the bytes), as in room labels of
+	 * jeprof.
+	 * @param {number} snapshot
+	 * @param {(record: number, label: number, objects: number, bytes: number) => void} take
+	 */
+	each_label(snapshot, take) {
+		const counts = this.counts[snapshot], told = this.label_counts[snapshot];
+		this.label_pairs.forEach(({ record, index }, i) => {
+			const objects = counts.objects[record], bytes = counts.bytes[record];
+			if (told.objects[i] || told.bytes[i]) {
+				take(record, index, objects ? Math.min(told.objects[i] / objects, 1) : 0,
+					bytes ? Math.min(told.bytes[i] / bytes, 1) : 0);
+			}
+		});
+	}
+
+	/**
+	 * Of each record as much as the label has of the samples; no_label: what the others leave.
+	 * @param {number} snapshot
+	 * @param {number} label
+	 */
+	estimates_of_label(snapshot, label) {
+		const all = this.estimates(snapshot, ALL), sums = no_estimates(this.record_count);
+		const has = no_counts(this.record_count), is_rest = label === this.no_label;
+		this.each_label(snapshot, (record, of, objects, bytes) => {
+			if (is_rest || of === label) {
+				has.objects[record] += objects;
+				has.bytes[record] += bytes;
+			}
+		});
+		for (let r = 0; r < this.record_count; r++) {
+			const objects = is_rest ? 1 - has.objects[r] : has.objects[r];
+			const bytes = is_rest ? 1 - has.bytes[r] : has.bytes[r];
+			if (objects < NEARLY_NONE && bytes < NEARLY_NONE) {
+				continue;
+			}
+			sums.objects[r] = all.objects[r] * Math.max(objects, 0);
+			sums.samples[r] = all.samples[r] * Math.max(objects, 0);
+			sums.bytes[r] = all.bytes[r] * Math.max(bytes, 0);
+			if (sums.objects[r] > sums.samples[r]) {
+				sums.variance[r] = variance_of(sums.bytes[r], sums.samples[r],
+					sums.samples[r] / sums.objects[r]);
+			}
+		}
+		return sums;
+	}
+
+	/**
+	 * Each label that has something, and what has none, the most first.
+	 * @param {number} snapshot
+	 */
+	by_label(snapshot) {
+		const all = this.estimates(snapshot, ALL), rest = this.no_label;
+		const sums = no_counts(rest + 1);
+		for (let r = 0; r < this.record_count; r++) {
+			sums.objects[rest] += all.objects[r];
+			sums.bytes[rest] += all.bytes[r];
+		}
+		this.each_label(snapshot, (record, label, objects, bytes) => {
+			sums.objects[label] += all.objects[record] * objects;
+			sums.objects[rest] -= all.objects[record] * objects;
+			sums.bytes[label] += all.bytes[record] * bytes;
+			sums.bytes[rest] -= all.bytes[record] * bytes;
+		});
+		return this.label_parts().map((row, label) => ({ ...row, bytes: sums.bytes[label],
+			objects: sums.objects[label] })).filter(row => row.bytes >= 0.5)
+			.sort((x, y) => y.bytes - x.bytes || x.part - y.part);
+	}
+
+	/** All labels and what has none, as parts. */
+	label_parts() {
+		return [...this.labels, '(no label)'].map((text, label) => ({ text,
+			part: this.label_base + label }));
+	}
+
+	/**
+	 * What can be shown alone: threads by their numbers, then labels.
+	 * @returns {{part: number, text: string}[]}
+	 */
+	choices() {
+		const threads = (this.data.threads || []).map(([number, name], part) => ({ number, part,
+			text: number + (name ? ' ' + name : '') }));
+		threads.sort((x, y) => x.number - y.number);
+		const labels = this.labels.length ? this.label_parts() : [];
+		return [...threads, ...labels.map(({ part, text }) => ({ part, text: 'label: ' + text }))];
+	}
+
+	/**
+	 * Of each record the node at which it ends: at its leaf, with wrappers of malloc, or its owner.
+	 * @param {boolean} is_whole
+	 */
+	ends(is_whole) {
+		return is_whole ? this.leaf : this.owner;
+	}
+
+	/**
+	 * The nodes at which records end, in order, and of each record the place of its node in these.
+	 * @param {boolean} is_whole
+	 */
+	end_nodes(is_whole) {
+		return this.kept(['ends', is_whole], () => {
+			const ends = this.ends(is_whole), place = new Int32Array(this.node_count);
+			const nodes = ends.slice().sort().filter((node, i, all) => !i || node !== all[i - 1]);
+			nodes.forEach((node, i) => {
+				place[node] = i;
+			});
+			return { nodes, places: ends.map(node => place[node]) };
+		});
+	}
+
+	/**
+	 * For each node the sum of its own records and of those of its descendants.
+	 * @param {number} snapshot
+	 * @param {Metric} metric
+	 * @param {boolean} is_whole
+	 */
+	totals(snapshot, metric, is_whole) {
+		return this.kept(['totals', snapshot, this.part, metric, is_whole], () => {
+			const sums = zeros(this.node_count), ends = this.ends(is_whole);
+			this.estimates(snapshot)[metric].forEach((value, record) => {
+				sums[ends[record]] += value;
+			});
+			for (let i = this.node_count - 1; i > 0; i--) {
+				sums[this.parent[i]] += sums[i];
+			}
+			return sums;
+		});
+	}
+
+	/**
+	 * @param {number} snapshot
+	 * @returns {Sums}
+	 */
+	sums(snapshot) {
+		return this.kept(['sums', snapshot, this.part], () => {
+			const { names } = this.data, totals = this.totals(snapshot, 'bytes', false);
+			const own = no_estimates(names.length), from = this.estimates(snapshot);
+			const cum = zeros(names.length);
+			for (let r = 0; r < this.record_count; r++) {
+				add_record(own, this.name_of[this.owner[r]], from, r, 1);
+			}
+			for (let i = 1; i < this.node_count; i++) {
+				if (this.is_topmost[i]) {
+					cum[this.name_of[i]] += totals[i];
 				}
 			}
-			for (j = n - 1; j > 0; j--) { for (k = 0; k < AGES; k++) { node[AGES * parent[j] + k] += node[AGES * j + k]; } }
-			return { node: node, name: name, span: +d.snaps[s].meta.profiled_ms / 1000 || null };
+			return { self: own.bytes, cum, objects: own.objects, variance: own.variance,
+				samples: own.samples };
 		});
 	}
-	// Callers and callees of a name: [name, bytes], the most first.
-	function around(f, t) {
-		var up = {}, down = {}, j, k;
-		for (j = 1; j < n; j++) {
-			if (d.name[j] === f && t[j]) {
-				if (first[j]) { up[d.name[parent[j]]] = (up[d.name[parent[j]]] || 0) + t[j]; }
-				for (k = kids[j]; k < kids[j + 1]; k++) { if (t[list[k]]) { down[d.name[list[k]]] = (down[d.name[list[k]]] || 0) + t[list[k]]; } }
+
+	/**
+	 * Null where no ages are told.
+	 * @param {number} snapshot
+	 * @returns {Ages | null}
+	 */
+	ages(snapshot) {
+		const { ages, meta } = this.data.snaps[snapshot];
+		return ages ? this.kept(['ages', snapshot, this.part], () => ({
+			...this.add_ages(ages, this.estimates(snapshot).bytes),
+			span: Number(meta.profiled_ms) / 1000 || null })) : null;
+	}
+
+	/**
+	 * @param {number[]} told
+	 * @param {Float64Array} bytes  of each record
+	 */
+	add_ages(told, bytes) {
+		const node = zeros(AGES * this.node_count);
+		const name = zeros(AGES * this.data.names.length);
+		let record = 0;
+		for (let i = 0; i < told.length; i += 2 + 2 * told[i + 1]) {
+			record += told[i];
+			const owner = this.owner[record];
+			for (let k = i + 2; k < i + 2 + 2 * told[i + 1]; k += 2) {
+				const share = bytes[record] * told[k + 1] / 1000;
+				node[AGES * owner + told[k]] += share;
+				name[AGES * this.name_of[owner] + told[k]] += share;
 			}
 		}
-		return [up, down].map(function (o) {
-			return Object.keys(o).map(function (k) { return [+k, o[k]]; }).sort(function (a, b) { return b[1] - a[1] || a[0] - b[0]; });
+		for (let i = this.node_count - 1; i > 0; i--) {
+			for (let k = 0; k < AGES; k++) {
+				node[AGES * this.parent[i] + k] += node[AGES * i + k];
+			}
+		}
+		return { node, name };
+	}
+
+	/**
+	 * Callers and callees of a name, the most first.
+	 * @param {number} name
+	 * @param {Float64Array} totals
+	 */
+	around(name, totals) {
+		/** @type {[Map<number, number>, Map<number, number>]} */
+		const [callers, callees] = [new Map(), new Map()];
+		for (let i = 1; i < this.node_count; i++) {
+			if (this.name_of[i] !== name || !totals[i]) {
+				continue;
+			}
+			if (this.is_topmost[i]) {
+				add_to(callers, this.name_of[this.parent[i]], totals[i]);
+			}
+			this.children_of(i).filter(child => totals[child]).forEach(child => {
+				add_to(callees, this.name_of[child], totals[child]);
+			});
+		}
+		return [callers, callees].map(sums => [...sums].map(([of, bytes]) => ({ name: of, bytes }))
+			.sort((a, b) => b.bytes - a.bytes || a.name - b.name));
+	}
+
+	/** @param {number} node */
+	children_of(node) {
+		return this.children.subarray(this.child_start[node], this.child_start[node + 1]);
+	}
+
+	/**
+	 * The nodes with the largest sums, or changes since another snapshot.
+	 * @param {number} snapshot
+	 * @param {number | null} since
+	 * @param {boolean} is_whole
+	 */
+	stacks(snapshot, since, is_whole) {
+		return this.kept(['stacks', snapshot, this.part, since, is_whole], () => {
+			const { nodes, places } = this.end_nodes(is_whole), sums = no_estimates(nodes.length);
+			const now = this.estimates(snapshot);
+			const before = since === null ? null : this.estimates(since);
+			places.forEach((place, record) => {
+				add_record(sums, place, now, record, 1);
+				if (before) {
+					add_record(sums, place, before, record, -1);
+				}
+			});
+			return largest(sums, nodes);
 		});
 	}
-	// The nodes with the largest sums (change since snapshot a if there is one), by records at their owners or leaves, and how many have one.
-	function add_stacks(s, a, whole) {
-		var q = at_snap(s), p = a === null ? null : at_snap(a), e = ends(whole), N = e.nodes.length, count = 0, best = [], least = 0, j, k, x;
-		var b = new Float64Array(N), o = new Float64Array(N), v = new Float64Array(N), c = new Float64Array(N);
-		for (j = 0; j < R; j++) {
-			k = e.of[j];
-			b[k] += q.b[j]; o[k] += q.o[j]; v[k] += q.v[j]; c[k] += q.n[j];
-			if (p) { b[k] -= p.b[j]; o[k] -= p.o[j]; v[k] += p.v[j]; c[k] += p.n[j]; }
+
+	/**
+	 * The nodes from this one to below the root.
+	 * @param {number} node
+	 */
+	frames(node) {
+		const path = [];
+		for (let at = node; at > 0; at = this.parent[at]) {
+			path.push(at);
 		}
-		for (j = 0; j < N; j++) {
-			x = Math.abs(b[j]);
-			if (x < 0.5 && Math.abs(o[j]) < 0.5) { continue; }
-			count++;
-			if (best.length >= 2 * MOST && x <= least) { continue; }
-			best.push({ node: e.nodes[j], b: b[j], o: o[j], v: v[j], n: c[j] });
-			if (best.length >= 4 * MOST) { trim(); }
-		}
-		trim();
-		return { list: best.slice(0, MOST), count: count };
-		function trim() {
-			best.sort(function (x, y) { return Math.abs(y.b) - Math.abs(x.b) || x.node - y.node; });
-			best.length = Math.min(best.length, 2 * MOST);
-			least = best.length < 2 * MOST ? 0 : Math.abs(best[best.length - 1].b);
-		}
+		return path;
 	}
-	function frames(node) {
-		for (var out = []; node > 0; node = parent[node]) { out.push(node); }
-		return out;
-	}
-	// The sum of the stacks that contain a name that matches the search; each stack counts once.
-	function share(s, metric, whole, hit) {
-		var on = new Uint8Array(n), q = at_snap(s)[metric], to = whole ? leaf : owner, sum = 0, j;
-		for (j = 1; j < n; j++) { on[j] = on[parent[j]] || hit[d.name[j]]; }
-		for (j = 0; j < R; j++) { if (on[to[j]]) { sum += q[j]; } }
+
+	/**
+	 * The sum of the stacks that contain a name that is hit; each stack counts once.
+	 * @param {number} snapshot
+	 * @param {Metric} metric
+	 * @param {boolean} is_whole
+	 * @param {Uint8Array} hits  of each name
+	 */
+	share(snapshot, metric, is_whole, hits) {
+		const is_on = new Uint8Array(this.node_count), ends = this.ends(is_whole);
+		let sum = 0;
+		for (let i = 1; i < this.node_count; i++) {
+			is_on[i] = is_on[this.parent[i]] || hits[this.name_of[i]];
+		}
+		this.estimates(snapshot)[metric].forEach((value, record) => {
+			sum += is_on[ends[record]] ? value : 0;
+		});
 		return sum;
 	}
-	function live(s) { return who < 0 ? d.snaps[s].live[0] : totals(s, 'b', false)[0]; }
-	function of(thread) { who = thread; }
-	return { d: d, n: n, of: of, live: live, parent: parent, depth: depth, kids: kids, list: list, full: full, totals: totals, sums: sums, ages: ages, around: around,
-		by_label: by_label, choices: choices,
-		stacks: stacks, frames: frames, share: share };
+
+	/**
+	 * Live bytes.
+	 * @param {number} snapshot
+	 */
+	live(snapshot) {
+		return this.part === ALL ? this.data.snaps[snapshot].live[0]
+			: this.totals(snapshot, 'bytes', false)[0];
+	}
 }

@@ -1,107 +1,322 @@
-// Reads a profile.proto of pprof, unpacked: what jeprofd serves under debug/pprof/heap. Knows only the fields that the page
-// shows; passes over others. Throws an Error where the bytes are no such message.
-// Profile(bytes) gives { time: seconds or null, period: bytes, comments: { KEY: VALUE }, samples: [{ frames, objects, bytes, thread, label, age }] };
-// frames from the leaf on: { name, line: "file:line" or "", module }; a frame without a name is { name: "", ... }.
-function Profile(bytes) {
-	var strings = [], types = [], samples = [], mappings = {}, functions = {}, locations = {}, comments = [], time = 0, period = 0, at;
-	var text = new TextDecoder();
-	fields(bytes, function (field, value) {
-		if (field === 1) { types.push(message(value)[1]); }
-		if (field === 2) { samples.push(value); }
-		if (field === 3) { at = message(value); mappings[at[1]] = at; }
-		if (field === 4) { at = located(value); locations[at.id] = at; }
-		if (field === 5) { at = message(value); functions[at[1]] = at; }
-		if (field === 6) { strings.push(text.decode(value)); }
-		if (field === 9) { time = value; }
-		if (field === 12) { period = value; }
-		if (field === 13) { comments = comments.concat(list(value)); }
-	});
-	types = types.map(string);
-	var objects = types.indexOf('inuse_objects'), space = types.indexOf('inuse_space'), known = {};
-	if (objects < 0 || space < 0) { throw new Error('the profile says nothing of live objects'); }
-	return { time: time ? time / 1e9 : null, period: period, comments: pairs(comments.map(string)), samples: samples.map(sample) };
+// Reads a profile.proto of pprof, unpacked: what jeprofd serves under debug/pprof/heap. Knows
+// only the fields that the page shows; passes over others. Throws an Error where the bytes are no
+// such message. Called by live.js and by tests under node.
 
-	// The number at at.i of b, which moves on.
-	function varint(b, at) {
-		var x = 0, unit = 1, c;
-		do {
-			if (at.i >= b.length || unit > 1e20) { throw new Error('the profile is cut off'); }
-			c = b[at.i++];
-			x += (c & 127) * unit;
-			unit *= 128;
-		} while (c & 128);
-		return x >= 9223372036854775808 ? x - 18446744073709551616 : x;	// a negative one takes ten bytes
+/**
+ * From the leaf on; a frame without a name has the name "". line: "file:line", or "".
+ * @typedef {{name: string, line: string, module: string}} ProfileFrame
+ */
+/**
+ * @typedef {object} Sample
+ * @property {ProfileFrame[]} frames
+ * @property {number} objects
+ * @property {number} bytes
+ * @property {number} thread
+ * @property {string} thread_name
+ * @property {string} label
+ * @property {number | null} age  seconds at least
+ */
+/**
+ * @typedef {object} Profile
+ * @property {number | null} time    seconds
+ * @property {number} period         bytes
+ * @property {{[key: string]: string}} comments
+ * @property {Sample[]} samples
+ */
+/**
+ * Fields by their numbers, each once.
+ * @typedef {{[field: number]: any}} Message
+ */
+
+/**
+ * The number at cursor.at, which moves on.
+ * @param {Uint8Array} bytes
+ * @param {{at: number}} cursor
+ */
+function read_number(bytes, cursor) {
+	let number = 0, unit = 1, byte = 0;
+	do {
+		if (cursor.at >= bytes.length || unit > 1e20) {
+			throw new Error('the profile is cut off');
+		}
+		byte = bytes[cursor.at++];
+		number += (byte & 127) * unit;
+		unit *= 128;
+	} while (byte & 128);
+	// a negative one takes ten bytes
+	return number >= 2 ** 63 ? number - 2 ** 64 : number;
+}
+
+/**
+ * Calls take(field, number or bytes) for each field of a message.
+ * @param {Uint8Array} bytes
+ * @param {(field: number, value: any) => void} take
+ */
+function each_field(bytes, take) {
+	const cursor = { at: 0 };
+	while (cursor.at < bytes.length) {
+		const key = read_number(bytes, cursor), field = Math.floor(key / 8);
+		if (key % 8 === 0) {
+			take(field, read_number(bytes, cursor));
+			continue;
+		}
+		const size = size_of_field(key % 8, bytes, cursor);
+		if (size < 0 || size > bytes.length - cursor.at) {
+			throw new Error('the profile is cut off');
+		}
+		cursor.at += size;
+		take(field, bytes.subarray(cursor.at - size, cursor.at));
 	}
-	// Calls take(field, number or bytes) for each field of a message.
-	function fields(b, take) {
-		var at = { i: 0 }, key, kind, size;
-		while (at.i < b.length) {
-			key = varint(b, at);
-			kind = key % 8;
-			if (kind === 0) { take(Math.floor(key / 8), varint(b, at)); continue; }
-			if (kind !== 2 && kind !== 1 && kind !== 5) { throw new Error('the profile is damaged'); }
-			size = kind === 2 ? varint(b, at) : kind === 1 ? 8 : 4;
-			if (size < 0 || size > b.length - at.i) { throw new Error('the profile is cut off'); }
-			take(Math.floor(key / 8), b.subarray(at.i, at.i += size));
+}
+
+/**
+ * @param {number} kind
+ * @param {Uint8Array} bytes
+ * @param {{at: number}} cursor
+ */
+function size_of_field(kind, bytes, cursor) {
+	switch (kind) {
+	case 1:
+		return 8;
+	case 2:
+		return read_number(bytes, cursor);
+	case 5:
+		return 4;
+	default:
+		throw new Error('the profile is damaged');
+	}
+}
+
+/** @param {Uint8Array} bytes */
+function read_message(bytes) {
+	/** @type {Message} */
+	const message = {};
+	each_field(bytes, (field, value) => {
+		message[field] = value;
+	});
+	return message;
+}
+
+/**
+ * Repeated numbers: packed, or one.
+ * @param {number | Uint8Array} value
+ */
+function read_numbers(value) {
+	if (typeof value === 'number') {
+		return [value];
+	}
+	const numbers = [], cursor = { at: 0 };
+	while (cursor.at < value.length) {
+		numbers.push(read_number(value, cursor));
+	}
+	return numbers;
+}
+
+/** @param {string[]} lines  KEY=VALUE */
+function read_comments(lines) {
+	/** @type {{[key: string]: string}} */
+	const comments = {};
+	lines.forEach(line => {
+		const at = line.indexOf('=');
+		if (at > 0) {
+			comments[line.slice(0, at)] = line.slice(at + 1);
+		}
+	});
+	return comments;
+}
+
+class ProfileReader {
+	/** @param {Uint8Array} bytes */
+	constructor(bytes) {
+		/** @type {string[]} */
+		this.texts = [];
+		/** @type {Message[]} */
+		this.types = [];
+		/** @type {Uint8Array[]} */
+		this.samples = [];
+		/** @type {Map<number, Message>} */
+		this.mappings = new Map();
+		/** @type {Map<number, Message>} */
+		this.functions = new Map();
+		/** @type {Map<number, {mapping: number, lines: Message[]}>} */
+		this.locations = new Map();
+		/**
+		 * Of locations.
+		 * @type {Map<number, ProfileFrame[]>}
+		 */
+		this.frames = new Map();
+		/**
+		 * Indices of texts.
+		 * @type {number[]}
+		 */
+		this.comments = [];
+		this.time = 0;
+		this.period = 0;
+		const decoder = new TextDecoder();
+		each_field(bytes, (field, value) => this.take_field(field, value, decoder));
+		const names = this.types.map(type => this.text(type[1]));
+		this.objects_at = names.indexOf('inuse_objects');
+		this.bytes_at = names.indexOf('inuse_space');
+		if (this.objects_at < 0 || this.bytes_at < 0) {
+			throw new Error('the profile says nothing of live objects');
 		}
 	}
-	// A message whose fields are each there once: by number.
-	function message(b) {
-		var out = {};
-		fields(b, function (field, value) { out[field] = value; });
-		return out;
+
+	/**
+	 * @param {number} field  by its number in profile.proto
+	 * @param {any} value
+	 * @param {TextDecoder} decoder
+	 */
+	take_field(field, value, decoder) {
+		switch (field) {
+		case 1:
+			this.types.push(read_message(value));
+			break;
+		case 2:
+			this.samples.push(value);
+			break;
+		case 3:
+			keep_by_id(this.mappings, read_message(value));
+			break;
+		case 4:
+			this.take_location(value);
+			break;
+		case 5:
+			keep_by_id(this.functions, read_message(value));
+			break;
+		case 6:
+			this.texts.push(decoder.decode(value));
+			break;
+		case 9:
+			this.time = value;
+			break;
+		case 12:
+			this.period = value;
+			break;
+		case 13:
+			this.comments.push(...read_numbers(value));
+			break;
+		default:
+		}
 	}
-	// Repeated numbers: packed, or one.
-	function list(value) {
-		if (typeof value === 'number') { return [value]; }
-		for (var out = [], at = { i: 0 }; at.i < value.length;) { out.push(varint(value, at)); }
-		return out;
-	}
-	function string(i) {
-		if (strings[i] === undefined) { throw new Error('the profile names a text that it does not have'); }
-		return strings[i];
-	}
-	function located(b) {
-		var l = { id: 0, mapping: 0, address: 0, lines: [] };
-		fields(b, function (field, value) {
-			if (field === 1) { l.id = value; }
-			if (field === 2) { l.mapping = value; }
-			if (field === 3) { l.address = value; }
-			if (field === 4) { l.lines.push(message(value)); }
+
+	/** @param {Uint8Array} bytes */
+	take_location(bytes) {
+		const location = { mapping: 0, lines: /** @type {Message[]} */ ([]) };
+		let id = 0;
+		each_field(bytes, (field, value) => {
+			if (field === 1) {
+				id = value;
+			} else if (field === 2) {
+				location.mapping = value;
+			} else if (field === 4) {
+				location.lines.push(read_message(value));
+			}
 		});
-		return l;
+		this.locations.set(id, location);
 	}
-	// The frames of a location, the innermost first; one without a name where it has none.
-	function frames(id) {
-		var l = locations[id], map = l && mappings[l.mapping], module = map && map[5] ? string(map[5]).replace(/^.*\//, '') : '?';
-		if (!l) { throw new Error('the profile names a place that it does not have'); }
-		if (!l.lines.length) { return [{ name: '', line: '', module: module }]; }
-		return l.lines.map(function (x) {
-			var f = functions[x[1]] || {}, file = f[4] ? string(f[4]) : '';
-			return { name: f[2] ? string(f[2]) : '', line: file && x[2] ? file + ':' + x[2] : '', module: module };
+
+	/** @param {number} index */
+	text(index) {
+		if (this.texts[index] === undefined) {
+			throw new Error('the profile names a text that it does not have');
+		}
+		return this.texts[index];
+	}
+
+	/**
+	 * The frames of a location, the innermost first; one without a name where it has none.
+	 * @param {number} id
+	 * @returns {ProfileFrame[]}
+	 */
+	frames_of(id) {
+		const location = this.locations.get(id);
+		if (!location) {
+			throw new Error('the profile names a place that it does not have');
+		}
+		const { 5: file } = this.mappings.get(location.mapping) || {};
+		const module = file ? this.text(file).replace(/^.*\//, '') : '?';
+		return location.lines.length ? location.lines.map(line => this.frame_of(line, module))
+			: [{ name: '', line: '', module }];
+	}
+
+	/**
+	 * @param {Message} line
+	 * @param {string} module
+	 */
+	frame_of({ 1: id, 2: number }, module) {
+		const { 2: name, 4: path } = this.functions.get(id) || {};
+		const file = path ? this.text(path) : '';
+		return { name: name ? this.text(name) : '', line: file && number ? `${file}:${number}` : '',
+			module };
+	}
+
+	/** @param {number} id */
+	kept_frames(id) {
+		const frames = this.frames.get(id) || this.frames_of(id);
+		this.frames.set(id, frames);
+		return frames;
+	}
+
+	/** @param {Uint8Array} bytes */
+	read_sample(bytes) {
+		/** @type {Sample} */
+		const sample = { frames: [], objects: 0, bytes: 0, thread: 0, thread_name: '', label: '',
+			age: null };
+		/** @type {number[]} */
+		const values = [];
+		each_field(bytes, (field, value) => {
+			if (field === 1) {
+				read_numbers(value).forEach(id => sample.frames.push(...this.kept_frames(id)));
+			} else if (field === 2) {
+				values.push(...read_numbers(value));
+			} else if (field === 3) {
+				this.take_label(sample, read_message(value));
+			}
 		});
+		sample.objects = values[this.objects_at] || 0;
+		sample.bytes = values[this.bytes_at] || 0;
+		return sample;
 	}
-	function sample(b) {
-		var s = { frames: [], objects: 0, bytes: 0, thread: 0, thread_name: '', label: '', age: null }, values = [];
-		fields(b, function (field, value) {
-			if (field === 1) { list(value).forEach(function (id) { known[id] = known[id] || frames(id); s.frames = s.frames.concat(known[id]); }); }
-			if (field === 2) { values = values.concat(list(value)); }
-			if (field === 3) { label(s, message(value)); }
-		});
-		s.objects = values[objects] || 0;
-		s.bytes = values[space] || 0;
-		return s;
+
+	/**
+	 * @param {Sample} sample
+	 * @param {Message} label
+	 */
+	take_label(sample, { 1: key = 0, 2: text = 0, 3: number = 0 }) {
+		switch (this.text(key)) {
+		case 'thread_id':
+			sample.thread = number;
+			break;
+		case 'thread':
+			sample.thread_name = this.text(text);
+			break;
+		case 'age':
+			sample.age = number;
+			break;
+		case 'label':
+			sample.label = this.text(text);
+			break;
+		default:
+		}
 	}
-	function label(s, l) {
-		var key = string(l[1] || 0);
-		if (key === 'thread_id') { s.thread = l[3] || 0; }
-		if (key === 'thread') { s.thread_name = string(l[2] || 0); }
-		if (key === 'age') { s.age = l[3] || 0; }	// seconds at least
-		if (key === 'label') { s.label = string(l[2] || 0); }
-	}
-	function pairs(lines) {
-		var out = {};
-		lines.forEach(function (l) { var i = l.indexOf('='); if (i > 0) { out[l.slice(0, i)] = l.slice(i + 1); } });
-		return out;
-	}
+}
+
+/**
+ * @param {Map<number, Message>} known
+ * @param {Message} message  whose field 1 is its number
+ */
+function keep_by_id(known, message) {
+	known.set(message[1], message);
+}
+
+/**
+ * @param {Uint8Array} bytes
+ * @returns {Profile}
+ */
+function read_profile(bytes) {
+	const reader = new ProfileReader(bytes), { time, period } = reader;
+	return { time: time ? time / 1e9 : null, period,
+		comments: read_comments(reader.comments.map(index => reader.text(index))),
+		samples: reader.samples.map(sample => reader.read_sample(sample)) };
 }

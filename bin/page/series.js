@@ -1,174 +1,508 @@
-// Makes the data of the page (see Model) of profiles that were fetched. Snapshot() is one of them, its stacks summed by names
-// and thread; Series() is all of them as one. Counts are told as they were sampled, so that Model can tell their errors: of a
-// site whose objects have B bytes on average, the share 1 - exp(-B / interval) was sampled. WRAPPER is of wrappers.txt, START_NAME of starts.txt.
-function Snapshot(profile) {
-	var sites = {}, threads = {}, live = [0, 0], rate = profile.period > 1 ? profile.period : 0, when = profile.time === null ? null : new Date(profile.time * 1000);
-	profile.samples.forEach(function (s) {
-		var frames = s.frames.map(titled), key = frames.map(function (f) { return f.title; }).join('\n') + '\n' + s.thread, site = sites[key];
-		site = sites[key] = site || { frames: frames, thread: s.thread, objects: 0, bytes: 0, labels: new Map(), ages: null };
-		site.objects += s.objects; site.bytes += s.bytes;
-		if (s.label) { add_label(site.labels, s); }
-		if (s.age !== null) { site.ages = site.ages || new Float64Array(AGES); site.ages[s.age ? AGE_BOUNDS.indexOf(s.age) + 1 : 0] += s.bytes; }
-		live[0] += s.bytes; live[1] += s.objects;
-		var t = threads[s.thread] = threads[s.thread] || [s.thread, s.thread_name, 0, 0];
-		t[2] += s.bytes; t[3] += s.objects;
-	});
-	Object.keys(sites).forEach(function (k) {
-		var s = sites[k], share = rate && s.objects > 0 && s.bytes > 0 ? 1 - Math.exp(-s.bytes / s.objects / rate) : 1;
-		s.objects *= share; s.bytes *= share;
-		s.labels.forEach(function (l) { l[0] *= share; l[1] *= share; });
-	});
-	return { sites: sites, threads: Object.keys(threads).map(function (k) { return threads[k]; }).sort(function (a, b) { return b[2] - a[2]; }),
-		live: live, rate: rate, time: differences(profile), clock: when ? clock_text(when) : '', meta: profile.comments };
-	function add_label(labels, s) {
-		var l = labels.get(s.label) || [0, 0];
-		labels.set(s.label, [l[0] + s.objects, l[1] + s.bytes]);
-	}
-	// Seconds on a clock that nobody sets, if the profile tells it: times between snapshots follow it.
-	function differences(p) { return /^\d{1,15}$/.test(p.comments.monotonic_ms || '') ? +p.comments.monotonic_ms / 1000 : p.time; }
-	// jeprof calls a frame without a name MODULE+0xOFFSET; jeprofd gives it none.
-	function titled(f) { return { title: f.name || '[' + f.module + ']', is_named: !!f.name && f.name.indexOf(f.module + '+0x') !== 0, line: f.line, module: f.module }; }
-}
-function clock_text(t) {
-	function two(x) { return (x < 10 ? '0' : '') + x; }
-	return t.getFullYear() + '-' + two(t.getMonth() + 1) + '-' + two(t.getDate()) + ' ' + two(t.getHours()) + ':' + two(t.getMinutes()) + ':' + two(t.getSeconds());
-}
-function Series(snaps) {
-	var records = {}, names = {}, modules = {}, all, at, d = { program: '', index: 'inuse_space', names: ['all'], modules: [], module_of: [0], name: [0], up: [0], step: [],
-		fresh: [], records: [], lines: {}, suspects: [], threads: [], own: [], labels: [], label_pairs: [] }, pairs = [];
-	snaps.forEach(function (snap) { Object.keys(snap.sites).forEach(function (k) { records[k] = records[k] || { key: k, site: snap.sites[k] }; }); });
-	all = Object.keys(records).map(function (k) { return records[k]; });
-	number_names();
-	all.forEach(function (r) { r.path = r.site.frames.map(function (f) { return names[f.title]; }).reverse(); });
-	all.sort(by_path);
-	plant();
-	number_threads();
-	number_labels();
-	d.snaps = tell();
-	find_suspects();
-	if (d.threads.length < 2) { delete d.threads; delete d.own; }
-	return d;
+// Makes the data of the page (Data in model.js) of profiles that were fetched. make_snapshot() is
+// one of them, its stacks summed by names and thread; make_data() is all of them as one. Counts
+// are told as they were sampled, so that Model can tell their errors: of a site whose objects
+// have B bytes on average, the share 1 - exp(-B / interval) was sampled. WRAPPER is made of
+// wrappers.txt, START_NAME of starts.txt, by scripts/join-page. Called by live.js and by tests
+// under node.
 
-	function number_names() {
-		var first = {};
-		all.forEach(function (r) { r.site.frames.forEach(function (f) { first[f.title] = first[f.title] || f; }); });
-		Object.keys(first).sort().forEach(function (t) {
-			var module = first[t].module;
-			names[t] = d.names.push(t) - 1;
-			if (modules[module] === undefined) { modules[module] = d.modules.push(module) - 1; }
-			d.module_of.push(modules[module]);
-		});
+/** @typedef {{title: string, is_named: boolean, line: string, module: string}} Frame */
+/**
+ * What one stack of one thread holds.
+ * @typedef {object} Site
+ * @property {Frame[]} frames  from the leaf on
+ * @property {number} thread
+ * @property {number} objects
+ * @property {number} bytes
+ * @property {Map<string, {objects: number, bytes: number}>} labels
+ * @property {Float64Array | null} ages  bytes by column
+ */
+/**
+ * @typedef {object} Snapshot
+ * @property {Map<string, Site>} sites
+ * @property {[number, string, number, number][]} threads  as in Snap, the largest first
+ * @property {number[]} live         bytes, objects
+ * @property {number} rate
+ * @property {number | null} time    seconds
+ * @property {string} clock
+ * @property {{[key: string]: string}} meta
+ */
+/**
+ * The site of one key in all snapshots.
+ * @typedef {object} DataRecord
+ * @property {string} key
+ * @property {Site} site      the first with this key
+ * @property {number[]} path  names from the root on
+ * @property {number} at      its index
+ * @property {number} node
+ * @property {number} folded  how many frames at the leaf only hand memory on
+ */
+
+/**
+ * @param {Profile} profile
+ * @returns {Snapshot}
+ */
+function make_snapshot(profile) {
+	const rate = profile.period > 1 ? profile.period : 0;
+	/** @type {Map<string, Site>} */
+	const sites = new Map();
+	/** @type {Map<number, [number, string, number, number]>} */
+	const threads = new Map();
+	const live = [0, 0];
+	profile.samples.forEach(sample => {
+		add_sample(site_of(sites, sample), sample);
+		const thread = thread_of(threads, sample);
+		thread[2] += sample.bytes;
+		thread[3] += sample.objects;
+		live[0] += sample.bytes;
+		live[1] += sample.objects;
+	});
+	sites.forEach(site => take_back_estimate(site, rate));
+	return { sites, live, rate, time: steady_time(profile), meta: profile.comments,
+		threads: [...threads.values()].sort((a, b) => b[2] - a[2] || a[0] - b[0]),
+		clock: profile.time === null ? '' : clock_text(new Date(profile.time * 1000)) };
+}
+
+/**
+ * The site of a sample, made if it is the first there.
+ * @param {Map<string, Site>} sites
+ * @param {Sample} sample
+ */
+function site_of(sites, { frames: told, thread }) {
+	const frames = told.map(titled), key = [...frames.map(f => f.title), thread].join('\n');
+	const site = sites.get(key) || { frames, thread, objects: 0, bytes: 0, labels: new Map(),
+		ages: null };
+	sites.set(key, site);
+	return site;
+}
+
+/**
+ * jeprof calls a frame without a name MODULE+0xOFFSET; jeprofd gives it none.
+ * @param {ProfileFrame} frame
+ * @returns {Frame}
+ */
+function titled({ name, line, module }) {
+	return { title: name || `[${module}]`, line, module,
+		is_named: Boolean(name) && !name.startsWith(module + '+0x') };
+}
+
+/**
+ * The sums of the thread of a sample, made if it is the first.
+ * @param {Map<number, [number, string, number, number]>} threads
+ * @param {Sample} sample
+ */
+function thread_of(threads, { thread, thread_name }) {
+	const sums = threads.get(thread) || [thread, thread_name, 0, 0];
+	threads.set(thread, sums);
+	return sums;
+}
+
+/**
+ * @param {Site} site
+ * @param {Sample} sample
+ */
+function add_sample(site, { objects, bytes, label, age }) {
+	site.objects += objects;
+	site.bytes += bytes;
+	if (label) {
+		const sums = site.labels.get(label) || { objects: 0, bytes: 0 };
+		sums.objects += objects;
+		sums.bytes += bytes;
+		site.labels.set(label, sums);
 	}
-	function by_path(a, b) {
-		for (var i = 0; i < a.path.length && i < b.path.length; i++) { if (a.path[i] !== b.path[i]) { return a.path[i] - b.path[i]; } }
-		return a.path.length - b.path.length || a.site.thread - b.site.thread;
+	if (age !== null) {
+		site.ages = site.ages || zeros(AGES);
+		site.ages[age ? AGE_BOUNDS.indexOf(age) + 1 : 0] += bytes;
 	}
-	// The tree in preorder; each record with its node, and how many frames at its leaf hand memory on.
-	function plant() {
-		var before = [], path = [], last = 0;
-		all.forEach(function (r, i) {
-			for (var same = 0; same < r.path.length && same < before.length && r.path[same] === before[same];) { same++; }
-			path.length = same;
-			for (; same < r.path.length; same++) {
-				d.up.push(d.name.length - (same ? path[same - 1] : 0));
-				d.name.push(r.path[same]);
-				path.push(d.name.length - 1);
-			}
-			before = r.path;
-			r.at = i;
-			r.node = path.length ? path[path.length - 1] : 0;
-			r.folded = folded(r.site.frames);
-			d.records.push(r.node - last, r.folded);
-			last = r.node;
-			if (r.site.frames.some(function (f) { return f.line; })) { d.lines[r.node] = r.site.frames.map(function (f) { return f.line; }); }
-		});
-	}
-	// As Fold in jeprof does: past wrappers and frames without a name, to the first caller that has one.
-	function folded(frames) {
-		for (var i = 0, nameless = -1, start; i < frames.length; i++) {
-			start = START_NAME.test(frames[i].title);
-			if (frames[i].is_named && !WRAPPER.test(frames[i].title) && (!start || nameless < 0)) { return i; }
-			if (start) { break; }
-			if (!frames[i].is_named && nameless < 0) { nameless = i; }
+}
+
+/**
+ * The share of the objects of this average size that was sampled, where their number is estimated.
+ * @param {number} bytes
+ * @param {number} objects
+ * @param {number} rate
+ */
+function sampled_share(bytes, objects, rate) {
+	return rate && objects > 0 && bytes > 0 ? 1 - Math.exp(-bytes / objects / rate) : 1;
+}
+
+/**
+ * Makes of estimates what was sampled.
+ * @param {Site} site
+ * @param {number} rate
+ */
+function take_back_estimate(site, rate) {
+	const share = sampled_share(site.bytes, site.objects, rate);
+	[site, ...site.labels.values()].forEach(sums => {
+		sums.objects *= share;
+		sums.bytes *= share;
+	});
+}
+
+/**
+ * Seconds on a clock that nobody sets, if the profile tells it: times between snapshots follow it.
+ * @param {Profile} profile
+ */
+function steady_time({ time, comments }) {
+	const { monotonic_ms = '' } = comments;
+	return /^\d{1,15}$/.test(monotonic_ms) ? Number(monotonic_ms) / 1000 : time;
+}
+
+/** @param {Date} time */
+function clock_text(time) {
+	/** @param {number} x */
+	const two = x => String(x).padStart(2, '0');
+	const day = [time.getFullYear(), two(time.getMonth() + 1), two(time.getDate())].join('-');
+	return day + ' ' + [time.getHours(), time.getMinutes(), time.getSeconds()].map(two).join(':');
+}
+
+/**
+ * How many frames only hand memory on, as Fold in jeprof tells it: past wrappers and frames without
+ * a name, to the first caller that has one.
+ * @param {Frame[]} frames
+ */
+function count_folded(frames) {
+	let nameless = -1;
+	for (let i = 0; i < frames.length; i++) {
+		const { title, is_named } = frames[i], is_start = START_NAME.test(title);
+		if (is_named && !WRAPPER.test(title) && (!is_start || nameless < 0)) {
+			return i;
 		}
-		return nameless >= 0 ? nameless : Math.max(frames.length - 1, 0);
+		if (is_start) {
+			break;
+		}
+		nameless = !is_named && nameless < 0 ? i : nameless;
 	}
-	function number_threads() {
-		var index = {};
-		snaps.forEach(function (s) { s.threads.forEach(function (t) { if (index[t[0]] === undefined) { index[t[0]] = d.threads.push([t[0], t[1]]) - 1; } }); });
-		d.own = all.map(function (r) { return index[r.site.thread]; });
+	return nameless >= 0 ? nameless : Math.max(frames.length - 1, 0);
+}
+
+/**
+ * The order of the tree, and of threads of the same stack.
+ * @param {DataRecord} a
+ * @param {DataRecord} b
+ */
+function by_path(a, b) {
+	for (let i = 0; i < a.path.length && i < b.path.length; i++) {
+		if (a.path[i] !== b.path[i]) {
+			return a.path[i] - b.path[i];
+		}
 	}
-	// Pairs of a record and a label, in order; texts, as they may be any word, are keys of maps.
-	function number_labels() {
-		var index = new Map(), last = 0;
-		all.forEach(function (r) {
-			r.labels = new Map();
-			snaps.forEach(function (s) { if (s.sites[r.key]) { s.sites[r.key].labels.forEach(function (l, text) { r.labels.set(text, 0); }); } });
-			r.labels.forEach(function (none, text) {
-				if (!index.has(text)) { index.set(text, index.size); }
-				d.label_pairs.push(r.at - last, index.get(text));
-				last = r.at;
-				pairs.push([r, text]);
-			});
-		});
-		d.labels = Array.from(index.keys());
-		if (!d.labels.length) { delete d.labels; delete d.label_pairs; }
+	return a.path.length - b.path.length || a.site.thread - b.site.thread;
+}
+
+/**
+ * How many numbers two lists have in common at their beginning.
+ * @param {number[]} a
+ * @param {number[]} b
+ */
+function count_same(a, b) {
+	let same = 0;
+	while (same < a.length && same < b.length && a[same] === b[same]) {
+		same++;
 	}
-	// GAP,COLUMNS, and each of these columns with its share of a thousand; null where no age is told.
-	function ages(snap) {
-		var out = [], last = 0;
-		all.forEach(function (r) {
-			var s = snap.sites[r.key], sum = 0, some = [];
-			if (!s || !s.ages) { return; }
-			s.ages.forEach(function (b) { sum += b; });
-			s.ages.forEach(function (b, i) { if (b > 0) { some.push(i, 1000 * b / sum); } });
-			if (some.length) { out.push(r.at - last, some.length / 2); some.forEach(function (x) { out.push(x); }); last = r.at; }
-		});
-		return out.length ? out : null;
-	}
-	// What changed: GAP, objects, bytes.
-	function changes(before, now) {
-		for (var cells = [], last = 0, i = 0; 2 * i < now.length; i++) {
-			if (now[2 * i] === before[2 * i] && now[2 * i + 1] === before[2 * i + 1]) { continue; }
-			cells.push(i - last, now[2 * i] - before[2 * i], now[2 * i + 1] - before[2 * i + 1]);
+	return same;
+}
+
+/**
+ * What changed, as cells of Snap tell it.
+ * @param {Counts} before
+ * @param {Counts} now
+ */
+function told_changes(before, now) {
+	const cells = [];
+	let last = 0;
+	for (let i = 0; i < now.bytes.length; i++) {
+		const objects = now.objects[i] - before.objects[i], bytes = now.bytes[i] - before.bytes[i];
+		if (objects || bytes) {
+			cells.push(i - last, objects, bytes);
 			last = i;
 		}
-		return cells;
 	}
-	// The snapshots, each with what changed since the one before.
-	function tell() {
-		var before = new Float64Array(2 * all.length), before_labels = new Float64Array(2 * pairs.length);
-		return snaps.map(function (snap) {
-			var now = new Float64Array(2 * all.length), labels = new Float64Array(2 * pairs.length), out;
-			all.forEach(function (r) { var s = snap.sites[r.key]; if (s) { now[2 * r.at] = s.objects; now[2 * r.at + 1] = s.bytes; } });
-			pairs.forEach(function (p, i) { var s = snap.sites[p[0].key], l = s && s.labels.get(p[1]); if (l) { labels[2 * i] = l[0]; labels[2 * i + 1] = l[1]; } });
-			out = { file: '', pid: '', time: snap.time, clock: snap.clock, kind: 'live', rate: snap.rate, live: snap.live, meta: snap.meta, threads: snap.threads,
-				cells: changes(before, now), ages: ages(snap), label_parts: changes(before_labels, labels) };
-			before = now; before_labels = labels;
-			return out;
+	return cells;
+}
+
+/**
+ * Counts of some sums, 0 where there are none.
+ * @template T
+ * @param {T[]} list
+ * @param {(of: T) => {objects: number, bytes: number} | undefined} sums
+ * @returns {Counts}
+ */
+function counted(list, sums) {
+	const counts = no_counts(list.length);
+	list.forEach((of, i) => {
+		const { objects = 0, bytes = 0 } = sums(of) || {};
+		counts.objects[i] = objects;
+		counts.bytes[i] = bytes;
+	});
+	return counts;
+}
+
+/**
+ * The number of a key, a new one if it has none.
+ * @param {Map<string, number>} numbers
+ * @param {string} key
+ */
+function number_in(numbers, key) {
+	const number = numbers.has(key) ? Number(numbers.get(key)) : numbers.size;
+	numbers.set(key, number);
+	return number;
+}
+
+// Builds Data step by step, in the order of its constructor: labels() fills the pairs that snaps()
+// needs.
+class DataMaker {
+	/** @param {Snapshot[]} snapshots  in the order of time */
+	constructor(snapshots) {
+		this.snapshots = snapshots;
+		/** @type {Map<string, number>} */
+		this.names = new Map([['all', 0]]);
+		/** @type {number[]} */
+		this.module_of = [0];
+		/** @type {number[]} */
+		this.up = [0];
+		/**
+		 * Of each node.
+		 * @type {number[]}
+		 */
+		this.name = [0];
+		/**
+		 * Pairs of a record and a label.
+		 * @type {{record: DataRecord, label: string}[]}
+		 */
+		this.pairs = [];
+		/** @type {{[node: number]: string[]}} */
+		this.lines = {};
+		this.records = this.gather();
+		const modules = this.number_names();
+		this.records.forEach(record => {
+			record.path = record.site.frames.map(frame => Number(this.names.get(frame.title)));
+			record.path.reverse();
+		});
+		this.records.sort(by_path);
+		this.plant();
+		/** @type {Data} */
+		this.data = { names: [...this.names.keys()], modules, module_of: this.module_of,
+			name: this.name, up: this.up, lines: this.lines, records: this.told_records(),
+			suspects: this.suspects(), ...this.threads(), ...this.labels(), snaps: this.snaps() };
+	}
+
+	/** @returns {DataRecord[]} */
+	gather() {
+		/** @type {Map<string, Site>} */
+		const sites = new Map();
+		this.snapshots.forEach(snapshot => snapshot.sites.forEach((site, key) => {
+			sites.set(key, sites.get(key) || site);
+		}));
+		return [...sites].map(([key, site]) => ({ key, site, path: [], at: 0, node: 0,
+			folded: count_folded(site.frames) }));
+	}
+
+	/** Numbers names in their order; returns the modules. */
+	number_names() {
+		/** @type {Map<string, string>} */
+		const module_of = new Map();
+		/** @type {Map<string, number>} */
+		const modules = new Map();
+		this.records.forEach(({ site }) => site.frames.forEach(({ title, module }) => {
+			module_of.set(title, module_of.get(title) || module);
+		}));
+		[...module_of.keys()].sort().forEach((title, i) => {
+			this.names.set(title, i + 1);
+			this.module_of.push(number_in(modules, String(module_of.get(title))));
+		});
+		return [...modules.keys()];
+	}
+
+	/** Makes the tree in preorder. */
+	plant() {
+		/** @type {number[]} */
+		let before = [];
+		/** @type {number[]} */
+		const nodes = [];
+		this.records.forEach((record, at) => {
+			nodes.length = count_same(record.path, before);
+			record.path.slice(nodes.length).forEach(name => {
+				this.up.push(this.name.length - (nodes.length ? nodes[nodes.length - 1] : 0));
+				nodes.push(this.name.length);
+				this.name.push(name);
+			});
+			before = record.path;
+			record.at = at;
+			record.node = nodes.length ? nodes[nodes.length - 1] : 0;
+			const lines = record.site.frames.map(frame => frame.line);
+			if (lines.some(Boolean)) {
+				this.lines[record.node] = lines;
+			}
 		});
 	}
-	// Rows as Leaks in jeprof makes them: by owner and its callers.
-	function find_suspects() {
-		var rows = {}, last = snaps.length - 1;
-		if (snaps.length < LEAKS.LEAST) { return; }
-		all.forEach(function (r) {
-			var key = r.path.slice(0, r.path.length - r.folded).join(' '), row = rows[key];
-			row = rows[key] = row || { record: r, values: snaps.map(function () { return 0; }), variances: snaps.map(function () { return 0; }) };
-			snaps.forEach(function (snap, i) { var s = snap.sites[r.key]; if (s) { count(row, i, s, snap.rate); } });
+
+	told_records() {
+		/** @type {number[]} */
+		const told = [];
+		let last = 0;
+		this.records.forEach(({ node, folded }) => {
+			told.push(node - last, folded);
+			last = node;
 		});
-		Object.keys(rows).forEach(function (k) {
-			var row = rows[k], found = row.values[last] > row.values[0] ? judge(row.values, row.variances) : null, node, i, minutes;
-			if (!found) { return; }
-			for (node = row.record.node, i = row.record.folded; i > 0; i--) { node -= d.up[node]; }
-			minutes = snaps[found.to].time === null || snaps[found.from].time === null ? 0 : (snaps[found.to].time - snaps[found.from].time) / 60;
-			d.suspects.push([node, found.grown, minutes > 0 ? found.grown / minutes : null, minutes > 0 ? found.error / minutes : null, found.up, found.steps, row.values[last]]);
+		return told;
+	}
+
+	/**
+	 * Nothing where there is only one.
+	 * @returns {Pick<Data, 'threads' | 'own'>}
+	 */
+	threads() {
+		/** @type {Map<number, number>} */
+		const numbers = new Map();
+		/** @type {[number, string][]} */
+		const threads = [];
+		this.snapshots.forEach(snapshot => snapshot.threads.forEach(([thread, name]) => {
+			if (!numbers.has(thread)) {
+				numbers.set(thread, threads.push([thread, name]) - 1);
+			}
+		}));
+		const own = this.records.map(record => Number(numbers.get(record.site.thread)));
+		return threads.length < 2 ? {} : { threads, own };
+	}
+
+	/**
+	 * Fills the pairs too; nothing where there are no labels.
+	 * @returns {Pick<Data, 'labels' | 'label_pairs'>}
+	 */
+	labels() {
+		/** @type {Map<string, number>} */
+		const numbers = new Map();
+		/** @type {number[]} */
+		const label_pairs = [];
+		let last = 0;
+		this.records.forEach(record => this.labels_of(record).forEach(label => {
+			label_pairs.push(record.at - last, number_in(numbers, label));
+			last = record.at;
+			this.pairs.push({ record, label });
+		}));
+		return numbers.size ? { labels: [...numbers.keys()], label_pairs } : {};
+	}
+
+	/** @param {DataRecord} record */
+	labels_of({ key }) {
+		/** @type {Set<string>} */
+		const labels = new Set();
+		this.snapshots.forEach(({ sites }) => {
+			const site = sites.get(key);
+			(site ? [...site.labels.keys()] : []).forEach(label => labels.add(label));
 		});
-		d.suspects.sort(function (a, b) { return b[1] - a[1] || a[0] - b[0]; });
+		return labels;
 	}
-	function count(row, i, s, rate) {
-		var share = rate && s.objects > 0 ? 1 - Math.exp(-s.bytes / s.objects / rate) : 1, bytes = s.bytes / share;
-		row.values[i] += bytes;
-		row.variances[i] += variance_of(bytes, s.objects, share);
+
+	/** @returns {Snap[]} */
+	snaps() {
+		let before = no_counts(this.records.length), labels_before = no_counts(this.pairs.length);
+		return this.snapshots.map(({ sites, time, clock, rate, live, meta, threads }) => {
+			const now = counted(this.records, record => sites.get(record.key));
+			const labels_now = counted(this.pairs, ({ record, label }) => {
+				const site = sites.get(record.key);
+				return site && site.labels.get(label);
+			});
+			const snap = { file: '', pid: '', kind: 'live', time, clock, rate, live, meta, threads,
+				cells: told_changes(before, now), ages: this.ages(sites),
+				label_parts: told_changes(labels_before, labels_now) };
+			before = now;
+			labels_before = labels_now;
+			return snap;
+		});
 	}
+
+	/**
+	 * As ages of Snap tell it; null where no age is told.
+	 * @param {Map<string, Site>} sites
+	 */
+	ages(sites) {
+		/** @type {number[]} */
+		const told = [];
+		let last = 0;
+		this.records.forEach(({ key, at }) => {
+			const { ages = null } = sites.get(key) || {}, columns = ages ? shares(ages) : [];
+			if (columns.length) {
+				told.push(at - last, columns.length / 2, ...columns);
+				last = at;
+			}
+		});
+		return told.length ? told : null;
+	}
+
+	/** As Leaks in jeprof finds them: by owner and its callers; that which grew most first. */
+	suspects() {
+		if (this.snapshots.length < LEAKS.LEAST) {
+			return [];
+		}
+		/** @type {Suspect[]} */
+		const suspects = [];
+		this.courses().forEach(({ record, values, variances }) => {
+			const last = values.length - 1;
+			const growth = values[last] > values[0] ? judged(values, variances) : null;
+			if (growth) {
+				suspects.push(this.suspect(record, growth, values[last]));
+			}
+		});
+		return suspects.sort((a, b) => b[1] - a[1] || a[0] - b[0]);
+	}
+
+	/**
+	 * The courses of all owners with their callers; of each the first record.
+	 */
+	courses() {
+		/** @type {Map<string, {record: DataRecord, values: number[], variances: number[]}>} */
+		const courses = new Map();
+		this.records.forEach(record => {
+			const key = record.path.slice(0, record.path.length - record.folded).join(' ');
+			const course = courses.get(key) || { record, values: this.snapshots.map(() => 0),
+				variances: this.snapshots.map(() => 0) };
+			courses.set(key, course);
+			this.snapshots.forEach(({ sites, rate }, i) => {
+				const { objects = 0, bytes = 0 } = sites.get(record.key) || {};
+				const share = sampled_share(bytes, objects, rate);
+				course.values[i] += bytes / share;
+				course.variances[i] += variance_of(bytes / share, objects, share);
+			});
+		});
+		return courses;
+	}
+
+	/**
+	 * @param {DataRecord} record
+	 * @param {Growth} growth
+	 * @param {number} live
+	 * @returns {Suspect}
+	 */
+	suspect({ node: leaf, folded }, { grown, error, up, steps, from, to }, live) {
+		const [before, now] = [this.snapshots[from].time, this.snapshots[to].time];
+		const minutes = before === null || now === null ? 0 : (now - before) / 60;
+		let node = leaf;
+		for (let i = 0; i < folded; i++) {
+			node -= this.up[node];
+		}
+		return [node, grown, minutes > 0 ? grown / minutes : null,
+			minutes > 0 ? error / minutes : null, up, steps, live];
+	}
+}
+
+/**
+ * Columns that have bytes, each with its share of a thousand.
+ * @param {Float64Array} ages
+ */
+function shares(ages) {
+	const sum = ages.reduce((all, bytes) => all + bytes, 0);
+	/** @type {number[]} */
+	const told = [];
+	ages.forEach((bytes, column) => {
+		if (bytes > 0) {
+			told.push(column, 1000 * bytes / sum);
+		}
+	});
+	return told;
+}
+
+/** @param {Snapshot[]} snapshots */
+function make_data(snapshots) {
+	return new DataMaker(snapshots).data;
 }

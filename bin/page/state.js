@@ -1,164 +1,436 @@
-// The state of the view, which the address of the page holds, and the events that change it. A change draws only
-// what depends on it. start() begins to show the data of a report of files; jeprofd's page has follow() (live.js) instead.
-var START = {}, drawn = null, tabs = [], models = [], shown = 0;	// drawn: the snapshot compared with when last drawn
-function number(x, good, other) { x = x === undefined || x === '' ? NaN : +x; return good(x) ? x : other; }
+// The state of the view, which the address of the page holds, and the events that change it. A
+// change draws only what depends on it. begin() shows a process; report.js (jeprof) and live.js
+// (jeprofd) call it when they have the data.
+
+/**
+ * The letters of the state in the address of the page: they stand in links that people keep.
+ * @type {{[member: string]: string}}
+ */
+const LETTERS = { process: 'p', snapshot: 's', compared: 'a', part: 't', zoomed: 'z', name: 'f',
+	search: 'q', metric: 'm', colour: 'c', direction: 'g', is_whole: 'w', order: 'k' };
+// Values, the usual one first. Of all but the order the address has the first letter only.
+const METRICS = /** @type {const} */ (['bytes', 'objects']);
+const COLOURS = /** @type {const} */ (['name', 'module', 'growth', 'age']);
+const DIRECTIONS = /** @type {const} */ (['icicle', 'flame']);
+const ORDERS = /** @type {const} */ (['self', 'cum', 'objects', 'growth']);
+/**
+ * What need not stand in the address: set by begin().
+ * @type {State}
+ */
+const usual = { ...state };
+
+/**
+ * The number that a text is, if it is a good one.
+ * @template T
+ * @param {string | undefined} text
+ * @param {(x: number) => boolean} is_good
+ * @param {T} other
+ */
+function number_of(text, is_good, other) {
+	const number = text ? Number(text) : NaN;
+	return is_good(number) ? number : other;
+}
+
+/**
+ * The value that begins with a text, else the first.
+ * @template {string} T
+ * @param {string | undefined} text
+ * @param {readonly T[]} values
+ * @param {boolean} is_letter  the text must be the first letter, or else the whole value
+ */
+function value_of(text, values, is_letter) {
+	return values.find(value => text === (is_letter ? value[0] : value)) || values[0];
+}
+
+/**
+ * Whether x is an index from a bound on.
+ * @param {number} x
+ * @param {number} from
+ * @param {number} length
+ */
+function is_index(x, from, length) {
+	return x >= from && x < length && x % 1 === 0;
+}
+
+/** What the address says, by letters. */
 function address() {
-	var h = {};
-	location.hash.slice(1).split('&').forEach(function (p) { var i = p.indexOf('='); try { h[p.slice(0, i)] = decodeURIComponent(p.slice(i + 1)); } catch (e) { h[p.slice(0, i)] = ''; } });
-	return h;
+	/** @type {{[letter: string]: string}} */
+	const said = {};
+	location.hash.slice(1).split('&').forEach(part => {
+		const at = part.indexOf('='), key = part.slice(0, at);
+		try {
+			said[key] = decodeURIComponent(part.slice(at + 1));
+		} catch (error) {
+			said[key] = '';
+		}
+	});
+	return said;
 }
-// The newest snapshot; the largest where next to nothing is left of it, as of a program that frees all at its end.
-function shown_first() {
-	var last = m.full[m.full.length - 1], most = last;
-	m.full.forEach(function (s) { if (d.snaps[s].live[0] > d.snaps[most].live[0]) { most = s; } });
-	return d.snaps[last].live[0] * 10 < d.snaps[most].live[0] ? most : last;
+
+/** The process that the address names. */
+function process_of_address() {
+	return number_of(address().p, x => is_index(x, 1, view.tabs.length), 0);
 }
-function from_address() {
-	var h = address();
-	function snap(x) { return m.full.indexOf(x) >= 0; }
-	function one_of(x, all) { return all.indexOf(x) >= 0 ? x : all[0]; }
-	return { p: shown, s: number(h.s, snap, shown_first()), a: number(h.a, snap, null), t: number(h.t, function (x) { return x % 1 === 0 && m.choices().some(function (c) { return c[0] === x; }); }, -1), z: number(h.z, function (x) { return x >= 0 && x < m.n && x % 1 === 0; }, 0),
-		f: number(h.f, function (x) { return x > 0 && x < d.names.length && x % 1 === 0; }, 0), q: h.q || '', m: one_of(h.m, ['b', 'o']), c: one_of(h.c, ['n', 'm', 'g', 'a']),
-		g: one_of(h.g, ['i', 'f']), w: h.w === '1' ? 1 : 0, k: one_of(h.k, ['self', 'cum', 'objects', 'growth']) };
+
+/**
+ * The newest snapshot; the largest where next to nothing is left of it, as of a program that frees
+ * all at its end.
+ */
+function first_shown() {
+	const { full } = view.model, { snaps } = view.data, last = full[full.length - 1];
+	const most = full.reduce((best, snapshot) =>
+		snaps[snapshot].live[0] > snaps[best].live[0] ? snapshot : best, last);
+	return snaps[last].live[0] * 10 < snaps[most].live[0] ? most : last;
 }
-function to_address() {
-	var text = Object.keys(S).filter(function (k) { return S[k] !== START[k]; }).map(function (k) { return k + '=' + encodeURIComponent(S[k] === null ? '' : S[k]); }).join('&');
-	try { history.replaceState(null, '', '#' + text); } catch (e) { location.replace('#' + text); }
+
+/** Takes the state from the address, except for the process. */
+function read_address() {
+	const said = address(), { model, data } = view;
+	/** @param {number} x */
+	const is_snapshot = x => model.full.includes(x);
+	Object.assign(state, {
+		snapshot: number_of(said.s, is_snapshot, first_shown()),
+		compared: number_of(said.a, is_snapshot, null),
+		part: number_of(said.t, x => model.choices().some(choice => choice.part === x), ALL),
+		zoomed: number_of(said.z, x => is_index(x, 0, model.node_count), 0),
+		name: number_of(said.f, x => is_index(x, 1, data.names.length), 0),
+		search: said.q || '',
+		metric: value_of(said.m, METRICS, true),
+		colour: value_of(said.c, COLOURS, true),
+		direction: value_of(said.g, DIRECTIONS, true),
+		is_whole: said.w === '1',
+		order: value_of(said.k, ORDERS, false),
+	});
 }
-function set(change) {
-	Object.keys(change).forEach(function (k) { S[k] = change[k]; });
-	if (change.c === 'g' && S.a === null) { S.a = m.full[0]; }
-	to_address();
-	show(change);
+
+/**
+ * @param {string} member
+ * @param {string | number | boolean | null} value
+ */
+function address_text(member, value) {
+	if (['metric', 'colour', 'direction'].includes(member)) {
+		return String(value)[0];
+	}
+	return value === null ? '' : String(value === true ? 1 : value);
 }
-function search() {
-	var re = null;
-	hit = null;
-	$('found').textContent = '';
-	if (!S.q) { return; }
-	try { re = new RegExp(S.q, 'i'); } catch (e) { re = null; }
-	hit = new Uint8Array(d.names.length);
-	var count = 0, word = S.q.toLowerCase();
-	for (var f = 1; f < d.names.length; f++) { hit[f] = (re ? re.test(d.names[f]) : d.names[f].toLowerCase().indexOf(word) >= 0) ? 1 : 0; count += hit[f]; }
-	var sum = m.share(S.s, S.m, S.w, hit);
-	$('found').textContent = count + ' names: ' + amount(sum) + ', ' + percent(sum, T[0]);
-}
-// Draws all, or what depends on the keys of a change.
-function show(change) {
-	function has(keys) { return !change || Object.keys(change).some(function (k) { return keys.indexOf(k) >= 0; }); }
-	m.of(S.t);
-	T = m.totals(S.s, S.m, S.w);
-	T0 = S.a === null ? null : m.totals(S.a, S.m, S.w);
-	if (S.c === 'g' && !T0) { T0 = new Float64Array(m.n); }
-	A = m.ages(S.s);
-	$('colour').querySelector('[value=a]').hidden = !A;
-	while (S.z && !T[S.z]) { S.z = m.parent[S.z]; }
-	$('snap').value = S.s; $('from').value = S.a === null ? '' : S.a; $('thread').value = S.t; $('metric').value = S.m; $('colour').value = S.c; $('whole').checked = !!S.w;
-	if ($('find').value !== S.q) { $('find').value = S.q; }
-	$('way').textContent = S.g === 'f' ? 'as an icicle (f)' : 'as flames (f)';
-	$('out').disabled = !S.z;
-	if (has('qsmwt')) { search(); }
-	if (has('sat') || S.a !== drawn) { draw_course(); growth(); }
-	draw();
-	tell(S.z);
-	if (has('saqkft') || S.a !== drawn) { functions(); }
-	if (has('st')) { stacks(); others(); }
-	drawn = S.a;
-}
-function key(e) {
-	var typing = /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName) && e.target.type !== 'checkbox', at = m.full.indexOf(S.s), k = e.key;
-	if (e.ctrlKey || e.metaKey || e.altKey) { return; }
-	if (k === 'Escape') { if (S.q) { set({ q: '' }); } else if (S.z) { chosen = S.z; set({ z: m.parent[S.z] }); } if (typing) { e.target.blur(); } return; }
-	if (typing) { return; }
-	if (k === '/') { e.preventDefault(); $('find').focus(); $('find').select(); }
-	if (k === '[' && at > 0) { set({ s: m.full[at - 1] }); }
-	if (k === ']' && at < m.full.length - 1) { set({ s: m.full[at + 1] }); }
-	if (k === 'f') { set({ g: S.g === 'f' ? 'i' : 'f' }); }
-	if (k === 'c') { set({ c: { n: 'm', m: 'g', g: A ? 'a' : 'n', a: 'n' }[S.c] }); }
-	if (k === 'w') { set({ w: S.w ? 0 : 1 }); }
-	if (document.activeElement === $('flame')) {
-		if (/^Arrow/.test(k)) { e.preventDefault(); step(k); }
-		if (k === 'Enter') { set({ z: chosen }); }
+
+function write_address() {
+	/** @type {{[member: string]: any}} */
+	const now = state, before = /** @type {{[member: string]: any}} */ (usual);
+	const text = '#' + Object.keys(LETTERS).filter(member => now[member] !== before[member])
+		.map(member => LETTERS[member] + '='
+			+ encodeURIComponent(address_text(member, now[member]))).join('&');
+	try {
+		history.replaceState(null, '', text);
+	} catch (error) {
+		location.replace(text);
 	}
 }
-function listen() {
-	[['snap', function (v) { return { s: +v }; }], ['from', function (v) { return { a: v === '' ? null : +v }; }], ['metric', function (v) { return { m: v }; }], ['thread', function (v) { return { t: +v }; }], ['colour', function (v) { return { c: v }; }]].forEach(function (x) {
-		$(x[0]).onchange = function () { set(x[1](this.value)); };
-	});
-	$('find').oninput = function () { set({ q: this.value }); };
-	$('whole').onchange = function () { set({ w: this.checked ? 1 : 0 }); };
-	$('way').onclick = function () { set({ g: S.g === 'f' ? 'i' : 'f' }); };
-	$('out').onclick = function () { set({ z: 0 }); };
-	$('more').onclick = function () { rows += 100; functions(); };
-	$('flame').onclick = function (e) { var b = box_at(e); if (b) { chosen = b.node; set({ z: b.node }); } };
-	$('flame').ondblclick = function (e) { var b = box_at(e); if (b) { set({ f: d.name[b.node] }); } };
-	$('flame').onmousemove = function (e) { var b = box_at(e); tell(b ? b.node : S.z); this.style.cursor = b ? 'pointer' : ''; };
-	$('flame').onfocus = $('flame').onblur = draw;
-	$('course').onclick = pick;
-	document.addEventListener('keydown', key);
-	window.addEventListener('hashchange', function () { if (process() !== shown) { return open(process()); } S = from_address(); show(); });
-	['resize', 'beforeprint', 'afterprint'].forEach(function (w) { window.addEventListener(w, function () { if (m) { draw_course(); draw(); } }); });
-	matchMedia('(prefers-color-scheme:dark)').addEventListener('change', function () { if (m) { show(); } });
+
+/**
+ * Changes the state, and shows that.
+ * @param {Partial<ShownState>} changes
+ */
+function change(changes) {
+	Object.assign(state, changes);
+	if (changes.colour === 'growth' && state.compared === null) {
+		state.compared = view.model.full[0];
+	}
+	write_address();
+	show(changes);
 }
-// Shows process k, whose model is there.
-function begin(k) {
-	m = models[k];
-	d = m.d;
-	shown = k;
-	hues = [];
-	rows = 25;
-	order = {};
-	laid = {};
-	chosen = 0;
-	$('snap').replaceChildren();
-	$('from').replaceChildren();
-	m.full.forEach(function (s) {
-		var p = d.snaps[s], o = make('option', (p.clock ? p.clock.slice(11) + ' ' : '') + p.kind + ' ' + size(p.live[0]));
-		o.value = s;
-		$('snap').append(o);
-		$('from').append(o.cloneNode(true));
+
+/** Finds the names that contain the search: a regular expression, or else a text. */
+function find_names() {
+	const { names } = view.data, text = state.search, found = element('found');
+	view.hits = null;
+	found.textContent = '';
+	if (!text) {
+		return;
+	}
+	const is_found = matcher(text), hits = new Uint8Array(names.length);
+	let count = 0;
+	for (let name = 1; name < names.length; name++) {
+		hits[name] = is_found(names[name]) ? 1 : 0;
+		count += hits[name];
+	}
+	const sum = view.model.share(state.snapshot, state.metric, state.is_whole, hits);
+	view.hits = hits;
+	found.textContent = `${count} names: ${amount_text(sum)}, ${percent(sum, view.totals[0])}`;
+}
+
+/**
+ * @param {string} text
+ * @returns {(name: string) => boolean}
+ */
+function matcher(text) {
+	try {
+		const pattern = new RegExp(text, 'i');
+		return name => pattern.test(name);
+	} catch (error) {
+		const word = text.toLowerCase();
+		return name => name.toLowerCase().includes(word);
+	}
+}
+
+/** Asks the model for what the state shows. */
+function take_sums() {
+	const { model } = view, { metric, is_whole, compared } = state;
+	model.show_only(state.part);
+	view.totals = model.totals(state.snapshot, metric, is_whole);
+	view.totals_before = compared === null ? null : model.totals(compared, metric, is_whole);
+	if (state.colour === 'growth' && !view.totals_before) {
+		view.totals_before = zeros(model.node_count);
+	}
+	view.ages = model.ages(state.snapshot);
+	while (state.zoomed && !view.totals[state.zoomed]) {
+		state.zoomed = model.parent[state.zoomed];
+	}
+}
+
+function set_controls() {
+	const { compared, search, zoomed } = state;
+	const by_age = /** @type {HTMLElement} */ (element('colour').querySelector('[value=age]'));
+	by_age.hidden = !view.ages;
+	control('snap').value = String(state.snapshot);
+	control('from').value = compared === null ? '' : String(compared);
+	control('thread').value = String(state.part);
+	control('metric').value = state.metric;
+	control('colour').value = state.colour;
+	control('whole').checked = state.is_whole;
+	if (control('find').value !== search) {
+		control('find').value = search;
+	}
+	control('way').textContent = state.direction === 'flame' ? 'as an icicle (f)' : 'as flames (f)';
+	control('out').disabled = !zoomed;
+}
+
+/**
+ * Draws all, or what depends on some changes.
+ * @param {Partial<ShownState>} [changes]
+ */
+function show(changes) {
+	/** @param {(keyof State)[]} members */
+	const has_any = (...members) => !changes || members.some(member => member in changes);
+	const is_compared_anew = state.compared !== view.drawn_compared;
+	take_sums();
+	set_controls();
+	if (has_any('search', 'snapshot', 'metric', 'is_whole', 'part')) {
+		find_names();
+	}
+	if (has_any('snapshot', 'compared', 'part') || is_compared_anew) {
+		draw_course();
+		fill_growth();
+	}
+	draw_graph();
+	tell_node(state.zoomed);
+	if (has_any('snapshot', 'compared', 'search', 'order', 'name', 'part') || is_compared_anew) {
+		fill_functions();
+	}
+	if (has_any('snapshot', 'part')) {
+		fill_stacks();
+		fill_others();
+	}
+	view.drawn_compared = state.compared;
+}
+
+/** After a change of the window. */
+function draw_again() {
+	if (view.is_begun) {
+		draw_course();
+		draw_graph();
+	}
+}
+
+function turn_graph() {
+	change({ direction: state.direction === 'flame' ? 'icicle' : 'flame' });
+}
+
+function next_colour() {
+	const colours = COLOURS.filter(colour => colour !== 'age' || view.ages);
+	change({ colour: colours[(colours.indexOf(state.colour) + 1) % colours.length] });
+}
+
+/**
+ * Chooses the snapshot before or behind.
+ * @param {number} step
+ */
+function step_snapshot(step) {
+	const { full } = view.model, to = full[full.indexOf(state.snapshot) + step];
+	if (to !== undefined) {
+		change({ snapshot: to });
+	}
+}
+
+/** Ends a search, or zooms out by one. */
+function step_out() {
+	if (state.search) {
+		change({ search: '' });
+	} else if (state.zoomed) {
+		view.focused = state.zoomed;
+		change({ zoomed: view.model.parent[state.zoomed] });
+	}
+}
+
+function go_to_search() {
+	control('find').focus();
+	control('find').select();
+}
+
+/** @type {Map<string, () => void>} */
+const KEYS = new Map([
+	['/', go_to_search],
+	['[', () => step_snapshot(-1)],
+	[']', () => step_snapshot(1)],
+	['f', turn_graph],
+	['c', next_colour],
+	['w', () => change({ is_whole: !state.is_whole })],
+]);
+
+/** @param {KeyboardEvent} event */
+function take_key(event) {
+	const field = /** @type {HTMLInputElement} */ (event.target), { key } = event;
+	const is_typing = /^(INPUT|SELECT|TEXTAREA)$/.test(field.tagName) && field.type !== 'checkbox';
+	if (event.ctrlKey || event.metaKey || event.altKey) {
+		return;
+	}
+	if (key === 'Escape') {
+		step_out();
+		if (is_typing) {
+			field.blur();
+		}
+	} else if (!is_typing) {
+		take_letter(event);
+	}
+}
+
+/** @param {KeyboardEvent} event */
+function take_letter(event) {
+	const { key } = event, act = KEYS.get(key), is_arrow = key.startsWith('Arrow');
+	const is_in_graph = document.activeElement === element('flame');
+	if (key === '/' || is_arrow && is_in_graph) {
+		event.preventDefault();
+	}
+	if (act) {
+		act();
+	} else if (is_arrow && is_in_graph) {
+		move_focus(key);
+	} else if (key === 'Enter' && is_in_graph) {
+		change({ zoomed: view.focused });
+	}
+}
+
+/**
+ * Changes the state by the value that a control gets.
+ * @param {string} id
+ * @param {(value: string) => Partial<ShownState>} changes
+ * @param {'onchange' | 'oninput'} event
+ */
+function listen_to(id, changes, event = 'onchange') {
+	control(id)[event] = () => change(changes(control(id).value));
+}
+
+function listen_to_graph() {
+	const graph = element('flame');
+	graph.onclick = event => {
+		const box = box_at(event);
+		if (box) {
+			view.focused = box.node;
+			change({ zoomed: box.node });
+		}
+	};
+	graph.ondblclick = event => {
+		const box = box_at(event);
+		if (box) {
+			change({ name: view.model.name_of[box.node] });
+		}
+	};
+	graph.onmousemove = event => {
+		const box = box_at(event);
+		tell_node(box ? box.node : state.zoomed);
+		graph.style.cursor = box ? 'pointer' : '';
+	};
+	graph.onfocus = draw_graph;
+	graph.onblur = draw_graph;
+}
+
+function listen_to_controls() {
+	listen_to('snap', value => ({ snapshot: Number(value) }));
+	listen_to('from', value => ({ compared: value === '' ? null : Number(value) }));
+	listen_to('metric', value => ({ metric: value_of(value, METRICS, false) }));
+	listen_to('thread', value => ({ part: Number(value) }));
+	listen_to('colour', value => ({ colour: value_of(value, COLOURS, false) }));
+	listen_to('find', search => ({ search }), 'oninput');
+	listen_to('whole', () => ({ is_whole: control('whole').checked }));
+	control('way').onclick = turn_graph;
+	control('out').onclick = () => change({ zoomed: 0 });
+	control('more').onclick = () => {
+		view.rows += 100;
+		fill_functions();
+	};
+	element('course').onclick = pick_snapshot;
+}
+
+/**
+ * Once at the start.
+ * @param {(process: number) => void} open  shows another process
+ */
+function listen(open) {
+	listen_to_controls();
+	listen_to_graph();
+	document.addEventListener('keydown', take_key);
+	window.addEventListener('hashchange', () => {
+		if (process_of_address() !== state.process) {
+			open(process_of_address());
+			return;
+		}
+		read_address();
+		show();
 	});
-	var none = make('option', 'none');
-	none.value = '';
-	$('from').prepend(none);
-	$('s-course').hidden = d.snaps.length < 2;
-	$('l-thread').hidden = !d.threads && !d.labels;
-	$('thread').replaceChildren.apply($('thread'), [[-1, 'all']].concat(m.choices().slice(0, 1000)).map(function (t) {
-		var o = make('option', t[1]);
-		o.value = t[0];
-		return o;
-	}));
-	tabs.forEach(function (b, i) {
-		b.setAttribute('aria-selected', i === k);
-		document.querySelectorAll('.process')[i].hidden = i !== k;
+	['resize', 'beforeprint', 'afterprint'].forEach(event => {
+		window.addEventListener(event, draw_again);
 	});
-	START = { p: 0, s: shown_first(), a: null, t: -1, z: 0, f: 0, q: '', m: 'b', c: 'n', g: 'i', w: 0, k: 'self' };
-	S = from_address();
-	suspects();
+	matchMedia('(prefers-color-scheme:dark)').addEventListener('change', () => {
+		if (view.is_begun) {
+			show();
+		}
+	});
+}
+
+/**
+ * Shows a process, whose model is there.
+ * @param {number} process
+ */
+function begin(process) {
+	const model = view.models[process];
+	Object.assign(view, { is_begun: true, model, data: model.data, hues: [], rows: 25, focused: 0,
+		ordered: { key: '', list: [] }, laid: { key: '', boxes: [] } });
+	state.process = process;
+	fill_choices();
+	view.tabs.forEach((tab, i) => {
+		tab.setAttribute('aria-selected', String(i === process));
+	});
+	document.querySelectorAll('.process').forEach((words, i) => {
+		/** @type {HTMLElement} */ (words).hidden = i !== process;
+	});
+	usual.snapshot = first_shown();
+	read_address();
+	fill_suspects();
 	show();
 }
-// Shows process k; its data are unpacked and its model is made when it is first shown.
-function open(k) {
-	var e = $('data' + (k || '')), text = e.textContent, raw, bytes, i;
-	if (models[k]) { return begin(k); }
-	if (e.dataset.form !== 'gz') { return take(text); }
-	raw = atob(text);
-	bytes = new Uint8Array(raw.length);
-	for (i = 0; i < raw.length; i++) { bytes[i] = raw.charCodeAt(i); }
-	if (!window.DecompressionStream) { $('told').textContent = 'This browser is too old to unpack the data.'; return; }
-	new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).text().then(take);
-	function take(t) { models[k] = Model(JSON.parse(t)); begin(k); }
-}
-function process() { return number(address().p, function (x) { return x > 0 && x < tabs.length && x % 1 === 0; }, 0); }
-function start() {
-	tabs = Array.from(document.querySelectorAll('#tabs button'));
-	tabs.forEach(function (b, k) {
-		b.onclick = function () { location.hash = k ? 'p=' + k : ''; };
-		b.onkeydown = function (e) {
-			var to = tabs[k + (e.key === 'ArrowRight' ? 1 : e.key === 'ArrowLeft' ? -1 : 0)];
-			if (to && to !== b) { to.focus(); to.click(); }
-		};
+
+/** Fills the lists of snapshots, threads and labels. */
+function fill_choices() {
+	const { model, data } = view;
+	const snapshots = () => model.full.map(snapshot => {
+		const { clock, kind, live } = data.snaps[snapshot];
+		return option((clock ? clock.slice(11) + ' ' : '') + kind + ' ' + size_text(live[0]),
+			snapshot);
 	});
-	listen();
-	open(process());
+	element('snap').replaceChildren(...snapshots());
+	element('from').replaceChildren(option('none', ''), ...snapshots());
+	element('s-course').hidden = data.snaps.length < 2;
+	element('l-thread').hidden = !data.threads && !data.labels;
+	element('thread').replaceChildren(...[{ part: ALL, text: 'all' },
+		...model.choices().slice(0, 1000)].map(({ part, text }) => option(text, part)));
 }

@@ -1,116 +1,283 @@
-// The tables: functions, callers and callees, growth, suspects, heaviest stacks, labels, threads, figures of the snapshot.
-// All functions that hold something, in the order of the chosen column: kept until that changes.
-function ordered(x, y) {
-	var key = [S.s, S.t, S.a, S.k].join(), list = [], by = x[S.k], f;
-	if (order.key === key) { return order.list; }
-	if (S.k === 'growth') { by = y ? x.self.map(function (v, i) { return v - y.self[i]; }) : x.self; }
-	for (f = 1; f < d.names.length; f++) { if (x.cum[f] || y && y.cum[f]) { list.push(f); } }
-	list.sort(function (a, b) { return by[b] - by[a] || x.cum[b] - x.cum[a] || a - b; });
-	order = { key: key, list: list };
-	return list;
+// The tables: functions, callers and callees, growth, suspects, heaviest stacks, labels, threads,
+// figures of the snapshot. Called by show() and begin() of state.js, which say when each changes.
+
+const SHOWN_PARTS = 100;
+/** @type {Column} */
+const STACK_COLUMN = ['stack, from the owner to its callers', 't'];
+/** @type {Column} */
+const MARGIN_COLUMN = ['\u00b1 margin', 'opt'];
+const SUSPECTS_OF_SERIES = 'What grew in nearly all steps and goes on growing; not what was loaded'
+	+ ' once, filled and then stayed, or came and went.';
+const SUSPECTS_OF_ONE = 'By the ages of what lives in this one snapshot: bytes of all ages, in'
+	+ ' proportion to the time; not what is only old (a table, a full cache) or only young.';
+
+/** The sums of the snapshot that is compared with. */
+function sums_before() {
+	return state.compared === null ? null : view.model.sums(state.compared);
 }
-function margin(variance, samples) { var x = margin_of(variance, samples); return x ? '\u00b1' + size(x) : ''; }
-// May chance alone have made this change?
-function is_noise(x) { return Math.abs(x.b) < margin_of(x.v, x.n); }
-function functions() {
-	var x = m.sums(S.s), y = S.a === null ? null : m.sums(S.a), list = ordered(x, y), all = m.live(S.s);
-	function head(text, k, cls) {
-		var a = make('a', text + (S.k === k ? ' \u25be' : ''));
-		a.href = '#';
-		a.onclick = function (e) { e.preventDefault(); set({ k: k }); };
-		return [text, cls, a];
+
+/**
+ * All functions that hold something, in the chosen order: kept until that changes.
+ * @param {Sums} now
+ * @param {Sums | null} before
+ */
+function ordered_names(now, before) {
+	const key = [state.snapshot, state.part, state.compared, state.order].join();
+	if (view.ordered.key !== key) {
+		const by = state.order === 'growth' ? growth_of_names(now, before) : now[state.order];
+		const list = [...view.data.names.keys()].slice(1)
+			.filter(name => now.cum[name] || before && before.cum[name]);
+		list.sort((a, b) => by[b] - by[a] || now.cum[b] - now.cum[a] || a - b);
+		view.ordered = { key, list };
 	}
-	var heads = [head('self', 'self'), ['%', 'opt'], ['\u00b1 margin', 'opt'], head('cumulative', 'cum'), ['%', 'opt'], head('objects', 'objects'), ['mean size', 'opt']];
-	if (A) { heads.push(['age', 'opt']); }
-	if (y) { heads.push(head('growth', 'growth')); }
-	heads.push(['function', 't']);
-	if (hit) { list = list.filter(function (f) { return hit[f]; }).concat(list.filter(function (f) { return !hit[f]; })); }
-	fill('functions', heads, list.slice(0, rows).map(function (f) {
-		var c = [size(x.self[f]), percent(x.self[f], all), x.self[f] ? margin(x.variance[f], x.samples[f]) : '', size(x.cum[f]), percent(x.cum[f], all),
-			x.objects[f] ? '' + Math.trunc(x.objects[f]) : '', x.objects[f] ? size(x.self[f] / x.objects[f]) : ''], v;
-		if (A) { c.push(age_text(median_age(A.name, AGES * f, A.span))); }
-		if (y) { v = x.self[f] - y.self[f]; c.push({ cls: grown(v), text: signed(v, size) }); }
-		return { hit: hit && hit[f], cells: c.concat([name_link(f)]) };
-	}));
-	$('more').hidden = list.length <= rows;
-	$('more').textContent = Math.min(100, list.length - rows) + ' of ' + (list.length - rows) + ' more functions';
-	one(x, all);
+	return view.ordered.list;
 }
-function one(x, all) {
-	$('s-one').hidden = !S.f;
-	if (!S.f) { return; }
-	var two = m.around(S.f, m.totals(S.s, 'b', false));
-	$('one-name').textContent = d.names[S.f];
-	$('one-sum').textContent = 'self ' + size(x.self[S.f]) + ' (' + percent(x.self[S.f], all) + '), cumulative ' + size(x.cum[S.f]) + ' (' + percent(x.cum[S.f], all) + '), in ' + d.modules[d.module_of[S.f]];
-	['callers', 'callees'].forEach(function (id, i) {
-		fill(id, [['bytes'], ['%'], ['function', 't']], two[i].map(function (p) {
-			return { cells: [size(p[1]), percent(p[1], x.cum[S.f]), p[0] ? name_link(p[0]) : make('span', '(none: it is a root)', 'dim')] };
-		}));
+
+/**
+ * @param {Sums} now
+ * @param {Sums | null} before
+ */
+function growth_of_names(now, before) {
+	return before ? now.self.map((bytes, name) => bytes - before.self[name]) : now.self;
+}
+
+/**
+ * The title of a column of functions, which orders them by it.
+ * @param {State['order']} order
+ * @param {string} title
+ * @returns {Column}
+ */
+function order_column(order, title = order) {
+	return [title, '', link(title + (state.order === order ? ' \u25be' : ''), () => {
+		change({ order });
+	})];
+}
+
+function fill_functions() {
+	const now = view.model.sums(state.snapshot), before = sums_before(), { hits } = view;
+	const names = ordered_names(now, before);
+	const list = hits ? [...names.filter(name => hits[name]), ...names.filter(name => !hits[name])]
+		: names;
+	/** @type {Column[]} */
+	const columns = [order_column('self'), ['%', 'opt'], MARGIN_COLUMN,
+		order_column('cum', 'cumulative'), ['%', 'opt'], order_column('objects'),
+		['mean size', 'opt'], ...view.ages ? [/** @type {Column} */ (['age', 'opt'])] : [],
+		...before ? [order_column('growth')] : [], ['function', 't']];
+	fill('functions', columns, list.slice(0, view.rows).map(name => ({
+		is_hit: Boolean(hits && hits[name]), cells: cells_of_function(name, now, before) })));
+	const more = list.length - view.rows;
+	control('more').hidden = more <= 0;
+	control('more').textContent = `${Math.min(100, more)} of ${more} more functions`;
+	fill_neighbours(now);
+}
+
+/**
+ * @param {number} name
+ * @param {Sums} now
+ * @param {Sums | null} before
+ * @returns {Cell[]}
+ */
+function cells_of_function(name, now, before) {
+	const self = now.self[name], objects = now.objects[name], all = view.model.live(state.snapshot);
+	/** @type {Cell[]} */
+	const cells = [size_text(self), percent(self, all),
+		self ? margin_text(now.variance[name], now.samples[name]) : '',
+		size_text(now.cum[name]), percent(now.cum[name], all),
+		objects ? String(Math.trunc(objects)) : '', objects ? size_text(self / objects) : ''];
+	if (view.ages) {
+		cells.push(age_text(median_age(view.ages.name, AGES * name, view.ages.span)));
+	}
+	if (before) {
+		cells.push(change_cell(self - before.self[name]));
+	}
+	return [...cells, name_link(name)];
+}
+
+/**
+ * @param {number} bytes
+ * @returns {Cell}
+ */
+function change_cell(bytes) {
+	return { style: change_class(bytes), text: signed(bytes, size_text) };
+}
+
+/**
+ * Callers and callees of the function that was chosen.
+ * @param {Sums} now
+ */
+function fill_neighbours(now) {
+	const { data, model } = view, { name } = state, cum = now.cum[name];
+	element('s-one').hidden = !name;
+	if (!name) {
+		return;
+	}
+	const all = model.live(state.snapshot), totals = model.totals(state.snapshot, 'bytes', false);
+	element('one-name').textContent = data.names[name];
+	element('one-sum').textContent = `self ${size_text(now.self[name])} `
+		+ `(${percent(now.self[name], all)}), cumulative ${size_text(cum)} `
+		+ `(${percent(cum, all)}), in ${data.modules[data.module_of[name]]}`;
+	model.around(name, totals).forEach((rows, i) => {
+		fill(['callers', 'callees'][i], [['bytes'], ['%'], ['function', 't']],
+			rows.map(row => neighbour(row, cum)));
 	});
 }
-function path_text(node) { return m.frames(node).map(function (i) { return d.names[d.name[i]]; }); }
-function growth() {
-	var a = S.a === null ? m.full[0] : S.a, p = d.snaps[a], q = d.snaps[S.s], span = p.time === null || q.time === null ? 0 : (q.time - p.time) / 60;
-	if (a === S.s) { $('growth-key').textContent = 'Choose two snapshots.'; return $('growth').replaceChildren(); }
-	$('growth-key').textContent = (p.clock || p.file) + ' \u2192 ' + (q.clock || q.file) + ': ' + size(m.live(a)) + ' \u2192 ' + size(m.live(S.s)) + ', ' + signed(m.live(S.s) - m.live(a), size);
-	var most = m.stacks(S.s, a, false);
-	fill('growth', [['change'], ['\u00b1 margin', 'opt'], ['rate', 'opt'], ['objects', 'opt'], ['stack, from the owner to its callers', 't']], most.list.map(function (x) {
-		return { cells: [{ cls: is_noise(x) ? 'dim' : grown(x.b), text: signed(x.b, size) }, margin(x.v, x.n), span > 0 ? signed(x.b / span, size) + '/min' : '-', signed(Math.trunc(x.o), String), path_text(x.node).slice(0, 6).join(' < ') + (is_noise(x) ? '  (within noise)' : '')] };
-	}));
-	if (most.count > most.list.length) { $('growth-key').textContent += '; the ' + most.list.length + ' of ' + most.count + ' stacks that changed most:'; }
+
+/**
+ * @param {{name: number, bytes: number}} row
+ * @param {number} cum  bytes of the chosen function
+ */
+function neighbour({ name, bytes }, cum) {
+	return { cells: [size_text(bytes), percent(bytes, cum),
+		name ? name_link(name) : make('span', '(none: it is a root)', 'dim')] };
 }
-var SUSPECTS = ['What grew in nearly all steps and goes on growing; not what was loaded once, filled and then stayed, or came and went.',
-	'By the ages of what lives in this one snapshot: bytes of all ages, in proportion to the time; not what is only old (a table, a full cache) or only young.'];
-function suspects() {
-	$('s-suspects').hidden = !d.suspects.length;
-	if (d.suspects.length) { $('suspects-key').textContent = SUSPECTS[d.suspects[0][5] ? 0 : 1]; }
-	fill('suspects', [['rate'], ['\u00b1 margin', 'opt'], ['grown'], ['live', 'opt'], ['steps up', 'opt'], ['stack, from the owner to its callers', 't']], d.suspects.map(function (x) {
-		var names = path_text(x[0]), a = make('a', names[0]), cell = make('span');
-		a.href = '#';
-		a.onclick = function (e) { e.preventDefault(); set({ s: m.full[m.full.length - 1], z: x[0], f: d.name[x[0]] }); $('flame').scrollIntoView({ block: 'nearest' }); };
-		cell.append(a, names.slice(1, 6).map(function (t) { return ' < ' + t; }).join(''));
-		return { cells: [x[2] === null ? '-' : signed(x[2], size) + '/min', x[3] === null ? '-' : '\u00b1' + size(1.96 * x[3]), { cls: 'up', text: signed(x[1], size) }, size(x[6]), x[5] ? x[4] + '/' + x[5] : '-', cell] };
-	}));
+
+/**
+ * Whether chance alone may have made this change.
+ * @param {Stack} stack
+ */
+function is_noise(stack) {
+	return Math.abs(stack.bytes) < margin_of(stack.variance, stack.samples);
 }
-function stacks() {
-	var all = m.live(S.s);
-	$('stacks').replaceChildren.apply($('stacks'), m.stacks(S.s, null, true).list.map(function (x, i) {
-		var e = make('details'), names = path_text(x.node), lines = d.lines[x.node] || [];
-		function unfold() {
-			var ol = make('ol');
-			if (!e.open || e.lastChild.tagName === 'OL') { return; }
-			names.forEach(function (t, k) { var li = make('li', t + ' '); if (lines[k]) { li.append(make('span', lines[k], 'dim')); } ol.append(li); });
-			e.append(ol);
+
+/** Growth since the snapshot compared with, or else the first. */
+function fill_growth() {
+	const { model, data } = view, { snapshot } = state, key = element('growth-key');
+	const since = state.compared === null ? model.full[0] : state.compared;
+	if (since === snapshot) {
+		key.textContent = 'Choose two snapshots.';
+		element('growth').replaceChildren();
+		return;
+	}
+	const from = data.snaps[since], to = data.snaps[snapshot];
+	const before = model.live(since), now = model.live(snapshot);
+	const minutes = from.time === null || to.time === null ? 0 : (to.time - from.time) / 60;
+	const most = model.stacks(snapshot, since, false);
+	key.textContent = `${from.clock || from.file} \u2192 ${to.clock || to.file}: `
+		+ `${size_text(before)} \u2192 ${size_text(now)}, ${signed(now - before, size_text)}`;
+	fill('growth', [['change'], MARGIN_COLUMN, ['rate', 'opt'], ['objects', 'opt'], STACK_COLUMN],
+		most.list.map(stack => ({ cells: cells_of_growth(stack, minutes) })));
+	if (most.count > most.list.length) {
+		key.textContent += `; the ${most.list.length} of ${most.count} stacks that changed most:`;
+	}
+}
+
+/**
+ * @param {Stack} stack
+ * @param {number} minutes
+ * @returns {Cell[]}
+ */
+function cells_of_growth(stack, minutes) {
+	const names = path_names(stack.node).slice(0, 6).join(' < ');
+	const rate = minutes > 0 ? signed(stack.bytes / minutes, size_text) + '/min' : '-';
+	const style = is_noise(stack) ? 'dim' : change_class(stack.bytes);
+	return [{ style, text: signed(stack.bytes, size_text) },
+		margin_text(stack.variance, stack.samples), rate, signed(Math.trunc(stack.objects), String),
+		names + (is_noise(stack) ? '  (within noise)' : '')];
+}
+
+function fill_suspects() {
+	const { suspects } = view.data;
+	element('s-suspects').hidden = !suspects.length;
+	if (suspects.length) {
+		element('suspects-key').textContent = suspects[0][5] ? SUSPECTS_OF_SERIES : SUSPECTS_OF_ONE;
+	}
+	fill('suspects', [['rate'], MARGIN_COLUMN, ['grown'], ['live', 'opt'], ['steps up', 'opt'],
+		STACK_COLUMN], suspects.map(suspect => ({ cells: cells_of_suspect(suspect) })));
+}
+
+/**
+ * @param {Suspect} suspect
+ * @returns {Cell[]}
+ */
+function cells_of_suspect([node, grown, rate, error, up, steps, live]) {
+	const { full, name_of } = view.model, names = path_names(node), stack = make('span');
+	stack.append(link(names[0], () => {
+		change({ snapshot: full[full.length - 1], zoomed: node, name: name_of[node] });
+		element('flame').scrollIntoView({ block: 'nearest' });
+	}), names.slice(1, 6).map(name => ' < ' + name).join(''));
+	return [rate === null ? '-' : signed(rate, size_text) + '/min',
+		error === null ? '-' : '\u00b1' + size_text(1.96 * error),
+		{ style: 'up', text: signed(grown, size_text) }, size_text(live),
+		steps ? `${up}/${steps}` : '-', stack];
+}
+
+function fill_stacks() {
+	element('stacks').replaceChildren(...view.model.stacks(state.snapshot, null, true).list
+		.map(folded_stack));
+}
+
+/**
+ * A stack, whose frames are there once it is opened; the first two are open.
+ * @param {Stack} stack
+ * @param {number} number
+ */
+function folded_stack(stack, number) {
+	const made = make('details'), names = path_names(stack.node);
+	const all = view.model.live(state.snapshot), lines = view.data.lines[stack.node] || [];
+	const margin = stack.variance ? ' ' + margin_text(stack.variance, stack.samples) : '';
+	const unfold = () => {
+		if (made.open && made.children.length === 1) {
+			made.append(list_of_frames(names, lines));
 		}
-		e.append(make('summary', size(x.b) + (x.v ? ' ' + margin(x.v, x.n) : '') + ', ' + percent(x.b, all) + ', ' + Math.trunc(x.o) + ' objects: ' + names.slice(0, 4).join(' < ')));
-		e.open = i < 2;
-		unfold();
-		e.ontoggle = unfold;
-		return e;
-	}));
+	};
+	made.append(make('summary', `${size_text(stack.bytes)}${margin}, ${percent(stack.bytes, all)}, `
+		+ `${Math.trunc(stack.objects)} objects: ${names.slice(0, 4).join(' < ')}`));
+	made.open = number < 2;
+	unfold();
+	made.ontoggle = unfold;
+	return made;
 }
-// A thread or label that the page can show alone is a link that does so, and back.
-function thread_link(t) {
-	return only_link((d.threads || []).findIndex(function (x) { return x[0] === t[0]; }), t[0] + (t[1] ? ' ' + t[1] : ''));
+
+/**
+ * @param {string[]} names
+ * @param {string[]} lines
+ */
+function list_of_frames(names, lines) {
+	const list = make('ol');
+	names.forEach((name, i) => {
+		const item = make('li', name + ' ');
+		if (lines[i]) {
+			item.append(make('span', lines[i], 'dim'));
+		}
+		list.append(item);
+	});
+	return list;
 }
-function only_link(k, text) {
-	var a;
-	if (k < 0) { return text; }
-	a = make('a', k === S.t ? text + ' (shown alone; click for all)' : text);
-	a.href = '#';
-	a.onclick = function (e) { e.preventDefault(); set({ t: k === S.t ? -1 : k }); };
-	return a;
+
+/**
+ * A thread or label, as a link that shows it alone, or all again; a text if it cannot be.
+ * @param {number} part
+ * @param {string} text
+ */
+function part_link(part, text) {
+	const is_shown = part === state.part;
+	return part < 0 ? text : link(text + (is_shown ? ' (shown alone; click for all)' : ''), () => {
+		change({ part: is_shown ? ALL : part });
+	});
 }
-function others() {
-	var s = d.snaps[S.s], about = [['file', s.file], ['time', s.clock], ['reason', s.kind], ['pid', s.pid], ['sampling interval', String(s.rate)]].filter(function (r) { return r[1]; });
-	var labels = d.labels ? m.by_label(S.s) : [];
-	$('s-labels').hidden = !labels.length;
-	fill('labels', [['bytes'], ['%'], ['objects'], ['label', 't']], labels.slice(0, 100).map(function (l) {
-		return { cells: [size(l[2]), percent(l[2], s.live[0]), '' + Math.trunc(l[3]), only_link(l[0], l[1])] };
-	}));
-	$('s-threads').hidden = !s.threads.length;
-	fill('threads', [['bytes'], ['%'], ['objects'], ['thread', 't']], s.threads.slice(0, 100).map(function (t) {
-		return { cells: [size(t[2]), percent(t[2], s.live[0]), '' + t[3], thread_link(t)] };
-	}));
-	fill('meta', [[null, 't'], ['', 't']], about.concat(Object.keys(s.meta).sort().map(function (k) { return [k, s.meta[k]]; })).map(function (r) { return { cells: r }; }));
+
+/**
+ * The table of threads or labels, if there are some.
+ * @param {string} title
+ * @param {{part: number, text: string, bytes: number, objects: number}[]} rows
+ */
+function fill_parts(title, rows) {
+	const all = view.data.snaps[state.snapshot].live[0];
+	element(`s-${title}s`).hidden = !rows.length;
+	fill(title + 's', [['bytes'], ['%'], ['objects'], [title, 't']], rows.slice(0, SHOWN_PARTS)
+		.map(({ part, text, bytes, objects }) => ({ cells: [size_text(bytes), percent(bytes, all),
+			String(Math.trunc(objects)), part_link(part, text)] })));
+}
+
+/** Labels, threads and figures of the snapshot. */
+function fill_others() {
+	const { snaps, threads = [], labels } = view.data, snap = snaps[state.snapshot];
+	fill_parts('label', labels ? view.model.by_label(state.snapshot) : []);
+	fill_parts('thread', snap.threads.map(([number, name, bytes, objects]) => ({ bytes, objects,
+		part: threads.findIndex(thread => thread[0] === number),
+		text: number + (name ? ' ' + name : '') })));
+	const about = [['file', snap.file], ['time', snap.clock], ['reason', snap.kind],
+		['pid', snap.pid], ['sampling interval', String(snap.rate)]].filter(row => row[1]);
+	const meta = Object.keys(snap.meta).sort().map(key => [key, snap.meta[key]]);
+	fill('meta', [['', 't'], ['', 't']], [...about, ...meta].map(cells => ({ cells })), false);
 }

@@ -1,53 +1,267 @@
-// First part of the view, which draws what the model adds up: texts of numbers, canvases, elements. The parts of the
-// view (tools, graph, course, tables, state) share one scope; scripts/join-page joins them in this order.
-var m, d, S = {}, T, T0, A = null, hit = null, rows = 25, order = {}, boxes = [], laid = {}, chosen = 0;
-function $(id) { return document.getElementById(id); }
-function size(b) {
-	var u = 0, x = b;
-	while (Math.abs(x) >= 1023.95 && u < 4) { x /= 1024; u++; }
-	return u ? x.toFixed(1) + 'BKMGT'[u] : Math.trunc(x) + 'B';
+// First part of the view, which draws what the model adds up: what is shown, texts of numbers,
+// elements, tables, canvases. The parts of the view share one scope; scripts/join-page joins
+// them. Reads the elements of body.html. Called by all other parts.
+
+/**
+ * What the address of the page holds (LINK in state.js says by which letters), changed by change().
+ * @typedef {object} State
+ * @property {number} process          index of the process
+ * @property {number | null} snapshot  null only in the state of the start: always in the address
+ * @property {number | null} compared  the snapshot compared with
+ * @property {number} part             what is shown alone, see Model
+ * @property {number} zoomed           the node that fills the graph
+ * @property {number} name             the function whose callers are shown; 0: none
+ * @property {string} search
+ * @property {Metric} metric
+ * @property {'name' | 'module' | 'growth' | 'age'} colour
+ * @property {'icicle' | 'flame'} direction
+ * @property {boolean} is_whole        with wrappers of malloc
+ * @property {'self' | 'cum' | 'objects' | 'growth'} order  of the functions
+ */
+/**
+ * A state that is shown.
+ * @typedef {State & {snapshot: number}} ShownState
+ */
+/**
+ * What is shown now: set by begin() and show() (state.js).
+ * @typedef {object} View
+ * @property {Model[]} models              by process; each is made when it is first shown
+ * @property {Element[]} tabs              of the processes
+ * @property {boolean} is_begun            whether the following are set
+ * @property {Model} model                 of the process
+ * @property {Data} data                   its data
+ * @property {Float64Array} totals         of each node
+ * @property {Float64Array | null} totals_before  in the snapshot compared with
+ * @property {Ages | null} ages
+ * @property {Uint8Array | null} hits      of each name: whether the search found it
+ * @property {number} rows                 of the table of functions
+ * @property {{key: string, list: number[]}} ordered  names for this table, and for which state
+ * @property {{key: string, boxes: Box[]}} laid  boxes of the graph, and for which state
+ * @property {number} focused              node of the box that the keyboard chose
+ * @property {string[]} hues               colours of names
+ * @property {number | null} drawn_compared  state.compared when last drawn
+ */
+/** @type {ShownState} */
+const state = { process: 0, snapshot: 0, compared: null, part: ALL, zoomed: 0, name: 0, search: '',
+	metric: 'bytes', colour: 'name', direction: 'icicle', is_whole: false, order: 'self' };
+/** @type {View} */
+const view = /** @type {any} */ ({ models: [], tabs: [], is_begun: false, drawn_compared: null });
+
+/**
+ * @param {string} id
+ * @returns {HTMLElement}
+ */
+function element(id) {
+	return /** @type {HTMLElement} */ (document.getElementById(id));
 }
-function amount(x) { return S.m === 'o' ? Math.trunc(x) + ' objects' : size(x); }
-function age_text(s) {
-	var units = [[86400, 'd', 2], [3600, 'h', 2], [60, 'm', 2], [1, 's', 0]], u;
-	if (s === null) { return ''; }
-	u = units.find(function (x) { return s >= x[0] * x[2]; });
-	return (s / u[0]).toFixed(s / u[0] < 9.95 ? 1 : 0) + u[1];
+
+/**
+ * A field, button or list to choose from.
+ * @param {string} id
+ */
+function control(id) {
+	return /** @type {HTMLInputElement} */ (element(id));
 }
-function signed(x, f) { return (x > 0 ? '+' : '') + f(x); }
-function percent(a, b) { return b ? (100 * a / b).toFixed(1) + '%' : '-'; }
-function make(tag, text, cls) {
-	var e = document.createElement(tag);
-	if (text !== undefined) { e.textContent = text; }
-	if (cls) { e.className = cls; }
-	return e;
+
+/** @param {number} bytes */
+function size_text(bytes) {
+	let unit = 0, x = bytes;
+	while (Math.abs(x) >= 1023.95 && unit < 4) {
+		x /= 1024;
+		unit++;
+	}
+	return unit ? x.toFixed(1) + 'BKMGT'[unit] : Math.trunc(x) + 'B';
 }
-function css(name) { return getComputedStyle(document.documentElement).getPropertyValue(name); }
-function name_link(f) {
-	var a = make('a', d.names[f]);
-	a.href = '#';
-	a.onclick = function (e) { e.preventDefault(); set({ f: f }); if (f) { $('s-one').scrollIntoView({ block: 'nearest' }); } };
-	return a;
+
+/** @param {number} x */
+function amount_text(x) {
+	return state.metric === 'objects' ? Math.trunc(x) + ' objects' : size_text(x);
 }
-function fill(table, heads, list) {
-	var top = make('tr'), body = [];
-	heads.forEach(function (h) { var th = make('th', h[0], h[1]); if (h[2]) { th.replaceChildren(h[2]); } top.append(th); });
-	list.forEach(function (r) {
-		var tr = make('tr', undefined, r.hit ? 'hit' : '');
-		r.cells.forEach(function (c, i) {
-			var td = make('td', undefined, heads[i][1]);
-			if (c && c.cls) { td.classList.add(c.cls); c = c.text; }
-			td.append(c);
-			tr.append(td);
-		});
-		body.push(tr);
+
+/** @param {number | null} seconds */
+function age_text(seconds) {
+	/** @type {[number, string, number][]} */
+	const units = [[86400, 'd', 2], [3600, 'h', 2], [60, 'm', 2], [1, 's', 0]];
+	if (seconds === null) {
+		return '';
+	}
+	const [length, letter] = units.find(u => seconds >= u[0] * u[2]) || units[3];
+	return (seconds / length).toFixed(seconds / length < 9.95 ? 1 : 0) + letter;
+}
+
+/**
+ * @param {number} x
+ * @param {(x: number) => string} text
+ */
+function signed(x, text) {
+	return (x > 0 ? '+' : '') + text(x);
+}
+
+/**
+ * @param {number} part
+ * @param {number} all
+ */
+function percent(part, all) {
+	return all ? (100 * part / all).toFixed(1) + '%' : '-';
+}
+
+/**
+ * @param {number} variance
+ * @param {number} samples
+ */
+function margin_text(variance, samples) {
+	const margin = margin_of(variance, samples);
+	return margin ? '\u00b1' + size_text(margin) : '';
+}
+
+/**
+ * The class of a change: its colour.
+ * @param {number} x
+ */
+function change_class(x) {
+	if (x > 0) {
+		return 'up';
+	}
+	return x < 0 ? 'down' : 'dim';
+}
+
+/**
+ * The names of a stack, from its last function on.
+ * @param {number} node
+ */
+function path_names(node) {
+	const { data, model } = view;
+	return model.frames(node).map(at => data.names[model.name_of[at]]);
+}
+
+/**
+ * A new element.
+ * @template {keyof HTMLElementTagNameMap} K
+ * @param {K} tag
+ * @param {string} [text]
+ * @param {string} [style]  its class
+ * @returns {HTMLElementTagNameMap[K]}
+ */
+function make(tag, text, style) {
+	const made = document.createElement(tag);
+	if (text !== undefined) {
+		made.textContent = text;
+	}
+	if (style) {
+		made.className = style;
+	}
+	return made;
+}
+
+/**
+ * @param {string} text
+ * @param {() => void} act
+ */
+function link(text, act) {
+	const made = make('a', text);
+	made.setAttribute('href', '#');
+	made.onclick = event => {
+		event.preventDefault();
+		act();
+	};
+	return made;
+}
+
+/** @param {number} name */
+function name_link(name) {
+	return link(view.data.names[name], () => {
+		change({ name });
+		if (name) {
+			element('s-one').scrollIntoView({ block: 'nearest' });
+		}
 	});
-	$(table).replaceChildren.apply($(table), heads.length && heads[0][0] === null ? body : [top].concat(body));
 }
-function sharp(canvas, height) {
-	var w = canvas.clientWidth, r = window.devicePixelRatio || 1, g = canvas.getContext('2d');
-	canvas.width = w * r; canvas.height = height * r; canvas.style.height = height + 'px';
-	g.setTransform(r, 0, 0, r, 0, 0);
-	return g;
+
+/**
+ * @param {string} text
+ * @param {string | number} value
+ */
+function option(text, value) {
+	const made = make('option', text);
+	made.value = String(value);
+	return made;
 }
-function grown(x) { return x > 0 ? 'up' : x < 0 ? 'down' : 'dim'; }
+
+/**
+ * A column: its title, its class, and what stands in the place of the title.
+ * @typedef {[string, string?, Node?]} Column
+ */
+/** @typedef {string | Node | {style: string, text: string}} Cell */
+/** @typedef {{is_hit?: boolean, cells: Cell[]}} Row */
+/**
+ * Fills a table.
+ * @param {string} id
+ * @param {Column[]} columns
+ * @param {Row[]} rows
+ * @param {boolean} has_head
+ */
+function fill(id, columns, rows, has_head = true) {
+	const head = make('tr');
+	columns.forEach(([title, style, content]) => {
+		const cell = make('th', title, style);
+		if (content) {
+			cell.replaceChildren(content);
+		}
+		head.append(cell);
+	});
+	const body = rows.map(row => {
+		const made = make('tr', undefined, row.is_hit ? 'hit' : '');
+		made.append(...row.cells.map((cell, i) => filled_cell(cell, columns[i][1])));
+		return made;
+	});
+	element(id).replaceChildren(...has_head ? [head] : [], ...body);
+}
+
+/**
+ * @param {Cell} cell
+ * @param {string} [style]  of its column
+ */
+function filled_cell(cell, style) {
+	const made = make('td', undefined, style);
+	if (typeof cell !== 'object' || cell instanceof Node) {
+		made.append(cell);
+		return made;
+	}
+	made.classList.add(cell.style);
+	made.append(cell.text);
+	return made;
+}
+
+/**
+ * The value of a property of style.css.
+ * @param {string} name
+ */
+function css(name) {
+	return getComputedStyle(document.documentElement).getPropertyValue(name);
+}
+
+/**
+ * Empties a canvas and gives it a height, sharp on every screen.
+ * @param {string} id
+ * @param {number} height
+ */
+function painter(id, height) {
+	const canvas = /** @type {HTMLCanvasElement} */ (element(id));
+	const ratio = window.devicePixelRatio || 1;
+	const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext('2d'));
+	canvas.width = canvas.clientWidth * ratio;
+	canvas.height = height * ratio;
+	canvas.style.height = height + 'px';
+	pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+	return pen;
+}
+
+/**
+ * What gzip packed; null if this browser cannot unpack.
+ * @param {ArrayBuffer | Uint8Array} bytes
+ */
+function unpacked(bytes) {
+	const { DecompressionStream } = /** @type {any} */ (window);
+	return DecompressionStream ? new Response(new Blob([bytes]).stream()
+		.pipeThrough(new DecompressionStream('gzip'))) : null;
+}

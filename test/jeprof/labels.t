@@ -70,11 +70,11 @@ SKIP: {
 	my ($model) = $html =~ m{<script>(.*?)</script>\s*<script>}s;
 	spew("$dir/data.json", $data);
 	spew("$dir/model.js", "$model\n" . <<'JS');
-var m = Model(JSON.parse(require('fs').readFileSync(process.argv[2], 'utf8')));
+var m = new Model(JSON.parse(require('fs').readFileSync(process.argv[2], 'utf8')));
 m.full.forEach(function (s) {
-	console.log(s, m.by_label(s).map(function (l) { return l[1] + '=' + l[2] + '/' + l[3]; }).join(' '));
-	m.choices().forEach(function (c) { m.of(c[0]); var a = m.ages(s); console.log(s, c[1], Math.round(m.live(s)), Math.round(m.totals(s, 'o', false)[0]), a ? Array.from(a.node.slice(0, 5)).map(Math.round).join(' ') : '-'); });
-	m.of(-1);
+	console.log(s, m.by_label(s).map(function (l) { return l.text + '=' + l.bytes + '/' + l.objects; }).join(' '));
+	m.choices().forEach(function (c) { m.show_only(c.part); var a = m.ages(s); console.log(s, c.text, Math.round(m.live(s)), Math.round(m.totals(s, 'objects', false)[0]), a ? Array.from(a.node.slice(0, 5)).map(Math.round).join(' ') : '-'); });
+	m.show_only(-1);
 });
 JS
 	my @lines = split /\n/, (run('node', "$dir/model.js", "$dir/data.json"))[1];

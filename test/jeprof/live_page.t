@@ -44,19 +44,19 @@ for my $n (0 .. 5) {
 
 # In place of a browser: what the scope of the view declares is lent out at its end.
 my $model = slurp("$source/bin/page/model.js");
-my $lent = $script =~ s/follow\(\);\n\}\)\(\);\n\z/return { Profile: Profile, Snapshot: Snapshot, Series: Series };\n})();\n/r;
-$lent =~ s/^"use strict";\(function/var lent = (function/;
+my $lent = $script =~ s/follow\(\);\n\}\)\(\);\n\z/return { read_profile, make_snapshot, make_data };\n})();\n/r;
+$lent =~ s/^'use strict';\n\(function/var lent = (function/;
 my $head = "$model\n$lent\nvar fs = require('fs'), zlib = require('zlib');\n"
-    . 'function read(f) { return lent.Profile(new Uint8Array(zlib.gunzipSync(fs.readFileSync(f)))); }' . "\n";
+    . 'function read(f) { return lent.read_profile(new Uint8Array(zlib.gunzipSync(fs.readFileSync(f)))); }' . "\n";
 spew("$dir/sums.js", $head . <<'JS');
-var m = Model(lent.Series([0, 1, 2, 3, 4, 5].map(function (n) { return lent.Snapshot(read(n + '.pb.gz')); })));
+var m = new Model(lent.make_data([0, 1, 2, 3, 4, 5].map(function (n) { return lent.make_snapshot(read(n + '.pb.gz')); })));
 var out = m.full.map(function (s) {
 	var x = m.sums(s), rows = {};
-	x.self.forEach(function (v, f) { if (v) { rows[m.d.names[f]] = [v, x.cum[f], x.objects[f]].map(Math.round); } });
-	return { rows: rows, live: m.live(s), time: m.d.snaps[s].time };
+	x.self.forEach(function (v, f) { if (v) { rows[m.data.names[f]] = [v, x.cum[f], x.objects[f]].map(Math.round); } });
+	return { rows: rows, live: m.live(s), time: m.data.snaps[s].time };
 });
-console.log(JSON.stringify({ snaps: out, lines: m.d.lines, suspects: m.d.suspects.map(function (s) { return { grown: s[1], up: s[4], steps: s[5], rate: s[2],
-	stack: m.frames(s[0]).map(function (i) { return m.d.names[m.d.name[i]]; }) }; }) }));
+console.log(JSON.stringify({ snaps: out, lines: m.data.lines, suspects: m.data.suspects.map(function (s) { return { grown: s[1], up: s[4], steps: s[5], rate: s[2],
+	stack: m.frames(s[0]).map(function (i) { return m.data.names[m.name_of[i]]; }) }; }) }));
 JS
 chdir $dir;
 my ($code, $out, $err) = run('node', 'sums.js');
@@ -89,7 +89,7 @@ is("$got->{up}/$got->{steps}", "$want->{steps_up}/$want->{steps}", 'its steps');
 
 # A wall clock that was set back: times between snapshots are those of the monotonic clock.
 spew('clock.js', $head . <<'JS');
-var at = [0, 1].map(function (n) { var p = read('0.pb.gz'); p.time = 7200 - 3600 * n; p.comments.monotonic_ms = String(5000 + 60000 * n); return lent.Snapshot(p); });
+var at = [0, 1].map(function (n) { var p = read('0.pb.gz'); p.time = 7200 - 3600 * n; p.comments.monotonic_ms = String(5000 + 60000 * n); return lent.make_snapshot(p); });
 console.log(at[1].time - at[0].time);
 JS
 is((run('node', 'clock.js'))[1], "60\n", 'a clock that was set back');
@@ -98,14 +98,14 @@ is((run('node', 'clock.js'))[1], "60\n", 'a clock that was set back');
 spew('labels.js', $head . <<'JS');
 function frame(n) { return { name: n, line: '', module: 'serve' }; }
 function sample(f, thread, label, objects, bytes) { return { frames: [frame(f), frame('main')], thread: thread, thread_name: '', label: label, objects: objects, bytes: bytes }; }
-function profile(time, samples) { return lent.Snapshot({ time: time, period: 1, comments: {}, samples: samples }); }
-var m = Model(lent.Series([
+function profile(time, samples) { return lent.make_snapshot({ time: time, period: 1, comments: {}, samples: samples }); }
+var m = new Model(lent.make_data([
 	profile(1, [sample('cache', 0, '', 1, 1000), sample('cache', 0, '__proto__', 2, 4000), sample('cache', 3, 'b', 5, 500)]),
 	profile(2, [sample('cache', 0, 'b', 1, 100), sample('leak', 3, 'b', 2, 60), sample('leak', 3, '', 1, 30)]),
 	profile(3, [sample('cache', 0, '', 1, 100)])]));
 m.full.forEach(function (s) {
-	console.log(m.by_label(s).map(function (l) { return l[1] + '=' + l[2] + '/' + l[3]; }).join(' ') + ' | ' + m.choices().map(function (c) { m.of(c[0]); return c[1] + ' ' + Math.round(m.totals(s, 'b', false)[0]); }).join(', '));
-	m.of(-1);
+	console.log(m.by_label(s).map(function (l) { return l.text + '=' + l.bytes + '/' + l.objects; }).join(' ') + ' | ' + m.choices().map(function (c) { m.show_only(c.part); return c.text + ' ' + Math.round(m.totals(s, 'bytes', false)[0]); }).join(', '));
+	m.show_only(-1);
 });
 JS
 is((run('node', 'labels.js'))[1], <<'END', 'labels');
@@ -117,8 +117,8 @@ END
 # Ages, as jeprof export and ?ages=1 of jeprofd tell them.
 spew('aged.js', $head . <<'JS');
 function sample(f, age, bytes) { return { frames: [{ name: f, line: '', module: 'serve' }], thread: 0, thread_name: '', label: '', age: age, objects: 1, bytes: bytes }; }
-function profile(time, samples) { return lent.Snapshot({ time: time, period: 1, comments: { profiled_ms: '100000' }, samples: samples }); }
-var m = Model(lent.Series([profile(1, [sample('a', null, 10)]), profile(2, [sample('a', 0, 300), sample('a', 16, 100), sample('b', 57600, 50)])]));
+function profile(time, samples) { return lent.make_snapshot({ time: time, period: 1, comments: { profiled_ms: '100000' }, samples: samples }); }
+var m = new Model(lent.make_data([profile(1, [sample('a', null, 10)]), profile(2, [sample('a', 0, 300), sample('a', 16, 100), sample('b', 57600, 50)])]));
 console.log(m.ages(0) === null, Array.from(m.ages(1).name).map(Math.round).join(' '), m.ages(1).span);
 JS
 is((run('node', 'aged.js'))[1], "true 0 0 0 0 0 0 0 0 0 0 300 0 0 100 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 50 100\n", 'ages');
@@ -130,7 +130,7 @@ function next() { return seed = seed * 1103515245 + 12345 & 0x7fffffff; }
 for (i = 0; i < 300; i++) {
 	b = whole.slice();
 	if (i % 2) { b[next() % b.length] = next() & 255; } else { b = b.subarray(0, next() % b.length); }
-	try { lent.Snapshot(lent.Profile(b)); taken++; } catch (e) { if (!/^the profile/.test(e.message)) { throw e; } refused++; }
+	try { lent.make_snapshot(lent.read_profile(b)); taken++; } catch (e) { if (!/^the profile/.test(e.message)) { throw e; } refused++; }
 }
 console.log(taken + refused, refused > 50);
 JS

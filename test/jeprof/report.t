@@ -136,11 +136,11 @@ SKIP: {
 	is((run('node', '--check', 'view.js'))[0], 0, 'the script is one');
 	spew('data.json', JSON::PP->new->utf8->canonical->encode($data));
 	spew('model.js', "$model\n" . <<'JS');
-var m = Model(JSON.parse(require('fs').readFileSync('data.json', 'utf8')));
+var m = new Model(JSON.parse(require('fs').readFileSync('data.json', 'utf8')));
 m.full.forEach(function (s) {
 	var x = m.sums(s);
 	console.log(Array.from(x.self.keys()).filter(function (f) { return x.self[f]; }).map(function (f) {
-		return m.d.names[f] + '=' + [x.self[f], x.cum[f], x.objects[f]].map(Math.trunc).join('/'); }).sort().join(' '));
+		return m.data.names[f] + '=' + [x.self[f], x.cum[f], x.objects[f]].map(Math.trunc).join('/'); }).sort().join(' '));
 });
 JS
 	is((run('node', 'model.js'))[1], join('', map { rows_of($data, $_) . "\n" } 0 .. 3),
@@ -176,13 +176,13 @@ SKIP: {
 	spew('data.json', JSON::PP->new->utf8->canonical->encode($data));
 	my ($model) = $out =~ /<script>(.*?)<\/script>\s*<script>/s;
 	spew('model.js', "$model\n" . <<'JS');
-var m = Model(JSON.parse(require('fs').readFileSync('data.json', 'utf8')));
+var m = new Model(JSON.parse(require('fs').readFileSync('data.json', 'utf8')));
 [0, 1].forEach(function (s) {
-	[-1].concat(m.d.threads.map(function (t, k) { return k; })).forEach(function (k) {
-		m.of(k);
+	[-1].concat(m.data.threads.map(function (t, k) { return k; })).forEach(function (k) {
+		m.show_only(k);
 		var x = m.sums(s);
-		console.log(s, k < 0 ? '' : m.d.threads[k][0], Math.trunc(m.live(s)), Array.from(x.self.keys()).filter(function (f) { return x.self[f]; }).map(function (f) {
-			return m.d.names[f] + '=' + [x.self[f], x.cum[f], x.objects[f]].map(Math.trunc).join('/'); }).sort().join(' '));
+		console.log(s, k < 0 ? '' : m.data.threads[k][0], Math.trunc(m.live(s)), Array.from(x.self.keys()).filter(function (f) { return x.self[f]; }).map(function (f) {
+			return m.data.names[f] + '=' + [x.self[f], x.cum[f], x.objects[f]].map(Math.trunc).join('/'); }).sort().join(' '));
 	});
 });
 JS

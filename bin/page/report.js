@@ -1,0 +1,67 @@
+// Last part of the view in a report of jeprof, whose data stand in the page: one script element
+// for each process. start() is the first call of the page.
+
+/**
+ * Shows a process; its data are unpacked and its model is made when it is first shown.
+ * @param {number} process
+ */
+function open_process(process) {
+	const store = element('data' + (process || '')), text = String(store.textContent);
+	/** @param {string} data */
+	const take = data => {
+		view.models[process] = new Model(JSON.parse(data));
+		begin(process);
+	};
+	if (view.models[process]) {
+		begin(process);
+		return;
+	}
+	if (store.dataset.form !== 'gz') {
+		take(text);
+		return;
+	}
+	const answer = unpacked(bytes_of(atob(text)));
+	if (answer) {
+		answer.text().then(take);
+	} else {
+		element('told').textContent = 'This browser is too old to unpack the data.';
+	}
+}
+
+/** @param {string} letters */
+function bytes_of(letters) {
+	const bytes = new Uint8Array(letters.length);
+	for (let i = 0; i < letters.length; i++) {
+		bytes[i] = letters.charCodeAt(i);
+	}
+	return bytes;
+}
+
+/**
+ * The tab of a process chooses it; arrows go to its neighbours.
+ * @param {HTMLElement} tab
+ * @param {number} process
+ * @param {HTMLElement[]} tabs
+ */
+function prepare_tab(tab, process, tabs) {
+	tab.onclick = () => {
+		location.hash = process ? 'p=' + process : '';
+	};
+	tab.onkeydown = event => {
+		const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key] || 0;
+		const to = tabs[process + step];
+		if (to && to !== tab) {
+			to.focus();
+			to.click();
+		}
+	};
+}
+
+function start() {
+	/** @type {HTMLElement[]} */
+	const tabs = Array.from(document.querySelectorAll('#tabs button'));
+	tabs.forEach(prepare_tab);
+	view.tabs = tabs;
+	listen(open_process);
+	open_process(process_of_address());
+}
