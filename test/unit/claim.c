@@ -109,6 +109,44 @@ test_away(void) {
 	pthread_join(t, NULL);
 }
 
+/* A thread that has left the gate amid a call, as around a hook, goes on with its cache there. */
+static void *
+amid(void *arg) {
+	(void)arg;
+	fill();
+	tsd_t *tsd = tsd_enter();
+	unsigned before = cached(tsd->tcache, SMALL);
+	uint32_t depth = gate_leave_all(its);
+	wait_turn();
+	wait_turn();
+	free(keep(malloc(LARGE * 100))); /* in and out of the gate meanwhile */
+	__atomic_store_n(&its->beat, 0, __ATOMIC_SEQ_CST);
+	wait_turn();
+	wait_turn();
+	gate_reenter(its, depth);
+	is_uint(cached(tsd->tcache, SMALL), before, "its objects are in its cache");
+	tsd_leave();
+	wait_turn();
+	wait_turn();
+	return NULL;
+}
+
+static void
+test_amid(void) {
+	pthread_t t;
+	pthread_create(&t, NULL, amid, NULL);
+	for (unsigned i = 0; i < 2; i++) {
+		wait_turn();
+		is_uint(claim_now(), 0, "the cache of a thread that has left amid a call is not taken");
+		wait_turn();
+	}
+	wait_turn();
+	__atomic_store_n(&its->beat, 0, __ATOMIC_SEQ_CST);
+	ok(claim_now() > 0, "it is when the call is over");
+	wait_turn();
+	pthread_join(t, NULL);
+}
+
 /* A thread that ends without another call of malloc. */
 static void *
 ending(void *arg) {
@@ -380,6 +418,7 @@ main(void) {
 	pthread_barrier_init(&turn, NULL, 2);
 	pthread_barrier_init(&idler_turn, NULL, 2);
 	test_away();
+	test_amid();
 	test_ending();
 	test_forked();
 	test_not_claimed();
