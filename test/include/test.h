@@ -396,14 +396,20 @@ test_is_full(void) {
 }
 
 /*
- * How often a test repeats what it does: `full` with TEST_FULL in the environment,
- * else `brief`; a quarter of that where a debug build pretends larger pages, because each round
- * writes to more memory then.
+ * How often a test repeats what it does: `full` with TEST_FULL in the environment, else `brief`.
  */
 static inline unsigned
 test_rounds(unsigned brief, unsigned full) {
-	return test_is_full() ? full
-	    : getenv("JEMALLOC_TEST_PAGE") != NULL ? (brief + 3) / 4 : brief;
+	return test_is_full() ? full : brief;
+}
+
+/*
+ * The same of rounds that write whole pages: a quarter where a debug build pretends larger ones,
+ * because each round writes to more memory then.
+ */
+static inline unsigned
+test_page_rounds(unsigned brief, unsigned full) {
+	return test_rounds(getenv("JEMALLOC_TEST_PAGE") != NULL ? (brief + 3) / 4 : brief, full);
 }
 
 /*

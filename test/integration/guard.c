@@ -146,7 +146,7 @@ work(uint64_t seed, int steps) {
 
 static void *
 work_thread(void *arg) {
-	return (void *)(uintptr_t)work((uintptr_t)arg, (int)test_rounds(4000, 4000));
+	return (void *)(uintptr_t)work((uintptr_t)arg, (int)test_page_rounds(4000, 4000));
 }
 
 static int
@@ -160,8 +160,9 @@ child_work(void) {
 		pthread_create(&t[i], NULL, work_thread, (void *)(i + 1));
 	pid = fork();
 	if (pid == 0)
-		_exit(work(77, (int)test_rounds(3000, 3000)) == 0 ? 0 : 5);
-	is_uint(work(99, (int)test_rounds(3000, 3000)), 0, "the first thread's blocks are as written");
+		_exit(work(77, (int)test_page_rounds(3000, 3000)) == 0 ? 0 : 5);
+	is_uint(work(99, (int)test_page_rounds(3000, 3000)), 0,
+	    "the first thread's blocks are as written");
 	for (int i = 0; i < 3; i++) {
 		pthread_join(t[i], &bad);
 		is_uint((uintptr_t)bad, 0, "those of another");

@@ -182,7 +182,7 @@ child_turns(void) {
 static int
 child_churn(void) {
 	uint64_t seed = 4;
-	size_t sum = 0, n = 0, live = 0, all = test_rounds(256, 1024) * MB;
+	size_t sum = 0, n = 0, live = 0, all = test_page_rounds(256, 1024) * MB;
 
 	for (; live < 16 * MB; n++) {
 		size_t size = 1 + (size_t)(test_random(&seed) % (n % 20 == 0 ? 60000 : 900));
