@@ -109,7 +109,7 @@ else
 fi
 
 # ---- the queue, alone
-$CC -std=gnu11 -D_GNU_SOURCE -DHAVE_CURL=1 -DJEPROFD_VERSION='"1"' -g -O1 -I"$SRC/src" -I"$SRC/bin/agent" -o queue "$SRC/test/agent/queue.c" -lcurl -lpthread || echo "Bail out! test/agent/queue.c"
+$CC -std=gnu11 -D_GNU_SOURCE -DHAVE_CURL=1 -DJEPROFD_VERSION='"1"' -g -O1 -I"$SRC/src" -I"$SRC/bin" -I"$SRC/bin/agent" -o queue "$SRC/test/agent/queue.c" -lcurl -lpthread || echo "Bail out! test/agent/queue.c"
 ./queue >queue.out 2>&1
 ok $? "the queue keeps the newest 8 MB, and counts the rest" "$(cat queue.out)"
 
