@@ -31,6 +31,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "rollup.h"
+
 #define MIB ((size_t)1 << 20)
 #define N_SLOTS ((size_t)4 << 20)
 
@@ -53,16 +55,7 @@ draw(void) {
 
 static long
 rss_kib(void) {
-	static char text[4096];
-	FILE *in = fopen("/proc/self/smaps_rollup", "r");
-	size_t n = in == NULL ? 0 : fread(text, 1, sizeof(text) - 1, in);
-	const char *at;
-
-	if (in != NULL)
-		fclose(in);
-	text[n] = '\0';
-	at = strstr(text, "\nRss:");
-	return at == NULL ? -1 : strtol(at + 5, NULL, 10);
+	return rollup("\nRss:");
 }
 
 static double

@@ -20,6 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "rollup.h"
+
 #define SIZE 64
 #define RUN ((size_t)4 << 20)
 
@@ -27,21 +29,6 @@
 static char **objects;
 static char *last;
 static size_t count;
-
-/* A line of /proc/self/smaps_rollup, in KiB. */
-static long
-rollup(const char *name) {
-	static char text[4096];
-	FILE *in = fopen("/proc/self/smaps_rollup", "r");
-	size_t n = in == NULL ? 0 : fread(text, 1, sizeof(text) - 1, in);
-	const char *at;
-
-	if (in != NULL)
-		fclose(in);
-	text[n] = '\0';
-	at = strstr(text, name);
-	return at == NULL ? -1 : strtol(at + strlen(name), NULL, 10);
-}
 
 static double
 now_us(void) {
