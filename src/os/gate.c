@@ -105,11 +105,14 @@ gate_is_mine(const struct tls_s *t) {
 	return forker - FORKER_BITS(forker) == (uintptr_t)t;
 }
 
-/* Whether a fork is alone, and may wait for what this thread holds; or this is a lost child. */
+/*
+ * Whether a thread that is marked may go on inside: the gate is open, or a fork is alone and may
+ * wait for what this thread holds, or this is a lost child.
+ */
 static bool
 gate_is_passable(void) {
 	const void *forker = atomic_load_p(&gate_forker, MO_SEQ_CST);
-	return forker == FORKER_LOST || FORKER_BITS(forker) == FORKER_ALONE;
+	return forker == NULL || forker == FORKER_LOST || FORKER_BITS(forker) == FORKER_ALONE;
 }
 
 /* One wait for the thread that has closed the gate; anew when another fork has followed. */
@@ -163,7 +166,7 @@ static bool
 gate_try_pass(struct tls_s *t) {
 	t->gate_depth++;
 	gate_mark(t);
-	if (!gate_is_passable() && gate_is_closed()) {
+	if (!gate_is_passable()) {
 		gate_unmark(t);
 		return false;
 	}
@@ -374,14 +377,11 @@ gate_opens_next(void) {
 
 void
 gate_postfork_parent(void) {
-	if (!gate_is_mine(tls_get())) {
-		return; /* this fork went ahead without closing the gate */
-	}
-	if (gate.nesting > 0) {
+	if (gate_opens_next()) {
+		atomic_store_p(&gate_forker, NULL, MO_SEQ_CST);
+	} else if (gate_is_mine(tls_get())) {
 		gate.nesting--;
-		return;
-	}
-	atomic_store_p(&gate_forker, NULL, MO_SEQ_CST);
+	} /* else this fork went ahead without closing the gate */
 }
 
 bool

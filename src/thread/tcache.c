@@ -340,8 +340,9 @@ grants_room(const tcache_t *tc, unsigned slot) {
 }
 
 /*
- * Enlarges a bin to `next` slots, or to as many as the budget allows, but by an eighth at least. A
- * limit that was set by an option or a call is never exceeded. Returns whether there is room now.
+ * Enlarges a bin to `next` slots, or to as many as the budget allows, but by more than an eighth or
+ * not at all. A limit that was set by an option or a call is never exceeded. Returns whether there
+ * is room now.
  */
 static bool
 bin_try_grow(tcache_t *tc, unsigned slot, size_t next) {
