@@ -320,9 +320,9 @@ test_random_bytes(void) {
 	static struct test_result r;
 	char conf[4096];
 	uint64_t seed = 20260101;
-	int bad = 0;
+	int bad = 0, n_strings = (int)test_rounds(400, 2000);
 
-	for (int i = 0; i < 2000 && bad < 5; i++) {
+	for (int i = 0; i < n_strings && bad < 5; i++) {
 		if (i % 4 == 0) {
 			size_t n = test_random(&seed) % 300;
 
@@ -339,7 +339,8 @@ test_random_bytes(void) {
 			bad++;
 		}
 	}
-	is_int(bad, 0, "2000 random strings: every program starts and ends well");
+	is_int(bad, 0, "%d random strings: every program starts and ends well",
+	    n_strings);
 }
 
 static const struct test_child children[] = {

@@ -419,11 +419,20 @@ with_filter(const char *child, const char *conf, const char *session) {
 		    session == NULL ? "" : ", session ", session == NULL ? "" : session);
 }
 
+/* A filter put on at each moment. */
 static void
 each_moment(const char *conf, const char *session) {
-	for (const struct test_child *c = children; c->name != NULL && c->run != child_counts; c++) {
+	for (const struct test_child *c = children; c->name != NULL && c->run != child_counts; c++)
 		with_filter(c->name, conf, session);
-	}
+}
+
+/* The same, in a brief run only at the moment after which most is done. */
+static void
+some_moment(const char *conf, const char *session) {
+	if (test_is_full())
+		each_moment(conf, session);
+	else
+		with_filter("makes", conf, session);
 }
 
 int
@@ -432,23 +441,23 @@ main(int argc, char **argv) {
 	dir_enter();
 	each_moment("", NULL);
 	each_moment("hpa:true", NULL);
-	each_moment("hpa:true,metadata_thp:always,thp:always", NULL);
+	some_moment("hpa:true,metadata_thp:always,thp:always", NULL);
 	each_moment("percpu_arena:percpu", NULL);
-	each_moment("background_thread:true,dirty_decay_ms:100", NULL);
+	some_moment("background_thread:true,dirty_decay_ms:100", NULL);
 	each_moment("dirty_decay_ms:0,muzzy_decay_ms:0,retain:false,dss:primary", NULL);
-	each_moment("stats_print:true,stats_interval:1000000,populate:false", NULL);
-	each_moment("huge_arena_pac_thp:true,metadata_thp:auto,oversize_threshold:1048576", NULL);
+	some_moment("stats_print:true,stats_interval:1000000,populate:false", NULL);
+	some_moment("huge_arena_pac_thp:true,metadata_thp:auto,oversize_threshold:1048576", NULL);
 	if (ctl_bool("config.prof")) {
 		each_moment("prof:true,lg_prof_sample:10", NULL);
-		each_moment("prof:true,lg_prof_sample:6,prof_recent_alloc_max:1000,hpa:true", NULL);
-		each_moment("prof:true,lg_prof_sample:12,prof_unwind:libgcc,background_thread:true", NULL);
-		each_moment("prof:true,lg_prof_sample:12,prof_thread:true", NULL);
+		some_moment("prof:true,lg_prof_sample:6,prof_recent_alloc_max:1000,hpa:true", NULL);
+		some_moment("prof:true,lg_prof_sample:12,prof_unwind:libgcc,background_thread:true", NULL);
+		some_moment("prof:true,lg_prof_sample:12,prof_thread:true", NULL);
 		setenv("CONFINED_BOX", "yes", 1);
 		each_moment("prof:true,lg_prof_sample:12,prof_blackbox:true,prof_prefix:p", NULL);
 		unsetenv("CONFINED_BOX");
 		child_runs("counts", "prof:true,prof_thread:true");
 		each_moment("", "sample_interval:4096");
-		each_moment("hpa:true,background_thread:true", "sample_interval:1K,accum:true");
+		some_moment("hpa:true,background_thread:true", "sample_interval:1K,accum:true");
 	}
 	dir_leave();
 	return done_testing();

@@ -110,7 +110,7 @@ static void *
 forking_thread(void *arg) {
 	int *bad = arg;
 
-	for (int i = 0; i < 30; i++) {
+	for (int i = 0; i < (int)test_rounds(10, 30); i++) {
 		if (fork_once() != 0)
 			__atomic_fetch_add(bad, 1, __ATOMIC_RELAXED);
 	}
@@ -120,18 +120,18 @@ forking_thread(void *arg) {
 static void
 test_many_threads(void) {
 	pthread_t t[6], f[2];
-	int bad = 0, status;
+	int bad = 0, status, forks = (int)test_rounds(30, 100);
 
 	for (int i = 0; i < 6; i++)
 		pthread_create(&t[i], NULL, busy, (void *)(uintptr_t)(i + 1));
-	for (int i = 0; i < 100; i++) {
+	for (int i = 0; i < forks; i++) {
 		status = fork_once();
 		if (status != 0) {
 			diag("fork %d: status %#x", i, status);
 			bad++;
 		}
 	}
-	is_int(bad, 0, "100 forks while six threads allocate");
+	is_int(bad, 0, "%d forks while six threads allocate", forks);
 	for (int i = 0; i < 2; i++)
 		pthread_create(&f[i], NULL, forking_thread, &bad);
 	for (int i = 0; i < 2; i++)

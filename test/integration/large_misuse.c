@@ -292,7 +292,8 @@ run_sizes(void) {
 	size_t page = ctl_size("arenas.page");
 	/* From four pages on a block is large; the third one is past the caches. */
 	size_t sizes[] = {64 * page, 4 * page, 5000000, 16 * page - 100, 5 * page, 1 << 20, 4 << 20};
-	unsigned n = test_rounds(3, sizeof(sizes) / sizeof(sizes[0])), bad = 0;
+	unsigned n = test_rounds(getenv("MALLOC_CONF") == NULL ? 3 : 1,
+	    sizeof(sizes) / sizeof(sizes[0])), bad = 0;
 
 	for (unsigned i = 0; i < n; i++) {
 		size = sizes[i];

@@ -27,21 +27,26 @@ const char *malloc_conf = "junk:false";
 static void *blocks[N_BLOCKS];
 
 /*
- * Allocates and writes blocks of size bytes, most bytes in all or until there are none; returns how
- * many.
+ * Allocates blocks of size bytes, most bytes in all or until there are none, and writes the first
+ * `written` bytes of each; returns how many.
  */
 static size_t
-fill(size_t size, size_t most) {
+take(size_t size, size_t most, size_t written) {
 	size_t n = 0;
 
 	while (n < N_BLOCKS && (n + 1) * size <= most) {
 		blocks[n] = malloc(size);
 		if (blocks[n] == NULL)
 			break;
-		memset(blocks[n], (int)size, size);
+		memset(blocks[n], (int)size, written);
 		n++;
 	}
 	return n;
+}
+
+static size_t
+fill(size_t size, size_t most) {
+	return take(size, most, size);
 }
 
 static void
@@ -161,10 +166,10 @@ child_unused(void) {
 	return done != NULL ? 0 : 53;
 }
 
-/* Thirty turns of 24 MB, each of another size. */
+/* Eight turns of 24 MB, thirty with TEST_FULL, each of another size. */
 static int
 child_turns(void) {
-	for (size_t i = 0; i < 30; i++) {
+	for (size_t i = 0; i < 30; i += test_rounds(4, 1)) {
 		size_t size = 200 + i * i * i * 37;
 		size_t n = fill(size, 24 * MB);
 
@@ -316,14 +321,19 @@ has_space(size_t size) {
 	return p != MAP_FAILED && munmap(p, size) == 0;
 }
 
-/* Blocks of one size up to the limit, then their release: half of the limit is there for others. */
+/*
+ * Blocks of one size up to the limit, then their release: half of the limit is there for others.
+ * Both limits count what is mapped, not what is written. With other options than the defaults two
+ * of the sizes, all with TEST_FULL.
+ */
 static int
 child_space(void) {
 	static const size_t sizes[] = {1000, 20000, 65536, MB, 8 * MB, 48};
 	pthread_t t;
+	unsigned step = getenv("MALLOC_CONF") == NULL ? 1 : test_rounds(3, 1);
 
-	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		size_t n = fill(sizes[i], sizes[i] < 100 ? 16 * MB : SPACE);
+	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i += step) {
+		size_t n = take(sizes[i], sizes[i] < 100 ? 16 * MB : SPACE, 1);
 
 		if (sizes[i] > 1000 && n * sizes[i] < SPACE * 5 / 8)
 			return 70;

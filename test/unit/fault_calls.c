@@ -7,8 +7,8 @@
  *
  * The linker leads every call of the functions in test/unit/calls.txt here (--wrap), whoever of the
  * library makes it; calls by number come through syscall(2). test/unit/calls.t holds that list
- * against the library. FAULT_ALL=1: each fault under the whole work and not only under its parts,
- * for hours of patience.
+ * against the library. Without TEST_FULL the uses from the 4th on are tried in growing steps.
+ * FAULT_ALL=1: each fault under the whole work and not only under its parts, for hours of patience.
  */
 #include "ctl.h"
 
@@ -737,13 +737,19 @@ run(void (*work)(void), int call, unsigned k, bool is_for_ever) {
 
 static unsigned n_runs;
 
+/* The use that fails next, after the k-th has failed. */
+static unsigned
+next_use(unsigned k) {
+	return k + 1 + (test_is_full() || getenv("FAULT_ALL") != NULL ? 0 : k / 4);
+}
+
 /* Until the work gets by with fewer uses than k. */
 static unsigned
 test_part(void (*work)(void), int call) {
 	unsigned n_failed = 0;
 	for (int is_for_ever = 0; is_for_ever < 2; is_for_ever++) {
 		unsigned n = 1;
-		for (unsigned k = 1; k <= n; k++) {
+		for (unsigned k = 1; k <= n; k = next_use(k)) {
 			n = run(work, call, k, is_for_ever);
 			n_failed += n >= k;
 			n_runs++;
@@ -906,7 +912,7 @@ test_boot(void) {
 		unsigned n_hit = 0;
 		for (int is_for_ever = 0; is_for_ever < 2; is_for_ever++) {
 			bool is_over = false;
-			for (unsigned k = 1; k < 100 && !is_over; k++) {
+			for (unsigned k = 1; k < 100 && !is_over; k = next_use(k)) {
 				snprintf(text, sizeof(text), "FAULT_BOOT=%02d %03u %d", call, k, is_for_ever);
 				run_child_env(&r, "boot", call == call_getcpu || call == call_sched_getcpu ? by_cpu
 				    : env);
