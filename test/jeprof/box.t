@@ -213,7 +213,7 @@ for my $size (0, 7, 8, 100, 4096, 20000) {
 }
 my $bad = '';
 srand 7;
-for my $round (1 .. $ENV{BOX_CHANGES} // 300) {
+for my $round (1 .. $ENV{BOX_CHANGES} // ($ENV{TEST_FULL} ? 300 : 100)) {
 	my $copy = substr $bytes, 0, 1 << 19;
 	substr($copy, $_ % 3 ? int rand 3000 : int rand length $copy, 1) = chr int rand 256 for 0 .. rand 30;
 	spew('x.box', $copy);
@@ -235,7 +235,7 @@ like(slurp('over.heap'), qr/^# jemalloc\.torn=26\d{4}$/m, "kept are as many fram
 run('gcc', '-g', '-O1', '-o', 'moments', "-I$ENV{JEMALLOC_BUILD}/include", "$source/test/jeprof/moments.c", '-L', $library =~ s{/[^/]*$}{}r, '-ljemalloc', '-Wl,-rpath,' . $library =~ s{/[^/]*$}{}r, '-lpthread', '-ldl')
 	and die 'gcc: ' . slurp("$dir/.err");
 run('gcc', '-g', '-O1', '-shared', '-fPIC', '-DPLUGIN', '-o', 'plugin.so', "$source/test/jeprof/moments.c");
-my $rounds = $ENV{BOX_ROUNDS} // 50;
+my $rounds = $ENV{BOX_ROUNDS} // ($ENV{TEST_FULL} ? 50 : 15);
 my ($wrong, $told) = ('', 0);
 for my $round (1 .. $rounds) {
 	unlink glob 'm.*.box';
