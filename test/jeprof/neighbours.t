@@ -108,7 +108,8 @@ for my $number (0 .. $#cases) {
 	push @codes, "$name: $code: $err" if $code;
 	my @said = $err =~ /skipped (\d+) unknown line/g;
 	push @remarks, "$name: @said, not $unknown" if "@said" ne ($unknown || '');
-	next if $number >= $peers || !has_peer();
+	# Debian's takes a third of a second for each: every fifth, all with TEST_FULL.
+	next if $number >= $peers || !has_peer() || ($number % 5 && !$ENV{TEST_FULL});
 	my $theirs = totals((run($peer, $tools, @options, @{ $views[$view] }, '/bin/true', $file))[1]);
 	push @unlike, "$name: $got, Debian's $theirs" if $got ne $theirs;
 }
