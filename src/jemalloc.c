@@ -1,6 +1,6 @@
 /*
- * The exported functions, and nothing else: each turns its arguments into a request (imalloc.h).
- * The public header documents what they promise.
+ * The exported functions, and nothing else; the exported variables are in conf/conf.c. Each
+ * function turns its arguments into a request (imalloc.h).
  *
  * Invariant: malloc and free reach their fast path by tail calls, without a stack frame. Locks:
  * none here. Called by the user's code and by the C library; in builds with --enable-log by
@@ -17,11 +17,6 @@
 #include "stats.h"
 
 #include <stdlib.h>
-
-/* Variables that a program may define itself. */
-WEAK EXPORT EARLY_DATA const char *je_malloc_conf;
-WEAK EXPORT EARLY_DATA const char *je_malloc_conf_2_conf_harder;
-EXPORT void (*je_malloc_message)(void *cbopaque, const char *s);
 
 /* ------------------------------------------------------------------ standard functions */
 

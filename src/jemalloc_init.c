@@ -42,10 +42,6 @@
 #include "thread/thread_event.h"
 #include "thread/user_event.h"
 
-extern const char *je_malloc_conf;
-extern const char *je_malloc_conf_2_conf_harder;
-extern void (*je_malloc_message)(void *cbopaque, const char *s);
-
 enum { boot_none, boot_running, boot_done, boot_failed };
 
 /* One of the enum above. Read before all other data, on each slow path. */
@@ -78,7 +74,7 @@ boot_conf(void) {
 	static bool is_read; /* so that a second attempt to boot repeats no message */
 	if (!is_read) {
 		is_read = true;
-		conf_boot(&je_malloc_conf, &je_malloc_conf_2_conf_harder);
+		conf_boot();
 		hpa_opt_boot();
 		dss_boot();
 	}

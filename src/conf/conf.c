@@ -21,6 +21,10 @@
 #include "util/fmt.h"
 #include "util/hash.h"
 
+WEAK EXPORT EARLY_DATA const char *je_malloc_conf;
+WEAK EXPORT EARLY_DATA const char *je_malloc_conf_2_conf_harder;
+EXPORT void (*je_malloc_message)(void *cbopaque, const char *s);
+
 /* Most bytes of a value or of a source that one message repeats. */
 #define CONF_ECHO_MAX 800
 /* Most bytes of a key, or of the text around a malformed place, that one message repeats. */
@@ -50,8 +54,6 @@ cassert(CONF_ECHO_MAX + CONF_CONTEXT_MAX + 100 <= MALLOC_PRINTF_MAX);
 cassert(CONF_CONTEXT_MAX <= CONF_ECHO_MAX);
 
 static struct {
-	const char *const *global; /* address of the program's variable malloc_conf */
-	const char *const *harder; /* address of malloc_conf_2_conf_harder */
 	unsigned nerrors;         /* errors that abort_conf counts */
 	bool silent;              /* first scan: only confirm_conf, no messages */
 	bool has_equals_note;     /* the note about key=value was printed */
@@ -400,13 +402,13 @@ conf_source_text(conf_source_t source) {
 	case CONF_SOURCE_BUILD:
 		return CONFIG_MALLOC_CONF;
 	case CONF_SOURCE_GLOBAL:
-		return conf.global == NULL ? NULL : *conf.global;
+		return je_malloc_conf;
 	case CONF_SOURCE_SYMLINK:
 		return conf.link_len == 0 ? NULL : conf_link;
 	case CONF_SOURCE_ENV:
 		return config_user_config ? sys_env(JEMALLOC_CONFIG_ENV) : NULL;
 	case CONF_SOURCE_HARDER:
-		return conf.harder == NULL ? NULL : *conf.harder;
+		return je_malloc_conf_2_conf_harder;
 	case CONF_NSOURCES:
 		break;
 	}
@@ -431,12 +433,10 @@ conf_parse_source(conf_source_t source) {
 }
 
 void
-conf_boot(const char *const *global, const char *const *harder) {
+conf_boot(void) {
 	if (config_debug) {
 		conf_table_check();
 	}
-	conf.global = global;
-	conf.harder = harder;
 	conf_read_link();
 	conf.silent = true;
 	for (unsigned i = 0; i < CONF_NSOURCES; i++) {

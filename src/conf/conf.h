@@ -22,11 +22,15 @@ typedef enum {
 } conf_source_t;
 
 /*
- * Parses all sources. global and harder are the addresses of the two public variables; they are
- * kept, because the nodes opt.malloc_conf.* read the variables at the time of the call. With
- * abort_conf a bad pair ends the process.
+ * The public variables. The two strings are weak: a program that defines them has its own. The
+ * function is called with each message; NULL: messages go to descriptor 2.
  */
-void conf_boot(const char *const *global, const char *const *harder);
+extern const char *je_malloc_conf;
+extern const char *je_malloc_conf_2_conf_harder;
+extern void (*je_malloc_message)(void *cbopaque, const char *s);
+
+/* Parses all sources. With abort_conf a bad pair ends the process. */
+void conf_boot(void);
 
 /*
  * Text of a source, NULL if it does not exist: the link as it was read at boot, the program's

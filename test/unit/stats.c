@@ -189,14 +189,12 @@ test_table(void) {
 
 static void
 test_strings(void) {
-	static const char *conf = "prof_prefix:a\"b\\c\td\x01\xff";
-	static const char *none = NULL;
-
-	conf_boot(&conf, &none);
+	malloc_conf = "prof_prefix:a\"b\\c\td\x01\xff";
+	conf_boot();
 	print("J");
 	ok(is_json(), "any bytes in strings are still JSON");
 	ok(has("a\\\"b\\\\c\\td\\u0001"), "escaped");
-	conf = NULL;
+	malloc_conf = NULL;
 	print(NULL);
 	ok(has("Global variable malloc_conf: \"\""), "read live");
 }
