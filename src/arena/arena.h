@@ -175,7 +175,8 @@ arena_large_start(const arena_t *a, const edata_t *e, size_t usize) {
  */
 ALWAYS_INLINE bool
 arena_large_try_claim(edata_t *e) {
-	assert(!e->is_slab && e->state == extent_state_active);
+	/* That of an object which was freed before may be hot by now. */
+	assert(!e->is_slab && (e->state == extent_state_active || e->state == extent_state_hot));
 	return (atomic_fetch_or_u32(&e->u.large_is_freed, 1, MO_RELAXED) & 1) == 0;
 }
 

@@ -169,24 +169,24 @@ arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero) {
 	return e == NULL ? NULL : arena_large_hand_out(e);
 }
 
-/* Turns a hot extent, which the caller has taken, into an object of usize bytes. */
-static void
+/* Turns an extent that was hot into an object of usize bytes, unless it was one before. */
+ALWAYS_INLINE void
 large_reuse(const arena_t *a, edata_t *e, size_t usize) {
-	atomic_store_u32(&e->u.large_is_freed, 1, MO_RELAXED);
-	if (e->szind != SC_NSIZES && e->u.large_usize == usize) {
-		/* It was an object of this size before, and its marks are as they were. */
-		emap_set_first_state(e, e->u.large_bin != 0 ? ELEM_LARGE : 0);
-	} else {
-		large_adopt(a, e, usize, arena_large_start(a, e, usize));
-		large_marks_put(e);
+	if (likely(e->szind != SC_NSIZES) && likely(e->u.large_usize == usize)) {
+		/* Its marks and the page map are as they were. */
+		assert(atomic_load_u32(&e->u.large_is_freed, MO_RELAXED) == 1);
+		return;
 	}
+	atomic_store_u32(&e->u.large_is_freed, 1, MO_RELAXED);
+	large_adopt(a, e, usize, arena_large_start(a, e, usize));
+	large_marks_put(e);
 }
 
 unsigned
 arena_large_reuse(arena_t *a, size_t usize, void **out, unsigned n) {
 	edata_t *es[LARGE_BATCH];
 	usize = PAGE_CEILING(usize);
-	size_t size = usize + arena_large_pad(usize), npages = 0;
+	size_t size = usize + arena_large_pad(usize), bytes = 0;
 	if (opt_san_guard_large != 0 || size < usize || pac_is_bounded(&a->pac)) {
 		return 0;
 	}
@@ -195,10 +195,10 @@ arena_large_reuse(arena_t *a, size_t usize, void **out, unsigned n) {
 	for (unsigned i = 0; i < got; i++) {
 		large_reuse(a, es[i], usize);
 		out[i] = es[i];
-		npages += es[i]->size >> LG_PAGE;
+		bytes += es[i]->size;
 	}
 	if (got > 0) {
-		pac_active_count(&a->pac, npages);
+		pac_active_count(&a->pac, bytes >> LG_PAGE);
 		large_stats_add(a, usize, got);
 	}
 	return got;
@@ -231,14 +231,19 @@ static bool
 large_may_be_hot(const arena_t *a, const edata_t *e) {
 	return !e->is_sampled && e->szind != SC_NSIZES && !pac_is_bounded(&a->pac)
 	    && decay_ms(&a->pac.decay_dirty.decay) != 0
-	    && large_fault(e) == NULL;
+	    && (likely(large_is_marked(e)) || large_fault(e) == NULL);
 }
 
-/* Whether e can be freed together with `first`: an object of its size, of its arena. */
-static bool
-large_is_alike(const arena_t *a, const edata_t *first, const edata_t *e) {
-	return e->arena_ind == a->ind && e->u.large_usize == first->u.large_usize
-	    && sz_psz_floor(e->size) == sz_psz_floor(first->size) && large_may_be_hot(a, e);
+/*
+ * Whether e can be freed together with `first`, which may become hot: a free object of its size, of
+ * its arena. Those of one class are equal in what large_may_be_hot() asks, but for their marks.
+ */
+ALWAYS_INLINE bool
+large_is_alike(const edata_t *first, const edata_t *e) {
+	return e->home == first->home && e->u.large_usize == first->u.large_usize
+	    && atomic_load_u32(&e->u.large_is_freed, MO_RELAXED) == 1
+	    && (likely(e->size == first->size) || sz_psz_floor(e->size) == sz_psz_floor(first->size))
+	    && (likely(large_is_marked(e)) || large_fault(e) == NULL);
 }
 
 /* Frees n objects of one size whose extents are of one page class and may be hot. */
@@ -261,6 +266,7 @@ arena_large_dalloc(edata_t *e) {
 	arena_t *a = large_arena(e);
 	assert(!e->is_slab && e->u.large_usize <= e->size);
 	if (large_may_be_hot(a, e)) {
+		atomic_store_u32(&e->u.large_is_freed, 1, MO_RELAXED);
 		large_dalloc_alike(a, &e, 1);
 	} else {
 		large_dalloc_slow(a, e);
@@ -282,26 +288,32 @@ large_of_cached(void *obj) {
 	return e;
 }
 
+/* Copies the first of n descriptors, as far as they are alike; returns their number. */
+static unsigned
+large_gather(edata_t **es, void *const *objs, unsigned n) {
+	const edata_t *first = es[0] = objs[0];
+	unsigned k = 1;
+	for (; k < n && large_is_alike(first, objs[k]); k++) {
+		es[k] = objs[k];
+	}
+	return k;
+}
+
 void
 arena_large_flush(void *const *objs, unsigned n) {
 	edata_t *es[LARGE_BATCH];
 	for (unsigned i = 0, k; i < n; i += k) {
+		edata_t *e = large_of_cached(objs[i]);
 		k = 1;
-		if ((es[0] = large_of_cached(objs[i])) == NULL) {
+		if (e == NULL) {
 			continue;
 		}
-		arena_t *a = large_arena(es[0]);
-		for (; i + k < n && k < LARGE_BATCH; k++) {
-			es[k] = large_of_cached(objs[i + k]);
-			if (es[k] == NULL || !large_is_alike(a, es[0], es[k])) {
-				break;
-			}
-		}
-		if (large_may_be_hot(a, es[0])) {
+		arena_t *a = large_arena(e);
+		if (large_may_be_hot(a, e)) {
+			k = large_gather(es, objs + i, (unsigned)min_zu(n - i, LARGE_BATCH));
 			large_dalloc_alike(a, es, k);
 		} else {
-			k = 1;
-			large_dalloc_slow(a, es[0]);
+			large_dalloc_slow(a, e);
 		}
 	}
 }

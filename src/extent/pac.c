@@ -910,14 +910,7 @@ pac_decay_ms_set(pac_t *pac, pac_decay_t *d, ssize_t ms, uint64_t now) {
 /* Makes e hot, or puts it into a small extent cache. Returns false if there is no room. */
 static bool
 pac_try_keep(pac_t *pac, edata_t *e) {
-	size_t npages;
-	if (unlikely(e->is_hpa) && pac_hpa_try_keep(pac, e)) {
-		return true;
-	}
-	e->szind = SC_NSIZES;
-	e->is_sampled = false;
-	emap_set_boundary(e);
-	return pac_hot_leave(pac, &e, 1, &npages) != 0;
+	return (unlikely(e->is_hpa) && pac_hpa_try_keep(pac, e)) || pac_hot_try_keep(pac, e);
 }
 
 void

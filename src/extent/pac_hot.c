@@ -46,12 +46,6 @@ hot_bytes(unsigned depth) {
 	return sizeof(pac_hot_stack_t) + depth * sizeof(edata_t *);
 }
 
-static bool
-hot_is_full_locked(const pac_t *pac, unsigned pind) {
-	const pac_hot_stack_t *s = pac->hot[pind];
-	return s == NULL || s->n == s->depth;
-}
-
 static void
 hot_count_locked(pac_t *pac, size_t added, size_t taken) {
 	mutex_assert_owner(&pac->hot_mtx);
@@ -60,12 +54,17 @@ hot_count_locked(pac_t *pac, size_t added, size_t taken) {
 	atomic_store_zu(&pac->hot_npages, now + added - taken, MO_SEQ_CST);
 }
 
+static void
+hot_check(const edata_t *e UNUSED) {
+	assert(e->state == extent_state_hot && !e->is_slab && !e->is_sampled && e->recs == NULL);
+}
+
 /* Takes the extent at an index; the caller counts its pages. */
 static edata_t *
 hot_take_at_locked(pac_hot_stack_t *s, unsigned at) {
 	assert(at < s->n);
 	edata_t *e = s->extents[at];
-	assert(e->state == extent_state_hot && !e->is_slab && !e->is_sampled && e->recs == NULL);
+	hot_check(e);
 	if (unlikely(at != --s->n)) {
 		memmove(&s->extents[at], &s->extents[at + 1], (s->n - at) * sizeof(edata_t *));
 	}
@@ -108,14 +107,40 @@ hot_try_grow(pac_t *pac, unsigned pind, unsigned depth) {
 
 /* ------------------------------------------------------------------ take and leave */
 
-/* pac_hot_take() from one class. */
+/* What pac_hot_take() takes: extents of size to size + slack bytes, aligned as the mask says. */
+typedef struct {
+	size_t size, slack, mask;
+} hot_want_t;
+
+ALWAYS_INLINE bool
+hot_fits(const edata_t *e, const hot_want_t *w) {
+	return e->size - w->size <= w->slack && ((uintptr_t)e->addr & w->mask) == 0;
+}
+
+/* Takes the extents on top that fit, up to n. Adds their bytes to *bytes, returns their number. */
+ALWAYS_INLINE unsigned
+hot_pop_locked(pac_hot_stack_t *s, const hot_want_t *w, edata_t **out, unsigned n, size_t *bytes) {
+	edata_t **from = s->extents + s->n, **at = from, **last = from - min_zu(n, s->n);
+	while (at > last && hot_fits(at[-1], w)) {
+		edata_t *e = *--at;
+		hot_check(e);
+		e->state = extent_state_active;
+		*bytes += e->size;
+		*out++ = e;
+	}
+	s->n -= (unsigned)(from - at);
+	return (unsigned)(from - at);
+}
+
+/* pac_hot_take() from one class: from its top while that fits, then what fits below. */
 static unsigned
-hot_take_class_locked(pac_hot_stack_t *s, size_t size, size_t most, size_t alignment,
-    edata_t **out, unsigned n) {
-	unsigned got = 0;
+hot_take_class_locked(pac_hot_stack_t *s, const hot_want_t *w, edata_t **out, unsigned n,
+    size_t *bytes) {
+	unsigned got = s == NULL ? 0 : hot_pop_locked(s, w, out, n, bytes);
 	for (unsigned looks = 0, at = s == NULL ? 0 : s->n; at > 0 && looks < HOT_LOOKS && got < n;) {
 		const edata_t *e = s->extents[--at];
-		if (e->size >= size && e->size <= most && is_aligned((uintptr_t)e->addr, alignment)) {
+		if (hot_fits(e, w)) {
+			*bytes += e->size;
 			out[got++] = hot_take_at_locked(s, at);
 		} else {
 			looks++;
@@ -126,20 +151,18 @@ hot_take_class_locked(pac_hot_stack_t *s, size_t size, size_t most, size_t align
 
 unsigned
 pac_hot_take(pac_t *pac, size_t size, size_t most, size_t alignment, edata_t **out, unsigned n) {
+	hot_want_t want = {size, most - size, alignment - 1};
 	unsigned got = 0, last = sz_psz_floor(most);
-	size_t npages = 0;
+	size_t bytes = 0;
 	assert(n > 0 && size > 0 && most >= size && most < 2 * size && alignment >= PAGE);
 	if (atomic_load_zu(&pac->hot_npages, MO_RELAXED) == 0) {
 		return 0;
 	}
 	mutex_lock(&pac->hot_mtx);
 	for (unsigned pind = sz_psz_floor(size); pind <= last && got < n; pind++) {
-		got += hot_take_class_locked(pac->hot[pind], size, most, alignment, out + got, n - got);
+		got += hot_take_class_locked(pac->hot[pind], &want, out + got, n - got, &bytes);
 	}
-	for (unsigned i = 0; i < got; i++) {
-		npages += out[i]->size >> LG_PAGE;
-	}
-	hot_count_locked(pac, 0, npages);
+	hot_count_locked(pac, 0, bytes >> LG_PAGE);
 	mutex_unlock(&pac->hot_mtx);
 	return got;
 }
@@ -150,15 +173,23 @@ pac_hot_most(const pac_t *pac, size_t size) {
 	return is_exact ? size : size + PAGE_FLOOR(size >> HOT_LG_SLACK);
 }
 
-/* Makes an extent hot. Its page-map element changes before another thread can take it. */
-static void
-hot_push_locked(pac_hot_stack_t *s, edata_t *e) {
-	assert(e->state == extent_state_active && !e->is_slab && !e->is_sampled && e->recs == NULL);
-	assert(s->n < s->depth);
-	e->is_zeroed = false;
-	e->state = extent_state_hot;
-	emap_set_first_state(e, 0);
-	s->extents[s->n++] = e;
+/* Makes the first of n extents hot, as many as the stack has room for; returns their bytes. */
+ALWAYS_INLINE size_t
+hot_push_locked(pac_hot_stack_t *s, edata_t *const *es, unsigned n) {
+	size_t bytes = 0;
+	edata_t **to = s->extents + s->n;
+	assert(n <= s->depth - s->n);
+	for (unsigned i = 0; i < n; i++) {
+		edata_t *e = es[i];
+		assert(e->state == extent_state_active && !e->is_slab && !e->is_sampled);
+		assert(e->recs == NULL);
+		e->is_zeroed = false;
+		e->state = extent_state_hot;
+		to[i] = e;
+		bytes += e->size;
+	}
+	s->n += n;
+	return bytes;
 }
 
 unsigned
@@ -169,16 +200,30 @@ pac_hot_leave(pac_t *pac, edata_t *const *es, unsigned n, size_t *npages) {
 	do {
 		size_t added = 0;
 		mutex_lock(&pac->hot_mtx);
-		while (done < n && !hot_is_full_locked(pac, pind)) {
-			added += es[done]->size >> LG_PAGE;
-			hot_push_locked(pac->hot[pind], es[done++]);
+		pac_hot_stack_t *s = pac->hot[pind];
+		depth = s == NULL ? 0 : s->depth;
+		unsigned some = s == NULL ? 0 : (unsigned)min_zu(n - done, depth - s->n);
+		if (some > 0) {
+			added = hot_push_locked(s, es + done, some) >> LG_PAGE;
+			hot_count_locked(pac, added, 0);
 		}
-		hot_count_locked(pac, added, 0);
-		depth = pac->hot[pind] == NULL ? 0 : pac->hot[pind]->depth;
 		mutex_unlock(&pac->hot_mtx);
+		done += some;
 		*npages += added;
 	} while (done < n && hot_try_grow(pac, pind, depth));
 	return done;
+}
+
+bool
+pac_hot_try_keep(pac_t *pac, edata_t *e) {
+	size_t npages;
+	e->szind = SC_NSIZES;
+	e->is_sampled = false;
+	/* Before another thread can take it, the page map says that it is unused. */
+	e->state = extent_state_hot;
+	emap_set_boundary(e);
+	e->state = extent_state_active;
+	return pac_hot_leave(pac, &e, 1, &npages) != 0;
 }
 
 /* ------------------------------------------------------------------ becoming dirty */
@@ -226,7 +271,7 @@ pac_hot_destroy(pac_t *pac) {
 	}
 }
 
-/* Takes e, whose page-map element was hot, out of its stack; false if it is not there any more. */
+/* Takes e, which was seen to be hot, out of its stack; false if it is not there any more. */
 static bool
 hot_try_take(pac_t *pac, edata_t *e) {
 	bool is_found = false;
@@ -245,12 +290,27 @@ hot_try_take(pac_t *pac, edata_t *e) {
 	return is_found;
 }
 
+/*
+ * The state of the extent of an element. That of a hot extent which was an object is in its
+ * descriptor only, which may have another owner by now: hot_try_take() decides.
+ */
+NO_SANITIZE_THREAD static extent_state_t
+hot_state_seen(uint64_t elem) {
+	extent_state_t state = elem_state(elem);
+	if (state != extent_state_active || (elem & ELEM_SLAB) != 0) {
+		return state;
+	}
+	edata_t seen;
+	seen.home = *(const volatile uint64_t *)&elem_edata(elem)->home;
+	return (extent_state_t)seen.state;
+}
+
 void
 pac_hot_cool_at(pac_t *pac, const char *addr, size_t size) {
 	bool has_cooled = false;
 	for (unsigned i = 0; size > 0 && i < HOT_COOL_MAX; i++) {
 		uint64_t elem = emap_elem_any(addr);
-		extent_state_t state = elem_state(elem);
+		extent_state_t state = hot_state_seen(elem);
 		if (state != extent_state_hot && state != extent_state_dirty) {
 			break;
 		}

@@ -4,7 +4,10 @@
  * and a request that finds no other extent make all of them dirty.
  *
  * Invariant: an extent in a stack has the state hot (the rest of a huge piece and extents in small
- * extent caches have this state too). Lock: hot_mtx guards the stacks; no other lock is taken under
+ * extent caches have this state too). If it was an object whose class its descriptor still has
+ * (szind), the page map says what it said of the free object, which is active; so that a batch of
+ * objects becomes hot, and is objects again, without a write to the page map. Of all others it says
+ * hot. Lock: hot_mtx guards the stacks; no other lock is taken under
  * it. An extent is put into the dirty cache after hot_mtx is released; the caller of a function
  * that does so holds no cache's lock. Callers are pac*.c and large.c, all inside the gate.
  */
@@ -22,8 +25,8 @@ size_t pac_ndirty(const pac_t *pac);
 
 /*
  * Takes up to n hot extents of size to `most` bytes (less than 2 * size) with this alignment.
- * Returns their number. They are active and the caller's, but their page-map elements still have
- * the state hot; the caller writes them.
+ * Returns their number. They are active and the caller's, but their page-map elements are as
+ * before; the caller writes those that do not fit the extent's use.
  */
 unsigned pac_hot_take(pac_t *pac, size_t size, size_t most, size_t alignment, edata_t **out,
     unsigned n);
@@ -35,10 +38,13 @@ size_t pac_hot_most(const pac_t *pac, size_t size);
 /*
  * Makes the first of n active extents of one page class hot, until there is no room. Returns their
  * number; the caller still owns the others. *npages: pages of the hot ones, which the caller
- * subtracts from nactive. The extents are neither slabs nor samples. Other threads may take the hot
- * ones at once.
+ * subtracts from nactive. The extents are neither slabs nor samples, and the page map is as the
+ * invariant says. Other threads may take the hot ones at once.
  */
 unsigned pac_hot_leave(pac_t *pac, edata_t *const *es, unsigned n, size_t *npages);
+
+/* Makes an extent that is no object any more hot; false if there is no room. */
+bool pac_hot_try_keep(pac_t *pac, edata_t *e);
 
 /* Makes all hot extents dirty. */
 void pac_hot_flush(pac_t *pac);

@@ -124,23 +124,6 @@ int emap_reserve(const void *addr, size_t size);
 void emap_set_boundary(const edata_t *e);
 /* Writes the first page only, for a large extent that has begun or ceased to be a sample. */
 void emap_set_sampled(const edata_t *e);
-/*
- * Writes the first page only, for a large extent that is not a sample, if only its state or its
- * class has changed. A reader of the last page makes no difference between active and hot, and does
- * not read the class. bits: ELEM_LARGE if the extent is active and of a class that is cached, or 0.
- */
-ALWAYS_INLINE void
-emap_set_first_state(const edata_t *e, uint64_t bits) {
-	assert(!e->is_slab && !e->is_sampled);
-	assert(e->state == extent_state_active || e->state == extent_state_hot);
-	assert(bits == (e->state == extent_state_active && emap_bin_of_class(e->szind) != 0
-	    ? ELEM_LARGE : 0));
-	uint64_t elem = (uintptr_t)e | (uint64_t)e->state << ELEM_STATE_SHIFT | bits;
-	atomic_u64_t *slot = emap_slot((uintptr_t)e->addr);
-	for (size_t i = 0; i < PAGE >> EMAP_LG_GRANULE; i++) {
-		atomic_store_u64(&slot[i], elem, MO_RELEASE);
-	}
-}
 /* Write all granules of an active slab; clear those between its first page and its end. */
 void emap_set_slab(const edata_t *e);
 void emap_clear_slab_interior(const edata_t *e);

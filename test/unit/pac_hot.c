@@ -199,6 +199,50 @@ test_cool(void) {
 	decay_all();
 }
 
+/* What the page map says of hot extents that were objects; explicit arenas cache some classes. */
+static extent_state_t
+state_of_hot(size_t usize) {
+	return sz_s2i(usize) < arena_large_own_min ? extent_state_active : extent_state_hot;
+}
+
+/* So do those that were objects before, of which only the descriptors say that they are hot. */
+static void
+test_cool_objects(void) {
+	size_t usize = SC_LARGE_MINCLASS, size = usize + arena_large_pad(usize);
+	void *p[2];
+	gate_enter(tls_get());
+	edata_t *whole = pac_alloc(&arena->pac, 3 * size, PAGE, false);
+	emap_set_boundary(whole);
+	char *addr = whole->addr;
+	is_uint(pac_shrink(&arena->pac, whole, 2 * size) + pac_shrink(&arena->pac, whole, size), 0,
+	    "two thirds are hot");
+	is_uint(take_hot(usize, p, 2), 2, "and become objects");
+	arena_large_count_requests(arena, SC_NBINS, 2, 1, 0);
+	ok(pac_expand(&arena->pac, whole, 2 * size, false) != 0, "over which nothing grows");
+	flush(p, 2);
+	is_uint(elem_state(emap_elem(addr + size)), state_of_hot(usize), "hot, not by the map");
+	is_uint(stacked(), 2 * size >> LG_PAGE, "but in the stack");
+	is_uint(pac_expand(&arena->pac, whole, 3 * size, false), 0, "the first third grows over both");
+	ok(whole->addr == addr && whole->size == 3 * size, "and is as it was");
+	is_uint(stacked(), 0, "nothing is hot");
+	pac_dalloc(&arena->pac, whole);
+	gate_exit(tls_get());
+	decay_all();
+}
+
+/* Of the n objects: those of which the page map or a second free says something else. */
+static unsigned
+count_unlike_freed(void *const *p, unsigned n) {
+	unsigned bad = 0;
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t elem = emap_elem(p[i]);
+		edata_t *e = elem_edata(elem);
+		bad += e->state != extent_state_hot || elem_state(elem) != state_of_hot(SC_LARGE_MINCLASS)
+		    || arena_large_is_live(p[i], e) || arena_large_try_claim(e);
+	}
+	return bad;
+}
+
 typedef struct {
 	size_t active, stacked, allocated;
 	uint64_t ndalloc, nmalloc;
@@ -233,6 +277,7 @@ test_batches(void) {
 		counts_t c = counts();
 		is_uint(before.active - c.active, N * extent, "their pages are not in use");
 		is_uint(c.stacked, N * extent, "they lie in a stack");
+		is_uint(count_unlike_freed(p, N), 0, "the map is as it was; a second free is told");
 		is_uint(c.ndalloc - before.ndalloc, config_stats ? N : 0, "all are freed");
 		is_uint(before.allocated - c.allocated, config_stats ? N * usize : 0, "with their bytes");
 		for (got = 0; got < N; got += 10) {
@@ -448,6 +493,7 @@ body(void) {
 	test_stack();
 	test_full_stack();
 	test_cool();
+	test_cool_objects();
 	test_batches();
 	test_stack_gives_way();
 	test_bounded();
