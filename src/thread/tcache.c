@@ -580,7 +580,7 @@ tcache_next_slab(const tsd_t *tsd, const tcache_t *tc, arena_t *from, unsigned s
  * is seven eighths if the bin was filled before since its last upkeep and the transfer cache holds
  * as many. For a large class: one object at the first fill since the last upkeep, and always one in
  * a thread that measures its peak, because the peak is updated at fills; otherwise half of the
- * slots, or seven eighths in a thread that does not free such objects in turn.
+ * slots, or all in a thread that does not free such objects in turn.
  */
 ALWAYS_INLINE unsigned
 bin_fill_count(const tsd_t *tsd, const tcache_t *tc, arena_t *from, unsigned slot,
@@ -589,8 +589,8 @@ bin_fill_count(const tsd_t *tsd, const tcache_t *tc, arena_t *from, unsigned slo
 	    most = nslots - nslots / 8;
 	if (!slot_is_small(slot)) {
 		nslots = tc->cold[slot].nslots;
-		unsigned half = tc->cold[slot].is_swinging ? (nslots + 1) / 2 : nslots - nslots / 8;
-		return has_missed && !tsd->has_peak_reset ? half : nslots != 0;
+		unsigned batch = tc->cold[slot].is_swinging ? (nslots + 1) / 2 : nslots;
+		return has_missed && !tsd->has_peak_reset ? batch : nslots != 0;
 	}
 	const bin_t *bin = arena_bin(from, slot - 1, bin_shard(tsd, slot));
 	return has_missed && STOCK_SEEN(bin->stock.n) >= most ? most : (nslots + 1) / 2;
@@ -718,7 +718,7 @@ tcache_take(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 /*
  * The number of objects that leave a full stack: half of its slots, or the part that an option
  * lg_tcache_flush_*_div states. It is seven eighths of a bin that was not filled since it was last
- * full, because the thread is in a phase of freeing; not of large objects in a thread that
+ * full, because the thread is in a phase of freeing; of large objects all, but not in a thread that
  * allocates them in turn.
  */
 static unsigned
@@ -726,7 +726,7 @@ bin_surplus(const tcache_cold_t *c, bool is_small) {
 	unsigned div = is_small ? opt_lg_tcache_flush_small_div : opt_lg_tcache_flush_large_div;
 	unsigned n = c->nslots;
 	bool is_freeing = c->has_stowed && div == 1 && (is_small || !c->is_swinging);
-	return (unsigned)max_zu(is_freeing ? n - n / 8 : n >> div, 1);
+	return (unsigned)max_zu(!is_freeing ? n >> div : is_small ? n - n / 8 : n, 1);
 }
 
 /* Makes room in a full stack: by a grant, or else by moving the oldest objects out. */

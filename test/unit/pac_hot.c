@@ -304,6 +304,31 @@ test_batches(void) {
 	is_uint(stacked() + pac_ndirty(&arena->pac), 0, "and purged");
 }
 
+/* A batch takes the lock once, also of fresh objects that have no mark behind them yet. */
+static void
+test_locks(void) {
+	enum { N = 8 };
+	size_t usize = (size_t)512 << 10;
+	arena_t *a = arenas_get(0);
+	const uint64_t *locks = &a->pac.hot_mtx.n_lock_ops;
+	void *p[N];
+	gate_enter(tls_get());
+	for (unsigned i = 0; i < N; i++) {
+		p[i] = arena_large_malloc(a, usize, 0, false);
+	}
+	flush(p, N); /* makes the stack, too */
+	uint64_t before = *locks;
+	unsigned got = arena_large_reuse(a, usize, p, N);
+	is_uint(got, N, "a batch of fresh objects");
+	is_uint(*locks - before, 1, "is taken under one lock");
+	before = *locks;
+	arena_large_flush(p, got);
+	is_uint(*locks - before, 1, "and left under one");
+	arena_large_count_requests(a, sz_s2i(usize), 2 * N, 1, 1);
+	arena_decay(a, true);
+	gate_exit(tls_get());
+}
+
 static int
 compare_pointers(const void *a, const void *b) {
 	uintptr_t x = (uintptr_t)*(void *const *)a, y = (uintptr_t)*(void *const *)b;
@@ -495,6 +520,7 @@ body(void) {
 	test_cool();
 	test_cool_objects();
 	test_batches();
+	test_locks();
 	test_stack_gives_way();
 	test_bounded();
 	gate_enter(tls_get());
