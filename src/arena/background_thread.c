@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "arena/arenas.h"
+#include "extent/pac_serve.h"
 #include "meta/base.h"
 #include "os/gate.h"
 #include "os/malloc_io.h"

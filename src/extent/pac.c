@@ -24,6 +24,7 @@ ssize_t opt_dirty_decay_ms = 10000;
 ssize_t opt_muzzy_decay_ms = 0;
 size_t opt_calloc_madvise_threshold = (size_t)8 << 20;
 void (*pac_new_maximum_hook)(void);
+void (*pac_wake_hook)(unsigned arena_ind);
 
 static struct {
 	atomic_zu_t max;     /* greatest value of room_mapped so far */
@@ -35,6 +36,45 @@ void
 pac_tell_by_default(pac_t *pac) {
 	size_t limit = decay_ms(&pac->decay_dirty.decay) == 0 ? 0 : SIZE_MAX;
 	atomic_store_zu(&pac->wake_above, limit, MO_SEQ_CST);
+}
+
+void
+pac_wake(pac_t *pac) {
+	if (pac_wake_hook != NULL) {
+		pac_wake_hook(pac->src.ehooks.arena_ind);
+	}
+}
+
+/*
+ * Wakes the background thread if more pages than wake_above are unused. The thread that exceeds
+ * that number sets it to SIZE_MAX, so that it wakes once.
+ */
+static void
+pac_wake_above(pac_t *pac) {
+	size_t npages = ecache_npages(&pac->dirty) + atomic_load_zu(&pac->hot_npages, MO_SEQ_CST);
+	size_t limit = atomic_load_zu(&pac->wake_above, MO_SEQ_CST);
+	if (limit != SIZE_MAX && npages > limit
+	    && atomic_exchange_zu(&pac->wake_above, SIZE_MAX, MO_SEQ_CST) != SIZE_MAX) {
+		pac_wake(pac);
+	}
+}
+
+void
+pac_tell_slow(pac_t *pac) {
+	if (decay_ms(&pac->decay_dirty.decay) == 0) {
+		pac_hot_flush(pac);
+		pac_tick(pac, nstime_monotonic_coarse_ns());
+	} else {
+		pac_wake_above(pac);
+	}
+}
+
+void
+pac_tell_back(pac_t *pac) {
+	if (unlikely(atomic_load_zu(&pac->wake_above, MO_SEQ_CST) != SIZE_MAX)
+	    && decay_ms(&pac->decay_dirty.decay) != 0) {
+		pac_wake_above(pac);
+	}
 }
 
 static void pac_yield(const pac_t *grown);
@@ -578,6 +618,7 @@ pac_flush_hot_locked(pac_t *pac, pac_decay_t *d) {
 		mutex_unlock(&d->decay.mtx);
 	}
 	pac_hot_flush(pac);
+	pac_tell_back(pac);
 	if (is_own) {
 		mutex_lock(&d->decay.mtx);
 	}
@@ -756,6 +797,7 @@ void
 pac_bound(pac_t *pac, size_t bytes) {
 	atomic_store_zu(&pac->bound, bytes, MO_RELAXED);
 	pac_hot_flush(pac);
+	pac_tell_back(pac);
 	piece_flush(&pac->src, &pac->piece, &pac->dirty);
 	if (bytes != 0) {
 		pac_trim(pac);

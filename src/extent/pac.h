@@ -144,15 +144,42 @@ size_t pac_relievable(const pac_t *pac);
  */
 size_t pac_relieve(pac_t *pac, size_t want);
 
-/*
- * For the background thread of this cache, after a tick. Returns the nanoseconds until the next
- * tick is useful; UINT64_MAX: not before pages become unused. Until pac_unserve(), pac_wake_hook is
- * called once when 1 MiB more is unused than now, or any page if no dirty page will become due.
- */
-uint64_t pac_serve(pac_t *pac, uint64_t now);
-void pac_unserve(pac_t *pac);
 /* Wakes the background thread of the cache, if there is one. May be called with any lock held. */
 void pac_wake(pac_t *pac);
+
+/*
+ * Called after more pages became unused: wakes the background thread if more than wake_above pages
+ * are unused, or purges at once if the decay time is 0. The caller is inside the gate and holds no
+ * lock.
+ */
+void pac_tell_slow(pac_t *pac);
+
+ALWAYS_INLINE void
+pac_tell(pac_t *pac) {
+	if (unlikely(atomic_load_zu(&pac->wake_above, MO_SEQ_CST) != SIZE_MAX)) {
+		pac_tell_slow(pac);
+	}
+}
+
+/*
+ * Called after an extent that a thread held for a moment is in a cache again. The background thread
+ * may have counted the unused pages without it and sleep now, so the limit of pac_serve() is
+ * checked again.
+ */
+void pac_tell_back(pac_t *pac);
+
+/*
+ * Sets wake_above for the case that no background thread sleeps: SIZE_MAX, so that releases skip
+ * pac_tell_slow(); or 0 if the decay time is 0, so that each release purges.
+ */
+void pac_tell_by_default(pac_t *pac);
+/*
+ * Makes hot extents dirty, in a pass. With hooks of the user the lock is released meanwhile,
+ * because joining may ask the user.
+ */
+void pac_flush_hot_locked(pac_t *pac, pac_decay_t *d);
+/* Pages that may stay dirty for good because purging them would break huge pieces. */
+size_t pac_npages_kept(const pac_t *pac);
 
 /*
  * Keeps other threads from purging until pac_open(), after waiting for the pass that is under way:

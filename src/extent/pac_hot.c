@@ -25,14 +25,6 @@ pac_hot_init(pac_t *pac) {
 	mutex_init(&pac->hot_mtx, "extents_hot", WITNESS_RANK_EXTENT_HOT);
 }
 
-void
-pac_tell_back(pac_t *pac) {
-	if (unlikely(atomic_load_zu(&pac->wake_above, MO_SEQ_CST) != SIZE_MAX)
-	    && decay_ms(&pac->decay_dirty.decay) != 0) {
-		pac_tell_slow(pac);
-	}
-}
-
 size_t
 pac_ndirty(const pac_t *pac) {
 	return ecache_npages(&pac->dirty) + atomic_load_zu(&pac->hot_npages, MO_SEQ_CST)
@@ -256,7 +248,6 @@ pac_hot_flush(pac_t *pac) {
 			pac_put_unused(pac, es[i]);
 		}
 	}
-	pac_tell_back(pac);
 }
 
 void
@@ -307,7 +298,6 @@ hot_state_seen(uint64_t elem) {
 
 void
 pac_hot_cool_at(pac_t *pac, const char *addr, size_t size) {
-	bool has_cooled = false;
 	for (unsigned i = 0; size > 0 && i < HOT_COOL_MAX; i++) {
 		uint64_t elem = emap_elem_any(addr);
 		extent_state_t state = hot_state_seen(elem);
@@ -324,12 +314,8 @@ pac_hot_cool_at(pac_t *pac, const char *addr, size_t size) {
 			/* Another thread may have reused and freed e since the first read of its size. */
 			piece = e->size;
 			pac_put_unused(pac, e);
-			has_cooled = true;
 		}
 		addr += piece;
 		size -= min_zu(size, piece);
-	}
-	if (has_cooled) {
-		pac_tell_back(pac);
 	}
 }

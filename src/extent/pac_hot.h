@@ -9,7 +9,7 @@
  * objects becomes hot, and is objects again, without a write to the page map. Of all others it says
  * hot. Lock: hot_mtx guards the stacks; no other lock is taken under
  * it. An extent is put into the dirty cache after hot_mtx is released; the caller of a function
- * that does so holds no cache's lock. Callers are pac*.c and large.c, all inside the gate.
+ * that does so holds no cache's lock, and calls pac_tell_back() afterwards unless the arena ends. Callers are pac*.c and large.c, all inside the gate.
  */
 #ifndef EXTENT_PAC_HOT_H
 #define EXTENT_PAC_HOT_H
@@ -53,12 +53,5 @@ void pac_hot_flush(pac_t *pac);
  * dirty, so that an expansion in place finds one dirty extent there.
  */
 void pac_hot_cool_at(pac_t *pac, const char *addr, size_t size);
-
-/*
- * Called after an extent that a thread held for a moment is in a cache again. The background thread
- * may have counted the unused pages without it and sleep now, so the limit of pac_serve() is
- * checked again.
- */
-void pac_tell_back(pac_t *pac);
 
 #endif

@@ -1,15 +1,11 @@
 /*
- * The page cache and its background thread: when the thread is woken, and how long it may sleep.
- * pac.h has the contract of pac_serve(), pac_types.h that of pac_tell_slow(). Invariant: while the
- * thread sleeps, more than wake_above unused pages wake it; the thread that exceeds the number sets
- * it to SIZE_MAX, so that it wakes once. A decay's mutex is held while its cache is read, never
- * while waking. Called by pac, pac_hot and background_thread.
+ * How long the background thread of a page cache may sleep; pac_serve.h has the contract.
+ * Invariant: while the thread sleeps, more than wake_above unused pages wake it (pac_tell). A
+ * decay's mutex is held while its cache is read. Called by background_thread.
  */
-#include "extent/pac.h"
+#include "extent/pac_serve.h"
 
 #include "extent/pac_hpa.h"
-
-void (*pac_wake_hook)(unsigned arena_ind);
 
 /*
  * If work is due within SERVE_SOON_NS, the thread sleeps until then and is not woken earlier.
@@ -17,26 +13,6 @@ void (*pac_wake_hook)(unsigned arena_ind);
  */
 #define SERVE_SOON_NS (NSTIME_PER_SEC / 10)
 #define SERVE_STEP_PAGES ((ZU(1) << 20) >> LG_PAGE)
-
-void
-pac_wake(pac_t *pac) {
-	if (pac_wake_hook != NULL) {
-		pac_wake_hook(pac->src.ehooks.arena_ind);
-	}
-}
-
-void
-pac_tell_slow(pac_t *pac) {
-	size_t npages = ecache_npages(&pac->dirty) + atomic_load_zu(&pac->hot_npages, MO_SEQ_CST);
-	size_t limit = atomic_load_zu(&pac->wake_above, MO_SEQ_CST);
-	if (decay_ms(&pac->decay_dirty.decay) == 0) {
-		pac_hot_flush(pac);
-		pac_tick(pac, nstime_monotonic_coarse_ns());
-	} else if (limit != SIZE_MAX && npages > limit
-	    && atomic_exchange_zu(&pac->wake_above, SIZE_MAX, MO_SEQ_CST) != SIZE_MAX) {
-		pac_wake(pac);
-	}
-}
 
 /*
  * Makes hot extents dirty. Between stack and cache an extent is in neither, so this is done in a

@@ -79,20 +79,6 @@ typedef struct pac_s {
 	eset_class_t classes[3][SC_NPSIZES_MAX]; /* of dirty, muzzy, retained */
 } pac_t;
 
-/*
- * Called after more pages became unused: wakes the background thread if more than wake_above pages
- * are unused, or purges at once if the decay time is 0. The caller is inside the gate and holds no
- * lock.
- */
-void pac_tell_slow(pac_t *pac);
-
-ALWAYS_INLINE void
-pac_tell(pac_t *pac) {
-	if (unlikely(atomic_load_zu(&pac->wake_above, MO_SEQ_CST) != SIZE_MAX)) {
-		pac_tell_slow(pac);
-	}
-}
-
 /* Frees the pages of the active extent e to their huge slab; its descriptor becomes spare. */
 static inline void
 pac_hpa_put(pac_t *pac, edata_t *e) {
@@ -168,11 +154,6 @@ void pac_retain(pac_t *pac, edata_t *e, struct purge_batch_s *batch);
 edata_t *pac_committed(pac_t *pac, edata_t *e);
 
 /*
- * Sets wake_above for the case that no background thread sleeps: SIZE_MAX, so that releases skip
- * pac_tell_slow(); or 0 if the decay time is 0, so that each release purges.
- */
-void pac_tell_by_default(pac_t *pac);
-/*
  * Begins a pass, which keeps other threads from purging; false if one is under way. d's mutex is
  * held, also at the end.
  */
@@ -180,13 +161,6 @@ bool pac_pass_try_begin_locked(pac_decay_t *d);
 void pac_pass_end_locked(pac_decay_t *d);
 /* Begins a pass and waits for one that is under way. 0, or EBUSY if that is this thread's own. */
 int pac_pass_begin_locked(pac_decay_t *d);
-/*
- * Makes hot extents dirty, in a pass. With hooks of the user the lock is released meanwhile,
- * because joining may ask the user.
- */
-void pac_flush_hot_locked(pac_t *pac, pac_decay_t *d);
-/* Pages that may stay dirty for good because purging them would break huge pieces. */
-size_t pac_npages_kept(const pac_t *pac);
 
 static inline bool
 pac_is_bounded(const pac_t *pac) {
