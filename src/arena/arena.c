@@ -15,6 +15,7 @@
 #include "arena/safety.h"
 #include "extent/guard.h"
 #include "extent/pac_hpa.h"
+#include "extent/pac_life.h"
 #include "meta/freepool.h"
 #include "meta/recs.h"
 #include "os/nstime.h"

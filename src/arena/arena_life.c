@@ -7,6 +7,7 @@
  */
 #include "arena/arena_life.h"
 
+#include "extent/pac_life.h"
 #include "os/nstime.h"
 
 /* Reports the samples of a slab. A bit of e->bits is set if its region is free. */

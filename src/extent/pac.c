@@ -17,7 +17,6 @@
 #include "extent/purge_batch.h"
 #include "os/nstime.h"
 #include "os/room.h"
-#include "os/thread.h"
 #include "os/witness.h"
 
 ssize_t opt_dirty_decay_ms = 10000;
@@ -29,7 +28,6 @@ void (*pac_wake_hook)(unsigned arena_ind);
 static struct {
 	atomic_zu_t max;     /* greatest value of room_mapped so far */
 	atomic_p_t yielding; /* pac_t *, of pac_yields() */
-	atomic_zu_t stuck;   /* excess of address space up to which none is unmapped */
 } pac_all;
 
 void
@@ -79,7 +77,11 @@ pac_tell_back(pac_t *pac) {
 
 static void pac_yield(const pac_t *grown);
 
-void
+/*
+ * Counts bytes that are mapped from now on. If the sum of all arenas is a new maximum, some pages
+ * of the yielding cache are purged and pac_new_maximum_hook is called; so the caller holds no lock.
+ */
+static void
 pac_mapped_add(pac_t *pac, size_t bytes) {
 	atomic_fetch_add_zu(&pac->mapped, bytes, MO_RELAXED);
 	size_t now = atomic_fetch_add_zu(&room_mapped, bytes, MO_RELAXED) + bytes;
@@ -99,19 +101,6 @@ pac_mapped_add(pac_t *pac, size_t bytes) {
 size_t
 pac_mapped_all(void) {
 	return atomic_load_zu(&room_mapped, MO_RELAXED);
-}
-
-void
-pac_mapped_count(pac_t *pac, size_t bytes) {
-	atomic_fetch_add_zu(&pac->mapped, bytes, MO_RELAXED);
-	atomic_fetch_add_zu(&room_mapped, bytes, MO_RELAXED);
-}
-
-void
-pac_mapped_sub(pac_t *pac, size_t bytes) {
-	assert(atomic_load_zu(&pac->mapped, MO_RELAXED) >= bytes);
-	atomic_fetch_sub_zu(&pac->mapped, bytes, MO_RELAXED);
-	atomic_fetch_sub_zu(&room_mapped, bytes, MO_RELAXED);
 }
 
 /* Zeroes an extent that may contain old data: large ones by purging, small ones by memset(). */
@@ -137,15 +126,6 @@ static edata_t *
 pac_take_cached(pac_t *pac, size_t size, size_t alignment, unsigned lg_max_fit) {
 	edata_t *e = ecache_take(&pac->src, &pac->dirty, size, alignment, lg_max_fit);
 	return e != NULL ? e : ecache_take(&pac->src, &pac->muzzy, size, alignment, lg_max_fit);
-}
-
-edata_t *
-pac_committed(pac_t *pac, edata_t *e) {
-	if (e != NULL && extent_commit(&pac->src, e) != 0) {
-		ecache_put(&pac->src, &pac->retained, e);
-		return NULL;
-	}
-	return e;
 }
 
 /*
@@ -266,6 +246,17 @@ pac_take_fit(pac_t *pac, size_t size, size_t alignment) {
 	return e;
 }
 
+/* Takes an extent of a huge slab. A slab that is fetched for it may bring a new maximum. */
+static edata_t *
+pac_take_huge(pac_t *pac, size_t size, bool is_dense) {
+	size_t mapped = atomic_load_zu(&pac->mapped, MO_RELAXED);
+	edata_t *e = pac_hpa_take(pac, size, is_dense);
+	if (unlikely(atomic_load_zu(&pac->mapped, MO_RELAXED) > mapped)) {
+		pac_mapped_add(pac, 0);
+	}
+	return e;
+}
+
 edata_t *
 pac_alloc_as(pac_t *pac, size_t size, size_t alignment, bool zero, bool is_dense) {
 	assert(size > 0 && (size & PAGE_MASK) == 0);
@@ -273,7 +264,7 @@ pac_alloc_as(pac_t *pac, size_t size, size_t alignment, bool zero, bool is_dense
 	bool is_new = false;
 	pac_hot_take(pac, size, size, max_zu(alignment, PAGE), &e, 1);
 	if (e == NULL && pac_hpa_serves(pac, size, alignment)) {
-		e = pac_hpa_take(pac, size, is_dense);
+		e = pac_take_huge(pac, size, is_dense);
 	}
 	if (e == NULL) {
 		e = pac_take_fit(pac, size, alignment);
@@ -357,114 +348,6 @@ static void
 pac_unguard(pac_t *pac, edata_t *e) {
 	atomic_fetch_sub_zu(&pac->nguard, e->nguards, MO_RELAXED);
 	pac_mapped_count(pac, guard_off(e));
-}
-
-/*
- * Calls the user's hooks until one accepts, that with the greatest effect first: dalloc, decommit,
- * purge_forced, purge_lazy. Unless dalloc accepted, the extent becomes retained.
- */
-static void
-pac_retain_own(pac_t *pac, edata_t *e) {
-	ehooks_t *h = &pac->src.ehooks;
-	if (extent_unmap(&pac->src, e) == 0) {
-		return;
-	}
-	if (e->is_committed && ehooks_own_decommit(h, e->addr, e->size) == 0) {
-		e->is_committed = false;
-		e->is_zeroed = true;
-	} else if (e->is_committed && ehooks_own_purge_forced(h, e->addr, e->size) == 0) {
-		e->is_zeroed = true;
-	} else if (e->is_committed) {
-		ehooks_own_purge_lazy(h, e->addr, e->size);
-	}
-	ecache_put(&pac->src, &pac->retained, e);
-}
-
-/*
- * Decommits the pages where the system accounts for every writable page, so that retained pages do
- * not count. That removes a mark for huge pages too, which the oversize arena may have set. Returns
- * false if decommit is not in use or failed.
- */
-static bool
-try_decommit(edata_t *e) {
-	if (!pages_can_decommit() || pages_decommit(e->addr, e->size) != 0) {
-		return false;
-	}
-	e->is_committed = false;
-	e->is_zeroed = true;
-	return true;
-}
-
-/* Maps all of e anew, so that it joins its neighbours again. If that fails, e stays as it is. */
-static void
-pac_map_anew(pac_t *pac, edata_t *e) {
-	if (pages_map_over(e->addr, e->size, -1, 0) != 0) {
-		return;
-	}
-	pages_set_thp_state(e->addr, e->size);
-	if (pac->src.grown != NULL) {
-		pac->src.grown(e->addr, e->size);
-	}
-	extent_set_moved(e, false);
-	e->is_zeroed = true;
-}
-
-void
-pac_retain(pac_t *pac, edata_t *e, purge_batch_t *batch) {
-	edata_check(e);
-	pac_mapped_sub(pac, e->size);
-	piece_break(e->addr, e->size);
-	if (ehooks_are_own(&pac->src.ehooks)) {
-		pac_retain_own(pac, e);
-		return;
-	}
-	if (!opt_retain && pac->src.grow_alignment <= PAGE && extent_unmap(&pac->src, e) == 0) {
-		return;
-	}
-	if (unlikely(e->is_moved)) {
-		pac_map_anew(pac, e);
-	}
-	if (try_decommit(e)) {
-		ecache_put(&pac->src, &pac->retained, e);
-		return;
-	}
-	if (!e->is_zeroed && batch != NULL && purge_batch_try_add(batch, e)) {
-		return;
-	}
-	if (!e->is_zeroed && ehooks_purge_forced(&pac->src.ehooks, e->addr, e->size) == 0) {
-		e->is_zeroed = true;
-	}
-	ecache_put(&pac->src, &pac->retained, e);
-}
-
-bool
-pac_pass_try_begin_locked(pac_decay_t *d) {
-	mutex_assert_owner(&d->decay.mtx);
-	if (d->passer != NULL) {
-		return false;
-	}
-	d->passer = tls_get();
-	return true;
-}
-
-int
-pac_pass_begin_locked(pac_decay_t *d) {
-	for (unsigned round = 0; !pac_pass_try_begin_locked(d); round++) {
-		if (d->passer == tls_get()) {
-			return EBUSY;
-		}
-		mutex_unlock(&d->decay.mtx);
-		os_pause(round);
-		mutex_lock(&d->decay.mtx);
-	}
-	return 0;
-}
-
-void
-pac_pass_end_locked(pac_decay_t *d) {
-	mutex_assert_owner(&d->decay.mtx);
-	assert(d->passer == tls_get());
-	d->passer = NULL;
 }
 
 /*
@@ -844,7 +727,7 @@ pac_let_go(pac_t *pac, ecache_t *c, edata_t *e) {
 		pac_mapped_sub(pac, is_mapped ? size : 0);
 		return size;
 	}
-	bool is_done = is_mapped && try_decommit(e);
+	bool is_done = is_mapped && pac_try_decommit(e);
 	pac_mapped_sub(pac, is_done ? size : 0);
 	ecache_put(&pac->src, is_done ? &pac->retained : c, e);
 	return is_done ? size : 0;
@@ -907,23 +790,6 @@ pac_relieve(pac_t *pac, size_t want) {
 	mutex_unlock(&d->decay.mtx);
 	pac_tell_back(pac);
 	return gone;
-}
-
-size_t (*pac_shed_hook)(size_t want);
-
-/*
- * Has excess address space unmapped, and an eighth of the bound more, so that this does not happen
- * at each release. If nothing could be unmapped, it is tried again when as much more is unused.
- */
-void
-pac_shed_slow(void) {
-	size_t excess = room_space_excess(0), step = room_space.max / 8;
-	if (excess <= atomic_load_zu(&pac_all.stuck, MO_RELAXED) || pac_shed_hook == NULL) {
-		return;
-	}
-	size_t gone = pac_shed_hook(excess + step);
-	excess = room_space_excess(0);
-	atomic_store_zu(&pac_all.stuck, gone == 0 && excess != 0 ? excess + step : 0, MO_RELAXED);
 }
 
 /* ------------------------------------------------------------------ set, free, resize */

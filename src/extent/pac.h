@@ -13,7 +13,7 @@
 #define EXTENT_PAC_H
 
 #include "extent/pac_hot.h"
-#include "extent/pac_types.h"
+#include "extent/pac_step.h"
 
 /*
  * Locks: a decay's mutex is taken before any cache's and is held during a purging pass, so that one
@@ -39,20 +39,10 @@ extern size_t opt_calloc_madvise_threshold;
 extern void (*pac_new_maximum_hook)(void);
 
 /*
- * Called with no lock held when more address space is without use than the bound of os/room allows:
- * unmaps this many bytes, of any arenas, and returns how many it did. NULL before arenas_boot().
- */
-extern size_t (*pac_shed_hook)(size_t want);
-
-/*
  * Called when the background thread of an arena has work. The caller may hold any lock. NULL before
  * background_thread_boot().
  */
 extern void (*pac_wake_hook)(unsigned arena_ind);
-
-/* Initialises a cache in zeroed memory. Decay times in ms; now: monotonic time in ns. */
-void pac_init(pac_t *pac, base_t *base, unsigned arena_ind, ssize_t dirty_ms, ssize_t muzzy_ms,
-    uint64_t now);
 
 /*
  * Extents of a bounded cache begin at multiples of this many bytes, so that they are reused without
@@ -180,21 +170,6 @@ void pac_tell_by_default(pac_t *pac);
 void pac_flush_hot_locked(pac_t *pac, pac_decay_t *d);
 /* Pages that may stay dirty for good because purging them would break huge pieces. */
 size_t pac_npages_kept(const pac_t *pac);
-
-/*
- * Keeps other threads from purging until pac_open(), after waiting for the pass that is under way:
- * then no pass holds an extent, and every active one is a slab or a large object. 0, or EBUSY: this
- * thread itself is in a pass (in a hook).
- */
-int pac_close(pac_t *pac);
-void pac_open(pac_t *pac);
-/*
- * At the end of an arena, which is closed and has no active extents: returns all pages; none stays
- * retained.
- */
-void pac_destroy(pac_t *pac);
-/* After pac_destroy(), for reuse of the arena. */
-void pac_renew(pac_t *pac, ssize_t dirty_ms, ssize_t muzzy_ms, uint64_t now);
 
 /*
  * Sets a decay time (ms); the decay of all unused pages starts anew, and with ms 0 they are purged

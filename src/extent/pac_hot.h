@@ -9,7 +9,8 @@
  * objects becomes hot, and is objects again, without a write to the page map. Of all others it says
  * hot. Lock: hot_mtx guards the stacks; no other lock is taken under
  * it. An extent is put into the dirty cache after hot_mtx is released; the caller of a function
- * that does so holds no cache's lock, and calls pac_tell_back() afterwards unless the arena ends. Callers are pac*.c and large.c, all inside the gate.
+ * that does so holds no cache's lock, and calls pac_tell_back() afterwards unless the arena ends.
+ * Callers are pac*.c and large.c, all inside the gate.
  */
 #ifndef EXTENT_PAC_HOT_H
 #define EXTENT_PAC_HOT_H

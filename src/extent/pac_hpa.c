@@ -133,7 +133,7 @@ hpa_fetch(pac_t *pac, size_t size, bool is_dense, size_t n) {
 
 edata_t *
 pac_hpa_take(pac_t *pac, size_t size, bool is_dense) {
-	size_t mapped = atomic_load_zu(&pac->mapped, MO_RELAXED), n = 1;
+	size_t n = 1;
 	if (hsec_serves(&pac->hpa->sec, size) && decay_ms(&pac->decay_dirty.decay) != 0) {
 		edata_t *e = hsec_take(&pac->hpa->sec, size, is_dense);
 		if (e != NULL) {
@@ -142,11 +142,7 @@ pac_hpa_take(pac_t *pac, size_t size, bool is_dense) {
 		}
 		n += opt_hpa_sec_batch_fill_extra;
 	}
-	edata_t *e = hpa_fetch(pac, size, is_dense, n);
-	if (unlikely(atomic_load_zu(&pac->mapped, MO_RELAXED) > mapped)) {
-		pac_mapped_add(pac, 0); /* detects a new maximum, which slab_get() may not: it has a lock */
-	}
-	return e;
+	return hpa_fetch(pac, size, is_dense, n);
 }
 
 bool

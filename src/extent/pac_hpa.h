@@ -12,6 +12,7 @@
 #define EXTENT_PAC_HPA_H
 
 #include "extent/pac_hot.h"
+#include "extent/pac_step.h"
 #include "os/nstime.h"
 
 /*
@@ -29,7 +30,10 @@ pac_hpa_serves(const pac_t *pac, size_t size, size_t alignment) {
 	    && !pac_is_bounded(pac) && !ehooks_are_own(&pac->src.ehooks);
 }
 
-/* An active extent of a huge slab, dense (hpa.h) or not; NULL: there is no memory. */
+/*
+ * An active extent of a huge slab, dense (hpa.h) or not; NULL: there is no memory. The caller looks
+ * for a new maximum of mapped memory, for slab_get() holds a lock.
+ */
 edata_t *pac_hpa_take(pac_t *pac, size_t size, bool is_dense);
 /*
  * An active extent of exactly [addr, addr + size), behind another extent of the slab; NULL: in use.

@@ -90,27 +90,6 @@ pac_hpa_put(pac_t *pac, edata_t *e) {
 	hpa_dalloc(pac->hpa, addr, size);
 }
 
-/* Count pages that are in use now, or no longer. Returns their number afterwards. */
-static inline size_t
-pac_active_count(pac_t *pac, size_t npages) {
-	if (room_space_is_limited()) {
-		atomic_fetch_add_zu(&room_space.used, npages << LG_PAGE, MO_RELAXED);
-	}
-	return atomic_fetch_add_zu(&pac->nactive, npages, MO_RELAXED) + npages;
-}
-
-void pac_shed_slow(void);
-
-/* The caller is inside the gate and holds no lock: excess address space is unmapped. */
-static inline void
-pac_active_uncount(pac_t *pac, size_t npages) {
-	atomic_fetch_sub_zu(&pac->nactive, npages, MO_RELAXED);
-	if (room_space_is_limited()) {
-		atomic_fetch_sub_zu(&room_space.used, npages << LG_PAGE, MO_RELAXED);
-		pac_shed_slow();
-	}
-}
-
 /* The locks of the cache's huge slabs, for statistics and fork; NULL: hpa is off. */
 static inline mutex_t *
 pac_hpa_mutex(pac_t *pac) {
@@ -131,36 +110,6 @@ pac_put_unused(pac_t *pac, edata_t *e) {
 		ecache_put(&pac->src, &pac->dirty, e);
 	}
 }
-
-/*
- * pac_mapped_add() counts bytes that are mapped from now on. If the sum of all arenas is a new
- * maximum, it purges some pages of the yielding cache (pac_yields) and calls pac_new_maximum_hook;
- * so the caller holds no lock. pac_mapped_count() only counts, for callers with a lock; the next
- * pac_mapped_add() detects the maximum. pac_mapped_sub() counts bytes that are no longer mapped.
- */
-void pac_mapped_add(pac_t *pac, size_t bytes);
-void pac_mapped_count(pac_t *pac, size_t bytes);
-void pac_mapped_sub(pac_t *pac, size_t bytes);
-/*
- * Returns the pages of e to the system; the address space becomes retained, or is unmapped too. The
- * caller owns e and loses it. batch: collects extents for one system call; NULL: none.
- */
-struct purge_batch_s;
-void pac_retain(pac_t *pac, edata_t *e, struct purge_batch_s *batch);
-/*
- * Returns e (which may be NULL) with access to its pages. If that fails, e becomes retained and the
- * result is NULL.
- */
-edata_t *pac_committed(pac_t *pac, edata_t *e);
-
-/*
- * Begins a pass, which keeps other threads from purging; false if one is under way. d's mutex is
- * held, also at the end.
- */
-bool pac_pass_try_begin_locked(pac_decay_t *d);
-void pac_pass_end_locked(pac_decay_t *d);
-/* Begins a pass and waits for one that is under way. 0, or EBUSY if that is this thread's own. */
-int pac_pass_begin_locked(pac_decay_t *d);
 
 static inline bool
 pac_is_bounded(const pac_t *pac) {

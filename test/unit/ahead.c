@@ -5,7 +5,7 @@
 #include "core.h"
 
 #include "extent/ahead.h"
-#include "extent/pac.h"
+#include "extent/pac_life.h"
 #include "meta/base.h"
 #include "os/sys.h"
 

@@ -7,6 +7,7 @@
 #include "arena/arenas.h"
 #include "arena/inspect.h"
 #include "extent/guard.h"
+#include "extent/pac_life.h"
 #include "meta/base.h"
 #include "os/gate.h"
 

@@ -5,6 +5,7 @@
 #include "core.h"
 
 #include "extent/ahead.h"
+#include "extent/pac_life.h"
 #include "extent/pac_serve.h"
 #include "meta/base.h"
 #include "os/nstime.h"

@@ -4,7 +4,7 @@
  */
 #include "core.h"
 
-#include "extent/pac.h"
+#include "extent/pac_life.h"
 #include "extent/pac_hot.h"
 #include "extent/pac_move.h"
 #include "meta/base.h"

@@ -6,7 +6,7 @@
  */
 #include "core.h"
 
-#include "extent/pac.h"
+#include "extent/pac_life.h"
 #include "meta/base.h"
 #include "os/nstime.h"
 #include "os/sys.h"

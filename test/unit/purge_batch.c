@@ -4,7 +4,7 @@
  */
 #include "core.h"
 
-#include "extent/pac.h"
+#include "extent/pac_life.h"
 #include "extent/purge_batch.h"
 #include "meta/base.h"
 #include "os/sys.h"

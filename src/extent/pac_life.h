@@ -1,0 +1,30 @@
+/*
+ * The beginning and the end of a page cache. Invariant: between pac_close() and pac_open() or
+ * pac_destroy() the calling thread is in a pass of both decays. Takes each decay's mutex for short
+ * steps only. Called by arena.c and arena_life.c.
+ */
+#ifndef EXTENT_PAC_LIFE_H
+#define EXTENT_PAC_LIFE_H
+
+#include "extent/pac.h"
+
+/* Initialises a cache in zeroed memory. Decay times in ms; now: monotonic time in ns. */
+void pac_init(pac_t *pac, base_t *base, unsigned arena_ind, ssize_t dirty_ms, ssize_t muzzy_ms,
+    uint64_t now);
+
+/*
+ * Keeps other threads from purging until pac_open(), after waiting for the pass that is under way:
+ * then no pass holds an extent, and every active one is a slab or a large object. 0, or EBUSY: this
+ * thread itself is in a pass (in a hook).
+ */
+int pac_close(pac_t *pac);
+void pac_open(pac_t *pac);
+/*
+ * At the end of an arena, which is closed and has no active extents: returns all pages; none stays
+ * retained.
+ */
+void pac_destroy(pac_t *pac);
+/* After pac_destroy(), for reuse of the arena. */
+void pac_renew(pac_t *pac, ssize_t dirty_ms, ssize_t muzzy_ms, uint64_t now);
+
+#endif

@@ -1,0 +1,161 @@
+/*
+ * Steps that the parts of the page cache share; pac_step.h has the contract. Invariant: an extent
+ * that is retained or unmapped here belongs to the calling thread alone. Functions named _locked
+ * need the mutex of the decay that is their argument, the others none. Called by pac, pac_hpa,
+ * pac_life, pac_serve and pac_move.
+ */
+#include "extent/pac_step.h"
+
+#include "extent/purge_batch.h"
+#include "os/thread.h"
+
+/* Excess of address space up to which none is unmapped. */
+static atomic_zu_t pac_stuck;
+
+void
+pac_mapped_count(pac_t *pac, size_t bytes) {
+	atomic_fetch_add_zu(&pac->mapped, bytes, MO_RELAXED);
+	atomic_fetch_add_zu(&room_mapped, bytes, MO_RELAXED);
+}
+
+void
+pac_mapped_sub(pac_t *pac, size_t bytes) {
+	assert(atomic_load_zu(&pac->mapped, MO_RELAXED) >= bytes);
+	atomic_fetch_sub_zu(&pac->mapped, bytes, MO_RELAXED);
+	atomic_fetch_sub_zu(&room_mapped, bytes, MO_RELAXED);
+}
+
+edata_t *
+pac_committed(pac_t *pac, edata_t *e) {
+	if (e != NULL && extent_commit(&pac->src, e) != 0) {
+		ecache_put(&pac->src, &pac->retained, e);
+		return NULL;
+	}
+	return e;
+}
+
+/* ------------------------------------------------------------------ giving back */
+
+/*
+ * Calls the user's hooks until one accepts, that with the greatest effect first: dalloc, decommit,
+ * purge_forced, purge_lazy. Unless dalloc accepted, the extent becomes retained.
+ */
+static void
+pac_retain_own(pac_t *pac, edata_t *e) {
+	ehooks_t *h = &pac->src.ehooks;
+	if (extent_unmap(&pac->src, e) == 0) {
+		return;
+	}
+	if (e->is_committed && ehooks_own_decommit(h, e->addr, e->size) == 0) {
+		e->is_committed = false;
+		e->is_zeroed = true;
+	} else if (e->is_committed && ehooks_own_purge_forced(h, e->addr, e->size) == 0) {
+		e->is_zeroed = true;
+	} else if (e->is_committed) {
+		ehooks_own_purge_lazy(h, e->addr, e->size);
+	}
+	ecache_put(&pac->src, &pac->retained, e);
+}
+
+bool
+pac_try_decommit(edata_t *e) {
+	if (!pages_can_decommit() || pages_decommit(e->addr, e->size) != 0) {
+		return false;
+	}
+	e->is_committed = false;
+	e->is_zeroed = true;
+	return true;
+}
+
+/* Maps all of e anew, so that it joins its neighbours again. If that fails, e stays as it is. */
+static void
+pac_map_anew(pac_t *pac, edata_t *e) {
+	if (pages_map_over(e->addr, e->size, -1, 0) != 0) {
+		return;
+	}
+	pages_set_thp_state(e->addr, e->size);
+	if (pac->src.grown != NULL) {
+		pac->src.grown(e->addr, e->size);
+	}
+	extent_set_moved(e, false);
+	e->is_zeroed = true;
+}
+
+void
+pac_retain(pac_t *pac, edata_t *e, purge_batch_t *batch) {
+	edata_check(e);
+	pac_mapped_sub(pac, e->size);
+	piece_break(e->addr, e->size);
+	if (ehooks_are_own(&pac->src.ehooks)) {
+		pac_retain_own(pac, e);
+		return;
+	}
+	if (!opt_retain && pac->src.grow_alignment <= PAGE && extent_unmap(&pac->src, e) == 0) {
+		return;
+	}
+	if (unlikely(e->is_moved)) {
+		pac_map_anew(pac, e);
+	}
+	if (pac_try_decommit(e)) {
+		ecache_put(&pac->src, &pac->retained, e);
+		return;
+	}
+	if (!e->is_zeroed && batch != NULL && purge_batch_try_add(batch, e)) {
+		return;
+	}
+	if (!e->is_zeroed && ehooks_purge_forced(&pac->src.ehooks, e->addr, e->size) == 0) {
+		e->is_zeroed = true;
+	}
+	ecache_put(&pac->src, &pac->retained, e);
+}
+
+/* ------------------------------------------------------------------ passes */
+
+bool
+pac_pass_try_begin_locked(pac_decay_t *d) {
+	mutex_assert_owner(&d->decay.mtx);
+	if (d->passer != NULL) {
+		return false;
+	}
+	d->passer = tls_get();
+	return true;
+}
+
+int
+pac_pass_begin_locked(pac_decay_t *d) {
+	for (unsigned round = 0; !pac_pass_try_begin_locked(d); round++) {
+		if (d->passer == tls_get()) {
+			return EBUSY;
+		}
+		mutex_unlock(&d->decay.mtx);
+		os_pause(round);
+		mutex_lock(&d->decay.mtx);
+	}
+	return 0;
+}
+
+void
+pac_pass_end_locked(pac_decay_t *d) {
+	mutex_assert_owner(&d->decay.mtx);
+	assert(d->passer == tls_get());
+	d->passer = NULL;
+}
+
+/* ------------------------------------------------------------------ address space */
+
+size_t (*pac_shed_hook)(size_t want);
+
+/*
+ * Has excess address space unmapped, and an eighth of the bound more, so that this does not happen
+ * at each release. If nothing could be unmapped, it is tried again when as much more is unused.
+ */
+void
+pac_shed_slow(void) {
+	size_t excess = room_space_excess(0), step = room_space.max / 8;
+	if (excess <= atomic_load_zu(&pac_stuck, MO_RELAXED) || pac_shed_hook == NULL) {
+		return;
+	}
+	size_t gone = pac_shed_hook(excess + step);
+	excess = room_space_excess(0);
+	atomic_store_zu(&pac_stuck, gone == 0 && excess != 0 ? excess + step : 0, MO_RELAXED);
+}

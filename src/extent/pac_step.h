@@ -1,0 +1,73 @@
+/*
+ * Steps that the parts of the page cache share: they count pages and bytes, give the pages of an
+ * extent back to the system, and begin and end passes. Invariant: one thread at a time is in a pass
+ * of a decay, and only it purges. Locks: see pac.h; an extent is the caller's alone. Called by
+ * pac*.c and large.c.
+ */
+#ifndef EXTENT_PAC_STEP_H
+#define EXTENT_PAC_STEP_H
+
+#include "extent/pac_types.h"
+
+/*
+ * Called with no lock held when more address space is without use than the bound of os/room allows:
+ * unmaps this many bytes, of any arenas, and returns how many it did. NULL before arenas_boot().
+ */
+extern size_t (*pac_shed_hook)(size_t want);
+
+/* Count pages that are in use now, or no longer. Returns their number afterwards. */
+static inline size_t
+pac_active_count(pac_t *pac, size_t npages) {
+	if (room_space_is_limited()) {
+		atomic_fetch_add_zu(&room_space.used, npages << LG_PAGE, MO_RELAXED);
+	}
+	return atomic_fetch_add_zu(&pac->nactive, npages, MO_RELAXED) + npages;
+}
+
+void pac_shed_slow(void);
+
+/* The caller is inside the gate and holds no lock: excess address space is unmapped. */
+static inline void
+pac_active_uncount(pac_t *pac, size_t npages) {
+	atomic_fetch_sub_zu(&pac->nactive, npages, MO_RELAXED);
+	if (room_space_is_limited()) {
+		atomic_fetch_sub_zu(&room_space.used, npages << LG_PAGE, MO_RELAXED);
+		pac_shed_slow();
+	}
+}
+
+/*
+ * Count bytes that are mapped from now on, or no longer. A new maximum is detected by the next call
+ * of pac_mapped_add() in pac.c, whose caller holds no lock.
+ */
+void pac_mapped_count(pac_t *pac, size_t bytes);
+void pac_mapped_sub(pac_t *pac, size_t bytes);
+/*
+ * Returns the pages of e to the system; the address space becomes retained, or is unmapped too. The
+ * caller owns e and loses it. batch: collects extents for one system call; NULL: none.
+ */
+struct purge_batch_s;
+void pac_retain(pac_t *pac, edata_t *e, struct purge_batch_s *batch);
+/*
+ * Returns e (which may be NULL) with access to its pages. If that fails, e becomes retained and the
+ * result is NULL.
+ */
+edata_t *pac_committed(pac_t *pac, edata_t *e);
+
+/*
+ * Begins a pass, which keeps other threads from purging; false if one is under way. d's mutex is
+ * held, also at the end.
+ */
+bool pac_pass_try_begin_locked(pac_decay_t *d);
+void pac_pass_end_locked(pac_decay_t *d);
+/* Begins a pass and waits for one that is under way. 0, or EBUSY if that is this thread's own. */
+int pac_pass_begin_locked(pac_decay_t *d);
+
+/*
+ * Decommits the pages where the system accounts for every writable page, so that retained pages do
+ * not count. That removes a mark for huge pages too, which the oversize arena may have set. Returns
+ * false if decommit is not in use or failed.
+ */
+bool pac_try_decommit(edata_t *e);
+
+#endif
