@@ -105,7 +105,7 @@ sub share {
 sub cut {
 	my ($columns, $older, $younger, $span) = @_;
 	return [map { my $at = $_; my @one = map { $_ == $at ? $columns->[$_] : 0 } 0 .. $#$columns;
-	    $columns->[$at] * share(\@one, $older, $younger, $span) } 0 .. $#$columns];
+			$columns->[$at] * share(\@one, $older, $younger, $span) } 0 .. $#$columns];
 }
 
 # Half of the bytes are older.

@@ -4,7 +4,7 @@
 # salvage.
 package Box;
 
-my %text;		# by path: a box of a process that lives is read once
+my %text; # by path: a box of a process that lives is read once
 
 # Do these bytes begin a box, of a machine of whichever byte order?
 sub is_one { return $_[0] =~ /\A(?:jjptable|elbatpjj)/ ? 1 : 0 }
@@ -24,8 +24,8 @@ sub of_bytes {
 sub profile {
 	my ($path, $data, $name) = @_;
 	my $ctl = Tool::find('jeprofctl') // Talk::fail(1,
-	    "$path: tables of the profiler are read by jeprofctl, which is not there; "
-		. 'where it is: ' . Talk::command('salvage', '-o', 'FILE.heap', [$path]));
+		"$path: tables of the profiler are read by jeprofctl, which is not there; "
+		    . 'where it is: ' . Talk::command('salvage', '-o', 'FILE.heap', [$path]));
 	my ($code, $out, $err) = Tool::asked($data, $ctl, 'dump', '-q', '--core', $name, '-o', '-');
 	my ($why) = $err =~ /^(?:jeprofctl: )?(?:\Q$name\E: )?(.*)$/m;
 	Talk::fail(1, "$path: " . ($why // 'jeprofctl failed')) if $code;

@@ -14,7 +14,7 @@ sub command {
 # [verb, what it is for], those of jeprofctl too.
 sub verbs {
 	return ((map { [@$_[0, 3]] } @Main::verbs),
-	    map { [$_, 'of a running process (jeprofctl)'] } @Main::handed);
+		map { [$_, 'of a running process (jeprofctl)'] } @Main::handed);
 }
 
 # The words with which the options begin that act for a verb, or for the legacy output modes ('').
@@ -31,7 +31,7 @@ my %values = ('--to' => [qw(pprof otlp speedscope dhat collapsed massif callgrin
 sub cases {
 	my ($line) = @_;
 	return join '', map { sprintf $line, $_->[0], join ' ', words_for($_->[0]) }
-		grep { my $verb = $_->[0]; !grep { $_ eq $verb } @Main::handed } verbs();
+	    grep { my $verb = $_->[0]; !grep { $_ eq $verb } @Main::handed } verbs();
 }
 
 sub bash {
@@ -97,20 +97,20 @@ ZSH
 sub fish {
 	my $text = "# For fish: jeprof completion fish >~/.config/fish/completions/jeprof.fish\n";
 	$text .= join '', map { "complete -c jeprof -n __fish_use_subcommand -a $_->[0] -d "
-		. quoted($_->[1]) . "\n" } verbs();
+		    . quoted($_->[1]) . "\n" } verbs();
 	my %verbs_of;
-	push @{ $verbs_of{$_->[1]} }, $_->[0]
-		for map { my $verb = $_->[0]; map { [$verb, $_] } words_for($verb) } verbs();
+	push @{ $verbs_of{ $_->[1] } }, $_->[0]
+	    for map { my $verb = $_->[0]; map { [$verb, $_] } words_for($verb) } verbs();
 	for my $word (sort keys %verbs_of) {
 		my $kind = $word =~ /^--/ ? '-l' : '-s';
 		$text .= sprintf "complete -c jeprof -n '__fish_seen_subcommand_from %s' %s %s\n",
-			join(' ', @{ $verbs_of{$word} }), $kind, $word =~ s/^-+//r;
+		    join(' ', @{ $verbs_of{$word} }), $kind, $word =~ s/^-+//r;
 	}
 	my $old = join '', map { sprintf "complete -c jeprof -n __fish_use_subcommand %s %s\n",
-		/^--/ ? '-l' : '-s', s/^-+//r } words_for('');
+		    /^--/ ? '-l' : '-s', s/^-+//r } words_for('');
 	my @last = map { sprintf "complete -c jeprof -n '__fish_seen_subcommand_from %s' %s -x -a '%s'\n",
-		@$_[0, 1], join ' ', @{ $values{ $_->[2] } } }
-		['export', '-l to', '--to'], ['completion', '', 'completion'];
+		    @$_[0, 1], join ' ', @{ $values{ $_->[2] } } }
+	    ['export', '-l to', '--to'], ['completion', '', 'completion'];
 	return join '', $text, $old, @last;
 }
 

@@ -4,7 +4,7 @@
 # them. Verbs about memory refuse them.
 package Contention;
 
-use constant GUESS => 2_800_000_000;	# cycles of a second where the profile does not say
+use constant GUESS => 2_800_000_000; # cycles of a second where the profile does not say
 
 our @indices = qw(total_delay contentions mean_delay);
 
@@ -15,10 +15,10 @@ sub heap_text {
 	Talk::note("$path: a contention profile of the old form: it counts signals of condition variables too") if defined $1;
 	my (%head, @rows, $wrong);
 	while ($text !~ /\G(?:--- Memory map:|MAPPED_LIBRARIES:)[^\n]*\n/gc
-	    && $text =~ /\G([^\n]*)\n?/gc && (length $1 || pos $text < length $text)) {
+		&& $text =~ /\G([^\n]*)\n?/gc && (length $1 || pos $text < length $text)) {
 		my $line = $1;
 		if (my ($cycles, $count, $stack) =
-		    $line =~ /^\s*(\d{1,20})\s+(?:(\d{1,20})\s+)?@\s*((?:0x[0-9a-fA-F]{1,16}\s*)*)$/) {
+			$line =~ /^\s*(\d{1,20})\s+(?:(\d{1,20})\s+)?@\s*((?:0x[0-9a-fA-F]{1,16}\s*)*)$/) {
 			push @rows, [$cycles, $count // 1, $stack];
 		} elsif ($line =~ m{^\s*([a-z/ ]+?)\s*=\s*(\d{1,20})\s*$}) {
 			$head{$1} = $2;
@@ -27,7 +27,7 @@ sub heap_text {
 		}
 	}
 	Talk::doubt("$path: a line of the contention profile is not understood: "
-	    . substr Talk::clean($wrong), 0, 60) if defined $wrong;
+		    . substr Talk::clean($wrong), 0, 60) if defined $wrong;
 	Talk::fail(1, "$path: a profile of contention that holds none") unless @rows;
 	return written($path, \%head, \@rows, substr $text, pos($text) // 0);
 }
@@ -70,14 +70,14 @@ sub settle {
 	$option->{index} = Options::choose($option, 'total_delay', @indices);
 	Talk::fail(2, '--mean_delay is for --text: means of several stacks cannot be added')
 	    if $option->{index} eq 'mean_delay'
-		&& $option->{mode} !~ /^(?:text|interactive)$/;
+	    && $option->{mode} !~ /^(?:text|interactive)$/;
 }
 
 # For the verbs that know memory only.
 sub refuse {
 	my ($dump) = @_;
 	Talk::fail(2,
-	    "$dump->{file}: a profile of contention: jeprof top, flame, and the forms --text, --dot, --svg, --collapsed, --callgrind read it") if is_one($dump);
+		"$dump->{file}: a profile of contention: jeprof top, flame, and the forms --text, --dot, --svg, --collapsed, --callgrind read it") if is_one($dump);
 	return $dump;
 }
 
@@ -89,7 +89,7 @@ sub to_means {
 		$sum->{"delay_$key"} = $sum->{$key};
 		my $count = $counts->{$key};
 		$sum->{$key} = [map { defined $sum->{$key}[$_] ? $sum->{$key}[$_] / ($count->[$_] || 1)
-		    : undef } 0 .. $#{ $sum->{$key} }];
+				    : undef } 0 .. $#{ $sum->{$key} }];
 	}
 	$sum->{whole} = $sum->{kept};
 	$sum->{$_} /= $counts->{$_} || 1 for qw(total kept);

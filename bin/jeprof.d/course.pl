@@ -25,7 +25,7 @@ sub growth {
 	my ($bytes, $ms) = map { $dump->{meta}{$_} // '' } qw(grown grown_ms);
 	return '' unless $bytes =~ /^\d{1,15}$/ && $ms =~ /^[1-9]\d{0,14}$/;
 	return size(per_minute($dump)) . '/min for ' . ($ms < 120_000 ? sprintf '%.0f s', $ms / 1000
-	    : sprintf '%.0f min', $ms / 60_000);
+		: sprintf '%.0f min', $ms / 60_000);
 }
 
 # The same in bytes a minute; 0 if it did not grow.
@@ -110,7 +110,7 @@ sub picture {
 	my $path = sub {
 		my ($value) = @_;
 		return join ' ', map { sprintf '%.1f,%s', WIDTH * ($_->[TIME] - $lines[0][TIME]) / $span,
-		    $y->($value->($_)) } @lines;
+			    $y->($value->($_)) } @lines;
 	};
 	my $line = 'fill="none" stroke-width="2" vector-effect="non-scaling-stroke"';
 	my $dashes = $has_limit ? sprintf '<line x1="0" x2="%d" y1="%s" y2="%s" stroke="var(--up)" '

@@ -5,27 +5,27 @@
 package Cxx;
 
 my %standard = (a => 'std::allocator', b => 'std::basic_string', s => 'std::basic_string',
-    i => 'std::basic_istream',
+	i => 'std::basic_istream',
 	o => 'std::basic_ostream', d => 'std::basic_iostream', t => 'std');
 my %builtin = (v => 'void', w => 'wchar_t', b => 'bool', c => 'char', a => 'signed char',
-    h => 'unsigned char', s => 'short',
+	h => 'unsigned char', s => 'short',
 	t => 'unsigned short', i => 'int', j => 'unsigned int', l => 'long', m => 'unsigned long',
-	    x => 'long long',
+	x => 'long long',
 	y => 'unsigned long long', n => '__int128', o => 'unsigned __int128', f => 'float',
-	    d => 'double', e => 'long double',
+	d => 'double', e => 'long double',
 	g => '__float128', z => '...');
 my %operator = (nw => ' new', na => ' new[]', dl => ' delete', da => ' delete[]', aw => ' co_await',
-    ps => '+', ng => '-',
+	ps => '+', ng => '-',
 	ad => '&', de => '*', co => '~', pl => '+', mi => '-', ml => '*', dv => '/', rm => '%',
-	    an => '&', or => '|', eo => '^',
+	an => '&', or => '|', eo => '^',
 	aS => '=', pL => '+=', mI => '-=', mL => '*=', dV => '/=', rM => '%=', aN => '&=', oR => '|=',
-	    eO => '^=', ls => '<<',
+	eO => '^=', ls => '<<',
 	rs => '>>', lS => '<<=', rS => '>>=', eq => '==', ne => '!=', lt => '<', gt => '>', le => '<=',
-	    ge => '>=', ss => '<=>',
+	ge => '>=', ss => '<=>',
 	nt => '!', aa => '&&', oo => '||', pp => '++', mm => '--', cm => ',', pm => '->*', pt => '->',
-	    cl => '()', ix => '[]', qu => '?');
+	cl => '()', ix => '[]', qu => '?');
 
-our ($in, @known);		# the name, read at pos($in); substitutions so far
+our ($in, @known); # the name, read at pos($in); substitutions so far
 
 sub short {
 	my ($mangled) = @_;
@@ -130,7 +130,7 @@ sub unqualified {
 	} else {
 		$text = operator();
 	}
-	source_name($1) while $in =~ /\GB(\d+)/gc;	# ABI tags
+	source_name($1) while $in =~ /\GB(\d+)/gc; # ABI tags
 	return $text;
 }
 
@@ -169,7 +169,7 @@ sub argument {
 		type();
 		return take(qr/[^E]*E/) || unknown();
 	}
-	if (take(qr/Xad(?=L_?Z)/)) {	# the address of a function
+	if (take(qr/Xad(?=L_?Z)/)) { # the address of a function
 		argument();
 		return take(qr/E/) || unknown();
 	}

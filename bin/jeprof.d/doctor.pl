@@ -8,7 +8,7 @@ package Doctor;
 use Cwd ();
 use POSIX ();
 
-our $next;		# what one does when all is fine
+our $next; # what one does when all is fine
 my @found;
 my %rank = (ok => 0, warn => 1, problem => 2);
 
@@ -16,7 +16,7 @@ my %rank = (ok => 0, warn => 1, problem => 2);
 sub find {
 	my ($level, $about, $text, $command) = @_;
 	push @found, { level => $level, about => $about, text => Talk::clean($text),
-	    next => defined $command ? Talk::clean($command) : undef };
+		next => defined $command ? Talk::clean($command) : undef };
 	return $level eq 'ok';
 }
 
@@ -58,7 +58,7 @@ sub next_command {
 sub print_lines {
 	printf "%-8s %-10s %s\n", @$_{qw(level about text)} for @found;
 	my $command = next_command();
-	$| = 1;		# the findings first
+	$| = 1; # the findings first
 	Talk::note("next: $command") if defined $command;
 }
 
@@ -66,11 +66,11 @@ sub print_json {
 	my ($who) = @_;
 	my $string = sub { defined $_[0] ? Top::json_string($_[0]) : 'null' };
 	my @text = map { my $one = $_; '{'
-	    . join(',', map { qq{"$_":} . $string->($one->{$_}) } qw(level about text next))
-	    . '}' } @found;
+		    . join(',', map { qq{"$_":} . $string->($one->{$_}) } qw(level about text next))
+		    . '}' } @found;
 	printf "{\"target\":%s,\"verdict\":\"%s\",\"next\":%s,\n\"findings\":[\n%s\n]}\n",
 	    $string->($who), (qw(ok warn problem))[worst()],
-		$string->(next_command()), join ",\n", @text;
+	    $string->(next_command()), join ",\n", @text;
 }
 
 sub word { return Talk::word($_[0]) }
@@ -83,13 +83,13 @@ sub program {
 	Talk::fail(1, "$path: no such file") unless -e $path;
 	return find('problem', 'program', "$path: a directory, not a program") if -d _;
 	return find('problem', 'program', "$path: may not be executed; is it a program?",
-	    'chmod +x ' . word($path)) unless -x _;
+		'chmod +x ' . word($path)) unless -x _;
 	my $file = Run::interpreter($path);
 	my $elf = Elf::open_file($file)
-		or return find('problem', 'program',
-		    "$file: not a program of ELF; the kernel starts no such file");
+	    or return find('problem', 'program',
+		"$file: not a program of ELF; the kernel starts no such file");
 	find('ok', 'program', "$path: " . ($file ne $path ? "a script; what runs is $file"
-	    : kind_of($elf)));
+			: kind_of($elf)));
 	my %env = map { $_ => $ENV{$_} // '' } qw(MALLOC_CONF LD_PRELOAD);
 	my $is_secure = secure($file, $path);
 	preload_names($env{LD_PRELOAD}, '') unless $is_secure;
@@ -107,7 +107,7 @@ sub program {
 sub kind_of {
 	my ($elf) = @_;
 	my %machine = (3 => 'i386', 40 => 'arm', 62 => 'x86-64', 183 => 'aarch64', 243 => 'riscv',
-	    21 => 'ppc64', 22 => 's390x');
+		21 => 'ppc64', 22 => 's390x');
 	my $loader = Run::loader_of($elf);
 	return ($machine{ $elf->{machine} } // "machine $elf->{machine}") . ', '
 	    . (length $loader ? 'dynamically linked' : 'statically linked');
@@ -127,12 +127,12 @@ sub secure {
 	    && length(Tool::filter([$getcap, $file], '') // '');
 	if (defined $why) {
 		find('problem', 'rights',
-		    "$why: LD_PRELOAD and MALLOC_CONF are ignored, the mailbox stays closed; a copy has no such right", $line);
+			"$why: LD_PRELOAD and MALLOC_CONF are ignored, the mailbox stays closed; a copy has no such right", $line);
 		return 1;
 	}
 	find('warn', 'rights',
-	    'set-user-id: for its owner it is profiled, for other users LD_PRELOAD and MALLOC_CONF are ignored', $line)
-		if $mode & 06000;
+		'set-user-id: for its owner it is profiled, for other users LD_PRELOAD and MALLOC_CONF are ignored', $line)
+	    if $mode & 06000;
 	return 0;
 }
 
@@ -141,9 +141,9 @@ sub secure {
 sub preload_names {
 	my ($text, $root, $maps) = @_;
 	for my $name (grep { m{/} && !-e "$root$_" && index($maps // '', $_) < 0 } split /[\s:]+/,
-	    $text) {
+		$text) {
 		find('problem', 'preload',
-		    "LD_PRELOAD names $name, which is not there: the loader goes on without it");
+			"LD_PRELOAD names $name, which is not there: the loader goes on without it");
 	}
 }
 
@@ -163,22 +163,22 @@ sub allocator_of_program {
 	return told($whose) if $whose->{kind} =~ /ours|bare/;
 	my $who = "$whose->{name} ($whose->{path})";
 	return find('problem', 'allocator',
-	    "malloc is that of $whose->{name}, linked into the program: nothing that is preloaded replaces it; link it with libjemalloc.a",
+		"malloc is that of $whose->{name}, linked into the program: nothing that is preloaded replaces it; link it with libjemalloc.a",
 		'cc -o ' . word($path) . ' ... -ljemalloc') if $whose->{path} eq $file;
 	return find('problem', 'allocator',
-	    "malloc is that of $who: the library is neither linked nor preloaded", run_line($path))
+		"malloc is that of $who: the library is neither linked nor preloaded", run_line($path))
 	    if $whose->{kind} eq 'libc';
 	return find('problem', 'allocator', "malloc is that of another allocator, $who; "
-		. ($whose->{name} eq 'jemalloc'
-		    ? "if it was built with profiling, $0 reads its profiles too; the library is used if it is preloaded" : 'the library is used if it is preloaded'), run_line($path));
+		    . ($whose->{name} eq 'jemalloc'
+			? "if it was built with profiling, $0 reads its profiles too; the library is used if it is preloaded" : 'the library is used if it is preloaded'), run_line($path));
 }
 
 sub told {
 	my ($whose) = @_;
 	return find('problem', 'profiler',
-	    "$whose->{path}: the library was built without the profiler (--disable-prof); build it with") if $whose->{kind} eq 'bare';
+		"$whose->{path}: the library was built without the profiler (--disable-prof); build it with") if $whose->{kind} eq 'bare';
 	return find('ok', 'allocator',
-	    "malloc is that of the library ($whose->{path}), with the profiler");
+		"malloc is that of the library ($whose->{path}), with the profiler");
 }
 
 # ---- options ----
@@ -187,7 +187,7 @@ sub settings {
 	my ($conf, $root) = @_;
 	my %value;
 	for my $pair (split /,/, join ',', grep { length } readlink("$root/etc/malloc.conf") // '',
-	    $conf) {
+		$conf) {
 		my ($key, $value) = $pair =~ /^([^:]+):(.*)$/ or next;
 		$value{$key} = $value;
 	}
@@ -220,7 +220,7 @@ sub complaints {
 		$ENV{MALLOC_CONF} =
 		    "$conf,abort_conf:false,confirm_conf:false,prof:false,prof_final:false,prof_leak:false,stats_print:false,prof_ctl_fd:false,prof_ctl_dir:";
 		no warnings 'exec';
-		exec { $program } $program or POSIX::_exit(127);
+		exec {$program} $program or POSIX::_exit(127);
 	}
 	my @all = <$out>;
 	close $out;
@@ -240,18 +240,18 @@ sub complaints {
 sub triggers {
 	my ($option, $path) = @_;
 	return find('warn', 'profiler',
-	    'it is there and waits: nothing starts it (no prof:true in MALLOC_CONF)', run_line($path))
+		'it is there and waits: nothing starts it (no prof:true in MALLOC_CONF)', run_line($path))
 	    unless is_true($option->{prof});
 	return find('problem', 'profiler',
-	    'prof_active:false: nothing is sampled until the program switches it on', run_line($path))
+		'prof_active:false: nothing is sampled until the program switches it on', run_line($path))
 	    if ($option->{prof_active} // '') eq 'false';
 	my @ways = grep { is_true($option->{$_}) } qw(prof_final prof_gdump prof_leak);
 	push @ways, grep { ($option->{$_}
-	    // 0) !~ /^(?:0|-1)$/ } grep { /^prof_threshold_|^lg_prof_interval$/
-	    && !/metric|step/ } sort keys %$option;
+			    // 0) !~ /^(?:0|-1)$/ } grep { /^prof_threshold_|^lg_prof_interval$/
+		    && !/metric|step/ } sort keys %$option;
 	return find('ok', 'profiler', "on, and a profile is written by @ways") if @ways;
 	return find('warn', 'profiler',
-	    'on, but nothing writes a profile by itself (prof_final, prof_threshold_..., lg_prof_interval)',
+		'on, but nothing writes a profile by itself (prof_final, prof_threshold_..., lg_prof_interval)',
 		"MALLOC_CONF=prof:true,prof_final:true " . word($path));
 }
 
@@ -262,13 +262,13 @@ sub prefix {
 	my $shown = $name =~ m{^(.*)/} ? length $1 ? $1 : '/' : '.';
 	my $dir = $shown =~ m{^/} ? "$root$shown" : "$cwd/$shown";
 	return find('problem', 'files', "profiles go to $shown, and there is no such directory",
-	    $command // 'mkdir -p ' . word($shown)) unless -d $dir;
+		$command // 'mkdir -p ' . word($shown)) unless -d $dir;
 	return find('problem', 'files',
-	    "profiles go to $shown, where it may not write; name another place",
+		"profiles go to $shown, where it may not write; name another place",
 		$command // 'MALLOC_CONF=prof:true,prof_prefix:/tmp/jeprof ...')
-		    unless may_write($dir, $owner);
+	    unless may_write($dir, $owner);
 	return find('ok', 'files', "profiles go to $shown/" . Object::base_name($name)
-	    . '.PID....heap');
+		    . '.PID....heap');
 }
 
 sub may_write {
@@ -292,14 +292,14 @@ sub names {
 		my $lines = $elf->has_lines || defined $debug ? 'functions and lines'
 		    : 'functions, no source lines (-g)';
 		return find(length $id ? 'ok' : 'warn', 'names',
-		    defined $debug ? "$lines by $debug; $tail" : "$lines; $tail",
+			defined $debug ? "$lines by $debug; $tail" : "$lines; $tail",
 			length $id ? undef : 'cc -Wl,--build-id ...');
 	}
 	my ($server) = split ' ', $ENV{DEBUGINFOD_URLS} // '';
 	return find('warn', 'names',
-	    "stripped: of the program only exported functions have names; $tail",
+		"stripped: of the program only exported functions have names; $tail",
 		length $id && !defined $server ? 'export DEBUGINFOD_URLS=https://debuginfod.debian.net'
-		    : undef);
+		: undef);
 }
 
 # How a stack is read in it: by frame pointers if its functions set them up, else by its unwind
@@ -312,12 +312,12 @@ sub stacks {
 	    || grep { $_->{type} == 0x6474e550 } @{ $elf->{segments} };
 	my $text = !defined $share ? 'frame pointers: not known' : $share >= 0.5
 	    ? sprintf('%.0f%% of the functions have frame pointers', 100 * $share)
-		: 'no frame pointers';
+	    : 'no frame pointers';
 	return find('ok', 'stacks', "$text; "
-	    . ($has_tables ? 'it has unwind tables' : 'no unwind tables are needed'))
-		if $has_tables || ($share // 0) >= 0.5;
+		    . ($has_tables ? 'it has unwind tables' : 'no unwind tables are needed'))
+	    if $has_tables || ($share // 0) >= 0.5;
 	return find('warn', 'stacks', "$text, and no unwind tables: stacks end after a frame or two",
-	    'cc -fno-omit-frame-pointer -fasynchronous-unwind-tables ...');
+		'cc -fno-omit-frame-pointer -fasynchronous-unwind-tables ...');
 }
 
 # The share of functions that begin as one with a frame pointer does; undef where that cannot be
@@ -332,13 +332,13 @@ sub frame_pointers {
 	my $data = $elf->bytes($table->{offset}, $table->{size});
 	for (my $at = 0; $at + 24 <= length $data && $all < 2000; $at += 24) {
 		my $symbol = $elf->symbol(substr $data, $at, 24) or next;
-		next if $symbol->{size} < 48;		# a small one may need no frame
+		next if $symbol->{size} < 48; # a small one may need no frame
 		my ($segment) = grep { $_->{type} == Elf::PT_LOAD() && $symbol->{start} >= $_->{vaddr}
-		    && $symbol->{start} < $_->{vaddr} + $_->{filesz} } @{ $elf->{segments} };
+			    && $symbol->{start} < $_->{vaddr} + $_->{filesz} } @{ $elf->{segments} };
 		next unless $segment;
 		$all++;
 		$with++ if $elf->bytes($symbol->{start} - $segment->{vaddr} + $segment->{offset},
-		    32) =~ $pattern;
+			32) =~ $pattern;
 	}
 	return $all ? $with / $all : undef;
 }

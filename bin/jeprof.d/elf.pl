@@ -2,10 +2,10 @@
 package Elf;
 
 use constant { PT_LOAD => 1, PT_NOTE => 4, SHT_SYMTAB => 2, SHT_NOBITS => 8, SHT_DYNSYM => 11,
-    SHF_EXECINSTR => 4,
+	SHF_EXECINSTR => 4,
 	EM_ARM => 40, PF_X => 1, SYM_CHUNK => 8192 };
 
-my %opened;		# path -> Elf or 0
+my %opened; # path -> Elf or 0
 
 sub open_file {
 	my ($path) = @_;
@@ -98,7 +98,7 @@ sub section_at {
 	return undef if $size < $need || length $raw < $need;
 	my %section;
 	@section{qw(name type flags addr offset size link info align entsize)} =
-		unpack $self->template('LL AAAA LL AA'), $raw;
+	    unpack $self->template('LL AAAA LL AA'), $raw;
 	return \%section;
 }
 
@@ -143,7 +143,7 @@ sub build_id {
 	my ($self) = @_;
 	return $self->{build_id} if defined $self->{build_id};
 	my @notes = map { $self->bytes($_->{offset}, $_->{filesz}) } grep { $_->{type}
-	    == PT_NOTE } @{ $self->{segments} };
+		    == PT_NOTE } @{ $self->{segments} };
 	if (my $section = $self->section('.note.gnu.build-id')) {
 		push @notes, $self->bytes($section->{offset}, $section->{size});
 	}
@@ -162,7 +162,7 @@ sub id_in_notes {
 		my $body = $at + 12 + (($name_size + 3) & ~3);
 		last if $body + $size > length $data;
 		return unpack 'H*', substr $data, $body, $size
-			if $type == 3 && $name_size == 4 && substr($data, $at + 12, 4) eq "GNU\0";
+		    if $type == 3 && $name_size == 4 && substr($data, $at + 12, 4) eq "GNU\0";
 		$at = $body + (($size + 3) & ~3);
 	}
 	return '';
@@ -223,11 +223,11 @@ sub names_for {
 sub labels_for {
 	my ($self, @wanted) = @_;
 	my @code = grep { $_->{flags} & SHF_EXECINSTR } @{ $self->sections };
-	my %near;	# address -> [start, size, name] of the last symbol before it
+	my %near; # address -> [start, size, name] of the last symbol before it
 	for my $section (grep { $_->{type} == SHT_SYMTAB } @{ $self->sections }) {
 		for my $address (@wanted) {
 			my ($home) = grep { $address >= $_->{addr}
-			    && $address - $_->{addr} < $_->{size} } @code;
+				    && $address - $_->{addr} < $_->{size} } @code;
 			$near{$address} //= [$home->{addr}, 1] if $home;
 		}
 		$self->scan_labels($section, \%near) if %near;
@@ -248,15 +248,15 @@ sub scan_labels {
 		my $left = ($end - $at) - ($end - $at) % $entry;
 		my $chunk = $self->bytes($at, $left < $entry * SYM_CHUNK ? $left : $entry * SYM_CHUNK);
 		my @value = unpack $values, $chunk;
-		for my $i (grep { $page{$value[$_] >> 12} } 0 .. $#value) {
+		for my $i (grep { $page{ $value[$_] >> 12 } } 0 .. $#value) {
 			my ($name, $info, $index, $start, $size) = $self->{wide}
 			    ? unpack($shape, substr $chunk, $i * $entry, $entry)
-				: (unpack $shape, substr $chunk, $i * $entry, $entry)[0, 3, 4, 1, 2];
+			    : (unpack $shape, substr $chunk, $i * $entry, $entry)[0, 3, 4, 1, 2];
 			next unless $index && $index < 0xff00 && ($info & 15) =~ /^(?:[012]|10)$/;
 			$start &= ~1 if $self->{machine} == EM_ARM && ($info & 15) == 2;
 			for my $address (grep { $_ >= $start && $start >= $near->{$_}[0] } @sorted) {
 				my $text = $self->string($strings->{offset} + $name);
-				next unless $text =~ /^[^.\$]/;	# marks of the assembler
+				next unless $text =~ /^[^.\$]/; # marks of the assembler
 				$near->{$address} = [$start, $size, $text]
 				    if $start > $near->{$address}[0] || !defined $near->{$address}[2] || $size;
 			}
@@ -273,7 +273,7 @@ sub scan_symbols {
 	my ($values, $sizes) = map { $self->template($_) } $self->{wide} ? ('(x8Qx8)*', '(x16Q)*')
 	    : ('(x4Lx8)*', '(x8Lx4)*');
 	my @sorted = sort { $a <=> $b } @$wanted;
-	my %page = map { ($_ => 1, $_ - 1 => 1) } map { $_ >> 12 } @sorted;	# or the page before
+	my %page = map { ($_ => 1, $_ - 1 => 1) } map { $_ >> 12 } @sorted; # or the page before
 	my $end = $section->{offset} + $section->{size};
 	$end = $self->{size} if $end > $self->{size};
 	for (my $at = $section->{offset}; $at < $end; $at += $entry * SYM_CHUNK) {
@@ -281,7 +281,7 @@ sub scan_symbols {
 		my $chunk = $self->bytes($at, $left < $entry * SYM_CHUNK ? $left : $entry * SYM_CHUNK);
 		my @value = unpack $values, $chunk;
 		my @size = unpack $sizes, $chunk;
-		for my $i (grep { $page{$value[$_] >> 12} || $size[$_] > 4095 } 0 .. $#value) {
+		for my $i (grep { $page{ $value[$_] >> 12 } || $size[$_] > 4095 } 0 .. $#value) {
 			my $symbol = $self->symbol(substr $chunk, $i * $entry, $entry) or next;
 			$symbol->{text} += $strings->{offset};
 			$self->offer(\@sorted, $best, $symbol);
@@ -297,7 +297,7 @@ sub symbol {
 	    : (unpack $shape, $raw)[0, 3, 4, 1, 2];
 	my $kind = $info & 15;
 	return undef unless ($kind == 2 || $kind == 10) && $size && $index;
-	$start &= ~1 if $self->{machine} == EM_ARM;	# the mark of Thumb code
+	$start &= ~1 if $self->{machine} == EM_ARM; # the mark of Thumb code
 	return { start => $start, size => $size, bind => $info >> 4, text => $name };
 }
 
@@ -322,7 +322,7 @@ sub is_better {
 	my ($new, $old) = @_;
 	return $new->{size} < $old->{size} if $new->{size} != $old->{size};
 	my ($new_bars, $old_bars) = map { my ($bars) = $_->{name} =~ /^(_*)(?!Z)/;
-	    length($bars // '') } $new, $old;
+		length($bars // '') } $new, $old;
 	return $new_bars < $old_bars if $new_bars != $old_bars;
 	return $new->{bind} > $old->{bind} if ($new->{bind} == 0) != ($old->{bind} == 0);
 	return length $new->{name} < length $old->{name} if length $new->{name} != length $old->{name};
@@ -339,7 +339,7 @@ sub summary {
 	    . pack 'H*', $id : '';
 	$note .= "\0" x (-length($note) % 4);
 	my @sections = (['', 0, '', 0], ['.note.gnu.build-id', 7, $note, 0],
-	    ['.symtab', SHT_SYMTAB, $symbols, 3], ['.strtab', 3, $strings, 0]);
+		['.symtab', SHT_SYMTAB, $symbols, 3], ['.strtab', 3, $strings, 0]);
 	my @load = grep { $_->{type} == PT_LOAD } @{ $self->{segments} };
 	my $wide = $self->{wide};
 	my ($header, $entry, $row) = $wide ? (64, 56, 64) : (52, 32, 40);
@@ -355,9 +355,9 @@ sub summary {
 		$body .= $section->[2];
 	}
 	my $head = "\x7fELF" . pack('CCC', $wide ? 2 : 1, $self->{order} eq '<' ? 1 : 2, 1) . "\0" x 9
-		. pack $self->template('SSLAAALSSSSSS'), $self->{type}, $self->{machine}, 1, 0, $header,
-		    $start + length $body, 0, $header, $entry, scalar @load, $row, scalar @sections,
-		    $#sections;
+	    . pack $self->template('SSLAAALSSSSSS'), $self->{type}, $self->{machine}, 1, 0, $header,
+	    $start + length $body, 0, $header, $entry, scalar @load, $row, scalar @sections,
+	    $#sections;
 	return $head . join('', map { $self->segment_entry($_) } @load) . $body . $table;
 }
 
@@ -365,9 +365,9 @@ sub segment_entry {
 	my ($self, $segment) = @_;
 	my ($flags, $offset, $vaddr, $size) = @$segment{qw(flags offset vaddr filesz)};
 	return $self->{wide} ? pack($self->template('LLQQQQQQ'), PT_LOAD, $flags, $offset, $vaddr,
-	    $vaddr, $size, $size, 0)
-		: pack $self->template('LLLLLLLL'), PT_LOAD, $offset, $vaddr, $vaddr, $size, $size, $flags,
-		    0;
+		$vaddr, $size, $size, 0)
+	    : pack $self->template('LLLLLLLL'), PT_LOAD, $offset, $vaddr, $vaddr, $size, $size, $flags,
+	    0;
 }
 
 # (symbols, strings) of all functions with a size, as in a symbol table of this kind of file; each
@@ -377,7 +377,7 @@ sub functions {
 	my $entry = $self->{wide} ? 24 : 16;
 	my ($symbols, $strings, %seen) = ("\0" x $entry, "\0");
 	for my $section (grep { $_->{type} == SHT_SYMTAB
-	    || $_->{type} == SHT_DYNSYM } @{ $self->sections }) {
+			    || $_->{type} == SHT_DYNSYM } @{ $self->sections }) {
 		my $names = $self->sections->[$section->{link}] or next;
 		my $text = $self->bytes($names->{offset}, $names->{size});
 		my $data = $self->bytes($section->{offset}, $section->{size});
@@ -404,6 +404,6 @@ sub string {
 		last if $zero >= 0 || length $piece < $step;
 		$step = 65536;
 	}
-	$text =~ s/(?<=.)@.*//s;	# symbol versions
+	$text =~ s/(?<=.)@.*//s; # symbol versions
 	return Talk::clean($text);
 }

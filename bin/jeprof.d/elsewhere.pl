@@ -48,7 +48,7 @@ sub text {
 	my $other = $rss - $heap - ($shared // 0);
 	my $beside = !defined $shared ? 'is not malloc\'s: code, data, stacks, mapped files, other mappings'
 	    : "is not malloc's: $files of code and mapped files, " . Print::human($other > 0 ? $other : 0, $option)
-		. ' of data, stacks and other mappings';
+	    . ' of data, stacks and other mappings';
 	return "$all in memory, $own of it through malloc; the rest $beside" . (length $whose ? " ($whose)" : '');
 }
 
@@ -59,5 +59,5 @@ sub sentence {
 	my $beside = beside($dump) // return '';
 	my $shared = number($dump, 'rss_shared');
 	return text(@$beside{qw(rss heap)}, $shared, whose($dump->{meta}{exe}, map { $_->{path} } @{ $dump->{maps} },
-	    @{ $dump->{modules} }), $option);
+			@{ $dump->{modules} }), $option);
 }

@@ -8,16 +8,16 @@ package Export;
 my %form = (
 	pprof => [sub { Pprof::text(@_) }, '%s.pb.gz', 'go tool pprof -top FILE'],
 	otlp => [sub { Otlp::text(@_) }, '%s.otlp.pb',
-	    'curl -H "Content-Type: application/x-protobuf" --data-binary @FILE http://COLLECTOR:4318/v1development/profiles'],
+		'curl -H "Content-Type: application/x-protobuf" --data-binary @FILE http://COLLECTOR:4318/v1development/profiles'],
 	speedscope => [\&speedscope, '%s.speedscope.json', 'speedscope FILE',
-	    ' (or the page https://www.speedscope.app)'],
+		' (or the page https://www.speedscope.app)'],
 	dhat => [\&dhat, 'dhat.out.%s.json',
-	    'open /usr/libexec/valgrind/dh_view.html in a browser and load FILE, or load it in the Firefox Profiler'],
+		'open /usr/libexec/valgrind/dh_view.html in a browser and load FILE, or load it in the Firefox Profiler'],
 	collapsed => [sub { collapsed_text($_[0]) }, '%s.collapsed.txt',
-	    'flamegraph.pl FILE >FILE.svg'],
+		'flamegraph.pl FILE >FILE.svg'],
 	massif => [undef, 'massif.out.%s', 'ms_print FILE'],
 	callgrind => [sub { callgrind_text($_[0]) }, 'callgrind.out.%s', 'callgrind_annotate FILE'],
-	salvage => [undef, '%s.heap', 'jeprof top FILE'],	# of the verb salvage
+	salvage => [undef, '%s.heap', 'jeprof top FILE'], # of the verb salvage
 	heap => [sub { raw_text($_[0]) }, '%s.symbolized.heap', 'jeprof top FILE'],
 );
 my @names = qw(pprof otlp speedscope dhat collapsed massif callgrind heap);
@@ -29,7 +29,7 @@ sub command {
 	Main::take_program(\@files) if @files;
 	my @all = Series::files(@files);
 	my $text = $name eq 'massif' ? of_series($option, @all)
-		: one($option, $name, last_of($option, @all));
+	    : one($option, $name, last_of($option, @all));
 	put($option, $name, $all[-1], $text);
 	Missing::tell() if $name eq 'heap';
 }
@@ -46,7 +46,7 @@ sub last_of {
 	return @files if @files < 2 || $option->{sum};
 	my $last = Order::last_of(@files);
 	Talk::note(scalar(@files)
-	    . " profiles: the last one is exported (--sum adds them; massif takes the series): $last");
+		    . " profiles: the last one is exported (--sum adds them; massif takes the series): $last");
 	return $last;
 }
 
@@ -60,7 +60,7 @@ sub one {
 	Main::check_sense($work, $view);
 	Main::check_names($view);
 	return $form{$name}[0]->($view, $name =~ /^(?:pprof|otlp|speedscope|dhat)$/
-	    ? rows($view, $thread, $name eq 'otlp', $name =~ /^(?:pprof|otlp)$/, $name eq 'pprof') : undef);
+		? rows($view, $thread, $name eq 'otlp', $name =~ /^(?:pprof|otlp)$/, $name eq 'pprof') : undef);
 }
 
 # To the file of -o, to stdout with - and into a pipe, else to a file beside the profile's name in
@@ -90,7 +90,7 @@ sub rows {
 	my (%row, @order);
 	for my $half ([0, 'alloc_space'], [2, 'inuse_space']) {
 		for my $stack (map { $by_age ? by_age($_) : $_ } @{ Reduce::collect($view->{dumps}, $view->{base},
-		    { %$option, index => $half->[1] }, $thread, $by_thread, $by_label) }) {
+					{ %$option, index => $half->[1] }, $thread, $by_thread, $by_label) }) {
 			my @marks = ($stack->[5] // '', $stack->[9] // '', $stack->[10] // '');
 			my $row = $row{ join "\0", @marks, $stack->[3] } //= new_row($self, \@order, $stack->[3], @marks);
 			$row->{values}[$half->[0]] += $stack->[1];
@@ -113,14 +113,14 @@ sub by_age {
 	my $sum = Ages::sum($columns) || return $stack;
 	my @edges = Ages::edges();
 	return map { my $share = $columns->[$_] / $sum; my @part = @$stack;
-	    $part[1] *= $share; $part[2] *= $share; $part[10] = $edges[$_][0]; \@part } grep { $columns->[$_] } 0 .. $#$columns;
+		$part[1] *= $share; $part[2] *= $share; $part[10] = $edges[$_][0]; \@part } grep { $columns->[$_] } 0 .. $#$columns;
 }
 
 sub new_row {
 	my ($self, $order, $places, $name, $label, $age) = @_;
 	my @path = $self->of_stack([undef, 0, 0, $places]);
 	push @$order, { places => [unpack 'N*', $places], values => [0, 0, 0, 0], thread => $name,
-	    label => $label, age => $age, is_kept => $self->is_kept(\@path) };
+		label => $label, age => $age, is_kept => $self->is_kept(\@path) };
 	return $order->[-1];
 }
 
@@ -166,14 +166,14 @@ sub speedscope {
 		push @samples, '[' . join(',', reverse @path) . ']';
 	}
 	my @text = map { '{"name":' . Report::json($_->{short})
-	    . (defined $_->{file} ? ',"file":' . Report::json($_->{file}) : '') . '}' } @frames;
+		    . (defined $_->{file} ? ',"file":' . Report::json($_->{file}) : '') . '}' } @frames;
 	my $title = Report::json(Object::base_name($view->{program}) . ' '
-	    . $view->{dumps}[-1]->time_text);
+		    . $view->{dumps}[-1]->time_text);
 	my @profiles = map { speedscope_profile($rows, \@samples, @$_) } ['live bytes', 'bytes', 3],
 	    ['live objects', 'none', 2];
 	return "{\"\$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"jeprof\",\"name\":$title,\"activeProfileIndex\":0,\n"
-		. "\"shared\":{\"frames\":[\n" . join(",\n", @text) . "\n]},\n\"profiles\":[\n"
-		    . join(",\n", @profiles) . "\n]}\n";
+	    . "\"shared\":{\"frames\":[\n" . join(",\n", @text) . "\n]},\n\"profiles\":[\n"
+	    . join(",\n", @profiles) . "\n]}\n";
 }
 
 sub speedscope_profile {
@@ -182,8 +182,8 @@ sub speedscope_profile {
 	my $sum = 0;
 	$sum += $rows->[$_]{values}[$at] for @some;
 	return "{\"type\":\"sampled\",\"name\":\"$name\",\"unit\":\"$unit\",\"startValue\":0,\"endValue\":$sum,\n\"samples\":["
-		. join(",\n", map { $samples->[$_] } @some) . "],\n\"weights\":["
-		    . join(',', map { $rows->[$_]{values}[$at] } @some) . ']}';
+	    . join(",\n", map { $samples->[$_] } @some) . "],\n\"weights\":["
+	    . join(',', map { $rows->[$_]{values}[$at] } @some) . ']}';
 }
 
 # One program point for each stack. All that is live is so at the end, which stands for the maximum
@@ -194,8 +194,8 @@ sub dhat {
 	my (@table, %number, %point, @order);
 	for my $row (@$rows) {
 		my @path = map { $number{$_} //=
-		    push(@table, $_) } map { told_frames($_,
-		    @{ $view->{frames}($_) }) } @{ $row->{places} };
+			    push(@table, $_) } map { told_frames($_,
+				@{ $view->{frames}($_) }) } @{ $row->{places} };
 		my $key = join ',', @path;
 		push @order, $key unless $point{$key};
 		$point{$key}[$_] += $row->{values}[$_] for 0 .. 3;
@@ -208,9 +208,9 @@ sub dhat {
 	} @order;
 	my $pid = $dump->pid =~ /^(\d{1,15})$/ ? $1 : 0;
 	return '{"dhatFileVersion":2,"mode":"heap","verb":"Allocated","bklt":true,"bkacc":false,"tu":"dumps","Mtu":"Mdump","tuth":1,"cmd":' . Report::json($view->{program})
-		. ",\"pid\":$pid,\"te\":1,\"tg\":1,\n\"pps\":[\n" . join(",\n", @points)
-		    . "\n],\n\"ftbl\":[\"[root]\"" . join('', map { ",\n" . Report::json($_) } @table)
-		    . "]}\n";
+	    . ",\"pid\":$pid,\"te\":1,\"tg\":1,\n\"pps\":[\n" . join(",\n", @points)
+	    . "\n],\n\"ftbl\":[\"[root]\"" . join('', map { ",\n" . Report::json($_) } @table)
+	    . "]}\n";
 }
 
 sub collapsed { print collapsed_text(@_) }
@@ -220,8 +220,8 @@ sub collapsed_text {
 	my ($view) = @_;
 	my %line;
 	my $sum = Reduce::sum($view->{stacks}, $view->{option}, on_stack => sub {
-		my ($path, undef, $value) = @_;
-		$line{ join ' ', reverse @$path } += $value;
+			my ($path, undef, $value) = @_;
+			$line{ join ' ', reverse @$path } += $value;
 	});
 	my %text;
 	for my $key (keys %line) {
@@ -250,9 +250,9 @@ sub callgrind_text {
 		my $object = $Places::object[$sum->{place}[$entry]];
 		my $file = $frame->{file} // '???';
 		return pair("${prefix}ob", $object ? Talk::clean($object->{path}) : '???',
-		    $view->{objects} //= {})
-			. pair($prefix eq 'c' ? 'cfi' : 'fl', $file, \%file_number)
-			    . pair("${prefix}fn", $sum->{label}[$entry], \%name_number);
+			$view->{objects} //= {})
+		    . pair($prefix eq 'c' ? 'cfi' : 'fl', $file, \%file_number)
+		    . pair("${prefix}fn", $sum->{label}[$entry], \%name_number);
 	};
 	my $text = "version: 1\ncreator: jeprof " . Main::version()
 	    . "\npositions: line\nevents: Hits\n" . sprintf "summary: %d\n", $sum->{kept};
@@ -263,8 +263,8 @@ sub callgrind_text {
 		$text .= "\n" . $place->($entry, '') . sprintf "%d %d\n", $line, shift @self;
 		for my $call (sort { $a->[0] <=> $b->[0] } @{ $calls{$entry} || [] }) {
 			$text .= $place->($call->[0], 'c')
-				. sprintf "calls=%d %d\n%d %d\n", $call->[1] < 0 ? 0 : $call->[1],
-				    $sum->{frame}[$call->[0]]{line} || 0, $line, $call->[1];
+			    . sprintf "calls=%d %d\n%d %d\n", $call->[1] < 0 ? 0 : $call->[1],
+			    $sum->{frame}[$call->[0]]{line} || 0, $line, $call->[1];
 		}
 	}
 	return $text;

@@ -2,7 +2,7 @@
 # pprof's: /pprof/heap, and /pprof/symbol for a profile that does not say which builds it is of.
 package Fetch;
 
-our $seconds = 0;	# --seconds: how long the server shall watch, 0: not said
+our $seconds = 0; # --seconds: how long the server shall watch, 0: not said
 my %fetched;
 
 sub is_url { return $_[0] =~ m{^[a-z][a-z0-9+.-]*://}i && !-e $_[0] ? 1 : 0 }
@@ -31,9 +31,9 @@ sub curl {
 	my $curl = Tool::find('curl') or Talk::fail(1, "$url: curl is not installed");
 	my @post = length $body ? ('--data-binary', '@-') : ();
 	return Tool::filter([$curl, '-q', '-s', '-S', '--fail', '--globoff', '--location',
-	    '--max-redirs', 5,
-		'--proto', '=http,https', '--max-time', 60 + int(1.01 * $seconds), @post, '--', $url],
-		    $body);
+			'--max-redirs', 5,
+			'--proto', '=http,https', '--max-time', 60 + int(1.01 * $seconds), @post, '--', $url],
+		$body);
 }
 
 # Names from the server, for a profile without builds; if it has none, those of local files count.

@@ -23,7 +23,7 @@ sub command {
 	print Talk::clean($file), "\n";
 	return unless -f $file;
 	Talk::next_is($option->{json} ? ('flame', Options::kept($option), '-o', "$file.svg",
-	    [map { $_->{file} } @{ $work->{dumps} }]) : ('open', [$file]));
+			[map { $_->{file} } @{ $work->{dumps} }]) : ('open', [$file]));
 }
 
 # { name, value, children } from the root on, the form of d3-flame-graph: every frame, also those
@@ -40,7 +40,7 @@ sub tree_json {
 		}
 		my $children = $node->{children};
 		my @order = sort { $children->{$b}{sum} <=> $children->{$a}{sum}
-		    || $label->[$a] cmp $label->[$b] } keys %$children;
+			    || $label->[$a] cmp $label->[$b] } keys %$children;
 		$text .= sprintf '{"name":%s,"value":%d', Top::json_string($name),
 		    int($start + $node->{sum}) - int $start;
 		$text .= ',"children":[' if @order;
@@ -59,9 +59,9 @@ sub tree {
 	my ($view, $option) = @_;
 	my $root = Reduce::new_tree();
 	my $sum = Reduce::sum($view->{stacks}, $option, on_stack => sub {
-		my ($path, undef, $value) = @_;
-		return if $value <= 0;
-		Reduce::add_to_tree($root, $value, reverse @$path);
+			my ($path, undef, $value) = @_;
+			return if $value <= 0;
+			Reduce::add_to_tree($root, $value, reverse @$path);
 	});
 	return ($root, $sum->{label});
 }
@@ -78,7 +78,7 @@ sub boxes {
 		push @boxes, [$depth, $left, $node->{sum} * $scale, $name, $node->{sum}];
 		my $children = $node->{children};
 		for my $entry (sort { $children->{$b}{sum} <=> $children->{$a}{sum}
-		    || $label->[$a] cmp $label->[$b] } keys %$children) {
+				    || $label->[$a] cmp $label->[$b] } keys %$children) {
 			push @todo, [$children->{$entry}, $label->[$entry], $depth + 1, $left]
 			    if $children->{$entry}{sum} * $scale >= NARROW;
 			$left += $children->{$entry}{sum} * $scale;
@@ -93,15 +93,15 @@ sub draw {
 	my @boxes = boxes($root, $label);
 	my $height = HEAD + ROW * ($boxes[-1][0] + 1) + 6;
 	my $amount = sub { $option->{index} =~ /objects/ ? sprintf '%d objects',
-	    $_[0] : Print::human($_[0], $option) };
+		    $_[0] : Print::human($_[0], $option) };
 	my $dump = $view->{dumps}[-1];
 	my $title = escape(join ' ', Object::base_name($view->{program}),
-	    length $dump->pid ? 'pid ' . $dump->pid : (), $dump->time_text);
+		length $dump->pid ? 'pid ' . $dump->pid : (), $dump->time_text);
 	my $text = sprintf qq{<?xml version="1.0" encoding="UTF-8"?>\n<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="monospace" font-size="11">\n},
-		WIDTH, $height, WIDTH, $height;
+	    WIDTH, $height, WIDTH, $height;
 	$text .= qq{<style>rect{stroke:#fff;stroke-width:.5}g.f{cursor:pointer}g.f:hover rect{stroke:#000}text{pointer-events:none}.hit rect{fill:#a4c}.off{display:none}</style>\n};
 	$text .= qq{<rect width="100%" height="100%" fill="#fafafa"/>\n<text x="6" y="16" font-size="13">$title: } . escape($amount->($root->{sum})) . qq{</text>\n}
-		. qq{<text id="told" x="6" y="34">click: zoom; the lowest box: back; key / or a click here: search</text>\n};
+	    . qq{<text id="told" x="6" y="34">click: zoom; the lowest box: back; key / or a click here: search</text>\n};
 	$text .= box($_, $height, $root->{sum}, $amount) for @boxes;
 	return $text . script() . "</svg>\n";
 }
@@ -113,8 +113,8 @@ sub box {
 	my $shown = $room < 3 ? '' : length $name <= $room ? $name : substr($name, 0, $room - 2) . '..';
 	my $top = $height - 4 - ROW * ($depth + 1);
 	return sprintf qq{<g class="f" data-v="%.0f"><title>%s: %s, %s</title><rect x="%.2f" y="%d" width="%.2f" height="%d" fill="%s"/><text x="%.2f" y="%d">%s</text></g>\n},
-		$sum, escape($name), escape($amount->($sum)), Print::percent($sum, $all), $left, $top,
-		    $width, ROW - 1, colour($name), $left + 2, $top + 12, escape($shown);
+	    $sum, escape($name), escape($amount->($sum)), Print::percent($sum, $all), $left, $top,
+	    $width, ROW - 1, colour($name), $left + 2, $top + 12, escape($shown);
 }
 
 # A warm colour that one name always has.

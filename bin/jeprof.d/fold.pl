@@ -11,7 +11,7 @@ sub new {
 	my ($class, $entries, $option) = @_;
 	return bless { entries => $entries, kind => [], nameless => {}, start => Wrappers::starts(),
 		patterns => [Wrappers::pattern(), map { Reduce::pattern($_) } @{ $option->{wrapper} }] },
-		    $class;
+	    $class;
 }
 
 # What one entry is, found out once.
@@ -96,8 +96,8 @@ sub caller_of {
 sub objects {
 	my ($self) = @_;
 	return sort { abs $b->{bytes} <=> abs $a->{bytes}
-	    || $a->{object}{key} cmp $b->{object}{key} } grep { abs $_->{bytes} >= 0.5 }
-		values %{ $self->{nameless} };
+		    || $a->{object}{key} cmp $b->{object}{key} } grep { abs $_->{bytes} >= 0.5 }
+	    values %{ $self->{nameless} };
 }
 
 # One line: how much, of which object, and where its names are to be had. To ask for its package
@@ -111,13 +111,13 @@ sub say_missing {
 	my $id = $object->{id} || $object->elf->build_id;
 	my $text = Print::human($first->{bytes}, $option) . ' lie in functions without a name of '
 	    . $object->title
-		. ($id ? " (build-id $id)" : '') . ', shown at their next named callers';
+	    . ($id ? " (build-id $id)" : '') . ', shown at their next named callers';
 	my $rest = 0;
 	$rest += $_->{bytes} for @more;
 	$text .= '; ' . Print::human($rest, $option) . ' more in ' . join ', ',
 	    map { $_->{object}->title } @more[0 .. ($#more > 2 ? 2 : $#more)] if @more;
 	Talk::note("$text; " . where_names_are($object, $id,
-	    100 * abs $first->{bytes} >= abs($all // 0)));
+			100 * abs $first->{bytes} >= abs($all // 0)));
 }
 
 sub where_names_are {
@@ -125,9 +125,9 @@ sub where_names_are {
 	return 'its symbol table does not cover them' if $object->symbol_elf->has_symtab;
 	my $package = $is_much ? package_of($object->elf->{path}) : undef;
 	my $text = 'their names: ' . (defined $package ? 'package ' . Missing::with_symbols($package)
-	    : 'the package ending in -dbgsym');
+		: 'the package ending in -dbgsym');
 	$text .= ', or /usr/lib/debug' . (length $id > 2
-	    ? '/.build-id/' . substr($id, 0, 2) . '/' . substr($id, 2) . '.debug' : '');
+		? '/.build-id/' . substr($id, 0, 2) . '/' . substr($id, 2) . '.debug' : '');
 	return "$text, or DEBUGINFOD_URLS" unless length($ENV{DEBUGINFOD_URLS} // '');
 	return "$text (DEBUGINFOD_URLS is set, "
 	    . (Tool::find('debuginfod-find') ? 'its servers have none)'

@@ -69,9 +69,9 @@ sub named {
 	for my $row (@$rows) {
 		my @frames = map {
 			my $name = join '--', map { my $text = Talk::clean($_); $text =~ s/--/- -/g;
-			    length $text ? $text : '?' } @$_;
+				length $text ? $text : '?' } @$_;
 			$address{$name} //= do {
-				my $at = 16 * (@symbols + 1);	# callers are looked up one before, leaves at it
+				my $at = 16 * (@symbols + 1); # callers are looked up one before, leaves at it
 				push @symbols, sprintf "0x%x %s\n0x%x %s\n", $at - 1, $name, $at, $name;
 				sprintf ' 0x%x', $at;
 			};
@@ -84,7 +84,7 @@ sub named {
 
 # ---- profile.proto ----
 my %wanted = (inuse_objects => 0, inuse_space => 1, alloc_objects => 2, alloc_space => 3,
-    objects => 0, space => 1);
+	objects => 0, space => 1);
 
 # Our text of it; undef if the bytes are no such message. A profile that is none of a heap is
 # refused.
@@ -104,9 +104,9 @@ sub pprof_text {
 	my $word = sub { $strings[$_[0] // 0] // '' };
 	my @types = map { $word->(fields($_)->{1}[0]) } @{ $top->{1} };
 	Talk::fail(1, "$path: not a profile of a heap: it counts " . join ', ',
-	    map { length ? $_ : '?' } @types) unless grep { defined $wanted{$_} } @types;
+		map { length ? $_ : '?' } @types) unless grep { defined $wanted{$_} } @types;
 	my %function = map { my $f = fields($_);
-	    (($f->{1}[0] // 0) => $word->($f->{2}[0])) } @{ $top->{5} // [] };
+		(($f->{1}[0] // 0) => $word->($f->{2}[0])) } @{ $top->{5} // [] };
 	my %location;
 	for my $field (map { fields($_) } @{ $top->{4} // [] }) {
 		my @names = map { $function{ fields($_)->{1}[0] // 0 } // '?' } @{ $field->{4} // [] };
@@ -123,7 +123,7 @@ sub pprof_text {
 		push @rows, [[map { $location{$_} // ['?'] } @{ $sample->{1} // [] }], \@counts];
 	}
 	my $nanos = $top->{9}[0] // 0;
-	my $time = $nanos =~ /^\d+$/ && $nanos > 0 && $nanos < 2 ** 62
+	my $time = $nanos =~ /^\d+$/ && $nanos > 0 && $nanos < 2**62
 	    ? '# jemalloc.dump_time=' . (Series::clock($nanos / 1e9) =~ tr/ /T/r) . "\n" : '';
 	return named(\@rows, "# jemalloc.kind=pprof\n$time");
 }
@@ -146,7 +146,7 @@ sub fields {
 			$at += $length;
 			push @{ $field{$number} }, $packed{$number} ? varints($bytes) : $bytes;
 		} else {
-			die "wire type\n";	# the others are not in this form
+			die "wire type\n"; # the others are not in this form
 		}
 		die "field\n" if !$number || $number > 6 && @{ $field{$number} } > 1000;
 	}

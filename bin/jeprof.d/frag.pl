@@ -82,14 +82,14 @@ sub rows {
 		my ($objects, $bytes) = $dump->estimate(@$stack[1, 2]);
 		my $cut = Reduce::cut($stack->[0], \%libraries);
 		my $charge = $dump->{frag}[$number];
-		push @pinned, [$stack->[0], $objects, $charge->[0], $cut, $stack->[1], undef, undef, $charge->[1] ** 2] if $charge;
+		push @pinned, [$stack->[0], $objects, $charge->[0], $cut, $stack->[1], undef, undef, $charge->[1]**2] if $charge;
 		push @live, [$stack->[0], $objects, $bytes, $cut, $stack->[1], undef, undef, 0] if $bytes;
 	}
 	my ($table, $others) = map { Top::build({ dumps => [$dump], stacks => $_ }, $option) } \@pinned, \@live;
 	my %live = map { $_->{name} => $_->{self} } @{ $others->{rows} };
 	@$self{qw(fold sum)} = @$table{qw(fold bytes)};
 	return [map { { name => $_->{name}, pinned => $_->{self}, margin => $_->{margin}, variance => $_->{variance}, live => $live{ $_->{name} } // 0,
-	    callers => $_->{callers}, is_bare => $_->{is_bare} } } @{ $table->{rows} }];
+				callers => $_->{callers}, is_bare => $_->{is_bare} } } @{ $table->{rows} }];
 }
 
 # ---- the lines ----
@@ -142,8 +142,8 @@ sub sentence {
 	return $head . $human->($heap->{metadata}) . ' is the allocator\'s own data' if $most == $heap->{metadata};
 	my ($row) = @{ $self->{rows} };
 	return $head . $human->($free) . ' is free in slabs' . ($row && $self->{sum} >= 0.3 * $free
-	    ? sprintf(': objects of %s pin %s of it', $row->{name}, $human->($row->{pinned} < $free ? $row->{pinned} : $free))
-	    : ', pinned by objects that no sample stands for');
+		? sprintf(': objects of %s pin %s of it', $row->{name}, $human->($row->{pinned} < $free ? $row->{pinned} : $free))
+		: ', pinned by objects that no sample stands for');
 }
 
 sub waste {
@@ -183,7 +183,7 @@ sub print_rows {
 		printf "%9s%s %6s %9s  %s\n", Print::human($row->{pinned}, $option), Noise::column($width, $margin),
 		    Print::percent($row->{pinned}, $self->{sum}),
 		    Print::human($row->{live}, $option), join '  ', grep { length }
-			$row->{name}, Top::callers_text({ %$row, self => $row->{pinned} }, $option->{callers});
+		    $row->{name}, Top::callers_text({ %$row, self => $row->{pinned} }, $option->{callers});
 	}
 	print "$rest more (-n ", scalar @{ $self->{rows} }, ")\n" if $rest;
 }
@@ -197,14 +197,14 @@ sub advice {
 	my $decays = sub { defined $heap->{ $_[0] } ? $heap->{ $_[0] } . ' ms' : 'never' };
 	my @advice = (
 		[$heap->{dirty} + $heap->{hot} + $heap->{hpa} - $heap->{kept}, 'purge', 'unused pages: now by mallctl("arena.4096.purge"), '
-		    . 'or by themselves sooner with a smaller dirty_decay_ms (' . $decays->('dirty_decay_ms') . ') and background_thread:true'],
+			    . 'or by themselves sooner with a smaller dirty_decay_ms (' . $decays->('dirty_decay_ms') . ') and background_thread:true'],
 		[$heap->{kept}, 'thp_min', "unused pages that keep huge pages whole: a greater thp_min ($heap->{thp_min}), or thp:never"],
 		[$heap->{muzzy}, 'muzzy_decay_ms', 'pages that the system may take when it needs them: muzzy_decay_ms:0 (' . $decays->('muzzy_decay_ms') . ') gives them at once'],
 		[$heap->{cached}, 'tcache_max', "thread caches: a smaller tcache_max ($heap->{tcache_max}), or mallctl(\"thread.tcache.flush\") in threads that are idle"],
 		[$heap->{stock}, 'stock', 'places kept for thread caches: returned by themselves within a second of no use'],
 		[$heap->{spread}, 'narenas', "free places in other arenas than the fullest: at most this with narenas:1 ($heap->{arenas} now)"],
 		[$heap->{free} - $heap->{spread}, 'slabs', 'free places in slabs: only the end of the objects that pin them'
-		    . ($row ? "; most are pinned by $row->{name}" : '') . ', or a copy of these to new ones'],
+			    . ($row ? "; most are pinned by $row->{name}" : '') . ', or a copy of these to new ones'],
 		[$heap->{samples}, 'samples', 'slabs of samples: fewer samples (a greater lg_prof_sample)'],
 	);
 	return sort { $b->{bytes} <=> $a->{bytes} } map { { bytes => $_->[0], what => $_->[1], how => $_->[2] } }
@@ -231,10 +231,10 @@ sub print_json {
 	printf "\"resident\":%d,\"muzzy\":%d,\"retained\":%d,\"huge\":%d,\"arenas\":%d,\n", @$heap{qw(resident muzzy retained huge arenas)};
 	printf "\"rss\":%s,\"files\":%s,\"other\":%s,\"pinned\":%d,\n", ($beside ? @$beside{qw(rss files other)} : ('null') x 3), $self->{sum};
 	printf "\"classes\":[%s],\n", join ',', map { sprintf '{"size":%d,"slabs":%d,"used":%d,"stock":%d,"free":%d}',
-	    @$_{qw(size slabs used stock)}, waste($_) } @{ $dump->{classes} // [] };
+		    @$_{qw(size slabs used stock)}, waste($_) } @{ $dump->{classes} // [] };
 	printf "\"advice\":[%s],\n", join ',', map { sprintf '{"bytes":%d,"what":%s,"how":%s}', $_->{bytes},
-	    map { Top::json_string($_) } @$_{qw(what how)} } advice($self);
+		    map { Top::json_string($_) } @$_{qw(what how)} } advice($self);
 	printf "\"rows\":[\n%s\n]}\n", join ",\n", map { sprintf '{"function":%s,"pinned":%d,"error":%d,"live":%d,"callers":[%s]}',
-	    Top::json_string($_->{name}), $_->{pinned}, sqrt $_->{variance}, $_->{live}, join ',', map { sprintf '{"function":%s,"pinned":%d}',
-		Top::json_string($_->{name}), $_->{bytes} } @{ $_->{callers} } } @rows;
+		    Top::json_string($_->{name}), $_->{pinned}, sqrt $_->{variance}, $_->{live}, join ',', map { sprintf '{"function":%s,"pinned":%d}',
+			    Top::json_string($_->{name}), $_->{bytes} } @{ $_->{callers} } } @rows;
 }

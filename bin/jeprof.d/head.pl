@@ -31,7 +31,7 @@
 
 use strict;
 use warnings;
-no warnings qw(portable recursion);	# addresses have 64 bits
+no warnings qw(portable recursion); # addresses have 64 bits
 
 # Rooms: to compile them all takes longer than to read a small profile.
 package Rooms;
@@ -39,7 +39,7 @@ package Rooms;
 sub compiled { return eval $_[0] . "\n;1" }
 
 our $AUTOLOAD;
-my %rooms;		# by package: [name, text] of those that have subs of it
+my %rooms; # by package: [name, text] of those that have subs of it
 
 # The subs of its packages are there, and compile it when one of them is called.
 sub keep {

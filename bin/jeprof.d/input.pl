@@ -3,11 +3,11 @@
 # the verbs that look at the beginning or the name of a file.
 package Input;
 
-use constant FRONT => 65536;	# bytes in which the header of a profile is searched
+use constant FRONT => 65536; # bytes in which the header of a profile is searched
 
 # [first bytes, program that unpacks it and writes to stdout with -dc]
 my @packers = (["\x1f\x8b", 'gzip'], ["\xfd7zXZ\0", 'xz'], ["\x28\xb5\x2f\xfd", 'zstd']);
-my $packed = qr/\.(?:gz|xz|zst)/;	# suffixes of what they made
+my $packed = qr/\.(?:gz|xz|zst)/; # suffixes of what they made
 
 # The first line of each kind of profile.
 our $header = qr{heap_v2/\d|heap profile:|--- *(?:symbol|contention|Stacks:)|jeprof_pack/\d};

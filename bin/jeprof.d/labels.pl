@@ -102,7 +102,7 @@ sub table {
 	for my $stack (@{ $view->{stacks} }) {
 		my @path = $self->of_stack($stack);
 		next unless $self->is_kept(\@path);
-		my $owner = $path[ $fold->owner($stack->[2], \@path) || 0 ];
+		my $owner = $path[$fold->owner($stack->[2], \@path) || 0];
 		my $row = $row{ $stack->[9] // '' } //= { held => {} };
 		for my $sum ($row, $all //= {}) {
 			$sum->{self} += $stack->[2];
@@ -117,13 +117,13 @@ sub table {
 	for my $name (keys %row) {
 		my $row = $row{$name};
 		@$row{qw(name cum margin age is_bare place)} = (length $name ? $name : NONE, $row->{self},
-		    Noise::margin(@$row{qw(variance samples)}), Ages::median($row->{ages}, $span), 0, 0);
+			Noise::margin(@$row{qw(variance samples)}), Ages::median($row->{ages}, $span), 0, 0);
 		$row->{callers} = Top::callers($self, delete $row->{held});
 	}
 	my @rows = sort { $b->{self} <=> $a->{self} || $a->{name} cmp $b->{name} } values %row;
 	return { rows => \@rows, bytes => $all->{self} // 0, objects => $all->{objects} // 0, fold => $fold,
-	    variance => $all->{variance} // 0, margin => Noise::margin(map { $_ // 0 } @$all{qw(variance samples)}),
-	    has_ages => $all->{ages} ? 1 : 0 };
+		variance => $all->{variance} // 0, margin => Noise::margin(map { $_ // 0 } @$all{qw(variance samples)}),
+		has_ages => $all->{ages} ? 1 : 0 };
 }
 
 # --by and --label need a profile that has labels.
@@ -133,7 +133,7 @@ sub check {
 	return 0 unless $option->{by} eq 'label' || length $option->{label};
 	for my $dump (@dumps) {
 		Talk::fail(1, "$dump->{file}: has no labels: no thread that allocated had set thread.prof.label, "
-		    . 'or it was written by a version without them') unless is_told($dump);
+			    . 'or it was written by a version without them') unless is_told($dump);
 	}
 	return 1;
 }

@@ -8,7 +8,7 @@
 # the live page of jeprofd has too.
 package Leaks;
 
-use constant SHORTEST => 10;	# seconds: growth in a shorter series may be that of a start
+use constant SHORTEST => 10; # seconds: growth in a shorter series may be that of a start
 
 sub command {
 	my ($option, @files) = @_;
@@ -24,7 +24,7 @@ sub command {
 	$_->{suspects} = suspects($work, $_->{snaps}) for @series;
 	judge_ages($work, $_) for grep { @{ $_->{snaps} } < LEAST() && is_aged($_) } @series;
 	if ($option->{json}) { print_json($option, @series) } else { print_series($work, $_)
-	    for @series }
+		    for @series }
 	say_least($option, $work->{snaps}[-1]{dump});
 	$work->{fold}->say_missing($option);
 	Print::check_names(map { [$_->{grown}, $_->{is_bare}] } map { @{ $_->{suspects} } } @series);
@@ -57,9 +57,9 @@ sub say_next {
 	my ($option, $name, $last, @files) = @_;
 	my @kept = Options::kept($option, qw(focus base sum thread));
 	Talk::next_is('report', @kept, length $option->{focus} ? "--focus=$option->{focus}" : (), '-o',
-	    'leaks.html', \@files) if @files <= 20;
+		'leaks.html', \@files) if @files <= 20;
 	Talk::note((@files <= 20 ? '      ' : 'next: ')
-	    . Talk::command('top', '--stacks', @kept, '--focus=' . Options::pattern($name), [$last]));
+		. Talk::command('top', '--stacks', @kept, '--focus=' . Options::pattern($name), [$last]));
 }
 
 # Is nothing suspected, although much has grown, in a series that is too short to tell?
@@ -68,7 +68,7 @@ sub is_too_short {
 	my ($first, $last) = @$snaps[0, -1];
 	my $span = Order::minutes($first, $last);
 	return !@suspects && defined $span && 60 * $span < SHORTEST
-		&& $last->{bytes} - $first->{bytes} > 0.1 * $last->{bytes} ? 1 : 0;
+	    && $last->{bytes} - $first->{bytes} > 0.1 * $last->{bytes} ? 1 : 0;
 }
 
 # What grows by n samples from nothing has an error of sqrt(n) of them: n below SURE() squared may be
@@ -83,18 +83,18 @@ sub say_least {
 	my ($option, $dump) = @_;
 	my $least = least_seen($dump) or return;
 	Talk::note('a leak of small objects that grew by less than about '
-	    . Print::human($least, $option) . ' cannot be told from chance: one sample for each '
-		. Print::human($least / SURE() / SURE(), $option));
+		    . Print::human($least, $option) . ' cannot be told from chance: one sample for each '
+		    . Print::human($least / SURE() / SURE(), $option));
 }
 
 # 1M/min, 500K/s, 2G/day or a plain size, which is meant per minute.
 sub per_minute {
 	my ($text) = @_;
 	$text =~ m{^(\d+(?:\.\d+)?)([kmgt]?)i?b?(?:/(s|sec|min|m|h|hour|d|day))?$}i
-		or Talk::fail(2, "--gate takes a rate as 1M/min, 500K/s, 2G/day; '$text' is none");
+	    or Talk::fail(2, "--gate takes a rate as 1M/min, 500K/s, 2G/day; '$text' is none");
 	my $each = lc substr $3 // 'm', 0, 1;
-	return $1 * 1024 ** index(' kmgt', lc($2) || ' ') / { s => 1 / 60, m => 1, h => 60,
-	    d => 1440 }->{$each};
+	return $1 * 1024**index(' kmgt', lc($2) || ' ') / { s => 1 / 60, m => 1, h => 60,
+		d => 1440 }->{$each};
 }
 
 # The snapshots of each process: { pid, snaps, span in minutes or undef }, in the order in which
@@ -105,7 +105,7 @@ sub series {
 	for my $snap (@{ $work->{snaps} }) {
 		my $own = $of_run{ $snap->{run} };
 		push @order, $own = $of_run{ $snap->{run} } = { pid => $snap->{dump}->pid, snaps => [] }
-			unless $own;
+		    unless $own;
 		push @{ $own->{snaps} }, $snap;
 	}
 	for my $series (@order) {
@@ -128,14 +128,14 @@ sub suspects {
 		my @path = @{ $row->{path} };
 		my $span = Order::minutes(@$snaps[@$found{qw(from to)}]);
 		push @found, { %$found, path => \@path, names => [map { $self->{label}[$_] } @path],
-		    values => $row->{values}, record => $row->{record},
+			values => $row->{values}, record => $row->{record},
 			live => $row->{values}[-1], objects => $row->{objects},
-			    is_bare => $self->{frame}[$path[0]]{is_bare},
+			is_bare => $self->{frame}[$path[0]]{is_bare},
 			rate => defined $span ? $found->{grown} / $span : undef,
-			    rate_error => defined $span ? $found->{error} / $span : undef };
+			rate_error => defined $span ? $found->{error} / $span : undef };
 	}
 	return [sort { $b->{grown} <=> $a->{grown}
-	    || "@{ $a->{names} }" cmp "@{ $b->{names} }" } @found];
+			    || "@{ $a->{names} }" cmp "@{ $b->{names} }" } @found];
 }
 
 # A row { path, values, variances, objects, record } for each stack that has more in the last
@@ -150,7 +150,7 @@ sub rows {
 		splice @path, 0, $record->{folded};
 		$row[$number] = $row{ join ' ', @path } //=
 		    { path => \@path, record => $number, values => [(0) x @snaps],
-		    variances => [(0) x @snaps], objects => 0 };
+			variances => [(0) x @snaps], objects => 0 };
 	}
 	for my $at (0, $#snaps, 1 .. $#snaps - 1) {
 		add_snap($snaps[$at], $at, \@row, $at == 0 ? -1 : $at == $#snaps ? 1 : 0);
@@ -158,7 +158,7 @@ sub rows {
 		$_ = $_ && $_->{values}[-1] > $_->{values}[0] ? $_ : undef for @row;
 	}
 	return sort { $a->{record} <=> $b->{record} } grep { $_->{values}[-1]
-	    > $_->{values}[0] } values %row;
+		    > $_->{values}[0] } values %row;
 }
 
 sub add_snap {
@@ -178,7 +178,7 @@ sub add_snap {
 sub judge {
 	my ($values, $variances) = @_;
 	my ($fine, $fine_w, $at) = grouped($values, $variances,
-	    @$values > FINE() ? FINE() : scalar @$values);
+		@$values > FINE() ? FINE() : scalar @$values);
 	my $gain = $fine->[-1] - $fine->[0];
 	my ($came, $went) = (0, 0);
 	for my $at (1 .. $#$fine) {
@@ -192,7 +192,7 @@ sub judge {
 	my $up = grep { $v->[$_] > $v->[$_ - 1] } 1 .. $#$v;
 	return undef unless $up >= STEPS() * $#$v && still_grows($v) && straightness($v) >= STRAIGHT();
 	return { grown => $gain, error => $error, up => $up, steps => $#$v, from => $at->[0],
-	    to => $at->[-1] };
+		to => $at->[-1] };
 }
 
 sub still_grows {
@@ -243,9 +243,9 @@ sub straightness {
 	$mean += $_ / @$v for @$v;
 	my ($xx, $xy, $yy) = (0, 0, 0);
 	for my $at (0 .. $#$v) {
-		$xx += ($at - $middle) ** 2;
+		$xx += ($at - $middle)**2;
 		$xy += ($at - $middle) * ($v->[$at] - $mean);
-		$yy += ($v->[$at] - $mean) ** 2;
+		$yy += ($v->[$at] - $mean)**2;
 	}
 	return $yy > 0 ? $xy * $xy / $xx / $yy : 0;
 }
@@ -261,16 +261,16 @@ sub print_series {
 	printf "%s%s, %d profile%s%s: %s -> %s, %s%s; %s\n",
 	    Talk::clean(Object::base_name($work->{store}{program})),
 	    length $series->{pid} ? " pid $series->{pid}" : '',
-		scalar @snaps, @snaps == 1 ? '' : 's', defined $series->{span}
-		    ? ', ' . Series::clock($first->{time}) . ' -> ' . Series::clock($last->{time}) : '',
-		map({ Print::human($_->{bytes}, $option) } $first, $last),
-		    Series::signed($last->{bytes} - $first->{bytes}, $option),
-		defined $series->{span} ? ', '
-		    . Series::rate_text($last->{bytes} - $first->{bytes}, $series->{span}, $option) : '',
-		@snaps < LEAST() ? 'too few to judge' : is_too_short(\@snaps, @rows)
-		    ? 'too short to tell whether a stack keeps growing (' . Order::span_text(60 * $series->{span})
-			. ')' : @rows == 0 ? 'no stack keeps growing' : @rows == 1
-		    ? '1 stack keeps growing' : @rows . ' stacks keep growing';
+	    scalar @snaps, @snaps == 1 ? '' : 's', defined $series->{span}
+	    ? ', ' . Series::clock($first->{time}) . ' -> ' . Series::clock($last->{time}) : '',
+	    map({ Print::human($_->{bytes}, $option) } $first, $last),
+	    Series::signed($last->{bytes} - $first->{bytes}, $option),
+	    defined $series->{span} ? ', '
+	    . Series::rate_text($last->{bytes} - $first->{bytes}, $series->{span}, $option) : '',
+	    @snaps < LEAST() ? 'too few to judge' : is_too_short(\@snaps, @rows)
+	    ? 'too short to tell whether a stack keeps growing (' . Order::span_text(60 * $series->{span})
+	    . ')' : @rows == 0 ? 'no stack keeps growing' : @rows == 1
+	    ? '1 stack keeps growing' : @rows . ' stacks keep growing';
 	print_course($work, $series);
 	return if !@rows;
 	my $rest = @rows > $option->{top} ? @rows - $option->{top} : 0;
@@ -283,8 +283,8 @@ sub print_series {
 		printf "%12s %s %9s %9s %+10d %7s  %s\n", Series::rate_text($row->{rate}, 1, $option),
 		    Noise::column(12, defined $row->{rate}
 			? Noise::text(Noise::WIDTH() * $row->{rate_error}, $option) : '-'),
-			Series::signed($row->{grown}, $option), Print::human($row->{live}, $option),
-			    $row->{objects}, "$row->{up}/$row->{steps}", join ' < ', @path;
+		    Series::signed($row->{grown}, $option), Print::human($row->{live}, $option),
+		    $row->{objects}, "$row->{up}/$row->{steps}", join ' < ', @path;
 	}
 	print "$rest more (-n ", scalar @{ $series->{suspects} }, ")\n" if $rest;
 }
@@ -319,18 +319,18 @@ sub print_course {
 	my @owners = @{ $work->{owners} };
 	splice @owners, 3 if @owners > 3;
 	print 'one profile does not tell which stack grew; most is held by ', join(', ',
-	    map { "$_->[0] " . Print::human($_->[1], $work->{option}) . ' ('
-	    . Print::percent($_->[1], $last->{bytes}) . ')' } @owners), "\n" if @owners;
+		map { "$_->[0] " . Print::human($_->[1], $work->{option}) . ' ('
+			    . Print::percent($_->[1], $last->{bytes}) . ')' } @owners), "\n" if @owners;
 }
 
 sub row_json {
 	my ($row) = @_;
 	my $number = sub { defined $_[0] ? sprintf '%d', $_[0] : 'null' };
 	return sprintf '{"per_minute":%s,"error_per_minute":%s,"grown":%d,"error":%d,"live":%d,"objects":%d,"steps_up":%d,"steps":%d,"values":[%s],"stack":[%s]}',
-		$number->($row->{rate}), $number->($row->{rate_error}), $row->{grown}, $row->{error},
-		    $row->{live}, $row->{objects}, $row->{up}, $row->{steps},
-		join(',', map { sprintf '%d', $_ } @{ $row->{values} }), join ',',
-		    map { Top::json_string($_) } @{ $row->{names} };
+	    $number->($row->{rate}), $number->($row->{rate_error}), $row->{grown}, $row->{error},
+	    $row->{live}, $row->{objects}, $row->{up}, $row->{steps},
+	    join(',', map { sprintf '%d', $_ } @{ $row->{values} }), join ',',
+	    map { Top::json_string($_) } @{ $row->{names} };
 }
 
 sub print_json {
@@ -340,10 +340,10 @@ sub print_json {
 		my @snaps = @{ $series->{snaps} };
 		my @rows = map { row_json($_) } @{ $series->{suspects} };
 		sprintf "{\"pid\":%s,\"profiles\":%d,\"minutes\":%s,\"before\":%d,\"after\":%d,\"judged\":%s,\n\"suspects\":[\n%s\n]%s}", $series->{pid} =~ /^(\d+)$/ ? $1 : 'null',
-			scalar @snaps, defined $series->{span} ? sprintf('%.4f', $series->{span}) : 'null',
-			    map({ $_->{bytes} } @snaps[0, -1]), !$series->{stacks} && (@snaps < LEAST() || is_too_short(\@snaps, @rows)) ? 'false' : 'true',
-			    join(",\n", @rows), $series->{stacks} ? ",\n\"stacks\":[\n"
-			    . join(",\n", map { Since::row_json($_) } @{ $series->{stacks} }) . "\n]" : ''
+		    scalar @snaps, defined $series->{span} ? sprintf('%.4f', $series->{span}) : 'null',
+		    map({ $_->{bytes} } @snaps[0, -1]), !$series->{stacks} && (@snaps < LEAST() || is_too_short(\@snaps, @rows)) ? 'false' : 'true',
+		    join(",\n", @rows), $series->{stacks} ? ",\n\"stacks\":[\n"
+		    . join(",\n", map { Since::row_json($_) } @{ $series->{stacks} }) . "\n]" : ''
 	} @series;
 	print "{\"index\":\"$option->{index}\",\"series\":[\n", join(",\n", @text), "\n]}\n";
 }
@@ -355,8 +355,8 @@ sub check_gate {
 	for my $dump (map { $_->{snaps}[-1]{dump} } grep { @{ $_->{snaps} } < LEAST() && !$_->{stacks} } @series) {
 		my $rate = Course::per_minute($dump);
 		Talk::doubt(sprintf 'past the gate: the process%s grew by %s, the limit is %s',
-		    length $dump->pid ? ' ' . $dump->pid : '', Series::rate_text($rate, 1, $option),
-		    Series::rate_text($gate, 1, $option)) if $rate > 0 && $rate >= $gate;
+			length $dump->pid ? ' ' . $dump->pid : '', Series::rate_text($rate, 1, $option),
+			Series::rate_text($gate, 1, $option)) if $rate > 0 && $rate >= $gate;
 	}
 	for my $series (grep { @{ $_->{suspects} } } @series) {
 		Talk::fail(1, 'the profiles have no times, so that there is no rate for --gate')
@@ -365,7 +365,7 @@ sub check_gate {
 		$rate += $_->{rate} for @{ $series->{suspects} };
 		next if $rate < $gate;
 		Talk::doubt(sprintf 'past the gate: suspects%s grow by %s, the limit is %s',
-		    length $series->{pid} ? " of pid $series->{pid}" : '',
+			length $series->{pid} ? " of pid $series->{pid}" : '',
 			Series::rate_text($rate, 1, $option), Series::rate_text($gate, 1, $option));
 	}
 }

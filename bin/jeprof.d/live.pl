@@ -15,10 +15,10 @@ sub command {
 	my ($option, @arguments) = @_;
 	unshift @arguments, $option->{p} if length $option->{p};
 	Talk::fail(2,
-	    'live takes one process: jeprof live PID, or the name of a program that runs once')
-		if @arguments != 1;
+		'live takes one process: jeprof live PID, or the name of a program that runs once')
+	    if @arguments != 1;
 	Talk::fail(2, 'live draws on a terminal, and this is none; --once prints one look, --json too')
-		unless $option->{once} || Screen::is_there();
+	    unless $option->{once} || Screen::is_there();
 	Talk::fail(2, '--json goes with --once') if $option->{json} && !$option->{once};
 	my $every = length $option->{interval} ? seconds_of($option->{interval}) : EVERY;
 	Talk::fail(2, '--interval takes an hour at most') if $every > 3600;
@@ -40,7 +40,7 @@ sub command {
 sub seconds_of {
 	my ($text) = @_;
 	$text =~ /^(\d+(?:\.\d+)?)(ms|s|m)?$/ && $1 > 0
-		or Talk::fail(2, "not a time: $text (500ms, 2s, 1m)");
+	    or Talk::fail(2, "not a time: $text (500ms, 2s, 1m)");
 	return $1 * { ms => 0.001, s => 1, m => 60 }->{ $2 // 's' };
 }
 
@@ -64,7 +64,7 @@ sub ask {
 		open STDOUT, '>&', $in;
 		open STDERR, '>&', $talk;
 		no warnings 'exec';
-		exec { $program } $program, @arguments or POSIX::_exit(127);
+		exec {$program} $program, @arguments or POSIX::_exit(127);
 	}
 	close $in;
 	return { pid => $pid, out => $out, talk => $talk, text => '' };
@@ -114,10 +114,10 @@ sub begin {
 	return if $state =~ /^(?:active|sampling|paused)$/;
 	my $rate = $self->{option}{rate} || RATE;
 	($code, $text, $said) = ctl('start', $self->{pid}, '--rate', $rate, '--max', LEASE
-		. 's', '--json', '-q');
-	return if $code == 4;		# somebody was faster
+		    . 's', '--json', '-q');
+	return if $code == 4; # somebody was faster
 	Talk::fail($code, $said) if $code;
-	$self->{session} = json_value($text, 'session') // 0;	# 0: pending
+	$self->{session} = json_value($text, 'session') // 0; # 0: pending
 	$self->{renewed} = time;
 }
 
@@ -152,7 +152,7 @@ sub figures {
 	Places::number_stacks($dump);
 	Names::resolve(0);
 	my $table = Top::build({ stacks => Reduce::stacks($dump, $option->{index}, undef, 1),
-	    dumps => [$dump] }, $option);
+			dumps => [$dump] }, $option);
 	my %stamp = Order::stamp($dump);
 	my $wall = $stamp{time} // time;
 	my $now = { time => $wall, at => $stamp{mono} // $wall, bytes => $table->{bytes},
@@ -211,7 +211,7 @@ sub in_order {
 	@rows = grep { $_->{name} =~ $pattern } @rows if $pattern;
 	return sort { $a->{name} cmp $b->{name} } @rows unless defined $key;
 	return sort { $b->{$key} <=> $a->{$key} || $b->{self} <=> $a->{self}
-		|| $a->{name} cmp $b->{name} } @rows;
+		    || $a->{name} cmp $b->{name} } @rows;
 }
 
 # ---- once ----
@@ -243,20 +243,20 @@ sub print_json {
 	my @rows = $self->rows;
 	splice @rows, $self->{option}{top} if @rows > $self->{option}{top};
 	my @text = map { sprintf '{"function":%s,"self":%d,"objects":%d,"growth":%d,"per_minute":%d,'
-		. '"age":%s,"callers":%s}', Top::json_string($_->{name}), @$_{qw(self objects growth per_minute)},
-		Top::age_json($_),
-		Top::json_string($_->{callers}) } @rows;
+		    . '"age":%s,"callers":%s}', Top::json_string($_->{name}), @$_{qw(self objects growth per_minute)},
+		    Top::age_json($_),
+		    Top::json_string($_->{callers}) } @rows;
 	my $figures = join ',',
-		map { sprintf '"%s":%s', $_, $now->{$_} // 'null' } qw(allocated resident rss);
+	    map { sprintf '"%s":%s', $_, $now->{$_} // 'null' } qw(allocated resident rss);
 	my $grown = defined $now->{allocated} && defined $from->{allocated}
-		? $now->{allocated} - $from->{allocated} : 'null';
+	    ? $now->{allocated} - $from->{allocated} : 'null';
 	printf "{\"pid\":%d,\"name\":%s,\"time\":%s,\"seconds\":%.3f,\"session\":%d,\"own_session\":%s,"
-		. "\"sample_interval\":%d,%s,\"allocated_growth\":%s,\"index\":\"%s\",\"live\":{\"bytes\":%d,"
-		. "\"objects\":%d},\"rows\":[\n%s\n]}\n", $self->{pid}, Top::json_string($self->{name}),
-		Top::json_string(Series::clock($now->{time})), 60 * (Order::minutes($from, $now) // 0),
-		    $now->{session},
-		defined $self->{session} ? 'true' : 'false', $now->{rate}, $figures, $grown,
-		$self->{option}{index}, @$now{qw(bytes objects)}, join ",\n", @text;
+	    . "\"sample_interval\":%d,%s,\"allocated_growth\":%s,\"index\":\"%s\",\"live\":{\"bytes\":%d,"
+	    . "\"objects\":%d},\"rows\":[\n%s\n]}\n", $self->{pid}, Top::json_string($self->{name}),
+	    Top::json_string(Series::clock($now->{time})), 60 * (Order::minutes($from, $now) // 0),
+	    $now->{session},
+	    defined $self->{session} ? 'true' : 'false', $now->{rate}, $figures, $grown,
+	    $self->{option}{index}, @$now{qw(bytes objects)}, join ",\n", @text;
 }
 
 # ---- the lines ----
@@ -270,24 +270,24 @@ sub head {
 	my $span = Order::minutes($from, $now);
 	my $what = defined $self->{session} ? 'own session' : $now->{session}
 	    ? "session $now->{session}"
-		: 'profiled from its start';
+	    : 'profiled from its start';
 	my @lines = [sprintf('%s%s: %s, a sample for each %s, %s since %s%s',
-		$self->{is_frozen} ? 'FROZEN ' : '', $title, $what, Print::human($now->{rate}, {}),
-		Order::span_text(60 * ($span // 0)), $self->{mark} ? 'the mark at ' : '',
-		substr(Series::clock($from->{time}), 11)), '1'];
+			$self->{is_frozen} ? 'FROZEN ' : '', $title, $what, Print::human($now->{rate}, {}),
+			Order::span_text(60 * ($span // 0)), $self->{mark} ? 'the mark at ' : '',
+			substr(Series::clock($from->{time}), 11)), '1'];
 	if (defined $now->{allocated}) {
 		my $grown = $now->{allocated} - ($from->{allocated} // $now->{allocated});
 		push @lines, [sprintf('allocated %s, %s, %s; resident %s, RSS %s',
-			Print::human($now->{allocated}, {}),
-			Series::signed($grown, {}), Series::rate_text($grown, $span, {}),
-			map { defined $_ ? Print::human($_, {}) : '-' } @$now{qw(resident rss)}), ''];
+				Print::human($now->{allocated}, {}),
+				Series::signed($grown, {}), Series::rate_text($grown, $span, {}),
+				map { defined $_ ? Print::human($_, {}) : '-' } @$now{qw(resident rss)}), ''];
 	}
 	push @lines, [Talk::clean($now->{elsewhere}), ''] if length $now->{elsewhere};
 	push @lines, ['course    ' . $self->course_line, '']
-		if @{ $self->{course} } > 1 && !$option->{once};
+	    if @{ $self->{course} } > 1 && !$option->{once};
 	push @lines, [sprintf('sampled   %s live in %d objects%s', Print::human($now->{bytes}, $option),
-		$now->{objects}, defined $self->{session} ? ', allocated since the session began' : ''),
-		    ''];
+			$now->{objects}, defined $self->{session} ? ', allocated since the session began' : ''),
+		''];
 	return @lines;
 }
 
@@ -299,7 +299,7 @@ sub course_line {
 	my $is_wide = ($ENV{LC_ALL} || $ENV{LC_CTYPE} || $ENV{LANG} || '') =~ /utf-?8/i;
 	my @bars = $is_wide ? @marks : split //, '_.-=+*#@';
 	my $text = join '', map { $bars[$most > $least ? int(7 * ($_ - $least) / ($most - $least))
-		: 0] } @values;
+		    : 0] } @values;
 	return sprintf '%s  %s to %s', $text, map { Print::human($_, {}) } $least, $most;
 }
 
@@ -307,16 +307,16 @@ sub table_head {
 	my ($self) = @_;
 	my %star = ($self->{sort} => '*');
 	return [sprintf('%9s %10s %12s %12s %9s %6s  %s',
-		map({ $_->[0] . ($star{ $_->[1] } // '') } ['live', 'live'],
-		['growth', 'growth'], ['rate', ''], ['now', 'now'], ['objects', 'objects'], ['age', ''],
-			['function', 'name'])), '7'];
+			map({ $_->[0] . ($star{ $_->[1] } // '') } ['live', 'live'],
+				['growth', 'growth'], ['rate', ''], ['now', 'now'], ['objects', 'objects'], ['age', ''],
+				['function', 'name'])), '7'];
 }
 
 sub table_row {
 	my ($self, $row) = @_;
 	my $option = $self->{option};
 	my $text = sprintf '%9s %10s %12s %12s %9d %6s  %s', Print::human($row->{self}, $option),
-		map({ $_->[0] ? Series::signed($_->[0], $option) . $_->[1] : '-' } [$row->{growth}, ''],
+	    map({ $_->[0] ? Series::signed($_->[0], $option) . $_->[1] : '-' } [$row->{growth}, ''],
 		[$row->{per_minute}, '/min'], [$row->{now}, '/min']), $row->{objects}, Ages::text($row->{age}), $row->{name};
 	$text .= " < $row->{callers}" if length $row->{callers};
 	my $look = $ENV{NO_COLOR} || abs $row->{growth} < 1 ? '' : $row->{growth} > 0 ? '31' : '34';
@@ -341,9 +341,9 @@ sub draw {
 	$self->{message} = undef if defined $self->{message} && ticks() > $self->{message_until};
 	my $note = $self->{message} // $self->{notes}[-1] // $self->{rest} // '';
 	my $filter = defined $self->{typing} ? "filter: $self->{typing}_  (Enter, Esc)"
-		: length $self->{filter} ? "filter: $self->{filter}   $note" : $note;
+	    : length $self->{filter} ? "filter: $self->{filter}   $note" : $note;
 	push @lines, [$filter, ''],
-		['q quit  s sort  / filter  space freeze  m mark  u unmark  d dump', '2'];
+	    ['q quit  s sort  / filter  space freeze  m mark  u unmark  d dump', '2'];
 	Screen::draw(@lines);
 }
 
@@ -352,7 +352,7 @@ sub watch {
 	local $Talk::listener = sub { push @{ $self->{notes} }, $_[0] };
 	local $SIG{WINCH} = sub { $self->{is_old} = 1 };
 	local $SIG{TSTP} = sub { Screen::leave(); kill 'STOP', $$; Screen::enter();
-	    $self->{is_old} = 1 };
+		$self->{is_old} = 1 };
 	Screen::enter();
 	my $next = 0;
 	$self->{is_old} = 1;
@@ -386,7 +386,7 @@ sub wait_for_something {
 	my $left = $self->{job} || $self->{has_ended} ? 60 : $next - ticks();
 	return if select($want, undef, undef, $left > 0 ? $left : 0) <= 0;
 	$self->{is_answered} = $self->{job} && vec($want, fileno $self->{job}{out}, 1)
-		&& has_ended($self->{job});
+	    && has_ended($self->{job});
 	if (vec $want, 0, 1) {
 		my @keys = Screen::keys_typed();
 		return $self->{quit} = 1 if @keys && !defined $keys[0];
@@ -444,7 +444,7 @@ sub key {
 		my @time = gmtime;
 		$self->{file} = sprintf 'live.%d.%04d%02d%02dT%02d%02d%02dZ.heap', $self->{pid},
 		    $time[5] + 1900,
-			$time[4] + 1, @time[3, 2, 1, 0];
+		    $time[4] + 1, @time[3, 2, 1, 0];
 		$self->tell('asked for a profile', 10);
 	}
 }

@@ -16,10 +16,10 @@ sub text {
 		my $snap = $snaps[$number];
 		my $root = tree($work, $snap);
 		$text .= sprintf "#-----------\nsnapshot=%d\n#-----------\ntime=%d\nmem_heap_B=%d\nmem_heap_extra_B=0\nmem_stacks_B=0\nheap_tree=%s\n", $number,
-			$is_dated ? ($snap->{at} - $snaps[0]{at}) * 1000 + 0.5 : $number, $root->{sum},
-			    !$root->{sum} ? 'empty' : $number == $peak ? 'peak' : 'detailed';
+		    $is_dated ? ($snap->{at} - $snaps[0]{at}) * 1000 + 0.5 : $number, $root->{sum},
+		    !$root->{sum} ? 'empty' : $number == $peak ? 'peak' : 'detailed';
 		node(\$text, $root, 0, $root->{sum},
-		    '(heap allocation functions) malloc/new/new[], --alloc-fns, etc.') if $root->{sum};
+			'(heap allocation functions) malloc/new/new[], --alloc-fns, etc.') if $root->{sum};
 	}
 	return $text;
 }
@@ -46,13 +46,13 @@ sub tree {
 	return $root;
 }
 
-my %text_of;	# by place
+my %text_of; # by place
 
 sub texts {
 	my ($record, $self) = @_;
 	return [map { @{ $text_of{$_} //=
-	    [Export::told_frames($_, $self->frames_kept($_))] } } unpack 'N*',
-	    Reduce::cut(@$record{qw(places libraries)})];
+				    [Export::told_frames($_, $self->frames_kept($_))] } } unpack 'N*',
+		Reduce::cut(@$record{qw(places libraries)})];
 }
 
 # Adds a node, its larger children, and the rest of them in one line. All add to one text: what each
@@ -62,15 +62,15 @@ sub node {
 	my ($text, $node, $depth, $all, $name) = @_;
 	my $children = $node->{children};
 	my @large = sort { $children->{$b}{sum} <=> $children->{$a}{sum}
-	    || $a cmp $b } grep { $children->{$_}{sum} >= THRESHOLD * $all } keys %$children;
+		    || $a cmp $b } grep { $children->{$_}{sum} >= THRESHOLD * $all } keys %$children;
 	my $small = keys(%$children) - @large;
 	my $rest = 0;
 	$rest += $children->{$_}{sum} for grep { $children->{$_}{sum}
-	    < THRESHOLD * $all } keys %$children;
+		    < THRESHOLD * $all } keys %$children;
 	$$text .= sprintf "%sn%d: %d %s\n", ' ' x $depth, @large + ($small ? 1 : 0), $node->{sum},
 	    line($name);
 	node($text, $children->{$_}, $depth + 1, $all, $_) for @large;
 	$$text .= sprintf "%sn0: %d in %d place%s, %s below massif's threshold (%.2f%%)\n",
 	    ' ' x ($depth + 1), $rest, $small, $small == 1 ? '' : 's', $small == 1 ? '' : 'all',
-		100 * THRESHOLD if $small;
+	    100 * THRESHOLD if $small;
 }

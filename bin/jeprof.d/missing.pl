@@ -29,7 +29,7 @@ sub of_rows {
 	}
 	$_->{share} = $all ? 100 * $_->{bytes} / $all : 0 for values %own;
 	return sort { $b->{bytes} <=> $a->{bytes}
-	    || $a->{object}{key} cmp $b->{object}{key} } values %own;
+		    || $a->{object}{key} cmp $b->{object}{key} } values %own;
 }
 
 # Is its symbol table here? Then no other file says more.
@@ -53,10 +53,10 @@ sub where {
 # "missing":[{path, build_id, share, where}], of what of_rows gives.
 sub json {
 	return '"missing":[' . join(',',
-	    map { sprintf '{"path":%s,"build_id":%s,"share":%.2f,"where":%s}',
-	    Top::json_string(Talk::clean($_->{object}{path})),
-		Top::json_string(id_of($_->{object})), $_->{share},
-		    Top::json_string(Talk::clean(where($_))) } @_) . ']';
+		map { sprintf '{"path":%s,"build_id":%s,"share":%.2f,"where":%s}',
+			    Top::json_string(Talk::clean($_->{object}{path})),
+			    Top::json_string(id_of($_->{object})), $_->{share},
+			    Top::json_string(Talk::clean(where($_))) } @_) . ']';
 }
 
 # The same as sentences. Of a file that is not there the doubt has said where it is to be had.
@@ -65,7 +65,7 @@ sub sentences {
 		my $id = id_of($_->{object});
 		sprintf('%s of the bytes have no name: ', Print::percent($_->{share}, 100))
 		    . $_->{object}{path}
-			. ($_->{object}->elf ? (length $id ? " (build-id $id)" : '') . ' has no symbols: '
+		    . ($_->{object}->elf ? (length $id ? " (build-id $id)" : '') . ' has no symbols: '
 			    . where($_) : ' is missing');
 	} @_;
 }
@@ -79,8 +79,8 @@ sub tell {
 		next if !@bare || is_silent($object) || is_whole($object);
 		my $id = id_of($object);
 		Talk::note(sprintf 'missing: %s%s: %d of %d calls without a name; %s', $object->{path},
-		    length $id ? " (build-id $id)" : ' (no build-id)', scalar @bare,
-		    scalar @{ $own->{places} },
+			length $id ? " (build-id $id)" : ' (no build-id)', scalar @bare,
+			scalar @{ $own->{places} },
 			join ', or ', places_to_have($object, $id));
 	}
 }
@@ -98,7 +98,7 @@ sub places_to_have {
 	if (length $id > 2) {
 		push @text, url($id, $kind);
 		push @text, sprintf('/usr/lib/debug/.build-id/%s/%s.debug', substr($id, 0, 2), substr $id,
-		    2) if $kind eq 'debuginfo';
+			2) if $kind eq 'debuginfo';
 	}
 	push @text, package_hint($object, $kind, $is_quick);
 	push @text, $object->elf ? () : 'from where it ran: --sysroot=DIR, --add_lib=FILE'

@@ -2,9 +2,9 @@
 # A frame is { raw, full, short, file, line }.
 package Names;
 
-our @frames;		# by place
-our $tells_files = 0;	# --debug
-my %by_object;		# object key -> its places that have no lines yet
+our @frames; # by place
+our $tells_files = 0; # --debug
+my %by_object; # object key -> its places that have no lines yet
 
 sub resolve {
 	my ($want_lines) = @_;
@@ -59,7 +59,7 @@ sub name_object {
 	for my $place (@$places) {
 		my $name = $names->{ $Places::offset[$place] };
 		$frames[$place] = [defined $name ? { raw => $name, full => $name }
-		    : { full => unnamed($place), is_bare => 1 }];
+			: { full => unnamed($place), is_bare => 1 }];
 	}
 }
 
@@ -100,8 +100,8 @@ sub shorten_once {
 	my ($name) = @_;
 	my $text = $name;
 	$text =~ s/(?:\.(?:isra|constprop|part|cold|lto_priv|localalias|llvm)(?:\.\d+)?)+$//;
-	$text =~ s/::h[0-9a-f]{16}$//;	# Rust: the hash that legacy names end in
-	# <Type as Trait>::method
+	$text =~ s/::h[0-9a-f]{16}$//; # Rust: the hash that legacy names end in
+# <Type as Trait>::method
 	$text =~ s/^<(&?(?:mut |dyn )?[\w:]+(?:<.*>)?) as .*>(?=::)/$1/ if $text =~ /^<.* as /;
 	return $text unless $text =~ /[(<\[ ]/;
 	$text =~ s/ \[clone [^\]]*\]//g;
@@ -126,15 +126,15 @@ sub shorten_once {
 
 # ---- lines: by the first of these programs that is there and answers ----
 my @tools = qw(jeprof-symbolize llvm-symbolizer addr2line);
-our $engine = '';	# the one that did
-my %told;		# path -> what jeprof-symbolize has told in one run for all objects
+our $engine = ''; # the one that did
+my %told; # path -> what jeprof-symbolize has told in one run for all objects
 
 sub line_tools { return grep { Tool::find($_) } @tools }
 
 # File and line, and inlined frames.
 sub add_lines {
 	return Talk::doubt('no file names and lines: neither jeprof-symbolize nor llvm-symbolizer nor addr2line is installed')
-		unless %Pack::lines || line_tools();
+	    unless %Pack::lines || line_tools();
 	my @keys = sort keys %by_object;
 	ask_all(map { [$Object::by_key{$_}, $by_object{$_}] } @keys);
 	for my $key (@keys) {
@@ -158,7 +158,7 @@ sub lines_of {
 	ask_all(map { [$Object::by_key{$_}, $by_key{$_}] } sort keys %by_key);
 	for my $key (sort keys %by_key) {
 		my $found = found_lines($Object::by_key{$key},
-		    map { $Places::offset[$_] } @{ $by_key{$key} });
+			map { $Places::offset[$_] } @{ $by_key{$key} });
 		for my $place (@{ $by_key{$key} }) {
 			my $outer = ($found->{ $Places::offset[$place] } // [])->[-1] or next;
 			$line{$place} = [Talk::clean($outer->[1]), $outer->[2]]
@@ -224,13 +224,13 @@ sub ask {
 	my %command = (
 		'jeprof-symbolize' => [],
 		'llvm-symbolizer' => ['--print-address', '--no-demangle', '--inlines',
-		    '--functions=linkage', "--obj=$path"],
+			'--functions=linkage', "--obj=$path"],
 		'addr2line' => ['-a', '-f', '-i', '-e', $path],
 	);
 	my $head = $tool eq $tools[0] ? "file $path\n" : '';
 	return undef if $head =~ /\n./;
 	return Tool::filter([Tool::find($tool), @{ $command{$tool} }], $head . join '',
-	    map { sprintf "0x%x\n", $_ } @offsets);
+		map { sprintf "0x%x\n", $_ } @offsets);
 }
 
 # The same as data. All tools print the address, then pairs of lines.
@@ -244,8 +244,8 @@ sub answers {
 		} elsif ($current && length $line) {
 			if (defined $function) {
 				push @$current, [$function,
-				    $line =~ /^(.*?):(\d+|\?)(?::\d+)?(?: \(discriminator \d+\))?$/ ? ($1, $2)
-				    : ($line, 0)];
+					$line =~ /^(.*?):(\d+|\?)(?::\d+)?(?: \(discriminator \d+\))?$/ ? ($1, $2)
+					: ($line, 0)];
 				$function = undef;
 			} else {
 				$function = $line;

@@ -6,7 +6,7 @@
 # JSON has the standard error. Callers: top, diff, leaks, frag, report.
 package Noise;
 
-use constant WIDTH => 1.96;	# standard errors: 95 %
+use constant WIDTH => 1.96; # standard errors: 95 %
 
 # Of an estimate of bytes that came from so many samples, each taken with the probability samples /
 # objects.

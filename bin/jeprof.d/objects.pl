@@ -4,15 +4,15 @@ package Object;
 use Cwd ();
 
 our %by_key;
-our %packed;				# key -> Elf, of packs
-our $program;				# PROGRAM or --exe
+our %packed; # key -> Elf, of packs
+our $program; # PROGRAM or --exe
 our ($sysroot, @prefixes, @extra, $debug_dir) = ('');
 
 sub get {
 	my ($id, $path) = @_;
 	my $key = $id || $path;
 	return $by_key{$key} //= bless { key => $key, id => $id, path => $path, code => [],
-	    is_main => 0,
+		is_main => 0,
 		mtime => 0 }, 'Object';
 }
 
@@ -73,8 +73,8 @@ sub complain {
 	return if @refused || $self->{elf} || !$self->is_file;
 	my $id = $self->{id};
 	Talk::doubt("$self->{path}: not found or not an ELF file; its names are missing ("
-	    . (length $id > 2 ? "build-id $id" : 'no build-id') . '): '
-		. join ', or ', Missing::places_to_have($self, $id, 1));
+		    . (length $id > 2 ? "build-id $id" : 'no build-id') . '): '
+		    . join ', or ', Missing::places_to_have($self, $id, 1));
 }
 
 # Why this file cannot be the one that ran; '' if it can.
@@ -88,7 +88,7 @@ sub mismatch {
 	return '' if $elf->{path} eq $self->{path} && !$self->{gone} && !@{ $self->{code} };
 	for my $map (@{ $self->{code} }) {
 		return 'another build: its code does not fit the mapping in the dump'
-			unless $elf->fits_mapping(@$map);
+		    unless $elf->fits_mapping(@$map);
 	}
 	return '';
 }
@@ -136,7 +136,7 @@ sub debug_paths {
 	    length $sysroot ? "$sysroot/usr/lib/debug" : undef, '/usr/lib/debug';
 	my @paths;
 	push @paths, map { "$_/.build-id/" . substr($id, 0, 2) . '/' . substr($id, 2)
-	    . '.debug' } @roots if length $id > 2;
+		    . '.debug' } @roots if length $id > 2;
 	my $link = $elf->debug_link;
 	if (defined $link) {
 		my ($dir) = Cwd::abs_path($elf->{path}) =~ m{^(.*)/};
@@ -150,7 +150,7 @@ sub debug_paths {
 # number.
 package Places;
 
-use constant DEEPEST => 4096;	# frames of a stack: no program writes more
+use constant DEEPEST => 4096; # frames of a stack: no program writes more
 
 # by place: Object or undef, offset, first address seen, names brought along
 our (@object, @offset, @address, @given);
@@ -165,7 +165,7 @@ sub ranges {
 	my @maps = sort { $a->{start} <=> $b->{start} } grep { $_->{path} =~ m{^/|^\[} } @{ $dump->{maps} };
 	for my $module (@{ $dump->{modules} }) {
 		my $map = find_range(\@maps, $module->{start});
-		$module->{path} = $map->{path} if $map;	# the loader's name may be relative or a link
+		$module->{path} = $map->{path} if $map; # the loader's name may be relative or a link
 		$module->{path} = program_path($dump, $module) unless length $module->{path};
 		my $object = Object::get($module->{id}, $module->{path});
 		$ids{ $module->{path} } //= $module->{id};
@@ -206,7 +206,7 @@ sub program_path {
 	return Cwd::abs_path($given) if $is_given || $elf && !length $module->{id};
 	my $id = length $module->{id} ? " (build-id $module->{id})" : '';
 	my $why = $elf ? "$given is another build (build-id " . ($elf->build_id || 'none') . ')'
-		: 'its names need --exe=FILE';
+	    : 'its names need --exe=FILE';
 	Talk::doubt("$dump->{file}: has no path of the program$id; $why");
 	return '[program]';
 }
@@ -217,10 +217,10 @@ sub note_code {
 	my $last = $object->{code}[-1];
 	$object->{gone} ||= $map->{gone};
 	if ($last && $last->[0] + $last->[1] == $map->{offset}) {
-		$last->[1] += $size;	# one segment in two mappings
+		$last->[1] += $size; # one segment in two mappings
 	} else {
 		push @{ $object->{code} }, [$map->{offset}, $size]
-			unless grep { $_->[0] == $map->{offset} && $_->[1] >= $size } @{ $object->{code} };
+		    unless grep { $_->[0] == $map->{offset} && $_->[1] >= $size } @{ $object->{code} };
 	}
 }
 
@@ -280,7 +280,7 @@ sub add_fixed_program {
 	$dump->{main} = $object;
 	for my $segment (grep { $_->{type} == Elf::PT_LOAD() } @{ $elf->{segments} }) {
 		push @$ranges, { start => $segment->{vaddr}, end => $segment->{vaddr} + $segment->{filesz},
-		    bias => 0,
+			bias => 0,
 			object => $object, path => $path };
 	}
 	@$ranges = sort { $a->{start} <=> $b->{start} } @$ranges;

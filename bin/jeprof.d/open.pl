@@ -10,7 +10,7 @@ sub command {
 	open(my $fh, '<:raw', $file) or Talk::fail(1, "$file: $!");
 	read $fh, my $head, 4096;
 	Talk::fail(2, "$file: a profile; jeprof report $file makes a page of it")
-		if Input::may_be_profile($head // '');
+	    if Input::may_be_profile($head // '');
 	show($file);
 }
 
@@ -40,9 +40,9 @@ sub browsers {
 		push @commands, [map { s/%s/$path/gr } @words];
 	}
 	push @commands, map { [$_, $path] } qw(xdg-open x-www-browser)
-		if length($ENV{DISPLAY} // '') || length($ENV{WAYLAND_DISPLAY} // '');
+	    if length($ENV{DISPLAY} // '') || length($ENV{WAYLAND_DISPLAY} // '');
 	return grep { defined $_->[0] }
-		map { [$_->[0] =~ m{/} ? $_->[0] : Tool::find($_->[0]), @$_[1 .. $#$_]] } @commands;
+	    map { [$_->[0] =~ m{/} ? $_->[0] : Tool::find($_->[0]), @$_[1 .. $#$_]] } @commands;
 }
 
 sub show {
@@ -55,7 +55,7 @@ sub show {
 	}
 	print Talk::clean($path), "\n";
 	Talk::doubt('no browser here (BROWSER, or a screen and xdg-open): '
-		. 'copy that one file to where one is; it fetches nothing');
+		    . 'copy that one file to where one is; it fetches nothing');
 }
 
 # ---- legacy output modes that open what they draw ----
@@ -83,13 +83,13 @@ sub flame {
 sub graph {
 	my ($view, $viewer, $format) = @_;
 	my $program = Tool::find($viewer)
-		or Talk::fail(1, "--$viewer needs the program $viewer, which is not installed");
+	    or Talk::fail(1, "--$viewer needs the program $viewer, which is not installed");
 	my $file = own_file($view, $format eq 'pdf' ? '.pdf' : '.ps', Picture::drawn($view, $format));
 	my $scale = $view->{option}{scale};
 	my @words = $viewer eq 'gv' && $scale ? ("--scale=$scale") : ();
 	no warnings 'exec';
 	Talk::fail(1, "$program: did not work; the picture is $file")
-		if system({ $program } $program, @words, $file);
+	    if system({$program} $program, @words, $file);
 }
 
 # The listing of source lines as a page.
@@ -104,6 +104,6 @@ sub listing {
 	my $title = Flame::escape($pattern);
 	my $lines = join "\n", map { Flame::escape($_) } split /\n/, $text // '';
 	show(own_file($view, '.html',
-	    "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-		. "<title>$title</title></head><body><pre>$lines</pre></body></html>\n"));
+			"<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+			    . "<title>$title</title></head><body><pre>$lines</pre></body></html>\n"));
 }

@@ -10,17 +10,17 @@ my @options = (
 	['cum!', 0, '--cum                 sort by cumulative value'],
 	['base|diff_base=s', '', '--base=FILE, --diff_base=FILE  subtract the profile FILE'],
 	['interactive!', 0,
-	    '--interactive         read commands (the default when stdout is a terminal)'],
+		'--interactive         read commands (the default when stdout is a terminal)'],
 	['sum!', 0, '--sum                 several profiles: add them, without a warning'],
 	['seconds=i', 0,
-	    '--seconds=N           duration of a profile from http://..., if the server supports it'],
+		'--seconds=N           duration of a profile from http://..., if the server supports it'],
 	['Where objects are'],
 	['add_lib=s@', [], '--add_lib=FILE        use FILE for the object with the same base name'],
 	['lib_prefix=s', '',
-	    '--lib_prefix=DIR,DIR  directories that are tried as a prefix of each recorded path'],
+		'--lib_prefix=DIR,DIR  directories that are tried as a prefix of each recorded path'],
 	['sysroot=s', '', '--sysroot=DIR         root directory of the machine that wrote the profile'],
 	['debug-dir=s', '',
-	    '--debug-dir=DIR       separate debug files (DIR/.build-id/...), in addition to /usr/lib/debug'],
+		'--debug-dir=DIR       separate debug files (DIR/.build-id/...), in addition to /usr/lib/debug'],
 	['exe=s', '', '--exe=FILE            the program, as the argument PROGRAM'],
 	['Granularity (one of)'],
 	['addresses!', 0, '--addresses           one line per call site'],
@@ -28,7 +28,7 @@ my @options = (
 	['functions!', 0, '--functions           per function (default)'],
 	['files!', 0, '--files               per source file'],
 	['inlines!', 0,
-	    '--inlines             show inlined functions too (by jeprof-symbolize, llvm-symbolizer or addr2line)'],
+		'--inlines             show inlined functions too (by jeprof-symbolize, llvm-symbolizer or addr2line)'],
 	['Output (one of)'],
 	['text!', 0, '--text                table (the default when stdout is not a terminal)'],
 	['collapsed!', 0, '--collapsed           root;...;leaf VALUE, for flame graphs'],
@@ -52,7 +52,7 @@ my @options = (
 	['drop_negative!', 0, '--drop_negative       with --base: omit what shrank'],
 	['total_delay!', 0, '--total_delay         profiles of contention: the time waited (default)'],
 	['contentions!', 0, '--contentions --mean_delay  how often; the mean time of each'],
-	    ['mean_delay!', 0, undef],
+	['mean_delay!', 0, undef],
 	['Filters and graph'],
 	['focus=s', '', '--focus=RE            only stacks with a matching routine'],
 	['ignore=s', '', '--ignore=RE           no stacks with a matching routine'],
@@ -64,43 +64,43 @@ my @options = (
 	['edgefraction=f', .001, '--edgefraction=F      omit edges below F of the total (.001)'],
 	['maxdegree=i', 8, '--maxdegree=N         edges in and out of a node (8)'],
 	['scale=i', 0, '--scale=N             scale of the viewer gv'],
-	    ['heapcheck!', 0,
-	    '--heapcheck           mark functions that hold memory themselves, and what shrank'],
+	['heapcheck!', 0,
+		'--heapcheck           mark functions that hold memory themselves, and what shrank'],
 	['Verbs'],
 	['older=s', '',
-	    '--older=AGE, --younger=AGE  top, flame and tables: only what is so old (30s, 10m, 2h)'],
+		'--older=AGE, --younger=AGE  top, flame and tables: only what is so old (30s, 10m, 2h)'],
 	['younger=s', '', undef],
 	['by=s', '', '--by=label            top: a line for each label (thread.prof.label) instead of each function'],
 	['label=s', '', '--label=RE            top, flame and tables: only what has a matching label'],
 	['n=i', 20, '-n N                  lines of top, diff, leaks and frag, seconds of ls (20)'],
 	['stacks!', 0,
-	    '--stacks              top: whole stacks, the largest first; diff, leaks: all frames'],
+		'--stacks              top: whole stacks, the largest first; diff, leaks: all frames'],
 	['callers=i', 2, '--callers=N           top: N callers beside each function (2)'],
 	['from=s', '',
-	    '--from=T, --to=T      diff: the first and the last dump between these times (12:30, UTC)'],
+		'--from=T, --to=T      diff: the first and the last dump between these times (12:30, UTC)'],
 	['to=s', '',
-	    '--to=FORMAT           export: pprof, otlp, speedscope, dhat, collapsed, massif, callgrind, heap'],
+		'--to=FORMAT           export: pprof, otlp, speedscope, dhat, collapsed, massif, callgrind, heap'],
 	['last=s', '', '--last=TIME           diff: the same for the last 90s, 10m, 2h of the series'],
 	['advice!', 0, '--advice              frag: what would give memory back, and how much'],
 	['gate=s', '',
-	    '--gate=RATE           leaks: exit with 3 if the suspects together grow by this or more (1M/min)'],
+		'--gate=RATE           leaks: exit with 3 if the suspects together grow by this or more (1M/min)'],
 	['rate=s', '', '--rate=SIZE           run, live: mean bytes between samples (16K, 64K)'],
 	['interval=s', '', '--interval=TIME       live: time between two readings (2s)'],
 	['once!', 0,
-	    '--once                live: read twice, print the table and end; also with --json'],
+		'--once                live: read twice, print the table and end; also with --json'],
 	['p=s', '', '-p PID                live, doctor: the process'],
 	['lib=s', '', '--lib=FILE            run: the library to preload (that of this jeprof)'],
 	['dumps=s', '', '--dumps=DIR           run: where the profiles go (a new directory in TMPDIR)'],
 	['wrapper=s@', [],
-	    '--wrapper=RE          one more pattern of functions folded into their callers'],
+		'--wrapper=RE          one more pattern of functions folded into their callers'],
 	['o=s', '', '-o FILE               flame, report, run, export, symbolize, pack, salvage: the file to write; - is stdout'],
 	['json!', 0,
-	    '--json                print the answer as JSON; export, symbolize, pack, salvage: the path of the file'],
+		'--json                print the answer as JSON; export, symbolize, pack, salvage: the path of the file'],
 	['Other'],
 	['tools=s', '', '--tools=PREFIX,NAME:PATH  where other programs are (also JEPROF_TOOLS)'],
 	['test!', 0, undef], ['test_stride=i', 0, undef],
-	    ['debug!', 0, '--debug               print which files the names come from'],
-	    ['debug-syms-by-id!', 0, undef],
+	['debug!', 0, '--debug               print which files the names come from'],
+	['debug-syms-by-id!', 0, undef],
 	['help|h!', 0, '--help                this text'],
 	['version|v!', 0, '--version             the version'],
 );
@@ -112,7 +112,7 @@ sub usage {
 		['--symbols PROGRAM < maps+addresses', 'one name for each address'],
 		[join('|', @Main::handed) . ' ...', 'passed on to jeprofctl']);
 	return "Usage:\n" . join('', map { sprintf "  jeprof %-34s  %s\n", @$_ } @lines)
-		. "The profile says where its objects were; PROGRAM is needed only if the program has moved.\n";
+	    . "The profile says where its objects were; PROGRAM is needed only if the program has moved.\n";
 }
 
 my @grains = qw(addresses lines functions files);
@@ -138,7 +138,7 @@ sub parse {
 		$option{$name} = ref $row->[1] ? [] : $row->[1];
 		push @specs, $row->[0] => ref $option{$name} ? $option{$name} : \$option{$name};
 	}
-	for my $word (@$arguments) {		# a flag that may have a word
+	for my $word (@$arguments) { # a flag that may have a word
 		last if $word eq '--' || $is_ordered;
 		$word = '--svg_graph' if $word eq '--svg=graph';
 		Talk::fail(2, "$word: --svg is a flame graph, --svg=graph the graph (--svg PROFILE >FILE)")
@@ -147,7 +147,7 @@ sub parse {
 	my @problems;
 	local $SIG{__WARN__} = sub { push @problems, $_[0] };
 	my $parser = Getopt::Long::Parser->new(config =>
-	    [$is_ordered ? 'require_order' : 'permute', 'auto_abbrev', 'ignore_case']);
+		    [$is_ordered ? 'require_order' : 'permute', 'auto_abbrev', 'ignore_case']);
 	if (!$parser->getoptionsfromarray($arguments, @specs)) {
 		chomp @problems;
 		Talk::fail(2, join('; ', map { lcfirst } @problems) . ' (jeprof --help)');
@@ -168,16 +168,16 @@ my @partial = (
 	[['scale'], qr/^gv$/, 'for the viewer gv'],
 	[['test_stride'], qr/^$/, 'for --test'],
 	[['n'], qr/^(?:top|ls|diff|leaks|live|report|frag)$/,
-	    'for the verbs top, ls, diff, leaks, live and frag, and report --json'],
+		'for the verbs top, ls, diff, leaks, live and frag, and report --json'],
 	[['wrapper'], qr/^(?:top|diff|leaks|report|run|live|frag)$/,
-	    'for the verbs top, diff, leaks, report, run, live and frag'],
+		'for the verbs top, diff, leaks, report, run, live and frag'],
 	[['json'], qr/^(?:top|diff|ls|leaks|frag|live|doctor|report|flame|export|symbolize|pack|salvage)$/,
 		'for verbs; standard output of run is its program\'s, open shows a page, completion is text for a shell, and the legacy output modes have no JSON'],
 	[['stacks'], qr/^(?:top|diff|leaks)$/, 'for the verbs top, diff and leaks'],
 	[['gate'], qr/^leaks$/, 'for the verb leaks'],
 	[['advice'], qr/^frag$/, 'for the verb frag'],
 	[['o'], qr/^(?:flame|report|run|export|symbolize|pack|salvage)$/,
-	    'for the verbs flame, report, run, export, symbolize, pack and salvage'],
+		'for the verbs flame, report, run, export, symbolize, pack and salvage'],
 	[[qw(lib dumps)], qr/^run$/, 'for the verb run'],
 	[['rate'], qr/^(?:run|live)$/, 'for the verbs run and live'],
 	[[qw(once interval)], qr/^live$/, 'for the verb live'],
@@ -187,10 +187,10 @@ my @partial = (
 	[['to'], qr/^(?:diff|export)$/, 'for the verbs diff and export'],
 	[['thread'], qr/^(?!(?:ls|diff|pack|frag)$)/, 'for one profile, not for a series'],
 	[[qw(base sum)], qr/^(?!(?:ls|diff|leaks|report|run|live|pack|frag)$)/,
-	    'for one profile, not for a series'],
+		'for one profile, not for a series'],
 	[['by'], qr/^top$/, 'for the verb top'],
 	[[qw(older younger label)], qr/^(?!(?:ls|diff|frag|leaks|report|run|live|pack|export|symbolize|raw)$)/,
-	    'for what one profile holds'],
+		'for what one profile holds'],
 	[['cum'], qr/^(?:text|interactive|top)$/, 'for tables'],
 );
 
@@ -204,7 +204,7 @@ sub names_for {
 	my ($verb) = @_;
 	my $form = length $verb ? $verb : 'text';
 	my %idle = map { $_ => 1 } map { @{ $_->[0] } } grep { $form !~ $_->[1]
-		&& (length $verb || !acts_in_a_form($_->[1])) } @partial;
+		    && (length $verb || !acts_in_a_form($_->[1])) } @partial;
 	my ($heading, @names) = ('');
 	for my $row (@options) {
 		$heading = $row->[0] if @$row == 1;
@@ -243,7 +243,7 @@ sub kept {
 	my ($option, @but) = @_;
 	my %but = map { $_ => 1 } @but,
 	    qw(cum interactive seconds nodecount nodefraction edgefraction maxdegree
-		scale heapcheck);
+	    scale heapcheck);
 	my ($heading, @words) = ('');
 	for my $row (@options) {
 		$heading = $row->[0] if @$row == 1;

@@ -8,7 +8,7 @@
 # seconds on a clock that was not set, for differences; all undef where not known.
 package Order;
 
-use constant TOLERANCE => 1;	# seconds: smaller steps back of the wall clock are ignored
+use constant TOLERANCE => 1; # seconds: smaller steps back of the wall clock are ignored
 
 # What one dump says of its place in the series.
 sub stamp {
@@ -89,8 +89,8 @@ sub runs_of {
 	my @points = @_;
 	my $by = order_key(@points);
 	@points = @points[sort { $points[$a]{$by} <=> $points[$b]{$by}
-		|| ($points[$a]{seq} // 0) <=> ($points[$b]{seq} // 0) || $a <=> $b } 0 .. $#points]
-		if defined $by;
+			|| ($points[$a]{seq} // 0) <=> ($points[$b]{seq} // 0) || $a <=> $b } 0 .. $#points]
+	    if defined $by;
 	my @runs = [shift @points];
 	for my $point (@points) {
 		my ($before, $seq) = ($runs[-1][-1]{seq}, $point->{seq});

@@ -6,20 +6,20 @@
 package Otlp;
 
 my %table = (mapping => 1, location => 2, function => 3, link => 4, string => 5, attribute => 6,
-    stack => 7);
+	stack => 7);
 
 # Type, unit, index in the values of a row.
 my @types = (['inuse_space', 'bytes', 3], ['inuse_objects', 'count', 2],
-    ['alloc_space', 'bytes', 1], ['alloc_objects', 'count', 0]);
+	['alloc_space', 'bytes', 1], ['alloc_objects', 'count', 0]);
 
 sub text {
 	my ($view, $rows) = @_;
 	my $file = { view => $view, dump => $view->{dumps}[-1], by_place => [],
-	    map { $_ => Proto::table() } keys %table };
+		map { $_ => Proto::table() } keys %table };
 	my $samples = samples($file, $rows);
 	my $is_counted = grep { $_->[3] } map { @{ $_->{stacks} } } @{ $view->{dumps} };
 	my $scope = Proto::message(1, Proto::message(1, 'jeprof')
-	    . Proto::message(2, Main::version()));
+		    . Proto::message(2, Main::version()));
 	my @profiles = map { Proto::message(2, profile($file, $samples, @$_)) }
 	    grep { $is_counted || $_->[2] > 1 } @types;
 	my $resource = Proto::message(1, resource($file)) . Proto::message(2, join '', $scope, @profiles);
@@ -56,7 +56,7 @@ sub samples {
 sub stack {
 	my ($file, $row) = @_;
 	my $packed = join '', map { Proto::varint(
-	    $file->{by_place}[$_] //= Proto::entry($file->{location}, location($file, $_))) }
+			$file->{by_place}[$_] //= Proto::entry($file->{location}, location($file, $_))) }
 	    grep { @{ $file->{view}{frames}($_) } } @{ $row->{places} };
 	return Proto::message(1, $packed);
 }
@@ -67,7 +67,7 @@ sub location {
 	my @frames = grep { !$_->{is_bare} || !$Places::address[$place] } @{ $file->{view}{frames}($place) };
 	return Proto::number(1, mapping($file, $object)) . Proto::number(2, $Places::address[$place])
 	    . join '', map { Proto::message(3,
-	    Proto::number(1, function($file, $_)) . Proto::number(2, $_->{line} || 0)) } @frames;
+			Proto::number(1, function($file, $_)) . Proto::number(2, $_->{line} || 0)) } @frames;
 }
 
 sub mapping {
@@ -77,7 +77,7 @@ sub mapping {
 	my $out = Proto::number(1, $start) . Proto::number(2, $end)
 	    . Proto::strings($file->{string}, 4, $object->{path});
 	$out .= Proto::message(5, Proto::varint(attribute($file,
-	    'process.executable.build_id.gnu', $object->{id}))) if length $object->{id};
+				'process.executable.build_id.gnu', $object->{id}))) if length $object->{id};
 	return Proto::entry($file->{mapping}, $out);
 }
 
@@ -91,7 +91,7 @@ sub attribute {
 	my ($file, $key, $text) = @_;
 	my $number = Proto::string($file->{string}, $text);
 	return Proto::entry($file->{attribute}, Proto::strings($file->{string}, 1, $key)
-	    . Proto::message(2, Proto::message(1, $file->{string}{list}[$number])));
+		    . Proto::message(2, Proto::message(1, $file->{string}{list}[$number])));
 }
 
 # ---- profiles ----
@@ -127,7 +127,7 @@ sub resource {
 	my ($program, $pid) = ($file->{view}{program}, $file->{dump}->pid);
 	my $name = Object::base_name($program);
 	my @pairs = (['service.name', $name], ['process.executable.name', $name],
-	    $program =~ m{^/} ? ['process.executable.path', $program] : ());
+		$program =~ m{^/} ? ['process.executable.path', $program] : ());
 	my $out = $pid =~ /^\d{1,15}$/ ? pair('process.pid', Proto::varint(3 << 3) . Proto::varint($pid))
 	    : '';
 	for my $pair (@pairs) {

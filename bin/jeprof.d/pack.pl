@@ -9,15 +9,15 @@ package Pack;
 
 use constant MAGIC => "jeprof_pack/1\n";
 
-my %packs;		# path -> { names, dumps }
-our (%lines);		# key of an object -> { offset => [[function, file, line], ...] }
+my %packs; # path -> { names, dumps }
+our (%lines); # key of an object -> { offset => [[function, file, line], ...] }
 
 # ---- reading ----
 # The arguments with each pack in the place of its profiles.
 sub expand {
 	my @arguments = @_;
 	return map { my $path = $_; is_pack($path) ? map { "$path/$_" } @{ load($path)->{names} }
-	    : $path } @arguments;
+		    : $path } @arguments;
 }
 
 sub is_pack {
@@ -94,7 +94,7 @@ sub command {
 	my @parts = dumps(@all);
 	push @parts, object_parts($_) for Missing::objects();
 	my $text = MAGIC . join('', map { sprintf "part %s %d %s\n%s\n", $_->[0], length $_->[2],
-	    @$_[1, 2] } @parts) . sprintf "end %d\n", scalar @parts;
+			    @$_[1, 2] } @parts) . sprintf "end %d\n", scalar @parts;
 	my $gzip = Tool::find('gzip');
 	my $packed = $gzip ? Tool::filter([$gzip, '-nc'], $text) : undef;
 	put($option, $all[-1], $packed // $text);
@@ -110,11 +110,11 @@ sub put {
 	}
 	my $file = length $option->{o} ? $option->{o}
 	    : Input::plain_name(Object::base_name(Series::stem($from))) . '.jepack';
-	Talk::fail(2, "$file: the name of a pack ends in .jepack") 
-		unless Input::has_suffix($file, 'jepack');
+	Talk::fail(2, "$file: the name of a pack ends in .jepack")
+	    unless Input::has_suffix($file, 'jepack');
 	Writing::file($file, $text);
 	Writing::made($option, $file, 'jeprof top ' . Talk::word($file =~ s{^-}{./-}r),
-	    ', on any machine');
+		', on any machine');
 }
 
 # [dump, NAME, text] of each; a name that is there already stands below a number.
@@ -141,8 +141,8 @@ sub object_parts {
 	my $text = '';
 	for my $offset (sort { $a <=> $b } keys %$found) {
 		$text .= join '', map { sprintf "%x\t%s\n", $offset, join "\t",
-		    map { Talk::clean($_) } $_->[0], $_->[1],
-		    $_->[2] =~ /^\d+$/ ? $_->[2] : 0 } @{ $found->{$offset} };
+			    map { Talk::clean($_) } $_->[0], $_->[1],
+			    $_->[2] =~ /^\d+$/ ? $_->[2] : 0 } @{ $found->{$offset} };
 	}
 	push @parts, ['lines', $name, $text] if length $text;
 	return @parts;

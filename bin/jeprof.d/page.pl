@@ -8,15 +8,15 @@ sub html {
 	my @parts = @_;
 	my $title = escape("$parts[0]{program} heap report");
 	return "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-		. qq{<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">\n}
-		. qq{<meta name="viewport" content="width=device-width,initial-scale=1"><title>$title</title>\n<style>} . Web::style() =~ s{\n}{}gr . "</style></head>\n<body>\n"
-		. "<header><h1>$title</h1>\n" . (@parts > 1 ? tabs(@parts) : $parts[0]{words})
-		. join('', map { '<p>' . escape($_) . "</p>\n" } @{ $parts[0]{said} // [] }) . "</header>\n"
-		    . Web::body()
-		. join('', map { "<script type=\"application/json\" id=\"data" . ($_ || '')
-		    . "\" data-form=\"$parts[$_]{form}\">$parts[$_]{data}</script>\n" } 0 .. $#parts)
-		. '<script>' . Web::model() . "</script>\n<script>" . Web::view()
-		    . "</script>\n</body></html>\n";
+	    . qq{<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">\n}
+	    . qq{<meta name="viewport" content="width=device-width,initial-scale=1"><title>$title</title>\n<style>} . Web::style() =~ s{\n}{}gr . "</style></head>\n<body>\n"
+	    . "<header><h1>$title</h1>\n" . (@parts > 1 ? tabs(@parts) : $parts[0]{words})
+	    . join('', map { '<p>' . escape($_) . "</p>\n" } @{ $parts[0]{said} // [] }) . "</header>\n"
+	    . Web::body()
+	    . join('', map { "<script type=\"application/json\" id=\"data" . ($_ || '')
+			    . "\" data-form=\"$parts[$_]{form}\">$parts[$_]{data}</script>\n" } 0 .. $#parts)
+	    . '<script>' . Web::model() . "</script>\n<script>" . Web::view()
+	    . "</script>\n</body></html>\n";
 }
 
 # A button for each process, and its words: only those of the chosen one are shown.
@@ -26,8 +26,8 @@ sub tabs {
 		sprintf '<button type="button" role="tab" aria-selected="%s">%s %s <b>%s</b></button>',
 		    $_ ? 'false' : 'true', map { escape($_) } @$part{qw(program pid size)} } 0 .. $#parts;
 	return sprintf("<p>%d processes</p>\n<div id=\"tabs\" role=\"tablist\">%s</div>\n",
-	    scalar @parts, join "\n", @buttons)
-		. join '', map { '<div class="process"' . ($_ ? ' hidden' : '')
+		scalar @parts, join "\n", @buttons)
+	    . join '', map { '<div class="process"' . ($_ ? ' hidden' : '')
 		    . ">\n$parts[$_]{words}</div>\n" } 0 .. $#parts;
 }
 
@@ -52,7 +52,7 @@ sub words {
 	my $pid = $last->{dump}->pid;
 	my $text = (length $pid ? 'Process ' . escape($pid) . ', ' : '')
 	    . (defined $last->{time} ? escape(Series::clock($last->{time})) . ': ' : '')
-		. bold($size->($last->{bytes}) . " $held") . sprintf ' in %d objects', $last->{objects};
+	    . bold($size->($last->{bytes}) . " $held") . sprintf ' in %d objects', $last->{objects};
 	my $rate = $last->{dump}->interval;
 	$text .= ', estimated from samples, one for each ' . escape($size->($rate)) . ' allocated'
 	    if $rate =~ /^\d+$/ && $rate > 1;
@@ -62,8 +62,8 @@ sub words {
 	my @owners = @{ $work->{owners} };
 	splice @owners, 3 if @owners > 3;
 	push @out, (@owners > 1 ? 'Most is held by ' : 'All is held by ')
-		. join(', ', map { bold($_->[0]) . ' ' . $size->($_->[1]) . ' ('
-		    . Print::percent($_->[1], $last->{bytes}) . ')' } @owners) . '.' if @owners;
+	    . join(', ', map { bold($_->[0]) . ' ' . $size->($_->[1]) . ' ('
+			    . Print::percent($_->[1], $last->{bytes}) . ')' } @owners) . '.' if @owners;
 	push @out, suspects($option, \@snaps, @{ $work->{suspects} }) if @snaps >= Leaks::LEAST();
 	push @out, aged($option, $work->{aged}) if $work->{aged};
 	push @out, 'Source lines: by ' . escape($Names::engine) . '.' if length $Names::engine;
@@ -82,10 +82,10 @@ sub aged {
 		my $more = @rows > 3 ? ', and ' . (@rows - 3) . ' more' : '';
 		splice @rows, 3 if @rows > 3;
 		return join(', ', map { bold($_->{names}[0]) . ' by '
-		    . escape(Series::rate_text($_->{rate}, 1, $option)) } @rows) . $more;
+				    . escape(Series::rate_text($_->{rate}, 1, $option)) } @rows) . $more;
 	};
 	my $text = 'By the ages of what lives ' . (!@suspects ? 'no stack grows' : (@suspects == 1
-	    ? '1 stack grows: ' : @suspects . ' stacks grow: ') . $list->(@suspects));
+			? '1 stack grows: ' : @suspects . ' stacks grow: ') . $list->(@suspects));
 	$text .= '; grows lately, or is a bounded cache: ' . $list->(@recent) if @recent;
 	return "$text.";
 }
@@ -95,16 +95,16 @@ sub suspects {
 	my ($option, $snaps, @suspects) = @_;
 	my $count = @suspects;
 	return 'The series is too short to tell whether a stack keeps growing ('
-		. Order::span_text(60 * Order::minutes(@$snaps[0, -1])) . ').'
-		if Leaks::is_too_short($snaps, @suspects);
+	    . Order::span_text(60 * Order::minutes(@$snaps[0, -1])) . ').'
+	    if Leaks::is_too_short($snaps, @suspects);
 	return 'No stack keeps growing.' if !$count;
 	splice @suspects, 3 if $count > 3;
 	return ($count == 1 ? '1 stack keeps growing: ' : "$count stacks keep growing: ")
 	    . join(', ', map {
-		bold($_->{names}[0]) . ' by '
-		    . escape(defined $_->{rate} ? Series::rate_text($_->{rate}, 1, $option)
-		    : Print::human($_->{grown}, $option))
-	} @suspects) . ($count > 3 ? ', and ' . ($count - 3) . ' more.' : '.');
+			bold($_->{names}[0]) . ' by '
+			    . escape(defined $_->{rate} ? Series::rate_text($_->{rate}, 1, $option)
+				: Print::human($_->{grown}, $option))
+	    } @suspects) . ($count > 3 ? ', and ' . ($count - 3) . ' more.' : '.');
 }
 
 sub course {
@@ -115,8 +115,8 @@ sub course {
 	my $change = $last->{bytes} - $first->{bytes};
 	my $text = sprintf 'The largest of %d snapshots has %s%s; from the first to the last %s',
 	    scalar @snaps, bold(Print::human($peak->{bytes}, $option)),
-		defined $peak->{time} ? ' (' . Series::clock($peak->{time}) . ')' : '',
-		    bold(Series::signed($change, $option));
+	    defined $peak->{time} ? ' (' . Series::clock($peak->{time}) . ')' : '',
+	    bold(Series::signed($change, $option));
 	my $span = 60 * (Order::minutes($first, $last) // 0);
 	$text .= sprintf ' in %s, %s', Order::span_text($span),
 	    bold(Series::rate_text($change, $span / 60, $option)) if $span >= 1;
@@ -133,7 +133,7 @@ sub rss_parts {
 	    rss);
 	return if $allocated > $active || $active > $resident;
 	my @parts = (['allocated', $allocated], ['free between objects', $active - $allocated],
-	    ['kept for reuse, and records of the allocator', $resident - $active]);
+		['kept for reuse, and records of the allocator', $resident - $active]);
 	push @parts, ['not of the allocator (code, stacks, files)', $rss - $resident]
 	    if $rss > $resident;
 	return ($rss, @parts);
@@ -147,12 +147,12 @@ sub rss_bar {
 	$sum += $_->[1] for @parts;
 	my $option = $work->{option};
 	my $text = '<p>Resident: ' . bold(Print::human($rss, $option)) . ' = '
-		. join(' + ', map { "<span class=\"one\"><i class=\"k$_\"></i>"
-		    . Print::human($parts[$_][1], $option) . "</span> $parts[$_][0]" } 0 .. $#parts);
+	    . join(' + ', map { "<span class=\"one\"><i class=\"k$_\"></i>"
+			    . Print::human($parts[$_][1], $option) . "</span> $parts[$_][0]" } 0 .. $#parts);
 	$text .= '; part of the last two is not in memory now' if $rss < $sum;
 	return "$text.</p>\n<div class=\"bar\" aria-hidden=\"true\">"
-		. join('', map { sprintf '<i class="k%d" style="width:%.2f%%"></i>', $_,
-		    100 * $parts[$_][1] / $sum } 0 .. $#parts) . "</div>\n";
+	    . join('', map { sprintf '<i class="k%d" style="width:%.2f%%"></i>', $_,
+			    100 * $parts[$_][1] / $sum } 0 .. $#parts) . "</div>\n";
 }
 
 # Who pins free places: rows as those of Frag, and the sum.
@@ -167,12 +167,12 @@ sub pins {
 		$row->{live} += $work->{held}{$number} // 0;
 		my ($bytes, $error, $samples) = @{ $pins->{$number} // next };
 		$row->{pinned} += $bytes;
-		$row->{variance} += $error ** 2;
+		$row->{variance} += $error**2;
 		$row->{samples} += $samples;
 		$sum += $bytes;
 	}
 	return (sum => $sum // 0, rows => [sort { $b->{pinned} <=> $a->{pinned} || $a->{name} cmp $b->{name} }
-	    grep { $_->{pinned} } values %row]);
+			    grep { $_->{pinned} } values %row]);
 }
 
 # Into what the bar opens: the lines of frag, and who pins free places.
@@ -184,14 +184,14 @@ sub rss_opened {
 	my ($lines, $more) = Frag::lines($frag);
 	my $row = sub { '<tr><td>' . escape(Print::human($_[0], $option)) . '</td><td>' . escape($_[1]) . "</td></tr>\n" };
 	my @rows = (map({ $row->(@$_) } grep { $_->[0] } @$lines),
-	    $row->($dump->{heap}{resident}, '= resident, by the allocator\'s count'),
-	    map({ $row->(@$_) } grep { $_->[0] } @$more),
-	    $frag->{beside} ? $row->($frag->{beside}{rss}, '= resident, by the kernel\'s count (RSS)') : ());
+		$row->($dump->{heap}{resident}, '= resident, by the allocator\'s count'),
+		map({ $row->(@$_) } grep { $_->[0] } @$more),
+		$frag->{beside} ? $row->($frag->{beside}{rss}, '= resident, by the kernel\'s count (RSS)') : ());
 	my @pins = @{ $frag->{rows} };
 	splice @pins, 10 if @pins > 10;
 	push @rows, map { my $margin = Noise::margin(@$_{qw(variance samples)});
-	    $row->($_->{pinned}, ($margin ? Noise::text($margin, $option) . ' ' : '') . "of the free places are pinned by $_->{name}, which holds "
-		. Print::human($_->{live}, $option)) } @pins;
+		$row->($_->{pinned}, ($margin ? Noise::text($margin, $option) . ' ' : '') . "of the free places are pinned by $_->{name}, which holds "
+			    . Print::human($_->{live}, $option)) } @pins;
 	return '<details id="resident"><summary>' . escape(ucfirst Frag::sentence($frag)) . "</summary>\n<table>\n"
 	    . join('', @rows) . "</table></details>\n";
 }

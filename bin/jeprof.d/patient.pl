@@ -13,13 +13,13 @@ sub Doctor::process {
 	my $status = from_json($out);
 	my $pid = $status->{pid} // ($text =~ /^(\d+) / ? $1 : $who =~ /^\d+$/ ? $who : undef);
 	if ($code == 2 || $code == 5 && (!defined $pid || !-e "/proc/$pid/status"
-	    || $text =~ /^\d+ has ended/)) {
+			|| $text =~ /^\d+ has ended/)) {
 		Doctor::find('problem', 'process', $text, Talk::command('list'));
 		return $code;
 	}
 	my $facts = facts($pid);
 	Doctor::find('ok', 'process', sprintf '%s %s, uid %s, %s', $pid, $facts->{name}, $facts->{uid},
-	    readlink("/proc/$pid/exe") // 'its program may not be seen');
+		readlink("/proc/$pid/exe") // 'its program may not be seen');
 	surroundings($pid, $facts);
 	$code == 0 ? answered($pid, $status, $facts) : refused($pid, $code, $text);
 	environment($pid, $facts, $status);
@@ -59,21 +59,21 @@ sub facts {
 sub surroundings {
 	my ($pid, $facts) = @_;
 	Doctor::find('warn', 'rights',
-	    "its system calls are filtered (seccomp): a profile takes open, write and rename; if one is refused, status has it as last_error",
+		"its system calls are filtered (seccomp): a profile takes open, write and rename; if one is refused, status has it as last_error",
 		Talk::word(Tool::own_dir() . '/jeprofctl') . " dump $pid -o profile.heap")
-		    if $facts->{seccomp} == 2;
+	    if $facts->{seccomp} == 2;
 	my ($there, $here) = map { readlink("/proc/$_/ns/mnt") // '' } $pid, 'self';
 	Doctor::find('ok', 'place',
-	    "it has its own mount namespace, as in a container: its files are below /proc/$pid/root")
-		if length $there && length $here && $there ne $here;
+		"it has its own mount namespace, as in a container: its files are below /proc/$pid/root")
+	    if length $there && length $here && $there ne $here;
 	my %gone = map { $_ =>
-	    1 } read_text("/proc/$pid/maps") =~ m{^\S+ r-xp \S+ \S+ [1-9]\d* +(/.*) \(deleted\)$}mg;
+		    1 } read_text("/proc/$pid/maps") =~ m{^\S+ r-xp \S+ \S+ [1-9]\d* +(/.*) \(deleted\)$}mg;
 	for my $path (sort keys %gone) {
 		my $is_library = Object::base_name($path) =~ /^libjemalloc/;
 		Doctor::find($is_library ? 'ok' : 'warn', 'place',
-		    "$path was deleted or replaced since the start; "
-			. ($is_library ? 'it goes on working'
-			    : 'the new file has other names: those of the old one are in /proc'),
+			"$path was deleted or replaced since the start; "
+			    . ($is_library ? 'it goes on working'
+				: 'the new file has other names: those of the old one are in /proc'),
 			$is_library ? undef : Talk::command('top', "--exe=/proc/$pid/exe", 'PROFILE'));
 	}
 }
@@ -89,40 +89,40 @@ sub refused {
 	my $about = $text =~ /without the profiler/ ? 'profiler' : $text =~ /no way in|closed/
 	    ? 'rights' : $text =~ /malloc|allocator|run the library/ ? 'allocator' : 'answer';
 	Doctor::find($code == 7 ? 'warn' : 'problem', $about, $text,
-	    $command // Talk::command('status', $pid, '--wait', '30s'));
+		$command // Talk::command('status', $pid, '--wait', '30s'));
 }
 
 # The library answered: what its session does and has done.
 sub answered {
 	my ($pid, $status, $facts) = @_;
 	Doctor::find('ok', 'allocator',
-	    "malloc is that of the library, with the profiler ($status->{way}, version "
-	    . substr($status->{version} // '?', 0, 24) . ')');
+		"malloc is that of the library, with the profiler ($status->{way}, version "
+		    . substr($status->{version} // '?', 0, 24) . ')');
 	my $state = $status->{state} // '?';
 	my $is_traced = ($status->{tracer} // '') eq 'yes';
 	Doctor::find('ok', 'profiler', 'a tracer is attached to the probe otel_memory:alloc')
 	    if $is_traced;
 	if ($state eq 'idle') {
 		$is_traced or Doctor::find('warn', 'profiler', 'no session: nothing is sampled',
-		    Talk::command('start', $pid));
+			Talk::command('start', $pid));
 	} elsif ($state eq 'pending') {
 		Doctor::find('warn', 'profiler', 'a start is pending: it begins when the process allocates',
-		    Talk::command('status', $pid));
+			Talk::command('status', $pid));
 	} else {
 		Doctor::find('ok', 'profiler',
-		    "state $state, one sample for each " . Print::human($status->{sample_interval} // 0, {})
-		    . ' allocated');
+			"state $state, one sample for each " . Print::human($status->{sample_interval} // 0, {})
+			    . ' allocated');
 	}
 	return Doctor::find('ok', 'profiler',
-	    'it allocates nothing just now, so its figures are not known')
+		'it allocates nothing just now, so its figures are not known')
 	    unless defined $status->{allocated};
 	elsewhere($pid, $status);
 	written($pid, $status);
 	thresholds($pid, $status) unless $state =~ /^(?:idle|pending)$/;
 	my ($samples, $fallbacks) = ($status->{unwinder_health}
-	    // '') =~ /samples:(\d+) fallbacks:(\d+)/;
+		    // '') =~ /samples:(\d+) fallbacks:(\d+)/;
 	Doctor::find($fallbacks * 4 > $samples ? 'warn' : 'ok', 'stacks',
-	    "unwinder $status->{unwinder}: $fallbacks of $samples stacks had to be read in another way than the first") if $samples;
+		"unwinder $status->{unwinder}: $fallbacks of $samples stacks had to be read in another way than the first") if $samples;
 }
 
 # Memory that no profile will show.
@@ -134,16 +134,16 @@ sub elsewhere {
 	my $page = POSIX::sysconf(POSIX::_SC_PAGESIZE());
 	my @objects = read_text("/proc/$pid/maps") =~ m{ r-xp .* (/.*)$}mg;
 	my $text = Elsewhere::text($rss * $page, $heap, $shared * $page,
-	    Elsewhere::whose(readlink("/proc/$pid/exe"), @objects), {});
+		Elsewhere::whose(readlink("/proc/$pid/exe"), @objects), {});
 	Doctor::find('warn', 'memory', $text) if length $text;
 }
 
 sub written {
 	my ($pid, $status) = @_;
 	Doctor::find('problem', 'files', "the last profile could not be written: $status->{last_error}",
-	    Talk::command('dump', $pid, '-o', 'profile.heap')) if length($status->{last_error} // '');
+		Talk::command('dump', $pid, '-o', 'profile.heap')) if length($status->{last_error} // '');
 	Doctor::find('warn', 'files',
-	    "$status->{suppressed} profiles were held back by the limits of gap, number or size (prof_dump_...)", Talk::command('dump', $pid)) if $status->{suppressed};
+		"$status->{suppressed} profiles were held back by the limits of gap, number or size (prof_dump_...)", Talk::command('dump', $pid)) if $status->{suppressed};
 	my $file = $status->{last_dump} // '';
 	Doctor::find('ok', 'files', "$status->{dumps} profiles written, the last $file")
 	    if $status->{dumps} && length $file;
@@ -157,14 +157,14 @@ sub thresholds {
 	my $metric = $status->{threshold_highwater_metric} // 'allocated';
 	my ($limit, $is) = ($status->{threshold_highwater} // 0, $status->{$metric} // 0);
 	return Doctor::find('ok', 'triggers',
-	    'no threshold: a profile is written when one is asked for, at the end of the session or by prof_final') unless @set;
+		'no threshold: a profile is written when one is asked for, at the end of the session or by prof_final') unless @set;
 	return Doctor::find('warn', 'triggers',
-	    sprintf('threshold_highwater is %s, %s is %s: no profile was due yet',
-	    Print::human($limit, {}), $metric, Print::human($is, {})),
+		sprintf('threshold_highwater is %s, %s is %s: no profile was due yet',
+			Print::human($limit, {}), $metric, Print::human($is, {})),
 		sprintf '%s set %d --highwater %dM', $0, $pid, 1 + $is * 1.2 / 1048576)
-		    if $limit && $is < $limit && @set == 1;
+	    if $limit && $is < $limit && @set == 1;
 	Doctor::find('ok', 'triggers', 'no profile was due yet; thresholds: ' . join ', ',
-	    map { "$_ " . $status->{"threshold_$_"} } @set);
+		map { "$_ " . $status->{"threshold_$_"} } @set);
 }
 
 # Findings about the environment that the process was started with.
@@ -180,7 +180,7 @@ sub environment {
 	my $cwd = readlink("/proc/$pid/cwd") // return;
 	my $name = $option->{prof_prefix} // 'jeprof';
 	Doctor::prefix($name =~ m{^/} ? $name : "$cwd/$name", $cwd, "/proc/$pid/root", $facts,
-	    Talk::command('start', $pid, '--prefix', '/tmp/jeprof')) unless $status->{dumps};
+		Talk::command('start', $pid, '--prefix', '/tmp/jeprof')) unless $status->{dumps};
 }
 
 sub the_file {

@@ -8,7 +8,7 @@ sub dot_text {
 	my $sum = $view->{sum};
 	my $whole = abs $sum->{kept} || 1;
 	my ($node_cut, $edge_cut) = ($option->{nodefraction} * $whole,
-	    $option->{edgefraction} * $whole);
+		$option->{edgefraction} * $whole);
 	my @order = sort { abs $sum->{cum}[$b] <=> abs $sum->{cum}[$a] || $a <=> $b } $sum->order(1);
 	my @nodes = grep { abs $sum->{cum}[$_] > $node_cut } @order;
 	splice @nodes, $option->{nodecount} if @nodes > $option->{nodecount};
@@ -17,17 +17,17 @@ sub dot_text {
 	my $unit = Print::unit($option);
 	my @legend = (quoted($view->{program}), "Total $unit: " . Print::amount($sum->{total}, $option),
 		'Focusing on: ' . Print::amount($sum->{kept}, $option),
-		    'Dropped nodes with <= ' . Print::amount($node_cut, $option) . " abs($unit)",
+		'Dropped nodes with <= ' . Print::amount($node_cut, $option) . " abs($unit)",
 		'Dropped edges with <= ' . Print::amount($edge_cut, $option) . " $unit");
 	my $text = sprintf "digraph \"%s; %s %s\" {\nnode [width=0.375,height=0.25];\n",
 	    quoted($view->{program}),
-		Print::amount($sum->{total}, $option), $unit;
+	    Print::amount($sum->{total}, $option), $unit;
 	$text .= 'Legend [shape=box,fontsize=24,shape=plaintext,label="'
 	    . join('', map { "$_\\l" } @legend) . "\"];\n";
 	$text .= join '', map { dot_node($sum, $_, $number{$_}, $option, $whole) } @nodes;
 	$text .= join '', map { dot_edge($_, $whole, $option) }
-		dot_edges($sum->edges_among($view->{stacks}, $option, \%number), \%number, $edge_cut,
-		    $option->{maxdegree});
+	    dot_edges($sum->edges_among($view->{stacks}, $option, \%number), \%number, $edge_cut,
+		$option->{maxdegree});
 	return "$text}\n";
 }
 
@@ -70,11 +70,11 @@ sub dot_edges {
 sub dot_edge {
 	my ($edge, $whole, $option) = @_;
 	my ($from, $to, $value) = @$edge;
-	my $weight = abs($value) ** 0.7;
+	my $weight = abs($value)**0.7;
 	my $width = 20 * abs($value) / $whole;
 	return sprintf "%s -> %s [label=%s, weight=%d, style=\"setlinewidth(%f)\"];\n", $from, $to,
-		Print::amount($value, $option), $weight > 100000 ? 100000 : $weight,
-		    $width > 2 ? 2 : $width;
+	    Print::amount($value, $option), $weight > 100000 ? 100000 : $weight,
+	    $width > 2 ? 2 : $width;
 }
 
 sub dot {
@@ -87,8 +87,8 @@ sub drawn {
 	my ($view, $format) = @_;
 	my $mode = $view->{option}{mode} eq 'svg_graph' ? 'svg=graph' : $view->{option}{mode};
 	my $dot = Tool::find('dot')
-		or Talk::fail(1,
-		    "--$mode needs the program dot (package graphviz), which is not installed");
+	    or Talk::fail(1,
+		"--$mode needs the program dot (package graphviz), which is not installed");
 	return Tool::filter([$dot, "-T$format"], dot_text($view)) // Talk::fail(1, "$dot failed");
 }
 

@@ -4,28 +4,28 @@
 package Pprof;
 
 my @types = (['alloc_objects', 'count'], ['alloc_space', 'bytes'], ['inuse_objects', 'count'],
-    ['inuse_space', 'bytes']);
+	['inuse_space', 'bytes']);
 
 sub text {
 	my ($view, $rows) = @_;
 	my $file = { strings => Proto::table(), functions => {}, mappings => {}, out => '' };
 	my ($dump) = $view->{dumps}[-1];
 	$file->{out} .= Proto::message(1, value_type($file, @$_)) for @types;
-	mapping($file, $dump->{main}, $dump) if $dump->{main};	# the first is the main program
+	mapping($file, $dump->{main}, $dump) if $dump->{main}; # the first is the main program
 	my @location;
 	for my $row (@$rows) {
 		my @ids = map { Proto::varint($location[$_] //=
-		    location($file, $_, $dump)) } grep { @{ $view->{frames}($_) } } @{ $row->{places} };
+				    location($file, $_, $dump)) } grep { @{ $view->{frames}($_) } } @{ $row->{places} };
 		$file->{out} .= Proto::message(2, Proto::message(1, join '', @ids)
-		    . Proto::message(2, join '', map { Proto::varint($_) } @{ $row->{values} }) . labels($file, $row));
+			    . Proto::message(2, join '', map { Proto::varint($_) } @{ $row->{values} }) . labels($file, $row));
 	}
 	for my $place (grep { $location[$_] } 0 .. $#location) {
 		my $mapping = mapping($file, $Places::object[$place], $dump);
 		my $lines = join '', map { Proto::message(4,
-		    Proto::number(1, function($file, $_))
-		    . Proto::number(2, $_->{line} || 0)) } @{ $view->{frames}($place) };
+				Proto::number(1, function($file, $_))
+				    . Proto::number(2, $_->{line} || 0)) } @{ $view->{frames}($place) };
 		$file->{out} .= Proto::message(4, Proto::number(1, $location[$place])
-		    . Proto::number(2, $mapping) . Proto::number(3, $Places::address[$place]) . $lines);
+			    . Proto::number(2, $mapping) . Proto::number(3, $Places::address[$place]) . $lines);
 	}
 	return zipped($file->{out} . head($file, $view, $dump));
 }
@@ -37,7 +37,7 @@ sub labels {
 	$out .= Proto::message(3, Proto::strings($file->{strings}, 1, 'label', $row->{label})) if length $row->{label};
 	my ($key, $unit) = map { Proto::string($file->{strings}, $_) } length $row->{age} ? ('age', 'seconds') : ();
 	$out .= Proto::message(3, Proto::number(1, $key) . Proto::number(3, $row->{age})
-	    . Proto::number(4, $unit)) if $key;
+		    . Proto::number(4, $unit)) if $key;
 	return $out;
 }
 
@@ -48,8 +48,8 @@ sub head {
 	    . Proto::message(11, value_type($file, 'space', 'bytes'))
 	    . Proto::number(12, $dump->interval);
 	$out .= Proto::number(13, Proto::string($file->{strings},
-	    'jeprof of ' . Object::base_name($view->{program})
-	    . (length $dump->pid ? ' pid ' . $dump->pid : '')));
+			'jeprof of ' . Object::base_name($view->{program})
+			    . (length $dump->pid ? ' pid ' . $dump->pid : '')));
 	$out .= Proto::number(14, Proto::string($file->{strings}, 'inuse_space'));
 	return $out . join '', map { Proto::message(6, $_) } @{ $file->{strings}{list} };
 }
@@ -73,8 +73,8 @@ sub mapping {
 		my $id = ++$file->{last_mapping};
 		my ($start, $end) = Places::span($dump, $object);
 		$file->{out} .= Proto::message(3, Proto::number(1, $id) . Proto::number(2, $start)
-		    . Proto::number(3, $end) . Proto::strings($file->{strings}, 5, @$object{qw(path id)})
-			. join '', map { Proto::number($_, 1) } 7 .. 10);
+			    . Proto::number(3, $end) . Proto::strings($file->{strings}, 5, @$object{qw(path id)})
+			    . join '', map { Proto::number($_, 1) } 7 .. 10);
 		$id;
 	};
 }
@@ -86,7 +86,7 @@ sub function {
 	return $file->{functions}{"$frame->{short}\0$raw\0$source"} //= do {
 		my $id = ++$file->{last_function};
 		$file->{out} .= Proto::message(5, Proto::number(1, $id)
-		    . Proto::strings($file->{strings}, 2, $frame->{short}, $raw, $source));
+			    . Proto::strings($file->{strings}, 2, $frame->{short}, $raw, $source));
 		$id;
 	};
 }

@@ -24,10 +24,10 @@ sub of_text {
 	Talk::fail(1, "$path: a pack of profiles: name one of them, $path/NAME (jeprof ls $path)")
 	    if index($text, Pack::MAGIC()) == 0;
 	$text = $self->read_wrapper(Foreign::heap_text($path, $text)
-	    // Talk::fail(1, "$path: not a heap profile (its first line is not heap_v2/...)"))
-		if $text !~ m{^heap_v2/\d};
+		    // Talk::fail(1, "$path: not a heap profile (its first line is not heap_v2/...)"))
+	    if $text !~ m{^heap_v2/\d};
 	Talk::fail(1, "$path: not a heap profile (its first line is not heap_v2/...)")
-		unless $text =~ m{^heap_v2/(\d+)(?=\s|\z)};
+	    unless $text =~ m{^heap_v2/(\d+)(?=\s|\z)};
 	$self->{rate} = $1;
 	$self->{text} = $text;
 	$self->parse;
@@ -81,7 +81,7 @@ sub read_wrapper {
 		$self->{symbols}{$address} = [split /--/, Talk::clean($names)];
 	}
 	$text =~ /\G---[ \t]*\n/gc
-		or Talk::fail(1, "$self->{file}: its symbol part is damaged at byte " . (pos($text) // 0));
+	    or Talk::fail(1, "$self->{file}: its symbol part is damaged at byte " . (pos($text) // 0));
 	return $self->from_header(substr $text, pos $text);
 }
 
@@ -115,7 +115,7 @@ sub parse {
 	$self->check_end($is_in_maps);
 	Talk::note(sprintf '%s: skipped %d unknown line%s, the first is "%s"', $self->{file},
 		$self->{skipped}, $self->{skipped} == 1 ? '' : 's', substr $self->{first_skipped}, 0, 60)
-		if $self->{skipped};
+	    if $self->{skipped};
 }
 
 # Each as [frames, objects, bytes, objects and bytes ever allocated, lines of its threads]; of one
@@ -145,7 +145,7 @@ sub read_line {
 		$self->{broken}++ if defined $self->{open};
 		$self->{open} = $self->{frames} = $1;
 	} elsif ($line =~ /^\s*t\*\s*:\s*$any_counts/) {
-		return if !defined $self->{frames};	# the sum of all threads, before the first stack
+		return if !defined $self->{frames}; # the sum of all threads, before the first stack
 		push @{ $self->{stacks} }, [$self->{frames}, $1 + 0, $2 + 0, $3 + 0, $4 + 0,
 			@{ $self->{threads} } > 1 ? '' : ()];
 		delete $self->{open};
@@ -185,7 +185,7 @@ sub read_maps {
 		} elsif ($line =~ /^# frag/) {
 			push @{ $self->{frag_lines} }, $line;
 		} elsif (my ($start, $end, $bias, $id, $path) =
-		    $line =~ /^# module (?:0x)?($hex)-(?:0x)?($hex) (?:0x)?($hex) (\S+) (.*)$/) {
+			$line =~ /^# module (?:0x)?($hex)-(?:0x)?($hex) (?:0x)?($hex) (\S+) (.*)$/) {
 			$path =~ s{ \(deleted\)$}{};
 			push @{ $self->{modules} }, { start => hex $start, end => hex $end, bias => hex $bias,
 				id => $id =~ /^[0-9a-f]{4,}$/ ? $id : '', path => $path };
@@ -245,13 +245,13 @@ sub check_end {
 	my $is_cut = substr($self->{text}, -1) ne "\n";
 	if (%{ $self->{meta} } || defined $told) {
 		return Talk::doubt("$name: truncated: its end line is missing; what is there is shown")
-			if !defined $told || $is_cut && $told != $before;
+		    if !defined $told || $is_cut && $told != $before;
 		return Talk::doubt("$name: damaged: its end line says $told bytes, there are $before")
 		    if $told != $before;
 	}
 	if (defined $self->{open} || $is_cut && $self->ends_in_a_record($is_in_maps)) {
 		Talk::doubt("$name: truncated after " . scalar(@{ $self->{stacks} })
-			. ' stacks; what is there is shown');
+			    . ' stacks; what is there is shown');
 	} elsif ($self->{broken}) {
 		Talk::doubt("$name: damaged: stacks without counts: $self->{broken}; the others are shown");
 	} elsif (!@{ $self->{maps} } && !@{ $self->{modules} } && !$self->{symbols}) {
@@ -273,7 +273,7 @@ sub ends_in_a_record {
 	my ($self, $is_in_maps) = @_;
 	my $last = substr $self->{text}, 1 + rindex $self->{text}, "\n";
 	return $is_in_maps ? !map_line($last) && $last !~ /^# end/
-		: $self->{broken} || ($self->{last_skipped} // '') eq $last;
+	    : $self->{broken} || ($self->{last_skipped} // '') eq $last;
 }
 
 # The estimate for one pair of sampled counts, in multiples of 1/1024: sums of such numbers are
@@ -283,9 +283,9 @@ sub estimate {
 	my $rate = $self->{rate};
 	return ($objects, $bytes) if $objects == 0 || $bytes == 0 || $rate == 0;
 	my $ratio = ($bytes / $objects) / $rate;
-	my $covered = $ratio > 1e-9 ? 1 - exp(-$ratio) : $ratio;	# 1 - exp would lose its digits
+	my $covered = $ratio > 1e-9 ? 1 - exp(-$ratio) : $ratio; # 1 - exp would lose its digits
 	return (int($objects / $covered * 1024 + 0.5) / 1024,
-	    int($bytes / $covered * 1024 + 0.5) / 1024);
+		int($bytes / $covered * 1024 + 0.5) / 1024);
 }
 
 # Mean bytes between two samples.

@@ -2,7 +2,7 @@
 package Reduce;
 
 my %index_of = (inuse_objects => [1, 0], inuse_space => [1, 1], alloc_objects => [3, 0],
-    alloc_space => [3, 1],
+	alloc_space => [3, 1],
 	contentions => [1, 0], total_delay => [1, 1], mean_delay => [1, 1]);
 
 my $verb = qr/(?:[mc]|re)alloc|memalign|posix_memalign|aligned_alloc|p?valloc|[mrxs]d?allocx|smallocx_\w+|reallocarray|malloc_default/;
@@ -13,7 +13,7 @@ sub is_library {
 	my ($object, $libraries) = @_;
 	return 0 unless $object;
 	return $object->{is_library} //= !$object->{is_main}
-		&& ($object->title =~ /^libjemalloc[^\/]*\.so/ || $libraries->{ $object->{path} }) ? 1 : 0;
+	    && ($object->title =~ /^libjemalloc[^\/]*\.so/ || $libraries->{ $object->{path} }) ? 1 : 0;
 }
 
 sub is_unwinder {
@@ -82,17 +82,17 @@ sub stacks {
 	my $ages = Ages::is_told($dump) && $at == 1 ? $dump->{age} : undef;
 	my $span = $ages ? Ages::span($dump) : undef;
 	my %libraries = map { $_ => 1 } grep { defined } $dump->{meta}{library};
-	my $is_whole = Contention::is_one($dump);	# malloc's locks are among them
+	my $is_whole = Contention::is_one($dump); # malloc's locks are among them
 	my @out;
 	my $number = -1;
 	for my $stack (@{ $dump->{stacks} }) {
 		$number++;
 		for my $pair (defined $thread ? thread_counts($stack, $thread, $at)
-		    : [$stack->[$at], $stack->[$at + 1]]) {
+			: [$stack->[$at], $stack->[$at + 1]]) {
 			next unless $pair->[0] || $pair->[1];
 			my ($objects, $bytes) = $dump->estimate(@$pair);
 			my @whole = ($stack->[0], $sign * $objects, $sign * $bytes,
-			    $is_whole ? $stack->[0] : cut($stack->[0], \%libraries), $pair->[0]);
+				$is_whole ? $stack->[0] : cut($stack->[0], \%libraries), $pair->[0]);
 			my @rows = $by_thread ? Threads::divided($dump, $stack, $thread, $at, @whole) : \@whole;
 			add_ages($ages->[$number], $span, \@limits, @rows) if $ages || @limits;
 			@rows = Labels::divided($dump, $dump->{labeled}[$number], [@$stack[1, 2]], @rows) if $by_label;
@@ -117,7 +117,7 @@ sub add_ages {
 
 sub thread_counts {
 	my ($stack, $thread, $at) = @_;
-	return [$stack->[$at], $stack->[$at + 1]] unless defined $stack->[5];	# there is one thread
+	return [$stack->[$at], $stack->[$at + 1]] unless defined $stack->[5]; # there is one thread
 	my @pairs;
 	while ($stack->[5] =~ /^  t\Q$thread\E: (\d+): (\d+) \[(\d+): (\d+)\]/mg) {
 		push @pairs, $at == 1 ? [$1, $2] : [$3, $4];
@@ -182,7 +182,7 @@ sub label {
 sub entries {
 	my ($grain, $option) = @_;
 	my $self = bless { grain => $grain, label => [], frame => [], place => [], by_label => {},
-	    of_place => [], one => [],
+		of_place => [], one => [],
 		map { $_ => pattern($option->{$_}) } qw(retain exclude focus ignore) }, 'Reduce';
 	return $self;
 }
@@ -216,7 +216,7 @@ sub frames_kept {
 	my @labels = labels($place, $self->{grain});
 	my $frames = $Names::frames[$place];
 	return @$frames[grep { (!$self->{retain} || $labels[$_] =~ $self->{retain})
-	    && (!$self->{exclude} || $labels[$_] !~ $self->{exclude}) } 0 .. $#labels];
+			&& (!$self->{exclude} || $labels[$_] !~ $self->{exclude}) } 0 .. $#labels];
 }
 
 sub add {
@@ -245,7 +245,7 @@ sub sum {
 	my $which = 1 + $index_of{ $option->{index} }[1];
 	my ($total, $kept) = (0, 0);
 	my (@flat, @cum, %edges, @met);
-	my $round = 0;	# met: in which round a name was met last, so that each counts once a stack
+	my $round = 0; # met: in which round a name was met last, so that each counts once a stack
 	for my $stack (@$stacks) {
 		my $value = $stack->[$which];
 		$total += $value;
@@ -280,7 +280,7 @@ sub edges_among {
 	for my $stack (@$stacks) {
 		my @path = $self->of_stack($stack);
 		next unless $self->is_kept(\@path);
-		my %seen;	# an edge counts once too
+		my %seen; # an edge counts once too
 		for my $at (grep { $shown->{ $path[$_] } && $shown->{ $path[$_ - 1] } } 1 .. $#path) {
 			my $edge = "$path[$at] $path[$at - 1]";
 			$edges{$edge} += $stack->[$which] unless $seen{$edge}++;
@@ -310,7 +310,7 @@ sub order {
 	my $key = $by_cum ? $self->{cum} : $self->{flat};
 	my $label = $self->{label};
 	return sort { ($key->[$b] // 0) <=> ($key->[$a] // 0) || $label->[$a] cmp $label->[$b] }
-		grep { defined $self->{cum}[$_] } 0 .. $#$label;
+	    grep { defined $self->{cum}[$_] } 0 .. $#$label;
 }
 
 # ---- stacks as a tree { sum, children by key } ----

@@ -34,12 +34,12 @@ sub json_of {
 		splice @owners, $option->{top} if @owners > $option->{top};
 		push @parts, [shown_first(@snaps)->{bytes}, sprintf "{\"program\":%s,\"pid\":%s,\"index\":\"%s\",\"snapshots\":[\n%s\n],\n\"owners\":[%s],\n\"suspects\":[%s],\n%s}",
 			Top::json_string($work->{store}{program}),
-			    $snaps[-1]{dump}->pid =~ /^(\d+)$/ ? $1 : 'null', $option->{index},
+			$snaps[-1]{dump}->pid =~ /^(\d+)$/ ? $1 : 'null', $option->{index},
 			join(",\n", map { Series::point_json($_) } @snaps),
 			join(',', map { sprintf '{"function":%s,"bytes":%d}', Top::json_string($_->[0]),
-			    $_->[1] } @owners),
+					    $_->[1] } @owners),
 			join(",\n", map { Leaks::row_json($_) } @{ $work->{suspects} }),
-			    Missing::json(@{ $work->{missing} })];
+			Missing::json(@{ $work->{missing} })];
 	}
 	Print::check_names(@name_rows);
 	@parts = map { $_->[1] } sort { $b->[0] <=> $a->[0] } @parts;
@@ -65,7 +65,7 @@ sub by_process {
 	return map { $files{$_} } @pids
 	    if grep { $first{ $pids[$_] } <= $last{ $pids[$_ - 1] } } 1 .. $#pids;
 	Talk::note('profiles of several processes (pid ' . join(', ', map { s/ .*//r } @pids)
-	    . ') are shown as one series') if @pids > 1;
+		    . ') are shown as one series') if @pids > 1;
 	return \@files;
 }
 
@@ -116,7 +116,7 @@ sub part {
 	my $shown = shown_first(@snaps)->{bytes};
 	return { shown => $shown, name_rows => $work->{name_rows}, nameless => $work->{fold}{nameless},
 		program => Object::base_name($work->{store}{program}), pid => $snaps[-1]{dump}->pid,
-	    size => Print::human($shown, $option),
+		size => Print::human($shown, $option),
 		words => Page::summary($work), form => $form, data => $data };
 }
 
@@ -130,7 +130,7 @@ sub gather {
 	@snaps = Order::sorted(@snaps);
 	Names::resolve(Main::wants_lines($option));
 	my $work = { store => $store, snaps => \@snaps, option => $option,
-	    self => Reduce::entries($option->{grain}, $option) };
+		self => Reduce::entries($option->{grain}, $option) };
 	find_paths($work);
 	count($_, $store->{records}) for @snaps;
 	find_owners($work);
@@ -154,12 +154,12 @@ sub take_file {
 		$place++;
 		my $number_of;
 		for my $pair (length $option->{thread}
-		    ? Reduce::thread_counts($stack, $option->{thread}, $at)
-		    : [$stack->[$at], $stack->[$at + 1]]) {
+			? Reduce::thread_counts($stack, $option->{thread}, $at)
+			: [$stack->[$at], $stack->[$at + 1]]) {
 			next unless $pair->[0] || $pair->[1];
 			my $record = $known->{ $stack->[0] };
 			$record = $known->{ $stack->[0] } = record($store, $dump, $stack->[0], \@seen)
-				if !defined $record || $seen[$record];	# twice in one dump: two records
+			    if !defined $record || $seen[$record]; # twice in one dump: two records
 			$seen[$record] = 1;
 			$counts .= pack 'LFF', $record, @$pair;
 			$number_of = $record;
@@ -172,18 +172,18 @@ sub take_file {
 		$labels .= Labels::parts($store, $dump, $number_of, $dump->{labeled}[$place])
 		    if $is_labeled && defined $number_of;
 		$pins{$number_of} = [@{ $dump->{frag}[$place] }, $stack->[1]] if defined $number_of && $dump->{frag}[$place];
-		next unless defined $stack->[5];	# one thread has all
+		next unless defined $stack->[5]; # one thread has all
 		my @found = Threads::of_stack($stack, $at);
 		Threads::add(\%sums, $dump, @found);
 		$parts .= Threads::parts($store, $number_of, $stack, $at, @found)
 		    if defined $number_of && !length $option->{thread};
 	}
 	push @{ $store->{snaps} }, { dump => $dump, number => $number, counts => $counts, pins => \%pins,
-	    Order::stamp($dump),
+		Order::stamp($dump),
 		parts => $parts, label_parts => $labels, threads => Threads::held($dump, \%sums),
 		$is_aged ? (ages => \%ages, life => \%life, is_accum => is_accum($dump)) : () };
 	keep_ages($store);
-	Places::ranges($dump);	# finds the main program
+	Places::ranges($dump); # finds the main program
 	$store->{program} //= $dump->{program} // $Object::program
 	    // ($dump->{main} ? $dump->{main}{path} : $dump->{meta}{exe} // '?');
 	delete @$dump{qw(text stacks age life labeled frag frag_lines maps modules ranges numbers cuts symbols)};
@@ -201,7 +201,7 @@ sub keep_ages {
 	my @aged = grep { $_->{ages} } @{ $store->{snaps} };
 	return if @aged < 4;
 	my ($newest) = sort { ($b->{mono} // $b->{time} // 0) <=> ($a->{mono} // $a->{time} // 0)
-	    || $b->{number} <=> $a->{number} } @aged;
+		    || $b->{number} <=> $a->{number} } @aged;
 	my ($largest) = sort { length $b->{counts} <=> length $a->{counts} } @aged;
 	for my $snap (grep { $_ != $newest && $_ != $largest } @aged) {
 		delete @$snap{qw(ages life)};
@@ -213,8 +213,8 @@ sub mapping_key {
 	my ($dump) = @_;
 	return "file $dump->{file}" if $dump->{symbols};
 	return join "\n", (map { join ' ', @$_{qw(start end bias id path)} } @{ $dump->{modules} }),
-		map { join ' ', @$_{qw(start end offset
-		    path)} } grep { $_->{perms} =~ /x/ } @{ $dump->{maps} };
+	    map { join ' ', @$_{ qw(start end offset
+			    path) } } grep { $_->{perms} =~ /x/ } @{ $dump->{maps} };
 }
 
 # The number of the record of a stack: { places, cut, own } of the same places in another dump, or a
@@ -227,7 +227,7 @@ sub record {
 	return $store->{by_places}{$key} //= do {
 		push @{ $store->{records} },
 		    { places => $places, libraries =>
-		    { map { $_ => 1 } grep { defined } $dump->{meta}{library} } };
+			    { map { $_ => 1 } grep { defined } $dump->{meta}{library} } };
 		$#{ $store->{records} };
 	};
 }
@@ -239,7 +239,7 @@ sub find_paths {
 	my $records = $store->{records};
 	for my $record (@$records) {
 		my @path = $self->of_stack([undef, 0, 0,
-		    Reduce::cut($record->{places}, $record->{libraries})]);
+				Reduce::cut($record->{places}, $record->{libraries})]);
 		$record->{path} = $self->is_kept(\@path) ? \@path : undef;
 	}
 	my %used = map { $_ => 1 } map { @{ $_->{path} // [] } } @$records;
@@ -250,7 +250,7 @@ sub find_paths {
 	$_->{key} = pack 'N*',
 	    map { $name[$_] } reverse @{ $_->{path} } for grep { $_->{path} } @$records;
 	my @order = sort { $records->[$a]{key} cmp $records->[$b]{key}
-	    || $a <=> $b } grep { $records->[$_]{path} } 0 .. $#$records;
+		    || $a <=> $b } grep { $records->[$_]{path} } 0 .. $#$records;
 	$records->[$order[$_]]{at} = $_ for 0 .. $#order;
 	@$work{qw(entries order name)} = (\@entries, \@order, \@name);
 }
@@ -289,9 +289,9 @@ sub find_owners {
 	my $label = $self->{label};
 	$work->{held} = \%held;
 	$work->{owners} = [map { [$label->[$_], $self{$_}] } sort { $self{$b} <=> $self{$a}
-	    || $label->[$a] cmp $label->[$b] } keys %self];
+			    || $label->[$a] cmp $label->[$b] } keys %self];
 	$work->{missing} = [Missing::of_rows($work->{snaps}[-1]{bytes},
-	    map { [$self{$_}, $self->{place}[$_], $self->{frame}[$_]{is_bare}] } keys %self)];
+			map { [$self{$_}, $self->{place}[$_], $self->{frame}[$_]{is_bare}] } keys %self)];
 	$work->{name_rows} = [map { [$self{$_}, $self->{frame}[$_]{is_bare}] } keys %self];
 }
 
@@ -305,12 +305,12 @@ sub data {
 	my $threads = Threads::data($work, $whole) . Labels::data($work, $whole);
 	my $text = '{"program":' . json(Object::base_name($work->{store}{program})) . ',"index":"'
 	    . $work->{option}{index} . "\",\n"
-		. '"names":["all",' . join(',',
-		    map { json($work->{self}{label}[$_]) } @{ $work->{entries} })
-		    . "],\n$modules,\n$tree,\n$threads"
-		. '"lines":{' . join(',', lines($work, $nodes)) . "},\n"
-		. '"suspects":[' . join(',', suspects($work, $nodes)) . "],\n"
-		. "\"snaps\":[\n" . join(",\n", snaps($work, $whole)) . "\n]}";
+	    . '"names":["all",' . join(',',
+		map { json($work->{self}{label}[$_]) } @{ $work->{entries} })
+	    . "],\n$modules,\n$tree,\n$threads"
+	    . '"lines":{' . join(',', lines($work, $nodes)) . "},\n"
+	    . '"suspects":[' . join(',', suspects($work, $nodes)) . "],\n"
+	    . "\"snaps\":[\n" . join(",\n", snaps($work, $whole)) . "\n]}";
 	my $gzip = length $text > PLAIN ? Tool::find('gzip') : undef;
 	my $packed = $gzip ? Tool::filter([$gzip, '-6nc'], $text) : undef;
 	return defined $packed ? ('gz', base64($packed)) : ('json', $text);
@@ -364,7 +364,7 @@ sub tree {
 		$#path = $same - 1;
 		for my $depth ($same .. $#names) {
 			my $parent = $depth ? $path[$depth - 1] : 0;
-			my $next = $next[ $name[$parent] ] //= {};
+			my $next = $next[$name[$parent]] //= {};
 			push @up, @name - $parent;
 			my $number = $next->{ $names[$depth] } // keys %$next;
 			push @fresh, $names[$depth] if $number == keys %$next;
@@ -380,7 +380,7 @@ sub tree {
 	$work->{up} = \@up;
 	local $" = ',';
 	return ("\"step\":[@step],\n\"fresh\":[@fresh],\n\"up\":[@up],\n\"records\":[@records]",
-	    \@nodes);
+		\@nodes);
 }
 
 # Source lines of the heaviest whole stacks of the last dump: NODE:["file:line" of each frame, leaf
@@ -390,10 +390,10 @@ sub lines {
 	my $records = $work->{store}{records};
 	my $held = $work->{held};
 	my @heavy = sort { $held->{$b} <=> $held->{$a}
-	    || $a <=> $b } grep { $held->{$_} && $records->[$_]{path} } keys %$held;
+		    || $a <=> $b } grep { $held->{$_} && $records->[$_]{path} } keys %$held;
 	splice @heavy, 2 * STACKS_IN_FULL if @heavy > 2 * STACKS_IN_FULL;
 	my %places = map { $_ => [unpack 'N*',
-	    Reduce::cut(@{ $records->[$_] }{qw(places libraries)})] } @heavy;
+			Reduce::cut(@{ $records->[$_] }{qw(places libraries)})] } @heavy;
 	my %wanted = map { $_ => 1 } map { @$_ } values %places;
 	my $line = Names::lines_of(sort { $a <=> $b } keys %wanted);
 	my (%done, @out);
@@ -403,7 +403,7 @@ sub lines {
 		next if $done{$node}++ || @places != @{ $records->[$number]{path} }
 		    || !grep { $line->{$_} } @places;
 		push @out, "\"$node\":[" . join(',',
-		    map { $line->{$_} ? json(join ':', @{ $line->{$_} }) : '""' } @places) . ']';
+			map { $line->{$_} ? json(join ':', @{ $line->{$_} }) : '""' } @places) . ']';
 	}
 	return @out;
 }
@@ -495,7 +495,7 @@ sub whole {
 	my %whole = map { int($_ * $#snaps / ($count - 1) + 0.5) => 1 } 0 .. $count - 1;
 	$whole{$peak} = 1;
 	Talk::note(sprintf 'the stacks of %d of %d profiles are in the report, of the others the sums',
-	    scalar keys %whole, scalar @snaps);
+		scalar keys %whole, scalar @snaps);
 	return \%whole;
 }
 
@@ -504,13 +504,13 @@ sub head_of_snap {
 	my $dump = $snap->{dump};
 	my ($seq, $kind) = Order::marks($dump);
 	my @meta = map { [$_, $dump->{meta}{$_}] } grep { !/^(?:unwinder_depths|pid|kind|seq)$/
-	    && defined $dump->{meta}{$_} } sort keys %{ $dump->{meta} };
+		    && defined $dump->{meta}{$_} } sort keys %{ $dump->{meta} };
 	return sprintf '"file":%s,"pid":%s,"time":%s,"clock":%s,"kind":%s,"rate":%s,"live":[%d,%d],"meta":{%s},"threads":[%s]',
-		json(Object::base_name($dump->{file})), json($dump->pid),
-		    defined $snap->{at} ? sprintf('%.3f', $snap->{at}) : 'null',
-		json(defined $snap->{time} ? Series::clock($snap->{time}) : ''), json($kind), $dump->{rate},
-		    @$snap{qw(bytes objects)},
-		join(',', map { json($_->[0]) . ':' . json($_->[1]) } @meta),
-		join(',', map { sprintf '[%s,%s,%d,%d]', $_->[0], json($_->[1]),
-		    @$_[2, 3] } @{ $snap->{threads} });
+	    json(Object::base_name($dump->{file})), json($dump->pid),
+	    defined $snap->{at} ? sprintf('%.3f', $snap->{at}) : 'null',
+	    json(defined $snap->{time} ? Series::clock($snap->{time}) : ''), json($kind), $dump->{rate},
+	    @$snap{qw(bytes objects)},
+	    join(',', map { json($_->[0]) . ':' . json($_->[1]) } @meta),
+	    join(',', map { sprintf '[%s,%s,%d,%d]', $_->[0], json($_->[1]),
+			    @$_[2, 3] } @{ $snap->{threads} });
 }

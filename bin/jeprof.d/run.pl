@@ -17,17 +17,17 @@ my @got;
 # Profiles as live memory rises, so that one lies near the peak of a program that frees all at its
 # end: at most 10 a second, for one of many stacks takes some ten milliseconds.
 my $sensible = 'prof_threshold_highwater:1M,prof_highwater_step:512K,prof_threshold_time_ms:1000,'
-	. 'prof_dump_min_gap_ms:100';
+    . 'prof_dump_min_gap_ms:100';
 my $needed = 'prof_dump_max_files:0,prof_dump_max_bytes:0,prof:true,prof_final:true,'
-	. 'prof_final_signals:true';
+    . 'prof_final_signals:true';
 
 sub command {
 	my ($option, @command) = @_;
 	Talk::fail(2, "run takes a command: jeprof run [-o report.html] -- ./app its arguments")
-		unless @command;
+	    unless @command;
 	my $file = length $option->{o} ? $option->{o} : 'report.html';
 	Talk::fail(2, 'run writes its report to a file: standard output is the program\'s')
-		if $file eq '-';
+	    if $file eq '-';
 	# says now that it cannot be written
 	my $new = -e $file ? undef : Writing::file($file, '');
 	my $status = eval { profile($option, $file, @command) };
@@ -71,11 +71,11 @@ sub size_of {
 sub find_program {
 	my ($name) = @_;
 	my @places = $name =~ m{/} ? $name
-		: map { "$_/$name" } grep { length } split /:/, $ENV{PATH} // '/usr/bin:/bin';
+	    : map { "$_/$name" } grep { length } split /:/, $ENV{PATH} // '/usr/bin:/bin';
 	my ($path) = grep { -f && -x _ } @places;
 	return $path if defined $path;
 	Talk::fail(126, "$name: not a program (no right to execute it, or a directory)")
-		if grep { -e } @places;
+	    if grep { -e } @places;
 	Talk::fail(127, "$name: no such program");
 }
 
@@ -89,11 +89,11 @@ sub find_library {
 	$libdir =~ s/\n.*//s;
 	my @dirs = ("$own/../lib", length $libdir ? $libdir : ());
 	my @found = @given ? @given
-		: grep { !/_deepbind/ } map { names_in($_, qr/^libjemalloc.*\.so\.2$/) } @dirs;
+	    : grep { !/_deepbind/ } map { names_in($_, qr/^libjemalloc.*\.so\.2$/) } @dirs;
 	for my $path (grep { -f } @found) {
 		my $elf = Elf::open_file($path);
 		return Cwd::abs_path($path)
-			if $elf && index($elf->bytes(0, $elf->{size}), 'prof_final_signals') >= 0;
+		    if $elf && index($elf->bytes(0, $elf->{size}), 'prof_final_signals') >= 0;
 		Talk::fail(1, "$path: not this library (another allocator, or one without profiling)")
 		    if @given;
 	}
@@ -105,7 +105,7 @@ sub find_library {
 sub check_program {
 	my ($program, $library) = @_;
 	my $file = interpreter($program);
-	my $elf = Elf::open_file($file) or return;		# the kernel will say what is wrong
+	my $elf = Elf::open_file($file) or return; # the kernel will say what is wrong
 	my $reason = why_not_preloaded($elf, Elf::open_file($library), (stat $file)[2, 4, 5]) // return;
 	Talk::fail(1, Talk::clean($file) . ": $reason");
 }
@@ -113,12 +113,12 @@ sub check_program {
 sub why_not_preloaded {
 	my ($elf, $ours, $mode, $uid, $gid) = @_;
 	return 'for another kind of machine than the library; --lib=FILE names one built for it'
-		if grep { $elf->{$_} ne $ours->{$_} } qw(machine wide order);
+	    if grep { $elf->{$_} ne $ours->{$_} } qw(machine wide order);
 	return 'set-user-id, so the loader does not preload a library into it; run a copy without that bit'
-		if $mode & 04000 && $uid != $> || $mode & 02000 && $gid != (split ' ', $))[0];
+	    if $mode & 04000 && $uid != $> || $mode & 02000 && $gid != (split ' ', $))[0];
 	my $loader = loader_of($elf);
 	return 'made for the C library musl, which cannot load the library; link it with libjemalloc.a'
-		if $loader =~ m{/ld-musl-} && !grep { /musl/ } loader_of($ours);
+	    if $loader =~ m{/ld-musl-} && !grep { /musl/ } loader_of($ours);
 	return undef if length $loader;
 	# it is inside
 	return undef if index($elf->bytes(0, $elf->{size}), 'prof_final_signals') >= 0;
@@ -127,7 +127,7 @@ sub why_not_preloaded {
 
 sub loader_of {
 	my ($elf) = @_;
-	my ($segment) = grep { $_->{type} == 3 } @{ $elf->{segments} };		# PT_INTERP
+	my ($segment) = grep { $_->{type} == 3 } @{ $elf->{segments} }; # PT_INTERP
 	return $segment ? unpack 'Z*', $elf->bytes(@$segment{qw(offset filesz)}) : '';
 }
 
@@ -140,7 +140,7 @@ sub interpreter {
 		last unless ($head // '') =~ m{\A#![ \t]*(/[^\s]+)(?:[ \t]+([^\s]+))?};
 		my ($file, $word) = ($1, $2);
 		$path = $file =~ m{/env$} && defined $word
-			&& $word =~ /^\w/ ? eval { find_program($word) } // $file : $file;
+		    && $word =~ /^\w/ ? eval { find_program($word) } // $file : $file;
 	}
 	return $path;
 }
@@ -150,16 +150,16 @@ sub own_directory {
 	my ($option, $program) = @_;
 	if (length $option->{dumps}) {
 		mkdir $option->{dumps}, 0700 or $!{EEXIST} && -d $option->{dumps}
-			or Talk::fail(1, "$option->{dumps}: $!");
+		    or Talk::fail(1, "$option->{dumps}: $!");
 		my $path = Cwd::abs_path($option->{dumps});
 		Talk::fail(2, "$path: a comma in the name of the directory cannot be said in MALLOC_CONF")
-			if $path =~ /,/;
+		    if $path =~ /,/;
 		Talk::fail(2, "$path: has profiles in it already; name a new directory") if glob_in($path);
 		return $path;
 	}
 	my ($base) = grep { m{^/[^,]*$} && -d && -w _ } $ENV{TMPDIR} // (), '/tmp', Cwd::getcwd();
 	Talk::fail(1, 'no directory for the profiles (TMPDIR, /tmp); --dumps=DIR names one')
-		unless defined $base;
+	    unless defined $base;
 	my $stem = 'jeprof.' . Object::base_name($program) =~ s/[^\w.+-]/_/gr;
 	for my $try (1 .. 100) {
 		my $path = sprintf '%s/%s.%06d', $base, $stem, rand 1e6;
@@ -208,8 +208,8 @@ sub wait_for {
 		for my $signal (splice @got) {
 			thin_out($dir) if $signal->[0] == POSIX::SIGALRM();
 			kill $signal->[0], $pid
-				if $signal->[0] != POSIX::SIGALRM() && $signal->[0] != POSIX::SIGCHLD()
-				    && $signal->[1] <= 0;
+			    if $signal->[0] != POSIX::SIGALRM() && $signal->[0] != POSIX::SIGCHLD()
+			    && $signal->[1] <= 0;
 		}
 	}
 	my $ended = $?;
@@ -227,11 +227,11 @@ sub start {
 		close $out;
 		POSIX::sigaction($_, POSIX::SigAction->new('DEFAULT'))
 		    for POSIX::SIGINT(), POSIX::SIGTERM(),
-			POSIX::SIGHUP(), POSIX::SIGCHLD(), POSIX::SIGALRM();
+		    POSIX::SIGHUP(), POSIX::SIGCHLD(), POSIX::SIGALRM();
 		POSIX::sigprocmask(POSIX::SIG_SETMASK(), $mask);
-		@ENV{keys %$environment} = values %$environment;
+		@ENV{ keys %$environment } = values %$environment;
 		no warnings 'exec';
-		exec { $program } @command or syswrite $in, $! + 0;
+		exec {$program} @command or syswrite $in, $! + 0;
 		POSIX::_exit(126);
 	}
 	close $in;
@@ -253,7 +253,7 @@ sub thin_out {
 	}
 	for my $files (grep { @$_ > FEW } values %of) {
 		my @heads = Order::sorted(map { my $head = Dump::head($_); { dump => $head, file => $_,
-			size => $head->{meta}{allocated} // 0, Order::stamp($head) } } @$files);
+					size => $head->{meta}{allocated} // 0, Order::stamp($head) } } @$files);
 		$_->{key} //= 0 for @heads;
 		my ($largest) = sort { $b->{size} <=> $a->{size} } @heads;
 		my $gap = ($heads[-1]{key} - $heads[0]{key}) / (FEW / 2);
@@ -280,7 +280,7 @@ sub take_of_running {
 	}
 	for my $pid (@running) {
 		Talk::note("process $pid still runs: the report has it as it is now; "
-			. "later: jeprof live $pid, or its profiles in $dir");
+			    . "later: jeprof live $pid, or its profiles in $dir");
 		Tool::filter([$ctl, 'dump', $pid, '-q', '--wait', '2s'], '') if -x $ctl;
 	}
 	return @running;
@@ -301,11 +301,11 @@ sub groups {
 		$name{$pid} = Object::base_name($head->{meta}{exe} // '?') . ' ' . $head->pid;
 	}
 	my @pids = sort { (index($b, "$main ") == 0) <=> (index($a, "$main ") == 0)
-		|| $most{$b} <=> $most{$a} || $a cmp $b } keys %files;
+		    || $most{$b} <=> $most{$a} || $a cmp $b } keys %files;
 	my @rest = splice @pids, @pids > TABS ? TABS : @pids;
 	@pids = sort { $most{$b} <=> $most{$a} || $a cmp $b } @pids;
 	my $said = @rest ? left_out(scalar @pids, map { $name{$_} } @rest)
-		. " The profiles of all are in $dir." : '';
+	    . " The profiles of all are in $dir." : '';
 	return ($said, map { $files{$_} } @pids);
 }
 
@@ -315,7 +315,7 @@ sub left_out {
 	my $count = @names;
 	splice @names, TABS, @names, '...' if @names > TABS;
 	return sprintf 'The report has %d of %d processes, those that held most. '
-		. '%d more have no tab: %s.', $shown, $shown + $count, $count, join ', ', @names;
+	    . '%d more have no tab: %s.', $shown, $shown + $count, $count, join ', ', @names;
 }
 
 # What the largest of some profiles misses: after the end of a program that freed all, the allocator
@@ -330,11 +330,11 @@ sub missed_peak {
 		$most = $live if $live > $most;
 		($kept, $at) = ($resident, Order::time_of($head)) if $resident > $kept;
 	}
-	$kept -= 4 << 20;		# the allocator's own, for a small program
+	$kept -= 4 << 20; # the allocator's own, for a small program
 	return undef if $most >= 0.8 * $kept || $kept <= 0;
 	return sprintf 'The peak may lie between the profiles: the largest has %s live, '
-		. 'and the allocator kept up to %s of pages%s.', Print::human($most, {}),
-		Print::human($kept, {}), defined $at ? ' at ' . Series::clock($at) : '';
+	    . 'and the allocator kept up to %s of pages%s.', Print::human($most, {}),
+	    Print::human($kept, {}), defined $at ? ' at ' . Series::clock($at) : '';
 }
 
 # Live and resident bytes of the allocator.
@@ -356,13 +356,13 @@ sub make_report {
 	my ($said, @groups) = groups($dir, $main);
 	Talk::fail(1, '') unless @groups;
 	local @SIG{qw(INT TERM HUP)} = (sub { Talk::fail(1,
-		"interrupted: no report; the profiles are in $dir") }) x 3;
+				"interrupted: no report; the profiles are in $dir") }) x 3;
 	my @words = grep { length } $said, missed_peak(@{ $groups[0] }) // '';
 	Writing::file($file, Report::html_of({ %$option, said => \@words }, @groups));
 	Talk::note($_) for @words;
 	my $last = telling(@{ $groups[0] });
 	print STDERR Talk::clean("$file: " . (@groups > 1 ? scalar(@groups) . ' processes, ' : '')
-		. 'profiles in ' . $dir), "\n";
+		    . 'profiles in ' . $dir), "\n";
 	Talk::next_is('open', [$file]) if -f $file;
 	Talk::note((-f _ ? '      ' : 'next: ') . Talk::command('top', [$last]));
 }
@@ -372,7 +372,7 @@ sub why_nothing {
 	return $text if length $text;
 	rmdir $dir;
 	return 'no profile came out: the program was killed by signal 9 before it had written one'
-		if ($ended & 127) == 9;
+	    if ($ended & 127) == 9;
 	return 'no profile came out: the program did not end by exit or a signal (_exit), '
-		. 'never allocated, or has a malloc of its own';
+	    . 'never allocated, or has a malloc of its own';
 }

@@ -12,7 +12,7 @@ sub files {
 	my @points = grep { !is_delta_name($_) } @files;
 	return @files if !@points || @points == @files;
 	Talk::note(sprintf '%d of %d profiles %s left out: what was added since a mark (kind d)',
-	    @files - @points, scalar @files, @files - @points == 1 ? 'is' : 'are');
+		@files - @points, scalar @files, @files - @points == 1 ? 'is' : 'are');
 	return @points;
 }
 
@@ -33,8 +33,8 @@ sub all_files {
 	my %others = map { stem($_) => 1 } grep { stem($_) ne $name } keys %age;
 	my $count = keys %others;
 	Talk::note("no profile given: the series $name.*" . ($count ? ", the newest; $count other"
-		. ($count > 1 ? 's are' : ' is') . ' here (' . (sort keys %others)[0] . '.*'
-		    . ($count > 1 ? ', ...)' : ')') : ''));
+			    . ($count > 1 ? 's are' : ' is') . ' here (' . (sort keys %others)[0] . '.*'
+			    . ($count > 1 ? ', ...)' : ')') : ''));
 	return grep { stem($_) eq $name } sort keys %age;
 }
 
@@ -87,8 +87,8 @@ sub ls {
 		    ? signed($point->{bytes} - $before, $option) : '';
 		printf "%4s  %-20s %-9s %9s %9s %10d  %-8s %s\n", $seq, clock($point->{time}), $kind,
 		    Print::human($point->{bytes}, $option), $change,
-			$point->{objects}, '#' x int(8 * $point->{bytes} / ($most || 1) + 0.5),
-			    Talk::clean($point->{dump}{file});
+		    $point->{objects}, '#' x int(8 * $point->{bytes} / ($most || 1) + 0.5),
+		    Talk::clean($point->{dump}{file});
 		$before = $point->{bytes} unless $is_delta;
 	}
 	@points = grep { !$_->{dump}->is_delta } @points if grep { !$_->{dump}->is_delta } @points;
@@ -122,9 +122,9 @@ sub point_json {
 	my ($seq, $kind) = Order::marks($point->{dump});
 	return sprintf '{"seq":%s,"time":%s,"reason":%s,"bytes":%d,"objects":%d,"file":%s%s}',
 	    $seq eq '-' ? 'null' : $seq,
-		defined $point->{time} ? Top::json_string(clock($point->{time})) : 'null',
-		    Top::json_string($kind), $point->{bytes}, $point->{objects},
-		Top::json_string($point->{dump}{file}), Course::json($point->{dump});
+	    defined $point->{time} ? Top::json_string(clock($point->{time})) : 'null',
+	    Top::json_string($kind), $point->{bytes}, $point->{objects},
+	    Top::json_string($point->{dump}{file}), Course::json($point->{dump});
 }
 
 # ---- diff ---- From the earlier to the later: two that are given in this order, else the ends of
@@ -147,7 +147,7 @@ sub diff {
 	my $span = Order::minutes($from, $to);
 	Print::check_names(@{ $rows->{later} });
 	if ($option->{json}) { diff_json($option, $from, $to, $span,
-	    $rows->{list}) } else { diff_table($option, $from, $to, $span, $rows->{list}) }
+			$rows->{list}) } else { diff_table($option, $from, $to, $span, $rows->{list}) }
 	$rows->{fold}->say_missing($option);
 }
 
@@ -159,9 +159,9 @@ sub between {
 	Talk::fail(1, 'a profile without a time cannot be placed: name two profiles instead')
 	    if grep { !defined $_->{$clock} } @points;
 	my ($from, $to) = map { length $option->{$_} ? moment($option->{$_}, $points[-1]{time}) : undef }
-		qw(from to);
+	    qw(from to);
 	@points = grep { (!defined $from || $_->{time} >= $from)
-	    && (!defined $to || $_->{time} <= $to) } @points;
+		    && (!defined $to || $_->{time} <= $to) } @points;
 	return @points unless length $option->{last} && @points;
 	$option->{last} =~ /^(\d+(?:\.\d+)?)([smhd]?)$/
 	    or Talk::fail(2, "--last takes a time as 90s, 10m, 2h, 1d");
@@ -174,7 +174,7 @@ sub moment {
 	my ($text, $end) = @_;
 	$text = substr(clock($end), 0, 10) . "T$text" if $text =~ /^\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?$/;
 	return Order::seconds($text) // Talk::fail(2,
-	    "not a time: $text (12:30, 12:30:05 or 2026-01-31T12:30:05Z, all UTC)");
+		"not a time: $text (12:30, 12:30:05 or 2026-01-31T12:30:05Z, all UTC)");
 }
 
 # What each stack holds more, with the error of the two estimates. Stacks are told apart by the
@@ -198,7 +198,7 @@ sub growth {
 			@path = $fold->path($sign > 0 ? $stack->[2] : 0, @path);
 			my $row = $row{ join ' ', @path } //=
 			    { path => [map { $self->{label}[$_] } @path], bytes => 0, later => 0, objects => 0,
-			    variance => 0, samples => 0,
+				variance => 0, samples => 0,
 				is_bare => $self->{frame}[$path[0]]{is_bare} };
 			$row->{objects} += $stack->[1];
 			$row->{bytes} += $stack->[2];
@@ -211,7 +211,7 @@ sub growth {
 	my @list = grep { abs $_->{bytes} >= 0.5 || abs $_->{objects} >= 0.5 } values %row;
 	@list = sort { $b->{bytes} <=> $a->{bytes} || "@{ $a->{path} }" cmp "@{ $b->{path} }" } @list;
 	return { list => \@list, fold => $fold,
-	    later => [map { [$_->{later}, $_->{is_bare}] } values %row] };
+		later => [map { [$_->{later}, $_->{is_bare}] } values %row] };
 }
 
 sub rate_text {
@@ -226,13 +226,13 @@ sub diff_table {
 	my $margin = margin_of_sum(@$rows);
 	printf "%s -> %s%s: %s -> %s, %s%s%s%s\n",
 	    map({ my $time = $_->{time};
-	    defined $time ? clock($time) : Talk::clean($_->{dump}{file}) } $from, $to),
-		length $a->pid && length $b->pid && $a->pid ne $b->pid
-		    ? ' (pid ' . $a->pid . ' -> pid ' . $b->pid . ')' : '',
-		map({ Print::human($_->{bytes}, $option) } $from, $to), signed($change, $option),
-		    $margin ? ' ' . Noise::text($margin, $option) : '',
-		    defined $span ? ', ' . rate_text($change, $span, $option) : '',
-		    @$rows && Noise::hides($change, $margin) ? ', within noise' : '';
+			defined $time ? clock($time) : Talk::clean($_->{dump}{file}) } $from, $to),
+	    length $a->pid && length $b->pid && $a->pid ne $b->pid
+	    ? ' (pid ' . $a->pid . ' -> pid ' . $b->pid . ')' : '',
+	    map({ Print::human($_->{bytes}, $option) } $from, $to), signed($change, $option),
+	    $margin ? ' ' . Noise::text($margin, $option) : '',
+	    defined $span ? ', ' . rate_text($change, $span, $option) : '',
+	    @$rows && Noise::hides($change, $margin) ? ', within noise' : '';
 	return if !@$rows;
 	my @shown = @$rows > $option->{top} ? ends($option->{top}, @$rows) : @$rows;
 	printf "%9s %9s %13s %10s  %s\n", 'change', 'margin', 'rate', 'objects',
@@ -242,13 +242,13 @@ sub diff_table {
 		splice @path, 5, @path, '...' if @path > 6 && !$option->{stacks};
 		printf "%9s %s %13s %+10d  %s%s\n", signed($row->{bytes}, $option),
 		    Noise::column(9, Noise::text($row->{margin}, $option)),
-			rate_text($row->{bytes}, $span, $option), $row->{objects}, join(' < ', @path),
-			    Noise::hides(@$row{qw(bytes margin)}) ? '  (within noise)' : '';
+		    rate_text($row->{bytes}, $span, $option), $row->{objects}, join(' < ', @path),
+		    Noise::hides(@$row{qw(bytes margin)}) ? '  (within noise)' : '';
 	}
 	printf "%d more stacks (-n %d)\n", @$rows - @shown, scalar @$rows if @$rows > @shown;
 	Talk::next_is('top', '--stacks', Options::kept($option, qw(focus base sum thread)),
-	    '--focus=' . Options::pattern($shown[0]{path}[0]), [$b->{file}])
-		unless $Talk::doubts;
+		'--focus=' . Options::pattern($shown[0]{path}[0]), [$b->{file}])
+	    unless $Talk::doubts;
 }
 
 sub margin_of_sum {
@@ -275,10 +275,10 @@ sub diff_json {
 		sprintf '{"bytes":%d,"error":%d,"within_noise":%s,"objects":%d,"per_minute":%s,"stack":[%s]}',
 		    $row->{bytes}, sqrt $row->{variance},
 		    Noise::hides(@$row{qw(bytes margin)}) ? 'true' : 'false', $row->{objects},
-			defined $span ? sprintf('%d', $row->{bytes} / $span) : 'null', join ',',
-			    map { Top::json_string($_) } @{ $row->{path} }
+		    defined $span ? sprintf('%d', $row->{bytes} / $span) : 'null', join ',',
+		    map { Top::json_string($_) } @{ $row->{path} }
 	} @$rows;
 	printf "{\"from\":%s,\"to\":%s,\"index\":\"%s\",\"minutes\":%s,\"before\":%d,\"after\":%d,\n\"rows\":[\n%s\n]}\n", map({ Top::json_string($_->{dump}{file}) } $from, $to),
-		$option->{index}, defined $span ? sprintf('%.4f', $span) : 'null', $from->{bytes},
-		    $to->{bytes}, join ",\n", @text;
+	    $option->{index}, defined $span ? sprintf('%.4f', $span) : 'null', $from->{bytes},
+	    $to->{bytes}, join ",\n", @text;
 }

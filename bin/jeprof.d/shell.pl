@@ -79,7 +79,7 @@ sub dispatch {
 		$print->(Main::view($work, $option), $pattern);
 	} elsif ($name =~ /^callgrind/) {
 		my $file = shift(@plain) // Talk::fail(2,
-		    'callgrind: the name of the file to write is missing');
+			'callgrind: the name of the file to write is missing');
 		$option->{focus} = join '|', @plain;
 		write_callgrind(told($work, $option), $file);
 	} elsif ($name =~ /^tree/) {
@@ -110,7 +110,7 @@ sub told {
 		next unless length $option->{ $case->[0] };
 		print "After $case->[1] '$option->{$case->[0]}': ", Print::amount($kept, $option), ' ',
 		    Print::unit($option),
-			' of ', Print::amount($whole, $option), ' (', Print::percent($kept, $whole), ")\n";
+		    ' of ', Print::amount($whole, $option), ' (', Print::percent($kept, $whole), ")\n";
 	}
 	return $view;
 }
@@ -119,5 +119,5 @@ sub write_callgrind {
 	my ($view, $file) = @_;
 	Writing::file($file, Export::callgrind_text($view));
 	print STDERR Talk::clean("Wrote $file; next: callgrind_annotate "
-	    . Talk::word($file =~ s{^-}{./-}r)), "\n";
+		    . Talk::word($file =~ s{^-}{./-}r)), "\n";
 }

@@ -8,14 +8,14 @@
 package Since;
 
 use constant {
-	EXPECTED => 8,		# samples that each group of columns must lead to expect
-	FEWEST => 22,		# samples in all
-	FLAT => 0.6,		# of the mean density, which a group must have
-	SURE => 3,		# standard errors below the mean that are chance
-	SHORT => 0.125,		# of the time of the profile: what is younger is short-lived
-	FREED => 0.3,		# of what lives, freed at an age at which it lives: it is renewed
-	PART => 0.2,		# of the samples: a part that grows beside others
-	WORTH => 0.01,		# of all live bytes: smaller stacks are not told, unless they grow
+	EXPECTED => 8, # samples that each group of columns must lead to expect
+	FEWEST => 22, # samples in all
+	FLAT => 0.6, # of the mean density, which a group must have
+	SURE => 3, # standard errors below the mean that are chance
+	SHORT => 0.125, # of the time of the profile: what is younger is short-lived
+	FREED => 0.3, # of what lives, freed at an age at which it lives: it is renewed
+	PART => 0.2, # of the samples: a part that grows beside others
+	WORTH => 0.01, # of all live bytes: smaller stacks are not told, unless they grow
 };
 
 # What is said of each kind.
@@ -171,8 +171,8 @@ sub rows {
 	my @rows = sums($work, $snap);
 	for my $row (@rows) {
 		my $found = judge($row->{ages}, $row->{samples}, $span,
-		    $snap->{is_accum} ? $row->{freed} // [(0) x @{ $row->{ages} }] : undef);
-		@$row{keys %$found} = values %$found;
+			$snap->{is_accum} ? $row->{freed} // [(0) x @{ $row->{ages} }] : undef);
+		@$row{ keys %$found } = values %$found;
 		$row->{names} = [map { $self->{label}[$_] } @{ $row->{path} }];
 		$row->{is_bare} = $self->{frame}[$row->{path}[0]]{is_bare};
 		$row->{age} = Ages::median($row->{ages}, $span);
@@ -186,7 +186,7 @@ sub rows {
 	my $least = WORTH * $snap->{bytes};
 	@rows = grep { $_->{kind} eq 'grows' || $_->{live} >= $least } @rows;
 	return sort { growth($b) <=> growth($a) || $b->{live} <=> $a->{live}
-	    || "@{ $a->{names} }" cmp "@{ $b->{names} }" } @rows;
+		    || "@{ $a->{names} }" cmp "@{ $b->{names} }" } @rows;
 }
 
 sub growth { return $_[0]{kind} eq 'grows' ? $_[0]{rate} : 0 }
@@ -222,7 +222,7 @@ sub sums {
 		$row->{ages} = Ages::add($row->{ages}, $columns);
 		my $life = $snap->{life}{$number} or next;
 		$row->{freed} = Ages::add($row->{freed},
-		    [map { $_ * $life->[1] } @{ Ages::columns($life->[0]) }]);
+			[map { $_ * $life->[1] } @{ Ages::columns($life->[0]) }]);
 	}
 	return map { $row{$_} } @order;
 }

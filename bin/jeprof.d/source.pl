@@ -7,7 +7,7 @@ sub line_sums {
 	my (%by_line, %routine);
 	my $option = { %{ $view->{option} }, focus => '', ignore => '' };
 	my $sum;
-	$sum = Reduce::sum($view->{stacks}, $option, grain => 'addresses', on_stack => sub {});
+	$sum = Reduce::sum($view->{stacks}, $option, grain => 'addresses', on_stack => sub { });
 	for my $entry (0 .. $#{ $sum->{label} }) {
 		my $frame = $sum->{frame}[$entry];
 		next unless $frame->{short} =~ $pattern;
@@ -35,8 +35,8 @@ sub list {
 		my $routine = $routines->{$name};
 		printf "ROUTINE ====================== %s in %s\n%6s %6s Total %s (flat / cumulative)\n",
 		    $name,
-			$routine->{file} // '??', Print::amount($routine->{flat}, $option),
-			    Print::amount($routine->{cum}, $option), Print::unit($option);
+		    $routine->{file} // '??', Print::amount($routine->{flat}, $option),
+		    Print::amount($routine->{cum}, $option), Print::unit($option);
 		if (!defined $routine->{file}) {
 			Talk::doubt("$name: no line information");
 			next;
@@ -56,7 +56,7 @@ sub list_lines {
 	for my $line ($first .. $last) {
 		my $cell = $routine->{lines}{$line};
 		printf "%6s %6s %4d: %s", $cell && $cell->[0] ? Print::amount($cell->[0], $option) : '.',
-			$cell ? Print::amount($cell->[1], $option) : '.', $line, $source[$line - 1];
+		    $cell ? Print::amount($cell->[1], $option) : '.', $line, $source[$line - 1];
 	}
 }
 
@@ -71,9 +71,9 @@ sub disasm {
 		my $routine = $routines->{$name};
 		printf "ROUTINE ====================== %s\n%6s %6s %s (flat, cumulative) %s of total\n",
 		    $name,
-			Print::amount($routine->{flat}, $option), Print::amount($routine->{cum}, $option),
-			    Print::unit($option),
-			Print::percent($routine->{cum}, $sum->{total});
+		    Print::amount($routine->{flat}, $option), Print::amount($routine->{cum}, $option),
+		    Print::unit($option),
+		    Print::percent($routine->{cum}, $sum->{total});
 		disasm_routine($objdump, $sum, $routine, $option);
 	}
 }
@@ -87,9 +87,9 @@ sub disasm_routine {
 	my $elf = $object && $object->elf;
 	return Talk::doubt('no instructions: the object file is missing') unless $elf && defined $raw;
 	my $text = Tool::filter([$objdump, '-d', '-l', '--no-show-raw-insn', "--disassemble=$raw",
-	    $elf->{path}], '') // '';
+			$elf->{path}], '') // '';
 	my @hits = sort { $a->[0] <=> $b->[0] } map { [$Places::offset[$sum->{place}[$_]],
-	    $_] } @{ $routine->{entries} };
+			$_] } @{ $routine->{entries} };
 	my @lines = split /\n/, $text;
 	my @starts = map { /^\s*([0-9a-f]+):\s/ ? hex $1 : undef } @lines;
 	my $next;
@@ -97,7 +97,7 @@ sub disasm_routine {
 	for my $at (0 .. $#lines) {
 		next unless defined $starts[$at] || $lines[$at] =~ m{^/};
 		my @mine = grep { defined $starts[$at] && $_->[0] >= $starts[$at]
-		    && (!defined $ends[$at] || $_->[0] < $ends[$at]) } @hits;
+			    && (!defined $ends[$at] || $_->[0] < $ends[$at]) } @hits;
 		my ($flat, $cum) = (0, 0);
 		$flat += $sum->{flat}[$_->[1]] // 0, $cum += $sum->{cum}[$_->[1]] // 0 for @mine;
 		printf "%6s %6s %s\n", $flat ? Print::amount($flat, $option) : '.',

@@ -39,7 +39,7 @@ sub check_names {
 		$bare += abs $row->[0] if $row->[1];
 	}
 	Talk::doubt(sprintf '%.0f%% of the bytes lie at places without a name (stripped objects?)',
-	    100 * $bare / $all) if $all && $bare * 2 > $all;
+		100 * $bare / $all) if $all && $bare * 2 > $all;
 }
 
 sub percent {
@@ -71,11 +71,11 @@ sub table {
 		my ($part, $parts) = ($flat, $cum);
 		# means: shares of all delay
 		($part, $parts, $whole) = ($sum->{delay_flat}[$entry] // 0, $sum->{delay_cum}[$entry],
-		    $sum->{whole}) if $sum->{delay_flat};
+			$sum->{whole}) if $sum->{delay_flat};
 		$running += $part;
 		printf "%8s %6s %6s %8s %6s %s\n", amount($flat, $option), percent($part, $whole),
-			percent($running, $whole), amount($cum, $option), percent($parts, $whole),
-			    $sum->{label}[$entry];
+		    percent($running, $whole), amount($cum, $option), percent($parts, $whole),
+		    $sum->{label}[$entry];
 	}
 }
 
@@ -83,7 +83,7 @@ sub table {
 # Top: the verb "top": one flat table for people, wrappers of malloc folded into their callers.
 package Top;
 
-use constant WIDEST => 40;	# columns of a function's name
+use constant WIDEST => 40; # columns of a function's name
 
 sub command {
 	my ($view, $option) = @_;
@@ -99,12 +99,12 @@ sub command {
 	$table->{fold}->say_missing($option, $table->{bytes});
 	Talk::note($_)
 	    for Missing::sentences(grep { $_->{share} >= 1 } Missing::of_rows($table->{bytes},
-	    map { [@$_{qw(self place is_bare)}] } @{ $table->{rows} }));
+			map { [@$_{qw(self place is_bare)}] } @{ $table->{rows} }));
 	return if !@{ $table->{rows} } || $Talk::doubts;
 	return Talk::next_is('top', Options::kept($option), '--label=^' . Options::pattern($table->{rows}[0]{name}) . '$',
-	    [map { $_->{file} } @{ $view->{dumps} }]) if $option->{by} eq 'label' && $table->{rows}[0]{name} ne Labels::NONE();
+		[map { $_->{file} } @{ $view->{dumps} }]) if $option->{by} eq 'label' && $table->{rows}[0]{name} ne Labels::NONE();
 	Talk::next_is('--text', '--cum', Options::kept($option, 'focus'),
-	    '--focus=' . Options::pattern($table->{rows}[0]{name}),
+		'--focus=' . Options::pattern($table->{rows}[0]{name}),
 		[map { $_->{file} } @{ $view->{dumps} }]);
 }
 
@@ -114,7 +114,7 @@ sub build {
 	my $self = Reduce::entries($option->{grain}, $option);
 	my $fold = Fold->new($self, $option);
 	my (@flat, @objects, @cum, @callers, @met, @noise, @ages);
-	my ($bytes, $count, $round) = (0, 0, 0);	# met: in which round a name was met last
+	my ($bytes, $count, $round) = (0, 0, 0); # met: in which round a name was met last
 	for my $stack (@{ $view->{stacks} }) {
 		my @path = $self->of_stack($stack);
 		next unless $self->is_kept(\@path);
@@ -136,22 +136,22 @@ sub build {
 	}
 	my $span = @ages ? Ages::span($view->{dumps}[-1]) : undef;
 	my @rows = map { { name => $self->{label}[$_], self => $flat[$_], objects => $objects[$_],
-	    cum => $cum[$_], variance => $noise[$_][0], margin => Noise::margin(@{ $noise[$_] }),
-		age => Ages::median($ages[$_], $span), ages => $ages[$_],
-		is_bare => $self->{frame}[$_]{is_bare}, place => $self->{place}[$_],
-		    callers => callers($self, $callers[$_]) } } grep { defined $flat[$_] } 0 .. $#flat;
+			cum => $cum[$_], variance => $noise[$_][0], margin => Noise::margin(@{ $noise[$_] }),
+			age => Ages::median($ages[$_], $span), ages => $ages[$_],
+			is_bare => $self->{frame}[$_]{is_bare}, place => $self->{place}[$_],
+			callers => callers($self, $callers[$_]) } } grep { defined $flat[$_] } 0 .. $#flat;
 	my $key = $option->{cum} ? 'cum' : 'self';
 	@rows = sort { $b->{$key} <=> $a->{$key} || $a->{name} cmp $b->{name} } @rows;
 	my @sums = map { my $at = $_; my $sum = 0; $sum += $_->[$at] for grep { $_ } @noise; $sum } 0, 1;
 	return { rows => \@rows, bytes => $bytes, objects => $count, fold => $fold,
-	    variance => $sums[0], margin => Noise::margin(@sums), has_ages => scalar @ages };
+		variance => $sums[0], margin => Noise::margin(@sums), has_ages => scalar @ages };
 }
 
 sub callers {
 	my ($self, $sums) = @_;
 	return [map { { name => $self->{label}[$_], bytes => $sums->{$_} } }
-		sort { $sums->{$b} <=> $sums->{$a}
-		    || $self->{label}[$a] cmp $self->{label}[$b] } keys %{ $sums || {} }];
+		    sort { $sums->{$b} <=> $sums->{$a}
+			    || $self->{label}[$a] cmp $self->{label}[$b] } keys %{ $sums || {} }];
 }
 
 sub headline {
@@ -165,7 +165,7 @@ sub headline {
 	    Print::human($table->{bytes}, $option), $table->{objects} if Contention::is_one($dump);
 	$text .= $dump->is_delta ? ': grown by ' : $option->{index} =~ /alloc/ ? ': allocated ' : ': live ';
 	$text .= Print::human($table->{bytes}, $option) . ($table->{margin}
-	    ? ' ' . Noise::text($table->{margin}, $option) : '') . Ages::words($option)
+		? ' ' . Noise::text($table->{margin}, $option) : '') . Ages::words($option)
 	    . sprintf ' in %d objects', $table->{objects};
 	$text .= since_mark($dump, $option) if $dump->is_delta;
 	return $dump->interval > 1 ? "$text, estimated from samples\n"
@@ -178,13 +178,13 @@ sub since_mark {
 	my ($count, $bytes) = $dump->shrunk;
 	return ' since ' . Talk::clean($dump->{meta}{mark_time} // 'the mark')
 	    . ($count ? sprintf ', %d %s shrunk by %s', $count, $count == 1 ? 'stack' : 'stacks',
-		Print::human($bytes, $option) : '');
+			Print::human($bytes, $option) : '');
 }
 
 sub thread_name {
 	my ($dump, $tag) = @_;
 	my ($name) = map { $_->[1] } grep { "t$_->[0]" eq $tag
-	    && length $_->[1] } @{ $dump->{threads} };
+		    && length $_->[1] } @{ $dump->{threads} };
 	return defined $name ? " $name" : '';
 }
 
@@ -210,17 +210,17 @@ sub print_table {
 		my $line = sprintf "%9s%s %6s %9s %6s %10d%s  %-*s  %s", Print::human($row->{self}, $option),
 		    $has[0] ? Noise::column(9, Noise::text($row->{margin}, $option)) : '',
 		    Print::percent($row->{self}, $table->{bytes}),
-			Print::human($row->{cum}, $option), Print::percent($row->{cum}, $table->{bytes}),
-			    $row->{objects}, $has[1] ? sprintf(' %6s', Ages::text($row->{age})) : '',
-			    $width, fitted($row->{name}, $width),
-			    callers_text($row, $option->{callers});
+		    Print::human($row->{cum}, $option), Print::percent($row->{cum}, $table->{bytes}),
+		    $row->{objects}, $has[1] ? sprintf(' %6s', Ages::text($row->{age})) : '',
+		    $width, fitted($row->{name}, $width),
+		    callers_text($row, $option->{callers});
 		$line =~ s/\s+$//;
 		print "$line\n";
 	}
 	printf "%9s%s %6s  in %d more functions (-n %d)\n",
 	    Print::human($table->{bytes} - $running, $option), $has[0] ? ' ' x 9 : '',
-		Print::percent($table->{bytes} - $running, $table->{bytes}), $rest,
-		    scalar @{ $table->{rows} } if $rest;
+	    Print::percent($table->{bytes} - $running, $table->{bytes}), $rest,
+	    scalar @{ $table->{rows} } if $rest;
 }
 
 # Whole stacks, the heaviest first, each from the function that asked the allocator to the root.
@@ -243,7 +243,7 @@ sub print_stacks {
 	$_->{age} = Ages::median($_->{ages}, $span) for values %row;
 	$_->{names} = [map { $self->{label}[$_] } @{ $_->{path} }] for values %row;
 	my @rows = sort { $b->{bytes} <=> $a->{bytes}
-	    || "@{ $a->{names} }" cmp "@{ $b->{names} }" } values %row;
+		    || "@{ $a->{names} }" cmp "@{ $b->{names} }" } values %row;
 	my $count = @rows;
 	round_rows(\@rows, qw(bytes objects)) if $option->{json};
 	splice @rows, $option->{top} if $count > $option->{top};
@@ -264,11 +264,11 @@ sub print_stacks {
 sub print_stacks_json {
 	my ($view, $table, @rows) = @_;
 	my @text = map { my $row = $_; sprintf '{"bytes":%d,"objects":%d,"stack":[%s],"error":%d,"age":%s}',
-	    $row->{bytes}, $row->{objects}, join(',', map { json_string($_) } @{ $row->{names} }),
-		sqrt $row->{variance}, age_json($row) } @rows;
+		    $row->{bytes}, $row->{objects}, join(',', map { json_string($_) } @{ $row->{names} }),
+		    sqrt $row->{variance}, age_json($row) } @rows;
 	printf "{\"dump\":%s,\"total\":{\"bytes\":%d,\"objects\":%d},\n\"stacks\":[\n%s\n]}\n",
 	    json_string($view->{dumps}[0]{file}),
-		$table->{bytes}, $table->{objects}, join ",\n", @text;
+	    $table->{bytes}, $table->{objects}, join ",\n", @text;
 }
 
 # A name that is longer than its column, by what tells most: its beginning and its end. --json has
@@ -287,7 +287,7 @@ sub callers_text {
 	my $more = @list > $count ? @list - $count : 0;
 	splice @list, $count if $more;
 	my @text = map { @list > 1 && $row->{self} ? sprintf '%s %.0f%%', $_->{name},
-	    100 * $_->{bytes} / $row->{self} : $_->{name} } @list;
+		    100 * $_->{bytes} / $row->{self} : $_->{name} } @list;
 	push @text, "$more more" if $more;
 	return join ', ', @text;
 }
@@ -325,22 +325,22 @@ sub print_json {
 	my @text;
 	for my $row (@rows) {
 		my $callers = join ',', map { sprintf '{"function":%s,"bytes":%d}', json_string($_->{name}),
-		    $_->{bytes} } @{ $row->{callers} };
+			    $_->{bytes} } @{ $row->{callers} };
 		push @text, sprintf '{"%s":%s,"self":%d,"error":%d,"age":%s,"ages":%s,"percent":%.2f,"cumulative":%d,"objects":%d,"callers":[%s]}',
-			$option->{by} || 'function', json_string($row->{name}), $row->{self}, sqrt $row->{variance}, age_json($row),
-			    Ages::json($row->{ages}),
-			    $table->{bytes} ? 100 * $row->{self} / $table->{bytes} : 0, $row->{cum},
-			    $row->{objects}, $callers;
+		    $option->{by} || 'function', json_string($row->{name}), $row->{self}, sqrt $row->{variance}, age_json($row),
+		    Ages::json($row->{ages}),
+		    $table->{bytes} ? 100 * $row->{self} / $table->{bytes} : 0, $row->{cum},
+		    $row->{objects}, $callers;
 	}
 	my $missing = Missing::json(Missing::of_rows($table->{bytes},
-	    map { [@$_{qw(self place is_bare)}] } @{ $table->{rows} }));
+			map { [@$_{qw(self place is_bare)}] } @{ $table->{rows} }));
 	my $nameless = join ',', map { sprintf '{"object":%s,"build_id":%s,"bytes":%d}',
-	    json_string($_->{object}{path}),
-		json_string($_->{object}{id}), $_->{bytes} } $table->{fold}->objects;
+		    json_string($_->{object}{path}),
+		    json_string($_->{object}{id}), $_->{bytes} } $table->{fold}->objects;
 	printf "{\"dump\":%s,\"program\":%s,\"pid\":%s,\"time\":%s,\"index\":%s,\"age_bounds\":%s,\"total\":{\"bytes\":%d,\"error\":%d,\"objects\":%d},\"doubts\":%d,\"nameless\":[%s],%s,\n\"rows\":[\n%s\n]}\n",
-		json_string($dump->{file}), json_string($view->{program}),
-		    $dump->pid =~ /^(\d+)$/ ? $1 : 'null',
-		json_string($dump->time_text), json_string($option->{index}),
-		    $table->{has_ages} ? Ages::bounds_json() : 'null', $table->{bytes},
-		    sqrt $table->{variance}, $table->{objects}, $Talk::doubts, $nameless, $missing, join ",\n", @text;
+	    json_string($dump->{file}), json_string($view->{program}),
+	    $dump->pid =~ /^(\d+)$/ ? $1 : 'null',
+	    json_string($dump->time_text), json_string($option->{index}),
+	    $table->{has_ages} ? Ages::bounds_json() : 'null', $table->{bytes},
+	    sqrt $table->{variance}, $table->{objects}, $Talk::doubts, $nameless, $missing, join ",\n", @text;
 }

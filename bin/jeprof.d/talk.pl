@@ -2,8 +2,8 @@
 package Talk;
 
 our $doubts = 0;
-our @doubted;		# what they were
-our $listener;		# a sub that gets them instead, while the screen is in use
+our @doubted; # what they were
+our $listener; # a sub that gets them instead, while the screen is in use
 my %said;
 
 sub say_once {
@@ -82,7 +82,7 @@ package Tool;
 
 use Cwd ();
 
-our $spec = '';		# --tools: PREFIX or name:path, comma separated
+our $spec = ''; # --tools: PREFIX or name:path, comma separated
 my %found;
 
 sub find {

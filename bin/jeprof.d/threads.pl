@@ -67,7 +67,7 @@ sub divided {
 	my @known = defined $thread ? $thread : defined $stack->[5] ? () : keys %$name;
 	return [@whole, $name->{ $known[0] // '' } // ''] if @known || !defined $stack->[5];
 	my @parts = map { my ($thread, @pair) = @$_;
-	    [$whole[0], $dump->estimate(@pair), @whole[3, 4], $name->{$thread} // ''] }
+		[$whole[0], $dump->estimate(@pair), @whole[3, 4], $name->{$thread} // ''] }
 	    of_stack($stack, $at);
 	return [@whole, ''] unless @parts;
 	for my $column (1, 2) {
@@ -87,8 +87,8 @@ sub held {
 	my ($dump, $sums) = @_;
 	my %name = %{ names($dump) };
 	return [map { [$_, $name{$_} // '', map { int } @{ $sums->{$_} }] }
-		sort { $sums->{$b}[0] <=> $sums->{$a}[0]
-		    || $a <=> $b } grep { $sums->{$_}[0] } keys %$sums];
+		    sort { $sums->{$b}[0] <=> $sums->{$a}[0]
+			    || $a <=> $b } grep { $sums->{$_}[0] } keys %$sums];
 }
 
 # The data of the page, '' if there are no parts: the threads, the one of each record (-1: see
@@ -105,7 +105,7 @@ sub data {
 	local $" = ',';
 	my @own = map { $_->{thread} // -1 } @records;
 	return '"threads":[' . join(',',
-	    map { "[$_," . Report::json(name_of($work, $_)) . ']' } @{ $store->{thread_list} })
+		map { "[$_," . Report::json(name_of($work, $_)) . ']' } @{ $store->{thread_list} })
 	    . "],\n\"own\":[@own],\n\"pairs\":[$pairs],\n";
 }
 
@@ -124,7 +124,7 @@ sub told {
 	}
 	my $last = 0;
 	my @told = map { my ($at, $number) = unpack 'NN', $_; my $gap = $at - $last; $last = $at;
-	    ($gap, $number) } @pairs;
+		($gap, $number) } @pairs;
 	return (join(',', @told), @changes);
 }
 

@@ -63,8 +63,8 @@ sub load {
 	Contention::settle($option, @dumps, $base // ());
 	my %pids = map { $_->pid => 1 } grep { length $_->pid } @dumps;
 	Talk::note(scalar(@dumps)
-	    . ' profiles of one process are added up: the sum is not what it held at any time (--sum to say that it is meant)')
-		if @dumps > 1 && keys %pids == 1 && !$option->{sum};
+		    . ' profiles of one process are added up: the sum is not what it held at any time (--sum to say that it is meant)')
+	    if @dumps > 1 && keys %pids == 1 && !$option->{sum};
 	Places::number_stacks($_) for @dumps, $base ? $base : ();
 	my $main = $dumps[0]{main};
 	my $program = $dumps[0]{program} // $Object::program
@@ -88,8 +88,8 @@ sub note_age {
 sub wants_lines {
 	my ($option) = @_;
 	return $option->{grain} ne 'functions' || $option->{inlines}
-		|| ($option->{takes_lines} || $option->{mode} eq 'callgrind') && Names::line_tools() ? 1
-		    : 0;
+	    || ($option->{takes_lines} || $option->{mode} eq 'callgrind') && Names::line_tools() ? 1
+	    : 0;
 }
 
 # What a printing sub gets; the sums only of forms that show them.
@@ -101,7 +101,7 @@ sub view {
 	Contention::to_means($sum, Reduce::sum($stacks, { %$option, index => 'contentions' }))
 	    if $option->{index} eq 'mean_delay';
 	return { %$work, option => $option, stacks => $stacks, sum => $sum,
-	    tag => defined $thread ? "t$thread" : '' };
+		tag => defined $thread ? "t$thread" : '' };
 }
 
 sub check_sense {
@@ -109,12 +109,12 @@ sub check_sense {
 	return if @{ $view->{stacks} };
 	my $samples = grep { @{ $_->{stacks} } } @{ $work->{dumps} };
 	return Talk::note("nothing to show for --$view->{option}{index}"
-		. ($view->{option}{index} =~ /alloc/ ? ' (the program ran without prof_accum:true)' : ''))
-		    if $samples;
+		    . ($view->{option}{index} =~ /alloc/ ? ' (the program ran without prof_accum:true)' : ''))
+	    if $samples;
 	return Talk::note('nothing has grown since the mark') if $work->{dumps}[-1]->is_delta;
 	my $kind = $work->{dumps}[-1]{meta}{kind} // '';
 	Talk::note('nothing allocated in this ' . ($kind eq 'session' ? 'session' : 'run')
-	    . ' is still alive, as far as samples tell');
+		    . ' is still alive, as far as samples tell');
 }
 
 # The same check for the legacy output modes, by the rows of the flat table.
@@ -122,19 +122,19 @@ sub check_names {
 	my ($view) = @_;
 	my $sum = $view->{sum};
 	Print::check_names(map { [$sum->{flat}[$_],
-	    $sum->{frame}[$_]{is_bare}] } grep { defined $sum->{flat}[$_] } 0 .. $#{ $sum->{label} });
+				$sum->{frame}[$_]{is_bare}] } grep { defined $sum->{flat}[$_] } 0 .. $#{ $sum->{label} });
 }
 
 my %printer = (text => \&Print::text, collapsed => \&Export::collapsed,
-    callgrind => \&Export::callgrind,
+	callgrind => \&Export::callgrind,
 	dot => \&Picture::dot, raw => \&Export::raw,
-	    svg => sub { print Flame::draw($_[0], $_[0]{option}) },
+	svg => sub { print Flame::draw($_[0], $_[0]{option}) },
 	svg_graph => sub { Picture::draw($_[0], 'svg') }, web => \&Open::flame,
 	gv => sub { Open::graph($_[0], 'gv', 'ps2') },
-	    evince => sub { Open::graph($_[0], 'evince', 'pdf') },
+	evince => sub { Open::graph($_[0], 'evince', 'pdf') },
 	gif => sub { Picture::draw($_[0], 'gif') }, ps => sub { Picture::draw($_[0], 'ps2') },
 	pdf => sub { Picture::draw($_[0], 'pdf') },
-	    list => sub { Source::list($_[0], $_[0]{option}{list}) },
+	list => sub { Source::list($_[0], $_[0]{option}{list}) },
 	disasm => sub { Source::disasm($_[0], $_[0]{option}{disasm}) });
 
 sub classic {
@@ -148,7 +148,7 @@ sub classic {
 	Options::say_idle($option, $mode);
 	my $work = load($option, @files);
 	print STDERR map { Talk::clean("Using local file $_.")
-	    . "\n" } grep { $_ ne '-' } $Object::program // (), map { $_->{file} } @{ $work->{dumps} };
+		    . "\n" } grep { $_ ne '-' } $Object::program // (), map { $_->{file} } @{ $work->{dumps} };
 	return Shell::run($work) if $mode eq 'interactive';
 	for my $thread (threads($work, $option)) {
 		my $view = view($work, $option, $thread);
@@ -178,7 +178,7 @@ sub symbols {
 	Talk::fail(1, "$files[0]: no such file") unless -e $files[0];
 	$Object::program = $files[0];
 	my $dump = bless { file => '-', meta => {}, maps => [], modules => [], threads => [],
-	    stacks => [] }, 'Dump';
+		stacks => [] }, 'Dump';
 	my @addresses;
 	while (my $line = <STDIN>) {
 		chomp $line;
@@ -205,7 +205,7 @@ sub verb_top {
 	@files = newest() unless @files;
 	if (@files > 1 && !$option->{sum}) {
 		Talk::note(scalar(@files)
-		    . " profiles: the last one is shown (--sum adds them): $files[-1]");
+			    . " profiles: the last one is shown (--sum adds them): $files[-1]");
 		@files = $files[-1];
 	}
 	my $work = load($option, @files);
@@ -231,7 +231,7 @@ sub hand_over {
 	my $program = Tool::own_dir() . '/jeprofctl';
 	Talk::fail(1, "'$verb' is done by jeprofctl, which is not there ($program)") unless -x $program;
 	no warnings 'exec';
-	exec { $program } $program, $verb, @arguments or Talk::fail(1, "$program: $!");
+	exec {$program} $program, $verb, @arguments or Talk::fail(1, "$program: $!");
 }
 
 # The one list of verbs: [name, sub, arguments, text]; the dispatch, --help and the completion of
@@ -240,32 +240,32 @@ our @verbs = (
 	[top => \&verb_top, '[-n 20] [--json] [PROFILE]', 'what holds the memory'],
 	[ls => \&Series::ls, '[PROFILE...]', 'a series of profiles: time, reason, size'],
 	[diff => \&Series::diff, '[FIRST LAST | PROFILE...]',
-	    'what grew, stack by stack, and how fast'],
+		'what grew, stack by stack, and how fast'],
 	[leaks => \&Leaks::command, '[--gate 1M/min] [PROFILE...]',
-	    'which stacks keep growing, not those that fill and stay'],
+		'which stacks keep growing, not those that fill and stay'],
 	[frag => \&Frag::command, '[--advice] [--json] [PROFILE]',
-	    'where the resident bytes are, and which functions pin free memory'],
+		'where the resident bytes are, and which functions pin free memory'],
 	[flame => \&Flame::command, '[-o FILE.svg] [PROFILE]',
-	    'a flame graph, drawn without other programs'],
+		'a flame graph, drawn without other programs'],
 	[report => \&Report::command, '[-o FILE.html] [PROFILE...]',
-	    'a series as one HTML file: course, flame graph, tables, growth'],
+		'a series as one HTML file: course, flame graph, tables, growth'],
 	[export => \&Export::command, '--to FORMAT [-o FILE] PROFILE',
-	    'for pprof, speedscope, dhat, massif, callgrind and other viewers'],
+		'for pprof, speedscope, dhat, massif, callgrind and other viewers'],
 	[symbolize => sub { Export::command({ %{ shift() }, to => 'heap' }, @_) }, '[-o FILE] PROFILE',
-	    'the profile with its names, readable anywhere, also by other versions'],
+		'the profile with its names, readable anywhere, also by other versions'],
 	[salvage => \&Box::salvage, '[-o FILE.heap] FILE.box',
-	    'the profile in a black box or a core file, for other readers'],
+		'the profile in a black box or a core file, for other readers'],
 	[pack => \&Pack::command, '[-o FILE.jepack] [PROFILE...]',
-	    'profiles and the symbols of their objects in one file'],
+		'profiles and the symbols of their objects in one file'],
 	[run => \&Run::command, '[-o FILE.html] [--rate SIZE] -- PROGRAM ARGUMENTS...',
-	    'runs PROGRAM with profiling on, then makes its report'],
+		'runs PROGRAM with profiling on, then makes its report'],
 	[live => \&Live::command, 'PID|NAME',
-	    'a screen redrawn each 2 s: total, what grows; --once --json for scripts'],
+		'a screen redrawn each 2 s: total, what grows; --once --json for scripts'],
 	[open => \&Open::command, '[FILE.html]', 'shows a report in a browser'],
 	[doctor => \&Doctor::command, 'PROGRAM|PID [--json]',
-	    'why it writes no profile, and the command that helps'],
+		'why it writes no profile, and the command that helps'],
 	[completion => \&Completion::command, 'bash|zsh|fish',
-	    'prints a script that completes verbs and options'],
+		'prints a script that completes verbs and options'],
 );
 
 sub run {
@@ -281,7 +281,7 @@ sub run {
 	}
 	set_places($option);
 	Talk::note("--seconds has no effect here: it is for profiles over the network")
-		if $option->{seconds} && !grep { Fetch::is_url($_) } @arguments;
+	    if $option->{seconds} && !grep { Fetch::is_url($_) } @arguments;
 	Writing::begin($option, $verb, @arguments) if $answer;
 	@arguments = Pack::expand(@arguments)
 	    unless grep { $_ eq $verb } qw(run open live doctor completion);
@@ -303,6 +303,6 @@ sub main {
 		print STDERR "jeprof: cannot write the result: $!\n";
 		return 1;
 	}
-	return $main::status if defined $main::status;	# of the program that was run
+	return $main::status if defined $main::status; # of the program that was run
 	return $Talk::doubts ? 3 : 0;
 }

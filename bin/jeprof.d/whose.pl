@@ -6,9 +6,9 @@ package Whose;
 use constant PIECE => 1 << 20;
 
 my %names = (jemalloc => 'jemalloc', tcmalloc => 'tcmalloc', mimalloc => 'mimalloc',
-    snmalloc => 'snmalloc', rpmalloc => 'rpmalloc',
+	snmalloc => 'snmalloc', rpmalloc => 'rpmalloc',
 	scudo => 'Scudo', hoard => 'Hoard', mesh => 'Mesh', tbbmalloc => 'TBB malloc',
-	    asan => "AddressSanitizer's malloc");
+	asan => "AddressSanitizer's malloc");
 my @marks = (['<jemalloc>: ', 'jemalloc'], ['mimalloc: ', 'mimalloc'], ['tcmalloc: ', 'tcmalloc']);
 
 # What the note of the library says (prof_mailbox.h): 1 with the profiler, 0 without; undef: it is
@@ -32,7 +32,7 @@ sub has_dynamic {
 	for my $table (grep { $_->{type} == Elf::SHT_DYNSYM() } @{ $elf->sections }) {
 		my $strings = $elf->sections->[$table->{link}] or next;
 		my $text = $elf->bytes($strings->{offset}, $strings->{size});
-		next if index($text, "$name\0") < 0;		# or the end of a longer one
+		next if index($text, "$name\0") < 0; # or the end of a longer one
 		my $data = $elf->bytes($table->{offset}, $table->{size});
 		for (my $at = 0; $at + $entry <= length $data; $at += $entry) {
 			my $symbol = $elf->symbol(substr $data, $at, $entry) or next;
@@ -66,9 +66,9 @@ sub of_object {
 	my ($path, $elf) = @_;
 	my $ours = ours($elf);
 	return { kind => $ours ? 'ours' : 'bare', path => $path,
-	    name => 'the library' } if defined $ours;
+		name => 'the library' } if defined $ours;
 	return { kind => 'libc', path => $path,
-	    name => 'the C library' } if Object::base_name($path) =~ /^(?:libc\.|libc-|ld-musl|libc\.musl)/;
+		name => 'the C library' } if Object::base_name($path) =~ /^(?:libc\.|libc-|ld-musl|libc\.musl)/;
 	return { kind => 'foreign', path => $path, name => foreign($elf, $path) // 'an allocator' };
 }
 

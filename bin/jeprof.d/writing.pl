@@ -7,7 +7,7 @@ package Writing;
 
 use Fcntl qw(O_WRONLY O_CREAT O_EXCL);
 
-our @inputs;		# the files that the command names as its input
+our @inputs; # the files that the command names as its input
 
 my $bytes_written = 0;
 
@@ -16,9 +16,9 @@ sub begin {
 	my ($option, $verb, @files) = @_;
 	return unless $verb =~ /^(?:flame|report|run|export|symbolize|pack|salvage)$/;
 	@files = ($option->{lib}, eval { Run::find_program($files[0]) } // ())
-		if $verb eq 'run' && @files;
+	    if $verb eq 'run' && @files;
 	@inputs = map { file_of($_) } grep { length }
-		@files, @$option{qw(base exe)}, @{ $option->{add_lib} };
+	    @files, @$option{qw(base exe)}, @{ $option->{add_lib} };
 	return unless length $option->{o} && $option->{o} ne '-';
 	$option->{o} = '-' if is_stdout($option->{o});
 	check($option->{o}) if $option->{o} ne '-';
@@ -48,11 +48,11 @@ sub check {
 	for my $input (@inputs, sort keys %used) {
 		my @its = stat $input or next;
 		Talk::fail(2, "$file: an input of this command ($input); it is not overwritten")
-			if $its[0] == $device && $its[1] == $inode;
+		    if $its[0] == $device && $its[1] == $inode;
 	}
 	my $head = Input::beginning($file, 64);
 	my $is_profile = $head =~ m{^(?:heap_v2/|heap profile:)}
-		|| defined Input::packer_of($head) && Input::has_suffix($file, 'heap');
+	    || defined Input::packer_of($head) && Input::has_suffix($file, 'heap');
 	my $what = $head =~ /^\x7fELF/ ? 'a program or library' : $is_profile ? 'a heap profile' : return;
 	Talk::fail(2, "$file: is $what; it is not overwritten (name another file, or remove it)");
 }
@@ -110,7 +110,7 @@ sub made {
 	if ($option->{json}) {
 		return printf "{\"file\":%s,\"bytes\":%d,\"doubts\":%d,\"next\":%s}\n",
 		    Top::json_string($file),
-			$bytes_written, $Talk::doubts, $is_file ? Top::json_string($next) : 'null';
+		    $bytes_written, $Talk::doubts, $is_file ? Top::json_string($next) : 'null';
 	}
 	print Talk::clean($file), "\n";
 	Talk::note('next' . ($where // '') . ": $next") if $is_file;

@@ -82,7 +82,7 @@ sub otlp_decode {
 	my @function = map { my $f = proto_part($_); +{ name => $word->($f->{1}), system => $word->($f->{2}), file => $word->($f->{3}) } } otlp_table('functions', $dictionary->{3});
 	my @mapping = map { my $m = proto_part($_); +{ start => $m->{1}[0], limit => $m->{2}[0], file => $word->($m->{4}), $attributes->($m->{5}) } } otlp_table('mappings', $dictionary->{1});
 	my @location = map { my $l = proto_part($_); +{ address => $l->{2}[0] // 0, mapping => $at->('mapping', \@mapping, $l->{1}[0]),
-		frames => [map { my $n = proto_part($_); +{ %{ $at->('function', \@function, $n->{1}[0]) }, line => $n->{2}[0] // 0 } } @{ $l->{3} // [] }] } } otlp_table('locations', $dictionary->{2});
+			frames => [map { my $n = proto_part($_); +{ %{ $at->('function', \@function, $n->{1}[0]) }, line => $n->{2}[0] // 0 } } @{ $l->{3} // [] }] } } otlp_table('locations', $dictionary->{2});
 	my @stack = map { my $s = proto_part($_); [map { $_ or die 'location 0 in a stack'; $at->('location', \@location, $_) } map { proto_packed($_) } @{ $s->{1} // [] }] } otlp_table('stacks', $dictionary->{7});
 	otlp_table('links', $dictionary->{4});
 	my $resource = proto_part($top->{1}[0]);
@@ -90,11 +90,11 @@ sub otlp_decode {
 	my @profiles;
 	for my $text (@{ $scoped->{2} }) {
 		my $p = proto_part($text);
-		my ($type, $of_period) = map { proto_part($_->[0]) } @$p{1, 5};
+		my ($type, $of_period) = map { proto_part($_->[0]) } @$p{ 1, 5 };
 		my %same;
 		push @profiles, { type => $word->($type->{1}), unit => $word->($type->{2}), time => $p->{3}[0], duration => $p->{4}[0] // 0, period => $p->{6}[0] // 0, period_type => join('/', map { $word->($of_period->{$_}) } 1, 2), id => $p->{7}[0],
 			samples => [map { my $s = proto_part($_); $same{ join ' ', $s->{1}[0] // 0, $s->{2}[0] // '' }++ and die 'two samples of one stack and thread';
-				{ stack => $at->('stack', \@stack, $s->{1}[0]), value => (proto_packed($s->{4}[0]))[0], attributes => { $attributes->($s->{2}) } } } @{ $p->{2} // [] }] };
+					{ stack => $at->('stack', \@stack, $s->{1}[0]), value => (proto_packed($s->{4}[0]))[0], attributes => { $attributes->($s->{2}) } } } @{ $p->{2} // [] }] };
 	}
 	keys %{ $used{location} // {} } == $#location or die 'a location that nothing refers to';
 	return { resource => { map { otlp_pair($_) } @{ proto_part($resource->{1}[0])->{1} // [] } }, scope => proto_part($scoped->{1}[0])->{1}[0], profiles => \@profiles };
@@ -112,7 +112,7 @@ sub pprof_decode {
 	my $word = sub { my $at = $_[0][0] // 0; $at < @strings or die "string $at"; return $strings[$at] };
 	my %function = map { my $f = proto_part($_); ($f->{1}[0] => { name => $word->($f->{2}), system => $word->($f->{3}), file => $word->($f->{4}) }) } @{ $top->{5} // [] };
 	my @mappings = map { my $m = proto_part($_); +{ id => $m->{1}[0], start => $m->{2}[0] // 0, limit => $m->{3}[0] // 0, file => $word->($m->{5}), build_id => $word->($m->{6}),
-		has => join '', map { $m->{$_}[0] // 0 } 7 .. 10 } } @{ $top->{3} // [] };
+			has => join '', map { $m->{$_}[0] // 0 } 7 .. 10 } } @{ $top->{3} // [] };
 	my %mapping = map { $_->{id} => $_ } @mappings;
 	my %location;
 	for my $l (map { proto_part($_) } @{ $top->{4} // [] }) {

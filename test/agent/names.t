@@ -41,7 +41,7 @@ sub started {
 	my $pid = fork // die "fork: $!";
 	if (!$pid) { exec @command or exit 127 }
 	push @running, $pid;
-	for (1 .. 400) {	# until its libraries are there
+	for (1 .. 400) { # until its libraries are there
 		last if slurp("/proc/$pid/wchan") =~ /pause/ || slurp("/proc/$pid/stat") =~ /\) S/;
 		select undef, undef, undef, 0.01;
 	}
@@ -55,7 +55,7 @@ sub exported { my ($code, $out, $err) = jeprof('export', '--to', 'pprof', @_); d
 sub joined {
 	my ($sums) = @_;
 	my %joined;
-	$joined{/^0x[0-9a-f]+$|\+0x[0-9a-f]+$/ ? '(no name)' : $_} += $sums->{$_} for keys %$sums;
+	$joined{ /^0x[0-9a-f]+$|\+0x[0-9a-f]+$/ ? '(no name)' : $_ } += $sums->{$_} for keys %$sums;
 	return \%joined;
 }
 
@@ -65,7 +65,7 @@ sub differing {
 	my @out;
 	for my $kind ([\&pprof_flat, 'flat'], [\&pprof_cumulative, 'cum']) {
 		my ($g, $w) = map { joined($kind->[0]->($_, $at)) } $got, $want;
-		delete @$_{$kind->[1] eq 'cum' ? '(no name)' : ()} for $g, $w;
+		delete @$_{ $kind->[1] eq 'cum' ? '(no name)' : () } for $g, $w;
 		my %all = map { $_ => 1 } keys %$g, keys %$w;
 		push @out, map { "$kind->[1] $_: " . ($g->{$_} // 0) . ' instead of ' . ($w->{$_} // 0) } grep { abs(($g->{$_} // 0) - ($w->{$_} // 0)) > @{ $got->{samples} } + @{ $want->{samples} } } sort keys %all;
 	}
@@ -149,7 +149,7 @@ is(scalar(grep { grep { @{ $_->{frames} } } @{ $_->{stack} } } @{ converted('--s
 SKIP: {
 	skip 'no objcopy', 2 unless which('objcopy');
 	system('cp', "$dir/serve", "$dir/whole") == 0 && system('objcopy', '--only-keep-debug', "$dir/whole", "$dir/bare.debug") == 0
-		&& system('objcopy', '--strip-all', "--add-gnu-debuglink=$dir/bare.debug", "$dir/whole", "$dir/bare") == 0 or die 'objcopy';
+	    && system('objcopy', '--strip-all', "--add-gnu-debuglink=$dir/bare.debug", "$dir/whole", "$dir/bare") == 0 or die 'objcopy';
 	my $bare = started("$dir/bare", 'wait');
 	my $bare_dump = dump_of($library, 'prof_accum:true,lg_prof_sample:10', "$dir/bare");
 	my $named = named('--pid', $bare, $bare_dump);
@@ -158,7 +158,7 @@ SKIP: {
 }
 for my $case (['gdwarf4', 'g++', '-gdwarf-4', '-O2'], ['packed', 'g++', '-g', '-gz', '-O1'], ['clang', 'clang++', '-g', '-O2']) {
 	my ($name, @compiler) = @$case;
-	SKIP: {
+    SKIP: {
 		skip "no $compiler[0]", 1 if !which($compiler[0]) || system(@compiler, '-o', "$dir/$name", "$dir/serve.cc") != 0;
 		my $case_dump = dump_of($library, 'prof_accum:true,lg_prof_sample:10', "$dir/$name");
 		agrees($name, named('--pid', started("$dir/$name", 'wait'), $case_dump), exported($case_dump));
@@ -288,7 +288,7 @@ SKIP: {
 
 # ---- each name as jeprof has it: functions of libraries, one a stack
 for my $name (qw(libstdc++ libc)) {
-	SKIP: {
+    SKIP: {
 		my ($file) = map { m{ (/\S+)} ? $1 : () } grep { /\b\Q$name\E\.so/ } `ldd $dir/serve`;
 		my ($build_id) = which('readelf') && $file ? `readelf -n $file` =~ /Build ID: (\w+)/ : ();
 		skip "no $name, nm or readelf", 1 unless $build_id && which('nm');

@@ -129,7 +129,7 @@ is(join(' ', totals(converted(spew("$dir/near.heap", $ends->($plain . $maps_of) 
 # The unwinder's frames go with the allocator's: one rule for both.
 for my $library ('libgcc_s.so.1', 'libunwind.so.8', 'libunwind-x86_64.so.8', 'libunwindstack.so', 'libwind.so') {
 	my $file = our_dump("$dir/unwinder.heap", stacks => [[[0x7e0000001010, 0x7f0000001010, $base + 0x1210, $base + 0x1111], 1, 100]], modules => [[$base + 0x1000, $base + 0x3000, $base, $id, "$dir/serve"],
-		[0x7e0000001000, 0x7e0000003000, 0x7e0000000000, '-', "/lib/$library"], [0x7f0000001000, 0x7f0000003000, 0x7f0000000000, '-', '/lib/libjemalloc.so.2']]);
+			[0x7e0000001000, 0x7e0000003000, 0x7e0000000000, '-', "/lib/$library"], [0x7f0000001000, 0x7f0000003000, 0x7f0000000000, '-', '/lib/libjemalloc.so.2']]);
 	my @depth = map { scalar @{ $_->{samples}[0]{stack} } } converted($file), exported($file);
 	is("@depth", $library =~ /libwind/ ? '4 4' : '2 2', "$library above the allocator: in jeprofd and in jeprof");
 }

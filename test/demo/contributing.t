@@ -13,8 +13,8 @@ delete @ENV{qw(MALLOC_CONF LD_PRELOAD MAKEFLAGS MFLAGS MAKELEVEL CFLAGS CC)};
 $ENV{LC_ALL} = 'C';
 my $config = slurp("$build/src/config.h");
 if ($config =~ /^#define CONFIG_(?:DEBUG 1|PROF 0|STATS 0|CACHE_OBLIVIOUS 0)/m
-    || $config =~ /^#define JEMALLOC_PREFIX_STR "[^"]/m
-    || `LD_PRELOAD='$lib' /bin/true 2>&1` ne '' || system('command -v autoconf >/dev/null') != 0) {
+	|| $config =~ /^#define JEMALLOC_PREFIX_STR "[^"]/m
+	|| `LD_PRELOAD='$lib' /bin/true 2>&1` ne '' || system('command -v autoconf >/dev/null') != 0) {
 	print "1..0 # SKIP once is enough: on a release build, where autoconf is\n";
 	exit 0;
 }
@@ -35,7 +35,7 @@ add_verb();
 add_path();
 
 is(sh("cd '$copy' && ./autogen.sh && cd '$here' && '$copy/configure' -q CFLAGS=-O0"), 0,
-    'the copy is configured') or finish();
+	'the copy is configured') or finish();
 is(sh("make -s -j2 -C '$here' build_lib build_tools doc/manual/manual"), 0, 'and built') or finish();
 my $has_agent = -x "$here/bin/jeprofd";
 my $new = "$here/lib/libjemalloc.so.2";
@@ -110,7 +110,7 @@ like($missed, qr/^not ok \d+ - a document shows each of its \d+ verbs$/m, 'no do
 like($missed, qr/^not ok \d+ - jeprofd: paths: the page has all/m, 'the page lacks the path: told')
     if $has_agent;
 like(scalar(`make -s -C '$here' one TEST=demo/house.t 2>&1`), qr/^# +not listed: Recipe$/m,
-    'the head of jeprof lacks the room: told');
+	'the head of jeprof lacks the room: told');
 is(sh("make -s -C '$here' manual"), 0, 'make manual');
 my $page = slurp("$copy/doc/jemalloc.3");
 like($page, qr/^\.TP\n\\fB\Q$_\E/m, "and the page has $_") for 'recipe_number:', 'prof.recipe_count',
@@ -129,7 +129,7 @@ sub add_option {
 	edit('src/extent/guard.h', qr/^\/\* Whether fewer than/m, "extern unsigned opt_recipe_number;\n\n");
 	edit('src/extent/guard.c', qr/^size_t opt_san_guard_small/m, "unsigned opt_recipe_number = 3;\n");
 	edit('src/conf/conf_table.c', qr/^BOOL\(disable_large_size_classes/m,
-	    "NUM(recipe_number, CONF_UNSIGNED, opt_recipe_number, 1, 100, HERE, SHOWN | EXPERIMENTAL, \"a number\"),\n");
+		"NUM(recipe_number, CONF_UNSIGNED, opt_recipe_number, 1, 100, HERE, SHOWN | EXPERIMENTAL, \"a number\"),\n");
 }
 
 sub add_node_and_kind {
@@ -155,10 +155,10 @@ EOC
 EOC
 	edit('src/prof/file/prof_sys.h', qr/^\tprof_kind_box, /m, "\tprof_kind_recipe,\n");
 	edit('src/prof/file/prof_sys.c', qr/^\t\[prof_kind_box\]/m,
-	    "\t[prof_kind_recipe] = {'q', \"recipe\"},\n");
+		"\t[prof_kind_recipe] = {'q', \"recipe\"},\n");
 	edit('src/prof/file/prof_keep.c', qr/^\tcase prof_kind_timer:/m, "\tcase prof_kind_recipe:\n");
 	edit('src/prof/trigger/prof_auto.h', qr/^\/\*\n \* Like prof_mdump\(\)/m,
-	    "int prof_recipe_dump(void);\nuint64_t prof_recipes(void);\n");
+		"int prof_recipe_dump(void);\nuint64_t prof_recipes(void);\n");
 	edit('src/prof/trigger/prof_auto.c', qr/^void\nprof_final_dump\(/m, <<'EOC');
 static uint64_t recipes;
 
@@ -192,10 +192,10 @@ sum_recipe_bytes(const sum_t *s) {
 
 EOC
 	edit('src/stats.c', qr/^\tcell\(&l, 13, "nslabs", b->nslabs\);/m,
-	    "\tcell(&l, 13, \"nrecipes\", b->nrecipes);\n");
+		"\tcell(&l, 13, \"nrecipes\", b->nrecipes);\n");
 	edit('src/arena/bin.c', qr/^\tbin->stats\.nmalloc \+= got;/m, "\tbin->stats.nrecipes += got;\n");
 	edit('src/arena/large.c', qr/^\t\tatomic_fetch_add_u64\(&large_count\(a, usize\)->nmalloc, n/m,
-	    "\t\tatomic_fetch_add_u64(&large_count(a, usize)->nrecipes, n, MO_RELAXED);\n");
+		"\t\tatomic_fetch_add_u64(&large_count(a, usize)->nrecipes, n, MO_RELAXED);\n");
 }
 
 sub add_verb {
@@ -211,12 +211,12 @@ EOC
 	sh("cd '$copy' && git add bin/jeprof.d/recipe.pl");
 	edit('scripts/join-jeprof', qr/(?<=^later=')/m, 'recipe ');
 	edit('bin/jeprof.d/verbs.pl', qr/^\t\[completion => /m,
-	    "\t[recipe => \\&Recipe::command, 'N', 'what the test says'],\n");
+		"\t[recipe => \\&Recipe::command, 'N', 'what the test says'],\n");
 }
 
 sub add_path {
 	edit('bin/agent/route.c', qr/^\t\{PROCESS "\/otlp"/m,
-	    "\t{PROCESS \"/recipe\", place_page, false, job_heap, false, \"a page\"},\n");
+		"\t{PROCESS \"/recipe\", place_page, false, job_heap, false, \"a page\"},\n");
 }
 
 # ---- tools ----

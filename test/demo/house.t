@@ -17,13 +17,13 @@ my $failures = 0;
 check('every room is on its floor in the table', map { "not there: $_" } rooms_missing());
 check('no room is named that does not exist', map { "no such room: $_" } rooms_unknown());
 check('every file named exists', map { "no such file: $_" } grep { !-e "$root/src/$_"
-    && !-e "$root/$_" } files_named());
+		    && !-e "$root/$_" } files_named());
 my @lines = station_lines();
 my $stations = 0;
-$stations += @{$_->{stations}} for @lines;
+$stations += @{ $_->{stations} } for @lines;
 check("there are stations ($stations)", $stations > 60 ? () : 'too few');
 check('every station exists',
-    grep { defined } map { no_such($_) } map { @{$_->{stations}} } @lines);
+	grep { defined } map { no_such($_) } map { @{ $_->{stations} } } @lines);
 check('each is called from the one before', faults_along());
 check('each line is called from the line above it', faults_inward());
 check('every lock is in the table of locks, at its rank', lock_faults());
@@ -60,9 +60,9 @@ sub floors {
 sub folder_floor {
 	my ($file) = @_;
 	my %floor = (util => 1, os => 2, meta => 3, hpa => 4, extent => 5, unwind => 5, arena => 6,
-	    thread => 7,
-	    'prof/sites' => 8, 'prof/file' => 9, 'prof/trigger' => 10, 'prof/control' => 11, prof => 12,
-	    conf => 13, ctl => 13);
+		thread => 7,
+		'prof/sites' => 8, 'prof/file' => 9, 'prof/trigger' => 10, 'prof/control' => 11, prof => 12,
+		conf => 13, ctl => 13);
 	return $file =~ m{^(.*)/} ? $floor{$1} : 13;
 }
 
@@ -141,7 +141,7 @@ sub calls {
 
 sub faults_along {
 	my @faults;
-	for my $run (map { @{$_->{runs}} } @lines) {
+	for my $run (map { @{ $_->{runs} } } @lines) {
 		for my $i (1 .. $#$run) {
 			push @faults, "$run->[$i - 1] does not call $run->[$i]"
 			    if !calls($run->[$i - 1], $run->[$i]);
@@ -155,9 +155,9 @@ sub faults_inward {
 	for my $line (@lines) {
 		pop @above while @above && $above[-1]{depth} >= $line->{depth};
 		if ($line->{depth} > 0 && @above) {
-			for my $run (@{$line->{runs}}) {
+			for my $run (@{ $line->{runs} }) {
 				push @faults, "nothing above calls $run->[0]"
-				    if !grep { calls($_, $run->[0]) } @{$above[-1]{stations}};
+				    if !grep { calls($_, $run->[0]) } @{ $above[-1]{stations} };
 			}
 		}
 		push @above, $line;
@@ -272,5 +272,5 @@ sub package_faults {
 		    ? map { split /, /, $_ } $text =~ /^#   ((?:[A-Z]\w+(?:, )?)+)  /mg : ();
 	}
 	return ((map { "not listed: $_" } grep { !$listed{$_} } sort keys %there),
-	    map { "no such package: $_" } grep { !$there{$_} } sort keys %listed);
+		map { "no such package: $_" } grep { !$there{$_} } sort keys %listed);
 }

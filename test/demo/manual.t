@@ -24,7 +24,7 @@ check_page_is_made() if !skip_reason();
 skip('the page is the one that the tables give', skip_reason()) if skip_reason();
 my $plain = plain($page);
 check_words('functions', [symbols()],
-    [$plain =~ /\b([a-z_]+)\(/g, split /[,\s]+/, $plain =~ /\.SH NAME\n(.*?) - /s ? $1 : '']);
+	[$plain =~ /\b([a-z_]+)\(/g, split /[,\s]+/, $plain =~ /\.SH NAME\n(.*?) - /s ? $1 : '']);
 check_options();
 check_nodes();
 check_marks();
@@ -32,7 +32,7 @@ check_examples();
 check_tool('jeprofctl', "$build/bin/jeprofctl", "$src/doc/jeprofctl.1");
 check_tool('jeprofd', "$build/bin/jeprofd", "$src/doc/jeprofd.1") if -x "$build/bin/jeprofd";
 check('jeprof.1 is made',
-    system("'$src/scripts/make-jeprof-page' '$build/bin/jeprof' >'$dir/jeprof.1'") == 0);
+	system("'$src/scripts/make-jeprof-page' '$build/bin/jeprof' >'$dir/jeprof.1'") == 0);
 check_tool('jeprof', "$build/bin/jeprof", "$dir/jeprof.1");
 check_verbs();
 check_paths() if -x "$build/bin/jeprofd";
@@ -80,7 +80,7 @@ sub check_page_is_made {
 	my @new = split /\n/, $made;
 	my ($i) = grep { ($old[$_] // '') ne ($new[$_] // '') } 0 .. ($#old > $#new ? $#old : $#new);
 	check('doc/jemalloc.3 is the one that the tables give (make manual)', $? == 0 && $made eq $page,
-	    defined $i ? ('line ' . ($i + 1), $old[$i] // '(end)', $new[$i] // '(end)') : ());
+		defined $i ? ('line ' . ($i + 1), $old[$i] // '(end)', $new[$i] // '(end)') : ());
 }
 
 # Troff taken off.
@@ -153,7 +153,7 @@ sub spread {
 
 sub check_nodes {
 	my @found = grep { !/^[a-z_0-9]+:/ } grep { /^[a-z_]+\.[a-z<]/
-	    || /^(?:version|epoch|(?:max_)?background_threads?)$/ }
+		    || /^(?:version|epoch|(?:max_)?background_threads?)$/ }
 	    map { spread($_) } entries();
 	my %found = map { $_ => 1 } @found;
 	my $is_whole = $config !~ /^#define CONFIG_(?:PROF|FILL|CXX|STATS) 0/m;
@@ -211,8 +211,8 @@ sub check_marks {
 		    grep { ($is_jemallocs{$_} // 0) == defined $mark } spread($names);
 	}
 	check('additions, and only they, are marked: ' .
-	    join(', ', map { "$count{$_} $_" } sort keys %count),
-	    !@wrong && ($count{stable} // 0) > 40 && ($count{experimental} // 0) > 10, @wrong);
+		    join(', ', map { "$count{$_} $_" } sort keys %count),
+		!@wrong && ($count{stable} // 0) > 40 && ($count{experimental} // 0) > 10, @wrong);
 }
 
 # The pieces of C in the page compile as they stand, one after the other in a main(), and do what
@@ -228,7 +228,7 @@ sub check_examples {
 	my $flags = "-std=c99 -Wall -Wextra -Werror -I'$build/include' -Wl,-rpath,'$place'";
 	my $said = `cd '$dir' && gcc $flags -o examples examples.c '$lib' 2>&1 && ./examples 2>&1`;
 	check('the ' . @pieces . ' pieces of C in the page compile and run', @pieces >= 2 && $? == 0,
-	    split /\n/, $said);
+		split /\n/, $said);
 	my @files = glob "$dir/work.*.s0.heap";
 	check('and leave a profile of the session', @files == 1)
 	    if $config !~ /^#define CONFIG_PROF 0/m;
@@ -251,7 +251,7 @@ sub check_tool {
 	check_words("$name: options", \@options, \@found, 1);
 	my ($exits) = $help =~ /^Exit:(.*)/ms;
 	check_words("$name: exit codes", [$exits =~ /[\s,](\d) [a-z]/g], [$text =~ /^\.TP\n(\d)$/mg],
-	    1);
+		1);
 	my ($section) = $text =~ /^\.SH VERBS\n(.*?)^\.SH /ms;
 	return if !defined $section;
 	my @verbs = map { /^(?:\.B )?([a-z]+)/ ? $1 : () } $section =~ /^\.TP\n(.*)/mg;
@@ -267,7 +267,7 @@ sub check_verbs {
 	my ($handed) = $usage =~ /^  jeprof ([a-z|]+\|[a-z|]+) \.\.\./m;
 	my @ctl = `'$build/bin/jeprofctl' --help` =~ /^  ([a-z]+) /mg;
 	check("jeprof hands over jeprofctl's verbs", join(' ', sort @ctl) eq
-	    join(' ', sort split /\|/, $handed // '')) if @ctl;
+		    join(' ', sort split /\|/, $handed // '')) if @ctl;
 	my $documents = join '', map { slurp($_) } glob "$src/README.md $src/doc/*.md";
 	my @verbs = $usage =~ /^  jeprof ([a-z]+)(?= |$)(?!\|)/mg;
 	my @lack = grep { $documents !~ /jeprof $_\b/ } @verbs;

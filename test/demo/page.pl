@@ -82,7 +82,7 @@ sub lay_out {
 # What a fence of root's needs that is not everywhere, in a plain chroot or in most containers; with
 # the command that tells.
 my %needs = ('unshare -m ' => 'unshare -m true',
-    'mount -t tmpfs ' => 'mount -t tmpfs tmpfs DIR && umount DIR');
+	'mount -t tmpfs ' => 'mount -t tmpfs tmpfs DIR && umount DIR');
 
 # The command that the steps of a fence need and that cannot run here; undef: there is none.
 sub impossible {
@@ -113,12 +113,12 @@ sub steps {
 			$first = @found;
 		} elsif ($inside && $line =~ /^\$ (.*)/) {
 			push @found, { command => $1, shown => [], status => 0 };
-		} elsif ($inside && @found && $line =~ /^> (.*)/ && !@{$found[-1]{shown}}) {
+		} elsif ($inside && @found && $line =~ /^> (.*)/ && !@{ $found[-1]{shown} }) {
 			$found[-1]{command} .= "\n$1";
 		} elsif ($inside && @found && $line =~ /^\[exit (\d+)\]$/) {
 			$found[-1]{status} = $1;
 		} elsif ($inside && @found && $line ne '...') {
-			push @{$found[-1]{shown}}, $line;
+			push @{ $found[-1]{shown} }, $line;
 		}
 	}
 	return @found;
@@ -143,8 +143,8 @@ sub type_step {
 		    || time > $end;
 	}
 	check($step->{command}, $status == $step->{status} && !defined $missing,
-	    "exit status $status, the page says $step->{status}",
-	    defined $missing ? "not said: $missing" : (), split(/\n/, $said));
+		"exit status $status, the page says $step->{status}",
+		defined $missing ? "not said: $missing" : (), split(/\n/, $said));
 }
 
 # ---- the shell: commands go in by a pipe, what is said lands in a file, behind each command a mark
@@ -172,7 +172,7 @@ sub shell_end {
 sub typed {
 	my ($command) = @_;
 	local $SIG{PIPE} = 'IGNORE';
-	print {$shell{in}} "{ $command\n} </dev/null; printf '\\n%s%d\\n' '$shell{mark}' \$?\n";
+	print { $shell{in} } "{ $command\n} </dev/null; printf '\\n%s%d\\n' '$shell{mark}' \$?\n";
 	for (my $end = time + 400; time < $end; sleep 0.02) {
 		my $said = -e $shell{output} ? substr(slurp($shell{output}), $shell{at}) : '';
 		next if $said !~ /^(.*?)\n\Q$shell{mark}\E(\d+)\n/s;

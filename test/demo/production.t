@@ -7,4 +7,4 @@ use warnings;
 
 require "$ENV{JEMALLOC_SRC}/test/demo/page.pl";
 type_pages(['README.md', 'console control'],
-    ['doc/PRODUCTION.md', 'console', $> == 0 ? 'console root' : ()]);
+	['doc/PRODUCTION.md', 'console', $> == 0 ? 'console root' : ()]);

@@ -7,4 +7,4 @@ use warnings;
 
 require "$ENV{JEMALLOC_SRC}/test/demo/page.pl";
 type_pages(['README.md', 'console'], ['doc/GUIDE.md', 'console'],
-    ['doc/PRODUCTION.md', 'console desk']);
+	['doc/PRODUCTION.md', 'console desk']);

@@ -17,10 +17,10 @@ my %night = steps('nightly.yml', qr/^ {10}- ([\w -]+)$/m);
 check('steps of a push exist', grep { !$known{$_} } sort keys %push);
 check('steps of the night exist', grep { !$known{$_} } sort keys %night);
 check('a push runs gcc, clang, a debug build and aarch64',
-    grep { !$push{$_} } qw(release clang debug cross));
+	grep { !$push{$_} } qw(release clang debug cross));
 my ($left) = slurp('nightly.yml') =~ /Left out: (.*)/;
 check('the night runs all other steps',
-    grep { !$night{$_} && $left !~ /\b\Q$_\E\b/ } grep { $_ ne 'deps' } sort keys %known);
+	grep { !$night{$_} && $left !~ /\b\Q$_\E\b/ } grep { $_ ne 'deps' } sort keys %known);
 print "1..$tests\n";
 exit($failures != 0);
 

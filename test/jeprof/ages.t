@@ -19,18 +19,18 @@ my $base = 0x555500000000;
 my %kinds = (
 	leak => [0, SPAN, 30, undef, 'grows'],
 	cache_fills => [0, 30, 40, undef, 'stays'],
-	cache_slow => [0, 53, 40, undef, 'stays'],	# not the third column on alone
+	cache_slow => [0, 53, 40, undef, 'stays'], # not the third column on alone
 	churn => [0, SPAN, 4000, 0.4, 'churn'],
 	lru_cache => [0, SPAN, 120, 15, 'bounded', 'recent'],
 	load_table => [0, 0.5, 3000, undef, 'stays'],
 	late_leak => [41, SPAN, 90, undef, 'grows', 'recent'],
 	burst => [30, 31, 1500, undef, 'stays'],
-	leak_and_churn => [0, SPAN, 30, undef, 'grows'],	# with some of the next
+	leak_and_churn => [0, SPAN, 30, undef, 'grows'], # with some of the next
 	queue => [0, SPAN, 50, 0.2, 'churn'],
 );
 my @names = ('main', sort keys %kinds);
 elf_file("$dir/serve", id => $id, symbols =>
-    [map { [$names[$_], 0x1100 + 0x100 * $_, 0x100] } 0 .. $#names]);
+	    [map { [$names[$_], 0x1100 + 0x100 * $_, 0x100] } 0 .. $#names]);
 my %at = map { $names[$_] => $base + 0x1111 + 0x100 * $_ } 0 .. $#names;
 
 sub column { my ($age) = @_; return scalar grep { $age >= $_ } @bounds }
@@ -113,14 +113,14 @@ for my $has_accum (0, 1) {
 		}
 	}
 	is(join(', ', map { "$_: $wrong{$_}" } sort keys %wrong), '',
-	    'right in 20 runs of 20, ' . ($has_accum ? 'with' : 'without') . ' lifetimes');
+		'right in 20 runs of 20, ' . ($has_accum ? 'with' : 'without') . ' lifetimes');
 }
 srand 7;
 my $aged = profile("$dir/aged.heap");
 my ($kind, $series) = judged($aged);
 my ($leak) = grep { $_->{stack}[0] eq 'leak' } @{ $series->{suspects} };
 ok($leak && abs($leak->{per_minute} - 30 * 60 * SIZE) < 2.5 * $leak->{error_per_minute},
-    'its rate and error') or diag explain $leak;
+	'its rate and error') or diag explain $leak;
 is($kind->{leak}{seconds}, SPAN, 'since when');
 ok(abs($kind->{lru_cache}{seconds} - 15) < 2, "the turnover of a cache: $kind->{lru_cache}{seconds}");
 is($series->{judged}, JSON::PP::true, 'judged');
@@ -149,7 +149,7 @@ ok(!exists $old->{churn} && !exists $young->{load_table}, 'and each the other ha
 is(join(' ', sort keys %{ top_of('--older=35s', '--younger=1m', '--focus=burst|load|^leak$') }), 'burst leak', 'both, and --focus');
 like((jeprof('top', '--older', '16s', $aged))[1], qr/: live \S+M \xc2\xb1\S+ older than 16s in /, 'it is said');
 for my $bad (['--older=soon', 2, qr/takes an age as 30s/], ['--older=1m', 1, qr/bare\.heap: has no ages: it was written by/, 'bare'],
-    ['--younger=1m', 1, qr/none\.heap: has no ages: no memory/, 'none']) {
+	['--younger=1m', 1, qr/none\.heap: has no ages: no memory/, 'none']) {
 	my $file = !$bad->[3] ? $aged : profile("$dir/$bad->[3].heap", $bad->[3] eq 'bare' ? 'no_ages' : 'no_memory' => 1);
 	($code, $out, $err) = jeprof('top', $bad->[0], $file);
 	is($code, $bad->[1], "$bad->[0]: exit $bad->[1]");
@@ -173,8 +173,8 @@ is((jeprof('--text', $aged))[0], 0, 'the table of old');
 # ---- damage ----
 my $text = slurp($aged);
 for my $case (['# age 999999 1:5', 'a site that is not there'], ['# age 1 77:5 3', 'a column that is not there'],
-    ['# age', 'no words'], ['# age_bounds_s 1 2 3', 'other bounds'], ['# life 0 1:1', 'the number 0'],
-    ['# age 1 1:99999999999999999999', 'a large number'], ['# label 1', 'a label without text']) {
+	['# age', 'no words'], ['# age_bounds_s 1 2 3', 'other bounds'], ['# life 0 1:1', 'the number 0'],
+	['# age 1 1:99999999999999999999', 'a large number'], ['# label 1', 'a label without text']) {
 	my $bad = $text =~ s/^# end.*\n//mr . "$case->[0]\n";
 	$bad .= sprintf "# end %d\n", length $bad;
 	($code, $out, $err) = jeprof('top', spew("$dir/bad.heap", $bad));

@@ -233,7 +233,7 @@ like(slurp('over.heap'), qr/^# jemalloc\.torn=26\d{4}$/m, "kept are as many fram
 
 # ---- killed at random moments
 run('gcc', '-g', '-O1', '-o', 'moments', "-I$ENV{JEMALLOC_BUILD}/include", "$source/test/jeprof/moments.c", '-L', $library =~ s{/[^/]*$}{}r, '-ljemalloc', '-Wl,-rpath,' . $library =~ s{/[^/]*$}{}r, '-lpthread', '-ldl')
-	and die 'gcc: ' . slurp("$dir/.err");
+    and die 'gcc: ' . slurp("$dir/.err");
 run('gcc', '-g', '-O1', '-shared', '-fPIC', '-DPLUGIN', '-o', 'plugin.so', "$source/test/jeprof/moments.c");
 my $rounds = $ENV{BOX_ROUNDS} // ($ENV{TEST_FULL} ? 50 : 15);
 my ($wrong, $told) = ('', 0);

@@ -26,7 +26,7 @@ like($out, qr/^jeprof 5\.3\.1/, '--version');
 	for my $verb (qw(start stop dump status set watch list)) {
 		($code, $out) = run("$dir/bin/jeprof", $verb, '12', '--rate', '1 M');
 		is("$code $out", "4 <$verb><12><--rate><1 M>",
-		    "$verb is handed to jeprofctl, with its exit code");
+			"$verb is handed to jeprofctl, with its exit code");
 	}
 	unlink "$dir/bin/jeprofctl";
 	($code, $out, $err) = run("$dir/bin/jeprof", 'start', '12');
@@ -39,15 +39,15 @@ like($out, qr/^jeprof 5\.3\.1/, '--version');
 	rename "$dir/dump", "$dir/ev\e[31m.heap";
 	($code, $out, $err) = jeprof("$dir/ev\e[31m.heap", '--text');
 	like($err, qr/^Using local file .*ev\?\[31m\.heap\.$/m,
-	    'the name of a file is clean on a terminal');
+		'the name of a file is clean on a terminal');
 	chdir $source;
 }
 
 # Usage errors
 for my $case ([[], qr/no profile given/], [['--nonsense', $dump], qr/unknown option: nonsense/],
-    [['--text', '--dot', $dump], qr/only one of/],
+	[['--text', '--dot', $dump], qr/only one of/],
 	[['--inuse_space', '--alloc_space', $dump], qr/only one of/],
-	    [['--lines', '--files', $dump], qr/only one of/],
+	[['--lines', '--files', $dump], qr/only one of/],
 	[['--thread=x', $dump], qr/--thread takes/]) {
 	my ($arguments, $want) = @$case;
 	($code, $out, $err) = jeprof(@$arguments);
@@ -61,7 +61,7 @@ like($out, qr/^Total: 4760676 B/, 'long options may be shortened');
 ($code, $out) = jeprof('--text', '--show_bytes', '--no-show_bytes', $dump);
 like($out, qr/MB$/m, '--no-X');
 ($code, $out, $err) = jeprof('--text', '--nodecount=5', '--nodefraction=0.1', '--edgefraction=0.1',
-    '--maxdegree=3', '--scale=1', '--heapcheck',
+	'--maxdegree=3', '--scale=1', '--heapcheck',
 	'--seconds=1', '--total_delay', '--debug', '--debug-syms-by-id', $dump);
 like($out, qr/^Total: 4\.5 MB/, 'options of upstream without effect on a table are accepted')
     or diag $err;
@@ -71,7 +71,7 @@ like($out, qr/^Total: 4\.5 MB/, 'not on a terminal: a table');
 # Doubts: this dump has no maps
 is($code, 3, 'names missing: exit 3');
 ($code, $out, $err) = jeprof('--text', '--alloc_space',
-    our_dump("$dir/none.heap", stacks => [[[0x10], 1, 4096]]));
+	our_dump("$dir/none.heap", stacks => [[[0x10], 1, 4096]]));
 like($err, qr/prof_accum/, 'no cumulative counts: said');
 is($out, '', 'and no table');
 
@@ -82,10 +82,10 @@ my $script =
 is(scalar(() = $err =~ /\(jeprof\) /g), 12, 'a prompt for each command, on stderr');
 like($err, qr/Welcome to jeprof!  For help, type 'help'\.\n/, 'the greeting');
 like($out, qr/\ATotal: 4760676 B\n.*0x1200\n.*0x1000\nTotal: 4760676 B\n.*0x1200\nTotal/,
-    'topN and top N');
+	'topN and top N');
 like($out, qr/^Total: 4760676 B\n\s+0 .* 0x2fff\n/m, 'text --cum');
 like($out, qr/^After ignoring '0x1200': 2100156 B of 4760676 \(44\.1%\)\n 1573364  74\.9%/m,
-    '-RE leaves out');
+	'-RE leaves out');
 is(scalar(() = $err =~ /Unknown command: try 'help'\./g), 2, 'unknown commands');
 like($out, qr/^After focusing on '0x1100': .*\n0x1fff;0x2fff;0x1fff;0x1100 526791$/m, 'tree');
 like($out, qr/^Commands:\n  top\[N\]/m, 'help');

@@ -39,7 +39,7 @@ for my $has_mono (1, 0) {
 	my ($code, $out, $err) = jeprof('ls', @files);
 	like($err, qr/$said/, "$name: ls says it");
 	like($err, $has_mono ? qr/follow the monotonic clock$/m : qr/another process .*follows the sequence numbers, and the times between the dumps are not known$/m,
-	    "$name: and what it means");
+		"$name: and what it means");
 	is(() = $err =~ /set back/g, 1, "$name: once");
 	($code, $out, $err) = jeprof('diff', @files);
 	like($out, qr/: 97\.7K -> 781\.2K, \+683\.6K/, "$name: diff: growth");
@@ -60,7 +60,7 @@ for my $has_mono (1, 0) {
 	my ($data) = $out =~ /<script type="application\/json" id="data"[^>]*>(.*?)<\/script>/s;
 	my @time = map { $_->{time} } @{ JSON::PP::decode_json($data)->{snaps} };
 	is(join(' ', map { defined $_ ? $_ - $time[0] : 'null' } @time),
-	    $has_mono ? '0 60 120 180 240 300 360 420' : join(' ', ('null') x 8), "$name: report: the course");
+		$has_mono ? '0 60 120 180 240 300 360 420' : join(' ', ('null') x 8), "$name: report: the course");
 	like($out, $has_mono ? qr{<b>\+683\.6K</b> in 7\.0 min, <b>\+97\.7K/min</b>} : qr{<b>\+683\.6K</b>\.<}, "$name: report: in words");
 	my $massif = (jeprof('export', '--to', 'massif', @files))[1];
 	is(join(' ', $massif =~ /^time=(\d+)$/mg), $has_mono ? join(' ', map { 60000 * $_ } 0 .. 7) : '0 1 2 3 4 5 6 7', "$name: massif");
@@ -75,7 +75,7 @@ for my $has_mono (1, 0) {
 # Small steps back, as NTP makes them, change nothing.
 in_dir('ntp');
 my @near = map { our_dump(sprintf('n.5.20260102T0300%06.3fZ.%d.i0.heap', $_->[1], $_->[0]), meta => { pid => 5,
-	dump_time => sprintf '20260102T0300%06.3fZ', $_->[1] }, stacks => []) } [0, 1], [1, 4], [2, 3.4], [3, 7];
+			dump_time => sprintf '20260102T0300%06.3fZ', $_->[1] }, stacks => []) } [0, 1], [1, 4], [2, 3.4], [3, 7];
 my ($code, $out, $err) = jeprof('ls', '--json', @near);
 is(join(' ', map { $_->{seq} } @{ decoded($code, $out, $err)->{dumps} }), '0 1 2 3', 'a step of half a second: the numbers');
 unlike($err, qr/clock/, 'and not a word');

@@ -11,8 +11,8 @@ use Test::More;
 our $source = Cwd::abs_path(__FILE__) =~ s{/test/jeprof/common\.pl$}{}r;
 our $data = "$source/test/jeprof/data";
 our $dir = File::Temp::tempdir('jeprof-test-XXXXXX', TMPDIR => 1, CLEANUP => 1);
-our $jeprof = made();	# the one joined by make, or one joined here if no build is named
-our $peer = '/usr/bin/jeprof';		# Debian's own, of the package libjemalloc-dev
+our $jeprof = made(); # the one joined by make, or one joined here if no build is named
+our $peer = '/usr/bin/jeprof'; # Debian's own, of the package libjemalloc-dev
 
 delete @ENV{qw(JEPROF_TOOLS MALLOC_CONF DEBUGINFOD_URLS LD_PRELOAD)};
 $ENV{LC_ALL} = 'C';
@@ -98,7 +98,7 @@ sub which {
 # A program that finds source lines for jeprof.
 sub line_tool {
 	return (grep { defined && -x } "$jeprof-symbolize",
-	    map { which($_) } qw(llvm-symbolizer addr2line))[0];
+		map { which($_) } qw(llvm-symbolizer addr2line))[0];
 }
 
 # Of a report's data: the number of the name of each node of its tree.
@@ -107,9 +107,9 @@ sub node_names {
 	my @fresh = @{ $data->{fresh} };
 	my (@follow, @name);
 	for my $node (1 .. $#{ $data->{up} }) {
-		my $list = $follow[ $name[$node - $data->{up}[$node]] // 0 ] //= [];
+		my $list = $follow[$name[$node - $data->{up}[$node]] // 0] //= [];
 		push @$list, shift @fresh if @$list == $data->{step}[$node - 1];
-		$name[$node] = $list->[ $data->{step}[$node - 1] ];
+		$name[$node] = $list->[$data->{step}[$node - 1]];
 	}
 	return (0, @name[1 .. $#name]);
 }
@@ -174,14 +174,14 @@ sub elf_file {
 	my $wide = $want{wide} // 1;
 	my ($offset, $vaddr, $size) = @{ $want{code} // [0x1000, 0x1000, 0x2000] };
 	my $fix = sub { my ($shape) = @_; my $address = $wide ? 'Q' : 'L'; $shape =~ s/A/$address/g;
-	    $shape =~ s/([SLQ])/$1$o/g; $shape };
+		$shape =~ s/([SLQ])/$1$o/g; $shape };
 	my $strings = "\0";
 	my $symbols = "\0" x ($wide ? 24 : 16);
 	for my $symbol (@{ $want{symbols} // [] }) {
 		my ($name, $value, $length, $type, $bind) = @$symbol;
 		my $info = (($bind // 1) << 4) | ($type // 2);
 		$symbols .= $wide ? pack($fix->('LCCSQQ'), length $strings, $info, 0, 1, $value, $length)
-			: pack($fix->('LLLCCS'), length $strings, $value, $length, $info, 0, 1);
+		    : pack($fix->('LLLCCS'), length $strings, $value, $length, $info, 0, 1);
 		$strings .= "$name\0";
 	}
 	my $note = defined $want{id} ? pack($fix->('LLL'), 4, length($want{id}) / 2, 3) . "GNU\0"
@@ -189,9 +189,9 @@ sub elf_file {
 	my $link = defined $want{link} ? pack('a*x', $want{link}) : '';
 	$link .= "\0" x (-length($link) % 4) . "\1\2\3\4" if length $link;
 	my @sections = (['', 0, '', 0], ['.text', 1, '', 0], ['.note.gnu.build-id', 7, $note, 0],
-	    ['.gnu_debuglink', 1, $link, 0],
+		['.gnu_debuglink', 1, $link, 0],
 		[$want{dynamic} ? '.dynsym' : '.symtab', $want{dynamic} ? 11 : 2, $symbols, 5],
-		    ['.strtab', 3, $strings, 0], ['.shstrtab', 3, '', 0]);
+		['.strtab', 3, $strings, 0], ['.shstrtab', 3, '', 0]);
 	splice @sections, 4, 2, ['.a', 1, '', 0], ['.b', 1, '', 0] unless $want{symbols};
 	my %title;
 	for my $section (@sections) {
@@ -200,8 +200,8 @@ sub elf_file {
 	}
 	my ($header, $entry) = $wide ? (64, 56) : (52, 32);
 	my $segment = $wide ? pack($fix->('LLQQQQQQ'), 1, 5, $offset, $vaddr, $vaddr, $size, $size,
-	    0x1000)
-		: pack($fix->('LLLLLLLL'), 1, $offset, $vaddr, $vaddr, $size, $size, 5, 0x1000);
+		0x1000)
+	    : pack($fix->('LLLLLLLL'), 1, $offset, $vaddr, $vaddr, $size, $size, 5, 0x1000);
 	my $body = '';
 	my $table = '';
 	my $start = $offset + $size;
@@ -210,14 +210,14 @@ sub elf_file {
 		my $is_code = $want{is_linked} && $name eq '.text';
 		$table .= pack $fix->('LLAAAALLAA'), $title{$name}, $type,
 		    $is_code ? (4, $vaddr, $offset, $size)
-			: (0, 0, $start + length $body, length $content), $link_to, 0, 1, 0;
+		    : (0, 0, $start + length $body, length $content), $link_to, 0, 1, 0;
 		$body .= $content;
 	}
 	my $shoff = $start + length $body;
 	my $head = "\x7fELF" . pack('CCC', $wide ? 2 : 1, $o eq '<' ? 1 : 2, 1) . "\0" x 9;
 	$head .= pack $fix->('SSLAAALSSSSSS'), $want{type} // 3, $want{machine} // 62, 1, 0, $header,
 	    $shoff, 0, $header, $entry, 1,
-		$wide ? 64 : 40, scalar @sections, 6;
+	    $wide ? 64 : 40, scalar @sections, 6;
 	my $file = $head . $segment;
 	$file .= "\0" x ($start - length $file);
 	return spew($path, $file . $body . $table);

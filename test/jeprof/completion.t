@@ -10,7 +10,7 @@ for my $shell (qw(bash zsh fish)) {
 	my ($code, $out, $err) = jeprof('completion', $shell);
 	is("$code|$err", '0|', "completion $shell");
 	$text{$shell} = spew("$dir/$shell", $out);
-	SKIP: {
+    SKIP: {
 		skip "no $shell", 1 unless which($shell);
 		is((run(which($shell), '-n', $text{$shell}))[0], 0, "$shell can read it");
 	}
@@ -26,7 +26,7 @@ sub offered {
 	my @words = @_;
 	my $line = join ' ', map { "'$_'" } @words;
 	return (run('/bin/bash', '-c',
-	    ". $text{bash}; COMP_WORDS=($line); COMP_CWORD=$#words; _jeprof; echo \${COMPREPLY[*]}"))[1];
+			". $text{bash}; COMP_WORDS=($line); COMP_CWORD=$#words; _jeprof; echo \${COMPREPLY[*]}"))[1];
 }
 SKIP: {
 	skip 'no bash', 1 unless -x '/bin/bash';
@@ -41,6 +41,6 @@ SKIP: {
 	my %known = map { $_ => 1 } split ' ', offered('jeprof', '');
 	my ($help) = (jeprof('--help'))[1];
 	is(join(' ', grep { !$known{$_} } $help =~ /^  jeprof ([a-z]+)\b/mg), '',
-	    'all verbs of --help');
+		'all verbs of --help');
 }
 done_testing();

@@ -51,7 +51,7 @@ my ($code, $out, $err) = jeprof('--text', '--alloc_objects', $dump);
 like($out, qr/^Total: 3032 objects$/m, 'alloc_objects');
 ($code, $out) = jeprof('--text', $dump);
 like($out, qr/^Total: 4\.5 MB\n     2\.5  55\.9%  55\.9%      2\.5  55\.9% 0x1200$/m,
-    'MB with one decimal');
+	'MB with one decimal');
 
 text_is(["--base=$other"], <<'W', '--base: what is equal is gone, what shrank is negative');
 Total: -48333 B
@@ -76,7 +76,7 @@ Total (t1): 1051229 B
 W
 ($code, $out) = jeprof('--text', '--show_bytes', '--thread=*', $dump);
 is(join('|', $out =~ /^(Total.*)$/mg), 'Total (t0): 3709446 B|Total (t1): 1051229 B',
-    '--thread=* shows each in turn');
+	'--thread=* shows each in turn');
 ($code, $out, $err) = jeprof('--text', '--thread=9', $dump);
 is($code, 1, 'an unknown thread fails');
 
@@ -112,7 +112,7 @@ is($code, 2, 'a bad regular expression is a usage error');
 
 # Counts that could divide by zero, and 64-bit ones.
 our_dump("$dir/odd.heap", rate => 524288,
-    stacks => [[[0x10], 3, 0], [[0x20], 0, 0], [[0x30], 1, 18446744073709551615]]);
+	stacks => [[[0x10], 3, 0], [[0x20], 0, 0], [[0x30], 1, 18446744073709551615]]);
 ($code, $out, $err) = jeprof('--text', '--inuse_objects', "$dir/odd.heap");
 like($out, qr/^Total: 4 objects$/m, 'zero bytes and the largest number are read');
 unlike($err, qr/division|uninit|internal/i, 'without complaint');
@@ -120,14 +120,14 @@ unlike($err, qr/division|uninit|internal/i, 'without complaint');
 if (has_peer()) {
 	my $program = build('any.c', 'int main(void) { return 0; }');
 	for my $options (['--inuse_space'], ['--inuse_objects'], ['--alloc_space'], ['--alloc_objects'],
-	    ["--base=$other"],
+		["--base=$other"],
 		["--base=$other", '--drop_negative'], ['--thread=1']) {
 		my ($mine) = (jeprof('--text', '--show_bytes', @$options, $dump))[1] =~ /^(Total.*)/;
 		my ($theirs) = (run($peer, '--text', '--show_bytes', @$options, $program,
-		    $dump))[1] =~ /^(Total.*)/;
+				$dump))[1] =~ /^(Total.*)/;
 		is($mine, $theirs, "Debian's jeprof has the same total: @$options");
 	}
 } else {
-	SKIP: { skip "Debian's jeprof (libjemalloc-dev) is not installed", 7 }
+    SKIP: { skip "Debian's jeprof (libjemalloc-dev) is not installed", 7 }
 }
 done_testing();

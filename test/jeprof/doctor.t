@@ -29,7 +29,7 @@ END { local $?; kill 'KILL', $_ for @began; waitpid $_, 0 for @began }
 # Is the last line of talk the command?
 sub doctor {
 	my ($env, @words) = @_;
-	local @ENV{keys %$env} = values %$env;
+	local @ENV{ keys %$env } = values %$env;
 	my ($code, $out, $err) = jeprof('doctor', @words);
 	my ($next) = $err =~ /^jeprof: next: (.*)$/m;
 	return ($code, $out, $next // '', $err);
@@ -48,7 +48,7 @@ sub started {
 	my ($env, @command) = @_;
 	my $pid = fork // die "fork: $!";
 	if (!$pid) {
-		@ENV{keys %$env} = values %$env;
+		@ENV{ keys %$env } = values %$env;
 		open STDERR, '>', '/dev/null';
 		exec { $command[0] } @command or exit 127;
 	}
@@ -69,38 +69,38 @@ my $idle = started({ LD_PRELOAD => $library }, $app, 60);
 # ---- programs ----
 my $run = qr{^\Q$jeprof\E run -- };
 my $out = case_is('a plain program', {}, [$app], 1,
-    qr/^problem  allocator  malloc is that of the C library .*neither linked nor preloaded$/m,
-    $run);
+	qr/^problem  allocator  malloc is that of the C library .*neither linked nor preloaded$/m,
+	$run);
 like($out, qr/^ok       names      functions and lines; build-id [0-9a-f]{40}$/m, 'its names');
 case_is('on ours, not switched on', { LD_PRELOAD => $library }, [$app], 3,
-    qr/^warn     profiler   it is there and waits/m, $run);
+	qr/^warn     profiler   it is there and waits/m, $run);
 case_is('on ours, nothing writes', { LD_PRELOAD => $library, MALLOC_CONF => 'prof:true' }, [$app],
-    3, qr/nothing writes a profile by itself/, qr/prof_final:true/);
+	3, qr/nothing writes a profile by itself/, qr/prof_final:true/);
 $out = case_is('on ours', { LD_PRELOAD => $library, MALLOC_CONF => 'prof:true,prof_final:true' },
-    [$app], 0, qr/^ok       profiler   on, and a profile is written by prof_final$/m, $run);
+	[$app], 0, qr/^ok       profiler   on, and a profile is written by prof_final$/m, $run);
 unlike($out, qr/^(?:warn|problem)/m, 'all is fine');
 like($out, qr/^ok       files      profiles go to \.\//m, 'where they go');
 case_is('an option misspelt', { LD_PRELOAD => $library,
-    MALLOC_CONF => 'abort_conf:false,prof:true,prof_finall:true,prof_prefix:x' }, [$app], 1,
-    qr/^problem  options    MALLOC_CONF: Invalid conf pair: prof_finall:true \(the nearest known option is "prof_final"/m, qr/man 3/);
+		MALLOC_CONF => 'abort_conf:false,prof:true,prof_finall:true,prof_prefix:x' }, [$app], 1,
+	qr/^problem  options    MALLOC_CONF: Invalid conf pair: prof_finall:true \(the nearest known option is "prof_final"/m, qr/man 3/);
 is(scalar(grep { slurp($_) =~ /^# jemalloc\.exe=\S*\/true$/m } glob "$dir/*.heap"), 0,
-    'nothing was written for that');
+	'nothing was written for that');
 case_is('no such directory', { LD_PRELOAD => $library,
-    MALLOC_CONF => "abort:false,prof:true,prof_final:true,prof_prefix:$dir/none/x" }, [$app], 1,
-    qr/^problem  files .*no such directory$/m, qr/^mkdir -p \Q$dir\E\/none$/);
+		MALLOC_CONF => "abort:false,prof:true,prof_final:true,prof_prefix:$dir/none/x" }, [$app], 1,
+	qr/^problem  files .*no such directory$/m, qr/^mkdir -p \Q$dir\E\/none$/);
 case_is('a library that is not there', { LD_PRELOAD => "$dir/none.so" }, [$app], 1,
-    qr/^problem  preload    LD_PRELOAD names \Q$dir\E\/none\.so, which is not there/m, $run);
+	qr/^problem  preload    LD_PRELOAD names \Q$dir\E\/none\.so, which is not there/m, $run);
 SKIP: {
 	skip 'no libjemalloc2', 3 unless $peer;
 	case_is("on Debian's", { LD_PRELOAD => $peer }, [$app], 1,
-	    qr/another allocator, jemalloc \(\S+libjemalloc\.so\.2\)/, $run);
+		qr/another allocator, jemalloc \(\S+libjemalloc\.so\.2\)/, $run);
 }
 SKIP: {
 	my $static = eval { build('static.c', $C, '-static') };
 	skip 'no static C library', 3 unless $static;
 	case_is('a static program', { LD_PRELOAD => $library }, [$static], 1,
-	    qr/^problem  allocator  malloc is that of the C library, linked into the program/m,
-	    qr/-ljemalloc/);
+		qr/^problem  allocator  malloc is that of the C library, linked into the program/m,
+		qr/-ljemalloc/);
 }
 my $bare = build('libjemalloc.c', <<'C', '-shared', '-fPIC');
 #include <stddef.h>
@@ -109,67 +109,67 @@ void *malloc(size_t n) { return __libc_malloc(n); }
 __asm__(".pushsection .note.jemalloc, \"a\", %note\n.balign 4\n.long 9, 16, 0x6a706d62\n.asciz \"jemalloc\"\n.balign 4\n.long 2, 0\n.quad 0\n.popsection\n");
 C
 case_is('ours without the profiler', { LD_PRELOAD => $bare }, [$app], 1,
-    qr/^problem  profiler   \Q$bare\E: the library was built without the profiler/m, $run);
+	qr/^problem  profiler   \Q$bare\E: the library was built without the profiler/m, $run);
 system('cp', $app, "$dir/stripped") == 0
     && system('strip', '--remove-section=.note.gnu.build-id', "$dir/stripped") == 0 or die;
 case_is('stripped, no build-id', { LD_PRELOAD => $library,
-    MALLOC_CONF => 'prof:true,prof_final:true' }, ["$dir/stripped"], 3,
-    qr/^warn     names      stripped: .* no build-id/m, $run);
+		MALLOC_CONF => 'prof:true,prof_final:true' }, ["$dir/stripped"], 3,
+	qr/^warn     names      stripped: .* no build-id/m, $run);
 system('cp', $app, "$dir/setuid");
 SKIP: {
 	chown 65534, -1, "$dir/setuid" if $> == 0;
 	chmod 04755, "$dir/setuid" or skip 'no set-user-id files here', 3;
 	my $is_other = $> == 0 && (stat "$dir/setuid")[4] == 65534;
 	case_is('set-user-id', { LD_PRELOAD => $library, MALLOC_CONF => 'prof:true,prof_final:true' },
-	    ["$dir/setuid"], $is_other ? 1 : 3,
+		["$dir/setuid"], $is_other ? 1 : 3,
 		qr/^\w+ +rights     set-user-id: .*LD_PRELOAD and MALLOC_CONF are ignored/m,
-		    qr/^cp \S+setuid \/tmp\/setuid && \S+ run -- \/tmp\/setuid$/);
+		qr/^cp \S+setuid \/tmp\/setuid && \S+ run -- \/tmp\/setuid$/);
 }
 spew("$dir/garbage", "\x00\x01garbage\xff" x 100);
 case_is('garbage, no right to execute', {}, ["$dir/garbage"], 1, qr/may not be executed/,
-    qr/^chmod \+x/);
+	qr/^chmod \+x/);
 chmod 0755, "$dir/garbage";
 case_is('garbage', {}, ["$dir/garbage"], 1,
-    qr/^problem  program    \S+garbage: not a program of ELF/m, qr/^$/);
+	qr/^problem  program    \S+garbage: not a program of ELF/m, qr/^$/);
 spew("$dir/cut", substr slurp($app), 0, 300);
 chmod 0755, "$dir/cut";
 is(scalar(() = (doctor({}, "$dir/cut"))[3] =~ / at \S+ line \d/), 0,
-    'a program cut off: no warning of Perl');
+	'a program cut off: no warning of Perl');
 is((doctor({}, "$dir/none"))[0], 1, 'no such file: exit 1');
 is((doctor({}))[0], 2, 'no word: exit 2');
 
 # ---- processes ----
 case_is('no such process', {}, [4194304], 5, qr/^problem  process    no process 4194304$/m,
-    qr/ list$/);
+	qr/ list$/);
 case_is('no such name', {}, ['no-such-name-here'], 5, qr/no process is called/, qr/ list$/);
 case_is('a plain process', {}, [$plain], 1, qr/^problem  allocator  does not run the library/m,
-    qr/^LD_PRELOAD=\S+libjemalloc\S+ \Q$app\E 60$/);
+	qr/^LD_PRELOAD=\S+libjemalloc\S+ \Q$app\E 60$/);
 my $pid = $idle;
 case_is('no session', {}, [$pid], 3, qr/^warn     profiler   no session: nothing is sampled$/m,
-    qr/ start $pid$/);
+	qr/ start $pid$/);
 run($ctl, 'start', $pid, '--rate', '4K', '--wait', '10s');
 case_is('with a session', {}, ['-p', $pid], 0,
-    qr/^ok       profiler   state \w+, one sample for each 4\.0K allocated$/m, qr/ dump $pid$/);
+	qr/^ok       profiler   state \w+, one sample for each 4\.0K allocated$/m, qr/ dump $pid$/);
 my ($code, $json) = jeprof('doctor', '--json', $pid);
 like($json, qr/^\{"target":"$pid","verdict":"ok","next":"[^"]+",\n"findings":\[\n\{"level":"ok","about":"process",/, '--json');
 is(() = $json =~ /^\{"level":"\w+","about":"\w+","text":"[^"]*","next":(?:null|"[^"]*")\},?$/mg,
-    () = $json =~ /"level"/g, 'one object a finding');
+	() = $json =~ /"level"/g, 'one object a finding');
 run($ctl, 'stop', $pid, '--wait', '10s');
 $pid = started({ LD_PRELOAD => $library,
-    MALLOC_CONF =>
-    "abort_conf:false,abort:false,prof:true,prof_threshold_highwater:1G,narenas:x,prof_prefix:$dir/none/y" }, $app, 60);
+		MALLOC_CONF =>
+		    "abort_conf:false,abort:false,prof:true,prof_threshold_highwater:1G,narenas:x,prof_prefix:$dir/none/y" }, $app, 60);
 $out = case_is('a threshold far away', {}, [$pid], 1,
-    qr/^warn     triggers   threshold_highwater is 1\.0G, allocated is /m, qr/./);
+	qr/^warn     triggers   threshold_highwater is 1\.0G, allocated is /m, qr/./);
 like($out, qr/^problem  files      profiles go to \Q$dir\E\/none, and there is no such directory$/m,
-    'and no place for profiles');
+	'and no place for profiles');
 like($out, qr/^problem  options    MALLOC_CONF: Invalid conf value: narenas:x/m,
-    'and a wrong option');
+	'and a wrong option');
 unlike($out, qr/without prof:true/, 'nothing that is not so');
 # What lies around a process: files that went away, a filter of system calls, a namespace.
 system('cp', $library, "$dir/libjemalloc.so.2") == 0 && system('cp', $app, "$dir/moved") == 0
     or die;
 $pid = started({ LD_PRELOAD => "$dir/libjemalloc.so.2", MALLOC_CONF => 'prof:true' }, "$dir/moved",
-    60);
+	60);
 for (1 .. 500) {
 	last if slurp("/proc/$pid/maps") =~ /libjemalloc/;
 	Time::HiRes::sleep(0.01);
@@ -177,8 +177,8 @@ for (1 .. 500) {
 rename "$dir/moved", "$dir/moved.old";
 unlink "$dir/libjemalloc.so.2", "$dir/moved.old";
 $out = case_is('the program deleted', {}, [$pid], 3,
-    qr/^warn     place      \Q$dir\E\/moved\S* was deleted or replaced since the start/m,
-    qr/ top --exe=\/proc\/$pid\/exe /);
+	qr/^warn     place      \Q$dir\E\/moved\S* was deleted or replaced since the start/m,
+	qr/ top --exe=\/proc\/$pid\/exe /);
 like($out, qr/^ok       place      \Q$dir\E\/libjemalloc\.so\.2 was deleted or replaced since the start; it goes on working$/m, 'the library too');
 like($out, qr/^ok       names      functions and lines/m, 'its names are read from /proc');
 my $filtered = build('filtered.c', <<'C' . ($C =~ s/\n\tfor/\n\tfilter();\n\tfor/r));
@@ -200,8 +200,8 @@ for (1 .. 500) {
 SKIP: {
 	skip 'no seccomp here', 3 unless slurp("/proc/$pid/status") =~ /^Seccomp:\t2/m;
 	case_is('a filter of system calls', {}, [$pid], 3,
-	    qr/^warn     rights     its system calls are filtered \(seccomp\)/m,
-	    qr/jeprofctl dump $pid -o /);
+		qr/^warn     rights     its system calls are filtered \(seccomp\)/m,
+		qr/jeprofctl dump $pid -o /);
 }
 SKIP: {
 	my $unshare = which('unshare');
@@ -218,8 +218,8 @@ SKIP: {
 		Time::HiRes::sleep(0.01);
 	}
 	like((doctor({}, $pid))[1],
-	    qr/^ok       place      it has its own mount namespace, .* below \/proc\/$pid\/root$/m,
-	    'another mount namespace');
+		qr/^ok       place      it has its own mount namespace, .* below \/proc\/$pid\/root$/m,
+		'another mount namespace');
 }
 SKIP: {
 	skip 'not root, or no setpriv', 1 unless $> == 0 && which('setpriv');
@@ -228,6 +228,6 @@ SKIP: {
 	($code, $out) = run(@nobody, $^X, $jeprof, 'doctor', $pid);
 	skip 'nobody cannot read the build', 1 if $code != 1 || $out !~ /\S/;
 	like($out, qr/^problem  rights     no way in \(.*it belongs to uid 0, we are uid 65534/m,
-	    'of another user');
+		'of another user');
 }
 done_testing();

@@ -9,16 +9,16 @@ our $dir;
 
 my $id = 'ab' . '0123456789' x 3;
 my @symbols = (['first', 0x1100, 0x40], ['second', 0x1200, 0x100], ['no_size', 0x1400, 0],
-    ['data', 0x1500, 0x40, 1],
+	['data', 0x1500, 0x40, 1],
 	['wide', 0x1600, 0x400], ['inner', 0x1700, 0x10], ['_alias', 0x1800, 0x20],
-	    ['alias', 0x1800, 0x20],
+	['alias', 0x1800, 0x20],
 	['local_twin', 0x1900, 0x20, 2, 0], ['global_twin_name', 0x1900, 0x20, 2, 1],
-	    ['versioned@@V_1.2', 0x1b00, 0x20],
+	['versioned@@V_1.2', 0x1b00, 0x20],
 	['resolver', 0x1c00, 0x20, 10]);
 my %want = (0x1100 => 'first', 0x113f => 'first', 0x1140 => undef, 0x12ff => 'second',
-    0x1300 => undef, 0x1400 => undef,
+	0x1300 => undef, 0x1400 => undef,
 	0x1510 => undef, 0x1620 => 'wide', 0x1705 => 'inner', 0x1710 => 'wide', 0x1810 => 'alias',
-	    0x1910 => 'global_twin_name',
+	0x1910 => 'global_twin_name',
 	0x1b08 => 'versioned', 0x1c01 => 'resolver', 0x10ff => undef);
 
 sub names_of {
@@ -27,7 +27,7 @@ sub names_of {
 	# sums of distinct powers of two
 	my @stacks = map { [[$bias + $address[$_], $bias + 0x1101], 1, 1 << (10 + $_)] } 0 .. $#address;
 	our_dump("$dir/elf.heap", stacks => \@stacks,
-	    modules => [[$bias + 0x1000, $bias + 0x3000, $bias, $id, $file]]);
+		modules => [[$bias + 0x1000, $bias + 0x3000, $bias, $id, $file]]);
 	my ($code, $out, $err) = jeprof('--collapsed', '--show_bytes', @options, "$dir/elf.heap");
 	my %name;
 	for my $line (split /\n/, $out) {
@@ -43,7 +43,7 @@ for my $wide (0, 1) {
 			my $title = ($wide ? '64' : '32') . ' bits, ' . ($order eq '<' ? 'little' : 'big')
 			    . ' end first' . ($dynamic ? ', dynamic' : '');
 			elf_file("$dir/object", wide => $wide, order => $order, id => $id, symbols => \@symbols,
-			    dynamic => $dynamic);
+				dynamic => $dynamic);
 			my $bias = $wide ? 0x555555550000 : 0x56550000;
 			my ($name, $code, $err) = names_of("$dir/object", $bias);
 			my %expect = map { $_ => $want{$_} // sprintf 'object+0x%x', $_ } keys %want;
@@ -56,19 +56,19 @@ for my $wide (0, 1) {
 # between.
 {
 	my @labels = (@symbols, ['label', 0x2000, 0, 0], ['mapping', 0x2200, 0x10],
-	    ['$x', 0x2304, 0, 0], ['_start', 0x2300, 0, 0]);
-	local @want{0x1410, 0x2008, 0x20ff, 0x2208, 0x2220, 0x2310} =
+		['$x', 0x2304, 0, 0], ['_start', 0x2300, 0, 0]);
+	local @want{ 0x1410, 0x2008, 0x20ff, 0x2208, 0x2220, 0x2310 } =
 	    ('no_size', 'label', 'label', 'mapping', undef, '_start');
 	local $want{0x1400} = 'no_size';
 	for my $wide (0, 1) {
 		elf_file("$dir/object", id => $id, symbols => \@labels, is_linked => 1, wide => $wide);
 		my ($name) = names_of("$dir/object", 0x56550000);
 		is_deeply($name, { map { $_ => $want{$_} // sprintf 'object+0x%x', $_ } keys %want },
-		    'labels in assembler, ' . ($wide ? 64 : 32) . ' bits');
+			'labels in assembler, ' . ($wide ? 64 : 32) . ' bits');
 	}
 	elf_file("$dir/object", id => $id, symbols => \@labels, is_linked => 1, dynamic => 1);
 	is((names_of("$dir/object", 0x56550000))[0]{0x2008}, 'object+0x2008',
-	    'not where only the exported symbols are known');
+		'not where only the exported symbols are known');
 }
 
 # Separate debug files.
@@ -82,21 +82,21 @@ mkdir "$dir/debug/.build-id/ab";
 my $debug = "$dir/debug/.build-id/ab/" . substr($id, 2) . '.debug';
 elf_file($debug, id => $id, symbols => \@symbols);
 ($name, $code, $err) = names_of("$dir/object", 0x7f0000000000, "--debug-dir=$dir/debug");
-is($name->{0x1700 + 5}, 'inner', 'debug file by build-id');
+is($name->{ 0x1700 + 5 }, 'inner', 'debug file by build-id');
 elf_file($debug, id => 'cd' x 16, symbols => \@symbols);
 ($name) = names_of("$dir/object", 0x7f0000000000, "--debug-dir=$dir/debug");
-is($name->{0x1700 + 5}, 'object+0x1705', 'a debug file of another build is not used');
+is($name->{ 0x1700 + 5 }, 'object+0x1705', 'a debug file of another build is not used');
 elf_file("$dir/object", id => $id, link => 'object.dbg');
 mkdir "$dir/.debug";
 elf_file("$dir/.debug/object.dbg", id => $id, symbols => \@symbols);
 ($name) = names_of("$dir/object", 0x7f0000000000);
-is($name->{0x1700 + 5}, 'inner', 'debug file by .gnu_debuglink');
+is($name->{ 0x1700 + 5 }, 'inner', 'debug file by .gnu_debuglink');
 
 # Other roots.
 mkdir "$dir/root";
 elf_file("$dir/root/moved", id => $id, symbols => \@symbols);
 for my $case (["--sysroot=$dir/root"], ["--lib_prefix=/nowhere,$dir/root"],
-    ["--add_lib=$dir/root/moved"], ["--exe=$dir/root/moved"]) {
+	["--add_lib=$dir/root/moved"], ["--exe=$dir/root/moved"]) {
 	($name, $code, $err) = names_of('/no/such/dir/moved', 0x7f0000000000, @$case);
 	is($name->{0x1100}, 'first', "found by @$case");
 	is($code, 0, 'and there is no doubt') or diag($err);
@@ -109,14 +109,14 @@ like($err, qr{/no/such/dir/moved: not found}, 'and its path');
 elf_file("$dir/object", id => $id, symbols => \@symbols);
 my $maps = sprintf "%x-%x r--p 00000000 08:01 77 %s\n%x-%x r-xp 00001000 08:01 77 %s\n",
     0x7f0000000000, 0x7f0000001000, "$dir/object",
-	0x7f0000001000, 0x7f0000003000, "$dir/object";
+    0x7f0000001000, 0x7f0000003000, "$dir/object";
 our_dump("$dir/loader.heap", maps => $maps, stacks => [[[0x7f0000001101, 0x7ffff7fc1101], 1, 4096]],
-    modules => [
-	[0x7f0000000000, 0x7f0000003000, 0x7f0000000000, $id, './object'],
-	    [0x7ffff7fc1000, 0x7ffff7fc2000, 0x7ffff7fc1000, '-', 'linux-vdso.so.1']]);
+	modules => [
+		[0x7f0000000000, 0x7f0000003000, 0x7f0000000000, $id, './object'],
+		[0x7ffff7fc1000, 0x7ffff7fc2000, 0x7ffff7fc1000, '-', 'linux-vdso.so.1']]);
 my $row = table((jeprof('--text', '--show_bytes', "$dir/loader.heap"))[1]);
 is($row->{first} && $row->{first}[0], 4096,
-    'a relative path in a module line: the map has the whole one');
+	'a relative path in a module line: the map has the whole one');
 ok($row->{'linux-vdso.so.1+0x100'}, 'an object without a file has an offset');
 
 # Damaged files must not break anything.
@@ -124,7 +124,7 @@ elf_file("$dir/object", id => $id, symbols => \@symbols);
 my $whole = slurp("$dir/object");
 my $bad = 0;
 for my $cut (0, 3, 16, 40, 63, 64, 100, 0x3001, map { length($whole) - $_ } 1, 40, 64, 65, 200, 448,
-    500, 700) {
+	500, 700) {
 	spew("$dir/object", substr $whole, 0, $cut);
 	(undef, $code, $err) = names_of("$dir/object", 0x7f0000000000);
 	$bad++, diag("cut at $cut: $code $err")

@@ -11,17 +11,17 @@ my $id = '66' x 20;
 my $base = 0x555500000000;
 elf_file("$dir/app", id => $id, symbols => [['main', 0x1100, 0x100], ['worker', 0x1200, 0x100]]);
 our_dump("$dir/good.heap", modules => [[$base + 0x1000, $base + 0x3000, $base, $id, "$dir/app"]],
-    meta => { pid => 5, version => '5.3.1' },
+	meta => { pid => 5, version => '5.3.1' },
 	maps => sprintf("%x-%x r-xp 00001000 08:01 9 %s\n", $base + 0x1000, $base + 0x3000, "$dir/app"),
 	stacks => [map { [[$base + 0x1200 + $_, $base + 0x1111], $_, 1000 * $_] } 1 .. 12]);
 my @sources = (slurp("$dir/good.heap"), slurp("$data/counts.heap"),
-    (jeprof('--raw', "$dir/good.heap"))[1]);
+	(jeprof('--raw', "$dir/good.heap"))[1]);
 my @insert = ('18446744073709551616', '-1', '0x', 'f' x 20, "\0", '@', "\n# module 1-2 3 4 5\n",
-    "\n\n", "\n  t*: 0: 5 [0: 0]\n", 'heap_v2/0',
+	"\n\n", "\n  t*: 0: 5 [0: 0]\n", 'heap_v2/0',
 	"\n@\n  t*: 9: 9 [9: 9]\n", "\x1b[2J", "\n# jemalloc.exe=(\n", "\n--- symbol\n", '9' x 400,
-	    "\r\n");
+	"\r\n");
 my @modes = (['--text'], ['top'], ['--raw'], ['--dot'], ['--callgrind'], ['--collapsed'],
-    ['--text', '--thread=*'], ['--text', '--alloc_space'],
+	['--text', '--thread=*'], ['--text', '--alloc_space'],
 	['--text', "--base=$data/counts.heap", '--drop_negative'], ['top', '--json']);
 
 sub mutate {
@@ -52,7 +52,7 @@ for my $round (1 .. $rounds) {
 	$refused++ if $code == 1 || $code == 3;
 	push @bad, "round $round (@$mode): exit $code: $err"
 	    if $code !~ /^[013]$/ || $err =~ /internal|uninit| at \S+ line \d+/
-		|| "$out$err" =~ /[^\n\x20-\x7e\x80-\xff]/;
+	    || "$out$err" =~ /[^\n\x20-\x7e\x80-\xff]/;
 }
 is(scalar(@bad), 0, 'damaged dumps: no crash, no noise, nothing for the terminal to obey')
     or diag @bad;
@@ -68,13 +68,13 @@ $hostile =~ s{^(# module \S+ \S+) \S+ .*}{$1 - /x/exe$escape}m;
 $hostile =~ s{ \S+/app$}{ /x/exe$escape}mg;
 my $wrapped = "--- symbol\nbinary=/x/prog$escape\n"
     . join('', map { sprintf "0x%x name$escape--x\n", $base + 0x1200 + $_ } 1 .. 12)
-	. "---\n--- heap\n$hostile";
+    . "---\n--- heap\n$hostile";
 for my $case ([plain => $hostile], [symbolized => $wrapped]) {
 	my ($what, $text) = @$case;
 	spew("$dir/hostile.heap", $text . sprintf "# end %d\n", length $hostile);
 	my @raw;
 	for my $mode (@modes, ['top', '--thread=0'], ['--text', '--lines'], ['--text', '--addresses'],
-	    ['--list=name']) {
+		['--list=name']) {
 		my ($code, $out, $err) = jeprof(@$mode, "$dir/hostile.heap");
 		push @raw, "@$mode"
 		    if "$out$err" =~ /[^\n\x20-\x7e\x80-\xff]|\xc2[\x80-\x9f]|\xe2\x80[\xaa-\xae]|\xe2\x81[\xa6-\xa9]|\x9b/;
@@ -83,7 +83,7 @@ for my $case ([plain => $hostile], [symbolized => $wrapped]) {
 }
 
 my ($code, $out, $err) = jeprof('--text',
-    our_dump("$dir/tiny.heap", rate => 1 << 40, stacks => [[[$base], 1 << 60, 1]]));
+	our_dump("$dir/tiny.heap", rate => 1 << 40, stacks => [[[$base], 1 << 60, 1]]));
 like($out, qr/^Total: /, 'counts that no program has do not divide by zero') or diag $err;
 unlike($err, qr/internal/, 'nor break otherwise');
 done_testing();

@@ -11,21 +11,21 @@ my ($code, $out, $err);
 my $id = '44' x 20;
 my $base = 0x555500000000;
 my @symbols = (['main', 0x1100, 0x100], ['serve', 0x1200, 0x100], ['zmalloc', 0x1300, 0x100],
-    ['list_add', 0x1400, 0x100],
+	['list_add', 0x1400, 0x100],
 	['quo"te', 0x1500, 0x100], ['_ZN3app4Pool4growIiEEvm', 0x1600, 0x100],
-	    ['_ZNSt6vectorIiSaIiEE6resizeEm', 0x1700, 0x100],
+	['_ZNSt6vectorIiSaIiEE6resizeEm', 0x1700, 0x100],
 	['my_alloc', 0x1800, 0x100], ['_ZnwmFOO', 0x1900, 0x100]);
 elf_file("$dir/server", id => $id, symbols => \@symbols);
 
 sub frames { return [map { $base + $_ } @_] }
 
 my $dump = our_dump("$dir/server.77.0.m0.heap",
-    modules => [[$base + 0x1000, $base + 0x3000, $base, $id, "$dir/server"]],
+	modules => [[$base + 0x1000, $base + 0x3000, $base, $id, "$dir/server"]],
 	meta => { pid => 77, dump_time => '2026-01-02T03:04:05.678Z', exe => "$dir/server" },
 	stacks => [[frames(0x1310, 0x1411, 0x1211, 0x1111), 10, 600000],
-	    [frames(0x1320, 0x1511, 0x1111), 5, 300000],
+		[frames(0x1320, 0x1511, 0x1111), 5, 300000],
 		[frames(0x1710, 0x1611, 0x1111), 2, 90000], [frames(0x1810, 0x1211, 0x1111), 1, 10000],
-		    [frames(0x1420, 0x1411, 0x1111), 1, 2048]]);
+		[frames(0x1420, 0x1411, 0x1111), 1, 2048]]);
 
 # collapsed
 ($code, $out) = jeprof('--collapsed', $dump);
@@ -35,7 +35,7 @@ my $sum = 0;
 $sum += $_ for $out =~ / (\d+)$/mg;
 is($sum, 1002048, 'collapsed: the lines add up to the total');
 is(scalar(grep { !/^[^;]+(?:;[^;]+)* \d+$/ } split /\n/, $out), 0,
-    'collapsed: every line as flame graph tools want it');
+	'collapsed: every line as flame graph tools want it');
 
 # callgrind
 ($code, $out) = jeprof('--callgrind', $dump);
@@ -57,7 +57,7 @@ like($out, qr/\Adigraph "\Q$dir\E\/server; 1\.0 MB" \{\nnode \[width=0\.375,heig
 like($out, qr/label="quo\\"te\\n/, 'dot: a quote in a name is escaped');
 my %node = reverse $out =~ /^(N\d+) \[label="([^\\"]+)/mg;
 like($out, qr/^$node{list_add} -> $node{zmalloc} \[label=0\.6, weight=\d+/m,
-    'dot: an edge from the caller to the callee');
+	'dot: an edge from the caller to the callee');
 is($out =~ tr/{//, $out =~ tr/}//, 'dot: braces match');
 ($code, $out) = jeprof('--dot', '--nodecount=2', $dump);
 is(scalar(() = $out =~ /^N\d+ \[/mg), 2, 'dot: --nodecount');
@@ -73,10 +73,10 @@ unlike($out, qr/my_alloc/, 'dot: --nodefraction');
 	}
 	local $ENV{TMPDIR} = $dir;
 	spew("$dir/tools/$_",
-	    "#!/bin/sh\nprintf '%s ' \"\$@\" >'$dir/seen'\ncat \"\$1\" >'$dir/shown' 2>&1\n")
+		"#!/bin/sh\nprintf '%s ' \"\$@\" >'$dir/seen'\ncat \"\$1\" >'$dir/shown' 2>&1\n")
 	    && chmod 0755, "$dir/tools/$_" for qw(gv evince browser);
 	for my $case (['--evince', qr{^\S+\.pdf $}, "picture -Tpdf\n"],
-	    ['--gv', qr{^\S+\.ps $}, "picture -Tps2\n"]) {
+		['--gv', qr{^\S+\.ps $}, "picture -Tps2\n"]) {
 		($code, $out, $err) = jeprof($case->[0], "--tools=$dir/tools/", $dump);
 		is("$code|$out", '0|', "$case->[0]") or diag $err;
 		like(slurp("$dir/seen"), $case->[1], 'the viewer has a file');
@@ -91,7 +91,7 @@ unlike($out, qr/my_alloc/, 'dot: --nodefraction');
 	like(slurp("$dir/shown"), qr{^<!DOCTYPE html>.*<pre>.*main.*</pre>}s, 'weblist: a page');
 	unlink glob "$dir/jeprof.*";
 	is((jeprof('--svg', $dump))[1], (jeprof('flame', $dump))[1],
-	    '--svg: a flame graph, without dot');
+		'--svg: a flame graph, without dot');
 	spew("$dir/tools/dot", "#!/bin/sh\nexit 1\n");
 	($code, $out, $err) = jeprof('--svg=graph', "--tools=dot:$dir/tools/dot", $dump);
 	is($code, 1, 'a failing dot fails');
@@ -120,7 +120,7 @@ SKIP: {
 	skip "Debian's jeprof is not installed", 1 unless has_peer();
 	my $theirs = table((run($peer, '--text', '--show_bytes', $raw))[1]);
 	is("$theirs->{''} $theirs->{zmalloc}[0] $theirs->{serve}[3]", '1002048 900000 610000',
-	    "raw: Debian's jeprof reads it");
+		"raw: Debian's jeprof reads it");
 }
 SKIP: {
 	skip 'gzip is not installed', 1 unless which('gzip');
@@ -134,9 +134,9 @@ is((jeprof(\slurp($dump), '--text', '--show_bytes', '-'))[1], $first, 'a dump fr
 is($code, 0, 'top');
 my @line = split /\n/, $out;
 is($line[0], 'server pid 77 at 2026-01-02T03:04:05.678Z: live 978.6K in 19 objects',
-    'top: head line');
+	'top: head line');
 like($line[2], qr/^\s+587\.9K\s+60\.1%\s+587\.9K\s+60\.1%\s+11\s+list_add\s+serve 100%, main 0%$/,
-    'top: zmalloc is folded into list_add');
+	'top: zmalloc is folded into list_add');
 like($out, qr/quo"te\s+main$/m, 'top: each caller is credited');
 unlike($out, qr/zmalloc/, 'top: the wrapper has no line');
 like($out, qr/app::Pool::grow\s+main$/m, 'top: std::* is folded');
@@ -158,10 +158,10 @@ SKIP: {
 # Columns stay straight beside a long name, and --json has all of it.
 my $long = 'a_very' . '_long' x 20 . '_name';
 elf_file("$dir/long", id => '55' x 20,
-    symbols => [['main', 0x1100, 0x100], [$long, 0x1200, 0x100], ['f', 0x1300, 0x100]]);
+	symbols => [['main', 0x1100, 0x100], [$long, 0x1200, 0x100], ['f', 0x1300, 0x100]]);
 my @map = (modules => [[$base + 0x1000, $base + 0x3000, $base, '55' x 20, "$dir/long"]]);
 our_dump("$dir/long.heap", @map, stacks =>
-    [[frames(0x1210, 0x1111), 1, 5000], [frames(0x1310, 0x1111), 1, 4000]]);
+	    [[frames(0x1210, 0x1111), 1, 5000], [frames(0x1310, 0x1111), 1, 4000]]);
 ($code, $out) = jeprof('top', "$dir/long.heap");
 my @at = map { index $_, 'main' } grep { /main$/ } split /\n/, $out;
 is("$at[0]", "$at[1]", 'top: a long name keeps the columns straight') or diag $out;
@@ -178,36 +178,36 @@ like($err, qr/nothing allocated in this session is still alive/, 'no samples: sa
 my @thin = (['shown', 0x1100, 0x40], ['zmalloc', 0x1300, 0x10]);
 elf_file("$dir/thin", id => '66' x 20, symbols => \@thin, dynamic => 1);
 elf_file("$dir/libc.so.6", id => '77' x 20, symbols => [['__libc_start_call_main', 0x1100, 0x40]],
-    dynamic => 1);
+	dynamic => 1);
 my $libc = 0x7f0000000000;
 sub thin { return [(map { $base + $_ } @_), $libc + 0x1111] }
 @map = (modules => [[$base + 0x1000, $base + 0x3000, $base, '66' x 20, "$dir/thin"],
-    [$libc + 0x1000, $libc + 0x3000, $libc, '77' x 20, "$dir/libc.so.6"]]);
+		[$libc + 0x1000, $libc + 0x3000, $libc, '77' x 20, "$dir/libc.so.6"]]);
 my $thin = our_dump("$dir/thin.heap", @map,
-    stacks => [[thin(0x1305, 0x1901, 0x1801, 0x1111), 1, 8000], [thin(0x1901, 0x1111), 1, 1000],
-    [thin(0x1701), 1, 500]]);
+	stacks => [[thin(0x1305, 0x1901, 0x1801, 0x1111), 1, 8000], [thin(0x1901, 0x1111), 1, 1000],
+		[thin(0x1701), 1, 500]]);
 ($code, $out, $err) = jeprof('top', $thin);
 is($code, 0, 'stripped: a table of names has exit 0') or diag $err;
 like($out, qr/^\s+8\.8K .* shown\s+__libc_start_call_main$/m,
-    'stripped: nameless frames are folded into the next named caller');
+	'stripped: nameless frames are folded into the next named caller');
 like($out, qr/^\s+500B .* thin\+0x1701/m, 'stripped: not into the start of the program');
 like($err, qr/^jeprof: 8\.8K lie in functions without a name of thin \(build-id (?:66){20}\), .*-dbgsym.*\.build-id\/66\/.*DEBUGINFOD_URLS$/m, 'stripped: one line says how much and what is missing');
 is(scalar(() = $err =~ /without a name/g), 1, 'stripped: once');
 like((jeprof('top', '--json', $thin))[1],
-    qr/"nameless":\[\{"object":"[^"]*thin","build_id":"(?:66)+","bytes":9000\}\]/,
-    'stripped: --json has it');
+	qr/"nameless":\[\{"object":"[^"]*thin","build_id":"(?:66)+","bytes":9000\}\]/,
+	'stripped: --json has it');
 ($code, $out, $err) = jeprof('top', our_dump("$dir/bare.heap", @map,
-    stacks => [[thin(0x1305, 0x1701), 1, 8000], [thin(0x1305, 0x1111), 1, 1000]]));
+		stacks => [[thin(0x1305, 0x1701), 1, 8000], [thin(0x1305, 0x1111), 1, 1000]]));
 is($code, 3, 'stripped: a table of hex has exit 3') or diag $out;
 ($code, $out, $err) = jeprof('--text',
-    our_dump("$dir/hex.heap", @map, stacks =>
-    [[thin(0x1110, 0x1701), 1, 8000], [thin(0x1701, 0x1111), 1, 1000]]));
+	our_dump("$dir/hex.heap", @map, stacks =>
+		    [[thin(0x1110, 0x1701), 1, 8000], [thin(0x1701, 0x1111), 1, 1000]]));
 is($code, 0, 'the legacy output modes are judged by their rows too') or diag $err;
 
 # debuginfod-find is asked where its variable is set, for names and for whole programs.
 elf_file("$dir/thin.debug", id => '66' x 20, symbols => [@thin, ['hidden', 0x1900, 0x40]]);
 spew("$dir/debuginfod-find",
-    "#!/bin/sh\necho \"\$@\" >>'$dir/asked'\n[ \$2 = ${\('66' x 20)} ] && echo '$dir/thin.debug'\n");
+	"#!/bin/sh\necho \"\$@\" >>'$dir/asked'\n[ \$2 = ${\('66' x 20)} ] && echo '$dir/thin.debug'\n");
 chmod 0755, "$dir/debuginfod-find";
 {
 	local @ENV{qw(DEBUGINFOD_URLS JEPROF_TOOLS)} =
@@ -219,7 +219,7 @@ chmod 0755, "$dir/debuginfod-find";
 	($code, $out, $err) = jeprof('top', $thin);
 	like($out, qr/^\s+8\.8K .* hidden/m, 'debuginfod: a program that is not here');
 	like(slurp("$dir/asked"), qr/^debuginfo 66.*^executable 66/ms,
-	    'debuginfod: both are asked for by build-id');
+		'debuginfod: both are asked for by build-id');
 	rename "$dir/thin.away", "$dir/thin";
 }
 unlink "$dir/asked";
@@ -229,32 +229,32 @@ ok(!-e "$dir/asked", 'debuginfod: not asked where the variable is not set');
 # Wrappers of servers, interpreters and languages.
 my @wrappers =
     qw(palloc palloc0 repalloc MemoryContextAlloc MemoryContextAllocZeroAligned pstrdup AllocSetAlloc my_malloc my_realloc ngx_alloc ngx_palloc
-	ngx_pcalloc ngx_create_pool apr_palloc apr_pstrdup apr_pool_create_ex CRYPTO_malloc CRYPTO_zalloc CRYPTO_strdup PyMem_RawMalloc PyMem_Malloc _PyObject_Malloc
-	_PyObject_GC_New PyObject_Malloc Perl_safesysmalloc Perl_safesyscalloc __rust_alloc __rdl_realloc
-	_ZN5alloc7raw_vec19RawVec$LT$T$C$A$GT$14grow_amortized17h0123456789abcdefE _ZN5alloc5alloc15exchange_malloc17h0123456789abcdefE
-	_ZN9hashbrown3raw21RawTable$LT$T$C$A$GT$14reserve_rehash17h0123456789abcdefE);
+    ngx_pcalloc ngx_create_pool apr_palloc apr_pstrdup apr_pool_create_ex CRYPTO_malloc CRYPTO_zalloc CRYPTO_strdup PyMem_RawMalloc PyMem_Malloc _PyObject_Malloc
+    _PyObject_GC_New PyObject_Malloc Perl_safesysmalloc Perl_safesyscalloc __rust_alloc __rdl_realloc
+    _ZN5alloc7raw_vec19RawVec$LT$T$C$A$GT$14grow_amortized17h0123456789abcdefE _ZN5alloc5alloc15exchange_malloc17h0123456789abcdefE
+    _ZN9hashbrown3raw21RawTable$LT$T$C$A$GT$14reserve_rehash17h0123456789abcdefE);
 my @not = qw(pallocate MemoryUser my_mallocator ngx_http_init app_palloc_user PyDict_New
     Perl_sv_setsv);
 my @given = (@wrappers, @not, '_ZN3app4work17h0123456789abcdefE');
 elf_file("$dir/many", id => '88' x 20,
-    symbols => [['main', 0x1100, 0x100],
-    map { [$given[$_], 0x1200 + 0x40 * $_, 0x40] } 0 .. $#given]);
+	symbols => [['main', 0x1100, 0x100],
+		map { [$given[$_], 0x1200 + 0x40 * $_, 0x40] } 0 .. $#given]);
 our_dump("$dir/many.heap", modules =>
-    [[$base + 0x1000, $base + 0x3000, $base, '88' x 20, "$dir/many"]],
+	    [[$base + 0x1000, $base + 0x3000, $base, '88' x 20, "$dir/many"]],
 	stacks => [map { [frames(0x1210 + 0x40 * $_, 0x1111), 1, 1000 + $_] } 0 .. $#given]);
 for my $tool ('c++filt', 'none') {
 	local $ENV{JEPROF_TOOLS} = $tool eq 'none' ? 'c++filt:/bin/false,llvm-cxxfilt:/bin/false' : '';
 	($code, $out) = jeprof('top', '-n', 99, "$dir/many.heap");
 	my @rows = sort map { (split ' ')[5] } grep { /%.*%/ && !/self/ } split /\n/, $out;
 	is("@rows", join(' ', sort(@not, 'app::work', 'main')),
-	    "top: wrappers are known ($tool), others keep their rows, Rust's hashes go");
+		"top: wrappers are known ($tool), others keep their rows, Rust's hashes go");
 }
 
 # What is given and does nothing is named; what can act does.
 for my $case ([['--text', '--nodecount=5'], 'nodecount'], [['--text', '--scale=2'], 'scale'],
-    [['--text', '--seconds=3'], 'seconds'], [['--dot', '--wrapper=x'], 'wrapper'],
+	[['--text', '--seconds=3'], 'seconds'], [['--dot', '--wrapper=x'], 'wrapper'],
 	[['--text', '--contentions'], 'contentions'], [['--text', '--json'], 'json'],
-	    [['top', '--maxdegree=2'], 'maxdegree'], [['--text', '--drop_negative'], 'drop_negative']) {
+	[['top', '--maxdegree=2'], 'maxdegree'], [['--text', '--drop_negative'], 'drop_negative']) {
 	my ($arguments, $name) = @$case;
 	($code, $out, $err) = jeprof(@$arguments, $dump);
 	like($err, qr/--$name has no effect/, "@$arguments: said to do nothing");
@@ -264,7 +264,7 @@ for my $case ([['--text', '--nodecount=5'], 'nodecount'], [['--text', '--scale=2
 like($out, qr/style=filled,fillcolor=gray/, '--heapcheck marks what is held');
 unlike($err, qr/nodecount has no/, 'an option where it acts is not complained of');
 like((jeprof('top', '--focus=^serve$', $dump))[1], qr/live 595\.7K in 11 objects/,
-    'top: --focus acts');
+	'top: --focus acts');
 like((jeprof('top', '--cum', '-n', 1, $dump))[1], qr/ list_add /, 'top: --cum acts');
 like((jeprof('top', '--files', '-n', 1, $dump))[1], qr/\[server\]/, 'top: --files acts');
 like((jeprof('--text', "--diff_base=$dump", $dump))[1], qr/\A\z/, '--diff_base is --base');
@@ -286,22 +286,22 @@ __attribute__((noinline)) void holder(void) {
 int main(void) { for (int i = 0; i < 50; i++) { holder(); } return 0; }
 C
 	my $real = dump_of($library, 'lg_prof_sample:0', $program);
-	SKIP: {
+    SKIP: {
 		skip 'no line tool', 4 unless line_tool();
 		($code, $out) = jeprof('--list=^holder$', $program, $real);
 		like($out, qr/^ROUTINE =+ holder in .*lines\.c$/m, '--list: head');
 		like($out, qr/^\s+\d+\.\d\s+\d+\.\d\s+8: \tsink = malloc\(300000\);$/m,
-		    '--list: the sum beside its line');
+			'--list: the sum beside its line');
 		($code, $out) = jeprof('--files', '--text', $program, $real);
 		like($out, qr/^\s+\d+\.\d\s+\d+\.\d%.*lines\.c$/m, '--files');
 		($code, $out) = jeprof('--inlines', '--text', $program, $real);
 		like($out, qr/ folded$/m, '--inlines');
 	}
-	SKIP: {
+    SKIP: {
 		skip 'no objdump', 1 unless which('objdump');
 		($code, $out) = jeprof('--disasm=^holder$', $program, $real);
 		like($out, qr/^\s+\d+\.\d\s+\d+\.\d\s+[0-9a-f]+:\s+(?:call|bl|jal)/m,
-		    '--disasm: the sum beside the call');
+			'--disasm: the sum beside the call');
 	}
 	my ($address) = `nm '$program'` =~ /^([0-9a-f]+) T holder$/m;
 	skip 'no nm', 2 unless $address;

@@ -20,7 +20,7 @@ sub decoded { return eval { JSON::PP::decode_json($_[0]) } // {} }
 sub amount {
 	my ($text) = @_;
 	my ($number, $unit) = $text =~ /^(-?[\d.]+)([BKMGT])$/ or return 'none';
-	return $number * 1024 ** index 'BKMGT', $unit;
+	return $number * 1024**index 'BKMGT', $unit;
 }
 
 # Do the lines sum to those that begin with "="?
@@ -48,8 +48,8 @@ elf_file("$dir/serve", id => $id, symbols => [map { [$_->[0], $_->[1], 0x100] } 
 sub profile {
 	my ($path, %want) = @_;
 	my %heap = (live => 30 << 20, free => 60 << 20, cached => 1 << 20, stock => 0, samples => 4096, slack => 0, hot => 0,
-	    dirty => 5 << 20, hpa => 0, metadata => 2 << 20, muzzy => 0, retained => 1 << 20, huge => 0, kept => 1 << 20,
-	    spread => 2 << 20, arenas => 2, tcache_max => 32768, thp_min => 33554432, dirty_decay_ms => 10000, %{ $want{heap} // {} });
+		dirty => 5 << 20, hpa => 0, metadata => 2 << 20, muzzy => 0, retained => 1 << 20, huge => 0, kept => 1 << 20,
+		spread => 2 << 20, arenas => 2, tcache_max => 32768, thp_min => 33554432, dirty_decay_ms => 10000, %{ $want{heap} // {} });
 	$heap{resident} = 0;
 	$heap{resident} += $heap{$_} for @parts;
 	my $rss = $want{rss} // $heap{resident} + (9 << 20);
@@ -84,7 +84,7 @@ is($sum, $json->{resident}, 'its parts sum to the resident bytes');
 is($json->{resident} + $json->{files} + $json->{other}, $json->{rss}, 'and with the rest to RSS');
 is(join(' ', map { "$_->{function}:$_->{pinned}:$_->{error}" } @{ $json->{rows} }), 'keeps:57000000:3000000 packs:400000:0', 'rows');
 is(join(' ', map { "$_->{what}:$_->{bytes}" } @{ $json->{advice} }), sprintf('slabs:%d purge:%d narenas:%d', 58 << 20, 4 << 20, 2 << 20)
-    . sprintf(' thp_min:%d tcache_max:%d samples:4096', 1 << 20, 1 << 20), 'advice, with its bytes') or diag $out;
+	    . sprintf(' thp_min:%d tcache_max:%d samples:4096', 1 << 20, 1 << 20), 'advice, with its bytes') or diag $out;
 ($code, $out) = jeprof('frag', '--advice', $made);
 like($out, qr/^ +4\.0M  purge +unused pages: now by mallctl\("arena\.4096\.purge"\).*dirty_decay_ms \(10000 ms\)/m, 'what gives pages back');
 like($out, qr/^ +58\.0M  slabs +.*most are pinned by keeps/m, 'what does not');
@@ -95,7 +95,7 @@ my @cases = (
 	[{ heap => { free => 1 << 20, cached => 50 << 20 } }, qr/; 50\.0M lies in thread caches$/m, 'thread caches'],
 	[{ heap => { free => 1 << 20, live => 900 << 20 } }, qr/; little is unused$/m, 'nothing to give back'],
 	[{ heap => { free => 1 << 20 }, rss => 500 << 20, exe => '/usr/bin/python3.11' },
-	    qr/: 500\.0M in memory, 39\.0M of it through malloc; the rest is not malloc's: 3\.0M of code and mapped files, 458\.0M of .*CPython.*PYTHONMALLOC=malloc/, 'python'],
+		qr/: 500\.0M in memory, 39\.0M of it through malloc; the rest is not malloc's: 3\.0M of code and mapped files, 458\.0M of .*CPython.*PYTHONMALLOC=malloc/, 'python'],
 	[{ heap => { free => 1 << 20 }, rss => 500 << 20, exe => '/usr/lib/jvm/bin/java' }, qr/the rest is not malloc's: .*JVM.*jcmd/, 'a JVM'],
 	[{ heap => { free => 1 << 20 }, rss => 500 << 20, exe => '/usr/sbin/php-fpm8.2 (deleted)' }, qr/\(PHP .*USE_ZEND_ALLOC=0\)$/m, 'PHP, replaced by a newer one'],
 	[{ heap => { free => 1 << 20 }, rss => 500 << 20 }, qr/the rest is not malloc's: 3\.0M of code and mapped files, 458\.0M of data, stacks and other mappings$/m, 'a program without a name for it'],
@@ -127,7 +127,7 @@ like($err, qr/bare\.heap: does not say where the memory is: it was written by a 
 like((jeprof('frag', '--older=1s', $made))[2], qr/--older has no effect here/, 'options of others');
 like((jeprof('top', '--advice', $made))[2], qr/--advice has no effect here: it is for the verb frag/, 'an option of its own');
 like((jeprof('frag', spew("$dir/evil.heap", slurp($made) =~ s/^# frag 1 57000000 3000000$/# frag 0 1\n# frag 999999999 1\n# frag_heap\n# frag_class x\n# frag 1 99999999999999999999999/mr
-    =~ s/^# end.*\n//mr)))[2], qr/truncated/, 'lines that are no such lines');
+				    =~ s/^# end.*\n//mr)))[2], qr/truncated/, 'lines that are no such lines');
 
 # ---- the library
 SKIP: {
@@ -203,7 +203,7 @@ SKIP: {
 	my ($file) = glob "$dir/redis.*.f.heap";
 	($code, $out, $err) = jeprof('frag', $file // 'none');
 	like($out, qr/^redis\S* pid $pid at \S+: \S+ in memory, \S+ of it in use by the program; \S+ is free in slabs: objects of \S+ pin \S+ of it$/m,
-	    'redis of which nine of ten keys went') or diag $err;
+		'redis of which nine of ten keys went') or diag $err;
 	is(sums($out), 2, 'its lines sum to RSS') or diag $out;
 }
 

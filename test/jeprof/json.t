@@ -13,11 +13,11 @@ my $program = elf_file("$dir/app", type => 2, code => [0x1000, 0x401000, 0x1000]
 	symbols => [['leak', 0x401100, 0x10], ['steady', 0x401110, 0x10], ['main', 0x401150, 0x20]]);
 chdir $dir;
 my @files = map { my $at = $_; our_dump(sprintf('app.77.20261123T10%02d00.000Z.%d.i%d.heap', $at,
-    $at, $at), meta => { version => '5.3.1', pid => 77,
-    dump_time => sprintf('20261123T10%02d00.000Z', $at) },
-	stacks => [[[0x401104, 0x401158], 1 + $at, 1000000 * (1 + $at)],
-	    [[0x401114, 0x401158], 5, 500000]],
-	modules => [[0x401000, 0x402000, 0, 'ab' x 20, $program]]) } 0 .. 8;
+			$at, $at), meta => { version => '5.3.1', pid => 77,
+			dump_time => sprintf('20261123T10%02d00.000Z', $at) },
+		stacks => [[[0x401104, 0x401158], 1 + $at, 1000000 * (1 + $at)],
+			[[0x401114, 0x401158], 5, 500000]],
+		modules => [[0x401000, 0x402000, 0, 'ab' x 20, $program]]) } 0 .. 8;
 my @all = ('--exe', $program);
 
 sub json_of {
@@ -38,12 +38,12 @@ my $tree = json_of('flame', 'flame');
 is($tree->{value}, 9500000, 'flame: a tree with the same total');
 is($tree->{children}[0]{name}, 'main', 'its root');
 is_deeply([map { "$_->{name} $_->{value}" } @{ $tree->{children}[0]{children} }],
-    ['leak 9000000', 'steady 500000'], 'its branches');
+	['leak 9000000', 'steady 500000'], 'its branches');
 
 # Of samples the figures are estimates with fractions: what is printed of them adds up.
 my $sampled = our_dump('sampled.heap', rate => 524288,
-    stacks => [map { [[0x1000 * ($_ % 3 ? $_ : 7), 0x401158], 3 + $_ % 5,
-	1000 * $_ + 37 * $_ * $_] } 1 .. 60]);
+	stacks => [map { [[0x1000 * ($_ % 3 ? $_ : 7), 0x401158], 3 + $_ % 5,
+				1000 * $_ + 37 * $_ * $_] } 1 .. 60]);
 sub leaves {
 	my ($node) = @_;
 	my $sum = $node->{children} ? 0 : $node->{value};
@@ -59,7 +59,7 @@ for my $case (['rows', 'self'], ['stacks', 'bytes', '--stacks']) {
 		$sum{$_} += $row->{$_} for $key, 'objects';
 	}
 	is("$sum{$key} $sum{objects}", "$value->{total}{bytes} $value->{total}{objects}",
-	    "top @words --json adds up");
+		"top @words --json adds up");
 	my ($is_done, $flame) = jeprof('flame', '--json', $sampled);
 	is(leaves(JSON::PP->new->decode($flame)), $value->{total}{bytes}, 'flame --json too');
 }
@@ -68,14 +68,14 @@ my ($report) = @{ json_of('report', 'report')->{processes} };
 is(scalar @{ $report->{snapshots} }, 9, 'report: the newest series, all of it');
 is($report->{snapshots}[-1]{bytes}, 9500000, 'report: its last total');
 is_deeply([map { "$_->{function} $_->{bytes}" } @{ $report->{owners} }],
-    ['leak 9000000', 'steady 500000'], 'report: who owns it');
+	['leak 9000000', 'steady 500000'], 'report: who owns it');
 is($report->{suspects}[0]{stack}[0], 'leak', 'report: what keeps growing');
 is_deeply(json_of('leaks', 'leaks')->{series}[0]{suspects}, $report->{suspects}, 'leaks: the same');
 is(scalar @{ json_of('ls', 'ls')->{dumps} }, 9, 'ls: all');
 is(json_of('diff', 'diff', @files[0, 8])->{rows}[0]{bytes}
-    // json_of('diff', 'diff', @files[0, 8])->{rows}[0]{grown}, 8000000, 'diff: what grew');
+	    // json_of('diff', 'diff', @files[0, 8])->{rows}[0]{grown}, 8000000, 'diff: what grew');
 for my $case (['report', '-o', 'r.html'], ['export', '--to', 'collapsed', '-o', 'c.txt', $last],
-    ['pack', '-o', 'p.jepack'], ['symbolize', '-o', 's.txt', $last]) {
+	['pack', '-o', 'p.jepack'], ['symbolize', '-o', 's.txt', $last]) {
 	my ($verb) = @$case;
 	my $value = json_of("$verb -o", @$case);
 	is($value->{bytes}, -s $value->{file}, "$verb: the file that it made");
@@ -90,17 +90,17 @@ for my $case (['completion', 'bash'], ['open', 'r.html'], ['--text', $last]) {
 	local $ENV{BROWSER} = '/bin/true';
 	my ($code, $out, $err) = jeprof(@$case, '--json');
 	like($err, qr/--json has no effect here: .*run.*open.*completion/,
-	    "$case->[0] --json: why not");
+		"$case->[0] --json: why not");
 }
 
 # The next command, without --json
 for my $case ([qr/next: \S+ open r\.html$/m, 'report', '-o', 'r.html'],
-    [qr/next: \S+ open f\.svg$/m, 'flame', '-o', 'f.svg'], [qr/next: \S+ --text /, 'top'],
-    [qr{next: \S+ diff (?:--exe=\S+ )?\S+ \S+$}m, 'ls'],
+	[qr/next: \S+ open f\.svg$/m, 'flame', '-o', 'f.svg'], [qr/next: \S+ --text /, 'top'],
+	[qr{next: \S+ diff (?:--exe=\S+ )?\S+ \S+$}m, 'ls'],
 	[qr/next: \S+ report /, 'leaks'], [qr/next: \S+ top --stacks /, 'diff', @files[0, 8]],
-	    [qr/next: flamegraph/, 'export', '--to', 'collapsed', '-o', 'c.txt', $last],
+	[qr/next: flamegraph/, 'export', '--to', 'collapsed', '-o', 'c.txt', $last],
 	[qr/next, on any machine: jeprof top p\.jepack$/m, 'pack', '-o', 'p.jepack'],
-	    [qr/next: jeprof top s\.txt/, 'symbolize', '-o', 's.txt', $last]) {
+	[qr/next: jeprof top s\.txt/, 'symbolize', '-o', 's.txt', $last]) {
 	my ($want, @words) = @$case;
 	my ($code, $out, $err) = jeprof(@words, @all);
 	like($err, $want, "$words[0]: the next command");

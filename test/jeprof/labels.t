@@ -16,8 +16,8 @@ my %at = (main => $base + 0x1112, answer => $base + 0x1212, load => $base + 0x13
 sub profile {
 	my ($path, $trailer) = @_;
 	our_dump($path, rate => 1, meta => { version => '5.3.1', pid => 77 },
-	    modules => [[$base + 0x1000, $base + 0x3000, $base, $id, "$dir/serve"]],
-	    stacks => [[[@at{qw(answer main)}], 10, 100_000], [[@at{qw(load main)}], 4, 40_000]], no_end => 1);
+		modules => [[$base + 0x1000, $base + 0x3000, $base, $id, "$dir/serve"]],
+		stacks => [[[@at{qw(answer main)}], 10, 100_000], [[@at{qw(load main)}], 4, 40_000]], no_end => 1);
 	my $text = slurp($path) . $trailer;
 	return spew($path, $text . sprintf "# end %d\n", length $text);
 }
@@ -82,7 +82,7 @@ JS
 	like($one // '', qr/^\d tenant a=70000\/7 \(no label\)=40000\/4 tenant\\b\?x=30000\/3$/, 'the sums of top');
 	my ($s) = ($one // '') =~ /^(\d)/;
 	is(join("\n", grep { /^$s label/ } @lines), join("\n", map { "$s label: $_" } 'tenant a 70000 7 15000 0 0 45000 10000',
-	    'tenant\b?x 30000 3 7500 0 0 22500 0', '(no label) 40000 4 2500 0 0 7500 30000'), 'each alone, with its ages') or diag join "\n", @lines;
+			'tenant\b?x 30000 3 7500 0 0 22500 0', '(no label) 40000 4 2500 0 0 7500 30000'), 'each alone, with its ages') or diag join "\n", @lines;
 	my $other = 1 - $s;
 	is(join('', grep { /^$other / } @lines), "$other (no label)=140000/14" . "$other label: tenant a 0 0 -$other label: tenant\\b?x 0 0 -$other label: (no label) 140000 14 -", 'a profile without labels');
 }

@@ -48,7 +48,7 @@ sub state_of { return (run($ctl, 'status', $_[0], '--json'))[1] =~ /"state":"(\w
 my $pid = serving('');
 plan skip_all => 'no way into a process here (ptrace)' if (run($ctl, 'status', $pid))[0];
 my ($code, $out, $err) = jeprof('live', '--once', '--json', '--interval', '600ms', '--rate', '4K',
-    $pid);
+	$pid);
 is($code, 0, 'live --once --json') or diag $err;
 my $look = eval { JSON::PP->new->utf8->decode($out) } // {};
 is("$look->{pid} $look->{name} $look->{sample_interval}", "$pid serve 4096", 'whose, and the rate');
@@ -56,7 +56,7 @@ cmp_ok($look->{seconds}, '>', 0.5, 'over some time');
 cmp_ok($look->{allocated_growth}, '>', 0, 'what grew: the total');
 is($look->{rows}[0]{function}, 'grow_keep', 'and the function, first');
 cmp_ok($look->{rows}[0]{growth}, '>', $look->{rows}[0]{per_minute} / 120,
-    'by so much, at that rate');
+	'by so much, at that rate');
 is(state_of($pid), 'idle', 'its session is over');
 is(join(' ', glob '*.heap'), '', 'and leaves no file');
 ($code, $out) = jeprof('live', '--once', '--interval=500ms', '--rate=4K', '-n', 1, '-p', $pid);
@@ -68,9 +68,9 @@ is(state_of($pid), 'active', "somebody else's session stays");
 run($ctl, 'stop', $pid, '-q');
 unlink glob '*.heap';
 for my $case ([[$pid], 2, qr/this is none; --once/],
-    [['--once', 999999999], 5, qr/no such process|999999999/], [[], 2, qr/one process/],
+	[['--once', 999999999], 5, qr/no such process|999999999/], [[], 2, qr/one process/],
 	[['--json', $pid], 2, qr/this is none|--once/],
-	    [['--once', '--interval=x', $pid], 2, qr/not a time/]) {
+	[['--once', '--interval=x', $pid], 2, qr/not a time/]) {
 	($code, $out, $err) = jeprof('live', @{ $case->[0] });
 	is("$code|$out", "$case->[1]|", "live @{ $case->[0] }: exit $case->[1]");
 	like($err, $case->[2], 'and why');
@@ -82,8 +82,8 @@ sub on_terminal {
 	my @steps = @_;
 	unlink 'tty.log', 'before', 'after';
 	spew('tty.sh',
-	    "stty rows 20 cols 90; stty -g >before\n$^X $jeprof live $pid --rate 4K --interval 200ms & echo \$! >own; fg >/dev/null; rc=\$?\n"
-		. "echo rc=\$rc; stty -g >after\n");
+		"stty rows 20 cols 90; stty -g >before\n$^X $jeprof live $pid --rate 4K --interval 200ms & echo \$! >own; fg >/dev/null; rc=\$?\n"
+		    . "echo rc=\$rc; stty -g >after\n");
 	my $shell = which('bash') // '/bin/sh';
 	open(my $keys, '|-', "$script -qfec '$shell -m tty.sh' tty.log >/dev/null 2>&1") or die;
 	my $at = 0;
@@ -107,9 +107,9 @@ sub on_terminal {
 SKIP: {
 	skip 'no script(1)', 1 unless $script;
 	my $log = on_terminal([qr/grow_keep < main/, 'm'], [qr/since the mark/, '/other'],
-	    [qr/filter: other_/, "\r"], [qr/filter: other  /, "s"],
+		[qr/filter: other_/, "\r"], [qr/filter: other  /, "s"],
 		[qr/now\*/, 'd'], [qr/written: live\.\d+/, ' '], [qr/FROZEN/, " \e[A"],
-		    [qr/other_one < main\e/, 'q']);
+		[qr/other_one < main\e/, 'q']);
 	like($log, qr/\e\[\?25h\e\[\?1049l.*rc=0/s, 'keys: all of them act, q ends it');
 	unlike($log =~ s/.*\e\[H//sr, qr/grow_keep/, 'what the filter leaves out is not there');
 	is(slurp('after'), slurp('before'), 'the terminal is as before');
@@ -122,7 +122,7 @@ SKIP: {
 		$log = on_terminal([qr/grow_keep < main/, $case->[0]]);
 		like($log, qr/\e\[\?1049l.*rc=$case->[1]/s, "$case->[0]: it ends");
 		is(slurp('after') . state_of($pid), slurp('before') . 'idle',
-		    'the terminal and the process are as before');
+			'the terminal and the process are as before');
 	}
 	kill 'KILL', $pid;
 	waitpid $pid, 0;

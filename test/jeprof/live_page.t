@@ -17,8 +17,8 @@ is((run('node', '--check', "$dir/live.js"))[0], 0, 'the script is one');
 my $id = '55' x 20;
 my $base = 0x555500000000;
 elf_file("$dir/serve", id => $id, symbols =>
-    [['main', 0x1100, 0x100], ['cache', 0x1200, 0x100], ['leak', 0x1300, 0x100],
-    ['zmalloc', 0x1400, 0x100], ['walk', 0x1500, 0x100]]);
+	    [['main', 0x1100, 0x100], ['cache', 0x1200, 0x100], ['leak', 0x1300, 0x100],
+		['zmalloc', 0x1400, 0x100], ['walk', 0x1500, 0x100]]);
 my @module = ([$base + 0x1000, $base + 0x3000, $base, $id, "$dir/serve"]);
 
 # Dump number $n: main > cache > zmalloc, main > leak, which grows, main > walk > walk > leak, and a
@@ -26,14 +26,14 @@ my @module = ([$base + 0x1000, $base + 0x3000, $base, $id, "$dir/serve"]);
 sub one {
 	my ($n) = @_;
 	my $stack = sub { my ($count, $size, @at) = @_;
-	    return $count ? [[map { $base + $_ } @at], $count, $count * $size] : () };
+		return $count ? [[map { $base + $_ } @at], $count, $count * $size] : () };
 	return our_dump(sprintf("$dir/serve.77.20260102T03%02d00.000Z.%d.i%d.heap", $n, $n, $n),
-	    rate => 4096, modules => \@module,
+		rate => 4096, modules => \@module,
 		meta => { pid => 77, dump_time => sprintf('20260102T03%02d00.000Z', $n), kind => 'interval',
-		    exe => "$dir/serve", sample_interval => 4096 },
+			exe => "$dir/serve", sample_interval => 4096 },
 		stacks => [$stack->(40, 1000, 0x1410, 0x1211, 0x1111),
-		    $stack->(1 + 300 * $n, 4800, 0x1310, 0x1111),
-		    $stack->($n < 2 ? 7 : 0, 4097, 0x1310, 0x1511, 0x1511, 0x1111),
+			$stack->(1 + 300 * $n, 4800, 0x1310, 0x1111),
+			$stack->($n < 2 ? 7 : 0, 4097, 0x1310, 0x1511, 0x1511, 0x1111),
 			$stack->(2, 112, 0x1910, 0x1211, 0x1111)]);
 }
 my @dump = map { one($_) } 0 .. 5;
@@ -67,13 +67,13 @@ my $made = JSON::PP->new->utf8->decode($out);
 # stacks.
 for my $n (0 .. 5) {
 	my %want = map { $_->{function} =>
-	    [@$_{qw(self cumulative
-	    objects)}] } grep { $_->{self} } @{ JSON::PP->new->utf8->decode((jeprof('top', '--json',
-	    $dump[$n]))[1])->{rows} };
+		    [@$_{ qw(self cumulative
+				    objects) }] } grep { $_->{self} } @{ JSON::PP->new->utf8->decode((jeprof('top', '--json',
+					$dump[$n]))[1])->{rows} };
 	my $got = $made->{snaps}[$n]{rows};
 	is(join(' ', sort keys %$got), join(' ', sort keys %want), "snapshot $n: the owners of top");
 	my @far = grep { my $f = $_; grep { abs(($got->{$f}[$_] // 0) - $want{$f}[$_])
-	    > 3 } 0 .. 2 } keys %want;
+			    > 3 } 0 .. 2 } keys %want;
 	is("@far", '', 'and their sums') or diag explain [$got, \%want];
 }
 is($made->{snaps}[5]{time} - $made->{snaps}[0]{time}, 300, 'times in seconds');

@@ -11,7 +11,7 @@ chdir $dir;
 
 my $base = 0x555500000000;
 elf_file('serve', symbols =>
-    [['main', 0x1100, 0x100], ['cache', 0x1200, 0x100], ['leak', 0x1300, 0x100]]);
+	    [['main', 0x1100, 0x100], ['cache', 0x1200, 0x100], ['leak', 0x1300, 0x100]]);
 my $maps = sprintf "MAPPED_LIBRARIES:\n%x-%x r-xp 00001000 08:01 9 %s\n", $base + 0x1000,
     $base + 0x3000, "$dir/serve";
 my @frames = map { join ' ', map { sprintf '0x%x', $base + $_ } @$_ } [0x1210, 0x1111],
@@ -39,12 +39,12 @@ my @blanks = ("\n", "   \n", "\t\n", "\r\n", "\n\n\n", " \t \r\n");
 my @cases = (['unchanged', $plain . $maps, 0]);
 for my $at (0 .. $#lines) {
 	my ($before, $after) = map { join '', map { $_->[0] } @$_ } [@lines[0 .. $at]],
-		[@lines[$at + 1 .. $#lines]];
+	    [@lines[$at + 1 .. $#lines]];
 	my $unknown = sub { my ($shape) = @_;
 		# Before the first stack such a line is a thread, behind counts in a stack it is none.
 		return $shape =~ /^  t1: 1: 2 \[3: 4\]/ && $at < 4 ? 0 : 1 };
 	for my $number (0 .. $#shapes) {
-		next if ($at + $number) % 3;	# each shape at a third of the places
+		next if ($at + $number) % 3; # each shape at a third of the places
 		push @cases, ["$lines[$at][1] + '" . substr($shapes[$number], 0, 30) =~ tr/ -~/?/cr . "'",
 			"$before$shapes[$number]\n$after$maps", $unknown->($shapes[$number])];
 	}
@@ -66,21 +66,21 @@ my %spaced = (
 );
 push @cases, map { [$_, $spaced{$_} . $maps, 0] } sort keys %spaced;
 push @cases, ['CR LF in all', ($plain . $maps) =~ s/\n/\r\n/gr, 0],
-	['no last newline', ($plain . $maps) =~ s/\n\z//r, 0],
-	['no last newline, CR', ($plain . $maps) =~ s/\n\z/\r/r, 0],
-	['no empty line before the maps', ($plain =~ s/\n\n\z/\n/r) . $maps, 0],
-	['words behind the heading', $plain . $maps =~ s/:\n/: of pid 5\n/r, 0],
-	['Memory map', $plain . $maps =~ s/MAPPED_LIBRARIES:/--- Memory map: ---/r, 0],
-	['two counts of one stack', $plain =~ s/(  t\*: 30.*\n)/$1$1/r . $maps, 0];
+    ['no last newline', ($plain . $maps) =~ s/\n\z//r, 0],
+    ['no last newline, CR', ($plain . $maps) =~ s/\n\z/\r/r, 0],
+    ['no empty line before the maps', ($plain =~ s/\n\n\z/\n/r) . $maps, 0],
+    ['words behind the heading', $plain . $maps =~ s/:\n/: of pid 5\n/r, 0],
+    ['Memory map', $plain . $maps =~ s/MAPPED_LIBRARIES:/--- Memory map: ---/r, 0],
+    ['two counts of one stack', $plain =~ s/(  t\*: 30.*\n)/$1$1/r . $maps, 0];
 my @fronts = (["%warn low on memory\n", 0], ["--- heap\n", 0], ["--- heap ---\n", 0], ["--- growth\n", 0],
 	["%warn a\n%warn b\n--- heap\n%warn c\n", 0], ["%unknown command\n", 1]);
 push @cases, map { ["front $fronts[$_][0]" =~ tr/\n/|/r, "$fronts[$_][0]$plain$maps", $fronts[$_][1]] }
-	0 .. $#fronts;
+    0 .. $#fronts;
 my $peers = @cases;
 # What Debian's jeprof does not read.
 push @cases, ['blank lines in front', "\n\n$plain$maps", 0], ['a byte order mark', "\xef\xbb\xbf$plain$maps", 0],
-	['an answer of HTTP', "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n$plain$maps", 2],
-	['more behind counts', $plain =~ s/(t\*: 30.*)/$1 77 8/r . $maps, 0];
+    ['an answer of HTTP', "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n$plain$maps", 2],
+    ['more behind counts', $plain =~ s/(t\*: 30.*)/$1 77 8/r . $maps, 0];
 
 # "=BYTES" of the total, or "tN=BYTES" of each thread.
 sub totals {
@@ -126,7 +126,7 @@ SKIP: {
 my ($code, $out, $err) = jeprof('top', spew('names.heap', $all . $maps));
 like($out, qr/ leak .*\n.* cache .*\n/, 'names');
 like($err, qr/^jeprof: names\.heap: skipped 135 unknown lines, the first is "  f: 2000 60 64 4 0 1"$/m,
-    'the remark names the first');
+	'the remark names the first');
 
 # A record that is not complete is told as ever.
 for my $case (['in frames', "$lines[0][0]$lines[1][0]\@ $frames[0]", qr/truncated/],

@@ -13,7 +13,7 @@ use constant { RATE => 4096, RUNS => 1000 };
 # What is sampled of $count objects of a size.
 sub samples {
 	my ($count, $size) = @_;
-	my $miss = -$size / RATE;	# log of the probability that one is not sampled
+	my $miss = -$size / RATE; # log of the probability that one is not sampled
 	my ($at, $n) = (0, 0);
 	$n++ while ($at += 1 + int(log(1 - rand()) / $miss)) <= $count;
 	return $n;
@@ -62,7 +62,7 @@ for my $name (sort keys %programs) {
 		}
 		$inside++ if abs($bytes - $truth) <= Noise::margin($variance, $seen);
 		$inside_diff++ if $before && Noise::hides($bytes - $before->[0],
-		    Noise::margin($variance + $before->[1], $seen + $before->[2]));
+			Noise::margin($variance + $before->[1], $seen + $before->[2]));
 		$before = [$bytes, $variance, $seen];
 	}
 	my ($share, $share_diff) = (100 * $inside / RUNS, 100 * $inside_diff / (RUNS - 1));

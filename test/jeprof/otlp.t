@@ -32,14 +32,14 @@ sub threaded {
 	return spew($path, $text . sprintf "# end %d\n", length $text);
 }
 my $counted = threaded("$dir/serve.77.20260102T030003.007Z.3.i3.heap", { 0 => '', 1 => 'worker', 2 => "w\x{1b}\xff", 3 => 'worker' }, [
-	[at(6, 2, 1, 0), [0, 13, 1313, 20, 2020], [1, 1, 8000, 7, 56001]],
-	[at(6, 3, 1, 0), [1, 7, 713, 7, 713], [3, 3, 100001, 4, 133333]],
-	[at(4, 1, 0), [2, 0, 0, 9, 1777], [0, 5, 505, 5, 505]],
-	[at(5, 1, 0), [2, 11, 1777, 12, 1901]],
-	[at(6, 2, 0), [1, 1, 900, 1, 900]],
-	[[0], [1, 2, 300, 3, 450]],
-	[[at(2)->[0], 0, at(0)->[0]], [0, 1, 77, 1, 77]],
-	[[$base + 0x2a10, at(0)->[0]], [0, 1, 99, 1, 99]],
+		[at(6, 2, 1, 0), [0, 13, 1313, 20, 2020], [1, 1, 8000, 7, 56001]],
+		[at(6, 3, 1, 0), [1, 7, 713, 7, 713], [3, 3, 100001, 4, 133333]],
+		[at(4, 1, 0), [2, 0, 0, 9, 1777], [0, 5, 505, 5, 505]],
+		[at(5, 1, 0), [2, 11, 1777, 12, 1901]],
+		[at(6, 2, 0), [1, 1, 900, 1, 900]],
+		[[0], [1, 2, 300, 3, 450]],
+		[[at(2)->[0], 0, at(0)->[0]], [0, 1, 77, 1, 77]],
+		[[$base + 0x2a10, at(0)->[0]], [0, 1, 99, 1, 99]],
 ]);
 my $live = our_dump("$dir/live.heap", rate => 4096, modules => [[$base + 0x1000, $base + 0x3000, $base, $id, "$dir/serve"]], stacks => [[at(2, 1, 0), 13, 1313], [at(3, 0), 5, 99]]);
 
@@ -82,7 +82,7 @@ is(join(' ', map { length } sort keys %ids), join(' ', (16) x 10), 'each profile
 is_deeply([map { $_->{id} } @{ $r->{profiles} }], [map { $_->{id} } @{ exported($counted)->{profiles} }], 'and the same each time');
 my $rows = rows_of($p);
 is(join("\n", sort keys %$rows), join("\n", sort 'zmalloc<cache<serve<main ', 'zmalloc<cache<main worker', 'zmalloc<cache<serve<main worker', 'zmalloc<leak<serve<main worker',
-	'a?b<serve<main ', 'a?b<serve<main w??', '(no stack) worker', 'cache<0x0<main ', sprintf('0x%x<main ', $base + 0x2a10)), 'stacks with their threads: those of one name are one, cleaned texts are one string');
+		'a?b<serve<main ', 'a?b<serve<main w??', '(no stack) worker', 'cache<0x0<main ', sprintf('0x%x<main ', $base + 0x2a10)), 'stacks with their threads: those of one name are one, cleaned texts are one string');
 my ($deep) = grep { names_of($_) =~ /leak/ } @{ $p->{samples} };
 is("$deep->{stack}[1]{mapping}{file} $deep->{stack}[1]{mapping}{'process.executable.build_id.gnu'} $deep->{stack}[1]{mapping}{start} $deep->{stack}[1]{mapping}{limit}", join(' ', "$dir/serve", $id, $base + 0x1000, $base + 0x3000), 'a mapping has path, build-id and addresses');
 is($deep->{stack}[1]{address}, $base + 0x1410, 'a location has the address inside the call');

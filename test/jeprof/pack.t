@@ -13,11 +13,11 @@ my ($code, $out, $err);
 my $base = 0x555500000000;
 my $id = '47' x 20;
 my @symbols = (['main', 0x1100, 0x100], ['cache', 0x1200, 0x100], ['_ZN3app4leakEv', 0x1300, 0x100],
-    ['zmalloc', 0x1400, 0x100], ['unused', 0x1500, 0x100]);
+	['zmalloc', 0x1400, 0x100], ['unused', 0x1500, 0x100]);
 
 # The forms of an answer that two sources of names must agree in.
 sub answers { my @files = @_; return join "\n", map { (jeprof(@$_, @files))[1] } ['top', '--json'],
-    ['top', '--stacks'], ['--collapsed'], ['--callgrind'], ['--dot'] }
+	    ['top', '--stacks'], ['--collapsed'], ['--callgrind'], ['--dot'] }
 sub same_names {
 	my ($what, $dump, $pack, @gone) = @_;
 	my $want = answers($dump);
@@ -27,7 +27,7 @@ sub same_names {
 	rename $_, "$_.away" for @gone;
 	my $member = "$pack/" . $dump =~ s{.*/}{}r;
 	is(answers($pack) =~ s/\Q$member\E/$dump/gr, $want =~ s/\Q$member\E/$dump/gr,
-	    "$what: from the pack alone the same");
+		"$what: from the pack alone the same");
 	is((jeprof('top', $pack))[0], 0, "$what: without a doubt");
 	is((jeprof('top', $dump))[0], 3, "$what: without the pack there are no names");
 	rename "$_.away", $_ for @gone;
@@ -37,28 +37,28 @@ sub serve_dump {
 	my ($name, $program, %more) = @_;
 	my $frames = sub { [map { $base + $_ } @_] };
 	return our_dump("$dir/$name", modules => $more{maps} ? []
-	    : [[$base + 0x1000, $base + 0x3000, $base, $more{id} // $id, $program]],
-	    maps => $more{maps} // '',
+		: [[$base + 0x1000, $base + 0x3000, $base, $more{id} // $id, $program]],
+		maps => $more{maps} // '',
 		meta => { pid => 77, exe => $program, version => '5.3.1', %{ $more{meta} // {} } },
 		stacks => [[$frames->(0x1410, 0x1211, 0x1111), 4, 40000],
-		    [$frames->(0x1410, 0x1311, 0x1111), $more{leak} // 3, 1000 * ($more{leak} // 3)]]);
+			[$frames->(0x1410, 0x1311, 0x1111), $more{leak} // 3, 1000 * ($more{leak} // 3)]]);
 }
 for my $kind (['64 bits', {}], ['32 bits', { wide => 0, machine => 3 }],
-    ['big end first', { order => '>', machine => 22 }],
-    ['32 bits, big end first', { order => '>', wide => 0, machine => 20 }],
-    ['dynamic symbols', { dynamic => 1 }]) {
+	['big end first', { order => '>', machine => 22 }],
+	['32 bits, big end first', { order => '>', wide => 0, machine => 20 }],
+	['dynamic symbols', { dynamic => 1 }]) {
 	elf_file("$dir/serve", id => $id, symbols => \@symbols, %{ $kind->[1] });
 	same_names($kind->[0], serve_dump('serve.heap', "$dir/serve"), "$dir/serve.jepack",
-	    "$dir/serve");
+		"$dir/serve");
 }
 elf_file("$dir/serve", symbols => \@symbols);
 my $maps = sprintf "%x-%x r-xp 00001000 08:01 9 %s\n", $base + 0x1000, $base + 0x3000, "$dir/serve";
 same_names('mappings without a build-id', serve_dump('serve.heap', "$dir/serve", maps => $maps),
-    "$dir/serve.jepack", "$dir/serve");
+	"$dir/serve.jepack", "$dir/serve");
 elf_file("$dir/serve", id => $id, link => 'serve.debug', symbols => undef);
 elf_file("$dir/serve.debug", id => $id, symbols => \@symbols);
 same_names('a separate debug file', serve_dump('serve.heap', "$dir/serve"), "$dir/serve.jepack",
-    "$dir/serve", "$dir/serve.debug");
+	"$dir/serve", "$dir/serve.debug");
 elf_file("$dir/serve", id => $id, symbols => \@symbols);
 mkdir "$dir/root";
 mkdir "$dir/root/bin";
@@ -72,30 +72,30 @@ like((jeprof('top', "$dir/far.jepack"))[1], qr/^ .* app::leak /m, 'and its names
 chdir $dir;
 unlink glob '*.heap *.jepack';
 my @dump = map { serve_dump(sprintf('serve.77.20260102T03%02d00.000Z.%d.i%d.heap', $_, $_, $_),
-    "$dir/serve", leak => 1 + $_, meta =>
-    { dump_time => sprintf '20260102T03%02d00.000Z', $_ }) } 0 .. 4;
+		"$dir/serve", leak => 1 + $_, meta =>
+		    { dump_time => sprintf '20260102T03%02d00.000Z', $_ }) } 0 .. 4;
 my $first = $dump[0] =~ s{.*/}{}r;
 ($code, $out, $err) = jeprof('pack');
 like("$code|$out", qr/^0\|\x1f\x8b/, 'pack: the series of the directory, packed into the pipe')
     or diag $err;
 spew('serve.77.jepack', $out);
 like((jeprof('pack', '-o', 'again.jepack'))[2], qr/next, on any machine: jeprof top again\.jepack/,
-    'and what is next');
+	'and what is next');
 is(slurp('again.jepack'), $out, '-o: the same');
 my $want = (jeprof('leaks', @dump))[1];
 rename 'serve', 'away';
 is((jeprof('leaks', 'serve.77.jepack'))[1], $want, 'leaks of the pack');
 like((jeprof('ls', 'serve.77.jepack'))[1], qr{^ +0 .* serve\.77\.jepack/\Q$first\E$}m,
-    'ls names its profiles');
+	'ls names its profiles');
 like((jeprof('top', "serve.77.jepack/$first"))[1], qr/live 40\.0K in 5/, 'one of them by its name');
 like((jeprof('diff', '--last', '2m', 'serve.77.jepack'))[1], qr/^ +\+2\.0K .* app::leak < main/m,
-    'diff of the pack');
+	'diff of the pack');
 like((jeprof('report', 'serve.77.jepack'))[1], qr/app::leak/, 'report of the pack');
 like((jeprof('--text', '--base', "serve.77.jepack/$first",
-    'serve.77.jepack/' . $dump[4] =~ s{.*/}{}r))[1], qr/ zmalloc$/m, '--base of the pack');
+			'serve.77.jepack/' . $dump[4] =~ s{.*/}{}r))[1], qr/ zmalloc$/m, '--base of the pack');
 is((jeprof('top', 'serve.77.jepack/none.heap'))[0], 1, 'a name that it has not: exit 1');
 is((jeprof('top', '--base', 'serve.77.jepack', $dump[0]))[0], 1,
-    'a pack is no profile to subtract');
+	'a pack is no profile to subtract');
 rename 'away', 'serve';
 {
 	local $ENV{JEPROF_TOOLS} = 'gzip:/bin/false';
@@ -105,7 +105,7 @@ rename 'away', 'serve';
 rename 'serve', 'away';
 like(slurp('plain.jepack'), qr/\Ajeprof_pack\/1\npart dump \d+ serve\.77/, 'it is plain');
 like((jeprof('ls', 'plain.jepack'))[1], qr{plain\.jepack/2/serve\.77},
-    'two profiles of one name are both there');
+	'two profiles of one name are both there');
 rename 'away', 'serve';
 for my $bad (['pack', '-o', 'x.tar', @dump], ['pack', 'nothing.heap']) {
 	($code, $out, $err) = jeprof(@$bad);
@@ -116,8 +116,8 @@ for my $bad (['pack', '-o', 'x.tar', @dump], ['pack', 'nothing.heap']) {
 # What is missing, and where it is to be had.
 rename 'serve', 'away';
 my $foo = our_dump('foo.heap', modules =>
-    [[$base + 0x1000, $base + 0x3000, $base, $id, '/usr/lib/libnosuch_thing2.so.3.1']],
-    stacks => [[[map { $base + 0x1111 + $_ } 0, 16], 1, 100]]);
+	    [[$base + 0x1000, $base + 0x3000, $base, $id, '/usr/lib/libnosuch_thing2.so.3.1']],
+	stacks => [[[map { $base + 0x1111 + $_ } 0, 16], 1, 100]]);
 for my $verb ('pack', 'symbolize') {
 	($code, $out, $err) = jeprof($verb, '-o', 'foo.jepack', $foo);
 	is($code, 3, "$verb: names are missing: exit 3");
@@ -128,12 +128,12 @@ for my $verb ('pack', 'symbolize') {
 	local $ENV{DEBUGINFOD_URLS} = 'https://example.org/d/ https://b';
 	local $ENV{JEPROF_TOOLS} = 'debuginfod-find:/bin/false';
 	like((jeprof('pack', '-o', 'foo.jepack', $foo))[2],
-	    qr{; https://example\.org/d/buildid/$id/executable,}, 'from the server of DEBUGINFOD_URLS');
+		qr{; https://example\.org/d/buildid/$id/executable,}, 'from the server of DEBUGINFOD_URLS');
 }
 rename 'away', 'serve';
 elf_file('serve', id => $id, symbols => undef);
 like((jeprof('pack', '-o', 'foo.jepack', $dump[0]))[2],
-    qr{missing: \S+/serve \(build-id $id\): 4 of 4 calls without a name; https://[^ ]*/debuginfo, or /usr/lib/debug/\.build-id/47/\w+\.debug}, 'stripped: its debug file');
+	qr{missing: \S+/serve \(build-id $id\): 4 of 4 calls without a name; https://[^ ]*/debuginfo, or /usr/lib/debug/\.build-id/47/\w+\.debug}, 'stripped: its debug file');
 
 # symbolize
 elf_file('serve', id => $id, symbols => \@symbols);
@@ -141,11 +141,11 @@ elf_file('serve', id => $id, symbols => \@symbols);
 is("$code|$out", "0|named\n", 'symbolize');
 rename 'serve', 'away';
 like((jeprof('top', 'named'))[1], qr/^ .* app::leak +main$/m,
-    'symbolize: read where the program is not');
+	'symbolize: read where the program is not');
 SKIP: {
 	skip "Debian's jeprof is not installed", 1 unless has_peer();
 	like((run($peer, '--text', '--show_bytes', 'named'))[1], qr/^Total: 45\d\d\d B\n.* zmalloc$/ms,
-	    "symbolize: Debian's jeprof reads it");
+		"symbolize: Debian's jeprof reads it");
 }
 rename 'away', 'serve';
 
@@ -156,10 +156,10 @@ my @bad;
 for my $round (1 .. 40) {
 	my $text = $whole;
 	if ($round % 4 == 0) { substr($text, int rand length $text) = '' } elsif ($round % 4
-	    == 1) { substr($text, 14 + int rand(length($text) - 14), 1) = chr int rand 256 for 1 .. 30 }
+		== 1) { substr($text, 14 + int rand(length($text) - 14), 1) = chr int rand 256 for 1 .. 30 }
 	elsif ($round % 4
-	    == 2) { $text =~ s/part (\w+) \d+/"part $1 " . int rand 1e6/e } else { substr($text,
-	    int rand length $text, 300) = '' }
+		== 2) { $text =~ s/part (\w+) \d+/"part $1 " . int rand 1e6/e } else { substr($text,
+			int rand length $text, 300) = '' }
 	my ($code, $out, $err) = run($^X, '-w', $main::jeprof, 'top', spew('bad.jepack', $text));
 	push @bad, "round $round: exit $code: $err"
 	    if $code !~ /^[013]$/ || $err =~ /internal|uninit| at \S+ line \d+/
@@ -167,14 +167,14 @@ for my $round (1 .. 40) {
 }
 is(scalar(@bad), 0, 'damaged packs: one line, no noise') or diag @bad;
 like((jeprof('top', spew('bad.jepack', "jeprof_pack/1\nend 0\n")))[2], qr/holds no profile/,
-    'a pack of nothing');
+	'a pack of nothing');
 
 # Real code: source lines are in the pack; another machine's program too.
 SKIP: {
 	skip 'no gcc or line tool', 3 unless which('gcc') && line_tool();
 	my $program =
 	    build('lines.c',
-	    "#include <stdlib.h>\nvoid *p;\n__attribute__((noinline)) void hold(void) {\n\tp = malloc(10);\n}\nint main(void) { hold(); return 0; }\n");
+		"#include <stdlib.h>\nvoid *p;\n__attribute__((noinline)) void hold(void) {\n\tp = malloc(10);\n}\nint main(void) { hold(); return 0; }\n");
 	real_program('lines', $program, 0);
 	my $cross = which('aarch64-linux-gnu-gcc');
 	skip 'no aarch64-linux-gnu-gcc', 3 unless $cross;
@@ -190,15 +190,15 @@ sub real_program {
 	my ($built) = (run('readelf', '-n', $program))[1] =~ /Build ID: (\w+)/
 	    or die "no build-id in $program";
 	my $real = our_dump("$name.heap",
-	    modules => [[$base, $base + 0x100000, $base, $built, $program]],
-	    meta => { exe => $program, version => '5.3.1' },
+		modules => [[$base, $base + 0x100000, $base, $built, $program]],
+		meta => { exe => $program, version => '5.3.1' },
 		stacks => [[[$base + $at{hold} + 9, $base + $at{main} + 9], 1, 10]]);
 	($code, $out, $err) = jeprof('pack', '-o', "$name.jepack", $real);
 	is($code, 0, "$name: packed") or diag $err;
 	rename $program, "$program.away";
 	like((jeprof('top', "$name.jepack"))[1], qr/ hold +main$/m, "$name: names without the program");
 	like((jeprof('top', '--lines', "$name.jepack"))[1], qr/ hold \S*lines\.c:[345]\s/,
-	    "$name: and its lines") unless $is_foreign && !which('llvm-symbolizer')
+		"$name: and its lines") unless $is_foreign && !which('llvm-symbolizer')
 	    && !which('aarch64-linux-gnu-addr2line');
 	rename "$program.away", $program;
 }

@@ -83,7 +83,7 @@ sub programs {
 		['C++', build('app.cc', $cc, '-g0')],
 		['threads', build('threads.c', $threads, '-pthread')],
 		['shared library', build('user.c', $user, "$dir/libholder.so", "-Wl,-rpath,$dir"),
-		    "$dir/libholder.so"],
+			"$dir/libholder.so"],
 		['fixed addresses', build('fixed.c', $c, '-no-pie')],
 	);
 }
@@ -121,7 +121,7 @@ sub near { return abs($_[0] - $_[1]) <= ($_[2] // 1) }
 sub unlike_in {
 	my ($column, $own, $mine, $theirs) = @_;
 	return join ' ', map { my $row = $mine->{$_}; my $other = $theirs->{$_};
-	    my ($a, $b) = ($row ? $row->[$column] : 0, $other ? $other->[$column] : 0);
+		my ($a, $b) = ($row ? $row->[$column] : 0, $other ? $other->[$column] : 0);
 		near($a, $b) ? () : "$_: $a, Debian's $b" } sort keys %$own;
 }
 
@@ -135,9 +135,9 @@ sub compare {
 	cmp_ok(scalar(grep { $own{$_} } keys %$mine), '>', 1, "$title: the program has rows");
 	is(unlike_in(3, \%own, $mine, $theirs), '', "$title: cumulative sums");
 	my @charged = grep { $_ =~ $is_allocator && $theirs->{$_}[0] } grep { !$own{$_}
-	    && length } keys %$theirs;
+		    && length } keys %$theirs;
 	is(join(' ', grep { $_ =~ $is_allocator && !$own{$_} } keys %$mine), '',
-	    "$title: ours has no row of the allocator");
+		"$title: ours has no row of the allocator");
 	if (!@charged) {
 		is(unlike_in(0, \%own, $mine, $theirs), '', "$title: flat sums");
 	} else {
@@ -147,9 +147,9 @@ sub compare {
 		my $moved = sum(map { $mine->{$_}[0] - $theirs->{$_}[0] } @common);
 		my $charged = sum(map { $theirs->{$_}[0] } @charged);
 		is(join(' ', grep { $mine->{$_}[0] < $theirs->{$_}[0] - 1 } @common), '',
-		    "$title: no function has less here");
+			"$title: no function has less here");
 		ok(near($moved, $charged, scalar @common),
-		    "$title: what Debian's charges to @charged is with its callers here")
+			"$title: what Debian's charges to @charged is with its callers here")
 		    or diag "$moved, $charged";
 	}
 	my $rest = sub { my ($table) = @_; sum(map { $table->{$_}[0] } grep { length } keys %$table) };
@@ -168,11 +168,11 @@ sub compare_others {
 sub compare_threads {
 	my ($title, $program, $dump) = @_;
 	my ($mine, $theirs) = map { my %total = /^Total \((t\d+)\): (\d+)/mg;
-	    \%total } both($program, $dump, '--thread=*');
+		\%total } both($program, $dump, '--thread=*');
 	cmp_ok(scalar(keys %$mine), '>', 7, "$title: there are threads");
 	is(join(' ', map { "$_: $mine->{$_} "
-	    . ($theirs->{$_} // '-') } grep { !near($mine->{$_},
-	    $theirs->{$_} // -9) } sort keys %$mine), '', "$title: the total of each");
+				    . ($theirs->{$_} // '-') } grep { !near($mine->{$_},
+					$theirs->{$_} // -9) } sort keys %$mine), '', "$title: the total of each");
 }
 
 my $dumps = 0;

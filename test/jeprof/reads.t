@@ -14,18 +14,18 @@ my $base = 0x555500000000;
 my $id = '48' x 20;
 chdir $dir;
 elf_file('serve', id => $id, symbols =>
-    [['main', 0x1100, 0x100], ['cache', 0x1200, 0x100], ['leak', 0x1300, 0x100],
-    ['zmalloc', 0x1400, 0x100]]);
+	    [['main', 0x1100, 0x100], ['cache', 0x1200, 0x100], ['leak', 0x1300, 0x100],
+		['zmalloc', 0x1400, 0x100]]);
 my @stacks = ([[map { $base + $_ } 0x1410, 0x1211, 0x1111], 4, 40000],
-    [[map { $base + $_ } 0x1410, 0x1311, 0x1111], 3, 9000]);
+	[[map { $base + $_ } 0x1410, 0x1311, 0x1111], 3, 9000]);
 my $ours = our_dump('ours.heap', rate => 4096,
-    modules => [[$base + 0x1000, $base + 0x3000, $base, $id, "$dir/serve"]],
-    meta => { pid => 77, dump_time => '20260102T030405.000Z', exe => "$dir/serve",
-    version => '5.3.1' }, stacks => \@stacks);
+	modules => [[$base + 0x1000, $base + 0x3000, $base, $id, "$dir/serve"]],
+	meta => { pid => 77, dump_time => '20260102T030405.000Z', exe => "$dir/serve",
+		version => '5.3.1' }, stacks => \@stacks);
 sub rows { my ($code, $out, $err) = jeprof('top', '--json', @_);
-    return "exit $code: $err" if $code == 1;
-    return join ' ',
-    map { "$_->{function}=$_->{self}/$_->{objects}" } @{ JSON::PP::decode_json($out)->{rows} } }
+	return "exit $code: $err" if $code == 1;
+	return join ' ',
+	    map { "$_->{function}=$_->{self}/$_->{objects}" } @{ JSON::PP::decode_json($out)->{rows} } }
 my $want = rows($ours);
 like($want, qr/^cache=\d+\/\d+ leak=\d+\/\d+$/, 'ours');
 
@@ -37,37 +37,37 @@ my $upstream = "heap_v2/4096\n  t*: 7: 49000 [0: 0]\n  t0: 7: 49000 [0: 0]\n"
     . join('', map { "@ @{[$frames->($_->[0])]}\n  t*: $_->[1]: $_->[2] [0: 0]\n  t0: $_->[1]: $_->[2] [0: 0]\n" } @stacks) . "\nMAPPED_LIBRARIES:\n";
 is(rows(spew('upstream.heap', $upstream . $maps)), $want, 'jemalloc 5.x');
 is(rows(spew('named.heap', $upstream =~ s/(  t0: 7.*)/$1 a thread/r . $maps)), $want,
-    'jemalloc with thread names');
+	'jemalloc with thread names');
 is(rows(spew('mac.heap', $upstream . sprintf "%016x-%016x: %s\n", $base, $base + 0x3000,
-    "$dir/serve")), $want, 'mappings as macOS has them');
+			"$dir/serve")), $want, 'mappings as macOS has them');
 is(rows(spew('crlf.heap', ($upstream . $maps) =~ s/\n/\r\n/gr)), $want,
-    'line ends of another system');
+	'line ends of another system');
 my $text = "heap profile:      7:    49000 [   7: 49000] \@ heap_v2/4096\n"
     . join('', map { sprintf "%6d: %8d [%6d: %8d] @ %s\n", @$_[1, 2, 1, 2],
-    $frames->($_->[0]) } @stacks) . "\nMAPPED_LIBRARIES:\n$maps";
+		    $frames->($_->[0]) } @stacks) . "\nMAPPED_LIBRARIES:\n$maps";
 is(rows(spew('gperf.heap', $text)), $want, 'gperftools, sampled');
 is(rows(spew('exact.heap', $text =~ s/heap_v2\/4096/heapprofile/r)), 'cache=40000/4 leak=9000/3',
-    'gperftools, exact');
+	'gperftools, exact');
 is(rows(spew('v1.heap', $text =~ s/heap_v2\/4096/heap\/8192/r)), $want,
-    "Go's form: the interval is half of its number");
+	"Go's form: the interval is half of its number");
 is(rows(spew('z2.heap', $text =~ s/heap_v2/heapz_v2/r)), $want, 'the name of the web page');
 is(rows(spew('v0.heap', $text =~ s/heap_v2\/4096/heap\/2/r)), 'cache=40000/4 leak=9000/3',
-    "Go's form: each allocation is sampled");
+	"Go's form: each allocation is sampled");
 like((jeprof('top', spew('odd.heap', $text =~ s/heap_v2/strange/r)))[2], qr/not scaled/,
-    'an unknown kind: told');
+	'an unknown kind: told');
 for my $kind ('growthz', 'growth') {
 	is(rows(spew('growth.heap', $text =~ s/heap_v2\/4096/$kind/r)), 'cache=40000/4 leak=9000/3',
-	    "$kind: exact");
+		"$kind: exact");
 }
 # The list of mapped objects as gperftools writes it: indented, with names for parts of paths.
 my $cooked = sprintf "--- Memory map: ---\n\tbuild=$dir\n\tsource=/nowhere\n  %x-%x: \$build/serve\n",
     $base, $base + 0x3000;
 is(rows(spew('cooked.heap', $text =~ s/MAPPED_LIBRARIES:.*/$cooked/sr)), $want,
-    'gperftools: Memory map with $build');
+	'gperftools: Memory map with $build');
 is(rows(spew('cooked2.heap', $upstream =~ s/MAPPED_LIBRARIES:\n/$cooked/r)), $want,
-    'the same behind a heap_v2');
+	'the same behind a heap_v2');
 is(rows(spew('front.heap', "%warn slow\n--- growth\n" . ($text =~ s/heap_v2\/4096/growthz/r
-    =~ s/MAPPED_LIBRARIES:.*/$cooked/sr))), 'cache=40000/4 leak=9000/3', 'the same of a growth');
+				    =~ s/MAPPED_LIBRARIES:.*/$cooked/sr))), 'cache=40000/4 leak=9000/3', 'the same of a growth');
 my $symbolized = (jeprof('symbolize', $ours))[1];
 is(rows(spew('symbolized', $symbolized)), $want, 'with its names');
 SKIP: {
@@ -78,21 +78,21 @@ SKIP: {
 for my $case (['xz', 'xz'], ['zstd', 'zst']) {
 	my ($program, $suffix) = @$case;
 	my $file = "serve.77.20260102T030405.000Z.3.m0.heap.$suffix";
-	SKIP: {
+    SKIP: {
 		skip "no $program", 4 unless which($program);
 		spew($file, (run($program, '-c', 'ours.heap'))[1]);
 		is(rows($file), $want, "$program");
 		like((jeprof('ls', $file))[1], qr/^ +3  2026-01-02 03:04:05Z manual |^ +3  2026-01-02 03:04:05Z m /m,
-		    "$program: what its name says");
+			"$program: what its name says");
 		is((jeprof('--text', $file))[0], 0, "$program: not taken for a program");
 		spew('cut.heap', substr slurp($file), 0, 150);
 		is((jeprof('top', 'cut.heap'))[0] % 2, 1, "$program, cut off: exit 1 or 3");
 	}
 	my ($magic) = $program eq 'xz' ? "\xfd7zXZ\0" : "\x28\xb5\x2f\xfd";
 	my ($code, $out, $err) = do { local $ENV{PATH} = '/nonexistent';
-	    jeprof('top', spew('packed.heap', $magic . 'x' x 50)) };
+		jeprof('top', spew('packed.heap', $magic . 'x' x 50)) };
 	is("$code|$out|$err", "1||jeprof: packed.heap: compressed by $program, and $program is not installed\n",
-	    "$program that is not installed is named");
+		"$program that is not installed is named");
 }
 my %exported = map { $_ => spew("export.$_", (jeprof('export', '--to', $_, $ours))[1]) } qw(pprof
     collapsed);
@@ -104,18 +104,18 @@ my ($sum, $sum_of_pprof, $sum_of_collapsed) =
 is("$sum_of_pprof $sum_of_collapsed", "$sum $sum", 'their sums');
 like((jeprof('ls', $exported{pprof}))[1], qr/2026-01-02 03:04:05Z pprof/, 'pprof: its time');
 is((jeprof('--collapsed', $exported{collapsed}))[1], slurp($exported{collapsed}),
-    'collapsed there and back');
+	'collapsed there and back');
 
 # One message of protobuf by hand: no names, values of processor time.
 sub field { my ($number, $value) = @_;
-    return ref $value ? chr($number << 3 | 2) . chr(length $$value) . $$value
-    : chr($number << 3) . chr $value }
+	return ref $value ? chr($number << 3 | 2) . chr(length $$value) . $$value
+	    : chr($number << 3) . chr $value }
 sub text_field { my ($number, $value) = @_; return field($number, \$value) }
 my $cpu = text_field(1, field(1, 1) . field(2, 2)) . text_field(6, '') . text_field(6, 'cpu')
     . text_field(6, 'nanoseconds');
 like((jeprof('top', spew('cpu.pb', $cpu)))[2],
-    qr/^jeprof: cpu\.pb: not a profile of a heap: it counts cpu$/m,
-    'a profile of something else is refused');
+	qr/^jeprof: cpu\.pb: not a profile of a heap: it counts cpu$/m,
+	'a profile of something else is refused');
 
 # ---- 200 inputs ----
 my $escape =
@@ -123,57 +123,57 @@ my $escape =
 my $packed = do { my ($c, $o) = run('gzip', '-dc', $exported{pprof}); $o };
 my $frame = sprintf ' 0x%x', $base + 0x1210;
 my @hostile = ('', "\n", "\0" x 100, 'heap_v2/', "heap_v2/\n", "heap_v2/1", "heap_v2/-1\n",
-    "heap_v2/99999999999999999999999999\n", 'heap_v2/524288' . "\n" x 1000, "\x1f\x8b",
-    "\x1f\x8bnot gzip",
+	"heap_v2/99999999999999999999999999\n", 'heap_v2/524288' . "\n" x 1000, "\x1f\x8b",
+	"\x1f\x8bnot gzip",
 	"\x7fELF", "%PDF-1.4\n", "<html>\n", "{\"a\":1}\n", '--- symbol', "--- symbol\n",
-	    "--- symbol\nbinary=\n---\n", "--- symbol\n0x1 \n---\n--- heap\n",
-	    "--- symbol\n---\n--- heap\nheap_v2/1\n", "--- contention\n",
+	"--- symbol\nbinary=\n---\n", "--- symbol\n0x1 \n---\n--- heap\n",
+	"--- symbol\n---\n--- heap\nheap_v2/1\n", "--- contention\n",
 	"heap profile: ", "heap profile: x\n",
-	    "heap profile: 1: 1 [1: 1] @ heap_v2/0\n 1: 1 [1: 1] @ 0x1\n",
-	    "heap profile: 0: 0 [0: 0] @ heapprofile\n 0: 5 [0: 5] @ 0x1\n",
-	    "heap profile: 1: 1 [1: 1] \@\n 1: 1 [ 1: 1] @ 0x0 0xffffffffffffffff\n",
+	"heap profile: 1: 1 [1: 1] @ heap_v2/0\n 1: 1 [1: 1] @ 0x1\n",
+	"heap profile: 0: 0 [0: 0] @ heapprofile\n 0: 5 [0: 5] @ 0x1\n",
+	"heap profile: 1: 1 [1: 1] \@\n 1: 1 [ 1: 1] @ 0x0 0xffffffffffffffff\n",
 	"a;b;c 1\n", "a;b;c 1\nbroken\n", "a 99999999999999999999\n", ";;; 5\n", "a;$escape 7\n", ' 5',
-	    'a;' x 50000 . "b 5\n", ('x' x 10_000_000) . " 5\n", ('y' x 10_000_000) . "\n",
-	    'heap_v2/1' . ' ' x 100_000 . "\n",
+	'a;' x 50000 . "b 5\n", ('x' x 10_000_000) . " 5\n", ('y' x 10_000_000) . "\n",
+	'heap_v2/1' . ' ' x 100_000 . "\n",
 	"heap_v2/1\n@" . ' 0x1' x 2_000_000 . "\n  t*: 1: 1 [0: 0]\n",
-	    "heap_v2/1\n@" . $frame x 5000 . "\n  t*: 1: 100 [0: 0]\n\nMAPPED_LIBRARIES:\n$maps",
+	"heap_v2/1\n@" . $frame x 5000 . "\n  t*: 1: 100 [0: 0]\n\nMAPPED_LIBRARIES:\n$maps",
 	(map { "heap_v2/$_->[0]\n@ 0x1 0x2\n  t*: $_->[1]\n\nMAPPED_LIBRARIES:\n" } [0, '1: 1 [0: 0]'],
-	    [1, '0: 0 [0: 0]'], [1, '0: 5 [0: 0]'], [1, '5: 0 [0: 0]'],
-	    [1, '18446744073709551615: 18446744073709551615 [0: 0]'],
+		[1, '0: 0 [0: 0]'], [1, '0: 5 [0: 0]'], [1, '5: 0 [0: 0]'],
+		[1, '18446744073709551615: 18446744073709551615 [0: 0]'],
 		[1, '99999999999999999999: 1 [0: 0]'], ['9' x 19, '1: 1 [0: 0]'], [1, '-5: -5 [0: 0]'],
-		    [1, '1: 1'], [1, ' 1: 1 [0: 0]'], [1, '1e3: 1e3 [0: 0]'],
-		    [1, ('9' x 500) . ': 1 [0: 0]'], [1, '1: ' . ('9' x 20) . ' [0: 0]']),
+		[1, '1: 1'], [1, ' 1: 1 [0: 0]'], [1, '1e3: 1e3 [0: 0]'],
+		[1, ('9' x 500) . ': 1 [0: 0]'], [1, '1: ' . ('9' x 20) . ' [0: 0]']),
 	(map { "heap_v2/1\n$_\n  t*: 1: 1 [0: 0]\n\nMAPPED_LIBRARIES:\n" } '@', '@ ', '@ 0x', '@ 0xg',
-	    '@ 1', '@ 0x' . 'f' x 17, "@ 0x1 $escape", '@ 0x0'),
+		'@ 1', '@ 0x' . 'f' x 17, "@ 0x1 $escape", '@ 0x0'),
 	(map { $upstream . $_ } "$maps$maps", "ffffffffffffffff-0 r-xp 0 0:0 0 /x\n",
-	    sprintf("%x-%x r-xp 00001000 08:01 9 %s\n", $base + 0x1000, $base + 0x3000, "/x/$escape"),
-	    "# module 0-ffffffffffffffff 0 - /dev/zero\n",
-	    sprintf("# module %x-%x 0 %s /etc\n", $base, $base + 0x9999, $id),
+		sprintf("%x-%x r-xp 00001000 08:01 9 %s\n", $base + 0x1000, $base + 0x3000, "/x/$escape"),
+		"# module 0-ffffffffffffffff 0 - /dev/zero\n",
+		sprintf("# module %x-%x 0 %s /etc\n", $base, $base + 0x9999, $id),
 		sprintf("%x-%x r-xp 00000000 08:01 9 /dev/stdin\n", $base, $base + 0x9999),
-		    sprintf("%x-%x r-xp 0 08:01 9 /proc/self/mem\n", $base, $base + 0x9999),
-		    sprintf("%x-%x r-xp 00000000 08:01 9 |touch pwned\n", $base, $base + 0x9999),
+		sprintf("%x-%x r-xp 0 08:01 9 /proc/self/mem\n", $base, $base + 0x9999),
+		sprintf("%x-%x r-xp 00000000 08:01 9 |touch pwned\n", $base, $base + 0x9999),
 		sprintf("%x-%x r-xp 00000000 08:01 9 /%s\n", $base, $base + 0x9999, 'a' x 100_000)),
 	(map { my $key = $_; "heap_v2/1\n# jemalloc.$key=$escape\n# jemalloc.$key=\n"
-	    . substr($upstream, 13) . $maps } qw(exe pid dump_time kind seq library sample_interval
-	    allocated rss version)),
+			    . substr($upstream, 13) . $maps } qw(exe pid dump_time kind seq library sample_interval
+			    allocated rss version)),
 	"jeprof_pack/1\n", "jeprof_pack/1\npart dump 9999999 x\n",
-	    "jeprof_pack/1\npart elf 0 a\n\nend 1\n",
-	    "jeprof_pack/1\npart dump 5 ../../$escape\nabcde\nend 1\n",
+	"jeprof_pack/1\npart elf 0 a\n\nend 1\n",
+	"jeprof_pack/1\npart dump 5 ../../$escape\nabcde\nend 1\n",
 	$cpu, $packed . $packed, text_field(1, '') . text_field(6, ''), text_field(6, '') x 1000,
-	    "\x0a" . "\xff" x 20, "\x0a\x05abc", "\x0a\0\x32\0" . "\x12\x04\x0a\x02\xff\x01",
-	    substr($packed, 0, 50), slurp('export.pprof') =~ s/.{9}\z//sr);
+	"\x0a" . "\xff" x 20, "\x0a\x05abc", "\x0a\0\x32\0" . "\x12\x04\x0a\x02\xff\x01",
+	substr($packed, 0, 50), slurp('export.pprof') =~ s/.{9}\z//sr);
 srand 40;
 my @sources = ($packed, $text, slurp($exported{collapsed}), $symbolized, $upstream . $maps);
 while (@hostile < 200) {
 	my $bad = $sources[@hostile % @sources];
 	if (@hostile % 3 == 0) { substr($bad, int rand length $bad) = '' } elsif (@hostile % 3
-	    == 1) { substr($bad, int rand length $bad, 1) = chr int rand 256
-	    for 1 .. 1 + int rand 8 } else { substr($bad, int rand length $bad, 0) = $escape }
+		== 1) { substr($bad, int rand length $bad, 1) = chr int rand 256
+		    for 1 .. 1 + int rand 8 } else { substr($bad, int rand length $bad, 0) = $escape }
 	push @hostile, $bad;
 }
 my @verbs = (['top'], ['ls'], ['--text'], ['export', '--to', 'speedscope'], ['report'],
-    ['top', '--json'], ['flame'], ['export', '--to', 'pprof'], ['export', '--to', 'massif'],
-    ['--callgrind'], ['export', '--to', 'dhat'], ['diff', 'ours.heap'], ['pack'], ['--dot']);
+	['top', '--json'], ['flame'], ['export', '--to', 'pprof'], ['export', '--to', 'massif'],
+	['--callgrind'], ['export', '--to', 'dhat'], ['diff', 'ours.heap'], ['pack'], ['--dot']);
 my (@wrong, %codes);
 for my $number (0 .. $#hostile) {
 	my $verb = $verbs[$number % @verbs];
@@ -183,11 +183,11 @@ for my $number (0 .. $#hostile) {
 	my @said = grep { /^jeprof: / } split /\n/, $err;
 	my $what = $code !~ /^[0123]$/ ? 'exit' : $code == 1 && @said != 1 ? 'not one line'
 	    : $err =~ /internal|uninit|isn't numeric| at \S+ line \d+/ ? 'noise'
-		: "@$verb" !~ /pprof|pack/
-		    && "$out$err" =~ /[^\n\x20-\x7e\x80-\xff\t]|\xc2[\x80-\x9f]|\xe2\x80[\xaa-\xae]/
-		    ? 'terminal' : "@$verb" eq 'report' && $out =~ /<script>alert/ ? 'HTML'
-		: "@$verb" =~ /json|speedscope|dhat/ && $out =~ /^\{/
-		    && !eval { JSON::PP->new->utf8->decode($out) } ? 'JSON' : '';
+	    : "@$verb" !~ /pprof|pack/
+	    && "$out$err" =~ /[^\n\x20-\x7e\x80-\xff\t]|\xc2[\x80-\x9f]|\xe2\x80[\xaa-\xae]/
+	    ? 'terminal' : "@$verb" eq 'report' && $out =~ /<script>alert/ ? 'HTML'
+	    : "@$verb" =~ /json|speedscope|dhat/ && $out =~ /^\{/
+	    && !eval { JSON::PP->new->utf8->decode($out) } ? 'JSON' : '';
 	push @wrong, sprintf "%d (%s; %s): %s: exit %d: %s", $number, "@$verb",
 	    substr($hostile[$number], 0, 60) =~ s/[^ -~]/?/gr, $what, $code, substr $err, 0, 300
 	    if length $what;

@@ -48,19 +48,19 @@ sub shares {
 }
 
 sub percent { my ($row, $column) = @_; my ($value) = ($row->[$column] // '0') =~ /([0-9.]+)/;
-    return $value }
+	return $value }
 
 sub same_total {
 	my ($program, $dump) = @_;
-	SKIP: {
+    SKIP: {
 		skip "Debian's jeprof is not installed", 4 unless has_peer();
 		for my $index (qw(inuse_space inuse_objects alloc_space alloc_objects)) {
 			my ($mine) = (jeprof('--text', '--show_bytes', "--$index", $program,
-			    $dump))[1] =~ /^(Total.*)/;
+					$dump))[1] =~ /^(Total.*)/;
 			my ($theirs) = (run($peer, '--text', '--show_bytes', "--$index", $program,
-			    $dump))[1] =~ /^(Total.*)/;
-			# Debian's cuts a sum of fractions, added in the order of its hash, to a whole number:
-			# one may be missing.
+					$dump))[1] =~ /^(Total.*)/;
+	      # Debian's cuts a sum of fractions, added in the order of its hash, to a whole number:
+	      # one may be missing.
 			my ($ours, $its) = map { ($_ // '') =~ /^Total: (\d+)/ ? $1 : undef } $mine, $theirs;
 			$mine = $theirs if defined $ours && defined $its && abs($ours - $its) <= 1;
 			is($mine // '', $theirs // '', "$index: the total is Debian's jeprof's");
@@ -82,10 +82,10 @@ for my $library (@libraries) {
 		is($row->{small_path}[3], $row->{small_leaf}[0], "$title: but all through small_leaf");
 		ok(!grep({ /alloc|prof_/ } keys %$row), "$title: no frame of the allocator is left");
 		cmp_ok(abs($row->{''} - 20000 * 1024 - 100 * 102400), '<', 0.25 * 30720000,
-		    "$title: the total is near the truth");
+			"$title: the total is near the truth");
 		is_deeply(shares($dump, []), $row, "$title: PROGRAM is not needed");
 		same_total($program, $dump);
-		SKIP: {
+	    SKIP: {
 			skip 'no line tool', 1 unless line_tool();
 			$row = shares($dump, ['--lines'], $program);
 			ok((grep { m{^small_leaf .*/plain\.c:5$} } keys %$row), "$title: --lines");
@@ -97,11 +97,11 @@ for my $library (@libraries) {
 	my $dump = dump_of($library, $rate, $program);
 	my $row = shares($dump, [], $program);
 	cmp_ok(percent($row->{small_leaf}, 1), '>', 40,
-	    'stripped: exported names are found in the dynamic table');
+		'stripped: exported names are found in the dynamic table');
 	ok(!$row->{large_path}, 'stripped: a static function has no name');
 	my ($bare) = grep { /^stripped\+0x[0-9a-f]+$/ } keys %$row;
 	ok($bare && percent($row->{$bare}, 1) > 20,
-	    'stripped: it is shown as object+offset, not under a neighbour');
+		'stripped: it is shown as object+offset, not under a neighbour');
 	same_total($program, $dump);
 
 	build('libholder.c', $shared, '-shared', '-fPIC');
@@ -111,21 +111,21 @@ for my $library (@libraries) {
 	cmp_ok(percent($row->{library_holds}, 1), '>', 90, 'shared library: its function is named');
 	same_total($program, $dump);
 
-	SKIP: {
+    SKIP: {
 		skip 'no g++', 10 unless which('g++');
 		$program = build('holder.cc', $cc);
 		$dump = dump_of($library, $rate, $program);
 		$row = shares($dump, [], $program);
 		skip 'no c++filt', 9 unless which('c++filt');
 		cmp_ok(percent($row->{'(anonymous namespace)::Holder::fill'}, 4), '>', 60,
-		    'C++: a method, without parameters');
+			'C++: a method, without parameters');
 		cmp_ok(percent($row->{make_many}, 1), '>', 5, 'C++: a template, without type');
 		ok(!grep({ /malloc_usable_size|operator new|fallback/ } keys %$row),
-		    'C++: nothing is charged to the allocator');
+			'C++: nothing is charged to the allocator');
 		same_total($program, $dump);
 		my (undef, $out) = jeprof('top', $dump);
 		like((split /\n/, $out)[2], qr/\(anonymous namespace\)::Holder::fill\s+main$/,
-		    'top: std:: and operator new are folded');
+			'top: std:: and operator new are folded');
 	}
 
 	# Two runs of one program lie at different addresses; --base must see that they are equal.
@@ -133,10 +133,10 @@ for my $library (@libraries) {
 	my @pair = map { dump_of($library, 'lg_prof_sample:0', $program) } 1, 2;
 	$row = shares($pair[1], ["--base=$pair[0]"], $program);
 	ok(!grep({ abs($row->{$_}[0]) > 1000 } grep { length } keys %$row),
-	    '--base across two runs: nothing grew');
+		'--base across two runs: nothing grew');
 	(undef, my $out) = jeprof('--text', '--addresses', '--show_bytes', "--base=$pair[0]", $pair[1]);
 	ok(!grep({ /small_leaf|large_path/ } split /\n/, $out),
-	    '--base across two runs, by address: the same');
+		'--base across two runs, by address: the same');
 
 	# An empty PATH: the names must still be there.
 	{

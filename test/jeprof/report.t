@@ -12,7 +12,7 @@ my ($code, $out, $err);
 my $id = '55' x 20;
 my $base = 0x555500000000;
 sub names { return elf_file("$dir/serve", id => $id,
-    symbols => [map { [$_[$_], 0x1100 + 0x100 * $_, 0x100] } 0 .. $#_]) }
+		symbols => [map { [$_[$_], 0x1100 + 0x100 * $_, 0x100] } 0 .. $#_]) }
 names(qw(main cache leak zmalloc walk));
 my @module = ([$base + 0x1000, $base + 0x3000, $base, $id, "$dir/serve"]);
 
@@ -21,14 +21,14 @@ my @module = ([$base + 0x1000, $base + 0x3000, $base, $id, "$dir/serve"]);
 sub one {
 	my ($n, $rate) = @_;
 	my $stack = sub { my ($count, $size, @at) = @_;
-	    return $count ? [[map { $base + $_ } @at], $count, $count * $size] : () };
+		return $count ? [[map { $base + $_ } @at], $count, $count * $size] : () };
 	return our_dump(sprintf("$dir/serve.77.20260102T03%02d00.000Z.%d.i%d.heap", $n, $n, $n),
-	    rate => $rate, modules => \@module,
+		rate => $rate, modules => \@module,
 		meta => { pid => 77, dump_time => sprintf('20260102T03%02d00.000Z', $n), kind => 'interval',
-		    exe => "$dir/serve", sample_interval => $rate,
+			exe => "$dir/serve", sample_interval => $rate,
 			allocated => 70000, active => 81920, resident => 90112, rss => 131072 },
 		stacks => [$stack->(40, 1000, 0x1410, 0x1211, 0x1111), $stack->(3 * $n, 48, 0x1310, 0x1111),
-		    $stack->($n < 2 ? 7 : 0, 4097, 0x1310, 0x1511, 0x1511, 0x1111),
+			$stack->($n < 2 ? 7 : 0, 4097, 0x1310, 0x1511, 0x1511, 0x1111),
 			$stack->(1 + $n, 112, 0x1410, 0x1241, 0x1121)]);
 }
 my @dump = map { one($_, 4096) } 0 .. 3;
@@ -38,19 +38,19 @@ is("$code|$out", "0|r.html\n", 'report: of the series of the directory') or diag
 like($err, qr/next: \S+ open r\.html$/, 'what to do next');
 my $html = slurp('r.html');
 is((jeprof('report', @dump[2, 0, 3, 1]))[1], $html,
-    'to a pipe without -o; the order given does not matter');
+	'to a pipe without -o; the order given does not matter');
 unlike($html, qr/https?:|\bsrc=|\bhref=|url\(|\@import|<link|<img|<iframe/i,
-    'it refers to nothing outside');
+	'it refers to nothing outside');
 like($html, qr/<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">/, 'and may not');
 cmp_ok(length $html, '<', 50_000, 'small');
 my ($words) = map { s/<[^>]*>//gr } $html =~ /<header>(.*?)<\/header>/s;
 like($words,
-    qr/Process 77, 2026-01-02 03:03:00Z: [\d.]+K live in \d+ objects, estimated from samples, one for each 4\.0K allocated\./, 'words: what is held');
+	qr/Process 77, 2026-01-02 03:03:00Z: [\d.]+K live in \d+ objects, estimated from samples, one for each 4\.0K allocated\./, 'words: what is held');
 like($words,
-    qr/The largest of 4 snapshots has [\d.]+K \(2026-01-02 03:01:00Z\); from the first to the last \+[\d.]+K in 3\.0 min, \+[\d.]+K\/min\./, 'words: the course');
+	qr/The largest of 4 snapshots has [\d.]+K \(2026-01-02 03:01:00Z\); from the first to the last \+[\d.]+K in 3\.0 min, \+[\d.]+K\/min\./, 'words: the course');
 like($words, qr/Most is held by cache [\d.]+K \([\d.]+%\), leak [\d.]+K/, 'words: the owners');
 like($words,
-    qr/Resident: 128\.0K = 68\.4K allocated \+ 11\.6K free between objects \+ 8\.0K kept .* \+ 40\.0K not of the allocator/, 'words: what is resident');
+	qr/Resident: 128\.0K = 68\.4K allocated \+ 11\.6K free between objects \+ 8\.0K kept .* \+ 40\.0K not of the allocator/, 'words: what is resident');
 
 # The data, added up here once more: by the rule of heap profiles, to 1/1024 of a byte.
 sub data_of {
@@ -98,14 +98,14 @@ sub rows_of {
 		}
 	}
 	return join ' ', map { sprintf '%s=%d/%d/%d', $_,
-	    map { $_ // 0 } @{ $row{$_} } } sort grep { $row{$_}[0] } keys %row;
+		    map { $_ // 0 } @{ $row{$_} } } sort grep { $row{$_}[0] } keys %row;
 }
 
 sub top_of {
 	my $top = JSON::PP->new->utf8->decode((jeprof('top', '--json', @_))[1]);
 	return join ' ', map { sprintf '%s=%d/%d/%d',
-	    @$_{qw(function self cumulative
-	    objects)} } sort { $a->{function} cmp $b->{function} } @{ $top->{rows} };
+		    @$_{ qw(function self cumulative
+			    objects) } } sort { $a->{function} cmp $b->{function} } @{ $top->{rows} };
 }
 # The rows of top are rounded so that they add up to its total: each may be one more than the figure
 # of the page, cut.
@@ -121,14 +121,14 @@ sub agrees {
 }
 my $data = data_of($html);
 agrees(rows_of($data, $_), top_of($dump[$_]),
-    "self, cumulative and objects of dump $_: those of top") for 0 .. 3;
+	"self, cumulative and objects of dump $_: those of top") for 0 .. 3;
 is($data->{snaps}[2]{live}[0], JSON::PP::decode_json((jeprof('top', '--json',
-    $dump[2]))[1])->{total}{bytes}, 'the total of top');
+				$dump[2]))[1])->{total}{bytes}, 'the total of top');
 is(join(' ', map { $_->{kind} } @{ $data->{snaps} }), 'interval ' x 3 . 'interval', 'reasons');
 agrees(rows_of(data_of((jeprof('report', '--focus=walk', @dump))[1]), 1),
-    top_of('--focus=walk', $dump[1]), '--focus: as top');
+	top_of('--focus=walk', $dump[1]), '--focus: as top');
 agrees(rows_of(data_of((jeprof('report', '--wrapper=^leak$', @dump))[1]), 1),
-    top_of('--wrapper=^leak$', $dump[1]), '--wrapper: as top');
+	top_of('--wrapper=^leak$', $dump[1]), '--wrapper: as top');
 SKIP: {
 	skip 'no node', 2 unless which('node');
 	my ($model, $view) = $html =~ /<script>(.*?)<\/script>\s*<script>(.*?)<\/script>/s;
@@ -144,7 +144,7 @@ m.full.forEach(function (s) {
 });
 JS
 	is((run('node', 'model.js'))[1], join('', map { rows_of($data, $_) . "\n" } 0 .. 3),
-	    'and its sums are the same');
+		'and its sums are the same');
 }
 
 # By thread: what top --thread says, also of stacks that several threads share, and of a thread that
@@ -152,17 +152,17 @@ JS
 sub with_threads {
 	my ($n) = @_;
 	my @line = map { my ($thread, $count, $size) = @$_;
-	    sprintf "  t%s: %d: %d [0: 0]\n", $thread, $count, $count * $size }
-		['*', 9 + $n, 1000], [0, 9 + $n, 1000], ['*', 7, 500], [4, 3, 500], [0, 4, 500],
-		    ['*', 6, 2000], [4, 2, 2000], [4, 4, 2000], ['*', 5, 64], [9, 5, 64];
+		sprintf "  t%s: %d: %d [0: 0]\n", $thread, $count, $count * $size }
+	    ['*', 9 + $n, 1000], [0, 9 + $n, 1000], ['*', 7, 500], [4, 3, 500], [0, 4, 500],
+	    ['*', 6, 2000], [4, 2, 2000], [4, 4, 2000], ['*', 5, 64], [9, 5, 64];
 	my @stack = map { my $at = $_; '@' . join('', map { sprintf ' 0x%x', $base + $_ } @$at)
-	    . "\n" } [0x1211, 0x1111], [0x1311, 0x1111], [0x1311, 0x1511, 0x1111],
+		    . "\n" } [0x1211, 0x1111], [0x1311, 0x1111], [0x1311, 0x1511, 0x1111],
 	    [0x1211, 0x1511, 0x1111];
 	my $text = "heap_v2/4096\n# jemalloc.pid=5\n  t*: 1: 1 [0: 0]\n  t0: 1: 1 [0: 0] main\n  t4: 1: 1 [0: 0] <b>&\n  t9: 1: 1 [0: 0]\n"
-		. $stack[0] . join('', @line[0, 1]) . $stack[1]
-		    . ($n ? join('', @line[2, 3, 4]) : "$line[2]  t0: 7: 3500 [0: 0]\n") . $stack[2]
-		    . join('', @line[5, 6, 7]) . $stack[3] . join('', @line[8, 9])
-		. sprintf "\nMAPPED_LIBRARIES:\n# module %x-%x %x %s %s\n", @{ $module[0] };
+	    . $stack[0] . join('', @line[0, 1]) . $stack[1]
+	    . ($n ? join('', @line[2, 3, 4]) : "$line[2]  t0: 7: 3500 [0: 0]\n") . $stack[2]
+	    . join('', @line[5, 6, 7]) . $stack[3] . join('', @line[8, 9])
+	    . sprintf "\nMAPPED_LIBRARIES:\n# module %x-%x %x %s %s\n", @{ $module[0] };
 	return spew("$dir/threads.$n.heap", $text . sprintf "# end %d\n", length $text);
 }
 my @threads = map { with_threads($_) } 0, 1;
@@ -172,7 +172,7 @@ SKIP: {
 	is($err, '', 'threads: no doubt');
 	my $data = data_of($out);
 	is(join(' ', map { "$_->[0]=$_->[1]" } @{ $data->{threads} }), '0=main 4=<b>& 9=',
-	    'their names');
+		'their names');
 	spew('data.json', JSON::PP->new->utf8->canonical->encode($data));
 	my ($model) = $out =~ /<script>(.*?)<\/script>\s*<script>/s;
 	spew('model.js', "$model\n" . <<'JS');
@@ -191,19 +191,19 @@ JS
 		for my $thread ('', 0, 4, 9) {
 			my @only = length $thread ? "--thread=$thread" : ();
 			$want .= "$s $thread " . JSON::PP::decode_json((jeprof('top', '--json', @only,
-			    $threads[$s]))[1])->{total}{bytes} . ' ' . top_of(@only, $threads[$s]) . "\n";
+						$threads[$s]))[1])->{total}{bytes} . ' ' . top_of(@only, $threads[$s]) . "\n";
 		}
 	}
 	agrees((run('node', 'model.js'))[1], $want, 'and the sums of each: those of top --thread');
 	is(scalar(grep { $_ < 0 } @{ $data->{own} }), 2, 'two stacks are of several threads');
 	ok(!exists data_of((jeprof('report', '--thread=4', @threads))[1])->{threads},
-	    'with --thread: no choice');
+		'with --thread: no choice');
 }
 
 # Large data are packed, if gzip is there.
 my $many = our_dump("$dir/many.heap", modules => \@module,
-    stacks => [map { my $n = $_; [[map { $base + 0x1100 + ($n * $_ * 7919) % 0x500 } 1 .. 60],
-    1 + $n % 5, 64 * (1 + $n % 5)] } 1 .. 2500]);
+	stacks => [map { my $n = $_; [[map { $base + 0x1100 + ($n * $_ * 7919) % 0x500 } 1 .. 60],
+				1 + $n % 5, 64 * (1 + $n % 5)] } 1 .. 2500]);
 ($code, $out, $err) = jeprof('report', $many);
 like($out, qr/data-form="gz"/, 'packed');
 agrees(rows_of(data_of($out), 0), top_of($many), 'packed: as top');
@@ -213,7 +213,7 @@ cmp_ok(length $out, '<', 250_000, 'packed: small');
 sub of_process {
 	my ($pid, $n, $bytes, $bare) = @_;
 	return our_dump(sprintf("$dir/many.$pid.20260102T0300%02d.000Z.$n.i$n.heap", $n), modules => [@module,
-		[$base + 0x10000, $base + 0x13000, $base + 0x10000, '56' x 20, "$dir/libthin.so"]],
+			[$base + 0x10000, $base + 0x13000, $base + 0x10000, '56' x 20, "$dir/libthin.so"]],
 		meta => { pid => $pid, dump_time => sprintf('20260102T0300%02d.000Z', $n), exe => "$dir/serve", kind => 'interval' },
 		stacks => [[[map { $base + $_ } 0x1311, 0x1111], 1, $bytes], $bare ? [[map { $base + $_ } 0x11234, 0x1311, 0x1111], 1, $bare] : ()]);
 }
@@ -234,8 +234,8 @@ is($sizes, join(' ', sort { $b <=> $a } split ' ', $sizes), '--json: by bytes');
 # "No stack keeps growing" is not said of a series that is too short to tell.
 sub short { my ($step, @bytes) = @_;
 	return map { my $time = sprintf '20260102T03%02d%06.3fZ', $_ * $step / 60, $_ * $step - 60 * int($_ * $step / 60);
-	    our_dump("$dir/short.7.$time.$_.i$_.heap", modules => \@module, meta => { pid => 7, dump_time => $time },
-	    stacks => [[[$base + 0x1311], 1, $bytes[$_]]]) } 0 .. $#bytes }
+		our_dump("$dir/short.7.$time.$_.i$_.heap", modules => \@module, meta => { pid => 7, dump_time => $time },
+			stacks => [[[$base + 0x1311], 1, $bytes[$_]]]) } 0 .. $#bytes }
 my @jumps = (1 << 20, 30 << 20, 10 << 20, 50 << 20, 50 << 20);
 for my $case ([0.25, \@jumps, 'too short'], [60, \@jumps, 'no stack'], [0.25, [1000, 1000, 1010, 1000, 1000], 'no stack']) {
 	my @series = short($case->[0], @{ $case->[1] });
@@ -257,19 +257,19 @@ for my $case ([0.25, \@jumps, 'too short'], [60, \@jumps, 'no stack'], [0.25, [1
 # What is hostile stays text.
 names(qq{a</script/"\\\e\xe2\x80\xa8}, "<!--\xff\x01", "leak\xe2\x80\xae");
 my $hostile = our_dump("$dir/hostile.heap", modules => \@module,
-    meta => { pid => 5, kind => qq{</script><b>"\\\e\xe2\x80\xa9}, '<!--' => '</style>' },
+	meta => { pid => 5, kind => qq{</script><b>"\\\e\xe2\x80\xa9}, '<!--' => '</style>' },
 	stacks => [[[map { $base + $_ } 0x1311, 0x1211, 0x1111], 1, 100]]);
 ($code, $out, $err) = jeprof('report', $hostile);
 is($code, 0, 'hostile names') or diag $err;
 is(scalar(() = $out =~ /<\/script/g), 3, 'no name ends a script');
 unlike($out, qr/<b>"|<!--|[\x00-\x08\x0b-\x1f\x7f\xff]|\xe2\x80[\xa8\xa9\xae]/,
-    'nor is it markup or a control character');
+	'nor is it markup or a control character');
 my $again = data_of($out);
 is(scalar(grep { $_ eq qq{a</script/"\\?\x{2028}} } @{ $again->{names} }), 1, 'and it is whole')
     or diag explain $again->{names};
 is($again->{snaps}[0]{kind}, qq{</script><b>"\\?\x{2029}}, 'metadata too');
 ($code, $out, $err) = jeprof('report',
-    our_dump("$dir/nothing.heap", modules => \@module, stacks => []));
+	our_dump("$dir/nothing.heap", modules => \@module, stacks => []));
 is($code, 0, 'report of nothing') or diag $err;
 is($err, '', 'without a word');
 ($code, $out, $err) = jeprof('report', '-o', "$dir/none/r.html", $dump[0]);

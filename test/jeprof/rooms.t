@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 # The rooms of jeprof, bin/jeprof.d/: each compiles alone under strict and warnings, so none reads the
 # lexicals of another; a package that shares its room with others does not read theirs; perlcritic,
-# where it is installed, finds none of the faults that perlcriticrc leaves to it.
+# where it is installed, finds none of the faults that perlcriticrc leaves to it. With TEST_FULL, which
+# takes a minute: all Perl of the tree is as perltidy writes it (.perltidyrc).
 BEGIN { require Cwd; require((Cwd::abs_path(__FILE__) =~ s{[^/]*$}{}r) . 'common.pl') }
 use strict;
 use warnings;
@@ -34,5 +35,15 @@ SKIP: {
 	skip 'no perlcritic (package libperl-critic-perl)', 1 unless which('perlcritic');
 	my ($code, $out, $err) = run('perlcritic', '--profile', "$source/test/jeprof/perlcriticrc", '--quiet', '--verbose', "%f:%l: %m\n", @rooms);
 	is($out . $err, '', 'perlcritic at severity 4');
+}
+SKIP: {
+	skip 'a part of the full run (TEST_FULL)', 2 unless $ENV{TEST_FULL};
+	skip 'no perltidy (package perltidy)', 2 unless which('perltidy');
+	my @perl = grep { /\.p[lm]$/ || slurp("$source/$_") =~ m{\A#!.*\bperl\b} }
+	    split /\n/, (run("$source/scripts/tracked", '^(?:bin|scripts|test)/(?:[^.]*|.*\.(?:pl|pm|t))$'))[1];
+	cmp_ok(scalar @perl, '>', 100, 'files of Perl');
+	my @profile = ("--profile=$source/.perltidyrc", '--standard-output', '--standard-error-output');
+	is(join(' ', grep { (run('perltidy', @profile, "$source/$_"))[1] ne slurp("$source/$_") } @perl),
+		'', 'perltidy changes nothing');
 }
 done_testing();

@@ -10,9 +10,9 @@ our $dir;
 my ($code, $out, $err);
 my ($app_id, $lib_id) = ('11' x 20, '22' x 20);
 my @app_symbols = (['main', 0x1100, 0x100], ['worker', 0x1200, 0x100],
-    ['malloc_config', 0x1300, 0x100]);
+	['malloc_config', 0x1300, 0x100]);
 my @lib_symbols = (['malloc', 0x1100, 0x100], ['odd_internal', 0x1200, 0x100],
-    ['malloc_usable_size', 0x1300, 0x100]);
+	['malloc_usable_size', 0x1300, 0x100]);
 elf_file("$dir/app", id => $app_id, symbols => \@app_symbols);
 elf_file("$dir/libjemalloc.so.2", id => $lib_id, symbols => \@lib_symbols);
 
@@ -34,37 +34,37 @@ my ($app, $lib) = (0x555500000000, 0x7f0000000000);
 my @cut = ([[$lib + 0x1210, $lib + 0x1311, $lib + 0x1900, $app + 0x1211, $app + 0x1111], 1, 4096]);
 our_dump("$dir/cut.heap", stacks => \@cut, modules => modules($app, $lib));
 is(leaves("$dir/cut.heap"), 'worker=4096',
-    'rule 1: frames in libjemalloc go, whatever their names');
+	'rule 1: frames in libjemalloc go, whatever their names');
 is($code, 0, 'no doubt') or diag $err;
 
 our_dump("$dir/inner.heap", stacks => [[[$app + 0x1310, $app + 0x1211], 1, 4096]],
-    modules => modules($app, $lib));
+	modules => modules($app, $lib));
 is(leaves("$dir/inner.heap"), 'malloc_config=4096',
-    'rule 1: a function of the program keeps its name, although it begins with malloc');
+	'rule 1: a function of the program keeps its name, although it begins with malloc');
 
 rename "$dir/libjemalloc.so.2", "$dir/custom_heap.so";
 our_dump("$dir/named.heap", stacks => \@cut, modules => modules($app, $lib, "$dir/custom_heap.so"),
-    meta => { library => "$dir/custom_heap.so" });
+	meta => { library => "$dir/custom_heap.so" });
 is(leaves("$dir/named.heap"), 'worker=4096', 'rule 1: the dump names the library');
 
 my @libgcc = (@{ modules($app, $lib, "$dir/custom_heap.so") },
-    [0x7e0000001000, 0x7e0000003000, 0x7e0000000000, '-', '/lib/libgcc_s.so.1']);
+	[0x7e0000001000, 0x7e0000003000, 0x7e0000000000, '-', '/lib/libgcc_s.so.1']);
 our_dump("$dir/gcc.heap", stacks => [[[0x7e0000001010, @{ $cut[0][0] }], 1, 4096]],
-    modules => \@libgcc, meta => { library => "$dir/custom_heap.so" });
+	modules => \@libgcc, meta => { library => "$dir/custom_heap.so" });
 like(leaves("$dir/gcc.heap"), qr/^worker=4096$/,
-    'rule 1: an unwinder frame before them goes with them');
+	'rule 1: an unwinder frame before them goes with them');
 
 our_dump("$dir/all.heap", stacks => [[[$lib + 0x1210, $lib + 0x1311], 1, 4096]],
-    modules => modules($app, $lib, "$dir/custom_heap.so"),
-    meta => { library => "$dir/custom_heap.so" });
+	modules => modules($app, $lib, "$dir/custom_heap.so"),
+	meta => { library => "$dir/custom_heap.so" });
 is(leaves("$dir/all.heap"), 'malloc_usable_size=4096',
-    'rule 1: of a stack that is all allocator the outermost frame stays');
+	'rule 1: of a stack that is all allocator the outermost frame stays');
 
 my @static_symbols = (['main', 0x1100, 0x100], ['worker', 0x1200, 0x100],
-    ['prof_note', 0x1300, 0x100], ['malloc', 0x1400, 0x100]);
+	['prof_note', 0x1300, 0x100], ['malloc', 0x1400, 0x100]);
 elf_file("$dir/static", id => $app_id, symbols => \@static_symbols);
 our_dump("$dir/static.heap", stacks =>
-    [[[$app + 0x1310, $app + 0x1411, $app + 0x1211, $app + 0x1111], 1, 4096]],
+	    [[[$app + 0x1310, $app + 0x1411, $app + 0x1211, $app + 0x1111], 1, 4096]],
 	modules => [[$app + 0x1000, $app + 0x3000, $app, $app_id, "$dir/static"]]);
 is(leaves("$dir/static.heap"), 'worker=4096', 'rule 1: a static link is cut up to the entry point');
 
@@ -77,33 +77,33 @@ void *volatile sink;
 __attribute__((noinline)) void worker(int n) { for (int i = 0; i < n; i++) { sink = malloc(3000); } }
 int main(void) { worker(10000); return 0; }
 C
-	    '-ldl') };
+			'-ldl') };
 	skip 'cannot link with libjemalloc.a', 2 unless $program;
 	my $dump = dump_of('', 'lg_prof_sample:14', $program);
 	my $row = table((jeprof('--text', $program, $dump))[1]);
 	like($row->{worker}[1], qr/^(?:9\d|100)\./, 'rule 1: a real static link');
 	ok(!grep({ /^(?:malloc|je_|prof_)/ && $row->{$_}[0] > 0 } keys %$row),
-	    'rule 1: and nothing is charged to the allocator');
+		'rule 1: and nothing is charged to the allocator');
 }
 
 # Rule 2 is tested symbol by symbol in elf.t; here: a stripped library does not lend a neighbour's
 # name.
 elf_file("$dir/libthin.so", id => $lib_id, symbols => [['exported', 0x1100, 0x10]], dynamic => 1);
 our_dump("$dir/thin.heap", stacks => [[[$lib + 0x1180, $app + 0x1111], 1, 4096]],
-    modules => modules($app, $lib, "$dir/libthin.so"));
+	modules => modules($app, $lib, "$dir/libthin.so"));
 is(leaves("$dir/thin.heap"), 'libthin.so+0x1180=4096',
-    'rule 2: beyond the end of a symbol its name is not used');
+	'rule 2: beyond the end of a symbol its name is not used');
 
 # Rule 4.
 elf_file("$dir/libjemalloc.so.2", id => $lib_id, symbols => \@lib_symbols);
 my @spots = (0x1211, 0x1281);
 my @run = map { my ($a, $l, $bytes) = @$_;
-    our_dump("$dir/run$bytes.heap", modules => modules($a, $l),
-	stacks => [[[$l + 0x1210, $a + $spots[0], $a + 0x1111], 1, 8000],
-	    [[$l + 0x1210, $a + $spots[1], $a + 0x1111], 1, $bytes]]) }
-	[$app, $lib, 4000], [0x555511110000, 0x7eee00000000, 9000];
+	our_dump("$dir/run$bytes.heap", modules => modules($a, $l),
+		stacks => [[[$l + 0x1210, $a + $spots[0], $a + 0x1111], 1, 8000],
+			[[$l + 0x1210, $a + $spots[1], $a + 0x1111], 1, $bytes]]) }
+    [$app, $lib, 4000], [0x555511110000, 0x7eee00000000, 9000];
 is(leaves($run[1], "--base=$run[0]"), 'worker=5000',
-    'rule 4: two runs at different addresses, by function');
+	'rule 4: two runs at different addresses, by function');
 ($code, $out) = jeprof('--text', '--show_bytes', '--addresses', $run[1], "--base=$run[0]");
 my @grown = grep { /^\s*5000 .*worker/ } split /\n/, $out;
 is(scalar(@grown), 1, 'rule 4: by address, only the place that grew') or diag $out;
@@ -113,7 +113,7 @@ is($out, '', 'rule 4: --drop_negative matches stacks of the two runs');
 
 # Rule 5.
 for my $case (["$dir/no.heap"], ["$dir/app", "$dir/no.heap"], ["$dir/noprogram", $run[0]],
-    ["--base=$dir/no.heap", $run[0]], ['localhost:1', $run[0]]) {
+	["--base=$dir/no.heap", $run[0]], ['localhost:1', $run[0]]) {
 	my $name = (grep { /no\.heap|noprogram|localhost/ } @$case)[0] =~ s/^--base=//r;
 	($code, $out, $err) = jeprof('--text', @$case);
 	is($code, 1, "rule 5: $name: exit 1");
@@ -137,7 +137,7 @@ chmod 0755, $curl;
 my @fetch = ("--tools=curl:$curl", '--text', '--show_bytes');
 ($code, $out, $err) = jeprof(@fetch, 'http://h');
 like($out, qr/ 100 100\.0% 100\.0% +100 100\.0% name_0x1234\n.* name_0x2344\n/,
-    'rule 5: http://HOST: its heap, with the names it gives') or diag $err;
+	'rule 5: http://HOST: its heap, with the names it gives') or diag $err;
 jeprof(@fetch, '--seconds=3', 'http://h/pprof/heap');
 like(slurp("$dir/asked"), qr{^http://h/pprof/heap\?seconds=3 $}m, 'rule 5: --seconds');
 for my $case (['http://h/none', 1, qr/curl could not fetch it/], ['ftp://h/x', 2, qr/only http/]) {
@@ -173,7 +173,7 @@ SKIP: {
 	my $dump = dump_of($library, 'lg_prof_sample:0', $program);
 	rename $program, "$dir/original";
 	build('changed.c', $hold . 'int more(int x) { ' . 'x = x * 3 + (x >> 2) ^ sink != 0;' x 900
-	    . "return x; }\n");
+		    . "return x; }\n");
 	($code, $out, $err) = jeprof('--text', $dump);
 	is($code, 3, 'rule 7: a dump without build-ids: code that does not fit the mapping is refused');
 	unlike($out, qr/holder/, 'rule 7: and gives no names');
@@ -193,7 +193,7 @@ for my $length (9 .. length($whole) - 2) {
 }
 is("@unseen", '', 'a truncated dump of ours: said, exit 3, at every length');
 is((jeprof('--text', spew("$dir/cut.heap", $whole =~ s/\n\z//r)))[0], 0,
-    'a missing last newline is no truncation');
+	'a missing last newline is no truncation');
 (my $damaged = $whole) =~ s/\n# module/\n\n# module/;
 spew("$dir/cut.heap", $damaged);
 ($code, $out, $err) = jeprof('--text', "$dir/cut.heap");
@@ -201,7 +201,7 @@ is($code, 3, 'a byte too many: exit 3');
 like($err, qr/damaged/, 'and said');
 (my $plain = $whole) =~ s/^# .*\n//mg;
 for my $case ([qr/\n\nMAPPED.*/s, "\n", 'without maps'], [qr/\n  t0: 1: 4000.*/s, '', 'in a stack'],
-    [qr/( 0x\w\w)\w+\n  t\*: 1: 4000.*/s, '$1', 'in a frame']) {
+	[qr/( 0x\w\w)\w+\n  t\*: 1: 4000.*/s, '$1', 'in a frame']) {
 	my ($from, $to, $what) = @$case;
 	(my $text = $plain) =~ s/$from/$to eq '$1' ? $1 : $to/e;
 	spew("$dir/cut.heap", $text);
@@ -213,7 +213,7 @@ like($out, qr/^Total/, 'what is there is shown');
 
 # Empty and foreign files: one line, exit 1.
 my %foreign = (empty => '', text => "hello\nworld\n", binary => join('', map { chr } 0 .. 255),
-    headers => "heap_v1/12\n", contention => "--- contention:\ncycles/second = 1\n");
+	headers => "heap_v1/12\n", contention => "--- contention:\ncycles/second = 1\n");
 for my $name (sort keys %foreign) {
 	spew("$dir/foreign", $foreign{$name});
 	for my $arguments (["$dir/foreign"], ["$dir/app", "$dir/foreign"], ['top', "$dir/foreign"]) {
@@ -230,15 +230,15 @@ is($code, 2, 'a program and no profile: usage');
 {
 	local $ENV{DEBUGINFOD_URLS} = 'http://127.0.0.1:9/ http://127.0.0.1:8/';
 	my $gone = our_dump("$dir/gone.heap",
-	    modules => [[0x7f0000001000, 0x7f0000003000, 0x7f0000000000, 'ab' x 20,
-	    '/nowhere/libgone.so.2']], stacks => [[[0x7f0000001111], 1, 100]]);
+		modules => [[0x7f0000001000, 0x7f0000003000, 0x7f0000000000, 'ab' x 20,
+				'/nowhere/libgone.so.2']], stacks => [[[0x7f0000001111], 1, 100]]);
 	my ($code, $out, $err) = jeprof('top', '--tools=debuginfod-find:/nonexistent', $gone);
 	is($code, 3, 'an object that is not there: exit 3');
 	my $id = 'ab' x 20;
 	like($err, qr{^jeprof: /nowhere/libgone\.so\.2: not found .* \(build-id $id\): http://127\.0\.0\.1:9/buildid/$id/executable, or package libgone2 .*--sysroot=DIR}m, 'its build-id and where it is to be had');
 	like($out, qr/ libgone\.so\.2\+0x1111$/m, 'its name is not guessed');
 	like($err, qr{^jeprof: 100\.0% of the bytes have no name: /nowhere/libgone\.so\.2 is missing$}m,
-	    'how much that is');
+		'how much that is');
 	my $json = qr{"missing":\[\{"path":"/nowhere/libgone\.so\.2","build_id":"$id","share":100\.00,"where":"http://127\.0\.0\.1:9/buildid/$id/executable, or package libgone2 };
 	for my $verb ('top', 'report') {
 		($code, $out) = jeprof($verb, '--json', '--tools=debuginfod-find:/nonexistent', $gone);
@@ -246,14 +246,14 @@ is($code, 2, 'a program and no profile: usage');
 	}
 	jeprof('report', '-o', "$dir/gone.html", '--tools=debuginfod-find:/nonexistent', $gone);
 	like(slurp("$dir/gone.html"),
-	    qr{<p>100\.0% of the bytes have no name: /nowhere/libgone\.so\.2 is missing\.</p>\n<p>Doubts: [^<]*$id/executable}, 'and the page');
+		qr{<p>100\.0% of the bytes have no name: /nowhere/libgone\.so\.2 is missing\.</p>\n<p>Doubts: [^<]*$id/executable}, 'and the page');
 	our_dump("$dir/libc.heap", modules =>
-	    [[0x7f0000001000, 0x7f0000003000, 0x7f0000000000, 'ab' x 20, "$dir/libc.so.6"]],
-	    stacks => [[[0x7f0000001111], 1, 100]]);
+		    [[0x7f0000001000, 0x7f0000003000, 0x7f0000000000, 'ab' x 20, "$dir/libc.so.6"]],
+		stacks => [[[0x7f0000001111], 1, 100]]);
 	elf_file("$dir/libc.so.6", id => $id);
 	($code, $out, $err) = jeprof('top', '--tools=debuginfod-find:/nonexistent', "$dir/libc.heap");
 	like($err, qr{: \S+/libc\.so\.6 \(build-id $id\) has no symbols: .*, or package libc6-dbg$}m,
-	    'the symbols of the C library are those of libc6-dbg');
+		'the symbols of the C library are those of libc6-dbg');
 }
 
 # A dump that was written without /proc: the program has no path, and is found by its build-id.

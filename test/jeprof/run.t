@@ -40,7 +40,7 @@ chdir $dir;
 $ENV{TMPDIR} = $dir;
 my @run = ('run', "--lib=$library");
 sub pids { return join ' ',
-    slurp($_[0]) =~ /<button type="button" role="tab" aria-selected="\w+">(\w+) \d+ <b>/g }
+	    slurp($_[0]) =~ /<button type="button" role="tab" aria-selected="\w+">(\w+) \d+ <b>/g }
 
 my ($code, $out, $err) = jeprof(@run, '-o', 'r.html', '--', $app, 2, 0);
 is($code, 7, 'run: the exit status of the program') or diag $err;
@@ -52,7 +52,7 @@ my @held = $html =~ /<b>(\d+\.\d)M live<\/b>/g;
 is(scalar(@held), 3, 'words for each');
 cmp_ok($held[1], '>', $held[2], 'the program first, then the largest of its children');
 is(scalar(() = $html =~ /<script type="application\/json" id="data[12]?" data-form/g), 3,
-    'data for each');
+	'data for each');
 my ($own) = $err =~ /profiles in (\S+)/;
 is(sprintf('%o', (stat $own)[2] & 07777), '700', 'the profiles are ours alone');
 my ($top) = $err =~ / top (\S+)/;
@@ -66,13 +66,13 @@ mkdir "$dir/a b";
 	chmod 0755, 'script';
 	link($library, "$dir/a b/libjemalloc.so.2") or symlink $library, "$dir/a b/libjemalloc.so.2";
 	($code, $out, $err) = jeprof('run', '--lib', "$dir/a b/libjemalloc.so.2", '--rate', '4K',
-	    './script', '--json');
+		'./script', '--json');
 	is($code, 5, 'run: a script, no --, a library whose path has a blank') or diag $err;
 	like(pids('report.html'), qr/^app sh$|^sh app$|^$/, 'report.html without -o');
 	is(slurp('report.html') =~ /one for each 4\.0K allocated/ ? 1 : 0, 1, '--rate');
 }
 ($code, $out, $err) = jeprof(@run, '--dumps', 'kept', '-o', 'k.html', '--', 'sh', '-c',
-    "$app 0 0; kill -9 \$\$");
+	"$app 0 0; kill -9 \$\$");
 is($code, 137, 'run: killed by signal 9: 128 + 9');
 cmp_ok(scalar(() = glob 'kept/*.f.heap'), '>', 0, '--dumps: the profiles are there');
 is((jeprof(@run, '--dumps', 'kept', $app, 0, 0))[0], 2, '--dumps: not where profiles are');
@@ -105,12 +105,12 @@ C
 	ok(defined $near, 'freed at the end: the next command names the profile near the peak')
 	    or diag $err;
 	like((jeprof('top', $near // $brief))[1], qr/: live 1[2-7]\.\dM .* hold +main\n/s,
-	    'which has it');
+		'which has it');
 	unlike($err, qr/may lie between/, 'nothing is missed');
 	like(slurp('b.html'), qr/ The largest is shown first\.<\/p>/, 'and the page shows it first');
 	($code, $out, $err) = jeprof(@run, '-o', 'b.html', '--', $brief, 14);
 	is(scalar(() = slurp('b.html') =~ /role="tab"/g), 12,
-	    'processes that held nothing at their end have tabs, at most 12');
+		'processes that held nothing at their end have tabs, at most 12');
 	my $left = qr/The report has 12 of 15 processes, those that held most\. 3 more have no tab: brief \d+, brief \d+, brief \d+\. The profiles of all are in \S+\./;
 	like($err, qr/^jeprof: $left$/m, 'the others are named');
 	like(slurp('b.html'), qr/<p>$left<\/p>/, 'in the page too');
@@ -130,7 +130,7 @@ sub signalled {
 		exec $^X, $jeprof, @run, '-o', 'sig.html', '--', $app, @arguments;
 	}
 	for (1 .. 600) { last if -e 'sig.out' && slurp('sig.out') =~ /running/;
-	    Time::HiRes::sleep(0.05) }
+		Time::HiRes::sleep(0.05) }
 	kill $name, $pid;
 	waitpid $pid, 0;
 	return ($? & 127, $? >> 8, slurp('sig.out'), -e 'sig.html' && slurp('sig.html'));
@@ -140,20 +140,20 @@ is("$signal $status", '0 143', 'SIGTERM to jeprof: the program ends by it');
 is($page =~ /<b>[12]\.\dM live/ ? 1 : 0, 1, 'and there is a report');
 ($signal, $status, $said) = signalled('INT', 0, 60, 1);
 is("$signal $status $said", "0 7 running\ncount 1\n",
-    'SIGINT to jeprof: the program handles it, once');
+	'SIGINT to jeprof: the program handles it, once');
 SKIP: {
 	my $script = which('script');
 	skip 'no script(1)', 1 unless $script;
 	open(my $keys, '|-',
-	    "$script -qfec '$^X $jeprof @run -o tty.html -- $app 0 60 1' tty.log >/dev/null")
+		"$script -qfec '$^X $jeprof @run -o tty.html -- $app 0 60 1' tty.log >/dev/null")
 	    or skip 'script(1) does not start', 1;
 	for (1 .. 600) { last if -e 'tty.log' && slurp('tty.log') =~ /running/;
-	    Time::HiRes::sleep(0.05) }
+		Time::HiRes::sleep(0.05) }
 	syswrite $keys, "\003";
 	for (1 .. 600) { last if slurp('tty.log') =~ /next:/; Time::HiRes::sleep(0.05) }
 	close $keys;
 	like(slurp('tty.log'), qr/count 1\r\n.*tty\.html/s,
-	    'Ctrl-C: the program gets it once, jeprof makes the report');
+		'Ctrl-C: the program gets it once, jeprof makes the report');
 }
 
 # What cannot be: one line, before anything is started.
@@ -164,13 +164,13 @@ spew('plain', 'no program');
 my $debian =
     (grep { -e && slurp($_) !~ /prof_final_signals/ } glob '/usr/lib/*/libjemalloc.so.2')[0];
 for my $case ([[], 2, qr/run takes a command/],
-    [['nonesuch'], 127, qr/^jeprof: nonesuch: no such program$/],
-    [['./plain'], 126, qr/not a program/],
+	[['nonesuch'], 127, qr/^jeprof: nonesuch: no such program$/],
+	[['./plain'], 126, qr/not a program/],
 	[['--rate=x', $app], 2, qr/not a size/], [['-o', '-', $app], 2, qr/to a file/],
-	    [['-o', 'none/r.html', $app, 0, 0], 1, qr/No such file/],
+	[['-o', 'none/r.html', $app, 0, 0], 1, qr/No such file/],
 	[['./other'], 1, qr/for another kind of machine/], [['--', $app, 0, 0], undef, undef],
 	$static ? [['./static', 0, 0], 1, qr/a static program: nothing can be preloaded/] : (),
-	    $debian ? [["--lib=$debian", $app], 1, qr/not this library/] : ()) {
+	$debian ? [["--lib=$debian", $app], 1, qr/not this library/] : ()) {
 	my ($arguments, $want, $why) = @$case;
 	($code, $out, $err) = jeprof(@run, @$arguments);
 	if (!defined $want) { is($code, 7, 'as before'); next }
@@ -182,16 +182,16 @@ is(join(' ', glob 'none* *.part /tmp/libjeprof.script.*'), '', 'nothing is left'
 
 # report of profiles of two processes that ran at a time: two tabs; one after the other: one series.
 my @files = map { my ($pid, @minutes) = @$_;
-    map { our_dump(sprintf("two.%d.20260102T03%02d00.000Z.0.i0.heap", $pid, $_),
-    stacks => [[[0x1000], 1, 100]],
-	meta => { pid => $pid, dump_time => sprintf('20260102T03%02d00.000Z', $_) }) } @minutes } [1, 1,
-	    5], [2, 3, 6], [3, 8, 9];
+	map { our_dump(sprintf("two.%d.20260102T03%02d00.000Z.0.i0.heap", $pid, $_),
+			stacks => [[[0x1000], 1, 100]],
+			meta => { pid => $pid, dump_time => sprintf('20260102T03%02d00.000Z', $_) }) } @minutes } [1, 1,
+	5], [2, 3, 6], [3, 8, 9];
 jeprof('report', '-o', 'two.html', @files[0 .. 3]);
 is(scalar(() = slurp('two.html') =~ /role="tab"/g), 2, 'report: processes side by side have tabs');
 ($code, $out, $err) = jeprof('report', '-o', 'one.html', @files[2 .. 5]);
 is(slurp('one.html') =~ /role="tab"/ ? 1 : 0, 0, 'report: one after the other are a series');
 like($err, qr/profiles of several processes \(pid 2, 3\) are shown as one series/,
-    'and that is said');
+	'and that is said');
 
 # open
 delete @ENV{qw(DISPLAY WAYLAND_DISPLAY BROWSER)};
@@ -210,7 +210,7 @@ utime 1, 1, grep { !/one/ } glob '*.html';
 jeprof('open');
 is(slurp('seen'), "<--new=$dir/one.html><x>", 'open: the newest report; %s');
 for my $case (['none.html', 1, qr/no such file/], [$files[0], 2, qr/a profile; jeprof report/],
-    ['kept', 1, qr/is a directory/]) {
+	['kept', 1, qr/is a directory/]) {
 	($code, $out, $err) = jeprof('open', $case->[0]);
 	is($code, $case->[1], "open $case->[0]: exit $case->[1]");
 	like($err, $case->[2], 'and why');

@@ -10,8 +10,8 @@ my ($code, $out, $err);
 my $id = '44' x 20;
 my $base = 0x555500000000;
 elf_file("$dir/serve", id => $id, symbols =>
-    [['main', 0x1100, 0x100], ['cache', 0x1200, 0x100], ['leak', 0x1300, 0x100],
-    ['zmalloc', 0x1400, 0x100], ['gone', 0x1500, 0x100]]);
+	    [['main', 0x1100, 0x100], ['cache', 0x1200, 0x100], ['leak', 0x1300, 0x100],
+		['zmalloc', 0x1400, 0x100], ['gone', 0x1500, 0x100]]);
 
 # One dump of pid 77, or of another at another address: bytes of the stacks cache, leak and gone.
 sub one {
@@ -19,16 +19,16 @@ sub one {
 	my $at = $more{base} // $base;
 	my $frames = sub { [map { $at + $_ } @_] };
 	return our_dump("$dir/$file", rate => $more{rate} // 1,
-	    modules => [[$at + 0x1000, $at + 0x3000, $at, $id, "$dir/serve"]],
+		modules => [[$at + 0x1000, $at + 0x3000, $at, $id, "$dir/serve"]],
 		meta => { pid => $more{pid} // 77, dump_time => $time, kind => 'interval',
-		    exe => "$dir/serve", sample_interval => $more{rate} // 1 },
+			exe => "$dir/serve", sample_interval => $more{rate} // 1 },
 		stacks => [grep { $_->[2] } [$frames->(0x1410, 0x1211, 0x1111), 4, $cache],
-		    [$frames->(0x1410, 0x1311, 0x1111), $leak / 1000, $leak],
+			[$frames->(0x1410, 0x1311, 0x1111), $leak / 1000, $leak],
 			[$frames->(0x1510, 0x1211, 0x1111), 2, $gone]]);
 }
 my @file = map { sprintf 'serve.77.20260102T03%02d00.000Z.%d.i%d.heap', $_, $_, $_ } 0 .. 3;
 my @dump = map { one($file[$_], sprintf('20260102T03%02d00.000Z', $_), 40000, 1000 + 1000 * $_,
-    $_ < 2 ? 5000 : 0) } 0 .. 3;
+		$_ < 2 ? 5000 : 0) } 0 .. 3;
 
 # ls
 chdir $dir;
@@ -37,7 +37,7 @@ is($code, 0, 'ls') or diag $err;
 my @row = grep { /\.heap$/ } split /\n/, $out;
 is(scalar(@row), 4, 'ls: the series of the directory');
 like($row[0], qr/^\s+0  2026-01-02 03:00:00Z interval\s+44\.9K\s+7\s+#+ +\Q$file[0]\E$/,
-    'ls: seq, time, reason, live, objects, file');
+	'ls: seq, time, reason, live, objects, file');
 like($row[2], qr/^\s+2 .* 42\.0K\s+-3\.9K /, 'ls: the change since the one before');
 like($err, qr/next: \S+ diff \Q$file[0]\E \Q$file[3]\E/, 'ls: the next command');
 unlike($out, qr/[\x80-\xff]/, 'ls: ASCII where the locale is not UTF-8');
@@ -71,7 +71,7 @@ like($row[4], qr/^\s+4 .*Z delta +2\.0K +5 /, 'ls: a delta, without a change');
 is($code, 0, 'diff: beside a delta');
 like($err, qr/1 of 5 profiles is left out/, 'which is left out, as is said');
 like((jeprof('top', $delta))[1], qr/: grown by 2\.0K in 5 objects since 20260102T030100\.000Z, 2 stacks shrunk by 4\.0K$/m,
-    'top of a delta');
+	'top of a delta');
 unlink $delta;
 
 # diff
@@ -79,9 +79,9 @@ unlink $delta;
 is($code, 0, 'diff') or diag $err;
 my @line = split /\n/, $out;
 is($line[0], '2026-01-02 03:00:00Z -> 2026-01-02 03:03:00Z: 44.9K -> 43.0K, -2.0K, -666B/min',
-    'diff: head line');
+	'diff: head line');
 like($line[2], qr/^\s+\+2\.9K\s+\xc2\xb10B\s+\+1000B\/min\s+\+3  leak < main$/,
-    'diff: growth, error, rate, objects, stack');
+	'diff: growth, error, rate, objects, stack');
 like($line[3], qr/^\s+-4\.9K .* gone < cache < main$/, 'diff: what shrank');
 unlike($out, qr/^.*% .*|  cache < main/m, 'diff: what stayed is not there');
 like($err, qr/next: \S+ top --stacks --focus=leak /, 'diff: the next command');
@@ -90,44 +90,44 @@ like($err, qr/next: \S+ top --stacks --focus=leak /, 'diff: the next command');
 	my ($plain, $named) = ("$dir/raw.one", "$dir/raw.two");
 	spew($plain, slurp($dump[0]));
 	spew($named, sprintf("--- symbol\nbinary=$dir/serve\n%s---\n--- heap\n", join '',
-	    map { sprintf "0x%016x %s\n", $base + $_->[0], $_->[1] }
-		[0x1410, 'zmalloc'], [0x1210, 'put--insert--cache'], [0x1310, 'leak'], [0x1110, 'main'],
-		    [0x1510, 'gone']) . slurp($dump[0]));
+			map { sprintf "0x%016x %s\n", $base + $_->[0], $_->[1] }
+			    [0x1410, 'zmalloc'], [0x1210, 'put--insert--cache'], [0x1310, 'leak'], [0x1110, 'main'],
+			[0x1510, 'gone']) . slurp($dump[0]));
 	($code, $out, $err) = jeprof('diff', $plain, $named);
 	is($code, 0, 'diff of a profile and its symbolized form') or diag $err;
 	is($out =~ tr/\n//, 1, 'the same stack is the same: no rows') or diag $out;
 	# What changed lies at nameless places, but it is little of what is held.
 	my @bare = map { our_dump("$dir/bare$_",
-	    modules => [[$base + 0x1000, $base + 0x3000, $base, $id, "$dir/serve"]],
-		stacks => [[[$base + 0x1310], 1, 100000], [[$base + 0x1b10], 1, $_]]) } 100, 300;
+			modules => [[$base + 0x1000, $base + 0x3000, $base, $id, "$dir/serve"]],
+			stacks => [[[$base + 0x1310], 1, 100000], [[$base + 0x1b10], 1, $_]]) } 100, 300;
 	($code, $out, $err) = jeprof('diff', @bare);
 	is("$code|" . ($out =~ /serve\+0x1b10/ ? 1 : 0), '0|1',
-	    'diff: a nameless place that changed is no doubt about all bytes') or diag $err;
+		'diff: a nameless place that changed is no doubt about all bytes') or diag $err;
 	unlike($err, qr/without a name/, 'nor said to be most of them');
 }
 sub grown { return join ' ', map { my ($bytes, $stack) = /"bytes":(-?\d+).*"stack":\["(\w+)"/;
-    defined $bytes ? "$stack=$bytes" : () } split /\n/, (jeprof('diff', '--json', @_))[1] }
+		defined $bytes ? "$stack=$bytes" : () } split /\n/, (jeprof('diff', '--json', @_))[1] }
 is(grown(@dump), 'leak=3000 gone=-5000', 'diff of a series: the first and the last');
 is(grown('--last', '1m', @dump), 'leak=1000', 'diff --last');
 is(grown('--from', '03:01', '--to', '03:02', @dump), 'leak=1000 gone=-5000',
-    'diff --from --to: times of the day');
+	'diff --from --to: times of the day');
 is(grown('--from', '2026-01-02T03:02:00Z'), 'leak=1000',
-    'diff: of the series of the directory, from a whole time');
+	'diff: of the series of the directory, from a whole time');
 is(grown(@dump[3, 0]), 'gone=5000 leak=-3000', 'diff A B: in the order given');
 like((jeprof('diff', @dump[3, 0]))[2], qr/is later than/, 'and that is said');
 my $again = one('again.heap', '20260102T041000.000Z', 41000, 9000, 0, base => 0x555577770000,
-    pid => 78);
+	pid => 78);
 is(grown($dump[0], $again), 'leak=8000 cache=1000 gone=-5000',
-    'diff: across a restart, to the byte');
+	'diff: across a restart, to the byte');
 like((jeprof('diff', $dump[0], $again))[1], qr/\(pid 77 -> pid 78\)/, 'and that is said');
 my $coarse = one('coarse.heap', '20260102T041000.000Z', 40000, 9000, 0, rate => 4096);
 ($code, $out, $err) = jeprof('diff', $dump[0], $coarse);
 like($err, qr/different rates \(1 and 4096 bytes\): estimates are compared/,
-    'diff: two rates: said');
+	'diff: two rates: said');
 like($out, qr/^\s+\+\S+K\s+\xc2\xb1[1-9]\S*K\s.* leak < main$/m, 'diff: an estimate has its error');
 for my $case ([['diff', $dump[0]], qr/compares two/],
-    [['diff', '--last', 'x', @dump], qr/--last takes/],
-    [['diff', '--from', 'noon', @dump], qr/not a time/],
+	[['diff', '--last', 'x', @dump], qr/--last takes/],
+	[['diff', '--from', 'noon', @dump], qr/not a time/],
 	[['diff', '--from', '05:00', @dump], qr/none are left/]) {
 	($code, $out, $err) = jeprof(@{ $case->[0] });
 	is("$code$out", '2', "usage: @{ $case->[0] }[0, 1]: exit 2");
@@ -142,19 +142,19 @@ chdir $source;
 # top --stacks, --callers
 ($code, $out) = jeprof('top', '--stacks', '-n', 2, $dump[0]);
 like($out, qr/^    39\.1K  87\.0%          4 objects\n +zmalloc\n +cache\n +main\n/m,
-    'top --stacks: the heaviest whole stack first');
+	'top --stacks: the heaviest whole stack first');
 like($out, qr/^1 more stacks \(-n 3\)$/m, 'top --stacks: -n');
 my $sum = 0;
 $sum += $_ for (jeprof('top', '--stacks', '--json',
-    $dump[0]))[1] =~ /"bytes":(\d+),"objects":\d+,"stack"/g;
+		$dump[0]))[1] =~ /"bytes":(\d+),"objects":\d+,"stack"/g;
 is($sum, 46000, 'top --stacks --json: the sum');
 my $many = our_dump("$dir/many.heap",
-    modules => [[$base + 0x1000, $base + 0x3000, $base, $id, "$dir/serve"]],
+	modules => [[$base + 0x1000, $base + 0x3000, $base, $id, "$dir/serve"]],
 	stacks => [map { [[$base + 0x1410, $base + 0x1510, $base + $_], 1, $_] } 0x1211, 0x1311,
-	    0x1111]);
+		0x1111]);
 like((jeprof('top', $many))[1], qr/gone\s+\w+ \d+%, \w+ \d+%, 1 more$/m, 'top: two callers');
 like((jeprof('top', '--callers=3', $many))[1], qr/gone\s+\w+ \d+%, \w+ \d+%, \w+ \d+%$/m,
-    'top --callers=3');
+	'top --callers=3');
 
 # flame
 ($code, $out, $err) = jeprof('flame', '-o', "$dir/f.svg", $dump[0]);
@@ -172,7 +172,7 @@ SKIP: {
 	is((run('node', '--check', spew("$dir/f.js", $js)))[0], 0, 'flame: its script is one');
 }
 elf_file("$dir/serve", id => $id, symbols =>
-    [['main', 0x1100, 0x100], [qq{a>&"'\xff}, 0x1200, 0x100]]);
+	    [['main', 0x1100, 0x100], [qq{a>&"'\xff}, 0x1200, 0x100]]);
 ($code, $out) = jeprof('flame', $dump[0]);
 like($out, qr/<title>a&#62;&#38;&#34;&#39;\?: /, 'flame: names are text, whatever is in them');
 SKIP: {

@@ -63,10 +63,10 @@ sub peer {
 
 my %program;
 for my $case (['plain', 'g++'], ['dwarf4', 'g++', '-gdwarf-4'], ['packed', 'g++', '-gz'],
-    ['ranges', 'clang++']) {
+	['ranges', 'clang++']) {
 	my ($name, $compiler, @flags) = @$case;
 	spew("$dir/$name.cc", $text);
-	SKIP: {
+    SKIP: {
 		# addr2line misses half of clang's
 		skip "no $compiler", 3 if !which($compiler)
 		    || $compiler eq 'clang++' && !which('llvm-symbolizer');
@@ -82,9 +82,9 @@ for my $case (['plain', 'g++'], ['dwarf4', 'g++', '-gdwarf-4'], ['packed', 'g++'
 		cmp_ok(scalar(@deep), '>', 10, "$name: inlined calls");
 		my @other = grep { "@{ $got->{$_} }" ne "@{ $want->{$_} }" } sort keys %$want;
 		is(scalar(@other), 0, "$name: what " . (peer($compiler))[0] . " says of " . @asked
-		    . ' addresses')
-			or diag map { sprintf "%x: @{ $got->{$_} }\n   want: @{ $want->{$_} }\n", $_ } @other
-			    > 5 ? @other[0 .. 4] : @other;
+			    . ' addresses')
+		    or diag map { sprintf "%x: @{ $got->{$_} }\n   want: @{ $want->{$_} }\n", $_ } @other
+		    > 5 ? @other[0 .. 4] : @other;
 	}
 }
 
@@ -95,7 +95,7 @@ my ($code, $out, $err) =
 is($code, 1, 'a file that is none: exit 1');
 like($err, qr/\Ajeprof-symbolize: \Q$dir\E\/none: cannot be opened\njeprof-symbolize: \Q$dir\E\/plain\.cc: not an ELF file\n\z/, 'a line for each');
 is(join(' ', sort grep { /^0x/ } split /\n/, $out),
-    join(' ', sort '0x1', '0xfffffffffffffff0', $first), 'the addresses of the last are answered');
+	join(' ', sort '0x1', '0xfffffffffffffff0', $first), 'the addresses of the last are answered');
 like($out, qr/^0x1\n\?\?\n\?\?:0$/m, 'an address of no function: ??');
 is((run(\"$_\n", $tool))[0], 2, 'input that is wrong: exit 2: ' . substr $_, 0, 20)
     for '0x12', "file $program{plain}\nwork", "file $program{plain}\n0x",

@@ -11,18 +11,18 @@ our ($dir, $jeprof);
 my $evil = q{a b';touch OWNED;'$(touch OWNED)};
 my $program = elf_file("$dir/app", type => 2, code => [0x1000, 0x401000, 0x1000], id => 'ab' x 20,
 	symbols => [['leak', 0x401100, 0x10], [q{it's;touch${IFS}OWNED}, 0x401110, 0x10],
-	    ['main', 0x401150, 0x20]]);
+		['main', 0x401150, 0x20]]);
 chdir $dir;
 
 sub series {
 	my ($stem, $heavy) = @_;
 	return map { my $at = $_; our_dump(sprintf("$stem.77.20261123T10%02d00.000Z.%d.i%d.heap",
-	    ($at) x 3),
-		meta => { version => '5.3.1', pid => 77, dump_time => sprintf '20261123T10%02d00.000Z',
-		    $at },
-		stacks => [[[$heavy, 0x401158], 1 + $at, 1000000 * (1 + $at)],
-		    [[0x401104, 0x401158], 5, 500000]],
-		modules => [[0x401000, 0x402000, 0, 'ab' x 20, $program]]) } 0 .. 4;
+				($at) x 3),
+			meta => { version => '5.3.1', pid => 77, dump_time => sprintf '20261123T10%02d00.000Z',
+				$at },
+			stacks => [[[$heavy, 0x401158], 1 + $at, 1000000 * (1 + $at)],
+				[[0x401104, 0x401158], 5, 500000]],
+			modules => [[0x401000, 0x402000, 0, 'ab' x 20, $program]]) } 0 .. 4;
 }
 my @files = series('app', 0x401114);
 my $file = $files[-1];
@@ -74,15 +74,15 @@ my ($code, $out, $err) = jeprof('flame', $file, '-o', 'round');
 is("$code $err", "1 jeprof: round: too many levels of symbolic links\n", 'a link to itself');
 ($code, $out, $err) = jeprof('flame', $file, '-o', 'no/dir/x.svg');
 is("$code $err", "1 jeprof: no/dir/x.svg: No such file or directory\n",
-    'an error names the target');
+	'an error names the target');
 SKIP: {
 	skip 'mknod needs root', 8 unless $> == 0
 	    && system('mknod full c 1 7 2>/dev/null && mknod null c 1 3') == 0
-		&& open my $fh, '>', 'null';
+	    && open my $fh, '>', 'null';
 	for my $case (@verbs[0 .. 3]) {
 		($code, $out, $err) = jeprof(@$case, $file, '-o', 'full');
 		is("$code $out$err", "1 jeprof: full: No space left on device\n",
-		    "$case->[0] -o a full device");
+			"$case->[0] -o a full device");
 		($code, $out, $err) = jeprof(@$case, $file, '-o', 'null');
 		ok($code == 0 && -c 'full' && -c 'null', "$case->[0]: the devices stay");
 	}
@@ -94,11 +94,11 @@ spew('other.heap', "heap_v2/524288\n");
 utime 1, 1, 'other.heap';
 spew('notes', "mine\n");
 for my $case (['flame', $file, '-o', $file], ['flame', $file, '-o', 'linked.svg'],
-    ['report', '-o', $file, @files],
+	['report', '-o', $file, @files],
 	['report', '-o', 'other.heap', $file], ['export', '--to', 'pprof', '-o', $program, $file],
-	    ['symbolize', '-o', $file, $file],
+	['symbolize', '-o', $file, $file],
 	['flame', '-o', 'app', $program, $file], ['flame', '-o', 'notes', "--base=notes", $file],
-	    ['run', '-o', 'app', '--', './app']) {
+	['run', '-o', 'app', '--', './app']) {
 	my ($target) = map { $case->[$_ + 1] } grep { $case->[$_] eq '-o' } 0 .. $#$case;
 	my $before = slurp($target);
 	($code, $out, $err) = jeprof(@$case);
@@ -111,16 +111,16 @@ spew('z.heap.gz', "\x1f\x8b\x08");
 is((jeprof('flame', '-o', 'z.heap.gz', $file))[0], 2, 'a compressed profile is one');
 my $text = slurp($file);
 like((jeprof(\"callgrind $file\n", '--interactive', $file))[2], qr/not overwritten/,
-    'interactive: callgrind onto the input');
+	'interactive: callgrind onto the input');
 is(slurp($file), $text, 'nothing changed');
 like((jeprof('run', '-o', '/dev/stdout', '--', '/bin/true'))[2],
-    qr/standard output is the program's/, 'run -o /dev/stdout');
+	qr/standard output is the program's/, 'run -o /dev/stdout');
 my $before = slurp('p.jepack');
 is((jeprof('pack', 'p.jepack', '-o', 'p.jepack'))[0]
-    . (jeprof('pack', 'p.jepack/' . $file, '-o', 'p.jepack'))[0], '22', 'pack onto itself');
+	    . (jeprof('pack', 'p.jepack/' . $file, '-o', 'p.jepack'))[0], '22', 'pack onto itself');
 is(slurp('p.jepack'), $before, 'nothing changed');
 is((jeprof('flame', '-o', 'x.svg', $file))[0] . (jeprof('flame', '-o', 'x.svg', $file))[0], '00',
-    'what it made it makes anew');
+	'what it made it makes anew');
 
 # The printed commands in a shell
 mkdir $evil;
@@ -129,11 +129,11 @@ my $own = "$dir/$evil/jeprof";
 spew($own, slurp($jeprof));
 chmod 0755, $own;
 my @cases = (['top', $evil[0]], ['top', '--lines', $evil[0]],
-    ['flame', $evil[0], '-o', "$evil/x.svg"], ['flame', '--json', '-o', "$evil/x", $evil[0]],
+	['flame', $evil[0], '-o', "$evil/x.svg"], ['flame', '--json', '-o', "$evil/x", $evil[0]],
 	['symbolize', $evil[0], '-o', "$evil/s"], ['report', '-o', "$evil/x.html", @evil],
-	    ['pack', '-o', "$evil/x.jepack", @evil],
+	['pack', '-o', "$evil/x.jepack", @evil],
 	['ls', @evil], ['diff', @evil[0, 4]], ['leaks', @evil],
-	    ['export', '--to', 'callgrind', '-o', "$evil/c", $evil[0]],
+	['export', '--to', 'callgrind', '-o', "$evil/c", $evil[0]],
 	['export', '--to', 'heap', '--json', '-o', "$evil/j", $evil[0]], ['doctor', "$evil/jeprof"]);
 for my $case (@cases) {
 	my ($code, $out, $err) = run($own, @$case);
@@ -146,7 +146,7 @@ for my $case (@cases) {
 	for my $line (@next) {
 		local $ENV{BROWSER} = '/bin/true';
 		spew('line',
-		    "jeprof() { '$^X' '$jeprof' \"\$@\"; }\ncallgrind_annotate() { [ -s \"\$1\" ]; }\n$line\n");
+			"jeprof() { '$^X' '$jeprof' \"\$@\"; }\ncallgrind_annotate() { [ -s \"\$1\" ]; }\n$line\n");
 		my ($code, $out, $err) = $case->[0] eq 'doctor' ? run('sh', '-nc', $line)
 		    : run('sh', 'line');
 		is($code, 0, "$case->[0]: it works") or diag "$line\n$out$err";
@@ -156,7 +156,7 @@ ok(!-e 'OWNED', 'and nothing else was run');
 
 # Options of the view
 for my $case (['--lines'], ['--inuse_objects'], ['--addresses', '--ignore=no such'],
-    ['--show_bytes', '--retain=.']) {
+	['--show_bytes', '--retain=.']) {
 	($code, $out, $err) = jeprof('top', @$case, $file);
 	my @words = map { s/=(.* .*)/='$1'/r } @$case;
 	like($err, qr/next: \S+ --text --cum .*\Q$_\E /, "top @$case: the next command has $_")
@@ -174,13 +174,13 @@ like($err, qr/^jeprof: -n takes/, 'and why');
 is("$code|$out", '2|', '--svg=foo');
 like($err, qr/^jeprof: --svg=foo: .*--svg=graph/, 'and what there is');
 like((jeprof('top'))[2],
-    qr/the series app\.77\.\*, the newest; 1 other is here \(other\.heap\.\*\)/,
-    'another series is told');
+	qr/the series app\.77\.\*, the newest; 1 other is here \(other\.heap\.\*\)/,
+	'another series is told');
 SKIP: {
 	skip 'no gzip', 3 unless which('gzip');
 	my $text = slurp($file) =~ s/\n# end.*//sr;
 	spew('long.heap', "heap_v2/1\n" . join '',
-	    map { sprintf "@ 0x%x 0x401158\n  t*: 1: %d [0: 0]\n", rand 2**40, rand 1e5 } 1 .. 4000);
+		map { sprintf "@ 0x%x 0x401158\n  t*: 1: %d [0: 0]\n", rand 2**40, rand 1e5 } 1 .. 4000);
 	system 'gzip -nc long.heap >long.gz; head -c 40000 long.gz >cut.heap.gz';
 	($code, $out, $err) = jeprof('top', '--addresses', 'cut.heap.gz');
 	is($code, 3, 'truncated gzip: exit 3');
