@@ -206,7 +206,7 @@ count_alike(const dead_t *d) {
 	return n;
 }
 
-/* The one that is missed least. */
+/* The index of the one to remove first: as the opening says. */
 static unsigned
 choose(void) {
 	unsigned best = 0, best_weight = 0;

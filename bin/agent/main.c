@@ -5,9 +5,8 @@
  * Threads: this one checks once per second for threads and requests that are late; one of
  * libmicrohttpd serves connections (server.c); several read the state of processes (watch.c); each
  * profile has one of its own (scrape.c); one waits for ends (dead_watch.c); one sends profiles
- * (push.c). They share the table of
- * processes (table.h), whose lock memory_give_back() takes. Invariant: input of a process or client
- * is checked, and each wait for one has a time limit.
+ * (push.c). They share the table of processes (table.h), whose lock memory_give_back() takes.
+ * Invariant: input of a process or client is checked, and each wait for one has a time limit.
  */
 #include "agent.h"
 

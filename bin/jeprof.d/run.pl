@@ -187,7 +187,8 @@ sub names_in {
 
 sub glob_in { return names_in($_[0], qr/^[^.].*\.heap$/) }
 
-# ---- while it runs ---- Signals come in here alone, while sigsuspend waits: so their handlers may
+# ---- while it runs ----
+# Signals come in here alone, while sigsuspend waits: so their handlers may
 # run at once, and are told who sent them. What the terminal sends, it sends to the program too;
 # what a process sent to jeprof is passed on.
 sub wait_for {
@@ -265,7 +266,8 @@ sub thin_out {
 	}
 }
 
-# ---- the report ---- Descendants that still run (of a program that went into the background): a
+# ---- the report ----
+# Descendants that still run (of a program that went into the background): a
 # profile of each as it is now.
 sub take_of_running {
 	my ($dir) = @_;

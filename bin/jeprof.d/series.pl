@@ -127,7 +127,8 @@ sub point_json {
 	    Top::json_string($point->{dump}{file}), Course::json($point->{dump});
 }
 
-# ---- diff ---- From the earlier to the later: two that are given in this order, else the ends of
+# ---- diff ----
+# From the earlier to the later: two that are given in this order, else the ends of
 # what --from, --to and --last leave.
 sub diff {
 	my ($option, @files) = @_;

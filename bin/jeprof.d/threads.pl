@@ -128,8 +128,9 @@ sub told {
 	return (join(',', @told), @changes);
 }
 
-# { key => [objects, bytes] } of the parts that are no record's all; the key sorts as (record,
-# thread), and a thread may come twice.
+# { key => [objects, bytes] } of the records that several threads share: one key for each pair of
+# record and thread, which sorts by record, then thread. A thread that comes twice has a second key,
+# with a "+" behind.
 sub pairs_of {
 	my ($store, $snap) = @_;
 	my %cell;
