@@ -81,6 +81,7 @@ large_adopt(const arena_t *a, edata_t *e, size_t usize, char *start) {
 	assert(e->size >= usize && !e->is_slab && start >= e->addr && start + usize <= edata_end(e));
 	e->u.large_start = start;
 	e->szind = (uint8_t)sz_s2i(usize);
+	e->bin_shard = 0; /* that of a slab before; large_is_alike() compares it */
 	e->u.large_usize = usize;
 	e->large_request = 0;
 	/* A cached object must fit any request of its class; some must not be cached. */

@@ -57,6 +57,8 @@ shut_open(edata_t *e) {
 	assert(e->state == extent_state_shut);
 	if (pages_unmark_guard(e->addr, e->size) == 0) {
 		e->state = extent_state_active;
+		/* The page map said that it is shut; a hot extent keeps what it says of an object. */
+		emap_set_boundary(e);
 		arena_large_dalloc(e);
 	}
 }

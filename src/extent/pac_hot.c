@@ -175,6 +175,7 @@ hot_push_locked(pac_hot_stack_t *s, edata_t *const *es, unsigned n) {
 		edata_t *e = es[i];
 		assert(e->state == extent_state_active && !e->is_slab && !e->is_sampled);
 		assert(e->recs == NULL);
+		assert(e->szind == SC_NSIZES || elem_state(emap_elem(e->addr)) == extent_state_active);
 		e->is_zeroed = false;
 		e->state = extent_state_hot;
 		to[i] = e;
