@@ -1,8 +1,8 @@
 /*
  * The sentences about canaries, and their random contents; canary.h has the contract.
  * Invariant: nothing here is called in builds without canaries, except canary_boot(), which has no
- * effect there. Callers are imalloc.c, irealloc.c, icheck.c and arena.c; the memory belongs to
- * them, so there is no lock.
+ * effect there. Callers are those who hand out, check or take back a block, and
+ * jemalloc_init.c (canary_boot); the memory belongs to them, so there is no lock.
  */
 #include "arena/canary.h"
 

@@ -2,7 +2,8 @@
  * Reads and prints unsigned numbers in 16.16 fixed point.
  * Both directions round to nearest, and printing chooses the fewest decimals that read back as the
  * same number, so a printed option can be set again unchanged. Pure functions without a lock;
- * called by conf_store.c, which parses options, and by stats.c, which prints them.
+ * called wherever an option of this kind is parsed or printed: conf,
+ * sessions of the profiler, stats.
  */
 #include "util/fxp.h"
 
