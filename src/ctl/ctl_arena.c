@@ -569,7 +569,8 @@ static const ctl_node_t arenas_nodes[] = {
 	    "free index"),
 	CTL_NODE_RAW("lookup", raw_lookup, 0, "unsigned, rw",
 	    "the index of the arena that the pointer in newp was allocated from; 0 for a sampled "
-	    "object of a small class, whichever automatic arena it is of. EINVAL: no live allocation"),
+	    "object of a small class, whichever automatic arena it is of. EINVAL: no allocation, or "
+	    "one that was freed and is not kept for reuse"),
 };
 
 const ctl_node_t ctl_dir_arenas =

@@ -59,7 +59,10 @@ util_of_bin(const edata_t *e, extent_util_t *u) {
 	mutex_unlock(&bin->mtx);
 }
 
-/* Fills in *u for the extent that contains ptr; all zero if that is no live allocation. */
+/*
+ * Fills in *u for the extent that contains ptr; all zero if that is no allocation. One that was
+ * freed and is kept for reuse may be told as if it lived.
+ */
 static void
 util_of(const void *ptr, extent_util_t *u, bool with_bin) {
 	memset(u, 0, sizeof(*u));

@@ -19,8 +19,9 @@
  *   [47:7]  the edata (128-byte aligned)    [4:2] its state    [1] sampled    [0] slab
  *   [5]     a large object that a thread cache may hold (its bin: edata_t.u.large_bin)
  * The other bits are 0.
- * The state says in which cache an extent lies. That makes it safe to look at a neighbour: if it
- * has our cache's state while we hold our cache's lock, it stays in our cache.
+ * The state says in which cache an extent lies, or active; a hot extent that was an object stays
+ * active here (extent/pac_hot.h). That makes it safe to look at a neighbour: if it has our cache's
+ * state while we hold our cache's lock, it stays in our cache.
  */
 #define EMAP_LG_GRANULE 12
 #define EMAP_LG_LEAF 30

@@ -2,8 +2,8 @@
  * The stacks of hot extents of extent/pac_hot.c: an extent is in one place at a time, none is lost, and none is left
  * unused where the thread that serves the cache does not know of it.
  *
- * Two workers allocate and free extents, flush the stacks as a pass does, and cool an extent that they saw hot in the
- * page map. The server is pac_serve between its sleeps: it flushes the stacks, gives the cache's pages back, publishes
+ * Two workers allocate and free extents, flush the stacks as a pass does, and cool an extent that they saw hot.
+ * The server is pac_serve between its sleeps: it flushes the stacks, gives the cache's pages back, publishes
  * the limit, looks once more, sleeps.
  *
  * The count of hot pages and the limit are sequentially consistent. The count of the locked cache (`dirty`) is not: what a
