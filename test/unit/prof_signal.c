@@ -1,10 +1,14 @@
 /*
  * Whose the actions of the deadly signals are: ours where the default stood, and only there; SIGINT
- * not in the first moments; what is set back to the default is taken again; a child starts clean.
+ * not in the first moments; what is set back to the default is taken again; a child starts clean;
+ * a signal that is passed on while another thread takes its action again is acted on once.
  */
 #include "test.h"
 
+#include <dlfcn.h>
+#include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 
 #include "os/nstime.h"
 #include "os/thread.h"
@@ -120,6 +124,83 @@ test_death(void) {
 	}
 }
 
+/*
+ * One thread passes SIGTERM on. When it has set the default action, another one sees that and
+ * installs ours again, and is stopped amid that until the first one has gone on.
+ */
+static struct {
+	int n_acted; /* how often the signal was acted on */
+	bool is_on, has_installed, goes_on;
+} *crossing;
+
+static bool
+count_acted(void) {
+	__atomic_fetch_add(&crossing->n_acted, 1, __ATOMIC_SEQ_CST);
+	return false;
+}
+
+static void
+until(bool *is_so) {
+	while (!__atomic_load_n(is_so, __ATOMIC_SEQ_CST))
+		usleep(100);
+}
+
+static void *
+take_again(void *arg) {
+	prof_signal_tick();
+	return arg;
+}
+
+/* Stands before the C library's: called by the library too. */
+int
+sigaction(int number, const struct sigaction *act, struct sigaction *old) {
+	int (*real)(int, const struct sigaction *, struct sigaction *) = NULL;
+	static __thread bool is_other;
+	pthread_t t;
+
+	*(void **)&real = dlsym(RTLD_NEXT, "sigaction");
+	int err = real(number, act, old);
+	if (crossing == NULL || number != SIGTERM || act == NULL)
+		return err;
+	if (act->sa_handler == SIG_DFL && crossing->is_on) {
+		crossing->is_on = false;
+		pthread_create(&t, NULL, take_again, NULL);
+		until(&crossing->has_installed);
+	} else if ((act->sa_flags & SA_SIGINFO) != 0 && !is_other && !crossing->has_installed
+	    && !crossing->is_on) {
+		is_other = true;
+		__atomic_store_n(&crossing->has_installed, true, __ATOMIC_SEQ_CST);
+		until(&crossing->goes_on);
+	}
+	return err;
+}
+
+static void
+cross(void *arg) {
+	prof_signal_postfork_child();
+	prof_signal_tick();
+	prof_signal_wake_hook = count_acted;
+	crossing = arg;
+	crossing->is_on = true;
+	raise(SIGTERM);
+	__atomic_store_n(&crossing->goes_on, true, __ATOMIC_SEQ_CST);
+	sleep(20); /* the other thread ends the process */
+	_exit(1);
+}
+
+static void
+test_crossing(void) {
+	static struct test_result r;
+	void *shared = mmap(NULL, sizeof(*crossing), PROT_READ | PROT_WRITE,
+	    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	run_forked(&r, cross, shared);
+	ok(died_of(&r, SIGTERM), "passed on while its action is taken again: the process dies of it");
+	crossing = shared;
+	ok(crossing->has_installed, "the two threads met");
+	is_int(crossing->n_acted, 1, "the signal was acted on once");
+}
+
 int
 main(void) {
 	default_signals();
@@ -127,5 +208,6 @@ main(void) {
 	test_actions();
 	test_later();
 	test_death();
+	test_crossing();
 	return done_testing();
 }

@@ -51,7 +51,7 @@ static struct {
 	atomic_u32_t survived;
 	atomic_b_t is_passed;    /* the profile is written, so any further signal ends the process */
 	atomic_u32_t setting;    /* the signal whose action is being changed */
-	atomic_b_t came_meanwhile; /* that signal arrived during the change */
+	atomic_u32_t came;       /* whether that signal arrived during the change: a CAME_ word */
 	/* pid of this process; a child of vfork runs in our memory with another one */
 	atomic_u32_t pid;
 	uint64_t boot_ns;        /* monotonic time of boot */
@@ -60,9 +60,14 @@ static struct {
 
 /* Exit has not begun; it is writing its final profile; it has written that profile. */
 enum { EXIT_FAR, EXIT_WRITES, EXIT_HAS_WRITTEN };
+/*
+ * Not; from elsewhere; or when its profile was written, from the thread that passes it on.
+ */
+enum { CAME_NOT, CAME_NEW, CAME_PASSED };
 
 static void on_signal(int number, siginfo_t *info, void *context);
 static void actions_look(void);
+static void signal_pass_on(int number);
 
 /* ---------------------------------------------------------------- actions */
 
@@ -107,7 +112,11 @@ action_take(int number) {
 	atomic_store_u32(&sig.setting, (uint32_t)number, MO_SEQ_CST);
 	action_exchange(number);
 	atomic_store_u32(&sig.setting, 0, MO_SEQ_CST);
-	if (atomic_exchange_b(&sig.came_meanwhile, false, MO_SEQ_CST)) {
+	uint32_t came = atomic_exchange_u32(&sig.came, CAME_NOT, MO_SEQ_CST);
+	if (came == CAME_PASSED) {
+		/* The thread that passed it on takes it for survived: no second profile. */
+		signal_pass_on(number);
+	} else if (came == CAME_NEW) {
 		kill(getpid(), number);
 	}
 }
@@ -248,13 +257,24 @@ signal_is_echo(void) {
 	    && nstime_ns_between(first, nstime_monotonic_ns()) < ECHO_NS;
 }
 
+/* The signal has come while its action is changed: who changes it acts on it then. */
+static void
+note_meanwhile(void) {
+	uint32_t none = CAME_NOT;
+	if (atomic_load_b(&sig.is_passed, MO_SEQ_CST)) {
+		atomic_store_u32(&sig.came, CAME_PASSED, MO_SEQ_CST);
+	} else {
+		atomic_cas_strong_u32(&sig.came, &none, CAME_NEW, MO_SEQ_CST, MO_SEQ_CST);
+	}
+}
+
 static void
 on_signal(int number, siginfo_t *info, void *context) {
 	(void)context;
 	int saved = errno;
 	assert(number == SIGTERM || number == SIGHUP || number == SIGINT);
 	if (atomic_load_u32(&sig.setting, MO_SEQ_CST) == (uint32_t)number) {
-		atomic_store_b(&sig.came_meanwhile, true, MO_SEQ_CST);
+		note_meanwhile();
 	} else if (atomic_load_u32(&sig.pid, MO_RELAXED) != (uint32_t)sys_pid()
 	    || atomic_load_u32(&sig.exit, MO_RELAXED) == EXIT_HAS_WRITTEN) {
 		signal_pass_on(number);
@@ -343,6 +363,6 @@ prof_signal_postfork_child(void) {
 	atomic_store_b(&sig.is_looking, false, MO_RELAXED);
 	atomic_store_b(&sig.is_passed, false, MO_RELAXED);
 	atomic_store_u32(&sig.setting, 0, MO_RELAXED);
-	atomic_store_b(&sig.came_meanwhile, false, MO_RELAXED);
+	atomic_store_u32(&sig.came, CAME_NOT, MO_RELAXED);
 	sig.timer = 0; /* not inherited */
 }
