@@ -724,7 +724,7 @@ static const struct {
 	char why[120];
 	MANUAL_MEMBER(build)   /* the sentence in the entry of such a row */
 } features[CONF_NFEATURES] = {
-	[CONF_HERE] = {true, "is there"},
+	[CONF_HERE] = {.is_built = true, .why = "is there"},
 	[CONF_NEEDS_FILL] = PART(config_fill, "--disable-fill"),
 	[CONF_NEEDS_UTRACE] = EXTRA(config_utrace, "--enable-utrace"),
 	[CONF_NEEDS_XMALLOC] = EXTRA(config_xmalloc, "--enable-xmalloc"),
@@ -734,7 +734,7 @@ static const struct {
 	[CONF_NEEDS_CXX] = PART(config_cxx, "--disable-cxx"),
 	[CONF_NEEDS_UAF] = EXTRA(config_uaf_detection, "--enable-uaf-detection or --enable-debug"),
 	[CONF_NEEDS_LOG] = EXTRA(config_log, "--enable-log"),
-	[CONF_RETIRED] = {false, "is an option of an older version that no longer exists"},
+	[CONF_RETIRED] = {.why = "is an option of an older version that no longer exists"},
 };
 
 bool
