@@ -113,7 +113,7 @@ large_is_lost(const uint64_t *mark) {
 }
 
 /* What is wrong with the marks of an object; NULL: nothing. */
-static const char *
+ALWAYS_INLINE const char *
 large_fault(const edata_t *e) {
 	if (likely(large_is_marked(e))) {
 		return NULL;
@@ -232,7 +232,7 @@ static bool
 large_may_be_hot(const arena_t *a, const edata_t *e) {
 	return !e->is_sampled && e->szind != SC_NSIZES && !pac_is_bounded(&a->pac)
 	    && decay_ms(&a->pac.decay_dirty.decay) != 0
-	    && (likely(large_is_marked(e)) || large_fault(e) == NULL);
+	    && large_fault(e) == NULL;
 }
 
 /*
@@ -244,7 +244,7 @@ large_is_alike(const edata_t *first, const edata_t *e) {
 	return e->home == first->home && e->u.large_usize == first->u.large_usize
 	    && atomic_load_u32(&e->u.large_is_freed, MO_RELAXED) == 1
 	    && (likely(e->size == first->size) || sz_psz_floor(e->size) == sz_psz_floor(first->size))
-	    && (likely(large_is_marked(e)) || large_fault(e) == NULL);
+	    && large_fault(e) == NULL;
 }
 
 /* Frees n objects of one size whose extents are of one page class and may be hot. */

@@ -165,7 +165,7 @@ pac_hot_most(const pac_t *pac, size_t size) {
 	return is_exact ? size : size + PAGE_FLOOR(size >> HOT_LG_SLACK);
 }
 
-/* Makes the first of n extents hot, as many as the stack has room for; returns their bytes. */
+/* Makes n extents hot, for which the stack has room; returns their bytes. */
 ALWAYS_INLINE size_t
 hot_push_locked(pac_hot_stack_t *s, edata_t *const *es, unsigned n) {
 	size_t bytes = 0;

@@ -155,7 +155,6 @@ take_again(void *arg) {
 int
 sigaction(int number, const struct sigaction *act, struct sigaction *old) {
 	int (*real)(int, const struct sigaction *, struct sigaction *) = NULL;
-	static __thread bool is_other;
 	pthread_t t;
 
 	*(void **)&real = dlsym(RTLD_NEXT, "sigaction");
@@ -166,9 +165,8 @@ sigaction(int number, const struct sigaction *act, struct sigaction *old) {
 		crossing->is_on = false;
 		pthread_create(&t, NULL, take_again, NULL);
 		until(&crossing->has_installed);
-	} else if ((act->sa_flags & SA_SIGINFO) != 0 && !is_other && !crossing->has_installed
+	} else if ((act->sa_flags & SA_SIGINFO) != 0 && !crossing->has_installed
 	    && !crossing->is_on) {
-		is_other = true;
 		__atomic_store_n(&crossing->has_installed, true, __ATOMIC_SEQ_CST);
 		until(&crossing->goes_on);
 	}

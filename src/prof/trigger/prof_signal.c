@@ -60,14 +60,11 @@ static struct {
 
 /* Exit has not begun; it is writing its final profile; it has written that profile. */
 enum { EXIT_FAR, EXIT_WRITES, EXIT_HAS_WRITTEN };
-/*
- * Not; from elsewhere; or when its profile was written, from the thread that passes it on.
- */
+/* It did not; it did; it did after its profile was written, so it must only be passed on. */
 enum { CAME_NOT, CAME_NEW, CAME_PASSED };
 
 static void on_signal(int number, siginfo_t *info, void *context);
 static void actions_look(void);
-static void signal_pass_on(int number);
 
 /* ---------------------------------------------------------------- actions */
 
@@ -101,26 +98,6 @@ action_exchange(int number) {
 	}
 }
 
-/* Installs our handler if the action is the default one. */
-static void
-action_take(int number) {
-	struct sigaction a;
-	assert(number == SIGTERM || number == SIGHUP || number == SIGINT);
-	if (sigaction(number, NULL, &a) != 0 || !action_is_default(&a)) {
-		return;
-	}
-	atomic_store_u32(&sig.setting, (uint32_t)number, MO_SEQ_CST);
-	action_exchange(number);
-	atomic_store_u32(&sig.setting, 0, MO_SEQ_CST);
-	uint32_t came = atomic_exchange_u32(&sig.came, CAME_NOT, MO_SEQ_CST);
-	if (came == CAME_PASSED) {
-		/* The thread that passed it on takes it for survived: no second profile. */
-		signal_pass_on(number);
-	} else if (came == CAME_NEW) {
-		kill(getpid(), number);
-	}
-}
-
 /*
  * Lets the signal do what it would have done without us: by the default action in this thread, or
  * by the action that the program has set meanwhile, in a thread of the program.
@@ -149,6 +126,26 @@ signal_pass_on(int number) {
 	syscall(SYS_tgkill, sys_pid(), os_tid(), number);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	atomic_store_b(&sig.is_passed, false, MO_SEQ_CST);
+}
+
+/* Installs our handler if the action is the default one. */
+static void
+action_take(int number) {
+	struct sigaction a;
+	assert(number == SIGTERM || number == SIGHUP || number == SIGINT);
+	if (sigaction(number, NULL, &a) != 0 || !action_is_default(&a)) {
+		return;
+	}
+	atomic_store_u32(&sig.setting, (uint32_t)number, MO_SEQ_CST);
+	action_exchange(number);
+	atomic_store_u32(&sig.setting, 0, MO_SEQ_CST);
+	uint32_t came = atomic_exchange_u32(&sig.came, CAME_NOT, MO_SEQ_CST);
+	if (came == CAME_PASSED) {
+		/* The thread that passed it on takes it for survived: no second profile. */
+		signal_pass_on(number);
+	} else if (came == CAME_NEW) {
+		kill(getpid(), number);
+	}
 }
 
 /* ---------------------------------------------------------------- acting on a signal */
