@@ -859,7 +859,7 @@ ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 		}
 		return;
 	}
-	if (config_hardening && is_large && shut_try_take(e)) {
+	if (config_hardening && is_large && shut_try_keep(e)) {
 		ifree_count_direct(tsd, usize);
 		return;
 	}

@@ -2,7 +2,7 @@
  * Parses the command line of jeprofd by a table of options, and prints its messages on stderr
  * (agent.h has the contracts). Invariant: main() sets `options` before it starts threads, and
  * nothing changes it afterwards, so that threads read it without a lock. main() calls
- * read_options(); all files of this folder call talk() and leave().
+ * read_options(); other files call talk() and leave().
  */
 #include "agent.h"
 
@@ -140,7 +140,7 @@ static const struct {
 	    "the authorities that a receiver by https may have its certificate from"},
 	{"push-select", kind_select, &options.push_select, 0, 0, "comm=NAME",
 	    "only these processes (or exe, unit, user, service_name)"},
-	{"label", kind_label, &options.nlabels, 0, 0, "KEY=VALUE",
+	{"label", kind_label, NULL, 0, 0, "KEY=VALUE",
 	    "an attribute of all that OTLP tells; may be repeated"},
 	{"look", kind_time, &options.look_ms, 100, 3600000, "15s",
 	    "between two looks at the processes"},
@@ -233,7 +233,10 @@ take_value(int row, const char *text) {
 	}
 }
 
-/* The row of the word; *text is set to the value that the word carries itself, or NULL. */
+/*
+ * The row of the word; *text is set to the value that the word carries itself, or NULL. Exits if no
+ * row has this name.
+ */
 static int
 find_row(const char *word, const char **text) {
 	size_t length = strcspn(word, "=");

@@ -3,8 +3,9 @@
  * behind the memory map: "# label ID TEXT", where \xNN is a byte, and "# labeled STACK
  * ID:OBJECTS:BYTES ...", by the number of the stack in the text. Each label gets its part of the
  * estimates of each of the stack's threads, rounded to 1/1024; what has no label stays.
- * Invariant: sums stay the same; memory is linear in the length of the lines, because they are
- * not trusted. No locks. Called by pprof_parse.c.
+ * Invariant: the sums of stacks, threads and labels stay the same; memory is linear in the number
+ * of sites and the length of the lines, because they are not trusted: beyond SITES_EACH a stack's
+ * threads are used up one after the other. No locks. Called by pprof_parse.c.
  */
 #include <errno.h>
 #include <math.h>
@@ -15,6 +16,9 @@
 
 enum { LABEL_BYTES_MAX = 255 };
 
+/* Sites that all divided threads may add, for each site of the profile. */
+enum { SITES_EACH = 16 };
+
 typedef struct label_s {
 	uint64_t id;
 	uint32_t text; /* its number */
@@ -24,8 +28,17 @@ typedef struct divider_s {
 	struct pprof_profile *p;
 	label_t *labels; /* by id */
 	size_t nlabels, room;
-	size_t left;     /* sites that may be added yet */
+	size_t sites_left; /* that divided threads may add yet */
 } divider_t;
+
+/* What has no label yet of a stack: its sites, and their counts as told. */
+typedef struct undivided_s {
+	size_t first, end;
+	told_t told;
+	/* Once threads are used up one after the other: the sites before `summed` are in the sums. */
+	size_t summed, at_objects, at_bytes;
+	double objects, bytes;
+} undivided_t;
 
 static int
 by_id(const void *a, const void *b) {
@@ -67,36 +80,104 @@ label_parse(divider_t *d, const char *at, const char *end) {
 	return 0;
 }
 
-/* Moves some of *left, which is of `of`, to the result. */
+/* Part `some` of `of` of a value, at most all of it. */
 static double
-part_take(double *left, uint64_t some, uint64_t of) {
-	double part = some >= of ? *left
-	    : floor(*left * ((double)some / (double)of) * 1024 + 0.5) / 1024;
+part_of(double value, uint64_t some, uint64_t of) {
+	return some >= of ? value : floor(value * ((double)some / (double)of) * 1024 + 0.5) / 1024;
+}
+
+/* Moves at most `part` of *left to the result. */
+static double
+part_take(double *left, double part) {
 	part = part < *left ? part : *left;
 	*left -= part;
 	return part;
 }
 
-/* Gives a label its part of each site of a stack; what is left of the stack becomes less. */
+/* Adds a site for the label, with these values of site i. */
 static int
-stack_divide(divider_t *d, size_t first, size_t end, told_t *left, uint32_t text, told_t part) {
+site_add(divider_t *d, size_t i, uint32_t text, double objects, double bytes) {
 	struct pprof_profile *p = d->p;
-	for (size_t i = first; i < end && d->left > 0; i++) {
-		if (array_grow(&p->sites, &p->site_room, p->nsites, sizeof(*p->sites)) != 0) {
-			return ENOMEM;
-		}
-		site_t site = p->sites[i];
-		double *whole = p->sites[i].values;
-		memset(site.values, 0, sizeof(site.values));
-		site.label = text;
-		site.values[INUSE_OBJECTS] = part_take(&whole[INUSE_OBJECTS], part.objects, left->objects);
-		site.values[INUSE_SPACE] = part_take(&whole[INUSE_SPACE], part.bytes, left->bytes);
-		p->sites[p->nsites++] = site;
-		d->left--;
+	if (array_grow(&p->sites, &p->site_room, p->nsites, sizeof(*p->sites)) != 0) {
+		return ENOMEM;
 	}
-	left->objects -= part.objects < left->objects ? part.objects : left->objects;
-	left->bytes -= part.bytes < left->bytes ? part.bytes : left->bytes;
+	site_t site = p->sites[i];
+	memset(site.values, 0, sizeof(site.values));
+	site.label = text;
+	site.values[INUSE_OBJECTS] = objects;
+	site.values[INUSE_SPACE] = bytes;
+	p->sites[p->nsites++] = site;
 	return 0;
+}
+
+/* Gives a label its part of the estimates of each thread. */
+static int
+threads_divide(divider_t *d, const undivided_t *u, uint32_t text, told_t part) {
+	int err = 0;
+	d->sites_left -= u->end - u->first;
+	for (size_t i = u->first; i < u->end && err == 0; i++) {
+		double *whole = d->p->sites[i].values;
+		double objects = part_of(whole[INUSE_OBJECTS], part.objects, u->told.objects);
+		double bytes = part_of(whole[INUSE_SPACE], part.bytes, u->told.bytes);
+		objects = part_take(&whole[INUSE_OBJECTS], objects);
+		bytes = part_take(&whole[INUSE_SPACE], bytes);
+		err = site_add(d, i, text, objects, bytes);
+	}
+	return err;
+}
+
+/* Moves at most `part` of one value of site i to the result; *at passes a site that is used up. */
+static double
+site_use_up(divider_t *d, size_t i, int which, double part, size_t *at) {
+	double *left = &d->p->sites[i].values[which];
+	part = part_take(left, part);
+	*at += *left <= 0;
+	return part;
+}
+
+/*
+ * Gives a label its part of the stack's estimates from the first threads that have some left.
+ * Objects and bytes are used up each in their own order, so all labels of a stack together add at
+ * most two sites for each thread and each label, and take as many steps.
+ */
+static int
+threads_use_up(divider_t *d, undivided_t *u, uint32_t text, told_t part) {
+	for (; u->summed < u->end; u->summed++) {
+		u->objects += d->p->sites[u->summed].values[INUSE_OBJECTS];
+		u->bytes += d->p->sites[u->summed].values[INUSE_SPACE];
+	}
+	double objects = part_of(u->objects, part.objects, u->told.objects);
+	double bytes = part_of(u->bytes, part.bytes, u->told.bytes);
+	u->objects -= objects;
+	u->bytes -= bytes;
+	int err = 0;
+	while (err == 0) {
+		bool has_objects = objects > 0 && u->at_objects < u->end;
+		bool has_bytes = bytes > 0 && u->at_bytes < u->end;
+		if (!has_objects && !has_bytes) {
+			break;
+		}
+		size_t i = has_objects && (!has_bytes || u->at_objects <= u->at_bytes) ? u->at_objects
+		    : u->at_bytes;
+		double some = has_objects && i == u->at_objects
+		    ? site_use_up(d, i, INUSE_OBJECTS, objects, &u->at_objects) : 0;
+		double more = has_bytes && i == u->at_bytes
+		    ? site_use_up(d, i, INUSE_SPACE, bytes, &u->at_bytes) : 0;
+		objects -= some;
+		bytes -= more;
+		err = some > 0 || more > 0 ? site_add(d, i, text, some, more) : 0;
+	}
+	return err;
+}
+
+/* Gives a label its part of what has no label yet. */
+static int
+stack_divide(divider_t *d, undivided_t *u, uint32_t text, told_t part) {
+	int err = u->summed == u->first && u->end - u->first <= d->sites_left
+	    ? threads_divide(d, u, text, part) : threads_use_up(d, u, text, part);
+	u->told.objects -= part.objects < u->told.objects ? part.objects : u->told.objects;
+	u->told.bytes -= part.bytes < u->told.bytes ? part.bytes : u->told.bytes;
+	return err;
 }
 
 /* The text of a label's number; 0: it has none. */
@@ -117,22 +198,22 @@ labeled_parse(divider_t *d, const char *at, const char *end, const told_t *stack
 	    || number > nstacks) {
 		return 0;
 	}
-	told_t left = stacks[number - 1];
+	size_t first = stacks[number - 1].first;
+	undivided_t u = {.first = first, .end = stacks[number].first, .told = stacks[number - 1],
+	    .summed = first, .at_objects = first, .at_bytes = first};
 	int err = 0;
 	while (err == 0 && word_read(&at, end, " ") && dec_read(&at, end, &id)
 	    && word_read(&at, end, ":") && dec_read(&at, end, &part.objects)
 	    && word_read(&at, end, ":") && dec_read(&at, end, &part.bytes)) {
 		uint32_t text = text_of(d, id);
-		if (text != 0) {
-			err = stack_divide(d, left.first, stacks[number].first, &left, text, part);
-		}
+		err = text != 0 ? stack_divide(d, &u, text, part) : 0;
 	}
 	return err;
 }
 
 int
 labels_parse(struct pprof_profile *p, lines_t lines, const told_t *stacks, size_t nstacks) {
-	divider_t d = {.p = p};
+	divider_t d = {.p = p, .sites_left = SITES_EACH * p->nsites};
 	const char *line;
 	size_t len;
 	int err = 0;
@@ -145,7 +226,6 @@ labels_parse(struct pprof_profile *p, lines_t lines, const told_t *stacks, size_
 	for (lines_t l = lines; err == 0 && d.nlabels > 0 && line_next(&l, &line, &len);) {
 		const char *at = line;
 		if (word_read(&at, line + len, "# labeled ")) {
-			d.left += len;
 			err = labeled_parse(&d, line, line + len, stacks, nstacks);
 		}
 	}

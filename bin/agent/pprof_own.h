@@ -106,9 +106,10 @@ typedef struct told_s {
 } told_t;
 
 /*
- * Divides the live objects and bytes of sites by their labels, as the lines "# label" and
- * "# labeled" among those that remain say; sites are added behind the others, at most one for each
- * byte of these lines. `stacks` has one more element, which ends the last. 0 or ENOMEM.
+ * Divides the live objects and bytes of sites by their labels, as the lines "# label" and "#
+ * labeled" among those that remain say; sites are added behind the others, at most 18 for each site
+ * and two for each byte of these lines. `stacks` has one more element, which ends the last. 0 or
+ * ENOMEM.
  */
 int labels_parse(struct pprof_profile *p, lines_t l, const told_t *stacks, size_t nstacks);
 

@@ -1,7 +1,8 @@
 /*
  * Protobuf's wire format, as far as profiles need it: varints, fixed numbers and fields with a
  * length. Buffers grow by doubling. Invariant: len <= room; once has_failed is set nothing is
- * added. No locks. Called by pprof_encode.c and otlp_encode.c.
+ * added. No locks. Called by pprof_encode.c, pprof_parts.c and
+ * otlp_encode.c.
  */
 #include "proto.h"
 

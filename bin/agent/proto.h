@@ -32,11 +32,14 @@ void proto_message(proto_t *p, unsigned field, const proto_t *message);
 /* Appends the fields of another buffer; takes over has_failed of that buffer. */
 void proto_append(proto_t *p, const proto_t *fields);
 
-/* Empty again; the memory stays. */
+/* Empty again; the memory and has_failed stay. */
 void proto_clear(proto_t *p);
 void proto_free(proto_t *p);
 
-/* Moves the bytes into *out, which the caller frees. 0 or ENOMEM (if has_failed). */
+/*
+ * Moves the bytes into *out, which the caller frees. 0; ENOMEM if has_failed
+ * or if the buffer is empty.
+ */
 int proto_take(proto_t *p, unsigned char **out, size_t *len);
 
 /* Compresses the buffer into *out, which the caller frees. 0 or ENOMEM (also if has_failed). */

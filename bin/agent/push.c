@@ -1,6 +1,7 @@
 /*
  * Pushes profiles (push.h): push_tick() has scrape.c make the profile of each selected process once
- * in --push-interval, as a request of OTLP; a thread of its own sends what is queued, by libcurl.
+ * in --push-interval, but begins at most BEGIN_MOST of them in a tick, as requests of OTLP; a
+ * thread of its own sends what is queued, by libcurl.
  *
  * Invariant: `queue` holds at most QUEUE_MOST bytes; where a new profile does not fit, the oldest
  * ones are dropped and counted. Only the sending thread waits for the receiver, so that scrapes
@@ -32,6 +33,7 @@ enum {
 	WAIT_MOST_MS = 60000,     /* between two attempts, unless the receiver asks for more */
 	ASKED_MOST_MS = 600000,   /* of what a receiver asks for */
 	SEND_MS = 20000,          /* time limit of one attempt */
+	END_SECONDS = 3,          /* that push_stop() waits for an attempt to be given up */
 	ANSWER_MOST = 64 << 10,   /* bytes of an answer that are read */
 };
 
@@ -105,7 +107,10 @@ enqueue(char *body, size_t length) {
 
 /* ---- making profiles ---- */
 
-/* Called when a profile is made, or cannot be: a process that does not answer is tried again. */
+/*
+ * Called with the answer of a job: queues a profile, drops any other answer. The process is asked
+ * again after --push-interval.
+ */
 static void
 push_done(void *arg, const answer_t *answer) {
 	(void)arg;
@@ -116,7 +121,10 @@ push_done(void *arg, const answer_t *answer) {
 	}
 }
 
-/* Whether --push-select names the process: comm, exe, unit, user or service_name. */
+/*
+ * Whether the process has the label and value of --push-select (comm, exe, unit, user,
+ * service_name); true without that option.
+ */
 static bool
 is_selected(const proc_t *p) {
 	const char *select = options.push_select;
@@ -143,29 +151,47 @@ find_due(proc_t *const *list, int64_t now_ms) {
 	return due;
 }
 
+typedef struct due_s {
+	int pid;
+	int64_t since_ms; /* when its profile became due */
+} due_t;
+
 /* Collects the processes whose profile is due, at most BEGIN_MOST, and sets their next time. */
 static size_t
-collect_due(int64_t now_ms, int *pids) {
+collect_due(int64_t now_ms, due_t *due) {
 	size_t n = 0;
 	proc_t *p;
 	table_lock();
 	proc_t **list = table_sorted();
 	while (list != NULL && n < BEGIN_MOST && (p = find_due(list, now_ms)) != NULL) {
+		due[n++] = (due_t){p->pid, p->push_again_ms};
 		p->push_again_ms = now_ms + (int64_t)options.push_ms;
-		pids[n++] = p->pid;
 	}
 	free(list);
 	table_unlock();
 	return n;
 }
 
+/* Makes a process due again since it was, so that it comes first when there is a place for it. */
+static void
+put_back(const due_t *due) {
+	table_lock();
+	proc_t *p = table_find(due->pid);
+	if (p != NULL) {
+		p->push_again_ms = due->since_ms;
+	}
+	table_unlock();
+}
+
 void
 push_tick(int64_t now_ms) {
-	int pids[BEGIN_MOST];
-	size_t n = options.push_url != NULL ? collect_due(now_ms, pids) : 0;
+	due_t due[BEGIN_MOST];
+	size_t n = options.push_url != NULL ? collect_due(now_ms, due) : 0;
 	for (size_t i = 0; i < n; i++) {
-		order_t order = {.kind = job_heap, .pid = pids[i], .is_otlp = true, .is_packed = true};
-		scrape_begin(&order, push_done, NULL);
+		order_t order = {.kind = job_heap, .pid = due[i].pid, .is_otlp = true, .is_packed = true};
+		if (!scrape_begin(&order, push_done, NULL)) {
+			put_back(&due[i]);
+		}
 	}
 }
 
@@ -217,7 +243,25 @@ rejected_read(const reply_t *r) {
 	return varint_read(&at, end) == 1 << 3 ? varint_read(&at, end) : 0;
 }
 
-/* Makes the handle for all requests; NULL without memory or with a malformed URL. */
+/* Called by libcurl about once a second during an attempt: whether to give it up. */
+static int
+on_progress(void *arg, curl_off_t down, curl_off_t has_down, curl_off_t up, curl_off_t has_up) {
+	(void)arg, (void)down, (void)has_down, (void)up, (void)has_up;
+	pthread_mutex_lock(&lock);
+	bool is_ending = queue.is_ending;
+	pthread_mutex_unlock(&lock);
+	return is_ending;
+}
+
+/* Adds a header to the list; without memory the list stays as it is, and false. */
+static bool
+try_header(struct curl_slist **headers, const char *line) {
+	struct curl_slist *more = curl_slist_append(*headers, line);
+	*headers = more != NULL ? more : *headers;
+	return more != NULL;
+}
+
+/* Makes the handle for all requests; NULL without memory. The caller frees the headers. */
 static CURL *
 handle_make(reply_t *reply, struct curl_slist **headers) {
 	char url[2048];
@@ -227,21 +271,22 @@ handle_make(reply_t *reply, struct curl_slist **headers) {
 	}
 	snprintf(url, sizeof(url), "%.*s/v1development/profiles", (int)length, options.push_url);
 	CURL *c = curl_easy_init();
-	*headers = curl_slist_append(NULL, "Content-Type: application/x-protobuf");
-	*headers = curl_slist_append(*headers, "Content-Encoding: gzip");
-	*headers = curl_slist_append(*headers, "Expect:"); /* no extra round trip */
-	if (options.push_header != NULL) {
-		*headers = curl_slist_append(*headers, options.push_header);
-	}
-	if (c == NULL) {
+	*headers = NULL;
+	bool has_headers = try_header(headers, "Content-Type: application/x-protobuf")
+	    && try_header(headers, "Content-Encoding: gzip")
+	    && try_header(headers, "Expect:") /* no extra round trip */
+	    && (options.push_header == NULL || try_header(headers, options.push_header));
+	if (c == NULL || !has_headers || curl_easy_setopt(c, CURLOPT_URL, url) != CURLE_OK) {
+		curl_easy_cleanup(c);
 		return NULL;
 	}
-	curl_easy_setopt(c, CURLOPT_URL, url);
 	curl_easy_setopt(c, CURLOPT_HTTPHEADER, *headers);
 	curl_easy_setopt(c, CURLOPT_USERAGENT, "jeprofd/" JEPROFD_VERSION);
 	curl_easy_setopt(c, CURLOPT_POST, 1L);
 	curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)SEND_MS);
 	curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
+	curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, on_progress);
 	if (options.push_ca != NULL) {
 		curl_easy_setopt(c, CURLOPT_CAINFO, options.push_ca);
 		curl_easy_setopt(c, CURLOPT_CAPATH, NULL); /* of the system */
@@ -251,19 +296,33 @@ handle_make(reply_t *reply, struct curl_slist **headers) {
 	return c;
 }
 
-/* Says once for each kind of failure what is wrong; a success makes all kinds new. */
+/* Whether another attempt may have another result. */
+static bool
+may_help(CURLcode code, long status) {
+	return code != CURLE_OK ? code != CURLE_URL_MALFORMAT && code != CURLE_UNSUPPORTED_PROTOCOL
+	    : status == 429 || status == 502 || status == 503 || status == 504;
+}
+
+/*
+ * Tells a failure unless the last one that was told was of the same kind; after a success the next
+ * one is told.
+ */
 static void
 tell_trouble(CURLcode code, long status) {
 	static long told;
 	long kind = code != CURLE_OK ? -(long)code : status;
 	bool is_good = kind >= 200 && kind < 300;
+	if (code == CURLE_ABORTED_BY_CALLBACK) { /* jeprofd ends */
+		return;
+	}
 	if (is_good || kind == told) {
 		told = is_good ? 0 : told;
 		return;
 	}
 	told = kind;
 	if (code != CURLE_OK) {
-		talk("--push %s: %s; profiles wait", options.push_url, curl_easy_strerror(code));
+		talk("--push %s: %s%s", options.push_url, curl_easy_strerror(code),
+		    may_help(code, 0) ? "; profiles wait" : "");
 	} else {
 		talk("--push %s: the receiver answers %ld", options.push_url, status);
 	}
@@ -289,10 +348,7 @@ send_once(CURL *c, reply_t *reply, const parcel_t *p, int64_t *wait_ms) {
 	if (status >= 200 && status < 300) {
 		return push_sent;
 	}
-	bool may_help = code != CURLE_OK ? code != CURLE_URL_MALFORMAT
-	    && code != CURLE_UNSUPPORTED_PROTOCOL
-	    : status == 429 || status == 502 || status == 503 || status == 504;
-	return may_help ? push_later : push_never;
+	return may_help(code, status) ? push_later : push_never;
 }
 
 /* Waits that long, or until the end. */
@@ -350,6 +406,7 @@ send_all_locked(CURL *c, reply_t *reply) {
 }
 
 static pthread_t sender;
+static bool has_sender; /* the thread runs */
 
 static void *
 sender_main(void *arg) {
@@ -382,6 +439,7 @@ push_start(void) {
 	    || pthread_create(&sender, NULL, sender_main, NULL) != 0) {
 		leave(1, "--push: no thread or no memory");
 	}
+	has_sender = true;
 }
 
 void
@@ -393,8 +451,16 @@ push_stop(void) {
 	queue.is_ending = true;
 	pthread_cond_broadcast(&changed);
 	pthread_mutex_unlock(&lock);
-	/* An attempt may take SEND_MS; the process ends without it. */
-	pthread_detach(sender);
+	struct timespec until;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += END_SECONDS;
+	/* Exit handlers of the TLS library must not run beside a sender. */
+	has_sender = pthread_timedjoin_np(sender, NULL, &until) != 0;
+}
+
+bool
+push_is_stopped(void) {
+	return !has_sender;
 }
 
 #else
@@ -405,5 +471,10 @@ push_start(void) {}
 
 void
 push_stop(void) {}
+
+bool
+push_is_stopped(void) {
+	return true;
+}
 
 #endif

@@ -24,7 +24,7 @@ drop_rights(void) {
 	}
 	for (int i = 0; i < CAPABILITIES; i++) {
 		if (i != CAP_SYS_PTRACE) {
-			/* fails without CAP_SETPCAP: such a process has no privileges to drop */
+			/* Fails without CAP_SETPCAP: then no_new_privs keeps execve() from gaining any. */
 			prctl(PR_CAPBSET_DROP, i, 0, 0, 0);
 		}
 	}

@@ -1,11 +1,12 @@
 # Names: each place gets a list of frames, innermost first (more than one where calls were inlined).
-# A frame is { raw, full, short, file, line }.
+# A frame is { raw, full, short, file, line, is_bare }; is_bare: no name is known, and full is OBJECT+OFFSET or the address.
 package Names;
 
 our @frames; # by place
-our $tells_files = 0; # --debug
+our $tells_files = 0; # with --debug: tells which file gave names and lines
 my %by_object; # object key -> its places that have no lines yet
 
+# Names all places that have no frames yet; with $want_lines also adds files, lines and inlined calls.
 sub resolve {
 	my ($want_lines) = @_;
 	my %fresh;
@@ -28,7 +29,7 @@ sub resolve {
 	add_lines() if $want_lines;
 }
 
-# A name that the profile brought along; an address there is none.
+# A name from the profile itself; an address in its place counts as no name.
 sub given_frame {
 	my ($name) = @_;
 	return $name =~ /(?:^|\+)0x[0-9a-f]+$/ ? { full => $name, is_bare => 1 }
@@ -63,7 +64,7 @@ sub name_object {
 	}
 }
 
-# All mangled names in one run of c++filt; of what it does not know, only the short form is found.
+# Demangles all names by one run of c++filt; without it, or where it fails, Cxx gives the short form.
 sub demangle {
 	my %plain;
 	for my $frame (map { @$_ } @frames) {
@@ -101,7 +102,7 @@ sub shorten_once {
 	my $text = $name;
 	$text =~ s/(?:\.(?:isra|constprop|part|cold|lto_priv|localalias|llvm)(?:\.\d+)?)+$//;
 	$text =~ s/::h[0-9a-f]{16}$//; # Rust: the hash that legacy names end in
-# <Type as Trait>::method
+# Rust: <Type as Trait>::method becomes Type::method.
 	$text =~ s/^<(&?(?:mut |dyn )?[\w:]+(?:<.*>)?) as .*>(?=::)/$1/ if $text =~ /^<.* as /;
 	return $text unless $text =~ /[(<\[ ]/;
 	$text =~ s/ \[clone [^\]]*\]//g;
@@ -145,8 +146,8 @@ sub add_lines {
 	demangle();
 }
 
-# { place => [file, line] } of the calls at these places alone: a few, of what a report shows in
-# full. Names stay.
+# Returns { place => [file, line] } of the outermost frame of each of these places, for the few stacks that a report shows in full; changes
+# no frames.
 sub lines_of {
 	my @places = @_;
 	my (%by_key, %line);
@@ -202,6 +203,7 @@ sub ask_all {
 		$input{$path} .= join '', map { sprintf "0x%x\n", $Places::offset[$_] } @$places
 		    if defined $path && $path !~ /\n/;
 	}
+	return unless %input;
 	my $text = Tool::filter([$program], join '', map { "file $_\n$input{$_}" } sort keys %input)
 	    // return;
 	for my $part (split /^(?=file )/m, $text) {
@@ -255,7 +257,7 @@ sub answers {
 	return \%found;
 }
 
-# The symbol keeps the last word on the outermost function; lines add files and inlined callees.
+# The outermost frame keeps the name of the symbol; the tool adds files, lines and inlined frames.
 sub use_lines {
 	my ($place, $found) = @_;
 	return unless $found && @$found;

@@ -145,7 +145,7 @@ sub interpreter {
 	return $path;
 }
 
-# Where the profiles go: readable by us alone. A name that MALLOC_CONF cannot hold is none.
+# Makes and returns the directory for the profiles, which only this user may read; dies if its name cannot stand in MALLOC_CONF.
 sub own_directory {
 	my ($option, $program) = @_;
 	if (length $option->{dumps}) {

@@ -82,7 +82,7 @@ sub first_of {
 	return undef;
 }
 
-# Of a program that is linked statically: its own file tells.
+# Which allocator a statically linked program contains, by the symbols of its own file.
 sub static_one {
 	my ($path, $elf) = @_;
 	my $ours = ours($elf);

@@ -31,7 +31,7 @@ sub file_of {
 	return $path;
 }
 
-# /dev/stdout and its like. What has no end of its own (/dev/null) is written by its name.
+# Whether the path is what standard output is open on (/dev/stdout). False for devices such as /dev/null, which are opened by their name.
 sub is_stdout {
 	my ($file) = @_;
 	my @own = stat STDOUT or return 0;
@@ -93,7 +93,7 @@ sub fault_of {
 	return close($fh) || length $reason ? $reason : "$!";
 }
 
-# What is there and is no regular file. A reader who leaves is an error, not the end of us.
+# Writes to what exists and is no regular file, such as a pipe or a device. If its reader closes it, that is an error, not SIGPIPE.
 sub into {
 	my ($file, $text) = @_;
 	local $SIG{PIPE} = 'IGNORE';

@@ -1,13 +1,17 @@
 /*
- * The end of a process that misused the allocator (double free, foreign pointer, write past the
- * end): one fixed sentence, then abort. Every check of the library ends here. Any lock may be held.
+ * Ends the process with one line on stderr after misuse of the allocator (double free, foreign
+ * pointer, write past the end), or after a failure that must not return to the program (operator
+ * new without memory or handler, zero_realloc:abort). Takes no lock, so callers may hold any.
  */
 #ifndef ARENA_SAFETY_H
 #define ARENA_SAFETY_H
 
 #include "util/compiler.h"
 
-/* Replaces write and abort in tests; it gets the whole line. NULL: the default. */
+/*
+ * Called instead of write and abort, with the whole line: set by the node
+ * experimental.hooks.safety_check_abort and by tests. NULL: the default.
+ */
 extern void (*safety_abort_hook)(const char *message);
 
 /* The messages about marks and canaries that were written to. */
@@ -15,7 +19,8 @@ extern void (*safety_abort_hook)(const char *message);
 #define SAFETY_FRONT_IS_LOST "write in front of a block"
 
 /*
- * Writes "<jemalloc>: ", `what` and a newline, and aborts; returns only if a test has set the hook.
+ * Writes "<jemalloc>: ", `what` and a newline, and aborts; returns only if the hook is set and
+ * returns.
  */
 void safety_fail(const char *what) COLD;
 

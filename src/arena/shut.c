@@ -20,10 +20,11 @@ static LARGE_BSS struct {
 cassert((SHUT_MAX & (SHUT_MAX - 1)) == 0);
 
 /*
- * Takes the oldest extent out if the ring has no room for one more of this many bytes; else NULL.
+ * Takes the oldest extent out if one more of this many bytes would exceed a limit of the ring; else
+ * NULL.
  */
 static edata_t *
-shut_take_over(size_t bytes) {
+shut_take_excess(size_t bytes) {
 	edata_t *e = NULL;
 	mutex_lock(&shut.mtx);
 	if (shut.n > 0 && (shut.n == SHUT_MAX || shut.bytes + bytes > SHUT_BYTES)) {
@@ -39,7 +40,7 @@ shut_take_over(size_t bytes) {
 static bool
 shut_try_put(edata_t *e) {
 	mutex_lock(&shut.mtx);
-	bool has_room = shut.n < SHUT_MAX;
+	bool has_room = shut.n < SHUT_MAX && shut.bytes + e->size <= SHUT_BYTES;
 	if (has_room) {
 		shut.ring[(shut.first + shut.n++) % SHUT_MAX] = e;
 		shut.bytes += e->size;
@@ -57,7 +58,7 @@ shut_open(edata_t *e) {
 	assert(e->state == extent_state_shut);
 	if (pages_unmark_guard(e->addr, e->size) == 0) {
 		e->state = extent_state_active;
-		/* The page map said that it is shut; a hot extent keeps what it says of an object. */
+		/* Hot extents keep their element of the page map, so it must say active again. */
 		emap_set_boundary(e);
 		arena_large_dalloc(e);
 	}
@@ -65,7 +66,7 @@ shut_open(edata_t *e) {
 
 static void
 shut_make_room(size_t bytes) {
-	for (edata_t *e = shut_take_over(bytes); e != NULL; e = shut_take_over(bytes)) {
+	for (edata_t *e; (e = shut_take_excess(bytes)) != NULL;) {
 		shut_open(e);
 	}
 }
@@ -83,12 +84,11 @@ shut_pages(edata_t *e) {
 }
 
 bool
-shut_try_take(edata_t *e) {
+shut_try_keep(edata_t *e) {
 	assert(e->state == extent_state_active && !e->is_slab && e->recs == NULL);
 	const arena_t *a = arena_table_get(e->arena_ind);
 	if (e->arena_ind >= arenas_narenas_auto() || ehooks_are_own(&a->pac.src.ehooks)
-	    || e->nguards != 0
-	    || e->size > SHUT_BYTES / 2) {
+	    || e->nguards != 0 || e->size > SHUT_BYTES / 2) {
 		return false;
 	}
 	large_marks_check(e);

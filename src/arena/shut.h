@@ -20,10 +20,12 @@
 #define SHUT_BYTES ((size_t)256 << 20)
 
 /*
- * e: active, of a large object that is not sampled. Returns false if nothing has changed; the
- * caller frees it then.
+ * Takes over the extent of a freed large object that is not sampled: shuts it and puts it into the
+ * ring. False if the arena is not automatic or has the user's hooks, if the extent has guards or
+ * more than SHUT_BYTES / 2, or if the system refuses; then the caller frees it, whose contents may
+ * be lost.
  */
-bool shut_try_take(edata_t *e);
+bool shut_try_keep(edata_t *e);
 /* Makes all extents in the ring accessible and frees them. */
 void shut_flush(void);
 

@@ -119,6 +119,7 @@ conf_store_bool(const conf_row_t *row, const char *value, size_t len) {
 	return 0;
 }
 
+/* Out of range is EINVAL here, not ERANGE, and nothing is clipped. */
 static int
 conf_store_fxp(const conf_row_t *row, const char *value, size_t len) {
 	fxp_t x;
@@ -133,7 +134,10 @@ conf_store_fxp(const conf_row_t *row, const char *value, size_t len) {
 	return 0;
 }
 
-/* The index of the word, or of the first one that it abbreviates (CONF_PREFIX_WORD); -1: none. */
+/*
+ * The index of the word, or of the first one that it abbreviates (CONF_PREFIX_WORD; an empty value
+ * abbreviates each); -1: none. Words that cannot be chosen stand last in a row.
+ */
 static int
 conf_find_word(const conf_row_t *row, const char *value, size_t len) {
 	bool cut_ok = (row->flags & CONF_PREFIX_WORD) != 0;

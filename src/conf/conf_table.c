@@ -196,8 +196,9 @@ parse_prof_prefix(const conf_row_t *row, const char *value, size_t len) {
 	if (!prof_sys_prefix_fits(value, len)) {
 		return EINVAL;
 	}
-	opt_prof_prefix_given = true;
-	return conf_store(row, value, len);
+	int err = conf_store(row, value, len);
+	opt_prof_prefix_given |= err == 0;
+	return err;
 }
 
 /* An alignment below a page would select nearly all objects. */
@@ -212,8 +213,9 @@ parse_lg_san_uaf_align(const conf_row_t *row, const char *value, size_t len) {
 
 static int
 parse_prof_more(const conf_row_t *row, const char *value, size_t len) {
-	opt_prof_more = true;
-	return conf_store(row, value, len);
+	int err = conf_store(row, value, len);
+	opt_prof_more |= err == 0;
+	return err;
 }
 
 /* The threshold of high water and its step, which may be percent: "90%". */

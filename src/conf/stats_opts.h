@@ -1,6 +1,6 @@
 /*
- * The options of malloc_stats_print. A file of its own, because the option table names them and
- * stats.c reads that table.
+ * The options of MALLOC_CONF that make the library call malloc_stats_print(). In a file of their
+ * own, because conf_table.c and stats.c need them, and stats.c includes conf_table.h.
  */
 #ifndef STATS_OPTS_H
 #define STATS_OPTS_H

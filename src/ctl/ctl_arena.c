@@ -1,9 +1,10 @@
 /*
  * The directories arena.<i>.* (one arena or all of them) and arenas.* (facts, defaults, creation).
- * Arena indices in mib[1] were checked by index_arena() only for their range; each function checks
- * that the arena exists. Most leaves run without the snapshot's lock: the functions of arenas and
- * pac take their own. Called by ctl.c through the tree of nodes. ctl_arenas_create_ext() is here
- * too, because it shares the code of arenas.create; ctl_experimental.c has its node.
+ * Arena indices in mib[1] were checked by index_arena() only for their range. Functions that need
+ * the arena answer EFAULT if it is not set up; decay and purge then do nothing and return 0. Most
+ * leaves run without the snapshot's lock: the functions of arenas and pac take their own. Called by
+ * ctl.c through the tree of nodes. ctl_arenas_create_ext() is here too, because it shares the code
+ * of arenas.create; ctl_experimental.c has its node.
  */
 #include "arena/arenas.h"
 #include "ctl/ctl_rooms.h"
@@ -57,9 +58,10 @@ purge(const ctl_call_t *call, bool all_pages) {
 	if (i == CTL_ARENAS_DESTROYED) {
 		return EFAULT;
 	}
-	unsigned narenas = arenas_narenas_total();
-	unsigned from = is_all(i) ? 0 : (unsigned)i;
-	unsigned to = is_all(i) ? narenas : from + 1;
+	/* Asked once: the number of arenas may grow meanwhile, and with it what this index means. */
+	bool has_all = is_all(i);
+	unsigned from = has_all ? 0 : (unsigned)i;
+	unsigned to = has_all ? arenas_narenas_total() : from + 1;
 	for (unsigned k = from; k < to; k++) {
 		arena_t *arena = arenas_get(k);
 		if (arena != NULL) {
@@ -99,7 +101,7 @@ end_sample(void *ptr, sample_rec_t *rec, size_t usize) {
  * thread's cache. Other threads' caches are the user's responsibility.
  */
 static void
-flush_own_cache(void) {
+settle_own_frees(void) {
 	assert(gate_is_entered(tls_get()));
 	tsd_t *tsd = tsd_fetch_in_gate(tls_get());
 	imalloc_settle_deferred(tsd);
@@ -114,7 +116,7 @@ act_reset(const ctl_call_t *call, const void *in) {
 	if (arena_of(call) == NULL) {
 		return EFAULT;
 	}
-	flush_own_cache();
+	settle_own_frees();
 	return arenas_reset((unsigned)call->mib[1], end_sample);
 }
 
@@ -124,11 +126,11 @@ act_destroy(const ctl_call_t *call, const void *in) {
 	if (arena_of(call) == NULL) {
 		return EFAULT;
 	}
-	flush_own_cache();
+	settle_own_frees();
 	return arenas_destroy((unsigned)call->mib[1], end_sample, snapshot_add_destroyed);
 }
 
-/* Reads the arena's hooks; an arena that does not exist yet is created. */
+/* Reads the hooks; of an automatic arena that is not set up yet those of the system. */
 static int
 get_extent_hooks(const ctl_call_t *call, ctl_value_t *out) {
 	ehooks_table_t *table = NULL;
@@ -329,12 +331,12 @@ static const ctl_node_t arena_nodes[] = {
 	CTL_NODE_ACT("purge", act_purge, 0,
 	    "gives back all unused dirty and muzzy pages; i = 4096: in all arenas"),
 	CTL_NODE_ACT("reset", act_reset, 0,
-	    "ends all objects of an arena made by hand, at once; no other thread may use it meanwhile, "
-	    "and no cache but this thread's own may hold objects of it (tcache.flush). EFAULT: no such "
-	    "arena, or an automatic one"),
+	    "ends all objects of an arena made by arenas.create, at once; no other thread may use it "
+	    "meanwhile, and no cache but this thread's own may hold objects of it (tcache.flush). "
+	    "EFAULT: no such arena, or an automatic one"),
 	CTL_NODE_ACT("destroy", act_destroy, 0,
-	    "reset, and all its pages go, and the index is free for the next arena. EFAULT as reset, "
-	    "or a thread or a cache made by hand is bound to it"),
+	    "as reset, and gives back all its pages; its index may be used again by arenas.create. "
+	    "EFAULT: as reset, or a thread or a cache of tcache.create is bound to it"),
 	CTL_NODE_RW("extent_hooks", CTL_POINTER, get_extent_hooks, set_extent_hooks, 0,
 	    "extent_hooks_t *: the functions that pages come from. An arena that is not set up yet is "
 	    "made with them. EINVAL: NULL, or without alloc; EFAULT: no such arena"),
@@ -342,10 +344,10 @@ static const ctl_node_t arena_nodes[] = {
 	    "largest piece of address space that is taken ahead of need, rounded down to a size of "
 	    "pages. ENOENT: retain is off; EFAULT: not set up, or less than a page"),
 	CTL_NODE_RW("oversize_threshold", CTL_SIZE, get_oversize_threshold, set_oversize_threshold, 0,
-	    "a write bounds the arena's unused memory as that of oversized requests is: half of what "
-	    "is in use, or four times the value, and never more than was in use at most; less than a "
-	    "large size: unbounded. Initially that of the option, which bounds that one arena only. "
-	    "EFAULT: not set up"),
+	    "a write limits the arena's unused memory to the smaller one of: the peak of what was in "
+	    "use minus what is in use; and half of what is in use, but at least four times the value. "
+	    "A value that is no large size removes the limit. Initially that of the option, which "
+	    "limits only the arena of oversized requests. EFAULT: not set up"),
 	CTL_NODE_RW("dirty_decay_ms", CTL_SSIZE, get_dirty_decay_ms, set_dirty_decay_ms, 0,
 	    "milliseconds until unused dirty pages are given back; 0 at once, -1 never. A write of 0 "
 	    "also makes all thread caches return what they hold beyond their limits, that of this "
@@ -570,7 +572,8 @@ static const ctl_node_t arenas_nodes[] = {
 	CTL_NODE_RAW("lookup", raw_lookup, 0, "unsigned, rw",
 	    "the index of the arena that the pointer in newp was allocated from; 0 for a sampled "
 	    "object of a small class, whichever automatic arena it is of. EINVAL: no allocation, or "
-	    "one that was freed and is not kept for reuse"),
+	    "one that was freed and has left the thread's cache, or one that was made while another "
+	    "thread forked"),
 };
 
 const ctl_node_t ctl_dir_arenas =

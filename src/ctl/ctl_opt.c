@@ -44,7 +44,10 @@ opt_type(size_t i) {
 	return (ctl_type_t)types[conf_rows[i].type];
 }
 
-/* Reads an option's value from the variable that its row names. */
+/*
+ * Reads an option's value from the variable that its row names. ENOENT: it has no node, or is not
+ * in this build.
+ */
 static int
 opt_read(size_t i, ctl_value_t *out) {
 	const conf_row_t *row = &conf_rows[i];

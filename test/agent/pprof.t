@@ -67,6 +67,33 @@ is(by_label(converted($of_two)), "=4/40000 b\\\xc3\xa4=3/30000 tenant a=7/70000"
 is(by_label(converted($of_two)), by_label(exported($of_two)), 'as jeprof export has it');
 is(by_label(converted('--base', labeled('none', '', @two), $of_two)), "=-10/-100000 b\\\xc3\xa4=3/30000 tenant a=7/70000", 'a difference is by label');
 is(by_label(converted('--base', $of_two, labeled('later', $labels =~ s/1:6:60000/1:8:80000/r, [at(1, 0), 12, 120_000], $two[1]))), 'tenant a=2/20000', 'of what has changed');
+# A pool of 60 threads in one stack. With more labels than may be divided among all of them the sums of labels and of threads stay.
+sub pool {
+	my ($name, $trailer) = @_;
+	my $path = labeled($name, $trailer, [at(1, 0), 6000, 600_000]);
+	my $text = slurp($path) =~ s/^# end.*//msr;
+	my @threads = map { "  t$_: 100: 10000 [0: 0]" } 1 .. 60;
+	$text =~ s{^  t0: 1: 1 .*\n}{join '', map { "$_ worker\n" } @threads}me or die;
+	$text =~ s{^  t0: 6000: .*\n}{join '', map { "$_\n" } @threads}me or die;
+	return spew($path, $text . sprintf "# end %d\n", length $text);
+}
+sub bytes_by {
+	my ($p, $key, %sum) = @_;
+	$sum{ $_->{labels}{$key} // '' } += $_->{values}[3] for @{ $p->{samples} };
+	return join ' ', map { "$_=$sum{$_}" } sort keys %sum;
+}
+my $each = join ' ', map { "$_=10000" } sort 1 .. 60;
+my $of_pool = converted(pool('pool', "# label 1 a\n# labeled 1 1:6000:600000\n"));
+is(by_label($of_pool), 'a=6000/600000', 'a label of a pool of threads has all of it');
+is(bytes_by($of_pool, 'thread_id'), $each, 'of each thread what it had');
+for my $n (17, 100) {
+	my @ids = map { sprintf '%03d', $_ } 1 .. $n;
+	my $all = pool("pool$n", join('', map { "# label $_ l$_\n" } @ids) . '# labeled 1' . join('', map { " $_:50:3000" } @ids) . "\n");
+	my $many = converted($all);
+	is(bytes_by($many, 'label'), sprintf('=%d ', 600_000 - 3000 * $n) . join(' ', map { "l$_=3000" } @ids), "$n labels of a pool: each has its part");
+	is(bytes_by($many, 'thread_id'), $each, 'and each thread');
+	cmp_ok(scalar @{ $many->{samples} }, '<=', 18 * 60 + 2 * $n, 'and there are not more samples than that needs');
+}
 # Ages, where they are asked for: each sample has the seconds from which on its column counts.
 my $aged = labeled('aged', "# age_bounds_s 1 4 16 60 240 960 3600 14400 57600\n# age 1 0:25000 3:75000\n# age 2 9:40000\n$labels", @two);
 sub by_age { my ($p, %sum) = @_; $sum{ ($_->{labels}{label} // '') . '@' . ($_->{labels}{age} // '-') } += $_->{values}[3] for @{ $p->{samples} }; return join ' ', map { "$_=$sum{$_}" } sort keys %sum }

@@ -132,10 +132,24 @@ after=$(size)
 set -- $before $after
 [ $(($4 - $1)) -le 512 ] && [ "$5" -le "$2" ] && [ "$6" -le "$3" ]
 ok $? "$pushes pushes leave memory, descriptors and threads as they were" "KB, descriptors, threads: $before, then $after"
-# shellcheck disable=SC2016
-for body in many/*.gz; do
-	gzip -dc "$body" | perl -e 'require "$ENV{JEMALLOC_SRC}/test/agent/decode.pl"; local $/; print otlp_decode(<STDIN>)->{resource}{"process.pid"}, "\n"'
-done | sort -nu >seen
-is "$(tr '\n' ' ' <seen)" "$(printf '%s\n' $pids | sort -n | tr '\n' ' ')" "each process is pushed"
+# pids_in DIR: the processes whose profiles a receiver got
+pids_in() {
+	for body in "$1"/*.gz; do
+		# shellcheck disable=SC2016
+		gzip -dc "$body" | perl -e 'require "$ENV{JEMALLOC_SRC}/test/agent/decode.pl"; local $/; print otlp_decode(<STDIN>)->{resource}{"process.pid"}, "\n"'
+	done | sort -nu | tr '\n' ' '
+}
+# shellcheck disable=SC2086
+is "$(pids_in many)" "$(printf '%s\n' $pids | sort -n | tr '\n' ' ')" "each process is pushed"
+end_agent
+
+# ---- one place for jobs, four processes that are due at once: who finds no place comes first the next time
+# shellcheck disable=SC2086
+set -- $pids
+kill "$5" "$6"
+receiver few 200
+agent --push "$receiver_url" --push-interval 1s --push-select "exe=$W/work" --max-scrapes 1
+until_true got few 8
+is "$(pids_in few)" "$(printf '%s\n' "$1" "$2" "$3" "$4" | sort -n | tr '\n' ' ')" "each process has its turn"
 end_agent
 done_testing

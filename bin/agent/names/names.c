@@ -97,15 +97,15 @@ start_of(pid_t pid) {
 }
 
 /*
- * If the root is not ours, n->domain identifies it by device, inode and time of change, so that its
- * files get tables of their own.
+ * If the root is not ours, n->root_id identifies it by device, inode and time of change, so that
+ * its files get tables of their own.
  */
 static void
-domain_set(names_t *n) {
+root_id_set(names_t *n) {
 	struct stat here, there;
 	if (stat("/", &here) == 0 && fstat(n->root, &there) == 0
 	    && (here.st_dev != there.st_dev || here.st_ino != there.st_ino)) {
-		snprintf(n->domain, sizeof(n->domain), "-r%llx.%llx.%llx",
+		snprintf(n->root_id, sizeof(n->root_id), "-r%llx.%llx.%llx",
 		    (unsigned long long)there.st_dev, (unsigned long long)there.st_ino,
 		    (unsigned long long)there.st_ctim.tv_sec);
 	}
@@ -131,7 +131,7 @@ names_begin(names_t *n, const struct pprof_request *request) {
 		names_end(n);
 		return err;
 	}
-	domain_set(n);
+	root_id_set(n);
 	snprintf(n->process, sizeof(n->process), "x%d.%llx", (int)request->pid, start_of(request->pid));
 	return 0;
 }
@@ -209,12 +209,13 @@ candidates_close(candidates_t *c) {
 
 /*
  * The common key consists of the build-id, the root and the owner of the file; without a build-id,
- * of the process and the inode, so that no other process uses that table. The own key adds the hash
- * of the files. False: nothing identifies the object.
+ * of the process and the inode, so that no other process uses that table; of a process that has
+ * ended, of the hash of the files and the inode. The own key adds the hash of the files. False:
+ * nothing identifies the object.
  */
 static bool
 try_keys(const names_t *n, const names_object_t *object, const candidates_t *c, keys_t *keys) {
-	char owner[24] = "";
+	char owner[24] = "", ended[24];
 	int len;
 	if (c->count == 0 || (*object->id == '\0' && !c->is_mapped)) {
 		return false;
@@ -223,10 +224,12 @@ try_keys(const names_t *n, const names_object_t *object, const candidates_t *c, 
 		snprintf(owner, sizeof(owner), "-u%x", c->uid);
 	}
 	if (*object->id != '\0') {
-		len = snprintf(keys->common, sizeof(keys->common), "%s%s%s", object->id, n->domain, owner);
+		len = snprintf(keys->common, sizeof(keys->common), "%s%s%s", object->id, n->root_id, owner);
 	} else {
-		len = snprintf(keys->common, sizeof(keys->common), "%s.%llx%s%s", n->process,
-		    (unsigned long long)object->inode, n->domain, owner);
+		snprintf(ended, sizeof(ended), "x%016llx", (unsigned long long)c->sum);
+		len = snprintf(keys->common, sizeof(keys->common), "%s.%llx%s%s",
+		    n->request->pid > 0 ? n->process : ended, (unsigned long long)object->inode, n->root_id,
+		    owner);
 	}
 	if (len <= 0 || len > NAMES_KEY_MAX) {
 		return false;

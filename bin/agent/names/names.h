@@ -1,8 +1,9 @@
 /*
  * Finds names of addresses in the objects of one process. The key of a table has the object's
- * build-id and the file's domain (root directory or owner), so that a file of one container or user
- * cannot provide names for another. Addresses that the cached table lacks are looked up by another
- * process (maker.h), which runs once for all threads that need the table at the same time.
+ * build-id, the root directory if it is not ours, and the owner unless only root may write the
+ * file, so that a file of one container or user cannot provide names for another. Addresses that
+ * the cached table lacks are looked up by another process (maker.h), which runs once for all
+ * threads that need the table at the same time.
  */
 #pragma once
 #include <stdbool.h>
@@ -16,9 +17,9 @@
 typedef struct names_s {
 	const struct pprof_request *request;
 	cache_t cache;
-	int root;            /* descriptor of the process's root directory; -1: no names */
-	char domain[64];     /* part of the key: identifies a root other than ours; "" if it is ours */
-	char process[48];    /* part of some keys: pid and start time */
+	int root;            /* descriptor of the process's root directory; -1: not open */
+	char root_id[64];    /* part of the key: identifies a root other than ours; "" if it is ours */
+	char process[48];    /* part of some keys: pid and start time; of a live process only */
 	int64_t deadline_ms; /* of the monotonic clock: after it no maker runs or is waited for */
 	unsigned nmade;      /* makers started so far */
 } names_t;

@@ -40,7 +40,7 @@ names_table_try_open(names_table_t *t, const void *base, size_t size, const char
 	if (!is_head(h, size, key)) {
 		return false;
 	}
-	/* No product or sum overflows: the counts have 32 bits. */
+	/* No product or sum overflows: counts have 32 bits, nstrings is at most NAMES_TABLE_MAX. */
 	t->rows = sizeof(*h);
 	t->frames = t->rows + (size_t)h->nrows * sizeof(names_row_t);
 	t->strings = t->frames + (size_t)h->nframes * sizeof(names_frame_t);

@@ -32,7 +32,7 @@ typedef struct names_head_s {
 	uint64_t size;      /* of the file, bytes */
 	uint32_t nrows, nframes;
 	uint64_t nstrings;  /* bytes of strings */
-	char key[NAMES_KEY_MAX + 8]; /* of the cache: the build-id in hex, and the file's domain */
+	char key[NAMES_KEY_MAX + 8]; /* of the cache: the build-id in hex, root directory and owner */
 	uint64_t sum;       /* of the bytes before this field, see names_head_sum */
 } names_head_t;
 
@@ -66,8 +66,9 @@ uint64_t names_head_sum(const names_head_t *head);
  */
 bool names_table_try_open(names_table_t *t, const void *base, size_t size, const char *key);
 
-/* Maps a file and opens it as a table; names_table_close() unmaps it. False: nothing is mapped. */
+/* Maps a file and opens it as a table. False: nothing is mapped. */
 bool names_table_try_map(names_table_t *t, int fd, const char *key);
+/* Unmaps a table that names_table_try_map() has mapped; not for one of names_table_try_open(). */
 void names_table_close(names_table_t *t);
 
 /* Row i, for i below head.nrows. */
