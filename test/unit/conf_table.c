@@ -3,7 +3,10 @@
 
 #include "conf/conf.h"
 #include "conf/conf_table.h"
+#include "meta/base.h"
 #include "os/malloc_io.h"
+#include "prof/file/prof_keep.h"
+#include "prof/sites/prof_opt.h"
 
 static size_t
 value_size(const conf_row_t *row) {
@@ -113,6 +116,32 @@ check_bool(const conf_row_t *row) {
 	*(bool *)row->addr = old;
 }
 
+/* What options tell beside their value: that they were given. */
+static uint64_t
+given_flags(void) {
+	uint64_t flags = opt_prof_more | opt_prof_prefix_given << 1 | opt_metadata_thp_given << 2;
+
+	for (unsigned i = 0; i < prof_keep_n; i++)
+		flags |= (uint64_t)opt_prof_dump_given[i] << (8 + i);
+	return flags;
+}
+
+/* A refused value leaves no trace: an option is not "given" by it either. */
+static void
+check_refusal(const conf_row_t *row) {
+	char bad[5000];
+	uint64_t before = given_flags();
+	unsigned char old[8];
+	size_t size = row->addr != NULL && value_size(row) <= sizeof(old) ? value_size(row) : 0;
+
+	memcpy(old, row->addr != NULL ? row->addr : old, size);
+	memset(bad, '!', sizeof(bad));
+	if (row->parse(row, bad, sizeof(bad)) == 0)
+		return;
+	ok(given_flags() == before && (size == 0 || memcmp(old, row->addr, size) == 0),
+	    "%s: a refused value changes nothing", row->key);
+}
+
 static void
 test_lookups(void) {
 	for (size_t i = 0; i < conf_nrows; i++) {
@@ -150,6 +179,8 @@ main(void) {
 			check_bounds(row);
 		if (row->addr != NULL && row->type == CONF_BOOL)
 			check_bool(row);
+		if (row->parse != NULL && conf_row_is_built(row))
+			check_refusal(row);
 	}
 	test_lookups();
 	return done_testing();
