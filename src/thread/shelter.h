@@ -10,12 +10,11 @@
  * lock without knowing it.
  *
  * Blocks are regions of slabs, and sizes are those of the usual classes. All data about a block is
- * in the descriptor of its slab, found through the page map; nothing is stored in the blocks. Free
+ * in the header of its slab, found through the page map; nothing is stored in the blocks. Free
  * regions are zero: if one is not zero when it is handed out, or when its empty slab is purged, it
- * was written to after its free. Freed large blocks are inaccessible. A forked child
- * continues with the shelter as it is, because each change is one atomic word. Called by imalloc.c
- * at a closed gate, in handlers, and where such a block is freed or resized, and by
- * jemalloc_fork.c.
+ * was written to after its free. Freed large blocks are inaccessible. A forked child continues with
+ * the shelter as it is, because each change is of one atomic word. Called by imalloc.c at a closed
+ * gate, in handlers, and where such a block is freed or resized, and by jemalloc_fork.c.
  */
 #ifndef THREAD_SHELTER_H
 #define THREAD_SHELTER_H
