@@ -867,6 +867,11 @@ ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 	ifree_count_direct(tsd, usize);
 }
 
+static void
+ifree_taken(void *ptr, void *tsd) {
+	ifree_in_gate(tsd, ptr, IMALLOC_TCACHE_NONE);
+}
+
 /* Number of threads that are in imalloc_drain_deferred(). */
 static atomic_u32_t imalloc_drains;
 
@@ -878,10 +883,7 @@ static void
 imalloc_drain_deferred(tsd_t *tsd) {
 	imalloc_assert_in_gate(tsd);
 	atomic_fetch_add_u32(&imalloc_drains, 1, MO_SEQ_CST);
-	deferred_walk_t walk = {0, 0};
-	for (void *p; (p = deferred_take(&walk)) != NULL;) {
-		ifree_in_gate(tsd, p, IMALLOC_TCACHE_NONE);
-	}
+	deferred_take_all(ifree_taken, tsd);
 	if (gate_has_absent()) {
 		deferred_remind(); /* for the next one */
 		if (tsd != NULL) {

@@ -4,10 +4,13 @@
  * spinning, then sleeping (os_pause). Invariant: a thread that is inside is marked: by
  * GATE_INSIDE in tls_s.gate if it is on the list, else in gate.n_unlisted; its gate_depth is not 0
  * from before the mark until after it. The gate is closed exactly while gate_forker is not NULL,
- * and only the thread that it names opens it. A thread that has entered the closed gate has set
- * gate.is_passed after its mark and before all that it does inside. gate.mtx protects the list; it
- * is taken inside the gate or by the thread that has closed the gate. All other state is atomic or
- * belongs to that thread.
+ * and only the thread that closed it opens it. gate.mtx protects the list; it is taken inside the
+ * gate or by the thread that has closed the gate. All other state is atomic or belongs to that
+ * thread.
+ *
+ * A thread that enters the closed gate has gate.is_passed set after its mark, and before all that
+ * it does inside; the closing thread clears it before each look at the marks. So if a look has
+ * found nobody, whoever enters the closed gate after it leaves is_passed set.
  */
 #include "os/gate.h"
 
@@ -27,46 +30,24 @@ static struct {
 	gate_link_t *threads;    /* the list: registered threads, newest first */
 	gate_link_t *absent;     /* in a child: threads of its ancestors, a chain by `next` */
 	atomic_u32_t n_unlisted; /* threads inside that are not on the list */
-	atomic_u32_t n_closed;   /* how often the gate was closed */
-	atomic_b_t is_passed;    /* a thread may have entered since the closing one saw nobody inside */
+	atomic_b_t is_passed;    /* a thread may have entered the closed gate; always in a lost child */
 	unsigned nesting; /* nested forks: in a fork's handlers or in a signal handler during one */
-	bool is_single;   /* the thread that has closed the gate is the only one of the process */
 } gate = {.mtx = MUTEX_INITIALIZER("gate", WITNESS_RANK_OMIT)};
 
 /*
- * Values of gate_forker: NULL, or the address of the TLS words of the thread that has closed the
- * gate, with these bits; or that of a lost child.
+ * Values of gate_forker: NULL; the address of the TLS words of the thread that forks, plus 1 while
+ * it has not yet seen that it is alone; that of a thread in gate_try_stop(); that of a lost child.
  */
-enum { FORKER_ALONE = 1, FORKER_STOPS = 2 };
-#define FORKER(t, bits) ((void *)((uintptr_t)(t) | (bits)))
-#define FORKER_BITS(forker) ((uintptr_t)(forker) & (FORKER_ALONE | FORKER_STOPS))
+#define FORKER_CLOSING(t) ((void *)((uintptr_t)(t) | 1))
+#define FORKER_STOPS ((void *)&gate.threads)
 #define FORKER_LOST ((void *)&gate)
-cassert(_Alignof(struct tls_s) > (FORKER_ALONE | FORKER_STOPS));
+cassert(_Alignof(struct tls_s) > 1);
 
 /*
- * How long one and the same fork is waited for, in rounds of os_pause() of 0.2 to 0.4 ms: 5 s.
- * Longer than the kernel copies a process of 250 GB (about 10 ms for each GB).
+ * How long closed gates are waited for, in rounds of os_pause() of 0.2 to 0.4 ms: 5 s. Longer than
+ * the kernel copies a process of 250 GB (about 10 ms for each GB).
  */
 #define PATIENCE_ROUNDS (OS_PAUSE_SLEEPS + 12500)
-
-/* Asserts that a link and its neighbours point to each other. The caller holds gate.mtx. */
-static void
-gate_link_check(const gate_link_t *link) {
-	mutex_assert_owner(&gate.mtx);
-	assert(link->prev == NULL ? gate.threads == link : link->prev->next == link);
-	assert(link->next == NULL || link->next->prev == link);
-	assert(link->next != link && link->prev != link);
-	assert(link->tls != NULL && (link->tls->gate & GATE_REGISTERED) != 0);
-}
-
-/*
- * Locks of rank PROF_SITES and above are held for a short time, and only inside the gate. Those
- * below are held during dumps and passes, outside the gate.
- */
-static void
-gate_assert_no_short_lock(void) {
-	assert(witness_depth_from(WITNESS_RANK_PROF_SITES) == 0);
-}
 
 /*
  * Marks the thread as inside. The mark must be ordered before the load of gate_forker, unless the
@@ -98,42 +79,11 @@ gate_unmark(struct tls_s *t) {
 	t->gate_depth = 0;
 }
 
-/* Whether this thread has closed the gate. */
+/* Whether this thread has closed the gate for a fork. */
 static bool
 gate_is_mine(const struct tls_s *t) {
-	uintptr_t forker = (uintptr_t)atomic_load_p(&gate_forker, MO_SEQ_CST);
-	return forker - FORKER_BITS(forker) == (uintptr_t)t;
-}
-
-/*
- * Whether a thread that is marked may go on inside: the gate is open, or a fork is alone and may
- * wait for what this thread holds, or this is a lost child.
- */
-static bool
-gate_is_passable(void) {
 	const void *forker = atomic_load_p(&gate_forker, MO_SEQ_CST);
-	return forker == NULL || forker == FORKER_LOST || FORKER_BITS(forker) == FORKER_ALONE;
-}
-
-/* One wait for the thread that has closed the gate; anew when another fork has followed. */
-typedef struct {
-	uint32_t n_closed;
-	unsigned round;
-} gate_wait_t;
-
-/* Pauses. Returns false if the wait has lasted too long, or need not be: the child is lost. */
-static bool
-gate_try_wait(gate_wait_t *wait) {
-	uint32_t n_closed = atomic_load_u32(&gate.n_closed, MO_RELAXED);
-	if (n_closed != wait->n_closed) {
-		*wait = (gate_wait_t){n_closed, 0};
-	}
-	if (gate_is_lost() || atomic_load_b(&gate.is_passed, MO_RELAXED)
-	    || wait->round >= PATIENCE_ROUNDS) {
-		return false;
-	}
-	os_pause(wait->round++);
-	return true;
+	return forker == t || forker == FORKER_CLOSING(t);
 }
 
 bool
@@ -154,36 +104,35 @@ gate_enter_first(struct tls_s *t) {
 
 void
 gate_exit_last(struct tls_s *t) {
-	gate_assert_no_short_lock();
+	/* Only those of lower ranks are held outside, during dumps and passes. */
+	assert(witness_depth_from(WITNESS_RANK_PROF_SITES) == 0);
 	gate_unmark(t);
 }
 
 /*
- * Enters though a fork has closed the gate and is alone. The mark comes first: if another fork
- * closes the gate meanwhile, it sees the mark and waits, or it cleared is_passed before.
+ * Enters though a fork has closed the gate, if it was waited for long enough, or another thread has
+ * entered too. If the fork has not yet seen that it is alone, it sees the mark and waits.
  */
 static bool
-gate_try_pass(struct tls_s *t) {
+gate_try_pass(struct tls_s *t, bool is_late) {
 	t->gate_depth++;
 	gate_mark(t);
-	if (!gate_is_passable()) {
-		gate_unmark(t);
-		return false;
+	if (is_late) {
+		atomic_store_b(&gate.is_passed, true, MO_SEQ_CST);
 	}
-	atomic_store_b(&gate.is_passed, true, MO_SEQ_CST);
-	return true;
+	if (atomic_load_b(&gate.is_passed, MO_SEQ_CST)
+	    && atomic_load_p(&gate_forker, MO_SEQ_CST) != FORKER_STOPS) {
+		return true;
+	}
+	gate_unmark(t);
+	return false;
 }
 
 void
 gate_enter(struct tls_s *t) {
-	gate_wait_t wait = {0, 0};
-	while (!gate_try_enter(t)) {
-		if (!gate_try_wait(&wait)) {
-			if (gate_try_pass(t)) {
-				return;
-			}
-			os_pause(OS_PAUSE_SLEEPS);
-		}
+	for (unsigned round = 0; !gate_try_enter(t) && !gate_try_pass(t, round >= PATIENCE_ROUNDS);
+	    round++) {
+		os_pause(round);
 	}
 }
 
@@ -208,39 +157,38 @@ gate_reenter(struct tls_s *t, uint32_t depth) {
 	}
 }
 
+/* Makes a link the first of the list, before `next`. The caller holds gate.mtx. */
+static void
+gate_link(gate_link_t *link, gate_link_t *next) {
+	mutex_assert_owner(&gate.mtx);
+	link->next = next;
+	link->from = &gate.threads;
+	gate.threads = link;
+	if (next != NULL) {
+		next->from = &link->next;
+	}
+}
+
+static void
+gate_unlink(gate_link_t *link) {
+	mutex_assert_owner(&gate.mtx);
+	assert(*link->from == link && (link->next == NULL || link->next->from == &link->next));
+	*link->from = link->next;
+	if (link->next != NULL) {
+		link->next->from = link->from;
+	}
+}
+
 void
 gate_register(struct tls_s *t, gate_link_t *link) {
 	assert(t->gate_depth > 0 && (t->gate & GATE_REGISTERED) == 0);
 	mutex_lock(&gate.mtx);
 	link->tls = t;
-	link->prev = NULL;
-	link->next = gate.threads;
-	if (gate.threads != NULL) {
-		gate.threads->prev = link;
-	}
-	gate.threads = link;
+	gate_link(link, gate.threads);
 	/* Before the thread is counted no more, so that it is never seen outside in between. */
 	__atomic_store_n(&t->gate, t->gate | GATE_REGISTERED | GATE_INSIDE, __ATOMIC_SEQ_CST);
-	if (config_debug) {
-		gate_link_check(link);
-	}
 	mutex_unlock(&gate.mtx);
 	atomic_fetch_sub_u32(&gate.n_unlisted, 1, MO_RELEASE);
-}
-
-static void
-gate_unlink(gate_link_t *link) {
-	if (config_debug) {
-		gate_link_check(link);
-	}
-	if (link->prev != NULL) {
-		link->prev->next = link->next;
-	} else {
-		gate.threads = link->next;
-	}
-	if (link->next != NULL) {
-		link->next->prev = link->prev;
-	}
 }
 
 void
@@ -293,81 +241,54 @@ gate_take_absent(void) {
 }
 
 /*
- * Looks whether another thread is inside, and if not, enters that in gate_forker. The caller has
- * closed the gate. Returns false also if this thread cannot tell: while another thread changes the
- * list, or if this is a handler that interrupted its own thread with the list's lock, or inside
- * while it was counted. is_passed is cleared before the marks are read: whoever is not seen there
- * sets it later; not if a handler's fork in this thread is alone already. Not inlined: with the
- * undefined behaviour sanitizer gcc 12 otherwise takes the address of the TLS words for null.
+ * Whether nobody is inside. The caller has closed the gate and is outside. Returns false also while
+ * another thread changes the list.
  */
-static NOINLINE bool
-gate_try_see_alone(const struct tls_s *self) {
-	gate.is_single = mutex_is_single_threaded();
-	if (gate.is_single) {
-		atomic_store_b(&gate.is_passed, false, MO_RELAXED);
-	} else {
-		if (!mutex_trylock(&gate.mtx)) {
-			return false;
-		}
-		if ((FORKER_BITS(atomic_load_p(&gate_forker, MO_RELAXED)) & FORKER_ALONE) == 0) {
-			atomic_store_b(&gate.is_passed, false, MO_SEQ_CST);
-		}
-		bool is_other_inside = atomic_load_u32(&gate.n_unlisted, MO_SEQ_CST) != 0;
-		for (const gate_link_t *l = gate.threads; l != NULL; l = l->next) {
-			is_other_inside |= l->tls != self && gate_is_inside(l->tls);
-		}
-		mutex_unlock(&gate.mtx);
-		if (is_other_inside) {
-			return false;
-		}
-	}
-	const void *forker = atomic_load_p(&gate_forker, MO_RELAXED);
-	atomic_store_p(&gate_forker, FORKER(forker, FORKER_ALONE), MO_SEQ_CST);
-	return true;
-}
-
-/* Closes the gate for this thread if it is open. bits: 0 or FORKER_STOPS. */
 static bool
-gate_try_close(const struct tls_s *self, uintptr_t bits) {
-	void *open = NULL;
-	bool is_closed = atomic_cas_strong_p(&gate_forker, &open, FORKER(self, bits), MO_SEQ_CST,
-	    MO_SEQ_CST);
-	if (is_closed) {
-		atomic_fetch_add_u32(&gate.n_closed, 1, MO_RELAXED);
+gate_try_see_nobody(void) {
+	if (!mutex_trylock(&gate.mtx)) {
+		return false;
 	}
-	return is_closed;
+	atomic_store_b(&gate.is_passed, false, MO_SEQ_CST);
+	bool is_any_inside = atomic_load_u32(&gate.n_unlisted, MO_SEQ_CST) != 0;
+	for (const gate_link_t *l = gate.threads; l != NULL; l = l->next) {
+		is_any_inside |= gate_is_inside(l->tls);
+	}
+	mutex_unlock(&gate.mtx);
+	return !is_any_inside;
 }
 
 /*
- * Only one fork at a time proceeds. One word says that the gate is closed, by which thread, and
- * whether that thread is alone, so a handler that interrupts this code never finds the three in
- * disagreement. A fork nested inside a fork of the same thread waits too: its handler may have
- * interrupted the outer wait.
+ * Closes the gate with this value of gate_forker when it is open, and waits until nobody is inside.
+ * False if the gate was not opened for so many rounds, or this is a lost child, perhaps only since
+ * a handler has forked meanwhile.
  */
-static void
-gate_close(struct tls_s *self, uintptr_t bits) {
-	bool may_wait = !gate_is_entered(self) && !mutex_is_owner(&gate.mtx);
-	if (gate_is_mine(self)) {
-		gate.nesting++;
-	} else {
-		for (unsigned round = 0; !gate_try_close(self, bits); round++) {
-			if (!may_wait || gate_is_lost()
-			    || (bits == FORKER_STOPS && round >= PATIENCE_ROUNDS)) {
-				return;
-			}
-			os_pause(round);
+static bool
+gate_try_close(void *forker, unsigned max_rounds) {
+	void *seen = NULL;
+	for (unsigned round = 0; !atomic_cas_strong_p(&gate_forker, &seen, forker, MO_SEQ_CST,
+	    MO_SEQ_CST); round++, seen = NULL) {
+		if (seen == FORKER_LOST || round >= max_rounds) {
+			return false;
 		}
-	}
-	/* If a handler forks meanwhile, the gate of its child is lost, and the loop ends there. */
-	for (unsigned round = 0; atomic_load_p(&gate_forker, MO_RELAXED) == FORKER(self, bits)
-	    && !gate_try_see_alone(self) && may_wait; round++) {
 		os_pause(round);
 	}
+	for (unsigned round = 0; !gate_is_lost() && !gate_try_see_nobody(); round++) {
+		os_pause(round);
+	}
+	return !gate_is_lost();
 }
 
 void
 gate_prefork(void) {
-	gate_close(tls_get(), 0);
+	struct tls_s *self = tls_get();
+	void *closing = FORKER_CLOSING(self);
+	if (gate_is_mine(self)) {
+		gate.nesting++;
+	} else if (!gate_is_entered(self) && gate_try_close(closing, UINT_MAX)) {
+		/* Fails if a handler has forked here and this is its child. */
+		atomic_cas_strong_p(&gate_forker, &closing, self, MO_SEQ_CST, MO_SEQ_CST);
+	}
 }
 
 bool
@@ -386,20 +307,14 @@ gate_postfork_parent(void) {
 
 bool
 gate_try_stop(void) {
-	struct tls_s *self = tls_get();
-	assert(!gate_is_entered(self));
-	gate_close(self, FORKER_STOPS);
-	bool is_alone = atomic_load_p(&gate_forker, MO_RELAXED)
-	    == FORKER(self, FORKER_STOPS | FORKER_ALONE);
-	if (!is_alone) {
-		gate_let_go();
-	}
-	return is_alone;
+	assert(!gate_is_entered(tls_get()));
+	return gate_try_close(FORKER_STOPS, PATIENCE_ROUNDS);
 }
 
 void
 gate_let_go(void) {
-	gate_postfork_parent();
+	assert(atomic_load_p(&gate_forker, MO_RELAXED) == FORKER_STOPS);
+	atomic_store_p(&gate_forker, NULL, MO_SEQ_CST);
 }
 
 /*
@@ -417,50 +332,46 @@ gate_part_from_others(const struct tls_s *self) {
 	mutex_lock(&gate.mtx);
 	if (mine != NULL) {
 		gate_unlink(mine);
-		mine->next = NULL;
-		mine->prev = NULL;
 	}
 	while (*end != NULL) {
 		end = &(*end)->next;
 	}
 	*end = gate.threads;
-	gate.threads = mine;
+	gate.threads = NULL;
+	if (mine != NULL) {
+		gate_link(mine, NULL);
+	}
 	mutex_unlock(&gate.mtx);
 }
 
 /*
- * Whether the child has all locks free and data that nobody was changing. A thread that entered the
- * closed gate may have changed what was copied before (region_prefork), even if it has left. The
- * copy of the process has all that a thread wrote before a write that it has, so it has is_passed
- * if it has anything that was done inside. If a handler interrupted
- * this thread inside, it may be the one that changes the list or is counted; if it is the only
- * thread of the process, that goes on in the child.
+ * In the child: whether all locks are free and nobody was changing what they protect. A thread that
+ * entered the closed gate may have changed what was copied before (region_prefork), even if it has
+ * left. The copy of the process has all that a thread wrote before a write that it has, so it has
+ * is_passed if it has anything that was done inside.
  */
 static bool
 gate_child_is_whole(const struct tls_s *self) {
-	return atomic_load_p(&gate_forker, MO_RELAXED) == FORKER(self, FORKER_ALONE)
-	    && !atomic_load_b(&gate.is_passed, MO_RELAXED)
-	    && (!gate_is_entered(self) || gate.is_single
-	    || (atomic_load_u32(&gate.mtx.word, MO_RELAXED) == 0
-	    && atomic_load_u32(&gate.n_unlisted, MO_RELAXED) == 0));
+	return atomic_load_p(&gate_forker, MO_RELAXED) == self && !gate_is_entered(self)
+	    && !atomic_load_b(&gate.is_passed, MO_RELAXED);
 }
 
 void
 gate_postfork_child(void) {
 	struct tls_s *self = tls_get();
-	if (!gate_child_is_whole(self)) {
-		atomic_store_p(&gate_forker, FORKER_LOST, MO_RELAXED);
-		mutex_disown();
-		/* The handler may have interrupted a change of the cache, so it is not used. */
-		__atomic_store_n(&self->cache, (void *)(uintptr_t)tls_boot_cache, __ATOMIC_SEQ_CST);
-		return;
-	}
-	if (!gate_is_entered(self)) {
+	if (gate_child_is_whole(self)) {
+		/* The child of a handler that forks while the list changes is lost. */
+		atomic_store_p(&gate_forker, FORKER_CLOSING(self), MO_RELAXED);
 		/* A thread that was refused at the instant of the fork was counted for a moment. */
 		atomic_store_u32(&gate.n_unlisted, 0, MO_RELAXED);
-	}
-	if (!gate_is_entered(self) || !gate.is_single) {
 		gate_part_from_others(self);
+		atomic_store_p(&gate_forker, self, MO_RELAXED);
+		gate_postfork_parent();
+		return;
 	}
-	gate_postfork_parent();
+	atomic_store_b(&gate.is_passed, true, MO_RELAXED);
+	atomic_store_p(&gate_forker, FORKER_LOST, MO_RELAXED);
+	mutex_disown();
+	/* The handler may have interrupted a change of the cache, so it is not used. */
+	__atomic_store_n(&self->cache, (void *)(uintptr_t)tls_boot_cache, __ATOMIC_SEQ_CST);
 }

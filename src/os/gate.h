@@ -2,8 +2,8 @@
  * The gate: guarantees that fork() never copies a short-held lock that another thread holds, or
  * that the child touches none (gate_is_lost()).
  * Every lock that is held for a short time is taken between gate_enter() (or gate_try_enter()) and
- * gate_exit(). fork's prepare handler closes the gate and waits until no other thread is inside;
- * then only the forking thread can hold such a lock, and the child needs no repair. The few locks
+ * gate_exit(). fork's prepare handler closes the gate and waits until nobody is inside; so nobody
+ * holds such a lock, and the child needs no repair. The few locks
  * that may be held for long are held outside and made new in the child (jemalloc_fork.c). Rules for
  * code inside: it must not wait for long, and not for a lock that is held outside, whose owner may
  * be waiting for the gate. Callers are the entry points of the allocator (imalloc.c, tsd, ctl,
@@ -29,20 +29,20 @@
  *
  * Signal handlers: a handler may fork at any instruction of this code. If it interrupted its thread
  * inside, the others may wait for a lock of that thread, so this fork must not wait for them: it
- * looks once, and if another thread is inside, it goes ahead and the child is lost
- * (gate_is_lost()). A thread is marked only while its gate_depth is not 0, so a handler that finds
- * depth 0 never waits for the mark of its own thread.
+ * leaves the gate as it is, and the child is lost (gate_is_lost()). So is that of a handler that
+ * interrupted a fork which was not alone yet. A thread is marked only while its gate_depth is not
+ * 0, so a handler that finds depth 0 never waits for the mark of its own thread.
  *
  * gate_enter() waits, and its caller may hold a lock of the program that fork waits for: a call of
  * malloc that opens a file leaves the gate for the profiler's work and enters it again, while this
- * thread has stdio's list of streams. So it waits about 5 s for a fork that is alone, then enters
- * though the gate is closed, and others after it at once. The child of that fork is lost.
+ * thread has stdio's list of streams. So it waits about 5 s, then enters though the gate is closed,
+ * and others after it at once. The child of a fork that was alone already is lost then.
  */
 
-/* NULL while the gate is open. Otherwise names the thread that has closed it; gate.c. */
+/* NULL while the gate is open. Otherwise says who has closed it; gate.c. */
 extern HIDDEN atomic_p_t gate_forker;
 
-/* Whether a fork has closed the gate, in any thread. */
+/* Whether the gate is closed, by any thread. */
 ALWAYS_INLINE bool
 gate_is_closed(void) {
 	return atomic_load_p(&gate_forker, MO_SEQ_CST) != NULL;
@@ -86,9 +86,8 @@ gate_exit(struct tls_s *t) {
 }
 
 /*
- * Enters the gate and sleeps while a fork is under way, about 5 s at most from when the forking
- * thread is alone; while gate_try_stop() has it closed, without a limit. In a lost child it enters
- * at once.
+ * Enters the gate and sleeps while forks are under way, about 5 s at most; while gate_try_stop()
+ * has it closed, without a limit. In a lost child it enters at once.
  */
 void gate_enter(struct tls_s *t);
 
@@ -110,7 +109,7 @@ void gate_unregister(struct tls_s *t, struct gate_link_s *link);
 /* A thread on the list; lies in its tsd. */
 typedef struct gate_link_s {
 	struct gate_link_s *next;
-	struct gate_link_s *prev;
+	struct gate_link_s **from; /* what points to this link */
 	struct tls_s *tls;
 } gate_link_t;
 
@@ -128,11 +127,11 @@ bool gate_is_inside(const struct tls_s *t);
 bool gate_is_amid(const struct tls_s *t);
 
 /*
- * Whether this process is the child of a fork that found a thread inside, or that a thread has
- * passed: locks may belong to
- * threads that do not exist here, and what they protect may be half changed. Its gate stays closed
- * for all threads: the shelter serves them, frees are deferred, and other functions of the library
- * do nothing. A call that the handler interrupted continues, and takes such locks (mutex_disown()).
+ * Whether this process is the child of a fork in a handler that interrupted its thread inside, or
+ * of one that a thread has passed: locks may belong to threads that do not exist here, and what
+ * they protect may be half changed. Its gate stays closed for all threads: the shelter serves
+ * them, frees are deferred, and other functions of the library do nothing. A call that the handler
+ * interrupted continues, and takes such locks (mutex_disown()).
  */
 bool gate_is_lost(void);
 

@@ -1,6 +1,6 @@
 /*
  * Hash tables of the addresses of deferred frees; deferred.h has the contract. Each table is eight
- * times as large as the one before; all but the first are mapped when needed, and stay mapped.
+ * times as large as the one before; they are mapped when needed, and stay mapped.
  *
  * The hash of an address selects 16 neighbouring slots in each table; the address is stored in the
  * first table where one of them is empty. Slots change atomically: from NULL to an address by the
@@ -25,9 +25,8 @@
 HIDDEN atomic_b_t deferred_are_there;
 
 static LARGE_BSS struct {
-	atomic_p_t slots[N_TABLES]; /* NULL: not mapped; the first table is the array below */
+	atomic_p_t slots[N_TABLES]; /* NULL: not mapped */
 	atomic_b_t is_used[N_TABLES];
-	atomic_p_t first[(size_t)1 << LG_FIRST];
 } deferred;
 
 static size_t
@@ -38,7 +37,7 @@ table_nslots(unsigned k) {
 
 static atomic_p_t *
 table_slots(unsigned k) {
-	return k == 0 ? deferred.first : atomic_load_p(&deferred.slots[k], MO_ACQUIRE);
+	return atomic_load_p(&deferred.slots[k], MO_ACQUIRE);
 }
 
 /* Returns the slots of table k, mapped if necessary; NULL without memory. */
@@ -103,39 +102,21 @@ deferred_has(const void *ptr) {
 	return false;
 }
 
-static void *
-table_take(atomic_p_t *slots, size_t n, size_t *at) {
-	for (; *at < n; (*at)++) {
-		if (atomic_load_p(&slots[*at], MO_SEQ_CST) != NULL) {
-			void *p = atomic_exchange_p(&slots[*at], NULL, MO_SEQ_CST);
-			if (p != NULL) {
-				return p;
-			}
-		}
-	}
-	return NULL;
-}
-
-void *
-deferred_take(deferred_walk_t *walk) {
-	assert(walk->table <= N_TABLES);
-	for (; walk->table < N_TABLES; walk->table++, walk->slot = 0) {
-		unsigned k = walk->table;
-		if (k == 0 && walk->slot == 0) {
-			atomic_exchange_b(&deferred_are_there, false, MO_SEQ_CST);
-		}
+void
+deferred_take_all(void (*fn)(void *ptr, void *ctx), void *ctx) {
+	atomic_exchange_b(&deferred_are_there, false, MO_SEQ_CST);
+	for (unsigned k = 0; k < N_TABLES; k++) {
 		/*
 		 * An exchange, even if the flag is false already: it synchronizes this thread with those
 		 * that took addresses from the table before.
 		 */
-		if (walk->slot == 0 && !atomic_exchange_b(&deferred.is_used[k], false, MO_SEQ_CST)) {
-			continue;
-		}
-		void *p = table_take(table_slots(k), table_nslots(k), &walk->slot);
-		if (p != NULL) {
-			walk->slot++;
-			return p;
+		size_t n = atomic_exchange_b(&deferred.is_used[k], false, MO_SEQ_CST) ? table_nslots(k) : 0;
+		for (atomic_p_t *slot = table_slots(k); n > 0; slot++, n--) {
+			void *p = atomic_load_p(slot, MO_SEQ_CST);
+			p = p == NULL ? NULL : atomic_exchange_p(slot, NULL, MO_SEQ_CST);
+			if (p != NULL) {
+				fn(p, ctx);
+			}
 		}
 	}
-	return NULL;
 }

@@ -41,14 +41,7 @@ int deferred_add(void *ptr);
  */
 bool deferred_has(const void *ptr);
 
-/*
- * Position of a walk over the tables, all zero at first. deferred_take() takes the next address out
- * and returns it; NULL at the end. Inside the gate. Several threads may walk at once.
- */
-typedef struct {
-	unsigned table;
-	size_t slot;
-} deferred_walk_t;
-void *deferred_take(deferred_walk_t *walk);
+/* Takes all out and calls fn for each. Inside the gate; several threads may do it at once. */
+void deferred_take_all(void (*fn)(void *ptr, void *ctx), void *ctx);
 
 #endif

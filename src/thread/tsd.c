@@ -377,10 +377,7 @@ void
 tsd_postfork_child(void) {
 	tsd_t *mine = tls_get()->tsd;
 	assert(mine == NULL || mine->tls == tls_get());
-	if (mine != NULL && gate_is_entered(mine->tls)) {
-		/* A handler may have interrupted a change of the cache: the next call opens it again. */
-		recall_one(mine->tls, RECALL_SETTINGS);
-	}
+	assert(!gate_is_entered(tls_get()));
 	tsd_reseed(mine);
 	tsd_relax(mine);
 	thread_event_postfork_child();

@@ -9,27 +9,26 @@
  * gate's marks and gate_forker are; that a thread's mark is written before it looks at gate_forker is what the
  * exchange in gate_mark is for, and MUTANT_LATE_MARK is a plain store instead.
  *
- * The last thread, when it was refused, may enter the closed gate nevertheless (patience is left out: it may at any
- * time).  That all three may is left out, because the search would take hours.
+ * The last thread, when it was refused, may enter the closed gate nevertheless: late (patience is left out: it may be
+ * at any time), or because another one has.  That all three may is left out, because the search would take hours.
  *
  * Asserted where the fork is, unless the child is lost: no other thread is inside, the list's lock is free, and this
  * thread is not counted where the child begins to count anew.  The child is lost only if a handler interrupted its
- * thread inside, or with the list's lock, or if a thread has entered the closed gate.  Who waits for ever is an
- * invalid end state: waiting is modelled as sleeping until what was seen has changed.  Left out: that a process with one thread need not look.
+ * thread inside, or a fork that was not alone yet, or if a thread has entered the closed gate.  Who waits for ever is an
+ * invalid end state: waiting is modelled as sleeping until what was seen has changed.  Left out: gate_try_stop().
  *
  * A thread that comes to the closed gate goes to the shelter, and one inside may free what lies there.  Nobody waits
  * in it; so there is a step for it only in the mutant that has a lock there.
  *
  * MUTANT_LATE_MARK   marks after the look: a store that the processor delays
  * MUTANT_EXIT        the last level is left before the mark is removed
- * MUTANT_NEST        a fork inside a fork does not wait
+ * MUTANT_NEST        a fork inside a fork that is not alone yet is taken for one that is
  * MUTANT_PATIENT     a handler that has interrupted its thread inside waits like any other
  * MUTANT_TRUSTING    the child of such a handler relies on what the fork outside of it has seen
  * MUTANT_TWO_WORDS   that the forking thread is alone is kept apart from gate_forker, and cleared when it has closed
  * MUTANT_BLIND       the child does not ask whether a thread has entered the closed gate
  * MUTANT_LATE_CLEAR  is_passed is cleared behind the look at the marks
- * MUTANT_CLEAR       is_passed is cleared though a handler's fork is alone already
- * MUTANT_EARLY_PASS  is_passed is set before the mark
+ * MUTANT_EARLY_PASS  is_passed is set and read before the mark
  * MUTANT_SHELTER     the shelter has a lock, taken inside the gate and outside of it
  */
 #define N 3
@@ -39,7 +38,7 @@
 #define NOBODY N
 
 byte forker = NOBODY;   /* gate_forker */
-bool alone = false;     /* its lowest bit */
+bool alone = false;     /* its lowest bit is 0 */
 byte mtx = NOBODY;      /* gate.mtx */
 byte nesting = 0;       /* gate.nesting */
 bool passed = false;    /* gate.is_passed */
@@ -61,6 +60,12 @@ bool is_begun = false;  /* who is registered has been chosen */
 #define WAS_PASSED false
 #else
 #define WAS_PASSED passed
+#endif
+
+#ifdef MUTANT_NEST
+#define IS_ALONE true
+#else
+#define IS_ALONE alone
 #endif
 
 inline count_in(t) {
@@ -118,17 +123,19 @@ inline enter(t) {
 /* gate_try_pass */
 inline pass(t) {
 	levels[t] = 1;
-#ifdef MUTANT_EARLY_PASS
-	passed = true;
+#ifndef MUTANT_EARLY_PASS
 	mark(t);
-	atomic { is_in = (forker == NOBODY || alone); inside[t] = is_in }
-#else
-	mark(t);
-	is_in = (forker == NOBODY || alone);
+#endif
 	if
-	:: is_in -> atomic { passed = true; inside[t] = true }
-	:: else
+	:: passed = true
+	:: true
 	fi;
+#ifdef MUTANT_EARLY_PASS
+	is_in = passed;
+	mark(t);
+	inside[t] = is_in;
+#else
+	atomic { is_in = passed; inside[t] = is_in }
 #endif
 	if
 	:: !is_in -> unmark(t); levels[t] = 0
@@ -182,38 +189,22 @@ inline passes(t) {
 	fi
 }
 
-inline first(t) {
-	k = (t == 0 -> 1 : 0)
-}
-
-inline next(t) {
-	k = (k + 1 == t -> k + 2 : k + 1);
-	if
-	:: k >= N -> break
-	:: else
-	fi
-}
-
-/* gate_try_see_alone, again and again if the fork may wait. */
+/* gate_try_see_nobody, again and again. */
 inline wait_alone(t) {
 	do
-	:: alone -> break
 	/* Who waits sleeps until a look may find nobody. */
-	:: !alone && (!may_wait || (mtx == NOBODY && count == 0 && (t == 0 || !MARKED(0))
-	    && (t == 1 || !MARKED(1)) && (t == 2 || !MARKED(2)))) ->
-		atomic { is_busy = (mtx != NOBODY); mtx = (is_busy -> mtx : t); first(t) }
+	:: mtx == NOBODY && count == 0 && !MARKED(0) && !MARKED(1) && !MARKED(2) ->
+		atomic { is_busy = (mtx != NOBODY); mtx = (is_busy -> mtx : t); k = 0 }
 		if
 		:: !is_busy ->
-#ifdef MUTANT_CLEAR
-			passed = false;
-#endif
 #ifndef MUTANT_LATE_CLEAR
-			passed = (alone -> passed : false);
+			passed = false;
 #endif
 			is_busy = (count != 0);
 			do
-			:: atomic { MARKED(k) -> is_busy = true; next(t) }
-			:: atomic { !MARKED(k) -> next(t) }
+			:: atomic { k < N && MARKED(k) -> is_busy = true; k++ }
+			:: atomic { k < N && !MARKED(k) -> k++ }
+			:: atomic { k == N -> break }
 			od;
 			mtx = NOBODY
 		:: else
@@ -224,30 +215,25 @@ inline wait_alone(t) {
 #else
 		:: !is_busy -> alone = true; break
 #endif
-		:: is_busy && !may_wait -> break
-		:: is_busy && may_wait -> is_busy = false
+		:: is_busy -> is_busy = false
 		fi
-	od;
-	is_busy = false
+	od
 }
 
 inline forks(t, may_pass) {
 	d_step {
-#ifdef MUTANT_PATIENT
-		may_wait = true;
-#else
-		may_wait = (levels[t] == 0 && mtx != t);
-#endif
+		/* What an ordinary fork is promised holds for this one. */
+		is_ordinary = (levels[t] == 0 && (forker != t || alone));
 		has_closed = true
 	}
 	if
 	:: atomic { forker == t -> nesting++ }
-#ifdef MUTANT_NEST
-		skip
-#else
-		wait_alone(t)
-#endif
+#ifdef MUTANT_PATIENT
 	:: atomic { forker == NOBODY -> forker = t;
+#else
+	:: atomic { forker != t && levels[t] != 0 -> has_closed = false }
+	:: atomic { forker == NOBODY && levels[t] == 0 -> forker = t;
+#endif
 #ifndef MUTANT_TWO_WORDS
 		alone = false
 #endif
@@ -256,7 +242,6 @@ inline forks(t, may_pass) {
 		alone = false;
 #endif
 		wait_alone(t)
-	:: atomic { forker != NOBODY && forker != t && !may_wait -> has_closed = false }
 	fi;
 	if
 	:: may_pass && has_closed -> passes(t)
@@ -265,11 +250,11 @@ inline forks(t, may_pass) {
 	/* The fork itself, and what the child makes of what it has. */
 	atomic {
 #ifdef MUTANT_TRUSTING
-		is_whole = has_closed && alone;
+		is_whole = has_closed && alone && !WAS_PASSED;
 #else
-		is_whole = has_closed && alone && !WAS_PASSED && (levels[t] == 0 || (mtx == NOBODY && count == 0));
+		is_whole = has_closed && IS_ALONE && !WAS_PASSED && levels[t] == 0;
 #endif
-		assert(is_whole || !may_wait || passed);
+		assert(is_whole || !is_ordinary || passed);
 		assert(!is_whole || forker == t);
 		assert(!is_whole || (mtx == NOBODY && !counted[t]));
 		assert(!is_whole || ((t == 0 || !inside[0]) && (t == 1 || !inside[1]) && (t == 2 || !inside[2])));
@@ -286,7 +271,7 @@ inline forks(t, may_pass) {
 		:: has_closed && nesting == 0 -> forker = NOBODY; alone = false
 #endif
 		fi;
-		k = 0; may_wait = false; has_closed = false
+		k = 0; is_ordinary = false; has_closed = false
 	}
 }
 
@@ -300,7 +285,7 @@ inline may_be_registered(t) {
 /* A handler stops the thread that it interrupts. */
 active [N] proctype thread() provided (_pid != 0 || handlers == 0) {
 	byte k, rounds = 0;
-	bool is_in, is_busy, may_wait, has_closed, is_whole;
+	bool is_in, is_busy, is_ordinary, has_closed, is_whole;
 	if
 	:: atomic { _pid == 0 -> may_be_registered(0); may_be_registered(1); may_be_registered(2); is_begun = true }
 	:: _pid != 0 && is_begun
@@ -317,7 +302,7 @@ active [N] proctype thread() provided (_pid != 0 || handlers == 0) {
 /* The second interrupts the first. */
 active [2] proctype handler() provided (handlers < 2 || _pid == N + 1) {
 	byte k;
-	bool is_in, is_busy, may_wait, has_closed, is_whole;
+	bool is_in, is_busy, is_ordinary, has_closed, is_whole;
 end:	atomic { is_begun && handlers == _pid - N -> handlers++ }
 	forks(0, false);
 	handlers--
