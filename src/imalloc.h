@@ -256,20 +256,21 @@ ifree_large_try_fast(void *ptr, uint64_t elem) {
 }
 
 /*
- * Returns false if the slow path is needed, also for NULL and foreign pointers. The element is read
- * twice, because small objects are freed in fewer instructions then.
+ * Returns false if the slow path is needed, also for NULL and foreign pointers. Of the element only
+ * the bin is read first, because small objects are freed in fewer instructions then.
  */
 ALWAYS_INLINE bool
 ifree_try_fast(void *ptr) {
-	const emap_leaf_t *leaf = emap_leaf(ptr);
-	if (unlikely(leaf == NULL)) {
+	uintptr_t origin = emap_origin(ptr);
+	if (unlikely(origin == 0)) {
 		return false;
 	}
-	uint64_t elem = emap_leaf_elem(leaf, ptr);
-	cache_bin_t *b = fast_bin(elem >> ELEM_BIN_SHIFT);
-	if (config_hardening && (elem >> ELEM_BIN_SHIFT) != 0) {
+	size_t bin = emap_bin_of(origin, ptr);
+	cache_bin_t *b = fast_bin(bin);
+	if (config_hardening && bin != 0) {
+		edata_t *e = elem_edata(emap_elem_of(origin, ptr));
 		if (b->head == b->full || b->size == 0
-		    || unlikely(!canary_is_intact(ptr, b->size, elem_edata(elem)))) {
+		    || unlikely(!canary_is_intact(ptr, b->size, e))) {
 			return false;
 		}
 		canary_end(ptr, b->size);
@@ -277,8 +278,9 @@ ifree_try_fast(void *ptr) {
 	if (likely(cache_bin_try_push(b, ptr))) {
 		return true;
 	}
-	OPAQUE(leaf);
-	return ifree_large_try_fast(ptr, emap_leaf_elem(leaf, ptr));
+	const void *again = ptr;
+	OPAQUE(again);
+	return ifree_large_try_fast(ptr, emap_elem_of(origin, again));
 }
 
 /*

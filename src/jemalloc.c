@@ -146,7 +146,7 @@ realloc_small(void *ptr, size_t size, size_t bin) {
  */
 EXPORT void *
 je_realloc(void *ptr, size_t size) {
-	size_t bin = emap_elem(ptr) >> ELEM_BIN_SHIFT;
+	size_t bin = emap_bin(ptr);
 	if (!config_hardening && likely(size - 1 < SC_LOOKUP_MAX)) {
 		if (likely(bin == sc_bin_offset_of_last(size - 1))
 		    && likely(irealloc_try_count_fast(bin))) {
@@ -217,9 +217,9 @@ je_pvalloc(size_t size) {
 #if HAVE_MALLOC_USABLE_SIZE
 EXPORT size_t
 je_malloc_usable_size(const void *ptr) {
-	size_t bin = ICHECK_IS_BUILT ? 0 : emap_elem(ptr) >> ELEM_BIN_SHIFT;
-	if (likely(bin != 0)) {
-		return sc_size_tab[(bin >> SC_LG_BIN_STRIDE) - 1];
+	size_t slot = ICHECK_IS_BUILT ? 0 : emap_bin(ptr) >> SC_LG_BIN_STRIDE;
+	if (likely(slot != 0)) {
+		return sc_size_tab[slot - 1];
 	}
 	icheck_live(ptr);
 	return iusize(ptr);

@@ -28,16 +28,18 @@ emap_boot(szind_t ncacheable) {
 	cassert(((SC_NSIZES + 1) << SC_LG_BIN_STRIDE) < (1 << (64 - ELEM_BIN_SHIFT)));
 }
 
-/* Maps a leaf and installs it; 0 also if another thread installed one. */
+/* Maps a leaf and installs it; 0 also if another thread installed one. Its entry must not be 0. */
 static int
 emap_leaf_create(size_t root_ind) {
 	bool commit = true;
 	size_t bytes = PAGE_CEILING(sizeof(emap_leaf_t));
 	void *seen = NULL, *leaf = pages_map(NULL, bytes, PAGE, &commit);
-	if (leaf == NULL) {
+	void *origin = (void *)((uintptr_t)leaf - EMAP_LEAF_BIAS(root_ind));
+	cassert(offsetof(emap_leaf_t, elems) == 0);
+	if (leaf == NULL || origin == NULL) {
 		return ENOMEM;
 	}
-	if (!atomic_cas_strong_p(&emap_root[root_ind], &seen, leaf, MO_ACQ_REL, MO_ACQUIRE)) {
+	if (!atomic_cas_strong_p(&emap_root[root_ind], &seen, origin, MO_ACQ_REL, MO_ACQUIRE)) {
 		pages_unmap_in_time(leaf, bytes); /* another thread was faster */
 	}
 	return 0;
@@ -47,8 +49,7 @@ emap_leaf_create(size_t root_ind) {
 static void
 emap_count_pieces(uintptr_t from, uintptr_t last) {
 	for (uintptr_t piece = from >> EMAP_LG_PIECE; piece <= last >> EMAP_LG_PIECE; piece++) {
-		emap_leaf_t *leaf = atomic_load_p(&emap_root[piece >> (EMAP_LG_LEAF - EMAP_LG_PIECE)],
-		    MO_ACQUIRE);
+		emap_leaf_t *leaf = emap_leaf((const void *)(piece << EMAP_LG_PIECE));
 		size_t i = piece & (((size_t)1 << (EMAP_LG_LEAF - EMAP_LG_PIECE)) - 1);
 		uint64_t bit = (uint64_t)1 << (i & 63);
 		if ((atomic_load_u64(&leaf->pieces[i >> 6], MO_RELAXED) & bit) == 0
@@ -93,7 +94,7 @@ elem_make(const edata_t *e) {
 
 static void
 emap_write(const char *addr, uint64_t elem) {
-	atomic_store_u64(emap_slot((uintptr_t)addr), elem, MO_RELEASE);
+	atomic_store_u64(emap_slot_of(emap_origin(addr), addr), elem, MO_RELEASE);
 }
 
 static void
@@ -141,7 +142,7 @@ emap_clear_boundary(const edata_t *e) {
 bool
 emap_set_huge(const void *ptr, bool is_huge) {
 	uintptr_t a = (uintptr_t)ptr;
-	emap_leaf_t *leaf = atomic_load_p(&emap_root[a >> EMAP_LG_LEAF], MO_RELAXED);
+	emap_leaf_t *leaf = emap_leaf(ptr);
 	size_t i = (a >> EMAP_LG_HUGE) & (((size_t)1 << (EMAP_LG_LEAF - EMAP_LG_HUGE)) - 1);
 	uint64_t bit = (uint64_t)1 << (i & 63);
 	atomic_u64_t *word = &leaf->huge[i >> 6];

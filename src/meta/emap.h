@@ -1,10 +1,12 @@
 /*
  * The page map: finds the extent that contains an address, with two loads and no lock.
- * A static root (one entry per GiB of address space) points to leaves, which have one element of 8
- * bytes per 4 KiB granule, whatever the page size. Invariant: the first and the last page of every
- * extent are mapped (all granules of the first page and the last granule), and every granule of a
- * slab. Elements of an extent in a page cache are written under that cache's lock. Leaves are never
- * freed. Readers are the fast path of free, arena and extent.
+ * A static root (one entry per GiB of address space) leads to leaves, which have one element of 8
+ * bytes per 4 KiB granule, whatever the page size. An entry is not the leaf's address, but the
+ * place where the element of address 0 would be if the leaf went on to there: so the number of the
+ * granule is the index, and need not be cut to the leaf's part. Invariant: the first and the last
+ * page of every extent are mapped (all granules of the first page and the last granule), and every
+ * granule of a slab. Elements of an extent in a page cache are written under that cache's lock.
+ * Leaves are never freed. Readers are the fast path of free, arena and extent.
  */
 #ifndef META_EMAP_H
 #define META_EMAP_H
@@ -15,7 +17,7 @@
 
 /*
  * An element:
- *   [63:51] slab: byte offset of the thread-cache bin to which a free of a region goes; else 0
+ *   [63:48] slab: byte offset of the thread-cache bin to which a free of a region goes; else 0
  *   [47:7]  the edata (128-byte aligned)    [4:2] its state    [1] sampled    [0] slab
  *   [5]     a large object that a thread cache may hold (its bin: edata_t.u.large_bin)
  * The other bits are 0.
@@ -37,9 +39,13 @@
 #define ELEM_STATE_MASK ((uint64_t)7)
 cassert(extent_state_count <= ELEM_STATE_MASK + 1);
 #define ELEM_EDATA_MASK ((((uint64_t)1 << 48) - 1) & ~(uint64_t)(EDATA_ALIGN - 1))
-#define ELEM_BIN_SHIFT 51
+#define ELEM_BIN_SHIFT 48
 
-/* A leaf: the elements of 1 GiB of address space. */
+/* The same bits of an element in memory, to be read alone: which of its four parts. */
+typedef uint16_t __attribute__((may_alias)) elem_part_t;
+#define ELEM_BIN_PART (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 3 : 0)
+
+/* A leaf: the elements of 1 GiB of address space, which come first. */
 typedef struct emap_leaf_s {
 	atomic_u64_t elems[EMAP_LEAF_ENTRIES];
 	/* bit set: this 4 KiB piece of elems was written */
@@ -53,32 +59,54 @@ extern HIDDEN atomic_p_t emap_root[EMAP_ROOT_ENTRIES];
 /* Objects of classes below this may be freed into a thread cache; set once at boot. */
 extern HIDDEN szind_t emap_ncacheable;
 
-/* The address of the element of an address for which emap_reserve() succeeded. */
+/* An entry of the root, for an address below 2^48; 0 if nothing near it was ever mapped. */
+ALWAYS_INLINE uintptr_t
+emap_origin(const void *ptr) {
+	return (uintptr_t)atomic_load_p(&emap_root[(uintptr_t)ptr >> EMAP_LG_LEAF], MO_RELAXED);
+}
+
+/* The element of an address with this entry, which is not 0. */
 ALWAYS_INLINE atomic_u64_t *
-emap_slot(uintptr_t a) {
-	emap_leaf_t *leaf = atomic_load_p(&emap_root[a >> EMAP_LG_LEAF], MO_RELAXED);
-	assert((a >> 48) == 0 && leaf != NULL);
-	return &leaf->elems[(a >> EMAP_LG_GRANULE) & (EMAP_LEAF_ENTRIES - 1)];
+emap_slot_of(uintptr_t origin, const void *ptr) {
+	assert(((uintptr_t)ptr >> 48) == 0 && origin != 0);
+	return (atomic_u64_t *)(origin + ((uintptr_t)ptr >> EMAP_LG_GRANULE) * sizeof(uint64_t));
 }
 
-/* The leaf for an address below 2^48; NULL if nothing near it was ever mapped. */
-ALWAYS_INLINE const emap_leaf_t *
-emap_leaf(const void *ptr) {
-	return atomic_load_p(&emap_root[(uintptr_t)ptr >> EMAP_LG_LEAF], MO_RELAXED);
-}
-
-/* The element of an address in its leaf. */
 ALWAYS_INLINE uint64_t
-emap_leaf_elem(const emap_leaf_t *leaf, const void *ptr) {
-	size_t i = ((uintptr_t)ptr >> EMAP_LG_GRANULE) & (EMAP_LEAF_ENTRIES - 1);
-	return atomic_load_u64(&leaf->elems[i], MO_RELAXED);
+emap_elem_of(uintptr_t origin, const void *ptr) {
+	return atomic_load_u64(emap_slot_of(origin, ptr), MO_RELAXED);
+}
+
+/* The bin's offset in that element alone, which takes no shift. */
+ALWAYS_INLINE size_t
+emap_bin_of(uintptr_t origin, const void *ptr) {
+	const elem_part_t *parts = (const elem_part_t *)emap_slot_of(origin, ptr);
+	return __atomic_load_n(&parts[ELEM_BIN_PART], __ATOMIC_RELAXED);
 }
 
 /* The element of an address that is known to be below 2^48; 0 if it was never mapped. */
 ALWAYS_INLINE uint64_t
 emap_elem(const void *ptr) {
-	const emap_leaf_t *leaf = emap_leaf(ptr);
-	return unlikely(leaf == NULL) ? 0 : emap_leaf_elem(leaf, ptr);
+	uintptr_t origin = emap_origin(ptr);
+	return unlikely(origin == 0) ? 0 : emap_elem_of(origin, ptr);
+}
+
+/* The same for the bin's offset. */
+ALWAYS_INLINE size_t
+emap_bin(const void *ptr) {
+	uintptr_t origin = emap_origin(ptr);
+	return unlikely(origin == 0) ? 0 : emap_bin_of(origin, ptr);
+}
+
+/* What an entry of the root differs from the address of its leaf by. */
+#define EMAP_LEAF_BIAS(root_ind) ((uintptr_t)(root_ind) * EMAP_LEAF_ENTRIES * sizeof(uint64_t))
+
+/* The leaf of an address below 2^48; NULL if nothing near it was ever mapped. */
+static inline emap_leaf_t *
+emap_leaf(const void *ptr) {
+	uintptr_t origin = emap_origin(ptr);
+	return origin == 0 ? NULL
+	    : (emap_leaf_t *)(origin + EMAP_LEAF_BIAS((uintptr_t)ptr >> EMAP_LG_LEAF));
 }
 
 /* emap_elem() for any pointer value; 0 if it is not below 2^48. */
@@ -135,8 +163,7 @@ void emap_clear_boundary(const edata_t *e);
 static inline bool
 emap_is_huge(const void *ptr) {
 	uintptr_t a = (uintptr_t)ptr;
-	const emap_leaf_t *leaf =
-	    (a >> 48) != 0 ? NULL : atomic_load_p(&emap_root[a >> EMAP_LG_LEAF], MO_RELAXED);
+	const emap_leaf_t *leaf = (a >> 48) != 0 ? NULL : emap_leaf(ptr);
 	size_t i = (a >> EMAP_LG_HUGE) & (((size_t)1 << (EMAP_LG_LEAF - EMAP_LG_HUGE)) - 1);
 	return leaf != NULL
 	    && ((atomic_load_u64(&leaf->huge[i >> 6], MO_RELAXED) >> (i & 63)) & 1) != 0;
