@@ -33,6 +33,20 @@ cache_bin_set_head(cache_bin_t *b, void **head) {
 }
 
 /*
+ * Moves the cursor, which is at head, by n slots. Where one instruction does that, it is not worth
+ * to have the new value in a register as well.
+ */
+ALWAYS_INLINE void
+cache_bin_move_head(cache_bin_t *b, void **head, ptrdiff_t n) {
+	if (COMPILER_ADDS_TO_MEMORY) {
+		OPAQUE_MEM(b->head);
+		b->head += n;
+	} else {
+		cache_bin_set_head(b, head + n);
+	}
+}
+
+/*
  * Pops an object. Returns false if the bin is empty (nothing changed), or if the slow path is due:
  * countdown reached 0, the pop is counted but nothing was taken. The order of the two tests means
  * that the all-zero bin of the boot block is never written.
@@ -46,7 +60,7 @@ cache_bin_try_pop(cache_bin_t *b, void **p) {
 	if (unlikely(--b->countdown == 0)) {
 		return false;
 	}
-	cache_bin_set_head(b, head + 1);
+	cache_bin_move_head(b, head, 1);
 	*p = *head;
 	return true;
 }
@@ -58,9 +72,9 @@ cache_bin_try_push(cache_bin_t *b, void *p) {
 	if (unlikely(head == b->full)) {
 		return false;
 	}
-	*--head = p;
+	head[-1] = p;
 	__atomic_signal_fence(__ATOMIC_RELEASE);
-	cache_bin_set_head(b, head);
+	cache_bin_move_head(b, head, -1);
 	return true;
 }
 

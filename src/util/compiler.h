@@ -26,6 +26,8 @@
 #define NOINLINE __attribute__((noinline))
 /* Makes the compiler take a variable for changed, so that it computes anew what depends on it. */
 #define OPAQUE(x) __asm__("" : "+r"(x))
+/* The same for an object in memory, which is read anew. */
+#define OPAQUE_MEM(x) __asm__("" : "+m"(x))
 /* Never inlined, and placed apart from the hot code. */
 #define COLD __attribute__((cold, noinline))
 #define NORETURN __attribute__((noreturn))
@@ -70,6 +72,13 @@
 #define COMPILER_TSAN 1
 #else
 #define COMPILER_TSAN 0
+#endif
+
+/* Whether one instruction adds to a word in memory, which other threads see changed at once. */
+#if defined(__x86_64__) && !COMPILER_TSAN
+#define COMPILER_ADDS_TO_MEMORY 1
+#else
+#define COMPILER_ADDS_TO_MEMORY 0
 #endif
 
 /* One iteration of a spin-wait loop: tells the processor that the loop waits for another thread. */
