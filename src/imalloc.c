@@ -145,17 +145,24 @@ static void *imalloc_no_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usiz
 
 /*
  * imalloc_sample_object() for a large object of a cache's class: one like any other, that has a
- * record while it is in use.
+ * record while it is in use. Mostly it is in the bin.
  */
 static void *
 imalloc_sample_large(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
     unsigned slot, sample_rec_t **rec) {
 	assert(usize >= SC_LARGE_MINCLASS && slot > 0);
-	void *p = imalloc_no_sample(tsd, req, usize, tc, slot);
-	if (unlikely(p == NULL)) {
+	void *obj = NULL, *p;
+	bool zero = req->zero || opt_zero;
+	bool is_plain = !config_hardening && req->arena == IMALLOC_ARENA_AUTO && !zero;
+	if (likely(is_plain) && likely(cache_bin_try_take(&tc->bins[slot], &obj))) {
+		p = arena_large_hand_out(obj);
+	} else if ((p = imalloc_no_sample(tsd, req, usize, tc, slot)) != NULL) {
+		obj = emap_edata(p);
+	} else {
 		tcache_recount(tsd, tc, slot); /* a sample stays counted until the request fails */
+		return NULL;
 	}
-	*rec = p == NULL ? NULL : arena_large_make_sampled(p);
+	*rec = arena_large_make_sampled(obj, tcache_rec_take(tc));
 	return p;
 }
 
@@ -774,13 +781,14 @@ ifree_junk(void *ptr, uint64_t elem) {
  * then on; returns its element.
  */
 static uint64_t
-ifree_end_large_sample(tsd_t *tsd, void *ptr, uint64_t elem, size_t usize) {
-	sample_rec_t *rec = elem_edata(elem)->recs;
-	assert((elem & ELEM_SLAB) == 0 && rec != NULL);
+ifree_end_large_sample(tsd_t *tsd, void *ptr, edata_t *e, size_t usize) {
+	sample_rec_t *rec = e->recs;
+	assert(!e->is_slab && rec != NULL);
 	if (likely(rec->tctx != NULL)) {
 		prof_sample_free(tsd, ptr, rec, usize);
 	}
-	arena_large_end_sampled(ptr);
+	arena_large_end_sampled(e);
+	tcache_rec_put(tsd == NULL ? NULL : tsd->tcache, rec);
 	return emap_elem(ptr);
 }
 
@@ -839,7 +847,7 @@ ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 			ifree_sampled(tsd, ptr, elem, tcache, usize);
 			return;
 		}
-		elem = ifree_end_large_sample(tsd, ptr, elem, usize);
+		elem = ifree_end_large_sample(tsd, ptr, e, usize);
 	}
 	if (!is_large) {
 		canary_end(ptr, usize);

@@ -8,6 +8,7 @@
 #include "imalloc.h"
 
 #include "arena/arenas.h"
+#include "meta/recs.h"
 #include "prof/prof.h"
 #include "thread/shelter.h"
 #include "thread/tsd.h"
@@ -42,11 +43,13 @@ irealloc_sample_in_place(tsd_t *tsd, const imalloc_req_t *req, const void *was, 
 	uint64_t interval = imalloc_draw_sample(tsd, size, usize);
 	if (interval == 0) {
 		if (rec != NULL) {
-			arena_large_end_sampled(ptr);
+			recs_free(arena_large_end_sampled(emap_edata(ptr)), 1);
 		}
 		return;
 	}
-	rec = arena_large_make_sampled(ptr);
+	if (rec == NULL) {
+		rec = arena_large_make_sampled(emap_edata(ptr), recs_alloc(1));
+	}
 	if (rec != NULL) {
 		tsd->tls->inside++;
 		prof_sample_alloc(tsd, ptr, rec, interval, size, usize, &req->where);

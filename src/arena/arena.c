@@ -513,30 +513,26 @@ arena_dalloc(void *ptr, uint64_t elem) {
 }
 
 sample_rec_t *
-arena_large_make_sampled(void *ptr) {
-	edata_t *e = emap_edata(ptr);
-	assert(!e->is_slab);
-	if (e->recs != NULL) {
-		assert(e->recs->tctx == NULL);
-		return e->recs;
-	}
-	e->recs = recs_alloc(1);
-	if (e->recs != NULL) {
-		e->recs->slab = 0;
+arena_large_make_sampled(edata_t *e, sample_rec_t *rec) {
+	assert(!e->is_slab && e->recs == NULL);
+	if (likely(rec != NULL)) {
+		assert(rec->tctx == NULL && rec->link == NULL);
+		rec->slab = 0;
+		e->recs = rec;
 		e->is_sampled = true;
 		emap_set_sampled(e);
 	}
-	return e->recs;
+	return rec;
 }
 
-void
-arena_large_end_sampled(void *ptr) {
-	edata_t *e = emap_edata(ptr);
-	assert(!e->is_slab && e->recs != NULL && e->recs->tctx == NULL);
-	recs_free(e->recs, 1);
+sample_rec_t *
+arena_large_end_sampled(edata_t *e) {
+	sample_rec_t *rec = e->recs;
+	assert(!e->is_slab && rec != NULL && rec->tctx == NULL);
 	e->recs = NULL;
 	e->is_sampled = false;
 	emap_set_sampled(e);
+	return rec;
 }
 
 int

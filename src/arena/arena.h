@@ -244,12 +244,15 @@ void arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, u
     unsigned nflushes);
 
 /*
- * Gives a large object a record without a count, which makes it a sample. Returns NULL if there is
- * no memory.
+ * Gives a large object a record without a count, which makes it a sample. Returns rec, also if that
+ * is NULL; nothing has changed then.
  */
-sample_rec_t *arena_large_make_sampled(void *ptr);
-/* Removes the record, which must not refer to a count any more, from an object that lives on. */
-void arena_large_end_sampled(void *ptr);
+sample_rec_t *arena_large_make_sampled(edata_t *e, sample_rec_t *rec);
+/*
+ * Takes the record, which must not refer to a count any more, from an object that lives on, and
+ * returns it.
+ */
+sample_rec_t *arena_large_end_sampled(edata_t *e);
 /* Returns the record of a sampled object, NULL for any other object. */
 static inline sample_rec_t *
 arena_sample_rec(const void *ptr, uint64_t elem) {

@@ -12,6 +12,7 @@
 
 #include "arena/vacant.h"
 #include "extent/guard.h"
+#include "meta/recs.h"
 #include "os/malloc_io.h"
 #include "os/thread.h"
 #include "os/witness.h"
@@ -646,7 +647,7 @@ arenas_malloc_sampled(arena_t *a, size_t usize, size_t alignment, bool zero, uns
 	if (p != NULL && hidden != NULL) {
 		*rec = slab_rec(emap_edata(p), p);
 	} else if (p != NULL && !is_small) {
-		*rec = arena_large_make_sampled(p);
+		*rec = arena_large_make_sampled(emap_edata(p), recs_alloc(1));
 	}
 	return p;
 }

@@ -65,6 +65,18 @@ cache_bin_try_pop(cache_bin_t *b, void **p) {
 	return true;
 }
 
+/* Pops an object that is counted already. Returns false if the bin is empty. */
+ALWAYS_INLINE bool
+cache_bin_try_take(cache_bin_t *b, void **p) {
+	void **head = b->head;
+	if (unlikely(head == b->empty)) {
+		return false;
+	}
+	*p = *head;
+	cache_bin_set_head(b, head + 1);
+	return true;
+}
+
 /* Pushes an object. Returns false if the bin is full; nothing changed then. */
 ALWAYS_INLINE bool
 cache_bin_try_push(cache_bin_t *b, void *p) {

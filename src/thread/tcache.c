@@ -699,10 +699,7 @@ tcache_take(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 		bin_fill(tsd, tc, from, slot);
 	}
 	void *obj;
-	if (b->head != b->empty) {
-		obj = *b->head;
-		cache_bin_set_head(b, b->head + 1);
-	} else {
+	if (!cache_bin_try_take(b, &obj)) {
 		obj = slot_fetch_one(tsd, tc, from, slot);
 	}
 	if (config_hardening && tc->is_auto && c->nslots > 0) {

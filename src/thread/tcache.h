@@ -51,6 +51,7 @@ typedef struct {
 } tcache_spare_t;
 
 #define TCACHE_NSPARES 4
+#define TCACHE_NRECS 32
 /* Marks the record of a spare; it stands in req_size, where a sample has the requested size. */
 #define TCACHE_REC_IS_SPARE UINT64_MAX
 
@@ -67,6 +68,8 @@ typedef struct tcache_s {
 	tcache_cold_t *cold;  /* nslots of them */
 	cache_bin_t *bins;    /* nslots of them, 64-byte aligned */
 	tcache_spare_t spares[TCACHE_NSPARES];
+	sample_rec_t *recs;   /* at most TCACHE_NRECS without an object, chained by link */
+	unsigned nrecs;
 } tcache_t;
 
 /*
@@ -154,7 +157,14 @@ void *tcache_spare_take(tcache_t *tc, unsigned slot, sample_rec_t **rec);
  * if its place is taken or e is not suitable; the caller frees it.
  */
 bool tcache_spare_try_put(tcache_t *tc, const edata_t *e, void *ptr, sample_rec_t *rec);
-/* Frees all spares to their slabs. */
+/*
+ * A record for a large sample: one that tcache_rec_put() has kept, or a new one; NULL: no memory.
+ * tc may be NULL.
+ */
+sample_rec_t *tcache_rec_take(tcache_t *tc);
+/* Keeps the record of a large sample that has ended, or frees it. tc may be NULL. */
+void tcache_rec_put(tcache_t *tc, sample_rec_t *rec);
+/* Frees all spares to their slabs, and all kept records. */
 void tcache_spare_flush(tcache_t *tc);
 
 /*

@@ -1,5 +1,6 @@
 /*
- * Spares: small sampled objects that a thread has freed and keeps for its next sample of the class.
+ * Spares: small sampled objects that a thread has freed and keeps for its next sample of the class;
+ * and records of large ones, without the objects, which are like any others.
  *
  * All threads share the slabs of samples, and no bin of a cache holds their regions, so without
  * spares each sample would take the lock of a bin twice. A cache has TCACHE_NSPARES places; a class
@@ -10,6 +11,7 @@
  * Upkeep returns all spares to their slabs once in a round over the bins.
  */
 #include "arena/arenas.h"
+#include "meta/recs.h"
 #include "thread/tcache.h"
 
 cassert((TCACHE_NSPARES & (TCACHE_NSPARES - 1)) == 0);
@@ -48,8 +50,35 @@ tcache_spare_try_put(tcache_t *tc, const edata_t *e, void *ptr, sample_rec_t *re
 	return true;
 }
 
+sample_rec_t *
+tcache_rec_take(tcache_t *tc) {
+	if (tc == NULL || tc->nrecs == 0) {
+		return recs_alloc(1);
+	}
+	sample_rec_t *rec = tc->recs;
+	tc->recs = rec->link;
+	tc->nrecs--;
+	rec->link = NULL;
+	return rec;
+}
+
+void
+tcache_rec_put(tcache_t *tc, sample_rec_t *rec) {
+	assert(rec->tctx == NULL && rec->link == NULL);
+	if (tc == NULL || tc->nrecs == TCACHE_NRECS) {
+		recs_free(rec, 1);
+		return;
+	}
+	rec->link = tc->recs;
+	tc->recs = rec;
+	tc->nrecs++;
+}
+
 void
 tcache_spare_flush(tcache_t *tc) {
+	while (tc->nrecs > 0) {
+		recs_free(tcache_rec_take(tc), 1);
+	}
 	for (unsigned i = 0; i < TCACHE_NSPARES; i++) {
 		tcache_spare_t *s = &tc->spares[i];
 		if (s->slot != 0) {
