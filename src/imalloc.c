@@ -778,9 +778,9 @@ ifree_junk(void *ptr, uint64_t elem) {
 
 /*
  * Ends the sample of a large object that the caller has claimed, which is one like any other from
- * then on; returns its element.
+ * then on.
  */
-static uint64_t
+static void
 ifree_end_large_sample(tsd_t *tsd, void *ptr, edata_t *e, size_t usize) {
 	sample_rec_t *rec = e->recs;
 	assert(!e->is_slab && rec != NULL);
@@ -789,7 +789,6 @@ ifree_end_large_sample(tsd_t *tsd, void *ptr, edata_t *e, size_t usize) {
 	}
 	arena_large_end_sampled(e);
 	tcache_rec_put(tsd == NULL ? NULL : tsd->tcache, rec);
-	return emap_elem(ptr);
 }
 
 /* Frees an object of a slab of samples: as a spare of the cache, or past it. */
@@ -847,7 +846,8 @@ ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 			ifree_sampled(tsd, ptr, elem, tcache, usize);
 			return;
 		}
-		elem = ifree_end_large_sample(tsd, ptr, e, usize);
+		ifree_end_large_sample(tsd, ptr, e, usize);
+		elem &= ~ELEM_SAMPLED;
 	}
 	if (!is_large) {
 		canary_end(ptr, usize);
@@ -1000,12 +1000,41 @@ ifree_large_try_overflow(void *ptr, uint64_t elem) {
 	return false;
 }
 
+/*
+ * The counterpart of imalloc_ended(): frees a large sample of a class that caches hold, if nothing
+ * else needs the slow path. Returns false if nothing has changed.
+ */
+static NOINLINE bool
+ifree_try_large_sample(void *ptr, uint64_t elem) {
+	struct tls_s *t = tls_get();
+	edata_t *e = elem_edata(elem);
+	if (e->u.large_bin == 0 || tls_cache_is_boot(t) || imalloc_has_work(t)
+	    || unlikely(!imalloc_try_enter(t))) {
+		return false;
+	}
+	bool is_claimed = arena_large_is_live(ptr, e) && arena_large_try_claim(e);
+	if (likely(is_claimed)) {
+		int saved = errno;
+		size_t usize = e->u.large_usize;
+		ifree_end_large_sample(t->tsd, ptr, e, usize);
+		if (!tcache_try_put(t->tsd, t->tsd->tcache, e->u.large_bin >> SC_LG_BIN_STRIDE, e)) {
+			arena_dalloc(ptr, elem);
+			ifree_count_direct(t->tsd, usize);
+		}
+		errno = saved;
+	}
+	gate_exit(t);
+	return is_claimed;
+}
+
 void
 ifree_default(void *ptr) {
 	uint64_t elem = emap_elem_any(ptr);
 	size_t offset = elem >> ELEM_BIN_SHIFT;
 	assert(ptr == NULL || offset % SC_BIN_STRIDE == 0);
+	bool is_large_sample = config_prof && (elem & (ELEM_SAMPLED | ELEM_SLAB)) == ELEM_SAMPLED;
 	bool is_done = offset != 0 ? !config_hardening && ifree_try_overflow(ptr, offset)
+	    : unlikely(is_large_sample) ? !config_hardening && ifree_try_large_sample(ptr, elem)
 	    : ifree_large_try_fast(ptr, elem) || ifree_large_try_overflow(ptr, elem);
 	if (is_done) {
 		return;
