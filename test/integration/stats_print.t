@@ -18,6 +18,60 @@ json() {
 	    JSON::PP::is_bool($d) ? ($d ? "true" : "false") : $d // "none";' "$1"
 }
 
+# tables: checks the text on stdin: prints the number of its tables, and a line for each that is not as it should be.
+# A table is a line of titles and the lines under it.  Cells are right-justified, so a row ends each cell where the title
+# ends; "(#/sec)" is the number before it per second of uptime; a row of classes has a number, "ind", and each series of
+# numbers that are left out is one line "---", at the end of the table too.
+tables() {
+	perl -e '
+	my %last = ("bins:", $ARGV[0] - 1, "large:", $ARGV[0] + $ARGV[1] - 1, "extents:", $ARGV[1] + 2);
+	my ($n, $uptime, $name, @title) = (0, 0);
+	my ($next, $is_gap, @end);
+	sub ends { my ($line, @ends) = @_; push @ends, $+[0] while $line =~ /\S+/g; return @ends }
+	sub close_table {
+		return if !defined $name;
+		print "$name: no gap at the end: $next\n" if defined $last{$name} && $next <= $last{$name} && !$is_gap;
+		undef $name;
+	}
+	while (my $line = <STDIN>) {
+		$uptime = $1 if $line =~ /^uptime: (\d+)$/;
+		if ($line =~ /^(?:(bins:|large:|extents:|decaying:)| {20}).* [a-z_]+(?: +\(#\/sec\))?$/ && $line !~ /[0-9]/) {
+			close_table();
+			$n++;
+			($name, $next, $is_gap) = ($1 // "", 0, 0);
+			$next = $ARGV[0] if $name eq "large:";
+			@title = $line =~ /\S+/g;
+			@end = ends($line);
+			if ($name ne "") { shift @title; shift @end }
+			next;
+		}
+		next if !defined $name;
+		if ($line =~ /^ {21}---$/) {
+			print "$name: two gaps, or no class has a number: $next\n" if $is_gap || !exists $last{$name};
+			$is_gap = 1;
+			next;
+		}
+		my @cell = $line =~ /\S+/g;
+		my @ends = ends($line);
+		if (@cell > @title) { shift @cell; shift @ends }
+		if (@cell != @title || !grep { /^\d/ } @cell) { close_table(); next }
+		for my $i (0 .. $#title) {
+			print "$name: $title[$i] ends at $end[$i], $cell[$i] at $ends[$i]: $line" if $end[$i] != $ends[$i];
+			next if $title[$i] ne "(#/sec)";
+			my $rate = $uptime < 1e9 ? $cell[$i - 1] : int($cell[$i - 1] / int($uptime / 1e9));
+			print "$name: $title[$i - 1] $cell[$i - 1], a second $cell[$i]: $line" if $cell[$i] != $rate && $uptime;
+		}
+		for my $i (grep { $title[$_] =~ /^n(?:malloc|dalloc|requests|fills?|flush(?:es)?)$/ } 0 .. $#title) {
+			print "$name: no rate behind $title[$i]\n" if ($title[$i + 1] // "") ne "(#/sec)";
+		}
+		next if !exists $last{$name};
+		print "$name: gap $is_gap between $next and $cell[1]\n" if $is_gap != ($cell[1] > $next);
+		($next, $is_gap) = ($cell[1] + 1, 0);
+	}
+	close_table();
+	print "$n tables\n"' "$(asks arenas.nbins)" "$(asks arenas.nlextents)"
+}
+
 has_stats=$(asks config.stats)
 stats "" >text
 is "$(head -n 1 text)" "___ Begin jemalloc statistics ___" "first line"
@@ -30,6 +84,10 @@ if [ "$has_stats" = true ]; then
 	ok "$(grep -q '^Allocated: [0-9]*, active: [0-9]*, metadata: .*, resident: .*, mapped: .*, retained: ' text; echo $?)" \
 	    "the line of sums"
 	ok "$(grep -q '^bins:' text; echo $?)" "bins"
+	stats "" narenas:1 >long
+	is "$(tables <long)" "7 tables" "rows of all tables end where their titles do; a gap stands where a number is left out"
+	stats "" narenas:1,prof:true,lg_prof_sample:12 >long
+	is "$(tables <long)" "7 tables" "with columns of the profiler too"
 	stats bl >short
 	ok "$(grep -q '^bins:' short; [ $? -ne 0 ]; echo $?)" "letter b leaves them out"
 	stats g >short
