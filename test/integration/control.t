@@ -99,6 +99,7 @@ has_thread() { [ "$(ls "/proc/$pid/task" | wc -l)" -eq 2 ]; }
 until_true has_thread
 sleep 0.3 # its first look: what was not asked is not answered
 is "$(ls "$D")" "" "nothing is answered before it is asked"
+echo left >"$D/$pid.status.tmp" # as of a process of that pid that was killed while it wrote
 ask status
 has "$answer" "nonce=0 error=0" "status is answered"
 has "$answer" "state=idle" "idle"

@@ -1,6 +1,7 @@
 /* Units of jeprofctl that need no process: values, reasons of a refusal, answers. TAP. */
 #include "ctl.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -112,6 +113,20 @@ test_answers(void) {
 	    && !is_number("1.5"), "numbers of JSON", "");
 }
 
+/* The longest directory that has room, and longer ones, which are refused and not cut. */
+static void
+test_directories(void) {
+	static jeprof_target_t t;
+	static char dir[sizeof(t.dir) + 2];
+	for (size_t n = sizeof(t.dir) - 2; n < sizeof(dir); n++) {
+		memset(dir, 'd', n);
+		dir[n] = '\0';
+		int error = jeprof_open_dir(&t, dir);
+		check(n < sizeof(t.dir) ? error == 0 && strcmp(t.dir, dir) == 0 : error == E2BIG,
+		    "directory:", n < sizeof(t.dir) ? "it has room" : "too long");
+	}
+}
+
 static void
 test_layout(void) {
 	check(offsetof(prof_mailbox_t, slots) == 128 && offsetof(prof_slot_t, answered) == 24
@@ -125,6 +140,7 @@ main(void) {
 	test_times();
 	test_denials();
 	test_answers();
+	test_directories();
 	test_layout();
 	printf("1..%d\n", count);
 	return failures != 0;

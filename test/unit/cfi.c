@@ -45,18 +45,9 @@ patch_len(size_t at) {
 	memcpy(record + at, &len, 4);
 }
 
+/* Ends the CIE, and puts the FDE after it. */
 static const unsigned char *
-make_record(const char *augmentation, const unsigned char *program, size_t n) {
-	record_len = 0;
-	put_u32(0);
-	put_u32(0);
-	put_u8(1);
-	put(augmentation, strlen(augmentation) + 1);
-	put_u8(1);
-	put_u8(0x78);
-	put_u8(RA);
-	put_u8(1);
-	put_u8(0);
+put_function(const unsigned char *program, size_t n) {
 	/* def_cfa sp, ENTRY_OFF */
 	put_u8(0x0c);
 	put_u8(SP);
@@ -71,6 +62,21 @@ make_record(const char *augmentation, const unsigned char *program, size_t n) {
 	put(program, n);
 	patch_len(fde);
 	return record + fde;
+}
+
+static const unsigned char *
+make_record(const char *augmentation, const unsigned char *program, size_t n) {
+	record_len = 0;
+	put_u32(0);
+	put_u32(0);
+	put_u8(1);
+	put(augmentation, strlen(augmentation) + 1);
+	put_u8(1);
+	put_u8(0x78);
+	put_u8(RA);
+	put_u8(1);
+	put_u8(0);
+	return put_function(program, n);
 }
 
 /* offset ra,-8; advance 1; cfa_offset 16; offset fp,-16; advance 3; cfa_register fp;
@@ -146,6 +152,36 @@ test_forms(void) {
 	ok(ROW_OF(0x01, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0x0e, 40) == 0 && row.cfa_off == ENTRY_OFF,
 	    "set_loc behind the place ends the program");
 	ok(ROW_OF(0x04, 51, 0, 0, 0, 0x0e, 40) == 0 && row.cfa_off == ENTRY_OFF, "advance_loc4");
+}
+
+/* The number of the register with the return address is a byte in version 1, LEB128 in later ones. */
+static void
+test_ra_reg(void) {
+	static const unsigned char program[] = {0x07, 0xb0, 0x01};
+	for (unsigned version = 1; version <= 4; version++) {
+		record_len = 0;
+		put_u32(0);
+		put_u32(0);
+		put_u8(version);
+		put("zR", 3);
+		if (version == 4) {
+			put_u8(8);
+			put_u8(0);
+		}
+		put_u8(1);
+		put_u8(0x78);
+		put_u8(0xb0);
+		if (version > 1) {
+			put_u8(1);
+		}
+		put_u8(1);
+		put_u8(0);
+		const unsigned char *fde = put_function(program, sizeof(program));
+		bool is_known = version != 2;
+		int err = row_at(fde, 50);
+		ok(err == (is_known ? 0 : ENOTSUP) && (!is_known || row.ra.kind == cfi_reg_undefined),
+		    "version %u: register 176 has the return address", version);
+	}
 }
 
 static void
@@ -238,6 +274,7 @@ main(void) {
 	}
 	test_usual();
 	test_forms();
+	test_ra_reg();
 	test_errors();
 	test_garbage();
 	test_real();

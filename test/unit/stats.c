@@ -199,6 +199,15 @@ test_strings(void) {
 	ok(has("Global variable malloc_conf: \"\""), "read live");
 }
 
+static void
+test_keeps_nothing(void) {
+	print("");
+	size_t before = meta_in_use();
+	print("");
+	print("J");
+	is_uint(meta_in_use(), before, "a report returns all memory that it takes");
+}
+
 static void *
 no_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t off) {
 	(void)addr, (void)size, (void)prot, (void)flags, (void)fd, (void)off;
@@ -253,6 +262,7 @@ main(void) {
 	test_letters();
 	test_table();
 	test_strings();
+	test_keeps_nothing();
 	test_no_memory();
 	free(p);
 	return done_testing();
