@@ -182,7 +182,7 @@ ends "MALLOC_CONF" "ended by SIGKILL"
 holds "MALLOC_CONF"
 
 # ---- killed for want of memory ----
-if group=$("$SRC/scripts/memory-group" 83886080 "jeprofd-test.$$" 2>reason); then
+if group=$("$SRC/scripts/memory-group" 83886080 "jeprofd-test.$$.service" 2>reason); then
 	rm -f go
 	mkfifo go
 	(read -r _ <go && echo 0 >"$group/cgroup.procs" && LD_PRELOAD=$LIB exec "./$HOLD" grow <go >/dev/null 2>&1) &
@@ -198,6 +198,8 @@ if group=$("$SRC/scripts/memory-group" 83886080 "jeprofd-test.$$" 2>reason); the
 	[ "$(metric 'jeprofd_dead_total{how="oom"}')" -ge 1 ]
 	ok $? "OOM: counted"
 	holds "OOM"
+	get "/dead/$key/"
+	gives 200 ">service</td><td class=\"t\">jeprofd-test.$$</td>" "OOM: its service is the group's name without .service"
 	LD_PRELOAD=$LIB "./$HOLD" plain <go >/dev/null 2>&1 &
 	pid=$!
 	children="$children $pid"
@@ -345,6 +347,8 @@ until_true are_counted
 ok $? "all are counted" "$(curl -s "$URL/metrics" | grep jeprofd_dead)"
 is "$(keys | wc -l) $(metric jeprofd_dead_kept)" "64 64" "64 are kept"
 is "$(named "$LIAR")" "$others" "those of another program among them"
+keys | grep -qxF "$first"
+is $? 1 "the oldest of the program that has most went"
 [ "$(metric jeprofd_dead_bytes)" -lt $((256 << 20)) ] && [ "$(find "$W/cache/dead" -name '*.box' | wc -l)" -eq 64 ]
 ok $? "and so many files" "$(metric jeprofd_dead_bytes)" "$(ls "$W/cache/dead" | head)"
 end_agent
