@@ -174,7 +174,8 @@ test_ra_reg(void) {
 		if (version > 1) {
 			put_u8(1);
 		}
-		put_u8(1);
+		put_u8(2); /* the augmentation: the form of addresses, and a byte that nobody reads */
+		put_u8(0);
 		put_u8(0);
 		const unsigned char *fde = put_function(program, sizeof(program));
 		bool is_known = version != 2;
