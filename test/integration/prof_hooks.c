@@ -118,6 +118,74 @@ told_what(void) {
 	is_uint(told.frees, 3, "nor that");
 }
 
+/* Each way to a block is one function call in this section of the program. */
+extern const char __start_ways[], __stop_ways[];
+
+static __attribute__((noinline, section("ways"))) void *
+get_by(unsigned way, void *old) {
+	void *volatile p = old; /* volatile: no call is the last thing that is done */
+
+	switch (way) {
+	case 0:
+		p = malloc(1000);
+		break;
+	case 1:
+		p = calloc(10, 100);
+		break;
+	case 2:
+		p = realloc(NULL, 1000);
+		break;
+	case 3:
+		p = realloc(old, 3000);
+		break;
+	case 4:
+		p = realloc(old, 300000);
+		break;
+	case 5:
+		p = rallocx(old, 600000, 0);
+		break;
+	case 6:
+		p = realloc(old, 100000);
+		break;
+	case 7:
+		p = mallocx(1000, MALLOCX_ALIGN(64));
+		break;
+	case 8:
+		p = aligned_alloc(64, 6400);
+		break;
+	case 9:
+		p = posix_memalign(&old, 64, 6400) == 0 ? old : NULL;
+		break;
+	default:
+		(void)xallocx(p, 16384, 0, 0);
+	}
+	return p;
+}
+#define WAYS 11
+
+static void
+told_callers(void) {
+	void *p[WAYS];
+
+	look_for_stacks();
+	is_int(set_hook(SAMPLE, on_sample), 0, "prof_sample");
+	for (unsigned i = 0; i < WAYS; i++) {
+		bool is_resize = (i >= 3 && i <= 6) || i == WAYS - 1;
+		void *old = is_resize ? p[i == WAYS - 1 ? 6 : i - 1] : NULL;
+
+		memset(&told, 0, sizeof(told));
+		p[i] = get_by(i, old);
+		ok(p[i] != NULL && (told.samples == 1 || (i == WAYS - 1 && told.samples == 0)),
+		    "way %u: a sample", i);
+		ok(!has_stacks || told.samples == 0 || ((const char *)told.first > __start_ways
+		    && (const char *)told.first <= __stop_ways), "way %u: its stack begins at the call", i);
+	}
+	is_int(set_hook(SAMPLE, NULL), 0, "NULL");
+	for (unsigned i = 0; i < WAYS - 1; i++)
+		if (i < 2 || i > 5)
+			free(p[i]);
+}
+
 static void
 told_stacks(void) {
 	bt_hook_t *own = (bt_hook_t *)get_hook(BT);
@@ -534,6 +602,7 @@ changed_under_load(void) {
 static const struct dumps_test tests[] = {
 	{"told", told_what, EACH},
 	{"told2", told_what, EACH ",tcache:false"},
+	{"callers", told_callers, EACH},
 	{"stacks", told_stacks, EACH},
 	{"odd", odd_stacks, EACH},
 	{"odd_short", odd_stacks, EACH ",prof_bt_max:1"},
