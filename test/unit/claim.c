@@ -6,9 +6,11 @@
 #include "ctl.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 
 #include "arena/arenas.h"
 #include "os/gate.h"
+#include "os/sys.h"
 #include "thread/claim.h"
 #include "thread/recall.h"
 #include "thread/tcache.h"
@@ -191,6 +193,57 @@ test_forked(void) {
 	}
 	waitpid(pid, &status, 0);
 	is_int(status, 0, "the child returns only what is left");
+	wait_turn();
+	pthread_join(t, NULL);
+}
+
+/* ------------------------------------------------------------------ when the system refuses */
+
+static size_t may_map; /* bytes */
+
+static void *
+map_limited(void *addr, size_t size, int prot, int flags, int fd, off_t off) {
+	if ((flags & MAP_FIXED) == 0) {
+		if (size > may_map) {
+			errno = ENOMEM;
+			return MAP_FAILED;
+		}
+		may_map -= size;
+	}
+	return os_hooks_real.mmap(addr, size, prot, flags, fd, off);
+}
+
+static int
+unmap_counted(void *addr, size_t size) {
+	may_map += size;
+	return os_hooks_real.munmap(addr, size);
+}
+
+/* The request for which a cache is claimed, and not only the next one, is served from it. */
+static void
+test_refused(void) {
+	static void *all[1 << 16];
+	const char *disabled = "disabled";
+	struct os_hooks_s hooks = *os_hooks;
+	unsigned n = 0;
+	pthread_t t;
+	pthread_create(&t, NULL, ending, NULL);
+	wait_turn();
+	hooks.mmap = map_limited;
+	hooks.munmap = unmap_counted;
+	mallctl("arena.4096.dss", NULL, NULL, &disabled, sizeof(disabled));
+	os_hooks = &hooks;
+	while (atomic_load_u32(&its->tsd->claim, MO_RELAXED) != CLAIM_TAKEN && n < ARRAY_LEN(all)) {
+		all[n++] = keep(malloc(LARGE));
+	}
+	os_hooks = &os_hooks_real;
+	/* With checks no large objects are cached, and the small ones are too few. */
+	ok(n < ARRAY_LEN(all) && (config_hardening || all[n - 1] != NULL), "request %u is served by "
+	    "the cache of an idle thread", n);
+	ok(n < 2 || all[n - 2] != NULL, "and none was refused before");
+	while (n > 0) {
+		free(all[--n]);
+	}
 	wait_turn();
 	pthread_join(t, NULL);
 }
@@ -420,6 +473,7 @@ main(void) {
 	test_away();
 	test_amid();
 	test_ending();
+	test_refused();
 	test_forked();
 	test_not_claimed();
 	test_back_at_once();
