@@ -114,17 +114,6 @@ imalloc_may_sample(tsd_t *tsd) {
 	return config_prof && tsd != NULL && tsd->tls->inside == 0 && prof_should_sample(tsd);
 }
 
-/*
- * Called when large memory came from an arena or is a sample: updates the thread's maxima
- * (thread_event, peak), which heartbeats alone could miss because several such requests pass
- * between two of them.
- */
-static void
-imalloc_note_rise(tsd_t *tsd) {
-	thread_event_note_held(tsd);
-	peak_note(tsd, 0);
-}
-
 void
 imalloc_count_direct(tsd_t *tsd, size_t usize) {
 	if (tsd == NULL) {
@@ -132,7 +121,7 @@ imalloc_count_direct(tsd_t *tsd, size_t usize) {
 	}
 	tsd->direct_alloc += usize;
 	if (thread_event_try_pass(tsd, usize)) {
-		imalloc_note_rise(tsd);
+		peak_note(tsd, 0);
 	} else {
 		thread_event_advance_large(tsd, usize);
 	}
@@ -239,7 +228,7 @@ imalloc_take_large(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 		from = unlikely(is_oversize) ? imalloc_arena_oversize(tsd) : tc->arena;
 	}
 	void *p = tcache_take(tsd, tc, from, slot);
-	imalloc_note_rise(tsd);
+	peak_note(tsd, 0);
 	return p;
 }
 
@@ -751,9 +740,6 @@ ifree_count_direct(tsd_t *tsd, size_t usize) {
 		return;
 	}
 	tsd->direct_dalloc += usize;
-	if (unlikely(tcache_is_freed_due(tsd))) {
-		tcache_note_freed(tsd);
-	}
 }
 
 /*

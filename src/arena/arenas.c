@@ -30,6 +30,10 @@ const char *const percpu_arena_names[] = {"percpu", "phycpu", "disabled", NULL};
 /* Unused memory in the arena of oversized requests may reach this many times the threshold. */
 #define OVERSIZE_KEEP 4
 
+/* The greatest and the least step in which an arena tells of unused bytes (pac_rise_step). */
+#define RISE_STEP_MAX ((size_t)1 << 20)
+#define RISE_STEP_MIN ((size_t)64 << 10)
+
 /* Minimum time between two rounds of decay over all arenas (10 ms). */
 #define TICK_NS ((uint64_t)10 * 1000 * 1000)
 
@@ -499,6 +503,8 @@ arenas_boot(void) {
 		malloc_printf("<jemalloc>: Reducing narenas to limit (%u)\n", ARENA_LIMIT - 1);
 	}
 	pac_shed_hook = arenas_relieve;
+	pac_rise_step = max_zu(min_zu(ARENAS_RISE / (arenas.narenas_auto + 1), RISE_STEP_MAX),
+	    RISE_STEP_MIN);
 	arenas_oversize_boot();
 	atomic_store_u32(&arenas.total, arenas.first_manual, MO_RELEASE);
 	mutex_lock(&arenas.mtx);
@@ -521,12 +527,12 @@ arenas_decay_ms_default_get(bool is_dirty) {
 	return (ssize_t)atomic_load_zu(is_dirty ? &arenas.dirty_ms : &arenas.muzzy_ms, MO_RELAXED);
 }
 
-void
-arenas_tick(uint64_t now) {
+bool
+arenas_try_tick(uint64_t now) {
 	uint64_t due = atomic_load_u64(&arenas.next_tick, MO_RELAXED);
 	if (now < due || !atomic_cas_strong_u64(&arenas.next_tick, &due, now + TICK_NS, MO_RELAXED,
 	    MO_RELAXED)) {
-		return;
+		return false;
 	}
 	unsigned n = arenas_narenas_total();
 	for (unsigned i = 0; i < n; i++) {
@@ -543,6 +549,7 @@ arenas_tick(uint64_t now) {
 	if (vacant_may_exceed()) {
 		vacant_keep_limit(n, false);
 	}
+	return true;
 }
 
 /* Enumerates all arenas, with hidden ones and the fallback; NULL: none has the number k. */
@@ -558,6 +565,19 @@ arenas_nth(unsigned k) {
 static unsigned
 arenas_nth_end(void) {
 	return 2 * arenas_narenas_total() + 1;
+}
+
+size_t
+arenas_decaying(void) {
+	size_t sum = 0;
+	for (unsigned k = 0; k < arenas_nth_end(); k++) {
+		const arena_t *a = arenas_nth(k);
+		if (a != NULL && !atomic_load_b(&a->pac.is_served, MO_RELAXED)
+		    && arena_decay_ms_get(a, true) > 0) {
+			sum += pac_unused(&a->pac);
+		}
+	}
+	return sum;
 }
 
 static size_t

@@ -120,10 +120,18 @@ void *arenas_malloc_sampled(arena_t *a, size_t usize, size_t alignment, bool zer
 
 /*
  * Trims all arenas, runs the decay of those that no background thread serves, and bounds what
- * vacant ones keep; at most once in 10 ms in the process, further calls do nothing. now: coarse
- * monotonic time, ns.
+ * vacant ones keep; at most once in 10 ms in the process, further calls do nothing. Returns whether
+ * it did so. now: coarse monotonic time, ns.
  */
-void arenas_tick(uint64_t now);
+bool arenas_try_tick(uint64_t now);
+/* Unused bytes that go back to the system by time, at heartbeats: without a background thread. */
+size_t arenas_decaying(void);
+/*
+ * When so many more bytes are unused, all threads are recalled (thread/thread_event.h). An arena
+ * tells in steps (pac_rise_step); one step of each automatic arena is at most this together, up to
+ * 255 arenas.
+ */
+#define ARENAS_RISE ((size_t)16 << 20)
 
 /*
  * To be called when the system has refused memory: returns unused memory to it, `want` bytes if

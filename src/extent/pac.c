@@ -24,6 +24,8 @@ ssize_t opt_muzzy_decay_ms = 0;
 size_t opt_calloc_madvise_threshold = (size_t)8 << 20;
 void (*pac_new_maximum_hook)(void);
 void (*pac_wake_hook)(unsigned arena_ind);
+void (*pac_rise_hook)(void);
+size_t pac_rise_step;
 
 static struct {
 	atomic_zu_t max;     /* greatest value of room_mapped so far */
@@ -64,6 +66,21 @@ pac_tell_slow(pac_t *pac) {
 		pac_tick(pac, nstime_monotonic_coarse_ns());
 	} else {
 		pac_wake_above(pac);
+	}
+}
+
+/* Sets rise_above a step above what is unused now. */
+static void
+pac_rise_again(pac_t *pac) {
+	atomic_store_zu(&pac->rise_above, pac_unused(pac) + pac_rise_step, MO_RELAXED);
+}
+
+void
+pac_tell_rise(pac_t *pac) {
+	pac_rise_again(pac);
+	if (pac_rise_hook != NULL && decay_ms(&pac->decay_dirty.decay) > 0
+	    && !atomic_load_b(&pac->is_served, MO_RELAXED)) {
+		pac_rise_hook();
 	}
 }
 
@@ -549,6 +566,9 @@ pac_tick(pac_t *pac, uint64_t now) {
 	pac_decay_try(pac, &pac->decay_dirty, now);
 	pac_decay_try(pac, &pac->decay_muzzy, now);
 	pac_hpa_tick(pac, now);
+	if (pac_unused(pac) + pac_rise_step < atomic_load_zu(&pac->rise_above, MO_RELAXED)) {
+		pac_rise_again(pac);
+	}
 	ssize_t ms = decay_ms(&pac->decay_dirty.decay);
 	if (ms >= 0) {
 		size_t period = max_zu((size_t)ms / 4, PAC_SPARE_MS);

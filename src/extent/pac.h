@@ -45,6 +45,14 @@ extern void (*pac_new_maximum_hook)(void);
 extern void (*pac_wake_hook)(unsigned arena_ind);
 
 /*
+ * Called when the unused bytes of a cache that decays, without a background thread, have risen by
+ * pac_rise_step above what they were at the last call, or at a tick since if that was less. The
+ * caller is inside the gate and holds no lock. NULL: not set. The step is set at boot.
+ */
+extern void (*pac_rise_hook)(void);
+extern size_t pac_rise_step;
+
+/*
  * Extents of a bounded cache begin at multiples of this many bytes, so that they are reused without
  * being split in different ways.
  */
@@ -139,15 +147,19 @@ void pac_wake(pac_t *pac);
 
 /*
  * Called after more pages became unused: wakes the background thread if more than wake_above pages
- * are unused, or purges at once if the decay time is 0. The caller is inside the gate and holds no
- * lock.
+ * are unused, purges at once if the decay time is 0, and calls pac_rise_hook if rise_above is
+ * exceeded. The caller is inside the gate and holds no lock.
  */
 void pac_tell_slow(pac_t *pac);
+void pac_tell_rise(pac_t *pac);
 
 ALWAYS_INLINE void
 pac_tell(pac_t *pac) {
 	if (unlikely(atomic_load_zu(&pac->wake_above, MO_SEQ_CST) != SIZE_MAX)) {
 		pac_tell_slow(pac);
+	}
+	if (unlikely(pac_unused(pac) > atomic_load_zu(&pac->rise_above, MO_RELAXED))) {
+		pac_tell_rise(pac);
 	}
 }
 

@@ -24,6 +24,7 @@ pac_init(pac_t *pac, base_t *base, unsigned arena_ind, ssize_t dirty_ms, ssize_t
 	decay_init(&pac->decay_muzzy.decay, "decay_muzzy", WITNESS_RANK_DECAY_MUZZY, muzzy_ms, now);
 	pac_hot_init(pac);
 	pac_tell_by_default(pac);
+	atomic_store_zu(&pac->rise_above, pac_rise_step, MO_RELAXED);
 	pac->decay_dirty.cache = &pac->dirty;
 	pac->decay_muzzy.cache = &pac->muzzy;
 }

@@ -62,6 +62,8 @@ typedef struct pac_s {
 	 */
 	atomic_b_t is_served;
 	atomic_zu_t wake_above;
+	/* bytes; a release after which more are unused calls pac_rise_hook (pac_tell_rise) */
+	atomic_zu_t rise_above;
 	pac_decay_t decay_dirty;
 	pac_decay_t decay_muzzy;
 	ecache_t dirty;
@@ -78,6 +80,17 @@ typedef struct pac_s {
 	piece_t piece;
 	eset_class_t classes[3][SC_NPSIZES_MAX]; /* of dirty, muzzy, retained */
 } pac_t;
+
+/*
+ * Bytes of pages that may be in memory without use. The two counters are not read at one time, so a
+ * value may be wrong for a moment.
+ */
+static inline size_t
+pac_unused(const pac_t *pac) {
+	size_t mapped = atomic_load_zu(&pac->mapped, MO_RELAXED);
+	size_t used = atomic_load_zu(&pac->nactive, MO_RELAXED) << LG_PAGE;
+	return mapped > used ? mapped - used : 0;
+}
 
 /* Frees the pages of the active extent e to their huge slab; its descriptor becomes spare. */
 static inline void

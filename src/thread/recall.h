@@ -12,7 +12,7 @@
 /* The kinds of changes, one bit each. */
 /* the sample rate, thread_event_is_strict, thread_event_is_wanted, tsd_no_fast_path */
 #define RECALL_SETTINGS 1u
-#define RECALL_PACE 2u      /* threads have released much memory: thread/thread_event.h */
+#define RECALL_PACE 2u      /* much memory has become unused: thread/thread_event.h */
 #define RECALL_CLAIM 8u     /* another thread takes objects of the cache: thread/claim.h */
 #define RECALL_GRANTS 4u    /* an arena keeps nothing unused from now on: return what was granted */
 

@@ -130,9 +130,9 @@ tcache_retune(tsd_t *tsd, tcache_t *tc) {
 
 /* A countdown of 0 belongs to a request that is under way, so it is left alone. */
 void
-tcache_hasten(tsd_t *tsd, uint64_t beat_bytes) {
+tcache_hasten(tsd_t *tsd) {
 	tcache_t *tc = tsd->tcache;
-	thread_event_hasten(tsd, beat_bytes);
+	thread_event_hasten(tsd);
 	for (unsigned s = 1; tc != NULL && s < tc->nslots; s++) {
 		cache_bin_t *b = &tc->bins[s];
 		tcache_cold_t *c = &tc->cold[s];
@@ -143,22 +143,6 @@ tcache_hasten(tsd_t *tsd, uint64_t beat_bytes) {
 			bin_arm(tsd, b, c);
 		}
 	}
-}
-
-void
-tcache_note_freed(tsd_t *tsd) {
-	tsd_assert_own(tsd);
-	if (tsd->tls->inside != 0) {
-		return;
-	}
-	uint64_t now = nstime_monotonic_coarse_ns();
-	/* Countdowns that are short already need no second walk through all bins. */
-	if (thread_event_came_down(tsd, now) && tsd->beat_bytes > THREAD_EVENT_SOON) {
-		tcache_hasten(tsd, THREAD_EVENT_SOON);
-	}
-	tsd->tls->inside++;
-	arenas_tick(now);
-	tsd->tls->inside--;
 }
 
 bool
@@ -735,9 +719,6 @@ bin_make_room(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	}
 	bin_return_bottom(tsd, tc, slot, bin_surplus(c, slot_is_small(slot)), true);
 	c->has_stowed = true;
-	if (unlikely(tcache_is_freed_due(tsd))) {
-		tcache_note_freed(tsd);
-	}
 }
 
 bool

@@ -197,19 +197,8 @@ void tcache_heartbeat(tsd_t *tsd, uint64_t bytes);
 bool tcache_is_due(const tcache_t *tc);
 /* Draws new distances to the next samples for all bins, after the rate changed. */
 void tcache_retune(tsd_t *tsd, tcache_t *tc);
-/* Sets the thread's heartbeats at most beat_bytes apart and shortens longer running countdowns. */
-void tcache_hasten(tsd_t *tsd, uint64_t beat_bytes);
-/*
- * Called when tcache_is_freed_due(): the thread has returned at least 128 KiB to arenas since the
- * last call. Runs decay if it is due, and shortens countdowns if the thread released much memory
- * (thread_event_came_down). The caller is inside the gate and holds no lock.
- */
-void tcache_note_freed(tsd_t *tsd);
-/* Whether the bytes that the thread has from arenas have fallen below tsd->look_below. */
-ALWAYS_INLINE bool
-tcache_is_freed_due(const tsd_t *tsd) {
-	return unlikely((int64_t)(tsd_held(tsd) - tsd->look_below) < 0);
-}
+/* Sets the shortest distance between the thread's heartbeats and shortens running countdowns. */
+void tcache_hasten(tsd_t *tsd);
 /* Adds the pops that the running countdowns have counted so far to the byte counters of the tsd. */
 void tcache_fold(tsd_t *tsd, tcache_t *tc);
 /* Bytes in the cache now; other threads may call it and get an approximate value. */

@@ -1,11 +1,12 @@
 /*
  * Heartbeats of a thread, their pace, and the distances to samples (thread_event.h).
  *
- * A heartbeat adjusts the pace (pace_keep), recalls all threads if they have released much memory
- * together (pace_recall), and runs decay and the hooks. Invariant: between two heartbeats a thread
- * allocates about beat_bytes, from each of its bins, and a few large requests. Locks: none; the
- * fields are the thread's own, and `pace` consists of atomic words. Called by tcache.c and
- * imalloc.c inside the gate, and by tsd.c at a thread's start and end.
+ * A heartbeat adjusts the pace (pace_keep), runs decay and the hooks; the one that does a round of
+ * decay sees whether much memory has become unused (pace_look), as do releases of pages
+ * (thread_event_unused_rose). Invariant: between two heartbeats a thread allocates about
+ * beat_bytes, from each of its bins, and a few large requests. Locks: none; the fields are the
+ * thread's own, and `pace` consists of atomic words. Called by tcache.c and imalloc.c inside the
+ * gate, by the page cache, and by tsd.c at a thread's start and end.
  */
 #include "thread/thread_event.h"
 
@@ -87,163 +88,69 @@ thread_event_count_to_sample(tsd_t *tsd, size_t usize) {
 /* ------------------------------------------------------------------ pace */
 
 static struct {
-	/* net bytes returned to arenas, by all threads since the last recall; see pace_add_down() */
-	atomic_u64_t down;
-	atomic_u64_t told_ns;  /* monotonic time of the last recall; 0: never */
-	atomic_u64_t next_ns;  /* earliest time of the next recall */
+	atomic_zu_t base;      /* unused bytes at the last recall, or the fewest seen since */
+	atomic_u64_t next_ns;  /* earliest time of the next recall; 0: there was none */
 } pace;
 
 void
-thread_event_hasten(tsd_t *tsd, uint64_t beat_bytes) {
-	assert(tsd->beat_bytes <= THREAD_EVENT_BYTES);
-	assert(beat_bytes >= THREAD_EVENT_LEAST);
-	tsd->beat_bytes = tsd->beat_bytes < beat_bytes ? tsd->beat_bytes : beat_bytes;
-	uint32_t n_direct = thread_event_direct_requests(tsd);
-	tsd->n_direct = tsd->n_direct < n_direct ? tsd->n_direct : n_direct;
+thread_event_hasten(tsd_t *tsd) {
+	assert(tsd->beat_bytes >= THREAD_EVENT_LEAST && tsd->beat_bytes <= THREAD_EVENT_BYTES);
+	tsd->beat_bytes = THREAD_EVENT_LEAST;
+	tsd->n_direct = 0;
 }
 
 /*
- * Whether all threads were recalled within the last decay time. Then memory that was released
- * before may depend on the heartbeats of a new thread, so it starts with the pace of the recalled
- * ones.
+ * Once there was a recall, a new thread starts at the shortest distance: pages may wait for its
+ * heartbeats. They soon are apart if it is quick.
  */
-static bool
-pace_is_new_hurried(void) {
-	uint64_t told = atomic_load_u64(&pace.told_ns, MO_RELAXED);
-	if (likely(told == 0)) {
-		return false;
-	}
-	ssize_t dirty = arenas_decay_ms_default_get(true), muzzy = arenas_decay_ms_default_get(false);
-	uint64_t wait_ms = (dirty > 0 ? (uint64_t)dirty : 0) + (muzzy > 0 ? (uint64_t)muzzy : 0);
-	return nstime_ns_between(told, nstime_monotonic_coarse_ns()) / NSTIME_PER_MSEC <= wait_ms;
-}
-
 void
 thread_event_begin(tsd_t *tsd) {
-	tsd->beat_bytes = pace_is_new_hurried() ? THREAD_EVENT_LEAST : THREAD_EVENT_BYTES;
-	tsd->look_below = 0 - THREAD_EVENT_FREED;
+	bool is_hurried = atomic_load_u64(&pace.next_ns, MO_RELAXED) != 0;
+	tsd->beat_bytes = is_hurried ? THREAD_EVENT_LEAST : THREAD_EVENT_BYTES;
 }
 
-/* Raises a maximum or another limit. A comparison by difference, because the values wrap. */
-static void
-pace_raise(uint64_t *most, uint64_t held) {
-	if ((int64_t)(held - *most) > 0) {
-		*most = held;
-	}
-}
-
-/*
- * Raises *most, the maximum, to held if that is more. If held is below it by at least `least`
- * bytes, sets the maximum to held and returns the difference, otherwise 0.
- */
-static uint64_t
-pace_take_decrease(uint64_t *most, uint64_t held, uint64_t least) {
-	pace_raise(most, held);
-	uint64_t down = *most - held;
-	if (down < least) {
-		return 0;
-	}
-	*most = held;
-	return down;
-}
-
-/*
- * Adds to pace.down unless that is large enough already: threads that start and end all the time
- * would contend for the word.
- */
-static void
-pace_add_down(uint64_t bytes) {
-	if (bytes > 0 && atomic_load_u64(&pace.down, MO_RELAXED) < THREAD_EVENT_MUCH) {
-		atomic_fetch_add_u64(&pace.down,
-		    bytes < THREAD_EVENT_MUCH ? bytes : THREAD_EVENT_MUCH, MO_RELAXED);
-	}
-}
-
-/*
- * Recalls all threads if pace.down has reached THREAD_EVENT_MUCH and the least time since the last
- * recall has passed.
- */
-static void
-pace_recall(uint64_t now) {
-	if (likely(atomic_load_u64(&pace.down, MO_RELAXED) < THREAD_EVENT_MUCH)) {
-		return;
-	}
+/* Recalls all threads unless that was done a short while ago. */
+static bool
+pace_try_recall(uint64_t now) {
 	uint64_t next = atomic_load_u64(&pace.next_ns, MO_RELAXED);
 	if (now < next || !atomic_cas_strong_u64(&pace.next_ns, &next,
 	    now + THREAD_EVENT_TELL_NS, MO_RELAXED, MO_RELAXED)) {
-		return;
+		return false;
 	}
-	atomic_store_u64(&pace.told_ns, now, MO_RELAXED);
-	atomic_store_u64(&pace.down, 0, MO_RELAXED);
 	uint64_t gap = recall_all(RECALL_PACE) * THREAD_EVENT_TELL_EACH_NS;
 	if (gap > THREAD_EVENT_TELL_NS) {
 		atomic_store_u64(&pace.next_ns, now + gap, MO_RELAXED);
 	}
+	return true;
 }
 
-/*
- * Bytes by which a thread may decrease without reporting, so that all threads together stay below
- * THREAD_EVENT_MUCH as far as possible. The number of threads is estimated from those of its arena.
- */
-static uint64_t
-pace_share(const tsd_t *tsd) {
-	uint64_t n = (uint64_t)atomic_load_u32(&tsd->arena->nthreads, MO_RELAXED)
-	    * arenas_narenas_auto();
-	uint64_t share = THREAD_EVENT_MUCH / (n + 1);
-	return share < THREAD_EVENT_FREED ? THREAD_EVENT_FREED
-	    : share < THREAD_EVENT_SOME ? share : THREAD_EVENT_SOME;
-}
-
-/* The value of look_below: less than `held` by the share, or by a 16th of held if that is more. */
-static uint64_t
-pace_look_below(uint64_t held, uint64_t share) {
-	uint64_t part = (int64_t)held > 0 ? held / 16 : 0;
-	return held - (part > share ? part : share);
-}
-
-bool
-thread_event_came_down(tsd_t *tsd, uint64_t now) {
-	tsd_assert_own(tsd);
-	uint64_t held = tsd_held(tsd), share = pace_share(tsd);
-	tsd->look_below = pace_look_below(held, share);
-	pace_add_down(pace_take_decrease(&tsd->told_most, held, share));
-	pace_recall(now);
-	return pace_take_decrease(&tsd->held_most, held, THREAD_EVENT_OWN) != 0;
-}
-
-void
-thread_event_note_held(tsd_t *tsd) {
-	uint64_t held = tsd_held(tsd);
-	pace_raise(&tsd->told_most, held);
-	pace_raise(&tsd->held_most, held);
-	pace_raise(&tsd->look_below, pace_look_below(held, THREAD_EVENT_FREED));
-}
-
-void
-thread_event_note_end(tsd_t *tsd) {
-	tsd_assert_own(tsd);
-	assert(tsd->tls->inside > 0);
-	pace_add_down(pace_take_decrease(&tsd->told_most, tsd_held(tsd), 0));
-	if (unlikely(atomic_load_u64(&pace.down, MO_RELAXED) >= THREAD_EVENT_MUCH)) {
-		pace_recall(nstime_monotonic_coarse_ns());
+/* Recalls all threads if ARENAS_RISE bytes have become unused and it is time for that. */
+static void
+pace_look(uint64_t now) {
+	size_t unused = arenas_decaying(), base = atomic_load_zu(&pace.base, MO_RELAXED);
+	bool is_due = unused > base && unused - base >= ARENAS_RISE;
+	if (unused < base || (is_due && pace_try_recall(now))) {
+		atomic_store_zu(&pace.base, unused, MO_RELAXED);
 	}
 }
 
 void
-thread_event_postfork_child(void) {
-	atomic_store_u64(&pace.down, 0, MO_RELAXED);
-	atomic_store_u64(&pace.told_ns, 0, MO_RELAXED);
-	atomic_store_u64(&pace.next_ns, 0, MO_RELAXED);
+thread_event_unused_rose(void) {
+	struct tls_s *t = tls_get();
+	uint64_t now = nstime_monotonic_coarse_ns();
+	arenas_try_tick(now);
+	pace_look(now);
+	if (t->tsd != NULL && t->tsd->beat_bytes > THREAD_EVENT_LEAST) {
+		recall_one(t, RECALL_PACE);
+	}
 }
 
 /*
  * Adjusts beat_bytes so that about four heartbeats come in a second, or more at the greatest
- * distance THREAD_EVENT_BYTES. The distance does not grow in a thread that frees more than eight
- * times what it allocates (`allocated`: bytes since the last heartbeat), because it may soon
- * allocate hardly at all.
+ * distance THREAD_EVENT_BYTES.
  */
 static void
-pace_keep(tsd_t *tsd, uint64_t now, uint64_t allocated) {
+pace_keep(tsd_t *tsd, uint64_t now) {
 	assert(tsd->tls->inside > 0);
 	uint64_t last = tsd->beat_ns, gap = nstime_ns_between(last, now);
 	tsd->beat_ns = now;
@@ -251,14 +158,9 @@ pace_keep(tsd_t *tsd, uint64_t now, uint64_t allocated) {
 		/* At most 2^16 * 2^28 bytes * ns, so no overflow. */
 		uint64_t bytes = tsd->beat_bytes * THREAD_EVENT_SLOW_NS / gap;
 		tsd->beat_bytes = bytes > THREAD_EVENT_LEAST ? bytes : THREAD_EVENT_LEAST;
-	} else if (unlikely(tsd->beat_bytes < THREAD_EVENT_BYTES)) {
-		uint64_t freed = tsd_returned(tsd);
-		bool is_shrinking = freed - tsd->beat_freed > 8 * allocated;
-		tsd->beat_freed = freed;
-		if (gap < THREAD_EVENT_QUICK_NS && !is_shrinking) {
-			tsd->beat_bytes = tsd->beat_bytes < THREAD_EVENT_BYTES / 4 ? tsd->beat_bytes * 4
-			    : THREAD_EVENT_BYTES;
-		}
+	} else if (tsd->beat_bytes < THREAD_EVENT_BYTES && gap < THREAD_EVENT_QUICK_NS) {
+		tsd->beat_bytes = tsd->beat_bytes < THREAD_EVENT_BYTES / 4 ? tsd->beat_bytes * 4
+		    : THREAD_EVENT_BYTES;
 	}
 }
 
@@ -270,10 +172,10 @@ thread_event_heartbeat(tsd_t *tsd, uint64_t bytes) {
 	tsd->tls->inside++;
 	uint64_t now = nstime_monotonic_coarse_ns();
 	__atomic_store_n(&tsd->tls->beat, (uint32_t)(now >> BEAT_LG_NS), __ATOMIC_RELAXED);
-	pace_keep(tsd, now, bytes);
-	thread_event_note_held(tsd);
-	pace_recall(now);
-	arenas_tick(now);
+	pace_keep(tsd, now);
+	if (arenas_try_tick(now)) {
+		pace_look(now);
+	}
 	for (thread_event_hook_t *const *h = thread_event_hooks; h != NULL && *h != NULL; h++) {
 		(*h)(tsd, bytes);
 	}

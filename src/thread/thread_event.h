@@ -6,11 +6,10 @@
  * countdown ends after at most 64 KiB of allocation, or a few large requests; then the heartbeat
  * runs: decay, and the hooks in thread_event_hooks, of which one is the upkeep of the cache. Decay
  * depends on time, so heartbeats follow after fewer bytes in a thread that allocates slowly, down
- * to THREAD_EVENT_LEAST, and after more bytes again when it gets faster (its pace). A thread that
- * has freed much may become slow at once, with countdowns set for its old pace, so these are
- * shortened (tcache_note_freed). Or it may stop or end, while the threads that go on are slow. So
- * when threads have released THREAD_EVENT_MUCH together, all threads are recalled
- * (thread/recall.h), which sets them to the shortest distance.
+ * to THREAD_EVENT_LEAST, and after more bytes again when it gets faster (its pace). A thread may
+ * become slow at once, with countdowns set for its old pace, or end, while the pages that it freed
+ * wait for somebody's heartbeats. So whoever makes pages unused tells: when ARENAS_RISE bytes have
+ * become so, all threads are recalled (thread/recall.h), which sets them to the shortest distance.
  *
  * Samples: a Poisson process over bytes with mean `interval`, split by class. The distances of each
  * class are independent and exponential, so a request of z bytes is a sample with probability
@@ -21,26 +20,12 @@
 
 #include "thread/tsd_types.h"
 
-/* Bytes between two heartbeats: the maximum; after much was freed; the minimum. */
+/* Bytes between two heartbeats: the maximum; the minimum. */
 #define THREAD_EVENT_BYTES ((uint64_t)64 << 10)
-#define THREAD_EVENT_SOON ((uint64_t)1 << 10)
 #define THREAD_EVENT_LEAST ((uint64_t)64)
-/*
- * THREAD_EVENT_OWN: net bytes that a thread must return to arenas before its countdowns are
- * shortened (its cache may keep 32 MiB more, see TCACHE_GRANT_LARGE). THREAD_EVENT_MUCH: net bytes
- * that all threads must return together before the countdowns of all are. THREAD_EVENT_SOME: the
- * greatest step in which a thread adds to that sum; with many threads it is smaller, so that
- * together they do not keep more than THREAD_EVENT_MUCH unreported. A thread that frees as much as
- * it allocates keeps its pace.
- */
-#define THREAD_EVENT_OWN ((uint64_t)8 << 20)
-#define THREAD_EVENT_MUCH ((uint64_t)16 << 20)
-#define THREAD_EVENT_SOME ((uint64_t)1 << 20)
 /* Minimum time between two recalls of all threads: a constant, and more for each thread. */
 #define THREAD_EVENT_TELL_NS ((uint64_t)50 * 1000 * 1000)
 #define THREAD_EVENT_TELL_EACH_NS ((uint64_t)100 * 1000)
-/* Net bytes that a thread returns to arenas, at least, between two calls of tcache_note_freed(). */
-#define THREAD_EVENT_FREED ((uint64_t)128 << 10)
 /*
  * If the time between two heartbeats was at least SLOW, the distance in bytes shrinks in
  * proportion; if it was below QUICK, the distance grows fourfold.
@@ -96,25 +81,16 @@ extern HIDDEN atomic_u64_t thread_event_sample_interval;
 /* Sets the pace of a new thread; draws no distances. */
 void thread_event_begin(tsd_t *tsd);
 /*
- * Reduces the distance of the thread's heartbeats to at most beat_bytes. Running countdowns of bins
- * stay as they are; tcache_hasten() shortens these too.
+ * Sets the shortest distance of the thread's heartbeats. Running countdowns of bins stay as they
+ * are; tcache_hasten() shortens these too.
  */
-void thread_event_hasten(tsd_t *tsd, uint64_t beat_bytes);
+void thread_event_hasten(tsd_t *tsd);
 /*
- * Compares the bytes that the thread has from the arenas with their maximum, inside the gate
- * without a lock. Adds a decrease to that of all threads, recalls all threads if it is time, and
- * sets look_below. Returns true if the thread itself has decreased by THREAD_EVENT_OWN; the caller
- * then shortens its countdowns.
+ * The hook of the page caches (pac_rise_hook), called by the thread that makes pages unused: runs
+ * decay if that is due, recalls all threads if ARENAS_RISE bytes have become unused, and else this
+ * one, so that it is not slow and far from a heartbeat when it has freed.
  */
-bool thread_event_came_down(tsd_t *tsd, uint64_t now);
-/*
- * Raises the maximum from which a decrease counts to the bytes that the thread has from the arenas
- * now. Called at heartbeats, and when large objects come from an arena, because several may come
- * between two heartbeats.
- */
-void thread_event_note_held(tsd_t *tsd);
-/* Called at the end of a thread: adds its last decrease to that of all threads. */
-void thread_event_note_end(tsd_t *tsd);
+void thread_event_unused_rose(void);
 /*
  * Called at the end of a thread, when its cache is empty: whether all other threads are idle, which
  * had no heartbeat within a second, or at their end like this one. Of threads that end at the same
@@ -123,8 +99,6 @@ void thread_event_note_end(tsd_t *tsd);
 bool thread_event_try_end_last(tsd_t *tsd, unsigned n);
 /* Whether a thread had no heartbeat within a second; now: monotonic time in ns. */
 bool thread_event_is_idle(const struct tls_s *t, uint64_t now);
-/* Resets the sum and the times of recalls in a forked child. */
-void thread_event_postfork_child(void);
 
 /*
  * Hooks called at heartbeats, in the gate, without a lock, with nested events off; the last entry

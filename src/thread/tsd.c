@@ -129,7 +129,7 @@ tsd_look(tsd_t *tsd) {
 	}
 	claim_settle(tsd); /* again: a claimant may have announced itself before the exchange */
 	if ((what & RECALL_PACE) != 0) {
-		tcache_hasten(tsd, THREAD_EVENT_LEAST);
+		tcache_hasten(tsd);
 	}
 	if ((what & RECALL_SETTINGS) != 0) {
 		tsd_take_settings(tsd);
@@ -325,7 +325,6 @@ tsd_cleanup(void *arg) {
 	if (vacant_may_exceed()) {
 		arenas_keep_limit(thread_event_try_end_last(tsd, tsd_count()));
 	}
-	thread_event_note_end(tsd);
 	gate_unregister(t, &tsd->gate);
 	/* From here on the thread is served without a tsd. */
 	__atomic_store_n(&t->cache, (void *)(uintptr_t)tls_boot_cache, __ATOMIC_SEQ_CST);
@@ -355,19 +354,6 @@ tsd_reseed(tsd_t *mine) {
 	}
 }
 
-/*
- * Sets the usual distance of heartbeats in a forked child: memory that the parent's threads
- * released does not concern it.
- */
-static void
-tsd_relax(tsd_t *mine) {
-	if (mine != NULL && mine->beat_bytes < THREAD_EVENT_BYTES) {
-		mine->beat_bytes = THREAD_EVENT_BYTES;
-		mine->event_bytes = 0;
-		recall_one(mine->tls, RECALL_SETTINGS);
-	}
-}
-
 void
 tsd_postfork_parent(void) {
 	tsd_next_seed();
@@ -379,8 +365,6 @@ tsd_postfork_child(void) {
 	assert(mine == NULL || mine->tls == tls_get());
 	assert(!gate_is_entered(tls_get()));
 	tsd_reseed(mine);
-	tsd_relax(mine);
-	thread_event_postfork_child();
 	atomic_store_u32(&tsds.count, mine != NULL, MO_RELAXED);
 	if (gate_has_absent()) {
 		deferred_remind();

@@ -76,12 +76,6 @@ struct tsd_s {
 	uint64_t beat_bytes;
 	uint64_t beat_ns;             /* monotonic time of the last heartbeat; 0: none yet */
 	uint64_t beat_told_ns;        /* beat_ns when the profiler's clients last saw a beat */
-	uint64_t beat_freed;          /* flushed + direct_dalloc at the last heartbeat */
-	/* when tsd_held() falls below this, a free calls tcache_note_freed(); may wrap */
-	uint64_t look_below;
-	/* maximum of tsd_held() since countdowns were last shortened; may wrap */
-	uint64_t held_most;
-	uint64_t told_most;           /* maximum of tsd_held() since its last decrease was added up */
 	bool has_peak_reset;          /* large objects are fetched one by one, see peak.c */
 	uint64_t peak_base;           /* net use at the last reset of thread.peak, bytes */
 	uint64_t peak_max;            /* greatest net use above peak_base so far, bytes */

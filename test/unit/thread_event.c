@@ -66,11 +66,21 @@ test_heartbeat(const char *what, size_t size, unsigned n, uint64_t most_apart) {
 
 /* ------------------------------------------------------------------ pace */
 
+/* At most so many bytes apart are heartbeats just after a recall; each one may be farther. */
+#define PACE_NEAR (16 * THREAD_EVENT_LEAST)
+
 static volatile uint64_t clock_ns;
 
 static uint64_t
 clock_of_test(void) {
 	return clock_ns;
+}
+
+/* Starts past all that the clock showed so far. */
+static void
+clock_start(void) {
+	clock_ns = max_zu(clock_ns, nstime_monotonic_ns()) + 1000 * NSTIME_PER_SEC;
+	nstime_now_hook = clock_of_test;
 }
 
 /* Seconds on end, one pair each 0.1 s; the longest time without a heartbeat, in ns. */
@@ -87,18 +97,35 @@ slow_traffic(size_t size, unsigned seconds) {
 	return worst;
 }
 
-/* So many bytes past the caches, in blocks of size. */
+/*
+ * So many bytes past the caches, in blocks of size, linked by their first words. The clock goes 12
+ * ms, so that a heartbeat sees how little is unused while they are in use.
+ */
+static void **
+take_much(size_t size, size_t bytes) {
+	void **chain = NULL;
+	size_t n = bytes / size;
+	for (size_t i = 0; i < n; i++) {
+		void **p = malloc(size);
+		*p = chain;
+		chain = p;
+		clock_ns += i < n * 7 / 8 ? 14 * NSTIME_PER_MSEC / n : 0;
+	}
+	return chain;
+}
+
+static void
+drop_much(void **chain) {
+	while (chain != NULL) {
+		void **p = chain;
+		chain = *p;
+		free(p);
+	}
+}
+
 static void
 free_much(size_t size, size_t bytes) {
-	static void *p[20000];
-	size_t n = bytes / size;
-	assert(n <= ARRAY_LEN(p));
-	for (size_t i = 0; i < n; i++) {
-		p[i] = malloc(size);
-	}
-	for (size_t i = 0; i < n; i++) {
-		free(p[i]);
-	}
+	drop_much(take_much(size, bytes));
 }
 
 static void
@@ -112,8 +139,7 @@ test_pace(void) {
 	static thread_event_hook_t *const counting[] = {count_beat, NULL};
 	static const size_t sizes[] = {64, 8192, 30000, 100000, 64};
 	thread_event_hook_t *const *saved = thread_event_hooks;
-	clock_ns = nstime_monotonic_ns();
-	nstime_now_hook = clock_of_test;
+	clock_start();
 	thread_event_hooks = counting;
 	for (unsigned i = 0; i < ARRAY_LEN(sizes); i++) {
 		for (unsigned k = 0; k < 40000; k++) {
@@ -123,7 +149,7 @@ test_pace(void) {
 		    "apart", sizes[i]);
 		bool is_small = i % 2 == 0;
 		free_much(is_small ? 2000 : 1 << 20, (30 << 20) + (is_small ? 0 : TCACHE_GRANT_LARGE));
-		ok(tsd->beat_bytes <= THREAD_EVENT_SOON, "no longer when it has freed much");
+		ok(tsd->beat_bytes <= PACE_NEAR, "no longer when it has freed much");
 		uint64_t first = slow_traffic(sizes[i], 4), then = slow_traffic(sizes[i], 60);
 		ok(first <= (uint64_t)2500 * 1000 * 1000, "it gets slow: %llu ms until the first",
 		    (unsigned long long)first / 1000000);
@@ -157,8 +183,7 @@ static void
 test_pace_by_net_use(void) {
 	static void *live[200];
 	uint64_t least = UINT64_MAX;
-	clock_ns = nstime_monotonic_ns();
-	nstime_now_hook = clock_of_test;
+	clock_start();
 	be_fast();
 	for (unsigned k = 0; k < 20000; k++) {
 		void **at = &live[k * 7 % ARRAY_LEN(live)];
@@ -173,7 +198,7 @@ test_pace_by_net_use(void) {
 	be_fast();
 	set_cached(false);
 	free_much(2000, 30 << 20);
-	ok(tsd->beat_bytes <= THREAD_EVENT_SOON, "small objects past the cache: no longer apart when "
+	ok(tsd->beat_bytes <= PACE_NEAR, "small objects past the cache: no longer apart when "
 	    "it has freed much");
 	set_cached(true);
 	be_fast();
@@ -200,11 +225,14 @@ others_down(size_t bytes, unsigned n) {
 	}
 }
 
-static sem_t is_down, may_end;
+static sem_t has_some, may_free, is_down, may_end;
 
 static void *
 thread_down_and_stay(void *bytes) {
-	thread_down(bytes);
+	void **chain = take_much(2000, (size_t)(uintptr_t)bytes);
+	sem_post(&has_some);
+	sem_wait(&may_free);
+	drop_much(chain);
 	sem_post(&is_down);
 	sem_wait(&may_end);
 	return NULL;
@@ -233,51 +261,64 @@ pace_next(void) {
 	return tsd->beat_bytes;
 }
 
+static struct {
+	pthread_t t[100];
+	unsigned n;
+} staying;
+
 /*
- * The same of many that stay, one after the other: their ends tell nobody. The least pace that this
- * one has meanwhile.
+ * n threads have so much at one time, free it, and stay. The least pace that this one has
+ * meanwhile.
  */
 static uint64_t
-pace_when_many_are_down(size_t bytes) {
-	static pthread_t t[100];
+pace_when_others_are_down(size_t bytes, unsigned n) {
 	uint64_t least = THREAD_EVENT_BYTES;
+	assert(n <= ARRAY_LEN(staying.t));
+	sem_init(&has_some, 0, 0);
+	sem_init(&may_free, 0, 0);
 	sem_init(&is_down, 0, 0);
 	sem_init(&may_end, 0, 0);
-	for (unsigned i = 0; i < ARRAY_LEN(t); i++) {
-		pthread_create(&t[i], NULL, thread_down_and_stay, (void *)(uintptr_t)bytes);
+	staying.n = n;
+	for (unsigned i = 0; i < n; i++) {
+		pthread_create(&staying.t[i], NULL, thread_down_and_stay, (void *)(uintptr_t)bytes);
+		sem_wait(&has_some);
+	}
+	for (unsigned i = 0; i < n; i++) {
+		sem_post(&may_free);
 		sem_wait(&is_down);
 		uint64_t pace = pace_next();
 		least = pace < least ? pace : least;
 	}
-	for (unsigned i = 0; i < ARRAY_LEN(t); i++) {
-		sem_post(&may_end);
-	}
-	for (unsigned i = 0; i < ARRAY_LEN(t); i++) {
-		pthread_join(t[i], NULL);
-	}
 	return least;
 }
 
-/* Nobody has to be told of anything that was before, and it is time for the next. */
+static void
+others_end(void) {
+	for (unsigned i = 0; i < staying.n; i++) {
+		sem_post(&may_end);
+	}
+	for (unsigned i = 0; i < staying.n; i++) {
+		pthread_join(staying.t[i], NULL);
+	}
+}
+
+/* Nothing is unused, nobody has to be told of anything that was before. */
 static void
 settle(void) {
-	clock_ns += EVENT_WAIT_NS;
-	be_fast();
-	clock_ns += EVENT_WAIT_NS;
-	be_fast();
+	for (unsigned i = 0; i < 4; i++) {
+		clock_ns += 10 * NSTIME_PER_SEC;
+		be_fast();
+	}
 }
 
 static void
 test_pace_of_others(void) {
 	static thread_event_hook_t *const counting[] = {count_beat, NULL};
 	thread_event_hook_t *const *saved = thread_event_hooks;
-	/* Past all that the clock showed so far. */
-	clock_ns = nstime_monotonic_ns() + 10000 * NSTIME_PER_SEC;
-	nstime_now_hook = clock_of_test;
-	is_uint(pace_of_new(), THREAD_EVENT_BYTES, "a new thread begins with its heartbeats apart");
+	clock_start();
 	settle();
 	others_down(20 << 20, 1);
-	ok(pace_next() <= THREAD_EVENT_SOON, "another thread came down by 20 MiB: this one is told");
+	ok(pace_next() <= PACE_NEAR, "another thread came down by 20 MiB: this one is told");
 	thread_event_hooks = counting;
 	uint64_t worst = slow_traffic(64, 10);
 	thread_event_hooks = saved;
@@ -287,26 +328,23 @@ test_pace_of_others(void) {
 	settle();
 	others_down(20 << 20, 1);
 	be_fast();
-	others_down(20 << 20, 4);
-	is_uint(pace_next(), THREAD_EVENT_BYTES, "at the same time once more: not told");
+	is_uint(pace_when_others_are_down(20 << 20, 2), THREAD_EVENT_BYTES,
+	    "at the same time once more: not told");
 	clock_ns += EVENT_WAIT_NS;
 	uint64_t least = THREAD_EVENT_BYTES;
 	for (unsigned i = 0; i < 5000; i++) {
 		least = pace_next() < least ? tsd->beat_bytes : least;
 	}
 	is_uint(least, THREAD_EVENT_LEAST, "but soon, by whoever has a heartbeat then");
+	others_end();
 	settle();
-	others_down(900 << 10, 5);
-	is_uint(pace_next(), THREAD_EVENT_BYTES, "threads that came down by 4 MiB together: not told");
-	others_down(900 << 10, 20);
-	ok(pace_next() <= THREAD_EVENT_SOON, "and by 16 MiB: told");
+	is_uint(pace_when_others_are_down(900 << 10, 5), THREAD_EVENT_BYTES,
+	    "threads that came down by 4 MiB together: not told");
+	others_end();
 	settle();
-	ok(pace_when_many_are_down(900 << 10) <= THREAD_EVENT_SOON,
-	    "many that stay, each by less than counts where they are few: told");
+	ok(pace_when_others_are_down(900 << 10, 100) <= PACE_NEAR, "and by more than 16 MiB: told");
+	others_end();
 	settle();
-	clock_ns += 11 * NSTIME_PER_SEC;
-	is_uint(pace_of_new(), THREAD_EVENT_BYTES, "a new thread when the decay time is over has its "
-	    "heartbeats apart");
 	nstime_now_hook = NULL;
 }
 
@@ -587,6 +625,7 @@ body(void) {
 	test_heartbeat("large, bytes waited for", 100 * PAGE, 500, 131072 + sz_s2u(100 * PAGE));
 	atomic_store_b(&thread_event_is_strict, false, MO_SEQ_CST);
 	recall_all(RECALL_SETTINGS);
+	is_uint(pace_of_new(), THREAD_EVENT_BYTES, "a new thread begins with its heartbeats apart");
 	test_pace();
 	test_pace_by_net_use();
 	test_pace_of_others();
