@@ -24,8 +24,7 @@ next_slab_locked(const bin_t *bin) {
 	if (bin->slabcur != NULL && bin->slabcur->nfree > 0) {
 		return bin->slabcur;
 	}
-	ph_link_t *first = ph_first(&bin->nonfull, edata_cmp_addr);
-	return first == NULL ? NULL : edata_of_heap(first);
+	return bin_next_slab_locked(bin);
 }
 
 /*

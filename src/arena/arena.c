@@ -12,6 +12,7 @@
  */
 #include "arena/arena.h"
 
+#include "arena/holes.h"
 #include "arena/safety.h"
 #include "extent/guard.h"
 #include "extent/pac_hpa.h"
@@ -539,6 +540,9 @@ int
 arena_decay_ms_set(arena_t *a, bool is_dirty, ssize_t ms) {
 	int err = pac_decay_ms_set(&a->pac, is_dirty ? &a->pac.decay_dirty : &a->pac.decay_muzzy, ms,
 	    nstime_monotonic_coarse_ns());
+	if (err == 0 && is_dirty) {
+		atomic_store_u64(&a->holes.due, 0, MO_RELAXED);
+	}
 	if (err == 0 && !arena_may_keep(a)) {
 		arena_trim(a, true);
 	}
@@ -555,8 +559,10 @@ arena_decay(arena_t *a, bool all) {
 	uint64_t now = nstime_monotonic_coarse_ns();
 	if (all) {
 		arena_trim(a, true);
+		holes_make_all(a);
 	} else {
 		arena_trim_tick(a, now);
+		holes_tick(a, now);
 	}
 	pac_purge(&a->pac, now, all);
 }

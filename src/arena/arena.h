@@ -29,6 +29,19 @@ typedef struct arena_large_all_s {
 } arena_large_all_t;
 #undef ARENA_COUNT
 
+/* Where a pass over the slabs of an arena is; its thread's, but for the first two (holes.h). */
+typedef struct {
+	atomic_u64_t due;       /* when there is something to do, ns; 0: not known yet */
+	atomic_b_t is_refused;  /* the system did not take pages: there are no more passes */
+	bool is_under_way;
+	bool has_more;          /* pages were seen that may be due at the next pass */
+	szind_t szind;          /* the bin at which it goes on */
+	unsigned shard;
+	size_t nslabs;          /* slabs to be looked at when it began */
+	uint64_t began;         /* ns */
+	uint64_t last;          /* when a step was made last, ns */
+} holes_t;
+
 /* The fields that every arena touches come first; the long tables behind them fill with use. */
 typedef struct arena_s {
 	unsigned ind;              /* index in the table */
@@ -41,6 +54,7 @@ typedef struct arena_s {
 	mutex_t large_mtx;         /* guards nothing; statistics report a lock of this name */
 	atomic_b_t has_spare;      /* a bin may have a stock, or an empty current slab: a trim is due */
 	atomic_u64_t next_trim;    /* time of the next trim, ns */
+	holes_t holes;
 	bool is_ending;            /* reset or destroy is under way; under the lock "arenas" */
 	struct arena_s *hidden;    /* its hidden arena, even if destroyed; under the lock "arenas" */
 	struct arena_s *next_gone; /* the arena destroyed before this one; under the lock "arenas" */

@@ -31,6 +31,7 @@ life_free_slab(arena_t *a, edata_t *e, arena_sample_fn_t *on_sample) {
 	/* No bin refers to the slab after bin_forget(), so it can be made an empty one. */
 	e->nfree = slab_info_of(e->szind, e->is_sampled)->nregs;
 	e->is_listed = false;
+	ql_init(&e->link);
 	slab_fini(e);
 	pac_dalloc(&a->pac, e);
 }
@@ -130,6 +131,7 @@ arena_renew(arena_t *a, ssize_t dirty_ms, ssize_t muzzy_ms, ehooks_table_t *hook
 	assert(atomic_load_u32(&a->nthreads, MO_RELAXED) == 0 && !a->is_auto);
 	life_zero_counters(a);
 	atomic_store_u64(&a->left, 0, MO_RELAXED);
+	a->holes = (holes_t){0};
 	ehooks_set(&a->pac.src.ehooks, hooks != NULL ? hooks : &ehooks_system);
 	ehooks_dss_set(&a->pac.src.ehooks, dss_default_get());
 	pac_renew(&a->pac, dirty_ms, muzzy_ms, nstime_monotonic_coarse_ns());

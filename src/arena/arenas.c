@@ -10,6 +10,7 @@
  */
 #include "arena/arenas.h"
 
+#include "arena/holes.h"
 #include "arena/vacant.h"
 #include "extent/guard.h"
 #include "meta/recs.h"
@@ -543,6 +544,7 @@ arenas_try_tick(uint64_t now) {
 			}
 			if (both[k] != NULL && !atomic_load_b(&both[k]->pac.is_served, MO_RELAXED)) {
 				pac_tick(&both[k]->pac, now);
+				holes_tick(both[k], now);
 			}
 		}
 	}

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "arena/arenas.h"
+#include "arena/holes.h"
 #include "extent/pac_serve.h"
 #include "meta/base.h"
 #include "os/gate.h"
@@ -101,10 +102,12 @@ bg_serve(arena_t *a) {
 	gate_enter(tls);
 	uint64_t now = nstime_monotonic_ns();
 	pac_tick(&a->pac, now);
-	/* The trim comes first, because pac_serve() also handles the pages of deleted slabs. */
-	uint64_t trim = arena_trim_tick(a, now), next = pac_serve(&a->pac, now);
+	/* These come first, because pac_serve() also handles the pages of deleted slabs. */
+	uint64_t trim = arena_trim_tick(a, now), holes = holes_tick(a, now);
+	uint64_t next = pac_serve(&a->pac, now);
 	gate_exit(tls);
-	return trim < next ? trim : next;
+	next = trim < next ? trim : next;
+	return holes < next ? holes : next;
 }
 
 /* Serves all arenas of thread k. Returns ns until the next one is due. */

@@ -2,7 +2,9 @@
  * Bins: taking regions from the stock and the slabs and returning them; bin.h has the contract. The
  * current slab (slabcur) and full slabs are on no list. A slab other than slabcur enters the heap
  * nonfull (by address) when a region returns, and leaves the bin when all have returned; an empty
- * slabcur stays until bin_drop_current_locked(). The caller gets slabs that leave in a list.
+ * slabcur stays until bin_drop_current_locked(). The caller gets slabs that leave in a list. A slab
+ * of nonfull of which pages were given back is in `holed` instead; both kinds are in the ring. A
+ * slab that becomes the current one has no holes any more: its regions will be used.
  * Invariant: bin_check(). Functions named _locked need the bin's lock; no function fetches or
  * returns pages. Called by arena.c, arena_life.c and statistics.
  */
@@ -17,40 +19,98 @@ bin_check(const bin_t *bin UNUSED, const bin_info_t *info UNUSED) {
 	assert(bin->stats.nonfull_slabs <= bin->stats.curslabs);
 	assert(bin->stats.nmalloc - bin->stats.ndalloc == bin->stats.curregs);
 	assert(bin->slabcur == NULL || (bin->slabcur->is_slab && !bin->slabcur->is_listed));
-	assert((bin->stats.nonfull_slabs == 0) == ph_is_empty(&bin->nonfull));
+	assert((bin->stats.nonfull_slabs == 0)
+	    == (ph_is_empty(&bin->nonfull) && ph_is_empty(&bin->holed)));
+	assert(bin->slabcur == NULL || bin->slabcur->holes == 0);
 }
 
 void
 bin_init(bin_t *bin) {
 	mutex_init(&bin->mtx, "bin", WITNESS_RANK_BIN);
 	ph_init(&bin->nonfull);
+	ph_init(&bin->holed);
+}
+
+/* Whether passes look at the slab. Canaries are in free regions, which so have contents. */
+static bool
+bin_looks_at(const edata_t *slab) {
+	return !config_hardening && slab->size > PAGE;
+}
+
+static ph_t *
+bin_heap_of(bin_t *bin, const edata_t *slab) {
+	return likely(slab->holes == 0) ? &bin->nonfull : &bin->holed;
+}
+
+/* The pass under way, if any, passes over the slab. */
+static void
+bin_ring_add(bin_t *bin, edata_t *slab) {
+	assert(ql_is_empty(&slab->link));
+	slab->is_looked = bin->look;
+	if (bin->ring == NULL) {
+		bin_ring_set(bin, &slab->link);
+	} else {
+		ql_push_tail(bin->ring, &slab->link);
+	}
+}
+
+static void
+bin_ring_remove(bin_t *bin, edata_t *slab) {
+	ql_t *next = slab->link.next;
+	if (bin->ring == &slab->link) {
+		bin_ring_set(bin, next == &slab->link ? NULL : next);
+	}
+	ql_remove(&slab->link);
+}
+
+static void
+bin_set_nholes(bin_t *bin, uint32_t n) {
+	__atomic_store_n(&bin->nholes, n, MO_RELAXED);
+}
+
+/* The slab has no holes from now on. */
+static NOINLINE void
+bin_forget_holes(bin_t *bin, edata_t *slab) {
+	unsigned n = popcount_zu(slab->holes);
+	assert(bin->nholes >= n && !slab->is_listed);
+	bin_set_nholes(bin, bin->nholes - n);
+	slab->holes = 0;
 }
 
 static void
 bin_nonfull_add(bin_t *bin, edata_t *slab) {
 	assert(!slab->is_listed && slab->nfree > 0 && slab != bin->slabcur);
-	ph_insert(&bin->nonfull, &slab->heap, edata_cmp_addr);
+	ph_insert(bin_heap_of(bin, slab), &slab->heap, edata_cmp_addr);
 	slab->is_listed = true;
+	if (bin_looks_at(slab)) {
+		bin_ring_add(bin, slab);
+	}
 	bin->stats.nonfull_slabs++;
 }
 
 static void
 bin_nonfull_remove(bin_t *bin, edata_t *slab) {
 	assert(slab->is_listed && bin->stats.nonfull_slabs > 0);
-	ph_remove(&bin->nonfull, &slab->heap, edata_cmp_addr);
+	ph_remove(bin_heap_of(bin, slab), &slab->heap, edata_cmp_addr);
 	slab->is_listed = false;
+	if (bin_looks_at(slab)) {
+		bin_ring_remove(bin, slab);
+	}
 	bin->stats.nonfull_slabs--;
 }
 
-/* Makes the slab with the lowest address in nonfull the current one. False if there is none. */
+/* Makes the next slab the current one. False if there is none. */
 static bool
 bin_try_next_slab(bin_t *bin) {
-	ph_link_t *l = ph_first(&bin->nonfull, edata_cmp_addr);
-	if (l == NULL) {
+	edata_t *slab = bin_next_slab_locked(bin);
+	if (slab == NULL) {
 		return false;
 	}
-	edata_t *slab = edata_of_heap(l);
 	bin_nonfull_remove(bin, slab);
+	slab->seen_empty = 0;
+	if (unlikely(slab->holes != 0)) {
+		bin_forget_holes(bin, slab);
+	}
 	bin->slabcur = slab;
 	bin->stats.nreslabs++;
 	return true;
@@ -92,6 +152,9 @@ ALWAYS_INLINE void
 bin_let_go(bin_t *bin, edata_t *slab, edata_t **empty) {
 	assert(slab != bin->slabcur && !slab->is_listed && bin->stats.curslabs > 0);
 	bin->stats.curslabs--;
+	if (unlikely(slab->holes != 0)) {
+		bin_forget_holes(bin, slab);
+	}
 	slab->heap.next = *empty == NULL ? NULL : &(*empty)->heap;
 	*empty = slab;
 }
@@ -172,6 +235,41 @@ bin_put_locked(bin_t *bin, const bin_info_t *info, void **ptrs, unsigned n, edat
 }
 
 void
+bin_take_pages_locked(bin_t *bin, const bin_info_t *info, edata_t *slab, uint32_t pages) {
+	mutex_assert_owner(&bin->mtx);
+	assert(slab->is_listed && pages != 0 && (pages & slab->holes) == 0);
+	slab_take_pages(slab, info, pages);
+	if (slab->nfree == 0) {
+		bin_nonfull_remove(bin, slab);
+	}
+	bin_check(bin, info);
+}
+
+/*
+ * Meanwhile regions of the other pages may have been taken, so that the slab is the current one:
+ * the pages will be used then.
+ */
+void
+bin_put_pages_locked(bin_t *bin, const bin_info_t *info, edata_t *slab, uint32_t pages,
+    bool are_holes, edata_t **empty) {
+	mutex_assert_owner(&bin->mtx);
+	if (slab->is_listed) {
+		bin_nonfull_remove(bin, slab);
+	}
+	slab_put_pages(slab, info, pages);
+	if (are_holes && slab != bin->slabcur) {
+		assert((slab->holes & pages) == 0);
+		slab->holes |= (uint16_t)pages;
+		bin_set_nholes(bin, bin->nholes + popcount_zu(pages));
+	}
+	bin_slab_settle(bin, info, slab, empty);
+	if (bin_has_empty_current_locked(bin, info)) {
+		bin_drop_current_locked(bin, info, empty);
+	}
+	bin_check(bin, info);
+}
+
+void
 bin_check_latest(const bin_t *bin, unsigned n) {
 	mutex_assert_owner(&bin->mtx);
 	for (unsigned i = 1; i <= n; i++) {
@@ -203,6 +301,9 @@ bin_forget(bin_t *bin) {
 	bin->slabcur = NULL;
 	bin_set_idle(bin, bin_idle_not);
 	ph_init(&bin->nonfull);
+	ph_init(&bin->holed);
+	bin_ring_set(bin, NULL);
+	bin_set_nholes(bin, 0);
 	stock_drop_oldest(&bin->stock, bin->stock.n);
 	bin->stats.ndalloc += bin->stats.curregs;
 	bin_set_curregs(bin, 0);

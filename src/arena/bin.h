@@ -2,7 +2,7 @@
  * A bin: the slabs of one class (or of one shard of it) in one arena.
  *
  * slabcur serves requests until all its regions are taken; then the lowest slab with a free region
- * replaces it. A slab with all regions free is deleted, except slabcur, because a pair of malloc
+ * replaces it, the lowest one without holes (holes.h) if there is any. A slab with all regions free is deleted, except slabcur, because a pair of malloc
  * and free would create it anew each time. slabcur is deleted by bin_drop_current_locked(): at once
  * if unused pages are to be returned at once, otherwise when it was unused between two trims. Full
  * slabs are on no list. The surplus of thread caches goes into the stock first, and requests are
@@ -30,9 +30,17 @@ typedef enum {
 typedef struct bin_s {
 	mutex_t mtx;      /* guards the other fields and the bitmaps of the slabs */
 	edata_t *slabcur; /* the slab that serves requests, or NULL */
-	ph_t nonfull;     /* other slabs with some regions free, by address */
+	ph_t nonfull;     /* other slabs with some regions free, and without holes, by address */
+	ph_t holed;       /* those with holes, by address */
+	/*
+	 * The slabs of both that have more than a page: a ring, the first to be looked at next. Written
+	 * under the lock, compared with NULL without.
+	 */
+	ql_t *ring;
 	stock_t stock;
 	uint8_t idle; /* bin_idle_t of slabcur; written under the lock, read without */
+	bool look;    /* what is_looked is in slabs that the pass under way has seen, or passes over */
+	uint32_t nholes; /* pages given back in all slabs; written under the lock, read without */
 	bin_stats_t stats;
 } ALIGNED(CACHELINE) bin_t;
 
@@ -74,6 +82,31 @@ bin_has_empty_current_locked(const bin_t *bin, const bin_info_t *info) {
 
 /* Removes the current slab, which must be empty, and adds it to *empty as bin_put_locked() does. */
 void bin_drop_current_locked(bin_t *bin, const bin_info_t *info, edata_t **empty);
+
+ALWAYS_INLINE void
+bin_ring_set(bin_t *bin, ql_t *first) {
+	__atomic_store_n(&bin->ring, first, MO_RELAXED);
+}
+
+/* The slab that follows when the current one is full; NULL: the bin has none. */
+ALWAYS_INLINE edata_t *
+bin_next_slab_locked(const bin_t *bin) {
+	const ph_t *from = likely(!ph_is_empty(&bin->nonfull)) ? &bin->nonfull : &bin->holed;
+	ph_link_t *l = ph_first(from, edata_cmp_addr);
+	return l == NULL ? NULL : edata_of_heap(l);
+}
+
+/*
+ * Takes the regions of these pages, which hold nothing, of a slab in the ring, so that nobody else
+ * gets them.
+ */
+void bin_take_pages_locked(bin_t *bin, const bin_info_t *info, edata_t *slab, uint32_t pages);
+/*
+ * Puts them back; are_holes: the pages were given back. Slabs that leave the bin, also the current
+ * one, are added to *empty as bin_put_locked() does.
+ */
+void bin_put_pages_locked(bin_t *bin, const bin_info_t *info, edata_t *slab, uint32_t pages,
+    bool are_holes, edata_t **empty);
 
 /* The slab of a region that is freed. A pointer that is in no slab ends the process. */
 static inline edata_t *

@@ -5,6 +5,7 @@
  */
 #include "arena/inspect.h"
 
+#include "arena/holes.h"
 #include "arena/arenas.h"
 #include "extent/pac_hpa.h"
 #include "os/nstime.h"
@@ -91,6 +92,7 @@ size_t
 arena_resident(arena_t *a) {
 	size_t pages = atomic_load_zu(&a->pac.nactive, MO_RELAXED) + pac_ndirty(&a->pac)
 	    + pac_hpa_nidle(&a->pac);
+	pages -= min_zu(holes_npages(a), pages);
 	return arena_own_resident(a) + (pages << LG_PAGE);
 }
 

@@ -57,6 +57,7 @@ slab_init(edata_t *e, szind_t szind, unsigned shard, bool is_sampled) {
 	e->is_slab = true;
 	e->is_sampled = is_sampled;
 	e->is_listed = false;
+	assert(e->holes == 0 && e->seen_empty == 0 && ql_is_empty(&e->link));
 	emap_set_slab(e);
 	return 0;
 }
@@ -72,6 +73,8 @@ slab_fini(edata_t *e) {
 		}
 		recs_free(e->recs, info->nregs);
 	}
+	e->holes = 0;
+	e->seen_empty = 0;
 	e->bits = NULL;
 	e->recs = NULL;
 	e->is_slab = false;
@@ -134,6 +137,79 @@ slab_take(edata_t *e, const bin_info_t *info, void **out, unsigned n) {
 	e->bits[0] |= keeps_first;
 	e->nfree -= got;
 	return got;
+}
+
+/* ------------------------------------------------------------------ whole pages */
+
+/* The bits from first up to end, without it, of one word. */
+static fb_word_t
+bits_between(size_t first, size_t end) {
+	assert(first < end && end <= FB_WORD_BITS);
+	return (~(fb_word_t)0 >> (FB_WORD_BITS - (end - first))) << first;
+}
+
+/* The regions that reach into a page: from *first up to *end, without it. None: equal. */
+static void
+slab_page_regions(const bin_info_t *info, unsigned page, size_t *first, size_t *end) {
+	size_t last = (((size_t)page + 1) * PAGE - 1) / info->reg_size;
+	*first = min_zu((size_t)page * PAGE / info->reg_size, info->nregs);
+	*end = min_zu(last + 1, info->nregs);
+}
+
+static bool
+slab_are_free(const edata_t *e, size_t first, size_t end) {
+	for (size_t at = first, to; at < end; at = to) {
+		size_t word = at / FB_WORD_BITS;
+		to = min_zu((word + 1) * FB_WORD_BITS, end);
+		fb_word_t mask = bits_between(at % FB_WORD_BITS, to - word * FB_WORD_BITS);
+		if ((e->bits[word] & mask) != mask) {
+			return false;
+		}
+	}
+	return true;
+}
+
+uint32_t
+slab_empty_pages(const edata_t *e, const bin_info_t *info) {
+	unsigned npages = (unsigned)(info->slab_size >> LG_PAGE);
+	uint32_t pages = 0;
+	if (npages == 1 || npages > SLAB_PAGES_MAX || e->nfree * info->reg_size < PAGE) {
+		return 0;
+	}
+	for (unsigned i = 0; i < npages; i++) {
+		size_t first, end;
+		slab_page_regions(info, i, &first, &end);
+		pages |= (uint32_t)slab_are_free(e, first, end) << i;
+	}
+	return pages;
+}
+
+/* Makes all regions in these pages free, or taken; those that are already do not count. */
+static void
+slab_set_pages(edata_t *e, const bin_info_t *info, uint32_t pages, bool is_free) {
+	for (unsigned i = 0; pages >> i != 0; i++) {
+		size_t first, end;
+		slab_page_regions(info, i, &first, &end);
+		for (size_t r = first; (pages >> i & 1) != 0 && r < end; r++) {
+			fb_word_t bit = (fb_word_t)1 << (r % FB_WORD_BITS), *word = &e->bits[r / FB_WORD_BITS];
+			if (((*word & bit) != 0) != is_free) {
+				*word ^= bit;
+				e->nfree += is_free ? 1 : (uint32_t)-1;
+			}
+		}
+	}
+}
+
+void
+slab_take_pages(edata_t *e, const bin_info_t *info, uint32_t pages) {
+	assert((pages & ~slab_empty_pages(e, info)) == 0);
+	slab_set_pages(e, info, pages, false);
+}
+
+void
+slab_put_pages(edata_t *e, const bin_info_t *info, uint32_t pages) {
+	slab_set_pages(e, info, pages, true);
+	assert((pages & ~slab_empty_pages(e, info)) == 0 && e->nfree <= info->nregs);
 }
 
 /*

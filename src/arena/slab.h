@@ -40,6 +40,18 @@ int slab_init(edata_t *e, szind_t szind, unsigned shard, bool is_sampled);
 /* Turns a slab into a plain extent again; all its regions must be free. No effect on others. */
 void slab_fini(edata_t *e);
 
+/* Slabs of more pages have no holes (holes.h). */
+#define SLAB_PAGES_MAX 16u
+
+/*
+ * The pages in which each region is free, a bit each; a region that reaches into a page is in it.
+ * 0 for a slab of one page.
+ */
+uint32_t slab_empty_pages(const edata_t *e, const bin_info_t *info);
+/* Takes the regions in these pages, which must be free, and puts them back. */
+void slab_take_pages(edata_t *e, const bin_info_t *info, uint32_t pages);
+void slab_put_pages(edata_t *e, const bin_info_t *info, uint32_t pages);
+
 /* Takes up to n regions into out, lowest address first. Returns the number. */
 unsigned slab_take(edata_t *e, const bin_info_t *info, void **out, unsigned n);
 /*

@@ -1,0 +1,327 @@
+/*
+ * Passes that give back pages inside slabs; holes.h has the contract, the invariant and the locks.
+ * The state of a pass (arena_t.holes) belongs to the thread that is in the pass of the dirty decay.
+ */
+#include "arena/holes.h"
+
+#include "extent/pac_hpa.h"
+#include "os/nstime.h"
+
+/* Passes begin a third of the decay time apart, but not closer than PERIOD_MIN_NS. */
+#define PERIODS 3
+#define PERIOD_MIN_NS (250 * NSTIME_PER_MSEC)
+/* Time between two steps of a pass. */
+#define STEP_NS (10 * NSTIME_PER_MSEC)
+/* Slabs of a step at least, and the part of all that is added at most. */
+#define STEP_SLABS 64u
+#define STEP_PART 8
+/* Slabs that are looked at while the lock of the bin is held, and that are taken out of it. */
+#define LOOKS_MAX 32u
+#define TAKES_MAX 16u
+
+/* Pages of a slab that the pass has taken. */
+typedef struct {
+	edata_t *slab;
+	uint32_t pages;
+} holes_take_t;
+
+/* What a thread works on: a bin, and how. */
+typedef struct {
+	arena_t *a;
+	bin_t *bin;
+	const bin_info_t *info;
+	bool all;      /* whatever the age of the pages */
+	bool has_more; /* pages were seen that may become due at the next pass */
+	size_t budget; /* slabs that may still be looked at */
+	edata_t *empty; /* slabs that have left the bin */
+	unsigned n;
+	holes_take_t takes[TAKES_MAX];
+} holes_work_t;
+
+/* ------------------------------------------------------------------ looking */
+
+/* What of the bin's memory is free, in parts of `parts`, rounded down; 0: not worth a look. */
+static size_t
+bin_free_part_locked(const bin_t *bin, const bin_info_t *info, size_t parts) {
+	size_t all = bin->stats.curslabs * info->nregs;
+	size_t taken = bin->stats.curregs + bin->stock.n;
+	size_t nfree = all > taken ? all - taken : 0;
+	return nfree * info->reg_size < HOLES_LEAST_FREE ? 0 : nfree * parts / all;
+}
+
+/* Whether memory of a slab may be given back in parts. */
+static bool
+holes_may_be_in(const edata_t *slab, bool may_break) {
+	return !slab->is_hpa
+	    && (may_break || (!emap_is_huge(slab->addr) && !emap_is_huge(edata_end(slab) - 1)));
+}
+
+/* Looks at the next slab of the ring. The pages that are to be given back are taken. */
+static void
+holes_look_locked(holes_work_t *w, edata_t *slab, bool may_break) {
+	uint32_t empty = slab_empty_pages(slab, w->info);
+	uint32_t due = (w->all ? empty : empty & slab->seen_empty) & ~(uint32_t)slab->holes;
+	assert((slab->holes & ~empty) == 0);
+	bin_ring_set(w->bin, slab->link.next);
+	slab->is_looked = w->bin->look;
+	slab->seen_empty = (uint16_t)empty;
+	if (!holes_may_be_in(slab, may_break)) {
+		return;
+	}
+	w->has_more = w->has_more || (empty & ~(uint32_t)slab->holes) != due;
+	if (due != 0) {
+		bin_take_pages_locked(w->bin, w->info, slab, due);
+		w->takes[w->n++] = (holes_take_t){slab, due};
+	}
+}
+
+/* Looks at some slabs. Returns true if the pass has seen all of the bin that it is to see. */
+static bool
+holes_look_some(holes_work_t *w) {
+	bin_t *bin = w->bin;
+	bool is_end = true;
+	mutex_lock(&bin->mtx);
+	size_t quarters = bin_free_part_locked(bin, w->info, 4);
+	for (unsigned i = 0; quarters > 0 && bin->ring != NULL; i++) {
+		edata_t *slab = edata_of_link(bin->ring);
+		if (slab->is_looked == bin->look) {
+			break;
+		}
+		if (i == LOOKS_MAX || w->n == TAKES_MAX || w->budget == 0) {
+			is_end = false;
+			break;
+		}
+		w->budget--;
+		holes_look_locked(w, slab, quarters >= 2);
+	}
+	mutex_unlock(&bin->mtx);
+	return is_end;
+}
+
+/* ------------------------------------------------------------------ giving back */
+
+/* Gives the pages back, run by run. False if the system refuses. */
+static bool
+holes_try_purge(holes_work_t *w, const holes_take_t *take) {
+	pac_decay_t *d = &w->a->pac.decay_dirty;
+	for (uint32_t rest = take->pages; rest != 0;) {
+		unsigned first = ctz64(rest), n = ctz64(~((uint64_t)rest >> first));
+		char *addr = take->slab->addr + ((size_t)first << LG_PAGE);
+		rest &= ~(uint32_t)(((UINT64_C(1) << n) - 1) << first);
+		piece_break(addr, (size_t)n << LG_PAGE);
+		if (pages_purge_forced(addr, (size_t)n << LG_PAGE) != 0) {
+			return false;
+		}
+		atomic_fetch_add_u64(&d->nmadvise, 1, MO_RELAXED);
+		atomic_fetch_add_u64(&d->purged, n, MO_RELAXED);
+	}
+	return true;
+}
+
+/* Purges the pages that were taken, and returns their regions to the bin. */
+static void
+holes_make(holes_work_t *w) {
+	bool are_holes[TAKES_MAX];
+	for (unsigned i = 0; i < w->n; i++) {
+		are_holes[i] = holes_try_purge(w, &w->takes[i]);
+		if (!are_holes[i]) {
+			atomic_store_b(&w->a->holes.is_refused, true, MO_RELAXED);
+		}
+	}
+	mutex_lock(&w->bin->mtx);
+	for (unsigned i = 0; i < w->n; i++) {
+		bin_put_pages_locked(w->bin, w->info, w->takes[i].slab, w->takes[i].pages, are_holes[i],
+		    &w->empty);
+	}
+	mutex_unlock(&w->bin->mtx);
+	w->n = 0;
+}
+
+/* Works on one bin until the pass has seen all of it (true) or the budget is used up. */
+static bool
+holes_work_on_bin(holes_work_t *w) {
+	bool is_end;
+	do {
+		is_end = holes_look_some(w);
+		if (w->n > 0) {
+			holes_make(w);
+		}
+	} while (!is_end && w->budget > 0);
+	return is_end;
+}
+
+/* ------------------------------------------------------------------ passes */
+
+static bool
+holes_are_possible(const arena_t *a) {
+	return !config_hardening && !ehooks_are_own(&a->pac.src.ehooks) && !atomic_load_b(&a->holes.is_refused, MO_RELAXED) && pages_can_purge_forced();
+}
+
+/* Whether the bin has slabs to look at; asked without its lock. */
+static bool
+bin_has_ring(const bin_t *bin) {
+	return __atomic_load_n(&bin->ring, MO_RELAXED) != NULL;
+}
+
+/*
+ * All slabs in the ring are to be looked at: all have the same is_looked, unless the last pass
+ * ended earlier, because little was free; it is continued then. Returns their number, about.
+ */
+static size_t
+bin_begin_pass(bin_t *bin) {
+	mutex_lock(&bin->mtx);
+	size_t n = bin->stats.nonfull_slabs;
+	if (bin->ring != NULL) {
+		bin->look = !edata_of_link(bin->ring)->is_looked;
+	}
+	mutex_unlock(&bin->mtx);
+	return n;
+}
+
+static void
+holes_begin(arena_t *a, uint64_t now) {
+	holes_t *h = &a->holes;
+	h->began = h->last = now;
+	h->szind = h->shard = 0;
+	h->nslabs = 0;
+	h->has_more = false;
+	h->is_under_way = true;
+	for (szind_t i = 0; i < SC_NBINS; i++) {
+		for (unsigned k = 0; k < bin_infos[i].n_shards; k++) {
+			bin_t *bin = arena_bin(a, i, k);
+			h->nslabs += bin_has_ring(bin) ? bin_begin_pass(bin) : 0;
+		}
+	}
+}
+
+/* Deletes the slabs that have become empty. */
+static void
+holes_delete_empty(holes_work_t *w) {
+	while (w->empty != NULL) {
+		edata_t *e = w->empty;
+		w->empty = e->heap.next == NULL ? NULL : edata_of_heap(e->heap.next);
+		e->heap.next = NULL;
+		slab_fini(e);
+		pac_dalloc(&w->a->pac, e);
+	}
+}
+
+/* Goes to the next bin. */
+static void
+holes_next(holes_t *h) {
+	if (++h->shard == bin_infos[h->szind].n_shards) {
+		h->shard = 0;
+		h->szind++;
+	}
+}
+
+/* Goes on with the pass until all bins were seen, or budget slabs. */
+static void
+holes_go_on(arena_t *a, size_t budget, bool all) {
+	holes_t *h = &a->holes;
+	holes_work_t w = {.a = a, .all = all, .budget = budget};
+	bool is_end = true;
+	while (is_end && h->szind < SC_NBINS) {
+		w.info = slab_info_of(h->szind, arena_ind_is_hidden(a->ind));
+		w.bin = arena_bin(a, h->szind, h->shard);
+		is_end = !bin_has_ring(w.bin) || holes_work_on_bin(&w);
+		if (is_end) {
+			holes_next(h);
+		}
+	}
+	h->has_more = h->has_more || w.has_more;
+	h->is_under_way = !is_end;
+	holes_delete_empty(&w);
+}
+
+static uint64_t
+holes_period(const arena_t *a) {
+	uint64_t ms = (uint64_t)decay_ms(&a->pac.decay_dirty.decay);
+	uint64_t period = ms * NSTIME_PER_MSEC / PERIODS;
+	return period < PERIOD_MIN_NS ? PERIOD_MIN_NS : period;
+}
+
+/* The slabs of a step: those of a pass last three eighths of a period. */
+static size_t
+holes_budget(const holes_t *h, uint64_t now, uint64_t period) {
+	uint64_t span = (period >> 20) * 3 / 8, past = nstime_ns_between(h->last, now) >> 20;
+	size_t part = (size_t)(past < span ? h->nslabs * past / span : h->nslabs);
+	return STEP_SLABS + min_zu(part, h->nslabs / STEP_PART);
+}
+
+/* A step of a pass; returns when the next one is due. */
+static uint64_t
+holes_step(arena_t *a, uint64_t now) {
+	holes_t *h = &a->holes;
+	uint64_t period = holes_period(a);
+	if (!h->is_under_way) {
+		holes_begin(a, now);
+	}
+	holes_go_on(a, holes_budget(h, now, period), false);
+	h->last = now;
+	return h->is_under_way ? now + STEP_NS : h->began + period;
+}
+
+/* Enters a pass of the dirty decay, in which no other thread purges, without its mutex. */
+static bool
+holes_try_enter(arena_t *a) {
+	pac_decay_t *d = &a->pac.decay_dirty;
+	if (!mutex_trylock(&d->decay.mtx)) {
+		return false;
+	}
+	bool has_begun = pac_pass_try_begin_locked(d);
+	mutex_unlock(&d->decay.mtx);
+	return has_begun;
+}
+
+static void
+holes_leave(arena_t *a) {
+	pac_decay_t *d = &a->pac.decay_dirty;
+	mutex_lock(&d->decay.mtx);
+	pac_pass_end_locked(d);
+	mutex_unlock(&d->decay.mtx);
+}
+
+uint64_t
+holes_tick(arena_t *a, uint64_t now) {
+	holes_t *h = &a->holes;
+	uint64_t due = atomic_load_u64(&h->due, MO_RELAXED);
+	if (likely(now < due)) {
+		return due - now;
+	}
+	if (atomic_load_zu(&a->pac.nactive, MO_RELAXED) < HOLES_LEAST_USE >> LG_PAGE
+	    || decay_ms(&a->pac.decay_dirty.decay) < 0 || !holes_are_possible(a)) {
+		return UINT64_MAX;
+	}
+	uint64_t next = now + (due == 0 ? holes_period(a) : STEP_NS);
+	if (!atomic_cas_strong_u64(&h->due, &due, next, MO_RELAXED, MO_RELAXED) || due == 0
+	    || !holes_try_enter(a)) {
+		return next - now;
+	}
+	next = holes_step(a, now);
+	bool is_idle = !h->is_under_way && !h->has_more;
+	atomic_store_u64(&h->due, next, MO_RELAXED);
+	holes_leave(a);
+	return is_idle ? UINT64_MAX : next > now ? next - now : STEP_NS;
+}
+
+void
+holes_make_all(arena_t *a) {
+	if (!holes_are_possible(a) || !holes_try_enter(a)) {
+		return;
+	}
+	holes_begin(a, nstime_monotonic_coarse_ns());
+	holes_go_on(a, SIZE_MAX, true);
+	holes_leave(a);
+}
+
+size_t
+holes_npages(arena_t *a) {
+	size_t n = 0;
+	for (szind_t i = 0; i < SC_NBINS; i++) {
+		for (unsigned k = 0; k < bin_infos[i].n_shards; k++) {
+			n += __atomic_load_n(&arena_bin(a, i, k)->nholes, MO_RELAXED);
+		}
+	}
+	return n;
+}
