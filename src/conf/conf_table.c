@@ -377,7 +377,8 @@ NUM(mutex_max_spin, CONF_I64, opt_mutex_max_spin, -1, INT64_MAX, HERE, SHOWN,
     "times that a thread tries a held lock before it sleeps; -1: it never sleeps"),
 {.key = "dirty_decay_ms", .addr = &opt_dirty_decay_ms, .type = CONF_SSIZE, .min = -1,
     .max = DECAY_MS_MAX, .flags = SHOWN, .live = "arenas.dirty_decay_ms",
-    .help = "milliseconds until unused dirty pages are given back; 0 at once, -1 never. The "
+    .help = "milliseconds until unused dirty pages are given back, and pages that hold nothing "
+    "between small objects; 0 at once (the latter within a second), -1 never. The "
     "program's threads do this during their own calls; a few small calls a second are enough. If "
     "they make none, background_thread:true is needed"},
 {.key = "muzzy_decay_ms", .addr = &opt_muzzy_decay_ms, .type = CONF_SSIZE, .min = -1,
