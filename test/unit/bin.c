@@ -206,6 +206,84 @@ test_lowest_first(void) {
 	finish();
 }
 
+/* What a pass has taken comes back, as holes or not. */
+static void
+pages_back(unsigned i, uint32_t pages, bool are_holes, edata_t **empty) {
+	bin_put_pages_locked(&bin, info, &slabs[i].e, pages, are_holes, empty);
+}
+
+/* A slab with pages that were given back serves after those without, and has none then. */
+static void
+test_holes(void) {
+	void *out[600];
+	edata_t *empty = NULL;
+	const size_t two = 2 * PAGE;
+	start(PAGE / 8 * 7);
+	unsigned per_slab = info->nregs;
+	mutex_lock(&bin.mtx);
+	for (unsigned i = 0; i < 4; i++) {
+		bin_take_locked(&bin, info, out, 1);
+		bin_try_add_slab_locked(&bin, &slabs[i].e);
+		bin_take_locked(&bin, info, out, per_slab);
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		for (size_t at = 0; at < two + info->reg_size; at += info->reg_size) {
+			put_one(slabs[i].e.addr + at);
+		}
+	}
+	ok((slab_empty_pages(&slabs[0].e, info) & 3) == 3, "the first two pages hold nothing");
+	unsigned nfree = slabs[0].e.nfree;
+	bin_take_pages_locked(&bin, info, &slabs[0].e, 3);
+	pages_back(0, 3, true, &empty);
+	ok(slabs[0].e.nfree == nfree && bin.nholes == 2 && slabs[0].e.holes == 3, "two holes");
+	bin_take_pages_locked(&bin, info, &slabs[1].e, 3);
+	bin_take_locked(&bin, info, out, 1);
+	is_uint(slab_of(out[0]), 1, "a slab without holes serves first");
+	pages_back(1, 3, true, &empty);
+	ok(bin.nholes == 2 && slabs[1].e.holes == 0,
+	    "pages of a slab that serves meanwhile are no holes");
+	bin_take_pages_locked(&bin, info, &slabs[2].e, 1);
+	pages_back(2, 1, false, &empty);
+	ok(slabs[2].e.holes == 0, "nor those that the system kept");
+	unsigned n = bin_take_locked(&bin, info, out, 600);
+	is_uint(slab_of(out[n - 1]), 0, "those with holes come last");
+	ok(bin.nholes == 0 && slabs[0].e.holes == 0, "and have none then");
+	for (unsigned i = 0; i < per_slab; i++) {
+		put_one(slabs[0].e.addr + i * info->reg_size);
+	}
+	ok(empty == NULL, "no slab has left");
+	mutex_unlock(&bin.mtx);
+	finish();
+}
+
+/* While a pass has the last free regions of a slab, the rest may come back. */
+static void
+test_holes_of_empty(void) {
+	void *out[600];
+	edata_t *empty = NULL;
+	start(PAGE / 8 * 7);
+	unsigned per_slab = info->nregs, k = 0;
+	mutex_lock(&bin.mtx);
+	for (unsigned i = 0; i < 2; i++) {
+		bin_try_add_slab_locked(&bin, &slabs[i].e);
+		bin_take_locked(&bin, info, out, per_slab);
+	}
+	for (; k * info->reg_size < PAGE; k++) {
+		put_one(slabs[0].e.addr + k * info->reg_size);
+	}
+	bin_take_pages_locked(&bin, info, &slabs[0].e, 1);
+	ok(!slabs[0].e.is_listed && slabs[0].e.nfree == 0, "nothing else is free");
+	for (; k < per_slab; k++) {
+		put_one(slabs[0].e.addr + k * info->reg_size);
+	}
+	is_uint(bin.stats.curslabs, 2, "with the pass' regions the slab stays");
+	pages_back(0, 1, true, &empty);
+	ok(empty == &slabs[0].e && bin.stats.curslabs == 1 && bin.nholes == 0 && bin.ring == NULL,
+	    "without it leaves, and its hole with it");
+	mutex_unlock(&bin.mtx);
+	finish();
+}
+
 /*
  * The current slab when it is empty: it stays for the next request, leaves when told to, and a
  * second one is not taken.
@@ -259,6 +337,10 @@ body(void) {
 	test_lowest_first();
 	test_others();
 	test_current();
+	if (!config_hardening) {
+		test_holes();
+		test_holes_of_empty();
+	}
 	size_t off = 0;
 	dies(SIGABRT, "<jemalloc>: double free or pointer into a block", double_put, &off,
 	    "double put");

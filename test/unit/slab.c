@@ -47,6 +47,41 @@ region_of(const bin_info_t *info, const void *p) {
 	return (size_t)((const char *)p - FAR) / info->reg_size;
 }
 
+/* The pages into which no taken region reaches. */
+static uint32_t
+pages_without_taken(const bin_info_t *info) {
+	size_t npages = info->slab_size >> LG_PAGE;
+	uint32_t pages = npages == 1 || npages > SLAB_PAGES_MAX ? 0 : ((uint32_t)1 << npages) - 1;
+	for (size_t r = 0; r < info->nregs; r++) {
+		size_t first = r * info->reg_size >> LG_PAGE;
+		size_t last = ((r + 1) * info->reg_size - 1) >> LG_PAGE;
+		for (size_t i = first; is_taken[r] && pages != 0 && i <= last; i++) {
+			pages &= ~((uint32_t)1 << i);
+		}
+	}
+	return pages;
+}
+
+/* Takes pages that hold nothing: no other region, and all of them come back. */
+static unsigned
+exercise_pages(const bin_info_t *info, uint64_t *seed) {
+	uint32_t pages = pages_without_taken(info), some = pages & (uint32_t)test_random(seed);
+	unsigned bad = slab_empty_pages(&slab, info) != pages, nfree = slab.nfree;
+	slab_take_pages(&slab, info, some);
+	bad += some != 0 && (slab_empty_pages(&slab, info) & some) != 0;
+	for (size_t r = 0; r < info->nregs; r++) {
+		size_t first = r * info->reg_size >> LG_PAGE;
+		size_t last = ((r + 1) * info->reg_size - 1) >> LG_PAGE;
+		bool is_in = false;
+		for (size_t i = first; some != 0 && i <= last; i++) {
+			is_in = is_in || (some >> i & 1) != 0;
+		}
+		bad += fb_get(slab.bits, info->nregs, r) == (is_taken[r] || is_in);
+	}
+	slab_put_pages(&slab, info, some);
+	return bad + (slab.nfree != nfree) + (slab_empty_pages(&slab, info) != pages);
+}
+
 /* Random batches out, random regions back. */
 static unsigned
 exercise(szind_t szind, uint64_t *seed) {
@@ -75,6 +110,7 @@ exercise(szind_t szind, uint64_t *seed) {
 			is_taken[r] = false;
 		}
 		bad += slab.nfree != info->nregs - ntaken;
+		bad += i % 8 == 0 ? exercise_pages(info, seed) : 0;
 	}
 	for (unsigned r = 0; r < info->nregs; r++) {
 		bad += has_put(FAR + r * info->reg_size) != is_taken[r];
