@@ -3,11 +3,10 @@
  * that the child touches none (gate_is_lost()).
  * Every lock that is held for a short time is taken between gate_enter() (or gate_try_enter()) and
  * gate_exit(). fork's prepare handler closes the gate and waits until nobody is inside; so nobody
- * holds such a lock, and the child needs no repair. The few locks
- * that may be held for long are held outside and made new in the child (jemalloc_fork.c). Rules for
- * code inside: it must not wait for long, and not for a lock that is held outside, whose owner may
- * be waiting for the gate. Callers are the entry points of the allocator (imalloc.c, tsd, ctl,
- * prof) and the fork handlers.
+ * holds such a lock, and the child needs no repair. The few locks that may be held for long are
+ * held outside and made new in the child (jemalloc_fork.c). Rules for code inside: it must not wait
+ * for long, and not for a lock that is held outside, whose owner may be waiting for the gate.
+ * Callers are the entry points of the allocator (imalloc.c, tsd, ctl, prof) and the fork handlers.
  */
 #ifndef OS_GATE_H
 #define OS_GATE_H
