@@ -84,6 +84,13 @@ if [ "$has_stats" = true ]; then
 	ok "$(grep -q '^Allocated: [0-9]*, active: [0-9]*, metadata: .*, resident: .*, mapped: .*, retained: ' text; echo $?)" \
 	    "the line of sums"
 	ok "$(grep -q '^bins:' text; echo $?)" "bins"
+	echo '#include <stdlib.h>
+	void *volatile kept[4];
+	int main(void) { for (int i = 0; i < 4; i++) kept[i] = malloc((int[]){100, 3000, 90000, 2000000}[i]); return 0; }' >spread.c
+	$CC -w -O1 -fno-builtin -o spread spread.c || exit 1
+	MALLOC_CONF=stats_print:true,narenas:1,tcache:false LD_PRELOAD=$LIB ./spread 2>long
+	ok "$(sed -n '/^large:/,/^extents:/p' long | grep -A1 -e --- | grep -q '^ *[0-9]'; echo $?)" "there are large blocks far apart"
+	is "$(tables <long)" "7 tables" "all tables, where most classes have nothing"
 	stats "" narenas:1 >long
 	is "$(tables <long)" "7 tables" "rows of all tables end where their titles do; a gap stands where a number is left out"
 	stats "" narenas:1,prof:true,lg_prof_sample:12 >long
