@@ -36,11 +36,16 @@ unused_in_all(void) {
 	return sum;
 }
 
-/* Makes so many bytes unused in an arena, in extents of 64 KiB that do not join. */
+/*
+ * Makes so many bytes unused in an arena, in extents of 64 KiB that do not join. The releases run no
+ * decay meanwhile.
+ */
 static void
 make_unused(unsigned i, size_t bytes) {
 	static edata_t *e[8192];
 	size_t part = MIB / 16, n = 2 * bytes / part;
+	void (*saved)(void) = pac_rise_hook;
+	pac_rise_hook = NULL;
 	for (size_t k = 0; k < n; k++) {
 		e[k] = pac_alloc(&arena[i]->pac, part, PAGE, false);
 	}
@@ -51,6 +56,7 @@ make_unused(unsigned i, size_t bytes) {
 		pac_dalloc(&arena[i]->pac, e[k]);
 	}
 	pac_purge_oldest(&arena[i]->pac, bytes >> LG_PAGE);
+	pac_rise_hook = saved;
 	is_uint(unused(i), bytes, "%zu MiB are unused in an arena", bytes / MIB);
 }
 
