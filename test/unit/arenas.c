@@ -137,7 +137,7 @@ test_tick(void) {
 	    "dirty pages in both");
 	for (unsigned i = 0; i < 5; i++) {
 		clock_ns += UINT64_C(6000000000);
-		arenas_tick(clock_ns);
+		arenas_try_tick(clock_ns);
 	}
 	is_uint(pac_ndirty(&a->pac), 0, "gone after the decay time");
 	is_uint(pac_ndirty(&arenas_sampled(a)->pac), 0, "from the hidden arena too");
@@ -145,17 +145,17 @@ test_tick(void) {
 	p = arena_malloc(a, 16 * PAGE, 0, false, 1);
 	arena_dalloc(p, emap_elem(p));
 	clock_ns += 20000000;
-	arenas_tick(clock_ns);
+	arenas_try_tick(clock_ns);
 	p = arena_malloc(a, 8 * PAGE, 0, false, 1);
 	arena_dalloc(p, emap_elem(p));
 	size_t before = pac_ndirty(&a->pac);
 	clock_ns += 2000000;
-	arenas_tick(clock_ns);
+	arenas_try_tick(clock_ns);
 	is_uint(pac_ndirty(&a->pac), before, "two rounds are some milliseconds apart");
 	clock_ns += 20000000;
-	arenas_tick(clock_ns);
+	arenas_try_tick(clock_ns);
 	clock_ns += 20000000;
-	arenas_tick(clock_ns);
+	arenas_try_tick(clock_ns);
 	is_uint(pac_ndirty(&a->pac), 0, "then it goes on");
 	nstime_now_hook = NULL;
 }
