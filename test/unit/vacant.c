@@ -37,8 +37,8 @@ unused_in_all(void) {
 }
 
 /*
- * Makes so many bytes unused in an arena, in extents of 64 KiB that do not join. The releases run no
- * decay meanwhile.
+ * Makes so many bytes unused in an arena, in extents of 64 KiB that do not join. The releases run
+ * no decay meanwhile.
  */
 static void
 make_unused(unsigned i, size_t bytes) {
