@@ -46,7 +46,7 @@ bin_heap_of(bin_t *bin, const edata_t *slab) {
 static void
 bin_ring_add(bin_t *bin, edata_t *slab) {
 	assert(ql_is_empty(&slab->link));
-	slab->is_looked = bin->look;
+	slab->look = bin->look % BIN_LOOKS;
 	if (bin->ring == NULL) {
 		bin_ring_set(bin, &slab->link);
 	} else {

@@ -27,6 +27,8 @@ typedef enum {
 	bin_idle_long    /* empty since before the last trim */
 } bin_idle_t;
 
+#define BIN_LOOKS 64u
+
 typedef struct bin_s {
 	mutex_t mtx;      /* guards the other fields and the bitmaps of the slabs */
 	edata_t *slabcur; /* the slab that serves requests, or NULL */
@@ -39,7 +41,7 @@ typedef struct bin_s {
 	ql_t *ring;
 	stock_t stock;
 	uint8_t idle; /* bin_idle_t of slabcur; written under the lock, read without */
-	bool look;    /* what is_looked is in slabs that the pass under way has seen, or passes over */
+	uint8_t look; /* number of the pass, below BIN_LOOKS: in slabs that it has seen or passes over */
 	uint32_t nholes; /* pages given back in all slabs; written under the lock, read without */
 	bin_stats_t stats;
 } ALIGNED(CACHELINE) bin_t;

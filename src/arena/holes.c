@@ -13,8 +13,8 @@
 /* Time between two steps of a pass. */
 #define STEP_NS (10 * NSTIME_PER_MSEC)
 /* Slabs of a step at least, and the part of all that is added at most. */
-#define STEP_SLABS 64u
-#define STEP_PART 8
+#define STEP_SLABS 256u
+#define STEP_PART 2
 /* Slabs that are looked at while the lock of the bin is held, and that are taken out of it. */
 #define LOOKS_MAX 32u
 #define TAKES_MAX 16u
@@ -63,7 +63,7 @@ holes_look_locked(holes_work_t *w, edata_t *slab, bool may_break) {
 	uint32_t due = (w->all ? empty : empty & slab->seen_empty) & ~(uint32_t)slab->holes;
 	assert((slab->holes & ~empty) == 0);
 	bin_ring_set(w->bin, slab->link.next);
-	slab->is_looked = w->bin->look;
+	slab->look = w->bin->look % BIN_LOOKS;
 	slab->seen_empty = (uint16_t)empty;
 	if (!holes_may_be_in(slab, may_break)) {
 		return;
@@ -84,7 +84,7 @@ holes_look_some(holes_work_t *w) {
 	size_t quarters = bin_free_part_locked(bin, w->info, 4);
 	for (unsigned i = 0; quarters > 0 && bin->ring != NULL; i++) {
 		edata_t *slab = edata_of_link(bin->ring);
-		if (slab->is_looked == bin->look) {
+		if (slab->look == bin->look) {
 			break;
 		}
 		if (i == LOOKS_MAX || w->n == TAKES_MAX || w->budget == 0) {
@@ -164,16 +164,14 @@ bin_has_ring(const bin_t *bin) {
 }
 
 /*
- * All slabs in the ring are to be looked at: all have the same is_looked, unless the last pass
- * ended earlier, because little was free; it is continued then. Returns their number, about.
+ * All slabs in the ring are to be looked at: none has the new number. Returns how many they are, or
+ * one fewer.
  */
 static size_t
 bin_begin_pass(bin_t *bin) {
 	mutex_lock(&bin->mtx);
 	size_t n = bin->stats.nonfull_slabs;
-	if (bin->ring != NULL) {
-		bin->look = !edata_of_link(bin->ring)->is_looked;
-	}
+	bin->look = (uint8_t)((bin->look + 1) % BIN_LOOKS);
 	mutex_unlock(&bin->mtx);
 	return n;
 }

@@ -104,7 +104,7 @@ struct edata_s {
 	uint8_t nguards; /* guard pages around it (extent/guard.h); always 0 in a cache */
 	bool is_hpa : 1;   /* its pages are of a huge slab (hpa/hpa.h); it is never in a cache */
 	bool is_moved : 1; /* it may have pages that were mapped elsewhere (extent/pac_move.h) */
-	bool is_looked : 1; /* slab: equal to its bin's `look` if this pass has seen it (arena/holes.h) */
+	uint8_t look : 6;  /* slab: its bin's `look` if this pass has seen it (arena/holes.h) */
 	ql_t link;       /* in a page cache: its LRU list; active: a list of its bin */
 	ph_link_t heap;  /* in a page cache: its class; slab with free regions: its bin */
 	/* sampled: one record per region of a slab, or one for a large allocation */
@@ -211,7 +211,7 @@ edata_init(edata_t *e, char *addr, size_t size, bool committed, bool zeroed) {
 	e->nguards = 0;
 	e->is_hpa = false;
 	e->is_moved = false;
-	e->is_looked = false;
+	e->look = 0;
 	memset(&e->link, 0, sizeof(*e) - offsetof(edata_t, link));
 	ql_init(&e->link);
 }

@@ -245,9 +245,11 @@ test_holes(void) {
 	bin_take_pages_locked(&bin, info, &slabs[2].e, 1);
 	pages_back(2, 1, false, &empty);
 	ok(slabs[2].e.holes == 0, "nor those that the system kept");
+	slabs[0].e.seen_empty = 3;
 	unsigned n = bin_take_locked(&bin, info, out, 600);
 	is_uint(slab_of(out[n - 1]), 0, "those with holes come last");
-	ok(bin.nholes == 0 && slabs[0].e.holes == 0, "and have none then");
+	ok(bin.nholes == 0 && slabs[0].e.holes == 0 && slabs[0].e.seen_empty == 0,
+	    "and have none then, nor pages that were seen to be empty");
 	for (unsigned i = 0; i < per_slab; i++) {
 		put_one(slabs[0].e.addr + i * info->reg_size);
 	}
