@@ -2,12 +2,12 @@
  * A bin: the slabs of one class (or of one shard of it) in one arena.
  *
  * slabcur serves requests until all its regions are taken; then the lowest slab with a free region
- * replaces it, the lowest one without holes (holes.h) if there is any. A slab with all regions free is deleted, except slabcur, because a pair of malloc
- * and free would create it anew each time. slabcur is deleted by bin_drop_current_locked(): at once
- * if unused pages are to be returned at once, otherwise when it was unused between two trims. Full
- * slabs are on no list. The surplus of thread caches goes into the stock first, and requests are
- * served from there first. A region in the stock is free in all statistics, but taken in the bitmap
- * of its slab.
+ * replaces it, the lowest one without holes (holes.h) if there is any. A slab with all regions free
+ * is deleted, except slabcur, because a pair of malloc and free would create it anew each time.
+ * slabcur is deleted by bin_drop_current_locked(): at once if unused pages are to be returned at
+ * once, otherwise when it was unused between two trims. Full slabs are on no list. The surplus of
+ * thread caches goes into the stock first, and requests are served from there first. A region in
+ * the stock is free in all statistics, but taken in the bitmap of its slab.
  *
  * Everything here, and nfree and the bitmap of its slabs, is under the bin's lock, which is never
  * held while pages are fetched or returned. arena.c is the main caller.
@@ -41,7 +41,7 @@ typedef struct bin_s {
 	ql_t *ring;
 	stock_t stock;
 	uint8_t idle; /* bin_idle_t of slabcur; written under the lock, read without */
-	uint8_t look; /* number of the pass, below BIN_LOOKS: in slabs that it has seen or passes over */
+	uint8_t look; /* number of the pass (< BIN_LOOKS): in slabs that it has seen or passes over */
 	uint32_t nholes; /* pages given back in all slabs; written under the lock, read without */
 	bin_stats_t stats;
 } ALIGNED(CACHELINE) bin_t;

@@ -154,7 +154,8 @@ holes_work_on_bin(holes_work_t *w) {
 
 static bool
 holes_are_possible(const arena_t *a) {
-	return !config_hardening && !ehooks_are_own(&a->pac.src.ehooks) && !atomic_load_b(&a->holes.is_refused, MO_RELAXED) && pages_can_purge_forced();
+	return !config_hardening && !ehooks_are_own(&a->pac.src.ehooks)
+	    && !atomic_load_b(&a->holes.is_refused, MO_RELAXED) && pages_can_purge_forced();
 }
 
 /* Whether the bin has slabs to look at; asked without its lock. */

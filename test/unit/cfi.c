@@ -154,7 +154,7 @@ test_forms(void) {
 	ok(ROW_OF(0x04, 51, 0, 0, 0, 0x0e, 40) == 0 && row.cfa_off == ENTRY_OFF, "advance_loc4");
 }
 
-/* The number of the register with the return address is a byte in version 1, LEB128 in later ones. */
+/* The number of the return address's register is a byte in version 1, LEB128 in later ones. */
 static void
 test_ra_reg(void) {
 	static const unsigned char program[] = {0x07, 0xb0, 0x01};
