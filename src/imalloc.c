@@ -1003,7 +1003,8 @@ ifree_try_large_sample(void *ptr, uint64_t elem) {
 		int saved = errno;
 		size_t usize = e->u.large_usize;
 		ifree_end_large_sample(t->tsd, ptr, e, usize);
-		if (!tcache_try_put(t->tsd, t->tsd->tcache, e->u.large_bin >> SC_LG_BIN_STRIDE, e)) {
+		tcache_t *tc = t->tsd->tcache; /* the user's hook may have ended it */
+		if (tc == NULL || !tcache_try_put(t->tsd, tc, e->u.large_bin >> SC_LG_BIN_STRIDE, e)) {
 			arena_dalloc(ptr, elem);
 			ifree_count_direct(t->tsd, usize);
 		}

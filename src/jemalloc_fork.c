@@ -5,7 +5,7 @@
  * Invariant: no thread but the forking one is inside the allocator while the process forks, so all
  * short locks are free in the child. The child of a fork that does not wait for that, or that a
  * thread has passed, is lost (gate_is_lost()), and the table is left out there. In the parent the
- * shelter returns its pages after the gate has opened. Locks: prefork takes none. Called by libc.
+ * shelter returns its pages after the gate has opened. Locks: prefork keeps none. Called by libc.
  */
 #include "jemalloc_fork.h"
 

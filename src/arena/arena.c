@@ -430,11 +430,8 @@ bin_trim(bin_t *bin, const bin_info_t *info, bool all) {
 	return is_left;
 }
 
-void
-arena_trim(arena_t *a, bool all) {
-	if (likely(!atomic_exchange_b(&a->has_spare, false, MO_SEQ_CST))) {
-		return;
-	}
+static void
+arena_trim_bins(arena_t *a, bool all) {
 	bool is_hidden = arena_ind_is_hidden(a->ind), is_left = false;
 	for (szind_t i = 0; i < SC_NBINS; i++) {
 		for (unsigned k = 0; k < bin_infos[i].n_shards; k++) {
@@ -446,6 +443,28 @@ arena_trim(arena_t *a, bool all) {
 	}
 	if (is_left) {
 		atomic_store_b(&a->has_spare, true, MO_RELAXED);
+	}
+}
+
+/*
+ * An explicit arena is trimmed in a pass, so that a reset, which is one too, does not free the
+ * slabs that the trim deletes. EBUSY with `all`: the caller is in the pass.
+ */
+void
+arena_trim(arena_t *a, bool all) {
+	pac_decay_t *d = &a->pac.decay_dirty;
+	if (likely(!atomic_load_b(&a->has_spare, MO_RELAXED))) {
+		return;
+	}
+	int err = a->is_auto ? EBUSY : pac_pass_enter(d, all);
+	if ((err == 0 || a->is_auto || all) && atomic_exchange_b(&a->has_spare, false, MO_SEQ_CST)) {
+		arena_trim_bins(a, all);
+	}
+	if (err == 0) {
+		pac_pass_leave(d);
+	}
+	if (err == 0 && decay_ms(&d->decay) == 0) {
+		pac_tick(&a->pac, nstime_monotonic_coarse_ns()); /* what was deleted in the pass */
 	}
 }
 

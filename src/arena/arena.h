@@ -32,11 +32,12 @@ typedef struct arena_large_all_s {
 /* Where a pass over the slabs of an arena is; its thread's, but for the first two (holes.h). */
 typedef struct {
 	atomic_u64_t due;       /* when there is something to do, ns; 0: not known yet */
-	atomic_b_t is_refused;  /* the system did not take pages: there are no more passes */
+	atomic_u32_t nrefused;  /* how often the system did not take pages */
 	bool is_under_way;
 	bool has_more;          /* pages were seen that may be due at the next pass */
 	szind_t szind;          /* the bin at which it goes on */
 	unsigned shard;
+	size_t left;            /* slabs of the bin to be looked at; SIZE_MAX: it has not come to it */
 	size_t nslabs;          /* slabs to be looked at when it began */
 	uint64_t began;         /* ns */
 	uint64_t last;          /* when a step was made last, ns */

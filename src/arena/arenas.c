@@ -33,7 +33,7 @@ const char *const percpu_arena_names[] = {"percpu", "phycpu", "disabled", NULL};
 
 /* The greatest and the least step in which an arena tells of unused bytes (pac_rise_step). */
 #define RISE_STEP_MAX ((size_t)1 << 20)
-#define RISE_STEP_MIN ((size_t)64 << 10)
+#define RISE_STEP_MIN ((size_t)16 << LG_PAGE)
 
 /* Minimum time between two rounds of decay over all arenas (10 ms). */
 #define TICK_NS ((uint64_t)10 * 1000 * 1000)
@@ -489,7 +489,7 @@ arenas_percpu_count(void) {
 	return n;
 }
 
-static size_t arenas_relieve(size_t want);
+static size_t arenas_shed(size_t want);
 
 int
 arenas_boot(void) {
@@ -503,7 +503,7 @@ arenas_boot(void) {
 		arenas.narenas_auto = ARENA_LIMIT - 1;
 		malloc_printf("<jemalloc>: Reducing narenas to limit (%u)\n", ARENA_LIMIT - 1);
 	}
-	pac_shed_hook = arenas_relieve;
+	pac_shed_hook = arenas_shed;
 	pac_rise_step = max_zu(min_zu(ARENAS_RISE / (arenas.narenas_auto + 1), RISE_STEP_MAX),
 	    RISE_STEP_MIN);
 	arenas_oversize_boot();
@@ -608,12 +608,12 @@ arenas_try_space(size_t size) {
  * bytes each. Returns the number of bytes.
  */
 static size_t
-arenas_relieve_from(size_t want, size_t least) {
+arenas_relieve_from(size_t want, size_t least, bool may_wait) {
 	size_t gone = 0;
 	for (unsigned k = 0; k < arenas_nth_end() && gone < want; k++) {
 		arena_t *a = arenas_nth(k);
 		if (a != NULL && pac_relievable(&a->pac) >= least) {
-			gone += pac_relieve(&a->pac, want - gone);
+			gone += pac_relieve(&a->pac, want - gone, may_wait);
 		}
 	}
 	return gone;
@@ -621,9 +621,14 @@ arenas_relieve_from(size_t want, size_t least) {
 
 /* Arenas that have all of it come first, so that the fewest pieces are unmapped. */
 static size_t
-arenas_relieve(size_t want) {
-	size_t gone = arenas_relieve_from(want, want);
-	return gone < want ? gone + arenas_relieve_from(want - gone, PAGE) : gone;
+arenas_relieve(size_t want, bool may_wait) {
+	size_t gone = arenas_relieve_from(want, want, may_wait);
+	return gone < want ? gone + arenas_relieve_from(want - gone, PAGE, may_wait) : gone;
+}
+
+static size_t
+arenas_shed(size_t want) {
+	return arenas_relieve(want, false);
 }
 
 bool
@@ -644,7 +649,7 @@ arenas_try_relieve(size_t want) {
 	if (has == useless || (has < want && !arenas_try_space(want - has))) {
 		return false;
 	}
-	return arenas_relieve(want) > 0;
+	return arenas_relieve(want, true) > 0;
 }
 
 void

@@ -124,7 +124,7 @@ void *arenas_malloc_sampled(arena_t *a, size_t usize, size_t alignment, bool zer
  * it did so. now: coarse monotonic time, ns.
  */
 bool arenas_try_tick(uint64_t now);
-/* Unused bytes that go back to the system by time, at heartbeats: without a background thread. */
+/* Unused bytes of the arenas that decay by time, at heartbeats: without a background thread. */
 size_t arenas_decaying(void);
 /*
  * When so many more bytes are unused, all threads are recalled (thread/thread_event.h). An arena

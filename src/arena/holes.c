@@ -15,6 +15,10 @@
 /* Slabs of a step at least, and the part of all that is added at most. */
 #define STEP_SLABS 256u
 #define STEP_PART 2
+/* Slabs at most of which a step gives back pages: some milliseconds, which a free may take. */
+#define STEP_MAKES 1024u
+/* So often the system may refuse before there are no more passes. */
+#define REFUSALS_MAX 8u
 /* Slabs that are looked at while the lock of the bin is held, and that are taken out of it. */
 #define LOOKS_MAX 32u
 #define TAKES_MAX 16u
@@ -33,6 +37,7 @@ typedef struct {
 	bool all;      /* whatever the age of the pages */
 	bool has_more; /* pages were seen that may become due at the next pass */
 	size_t budget; /* slabs that may still be looked at */
+	size_t makes;  /* slabs of which pages may still be given back */
 	edata_t *empty; /* slabs that have left the bin */
 	unsigned n;
 	holes_take_t takes[TAKES_MAX];
@@ -56,13 +61,12 @@ holes_may_be_in(const edata_t *slab, bool may_break) {
 	    && (may_break || (!emap_is_huge(slab->addr) && !emap_is_huge(edata_end(slab) - 1)));
 }
 
-/* Looks at the next slab of the ring. The pages that are to be given back are taken. */
+/* Looks at a slab. The pages that are to be given back are taken. */
 static void
 holes_look_locked(holes_work_t *w, edata_t *slab, bool may_break) {
 	uint32_t empty = slab_empty_pages(slab, w->info);
 	uint32_t due = (w->all ? empty : empty & slab->seen_empty) & ~(uint32_t)slab->holes;
 	assert((slab->holes & ~empty) == 0);
-	bin_ring_set(w->bin, slab->link.next);
 	slab->look = w->bin->look % BIN_LOOKS;
 	slab->seen_empty = (uint16_t)empty;
 	if (!holes_may_be_in(slab, may_break)) {
@@ -75,24 +79,29 @@ holes_look_locked(holes_work_t *w, edata_t *slab, bool may_break) {
 	}
 }
 
-/* Looks at some slabs. Returns true if the pass has seen all of the bin that it is to see. */
+/*
+ * Looks at some slabs. Returns true if the pass has seen as many of the bin as there were when it
+ * came to it. Those that have joined the ring since have its number and are passed over.
+ */
 static bool
 holes_look_some(holes_work_t *w) {
 	bin_t *bin = w->bin;
-	bool is_end = true;
+	size_t *left = &w->a->holes.left;
 	mutex_lock(&bin->mtx);
+	*left = min_zu(*left, bin->stats.nonfull_slabs);
 	size_t quarters = bin_free_part_locked(bin, w->info, 4);
-	for (unsigned i = 0; quarters > 0 && bin->ring != NULL; i++) {
-		edata_t *slab = edata_of_link(bin->ring);
-		if (slab->look == bin->look) {
-			break;
+	bool is_end = quarters == 0;
+	for (unsigned i = 0; !is_end && i < LOOKS_MAX && w->n < TAKES_MAX && w->budget > 0; i++) {
+		is_end = *left == 0 || bin->ring == NULL;
+		if (!is_end) {
+			edata_t *slab = edata_of_link(bin->ring);
+			--*left;
+			w->budget--;
+			bin_ring_set(bin, slab->link.next);
+			if (slab->look != bin->look) {
+				holes_look_locked(w, slab, quarters >= 2);
+			}
 		}
-		if (i == LOOKS_MAX || w->n == TAKES_MAX || w->budget == 0) {
-			is_end = false;
-			break;
-		}
-		w->budget--;
-		holes_look_locked(w, slab, quarters >= 2);
 	}
 	mutex_unlock(&bin->mtx);
 	return is_end;
@@ -125,7 +134,7 @@ holes_make(holes_work_t *w) {
 	for (unsigned i = 0; i < w->n; i++) {
 		are_holes[i] = holes_try_purge(w, &w->takes[i]);
 		if (!are_holes[i]) {
-			atomic_store_b(&w->a->holes.is_refused, true, MO_RELAXED);
+			atomic_fetch_add_u32(&w->a->holes.nrefused, 1, MO_RELAXED);
 		}
 	}
 	mutex_lock(&w->bin->mtx);
@@ -134,6 +143,7 @@ holes_make(holes_work_t *w) {
 		    &w->empty);
 	}
 	mutex_unlock(&w->bin->mtx);
+	w->makes -= min_zu(w->makes, w->n);
 	w->n = 0;
 }
 
@@ -146,7 +156,7 @@ holes_work_on_bin(holes_work_t *w) {
 		if (w->n > 0) {
 			holes_make(w);
 		}
-	} while (!is_end && w->budget > 0);
+	} while (!is_end && w->budget > 0 && w->makes > 0);
 	return is_end;
 }
 
@@ -155,7 +165,8 @@ holes_work_on_bin(holes_work_t *w) {
 static bool
 holes_are_possible(const arena_t *a) {
 	return !config_hardening && !ehooks_are_own(&a->pac.src.ehooks)
-	    && !atomic_load_b(&a->holes.is_refused, MO_RELAXED) && pages_can_purge_forced();
+	    && atomic_load_u32(&a->holes.nrefused, MO_RELAXED) < REFUSALS_MAX
+	    && pages_can_purge_forced();
 }
 
 /* Whether the bin has slabs to look at; asked without its lock. */
@@ -165,8 +176,8 @@ bin_has_ring(const bin_t *bin) {
 }
 
 /*
- * All slabs in the ring are to be looked at: none has the new number. Returns how many they are, or
- * one fewer.
+ * Gives the pass a new number. A slab has it already only if it was not looked at for BIN_LOOKS
+ * passes; then the next one looks at it. Returns the number of slabs that are not full.
  */
 static size_t
 bin_begin_pass(bin_t *bin) {
@@ -182,6 +193,7 @@ holes_begin(arena_t *a, uint64_t now) {
 	holes_t *h = &a->holes;
 	h->began = h->last = now;
 	h->szind = h->shard = 0;
+	h->left = SIZE_MAX;
 	h->nslabs = 0;
 	h->has_more = false;
 	h->is_under_way = true;
@@ -208,17 +220,18 @@ holes_delete_empty(holes_work_t *w) {
 /* Goes to the next bin. */
 static void
 holes_next(holes_t *h) {
+	h->left = SIZE_MAX;
 	if (++h->shard == bin_infos[h->szind].n_shards) {
 		h->shard = 0;
 		h->szind++;
 	}
 }
 
-/* Goes on with the pass until all bins were seen, or budget slabs. */
+/* Goes on with the pass until all bins were seen, or as much was done as a step may do. */
 static void
-holes_go_on(arena_t *a, size_t budget, bool all) {
+holes_go_on(arena_t *a, size_t budget, size_t makes, bool all) {
 	holes_t *h = &a->holes;
-	holes_work_t w = {.a = a, .all = all, .budget = budget};
+	holes_work_t w = {.a = a, .all = all, .budget = budget, .makes = makes};
 	bool is_end = true;
 	while (is_end && h->szind < SC_NBINS) {
 		w.info = slab_info_of(h->szind, arena_ind_is_hidden(a->ind));
@@ -256,29 +269,11 @@ holes_step(arena_t *a, uint64_t now) {
 	if (!h->is_under_way) {
 		holes_begin(a, now);
 	}
-	holes_go_on(a, holes_budget(h, now, period), false);
+	holes_go_on(a, holes_budget(h, now, period), STEP_MAKES, false);
 	h->last = now;
-	return h->is_under_way ? now + STEP_NS : h->began + period;
-}
-
-/* Enters a pass of the dirty decay, in which no other thread purges, without its mutex. */
-static bool
-holes_try_enter(arena_t *a) {
-	pac_decay_t *d = &a->pac.decay_dirty;
-	if (!mutex_trylock(&d->decay.mtx)) {
-		return false;
-	}
-	bool has_begun = pac_pass_try_begin_locked(d);
-	mutex_unlock(&d->decay.mtx);
-	return has_begun;
-}
-
-static void
-holes_leave(arena_t *a) {
-	pac_decay_t *d = &a->pac.decay_dirty;
-	mutex_lock(&d->decay.mtx);
-	pac_pass_end_locked(d);
-	mutex_unlock(&d->decay.mtx);
+	/* The last slabs were looked at now, however long the pass has taken. */
+	uint64_t next = h->began + period, soonest = now + period / 8 * 5;
+	return h->is_under_way ? now + STEP_NS : next > soonest ? next : soonest;
 }
 
 uint64_t
@@ -289,29 +284,38 @@ holes_tick(arena_t *a, uint64_t now) {
 		return due - now;
 	}
 	if (atomic_load_zu(&a->pac.nactive, MO_RELAXED) < HOLES_LEAST_USE >> LG_PAGE
-	    || decay_ms(&a->pac.decay_dirty.decay) < 0 || !holes_are_possible(a)) {
+	    || decay_ms(&a->pac.decay_dirty.decay) < 0) {
 		return UINT64_MAX;
 	}
-	uint64_t next = now + (due == 0 ? holes_period(a) : STEP_NS);
-	if (!atomic_cas_strong_u64(&h->due, &due, next, MO_RELAXED, MO_RELAXED) || due == 0
-	    || !holes_try_enter(a)) {
+	uint64_t period = holes_period(a), next = now + (due == 0 ? period : STEP_NS);
+	if (!atomic_cas_strong_u64(&h->due, &due, next, MO_RELAXED, MO_RELAXED) || due == 0) {
+		return next - now;
+	}
+	if (!holes_are_possible(a)) {
+		atomic_store_u64(&h->due, now + period, MO_RELAXED);
+		return UINT64_MAX;
+	}
+	if (pac_pass_enter(&a->pac.decay_dirty, false) != 0) {
 		return next - now;
 	}
 	next = holes_step(a, now);
 	bool is_idle = !h->is_under_way && !h->has_more;
 	atomic_store_u64(&h->due, next, MO_RELAXED);
-	holes_leave(a);
+	pac_pass_leave(&a->pac.decay_dirty);
+	if (decay_ms(&a->pac.decay_dirty.decay) == 0) {
+		pac_tick(&a->pac, now); /* slabs that were deleted in the pass */
+	}
 	return is_idle ? UINT64_MAX : next > now ? next - now : STEP_NS;
 }
 
 void
 holes_make_all(arena_t *a) {
-	if (!holes_are_possible(a) || !holes_try_enter(a)) {
+	if (!holes_are_possible(a) || pac_pass_enter(&a->pac.decay_dirty, true) != 0) {
 		return;
 	}
 	holes_begin(a, nstime_monotonic_coarse_ns());
-	holes_go_on(a, SIZE_MAX, true);
-	holes_leave(a);
+	holes_go_on(a, SIZE_MAX, SIZE_MAX, true);
+	pac_pass_leave(&a->pac.decay_dirty);
 }
 
 size_t

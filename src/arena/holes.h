@@ -37,7 +37,10 @@
  * useful; UINT64_MAX: nothing that may become due is known.
  */
 uint64_t holes_tick(arena_t *a, uint64_t now);
-/* Gives back all pages that hold nothing, however long they have. */
+/*
+ * Gives back all pages that hold nothing, however long they have, of the bins of which enough is
+ * free. Nothing in a pass of this thread.
+ */
 void holes_make_all(arena_t *a);
 /* Pages given back at present. */
 size_t holes_npages(arena_t *a);

@@ -103,6 +103,7 @@ arena_large_note_grown(void *ptr, size_t usize) {
 	edata_t *e = elem_edata(elem);
 	assert(!e->is_slab && ptr == e->u.large_start);
 	e->szind = SC_NSIZES;
+	e->u.large_bin = 0;
 	emap_set_boundary(e);
 }
 

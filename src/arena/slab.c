@@ -173,7 +173,7 @@ uint32_t
 slab_empty_pages(const edata_t *e, const bin_info_t *info) {
 	unsigned npages = (unsigned)(info->slab_size >> LG_PAGE);
 	uint32_t pages = 0;
-	if (npages == 1 || npages > SLAB_PAGES_MAX || e->nfree * info->reg_size < PAGE) {
+	if (npages == 1 || npages > SLAB_PAGES_MAX || e->nfree == 0) {
 		return 0;
 	}
 	for (unsigned i = 0; i < npages; i++) {

@@ -45,7 +45,7 @@ void slab_fini(edata_t *e);
 
 /*
  * The pages in which each region is free, a bit each; a region that reaches into a page is in it.
- * 0 for a slab of one page.
+ * 0 for a slab of one page, or of more than SLAB_PAGES_MAX.
  */
 uint32_t slab_empty_pages(const edata_t *e, const bin_info_t *info);
 /* Takes the regions in these pages, which must be free, and puts them back. */

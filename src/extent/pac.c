@@ -785,7 +785,7 @@ pac_relieve_from_locked(pac_t *pac, ecache_t *c, size_t want) {
  * system accounts for writable pages they count for nothing, and come last.
  */
 size_t
-pac_relieve(pac_t *pac, size_t want) {
+pac_relieve(pac_t *pac, size_t want, bool may_wait) {
 	ecache_t *const first[] = {&pac->retained, &pac->dirty, &pac->muzzy, &pac->dirty, &pac->muzzy,
 	    &pac->retained};
 	pac_decay_t *d = &pac->decay_dirty;
@@ -794,9 +794,13 @@ pac_relieve(pac_t *pac, size_t want) {
 	if (pac_relievable(pac) == 0) {
 		return 0;
 	}
-	pac_hpa_purge(pac, false);
+	if (may_wait) {
+		pac_hpa_purge(pac, false);
+	} else {
+		pac_hpa_try_purge(pac, want >> LG_PAGE);
+	}
 	mutex_lock(&d->decay.mtx);
-	if (pac_pass_begin_locked(d) == 0) {
+	if (may_wait ? pac_pass_begin_locked(d) == 0 : pac_pass_try_begin_locked(d)) {
 		for (unsigned i = from; i < from + 3 && gone < want; i++) {
 			if (first[i] == &pac->dirty) {
 				pac_flush_hot_locked(pac, d);

@@ -47,7 +47,8 @@ extern void (*pac_wake_hook)(unsigned arena_ind);
 /*
  * Called when the unused bytes of a cache that decays, without a background thread, have risen by
  * pac_rise_step above what they were at the last call, or at a tick since if that was less. The
- * caller is inside the gate and holds no lock. NULL: not set. The step is set at boot.
+ * caller is inside the gate and holds no lock of a cache or bin; it may be in a pass of this cache,
+ * or in a hook of the user (tls_s.inside). NULL: not set. The step is set at boot.
  */
 extern void (*pac_rise_hook)(void);
 extern size_t pac_rise_step;
@@ -140,7 +141,7 @@ size_t pac_relievable(const pac_t *pac);
  * largest extents of each cache first, until `want` bytes are returned or none is left. Returns the
  * number of bytes; 0 with hooks of the user.
  */
-size_t pac_relieve(pac_t *pac, size_t want);
+size_t pac_relieve(pac_t *pac, size_t want, bool may_wait);
 
 /* Wakes the background thread of the cache, if there is one. May be called with any lock held. */
 void pac_wake(pac_t *pac);

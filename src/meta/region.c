@@ -270,6 +270,9 @@ parts_to_private(const image_root_t *copy, char *box, parts_way_t way, unsigned 
 	for (unsigned i = 0; i < n; i++) {
 		const image_part_t *p = &copy->parts[i];
 		void *part = (void *)(uintptr_t)p->address;
+		if (p->bytes == 0) { /* of a lost child: another thread was adding it when it was copied */
+			continue;
+		}
 		if (way != by_copy
 		    && pages_move_bytes(box + p->offset, p->bytes, part, way == by_last_move) == 0) {
 			continue;

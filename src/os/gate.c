@@ -241,12 +241,12 @@ gate_take_absent(void) {
 }
 
 /*
- * Whether nobody is inside. The caller has closed the gate and is outside. Returns false also while
- * another thread changes the list.
+ * gate_try_see_nobody() with signals blocked: a handler that forked here, or needed the list, would
+ * find its lock held by its own thread.
  */
 static bool
-gate_try_see_nobody(void) {
-	if (!mutex_trylock(&gate.mtx)) {
+gate_try_look(void) {
+	if (gate_is_lost() || !mutex_trylock(&gate.mtx)) {
 		return false;
 	}
 	atomic_store_b(&gate.is_passed, false, MO_SEQ_CST);
@@ -256,6 +256,19 @@ gate_try_see_nobody(void) {
 	}
 	mutex_unlock(&gate.mtx);
 	return !is_any_inside;
+}
+
+/*
+ * Whether nobody is inside. The caller has closed the gate and is outside. Returns false also while
+ * another thread changes the list, and in a lost child.
+ */
+static bool
+gate_try_see_nobody(void) {
+	sigset_t old;
+	os_thread_block_all_signals(&old);
+	bool is_alone = gate_try_look();
+	os_thread_restore_signals(&old);
+	return is_alone;
 }
 
 /*

@@ -59,8 +59,8 @@ gate_is_entered(const struct tls_s *t) {
 
 /*
  * Enters the gate. Returns true if the thread is inside, to be undone by gate_exit(). Returns false
- * if another thread forks; then there is nothing to undo. Calls nest, and an inner call always
- * succeeds.
+ * if another thread forks, while gate_try_stop() has the gate closed, and in a lost child; then
+ * there is nothing to undo. Calls nest, and an inner call always succeeds.
  */
 ALWAYS_INLINE bool
 gate_try_enter(struct tls_s *t) {
@@ -126,11 +126,11 @@ bool gate_is_inside(const struct tls_s *t);
 bool gate_is_amid(const struct tls_s *t);
 
 /*
- * Whether this process is the child of a fork in a handler that interrupted its thread inside, or
- * of one that a thread has passed: locks may belong to threads that do not exist here, and what
- * they protect may be half changed. Its gate stays closed for all threads: the shelter serves
- * them, frees are deferred, and other functions of the library do nothing. A call that the handler
- * interrupted continues, and takes such locks (mutex_disown()).
+ * Whether this process is the child of a fork in a handler that interrupted its thread inside or in
+ * a fork that was not alone yet, or of one that a thread has passed: locks may belong to threads
+ * that do not exist here, and what they protect may be half changed. Its gate stays closed for all
+ * threads: the shelter serves them, frees are deferred, and other functions of the library do
+ * nothing. A call that the handler interrupted continues, and takes such locks (mutex_disown()).
  */
 bool gate_is_lost(void);
 

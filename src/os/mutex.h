@@ -2,11 +2,11 @@
  * The mutex of the allocator: one futex word, contention counters, and a lock rank in debug builds.
  * The word is 0 when free, otherwise the owner's number, plus MUTEX_WAITERS while a thread may
  * sleep on it. Because the owner is in the word, mutex_is_owner() is exact at any instant, also in
- * a signal handler that interrupted the owner; the fork handlers depend on that. A mutex of zero
- * bytes is valid and free, so locks work without initialisation. The counters are written by the
- * holder, except those that waiters share, and by mutex_prof_reset(): relaxed atomics, so an update
- * may be lost when they meet. Every lock of the allocator is one of these. Those that are held for
- * a short time are taken inside the gate (os/gate.h), as gate_exit() checks by rank.
+ * a signal handler that interrupted the owner; mutex_renew_in_child() depends on that. A mutex of
+ * zero bytes is valid and free, so locks work without initialisation. The counters are written by
+ * the holder, except those that waiters share, and by mutex_prof_reset(): relaxed atomics, so an
+ * update may be lost when they meet. Every lock of the allocator is one of these. Those that are
+ * held for a short time are taken inside the gate (os/gate.h), as gate_exit() checks by rank.
  */
 #ifndef OS_MUTEX_H
 #define OS_MUTEX_H

@@ -1,6 +1,6 @@
 /*
  * Hash tables of the addresses of deferred frees; deferred.h has the contract. Each table is eight
- * times as large as the one before; they are mapped when needed, and stay mapped.
+ * times as large as the one before; all but the first are mapped when needed, and stay mapped.
  *
  * The hash of an address selects 16 neighbouring slots in each table; the address is stored in the
  * first table where one of them is empty. Slots change atomically: from NULL to an address by the
@@ -25,8 +25,9 @@
 HIDDEN atomic_b_t deferred_are_there;
 
 static LARGE_BSS struct {
-	atomic_p_t slots[N_TABLES]; /* NULL: not mapped */
+	atomic_p_t slots[N_TABLES]; /* NULL: not mapped; of the first table not used */
 	atomic_b_t is_used[N_TABLES];
+	atomic_p_t first[(size_t)1 << LG_FIRST]; /* for a process that gets no more memory */
 } deferred;
 
 static size_t
@@ -37,7 +38,7 @@ table_nslots(unsigned k) {
 
 static atomic_p_t *
 table_slots(unsigned k) {
-	return atomic_load_p(&deferred.slots[k], MO_ACQUIRE);
+	return k == 0 ? deferred.first : atomic_load_p(&deferred.slots[k], MO_ACQUIRE);
 }
 
 /* Returns the slots of table k, mapped if necessary; NULL without memory. */

@@ -10,7 +10,10 @@
 #include "os/tls.h"
 
 /* The kinds of changes, one bit each. */
-/* the sample rate, thread_event_is_strict, thread_event_is_wanted, tsd_no_fast_path */
+/*
+ * A change of thread_event_sample_interval, thread_event_is_strict, thread_event_is_wanted,
+ * tcache_watched_min or tsd_no_fast_path.
+ */
 #define RECALL_SETTINGS 1u
 #define RECALL_PACE 2u      /* much memory has become unused: thread/thread_event.h */
 #define RECALL_CLAIM 8u     /* another thread takes objects of the cache: thread/claim.h */

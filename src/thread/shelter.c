@@ -1,9 +1,9 @@
 /*
  * The fork fallback heap: slabs whose bitmaps are atomic words (shelter.h).
  *
- * A slab is one mapping: a page whose second half begins with the slab's header, then the regions.
- * A small write outside of a block does not reach the header, and a longer one is detected when a
- * block of the slab is used next (slab_of()). There is one list of slabs for each small class; it
+ * A slab is one mapping: a page whose second half begins with the slab's header and ends with a
+ * mark, then the regions. A write in front of the regions is detected when a block of the slab is
+ * freed or its size is asked for (slab_of()). There is one list of slabs for each small class; it
  * grows at its head, by compare-and-swap, and nothing is removed, so a walk needs no lock. A small
  * slab stays mapped for ever and is purged when it has no block. A large block is a slab of one
  * region in no list, with a tail mark (large_marks.h); its pages go when it is freed, and the last
@@ -31,7 +31,7 @@
 #define SLAB_REGS_MAX (SLAB_WORDS * WORD_BITS)
 #define SLAB_BYTES ((size_t)64 << 10)
 #define SLAB_CLAIMED ((uint32_t)1 << 31)
-/* From the header to the regions; bytes of the one and before it are unused. */
+/* From the header to the regions. */
 #define HEADER_BYTES (PAGE / 2)
 /* How many freed large blocks stay mapped without access, and the largest of them. */
 #define LARGE_KEPT 8u
@@ -47,10 +47,9 @@ struct shelter_slab_s {
 	uint32_t nregs;
 	atomic_b_t is_touched; /* small: the slab may have pages */
 	shelter_slab_t *next; /* small: written before the slab is on its list */
-	size_t lead;          /* from the begin of the mapping to the regions */
 };
 cassert(offsetof(shelter_slab_t, e) == 0);
-cassert(sizeof(shelter_slab_t) <= ((size_t)1 << LG_PAGE_MIN) / 2);
+cassert(sizeof(shelter_slab_t) + LARGE_MARK_BYTES <= ((size_t)1 << LG_PAGE_MIN) / 2);
 
 static LARGE_BSS struct {
 	atomic_p_t lists[BIN_MAX];   /* by class */
@@ -60,6 +59,12 @@ static LARGE_BSS struct {
 } shelter;
 
 /* ------------------------------------------------------------------ slabs */
+
+/* The mark between the header and the regions. */
+static uint64_t *
+front_mark(char *regions) {
+	return (uint64_t *)(void *)(regions - LARGE_MARK_BYTES);
+}
 
 /* Maps a slab with zeroed regions, which no other thread finds yet; NULL without memory. */
 static shelter_slab_t *
@@ -75,10 +80,16 @@ slab_map(size_t bytes, size_t alignment) {
 	if (p == NULL) {
 		return NULL;
 	}
+	/* What stays is one page in front of the regions. */
+	if (lead > PAGE) {
+		pages_unmap_in_time(p, lead - PAGE);
+		p += lead - PAGE;
+	}
+	lead = PAGE;
 	shelter_slab_t *s = (shelter_slab_t *)(void *)(p + lead - HEADER_BYTES);
+	large_mark_put(front_mark(p + lead));
 	edata_init(&s->e, p + lead, bytes, true, true);
 	s->e.state = extent_state_shelter;
-	s->lead = lead;
 	arena_mark_slow_sized_free(p + lead, bytes);
 	return s;
 }
@@ -152,11 +163,13 @@ slab_purge(shelter_slab_t *s) {
 	atomic_fetch_sub_u32(&s->n_used, SLAB_CLAIMED, MO_RELEASE);
 }
 
-/* The slab of a block of the shelter. Ends the process if its header was written to. */
+/* The slab of a block of the shelter. Ends the process after a write in front of the regions. */
 static shelter_slab_t *
 slab_of(const void *ptr) {
 	shelter_slab_t *s = (shelter_slab_t *)emap_edata(ptr);
-	if (unlikely(s->e.addr != (char *)s + HEADER_BYTES)) {
+	char *regions = (char *)s + HEADER_BYTES;
+	if (unlikely(s->e.addr != regions)
+	    || unlikely(!large_mark_is(front_mark(regions), LARGE_MARK_WORD))) {
 		safety_fail(SAFETY_FRONT_IS_LOST);
 	}
 	return s;
@@ -245,7 +258,7 @@ large_malloc(size_t usize, size_t alignment) {
 static void
 large_unmap(shelter_slab_t *s) {
 	emap_clear_boundary(&s->e);
-	pages_unmap_in_time(s->e.addr - s->lead, s->lead + s->e.size);
+	pages_unmap_in_time(s->e.addr - PAGE, PAGE + s->e.size);
 }
 
 /* Frees a large block; one that is kept faults where it is used, unless the system refuses. */

@@ -5,16 +5,18 @@
  * The forking thread may wait for a lock (for example of stdio) whose holder needs memory. If that
  * holder waited for the fork, both would wait for ever. So at a closed gate requests are served
  * from here. There is no lock: a thread inside the gate may use the shelter at the same time as one
- * outside, a handler at the same time as the thread it interrupted, and none waits for another.
- * With a lock that is taken on both sides of the gate, fork's prepare handler would wait for that
- * lock without knowing it.
+ * outside, a handler at the same time as the thread it interrupted, and none waits for another. A
+ * mutex would not do: a thread outside the gate could hold it, and the fork handler, which waits
+ * only for threads inside, would not know that.
  *
  * Blocks are regions of slabs, and sizes are those of the usual classes. All data about a block is
- * in the header of its slab, found through the page map; nothing is stored in the blocks. Free
- * regions are zero: if one is not zero when it is handed out, or when its empty slab is purged, it
- * was written to after its free. Freed large blocks are inaccessible. A forked child continues with
- * the shelter as it is, because each change is of one atomic word. Called by imalloc.c at a closed
- * gate, in handlers, and where such a block is freed or resized, and by jemalloc_fork.c.
+ * in the header of its slab, found through the page map; no links are in the blocks. A mark follows
+ * each large block, and hardened builds put a canary, with the requested size, into small ones.
+ * Free regions are zero: if one is not zero when it is handed out, or when its empty slab is
+ * purged, it was written to after its free. The last few freed large blocks are inaccessible. A
+ * forked child continues with the shelter as it is: a block or slab that another thread was
+ * changing at the fork stays unused there. Called by imalloc.c at a closed gate, in handlers, and
+ * where such a block is freed or resized, and by jemalloc_fork.c.
  */
 #ifndef THREAD_SHELTER_H
 #define THREAD_SHELTER_H

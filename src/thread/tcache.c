@@ -719,6 +719,9 @@ bin_make_room(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	}
 	bin_return_bottom(tsd, tc, slot, bin_surplus(c, slot_is_small(slot)), true);
 	c->has_stowed = true;
+	if (unlikely(tsd_returned(tsd) - tsd->beat_returned >= ARENAS_RISE)) {
+		thread_event_freed_much(tsd);
+	}
 }
 
 bool

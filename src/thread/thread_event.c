@@ -89,6 +89,7 @@ thread_event_count_to_sample(tsd_t *tsd, size_t usize) {
 
 static struct {
 	atomic_zu_t base;      /* unused bytes at the last recall, or the fewest seen since */
+	atomic_zu_t told;      /* bytes that became unused since they were summed up, in steps */
 	atomic_u64_t next_ns;  /* earliest time of the next recall; 0: there was none */
 } pace;
 
@@ -134,14 +135,44 @@ pace_look(uint64_t now) {
 	}
 }
 
+/*
+ * Runs decay if that is due; not inside other work of the library, which may be a pass or a hook of
+ * the user.
+ */
+static bool
+pace_try_tick(struct tls_s *t, uint64_t now) {
+	if (t->inside != 0) {
+		return false;
+	}
+	t->inside++;
+	bool has_ticked = arenas_try_tick(now);
+	t->inside--;
+	return has_ticked;
+}
+
+/* The sum reads words of all arenas, so it is made once in a round or in so many steps. */
 void
 thread_event_unused_rose(void) {
 	struct tls_s *t = tls_get();
 	uint64_t now = nstime_monotonic_coarse_ns();
-	arenas_try_tick(now);
-	pace_look(now);
+	size_t told = atomic_fetch_add_zu(&pace.told, pac_rise_step, MO_RELAXED) + pac_rise_step;
+	if (pace_try_tick(t, now) || told >= ARENAS_RISE / 8) {
+		atomic_store_zu(&pace.told, 0, MO_RELAXED);
+		pace_look(now);
+	}
 	if (t->tsd != NULL && t->tsd->beat_bytes > THREAD_EVENT_LEAST) {
 		recall_one(t, RECALL_PACE);
+	}
+}
+
+void
+thread_event_freed_much(tsd_t *tsd) {
+	tsd_assert_own(tsd);
+	uint64_t now = nstime_monotonic_coarse_ns();
+	tsd->beat_returned = tsd_returned(tsd);
+	pace_try_tick(tsd->tls, now);
+	if (tsd->tls->inside == 0) {
+		pace_try_recall(now);
 	}
 }
 
@@ -154,6 +185,7 @@ pace_keep(tsd_t *tsd, uint64_t now) {
 	assert(tsd->tls->inside > 0);
 	uint64_t last = tsd->beat_ns, gap = nstime_ns_between(last, now);
 	tsd->beat_ns = now;
+	tsd->beat_returned = tsd_returned(tsd);
 	if (unlikely(gap >= THREAD_EVENT_SLOW_NS) && last != 0) {
 		/* At most 2^16 * 2^28 bytes * ns, so no overflow. */
 		uint64_t bytes = tsd->beat_bytes * THREAD_EVENT_SLOW_NS / gap;

@@ -9,7 +9,9 @@
  * to THREAD_EVENT_LEAST, and after more bytes again when it gets faster (its pace). A thread may
  * become slow at once, with countdowns set for its old pace, or end, while the pages that it freed
  * wait for somebody's heartbeats. So whoever makes pages unused tells: when ARENAS_RISE bytes have
- * become so, all threads are recalled (thread/recall.h), which sets them to the shortest distance.
+ * become so, all threads are recalled (thread/recall.h), which sets them to the shortest distance;
+ * also when a thread has returned as many between two heartbeats, of which places in slabs that
+ * stay may be left.
  *
  * Samples: a Poisson process over bytes with mean `interval`, split by class. The distances of each
  * class are independent and exponential, so a request of z bytes is a sample with probability
@@ -87,10 +89,16 @@ void thread_event_begin(tsd_t *tsd);
 void thread_event_hasten(tsd_t *tsd);
 /*
  * The hook of the page caches (pac_rise_hook), called by the thread that makes pages unused: runs
- * decay if that is due, recalls all threads if ARENAS_RISE bytes have become unused, and else this
- * one, so that it is not slow and far from a heartbeat when it has freed.
+ * decay if that is due, recalls all threads if ARENAS_RISE bytes have become unused, and this one
+ * in any case, so that it is not slow and far from a heartbeat when it has freed.
  */
 void thread_event_unused_rose(void);
+/*
+ * Called when the thread has returned ARENAS_RISE bytes to arenas since its last heartbeat or call:
+ * runs decay if that is due, and recalls all threads, unless that was done a short while ago.
+ * Inside the gate, without a lock.
+ */
+void thread_event_freed_much(tsd_t *tsd);
 /*
  * Called at the end of a thread, when its cache is empty: whether all other threads are idle, which
  * had no heartbeat within a second, or at their end like this one. Of threads that end at the same

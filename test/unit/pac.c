@@ -696,17 +696,17 @@ test_relieve(void) {
 	}
 	is_uint(pac_relievable(pac), kept + 20 * PAC_GRAIN, "what is unused, and kept address space");
 	sys.unmapped = 0;
-	is_uint(pac_relieve(pac, PAC_GRAIN), PAC_GRAIN, "a little is wanted");
+	is_uint(pac_relieve(pac, PAC_GRAIN, true), PAC_GRAIN, "a little is wanted");
 	is_uint(sys.unmapped, PAC_GRAIN, "no more goes");
-	is_uint(pac_relieve(pac, kept), kept, "kept address space goes");
+	is_uint(pac_relieve(pac, kept, true), kept, "kept address space goes");
 	ok(nretained() == 0 && ndirty() * PAGE == 19 * PAC_GRAIN, "first");
-	is_uint(pac_relieve(pac, 8 * PAC_GRAIN), 8 * PAC_GRAIN, "then dirty pages");
+	is_uint(pac_relieve(pac, 8 * PAC_GRAIN, true), 8 * PAC_GRAIN, "then dirty pages");
 	is_uint(ndirty() * PAGE, 11 * PAC_GRAIN, "as many as are wanted");
 	ok(ecache_take_at(&pac->src, &pac->dirty, e[0]->addr, 2 * PAC_GRAIN) != NULL,
 	    "of the largest: a small one is whole");
 	sys.fail_munmap = true;
 	size_t had = pac_relievable(pac);
-	is_uint(pac_relieve(pac, SIZE_MAX), 0, "what the system does not take");
+	is_uint(pac_relieve(pac, SIZE_MAX, true), 0, "what the system does not take");
 	is_uint(pac_relievable(pac), had, "stays");
 	sys.fail_munmap = false;
 }
