@@ -23,6 +23,8 @@ static uint64_t seed = 1, passed_ns;
 static char *low, *high;
 static unsigned char *is_used; /* by pages of the library from `low` on: something lives there */
 static int flags;
+static bool flushes = true; /* the cache, after scatter() */
+static bool is_regular; /* each tenth lives, so that no slab is empty */
 
 /* For the program and for the library, which calls it by name. */
 int
@@ -78,14 +80,15 @@ scatter(unsigned n, unsigned keep_one_of) {
 	is_used = mmap(NULL, (size_t)(high - low) / page + 2, PROT_READ | PROT_WRITE,
 	    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	for (unsigned i = 0; i < n; i++) {
-		if (test_random(&seed) % keep_one_of != 0) {
+		if ((is_regular ? i : test_random(&seed)) % keep_one_of != 0) {
 			dallocx(blocks[i].p, flags);
 			blocks[i].fill = 0;
 		} else {
 			mark(i, true);
 		}
 	}
-	ctl_void("thread.tcache.flush");
+	if (flushes)
+		ctl_void("thread.tcache.flush");
 }
 
 /* Pages on which blocks were and nothing lives; *in_memory: those of them that are in memory. */
@@ -197,6 +200,29 @@ child_by_time(void) {
 	ok(resident() > after + (full - n / 5) * page, "they count as resident again (%zu KiB)",
 	    resident() >> 10);
 	drop_all();
+	return done_testing();
+}
+
+/*
+ * A program that was quick frees much, of which no slab becomes empty, and then calls malloc ten
+ * times a second: its heartbeats are near again.
+ */
+static int
+child_slow(void) {
+	size_t n, full, left;
+
+	flushes = false;
+	is_regular = true;
+	for (unsigned i = 0; i < 3000; i++) /* its countdown is that of a quick thread */
+		free(keep(malloc(64)));
+	scatter(BLOCKS_MAX, 10);
+	n = empty_pages(&full);
+	for (unsigned i = 0; i < 200; i++) {
+		__atomic_fetch_add(&passed_ns, SEC / 10, __ATOMIC_RELAXED);
+		free(keep(malloc(64)));
+	}
+	empty_pages(&left);
+	ok(left < full / 10, "after twenty seconds %zu of %zu empty pages are in memory", left, n);
 	return done_testing();
 }
 
@@ -439,6 +465,7 @@ child_threads(void) {
 
 static const struct test_child children[] = {
 	{"by_time", child_by_time},
+	{"slow", child_slow},
 	{"bit_by_bit", child_bit_by_bit},
 	{"never", child_never},
 	{"dense", child_dense},
@@ -457,6 +484,7 @@ main(int argc, char **argv) {
 		plan_skip_all("with checks free blocks have contents");
 	child_runs("by_time", "narenas:1,dirty_decay_ms:10000,populate:false");
 	child_runs("by_time", "narenas:1,dirty_decay_ms:10000,zero:true");
+	child_runs("slow", "narenas:1");
 	child_runs("bit_by_bit", "narenas:1");
 	child_runs("never", "narenas:1,dirty_decay_ms:-1");
 	child_runs("dense", "narenas:1");
