@@ -12,7 +12,6 @@
  */
 #include "arena/arena.h"
 
-#include "arena/holes.h"
 #include "arena/safety.h"
 #include "extent/guard.h"
 #include "extent/pac_hpa.h"
@@ -571,19 +570,6 @@ arena_decay_ms_set(arena_t *a, bool is_dirty, ssize_t ms) {
 ssize_t
 arena_decay_ms_get(const arena_t *a, bool is_dirty) {
 	return decay_ms(is_dirty ? &a->pac.decay_dirty.decay : &a->pac.decay_muzzy.decay);
-}
-
-void
-arena_decay(arena_t *a, bool all) {
-	uint64_t now = nstime_monotonic_coarse_ns();
-	if (all) {
-		arena_trim(a, true);
-		holes_make_all(a);
-	} else {
-		arena_trim_tick(a, now);
-		holes_tick(a, now);
-	}
-	pac_purge(&a->pac, now, all);
 }
 
 size_t

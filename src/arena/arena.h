@@ -313,8 +313,6 @@ arena_guard(void *ptr, size_t usize, size_t size) {
 /* Decay time of dirty or muzzy pages in ms: 0: purge at once, -1: never. EINVAL: not valid. */
 int arena_decay_ms_set(arena_t *a, bool is_dirty, ssize_t ms);
 ssize_t arena_decay_ms_get(const arena_t *a, bool is_dirty);
-/* Returns unused pages to the system: those that are due, or all. */
-void arena_decay(arena_t *a, bool all);
 /* Bytes of address space that suffice for an object and its alignment; below usize: overflow. */
 size_t arena_need(size_t usize, size_t alignment);
 

@@ -528,6 +528,19 @@ arenas_decay_ms_default_get(bool is_dirty) {
 	return (ssize_t)atomic_load_zu(is_dirty ? &arenas.dirty_ms : &arenas.muzzy_ms, MO_RELAXED);
 }
 
+void
+arenas_decay(arena_t *a, bool all) {
+	uint64_t now = nstime_monotonic_coarse_ns();
+	if (all) {
+		arena_trim(a, true);
+		holes_make_all(a);
+	} else {
+		arena_trim_tick(a, now);
+		holes_tick(a, now);
+	}
+	pac_purge(&a->pac, now, all);
+}
+
 bool
 arenas_try_tick(uint64_t now) {
 	uint64_t due = atomic_load_u64(&arenas.next_tick, MO_RELAXED);

@@ -124,6 +124,8 @@ void *arenas_malloc_sampled(arena_t *a, size_t usize, size_t alignment, bool zer
  * it did so. now: coarse monotonic time, ns.
  */
 bool arenas_try_tick(uint64_t now);
+/* Returns unused pages of an arena to the system: those that are due, or all. */
+void arenas_decay(arena_t *a, bool all);
 /* Unused bytes of the arenas that decay by time, at heartbeats: without a background thread. */
 size_t arenas_decaying(void);
 /*

@@ -15,10 +15,10 @@
  * holes stay holes. Invariant: a bit of `holes` is a page whose regions are all free (or taken by a
  * pass), of a slab that is not current; nholes of its bin is the sum of them. Locks: what is in a
  * slab is under the lock of its bin, which is not held during system calls: the pass takes the
- * regions of the pages like an allocation, gives the pages back, and returns the regions. The
- * pass itself is one of the decay of dirty pages (extent/pac_step.h), so there is one at a time,
- * and none while the arena is reset or destroyed. Callers: arenas.c, background_thread.c and
- * arena.c, inside the gate without a lock.
+ * regions of the pages like an allocation, gives the pages back, and returns the regions. The pass
+ * itself is one of the decay of dirty pages (extent/pac_step.h), so there is one at a time, and
+ * none while the arena is reset or destroyed. Callers: arenas.c and background_thread.c, inside the
+ * gate without a lock.
  */
 #ifndef ARENA_HOLES_H
 #define ARENA_HOLES_H

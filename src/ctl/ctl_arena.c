@@ -65,11 +65,11 @@ purge(const ctl_call_t *call, bool all_pages) {
 	for (unsigned k = from; k < to; k++) {
 		arena_t *arena = arenas_get(k);
 		if (arena != NULL) {
-			arena_decay(arena, all_pages);
+			arenas_decay(arena, all_pages);
 		}
 		arena_t *hidden = arenas_sampled_get(k);
 		if (hidden != NULL) {
-			arena_decay(hidden, all_pages);
+			arenas_decay(hidden, all_pages);
 		}
 	}
 	return 0;

@@ -65,7 +65,7 @@ set_arena(const ctl_call_t *call, const void *in) {
 		arenas_bind(to);
 		tsd_move(tsd, to);
 		if (atomic_load_u32(&from->nthreads, MO_RELAXED) == 0 && !background_thread_is_on()) {
-			arena_decay(from, true); /* no thread is left to tick it */
+			arenas_decay(from, true); /* no thread is left to tick it */
 		}
 	}
 	return 0;
@@ -251,7 +251,7 @@ act_idle(const ctl_call_t *call, const void *in) {
 	}
 	arena_trim(tsd->arena, true);
 	if (arenas_narenas_auto() > 2 * os_ncpus()) {
-		arena_decay(tsd->arena, true);
+		arenas_decay(tsd->arena, true);
 	}
 	return 0;
 }

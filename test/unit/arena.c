@@ -119,7 +119,7 @@ test_one_thread(void) {
 	}
 	is_uint(stats.pactive, slab_pages, "the pages in use are the current slabs");
 	ok(stats.mapped >= (stats.pactive + stats.pdirty) * PAGE, "mapped");
-	arena_decay(arena, true);
+	arenas_decay(arena, true);
 	read_stats();
 	is_uint(stats.pdirty + stats.pmuzzy, 0, "a purge leaves no unused pages");
 }

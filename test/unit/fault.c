@@ -228,7 +228,7 @@ has_leaked(unsigned ind) {
 	mallctl("thread.tcache.enabled", NULL, NULL, &on, sizeof(on));
 	mallctl("thread.tcache.flush", NULL, NULL, NULL, 0);
 	tsd_enter();
-	arena_decay(a, true);
+	arenas_decay(a, true);
 	memset(&st, 0, sizeof(st));
 	arena_stats_merge(a, &st);
 	tsd_leave();

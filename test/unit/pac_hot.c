@@ -84,7 +84,7 @@ stacked(void) {
 static void
 decay_all(void) {
 	gate_enter(tls_get());
-	arena_decay(arena, true);
+	arenas_decay(arena, true);
 	gate_exit(tls_get());
 }
 
@@ -325,7 +325,7 @@ test_locks(void) {
 	arena_large_flush(p, got);
 	is_uint(*locks - before, 1, "and left under one");
 	arena_large_count_requests(a, sz_s2i(usize), 2 * N, 1, 1);
-	arena_decay(a, true);
+	arenas_decay(a, true);
 	gate_exit(tls_get());
 }
 
@@ -428,7 +428,7 @@ worker(void *arg) {
 		held[k][0] = held[k][usizes[k] - 1] = (char)(uintptr_t)arg;
 		if (i % 5000 == 0) {
 			gate_enter(tls_get());
-			arena_decay(arena, true);
+			arenas_decay(arena, true);
 			gate_exit(tls_get());
 		}
 	}
@@ -468,7 +468,7 @@ batch_worker(void *arg) {
 		gate_enter(tls_get());
 		flush(held, n);
 		if (i % 200 == 0) {
-			arena_decay(arena, true);
+			arenas_decay(arena, true);
 		}
 		gate_exit(tls_get());
 	}

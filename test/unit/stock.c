@@ -198,7 +198,7 @@ test_trim(void) {
 	ok(bin_stats(arena)->curslabs <= 1, "the slabs too (%zu)", bin_stats(arena)->curslabs);
 	fill(arena, ptrs, N);
 	arena_small_stow(IND, ptrs, N);
-	arena_decay(arena, true);
+	arenas_decay(arena, true);
 	is_uint(bin->stock.n, 0, "purging empties it");
 }
 

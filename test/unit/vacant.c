@@ -65,7 +65,7 @@ static void
 start(void) {
 	for (unsigned i = 0; i < NARENAS; i++) {
 		arena_decay_ms_set(arena[i], true, 10000);
-		arena_decay(arena[i], true);
+		arenas_decay(arena[i], true);
 		atomic_store_u64(&arena[i]->left, 0, MO_RELAXED);
 	}
 }
@@ -180,7 +180,7 @@ test_stocks(void) {
 static void
 test_idle(void) {
 	start();
-	arena_decay(arenas_get(0), true);
+	arenas_decay(arenas_get(0), true);
 	make_unused(1, 12 * MIB);
 	make_unused(2, 12 * MIB);
 	arenas_bind(arena[1]);
@@ -261,7 +261,7 @@ test_borrow(void) {
 	leave(3);
 	make_unused(3, 10 * MIB);
 	is_uint(grow_in_thread(true), 0, "and if it has asked for its arena");
-	arena_decay(arena[0], true);
+	arenas_decay(arena[0], true);
 	is_uint(grow_in_thread(false), arena[3]->ind, "otherwise it moves to the one that lends");
 	is_uint(atomic_load_u32(&arena[3]->nthreads, MO_RELAXED), 0, "and leaves it at its end");
 }
