@@ -717,9 +717,12 @@ bin_make_room(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	if (bin_try_grant(tc, slot)) {
 		return;
 	}
-	bin_return_bottom(tsd, tc, slot, bin_surplus(c, slot_is_small(slot)), true);
+	unsigned n = bin_surplus(c, slot_is_small(slot));
+	bin_return_bottom(tsd, tc, slot, n, true);
 	c->has_stowed = true;
-	if (unlikely(tsd_returned(tsd) - tsd->beat_returned >= ARENAS_RISE)) {
+	/* Large ones are extents, of which the page cache tells (pac_tell_rise). */
+	tsd->small_freed += slot_is_small(slot) ? n * slot_size(slot) : 0;
+	if (unlikely(tsd->small_freed >= ARENAS_RISE)) {
 		thread_event_freed_much(tsd);
 	}
 }

@@ -169,7 +169,7 @@ void
 thread_event_freed_much(tsd_t *tsd) {
 	tsd_assert_own(tsd);
 	uint64_t now = nstime_monotonic_coarse_ns();
-	tsd->beat_returned = tsd_returned(tsd);
+	tsd->small_freed = 0;
 	pace_try_tick(tsd->tls, now);
 	if (tsd->tls->inside == 0) {
 		pace_try_recall(now);
@@ -185,7 +185,7 @@ pace_keep(tsd_t *tsd, uint64_t now) {
 	assert(tsd->tls->inside > 0);
 	uint64_t last = tsd->beat_ns, gap = nstime_ns_between(last, now);
 	tsd->beat_ns = now;
-	tsd->beat_returned = tsd_returned(tsd);
+	tsd->small_freed = 0;
 	if (unlikely(gap >= THREAD_EVENT_SLOW_NS) && last != 0) {
 		/* At most 2^16 * 2^28 bytes * ns, so no overflow. */
 		uint64_t bytes = tsd->beat_bytes * THREAD_EVENT_SLOW_NS / gap;

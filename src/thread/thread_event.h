@@ -10,8 +10,8 @@
  * become slow at once, with countdowns set for its old pace, or end, while the pages that it freed
  * wait for somebody's heartbeats. So whoever makes pages unused tells: when ARENAS_RISE bytes have
  * become so, all threads are recalled (thread/recall.h), which sets them to the shortest distance;
- * also when a thread has returned as many between two heartbeats, of which places in slabs that
- * stay may be left.
+ * also when a thread has returned as many bytes of small objects between two heartbeats, which may
+ * have left places in slabs that stay.
  *
  * Samples: a Poisson process over bytes with mean `interval`, split by class. The distances of each
  * class are independent and exponential, so a request of z bytes is a sample with probability
@@ -94,9 +94,9 @@ void thread_event_hasten(tsd_t *tsd);
  */
 void thread_event_unused_rose(void);
 /*
- * Called when the thread has returned ARENAS_RISE bytes to arenas since its last heartbeat or call:
- * runs decay if that is due, and recalls all threads, unless that was done a short while ago.
- * Inside the gate, without a lock.
+ * Called when ARENAS_RISE bytes of small objects have left the thread's cache since its last
+ * heartbeat or call, because it was full: runs decay if that is due, and recalls all threads,
+ * unless that was done a short while ago. Inside the gate, without a lock.
  */
 void thread_event_freed_much(tsd_t *tsd);
 /*

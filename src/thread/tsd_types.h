@@ -75,7 +75,7 @@ struct tsd_s {
 	/* bytes until the next heartbeat; a running countdown keeps its own value */
 	uint64_t beat_bytes;
 	uint64_t beat_ns;             /* monotonic time of the last heartbeat; 0: none yet */
-	uint64_t beat_returned;       /* tsd_returned() then, or at thread_event_freed_much() */
+	uint64_t small_freed;         /* bytes of small objects that left full stacks since then */
 	uint64_t beat_told_ns;        /* beat_ns when the profiler's clients last saw a beat */
 	bool has_peak_reset;          /* large objects are fetched one by one, see peak.c */
 	uint64_t peak_base;           /* net use at the last reset of thread.peak, bytes */
