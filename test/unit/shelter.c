@@ -308,12 +308,12 @@ test_misuse(void) {
 	is_crime("<jemalloc>: free of a pointer that is no block\n", "a huge one");
 	free(r);
 	free(q);
-	large = keep(mallocx(50000, MALLOCX_TCACHE_NONE));
+	large = keep(mallocx(20 * PAGE, MALLOCX_TCACHE_NONE));
 	large[-1] = 1;
 	free(keep(large));
 	is_crime("<jemalloc>: write in front of a block\n", "a byte in front of a large block");
 	/* The first word of the header of a slab, half a page in front of its first block. */
-	large = keep(mallocx(40000, MALLOCX_TCACHE_NONE));
+	large = keep(mallocx(20 * PAGE, MALLOCX_TCACHE_NONE));
 	char **header = (char **)(void *)(large - PAGE / 2);
 	*header = NULL;
 	free(keep(large));

@@ -719,6 +719,9 @@ test_options(void) {
  */
 static void
 test_past_zero(void) {
+	for (unsigned i = 0; i < 20000; i++) {
+		free(keep(malloc(64 - CANARY_BYTES))); /* heartbeats are apart, whatever went before */
+	}
 	tsd_t *tsd = tsd_enter();
 	tcache_t *tc = tsd->tcache;
 	unsigned slot = sz_s2i(64) + 1;

@@ -615,6 +615,7 @@ body(void) {
 	free(keep(malloc(1)));
 	tsd = tsd_enter();
 	tsd_leave();
+	is_uint(pace_of_new(), THREAD_EVENT_BYTES, "a new thread begins with its heartbeats apart");
 	test_heartbeat("64 bytes", 64 - CANARY_BYTES, 20000, 65536);
 	test_heartbeat("3000 bytes", 3000, 2000, 131072);
 	test_heartbeat("30000 bytes", 30000, 5000, THREAD_EVENT_CACHED * 32768);
@@ -626,7 +627,6 @@ body(void) {
 	test_heartbeat("large, bytes waited for", 100 * PAGE, 500, 131072 + sz_s2u(100 * PAGE));
 	atomic_store_b(&thread_event_is_strict, false, MO_SEQ_CST);
 	recall_all(RECALL_SETTINGS);
-	is_uint(pace_of_new(), THREAD_EVENT_BYTES, "a new thread begins with its heartbeats apart");
 	test_pace();
 	test_pace_by_net_use();
 	test_pace_of_others();
