@@ -37,11 +37,9 @@ unprofiled() {
 	done
 }
 
-# collected LIBRARY CONF PAIRS: instructions of a program, the least of three runs: what the clock decides comes on top
+# collected LIBRARY CONF PAIRS: instructions of a program
 collected() {
-	for run in 1 2 3; do
-		LD_PRELOAD=$1 MALLOC_CONF=$2 valgrind --tool=callgrind --callgrind-out-file=/dev/null ./unprobed "$3" 2>&1 | sed -n 's/.*Collected : //p'
-	done | sort -n | head -n 1
+	LD_PRELOAD=$1 MALLOC_CONF=$2 valgrind --tool=callgrind --callgrind-out-file=/dev/null ./unprobed "$3" 2>&1 | sed -n 's/.*Collected : //p'
 }
 
 # pairs LIBRARY CONF: instructions of 50000 pairs, by the difference of two runs
@@ -51,6 +49,19 @@ pairs() { echo $(($(collected "$1" "$2" 100000) - $(collected "$1" "$2" 50000)))
 unprobed() {
 	cat >unprobed.c <<'END'
 #include <stdlib.h>
+#include <time.h>
+
+/* For the library, which calls it by name: rounds of decay fall at the same pairs in each run. */
+int
+clock_gettime(clockid_t id, struct timespec *ts)
+{
+	static long calls;
+
+	calls++;
+	ts->tv_sec = 1000 + calls / 1000000;
+	ts->tv_nsec = calls % 1000000 * 1000;
+	return 0;
+}
 
 int
 main(int argc, char **argv)
@@ -62,12 +73,11 @@ main(int argc, char **argv)
 	return 0;
 }
 END
-	$CC -w -O1 -fno-builtin -o unprobed unprobed.c
+	$CC -w -O1 -fno-builtin -rdynamic -o unprobed unprobed.c
 	for conf in prof:false prof:true,lg_prof_sample:0,prof_final:false,prof_thread:false; do
 		with=$(pairs "$LIB" $conf)
 		without=$(pairs "$JEMALLOC_NOPROBES_LIB" $conf)
-		# Of the first all is the start: about 5000 instructions, 0.1 of each pair.
-		case $conf in prof:false) most=0.12 ;; *) most=6.99 ;; esac
+		case $conf in prof:false) most=0.1 ;; *) most=6.99 ;; esac
 		at_most "$(awk -v a="$with" -v b="$without" 'BEGIN { if (a + 0 == 0 || b + 0 == 0) print "-"; else print (a - b) / 50000 }')" $most "instructions of the probes in a pair, $conf"
 	done
 }
