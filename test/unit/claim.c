@@ -6,11 +6,10 @@
 #include "ctl.h"
 
 #include <pthread.h>
-#include <sys/mman.h>
 
 #include "arena/arenas.h"
 #include "os/gate.h"
-#include "os/sys.h"
+#include "scarce.h"
 #include "thread/claim.h"
 #include "thread/recall.h"
 #include "thread/tcache.h"
@@ -199,40 +198,17 @@ test_forked(void) {
 
 /* ------------------------------------------------------------------ when the system refuses */
 
-static size_t may_map; /* bytes */
-
-static void *
-map_limited(void *addr, size_t size, int prot, int flags, int fd, off_t off) {
-	if ((flags & MAP_FIXED) == 0) {
-		if (size > may_map) {
-			errno = ENOMEM;
-			return MAP_FAILED;
-		}
-		may_map -= size;
-	}
-	return os_hooks_real.mmap(addr, size, prot, flags, fd, off);
-}
-
-static int
-unmap_counted(void *addr, size_t size) {
-	may_map += size;
-	return os_hooks_real.munmap(addr, size);
-}
-
 /* The request for which a cache is claimed, and not only the next one, is served from it. */
 static void
 test_refused(void) {
 	static void *all[1 << 16];
 	const char *disabled = "disabled";
-	struct os_hooks_s hooks = *os_hooks;
 	unsigned n = 0;
 	pthread_t t;
 	pthread_create(&t, NULL, ending, NULL);
 	wait_turn();
-	hooks.mmap = map_limited;
-	hooks.munmap = unmap_counted;
 	mallctl("arena.4096.dss", NULL, NULL, &disabled, sizeof(disabled));
-	os_hooks = &hooks;
+	scarce_begin();
 	while (atomic_load_u32(&its->tsd->claim, MO_RELAXED) != CLAIM_TAKEN && n < ARRAY_LEN(all)) {
 		all[n++] = keep(malloc(LARGE));
 	}

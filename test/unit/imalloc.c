@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 #include "imalloc_flags.h"
-#include "os/sys.h"
+#include "scarce.h"
 
 static size_t
 below(uint64_t *state, size_t n) {
@@ -325,30 +325,9 @@ test_loser(void) {
 
 /* ------------------------------------------------------------------ when the system refuses */
 
-static size_t may_map; /* bytes */
-
-static void *
-map_limited(void *addr, size_t size, int prot, int flags, int fd, off_t off) {
-	if ((flags & MAP_FIXED) == 0) {
-		if (size > may_map) {
-			errno = ENOMEM;
-			return MAP_FAILED;
-		}
-		may_map -= size;
-	}
-	return os_hooks_real.mmap(addr, size, prot, flags, fd, off);
-}
-
-static int
-unmap_counted(void *addr, size_t size) {
-	may_map += size;
-	return os_hooks_real.munmap(addr, size);
-}
-
 /* No limit is known and no thread is idle: what another arena keeps is all that there is. */
 static void
 relieve(void *arg) {
-	static struct os_hooks_s hooks;
 	unsigned from = 0, to = 0;
 	size_t len = sizeof(from), mib = (size_t)1 << 20;
 	char name[40];
@@ -363,10 +342,7 @@ relieve(void *arg) {
 	int by = (int)MALLOCX_ARENA(from) | MALLOCX_TCACHE_NONE;
 	void *p = keep(mallocx(16 * mib, by));
 	dallocx(p, by);
-	hooks = *os_hooks;
-	hooks.mmap = map_limited;
-	hooks.munmap = unmap_counted;
-	os_hooks = &hooks;
+	scarce_begin();
 	by = (int)MALLOCX_ARENA(to) | MALLOCX_TCACHE_NONE;
 	if (keep(mallocx(4 * mib, by)) == NULL)
 		_exit(2);
