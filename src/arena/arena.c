@@ -17,7 +17,6 @@
 #include "extent/pac_hpa.h"
 #include "extent/pac_life.h"
 #include "meta/freepool.h"
-#include "meta/recs.h"
 #include "os/nstime.h"
 #include "os/witness.h"
 #include "util/fmt.h"
@@ -451,19 +450,15 @@ arena_trim_bins(arena_t *a, bool all) {
  */
 void
 arena_trim(arena_t *a, bool all) {
-	pac_decay_t *d = &a->pac.decay_dirty;
 	if (likely(!atomic_load_b(&a->has_spare, MO_RELAXED))) {
 		return;
 	}
-	int err = a->is_auto ? EBUSY : pac_pass_enter(d, all);
+	int err = a->is_auto ? EBUSY : pac_pass_enter(&a->pac, all);
 	if ((err == 0 || a->is_auto || all) && atomic_exchange_b(&a->has_spare, false, MO_SEQ_CST)) {
 		arena_trim_bins(a, all);
 	}
 	if (err == 0) {
-		pac_pass_leave(d);
-	}
-	if (err == 0 && decay_ms(&d->decay) == 0) {
-		pac_tick(&a->pac, nstime_monotonic_coarse_ns()); /* what was deleted in the pass */
+		pac_pass_leave(&a->pac);
 	}
 }
 

@@ -295,27 +295,24 @@ holes_tick(arena_t *a, uint64_t now) {
 		atomic_store_u64(&h->due, now + period, MO_RELAXED);
 		return UINT64_MAX;
 	}
-	if (pac_pass_enter(&a->pac.decay_dirty, false) != 0) {
+	if (pac_pass_enter(&a->pac, false) != 0) {
 		return next - now;
 	}
 	next = holes_step(a, now);
 	bool is_idle = !h->is_under_way && !h->has_more;
 	atomic_store_u64(&h->due, next, MO_RELAXED);
-	pac_pass_leave(&a->pac.decay_dirty);
-	if (decay_ms(&a->pac.decay_dirty.decay) == 0) {
-		pac_tick(&a->pac, now); /* slabs that were deleted in the pass */
-	}
+	pac_pass_leave(&a->pac);
 	return is_idle ? UINT64_MAX : next > now ? next - now : STEP_NS;
 }
 
 void
 holes_make_all(arena_t *a) {
-	if (!holes_are_possible(a) || pac_pass_enter(&a->pac.decay_dirty, true) != 0) {
+	if (!holes_are_possible(a) || pac_pass_enter(&a->pac, true) != 0) {
 		return;
 	}
 	holes_begin(a, nstime_monotonic_coarse_ns());
 	holes_go_on(a, SIZE_MAX, SIZE_MAX, true);
-	pac_pass_leave(&a->pac.decay_dirty);
+	pac_pass_leave(&a->pac);
 }
 
 size_t

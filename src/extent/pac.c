@@ -816,6 +816,30 @@ pac_relieve(pac_t *pac, size_t want, bool may_wait) {
 	return gone;
 }
 
+int
+pac_pass_enter(pac_t *pac, bool may_wait) {
+	pac_decay_t *d = &pac->decay_dirty;
+	if (may_wait) {
+		mutex_lock(&d->decay.mtx);
+	} else if (!mutex_trylock(&d->decay.mtx)) {
+		return EBUSY;
+	}
+	int err = may_wait ? pac_pass_begin_locked(d) : pac_pass_try_begin_locked(d) ? 0 : EBUSY;
+	mutex_unlock(&d->decay.mtx);
+	return err;
+}
+
+void
+pac_pass_leave(pac_t *pac) {
+	pac_decay_t *d = &pac->decay_dirty;
+	mutex_lock(&d->decay.mtx);
+	pac_pass_end_locked(d);
+	mutex_unlock(&d->decay.mtx);
+	if (decay_ms(&d->decay) == 0) {
+		pac_tick(pac, nstime_monotonic_coarse_ns());
+	}
+}
+
 /* ------------------------------------------------------------------ set, free, resize */
 
 int

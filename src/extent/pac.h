@@ -142,6 +142,14 @@ size_t pac_relievable(const pac_t *pac);
  * number of bytes; 0 with hooks of the user.
  */
 size_t pac_relieve(pac_t *pac, size_t want, bool may_wait);
+/*
+ * Begins a pass of dirty pages, for work on the cache's slabs that a reset must not meet. 0, or
+ * EBUSY in a pass of this thread; without may_wait also if another thread is in one or holds the
+ * mutex. Who is in a pass must not wait for one of another cache. pac_pass_leave() ends it, and
+ * purges if the decay time is 0, which a release inside the pass could not do.
+ */
+int pac_pass_enter(pac_t *pac, bool may_wait);
+void pac_pass_leave(pac_t *pac);
 
 /* Wakes the background thread of the cache, if there is one. May be called with any lock held. */
 void pac_wake(pac_t *pac);

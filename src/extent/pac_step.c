@@ -141,25 +141,6 @@ pac_pass_end_locked(pac_decay_t *d) {
 	d->passer = NULL;
 }
 
-int
-pac_pass_enter(pac_decay_t *d, bool may_wait) {
-	if (may_wait) {
-		mutex_lock(&d->decay.mtx);
-	} else if (!mutex_trylock(&d->decay.mtx)) {
-		return EBUSY;
-	}
-	int err = may_wait ? pac_pass_begin_locked(d) : pac_pass_try_begin_locked(d) ? 0 : EBUSY;
-	mutex_unlock(&d->decay.mtx);
-	return err;
-}
-
-void
-pac_pass_leave(pac_decay_t *d) {
-	mutex_lock(&d->decay.mtx);
-	pac_pass_end_locked(d);
-	mutex_unlock(&d->decay.mtx);
-}
-
 /* ------------------------------------------------------------------ address space */
 
 size_t (*pac_shed_hook)(size_t want);

@@ -63,12 +63,6 @@ bool pac_pass_try_begin_locked(pac_decay_t *d);
 void pac_pass_end_locked(pac_decay_t *d);
 /* Begins a pass and waits for one that is under way. 0, or EBUSY if that is this thread's own. */
 int pac_pass_begin_locked(pac_decay_t *d);
-/*
- * The same for a caller that does not hold d's mutex: without may_wait EBUSY also if another thread
- * is in a pass or holds the mutex. Who is in a pass must not wait for one of another cache.
- */
-int pac_pass_enter(pac_decay_t *d, bool may_wait);
-void pac_pass_leave(pac_decay_t *d);
 
 /*
  * Decommits the pages where the system accounts for every writable page, so that retained pages do

@@ -80,17 +80,15 @@ slab_map(size_t bytes, size_t alignment) {
 	if (p == NULL) {
 		return NULL;
 	}
-	/* What stays is one page in front of the regions. */
-	if (lead > PAGE) {
+	char *regions = p + lead;
+	if (lead > PAGE) { /* the page of the header stays */
 		pages_unmap_in_time(p, lead - PAGE);
-		p += lead - PAGE;
 	}
-	lead = PAGE;
-	shelter_slab_t *s = (shelter_slab_t *)(void *)(p + lead - HEADER_BYTES);
-	large_mark_put(front_mark(p + lead));
-	edata_init(&s->e, p + lead, bytes, true, true);
+	shelter_slab_t *s = (shelter_slab_t *)(void *)(regions - HEADER_BYTES);
+	large_mark_put(front_mark(regions));
+	edata_init(&s->e, regions, bytes, true, true);
 	s->e.state = extent_state_shelter;
-	arena_mark_slow_sized_free(p + lead, bytes);
+	arena_mark_slow_sized_free(regions, bytes);
 	return s;
 }
 

@@ -168,10 +168,10 @@ thread_event_unused_rose(void) {
 void
 thread_event_freed_much(tsd_t *tsd) {
 	tsd_assert_own(tsd);
-	uint64_t now = nstime_monotonic_coarse_ns();
 	tsd->small_freed = 0;
-	pace_try_tick(tsd->tls, now);
 	if (tsd->tls->inside == 0) {
+		uint64_t now = nstime_monotonic_coarse_ns();
+		pace_try_tick(tsd->tls, now);
 		pace_try_recall(now);
 	}
 }
