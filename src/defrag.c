@@ -3,11 +3,12 @@
  * (defrag.h).
  *
  * A bin serves requests from its current slab, then from the partly free slab with the lowest
- * address. Blocks of other slabs that have at least half the mean number of free regions are to be
- * moved: their copies fill the slab that serves requests, and the slabs they leave become empty and
- * are returned. The emptiest slab always has at least the mean, so a program that repeats this over
- * all its blocks gets hints until at most one slab is partly filled. Invariant: nothing is changed
- * here. Lock: that of the block's bin. Called by jemalloc.c.
+ * address, of those without holes (arena/holes.h) if there are any. Blocks of other slabs that have
+ * at least half the mean number of free regions are to be moved: their copies fill the slab that
+ * serves requests, and the slabs they leave become empty and are returned. The emptiest slab always
+ * has at least the mean, so a program that repeats this over all its blocks gets hints until at
+ * most one slab is partly filled. Invariant: nothing is changed here. Lock: that of the block's
+ * bin. Called by jemalloc.c.
  */
 #include "defrag.h"
 

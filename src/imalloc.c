@@ -2,12 +2,12 @@
  * The slow path of allocation and release; imalloc.h has the contract.
  *
  * If nothing else is due, shorter variants fill an empty bin (imalloc_refill), end a countdown,
- * which may take a sample (imalloc_ended), or make room in a full bin (ifree_try_overflow). When
- * the system has no memory, unused pages are returned to it and the request is tried again
- * (imalloc_relieved). At a closed gate (fork), and in a signal handler that interrupted its thread
- * inside the gate, allocations come from the shelter and frees are deferred. Invariant: a function
- * that takes a tsd runs inside the gate with no lock held. errno is kept unless an allocation
- * fails.
+ * which may take a sample (imalloc_ended), make room in a full bin (ifree_try_overflow), or free a
+ * large sample (ifree_try_large_sample). When the system has no memory, unused pages are returned
+ * to it and the request is tried again (imalloc_relieved). At a closed gate (fork), and in a signal
+ * handler that interrupted its thread inside the gate, allocations come from the shelter and frees
+ * are deferred. Invariant: a function that takes a tsd runs inside the gate with no lock held.
+ * errno is kept unless an allocation fails.
  */
 #include "imalloc.h"
 

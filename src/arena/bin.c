@@ -4,9 +4,9 @@
  * nonfull (by address) when a region returns, and leaves the bin when all have returned; an empty
  * slabcur stays until bin_drop_current_locked(). The caller gets slabs that leave in a list. A slab
  * of nonfull of which pages were given back is in `holed` instead; both kinds are in the ring. A
- * slab that becomes the current one has no holes any more: its regions will be used.
- * Invariant: bin_check(). Functions named _locked need the bin's lock; no function fetches or
- * returns pages. Called by arena.c, arena_life.c and statistics.
+ * slab that becomes the current one has no holes any more: its regions will be used. Invariant:
+ * bin_check(). Functions named _locked need the bin's lock; no function fetches or returns pages.
+ * Called by arena.c, arena_life.c, holes.c, defrag.c and statistics.
  */
 #include "arena/bin.h"
 

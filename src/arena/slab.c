@@ -2,7 +2,7 @@
  * Slabs: creating and deleting them, and taking regions out of the bitmap; slab.h has the contract.
  * Invariant: nfree is the number of set bits, and a set bit is a free region. Before a slab is in a
  * bin the calling thread owns it; later the caller holds the bin's lock. Called by arena.c,
- * arena_life.c, bin.c and, to ask about an object, icheck.c, defrag.c and ctl_experimental.c.
+ * arena_life.c, bin.c, holes.c and prof/sites/prof_frag.c.
  */
 #include "arena/slab.h"
 

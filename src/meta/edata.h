@@ -36,7 +36,8 @@ typedef enum {
 
 /*
  * The profiler's record of one sampled object. While tctx is NULL the others have no meaning, but
- * for a req_size of TCACHE_REC_IS_SPARE, and link is NULL. See recs_begin() for who reads it.
+ * for a req_size of TCACHE_REC_IS_SPARE, and link is NULL, or chains records without an object. See
+ * recs_begin() for who reads it.
  */
 typedef struct sample_rec_s {
 	void *tctx;        /* the prof_cnt_t that counts it; NULL: not sampled */

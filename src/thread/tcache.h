@@ -82,7 +82,10 @@ extern atomic_zu_t tcache_watched_min;
 tcache_t *tcache_new(tsd_t *tsd, arena_t *arena, size_t max, bool is_auto);
 /* Flushes a cache, removes it from its arena's list and frees its memory. */
 void tcache_delete(tsd_t *tsd, tcache_t *tc);
-/* Empties the cache, its quarantine and spares included, and reports its requests to the arena. */
+/*
+ * Empties the cache, its quarantine, spares and kept records included, and reports its requests to
+ * the arena.
+ */
 void tcache_flush(tsd_t *tsd, tcache_t *tc);
 /*
  * Flushes the thread's cache and trims the arena (arena_trim), after the system refused memory.
@@ -185,7 +188,7 @@ bool tcache_has(const tcache_t *tc, unsigned slot, const void *ptr);
 
 /*
  * One step of upkeep: flushes three quarters of the objects that the next bin has not used since
- * its last turn. After the last bin frees the spares.
+ * its last turn. After the last bin frees the spares and the kept records.
  */
 void tcache_gc_step(tsd_t *tsd, tcache_t *tc);
 /*
