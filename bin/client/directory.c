@@ -202,11 +202,27 @@ ask_once(jeprof_target_t *t, const jeprof_request_t *r, bool has_lease, int64_t 
 	return error;
 }
 
+/*
+ * 0, or EACCES if others may write into the directory: the process looks at no command there
+ * (prof_ctl_dir.h). A mkdir with umask 002 makes such a one. Owners are not compared: the process
+ * may see other user ids than we do. A directory that is not there is told by the open.
+ */
+static int
+check_mode(jeprof_target_t *t) {
+	struct stat st;
+	if (stat(t->dir, &st) != 0 || (st.st_mode & (S_IWGRP | S_IWOTH)) == 0) {
+		return 0;
+	}
+	return client_fail(t, EACCES, "%s is writable by others (mode %04o), so %d %s does not use it: "
+	    "chmod go-w %s", t->dir, (unsigned)(st.st_mode & 07777), t->pid, t->name, t->dir);
+}
+
 int
 client_ask_dir(jeprof_target_t *t, const jeprof_request_t *r, jeprof_reply_t *reply) {
 	int64_t deadline = client_now_ms() + client_wait_ms(r);
 	bool has_lease = true;
 	int error = jeprof_check_same(t);
+	error = error != 0 ? error : check_mode(t);
 	for (int i = 0; error == 0 && i <= STALE_MAX; i++) {
 		error = ask_once(t, r, has_lease, deadline, reply);
 		bool is_strange = error == 0 && reply->error == EBADMSG && has_lease;

@@ -62,12 +62,21 @@ metric() { curl -s "$URL/metrics" | sed -n "s/^$1 //p"; }
 # Whether its box is held. box is then the inode number of its memory file: other processes of this machine may have boxes too.
 is_held() {
 	curl -s "$URL/p/$pid/metrics" | grep -qx 'jeprof_box_held 1' || return 1
+	held=$(metric jeprofd_boxes_held)
 	for f in "/proc/$pid/fd"/*; do
 		case $(readlink "$f") in /memfd:jemalloc-blackbox*) box=$(stat -L -c %i "$f") ;; esac
 	done
 }
 is_free() { ! curl -s "$URL/p/$pid/metrics" | grep -qx 'jeprof_box_held 1' && is_closed; }
-is_closed() { ! stat -L -c %i "/proc/$agent_pid/fd"/* 2>/dev/null | grep -qx "${box:-none}"; }
+# The descriptors of an agent that is not root are closed to its user too; it counts what it holds.
+is_closed() {
+	if ls "/proc/$agent_pid/fd" >/dev/null 2>&1; then
+		has_no_descriptor
+	else
+		[ "$(metric jeprofd_boxes_held)" -lt "$held" ]
+	fi
+}
+has_no_descriptor() { ! stat -L -c %i "/proc/$agent_pid/fd"/* 2>/dev/null | grep -qx "${box:-none}"; }
 # keys: those of /dead/, the last one first
 keys() { curl -s "$URL/dead/" | grep -o '/dead/[0-9TZ.]*/' | cut -d/ -f3; }
 own() { curl -s "$URL/dead/" | grep "<td>\($HOLD\|$LIAR\)</td>" | grep -o '/dead/[0-9TZ.]*/'; }

@@ -193,7 +193,7 @@ printf 'correct horse\n' >token
 agent --token-file token
 get /targets
 gives 401 token "without the token"
-for wrong in 'correct hors' 'correct horse ' 'correct horsf' '' 'correct horsecorrect horse'; do
+for wrong in 'correct hors' 'correct horse x' 'correct horsf' '' 'correct horsecorrect horse'; do
 	get /targets -H "Authorization: Bearer $wrong"
 	gives 401 token "a wrong token: \"$wrong\""
 done

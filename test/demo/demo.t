@@ -23,8 +23,9 @@ has "$(tail -n 1 "$dump")" "# end " "that is complete"
 table=$(section "the ten functions" | awk '$3 ~ /[0-9]%$/ && $5 ~ /[0-9]%$/')
 is "$(printf '%s\n' "$table" | wc -l)" 10 "ten functions"
 is "$(printf '%s\n' "$table" | awk '{ print $8 }' | grep -c '+0x')" 0 "all of them have names"
-for name in _sdsnewlen lpInsert dictAddRaw zslInsert; do
-	printf '%s\n' "$table" | grep -q " $name "
+# dictInsertAtPosition: since redis 7.4
+for name in _sdsnewlen lpInsert 'dictAddRaw\|dictInsertAtPosition' zslInsert; do
+	printf '%s\n' "$table" | grep -q " \($name\) "
 	ok $? "$name of redis is one of them" "$table"
 done
 share=$(printf '%s\n' "$table" | awk '{ sum += $3 } END { print int(sum + 0.5) }')

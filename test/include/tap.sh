@@ -89,11 +89,12 @@ shows_others() {
 	setpriv --reuid=65534 --regid=65534 --clear-groups cat "/proc/$1/stat" >/dev/null 2>&1
 }
 
-# until_true COMMAND...: waits until it succeeds, some minutes at most: never shorter than the machine is slow
+# until_true COMMAND...: waits until it succeeds, five minutes at most, but at least for twenty turns: a machine may be slow
 until_true() {
 	turns=0
+	give_up=$(($(date +%s) + 300))
 	until "$@" >/dev/null 2>&1; do
-		[ $turns -lt 6000 ] || return 1
+		[ $turns -lt 20 ] || [ "$(date +%s)" -lt $give_up ] || return 1
 		sleep 0.05
 		turns=$((turns + 1))
 	done

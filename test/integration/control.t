@@ -93,7 +93,7 @@ await() {
 # ---- the directory ----
 umask 077
 D=$W/ctl
-mkdir "$D"
+mkdir -m 755 "$D"
 begin "prof_ctl_dir:$D,prof_prefix:$W/p"
 has_thread() { [ "$(ls "/proc/$pid/task" | wc -l)" -eq 2 ]; }
 until_true has_thread

@@ -171,7 +171,7 @@ for ahead in 86400 -300; do
 done
 
 # The control directory.
-mkdir c
+mkdir -m 755 c
 LAUNCH="env LD_PRELOAD=$LIB MALLOC_CONF=prof_prefix:$W/p/x,prof_thread:false,prof_ctl_dir:$W/c"
 fake
 has_command() { [ -e "c/$pid.cmd" ]; }
@@ -191,7 +191,7 @@ for what in "start $pid" "dump $pid"; do
 	has "$(cat "c/$pid.status")" " error=116" "and has not carried it out"
 done
 is "$(state)" idle "no session began"
-echo start >c/new && mv c/new "c/$pid.cmd" && sleep 1
+echo start >c/new && chmod 644 c/new && mv c/new "c/$pid.cmd" && sleep 1
 until_true is_taken
 is "$(state)" active "a command of a script holds for ever"
 end

@@ -84,7 +84,7 @@ end
 unset PROGRAM
 
 # the control directory
-mkdir ctl
+mkdir -m 755 ctl
 fake directory "$W/ctl"
 ctl start "$pid" --ctl-dir "$W/ctl"
 gives 0 "control directory: start"
@@ -100,6 +100,12 @@ ctl dump "$pid" -o x --ctl-dir "$W/ctl"
 gives 2 "control directory: no stream"
 ctl stop "$pid" --ctl-dir "$W/none"
 gives 5 "no such directory"
+chmod 775 ctl
+ctl stop "$pid" --ctl-dir "$W/ctl" --wait 100s
+gives 5 "a directory that others may write, which no library uses"
+has "$err" "$W/ctl is writable by others (mode 0775)" "is refused at once"
+has "$err" "chmod go-w $W/ctl" "with the way out"
+chmod 755 ctl
 is "$(find ctl -name '.*' -type f; ls ctl | grep cmd)" "" "no command is left"
 end
 fake distrustful "$W/ctl"
@@ -222,7 +228,7 @@ S
 	ctl start "$pid"
 	[ "$code" -eq 99 ] || gives 5 "no right to attach, no memfd"
 	end
-	mkdir nobody
+	mkdir -m 755 nobody
 	chown 65534:65534 nobody
 	LAUNCH="$nobody env MALLOC_CONF=abc:1,prof_ctl_dir:$W/nobody,x:y"
 	fake directory "$W/nobody"

@@ -13,7 +13,7 @@ MODULES="test_array test_ast test_augassign test_base64 test_bigmem test_binasci
  test_fractions test_gc test_generators test_heapq test_html test_int test_io test_itertools test_json test_list test_long
  test_lzma test_marshal test_memoryio test_memoryview test_mmap test_ordered_dict test_pickle test_queue test_random test_re
  test_set test_sort test_functools test_codecs test_struct test_subprocess test_textwrap test_thread test_threading test_tuple
- test_typing test_unicode test_unpack test_weakref test_xml_etree test_zipfile test_zlib"
+ test_str test_typing test_unicode test_unpack test_weakref test_xml_etree test_zipfile test_zlib"
 
 # The suite keeps the output of the processes that it starts, and some of them are meant to die. So abort(), when the library
 # calls it, leaves its stack in the file "aborts". The unwinder is loaded before: at the call locks may be held.

@@ -197,6 +197,9 @@ test_parse_random(void) {
 		}
 		s[n] = '\0';
 		int base = (int)prng_range(&rng, 37);
+		if (strchr(s, 'b') != NULL && (base == 0 || base == 2)) {
+			continue; /* since C23 a C library may read 0b101 as a number */
+		}
 		bad += bad < 5 && !parses_as_libc(s, base == 1 ? 10 : base);
 	}
 	is_uint(bad, 0, "300000 random texts as the C library");
