@@ -136,7 +136,7 @@ route_process(const char *path, route_t *r) {
 static void
 route_dead(const char *path, route_t *r) {
 	size_t length = strspn(path, "0123456789TZ.");
-	if (length >= sizeof(r->order.key)) {
+	if (length == 0 || length >= sizeof(r->order.key)) {
 		set_fault(r, 404, "there is no such path below /dead/KEY");
 		return;
 	}

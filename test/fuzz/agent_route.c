@@ -26,7 +26,10 @@ check_route(const route_t *r) {
 	}
 	check(r->place != place_none && r->order.seconds <= 86400
 	    && r->order.rate <= UINT64_C(1) << 40);
-	check(r->place < place_page || r->order.pid > 0);
+	int is_dead = r->place == place_dead || (r->place == place_job && r->order.kind == job_dead);
+	int is_process = r->place == place_page || r->place == place_process_metrics
+	    || (r->place == place_job && r->order.kind != job_dead);
+	check((r->order.pid > 0) == is_process && (r->order.key[0] != '\0') == is_dead);
 	check(!r->is_post || r->place == place_job);
 }
 
