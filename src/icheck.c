@@ -10,6 +10,7 @@
 #include "icheck.h"
 
 #include "arena/arena.h"
+#include "arena/large.h"
 #include "arena/safety.h"
 #include "os/gate.h"
 #include "os/tls.h"

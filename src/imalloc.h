@@ -16,7 +16,7 @@
 
 #include "arena/cache_bin.h"
 #include "arena/canary.h"
-#include "arena/large_marks.h"
+#include "arena/large.h"
 #include "icheck.h"
 #include "meta/emap.h"
 #include "meta/sz.h"

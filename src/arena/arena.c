@@ -1,6 +1,6 @@
 /*
- * Creation of an arena, its small objects, and functions for objects of both kinds. Large objects
- * are in large.c; arena.h has the contract.
+ * Creation of an arena, its small objects, and the choice between them and large ones (large.h).
+ * arena.h has the contract.
  *
  * A fill takes regions from the bin's stock, then from slabs, and makes a new slab if there are
  * none (arena_small_fill). A flush sorts regions by bin, so that each bin is locked once for a row
@@ -12,6 +12,7 @@
  */
 #include "arena/arena.h"
 
+#include "arena/large.h"
 #include "arena/safety.h"
 #include "extent/guard.h"
 #include "extent/pac_hpa.h"
@@ -524,29 +525,6 @@ arena_dalloc(void *ptr, uint64_t elem) {
 		rec->req_size = 0; /* it may be TCACHE_REC_IS_SPARE */
 	}
 	arena_small_flush(e->szind, &ptr, 1);
-}
-
-sample_rec_t *
-arena_large_make_sampled(edata_t *e, sample_rec_t *rec) {
-	assert(!e->is_slab && e->recs == NULL);
-	if (likely(rec != NULL)) {
-		assert(rec->tctx == NULL && rec->link == NULL);
-		rec->slab = 0;
-		e->recs = rec;
-		e->is_sampled = true;
-		emap_set_sampled(e);
-	}
-	return rec;
-}
-
-sample_rec_t *
-arena_large_end_sampled(edata_t *e) {
-	sample_rec_t *rec = e->recs;
-	assert(!e->is_slab && rec != NULL && rec->tctx == NULL);
-	e->recs = NULL;
-	e->is_sampled = false;
-	emap_set_sampled(e);
-	return rec;
 }
 
 int

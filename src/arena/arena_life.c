@@ -7,6 +7,7 @@
  */
 #include "arena/arena_life.h"
 
+#include "arena/large.h"
 #include "extent/pac_life.h"
 #include "os/nstime.h"
 

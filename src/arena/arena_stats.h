@@ -2,7 +2,7 @@
  * The counters of an arena. Each list of fields is defined here once; it generates the struct, the
  * merge (inspect.c), the mallctl leaves and the printed rows.
  * X(name, type, text for the manual) throughout. Types only: no state and no lock. The counters
- * themselves are under the locks that bin.h and arena.h state.
+ * themselves are under the locks that bin.h and arena_types.h state.
  */
 #ifndef ARENA_ARENA_STATS_H
 #define ARENA_ARENA_STATS_H

@@ -2,7 +2,7 @@
  * Creation, choice and end of arenas, and work on all of them; arenas.h has the contract.
  *
  * Lock: arenas.mtx guards additions to the table, the choice of the arena with the fewest threads
- * (that by CPU needs no lock), and the fields of arena_t that arena.h names. It is not held while
+ * (that by CPU needs no lock), and the fields that arena_types.h names. It is not held while
  * an arena is reset or destroyed and its slots are cleared; is_ending keeps out other resets and
  * destructions, and the user promises that no thread uses the arena. Counts and times are atomic
  * and read without it. Callers: boot, start and end of a thread (tsd.c), requests (imalloc.c),
@@ -11,6 +11,7 @@
 #include "arena/arenas.h"
 
 #include "arena/holes.h"
+#include "arena/large.h"
 #include "arena/vacant.h"
 #include "extent/guard.h"
 #include "meta/recs.h"

@@ -1,5 +1,5 @@
 /*
- * Large objects: one extent each. arena.h has the contract.
+ * Large objects: one extent each. large.h has the contract.
  *
  * With cache_oblivious the extent of an object from LARGE_OFFSET_MIN up has one page more than it
  * needs, and the object starts at a cache line of the first page that follows from the extent's
@@ -11,11 +11,12 @@
  * descriptors, so that none has to be looked up in the page map. Only the owner of an object calls
  * these functions; counters are atomic and the page cache takes its own locks.
  */
-#include "arena/arena.h"
+#include "arena/large.h"
 
-#include "arena/large_marks.h"
+#include "arena/arena_table.h"
 #include "arena/safety.h"
 #include "extent/guard.h"
+#include "extent/pac.h"
 #include "extent/pac_move.h"
 #include "meta/recs.h"
 
@@ -427,4 +428,27 @@ arena_large_try_move(edata_t *e, size_t usize, bool zero) {
 	}
 	large_stats_resized(a, old, usize);
 	return arena_large_hand_out(to);
+}
+
+sample_rec_t *
+arena_large_make_sampled(edata_t *e, sample_rec_t *rec) {
+	assert(!e->is_slab && e->recs == NULL);
+	if (likely(rec != NULL)) {
+		assert(rec->tctx == NULL && rec->link == NULL);
+		rec->slab = 0;
+		e->recs = rec;
+		e->is_sampled = true;
+		emap_set_sampled(e);
+	}
+	return rec;
+}
+
+sample_rec_t *
+arena_large_end_sampled(edata_t *e) {
+	sample_rec_t *rec = e->recs;
+	assert(!e->is_slab && rec != NULL && rec->tctx == NULL);
+	e->recs = NULL;
+	e->is_sampled = false;
+	emap_set_sampled(e);
+	return rec;
 }

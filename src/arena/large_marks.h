@@ -65,7 +65,9 @@ large_mark_is(const uint64_t *mark, uint64_t word) {
 	return ((mark[0] ^ word) | (mark[1] ^ word)) == 0;
 }
 
-/* Whether the marks are right, or there are none. If false, large_marks_check() decides. */
+/*
+ * Whether the marks are right, or there are none. If false, large_marks_check() (large.h) decides.
+ */
 ALWAYS_INLINE bool
 large_is_marked(const edata_t *e) {
 	if (!canary_is_large_intact(e)) {
@@ -82,8 +84,5 @@ large_marks_put(const edata_t *e) {
 		large_mark_put(large_tail(e));
 	}
 }
-
-/* Ends the process if the bytes at an end of the object are neither the mark nor zero. */
-void large_marks_check(const edata_t *e);
 
 #endif

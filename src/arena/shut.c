@@ -6,7 +6,7 @@
 #include "arena/shut.h"
 
 #include "arena/arenas.h"
-#include "arena/large_marks.h"
+#include "arena/large.h"
 #include "os/witness.h"
 
 static LARGE_BSS struct {

@@ -12,6 +12,7 @@
 #include "arena/arenas.h"
 #include "arena/background_thread.h"
 #include "arena/bin_info.h"
+#include "arena/large.h"
 #include "call_log.h"
 #include "conf/stats_opts.h"
 #include "extent/ahead.h"

@@ -12,6 +12,7 @@
 #include "thread/tcache.h"
 
 #include "arena/arenas.h"
+#include "arena/large.h"
 #include "meta/freepool.h"
 #include "os/nstime.h"
 #include "thread/quarantine.h"

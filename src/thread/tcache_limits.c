@@ -7,6 +7,7 @@
 
 #include "arena/arena.h"
 #include "arena/bin_info.h"
+#include "arena/large.h"
 #include "meta/sz.h"
 
 bool opt_tcache = true;

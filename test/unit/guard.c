@@ -6,6 +6,7 @@
 
 #include "arena/arenas.h"
 #include "arena/inspect.h"
+#include "arena/large.h"
 #include "extent/guard.h"
 #include "extent/pac_life.h"
 #include "meta/base.h"

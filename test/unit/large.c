@@ -6,7 +6,7 @@
 
 #include "arena/arenas.h"
 #include "arena/inspect.h"
-#include "arena/large_marks.h"
+#include "arena/large.h"
 #include "os/gate.h"
 
 #define N_HELD 30

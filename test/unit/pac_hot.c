@@ -9,6 +9,7 @@
 
 #include "arena/arenas.h"
 #include "arena/inspect.h"
+#include "arena/large.h"
 #include "os/gate.h"
 
 #define N_THREADS 6

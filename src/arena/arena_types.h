@@ -1,0 +1,76 @@
+/*
+ * The fields of an arena. Its parts include this header: arena (small objects, trims), large,
+ * holes, vacant; arena.h says what an arena is.
+ *
+ * Invariant: `ind`, `is_auto`, `base` and `bins` do not change after arena_new(). The lock of each
+ * other field is named beside it; atomic ones need none.
+ */
+#ifndef ARENA_ARENA_TYPES_H
+#define ARENA_ARENA_TYPES_H
+
+#include "arena/arena_stats.h"
+#include "arena/bin.h"
+#include "extent/pac_types.h"
+
+/* Bytes of an arena's name, with its terminating zero. */
+#define ARENA_NAME_LEN 32
+
+/* Counters of one large class; arena_stats.h describes them. */
+#define ARENA_COUNT(name, type, says) atomic_u64_t name;
+typedef struct arena_large_count_s {
+	LARGE_COUNT_FIELDS(ARENA_COUNT)
+} arena_large_count_t;
+/* Counters of all large classes together. */
+typedef struct arena_large_all_s {
+	CLASS_OF_ALL_FIELDS(ARENA_COUNT)
+} arena_large_all_t;
+#undef ARENA_COUNT
+
+/* Where a pass over the slabs of an arena is; its thread's, but for the first two (holes.h). */
+typedef struct {
+	atomic_u64_t due;       /* when there is something to do, ns; 0: not known yet */
+	atomic_u32_t nrefused;  /* how often the system did not take pages */
+	bool is_under_way;
+	bool has_more;          /* pages were seen that may be due at the next pass */
+	szind_t szind;          /* the bin at which it goes on */
+	unsigned shard;
+	size_t left;            /* slabs of the bin to be looked at; SIZE_MAX: it has not come to it */
+	size_t nslabs;          /* slabs to be looked at when it began */
+	uint64_t began;         /* ns */
+	uint64_t last;          /* when a step was made last, ns */
+} holes_t;
+
+/* The fields that every arena touches come first; the long tables behind them fill with use. */
+typedef struct arena_s {
+	unsigned ind;              /* index in the table */
+	bool is_auto;              /* neither explicit nor hidden */
+	atomic_u32_t nthreads;     /* threads bound to the arena */
+	atomic_u64_t left;         /* number of its last leave, 0: never left (vacant.h) */
+	base_t *base;              /* memory of this struct and of descriptors */
+	mutex_t tcache_list_mtx;
+	ql_t tcaches;              /* caches bound to it, for statistics; under tcache_list_mtx */
+	mutex_t large_mtx;         /* guards nothing; statistics report a lock of this name */
+	atomic_b_t has_spare;      /* a bin may have a stock, or an empty current slab: a trim is due */
+	atomic_u64_t next_trim;    /* time of the next trim, ns */
+	holes_t holes;
+	bool is_ending;            /* reset or destroy is under way; under the lock "arenas" */
+	struct arena_s *hidden;    /* its hidden arena, even if destroyed; under the lock "arenas" */
+	struct arena_s *next_gone; /* the arena destroyed before this one; under the lock "arenas" */
+	uint64_t created_ns;
+	atomic_zu_t oversize_threshold; /* bytes; the value that mallctl reports */
+	atomic_zu_t large_allocated; /* bytes of large objects in use */
+	arena_large_all_t large_all;
+	atomic_u64_t guard_small;  /* slabs so far, counted while some are guarded */
+	atomic_u64_t guard_large;  /* large extents so far, counted while some are guarded */
+	char name[ARENA_NAME_LEN];
+	bin_t *bins[BIN_MAX];      /* each has n_shards elements, by the class */
+	pac_t pac;                 /* its page cache */
+	arena_large_count_t large[LARGE_CLASSES_MAX];
+} arena_t;
+
+static inline bin_t *
+arena_bin(arena_t *a, szind_t szind, unsigned shard) {
+	return &a->bins[szind][shard];
+}
+
+#endif
