@@ -151,7 +151,7 @@ imalloc_sample_large(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_
 		tcache_recount(tsd, tc, slot); /* a sample stays counted until the request fails */
 		return NULL;
 	}
-	*rec = arena_large_make_sampled(obj, tcache_rec_take(tc));
+	*rec = arena_large_make_sampled(obj, tcache_rec_take(&tc->spares));
 	return p;
 }
 
@@ -170,7 +170,7 @@ imalloc_sample_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache
 	}
 	/* A request that the thread's own cache may serve is one for the thread's arena. */
 	if (tc != NULL && tc->is_auto && tsd->arena->is_auto) {
-		void *p = tcache_spare_take(tc, slot, rec);
+		void *p = tcache_spare_take(&tc->spares, slot, rec);
 		if (likely(p != NULL)) {
 			return unlikely(zero) ? memset(p, 0, canary_room(usize)) : p;
 		}
@@ -774,7 +774,7 @@ ifree_end_large_sample(tsd_t *tsd, void *ptr, edata_t *e, size_t usize) {
 		prof_sample_free(tsd, ptr, rec, usize);
 	}
 	arena_large_end_sampled(e);
-	tcache_rec_put(tsd == NULL ? NULL : tsd->tcache, rec);
+	tcache_rec_put(tsd == NULL || tsd->tcache == NULL ? NULL : &tsd->tcache->spares, rec);
 }
 
 /* Frees an object of a slab of samples: as a spare of the cache, or past it. */
@@ -795,7 +795,7 @@ ifree_sampled(tsd_t *tsd, void *ptr, uint64_t elem, int tcache, size_t usize) {
 	canary_end(ptr, usize);
 	ifree_junk(ptr, elem);
 	tcache_t *tc = imalloc_cache(tsd, tcache, IMALLOC_ARENA_AUTO);
-	if (tc == NULL || !tc->is_auto || !tcache_spare_try_put(tc, e, ptr, rec)) {
+	if (tc == NULL || !tc->is_auto || !tcache_spare_try_put(&tc->spares, e, ptr, rec)) {
 		arena_dalloc(ptr, elem);
 	}
 	ifree_count_direct(tsd, usize);

@@ -438,7 +438,7 @@ tcache_flush(tsd_t *tsd, tcache_t *tc) {
 	if (tc->is_auto) {
 		quarantine_flush(tsd);
 	}
-	tcache_spare_flush(tc);
+	tcache_spare_flush(&tc->spares);
 	for (unsigned s = 1; s < tc->nslots; s++) {
 		bin_fold(tsd, tc, &tc->bins[s], &tc->cold[s]);
 		if (tc->cold[s].nslots > 0) {
@@ -894,7 +894,7 @@ tcache_gc_step(tsd_t *tsd, tcache_t *tc) {
 	tsd_assert_own(tsd);
 	if (++tsd->gc_next >= tc->nslots) {
 		tsd->gc_next = 1;
-		tcache_spare_flush(tc);
+		tcache_spare_flush(&tc->spares);
 	}
 	if (tsd->gc_next < tc->nslots) {
 		bin_upkeep(tsd, tc, tsd->gc_next);

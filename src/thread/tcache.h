@@ -21,6 +21,7 @@
 
 #include "arena/cache_bin.h"
 #include "thread/tcache_limits.h"
+#include "thread/tcache_spare.h"
 #include "thread/tsd_types.h"
 
 /* The cold half of a bin: what the fast path does not need. */
@@ -43,18 +44,6 @@ typedef struct tcache_cold_s {
 	uint8_t to_look;      /* hardened builds: requests for which a look may still close the bin */
 } tcache_cold_t;
 
-/* A freed sampled object, kept for the next sample of its class; see tcache_spare.c. */
-typedef struct {
-	void *ptr;
-	sample_rec_t *rec;
-	unsigned slot;        /* of its class; 0: this place is empty */
-} tcache_spare_t;
-
-#define TCACHE_NSPARES 4
-#define TCACHE_NRECS 32
-/* Marks the record of a spare; it stands in req_size, where a sample has the requested size. */
-#define TCACHE_REC_IS_SPARE UINT64_MAX
-
 typedef struct tcache_s {
 	ql_t link;            /* in arena->tcaches */
 	arena_t *arena;
@@ -67,9 +56,7 @@ typedef struct tcache_s {
 	unsigned gc_large;    /* bin of large objects that upkeep examined last */
 	tcache_cold_t *cold;  /* nslots of them */
 	cache_bin_t *bins;    /* nslots of them, 64-byte aligned */
-	tcache_spare_t spares[TCACHE_NSPARES];
-	sample_rec_t *recs;   /* at most TCACHE_NRECS without an object, chained by link */
-	unsigned nrecs;
+	tcache_spares_t spares;
 } tcache_t;
 
 /*
@@ -152,23 +139,6 @@ bool tcache_try_put(tsd_t *tsd, tcache_t *tc, unsigned slot, void *obj);
  * their pages instead of new ones. Called when no hot extent fits the request.
  */
 void tcache_make_way(tsd_t *tsd, tcache_t *tc, size_t above, size_t want);
-
-/* Takes the spare of class slot-1; *rec: its record, zeroed. Returns NULL if there is none. */
-void *tcache_spare_take(tcache_t *tc, unsigned slot, sample_rec_t **rec);
-/*
- * Keeps a region of e as a spare; its sample has ended and it is not a spare already. Returns false
- * if its place is taken or e is not suitable; the caller frees it.
- */
-bool tcache_spare_try_put(tcache_t *tc, const edata_t *e, void *ptr, sample_rec_t *rec);
-/*
- * A record for a large sample: one that tcache_rec_put() has kept, or a new one; NULL: no memory.
- * tc may be NULL.
- */
-sample_rec_t *tcache_rec_take(tcache_t *tc);
-/* Keeps the record of a large sample that has ended, or frees it. tc may be NULL. */
-void tcache_rec_put(tcache_t *tc, sample_rec_t *rec);
-/* Frees all spares to their slabs, and all kept records. */
-void tcache_spare_flush(tcache_t *tc);
 
 /*
  * The look: a check of a few freed objects, in builds with --enable-opt-safety-checks. At the start

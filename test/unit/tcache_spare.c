@@ -28,7 +28,7 @@ static unsigned
 spares(void) {
 	unsigned n = 0;
 	for (unsigned i = 0; i < TCACHE_NSPARES; i++)
-		n += my_cache()->spares[i].slot != 0;
+		n += my_cache()->spares.at[i].slot != 0;
 	return n;
 }
 

@@ -1,0 +1,54 @@
+/*
+ * Spares: small sampled objects that a thread has freed and keeps for its next sample of the class;
+ * and records of large ones, without the objects, which are like any others.
+ *
+ * All threads share the slabs of samples, and no bin of a cache holds their regions, so without
+ * spares each sample would take the lock of a bin twice. There are TCACHE_NSPARES places; a class
+ * uses the place of its slot modulo that, and a spare is never replaced by another. Invariant: a
+ * spare is allocated in its slab, and its record has req_size TCACHE_REC_IS_SPARE, by which free()
+ * recognises a double free. Only regions of the hidden arena of the automatic arenas become spares.
+ * They belong to a thread's own cache, whose owner alone calls these functions (imalloc.c,
+ * tcache.c), so there is no lock. Upkeep returns all spares to their slabs once in a round over the
+ * bins.
+ */
+#ifndef THREAD_TCACHE_SPARE_H
+#define THREAD_TCACHE_SPARE_H
+
+#include "meta/edata.h"
+
+#define TCACHE_NSPARES 4
+#define TCACHE_NRECS 32
+/* Marks the record of a spare; it stands in req_size, where a sample has the requested size. */
+#define TCACHE_REC_IS_SPARE UINT64_MAX
+
+typedef struct {
+	void *ptr;
+	sample_rec_t *rec;
+	unsigned slot;      /* of the object's class; 0: this place is empty */
+} tcache_spare_t;
+
+/* What a cache keeps for samples. */
+typedef struct {
+	tcache_spare_t at[TCACHE_NSPARES];
+	sample_rec_t *recs; /* at most TCACHE_NRECS without an object, chained by link */
+	unsigned nrecs;
+} tcache_spares_t;
+
+/* Takes the spare of class slot-1; *rec: its record, zeroed. Returns NULL if there is none. */
+void *tcache_spare_take(tcache_spares_t *sp, unsigned slot, sample_rec_t **rec);
+/*
+ * Keeps a region of e as a spare; its sample has ended and it is not a spare already. Returns false
+ * if its place is taken or e is not suitable; the caller frees it.
+ */
+bool tcache_spare_try_put(tcache_spares_t *sp, const edata_t *e, void *ptr, sample_rec_t *rec);
+/*
+ * A record for a large sample: one that tcache_rec_put() has kept, or a new one; NULL: no memory.
+ * sp may be NULL.
+ */
+sample_rec_t *tcache_rec_take(tcache_spares_t *sp);
+/* Keeps the record of a large sample that has ended, or frees it. sp may be NULL. */
+void tcache_rec_put(tcache_spares_t *sp, sample_rec_t *rec);
+/* Frees all spares to their slabs, and all kept records. */
+void tcache_spare_flush(tcache_spares_t *sp);
+
+#endif
