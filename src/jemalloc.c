@@ -12,7 +12,6 @@
 #include "ctl/ctl.h"
 #include "defrag.h"
 #include "imalloc_flags.h"
-#include "malloc_boot.h"
 #include "os/malloc_io.h"
 #include "stats.h"
 

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "imalloc.h"
-#include "malloc_boot.h"
 #include "os/malloc_io.h"
 #include "os/sys.h"
 #include "prof/control/prof_control.h"
