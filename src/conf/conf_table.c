@@ -235,14 +235,9 @@ parse_highwater(const conf_row_t *row, const char *value, size_t len) {
 /* A limit that the user sets applies to all automatic dumps; each limit does so for itself. */
 static int
 parse_dump_limit(const conf_row_t *row, const char *value, size_t len) {
-	static const uint64_t *const limits[prof_keep_n] = {
-		[prof_keep_min_gap_ms] = &opt_prof_dump_min_gap_ms,
-		[prof_keep_max_files] = &opt_prof_dump_max_files,
-		[prof_keep_max_bytes] = &opt_prof_dump_max_bytes,
-	};
 	int err = parse_prof_more(row, value, len);
 	for (unsigned i = 0; i < prof_keep_n; i++) {
-		opt_prof_dump_given[i] |= err == 0 && row->addr == limits[i];
+		opt_prof_dump_given[i] |= err == 0 && row->addr == &opt_prof_dump_limits[i];
 	}
 	return err;
 }
@@ -326,9 +321,9 @@ parse_hpa_dirty_mult(const conf_row_t *row, const char *value, size_t len) {
 	{.key = #k, .addr = &(var), .type = (t), .min = (lo), .max = (hi), .feature = HERE, \
 	    .flags = (fl), .parse = parse_cache_limit, .help = text}
 #define LIMIT(k, fl, text) \
-	{.key = "prof_dump_" #k, .addr = &opt_prof_dump_##k, .type = CONF_U64, .max = INT64_MAX, \
-	    .feature = PROF, .flags = (fl), .parse = parse_dump_limit, .live = "prof.dump_" #k, \
-	    .help = text}
+	{.key = "prof_dump_" #k, .addr = &opt_prof_dump_limits[prof_keep_##k], .type = CONF_U64, \
+	    .max = INT64_MAX, .feature = PROF, .flags = (fl), .parse = parse_dump_limit, \
+	    .live = "prof.dump_" #k, .help = text}
 
 const conf_row_t conf_rows[] = {
 BOOL(confirm_conf, opt_confirm_conf, HERE, SHOWN,

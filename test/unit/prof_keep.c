@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "os/nstime.h"
+#include "os/sys.h"
 #include "prof/file/prof_keep.h"
 #include "util/atomic.h"
 
@@ -199,7 +200,7 @@ test_kinds_of_limit(void) {
 	char path[256], mark[PROF_KEEP_MARK_SIZE];
 
 	opt_prof_dump_given[prof_keep_max_files] = true;
-	opt_prof_dump_max_bytes = 300;
+	opt_prof_dump_limits[prof_keep_max_bytes] = 300;
 	opt_prof_dump_keep = prof_keep_newest;
 	prof_keep_boot();
 	prof_keep_mark(mark, 1, 1);
@@ -243,6 +244,42 @@ test_files(void) {
 	write_file(23, 1001, 1);
 	ok(!is_there(21) && !is_there(22) && !is_there(23),
 	    "one that is larger than the cap alone goes as well");
+}
+
+static unsigned n_reads; /* of the directory */
+
+static int
+counting_open(const char *path, int flags, unsigned mode) {
+	n_reads += (flags & O_DIRECTORY) != 0;
+	return os_hooks_real.open(path, flags, mode);
+}
+
+/* At a limit, of number or of bytes, the directory is read once for a file; so it is far below. */
+static void
+test_reads(void) {
+	static struct os_hooks_s hooks;
+
+	hooks = os_hooks_real;
+	hooks.open = counting_open;
+	os_hooks = &hooks;
+	prof_keep_policy_set("newest");
+	for (unsigned k = 0; k < 3; k++) {
+		prof_keep_set(prof_keep_max_files, k == 0 ? 4 : 100);
+		prof_keep_set(prof_keep_max_bytes, k == 1 ? 1050 : 0);
+		for (unsigned i = 0; i < 5; i++)
+			write_file(600 + k * 20 + i, 300, 1);
+		n_reads = 0;
+		for (unsigned i = 5; i < 15; i++)
+			write_file(600 + k * 20 + i, 300, 1);
+		is_uint(n_reads, 10, "ten files, ten reads: %s", k == 0 ? "number" : k == 1 ? "bytes"
+		    : "below");
+		ok(is_there(614 + k * 20), "and the last one stays");
+	}
+	os_hooks = &os_hooks_real;
+	prof_keep_set(prof_keep_max_files, 1);
+	write_file(699, 300, 1);
+	prof_keep_set(prof_keep_max_bytes, 1);
+	write_file(698, 300, 1);
 }
 
 /* More than can be kept in mind at once go, when the limit is lowered. */
@@ -529,6 +566,7 @@ main(void) {
 	test_kinds_of_limit();
 	test_files();
 	test_lowered();
+	test_reads();
 	test_foreign();
 	test_other_kinds();
 	test_box();

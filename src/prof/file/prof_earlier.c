@@ -15,18 +15,16 @@
 #include <unistd.h>
 
 #include "meta/image.h"
-#include "os/gate.h"
 #include "os/nstime.h"
 #include "os/pages.h"
 #include "os/sys.h"
 #include "prof/file/prof_box.h"
-#include "prof/file/prof_sys.h"
+#include "prof/file/prof_dir.h"
 #include "util/assert.h"
 #include "util/fmt.h"
 
 /* The root up to the texts. */
 #define HEAD_BYTES offsetof(image_root_t, library_version)
-#define SCAN_BUF 4096
 /* The wall clock may have been set back by so much since. */
 #define SLACK_NS NSTIME_PER_SEC
 
@@ -35,11 +33,8 @@ static LARGE_BSS struct {
 	uint64_t start_ticks;
 	uint64_t start_ns;    /* of this process, by the wall clock as it is now */
 	char number[16];      /* ".PID." */
-	size_t dir_len;       /* length of the directory in path, with the slash */
 	image_root_t head;    /* of the file that is looked at; HEAD_BYTES of it */
-	char prefix[PROF_PATH_SIZE];
-	char path[PROF_PATH_SIZE + 256];
-	char buf[SCAN_BUF] ALIGNED(8);
+	prof_dir_t dir;
 } look;
 
 /* By the wall clock; an earlier boot may have had a process with this pid and these ticks. */
@@ -69,58 +64,41 @@ end_one(int fd) {
 	size_t bytes = PAGE_CEILING(sizeof(image_root_t));
 	image_root_t *root = pages_map_file(fd, bytes);
 	if (root != NULL) {
-		prof_box_end(root, image_replaced, look.path);
+		prof_box_end(root, image_replaced, look.dir.path);
 		pages_unmap(root, bytes);
 	}
 }
 
-static int
-look_at(void *base, const char *name) {
+static void
+look_at(prof_dir_t *d, prof_kind_t kind, const char *name) {
 	image_root_t *head = &look.head;
-	size_t len = strlen(name);
-	if (prof_sys_name_kind(name, base) != prof_kind_box || strstr(name, look.number) == NULL
-	    || look.dir_len + len >= sizeof(look.path)) {
-		return 0;
+	if (kind != prof_kind_box || strstr(name, look.number) == NULL) {
+		return;
 	}
-	memcpy(look.path + look.dir_len, name, len + 1);
-	int fd = sys_open(look.path, O_RDWR | O_NOFOLLOW | O_NONBLOCK, 0);
+	int fd = sys_open(d->path, O_RDWR | O_NOFOLLOW | O_NONBLOCK, 0);
 	if (fd < 0) {
-		return 0;
+		return;
 	}
 	if (sys_read(fd, head, HEAD_BYTES) == (ssize_t)HEAD_BYTES && is_ours(head)
 	    && syscall(SYS_flock, fd, LOCK_EX | LOCK_NB) == 0) {
 		end_one(fd);
 	}
 	sys_close(fd);
-	return 0;
 }
 
 void
 prof_earlier_end(void) {
-	struct tls_s *t = tls_get();
 	int saved = errno;
-	assert(!gate_is_entered(t));
 	if (opt_prof_blackbox != prof_box_true) {
 		return;
 	}
 	look.start_ticks = prof_sys_start_ticks();
-	if (look.start_ticks == 0) {
-		errno = saved;
-		return;
-	}
-	gate_enter(t);
-	prof_sys_prefix_get(look.prefix, sizeof(look.prefix));
-	gate_exit(t);
-	const char *slash = strrchr(look.prefix, '/');
-	if (slash != NULL) {
+	if (look.start_ticks != 0) {
 		look.pid = (uint32_t)sys_pid();
 		look.start_ns = start_of(look.start_ticks);
 		fmt_snprintf(look.number, sizeof(look.number), ".%u.", look.pid);
-		look.dir_len = (size_t)(slash - look.prefix) + 1;
-		memcpy(look.path, look.prefix, look.dir_len);
-		look.path[look.dir_len] = '\0';
-		sys_dir_each(look.path, look.buf, sizeof(look.buf), look_at,
-		    look.prefix + look.dir_len);
+		prof_dir_try_update(&look.dir);
+		prof_dir_each(&look.dir, look_at);
 	}
 	errno = saved;
 }

@@ -21,19 +21,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "os/gate.h"
 #include "os/malloc_io.h"
 #include "os/nstime.h"
 #include "os/sys.h"
+#include "prof/file/prof_dir.h"
 #include "util/assert.h"
 #include "util/atomic.h"
 #include "util/fmt.h"
-#include "util/hash.h"
 #include "util/mix.h"
 
-uint64_t opt_prof_dump_min_gap_ms = 1000;
-uint64_t opt_prof_dump_max_files = 100;
-uint64_t opt_prof_dump_max_bytes = UINT64_C(1) << 30;
+uint64_t opt_prof_dump_limits[prof_keep_n] = {1000, 100, UINT64_C(1) << 30};
 prof_keep_policy_t opt_prof_dump_keep = prof_keep_first_peak_last;
 bool opt_prof_dump_given[prof_keep_n];
 
@@ -41,7 +38,6 @@ const char *const prof_keep_policy_names[] = {"first_peak_last", "newest", NULL}
 
 /* Minimum time between two reads of the directory that find no room. */
 #define SCAN_GAP_NS NSTIME_PER_SEC
-#define SCAN_BUF 4096
 /* The mark stands in the first lines of a file, before all that may be long. */
 #define HEAD_BYTES 512
 #define MARK_KEY "\n# jemalloc." PROF_KEEP_MARK "="
@@ -65,28 +61,22 @@ static struct {
 
 /* The directory of the prefix, as it was read last. */
 static LARGE_BSS struct {
-	uint64_t prefix_hash; /* of the prefix whose directory was read; 0: none */
 	uint64_t next_ns;     /* monotonic time of the next read if there is no room */
-	size_t dir_len;       /* length of the directory in path, with the slash */
-	uint32_t wanted;      /* kinds to list with the next read; 0: none */
-	uint32_t listed;      /* kinds whose files of ours are in `own`; 0: no mark was read */
+	/* the limit whose files of ours are in `own`; prof_keep_n: no mark was read */
+	prof_keep_limit_t listed;
 	sums_t all;
 	sums_t others;        /* of these, files that we must not remove; without marks all */
 	prof_keep_list_t own;
 	prof_kept_t found;
-	char prefix[PROF_PATH_SIZE];
-	char path[PROF_PATH_SIZE + 256];
+	prof_dir_t dir;
 	char head[HEAD_BYTES + 1];
-	char buf[SCAN_BUF] ALIGNED(8);
 } scan;
 
 void
 prof_keep_boot(void) {
-	atomic_store_u64(&kept.limits[prof_keep_min_gap_ms], opt_prof_dump_min_gap_ms, MO_RELAXED);
-	atomic_store_u64(&kept.limits[prof_keep_max_files], opt_prof_dump_max_files, MO_RELAXED);
-	atomic_store_u64(&kept.limits[prof_keep_max_bytes], opt_prof_dump_max_bytes, MO_RELAXED);
 	atomic_store_u32(&kept.policy, opt_prof_dump_keep, MO_RELAXED);
 	for (unsigned i = 0; i < prof_keep_n; i++) {
+		atomic_store_u64(&kept.limits[i], opt_prof_dump_limits[i], MO_RELAXED);
 		atomic_store_b(&kept.given[i], opt_prof_dump_given[i], MO_RELAXED);
 		if (opt_prof_dump_given[i]) {
 			prof_keep_prepare();
@@ -186,17 +176,6 @@ prof_keep_counts(prof_kind_t kind) {
 	    || prof_keep_governs(kind, prof_keep_max_bytes);
 }
 
-/* One bit for each kind to which the limit applies. */
-static uint32_t
-kinds_of(prof_keep_limit_t limit) {
-	assert(limit < prof_keep_n);
-	uint32_t kinds = 0;
-	for (unsigned i = 0; i < prof_kind_n; i++) {
-		kinds |= prof_keep_governs((prof_kind_t)i, limit) ? 1u << i : 0;
-	}
-	return kinds;
-}
-
 /* ---------------------------------------------------------------- how often */
 
 bool
@@ -272,24 +251,12 @@ prof_keep_list_drop(prof_keep_list_t *l, size_t i) {
 
 /* ---------------------------------------------------------------- reading the directory */
 
+/* Adds n files with these bytes together; both are negative, modulo 2^64, to subtract. */
 static void
-sums_add(sums_t *s, prof_kind_t kind, uint64_t bytes) {
-	if (prof_keep_governs(kind, prof_keep_max_files)) {
-		s->v[prof_keep_max_files]++;
-	}
-	if (prof_keep_governs(kind, prof_keep_max_bytes)) {
-		s->v[prof_keep_max_bytes] += bytes;
-	}
-}
-
-static void
-sums_sub(sums_t *s, const prof_kept_t *f) {
-	sums_t one = {{0}};
-	sums_add(&one, f->kind, f->bytes);
-	for (unsigned i = 0; i < prof_keep_n; i++) {
-		assert(s->v[i] >= one.v[i]);
-		s->v[i] -= one.v[i];
-	}
+sums_add(sums_t *s, prof_kind_t kind, uint64_t n, uint64_t bytes) {
+	s->v[prof_keep_max_files] += prof_keep_governs(kind, prof_keep_max_files) ? n : 0;
+	s->v[prof_keep_max_bytes] += prof_keep_governs(kind, prof_keep_max_bytes) ? bytes : 0;
+	assert(s->v[prof_keep_max_files] <= INT64_MAX && s->v[prof_keep_max_bytes] <= INT64_MAX);
 }
 
 void
@@ -327,75 +294,44 @@ is_open_box(const char *path) {
 	return is_open;
 }
 
-static int
-look_at(void *base, const char *name) {
+static void
+look_at(prof_dir_t *d, prof_kind_t kind, const char *name) {
 	prof_kept_t *f = &scan.found;
 	struct stat st;
-	size_t len = strlen(name);
-	assert(scan.dir_len > 0 && scan.dir_len < sizeof(scan.path));
-	f->kind = prof_sys_name_kind(name, base);
-	if (f->kind == prof_kind_n || !prof_keep_counts(f->kind) || len >= sizeof(f->name)
-	    || scan.dir_len + len >= sizeof(scan.path)) {
-		return 0;
+	if (!prof_keep_counts(kind) || lstat(d->path, &st) != 0 || !S_ISREG(st.st_mode)
+	    || (kind == prof_kind_box && is_open_box(d->path))) {
+		return;
 	}
-	memcpy(scan.path + scan.dir_len, name, len + 1);
-	if (lstat(scan.path, &st) != 0 || !S_ISREG(st.st_mode)
-	    || (f->kind == prof_kind_box && is_open_box(scan.path))) {
-		return 0;
-	}
+	f->kind = kind;
 	f->bytes = (uint64_t)st.st_size;
-	memcpy(f->name, name, len + 1);
-	sums_add(&scan.all, f->kind, f->bytes);
-	if (scan.listed == 0 || !mark_try_read(scan.path, f)) {
-		sums_add(&scan.others, f->kind, f->bytes);
-	} else if ((scan.listed & 1u << f->kind) != 0) {
+	memcpy(f->name, name, strlen(name) + 1);
+	sums_add(&scan.all, kind, 1, f->bytes);
+	if (scan.listed == prof_keep_n || !mark_try_read(d->path, f)) {
+		sums_add(&scan.others, kind, 1, f->bytes);
+	} else if (prof_keep_governs(kind, scan.listed)) {
 		prof_keep_list_add(&scan.own, f);
 	}
-	return 0;
-}
-
-/* Takes over the prefix as it is now; whether it has changed. */
-static bool
-prefix_try_update(void) {
-	struct tls_s *t = tls_get();
-	assert(!gate_is_entered(t));
-	gate_enter(t);
-	prof_sys_prefix_get(scan.prefix, sizeof(scan.prefix));
-	gate_exit(t);
-	uint64_t hash = hash64(scan.prefix, strlen(scan.prefix), 0) | 1;
-	bool is_new = scan.prefix_hash != hash;
-	scan.prefix_hash = hash;
-	return is_new;
 }
 
 /*
- * Reads the directory, and the marks too if files of some kinds are to be listed. False if that
- * fails; the sums are those of before then.
+ * Reads the directory; with a limit (or prof_keep_n) also the marks, to list our files that count
+ * for it. False if that fails; the sums are those of before then.
  */
 static bool
-look(uint32_t kinds) {
-	int saved = errno, err = 0;
+look(prof_keep_limit_t limit) {
 	sums_t all = scan.all, others = scan.others;
-	const char *slash = strrchr(scan.prefix, '/');
-	scan.listed = kinds;
+	scan.listed = limit;
 	scan.next_ns = nstime_monotonic_ns() + SCAN_GAP_NS;
 	scan.own.n = scan.own.n_all = 0;
 	memset(&scan.all, 0, sizeof(scan.all));
 	memset(&scan.others, 0, sizeof(scan.others));
-	if (slash != NULL) { /* a prefix that had to stay relative has no known directory */
-		scan.dir_len = (size_t)(slash - scan.prefix) + 1;
-		memcpy(scan.path, scan.prefix, scan.dir_len);
-		scan.path[scan.dir_len] = '\0';
-		err = sys_dir_each(scan.path, scan.buf, sizeof(scan.buf), look_at,
-		    scan.prefix + scan.dir_len);
+	if (prof_dir_each(&scan.dir, look_at) == 0) {
+		return true;
 	}
-	if (err != 0) {
-		scan.all = all;
-		scan.others = others;
-		scan.own.n = scan.own.n_all = 0;
-	}
-	errno = saved;
-	return err == 0;
+	scan.all = all;
+	scan.others = others;
+	scan.own.n = scan.own.n_all = 0;
+	return false;
 }
 
 /* ---------------------------------------------------------------- limits on files */
@@ -411,53 +347,52 @@ has_limits(void) {
 	return prof_keep_get(prof_keep_max_files) != 0 || prof_keep_get(prof_keep_max_bytes) != 0;
 }
 
-/* A limit that `more` files or bytes would exceed; prof_keep_n if there is none. */
+/* A limit that so much more would exceed; prof_keep_n if there is none. */
 static prof_keep_limit_t
-limit_find(uint64_t more) {
-	prof_keep_limit_t limit = prof_keep_max_files;
-	while (limit < prof_keep_n && !is_over(limit, scan.all.v[limit] + more)) {
-		limit++;
-	}
-	return limit;
+limit_find(uint64_t files, uint64_t bytes) {
+	return is_over(prof_keep_max_files, scan.all.v[prof_keep_max_files] + files)
+	    ? prof_keep_max_files
+	    : is_over(prof_keep_max_bytes, scan.all.v[prof_keep_max_bytes] + bytes)
+	    ? prof_keep_max_bytes : prof_keep_n;
 }
 
 /*
- * Reads the directory once, or twice if a limit is reached that was not the time before. Whether
- * that succeeded.
+ * Reads the directory, after a file of these bytes was written: with the marks if a limit leaves no
+ * room for one more. What is known from the last read tells that mostly, so it is read once. False
+ * if that fails.
  */
 static bool
-survey(void) {
-	bool is_read = look(scan.wanted);
-	prof_keep_limit_t limit = limit_find(1);
-	scan.wanted = limit == prof_keep_n ? 0 : kinds_of(limit);
-	return is_read && (scan.wanted == 0 || scan.wanted == scan.listed || look(scan.wanted));
+survey(uint64_t bytes) {
+	bool is_read = look(limit_find(1, bytes));
+	prof_keep_limit_t limit = limit_find(1, 1);
+	return is_read && (limit == prof_keep_n || scan.listed != prof_keep_n || look(limit));
 }
 
-/* Whether files that we must not remove use up the limit alone. */
+/* Whether files that we must not remove use up a limit alone. */
 static bool
-is_full(prof_kind_t kind, prof_keep_limit_t limit) {
-	return prof_keep_governs(kind, limit) && is_over(limit, scan.others.v[limit] + 1);
-}
-
-static bool
-is_full_any(prof_kind_t kind) {
-	return is_full(kind, prof_keep_max_files) || is_full(kind, prof_keep_max_bytes);
+is_full(prof_kind_t kind) {
+	prof_keep_limit_t i = prof_keep_max_files;
+	while (i < prof_keep_n
+	    && !(prof_keep_governs(kind, i) && is_over(i, scan.others.v[i] + 1))) {
+		i++;
+	}
+	return i < prof_keep_n;
 }
 
 bool
 prof_keep_try_room(prof_kind_t kind) {
-	assert(!gate_is_entered(tls_get()));
 	if (!prof_keep_counts(kind) || !has_limits()) {
 		return true;
 	}
-	if (prefix_try_update() || (is_full_any(kind) && nstime_monotonic_ns() >= scan.next_ns)) {
-		survey();
+	if (prof_dir_try_update(&scan.dir)
+	    || (is_full(kind) && nstime_monotonic_ns() >= scan.next_ns)) {
+		survey(1);
 	}
-	bool has_room = !is_full_any(kind);
+	bool has_room = !is_full(kind);
 	if (!has_room && !atomic_exchange_b(&kept.has_told, true, MO_RELAXED)) {
 		malloc_printf("<jemalloc>: files of other processes at \"%.*s\" are as many as "
 		    "prof_dump_max_files or prof_dump_max_bytes allow: no more is written by itself "
-		    "until some are removed\n", 800, scan.prefix);
+		    "until some are removed\n", 800, scan.dir.prefix);
 	}
 	return has_room;
 }
@@ -466,12 +401,12 @@ prof_keep_try_room(prof_kind_t kind) {
 static void
 victim_remove(size_t i) {
 	const prof_kept_t *f = &scan.own.oldest[i];
-	memcpy(scan.path + scan.dir_len, f->name, strlen(f->name) + 1);
-	int err = sys_unlink(scan.path);
+	memcpy(scan.dir.path + scan.dir.dir_len, f->name, strlen(f->name) + 1);
+	int err = sys_unlink(scan.dir.path);
 	if (err == 0 || err == ENOENT) { /* another process was faster */
-		sums_sub(&scan.all, f);
+		sums_add(&scan.all, f->kind, -UINT64_C(1), -f->bytes);
 	} else {
-		sums_add(&scan.others, f->kind, f->bytes);
+		sums_add(&scan.others, f->kind, 1, f->bytes);
 	}
 	prof_keep_list_drop(&scan.own, i);
 }
@@ -492,19 +427,17 @@ victims_try_remove(prof_keep_limit_t limit) {
 void
 prof_keep_written(prof_kind_t kind, uint64_t bytes) {
 	prof_keep_limit_t limit;
-	bool may_go_on = true;
 	assert(prof_keep_counts(kind));
 	if (!has_limits()) {
 		return;
 	}
-	if (!survey()) {
-		sums_add(&scan.all, kind, bytes); /* what cannot be seen is limited all the same */
-		sums_add(&scan.others, kind, bytes);
+	if (!survey(bytes)) {
+		sums_add(&scan.all, kind, 1, bytes); /* what cannot be seen is limited all the same */
+		sums_add(&scan.others, kind, 1, bytes);
 	}
-	while (may_go_on && (limit = limit_find(0)) < prof_keep_n) {
-		may_go_on = (scan.listed == kinds_of(limit) || look(kinds_of(limit)))
-		    && victims_try_remove(limit);
-		scan.listed = 0; /* or other kinds: what is still over is looked for again */
+	while ((limit = limit_find(0, 0)) != prof_keep_n
+	    && (scan.listed == limit || look(limit)) && victims_try_remove(limit)) {
+		scan.listed = prof_keep_n; /* what is still over is looked for again */
 	}
 }
 
@@ -516,7 +449,7 @@ prof_keep_postfork_child(void) {
 	}
 	atomic_store_u64(&kept.suppressed, 0, MO_RELAXED);
 	atomic_store_u64(&kept.overlapped, 0, MO_RELAXED);
-	if (scan.prefix_hash != 0) {
-		scan.prefix_hash = 0; /* another thread may have been reading the directory */
+	if (scan.dir.prefix_hash != 0) {
+		scan.dir.prefix_hash = 0; /* another thread may have been reading the directory */
 	}
 }

@@ -34,9 +34,7 @@ typedef enum {
 } prof_keep_limit_t;
 
 /* Options: the values that prof_keep_boot() starts with. */
-extern uint64_t opt_prof_dump_min_gap_ms;
-extern uint64_t opt_prof_dump_max_files;
-extern uint64_t opt_prof_dump_max_bytes;
+extern uint64_t opt_prof_dump_limits[prof_keep_n];
 extern prof_keep_policy_t opt_prof_dump_keep;
 /* Whether the user set the limit, so that it holds for jemalloc's automatic kinds too. */
 extern bool opt_prof_dump_given[prof_keep_n];

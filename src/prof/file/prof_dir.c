@@ -1,0 +1,51 @@
+/*
+ * Reads the directory of the prefix; prof_dir.h has the contract.
+ * Invariant: what is behind the directory in path is shorter than NAME_MAX + 1. No locks.
+ */
+#include "prof/file/prof_dir.h"
+
+#include "os/gate.h"
+#include "os/sys.h"
+#include "util/assert.h"
+#include "util/hash.h"
+
+bool
+prof_dir_try_update(prof_dir_t *d) {
+	struct tls_s *t = tls_get();
+	assert(!gate_is_entered(t));
+	gate_enter(t);
+	prof_sys_prefix_get(d->prefix, sizeof(d->prefix));
+	gate_exit(t);
+	const char *slash = strrchr(d->prefix, '/');
+	d->dir_len = slash == NULL ? 0 : (size_t)(slash - d->prefix) + 1;
+	uint64_t hash = hash64(d->prefix, strlen(d->prefix), 0) | 1;
+	bool is_new = d->prefix_hash != hash;
+	d->prefix_hash = hash;
+	return is_new;
+}
+
+static int
+dir_entry(void *ctx, const char *name) {
+	prof_dir_t *d = ctx;
+	size_t len = strlen(name);
+	prof_kind_t kind = prof_sys_name_kind(name, d->prefix + d->dir_len);
+	if (kind != prof_kind_n && len <= NAME_MAX) {
+		memcpy(d->path + d->dir_len, name, len + 1);
+		d->cb(d, kind, name);
+	}
+	return 0;
+}
+
+int
+prof_dir_each(prof_dir_t *d, void (*cb)(prof_dir_t *d, prof_kind_t kind, const char *name)) {
+	if (d->dir_len == 0) {
+		return 0;
+	}
+	int saved = errno;
+	d->cb = cb;
+	memcpy(d->path, d->prefix, d->dir_len);
+	d->path[d->dir_len] = '\0';
+	int err = sys_dir_each(d->path, d->buf, sizeof(d->buf), dir_entry, d);
+	errno = saved;
+	return err;
+}
