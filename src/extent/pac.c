@@ -544,18 +544,15 @@ pac_decay_is_due(const pac_decay_t *d, uint64_t now) {
 
 static void
 pac_decay_try(pac_t *pac, pac_decay_t *d, uint64_t now) {
-	if (!pac_decay_is_due(d, now) || !mutex_trylock(&d->decay.mtx)) {
+	if (!pac_decay_is_due(d, now) || pac_pass_lock(d, false) != 0) {
 		return;
 	}
-	if (pac_pass_try_begin_locked(d)) {
-		if (d == &pac->decay_dirty) {
-			pac_flush_hot_locked(pac, d);
-			pac_purge_idle_locked(pac, d, now);
-		}
-		pac_decay_run_locked(pac, d, now);
-		pac_pass_end_locked(d);
+	if (d == &pac->decay_dirty) {
+		pac_flush_hot_locked(pac, d);
+		pac_purge_idle_locked(pac, d, now);
 	}
-	mutex_unlock(&d->decay.mtx);
+	pac_decay_run_locked(pac, d, now);
+	pac_pass_unlock(d);
 }
 
 void
@@ -610,20 +607,16 @@ pac_has_room(const pac_t *pac, size_t npages) {
 static bool
 pac_try_purge_to(pac_t *pac, size_t npages, bool with_piece) {
 	pac_decay_t *d = &pac->decay_dirty;
-	if (!mutex_trylock(&d->decay.mtx)) {
+	if (pac_pass_lock(d, false) != 0) {
 		return false;
 	}
-	bool has_begun = pac_pass_try_begin_locked(d);
-	if (has_begun) {
-		pac_flush_hot_locked(pac, d);
-		if (with_piece) {
-			pac_flush_piece_locked(pac, d);
-		}
-		pac_purge_to_locked(pac, d, npages, npages, true);
-		pac_pass_end_locked(d);
+	pac_flush_hot_locked(pac, d);
+	if (with_piece) {
+		pac_flush_piece_locked(pac, d);
 	}
-	mutex_unlock(&d->decay.mtx);
-	return has_begun;
+	pac_purge_to_locked(pac, d, npages, npages, true);
+	pac_pass_unlock(d);
+	return true;
 }
 
 /*
@@ -672,18 +665,17 @@ pac_purge_oldest(pac_t *pac, size_t npages) {
 
 static void
 pac_purge_one(pac_t *pac, pac_decay_t *d, uint64_t now, bool all) {
-	mutex_lock(&d->decay.mtx);
-	if (pac_pass_begin_locked(d) == 0) {
-		pac_flush_hot_locked(pac, d);
-		if (all) {
-			pac_flush_piece_locked(pac, d);
-			pac_purge_to_locked(pac, d, 0, 0, false);
-		} else {
-			pac_decay_run_locked(pac, d, now);
-		}
-		pac_pass_end_locked(d);
+	if (pac_pass_lock(d, true) != 0) {
+		return;
 	}
-	mutex_unlock(&d->decay.mtx);
+	pac_flush_hot_locked(pac, d);
+	if (all) {
+		pac_flush_piece_locked(pac, d);
+		pac_purge_to_locked(pac, d, 0, 0, false);
+	} else {
+		pac_decay_run_locked(pac, d, now);
+	}
+	pac_pass_unlock(d);
 }
 
 void
@@ -800,7 +792,7 @@ pac_relieve(pac_t *pac, size_t want, bool may_wait) {
 		pac_hpa_try_purge(pac, want >> LG_PAGE);
 	}
 	mutex_lock(&d->decay.mtx);
-	if (may_wait ? pac_pass_begin_locked(d) == 0 : pac_pass_try_begin_locked(d)) {
+	if (pac_pass_begin_locked(d, may_wait) == 0) {
 		for (unsigned i = from; i < from + 3 && gone < want; i++) {
 			if (first[i] == &pac->dirty) {
 				pac_flush_hot_locked(pac, d);
@@ -818,24 +810,13 @@ pac_relieve(pac_t *pac, size_t want, bool may_wait) {
 
 int
 pac_pass_enter(pac_t *pac, bool may_wait) {
-	pac_decay_t *d = &pac->decay_dirty;
-	if (may_wait) {
-		mutex_lock(&d->decay.mtx);
-	} else if (!mutex_trylock(&d->decay.mtx)) {
-		return EBUSY;
-	}
-	int err = may_wait ? pac_pass_begin_locked(d) : pac_pass_try_begin_locked(d) ? 0 : EBUSY;
-	mutex_unlock(&d->decay.mtx);
-	return err;
+	return pac_pass_begin(&pac->decay_dirty, may_wait);
 }
 
 void
 pac_pass_leave(pac_t *pac) {
-	pac_decay_t *d = &pac->decay_dirty;
-	mutex_lock(&d->decay.mtx);
-	pac_pass_end_locked(d);
-	mutex_unlock(&d->decay.mtx);
-	if (decay_ms(&d->decay) == 0) {
+	pac_pass_end(&pac->decay_dirty);
+	if (decay_ms(&pac->decay_dirty.decay) == 0) {
 		pac_tick(pac, nstime_monotonic_coarse_ns());
 	}
 }
@@ -850,15 +831,15 @@ pac_decay_ms_set(pac_t *pac, pac_decay_t *d, ssize_t ms, uint64_t now) {
 	mutex_lock(&d->decay.mtx);
 	decay_set_locked(&d->decay, ms, now);
 	pac_tell_by_default(pac);
-	if (pac_pass_begin_locked(d) == 0) {
+	mutex_unlock(&d->decay.mtx);
+	if (pac_pass_lock(d, true) == 0) {
 		pac_flush_hot_locked(pac, d);
 		if (ms == 0) {
 			pac_flush_piece_locked(pac, d);
 			pac_purge_to_locked(pac, d, 0, 0, false);
 		}
-		pac_pass_end_locked(d);
+		pac_pass_unlock(d);
 	}
-	mutex_unlock(&d->decay.mtx);
 	pac_wake(pac);
 	return 0;
 }

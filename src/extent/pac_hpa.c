@@ -189,31 +189,19 @@ pac_hpa_take_at(pac_t *pac, char *addr, size_t size) {
 
 /* ------------------------------------------------------------------ purging */
 
-/* Ends a pass that this thread has begun. */
-static void
-hpa_pass_end(pac_decay_t *d) {
-	mutex_lock(&d->decay.mtx);
-	pac_pass_end_locked(d);
-	mutex_unlock(&d->decay.mtx);
-}
-
 void
 pac_hpa_tick(pac_t *pac, uint64_t now) {
 	pac_decay_t *d = &pac->decay_dirty;
-	if (likely(pac->hpa == NULL) || !mutex_trylock(&d->decay.mtx)) {
+	if (likely(pac->hpa == NULL) || pac_pass_begin(d, false) != 0) {
 		return;
 	}
-	bool has_begun = pac_pass_try_begin_locked(d);
-	mutex_unlock(&d->decay.mtx);
-	if (has_begun) {
-		ssize_t ms = decay_ms(&d->decay);
-		if (ms >= 0 && hsec_try_idle(&pac->hpa->sec, now, (uint64_t)ms * NSTIME_PER_MSEC)) {
-			hpa_sec_drain(pac);
-		}
-		bool may_collapse = opt_hpa_hugify_sync || atomic_load_b(&pac->is_served, MO_RELAXED);
-		hpa_tick(pac->hpa, now, ms, may_collapse);
-		hpa_pass_end(d);
+	ssize_t ms = decay_ms(&d->decay);
+	if (ms >= 0 && hsec_try_idle(&pac->hpa->sec, now, (uint64_t)ms * NSTIME_PER_MSEC)) {
+		hpa_sec_drain(pac);
 	}
+	bool may_collapse = opt_hpa_hugify_sync || atomic_load_b(&pac->is_served, MO_RELAXED);
+	hpa_tick(pac->hpa, now, ms, may_collapse);
+	pac_pass_end(d);
 }
 
 void
@@ -226,30 +214,18 @@ pac_hpa_empty(pac_t *pac, bool is_all) {
 
 void
 pac_hpa_purge(pac_t *pac, bool is_all) {
-	pac_decay_t *d = &pac->decay_dirty;
-	if (likely(pac->hpa == NULL)) {
-		return;
-	}
-	mutex_lock(&d->decay.mtx);
-	int err = pac_pass_begin_locked(d);
-	mutex_unlock(&d->decay.mtx);
-	if (err == 0) {
+	if (unlikely(pac->hpa != NULL) && pac_pass_begin(&pac->decay_dirty, true) == 0) {
 		pac_hpa_empty(pac, is_all);
-		hpa_pass_end(d);
+		pac_pass_end(&pac->decay_dirty);
 	}
 }
 
 void
 pac_hpa_try_purge(pac_t *pac, size_t npages) {
-	pac_decay_t *d = &pac->decay_dirty;
-	if (likely(pac->hpa == NULL) || pac_nidle(pac) <= npages || !mutex_trylock(&d->decay.mtx)) {
-		return;
-	}
-	bool has_begun = pac_pass_try_begin_locked(d);
-	mutex_unlock(&d->decay.mtx);
-	if (has_begun) {
+	if (unlikely(pac->hpa != NULL) && pac_nidle(pac) > npages
+	    && pac_pass_begin(&pac->decay_dirty, false) == 0) {
 		pac_hpa_empty(pac, true);
-		hpa_pass_end(d);
+		pac_pass_end(&pac->decay_dirty);
 	}
 }
 

@@ -31,30 +31,21 @@ pac_init(pac_t *pac, base_t *base, unsigned arena_ind, ssize_t dirty_ms, ssize_t
 
 int
 pac_close(pac_t *pac) {
-	pac_decay_t *both[] = {&pac->decay_dirty, &pac->decay_muzzy};
-	int err = 0;
-	for (unsigned i = 0; err == 0 && i < ARRAY_LEN(both); i++) {
-		mutex_lock(&both[i]->decay.mtx);
-		err = pac_pass_begin_locked(both[i]);
-		mutex_unlock(&both[i]->decay.mtx);
-		assert(err == 0 || i == 0 || both[0]->passer == tls_get());
-		if (err != 0 && i > 0) {
-			mutex_lock(&both[0]->decay.mtx);
-			pac_pass_end_locked(both[0]);
-			mutex_unlock(&both[0]->decay.mtx);
-		}
+	int err = pac_pass_begin(&pac->decay_dirty, true);
+	if (err != 0) {
+		return err;
+	}
+	err = pac_pass_begin(&pac->decay_muzzy, true);
+	if (err != 0) {
+		pac_pass_end(&pac->decay_dirty);
 	}
 	return err;
 }
 
 void
 pac_open(pac_t *pac) {
-	pac_decay_t *both[] = {&pac->decay_dirty, &pac->decay_muzzy};
-	for (unsigned i = 0; i < ARRAY_LEN(both); i++) {
-		mutex_lock(&both[i]->decay.mtx);
-		pac_pass_end_locked(both[i]);
-		mutex_unlock(&both[i]->decay.mtx);
-	}
+	pac_pass_end(&pac->decay_dirty);
+	pac_pass_end(&pac->decay_muzzy);
 }
 
 void

@@ -22,7 +22,7 @@ static bool
 pac_try_flush(pac_t *pac) {
 	pac_decay_t *d = &pac->decay_dirty;
 	mutex_lock(&d->decay.mtx);
-	bool has_begun = pac_pass_try_begin_locked(d);
+	bool has_begun = pac_pass_begin_locked(d, false) == 0;
 	if (has_begun) {
 		pac_flush_hot_locked(pac, d);
 		pac_pass_end_locked(d);

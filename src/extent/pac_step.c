@@ -111,26 +111,18 @@ pac_retain(pac_t *pac, edata_t *e, purge_batch_t *batch) {
 
 /* ------------------------------------------------------------------ passes */
 
-bool
-pac_pass_try_begin_locked(pac_decay_t *d) {
-	mutex_assert_owner(&d->decay.mtx);
-	if (d->passer != NULL) {
-		return false;
-	}
-	d->passer = tls_get();
-	return true;
-}
-
 int
-pac_pass_begin_locked(pac_decay_t *d) {
-	for (unsigned round = 0; !pac_pass_try_begin_locked(d); round++) {
-		if (d->passer == tls_get()) {
+pac_pass_begin_locked(pac_decay_t *d, bool may_wait) {
+	mutex_assert_owner(&d->decay.mtx);
+	for (unsigned round = 0; d->passer != NULL; round++) {
+		if (!may_wait || d->passer == tls_get()) {
 			return EBUSY;
 		}
 		mutex_unlock(&d->decay.mtx);
 		os_pause(round);
 		mutex_lock(&d->decay.mtx);
 	}
+	d->passer = tls_get();
 	return 0;
 }
 
@@ -139,6 +131,41 @@ pac_pass_end_locked(pac_decay_t *d) {
 	mutex_assert_owner(&d->decay.mtx);
 	assert(d->passer == tls_get());
 	d->passer = NULL;
+}
+
+int
+pac_pass_lock(pac_decay_t *d, bool may_wait) {
+	if (may_wait) {
+		mutex_lock(&d->decay.mtx);
+	} else if (!mutex_trylock(&d->decay.mtx)) {
+		return EBUSY;
+	}
+	int err = pac_pass_begin_locked(d, may_wait);
+	if (err != 0) {
+		mutex_unlock(&d->decay.mtx);
+	}
+	return err;
+}
+
+void
+pac_pass_unlock(pac_decay_t *d) {
+	pac_pass_end_locked(d);
+	mutex_unlock(&d->decay.mtx);
+}
+
+int
+pac_pass_begin(pac_decay_t *d, bool may_wait) {
+	int err = pac_pass_lock(d, may_wait);
+	if (err == 0) {
+		mutex_unlock(&d->decay.mtx);
+	}
+	return err;
+}
+
+void
+pac_pass_end(pac_decay_t *d) {
+	mutex_lock(&d->decay.mtx);
+	pac_pass_unlock(d);
 }
 
 /* ------------------------------------------------------------------ address space */

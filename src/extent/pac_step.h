@@ -56,13 +56,20 @@ void pac_retain(pac_t *pac, edata_t *e, struct purge_batch_s *batch);
 edata_t *pac_committed(pac_t *pac, edata_t *e);
 
 /*
- * Begins a pass, which keeps other threads from purging; false if one is under way. d's mutex is
- * held, also at the end.
+ * A pass keeps other threads from purging; d's mutex is held at its begin and at its end. 0, or
+ * EBUSY: this thread is in one already, or without may_wait another thread is.
  */
-bool pac_pass_try_begin_locked(pac_decay_t *d);
+int pac_pass_begin_locked(pac_decay_t *d, bool may_wait);
 void pac_pass_end_locked(pac_decay_t *d);
-/* Begins a pass and waits for one that is under way. 0, or EBUSY if that is this thread's own. */
-int pac_pass_begin_locked(pac_decay_t *d);
+/*
+ * A pass with the mutex held throughout. EBUSY, with the mutex released: as above, or without
+ * may_wait another thread holds the mutex.
+ */
+int pac_pass_lock(pac_decay_t *d, bool may_wait);
+void pac_pass_unlock(pac_decay_t *d);
+/* The same, with the mutex released during the pass. */
+int pac_pass_begin(pac_decay_t *d, bool may_wait);
+void pac_pass_end(pac_decay_t *d);
 
 /*
  * Decommits the pages where the system accounts for every writable page, so that retained pages do
