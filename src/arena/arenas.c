@@ -14,6 +14,7 @@
 #include "arena/large.h"
 #include "arena/vacant.h"
 #include "extent/guard.h"
+#include "extent/pac_relieve.h"
 #include "meta/recs.h"
 #include "os/malloc_io.h"
 #include "os/thread.h"

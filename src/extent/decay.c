@@ -1,7 +1,7 @@
 /*
  * When unused pages are due: advances the epochs, and computes limits and waiting times.
  * decay.h explains the model. Invariant: the limit falls or stays when time passes and no page
- * becomes unused, which the binary search in decay_epochs_until() relies on. The caller (pac.c)
+ * becomes unused, which the binary search in decay_epochs_until() relies on. The caller
  * holds the struct's mutex.
  */
 #include "extent/decay.h"

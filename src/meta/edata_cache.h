@@ -5,7 +5,7 @@
  * ones than it takes to fill some hundred KiB were there all the time for a quarter of the decay
  * time, most of them were needed for a larger heap only. Such a page reads as zeros, also for a
  * thread that has found one of its descriptors in the page map before. The lock is the cache's own;
- * base's may be taken below it. Called by extent.c, pac_hpa.c, pac.c and arena_life.c.
+ * base's may be taken below it. Called by extent.c, pac_hpa.c, pac_purge.c and arena_life.c.
  */
 #ifndef META_EDATA_CACHE_H
 #define META_EDATA_CACHE_H

@@ -13,6 +13,7 @@
 
 #include "arena/arenas.h"
 #include "arena/large.h"
+#include "extent/pac_relieve.h"
 #include "meta/freepool.h"
 #include "os/nstime.h"
 #include "thread/quarantine.h"

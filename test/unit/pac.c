@@ -6,6 +6,7 @@
 
 #include "extent/ahead.h"
 #include "extent/pac_life.h"
+#include "extent/pac_relieve.h"
 #include "extent/pac_serve.h"
 #include "meta/base.h"
 #include "os/nstime.h"

@@ -1,0 +1,447 @@
+/*
+ * What becomes of the unused pages of a page cache; pac_purge.h has the contract.
+ *
+ * Invariant: only the thread in a pass of a decay (pac_step.h) purges its cache. Functions named
+ * _locked need the mutex of the decay that is their argument. Called by pac.c after its steps, by
+ * pac_life, pac_serve and pac_relieve, and through pac.h by ticks, background threads and mallctl.
+ */
+#include "extent/pac_purge.h"
+
+#include "extent/pac_hot.h"
+#include "extent/pac_hpa.h"
+#include "extent/purge_batch.h"
+#include "os/nstime.h"
+
+ssize_t opt_dirty_decay_ms = 10000;
+ssize_t opt_muzzy_decay_ms = 0;
+void (*pac_wake_hook)(unsigned arena_ind);
+void (*pac_rise_hook)(void);
+size_t pac_rise_step;
+
+/* pac_t *, of pac_yields(). */
+static atomic_p_t pac_yielding;
+
+void
+pac_tell_by_default(pac_t *pac) {
+	size_t limit = decay_ms(&pac->decay_dirty.decay) == 0 ? 0 : SIZE_MAX;
+	atomic_store_zu(&pac->wake_above, limit, MO_SEQ_CST);
+}
+
+void
+pac_wake(pac_t *pac) {
+	if (pac_wake_hook != NULL) {
+		pac_wake_hook(pac->src.ehooks.arena_ind);
+	}
+}
+
+/*
+ * Wakes the background thread if more pages than wake_above are unused. The thread that exceeds
+ * that number sets it to SIZE_MAX, so that it wakes once.
+ */
+static void
+pac_wake_above(pac_t *pac) {
+	size_t npages = ecache_npages(&pac->dirty) + atomic_load_zu(&pac->hot_npages, MO_SEQ_CST);
+	size_t limit = atomic_load_zu(&pac->wake_above, MO_SEQ_CST);
+	if (limit != SIZE_MAX && npages > limit
+	    && atomic_exchange_zu(&pac->wake_above, SIZE_MAX, MO_SEQ_CST) != SIZE_MAX) {
+		pac_wake(pac);
+	}
+}
+
+void
+pac_tell_slow(pac_t *pac) {
+	if (decay_ms(&pac->decay_dirty.decay) == 0) {
+		pac_hot_flush(pac);
+		pac_tick(pac, nstime_monotonic_coarse_ns());
+	} else {
+		pac_wake_above(pac);
+	}
+}
+
+/* Sets rise_above a step above what is unused now. */
+static void
+pac_rise_again(pac_t *pac) {
+	atomic_store_zu(&pac->rise_above, pac_unused(pac) + pac_rise_step, MO_RELAXED);
+}
+
+void
+pac_tell_rise(pac_t *pac) {
+	pac_rise_again(pac);
+	if (pac_rise_hook != NULL && decay_ms(&pac->decay_dirty.decay) > 0
+	    && !atomic_load_b(&pac->is_served, MO_RELAXED)) {
+		pac_rise_hook();
+	}
+}
+
+void
+pac_tell_back(pac_t *pac) {
+	if (unlikely(atomic_load_zu(&pac->wake_above, MO_SEQ_CST) != SIZE_MAX)
+	    && decay_ms(&pac->decay_dirty.decay) != 0) {
+		pac_wake_above(pac);
+	}
+}
+
+/* ------------------------------------------------------------------ purging */
+
+/*
+ * Whether dirty pages that are purged become muzzy, and so stay in memory until the system needs
+ * them. Not if they exceed a limit (is_over) or in a bounded cache, because muzzy pages still count
+ * for the process; with a muzzy decay time of -1 always.
+ */
+static bool
+pac_may_become_muzzy(const pac_t *pac, bool is_over) {
+	ssize_t ms = decay_ms(&pac->decay_muzzy.decay);
+	return ms < 0 || (ms > 0 && !is_over && !pac_is_bounded(pac));
+}
+
+static void
+pac_purge_extent(pac_t *pac, pac_decay_t *d, edata_t *e, bool is_over, purge_batch_t *batch) {
+	assert(d->passer == tls_get());
+	assert(e->state == extent_state_active && !e->is_slab);
+	atomic_fetch_add_u64(&d->nmadvise, 1, MO_RELAXED);
+	atomic_fetch_add_u64(&d->purged, e->size >> LG_PAGE, MO_RELAXED);
+	if (d->cache == &pac->dirty && pac_may_become_muzzy(pac, is_over)
+	    && ehooks_purge_lazy(&pac->src.ehooks, e->addr, e->size) == 0) {
+		ecache_put(&pac->src, &pac->muzzy, e);
+		return;
+	}
+	pac_retain(pac, e, batch);
+}
+
+/*
+ * Takes the oldest extent out of the cache, or only its first part if the cache exceeds npages by
+ * less (rounded up to PAC_GRAIN bytes).
+ */
+static edata_t *
+pac_evict_some(pac_t *pac, pac_decay_t *d, size_t npages) {
+	edata_t *e = ecache_evict(d->cache, npages);
+	if (e == NULL || ehooks_are_own(&pac->src.ehooks)) {
+		return e;
+	}
+	size_t all = ecache_npages(d->cache) + (e->size >> LG_PAGE);
+	size_t above = align_up((all > npages ? all - npages : 1) << LG_PAGE, PAC_GRAIN);
+	edata_t *rest = above < e->size ? extent_split(&pac->src, e, above) : NULL;
+	if (rest != NULL) {
+		ecache_put(&pac->src, d->cache, rest);
+		pac_tell_back(pac);
+	}
+	return e;
+}
+
+/*
+ * Takes the next extent to purge out of the cache. While more than npages are there: the oldest
+ * that is not only part of a huge piece, without those of its ends that are parts of huge pieces.
+ * If there is none and more than npages_held are there: the oldest of all. Otherwise NULL.
+ */
+static edata_t *
+pac_evict_due(pac_t *pac, pac_decay_t *d, size_t npages, size_t npages_held) {
+	edata_t *e = npages == npages_held ? NULL : ecache_evict_spare(d->cache, npages);
+	if (e == NULL) {
+		return ecache_evict(d->cache, npages_held);
+	}
+	size_t lead, size = eset_spare(e, &lead);
+	if (size == 0 || ehooks_are_own(&pac->src.ehooks)) {
+		return e;
+	}
+	edata_t *rest = lead > 0 ? extent_split(&pac->src, e, lead) : e;
+	if (rest == NULL) {
+		return e;
+	}
+	if (rest != e) {
+		ecache_put(&pac->src, d->cache, e);
+	}
+	edata_t *tail = size < rest->size ? extent_split(&pac->src, rest, size) : NULL;
+	if (tail != NULL) {
+		ecache_put(&pac->src, d->cache, tail);
+	}
+	return rest;
+}
+
+/*
+ * Purges the oldest extents until at most npages are left, but extents that are only parts of huge
+ * pieces only while more than npages_held are left. The caller holds d's lock and has begun a pass.
+ * is_over: the pages exceed a limit, whatever their age; then the last extent is cut to size.
+ */
+static void
+pac_purge_to_locked(pac_t *pac, pac_decay_t *d, size_t npages, size_t npages_held, bool is_over) {
+	/* Pages that become unused meanwhile are left to the next pass. */
+	size_t budget = ecache_npages(d->cache);
+	edata_t *e;
+	purge_batch_t batch;
+	purge_batch_init(&batch, &pac->src, &pac->retained);
+	if (budget > npages) {
+		atomic_fetch_add_u64(&d->npurge, 1, MO_RELAXED);
+	}
+	while (budget > 0 && (e = is_over ? pac_evict_some(pac, d, npages)
+	    : pac_evict_due(pac, d, npages, npages_held)) != NULL) {
+		size_t n = e->size >> LG_PAGE;
+		budget = n < budget ? budget - n : 0;
+		bool is_own = ehooks_are_own(&pac->src.ehooks);
+		if (is_own) {
+			mutex_unlock(&d->decay.mtx);
+		}
+		pac_purge_extent(pac, d, e, is_over, &batch);
+		if (is_own) {
+			mutex_lock(&d->decay.mtx);
+		}
+	}
+	purge_batch_flush(&batch);
+	/* pac_purge_extent() counted each extent as a system call of its own. */
+	atomic_fetch_sub_u64(&d->nmadvise, batch.ntaken - batch.ncalls, MO_RELAXED);
+	decay_purged_locked(&d->decay, ecache_npages(d->cache));
+}
+
+size_t
+pac_npages_kept(const pac_t *pac) {
+	return piece_kept(atomic_load_zu(&pac->nactive, MO_RELAXED) << LG_PAGE) >> LG_PAGE;
+}
+
+static void
+pac_decay_run_locked(pac_t *pac, pac_decay_t *d, uint64_t now) {
+	size_t npages = ecache_npages(d->cache);
+	ssize_t ms = decay_ms(&d->decay);
+	if (ms < 0) {
+		return;
+	}
+	if (ms == 0) {
+		pac_purge_to_locked(pac, d, 0, 0, false);
+		return;
+	}
+	if (!decay_is_due(&d->decay, now)) {
+		return;
+	}
+	decay_advance_locked(&d->decay, now, npages);
+	size_t limit = decay_limit_locked(&d->decay);
+	if (npages > limit) {
+		size_t held = max_zu(decay_recent_locked(&d->decay), pac_npages_kept(pac));
+		pac_purge_to_locked(pac, d, limit, max_zu(limit, held), false);
+	}
+}
+
+void
+pac_flush_piece_locked(pac_t *pac, pac_decay_t *d) {
+	if (d == &pac->decay_dirty) {
+		piece_flush(&pac->src, &pac->piece, &pac->dirty);
+	}
+}
+
+void
+pac_flush_hot_locked(pac_t *pac, pac_decay_t *d) {
+	assert(d->passer == tls_get());
+	bool is_own = ehooks_are_own(&pac->src.ehooks);
+	if (is_own) {
+		mutex_unlock(&d->decay.mtx);
+	}
+	pac_hot_flush(pac);
+	pac_tell_back(pac);
+	if (is_own) {
+		mutex_lock(&d->decay.mtx);
+	}
+}
+
+/* Purges the rest of the huge piece if nothing was taken from it for the decay time. */
+static void
+pac_purge_idle_locked(pac_t *pac, pac_decay_t *d, uint64_t now) {
+	ssize_t ms = decay_ms(&d->decay);
+	if (ms >= 0 && piece_try_idle(&pac->piece, now, (uint64_t)ms * NSTIME_PER_MSEC)) {
+		edata_t *e = piece_take_rest(&pac->src, &pac->piece);
+		if (e != NULL) {
+			pac_purge_extent(pac, d, e, false, NULL);
+		}
+	}
+}
+
+static bool
+pac_decay_is_due(const pac_decay_t *d, uint64_t now) {
+	ssize_t ms = decay_ms(&d->decay);
+	return ms == 0 ? ecache_npages(d->cache) != 0 : decay_is_due(&d->decay, now);
+}
+
+static void
+pac_decay_try(pac_t *pac, pac_decay_t *d, uint64_t now) {
+	if (!pac_decay_is_due(d, now) || pac_pass_lock(d, false) != 0) {
+		return;
+	}
+	if (d == &pac->decay_dirty) {
+		pac_flush_hot_locked(pac, d);
+		pac_purge_idle_locked(pac, d, now);
+	}
+	pac_decay_run_locked(pac, d, now);
+	pac_pass_unlock(d);
+}
+
+void
+pac_tick(pac_t *pac, uint64_t now) {
+	if (pac_is_bounded(pac)) {
+		pac_trim(pac);
+	}
+	pac_decay_try(pac, &pac->decay_dirty, now);
+	pac_decay_try(pac, &pac->decay_muzzy, now);
+	pac_hpa_tick(pac, now);
+	if (pac_unused(pac) + pac_rise_step < atomic_load_zu(&pac->rise_above, MO_RELAXED)) {
+		pac_rise_again(pac);
+	}
+	ssize_t ms = decay_ms(&pac->decay_dirty.decay);
+	if (ms >= 0) {
+		size_t period = max_zu((size_t)ms / 4, PAC_SPARE_MS);
+		edata_cache_tick(&pac->src.edata_cache, now, period * NSTIME_PER_MSEC);
+	}
+}
+
+/*
+ * Pages that may be unused, see pac_bound(). In a cache that is not bounded the limit is enforced
+ * only when a large request needs new pages, and is a quarter of the peak higher: otherwise a block
+ * that grows step by step would have each of its former places purged and fetched again.
+ */
+static size_t
+pac_trim_limit(const pac_t *pac, size_t active) {
+	size_t peak = atomic_load_zu(&pac->npeak, MO_RELAXED);
+	size_t least = atomic_load_zu(&pac->bound, MO_RELAXED) >> LG_PAGE;
+	size_t room = peak > active ? peak - active : 0;
+	return least == 0 ? room + peak / 4 : min_zu(room, max_zu(active / 2, least));
+}
+
+/* Unused pages to which the limit applies: dirty and hot ones. */
+static size_t
+pac_nunused(const pac_t *pac) {
+	return ecache_npages(&pac->dirty) + atomic_load_zu(&pac->hot_npages, MO_RELAXED);
+}
+
+bool
+pac_has_room(const pac_t *pac, size_t npages) {
+	size_t active = atomic_load_zu(&pac->nactive, MO_RELAXED);
+	assert(active >= npages);
+	return pac_nunused(pac) + npages <= pac_trim_limit(pac, active - npages);
+}
+
+/*
+ * Purges the oldest unused pages, whatever their age, until at most npages are left. with_piece:
+ * the rest of the huge piece is among them. Returns false if a thread purges already.
+ */
+static bool
+pac_try_purge_to(pac_t *pac, size_t npages, bool with_piece) {
+	pac_decay_t *d = &pac->decay_dirty;
+	if (pac_pass_lock(d, false) != 0) {
+		return false;
+	}
+	pac_flush_hot_locked(pac, d);
+	if (with_piece) {
+		pac_flush_piece_locked(pac, d);
+	}
+	pac_purge_to_locked(pac, d, npages, npages, true);
+	pac_pass_unlock(d);
+	return true;
+}
+
+void
+pac_trim(pac_t *pac) {
+	bool is_done = false;
+	while (!is_done && decay_ms(&pac->decay_dirty.decay) > 0 && !pac_has_room(pac, 0)) {
+		size_t active = atomic_load_zu(&pac->nactive, MO_RELAXED);
+		is_done = !pac_try_purge_to(pac, pac_trim_limit(pac, active), false);
+	}
+}
+
+void
+pac_yields(pac_t *pac) {
+	atomic_store_p(&pac_yielding, pac, MO_RELEASE);
+}
+
+void
+pac_yield(const pac_t *grown) {
+	pac_t *pac = atomic_load_p(&pac_yielding, MO_ACQUIRE);
+	if (pac == NULL || pac == grown || !pac_is_bounded(pac) || ehooks_are_own(&pac->src.ehooks)) {
+		return;
+	}
+	size_t used = atomic_load_zu(&pac->nactive, MO_RELAXED) << LG_PAGE;
+	size_t n = pac_nunused(pac), part = PAC_YIELD >> LG_PAGE;
+	if (atomic_load_zu(&pac->mapped, MO_RELAXED) > used && decay_ms(&pac->decay_dirty.decay) > 0) {
+		pac_try_purge_to(pac, n > part ? n - part : 0, false);
+	}
+}
+
+void
+pac_purge_oldest(pac_t *pac, size_t npages) {
+	pac_hpa_try_purge(pac, npages);
+	size_t held = pac_hpa_nidle(pac);
+	if (pac_ndirty(pac) + held > npages) {
+		pac_try_purge_to(pac, npages > held ? npages - held : 0, true);
+	}
+	if (npages == 0) {
+		edata_cache_purge(&pac->src.edata_cache);
+	}
+}
+
+static void
+pac_purge_one(pac_t *pac, pac_decay_t *d, uint64_t now, bool all) {
+	if (pac_pass_lock(d, true) != 0) {
+		return;
+	}
+	pac_flush_hot_locked(pac, d);
+	if (all) {
+		pac_flush_piece_locked(pac, d);
+		pac_purge_to_locked(pac, d, 0, 0, false);
+	} else {
+		pac_decay_run_locked(pac, d, now);
+	}
+	pac_pass_unlock(d);
+}
+
+void
+pac_purge(pac_t *pac, uint64_t now, bool all) {
+	pac_purge_one(pac, &pac->decay_dirty, now, all);
+	pac_purge_one(pac, &pac->decay_muzzy, now, all);
+	pac_hpa_decay(pac, now, all);
+	if (all) {
+		edata_cache_purge(&pac->src.edata_cache);
+	}
+}
+
+void
+pac_bound(pac_t *pac, size_t bytes) {
+	atomic_store_zu(&pac->bound, bytes, MO_RELAXED);
+	pac_hot_flush(pac);
+	pac_tell_back(pac);
+	piece_flush(&pac->src, &pac->piece, &pac->dirty);
+	if (bytes != 0) {
+		pac_trim(pac);
+	}
+	/* From now on nothing becomes muzzy; pages that already are would not be counted. */
+	if (bytes != 0 && decay_ms(&pac->decay_muzzy.decay) > 0 && ecache_npages(&pac->muzzy) > 0) {
+		pac_purge_one(pac, &pac->decay_muzzy, 0, true);
+	}
+}
+
+int
+pac_pass_enter(pac_t *pac, bool may_wait) {
+	return pac_pass_begin(&pac->decay_dirty, may_wait);
+}
+
+void
+pac_pass_leave(pac_t *pac) {
+	pac_pass_end(&pac->decay_dirty);
+	if (decay_ms(&pac->decay_dirty.decay) == 0) {
+		pac_tick(pac, nstime_monotonic_coarse_ns());
+	}
+}
+
+int
+pac_decay_ms_set(pac_t *pac, pac_decay_t *d, ssize_t ms, uint64_t now) {
+	if (!decay_ms_is_valid(ms)) {
+		return EINVAL;
+	}
+	mutex_lock(&d->decay.mtx);
+	decay_set_locked(&d->decay, ms, now);
+	pac_tell_by_default(pac);
+	mutex_unlock(&d->decay.mtx);
+	if (pac_pass_lock(d, true) == 0) {
+		pac_flush_hot_locked(pac, d);
+		if (ms == 0) {
+			pac_flush_piece_locked(pac, d);
+			pac_purge_to_locked(pac, d, 0, 0, false);
+		}
+		pac_pass_unlock(d);
+	}
+	pac_wake(pac);
+	return 0;
+}

@@ -1,0 +1,111 @@
+/*
+ * Returns unused pages and address space when the system has refused memory, or when address space
+ * is to be unmapped; pac_relieve.h has the contract. Invariant: extents are taken out of a cache
+ * and go within a pass of dirty pages. Called by arenas.c and tcache.c.
+ */
+#include "extent/pac_relieve.h"
+
+#include "extent/pac_hpa.h"
+
+/*
+ * With a grow_alignment above a page, no part of a mapping is unmapped: it has a mark for huge
+ * pages, which is to stay.
+ */
+static bool
+pac_may_unmap(const pac_t *pac) {
+	return pac->src.grow_alignment <= PAGE;
+}
+
+size_t
+pac_relievable(const pac_t *pac) {
+	if (ehooks_are_own(&pac->src.ehooks) || (!pac_may_unmap(pac) && !pages_can_decommit())) {
+		return 0;
+	}
+	size_t mapped = atomic_load_zu(&pac->mapped, MO_RELAXED) >> LG_PAGE;
+	size_t active = atomic_load_zu(&pac->nactive, MO_RELAXED);
+	active += pac_hpa_held(pac) >> LG_PAGE;
+	size_t unused = mapped > active ? mapped - active : 0;
+	return (unused + (pac_may_unmap(pac) ? ecache_npages(&pac->retained) : 0)) << LG_PAGE;
+}
+
+/*
+ * Unmaps, or else decommits, an extent that was taken out of c during a pass. Returns the bytes
+ * returned to the system; 0: the system refused, and the extent is in c again.
+ */
+static size_t
+pac_let_go(pac_t *pac, ecache_t *c, edata_t *e) {
+	size_t size = e->size;
+	bool is_mapped = c != &pac->retained;
+	piece_break(e->addr, size);
+	if (pac_may_unmap(pac) && extent_unmap(&pac->src, e) == 0) {
+		pac_mapped_sub(pac, is_mapped ? size : 0);
+		return size;
+	}
+	bool is_done = is_mapped && pac_try_decommit(e);
+	pac_mapped_sub(pac, is_done ? size : 0);
+	ecache_put(&pac->src, is_done ? &pac->retained : c, e);
+	return is_done ? size : 0;
+}
+
+/*
+ * Returns extents of one cache to the system, the largest first, and of the last one only as much
+ * as is wanted. Returns the bytes; stops at the first refusal.
+ */
+static size_t
+pac_relieve_from_locked(pac_t *pac, ecache_t *c, size_t want) {
+	pac_decay_t *d = &pac->decay_dirty;
+	size_t gone = 0, now = 1;
+	edata_t *e;
+	assert(d->passer == tls_get() && !ehooks_are_own(&pac->src.ehooks));
+	while (gone < want && now > 0 && (e = ecache_take_largest(c)) != NULL) {
+		size_t part = align_up(min_zu(want - gone, e->size), max_zu(PAC_GRAIN, PAGE));
+		edata_t *rest = part < e->size ? extent_split(&pac->src, e, part) : NULL;
+		if (rest != NULL) {
+			ecache_put(&pac->src, c, rest);
+		}
+		now = pac_let_go(pac, c, e);
+		gone += now;
+	}
+	if (c == &pac->dirty && gone > 0) {
+		atomic_fetch_add_u64(&d->npurge, 1, MO_RELAXED);
+		atomic_fetch_add_u64(&d->purged, gone >> LG_PAGE, MO_RELAXED);
+		decay_purged_locked(&d->decay, ecache_npages(c));
+	}
+	return gone;
+}
+
+/*
+ * Begins with retained extents, which cost least to return because they have no pages. Where the
+ * system accounts for writable pages they count for nothing, and come last.
+ */
+size_t
+pac_relieve(pac_t *pac, size_t want, bool may_wait) {
+	ecache_t *const first[] = {&pac->retained, &pac->dirty, &pac->muzzy, &pac->dirty, &pac->muzzy,
+	    &pac->retained};
+	pac_decay_t *d = &pac->decay_dirty;
+	unsigned from = pages_can_decommit() ? 3 : 0;
+	size_t gone = 0;
+	if (pac_relievable(pac) == 0) {
+		return 0;
+	}
+	if (may_wait) {
+		pac_hpa_purge(pac, false);
+	} else {
+		pac_hpa_try_purge(pac, want >> LG_PAGE);
+	}
+	mutex_lock(&d->decay.mtx);
+	if (pac_pass_begin_locked(d, may_wait) == 0) {
+		for (unsigned i = from; i < from + 3 && gone < want; i++) {
+			if (first[i] == &pac->dirty) {
+				pac_flush_hot_locked(pac, d);
+				pac_flush_piece_locked(pac, d);
+			}
+			bool is_kept = first[i] == &pac->retained && !pac_may_unmap(pac);
+			gone += is_kept ? 0 : pac_relieve_from_locked(pac, first[i], want - gone);
+		}
+		pac_pass_end_locked(d);
+	}
+	mutex_unlock(&d->decay.mtx);
+	pac_tell_back(pac);
+	return gone;
+}
