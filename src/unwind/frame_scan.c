@@ -7,8 +7,10 @@
  * reading are scanned, while the loader's lock is held, so that they stay mapped. The tables are
  * pages of their own, which are never changed or unmapped: a reader may be in one at any time.
  * Invariant: an entry of the list is complete before the list's length counts it. Where an object
- * was unloaded and another one is loaded, that one gets a new entry, which is found first. No lock
- * for readers; one thread at a time adds entries (scan.is_busy).
+ * was unloaded and another one is loaded, that one gets a new entry, which is found first. Until the
+ * next look the old entry is found, so an FDE is checked at each use: it and its CIE must still lie
+ * in the .eh_frame that was scanned, and describe the same function. No lock for readers; one thread
+ * at a time adds entries (scan.is_busy).
  */
 #include "unwind/frame_scan.h"
 
@@ -39,9 +41,11 @@ struct function_s {
 struct entry_s {
 	uintptr_t start;
 	uintptr_t end;
-	uint64_t stamp;                /* of its identity */
+	uint64_t stamp;                /* hash of its bias, path and build id */
+	const unsigned char *frames;   /* its .eh_frame, up to frames_end */
+	const unsigned char *frames_end;
 	const struct function_s *functions; /* sorted by start */
-	uint32_t n;                    /* of them; 0: it has no .eh_frame that can be read */
+	uint32_t n;                    /* number of functions; 0: no .eh_frame that can be read */
 };
 
 static LARGE_BSS struct {
@@ -49,8 +53,8 @@ static LARGE_BSS struct {
 	atomic_u32_t n;
 	atomic_b_t is_busy;
 	atomic_b_t is_wanted; /* a walk has come to an object that was not seen */
-	/* The loader's count of loaded objects at the last look; for whoever is busy. */
-	uint64_t adds;
+	/* The following belong to the thread that has set is_busy. */
+	uint64_t adds;         /* the loader's count of loaded objects at the last look */
 	bool has_looked;
 } scan;
 
@@ -61,7 +65,8 @@ struct search_s {
 	const struct sys_module_s *module;
 	const unsigned char *end;       /* of the segment */
 	struct function_s *to;          /* room for the functions; NULL: they are only counted */
-	uint32_t n;
+	uint32_t n;                     /* functions counted or stored */
+	const unsigned char *frames_end; /* behind the last record that was read */
 };
 
 /* Whether these bytes are code of the object. */
@@ -99,6 +104,7 @@ read_records(struct search_s *s, const unsigned char *begin) {
 		record = p;
 		kind = cfi_read_record(begin, &p, s->end, &start, &size);
 	}
+	s->frames_end = record;
 }
 
 /* Whether the words at p may be the begin of a CIE: a small length, 0, a version, "z". */
@@ -185,6 +191,8 @@ entry_scan(struct entry_s *e, const struct sys_module_s *m) {
 	if (s.to != NULL) {
 		read_records(&s, frames);
 		functions_sort(s.to, s.n);
+		e->frames = frames;
+		e->frames_end = s.frames_end;
 		e->functions = s.to;
 		e->n = s.n;
 	}
@@ -261,6 +269,33 @@ frame_scan_is_wanted(void) {
 
 /* ---- finding ---- */
 
+static NO_SANITIZE_ADDRESS uint32_t
+word_at(const unsigned char *p) {
+	uint32_t word;
+	__builtin_memcpy(&word, p, sizeof(word));
+	return word;
+}
+
+/* Whether a record of the length that stands at p lies in the .eh_frame and can be read. */
+static bool
+is_record(const struct entry_s *e, const unsigned char *p) {
+	size_t room = (size_t)(e->frames_end - p);
+	return p >= e->frames && p < e->frames_end && room >= CFI_HDR_BYTES
+	    && sys_is_readable(p, CFI_HDR_BYTES) && word_at(p) <= room - 4
+	    && sys_is_readable(p, (size_t)word_at(p) + 4);
+}
+
+/* Whether the FDE is still there: other bytes are, if another object has been loaded meanwhile. */
+static bool
+is_fde_of(const struct entry_s *e, const struct function_s *f) {
+	const unsigned char *fde = (const unsigned char *)e->start + f->fde, *p = fde;
+	uintptr_t start = 0, size = 0;
+	return is_record(e, fde) && word_at(fde + 4) <= (size_t)(fde + 4 - e->frames)
+	    && is_record(e, fde + 4 - word_at(fde + 4))
+	    && cfi_read_record(e->frames, &p, e->frames_end, &start, &size) == cfi_record_fde
+	    && start == e->start + f->start;
+}
+
 const unsigned char *
 frame_scan_find(uintptr_t pc) {
 	const struct entry_s *e = entry_find(pc);
@@ -276,7 +311,8 @@ frame_scan_find(uintptr_t pc) {
 			hi = mid;
 		}
 	}
-	return lo == 0 ? NULL : (const unsigned char *)e->start + e->functions[lo - 1].fde;
+	const struct function_s *f = lo == 0 ? NULL : &e->functions[lo - 1];
+	return f != NULL && is_fde_of(e, f) ? (const unsigned char *)e->start + f->fde : NULL;
 }
 
 void

@@ -2,8 +2,8 @@
  * Unwind tables of objects that were linked without .eh_frame_hdr (musl-gcc, ld --no-eh-frame-hdr):
  * nothing says where their .eh_frame is. It is found by a scan of the object's segments at its
  * first sight, and a sorted table of its functions is made, once. Finding is possible in any state
- * of the program: no lock, no allocation, no system call. Called by unwind_rows.c and, in
- * a forked child, by unwind.c.
+ * of the program: no lock, no allocation. Called by unwind_rows.c, unwind_step.c (is an object
+ * known) and unwind.c (is a look wanted; in a forked child).
  */
 #ifndef UNWIND_FRAME_SCAN_H
 #define UNWIND_FRAME_SCAN_H
@@ -25,8 +25,8 @@ bool frame_scan_try_know(uintptr_t pc);
 bool frame_scan_is_wanted(void);
 
 /*
- * The FDE of the last function of a scanned object that begins at or before pc; NULL: there is
- * none.
+ * The FDE of the last function of a scanned object that begins at or before pc, which can be read
+ * with its CIE; NULL: there is none, or another object was loaded in its place and not yet seen.
  */
 const unsigned char *frame_scan_find(uintptr_t pc);
 

@@ -163,8 +163,7 @@ find_row(const void *hdr, uintptr_t pc, struct cfi_row_s *r) {
 		return cfi_find_row(hdr, pc, r);
 	}
 	const unsigned char *fde = frame_scan_find(pc);
-	return fde == NULL || !sys_is_readable(fde, CFI_HDR_BYTES) ? ENOENT
-	    : cfi_row_of_fde(fde, pc, r);
+	return fde == NULL ? ENOENT : cfi_row_of_fde(fde, pc, r);
 }
 
 /*

@@ -118,6 +118,46 @@ perl "$BUILD/bin/jeprof" top "$last" >table 2>/dev/null
 has "$(cat table)" "inner " "a library that was loaded later"
 is "$(perl "$BUILD/bin/jeprof" --collapsed "$last" 2>/dev/null | grep -c 'main;hold;inner ')" 1 "its callers"
 
+# A library in the place of one that is gone, before it was looked at: where the old one had its table, it has other bytes.
+cat >place.c <<'C'
+#include <stdlib.h>
+__attribute__((used)) const unsigned char front[FRONT] = {[0 ... FRONT - 1] = 0x11};
+__attribute__((used)) unsigned char back[BACK] = {1};
+void *volatile got;
+__attribute__((noinline)) void *inner(int n) { void *p = malloc(n); got = p; return p; }
+void *hold(int n) { void *volatile p = inner(n); return p; }
+__attribute__((noinline)) void *deeper(int n) { void *p = malloc(n + 1); got = p; return p; }
+void *later(int n) { void *volatile p = deeper(n); return p; }
+C
+cat >places.c <<'C'
+#include <dlfcn.h>
+#include <jemalloc/jemalloc.h>
+#include <stdio.h>
+int
+main(void) {
+	void *library = dlopen("./old.so", RTLD_NOW);
+	void *(*hold)(int) = (void *(*)(int))dlsym(library, "hold");
+	char *old = dlsym(library, "later");
+	mallctl("prof.dump", NULL, NULL, NULL, 0);
+	for (int k = 0; k < 300; k++)
+		hold(3000);
+	dlclose(library);
+	library = dlopen("./new.so", RTLD_NOW);
+	void *(*later)(int) = (void *(*)(int))dlsym(library, "later");
+	for (int k = 0; k < 300; k++)
+		later(3000);
+	puts((char *)later == old ? "same" : "other");
+	return 0;
+}
+C
+for part in old:0x10000:0x8000 new:0x14000:0x4000; do
+	name=${part%%:*} sizes=${part#*:}
+	$CC -g -O1 -fno-builtin -fomit-frame-pointer -shared -fPIC -Wl,--no-eh-frame-hdr -DFRONT="${sizes%:*}" -DBACK="${sizes#*:}" \
+		-o "$name.so" place.c
+done
+compile_linked places places.c
+is "$(MALLOC_CONF=prof:true,lg_prof_sample:0,prof_prefix:"$W"/x ./places)" same "samples in a library in the place of another one"
+
 # Code without any unwind information.
 case $(uname -m) in
 x86_64)
