@@ -26,10 +26,11 @@
 enum {
 	DISK_BYTES = 256 << 20,   /* of all files together */
 	MEMORY_BYTES = 64 << 20,  /* the same without --cache */
-	COPY_MOST = 32 << 20,     /* of one box, without zeros */
+	COPY_MOST = 32 << 20,     /* of one box, without pieces of zeros */
 	BOX_MOST = 1 << 30,       /* of one box, with them */
-	PIECE = 4096,             /* that is copied, or is all zeros */
+	PIECE = 4096,             /* bytes that are copied at once, or skipped if all are zeros */
 	FILES_READ = 1024,        /* of an earlier jeprofd */
+	DRAFT_SECONDS = 60,       /* longer than a jeprofd that lives leaves a draft untouched */
 };
 
 /* At the end of KEY.box, behind the dead_t. */
@@ -103,15 +104,21 @@ finish_file(int fd, const char *key, dead_file_t which, bool is_good, uint64_t *
 	return -1;
 }
 
+/* Removes a file from the directory, if there is one. */
+static void
+remove_file(const char *key, dead_file_t which) {
+	char name[64];
+	if (dir >= 0) {
+		snprintf(name, sizeof(name), "%s%s", key, ends[which]);
+		unlinkat(dir, name, 0);
+	}
+}
+
 /* Removes the files of an element that is no longer in the list. */
 static void
 drop(entry_t *e) {
-	char name[64];
 	for (int i = 0; i < dead_files; i++) {
-		snprintf(name, sizeof(name), "%s%s", e->d->key, ends[i]);
-		if (dir >= 0) {
-			unlinkat(dir, name, 0);
-		}
+		remove_file(e->d->key, (dead_file_t)i);
 		if (e->fds[i] >= 0) {
 			close(e->fds[i]);
 		}
@@ -343,7 +350,7 @@ dead_keep_pprof(const char *key, const char *bytes, size_t length) {
 	fd = finish_file(fd, key, dead_pprof, try_write(fd, bytes, length, 0), &taken);
 	pthread_mutex_lock(&lock);
 	entry_t *e = find(key);
-	bool is_first = e != NULL && e->bytes[dead_pprof] == 0;
+	bool is_kept = e != NULL, is_first = is_kept && e->bytes[dead_pprof] == 0;
 	if (is_first) {
 		e->bytes[dead_pprof] = taken;
 		e->fds[dead_pprof] = fd;
@@ -351,6 +358,9 @@ dead_keep_pprof(const char *key, const char *bytes, size_t length) {
 	pthread_mutex_unlock(&lock);
 	if (!is_first && fd >= 0) {
 		close(fd);
+	}
+	if (!is_kept) {
+		remove_file(key, dead_pprof);
 	}
 	dead_expire();
 }
@@ -422,11 +432,59 @@ read_one(const char *name) {
 	    .bytes = {(uint64_t)st.st_blocks * 512, pprof_bytes(d->key)}});
 }
 
+static bool
+has_end(const char *name, const char *end) {
+	size_t length = strlen(name), most = strlen(end);
+	return length > most && strcmp(name + length - most, end) == 0;
+}
+
 static int
 is_box(const struct dirent *e) {
-	size_t length = strlen(e->d_name), end = strlen(ends[dead_box]);
-	return length > end && length < DEAD_KEY + end
-	    && strcmp(e->d_name + length - end, ends[dead_box]) == 0;
+	return has_end(e->d_name, ends[dead_box])
+	    && strlen(e->d_name) < DEAD_KEY + strlen(ends[dead_box]);
+}
+
+/*
+ * Whether a file belongs to none of the dead: a draft that nobody has written to for DRAFT_SECONDS,
+ * or a profile without a box.
+ */
+static bool
+is_left_over(const char *name) {
+	struct stat st;
+	char key[DEAD_KEY];
+	size_t length = strlen(name);
+	if (has_end(name, DRAFT_END)) {
+		return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0
+		    && st.st_mtime + DRAFT_SECONDS < time(NULL);
+	}
+	length -= has_end(name, ends[dead_pprof]) ? strlen(ends[dead_pprof]) : 0;
+	if (length == strlen(name) || length >= sizeof(key)) {
+		return false;
+	}
+	snprintf(key, sizeof(key), "%.*s", (int)length, name);
+	pthread_mutex_lock(&lock);
+	bool is_known = find(key) != NULL;
+	pthread_mutex_unlock(&lock);
+	return !is_known;
+}
+
+/* Removes what jeprofd left behind when it was killed, which no element counts. */
+static void
+remove_left_over(void) {
+	int again = dup(dir);
+	DIR *stream = again >= 0 ? fdopendir(again) : NULL;
+	if (stream == NULL) {
+		if (again >= 0) {
+			close(again);
+		}
+		return;
+	}
+	for (const struct dirent *e; (e = readdir(stream)) != NULL;) {
+		if (is_left_over(e->d_name)) {
+			unlinkat(dir, e->d_name, 0);
+		}
+	}
+	closedir(stream);
 }
 
 void
@@ -452,6 +510,9 @@ dead_open(void) {
 	}
 	if (n >= 0) {
 		free(names);
+	}
+	if (dir >= 0) {
+		remove_left_over();
 	}
 	close(cache);
 }

@@ -317,10 +317,17 @@ until_true is_held
 kill -9 "$agent_pid"
 wait "$agent_pid" 2>/dev/null
 printf 'damaged' >"$W/cache/dead/20261125T000000.000Z.1.box"
+# What a jeprofd that is killed leaves: a draft, a profile whose box is gone; and the draft of one that lives.
+printf 'half' >"$W/cache/dead/20261125T000000.000Z.2.box.draft"
+touch -d '1 hour ago' "$W/cache/dead/20261125T000000.000Z.2.box.draft"
+printf 'half' >"$W/cache/dead/20261125T000000.000Z.3.box.draft"
+printf 'alone' >"$W/cache/dead/20261125T000000.000Z.4.pprof"
 agent --interval 60s --rate 16K --cache "$W/cache"
 is "$(own)" "$before" "a new jeprofd knows the dead of the one before"
 [ ! -e "$W/cache/dead/20261125T000000.000Z.1.box" ]
 ok $? "a damaged file is removed"
+is "$(cd "$W/cache/dead" && echo 20261125T000000.000Z.[234].*)" 20261125T000000.000Z.3.box.draft "so are an old draft and a profile without a box"
+rm -f "$W/cache/dead/20261125T000000.000Z.3.box.draft"
 until_true is_held
 ok $? "and it holds the boxes of those that live"
 echo >&9
