@@ -1,6 +1,6 @@
 # Massif: a series in the form of valgrind's massif, for ms_print and massif-visualizer: a snapshot
-# for each dump, each with its tree from the allocation to its callers; what is below one percent is
-# taken together, as massif does.
+# for each dump, each with its tree from the allocation to its callers. Callers that hold less than
+# one percent of the snapshot are told together in one line, as massif does.
 package Massif;
 
 use constant THRESHOLD => 0.01;
@@ -24,11 +24,11 @@ sub text {
 	return $text;
 }
 
-# A line ends at a # for those who read it.
+# A text without "#", which begins a comment for the readers of this form.
 sub line { return $_[0] =~ tr/#/:/r }
 
-# { sum, children by frame } of one snapshot, the leaf's side on top. Bytes are whole numbers that
-# add up to the total.
+# The tree { sum, children by frame } of one snapshot: below the root the functions that called the
+# allocator, below each its callers. Bytes are rounded to whole numbers that add up to the total.
 sub tree {
 	my ($work, $snap) = @_;
 	my $records = $work->{store}{records};
@@ -46,8 +46,9 @@ sub tree {
 	return $root;
 }
 
-my %text_of; # by place
+my %text_of; # frames as texts, by place
 
+# The frames of a record's stack as texts, the allocating function first.
 sub texts {
 	my ($record, $self) = @_;
 	return [map { @{ $text_of{$_} //=
@@ -55,8 +56,8 @@ sub texts {
 		Reduce::cut(@$record{qw(places libraries)})];
 }
 
-# Adds a node, its larger children, and the rest of them in one line. All add to one text: what each
-# handed up would be copied once a level.
+# Adds a node, its larger children, and the rest of them in one line. All nodes append to the same
+# text ($text refers to it): a text that is returned would be copied once a level.
 sub node {
 	no warnings 'recursion';
 	my ($text, $node, $depth, $all, $name) = @_;
@@ -70,7 +71,7 @@ sub node {
 	$$text .= sprintf "%sn%d: %d %s\n", ' ' x $depth, @large + ($small ? 1 : 0), $node->{sum},
 	    line($name);
 	node($text, $children->{$_}, $depth + 1, $all, $_) for @large;
-	$$text .= sprintf "%sn0: %d in %d place%s, %s below massif's threshold (%.2f%%)\n",
-	    ' ' x ($depth + 1), $rest, $small, $small == 1 ? '' : 's', $small == 1 ? '' : 'all',
+	$$text .= sprintf "%sn0: %d in %d place%s below massif's threshold (%.2f%%)\n",
+	    ' ' x ($depth + 1), $rest, $small, $small == 1 ? ',' : 's, all',
 	    100 * THRESHOLD if $small;
 }

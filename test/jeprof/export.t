@@ -192,6 +192,15 @@ for my $line (grep { /^ *n\d+:/ } split /\n/, $massif) {
 }
 is(scalar(@open), 0, 'massif: as many children as are told');
 unlike($massif =~ s/^#-+$//gmr, qr/#/, 'massif: no comment in a name');
+mkdir "$dir/small";
+for my $small (1, 2) {
+	my $many = (jeprof('export', '--to', 'massif', spew("$dir/small/x.heap", join '',
+				"heap_v2/1\n  t*: 1: 9000 [0: 0]\n",
+				(map { "@ 0x${_}000 0x9000\n  t*: 1: 5 [0: 0]\n" } 1 .. $small),
+				"@ 0x5000 0x9000\n  t*: 1: 8000 [0: 0]\n\nMAPPED_LIBRARIES:\n")))[1];
+	my $told = $small == 1 ? '5 in 1 place, below' : '10 in 2 places, all below';
+	like($many, qr/^ n0: $told massif's threshold \(1\.00%\)$/m, "massif: $small small");
+}
 SKIP: {
 	skip 'ms_print and callgrind_annotate are not installed', 2
 	    unless which('ms_print') && which('callgrind_annotate');
