@@ -7,7 +7,8 @@
  * have at most bytes_max() bytes. If there are too many, those go first that exited with status 0,
  * then those of the program that has most of them, the oldest first: one that crashes again and
  * again leaves the others. Lock: `lock`; under it no file is read or written. Called by
- * dead_watch.c (keeping, one thread), dead_profile.c, dead_pages.c and metrics.c.
+ * dead_watch.c (keeping, one thread), dead_profile.c, dead_pages.c, and metrics.c and pages.c for
+ * the counts.
  */
 #include "dead.h"
 

@@ -7,9 +7,9 @@
  * is let go, if its process then lives for CONFIRM_MS more: at its end the lock goes first.
  *
  * Invariant: an element of the list belongs to the thread that takes it out, which closes its
- * descriptors. Its pidfd is of the process with the pid and the start time: that was compared
- * after the pidfd was made. Lock: `lock`, for the list; under it nothing blocks. Called by watch.c,
- * scrape.c and main.c.
+ * descriptors. Its pidfd is of the process with the pid and the start time: that was compared after
+ * the pidfd was made. Lock: `lock`, for the list; under it nothing blocks. Called by watch.c,
+ * scrape.c and main.c, and by metrics.c for what is held.
  */
 #include "dead.h"
 

@@ -1,7 +1,7 @@
 /*
  * The labels and the memory use of a process, read from /proc and /sys/fs/cgroup. A process
  * controls much of what stands there, so everything is cut to fixed sizes and never trusted. Called
- * by watch.c, dead_watch.c and dead_end.c.
+ * by watch.c, dead_watch.c and dead_end.c; read_file() also by elsewhere.c.
  */
 #pragma once
 #include <sys/types.h>

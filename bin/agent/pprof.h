@@ -4,7 +4,7 @@
  * input comes from a process that may have forged any byte of it: all sizes are bounded and all
  * values checked. Names of functions come from tables that another process makes (names/names.h).
  * Invariant: a profile belongs to one thread at a time; threads may work on different profiles at
- * the same time. Called by scrape.c, test/agent/convert.c and the fuzz targets.
+ * the same time. Called by scrape.c, dead_profile.c, test/agent/convert.c and the fuzz targets.
  */
 #pragma once
 #include <stddef.h>

@@ -2,7 +2,8 @@
  * Slabs: creating and deleting them, and taking regions out of the bitmap; slab.h has the contract.
  * Invariant: nfree is the number of set bits, and a set bit is a free region. Before a slab is in a
  * bin the calling thread owns it; later the caller holds the bin's lock. Called by arena.c,
- * arena_life.c, bin.c, holes.c and prof/sites/prof_frag.c.
+ * arena_life.c, bin.c, holes.c and prof/sites/prof_frag.c; slab_info() and slab_is_sparse_locked()
+ * also by defrag.c, icheck.c and ctl_experimental.c.
  */
 #include "arena/slab.h"
 

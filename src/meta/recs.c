@@ -5,8 +5,8 @@
  *
  * Invariant: each block is in one of the two lists that begin in the root, from its first use on; a
  * record that is not handed out has no count. Locks: `recs`, a leaf, for the free lists; a list of
- * blocks grows by compare-and-swap. Called by slab.c, arenas.c, irealloc.c, tcache_spare.c; walked
- * by prof_age.c.
+ * blocks grows by compare-and-swap. Called by slab.c, large.c, arenas.c, irealloc.c, tcache_spare.c
+ * and prof.c; walked by prof_age.c.
  */
 #include "meta/recs.h"
 

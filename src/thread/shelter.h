@@ -16,7 +16,8 @@
  * purged, it was written to after its free. The last few freed large blocks are inaccessible. A
  * forked child continues with the shelter as it is: a block or slab that another thread was
  * changing at the fork stays unused there. Called by imalloc.c at a closed gate, in handlers, and
- * where such a block is freed or resized, and by jemalloc_fork.c.
+ * where such a block is freed or resized, by icheck.c, and when the gate opens again by
+ * jemalloc_fork.c and prof_box.c (shelter_trim).
  */
 #ifndef THREAD_SHELTER_H
 #define THREAD_SHELTER_H

@@ -1,11 +1,11 @@
 /*
- * Interpreter of call frame information (DWARF CFI, as in .eh_frame), and of DWARF expressions.
- * An FDE describes one function and refers to a CIE, which holds what many functions share. Each
+ * Interpreter of call frame information (DWARF CFI, as in .eh_frame), and of DWARF expressions. An
+ * FDE describes one function and refers to a CIE, which holds what many functions share. Each
  * contains a small program; running both up to an address leaves the unwind row of that address.
  * The FDE is found by binary search in .eh_frame_hdr. Invariant: reading stays inside the lengths
  * that the records state, and anything unknown ends in ENOTSUP, never in a guessed row. No lock, no
  * allocation, no state between calls: a walk may be anywhere in the program. Called by
- * unwind_rows.c and unwind_step.c.
+ * unwind_rows.c, unwind_step.c and frame_scan.c.
  */
 #include "unwind/cfi.h"
 

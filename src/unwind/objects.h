@@ -1,9 +1,9 @@
 /*
- * Which loaded object contains an address, and its unwind tables; without a lock, at any time.
- * New C libraries (glibc 2.35) have a look-up that needs no lock. For the others this file keeps a
+ * Which loaded object contains an address, and its unwind tables; without a lock, at any time. New
+ * C libraries (glibc 2.35) have a look-up that needs no lock. For the others this file keeps a
  * table of the objects, which each refresh lists again; a reader that finds the table changed
- * during its search searches again. Called by the unwinder (unwind_rows.c, unwind_step.c) and by
- * module_history.c.
+ * during its search searches again. Called by the unwinder (unwind_rows.c, unwind_step.c,
+ * unwind_fp.c, code.c) and by module_history.c.
  */
 #ifndef UNWIND_OBJECTS_H
 #define UNWIND_OBJECTS_H

@@ -1,8 +1,8 @@
 /*
- * Selects the unwinding method and calls it; unwind.h has the contract.
- * The selected method is one atomic pointer, so a sample that runs during a change uses the old or
- * the new method entirely. No lock. Called by prof_backtrace.c and prof_hook.c for samples; by
- * prof_dump.c and prof_request.c for its name and statistics; by module_history.c to forget rows.
+ * Selects the unwinding method and calls it; unwind.h has the contract. The selected method is one
+ * atomic pointer, so a sample that runs during a change uses the old or the new method entirely. No
+ * lock. Called by prof_backtrace.c for samples; by prof_dump.c, prof_course.c and prof_request.c
+ * for its name and statistics; by module_history.c to forget rows; by prof.c in a forked child.
  */
 #include "unwind/unwind.h"
 

@@ -1,8 +1,8 @@
 /*
- * Unwind rows of code addresses, each packed into one word and cached in a fixed table.
- * No lock: an entry is two words, the packed row and a key that mixes the address, the row and the
- * generation, so a torn or stale entry does not match. The generation changes when an object was
- * unloaded or may have been. Called by the walks (unwind_fp.c, unwind_step.c) and by unwind.c.
+ * Unwind rows of code addresses, each packed into one word and cached in a fixed table. No lock: an
+ * entry is two words, the packed row and a key that mixes the address, the row and the generation,
+ * so a torn or stale entry does not match. The generation changes when an object was unloaded or
+ * may have been. Called by the walks (unwind_fp.c, unwind_step.c), by code.c and by unwind.c.
  */
 #ifndef UNWIND_UNWIND_ROWS_H
 #define UNWIND_UNWIND_ROWS_H

@@ -5,7 +5,8 @@
  * them, no record of a loaded object is made, and no signal handler of the program runs here; so
  * they are moved whole. Locks: that of dumps, held for the time of a move, and the gate, closed for
  * the time of a copy; box.state is changed by compare-and-swap. Called by prof_session.c,
- * prof_request.c and prof_control.c, and by prof.c in a forked child.
+ * prof_request.c and prof_control.c, by prof_earlier.c, and by prof.c at the start and in a forked
+ * child.
  */
 #include "prof/file/prof_box.h"
 

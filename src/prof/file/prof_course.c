@@ -4,7 +4,8 @@
  * Invariant: one thread at a time tells (course.is_telling); a line of the ring has time_ns 0 while
  * it is written, and a block of lines is complete before the root names it. What only the
  * profiler's thread can find out (rss, limit, faults) is 0 in lines that others write. Locks: none
- * of its own. Called by prof_control.c and prof_session.c, and by prof.c at heartbeats.
+ * of its own. Begun by prof_start.c, prof_session.c and prof_box.c; called at heartbeats by prof.c,
+ * or in rounds of the profiler's thread by prof_control.c.
  */
 #include "prof/file/prof_course.h"
 

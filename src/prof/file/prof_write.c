@@ -3,7 +3,7 @@
  *
  * Invariant: between calls the buffer has at least one byte of room; prof_writer_room() ensures
  * PROF_WRITER_ROOM bytes, so a number is written without a check of its own. Locks: none; a writer
- * belongs to one thread. Called by prof_dump.c and prof_log.c.
+ * belongs to one thread. Called by prof_dump.c, prof_dump_label.c and prof_log.c.
  */
 #include "prof/file/prof_write.h"
 

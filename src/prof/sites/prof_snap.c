@@ -4,7 +4,8 @@
  *
  * Invariant: after prof_snap_take() the `pass` of the tables is held until prof_snap_drop(). Locks:
  * none of its own; `pass` keeps sites, counts and thread records from being freed. Called by
- * prof_dump.c.
+ * prof_dump.c; prof_age.c and prof_label_sums.c store what they add to its items in the memory of
+ * the snapshot.
  */
 #include "prof/sites/prof_snap.h"
 

@@ -3,7 +3,7 @@
  *
  * Invariant: the sums belong to one window, which begins anew with each decision; one thread at a
  * time decides (budget.is_deciding). Locks: none; prof_sample_scale() has its own. Called by prof.c
- * at samples and heartbeats, by ctl_prof.c and prof_session.c for the setting.
+ * at samples and heartbeats, by ctl_prof.c, prof_session.c and prof_request.c for the setting.
  */
 #include "prof/trigger/prof_budget.h"
 
