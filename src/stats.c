@@ -34,7 +34,7 @@
 #define STATS_BUF_SIZE ((size_t)64 << 10)
 #define STATS_LINE_MAX 768
 
-/* A longer table line is cut off, and the next number must fit the writer's buffer. */
+/* A longer line of a table is cut off. A whole line fits into the writer's buffer. */
 cassert(STATS_LINE_MAX < STATS_BUF_SIZE);
 
 /* The parts of the report to print; each letter in the options omits one, 'J' selects JSON. */
@@ -958,7 +958,10 @@ stats_atexit(void) {
 	}
 }
 
-/* Bytes counted towards the next interval print; the thread that lowers it prints. */
+/*
+ * Bytes that all threads have allocated since the last print. The thread that reaches the interval
+ * (opt_stats_interval) lowers them below it and prints.
+ */
 static atomic_u64_t interval_bytes;
 
 void

@@ -1,4 +1,7 @@
-/* The parts of malloc_stats_print about huge pages. */
+/*
+ * The parts of malloc_stats_print about huge pages. They print from a snapshot: no lock, no state.
+ * Called by stats.c.
+ */
 #ifndef STATS_HPA_H
 #define STATS_HPA_H
 
@@ -6,9 +9,15 @@
 #include "hpa/hpa.h"
 #include "util/emitter.h"
 
-/* Prints the statistics of an arena's shard; as a table only if it has or had slabs. */
+/*
+ * Prints the statistics of the huge slabs of an arena (its hpa shard): as JSON always, as text only
+ * if the arena has or had huge slabs.
+ */
 void stats_print_hpa(emitter_t *em, const hpa_stats_t *hpa);
-/* Prints stats.thp.*; as a table only if something was populated or a huge piece made. */
+/*
+ * Prints stats.thp.*: as JSON always, as text only if pages were populated (MADV_POPULATE_WRITE) or
+ * a huge piece was made.
+ */
 void stats_print_thp(emitter_t *em, const thp_stats_t *s);
 
 #endif

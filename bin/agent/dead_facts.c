@@ -69,7 +69,7 @@ static const struct {
     {SIGILL, "SIGILL"}, {SIGINT, "SIGINT"}, {SIGKILL, "SIGKILL"}, {SIGQUIT, "SIGQUIT"},
     {SIGSEGV, "SIGSEGV"}, {SIGSYS, "SIGSYS"}, {SIGTERM, "SIGTERM"}, {SIGTRAP, "SIGTRAP"}};
 
-/* The name of a signal that ends processes; NULL: it is another one. */
+/* The name of a signal that often ends a process; NULL: the sentence gives the number. */
 static const char *
 signal_name(int number) {
 	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {

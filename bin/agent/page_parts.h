@@ -9,7 +9,10 @@
 extern const unsigned char page_model[], page_live[], page_style[], page_body[];
 extern const size_t page_model_size, page_live_size, page_style_size, page_body_size; /* bytes */
 
-/* A heap of those programs whose memory is not malloc's (heaps.txt); NULL: the heap has no such. */
+/*
+ * A kind of program that has a heap beside malloc's, and how it is recognised (heaps.txt); NULL:
+ * not by this.
+ */
 typedef struct page_heap_s {
 	const char *program, *object; /* regular expressions, for names without directory */
 	const char *section;          /* of the program */
@@ -18,4 +21,8 @@ typedef struct page_heap_s {
 
 extern const page_heap_t page_heaps[];
 extern const size_t page_heaps_count;
-extern const uint64_t page_heap_times, page_heap_more; /* the rule; more: bytes */
+/*
+ * A process has memory elsewhere if its resident memory is more than page_heap_times what the
+ * allocator has in memory, and by more than page_heap_more bytes.
+ */
+extern const uint64_t page_heap_times, page_heap_more;

@@ -121,7 +121,10 @@ allocations_clamp(struct pprof_profile *p) {
 	}
 }
 
-/* The interval that somebody set: one that a budget makes of it (prof_budget) is weighed in. */
+/*
+ * The sampling interval that a user has set. A budget (prof_budget) may change the interval in use;
+ * two profiles can still be compared, because each sample has the weight of its interval.
+ */
 static uint64_t
 period_set(const struct pprof_profile *p) {
 	return p->period_set != 0 ? p->period_set : p->period;

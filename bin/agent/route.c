@@ -264,9 +264,10 @@ route_argument(const char *key, const char *value, route_t *r) {
 void
 route_finish(route_t *r) {
 	bool is_profile = r->place == place_job && !r->is_post;
-	bool is_two = r->order.seconds > 0
+	/* The answer is the difference of two profiles. */
+	bool takes_two = r->order.seconds > 0
 	    || (r->order.is_since_mark && (r->order.kind != job_heap || r->order.is_otlp));
-	if (is_profile && r->order.is_raw && is_two) {
+	if (is_profile && r->order.is_raw && takes_two) {
 		set_fault(r, 400, "raw is one profile as it is: it has no difference (seconds; since only "
 		    "of the heap)");
 	}

@@ -13,8 +13,9 @@
 #include "os/mutex.h"
 
 /*
- * Whole-arena values that add up when arenas are merged. Each comes from a function of inspect.c.
- * The first are printed in rows of their own kinds, the others each in a row of its name.
+ * Values of a whole arena, which are added up when arenas are merged. Each comes from the function
+ * sum_NAME of inspect.c. malloc_stats_print gives each of the ROW fields a row with its name; each
+ * PAGE field is printed in a way of its own.
  */
 #define ARENA_STATS_PAGE_FIELDS(X) \
 	X(nthreads, unsigned, "threads bound to the arena") \
@@ -37,9 +38,10 @@
 #define ARENA_STATS_SUM_FIELDS(X) ARENA_STATS_PAGE_FIELDS(X) ARENA_STATS_ROW_FIELDS(X)
 
 /*
- * Totals of small objects, and of large ones. Of small ones they are sums of the fields of the same
- * name of all bins; of large ones the first are sums over the classes, the others are counted for
- * all classes together.
+ * Totals over all small classes, and over all large ones. Those of small classes are sums of the
+ * fields of the same name in BIN_STATS_FIELDS. Those of large classes: OF_SIZE fields are counted
+ * for each class (LARGE_COUNT_FIELDS) and summed, OF_ALL fields are counted for all classes
+ * together (arena_large_all_t).
  */
 #define CLASS_OF_SIZE_FIELDS(X) \
 	X(nmalloc, uint64_t, "objects that the arena gave out, to caches too") \
@@ -83,8 +85,8 @@
 	X(retained_bytes, size_t, "bytes of the retained ones")
 
 /*
- * The arena's locks, by their names in mallctl; expression of an arena_t *a, NULL if it has no such
- * lock; text for the manual.
+ * The arena's locks: name in mallctl; the address of the mutex in arena_t *a, NULL if the arena has
+ * no such lock; text for the manual.
  */
 #define ARENA_MUTEXES(X) \
 	X(large, &a->large_mtx, "kept for its name: nothing takes it") \

@@ -336,16 +336,19 @@ arenas_try_bind_vacant(const arena_t *from) {
 	return vacant_try_bind(from, arenas.narenas_auto);
 }
 
-/* The automatic arena with the fewest threads; *vacant: first slot without one, or narenas_auto. */
+/*
+ * The automatic arena with the fewest threads; *empty: the first slot without an arena, or
+ * narenas_auto if each has one.
+ */
 static arena_t *
-arenas_least_locked(unsigned *vacant) {
+arenas_least_locked(unsigned *empty) {
 	mutex_assert_owner(&arenas.mtx);
 	arena_t *least = NULL;
-	*vacant = arenas.narenas_auto;
+	*empty = arenas.narenas_auto;
 	for (unsigned i = 0; i < arenas.narenas_auto; i++) {
 		arena_t *a = arenas_get(i);
 		if (a == NULL) {
-			*vacant = *vacant == arenas.narenas_auto ? i : *vacant;
+			*empty = *empty == arenas.narenas_auto ? i : *empty;
 		} else if (least == NULL || atomic_load_u32(&a->nthreads, MO_RELAXED) <
 		    atomic_load_u32(&least->nthreads, MO_RELAXED)) {
 			least = a;
@@ -369,16 +372,16 @@ arenas_of_cpu(void) {
 
 arena_t *
 arenas_bind_least(void) {
-	unsigned vacant;
+	unsigned empty;
 	arena_t *here = arenas.percpu_limit > 0 ? arenas_of_cpu() : NULL;
 	if (here != NULL) {
 		arenas_bind(here);
 		return here;
 	}
 	mutex_lock(&arenas.mtx);
-	arena_t *a = arenas_least_locked(&vacant);
-	if (atomic_load_u32(&a->nthreads, MO_RELAXED) > 0 && vacant < arenas.narenas_auto) {
-		arena_t *fresh = arenas_init_locked(vacant, true, NULL);
+	arena_t *a = arenas_least_locked(&empty);
+	if (atomic_load_u32(&a->nthreads, MO_RELAXED) > 0 && empty < arenas.narenas_auto) {
+		arena_t *fresh = arenas_init_locked(empty, true, NULL);
 		a = fresh != NULL ? fresh : a;
 	}
 	arenas_bind(a);
@@ -448,8 +451,9 @@ arenas_auto_count(void) {
 }
 
 /*
- * Reserves the slot of oversized requests: those whose size class reaches the threshold, although
- * large sizes are rounded to pages only. An invalid threshold is reported as 0: none.
+ * Reserves the slot of the arena for oversized requests. A request is oversized if its size class
+ * reaches the threshold, so its size may be below: large sizes are rounded up to pages and not to
+ * classes. A threshold that is no large size is set to 0: none.
  */
 static void
 arenas_oversize_boot(void) {

@@ -33,7 +33,7 @@ canary_fault(const char *p, size_t reg, const edata_t *slab, const char *if_free
 		return "double free or pointer into a block";
 	}
 	return canary_state(p + reg) == 0 ? if_freed
-	    : !canary_is_own_intact(p, reg) ? SAFETY_TAIL_IS_LOST : SAFETY_FRONT_IS_LOST;
+	    : !canary_is_region_intact(p, reg) ? SAFETY_TAIL_IS_LOST : SAFETY_FRONT_IS_LOST;
 }
 
 bool

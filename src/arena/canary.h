@@ -29,7 +29,10 @@
 /* Bytes of a region that no request gets. */
 #define CANARY_BYTES (config_hardening ? 2 * CANARY_WORD_BYTES : (size_t)0)
 
-/* One byte, not 0, in each byte of the word; and what hides the states. Random, set at boot. */
+/*
+ * canary_word: the canary bytes, eight times the same byte, which is not 0. canary_key: the word
+ * with which states are xored. Both are random, set at boot.
+ */
 extern HIDDEN uint64_t canary_word;
 extern HIDDEN uint64_t canary_key;
 
@@ -112,7 +115,7 @@ canary_put(void *ptr, size_t reg, size_t n) {
 	return ptr;
 }
 
-/* canary_put() as the last part of a condition. */
+/* canary_put() as the last operand of && in a condition: always true. */
 ALWAYS_INLINE bool
 canary_did_put(void *ptr, size_t reg, size_t n) {
 	canary_put(ptr, reg, n);
@@ -177,16 +180,19 @@ canary_size(const void *ptr, size_t reg, const edata_t *slab) {
 
 /* Whether the region of reg bytes at p is an object in use whose canaries are there. */
 ALWAYS_INLINE bool
-canary_is_own_intact(const char *p, size_t reg) {
+canary_is_region_intact(const char *p, size_t reg) {
 	size_t n = (size_t)(canary_state(p + reg) - 1), room = canary_room(reg);
 	return likely(n <= room) && likely(canary_load(p + room) == canary_word)
 	    && likely(canary_load(p + n) == canary_word)
 	    && likely(canary_load(p + min_zu(n + CANARY_WORD_BYTES, room)) == canary_word);
 }
 
-/* Whether the words that end in front of p are those of a region of reg bytes, of its slab. */
+/*
+ * Whether the last two words of the region in front of p, of the same slab, are intact: canary
+ * bytes, and a state that a region of reg bytes can have.
+ */
 ALWAYS_INLINE bool
-canary_is_before(const char *p, size_t reg) {
+canary_is_front_intact(const char *p, size_t reg) {
 	return canary_load(p - CANARY_BYTES) == canary_word && canary_state(p) <= canary_room(reg) + 1;
 }
 
@@ -196,8 +202,8 @@ canary_is_before(const char *p, size_t reg) {
  */
 ALWAYS_INLINE bool
 canary_is_intact(const void *ptr, size_t reg, const edata_t *slab) {
-	return likely(canary_may_begin(ptr, reg, slab)) && canary_is_own_intact(ptr, reg)
-	    && (ptr == slab->addr || likely(canary_is_before(ptr, reg)));
+	return likely(canary_may_begin(ptr, reg, slab)) && canary_is_region_intact(ptr, reg)
+	    && (ptr == slab->addr || likely(canary_is_front_intact(ptr, reg)));
 }
 
 /*

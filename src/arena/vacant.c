@@ -24,8 +24,8 @@ typedef struct {
 	size_t used;     /* in use, in all arenas */
 	size_t stocked;  /* in use in limited arenas whose trim is due: stocks may hold it */
 	size_t unused;   /* unused in limited arenas */
-	arena_t *first;  /* of these the one left first after `after`, if it has unused pages */
-	uint64_t number; /* its number */
+	arena_t *first;  /* limited, with unused pages, and of the least number above `after` */
+	uint64_t number; /* the number of `first` (vacant_number) */
 } vacant_look_t;
 
 static bool
@@ -34,7 +34,7 @@ vacant_is(const arena_t *a) {
 	    && atomic_load_u64(&a->left, MO_SEQ_CST) != 0;
 }
 
-/* Whether the limit applies to the arena; with is_idle to any. */
+/* Whether the limit applies to the arena: to a vacant one, with is_idle to any, if it decays. */
 static bool
 vacant_is_limited(const arena_t *a, bool is_idle) {
 	return (is_idle || vacant_is(a)) && arena_decay_ms_get(a, true) > 0;
@@ -50,7 +50,10 @@ vacant_unused(const arena_t *a) {
 	return pac_nidle(&a->pac) << LG_PAGE;
 }
 
-/* Arenas with threads come last. */
+/*
+ * The order in which arenas are purged: by the time when the last thread left, then those that have
+ * threads.
+ */
 static uint64_t
 vacant_number(const arena_t *a) {
 	return vacant_is(a) ? atomic_load_u64(&a->left, MO_RELAXED) : NUMBER_MAX + a->ind;

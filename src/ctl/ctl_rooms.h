@@ -1,6 +1,7 @@
 /*
- * The nodes directly below the root of the tree ("rooms"), which are defined in several source
- * files. ctl_tree.c lists them in the order of their MIB numbers. Constant data without a lock.
+ * What the files ctl_*.c define for each other: the nodes directly below the root of the tree
+ * ("rooms"), which ctl_tree.c lists in the order of their MIB numbers, and the index checks and
+ * leaves that another room uses. Constant data without a lock.
  */
 #ifndef CTL_CTL_ROOMS_H
 #define CTL_CTL_ROOMS_H

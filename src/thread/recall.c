@@ -1,9 +1,9 @@
 /*
  * Makes other threads take their slow path (recall.h).
  *
- * Invariant: after recall_all() each thread handles its bit at its next malloc or free, even if it
- * is in the slow path at the same time. Locks: that of the gate's list of threads. Called by the
- * profiler, alloc_hook.c, claim.c, thread_event.c, tsd.c and mallctl.
+ * Invariant: after recall_one() the thread handles the bit at its next malloc or free at the
+ * latest, even if it was in the slow path during the call. Locks: that of the gate's list of
+ * threads. Called by the profiler, alloc_hook.c, claim.c, thread_event.c, tsd.c and mallctl.
  */
 #include "thread/recall.h"
 

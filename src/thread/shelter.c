@@ -219,7 +219,7 @@ small_free(shelter_slab_t *s, void *ptr, size_t r) {
 	atomic_u64_t *word = &s->free[r / WORD_BITS];
 	uint64_t bit = (uint64_t)1 << r % WORD_BITS;
 	if (likely((atomic_load_u64(word, MO_RELAXED) & bit) == 0)) {
-		if (config_hardening && !canary_is_own_intact(ptr, slab_reg_size(s))) {
+		if (config_hardening && !canary_is_region_intact(ptr, slab_reg_size(s))) {
 			safety_fail(SAFETY_TAIL_IS_LOST);
 		}
 		memset(ptr, 0, slab_reg_size(s));

@@ -13,10 +13,10 @@
 bool code_is_call_in_object(uintptr_t ra);
 
 /*
- * Whether the function with the instruction before pc, in an object, surely keeps a frame pointer:
- * before pc it is set, and no function ends between the two; the place is in no function with
- * unwind information and, if the call before ra names its function, at the begin of that function.
- * ra is 0, or behind a call.
+ * Whether the function that contains the instruction before pc is sure to keep a frame pointer.
+ * That is so if an instruction before pc sets the frame pointer, no function ends between the two,
+ * no unwind information covers that instruction and, if the call before ra names its target, that
+ * instruction is among the first of the target. pc lies in an object. ra is 0, or behind a call.
  */
 bool code_keeps_frame(uintptr_t pc, uintptr_t ra);
 

@@ -312,7 +312,7 @@ stays(const struct object_place_s *o) {
  * adjacent is passed once.
  */
 static void
-for_each_passing(void *const *frames, unsigned n,
+for_each_unloadable(void *const *frames, unsigned n,
     void (*fn)(void *ctx, const struct sys_module_s *m), void *ctx) {
 	struct object_place_s o = {.start = 0};
 	struct sys_module_s m;
@@ -343,12 +343,12 @@ add_identity(void *ctx, const struct sys_module_s *m) {
 uint32_t
 module_history_stamp(void *const *frames, unsigned n) {
 	uint64_t h = 0;
-	for_each_passing(frames, n, add_identity, &h);
+	for_each_unloadable(frames, n, add_identity, &h);
 	return h == 0 ? 0 : (uint32_t)h | 1;
 }
 
 static void
-note_passing(void *ctx UNUSED, const struct sys_module_s *m) {
+note_unloadable(void *ctx UNUSED, const struct sys_module_s *m) {
 	struct sys_module_s named = *m;
 	named.path = history.loaded;
 	if (sys_copy_text(history.loaded, m->path, sizeof(history.loaded))) {
@@ -364,7 +364,7 @@ module_history_note(void *const *frames, unsigned n) {
 	 */
 	for (unsigned tries = 0; tries < 100; tries++) {
 		if (try_look()) {
-			for_each_passing(frames, n, note_passing, NULL);
+			for_each_unloadable(frames, n, note_unloadable, NULL);
 			end_look();
 			break;
 		}

@@ -42,7 +42,8 @@ void module_history_look(void);
  */
 uint32_t module_history_stamp(void *const *frames, unsigned n);
 /*
- * Records the objects in which the frames lie, and returns the number of the last record. No lock.
+ * Records the objects in which the frames lie, if they can be unloaded. Returns the number of the
+ * last record of all, as module_history_last(). No lock.
  */
 uint32_t module_history_note(void *const *frames, unsigned n);
 /*

@@ -10,7 +10,7 @@
 #include "util/assert.h"
 #include "util/bits.h"
 
-/* Bytes for the digits of a 64-bit number in octal (22), the longest base. */
+/* Bytes for the digits of a 64-bit number: 22 in octal, the base with the most digits. */
 #define FMT_DIGITS_MAX 24
 #define FMT_NO_PRECISION (-1)
 
