@@ -407,7 +407,7 @@ imalloc_relieved(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *t
 	assert(tc == NULL || slot > 0);
 	arena_t *a = tsd == NULL || tsd->tls->inside != 0 ? NULL
 	    : imalloc_arena(tsd, req->arena, usize);
-	if (a == NULL || ehooks_are_own(&a->pac.src.ehooks)
+	if (a == NULL || ehooks_are_custom(&a->pac.src.ehooks)
 	    || arena_need(usize, req->alignment) < usize) {
 		return NULL;
 	}

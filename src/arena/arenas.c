@@ -299,7 +299,7 @@ arenas_hooks(unsigned ind, ehooks_table_t *table, ehooks_table_t **old) {
 arena_t *
 arenas_fallback(void) {
 	arena_t *a = arenas_get(0);
-	if (likely(a == NULL || !ehooks_are_own(&a->pac.src.ehooks))) {
+	if (likely(a == NULL || !ehooks_are_custom(&a->pac.src.ehooks))) {
 		return a;
 	}
 	a = arena_table_get(FALLBACK_IND);

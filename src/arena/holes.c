@@ -164,7 +164,7 @@ holes_work_on_bin(holes_work_t *w) {
 
 static bool
 holes_are_possible(const arena_t *a) {
-	return !config_hardening && !ehooks_are_own(&a->pac.src.ehooks)
+	return !config_hardening && !ehooks_are_custom(&a->pac.src.ehooks)
 	    && atomic_load_u32(&a->holes.nrefused, MO_RELAXED) < REFUSALS_MAX
 	    && pages_can_purge_forced();
 }

@@ -27,7 +27,7 @@
 
 bool opt_cache_oblivious = CONFIG_CACHE_OBLIVIOUS;
 bool opt_cache_oblivious_all;
-szind_t arena_large_own_min = SC_NSIZES;
+szind_t arena_large_explicit_min = SC_NSIZES;
 
 static arena_large_count_t *
 large_count(arena_t *a, size_t usize) {
@@ -87,7 +87,7 @@ large_adopt(const arena_t *a, edata_t *e, size_t usize, char *start) {
 	e->large_request = 0;
 	/* A cached object must fit any request of its class; some must not be cached. */
 	if ((sz_i2s(e->szind) != usize && e->szind < emap_ncacheable) || e->nguards != 0
-	    || (e->szind >= arena_large_own_min && !a->is_auto)) {
+	    || (e->szind >= arena_large_explicit_min && !a->is_auto)) {
 		e->szind = SC_NSIZES;
 	}
 	e->u.large_bin = emap_bin_of_class(e->szind);
@@ -98,7 +98,7 @@ void
 arena_large_note_grown(void *ptr, size_t usize) {
 	uint64_t elem = emap_elem(ptr);
 	assert(usize >= SC_LARGE_MINCLASS);
-	if (sz_s2i(usize) < arena_large_own_min) {
+	if (sz_s2i(usize) < arena_large_explicit_min) {
 		return;
 	}
 	edata_t *e = elem_edata(elem);

@@ -27,7 +27,7 @@ extern HIDDEN bool opt_cache_oblivious_all;
  * Objects of classes from this one on are never cached if their arena is explicit: it may be
  * destroyed while other threads' caches hold them, or have the user's hooks. Set once at boot.
  */
-extern HIDDEN szind_t arena_large_own_min;
+extern HIDDEN szind_t arena_large_explicit_min;
 
 /* The bytes that a large object of usize bytes and usual alignment needs for its offset. */
 static inline size_t
@@ -42,7 +42,7 @@ arena_large_pad(size_t usize) {
  */
 static inline char *
 arena_large_start(const arena_t *a, const edata_t *e, size_t usize) {
-	if (arena_large_pad(usize) == 0 || ehooks_are_own(&a->pac.src.ehooks)) {
+	if (arena_large_pad(usize) == 0 || ehooks_are_custom(&a->pac.src.ehooks)) {
 		return e->addr;
 	}
 	uint64_t mix = (((uintptr_t)e->addr >> LG_PAGE) * UINT64_C(0x9e3779b97f4a7c15)) >> 32;

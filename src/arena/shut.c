@@ -87,7 +87,7 @@ bool
 shut_try_keep(edata_t *e) {
 	assert(e->state == extent_state_active && !e->is_slab && e->recs == NULL);
 	const arena_t *a = arena_table_get(e->arena_ind);
-	if (e->arena_ind >= arenas_narenas_auto() || ehooks_are_own(&a->pac.src.ehooks)
+	if (e->arena_ind >= arenas_narenas_auto() || ehooks_are_custom(&a->pac.src.ehooks)
 	    || e->nguards != 0 || e->size > SHUT_BYTES / 2) {
 		return false;
 	}

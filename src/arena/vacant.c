@@ -133,7 +133,7 @@ vacant_fullest(const arena_t *from, unsigned n) {
 	for (unsigned i = 0; i < n; i++) {
 		arena_t *a = arena_table_get(i);
 		if (a != NULL && a != from && vacant_is(a) && vacant_unused(a) > most
-		    && !ehooks_are_own(&a->pac.src.ehooks)) {
+		    && !ehooks_are_custom(&a->pac.src.ehooks)) {
 			fullest = a;
 			most = vacant_unused(a);
 		}
@@ -144,7 +144,7 @@ vacant_fullest(const arena_t *from, unsigned n) {
 /* An arena that another thread binds to meanwhile is not taken, so that no two threads share it. */
 arena_t *
 vacant_try_bind(const arena_t *from, unsigned n) {
-	if (ehooks_are_own(&from->pac.src.ehooks)) {
+	if (ehooks_are_custom(&from->pac.src.ehooks)) {
 		return NULL;
 	}
 	arena_t *a = vacant_fullest(from, n);

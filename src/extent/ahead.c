@@ -99,7 +99,7 @@ ahead_small_ns(size_t size) {
 size_t
 ahead_fill(extent_src_t *src, ecache_t *dirty, ecache_t *retained, size_t size, size_t run) {
 	bool is_on = opt_populate && atomic_load_zu(&ahead.nfailures, MO_RELAXED) == 0;
-	if (!is_on || ehooks_are_own(&src->ehooks) || !ahead_try_room() || ahead_is_needless(dirty,
+	if (!is_on || ehooks_are_custom(&src->ehooks) || !ahead_try_room() || ahead_is_needless(dirty,
 	    size)) {
 		return 0;
 	}

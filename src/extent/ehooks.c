@@ -165,21 +165,21 @@ call_end(uint32_t token) {
 }
 
 void *
-ehooks_own_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool *commit) {
+ehooks_custom_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool *commit) {
 	ehooks_table_t *table = own_table(h);
 	uint32_t token = call_begin();
 	void *p = table->alloc(table, NULL, size, alignment, zero, commit, h->shown_ind);
 	call_end(token);
 	if (((uintptr_t)p & (max_zu(alignment, PAGE) - 1)) != 0) {
 		/* The hook returned a misaligned address, which its dalloc hook takes back. */
-		ehooks_own_dalloc(h, p, size, *commit);
+		ehooks_custom_dalloc(h, p, size, *commit);
 		return NULL;
 	}
 	return p;
 }
 
 int
-ehooks_own_dalloc(ehooks_t *h, void *addr, size_t size, bool is_committed) {
+ehooks_custom_dalloc(ehooks_t *h, void *addr, size_t size, bool is_committed) {
 	ehooks_table_t *table = own_table(h);
 	if (table->dalloc == NULL) {
 		return EOPNOTSUPP;
@@ -191,7 +191,7 @@ ehooks_own_dalloc(ehooks_t *h, void *addr, size_t size, bool is_committed) {
 }
 
 void
-ehooks_own_destroy(ehooks_t *h, void *addr, size_t size, bool is_committed) {
+ehooks_custom_destroy(ehooks_t *h, void *addr, size_t size, bool is_committed) {
 	ehooks_table_t *table = own_table(h);
 	if (table->destroy != NULL) {
 		uint32_t token = call_begin();
@@ -217,7 +217,7 @@ own_range(ehooks_t *h, ehooks_table_t *table, range_fn_t *fn, void *addr, size_t
 
 #define OWN_RANGE(member) \
 int \
-ehooks_own_##member(ehooks_t *h, void *addr, size_t size) { \
+ehooks_custom_##member(ehooks_t *h, void *addr, size_t size) { \
 	ehooks_table_t *table = own_table(h); \
 	return own_range(h, table, table->member, addr, size); \
 }
@@ -227,7 +227,7 @@ OWN_RANGE(purge_lazy)
 OWN_RANGE(purge_forced)
 
 int
-ehooks_own_split(ehooks_t *h, void *addr, size_t size, size_t size_a, bool is_committed) {
+ehooks_custom_split(ehooks_t *h, void *addr, size_t size, size_t size_a, bool is_committed) {
 	ehooks_table_t *table = own_table(h);
 	assert(size_a > 0 && size_a < size);
 	if (table->split == NULL) {
@@ -241,7 +241,7 @@ ehooks_own_split(ehooks_t *h, void *addr, size_t size, size_t size_a, bool is_co
 }
 
 int
-ehooks_own_merge(ehooks_t *h, void *addr_a, size_t size_a, void *addr_b, size_t size_b,
+ehooks_custom_merge(ehooks_t *h, void *addr_a, size_t size_a, void *addr_b, size_t size_b,
     bool is_committed) {
 	ehooks_table_t *table = own_table(h);
 	assert((char *)addr_a + size_a == addr_b);

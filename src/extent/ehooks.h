@@ -74,20 +74,20 @@ void *ehooks_map(ehooks_t *h, size_t size, size_t alignment, bool *commit);
 
 /* Whether the arena has hooks of the user. */
 ALWAYS_INLINE bool
-ehooks_are_own(const ehooks_t *h) {
+ehooks_are_custom(const ehooks_t *h) {
 	return unlikely(atomic_load_p(&h->table, MO_RELAXED) != NULL);
 }
 
 /* Calls of the user's hooks. */
-void *ehooks_own_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool *commit);
-int ehooks_own_dalloc(ehooks_t *h, void *addr, size_t size, bool is_committed);
-void ehooks_own_destroy(ehooks_t *h, void *addr, size_t size, bool is_committed);
-int ehooks_own_commit(ehooks_t *h, void *addr, size_t size);
-int ehooks_own_decommit(ehooks_t *h, void *addr, size_t size);
-int ehooks_own_purge_lazy(ehooks_t *h, void *addr, size_t size);
-int ehooks_own_purge_forced(ehooks_t *h, void *addr, size_t size);
-int ehooks_own_split(ehooks_t *h, void *addr, size_t size, size_t size_a, bool is_committed);
-int ehooks_own_merge(ehooks_t *h, void *addr_a, size_t size_a, void *addr_b, size_t size_b,
+void *ehooks_custom_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool *commit);
+int ehooks_custom_dalloc(ehooks_t *h, void *addr, size_t size, bool is_committed);
+void ehooks_custom_destroy(ehooks_t *h, void *addr, size_t size, bool is_committed);
+int ehooks_custom_commit(ehooks_t *h, void *addr, size_t size);
+int ehooks_custom_decommit(ehooks_t *h, void *addr, size_t size);
+int ehooks_custom_purge_lazy(ehooks_t *h, void *addr, size_t size);
+int ehooks_custom_purge_forced(ehooks_t *h, void *addr, size_t size);
+int ehooks_custom_split(ehooks_t *h, void *addr, size_t size, size_t size_a, bool is_committed);
+int ehooks_custom_merge(ehooks_t *h, void *addr_a, size_t size_a, void *addr_b, size_t size_b,
     bool is_committed);
 /* Whether the hooks may allow splitting and merging at all. */
 bool ehooks_can_split(const ehooks_t *h);
@@ -101,9 +101,9 @@ bool ehooks_can_merge(const ehooks_t *h);
 static inline void *
 ehooks_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool *commit) {
 	*zero = false;
-	*commit = ehooks_are_own(h);
-	if (ehooks_are_own(h)) {
-		return ehooks_own_alloc(h, size, alignment, zero, commit);
+	*commit = ehooks_are_custom(h);
+	if (ehooks_are_custom(h)) {
+		return ehooks_custom_alloc(h, size, alignment, zero, commit);
 	}
 	void *p = ehooks_map(h, size, alignment, commit);
 	*zero = p != NULL;
@@ -113,15 +113,15 @@ ehooks_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool *commi
 /* Unmaps pages. 0, or an errno value if that is refused; they are still mapped then. */
 static inline int
 ehooks_dalloc(ehooks_t *h, void *addr, size_t size, bool is_committed) {
-	return ehooks_are_own(h) ? ehooks_own_dalloc(h, addr, size, is_committed)
+	return ehooks_are_custom(h) ? ehooks_custom_dalloc(h, addr, size, is_committed)
 	    : pages_unmap(addr, size);
 }
 
 /* Unmaps pages at the end of an arena; cannot be refused. */
 static inline void
 ehooks_destroy(ehooks_t *h, void *addr, size_t size, bool is_committed) {
-	if (ehooks_are_own(h)) {
-		ehooks_own_destroy(h, addr, size, is_committed);
+	if (ehooks_are_custom(h)) {
+		ehooks_custom_destroy(h, addr, size, is_committed);
 	} else {
 		pages_unmap_in_time(addr, size);
 	}
@@ -130,33 +130,33 @@ ehooks_destroy(ehooks_t *h, void *addr, size_t size, bool is_committed) {
 /* Gives access to pages; 0 or an errno value. */
 static inline int
 ehooks_commit(ehooks_t *h, void *addr, size_t size) {
-	return ehooks_are_own(h) ? ehooks_own_commit(h, addr, size) : pages_commit(addr, size);
+	return ehooks_are_custom(h) ? ehooks_custom_commit(h, addr, size) : pages_commit(addr, size);
 }
 
 /* Allows the system to take the pages; their contents are undefined afterwards. */
 static inline int
 ehooks_purge_lazy(ehooks_t *h, void *addr, size_t size) {
-	return ehooks_are_own(h) ? ehooks_own_purge_lazy(h, addr, size) : pages_purge_lazy(addr, size);
+	return ehooks_are_custom(h) ? ehooks_custom_purge_lazy(h, addr, size) : pages_purge_lazy(addr, size);
 }
 
 /* Returns the memory of the pages to the system; on success (0) they read as zeros. */
 static inline int
 ehooks_purge_forced(ehooks_t *h, void *addr, size_t size) {
-	return ehooks_are_own(h) ? ehooks_own_purge_forced(h, addr, size) : pages_purge_forced(addr,
+	return ehooks_are_custom(h) ? ehooks_custom_purge_forced(h, addr, size) : pages_purge_forced(addr,
 	    size);
 }
 
 /* Asks whether one extent may become two, of size_a bytes and the rest; 0: yes. */
 static inline int
 ehooks_split(ehooks_t *h, void *addr, size_t size, size_t size_a, bool is_committed) {
-	return ehooks_are_own(h) ? ehooks_own_split(h, addr, size, size_a, is_committed) : 0;
+	return ehooks_are_custom(h) ? ehooks_custom_split(h, addr, size, size_a, is_committed) : 0;
 }
 
 /* Asks whether two neighbours may become one; 0: yes. */
 static inline int
 ehooks_merge(ehooks_t *h, void *addr_a, size_t size_a, void *addr_b, size_t size_b,
     bool is_committed) {
-	return ehooks_are_own(h) ? ehooks_own_merge(h, addr_a, size_a, addr_b, size_b, is_committed)
+	return ehooks_are_custom(h) ? ehooks_custom_merge(h, addr_a, size_a, addr_b, size_b, is_committed)
 	    : 0;
 }
 

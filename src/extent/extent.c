@@ -209,7 +209,7 @@ extent_spares_put(extent_src_t *src, edata_t *spare) {
 static void ecache_unfile_locked(ecache_t *c, edata_t *e);
 
 static void
-own_file(ecache_t *c, edata_t *e) {
+custom_file(ecache_t *c, edata_t *e) {
 	mutex_lock(&c->mtx);
 	ecache_file_locked(c, e);
 	mutex_unlock(&c->mtx);
@@ -220,7 +220,7 @@ own_file(ecache_t *c, edata_t *e) {
  * agrees. Returns the result, or e.
  */
 static edata_t *
-own_join(extent_src_t *src, ecache_t *c, edata_t *e, bool is_behind) {
+custom_join(extent_src_t *src, ecache_t *c, edata_t *e, bool is_behind) {
 	mutex_lock(&c->mtx);
 	edata_t *n = ecache_neighbour_locked(c, e, is_behind ? edata_end(e) : e->addr - 1);
 	if (n != NULL) {
@@ -232,20 +232,20 @@ own_join(extent_src_t *src, ecache_t *c, edata_t *e, bool is_behind) {
 	}
 	edata_t *low = is_behind ? e : n, *high = is_behind ? n : e;
 	if (extent_merge(src, low, high) != 0) {
-		own_file(c, n);
+		custom_file(c, n);
 		return e;
 	}
 	return low;
 }
 
 static void
-own_put(extent_src_t *src, ecache_t *c, edata_t *e) {
+custom_put(extent_src_t *src, ecache_t *c, edata_t *e) {
 	emap_set_boundary(e);
 	if (ehooks_can_merge(&src->ehooks)) {
-		e = own_join(src, c, e, true);
-		e = own_join(src, c, e, false);
+		e = custom_join(src, c, e, true);
+		e = custom_join(src, c, e, false);
 	}
-	own_file(c, e);
+	custom_file(c, e);
 }
 
 /*
@@ -253,10 +253,10 @@ own_put(extent_src_t *src, ecache_t *c, edata_t *e) {
  * into c.
  */
 static edata_t *
-own_carve(extent_src_t *src, ecache_t *c, edata_t *e, char *addr, size_t size) {
+custom_carve(extent_src_t *src, ecache_t *c, edata_t *e, char *addr, size_t size) {
 	if (addr > e->addr) {
 		edata_t *rest = extent_split(src, e, (size_t)(addr - e->addr));
-		own_file(c, e);
+		custom_file(c, e);
 		if (rest == NULL) {
 			return NULL;
 		}
@@ -264,7 +264,7 @@ own_carve(extent_src_t *src, ecache_t *c, edata_t *e, char *addr, size_t size) {
 	}
 	if (e->size > size) {
 		edata_t *tail = extent_split(src, e, size);
-		own_file(c, tail != NULL ? tail : e);
+		custom_file(c, tail != NULL ? tail : e);
 		if (tail == NULL) {
 			return NULL;
 		}
@@ -282,8 +282,8 @@ ecache_put(extent_src_t *src, ecache_t *c, edata_t *e) {
 	e->is_slab = false;
 	e->is_sampled = false;
 	e->szind = SC_NSIZES;
-	if (ehooks_are_own(&src->ehooks)) {
-		own_put(src, c, e);
+	if (ehooks_are_custom(&src->ehooks)) {
+		custom_put(src, c, e);
 		return;
 	}
 	mutex_lock(&c->mtx);
@@ -361,14 +361,14 @@ ecache_take_fit(extent_src_t *src, ecache_t *c, size_t size, size_t most, size_t
 	if (ecache_npages(c) < size >> LG_PAGE) {
 		return NULL;
 	}
-	bool is_own = ehooks_are_own(&src->ehooks);
+	bool is_custom = ehooks_are_custom(&src->ehooks);
 	char *addr = NULL;
 	mutex_lock(&c->mtx);
 	edata_t *e = eset_fit(&c->eset, size, alignment, lg_max_fit);
 	if (e != NULL) {
 		addr = (char *)align_up((uintptr_t)e->addr, max_zu(alignment, PAGE));
 		size = min_zu(most, (size_t)(edata_end(e) - addr));
-		if (!is_own) {
+		if (!is_custom) {
 			e = ecache_carve_locked(src, c, e, addr, size);
 		} else if (e->size == size || ehooks_can_split(&src->ehooks)) {
 			ecache_unfile_locked(c, e);
@@ -377,7 +377,7 @@ ecache_take_fit(extent_src_t *src, ecache_t *c, size_t size, size_t most, size_t
 		}
 	}
 	mutex_unlock(&c->mtx);
-	return e != NULL && is_own ? own_carve(src, c, e, addr, size) : e;
+	return e != NULL && is_custom ? custom_carve(src, c, e, addr, size) : e;
 }
 
 edata_t *
@@ -398,7 +398,7 @@ ecache_take_piece(extent_src_t *src, ecache_t *c, char *addr, size_t size, bool 
 	if (elem_state(emap_elem_any(border)) != c->state) {
 		return NULL; /* only a hint: the element is read again under the lock */
 	}
-	bool is_own = ehooks_are_own(&src->ehooks);
+	bool is_custom = ehooks_are_custom(&src->ehooks);
 	edata_t *e = NULL;
 	mutex_lock(&c->mtx);
 	uint64_t elem = emap_elem_any(border);
@@ -406,14 +406,14 @@ ecache_take_piece(extent_src_t *src, ecache_t *c, char *addr, size_t size, bool 
 		edata_t *n = elem_edata(elem);
 		bool is_there = is_behind ? n->addr == addr : edata_end(n) == addr + size;
 		if (edata_is_of(n, src->ehooks.arena_ind) && is_there && n->size >= size) {
-			e = is_own ? n : ecache_carve_locked(src, c, n, addr, size);
+			e = is_custom ? n : ecache_carve_locked(src, c, n, addr, size);
 		}
 	}
-	if (e != NULL && is_own) {
+	if (e != NULL && is_custom) {
 		ecache_unfile_locked(c, e);
 	}
 	mutex_unlock(&c->mtx);
-	return e != NULL && is_own ? own_carve(src, c, e, addr, size) : e;
+	return e != NULL && is_custom ? custom_carve(src, c, e, addr, size) : e;
 }
 
 edata_t *
@@ -598,7 +598,7 @@ extent_grow_locked(extent_src_t *src, ecache_t *retained, size_t size, size_t al
 
 /* Raises grow_next after a mapping of this size; takes grow_mtx. */
 static void
-own_grown(extent_src_t *src, size_t bytes) {
+custom_grown(extent_src_t *src, size_t bytes) {
 	mutex_lock(&src->grow_mtx);
 	if (bytes >= src->grow_next) {
 		extent_grow_next_locked(src, bytes);
@@ -611,7 +611,7 @@ own_grown(extent_src_t *src, size_t bytes) {
  * the mapping of a growth step fails, only the request is mapped.
  */
 static edata_t *
-own_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment) {
+custom_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment) {
 	mutex_lock(&src->grow_mtx);
 	size_t bytes = extent_grow_bytes_locked(src, size, alignment);
 	mutex_unlock(&src->grow_mtx);
@@ -627,9 +627,9 @@ own_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment) {
 		}
 		if (extent_map(src, e, bytes, max_zu(alignment, src->grow_alignment)) == 0) {
 			emap_set_boundary(e);
-			e = own_carve(src, retained, e, e->addr, size);
+			e = custom_carve(src, retained, e, e->addr, size);
 			if (e != NULL) {
-				own_grown(src, bytes);
+				custom_grown(src, bytes);
 				return e;
 			}
 		} else {
@@ -648,8 +648,8 @@ own_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment) {
  */
 edata_t *
 extent_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment) {
-	if (ehooks_are_own(&src->ehooks)) {
-		return own_grow(src, retained, size, alignment);
+	if (ehooks_are_custom(&src->ehooks)) {
+		return custom_grow(src, retained, size, alignment);
 	}
 	mutex_lock(&src->grow_mtx);
 	edata_t *e = ecache_take(src, retained, size, alignment, 64);

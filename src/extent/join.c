@@ -153,7 +153,7 @@ join_take(extent_src_t *src, ecache_t *const *caches, size_t size, size_t alignm
 	*added = 0;
 	assert((size & PAGE_MASK) == 0 && is_pow2_zu(alignment) && alignment >= PAGE);
 	if (size < JOIN_MIN || ecache_npages(caches[0]) < (size / 16) >> LG_PAGE
-	    || ehooks_are_own(&src->ehooks)) {
+	    || ehooks_are_custom(&src->ehooks)) {
 		return NULL;
 	}
 	mutex_lock(&caches[0]->mtx);

@@ -52,7 +52,7 @@ pac_zero(pac_t *pac, edata_t *e) {
 	if (e->is_zeroed) {
 		return;
 	}
-	bool is_purged = e->size >= opt_calloc_madvise_threshold && !ehooks_are_own(&pac->src.ehooks);
+	bool is_purged = e->size >= opt_calloc_madvise_threshold && !ehooks_are_custom(&pac->src.ehooks);
 	if (is_purged) {
 		piece_break(e->addr, e->size);
 		is_purged = ehooks_purge_forced(&pac->src.ehooks, e->addr, e->size) == 0;
@@ -81,7 +81,7 @@ pac_take_ahead(pac_t *pac, size_t size) {
 	size_t use = atomic_load_zu(&pac->nactive, MO_RELAXED) << LG_PAGE, run = ahead_run(use, size),
 	    added;
 	if (run == 0 || decay_ms(&pac->decay_dirty.decay) == 0 || pac_is_bounded(pac)
-	    || ehooks_are_own(&pac->src.ehooks)) {
+	    || ehooks_are_custom(&pac->src.ehooks)) {
 		return NULL;
 	}
 	edata_t *e = piece_take(&pac->src, &pac->piece, &pac->dirty, &pac->retained, use, size, &added);
@@ -265,7 +265,7 @@ edata_t *
 pac_alloc_guarded(pac_t *pac, size_t size, size_t alignment, bool zero) {
 	size_t more = guard_bytes(alignment);
 	edata_t *e = NULL;
-	if (size + more > size && !ehooks_are_own(&pac->src.ehooks) && guard_is_allowed()) {
+	if (size + more > size && !ehooks_are_custom(&pac->src.ehooks) && guard_is_allowed()) {
 		e = pac_alloc(pac, size + more, alignment, false);
 	}
 	if (e == NULL) {

@@ -27,7 +27,7 @@ int pac_hpa_init(pac_t *pac, base_t *base);
 ALWAYS_INLINE bool
 pac_hpa_serves(const pac_t *pac, size_t size, size_t alignment) {
 	return unlikely(pac->hpa != NULL) && size <= opt_hpa_slab_max_alloc && alignment <= PAGE
-	    && !pac_is_bounded(pac) && !ehooks_are_own(&pac->src.ehooks);
+	    && !pac_is_bounded(pac) && !ehooks_are_custom(&pac->src.ehooks);
 }
 
 /*

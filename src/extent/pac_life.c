@@ -59,7 +59,7 @@ pac_destroy(pac_t *pac) {
 	piece_flush(&pac->src, &pac->piece, &pac->dirty);
 	for (unsigned i = 0; i < ARRAY_LEN(mapped); i++) {
 		while ((e = ecache_evict(mapped[i], 0)) != NULL) {
-			if (ehooks_are_own(&pac->src.ehooks)) {
+			if (ehooks_are_custom(&pac->src.ehooks)) {
 				/* If the hook unmaps e, it needs no destroy; otherwise e becomes retained. */
 				pac_retain(pac, e, NULL);
 			} else {

@@ -24,7 +24,7 @@ pac_move_again(void) {
 
 static bool
 pac_may_move(pac_t *pac, const edata_t *e, size_t size) {
-	return e->nguards == 0 && !e->is_hpa && e->is_committed && !ehooks_are_own(&pac->src.ehooks)
+	return e->nguards == 0 && !e->is_hpa && e->is_committed && !ehooks_are_custom(&pac->src.ehooks)
 	    && !atomic_load_b(&move_is_over, MO_RELAXED) && extent_nmoved() < PAC_MOVED_MAX
 	    && pac_ndirty(pac) < size >> LG_PAGE;
 }

@@ -115,7 +115,7 @@ pac_purge_extent(pac_t *pac, pac_decay_t *d, edata_t *e, bool is_over, purge_bat
 static edata_t *
 pac_evict_some(pac_t *pac, pac_decay_t *d, size_t npages) {
 	edata_t *e = ecache_evict(d->cache, npages);
-	if (e == NULL || ehooks_are_own(&pac->src.ehooks)) {
+	if (e == NULL || ehooks_are_custom(&pac->src.ehooks)) {
 		return e;
 	}
 	size_t all = ecache_npages(d->cache) + (e->size >> LG_PAGE);
@@ -140,7 +140,7 @@ pac_evict_due(pac_t *pac, pac_decay_t *d, size_t npages, size_t npages_held) {
 		return ecache_evict(d->cache, npages_held);
 	}
 	size_t lead, size = eset_spare(e, &lead);
-	if (size == 0 || ehooks_are_own(&pac->src.ehooks)) {
+	if (size == 0 || ehooks_are_custom(&pac->src.ehooks)) {
 		return e;
 	}
 	edata_t *rest = lead > 0 ? extent_split(&pac->src, e, lead) : e;
@@ -176,7 +176,7 @@ pac_purge_to_locked(pac_t *pac, pac_decay_t *d, size_t npages, size_t npages_hel
 	    : pac_evict_due(pac, d, npages, npages_held)) != NULL) {
 		size_t n = e->size >> LG_PAGE;
 		budget = n < budget ? budget - n : 0;
-		bool is_own = ehooks_are_own(&pac->src.ehooks);
+		bool is_own = ehooks_are_custom(&pac->src.ehooks);
 		if (is_own) {
 			mutex_unlock(&d->decay.mtx);
 		}
@@ -228,7 +228,7 @@ pac_flush_piece_locked(pac_t *pac, pac_decay_t *d) {
 void
 pac_flush_hot_locked(pac_t *pac, pac_decay_t *d) {
 	assert(d->passer == tls_get());
-	bool is_own = ehooks_are_own(&pac->src.ehooks);
+	bool is_own = ehooks_are_custom(&pac->src.ehooks);
 	if (is_own) {
 		mutex_unlock(&d->decay.mtx);
 	}
@@ -350,7 +350,7 @@ pac_yields(pac_t *pac) {
 void
 pac_yield(const pac_t *grown) {
 	pac_t *pac = atomic_load_p(&pac_yielding, MO_ACQUIRE);
-	if (pac == NULL || pac == grown || !pac_is_bounded(pac) || ehooks_are_own(&pac->src.ehooks)) {
+	if (pac == NULL || pac == grown || !pac_is_bounded(pac) || ehooks_are_custom(&pac->src.ehooks)) {
 		return;
 	}
 	size_t used = atomic_load_zu(&pac->nactive, MO_RELAXED) << LG_PAGE;

@@ -18,7 +18,7 @@ pac_may_unmap(const pac_t *pac) {
 
 size_t
 pac_relievable(const pac_t *pac) {
-	if (ehooks_are_own(&pac->src.ehooks) || (!pac_may_unmap(pac) && !pages_can_decommit())) {
+	if (ehooks_are_custom(&pac->src.ehooks) || (!pac_may_unmap(pac) && !pages_can_decommit())) {
 		return 0;
 	}
 	size_t mapped = atomic_load_zu(&pac->mapped, MO_RELAXED) >> LG_PAGE;
@@ -56,7 +56,7 @@ pac_relieve_from_locked(pac_t *pac, ecache_t *c, size_t want) {
 	pac_decay_t *d = &pac->decay_dirty;
 	size_t gone = 0, now = 1;
 	edata_t *e;
-	assert(d->passer == tls_get() && !ehooks_are_own(&pac->src.ehooks));
+	assert(d->passer == tls_get() && !ehooks_are_custom(&pac->src.ehooks));
 	while (gone < want && now > 0 && (e = ecache_take_largest(c)) != NULL) {
 		size_t part = align_up(min_zu(want - gone, e->size), max_zu(PAC_GRAIN, PAGE));
 		edata_t *rest = part < e->size ? extent_split(&pac->src, e, part) : NULL;

@@ -46,13 +46,13 @@ pac_retain_own(pac_t *pac, edata_t *e) {
 	if (extent_unmap(&pac->src, e) == 0) {
 		return;
 	}
-	if (e->is_committed && ehooks_own_decommit(h, e->addr, e->size) == 0) {
+	if (e->is_committed && ehooks_custom_decommit(h, e->addr, e->size) == 0) {
 		e->is_committed = false;
 		e->is_zeroed = true;
-	} else if (e->is_committed && ehooks_own_purge_forced(h, e->addr, e->size) == 0) {
+	} else if (e->is_committed && ehooks_custom_purge_forced(h, e->addr, e->size) == 0) {
 		e->is_zeroed = true;
 	} else if (e->is_committed) {
-		ehooks_own_purge_lazy(h, e->addr, e->size);
+		ehooks_custom_purge_lazy(h, e->addr, e->size);
 	}
 	ecache_put(&pac->src, &pac->retained, e);
 }
@@ -86,7 +86,7 @@ pac_retain(pac_t *pac, edata_t *e, purge_batch_t *batch) {
 	edata_check(e);
 	pac_mapped_sub(pac, e->size);
 	piece_break(e->addr, e->size);
-	if (ehooks_are_own(&pac->src.ehooks)) {
+	if (ehooks_are_custom(&pac->src.ehooks)) {
 		pac_retain_own(pac, e);
 		return;
 	}

@@ -98,5 +98,5 @@ tcache_boot(void) {
 	tcache_nhbins = sz_s2i(tcache_max_default) + 1;
 	assert(tcache_max_default <= TCACHE_MAX_LIMIT && tcache_nhbins <= SC_NSIZES);
 	limits.may_grant = !opt_tcache_limits_given && !limits.has_ncached;
-	arena_large_own_min = limits.may_grant ? sz_s2i(TCACHE_LARGE_SOME) + 1u : SC_NSIZES;
+	arena_large_explicit_min = limits.may_grant ? sz_s2i(TCACHE_LARGE_SOME) + 1u : SC_NSIZES;
 }

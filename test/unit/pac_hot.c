@@ -203,7 +203,7 @@ test_cool(void) {
 /* What the page map says of hot extents that were objects; explicit arenas cache some classes. */
 static extent_state_t
 state_of_hot(size_t usize) {
-	return sz_s2i(usize) < arena_large_own_min ? extent_state_active : extent_state_hot;
+	return sz_s2i(usize) < arena_large_explicit_min ? extent_state_active : extent_state_hot;
 }
 
 /* So do those that were objects before, of which only the descriptors say that they are hot. */
