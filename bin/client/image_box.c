@@ -133,6 +133,20 @@ image_box_try_add_parts(jeprof_image_t *image, const image_root_t *root) {
 	return true;
 }
 
+/*
+ * Bytes that a box lacks at its end, as a copy that was not finished does: what lay there is not in
+ * the profile, and much of it leaves no object behind that could be seen to be damaged.
+ */
+static uint64_t
+box_cut(const jeprof_image_t *image, const image_root_t *root) {
+	uint64_t end = 0, there = image_file_bytes(image);
+	for (size_t i = 0; i < root->nparts; i++) {
+		uint64_t part_end = root->parts[i].offset + root->parts[i].bytes;
+		end = part_end > end ? part_end : end;
+	}
+	return end > there ? end - there : 0;
+}
+
 static const char running[] = "running";
 static const char replaced[] = "replaced by exec";
 
@@ -219,6 +233,7 @@ image_of_box(jeprof_image_t *image) {
 	if (!image_box_try_add_parts(image, &root)) {
 		return image_fail(image, ENOMEM, "no memory");
 	}
+	image->cut = box_cut(image, &root);
 	image->end = end_of(&root, image->fd);
 	image->is_live = image->end == running;
 	image->at = root.head.self;

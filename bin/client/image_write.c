@@ -171,6 +171,9 @@ write_metadata(writer_t *w) {
 	meta_number(w, "overlapped", f->overlapped);
 	meta_number(w, "dump_errors", f->dump_errors);
 	meta_number(w, "torn", image->torn);
+	if (image->cut != 0) {
+		meta_number(w, "cut", image->cut);
+	}
 	if (r->box_bytes != 0) {
 		meta_number(w, "no_room", r->no_room);
 	}

@@ -271,7 +271,7 @@ typedef struct jeprof_image_facts_s {
 	uint64_t torn;             /* objects that were left out, as they do not prove themselves */
 	uint64_t no_room;          /* samples whose stacks found no room in the box */
 	uint64_t lacking;          /* loaded files whose build id is not in the core */
-	uint64_t cut;              /* bytes that the core file lacks at its end */
+	uint64_t cut;              /* bytes that the core file or box lacks at its end */
 	uint64_t ended_ns;         /* of a box: when the process or exec ended it; 0: neither */
 } jeprof_image_facts_t;
 

@@ -155,7 +155,7 @@ tell_lacks(const jeprof_image_facts_t *f) {
 		talk("%" PRIu64 " samples have no stack: the box was full", f->no_room);
 	}
 	if (f->cut != 0) {
-		talk("the core is cut off: it lacks %" PRIu64 " bytes", f->cut);
+		talk("the file is cut off: it lacks %" PRIu64 " bytes", f->cut);
 	}
 	if (f->lacking != 0) {
 		talk("the core lacks the headers of %" PRIu64 " loaded files: their build ids are not "

@@ -31,9 +31,17 @@ sub of_text {
 	$self->{rate} = $1;
 	$self->{text} = $text;
 	$self->parse;
-	my $torn = $self->{meta}{torn} // 0;
-	Talk::doubt("$path: $torn damaged objects of its tables are left out") if $torn =~ /^[1-9]\d*$/;
+	$self->doubt_image;
 	return $self;
+}
+
+# What a profile lacks that was made of a box or core: one sentence, as a cut leaves torn objects too.
+sub doubt_image {
+	my ($self) = @_;
+	my ($cut, $torn) = map { ($_ // '') =~ /^([1-9]\d*)$/ ? $1 : 0 } @{ $self->{meta} }{qw(cut torn)};
+	Talk::doubt("$self->{file}: it was made of a file that lacks its last $cut bytes, and what they held") if $cut;
+	Talk::doubt("$self->{file}: $torn damaged objects of its tables are left out") if $torn && !$cut;
+	return;
 }
 
 # Of a file that may be long only its metadata, which are at its beginning.

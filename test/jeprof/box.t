@@ -205,9 +205,10 @@ for my $case ([32, pack('L', 2), 'its tables are of version 2, this program read
 	is("$code|$out|$err", "1||jeprof: x.box: $want\n", "byte $at: one sentence");
 }
 is(json('top', changed(44, pack 'L', 65536))->{total}{bytes}, $held, 'another page size: read');
-for my $size (0, 7, 8, 100, 4096, 20000) {
+for my $size (0, 7, 8, 100, 4096, 20000, 65536) {
 	($code, $out, $err) = jeprof('top', spew('x.box', substr $bytes, 0, $size));
-	ok($code == 1 || $code == 3 || $size > 4096, "cut to $size bytes: code $code");
+	is($code, $size <= 100 ? 1 : 3, "cut to $size bytes: the code");
+	like($err, qr/lacks its last \d+ bytes/, '... and how many are missing') if $code == 3;
 	is(sentences($err) <= ($code == 1 ? 1 : 3), 1, 'and few words') or diag $err;
 	unlike($err, qr/ line \d+|internal/, 'no error of ours');
 }
