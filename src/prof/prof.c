@@ -401,9 +401,6 @@ prof_mutex_stats_read(prof_mutex_ind_t ind, mutex_prof_data_t *out) {
 	case prof_mutex_recent_dump:
 		prof_recent_mutex_read(&other, out);
 		break;
-	case prof_mutex_log:
-		prof_log_mutex_read(out);
-		break;
 	case prof_mutex_stats: /* These counters are atomic, so there is no lock to report. */
 	case prof_mutex_n:
 		break;
@@ -418,5 +415,4 @@ prof_mutex_stats_reset(void) {
 	prof_data_mutex_reset();
 	prof_dump_mutex_reset();
 	prof_recent_mutex_reset();
-	prof_log_mutex_reset();
 }

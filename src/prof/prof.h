@@ -110,7 +110,6 @@ typedef enum {
 	prof_mutex_recent_alloc,
 	prof_mutex_recent_dump,
 	prof_mutex_stats,
-	prof_mutex_log,
 	prof_mutex_n
 } prof_mutex_ind_t;
 /* Copies the contention counters of one lock; all 0 until the profiler is booted. */

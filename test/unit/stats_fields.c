@@ -48,6 +48,11 @@ node(const char *room, const char *name) {
 	size_t size = sizeof(value);
 	snprintf(path, sizeof(path), "stats.arenas.%u.%s%s", ind, room, name);
 	int err = ctl_byname(path, &value, &size, NULL, 0);
+	if (err == EINVAL) { /* a field of 32 bits */
+		value = 0;
+		size = sizeof(uint32_t);
+		err = ctl_byname(path, &value, &size, NULL, 0);
+	}
 	if (err != 0) {
 		diag("%s: %s", path, strerror(err));
 	}
@@ -151,6 +156,60 @@ test_large(void) {
 	is_uint(bad, 0, "large classes: each field is in mallctl, in JSON, in the text, in the sums");
 }
 
+/* Moves all counters of a lock but num_ops, which each look at them moves. */
+static void
+mutex_move(mutex_t *m, mutex_prof_data_t *want) {
+	mutex_lock(m);
+#define MOVE(name, member, type, says) m->member = want->member = (type)NEXT;
+	MUTEX_STATS_FIELDS(MOVE)
+#undef MOVE
+	mutex_unlock(m);
+}
+
+/* Whether mallctl and, if has_text, the text of the last print have the counters of a lock. */
+static unsigned
+mutex_bad(const char *room, const mutex_prof_data_t *want, bool has_text) {
+	unsigned bad = 0;
+#define LOOK(name, member, type, says) \
+	bad += wrong(strcmp(#name, "num_ops") != 0 && (node(room, #name) != want->member \
+	    || (has_text && !has_number(text, want->member))), room, #name);
+	MUTEX_STATS_FIELDS(LOOK)
+#undef LOOK
+	return bad;
+}
+
+static void
+test_mutexes(void) {
+	arena_t *a = arenas_get(ind);
+	mutex_prof_data_t want[arena_mutex_count + 1] = {0}, zero = {0};
+	mutex_t *bin = &arena_bin(a, 1, 0)->mtx;
+	unsigned bad = 0;
+#define MOVE(name, expr, says) \
+	if ((expr) != NULL) { \
+		mutex_move(expr, &want[arena_mutex_##name]); \
+	}
+	ARENA_MUTEXES(MOVE)
+#undef MOVE
+	mutex_move(bin, &want[arena_mutex_count]);
+	refresh();
+	for (int i = 0; i < 2; i++) {
+		print(i == 0 ? "J" : "");
+#define LOOK(name, expr, says) \
+	bad += mutex_bad("mutexes." #name ".", &want[arena_mutex_##name], (expr) != NULL);
+		ARENA_MUTEXES(LOOK)
+#undef LOOK
+		bad += mutex_bad("bins.1.mutex.", &want[arena_mutex_count], i == 0);
+	}
+	is_uint(bad, 0, "locks: each counter is in mallctl, in JSON and in the text");
+	is_int(ctl_byname("stats.mutexes.reset", NULL, NULL, NULL, 0), 0, "reset");
+	refresh();
+#define LOOK(name, expr, says) bad += mutex_bad("mutexes." #name ".", &zero, false);
+	ARENA_MUTEXES(LOOK)
+#undef LOOK
+	bad += mutex_bad("bins.1.mutex.", &zero, false);
+	is_uint(bad, 0, "and all are zero");
+}
+
 /* Fields whose source is no single counter are named in both forms. */
 static void
 test_rows(void) {
@@ -199,6 +258,7 @@ main(void) {
 	is_int(ctl_byname("arenas.create", &ind, &size, NULL, 0), 0, "an arena of its own");
 	test_bins();
 	test_large();
+	test_mutexes();
 	test_rows();
 	test_reset();
 	return done_testing();

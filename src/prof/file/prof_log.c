@@ -403,16 +403,6 @@ prof_log_stop(void) {
 	return err == 0 ? 0 : EFAULT;
 }
 
-void
-prof_log_mutex_read(mutex_prof_data_t *out) {
-	mutex_prof_read(out, &alog.mtx);
-}
-
-void
-prof_log_mutex_reset(void) {
-	mutex_prof_reset(&alog.mtx);
-}
-
 /*
  * Ends a log that another thread of the parent was writing; what it pinned stays pinned. If the
  * child is idle, a running log is dropped.

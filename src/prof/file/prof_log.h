@@ -40,8 +40,6 @@ void prof_log_free(prof_tdata_t *td, prof_cnt_t *c, uint64_t alloc_ns, size_t us
  * prof_time_resolution:high.
  */
 uint64_t prof_log_clock(void);
-void prof_log_mutex_read(mutex_prof_data_t *out);
-void prof_log_mutex_reset(void);
 /* In a forked child: drops a running log unless goes_on, and ends one that was being written. */
 void prof_log_postfork_child(bool goes_on);
 
