@@ -767,7 +767,70 @@ body(void) {
 	nstime_now_hook = NULL;
 }
 
+/* A system where each page that could be written is counted (vm.overcommit_memory=2). */
+static int
+strict_open(const char *path, int flags, unsigned mode) {
+	if (strstr(path, "overcommit_memory") == NULL) {
+		return os_hooks_real.open(path, flags, mode);
+	}
+	int fd = memfd_create("fake", MFD_CLOEXEC);
+	if (fd < 0 || write(fd, "2\n", 2) != 2 || lseek(fd, 0, SEEK_SET) != 0) {
+		abort();
+	}
+	return fd;
+}
+
+/* Before the first allocation, which asks the system. */
+__attribute__((constructor(101))) static void
+choose_system(void) {
+	if (getenv("PAC_IS_STRICT") != NULL) {
+		hooks = os_hooks_real;
+		hooks.open = strict_open;
+		os_hooks = &hooks;
+	}
+}
+
+static bool
+can_read(const char *addr) {
+	int fd = memfd_create("to", MFD_CLOEXEC);
+	bool can = write(fd, addr, 1) == 1;
+	close(fd);
+	return can;
+}
+
+/* What is kept of the address space is not counted there, and is whole when it serves again. */
+static int
+child_strict(void) {
+	free(malloc(1));
+	opt_populate = false;
+	nstime_now_hook = read_clock;
+	ok(pages_can_decommit(), "a system that counts pages");
+	start(0, 0);
+	edata_t *e = pac_alloc(pac, 5 * PAGE, PAGE, false);
+	char *addr = e->addr;
+	addr[0] = 1;
+	pac_dalloc(pac, e);
+	pac_purge(pac, clock_ns, true);
+	ok(nretained() >= 5 && !can_read(addr), "kept, as address space alone");
+	e = pac_alloc(pac, 5 * PAGE, PAGE, true);
+	ok(e->is_committed && is_filled(e->addr, 0, 5 * PAGE), "committed when they serve again");
+	pac_dalloc(pac, e);
+	test_random_steps(true);
+	test_random_steps(false);
+	return done_testing();
+}
+
 int
 main(int argc, char **argv) {
+	static const struct test_child children[] = {{"strict", child_strict}, {NULL, NULL}};
+	static const char *const env[] = {"PAC_IS_STRICT=1", NULL};
+	static struct test_result r;
+	if (argc > 1 && strcmp(argv[1], "--child=strict") == 0) {
+		test_children(argc, argv, children);
+	}
+	if (argc == 1) {
+		run_child_env(&r, "strict", env);
+		child_exits(&r, 0, "a system that counts the pages that could be written");
+	}
 	return core_run_all_pages(argc, argv, body);
 }
