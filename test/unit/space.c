@@ -115,6 +115,44 @@ test_growth(void) {
 	is_uint(most, 0, "no step of growth exceeds the bound");
 }
 
+static size_t would_give;
+static unsigned n_asked;
+
+static size_t
+give_nothing(size_t want) {
+	n_asked++;
+	return would_give < want ? would_give : want;
+}
+
+/* How often one of n releases asks for what is `excess` bytes above the bound to be unmapped. */
+static unsigned
+asked(size_t excess, unsigned n) {
+	size_t used = atomic_load_zu(&room_space.used, MO_RELAXED);
+	size_t mapped = atomic_load_zu(&room_space.mapped, MO_RELAXED);
+	n_asked = 0;
+	atomic_store_zu(&room_space.mapped, used + room_space.max + excess, MO_RELAXED);
+	for (unsigned i = 0; i < n; i++) {
+		pac_shed_slow();
+	}
+	atomic_store_zu(&room_space.mapped, mapped, MO_RELAXED);
+	return n_asked;
+}
+
+/* What cannot be unmapped now is not tried at each release. */
+static void
+test_stuck(void) {
+	size_t step = room_space.max / 8;
+	pac_shed_hook = give_nothing;
+	is_uint(asked(PAGE, 5), 1, "nothing can be unmapped: it is tried once");
+	is_uint(asked(PAGE + step, 5), 0, "nor as long as not much more is unused");
+	is_uint(asked(2 * PAGE + step, 5), 1, "and then once again");
+	would_give = PAGE;
+	is_uint(asked(2 * PAGE + 3 * step, 5), 5, "what gives something is asked each time");
+	is_uint(asked(PAGE, 5), 5, "from the bound on");
+	would_give = 0;
+	pac_shed_hook = count_shed;
+}
+
 int
 main(void) {
 	free(keep(malloc(1)));
@@ -125,5 +163,6 @@ main(void) {
 	pac_shed_hook = count_shed;
 	test_bound();
 	test_growth();
+	test_stuck();
 	return done_testing();
 }
