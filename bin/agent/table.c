@@ -18,17 +18,26 @@ const char *const fig_keys[fig_count] = {"allocated", "active", "metadata", "res
 
 counts_t counts;
 
+/* Where the C library can, it tells who gives back a lock that it does not have. */
+#ifdef PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP
+static pthread_mutex_t lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+#else
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+#endif
 static proc_t *chains[CHAINS];
 
 void
 table_lock(void) {
-	pthread_mutex_lock(&lock);
+	if (pthread_mutex_lock(&lock) != 0) {
+		abort();
+	}
 }
 
 void
 table_unlock(void) {
-	pthread_mutex_unlock(&lock);
+	if (pthread_mutex_unlock(&lock) != 0) {
+		abort();
+	}
 }
 
 proc_t *
