@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "os/nstime.h"
+#include "os/sys.h"
 #include "prof/prof.h"
 #include "prof/control/prof_control.h"
 #include "prof/trigger/prof_auto.h"
@@ -482,11 +483,56 @@ test_own_path(void) {
 	is_uint(bad_dumps, 0, "30 dumps: the path that was asked for");
 }
 
+/* ------------------------------------------------------------------ the thread */
+
+static struct os_hooks_s hooks;
+static pthread_t made;
+
+static int
+noted_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg) {
+	int err = os_hooks_real.pthread_create(t, attr, fn, arg);
+
+	made = *t;
+	return err;
+}
+
+/* It comes with a session, goes by itself some time after it, and leaves nothing: nobody joins it. */
+static void
+test_thread(void) {
+	pthread_attr_t attr;
+	int state = -1;
+
+	hooks = os_hooks_real;
+	hooks.pthread_create = noted_create;
+	os_hooks = &hooks;
+	now_ns = nstime_monotonic_ns() + PROF_HANDOVER_SPARE_NS;
+	nstime_now_hook = own_clock;
+	prof_handover_tick(); /* pages that are kept for a profile want the thread too */
+	nstime_now_hook = NULL;
+	opt_prof_thread = prof_thread_auto;
+	ask_only("start");
+	if (!prof_control_has_thread()) {
+		skip(3, "no thread here: a filter, or no room for one");
+		ask_only("stop");
+	} else {
+		is_int(pthread_getattr_np(made, &attr), 0, "a session has the thread");
+		pthread_attr_getdetachstate(&attr, &state);
+		pthread_attr_destroy(&attr);
+		is_int(state, PTHREAD_CREATE_DETACHED, "which the system frees when it ends");
+		put(2, "stop");
+		while (prof_control_has_thread())
+			usleep(10000);
+		ok(box->slots[2].answered == box->slots[2].sequence && !prof_session_is_active(),
+		    "it ends after the session, which it has stopped");
+	}
+	os_hooks = &os_hooks_real;
+}
+
 int
 main(void) {
 	static void (*const tests[])(void) = {test_block, test_verbs, test_torn, test_stopping,
 	    test_once, test_lease, test_noise, test_stream, test_stream_taken, test_dir_rules,
-	    test_own_path, test_child, NULL};
+	    test_own_path, test_child, test_thread, NULL};
 
 	opt_prof_thread = prof_thread_false; /* so that nobody else serves */
 	free(keep(malloc(1)));
