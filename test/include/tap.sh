@@ -89,12 +89,14 @@ shows_others() {
 	setpriv --reuid=65534 --regid=65534 --clear-groups cat "/proc/$1/stat" >/dev/null 2>&1
 }
 
-# until_true COMMAND...: waits until it succeeds, five minutes at most, but at least for twenty turns: a machine may be slow
+# until_true COMMAND...: waits until it succeeds, five minutes at most, but at least for twenty turns: a machine may be slow. Once
+# that was in vain, the test has failed, and waits for nothing else that long.
+patience=300
 until_true() {
 	turns=0
-	give_up=$(($(date +%s) + 300))
+	give_up=$(($(date +%s) + patience))
 	until "$@" >/dev/null 2>&1; do
-		[ $turns -lt 20 ] || [ "$(date +%s)" -lt $give_up ] || return 1
+		[ $turns -lt 20 ] || [ "$(date +%s)" -lt $give_up ] || { patience=5; return 1; }
 		sleep 0.05
 		turns=$((turns + 1))
 	done
