@@ -52,6 +52,18 @@ ok $? "a scrape after three intervals leaves another one" "$code" "$out"
 is_begun() { echo >&9 && is_state "$pid" active; }
 until_true is_begun
 ok $? "which begins"
+
+# What jeprofd counts of its own work: each scrape of a session of its own moves the end of that.
+own() { curl -s --max-time 60 "$URL/metrics" | sed -n "s/^jeprofd_$1_total //p"; }
+counted() { for name in scrapes scrapes_failed scrapes_refused sessions_started leases_renewed; do own $name; done | tr '\n' ' '; }
+counted >before
+for _ in 1 2 3; do
+	get "/p/$pid/debug/pprof/heap"
+	gives 200 "" "a scrape"
+done
+is "$(echo "$(cat before) $(counted)" | awk '{ for (i = 1; i <= 5; i++) print $(i + 5) - $i }' | tr '\n' ' ')" "3 0 0 0 3 " "three scrapes: each moves the end" "$(cat before)"
+get "/p/1/debug/pprof/heap"
+is "$(echo "$(cat before) $(counted)" | awk '{ for (i = 1; i <= 5; i++) print $(i + 5) - $i }' | tr '\n' ' ')" "4 1 0 0 3 " "and one that fails" "$code"
 end_agent
 exec 9>&-
 done_testing
