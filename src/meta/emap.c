@@ -104,12 +104,20 @@ emap_write_range(const char *from, const char *to, uint64_t elem) {
 	}
 }
 
+/* One write where the granule is a page. */
+ALWAYS_INLINE void
+emap_write_page(const char *addr, uint64_t elem) {
+	for (size_t i = 0; i < PAGE >> EMAP_LG_GRANULE; i++) {
+		emap_write(addr + (i << EMAP_LG_GRANULE), elem);
+	}
+}
+
 void
 emap_set_boundary(const edata_t *e) {
 	edata_check(e);
 	assert((e->size & PAGE_MASK) == 0 && ((uintptr_t)e->addr & PAGE_MASK) == 0);
 	uint64_t elem = elem_make(e);
-	emap_write_range(e->addr, e->addr + PAGE, elem);
+	emap_write_page(e->addr, elem);
 	emap_write(edata_end(e) - ((size_t)1 << EMAP_LG_GRANULE), elem);
 }
 
@@ -117,7 +125,7 @@ void
 emap_set_sampled(const edata_t *e) {
 	edata_check(e);
 	assert(!e->is_slab && e->state == extent_state_active);
-	emap_write_range(e->addr, e->addr + PAGE, elem_make(e));
+	emap_write_page(e->addr, elem_make(e));
 }
 
 void
@@ -135,7 +143,7 @@ emap_clear_slab_interior(const edata_t *e) {
 
 void
 emap_clear_boundary(const edata_t *e) {
-	emap_write_range(e->addr, e->addr + PAGE, 0);
+	emap_write_page(e->addr, 0);
 	emap_write(edata_end(e) - ((size_t)1 << EMAP_LG_GRANULE), 0);
 }
 

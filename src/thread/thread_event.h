@@ -36,21 +36,20 @@
 #define THREAD_EVENT_QUICK_NS (THREAD_EVENT_SLOW_NS / 4)
 /*
  * thread_event_is_strict: a client of the profiler waits for a number of allocated bytes or a large
- * request, so no large request passes without a heartbeat. Otherwise at most THREAD_EVENT_CACHED
- * requests of a cached class, or THREAD_EVENT_DIRECT past the cache, do. After a change call
+ * request, so no large request passes without a heartbeat. Otherwise at most so many large requests
+ * of a cached class do, and as many past the cache or that are samples. After a change call
  * recall_all(RECALL_SETTINGS).
  */
 extern HIDDEN atomic_b_t thread_event_is_strict;
-#define THREAD_EVENT_CACHED 32u
-#define THREAD_EVENT_DIRECT 16u
+#define THREAD_EVENT_REQUESTS 32u
 
 /*
  * Requests of `size` bytes from a bin until the next heartbeat (>= 1): as many as fit the distance
- * beat_bytes, but of large ones THREAD_EVENT_CACHED, or proportionally fewer at a shorter distance.
+ * beat_bytes, but of large ones THREAD_EVENT_REQUESTS, or proportionally fewer at a shorter distance.
  */
 ALWAYS_INLINE uint64_t
 thread_event_requests(const tsd_t *tsd, size_t size) {
-	const uint64_t step = THREAD_EVENT_BYTES / THREAD_EVENT_CACHED;
+	const uint64_t step = THREAD_EVENT_BYTES / THREAD_EVENT_REQUESTS;
 	uint64_t least = (tsd->beat_bytes + step - 1) / step, n = tsd->beat_bytes / size;
 	assert(tsd->beat_bytes >= THREAD_EVENT_LEAST && tsd->beat_bytes <= THREAD_EVENT_BYTES
 	    && least > 0);
@@ -64,7 +63,7 @@ thread_event_requests(const tsd_t *tsd, size_t size) {
 ALWAYS_INLINE uint32_t
 thread_event_direct_requests(const tsd_t *tsd) {
 	bool is_strict = atomic_load_b(&thread_event_is_strict, MO_RELAXED);
-	return is_strict ? 0 : (uint32_t)(tsd->beat_bytes / (THREAD_EVENT_BYTES / THREAD_EVENT_DIRECT));
+	return is_strict ? 0 : (uint32_t)(tsd->beat_bytes / (THREAD_EVENT_BYTES / THREAD_EVENT_REQUESTS));
 }
 
 /*

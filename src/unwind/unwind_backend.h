@@ -66,6 +66,13 @@ struct unwind_mark_s {
 	uintptr_t fp_at;
 };
 
+/* Two words that the last walk read, compared at once. */
+typedef uint64_t unwind_words_t __attribute__((vector_size(16)));
+struct unwind_check_s {
+	uintptr_t at[2];
+	unwind_words_t words;
+};
+
 /*
  * State that a thread keeps from walk to walk, to continue with frames that are unchanged. All 0 at
  * first. It belongs to one array of frames, which only walks may write unless unwind_memo_forget()
@@ -87,7 +94,9 @@ struct unwind_memo_s {
 	bool is_same;   /* the last walk found the frames of the walk before it */
 	bool is_whole;  /* the last walk ended with the outermost frame */
 	bool is_own;    /* all frames of the last walk lie on the thread's own stack */
+	unsigned n_checks; /* checks of all words of the last walk, if it was repeated; else 0 */
 	struct unwind_mark_s *marks;
+	struct unwind_check_s *checks; /* room for as many as there are marks */
 };
 
 /* Forgets the marks of the last walk; to be called when the array of frames was written. */
@@ -96,12 +105,20 @@ unwind_memo_forget(struct unwind_memo_s *m) {
 	m->known = m->room;
 	m->first = 0;
 	m->is_same = false;
+	m->n_checks = 0;
 }
 
-/* Sets the array of n marks and forgets all that was remembered. */
+/* Bytes of memory, aligned to 16, for n marks. */
+static inline size_t
+unwind_memo_bytes(unsigned n) {
+	return n * (sizeof(struct unwind_mark_s) + sizeof(struct unwind_check_s));
+}
+
+/* Sets the memory for n marks and forgets all that was remembered. */
 static inline void
-unwind_memo_set_room(struct unwind_memo_s *m, struct unwind_mark_s *marks, unsigned n) {
-	m->marks = marks;
+unwind_memo_set_room(struct unwind_memo_s *m, void *mem, unsigned n) {
+	m->marks = mem;
+	m->checks = mem == NULL ? NULL : (struct unwind_check_s *)(m->marks + n);
 	m->room = n;
 	unwind_memo_forget(m);
 }

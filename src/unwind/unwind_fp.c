@@ -4,7 +4,8 @@
  * functions with one is lost. So every step uses the row of the return address, read once from the
  * object's tables and then cached: "CFA = fp + c" is the frame-pointer step, "CFA = sp + c" the
  * other common one, each about 25 instructions. A walk compares the stack with that of the last
- * walk and steps only through frames that changed (struct trail_s). Invariant: only memory that is
+ * walk and steps only through frames that changed (struct trail_s); a stack that comes again whole
+ * is compared by a list of all words that were read (memo->checks). Invariant: only memory that is
  * known to be a stack is read (unwind_step.h). No lock and no allocation during a walk. unwind.c
  * calls the two tables at the end.
  */
@@ -149,18 +150,67 @@ same_until(void *const *frames, const struct unwind_mark_s *marks, unsigned from
  * has to be done.
  */
 ALWAYS_INLINE NO_SANITIZE_ADDRESS bool
-is_same_whole(void *const *frames, unsigned max, const struct unwind_where_s *where,
-    const struct unwind_memo_s *m) {
-	unsigned from = m->known;
-	assert(from <= m->room);
-	if (m->salt != atomic_load_u64(&unwind_rows.salt, MO_ACQUIRE) || !m->is_own || from == m->room
-	    || m->room - from > max) {
-		return false;
+is_same_whole(void *const *frames, const struct unwind_memo_s *m) {
+	return m->is_own
+	    && same_until(frames, m->marks, m->known, m->room, UINTPTR_MAX) == m->room;
+}
+
+/* Adds the word `want` at an address to the list; two addresses are one check. */
+static void
+check_add(struct unwind_check_s *checks, unsigned n, uintptr_t at, uintptr_t want) {
+	checks[n / 2].at[n % 2] = at;
+	checks[n / 2].words[n % 2] = want;
+}
+
+/*
+ * Lists what same_until() compares in a stack that came again, in pairs of checks; the last word
+ * fills what remains.
+ */
+static void
+checks_make(void *const *frames, struct unwind_memo_s *m) {
+	unsigned n = 0;
+	for (unsigned i = m->known + 1; i < m->room; i++) {
+		const struct unwind_mark_s *mark = &m->marks[i];
+		if (mark->fp_at != 0) {
+			check_add(m->checks, n++, mark->fp_at, mark->fp);
+		}
+		check_add(m->checks, n++, mark->ra_at, (uintptr_t)frames[i]);
 	}
-	const struct unwind_mark_s *first = &m->marks[from];
-	return first->sp == where->sp && first->fp == where->fp
-	    && frames[from] == (void *)where->pc
-	    && same_until(frames, m->marks, from, m->room, UINTPTR_MAX) == m->room;
+	for (; n % 4 != 0; n++) {
+		check_add(m->checks, n, m->marks[m->room - 1].ra_at, (uintptr_t)frames[m->room - 1]);
+	}
+	m->n_checks = n / 2;
+	assert(m->n_checks <= m->room);
+}
+
+/* Whether the words of a check are as they were. */
+ALWAYS_INLINE NO_SANITIZE_ADDRESS unwind_words_t
+check_differs(const struct unwind_check_s *c) {
+	return (unwind_words_t){load_word(c->at[0]), load_word(c->at[1])} ^ c->words;
+}
+
+/*
+ * is_same_whole() by the list. All words lie on the thread's own stack, so they can be read though
+ * one before them has changed.
+ */
+ALWAYS_INLINE bool
+checks_hold(const struct unwind_memo_s *m) {
+	unwind_words_t differ = {0, 0};
+	for (const struct unwind_check_s *c = m->checks, *end = c + m->n_checks; c < end; c += 2) {
+		differ |= check_differs(&c[0]) | check_differs(&c[1]);
+	}
+	return (differ[0] | differ[1]) == 0;
+}
+
+/* Whether a walk of at most max frames begins as the last one did. */
+ALWAYS_INLINE bool
+is_same_start(void *const *frames, unsigned max, const struct unwind_where_s *where,
+    const struct unwind_memo_s *m) {
+	const struct unwind_mark_s *first = &m->marks[m->known];
+	assert(m->known <= m->room);
+	return m->known != m->room && m->room - m->known <= max
+	    && m->salt == atomic_load_u64(&unwind_rows.salt, MO_ACQUIRE) && first->sp == where->sp && first->fp == where->fp
+	    && frames[m->known] == (void *)where->pc;
 }
 
 static void
@@ -198,6 +248,7 @@ trail_end(struct trail_s *t, const struct walk_s *w, uintptr_t first_sp, uint64_
 	struct unwind_memo_s *m = w->memo;
 	unsigned before = m->known;
 	m->salt = salt;
+	m->n_checks = 0;
 	if (!t->is_joined && t->n > t->room) {
 		unwind_memo_forget(m);
 		return t->n;
@@ -305,11 +356,24 @@ walk_counted(void **frames, unsigned max, const struct unwind_where_s *where,
 	return n;
 }
 
+/* The first time that a stack comes again; false if it does not. */
+static NOINLINE bool
+same_try_learn(void *const *frames, struct unwind_memo_s *memo) {
+	if (!is_same_whole(frames, memo)) {
+		return false;
+	}
+	if (memo->room - memo->known > 1) {
+		checks_make(frames, memo);
+	}
+	return true;
+}
+
 /* Returns the number of frames if they are all those of the last walk, otherwise 0. */
 ALWAYS_INLINE unsigned
 same_counted(void *const *frames, unsigned max, const struct unwind_where_s *where,
     struct unwind_memo_s *memo) {
-	if (unlikely(!is_same_whole(frames, max, where, memo))) {
+	if (unlikely(!is_same_start(frames, max, where, memo))
+	    || !(likely(memo->n_checks != 0) ? checks_hold(memo) : same_try_learn(frames, memo))) {
 		return 0;
 	}
 	unsigned n = memo->room - memo->known;

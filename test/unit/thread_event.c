@@ -618,9 +618,9 @@ body(void) {
 	is_uint(pace_of_new(), THREAD_EVENT_BYTES, "a new thread begins with its heartbeats apart");
 	test_heartbeat("64 bytes", 64 - CANARY_BYTES, 20000, 65536);
 	test_heartbeat("3000 bytes", 3000, 2000, 131072);
-	test_heartbeat("30000 bytes", 30000, 5000, THREAD_EVENT_CACHED * 32768);
-	test_heartbeat("large, cached", 100 * PAGE, 5000, THREAD_EVENT_CACHED * sz_s2u(100 * PAGE));
-	test_heartbeat("large", 5 << 20, 500, THREAD_EVENT_DIRECT * (5 << 20));
+	test_heartbeat("30000 bytes", 30000, 5000, THREAD_EVENT_REQUESTS * 32768);
+	test_heartbeat("large, cached", 100 * PAGE, 5000, THREAD_EVENT_REQUESTS * sz_s2u(100 * PAGE));
+	test_heartbeat("large", 5 << 20, 500, THREAD_EVENT_REQUESTS * (5 << 20));
 	atomic_store_b(&thread_event_is_strict, true, MO_SEQ_CST);
 	recall_all(RECALL_SETTINGS);
 	test_heartbeat("30000 bytes, bytes waited for", 30000, 500, 131072);

@@ -295,7 +295,7 @@ test_fiber(void) {
 /* One thread's memo; each walk with it must give what a walk without gives. */
 static struct {
 	struct unwind_memo_s memo;
-	struct unwind_mark_s marks[48];
+	__attribute__((aligned(16))) char marks[48 * 128];
 	void *frames[MAX];
 	void *plain[MAX];
 	unsigned n_walks, n_same, n_wrong;
@@ -403,6 +403,25 @@ test_memo_random(void) {
 		    walks.n_walks);
 	}
 	got.max = MAX;
+}
+
+/* Stacks that come again are compared by a list of their words. */
+static void
+test_memo_again(void) {
+	uint64_t rnd = 7;
+	unsigned n_listed = 0;
+	memo_begin(48);
+	for (unsigned i = 0; i < 500; i++) {
+		uint64_t path = test_random(&rnd) >> 40;
+		for (unsigned j = 0; j < hide(3); j++) {
+			wander(path);
+		}
+		n_listed += walks.memo.n_checks != 0;
+		wander(path ^ UINT64_C(1) << i % 24);
+		walks.n_wrong += walks.memo.is_same && walks.memo.n_checks == 0;
+	}
+	is_uint(walks.n_wrong, 0, "a word changed in a stack that came again");
+	ok(n_listed > 200 && walks.n_same > 400, "%u were listed, %u the same", n_listed, walks.n_same);
 }
 
 static void
@@ -865,6 +884,7 @@ main(void) {
 	test_fiber();
 	test_memo_same();
 	test_memo_random();
+	test_memo_again();
 	test_memo_forget();
 	test_memo_elsewhere();
 	test_lies();

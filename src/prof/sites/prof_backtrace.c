@@ -162,9 +162,9 @@ prof_backtrace_prepare(void) {
 /* Makes room in the memo for deeper stacks. Without memory the memo stays as it is. */
 static COLD void
 memo_grow(prof_tdata_t *td, unsigned room) {
-	struct unwind_mark_s *marks = meta_alloc(room * sizeof(*marks));
+	void *marks = meta_alloc(unwind_memo_bytes(room));
 	if (marks != NULL) {
-		meta_free(td->memo.marks, td->memo.room * sizeof(*marks));
+		meta_free(td->memo.marks, unwind_memo_bytes(td->memo.room));
 		unwind_memo_set_room(&td->memo, marks, room);
 	}
 }

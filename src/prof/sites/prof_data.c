@@ -925,7 +925,7 @@ prof_data_tdata_exit(prof_tdata_t *td) {
 	assert(atomic_load_b(&td->attached, MO_RELAXED));
 	last_drop(td);
 	meta_free(td->frames, td->frames_max * sizeof(void *));
-	meta_free(td->memo.marks, td->memo.room * sizeof(td->memo.marks[0]));
+	meta_free(td->memo.marks, unwind_memo_bytes(td->memo.room));
 	unwind_memo_set_room(&td->memo, NULL, 0);
 	for (unsigned i = 0; i < ARRAY_LEN(td->texts); i++) {
 		meta_free(td->texts[i], PROF_TEXT_SIZE);
