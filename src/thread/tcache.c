@@ -295,11 +295,21 @@ bin_granted(const tcache_cold_t *c, unsigned slot) {
 	return c->nslots > c->max ? (size_t)(c->nslots - c->max) * slot_size(slot) : 0;
 }
 
+/* The first bin of objects above TCACHE_LARGE_SOME. */
+static unsigned
+tcache_first_large(void) {
+	return sz_s2i(TCACHE_LARGE_SOME) + 2u;
+}
+
 static void
 grants_change(tcache_t *tc, unsigned slot, size_t before, size_t after) {
 	tcache_budget_change(tc->granted, tc->granted + after - before);
 	tc->granted += after - before;
-	tc->granted_large += slot_size(slot) > TCACHE_LARGE_SOME ? after - before : 0;
+	if (slot_size(slot) > TCACHE_LARGE_SOME) {
+		uint64_t bit = UINT64_C(1) << (slot - tcache_first_large());
+		tc->granted_large += after - before;
+		tc->granted_map = after != 0 ? tc->granted_map | bit : tc->granted_map & ~bit;
+	}
 }
 
 /*
@@ -862,14 +872,15 @@ bin_upkeep(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	tcache_cold_t *c = &tc->cold[slot];
 	uint16_t now = c->nslots > c->max ? (uint16_t)(nstime_monotonic_coarse_ns() >> 26) : 0;
 	c->has_missed = c->has_missed && c->nslots != 0;
-	if (c->nslots == 0 || (c->is_marked && bin_is_mark_young(c, now))) {
+	bool is_exceeded = c->nslots > c->max && tcache_budget_is_exceeded(tc->granted);
+	if (c->nslots == 0 || (bin_is_mark_young(c, now) && (c->is_marked || !is_exceeded))) {
 		return;
 	}
 	if (c->max == 0 && bin_ncached(b, c) == 0) {
 		bin_upkeep_empty(tsd, tc, slot, now);
 		return;
 	}
-	if (c->nslots > c->max && tcache_budget_is_exceeded(tc->granted)) {
+	if (is_exceeded) {
 		bin_yield(tsd, tc, slot);
 	} else if (c->is_marked) {
 		/* Nothing below the mark was used since the last turn: three quarters are flushed. */
@@ -908,15 +919,10 @@ tcache_gc_step(tsd_t *tsd, tcache_t *tc) {
  */
 static void
 tcache_gc_large(tsd_t *tsd, tcache_t *tc) {
-	unsigned first = sz_s2i(TCACHE_LARGE_SOME) + 2u;
-	unsigned s = (unsigned)max_zu(tc->gc_large, first - 1);
-	for (unsigned i = first; i < tc->nslots && tc->granted_large != 0; i++) {
-		s = s + 1 < tc->nslots ? s + 1 : first;
-		if (tc->cold[s].nslots > 0) {
-			tc->gc_large = s;
-			bin_upkeep(tsd, tc, s);
-			return;
-		}
+	uint64_t map = tc->granted_map, next = map & ~(((uint64_t)2 << tc->gc_large) - 1);
+	if (map != 0) {
+		tc->gc_large = ctz64(next != 0 ? next : map);
+		bin_upkeep(tsd, tc, tcache_first_large() + tc->gc_large);
 	}
 }
 

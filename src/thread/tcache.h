@@ -53,7 +53,8 @@ typedef struct tcache_s {
 	atomic_zu_t taken;    /* bytes of objects in the stacks that another thread took (claim.h) */
 	size_t granted_large; /* part of `granted` for objects above TCACHE_LARGE_SOME */
 	unsigned nslots;      /* number of bins, slot 0 included */
-	unsigned gc_large;    /* bin of large objects that upkeep examined last */
+	unsigned gc_large;    /* bit in granted_map of the bin that upkeep examined last */
+	uint64_t granted_map; /* bit i: bin tcache_first_large() + i has grants */
 	tcache_cold_t *cold;  /* nslots of them */
 	cache_bin_t *bins;    /* nslots of them, 64-byte aligned */
 	tcache_spares_t spares;

@@ -21,7 +21,7 @@
 #define TCACHE_GRANT_SMALL ((size_t)24 << 20)
 /* A batch of objects for a thread that only allocates or only frees them: its bytes and number. */
 #define TCACHE_BATCH_BYTES ((size_t)2 << 20)
-#define TCACHE_BATCH_MAX 16u
+#define TCACHE_BATCH_MAX 32u
 /* By default bins of objects above this size have the limit 0 and hold only granted slots. */
 #define TCACHE_LARGE_SOME ((size_t)32 << 10)
 /*
