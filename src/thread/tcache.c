@@ -330,7 +330,8 @@ grants_suit(const tcache_t *tc, unsigned slot) {
 static size_t
 grants_room(const tcache_t *tc, unsigned slot) {
 	bool is_large = slot_size(slot) > TCACHE_LARGE_SOME;
-	size_t most = is_large ? TCACHE_GRANT_LARGE : TCACHE_GRANT_SMALL;
+	size_t most = is_large ? max_zu(TCACHE_GRANT_LARGE, tcache_budget() / TCACHE_GRANT_SHARE)
+	    : TCACHE_GRANT_SMALL;
 	size_t have = is_large ? tc->granted_large : tc->granted - tc->granted_large;
 	return min_zu(tcache_budget_more(tc->granted), most > have ? most - have : 0);
 }

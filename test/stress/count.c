@@ -167,6 +167,19 @@ realloc_grow(long n) {
 	}
 }
 
+/* A buffer that grows by half from 16 bytes to 64 KiB; a round is all of it. */
+static void
+realloc_half(long n) {
+	for (long i = 0; i < n; i++) {
+		void *p = NULL;
+
+		now_ns += 1000;
+		for (size_t size = 16; size <= 65536; size += size / 2)
+			p = hold(realloc(p, size));
+		free(p);
+	}
+}
+
 /* A hundred live blocks of one size: all are allocated, then freed at random. */
 #define LIVE 100
 
@@ -424,6 +437,7 @@ static const struct operation operations[] = {
 	{"live-64K-64t", live64k64, 2, 1},
 	{"round-64K-16t", round64k16, 0, 1},
 	{"realloc-grow", realloc_grow, 0, 1},
+	{"realloc-half", realloc_half, 0, 1},
 };
 
 static void
