@@ -6,8 +6,8 @@
  * those of a program that takes and returns some all the time would else be counted at each return,
  * and the limit grow far above what was ever unused. Everything here is arithmetic on the struct
  * and has neither a clock nor pages: the caller passes the time, so tests pass their own. Functions
- * named _locked need the struct's mutex. Called by pac_purge.c, pac_life.c and pac_serve.c; arenas.c
- * checks default times with decay_ms_is_valid().
+ * named _locked need the struct's mutex. Called by pac_purge.c, pac_life.c and pac_serve.c;
+ * arenas.c checks default times with decay_ms_is_valid().
  */
 #ifndef EXTENT_DECAY_H
 #define EXTENT_DECAY_H

@@ -15,10 +15,13 @@
 #include "util/compiler.h"
 
 /*
- * The extent_hooks_t of the public header under an internal name. A result of true means refused.
+ * The extent_hooks_t of the public header under an internal name, with the same tag: for the
+ * compiler the user's functions have the types by which they are called here (C, "compatible
+ * type"; clang's -fsanitize=function and control flow integrity compare them when a hook is
+ * called). A result of true means refused.
  */
-typedef struct ehooks_table_s ehooks_table_t;
-struct ehooks_table_s {
+typedef struct extent_hooks_s ehooks_table_t;
+struct extent_hooks_s {
 	void *(*alloc)(ehooks_table_t *hooks, void *new_addr, size_t size, size_t alignment, bool *zero,
 	    bool *commit, unsigned arena_ind);
 	bool (*dalloc)(ehooks_table_t *hooks, void *addr, size_t size, bool committed,
@@ -136,14 +139,15 @@ ehooks_commit(ehooks_t *h, void *addr, size_t size) {
 /* Allows the system to take the pages; their contents are undefined afterwards. */
 static inline int
 ehooks_purge_lazy(ehooks_t *h, void *addr, size_t size) {
-	return ehooks_are_custom(h) ? ehooks_custom_purge_lazy(h, addr, size) : pages_purge_lazy(addr, size);
+	return ehooks_are_custom(h) ? ehooks_custom_purge_lazy(h, addr, size)
+	    : pages_purge_lazy(addr, size);
 }
 
 /* Returns the memory of the pages to the system; on success (0) they read as zeros. */
 static inline int
 ehooks_purge_forced(ehooks_t *h, void *addr, size_t size) {
-	return ehooks_are_custom(h) ? ehooks_custom_purge_forced(h, addr, size) : pages_purge_forced(addr,
-	    size);
+	return ehooks_are_custom(h) ? ehooks_custom_purge_forced(h, addr, size)
+	    : pages_purge_forced(addr, size);
 }
 
 /* Asks whether one extent may become two, of size_a bytes and the rest; 0: yes. */
@@ -156,8 +160,8 @@ ehooks_split(ehooks_t *h, void *addr, size_t size, size_t size_a, bool is_commit
 static inline int
 ehooks_merge(ehooks_t *h, void *addr_a, size_t size_a, void *addr_b, size_t size_b,
     bool is_committed) {
-	return ehooks_are_custom(h) ? ehooks_custom_merge(h, addr_a, size_a, addr_b, size_b, is_committed)
-	    : 0;
+	return ehooks_are_custom(h)
+	    ? ehooks_custom_merge(h, addr_a, size_a, addr_b, size_b, is_committed) : 0;
 }
 
 #endif

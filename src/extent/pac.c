@@ -52,7 +52,8 @@ pac_zero(pac_t *pac, edata_t *e) {
 	if (e->is_zeroed) {
 		return;
 	}
-	bool is_purged = e->size >= opt_calloc_madvise_threshold && !ehooks_are_custom(&pac->src.ehooks);
+	bool is_purged = e->size >= opt_calloc_madvise_threshold
+	    && !ehooks_are_custom(&pac->src.ehooks);
 	if (is_purged) {
 		piece_break(e->addr, e->size);
 		is_purged = ehooks_purge_forced(&pac->src.ehooks, e->addr, e->size) == 0;

@@ -350,7 +350,8 @@ pac_yields(pac_t *pac) {
 void
 pac_yield(const pac_t *grown) {
 	pac_t *pac = atomic_load_p(&pac_yielding, MO_ACQUIRE);
-	if (pac == NULL || pac == grown || !pac_is_bounded(pac) || ehooks_are_custom(&pac->src.ehooks)) {
+	if (pac == NULL || pac == grown || !pac_is_bounded(pac)
+	    || ehooks_are_custom(&pac->src.ehooks)) {
 		return;
 	}
 	size_t used = atomic_load_zu(&pac->nactive, MO_RELAXED) << LG_PAGE;

@@ -45,7 +45,8 @@ extern HIDDEN atomic_b_t thread_event_is_strict;
 
 /*
  * Requests of `size` bytes from a bin until the next heartbeat (>= 1): as many as fit the distance
- * beat_bytes, but of large ones THREAD_EVENT_REQUESTS, or proportionally fewer at a shorter distance.
+ * beat_bytes, but of large ones THREAD_EVENT_REQUESTS, or proportionally fewer at a shorter
+ * distance.
  */
 ALWAYS_INLINE uint64_t
 thread_event_requests(const tsd_t *tsd, size_t size) {
@@ -63,7 +64,8 @@ thread_event_requests(const tsd_t *tsd, size_t size) {
 ALWAYS_INLINE uint32_t
 thread_event_direct_requests(const tsd_t *tsd) {
 	bool is_strict = atomic_load_b(&thread_event_is_strict, MO_RELAXED);
-	return is_strict ? 0 : (uint32_t)(tsd->beat_bytes / (THREAD_EVENT_BYTES / THREAD_EVENT_REQUESTS));
+	return is_strict ? 0
+	    : (uint32_t)(tsd->beat_bytes / (THREAD_EVENT_BYTES / THREAD_EVENT_REQUESTS));
 }
 
 /*

@@ -209,7 +209,8 @@ is_same_start(void *const *frames, unsigned max, const struct unwind_where_s *wh
 	const struct unwind_mark_s *first = &m->marks[m->known];
 	assert(m->known <= m->room);
 	return m->known != m->room && m->room - m->known <= max
-	    && m->salt == atomic_load_u64(&unwind_rows.salt, MO_ACQUIRE) && first->sp == where->sp && first->fp == where->fp
+	    && m->salt == atomic_load_u64(&unwind_rows.salt, MO_ACQUIRE)
+	    && first->sp == where->sp && first->fp == where->fp
 	    && frames[m->known] == (void *)where->pc;
 }
 

@@ -496,7 +496,7 @@ noted_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void
 	return err;
 }
 
-/* It comes with a session, goes by itself some time after it, and leaves nothing: nobody joins it. */
+/* It comes with a session, goes by itself some time after it, and leaves nothing to be joined. */
 static void
 test_thread(void) {
 	pthread_attr_t attr;

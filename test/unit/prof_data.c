@@ -186,8 +186,8 @@ test_many_sites(void) {
 	prof_snap_take(&snap);
 	faulted = faults() - faulted;
 	/* Pages are taken in advance, at most 64 of them, which count as faults. */
-	/* The thread sanitizer's own memory faults too. */
-	bool is_counted = getenv("TSAN_OPTIONS") == NULL;
+	/* The thread sanitizer's own memory faults too, and that of an emulator. */
+	bool is_counted = getenv("TSAN_OPTIONS") == NULL && getenv("TEST_EMULATOR") == NULL;
 	ok(!is_counted || faulted <= (long)(N * snap.item_bytes / 4096) + 32 + 64,
 	    "%ld page faults: one for each page of the sites' items", faulted);
 	is_uint(snap.nsites, N, "and in the snapshot");
