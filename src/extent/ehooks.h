@@ -18,9 +18,11 @@
  * The extent_hooks_t of the public header under an internal name, with the same tag: for the
  * compiler the user's functions have the types by which they are called here (C, "compatible
  * type"; clang's -fsanitize=function and control flow integrity compare them when a hook is
- * called). A result of true means refused.
+ * called). A test that includes the public header before has the struct from there. A result of true
+ * means refused.
  */
 typedef struct extent_hooks_s ehooks_table_t;
+#ifndef JEMALLOC_H_
 struct extent_hooks_s {
 	void *(*alloc)(ehooks_table_t *hooks, void *new_addr, size_t size, size_t alignment, bool *zero,
 	    bool *commit, unsigned arena_ind);
@@ -41,6 +43,7 @@ struct extent_hooks_s {
 	bool (*merge)(ehooks_table_t *hooks, void *addr_a, size_t size_a, void *addr_b, size_t size_b,
 	    bool committed, unsigned arena_ind);
 };
+#endif
 
 typedef struct ehooks_s {
 	atomic_p_t table; /* NULL: the system's functions */

@@ -5,12 +5,13 @@
  */
 #include "core.h"
 
+#include <jemalloc/jemalloc.h>
+
 #include "arena/arenas.h"
 #include "os/gate.h"
 #include "os/room.h"
 #include "thread/tsd.h"
 
-#include <jemalloc/jemalloc.h>
 #include <pthread.h>
 
 const char *malloc_conf = "narenas:4,populate:false,dirty_decay_ms:-1";

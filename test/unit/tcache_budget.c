@@ -6,6 +6,7 @@
 #include "ctl.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 
 #include "os/room.h"
 #include "thread/tcache.h"
@@ -58,10 +59,12 @@ test_budget(void) {
 /* Hardened builds grant nothing above 32 KiB. */
 #define SIZE (config_hardening ? (size_t)24 << 10 : max_zu((size_t)64 << 10, SC_LARGE_MINCLASS))
 
-/* Two threads that ask at once may both get the last of it. */
+/* Two threads that ask at once may both get the last of it, so two at most work at once. */
+#define N_AT_ONCE 2u
 #define SLACK (8 * MIB)
 
 static pthread_barrier_t turn;
+static sem_t at_work;
 static atomic_zu_t n_over;
 
 static void
@@ -80,7 +83,9 @@ swing(void) {
 
 static void *
 sleeper(void *arg) {
+	while (sem_wait(&at_work) != 0) { }
 	swing();
+	sem_post(&at_work);
 	pthread_barrier_wait(&turn);
 	pthread_barrier_wait(&turn);
 	return arg;
@@ -93,6 +98,7 @@ test_threads(void) {
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, 256 << 10);
 	pthread_barrier_init(&turn, NULL, N_THREADS + 1);
+	sem_init(&at_work, 0, N_AT_ONCE);
 	for (unsigned i = 0; i < N_THREADS; i++) {
 		pthread_create(&t[i], &attr, sleeper, NULL);
 	}

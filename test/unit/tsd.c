@@ -278,11 +278,14 @@ threads_of_arenas(void) {
 	return n;
 }
 
-/* Nothing is done before a slow call, and then one thread is ended in each. */
+/*
+ * Nothing is done before a slow call, and then one thread is ended in each. With checks any call
+ * may be a slow one.
+ */
 static int
 child_of_caches(void) {
 	size_t before = bytes_in_caches(), own = tcache_cached_bytes(tls_get()->tsd->tcache);
-	if (!tls_get()->tsd->is_slow) {
+	if (!tls_get()->tsd->is_slow && !config_hardening) {
 		free(keep(malloc(64)));
 	}
 	size_t each = config_hardening ? 5000 : 100000; /* with checks no cache has large blocks */

@@ -5,6 +5,8 @@
  */
 #include "core.h"
 
+#include <jemalloc/jemalloc.h>
+
 #include "arena/arenas.h"
 #include "arena/vacant.h"
 #include "extent/pac_hpa.h"
@@ -12,7 +14,6 @@
 #include "thread/thread_event.h"
 #include "thread/tsd.h"
 
-#include <jemalloc/jemalloc.h>
 #include <pthread.h>
 
 const char *malloc_conf = "narenas:8,populate:false";
