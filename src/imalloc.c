@@ -16,6 +16,7 @@
 #include "arena/arenas.h"
 #include "arena/safety.h"
 #include "arena/shut.h"
+#include "malloc_boot.h"
 #include "os/malloc_io.h"
 #include "os/thread.h"
 #include "prof/prof.h"
@@ -42,11 +43,6 @@ const char *const zero_realloc_names[] = {"alloc", "free", "abort", NULL};
 
 /* The byte with which freed memory is filled if the option junk asks for it. */
 #define JUNK_FREE_BYTE 0x5a
-
-WEAK int
-malloc_boot(void) {
-	return ENOMEM;
-}
 
 static atomic_zu_t zero_reallocs;
 

@@ -68,14 +68,6 @@ typedef struct imalloc_req_s {
 	{.size = (sz), .alignment = (al), .zero = (is_zero), .tcache = IMALLOC_TCACHE_AUTO, \
 	    .arena = IMALLOC_ARENA_AUTO, .how = alloc_how_##name}
 
-/*
- * Initialises the library unless that is done; waits while another thread does it. 0, or ENOMEM:
- * the next call tries again. Any thread may call; keeps errno. A hook that the linker sets: the
- * function here is weak and fails, jemalloc_init.c has the other. One that boot sets would be too
- * late, because the first request may come before any constructor.
- */
-int malloc_boot(void);
-
 /* Returns NULL with errno ENOMEM if too large or without memory; with xmalloc the process ends. */
 void *imalloc(imalloc_req_t *req);
 /* For operator new, which reports failure itself: returns NULL without ENOMEM or a message. */

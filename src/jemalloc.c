@@ -12,6 +12,7 @@
 #include "ctl/ctl.h"
 #include "defrag.h"
 #include "imalloc_flags.h"
+#include "malloc_boot.h"
 #include "os/malloc_io.h"
 #include "stats.h"
 

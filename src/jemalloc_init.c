@@ -22,6 +22,7 @@
 #include "hpa/hpa_opt.h"
 #include "imalloc.h"
 #include "jemalloc_fork.h"
+#include "malloc_boot.h"
 #include "meta/base.h"
 #include "meta/emap.h"
 #include "meta/freepool.h"

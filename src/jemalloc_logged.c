@@ -10,7 +10,7 @@
 
 #if CONFIG_LOG
 
-#include "imalloc.h"
+#include "malloc_boot.h"
 
 /* A void function has no result to tell. */
 #define LOGGED_VOID(name, params, args, ...) \

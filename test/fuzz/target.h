@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "imalloc.h"
+#include "malloc_boot.h"
 #include "os/malloc_io.h"
 #include "os/sys.h"
 #include "prof/control/prof_control.h"
