@@ -18,8 +18,8 @@
  * The extent_hooks_t of the public header under an internal name, with the same tag: for the
  * compiler the user's functions have the types by which they are called here (C, "compatible
  * type"; clang's -fsanitize=function and control flow integrity compare them when a hook is
- * called). A test that includes the public header before has the struct from there. A result of true
- * means refused.
+ * called). A test that includes the public header before has the struct from there. A result of
+ * true means refused.
  */
 typedef struct extent_hooks_s ehooks_table_t;
 #ifndef JEMALLOC_H_

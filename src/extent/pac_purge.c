@@ -437,7 +437,7 @@ pac_decay_ms_set(pac_t *pac, pac_decay_t *d, ssize_t ms, uint64_t now) {
 	mutex_unlock(&d->decay.mtx);
 	if (pac_pass_lock(d, true) == 0) {
 		pac_flush_hot_locked(pac, d);
-		if (ms == 0) {
+		if (decay_ms(&d->decay) == 0) { /* another thread may have set it since */
 			pac_flush_piece_locked(pac, d);
 			pac_purge_to_locked(pac, d, 0, 0, false);
 		}

@@ -62,8 +62,8 @@ edata_t *pac_committed(pac_t *pac, edata_t *e);
 int pac_pass_begin_locked(pac_decay_t *d, bool may_wait);
 void pac_pass_end_locked(pac_decay_t *d);
 /*
- * A pass with the mutex held throughout. EBUSY, with the mutex released: as above, or without
- * may_wait another thread holds the mutex.
+ * A pass with the mutex held, but while a hook of the user runs. EBUSY, with the mutex released: as
+ * above, or without may_wait another thread holds the mutex.
  */
 int pac_pass_lock(pac_decay_t *d, bool may_wait);
 void pac_pass_unlock(pac_decay_t *d);

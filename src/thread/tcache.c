@@ -330,8 +330,7 @@ grants_suit(const tcache_t *tc, unsigned slot) {
 static size_t
 grants_room(const tcache_t *tc, unsigned slot) {
 	bool is_large = slot_size(slot) > TCACHE_LARGE_SOME;
-	size_t most = is_large ? max_zu(TCACHE_GRANT_LARGE, tcache_budget() / TCACHE_GRANT_SHARE)
-	    : TCACHE_GRANT_SMALL;
+	size_t most = is_large ? TCACHE_GRANT_LARGE : TCACHE_GRANT_SMALL;
 	size_t have = is_large ? tc->granted_large : tc->granted - tc->granted_large;
 	return min_zu(tcache_budget_more(tc->granted), most > have ? most - have : 0);
 }
@@ -890,8 +889,7 @@ bin_upkeep(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 		bin_ungrant(tc, slot);
 	}
 	c->has_missed = false;
-	/* A granted bin may have several turns within one phase of freeing. */
-	c->has_stowed = c->has_stowed && bin_is_mark_young(c, now);
+	c->has_stowed = false;
 	c->marked_at = now;
 	bin_unmark(b, c);
 	unsigned n = bin_ncached(b, c);

@@ -36,9 +36,9 @@ typedef struct tcache_cold_s {
 		uint16_t marked_at; /* time of a granted bin's mark, in steps of 2^26 ns (67 ms) */
 		uint16_t n_taken;   /* in a cache with `taken`: objects that another thread took */
 	};
-	bool has_missed : 1;  /* the bin was filled since its last upkeep */
+	bool has_missed : 1;  /* the bin was filled since a mark was last judged */
 	bool is_marked : 1;   /* `empty` is above the bottom, to find objects that nothing uses */
-	bool has_stowed : 1;  /* the bin was full since its last fill and its last upkeep */
+	bool has_stowed : 1;  /* the bin was full since its last fill and judged mark */
 	bool is_swinging : 1; /* the bin was full, then empty, since upkeep last found unused objects */
 	bool is_fixed : 1;    /* a call has set `max`: nothing is granted */
 	uint8_t to_look;      /* hardened builds: requests for which a look may still close the bin */

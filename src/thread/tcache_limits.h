@@ -15,11 +15,10 @@
 #define TCACHE_MAX_LIMIT ((size_t)8 << 20)
 /*
  * Bytes by which the bins of one thread may exceed their limits, those of objects above
- * TCACHE_LARGE_SOME, or a quarter of the budget if that is more, and the others; tcache_budget.h
- * has what all threads together may.
+ * TCACHE_LARGE_SOME and the others; tcache_budget.h has what all threads together may. Constants,
+ * not shares of the budget: a thread that waits for ever keeps what it has.
  */
 #define TCACHE_GRANT_LARGE ((size_t)32 << 20)
-#define TCACHE_GRANT_SHARE 4u
 #define TCACHE_GRANT_SMALL ((size_t)24 << 20)
 /* A batch of objects for a thread that only allocates or only frees them: its bytes and number. */
 #define TCACHE_BATCH_BYTES ((size_t)2 << 20)

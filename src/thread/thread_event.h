@@ -42,6 +42,11 @@
  */
 extern HIDDEN atomic_b_t thread_event_is_strict;
 #define THREAD_EVENT_REQUESTS 32u
+/*
+ * Bytes that large requests past the cache allocate at most without a heartbeat, which looks at
+ * stats_interval and the user's own events.
+ */
+#define THREAD_EVENT_DIRECT_BYTES ((uint64_t)128 << 20)
 
 /*
  * Requests of `size` bytes from a bin until the next heartbeat (>= 1): as many as fit the distance
@@ -146,7 +151,7 @@ thread_event_advance(tsd_t *tsd, uint64_t bytes) {
  */
 ALWAYS_INLINE bool
 thread_event_try_pass(tsd_t *tsd, uint64_t bytes) {
-	if (tsd->n_direct == 0) {
+	if (tsd->n_direct == 0 || tsd->event_bytes + bytes >= THREAD_EVENT_DIRECT_BYTES) {
 		return false;
 	}
 	tsd->n_direct--;

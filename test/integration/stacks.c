@@ -166,12 +166,14 @@ jit_thread(void *arg) {
 	for (; !stop; turns[3]++) {
 		unsigned char *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
 		    0);
-		void (*f)(void (*)(void), uintptr_t) = (void (*)(void (*)(void), uintptr_t))(uintptr_t)p;
+		/* A compiler that checks types of functions reads the words in front of what it calls. */
+		void (*f)(void (*)(void), uintptr_t) = (void (*)(void (*)(void), uintptr_t))(uintptr_t)(p
+		    + 64);
 		uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 
 		if (p == MAP_FAILED)
 			break;
-		memcpy(p, codes[test_random(&seed) % 3], sizeof(codes[0]));
+		memcpy(p + 64, codes[test_random(&seed) % 3], sizeof(codes[0]));
 		if (mprotect(p, 4096, PROT_READ | PROT_EXEC) == 0) {
 			f(sample_small, here + (test_random(&seed) % 4096) * 4096);
 			f(raise_one, here + test_random(&seed) % 65536);

@@ -610,6 +610,26 @@ test_special(void) {
 	set_interval(0);
 }
 
+/* However few the requests past the cache are: a heartbeat comes after so many bytes. */
+static void
+test_direct_bytes(void) {
+	const uint64_t size = THREAD_EVENT_DIRECT_BYTES / 8;
+	unsigned n = 0;
+	tsd_enter();
+	tsd->event_bytes = 0;
+	tsd->n_direct = THREAD_EVENT_REQUESTS;
+	while (n < 100 && thread_event_try_pass(tsd, size)) {
+		n++;
+	}
+	is_uint(n, 7, "large requests past the cache: a heartbeat by their bytes");
+	tsd->event_bytes = 0;
+	tsd->n_direct = 3;
+	for (n = 0; n < 100 && thread_event_try_pass(tsd, 1); n++) { }
+	is_uint(n, 3, "and by their number");
+	tsd->event_bytes = 0;
+	tsd_leave();
+}
+
 static void
 body(void) {
 	free(keep(malloc(1)));
@@ -640,6 +660,7 @@ body(void) {
 	test_threads();
 	test_forks();
 	test_recall_at_end();
+	test_direct_bytes();
 }
 
 int
