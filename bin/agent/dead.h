@@ -96,6 +96,11 @@ bool dead_keep(dead_t *d, int box);
 
 /* Removes those that are too old. */
 void dead_expire(void);
+/*
+ * Removes from the cache what a jeprofd that was killed has left there and no element counts: drafts
+ * that nobody writes to any more, and profiles whose box is gone.
+ */
+void dead_sweep(void);
 
 /* Copies one of the dead; false: there is none with this key. */
 bool dead_find(const char *key, dead_t *to);

@@ -139,7 +139,10 @@ try_write(int fd, const void *from, size_t size, off_t at) {
 	return true;
 }
 
-/* Copies the box up to `size`, but for pieces of zeros; false: it has too many others. */
+/*
+ * Copies the box up to `size`, but for pieces of zeros; false: it has too many others, or it cannot
+ * be read to its end, and zeros must not stand for what it holds.
+ */
 static bool
 try_copy(int to, int box, off_t size) {
 	static const char zeros[PIECE];
@@ -148,12 +151,15 @@ try_copy(int to, int box, off_t size) {
 	for (off_t at = 0; at < size;) {
 		off_t data = lseek(box, at, SEEK_DATA);
 		if (data < 0) {
-			break; /* zeros up to the end */
+			return errno == ENXIO; /* zeros up to the end */
 		}
 		at = data / PIECE * PIECE;
 		ssize_t n = pread(box, piece, size - at < PIECE ? (size_t)(size - at) : PIECE, at);
+		if (n < 0 && errno == EINTR) {
+			continue;
+		}
 		if (n <= 0) {
-			break;
+			return false;
 		}
 		if (memcmp(piece, zeros, (size_t)n) != 0) {
 			copied += n;
@@ -245,6 +251,53 @@ try_take_out(entry_t *to) {
 	return true;
 }
 
+/* ---- what a killed jeprofd leaves ---- */
+
+/* Whether only we can have written the file. */
+static bool
+is_ours(const struct stat *st) {
+	return S_ISREG(st->st_mode) && st->st_uid == geteuid()
+	    && (st->st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+/* Copies the key of KEY followed by `end`; false: the name is another one. */
+static bool
+try_take_key(const char *name, const char *end, char key[DEAD_KEY]) {
+	size_t length = strspn(name, "0123456789TZ.");
+	length -= length > 0 && name[length - 1] == '.';
+	if (length == 0 || length >= DEAD_KEY || strcmp(name + length, end) != 0) {
+		return false;
+	}
+	memcpy(key, name, length);
+	key[length] = '\0';
+	return true;
+}
+
+/*
+ * Whether a file of ours belongs to none of the dead: a draft that nobody has written to for
+ * DRAFT_SECONDS, or a profile without a box. The box comes first, so another jeprofd with the same
+ * cache has it by then. Files with other names are none of ours.
+ */
+static bool
+is_left_over(const char *name) {
+	struct stat st, box;
+	char key[DEAD_KEY], path[DEAD_KEY + 16];
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !is_ours(&st)) {
+		return false;
+	}
+	for (int i = 0; i < dead_files; i++) {
+		snprintf(path, sizeof(path), "%s" DRAFT_END, ends[i]);
+		if (try_take_key(name, path, key)) {
+			return st.st_mtime + DRAFT_SECONDS < time(NULL);
+		}
+	}
+	if (!try_take_key(name, ends[dead_pprof], key)) {
+		return false;
+	}
+	snprintf(path, sizeof(path), "%s%s", key, ends[dead_box]);
+	return fstatat(dir, path, &box, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
+}
+
 /* ---- for others ---- */
 
 void
@@ -258,6 +311,24 @@ dead_expire(void) {
 			drop(&e);
 		}
 	}
+}
+
+void
+dead_sweep(void) {
+	int fd = dir >= 0 ? openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
+	if (stream == NULL) {
+		if (fd >= 0) {
+			close(fd);
+		}
+		return;
+	}
+	for (const struct dirent *e; (e = readdir(stream)) != NULL;) {
+		if (is_left_over(e->d_name)) {
+			unlinkat(dir, e->d_name, 0);
+		}
+	}
+	closedir(stream);
 }
 
 /* Sets a key that no other has, by which the keys have the order of the ends. */
@@ -377,13 +448,6 @@ dead_count(dead_counts_t *to) {
 
 /* ---- what an earlier jeprofd has left ---- */
 
-/* Whether only we can have written the file. */
-static bool
-is_ours(const struct stat *st) {
-	return S_ISREG(st->st_mode) && st->st_uid == geteuid()
-	    && (st->st_mode & (S_IWGRP | S_IWOTH)) == 0;
-}
-
 /* Reads the record at the end of a file; NULL: there is none of this version. */
 static dead_t *
 read_record(int fd, const struct stat *st, const char *name) {
@@ -433,59 +497,10 @@ read_one(const char *name) {
 	    .bytes = {(uint64_t)st.st_blocks * 512, pprof_bytes(d->key)}});
 }
 
-static bool
-has_end(const char *name, const char *end) {
-	size_t length = strlen(name), most = strlen(end);
-	return length > most && strcmp(name + length - most, end) == 0;
-}
-
 static int
 is_box(const struct dirent *e) {
-	return has_end(e->d_name, ends[dead_box])
-	    && strlen(e->d_name) < DEAD_KEY + strlen(ends[dead_box]);
-}
-
-/*
- * Whether a file belongs to none of the dead: a draft that nobody has written to for DRAFT_SECONDS,
- * or a profile without a box.
- */
-static bool
-is_left_over(const char *name) {
-	struct stat st;
 	char key[DEAD_KEY];
-	size_t length = strlen(name);
-	if (has_end(name, DRAFT_END)) {
-		return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0
-		    && st.st_mtime + DRAFT_SECONDS < time(NULL);
-	}
-	length -= has_end(name, ends[dead_pprof]) ? strlen(ends[dead_pprof]) : 0;
-	if (length == strlen(name) || length >= sizeof(key)) {
-		return false;
-	}
-	snprintf(key, sizeof(key), "%.*s", (int)length, name);
-	pthread_mutex_lock(&lock);
-	bool is_known = find(key) != NULL;
-	pthread_mutex_unlock(&lock);
-	return !is_known;
-}
-
-/* Removes what jeprofd left behind when it was killed, which no element counts. */
-static void
-remove_left_over(void) {
-	int again = dup(dir);
-	DIR *stream = again >= 0 ? fdopendir(again) : NULL;
-	if (stream == NULL) {
-		if (again >= 0) {
-			close(again);
-		}
-		return;
-	}
-	for (const struct dirent *e; (e = readdir(stream)) != NULL;) {
-		if (is_left_over(e->d_name)) {
-			unlinkat(dir, e->d_name, 0);
-		}
-	}
-	closedir(stream);
+	return try_take_key(e->d_name, ends[dead_box], key);
 }
 
 void
@@ -511,9 +526,6 @@ dead_open(void) {
 	}
 	if (n >= 0) {
 		free(names);
-	}
-	if (dir >= 0) {
-		remove_left_over();
 	}
 	close(cache);
 }

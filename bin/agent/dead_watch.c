@@ -395,6 +395,7 @@ wait_for_ends(void *arg) {
 		if (client_now_ms() >= expire_ms) {
 			expire_ms = client_now_ms() + EXPIRE_MS;
 			dead_expire();
+			dead_sweep();
 		}
 	}
 	return NULL;

@@ -141,8 +141,9 @@ static uint64_t
 box_cut(const jeprof_image_t *image, const image_root_t *root) {
 	uint64_t end = 0, there = image_file_bytes(image);
 	for (size_t i = 0; i < root->nparts; i++) {
-		uint64_t part_end = root->parts[i].offset + root->parts[i].bytes;
-		end = part_end > end ? part_end : end;
+		const image_part_t *p = &root->parts[i];
+		uint64_t part_end = p->offset + p->bytes; /* wraps where the root is damaged */
+		end = part_end > end && part_end >= p->offset ? part_end : end;
 	}
 	return end > there ? end - there : 0;
 }

@@ -171,7 +171,8 @@ write_metadata(writer_t *w) {
 	meta_number(w, "overlapped", f->overlapped);
 	meta_number(w, "dump_errors", f->dump_errors);
 	meta_number(w, "torn", image->torn);
-	if (image->cut != 0) {
+	/* Of a core that lacks a part often nothing is missing that the profile is made of. */
+	if (image->cut != 0 && strcmp(image->kind, "blackbox") == 0) {
 		meta_number(w, "cut", image->cut);
 	}
 	if (r->box_bytes != 0) {

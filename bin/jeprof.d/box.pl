@@ -40,5 +40,6 @@ sub salvage {
 	my ($path) = @files;
 	Talk::fail(1, "$path: no such file") unless $path eq '-' || -e $path;
 	my $text = $path eq '-' ? of_bytes($path, Input::raw($path)) : of_file($path);
+	Dump::doubt_cut($path, $1) if $text =~ /^# jemalloc[.]cut=([1-9]\d*)$/m;
 	Export::put($option, 'salvage', $path, $text);
 }

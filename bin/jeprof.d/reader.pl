@@ -35,12 +35,18 @@ sub of_text {
 	return $self;
 }
 
-# What a profile lacks that was made of a box or core: one sentence, as a cut leaves torn objects too.
+# What a profile lacks that was made of a box or core: one sentence, as a cut box leaves torn objects too.
 sub doubt_image {
 	my ($self) = @_;
 	my ($cut, $torn) = map { ($_ // '') =~ /^([1-9]\d*)$/ ? $1 : 0 } @{ $self->{meta} }{qw(cut torn)};
-	Talk::doubt("$self->{file}: it was made of a file that lacks its last $cut bytes, and what they held") if $cut;
+	doubt_cut($self->{file}, $cut) if $cut;
 	Talk::doubt("$self->{file}: $torn damaged objects of its tables are left out") if $torn && !$cut;
+	return;
+}
+
+sub doubt_cut {
+	my ($file, $bytes) = @_;
+	Talk::doubt("$file: it was made of a file that lacks its last $bytes bytes, and what they held");
 	return;
 }
 

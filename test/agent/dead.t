@@ -322,10 +322,23 @@ printf 'half' >"$W/cache/dead/20261125T000000.000Z.2.box.draft"
 touch -d '1 hour ago' "$W/cache/dead/20261125T000000.000Z.2.box.draft"
 printf 'half' >"$W/cache/dead/20261125T000000.000Z.3.box.draft"
 printf 'alone' >"$W/cache/dead/20261125T000000.000Z.4.pprof"
+# What is not jeprofd's: other names, and what others could have written.
+printf 'mine' >"$W/cache/dead/notes.pprof"
+printf 'mine' >"$W/cache/dead/notes.box"
+printf 'mine' >"$W/cache/dead/notes.draft"
+touch -d '1 hour ago' "$W/cache/dead/notes.draft"
+ln -s /etc/passwd "$W/cache/dead/20261125T000000.000Z.5.pprof"
 agent --interval 60s --rate 16K --cache "$W/cache"
 is "$(own)" "$before" "a new jeprofd knows the dead of the one before"
 [ ! -e "$W/cache/dead/20261125T000000.000Z.1.box" ]
 ok $? "a damaged file is removed"
+is_swept() { [ ! -e "$W/cache/dead/20261125T000000.000Z.2.box.draft" ] && [ ! -e "$W/cache/dead/20261125T000000.000Z.4.pprof" ]; }
+until_true is_swept
+is "$(cd "$W/cache/dead" && ls -d notes.* 20261125T000000.000Z.5.pprof)" "20261125T000000.000Z.5.pprof
+notes.box
+notes.draft
+notes.pprof" "what is not its own stays"
+(cd "$W/cache/dead" && rm -f notes.* 20261125T000000.000Z.5.pprof)
 is "$(cd "$W/cache/dead" && echo 20261125T000000.000Z.[234].*)" 20261125T000000.000Z.3.box.draft "so are an old draft and a profile without a box"
 rm -f "$W/cache/dead/20261125T000000.000Z.3.box.draft"
 until_true is_held

@@ -90,7 +90,7 @@ shows_others() {
 }
 
 # until_true COMMAND...: waits until it succeeds, five minutes at most, but at least for twenty turns: a machine may be slow. Once
-# that was in vain, the test has failed, and waits for nothing else that long.
+# that was in vain, something is wrong, and nothing else is waited for that long.
 patience=300
 until_true() {
 	turns=0
