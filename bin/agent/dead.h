@@ -97,8 +97,8 @@ bool dead_keep(dead_t *d, int box);
 /* Removes those that are too old. */
 void dead_expire(void);
 /*
- * Removes from the cache what a jeprofd that was killed has left there and no element counts: drafts
- * that nobody writes to any more, and profiles whose box is gone.
+ * Removes from the cache what a jeprofd that was killed has left there and no element counts:
+ * drafts that nobody writes to any more, and profiles whose box is gone.
  */
 void dead_sweep(void);
 
