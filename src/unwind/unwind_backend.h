@@ -57,7 +57,7 @@ struct unwind_where_s {
 
 /*
  * The registers of a frame, and the addresses from which its return address and frame pointer were
- * read.
+ * read. ra_at has the flag RA_AT_SIGNED (unwind_step.h) if the word there is signed.
  */
 struct unwind_mark_s {
 	uintptr_t sp;

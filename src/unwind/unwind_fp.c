@@ -32,13 +32,13 @@ static struct {
  */
 ALWAYS_INLINE NO_SANITIZE_ADDRESS bool
 step_fast(row_t row, uintptr_t *pc, uintptr_t *sp, uintptr_t *fpr, uintptr_t hi) {
-	if (row == ROW_FRAME) {
+	if ((row & ~(row_t)ROW_SIGNED_HERE) == ROW_FRAME) {
 		uintptr_t base = *fpr;
 		if (unlikely(base < *sp || base > hi - 16)) {
 			return false;
 		}
 		*fpr = load_word(base);
-		*pc = load_word(base + 8);
+		*pc = ra_of_word(row, load_word(base + 8));
 		*sp = base + 16;
 		return true;
 	}
@@ -46,7 +46,7 @@ step_fast(row_t row, uintptr_t *pc, uintptr_t *sp, uintptr_t *fpr, uintptr_t hi)
 	if (unlikely((row & ROW_PLAIN) == 0 || cfa > hi)) {
 		return false;
 	}
-	*pc = load_word(cfa + RA_OFF_PLAIN(row));
+	*pc = ra_of_word(row, load_word(cfa + RA_OFF_PLAIN(row)));
 	if ((row & ROW_FP_CFA << 4) != 0) {
 		*fpr = load_word(cfa + (uintptr_t)ROW_FP_OFF(row));
 	}
@@ -137,7 +137,7 @@ same_until(void *const *frames, const struct unwind_mark_s *marks, unsigned from
     uintptr_t hi) {
 	size_t i = from + 1;
 	for (const struct unwind_mark_s *m = &marks[i]; i < room; i++, m++) {
-		if (m->sp > hi || load_word(m->ra_at) != (uintptr_t)frames[i]
+		if (m->sp > hi || mark_load_ra(m) != (uintptr_t)frames[i]
 		    || (m->fp_at != 0 && load_word(m->fp_at) != m->fp)) {
 			break;
 		}
@@ -162,22 +162,28 @@ check_add(struct unwind_check_s *checks, unsigned n, uintptr_t at, uintptr_t wan
 	checks[n / 2].words[n % 2] = want;
 }
 
+/* Adds the word with the return address of a mark; a signed one is compared as it is. */
+static void
+check_add_ra(struct unwind_check_s *checks, unsigned n, const struct unwind_mark_s *mark) {
+	check_add(checks, n, mark->ra_at & ~RA_AT_SIGNED, mark_load_word(mark));
+}
+
 /*
- * Lists what same_until() compares in a stack that came again, in pairs of checks; the last word
- * fills what remains.
+ * Lists what same_until() has just compared in a stack that came again, in pairs of checks; the
+ * last word fills what remains.
  */
 static void
-checks_make(void *const *frames, struct unwind_memo_s *m) {
+checks_make(struct unwind_memo_s *m) {
 	unsigned n = 0;
 	for (unsigned i = m->known + 1; i < m->room; i++) {
 		const struct unwind_mark_s *mark = &m->marks[i];
 		if (mark->fp_at != 0) {
 			check_add(m->checks, n++, mark->fp_at, mark->fp);
 		}
-		check_add(m->checks, n++, mark->ra_at, (uintptr_t)frames[i]);
+		check_add_ra(m->checks, n++, mark);
 	}
 	for (; n % 4 != 0; n++) {
-		check_add(m->checks, n, m->marks[m->room - 1].ra_at, (uintptr_t)frames[m->room - 1]);
+		check_add_ra(m->checks, n, &m->marks[m->room - 1]);
 	}
 	m->n_checks = n / 2;
 	assert(m->n_checks <= m->room);
@@ -298,7 +304,7 @@ walk(struct walk_s *w, struct trail_s *t, uint64_t salt) {
 		}
 		row_t row = row_load(row_slot(pc), pc, salt);
 		if (likely(step_fast(row, &pc, &sp, &fpr, hi))) {
-			ra_at = sp + RA_OFF_PLAIN(row);
+			ra_at = mark_ra_at(row, sp + RA_OFF_PLAIN(row));
 			fp_at = (row & ROW_FP_CFA << 4) != 0 ? sp + (uintptr_t)ROW_FP_OFF(row) : 0;
 			continue;
 		}
@@ -364,7 +370,7 @@ same_try_learn(void *const *frames, struct unwind_memo_s *memo) {
 		return false;
 	}
 	if (memo->room - memo->known > 1) {
-		checks_make(frames, memo);
+		checks_make(memo);
 	}
 	return true;
 }

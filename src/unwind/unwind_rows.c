@@ -92,7 +92,7 @@ pack_ra_rule(const struct cfi_rule_s *rule, row_t *row) {
 static bool
 is_plain(row_t row) {
 	int64_t size = ROW_CFA_OFF(row);
-	if (ROW_KIND(row) != ROW_SP || (row & ROW_RA_SIGNED) != 0 || ROW_FP_HOW(row) > ROW_FP_CFA) {
+	if (ROW_KIND(row) != ROW_SP || ROW_FP_HOW(row) > ROW_FP_CFA) {
 		return false;
 	}
 	bool is_fp_inside = ROW_FP_HOW(row) == ROW_FP_SAME

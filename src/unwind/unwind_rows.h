@@ -67,6 +67,16 @@ enum { ROW_FP_SAME, ROW_FP_CFA, ROW_FP_FP, ROW_FP_LOST };
 #define RA_OFF_PLAIN(r) ((uintptr_t)ROW_RA_OFF(r))
 #endif
 
+/*
+ * The flag of a signed return address where code signs them, as whole distributions for aarch64 do
+ * (pointer authentication); elsewhere 0, so that no step looks for it.
+ */
+#if defined(__aarch64__)
+#define ROW_SIGNED_HERE ROW_RA_SIGNED
+#else
+#define ROW_SIGNED_HERE 0u
+#endif
+
 struct row_entry_s {
 	atomic_u64_t key;
 	atomic_u64_t row;

@@ -42,18 +42,6 @@ const uintptr_t unwind_not_read = 0;
 
 /* ---- steps ---- */
 
-/* Removes the signature from a return address. */
-static inline uintptr_t
-strip_signature(uintptr_t pc) {
-#if defined(__aarch64__)
-	register uintptr_t lr __asm__("x30") = pc;
-	__asm__("hint #7" : "+r"(lr));
-	return lr;
-#else
-	return pc;
-#endif
-}
-
 /*
  * Whether the stack from sp up to addr can be read; if so, extends hi to addr at least. Asks the
  * kernel unless it is known.
@@ -184,11 +172,9 @@ find_ra(struct walk_s *w, row_t row, uintptr_t cfa, uintptr_t *ra) {
 	if (!is_in_frame(w, addr, cfa)) {
 		return false;
 	}
-	*ra = load_word(addr);
-	if (row & ROW_RA_SIGNED) {
-		*ra = strip_signature(*ra);
-	} else if (ROW_KIND(row) != ROW_DEREF) {
-		w->ra_at = addr;
+	*ra = ra_of_word(row, load_word(addr));
+	if (ROW_KIND(row) != ROW_DEREF) {
+		w->ra_at = mark_ra_at(row, addr);
 	}
 	return true;
 }

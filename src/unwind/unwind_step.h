@@ -42,8 +42,8 @@ struct walk_s {
 	/* Steps to another stack that rows described. */
 	unsigned n_moves;
 	/*
-	 * Addresses from which the last step_slow() read pc (NOT_READ: not by a row alone) and fp
-	 * (0: unchanged).
+	 * Addresses from which the last step_slow() read pc (as in a mark; NOT_READ: not by a row
+	 * alone) and fp (0: unchanged).
 	 */
 	uintptr_t ra_at;
 	uintptr_t fp_at;
@@ -79,6 +79,48 @@ load_word(uintptr_t addr) {
 	uintptr_t v;
 	__builtin_memcpy(&v, (const void *)addr, sizeof(v));
 	return v;
+}
+
+/* ---- signed return addresses ---- */
+
+/* The bit of a mark's ra_at for a signed word; no stack has an address with it. */
+#define RA_AT_SIGNED (ROW_SIGNED_HERE == 0 ? (uintptr_t)0 : ~(~(uintptr_t)0 >> 1))
+
+/* Removes the signature from a return address. */
+ALWAYS_INLINE uintptr_t
+strip_signature(uintptr_t pc) {
+#if defined(__aarch64__)
+	register uintptr_t lr __asm__("x30") = pc;
+	__asm__("hint #7" : "+r"(lr));
+	return lr;
+#else
+	return pc;
+#endif
+}
+
+/* The return address that a row finds in a word of the stack. */
+ALWAYS_INLINE uintptr_t
+ra_of_word(row_t row, uintptr_t word) {
+	return (row & ROW_SIGNED_HERE) != 0 ? strip_signature(word) : word;
+}
+
+/* What a mark keeps of the place where a row found a return address. */
+ALWAYS_INLINE uintptr_t
+mark_ra_at(row_t row, uintptr_t addr) {
+	return (row & ROW_SIGNED_HERE) != 0 ? addr | RA_AT_SIGNED : addr;
+}
+
+/* The word of the stack from which a mark's return address was read, as it is now. */
+ALWAYS_INLINE NO_SANITIZE_ADDRESS uintptr_t
+mark_load_word(const struct unwind_mark_s *m) {
+	return load_word(m->ra_at & ~RA_AT_SIGNED);
+}
+
+/* The return address in that word. */
+ALWAYS_INLINE NO_SANITIZE_ADDRESS uintptr_t
+mark_load_ra(const struct unwind_mark_s *m) {
+	uintptr_t word = mark_load_word(m);
+	return (m->ra_at & RA_AT_SIGNED) != 0 ? strip_signature(word) : word;
 }
 
 /*

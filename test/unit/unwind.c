@@ -343,6 +343,33 @@ way_b(uint64_t path, void (*next)(uint64_t)) {
 	__asm__ volatile("");
 }
 
+/* Whether code signs return addresses on this processor, as that of whole distributions does. */
+#if defined(__aarch64__)
+enum { HAS_SIGNED = 1 };
+#define SIGNED __attribute__((noinline, target("branch-protection=pac-ret")))
+#else
+enum { HAS_SIGNED = 0 };
+#define SIGNED __attribute__((noinline))
+#endif
+
+static
+SIGNED void
+way_signed(uint64_t path, void (*next)(uint64_t)) {
+	next(path);
+	__asm__ volatile("");
+}
+
+static
+SIGNED void
+recurse_signed(unsigned depth, void (*fn)(void)) {
+	if (depth == 0) {
+		fn();
+	} else {
+		recurse_signed(depth - 1, fn);
+	}
+	__asm__ volatile("");
+}
+
 /* Three bits of the path for each step; 0 ends it. */
 static
 __attribute__((noinline)) void
@@ -360,7 +387,7 @@ wander(uint64_t path) {
 		recurse((unsigned)(rest & 15), capture_both);
 		break;
 	case 4:
-		wander(rest);
+		way_signed(rest, wander);
 		break;
 	default:
 		way_b(rest, wander);
@@ -385,6 +412,55 @@ test_memo_same(void) {
 	recurse(4, capture_both);
 	is_uint(walks.n_wrong, 0, "deeper and deeper, then not");
 	is_uint(walks.n_same, 0, "none was taken for the one before");
+}
+
+/* How many frames of the last walk with the memo have a signed return address. */
+static unsigned
+count_signed(void) {
+	unsigned n = 0;
+	for (unsigned i = walks.memo.known; i < walks.memo.room; i++) {
+		n += (walks.memo.marks[i].ra_at & RA_AT_SIGNED) != 0;
+	}
+	return n;
+}
+
+/*
+ * Captures from one place, the last two times with a bit of a caller's return address changed that
+ * belongs to the signature if there is one.
+ */
+static
+__attribute__((noinline)) void
+capture_changed(void) {
+	uint64_t *word = NULL;
+	for (unsigned i = 0; i < hide(5); i++) {
+		unsigned caller = walks.memo.known + 4;
+		if (i == 3 && caller < walks.memo.room && walks.memo.marks[caller].ra_at != NOT_READ) {
+			word = (uint64_t *)(walks.memo.marks[caller].ra_at & ~RA_AT_SIGNED);
+			*word ^= UINT64_C(1) << 53;
+		}
+		capture_both();
+	}
+	if (word != NULL) {
+		*word ^= UINT64_C(1) << 53;
+	}
+}
+
+static void
+test_memo_signed(void) {
+	bool has_memo = HAS_WALK && unwind_has("fp");
+	recurse_signed(20, capture_all);
+	check_agree(20, "signed return addresses");
+	memo_begin(48);
+	for (unsigned i = 0; i < hide(10); i++) {
+		recurse_signed(12, capture_both);
+	}
+	is_uint(walks.n_wrong, 0, "the same signed stack ten times");
+	is_uint(walks.n_same, has_memo ? 9 : 0, "and it is known to be the same");
+	ok(!has_memo || !HAS_SIGNED || count_signed() >= 12, "%u frames are signed", count_signed());
+	recurse(12, capture_changed);
+	is_uint(walks.n_wrong, 0, "a bit changed in a return address");
+	recurse_signed(12, capture_changed);
+	is_uint(walks.n_wrong, 0, "a bit changed in a signature");
 }
 
 static void
@@ -889,6 +965,7 @@ main(void) {
 	test_signals();
 	test_fiber();
 	test_memo_same();
+	test_memo_signed();
 	test_memo_random();
 	test_memo_again();
 	test_memo_forget();
