@@ -218,7 +218,8 @@ slab_put_pages(edata_t *e, const bin_info_t *info, uint32_t pages) {
  * two moments, and are checked to make sense.
  */
 NO_SANITIZE_THREAD uint32_t
-slab_nused(uint64_t name) {
+slab_nused(uint64_t name, unsigned *nholes) {
+	*nholes = 0;
 	const char *at = (const char *)(uintptr_t)(name
 	    >> (SLAB_NAME_CLASS_BITS + SLAB_NAME_SERIAL_BITS) << EMAP_LG_GRANULE);
 	uint64_t elem = emap_elem(at);
@@ -228,5 +229,9 @@ slab_nused(uint64_t name) {
 	}
 	const edata_t *e = elem_edata(elem);
 	uint32_t nregs = bin_infos[szind].nregs, nfree = *(const volatile uint32_t *)&e->nfree;
-	return slab_name(e, at) == name && nfree < nregs ? nregs - nfree : 0;
+	if (slab_name(e, at) != name || nfree >= nregs) {
+		return 0;
+	}
+	*nholes = popcount_zu(*(const volatile uint16_t *)&e->holes);
+	return nregs - nfree;
 }

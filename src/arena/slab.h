@@ -89,8 +89,11 @@ slab_name_class(uint64_t name) {
 	return (szind_t)(name >> SLAB_NAME_SERIAL_BITS) & ((1u << SLAB_NAME_CLASS_BITS) - 1);
 }
 
-/* The number of regions in use in the slab of this name; 0: it is gone. Takes no lock. */
-uint32_t slab_nused(uint64_t name);
+/*
+ * The number of regions in use in the slab of this name, and of its pages that were given back
+ * (holes.h); 0 and 0: it is gone. Takes no lock.
+ */
+uint32_t slab_nused(uint64_t name, unsigned *nholes);
 
 /*
  * The profiler's record of the region at ptr; NULL if no region of the sampled slab begins there.

@@ -8,6 +8,7 @@
 #include "prof/sites/prof_frag.h"
 
 #include "arena/arenas.h"
+#include "arena/holes.h"
 #include "arena/inspect.h"
 #include "arena/slab.h"
 #include "extent/pac_hpa.h"
@@ -16,7 +17,7 @@
 
 /* Sums over arenas that are no part by themselves. */
 typedef struct {
-	uint64_t active;       /* bytes of pages in use */
+	uint64_t active;       /* bytes of pages in use, without holes */
 	uint64_t large;        /* bytes of large objects, in thread caches too */
 	uint64_t used;         /* bytes of small ones, in thread caches too */
 	uint64_t sampled_used; /* bytes of samples */
@@ -30,11 +31,15 @@ less(uint64_t from, uint64_t what) {
 	return from > what ? from - what : 0;
 }
 
-/* The counters change meanwhile; each is one word. */
+/*
+ * The counters change meanwhile; each is one word. Pages that were given back inside slabs (holes)
+ * are no part of them.
+ */
 static NO_SANITIZE_THREAD prof_frag_class_t
 bin_read(bin_t *bin, const bin_info_t *info) {
+	uint64_t holes = (uint64_t)__atomic_load_n(&bin->nholes, MO_RELAXED) << LG_PAGE;
 	return (prof_frag_class_t){
-		.slabs = *(const volatile uint64_t *)&bin->stats.curslabs * info->slab_size,
+		.slabs = less(*(const volatile uint64_t *)&bin->stats.curslabs * info->slab_size, holes),
 		.used = __atomic_load_n(&bin->stats.curregs, MO_RELAXED) * info->reg_size,
 		.stock = (uint64_t)STOCK_SEEN(bin->stock.n) * info->reg_size,
 	};
@@ -77,7 +82,7 @@ pages_add(prof_frag_t *to, sums_t *s, arena_t *a) {
 	uint64_t hot = atomic_load_zu(&a->pac.hot_npages, MO_RELAXED);
 	hot = hot < dirty ? hot : dirty;
 	uint64_t kept = pac_npages_kept(&a->pac);
-	s->active += (uint64_t)atomic_load_zu(&a->pac.nactive, MO_RELAXED) << LG_PAGE;
+	s->active += less(atomic_load_zu(&a->pac.nactive, MO_RELAXED), holes_npages(a)) << LG_PAGE;
 	s->large += atomic_load_zu(&a->large_allocated, MO_RELAXED);
 	to->hot += hot << LG_PAGE;
 	to->dirty += (dirty - hot) << LG_PAGE;
@@ -132,8 +137,9 @@ prof_frag_take(prof_frag_t *frag, prof_item_t *item, uint64_t slab, uint64_t wei
 	}
 	szind_t szind = slab_name_class(slab);
 	const bin_info_t *info = &bin_infos[szind];
-	uint32_t used = slab_nused(slab) + 1;
-	uint64_t waste = less(info->slab_size, used * info->reg_size);
+	unsigned nholes;
+	uint32_t used = slab_nused(slab, &nholes) + 1;
+	uint64_t waste = less(info->slab_size, used * info->reg_size + ((uint64_t)nholes << LG_PAGE));
 	double others = (double)(weight - PROF_WEIGHT_ONE) / (double)PROF_WEIGHT_ONE;
 	float bytes = (float)(others * (double)waste / (double)used);
 	if (likely(used > 1)) {
