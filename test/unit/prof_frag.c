@@ -193,7 +193,7 @@ test_holes(void) {
 	caches_flush();
 	dump();
 	uint64_t waste = part("free"), all = pinned(0);
-	ok(waste < slabs_free / 2, "pages without an object are given back: %llu of %llu bytes are left",
+	ok(waste < slabs_free / 2, "pages without an object are given back: %llu of %llu bytes stay",
 	    (unsigned long long)waste, (unsigned long long)slabs_free);
 	ok(is_near(all, waste, 25), "and who left the others is not charged for them: %llu of %llu",
 	    (unsigned long long)all, (unsigned long long)waste);
@@ -487,7 +487,7 @@ test_arenas(void) {
 
 int
 main(void) {
-	static void (*const tests[])(void) = {test_holes, test_sites, test_forked, test_gone, test_reset,
-	    test_threads, test_error, test_alone, test_exact, test_arenas, NULL};
+	static void (*const tests[])(void) = {test_holes, test_sites, test_forked, test_gone,
+	    test_reset, test_threads, test_error, test_alone, test_exact, test_arenas, NULL};
 	return dir_main(true, tests);
 }
