@@ -481,11 +481,14 @@ test_memo_random(void) {
 	got.max = MAX;
 }
 
-/* Stacks that come again are compared by a list of their words. */
+/*
+ * Stacks that come again are compared by a list of their words, where all of the stack is known to
+ * be the thread's own (is_own; not where rows end before it does, as in musl).
+ */
 static void
 test_memo_again(void) {
 	uint64_t rnd = 7;
-	unsigned n_listed = 0;
+	unsigned n_listed = 0, n_own = 0;
 	memo_begin(48);
 	for (unsigned i = 0; i < 500; i++) {
 		uint64_t path = test_random(&rnd) >> 40;
@@ -493,11 +496,13 @@ test_memo_again(void) {
 			wander(path);
 		}
 		n_listed += walks.memo.n_checks != 0;
+		n_own += walks.memo.is_own;
 		wander(path ^ UINT64_C(1) << i % 24);
 		walks.n_wrong += walks.memo.is_same && walks.memo.n_checks == 0;
 	}
 	is_uint(walks.n_wrong, 0, "a word changed in a stack that came again");
-	ok(n_listed > 200 && walks.n_same > 400, "%u were listed, %u the same", n_listed, walks.n_same);
+	ok((n_listed > 200 || n_own == 0) && walks.n_same > 400, "%u of %u were listed, %u the same",
+	    n_listed, n_own, walks.n_same);
 }
 
 static void
