@@ -105,21 +105,15 @@ finish_file(int fd, const char *key, dead_file_t which, bool is_good, uint64_t *
 	return -1;
 }
 
-/* Removes a file from the directory, if there is one. */
-static void
-remove_file(const char *key, dead_file_t which) {
-	char name[64];
-	if (dir >= 0) {
-		snprintf(name, sizeof(name), "%s%s", key, ends[which]);
-		unlinkat(dir, name, 0);
-	}
-}
-
 /* Removes the files of an element that is no longer in the list. */
 static void
 drop(entry_t *e) {
+	char name[64];
 	for (int i = 0; i < dead_files; i++) {
-		remove_file(e->d->key, (dead_file_t)i);
+		snprintf(name, sizeof(name), "%s%s", e->d->key, ends[i]);
+		if (dir >= 0) {
+			unlinkat(dir, name, 0);
+		}
 		if (e->fds[i] >= 0) {
 			close(e->fds[i]);
 		}
@@ -422,7 +416,7 @@ dead_keep_pprof(const char *key, const char *bytes, size_t length) {
 	fd = finish_file(fd, key, dead_pprof, try_write(fd, bytes, length, 0), &taken);
 	pthread_mutex_lock(&lock);
 	entry_t *e = find(key);
-	bool is_kept = e != NULL, is_first = is_kept && e->bytes[dead_pprof] == 0;
+	bool is_first = e != NULL && e->bytes[dead_pprof] == 0;
 	if (is_first) {
 		e->bytes[dead_pprof] = taken;
 		e->fds[dead_pprof] = fd;
@@ -431,10 +425,7 @@ dead_keep_pprof(const char *key, const char *bytes, size_t length) {
 	if (!is_first && fd >= 0) {
 		close(fd);
 	}
-	if (!is_kept) {
-		remove_file(key, dead_pprof);
-	}
-	dead_expire();
+	dead_expire(); /* a profile whose box has gone meanwhile is swept (dead_sweep) */
 }
 
 void
