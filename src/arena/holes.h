@@ -18,7 +18,7 @@
  * regions of the pages like an allocation, gives the pages back, and returns the regions. The pass
  * itself is one of the decay of dirty pages (extent/pac_step.h), so there is one at a time, and
  * none while the arena is reset or destroyed. Callers: arenas.c and background_thread.c, inside the
- * gate without a lock; inspect.c and prof_frag.c for the counts.
+ * gate without a lock; inspect.c for the counts.
  */
 #ifndef ARENA_HOLES_H
 #define ARENA_HOLES_H

@@ -3,7 +3,7 @@
  *
  * Invariant: only the thread in a pass of a decay (pac_step.h) purges its cache. Functions named
  * _locked need the mutex of the decay that is their argument. Called by pac.c after its steps, by
- * pac_life, pac_serve and pac_relieve, and through pac.h by ticks, background threads and mallctl.
+ * pac_life, pac_serve and pac_relieve, and by ticks, background threads and mallctl.
  */
 #include "extent/pac_purge.h"
 
@@ -176,12 +176,12 @@ pac_purge_to_locked(pac_t *pac, pac_decay_t *d, size_t npages, size_t npages_hel
 	    : pac_evict_due(pac, d, npages, npages_held)) != NULL) {
 		size_t n = e->size >> LG_PAGE;
 		budget = n < budget ? budget - n : 0;
-		bool is_own = ehooks_are_custom(&pac->src.ehooks);
-		if (is_own) {
+		bool is_custom = ehooks_are_custom(&pac->src.ehooks);
+		if (is_custom) {
 			mutex_unlock(&d->decay.mtx);
 		}
 		pac_purge_extent(pac, d, e, is_over, &batch);
-		if (is_own) {
+		if (is_custom) {
 			mutex_lock(&d->decay.mtx);
 		}
 	}
@@ -228,13 +228,13 @@ pac_flush_piece_locked(pac_t *pac, pac_decay_t *d) {
 void
 pac_flush_hot_locked(pac_t *pac, pac_decay_t *d) {
 	assert(d->passer == tls_get());
-	bool is_own = ehooks_are_custom(&pac->src.ehooks);
-	if (is_own) {
+	bool is_custom = ehooks_are_custom(&pac->src.ehooks);
+	if (is_custom) {
 		mutex_unlock(&d->decay.mtx);
 	}
 	pac_hot_flush(pac);
 	pac_tell_back(pac);
-	if (is_own) {
+	if (is_custom) {
 		mutex_lock(&d->decay.mtx);
 	}
 }

@@ -8,7 +8,6 @@
 #include "prof/sites/prof_frag.h"
 
 #include "arena/arenas.h"
-#include "arena/holes.h"
 #include "arena/inspect.h"
 #include "arena/slab.h"
 #include "extent/pac_hpa.h"
@@ -17,7 +16,8 @@
 
 /* Sums over arenas that are no part by themselves. */
 typedef struct {
-	uint64_t active;       /* bytes of pages in use, without holes */
+	uint64_t active;       /* bytes of pages in use, with holes */
+	uint64_t holes;        /* bytes given back inside slabs (arena/holes.h) */
 	uint64_t large;        /* bytes of large objects, in thread caches too */
 	uint64_t used;         /* bytes of small ones, in thread caches too */
 	uint64_t sampled_used; /* bytes of samples */
@@ -31,13 +31,11 @@ less(uint64_t from, uint64_t what) {
 	return from > what ? from - what : 0;
 }
 
-/*
- * The counters change meanwhile; each is one word. Pages that were given back inside slabs (holes)
- * are no part of them.
- */
+/* The counters change meanwhile; each is one word. Holes are taken off the slabs, and summed. */
 static NO_SANITIZE_THREAD prof_frag_class_t
-bin_read(bin_t *bin, const bin_info_t *info) {
+bin_read(bin_t *bin, const bin_info_t *info, sums_t *s) {
 	uint64_t holes = (uint64_t)__atomic_load_n(&bin->nholes, MO_RELAXED) << LG_PAGE;
+	s->holes += holes;
 	return (prof_frag_class_t){
 		.slabs = less(*(const volatile uint64_t *)&bin->stats.curslabs * info->slab_size, holes),
 		.used = __atomic_load_n(&bin->stats.curregs, MO_RELAXED) * info->reg_size,
@@ -50,7 +48,7 @@ bins_add(prof_frag_t *to, sums_t *s, arena_t *a) {
 	uint64_t free = 0;
 	for (szind_t i = 0; i < SC_NBINS; i++) {
 		for (unsigned k = 0; k < bin_infos[i].n_shards; k++) {
-			prof_frag_class_t c = bin_read(arena_bin(a, i, k), &bin_infos[i]);
+			prof_frag_class_t c = bin_read(arena_bin(a, i, k), &bin_infos[i], s);
 			to->classes[i].slabs += c.slabs;
 			to->classes[i].used += c.used;
 			to->classes[i].stock += c.stock;
@@ -69,7 +67,7 @@ static void
 sampled_add(sums_t *s, arena_t *a) {
 	for (szind_t i = 0; i < SC_NBINS; i++) {
 		for (unsigned k = 0; k < bin_infos[i].n_shards; k++) {
-			prof_frag_class_t c = bin_read(arena_bin(a, i, k), &bin_infos_sampled[i]);
+			prof_frag_class_t c = bin_read(arena_bin(a, i, k), &bin_infos_sampled[i], s);
 			s->sampled_slabs += c.slabs;
 			s->sampled_used += c.used;
 		}
@@ -82,7 +80,7 @@ pages_add(prof_frag_t *to, sums_t *s, arena_t *a) {
 	uint64_t hot = atomic_load_zu(&a->pac.hot_npages, MO_RELAXED);
 	hot = hot < dirty ? hot : dirty;
 	uint64_t kept = pac_npages_kept(&a->pac);
-	s->active += less(atomic_load_zu(&a->pac.nactive, MO_RELAXED), holes_npages(a)) << LG_PAGE;
+	s->active += (uint64_t)atomic_load_zu(&a->pac.nactive, MO_RELAXED) << LG_PAGE;
 	s->large += atomic_load_zu(&a->large_allocated, MO_RELAXED);
 	to->hot += hot << LG_PAGE;
 	to->dirty += (dirty - hot) << LG_PAGE;
@@ -114,7 +112,7 @@ prof_frag_read(prof_frag_t *to) {
 	to->cached = to->cached < allocated ? to->cached : allocated;
 	to->live = allocated - to->cached;
 	to->samples = less(s.sampled_slabs, s.sampled_used);
-	to->slack = less(s.active, s.slabs + s.sampled_slabs + s.large);
+	to->slack = less(s.active, s.holes + s.slabs + s.sampled_slabs + s.large);
 	to->spread = to->free - s.most_free;
 	thp_stats_t thp;
 	thp_stats_read(&thp);
