@@ -128,6 +128,18 @@ charge_variance(double bytes, double weight) {
 	return bytes * bytes * (1 - 1 / weight);
 }
 
+/*
+ * The waste of a slab in which the sample would lie beside the others: the pages given back are not
+ * in it, but at random nholes of npages times the sample's own page is one of them, and it would be
+ * held.
+ */
+static uint64_t
+slab_waste(const bin_info_t *info, uint32_t used, unsigned nholes) {
+	size_t npages = info->slab_size >> LG_PAGE;
+	uint64_t given_back = ((uint64_t)nholes << LG_PAGE) * (npages - 1) / npages;
+	return less(info->slab_size, used * info->reg_size + given_back);
+}
+
 void
 prof_frag_take(prof_frag_t *frag, prof_item_t *item, uint64_t slab, uint64_t weight) {
 	if (slab == 0 || weight <= PROF_WEIGHT_ONE) {
@@ -137,7 +149,7 @@ prof_frag_take(prof_frag_t *frag, prof_item_t *item, uint64_t slab, uint64_t wei
 	const bin_info_t *info = &bin_infos[szind];
 	unsigned nholes;
 	uint32_t used = slab_nused(slab, &nholes) + 1;
-	uint64_t waste = less(info->slab_size, used * info->reg_size + ((uint64_t)nholes << LG_PAGE));
+	uint64_t waste = slab_waste(info, used, nholes);
 	double others = (double)(weight - PROF_WEIGHT_ONE) / (double)PROF_WEIGHT_ONE;
 	float bytes = (float)(others * (double)waste / (double)used);
 	if (likely(used > 1)) {
