@@ -355,6 +355,7 @@ space_thread(void *arg) {
 	void *p[64];
 	int n = 0;
 
+	pthread_barrier_wait(&space_turn); /* all stacks have their room before */
 	while (n < 64 && (p[n] = malloc(MB - (size_t)n * 4096)) != NULL)
 		n++;
 	pthread_barrier_wait(&space_turn);
@@ -374,8 +375,8 @@ child_space_threads(void) {
 	for (int i = 0; i < N_SPACE_THREADS; i++)
 		if (pthread_create(&t[i], NULL, space_thread, NULL) != 0)
 			return 91;
-	pthread_barrier_wait(&space_turn);
-	pthread_barrier_wait(&space_turn);
+	for (int turn = 0; turn < 3; turn++) /* all are there, all have their blocks, all freed them */
+		pthread_barrier_wait(&space_turn);
 	bool has = has_space(SPACE / 4);
 	pthread_barrier_wait(&space_turn);
 	for (int i = 0; i < N_SPACE_THREADS; i++)
