@@ -96,9 +96,8 @@ step_down(ctl_place_t *at, const size_t *mib, size_t depth) {
 		return ENOENT;
 	}
 	if (node->kind == CTL_INDEX) {
-		int err = node->index(mib, depth, i);
 		at->node = node->children;
-		return err;
+		return node->has(i) ? 0 : ENOENT;
 	}
 	if (i < node->nchildren) {
 		at->node = node_child(node, i);
@@ -186,6 +185,8 @@ check_leaf(const ctl_node_t *leaf) {
 	bool has_value = leaf->access != CTL_ACT && leaf->access != CTL_RAW;
 	assert(reads || writes);
 	assert((leaf->get != NULL) == reads && (leaf->set != NULL) == writes);
+	assert((leaf->flags & CTL_DIRECT) == 0 || ((leaf->access & ~CTL_RW) == 0
+	    && (leaf->flags & CTL_NULL_NEW) == 0));
 	assert((leaf->type != CTL_NONE) == has_value && leaf->type < CTL_NTYPES);
 	assert((leaf->type == CTL_BYTES) == (leaf->size != 0));
 	assert(leaf_size(leaf) <= sizeof(ctl_value_t));
@@ -221,7 +222,7 @@ check_node(const ctl_node_t *node, unsigned depth) {
 	}
 	assert(node->nchildren + node_nitems(node) > 0);
 	assert(node->nfields == 0 || (node->kind == CTL_DIR && node->base != NULL));
-	assert(node->kind != CTL_INDEX || (node->nchildren == 1 && node->index != NULL));
+	assert(node->kind != CTL_INDEX || (node->nchildren == 1 && node->has != NULL));
 	if (node->kind != CTL_INDEX) {
 		check_names(node);
 	}
@@ -285,15 +286,77 @@ check_new(const ctl_node_t *leaf, const ctl_call_t *call) {
 	return call->newlen == leaf_size(leaf) ? 0 : EINVAL;
 }
 
-/* Calls set(). A bool of the caller may have any byte value; a value other than 0 is true. */
+/* Reads a CTL_DIRECT leaf. */
+static int
+read_direct(const ctl_node_t *leaf, ctl_value_t *out) {
+	switch ((ctl_type_t)leaf->type) {
+	case CTL_BOOL:
+		out->b = leaf->reader.as_boolean();
+		return 0;
+	case CTL_UNSIGNED:
+		out->u = leaf->reader.as_unsigned();
+		return 0;
+	case CTL_U32:
+		out->u32 = leaf->reader.as_uint32_t();
+		return 0;
+	case CTL_U64:
+		out->u64 = leaf->reader.as_uint64_t();
+		return 0;
+	case CTL_SIZE:
+		out->z = leaf->reader.as_size_t();
+		return 0;
+	case CTL_SSIZE:
+		out->sz = leaf->reader.as_ssize_t();
+		return 0;
+	case CTL_STRING:
+		out->s = leaf->reader.as_string();
+		return 0;
+	default:
+		assert_not_reached();
+		return ENOENT;
+	}
+}
+
+/* Writes a CTL_DIRECT leaf; `in` may be misaligned. */
+static int
+write_direct(const ctl_node_t *leaf, const void *in) {
+	ctl_value_t value;
+	memcpy(&value, in, leaf_size(leaf));
+	switch ((ctl_type_t)leaf->type) {
+	case CTL_BOOL:
+		return leaf->writer.as_boolean(value.b);
+	case CTL_U32:
+		return leaf->writer.as_uint32_t(value.u32);
+	case CTL_SIZE:
+		return leaf->writer.as_size_t(value.z);
+	case CTL_SSIZE:
+		return leaf->writer.as_ssize_t(value.sz);
+	case CTL_STRING:
+		return leaf->writer.as_string(value.s);
+	default:
+		assert_not_reached();
+		return ENOENT;
+	}
+}
+
+static int
+call_get(const ctl_node_t *leaf, const ctl_call_t *call, ctl_value_t *out) {
+	assert(leaf->access == CTL_R || leaf->access == CTL_RW);
+	memset(out, 0, sizeof(*out));
+	return (leaf->flags & CTL_DIRECT) != 0 ? read_direct(leaf, out) : leaf->get(call, out);
+}
+
+/* A bool of the caller may have any byte value; a value other than 0 is true. */
 static int
 call_set(const ctl_node_t *leaf, const ctl_call_t *call) {
 	assert(leaf->access != CTL_R && leaf->access != CTL_RAW);
-	if (leaf->type != CTL_BOOL || call->newp == NULL) {
-		return leaf->set(call, call->newp);
+	const void *in = call->newp;
+	bool truth;
+	if (leaf->type == CTL_BOOL && in != NULL) {
+		truth = *(const unsigned char *)in != 0;
+		in = &truth;
 	}
-	bool value = *(const unsigned char *)call->newp != 0;
-	return leaf->set(call, &value);
+	return (leaf->flags & CTL_DIRECT) != 0 ? write_direct(leaf, in) : leaf->set(call, in);
 }
 
 /*
@@ -309,7 +372,6 @@ call_read_write(const ctl_node_t *leaf, const ctl_call_t *call) {
 	bool after = (leaf->flags & CTL_AFTER) != 0;
 	bool fits = ctl_wants_reply(call) && *call->oldlenp == size;
 	int err;
-	memset(&value, 0, sizeof(value));
 	if (has_new && after && (fits || !ctl_wants_reply(call))) {
 		if ((err = call_set(leaf, call)) != 0) {
 			return err;
@@ -317,7 +379,7 @@ call_read_write(const ctl_node_t *leaf, const ctl_call_t *call) {
 		has_new = false;
 	}
 	if (ctl_wants_reply(call)) {
-		if ((err = leaf->get(call, &value)) != 0) {
+		if ((err = call_get(leaf, call, &value)) != 0) {
 			return err;
 		}
 		if (!fits) {
@@ -339,8 +401,7 @@ call_leaf_checked(const ctl_node_t *leaf, const ctl_call_t *call) {
 	int err;
 	switch ((ctl_access_t)leaf->access) {
 	case CTL_R:
-		memset(&value, 0, sizeof(value));
-		err = leaf->get(call, &value);
+		err = call_get(leaf, call, &value);
 		return err != 0 ? err : ctl_reply(call, &value, leaf_size(leaf));
 	case CTL_W:
 		if (call->newp == NULL && (leaf->flags & CTL_NULL_NEW) == 0) {
@@ -460,7 +521,7 @@ ctl_byname(const char *name, void *oldp, size_t *oldlenp, void *newp, size_t new
 	if (err != 0) {
 		return err;
 	}
-	ctl_call_t call = {mib, oldp, oldlenp, newp, newlen};
+	ctl_call_t call = {mib, oldp, oldlenp, newp, newlen, at.node};
 	return call_place(&at, &call);
 }
 
@@ -491,7 +552,7 @@ ctl_bymib(const size_t *mib, size_t miblen, void *oldp, size_t *oldlenp, void *n
 	if (err != 0) {
 		return err;
 	}
-	ctl_call_t call = {mib, oldp, oldlenp, newp, newlen};
+	ctl_call_t call = {mib, oldp, oldlenp, newp, newlen, at.node};
 	return call_place(&at, &call);
 }
 

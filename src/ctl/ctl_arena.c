@@ -1,6 +1,6 @@
 /*
  * The directories arena.<i>.* (one arena or all of them) and arenas.* (facts, defaults, creation).
- * Arena indices in mib[1] were checked by index_arena() only for their range. Functions that need
+ * Arena indices in mib[1] were checked by has_arena() only for their range. Functions that need
  * the arena answer EFAULT if it is not set up; decay and purge then do nothing and return 0. Most
  * leaves run without the snapshot's lock: the functions of arenas and pac take their own. Called by
  * ctl.c through the tree of nodes. ctl_arenas_create_ext() is here too, because it shares the code
@@ -26,12 +26,9 @@ is_all(size_t i) {
 	return i == CTL_ARENAS_ALL || i == arenas_narenas_total();
 }
 
-static int
-index_arena(const size_t *mib, size_t depth, size_t i) {
-	(void)mib;
-	(void)depth;
-	return i <= arenas_narenas_total() || i == CTL_ARENAS_ALL || i == CTL_ARENAS_DESTROYED ? 0
-	    : ENOENT;
+static bool
+has_arena(size_t i) {
+	return i <= arenas_narenas_total() || i == CTL_ARENAS_ALL || i == CTL_ARENAS_DESTROYED;
 }
 
 /* The arena that mib[1] names; NULL if it names no single arena or one that is not initialised. */
@@ -49,10 +46,13 @@ get_initialized(const ctl_call_t *call, ctl_value_t *out) {
 }
 
 /*
- * Purges one arena or all of them, with their hidden arenas of samples: everything, or what is due.
+ * Purges one arena or all of them, with their hidden arenas of samples: everything (CTL_ARG(true)),
+ * or what is due.
  */
 static int
-purge(const ctl_call_t *call, bool all_pages) {
+act_purge(const ctl_call_t *call, const void *in) {
+	(void)in;
+	bool all_pages = ctl_arg(call);
 	size_t i = call->mib[1];
 	assert(i <= arenas_narenas_total() || i >= CTL_ARENAS_ALL);
 	if (i == CTL_ARENAS_DESTROYED) {
@@ -73,18 +73,6 @@ purge(const ctl_call_t *call, bool all_pages) {
 		}
 	}
 	return 0;
-}
-
-static int
-act_decay(const ctl_call_t *call, const void *in) {
-	(void)in;
-	return purge(call, false);
-}
-
-static int
-act_purge(const ctl_call_t *call, const void *in) {
-	(void)in;
-	return purge(call, true);
 }
 
 /* Reports to the profiler that a sampled object is freed with its arena (reset or destroy). */
@@ -189,13 +177,14 @@ set_oversize_threshold(const ctl_call_t *call, const void *in) {
 	return arena == NULL ? EFAULT : 0;
 }
 
+/* Leaves about decay are of dirty pages, CTL_ARG(true), or of muzzy ones. */
 static int
-get_decay_ms(const ctl_call_t *call, ctl_value_t *out, bool is_dirty) {
+get_decay_ms(const ctl_call_t *call, ctl_value_t *out) {
 	arena_t *arena = arena_of(call);
 	if (arena == NULL) {
 		return EFAULT;
 	}
-	out->sz = arena_decay_ms_get(arena, is_dirty);
+	out->sz = arena_decay_ms_get(arena, ctl_arg(call));
 	return 0;
 }
 
@@ -213,8 +202,9 @@ return_grants(void) {
 }
 
 static int
-set_decay_ms(const ctl_call_t *call, const void *in, bool is_dirty) {
+set_decay_ms(const ctl_call_t *call, const void *in) {
 	ssize_t ms;
+	bool is_dirty = ctl_arg(call);
 	arena_t *arena = arena_of(call);
 	memcpy(&ms, in, sizeof(ms));
 	if (arena == NULL || arena_decay_ms_set(arena, is_dirty, ms) != 0) {
@@ -224,26 +214,6 @@ set_decay_ms(const ctl_call_t *call, const void *in, bool is_dirty) {
 		return_grants();
 	}
 	return 0;
-}
-
-static int
-get_dirty_decay_ms(const ctl_call_t *call, ctl_value_t *out) {
-	return get_decay_ms(call, out, true);
-}
-
-static int
-set_dirty_decay_ms(const ctl_call_t *call, const void *in) {
-	return set_decay_ms(call, in, true);
-}
-
-static int
-get_muzzy_decay_ms(const ctl_call_t *call, ctl_value_t *out) {
-	return get_decay_ms(call, out, false);
-}
-
-static int
-set_muzzy_decay_ms(const ctl_call_t *call, const void *in) {
-	return set_decay_ms(call, in, false);
 }
 
 /* The precedence of sbrk of one arena, or that of new arenas. */
@@ -326,9 +296,9 @@ static const ctl_node_t arena_nodes[] = {
 	CTL_NODE_R("initialized", CTL_BOOL, get_initialized, 0,
 	    "whether the arena is set up; i = 4096 stands for all arenas and is always true, "
 	    "4097 for those that were destroyed"),
-	CTL_NODE_ACT("decay", act_decay, 0,
+	CTL_NODE_ACT("decay", act_purge, CTL_ARG(false),
 	    "gives back at once what is due by the decay times; i = 4096: in all arenas"),
-	CTL_NODE_ACT("purge", act_purge, 0,
+	CTL_NODE_ACT("purge", act_purge, CTL_ARG(true),
 	    "gives back all unused dirty and muzzy pages; i = 4096: in all arenas"),
 	CTL_NODE_ACT("reset", act_reset, 0,
 	    "ends all objects of an arena made by arenas.create, at once; no other thread may use it "
@@ -348,11 +318,11 @@ static const ctl_node_t arena_nodes[] = {
 	    "use minus what is in use; and half of what is in use, but at least four times the value. "
 	    "A value that is no large size removes the limit. Initially that of the option, which "
 	    "limits only the arena of oversized requests. EFAULT: not set up"),
-	CTL_NODE_RW("dirty_decay_ms", CTL_SSIZE, get_dirty_decay_ms, set_dirty_decay_ms, 0,
+	CTL_NODE_RW("dirty_decay_ms", CTL_SSIZE, get_decay_ms, set_decay_ms, CTL_ARG(true),
 	    "milliseconds until unused dirty pages are given back; 0 at once, -1 never. A write of 0 "
 	    "also makes all thread caches return what they hold beyond their limits, that of this "
 	    "thread now, others at their next slow call. EFAULT: not set up, or out of range"),
-	CTL_NODE_RW("muzzy_decay_ms", CTL_SSIZE, get_muzzy_decay_ms, set_muzzy_decay_ms, 0,
+	CTL_NODE_RW("muzzy_decay_ms", CTL_SSIZE, get_decay_ms, set_decay_ms, CTL_ARG(false),
 	    "the same for muzzy pages, which were given back lazily"),
 	CTL_NODE_RW("dss", CTL_STRING, get_dss, set_dss, CTL_AFTER,
 	    "whether new address space comes from sbrk(2): disabled, primary (first) or secondary "
@@ -364,7 +334,7 @@ static const ctl_node_t arena_nodes[] = {
 };
 static const ctl_node_t arena_proto[] = {CTL_NODE_DIR("", arena_nodes)};
 
-const ctl_node_t ctl_dir_arena = CTL_NODE_NUMBERED("arena", arena_proto, index_arena, 0);
+const ctl_node_t ctl_dir_arena = CTL_NODE_NUMBERED("arena", arena_proto, has_arena);
 
 /* ------------------------------------------------------------------ arenas: facts */
 
@@ -458,36 +428,16 @@ static const ctl_node_t lextent_proto[] = {CTL_NODE_DIR("", lextent_nodes)};
 /* -------------------------------------------------------------- arenas: what can be set or made */
 
 static int
-get_default_dirty(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	out->sz = arenas_decay_ms_default_get(true);
+get_default_ms(const ctl_call_t *call, ctl_value_t *out) {
+	out->sz = arenas_decay_ms_default_get(ctl_arg(call));
 	return 0;
 }
 
 static int
-get_default_muzzy(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	out->sz = arenas_decay_ms_default_get(false);
-	return 0;
-}
-
-static int
-set_default_ms(const void *in, bool is_dirty) {
+set_default_ms(const ctl_call_t *call, const void *in) {
 	ssize_t ms;
 	memcpy(&ms, in, sizeof(ms));
-	return arenas_decay_ms_default_set(is_dirty, ms) == 0 ? 0 : EFAULT;
-}
-
-static int
-set_default_dirty(const ctl_call_t *call, const void *in) {
-	(void)call;
-	return set_default_ms(in, true);
-}
-
-static int
-set_default_muzzy(const ctl_call_t *call, const void *in) {
-	(void)call;
-	return set_default_ms(in, false);
+	return arenas_decay_ms_default_set(ctl_arg(call), ms) == 0 ? 0 : EFAULT;
 }
 
 static bool
@@ -559,12 +509,12 @@ raw_lookup(const ctl_call_t *call, ctl_value_t *out) {
 }
 
 static const ctl_node_t arenas_nodes[] = {
-	CTL_NODE_RW("dirty_decay_ms", CTL_SSIZE, get_default_dirty, set_default_dirty, 0,
+	CTL_NODE_RW("dirty_decay_ms", CTL_SSIZE, get_default_ms, set_default_ms, CTL_ARG(true),
 	    "decay time for dirty pages of arenas made from now on. EFAULT: out of range"),
-	CTL_NODE_RW("muzzy_decay_ms", CTL_SSIZE, get_default_muzzy, set_default_muzzy, 0,
+	CTL_NODE_RW("muzzy_decay_ms", CTL_SSIZE, get_default_ms, set_default_ms, CTL_ARG(false),
 	    "decay time for muzzy pages of arenas made from now on. EFAULT: out of range"),
-	CTL_NODE_NUMBERED("bin", bin_proto, ctl_index_bin, 0),
-	CTL_NODE_NUMBERED("lextent", lextent_proto, ctl_index_lextent, 0),
+	CTL_NODE_NUMBERED("bin", bin_proto, ctl_has_bin),
+	CTL_NODE_NUMBERED("lextent", lextent_proto, ctl_has_lextent),
 	CTL_NODE_RAW("create", raw_create, 0, "unsigned, rw",
 	    "makes an arena and gives its index; newp may hold an extent_hooks_t *, where its pages "
 	    "come from. EINVAL: no room for the index, or hooks without alloc; EAGAIN: no memory or no "

@@ -120,11 +120,9 @@ raw_batch_query(const ctl_call_t *call, ctl_value_t *out) {
 
 /* ------------------------------------------------------------------ arenas and batches */
 
-static int
-index_arena(const size_t *mib, size_t depth, size_t i) {
-	(void)mib;
-	(void)depth;
-	return i < ARENA_LIMIT && arenas_get((unsigned)i) != NULL ? 0 : ENOENT;
+static bool
+has_arena(size_t i) {
+	return i < ARENA_LIMIT && arenas_get((unsigned)i) != NULL;
 }
 
 static int
@@ -297,21 +295,6 @@ set_hook_remove(const ctl_call_t *call, const void *in) {
 
 /* ------------------------------------------------------------------ recent samples */
 
-static int
-get_recent_max(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	out->sz = prof_recent_alloc_max_get();
-	return 0;
-}
-
-static int
-set_recent_max(const ctl_call_t *call, const void *in) {
-	ssize_t max;
-	(void)call;
-	memcpy(&max, in, sizeof(max));
-	return prof_recent_alloc_max_set(max);
-}
-
 /* The argument of prof_recent.alloc_dump. */
 typedef struct {
 	void (*write_cb)(void *opaque, const char *s);
@@ -386,7 +369,8 @@ static const ctl_node_t hooks_nodes[] = {
 	    "abort again"),
 };
 static const ctl_node_t recent_nodes[] = {
-	CTL_NODE_RW("alloc_max", CTL_SSIZE, get_recent_max, set_recent_max, CTL_IF_BOOTED,
+	CTL_VALUE_RW("alloc_max", ssize_t, prof_recent_alloc_max_get, prof_recent_alloc_max_set,
+	    CTL_IF_BOOTED,
 	    "how many recent samples are kept; 0 none, -1 all. EINVAL: less than -1"),
 	{.name = "alloc_dump", .kind = CTL_LEAF, .type = CTL_BYTES, .size = sizeof(recent_dump_t),
 	    .access = CTL_W, .set = set_recent_dump,
@@ -397,7 +381,7 @@ static const ctl_node_t recent_nodes[] = {
 };
 static const ctl_node_t experimental_nodes[] = {
 	CTL_NODE_DIR("utilization", utilization_nodes),
-	CTL_NODE_NUMBERED("arenas", arena_proto, index_arena, 0),
+	CTL_NODE_NUMBERED("arenas", arena_proto, has_arena),
 	CTL_NODE_DIR("hooks", hooks_nodes),
 	CTL_NODE_DIR("prof_recent", recent_nodes),
 	CTL_NODE_RAW("batch_alloc", raw_batch_alloc, CTL_OUTSIDE, "size_t, rw",

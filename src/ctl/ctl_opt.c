@@ -72,47 +72,24 @@ opt_read(size_t i, ctl_value_t *out) {
 
 static const ctl_list_t opt_list = {opt_count, opt_name, opt_type, opt_read};
 
-/* The option string of a source (conf_source_text); ENOENT if there is none. */
+/* The option string of the source in CTL_ARG() (conf_source_text); ENOENT if there is none. */
 static int
-read_source(conf_source_t source, ctl_value_t *out) {
-	out->s = conf_source_text(source);
+get_source(const ctl_call_t *call, ctl_value_t *out) {
+	out->s = conf_source_text((conf_source_t)ctl_arg(call));
 	return out->s == NULL ? ENOENT : 0;
 }
 
-static int
-get_symlink(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	return read_source(CONF_SOURCE_SYMLINK, out);
-}
-
-static int
-get_env_var(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	return read_source(CONF_SOURCE_ENV, out);
-}
-
-static int
-get_global_var(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	return read_source(CONF_SOURCE_GLOBAL, out);
-}
-
-static int
-get_harder(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	return read_source(CONF_SOURCE_HARDER, out);
-}
-
 static const ctl_node_t malloc_conf_nodes[] = {
-	CTL_NODE_R("symlink", CTL_STRING, get_symlink, 0,
+	CTL_NODE_R("symlink", CTL_STRING, get_source, CTL_ARG(CONF_SOURCE_SYMLINK),
 	    "the text of the symbolic link /etc/malloc.conf as it was read at start; ENOENT if there "
 	    "was none"),
-	CTL_NODE_R("env_var", CTL_STRING, get_env_var, 0,
+	CTL_NODE_R("env_var", CTL_STRING, get_source, CTL_ARG(CONF_SOURCE_ENV),
 	    "the value of the environment variable MALLOC_CONF; ENOENT if it is not set or was not to "
 	    "be read"),
-	CTL_NODE_R("global_var", CTL_STRING, get_global_var, 0,
+	CTL_NODE_R("global_var", CTL_STRING, get_source, CTL_ARG(CONF_SOURCE_GLOBAL),
 	    "the string that the program's variable malloc_conf points to; ENOENT if there is none"),
-	CTL_NODE_R("global_var_2_conf_harder", CTL_STRING, get_harder, 0,
+	CTL_NODE_R("global_var_2_conf_harder", CTL_STRING, get_source,
+	    CTL_ARG(CONF_SOURCE_HARDER),
 	    "the string that the program's variable malloc_conf_2_conf_harder points to; ENOENT if "
 	    "there is none"),
 };

@@ -14,102 +14,6 @@
 #include "prof/sites/prof_label.h"
 #include "prof/trigger/prof_budget.h"
 
-/* ------------------------------------------------------------------ switches */
-
-/* A bool as passed by ctl.c, which has normalised it. */
-static bool
-read_bool(const void *in) {
-	bool b;
-	memcpy(&b, in, sizeof(b));
-	return b;
-}
-
-static int
-get_thread_active_init(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	out->b = prof_thread_active_init_get();
-	return 0;
-}
-
-static int
-set_thread_active_init(const ctl_call_t *call, const void *in) {
-	bool old;
-	(void)call;
-	return prof_thread_active_init_set(read_bool(in), &old);
-}
-
-static int
-get_active(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	out->b = prof_active_get();
-	return 0;
-}
-
-static int
-set_active(const ctl_call_t *call, const void *in) {
-	bool old;
-	(void)call;
-	return prof_active_set(read_bool(in), &old);
-}
-
-static int
-get_gdump(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	out->b = prof_gdump_get();
-	return 0;
-}
-
-static int
-set_gdump(const ctl_call_t *call, const void *in) {
-	bool old;
-	(void)call;
-	return prof_gdump_set(read_bool(in), &old);
-}
-
-static int
-get_interval(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	out->u64 = prof_interval_get();
-	return 0;
-}
-
-static int
-get_lg_sample(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	out->z = prof_lg_sample_get();
-	return 0;
-}
-
-static int
-get_sample_interval(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	out->z = prof_sample_interval_get();
-	return 0;
-}
-
-static int
-set_sample_interval(const ctl_call_t *call, const void *in) {
-	size_t bytes;
-	(void)call;
-	memcpy(&bytes, in, sizeof(bytes));
-	return prof_sample_interval_set(bytes);
-}
-
-static int
-get_budget(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	out->u32 = prof_budget_get();
-	return 0;
-}
-
-static int
-set_budget(const ctl_call_t *call, const void *in) {
-	fxp_t percent;
-	(void)call;
-	memcpy(&percent, in, sizeof(percent));
-	return prof_budget_set(percent);
-}
-
 /* ------------------------------------------------------------------ dumps and log */
 
 /* The string that newp points to; NULL if there was no newp. */
@@ -124,14 +28,7 @@ read_text(const void *in) {
 
 static int
 set_dump(const ctl_call_t *call, const void *in) {
-	(void)call;
-	return prof_mdump(prof_kind_manual, read_text(in));
-}
-
-static int
-set_dump_delta(const ctl_call_t *call, const void *in) {
-	(void)call;
-	return prof_mdump(prof_kind_delta, read_text(in));
+	return prof_mdump((prof_kind_t)ctl_arg(call), read_text(in));
 }
 
 static int
@@ -187,20 +84,6 @@ raw_log_stop(const ctl_call_t *call, ctl_value_t *out) {
 	return prof_log_stop();
 }
 
-static int
-get_last_error(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	out->s = prof_last_error();
-	return 0;
-}
-
-static int
-get_dump_errors(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	out->u64 = prof_dump_errors();
-	return 0;
-}
-
 /* ------------------------------------------------------------------ prof.session */
 
 static int
@@ -221,41 +104,6 @@ set_session_stop(const ctl_call_t *call, const void *in) {
 	return prof_session_stop(id);
 }
 
-static int
-get_session_active(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	out->b = prof_session_is_active();
-	return 0;
-}
-
-static int
-get_session_id(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	out->u64 = prof_session_id();
-	return 0;
-}
-
-static int
-get_session_start_time(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	out->u64 = prof_session_start_ns();
-	return 0;
-}
-
-static int
-get_session_last_dump(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	out->s = prof_last_dump();
-	return 0;
-}
-
-static int
-get_session_rejected(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	out->u64 = prof_session_rejected();
-	return 0;
-}
-
 static const ctl_node_t session_nodes[] = {
 	CTL_NODE_W("start", CTL_STRING, set_session_start, CTL_IF_PROF | CTL_NULL_NEW | CTL_OUTSIDE,
 	    NODE_STABLE
@@ -267,25 +115,24 @@ static const ctl_node_t session_nodes[] = {
 	    "writes the session's profile and ends the session, also when the profile cannot be "
 	    "written, whose error then comes back. With a number only that session: EPERM "
 	    "if another one is open. EALREADY: none is open; EBUSY: it is being started or stopped"),
-	CTL_NODE_R("active", CTL_BOOL, get_session_active, CTL_IF_PROF, NODE_STABLE
+	CTL_VALUE_R("active", boolean, prof_session_is_active, CTL_IF_PROF, NODE_STABLE
 	    "whether a session is open"),
-	CTL_NODE_R("id", CTL_U64, get_session_id, CTL_IF_PROF, NODE_STABLE
+	CTL_VALUE_R("id", uint64_t, prof_session_id, CTL_IF_PROF, NODE_STABLE
 	    "number of the session, or of the last one; 0 before the first"),
-	CTL_NODE_R("start_time_ns", CTL_U64, get_session_start_time, CTL_IF_PROF, NODE_STABLE
+	CTL_VALUE_R("start_time_ns", uint64_t, prof_session_start_ns, CTL_IF_PROF, NODE_STABLE
 	    "when it was started, in nanoseconds since 1970 (UTC); 0 before the first"),
-	CTL_NODE_R("last_dump", CTL_STRING, get_session_last_dump, CTL_IF_PROF, NODE_STABLE
+	CTL_VALUE_R("last_dump", string, prof_last_dump, CTL_IF_PROF, NODE_STABLE
 	    "absolute path of the last profile written, empty if none; valid until the same thread "
 	    "reads it again"),
-	CTL_NODE_R("rejected", CTL_U64, get_session_rejected, CTL_IF_PROF, NODE_STABLE
+	CTL_VALUE_R("rejected", uint64_t, prof_session_rejected, CTL_IF_PROF, NODE_STABLE
 	    "how many starts and stops were refused"),
 };
 
 /* ------------------------------------------------------------------ prof.threshold */
 
-/* The position in the directory is the number of the threshold. */
 static int
 get_threshold(const ctl_call_t *call, ctl_value_t *out) {
-	out->u64 = prof_threshold_get((prof_threshold_t)call->mib[2]);
+	out->u64 = prof_threshold_get((prof_threshold_t)ctl_arg(call));
 	return 0;
 }
 
@@ -293,7 +140,7 @@ static int
 set_threshold(const ctl_call_t *call, const void *in) {
 	uint64_t value;
 	memcpy(&value, in, sizeof(value));
-	prof_threshold_set((prof_threshold_t)call->mib[2], value);
+	prof_threshold_set((prof_threshold_t)ctl_arg(call), value);
 	return 0;
 }
 
@@ -329,7 +176,7 @@ act_rearm(const ctl_call_t *call, const void *in) {
 }
 
 #define THRESHOLD_NODE(i, n, t, says) \
-	[i] = CTL_NODE_RW(n, t, get_threshold, set_threshold, CTL_IF_PROF | CTL_OUTSIDE, \
+	CTL_NODE_RW(n, t, get_threshold, set_threshold, CTL_IF_PROF | CTL_OUTSIDE | CTL_ARG(i), \
 	    NODE_STABLE says)
 
 static const ctl_node_t threshold_nodes[] = {
@@ -356,72 +203,21 @@ static const ctl_node_t threshold_nodes[] = {
 /* ------------------------------------------------------------------ limits of automatic dumps */
 
 static int
-get_suppressed(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	out->u64 = prof_keep_suppressed();
+get_limit(const ctl_call_t *call, ctl_value_t *out) {
+	out->u64 = prof_keep_get((prof_keep_limit_t)ctl_arg(call));
 	return 0;
 }
 
-/* Sets one of the limits on automatic dumps. */
 static int
-limit_set(prof_keep_limit_t limit, const void *in) {
+set_limit(const ctl_call_t *call, const void *in) {
 	uint64_t value;
 	memcpy(&value, in, sizeof(value));
-	prof_keep_set(limit, value);
+	prof_keep_set((prof_keep_limit_t)ctl_arg(call), value);
 	return 0;
 }
 
-static int
-get_min_gap(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	out->u64 = prof_keep_get(prof_keep_min_gap_ms);
-	return 0;
-}
-
-static int
-set_min_gap(const ctl_call_t *call, const void *in) {
-	(void)call;
-	return limit_set(prof_keep_min_gap_ms, in);
-}
-
-static int
-get_max_files(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	out->u64 = prof_keep_get(prof_keep_max_files);
-	return 0;
-}
-
-static int
-set_max_files(const ctl_call_t *call, const void *in) {
-	(void)call;
-	return limit_set(prof_keep_max_files, in);
-}
-
-static int
-get_max_bytes(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	out->u64 = prof_keep_get(prof_keep_max_bytes);
-	return 0;
-}
-
-static int
-set_max_bytes(const ctl_call_t *call, const void *in) {
-	(void)call;
-	return limit_set(prof_keep_max_bytes, in);
-}
-
-static int
-get_keep(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	out->s = prof_keep_policy_get();
-	return 0;
-}
-
-static int
-set_keep(const ctl_call_t *call, const void *in) {
-	(void)call;
-	return prof_keep_policy_set(read_text(in));
-}
+#define LIMIT_NODE(n, limit, says) \
+	CTL_NODE_RW(n, CTL_U64, get_limit, set_limit, CTL_IF_PROF | CTL_ARG(limit), NODE_STABLE says)
 
 /* ------------------------------------------------------------------ prof.stats */
 
@@ -429,67 +225,54 @@ static_assert(sizeof(prof_stats_t) <= sizeof(ctl_value_t), "prof_stats_t is one 
 static_assert(sizeof(prof_stats_t) == 2 * sizeof(uint64_t), "two counters, as callers know it");
 
 /* The index exists only while there are statistics to read. */
-static int
-index_class(size_t i, size_t n) {
-	return config_prof && prof_is_booted() && opt_prof_stats && i < n ? 0 : ENOENT;
+static bool
+has_bin(size_t i) {
+	return config_prof && prof_is_booted() && opt_prof_stats && ctl_has_bin(i);
+}
+
+static bool
+has_lextent(size_t i) {
+	return config_prof && prof_is_booted() && opt_prof_stats && ctl_has_lextent(i);
+}
+
+/* The size class of a leaf, which is a large one with CTL_ARG(true). */
+static unsigned
+class_of(const ctl_call_t *call) {
+	return (unsigned)call->mib[3] + (ctl_arg(call) != 0 ? SC_NBINS : 0);
 }
 
 static int
-index_bin(const size_t *mib, size_t depth, size_t i) {
-	(void)mib;
-	(void)depth;
-	return index_class(i, SC_NBINS);
+get_live(const ctl_call_t *call, ctl_value_t *out) {
+	return prof_stats_live(class_of(call), (prof_stats_t *)out);
 }
 
 static int
-index_lextent(const size_t *mib, size_t depth, size_t i) {
-	(void)mib;
-	(void)depth;
-	return index_class(i, SC_NSIZES - SC_NBINS);
+get_accum(const ctl_call_t *call, ctl_value_t *out) {
+	return prof_stats_accum(class_of(call), (prof_stats_t *)out);
 }
 
-static int
-get_bin_live(const ctl_call_t *call, ctl_value_t *out) {
-	return prof_stats_live((unsigned)call->mib[3], (prof_stats_t *)out);
-}
-
-static int
-get_bin_accum(const ctl_call_t *call, ctl_value_t *out) {
-	return prof_stats_accum((unsigned)call->mib[3], (prof_stats_t *)out);
-}
-
-static int
-get_lextent_live(const ctl_call_t *call, ctl_value_t *out) {
-	return prof_stats_live(SC_NBINS + (unsigned)call->mib[3], (prof_stats_t *)out);
-}
-
-static int
-get_lextent_accum(const ctl_call_t *call, ctl_value_t *out) {
-	return prof_stats_accum(SC_NBINS + (unsigned)call->mib[3], (prof_stats_t *)out);
-}
-
-#define STATS_NODE(n, g, says) \
+#define STATS_NODE(n, g, is_large, says) \
 	{.name = n, .kind = CTL_LEAF, .type = CTL_BYTES, .size = sizeof(prof_stats_t), \
-	    .access = CTL_R, .get = (g), .flags = CTL_IF_BOOTED, MANUAL(text, says)}
+	    .access = CTL_R, .get = (g), .flags = CTL_IF_BOOTED | CTL_ARG(is_large), MANUAL(text, says)}
 
 static const ctl_node_t bin_nodes[] = {
-	STATS_NODE("live", get_bin_live,
+	STATS_NODE("live", get_live, false,
 	    "two uint64_t, sum of requested bytes and number, over the live samples of small size "
 	    "class i; needs prof_stats"),
-	STATS_NODE("accum", get_bin_accum,
+	STATS_NODE("accum", get_accum, false,
 	    "the same over all samples so far"),
 };
 static const ctl_node_t lextent_nodes[] = {
-	STATS_NODE("live", get_lextent_live,
+	STATS_NODE("live", get_live, true,
 	    "as prof.stats.bins.<i>.live, of large size class i"),
-	STATS_NODE("accum", get_lextent_accum,
+	STATS_NODE("accum", get_accum, true,
 	    "as prof.stats.bins.<i>.accum, of large size class i"),
 };
 static const ctl_node_t bin_proto[] = {CTL_NODE_DIR("", bin_nodes)};
 static const ctl_node_t lextent_proto[] = {CTL_NODE_DIR("", lextent_nodes)};
 static const ctl_node_t stats_nodes[] = {
-	CTL_NODE_NUMBERED("bins", bin_proto, index_bin, 0),
-	CTL_NODE_NUMBERED("lextents", lextent_proto, index_lextent, 0),
+	CTL_NODE_NUMBERED("bins", bin_proto, has_bin),
+	CTL_NODE_NUMBERED("lextents", lextent_proto, has_lextent),
 };
 
 /* ------------------------------------------------------------------ labels */
@@ -509,26 +292,21 @@ raw_label_id(const ctl_call_t *call, ctl_value_t *out) {
 	return err != 0 ? err : ctl_reply(call, &id, sizeof(id));
 }
 
-static int
-get_labels(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	out->u = prof_label_count();
-	return 0;
-}
-
 /* ------------------------------------------------------------------ directory */
 
 #define PROF CTL_IF_PROF
 #define BOOTED CTL_IF_BOOTED
 
 static const ctl_node_t prof_nodes[] = {
-	CTL_NODE_RW("thread_active_init", CTL_BOOL, get_thread_active_init, set_thread_active_init,
-	    PROF, "what thread.prof.active is at first in threads that begin to allocate from now on. "
+	CTL_VALUE_RW("thread_active_init", boolean, prof_thread_active_init_get,
+	    prof_thread_active_init_set, PROF,
+	    "what thread.prof.active is at first in threads that begin to allocate from now on. "
 	    "A write before the profiler runs is ENOENT"),
-	CTL_NODE_RW("active", CTL_BOOL, get_active, set_active, PROF,
+	CTL_VALUE_RW("active", boolean, prof_active_get, prof_active_set, PROF,
 	    "whether samples are taken. Writing true before the profiler runs is ENOENT; while a "
 	    "session is open, false pauses it"),
-	CTL_NODE_W("dump", CTL_STRING, set_dump, BOOTED | CTL_NULL_NEW | CTL_OUTSIDE,
+	CTL_NODE_W("dump", CTL_STRING, set_dump,
+	    BOOTED | CTL_NULL_NEW | CTL_OUTSIDE | CTL_ARG(prof_kind_manual),
 	    "writes a profile to the path given, or with NULL to a name of kind m. Returns the errno "
 	    "of the call that failed; ENOENT, EPERM, EINVAL and EAGAIN come back as EFAULT. EBUSY: "
 	    "called from the dump hook. ELOOP: the last part of the path is a symbolic link. Nothing "
@@ -536,11 +314,12 @@ static const ctl_node_t prof_nodes[] = {
 	CTL_NODE_ACT("mark", act_mark, BOOTED | CTL_OUTSIDE, NODE_EXPERIMENTAL
 	    "remembers what each site holds now, for prof.dump_delta; a later mark takes its place, "
 	    "prof.reset and the start of a session end it. EBUSY: called from the dump hook"),
-	CTL_NODE_W("dump_delta", CTL_STRING, set_dump_delta, BOOTED | CTL_NULL_NEW | CTL_OUTSIDE,
+	CTL_NODE_W("dump_delta", CTL_STRING, set_dump,
+	    BOOTED | CTL_NULL_NEW | CTL_OUTSIDE | CTL_ARG(prof_kind_delta),
 	    NODE_EXPERIMENTAL
 	    "like prof.dump, what each site grew by since prof.mark, as a profile of kind d; those "
 	    "that shrunk stand in lines at its end. ENODATA: there is no mark, and nothing is written"),
-	CTL_NODE_RW("gdump", CTL_BOOL, get_gdump, set_gdump, PROF,
+	CTL_VALUE_RW("gdump", boolean, prof_gdump_get, prof_gdump_set, PROF,
 	    "whether each new maximum of mapped memory writes a profile. A write before the profiler "
 	    "runs is ENOENT"),
 	CTL_NODE_W("prefix", CTL_STRING, set_prefix, BOOTED | CTL_NULL_NEW,
@@ -549,16 +328,16 @@ static const ctl_node_t prof_nodes[] = {
 	CTL_NODE_W("reset", CTL_SIZE, set_reset, BOOTED | CTL_NULL_NEW | CTL_OUTSIDE,
 	    "forgets all samples; with a number also sets the rate to that power of two, 63 at most. "
 	    "Does not wait for a dump that is being written"),
-	CTL_NODE_R("interval", CTL_U64, get_interval, PROF,
+	CTL_VALUE_R("interval", uint64_t, prof_interval_get, PROF,
 	    "bytes between two profiles of kind i; 0: off"),
-	CTL_NODE_R("lg_sample", CTL_SIZE, get_lg_sample, PROF,
+	CTL_VALUE_R("lg_sample", size_t, prof_lg_sample_get, PROF,
 	    "power of two at or below the mean of bytes between samples; 0 before the profiler runs"),
-	CTL_NODE_RW("sample_interval", CTL_SIZE, get_sample_interval, set_sample_interval, PROF,
-	    NODE_STABLE
+	CTL_VALUE_RW("sample_interval", size_t, prof_sample_interval_get, prof_sample_interval_set,
+	    PROF, NODE_STABLE
 	    "mean bytes between samples. A write holds from each thread's next heartbeat on; "
 	    "samples taken before keep their weight. EINVAL: 0, or too large; ENOENT: a write "
 	    "before the profiler runs"),
-	CTL_NODE_RW("budget", CTL_U32, get_budget, set_budget, PROF,
+	CTL_VALUE_RW("budget", uint32_t, prof_budget_get, prof_budget_set, PROF,
 	    NODE_EXPERIMENTAL
 	    "ceiling for what sampling costs, in percent of processor time, times 65536: above it "
 	    "prof.sample_interval doubles, far below it halves, down to what was set; 0: none. "
@@ -574,24 +353,24 @@ static const ctl_node_t prof_nodes[] = {
 	    "the number of a label, for the word at thread.prof.labelp; a new one if the text has "
 	    "none yet, and 0 for an empty one. Errors as of thread.prof.label; EINVAL also without "
 	    "newp or oldp"),
-	CTL_NODE_R("labels", CTL_UNSIGNED, get_labels, PROF, NODE_EXPERIMENTAL
+	CTL_VALUE_R("labels", unsigned, prof_label_count, PROF, NODE_EXPERIMENTAL
 	    "how many labels there are, 65535 at most"),
-	CTL_NODE_R("last_error", CTL_STRING, get_last_error, PROF, NODE_STABLE
+	CTL_VALUE_R("last_error", string, prof_last_error, PROF, NODE_STABLE
 	    "name of the errno, path, and bytes written of the last profile that failed, empty if "
 	    "none did; valid until the same thread reads it again"),
-	CTL_NODE_R("dump_errors", CTL_U64, get_dump_errors, PROF, NODE_STABLE
+	CTL_VALUE_R("dump_errors", uint64_t, prof_dump_errors, PROF, NODE_STABLE
 	    "how many profiles could not be written"),
-	CTL_NODE_R("dump_suppressed", CTL_U64, get_suppressed, PROF, NODE_STABLE
+	CTL_VALUE_R("dump_suppressed", uint64_t, prof_keep_suppressed, PROF, NODE_STABLE
 	    "how many automatic profiles were left out: too soon after another, another one was "
 	    "being written, or a limit of files or bytes was reached"),
-	CTL_NODE_RW("dump_min_gap_ms", CTL_U64, get_min_gap, set_min_gap, PROF, NODE_STABLE
+	LIMIT_NODE("dump_min_gap_ms", prof_keep_min_gap_ms,
 	    "least milliseconds between two automatic profiles of one kind. A write makes this "
 	    "limit hold for the kinds i and u as well; so does a write of each of the next two"),
-	CTL_NODE_RW("dump_max_files", CTL_U64, get_max_files, set_max_files, PROF, NODE_STABLE
+	LIMIT_NODE("dump_max_files", prof_keep_max_files,
 	    "automatic profiles that are kept at most; 0: all"),
-	CTL_NODE_RW("dump_max_bytes", CTL_U64, get_max_bytes, set_max_bytes, PROF, NODE_STABLE
+	LIMIT_NODE("dump_max_bytes", prof_keep_max_bytes,
 	    "their bytes that are kept at most; 0: all"),
-	CTL_NODE_RW("dump_keep", CTL_STRING, get_keep, set_keep, PROF, NODE_STABLE
+	CTL_VALUE_RW("dump_keep", string, prof_keep_policy_get, prof_keep_policy_set, PROF, NODE_STABLE
 	    "which are kept: first_peak_last or newest. EINVAL: another word"),
 	CTL_NODE_DIR("session", session_nodes),
 	CTL_NODE_DIR("threshold", threshold_nodes),

@@ -23,9 +23,9 @@ extern const ctl_node_t ctl_dir_stats;
 extern const ctl_node_t ctl_dir_approximate;
 extern const ctl_node_t ctl_dir_experimental;
 
-/* Index checks that several files use: of small size classes, and of large ones. */
-ctl_index_fn_t ctl_index_bin;
-ctl_index_fn_t ctl_index_lextent;
+/* Whether there is a small, and a large, size class of this number. */
+ctl_has_fn_t ctl_has_bin;
+ctl_has_fn_t ctl_has_lextent;
 
 /* The leaf experimental.arenas_create_ext, which is arenas.create with a struct as its argument. */
 int ctl_arenas_create_ext(const ctl_call_t *call, ctl_value_t *out);

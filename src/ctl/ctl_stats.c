@@ -2,7 +2,7 @@
  * The directories stats.* and approximate_stats: the leaves that read the shared snapshot.
  * The leaves come from the field lists that also make the structs (arena_stats.h, ctl_snapshot.h);
  * the functions here only find the struct that a MIB is about. Base functions are called by ctl.c
- * through the tree of nodes, with snapshot_mutex held; index functions without it.
+ * through the tree of nodes, with snapshot_mutex held; the has functions without it.
  */
 #include "arena/arenas.h"
 #include "ctl/ctl_rooms.h"
@@ -159,48 +159,35 @@ base_hpa_alloc(const size_t *mib) {
 
 /* ------------------------------------------------------------------ indices */
 
-static int
-index_arena(const size_t *mib, size_t depth, size_t i) {
-	(void)mib;
-	(void)depth;
-	bool is_there = is_merged(i) || (i == CTL_ARENAS_DESTROYED && snapshot_has_destroyed())
+static bool
+has_arena(size_t i) {
+	return is_merged(i) || (i == CTL_ARENAS_DESTROYED && snapshot_has_destroyed())
 	    || (i < ARENA_LIMIT && arenas_get((unsigned)i) != NULL);
-	return is_there ? 0 : ENOENT;
 }
 
-int
-ctl_index_bin(const size_t *mib, size_t depth, size_t i) {
-	(void)mib;
-	(void)depth;
-	return i < SC_NBINS ? 0 : ENOENT;
+bool
+ctl_has_bin(size_t i) {
+	return i < SC_NBINS;
 }
 
-int
-ctl_index_lextent(const size_t *mib, size_t depth, size_t i) {
-	(void)mib;
-	(void)depth;
-	return i < SC_NSIZES - SC_NBINS ? 0 : ENOENT;
+bool
+ctl_has_lextent(size_t i) {
+	return i < SC_NSIZES - SC_NBINS;
 }
 
-static int
-index_extent(const size_t *mib, size_t depth, size_t i) {
-	(void)mib;
-	(void)depth;
-	return i < SC_NPSIZES ? 0 : ENOENT;
+static bool
+has_extent(size_t i) {
+	return i < SC_NPSIZES;
 }
 
-static int
-index_hpa_nonfull(const size_t *mib, size_t depth, size_t i) {
-	(void)mib;
-	(void)depth;
-	return i < HPA_NONFULL_KINDS ? 0 : ENOENT;
+static bool
+has_hpa_nonfull(size_t i) {
+	return i < HPA_NONFULL_KINDS;
 }
 
-static int
-index_hpa_alloc(const size_t *mib, size_t depth, size_t i) {
-	(void)mib;
-	(void)depth;
-	return i < HPA_ALLOC_KINDS ? 0 : ENOENT;
+static bool
+has_hpa_alloc(size_t i) {
+	return i < HPA_ALLOC_KINDS;
 }
 
 /* ------------------------------------------------------------------ field lists */
@@ -266,13 +253,6 @@ static const ctl_field_t hpa_alloc_fields[] = {HPA_ALLOC_FIELDS(HPA_ALLOC_NODE_F
 /* ------------------------------------------------------------------ leaves outside the lists */
 
 static int
-get_zero_reallocs(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	out->z = imalloc_zero_reallocs();
-	return 0;
-}
-
-static int
 act_mutexes_reset(const ctl_call_t *call, const void *in) {
 	(void)call;
 	(void)in;
@@ -323,16 +303,16 @@ static const ctl_node_t hpa_shard_nodes[] = {
 	CTL_NODE_SAME_FIELDS("slabs", hpa_slabs_fields, base_hpa_slabs, "all slabs"),
 	CTL_NODE_SAME_FIELDS("full_slabs", hpa_slabs_fields, base_hpa_full, "slabs in full use"),
 	CTL_NODE_SAME_FIELDS("empty_slabs", hpa_slabs_fields, base_hpa_empty, "slabs without use"),
-	CTL_NODE_NUMBERED("nonfull_slabs", hpa_nonfull_proto, index_hpa_nonfull, 0),
-	CTL_NODE_NUMBERED("alloc", hpa_alloc_proto, index_hpa_alloc, 0),
+	CTL_NODE_NUMBERED("nonfull_slabs", hpa_nonfull_proto, has_hpa_nonfull),
+	CTL_NODE_NUMBERED("alloc", hpa_alloc_proto, has_hpa_alloc),
 };
 
 static const ctl_node_t arena_nodes[] = {
 	CTL_NODE_SAME_FIELDS("small", group_fields, base_small, "objects of small classes"),
 	CTL_NODE_SAME_FIELDS("large", group_fields, base_large, "objects of large classes"),
-	CTL_NODE_NUMBERED("bins", bin_proto, ctl_index_bin, 0),
-	CTL_NODE_NUMBERED("lextents", lextent_proto, ctl_index_lextent, 0),
-	CTL_NODE_NUMBERED("extents", extent_proto, index_extent, 0),
+	CTL_NODE_NUMBERED("bins", bin_proto, ctl_has_bin),
+	CTL_NODE_NUMBERED("lextents", lextent_proto, ctl_has_lextent),
+	CTL_NODE_NUMBERED("extents", extent_proto, has_extent),
 	CTL_NODE_DIR("mutexes", arena_mutex_nodes),
 	CTL_NODE_BOTH("hpa_shard", hpa_shard_nodes, hpa_shard_fields, base_hpa, 0),
 };
@@ -353,8 +333,8 @@ static const ctl_node_t stats_nodes[] = {
 	CTL_NODE_FIELDS("background_thread", background_fields, base_background, 0),
 	CTL_NODE_FIELDS("thp", thp_fields, base_thp, 0),
 	CTL_NODE_DIR("mutexes", global_mutex_nodes),
-	CTL_NODE_NUMBERED("arenas", arena_proto, index_arena, 0),
-	CTL_NODE_R("zero_reallocs", CTL_SIZE, get_zero_reallocs, ST,
+	CTL_NODE_NUMBERED("arenas", arena_proto, has_arena),
+	CTL_VALUE_R("zero_reallocs", size_t, imalloc_zero_reallocs, ST,
 	    "how often realloc(p, 0) was called with a p that was not NULL; read live"),
 };
 

@@ -31,36 +31,6 @@ set_epoch(const ctl_call_t *call, const void *in) {
 	return snapshot_refresh_locked();
 }
 
-static int
-get_background_thread(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	out->b = background_thread_is_on();
-	return 0;
-}
-
-static int
-set_background_thread(const ctl_call_t *call, const void *in) {
-	bool on;
-	(void)call;
-	memcpy(&on, in, sizeof(on));
-	return background_thread_set(on);
-}
-
-static int
-get_max_background_threads(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	out->z = background_thread_max();
-	return 0;
-}
-
-static int
-set_max_background_threads(const ctl_call_t *call, const void *in) {
-	size_t max;
-	(void)call;
-	memcpy(&max, in, sizeof(max));
-	return background_thread_max_set(max);
-}
-
 const ctl_node_t ctl_node_version = CTL_NODE_R("version", CTL_STRING, get_version, 0,
     "the version of jemalloc whose interface this is, as MAJOR.MINOR.BUGFIX-NREV-gID");
 const ctl_node_t ctl_node_epoch =
@@ -69,12 +39,12 @@ const ctl_node_t ctl_node_epoch =
 	    "to the epoch. A read, also in the same call, gives the epoch after that. EAGAIN: no "
 	    "memory for the snapshot");
 /* Outside the gate, because starting and ending threads takes long. */
-const ctl_node_t ctl_node_background_thread = CTL_NODE_RW("background_thread", CTL_BOOL,
-    get_background_thread, set_background_thread, CTL_OUTSIDE,
+const ctl_node_t ctl_node_background_thread = CTL_VALUE_RW("background_thread", boolean,
+    background_thread_is_on, background_thread_set, CTL_OUTSIDE,
     "threads of the library give unused memory back when it is due. Switched off, they have ended "
     "when the call returns. EFAULT: a thread could not be made, or this is one of them");
-const ctl_node_t ctl_node_max_background_threads = CTL_NODE_RW("max_background_threads", CTL_SIZE,
-    get_max_background_threads, set_max_background_threads, CTL_OUTSIDE,
+const ctl_node_t ctl_node_max_background_threads = CTL_VALUE_RW("max_background_threads", size_t,
+    background_thread_max, background_thread_max_set, CTL_OUTSIDE,
     "most of these threads; holds at once. EINVAL: 0, or more than opt.max_background_threads");
 
 static const ctl_node_t *const rooms[] = {

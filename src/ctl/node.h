@@ -4,7 +4,9 @@
  * all alike, or a leaf. A directory of statistics also has a field list, whose entries are further
  * leaves that read members of one struct. All checks that leaves share (access, sizes, NULL,
  * conditions of the build) are made in ctl.c from the data here; get and set functions only see
- * values of the right size. Texts for the manual stand in the rows. No state and no lock.
+ * values of the right size. A leaf whose value one function returns and one sets names these two
+ * and needs no code (CTL_VALUE_R, CTL_VALUE_RW). Texts for the manual stand in the rows. No state
+ * and no lock.
  */
 #ifndef CTL_NODE_H
 #define CTL_NODE_H
@@ -64,8 +66,12 @@ enum {
 	CTL_IF_STATS = 1 << 5, /* ENOENT if the build has no statistics */
 	CTL_IF_PROF = 1 << 6,  /* ENOENT if the build has no profiler */
 	CTL_IF_BOOTED = 1 << 7, /* ENOENT unless the profiler is booted */
-	CTL_ANY_ARGS = 1 << 8 /* for CTL_ACT: arguments are ignored instead of EPERM */
+	CTL_ANY_ARGS = 1 << 8, /* for CTL_ACT: arguments are ignored instead of EPERM */
+	CTL_DIRECT = 1 << 9    /* the leaf has a reader and a writer instead of get and set */
 };
+/* In the flags: a number by which leaves with the same functions differ, below 2^16 (ctl_arg()). */
+#define CTL_ARG_SHIFT 16
+#define CTL_ARG(n) ((uint32_t)(n) << CTL_ARG_SHIFT)
 
 /* A value of any leaf. */
 typedef union {
@@ -87,14 +93,33 @@ typedef struct {
 	size_t *oldlenp;
 	void *newp;
 	size_t newlen;
+	const struct ctl_node_s *leaf; /* or the directory, of a field or list item */
 } ctl_call_t;
 
 /* Reads a leaf. Returns 0 or an errno value; *out is zeroed before the call. */
 typedef int ctl_get_fn_t(const ctl_call_t *call, ctl_value_t *out);
 /* Writes a leaf. `in` points to a value of the leaf's type and may be misaligned. */
 typedef int ctl_set_fn_t(const ctl_call_t *call, const void *in);
-/* Checks an index. mib[0..depth) is the path to the directory, i the index. Returns 0 or ENOENT. */
-typedef int ctl_index_fn_t(const size_t *mib, size_t depth, size_t i);
+/* Whether a directory of numbered children has the child i. */
+typedef bool ctl_has_fn_t(size_t i);
+/* What returns the value of a CTL_DIRECT leaf, by its type. */
+typedef union {
+	bool (*as_boolean)(void);
+	unsigned (*as_unsigned)(void);
+	uint32_t (*as_uint32_t)(void);
+	uint64_t (*as_uint64_t)(void);
+	size_t (*as_size_t)(void);
+	ssize_t (*as_ssize_t)(void);
+	const char *(*as_string)(void);
+} ctl_reader_t;
+/* What sets it. Returns 0 or an errno value. */
+typedef union {
+	int (*as_boolean)(bool value);
+	int (*as_uint32_t)(uint32_t value);
+	int (*as_size_t)(size_t value);
+	int (*as_ssize_t)(ssize_t value);
+	int (*as_string)(const char *value);
+} ctl_writer_t;
 /*
  * Returns the struct whose members are the directory's fields, or NULL (ENOENT). Called with
  * snapshot_mutex held.
@@ -125,8 +150,8 @@ typedef struct ctl_node_s {
 	uint8_t type;   /* ctl_type_t of a leaf */
 	uint8_t access; /* ctl_access_t of a leaf */
 	uint8_t size;   /* of CTL_BYTES: bytes */
-	/* Flags of the enum above. */
-	uint16_t flags;
+	/* Flags of the enum above, and CTL_ARG(). */
+	uint32_t flags;
 	/* Number of children, or of rooms for CTL_ROOT. */
 	uint16_t nchildren;
 	uint16_t nfields;
@@ -138,10 +163,12 @@ typedef struct ctl_node_s {
 		ctl_get_fn_t *get;
 		const ctl_field_t *fields;
 		const ctl_list_t *list;
-		ctl_index_fn_t *index;
+		ctl_has_fn_t *has;
+		ctl_reader_t reader;
 	};
 	union {
 		ctl_set_fn_t *set;
+		ctl_writer_t writer;
 		ctl_base_fn_t *base;
 	};
 	MANUAL_MEMBER(text)
@@ -151,10 +178,9 @@ typedef struct ctl_node_s {
 /* Macros for rows. The last argument is the text for the manual (util/manual.h). */
 #define CTL_NODE_DIR(n, kids) \
 	{.name = n, .kind = CTL_DIR, .children = (kids), .nchildren = ARRAY_LEN(kids)}
-/* A directory with numbered children; proto is their prototype. */
-#define CTL_NODE_NUMBERED(n, proto, fn, fl) \
-	{.name = n, .kind = CTL_INDEX, .children = (proto), .nchildren = 1, .index = (fn), \
-	    .flags = (fl)}
+/* A directory with numbered children, of which `fn` tells which exist; proto is their prototype. */
+#define CTL_NODE_NUMBERED(n, proto, fn) \
+	{.name = n, .kind = CTL_INDEX, .children = (proto), .nchildren = 1, .has = (fn)}
 /* A directory whose leaves are the fields of a struct. */
 #define CTL_NODE_FIELDS(n, f, b, fl) \
 	{.name = n, .kind = CTL_DIR, .fields = (f), .nfields = ARRAY_LEN(f), .base = (b), .flags = (fl)}
@@ -175,6 +201,15 @@ typedef struct ctl_node_s {
 #define CTL_NODE_RW(n, t, g, s, fl, says) \
 	{.name = n, .kind = CTL_LEAF, .type = (t), .access = CTL_RW, .get = (g), .set = (s), \
 	    .flags = (fl), \
+	    MANUAL(text, says)}
+/* Leaves that name the functions of their value; t is a type as in CTL_FIELD. */
+#define CTL_VALUE_R(n, t, r, fl, says) \
+	{.name = n, .kind = CTL_LEAF, .type = CTL_TYPE_##t, .access = CTL_R, \
+	    .reader.as_##t = (r), .flags = CTL_DIRECT | (fl), \
+	    MANUAL(text, says)}
+#define CTL_VALUE_RW(n, t, r, w, fl, says) \
+	{.name = n, .kind = CTL_LEAF, .type = CTL_TYPE_##t, .access = CTL_RW, \
+	    .reader.as_##t = (r), .writer.as_##t = (w), .flags = CTL_DIRECT | (fl), \
 	    MANUAL(text, says)}
 #define CTL_NODE_ACT(n, s, fl, says) \
 	{.name = n, .kind = CTL_LEAF, .type = CTL_NONE, .access = CTL_ACT, .set = (s), .flags = (fl), \
@@ -200,6 +235,12 @@ extern const ctl_node_t ctl_root;
 
 /* Size of a value of this type in bytes. */
 size_t ctl_type_size(ctl_type_t type);
+
+/* The number of the leaf, of those with the same functions. */
+static inline unsigned
+ctl_arg(const ctl_call_t *call) {
+	return call->leaf->flags >> CTL_ARG_SHIFT;
+}
 
 /* Whether the caller wants the value. */
 static inline bool

@@ -149,7 +149,7 @@ act_recipe_dump(const ctl_call_t *call, const void *in) {
 }
 
 EOC
-	edit('src/ctl/ctl_prof.c', qr/^\tCTL_NODE_RW\("gdump"/m, <<'EOC');
+	edit('src/ctl/ctl_prof.c', qr/^\tCTL_VALUE_RW\("gdump"/m, <<'EOC');
 	CTL_NODE_R("recipe_count", CTL_U64, get_recipe_count, PROF, NODE_EXPERIMENTAL "dumps of the test"),
 	CTL_NODE_ACT("recipe_dump", act_recipe_dump, BOOTED | CTL_OUTSIDE, NODE_EXPERIMENTAL "a dump for the test"),
 EOC

@@ -93,7 +93,7 @@ check_leaf(const path_t *p, const ctl_node_t *leaf) {
 	switch ((ctl_access_t)leaf->access) {
 	case CTL_R:
 		check_reading(p, size);
-		if (leaf->flags == 0)
+		if ((leaf->flags & ~(CTL_DIRECT | CTL_ARG(UINT16_MAX))) == 0)
 			check_read_only(p);
 		break;
 	case CTL_RW:
@@ -171,9 +171,9 @@ walk(const path_t *p, const ctl_node_t *node) {
 	if (node->kind == CTL_INDEX) {
 		path_t q = below(p, "0", 0);
 
-		if (node->index(q.mib, p->depth, 0) == 0)
+		if (node->has(0))
 			walk(&q, node->children);
-		expect(node->index(q.mib, p->depth, SIZE_MAX) == ENOENT, p, "no such index");
+		expect(!node->has(SIZE_MAX), p, "no such index");
 		return;
 	}
 	for (size_t i = 0; i < node->nchildren; i++) {

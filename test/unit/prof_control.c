@@ -96,7 +96,7 @@ test_verbs(void) {
 	snprintf(text, sizeof(text), "dump %s/q", dir);
 	is_int(ask(text), 0, "a path");
 	is_str(answer(), text + 5, "is answered");
-	prof_active_set(false, NULL);
+	prof_active_set(false);
 	ask("status");
 	contains(answer(), "state=paused\n", "paused");
 	is_int(ask("stop 1"), 0, "stop");

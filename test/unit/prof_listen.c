@@ -82,10 +82,10 @@ test_beside_session(void) {
 	is_int(interval(), 8192, "which stays when the tracer goes");
 	tracers(1);
 	is_int(interval(), 8192, "and when it comes back");
-	prof_active_set(false, NULL);
+	prof_active_set(false);
 	is_int(interval(), 4096, "a paused session leaves the tracer its rate");
 	ok(are_sampled(), "and its samples");
-	prof_active_set(true, NULL);
+	prof_active_set(true);
 	prof_session_stop(0);
 	is_int(interval(), 4096, "after the session the tracer's rate holds");
 	tracers(0);

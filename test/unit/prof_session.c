@@ -159,7 +159,7 @@ test_cycle(void) {
 	ok(access(path, R_OK) == 0, "it is there");
 	is_int(prof_session_start(NULL, NULL), 0, "again");
 	is_uint(prof_session_id(), 2, "number two");
-	prof_active_set(false, NULL);
+	prof_active_set(false);
 	ok(prof_session_is_active(), "paused, not stopped");
 	is_int(prof_session_stop(2), 0, "a paused one stops");
 }

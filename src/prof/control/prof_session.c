@@ -455,7 +455,7 @@ values_restore(void) {
 	}
 	prof_data_accum_set(opt_prof_accum);
 	if (!session.was_active) {
-		prof_active_set(false, NULL);
+		prof_active_set(false);
 	}
 }
 
@@ -573,7 +573,7 @@ session_begin(const prof_session_opts_t *o, uint64_t id) {
 	prof_root_session_set(id, now);
 	prof_course_begin();
 	deadline_set(id, o->max_seconds);
-	prof_active_set(true, NULL);
+	prof_active_set(true);
 }
 
 /* All steps of a start, by the thread that moved the state to starting. 0 or an errno. */
@@ -794,7 +794,7 @@ prof_session_postfork_child(void) {
 	uint64_t word = session_word();
 	prof_session_state_t state = word_state(word);
 	if (opt_prof_fork == prof_fork_idle) {
-		prof_active_set(false, NULL);
+		prof_active_set(false);
 	}
 	if (state == prof_session_idle
 	    || (state == prof_session_active && opt_prof_fork == prof_fork_inherit)) {

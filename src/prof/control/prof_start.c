@@ -68,7 +68,7 @@ prof_start_now(void) {
 	bool was_booted = prof_is_booted();
 	int err = prof_boot();
 	if (err == 0 && !was_booted) {
-		prof_active_set(false, NULL);
+		prof_active_set(false);
 	}
 	prof_boot_late();
 	mutex_unlock(&start_mtx);

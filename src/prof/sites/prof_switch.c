@@ -111,11 +111,8 @@ prof_switch_listener_set(uint64_t rate) {
 /* ---------------------------------------------------------------- prof.active and the like */
 
 static int
-switch_set(atomic_b_t *s, bool on, bool *old) {
+switch_set(atomic_b_t *s, bool on) {
 	if (!prof_is_booted()) {
-		if (old != NULL) {
-			*old = false;
-		}
 		return ENOENT;
 	}
 	/*
@@ -123,16 +120,12 @@ switch_set(atomic_b_t *s, bool on, bool *old) {
 	 */
 	gate_enter(tls_get());
 	mutex_lock(&switches.mtx);
-	bool was = atomic_exchange_b(s, on, MO_ACQ_REL);
-	if (was != on) {
+	if (atomic_exchange_b(s, on, MO_ACQ_REL) != on) {
 		switches_apply_locked();
 	}
 	mutex_unlock(&switches.mtx);
 	gate_exit(tls_get());
 	prof_switch_changed_hook();
-	if (old != NULL) {
-		*old = was;
-	}
 	return 0;
 }
 
@@ -142,8 +135,8 @@ prof_active_get(void) {
 }
 
 int
-prof_active_set(bool active, bool *old) {
-	int err = switch_set(&prof_switch_active, active, old);
+prof_active_set(bool active) {
+	int err = switch_set(&prof_switch_active, active);
 	return active ? err : 0;
 }
 
@@ -153,8 +146,8 @@ prof_thread_active_init_get(void) {
 }
 
 int
-prof_thread_active_init_set(bool active, bool *old) {
-	return switch_set(&switches.thread_active_init, active, old);
+prof_thread_active_init_set(bool active) {
+	return switch_set(&switches.thread_active_init, active);
 }
 
 bool
@@ -163,8 +156,8 @@ prof_gdump_get(void) {
 }
 
 int
-prof_gdump_set(bool active, bool *old) {
-	return switch_set(&switches.gdump, active, old);
+prof_gdump_set(bool active) {
+	return switch_set(&switches.gdump, active);
 }
 
 /* ---------------------------------------------------------------- rates */

@@ -19,14 +19,14 @@ uint64_t prof_switch_begun_ns(void);
 
 /*
  * Until booted, reads return false or 0 and writes ENOENT, but setting prof.active to false is
- * allowed. *old (old may be NULL) becomes the previous value.
+ * allowed.
  */
 bool prof_active_get(void);
-int prof_active_set(bool active, bool *old);
+int prof_active_set(bool active);
 bool prof_thread_active_init_get(void);
-int prof_thread_active_init_set(bool active, bool *old);
+int prof_thread_active_init_set(bool active);
 bool prof_gdump_get(void);
-int prof_gdump_set(bool active, bool *old);
+int prof_gdump_set(bool active);
 
 uint64_t prof_interval_get(void);		/* bytes between interval dumps, 0: off */
 size_t prof_lg_sample_get(void);		/* floor(lg) of the sample interval; 0 until booted */
