@@ -36,10 +36,10 @@ clock_ns(clockid_t id) {
 
 /* A wall clock may be before 1970, or after the last instant that 63 bits hold (in 2262). */
 static uint64_t
-realtime_ns(clockid_t id) {
+realtime_ns(void) {
 	int saved = errno;
 	struct timespec ts = {0, 0};
-	clock_gettime(id, &ts);
+	clock_gettime(CLOCK_REALTIME, &ts);
 	errno = saved;
 	int64_t sec = ts.tv_sec;
 	sec = sec > REALTIME_SEC_MAX ? REALTIME_SEC_MAX : sec;
@@ -79,19 +79,7 @@ nstime_monotonic_syscall_ns(void) {
 uint64_t
 nstime_realtime_ns(void) {
 	return unlikely(nstime_realtime_hook != NULL) ? nstime_realtime_hook()
-	    : realtime_ns(CLOCK_REALTIME);
-}
-
-uint64_t
-nstime_realtime_coarse_ns(void) {
-	if (unlikely(nstime_realtime_hook != NULL)) {
-		return nstime_realtime_hook();
-	}
-#ifdef CLOCK_REALTIME_COARSE
-	return realtime_ns(CLOCK_REALTIME_COARSE);
-#else
-	return realtime_ns(CLOCK_REALTIME);
-#endif
+	    : realtime_ns();
 }
 
 static bool

@@ -32,8 +32,6 @@ uint64_t nstime_monotonic_syscall_ns(void);
  * years 1678 to 2262 fit; a clock beyond them stands still there.
  */
 uint64_t nstime_realtime_ns(void);
-/* The clock from which file systems take their time stamps. */
-uint64_t nstime_realtime_coarse_ns(void);
 
 /*
  * Writes the UTC stamp of fixed width. It is computed here because the C library's time-zone code

@@ -28,11 +28,6 @@ prng_range(uint64_t *state, uint64_t n) {
 }
 
 double
-prng_double01(uint64_t *state) {
-	return (double)(prng_u64(state) >> 11) * 0x1p-53;
-}
-
-double
 prng_exponential(uint64_t *state) {
 	return neg_ln(prng_u64(state) | 1);
 }

@@ -25,9 +25,6 @@ prng_u64(uint64_t *state) {
 /* Uniform in [0, n) without bias; n > 0. */
 uint64_t prng_range(uint64_t *state, uint64_t n);
 
-/* Uniform in [0, 1), a multiple of 2^-53. */
-double prng_double01(uint64_t *state);
-
 /* -ln(u) for u uniform in (0, 1): exponential with mean 1; the result is between 0 and 46. */
 double prng_exponential(uint64_t *state);
 
