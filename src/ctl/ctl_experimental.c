@@ -191,67 +191,23 @@ raw_batch_alloc(const ctl_call_t *call, ctl_value_t *out) {
 /* ------------------------------------------------------------------ hooks */
 
 /*
- * The checks of all hook leaves: a pointer to a function can be read, and set once the profiler is
- * booted.
+ * The profiler's hook of CTL_ARG(): a pointer to a function, which can be read, and set once the
+ * profiler is booted.
  */
 static int
-check_hook_call(const ctl_call_t *call) {
-	bool reads = call->oldp != NULL && call->oldlenp != NULL;
-	if ((!reads && call->newp == NULL) || (reads && *call->oldlenp != sizeof(void *))
-	    || (call->newp != NULL && call->newlen != sizeof(void *))) {
+raw_prof_hook(const ctl_call_t *call, ctl_value_t *out) {
+	prof_hook_t which = (prof_hook_t)ctl_arg(call);
+	prof_hook_fn_t hook, old = prof_hook_get(which);
+	(void)out;
+	if ((!ctl_wants_reply(call) && call->newp == NULL)
+	    || (ctl_wants_reply(call) && *call->oldlenp != sizeof(old))
+	    || (call->newp != NULL && call->newlen != sizeof(hook))) {
 		return EINVAL;
 	}
-	return call->newp != NULL && !prof_is_booted() ? ENOENT : 0;
-}
-
-static int
-raw_hook_backtrace(const ctl_call_t *call, ctl_value_t *out) {
-	(void)out;
-	prof_backtrace_hook_t old = prof_backtrace_hook_get();
-	prof_backtrace_hook_t hook = NULL;
-	int err = check_hook_call(call);
-	if (err == 0 && call->newp != NULL) {
+	int err = 0;
+	if (call->newp != NULL) {
 		memcpy(&hook, call->newp, sizeof(hook));
-		err = hook == NULL ? EINVAL : prof_backtrace_hook_set(hook);
-	}
-	return err != 0 ? err : ctl_reply(call, &old, sizeof(old));
-}
-
-static int
-raw_hook_dump(const ctl_call_t *call, ctl_value_t *out) {
-	(void)out;
-	prof_dump_hook_t hook;
-	prof_dump_hook_t old = prof_dump_hook_get();
-	int err = check_hook_call(call);
-	if (err == 0 && call->newp != NULL) {
-		memcpy(&hook, call->newp, sizeof(hook));
-		prof_dump_hook_set(hook);
-	}
-	return err != 0 ? err : ctl_reply(call, &old, sizeof(old));
-}
-
-static int
-raw_hook_sample(const ctl_call_t *call, ctl_value_t *out) {
-	(void)out;
-	prof_sample_hook_t hook;
-	prof_sample_hook_t old = prof_sample_hook_get();
-	int err = check_hook_call(call);
-	if (err == 0 && call->newp != NULL) {
-		memcpy(&hook, call->newp, sizeof(hook));
-		prof_sample_hook_set(hook);
-	}
-	return err != 0 ? err : ctl_reply(call, &old, sizeof(old));
-}
-
-static int
-raw_hook_sample_free(const ctl_call_t *call, ctl_value_t *out) {
-	(void)out;
-	prof_sample_free_hook_t hook;
-	prof_sample_free_hook_t old = prof_sample_free_hook_get();
-	int err = check_hook_call(call);
-	if (err == 0 && call->newp != NULL) {
-		memcpy(&hook, call->newp, sizeof(hook));
-		prof_sample_free_hook_set(hook);
+		err = prof_is_booted() ? prof_hook_set(which, hook) : ENOENT;
 	}
 	return err != 0 ? err : ctl_reply(call, &old, sizeof(old));
 }
@@ -329,6 +285,9 @@ static const ctl_node_t arena_proto[] = {CTL_NODE_DIR("", arena_nodes)};
 
 #define HOW_TEXT(n, name, says) ", " #n " " says
 
+#define PROF_HOOK_NODE(n, which, says) \
+	CTL_NODE_RAW(n, raw_prof_hook, CTL_IF_PROF | CTL_ARG(which), "pointer to function, rw", says)
+
 static const ctl_node_t hooks_nodes[] = {
 	CTL_NODE_RAW("install", raw_hook_install, 0, "void *, rw",
 	    "takes in newp {void (*alloc)(void *extra, unsigned how, void *p, uintptr_t result, const "
@@ -346,16 +305,16 @@ static const ctl_node_t hooks_nodes[] = {
 	    .set = set_hook_remove, .flags = CTL_NEED_NEW,
 	    MANUAL(text, "takes the handle of hooks that are to be called no more; a call that is "
 	    "under way in another thread may end later. EINVAL: no such handle, NULL or wrong length")},
-	CTL_NODE_RAW("prof_backtrace", raw_hook_backtrace, CTL_IF_PROF, "pointer to function, rw",
+	PROF_HOOK_NODE("prof_backtrace", PROF_HOOK_BACKTRACE,
 	    "void hook(void **frames, unsigned *n, unsigned max) reads the stacks instead of the "
 	    "library. EINVAL: NULL or nothing asked; ENOENT: set before the profiler runs"),
-	CTL_NODE_RAW("prof_dump", raw_hook_dump, CTL_IF_PROF, "pointer to function, rw",
+	PROF_HOOK_NODE("prof_dump", PROF_HOOK_DUMP,
 	    "void hook(const char *path) is called after each dump, also one that failed; NULL: none. "
 	    "Errors as prof_backtrace"),
-	CTL_NODE_RAW("prof_sample", raw_hook_sample, CTL_IF_PROF, "pointer to function, rw",
+	PROF_HOOK_NODE("prof_sample", PROF_HOOK_SAMPLE,
 	    "void hook(const void *p, size_t size, void **frames, unsigned n, size_t usable) is "
 	    "called for each sample; NULL: none"),
-	CTL_NODE_RAW("prof_sample_free", raw_hook_sample_free, CTL_IF_PROF, "pointer to function, rw",
+	PROF_HOOK_NODE("prof_sample_free", PROF_HOOK_SAMPLE_FREE,
 	    "void hook(const void *p, size_t usable) is called when a sample is freed; NULL: none"),
 	{.name = "thread_event", .kind = CTL_LEAF, .type = CTL_BYTES, .size = sizeof(user_event_t),
 	    .access = CTL_W, .set = set_thread_event, .flags = CTL_NEED_NEW,

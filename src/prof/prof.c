@@ -135,18 +135,6 @@ prof_boot_constructed(void) {
 
 /* ---------------------------------------------------------------- sampled objects */
 
-static COLD void
-sample_hook_call(prof_sample_hook_t hook, const prof_bt_t *bt, const void *ptr, size_t req,
-    size_t usize) {
-	struct tls_s *t = tls_get();
-	uint32_t depth = gate_leave_all(t);
-	t->inside++;
-	hook(ptr, req, bt->vec, bt->len, usize);
-	assert(t == tls_get() && t->inside > 0);
-	t->inside--;
-	gate_reenter(t, depth);
-}
-
 /* Frames of a stack that the probe shows to tracers; the kernel reads no more. */
 #define PROBE_FRAMES 127u
 
@@ -187,7 +175,9 @@ sample_record(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, const void *
 	}
 	prof_sample_hook_t hook = prof_sample_hook_get();
 	if (unlikely(hook != NULL)) {
-		sample_hook_call(hook, bt, ptr, req, usize);
+		uint32_t depth = prof_hook_begin();
+		hook(ptr, req, bt->vec, bt->len, usize);
+		prof_hook_end(depth);
 	}
 }
 
@@ -209,17 +199,6 @@ prof_sample_alloc(tsd_t *tsd, void *ptr, sample_rec_t *rec, uint64_t rate, size_
 	if (prof_budget_is_on()) {
 		prof_budget_sample_end(begun, usize);
 	}
-}
-
-static COLD void
-sample_free_hook_call(prof_sample_free_hook_t hook, const void *ptr, size_t usize) {
-	struct tls_s *t = tls_get();
-	uint32_t depth = gate_leave_all(t);
-	t->inside++;
-	hook(ptr, usize);
-	assert(t == tls_get() && t->inside > 0);
-	t->inside--;
-	gate_reenter(t, depth);
 }
 
 /* Whether sample_free_tell() has something to do. */
@@ -274,7 +253,9 @@ prof_sample_free(tsd_t *tsd, const void *ptr, sample_rec_t *rec, size_t usize) {
 	 */
 	prof_sample_free_hook_t hook = prof_sample_free_hook_get();
 	if (unlikely(hook != NULL)) {
-		sample_free_hook_call(hook, ptr, usize);
+		uint32_t depth = prof_hook_begin();
+		hook(ptr, usize);
+		prof_hook_end(depth);
 	}
 }
 

@@ -590,7 +590,7 @@ count_hook(const char *filename) {
 /* As upstream: whoever waits for a file learns that there is none. */
 static void
 test_hook(void) {
-	prof_dump_hook_set(count_hook);
+	prof_hook_set(PROF_HOOK_DUMP, (prof_hook_fn_t)count_hook);
 	fault_start(call_write, 2, true, ENOSPC);
 	is_int(dump_once(to_new_path), ENOSPC, "a dump that fails");
 	fault_stop();
@@ -603,7 +603,7 @@ test_hook(void) {
 	fault_stop();
 	is_uint(hook_calls, 3, "it is called");
 	contains(hook_name, prefix, "with the name that the profile would have had");
-	prof_dump_hook_set(NULL);
+	prof_hook_set(PROF_HOOK_DUMP, NULL);
 	look_and_clean();
 }
 

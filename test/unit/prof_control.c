@@ -159,9 +159,9 @@ test_stopping(void) {
 
 	snprintf(text, sizeof(text), "start prefix:%s/p", dir);
 	is_int(ask(text), 0, "start");
-	prof_dump_hook_set(stopping_hook);
+	prof_hook_set(PROF_HOOK_DUMP, (prof_hook_fn_t)stopping_hook);
 	is_int(prof_session_stop(0), 0, "the program itself stops");
-	prof_dump_hook_set(NULL);
+	prof_hook_set(PROF_HOOK_DUMP, NULL);
 	is_int((int)hook_state, prof_mailbox_stopping, "meanwhile the state is seen");
 	ok(hook_start == EBUSY && hook_stop == EBUSY, "start and stop are told to wait");
 	ok(hook_status == 0 && hook_says_stopping, "status is answered, and says it");

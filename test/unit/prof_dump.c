@@ -410,11 +410,11 @@ fork_hook(const char *filename) {
 /* The child comes back from the hook as the owner of the dump's lock, and dumps again. */
 static void
 test_fork_in_hook(void) {
-	prof_dump_hook_set(fork_hook);
+	prof_hook_set(PROF_HOOK_DUMP, (prof_hook_fn_t)fork_hook);
 	snprintf(path, sizeof(path), "%s/forked", dir);
 	int err = prof_mdump(prof_kind_manual, path);
 
-	prof_dump_hook_set(NULL);
+	prof_hook_set(PROF_HOOK_DUMP, NULL);
 	if (is_child)
 		_exit(err == 0 && prof_mdump(prof_kind_manual, path) == 0 ? 7 : 1);
 	is_int(err, 0, "a dump whose hook forks");

@@ -394,8 +394,8 @@ static void
 test_error(void) {
 	size_t lg = 11;
 	unsigned rounds = test_is_full() ? 2000 : 200, good = 0, sites = 0;
-	prof_backtrace_hook_t unwinder = prof_backtrace_hook_get();
-	prof_backtrace_hook_set(site_hook);
+	prof_hook_fn_t unwinder = prof_hook_get(PROF_HOOK_BACKTRACE);
+	prof_hook_set(PROF_HOOK_BACKTRACE, (prof_hook_fn_t)site_hook);
 	for (unsigned r = 0; r < rounds; r++) {
 		ctl_write("prof.reset", lg);
 		for (unsigned i = 0; i < N / 8; i++) {
@@ -408,7 +408,7 @@ test_error(void) {
 		good += covered(&sites);
 		objects_free(0, N / 8);
 	}
-	prof_backtrace_hook_set(unwinder);
+	prof_hook_set(PROF_HOOK_BACKTRACE, unwinder);
 	is_uint(sites, 2 * rounds, "two sites pin what is free");
 	double share = 100.0 * good / (sites + (sites == 0));
 	ok(test_is_full() ? share >= 93 && share <= 97 : share >= 90 && share <= 99,

@@ -147,9 +147,9 @@ test_cycle(void) {
 	is_int(prof_session_set("reset:true", &why), EINVAL, "not what belongs to a start");
 	is_int(prof_session_set("final:false", &why), EINVAL, "nor this");
 	is_int(prof_session_set("large:x", &why), EINVAL, "nor nonsense");
-	prof_dump_hook_set(dump_hook);
+	prof_hook_set(PROF_HOOK_DUMP, (prof_hook_fn_t)dump_hook);
 	is_int(prof_session_stop(1), 0, "stop by number");
-	prof_dump_hook_set(NULL);
+	prof_hook_set(PROF_HOOK_DUMP, NULL);
 	ok(hook_calls == 1 && hook_stop == EBUSY && hook_start == EBUSY, "meanwhile both are busy");
 	ok(!prof_session_is_active() && !prof_active_get(), "idle");
 	is_uint(prof_threshold_get(prof_threshold_alloc), 0, "the threshold from before is back");

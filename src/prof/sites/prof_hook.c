@@ -16,54 +16,46 @@ backtrace_default(void **vec, unsigned *len, unsigned max) {
 	*len = unwind(vec, max);
 }
 
-struct prof_hooks_s prof_hooks;
+prof_hook_fn_t prof_hooks[PROF_HOOKS];
 
-prof_backtrace_hook_t
-prof_backtrace_hook_get(void) {
-	prof_backtrace_hook_t hook = __atomic_load_n(&prof_hooks.backtrace, MO_ACQUIRE);
-	return hook != NULL ? hook : backtrace_default;
+prof_hook_fn_t
+prof_hook_get(prof_hook_t which) {
+	prof_hook_fn_t hook = __atomic_load_n(&prof_hooks[which], MO_ACQUIRE);
+	return hook != NULL || which != PROF_HOOK_BACKTRACE ? hook : (prof_hook_fn_t)backtrace_default;
 }
 
 int
-prof_backtrace_hook_set(prof_backtrace_hook_t hook) {
-	if (hook == NULL) {
+prof_hook_set(prof_hook_t which, prof_hook_fn_t hook) {
+	if (hook == NULL && which == PROF_HOOK_BACKTRACE) {
 		return EINVAL;
 	}
-	__atomic_store_n(&prof_hooks.backtrace, hook != backtrace_default ? hook : NULL, MO_RELEASE);
+	bool is_default = hook == (prof_hook_fn_t)backtrace_default;
+	__atomic_store_n(&prof_hooks[which], is_default ? NULL : hook, MO_RELEASE);
 	return 0;
 }
 
-prof_dump_hook_t
-prof_dump_hook_get(void) {
-	return __atomic_load_n(&prof_hooks.dump, MO_ACQUIRE);
-}
-
-void
-prof_dump_hook_set(prof_dump_hook_t hook) {
-	__atomic_store_n(&prof_hooks.dump, hook, MO_RELEASE);
-}
-
-void
-prof_sample_hook_set(prof_sample_hook_t hook) {
-	__atomic_store_n(&prof_hooks.sample, hook, MO_RELEASE);
-}
-
-void
-prof_sample_free_hook_set(prof_sample_free_hook_t hook) {
-	__atomic_store_n(&prof_hooks.sample_free, hook, MO_RELEASE);
-}
-
-/* The user's function may wait for something, so it runs outside the fork gate. */
-void
-prof_hook_backtrace(void **vec, unsigned *len, unsigned max) {
-	prof_backtrace_hook_t hook = prof_backtrace_hook_get();
+uint32_t
+prof_hook_begin(void) {
 	struct tls_s *t = tls_get();
 	uint32_t depth = gate_leave_all(t);
 	t->inside++;
-	hook(vec, len, max);
-	assert(t == tls_get() && t->inside > 0);
+	return depth;
+}
+
+void
+prof_hook_end(uint32_t depth) {
+	struct tls_s *t = tls_get();
+	assert(t->inside > 0);
 	t->inside--;
 	gate_reenter(t, depth);
+}
+
+void
+prof_hook_backtrace(void **vec, unsigned *len, unsigned max) {
+	prof_backtrace_hook_t hook = (prof_backtrace_hook_t)prof_hook_get(PROF_HOOK_BACKTRACE);
+	uint32_t depth = prof_hook_begin();
+	hook(vec, len, max);
+	prof_hook_end(depth);
 	if (*len > max) {
 		*len = max;
 	}
@@ -72,7 +64,7 @@ prof_hook_backtrace(void **vec, unsigned *len, unsigned max) {
 void
 prof_hook_dump(const char *filename) {
 	assert(!gate_is_entered(tls_get()));
-	prof_dump_hook_t hook = prof_dump_hook_get();
+	prof_dump_hook_t hook = (prof_dump_hook_t)prof_hook_get(PROF_HOOK_DUMP);
 	if (hook != NULL) {
 		hook(filename);
 	}

@@ -16,33 +16,45 @@ typedef void (*prof_sample_hook_t)(const void *ptr, size_t size, void **bt, unsi
     size_t usize);
 typedef void (*prof_sample_free_hook_t)(const void *ptr, size_t usize);
 
-extern HIDDEN struct prof_hooks_s {
-	prof_backtrace_hook_t backtrace; /* NULL: the default */
-	prof_dump_hook_t dump;
-	prof_sample_hook_t sample;
-	prof_sample_free_hook_t sample_free;
-} prof_hooks;
+typedef enum {
+	PROF_HOOK_BACKTRACE, /* prof_backtrace_hook_t and so on */
+	PROF_HOOK_DUMP,
+	PROF_HOOK_SAMPLE,
+	PROF_HOOK_SAMPLE_FREE,
+	PROF_HOOKS
+} prof_hook_t;
 
-prof_backtrace_hook_t prof_backtrace_hook_get(void);
-int prof_backtrace_hook_set(prof_backtrace_hook_t hook);	/* 0, or EINVAL for NULL */
-prof_dump_hook_t prof_dump_hook_get(void);
-void prof_dump_hook_set(prof_dump_hook_t hook);
+/* Any of them; its own type is the one to call it by. */
+typedef void (*prof_hook_fn_t)(void);
+extern HIDDEN prof_hook_fn_t prof_hooks[PROF_HOOKS];
+
+/* The hook that is set, which for backtraces may be the default. */
+prof_hook_fn_t prof_hook_get(prof_hook_t which);
+/* Sets a hook. Returns 0, or EINVAL for a backtrace hook of NULL. */
+int prof_hook_set(prof_hook_t which, prof_hook_fn_t hook);
+
 static inline prof_sample_hook_t
 prof_sample_hook_get(void) {
-	return __atomic_load_n(&prof_hooks.sample, MO_ACQUIRE);
+	return (prof_sample_hook_t)__atomic_load_n(&prof_hooks[PROF_HOOK_SAMPLE], MO_ACQUIRE);
 }
-void prof_sample_hook_set(prof_sample_hook_t hook);
 static inline prof_sample_free_hook_t
 prof_sample_free_hook_get(void) {
-	return __atomic_load_n(&prof_hooks.sample_free, MO_ACQUIRE);
+	return (prof_sample_free_hook_t)__atomic_load_n(&prof_hooks[PROF_HOOK_SAMPLE_FREE],
+	    MO_ACQUIRE);
 }
-void prof_sample_free_hook_set(prof_sample_free_hook_t hook);
 
 /* Whether the user has set a backtrace function. */
 static inline bool
 prof_hook_has_backtrace(void) {
-	return __atomic_load_n(&prof_hooks.backtrace, MO_ACQUIRE) != NULL;
+	return __atomic_load_n(&prof_hooks[PROF_HOOK_BACKTRACE], MO_ACQUIRE) != NULL;
 }
+/*
+ * Around a call of a hook by a thread inside the gate: leaves the gate, because the user's function
+ * may wait for something, and marks the thread as inside the allocator. prof_hook_end() gets what
+ * prof_hook_begin() returned.
+ */
+uint32_t prof_hook_begin(void);
+void prof_hook_end(uint32_t depth);
 /* Calls the backtrace hook; *len becomes the number of addresses in vec, at most max. */
 void prof_hook_backtrace(void **vec, unsigned *len, unsigned max);
 /* Calls the dump hook, if there is one; outside the gate. */
