@@ -317,34 +317,20 @@ sweep_round_ends(void) {
 }
 
 /*
- * Removes c from its table and returns true if it is still empty: a thread that finds it from then
- * on sees the PROF_DEAD mark.
+ * Removes a count or a site from its table if the word that tells who needs it is still 0: a thread
+ * that finds it from then on sees the PROF_DEAD mark. Returns whether it did.
  */
 static bool
-cnt_kill(prof_cnt_t *c) {
+node_try_kill(prof_table_t *table, prof_node_t *node, atomic_u64_t *users) {
 	uint64_t none = 0;
 	mutex_assert_owner(&tables.pass);
-	prof_table_lock(&tables.counts, c->node.hash);
-	bool killed = atomic_cas_strong_u64(&c->live, &none, PROF_DEAD, MO_ACQ_REL, MO_RELAXED);
-	if (killed) {
-		prof_table_remove_locked(&tables.counts, &c->node);
+	prof_table_lock(table, node->hash);
+	bool is_dead = atomic_cas_strong_u64(users, &none, PROF_DEAD, MO_ACQ_REL, MO_RELAXED);
+	if (is_dead) {
+		prof_table_remove_locked(table, node);
 	}
-	prof_table_unlock(&tables.counts, c->node.hash);
-	return killed;
-}
-
-/* Like cnt_kill(), for a site to which no count refers. */
-static bool
-site_kill(prof_site_t *s) {
-	uint64_t none = 0;
-	mutex_assert_owner(&tables.pass);
-	prof_table_lock(&tables.sites, s->node.hash);
-	bool killed = atomic_cas_strong_u64(&s->refs, &none, PROF_DEAD, MO_ACQ_REL, MO_RELAXED);
-	if (killed) {
-		prof_table_remove_locked(&tables.sites, &s->node);
-	}
-	prof_table_unlock(&tables.sites, s->node.hash);
-	return killed;
+	prof_table_unlock(table, node->hash);
+	return is_dead;
 }
 
 /*
@@ -380,7 +366,7 @@ site_sweep_counts(prof_site_t *s, unsigned *steps) {
 	for (; link != NULL && *steps > 0; --*steps) {
 		prof_cnt_t *c = container_of(link, prof_cnt_t, link);
 		prof_link_t *next = link->next;
-		if (cnt_judge(c) && cnt_kill(c)) {
+		if (cnt_judge(c) && node_try_kill(&tables.counts, &c->node, &c->live)) {
 			list_unlink(&s->counts, prev, link);
 			assert(c->site == s && atomic_load_u64(&c->tdata->ncounts, MO_RELAXED) > 0);
 			atomic_fetch_sub_u64(&c->tdata->ncounts, 1, MO_RELEASE);
@@ -431,7 +417,8 @@ sweep_sites_locked(unsigned steps) {
 		}
 		tables.sweep_site = NULL;
 		steps -= steps > 0;
-		if (atomic_load_u64(&s->refs, MO_ACQUIRE) == 0 && !site_has_mark(s) && site_kill(s)) {
+		if (atomic_load_u64(&s->refs, MO_ACQUIRE) == 0 && !site_has_mark(s)
+		    && node_try_kill(&tables.sites, &s->node, &s->refs)) {
 			prof_site_t *prev = tables.sweep_prev;
 			list_unlink(all_sites(), prev != NULL ? &prev->link : NULL, &s->link);
 			tables_retire(&s->link);
