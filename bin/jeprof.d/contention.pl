@@ -1,14 +1,14 @@
 # Contention: profiles of threads that wait for locks, as gperftools writes them: cycles waited and
 # how often, stack by stack. They become text of ours whose objects are the contentions and whose
-# bytes are nanoseconds, both multiplied by the sampling period, so all legacy output modes read
-# them. Verbs about memory refuse them.
+# bytes are nanoseconds, both multiplied by the sampling period, so top, flame and the forms of
+# pprof's options (--text, --dot and more) read them. Verbs about memory refuse them.
 package Contention;
 
 use constant GUESS => 2_800_000_000; # cycles of a second where the profile does not say
 
 our @indices = qw(total_delay contentions mean_delay);
 
-# Our text of such a profile; undef if it is none.
+# The profile as text of our own format; undef if it is no profile of contention.
 sub heap_text {
 	my ($path, $text) = @_;
 	return undef unless $text =~ /\A--- *(?:contention|(Stacks:))[^\n]*\n/gc;
@@ -32,6 +32,7 @@ sub heap_text {
 	return written($path, \%head, \@rows, substr $text, pos($text) // 0);
 }
 
+# This text, of what heap_text() has parsed: header values, rows [cycles, count, stack], memory map.
 sub written {
 	my ($path, $head, $rows, $maps) = @_;
 	my $speed = $head->{'cycles/second'} || GUESS;
@@ -55,7 +56,8 @@ sub is_one {
 	return ($dump->{meta}{kind} // '') eq 'contention';
 }
 
-# What is counted, by the kind of the profiles.
+# Chooses what is counted (index), by the kind of the profiles. Fails if one of contention and one of
+# a heap would be added; options that are for the other kind have no effect, which is noted.
 sub settle {
 	my ($option, @dumps) = @_;
 	my @mine = grep { is_one($_) } @dumps;
@@ -73,7 +75,7 @@ sub settle {
 	    && $option->{mode} !~ /^(?:text|interactive)$/;
 }
 
-# For the verbs that know memory only.
+# Returns the dump, and fails for one of contention: for the verbs that know memory only.
 sub refuse {
 	my ($dump) = @_;
 	Talk::fail(2,
@@ -81,8 +83,8 @@ sub refuse {
 	return $dump;
 }
 
-# From sums of delays to means: those of an entry are its delay by its contentions, not a sum of the
-# means of its stacks.
+# Turns sums of delays into means. The mean of an entry is its delay divided by its contentions, not
+# a sum of the means of its stacks.
 sub to_means {
 	my ($sum, $counts) = @_;
 	for my $key (qw(flat cum)) {

@@ -1,8 +1,10 @@
-# Missing: objects that profiles need for their names and that are not there or tell nothing, each
-# with its build-id and where it is to be had. It asks this machine alone: no network.
+# Missing: the object files that the names of a profile need, but that are not here or have no
+# symbols; each with its build-id and where to get it. It asks this machine alone: no network. Callers:
+# tables, report, page, pack, exports; objects and fold for single files.
 package Missing;
 
-# { object, places } of each object that a stack goes through, in the order of their keys.
+# { object, places } of each object file that a stack goes through, in the order of their keys. A
+# place whose name came with the profile needs no object and is left out.
 sub objects {
 	my %own;
 	for my $place (0 .. $#Places::object) {
@@ -14,9 +16,9 @@ sub objects {
 	return map { $own{$_} } sort keys %own;
 }
 
-# { object, bytes, share } of each object in which rows ([bytes, place, is it nameless]) lie without
-# a name, the heaviest first; share is a percentage of all bytes. An object whose symbol table is
-# here lacks nothing.
+# { object, bytes, share } of each object file that leaves rows ([bytes, place, is it nameless])
+# without a name, the one with most such bytes first; share is their percentage of $all. An object
+# whose symbol table is here lacks nothing.
 sub of_rows {
 	my ($all, @rows) = @_;
 	my %own;
@@ -43,8 +45,8 @@ sub id_of {
 	return $object->{id} || ($object->elf ? $object->elf->build_id : '');
 }
 
-# Where it is to be had, in words. To ask for its package takes long: not for what holds less than a
-# hundredth.
+# Where to get it, in words. Asking for its package takes long, so it is not done for an object with
+# less than a hundredth of the bytes.
 sub where {
 	my ($own) = @_;
 	return join ', or ', places_to_have($own->{object}, id_of($own->{object}), $own->{share} < 1);
@@ -59,7 +61,8 @@ sub json {
 			    Top::json_string(Talk::clean(where($_))) } @_) . ']';
 }
 
-# The same as sentences. Of a file that is not there the doubt has said where it is to be had.
+# The same as sentences. Where to get a file that is not here stands in the doubt about it (room
+# objects), and not here.
 sub sentences {
 	return map {
 		my $id = id_of($_->{object});
@@ -70,8 +73,8 @@ sub sentences {
 	} @_;
 }
 
-# One line for each that lacks. How much of a profile that is judges Print::check_names, for all
-# forms alike.
+# Prints one line for each object file that lacks symbols. Whether too much of the profile has no name
+# is for Print::check_names to say, which does so for all forms of output.
 sub tell {
 	for my $own (objects()) {
 		my $object = $own->{object};
@@ -85,7 +88,7 @@ sub tell {
 	}
 }
 
-# The allocator's own frames are cut.
+# Is it the allocator? Its frames are cut, so it needs no names.
 sub is_silent {
 	my ($object) = @_;
 	return $object->{is_library} // $object->title =~ /^libjemalloc/ ? 1 : 0;
@@ -106,6 +109,7 @@ sub places_to_have {
 	return @text;
 }
 
+# Where a debuginfod server has it: the user's first one, else Debian's.
 sub url {
 	my ($id, $kind) = @_;
 	my ($server) = split ' ', $ENV{DEBUGINFOD_URLS} // '';
@@ -121,14 +125,15 @@ sub package_hint {
 	return 'package ' . ($kind eq 'debuginfo' ? with_symbols($package) : $package);
 }
 
-# The C library's symbols are no package of the archive for debugging.
+# The package with the symbols of a package: NAME-dbgsym, but libc6-dbg of the C library.
 sub with_symbols {
 	my ($package) = @_;
 	return $package =~ /^(libc6(?:\.1)?|libc0\.\d)(?:-\w+)?(?= |$)/ ? "$1-dbg" : $package =~ / /
 	    ? $package =~ s/ /-dbgsym /r : "$package-dbgsym";
 }
 
-# libfoo.so.1 is of libfoo1, libfoo2.so.0 and libfoo-2.so.0 of libfoo2-0 and libfoo-2-0.
+# The package that a library is in by Debian's rule: libfoo.so.1 is in libfoo1; after a digit comes a
+# hyphen, so libfoo2.so.0 is in libfoo2-0. undef: it is not named like a library.
 sub guess {
 	my ($name) = @_;
 	return 'libc6 (by its name)'

@@ -21,8 +21,8 @@ sub command {
 	Writing::made($option, $file, Talk::command('open', [$file]));
 }
 
-# What the page says, for scripts, the process with the most bytes first: of each its series, who holds the memory of the last
-# profile, and the suspects.
+# What the page says, for scripts, the process with the most bytes first: of each its series, who
+# holds the memory of the last profile, the suspects, and the objects that lack names.
 sub json_of {
 	my ($option, @groups) = @_;
 	my (@name_rows, @parts);
@@ -120,8 +120,9 @@ sub part {
 		words => Page::summary($work), form => $form, data => $data };
 }
 
-# All that is known of some files: { store, snaps in the order of time, option, self, entries,
-# order, fold, owners }.
+# All that is known of some files, also for the rooms leaks and exports: { store, snaps in the order of
+# time, option, self } and what find_paths() and find_owners() add: { entries, order, name } and
+# { fold, held, owners, missing, name_rows }.
 sub gather {
 	my ($option, @files) = @_;
 	my $store = { records => [], by_text => {}, by_places => {}, snaps => [] };
@@ -137,8 +138,10 @@ sub gather {
 	return $work;
 }
 
-# A snapshot { dump, time, number, counts, parts, threads } of one file. counts: (record, objects,
-# bytes) packed, as printed; parts: the same by thread, if there are several.
+# Reads a file and adds a snapshot to $store->{snaps}: { dump, number, counts, parts, label_parts,
+# threads, pins }, the time as Order says it, and { ages, life, is_accum } if ages are told. counts:
+# (record, objects, bytes) packed, as printed; parts: the same by thread, if there are several;
+# label_parts: by label; pins, ages and life: by record.
 sub take_file {
 	my ($store, $option, $file) = @_;
 	my $dump = Contention::refuse(Dump::read_file($file));
@@ -189,7 +192,7 @@ sub take_file {
 	delete @$dump{qw(text stacks age life labeled frag frag_lines maps modules ranges numbers cuts symbols)};
 }
 
-# Was counted what was freed?
+# Does the dump also count what was freed (prof_accum)?
 sub is_accum {
 	my ($dump) = @_;
 	return scalar grep { $_->[3] } @{ $dump->{stacks} };
@@ -217,8 +220,8 @@ sub mapping_key {
 			    path) } } grep { $_->{perms} =~ /x/ } @{ $dump->{maps} };
 }
 
-# The number of the record of a stack: { places, cut, own } of the same places in another dump, or a
-# new one.
+# The number of a stack's record { places, libraries }: that of a stack of an earlier dump with the
+# same places, or a new one. find_paths() adds { path, key, at }, find_owners() { folded }.
 sub record {
 	my ($store, $dump, $text, $seen) = @_;
 	my $places = Places::of_text($dump, $text);
@@ -484,6 +487,8 @@ sub cells {
 	return join ',', @out;
 }
 
+# The snapshots whose stacks the page has, as { number => 1 }: all, or so many evenly chosen ones that
+# there are not too many changes, with the first, the last and the largest.
 sub whole {
 	my @snaps = @_;
 	my $size = 0;
@@ -499,6 +504,7 @@ sub whole {
 	return \%whole;
 }
 
+# The members of a snapshot that are no stacks.
 sub head_of_snap {
 	my ($snap) = @_;
 	my $dump = $snap->{dump};

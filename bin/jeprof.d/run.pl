@@ -13,11 +13,12 @@ use constant { RATE => 16384, FEW => 50, TABS => 12 };
 # terminal.
 my @got;
 
-# What the user's own MALLOC_CONF may change, and what it may not.
-# Profiles as live memory rises, so that one lies near the peak of a program that frees all at its
-# end: at most 10 a second, for one of many stacks takes some ten milliseconds.
+# Options that the user's own MALLOC_CONF may change. Profiles are written as live memory rises, so
+# that one lies near the peak even if the program frees all at its end; 10 a second at most, because
+# one with many stacks takes some ten milliseconds.
 my $sensible = 'prof_threshold_highwater:1M,prof_highwater_step:512K,prof_threshold_time_ms:1000,'
     . 'prof_dump_min_gap_ms:100';
+# Options that it may not change.
 my $needed = 'prof_dump_max_files:0,prof_dump_max_bytes:0,prof:true,prof_final:true,'
     . 'prof_final_signals:true';
 
@@ -37,6 +38,8 @@ sub command {
 	$main::status = $status;
 }
 
+# Runs the program and makes the report. Returns the exit status: the program's, or 1 if that is 0 and
+# there is no report.
 sub profile {
 	my ($option, $file, @command) = @_;
 	my $program = find_program($command[0]);
@@ -79,7 +82,7 @@ sub find_program {
 	Talk::fail(127, "$name: no such program");
 }
 
-# The library of the build tree or prefix that this jeprof is of.
+# The library: the one that --lib names, else that of the build tree or prefix of this jeprof.
 sub find_library {
 	my ($option) = @_;
 	my $own = Tool::own_dir();
@@ -101,7 +104,7 @@ sub find_library {
 		: "no libjemalloc.so.2 in @dirs; --lib=FILE says where it is");
 }
 
-# Says what a preloaded library cannot reach before anything is started.
+# Fails, before anything is started, if the library cannot be preloaded into the program.
 sub check_program {
 	my ($program, $library) = @_;
 	my $file = interpreter($program);
@@ -110,6 +113,8 @@ sub check_program {
 	Talk::fail(1, Talk::clean($file) . ": $reason");
 }
 
+# Why not, in words; undef if it can be, or is linked into the program. $mode, $uid and $gid are those
+# of the program's file.
 sub why_not_preloaded {
 	my ($elf, $ours, $mode, $uid, $gid) = @_;
 	return 'for another kind of machine than the library; --lib=FILE names one built for it'
@@ -125,6 +130,7 @@ sub why_not_preloaded {
 	return 'a static program: nothing can be preloaded into it; link it with libjemalloc.a';
 }
 
+# The path of the loader that an ELF file asks for; '' for a static one.
 sub loader_of {
 	my ($elf) = @_;
 	my ($segment) = grep { $_->{type} == 3 } @{ $elf->{segments} }; # PT_INTERP
@@ -145,7 +151,8 @@ sub interpreter {
 	return $path;
 }
 
-# Makes and returns the directory for the profiles, which only this user may read; dies if its name cannot stand in MALLOC_CONF.
+# Makes and returns the directory for the profiles, which only this user may read; fails if its name
+# cannot stand in MALLOC_CONF.
 sub own_directory {
 	my ($option, $program) = @_;
 	if (length $option->{dumps}) {
@@ -169,7 +176,8 @@ sub own_directory {
 	Talk::fail(1, "$base: no free name for a directory");
 }
 
-# LD_PRELOAD is divided at blanks and colons: a path with one gets a link without.
+# The library's path for LD_PRELOAD, which is divided at blanks and colons: if the path has one, that
+# of a link without.
 sub linked {
 	my ($library, $dir) = @_;
 	return $library unless $library =~ /[\s:]/;
@@ -188,9 +196,10 @@ sub names_in {
 sub glob_in { return names_in($_[0], qr/^[^.].*\.heap$/) }
 
 # ---- while it runs ----
-# Signals come in here alone, while sigsuspend waits: so their handlers may
-# run at once, and are told who sent them. What the terminal sends, it sends to the program too;
-# what a process sent to jeprof is passed on.
+# Starts the program, waits for its end and returns its pid and wait status. Signals are blocked
+# except in sigsuspend, so their handlers run here only, at once, and learn who sent the signal. A
+# signal of the terminal reaches the program by itself; one that a process sent to jeprof is passed
+# on. Every two seconds a long series of profiles is thinned out.
 sub wait_for {
 	my ($dir, $environment, $program, @command) = @_;
 	my @numbers = (POSIX::SIGINT(), POSIX::SIGTERM(), POSIX::SIGHUP(), POSIX::SIGCHLD(),
@@ -220,6 +229,7 @@ sub wait_for {
 	return ($pid, $ended);
 }
 
+# Starts the program and returns its pid; fails if it cannot be executed.
 sub start {
 	my ($environment, $mask, $program, @command) = @_;
 	pipe my $out, my $in or Talk::fail(1, "pipe: $!");
@@ -243,8 +253,8 @@ sub start {
 	Talk::fail(126, "$command[0]: $!");
 }
 
-# Of a long run some profiles of each process go, so that those which stay have about the same
-# distance in time; never the first, the largest and the newest.
+# Removes some profiles of each process that has many, so that the rest are about equally far apart in
+# time. The first, the largest and the newest always stay.
 sub thin_out {
 	my ($dir) = @_;
 	my %of;
@@ -345,7 +355,7 @@ sub figures {
 	return map { ($head->{meta}{$_} // '') =~ /^(\d{1,15})$/ ? $1 : 0 } qw(allocated resident);
 }
 
-# What to look at: the newest, or the largest if the newest has less than half of it.
+# The profile to look at first: the newest, or the largest if the newest has less than half of it.
 sub telling {
 	my (@files) = @_;
 	my %live = map { $_ => (figures(Dump::head($_)))[0] } @files;
@@ -353,6 +363,7 @@ sub telling {
 	return 2 * $live{ $files[-1] } < $live{$largest} ? $largest : $files[-1];
 }
 
+# Writes the report, and says where it is and what to type next; fails if there is no profile.
 sub make_report {
 	my ($option, $file, $dir, $main) = @_;
 	my ($said, @groups) = groups($dir, $main);
@@ -369,6 +380,7 @@ sub make_report {
 	Talk::note((-f _ ? '      ' : 'next: ') . Talk::command('top', [$last]));
 }
 
+# Why there is no report: the text of the failure, else the likely reason that there is no profile.
 sub why_nothing {
 	my ($text, $dir, $ended) = @_;
 	return $text if length $text;

@@ -1,12 +1,12 @@
-# Series: the dumps of a process in their order: what the verbs ls and diff show. A point is { dump,
-# bytes, objects } and what Order says of its time. The sums are those of top: estimated stack by
-# stack.
+# Series: the dumps of a process in their order, for the verbs ls and diff. A point is { dump, bytes,
+# objects } and what Order says of its time. The sums are those of top: estimated stack by stack.
+# Other rooms take from here which files a series has, and the texts of clock times, changes and rates.
 package Series;
 
 my @bars = map { "\xe2\x96" . chr } 0x81 .. 0x88;
 
-# The same without deltas, which hold what was added since a mark (prof.dump_delta): they are no
-# points of a course. One alone, or deltas alone, stay.
+# The files of all_files() that show a course: not the deltas, which hold what was added since a mark
+# (prof.dump_delta). If there are only deltas, they stay.
 sub files {
 	my @files = all_files(@_);
 	my @points = grep { !is_delta_name($_) } @files;
@@ -21,8 +21,8 @@ sub is_delta_name {
 	return $parts && $parts->{letter} eq 'd';
 }
 
-# Dumps given, or those of the newest series of this directory: the files that differ in time,
-# number and kind alone.
+# The dumps that were given; if none was, those of the newest series of this directory: files whose
+# names differ only in time, number and kind.
 sub all_files {
 	my @files = @_;
 	return @files if @files;
@@ -128,8 +128,8 @@ sub point_json {
 }
 
 # ---- diff ----
-# From the earlier to the later: two that are given in this order, else the ends of
-# what --from, --to and --last leave.
+# What grew from one profile to another: two that are given, in this order; of more than two, or with
+# --from, --to or --last, from the first to the last of those that are left.
 sub diff {
 	my ($option, @files) = @_;
 	my $is_range = grep { length $option->{$_} } qw(from to last);
@@ -152,8 +152,8 @@ sub diff {
 	$rows->{fold}->say_missing($option);
 }
 
-# The points that --from, --to and --last leave. --from and --to are read on the clock that ls shows,
-# --last is counted back on the clock that was not set.
+# The points that --from, --to and --last leave. --from and --to are times of the wall clock, which ls
+# shows; --last counts back from the newest point on a clock that nobody can set (Order: at).
 sub between {
 	my ($option, @points) = @_;
 	my $clock = length $option->{last} ? 'at' : 'time';
@@ -195,7 +195,7 @@ sub growth {
 		for my $stack (@{ Reduce::stacks($point->{dump}, $option->{index}, undef, $sign) }) {
 			my @path = $self->of_stack($stack);
 			next unless $self->is_kept(\@path);
-			# what lies without a name is told of the later one
+			# how much has no name is told of the later profile only
 			@path = $fold->path($sign > 0 ? $stack->[2] : 0, @path);
 			my $row = $row{ join ' ', @path } //=
 			    { path => [map { $self->{label}[$_] } @path], bytes => 0, later => 0, objects => 0,
@@ -252,6 +252,7 @@ sub diff_table {
 	    unless $Talk::doubts;
 }
 
+# The margin of the sum of rows.
 sub margin_of_sum {
 	my @rows = @_;
 	my ($variance, $samples) = (0, 0);

@@ -4,22 +4,22 @@
 # that is renewed has all ages up to its turnover, as a leak that began then: they are told apart by
 # the lifetimes of what was freed, which a profile with prof_accum has, else both are named. It is a
 # judgement of shape, as that of a series (room leaks). The number of samples in each column is
-# estimated by its share of the bytes. Callers: leaks, report.
+# estimated by its share of the bytes. Caller: leaks, also for the suspects of report.
 package Since;
 
 use constant {
 	EXPECTED => 8, # samples that each group of columns must lead to expect
 	FEWEST => 22, # samples in all
 	FLAT => 0.6, # of the mean density, which a group must have
-	SURE => 3, # standard errors below the mean that are chance
+	SURE => 3, # a group may miss so many standard errors by chance
 	SHORT => 0.125, # of the time of the profile: what is younger is short-lived
-	FREED => 0.3, # of what lives, freed at an age at which it lives: it is renewed
+	FREED => 0.3, # of the live bytes: as much that was freed at these ages means renewal
 	PART => 0.2, # of the samples: a part that grows beside others
 	WORTH => 0.01, # of all live bytes: smaller stacks are not told, unless they grow
 };
 
 # What is said of each kind.
-our %words = (
+my %words = (
 	grows => 'all ages, in proportion to the time: it grows, a leak suspect',
 	recent => 'all ages up to that, and no older: it grows since then, or is a bounded cache that is renewed in that time; prof_accum:true, or a second profile, tells which',
 	bounded => 'renewed in that time, as its freed objects show: a bounded cache or a queue',
@@ -28,8 +28,6 @@ our %words = (
 	mixed => 'old and young beside each other: a table, and what is allocated and freed all the time',
 	few => 'too few samples to tell',
 );
-
-sub words_of { return $words{ $_[0] } }
 
 # { kind, seconds, rate in bytes a second } of columns that stand for so many samples, in a profile of
 # $span seconds; $freed are the columns of lifetimes, undef if they are not told.
@@ -96,6 +94,7 @@ sub groups {
 	return @groups;
 }
 
+# Has a group about the samples that are expected of something that grows?
 sub is_enough {
 	my ($group) = @_;
 	my $chance = $group->{e} - SURE * sqrt $group->{e};
@@ -135,7 +134,8 @@ sub ends_of {
 	return @groups > 1 ? map { is_enough($_) ? 1 : 0 } @groups[0, -1] : (0, 1);
 }
 
-# The age of the oldest: by the density of all columns but the last that has something.
+# The age of the oldest object. It lies in the last column with bytes; how far into it is estimated
+# by the density of the columns before.
 sub oldest {
 	my @parts = grep { $_->{to} > $_->{from} } @_;
 	pop @parts while @parts > 1 && $parts[-1]{bytes} <= 0;
@@ -148,7 +148,7 @@ sub oldest {
 	return $last->{from} + ($more < $width ? $more : $width);
 }
 
-# The age of the youngest, at least.
+# The youngest object is at least so old.
 sub youngest {
 	my @parts = @_;
 	my ($first) = grep { $_->{n} >= 0.5 } @parts;
@@ -162,8 +162,8 @@ sub freed_since {
 }
 
 # ---- the stacks of one profile ----
-# Each as { names, path, live, margin, objects, age, kind, seconds, rate, rate_margin, rate_error, is_bare }, what
-# grows first and fastest, then by live bytes.
+# Each as { names, path, live, margin, objects, age, kind, seconds, rate, rate_margin, rate_error,
+# is_bare }; those that grow first, the fastest at the top, then the others by live bytes.
 sub rows {
 	my ($work, $snap) = @_;
 	my $self = $work->{self};
@@ -191,7 +191,7 @@ sub rows {
 
 sub growth { return $_[0]{kind} eq 'grows' ? $_[0]{rate} : 0 }
 
-# Without the time of the profile: that of its oldest sample.
+# The age of the oldest sample, in place of the span of a profile that does not tell it.
 sub longest {
 	my ($snap) = @_;
 	my $all;

@@ -1,4 +1,5 @@
-# Talk: messages, doubts, failure. A doubt is said once and makes the exit code 3.
+# Talk: messages to the user: notes, doubts, failures. The same text is printed once. A doubt says
+# that the result may be wrong or partial, and makes the exit code 3.
 package Talk;
 
 our $doubts = 0;
@@ -59,18 +60,19 @@ sub command {
 	return join ' ', $0 =~ /^\w+=/ ? "'$0'" : word($0), map { word($_) } @words;
 }
 
-# What to type next: words, the names of files in a reference to an array.
+# Suggests a command to type next: its words as command() takes them.
 sub next_is {
 	note('next: ' . command(@_));
 }
 
-# Where the result itself goes to stdout.
+# Fails if --json is given although the result itself goes to standard output.
 sub no_json {
 	my ($option) = @_;
 	fail(2, '--json tells which file was made, and here the result goes to standard output; -o FILE') if $option->{json};
 }
 
-# Leaves the command; the main loop (or the interactive one) prints the text.
+# Ends the command with this exit code: dies with { code, text }, and the main loop (or the
+# interactive one) prints the text.
 sub fail {
 	my ($code, $text) = @_;
 	die { code => $code, text => $text };
@@ -85,6 +87,8 @@ use Cwd ();
 our $spec = ''; # --tools: PREFIX or name:path, comma separated
 my %found;
 
+# The path of a program: what --tools or JEPROF_TOOLS says, else from the directory of jeprof, else
+# from PATH; undef if it is nowhere.
 sub find {
 	my ($name) = @_;
 	return $found{$name} if exists $found{$name};
@@ -136,8 +140,8 @@ sub output {
 	return ($text, scalar close $out);
 }
 
-# (exit code, standard output, standard error) of a program that says little; its standard input has
-# $input, nothing if that is undef.
+# Runs a program with $input (undef: nothing) on its standard input. Returns its exit code and the
+# whole of its standard output and standard error.
 sub asked {
 	my ($input, @command) = @_;
 	require File::Temp;
@@ -163,6 +167,7 @@ sub asked {
 	return ($code, $text, scalar(<$err>) // '');
 }
 
+# Becomes the program, in a child: with this standard input, and without standard error.
 sub child {
 	my ($command, $in) = @_;
 	open STDIN, '<&', $in;

@@ -108,7 +108,8 @@ function draw_mark(pen, x, colour) {
 }
 
 /**
- * A curve, with a gap where it has no figure; dots on the first, on the others if they are few.
+ * A curve, with a gap where it has no figure. The first curve has a dot at each point, the others
+ * only if there are few points.
  * @param {CanvasRenderingContext2D} pen
  * @param {number} number
  * @param {({x: number, y: number} | null)[]} points

@@ -3,10 +3,10 @@
 // them. Reads the elements of body.html. Called by all other parts.
 
 /**
- * What the address of the page holds (LINK in state.js says by which letters), changed by change().
+ * What the address of the page holds, by the letters of LETTERS in state.js. Changed by change().
  * @typedef {object} State
  * @property {number} process          index of the process
- * @property {number | null} snapshot  null only in the state of the start: always in the address
+ * @property {number | null} snapshot  null only in `usual` of state.js: the address always has it
  * @property {number | null} compared  the snapshot compared with
  * @property {number} part             what is shown alone, see Model
  * @property {number} zoomed           the node that fills the graph
@@ -257,7 +257,7 @@ function painter(id, height) {
 }
 
 /**
- * What gzip packed; null if this browser cannot unpack.
+ * A response with what gzip packed; null if this browser cannot unpack.
  * @param {ArrayBuffer | Uint8Array} bytes
  */
 function unpacked(bytes) {
