@@ -6,7 +6,6 @@
  */
 #include "labels.h"
 
-#include <elf.h>
 #include <fcntl.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -16,7 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SEGMENTS_MAX = 128, NOTES_MAX = 16384, ID_MAX = 64, CONTAINER_DIGITS = 64 };
+#include "client/elf.h"
+
+enum { CONTAINER_DIGITS = 64 };
 
 ssize_t
 read_file(const char *path, char *buf, size_t size) {
@@ -35,48 +36,19 @@ read_file(const char *path, char *buf, size_t size) {
 
 /* ---- the program ---- */
 
-/* Sets hex to the build-id among the notes; false if there is none. */
 static bool
-find_build_id(const char *notes, size_t bytes, char *hex, size_t size) {
-	for (size_t at = 0; at + sizeof(Elf64_Nhdr) <= bytes;) {
-		Elf64_Nhdr h;
-		memcpy(&h, notes + at, sizeof(h));
-		size_t name = at + sizeof(h), body = name + ((h.n_namesz + 3u) & ~3ull);
-		if (h.n_namesz > bytes || h.n_descsz > bytes || body + h.n_descsz > bytes) {
-			return false;
-		}
-		if (h.n_type == NT_GNU_BUILD_ID && h.n_namesz == 4 && memcmp(notes + name, "GNU", 4) == 0
-		    && h.n_descsz <= ID_MAX && h.n_descsz * 2u < size) {
-			for (unsigned i = 0; i < h.n_descsz; i++) {
-				snprintf(hex + 2 * i, 3, "%02x", (unsigned char)notes[body + i]);
-			}
-			return true;
-		}
-		at = body + ((h.n_descsz + 3u) & ~3ull);
-	}
-	return false;
+read_at(void *fd, uint64_t at, void *buf, size_t size) {
+	return at <= INT64_MAX && pread(*(int *)fd, buf, size, (off_t)at) == (ssize_t)size;
 }
 
-/* Sets hex to the build-id of a 64-bit ELF file, or leaves it. */
+/* Sets hex to the build-id of an ELF file, or leaves it. */
 static void
 read_build_id(int fd, char *hex, size_t size) {
-	Elf64_Ehdr e;
-	Elf64_Phdr h;
-	char notes[NOTES_MAX];
-	if (pread(fd, &e, sizeof(e), 0) != sizeof(e) || memcmp(e.e_ident, ELFMAG, SELFMAG) != 0
-	    || e.e_ident[EI_CLASS] != ELFCLASS64 || e.e_phentsize != sizeof(h)
-	    || e.e_phnum > SEGMENTS_MAX) {
-		return;
-	}
-	for (unsigned i = 0; i < e.e_phnum; i++) {
-		off_t at = (off_t)(e.e_phoff + i * sizeof(h));
-		if (pread(fd, &h, sizeof(h), at) != sizeof(h)) {
-			return;
-		}
-		if (h.p_type == PT_NOTE && h.p_filesz <= sizeof(notes)
-		    && pread(fd, notes, h.p_filesz, (off_t)h.p_offset) == (ssize_t)h.p_filesz
-		    && find_build_id(notes, h.p_filesz, hex, size)) {
-			return;
+	client_elf_t elf = {.read = read_at, .arg = &fd, .is_file = true};
+	client_object_t object;
+	if (client_read_object(&elf, 0, &object)) {
+		for (unsigned i = 0; i < object.build_id_len && 2 * i + 3 <= size; i++) {
+			snprintf(hex + 2 * i, 3, "%02x", object.build_id[i]);
 		}
 	}
 }

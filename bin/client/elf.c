@@ -1,7 +1,7 @@
 /*
- * Reads ELF objects in memory (elf.h). Invariant: everything that is read is bounded, in number and
- * size, whatever the headers say. No locks, no state but the caller's. Called by memory.c for the
- * mailbox, and by image_maps.c for build ids.
+ * Reads ELF objects in memory or files (elf.h). Invariant: everything that is read is bounded, in
+ * number and size, whatever the headers say. No locks, no state but the caller's. Called by
+ * memory.c for the mailbox, and by image_maps.c and jeprofd's labels.c for build ids.
  */
 #include "client/elf.h"
 
@@ -37,7 +37,8 @@ take_note(client_object_t *o, const Elf64_Nhdr *h, const char *name, const char 
 static void
 look_at_notes(client_elf_t *elf, client_object_t *o, const Elf64_Phdr *segment) {
 	char text[NOTES_MAX];
-	uint64_t address = o->bias + segment->p_vaddr, bytes = segment->p_filesz;
+	uint64_t address = elf->is_file ? segment->p_offset : o->bias + segment->p_vaddr;
+	uint64_t bytes = segment->p_filesz;
 	if (bytes > sizeof(text) || bytes > NOTES_MOST - elf->notes
 	    || !elf->read(elf->arg, address, text, bytes)) {
 		o->is_whole = false;

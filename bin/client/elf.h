@@ -1,6 +1,6 @@
 /*
- * Reads the headers and notes of ELF objects in the memory of a process, or in what a core file has
- * of it. Internal to bin/client/.
+ * Reads the headers and notes of ELF objects in the memory of a process, in what a core file has of
+ * it, or in a file. Internal to bin/client/ and jeprofd.
  */
 #pragma once
 #include <stdbool.h>
@@ -14,10 +14,11 @@ enum { CLIENT_BUILD_ID_MAX = 64 };
 /* Copies bytes of the memory; false if not all can be read. */
 typedef bool client_read_t(void *arg, uint64_t at, void *buf, size_t size);
 
-/* A memory, and bounds of what is read from it, so that a hostile one costs little. */
+/* A memory or file, and bounds of what is read from it, so that a hostile one costs little. */
 typedef struct client_elf_s {
 	client_read_t *read;
 	void *arg;
+	bool is_file;            /* addresses are offsets in a file; the object begins at 0 */
 	unsigned headers;        /* ELF objects read so far */
 	uint64_t notes;          /* bytes of notes read so far */
 } client_elf_t;
