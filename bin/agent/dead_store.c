@@ -257,7 +257,7 @@ is_ours(const struct stat *st) {
 /* Copies the key of KEY followed by `end`; false: the name is another one. */
 static bool
 try_take_key(const char *name, const char *end, char key[DEAD_KEY]) {
-	size_t length = strspn(name, "0123456789TZ.");
+	size_t length = strspn(name, DEAD_KEY_BYTES);
 	length -= length > 0 && name[length - 1] == '.';
 	if (length == 0 || length >= DEAD_KEY || strcmp(name + length, end) != 0) {
 		return false;

@@ -135,7 +135,7 @@ route_process(const char *path, route_t *r) {
 /* Parses the path behind "/dead/": a key, then a place. */
 static void
 route_dead(const char *path, route_t *r) {
-	size_t length = strspn(path, "0123456789TZ.");
+	size_t length = strspn(path, DEAD_KEY_BYTES);
 	if (length == 0 || length >= sizeof(r->order.key)) {
 		set_fault(r, 404, "there is no such path below /dead/KEY");
 		return;

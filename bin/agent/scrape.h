@@ -10,6 +10,7 @@
 typedef enum { job_heap, job_allocs, job_start, job_stop, job_mark, job_dead } job_kind_t;
 
 enum { DEAD_KEY = 40 }; /* bytes of the key of a dead process (dead.h), with its NUL */
+#define DEAD_KEY_BYTES "0123456789TZ." /* which bytes a key has */
 
 /* The HTTP answer to a request. */
 typedef struct answer_s {
