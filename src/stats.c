@@ -225,7 +225,7 @@ print_mutexes(emitter_t *em, const char *const *names, size_t n, const mutex_pro
 
 static void
 print_config(emitter_t *em) {
-	const char *facts = ctl_dir_config.base(NULL);
+	const char *facts = ctl_dir_config.base(&ctl_dir_config, NULL);
 	emitter_dict_begin(em, "config", "Build-time option settings");
 	for (size_t i = 0; i < ctl_dir_config.nfields; i++) {
 		const ctl_field_t *f = &ctl_dir_config.fields[i];

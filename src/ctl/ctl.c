@@ -463,7 +463,7 @@ call_field(const ctl_node_t *dir, size_t i, const ctl_call_t *call) {
 	struct tls_s *tls = tls_get();
 	gate_enter(tls);
 	mutex_lock(&snapshot_mutex);
-	const char *base = dir->base(call->mib);
+	const char *base = dir->base(dir, call->mib);
 	if (base != NULL) {
 		memcpy(&value, base + field->offset, size);
 	}

@@ -352,9 +352,10 @@ typedef struct {
 
 /* Filled in at each read, under the snapshot's lock. */
 static const void *
-base_facts(const size_t *mib) {
+base_facts(const ctl_node_t *dir, const size_t *mib) {
 	mutex_assert_owner(&snapshot_mutex);
 	static arena_facts_t facts;
+	(void)dir;
 	(void)mib;
 	facts.quantum = (size_t)1 << LG_QUANTUM;
 	facts.page = PAGE;
@@ -397,7 +398,8 @@ static const ctl_field_t facts_fields[] = {
 };
 
 static const void *
-base_bin(const size_t *mib) {
+base_bin(const ctl_node_t *dir, const size_t *mib) {
+	(void)dir;
 	assert(mib[2] < SC_NBINS);
 	return &bin_infos[mib[2]];
 }

@@ -132,7 +132,8 @@ static const build_facts_t build_facts = {
 };
 
 static const void *
-base_build_facts(const size_t *mib) {
+base_build_facts(const ctl_node_t *dir, const size_t *mib) {
+	(void)dir;
 	(void)mib;
 	return &build_facts;
 }

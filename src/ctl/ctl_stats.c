@@ -41,120 +41,38 @@ arena_of(const size_t *mib) {
 	return s == NULL ? NULL : s->merged;
 }
 
+/*
+ * The struct that a directory is about, within the one that contains it: CTL_ARG() is its offset.
+ * For element i of an array CTL_ARG() is the offset of the first, and size the bytes of each.
+ */
 static const void *
-base_global(const size_t *mib) {
+part_of(const void *whole, const ctl_node_t *dir, size_t i) {
+	return whole == NULL ? NULL : (const char *)whole + ctl_node_arg(dir) + i * dir->size;
+}
+
+static const void *
+base_global(const ctl_node_t *dir, const size_t *mib) {
 	(void)mib;
 	const snapshot_t *s = snapshot_get_locked();
-	return s == NULL ? NULL : &s->global;
+	return part_of(s == NULL ? NULL : &s->global, dir, 0);
 }
 
 static const void *
-base_background(const size_t *mib) {
-	const snapshot_global_t *global = base_global(mib);
-	return global == NULL ? NULL : &global->background;
+base_arena(const ctl_node_t *dir, const size_t *mib) {
+	return part_of(arena_of(mib), dir, 0);
+}
+
+/* Elements of arrays; ctl.c has asked the directory above (has) whether there is such an index. */
+static const void *
+base_arena_item(const ctl_node_t *dir, const size_t *mib) {
+	assert(dir->size > 0);
+	return part_of(arena_of(mib), dir, mib[4]);
 }
 
 static const void *
-base_thp(const size_t *mib) {
-	const snapshot_global_t *global = base_global(mib);
-	return global == NULL ? NULL : &global->thp;
-}
-
-static const void *
-base_global_mutex(const size_t *mib) {
-	const snapshot_global_t *global = base_global(mib);
-	assert(mib[2] < snapshot_mutex_count);
-	return global == NULL ? NULL : &global->mutexes[mib[2]];
-}
-
-static const void *
-base_arena(const size_t *mib) {
-	return arena_of(mib);
-}
-
-static const void *
-base_small(const size_t *mib) {
-	const snapshot_arena_t *arena = arena_of(mib);
-	return arena == NULL ? NULL : &arena->stats.small;
-}
-
-static const void *
-base_large(const size_t *mib) {
-	const snapshot_arena_t *arena = arena_of(mib);
-	return arena == NULL ? NULL : &arena->stats.large;
-}
-
-static const void *
-base_bin(const size_t *mib) {
-	const snapshot_arena_t *arena = arena_of(mib);
-	assert(mib[4] < SC_NBINS && SC_NBINS <= BIN_MAX);
-	return arena == NULL ? NULL : &arena->stats.bins[mib[4]];
-}
-
-static const void *
-base_bin_mutex(const size_t *mib) {
-	const snapshot_arena_t *arena = arena_of(mib);
-	assert(mib[4] < SC_NBINS);
-	return arena == NULL ? NULL : &arena->stats.bin_mutexes[mib[4]];
-}
-
-static const void *
-base_lextent(const size_t *mib) {
-	const snapshot_arena_t *arena = arena_of(mib);
-	assert(mib[4] < LARGE_CLASSES_MAX);
-	return arena == NULL ? NULL : &arena->stats.lextents[mib[4]];
-}
-
-static const void *
-base_extent(const size_t *mib) {
-	const snapshot_arena_t *arena = arena_of(mib);
-	assert(mib[4] < SC_NPSIZES_MAX);
-	return arena == NULL ? NULL : &arena->stats.extents[mib[4]];
-}
-
-static const void *
-base_arena_mutex(const size_t *mib) {
-	const snapshot_arena_t *arena = arena_of(mib);
-	assert(mib[4] < arena_mutex_count);
-	return arena == NULL ? NULL : &arena->stats.mutexes[mib[4]];
-}
-
-static const void *
-base_hpa(const size_t *mib) {
-	const snapshot_arena_t *arena = arena_of(mib);
-	return arena == NULL ? NULL : &arena->stats.hpa;
-}
-
-static const void *
-base_hpa_slabs(const size_t *mib) {
-	const hpa_stats_t *hpa = base_hpa(mib);
-	return hpa == NULL ? NULL : &hpa->slabs;
-}
-
-static const void *
-base_hpa_full(const size_t *mib) {
-	const hpa_stats_t *hpa = base_hpa(mib);
-	return hpa == NULL ? NULL : &hpa->full_slabs;
-}
-
-static const void *
-base_hpa_empty(const size_t *mib) {
-	const hpa_stats_t *hpa = base_hpa(mib);
-	return hpa == NULL ? NULL : &hpa->empty_slabs;
-}
-
-static const void *
-base_hpa_nonfull(const size_t *mib) {
-	const hpa_stats_t *hpa = base_hpa(mib);
-	assert(mib[5] < HPA_NONFULL_KINDS);
-	return hpa == NULL ? NULL : &hpa->nonfull_slabs[mib[5]];
-}
-
-static const void *
-base_hpa_alloc(const size_t *mib) {
-	const hpa_stats_t *hpa = base_hpa(mib);
-	assert(mib[5] < HPA_ALLOC_KINDS);
-	return hpa == NULL ? NULL : &hpa->alloc[mib[5]];
+base_hpa_item(const ctl_node_t *dir, const size_t *mib) {
+	assert(dir->size > 0);
+	return part_of(arena_of(mib), dir, mib[5]);
 }
 
 /* ------------------------------------------------------------------ indices */
@@ -278,50 +196,66 @@ get_approximate_active(const ctl_call_t *call, ctl_value_t *out) {
 
 /* ------------------------------------------------------------------ directories */
 
+/* Where a struct is in snapshot_arena_t, and where an array is, with the size of its elements. */
+#define AT(member) CTL_ARG(offsetof(snapshot_arena_t, stats.member))
+#define ITEM(member) \
+	.size = sizeof(((snapshot_arena_t *)NULL)->stats.member[0]), .flags = AT(member)
+#define ITEM_NODE(f, b, member) \
+	{.name = "", .kind = CTL_DIR, .fields = (f), .nfields = ARRAY_LEN(f), .base = (b), ITEM(member)}
+
 static const ctl_node_t bin_nodes[] = {
-	CTL_NODE_SAME_FIELDS("mutex", mutex_fields, base_bin_mutex,
-	    "locks of the class's slabs"),
+	{.name = "mutex", .kind = CTL_DIR, .fields = mutex_fields, .nfields = ARRAY_LEN(mutex_fields),
+	    .base = base_arena_item, ITEM(bin_mutexes), MANUAL(text, "locks of the class's slabs")},
 };
-static const ctl_node_t bin_proto[] = {CTL_NODE_BOTH("", bin_nodes, bin_fields, base_bin, 0)};
-static const ctl_node_t lextent_proto[] = {CTL_NODE_FIELDS("", lextent_fields, base_lextent, 0)};
-static const ctl_node_t extent_proto[] = {CTL_NODE_FIELDS("", extent_fields, base_extent, 0)};
+static const ctl_node_t bin_proto[] = {
+	{.name = "", .kind = CTL_DIR, .children = bin_nodes, .nchildren = ARRAY_LEN(bin_nodes),
+	    .fields = bin_fields, .nfields = ARRAY_LEN(bin_fields), .base = base_arena_item,
+	    ITEM(bins)},
+};
+static const ctl_node_t lextent_proto[] = {
+	ITEM_NODE(lextent_fields, base_arena_item, lextents),
+};
+static const ctl_node_t extent_proto[] = {ITEM_NODE(extent_fields, base_arena_item, extents)};
 
 #define ARENA_MUTEX_NODE(name, expr, says) \
-	CTL_NODE_SAME_FIELDS(#name, mutex_fields, base_arena_mutex, says),
+	CTL_NODE_SAME_FIELDS(#name, mutex_fields, base_arena, \
+	    AT(mutexes[arena_mutex_##name]), says),
 static const ctl_node_t arena_mutex_nodes[] = {
 	ARENA_MUTEXES(ARENA_MUTEX_NODE)
 };
-static_assert(ARRAY_LEN(arena_mutex_nodes) == arena_mutex_count, "a node's number is the lock's");
 
 static const ctl_node_t hpa_nonfull_proto[] = {
-	CTL_NODE_FIELDS("", hpa_slabs_fields, base_hpa_nonfull, 0),
+	ITEM_NODE(hpa_slabs_fields, base_hpa_item, hpa.nonfull_slabs),
 };
 static const ctl_node_t hpa_alloc_proto[] = {
-	CTL_NODE_FIELDS("", hpa_alloc_fields, base_hpa_alloc, 0),
+	ITEM_NODE(hpa_alloc_fields, base_hpa_item, hpa.alloc),
 };
 static const ctl_node_t hpa_shard_nodes[] = {
-	CTL_NODE_SAME_FIELDS("slabs", hpa_slabs_fields, base_hpa_slabs, "all slabs"),
-	CTL_NODE_SAME_FIELDS("full_slabs", hpa_slabs_fields, base_hpa_full, "slabs in full use"),
-	CTL_NODE_SAME_FIELDS("empty_slabs", hpa_slabs_fields, base_hpa_empty, "slabs without use"),
+	CTL_NODE_SAME_FIELDS("slabs", hpa_slabs_fields, base_arena, AT(hpa.slabs), "all slabs"),
+	CTL_NODE_SAME_FIELDS("full_slabs", hpa_slabs_fields, base_arena, AT(hpa.full_slabs),
+	    "slabs in full use"),
+	CTL_NODE_SAME_FIELDS("empty_slabs", hpa_slabs_fields, base_arena, AT(hpa.empty_slabs),
+	    "slabs without use"),
 	CTL_NODE_NUMBERED("nonfull_slabs", hpa_nonfull_proto, has_hpa_nonfull),
 	CTL_NODE_NUMBERED("alloc", hpa_alloc_proto, has_hpa_alloc),
 };
 
 static const ctl_node_t arena_nodes[] = {
-	CTL_NODE_SAME_FIELDS("small", group_fields, base_small, "objects of small classes"),
-	CTL_NODE_SAME_FIELDS("large", group_fields, base_large, "objects of large classes"),
+	CTL_NODE_SAME_FIELDS("small", group_fields, base_arena, AT(small), "objects of small classes"),
+	CTL_NODE_SAME_FIELDS("large", group_fields, base_arena, AT(large), "objects of large classes"),
 	CTL_NODE_NUMBERED("bins", bin_proto, ctl_has_bin),
 	CTL_NODE_NUMBERED("lextents", lextent_proto, ctl_has_lextent),
 	CTL_NODE_NUMBERED("extents", extent_proto, has_extent),
 	CTL_NODE_DIR("mutexes", arena_mutex_nodes),
-	CTL_NODE_BOTH("hpa_shard", hpa_shard_nodes, hpa_shard_fields, base_hpa, 0),
+	CTL_NODE_BOTH("hpa_shard", hpa_shard_nodes, hpa_shard_fields, base_arena, AT(hpa)),
 };
 static const ctl_node_t arena_proto[] = {
 	CTL_NODE_BOTH("", arena_nodes, arena_fields, base_arena, 0),
 };
 
 #define GLOBAL_MUTEX_NODE(name, says) \
-	CTL_NODE_SAME_FIELDS(#name, mutex_fields, base_global_mutex, says),
+	CTL_NODE_SAME_FIELDS(#name, mutex_fields, base_global, \
+	    CTL_ARG(offsetof(snapshot_global_t, mutexes[snapshot_mutex_##name])), says),
 static const ctl_node_t global_mutex_nodes[] = {
 	SNAPSHOT_MUTEXES(GLOBAL_MUTEX_NODE)
 	CTL_NODE_ACT("reset", act_mutexes_reset, ST | CTL_LOCKED | CTL_ANY_ARGS,
@@ -330,8 +264,9 @@ static const ctl_node_t global_mutex_nodes[] = {
 static_assert(ARRAY_LEN(global_mutex_nodes) == snapshot_mutex_count + 1, "locks first, then reset");
 
 static const ctl_node_t stats_nodes[] = {
-	CTL_NODE_FIELDS("background_thread", background_fields, base_background, 0),
-	CTL_NODE_FIELDS("thp", thp_fields, base_thp, 0),
+	CTL_NODE_FIELDS("background_thread", background_fields, base_global,
+	    CTL_ARG(offsetof(snapshot_global_t, background))),
+	CTL_NODE_FIELDS("thp", thp_fields, base_global, CTL_ARG(offsetof(snapshot_global_t, thp))),
 	CTL_NODE_DIR("mutexes", global_mutex_nodes),
 	CTL_NODE_NUMBERED("arenas", arena_proto, has_arena),
 	CTL_VALUE_R("zero_reallocs", size_t, imalloc_zero_reallocs, ST,

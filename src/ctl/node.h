@@ -69,7 +69,7 @@ enum {
 	CTL_ANY_ARGS = 1 << 8, /* for CTL_ACT: arguments are ignored instead of EPERM */
 	CTL_DIRECT = 1 << 9    /* the leaf has a reader and a writer instead of get and set */
 };
-/* In the flags: a number by which leaves with the same functions differ, below 2^16 (ctl_arg()). */
+/* In the flags: a number by which nodes with the same functions differ, below 2^16 (ctl_arg()). */
 #define CTL_ARG_SHIFT 16
 #define CTL_ARG(n) ((uint32_t)(n) << CTL_ARG_SHIFT)
 
@@ -121,10 +121,10 @@ typedef union {
 	int (*as_string)(const char *value);
 } ctl_writer_t;
 /*
- * Returns the struct whose members are the directory's fields, or NULL (ENOENT). Called with
- * snapshot_mutex held.
+ * Returns the struct whose members are the fields of the directory at mib, or NULL (ENOENT). Called
+ * with snapshot_mutex held.
  */
-typedef const void *ctl_base_fn_t(const size_t *mib);
+typedef const void *ctl_base_fn_t(const struct ctl_node_s *dir, const size_t *mib);
 
 /* A member of a struct as a leaf. */
 typedef struct {
@@ -149,7 +149,7 @@ typedef struct ctl_node_s {
 	uint8_t kind;   /* ctl_kind_t */
 	uint8_t type;   /* ctl_type_t of a leaf */
 	uint8_t access; /* ctl_access_t of a leaf */
-	uint8_t size;   /* of CTL_BYTES: bytes */
+	uint8_t size;   /* of CTL_BYTES: bytes; a directory's base() may use it */
 	/* Flags of the enum above, and CTL_ARG(). */
 	uint32_t flags;
 	/* Number of children, or of rooms for CTL_ROOT. */
@@ -185,9 +185,9 @@ typedef struct ctl_node_s {
 #define CTL_NODE_FIELDS(n, f, b, fl) \
 	{.name = n, .kind = CTL_DIR, .fields = (f), .nfields = ARRAY_LEN(f), .base = (b), .flags = (fl)}
 /* Like CTL_NODE_FIELDS, for fields that several directories have; t says what they are about. */
-#define CTL_NODE_SAME_FIELDS(n, f, b, t) \
+#define CTL_NODE_SAME_FIELDS(n, f, b, fl, t) \
 	{.name = n, .kind = CTL_DIR, .fields = (f), .nfields = ARRAY_LEN(f), .base = (b), \
-	    MANUAL(text, t)}
+	    .flags = (fl), MANUAL(text, t)}
 /* A directory with both children and fields. */
 #define CTL_NODE_BOTH(n, kids, f, b, fl) \
 	{.name = n, .kind = CTL_DIR, .children = (kids), .nchildren = ARRAY_LEN(kids), .fields = (f), \
@@ -236,10 +236,15 @@ extern const ctl_node_t ctl_root;
 /* Size of a value of this type in bytes. */
 size_t ctl_type_size(ctl_type_t type);
 
-/* The number of the leaf, of those with the same functions. */
+/* The number of a node, of those with the same functions; and that of the leaf of a call. */
+static inline unsigned
+ctl_node_arg(const ctl_node_t *node) {
+	return node->flags >> CTL_ARG_SHIFT;
+}
+
 static inline unsigned
 ctl_arg(const ctl_call_t *call) {
-	return call->leaf->flags >> CTL_ARG_SHIFT;
+	return ctl_node_arg(call->leaf);
 }
 
 /* Whether the caller wants the value. */
