@@ -10,6 +10,7 @@
 #include "arena/bin.h"
 #include "ctl/ctl.h"
 #include "ctl/ctl_snapshot.h"
+#include "os/gate.h"
 #include "stats.h"
 #include "util/fmt.h"
 
@@ -42,11 +43,9 @@ refresh(void) {
 }
 
 static uint64_t
-node(const char *room, const char *name) {
-	char path[128];
+value_of(const char *path) {
 	uint64_t value = 0;
 	size_t size = sizeof(value);
-	snprintf(path, sizeof(path), "stats.arenas.%u.%s%s", ind, room, name);
 	int err = ctl_byname(path, &value, &size, NULL, 0);
 	if (err == EINVAL) { /* a field of 32 bits */
 		value = 0;
@@ -57,6 +56,13 @@ node(const char *room, const char *name) {
 		diag("%s: %s", path, strerror(err));
 	}
 	return value;
+}
+
+static uint64_t
+node(const char *room, const char *name) {
+	char path[128];
+	snprintf(path, sizeof(path), "stats.arenas.%u.%s%s", ind, room, name);
+	return value_of(path);
 }
 
 /* The text between the last "arenas[ind]:" and the end has the number as a word. */
@@ -210,6 +216,57 @@ test_mutexes(void) {
 	is_uint(bad, 0, "and all are zero");
 }
 
+/*
+ * Each directory reads its own struct of the snapshot, in which the structs of locks and huge slabs
+ * get numbers of their own.
+ */
+static void
+test_places(void) {
+	static snapshot_global_t global;
+	static hpa_stats_t hpa;
+	unsigned bad = 0;
+	refresh();
+	gate_enter(tls_get());
+	mutex_lock(&snapshot_mutex);
+	snapshot_global_t *g = (snapshot_global_t *)(uintptr_t)&snapshot_get_locked()->global;
+	snapshot_arena_t *a = (snapshot_arena_t *)(uintptr_t)snapshot_arena_locked(ind);
+#define MOVE(name, says) g->mutexes[snapshot_mutex_##name].n_lock_ops = NEXT;
+	SNAPSHOT_MUTEXES(MOVE)
+#undef MOVE
+#define MOVE(name, type, says) \
+	a->stats.hpa.slabs.name = (type)NEXT; \
+	a->stats.hpa.full_slabs.name = (type)NEXT; \
+	a->stats.hpa.empty_slabs.name = (type)NEXT; \
+	a->stats.hpa.nonfull_slabs[5].name = (type)NEXT;
+	HPA_SLABS_FIELDS(MOVE)
+#undef MOVE
+#define MOVE(name, says) a->stats.hpa.alloc[3].name = NEXT;
+	HPA_ALLOC_FIELDS(MOVE)
+#undef MOVE
+	global = *g;
+	hpa = a->stats.hpa;
+	mutex_unlock(&snapshot_mutex);
+	gate_exit(tls_get());
+#define LOOK(name, says) \
+	bad += wrong(value_of("stats.mutexes." #name ".num_ops") \
+	    != global.mutexes[snapshot_mutex_##name].n_lock_ops, "mutexes", #name);
+	SNAPSHOT_MUTEXES(LOOK)
+#undef LOOK
+#define LOOK(name, type, says) \
+	bad += wrong(node("hpa_shard.slabs.", #name) != hpa.slabs.name, "slabs", #name); \
+	bad += wrong(node("hpa_shard.full_slabs.", #name) != hpa.full_slabs.name, "full", #name); \
+	bad += wrong(node("hpa_shard.empty_slabs.", #name) != hpa.empty_slabs.name, "empty", #name); \
+	bad += wrong(node("hpa_shard.nonfull_slabs.5.", #name) != hpa.nonfull_slabs[5].name, \
+	    "nonfull", #name);
+	HPA_SLABS_FIELDS(LOOK)
+#undef LOOK
+#define LOOK(name, says) \
+	bad += wrong(node("hpa_shard.alloc.3.", #name) != hpa.alloc[3].name, "alloc", #name);
+	HPA_ALLOC_FIELDS(LOOK)
+#undef LOOK
+	is_uint(bad, 0, "locks of the process and huge slabs: each directory reads its own struct");
+}
+
 /* Fields whose source is no single counter are named in both forms. */
 static void
 test_rows(void) {
@@ -259,6 +316,7 @@ main(void) {
 	test_bins();
 	test_large();
 	test_mutexes();
+	test_places();
 	test_rows();
 	test_reset();
 	return done_testing();
