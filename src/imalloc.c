@@ -553,8 +553,7 @@ ALWAYS_INLINE size_t
 imalloc_bin_offset(size_t size) {
 	size = canary_padded(size);
 	assert(size <= tcache_max_default);
-	return size <= SC_LOOKUP_MAX ? sc_bin_offset(size)
-	    : (size_t)(sc_index_compute(size) + 1) << SC_LG_BIN_STRIDE;
+	return size <= SC_LOOKUP_MAX ? sc_bin_offset(size) : sc_bin_offset_compute(size);
 }
 
 bool

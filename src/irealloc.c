@@ -234,9 +234,10 @@ irealloc_in_gate(struct tls_s *t, void *ptr, const imalloc_req_t *req) {
 	size_t old = arena_usize(ptr, elem);
 	void *p = irealloc_try_stay(tsd, ptr, elem, req, usize) ? ptr
 	    : irealloc_try_move(tsd, ptr, elem, req, usize);
-	if (p == NULL) {
-		p = irealloc_by_moving(tsd, ptr, arena_usable(ptr, elem), req, usize);
+	if (p != NULL) {
+		return p;
 	}
+	p = irealloc_by_moving(tsd, ptr, arena_usable(ptr, elem), req, usize);
 	if (p != NULL && usize > old && usize >= SC_LARGE_MINCLASS) {
 		arena_large_note_grown(p, usize);
 	}

@@ -126,14 +126,17 @@ realloc_default(void *ptr, size_t size) {
  */
 static NOINLINE void *
 realloc_small(void *ptr, size_t size, size_t bin) {
-	assert(!config_hardening && bin != 0 && size <= IMALLOC_FAST_MAX);
+	assert(!config_hardening && bin != 0 && size <= SC_SMALL_MAXCLASS);
 	cache_bin_t *b = fast_bin(bin);
-	size_t usize = b->size;
+	size_t usize = b->size, copied = min_zu(usize, size);
 	void *p;
-	if (unlikely(usize == 0) || unlikely(!imalloc_try_fast(size, &p))) {
+	if (unlikely(usize == 0) || unlikely(size <= IMALLOC_FAST_MAX
+	    ? !imalloc_try_fast(size, &p) : !imalloc_above_try_fast(size, &p))) {
 		return realloc_default(ptr, size);
 	}
-	memcpy(p, ptr, min_zu(usize, size));
+	/* Knowing the greatest size, the compiler would put a string instruction here. */
+	OPAQUE(copied);
+	memcpy(p, ptr, copied);
 	if (unlikely(!cache_bin_try_push(b, ptr))) {
 		ifree_default(ptr);
 	}
@@ -155,6 +158,9 @@ je_realloc(void *ptr, size_t size) {
 		if (!ICHECK_IS_BUILT && likely(bin != 0)) {
 			return realloc_small(ptr, size, bin);
 		}
+	} else if (!config_hardening && !ICHECK_IS_BUILT && bin != 0
+	    && size - 1 < SC_SMALL_MAXCLASS && bin != sc_bin_offset_compute(size)) {
+		return realloc_small(ptr, size, bin);
 	}
 	return realloc_default(ptr, size);
 }

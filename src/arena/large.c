@@ -75,10 +75,10 @@ arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, unsign
 
 /*
  * Makes an active extent a large object of usize bytes at start. szind becomes that of the class if
- * a thread cache may hold the object, otherwise SC_NSIZES.
+ * a thread cache may hold the object, otherwise SC_NSIZES. has_grown: arena_large_note_grown().
  */
 static void
-large_adopt(const arena_t *a, edata_t *e, size_t usize, char *start) {
+large_adopt(const arena_t *a, edata_t *e, size_t usize, char *start, bool has_grown) {
 	assert(e->size >= usize && !e->is_slab && start >= e->addr && start + usize <= edata_end(e));
 	e->u.large_start = start;
 	e->szind = (uint8_t)sz_s2i(usize);
@@ -87,7 +87,7 @@ large_adopt(const arena_t *a, edata_t *e, size_t usize, char *start) {
 	e->large_request = 0;
 	/* A cached object must fit any request of its class; some must not be cached. */
 	if ((sz_i2s(e->szind) != usize && e->szind < emap_ncacheable) || e->nguards != 0
-	    || (e->szind >= arena_large_explicit_min && !a->is_auto)) {
+	    || (e->szind >= arena_large_explicit_min && (has_grown || !a->is_auto))) {
 		e->szind = SC_NSIZES;
 	}
 	e->u.large_bin = emap_bin_of_class(e->szind);
@@ -156,7 +156,8 @@ arena_large_new(arena_t *a, size_t usize, size_t alignment, bool zero) {
 	}
 	assert(is_aligned((uintptr_t)e->addr, max_zu(alignment, PAGE)) && e->recs == NULL);
 	atomic_store_u32(&e->u.large_is_freed, 1, MO_RELAXED);
-	large_adopt(a, e, usize, may_have_offset ? arena_large_start(a, e, usize) : e->addr);
+	large_adopt(a, e, usize, may_have_offset ? arena_large_start(a, e, usize) : e->addr,
+	    false);
 	if (!e->is_zeroed || (usize >= LARGE_MARKS_FRESH && !large_may_be_sparse(usize))) {
 		large_marks_put(e);
 	} else if (large_has_marks(e) && large_may_be_sparse(usize)) {
@@ -181,7 +182,7 @@ large_reuse(const arena_t *a, edata_t *e, size_t usize) {
 		return;
 	}
 	atomic_store_u32(&e->u.large_is_freed, 1, MO_RELAXED);
-	large_adopt(a, e, usize, arena_large_start(a, e, usize));
+	large_adopt(a, e, usize, arena_large_start(a, e, usize), false);
 	large_marks_put(e);
 }
 
@@ -382,7 +383,7 @@ arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bo
 		}
 	}
 	if (usize != old) {
-		large_adopt(a, e, usize, e->u.large_start);
+		large_adopt(a, e, usize, e->u.large_start, usize > old);
 		large_marks_put(e);
 		large_stats_resized(a, old, usize);
 	}
@@ -419,7 +420,7 @@ arena_large_try_move(edata_t *e, size_t usize, bool zero) {
 	to->recs = rec;
 	to->is_sampled = is_sampled;
 	atomic_store_u32(&to->u.large_is_freed, 1, MO_RELAXED);
-	large_adopt(a, to, usize, to->addr + lead);
+	large_adopt(a, to, usize, to->addr + lead, true);
 	if (zero) {
 		large_zero_rest(to, old, moved);
 	}

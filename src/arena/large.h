@@ -123,9 +123,10 @@ int arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max
  */
 void *arena_large_try_move(edata_t *e, size_t usize, bool zero);
 /*
- * Called after realloc has made a large object longer, to usize bytes: the free of one above 32 KiB
- * passes the thread caches then. The program will seldom ask for that size at once; the next block
- * that grows needs the room, which a cached object occupies.
+ * Called when a new object takes the place of one that grew, to usize bytes: as of one that grew in
+ * its place, the free of one above 32 KiB passes the thread caches then. The program will seldom
+ * ask for that size at once; the next block that grows needs the room, which a cached object
+ * occupies.
  */
 void arena_large_note_grown(void *ptr, size_t usize);
 void arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, unsigned nfills,

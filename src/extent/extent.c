@@ -426,6 +426,44 @@ ecache_take_before(extent_src_t *src, ecache_t *c, char *end, size_t size) {
 	return ecache_take_piece(src, c, end - size, size, false);
 }
 
+/* Moves the border between e, which the caller owns, and the extent n of c behind it. */
+static void
+ecache_lend_locked(ecache_t *c, edata_t *e, edata_t *n, size_t size) {
+	assert(n->addr == edata_end(e) && n->size >= size && (size & PAGE_MASK) == 0);
+	eset_remove(&c->eset, n);
+	emap_clear_boundary(n);
+	edata_set_size(e, e->size + size);
+	emap_move_end(e, n->addr);
+	e->is_zeroed = e->is_zeroed && n->is_zeroed;
+	extent_set_moved(e, e->is_moved || n->is_moved);
+	if (n->size > size) {
+		n->addr += size;
+		edata_set_size(n, n->size - size);
+		ecache_file_locked(c, n);
+	}
+}
+
+bool
+ecache_try_lend(extent_src_t *src, ecache_t *c, edata_t *e, size_t size) {
+	const char *addr = edata_end(e);
+	assert(e->state == extent_state_active && !e->is_slab && e->nguards == 0 && !e->is_hpa);
+	if (ehooks_are_custom(&src->ehooks) || elem_state(emap_elem_any(addr)) != c->state) {
+		return false; /* only a hint: the element is read again under the lock */
+	}
+	mutex_lock(&c->mtx);
+	edata_t *n = ecache_neighbour_locked(c, e, addr);
+	bool is_enough = n != NULL && n->size >= size, is_all = is_enough && n->size == size;
+	if (is_enough) {
+		ecache_lend_locked(c, e, n, size);
+	}
+	mutex_unlock(&c->mtx);
+	if (is_all) {
+		extent_set_moved(n, false);
+		edata_cache_put(&src->edata_cache, n);
+	}
+	return is_enough;
+}
+
 edata_t *
 ecache_take_largest(ecache_t *c) {
 	mutex_lock(&c->mtx);

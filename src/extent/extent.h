@@ -58,6 +58,12 @@ edata_t *ecache_take_upto(extent_src_t *src, ecache_t *c, size_t size, size_t mo
 edata_t *ecache_take_at(extent_src_t *src, ecache_t *c, char *addr, size_t size);
 /* Takes the last size bytes of the extent that ends at `end`; NULL: there is none so long. */
 edata_t *ecache_take_before(extent_src_t *src, ecache_t *c, char *end, size_t size);
+/*
+ * Makes the active extent e longer by the first size bytes of the extent in c that lies behind it:
+ * the border between the two moves, without a descriptor more. False: there is none that is long
+ * enough, or the arena has the user's hooks, which split and merge; nothing has changed.
+ */
+bool ecache_try_lend(extent_src_t *src, ecache_t *c, edata_t *e, size_t size);
 /* Puts an active extent into the cache and joins it with its neighbours there. */
 void ecache_put(extent_src_t *src, ecache_t *c, edata_t *e);
 /* Takes out an extent of the largest page class that has any; NULL if the cache is empty. */

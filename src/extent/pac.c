@@ -359,7 +359,13 @@ pac_take_behind(pac_t *pac, const edata_t *e, size_t size) {
 int
 pac_expand(pac_t *pac, edata_t *e, size_t size, bool zero) {
 	assert(size > e->size && (size & PAGE_MASK) == 0 && e->nguards == 0);
-	edata_t *t = pac_take_behind(pac, e, size - e->size);
+	size_t more = size - e->size;
+	if (!zero && !e->is_hpa && ecache_try_lend(&pac->src, &pac->dirty, e, more)) {
+		pac_tell_back(pac);
+		pac_active_add(pac, more >> LG_PAGE, false);
+		return 0;
+	}
+	edata_t *t = pac_take_behind(pac, e, more);
 	pac_tell_back(pac);
 	if (t == NULL) {
 		return ENOMEM;

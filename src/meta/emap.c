@@ -122,6 +122,16 @@ emap_set_boundary(const edata_t *e) {
 }
 
 void
+emap_move_end(const edata_t *e, const char *from) {
+	edata_check(e);
+	assert(from > e->addr && (e->size & PAGE_MASK) == 0 && from < edata_end(e));
+	if (from - e->addr > (ptrdiff_t)PAGE) {
+		emap_write(from - ((size_t)1 << EMAP_LG_GRANULE), 0);
+	}
+	emap_write(edata_end(e) - ((size_t)1 << EMAP_LG_GRANULE), emap_elem(e->addr));
+}
+
+void
 emap_set_sampled(const edata_t *e) {
 	edata_check(e);
 	assert(!e->is_slab && e->state == extent_state_active);

@@ -151,6 +151,11 @@ int emap_reserve(const void *addr, size_t size);
  * is_sampled).
  */
 void emap_set_boundary(const edata_t *e);
+/*
+ * Moves the last element of an extent that has become longer, of which the first ones stay; from:
+ * its old end.
+ */
+void emap_move_end(const edata_t *e, const char *from);
 /* Writes the first page only, for a large extent that has begun or ceased to be a sample. */
 void emap_set_sampled(const edata_t *e);
 /* Write all granules of an active slab; clear those between its first page and its end. */

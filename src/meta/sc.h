@@ -77,4 +77,10 @@ sc_index_compute(size_t size) {
 	return (lg - 6) * 4 + 5 + step;
 }
 
+/* sc_bin_offset() for any size of a class that has a bin. */
+static inline size_t
+sc_bin_offset_compute(size_t size) {
+	return (size_t)(sc_index_compute(size) + 1) << SC_LG_BIN_STRIDE;
+}
+
 #endif

@@ -138,6 +138,28 @@ step_split(uint64_t *seed, unsigned k, unsigned other) {
 	    || !is_sound(b, extent_state_active);
 }
 
+/* Extensions for which a neighbour lent its beginning, or all of it. */
+static unsigned n_lent, n_lent_whole;
+
+/* step_extend() by a border that moves; `run`: bytes that lie behind the extent. */
+static unsigned
+lend(ecache_t *c, unsigned k, size_t size, size_t run) {
+	size_t old = held[k]->size;
+	const edata_t *n = run == 0 ? NULL : emap_edata(edata_end(held[k]));
+	bool was_zeroed = held[k]->is_zeroed, is_zeroed = was_zeroed && n != NULL && n->is_zeroed;
+	if (!ecache_try_lend(&src, c, held[k], size)) {
+		return run >= size || held[k]->size != old;
+	}
+	const char *border = held[k]->addr + old;
+	bool is_inner = (old == PAGE || emap_elem(border - 1) == 0)
+	    && (size == PAGE || emap_elem(border) == 0);
+	give(held[k], page_held);
+	n_lent++;
+	n_lent_whole += run == size;
+	return !is_inner || run < size || held[k]->size != old + size || held[k]->is_zeroed != is_zeroed
+	    || !is_sound(held[k], extent_state_active);
+}
+
 /* Takes what lies directly behind an extent, and joins the two. */
 static unsigned
 step_extend(uint64_t *seed, unsigned k) {
@@ -148,6 +170,9 @@ step_extend(uint64_t *seed, unsigned k) {
 	size_t run = 0;
 	while (at + run < N_PAGES && owner[at + run] == who) {
 		run++;
+	}
+	if (core_below(seed, 2) == 0) {
+		return lend(is_dirty ? &dirty : &retained, k, size, run * PAGE);
 	}
 	edata_t *t = ecache_take_at(&src, is_dirty ? &dirty : &retained, end, size);
 	if (t == NULL) {
@@ -178,6 +203,8 @@ test_model(void) {
 	is_uint(bad, 0, "%u takes, %u puts, %u splits, %u extensions", n[0], n[1], n[2], n[3]);
 	is_uint(bad_caches, 0, "the caches agree with the model all the time");
 	ok(n[0] > 1000 && n[1] > 1000 && n[2] > 1000 && n[3] > 1000, "all of them often");
+	ok(n_lent > 100 && n_lent_whole > 10, "%u borders moved, %u over all of the neighbour", n_lent,
+	    n_lent_whole);
 	for (unsigned k = 0; k < N_HELD; k++) {
 		if (held[k] != NULL) {
 			give(held[k], page_dirty);
