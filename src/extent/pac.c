@@ -174,16 +174,22 @@ pac_take_more(pac_t *pac, size_t size, size_t alignment, bool is_dense) {
 }
 
 /*
- * Takes a dirty or muzzy extent that fits well. If there is none, all hot extents are made dirty,
- * which joins them with their neighbours, and the search is repeated before the system is asked.
+ * Takes a dirty or muzzy extent that fits well. If there is none, a longer hot one is made dirty,
+ * of which a part is taken; then all of them, which joins them with their neighbours, before the
+ * system is asked.
  */
 static edata_t *
 pac_take_fit(pac_t *pac, size_t size, size_t alignment) {
 	unsigned lg_max_fit = (unsigned)opt_lg_extent_max_active_fit;
 	edata_t *e = pac_take_cached(pac, size, alignment, lg_max_fit);
 	if (e == NULL && atomic_load_zu(&pac->hot_npages, MO_RELAXED) >= size >> LG_PAGE) {
-		pac_hot_flush(pac);
-		e = pac_take_cached(pac, size, alignment, lg_max_fit);
+		if (pac_hot_try_cool(pac, size)) {
+			e = pac_take_cached(pac, size, alignment, lg_max_fit);
+		}
+		if (e == NULL) {
+			pac_hot_flush(pac);
+			e = pac_take_cached(pac, size, alignment, lg_max_fit);
+		}
 	}
 	return e;
 }

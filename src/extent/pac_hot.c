@@ -251,6 +251,24 @@ pac_hot_flush(pac_t *pac) {
 	}
 }
 
+bool
+pac_hot_try_cool(pac_t *pac, size_t size) {
+	edata_t *e = NULL;
+	mutex_lock(&pac->hot_mtx);
+	for (unsigned pind = sz_psz2ind(size); pind < SC_NPSIZES && e == NULL; pind++) {
+		pac_hot_stack_t *s = pac->hot[pind];
+		if (s != NULL && s->n > 0) {
+			e = hot_take_at_locked(s, s->n - 1);
+			hot_count_locked(pac, 0, e->size >> LG_PAGE);
+		}
+	}
+	mutex_unlock(&pac->hot_mtx);
+	if (e != NULL) {
+		pac_put_unused(pac, e);
+	}
+	return e != NULL;
+}
+
 void
 pac_hot_destroy(pac_t *pac) {
 	pac_hot_flush(pac);

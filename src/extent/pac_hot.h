@@ -1,7 +1,8 @@
 /*
  * Hot extents: those freed last in each page class, kept whole for the next request of their size.
  * A hot extent is reused without a search, a split or a join, which a dirty one needs. pac_tick()
- * and a request that finds no other extent make all of them dirty.
+ * and a request that finds no other extent, nor one among them to take a part of, make all of them
+ * dirty.
  *
  * Invariant: an extent in a stack has the state hot (the rest of a huge piece and extents in small
  * extent caches have this state too). If it was an object whose class its descriptor still has
@@ -49,6 +50,8 @@ bool pac_hot_try_keep(pac_t *pac, edata_t *e);
 
 /* Makes all hot extents dirty. */
 void pac_hot_flush(pac_t *pac);
+/* Makes a hot extent of at least size bytes dirty, of the smallest class; false: there is none. */
+bool pac_hot_try_cool(pac_t *pac, size_t size);
 /*
  * Makes hot extents in [addr, addr + size) dirty, up to the first one that is neither hot nor
  * dirty, so that an expansion in place finds one dirty extent there.

@@ -200,6 +200,36 @@ test_cool(void) {
 	decay_all();
 }
 
+/* A request that none fits has one longer extent made dirty; the others stay hot. */
+static void
+test_cool_one(void) {
+	edata_t *e[3], *held[3];
+	gate_enter(tls_get());
+	for (unsigned i = 0; i < 3; i++) {
+		e[i] = pac_alloc(&arena->pac, (16 >> i) * PAGE, PAGE, false);
+		held[i] = pac_alloc(&arena->pac, PAGE, PAGE, false); /* so that none are joined */
+	}
+	char *addr = e[1]->addr;
+	for (unsigned i = 0; i < 3; i++) {
+		pac_dalloc(&arena->pac, e[i]);
+	}
+	is_uint(stacked(), 28, "three hot extents");
+	ok(!pac_hot_try_cool(&arena->pac, 17 * PAGE), "none is long enough for 17 pages");
+	is_uint(stacked(), 28, "all stay");
+	e[0] = pac_alloc(&arena->pac, 5 * PAGE, PAGE, false);
+	ok(e[0]->addr == addr, "five pages are of the one that is a little longer");
+	is_uint(stacked(), 20, "the others stay hot");
+	e[1] = pac_alloc(&arena->pac, 3 * PAGE, PAGE, false);
+	is_uint(stacked(), 20, "the next request takes what was left of it");
+	for (unsigned i = 0; i < 3; i++) {
+		pac_dalloc(&arena->pac, held[i]);
+	}
+	pac_dalloc(&arena->pac, e[0]);
+	pac_dalloc(&arena->pac, e[1]);
+	gate_exit(tls_get());
+	decay_all();
+}
+
 /* What the page map says of hot extents that were objects; explicit arenas cache some classes. */
 static extent_state_t
 state_of_hot(size_t usize) {
@@ -520,6 +550,7 @@ body(void) {
 	test_stack();
 	test_full_stack();
 	test_cool();
+	test_cool_one();
 	test_cool_objects();
 	test_batches();
 	test_locks();
