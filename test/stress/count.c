@@ -180,6 +180,30 @@ realloc_half(long n) {
 	}
 }
 
+/*
+ * A buffer that doubles from 16 bytes to 1 MiB, after a thousand blocks of up to 20 KB have been
+ * exchanged at random, of which the last ones stay; a round is all of it.
+ */
+static void
+realloc_double(long n) {
+	uint64_t x = 88172645463325252u;
+
+	for (long i = 0; i < 20 * BATCH; i++) {
+		x = next_random(x);
+		now_ns += 1000;
+		free(block[x % BATCH]);
+		block[x % BATCH] = hold(malloc(16 + (x >> 20) % 20000));
+	}
+	for (long i = 0; i < n; i++) {
+		void *p = NULL;
+
+		now_ns += 1000;
+		for (size_t size = 16; size <= 1 << 20; size *= 2)
+			p = hold(realloc(p, size));
+		free(p);
+	}
+}
+
 /* A hundred live blocks of one size: all are allocated, then freed at random. */
 #define LIVE 100
 
@@ -438,6 +462,7 @@ static const struct operation operations[] = {
 	{"round-64K-16t", round64k16, 0, 1},
 	{"realloc-grow", realloc_grow, 0, 1},
 	{"realloc-half", realloc_half, 0, 1},
+	{"realloc-double", realloc_double, 0, 1},
 };
 
 static void

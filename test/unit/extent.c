@@ -258,6 +258,10 @@ test_flags(void) {
 	b->is_zeroed = false;
 	extent_merge(&src, a, b);
 	ok(!a->is_zeroed, "zero and not is not");
+	a->is_zeroed = true;
+	edata_t *n = emap_edata(edata_end(a));
+	n->is_zeroed = false;
+	ok(ecache_try_lend(&src, &retained, a, PAGE) && !a->is_zeroed, "nor zero and a lent page");
 	give(a, page_retained);
 	ecache_put(&src, &retained, a);
 }

@@ -157,6 +157,48 @@ test_resizing(void) {
 	}
 }
 
+/* realloc between any two of these sizes, which its shorter ways divide differently. */
+static void
+test_realloc(void) {
+	static const size_t sizes[] = {1, 24, 100, 3584, 4096, 4097, 5000, 5001, 7168, 7169, 10240,
+	    14335, 14336, 14337, 16384, 33000, 70000, 230000};
+	enum { N = ARRAY_LEN(sizes) };
+	unsigned bad = 0;
+	for (unsigned i = 0; i < 4 * N * N; i++) {
+		size_t from = sizes[i / N % N], to = sizes[i % N];
+		char *p = keep(malloc(from)), *other = keep(malloc(to));
+		memset(p, (int)(i % 250) + 1, malloc_usable_size(p));
+		free(other);
+		uintptr_t was = (uintptr_t)p;
+		p = keep(realloc(p, to));
+		bool is_alike = nallocx(to, 0) == nallocx(from, 0), has_stayed = (uintptr_t)p == was;
+		/* large objects are cut in their place */
+		bad += !config_hardening && nallocx(to, 0) < SC_LARGE_MINCLASS && has_stayed != is_alike;
+		bad += wrong_if(!is_filled(p, (unsigned char)(i % 250 + 1), from < to ? from : to))
+		    || wrong_if(malloc_usable_size(p) != nallocx(to, 0));
+		free(p);
+	}
+	is_uint(bad, 0, "realloc from any class to any: contents, sizes; in its place in the same");
+}
+
+/* A large object that realloc has made longer passes the caches, in its place or elsewhere. */
+static void
+test_grown(void) {
+	size_t size = SC_LARGE_MINCLASS * 8;
+	char *p = keep(malloc(2 * size)), *q = keep(realloc(p, size));
+	ok(p == q && (config_hardening || (emap_elem(q) & ELEM_LARGE) != 0), "cut, it may be cached");
+	q = keep(realloc(q, 2 * size));
+	ok(p == q && (emap_elem(q) & ELEM_LARGE) == 0, "but not when it has grown again in its place");
+	size_t most = 2 * size;
+	while (q == p && most < 64 * size) {
+		char *wall = keep(malloc(size));
+		q = keep(realloc(q, most += size));
+		free(wall);
+	}
+	ok(q != p && (emap_elem(q) & ELEM_LARGE) == 0, "nor when it has moved");
+	free(q);
+}
+
 /* ------------------------------------------------------------------ fill */
 
 static int
@@ -365,6 +407,8 @@ main(int argc, char **argv) {
 	test_flags();
 	test_sizes();
 	test_resizing();
+	test_realloc();
+	test_grown();
 	test_options();
 	test_misuse();
 	test_relief();
