@@ -2,7 +2,8 @@
  * The readers of images (bin/client/image_*.c) against a model (image_model.h): random tables as a
  * box, as core files of all kinds and through a pipe give the profile that the model gives, byte
  * for byte, damaged ones too; and a box whose process changes it between any two reads loses only
- * what was changed. Each request for memory is refused in turn. TAP.
+ * what was changed. Each request for memory is refused in turn. TAP. `image KIND FILE` writes an
+ * image of that kind instead, and what it lacks to standard output: torn no_room cut lacking.
  */
 #include "image_model.h"
 
@@ -1087,8 +1088,35 @@ test_descriptor(void) {
 	check(jeprof_box_open(&t) == -1, "no process", 0);
 }
 
+/* A box or core that lacks something; for the sentences of jeprofctl. */
+static int
+write_image(const char *kind, const char *path) {
+	jeprof_image_facts_t f;
+	bool is_core = strcmp(kind, "core") == 0;
+	draw_model(&model, 2);
+	draw_damage();
+	model.root.box_bytes = BOX_BYTES;
+	model.root.no_room = strcmp(kind, "box") == 0 ? 37 : 0;
+	make_box(&model);
+	make_core((core_options_t){.has_mailbox = true});
+	core.size -= 100;
+	FILE *to = fopen(path, "w");
+	if (to == NULL || fwrite(is_core ? core.bytes : box, 1, is_core ? core.size : sizeof(box), to)
+	    == 0 || fclose(to) != 0) {
+		return 1;
+	}
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	free(profile_of(fd, &f));
+	printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", f.torn, f.no_room, f.cut,
+	    f.lacking);
+	return model.torn == 0 || f.torn != model.torn;
+}
+
 int
-main(void) {
+main(int argc, char **argv) {
+	if (argc == 3) {
+		return write_image(argv[1], argv[2]);
+	}
 	/* Memory is used again: fresh pages cost more than all else, and the sum has all of it. */
 	mallopt(M_MMAP_THRESHOLD, 16 << 20);
 	mallopt(M_TRIM_THRESHOLD, 64 << 20);

@@ -14,4 +14,24 @@ grep -v '^1\.\.' out | sed "s/^\(not \)\{0,1\}ok [0-9]* - /\1/" >said
 is "$(grep -c '^not \|^#' said)" 0 "a reader writes what the model says" "$(grep '^not \|^#' said | head -20)"
 [ "$(grep -vc '^#' said)" -gt 280 ]
 ok $? "in more than 280 cases"
+
+# what an image lacks, in the words of jeprofctl: a sentence for each number that is not 0, and none for the others
+says() {
+	[ "$1" = 0 ] || echo "jeprofctl: $2$1$3"
+}
+for kind in box whole core; do
+	./image $kind file >lacks
+	ok $? "$kind: it is written, with damaged objects" "$(cat lacks)"
+	read -r torn no_room cut lacking <lacks
+	"$BUILD/bin/jeprofctl" dump --core file -o got.heap >out 2>err
+	ok $? "$kind: it is read" "$(cat err)"
+	{
+		says "$torn" '' ' damaged objects of the tables were left out'
+		says "$no_room" '' ' samples have no stack: the box was full'
+		says "$cut" 'the file is cut off: it lacks ' ' bytes'
+		says "$lacking" 'the core lacks the headers of ' ' loaded files: their build ids are not known'
+	} >want
+	is "$(grep ^jeprofctl: err)" "$(cat want)" "$kind: and what it lacks is said: $torn, $no_room, $cut, $lacking"
+	has "$(cat got.heap)" "# jemalloc.torn=$torn" "$kind: the profile has the number"
+done
 done_testing
