@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "answer.h"
 #include "client/target.h"
@@ -127,6 +128,27 @@ test_directories(void) {
 	}
 }
 
+/* The memory of a target may hold anything: what a failed or a first look leaves is the same. */
+static void
+test_find(void) {
+	static jeprof_target_t t[2];
+	static const jeprof_head_t no_head;
+	static const jeprof_target_t none;
+	int pids[] = {(int)getpid(), 1 << 22};
+	for (size_t i = 0; i < sizeof(pids) / sizeof(pids[0]); i++) {
+		memset(&t[0], 0xff, sizeof(t[0]));
+		memset(&t[1], 0x5a, sizeof(t[1]));
+		int error = jeprof_find(&t[0], pids[i]), again = jeprof_find(&t[1], pids[i]);
+		check(error == again && error == (i == 0 ? 0 : ESRCH) && strcmp(t[0].why, t[1].why) == 0,
+		    "find:", t[0].why);
+		check(memcmp(&t[0].head, &no_head, sizeof(no_head)) == 0 && t[0].dir[0] == '\0'
+		    && t[0].way == jeprof_way_none, "find:", "no head, no way");
+		check(memcmp(&t[0], &t[1], offsetof(jeprof_target_t, dir)) == 0, "find:", "the identity");
+		check(t[0].fd == -1 && memcmp(&t[0].block, &none.block, sizeof(none)
+		    - offsetof(jeprof_target_t, block)) == 0, "find:", "no request");
+	}
+}
+
 static void
 test_layout(void) {
 	check(offsetof(prof_mailbox_t, slots) == 128 && offsetof(prof_slot_t, answered) == 24
@@ -141,6 +163,7 @@ main(void) {
 	test_denials();
 	test_answers();
 	test_directories();
+	test_find();
 	test_layout();
 	printf("1..%d\n", count);
 	return failures != 0;
