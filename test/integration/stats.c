@@ -237,6 +237,68 @@ test_mutexes_reset(void) {
 	is_uint(len, sizeof(v), "which stays as it is");
 }
 
+static const char *const locks[] = {"background_thread", "max_per_bg_thd", "ctl", "prof",
+    "prof_thds_data", "prof_dump", "prof_recent_alloc", "prof_recent_dump"};
+
+/* What each lock counts, in their order. */
+static void
+lock_ops(uint64_t *ops) {
+	char name[64];
+
+	ctl_epoch();
+	for (unsigned i = 0; i < sizeof(locks) / sizeof(locks[0]); i++)
+		ops[i] = ctl_u64(ctl_name(name, "stats.mutexes.%s.num_ops", locks[i]));
+}
+
+static void
+discard(void *arg, const char *text) {
+	*(size_t *)arg += strlen(text);
+}
+
+static void
+use_locks(void) {
+	struct {
+		void (*write)(void *, const char *);
+		void *arg;
+	} to = {discard, NULL};
+	const char *name = "/dev/null";
+	size_t n = 0;
+	bool on = true;
+
+	to.arg = &n;
+	for (unsigned i = 0; i < 30; i++) {
+		free(keep(malloc(100)));
+		ctl_epoch();
+		ctl_write("background_thread", on);
+		on = !on;
+		ctl_write("prof.dump", name);
+		ctl_void("prof.reset");
+		mallctl("experimental.prof_recent.alloc_dump", NULL, NULL, &to, sizeof(to));
+	}
+}
+
+/* Each lock that belongs to no arena counts what it is taken for, and is set back to zero. */
+static int
+child_locks(void) {
+	enum { N = sizeof(locks) / sizeof(locks[0]) };
+	uint64_t before[N], used[N], after[N];
+	bool on = true;
+
+	ctl_write("background_thread", on);
+	lock_ops(before);
+	use_locks();
+	lock_ops(used);
+	is_int(ctl_void("stats.mutexes.reset"), 0, "reset");
+	lock_ops(after);
+	for (unsigned i = 0; i < N; i++) {
+		/* A thread's lock is taken when it likes to run. */
+		ok(used[i] >= before[i] + (i == 1 ? 0 : 30), "%s: %llu, then %llu", locks[i],
+		    (unsigned long long)before[i], (unsigned long long)used[i]);
+		ok(after[i] < 15, "%s: after a reset %llu", locks[i], (unsigned long long)after[i]);
+	}
+	return done_testing();
+}
+
 static void *
 other_thread(void *arg) {
 	uint64_t *result = arg;
@@ -298,6 +360,7 @@ child_all(void) {
 
 static const struct test_child children[] = {
 	{"all", child_all},
+	{"locks", child_locks},
 	{NULL, NULL},
 };
 
@@ -317,5 +380,7 @@ main(int argc, char **argv) {
 		run_child_conf(&r, "all", confs[i]);
 		child_exits(&r, 0, "the same with %s", confs[i]);
 	}
+	if (ctl_bool("config.prof"))
+		child_runs("locks", "prof:true,lg_prof_sample:0,prof_recent_alloc_max:5");
 	return done_testing();
 }
