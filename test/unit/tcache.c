@@ -373,6 +373,80 @@ child_grants(void) {
 	return done_testing();
 }
 
+/*
+ * Random use, of sizes that together want more than the budget of a thread: the grants that a cache
+ * counts are those of its bins, the limits hold, and a bin grows by more than an eighth or not.
+ */
+static unsigned
+grants_wrong(const tcache_t *tc, const unsigned *before) {
+	size_t all = 0, large = 0;
+	uint64_t map = 0;
+	unsigned bad = 0;
+	for (unsigned s = 1; s < tc->nslots; s++) {
+		const tcache_cold_t *c = &tc->cold[s];
+		size_t size = sz_i2s((szind_t)(s - 1));
+		size_t granted = c->nslots > c->max ? (c->nslots - c->max) * size : 0;
+		all += granted;
+		if (size > TCACHE_LARGE_SOME) {
+			large += granted;
+			map |= (uint64_t)(granted != 0) << (s - (sz_s2i(TCACHE_LARGE_SOME) + 2u));
+		}
+		if (c->nslots > before[s] && c->nslots <= before[s] + before[s] / 8) {
+			diag("%zu bytes: %u slots, then %u", size, before[s], c->nslots);
+			bad++;
+		}
+	}
+	bad += all != tc->granted || large != tc->granted_large || map != tc->granted_map;
+	return bad + (large > TCACHE_GRANT_LARGE || all - large > TCACHE_GRANT_SMALL);
+}
+
+static void
+slots_copy(const tcache_t *tc, unsigned *to) {
+	for (unsigned s = 1; s < tc->nslots; s++) {
+		to[s] = tc->cold[s].nslots;
+	}
+}
+
+static int
+child_grants_random(void) {
+	static unsigned before[256];
+	uint64_t seed = 20;
+	unsigned bad = 0, grown = 0;
+	tcache_t *tc = tsd_enter()->tcache;
+	tsd_leave();
+	clock_now = nstime_monotonic_coarse_ns();
+	nstime_now_hook = read_clock;
+	for (unsigned step = 0; step < 300; step++) {
+		static void *p[N_SWUNG];
+		size_t size = (size_t)1 << (10 + below(&seed, 8));
+		size += below(&seed, 4) * size / 4;
+		unsigned n = 20 + (unsigned)below(&seed, N_SWUNG - 20);
+		for (unsigned r = 0; r < 3; r++) {
+			for (unsigned i = 0; i < 2 * n; i++) {
+				slots_copy(tc, before);
+				size_t granted = tc->granted;
+				if (i < n) {
+					p[i] = keep(malloc(size));
+				} else {
+					free(p[i - n]);
+				}
+				grown += tc->granted > granted;
+				bad += grants_wrong(tc, before);
+			}
+		}
+		if (step % 16 == 15) {
+			beat(1 + (unsigned)below(&seed, 2 * tc->nslots), below(&seed, 2) * 100
+			    * NSTIME_PER_MSEC);
+			slots_copy(tc, before);
+			bad += grants_wrong(tc, before);
+		}
+	}
+	ok(grown > 100, "bins grow: %u times", grown);
+	is_uint(bad, 0, "what is granted is counted, within the limits, in steps of an eighth");
+	nstime_now_hook = NULL;
+	return done_testing();
+}
+
 #define N_HANDED 64u
 /* A large class, whatever the page is. */
 #define HANDED_SIZE max_zu(65536, SC_LARGE_MINCLASS)
@@ -565,6 +639,8 @@ test_grants(void) {
 	static struct test_result r;
 	run_child_conf(&r, "grants", NULL);
 	child_exits(&r, 0, "grants");
+	run_child_conf(&r, "grants-random", NULL);
+	child_exits(&r, 0, "grants under random use");
 	run_child_conf(&r, "handed", "populate:false");
 	child_exits(&r, 0, "blocks handed to another thread");
 	run_child_conf(&r, "decay-zero", NULL);
@@ -685,6 +761,7 @@ child_counts(void) {
 
 static const struct test_child children[] = {
 	{"grants", child_grants},
+	{"grants-random", child_grants_random},
 	{"handed", child_handed},
 	{"decay-zero", child_decay_zero},
 	{"no-grants", child_no_grants},
