@@ -2,6 +2,7 @@
 #include "test.h"
 
 #include <dirent.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 
 #include "os/sys.h"
@@ -445,6 +446,30 @@ test_errno_names(void) {
 	ok(prof_sys_rss() > 100000, "resident bytes");
 }
 
+/* The start of the process is field 22 of its line, whatever its name is. */
+static void
+test_start_ticks(void) {
+	static const char *const names[] = {"plain", "a b", "1) S 2 3", ") R 1 (x"};
+	unsigned bad = 0;
+
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		char text[1024];
+		unsigned long long ticks = 0;
+		prctl(PR_SET_NAME, names[i]);
+		FILE *f = fopen("/proc/self/stat", "r");
+		size_t n = f == NULL ? 0 : fread(text, 1, sizeof(text) - 1, f);
+		text[n] = '\0';
+		if (f != NULL)
+			fclose(f);
+		char *at = strrchr(text, ')');
+		for (unsigned field = 2; field < 22 && at != NULL; field++)
+			at = strpbrk(at + 1, " \n");
+		ticks = at == NULL ? 0 : strtoull(at, NULL, 10);
+		bad += ticks == 0 || prof_sys_start_ticks() != ticks;
+	}
+	is_uint(bad, 0, "the start of the process, whatever its name");
+}
+
 int
 main(void) {
 	char cmd[128];
@@ -464,6 +489,7 @@ main(void) {
 	test_explicit_file();
 	test_descriptor();
 	test_errno_names();
+	test_start_ticks();
 	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
 	return system(cmd) != 0 ? 1 : done_testing();
 }
