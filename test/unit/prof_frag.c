@@ -416,8 +416,8 @@ test_error(void) {
 }
 
 /*
- * Of each slab few objects stay. Where it was one, the slabs of the samples that stay are gone; where
- * it was one of each second page, those without the sample's own page. In the long slabs of large
+ * Of each slab few objects stay. Where it is one, the slabs of the samples that stay are gone;
+ * where it is one on each of two pages, the sample's own page went back. In the long slabs of large
  * pages more stay, and the sum of four rounds varies half as much as one.
  */
 static void
@@ -437,7 +437,8 @@ few_stay(unsigned each, const char *what) {
 		waste += part("free");
 		objects_free(0, N / 2);
 	}
-	ok(is_near(all, waste, each > 128 ? 25 : 12), "objects that are %s: %llu of %llu", what, (unsigned long long)all,
+	ok(is_near(all, waste, each > 128 ? 25 : 12), "objects that are %s: %llu of %llu", what,
+	    (unsigned long long)all,
 	    (unsigned long long)waste);
 	ok(a * 10 >= all * 9, "are charged for them: %llu of %llu", (unsigned long long)a,
 	    (unsigned long long)all);
