@@ -1,13 +1,18 @@
-/* thread.peak.read is at least the size of a block that was allocated and freed since the reset. */
+/*
+ * thread.peak.read is at least the size of a large block that was allocated and freed since the
+ * reset; small ones may count later.
+ */
 #include "ctl.h"
 
 static int
 child_sizes(void) {
 	static const size_t sizes[] = {100, 10000, 40000, 1 << 16, 1 << 20, 4 << 20, 8 << 20, 64 << 20};
 
+	size_t least_large = ctl_size("arenas.lextent.0.size");
+
 	for (int round = 0; round < 3; round++) {
 		for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-			size_t least = sizes[i] < 32768 ? 0 : sizes[i];
+			size_t least = sizes[i] < 32768 || nallocx(sizes[i], 0) < least_large ? 0 : sizes[i];
 
 			ctl_void("thread.peak.reset");
 			free(keep(malloc(sizes[i])));
