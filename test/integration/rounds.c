@@ -82,7 +82,7 @@ dumps(void) {
 
 static void
 dumps_nowhere(void) {
-	static const char *const paths[] = {"nowhere/a.heap", "/dev/full"};
+	static const char *paths[] = {"nowhere/a.heap", "/dev/full"};
 
 	for (unsigned i = 0; i < 2; i++)
 		n_failed += ctl_write("prof.dump", paths[i]) == 0;
