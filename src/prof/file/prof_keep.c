@@ -1,7 +1,8 @@
 /*
  * Limits how often automatic profiles are written and how many files stay (prof_keep.h). Limits and
  * counters are atomic words of the process. Nothing is remembered of files: after each automatic
- * profile the directory of the prefix is read, with the names, lengths and marks of the files.
+ * profile the directory of the prefix is read, their names and lengths, and their marks too if a
+ * limit is reached.
  *
  * Invariant: only a regular file with a name of the prefix, the first line of a profile and the
  * mark of our family is removed. Processes that come to the limit at once agree, as each removes in
@@ -41,10 +42,9 @@ const char *const prof_keep_policy_names[] = {"first_peak_last", "newest", NULL}
 #define HEAD_BYTES 512
 #define MARK_KEY "\n# jemalloc." PROF_KEEP_MARK "="
 
-/* What counts for each limit: number or bytes of files. */
+/* Number and bytes of files, by the limit for which they count. */
 typedef struct {
-	uint64_t all[prof_keep_n];
-	uint64_t others[prof_keep_n]; /* of these, files that we must not remove */
+	uint64_t v[prof_keep_n];
 } sums_t;
 
 static struct {
@@ -62,8 +62,11 @@ static struct {
 /* The directory of the prefix, as it was read last. */
 static LARGE_BSS struct {
 	uint64_t next_ns;     /* monotonic time of the next read if there is no room */
-	sums_t sums;
-	prof_keep_list_t own[prof_keep_n]; /* our files, by the limit for which they count */
+	/* the limit whose files of ours are in `own`; prof_keep_n: no mark was read */
+	prof_keep_limit_t listed;
+	sums_t all;
+	sums_t others;        /* of these, files that we must not remove; without marks all */
+	prof_keep_list_t own;
 	prof_kept_t found;
 	prof_dir_t dir;
 	char head[HEAD_BYTES + 1];
@@ -250,10 +253,10 @@ prof_keep_list_drop(prof_keep_list_t *l, size_t i) {
 
 /* Adds n files with these bytes together; both are negative, modulo 2^64, to subtract. */
 static void
-sum_add(uint64_t sum[prof_keep_n], prof_kind_t kind, uint64_t n, uint64_t bytes) {
-	sum[prof_keep_max_files] += prof_keep_governs(kind, prof_keep_max_files) ? n : 0;
-	sum[prof_keep_max_bytes] += prof_keep_governs(kind, prof_keep_max_bytes) ? bytes : 0;
-	assert(sum[prof_keep_max_files] <= INT64_MAX && sum[prof_keep_max_bytes] <= INT64_MAX);
+sums_add(sums_t *s, prof_kind_t kind, uint64_t n, uint64_t bytes) {
+	s->v[prof_keep_max_files] += prof_keep_governs(kind, prof_keep_max_files) ? n : 0;
+	s->v[prof_keep_max_bytes] += prof_keep_governs(kind, prof_keep_max_bytes) ? bytes : 0;
+	assert(s->v[prof_keep_max_files] <= INT64_MAX && s->v[prof_keep_max_bytes] <= INT64_MAX);
 }
 
 void
@@ -302,32 +305,33 @@ look_at(prof_dir_t *d, prof_kind_t kind, const char *name) {
 	f->kind = kind;
 	f->bytes = (uint64_t)st.st_size;
 	memcpy(f->name, name, strlen(name) + 1);
-	sum_add(scan.sums.all, kind, 1, f->bytes);
-	if (!mark_try_read(d->path, f)) {
-		sum_add(scan.sums.others, kind, 1, f->bytes);
-		return;
-	}
-	for (prof_keep_limit_t i = prof_keep_max_files; i < prof_keep_n; i++) {
-		if (prof_keep_governs(kind, i)) {
-			prof_keep_list_add(&scan.own[i], f);
-		}
+	sums_add(&scan.all, kind, 1, f->bytes);
+	if (scan.listed == prof_keep_n || !mark_try_read(d->path, f)) {
+		sums_add(&scan.others, kind, 1, f->bytes);
+	} else if (prof_keep_governs(kind, scan.listed)) {
+		prof_keep_list_add(&scan.own, f);
 	}
 }
 
-/* Reads the directory. Returns whether it could; if not, the sums are those of before. */
+/*
+ * Reads the directory; with a limit (or prof_keep_n) also the marks, to list our files that count
+ * for it. False if that fails; the sums are those of before then.
+ */
 static bool
-try_look(void) {
-	sums_t before = scan.sums;
+look(prof_keep_limit_t limit) {
+	sums_t all = scan.all, others = scan.others;
+	scan.listed = limit;
 	scan.next_ns = nstime_monotonic_ns() + SCAN_GAP_NS;
-	memset(&scan.sums, 0, sizeof(scan.sums));
-	for (unsigned i = 0; i < prof_keep_n; i++) {
-		scan.own[i].n = scan.own[i].n_all = 0;
+	scan.own.n = scan.own.n_all = 0;
+	memset(&scan.all, 0, sizeof(scan.all));
+	memset(&scan.others, 0, sizeof(scan.others));
+	if (prof_dir_each(&scan.dir, look_at) == 0) {
+		return true;
 	}
-	bool is_read = prof_dir_each(&scan.dir, look_at) == 0;
-	if (!is_read) {
-		scan.sums = before;
-	}
-	return is_read;
+	scan.all = all;
+	scan.others = others;
+	scan.own.n = scan.own.n_all = 0;
+	return false;
 }
 
 /* ---------------------------------------------------------------- limits on files */
@@ -343,12 +347,25 @@ has_limits(void) {
 	return prof_keep_get(prof_keep_max_files) != 0 || prof_keep_get(prof_keep_max_bytes) != 0;
 }
 
-/* A limit that the files exceed; prof_keep_n if there is none. */
+/* A limit that so much more would exceed; prof_keep_n if there is none. */
 static prof_keep_limit_t
-limit_find(void) {
-	return is_over(prof_keep_max_files, scan.sums.all[prof_keep_max_files]) ? prof_keep_max_files
-	    : is_over(prof_keep_max_bytes, scan.sums.all[prof_keep_max_bytes]) ? prof_keep_max_bytes
-	    : prof_keep_n;
+limit_find(uint64_t files, uint64_t bytes) {
+	return is_over(prof_keep_max_files, scan.all.v[prof_keep_max_files] + files)
+	    ? prof_keep_max_files
+	    : is_over(prof_keep_max_bytes, scan.all.v[prof_keep_max_bytes] + bytes)
+	    ? prof_keep_max_bytes : prof_keep_n;
+}
+
+/*
+ * Reads the directory, after a file of these bytes was written: with the marks if a limit leaves no
+ * room for one more. What is known from the last read tells that mostly, so it is read once. False
+ * if that fails.
+ */
+static bool
+survey(uint64_t bytes) {
+	bool is_read = look(limit_find(1, bytes));
+	prof_keep_limit_t limit = limit_find(1, 1);
+	return is_read && (limit == prof_keep_n || scan.listed != prof_keep_n || look(limit));
 }
 
 /* Whether files that we must not remove use up a limit alone. */
@@ -356,7 +373,7 @@ static bool
 is_full(prof_kind_t kind) {
 	prof_keep_limit_t i = prof_keep_max_files;
 	while (i < prof_keep_n
-	    && !(prof_keep_governs(kind, i) && is_over(i, scan.sums.others[i] + 1))) {
+	    && !(prof_keep_governs(kind, i) && is_over(i, scan.others.v[i] + 1))) {
 		i++;
 	}
 	return i < prof_keep_n;
@@ -369,7 +386,7 @@ prof_keep_try_room(prof_kind_t kind) {
 	}
 	if (prof_dir_try_update(&scan.dir)
 	    || (is_full(kind) && nstime_monotonic_ns() >= scan.next_ns)) {
-		try_look();
+		survey(1);
 	}
 	bool has_room = !is_full(kind);
 	if (!has_room && !atomic_exchange_b(&kept.has_told, true, MO_RELAXED)) {
@@ -380,31 +397,31 @@ prof_keep_try_room(prof_kind_t kind) {
 	return has_room;
 }
 
-/* Removes file i of a list; one that cannot be removed counts as one of others. */
+/* Removes a file of ours; one that cannot be removed counts as one of others. */
 static void
-victim_remove(prof_keep_list_t *list, size_t i) {
-	const prof_kept_t *f = &list->oldest[i];
+victim_remove(size_t i) {
+	const prof_kept_t *f = &scan.own.oldest[i];
 	memcpy(scan.dir.path + scan.dir.dir_len, f->name, strlen(f->name) + 1);
 	int err = sys_unlink(scan.dir.path);
 	if (err == 0 || err == ENOENT) { /* another process was faster */
-		sum_add(scan.sums.all, f->kind, -UINT64_C(1), -f->bytes);
+		sums_add(&scan.all, f->kind, -UINT64_C(1), -f->bytes);
 	} else {
-		sum_add(scan.sums.others, f->kind, 1, f->bytes);
+		sums_add(&scan.others, f->kind, 1, f->bytes);
 	}
-	prof_keep_list_drop(list, i);
+	prof_keep_list_drop(&scan.own, i);
 }
 
 /* Removes what is over the limit, as far as it is listed; whether there was anything. */
 static bool
 victims_try_remove(prof_keep_limit_t limit) {
 	prof_keep_policy_t policy = (prof_keep_policy_t)atomic_load_u32(&kept.policy, MO_RELAXED);
-	uint64_t before = scan.sums.all[limit];
+	uint64_t before = scan.all.v[limit];
 	size_t i;
-	while (is_over(limit, scan.sums.all[limit])
-	    && (i = prof_keep_list_victim(&scan.own[limit], policy)) != SIZE_MAX) {
-		victim_remove(&scan.own[limit], i);
+	while (is_over(limit, scan.all.v[limit])
+	    && (i = prof_keep_list_victim(&scan.own, policy)) != SIZE_MAX) {
+		victim_remove(i);
 	}
-	return scan.sums.all[limit] < before;
+	return scan.all.v[limit] < before;
 }
 
 void
@@ -414,14 +431,13 @@ prof_keep_written(prof_kind_t kind, uint64_t bytes) {
 	if (!has_limits()) {
 		return;
 	}
-	bool is_read = try_look();
-	if (!is_read) {
-		sum_add(scan.sums.all, kind, 1, bytes); /* what cannot be seen is limited all the same */
-		sum_add(scan.sums.others, kind, 1, bytes);
+	if (!survey(bytes)) {
+		sums_add(&scan.all, kind, 1, bytes); /* what cannot be seen is limited all the same */
+		sums_add(&scan.others, kind, 1, bytes);
 	}
-	while (is_read && (limit = limit_find()) != prof_keep_n && victims_try_remove(limit)) {
-		/* What is still over, or over the other limit, is looked for again. */
-		is_read = limit_find() == prof_keep_n || try_look();
+	while ((limit = limit_find(0, 0)) != prof_keep_n
+	    && (scan.listed == limit || look(limit)) && victims_try_remove(limit)) {
+		scan.listed = prof_keep_n; /* what is still over is looked for again */
 	}
 }
 
