@@ -27,7 +27,7 @@ take_note(client_object_t *o, const Elf64_Nhdr *h, const char *name, const char 
 		o->has_note = true;
 	}
 	if (h->n_type == NT_GNU_BUILD_ID && h->n_namesz == 4 && memcmp(name, "GNU", 4) == 0
-	    && h->n_descsz <= sizeof(o->build_id)) {
+	    && o->build_id_len == 0 && h->n_descsz <= sizeof(o->build_id)) {
 		memcpy(o->build_id, text, h->n_descsz);
 		o->build_id_len = h->n_descsz;
 	}
@@ -58,7 +58,7 @@ look_at_notes(client_elf_t *elf, client_object_t *o, const Elf64_Phdr *segment) 
 	}
 }
 
-/* Copies a program header of the process, and converts a 32-bit one to the 64-bit form. */
+/* Copies a program header of the process or file, and converts a 32-bit one to the 64-bit form. */
 static void
 take_segment(bool is_64, const char *from, Elf64_Phdr *h) {
 	Elf32_Phdr small;

@@ -361,7 +361,8 @@ large_shrink(arena_t *a, edata_t *e, size_t usize) {
 }
 
 int
-arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bool zero) {
+arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bool zero,
+    bool may_cache) {
 	assert(usize_min <= usize_max && usize_min >= SC_LARGE_MINCLASS);
 	arena_t *a = large_arena(e);
 	size_t old = e->u.large_usize, usize = old;
@@ -383,7 +384,7 @@ arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bo
 		}
 	}
 	if (usize != old) {
-		large_adopt(a, e, usize, e->u.large_start, usize > old);
+		large_adopt(a, e, usize, e->u.large_start, usize > old && !may_cache);
 		large_marks_put(e);
 		large_stats_resized(a, old, usize);
 	}

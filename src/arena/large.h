@@ -113,9 +113,11 @@ void arena_large_flush(void *const *objs, unsigned n);
 void large_marks_check(const edata_t *e);
 /*
  * Resizes in place: to usize_max, or if that fails to usize_min or, if the old size is at least
- * usize_min, not at all. 0 or ENOMEM. zero: new bytes must be zero.
+ * usize_min, not at all. 0 or ENOMEM. zero: new bytes must be zero; may_cache: also one that has
+ * grown may be cached (arena_large_note_grown()).
  */
-int arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bool zero);
+int arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bool zero,
+    bool may_cache);
 /*
  * Moves the pages of a large object into a longer extent, without a copy; usize: its new size, a
  * multiple of PAGE. Returns its new address, and e is no more; NULL: not possible, or not worth it,
@@ -123,10 +125,10 @@ int arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max
  */
 void *arena_large_try_move(edata_t *e, size_t usize, bool zero);
 /*
- * Called when a new object takes the place of one that grew, to usize bytes: as of one that grew in
- * its place, the free of one above 32 KiB passes the thread caches then. The program will seldom
- * ask for that size at once; the next block that grows needs the room, which a cached object
- * occupies.
+ * Called when a new object of usize bytes takes the place of one that realloc has made longer. Its
+ * free passes by the thread caches then, if it is above 32 KiB, as that of an object that realloc
+ * made longer where it was: the program will seldom ask for that size at once, and the next block
+ * that grows needs the room, which a cached object occupies.
  */
 void arena_large_note_grown(void *ptr, size_t usize);
 void arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, unsigned nfills,

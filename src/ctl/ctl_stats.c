@@ -11,7 +11,7 @@
 #include "os/gate.h"
 #include "util/assert.h"
 
-static_assert(sizeof(snapshot_arena_t) <= UINT16_MAX, "fields have 16-bit offsets");
+static_assert(sizeof(snapshot_arena_t) <= UINT16_MAX, "fields and CTL_ARG() have 16-bit offsets");
 static_assert(sizeof(snapshot_global_t) <= UINT16_MAX, "fields have 16-bit offsets");
 static_assert(CTL_ARENAS_ALL >= ARENA_LIMIT && CTL_ARENAS_DESTROYED >= ARENA_LIMIT,
     "no arena has such an index");
@@ -42,8 +42,9 @@ arena_of(const size_t *mib) {
 }
 
 /*
- * The struct that a directory is about, within the one that contains it: CTL_ARG() is its offset.
- * For element i of an array CTL_ARG() is the offset of the first, and size the bytes of each.
+ * The struct that a directory is about. It lies in `whole`, a snapshot_global_t or
+ * snapshot_arena_t, at the offset CTL_ARG(); in an array of such structs that is the offset of the
+ * first, `size` is the bytes of each, and i is the index.
  */
 static const void *
 part_of(const void *whole, const ctl_node_t *dir, size_t i) {
@@ -261,8 +262,6 @@ static const ctl_node_t global_mutex_nodes[] = {
 	CTL_NODE_ACT("reset", act_mutexes_reset, ST | CTL_LOCKED | CTL_ANY_ARGS,
 	    "sets the counters of all locks to zero; arguments are passed over"),
 };
-static_assert(ARRAY_LEN(global_mutex_nodes) == snapshot_mutex_count + 1, "locks first, then reset");
-
 static const ctl_node_t stats_nodes[] = {
 	CTL_NODE_FIELDS("background_thread", background_fields, base_global,
 	    CTL_ARG(offsetof(snapshot_global_t, background))),

@@ -5,7 +5,8 @@
  * (decay.h): these become muzzy (only with a muzzy decay time), then retained, which is address
  * space without pages, or are unmapped. Statistics count hot extents as dirty. A request tries: a
  * hot extent of exactly its size; a huge slab (pac_hpa.h); a dirty, then a muzzy extent that fits
- * well, first without and then with the hot ones made dirty; adjacent pieces (join.h); retained or
+ * well, first as they are, then with one longer hot extent made dirty, then with all of them;
+ * adjacent pieces (join.h); retained or
  * new address space (for dense requests from a populated run or a huge piece, ahead.h, piece.h); at
  * last any longer extent. Callers: arena, large; arenas calls pac_tick().
  */

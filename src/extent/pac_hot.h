@@ -50,7 +50,10 @@ bool pac_hot_try_keep(pac_t *pac, edata_t *e);
 
 /* Makes all hot extents dirty. */
 void pac_hot_flush(pac_t *pac);
-/* Makes a hot extent of at least size bytes dirty, of the smallest class; false: there is none. */
+/*
+ * Makes the hot extent freed last in the smallest class of extents of at least size bytes dirty.
+ * False: these classes are empty. Longer extents in the class of size itself are not looked at.
+ */
 bool pac_hot_try_cool(pac_t *pac, size_t size);
 /*
  * Makes hot extents in [addr, addr + size) dirty, up to the first one that is neither hot nor

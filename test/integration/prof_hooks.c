@@ -259,6 +259,10 @@ told_dumps(void) {
 	is_int(set_hook(DUMP, NULL), 0, "NULL");
 	is_int(ctl_write("prof.dump", name), 0, "a dump");
 	is_uint(told.dumps, 3, "nothing is told");
+	void *other = get_hook("experimental.hooks.prof_backtrace");
+	is_int(set_hook(DUMP, other), 0, "any function, that of another hook's default too");
+	ok(get_hook(DUMP) == other, "is read back");
+	is_int(set_hook(DUMP, NULL), 0, "NULL again");
 }
 
 /* ------------------------------------------------------------------ calls that cannot be */

@@ -189,6 +189,9 @@ test_grown(void) {
 	ok(p == q && (config_hardening || (emap_elem(q) & ELEM_LARGE) != 0), "cut, it may be cached");
 	q = keep(realloc(q, 2 * size));
 	ok(p == q && (emap_elem(q) & ELEM_LARGE) == 0, "but not when it has grown again in its place");
+	q = keep(realloc(q, size));
+	is_uint(xallocx(q, 2 * size, 0, 0), 2 * size, "xallocx has the room");
+	ok(config_hardening || (emap_elem(q) & ELEM_LARGE) != 0, "what it made longer may be cached");
 	size_t most = 2 * size;
 	while (q == p && most < 64 * size) {
 		char *wall = keep(malloc(size));

@@ -29,7 +29,8 @@ prof_hook_set(prof_hook_t which, prof_hook_fn_t hook) {
 	if (hook == NULL && which == PROF_HOOK_BACKTRACE) {
 		return EINVAL;
 	}
-	bool is_default = hook == (prof_hook_fn_t)backtrace_default;
+	bool is_default = which == PROF_HOOK_BACKTRACE
+	    && hook == (prof_hook_fn_t)backtrace_default;
 	__atomic_store_n(&prof_hooks[which], is_default ? NULL : hook, MO_RELEASE);
 	return 0;
 }

@@ -17,14 +17,14 @@ typedef void (*prof_sample_hook_t)(const void *ptr, size_t size, void **bt, unsi
 typedef void (*prof_sample_free_hook_t)(const void *ptr, size_t usize);
 
 typedef enum {
-	PROF_HOOK_BACKTRACE, /* prof_backtrace_hook_t and so on */
-	PROF_HOOK_DUMP,
-	PROF_HOOK_SAMPLE,
-	PROF_HOOK_SAMPLE_FREE,
+	PROF_HOOK_BACKTRACE,   /* a prof_backtrace_hook_t */
+	PROF_HOOK_DUMP,        /* a prof_dump_hook_t */
+	PROF_HOOK_SAMPLE,      /* a prof_sample_hook_t */
+	PROF_HOOK_SAMPLE_FREE, /* a prof_sample_free_hook_t */
 	PROF_HOOKS
 } prof_hook_t;
 
-/* Any of them; its own type is the one to call it by. */
+/* A hook of any kind; cast it to the type of its kind before the call. */
 typedef void (*prof_hook_fn_t)(void);
 extern HIDDEN prof_hook_fn_t prof_hooks[PROF_HOOKS];
 
