@@ -5,7 +5,7 @@
 # in their notes. Two builds of the library, one of them for aarch64 if there is a compiler.
 . "$JEMALLOC_SRC/test/include/tap.sh"
 
-unset MAKEFLAGS MFLAGS MAKELEVEL CFLAGS LDFLAGS CPPFLAGS CXXFLAGS
+unset MAKEFLAGS MFLAGS MAKELEVEL CFLAGS LDFLAGS CPPFLAGS CXXFLAGS CC CXX
 [ -x "$SRC/configure" ] || skip_all "no configure in the source tree"
 jobs=$(nproc 2>/dev/null || echo 2)
 
