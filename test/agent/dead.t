@@ -316,6 +316,7 @@ hold abort
 until_true is_held
 kill -9 "$agent_pid"
 wait "$agent_pid" 2>/dev/null
+umask 022 # what others may write is not jeprofd's
 printf 'damaged' >"$W/cache/dead/20261125T000000.000Z.1.box"
 # What a jeprofd that is killed leaves: a draft, a profile whose box is gone; and the draft of one that lives.
 printf 'half' >"$W/cache/dead/20261125T000000.000Z.2.box.draft"
