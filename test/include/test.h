@@ -16,6 +16,7 @@
 #define _GNU_SOURCE
 #endif
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -584,6 +585,20 @@ proc_status_bytes(const char *name) {
 	while (*at == ':' || *at == ' ' || *at == '\t')
 		at++;
 	return (size_t)strtoull(at, NULL, 10) * 1024;
+}
+
+/* Entries of a directory, without . and ..; -1 if it cannot be read. */
+TEST_FN int
+files_in(const char *path) {
+	DIR *d = opendir(path);
+	int n = -2;
+
+	if (d == NULL)
+		return -1;
+	while (readdir(d) != NULL)
+		n++;
+	closedir(d);
+	return n;
 }
 
 TEST_FN size_t

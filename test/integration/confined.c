@@ -8,7 +8,6 @@
  */
 #include "ctl.h"
 #include "dir.h"
-#include <dirent.h>
 #include <dlfcn.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -365,31 +364,18 @@ child_exit(void) {
 }
 
 /* The profiler's thread: one from the start on, and none in a forked child. */
-static unsigned
-count_threads(void) {
-	DIR *tasks = opendir("/proc/self/task");
-	unsigned n = 0;
-
-	for (struct dirent *e = tasks == NULL ? NULL : readdir(tasks); e != NULL;
-	    e = readdir(tasks))
-		n += e->d_name[0] != '.';
-	if (tasks != NULL)
-		closedir(tasks);
-	return n;
-}
-
 static int
 child_counts(void) {
 	int status;
 
 	use_sizes(8 << 20);
-	if (count_threads() != 2)
+	if (files_in("/proc/self/task") != 2)
 		return 1;
 	pid_t pid = fork();
 	if (pid == 0) {
 		use_sizes(8 << 20);
 		use_time();
-		_exit(count_threads() == 1 ? 0 : 2);
+		_exit(files_in("/proc/self/task") == 1 ? 0 : 2);
 	}
 	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : 3;
 }

@@ -5,7 +5,6 @@
  */
 #include "ctl.h"
 #include "heap.h"
-#include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -36,19 +35,6 @@ is_good_dump(const char *fmt, ...) {
 	va_end(ap);
 	h = heap_read(path);
 	return h.good && h.has_maps && h.live_bytes > 0;
-}
-
-/* Files in a directory, without . and .. */
-static int
-files_in(const char *path) {
-	DIR *d = opendir(path);
-	int n = -2;
-
-	while (d != NULL && readdir(d) != NULL)
-		n++;
-	if (d != NULL)
-		closedir(d);
-	return n;
 }
 
 static bool

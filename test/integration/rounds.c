@@ -6,7 +6,6 @@
 #include "ctl.h"
 #include "dir.h"
 
-#include <dirent.h>
 #include <pthread.h>
 
 enum { BLOCKS = 8, ROUNDS = 8 };
@@ -14,25 +13,14 @@ enum { BLOCKS = 8, ROUNDS = 8 };
 /* ------------------------------------------------------------------ what is counted */
 
 struct has {
-	unsigned descriptors, threads;
+	int descriptors, threads;
 	size_t bytes; /* of address space */
 };
 
-static unsigned
-entries(const char *path) {
-	unsigned n = 0;
-	DIR *d = opendir(path);
-
-	while (d != NULL && readdir(d) != NULL)
-		n++;
-	closedir(d);
-	return n;
-}
-
 static struct has
 count(void) {
-	return (struct has){.descriptors = entries("/proc/self/fd"),
-	    .threads = entries("/proc/self/task"), .bytes = proc_status_bytes("VmSize")};
+	return (struct has){.descriptors = files_in("/proc/self/fd"),
+	    .threads = files_in("/proc/self/task"), .bytes = proc_status_bytes("VmSize")};
 }
 
 /* ------------------------------------------------------------------ what is done */
@@ -120,14 +108,12 @@ boxes(void) {
 
 /* Waits for this number of threads beside the program's. */
 static void
-wait_for(unsigned others) {
-	unsigned alone = 3; /* with . and .. */
-
-	for (unsigned i = 0; entries("/proc/self/task") != alone + others && i < 2000; i++) {
+wait_for(int others) {
+	for (unsigned i = 0; files_in("/proc/self/task") != 1 + others && i < 2000; i++) {
 		free(keep(malloc(1 << 20)));
 		usleep(10000);
 	}
-	n_failed += entries("/proc/self/task") != alone + others;
+	n_failed += files_in("/proc/self/task") != 1 + others;
 }
 
 /* The profiler's thread comes, and ends when it has had nothing to do for a second. */
@@ -284,7 +270,7 @@ child_rounds(void) {
 		has_fewest[0] |= after.descriptors <= before.descriptors;
 		has_fewest[1] |= after.threads <= before.threads;
 		has_fewest[2] |= after.bytes <= before.bytes;
-		diag("%u descriptors, %u threads, %zu bytes", after.descriptors, after.threads,
+		diag("%d descriptors, %d threads, %zu bytes", after.descriptors, after.threads,
 		    after.bytes);
 	}
 	is_uint(n_failed, 0, "%s: each call does as it should", things[i].name);

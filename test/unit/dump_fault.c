@@ -233,29 +233,6 @@ look_and_clean(void) {
 	return s;
 }
 
-static unsigned
-files_left(void) {
-	DIR *d = opendir(dir);
-	unsigned n = 0;
-
-	while (readdir(d) != NULL)
-		n++;
-	closedir(d);
-	return n - 2;
-}
-
-static unsigned
-descriptors(void) {
-	DIR *d = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	while (d != NULL && readdir(d) != NULL)
-		n++;
-	if (d != NULL)
-		closedir(d);
-	return n;
-}
-
 /* ---- each call fails ---- */
 
 enum { to_new_path, to_old_path, to_own_name, n_targets };
@@ -300,7 +277,7 @@ last_error_is(int err, int target) {
 /* One dump with one fault; 0: as it must be. */
 static int
 one_run(int target, int call, unsigned k, bool for_ever, int err) {
-	unsigned before = descriptors();
+	int before = files_in("/proc/self/fd");
 	bool kept = true;
 
 	if (target == to_old_path)
@@ -321,7 +298,7 @@ one_run(int target, int call, unsigned k, bool for_ever, int err) {
 		return 2;
 	if (s.temp != 0)
 		return 3;
-	if (descriptors() != before)
+	if (files_in("/proc/self/fd") != before)
 		return 4;
 	if (got != 0 && (got != err || hit == 0))
 		return 5;
@@ -473,7 +450,7 @@ exit_writing(void *arg) {
 	if (pid == 0)
 		exit(0);
 	waitpid(pid, &status, 0);
-	if (status != 0 || files_left() != 1)
+	if (status != 0 || files_in(dir) != 1)
 		_exit(9);
 	exit(arg == NULL ? 7 : 8);
 }
