@@ -149,20 +149,26 @@ realloc_small(void *ptr, size_t size, size_t bin) {
  */
 EXPORT void *
 je_realloc(void *ptr, size_t size) {
+	/*
+	 * The same pointer, which the compiler takes for another one: then the look-up may shift ptr
+	 * where it is, an instruction less.
+	 */
+	void *same = ptr;
+	OPAQUE(same);
 	size_t bin = emap_bin(ptr);
 	if (!config_hardening && likely(size - 1 < SC_LOOKUP_MAX)) {
 		if (likely(bin == sc_bin_offset_of_last(size - 1))
 		    && likely(irealloc_try_count_fast(bin))) {
-			return ptr;
+			return same;
 		}
 		if (!ICHECK_IS_BUILT && likely(bin != 0)) {
-			return realloc_small(ptr, size, bin);
+			return realloc_small(same, size, bin);
 		}
 	} else if (!config_hardening && !ICHECK_IS_BUILT && bin != 0
 	    && size - 1 < SC_SMALL_MAXCLASS && bin != sc_bin_offset_compute(size)) {
-		return realloc_small(ptr, size, bin);
+		return realloc_small(same, size, bin);
 	}
-	return realloc_default(ptr, size);
+	return realloc_default(same, size);
 }
 
 EXPORT void
