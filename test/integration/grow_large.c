@@ -67,7 +67,10 @@ test_faults(void) {
 	long n = faults() - before;
 	is_uint(wrong + nwrong(p, size), 0, "100 MiB grown by halves: every byte is right");
 	/* Copying faults each page of each size in, 3 times as many as the last has. */
-	ok(n < (long)(size / page * 5 / 4), "%ld page faults for %zu pages", n, size / page);
+	if (canary_bytes() > 0)
+		skip(1, "a build that looks for misuse copies");
+	else
+		ok(n < (long)(size / page * 5 / 4), "%ld page faults for %zu pages", n, size / page);
 	ok(malloc_usable_size(p) >= size, "its usable size");
 	free(p);
 }

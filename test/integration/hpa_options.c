@@ -81,7 +81,8 @@ test_switch(void) {
 	}
 	run_child_conf(&r, "figures", "hpa:true,narenas:1");
 	child_exits(&r, 0, "what is counted of slabs adds up, and a purge leaves nothing dirty");
-	run_child_conf(&r, "sec", "hpa:true,narenas:1,tcache:false,hpa_sec_batch_fill_extra:7");
+	run_child_conf(&r, "sec", "hpa:true,narenas:1,tcache:false,hpa_sec_max_bytes:4194304,"
+	    "hpa_sec_batch_fill_extra:7");
 	child_exits(&r, 0, "small extent caches are used");
 	contains(r.out, "batch 7, hits 1, wrong 0\n", "a miss brings as many as the option says");
 	run_child_conf(&r, "sec", "hpa:true,narenas:1,tcache:false,hpa_sec_nshards:0");
@@ -168,9 +169,12 @@ child_figures(void) {
 	static const char *const sums[] = {"npageslabs", "nactive", "ndirty"};
 	char name[128];
 	unsigned bad = 0;
+	size_t page = ctl_size("arenas.page");
+	/* Slabs of at most 64 KiB: longer extents do not come from huge slabs. */
+	size_t size = page > 4096 ? page / 4 - canary_bytes() : 14000;
 
 	for (size_t i = 0; i < 4000; i++)
-		blocks[i] = malloc(14000);
+		blocks[i] = malloc(size);
 	for (size_t i = 0; i < 4000; i += 2)
 		free(blocks[i]);
 	mallctl("thread.tcache.flush", NULL, NULL, NULL, 0);
