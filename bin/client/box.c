@@ -1,7 +1,8 @@
 /*
- * Finds the box of a living process, so that it can be read when the process is dead
- * (jeprof_client.h has the contract). Invariant: what is handed out is a memory file that cannot
- * shrink. No locks, no state. Called by jeprofd.
+ * Finds the box (a file with the profiler's tables, meta/image.h) of a living process, so that it
+ * can be read when the process is dead; jeprof_client.h has the contract. Invariant: what is handed
+ * out is a memory file that cannot shrink. No locks, no state. Called by jeprofd
+ * (bin/agent/dead_watch.c).
  */
 #include "client/target.h"
 
@@ -28,7 +29,10 @@ jeprof_box_opened(const jeprof_target_t *t) {
 	return is_there && root.box_bytes != 0 && root.state == image_open ? root.opened_ns : 0;
 }
 
-/* Opens the descriptor of the process if it is the memory file of a box; -1: it is not. */
+/*
+ * Opens the file behind descriptor `number` of the process (`dir`: its /proc/PID/fd) if that is the
+ * memory file of a box; -1: it is not.
+ */
 static int
 open_if_box(int dir, const char *number) {
 	static const char front[] = "/memfd:" IMAGE_FD_NAME;

@@ -1,8 +1,8 @@
 /*
- * A monotonic clock in milliseconds, a sleep that a signal ends early, and random words for the
- * nonces of requests. Invariant: client_random_word() never returns 0, because 0 means "no request"
- * in the mailbox. No state and no locks, so any thread may call. Callers: this folder, bin/ctl and
- * bin/agent.
+ * A monotonic clock in milliseconds, a sleep that a signal ends early, and random words for
+ * requests and names of files. Invariant: client_random_word() never returns 0, because 0 means
+ * "no request" in the mailbox. No state and no locks, so any thread may call. Callers: this folder,
+ * bin/ctl and bin/agent.
  */
 #include "client/clock.h"
 
@@ -20,7 +20,7 @@ client_now_ms(void) {
 void
 client_sleep_ms(int64_t ms) {
 	struct timespec ts = {ms / 1000, ms % 1000 * 1000000};
-	nanosleep(&ts, NULL); /* ends early at a signal, which is wanted */
+	nanosleep(&ts, NULL); /* not resumed after a signal: the caller looks at its interrupts then */
 }
 
 uint64_t

@@ -7,5 +7,6 @@
 
 /* Milliseconds of the monotonic clock. */
 int64_t client_now_ms(void);
-void client_sleep_ms(int64_t ms); /* ends early at a signal, which is wanted */
+/* Ends early at a signal, so that the caller can look at its interrupts. */
+void client_sleep_ms(int64_t ms);
 uint64_t client_random_word(void); /* never 0 */

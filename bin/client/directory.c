@@ -2,8 +2,9 @@
  * Sends requests through the control directory (prof_mailbox.h has the form of its files): writes
  * the command to a temporary file, renames it to PID.cmd unless another command is there, and polls
  * PID.status for an answer with its nonce, renewing the lease of the command in its file.
- * Invariant: a command that the process has not taken is removed before client_ask_dir() returns.
- * No locks, no state but the target's. Called by jeprof_ask().
+ * PID is that of the process in its own namespace. Invariant: a command that the process has not
+ * taken is removed before client_ask_dir() returns. No locks, no state but the target's. Called by
+ * jeprof_ask() in mailbox.c.
  */
 #include "client/target.h"
 
@@ -25,7 +26,7 @@ enum { STALE_MAX = 8 };
 typedef struct command_s {
 	uint64_t nonce;
 	int fd;               /* of the file with the command; -1: not open */
-	bool has_lease;
+	bool has_lease;       /* it has the word until=; an older library does not understand that */
 	char temporary[PATH_BYTES];
 	char command[PATH_BYTES];
 	char status[PATH_BYTES];
@@ -95,7 +96,10 @@ name_files(const jeprof_target_t *t, command_t *c) {
 	snprintf(c->status, PATH_BYTES, "%s/%u.status", t->dir, t->own_pid);
 }
 
-/* The begin of the command, of fixed length: its nonce and the end of its lease from now on. */
+/*
+ * Sets `head` to the beginning of the command: its nonce, and the end of a lease that begins now.
+ * Returns its length, which is the same each time, so that it can be overwritten in the file.
+ */
 static int
 command_head(const jeprof_target_t *t, const command_t *c, char head[64]) {
 	return c->has_lease ? snprintf(head, 64, "nonce=%016" PRIx64 " until=%016" PRIx64 " ", c->nonce,
@@ -124,7 +128,10 @@ renew_lease(const jeprof_target_t *t, const command_t *c) {
 	(void)!pwrite(c->fd, head, length, 0); /* if it fails, the command is not carried out */
 }
 
-/* Puts the command into place; waits while another one is there. 0, EBUSY or EIO. */
+/*
+ * Puts the command into place; while another one is there it waits, until the deadline. 0, EBUSY or
+ * EIO.
+ */
 static int
 send_command(jeprof_target_t *t, command_t *c, int64_t deadline) {
 	stat(c->status, &c->old);
@@ -143,7 +150,10 @@ send_command(jeprof_target_t *t, command_t *c, int64_t deadline) {
 	    : client_fail(t, EIO, "%s: %s", c->command, strerror(error));
 }
 
-/* Polls for the answer. 0, ESRCH, ETIMEDOUT, or EINTR after an interrupt. */
+/*
+ * Polls for the answer: until the deadline, and for taken_ms more if the process has taken the
+ * command. 0, ESRCH, ETIMEDOUT, or EINTR after an interrupt.
+ */
 static int
 wait_answer(jeprof_target_t *t, const command_t *c, const jeprof_request_t *r, int64_t deadline,
     jeprof_reply_t *reply) {
@@ -204,8 +214,9 @@ ask_once(jeprof_target_t *t, const jeprof_request_t *r, bool has_lease, int64_t 
 
 /*
  * 0, or EACCES if others may write into the directory: the process looks at no command there
- * (prof_ctl_dir.h). A mkdir with umask 002 makes such a one. Owners are not compared: the process
- * may see other user ids than we do. A directory that is not there is told by the open.
+ * (prof_ctl_dir.h). A mkdir with umask 002 makes such a directory. Owners are not compared: the
+ * process may see other user ids than we do. Of a directory that is not there, write_command() says
+ * so.
  */
 static int
 check_mode(jeprof_target_t *t) {

@@ -1,7 +1,8 @@
 /*
  * Reads ELF objects in memory or files (elf.h). Invariant: everything that is read is bounded, in
  * number and size, whatever the headers say. No locks, no state but the caller's. Called by
- * memory.c for the mailbox, and by image_maps.c and jeprofd's labels.c for build ids.
+ * memory.c for the mailbox, by image_maps.c for the mailbox and build ids, and by jeprofd's
+ * labels.c for the build id of a file.
  */
 #include "client/elf.h"
 
@@ -11,11 +12,14 @@
 enum {
 	PHDRS_MAX = 128,         /* program headers of one object */
 	NOTES_MAX = 65536,       /* bytes of one note segment */
-	HEADERS_MOST = 4096,     /* ELF objects */
-	NOTES_MOST = 64 << 20,   /* bytes of notes */
+	HEADERS_MOST = 4096,     /* ELF objects of one client_elf_t */
+	NOTES_MOST = 64 << 20,   /* bytes of notes of one client_elf_t */
 };
 
-/* Takes what is wanted from one note; `body` is the address of its description, in `text`. */
+/*
+ * Takes the library's own note or the build id from one note. `text` is its description, which lies
+ * at the address `body`.
+ */
 static void
 take_note(client_object_t *o, const Elf64_Nhdr *h, const char *name, const char *text,
     uint64_t body) {
@@ -58,7 +62,7 @@ look_at_notes(client_elf_t *elf, client_object_t *o, const Elf64_Phdr *segment) 
 	}
 }
 
-/* Copies a program header of the process or file, and converts a 32-bit one to the 64-bit form. */
+/* Sets *h from the bytes of a program header; converts a 32-bit one to the 64-bit form. */
 static void
 take_segment(bool is_64, const char *from, Elf64_Phdr *h) {
 	Elf32_Phdr small;

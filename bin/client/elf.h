@@ -36,5 +36,8 @@ typedef struct client_object_s {
 	bool is_whole;           /* all its notes could be read */
 } client_object_t;
 
-/* Reads the object that begins at `start`; false if there is none of this machine's byte order. */
+/*
+ * Reads the object that begins at `start`; false if there is none of this machine's byte order, its
+ * program headers cannot be read, or the bounds are reached.
+ */
 bool client_read_object(client_elf_t *elf, uint64_t start, client_object_t *o);

@@ -2,8 +2,8 @@
  * Finds out which malloc a process uses that does not use this library: another allocator that is
  * loaded, by file names in its memory map; or one that is linked into the program, which no
  * preloaded library replaces, by texts in the program's file and by an exported malloc. Also builds
- * the command line that would start it with this library. No locks, no state. Called by way.c and
- * mailbox.c.
+ * the command line that would start it with this library. No locks, no state. Called by way.c,
+ * mailbox.c and bin/ctl/session.c.
  */
 #include "client/target.h"
 
@@ -66,7 +66,10 @@ client_loaded_allocator(const jeprof_target_t *t, char *buf, size_t size) {
 
 /* ---- linked in ---- */
 
-/* Texts of error messages, by which an allocator is recognised even in a stripped program. */
+/*
+ * Texts by which an allocator is recognised even in a stripped program: beginnings of its error
+ * messages; of this library, the name of its mailbox file.
+ */
 static const struct {
 	const char *words;
 	const char *name;   /* NULL: this library */
@@ -194,7 +197,10 @@ library_path(char *buf, size_t size) {
 	snprintf(buf, size, "%s/libjemalloc.so.2", LIBRARY_DIR);
 }
 
-/* Writes a word, quoted for a shell if necessary. Returns its length, or 0 if it does not fit. */
+/*
+ * Writes a word, quoted for a shell if necessary. Returns its length, or 0 if there is no room for
+ * its longest form, with each byte quoted.
+ */
 static size_t
 put_word(char *to, size_t room, const char *word) {
 	static const char plain[] =

@@ -3,7 +3,7 @@
  * (libjeprof_client.a).
  *
  *   jeprof_target_t t;
- *   char answer[JEPROF_TEXT];
+ *   jeprof_reply_t reply;
  *   if (jeprof_find(&t, pid) == 0 && jeprof_open(&t, NULL) == 0
  *       && jeprof_ask(&t, &(jeprof_request_t){.text = "status", .wait_ms = 5000}, &reply) == 0)
  *           puts(reply.text);
@@ -11,19 +11,22 @@
  *           puts(t.why);
  *   jeprof_close(&t);
  *
- * Nothing here prints, exits, changes signal handlers, or keeps anything outside of the target, so
- * threads may use different targets at the same time; one target belongs to one thread at a time.
- * Every function that can fail returns 0 or an errno, and puts one sentence without a newline into
- * t->why; it may hold any byte but NUL, because names come from the process. Errors:
+ * Nothing here prints, exits or changes signal handlers. All state is in the target or the image;
+ * there are no locks. Each target and each image belongs to one thread at a time; threads may use
+ * different ones at the same time. Unless its comment says otherwise, a function that can fail
+ * returns 0 or an errno, and puts one sentence without a newline into t->why; the sentence may hold
+ * any byte but NUL, because names come from the process. Used by bin/ctl (jeprofctl) and bin/agent
+ * (jeprofd). Errors:
  *   ESRCH      no such process, it has ended, or its pid belongs to another one by now
  *   ENXIO      the process does not run the library, or the library offers no way in
  *   EPROTO     its library speaks another version of the protocol
  *   EACCES     the kernel or the file system refuses; the sentence says why and what would help
  *   ETIMEDOUT  no answer in time; the request was taken back
- *   EBUSY      the requests of others are in the way
+ *   EBUSY      the requests of others are in the way, or the process has taken the request but
+ *              not answered it in time
  *   EAGAIN     the process is idle, and the manner of the request says not to wait
  *   EINTR      request.interrupts reached request.patience; the request was taken back
- *   E2BIG      the request is longer than JEPROF_TEXT - 1 bytes
+ *   E2BIG      the request is longer than JEPROF_TEXT - 1 bytes, or a path too long
  *   EFBIG      the profile is larger than request.bytes_max
  *   EIO        the profile was gone before it was fetched, or a file could not be written
  *   ENOMEM     no memory
@@ -96,7 +99,7 @@ typedef struct jeprof_target_s {
 	unsigned uids[3];       /* real, effective, saved */
 	uint64_t caps;          /* permitted capabilities, one bit each */
 	char name[JEPROF_NAME]; /* of its main thread */
-	/* Set by jeprof_open and jeprof_probe. */
+	/* Set by jeprof_open, jeprof_open_dir and jeprof_probe. */
 	jeprof_way_t way;
 	char dir[PATH_MAX];     /* the control directory, with jeprof_way_dir */
 	jeprof_head_t head;     /* not with jeprof_way_dir */
@@ -109,8 +112,9 @@ typedef struct jeprof_target_s {
 	uint64_t sequence;      /* of the unanswered request; 0: there is none */
 	int64_t clock_ahead_ms; /* of the monotonic clock of the process, compared with ours */
 	/*
-	 * For each slot, the sequence and the end of the lease that were last read there, whether it
-	 * was answered, since when.
+	 * For each slot of the mailbox: the sequence and the end of the lease that were last read
+	 * there, whether the request was answered, and since when all three are so (ms of our
+	 * monotonic clock).
 	 */
 	uint64_t slot_seen[JEPROF_SLOTS];
 	uint64_t slot_lease[JEPROF_SLOTS];
@@ -120,7 +124,7 @@ typedef struct jeprof_target_s {
 
 /*
  * How a request treats a process that is idle, that is, allocates nothing and therefore does not
- * read its mailbox.
+ * read its mailbox. With jeprof_way_dir every request waits.
  */
 typedef enum jeprof_manner_e {
 	jeprof_manner_wait,    /* waits for wait_ms, then takes the request back: ETIMEDOUT */
@@ -139,7 +143,8 @@ typedef struct jeprof_request_s {
 	 */
 	const char *text;
 	unsigned wait_ms;         /* time for the process to take the request; 0: 5000 */
-	unsigned taken_ms;        /* time from then on until the answer; 0: 60000 */
+	/* more time for the answer, after wait_ms, if the process has taken the request; 0: 60000 */
+	unsigned taken_ms;
 	unsigned idle_ms;         /* time without a heartbeat after which it is idle; 0: 1000 */
 	jeprof_manner_t manner;
 	uint64_t bytes_max;       /* largest profile that is fetched; 0: 4 GiB */
@@ -156,9 +161,9 @@ typedef struct jeprof_reply_s {
 } jeprof_reply_t;
 
 /*
- * Fills in *t for the process with this pid; the id of a thread stands for its process. ESRCH if
- * there is none, EACCES if /proc does not show it to us. state is then 'Z' if it has ended and its
- * parent has not yet read its exit status.
+ * Fills in *t for the process with this pid; the id of a thread stands for its process. EACCES if
+ * /proc does not show it to us. ESRCH if there is none, or if it has ended and its parent has not
+ * yet read its exit status; in the second case t->state is 'Z' or 'X'.
  */
 int jeprof_find(jeprof_target_t *t, int pid);
 
@@ -166,18 +171,23 @@ int jeprof_find(jeprof_target_t *t, int pid);
 int jeprof_check_same(jeprof_target_t *t);
 
 /*
- * Calls f for each process but the caller's, with a target that jeprof_find has filled in. 0, or
- * the errno of reading /proc.
+ * Calls f for each process but the caller's, with a target that jeprof_find has filled in and that
+ * is valid during this call only. Processes that jeprof_find does not find are left out. 0, or the
+ * errno of opening /proc or ENOMEM; there is no sentence.
  */
 int jeprof_each(void (*f)(jeprof_target_t *t, void *arg), void *arg);
 
-/* Whether its main thread, its program, or the first word of its command line has that name. */
+/*
+ * Whether its main thread, its program, or the first word of its command line has that name; of the
+ * last two without their directories.
+ */
 bool jeprof_is_named(const jeprof_target_t *t, const char *name);
 
 /*
  * Checks whether the process runs the library, for which the right to read its memory suffices;
- * sets way and head. 0; ENXIO if it does not; EPROTO; EACCES if its memory cannot be read. Followed
- * by jeprof_close() in any case.
+ * sets way and head. 0; ENXIO if it does not; EPROTO; EACCES if its memory cannot be read; ESRCH.
+ * Does not check that t is still the process that was found. jeprof_close() is to be called in any
+ * case.
  */
 int jeprof_probe(jeprof_target_t *t);
 
@@ -194,7 +204,7 @@ int jeprof_open_dir(jeprof_target_t *t, const char *dir);
 void jeprof_close(jeprof_target_t *t);
 
 /*
- * Reads head again; 0, or ESRCH if the memory is gone: an exec, or the end. Not with
+ * Reads head again; 0, or ESRCH if the memory is gone: an exec, or the end. Always ESRCH with
  * jeprof_way_dir.
  */
 int jeprof_look(jeprof_target_t *t);
@@ -202,28 +212,33 @@ int jeprof_look(jeprof_target_t *t);
 /*
  * Sends a request and waits for the answer. 0: *reply has the answer, which may be a refusal
  * (reply->error), and with "...-stream" the whole profile. After an error *reply owns no memory.
+ * The answer to "status" gets the lines rss= and pid= here if it came through a mailbox, whose
+ * process does not tell them.
  */
 int jeprof_ask(jeprof_target_t *t, const jeprof_request_t *request, jeprof_reply_t *reply);
 
 /*
  * After EAGAIN of jeprof_manner_stay: leaves the request to the process, which carries it out at
  * its next allocation, if that comes within keep_ms (0: whenever it comes). To be called at once:
- * until then the request holds for some seconds only, as this process may be killed.
+ * until then the request holds for 10 s only, as this process may be killed.
  */
 void jeprof_let_stay(jeprof_target_t *t, uint64_t keep_ms);
 
 /* Removes the unanswered request, if there is one, from the mailbox. */
 void jeprof_take_back(jeprof_target_t *t);
 
-/* Copies the first pending request of another client with this verb; false if there is none. */
+/*
+ * Copies the first pending request of another client with this verb; false if there is none. A
+ * request is pending if the process has not taken it and its lease is not over.
+ */
 bool jeprof_find_pending(jeprof_target_t *t, const char *verb, char text[JEPROF_TEXT]);
 
 /* Number of pending requests of other clients with the verbs start and set. */
 unsigned jeprof_count_pending(jeprof_target_t *t);
 
 /*
- * Removes all of these requests. *count is the number of those that the process had not begun to
- * carry out. 0 or ESRCH.
+ * Removes the pending requests of other clients with the verbs start and set. *count is the number
+ * of those that the process had not begun to carry out. 0 or ESRCH.
  */
 int jeprof_withdraw_pending(jeprof_target_t *t, unsigned *count);
 
@@ -247,10 +262,10 @@ int jeprof_check_allocator(jeprof_target_t *t);
 
 /*
  * An image: the tables of the profiler as they lie in the memory of a process, or in a file that
- * has that memory: a core file, or a box (MALLOC_CONF=prof_blackbox). No word of the process is
- * needed: it may be stopped, hang in a lock, or be dead. Errors and the sentence are as above;
- * ENOENT: nothing has started the profiler; EINVAL: the file is no such file or damaged; ENODATA:
- * the core lacks the tables.
+ * has that memory: a core file, or a box (MALLOC_CONF=prof_blackbox). The process need not answer:
+ * it may be stopped, hang in a lock, or be dead. Errors and the sentence are as above; ENOENT:
+ * nothing has started the profiler, or a core has no tables; EINVAL: the file is no such file or
+ * damaged; ENODATA: the core lacks the memory in which the tables lay.
  */
 typedef struct jeprof_image_s jeprof_image_t;
 
@@ -259,18 +274,19 @@ typedef struct jeprof_image_facts_s {
 	uint64_t session_id;       /* of this or the last session; 0: there was none */
 	uint64_t session_start_ns; /* since 1970, UTC */
 	uint64_t rate;             /* sampling interval in bytes */
-	uint64_t time_ns;          /* when the process told the following figures */
+	uint64_t time_ns;          /* when the process told the figures from here to `limit` */
 	uint64_t allocated;
 	uint64_t active;
 	uint64_t resident;
 	uint64_t retained;
 	uint64_t rss;              /* 0: not known */
 	uint64_t limit;            /* of memory; 0: none, or not known */
-	uint64_t samples;          /* that live */
-	uint64_t sites;            /* that are reported */
-	uint64_t torn;             /* objects that were left out, as they do not prove themselves */
+	uint64_t samples;          /* whose objects are not freed */
+	uint64_t sites;            /* stacks that the profile shows */
+	/* objects of the tables that were left out as damaged, and walks that were given up */
+	uint64_t torn;
 	uint64_t no_room;          /* samples whose stacks found no room in the box */
-	uint64_t lacking;          /* loaded files whose build id is not in the core */
+	uint64_t lacking;          /* loaded files whose build ids cannot be read */
 	uint64_t cut;              /* bytes that the core file or box lacks at its end */
 	uint64_t ended_ns;         /* of a box: when the process or exec ended it; 0: neither */
 } jeprof_image_facts_t;
@@ -287,35 +303,40 @@ typedef struct jeprof_image_line_s {
 	uint64_t faults;           /* major page faults since the start */
 } jeprof_image_line_t;
 
-enum { JEPROF_COURSE_MOST = 3600 };
+enum { JEPROF_COURSE_MOST = 3600 }; /* lines of an image: one hour */
 
-/* Reads the image of a process that was opened or probed. *image is to be closed. */
+/*
+ * Reads the image of a process that was opened or probed. The target must stay open, and belongs to
+ * the image, until jeprof_image_close(). After an error there is no image to be closed.
+ */
 int jeprof_image_of_process(jeprof_image_t **image, jeprof_target_t *t);
 /*
- * Reads a core file or a box, from a pipe too, which can only have a core; fd stays the caller's,
- * and open until jeprof_image_close(). The sentence of an error goes to `why`.
+ * Reads a core file or a box. A pipe can only have a core. fd stays the caller's, who keeps it open
+ * until jeprof_image_close(). The sentence of an error goes to `why`, which must stay valid as long
+ * as the image.
  */
 int jeprof_image_of_file(jeprof_image_t **image, int fd, char why[JEPROF_WHY]);
 jeprof_image_facts_t jeprof_image_facts(const jeprof_image_t *image);
 /* Writes it as a profile, heap_v2. ENOMEM or EIO; the sentence goes where that of opening went. */
 int jeprof_image_write(jeprof_image_t *image, FILE *to);
-/* Sets at most `most` lines, the last ones, oldest first; returns their number. */
+/* Copies the last lines, at most `most`, oldest first; returns their number. */
 size_t jeprof_image_course(jeprof_image_t *image, jeprof_image_line_t *lines, size_t most);
 /*
- * The rise of the resident memory that leads to the last of these lines: bytes, and in *ms how long
- * it took. 0 of both: it did not grow.
+ * The rise of the resident memory (rss, where that is known) that leads to the last of these lines:
+ * bytes, and in *ms how long it took. Both are 0 if it is less than an eighth of the last value.
  */
 uint64_t jeprof_course_growth(const jeprof_image_line_t *lines, size_t count, uint64_t *ms);
 void jeprof_image_close(jeprof_image_t *image);
 
 /*
- * When the process opened the box that its tables lie in, ns since 1970; 0: they lie in none, or
- * the memory of the process may not be read. The process must be open.
+ * When the process opened the box that its tables lie in, ns since 1970; 0: they lie in none, the
+ * box is not in use any more, or the memory may not be read. The process must be open.
  */
 uint64_t jeprof_box_opened(const jeprof_target_t *t);
 /*
- * Opens that box if it is a memory file, so that it can be read after the end of the process; -1 if
- * it is none, or may not be opened. Its memory counts for the process as long as it is open here.
+ * Opens that box if it is a memory file, so that it can be read after the end of the process. The
+ * descriptor, or -1 if it is none or may not be opened. The kernel frees the memory of the box only
+ * when this descriptor is closed too.
  */
 int jeprof_box_open(const jeprof_target_t *t);
 

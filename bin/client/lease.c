@@ -47,7 +47,7 @@ client_begin_lease(jeprof_target_t *t, unsigned slot, uint64_t sequence) {
 void
 client_renew_lease(jeprof_target_t *t, uint64_t span_ms) {
 	uint64_t at = lease_at(t, t->slot), until_ms = client_lease_end(t, span_ms);
-	/* The span first, so that a longer lease does not look like one of another clock. */
+	/* The span first: a time left that is longer than the span counts as over. */
 	client_write_memory(t, at + offsetof(prof_lease_t, span_ms), &span_ms, sizeof(span_ms));
 	client_write_memory(t, at + offsetof(prof_lease_t, until_ms), &until_ms, sizeof(until_ms));
 }

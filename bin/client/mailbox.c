@@ -3,9 +3,10 @@
  * finds a slot, writes the request, rings the doorbell, and polls for the answer. Several clients
  * share the slots without a lock, so a request or an answer may be overwritten; then the same
  * request, with the same nonce, is sent again. The process carries out a nonce only once.
- * Invariant: an unanswered request is removed from its slot before jeprof_ask() returns, unless its
- * manner is jeprof_manner_stay; t->sequence is not 0 exactly while a request of this target may be
- * in slot t->slot. No locks: a target belongs to one thread.
+ * Invariant: an unanswered request is removed from its slot before jeprof_ask() returns, unless it
+ * returns EAGAIN and the manner is jeprof_manner_stay; t->sequence is not 0 exactly while a request
+ * of this target may be in slot t->slot. No locks: a target belongs to one thread. The jeprof_
+ * functions are called by bin/ctl and bin/agent, the client_ functions by the files of this folder.
  */
 #include "client/target.h"
 
@@ -17,11 +18,12 @@
 enum {
 	ABANDONED_MS = 300,  /* age of an answer that no client has fetched: its slot is reusable */
 	LEFT_MS = 1000,      /* age of a request that the process has not taken: the same */
-	TORN_MAX = 8,        /* times that a request is sent again because it was read incompletely */
+	/* times that a request is sent again because it was read torn, or after its lease */
+	TORN_MAX = 8,
 	IDLE_MS = 1000,      /* default of request.idle_ms */
 	WAIT_MS = 5000,      /* default of request.wait_ms */
 	TAKEN_WAIT_MS = 60000, /* default of request.taken_ms: it may write a large profile */
-	PAUSE_MAX_MS = 20,   /* longest pause between two polls */
+	PAUSE_MAX_MS = 20,   /* pauses between polls double until one is at least so long */
 	SETTLE_MS = 50,      /* after a request was taken back, as the process may be reading it */
 	STAY_MS = 10000,     /* lease of a request while the caller decides whether it may stay */
 };
@@ -72,8 +74,8 @@ ring(jeprof_target_t *t) {
  * Whether a used slot may be reused, because it and its lease have not changed for a while: an
  * answer that no client fetches, or a request that the process does not take and nobody renews.
  * The client may have been killed; if it still waits, it finds another request in the slot and
- * sends its own again. A start or set without a lease may stay in its slot for any time
- * (jeprof_let_stay), so it is never overwritten; callers that leave one keep a slot free
+ * sends its own again. A start or set may stay in its slot (jeprof_let_stay), so it is never
+ * overwritten while its lease holds, which may be for ever; callers that leave one keep a slot free
  * (jeprof_count_pending).
  */
 static bool
@@ -101,8 +103,8 @@ note_slot(jeprof_target_t *t, unsigned i, const prof_slot_t *s, const prof_lease
 }
 
 /*
- * Sets *slot to a free slot, else to one that is_slot_left() allows, else to -1. Notes when the
- * content of each slot was first seen. 0 or ESRCH.
+ * Sets *slot to a free slot, else to one that is_slot_left() allows, else to -1. Notes what each
+ * slot holds that it looks at before it finds a free one. 0 or ESRCH.
  */
 static int
 find_free_slot(jeprof_target_t *t, int *slot) {
@@ -227,9 +229,9 @@ take_answer(jeprof_target_t *t, wait_t *w) {
 }
 
 /*
- * Decides whether the process is idle: for idle_ms it has had no heartbeat, and it is not waiting
- * for a processor (state R). Reads the head again. 0 (not idle, or the manner is to wait), EAGAIN
- * (idle) or ESRCH.
+ * Decides whether the process is idle: it has had no heartbeat since the wait began, idle_ms ago or
+ * more, and it does not run or wait for a processor (state R; after the deadline that is not
+ * asked). Reads the head again. 0 (not idle, or the manner is to wait), EAGAIN (idle) or ESRCH.
  */
 static int
 check_idle(jeprof_target_t *t, const wait_t *w) {
@@ -249,7 +251,8 @@ check_idle(jeprof_target_t *t, const wait_t *w) {
 /*
  * Takes the request back and waits until it is certain that the process does not carry it out: at
  * that moment the process may be reading it. Returns the verdict if it was not taken; the result of
- * take_answer() if it was answered after all; ETIMEDOUT or ESRCH.
+ * take_answer() if it was answered after all; ETIMEDOUT if it was taken, but not answered within
+ * taken_ms or before an interrupt; ESRCH.
  */
 static int
 settle(jeprof_target_t *t, wait_t *w, int verdict) {
@@ -276,8 +279,8 @@ settle(jeprof_target_t *t, wait_t *w, int verdict) {
 
 /*
  * Decides whether to go on waiting (0) for a request that is not answered, or why not: EBADMSG
- * (is_lost), EAGAIN, ETIMEDOUT or ESRCH. After a timeout it takes a request back that the process
- * has taken already.
+ * (is_lost), EAGAIN, ETIMEDOUT (also after an interrupt) or ESRCH. With ETIMEDOUT, a request that
+ * the process has taken is removed from its slot here, which end_wait() sees by t->sequence.
  */
 static int
 end_or_go_on(jeprof_target_t *t, wait_t *w, const prof_slot_t *s) {
@@ -324,8 +327,9 @@ end_wait(jeprof_target_t *t, wait_t *w, int verdict) {
 }
 
 /*
- * Polls for the answer to the request in the slot, with pauses from 1 to about PAUSE_MAX_MS; renews
- * the lease at each poll, and rings again each 16 polls. 0: answered, or is_lost; else an errno.
+ * Polls for the answer to the request in the slot, with pauses of 1, 2, 4 and so on up to 32 ms;
+ * renews the lease at each poll, and rings again each 16 polls. 0: answered, or is_lost; else an
+ * errno.
  */
 static int
 wait_answer(jeprof_target_t *t, wait_t *w) {

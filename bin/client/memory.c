@@ -1,9 +1,9 @@
 /*
  * Reads and writes the memory of a process, and finds the mailbox in it: reads the memory map, and
  * reads each mapping that may begin an object (elf.c). Of several open mailboxes the one with most
- * heartbeats is used. Invariant: a mailbox is used only after its magic, protocol version and place
- * (a writable mapping) were checked, and the amount read from one process is bounded. No locks, no
- * state. Called by way.c, mailbox.c, pending.c and stream.c, and by the images.
+ * heartbeats is used. Invariant: the search finds a mailbox only after its magic, protocol version
+ * and place (a writable mapping) were checked, and what it reads of one process is bounded. No
+ * locks, no state. The search is called by way.c; the copying by most files of this folder.
  */
 #include "client/target.h"
 

@@ -2,7 +2,7 @@
  * Reads the identity of processes from /proc: pid, start time, user, name (jeprof_client.h has the
  * contracts). Invariant: pid and start time together identify a process; jeprof_check_same() fails
  * once the pid belongs to another process. No locks and no state but the target's. Called by the
- * other files of this folder and by its users.
+ * other files of this folder, by bin/ctl and by bin/agent.
  */
 #include "client/target.h"
 
@@ -112,7 +112,10 @@ hidden_or_gone(jeprof_target_t *t, int pid) {
 	return client_fail(t, ESRCH, "no process %d", pid);
 }
 
-/* Clears *t and sets the fields of jeprof_find(). *tgid is the process of a thread. 0 or errno. */
+/*
+ * Clears *t and sets the fields that jeprof_find() sets. *tgid: the pid of the process to which the
+ * thread with the id `pid` belongs. 0, EACCES or ESRCH.
+ */
 static int
 read_identity(jeprof_target_t *t, int pid, int *tgid) {
 	char text[STATUS_BYTES];

@@ -2,7 +2,7 @@
  * Fetches a profile that the process holds ready (prof_mailbox.h has the format): from its memory
  * file, else from a linked list of parts in its memory. Afterwards it checks that the profile was
  * still there, and tells the process that it may free it. Invariant: the size is bounded by
- * bytes_max and the number of parts by the time taken_ms, whatever the process writes. No locks, no
+ * bytes_max, and the time for the parts by taken_ms, whatever the process writes. No locks, no
  * state but the target's. Called by mailbox.c.
  */
 #include "client/target.h"

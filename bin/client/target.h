@@ -1,6 +1,7 @@
 /*
- * Internal to bin/client/; jeprof_client.h is its interface. No function has state of its own: all
- * of it is in the target, which belongs to one thread at a time, so there are no locks.
+ * What the files of bin/client/ share; its interface for the tools is jeprof_client.h. No function
+ * has state of its own: all of it is in the target, which belongs to one thread at a time, so there
+ * are no locks. Unless it is said otherwise, an error comes with its sentence in t->why.
  */
 #pragma once
 #ifndef _GNU_SOURCE
@@ -35,7 +36,10 @@ const char *client_read_link(const char *path, char *buf, size_t size);
 
 /* ---- memory ---- */
 
-/* Copy all bytes from, or to, the memory or mailbox file of the target; false if they cannot. */
+/*
+ * Copy bytes from, or to, the memory or mailbox file of the target; false if not all of them were
+ * copied. No sentence.
+ */
 bool client_read_memory(const jeprof_target_t *t, uint64_t at, void *buf, size_t size);
 bool client_write_memory(const jeprof_target_t *t, uint64_t at, const void *buf, size_t size);
 
@@ -47,7 +51,10 @@ typedef struct client_finding_s {
 	int closed;              /* number of mailboxes that are not open (have no magic) */
 } client_finding_t;
 
-/* Finds the mailbox in the memory and sets t->block; 0 or the errno of reading the maps. */
+/*
+ * Searches the memory for the mailbox and sets t->block, to 0 if none is open. 0, ENOMEM or the
+ * errno of reading the maps; no sentence.
+ */
 int client_find_block(jeprof_target_t *t, client_finding_t *found);
 
 /* Reads the mailbox up to its slots into t->head; false if there is no mailbox (any more). */
@@ -56,8 +63,8 @@ bool client_read_head(jeprof_target_t *t);
 /* ---- the malloc of a process that does not use the library ---- */
 
 /*
- * "the jemalloc of /usr/lib/libjemalloc.so.2"; NULL: nothing that we know is loaded beside the C
- * library.
+ * Which known allocator is loaded: "jemalloc, /usr/lib/libjemalloc.so.2". NULL: none, so the malloc
+ * is probably that of the C library.
  */
 const char *client_loaded_allocator(const jeprof_target_t *t, char *buf, size_t size);
 
@@ -68,8 +75,8 @@ const char *client_loaded_allocator(const jeprof_target_t *t, char *buf, size_t 
 void client_restart_line(const jeprof_target_t *t, char *buf, size_t size);
 
 /*
- * "a jemalloc that is linked into /usr/bin/rustc": a program with a malloc of its own, which no
- * preloaded library replaces. NULL: none is known. Reads up to 256 MiB of the program's file.
+ * Which malloc is linked into the program, which no preloaded library replaces: "a jemalloc that is
+ * linked into /usr/bin/rustc". NULL: none is found. Reads up to 256 MiB of the program's file.
  */
 const char *client_linked_allocator(const jeprof_target_t *t, char *buf, size_t size);
 
@@ -81,14 +88,17 @@ typedef struct client_denial_s {
 	unsigned uid;       /* effective uid of the other process */
 	bool is_other_user; /* one of its uids is not our_uid */
 	bool is_other_group; /* one of its gids is not our effective one */
-	bool is_set_id;     /* its effective user or group is not its real one, which is ours */
+	/*
+	 * its real user or group is ours, but the effective and the saved one are another: set-user-id
+	 */
+	bool is_set_id;
 	bool is_dumpable;   /* see PR_SET_DUMPABLE */
 	bool may_trace;     /* we hold CAP_SYS_PTRACE */
 	bool has_more_caps; /* it holds capabilities that we do not */
 	int yama;           /* ptrace_scope, 0 if there is no Yama */
 } client_denial_t;
 
-/* The reason of a denial and a remedy, in buf or a constant; NULL if it is not known. */
+/* The reason of a denial, and a remedy: buf or a constant. NULL if it is not known. */
 const char *client_denial_reason(const client_denial_t *d, char *buf, size_t size);
 
 /* ---- asking ---- */
@@ -144,7 +154,9 @@ int client_memory_gone(jeprof_target_t *t);
 
 /*
  * Finds out why there was no answer to a request that was taken back, and sets the sentence:
- * ETIMEDOUT, EBUSY, EINTR, ESRCH or ENXIO. was_busy: no slot was free, or the process has taken it.
+ * ETIMEDOUT, EBUSY, EINTR, ESRCH or ENXIO. was_busy: no slot was free, or the process has taken the
+ * request. t->head.heartbeats is that from when the wait began; if it is the same now, the process
+ * is idle.
  */
 int client_unanswered(jeprof_target_t *t, const jeprof_request_t *r, bool was_busy);
 

@@ -1,9 +1,11 @@
 /*
  * Opens a way into a process (jeprof_open). The ways are tried in this order: /proc/PID/mem;
  * process_vm_readv() and its like, if that file is not accessible; the memfd of prof_ctl_fd:true;
- * the control directory of prof_ctl_dir. If none is open, the reason is found out. Invariant: a
- * descriptor is opened before the start time of the process is checked; so it belongs to that
- * process even if its pid is used again. No locks, no state but the target's.
+ * the control directory of prof_ctl_dir. If none is open, the reason is found out. Invariant:
+ * jeprof_open() checks the start time of the process after it has opened /proc/PID/mem, so that the
+ * descriptor is not one of a later process with that pid; jeprof_ask() checks it again before each
+ * request. No locks, no state but the target's. Called by bin/ctl and bin/agent; jeprof_probe() and
+ * jeprof_close() also by image_box.c, client_denial_reason() only here and by a test.
  */
 #include "client/target.h"
 
@@ -25,9 +27,10 @@ enum {
 };
 
 /*
- * Opens /proc/PID/mem. That fails for a process that has CAP_SYS_PTRACE but does not own the file,
- * and for writing in a read-only /proc; then process_vm_readv() is tried, which only needs the
- * right to attach. Sets t->way. 0, or the errno of the kernel's refusal.
+ * Opens /proc/PID/mem, for writing too unless is_reader. That fails if we have the right to attach
+ * (CAP_SYS_PTRACE) but not to open a file of that owner, and for writing in a read-only /proc; then
+ * process_vm_readv() is tried, which needs the right to attach only. The read at address 0 may
+ * fail, but not for want of that right. Sets t->way. 0, or the errno of the kernel's refusal.
  */
 static int
 open_memory(jeprof_target_t *t, bool is_reader) {
@@ -73,7 +76,8 @@ try_memfd(jeprof_target_t *t, const char *path) {
 
 /*
  * Searches the descriptors of the process for the memfd that prof_ctl_fd:true keeps open. That
- * needs only the right to read the process, not to attach. On success the way is set.
+ * needs only the right to read /proc/PID/fd, not to attach. Sets t->way if that can be read, even
+ * if no memfd is found (false).
  */
 static bool
 open_memfd(jeprof_target_t *t) {
@@ -112,7 +116,10 @@ find_dir_named(jeprof_target_t *t, const char *value) {
 	return value[0] == '/' && n < (int)sizeof(t->dir) && stat(t->dir, &st) == 0;
 }
 
-/* Sets t->dir to the control directory in MALLOC_CONF of the process's environment. */
+/*
+ * Sets t->dir to the control directory that MALLOC_CONF names in the environment with which the
+ * process was started. False if it names none that exists.
+ */
 static bool
 find_dir(jeprof_target_t *t) {
 	static const char key[] = "prof_ctl_dir:";
@@ -228,7 +235,7 @@ denied(jeprof_target_t *t, int error) {
 		d.is_other_user = d.is_other_user || t->uids[i] != d.our_uid;
 		d.is_other_group = d.is_other_group || gids[i] != getegid();
 	}
-	/* A server that has changed its user or group for a while has another real one than we. */
+	/* The saved id is compared too: it differs in a server that has changed its id for a while. */
 	d.is_set_id = (t->uids[0] == getuid() && t->uids[1] != t->uids[0] && t->uids[2] == t->uids[1])
 	    || (gids[0] == getgid() && gids[1] != gids[0] && gids[2] == gids[1]);
 	uint64_t caps = client_read_proc(getpid(), "status", text, sizeof(text)) > 0
@@ -331,7 +338,10 @@ is_young(const jeprof_target_t *t, const jeprof_request_t *wait) {
 	return now_ms < (int64_t)(t->start * 1000 / (uint64_t)ticks) + client_wait_ms(wait);
 }
 
-/* Whether a mailbox may still appear: none is open, and none is of another kind. */
+/*
+ * Whether a mailbox may still appear: none is open, none is of another version, and there is not
+ * only a library that was built without the profiler.
+ */
 static bool
 may_come_yet(const jeprof_target_t *t, const client_finding_t *f) {
 	return t->block == 0 && f->other_version == 0 && (!f->is_without || f->closed > 0);
