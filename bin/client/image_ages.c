@@ -6,7 +6,7 @@
  * proven, so a record that was freed, torn or forged adds to a site of the profile or to none.
  * Blocks of records that lie in none of the parts are read from a process or a core; a box does not
  * have them. Invariant: walk_t.budget is the number of records and blocks that may still be read;
- * blocks do not overlap, so a file has no more of them than its bytes. No locks. Called by
+ * of a file, at first one for each record that its bytes have room for. No locks. Called by
  * image_tables.c.
  */
 #include "client/image_read.h"
@@ -17,20 +17,20 @@
 
 enum {
 	BATCH_BYTES = 16384,     /* of records that are read together */
-	BLOCK_MAX = 4096,        /* bytes of the largest struct */
-	RECORDS_MOST = 16 << 20, /* records of one image */
-	FIELDS_NEEDED = image_record_sized + 1,
-	/* Percent of the live samples; ages of fewer say too little of all of them. */
+	BLOCK_MAX = 4096,        /* bytes of the largest block or record that is read */
+	RECORDS_MOST = 16 << 20, /* records and blocks of one image that are read */
+	FIELDS_NEEDED = image_record_sized + 1, /* fields that a root with records has */
+	/* Ages are reported if at least so many percent of the live samples have a record. */
 	KNOWN_LEAST = 95,
 };
 
 typedef struct walk_s {
 	jeprof_image_t *image;
 	uint64_t budget;
-	uint64_t now;      /* by the clock of the records */
+	uint64_t now;      /* time of the image by the clock of the records, ns */
 	uint64_t taken;    /* samples whose ages were added */
-	bool has_labels;
-	int error;
+	bool has_labels;   /* the root says where the texts of labels are */
+	int error;         /* ENOMEM ends the walk; 0: none */
 } walk_t;
 
 uint64_t *
@@ -64,7 +64,7 @@ has_layout(const jeprof_image_t *image) {
 	return true;
 }
 
-/* A field of a block or a record, which are words all. */
+/* A field of a block or a record; all of them are 64-bit words. */
 static uint64_t
 word_of(const walk_t *w, const unsigned char *bytes, unsigned field) {
 	uint64_t word;
@@ -72,7 +72,7 @@ word_of(const walk_t *w, const unsigned char *bytes, unsigned field) {
 	return word;
 }
 
-/* A live sample of this site. */
+/* Adds a live sample to the site with this index: its age, its sums, its label. */
 static void
 sample_take(walk_t *w, uint32_t number, const unsigned char *record) {
 	image_site_t *site = (image_site_t *)w->image->sites.items + number;
@@ -152,8 +152,8 @@ all_walk(walk_t *w) {
 }
 
 /*
- * The time at which the image was, by the clock of the records: that of the dump. The dead told it
- * in their last second; what is newer has the age 0.
+ * The time of the image by the clock of the records, in ns: now if the process may run; else the
+ * last time at which it told its figures, so that a later sample has the age 0.
  */
 static uint64_t
 now_of(const jeprof_image_t *image) {

@@ -1,7 +1,8 @@
 /*
- * Files as the memory of a process: ranges of addresses that are ranges of bytes; and the simplest
- * of such files, a box, whose first bytes are the root (image_read.h). Invariant: image->ranges is
- * sorted when image_read() is called. No locks. Called by image_file.c and image_core.c.
+ * Reads the memory of the process of an image: of a living one, or as ranges of a file; and opens
+ * the simplest of such files, a box, whose first bytes are the root (image_read.h). Invariant:
+ * image->ranges is sorted when image_read() is called. No locks. image_of_box() is called by
+ * image_file.c, image_box_try_add_parts() by image_tables.c, reading by most image_*.c.
  */
 #include "client/image_read.h"
 
@@ -12,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SKIP_BYTES = 65536 };
+enum { SKIP_BYTES = 65536 }; /* bytes of a stream that are skipped by one read */
 
 /* Reads the next bytes of a stream; false at its end. */
 static bool
@@ -28,6 +29,7 @@ try_read_next(jeprof_image_t *image, void *buf, size_t size) {
 	return true;
 }
 
+/* Reads a stream up to this offset; false if it ends before, or is behind it already. */
 static bool
 try_skip_to(jeprof_image_t *image, uint64_t offset) {
 	static __thread char skipped[SKIP_BYTES];
@@ -134,8 +136,8 @@ image_box_try_add_parts(jeprof_image_t *image, const image_root_t *root) {
 }
 
 /*
- * Bytes that a box lacks at its end, as a copy that was not finished does: what lay there is not in
- * the profile, and much of it leaves no object behind that could be seen to be damaged.
+ * How many bytes a box lacks at its end, as a copy that was not finished. What lay there is not in
+ * the profile, and image->torn need not show it: often no object is left that points there.
  */
 static uint64_t
 box_cut(const jeprof_image_t *image, const image_root_t *root) {
@@ -151,16 +153,16 @@ box_cut(const jeprof_image_t *image, const image_root_t *root) {
 static const char running[] = "running";
 static const char replaced[] = "replaced by exec";
 
-/* The process that has the box, which is looked for. */
+/* The process that has the box, while it is looked for. */
 typedef struct owner_s {
-	const image_root_t *root;
-	bool is_there;
+	const image_root_t *root; /* of the box */
+	bool is_there;           /* it lives and has the box */
 	bool is_replaced;        /* it lives, but exec has put another program in its place */
 } owner_t;
 
 /*
  * Looks at one process: is it the one, and does it still have the tables at their addresses? After
- * exec it has not. If its memory may not be read it is taken to have them.
+ * an exec it does not. If its memory may not be read, it is taken to have them.
  */
 static void
 look_at(jeprof_target_t *t, void *arg) {
@@ -178,8 +180,8 @@ look_at(jeprof_target_t *t, void *arg) {
 }
 
 /*
- * Whether a process has the file mapped, which may be one that is not seen from here: the library
- * locks the file as long as it has.
+ * Whether a process has the file mapped; it need not be one that is visible in our /proc. The
+ * library holds a lock (flock) on the file for as long as it has it mapped.
  */
 static bool
 is_in_use(int fd) {
@@ -191,8 +193,9 @@ is_in_use(int fd) {
 }
 
 /*
- * How the process that has the box ended. One that runs may change the box while it is read. Its
- * pid is that in its own namespace.
+ * How the process that has the box ended: "running" (then it may change the box while it is read),
+ * "ended", "replaced by exec" or "killed". The pid in the root is that in its own namespace; if the
+ * process with that pid here is not the one, all are looked at.
  */
 static const char *
 end_of(const image_root_t *root, int fd) {

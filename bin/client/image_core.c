@@ -1,13 +1,13 @@
 /*
- * An image of a core file: of the kernel, of gcore, or of an emulator (image_read.h). Which memory
- * the file has say its PT_LOAD headers; which files were mapped says the note NT_FILE; which of
- * them is the program, NT_AUXV. The root is found through the library's ELF note, as in a living
- * process; where the core lacks the headers of files, by the head with which each part of the
- * tables begins.
+ * An image of a core file: of the kernel, of gcore, or of an emulator (image_read.h). Its PT_LOAD
+ * headers say which memory the file has, the note NT_FILE which files were mapped, and NT_AUXV
+ * which of them is the program. The root of the tables is found through the library's ELF note, as
+ * in a living process; where the core lacks the headers of files, by the head with which each part
+ * of the tables begins.
  *
- * A stream is read once, from the front: then only the parts of the tables are kept, found by their
- * heads, and the first bytes of what begins with an ELF header. The notes are before the memory in
- * a core of the kernel, and behind it in one of gcore.
+ * A stream (a pipe) is read once, from the front. Only the parts of the tables are kept, found by
+ * their heads, and the first OBJECT_BYTES of what begins with an ELF header. The notes are before
+ * the memory in a core of the kernel, and behind it in one of gcore.
  *
  * Invariant: what is kept of a file is bounded by what was read from it. No locks. Called by
  * image_file.c.
@@ -28,7 +28,7 @@ enum {
 	AUXV_MOST = 8192,        /* bytes of the note NT_AUXV */
 	NOTES_MOST = 1 << 20,    /* notes */
 	CHUNK = 65536,           /* bytes of a stream that are looked at together */
-	PAGE_LEAST = 4096,
+	PAGE_LEAST = 4096,       /* heads of parts are looked for at multiples of it */
 	OBJECT_BYTES = 16384,    /* kept of what begins with an ELF header */
 	KEPT_MOST = 1 << 30,     /* bytes of a stream that are kept */
 };
@@ -38,11 +38,11 @@ typedef struct core_s {
 	Elf64_Ehdr header;
 	uint64_t notes_at;       /* in the file */
 	uint64_t notes_size;
-	uint64_t program;        /* addresses, 0: not known */
-	uint64_t vdso;
+	uint64_t program;        /* an address in the program; 0: not known */
+	uint64_t vdso;           /* address of the vdso; 0: not known */
 	char *files;             /* the note NT_FILE */
 	size_t files_size;
-	image_array_t loads;     /* image_range_t: all that a stream had, by their offsets */
+	image_array_t loads;     /* image_range_t: all PT_LOAD ranges of a stream, by offset */
 } core_t;
 
 /* ---- headers ---- */
@@ -68,7 +68,7 @@ header_read(jeprof_image_t *image, core_t *core) {
 	return 0;
 }
 
-/* The number of program headers, which stands elsewhere if it is large. */
+/* The number of program headers; a large one is in the first section header. 0: not known. */
 static uint64_t
 headers_count(jeprof_image_t *image, const core_t *core) {
 	Elf64_Shdr first;
@@ -201,7 +201,10 @@ map_line(jeprof_image_t *image, const core_t *core, uint64_t start, uint64_t end
 	return n < 0 || n >= (int)sizeof(line) ? 0 : image_add_text(image, line, (size_t)n);
 }
 
-/* Makes a text of the note NT_FILE: number, page size, a row for each mapping, then the paths. */
+/*
+ * Makes the text of a memory map of the note NT_FILE, which has the number of mappings, the page
+ * size, a row (start, end, offset in pages) for each mapping, then the paths.
+ */
 static int
 files_to_map(jeprof_image_t *image, const core_t *core) {
 	uint64_t head[2] = {0, 0}, row[3];
@@ -300,7 +303,10 @@ keep_try_begin(keeper_t *k, uint64_t address, uint64_t size) {
 	return true;
 }
 
-/* Keeps n bytes; the memory for them doubles as they come. */
+/*
+ * Keeps n bytes, at most `left`; the memory for them doubles as they come. False without memory, or
+ * above KEPT_MOST.
+ */
 static bool
 keep_try_add(keeper_t *k, const unsigned char *bytes, size_t n) {
 	image_range_t *r = (image_range_t *)k->kept.items + k->kept.n - 1;

@@ -1,13 +1,13 @@
 /*
  * The ring of an image: one line for each second of the last hour, and what the lines say of growth
- * (jeprof_client.h has the contract). Invariant: as many lines are read as the ring can have,
- * whatever it says. No locks. Called by image_write.c and jeprofd.
+ * (jeprof_client.h has the contract). Invariant: no more lines are read than the ring has room for,
+ * whatever the root says. No locks. Called by image_write.c and by jeprofd (dead_facts.c).
  */
 #include "client/image_read.h"
 
 enum {
-	LEVEL_SHARE = 16,  /* 1/16 of a rise counts as none: where a rise begins and ends */
-	GROWN_SHARE = 8,   /* a rise by less than 1/8 of all is no growth */
+	LEVEL_SHARE = 16,  /* differences up to 1/16 of the rise are ignored */
+	GROWN_SHARE = 8,   /* a rise by less than 1/8 of the last value is no growth */
 };
 
 /* Reads line n; false if the image does not have it, or it was being written. */
@@ -45,8 +45,9 @@ resident_of(const jeprof_image_line_t *line) {
 }
 
 /*
- * The rise begins with the last line that is near the lowest one, among those after which it never
- * fell by much.
+ * Goes back from the last line over a stretch in which the memory never fell by more than 1/16 of
+ * the rise. The rise begins where that stretch leaves its lowest level: at the last of the lines in
+ * front that exceed the level by at most 1/16 of the rise.
  */
 uint64_t
 jeprof_course_growth(const jeprof_image_line_t *lines, size_t count, uint64_t *ms) {

@@ -1,7 +1,7 @@
 /*
- * Opens and closes images (jeprof_client.h has the contract). Invariant: an image that is handed
- * out has been read whole; one that could not be read is freed. No locks, no state but the image's.
- * Called by jeprofctl and jeprofd.
+ * Opens and closes images (jeprof_client.h has the contract). Invariant: of an image that is handed
+ * out all tables have been read, but not the ring (image_course.c); one that could not be read is
+ * freed. No locks, no state but the image's. Called by jeprofctl and jeprofd.
  */
 #include "client/image_read.h"
 
@@ -22,7 +22,10 @@ image_new(char *why) {
 	return image;
 }
 
-/* Reads the tables after the source has found them; on failure frees the image. */
+/*
+ * Reads the tables after the source has found them; `error` is what the source returned. After a
+ * failure, also of the source, it frees the image.
+ */
 static int
 image_finish(jeprof_image_t *image, int error, jeprof_image_t **to) {
 	error = error != 0 ? error : image_read_root(image);

@@ -3,10 +3,10 @@
  * (image_ages.c) adds to, and the texts of the numbers from the lists of the root, as the library's
  * own dump has them (prof/sites/prof_label_sums.c).
  *
- * Invariant: image->labeled has each pair of site and label once. Texts in no part of the tables
- * are read from a process or a core; a box does not have them. The walk through a list ends with
- * more objects than there are numbers. No locks. Called by image_ages.c, image_tables.c and
- * image_write.c.
+ * Invariant: image->labeled has each pair of site and label once. Texts that lie outside of the
+ * parts of the tables are read from a process or a core; a box does not have them. The walk through
+ * a list ends after as many objects as there are numbers of labels. No locks. Called by
+ * image_ages.c, image_tables.c and image_write.c.
  */
 #include "client/image_read.h"
 
@@ -15,9 +15,9 @@
 #include <string.h>
 
 enum {
-	FIELDS_NEEDED = image_label_text + 1,
+	FIELDS_NEEDED = image_label_text + 1, /* fields that a root with labels has */
 	LABEL_MAX = 64,          /* bytes of an object before its text */
-	TEXT_MAX = 255,
+	TEXT_MAX = 255,          /* bytes of a text without its NUL; a longer one is left out */
 };
 
 bool
@@ -57,7 +57,7 @@ image_label_add(jeprof_image_t *image, uint32_t site, uint32_t label,
 
 /* ---- texts ---- */
 
-/* Keeps the text of the object at `at`, whose first bytes were read. 0 or ENOMEM. */
+/* Keeps the text of the object at `at`, whose bytes before the text were read. 0 or ENOMEM. */
 static int
 text_take(jeprof_image_t *image, uint64_t at, const unsigned char *object, bool is_in_parts) {
 	char text[TEXT_MAX + 1];

@@ -1,5 +1,5 @@
 /*
- * The memory map of an image, as text, and the objects that are loaded by it (image_read.h).
+ * The memory map of an image as text, and the loaded objects that it shows (image_read.h).
  * Invariant: the text and the number of objects are bounded. No locks. Called by image_process.c
  * and image_core.c.
  */
@@ -59,8 +59,8 @@ path_of(const char *path, size_t length) {
 }
 
 /*
- * Adds the object that begins at `start`, if one does. One that was not loaded, but only mapped to
- * be read, is loaded nowhere, so its map has no executable part; the caller has checked that.
+ * Adds the object that begins at `start`, if one does. The caller has checked that a mapping of it
+ * is executable: a file that is mapped only to be read is not loaded. 0 or ENOMEM.
  */
 static int
 object_add(jeprof_image_t *image, client_elf_t *elf, uint64_t start, const char *path,

@@ -1,6 +1,6 @@
 /*
  * An image of the memory of a process, which may run, or be stopped, or hang (image_read.h).
- * Invariant: nothing is written into it, and no thread of it runs for this. No locks. Called by
+ * Invariant: nothing is written into the process, and it need not run. No locks. Called by
  * image_file.c.
  */
 #include "client/image_read.h"

@@ -1,11 +1,13 @@
 /*
- * An image as it was read: from the memory of a process, a core file or a box. Internal to
- * bin/client/; the format is in meta/image.h, the interface in jeprof_client.h.
+ * An image as it was read: from the memory of a process, a core file or a box. Shared by the files
+ * image_*.c of bin/client/; the format is in meta/image.h, the interface in jeprof_client.h.
  *
- * A source knows how to read memory by address, and which files were mapped. Everything that comes
- * from it may be forged. So each address is checked against the parts of the tables, each object
- * proves itself, the number of objects is bounded by the bytes of the parts, and what is kept of an
- * object is not larger than the object.
+ * A source (image_process.c, image_core.c, image_box.c) knows how to read memory by address, and
+ * which files were mapped. Everything that comes from it may be forged. So the addresses of objects
+ * are checked against the parts of the tables, except on the two lists of what lies elsewhere and
+ * in the ring; sites and counts prove themselves by their hashes; and the numbers of objects and
+ * frames that are read are bounded by the bytes of the parts or of the file. No locks: an image
+ * belongs to one thread at a time.
  */
 #pragma once
 #include "client/target.h"
@@ -13,25 +15,29 @@
 #include "prof/sites/prof_ages.h"
 #include "prof/sites/prof_printed.h"
 
-/* A loaded object. */
+/* A loaded object of the memory map. */
 typedef struct image_object_s {
 	client_object_t elf;
 	char *path;
 } image_object_t;
 
-/* A range of bytes in a file, or in `bytes` if that is not NULL. */
+/* A range of memory whose bytes are in a file, or in `bytes` if that is not NULL. */
 typedef struct image_range_s {
 	uint64_t address;
 	uint64_t size;
-	uint64_t offset;
+	uint64_t offset;         /* in the file; while a stream is being read, the room of `bytes` */
 	unsigned char *bytes;
 	char flags[5];           /* as in a memory map */
 } image_range_t;
 
+/*
+ * The record of a thread. Here and below, cur has the sums over live samples, accum those over all
+ * samples, also the freed ones, if the library counts them (prof_accum); else zeros.
+ */
 typedef struct image_thread_s {
-	uint64_t address;
-	uint64_t uid;
-	bool is_attached;
+	uint64_t address;        /* of the record */
+	uint64_t uid;            /* the number of the thread in dumps */
+	bool is_attached;        /* the thread has not ended */
 	char name[16];
 	prof_counts_t cur;
 	prof_counts_t accum;
@@ -41,40 +47,41 @@ typedef struct image_thread_s {
 
 /* What one thread has of a site. */
 typedef struct image_share_s {
-	uint32_t thread;
+	uint32_t thread;         /* index in image.threads */
 	prof_counts_t cur;
 	prof_counts_t accum;
 } image_share_t;
 
-/* Estimated bytes of a site by their age. */
+/* Estimated bytes of a site by their age (prof_ages.h). */
 typedef struct image_columns_s {
 	uint64_t est[PROF_AGES];
 } image_columns_t;
 
+/* A site: a stack at which objects were sampled. */
 typedef struct image_site_s {
-	uint64_t address;
-	uint64_t hash;
+	uint64_t address;        /* of the object in the tables */
+	uint64_t hash;           /* of its frames */
 	size_t frames;           /* index in image.frames */
 	unsigned nframes;
-	uint32_t stamp;
-	uint32_t then;
+	uint32_t stamp;          /* 0: its frames are in objects that are never unloaded */
+	uint32_t then;           /* number of the last module record when the site was made */
 	size_t shares;           /* index in image.shares */
 	size_t nshares;
 	prof_counts_t cur;
 	prof_counts_t accum;
-	size_t age;              /* number + 1 in image.columns: of live samples; 0: none */
-	size_t life;             /* the same of freed ones, when they were freed */
+	size_t age;              /* index + 1 in image.columns: ages of live samples; 0: none */
+	size_t life;             /* the same for freed samples: their ages when they were freed */
 	prof_counts_t known;     /* sums over its live samples with a record */
 } image_site_t;
 
-/* What the samples of one site hold that have one label. */
+/* The sums over the live samples of one site that have one label. */
 typedef struct image_labeled_s {
-	uint32_t site;           /* its number */
+	uint32_t site;           /* index in image.sites */
 	uint32_t label;
 	prof_counts_t cur;
 } image_labeled_t;
 
-/* Numbers of labels, with 0 for none. */
+/* How many numbers of labels there are, with 0, which stands for no label. */
 enum { IMAGE_LABELS = 1 << (64 - IMAGE_USIZE_BITS) };
 
 typedef struct image_label_s {
@@ -82,12 +89,13 @@ typedef struct image_label_s {
 	bool is_used;            /* a live sample has it */
 } image_label_t;
 
+/* The record of an object that was loaded at some time (unwind/module_history.h). */
 typedef struct image_module_s {
-	uint64_t address;
-	uint64_t start;
+	uint64_t address;        /* of the record */
+	uint64_t start;          /* of the object; `end` is behind its last byte */
 	uint64_t end;
-	uint64_t bias;
-	uint32_t number;
+	uint64_t bias;           /* address in memory minus address in the file */
+	uint32_t number;         /* of the record; they rise */
 	bool is_shadowed;        /* an object was loaded later where this one lay */
 	unsigned build_id_len;
 	unsigned char build_id[CLIENT_BUILD_ID_MAX];
@@ -101,7 +109,7 @@ typedef struct image_array_s {
 	size_t room;
 } image_array_t;
 
-/* A table from addresses to numbers. */
+/* A hash table from addresses, or other keys that are not 0, to numbers; linear probing. */
 typedef struct image_table_s {
 	uint64_t *keys;          /* 0: free */
 	uint32_t *values;
@@ -114,36 +122,36 @@ enum { IMAGE_UNKNOWN = UINT32_MAX }; /* not in a table */
 struct jeprof_image_s {
 	/* The source. */
 	jeprof_target_t *target;     /* a process; NULL: a file */
-	int fd;                      /* of a file */
+	int fd;                      /* of a file; -1: a process */
 	bool is_stream;              /* it can be read only once, from the front */
 	uint64_t stream_at;          /* bytes of the stream that were read */
 	uint64_t cut;                /* bytes that are missing at the end of the file */
 	bool is_live;                /* the process may run: objects may be freed while they are read */
-	const char *kind;            /* for the metadata */
+	const char *kind;            /* for the metadata: "outside", "core" or "blackbox" */
 	const char *end;             /* of a box: how the process ended; NULL: it is no box */
 	image_array_t ranges;        /* image_range_t: what a file has of the memory, ascending */
 	char *maps;                  /* text of the memory map, as in /proc/PID/maps; NULL: none */
 	size_t maps_bytes;
 	image_array_t objects;       /* image_object_t: what is loaded, by the map */
 	uint64_t lacking;            /* objects whose headers and notes the source does not have */
-	uint64_t program;            /* an address in the program; 0: not known */
-	char exe[PATH_MAX];
+	uint64_t program;            /* not used */
+	char exe[PATH_MAX];          /* path of the program; "": not known */
 	/* The tables. */
 	uint64_t at;                 /* address of the root */
 	image_root_t root;
-	uint64_t budget;             /* objects that may still be read */
-	uint64_t frames_most;        /* frames of all sites */
+	uint64_t budget;             /* objects that may still be read; records have one of their own */
+	uint64_t frames_most;        /* frames that all sites together may have */
 	image_array_t sites;
 	image_array_t shares;
 	image_array_t frames;        /* uint64_t */
 	image_array_t threads;       /* in the order of their list */
 	image_array_t modules;
-	image_table_t visited;       /* sites by address; those without proof have no number */
+	image_table_t visited;       /* addresses of sites that were read, proven or not; no numbers */
 	image_table_t known;         /* threads by address */
 	image_table_t counts;        /* sites by the addresses of their counts with live samples */
 	image_array_t columns;
 	image_array_t labeled;       /* image_labeled_t: by site and label, when all was read */
-	image_table_t labeled_at;    /* their places by site and label */
+	image_table_t labeled_at;    /* indexes in `labeled`, by site and label */
 	image_label_t *labels;       /* IMAGE_LABELS; NULL: no live sample has one */
 	bool lacks_texts;            /* there are labels whose texts the image does not have */
 	bool has_ages;
@@ -152,11 +160,13 @@ struct jeprof_image_s {
 	prof_counts_t cur;
 	prof_counts_t accum;
 	size_t nsites;               /* with something to report */
-	uint64_t first_rate;         /* of the first sample reported; 0: there is none */
-	bool is_mixed;
-	uint64_t torn;
+	uint64_t first_rate;         /* sampling interval of the first count reported; 0: none yet */
+	bool is_mixed;               /* counts of different sampling intervals are reported */
+	uint64_t torn;               /* see jeprof_image_facts_t */
 	char *why;                   /* JEPROF_WHY bytes of the caller */
 };
+
+/* ---- image_tables.c: helpers ---- */
 
 /* Puts the sentence into image->why, and returns error. */
 __attribute__((format(printf, 3, 4))) int image_fail(jeprof_image_t *image, int error,
@@ -167,8 +177,10 @@ void *image_append(image_array_t *a, size_t size);
 
 /* The number of an address, or IMAGE_UNKNOWN. */
 uint32_t image_table_find(const image_table_t *t, uint64_t key);
-/* Adds an address that is not 0 and not there; false without memory. */
+/* Sets the number of an address that is not 0; false without memory. */
 bool image_table_try_put(image_table_t *t, uint64_t key, uint32_t value);
+
+/* ---- image_box.c: reading ---- */
 
 /* Reads memory of the process that the image is of; false if not all is there. */
 bool image_read(jeprof_image_t *image, uint64_t at, void *buf, size_t size);
@@ -180,7 +192,7 @@ uint64_t image_file_bytes(const jeprof_image_t *image);
 image_range_t *image_add_range(jeprof_image_t *image, const image_range_t *range);
 /* Sorts the ranges by their addresses, for image_read(). */
 void image_sort_ranges(jeprof_image_t *image);
-/* Of a box: the parts of this root that are not ranges yet become some. False without memory. */
+/* Of a box: adds a range for each part of this root that has none yet. False without memory. */
 bool image_box_try_add_parts(jeprof_image_t *image, const image_root_t *root);
 
 /* ---- image_process.c, image_core.c, image_box.c: set image->at, and read what is mapped ---- */
@@ -210,8 +222,10 @@ int image_read_tables(jeprof_image_t *image);
 /* A field of an object that was read into `bytes`; a width that no number has gives 0. */
 uint64_t image_field(const jeprof_image_t *image, const unsigned char *bytes, unsigned field);
 /*
- * Reads the list of parts again, which only grows, and the heads of lists before it. Without memory
- * for the range of a new part, what lies in that is left out.
+ * Reads the list of parts again, to which a process only adds, and the heads of the lists of sites,
+ * records and labels. Those of records and labels are read before the parts, so that what they lead
+ * to lies in these. Changes nothing if the root cannot be read. Without memory for the range of a
+ * new part, what lies in that part is left out.
  */
 void image_read_parts(jeprof_image_t *image);
 /* Whether so many bytes at this address lie in a part of the tables. */
@@ -221,9 +235,9 @@ bool image_try_read(jeprof_image_t *image, uint64_t at, void *buf, size_t size, 
 
 /* ---- image_ages.c ---- */
 
-/* The columns of this number, new ones if it is 0. NULL without memory. */
+/* The columns of this number (index + 1); if it is 0, sets it to that of new ones. NULL: ENOMEM. */
 uint64_t *image_columns_of(jeprof_image_t *image, size_t *number);
-/* Reads the records of samples, after the sites. 0 or ENOMEM. */
+/* Reads the records of samples, when all sites are read. 0 or ENOMEM. */
 int image_read_ages(jeprof_image_t *image);
 
 /* ---- image_labels.c ---- */
@@ -233,7 +247,10 @@ bool image_has_label_lists(const jeprof_image_t *image);
 /* Adds live samples to a site's sums. 0 or ENOMEM. */
 int image_label_add(jeprof_image_t *image, uint32_t site, uint32_t label,
     const prof_counts_t *counts);
-/* Reads the texts of what was added, after the records, and sorts the sums. 0 or ENOMEM. */
+/* When all records are read: reads the texts of the labels, and sorts the sums. 0 or ENOMEM. */
 int image_read_labels(jeprof_image_t *image);
-/* Whether a profile tells it; a number that no text has ever had is no label. */
+/*
+ * Whether a profile shows the label: it has a text, or it may have one that the image lacks.
+ * Numbers above the last one that was given to a text are damaged.
+ */
 bool image_label_is_shown(const jeprof_image_t *image, uint32_t label);

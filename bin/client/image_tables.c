@@ -8,7 +8,8 @@
  * (torn), and the walk goes on behind it.
  *
  * Invariant: image->budget is the number of objects that may still be read, at first one for each
- * 64 bytes of the parts, so every walk ends. No locks. Called by image_write.c.
+ * 64 bytes of the parts, four in a running process, so every walk ends. No locks. Called by
+ * image_file.c, and image_check_version() by image_box.c; the other functions help image_*.c.
  */
 #include "client/image_read.h"
 
@@ -21,13 +22,13 @@
 enum {
 	OBJECT_MAX = 4096,       /* bytes of the largest struct */
 	FRAMES_MAX = 4096,       /* frames of a site */
-	OBJECTS_MOST = 4 << 20,  /* objects of one image */
-	MODULES_MOST = 4096,
+	OBJECTS_MOST = 4 << 20,  /* the largest budget; in a running process four times that */
+	MODULES_MOST = 4096,     /* records of loaded objects; later ones are left out */
 	RESUMES_MOST = 1000,     /* times that a walk through a running process goes back */
 	RESTARTS_MOST = 16,      /* times that it begins anew */
-	CHAIN_TRIES = 8,         /* times that the counts of a site are read again */
-	PIECE_BYTES = 64,        /* alignment of objects, and their least size */
-	/* What each image has: later fields and structs are not read here. */
+	CHAIN_TRIES = 8,         /* times that the counts of a site are read, in a running process */
+	PIECE_BYTES = 64,        /* alignment of sites and counts, and least size of an object */
+	/* What each root has; later fields, structs and bytes are read only if the root has them. */
 	FIELDS_LEAST = image_count_life,
 	STRUCTS_LEAST = image_struct_block,
 	ROOT_LEAST = offsetof(image_root_t, records),
@@ -116,7 +117,7 @@ image_table_try_put(image_table_t *t, uint64_t key, uint32_t value) {
 
 /* ---- the root ---- */
 
-/* How many bytes of a part there are from this address on; 0: it lies in none. */
+/* How many bytes in use a part has from this address on; 0: it lies in no part. */
 static uint64_t
 bytes_behind(const jeprof_image_t *image, uint64_t at) {
 	for (unsigned i = 0; i < image->root.nparts; i++) {
@@ -155,7 +156,7 @@ image_read_parts(jeprof_image_t *image) {
 	memcpy(r->parts, now.parts, sizeof(now.parts));
 	r->nparts = now.nparts;
 	r->sites = now.sites;
-	/* Their objects lie in these parts already. */
+	/* From the earlier read: their objects lie in the parts of the later one. */
 	r->records = before.records;
 	r->records_elsewhere = before.records_elsewhere;
 	r->labels = before.labels;
@@ -178,7 +179,7 @@ parts_check(jeprof_image_t *image) {
 		}
 		bytes += p->used;
 	}
-	/* What a file says may be more than what it has; a process may get more meanwhile. */
+	/* A file may claim more bytes than it has; a process may get more while it is read. */
 	uint64_t there = image->target != NULL ? 4 * bytes : image_file_bytes(image);
 	bytes = bytes < there ? bytes : there;
 	uint64_t budget = bytes / PIECE_BYTES + 1;
@@ -455,8 +456,8 @@ count_take(jeprof_image_t *image, image_site_t *site, uint64_t at, const unsigne
 }
 
 /*
- * Reads the counts of a site once, from `at` on. *is_broken: an object without proof was met. In an
- * image that does not change, that one is left out. 0 or ENOMEM.
+ * Reads the counts of a site once, from `at` on. *is_broken: an object without proof was met, which
+ * ends the walk if the process runs and else is left out; or the chain is a circle. 0 or ENOMEM.
  */
 static int
 chain_read(jeprof_image_t *image, image_site_t *site, uint64_t at, bool *is_broken) {
@@ -529,7 +530,10 @@ is_size_of_site(const jeprof_image_t *image, const unsigned char *bytes) {
 	return nframes <= FRAMES_MAX && size >= frames && size < frames + PIECE_BYTES;
 }
 
-/* Whether the site is still there; if so, *counts is the first of its counts now. */
+/*
+ * Whether the site is still there; if so, *counts is the first of its counts now, and *next the
+ * site behind it.
+ */
 static bool
 is_still_site(jeprof_image_t *image, const image_site_t *site, uint64_t *counts, uint64_t *next) {
 	unsigned char bytes[OBJECT_MAX] = {0};
@@ -571,7 +575,7 @@ counts_walk(jeprof_image_t *image, image_site_t *site, uint64_t first) {
 	return error;
 }
 
-/* Adds the sums of a complete site to those of its threads and of the image. */
+/* Sums up the shares of a complete site, for the site, its threads and the image. */
 static void
 site_sum(jeprof_image_t *image, image_site_t *site) {
 	for (size_t i = 0; i < site->nshares; i++) {
@@ -625,8 +629,9 @@ site_read(jeprof_image_t *image, uint64_t at, bool *is_proven, uint64_t *next) {
 
 /*
  * Where the walk through a running process goes on, after the object that it came to had been
- * freed: behind the last site that is still itself; at the head if none is. 0: all was read.
- * *is_lost: nothing of what was read is left, and where the head is now another site was before.
+ * freed: behind the last site that is still itself; at the head if none is. 0: all was read, or the
+ * budget is used up. *is_lost: none of the sites that were read is left, and the head is now at an
+ * address where one of them was.
  */
 static uint64_t
 sites_resume(jeprof_image_t *image, bool *is_lost) {

@@ -1,9 +1,10 @@
 /*
- * Writes an image as a profile, in the grammar of the library's own dumps (prof/file/prof_dump.c):
- * heap_v2 with metadata, threads, stacks, the memory map and the loaded objects; behind them the
- * seconds of the last hour. So what reads those reads this. Invariant: the text of a process that
- * does not change is that of its own dump, but for the lines that say when and how it was made, and
- * the seconds. No locks. Called by jeprofctl and jeprofd.
+ * Writes an image as a profile, in the grammar of the library's own dumps (prof/file/prof_dump.c),
+ * so that what reads those can read it: heap_v2 with metadata, threads, stacks, the memory map, the
+ * loaded objects, ages and labels; behind them the seconds of the last hour, which no dump has.
+ * Invariant: the text of a process that does not change is that of its own dump, but for the lines
+ * that say when and how it was made, and the seconds. No locks. jeprof_image_write() is called by
+ * jeprofctl (bin/ctl/dump.c) and jeprofd (bin/agent/dead_profile.c).
  */
 #include "client/image_read.h"
 
@@ -116,7 +117,7 @@ write_times(writer_t *w) {
 	}
 }
 
-/* How the process grew in its last seconds, if it did. */
+/* The last rise of the resident memory and how long it took, if there was one. */
 static void
 write_growth(writer_t *w) {
 	uint64_t ms, grown = jeprof_course_growth(w->lines, w->nlines, &ms);
@@ -183,6 +184,10 @@ write_metadata(writer_t *w) {
 
 /* ---- counts and stacks ---- */
 
+/*
+ * The sampling interval in the first line, with which readers scale the counts. 1 if there are
+ * several: then estimates are printed, which that leaves as they are.
+ */
 static uint64_t
 header_rate(const jeprof_image_t *image) {
 	uint64_t rate = image->is_mixed ? 1 : image->first_rate != 0 ? image->first_rate
@@ -241,12 +246,16 @@ write_threads(writer_t *w) {
 	return 0;
 }
 
+/* Where a profile shows an object at whose place another one was loaded later. */
 static uint64_t
 shadow_of(const image_module_t *m) {
 	return IMAGE_SHADOW_BASE + ((uint64_t)m->number << IMAGE_LG_SHADOW_SPAN);
 }
 
-/* The address that is shown for one sampled when `then` was the last record (module_history.h). */
+/*
+ * The address that a profile shows for a return address that was sampled when record `then` of the
+ * loaded objects was the last one (unwind/module_history.h).
+ */
 static uint64_t
 place_of(const jeprof_image_t *image, uint64_t frame, uint32_t then) {
 	const image_module_t *m = image->modules.items;
@@ -315,8 +324,9 @@ is_covered(const jeprof_image_t *image, const image_module_t *m) {
 }
 
 /*
- * Objects that were loaded once; all of them if there is no memory map, or if it does not name the
- * files.
+ * The recorded objects that the memory map does not show where they were: shadowed ones, at their
+ * substitute addresses, and those where no object of the map lies, as they were unloaded or the map
+ * does not name them.
  */
 static void
 write_records(writer_t *w) {
@@ -369,8 +379,9 @@ columns_get(const writer_t *w, size_t number) {
 }
 
 /*
- * The columns of this number, of the n-th site that is written, as parts of the bytes that these
- * counts are printed as. est: what the columns are parts of.
+ * Writes the columns with this number for the n-th site that is written: estimates are scaled to
+ * parts of the bytes that are printed for `counts`. est: the estimate of which the columns are
+ * parts.
  */
 static void
 write_columns(writer_t *w, const char *what, size_t n, size_t number, const prof_counts_t *counts,
@@ -389,7 +400,10 @@ write_columns(writer_t *w, const char *what, size_t n, size_t number, const prof
 	put(w, "\n");
 }
 
-/* Not all live samples have a record: their ages are parts of their own sum. */
+/*
+ * The sum of the columns with this number. Ages are parts of that, not of the site's estimate: not
+ * all live samples have a record.
+ */
 static uint64_t
 columns_sum(const writer_t *w, size_t number) {
 	const image_columns_t *c = columns_get(w, number);
@@ -422,7 +436,7 @@ write_ages(writer_t *w) {
 
 /* ---- labels ---- */
 
-/* Bytes that could be taken for something else, and the backslash, as \xNN. */
+/* Writes a text; bytes that are not printable ASCII, and the backslash, as \xNN. */
 static void
 put_escaped(writer_t *w, const char *text) {
 	for (; *text != '\0'; text++) {
@@ -455,7 +469,10 @@ part_of(uint64_t printed, uint64_t some, uint64_t all) {
 	return some >= all ? printed : (uint64_t)(product / all);
 }
 
-/* The labels of a site, which is the n-th that is written, as prof_dump_label.c divides it. */
+/*
+ * Writes the labels of a site, the n-th that is written; its printed numbers are divided among them
+ * as in prof_dump_label.c.
+ */
 static void
 write_labeled(writer_t *w, const image_site_t *site, size_t n, const image_labeled_t *l,
     size_t nlabels) {
@@ -508,7 +525,7 @@ write_labels(writer_t *w) {
 	}
 }
 
-/* "# second MS ALLOCATED ACTIVE RESIDENT RSS LIMIT SAMPLES FAULTS": MS since 1970. */
+/* "# second MS ALLOCATED ACTIVE RESIDENT RSS LIMIT SAMPLES FAULTS": UTC, sizes in bytes. */
 static void
 write_course(writer_t *w) {
 	for (size_t i = 0; i < w->nlines; i++) {

@@ -26,7 +26,7 @@
  *              not answered it in time
  *   EAGAIN     the process is idle, and the manner of the request says not to wait
  *   EINTR      request.interrupts reached request.patience; the request was taken back
- *   E2BIG      the request is longer than JEPROF_TEXT - 1 bytes, or a path too long
+ *   E2BIG      the request is longer than JEPROF_TEXT - 1 bytes, or a path is too long
  *   EFBIG      the profile is larger than request.bytes_max
  *   EIO        the profile was gone before it was fetched, or a file could not be written
  *   ENOMEM     no memory

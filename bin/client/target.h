@@ -88,9 +88,7 @@ typedef struct client_denial_s {
 	unsigned uid;       /* effective uid of the other process */
 	bool is_other_user; /* one of its uids is not our_uid */
 	bool is_other_group; /* one of its gids is not our effective one */
-	/*
-	 * its real user or group is ours, but the effective and the saved one are another: set-user-id
-	 */
+	/* its real user or group is ours, the effective and the saved one are not: set-user-id */
 	bool is_set_id;
 	bool is_dumpable;   /* see PR_SET_DUMPABLE */
 	bool may_trace;     /* we hold CAP_SYS_PTRACE */
