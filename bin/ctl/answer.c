@@ -1,8 +1,8 @@
 /*
  * Builds requests from the options, sends them, and turns answers and errors into text and an exit
- * code (answer.h). Invariant: only this file maps errnos to exit codes: leave_failed() those of
- * bin/client/, fail() those in answers of the process. No locks: jeprofctl has one thread. Called
- * by main.c and the verbs.
+ * code (answer.h). Invariant: the errno of a request becomes an exit code only here: those of
+ * bin/client/ in leave_failed(), those in answers of the process in fail(). No locks: jeprofctl has
+ * one thread. Called by main.c and the verbs.
  */
 #include "ctl.h"
 

@@ -8,7 +8,10 @@
 
 #include "ctl.h"
 
-/* A request with this text, and the times and interrupts that the options give. */
+/*
+ * A request with this text, and the times and interrupts that the options give. If --wait is given,
+ * a process counts as idle only when that time is over.
+ */
 jeprof_request_t request_of(const char *text, jeprof_manner_t manner);
 
 /*
@@ -17,18 +20,24 @@ jeprof_request_t request_of(const char *text, jeprof_manner_t manner);
  */
 bool ask(jeprof_target_t *p, const char *text, jeprof_manner_t manner, jeprof_reply_t *reply);
 
-/* Writes "verb k:v,k:v" into buf, with all options that belong into the request. */
+/*
+ * Writes "verb k:v,k:v" into buf, with all options and words that belong into the request. Exits if
+ * it is too long, or if the process sees no directory for --prefix.
+ */
 void build_request(const jeprof_target_t *p, const char *verb, char *buf, size_t size);
 
 /* Prints the error of an answer and returns its exit code. */
 int fail(jeprof_target_t *p, const jeprof_reply_t *r);
 
-/* Prints the command that shows the profile at `path`, unless that is a device or a pipe. */
+/*
+ * Prints, as a hint, the command that shows the profile at `path`, unless something other than a
+ * regular file is there.
+ */
 void hint_top(const char *path);
 
 /*
- * Prints a path of the process in a form that this shell can open; with --json as the member `key`.
- * Returns EXIT_DONE.
+ * Prints the path in an answer of the process in a form that this shell can open, and the hint of
+ * hint_top(); with --json as the member `key` of an object. Returns EXIT_DONE.
  */
 int print_path(jeprof_target_t *p, const char *answer, const char *key);
 
@@ -38,5 +47,8 @@ bool is_number(const char *text);
 /* The word for a jeprof_state_t, which --json prints: "idle", "active", ...; else "unknown". */
 const char *state_word(uint32_t state);
 
-/* The text for a person: "sampling (MALLOC_CONF)", "session 3". buf, a constant, or `word`. */
+/*
+ * The text for a person for a word of state_word(): "sampling (MALLOC_CONF)", "session 3". Returns
+ * buf, a constant, or `word`.
+ */
 const char *state_text(const char *word, uint64_t session, char buf[64]);

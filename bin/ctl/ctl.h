@@ -1,6 +1,6 @@
 /*
- * Included first by all files of jeprofctl: feature macros of the C library, and the exit after a
- * failure of bin/client/.
+ * Included first by all .c files of jeprofctl: feature macros of the C library, and the exit after
+ * a failure of bin/client/ (answer.c has these functions). No locks: jeprofctl has one thread.
  */
 #pragma once
 #define _GNU_SOURCE

@@ -1,9 +1,9 @@
 /*
  * The verb dump. Without -o the process writes the profile into a file itself; with -o jeprofctl
  * fetches it and writes it; with --outside or --core, or if the process does not answer, jeprofctl
- * reads its tables in its memory, or in a core file, and makes the profile. Invariant: if jeprofctl
- * writes it, the whole profile is fetched before anything is written; a regular file is written
- * under a temporary name and renamed when it is complete. No locks. Called by main.c.
+ * reads the profiler's tables in its memory, or in a core file or box, and makes the profile.
+ * Invariant: if jeprofctl writes it, all is fetched before the output is opened; a regular file is
+ * written under a temporary name and renamed when it is complete. No locks. Called by main.c.
  */
 #include "ctl.h"
 
@@ -59,7 +59,8 @@ is_special_file(const char *name, const char *path) {
 
 /*
  * Opens the file for writing, or exits. Sets `temporary` to the name that is written, and path to
- * the one to which it is renamed. "-" is stdout.
+ * the one to which it is renamed; `unfinished` is then the former. A special file is
+ * written in place and not renamed. "-" is stdout.
  */
 static FILE *
 open_output(const char *name, char *path, char *temporary, size_t size) {
@@ -127,8 +128,8 @@ put_profile(const char *name, write_t *write, void *profile) {
 /* ---- from outside ---- */
 
 /*
- * The file for a profile that no process writes: that of -o, else of the verb, else a name in this
- * directory like those of the library, with the letter o.
+ * The file for a profile that is made from outside: that of -o, else the word FILE, else a name in
+ * the working directory like those of the library's dumps, with the letter o.
  */
 static const char *
 outside_name(unsigned pid, char *buf, size_t size) {
@@ -163,7 +164,10 @@ tell_lacks(const jeprof_image_facts_t *f) {
 	}
 }
 
-/* Writes an image and closes it; returns the exit code. */
+/*
+ * Writes an image and closes it; returns the exit code. may_lack: it is of a file, so what it lacks
+ * is told in any case; of a process, only if objects were damaged.
+ */
 static int
 put_image(jeprof_image_t *image, bool may_lack) {
 	char name[TEXT_BYTES];
@@ -185,8 +189,9 @@ dump_outside(jeprof_target_t *p) {
 }
 
 /*
- * After a request without an answer: the same from outside, if the memory can be read and has
- * tables; else leaves with the reason why there was no answer.
+ * After a request without an answer (ETIMEDOUT, EBUSY): the same from outside, if the memory can be
+ * read and has tables, and not with --since-mark. Else leaves with the reason why there was no
+ * answer.
  */
 static int
 dump_unanswered(jeprof_target_t *p, int error) {

@@ -1,9 +1,10 @@
 /*
  * jeprofctl: starts, stops, dumps and watches the heap profiler of a running process from outside.
  *
- * Every run takes the same steps: parse the words (words.c), find the process (search.c), open it,
- * send a request, print the answer (the verbs, answer.c). Opening, asking and fetching are done by
- * bin/client/ (jeprof_client.h), which jeprofd uses too. Results go to stdout, messages to stderr.
+ * The steps of a run: parse the words (words.c), find the process (search.c), open it, send a
+ * request, print the answer (the verbs, answer.c). The verb list and dump --core have no process to
+ * find. Opening, asking and fetching are done by bin/client/ (jeprof_client.h), which jeprofd uses
+ * too. Results go to stdout, messages to stderr.
  * Invariant: an unanswered request is removed from the mailbox at exit, also after SIGINT, SIGTERM
  * or SIGHUP, unless the verb leaves it there. One thread, so no locks.
  */

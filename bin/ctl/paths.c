@@ -25,9 +25,9 @@ is_same_file(const char *here, const struct stat *theirs) {
 }
 
 /*
- * Tries the path as it is; then, for a process in a chroot, behind its root directory; else gives
- * /proc/PID/root/PATH, which is valid only while the process lives. The path is unchanged if it is
- * relative or not found.
+ * Tries the path as it is; then, for a process in a chroot, with its root directory in front; else
+ * gives /proc/PID/root/PATH, which is valid only while the process lives. The path is unchanged if
+ * it is relative, or if the process has no such file that we can see.
  */
 void
 path_here(const jeprof_target_t *p, const char *path, char *buf, size_t size) {

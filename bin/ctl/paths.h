@@ -1,6 +1,6 @@
 /*
  * Translates a path that a process uses into one that this shell can open, and back; the process
- * may have another root directory or mount namespace. Called by answer.c and the verbs.
+ * may have another root directory or mount namespace. Called by answer.c, dump.c and status.c.
  */
 #pragma once
 #include "ctl.h"
@@ -9,13 +9,14 @@
 void path_here(const jeprof_target_t *p, const char *path, char *buf, size_t size);
 
 /*
- * A path of this shell as the process understands it: relative ones are of our directory if it sees
- * the same files.
+ * A path that was typed, as the process understands it: an absolute one unchanged; a relative one
+ * in our working directory. Leaves if the process sees other files there.
  */
 void path_there(const jeprof_target_t *p, const char *path, char *buf, size_t size);
 
 /*
- * Leaves if the process sees no directory of this path: a session whose profile cannot be written
- * at its end is not begun. If its root may not be read, nothing is checked.
+ * Leaves if the process does not see the directory of this path (all up to the last '/'), so that
+ * no session begins whose profile cannot be written at its end. If the root directory of the
+ * process may not be read, nothing is checked.
  */
 void check_directory(const jeprof_target_t *p, const char *path);

@@ -1,7 +1,8 @@
 /*
- * The verb list, and find_process(), which finds the process for a pid or a program's name. Both
- * walk through /proc and, for list and for names, read the mailboxes. Invariant: both only read; no
- * process is stopped, attached to or sent a request. No locks. Called by main.c.
+ * The verb list, and find_process(), which finds the process for a pid or a program's name. List
+ * and names walk through all of /proc and read the mailboxes; a pid does so only if there is no
+ * such process, to look for it in other pid namespaces. Invariant: both only read; no process is
+ * stopped, attached to or sent a request. No locks. Called by main.c.
  */
 #include "ctl.h"
 
@@ -22,7 +23,7 @@
 /* The argument of the callbacks of each_process(). */
 typedef struct search_s {
 	const char *name;  /* match_one: name of the program to find */
-	int found[64];     /* match_one: pids of the processes with that name */
+	int found[64];     /* match_one: pids of the processes with that name; more are left out */
 	bool has_block[64]; /* match_one: it runs the library, or cannot be read */
 	int count;         /* match_one: of found */
 	int unreadable;    /* list_one: processes that cannot be read */
@@ -32,8 +33,8 @@ typedef struct search_s {
 } search_t;
 
 /*
- * Opens the process for reading only, and closes it. Returns whether it runs the library.
- * *is_pending: a start waits in its mailbox; *is_denied: it cannot be read.
+ * Opens the process by jeprof_probe(), and closes it. Returns whether it runs the library.
+ * *is_pending: it has no session, and a start waits in its mailbox; *is_denied: it cannot be read.
  */
 static bool
 probe_library(jeprof_target_t *p, bool *is_pending, bool *is_denied) {
@@ -119,7 +120,7 @@ match_one(jeprof_target_t *p, void *arg) {
 	}
 }
 
-/* Notes a process that has the wanted pid in its own namespace, but another one here. */
+/* Notes a process that has the wanted pid in its own pid namespace, but another one here. */
 static void
 match_own_pid(jeprof_target_t *p, void *arg) {
 	search_t *s = arg;
@@ -129,8 +130,8 @@ match_own_pid(jeprof_target_t *p, void *arg) {
 }
 
 /*
- * The pid of the only process with that name, or of the only one of several that runs the library;
- * exits if there is none.
+ * The pid of the only process with that name, or of the only one of several that runs the library
+ * or cannot be read; exits if there is no such one.
  */
 static int
 find_by_name(const char *name) {

@@ -1,8 +1,9 @@
 /*
- * The verbs that change the profiler of a process: start, stop, set and rearm. A process that
+ * The verbs that change the profiler of a process: start, stop, set, rearm and mark. A process that
  * allocates nothing (is idle) does not answer: "start" and "set" then leave their request in its
- * mailbox, and "stop" removes such pending requests. Invariant: start leaves nothing if one is
- * pending, and one slot of the mailbox stays free for others. No locks. Called by main.c.
+ * mailbox, and "stop" removes such pending requests. Invariant: a start is not left if another one
+ * is pending already, and one slot of the mailbox stays free for others. No locks. Called by
+ * main.c.
  */
 #include "ctl.h"
 
@@ -19,7 +20,10 @@
 #include "verbs.h"
 #include "words.h"
 
-/* An idle process cannot stop its session, but requests that it has not read can be removed. */
+/*
+ * After a stop that an idle process did not answer: removes the requests that it has not read. If
+ * there is none, tells that no session runs, or leaves with the reason of the silence.
+ */
 static int
 stop_idle(jeprof_target_t *p) {
 	static char text[JEPROF_TEXT];
@@ -78,7 +82,11 @@ wait_and_stop(jeprof_target_t *p, uint64_t session) {
 	return stop_session(p, session != 0, session);
 }
 
-/* Leaves the request in its slot of the mailbox; the process reads it at its next allocation. */
+/*
+ * Leaves the request that was just sent in its slot of the mailbox; the process reads it when it
+ * allocates again. It is taken back instead if the program has a malloc of its own, if it is a start
+ * and another one waits, or if three others wait.
+ */
 static int
 leave_pending(jeprof_target_t *p, const char *verb) {
 	char text[JEPROF_TEXT];
@@ -103,7 +111,10 @@ leave_pending(jeprof_target_t *p, const char *verb) {
 	return EXIT_DONE;
 }
 
-/* Prints the warnings in the answer to start: its lines after the one with the session's number. */
+/*
+ * Prints the warning in the answer to start, which follows the line with the session's number, and
+ * one if the profiler can have no thread in that process.
+ */
 static void
 start_warnings(jeprof_target_t *p, const char *answer) {
 	const char *line = strchr(answer, '\n');

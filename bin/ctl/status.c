@@ -1,8 +1,9 @@
 /*
  * The verbs status and watch, which send the request "status" and print its answer. An idle process
  * does not answer; then status prints the state in the head of its mailbox, without heap figures,
- * and watch waits. Invariant: neither changes the state of the profiler. No locks. Called by
- * main.c.
+ * and watch waits for the time of --wait, then ends with the reason. status --outside sends nothing
+ * and reads the profiler's tables. Invariant: neither changes the state of the profiler. No locks.
+ * Called by main.c.
  */
 #include "ctl.h"
 
@@ -20,7 +21,7 @@
 #include "verbs.h"
 #include "words.h"
 
-/* Prints a line for a person: sizes also with a unit, times as a clock shows them. */
+/* Prints one value for a person: sizes also with a unit, times as a clock shows them (UTC). */
 static void
 put_status_value(const char *key, const char *value, uint64_t session, bool is_idle) {
 	static const char *const sizes[] = {"sample_interval", "sample_interval_set",
@@ -55,7 +56,8 @@ put_status_value(const char *key, const char *value, uint64_t session, bool is_i
 
 /*
  * Prints the lines key=value of an answer, which it cuts up, as members of a JSON object or as a
- * table. The path of the last dump is translated for this shell.
+ * table; not the line pid=, which put_process() has printed. The path of the last dump is
+ * translated for this shell.
  */
 static void
 put_status(jeprof_target_t *p, char *text, bool is_idle) {
@@ -95,6 +97,7 @@ put_status(jeprof_target_t *p, char *text, bool is_idle) {
 static const char *const ways[] = {"none", "mailbox", "mailbox", "mailbox (memfd)",
     "control directory"};
 
+/* Prints the whole status: the process and the way to it, then the lines of `text`. */
 static void
 put_process(jeprof_target_t *p, char *text, bool is_idle) {
 	if (is_on(o_json)) {
@@ -176,7 +179,7 @@ verb_status(jeprof_target_t *p) {
 	return EXIT_DONE;
 }
 
-/* Prints one line of watch; *before is the number of live bytes at the previous tick. */
+/* Prints one line of watch; *before has the live bytes at the previous tick, and gets those now. */
 static void
 put_tick(const jeprof_reply_t *r, uint64_t *before, bool is_first) {
 	char buf[256], live[24], change[24], at[40];

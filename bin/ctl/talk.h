@@ -1,7 +1,7 @@
 /*
  * Messages, and the end of the program. Results go to stdout, messages and hints to stderr; text
- * from another process reaches a terminal without control characters. Knows nothing of processes.
- * Called by all other files.
+ * from another process reaches a terminal without control characters. Called by all other files but
+ * value.c.
  */
 #pragma once
 #include <limits.h>
@@ -10,17 +10,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* The exit codes of jeprofctl. */
 enum {
 	EXIT_DONE = 0,
 	EXIT_FAILED = 1,
-	EXIT_USAGE = 2,
-	EXIT_ALREADY = 4, /* --idempotent makes it 0 */
-	EXIT_NO_WAY = 5,
-	EXIT_REFUSED = 6,
-	EXIT_NO_ANSWER = 7,
+	EXIT_USAGE = 2,     /* wrong words or options, also by the judgement of the process */
+	EXIT_ALREADY = 4,   /* it is in that state already; --idempotent makes it 0 */
+	EXIT_NO_WAY = 5,    /* no such process, or no way into it */
+	EXIT_REFUSED = 6,   /* the process refuses */
+	EXIT_NO_ANSWER = 7, /* no answer in time, or busy */
 };
 
-enum { TEXT_BYTES = 2 * PATH_MAX };
+enum { TEXT_BYTES = 2 * PATH_MAX }; /* of a path or a message */
 
 extern bool talk_is_quiet;                 /* no hints */
 extern char *unfinished;                   /* an incomplete file, removed at exit; NULL: none */
@@ -47,7 +48,7 @@ __attribute__((format(printf, 1, 2))) void hint(const char *format, ...);
 __attribute__((format(printf, 3, 4))) void print_to(char *buf, size_t size, const char *format,
     ...);
 
-/* Prints a text of another process; control characters become "?". */
+/* Print a text of another process: control characters become "?"; or as a string of JSON. */
 void put_plain(const char *text);
 void put_json_string(const char *text);
 

@@ -1,6 +1,6 @@
 /*
- * The verbs of jeprofctl. Each acts on the process that main() has opened, prints its result, and
- * returns the exit code of the program.
+ * The verbs of jeprofctl, called by main.c. Each acts on the process that main() has opened (list
+ * and dump --core have none), prints its result, and returns the exit code of the program.
  */
 #pragma once
 #include "ctl.h"
@@ -16,6 +16,7 @@ int verb_list(void);
 
 /*
  * Finds the process that the command line names by pid or by name; exits if there is none. If
- * several have the name, the only one that runs the library is used, otherwise it exits.
+ * several have the name, the only one that runs the library or cannot be read is used; if there is
+ * not exactly one such, it exits.
  */
 void find_process(jeprof_target_t *p);

@@ -3,7 +3,7 @@
  * verbs that take each, and the table of verbs, of which --help is made. Invariant: a word that is
  * wrong by these tables ends the program with EXIT_USAGE before any process is opened; the keys and
  * values of key:value words, and texts such as that of --metric, are judged by the process. No
- * locks. read_words() is called by main.c, is_on() by the verbs.
+ * locks. read_words() is called by main.c, is_on() by main.c, answer.c and the verbs.
  */
 #include "ctl.h"
 
@@ -22,6 +22,10 @@
 enum { TICK_MIN_MS = 10 }; /* shortest interval of watch, in ms */
 enum { ONE = 511 - LIST, ANY = 511 }; /* sets of verbs: those about one process, all */
 
+/*
+ * Kinds of values: none, bytes, bytes or percent ("90%"), a time in ms, a time in seconds (rounded
+ * up), a number, a text.
+ */
 typedef enum { kind_flag, kind_size, kind_share, kind_ms, kind_seconds, kind_number,
     kind_text } kind_t;
 
@@ -31,7 +35,7 @@ typedef struct option_s {
 	kind_t kind;        /* of its value */
 	int verbs;          /* bits of the verbs that take it */
 	const char *key;    /* in the request to the process; NULL: for jeprofctl only */
-	int place;          /* in words.values; o_free: only the pair is used */
+	int place;          /* index in words.values; o_free: only the pair is used */
 } option_t;
 
 /* Options with a key become pairs of the request, in the order of the command line. */
@@ -125,7 +129,7 @@ put_help(FILE *out) {
 	    "      6 refused, 7 no answer or busy\n", out);
 }
 
-/* Checks the value of an option and stores it. */
+/* Checks the value of an option and stores it; with a key, also as a pair of the request. */
 static void
 take_option(const option_t *o, const char *text) {
 	value_t *v = &words.values[o->place];

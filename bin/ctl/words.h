@@ -1,17 +1,18 @@
 /*
  * The parsed command line: the verb, the process that is meant, the options. main() calls
- * read_words() once; afterwards `words` does not change, except that "start -d" sets the verb to
- * STOP when its time is over.
+ * read_words() once; afterwards only "start -d" changes `words`: it makes the time of --wait as
+ * long as its own, and sets the verb to STOP when that is over. No locks: jeprofctl has one thread.
  */
 #pragma once
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+/* The verbs, one bit each. */
 enum { START = 1, STOP = 2, DUMP = 4, STATUS = 8, SET = 16, WATCH = 32, LIST = 64, REARM = 128,
     MARK = 256 };
 
-/* The options, as indexes of words_t.values. */
+/* The options, as indexes of words_t.values; o_free is shared by those whose pair suffices. */
 enum { o_pid, o_json, o_idempotent, o_wait, o_dir, o_session, o_duration, o_output, o_tick, o_count,
     o_quiet, o_max, o_prefix, o_outside, o_core, o_delta, o_free };
 
