@@ -3,9 +3,9 @@
  * "jemalloc.sh --deepbind".
  *
  * A plugin that is opened with RTLD_DEEPBIND looks its symbols up in its own dependencies first, so
- * its malloc and free are those of the C library, whatever is preloaded. A block then passes
- * between two allocators, and the program ends at the first free of it. Debian's php8.2 opens its
- * extensions in this way.
+ * its malloc and free are those of the C library, whatever is preloaded. A block that passes
+ * between the plugin and the program is then freed by an allocator that did not make it, which ends
+ * the program. Debian's php8.2 opens its extensions in this way.
  *
  * The call of the real function must stay a tail call: the loader takes the return address as the
  * caller's, and searches the caller's RUNPATH. No lock; any thread may call it at any time.

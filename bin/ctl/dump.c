@@ -59,8 +59,8 @@ is_special_file(const char *name, const char *path) {
 
 /*
  * Opens the file for writing, or exits. Sets `temporary` to the name that is written, and path to
- * the one to which it is renamed; `unfinished` is then the former. A special file is
- * written in place and not renamed. "-" is stdout.
+ * the one to which it is renamed; until then the file is `unfinished`. A special file is written in
+ * place and not renamed. "-" is stdout.
  */
 static FILE *
 open_output(const char *name, char *path, char *temporary, size_t size) {

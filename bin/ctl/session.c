@@ -84,8 +84,8 @@ wait_and_stop(jeprof_target_t *p, uint64_t session) {
 
 /*
  * Leaves the request that was just sent in its slot of the mailbox; the process reads it when it
- * allocates again. It is taken back instead if the program has a malloc of its own, if it is a start
- * and another one waits, or if three others wait.
+ * allocates again. It is taken back instead if the program has a malloc of its own, if it is a
+ * start and another one waits, or if three others wait.
  */
 static int
 leave_pending(jeprof_target_t *p, const char *verb) {

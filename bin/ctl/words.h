@@ -1,7 +1,8 @@
 /*
  * The parsed command line: the verb, the process that is meant, the options. main() calls
- * read_words() once; afterwards only "start -d" changes `words`: it makes the time of --wait as
- * long as its own, and sets the verb to STOP when that is over. No locks: jeprofctl has one thread.
+ * read_words() once; afterwards only "start -d" changes `words`: it may make the default time
+ * of --wait as long as its own, and sets the verb to STOP when that is over. No locks: jeprofctl
+ * has one thread.
  */
 #pragma once
 #include <limits.h>

@@ -3,7 +3,7 @@
  * that the linker knows (mangled). print_frame() is the callback for text: it prints two lines for
  * each frame, the function and FILE:LINE, as addr2line -f -i does, with "??" for what is not known.
  * Invariant: each frame is two lines, whatever its names contain. No locks. answer_give() is called
- * by walk.c, the print functions by main.c.
+ * by walk.c; main.c passes the print functions as the callbacks.
  */
 #include "symbolize.h"
 
@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The linker's name of a function, else its name in the source; NULL: none. */
 static const char *
 function_name(Dwarf_Die *die) {
 	Dwarf_Attribute attribute;
@@ -77,7 +78,7 @@ attribute_number(Dwarf_Die *die, unsigned name) {
 	return (int)value;
 }
 
-/* The file of the call that was inlined as this DIE. */
+/* The file in which the call stands that was inlined as this DIE; NULL: not known. */
 static const char *
 call_file(Dwarf_Die *unit, Dwarf_Die *die) {
 	Dwarf_Files *files;
@@ -95,8 +96,8 @@ frame_give(const answer_t *to, Dwarf_Die *unit, const char *function, const char
 }
 
 /*
- * The line table gives the file and line of the innermost frame; that of each outer frame is where
- * the next inner one was called.
+ * The line table gives the file and line of the innermost frame; those of each outer frame are
+ * where the next inner one was called.
  */
 void
 answer_give(Dwarf *dwarf, Dwarf_Die *unit, const query_t *query, const answer_t *to) {

@@ -26,7 +26,7 @@ object_id(object_t *object, char *hex) {
 		sprintf(hex + 2 * i, "%02x", ((const unsigned char *)bits)[i]);
 }
 
-/* Opens the file `fd` as `debug` if it has this build-id; closes fd. */
+/* Opens the file `fd` as `debug` if it has this build-id ("": if it has none); closes fd. */
 static bool
 try_file(object_t *debug, int fd, int root, const char *path, const char *id) {
 	char found[2 * ID_BYTES_MAX + 1];
@@ -44,7 +44,7 @@ try_file(object_t *debug, int fd, int root, const char *path, const char *id) {
 	return is_it;
 }
 
-/* Tries the path FRONT MIDDLE NAME, which is left in `path`. */
+/* Tries the path FRONT MIDDLE NAME (without blanks), which is left in `path`. */
 static bool
 try_path(object_t *debug, int root, const char *id, char *path, const char *front,
     const char *middle, const char *name) {

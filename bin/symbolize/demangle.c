@@ -15,12 +15,15 @@
 
 enum { MANGLED_MAX = 4096 }; /* bytes; a longer name is not demangled */
 
-/* They replace brackets that are no pair, as in operator<, while pairs are removed. */
+/*
+ * Bytes that stand for "(anonymous namespace)" and for the brackets in names of operators, as in
+ * operator<, while pairs of brackets are removed.
+ */
 enum { ANONYMOUS = 1, OPEN_ROUND, CLOSE_ROUND, LESS, GREATER };
 
 typedef char *demangle_t(const char *name, char *buffer, size_t *size, int *status);
 
-/* __cxa_demangle() of the C++ library, which is loaded at the first call; NULL: not installed. */
+/* __cxa_demangle() of a C++ library, which is loaded at the first call; NULL: none is installed. */
 static demangle_t *
 demangler_load(void) {
 	static const char *const names[] = {"libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"};
@@ -43,12 +46,13 @@ is_word(char c) {
 }
 
 /* ---- pieces of a name; each changes it in place ---- */
+/* Removes len bytes. */
 static void
 cut(char *from, size_t len) {
 	memmove(from, from + len, strlen(from + len) + 1);
 }
 
-/* Removes each `text`; if stop is not NULL, all from `text` to the next `stop`. */
+/* Removes each `text`; if stop is not NULL, all from `text` to the next `stop`, with that. */
 static void
 remove_all(char *name, const char *text, const char *stop) {
 	char *at = name, *end;
@@ -61,7 +65,10 @@ remove_all(char *name, const char *text, const char *stop) {
 	}
 }
 
-/* Removes the compiler's suffixes of parts and clones of a function: .isra.0, .cold. */
+/*
+ * Removes the compiler's suffixes of parts and clones of a function, with or without a number:
+ * .isra.0, .cold.
+ */
 static void
 cut_suffixes(char *name) {
 	static const char *const marks[] = {".isra", ".constprop", ".part", ".cold", ".lto_priv",
@@ -158,7 +165,7 @@ cut_pairs(char *name, char open, char close) {
 	free(starts);
 }
 
-/* {lambda(int)#1} becomes {lambda#1}, {unnamed type#1} unnamed#1. */
+/* {lambda(int)#1} becomes {lambda#1}, and {unnamed type#1} becomes unnamed#1. */
 static void
 cut_unnamed(char *name) {
 	static const char lambda[] = "{lambda(", type[] = "{unnamed type#";
@@ -183,7 +190,7 @@ cut_unnamed(char *name) {
 	}
 }
 
-/* Removes what follows the parameters of a member function. */
+/* Removes what may follow the parameters of a member function: const, volatile, noexcept, &, &&. */
 static void
 cut_qualifiers(char *name) {
 	static const char *const words[] = {" const", " volatile", " noexcept", " &&", " &"};
@@ -241,7 +248,7 @@ show_hidden(char *to, size_t room, const char *name) {
 	to[at] = '\0';
 }
 
-/* Its brackets are no parameters. */
+/* Replaces each "(anonymous namespace)", whose brackets are no parameters, by ANONYMOUS. */
 static void
 hide_anonymous(char *name) {
 	for (char *at = name; (at = strstr(at, "(anonymous namespace)")) != NULL; at++) {
@@ -250,7 +257,7 @@ hide_anonymous(char *name) {
 	}
 }
 
-/* Inserts "basic_" at `at`, if it fits. */
+/* Inserts "basic_" at `at` in the name, if that fits into room bytes. */
 static void
 insert_basic(char *name, char *at, size_t room) {
 	static const char front[] = "basic_";

@@ -2,7 +2,7 @@
  * Opens files whose paths come from an untrusted process, below that process's root directory:
  * openat2() resolves symbolic links inside that root. Invariant: only regular files are opened, in
  * two steps (O_PATH, check, reopen by /proc/self/fd), because opening a device or a pipe may have
- * effects or block. Called by object.c, table.c and debug.c.
+ * effects or block. No locks, no state. Called by object.c and debug.c; file_reopen() by table.c.
  */
 #include "symbolize.h"
 

@@ -1,8 +1,9 @@
 /*
  * jeprof-symbolize: prints the functions, files, lines and inlined calls of addresses in object
- * files with DWARF. jeprof runs it if it is installed; jeprofd runs its mode --table (table.c). It
- * reads all addresses of a file before it answers, so that each unit of the file is read once, in
- * any order of the addresses, and released afterwards (walk.c).
+ * files with DWARF. jeprof runs it if it is installed; jeprofd runs its mode --table (table.c).
+ * Invariant: all addresses of a file are read before they are answered, so that each unit of DWARF
+ * is read once, whatever the order of the addresses, and released afterwards (walk.c). No locks:
+ * one thread.
  *
  *   stdin    file PATH, then its addresses as 0xHEX, one on a line; then the next file
  *   stdout   file PATH, then for each address, in any order: 0xHEX and pairs of lines, see answer.c

@@ -2,9 +2,10 @@
  * Maps an object file and opens it with libelf and libdw. The mapping is private to this program
  * and not made by libelf, so that object_forget() can return its pages to the kernel after each
  * unit. libdw keeps all that it has decoded; object_renew() closes and reopens it on the same
- * mapping. Both bound the memory to that of one unit, except with compressed sections, which are
- * not forgotten, and for a file of dwz (.gnu_debugaltlink), which is opened here too and stays
- * open. No locks. Called by main.c, table.c, tables.c, debug.c and, between two units, walk.c.
+ * mapping. Both together bound the memory to that of one unit. Exceptions are a file with
+ * compressed sections, whose pages stay, and a file of dwz (.gnu_debugaltlink), which is opened
+ * here too and stays open. No locks. Called by main.c, table.c, tables.c, debug.c and, before each
+ * unit, walk.c.
  */
 #include "symbolize.h"
 

@@ -33,9 +33,9 @@ index_at_or_above(const group_t *group, Dwarf_Addr address) {
 }
 
 /*
- * If is_scope (a function, not a block), adds the DIE to the scopes of each address that it
- * contains; a DIE with overlapping ranges is added once, because query->count is then above level.
- * False if it contains no address. Scopes that do not fit into the query are left out.
+ * Whether the DIE contains an address. If is_scope (a function, not a block), it is added to the
+ * scopes of each address that it contains: once even if its ranges overlap, because query->count is
+ * above level then. Scopes that do not fit into the query are left out.
  */
 static bool
 die_try_match(Dwarf_Die *die, const group_t *group, bool is_scope, unsigned level) {

@@ -1,6 +1,6 @@
 /*
  * Shared by the files of jeprof-symbolize: object files, queries about addresses, and callbacks
- * that receive the answers. See main.c and, for --table, table.c.
+ * that receive the answers. See main.c and, for --table, table.c. No locks: one thread.
  */
 #ifndef SYMBOLIZE_H
 #define SYMBOLIZE_H
@@ -12,7 +12,7 @@
 
 /* An address to look up, and the DIEs (DWARF entries) that contain it, outermost first. */
 typedef struct {
-	Dwarf_Addr address;
+	Dwarf_Addr address;	/* in the file, without load bias */
 	Dwarf_Off unit;		/* offset of the DIE of its unit; 0: none */
 	Dwarf_Off scopes[64];	/* offsets of DIEs: a function, then the calls inlined in it */
 	unsigned count;		/* of scopes */
@@ -22,12 +22,12 @@ typedef struct {
 typedef struct {
 	const char *path;
 	int root;		/* directory that is the root of absolute paths; AT_FDCWD: ours */
-	void *image;
+	void *image;		/* the mapped file; NULL: none */
 	size_t size;
 	Elf *elf;
-	Dwarf *dwarf;
+	Dwarf *dwarf;		/* NULL until object_add_dwarf() */
 	Dwarf *alt;		/* the file that dwz made of the common parts of debug files; NULL: none */
-	int alt_fd;
+	int alt_fd;		/* its descriptor; -1: none */
 	bool is_packed;		/* some section is compressed */
 } object_t;
 
@@ -46,7 +46,8 @@ enum { ID_BYTES_MAX = 64 };	/* of a build-id */
 
 /*
  * Opens a regular file for reading; -1 if there is none. `root` is the root directory for absolute
- * paths and links, which no path leads out of. Never blocks, and never opens a device or a pipe.
+ * paths and links, which no path leads out of; AT_FDCWD: ours. Never waits for another process, and
+ * never opens a device or a pipe.
  */
 int file_open(int root, const char *path);
 
@@ -54,8 +55,8 @@ int file_open(int root, const char *path);
 int file_reopen(int named);
 
 /*
- * Map an ELF file. NULL, or the reason why it cannot be read; object_close() is called in either
- * case. object_open_fd() does not take over the descriptor; `path` must stay valid.
+ * Map an ELF file. NULL, or the reason why it cannot be read; the caller calls object_close() in
+ * either case. object_open_fd() does not close the descriptor; `path` must stay valid.
  */
 const char *object_open(object_t *object, const char *path);
 const char *object_open_fd(object_t *object, int fd, int root, const char *path);
@@ -67,18 +68,26 @@ void object_close(object_t *object);
 /* Restarts libdw, which frees all it has decoded; DIEs become invalid. False without memory. */
 bool object_renew(object_t *object);
 
-/* Returns the pages of the file to the kernel; they are read again when they are needed. */
+/*
+ * Returns the pages of the file to the kernel, which reads them again when they are needed. Does
+ * nothing if a section is compressed.
+ */
 void object_forget(object_t *object);
 
 /* Whether the file has a table of line numbers. */
 bool object_has_lines(object_t *object);
 
-/* Sets hex to the build-id, "" if there is none; it has 2 * ID_BYTES_MAX + 1 bytes. */
+/*
+ * Sets hex, which has 2 * ID_BYTES_MAX + 1 bytes, to the build-id; "" if there is none or it is
+ * longer.
+ */
 void object_id(object_t *object, char *hex);
 
 /*
  * Finds and opens the debug file of an object; false if there is none. `path` gets its path as seen
- * from its root; it has PATH_MAX bytes and must stay valid while `debug` is open.
+ * from its root (not of a file from a server); it has PATH_MAX bytes and must stay valid while
+ * `debug` is open. own_root: descriptor of our root directory. with_servers: debuginfod is asked
+ * too.
  */
 bool debug_try_find(object_t *debug, object_t *object, int own_root, bool with_servers, char *path);
 
@@ -101,7 +110,10 @@ void name_for_people(const char *mangled, char *to, size_t room);
  */
 const char *object_answer(object_t *object, query_t *queries, size_t count, const answer_t *to);
 
-/* Sets the unit of each query; 0 if no unit contains it. The queries are sorted by address. */
+/*
+ * Sets the unit of each query, which is 0 before and stays 0 if no unit contains it. The queries
+ * are sorted by address.
+ */
 void units_find(object_t *object, query_t *queries, size_t count);
 
 /* Sets the scopes of queries that belong to one unit and are sorted by address. */

@@ -1,10 +1,11 @@
 /*
  * Finds the symbol names of addresses, with the rules of jeprof: first functions in .symtab whose
  * size covers the address, then those in .dynsym, then the nearest label of .symtab below it in the
- * same section. Of several functions the smallest is used, then the one with fewer leading
- * underscores, a global one, the shorter name. Each of the three searches makes one pass over the
- * symbols, for all addresses that have no name yet; memory is proportional to the number of
- * addresses. No locks. Called by tables.c.
+ * same section. Of several functions the smallest is used; of those of the same size the one with
+ * fewer leading underscores, then a global one, then the one with the shorter name, then the first
+ * by the alphabet. Each of the three searches makes one pass over the symbols, for all addresses
+ * that have no name yet; memory is proportional to the number of addresses. No locks. Called by
+ * tables.c.
  */
 #include "symbolize.h"
 
@@ -97,8 +98,9 @@ function_visit(search_t *s, const GElf_Sym *symbol, const choice_t *choice) {
 }
 
 /*
- * Makes a label or function the best one of the addresses above it to which it is the nearest. An
- * address starts with the start of its section as best[].start, so labels of others do not count.
+ * Makes a symbol the best one of the addresses at or above it to which it is the nearest. At first
+ * best[].start of an address is the start of its section, so symbols below that do not count. If
+ * the nearest one has a size, the address is behind its end and gets no name (search_run).
  */
 static void
 label_visit(search_t *s, const GElf_Sym *symbol, const choice_t *choice) {

@@ -2,10 +2,12 @@
  * jeprof-symbolize --table: writes a table of names (bin/agent/names/table.h) for some addresses of
  * one object. jeprofd runs it for objects of processes that it does not trust. Invariant: ELF and
  * DWARF are parsed only after table_main() has limited memory and CPU time, dropped all
- * capabilities and closed all descriptors but the named ones.
+ * capabilities and closed all descriptors above the highest one that is named. No locks: one
+ * thread.
  *
- *   --table KEY PATH   key of the table: the object's build-id in hex and a '-', or 'x' and a text
- *                      if it has no build-id; and the object's path as its process sees it
+ *   --table KEY PATH   key of the table, which begins with the object's build-id in hex, up to a
+ *                      '-', or with 'x' if it has none; and the object's path as its process
+ *                      sees it
  *   --root FD          root directory of that process; without it ours
  *   --object FD        a file that may be the object; may be repeated: the first one with the
  *                      build-id is used
@@ -36,11 +38,12 @@
 #include "tables.h"
 
 enum {
-	CPU_SECONDS = 60,
+	CPU_SECONDS = 60,		/* limit of CPU time */
 	ROOM = 1 << 30,			/* bytes of address space beside the files */
-	DEBUG_FACTOR = 12,		/* object and debug file together may have this many times its size */
-	ADDRESSES_MAX = 1 << 20,
-	OBJECTS_MAX = 4,
+	/* address space for object and debug file together, in sizes of the object */
+	DEBUG_FACTOR = 12,
+	ADDRESSES_MAX = 1 << 20,	/* on stdin */
+	OBJECTS_MAX = 4,		/* options --object */
 };
 
 /* The parsed command line, as the opening describes it. */
@@ -115,7 +118,10 @@ number_read(const char *text) {
 	return *text == '\0' || *end != '\0' || number < 0 || number > INT_MAX ? -1 : (int)number;
 }
 
-/* Parses an option with a descriptor; false if it is none, or the descriptor is no number. */
+/*
+ * Parses an option with a descriptor; false if it is none, the descriptor is no number, or there
+ * are too many objects.
+ */
 static bool
 try_descriptor(order_t *order, const char *name, const char *value) {
 	int fd = number_read(value);
@@ -153,7 +159,10 @@ order_try_read(order_t *order, int count, char **words) {
 	return true;
 }
 
-/* Reads and sorts the addresses on stdin; NULL if it is no regular file, too long, or no memory. */
+/*
+ * Reads the addresses on stdin, sorts them and drops duplicates; *count is the number of those
+ * left. NULL if stdin is no regular file or too long, or without memory.
+ */
 static uint64_t *
 addresses_read(size_t *count) {
 	struct stat st;
@@ -172,8 +181,8 @@ addresses_read(size_t *count) {
 
 /* ---- the object ---- */
 /*
- * Opens the first of the files whose build-id is that of the key; with a key without build-id ("x")
- * the first ELF file.
+ * Opens the first of the files (descriptors; -1: not opened) whose build-id is that of the key;
+ * with a key without build-id ("x") the first ELF file.
  */
 static bool
 object_try_find(object_t *object, const order_t *order, const int *files) {

@@ -14,10 +14,14 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ROWS_MAX = 1 << 21, STRINGS_MAX = NAMES_TABLE_MAX / 2 }; /* rows; bytes of strings */
+/* Rows, with those of the older table; bytes of strings, above which none is added. */
+enum { ROWS_MAX = 1 << 21, STRINGS_MAX = NAMES_TABLE_MAX / 2 };
 
 /* ---- pieces ---- */
-/* Adds a string if it is new, cut to NAMES_STRING_MAX; returns its offset, or 0 and sets error. */
+/*
+ * Adds a string if it is new, cut to NAMES_STRING_MAX; returns its offset. 0, and error is set,
+ * without memory or room (STRINGS_MAX).
+ */
 static uint32_t
 string_add(tables_t *t, const char *text, size_t len) {
 	uint32_t number = t->strings.len < STRINGS_MAX ? intern_put(&t->strings, text,
@@ -77,7 +81,7 @@ addresses_sort(uint64_t *all, size_t count) {
 }
 
 /* ---- frames from DWARF ---- */
-/* The callback answer_t.begin: finds the index of the address. */
+/* The callback answer_t.begin: makes the address the current one, still without frames. */
 static void
 tables_begin(const answer_t *to, Dwarf_Addr address) {
 	tables_t *t = to->context;
@@ -114,7 +118,7 @@ tables_frame(const answer_t *to, const char *function, const char *directory, co
 	t->found[t->at].count++;
 }
 
-/* Looks up all addresses in the DWARF of this file; sets NAMES_LINES if that succeeds. */
+/* Looks up all addresses in the DWARF of this object; sets NAMES_LINES if that succeeds. */
 static void
 lines_read(tables_t *t, object_t *object) {
 	answer_t to = {tables_begin, tables_frame, t};
@@ -212,8 +216,9 @@ old_carry(tables_t *t) {
 
 /* ---- the whole ---- */
 /*
- * Reads symbols and lines, each from the object if it has them, else from its debug file, and adds
- * a row for each address.
+ * Reads symbols and lines, and adds a row for each address. An object without a full symbol table
+ * gets symbols from its debug file first, then its own; lines come from the object if it has them,
+ * else from the debug file.
  */
 static void
 object_read(tables_t *t, object_t *object) {

@@ -1,7 +1,7 @@
 /*
  * Builds a table of names (bin/agent/names/table.h) in memory for some addresses of an object. As
  * in jeprof, the name of the function comes from its symbol if there is one; files, lines and
- * inlined calls come from DWARF. Used by table.c.
+ * inlined calls come from DWARF. No locks: one thread. Used by table.c.
  */
 #ifndef TABLES_H
 #define TABLES_H
@@ -23,14 +23,14 @@ typedef struct {
 	bool without_dwarf;	/* symbols only */
 	uint32_t flags;		/* NAMES_*: what was read */
 	const uint64_t *addresses;
-	const char **symbols;	/* by index of the address; NULL: no symbol covers it */
+	const char **symbols;	/* by index of the address; NULL: no symbol was found */
 	told_t *found;		/* by index of the address */
 	size_t count, at;	/* number of addresses; index of the current one in callbacks */
 	names_frame_t *told;	/* all frames from DWARF; `name` is not set yet */
 	size_t ntold, told_room;
-	names_row_t *rows;	/* the table */
+	names_row_t *rows;	/* of the table that is written */
 	size_t nrows, row_room;
-	names_frame_t *frames;
+	names_frame_t *frames;	/* of the same, complete */
 	size_t nframes, frame_room;
 	intern_t strings;	/* the first is "" */
 	int error;		/* ENOMEM after a failure; 0: none */

@@ -38,7 +38,7 @@ units_by_table(object_t *object, query_t *queries, size_t count) {
 	return found;
 }
 
-/* Assigns the unit to the queries in its ranges that have none yet; returns how many. */
+/* Assigns the unit with this DIE to the queries in its ranges that have none; returns how many. */
 static size_t
 unit_claim(Dwarf_Die *die, query_t *queries, size_t count) {
 	Dwarf_Addr base, start, end;
