@@ -7,8 +7,9 @@
  * between the plugin and the program is then freed by an allocator that did not make it, which ends
  * the program. Debian's php8.2 opens its extensions in this way.
  *
- * The call of the real function must stay a tail call: the loader takes the return address as the
- * caller's, and searches the caller's RUNPATH. No lock; any thread may call it at any time.
+ * Invariant: the call of the real function is a tail call, for which Makefile.in builds this with
+ * -O2: the loader takes the return address as the caller's, and searches the caller's RUNPATH. No
+ * lock: any thread may call dlopen at any time, and all that find the next one find the same.
  */
 #include <dlfcn.h>
 #include <stddef.h>

@@ -154,7 +154,7 @@ struct jeprof_image_s {
 	image_table_t labeled_at;    /* indexes in `labeled`, by site and label */
 	image_label_t *labels;       /* IMAGE_LABELS; NULL: no live sample has one */
 	bool lacks_texts;            /* there are labels whose texts the image does not have */
-	bool has_ages;
+	bool has_ages;               /* `aged` is enough for the profile to show ages and labels */
 	unsigned aged;               /* percent of the live samples whose ages are known */
 	bool has_shadows;            /* one of the modules is shadowed */
 	prof_counts_t cur;

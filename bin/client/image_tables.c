@@ -8,8 +8,8 @@
  * (torn), and the walk goes on behind it.
  *
  * Invariant: image->budget is the number of objects that may still be read, at first one for each
- * 64 bytes of the parts, four in a running process, so every walk ends. No locks. Called by
- * image_file.c, and image_check_version() by image_box.c; the other functions help image_*.c.
+ * 64 bytes of the parts, four if the process may run, so every walk ends. No locks. The root and
+ * the tables are read for image_file.c; the smaller functions are called by most image_*.c.
  */
 #include "client/image_read.h"
 

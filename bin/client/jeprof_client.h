@@ -263,9 +263,10 @@ int jeprof_check_allocator(jeprof_target_t *t);
 /*
  * An image: the tables of the profiler as they lie in the memory of a process, or in a file that
  * has that memory: a core file, or a box (MALLOC_CONF=prof_blackbox). The process need not answer:
- * it may be stopped, hang in a lock, or be dead. Errors and the sentence are as above; ENOENT:
- * nothing has started the profiler, or a core has no tables; EINVAL: the file is no such file or
- * damaged; ENODATA: the core lacks the memory in which the tables lay.
+ * it may be stopped, hang in a lock, or be dead. Errors and the sentence are as above; EPROTO: the
+ * tables are of another version or byte order; ENOENT: nothing has started the profiler, or a core
+ * has no tables; EINVAL: the file is no such file or damaged; ENODATA: the core lacks the memory in
+ * which the tables lay.
  */
 typedef struct jeprof_image_s jeprof_image_t;
 

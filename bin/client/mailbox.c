@@ -134,10 +134,13 @@ find_free_slot(jeprof_target_t *t, int *slot) {
 /* The state of one jeprof_ask(). Times are of the monotonic clock, in ms. */
 typedef struct wait_s {
 	const jeprof_request_t *request;
-	bool wants_profile;   /* the answer is a nonce under which a profile is to be fetched */
+	/*
+	 * the answer says that a profile is ready, which is to be fetched by the nonce of the request
+	 */
+	bool wants_profile;
 	unsigned slot;        /* the slot of the request */
 	prof_slot_t mine;     /* the request as it was written */
-	int64_t begin;
+	int64_t begin;        /* of jeprof_ask() */
 	int64_t deadline;     /* until when the process has to take the request */
 	uint64_t heartbeats;  /* of the process at the beginning */
 	jeprof_reply_t *reply;

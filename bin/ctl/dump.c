@@ -2,8 +2,9 @@
  * The verb dump. Without -o the process writes the profile into a file itself; with -o jeprofctl
  * fetches it and writes it; with --outside or --core, or if the process does not answer, jeprofctl
  * reads the profiler's tables in its memory, or in a core file or box, and makes the profile.
- * Invariant: if jeprofctl writes it, all is fetched before the output is opened; a regular file is
- * written under a temporary name and renamed when it is complete. No locks. Called by main.c.
+ * Invariant: if jeprofctl writes it, the profile is fetched, or all tables are read, before the
+ * output is opened; a regular file is written under a temporary name and renamed when it is
+ * complete. No locks. Called by main.c.
  */
 #include "ctl.h"
 
