@@ -16,7 +16,7 @@
 
 #include "meta/image.h"
 
-enum { DESCRIPTORS_MOST = 1 << 17 }; /* of one process, that are looked at */
+enum { DESCRIPTORS_MOST = 1 << 17 }; /* descriptors of one process that are searched */
 
 uint64_t
 jeprof_box_opened(const jeprof_target_t *t) {

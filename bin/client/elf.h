@@ -25,8 +25,8 @@ typedef struct client_elf_s {
 
 /* A loaded object. */
 typedef struct client_object_s {
-	uint64_t start;          /* first address of its segments, and the address behind them */
-	uint64_t end;
+	uint64_t start;          /* first address of its loaded segments */
+	uint64_t end;            /* the address after them */
 	uint64_t bias;           /* address in memory minus address in the file */
 	unsigned build_id_len;   /* 0: none, or it cannot be read */
 	unsigned char build_id[CLIENT_BUILD_ID_MAX];

@@ -25,14 +25,15 @@ enum {
 	OVERLAP = 64,            /* bytes kept of the previous piece: more than the longest mark */
 	FILE_MOST = 256 << 20,   /* bytes of a program's file that are searched for marks */
 	SYMBOLS_MOST = 16 << 20, /* bytes of a table of symbols, and of its strings */
-	SECTIONS_MOST = 4096,
+	SECTIONS_MOST = 4096,    /* sections of a program; in one with more no malloc is looked for */
 	LINE_MOST = 1000,        /* bytes of a process's command line that are shown */
 };
 
 /* ---- loaded ---- */
 
+/* Known allocators. */
 static const struct {
-	const char *file;
+	const char *file;   /* the beginning of the name of its library */
 	const char *name;
 } libraries[] = {{"libjemalloc", "jemalloc"}, {"libtcmalloc", "tcmalloc"},
     {"libmimalloc", "mimalloc"}, {"libsnmalloc", "snmalloc"},

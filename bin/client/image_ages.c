@@ -20,7 +20,7 @@ enum {
 	BLOCK_MAX = 4096,        /* bytes of the largest block or record that is read */
 	RECORDS_MOST = 16 << 20, /* records and blocks of one image that are read */
 	FIELDS_NEEDED = image_record_sized + 1, /* fields that a root with records has */
-	/* Ages are reported if at least so many percent of the live samples have a record. */
+	/* Ages are shown if at least this percentage of the live samples have a record. */
 	KNOWN_LEAST = 95,
 };
 
@@ -153,7 +153,7 @@ all_walk(walk_t *w) {
 
 /*
  * The time of the image by the clock of the records, in ns: now if the process may run; else the
- * last time at which it told its figures, so that a later sample has the age 0.
+ * time of its last figures, so that a later sample has the age 0.
  */
 static uint64_t
 now_of(const jeprof_image_t *image) {

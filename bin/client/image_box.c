@@ -29,7 +29,7 @@ try_read_next(jeprof_image_t *image, void *buf, size_t size) {
 	return true;
 }
 
-/* Reads a stream up to this offset; false if it ends before, or is behind it already. */
+/* Skips bytes of a stream up to this offset; false if it ends earlier, or is past it already. */
 static bool
 try_skip_to(jeprof_image_t *image, uint64_t offset) {
 	static __thread char skipped[SKIP_BYTES];
@@ -156,13 +156,13 @@ static const char replaced[] = "replaced by exec";
 /* The process that has the box, while it is looked for. */
 typedef struct owner_s {
 	const image_root_t *root; /* of the box */
-	bool is_there;           /* it lives and has the box */
-	bool is_replaced;        /* it lives, but exec has put another program in its place */
+	bool is_there;           /* it has not ended, and has the box */
+	bool is_replaced;        /* it has not ended, but runs another program now (exec) */
 } owner_t;
 
 /*
- * Looks at one process: is it the one, and does it still have the tables at their addresses? After
- * an exec it does not. If its memory may not be read, it is taken to have them.
+ * If this process is the one, by pid and start time, notes whether it still has the tables at their
+ * addresses; after an exec it does not. If its memory may not be read, it is taken to have them.
  */
 static void
 look_at(jeprof_target_t *t, void *arg) {

@@ -7,7 +7,7 @@
  *
  * A stream (a pipe) is read once, from the front. Only the parts of the tables are kept, found by
  * their heads, and the first OBJECT_BYTES of what begins with an ELF header. The notes are before
- * the memory in a core of the kernel, and behind it in one of gcore.
+ * the memory in a core of the kernel, and after it in one of gcore.
  *
  * Invariant: what is kept of a file is bounded by what was read from it. No locks. Called by
  * image_file.c.
@@ -27,7 +27,7 @@ enum {
 	FILES_MOST = 32 << 20,   /* bytes of the note NT_FILE */
 	AUXV_MOST = 8192,        /* bytes of the note NT_AUXV */
 	NOTES_MOST = 1 << 20,    /* notes */
-	CHUNK = 65536,           /* bytes of a stream that are looked at together */
+	CHUNK = 65536,           /* bytes of a stream that are read and searched at once */
 	PAGE_LEAST = 4096,       /* heads of parts are looked for at multiples of it */
 	OBJECT_BYTES = 16384,    /* kept of what begins with an ELF header */
 	KEPT_MOST = 1 << 30,     /* bytes of a stream that are kept */
@@ -134,7 +134,7 @@ auxv_take(core_t *core, const char *text, size_t size) {
 	}
 }
 
-/* Reads the body of a note that is wanted. 0 or ENOMEM. */
+/* Takes what is wanted of one note, if it is NT_AUXV or the first NT_FILE. 0 or ENOMEM. */
 static int
 note_take(jeprof_image_t *image, core_t *core, uint32_t type, uint64_t at, uint32_t size) {
 	char text[AUXV_MOST];
@@ -149,7 +149,7 @@ note_take(jeprof_image_t *image, core_t *core, uint32_t type, uint64_t at, uint3
 		return ENOMEM;
 	}
 	if (!image_read_file(image, at, files, size)) {
-		free(files); /* the file is cut off, and files stays NULL, which tells that */
+		free(files); /* the file is cut off; core->files stays NULL, by which stream_read() sees it */
 		return 0;
 	}
 	files[size] = '\0';
@@ -189,6 +189,7 @@ flags_at(const jeprof_image_t *image, const core_t *core, uint64_t start) {
 	return "r-xp"; /* nothing of it is in the core, so it was not changed: code, probably */
 }
 
+/* Appends one line to the text of the memory map; one that is too long is left out. 0 or ENOMEM. */
 static int
 map_line(jeprof_image_t *image, const core_t *core, uint64_t start, uint64_t end,
     uint64_t offset, const char *path) {
@@ -284,10 +285,10 @@ root_find(jeprof_image_t *image, uint64_t block) {
 
 /* ---- a stream ---- */
 
-/* What is kept of the range that is being read: `left` bytes more. */
+/* What was kept of a stream; of the range that is being read, `left` bytes more are to be kept. */
 typedef struct keeper_s {
 	image_array_t kept;          /* image_range_t */
-	uint64_t total;
+	uint64_t total;              /* bytes of all that was kept */
 	uint64_t left;
 } keeper_t;
 
@@ -397,6 +398,7 @@ loads_at(const jeprof_image_t *image) {
 	return at;
 }
 
+/* Reads the notes and the memory of a stream, in the order in which they come. 0 or an errno. */
 static int
 stream_read(jeprof_image_t *image, core_t *core) {
 	uint64_t notes_at = core->notes_at;

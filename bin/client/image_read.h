@@ -81,7 +81,7 @@ typedef struct image_labeled_s {
 	prof_counts_t cur;
 } image_labeled_t;
 
-/* How many numbers of labels there are, with 0, which stands for no label. */
+/* How many numbers of labels there are, including 0, which means no label. */
 enum { IMAGE_LABELS = 1 << (64 - IMAGE_USIZE_BITS) };
 
 typedef struct image_label_s {
@@ -92,7 +92,7 @@ typedef struct image_label_s {
 /* The record of an object that was loaded at some time (unwind/module_history.h). */
 typedef struct image_module_s {
 	uint64_t address;        /* of the record */
-	uint64_t start;          /* of the object; `end` is behind its last byte */
+	uint64_t start;          /* first address of the object; `end` is the one after its last */
 	uint64_t end;
 	uint64_t bias;           /* address in memory minus address in the file */
 	uint32_t number;         /* of the record; they rise */
@@ -184,7 +184,10 @@ bool image_table_try_put(image_table_t *t, uint64_t key, uint32_t value);
 
 /* Reads memory of the process that the image is of; false if not all is there. */
 bool image_read(jeprof_image_t *image, uint64_t at, void *buf, size_t size);
-/* Reads bytes of its file; a stream goes on behind what was read last. False: not all are there. */
+/*
+ * Reads bytes of its file; of a stream, `offset` may not lie before what was read already. False:
+ * not all are there.
+ */
 bool image_read_file(jeprof_image_t *image, uint64_t offset, void *buf, size_t size);
 /* Bytes of the file; of a stream, those that were read. */
 uint64_t image_file_bytes(const jeprof_image_t *image);
@@ -213,9 +216,9 @@ int image_find_objects(jeprof_image_t *image, uint64_t *block);
 
 /* ---- image_tables.c ---- */
 
-/* Checks the version and the byte order that a root tells. 0 or an errno. */
+/* Checks the version and the byte order in a root. 0, EPROTO or ENOENT (nothing has started). */
 int image_check_version(jeprof_image_t *image, const image_root_t *r);
-/* Reads the root at image->at and checks it. 0 or an errno. */
+/* Reads the root at image->at, checks it and sets the budget. 0 or an errno. */
 int image_read_root(jeprof_image_t *image);
 /* Reads all lists. 0 or ENOMEM. */
 int image_read_tables(jeprof_image_t *image);
@@ -228,9 +231,9 @@ uint64_t image_field(const jeprof_image_t *image, const unsigned char *bytes, un
  * new part, what lies in that part is left out.
  */
 void image_read_parts(jeprof_image_t *image);
-/* Whether so many bytes at this address lie in a part of the tables. */
+/* Whether all of these bytes lie in one part of the tables. */
 bool image_is_in_parts(const jeprof_image_t *image, uint64_t at, uint64_t size);
-/* image_read(), with is_in_parts only of bytes that lie in the parts. */
+/* As image_read(); if is_in_parts, false for bytes that do not lie in one part. */
 bool image_try_read(jeprof_image_t *image, uint64_t at, void *buf, size_t size, bool is_in_parts);
 
 /* ---- image_ages.c ---- */

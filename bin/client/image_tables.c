@@ -5,7 +5,7 @@
  * A running process changes its tables meanwhile. An object is then used only if it proves itself;
  * at one that does not, the walk goes back to the last site that still does and goes on from there.
  * In an image that does not change, an object without proof is damaged: it is left out and counted
- * (torn), and the walk goes on behind it.
+ * (torn), and the walk goes on after it.
  *
  * Invariant: image->budget is the number of objects that may still be read, at first one for each
  * 64 bytes of the parts, four if the process may run, so every walk ends. No locks. The root and
@@ -532,7 +532,7 @@ is_size_of_site(const jeprof_image_t *image, const unsigned char *bytes) {
 
 /*
  * Whether the site is still there; if so, *counts is the first of its counts now, and *next the
- * site behind it.
+ * next site on the list.
  */
 static bool
 is_still_site(jeprof_image_t *image, const image_site_t *site, uint64_t *counts, uint64_t *next) {
@@ -592,8 +592,8 @@ site_sum(jeprof_image_t *image, image_site_t *site) {
 }
 
 /*
- * Reads the site at this address. *is_proven: it is one, and was not read before; *next is the one
- * behind it, also of one without proof, if its size is that of a site; 0 if not. 0 or ENOMEM.
+ * Reads the site at this address. *is_proven: it is one, and was not read before. *next is the next
+ * one on the list, also of a site without proof if its size fits a site, else 0. 0 or ENOMEM.
  */
 static int
 site_read(jeprof_image_t *image, uint64_t at, bool *is_proven, uint64_t *next) {
@@ -629,7 +629,7 @@ site_read(jeprof_image_t *image, uint64_t at, bool *is_proven, uint64_t *next) {
 
 /*
  * Where the walk through a running process goes on, after the object that it came to had been
- * freed: behind the last site that is still itself; at the head if none is. 0: all was read, or the
+ * freed: after the last site that is still itself; at the head if none is. 0: all was read, or the
  * budget is used up. *is_lost: none of the sites that were read is left, and the head is now at an
  * address where one of them was.
  */

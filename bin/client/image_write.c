@@ -1,7 +1,7 @@
 /*
  * Writes an image as a profile, in the grammar of the library's own dumps (prof/file/prof_dump.c),
  * so that what reads those can read it: heap_v2 with metadata, threads, stacks, the memory map, the
- * loaded objects, ages and labels; behind them the seconds of the last hour, which no dump has.
+ * loaded objects, ages and labels; after them the seconds of the last hour, which no dump has.
  * Invariant: the text of a process that does not change is that of its own dump, but for the lines
  * that say when and how it was made, and the seconds. No locks. jeprof_image_write() is called by
  * jeprofctl (bin/ctl/dump.c) and jeprofd (bin/agent/dead_profile.c).
@@ -16,13 +16,13 @@
 #include <string.h>
 #include <time.h>
 
-/* Where the text goes, and its length so far. */
+/* The profile that is being written. */
 typedef struct writer_s {
 	jeprof_image_t *image;
 	jeprof_image_line_t *lines; /* the seconds of the last hour */
 	size_t nlines;
 	FILE *to;
-	uint64_t bytes;
+	uint64_t bytes;             /* of the text so far; the last line has it */
 } writer_t;
 
 __attribute__((format(printf, 2, 3))) static void
@@ -103,7 +103,7 @@ write_times(writer_t *w) {
 	if (r->session != 0) {
 		meta_stamp(w, "start_time", r->session_start_ns);
 	}
-	/* Of a file: the last time at which the process told its figures. */
+	/* Of a file: the time of the last figures that the process wrote into its tables. */
 	meta_stamp(w, "dump_time", is_live ? clock_ns(CLOCK_REALTIME) : r->figures.time_ns);
 	meta_number(w, "monotonic_ms", (is_live ? clock_ns(CLOCK_MONOTONIC) : r->figures.monotonic_ns)
 	    / 1000000);

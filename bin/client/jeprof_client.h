@@ -212,8 +212,7 @@ int jeprof_look(jeprof_target_t *t);
 /*
  * Sends a request and waits for the answer. 0: *reply has the answer, which may be a refusal
  * (reply->error), and with "...-stream" the whole profile. After an error *reply owns no memory.
- * The answer to "status" gets the lines rss= and pid= here if it came through a mailbox, whose
- * process does not tell them.
+ * To an answer to "status" through a mailbox, the lines rss= and pid= are added here.
  */
 int jeprof_ask(jeprof_target_t *t, const jeprof_request_t *request, jeprof_reply_t *reply);
 
@@ -275,7 +274,7 @@ typedef struct jeprof_image_facts_s {
 	uint64_t session_id;       /* of this or the last session; 0: there was none */
 	uint64_t session_start_ns; /* since 1970, UTC */
 	uint64_t rate;             /* sampling interval in bytes */
-	uint64_t time_ns;          /* when the process told the figures from here to `limit` */
+	uint64_t time_ns;          /* of the figures from here to `limit`; the process writes them */
 	uint64_t allocated;
 	uint64_t active;
 	uint64_t resident;

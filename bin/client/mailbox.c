@@ -473,7 +473,7 @@ client_ask_mailbox(jeprof_target_t *t, const jeprof_request_t *r, jeprof_reply_t
 }
 
 /*
- * Adds to an answer to "status" what the process does not tell through a mailbox, because it would
+ * Adds to an answer to "status" what the process does not say through a mailbox, because it would
  * need system calls for it: its pid as it sees it, and its resident bytes.
  */
 static void

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STATUS_BYTES = 65536 }; /* the line Groups: may be long, and NSpid: stands behind it */
+enum { STATUS_BYTES = 65536 }; /* the line Groups: may be long, and NSpid: comes after it */
 
 int
 client_fail(jeprof_target_t *t, int error, const char *format, ...) {

@@ -25,7 +25,7 @@ __attribute__((format(printf, 3, 4))) int client_fail(jeprof_target_t *t, int er
 /* Reads /proc/PID/NAME and adds a NUL. Returns its length, cut to size - 1, or -1 and errno. */
 ssize_t client_read_proc(int pid, const char *name, char *buf, size_t size);
 
-/* The text behind `key` ("\nUid:") in the text of /proc/PID/status; "" if it is not there. */
+/* The text after `key` ("\nUid:") in the text of /proc/PID/status; "" if it is not there. */
 const char *client_status_line(const char *text, const char *key);
 
 /* Resident bytes of a living process; 0 if they cannot be read. */

@@ -272,7 +272,9 @@ foreign(jeprof_target_t *t) {
 	    "this would start it on ours: %s", t->pid, t->name, line);
 }
 
-/* Whether the kernel has told the program that it has more rights than its user (AT_SECURE). */
+/*
+ * Whether the program runs with more rights than its user has: AT_SECURE in its auxiliary vector.
+ */
 static bool
 is_secure(const jeprof_target_t *t) {
 	char text[4096] __attribute__((aligned(8)));

@@ -109,7 +109,7 @@ fail(jeprof_target_t *p, const jeprof_reply_t *r) {
 	case ENODATA:
 		talk("%d %s: %s; jeprofctl mark %d sets one", p->pid, p->name, what, p->pid);
 		return EXIT_FAILED;
-	case EFAULT: /* stands for the errno that the text names */
+	case EFAULT: /* in place of another errno, which the text names */
 		talk("%d %s: %s", p->pid, p->name, what);
 		return EXIT_FAILED;
 	default:

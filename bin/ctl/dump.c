@@ -27,8 +27,8 @@
 #include "words.h"
 
 /*
- * Sets path to the name behind all symbolic links of `name`, whether or not a file is there, so
- * that the rename replaces the file and not the link.
+ * Sets path to what `name` is when all symbolic links are followed, whether or not a file is there,
+ * so that the rename replaces the file and not the link.
  */
 static void
 follow(const char *name, char *path, size_t size) {
@@ -167,7 +167,7 @@ tell_lacks(const jeprof_image_facts_t *f) {
 
 /*
  * Writes an image and closes it; returns the exit code. may_lack: it is of a file, so what it lacks
- * is told in any case; of a process, only if objects were damaged.
+ * is reported in any case; of a process, only if objects were damaged.
  */
 static int
 put_image(jeprof_image_t *image, bool may_lack) {

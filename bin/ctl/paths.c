@@ -1,9 +1,9 @@
 /*
  * Translates paths between the process and this shell, and checks that the process sees a
  * directory: see paths.h. The process may have another root directory, mount namespace or working
- * directory, so a path stands for another only if both lead to the same device and inode. A path of
- * this shell that the process cannot see ends the program. No locks, no state. Called by answer.c,
- * dump.c and status.c.
+ * directory, so two paths are taken for the same only if both lead to one device and inode. A path
+ * of this shell that the process cannot see ends the program. No locks, no state. Called by
+ * answer.c, dump.c and status.c.
  */
 #include "ctl.h"
 

@@ -131,7 +131,7 @@ match_own_pid(jeprof_target_t *p, void *arg) {
 
 /*
  * The pid of the only process with that name, or of the only one of several that runs the library
- * or cannot be read; exits if there is no such one.
+ * or cannot be read; exits if there is not exactly one.
  */
 static int
 find_by_name(const char *name) {

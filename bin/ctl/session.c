@@ -22,7 +22,7 @@
 
 /*
  * After a stop that an idle process did not answer: removes the requests that it has not read. If
- * there is none, tells that no session runs, or leaves with the reason of the silence.
+ * there is none, says that no session runs, or leaves with the reason for the silence.
  */
 static int
 stop_idle(jeprof_target_t *p) {

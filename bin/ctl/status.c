@@ -139,7 +139,7 @@ status_idle(jeprof_target_t *p) {
 	return EXIT_DONE;
 }
 
-/* status --outside: the head of the mailbox, and the figures that the process told last. */
+/* status --outside: the head of the mailbox, and the last figures in the profiler's tables. */
 static int
 status_outside(jeprof_target_t *p) {
 	static char text[2 * JEPROF_TEXT];

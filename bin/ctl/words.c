@@ -77,7 +77,7 @@ is_on(int place) {
 	return words.values[place].is_given;
 }
 
-/* The verbs, in the order of --help; a text goes on in a new line behind "\n". */
+/* The verbs, in the order of --help; "\n" breaks the line of a text. */
 static const struct {
 	const char *name;
 	int verb;

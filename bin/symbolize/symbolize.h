@@ -127,7 +127,7 @@ void print_address(const answer_t *to, Dwarf_Addr address);
 void print_frame(const answer_t *to, const char *function, const char *directory, const char *file,
     int line);
 
-/* The mode --table (table.c), with the words behind it. Returns the exit code. */
+/* The mode --table (table.c); `words` are those after it. Returns the exit code. */
 int table_main(int count, char **words);
 
 #endif

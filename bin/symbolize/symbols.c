@@ -100,7 +100,7 @@ function_visit(search_t *s, const GElf_Sym *symbol, const choice_t *choice) {
 /*
  * Makes a symbol the best one of the addresses at or above it to which it is the nearest. At first
  * best[].start of an address is the start of its section, so symbols below that do not count. If
- * the nearest one has a size, the address is behind its end and gets no name (search_run).
+ * the nearest one has a size, the address is past its end and gets no name (search_run).
  */
 static void
 label_visit(search_t *s, const GElf_Sym *symbol, const choice_t *choice) {
