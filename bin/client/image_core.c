@@ -149,7 +149,7 @@ note_take(jeprof_image_t *image, core_t *core, uint32_t type, uint64_t at, uint3
 		return ENOMEM;
 	}
 	if (!image_read_file(image, at, files, size)) {
-		free(files); /* the file is cut off; core->files stays NULL, by which stream_read() sees it */
+		free(files); /* the file is cut off, which stream_read() sees by core->files == NULL */
 		return 0;
 	}
 	files[size] = '\0';

@@ -212,7 +212,7 @@ int jeprof_look(jeprof_target_t *t);
 /*
  * Sends a request and waits for the answer. 0: *reply has the answer, which may be a refusal
  * (reply->error), and with "...-stream" the whole profile. After an error *reply owns no memory.
- * To an answer to "status" through a mailbox, the lines rss= and pid= are added here.
+ * Adds the lines rss= and pid= to an answer to "status" that came through a mailbox.
  */
 int jeprof_ask(jeprof_target_t *t, const jeprof_request_t *request, jeprof_reply_t *reply);
 
