@@ -22,7 +22,7 @@ enum { PATH_BYTES = PATH_MAX + 64, STATUS_MOST = 4096, PAUSE_MS = 20 };
 /* Times that a command is sent again because its lease was over by the clock of the process. */
 enum { STALE_MAX = 8 };
 
-/* The files of one command. */
+/* One command and its files. */
 typedef struct command_s {
 	uint64_t nonce;
 	int fd;               /* of the file with the command; -1: not open */

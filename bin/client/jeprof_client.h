@@ -272,10 +272,11 @@ typedef struct jeprof_image_s jeprof_image_t;
 typedef struct jeprof_image_facts_s {
 	uint32_t pid;              /* as the process sees itself */
 	uint64_t session_id;       /* of this or the last session; 0: there was none */
-	uint64_t session_start_ns; /* since 1970, UTC */
+	uint64_t session_start_ns; /* ns since 1970, UTC */
 	uint64_t rate;             /* sampling interval in bytes */
-	uint64_t time_ns;          /* of the figures from here to `limit`; the process writes them */
-	uint64_t allocated;
+	/* when the process wrote the figures from here to `limit` last, ns since 1970, UTC */
+	uint64_t time_ns;
+	uint64_t allocated;        /* bytes, as all to `limit` */
 	uint64_t active;
 	uint64_t resident;
 	uint64_t retained;
@@ -293,8 +294,8 @@ typedef struct jeprof_image_facts_s {
 
 /* A second of the last hour. */
 typedef struct jeprof_image_line_s {
-	uint64_t time_ns;          /* since 1970, UTC */
-	uint64_t allocated;
+	uint64_t time_ns;          /* ns since 1970, UTC */
+	uint64_t allocated;        /* bytes, as all to `limit` */
 	uint64_t active;
 	uint64_t resident;
 	uint64_t rss;              /* 0: not known */

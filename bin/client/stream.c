@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PIECE = 1 << 20 }; /* bytes that are read at once */
+enum { PIECE = 1 << 20 }; /* bytes of the memory that are read at once */
 #define BYTES_MAX (UINT64_C(4) << 30) /* default of request.bytes_max */
 
 /* Address, or offset in the mailbox file, of the i-th stream. */
