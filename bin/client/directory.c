@@ -128,15 +128,29 @@ renew_lease(const jeprof_target_t *t, const command_t *c) {
 	(void)!pwrite(c->fd, head, length, 0); /* if it fails, the command is not carried out */
 }
 
+/* Whether the command in PID.cmd is ours; that of another client must not be removed. */
+static bool
+is_command_ours(const command_t *c) {
+	char text[32];
+	uint64_t nonce;
+	int fd = open(c->command, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+	if (fd >= 0) {
+		close(fd);
+	}
+	text[n > 0 ? n : 0] = '\0';
+	return sscanf(text, "nonce=%" SCNx64, &nonce) == 1 && nonce == c->nonce;
+}
+
 /*
- * Puts the command into place; while another one is there it waits, until the deadline. 0, EBUSY or
- * EIO.
+ * Puts the command into place; while another one is there it waits, until the deadline or an
+ * interrupt. 0, EBUSY, EIO or EINTR.
  */
 static int
-send_command(jeprof_target_t *t, command_t *c, int64_t deadline) {
+send_command(jeprof_target_t *t, command_t *c, const jeprof_request_t *r, int64_t deadline) {
 	stat(c->status, &c->old);
 	int error = place_command(c->temporary, c->command);
-	while (error == EEXIST && client_now_ms() < deadline) {
+	while (error == EEXIST && client_now_ms() < deadline && !client_is_interrupted(r)) {
 		client_sleep_ms(PAUSE_MS);
 		renew_lease(t, c);
 		stat(c->status, &c->old);
@@ -144,6 +158,9 @@ send_command(jeprof_target_t *t, command_t *c, int64_t deadline) {
 	}
 	if (error == 0) {
 		return 0;
+	}
+	if (error == EEXIST && client_is_interrupted(r)) {
+		return client_fail(t, EINTR, "interrupted; the command was not given");
 	}
 	return error == EEXIST
 	    ? client_fail(t, EBUSY, "%s: a command of somebody else waits there", c->command)
@@ -162,7 +179,7 @@ wait_answer(jeprof_target_t *t, const command_t *c, const jeprof_request_t *r, i
 		if (error != 0) {
 			return error;
 		}
-		bool is_taken = access(c->command, F_OK) != 0;
+		bool is_taken = !is_command_ours(c);
 		if (client_is_interrupted(r)) {
 			return client_fail(t, EINTR, "interrupted; the command was taken back");
 		}
@@ -176,20 +193,6 @@ wait_answer(jeprof_target_t *t, const command_t *c, const jeprof_request_t *r, i
 	return 0;
 }
 
-/* Whether the command in PID.cmd is ours; that of another client must not be removed. */
-static bool
-is_command_ours(const command_t *c) {
-	char text[32];
-	uint64_t nonce;
-	int fd = open(c->command, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
-	if (fd >= 0) {
-		close(fd);
-	}
-	text[n > 0 ? n : 0] = '\0';
-	return sscanf(text, "nonce=%" SCNx64, &nonce) == 1 && nonce == c->nonce;
-}
-
 /* Sends the command once. 0: answered; else an errno with its sentence. */
 static int
 ask_once(jeprof_target_t *t, const jeprof_request_t *r, bool has_lease, int64_t deadline,
@@ -197,7 +200,7 @@ ask_once(jeprof_target_t *t, const jeprof_request_t *r, bool has_lease, int64_t 
 	command_t c = {.fd = -1, .has_lease = has_lease};
 	name_files(t, &c);
 	int error = write_command(t, &c, r->text);
-	error = error != 0 ? error : send_command(t, &c, deadline);
+	error = error != 0 ? error : send_command(t, &c, r, deadline);
 	if (error != 0) {
 		unlink(c.temporary);
 	} else {

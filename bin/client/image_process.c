@@ -25,7 +25,7 @@ maps_copy(jeprof_image_t *image) {
 	if (fd >= 0) {
 		close(fd);
 	}
-	return error;
+	return error == 0 ? 0 : image_fail(image, error, "%s: %s", path, strerror(error));
 }
 
 int
@@ -46,5 +46,8 @@ image_of_process(jeprof_image_t *image) {
 	snprintf(path, sizeof(path), "/proc/%d/exe", t->pid);
 	client_read_link(path, image->exe, sizeof(image->exe));
 	int error = maps_copy(image);
-	return error != 0 ? error : image_find_objects(image, &block);
+	if (error == 0 && image_find_objects(image, &block) != 0) {
+		error = image_fail(image, ENOMEM, "no memory");
+	}
+	return error;
 }

@@ -134,7 +134,6 @@ struct jeprof_image_s {
 	size_t maps_bytes;
 	image_array_t objects;       /* image_object_t: what is loaded, by the map */
 	uint64_t lacking;            /* objects whose headers and notes the source does not have */
-	uint64_t program;            /* not used */
 	char exe[PATH_MAX];          /* path of the program; "": not known */
 	/* The tables. */
 	uint64_t at;                 /* address of the root */

@@ -186,8 +186,7 @@ bool jeprof_is_named(const jeprof_target_t *t, const char *name);
 /*
  * Checks whether the process runs the library, for which the right to read its memory suffices;
  * sets way and head. 0; ENXIO if it does not; EPROTO; EACCES if its memory cannot be read; ESRCH.
- * Does not check that t is still the process that was found. jeprof_close() is to be called in any
- * case.
+ * jeprof_close() is to be called in any case.
  */
 int jeprof_probe(jeprof_target_t *t);
 

@@ -144,6 +144,7 @@ typedef struct wait_s {
 	int64_t deadline;     /* until when the process has to take the request */
 	uint64_t heartbeats;  /* of the process at the beginning */
 	jeprof_reply_t *reply;
+	bool is_answered;     /* an answer to our request was read, and its fields are in the reply */
 	/* another client has overwritten the slot, it was torn, or its lease was over: ask again */
 	bool is_lost;
 } wait_t;
@@ -220,6 +221,7 @@ take_answer(jeprof_target_t *t, wait_t *w) {
 	}
 	uint32_t most = PROF_MAILBOX_TEXT - 1;
 	uint32_t length = s.answer_length < most ? s.answer_length : most;
+	w->is_answered = true;
 	memcpy(w->reply->text, s.answer, length);
 	w->reply->text[length] = '\0';
 	w->reply->error = s.error;
@@ -429,9 +431,10 @@ ask_once(jeprof_target_t *t, wait_t *w) {
 		    ? client_unanswered(t, w->request, true) : 0;
 	}
 	w->slot = (unsigned)slot;
+	w->is_answered = false;
 	error = put_request(t, w);
 	error = error != 0 ? error : wait_answer(t, w);
-	if (error == ETIMEDOUT) {
+	if (error == ETIMEDOUT && !w->is_answered) {
 		t->head.heartbeats = w->heartbeats;
 		return client_unanswered(t, w->request, is_in_hand(t, w));
 	}

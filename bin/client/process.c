@@ -17,8 +17,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STATUS_BYTES = 65536 }; /* the line Groups: may be long, and NSpid: comes after it */
-
 int
 client_fail(jeprof_target_t *t, int error, const char *format, ...) {
 	va_list args;
@@ -83,7 +81,7 @@ client_status_line(const char *text, const char *key) {
 
 uint64_t
 client_rss(const jeprof_target_t *t) {
-	char text[4096];
+	char text[CLIENT_STATUS_BYTES];
 	unsigned long long kib = client_read_proc(t->pid, "status", text, sizeof(text)) > 0
 	    ? strtoull(client_status_line(text, "\nVmRSS:"), NULL, 10) : 0;
 	return kib * 1024;
@@ -118,7 +116,7 @@ hidden_or_gone(jeprof_target_t *t, int pid) {
  */
 static int
 read_identity(jeprof_target_t *t, int pid, int *tgid) {
-	char text[STATUS_BYTES];
+	char text[CLIENT_STATUS_BYTES];
 	memset(t, 0, offsetof(jeprof_target_t, dir));
 	t->dir[0] = t->why[0] = '\0';
 	memset(&t->head, 0, sizeof(t->head));

@@ -138,6 +138,7 @@ client_fetch(jeprof_target_t *t, uint64_t nonce, const jeprof_request_t *r, jepr
 	prof_stream_t s;
 	int place = find_stream(t, nonce, &s);
 	uint64_t most = r->bytes_max != 0 ? r->bytes_max : BYTES_MAX;
+	most = most < SIZE_MAX ? most : SIZE_MAX - 1; /* a byte more is allocated */
 	if (place < 0) {
 		return client_fail(t, EIO,
 		    "%d %s: the profile is gone from its memory: it was not fetched in time", t->pid,

@@ -16,7 +16,11 @@
 #include "client/jeprof_client.h"
 #include "prof/control/prof_mailbox.h"
 
-enum { CLIENT_PATH = 2 * PATH_MAX }; /* bytes of a restart line */
+enum {
+	CLIENT_PATH = 2 * PATH_MAX,  /* bytes of a restart line */
+	/* Bytes of /proc/PID/status that are read: a user of a directory may be in 65536 groups. */
+	CLIENT_STATUS_BYTES = 65536,
+};
 
 /* Puts the sentence into t->why, and returns error. */
 __attribute__((format(printf, 3, 4))) int client_fail(jeprof_target_t *t, int error,

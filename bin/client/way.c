@@ -116,20 +116,29 @@ find_dir_named(jeprof_target_t *t, const char *value) {
 	return value[0] == '/' && n < (int)sizeof(t->dir) && stat(t->dir, &st) == 0;
 }
 
+/* The value of the last pair in conf with this key, as the library takes it; NULL: there is none. */
+static const char *
+last_value(const char *conf, const char *key) {
+	const char *value = NULL;
+	for (const char *at = conf; (at = strstr(at, key)) != NULL; at += strlen(key)) {
+		value = at > conf && (at[-1] == '=' || at[-1] == ',') ? at + strlen(key) : value;
+	}
+	return value;
+}
+
 /*
  * Sets t->dir to the control directory that MALLOC_CONF names in the environment with which the
  * process was started. False if it names none that exists.
  */
 static bool
 find_dir(jeprof_target_t *t) {
-	static const char key[] = "prof_ctl_dir:";
 	char *text = malloc(ENVIRON_MOST);
 	ssize_t length = text != NULL ? client_read_proc(t->pid, "environ", text, ENVIRON_MOST) : -1;
 	bool is_found = false, is_seen = false;
 	for (char *at = text; length > 0 && at < text + length && !is_seen; at += strlen(at) + 1) {
-		char *value = strncmp(at, "MALLOC_CONF=", 12) == 0 ? strstr(at, key) : NULL;
-		is_seen = value != NULL && (value[-1] == '=' || value[-1] == ',');
-		is_found = is_seen && find_dir_named(t, value + sizeof(key) - 1);
+		is_seen = strncmp(at, "MALLOC_CONF=", 12) == 0;
+		const char *value = is_seen ? last_value(at, "prof_ctl_dir:") : NULL;
+		is_found = value != NULL && find_dir_named(t, value);
 	}
 	free(text);
 	return is_found;
@@ -225,7 +234,7 @@ is_dumpable(const jeprof_target_t *t, const unsigned gids[3], bool is_last) {
 /* Collects the facts and sets the sentence; error is the kernel's refusal. Returns EACCES. */
 static int
 denied(jeprof_target_t *t, int error) {
-	char text[4096], buf[512];
+	char text[CLIENT_STATUS_BYTES], buf[512];
 	unsigned gids[3] = {0};
 	client_denial_t d = {.our_uid = geteuid(), .uid = t->uids[1]};
 	if (client_read_proc(t->pid, "status", text, sizeof(text)) > 0) {
@@ -372,6 +381,10 @@ jeprof_open(jeprof_target_t *t, const jeprof_request_t *wait) {
 		t->way = jeprof_way_dir;
 		return 0;
 	}
+	if (error == ENOMEM || error == EMFILE || error == ENFILE) {
+		t->way = jeprof_way_none;
+		return client_fail(t, error, "%d %s: %s", t->pid, t->name, strerror(error));
+	}
 	if (error != 0) {
 		t->way = jeprof_way_none;
 		return denied(t, error);
@@ -385,7 +398,7 @@ jeprof_probe(jeprof_target_t *t) {
 	int error = open_memory(t, true);
 	error = error == 0 ? client_find_block(t, &f) : error;
 	if (error == 0 ? t->block != 0 && client_read_head(t) : open_memfd(t)) {
-		return 0;
+		return jeprof_check_same(t);
 	}
 	if (error != 0) {
 		bool is_gone = error == ENOENT || error == ESRCH;

@@ -69,14 +69,15 @@ void
 check_directory(const jeprof_target_t *p, const char *path) {
 	char there[TEXT_BYTES];
 	struct stat st;
+	const char *slash = strrchr(path, '/');
 	print_to(there, sizeof(there), "/proc/%d/root", p->pid);
-	if (stat(there, &st) != 0) {
+	if (slash == NULL || stat(there, &st) != 0) {
 		return;
 	}
 	print_to(there, sizeof(there), "/proc/%d/root%.*s", p->pid,
-	    (int)(strrchr(path, '/') - path + 1), path);
+	    (int)(slash - path + 1), path);
 	if (stat(there, &st) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
 		leave(EXIT_USAGE, "--prefix: %d %s sees no directory %.*s", p->pid, p->name,
-		    (int)(strrchr(path, '/') - path + 1), path);
+		    (int)(slash - path + 1), path);
 	}
 }
