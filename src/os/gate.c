@@ -4,13 +4,14 @@
  * spinning, then sleeping (os_pause). Invariant: a thread that is inside is marked: by
  * GATE_INSIDE in tls_s.gate if it is on the list, else in gate.n_unlisted; its gate_depth is not 0
  * from before the mark until after it. The gate is closed exactly while gate_forker is not NULL,
- * and only the thread that closed it opens it. gate.mtx protects the list; it is taken inside the
- * gate or by the thread that has closed the gate. All other state is atomic or belongs to that
- * thread.
+ * and only the thread that closed it opens it. gate.mtx protects the lists; it is taken inside the
+ * gate or by the thread that has closed the gate. All other state is atomic, or, as gate.nesting,
+ * used only by the thread that has closed the gate.
  *
- * A thread that enters the closed gate has gate.is_passed set after its mark, and before all that
- * it does inside; the closing thread clears it before each look at the marks. So if a look has
- * found nobody, whoever enters the closed gate after it leaves is_passed set.
+ * For a thread that enters the closed gate, gate.is_passed is true after its mark and before all
+ * that it does inside: it sets the flag itself or sees that it is set. The closing thread clears
+ * the flag before each look at the marks. So if a look has found nobody, the flag is set once
+ * anybody enters the closed gate after that look.
  */
 #include "os/gate.h"
 
@@ -26,17 +27,19 @@ atomic_p_t gate_forker;
 enum { GATE_INSIDE = 1, GATE_REGISTERED = 2, GATE_LEFT_ONE = 4 };
 
 static struct {
-	mutex_t mtx;             /* protects the list */
+	mutex_t mtx;             /* protects the two lists */
 	gate_link_t *threads;    /* the list: registered threads, newest first */
 	gate_link_t *absent;     /* in a child: threads of its ancestors, a chain by `next` */
 	atomic_u32_t n_unlisted; /* threads inside that are not on the list */
-	atomic_b_t is_passed;    /* a thread may have entered the closed gate; always in a lost child */
-	unsigned nesting; /* nested forks: in a fork's handlers or in a signal handler during one */
+	atomic_b_t is_passed; /* a thread may have entered the closed gate; true in a lost child */
+	/* Forks by the thread that has closed the gate, in fork's handlers or in a signal handler. */
+	unsigned nesting;
 } gate = {.mtx = MUTEX_INITIALIZER("gate", WITNESS_RANK_OMIT)};
 
 /*
- * Values of gate_forker: NULL; the address of the TLS words of the thread that forks, plus 1 while
- * it has not yet seen that it is alone; that of a thread in gate_try_stop(); that of a lost child.
+ * Values of gate_forker besides NULL: the address of the TLS words of the thread that forks, plus 1
+ * (FORKER_CLOSING) while it has not yet seen that nobody is inside; FORKER_STOPS between
+ * gate_try_stop() and gate_let_go(); FORKER_LOST in a lost child.
  */
 #define FORKER_CLOSING(t) ((void *)((uintptr_t)(t) | 1))
 #define FORKER_STOPS ((void *)&gate.threads)
@@ -44,8 +47,8 @@ static struct {
 cassert(_Alignof(struct tls_s) > 1);
 
 /*
- * How long closed gates are waited for, in rounds of os_pause() of 0.2 to 0.4 ms: 5 s. Longer than
- * the kernel copies a process of 250 GB (about 10 ms for each GB).
+ * How long a closed gate is waited for, in rounds of os_pause(). 12500 sleeps of 0.2 to 0.4 ms are
+ * 2.5 to 5 s: as long as the kernel takes to copy a process of 250 GB, at about 10 ms for each GB.
  */
 #define PATIENCE_ROUNDS (OS_PAUSE_SLEEPS + 12500)
 
@@ -110,8 +113,9 @@ gate_exit_last(struct tls_s *t) {
 }
 
 /*
- * Enters though a fork has closed the gate, if it was waited for long enough, or another thread has
- * entered too. If the fork has not yet seen that it is alone, it sees the mark and waits.
+ * Enters though a fork has closed the gate, if this thread has waited long enough (is_late) or
+ * another thread has entered the closed gate. If the fork has not yet seen that nobody is inside,
+ * it sees the mark and waits. Never enters while gate_try_stop() has the gate closed.
  */
 static bool
 gate_try_pass(struct tls_s *t, bool is_late) {
@@ -185,7 +189,7 @@ gate_register(struct tls_s *t, gate_link_t *link) {
 	mutex_lock(&gate.mtx);
 	link->tls = t;
 	gate_link(link, gate.threads);
-	/* Before the thread is counted no more, so that it is never seen outside in between. */
+	/* Marked before it is removed from n_unlisted, so that it is never seen outside in between. */
 	__atomic_store_n(&t->gate, t->gate | GATE_REGISTERED | GATE_INSIDE, __ATOMIC_SEQ_CST);
 	mutex_unlock(&gate.mtx);
 	atomic_fetch_sub_u32(&gate.n_unlisted, 1, MO_RELEASE);
@@ -241,8 +245,8 @@ gate_take_absent(void) {
 }
 
 /*
- * gate_try_see_nobody() with signals blocked: a handler that forked here, or needed the list, would
- * find its lock held by its own thread.
+ * gate_try_see_nobody(); the caller has blocked signals, because a handler that forked here, or
+ * needed the list, would find the list's lock held by its own thread.
  */
 static bool
 gate_try_look(void) {
@@ -272,9 +276,9 @@ gate_try_see_nobody(void) {
 }
 
 /*
- * Closes the gate with this value of gate_forker when it is open, and waits until nobody is inside.
- * False if the gate was not opened for so many rounds, or this is a lost child, perhaps only since
- * a handler has forked meanwhile.
+ * Waits until the gate is open, at most max_rounds of os_pause(), closes it with this value of
+ * gate_forker, and waits without a limit until nobody is inside. False if it stayed closed too
+ * long, or if this is a lost child; it may have become one here, by a handler that forked.
  */
 static bool
 gate_try_close(void *forker, unsigned max_rounds) {
@@ -331,8 +335,9 @@ gate_let_go(void) {
 }
 
 /*
- * Moves all threads but this one, which do not exist in the child, from the list to the absent
- * ones. Hardly writes to their links, because each page that is written to is copied.
+ * Moves the links of all threads but this one, which do not exist in the child, from the list to
+ * the absent ones. Writes to few of these links, because the kernel copies each page that is
+ * written to.
  */
 static void
 gate_part_from_others(const struct tls_s *self) {
@@ -360,8 +365,8 @@ gate_part_from_others(const struct tls_s *self) {
 /*
  * In the child: whether all locks are free and nobody was changing what they protect. A thread that
  * entered the closed gate may have changed what was copied before (region_prefork), even if it has
- * left. The copy of the process has all that a thread wrote before a write that it has, so it has
- * is_passed if it has anything that was done inside.
+ * left. It set is_passed before it wrote anything inside, so a child that has any of these writes
+ * has is_passed too.
  */
 static bool
 gate_child_is_whole(const struct tls_s *self) {

@@ -1,12 +1,13 @@
 /*
- * The gate: guarantees that fork() never copies a short-held lock that another thread holds, or
- * that the child touches none (gate_is_lost()).
+ * The gate: guarantees that fork() never copies a short-held lock that another thread holds. Where
+ * that cannot be guaranteed, the child is "lost" (gate_is_lost()), and is served without locks.
  * Every lock that is held for a short time is taken between gate_enter() (or gate_try_enter()) and
  * gate_exit(). fork's prepare handler closes the gate and waits until nobody is inside; so nobody
  * holds such a lock, and the child needs no repair. The few locks that may be held for long are
- * held outside and made new in the child (jemalloc_fork.c). Rules for code inside: it must not wait
- * for long, and not for a lock that is held outside, whose owner may be waiting for the gate.
- * Callers are the entry points of the allocator (imalloc.c, tsd, ctl, prof) and the fork handlers.
+ * held outside, and the child's handlers (jemalloc_fork.c) make them new. Rules for code inside: it
+ * must not wait for long, and not for a lock that is held outside, whose owner may be waiting for
+ * the gate. Callers are the entry points of the allocator (imalloc.c, irealloc.c, defrag.c, tsd.c,
+ * ctl.c, stats.c, background_thread.c, the profiler) and the fork handlers in jemalloc_fork.c.
  */
 #ifndef OS_GATE_H
 #define OS_GATE_H
@@ -32,13 +33,14 @@
  * interrupted a fork which was not alone yet. A thread is marked only while its gate_depth is not
  * 0, so a handler that finds depth 0 never waits for the mark of its own thread.
  *
- * gate_enter() waits, and its caller may hold a lock of the program that fork waits for: a call of
- * malloc that opens a file leaves the gate for the profiler's work and enters it again, while this
- * thread has stdio's list of streams. So it waits about 5 s, then enters though the gate is closed,
- * and others after it at once. The child of a fork that was alone already is lost then.
+ * gate_enter() waits, and its caller may hold a lock of the program that fork waits for: a malloc
+ * that stdio calls under the lock of its list of streams may leave the gate for work of the
+ * profiler and enter it again. So gate_enter() waits 2.5 to 5 s (PATIENCE_ROUNDS in gate.c) and
+ * then enters though the gate is closed; threads that come after it enter at once. If the fork had
+ * found nobody inside before that, its child is lost.
  */
 
-/* NULL while the gate is open. Otherwise says who has closed it; gate.c. */
+/* NULL while the gate is open. Otherwise it says who has closed it; gate.c lists the values. */
 extern HIDDEN atomic_p_t gate_forker;
 
 /* Whether the gate is closed, by any thread. */
@@ -85,8 +87,8 @@ gate_exit(struct tls_s *t) {
 }
 
 /*
- * Enters the gate and sleeps while forks are under way, about 5 s at most; while gate_try_stop()
- * has it closed, without a limit. In a lost child it enters at once.
+ * Enters the gate. Waits while forks are under way, 2.5 to 5 s at most; while gate_try_stop() has
+ * it closed, without a limit. In a lost child it enters at once.
  */
 void gate_enter(struct tls_s *t);
 
@@ -108,7 +110,7 @@ void gate_unregister(struct tls_s *t, struct gate_link_s *link);
 /* A thread on the list; lies in its tsd. */
 typedef struct gate_link_s {
 	struct gate_link_s *next;
-	struct gate_link_s **from; /* what points to this link */
+	struct gate_link_s **from; /* the pointer that points to this link: the list's head or a next */
 	struct tls_s *tls;
 } gate_link_t;
 
@@ -118,11 +120,11 @@ typedef struct gate_link_s {
 void gate_for_each(void (*fn)(struct tls_s *t, void *ctx), void *ctx);
 
 /*
- * Whether a registered thread is inside: it may enter or leave at any time. After a store in
- * sequentially consistent order false means that a thread that enters sees that store.
+ * Whether a registered thread is inside; it may enter or leave at any time. If the caller has made
+ * a sequentially consistent store before, false means that the thread sees it when it enters next.
  */
 bool gate_is_inside(const struct tls_s *t);
-/* The same, also of a thread that has left by gate_leave_all() and will enter again. */
+/* The same, but true also for a thread that has left by gate_leave_all() and will enter again. */
 bool gate_is_amid(const struct tls_s *t);
 
 /*
@@ -135,15 +137,17 @@ bool gate_is_amid(const struct tls_s *t);
 bool gate_is_lost(void);
 
 /*
- * In a forked child: whether there are links of threads of its ancestors, which do not exist here;
- * takes the next of them, in which only the link's address is valid, or NULL. Inside the gate.
+ * In a forked child: whether there are links of threads of its ancestors, which do not exist here.
+ * gate_take_absent() takes one of them, or returns NULL if there is none; it is called inside the
+ * gate. The link's members are not valid any more, only its address, which leads to the tsd.
  */
 bool gate_has_absent(void);
 gate_link_t *gate_take_absent(void);
 
 /*
- * Closes the gate as a fork does, while the caller, who is outside and has blocked its signals,
- * changes what threads inside use. False in a lost child, and if another thread's fork lasts 5 s.
+ * Closes the gate as a fork does, so that the caller can change what threads inside use, until it
+ * opens the gate by gate_let_go(). The caller is outside and has blocked its signals (prof_box.c).
+ * False, with nothing done: in a lost child, or if another thread's fork lasts 2.5 to 5 s.
  */
 bool gate_try_stop(void);
 void gate_let_go(void);

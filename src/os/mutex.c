@@ -2,8 +2,7 @@
  * The contended side of the mutex, its renewal in a forked child, and its counters; mutex.h has the
  * contract. A waiter first spins, then sets MUTEX_WAITERS and sleeps while the word keeps that
  * value. A thread that has slept takes the mutex with MUTEX_WAITERS set, because other threads may
- * still sleep: at most one wake is unneeded, and none is ever lost. The counters are written under
- * the mutex itself.
+ * still sleep: at most one wake is unneeded, and none is ever lost.
  */
 #include "os/mutex.h"
 
@@ -13,8 +12,8 @@
 int64_t opt_mutex_max_spin = 600;
 
 /*
- * Longest sleep in one system call. A child that was forked in a signal handler, in which nobody
- * wakes the thread, looks again after that whether the owner exists.
+ * Longest sleep in one system call. In a child that was forked in a signal handler nobody may be
+ * there to wake the thread; after this time it looks again whether the owner exists.
  */
 #define MUTEX_SLEEP_NS NSTIME_PER_SEC
 

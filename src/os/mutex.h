@@ -4,9 +4,10 @@
  * sleep on it. Because the owner is in the word, mutex_is_owner() is exact at any instant, also in
  * a signal handler that interrupted the owner; mutex_renew_in_child() depends on that. A mutex of
  * zero bytes is valid and free, so locks work without initialisation. The counters are written by
- * the holder, except those that waiters share, and by mutex_prof_reset(): relaxed atomics, so an
- * update may be lost when they meet. Every lock of the allocator is one of these. Those that are
- * held for a short time are taken inside the gate (os/gate.h), as gate_exit() checks by rank.
+ * the holder and by mutex_prof_reset(), as relaxed atomics, so an update is lost if both write at
+ * once; waiting threads themselves count n_waiting_thds. Every lock of the allocator is one of
+ * these, so every folder above os/ calls this. Locks that are held for a short time are taken
+ * inside the gate (os/gate.h); debug builds check by rank that none is held after gate_exit().
  */
 #ifndef OS_MUTEX_H
 #define OS_MUTEX_H
@@ -31,7 +32,7 @@
 typedef struct {
 	uint64_t tot_wait_time;
 	uint64_t max_wait_time;
-	/* Acquisitions that had to sleep, and those that succeeded by spinning. */
+	/* Acquisitions that had to wait asleep, and those for which spinning was enough. */
 	uint64_t n_wait_times;
 	uint64_t n_spin_acquired;
 	/* The greatest number of threads that waited at once, and the number that waits now. */
@@ -64,7 +65,7 @@ typedef struct mutex_s {
 #define MUTEX_INITIALIZER(name, rank) {.word = {0}}
 #endif
 
-/* Iterations of the spin loop before a thread sleeps; -1: spin for ever and never sleep. */
+/* The option: iterations of the spin loop before a thread sleeps; -1: it never sleeps. */
 extern HIDDEN int64_t opt_mutex_max_spin;
 
 /* name must stay valid; rank is a WITNESS_RANK_*. Both are used in debug builds only. */
@@ -76,8 +77,8 @@ void mutex_init(mutex_t *m, const char *name, unsigned rank);
 void mutex_renew_in_child(mutex_t *m, const char *name, unsigned rank);
 /*
  * In a forked child in which any mutex may belong to a thread of the parent (gate_is_lost()): from
- * now on, who waits for such a mutex takes it, because waiting would never end. What the mutex
- * protects may be half changed.
+ * now on a thread that waits for such a mutex takes it, because waiting would never end. What the
+ * mutex protects may be half changed.
  */
 void mutex_disown(void);
 /*
@@ -95,8 +96,8 @@ void mutex_lock_slow(mutex_t *m, uint32_t me);
 /* Wakes one sleeper. */
 void mutex_wake(mutex_t *m);
 /*
- * Checks of debug builds: not held yet and in rank order; then entered in, and removed from, the
- * thread's list of held mutexes.
+ * Debug builds. Before a lock: asserts that this thread does not hold m and that the rank order
+ * allows it. After it: enters m in the thread's list of held mutexes. Before an unlock: removes it.
  */
 void mutex_debug_before_lock(mutex_t *m);
 void mutex_debug_after_lock(mutex_t *m);

@@ -1,8 +1,8 @@
 /*
  * Pages of memory by mmap(2), munmap(2), mprotect(2) and madvise(2); pages.h has the contract.
  * All state is written at boot, except what is learned at run time (whether purging works) and the
- * ranges that could not be unmapped yet. Those are atomics, so
- * no lock is needed. Every system call goes through os_hooks, so that tests can make it fail.
+ * ranges that could not be unmapped yet. Those are atomics, so no lock is needed. The calls that
+ * map, unmap, protect and advise go through os_hooks, so that tests can make them fail.
  */
 #include "os/pages.h"
 
@@ -45,11 +45,14 @@ static struct {
 	 * The kernel provides memory on first touch and does not account for all of it in advance.
 	 */
 	bool has_overcommit;
-	int map_flags;
+	int map_flags; /* MAP_* of each mapping without a file; 0 before boot */
 	bool is_booted;
-	/* FACT_*; tested at the first purge, not at boot, because the test costs two page faults */
+	/*
+	 * FACT_*: whether MADV_DONTNEED zeroes pages. Tested at the first purge, not at boot, because
+	 * the test costs two page faults.
+	 */
 	atomic_u8_t purge_forced;
-	/* FACT_*: MADV_FREE works, and so does process_madvise(2) on this process. */
+	/* FACT_NO once the kernel has rejected MADV_FREE, or process_madvise(2); else FACT_UNKNOWN. */
 	atomic_u8_t purge_lazy;
 	atomic_u8_t purge_many;
 	thp_mode_t system_thp; /* written at boot only */
@@ -104,16 +107,16 @@ os_madvise(void *addr, size_t size, int advice) {
 /* ------------------------------------------------------------------ ranges still to be unmapped */
 
 /*
- * munmap() fails with ENOMEM if it would split a mapping while the process has the greatest number
- * of mappings. The range still belongs to the allocator; it is kept here, unused, until a later
- * call succeeds in unmapping it.
+ * munmap() fails with ENOMEM if it would split a mapping while the process has as many mappings as
+ * the kernel allows. The range still belongs to the allocator; it is kept here, unused, until a
+ * later call succeeds in unmapping it.
  */
 
 /* Number of ranges that can be kept. */
 #define N_LEFT 256
 /*
- * From here on no aligned mapping is made, because it may have to be cut; the other half of the
- * table remains for other failures.
+ * If so many are kept, no mapping is made that is aligned to more than the kernel's page, because
+ * it may have to be cut; the other half of the table remains for other failures.
  */
 #define N_LEFT_MANY (N_LEFT / 2)
 #define LEFT_BUSY ((uintptr_t)1) /* value of addr while the slot is being written or tried */
@@ -122,13 +125,12 @@ static LARGE_BSS struct {
 	atomic_zu_t addr; /* 0: the slot is free */
 	atomic_zu_t size;
 } left[N_LEFT];
-/* Slots in use. */
+/* Slots in use; counted after a slot was filled or emptied, so for a moment it may differ. */
 static atomic_u32_t n_left;
 
 /* Gives up the memory of the range and keeps its address for left_try(). */
 static void
 left_add(void *addr, size_t size) {
-	/* gives up the memory at once; only address space is kept */
 	os_madvise(addr, size, MADV_DONTNEED);
 	for (unsigned i = 0; i < N_LEFT; i++) {
 		size_t none = 0;
@@ -140,7 +142,7 @@ left_add(void *addr, size_t size) {
 			return;
 		}
 	}
-/* No slot is free: address space is lost, but no memory. */
+	/* No slot is free: address space is lost, but no memory. */
 }
 
 /*
@@ -497,7 +499,7 @@ pages_collapse(void *addr, size_t size) {
 static thp_mode_t
 system_thp_read(void) {
 	char text[128];
-	/* An array, and so near the tables that each start reads: text constants lie behind them. */
+	/* An array lies near the tables that each start reads; string literals lie behind them. */
 	static const char path[] = "/sys/kernel/mm/transparent_hugepage/enabled";
 	ssize_t n = sys_read_file(path, text, sizeof(text) - 1);
 	if (n <= 0) {
@@ -524,7 +526,7 @@ pages_system_thp_mode(void) {
 }
 
 #if defined(__x86_64__) || defined(__aarch64__) || (defined(__riscv) && __riscv_xlen == 64)
-/* What one table of page descriptors covers: a page of words, each for a page. */
+/* What one lowest page table maps: it is a page of 8-byte entries, each for one page. */
 size_t
 pages_huge_size(void) {
 	return os_page_size / sizeof(uint64_t) * os_page_size;

@@ -3,8 +3,9 @@
  * PAGE is the allocator's page size: the system's, or a larger one (configured minimum, or set by a
  * test of a debug build). It is a constant if the build fixes it, otherwise a variable that does
  * not change after boot. Sizes are multiples of PAGE and addresses are aligned to it. Functions
- * return an errno value (0: done) or NULL, preserve errno and take no lock. Callers are base,
- * ehooks, guard and other owners of mappings.
+ * return an errno value (0: done) or NULL, preserve errno and take no lock. Callers are the owners
+ * of mappings: meta/ (base, region, emap, freepool), extent/ (ehooks, guard, pac_move, piece), hpa,
+ * thread/shelter and deferred, and the profiler; jemalloc_init.c calls pages_boot().
  */
 #ifndef OS_PAGES_H
 #define OS_PAGES_H
@@ -48,8 +49,8 @@ extern HIDDEN thp_mode_t opt_thp;
 /* Sets only the page size. ENOTSUP if it is not supported. pages_boot() calls it too. */
 int pages_boot_size(void);
 /*
- * Sets the page size and reads the system's modes of overcommit and huge pages. Called after the
- * options were read; further calls do nothing.
+ * Sets the page size and reads the system's modes of overcommit and huge pages. Called at boot
+ * after the options were read; further calls do nothing.
  */
 int pages_boot(void);
 
@@ -107,14 +108,17 @@ int pages_purge_lazy(void *addr, size_t size);
 int pages_purge_forced(void *addr, size_t size);
 /*
  * pages_purge_forced() of up to PAGES_BATCH_MAX ranges in one system call. An errno value means
- * that some or all ranges were not purged; ENOTSUP means that the option is 0, or that the kernel
- * has no such call, and it is not tried again.
+ * that some or all ranges were not purged; ENOTSUP that none was: the option is 0, MADV_DONTNEED
+ * does not zero pages, or the kernel has no such call, which then is not tried again.
  */
 #define PAGES_BATCH_MAX 128u
 int pages_purge_forced_many(const struct iovec *ranges, unsigned n);
-/* false once the kernel has rejected MADV_FREE. */
+/* Whether MADV_FREE may work: false once the kernel has rejected it. */
 bool pages_can_purge_lazy(void);
-/* Returns false also while it cannot be determined; then the next call tests again. */
+/*
+ * Whether MADV_DONTNEED zeroes pages; the first call tests it on a page of its own. Returns false
+ * also if the test was not possible; then the next call tests again.
+ */
 bool pages_can_purge_forced(void);
 /* Whether pages_commit() and pages_decommit() have an effect. */
 bool pages_can_decommit(void);

@@ -181,7 +181,7 @@ sys_pidns(void) {
 	return n;
 }
 
-/* Turns the -1 of a failed call into -errno and restores errno. */
+/* Returns n, or -errno in place of a negative n, and restores errno. */
 static ssize_t
 count_end(ssize_t n, int saved) {
 	n = n < 0 ? -errno : n;
@@ -365,8 +365,8 @@ sys_random(void) {
 }
 
 /*
- * Asks by a system call that compares a word with a number and, whether it is equal or not, wakes
- * and moves nobody: EFAULT means unreadable. Works on every kernel.
+ * Asks by a system call that compares a word with a number and, whether they are equal or not,
+ * wakes and moves nobody: EFAULT means unreadable. Works on every kernel. Changes errno.
  */
 static bool
 is_readable_by_futex(uintptr_t start, uintptr_t end) {
@@ -379,7 +379,10 @@ is_readable_by_futex(uintptr_t start, uintptr_t end) {
 	return true;
 }
 
-/* Asks the kernel to map the pages for reading; fails if they cannot be read. */
+/*
+ * Asks the kernel to make the pages present for reading. 0, or the errno value if it refuses, as it
+ * does for pages that cannot be read. Changes errno.
+ */
 static int
 populate(uintptr_t start, uintptr_t end) {
 	return syscall(SYS_madvise, start, end - start, MADV_POPULATE_READ) == 0 ? 0 : errno;
@@ -407,10 +410,7 @@ sys_is_readable(const void *addr, size_t size) {
 	int saved = errno;
 	uintptr_t start = align_down((uintptr_t)addr, os_page_size);
 	uintptr_t end = align_up((uintptr_t)addr + size, os_page_size);
-	/*
-	 * Page 0 never belongs to the allocator, and the system calls would not read through a null
-	 * pointer.
-	 */
+	/* Page 0 counts as unreadable; end is 0 or smaller if the range wraps around. */
 	bool is_ok = start != 0 && end > start;
 	int err = is_ok && has_populate() ? populate(start, end) : EINVAL;
 	if (is_ok && err != 0) {

@@ -1,16 +1,17 @@
 /*
  * The system calls of the allocator, as wrappers over one table of hooks.
- * Every system call that can fail goes through the table os_hooks, so that a test can make any call
- * fail at its k-th use. The other floors call the sys_*() functions: these retry EINTR (up to
- * SYS_TRIES_MAX times), report failure as an errno value and preserve errno. None of them
- * allocates, takes a lock of the C library or is a cancellation point, except where it says so. No
- * lock and no state of their own.
+ * The calls in the table os_hooks are made through it only, so that a test can make any of them
+ * fail at its k-th use. The other floors call the sys_*() functions. Those for files retry EINTR
+ * (up to SYS_TRIES_MAX times) and report failure as an errno value; all preserve errno. None of
+ * them allocates, takes a lock of the C library or is a cancellation point, except where it says
+ * so. They take no lock of ours; their state is the table and facts that are learned once. Called
+ * by the profiler, unwind/, conf.c, meta/, and the other files of os/.
  *
- * A program may forbid system calls after its start, so that the kernel ends it for others. From
- * the end of boot on the library makes only those that a malloc of the C library makes: mmap,
- * munmap, mremap, mprotect, madvise, brk, futex, getrandom, write of a message. Others only for
- * what the user asks for and what needs them: a profile, a request from outside, a session, a timer
- * (test/integration/confined.c; doc/PRODUCTION.md lists them).
+ * A program may forbid system calls after its start, and the kernel then ends it for making one of
+ * those. So from the end of boot on the library makes only the calls that the C library's malloc
+ * makes: mmap, munmap, mremap, mprotect, madvise, brk, futex, getrandom, write of a message. It
+ * makes others only for what the user asks for and what needs them: a profile, a request from
+ * outside, a session, a timer (test/integration/confined.c; doc/PRODUCTION.md lists them).
  */
 #ifndef OS_SYS_H
 #define OS_SYS_H
@@ -24,12 +25,15 @@
 #include "util/compiler.h"
 
 /*
- * Interrupted tries after which a call has failed. At 2 kHz of signals this is several seconds, so
- * it is not signals that interrupt it.
+ * Tries, each ended by EINTR, after which a call counts as failed with EINTR. With 2000 signals a
+ * second this is 5 s, so signals alone hardly cause it.
  */
 #define SYS_TRIES_MAX 10000u
 
-/* Each member has the convention of the system call of its name: -1 and errno on failure. */
+/*
+ * Each member has the convention of the system call of its name: on failure -1 (of mmap and mremap
+ * MAP_FAILED, of sbrk (void *)-1) and errno, unless it says otherwise.
+ */
 struct os_hooks_s {
 	void *(*mmap)(void *addr, size_t size, int prot, int flags, int fd, off_t off);
 	int (*munmap)(void *addr, size_t size);
@@ -111,7 +115,7 @@ int sys_rename_noreplace(const char *from, const char *to);
 ssize_t sys_readlink(const char *path, char *buf, size_t size);
 /* 0 or an errno value; ENOENT if the directory cannot be named. */
 int sys_getcwd(char *buf, size_t size);
-/* 64 random bits; made from the clock, AT_RANDOM and an address if the system call fails. */
+/* 64 random bits; made of the clock, AT_RANDOM and an address if the system call fails. */
 uint64_t sys_random(void);
 
 /* Whether all these bytes can be read. Asks the kernel, so it never faults. */
@@ -147,7 +151,7 @@ struct sys_module_s {
 	/* First address of its segments, and the address behind the last one. */
 	uintptr_t start;
 	uintptr_t end;
-	/* Address in memory minus address in the file. */
+	/* Address in memory minus the address that the program headers name (p_vaddr). */
 	uintptr_t bias;
 	/* NULL if it has no build id. */
 	const unsigned char *build_id;
@@ -163,16 +167,17 @@ struct sys_module_s {
 /*
  * Calls cb for each loaded object until it returns nonzero. Takes the loader's lock: the caller
  * must hold no lock of the allocator. build_id and path are valid only during cb. exe is what cb
- * gets as the program's own path. Returns -1 if the objects cannot be listed; see
- * sys_modules_postfork_child().
+ * gets as the program's own path. Returns what the last cb returned, or -1 if the objects cannot be
+ * listed; see sys_modules_postfork_child().
  */
 int sys_modules(int (*cb)(void *ctx, const struct sys_module_s *m), void *ctx, const char *exe);
-/* Bytes of a build id that are kept. */
+/* Bytes of a build id that sys_module_of_image() keeps; more are cut off. */
 #define SYS_BUILD_ID_MAX 64
 /*
- * Fills in the ranges and the build id (stored in the caller's array) of a loaded object whose bias
- * and path are known, from the headers at the start of its image. Returns false if there are none.
- * The image may be unmapped during the call.
+ * Fills in the range and the build id (stored in the caller's array) of a loaded object from the
+ * headers at the start of its image [start, end). In *m the caller has set the bias and the path,
+ * and all else is zero. Returns false if there are no headers, or they name another start. Another
+ * thread may have unmapped the image; it is read by sys_copy_memory().
  */
 bool sys_module_of_image(struct sys_module_s *m, uintptr_t start, uintptr_t end,
     unsigned char build_id[SYS_BUILD_ID_MAX]);
@@ -183,7 +188,7 @@ bool sys_module_of_image(struct sys_module_s *m, uintptr_t start, uintptr_t end,
 bool sys_program_has_note(const char *owner, unsigned type);
 /*
  * Counts of objects loaded and unloaded since the start; false if the C library does not provide
- * them. Takes the loader's lock.
+ * them, or if the loader cannot be called (sys_modules_postfork_child()). Takes the loader's lock.
  */
 bool sys_module_changes(uint64_t *adds, uint64_t *subs);
 /*
@@ -194,7 +199,7 @@ bool sys_module_changes(uint64_t *adds, uint64_t *subs);
 void sys_module_keep_self(void);
 /*
  * In a forked child: notes whether the loader's lock may be held by a thread that does not exist
- * here.
+ * here. If so, sys_modules() and sys_module_changes() fail from now on.
  */
 void sys_modules_postfork_child(void);
 

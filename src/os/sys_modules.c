@@ -3,8 +3,9 @@
  * dl_iterate_phdr() takes the loader's lock, so callers hold no lock of the allocator. A fork
  * copies the loader's lock as it is, and the C library does not repair it in the child. If a thread
  * was in loader_iterate() during a fork, the lock may stay held in the child for ever; so that
- * child and its children never call the loader again (loader.is_lost). Callers are
- * module_history.c, objects.c, unwind_rows.c and prof_dump.c; sys.h has the prototypes.
+ * child and its children never call the loader again (loader.is_lost). Callers are unwind/
+ * (module_history.c, objects.c, frame_scan.c, unwind_rows.c), prof_dump.c, prof_backtrace.c (the
+ * notes), prof.c (after a fork) and jemalloc_init.c (to stay loaded); sys.h has the prototypes.
  */
 #include <dlfcn.h>
 #include <elf.h>
@@ -42,16 +43,20 @@ sys_modules_postfork_child(void) {
 	}
 }
 
-/* Bytes of an image's program headers, and of a note, that are copied before they are read. */
+/*
+ * Most bytes of an image's program headers, and of one segment of notes, that are copied before
+ * they are read.
+ */
 #define HEADERS_MAX 1536
 #define NOTES_MAX 512
 
+/* The arguments of sys_modules() on their way to on_module(). */
 struct modules_ctx {
 	int (*cb)(void *ctx, const struct sys_module_s *m);
 	void *ctx;
 	/*
-	 * The first object that is listed is the program; the loader has no name for it, or not the
-	 * path.
+	 * Whether the first object was listed. It is the program, for which the loader has no name, or
+	 * a name that is not its path; so exe is its path.
 	 */
 	bool has_program;
 	const char *exe;
@@ -102,7 +107,7 @@ sys_program_has_note(const char *owner, unsigned type) {
 	return false;
 }
 
-/* Extends the object's range by a segment, or notes its .eh_frame_hdr. */
+/* Extends the object's range by a segment, or notes the object's .eh_frame_hdr. */
 static void
 add_segment(struct sys_module_s *m, const ElfW(Phdr) *ph) {
 	uintptr_t start = m->bias + ph->p_vaddr;
@@ -261,6 +266,7 @@ sys_module_keep_self(void) {
 		return;
 	}
 	bool is_found = dladdr((const void *)(uintptr_t)sys_module_keep_self, &self) != 0;
+	/* Not for the program itself, whose program headers lie directly behind its ELF header. */
 	if (is_found && sys_auxval(AT_PHDR) - (uintptr_t)self.dli_fbase != sizeof(ElfW(Ehdr))) {
 		int saved = errno;
 		(void)dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);

@@ -1,7 +1,8 @@
 /*
  * Threads, their names, signals and timers, futexes, seccomp and processors; thread.h has the
  * contract and the callers. System calls replace the C library's functions that allocate or do not
- * exist everywhere. Invariant: each function preserves errno. No state and no lock.
+ * exist everywhere. Invariant: each function preserves errno. No lock; the only state is the number
+ * of processors, which is learned once.
  */
 #include "os/thread.h"
 
@@ -27,7 +28,7 @@ cassert(sizeof(atomic_u32_t) == 4 && _Alignof(atomic_u32_t) == 4);
 
 /* Longest time that a new thread is waited for; it may be stopped by a debugger or a filter. */
 #define BEGIN_WAIT_NS NSTIME_PER_SEC
-/* What os_pause() does: spins of a round, and the sleep of those from OS_PAUSE_SLEEPS on. */
+/* Spins of a round of os_pause(), and the nanoseconds that rounds from OS_PAUSE_SLEEPS on sleep. */
 #define SPINS 64u
 #define PAUSE_NS (NSTIME_PER_MSEC / 5)
 
@@ -56,7 +57,7 @@ thread_begin(void *arg) {
 	prctl(PR_SET_NAME, t->name, 0, 0, 0);
 	void *(*fn)(void *) = t->fn;
 	void *its = t->arg;
-	/* The last use of t by this thread: who has made it may end it from here on. */
+	/* From here on this thread reads nothing of t; the address of the word wakes the creator. */
 	atomic_store_u32(&t->has_begun, 1, MO_RELEASE);
 	os_word_wake(&t->has_begun, 1);
 	return fn(its);
@@ -175,7 +176,7 @@ os_tid(void) {
 	return (int)syscall(SYS_gettid);
 }
 
-/* The owner of a lock that checks who unlocks it. */
+/* glibc stores the thread's id as the owner of a mutex that checks who unlocks it. */
 int
 os_tid_stored(void) {
 #if defined(__GLIBC__) && defined(PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP)

@@ -1,7 +1,8 @@
 /*
  * Threads and processors as the system sees them: threads, names, signals, futexes, CPU numbers.
  * All functions preserve errno and, unless they say otherwise, take no lock and do not allocate.
- * Called by mutex, arenas, imalloc, pac, background_thread and the profiler.
+ * Called by mutex, gate, claim, arenas, imalloc, pac_step, background_thread, ctl_thread and the
+ * profiler.
  */
 #ifndef OS_THREAD_H
 #define OS_THREAD_H
@@ -15,20 +16,23 @@
 /* Bytes of the longest thread name with its NUL (the kernel's limit). */
 #define OS_THREAD_NAME_SIZE 16
 
-/* A thread of the library; in memory that stays while the thread runs. */
+/*
+ * A thread of the library; lies in memory of its owner that stays until the thread has ended.
+ * os_thread_create() fills it in.
+ */
 typedef struct {
 	pthread_t handle;
 	const char *name;
 	void *(*fn)(void *arg);
 	void *arg;
-	atomic_u32_t has_begun; /* futex: 1 when the thread has made its last system call of a start */
+	atomic_u32_t has_begun; /* a futex; 1 when the thread has set its name and is about to run fn */
 } os_thread_t;
 
 /*
- * Starts fn(arg) in a new thread of this name (at most OS_THREAD_NAME_SIZE) with all signals
- * blocked, and waits until it runs (at most a second): a filter of system calls that the program
- * puts on afterwards does not meet those of the start. Returns 0 or an errno value. The C library
- * allocates.
+ * Starts fn(arg) in a new thread of this name (at most OS_THREAD_NAME_SIZE bytes with the NUL) with
+ * all signals blocked, and waits until it runs, at most a second: so a filter of system calls that
+ * the program puts on afterwards does not meet the calls that only a start makes. Returns 0 or an
+ * errno value. The C library allocates.
  */
 int os_thread_create(os_thread_t *t, const char *name, void *(*fn)(void *), void *arg);
 /* Waits until the thread has ended. Returns 0 or an errno value. */
@@ -38,8 +42,8 @@ void os_thread_name_get(char *buf, size_t size);
 /* The kernel's id of the calling thread, by a system call. */
 int os_tid(void);
 /*
- * The same without a system call, as the C library has stored it; 0: not known. In a forked child,
- * whose only thread this is, it is the pid.
+ * The same number without a system call, as the C library has stored it; 0: not known. In a forked
+ * child, which has only this thread, it is equal to the pid.
  */
 int os_tid_stored(void);
 /*
@@ -56,20 +60,21 @@ unsigned os_ncpus(void);
 void os_word_wait(atomic_u32_t *word, uint32_t seen, uint64_t ns);
 void os_word_wake(atomic_u32_t *word, unsigned n);
 /*
- * Lets other threads run for a short time: a step of a loop that waits for what they do. Only by a
- * futex, because a filter may forbid sched_yield(2) and nanosleep(2). round: number of steps before
- * this one; the first ones only spin.
+ * Lets other threads run for a short time: a step of a loop that waits for what they do. It sleeps
+ * on a futex, because a filter may forbid sched_yield(2) and nanosleep(2). round: number of steps
+ * before this one; the first OS_PAUSE_SLEEPS only spin, or with one processor do nothing.
  */
 void os_pause(unsigned round);
-/* A round from which on os_pause() sleeps 200 us. */
+/* The first round in which os_pause() sleeps, for 200 us or a little longer. */
 #define OS_PAUSE_SLEEPS 16u
 /* The processor on which this thread runs; -1 if the system does not provide it. */
 int os_cpu(void);
 
 /*
- * Sends the process a signal (si_code SI_TIMER) after ns nanoseconds. Returns 0 or an errno value.
- * *timer is 0 before the first call and keeps the timer for later calls; a forked child does not
- * inherit timers. May be called in a signal handler.
+ * Sends the process a signal (si_code SI_TIMER) after ns nanoseconds, ns > 0. Returns 0 or an errno
+ * value. *timer is 0 before the first call and keeps the timer for later calls, which set it anew.
+ * A forked child does not inherit timers, so its *timer must be set to 0. May be called in a signal
+ * handler.
  */
 int os_signal_later(int *timer, int signal, uint64_t ns);
 

@@ -1,7 +1,6 @@
 /*
  * The list of held mutexes of each thread, and the check of their order.
- * witness.h explains the ranks. Only debug builds call this, so in release builds the list costs
- * one unused pointer of TLS. No lock: a list belongs to its thread.
+ * witness.h explains the ranks. Only debug builds call this. No lock: a list belongs to its thread.
  */
 #include "os/witness.h"
 

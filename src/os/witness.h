@@ -5,7 +5,9 @@
  * together only if the rank was given with WITNESS_ADDR_ORDER and they are taken in the order of
  * their addresses. Ranks are numbered by floor, outermost first. Rank 0, that of a mutex of zero
  * bytes, is not checked.
- * os/mutex calls this; the table of locks is in doc/INDEX.md.
+ * os/mutex adds, checks and removes. Others call witness_depth_from() and witness_assert_lockless()
+ * where no lock, or none from a rank on, may be held: when the gate is left, before functions of
+ * the user are called, before stacks are unwound. doc/INDEX.md lists the locks.
  */
 #ifndef OS_WITNESS_H
 #define OS_WITNESS_H
@@ -13,8 +15,8 @@
 #include "util/compiler.h"
 
 typedef enum {
-	WITNESS_RANK_OMIT = 0,
-	WITNESS_RANK_INIT,
+	WITNESS_RANK_OMIT = 0, /* not checked and not in the list */
+	WITNESS_RANK_INIT, /* of no mutex: below all that are checked, for witness_depth_from() */
 	WITNESS_RANK_PROF_DUMP, /* held while functions of the user are called */
 	WITNESS_RANK_BACKGROUND_THREAD_GLOBAL,
 	WITNESS_RANK_PROF_START,
@@ -46,14 +48,17 @@ typedef enum {
 	WITNESS_RANK_END
 } witness_rank_t;
 
-/* Flag of a rank: several of its mutexes may be held, taken in the order of their addresses. */
+/*
+ * Flag of a rank: several of its mutexes may be held, taken in the order of their addresses. No
+ * mutex has it at present.
+ */
 #define WITNESS_ADDR_ORDER 0x100u
 
 typedef struct witness_s witness_t;
 struct witness_s {
 	const char *name; /* static text, for messages */
 	uint32_t rank;
-	/* The next older witness that the same thread holds; newest first. */
+	/* In the list of the thread that holds it, newest first: the one that it took before. */
 	witness_t *held_next;
 };
 
