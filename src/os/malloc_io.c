@@ -1,7 +1,7 @@
 /*
- * Formats messages and passes them to the callback, the user's function or file descriptor 2.
- * malloc_io.h has the contract. The only state is the pointer malloc_io_message, which the top
- * floor sets at boot, before other threads exist. No lock.
+ * Formats messages and passes them to malloc_io_message or to file descriptor 2. malloc_io.h has
+ * the contract. The only state is that pointer, which jemalloc_init.c sets as the first step of
+ * boot and which does not change afterwards. No lock.
  */
 #include "os/malloc_io.h"
 

@@ -2,7 +2,8 @@
  * Messages of the library: warnings, errors, statistics without a callback.
  * The text goes to the user's malloc_message function if one is set, otherwise to file descriptor 2
  * by write(2). No allocation, no stdio and no lock, at most about 1.2 KiB of stack, so messages can
- * be written in any state of the allocator. errno is preserved. Called from every floor above util.
+ * be written in any state of the allocator. errno is preserved. Any floor above util/ may call
+ * this.
  */
 #ifndef OS_MALLOC_IO_H
 #define OS_MALLOC_IO_H
@@ -15,8 +16,8 @@
 typedef void(malloc_io_write_t)(void *opaque, const char *s);
 
 /*
- * Passes s on to the user's message function; set by the top floor. NULL: write to file descriptor
- * 2.
+ * Passes s on to the user's message function, if there is one; set by jemalloc_init.c. NULL, before
+ * boot: messages go to file descriptor 2.
  */
 extern HIDDEN malloc_io_write_t *malloc_io_message;
 
@@ -27,6 +28,7 @@ void malloc_io_boot(void);
 void malloc_write(const char *s);
 /* Writes to file descriptor 2 in every case; has the signature of a malloc_io_write_t. */
 void malloc_io_write_stderr(void *opaque, const char *s);
+/* malloc_write() of a text that is formatted as fmt.h says. */
 void malloc_printf(const char *format, ...) PRINTF_FMT(1, 2);
 
 #endif

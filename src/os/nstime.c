@@ -1,7 +1,7 @@
 /*
  * Reads the clocks, and computes calendar dates for time stamps.
- * nstime.h has the contract. No lock and no state besides the hooks of tests; errno is preserved.
- * The stamps are computed here, because the C library's time-zone code takes locks.
+ * nstime.h has the contract and the callers. Invariant: errno is preserved. No lock and no state
+ * besides the hooks of tests.
  */
 #include "os/nstime.h"
 
@@ -11,9 +11,9 @@
 
 #include "util/assert.h"
 
-/* Whole seconds that 63 bits of nanoseconds hold. */
+/* Most whole seconds, with a fraction of a second added, whose nanoseconds 63 bits hold. */
 #define REALTIME_SEC_MAX (INT64_MAX / (int64_t)NSTIME_PER_SEC - 1)
-/* The calendar repeats after so many days. */
+/* Days of 400 years, after which the calendar repeats. */
 #define DAYS_IN_400_YEARS UINT64_C(146097)
 
 uint64_t (*nstime_now_hook)(void);
@@ -34,7 +34,7 @@ clock_ns(clockid_t id) {
 	return ns_of(&ts);
 }
 
-/* A wall clock may be before 1970, or after the last instant that 63 bits hold (in 2262). */
+/* A wall clock may be before 1970, or beyond what 63 bits hold (1677, 2262): then it is clipped. */
 static uint64_t
 realtime_ns(void) {
 	int saved = errno;

@@ -1,7 +1,8 @@
 /*
  * Time as 64-bit nanoseconds: the monotonic and the wall clock, and UTC stamps of file names.
  * No lock and no allocation; the only state is the two hooks, through which unit tests provide a
- * clock of their own. Called by pac, thread events, mutexes and the profiler.
+ * clock of their own. Called by mutex.c, extent/ (pac, piece, ahead), hpa/, arena/, thread/ (tsd,
+ * thread_event, tcache, claim) and the profiler.
  */
 #ifndef OS_NSTIME_H
 #define OS_NSTIME_H
@@ -20,22 +21,26 @@ extern HIDDEN uint64_t (*nstime_realtime_hook)(void);
 
 /* Nanoseconds since an unspecified start; never goes back. */
 uint64_t nstime_monotonic_ns(void);
-/* Cheaper, with the resolution of the scheduler's tick (1 to 10 ms). */
+/*
+ * The same clock, cheaper, as it stood at the last tick of the scheduler: up to 1 to 10 ms behind
+ * nstime_monotonic_ns().
+ */
 uint64_t nstime_monotonic_coarse_ns(void);
 /*
- * The same by a system call, for the start of a process: the usual way costs a program that reads
- * no clock itself two page faults, of the C library's code and of the kernel's shared page.
+ * nstime_monotonic_coarse_ns() by a system call, for the start of a process: the usual way costs a
+ * program that reads no clock itself two page faults, of the C library's code and of the kernel's
+ * shared page.
  */
 uint64_t nstime_monotonic_syscall_ns(void);
 /*
  * Nanoseconds since 1970-01-01 UTC; an earlier date is a negative number in two's complement. The
- * years 1678 to 2262 fit; a clock beyond them stands still there.
+ * years 1678 to 2261 fit; a date before or after is returned as one near that end.
  */
 uint64_t nstime_realtime_ns(void);
 
 /*
- * Writes the UTC stamp of fixed width. It is computed here because the C library's time-zone code
- * takes locks and allocates.
+ * Writes a wall-clock time, as nstime_realtime_ns() returns it, as "YYYYMMDDTHHMMSS.mmmZ" with a
+ * NUL. Computed here because the C library's time-zone code takes locks and allocates.
  */
 void nstime_utc_stamp(char buf[NSTIME_STAMP_SIZE], uint64_t realtime_ns);
 

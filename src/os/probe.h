@@ -4,8 +4,8 @@
  * A probe is one nop whose address stands in a note of the ELF file (.note.stapsdt); a tracer puts
  * a breakpoint there, by uprobes. While one is attached the kernel keeps the probe's semaphore, a
  * word in the data of each process, above zero, so a probe that nobody traces costs one comparison.
- * Called for sampled allocations only: prof.c fires, prof_listen.c follows the semaphore of
- * `alloc`. No locks; the kernel alone writes the semaphores.
+ * Called for sampled allocations only: prof.c fires the probes, and prof_listen.c samples while a
+ * tracer is attached to `alloc`. No locks; the kernel alone writes the semaphores.
  *
  * The probes exist on x86-64 and aarch64 (CONFIG_PROF_PROBES); elsewhere they are never attached.
  */
@@ -15,7 +15,7 @@
 #include "util/compiler.h"
 
 #if CONFIG_PROF_PROBES
-/* How many tracers are attached, modulo 65536; written by the kernel. */
+/* How many tracers are attached to the probe, modulo 65536; written by the kernel. */
 extern HIDDEN volatile uint16_t otel_memory_alloc_semaphore;
 extern HIDDEN volatile uint16_t otel_memory_free_semaphore;
 #define PROBE_IS_ATTACHED(name) (unlikely(otel_memory_##name##_semaphore != 0))

@@ -1,7 +1,8 @@
 /*
  * Reads the memory limits of the process and how much of each is used (room.h has the contract).
- * Invariant: a limit that cannot be read or parsed counts as none. All buffers are on the stack;
- * the state is some words, and there is no lock.
+ * Invariant: a limit that cannot be read or parsed counts as none. All buffers are on the stack,
+ * and there is no lock: room_at_start and room_space.max are written once, at boot by
+ * jemalloc_init.c; the counters are atomic.
  */
 #include "os/room.h"
 
@@ -11,12 +12,12 @@
 #include "util/bits.h"
 #include "util/fmt.h"
 
-/* Fields of /proc/self/statm, in pages: all address space, and its writable private part. */
+/* Fields of /proc/self/statm, in pages: all address space, and its data and stacks. */
 #define STATM_SIZE 0u
 #define STATM_DATA 5u
 
 atomic_zu_t room_mapped;
-static EARLY_DATA size_t room_at_start = SIZE_MAX; /* written once, at boot */
+static EARLY_DATA size_t room_at_start = SIZE_MAX; /* room in bytes at boot; SIZE_MAX: no limit */
 EARLY_DATA room_space_t room_space = {.max = SIZE_MAX}; /* max is written once, at boot */
 
 bool
@@ -58,7 +59,10 @@ room_group(char *text, const char *key) {
 	return path;
 }
 
-/* The smallest limit of a group and those above, in the files of this name; UINT64_MAX: none. */
+/*
+ * The smallest limit of the process's group and those above, in the files of this name below the
+ * directory `top` ("/memory" in version 1); UINT64_MAX: none. text and key as for room_group().
+ */
 static uint64_t
 room_limit_of_group(char *text, const char *key, const char *top, const char *name) {
 	char dir[2 * ROOM_PATH_MAX];
@@ -104,7 +108,7 @@ room_limit_of_resource(int resource) {
 	    : lim.rlim_cur;
 }
 
-/* The room below a resource limit whose use is a field of statm; SIZE_MAX without a limit. */
+/* The room below a resource limit, of which the field of statm is used; SIZE_MAX: no limit. */
 static size_t
 room_by_rlimit(int resource, unsigned field) {
 	uint64_t limit = room_limit_of_resource(resource);

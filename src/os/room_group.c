@@ -1,7 +1,8 @@
 /*
- * Finds the control group whose limit is nearest and reads its memory (room_group.h).
- * Invariant: the group is found at most once; who looks while another does sees none. All buffers
- * are on the stack, and there is no lock; errno is left as it was.
+ * Finds the control group whose limit is least and reads its memory (room_group.h has the callers).
+ * Invariant: one thread searches, once; a thread that looks meanwhile is told that there is no
+ * group. room_own is written by the searching thread and constant afterwards, so there is no lock.
+ * errno is left as it was.
  */
 #include "os/room_group.h"
 
@@ -12,8 +13,9 @@
 #include "util/fmt.h"
 
 /*
- * Version 1 first, as in room_limit(): where both are mounted, memory is counted there. Texts are
- * parts of one array each, because pointers would be relocated at each start.
+ * Version 1 first, as in room_limit(): where both are mounted, memory is counted there. The texts
+ * are arrays, because pointers would be relocated at each start. key: what room_group() searches;
+ * top: the directory of the tree; limit and current: files of a group.
  */
 static const struct {
 	char key[12], top[8], limit[24], current[24];
@@ -22,17 +24,17 @@ static const struct {
 	{"\n0::/", "", "memory.max", "memory.current"},
 };
 
-/* The group that counts: set once, by the first that looks; its directory below /sys/fs/cgroup. */
+/* The group that counts; version and dir are valid while state is room_group_known. */
 static LARGE_BSS struct {
 	atomic_u32_t state;      /* room_group_unknown and so on */
 	uint32_t version;        /* index in room_versions */
-	char dir[2 * ROOM_PATH_MAX];
+	char dir[2 * ROOM_PATH_MAX]; /* its directory, below /sys/fs/cgroup */
 } room_own;
 enum { room_group_unknown, room_group_searched, room_group_known, room_group_none };
 
 /*
- * Goes from the directory up to the one whose limit is least, or, without any limit, the first
- * whose use can be read; dir becomes that. False if there is none.
+ * Looks at the directory and those above: dir becomes the one whose limit is least or, without any
+ * limit, the first whose use can be read. False if there is none.
  */
 static bool
 room_try_rise(char *dir, unsigned version) {

@@ -3,9 +3,10 @@
  * Invariant: `cache` always points to a readable block. A thread without a cache of its own points
  * to tls_boot_cache, whose zeroed bins read as "empty" for malloc and "full" for free, so the fast
  * path needs no test for initialisation. That block is shared and never written. `inside` > 0 means
- * that this thread is inside the allocator: a nested call (user hook, atfork handler, signal
- * handler) must not sample and must not run events. Only the thread itself writes its words, except
- * `recall` and, together with it, `cache` (thread/recall.h).
+ * that the thread does work of the library's own (a heartbeat, a dump, a session, a hook of the
+ * user): allocations that it makes meanwhile are not sampled and run no heartbeat. Only the thread
+ * itself writes its words, except `recall` and, together with it, `cache` (thread/recall.h). No
+ * lock; words that others read or write are accessed by atomic builtins. Used by every floor above.
  */
 #ifndef OS_TLS_H
 #define OS_TLS_H
@@ -25,19 +26,19 @@ struct tls_s {
 	void *cache;
 	/* The thread's other data; NULL before it is made. Owned by thread/tsd. */
 	struct tsd_s *tsd;
-	/* Depth of nested calls of the allocator. */
+	/* How deep the thread is in work of the library's own; counted by whoever does such work. */
 	uint32_t inside;
 	/* Owned by thread/tsd: the thread's state; 0 means never initialised. */
 	uint32_t state;
 	/* Owned by os/mutex: this thread's number as a lock owner; 0 means none yet. */
 	uint32_t lock_id;
-	/* Owned by os/gate: the mark of being inside; read by the thread that forks. */
+	/* Owned by os/gate: the mark of being inside the gate; read by the thread that forks. */
 	uint32_t gate;
-	/* Owned by os/gate: levels of gate_try_enter(). */
+	/* Owned by os/gate: levels of gate_enter() and gate_try_enter() that are not left yet. */
 	uint32_t gate_depth;
 	/*
-	 * Owned by thread/thread_event: time of the last heartbeat in steps of 2^20 ns, its low 32
-	 * bits; 0: none yet, or the thread ends. Read by other threads.
+	 * Owned by thread/thread_event: monotonic time of the last heartbeat in steps of 2^20 ns, its
+	 * low 32 bits; 0: none yet, or the thread ends. Read by other threads.
 	 */
 	uint32_t beat;
 	/*
@@ -75,7 +76,7 @@ tls_cache_is_boot(const struct tls_s *t) {
 	return __atomic_load_n(&t->cache, __ATOMIC_RELAXED) == (const void *)tls_boot_cache;
 }
 
-/* A destructor that runs at the exit of each thread that armed it. */
+/* A hook that runs at the exit of each thread that armed it. */
 struct tls_hook_s {
 	pthread_key_t key;
 	bool is_made;
@@ -92,7 +93,7 @@ int tls_hook_init(struct tls_hook_s *hook, void (*fn)(void *));
  */
 int tls_hook_arm(const struct tls_hook_s *hook, void *arg);
 
-/* tls_hook_init() and tls_hook_arm() for the hook of the allocator itself. */
+/* tls_hook_init() and tls_hook_arm() for the one hook of the library; called by thread/tsd.c. */
 int tls_cleanup_init(void (*fn)(void *));
 int tls_cleanup_arm(void *arg);
 
