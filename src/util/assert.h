@@ -11,7 +11,7 @@
 
 #include "util/compiler.h"
 
-/* Writes a NUL-terminated message; must neither allocate nor take a lock. */
+/* What writes a NUL-terminated message; it must neither allocate nor take a lock. */
 extern void (*assert_write)(const char *s);
 
 /* Writes "<jemalloc>: FILE:LINE: Failed assertion: "EXPR"" and aborts. */

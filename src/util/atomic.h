@@ -1,5 +1,5 @@
 /*
- * Typed atomic words over the compiler's __atomic builtins, used by every folder.
+ * Typed atomic words over the compiler's __atomic builtins, used by every folder of src/.
  * Each type is a struct around one word, so that a plain access to it does not compile. Every
  * operation names its memory order, and no operation takes a lock. An object whose bytes are all
  * zero is a valid atomic that holds zero, so zeroed memory needs no initialisation.
@@ -56,8 +56,9 @@ typedef struct { bool repr; } atomic_b_t;
 	}
 
 /*
- * Adds to a counter that has one writer at a time. The two halves are separate atomic accesses: a
- * reader never sees a torn value, and the writer avoids a locked bus cycle.
+ * Adds to a counter that has one writer at a time, such as the holder of a lock. The load and the
+ * store are separate atomic accesses: a reader never sees a torn value, and the writer needs no
+ * locked bus cycle.
  */
 #define ATOMIC_DEFINE_ADD_NONATOMIC(T, x) \
 	ALWAYS_INLINE void atomic_add_nonatomic_##x(atomic_##x##_t *a, T v) { \

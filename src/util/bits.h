@@ -2,7 +2,7 @@
  * Bit arithmetic on machine words: bit searches, logarithms, population count, alignment.
  * Bit positions count from zero at the least significant bit (libc's ffs() counts from one). A
  * function that needs a non-zero argument or a power of two says so and asserts it. Pure functions
- * without state; used by every folder.
+ * without state; used by every folder of src/.
  */
 #ifndef UTIL_BITS_H
 #define UTIL_BITS_H
@@ -50,8 +50,8 @@ pow2_ceil_zu(size_t x) {
 }
 
 /*
- * Sums neighbouring bits, pairs, then bytes. The builtin would call the compiler's runtime library
- * on x86-64 without the popcnt instruction.
+ * Number of bits that are set: sums neighbouring bits, pairs, then bytes. The builtin would call
+ * the compiler's runtime library on x86-64 without the popcnt instruction.
  */
 static inline unsigned
 popcount_zu(size_t x) {
@@ -75,6 +75,7 @@ align_down(size_t x, size_t a) {
 	return x & ~(a - 1);
 }
 
+/* Whether x is a multiple of a; a is a power of two. */
 ALWAYS_INLINE bool
 is_aligned(size_t x, size_t a) {
 	assert(is_pow2_zu(a));

@@ -1,9 +1,9 @@
 /*
  * Collects text in a buffer of the caller and passes it to a write callback in pieces.
  * Each piece is NUL terminated and no longer than the buffer. With buf_len 0 each text is passed on
- * at once. A buf_writer_t is used by one thread at a time and has no lock. The caller calls
- * buf_writer_flush() at the end; otherwise the rest of the text is lost. malloc_stats_print() uses
- * it to reduce the number of calls of the user's callback.
+ * at once. A buf_writer_t is used by one thread at a time and has no lock. The owner calls
+ * buf_writer_flush() at the end; otherwise the rest of the text is lost. malloc_stats_print()
+ * (stats.c) uses it to reduce the number of calls of the user's callback.
  */
 #ifndef UTIL_BUF_WRITER_H
 #define UTIL_BUF_WRITER_H
@@ -14,9 +14,9 @@ typedef struct {
 	/* Receives each piece; opaque is passed on unchanged. */
 	void (*write)(void *opaque, const char *s);
 	void *opaque;
-	char *buf;
-	size_t buf_len; /* Size in bytes including the final NUL; 0 means unbuffered. */
-	size_t used; /* Bytes of text in buf that have not been passed on yet. */
+	char *buf; /* of the caller; not used if buf_len is 0 */
+	size_t buf_len; /* its size in bytes including the final NUL; 0 (1 becomes 0): unbuffered */
+	size_t used; /* bytes of text in buf that have not been passed on yet */
 } buf_writer_t;
 
 /* buf may be NULL if buf_len is 0; it must stay valid as long as bw is used. */
@@ -29,7 +29,7 @@ void buf_writer_puts(buf_writer_t *bw, const char *s);
 /* Appends n bytes, none of which is NUL; they need not be terminated. */
 void buf_writer_write(buf_writer_t *bw, const char *data, size_t n);
 
-/* Passes on what the buffer holds; does nothing if that is no text. */
+/* Passes on the text in the buffer; does nothing if there is none. */
 void buf_writer_flush(buf_writer_t *bw);
 
 /* buf_writer_puts() with the signature of a write callback; opaque is the buf_writer_t. */

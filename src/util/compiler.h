@@ -1,8 +1,9 @@
 /*
- * Included first by every file: config.h, standard headers, names for compiler extensions.
- * Only headers without library state are included here. Outside of os/ this is the only file that
- * may test the platform or the compiler with the preprocessor; the rest of the code uses the names
- * defined here.
+ * config.h, standard headers, and names for compiler extensions. All files of the library include
+ * this, directly or through other headers.
+ * Only headers without library state are included here. Outside of os/ and unwind/ this is the only
+ * file that may test the platform or the compiler with the preprocessor; the rest of the code uses
+ * the names defined here. No state and no lock.
  */
 #ifndef UTIL_COMPILER_H
 #define UTIL_COMPILER_H
@@ -42,9 +43,9 @@
  */
 #define EARLY_DATA __attribute__((section(".data.tail")))
 /*
- * Keeps zeroed variables of a page or more apart from small ones, so that the small ones share few
- * pages. In debug builds a mutex has a name and rank, so a struct with one is not all zeros and
- * cannot be in .bss. Initialised variables are all small: together they have less than a page.
+ * Keeps large zeroed variables apart from small ones, so that the small ones share few pages. In
+ * debug builds a mutex has a name and rank, so a struct with one is not all zeros and cannot be in
+ * .bss; there the macro does nothing.
  */
 #if CONFIG_DEBUG
 #define LARGE_BSS
@@ -74,7 +75,7 @@
 #define COMPILER_TSAN 0
 #endif
 
-/* Whether one instruction adds to a word in memory, which other threads see changed at once. */
+/* Whether the processor adds to a word in memory by one instruction, as cache_bin.h prefers. */
 #if defined(__x86_64__) && !COMPILER_TSAN
 #define COMPILER_ADDS_TO_MEMORY 1
 #else

@@ -1,5 +1,5 @@
 /*
- * Prints a report as JSON or as text; the header describes the interface.
+ * Prints a report as JSON or as text; emitter.h describes the interface.
  * The JSON side keeps three facts: how many containers are open, whether the innermost one needs a
  * comma before the next item, and whether a key has been written whose value is still to come. The
  * text side keeps only the indentation. No lock and no allocation: the state is in the caller's
@@ -13,7 +13,7 @@
 
 /* Bytes for the text of any value that is not a string, with the NUL. */
 #define EMITTER_VALUE_BUF 32
-/* Bytes of the stack buffer in which padding and escaped strings are put together. */
+/* Bytes, with the NUL, of the stack buffer in which padding and JSON strings are put together. */
 #define EMITTER_PIECE 256
 /* Blanks for each level of nesting in the table mode. */
 #define EMITTER_TABLE_INDENT 2

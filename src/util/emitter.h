@@ -3,8 +3,7 @@
  * Functions named json_ act in the JSON modes only, those named table_ in the table mode only, all
  * others in both. The text goes to a write callback in many small pieces, so a buf_writer should be
  * behind it. Strings become valid JSON whatever bytes they hold. An emitter_t is used by one thread
- * at a time and has no lock. Callers are stats.c, stats_hpa.c and
- * prof_recent.c.
+ * at a time and has no lock. Callers are stats.c, stats_hpa.c and prof_recent.c.
  */
 #ifndef UTIL_EMITTER_H
 #define UTIL_EMITTER_H

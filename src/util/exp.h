@@ -2,7 +2,8 @@
  * Exponentials without libm: the argument is first reduced by a power of two, then a power series
  * is summed from its smallest term. ln 2 is kept in two parts, so that the product of the first
  * part and an exponent is exact. Needs no header of the library, so that the tools can use it too.
- * Pure functions.
+ * Pure functions without a lock. Called by prof/sites/prof_sample.c and prof_printed.h (the weight
+ * of a sample); prng.c uses exp_bits().
  */
 #ifndef UTIL_EXP_H
 #define UTIL_EXP_H
@@ -11,12 +12,15 @@
 #include <stdint.h>
 #include <string.h>
 
-/* ln 2 = EXP_LN2_HI + EXP_LN2_LO; EXP_LN2_HI has 32 significant bits. */
+/*
+ * ln 2 = EXP_LN2_HI + EXP_LN2_LO. EXP_LN2_HI has 33 significant bits, and so its product with an
+ * exponent of at most 11 bits fits the 53 of a double. EXP_LN2_INV is 1 / ln 2.
+ */
 #define EXP_LN2_HI 0x1.62e42fefp-1
 #define EXP_LN2_LO 0x1.473de6af278edp-34
 #define EXP_LN2_INV 0x1.71547652b82fep+0
 
-/* Of a double. */
+/* Of a double: bits of the fraction, and what is added to the exponent. */
 #define EXP_MANTISSA_BITS 52
 #define EXP_BIAS 1023
 

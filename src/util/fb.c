@@ -1,8 +1,8 @@
 /*
- * The search in a flat bitmap; the header describes the representation.
+ * The search in a flat bitmap; fb.h describes the representation.
  * Invariant: bits of the last word at and beyond nbits are zero, so a search never finds one. The
- * function is pure; the owner of the words holds the lock. Called by extent/eset
- * (non-empty size classes).
+ * function is pure; the owner of the words holds the lock. Called by extent/eset.c (size classes
+ * that have extents).
  */
 #include "util/fb.h"
 

@@ -1,8 +1,8 @@
 /*
  * Flat bitmap: nbits bits in an array of 64-bit words; bit i is in word i / 64 at position i % 64.
  * Invariant: bits of the last word at and beyond nbits are zero. The bitmap is an array of the
- * caller's and has no state of its own; the owner's lock protects it. A search returns a position,
- * or -1 if there is none. Used by arena/slab, hpa/hslab and extent/eset.
+ * caller, whose lock protects it. A search returns a position, or -1 if there is none. extent/eset
+ * calls the functions; arena/slab and hpa/hslab use the words and their number only.
  */
 #ifndef UTIL_FB_H
 #define UTIL_FB_H
@@ -14,6 +14,7 @@
 typedef uint64_t fb_word_t;
 
 #define FB_WORD_BITS 64
+/* Words of a bitmap of nbits bits. */
 #define FB_NWORDS(nbits) (((nbits) + FB_WORD_BITS - 1) / FB_WORD_BITS)
 
 ALWAYS_INLINE bool

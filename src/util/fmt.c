@@ -1,9 +1,9 @@
 /*
- * A subset of printf, and the parser of integers; the header lists what is supported.
+ * A subset of printf, and the parser of integers; fmt.h lists what is supported.
  * A conversion is handled in three steps: read the specification, turn the argument into a prefix
  * and a body, pad both and copy them to the sink. No state, no lock, no allocation, no use of errno
  * or the locale, so it is safe in signal handlers and while the allocator is in any state. Called
- * for all messages, statistics and dump files.
+ * for all messages, statistics, dump files and options.
  */
 #include "util/fmt.h"
 
@@ -119,7 +119,7 @@ spec_read_flags(fmt_spec_t *spec, const char *f) {
 	}
 }
 
-/* Reads digits as a number. The result stops at INT_MAX / 2, so that sums of two stay in range. */
+/* Reads digits as a number; one above INT_MAX / 2 becomes about that, so that two can be added. */
 static const char *
 spec_read_number(int *out, const char *f) {
 	int n = 0;
@@ -373,7 +373,10 @@ digit_value(char c) {
 	return lower >= 'a' && lower <= 'z' ? (unsigned)(lower - 'a') + 10 : 36;
 }
 
-/* Determines the base if it is 0 and skips "0x". "0x" without a digit behind it is the number 0. */
+/*
+ * Determines the base if it is 0, and skips "0x" if the base is 16 then. "0x" without a digit
+ * behind it is the number 0, followed by an x.
+ */
 static const char *
 parse_base(const char *s, unsigned *base) {
 	bool has_0x = s[0] == '0' && (s[1] | 0x20) == 'x' && digit_value(s[2]) < 16;

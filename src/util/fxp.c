@@ -1,9 +1,8 @@
 /*
  * Reads and prints unsigned numbers in 16.16 fixed point.
  * Both directions round to nearest, and printing chooses the fewest decimals that read back as the
- * same number, so a printed option can be set again unchanged. Pure functions without a lock;
- * called wherever an option of this kind is parsed or printed: conf,
- * sessions of the profiler, stats.
+ * same number, so a printed option can be set again unchanged. Pure functions without a lock.
+ * Parsing is called by conf_store.c and prof_session.c, printing by stats.c and prof_request.c.
  */
 #include "util/fxp.h"
 

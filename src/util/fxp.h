@@ -1,7 +1,7 @@
 /*
  * Unsigned fixed-point numbers with 16 bits before and 16 bits behind the point.
- * Options that are ratios have this type, so that a value prints exactly as it was set. Pure
- * functions; no state and no lock.
+ * Options that are ratios or percentages have this type; a value that was printed can be read back
+ * without change. Pure functions; no state and no lock.
  */
 #ifndef UTIL_FXP_H
 #define UTIL_FXP_H

@@ -3,7 +3,7 @@
  * Two lanes each absorb 8 bytes per step by multiply and rotate; a tail of 1 to 15 bytes is padded
  * with zeros, and the length, mixed into the second lane's start, keeps different paddings apart;
  * at the end both lanes are mixed into one word. A pure function without a lock. Called by
- * prof_dir.c, module_history.c and conf.c.
+ * prof_dir.c, prof_label.c, module_history.c, frame_scan.c and conf.c.
  */
 #include "util/hash.h"
 

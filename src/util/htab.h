@@ -2,7 +2,7 @@
  * Hash table from pointers to pointers: open addressing, linear probing, no removal.
  * The caller provides the memory functions. Each slot keeps its key's hash. At most three quarters
  * of the slots are used. Keys and values are never NULL, and what a key points to must hash and
- * compare the same while it is in the table. The owner's lock protects it.
+ * compare the same while it is in the table. The owner's lock protects it. Called by prof_log.c.
  */
 #ifndef UTIL_HTAB_H
 #define UTIL_HTAB_H
@@ -55,7 +55,7 @@ int htab_insert(htab_t *h, void *key, void *value);
  */
 bool htab_next(const htab_t *h, size_t *cursor, void **key, void **value);
 
-/* For keys that are compared as pointers, not by what they point to. */
+/* hash_fn and eq_fn for keys that are compared as pointers, not by what they point to. */
 uint64_t htab_hash_ptr(const void *key);
 bool htab_eq_ptr(const void *a, const void *b);
 

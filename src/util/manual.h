@@ -1,8 +1,9 @@
 /*
  * Texts of the manual, written in the rows of the tables that they describe.
  * Options, mallctl nodes and statistics fields are rows of tables, and the text of each stands in
- * its row. Only doc/manual.c sees the texts: it compiles those tables with MANUAL_TEXTS defined. In
- * the library the macros expand to nothing.
+ * its row. "make manual" compiles those tables once more with MANUAL_TEXTS defined, for the program
+ * doc/manual.c, which prints the texts. In the library the macros expand to nothing. (The help of
+ * an option is an ordinary member of its row, because hints print it.) No state, no lock.
  */
 #ifndef UTIL_MANUAL_H
 #define UTIL_MANUAL_H

@@ -1,5 +1,6 @@
 /*
- * A bijection on 64-bit words. Needs no other header, so that the tools can use it too.
+ * A bijection on 64-bit words, for hash tables and random numbers. A pure function; it needs no
+ * other header of the library, so that the tools can use it too (through meta/image.h).
  */
 #ifndef UTIL_MIX_H
 #define UTIL_MIX_H

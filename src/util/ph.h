@@ -1,11 +1,11 @@
 /*
  * Pairing heap over links embedded in the elements; the least element is at the root.
- * The children of a node form a list through next. The prev of the first child is its parent, the
- * prev of any other child its left sibling, the prev of the root is NULL. An insertion costs one
- * comparison and the minimum is always at hand; a removal pairs the children of the removed node,
- * amortised O(log n). The comparator is an argument of each call and is inlined there.
- * The owner's lock protects the heap. Slabs with free regions (arena/bin) and unused extents
- * (extent/eset) are ordered by it.
+ * The children of a node form a list through next, from its lchild on. The prev of the first child
+ * is its parent, the prev of any other child its left sibling, the prev of the root is NULL. An
+ * insertion costs one comparison and the minimum is always at hand; a removal pairs the children of
+ * the removed node, amortised O(log n). The comparator is an argument of each call and is inlined
+ * there. The owner's lock protects the heap. Slabs with free regions (arena/bin) and unused extents
+ * (extent/eset) are ordered by it; extent/join walks along its links.
  */
 #ifndef UTIL_PH_H
 #define UTIL_PH_H
@@ -40,7 +40,10 @@ ph_is_empty(const ph_t *ph) {
 	return ph->root == NULL;
 }
 
-/* Returns the element that is cheapest to remove, or NULL if the heap is empty. */
+/*
+ * Returns an element, without a comparator: the root, at which a walk along the links begins. NULL
+ * if the heap is empty.
+ */
 static inline ph_link_t *
 ph_any(const ph_t *ph) {
 	return ph->root;

@@ -1,8 +1,8 @@
 /*
  * Random numbers of several distributions, and the logarithm that they need. The library does not
  * use libm. The logarithm first reduces its argument by a power of two, then sums a power series
- * from its smallest term. Pure functions of the caller's state; no lock. Called by
- * thread/thread_event.c.
+ * from its smallest term. Pure functions of the caller's state; no lock. thread/thread_event.c
+ * calls prng_exponential() for the distance to the next sample.
  */
 #include "util/prng.h"
 

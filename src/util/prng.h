@@ -1,8 +1,8 @@
 /*
- * Pseudo-random numbers, and the logarithm that the library needs, without libm.
+ * Pseudo-random numbers, and the logarithm that they need, without libm.
  * The generator is a counter that is mixed by a 64-bit bijection: every state is valid and the
- * period is 2^64. A state belongs to one thread and needs no lock. Not for cryptographic use. The
- * profiler draws the distances between samples with it.
+ * period is 2^64. A state belongs to one thread and needs no lock. Not for cryptographic use.
+ * thread/thread_event.c draws the distances between samples with prng_exponential().
  */
 #ifndef UTIL_PRNG_H
 #define UTIL_PRNG_H
@@ -16,16 +16,17 @@
  */
 #define PRNG_STEP UINT64_C(0x9e3779b97f4a7c15)
 
+/* The next 64 random bits. */
 ALWAYS_INLINE uint64_t
 prng_u64(uint64_t *state) {
 	*state += PRNG_STEP;
 	return hash_mix64(*state);
 }
 
-/* Uniform in [0, n) without bias; n > 0. */
+/* Uniform in [0, n) without bias; n > 0. Only tests call it. */
 uint64_t prng_range(uint64_t *state, uint64_t n);
 
-/* -ln(u) for u uniform in (0, 1): exponential with mean 1; the result is between 0 and 46. */
+/* -ln(u) for u uniform in (0, 1): exponential with mean 1; the result is between 0 and 44.4. */
 double prng_exponential(uint64_t *state);
 
 /* -ln(r / 2^64) for r > 0, not below 0, with an absolute error below 1e-13. */

@@ -1,7 +1,8 @@
 /*
  * Circular doubly linked list; one type is both the head and the link embedded in an element.
  * Invariant: an empty head, and a link that is on no list, point to themselves. The owner's lock
- * protects the list. container_of() leads from a link to its element.
+ * protects the list. container_of() leads from a link to its element. Used by arena/, hpa/, meta/,
+ * extent/, thread/tcache and prof_recent.c.
  */
 #ifndef UTIL_QL_H
 #define UTIL_QL_H
@@ -15,6 +16,7 @@ struct ql_s {
 	ql_t *prev;
 };
 
+/* Makes q an empty head, or a link that is on no list. */
 static inline void
 ql_init(ql_t *q) {
 	q->next = q;

@@ -10,7 +10,7 @@
 
 #include "util/compiler.h"
 
-/* Steps into which a decay time is divided. */
+/* Steps into which a decay time is divided: the entries of the table. */
 #define SMOOTHSTEP_NSTEPS 200
 /* Fractional bits of an entry of the table. */
 #define SMOOTHSTEP_BFP 24
