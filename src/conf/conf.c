@@ -4,9 +4,10 @@
  * (conf_table). A first, silent scan of all sources looks only for confirm_conf, which changes what
  * the second one prints.
  *
- * Invariant: each complaint is printed once, also if the pair occurs twice in a string; a bad pair
- * is skipped and the rest of the string still counts. Locks: none, because it runs during boot in
- * one thread. Called by jemalloc_init.c and by tests; stats.c and ctl_opt.c read the source texts.
+ * Invariant: a complaint is printed once for each string, also if the pair occurs twice in it (of
+ * the last CONF_SAID_MAX different ones); a bad pair is skipped and the rest of the string still
+ * counts. Locks: none, because it runs during boot in one thread. Called by jemalloc_init.c and by
+ * tests; stats.c and ctl_opt.c read the source texts.
  */
 #include "conf/conf.h"
 
@@ -29,9 +30,9 @@ EXPORT void (*je_malloc_message)(void *cbopaque, const char *s);
 #define CONF_ECHO_MAX 800
 /* Most bytes of a key, or of the text around a malformed place, that one message repeats. */
 #define CONF_CONTEXT_MAX 64
-/* Most bytes of the text of the link /etc/malloc.conf that are read. */
+/* Most bytes of the text of the link /etc/malloc.conf that are kept, with the NUL. */
 #define CONF_LINK_MAX 4096
-/* Different pairs of one string that are remembered as reported. */
+/* How many pairs of one string are remembered as reported. */
 #define CONF_SAID_MAX 64
 
 typedef struct {
@@ -49,22 +50,24 @@ typedef enum {
 	SCAN_END
 } scan_t;
 
-/* The text that a message repeats leaves room for the words around it. */
+/* The texts that a message repeats leave at least 100 bytes for the words around them. */
 cassert(CONF_ECHO_MAX + CONF_CONTEXT_MAX + 100 <= MALLOC_PRINTF_MAX);
 cassert(CONF_CONTEXT_MAX <= CONF_ECHO_MAX);
 
 static struct {
 	unsigned nerrors;         /* errors that abort_conf counts */
-	bool silent;              /* first scan: only confirm_conf, no messages */
-	bool has_equals_note;     /* the note about key=value was printed */
-	unsigned nsaid;           /* number of reported pairs; the last CONF_SAID_MAX are remembered */
-	uint64_t said[CONF_SAID_MAX]; /* hashes of the pairs that were reported */
-	size_t link_len;          /* 0: no link */
+	bool silent;              /* first scan: only confirm_conf is stored, no messages */
+	bool has_equals_note;     /* the note about key=value was printed; once in the process */
+	unsigned nsaid;           /* number of pairs of the present string that were reported */
+	uint64_t said[CONF_SAID_MAX]; /* hashes of the last of them; the oldest is overwritten */
+	size_t link_len;          /* bytes of the text in conf_link; 0: no link */
 } conf;
+/* The text of the link /etc/malloc.conf, as read at boot. */
 static LARGE_BSS char conf_link[CONF_LINK_MAX];
 
 /* ------------------------------------------------------------------ messages */
 
+/* How many bytes of a text of this length a message repeats. */
 static int
 conf_echo_len(size_t len) {
 	return (int)min_zu(len, CONF_ECHO_MAX);
@@ -129,6 +132,7 @@ conf_complain_format(const char *what, const char *from, const char *to) {
 	malloc_printf("<jemalloc>: %s -- %.*s\n", what, (int)len, from);
 }
 
+/* Writes the words that can be chosen, separated by commas, to buf, and returns buf. */
 static const char *
 conf_words_hint(const conf_row_t *row, char *buf, size_t size) {
 	size_t used = 0;
@@ -142,6 +146,7 @@ conf_words_hint(const conf_row_t *row, char *buf, size_t size) {
 	return buf;
 }
 
+/* is_open: the row has no upper limit. */
 static void
 conf_hint_range(const conf_row_t *row, bool is_open) {
 	const char *units = (row->flags & CONF_SUFFIX) != 0 ? ", with K, M or G" : "";
@@ -218,7 +223,7 @@ is_key_char(char c) {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* Whether a known key stands before '=': such a pair is read as if it had a colon. */
+/* Whether '=' follows a known key: such a pair is read as if it had a colon. */
 static bool
 is_equals_pair(const conf_pair_t *p) {
 	return p->key[p->key_len] == '=' && conf_row_find(p->key, p->key_len) != NULL;
@@ -234,7 +239,10 @@ conf_note_equals(const conf_pair_t *p) {
 	    "colon.\n", (int)p->key_len, p->key, (int)p->key_len, p->key);
 }
 
-/* Reads the next pair at *at and moves *at behind it. */
+/*
+ * Reads the next pair at *at into *p and moves *at behind it and its comma. After SCAN_MALFORMED
+ * that is behind the next comma, too.
+ */
 static scan_t
 conf_scan(const char **at, conf_pair_t *p) {
 	const char *s = *at;
@@ -282,7 +290,7 @@ conf_error_text(const conf_row_t *row, int err, char *buf, size_t size) {
 	return is_out ? "Out-of-range conf value" : "Invalid conf value";
 }
 
-/* Counts an error, except for options that jemalloc has retired or that begin experimental_. */
+/* Counts an error, except for options that are retired or whose key begins with experimental_. */
 static void
 conf_count_error(const conf_pair_t *p, const conf_row_t *row) {
 	static const char tolerated[] = "experimental_";
@@ -377,7 +385,7 @@ static const char *const conf_source_what[CONF_NSOURCES] = {
 	[CONF_SOURCE_HARDER] = "string pointed to by the global variable malloc_conf_2_conf_harder",
 };
 
-/* A set-user-ID program reads options only from a link that root has made. */
+/* Whether the link may be read: in a set-user-ID program only if it belongs to root. */
 static bool
 conf_link_is_trusted(void) {
 	struct stat st;

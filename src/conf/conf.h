@@ -1,7 +1,8 @@
 /*
  * MALLOC_CONF: reads the option strings of the five sources in order and stores the values in the
  * variables that conf_table names. It runs once, during boot, in one thread, before the first
- * allocation. It allocates nothing and accepts any bytes.
+ * allocation, so there is no lock. It allocates nothing and accepts any bytes. jemalloc_init.c
+ * calls conf_boot(); stats.c and ctl_opt.c read the source texts later.
  *
  * Sources, later ones win for each key: the string given to configure, the program's variable
  * malloc_conf, the text of the symbolic link /etc/malloc.conf, the environment variable, the
@@ -22,14 +23,15 @@ typedef enum {
 } conf_source_t;
 
 /*
- * The public variables. The two strings are weak: a program that defines them has its own. The
- * function is called with each message; NULL: messages go to descriptor 2.
+ * Public variables of the library. The two strings are weak symbols: a program that defines them
+ * overrides them. je_malloc_message is called with each message; NULL: messages go to file
+ * descriptor 2.
  */
 extern const char *je_malloc_conf;
 extern const char *je_malloc_conf_2_conf_harder;
 extern void (*je_malloc_message)(void *cbopaque, const char *s);
 
-/* Parses all sources. With abort_conf a bad pair ends the process. */
+/* Parses all sources. With abort_conf:true a bad pair ends the process at the end of its source. */
 void conf_boot(void);
 
 /*
@@ -39,8 +41,8 @@ void conf_boot(void);
 const char *conf_source_text(conf_source_t source);
 
 /*
- * Parses one string of key:value pairs. Messages name no source, so tests and others can use it.
- * Returns the number of errors that abort_conf would count.
+ * Parses one string of key:value pairs, for conf_boot() and for tests. Returns the number of errors
+ * that abort_conf counts.
  */
 unsigned conf_parse(const char *text);
 

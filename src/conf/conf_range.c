@@ -1,10 +1,11 @@
 /*
- * Parser of range options: lo-hi:n|lo-hi:n, sizes and a number for each range, in any base of C;
- * and the two options about reading options (conf_range.h).
+ * Parser of range options, lo-hi:n|lo-hi:n: two sizes in bytes and a number for each range, in
+ * decimal, octal (0...) or hexadecimal (0x...) as in C. It also defines the two options about
+ * reading options (conf_range.h).
  *
- * Invariant: no number ends behind `stop`; the character there must be readable, such as a comma or
- * the NUL. Locks: none; the parser has no state. Called by the range options in conf_table.c and by
- * ctl_thread.c.
+ * Invariant: a number that would go on behind `stop` is refused; the character at `stop` is read,
+ * so it must be readable, such as a comma or the NUL. Locks: none; the parser has no state. Called
+ * by the range options in conf_table.c and, for thread.tcache.ncached_max.write, by ctl_thread.c.
  */
 #include "conf/conf_range.h"
 
@@ -13,7 +14,10 @@
 EARLY_DATA bool opt_confirm_conf = false;
 bool opt_abort_conf = CONFIG_DEBUG;
 
-/* Reads a number inside [*at, stop) and moves *at behind it; EINVAL if there is none. */
+/*
+ * Reads a number inside [*at, stop) into *out and moves *at behind it. EINVAL if there is none, it
+ * does not fit 64 bits, or it goes on behind stop.
+ */
 static int
 conf_range_number(const char **at, const char *stop, size_t *out) {
 	char *end;
@@ -29,6 +33,7 @@ conf_range_number(const char **at, const char *stop, size_t *out) {
 	return 0;
 }
 
+/* Moves *at behind this character; EINVAL if it does not stand there. */
 static int
 conf_range_mark(const char **at, const char *stop, char mark) {
 	if (*at == stop || **at != mark) {

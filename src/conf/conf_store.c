@@ -46,7 +46,7 @@ conf_number(const conf_row_t *row, const char *value, size_t len, uint64_t *out)
 	return end == stop ? 0 : EINVAL;
 }
 
-/* Checks *n against the row's limits; clips it if the row's flags say so, else ERANGE. */
+/* Checks *n against the row's limits: 0, after clipping it if the row's flags say so, or ERANGE. */
 static int
 conf_bound_unsigned(const conf_row_t *row, uint64_t *n) {
 	uint64_t min = (uint64_t)row->min;
@@ -120,7 +120,7 @@ conf_store_bool(const conf_row_t *row, const char *value, size_t len) {
 	return 0;
 }
 
-/* Out of range is EINVAL here, not ERANGE, and nothing is clipped. */
+/* A ratio out of range gives EINVAL, not ERANGE, and is never clipped. */
 static int
 conf_store_fxp(const conf_row_t *row, const char *value, size_t len) {
 	fxp_t x;
@@ -136,8 +136,8 @@ conf_store_fxp(const conf_row_t *row, const char *value, size_t len) {
 }
 
 /*
- * The index of the word, or of the first one that it abbreviates (CONF_PREFIX_WORD; an empty value
- * abbreviates each); -1: none. Words that cannot be chosen stand last in a row.
+ * The index of the first word that is the value, or with CONF_PREFIX_WORD begins with it (so an
+ * empty value gives 0); -1: none. Words that cannot be chosen stand last in a row.
  */
 static int
 conf_find_word(const conf_row_t *row, const char *value, size_t len) {
@@ -165,7 +165,7 @@ conf_store_word(const conf_row_t *row, const char *value, size_t len) {
 	return 0;
 }
 
-/* Letters of repeated keys are collected; unknown and repeated letters are dropped. */
+/* Adds letters to those of earlier values; unknown letters and repetitions are dropped. */
 static int
 conf_store_letters(const conf_row_t *row, const char *value, size_t len) {
 	char *dst = row->addr;

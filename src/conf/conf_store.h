@@ -1,6 +1,8 @@
 /*
  * A row of the table of options (conf_table.h), and how a value is stored by the type of its row.
- * Rows are constant; the variables they point to are written only during boot. No lock.
+ * Rows are constant. Options are stored in the variables that rows point to only during boot, by
+ * one thread, so there is no lock. Called by conf.c and by the parsers of conf_table.c; stats.c,
+ * ctl_opt.c and doc/manual.c read rows.
  */
 #ifndef CONF_STORE_H
 #define CONF_STORE_H
@@ -9,7 +11,7 @@
 #include "util/compiler.h"
 #include "util/manual.h"
 
-/* The type of the variable, which decides how a value is read and shown. */
+/* The type of a row's variable, which decides how a value is read and shown. */
 typedef enum {
 	CONF_BOOL,     /* bool; true or false */
 	CONF_UNSIGNED, /* unsigned */
@@ -20,24 +22,24 @@ typedef enum {
 	CONF_FXP,      /* fxp_t: decimal ratio */
 	CONF_WORD,     /* const char *: one of row->words */
 	CONF_ENUM,     /* unsigned: index into row->words */
-	CONF_LETTERS,  /* char[]: letters of row->words[0], each at most once, collected */
+	CONF_LETTERS,  /* char[]: letters of row->words[0], each at most once; later ones are added */
 	CONF_TEXT,     /* const char *: copied to row->room, at most row->max bytes with the NUL */
 	CONF_CUSTOM    /* row->parse reads it; it is not shown */
 } conf_type_t;
 
 /* Flags of a row. */
 enum {
-	/* a value below min becomes min; without the flag it is refused as out of range */
+	/* an integer below min becomes min; without the flag it is refused as out of range */
 	CONF_CLIP_MIN = 1 << 0,
-	CONF_CLIP_MAX = 1 << 1, /* a value above max becomes max */
+	CONF_CLIP_MAX = 1 << 1, /* the same for an integer above max */
 	CONF_NODE = 1 << 2,     /* readable as opt.<key> */
 	CONF_PRINT = 1 << 3,    /* shown by malloc_stats_print */
 	CONF_PREFIX_KEY = 1 << 4,   /* the key may be abbreviated */
 	CONF_PREFIX_WORD = 1 << 5,  /* the value may be abbreviated */
 	CONF_SUFFIX = 1 << 6,   /* K, M, G multiply by powers of 1024 */
-	CONF_STRICT = 1 << 7,   /* an option of ours: an out-of-range value is reported as invalid */
+	CONF_STRICT = 1 << 7,   /* the message about an out-of-range value says that it is invalid */
 	CONF_OCTAL = 1 << 8,    /* a file mode, always octal */
-	CONF_RANGES = 1 << 9,   /* lo-hi:n items; errors have a message of their own */
+	CONF_RANGES = 1 << 9,   /* custom: lo-hi:n items; errors have a message of their own */
 	CONF_RATIO = 1 << 10,   /* custom: a decimal number, limits in 16.16 fixed point */
 	CONF_ABSOLUTE = 1 << 11, /* text: an absolute file name */
 	CONF_FILE_PREFIX = 1 << 12, /* text: file names begin with it */
@@ -53,9 +55,9 @@ enum {
 #define CONF_CLIP (CONF_CLIP_MIN | CONF_CLIP_MAX)
 #define CONF_SHOWN (CONF_NODE | CONF_PRINT)
 
-/* Why a key may be missing in this library. */
+/* What a row needs: the part of the library without which its key is unknown. */
 typedef enum {
-	CONF_HERE,          /* always available */
+	CONF_HERE,          /* nothing: always available */
 	CONF_NEEDS_FILL,
 	CONF_NEEDS_UTRACE,
 	CONF_NEEDS_XMALLOC,
@@ -76,7 +78,7 @@ typedef int conf_parse_fn_t(const struct conf_row_s *row, const char *value, siz
 
 typedef struct conf_row_s {
 	const char *key;
-	const char *help;   /* one line for hints and the manual */
+	const char *help;   /* text for hints and the manual */
 	void *addr;         /* the variable; NULL: the row has none */
 	conf_parse_fn_t *parse; /* NULL: read by type; may call conf_store() itself */
 	union { /* one pointer only: a process touches the pages of this table at its start */
@@ -85,9 +87,9 @@ typedef struct conf_row_s {
 		conf_range_set_t *set; /* CONF_RANGES: receives each item */
 		char *room;            /* CONF_TEXT: keeps a value that was given */
 	};
-	const char *live;   /* node with the present value, for options that can change at run time */
-	int64_t min;        /* limits of a number; max: bytes of a text or of letters, with the NUL */
-	uint64_t max;
+	const char *live;   /* mallctl node of the present value, where that can change at run time */
+	int64_t min;        /* least value of a number */
+	uint64_t max;       /* greatest value; of a text or letters: bytes, with the NUL */
 	uint8_t type;       /* conf_type_t */
 	uint8_t feature;    /* conf_feature_t */
 	uint16_t flags;     /* CONF_CLIP_MIN and so on */

@@ -2,9 +2,9 @@
  * The table of all options, and the functions that find a row in it (conf_table.h).
  *
  * Invariant: the order of the rows decides which row an abbreviated key matches. Rows are constant;
- * debug builds check each of them at boot (conf_table_check). Locks: none; the variables that rows
- * point to are written only during boot, by one thread. Called by conf.c and ctl_opt.c;
- * stats.c and doc/manual.c read the rows.
+ * debug builds check each of them at boot (conf_table_check). Locks: none; the parsers here store
+ * options only during boot, in one thread. Called by conf.c and ctl_opt.c; stats.c and doc/manual.c
+ * read the rows.
  */
 #include "conf/conf_table.h"
 
@@ -71,7 +71,7 @@ parse_narenas(const conf_row_t *row, const char *value, size_t len) {
 	return conf_store(row, value, len);
 }
 
-/* Who asks for it gets it for all large objects. */
+/* A user who sets it to true gets it for all large objects, not only from LARGE_OFFSET_MIN up. */
 static int
 parse_cache_oblivious(const conf_row_t *row, const char *value, size_t len) {
 	int err = conf_store(row, value, len);
@@ -181,7 +181,7 @@ parse_prof_unwind(const conf_row_t *row, const char *value, size_t len) {
 	return err;
 }
 
-/* Whoever chooses hpa:true and not this chooses huge pages here as well (hpa_opt_boot). */
+/* Also records that the user gave the option; else hpa:true changes its default (hpa_opt_boot). */
 static int
 parse_metadata_thp(const conf_row_t *row, const char *value, size_t len) {
 	int err = conf_store(row, value, len);
@@ -191,6 +191,7 @@ parse_metadata_thp(const conf_row_t *row, const char *value, size_t len) {
 
 /*
  * A prefix that is too long for any file name is refused here, so that the previous value remains.
+ * Also records that the user gave one.
  */
 static int
 parse_prof_prefix(const conf_row_t *row, const char *value, size_t len) {
@@ -202,7 +203,7 @@ parse_prof_prefix(const conf_row_t *row, const char *value, size_t len) {
 	return err;
 }
 
-/* An alignment below a page would select nearly all objects. */
+/* An alignment below a page becomes a page; it would select nearly all objects. */
 static int
 parse_lg_san_uaf_align(const conf_row_t *row, const char *value, size_t len) {
 	int err = conf_store(row, value, len);
@@ -212,6 +213,7 @@ parse_lg_san_uaf_align(const conf_row_t *row, const char *value, size_t len) {
 	return err == 0 ? 0 : EINVAL; /* jemalloc reports an out-of-range value as invalid here */
 }
 
+/* Also records that modules which such options belong to must be started at boot. */
 static int
 parse_prof_more(const conf_row_t *row, const char *value, size_t len) {
 	int err = conf_store(row, value, len);
@@ -219,7 +221,10 @@ parse_prof_more(const conf_row_t *row, const char *value, size_t len) {
 	return err;
 }
 
-/* The threshold of high water and its step, which may be percent: "90%". */
+/*
+ * The high-water threshold and its step: bytes, or percent such as "90%". A percentage is stored in
+ * opt_prof_highwater_percent, of the threshold at [0] and of the step at [1]; 0 there means bytes.
+ */
 static int
 parse_highwater(const conf_row_t *row, const char *value, size_t len) {
 	bool is_step = row->addr == &opt_prof_thresholds[prof_threshold_highwater_step];
@@ -232,7 +237,10 @@ parse_highwater(const conf_row_t *row, const char *value, size_t len) {
 	return err;
 }
 
-/* A limit that the user sets applies to all automatic dumps; each limit does so for itself. */
+/*
+ * Also records which limits the user gave: such a limit applies to jemalloc's kinds of automatic
+ * dumps too; one by default does not (prof_keep.h).
+ */
 static int
 parse_dump_limit(const conf_row_t *row, const char *value, size_t len) {
 	int err = parse_prof_more(row, value, len);
@@ -253,7 +261,7 @@ parse_log(const conf_row_t *row, const char *value, size_t len) {
 	return call_log_names_set(value, len);
 }
 
-/* Stores a share of the huge page in the option that row->addr points to. */
+/* Reads a share of the huge page and stores it as bytes in the size_t that row->addr points to. */
 static int
 parse_hpa_ratio(const conf_row_t *row, const char *value, size_t len) {
 	fxp_t share;
@@ -717,11 +725,11 @@ conf_table_check(void) {
 static const struct {
 	bool is_built;
 	/*
-	 * A row of it is absent; follows the key. An array and not a pointer, because each relocated
-	 * byte is written at every start.
+	 * Why rows that need it are absent: a phrase that follows the key in a hint. An array and not a
+	 * pointer, because each relocated byte is written at every start.
 	 */
 	char why[120];
-	MANUAL_MEMBER(build)   /* the sentence in the entry of such a row */
+	MANUAL_MEMBER(build)   /* in which builds these rows are there: a sentence of the manual */
 } features[CONF_NFEATURES] = {
 	[CONF_HERE] = {.is_built = true, .why = "is there"},
 	[CONF_NEEDS_FILL] = PART(config_fill, "--disable-fill"),

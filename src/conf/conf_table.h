@@ -1,8 +1,9 @@
 /*
  * The table of options: each option of MALLOC_CONF is listed here once. The parser (conf.c), the
  * opt.* nodes (ctl/ctl_opt.c), the option section of malloc_stats_print (stats.c) and the manual
- * read these rows; there is no other list of options. Rows are constant; the variables they point
- * to are written only during boot.
+ * (doc/manual.c) read these rows; there is no other list of options. Rows are constant; the
+ * variables they point to are written during boot by one thread, so there is no lock
+ * (opt_prof_unwind is written once more when the profiler starts).
  */
 #ifndef CONF_TABLE_H
 #define CONF_TABLE_H
@@ -12,10 +13,10 @@
 extern const conf_row_t conf_rows[];
 extern const size_t conf_nrows;
 
-/* Debug builds: asserts for each row what the parser, the nodes and the report rely on. */
+/* Asserts for each row what the parser, the nodes and the report rely on; for debug builds. */
 void conf_table_check(void);
 
-/* Whether the subject of the row is built into this library. */
+/* Whether the part of the library that the row needs (row->feature) is built in. */
 bool conf_row_is_built(const conf_row_t *row);
 
 /*
@@ -29,7 +30,7 @@ const char *conf_row_absence(const conf_row_t *row);
 const char *conf_row_build(const conf_row_t *row);
 #endif
 
-/* Whether word i of the row can be chosen in this library. */
+/* Whether word i of the row, one that conf_is_choice() accepts, is possible in this build. */
 bool conf_row_offers(const conf_row_t *row, size_t i);
 
 /*

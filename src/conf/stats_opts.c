@@ -1,8 +1,8 @@
 /*
  * Default values of the options of malloc_stats_print; stats_opts.h describes them.
  *
- * Invariant: written during boot by one thread, read-only afterwards; so there is no lock. Read by
- * stats.c, conf_table.c and jemalloc_init.c.
+ * Invariant: written during boot by one thread, through the rows of conf_table.c, and read-only
+ * afterwards; so there is no lock. Read by stats.c and jemalloc_init.c.
  */
 #include "conf/stats_opts.h"
 
