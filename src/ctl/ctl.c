@@ -1,9 +1,10 @@
 /*
  * Walks the tree of mallctl: translates names and MIBs into leaves and carries out calls on them.
- * The rules that all leaves share are here and only here: lengths, NULL arguments, access,
- * conditions of the build, the fork gate and the lock of the snapshot. Lock: snapshot_mutex
- * (ctl_snapshot.h) is held during calls of leaves flagged CTL_LOCKED and while fields are read.
- * jemalloc.c and stats.c call the three entries near the end, jemalloc_fork.c the last function.
+ * Invariant: the rules that leaves share are kept here: lengths, NULL arguments, access, conditions
+ * of the build, the fork gate and the lock of the snapshot. Only leaves of CTL_RAW check lengths
+ * and NULL themselves. Lock: snapshot_mutex (ctl_snapshot.h) is held during calls of leaves flagged
+ * CTL_LOCKED and while fields are read. Of the functions at the end jemalloc.c calls the three
+ * entries, stats.c ctl_byname() and jemalloc_fork.c the last one.
  */
 #include "ctl/ctl.h"
 
@@ -16,7 +17,7 @@
 /* A position in the tree: a node, or a field or list item of a directory. */
 typedef struct {
 	const ctl_node_t *node;
-	size_t item; /* NO_ITEM: the node itself */
+	size_t item; /* index of the field or list item; NO_ITEM: the node itself */
 } ctl_place_t;
 
 #define NO_ITEM SIZE_MAX
@@ -133,7 +134,7 @@ static void ctl_check(void);
 
 /*
  * Moves `at` from the root along a name, at most *miblen levels deep, and stores the MIB. *miblen
- * becomes the number of levels. 0 or an errno value.
+ * becomes the number of levels. 0 or ENOENT.
  */
 static int
 walk_name(ctl_place_t *at, const char *name, size_t *mib, size_t *miblen) {
@@ -235,7 +236,7 @@ check_node(const ctl_node_t *node, unsigned depth) {
 	}
 }
 
-/* Asserts that the whole tree is valid, when a name is looked up for the first time. */
+/* Asserts that the whole tree is valid; debug builds, when a name is first looked up. */
 static void
 ctl_check(void) {
 	static atomic_b_t is_done;
@@ -317,7 +318,7 @@ read_direct(const ctl_node_t *leaf, ctl_value_t *out) {
 	}
 }
 
-/* Writes a CTL_DIRECT leaf; `in` may be misaligned. */
+/* Writes a CTL_DIRECT leaf, whose value is at `in`, which may be misaligned. */
 static int
 write_direct(const ctl_node_t *leaf, const void *in) {
 	ctl_value_t value;
@@ -346,7 +347,7 @@ call_get(const ctl_node_t *leaf, const ctl_call_t *call, ctl_value_t *out) {
 	return (leaf->flags & CTL_DIRECT) != 0 ? read_direct(leaf, out) : leaf->get(call, out);
 }
 
-/* A bool of the caller may have any byte value; a value other than 0 is true. */
+/* Calls what writes a leaf. A bool of the caller may have any byte value; all but 0 are true. */
 static int
 call_set(const ctl_node_t *leaf, const ctl_call_t *call) {
 	assert(leaf->access != CTL_R && leaf->access != CTL_RAW);
@@ -361,7 +362,7 @@ call_set(const ctl_node_t *leaf, const ctl_call_t *call) {
 
 /*
  * Reads and writes. The value is read before anything is written, unless the leaf is flagged
- * CTL_AFTER.
+ * CTL_AFTER. If oldp has not the size of the value, nothing is written and the result is EINVAL.
  */
 static int
 call_read_write(const ctl_node_t *leaf, const ctl_call_t *call) {
@@ -472,7 +473,10 @@ call_field(const ctl_node_t *dir, size_t i, const ctl_call_t *call) {
 	return base == NULL ? ENOENT : ctl_reply(call, &value, size);
 }
 
-/* Before statistics of a forked child, or an action on what its parent's threads had cached. */
+/*
+ * In a forked child: gives back what the threads of its parent had cached, so that statistics and
+ * actions see it in the arenas.
+ */
 static COLD void
 end_absent_threads(void) {
 	struct tls_s *tls = tls_get();

@@ -1,10 +1,11 @@
 /*
  * The directories arena.<i>.* (one arena or all of them) and arenas.* (facts, defaults, creation).
  * Arena indices in mib[1] were checked by has_arena() only for their range. Functions that need
- * the arena answer EFAULT if it is not set up; decay and purge then do nothing and return 0. Most
- * leaves run without the snapshot's lock: the functions of arenas and pac take their own. Called by
- * ctl.c through the tree of nodes. ctl_arenas_create_ext() is here too, because it shares the code
- * of arenas.create; ctl_experimental.c has its node.
+ * the arena answer EFAULT if it is not set up; decay and purge then do nothing and return 0. Called
+ * by ctl.c through the tree of nodes, inside the gate. arena.<i>.name and the fields of arenas.*
+ * are read under the snapshot's lock, which ctl.c takes; the other leaves run without it, because
+ * the functions of arenas and pac take their own locks. ctl_arenas_create_ext() is here too, since
+ * it shares the code of arenas.create; ctl_experimental.c has its node.
  */
 #include "arena/arenas.h"
 #include "ctl/ctl_rooms.h"
@@ -20,7 +21,7 @@
 
 /* ------------------------------------------------------------------ arena.<i> */
 
-/* Whether an index means all arenas; the number of arenas is accepted for compatibility. */
+/* Whether an index means all arenas: CTL_ARENAS_ALL or, for compatibility, the number of arenas. */
 static bool
 is_all(size_t i) {
 	return i == CTL_ARENAS_ALL || i == arenas_narenas_total();
@@ -85,8 +86,8 @@ end_sample(void *ptr, sample_rec_t *rec, size_t usize) {
 }
 
 /*
- * Before an arena is reset: completes frees that were deferred during a fork, and empties this
- * thread's cache. Other threads' caches are the user's responsibility.
+ * Before an arena is reset: completes the frees that all threads deferred during a fork, and
+ * empties this thread's cache. Other threads' caches are the user's responsibility.
  */
 static void
 settle_own_frees(void) {
@@ -177,7 +178,7 @@ set_oversize_threshold(const ctl_call_t *call, const void *in) {
 	return arena == NULL ? EFAULT : 0;
 }
 
-/* Leaves about decay are of dirty pages, CTL_ARG(true), or of muzzy ones. */
+/* Leaves about decay are of dirty pages, with CTL_ARG(true), or of muzzy ones. Milliseconds. */
 static int
 get_decay_ms(const ctl_call_t *call, ctl_value_t *out) {
 	arena_t *arena = arena_of(call);
@@ -189,8 +190,8 @@ get_decay_ms(const ctl_call_t *call, ctl_value_t *out) {
 }
 
 /*
- * Makes the caches return what was granted to them: that of this thread now, those of others at
- * their next slow call. A cache may hold objects of any arena.
+ * Makes all thread caches return what they hold beyond their limits: that of this thread now, those
+ * of others at their next slow call. All, because a cache may hold objects of any arena.
  */
 static void
 return_grants(void) {
@@ -216,7 +217,7 @@ set_decay_ms(const ctl_call_t *call, const void *in) {
 	return 0;
 }
 
-/* The precedence of sbrk of one arena, or that of new arenas. */
+/* The precedence of sbrk over mmap, a word of dss_prec_names: of one arena, or of new arenas. */
 static int
 get_dss(const ctl_call_t *call, ctl_value_t *out) {
 	arena_t *arena = arena_of(call);
@@ -255,8 +256,8 @@ set_dss(const ctl_call_t *call, const void *in) {
 }
 
 /*
- * oldp and newp point to a char *. For a read that is a buffer of ARENA_NAME_LEN bytes, which is
- * filled.
+ * Reads and sets an arena's name. oldp and newp each point to a char *: to read, that of a buffer
+ * of ARENA_NAME_LEN bytes, which is filled; to write, that of the new name.
  */
 static int
 raw_name(const ctl_call_t *call, ctl_value_t *out) {
@@ -338,7 +339,7 @@ const ctl_node_t ctl_dir_arena = CTL_NODE_NUMBERED("arena", arena_proto, has_are
 
 /* ------------------------------------------------------------------ arenas: facts */
 
-/* The members are leaves of arenas.*. */
+/* The members are leaves of arenas.*; sizes are in bytes. */
 typedef struct {
 	size_t quantum;
 	size_t page;
@@ -447,7 +448,7 @@ has_room_for_unsigned(const ctl_call_t *call) {
 	return call->oldp != NULL && call->oldlenp != NULL && *call->oldlenp == sizeof(unsigned);
 }
 
-/* Creates an arena and returns its index; the caller has checked that the index fits into oldp. */
+/* Creates an arena and replies with its index, for which the caller has found room in oldp. */
 static int
 create(const ctl_call_t *call, ehooks_table_t *hooks) {
 	unsigned ind;

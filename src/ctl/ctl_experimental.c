@@ -1,8 +1,9 @@
 /*
- * The directory experimental.*: utilisation of extents, batch allocation, hooks, recent samples.
+ * The directory experimental.*: utilisation of extents, batch allocation, hooks, recent samples,
+ * the address of an arena's page count.
  * Structs that the user passes are copied in and out, because they need not be aligned. Leaves of
- * type CTL_RAW check lengths themselves. The only lock that is taken here is a bin's, for its
- * counters. Called by ctl.c through the tree of nodes.
+ * access CTL_RAW check lengths themselves. The only lock that is taken here is a bin's, for its
+ * counters; what is called takes its own. Called by ctl.c through the tree of nodes.
  */
 #include "arena/arenas.h"
 #include "arena/bin.h"
@@ -18,17 +19,17 @@
 
 /* ------------------------------------------------------------------ utilization */
 
-/* The result of utilization.query: addresses, counts and sizes in bytes; an interface. */
+/* The result of utilization.query, of the extent that contains a pointer. Part of the interface. */
 typedef struct {
-	void *slabcur;
-	size_t nfree;
-	size_t nregs;
-	size_t size;
-	size_t bin_nfree;
-	size_t bin_nregs;
+	void *slabcur;    /* address of the current slab of its bin; NULL: none, or it is no slab */
+	size_t nfree;     /* free objects in it, a slab */
+	size_t nregs;     /* all objects in it; 1 if it is no slab */
+	size_t size;      /* its bytes */
+	size_t bin_nfree; /* free objects in all slabs of its bin */
+	size_t bin_nregs; /* all objects in them */
 } extent_util_t;
 
-/* The result of utilization.batch_query for each pointer. */
+/* The result of utilization.batch_query for each pointer: the same numbers. */
 typedef struct {
 	size_t nfree;
 	size_t nregs;
@@ -39,7 +40,7 @@ typedef struct {
 cassert(sizeof(extent_util_t) == 6 * sizeof(size_t));
 cassert(sizeof(extent_util_short_t) == 3 * sizeof(size_t));
 
-/* Adds the counters of the slab's bin, read under the bin's lock. */
+/* Fills in nfree and, of the slab's bin, slabcur and bin_*, read under the bin's lock. */
 static void
 util_of_bin(const edata_t *e, extent_util_t *u) {
 	assert(e->is_slab);
@@ -60,8 +61,9 @@ util_of_bin(const edata_t *e, extent_util_t *u) {
 }
 
 /*
- * Fills in *u for the extent that contains ptr; all zero if that is no allocation. One that was
- * freed and is kept for reuse may be told as if it lived.
+ * Fills in *u for the extent that contains ptr; all zero if there is none in use. An object that
+ * was freed and is kept for reuse may be reported as if it lived. with_bin: the members about the
+ * bin too; otherwise nfree is read without a lock.
  */
 static void
 util_of(const void *ptr, extent_util_t *u, bool with_bin) {
@@ -137,15 +139,18 @@ get_pactivep(const ctl_call_t *call, ctl_value_t *out) {
 	return 0;
 }
 
-/* The argument of batch_alloc. */
+/* The argument of batch_alloc; part of the interface. */
 typedef struct {
-	void **ptrs;
-	size_t num;
-	size_t size;
-	int flags;
+	void **ptrs; /* the array that receives the objects */
+	size_t num;  /* of objects */
+	size_t size; /* of each, in bytes */
+	int flags;   /* MALLOCX_* */
 } batch_alloc_packet_t;
 
-/* Decodes the MALLOCX_* flags into a request. */
+/*
+ * Decodes the MALLOCX_* flags into a request: bits 0 to 5 are the log2 of the alignment, bit 6 asks
+ * for zeroes, bits 8 to 19 are a cache (1: none; else its id + 2), bits 20 on an arena's index + 1.
+ */
 static imalloc_req_t
 batch_request(const batch_alloc_packet_t *packet) {
 	unsigned flags = (unsigned)packet->flags;

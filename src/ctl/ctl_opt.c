@@ -1,8 +1,8 @@
 /*
  * The directories config.* and opt.*: how the library was built, and the values of the options.
- * opt.* lists the rows of conf_table that are marked as readable, so no option is named here.
- * Options do not change after boot (except prof_unwind, one word), so no lock is needed. Called by
- * ctl.c through the tree of nodes.
+ * opt.* lists the rows of conf_table that are marked as readable (CONF_NODE), so no option is named
+ * here. Options do not change after boot (except prof_unwind, one word, when the profiler starts),
+ * so no lock is needed. Called by ctl.c through the tree of nodes.
  */
 #include "conf/conf.h"
 #include "conf/conf_table.h"
@@ -23,6 +23,7 @@ opt_name(size_t i) {
 	return (conf_rows[i].flags & CONF_NODE) != 0 ? conf_rows[i].key : "";
 }
 
+/* The type of the leaf of row i. CONF_I64 is read as uint64_t: -1 is its greatest value there. */
 static ctl_type_t
 opt_type(size_t i) {
 	static const uint8_t types[] = {

@@ -1,8 +1,8 @@
 /*
  * The directory prof.*: the profiler's switches, dumps, log, sessions, thresholds and statistics.
- * Each leaf calls one function of the profiler, which does its own checks and locking. Leaves that
- * write files are flagged CTL_OUTSIDE, because nothing inside the gate may take long. Called by
- * ctl.c through the tree of nodes.
+ * Most leaves call one function of the profiler, which does its own checks and locking. Leaves that
+ * may take long, such as those that write files, are flagged CTL_OUTSIDE, because nothing inside
+ * the gate may. No state and no lock here. Called by ctl.c through the tree of nodes.
  */
 #include "ctl/ctl_rooms.h"
 #include "imalloc.h"
@@ -57,8 +57,8 @@ set_reset(const ctl_call_t *call, const void *in) {
 }
 
 /*
- * Completes the frees that this thread deferred while another one forked, so that each is recorded
- * on its side of a log's start or end. A hook may have entered the gate already.
+ * Completes the frees that threads deferred while another one forked, so that each is recorded on
+ * its side of a log's start or end. A hook may have entered the gate already.
  */
 static void
 settle_own_frees(void) {

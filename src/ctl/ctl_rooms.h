@@ -1,7 +1,7 @@
 /*
  * What the files ctl_*.c define for each other: the nodes directly below the root of the tree
- * ("rooms"), which ctl_tree.c lists in the order of their MIB numbers, and the index checks and
- * leaves that another room uses. Constant data without a lock.
+ * ("rooms"), which ctl_tree.c lists in the order of their MIB numbers, and the index checks
+ * (ctl_stats.c) and the leaf (ctl_arena.c) that other files use. Constant data without a lock.
  */
 #ifndef CTL_CTL_ROOMS_H
 #define CTL_CTL_ROOMS_H
@@ -23,7 +23,7 @@ extern const ctl_node_t ctl_dir_stats;
 extern const ctl_node_t ctl_dir_approximate;
 extern const ctl_node_t ctl_dir_experimental;
 
-/* Whether there is a small, and a large, size class of this number. */
+/* Whether there is a small, and a large, size class of this number, each counted from 0. */
 ctl_has_fn_t ctl_has_bin;
 ctl_has_fn_t ctl_has_lextent;
 

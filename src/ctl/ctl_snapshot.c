@@ -1,9 +1,9 @@
 /*
  * Collects statistics: arena by arena into a struct for each, adding them up on the way.
  * Memory comes from meta_alloc() and is kept for the next snapshot. The counters of a destroyed
- * arena are added to a struct of their own. Invariant: merged is the sum of the arenas of the same
- * snapshot. snapshot_mutex protects everything here. Called by the leaves of epoch and stats.*
- * (ctl_tree.c, ctl_stats.c), by stats.c, and by ctl_arena.c when an arena is destroyed.
+ * arena are added to a struct of their own. Invariant: merged is the sum of the arenas that were
+ * there at the last refresh. snapshot_mutex protects everything here. Called by the leaves of epoch
+ * and stats.* (ctl_tree.c, ctl_stats.c), by stats.c, and by ctl_arena.c when an arena is destroyed.
  */
 #include "ctl/ctl_snapshot.h"
 
@@ -18,8 +18,8 @@ mutex_t snapshot_mutex = MUTEX_INITIALIZER("ctl", WITNESS_RANK_CTL);
 
 static struct {
 	snapshot_t shared;
-	uint64_t epoch; /* successful writes to the node epoch, plus 1 */
-	/* The shared snapshot is valid. */
+	uint64_t epoch; /* calls of snapshot_refresh_locked() that succeeded, plus 1 */
+	/* The shared snapshot was taken once. */
 	bool is_taken;
 	/* Sums of destroyed arenas; NULL if there were none, or no memory for them. */
 	snapshot_arena_t *destroyed;
@@ -90,7 +90,10 @@ add_hpa_counters(hpa_stats_t *to, const hpa_stats_t *from) {
 	}
 }
 
-/* Adds the members that only grow; those of destroyed arenas are added with this alone. */
+/*
+ * Adds all members but those of ARENA_STATS_SUM_FIELDS and those that add_hpa() adds, which tell
+ * what an arena has now. Of destroyed arenas only this is kept.
+ */
 static void
 add_counters(arena_stats_t *to, const arena_stats_t *from) {
 	to->uptime_ns = to->uptime_ns > from->uptime_ns ? to->uptime_ns : from->uptime_ns;
@@ -123,6 +126,7 @@ add_arena(arena_stats_t *to, const arena_stats_t *from) {
 
 /* ------------------------------------------------------------------ gathering */
 
+/* Fills in *to from the arena as it is now. */
 static void
 take_arena(snapshot_arena_t *to, arena_t *arena) {
 	mutex_assert_owner(&snapshot_mutex);
@@ -150,7 +154,7 @@ forget_arena(snapshot_arena_t **slot) {
 	*slot = NULL;
 }
 
-/* Copies the counters of the locks that belong to no arena; always 0. */
+/* Copies the counters of the locks that belong to no arena. The result is always 0, without use. */
 static int
 take_mutexes(mutex_prof_data_t *to, const background_thread_stats_t *bg) {
 	static const struct {
@@ -243,7 +247,7 @@ take_arenas(snapshot_t *s) {
 	return 0;
 }
 
-/* Collects everything into s; 0, or EAGAIN and then parts of s may be old. */
+/* Collects everything into s. 0, or EAGAIN: parts of s may be old, and merged incomplete. */
 static int
 snapshot_take_locked(snapshot_t *s) {
 	mutex_assert_owner(&snapshot_mutex);
@@ -295,7 +299,7 @@ snapshot_copy_locked(snapshot_t *s) {
 	s->narenas = from->narenas;
 	s->global = from->global;
 	*s->merged = *from->merged;
-	/* Those of destroyed arenas are no loss for a report. */
+	/* A report can do without the destroyed arenas, if there is no memory for them. */
 	(void)copy_arena(&s->destroyed, snapshots.destroyed);
 	return 0;
 }

@@ -1,9 +1,10 @@
 /*
  * The snapshot of statistics: what stats.* reads and malloc_stats_print() prints.
- * The shared snapshot is refreshed by writes to the node "epoch", and taken at its first use. It
- * changes only under snapshot_mutex, and functions named _locked need that lock.
- * malloc_stats_print() takes a snapshot of its own. The field lists here give the structs, the sums
- * and the leaves.
+ * The shared snapshot is taken at its first use, and refreshed by writes to the node "epoch" and by
+ * malloc_stats_print(), which then prints a copy of it. Between refreshes an arena is added at its
+ * first read and removed when it is destroyed. All that changes only under snapshot_mutex, and
+ * functions named _locked need that lock; all callers are inside the gate. The field lists here
+ * give the structs, the sums and the leaves.
  */
 #ifndef CTL_CTL_SNAPSHOT_H
 #define CTL_CTL_SNAPSHOT_H
@@ -33,7 +34,7 @@ enum snapshot_mutex_e {
 	snapshot_mutex_count
 };
 
-/* Sums over all arenas: X(name, type, text for the manual). */
+/* Sums over all arenas (stats.NAME): X(name, type, text for the manual). */
 #define SNAPSHOT_GLOBAL_FIELDS(X) \
 	X(allocated, size_t, "bytes that the program has allocated, in usable sizes") \
 	X(active, size_t, "bytes of pages in use; a multiple of the page, at least allocated") \
@@ -90,9 +91,10 @@ typedef struct {
 	 * arena 0 for those of automatic arenas
 	 */
 	snapshot_arena_t *merged;
-	snapshot_arena_t *destroyed; /* sums of destroyed arenas; NULL if there were none */
-	snapshot_arena_t **arenas; /* by index; NULL: not initialised at the time of the snapshot */
-	unsigned narenas;
+	/* sums of destroyed arenas; NULL if there were none, no memory, or it is the shared snapshot */
+	snapshot_arena_t *destroyed;
+	snapshot_arena_t **arenas; /* by index; NULL: there was no such arena */
+	unsigned narenas; /* how many elements of arenas were filled in */
 	unsigned capacity; /* elements of arenas */
 } snapshot_t;
 
@@ -100,16 +102,17 @@ typedef struct {
 extern HIDDEN mutex_t snapshot_mutex;
 
 /*
- * Refreshes the shared snapshot and copies it to s, which is all zero at first and may be filled in
- * again: until the next refresh mallctl gives the same numbers. 0, or EAGAIN if there is no memory.
+ * Refreshes the shared snapshot and copies it to s, so that mallctl gives the same numbers until
+ * the next refresh. s is all zero, or has been filled in by this function before. Takes the lock.
+ * 0, or EAGAIN if there is no memory.
  */
 int snapshot_take(snapshot_t *s);
 /* Frees what snapshot_take() allocated; s is all zero afterwards. */
 void snapshot_free(snapshot_t *s);
 
-/* Refreshes the shared snapshot and increments the epoch. 0 or EAGAIN. */
+/* Refreshes the shared snapshot and increments the epoch. 0, or EAGAIN if there is no memory. */
 int snapshot_refresh_locked(void);
-/* Number of refreshes of the shared snapshot, plus 1. */
+/* Number of refreshes by snapshot_refresh_locked() that succeeded, plus 1. */
 uint64_t snapshot_epoch_locked(void);
 /* The shared snapshot, which is taken now if there was none; NULL: no memory. */
 const snapshot_t *snapshot_get_locked(void);
@@ -121,15 +124,16 @@ const snapshot_arena_t *snapshot_arena_locked(unsigned ind);
 
 /*
  * Called when an arena is destroyed: keeps its counters, and removes it from the shared snapshot.
- * hidden (may be NULL) is its arena of samples. Without memory its counters are lost.
+ * hidden (may be NULL) is its arena of samples. Without memory its counters are lost. Takes the
+ * lock.
  */
 void snapshot_add_destroyed(arena_t *arena, arena_t *hidden);
-/* Whether any arena was destroyed. */
+/* Whether any arena was destroyed; needs no lock. */
 bool snapshot_has_destroyed(void);
-/* The sums of destroyed arenas; NULL if there were none. */
+/* The sums of all arenas destroyed up to now; NULL if there were none, or no memory for them. */
 const snapshot_arena_t *snapshot_destroyed_locked(void);
 
-/* Sets the contention counters of all locks to zero. */
+/* Zeroes the contention counters of arenas, profiler, background threads and snapshot_mutex. */
 void snapshot_mutexes_reset_locked(void);
 
 #endif /* CTL_CTL_SNAPSHOT_H */

@@ -1,8 +1,9 @@
 /*
  * The directories stats.* and approximate_stats: the leaves that read the shared snapshot.
  * The leaves come from the field lists that also make the structs (arena_stats.h, ctl_snapshot.h);
- * the functions here only find the struct that a MIB is about. Base functions are called by ctl.c
- * through the tree of nodes, with snapshot_mutex held; the has functions without it.
+ * the functions here only find the struct that a MIB is about. ctl.c calls all of them through the
+ * tree of nodes: the base functions and stats.mutexes.reset with snapshot_mutex held, the has
+ * functions and the leaves that are read live without it.
  */
 #include "arena/arenas.h"
 #include "ctl/ctl_rooms.h"
@@ -27,7 +28,7 @@ is_merged(size_t i) {
 	return i == CTL_ARENAS_ALL || i == arenas_narenas_total();
 }
 
-/* The arena that mib[2] names; NULL if it is not in the snapshot. */
+/* The struct of the arena or arenas that mib[2] names; NULL: there is none, or no memory for it. */
 static const snapshot_arena_t *
 arena_of(const size_t *mib) {
 	mutex_assert_owner(&snapshot_mutex);
@@ -43,8 +44,9 @@ arena_of(const size_t *mib) {
 
 /*
  * The struct that a directory is about. It lies in `whole`, a snapshot_global_t or
- * snapshot_arena_t, at the offset CTL_ARG(); in an array of such structs that is the offset of the
- * first, `size` is the bytes of each, and i is the index.
+ * snapshot_arena_t, at the offset in CTL_ARG() of the directory. If it is an element of an array,
+ * that is the offset of the first element, dir->size is the bytes of each, and i is the index;
+ * otherwise i is 0. NULL if whole is NULL.
  */
 static const void *
 part_of(const void *whole, const ctl_node_t *dir, size_t i) {
@@ -63,7 +65,10 @@ base_arena(const ctl_node_t *dir, const size_t *mib) {
 	return part_of(arena_of(mib), dir, 0);
 }
 
-/* Elements of arrays; ctl.c has asked the directory above (has) whether there is such an index. */
+/*
+ * Elements of arrays, of index mib[4], or mib[5] below hpa_shard. ctl.c has asked the has function
+ * of the directory above whether there is such an index.
+ */
 static const void *
 base_arena_item(const ctl_node_t *dir, const size_t *mib) {
 	assert(dir->size > 0);
@@ -197,7 +202,10 @@ get_approximate_active(const ctl_call_t *call, ctl_value_t *out) {
 
 /* ------------------------------------------------------------------ directories */
 
-/* Where a struct is in snapshot_arena_t, and where an array is, with the size of its elements. */
+/*
+ * For part_of(): flags with the offset of a struct in snapshot_arena_t; ITEM: size and flags of a
+ * directory about an element of an array in it.
+ */
 #define AT(member) CTL_ARG(offsetof(snapshot_arena_t, stats.member))
 #define ITEM(member) \
 	.size = sizeof(((snapshot_arena_t *)NULL)->stats.member[0]), .flags = AT(member)

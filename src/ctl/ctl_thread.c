@@ -1,8 +1,9 @@
 /*
  * The directories thread.* (the calling thread) and tcache.* (caches that were created explicitly).
- * A thread that has no tsd, because there is no memory or because it is ending, answers like a
- * thread without a cache on arena 0. The data belongs to the calling thread, so no lock is needed
- * here. Called by ctl.c through the tree of nodes, inside the gate.
+ * In a thread that has no tsd, because there is no memory or because it is ending, a read answers
+ * as for a thread without a cache on arena 0; what needs the tsd fails, mostly with EAGAIN. The
+ * data of thread.* belongs to the calling thread, and the functions of tcache_set.c take their lock
+ * themselves, so no lock is taken here. Called by ctl.c through the tree of nodes, inside the gate.
  */
 #include "arena/arenas.h"
 #include "arena/background_thread.h"
@@ -16,10 +17,10 @@
 #include "thread/tsd.h"
 #include "util/assert.h"
 
-/* Longest text that is accepted for thread.tcache.ncached_max.write, in bytes. */
+/* A text of so many bytes or more is refused for thread.tcache.ncached_max.write. */
 #define NCACHED_SPEC_MAX 1000
 
-/* The calling thread's data, with its cache; NULL if it has none. */
+/* The calling thread's data, with its cache made if it is to have one; NULL if it has no data. */
 static tsd_t *
 this_thread(void) {
 	assert(gate_is_entered(tls_get()));
@@ -235,8 +236,8 @@ set_ncached_max(const ctl_call_t *call, const void *in) {
 }
 
 /*
- * Flushes the thread's cache. With many more arenas than processors, no other thread may use this
- * thread's arena soon, so it is purged at once.
+ * Flushes the thread's cache. With more than two automatic arenas per processor, no other thread
+ * may use this thread's arena soon, so it is purged at once.
  */
 static int
 act_idle(const ctl_call_t *call, const void *in) {

@@ -2,8 +2,8 @@
  * The root of the tree of mallctl, and the leaves directly below it: version, epoch, background
  * threads.
  * Invariant: the order of the children is part of every MIB and so of the interface; new ones are
- * appended. Constant data; epoch's functions are called with the snapshot's lock. ctl.c starts
- * every walk at ctl_root.
+ * appended. Constant data; epoch's functions are called inside the gate with snapshot_mutex held.
+ * ctl.c starts every walk at ctl_root.
  */
 #include "arena/background_thread.h"
 #include "ctl/ctl_rooms.h"

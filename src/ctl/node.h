@@ -6,7 +6,7 @@
  * conditions of the build) are made in ctl.c from the data here; get and set functions only see
  * values of the right size. A leaf whose value one function returns and one sets names these two
  * and needs no code (CTL_VALUE_R, CTL_VALUE_RW). Texts for the manual stand in the rows. No state
- * and no lock.
+ * and no lock. Used by the files of ctl/ and, for the texts, by doc/manual.c.
  */
 #ifndef CTL_NODE_H
 #define CTL_NODE_H
@@ -18,8 +18,8 @@
  * A MIB is the path of a leaf as numbers: the position in a directory (children first, then fields
  * or list items), or the index itself in a directory of numbered children.
  */
-#define CTL_MAX_DEPTH 7
-/* Indices that do not name a single arena: all arenas, and the destroyed ones. */
+#define CTL_MAX_DEPTH 7 /* most numbers of a MIB */
+/* Indices of arena.<i> and stats.arenas.<i> that name no single arena: all, and the destroyed. */
 #define CTL_ARENAS_ALL 4096
 #define CTL_ARENAS_DESTROYED 4097
 /* bytes of a name with its NUL */
@@ -28,7 +28,7 @@
 typedef enum {
 	CTL_DIR,   /* named children, then fields of the struct that base() returns */
 	CTL_ROOT,  /* named children by pointer: the directories of ctl_rooms.h */
-	CTL_LIST,  /* named children, then items that list->name() and list->read() provide */
+	CTL_LIST,  /* named children, then leaves that the functions of `list` provide */
 	CTL_INDEX, /* numbered children, all like children[0] */
 	CTL_LEAF
 } ctl_kind_t;
@@ -65,7 +65,7 @@ enum {
 	CTL_OUTSIDE = 1 << 4,  /* called outside the fork gate, because it may block for long */
 	CTL_IF_STATS = 1 << 5, /* ENOENT if the build has no statistics */
 	CTL_IF_PROF = 1 << 6,  /* ENOENT if the build has no profiler */
-	CTL_IF_BOOTED = 1 << 7, /* ENOENT unless the profiler is booted */
+	CTL_IF_BOOTED = 1 << 7, /* ENOENT unless the profiler is built in and booted */
 	CTL_ANY_ARGS = 1 << 8, /* for CTL_ACT: arguments are ignored instead of EPERM */
 	CTL_DIRECT = 1 << 9    /* the leaf has a reader and a writer instead of get and set */
 };
@@ -96,9 +96,15 @@ typedef struct {
 	const struct ctl_node_s *leaf; /* or the directory, of a field or list item */
 } ctl_call_t;
 
-/* Reads a leaf. Returns 0 or an errno value; *out is zeroed before the call. */
+/*
+ * Reads a leaf. Returns 0 or an errno value; *out is zeroed before the call. For CTL_RAW out is
+ * NULL, and the function replies by ctl_reply().
+ */
 typedef int ctl_get_fn_t(const ctl_call_t *call, ctl_value_t *out);
-/* Writes a leaf. `in` points to a value of the leaf's type and may be misaligned. */
+/*
+ * Writes a leaf, or carries out CTL_ACT. Returns 0 or an errno value. `in` points to a value of the
+ * leaf's type and may be misaligned; NULL for CTL_ACT, and with CTL_NULL_NEW if there is no newp.
+ */
 typedef int ctl_set_fn_t(const ctl_call_t *call, const void *in);
 /* Whether a directory of numbered children has the child i. */
 typedef bool ctl_has_fn_t(size_t i);
@@ -136,12 +142,15 @@ typedef struct {
 	MANUAL_MEMBER(text)
 } ctl_field_t;
 
-/* Leaves that come from elsewhere: opt.*. */
+/*
+ * Read-only leaves whose names and values come from another table: opt.*. Called without the gate
+ * and without a lock.
+ */
 typedef struct {
 	size_t (*count)(void);
 	const char *(*name)(size_t i); /* "": the item cannot be found by name */
 	ctl_type_t (*type)(size_t i);
-	int (*read)(size_t i, ctl_value_t *out);
+	int (*read)(size_t i, ctl_value_t *out); /* 0 or an errno value */
 } ctl_list_t;
 
 typedef struct ctl_node_s {
@@ -155,6 +164,7 @@ typedef struct ctl_node_s {
 	/* Number of children, or of rooms for CTL_ROOT. */
 	uint16_t nchildren;
 	uint16_t nfields;
+	/* Which member of each union is valid: `kind`, and CTL_DIRECT among the flags, decide. */
 	union {
 		const struct ctl_node_s *children;
 		const struct ctl_node_s *const *rooms; /* CTL_ROOT */
@@ -175,7 +185,10 @@ typedef struct ctl_node_s {
 	MANUAL_MEMBER(takes) /* for the manual: type and access of a CTL_RAW leaf */
 } ctl_node_t;
 
-/* Macros for rows. The last argument is the text for the manual (util/manual.h). */
+/*
+ * Macros for rows: n the name, t the type, g and s the get and set function, fl the flags, `says`
+ * the text for the manual (util/manual.h).
+ */
 #define CTL_NODE_DIR(n, kids) \
 	{.name = n, .kind = CTL_DIR, .children = (kids), .nchildren = ARRAY_LEN(kids)}
 /* A directory with numbered children, of which `fn` tells which exist; proto is their prototype. */
@@ -218,7 +231,7 @@ typedef struct ctl_node_s {
 	{.name = n, .kind = CTL_LEAF, .type = CTL_NONE, .access = CTL_RAW, .get = (g), .flags = (fl), \
 	    MANUAL(takes, what) MANUAL(text, says)}
 
-/* A row of a field list: name of the leaf, struct, member, type, flags, text for the manual. */
+/* The ctl_type_t of a type as rows name it: a C type, string (const char *) or boolean. */
 #define CTL_TYPE_unsigned CTL_UNSIGNED
 #define CTL_TYPE_uint32_t CTL_U32
 #define CTL_TYPE_uint64_t CTL_U64
@@ -226,6 +239,7 @@ typedef struct ctl_node_s {
 #define CTL_TYPE_ssize_t CTL_SSIZE
 #define CTL_TYPE_string CTL_STRING
 #define CTL_TYPE_boolean CTL_BOOL
+/* A row of a field list: name of the leaf, struct, member, type, flags, text for the manual. */
 #define CTL_FIELD(n, strct, member, t, fl, says) \
 	{.name = n, .offset = offsetof(strct, member), .type = CTL_TYPE_##t, .flags = (fl), \
 	    MANUAL(text, says)}
@@ -233,10 +247,10 @@ typedef struct ctl_node_s {
 /* The root of the tree; defined in ctl_tree.c. */
 extern const ctl_node_t ctl_root;
 
-/* Size of a value of this type in bytes. */
+/* Size of a value of this type in bytes; not for CTL_BYTES, whose size is in the node. */
 size_t ctl_type_size(ctl_type_t type);
 
-/* The number of a node, of those with the same functions; and that of the leaf of a call. */
+/* The number that CTL_ARG() has put into a node's flags; and that of the leaf of a call. */
 static inline unsigned
 ctl_node_arg(const ctl_node_t *node) {
 	return node->flags >> CTL_ARG_SHIFT;
@@ -254,8 +268,8 @@ ctl_wants_reply(const ctl_call_t *call) {
 }
 
 /*
- * For CTL_RAW leaves: returns a value to the caller by the shared rules. 0, or EINVAL if *oldlenp
- * differs from size; then as much as fits is copied.
+ * Returns a value to the caller of mallctl, if it wants one. 0, or EINVAL if *oldlenp differs from
+ * size; then as much as fits is copied, and *oldlenp becomes that many bytes.
  */
 int ctl_reply(const ctl_call_t *call, const void *value, size_t size);
 
