@@ -6,8 +6,9 @@
  * zero bytes is valid and free, so locks work without initialisation. The counters are written by
  * the holder and by mutex_prof_reset(), as relaxed atomics, so an update is lost if both write at
  * once; waiting threads themselves count n_waiting_thds. Every lock of the allocator is one of
- * these, so every folder above os/ calls this. Locks that are held for a short time are taken
- * inside the gate (os/gate.h); debug builds check by rank that none is held after gate_exit().
+ * these: in meta/, extent/, hpa/, arena/, thread/, prof/, ctl/, the top of src/ and os/gate. Locks
+ * that are held for a short time are taken inside the gate (os/gate.h); debug builds check by rank
+ * that none is held when gate_exit() leaves it.
  */
 #ifndef OS_MUTEX_H
 #define OS_MUTEX_H

@@ -2,7 +2,7 @@
  * Bit arithmetic on machine words: bit searches, logarithms, population count, alignment.
  * Bit positions count from zero at the least significant bit (libc's ffs() counts from one). A
  * function that needs a non-zero argument or a power of two says so and asserts it. Pure functions
- * without state; used by every folder of src/.
+ * without state; used by all folders of src/ but conf/ and ctl/.
  */
 #ifndef UTIL_BITS_H
 #define UTIL_BITS_H
