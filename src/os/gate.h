@@ -7,7 +7,8 @@
  * held outside, and the child's handlers (jemalloc_fork.c) make them new. Rules for code inside: it
  * must not wait for long, and not for a lock that is held outside, whose owner may be waiting for
  * the gate. Callers are the entry points of the allocator (imalloc.c, irealloc.c, defrag.c, tsd.c,
- * ctl.c, stats.c, background_thread.c, the profiler) and the fork handlers in jemalloc_fork.c.
+ * ctl.c, stats.c, background_thread.c, the profiler), the fork handlers in jemalloc_fork.c, and
+ * recall.c, claim.c and thread_event.c, which walk the list of threads.
  */
 #ifndef OS_GATE_H
 #define OS_GATE_H

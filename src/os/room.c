@@ -1,8 +1,8 @@
 /*
  * Reads the memory limits of the process and how much of each is used (room.h has the contract).
  * Invariant: a limit that cannot be read or parsed counts as none. All buffers are on the stack,
- * and there is no lock: room_at_start and room_space.max are written once, at boot by
- * jemalloc_init.c; the counters are atomic.
+ * and there is no lock: room_boot(), called once by jemalloc_init.c, writes room_at_start and
+ * room_space.max; the counters are atomic.
  */
 #include "os/room.h"
 

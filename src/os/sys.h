@@ -5,7 +5,8 @@
  * (up to SYS_TRIES_MAX times) and report failure as an errno value; all preserve errno. None of
  * them allocates, takes a lock of the C library or is a cancellation point, except where it says
  * so. They take no lock of ours; their state is the table and facts that are learned once. Called
- * by the profiler, unwind/, conf.c, meta/, and the other files of os/.
+ * by the profiler, unwind/, conf.c, meta/region, extent/guard, arena/canary, thread/tsd,
+ * jemalloc_init.c and the other files of os/.
  *
  * A program may forbid system calls after its start, and the kernel then ends it for making one of
  * those. So from the end of boot on the library makes only the calls that the C library's malloc
@@ -118,7 +119,10 @@ int sys_getcwd(char *buf, size_t size);
 /* 64 random bits; made of the clock, AT_RANDOM and an address if the system call fails. */
 uint64_t sys_random(void);
 
-/* Whether all these bytes can be read. Asks the kernel, so it never faults. */
+/*
+ * Whether all these bytes can be read; size > 0. Asks the kernel, so it never faults; the kernel
+ * may make the pages present for that.
+ */
 bool sys_is_readable(const void *addr, size_t size);
 /*
  * Copies memory of this process that may be unmapped. Returns false if not all of it can be read;

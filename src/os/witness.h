@@ -1,10 +1,11 @@
 /*
  * Lock ranks: debug builds check that no two threads can wait for each other.
- * Each mutex carries a witness, and each thread has a list of the witnesses it holds. Taking a
- * mutex asserts that its rank is above every rank already held. Two mutexes of one rank may be held
- * together only if the rank was given with WITNESS_ADDR_ORDER and they are taken in the order of
- * their addresses. Ranks are numbered by floor, outermost first. Rank 0, that of a mutex of zero
- * bytes, is not checked.
+ * Each mutex carries a witness, and each thread has a list of the witnesses it holds. mutex_lock()
+ * asserts that the mutex's rank is above every rank already held; mutex_trylock(), which does not
+ * wait, checks nothing. Two mutexes of one rank may be held together only if the rank was given
+ * with WITNESS_ADDR_ORDER and they are taken in the order of their addresses. The ranks stand in
+ * the order in which locks are taken, outermost first. Rank 0, that of a mutex of zero bytes, is
+ * not checked.
  * os/mutex adds, checks and removes. Others call witness_depth_from() and witness_assert_lockless()
  * where no lock, or none from a rank on, may be held: when the gate is left, before functions of
  * the user are called, before stacks are unwound. doc/INDEX.md lists the locks.
