@@ -2,7 +2,7 @@
  * Walks the tree of mallctl: translates names and MIBs into leaves and carries out calls on them.
  * Invariant: the rules that leaves share are kept here: lengths, NULL arguments, access, conditions
  * of the build, the fork gate and the lock of the snapshot. Only leaves of CTL_RAW check lengths
- * and NULL themselves. Lock: snapshot_mutex (ctl_snapshot.h) is held during calls of leaves flagged
+ * themselves. Lock: snapshot_mutex (ctl_snapshot.h) is held during calls of leaves flagged
  * CTL_LOCKED and while fields are read. Of the functions at the end jemalloc.c calls the three
  * entries, stats.c ctl_byname() and jemalloc_fork.c the last one.
  */

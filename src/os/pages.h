@@ -116,8 +116,9 @@ int pages_purge_forced_many(const struct iovec *ranges, unsigned n);
 /* Whether MADV_FREE may work: false once the kernel has rejected it. */
 bool pages_can_purge_lazy(void);
 /*
- * Whether MADV_DONTNEED zeroes pages; the first call tests it on a page of its own. Returns false
- * also if the test was not possible; then the next call tests again.
+ * Whether MADV_DONTNEED zeroes pages; the first call tests it on a page of its own, unless
+ * opt_trust_madvise is set. Returns false also if the test was not possible; then the next call
+ * tests again.
  */
 bool pages_can_purge_forced(void);
 /* Whether pages_commit() and pages_decommit() have an effect. */

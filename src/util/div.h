@@ -1,7 +1,8 @@
 /*
  * Division of exact multiples by a divisor that is set once and used often, by one multiplication
  * and a shift. arena/bin_info sets a divisor for each size class of small objects, to turn an
- * offset inside a slab into the index of a region. Pure functions; no lock.
+ * offset inside a slab into the index of a region; arena/slab.h and arena/bin.c multiply by `magic`
+ * themselves, and only tests call div_compute(). Pure functions; no lock.
  * Why it is exact: let magic = ceil(2^32 / d) = (2^32 + r) / d with 0 <= r < d, and n = q*d < 2^32.
  * Then n * magic = q * 2^32 + q*r, and q*r < (2^32 / d) * d = 2^32, so the upper half of the
  * product is q.

@@ -1,6 +1,7 @@
 /*
  * A bijection on 64-bit words, for hash tables and random numbers. A pure function; it needs no
- * other header of the library, so that the tools can use it too (through meta/image.h).
+ * other header of the library, so that the tools can use it too, through meta/image.h: they compare
+ * hashes that the library has put into the profiler's tables, so both must use the same function.
  */
 #ifndef UTIL_MIX_H
 #define UTIL_MIX_H
