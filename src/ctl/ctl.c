@@ -277,7 +277,7 @@ check_access(const ctl_node_t *leaf, const ctl_call_t *call) {
 	return 0;
 }
 
-/* 0, or EINVAL if newp does not have the size of the leaf's type. */
+/* 0, or EINVAL if newp has not the size of the leaf's type, or is missing with CTL_NEED_NEW. */
 static int
 check_new(const ctl_node_t *leaf, const ctl_call_t *call) {
 	assert(leaf->access == CTL_W || leaf->access == CTL_RW);

@@ -26,6 +26,7 @@ read_text(const void *in) {
 	return text;
 }
 
+/* Writes a profile of the kind in CTL_ARG(), to the path in newp or, without one, to a new name. */
 static int
 set_dump(const ctl_call_t *call, const void *in) {
 	return prof_mdump((prof_kind_t)ctl_arg(call), read_text(in));

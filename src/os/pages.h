@@ -19,9 +19,11 @@
 #else
 #define LG_PAGE lg_page
 #endif
+/* Bytes of the allocator's page, and most that it may have. */
 #define PAGE (ZU(1) << LG_PAGE)
 #define PAGE_MASK (PAGE - 1)
 #define PAGE_MAX (ZU(1) << LG_PAGE_MAX)
+/* Bytes of the allocator's huge page, set by configure; pages_huge_size() is the system's. */
 #define HUGEPAGE (ZU(1) << LG_HUGEPAGE)
 #define HUGEPAGE_MASK (HUGEPAGE - 1)
 #define PAGE_CEILING(s) (((s) + PAGE_MASK) & ~PAGE_MASK)
@@ -74,8 +76,8 @@ int pages_map_over(void *addr, size_t size, int fd, uint64_t offset);
  */
 int pages_move_over(void *from, size_t size, void *to, size_t new_size);
 /*
- * The same for as many bytes, but `from` stays mapped, without its bytes; only if that cannot be
- * and may_go is set, it is not mapped afterwards.
+ * The same with new_size equal to size, but `from` stays mapped, as pages that read as zero. If the
+ * kernel cannot do that and may_go is set, `from` is no longer mapped afterwards.
  */
 int pages_move_bytes(void *from, size_t size, void *to, bool may_go);
 /*

@@ -1,6 +1,6 @@
 /*
  * The system calls of the allocator, as wrappers over one table of hooks.
- * The calls in the table os_hooks are made through it only, so that a test can make any of them
+ * Nearly all uses of the calls in the table os_hooks go through it, so that a test can make each
  * fail at its k-th use. The other floors call the sys_*() functions. Those for files retry EINTR
  * (up to SYS_TRIES_MAX times) and report failure as an errno value; all preserve errno. None of
  * them allocates, takes a lock of the C library or is a cancellation point, except where it says

@@ -98,7 +98,10 @@
 #define CPU_SPINWAIT() __asm__ volatile("" ::: "memory")
 #endif
 
-/* 64 bytes on every supported processor; only false sharing depends on it. */
+/*
+ * log2 of the bytes of a cache line on x86-64 and most aarch64 processors. Where lines are longer,
+ * as on s390x, words that different threads write to may share one, which only costs time.
+ */
 #define LG_CACHELINE 6
 #define CACHELINE (1 << LG_CACHELINE)
 #define ZU(x) ((size_t)(x))
