@@ -4,9 +4,10 @@
  * allocation, so there is no lock. It allocates nothing and accepts any bytes. jemalloc_init.c
  * calls conf_boot(); stats.c and ctl_opt.c read the source texts later.
  *
- * Sources, later ones win for each key: the string given to configure, the program's variable
- * malloc_conf, the text of the symbolic link /etc/malloc.conf, the environment variable, the
- * program's variable malloc_conf_2_conf_harder.
+ * Sources: the string given to configure, the program's variable malloc_conf, the text of the
+ * symbolic link /etc/malloc.conf, the environment variable, the program's variable
+ * malloc_conf_2_conf_harder. For each key the last value holds; only ranges and letters are added
+ * to those given before.
  */
 #ifndef CONF_H
 #define CONF_H
