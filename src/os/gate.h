@@ -1,6 +1,6 @@
 /*
  * The gate: guarantees that fork() never copies a short-held lock that another thread holds. Where
- * that cannot be guaranteed, the child is "lost" (gate_is_lost()), and is served without locks.
+ * that cannot be guaranteed, the child is "lost" (gate_is_lost()); new calls in it take no lock.
  * Every lock that is held for a short time is taken between gate_enter() (or gate_try_enter()) and
  * gate_exit(). fork's prepare handler closes the gate and waits until nobody is inside; so nobody
  * holds such a lock, and the child needs no repair. The few locks that may be held for long are
