@@ -7,8 +7,9 @@
  * of them, and puts them into stocks or slabs (arena_small_return); empty slabs are deleted after
  * the lock is released. arena_trim() returns unused stocks and slabs. Locks: small objects are
  * under the lock of their bin, which is not held while pages are fetched or returned; the locks of
- * two bins are never held together. Callers: tcache.c fills and flushes, the slow path of requests
- * calls arena_malloc() and arena_dalloc(), decay, background threads and mallctl call the trim.
+ * two bins are never held together. Callers: arenas.c makes arenas, tcache.c fills and flushes, the
+ * slow path of requests calls arena_malloc() and arena_dalloc(); ticks of arenas.c, background
+ * threads, vacant.c and mallctl call the trim.
  */
 #include "arena/arena.h"
 
@@ -158,7 +159,7 @@ arena_small_fill(arena_t *a, szind_t szind, unsigned shard, void **out, unsigned
 		edata_t *slab = arena_slab_new(a, szind, shard);
 		mutex_lock(&bin->mtx);
 		if (slab != NULL && !bin_try_add_slab_locked(bin, slab)) {
-			needless = slab; /* other threads returned regions meanwhile: this ends the loop */
+			needless = slab; /* the current slab has free regions by now: this ends the loop */
 		}
 		got = bin_take_locked(bin, info, out, n);
 		if (slab == NULL) {
@@ -247,7 +248,7 @@ arena_note_back_locked(arena_t *a, bin_t *bin, const bin_info_t *info, edata_t *
 	}
 }
 
-/* Whether the bin of ptr has room in its stock. */
+/* Whether the stock of ptr's bin, read without the lock, may take more; ptr: of class szind. */
 static bool
 arena_has_stock_room(szind_t szind, const void *ptr) {
 	const edata_t *slab = bin_slab_of_class(ptr, szind);
@@ -446,8 +447,10 @@ arena_trim_bins(arena_t *a, bool all) {
 }
 
 /*
- * An explicit arena is trimmed in a pass, so that a reset, which is one too, does not free the
- * slabs that the trim deletes. EBUSY with `all`: the caller is in the pass.
+ * An explicit or hidden arena is trimmed in a pass of dirty pages. A reset is such a pass too, so
+ * it cannot free the slabs that a trim is about to delete. With `all` this waits for the pass of
+ * another thread; EBUSY then means that the caller itself is in one, and the trim is part of that.
+ * Without `all` there is no trim if a pass is under way.
  */
 void
 arena_trim(arena_t *a, bool all) {

@@ -1,12 +1,14 @@
 /*
  * An arena: small objects in bins, large ones in extents of their own, pages from one page cache.
  *
- * Arenas share nothing but the page map. A thread allocates from the arena it is bound to and frees
- * to the arena that the object came from. No function here may be called with a lock held; each
- * takes the lock of a bin or of the page cache itself. Sampled small objects of all arenas live in
- * hidden arenas. The pieces of address space in which they lie are marked in arena_sampled_map, so
- * that a sized free can exclude a sample by the address alone. Callers: thread caches, the slow
- * path of requests, the tables of arenas (arenas.h), statistics.
+ * Each arena has pages and locks of its own; all share the page map, the pool of metadata
+ * (meta/freepool.h) and the counters of the process. A thread allocates from the arena it is bound
+ * to and frees to the arena that the object came from. Except for arena_new() and
+ * arena_name_default(), which arenas.c calls under its lock, no function here may be called with a
+ * lock held; each takes the lock of a bin or of the page cache itself. Sampled small objects lie in
+ * hidden arenas. The pieces of address space of these are marked in arena_sampled_map, so that a
+ * sized free can exclude a sample by the address alone. Callers: thread caches (tcache.c), the slow
+ * path of requests (imalloc.c, irealloc.c), arenas.c, vacant.c, background threads, mallctl.
  */
 #ifndef ARENA_ARENA_H
 #define ARENA_ARENA_H
@@ -17,8 +19,9 @@
 
 /*
  * Bytes that are set mark 2 MiB pieces of address space that may hold sampled objects, or others
- * that must not enter a cache by their size alone. Bits 21 to 31 of the address are the index, so
- * that one shift finds the byte.
+ * that must not enter a cache by their size alone (those of thread/shelter.c). Bits 21 to 31 of the
+ * address are the index, so that one shift finds the byte; pieces a multiple of 4 GiB apart share
+ * it. A byte is never cleared.
  */
 #define SAMPLED_MAP_LG_PIECE 21
 #define SAMPLED_MAP_SIZE (1u << (32 - SAMPLED_MAP_LG_PIECE))
@@ -27,7 +30,7 @@ extern uint8_t arena_sampled_map[SAMPLED_MAP_SIZE];
 /* From now on sized frees of addresses in the range consult the page map. */
 void arena_mark_slow_sized_free(const void *addr, size_t size);
 
-/* False only if ptr is neither NULL nor in a marked piece. */
+/* True for NULL and in a marked piece, and in any other piece that shares a byte with these. */
 static inline bool
 arena_may_be_sampled(const void *ptr) {
 	return arena_sampled_map[(uint32_t)(uintptr_t)ptr >> SAMPLED_MAP_LG_PIECE] != 0;
@@ -39,7 +42,7 @@ arena_may_be_sampled(const void *ptr) {
  */
 arena_t *arena_new(unsigned ind, bool is_auto, ssize_t dirty_ms, ssize_t muzzy_ms,
     ehooks_table_t *hooks);
-/* Sets the name that the arena has unless the user sets one. */
+/* Sets the name that a new arena has until arenas.c or the user sets another. */
 void arena_name_default(arena_t *a);
 
 static inline unsigned
@@ -54,12 +57,12 @@ arena_ind_get(const arena_t *a) {
 unsigned arena_small_fill(arena_t *a, szind_t szind, unsigned shard, void **out, unsigned n,
     uint64_t nrequests, unsigned nfills);
 /*
- * Returns n regions of class szind, of any arenas, to their slabs; ptrs is used as scratch space.
+ * Returns n regions of class szind, of any arenas, to their slabs; ptrs need not be in any order.
  */
 void arena_small_flush(szind_t szind, void **ptrs, unsigned n);
 /*
  * Returns n regions of class szind that leave a thread cache: they go into the stocks (stock.h) of
- * their bins while there is room, the others to their slabs. ptrs is used as scratch space.
+ * their bins while there is room, the others to their slabs.
  */
 void arena_small_stow(szind_t szind, void **ptrs, unsigned n);
 /*
@@ -72,14 +75,14 @@ void arena_trim(arena_t *a, bool all);
  * from now to the next call that is useful; UINT64_MAX: there is nothing to trim.
  */
 uint64_t arena_trim_tick(arena_t *a, uint64_t now);
-/* Adds requests served by a thread cache to the counters of a class. */
+/* Adds the requests and flushes of a thread cache to the counters of a class. */
 void arena_small_count_requests(arena_t *a, szind_t szind, unsigned shard, uint64_t nrequests,
     unsigned nflushes);
 
 /*
  * Allocates one object without a thread cache. usize: from sz_s2u or sz_sa2u; alignment 0: the
- * natural one; nrequests: 0 if the request is counted elsewhere, otherwise 1. Returns NULL if there
- * is no memory.
+ * natural one; nrequests: 1, or 0 if the request is counted elsewhere. Returns NULL if there is no
+ * memory.
  */
 void *arena_malloc(arena_t *a, size_t usize, size_t alignment, bool zero, unsigned nrequests);
 /* Frees one object past the thread caches. elem: its page-map element. */
@@ -95,7 +98,10 @@ arena_sample_rec(const void *ptr, uint64_t elem) {
 	return (elem & ELEM_SLAB) != 0 ? slab_rec(e, ptr) : e->recs;
 }
 
-/* Usable size of an active object. */
+/*
+ * Bytes of the region or of the large object at ptr, which is active; its usable size, but for
+ * canaries: see arena_usable().
+ */
 static inline size_t
 arena_usize(const void *ptr UNUSED, uint64_t elem) {
 	const edata_t *e = elem_edata(elem);

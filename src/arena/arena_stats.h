@@ -1,8 +1,8 @@
 /*
  * The counters of an arena. Each list of fields is defined here once; it generates the struct, the
  * merge (inspect.c), the mallctl leaves and the printed rows.
- * X(name, type, text for the manual) throughout. Types only: no state and no lock. The counters
- * themselves are under the locks that bin.h and arena_types.h state.
+ * X(name, type, text for the manual), but for ARENA_MUTEXES. Types only: no state and no lock. The
+ * counters themselves are under the locks that bin.h and arena_types.h state.
  */
 #ifndef ARENA_ARENA_STATS_H
 #define ARENA_ARENA_STATS_H
@@ -38,10 +38,11 @@
 #define ARENA_STATS_SUM_FIELDS(X) ARENA_STATS_PAGE_FIELDS(X) ARENA_STATS_ROW_FIELDS(X)
 
 /*
- * Totals over all small classes, and over all large ones. Those of small classes are sums of the
- * fields of the same name in BIN_STATS_FIELDS. Those of large classes: OF_SIZE fields are counted
- * for each class (LARGE_COUNT_FIELDS) and summed, OF_ALL fields are counted for all classes
- * together (arena_large_all_t).
+ * Totals over all small classes, and over all large ones. Small classes: `allocated` is computed
+ * from curregs, the others are sums of the fields of the same name in BIN_STATS_FIELDS. Large
+ * classes: `allocated` is a counter of the arena, OF_SIZE fields are counted for each class
+ * (LARGE_COUNT_FIELDS) and summed, OF_ALL fields are counted for all classes together
+ * (arena_large_all_t).
  */
 #define CLASS_OF_SIZE_FIELDS(X) \
 	X(nmalloc, uint64_t, "objects that the arena gave out, to caches too") \
@@ -133,7 +134,7 @@ enum arena_mutex_e {
 /* All counters of one arena at one time, or their sums over several arenas. */
 typedef struct arena_stats_s {
 	ARENA_STATS_SUM_FIELDS(STATS_FIELD)
-	uint64_t uptime_ns;        /* of the oldest arena */
+	uint64_t uptime_ns;        /* time since the oldest of them was made */
 	decay_stats_t dirty;
 	decay_stats_t muzzy;
 	class_stats_t small;

@@ -3,7 +3,8 @@
  * ARENA_HIDDEN_BASE above. It is separate from arenas.h so that the code of an arena can find the
  * arena of an extent without depending on how arenas are made and chosen.
  * Invariant: a struct that was in the table stays valid memory for ever, also after its arena was
- * destroyed, so reading needs no lock. arenas.c writes it, under its lock.
+ * destroyed, so reading needs no lock. Only arenas.c writes entries: it sets them under its lock,
+ * and clears them in the thread that destroys the arena.
  */
 #ifndef ARENA_ARENA_TABLE_H
 #define ARENA_ARENA_TABLE_H

@@ -1,9 +1,9 @@
 /*
- * The fields of an arena. Its parts include this header: arena (small objects, trims), large,
- * holes, vacant; arena.h says what an arena is.
+ * The fields of an arena. arena.h and large.h include this header; arena.h says what an arena is.
  *
  * Invariant: `ind`, `is_auto`, `base` and `bins` do not change after arena_new(). The lock of each
- * other field is named beside it; atomic ones need none.
+ * other field is named beside it; atomic ones need none, and mutexes, `bins` and `pac` have their
+ * own.
  */
 #ifndef ARENA_ARENA_TYPES_H
 #define ARENA_ARENA_TYPES_H
@@ -26,18 +26,21 @@ typedef struct arena_large_all_s {
 } arena_large_all_t;
 #undef ARENA_COUNT
 
-/* Where a pass over the slabs of an arena is; its thread's, but for the first two (holes.h). */
+/*
+ * Where a pass over the slabs of an arena is (holes.h). All fields but the first two belong to the
+ * thread that is in the pass of dirty pages.
+ */
 typedef struct {
-	atomic_u64_t due;       /* when there is something to do, ns; 0: not known yet */
+	atomic_u64_t due;       /* when the next step is due, monotonic ns; 0: not known yet */
 	atomic_u32_t nrefused;  /* how often the system did not take pages */
 	bool is_under_way;
 	bool has_more;          /* pages were seen that may be due at the next pass */
-	szind_t szind;          /* the bin at which it goes on */
+	szind_t szind;          /* class and shard of the bin at which the pass goes on */
 	unsigned shard;
-	size_t left;            /* slabs of the bin to be looked at; SIZE_MAX: it has not come to it */
-	size_t nslabs;          /* slabs to be looked at when it began */
-	uint64_t began;         /* ns */
-	uint64_t last;          /* when a step was made last, ns */
+	size_t left;            /* slabs of this bin still to be looked at; SIZE_MAX: not begun */
+	size_t nslabs;          /* slabs with free regions when the pass began */
+	uint64_t began;         /* when the pass began, monotonic ns */
+	uint64_t last;          /* when its last step was made, monotonic ns */
 } holes_t;
 
 /* The fields that every arena touches come first; the long tables behind them fill with use. */
@@ -45,24 +48,24 @@ typedef struct arena_s {
 	unsigned ind;              /* index in the table */
 	bool is_auto;              /* neither explicit nor hidden */
 	atomic_u32_t nthreads;     /* threads bound to the arena */
-	atomic_u64_t left;         /* number of its last leave, 0: never left (vacant.h) */
+	atomic_u64_t left;         /* number drawn when a thread left it last; 0: none has (vacant.c) */
 	base_t *base;              /* memory of this struct and of descriptors */
 	mutex_t tcache_list_mtx;
-	ql_t tcaches;              /* caches bound to it, for statistics; under tcache_list_mtx */
+	ql_t tcaches;              /* thread caches bound to it; under tcache_list_mtx */
 	mutex_t large_mtx;         /* guards nothing; statistics report a lock of this name */
 	atomic_b_t has_spare;      /* a bin may have a stock, or an empty current slab: a trim is due */
-	atomic_u64_t next_trim;    /* time of the next trim, ns */
+	atomic_u64_t next_trim;    /* time of the next trim, monotonic ns */
 	holes_t holes;
 	bool is_ending;            /* reset or destroy is under way; under the lock "arenas" */
 	struct arena_s *hidden;    /* its hidden arena, even if destroyed; under the lock "arenas" */
 	struct arena_s *next_gone; /* the arena destroyed before this one; under the lock "arenas" */
-	uint64_t created_ns;
+	uint64_t created_ns;       /* when it was made or renewed, monotonic ns */
 	atomic_zu_t oversize_threshold; /* bytes; the value that mallctl reports */
-	atomic_zu_t large_allocated; /* bytes of large objects in use */
+	atomic_zu_t large_allocated; /* bytes of large objects given out, to caches too */
 	arena_large_all_t large_all;
 	atomic_u64_t guard_small;  /* slabs so far, counted while some are guarded */
 	atomic_u64_t guard_large;  /* large extents so far, counted while some are guarded */
-	char name[ARENA_NAME_LEN];
+	char name[ARENA_NAME_LEN]; /* under the lock of mallctl, once the arena is in the table */
 	bin_t *bins[BIN_MAX];      /* each has n_shards elements, by the class */
 	pac_t pac;                 /* its page cache */
 	arena_large_count_t large[LARGE_CLASSES_MAX];

@@ -30,10 +30,10 @@ void (*arenas_made_hook)(unsigned ind);
 unsigned opt_percpu_arena = percpu_arena_disabled;
 const char *const percpu_arena_names[] = {"percpu", "phycpu", "disabled", NULL};
 
-/* Unused memory in the arena of oversized requests may reach this many times the threshold. */
+/* A threshold bounds the unused memory of an arena by this many times its bytes (pac_bound). */
 #define OVERSIZE_KEEP 4
 
-/* The greatest and the least step in which an arena tells of unused bytes (pac_rise_step). */
+/* The limits of pac_rise_step, the step in which an arena reports more unused bytes; in bytes. */
 #define RISE_STEP_MAX ((size_t)1 << 20)
 #define RISE_STEP_MIN ((size_t)16 << LG_PAGE)
 
@@ -45,12 +45,16 @@ static struct {
 	atomic_u32_t total;     /* slots in use, see arenas_narenas_total() */
 	unsigned narenas_auto;
 	unsigned first_manual;  /* first explicit slot; that of oversized requests, if any, precedes */
-	unsigned percpu_limit;  /* number of arenas that are chosen by CPU */
-	atomic_u64_t next_tick; /* time of the next round of decay, ns */
-	atomic_zu_t dirty_ms;   /* default decay times of new arenas */
+	unsigned percpu_limit;  /* number of arenas that are chosen by CPU; 0: none is */
+	atomic_u64_t next_tick; /* time of the next round of decay, coarse monotonic ns */
+	atomic_zu_t dirty_ms;   /* default decay times of new arenas, ms */
 	atomic_zu_t muzzy_ms;
 	arena_t *gone;          /* destroyed arenas, the last one first */
-	atomic_zu_t useless;    /* unused bytes when returning did not help; no new try until more */
+	/*
+	 * Unused bytes after the last arenas_try_relieve() that did not help, or fewer if there were
+	 * fewer since; a new try needs more than these. 0: the last try helped.
+	 */
+	atomic_zu_t useless;
 } arenas;
 
 /*
@@ -89,7 +93,7 @@ arenas_made(unsigned ind) {
 	}
 }
 
-/* Asks for huge pages, under the arena's grow lock. A refusal is no error: the pages are usable. */
+/* Asks for huge pages for a new mapping. A refusal is no error: the pages are usable. */
 static void
 arenas_oversize_grown(void *addr, size_t size) {
 	pages_huge(addr, size);
@@ -389,7 +393,7 @@ arenas_bind_least(void) {
 	return a;
 }
 
-/* Marks new mappings of the hidden arena; called under its grow lock. */
+/* Marks a new mapping of a hidden arena before it is used. */
 static void
 arenas_sampled_grown(void *addr, size_t size) {
 	arena_mark_slow_sized_free(addr, size);
@@ -415,7 +419,7 @@ arenas_sampled_init_locked(unsigned ind) {
 	}
 	if (hidden != NULL && a != NULL) {
 		a->hidden = hidden;
-		/* It grows by whole marked pieces and never returns them, so the marks stay valid. */
+		/* It grows by whole marked pieces, and keeps them until it is destroyed. */
 		hidden->pac.src.grow_alignment = max_zu((size_t)1 << SAMPLED_MAP_LG_PIECE, PAGE);
 		hidden->pac.src.grow_next = hidden->pac.src.grow_alignment;
 		hidden->pac.src.grown = arenas_sampled_grown;

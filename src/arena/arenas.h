@@ -4,11 +4,12 @@
  * Slots 0 .. narenas_auto-1 are automatic. A new thread gets an automatic arena without threads, a
  * new one as long as a slot is free, and then the one with the fewest threads; or that of its CPU
  * (option percpu_arena). The next slot is that of oversized requests, if they have a threshold: the
- * library binds no thread to it, and its unused memory is limited in bytes (extent/pac.h,
- * pac_bound). Later slots are explicit (arenas.create); only these may be destroyed. Invariant: the
+ * library binds no thread to it, and its unused memory is limited (pac_bound, extent/pac_purge.h).
+ * Later slots are explicit (arenas.create); only these may be reset or destroyed. Invariant: the
  * struct of a destroyed arena stays and is used again by the next explicit arena, so a pointer that
- * was read from a slot stays valid for ever. The lock "arenas" covers changes of the table and the
- * choice of an arena for a thread; reading a slot needs no lock.
+ * was read from a slot stays valid for ever. The lock "arenas" covers additions to the table and
+ * the choice of an arena for a thread; reading a slot needs no lock. Callers: thread/tsd (start and
+ * end of a thread), imalloc.c, heartbeats, background threads, mallctl.
  */
 #ifndef ARENA_ARENAS_H
 #define ARENA_ARENAS_H
@@ -17,17 +18,23 @@
 #include "arena/arena_life.h"
 #include "util/fxp.h"
 
-extern unsigned opt_narenas;       /* 0: from the number of CPUs */
-extern fxp_t opt_narenas_ratio;    /* arenas per CPU */
+extern unsigned opt_narenas;       /* 0: from the number of CPUs; after boot the number taken */
+extern fxp_t opt_narenas_ratio;    /* arenas per CPU, with 16 fractional bits */
 extern bool opt_huge_arena_pac_thp; /* ask for huge pages for oversized requests */
 extern size_t opt_oversize_threshold; /* bytes; 0: none */
 
 /* Makes arena 0. 0 or ENOMEM. */
 int arenas_boot(void);
 
-/* Usable sizes of at least this many bytes go to arenas_oversize(); SIZE_MAX: none. */
+/*
+ * Requests of at least this usable size, in bytes, go to arenas_oversize() unless the thread is
+ * bound to an explicit arena; SIZE_MAX: none.
+ */
 extern HIDDEN size_t arenas_oversize_min;
-/* The arena of oversized requests, if they have a threshold; NULL: no memory. */
+/*
+ * The arena of oversized requests, made if necessary; NULL: no memory. Only if arenas_oversize_min
+ * is not SIZE_MAX.
+ */
 arena_t *arenas_oversize(void);
 
 /*
@@ -54,7 +61,10 @@ arena_t *arenas_of_cpu(void);
 
 /* Returns NULL if there is no such arena (yet). */
 arena_t *arenas_get(unsigned ind);
-/* As arenas_get(), but makes an automatic arena that does not exist; NULL also without memory. */
+/*
+ * As arenas_get(), but makes an automatic arena, or that of oversized requests, that does not
+ * exist; NULL also without memory.
+ */
 arena_t *arenas_get_or_init(unsigned ind);
 /* Slots in use: automatic (made or not), that of oversized requests, and explicit ones. */
 unsigned arenas_narenas_total(void);
@@ -65,9 +75,9 @@ unsigned arenas_narenas_auto(void);
 int arenas_create(unsigned *ind, ehooks_table_t *hooks);
 
 /*
- * Frees all objects of an explicit arena; on_sample is called for each sampled one before. EFAULT:
- * there is no such arena, it is automatic, or it is being reset or destroyed already (by another
- * thread, or by this one, which is in a hook of it).
+ * Frees all objects of an explicit arena; on_sample is called for each sampled one before. 0 or
+ * EFAULT: there is no such arena, it is not explicit, it is being reset or destroyed already, or
+ * this thread is in a hook that a purge of the arena has called.
  */
 int arenas_reset(unsigned ind, arena_sample_fn_t *on_sample);
 /*
@@ -84,10 +94,16 @@ int arenas_destroy(unsigned ind, arena_sample_fn_t *on_sample,
  */
 int arenas_hooks(unsigned ind, ehooks_table_t *table, ehooks_table_t **old);
 
-/* The arena for allocations made in a hook, or by a thread without a tsd; NULL: no memory. */
+/*
+ * The arena for allocations made in a user's hook, or by a thread without a tsd: arena 0, or if
+ * that has hooks itself, one that is used for nothing else. NULL: no memory.
+ */
 arena_t *arenas_fallback(void);
 
-/* Called under the table's lock when an arena was made; may be NULL. */
+/*
+ * Called under the lock "arenas" when arena ind, or its hidden arena, was made or revived; may be
+ * NULL.
+ */
 extern void (*arenas_made_hook)(unsigned ind);
 
 /* Chooses an automatic arena for one more thread and binds it; never NULL after arenas_boot(). */
@@ -101,8 +117,8 @@ void arenas_unbind(arena_t *a);
  */
 void arenas_keep_limit(bool is_idle);
 /*
- * Binds the calling thread, of arena `from`, to a vacant automatic arena with unused pages. NULL:
- * there is none.
+ * Binds the calling thread, of arena `from`, to a vacant automatic arena with unused pages; the
+ * caller unbinds it from `from` then. NULL: there is none.
  */
 arena_t *arenas_try_bind_vacant(const arena_t *from);
 
@@ -112,8 +128,9 @@ arena_t *arenas_sampled(const arena_t *a);
 arena_t *arenas_sampled_get(unsigned ind);
 
 /*
- * Allocates a sampled object and its record; *rec is NULL if there is no memory for that. Small
- * ones lie in the hidden arena, large ones in a. nrequests: as for arena_malloc().
+ * Allocates a sampled object and its record. Small ones lie in the hidden arena, large ones in a.
+ * *rec is NULL if the object has no record and so is no sample: no memory for a record, or the
+ * hidden arena could not serve a small one. nrequests: as for arena_malloc().
  */
 void *arenas_malloc_sampled(arena_t *a, size_t usize, size_t alignment, bool zero,
     unsigned nrequests, sample_rec_t **rec);
@@ -129,9 +146,10 @@ void arenas_decay(arena_t *a, bool all);
 /* Unused bytes of the arenas that decay by time, at heartbeats: without a background thread. */
 size_t arenas_decaying(void);
 /*
- * When so many more bytes are unused, all threads are recalled (thread/thread_event.h). An arena
- * tells in steps (pac_rise_step); one step of each automatic arena is at most this together, up to
- * 255 arenas.
+ * When this many bytes more have become unused, all threads are recalled (thread/thread_event.h).
+ * Each arena reports an increase in steps of pac_rise_step bytes. arenas_boot() makes the step so
+ * small that one step of each automatic arena is at most this together (with 4 KiB pages up to 255
+ * arenas).
  */
 #define ARENAS_RISE ((size_t)16 << 20)
 

@@ -1,9 +1,9 @@
 /*
  * Creation, work and end of background threads; background_thread.h has the contract.
  *
- * Invariant: thread k runs exactly while is_made is set in slot k, and its tls is set while it
- * works on its arenas. Locks: bg.mtx for creating and ending threads, a mutex of each thread for
- * its counters. Wakes need no lock: an arena may call them with any lock held.
+ * Invariant: thread k exists exactly while is_made is set in slot k (seen under bg.mtx), and its
+ * tls is set while it works on its arenas. Locks: bg.mtx for creating and ending threads, a mutex
+ * of each thread for its counters. Wakes need no lock: an arena may call them with any lock held.
  */
 #include "arena/background_thread.h"
 
@@ -30,7 +30,7 @@ typedef struct bg_thread_s {
 	mutex_t mtx;          /* guards the next three */
 	uint64_t nruns;
 	uint64_t between_ns;  /* sum of the times between runs */
-	uint64_t last_run_ns;
+	uint64_t last_run_ns; /* when the last run began, monotonic */
 	atomic_u32_t wakes;   /* the futex word on which the thread sleeps */
 	atomic_b_t must_end;
 	atomic_p_t tls;       /* the thread's TLS block while it runs, otherwise NULL */
@@ -61,7 +61,7 @@ background_thread_max(void) {
 	return atomic_load_zu(&bg.max, MO_RELAXED);
 }
 
-/* Threads that there are while they are on: never more than automatic arenas. */
+/* Number of threads while they are on: never more than automatic arenas. */
 static unsigned
 bg_count(void) {
 	return (unsigned)min_zu(background_thread_max(), arenas_narenas_auto());
@@ -82,7 +82,10 @@ bg_thread_wake(bg_thread_t *t) {
 	}
 }
 
-/* The hook for a new arena and for work in one: wakes its thread. Any locks may be held. */
+/*
+ * pac_wake_hook and arenas_made_hook: wakes the thread of an arena that has work or is new. Any
+ * locks may be held.
+ */
 static void
 bg_wake_arena(unsigned arena_ind) {
 	bg_thread_t *threads = bg_threads();

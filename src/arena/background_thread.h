@@ -3,16 +3,17 @@
  * nothing.
  *
  * There are as many as automatic arenas, but at most `max`. Thread k of n serves the arenas whose
- * index is k modulo n: it purges pages that are due (pac_tick) and trims bins; heartbeats of the
- * user's threads do not purge these arenas. All are started when the library is loaded, or when the
- * user switches them on; never later, because a program may forbid the system calls that create a
- * thread. A thread sleeps until pages are due, without limit if none are unused; then the thread
- * that frees the next page wakes it (pac_serve). All its signals are blocked, and it allocates
- * nothing. If it cannot be started, its arenas decay at heartbeats.
+ * index is k modulo n, and their hidden arenas: it purges pages that are due (pac_tick), trims bins
+ * and makes holes; heartbeats of the user's threads do not purge these arenas. All are started when
+ * the library is loaded, or when the user switches them on or changes `max`; never later, because a
+ * program may forbid the system calls that create a thread. A thread sleeps until pages are due,
+ * without limit if none are unused and there are no huge slabs; then the thread that frees the next
+ * page wakes it (pac_serve). All its signals are blocked, and it allocates nothing. If it cannot be
+ * started, its arenas decay at heartbeats.
  *
- * Locks: background_thread, the outermost of all, is held while threads are started or ended,
- * outside the gate because that takes long; one lock for each thread covers its counters. In a
- * forked child they are off.
+ * Locks: background_thread is held while threads are started or ended, outside the gate because
+ * that takes long; it is taken before the locks of mallctl and of arenas. One lock for each thread
+ * covers its counters. In a forked child the threads are off. Callers: boot, fork, mallctl.
  */
 #ifndef ARENA_BACKGROUND_THREAD_H
 #define ARENA_BACKGROUND_THREAD_H
@@ -29,11 +30,11 @@ extern size_t opt_max_background_threads;
 extern bool background_thread_abort;
 
 typedef struct background_thread_stats_s {
-	size_t num_threads;
-	uint64_t num_runs;
+	size_t num_threads;                /* threads that run now */
+	uint64_t num_runs;                 /* rounds of all threads */
 	uint64_t run_interval;             /* mean time between two runs of a thread, ns */
 	mutex_prof_data_t mutex;           /* of the common lock */
-	mutex_prof_data_t max_per_thread;  /* of the lock of a thread that was taken most often */
+	mutex_prof_data_t max_per_thread;  /* of that lock of a thread which was taken most often */
 } background_thread_stats_t;
 
 /* Called once, after arenas_boot(): sets the hooks by which arenas wake threads; starts none. */
@@ -58,7 +59,9 @@ int background_thread_max_set(size_t max);
 
 void background_thread_postfork_child(void);
 
+/* Takes the lock of each thread, one at a time. */
 void background_thread_stats_read(background_thread_stats_t *out);
+/* Zeroes the counters of the locks, not those of the runs. */
 void background_thread_stats_reset(void);
 
 #endif

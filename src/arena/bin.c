@@ -3,10 +3,11 @@
  * current slab (slabcur) and full slabs are on no list. A slab other than slabcur enters the heap
  * nonfull (by address) when a region returns, and leaves the bin when all have returned; an empty
  * slabcur stays until bin_drop_current_locked(). The caller gets slabs that leave in a list. A slab
- * of nonfull of which pages were given back is in `holed` instead; both kinds are in the ring. A
- * slab that becomes the current one has no holes any more: its regions will be used. Invariant:
- * bin_check(). Functions named _locked need the bin's lock; no function fetches or returns pages.
- * Called by arena.c, arena_life.c, holes.c, defrag.c and statistics.
+ * of which pages were given back is in the heap `holed` instead; slabs of both heaps that are
+ * longer than a page are in the ring. A slab that becomes the current one has no holes any more:
+ * its regions will be used. Invariant: bin_check(). Static functions, those named _locked and
+ * bin_check_latest() are called with the bin's lock; no function fetches or returns pages. Called
+ * by arena.c, arena_life.c, holes.c, defrag.c and statistics (inspect.c).
  */
 #include "arena/bin.h"
 
@@ -31,7 +32,10 @@ bin_init(bin_t *bin) {
 	ph_init(&bin->holed);
 }
 
-/* Whether passes look at the slab. Canaries are in free regions, which so have contents. */
+/*
+ * Whether passes (holes.h) look at the slab: not if it has one page, nor in builds with canaries,
+ * which keep bytes in free regions.
+ */
 static bool
 bin_looks_at(const edata_t *slab) {
 	return !config_hardening && slab->size > PAGE;
@@ -42,7 +46,7 @@ bin_heap_of(bin_t *bin, const edata_t *slab) {
 	return likely(slab->holes == 0) ? &bin->nonfull : &bin->holed;
 }
 
-/* The pass under way, if any, passes over the slab. */
+/* Adds a slab to the ring. The pass under way, if any, passes over it. */
 static void
 bin_ring_add(bin_t *bin, edata_t *slab) {
 	assert(ql_is_empty(&slab->link));
@@ -147,7 +151,7 @@ bin_try_add_slab_locked(bin_t *bin, edata_t *slab) {
 	return true;
 }
 
-/* Adds a slab that is neither current nor in nonfull to the list that the caller deletes. */
+/* Adds a slab that is neither current nor in a heap to the list that the caller deletes. */
 ALWAYS_INLINE void
 bin_let_go(bin_t *bin, edata_t *slab, edata_t **empty) {
 	assert(slab != bin->slabcur && !slab->is_listed && bin->stats.curslabs > 0);
@@ -171,7 +175,7 @@ bin_drop_current_locked(bin_t *bin, const bin_info_t *info, edata_t **empty) {
 }
 
 /*
- * Called after regions were returned to a slab: it enters nonfull, or leaves the bin if it is
+ * Called after regions were returned to a slab: it enters its heap, or leaves the bin if it is
  * empty; slabcur stays.
  */
 ALWAYS_INLINE void
@@ -246,8 +250,8 @@ bin_take_pages_locked(bin_t *bin, const bin_info_t *info, edata_t *slab, uint32_
 }
 
 /*
- * Meanwhile regions of the other pages may have been taken, so that the slab is the current one:
- * the pages will be used then.
+ * While the pages were taken, the slab may have become the current one. Then they do not count as
+ * holes, because their regions will be used next.
  */
 void
 bin_put_pages_locked(bin_t *bin, const bin_info_t *info, edata_t *slab, uint32_t pages,

@@ -5,12 +5,14 @@
  * replaces it, the lowest one without holes (holes.h) if there is any. A slab with all regions free
  * is deleted, except slabcur, because a pair of malloc and free would create it anew each time.
  * slabcur is deleted by bin_drop_current_locked(): at once if unused pages are to be returned at
- * once, otherwise when it was unused between two trims. Full slabs are on no list. The surplus of
+ * once, otherwise when it was empty between two trims. Full slabs are on no list. The surplus of
  * thread caches goes into the stock first, and requests are served from there first. A region in
  * the stock is free in all statistics, but taken in the bitmap of its slab.
  *
  * Everything here, and nfree and the bitmap of its slabs, is under the bin's lock, which is never
- * held while pages are fetched or returned. arena.c is the main caller.
+ * held while pages are fetched or returned. Functions named _locked are called with it;
+ * bin_forget() and bin_stats_merge() take it. Callers: arena.c mainly, arena_life.c, holes.c,
+ * inspect.c, defrag.c.
  */
 #ifndef ARENA_BIN_H
 #define ARENA_BIN_H
@@ -27,6 +29,7 @@ typedef enum {
 	bin_idle_long    /* empty since before the last trim */
 } bin_idle_t;
 
+/* Numbers of passes over a bin's slabs (holes.h): edata_t.look has 6 bits. */
 #define BIN_LOOKS 64u
 
 typedef struct bin_s {
@@ -35,17 +38,23 @@ typedef struct bin_s {
 	ph_t nonfull;     /* other slabs with some regions free, and without holes, by address */
 	ph_t holed;       /* those with holes, by address */
 	/*
-	 * The slabs of both that have more than a page: a ring, the first to be looked at next. Written
+	 * All slabs in the two heaps, in a ring, if slabs of the class have more than a page (none in
+	 * builds with canaries); points to the one that the pass of holes.h looks at next. Written
 	 * under the lock, compared with NULL without.
 	 */
 	ql_t *ring;
 	stock_t stock;
 	uint8_t idle; /* bin_idle_t of slabcur; written under the lock, read without */
-	uint8_t look; /* number of the pass (< BIN_LOOKS): in slabs that it has seen or passes over */
+	/*
+	 * Number of the latest pass, below BIN_LOOKS. A slab whose `look` is the same was seen by that
+	 * pass, or has joined the ring since and is passed over.
+	 */
+	uint8_t look;
 	uint32_t nholes; /* pages given back in all slabs; written under the lock, read without */
 	bin_stats_t stats;
 } ALIGNED(CACHELINE) bin_t;
 
+/* Names the lock for the lock-order check; otherwise zeroed memory is a valid bin. */
 void bin_init(bin_t *bin);
 
 /* Takes up to n regions from what the bin has. Returns the number; 0: the bin needs a new slab. */
@@ -99,13 +108,13 @@ bin_next_slab_locked(const bin_t *bin) {
 }
 
 /*
- * Takes the regions of these pages, which hold nothing, of a slab in the ring, so that nobody else
- * gets them.
+ * Takes all regions in some pages of a slab in the ring, so that no request gets them. `pages`: a
+ * bit for each page of the slab; all their regions must be free.
  */
 void bin_take_pages_locked(bin_t *bin, const bin_info_t *info, edata_t *slab, uint32_t pages);
 /*
- * Puts them back; are_holes: the pages were given back. Slabs that leave the bin, also the current
- * one, are added to *empty as bin_put_locked() does.
+ * Puts these regions back; are_holes: the pages were given back to the system. Slabs that are empty
+ * then, the current one too, leave the bin and are added to *empty as bin_put_locked() does.
  */
 void bin_put_pages_locked(bin_t *bin, const bin_info_t *info, edata_t *slab, uint32_t pages,
     bool are_holes, edata_t **empty);
@@ -171,7 +180,10 @@ bin_stow_locked(bin_t *bin, void *const *ptrs, unsigned n) {
 /* Returns the n oldest regions of the stock to their slabs; *empty and misuse: bin_put_locked(). */
 void bin_unstock_locked(bin_t *bin, const bin_info_t *info, unsigned n, edata_t **empty);
 
-/* Empties the bin without touching its slabs, which the caller (reset, destroy) deletes. */
+/*
+ * Empties the bin without touching its slabs, which the caller (reset, destroy) deletes; takes the
+ * lock.
+ */
 void bin_forget(bin_t *bin);
 /* Zeroes the counters of an empty bin, whose arena is used again. */
 void bin_stats_zero_locked(bin_t *bin);

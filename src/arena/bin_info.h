@@ -1,7 +1,8 @@
 /*
  * The shape of each small class: the size of its slabs and how they are divided.
- * Invariant: computed once at boot from the page size and the options, read-only afterwards, so no
- * lock is needed. Slabs, bins, thread caches and statistics read it.
+ * Invariant: computed once from the page size and the options, at boot (the shapes for samples:
+ * before the first hidden arena is made), read-only afterwards, so reading needs no lock. Slabs,
+ * bins, thread caches and statistics read it.
  */
 #ifndef ARENA_BIN_INFO_H
 #define ARENA_BIN_INFO_H
@@ -19,11 +20,11 @@ typedef struct bin_info_s {
 	size_t slab_size;     /* bytes */
 	uint32_t nregs;       /* regions of a slab */
 	uint32_t n_shards;    /* bins of the class in an arena */
-	uint32_t stock_max;   /* maximum number of regions in the stock of a bin, see stock.h */
+	uint32_t stock_max;   /* maximum number of regions in the stock of a bin; 0 for samples */
 	div_info_t div;       /* division by reg_size; offsets in a slab are below 2^32 */
 } bin_info_t;
 
-/* Limits of a bin's stock: bytes, and objects. */
+/* Limits of the stock of a bin (stock.h): bytes, and objects. The smaller number counts. */
 #define STOCK_BYTES ((size_t)1 << 20)
 #define STOCK_OBJECTS_MAX 1024u
 
@@ -37,13 +38,15 @@ extern HIDDEN bin_info_t bin_infos[BIN_MAX];
 extern HIDDEN bin_info_t bin_infos_sampled[BIN_MAX];
 
 /*
- * For the option parser, before bin_info_boot(). The classes of the request sizes from..to get n
- * shards; the classes whose own size is in from..to get slabs of npages pages (clipped to what is
- * possible). EINVAL: from..to is no range, or n is no valid number of shards.
+ * For the option parser, before bin_info_boot(). bin_info_set_shards(): the classes that serve
+ * requests of from..to bytes get n shards. bin_info_set_slab_pages(): the classes whose own size is
+ * in from..to get slabs of npages pages (clipped to what is possible). 0, or EINVAL: from..to is no
+ * range, or n is no valid number of shards.
  */
 int bin_info_set_shards(size_t from, size_t to, size_t n);
 int bin_info_set_slab_pages(size_t from, size_t to, size_t npages);
 
+/* Fills bin_infos; called once, after the options were read. */
 void bin_info_boot(void);
 
 /*

@@ -7,8 +7,9 @@
  * still there at the next step, no object below it was used. Pushes stop at `full`. countdown
  * counts pops, never pushes, until the slow path is due, so that a tight loop of malloc and free
  * reaches it too. Invariant: an all-zero bin is empty for pops and full for pushes. Only the owning
- * thread calls these functions, from the fast path and tcache.c, so there is no lock. A forked
- * child may find the owner at any instruction of them: what lies below `head` is valid at each.
+ * thread calls these functions, from the fast path (imalloc.h), imalloc.c, jemalloc.c and tcache.c,
+ * so there is no lock. A forked child may find the owner at any instruction of them: at each, all
+ * slots from `head` to the bottom hold free objects, but for those that thread/claim.h took.
  */
 #ifndef ARENA_CACHE_BIN_H
 #define ARENA_CACHE_BIN_H
@@ -33,8 +34,8 @@ cache_bin_set_head(cache_bin_t *b, void **head) {
 }
 
 /*
- * Moves the cursor, which is at head, by n slots. Where one instruction does that, it is not worth
- * to have the new value in a register as well.
+ * Moves the cursor, which is at head, by n slots; on machines that add to memory by one
+ * instruction without a load of the new value into a register.
  */
 ALWAYS_INLINE void
 cache_bin_move_head(cache_bin_t *b, void **head, ptrdiff_t n) {

@@ -1,8 +1,9 @@
 /*
- * The sentences about canaries, and their random contents; canary.h has the contract.
- * Invariant: nothing here is called in builds without canaries, except canary_boot(), which has no
- * effect there. Callers are those who hand out, check or take back a block, and
- * jemalloc_init.c (canary_boot); the memory belongs to them, so there is no lock.
+ * Checks of canaries that end the process, and the random contents of canaries; canary.h has the
+ * contract. Invariant: nothing here is called in builds without canaries, except canary_boot(),
+ * which has no effect there. Callers: imalloc.c (a block that is freed or resized), arena.c (free
+ * regions that are filled or flushed) and jemalloc_init.c (canary_boot); the memory belongs to
+ * them, so there is no lock.
  */
 #include "arena/canary.h"
 
@@ -13,8 +14,9 @@ uint64_t canary_word;
 uint64_t canary_key;
 
 /*
- * Bytes that a faulty program seldom writes: none is 0, 0xff, ASCII or a small number. One such
- * byte over a canary, or over the last byte of the block before, is told in every run.
+ * All bytes of both words are from 0x80 to 0xfe, so none is 0, 0xff, ASCII or a small number, which
+ * a faulty program writes most often. So one such byte over a canary, or over the last byte of the
+ * state in front of a block, is detected in every run.
  */
 COLD void
 canary_boot(void) {

@@ -1,6 +1,8 @@
 /*
- * Canaries: in builds with --enable-opt-safety-checks bytes of known contents behind each small
- * object, by which a write outside of it is detected. In other builds everything here is empty.
+ * Canaries: in builds with --enable-opt-safety-checks (config_hardening) bytes of known contents
+ * behind each small object, by which a write outside of it is detected. In other builds the
+ * functions here change and check nothing. Callers: imalloc.h, imalloc.c and irealloc.c, slab.c,
+ * arena.c and large.c, thread/quarantine, thread/shelter.
  *
  * A region of C bytes (a class of its own size, C >= CANARY_BYTES) serves requests of up to C -
  * CANARY_BYTES bytes. For a request of n bytes, which is what the object's usable size is:
@@ -38,7 +40,7 @@ extern HIDDEN uint64_t canary_key;
 
 void canary_boot(void);
 
-/* The size by which the class of a request is found. */
+/* The size, in bytes, by which the class of a request of `size` bytes is found. */
 ALWAYS_INLINE size_t
 canary_padded(size_t size) {
 	return size <= SC_SMALL_MAXCLASS ? size + CANARY_BYTES : size;

@@ -1,6 +1,7 @@
 /*
  * Passes that give back pages inside slabs; holes.h has the contract, the invariant and the locks.
- * The state of a pass (arena_t.holes) belongs to the thread that is in the pass of the dirty decay.
+ * The state of a pass (arena_t.holes) belongs to the thread that is in the pass of the dirty decay,
+ * but for its atomic fields. Called by arenas.c, background_thread.c and inspect.c.
  */
 #include "arena/holes.h"
 
@@ -10,16 +11,19 @@
 /* Passes begin a third of the decay time apart, but not closer than PERIOD_MIN_NS. */
 #define PERIODS 3
 #define PERIOD_MIN_NS (250 * NSTIME_PER_MSEC)
-/* Time between two steps of a pass. */
+/* Least time between two steps of a pass. */
 #define STEP_NS (10 * NSTIME_PER_MSEC)
-/* Slabs of a step at least, and the part of all that is added at most. */
+/* A step looks at STEP_SLABS slabs, and at up to 1 / STEP_PART of those of the pass more. */
 #define STEP_SLABS 256u
 #define STEP_PART 2
-/* Slabs at most of which a step gives back pages: some milliseconds, which a free may take. */
+/*
+ * A step gives back pages of about so many slabs at most. That takes some milliseconds, by which
+ * the user's call that makes the step is delayed.
+ */
 #define STEP_MAKES 1024u
-/* So often the system may refuse before there are no more passes. */
+/* After so many refusals of the system the arena has no more passes. */
 #define REFUSALS_MAX 8u
-/* Slabs that are looked at while the lock of the bin is held, and that are taken out of it. */
+/* While the lock of a bin is held: slabs looked at, and slabs of which pages are taken, at most. */
 #define LOOKS_MAX 32u
 #define TAKES_MAX 16u
 
@@ -45,7 +49,10 @@ typedef struct {
 
 /* ------------------------------------------------------------------ looking */
 
-/* What of the bin's memory is free, in parts of `parts`, rounded down; 0: not worth a look. */
+/*
+ * How many `parts`-ths of the bin's memory are free, rounded down; 0 also if less than
+ * HOLES_LEAST_FREE is. Regions in the stock count as taken.
+ */
 static size_t
 bin_free_part_locked(const bin_t *bin, const bin_info_t *info, size_t parts) {
 	size_t all = bin->stats.curslabs * info->nregs;
@@ -54,7 +61,7 @@ bin_free_part_locked(const bin_t *bin, const bin_info_t *info, size_t parts) {
 	return nfree * info->reg_size < HOLES_LEAST_FREE ? 0 : nfree * parts / all;
 }
 
-/* Whether memory of a slab may be given back in parts. */
+/* Whether pages of a slab may be given back; may_break: also if that breaks huge pieces. */
 static bool
 holes_may_be_in(const edata_t *slab, bool may_break) {
 	return !slab->is_hpa
@@ -176,8 +183,8 @@ bin_has_ring(const bin_t *bin) {
 }
 
 /*
- * Gives the pass a new number. A slab has it already only if it was not looked at for BIN_LOOKS
- * passes; then the next one looks at it. Returns the number of slabs that are not full.
+ * Gives the pass a new number. A slab that was not looked at for BIN_LOOKS passes has the number
+ * already, and is passed over; the next pass looks at it. Returns the number of slabs in the heaps.
  */
 static size_t
 bin_begin_pass(bin_t *bin) {
@@ -253,7 +260,7 @@ holes_period(const arena_t *a) {
 	return period < PERIOD_MIN_NS ? PERIOD_MIN_NS : period;
 }
 
-/* The slabs of a step: those of a pass last three eighths of a period. */
+/* How many slabs a step looks at: as many that a pass takes about three eighths of a period. */
 static size_t
 holes_budget(const holes_t *h, uint64_t now, uint64_t period) {
 	uint64_t span = (period >> 20) * 3 / 8, past = nstime_ns_between(h->last, now) >> 20;
@@ -271,7 +278,7 @@ holes_step(arena_t *a, uint64_t now) {
 	}
 	holes_go_on(a, holes_budget(h, now, period), STEP_MAKES, false);
 	h->last = now;
-	/* The last slabs were looked at now, however long the pass has taken. */
+	/* At least 5/8 of a period passes before the last slabs are looked at again. */
 	uint64_t next = h->began + period, soonest = now + period / 8 * 5;
 	return h->is_under_way ? now + STEP_NS : next > soonest ? next : soonest;
 }

@@ -5,44 +5,47 @@
  * nearly each slab still has one, but many of its pages hold none. A pass looks at the slabs with
  * free regions of each bin of which much is free, and gives the pages back in which every region is
  * free now and was at the last pass. Passes begin a third of the decay time of dirty pages apart,
- * so such a page was unused for about a third of that time at least, and goes before all of it has
- * passed (with the time of a pass, which is an eighth, a bit later). Free regions have no contents
- * that anybody needs, except where canaries are; there nothing is done, nor where pages come from
- * hooks of the user or from huge slabs.
+ * and one takes up to an eighth of that time. So a page that becomes empty goes at the second pass
+ * that finds it so, after one to two thirds of the decay time and the time of a pass. Free regions
+ * have no contents that anybody needs, except in builds with canaries; there nothing is done, nor
+ * for pages that come from hooks of the user or from huge slabs.
  *
- * Between two passes no page of a listed slab is taken into use: a slab that becomes its bin's
- * current one, which alone serves requests, loses its bits. Slabs with holes serve last, so that
- * holes stay holes. Invariant: a bit of `holes` is a page whose regions are all free (or taken by a
- * pass), of a slab that is not current; nholes of its bin is the sum of them. Locks: what is in a
- * slab is under the lock of its bin, which is not held during system calls: the pass takes the
- * regions of the pages like an allocation, gives the pages back, and returns the regions. The pass
- * itself is one of the decay of dirty pages (extent/pac_step.h), so there is one at a time, and
- * none while the arena is reset or destroyed. Callers: arenas.c and background_thread.c, inside the
- * gate without a lock; inspect.c for the counts.
+ * Between two passes no page of a listed slab is taken into use: only the current slab of a bin
+ * serves requests, and a slab that becomes the current one loses its bits (holes, seen_empty).
+ * Slabs with holes serve last, so that holes stay holes. Invariant: a bit of `holes` is a page
+ * whose regions are all free (or taken by a pass), of a slab that is not current; nholes of its bin
+ * is the sum of them. Locks: what is in a slab is under the lock of its bin, which is not held
+ * during system calls: the pass takes the regions of the pages like an allocation, gives the pages
+ * back, and returns the regions. The pass itself is one of the decay of dirty pages
+ * (extent/pac_step.h), so there is one at a time, and none while the arena is reset or destroyed.
+ * Callers: arenas.c (ticks, mallctl) and background_thread.c, inside the gate without a lock;
+ * inspect.c for the counts.
  */
 #ifndef ARENA_HOLES_H
 #define ARENA_HOLES_H
 
 #include "arena/arena.h"
 
-/* An arena that uses less (bytes) is not looked at. */
+/* holes_tick() does nothing in an arena that uses less (bytes). */
 #define HOLES_LEAST_USE (ZU(1) << 20)
-/* Nor a bin of which less is free than so many bytes, or than a quarter. */
+/*
+ * No pass looks at a bin of which less is free than so many bytes, or than a quarter. A huge piece
+ * (extent/piece.h) is broken only for a bin of which at least half is free.
+ */
 #define HOLES_LEAST_FREE (ZU(64) << 10)
-/* A huge piece is broken only for a bin of which at least half is free. */
 
 /*
- * Goes on with the pass under way, or begins one if it is time. A call looks at a part of the slabs
- * that follows from the time since the last one. Returns ns from now to the next call that is
- * useful; UINT64_MAX: nothing that may become due is known.
+ * Goes on with the pass under way, or begins one if it is time. The longer the last step is ago,
+ * the more slabs a call looks at. now: monotonic time in ns. Returns ns from now to the next call
+ * that is useful; UINT64_MAX: nothing that may become due is known.
  */
 uint64_t holes_tick(arena_t *a, uint64_t now);
 /*
  * Gives back all pages that hold nothing, however long they have, of the bins of which enough is
- * free. Nothing in a pass of this thread.
+ * free. Waits for the pass of another thread; does nothing if this thread is in one.
  */
 void holes_make_all(arena_t *a);
-/* Pages given back at present. */
+/* Number of pages of the arena's slabs that are given back at present; needs no lock. */
 size_t holes_npages(arena_t *a);
 
 #endif

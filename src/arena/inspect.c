@@ -1,7 +1,8 @@
 /*
  * Sums up the counters of an arena; inspect.h has the contract.
  * Invariant: each lock is held only while its own part is copied, so the parts belong to slightly
- * different times. Atomic counters are read without a lock. No two locks are held together.
+ * different times. Atomic counters are read without a lock. No two locks are held together. Called
+ * by ctl_snapshot.c, prof_figures.c and prof_frag.c.
  */
 #include "arena/inspect.h"
 
@@ -73,8 +74,8 @@ stats_merge_extents(pac_t *pac, arena_stats_t *out) {
 }
 
 /*
- * The page map, the metadata pool and the profiler's tables (of which `region` bytes are meant) are
- * shared by all arenas; arena 0 counts them.
+ * Bytes of the page map, the metadata pool and the profiler's tables. All arenas share these, so
+ * only arena 0 counts them. `region` gives the bytes of the tables, mapped or resident.
  */
 static size_t
 shared_bytes(const arena_t *a, size_t (*region)(void)) {

@@ -1,7 +1,8 @@
 /*
  * Reading and adding up the counters of an arena and its hidden arena. Functions may be called at
- * any time; while other threads run, values are approximate. Each function takes the arena's locks
- * one at a time; the caller holds none. Called by the statistics of mallctl and by the profiler.
+ * any time; while other threads run, values are approximate. Each function takes the locks that it
+ * needs one at a time; the caller holds none of them. Called by the statistics of mallctl
+ * (ctl_snapshot.c) and by the profiler (prof_figures.c, prof_frag.c).
  */
 #ifndef ARENA_INSPECT_H
 #define ARENA_INSPECT_H
@@ -19,15 +20,20 @@ size_t arena_cached_bytes(arena_t *arena);
  * the first call.
  */
 void arena_stats_merge(arena_t *arena, arena_stats_t *out);
-/* Bytes of metadata in memory; of arena 0 also those that all arenas share. Locks as below. */
+/*
+ * The next four are of this arena only, not of its hidden one; in arena 0 they include the metadata
+ * that all arenas share. They take the locks of the arena's base and of freepool, arena_mapped()
+ * also that of meta/region.
+ */
+/* Bytes of metadata in memory. */
 size_t arena_own_resident(arena_t *arena);
-/* Bytes in memory, metadata included. Takes only the locks of base and freepool. */
+/* Bytes that may be in memory, metadata included, muzzy pages and holes (holes.h) not. */
 size_t arena_resident(arena_t *arena);
-/* Bytes of mapped address space, metadata included, without retained extents; locks as above. */
+/* Bytes of mapped address space, metadata included, without retained extents. */
 size_t arena_mapped(arena_t *arena);
-/* Bytes of metadata; locks as above. */
+/* Bytes of metadata in use. */
 size_t arena_metadata(arena_t *arena);
-/* Zeroes the contention counters of all the arena's locks. */
+/* Zeroes the contention counters of the arena's locks that statistics report. */
 void arena_mutexes_reset(arena_t *arena);
 
 #endif
