@@ -11,7 +11,7 @@
 #include "extent/pac_life.h"
 #include "os/nstime.h"
 
-/* Reports the samples of a slab. A bit of e->bits is set if its region is free. */
+/* Reports the samples of a slab of samples. A bit of e->bits is set if its region is free. */
 static void
 life_report_samples(const edata_t *e, arena_sample_fn_t *on_sample) {
 	size_t reg = sz_i2s(e->szind);
@@ -45,7 +45,10 @@ life_free_large(edata_t *e, arena_sample_fn_t *on_sample) {
 	arena_large_dalloc(e);
 }
 
-/* Spare descriptors, and those on pages that were given back, have another state. */
+/*
+ * Frees what is in an active extent. Descriptors of unused extents, spare ones, and those on pages
+ * that were given back have another state.
+ */
 static void
 life_free_extent(arena_t *a, edata_t *e, arena_sample_fn_t *on_sample) {
 	if (e->state != extent_state_active) {

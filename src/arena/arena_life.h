@@ -17,11 +17,17 @@
 /* Called for each sampled object before it is freed; usize in bytes. */
 typedef void arena_sample_fn_t(void *ptr, sample_rec_t *rec, size_t usize);
 
-/* Frees all objects; their pages become unused. 0, or EBUSY: called by a hook during a purge. */
+/*
+ * Frees all objects; their pages become unused. 0, or EBUSY: this thread is in a hook of the user
+ * that a purge of the arena has called.
+ */
 int arena_reset(arena_t *a, arena_sample_fn_t *on_sample);
 /* As arena_reset(), and returns all pages and the address space to the system. */
 int arena_destroy(arena_t *a, arena_sample_fn_t *on_sample);
-/* Makes a destroyed arena like a new one; hooks NULL: pages of the system. */
+/*
+ * Makes a destroyed arena, which is not in the table, like a new one. Decay times are in ms; hooks
+ * NULL: pages of the system.
+ */
 void arena_renew(arena_t *a, ssize_t dirty_ms, ssize_t muzzy_ms, ehooks_table_t *hooks);
 
 #endif

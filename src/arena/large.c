@@ -4,12 +4,14 @@
  * With cache_oblivious the extent of an object from LARGE_OFFSET_MIN up has one page more than it
  * needs, and the object starts at a cache line of the first page that follows from the extent's
  * address, so that equal large buffers do not all compete for the same lines of the cache. A
- * smaller one begins its extent, of which the page would be up to a fifth. A guarded object ends
- * where its last guard begins, so it has no extra page and no offset. It is not resized in place,
- * is not cached by a thread, and is never hot. In a bounded cache (extent/pac.h) an extent is whole
- * grains long; the rest behind the object is unused. Thread caches hold large objects by their
- * descriptors, so that none has to be looked up in the page map. Only the owner of an object calls
- * these functions; counters are atomic and the page cache takes its own locks.
+ * smaller one starts where its extent starts, because the extra page would be up to a fifth of the
+ * extent. A guarded object ends where its last guard begins, so it has no extra page and no offset.
+ * It is not resized in place, is not cached by a thread, and is never hot. In a bounded page cache
+ * (pac_bound) an extent is a multiple of PAC_GRAIN long; the rest behind the object is unused.
+ * Thread caches hold large objects by their descriptors, so that none has to be looked up in the
+ * page map. Only the owner of an object calls these functions; counters are atomic and the page
+ * cache takes its own locks. Callers: arena.c, arena_life.c, shut.c, tcache.c, imalloc.c,
+ * irealloc.c.
  */
 #include "arena/large.h"
 
@@ -22,7 +24,7 @@
 
 /* From this size (1 MiB) up an object that grows has its pages moved rather than copied. */
 #define LARGE_MOVE_MIN ((size_t)1 << 20)
-/* Extents that are made or freed together at most, with one update of the counters. */
+/* Hot extents that are taken or left together at most, with one update of the counters. */
 #define LARGE_BATCH 32u
 
 bool opt_cache_oblivious = CONFIG_CACHE_OBLIVIOUS;
@@ -74,8 +76,8 @@ arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, unsign
 }
 
 /*
- * Makes an active extent a large object of usize bytes at start. szind becomes that of the class if
- * a thread cache may hold the object, otherwise SC_NSIZES. has_grown: arena_large_note_grown().
+ * Makes an active extent a large object of usize bytes at start. szind becomes that of the class,
+ * or SC_NSIZES if thread caches must not take the object. has_grown: see arena_large_note_grown().
  */
 static void
 large_adopt(const arena_t *a, edata_t *e, size_t usize, char *start, bool has_grown) {
@@ -85,7 +87,7 @@ large_adopt(const arena_t *a, edata_t *e, size_t usize, char *start, bool has_gr
 	e->bin_shard = 0; /* that of a slab before; large_is_alike() compares it */
 	e->u.large_usize = usize;
 	e->large_request = 0;
-	/* A cached object must fit any request of its class; some must not be cached. */
+	/* A cached object must have the size of its class; guarded and some other ones stay out. */
 	if ((sz_i2s(e->szind) != usize && e->szind < emap_ncacheable) || e->nguards != 0
 	    || (e->szind >= arena_large_explicit_min && (has_grown || !a->is_auto))) {
 		e->szind = SC_NSIZES;
@@ -228,8 +230,8 @@ large_dalloc_slow(arena_t *a, edata_t *e) {
 
 /*
  * Whether the extent of an object may become hot, with the object's fields left for reuse: not for
- * a sample, an object that may not be cached, a bounded cache or decay time 0; and not if a mark is
- * lost, because large_dalloc_slow() then ends the process.
+ * a sample, an object that must not be cached, a bounded page cache or decay time 0; and not if a
+ * mark is lost, because large_dalloc_slow() then ends the process.
  */
 static bool
 large_may_be_hot(const arena_t *a, const edata_t *e) {
@@ -239,8 +241,9 @@ large_may_be_hot(const arena_t *a, const edata_t *e) {
 }
 
 /*
- * Whether e can be freed together with `first`, which may become hot: a free object of its size, of
- * its arena. Those of one class are equal in what large_may_be_hot() asks, but for their marks.
+ * Whether e can be freed together with `first`, which may become hot: a free object of the same
+ * size, arena and page class. What large_may_be_hot() asks is then the same for both, but for the
+ * marks.
  */
 ALWAYS_INLINE bool
 large_is_alike(const edata_t *first, const edata_t *e) {
@@ -278,8 +281,8 @@ arena_large_dalloc(edata_t *e) {
 }
 
 /*
- * The descriptor of an object from a cache; ends the process (or NULL) if it is that of no freed
- * object any more.
+ * The descriptor of an object from a thread cache. Ends the process if it is not that of a freed
+ * object any more; NULL if safety_fail() returns then.
  */
 static edata_t *
 large_of_cached(void *obj) {
@@ -391,7 +394,10 @@ arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bo
 	return 0;
 }
 
-/* Zeroes what is behind the first `old` bytes; the first `moved` of the extent had an owner. */
+/*
+ * Zeroes the object behind its first `old` bytes; `moved`: bytes of the extent that came from the
+ * old one, and may not be zero.
+ */
 static void
 large_zero_rest(edata_t *e, size_t old, size_t moved) {
 	char *from = e->u.large_start + old, *end = e->u.large_start + e->u.large_usize;

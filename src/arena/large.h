@@ -1,10 +1,10 @@
 /*
  * Large objects: each has an extent of its own, with or without an offset in its first page.
  *
- * Invariant: the descriptor of a large object knows whether it is free or handed out, see
- * arena_large_try_claim(). Only the owner of an object calls a function with it; no lock may be
- * held. Callers: arena.c, which chooses between small and large, thread caches, the slow path of
- * requests, reset and destroy.
+ * Invariant: the descriptor of a large object says whether the object is free or handed out
+ * (arena_large_try_claim()). Only the owner of an object calls a function with it, but for
+ * arena_large_try_claim() and arena_large_is_live(); no lock may be held. Callers: arena.c, which
+ * chooses between small and large, tcache.c, imalloc.c and irealloc.c, arena_life.c, shut.c.
  */
 #ifndef ARENA_LARGE_H
 #define ARENA_LARGE_H
@@ -14,31 +14,33 @@
 
 /* Large objects start at varying cache lines of their first page, not all at the same one. */
 extern HIDDEN bool opt_cache_oblivious;
-/* The user has asked for that: so do all large objects. */
+/* The user has set that option: it holds for large objects of all sizes. */
 extern HIDDEN bool opt_cache_oblivious_all;
 /*
- * From this size (128 KiB; with larger pages 256 KiB) up they do by default: of smaller ones the
- * page that the offset costs would be up to a quarter. In builds with safety checks all do, because
- * only those that do have marks (large_marks.h) at their ends.
+ * By default it holds from this size (128 KiB; with larger pages 256 KiB) up: the page that the
+ * offset costs would be up to a quarter of a smaller object. In builds with safety checks it holds
+ * for all sizes, because only objects with an offset have marks (large_marks.h) at their ends.
  */
 #define LARGE_OFFSET_MIN (config_hardening || opt_cache_oblivious_all ? SC_LARGE_MINCLASS \
     : min_zu((size_t)32 << LG_PAGE, (size_t)256 << 10))
 /*
- * Objects of classes from this one on are never cached if their arena is explicit: it may be
- * destroyed while other threads' caches hold them, or have the user's hooks. Set once at boot.
+ * Objects of classes from this one on never enter a thread cache if their arena is explicit (it may
+ * be destroyed while other threads' caches hold them, or have the user's hooks) or if realloc made
+ * them longer. Set once at boot (tcache_limits.c): the first class above 32 KiB, or SC_NSIZES if
+ * the options limit the caches, so that this rule is off.
  */
 extern HIDDEN szind_t arena_large_explicit_min;
 
-/* The bytes that a large object of usize bytes and usual alignment needs for its offset. */
+/* The bytes that a large object of usize bytes, aligned to a cache line, needs for its offset. */
 static inline size_t
 arena_large_pad(size_t usize) {
 	return opt_cache_oblivious && usize >= LARGE_OFFSET_MIN ? PAGE : 0;
 }
 
 /*
- * The address at which a large object of usual alignment begins in an extent. With an offset it
- * varies over the cache lines of the first page except the first line; the golden ratio places
- * neighbours far apart. In memory of extent hooks it is the beginning of the extent.
+ * The address at which a large object that needs the alignment of a cache line begins in an extent.
+ * With an offset it varies over the cache lines of the first page except the first line; the golden
+ * ratio places neighbours far apart. In memory of the user's hooks it is the start of the extent.
  */
 static inline char *
 arena_large_start(const arena_t *a, const edata_t *e, size_t usize) {
@@ -51,17 +53,17 @@ arena_large_start(const arena_t *a, const edata_t *e, size_t usize) {
 }
 
 /*
- * A large object is free or handed out; its descriptor knows which. Only the following three
- * functions change that: a free begins with arena_large_try_claim(), which returns false if the
- * object is free already, and an allocation ends with arena_large_hand_out(), which returns the
- * address of the object. In between the object belongs to a thread cache, or to its arena.
- * arena_large_unclaim() takes a claim back. A free touches the object's memory, marks included,
- * only after its claim: a thread that frees the object at the same moment may have taken access
- * away.
+ * A large object is free or handed out; large_is_freed in its descriptor says which. A new object
+ * is free. An allocation ends with arena_large_hand_out(), which returns the address of the object.
+ * A free by the program begins with arena_large_try_claim(), which returns false if the object is
+ * free already; arena_large_unclaim() takes such a claim back. While it is free, the object belongs
+ * to a thread cache or to its arena. A free touches the object's memory, marks included, only after
+ * its claim: a thread that frees the object at the same moment may have taken access away. (A reset
+ * frees objects without a claim, by arena_large_dalloc().)
  */
 ALWAYS_INLINE bool
 arena_large_try_claim(edata_t *e) {
-	/* That of an object which was freed before may be hot by now. */
+	/* If this is a double free, the extent may be hot by now. */
 	assert(!e->is_slab && (e->state == extent_state_active || e->state == extent_state_hot));
 	return (atomic_fetch_or_u32(&e->u.large_is_freed, 1, MO_RELAXED) & 1) == 0;
 }
@@ -96,12 +98,16 @@ arena_large_is_live(const void *ptr, const edata_t *e) {
 edata_t *arena_large_new(arena_t *a, size_t usize, size_t alignment, bool zero);
 void *arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero);
 /*
- * Makes up to n large objects in hot extents (extent/pac_hot.h), which may be a quarter longer than
- * needed, and writes their descriptors to out; they are not handed out yet. Returns their number; 0
- * if no hot extent fits. Alignment: a cache line.
+ * Makes up to n large objects, at most 32, in hot extents (extent/pac_hot.h), which may be a
+ * quarter longer than needed, and writes their descriptors to out; they are not handed out yet.
+ * Returns their number; 0: no hot extent fits, large extents are guarded, or the arena is bounded.
+ * Their alignment is that of a cache line.
  */
 unsigned arena_large_reuse(arena_t *a, size_t usize, void **out, unsigned n);
-/* Frees a large object; a write past its end that is detected ends the process. */
+/*
+ * Frees a large object, past the thread caches, and its record if it has one. A lost mark or canary
+ * ends the process.
+ */
 void arena_large_dalloc(edata_t *e);
 /*
  * Frees n large objects that leave a thread cache, given by their descriptors; cheaper if their
@@ -109,12 +115,15 @@ void arena_large_dalloc(edata_t *e);
  * meanwhile, ends the process.
  */
 void arena_large_flush(void *const *objs, unsigned n);
-/* Ends the process if the bytes at an end of the object are neither the mark nor zero. */
+/*
+ * Ends the process if the bytes at an end of the object are neither the mark nor zero, or if its
+ * canaries are lost.
+ */
 void large_marks_check(const edata_t *e);
 /*
- * Resizes in place: to usize_max, or if that fails to usize_min or, if the old size is at least
- * usize_min, not at all. 0 or ENOMEM. zero: new bytes must be zero; may_cache: also one that has
- * grown may be cached (arena_large_note_grown()).
+ * Resizes in place: to usize_max, or if growing that far fails, to usize_min, or not at all if the
+ * old size is at least usize_min. 0 or ENOMEM. zero: new bytes must be zero. may_cache: also an
+ * object that has grown may enter a thread cache; otherwise as arena_large_note_grown().
  */
 int arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bool zero,
     bool may_cache);
@@ -125,12 +134,13 @@ int arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max
  */
 void *arena_large_try_move(edata_t *e, size_t usize, bool zero);
 /*
- * Called when a new object of usize bytes takes the place of one that realloc has made longer. Its
- * free passes by the thread caches then, if it is above 32 KiB, as that of an object that realloc
- * made longer where it was: the program will seldom ask for that size at once, and the next block
- * that grows needs the room, which a cached object occupies.
+ * Called when realloc has made an object longer by copying it to a new one, ptr, of usize bytes. If
+ * its class is arena_large_explicit_min or above, no thread cache takes it when it is freed, nor
+ * one that realloc made longer in place: the program will seldom ask for that size at once, and
+ * the next block that grows needs the room, which a cached object would occupy.
  */
 void arena_large_note_grown(void *ptr, size_t usize);
+/* Adds to the counters of a large class, and to those of all large classes (fills, flushes). */
 void arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, unsigned nfills,
     unsigned nflushes);
 

@@ -4,13 +4,14 @@
  *
  * With cache_oblivious an object from LARGE_OFFSET_MIN up begins at a cache line of its first page
  * other than the first line, and so ends inside a page of its extent: there is room on both sides.
- * Objects that end at a page boundary have no marks: so smaller ones, except in builds with safety
- * checks, with other options, and in memory of extent hooks. Marks are
- * written when the object is made or resized, and stay while the extent is hot or the object in a
- * thread cache. They are not written to fresh pages of objects below LARGE_MARKS_FRESH, nor to the
- * fresh last page of one from LARGE_SPARSE_MIN up, to save touching them: there the bytes are zero,
- * as they are after the user has discarded the page, and zero is accepted. The owner of the object
- * calls these functions; no lock is needed.
+ * Objects that end at a page boundary have no marks. These are smaller ones (in builds with safety
+ * checks LARGE_OFFSET_MIN is the smallest large size), all with cache_oblivious:false, guarded ones
+ * and those in memory of the user's extent hooks. Marks are written when the object is made or
+ * resized, and stay while the extent is hot or the object in a thread cache. To save touching fresh
+ * pages, they are not written to those of objects below LARGE_MARKS_FRESH, nor to the last page of
+ * an object from LARGE_SPARSE_MIN up: there the bytes are zero, as they are after the user has
+ * discarded the page, and zero is accepted. The owner of the object calls these functions, from
+ * large.c, imalloc.c and thread/shelter; no lock is needed.
  */
 #ifndef ARENA_LARGE_MARKS_H
 #define ARENA_LARGE_MARKS_H
@@ -24,12 +25,15 @@
 #define LARGE_MARK_WORDS 2u
 #define LARGE_MARK_BYTES (LARGE_MARK_WORDS * sizeof(uint64_t))
 cassert(LARGE_MARK_BYTES <= CACHELINE);
-/* From this size (128 KiB) up the marks of a fresh object are written too: two pages of 33. */
+/*
+ * From this size (128 KiB) up the marks of a fresh object are written, which touches two of its 33
+ * or more pages.
+ */
 #define LARGE_MARKS_FRESH ((size_t)128 << 10)
 /* From this size (512 KiB) up a fresh object is often used in part; its last page is left alone. */
 #define LARGE_SPARSE_MIN ((size_t)512 << 10)
 
-/* Whether a fresh object of usize bytes has no mark behind it. */
+/* Whether a fresh object of usize bytes gets no mark behind it. */
 ALWAYS_INLINE bool
 large_may_be_sparse(size_t usize) {
 	return !config_hardening && usize >= LARGE_SPARSE_MIN;
@@ -47,7 +51,7 @@ large_front(const edata_t *e) {
 	return (uint64_t *)(void *)(e->u.large_start - LARGE_MARK_BYTES);
 }
 
-/* An object is whole pages long, so that both its ends are inside of pages or none. */
+/* An object is whole pages long, so either both its ends lie inside of pages or none does. */
 ALWAYS_INLINE bool
 large_has_marks(const edata_t *e) {
 	return ((uintptr_t)large_tail(e) & PAGE_MASK) != 0;

@@ -1,7 +1,8 @@
 /*
- * Ends the process with one line on stderr after misuse of the allocator (double free, foreign
- * pointer, write past the end), or after a failure that must not return to the program (operator
- * new without memory or handler, zero_realloc:abort). Takes no lock, so callers may hold any.
+ * Ends the process with one line (malloc_write(): to stderr or to the user's function) after misuse
+ * of the allocator (double free, foreign pointer, write past the end), or after a failure that must
+ * not return to the program (operator new without memory or handler, zero_realloc:abort). Takes no
+ * lock, so callers may hold any.
  */
 #ifndef ARENA_SAFETY_H
 #define ARENA_SAFETY_H
@@ -14,7 +15,7 @@
  */
 extern void (*safety_abort_hook)(const char *message);
 
-/* The messages about marks and canaries that were written to. */
+/* Messages: a mark or canary behind a block, or in front of one, was overwritten. */
 #define SAFETY_TAIL_IS_LOST "write behind the end of a block"
 #define SAFETY_FRONT_IS_LOST "write in front of a block"
 

@@ -1,7 +1,8 @@
 /*
  * The ring of shut extents; shut.h has the contract.
  * Invariant: an extent in the ring has state shut, and `bytes` is the sum of their sizes. shut.mtx
- * guards the ring only; pages are changed without it, by the thread that owns the extent.
+ * guards the ring only; pages are changed without it, by the thread that owns the extent. Called by
+ * imalloc.c.
  */
 #include "arena/shut.h"
 

@@ -7,8 +7,9 @@
  * ring is full, the oldest extents are made accessible and freed; when memory is short, all are.
  * Invariant: the page map says extent_state_shut meanwhile, by which a double free is detected;
  * statistics count them as allocated. Only extents of automatic arenas on pages of the system,
- * without guards. The ring is under the lock "shut" (LEAF); an extent taken from it belongs to the
- * thread that took it. ifree_in_gate() calls it, inside the gate.
+ * without guards. The ring is under the lock "shut" (rank LEAF); an extent taken from it belongs to
+ * the thread that took it. Callers, in imalloc.c, inside the gate without a lock: ifree_in_gate(),
+ * and imalloc_relieved() for shut_flush().
  */
 #ifndef ARENA_SHUT_H
 #define ARENA_SHUT_H
@@ -21,9 +22,9 @@
 
 /*
  * Takes over the extent of a freed large object that is not sampled: shuts it and puts it into the
- * ring. False if the arena is not automatic or has the user's hooks, if the extent has guards or
- * more than SHUT_BYTES / 2, or if the system refuses; then the caller frees it, whose contents may
- * be lost.
+ * ring. False: the arena is not one of those to which threads are bound automatically or has the
+ * user's hooks, the extent has guards or more than SHUT_BYTES / 2 bytes, or the system refuses. The
+ * caller frees the object then; its contents may be lost.
  */
 bool shut_try_keep(edata_t *e);
 /* Makes all extents in the ring accessible and frees them. */

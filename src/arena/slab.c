@@ -1,9 +1,9 @@
 /*
  * Slabs: creating and deleting them, and taking regions out of the bitmap; slab.h has the contract.
  * Invariant: nfree is the number of set bits, and a set bit is a free region. Before a slab is in a
- * bin the calling thread owns it; later the caller holds the bin's lock. Called by arena.c,
- * arena_life.c, bin.c, holes.c and prof/sites/prof_frag.c; slab_info() and slab_is_sparse_locked()
- * also by defrag.c, icheck.c and ctl_experimental.c.
+ * bin, and after it has left it, the calling thread owns it; between, the caller holds the bin's
+ * lock, but for slab_nused(). Called by arena.c, arena_life.c, bin.c and holes.c; slab_nused() by
+ * prof/sites/prof_frag.c.
  */
 #include "arena/slab.h"
 
@@ -185,7 +185,7 @@ slab_empty_pages(const edata_t *e, const bin_info_t *info) {
 	return pages;
 }
 
-/* Makes all regions in these pages free, or taken; those that are already do not count. */
+/* Makes all regions in these pages free, or taken; those that are so already stay. */
 static void
 slab_set_pages(edata_t *e, const bin_info_t *info, uint32_t pages, bool is_free) {
 	for (unsigned i = 0; pages >> i != 0; i++) {
@@ -214,8 +214,8 @@ slab_put_pages(edata_t *e, const bin_info_t *info, uint32_t pages) {
 }
 
 /*
- * The slab may become an extent of another kind while it is read; its numbers are then those of
- * two moments, and are checked to make sense.
+ * The slab may become an extent of another kind while it is read; so the name is compared after
+ * nfree was read, and numbers that no slab in use can have count as "gone".
  */
 NO_SANITIZE_THREAD uint32_t
 slab_nused(uint64_t name, unsigned *nholes) {

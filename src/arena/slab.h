@@ -2,9 +2,10 @@
  * A slab: an extent divided into regions of one small class, with a bitmap of the free ones.
  *
  * The bitmap lies in the descriptor up to 256 regions, otherwise in metadata memory. It and nfree
- * are protected by the lock of the slab's bin, which callers (bin.c, arena.c) hold. Regions are
- * handed out from the lowest address up, so that the rest of a slab stays untouched as long as
- * possible.
+ * are protected by the lock of the slab's bin, which callers (bin.c, holes.c) hold. A slab that is
+ * not yet, or no longer, in a bin belongs to one thread (arena.c, arena_life.c). slab_name(),
+ * slab_nused() and slab_rec() need no lock. Regions are handed out from the lowest address up (with
+ * canaries the first one last), so that the rest of a slab stays untouched as long as possible.
  */
 #ifndef ARENA_SLAB_H
 #define ARENA_SLAB_H
@@ -16,8 +17,9 @@
 #include "util/fb.h"
 
 /*
- * A slab as one number: granule of a region in it, class, and serial number in its bin. Another
- * slab at the same place has another number, but for one in 2^20.
+ * The name of a slab is one number, for samples: the granule of a region in the slab, its class,
+ * and the low 20 bits of its serial number in its bin. So a later slab at the same place has
+ * another name, but for about one in 2^20.
  */
 #define SLAB_NAME_SERIAL_BITS 20u
 #define SLAB_NAME_CLASS_BITS 8u
@@ -37,18 +39,21 @@ slab_info(const edata_t *e) {
 
 /* Turns an active extent of the right size into a slab with all regions free; 0 or ENOMEM. */
 int slab_init(edata_t *e, szind_t szind, unsigned shard, bool is_sampled);
-/* Turns a slab into a plain extent again; all its regions must be free. No effect on others. */
+/*
+ * Turns a slab, which is in no bin any more, into a plain extent again; all its regions must be
+ * free.
+ */
 void slab_fini(edata_t *e);
 
 /* Slabs of more pages have no holes (holes.h). */
 #define SLAB_PAGES_MAX 16u
 
 /*
- * The pages in which each region is free, a bit each; a region that reaches into a page is in it.
- * 0 for a slab of one page, or of more than SLAB_PAGES_MAX.
+ * The pages of which nothing is in use, a bit for each page: all regions that reach into the page
+ * are free. 0 for a slab of one page, or of more than SLAB_PAGES_MAX.
  */
 uint32_t slab_empty_pages(const edata_t *e, const bin_info_t *info);
-/* Takes the regions in these pages, which must be free, and puts them back. */
+/* Take all regions that reach into these pages, which must be free, and put them back. */
 void slab_take_pages(edata_t *e, const bin_info_t *info, uint32_t pages);
 void slab_put_pages(edata_t *e, const bin_info_t *info, uint32_t pages);
 
@@ -74,7 +79,10 @@ slab_try_put(edata_t *e, size_t reg_size, uint64_t magic, size_t off) {
 	return true;
 }
 
-/* The name of the slab e, with a region in it. The region is taken, or e may be gone meanwhile. */
+/*
+ * The name of the slab e, in which ptr is. Takes no lock: unless the caller holds a region of the
+ * slab, e may be gone or another's meanwhile, and the name is then that of no slab, or of another.
+ */
 NO_SANITIZE_THREAD static inline uint64_t
 slab_name(const edata_t *e, const void *ptr) {
 	uint64_t granule = (uintptr_t)ptr >> EMAP_LG_GRANULE;

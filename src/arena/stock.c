@@ -1,7 +1,7 @@
 /*
  * The room of a stock, and what leaves it unused; stock.h has the contract.
  * Invariant: stock_check(). The caller holds the lock of the bin, except for stock_room_for(),
- * which is an estimate. Only bin.h and the arena's functions of small objects call it.
+ * which is an estimate. Called by arena.c (room) and bin.c.
  */
 #include "arena/stock.h"
 

@@ -5,11 +5,12 @@
  * A program that allocates a thousand objects in one thread and frees them in another empties one
  * thread cache and fills the other again and again. A region that passes through the stock needs no
  * search and no change in a bitmap. Therefore a double free is detected only when the region
- * returns from the stock to its slab.
+ * returns from the stock to its slab, except in debug builds and in those with safety checks, which
+ * look at the bitmap when it enters (bin_stow_locked).
  *
  * Invariant: at most stock_max regions of the bin's class (bin_info.h), the latest on top; the
  * oldest are returned first. Everything is under the bin's lock. arena_trim() returns regions that
- * were not used between two trims to their slabs.
+ * were not used between two trims to their slabs. Callers: bin.h, bin.c and arena.c.
  */
 #ifndef ARENA_STOCK_H
 #define ARENA_STOCK_H
@@ -60,7 +61,8 @@ stock_put(stock_t *s, void *const *ptrs, unsigned n) {
 }
 
 /*
- * The room (array length) that n more regions need, by doubling; at most max or the present room.
+ * The room (array length) that n more regions need, by doubling; at most max, but never less than
+ * the present room. An estimate: may be called without the bin's lock.
  */
 unsigned stock_room_for(const stock_t *s, unsigned n, unsigned max);
 /* Gives the stock the array ptrs of room pointers. Returns the old one, of *old_room pointers. */

@@ -3,10 +3,10 @@
  * contract.
  *
  * Invariant: an arena is vacant if it has no threads and its number `left` is not 0; a smaller
- * number was drawn earlier. A thread that leaves draws the number before it subtracts itself from
+ * number was drawn earlier. A thread that leaves writes the number before it subtracts itself from
  * nthreads, and looks at all arenas after that, both in sequentially consistent order. So of two
  * threads that end at the same time at least one sees that both arenas are vacant. No lock; the
- * page cache takes its own.
+ * page cache takes its own. Called by arenas.c.
  */
 #include "arena/vacant.h"
 
@@ -16,15 +16,15 @@ static struct {
 	atomic_u64_t nleft; /* numbers that were drawn so far */
 } vacant;
 
-/* More than the numbers of all leaves. */
+/* Above every number that a leaving thread draws. */
 #define NUMBER_MAX (UINT64_C(1) << 62)
 
 /* What a look at all arenas has found, in bytes. */
 typedef struct {
 	size_t used;     /* in use, in all arenas */
-	size_t stocked;  /* in use in limited arenas whose trim is due: stocks may hold it */
+	size_t stocked;  /* in use in limited arenas that have something to trim: stocks may hold it */
 	size_t unused;   /* unused in limited arenas */
-	arena_t *first;  /* limited, with unused pages, and of the least number above `after` */
+	arena_t *first;  /* limited, with unused pages, of the least number above `after`; or NULL */
 	uint64_t number; /* the number of `first` (vacant_number) */
 } vacant_look_t;
 
@@ -51,8 +51,8 @@ vacant_unused(const arena_t *a) {
 }
 
 /*
- * The order in which arenas are purged: by the time when the last thread left, then those that have
- * threads.
+ * The order in which arenas are purged, the smallest first: vacant ones by the time when the last
+ * thread left, then those that have threads.
  */
 static uint64_t
 vacant_number(const arena_t *a) {

@@ -6,8 +6,9 @@
  * other threads are idle when a thread ends, the bound is one for the pages of all arenas. Unused
  * pages of vacant arenas are also lent: a thread whose own arena grows is bound to the vacant arena
  * that has most of them (vacant_try_bind), before it gets more pages from the system. Arenas that
- * no thread was ever bound to are not vacant: requests name them. Callers: arenas.c and, through
- * it, tsd.c and heartbeats, all inside the gate without a lock.
+ * no thread was ever bound to are not vacant: requests name them. Callers: arenas.c for tsd.c and
+ * heartbeats, all inside the gate; without a lock, but for vacant_thread_bound(). tsd.c asks
+ * vacant_may_exceed() itself.
  */
 #ifndef ARENA_VACANT_H
 #define ARENA_VACANT_H
@@ -16,7 +17,10 @@
 
 /* Bytes of unused pages that vacant arenas may keep in a process of any size. */
 #define VACANT_LEAST (ZU(16) << 20)
-/* A thread whose arena has grown by as many bytes is lent a vacant one with as many unused. */
+/*
+ * Bytes: a thread whose arena has grown by as many since it looked last (tsd_borrow_heartbeat) is
+ * bound to a vacant arena with at least as many unused.
+ */
 #define VACANT_LENT (ZU(1) << 20)
 
 /* Bytes of unused pages that all vacant arenas together may keep; used: bytes in use anywhere. */
@@ -31,22 +35,22 @@ vacant_may_exceed(void) {
 	return pac_mapped_all() > VACANT_LEAST;
 }
 
-/* Count a thread that is bound to the arena, or no longer is. */
+/* Count a thread that is bound to the arena, or no longer is. Any lock may be held. */
 void vacant_thread_bound(arena_t *a);
 void vacant_thread_left(arena_t *a);
 
 /*
- * Purges unused pages of vacant arenas, with is_idle of any arenas, until the limit is kept, the
- * arena that was left first at first. Not in arenas whose decay time is -1 (never) or 0 (nothing
- * stays unused), nor in one that another thread purges at the time. n: slots of the table of
- * arenas.
+ * Purges unused pages of vacant arenas, with is_idle of any arenas, until the limit is kept: first
+ * those of the arena that has been vacant longest. Not in arenas whose decay time is -1 (never) or
+ * 0 (nothing stays unused), nor in one that another thread purges at the time. n: slots of the
+ * table of arenas that are looked at.
  */
 void vacant_keep_limit(unsigned n, bool is_idle);
 
 /*
- * Binds the calling thread, of arena `from`, to the vacant one of the first n arenas that has most
- * unused pages, at least VACANT_LENT bytes. NULL: there is none. Arenas with hooks of the user are
- * neither left nor chosen.
+ * Counts the calling thread, of arena `from`, as bound to the vacant one of the first n arenas that
+ * has most unused pages, at least VACANT_LENT bytes, and returns that; the caller unbinds it from
+ * `from`. NULL: there is none. Arenas with hooks of the user are neither left nor chosen.
  */
 arena_t *vacant_try_bind(const arena_t *from, unsigned n);
 
