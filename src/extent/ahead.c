@@ -2,7 +2,7 @@
  * Takes runs of retained or newly mapped memory, populates them, and counts bytes and failures.
  * ahead.h explains why and when. Invariant: after one failure no further call of the system is made
  * (threads may race for the first). An extent that is being populated is active and owned by the
- * calling thread. The state is atomics; there is no lock.
+ * calling thread. The state is atomics; there is no lock. Called by pac.c, piece.c and bases.
  */
 #include "extent/ahead.h"
 
@@ -19,7 +19,7 @@ static struct {
 #define AHEAD_COUNTER(name, type, says) atomic_zu_t name;
 	AHEAD_STATS_FIELDS(AHEAD_COUNTER)
 #undef AHEAD_COUNTER
-	atomic_u64_t small_ns; /* ns that 1 MiB of small pages took, as the last run did */
+	atomic_u64_t small_ns; /* ns for 1 MiB of small pages, computed from the last run */
 } ahead;
 
 /*
@@ -38,7 +38,7 @@ ahead_populate(void *addr, size_t size) {
 	return 0;
 }
 
-/* An extent of size to `run` bytes without pages; NULL: there is no memory. */
+/* A committed extent of size to `run` bytes, retained or new; NULL: there is no memory. */
 static edata_t *
 ahead_find(extent_src_t *src, ecache_t *retained, size_t size, size_t run) {
 	edata_t *e = ecache_take_upto(src, retained, size, run);
@@ -79,7 +79,10 @@ ahead_boot(void) {
 	}
 }
 
-/* Whether a dirty extent of any length fits, which the caller left for longer requests. */
+/*
+ * Whether a dirty extent fits. The caller has looked for one already, but left those that are too
+ * long for the request (opt_lg_extent_max_active_fit).
+ */
 static bool
 ahead_is_needless(ecache_t *dirty, size_t size) {
 	if (ecache_npages(dirty) < size >> LG_PAGE) {

@@ -4,8 +4,9 @@
  * per page (test/stress/bench_fault.c prints it). So when an arena takes address space without
  * pages for a slab of objects up to half a page, it takes a run of a 64th of the bytes it uses (16
  * KiB to 256 KiB) and puts it into its dirty cache, for this request and the next ones. Near a
- * limit of memory (os/room.h), and after a first failure, nothing is populated. No lock. Called by
- * pac and piece, and through a hook by bases.
+ * limit of memory (os/room.h), and after a first failure, nothing is populated. No lock of its own;
+ * ahead_fill() takes those of the two caches and of growth. Called by pac.c and piece.c, and by
+ * bases (meta/base.h) through a hook.
  */
 #ifndef EXTENT_AHEAD_H
 #define EXTENT_AHEAD_H
@@ -24,8 +25,8 @@ extern bool opt_populate;
 #define AHEAD_MIN (ZU(16) << 10)
 #define AHEAD_MAX (ZU(256) << 10)
 /*
- * Greatest request, in pages, for which a run is taken: slabs are no longer, and of a larger block
- * the program may touch only a part.
+ * Greatest request, in pages, for which a run is taken. By default no slab of objects up to half a
+ * page is longer; the option slab_sizes can make longer ones, which then get no run.
  */
 #define AHEAD_REQUEST_PAGES 8u
 
@@ -46,8 +47,8 @@ typedef struct {
 } ahead_stats_t;
 
 /*
- * Bytes that an arena with `use` bytes in use takes at once for a request of size bytes; 0: only
- * the request. A multiple of PAGE, greater than size.
+ * Length in bytes of the run that an arena with `use` bytes in use takes for a request of size
+ * bytes: a multiple of PAGE, greater than size; 0: no run is taken.
  */
 static inline size_t
 ahead_run(size_t use, size_t size) {
@@ -58,19 +59,20 @@ ahead_run(size_t use, size_t size) {
 /*
  * Takes size to `run` bytes of address space without pages, populates them, and puts them into the
  * dirty cache, where they join the rest of the run before, so that no gap remains between runs.
- * Returns the bytes populated. 0: no memory, populating is off or has failed before, a limit of
- * memory is near, the arena has hooks of the user, or a dirty extent is long enough already (the
- * run might join it, and would then be kept for long requests).
+ * Returns the bytes populated. 0: no memory, populating is off, fails or has failed before, a limit
+ * of memory is near, the arena has hooks of the user, the retained memory that fits is shorter than
+ * AHEAD_MIN or not known to be zero, or a dirty extent is long enough already (the run might join
+ * it, and would then be kept for long requests). The caller holds no lock.
  */
 size_t ahead_fill(extent_src_t *src, ecache_t *dirty, ecache_t *retained, size_t size, size_t run);
-/* Populates pages of a huge piece. Returns size; 0: populating is off or has failed. */
+/* Populates pages, of a huge piece or a base. Returns size; 0: populating is off or has failed. */
 size_t ahead_populate_more(char *addr, size_t size);
 /*
- * Nanoseconds that so many bytes of small pages take, by the last run of ahead_fill(); 0: not
- * known.
+ * Nanoseconds that populating `size` bytes of small pages takes, as the last run of ahead_fill()
+ * did; 0: not known.
  */
 uint64_t ahead_small_ns(size_t size);
-/* From now on bases populate their memory too (meta/base.h), if the option is on. */
+/* Called once at boot: from now on bases populate their memory too, if the option is on. */
 void ahead_boot(void);
 /* Whether no limit of memory is near; counts the refusals. */
 bool ahead_try_room(void);

@@ -1,8 +1,9 @@
 /*
  * When unused pages are due: advances the epochs, and computes limits and waiting times.
  * decay.h explains the model. Invariant: the limit falls or stays when time passes and no page
- * becomes unused, which the binary search in decay_epochs_until() relies on. The caller
- * holds the struct's mutex.
+ * becomes unused, which the binary search in decay_epochs_until() relies on. The caller holds the
+ * struct's mutex, but for decay_init(). Called by pac_purge.c, pac_life.c, pac_serve.c and
+ * pac_relieve.c.
  */
 #include "extent/decay.h"
 
@@ -30,7 +31,7 @@ decay_set_locked(decay_t *d, ssize_t ms, uint64_t now) {
 	decay_restart(d, ms, now);
 }
 
-/* Forgets the n oldest epochs. */
+/* Forgets the n oldest epochs, and appends n in which no page became unused. */
 static void
 decay_shift(decay_t *d, uint64_t n) {
 	if (n >= SMOOTHSTEP_NSTEPS) {

@@ -2,12 +2,13 @@
  * When unused pages are due to be purged: a curve over time. Of the pages that became unused during
  * one epoch (1/200 of the decay time) all may stay at first, then fewer with each epoch, along the
  * smoothstep curve, and none after the decay time. The sum over the last 200 epochs is the limit;
- * the caller purges pages in excess of it. Pages within the limit of the epoch before are not new:
- * those of a program that takes and returns some all the time would else be counted at each return,
- * and the limit grow far above what was ever unused. Everything here is arithmetic on the struct
- * and has neither a clock nor pages: the caller passes the time, so tests pass their own. Functions
- * named _locked need the struct's mutex. Called by pac_purge.c, pac_life.c and pac_serve.c;
- * arenas.c checks default times with decay_ms_is_valid().
+ * the caller purges pages in excess of it. At the end of an epoch only pages above the limit of the
+ * epoch before count as new. Otherwise the pages that a program takes and returns all the time
+ * would be counted at each return, and the limit would grow far above what was ever unused.
+ * Everything here is arithmetic on the struct and has neither a clock nor pages: the caller passes
+ * the time (monotonic, in ns), so tests pass their own. Functions named _locked need the struct's
+ * mutex. Called by pac_purge.c, pac_life.c, pac_serve.c and pac_relieve.c; others read the decay
+ * time with decay_ms(), and arenas.c checks default times with decay_ms_is_valid().
  */
 #ifndef EXTENT_DECAY_H
 #define EXTENT_DECAY_H
@@ -68,8 +69,8 @@ size_t decay_limit_locked(const decay_t *d);
 size_t decay_recent_locked(const decay_t *d);
 /*
  * Nanoseconds from now until `step` of the npages unused pages are due (or all, if they are fewer),
- * at most the decay time; UINT64_MAX if none will ever be. Two epochs if pages became unused since
- * the last advance, because their epoch is not known yet.
+ * at most the decay time; UINT64_MAX: no page is unused or the decay time is -1; 0 if it is 0. Two
+ * epochs if pages became unused since the last advance, because their epoch is not known yet.
  */
 uint64_t decay_ns_until_locked(const decay_t *d, uint64_t now, size_t npages, size_t step);
 /*

@@ -1,8 +1,9 @@
 /*
  * Moves the break (sbrk) for arenas that take pages from the data segment. dss.h has the contract.
- * Whole pages between the old break and the aligned start of a range are unmapped at once. dss.mtx
- * keeps our threads from moving the break at the same time; other code may still move it, so each
- * try checks that the range begins at the break that it read before.
+ * Whole pages between the old break and the aligned start of a range are unmapped at once. Lock:
+ * dss.mtx keeps our threads from moving the break at the same time. Invariant: other code may still
+ * move it, so a range is returned only if it begins at the break that this try read before. Called
+ * by ehooks.c, options and mallctl.
  */
 #include "extent/dss.h"
 
@@ -13,7 +14,7 @@
 #include "util/assert.h"
 #include "util/atomic.h"
 
-/* Tries; another user of sbrk may move the break between reading and extending it. */
+/* Tries of dss_alloc(); others may move the break between reading and extending it. */
 #define DSS_TRIES 8u
 #define DSS_NONE ((char *)-1)
 

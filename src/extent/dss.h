@@ -2,8 +2,9 @@
  * Pages from the end of the data segment by sbrk(2): before mmap, after it, or not at all. Each
  * arena has its precedence. The segment only grows: pages of it that an arena returns to the system
  * are unmapped like any others. The user's program and the C library may move the break too; a
- * range that dss_alloc() returns was added by that call alone. One lock, held for the two or three
- * system calls of each try. Called by ehooks_map(); precedences are set by options and mallctl.
+ * range that dss_alloc() returns was added by that call alone. One lock, "dss", is held during
+ * dss_alloc(): up to eight tries of two to four system calls each. Called by ehooks_map();
+ * precedences are set by options and mallctl.
  */
 #ifndef EXTENT_DSS_H
 #define EXTENT_DSS_H

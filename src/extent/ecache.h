@@ -1,8 +1,9 @@
 /*
  * One of the three caches in the page cache of an arena: the unused extents in one state (dirty,
  * muzzy or retained). Invariant: every extent in the set has the cache's state, in its descriptor
- * and in the page map. The mutex protects the set. The operations (take, put, evict) are in
- * extent.c.
+ * and in the page map. The mutex protects the set and the descriptors of its extents. The
+ * operations (take, put, evict) are in extent.c. Used by extent.c, pac*.c, ahead, piece, join and
+ * purge_batch; statistics read its counters.
  */
 #ifndef EXTENT_ECACHE_H
 #define EXTENT_ECACHE_H

@@ -3,8 +3,9 @@
  * The page cache maps, unmaps, commits and purges through these calls. A hook of the user is called
  * inside the gate with no lock held. Memory that a hook itself allocates comes neither from this
  * arena nor from the thread's cache: ehooks_begin and ehooks_end, called around each hook, switch
- * that on and off. Functions return 0 or an errno value; a hook that is NULL refuses. "own" in a
- * name means the user's hooks. The table of an arena is an atomic pointer; there is no lock.
+ * that on and off. Functions that return an int return 0 or an errno value; a hook that is NULL
+ * refuses. "custom" in a name means hooks that the user has set. The table of an arena is an atomic
+ * pointer; there is no lock. Callers: the files of extent/; arenas.c and mallctl set tables.
  */
 #ifndef EXTENT_EHOOKS_H
 #define EXTENT_EHOOKS_H
@@ -48,8 +49,8 @@ struct extent_hooks_s {
 typedef struct ehooks_s {
 	atomic_p_t table; /* NULL: the system's functions */
 	atomic_u8_t dss;  /* dss_prec_t of pages from the system */
-	unsigned arena_ind;
-	unsigned shown_ind; /* arena index that is passed to the user */
+	unsigned arena_ind; /* index of the arena, which may be hidden */
+	unsigned shown_ind; /* index that is passed to the user: that of the visible arena */
 } ehooks_t;
 
 /* The option retain: keep unused address space for reuse instead of unmapping it. */
@@ -75,7 +76,10 @@ ehooks_table_t *ehooks_set(ehooks_t *h, ehooks_table_t *table);
 dss_prec_t ehooks_dss_get(const ehooks_t *h);
 int ehooks_dss_set(ehooks_t *h, dss_prec_t prec);
 
-/* New pages from the system, by mmap or sbrk as h says; they read as zeros. */
+/*
+ * New pages from the system, by mmap or sbrk as h says; they read as zeros. NULL: no memory.
+ * *commit: whether they are to be accessible; set to whether they are.
+ */
 void *ehooks_map(ehooks_t *h, size_t size, size_t alignment, bool *commit);
 
 /* Whether the arena has hooks of the user. */
@@ -84,7 +88,7 @@ ehooks_are_custom(const ehooks_t *h) {
 	return unlikely(atomic_load_p(&h->table, MO_RELAXED) != NULL);
 }
 
-/* Calls of the user's hooks. */
+/* Calls of the user's hooks; if the user has set none meanwhile, of ehooks_system. */
 void *ehooks_custom_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool *commit);
 int ehooks_custom_dalloc(ehooks_t *h, void *addr, size_t size, bool is_committed);
 void ehooks_custom_destroy(ehooks_t *h, void *addr, size_t size, bool is_committed);
@@ -95,7 +99,7 @@ int ehooks_custom_purge_forced(ehooks_t *h, void *addr, size_t size);
 int ehooks_custom_split(ehooks_t *h, void *addr, size_t size, size_t size_a, bool is_committed);
 int ehooks_custom_merge(ehooks_t *h, void *addr_a, size_t size_a, void *addr_b, size_t size_b,
     bool is_committed);
-/* Whether the hooks may allow splitting and merging at all. */
+/* Whether the arena's hooks can allow splitting, or merging: the hook is not NULL. */
 bool ehooks_can_split(const ehooks_t *h);
 bool ehooks_can_merge(const ehooks_t *h);
 

@@ -2,11 +2,12 @@
  * Operations on extents: take from and put into a cache, split, merge, commit, return; new
  * mappings.
  * extent.h says who owns an extent when. Functions named _locked need the lock of the cache that is
- * their argument, or grow_mtx. Functions named own_ are the variants for arenas with hooks of the
- * user, which are called without any lock. Invariant: the page map describes every extent whenever
- * another thread can find it; its elements change under the cache's lock or while the caller owns
- * the extent. New mappings grow by page classes (grow_next), so that their number stays small; the
- * surplus of a mapping becomes retained. Called by the page cache and its parts.
+ * their argument; extent_grow_..._locked() need grow_mtx. Functions named custom_ are the variants
+ * for arenas with hooks of the user, which are called without any lock. Invariant: the page map
+ * describes every extent whenever another thread can find it; its elements change under the cache's
+ * lock or while the caller owns the extent. New mappings grow by page classes (grow_next), so that
+ * their number stays small; the surplus of a mapping becomes retained. Called by the page cache and
+ * its parts.
  */
 #include "extent/extent.h"
 
@@ -136,7 +137,7 @@ extent_merge(extent_src_t *src, edata_t *a, edata_t *b) {
 	return 0;
 }
 
-/* The neighbour of e that begins or ends at addr, if it lies in c. The caller holds c's lock. */
+/* The neighbour of e that begins or ends at addr, if it lies in c and can be joined with e. */
 static edata_t *
 ecache_neighbour_locked(const ecache_t *c, const edata_t *e, const char *addr) {
 	uint64_t elem = emap_elem_any(addr);
@@ -168,7 +169,7 @@ ecache_join_locked(ecache_t *c, edata_t *low, edata_t *high, edata_t *other, eda
 	return low;
 }
 
-/* Joins e with its neighbours in c on both sides; returns the result. */
+/* Joins e, which the caller owns, with its neighbours in c on both sides; returns the result. */
 static edata_t *
 ecache_coalesce_locked(ecache_t *c, edata_t *e, edata_t **spare) {
 	edata_t *n = ecache_neighbour_locked(c, e, edata_end(e));
@@ -194,7 +195,10 @@ ecache_file_locked(ecache_t *c, edata_t *e) {
 	eset_insert(&c->eset, e);
 }
 
-/* Puts a list of descriptors into the edata_cache, after the cache's lock was released. */
+/*
+ * Puts a list of descriptors, linked by heap.next, into the edata_cache; called after the lock of
+ * the ecache was released.
+ */
 static void
 extent_spares_put(extent_src_t *src, edata_t *spare) {
 	while (spare != NULL) {
@@ -565,9 +569,9 @@ extent_map(extent_src_t *src, edata_t *e, size_t bytes, size_t alignment) {
 }
 
 /*
- * Bytes to map for a request: grow_next if that is enough; only the request itself with
- * retain:false, if its alignment is neither usual nor a huge page, or if the surplus exceeded the
- * bound of address space without use.
+ * Bytes to map for a request: grow_next if that is enough for it. Only the request itself, rounded
+ * up to grow_alignment: with retain:false, if its alignment is neither that of the mappings nor a
+ * huge page, or if the surplus would exceed the bound of address space without use (os/room.h).
  */
 static size_t
 extent_grow_bytes_locked(extent_src_t *src, size_t size, size_t alignment) {
@@ -583,7 +587,10 @@ extent_grow_bytes_locked(extent_src_t *src, size_t size, size_t alignment) {
 	return step >= need && room_space_excess(step - need) == 0 ? step : need;
 }
 
-/* Sets grow_next one page class above a mapping of this many bytes, up to the limit. */
+/*
+ * Sets grow_next one page class above a mapping of this many bytes, up to the limit; not with a
+ * grow_alignment above a page.
+ */
 static void
 extent_grow_next_locked(extent_src_t *src, size_t bytes) {
 	mutex_assert_owner(&src->grow_mtx);
@@ -595,7 +602,10 @@ extent_grow_next_locked(extent_src_t *src, size_t bytes) {
 	}
 }
 
-/* Maps a growth step, or if that fails, only the request. 0, or ENOMEM with e unused. */
+/*
+ * Maps a growth step, or if that fails (and grow_alignment is a page), only the request. 0, or
+ * ENOMEM with e unused.
+ */
 static int
 extent_grow_map_locked(extent_src_t *src, edata_t *e, size_t size, size_t alignment) {
 	size_t bytes = extent_grow_bytes_locked(src, size, alignment);

@@ -5,8 +5,9 @@
  * the same cache are joined. If the arena has hooks of the user, these decide about each split and
  * merge, and no lock may be held during the call: an extent to be cut or joined is first taken out
  * of the cache as a whole. Lock order: grow_mtx, one cache's lock, edata_cache, base; the locks of
- * two caches are never held together. Called by the page cache and its parts (pac*, join, piece,
- * ahead, purge_batch).
+ * two caches are never held together. The caller of an ecache_ or extent_ function holds none of
+ * these (extent_grow_locked(): grow_mtx) and owns the active extent that it passes. Called by the
+ * page cache and its parts (pac*, join, piece, ahead, purge_batch); mallctl sets the growth limit.
  */
 #ifndef EXTENT_EXTENT_H
 #define EXTENT_EXTENT_H
@@ -26,21 +27,32 @@ typedef struct extent_src_s {
 	/* Held while a mapping is made, so that threads that miss together map only once. */
 	mutex_t grow_mtx;
 	/*
-	 * Least number of bytes of the next mapping, under grow_mtx. Starts at HUGEPAGE; each
-	 * mapping raises it to the next page class.
+	 * Growth step: bytes that the next mapping has at least, unless only the request is mapped
+	 * (extent_grow_bytes_locked()). Under grow_mtx. Starts at HUGEPAGE; each mapping of a step
+	 * raises it to the next page class, a step that the system refuses lowers it. Constant if
+	 * grow_alignment is above a page.
 	 */
 	size_t grow_next;
 	/* Greatest value of grow_next in bytes, under grow_mtx. */
 	size_t grow_limit;
-	/* Every mapping starts and ends at a multiple of this; a power of two. */
+	/*
+	 * Every mapping starts and ends at a multiple of this number of bytes, a power of two. PAGE,
+	 * except in hidden arenas of samples (arena/arenas.c), which set it before their first mapping.
+	 */
 	size_t grow_alignment;
-	/* Called for each new mapping before it is used; may be NULL. */
+	/*
+	 * Called for each new mapping before it is used, and again when pac_step.c maps an extent anew
+	 * in place. It may run under grow_mtx. NULL: not set.
+	 */
 	void (*grown)(void *addr, size_t size);
 } extent_src_t;
 
 /* Initialises src for pages of the system; ehooks_init() may set the user's hooks afterwards. */
 void extent_src_init(extent_src_t *src, base_t *base, unsigned arena_ind);
-/* Get and set the largest growth step, rounded down to a page class; EINVAL: less than a page. */
+/*
+ * Get and set the largest growth step in bytes, rounded down to a page class; EINVAL: less than a
+ * page.
+ */
 size_t extent_grow_limit_get(extent_src_t *src);
 int extent_grow_limit_set(extent_src_t *src, size_t limit);
 /* Growth starts again, with the initial limit. */
@@ -77,8 +89,9 @@ edata_t *ecache_evict(ecache_t *c, size_t npages_min);
 edata_t *ecache_evict_spare(ecache_t *c, size_t npages_min);
 
 /*
- * Maps new address space and returns an active extent of exactly size bytes; the surplus of the
- * mapping goes to the retained cache. NULL: there is no memory.
+ * Maps new address space and returns an active extent of exactly size bytes, which may not be
+ * committed; the surplus of the mapping goes to the retained cache. If another thread has grown the
+ * arena meanwhile, the extent comes from the retained cache. NULL: there is no memory.
  */
 edata_t *extent_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment);
 /* extent_grow() for an arena without hooks of the user and a caller that holds grow_mtx. */
@@ -95,17 +108,18 @@ edata_t *extent_split(extent_src_t *src, edata_t *e, size_t size_a);
  */
 int extent_merge(extent_src_t *src, edata_t *a, edata_t *b);
 
-/* Makes the pages usable; 0 or ENOMEM. */
+/* Gives access to the pages, if there is none yet; 0 or an errno value. */
 int extent_commit(extent_src_t *src, edata_t *e);
-/* Unmaps e; its descriptor becomes spare. An errno value: refused, and e is unchanged. */
+/* Unmaps e; its descriptor becomes spare. 0, or an errno value: refused, and e is unchanged. */
 int extent_unmap(extent_src_t *src, edata_t *e);
 /* As extent_unmap(), at the end of the arena; cannot be refused. */
 void extent_destroy(extent_src_t *src, edata_t *e);
 /* The descriptor of addresses that are not mapped any more, nor in the page map, becomes spare. */
 void extent_forget(extent_src_t *src, edata_t *e);
 
-/* Sets is_moved of an extent that the caller owns, and counts those that have it. */
+/* Sets is_moved of an extent that the caller owns or whose cache it has locked, and counts it. */
 void extent_set_moved(edata_t *e, bool is_moved);
+/* Number of extents of all arenas with is_moved. */
 size_t extent_nmoved(void);
 
 #endif

@@ -1,7 +1,8 @@
 /*
  * Makes pages inaccessible as guards, and accessible again; counts the extents that have guards.
  * guard.h explains guards. Invariant: guard_n counts the extents with nguards != 0. No lock: the
- * caller owns the extent, and the count is atomic.
+ * caller owns the extent, and the count is atomic. Called by pac.c, and guard_boot() by
+ * jemalloc_init.c.
  */
 #include "extent/guard.h"
 

@@ -6,7 +6,7 @@
  * guarded extent may cost the process four mappings, whose number the system limits, so guard_limit
  * bounds the guarded extents. If the system refuses a guard there is none, which is not an error.
  * Only for pages of the system, in active extents, by their owner; no lock. pac.c makes and removes
- * guards; arena and large choose every n-th slab or large extent (guard_count_extent).
+ * guards; arena.c and large.c choose every n-th slab or large extent (guard_count_extent).
  */
 #ifndef EXTENT_GUARD_H
 #define EXTENT_GUARD_H
@@ -21,10 +21,13 @@ extern size_t opt_san_guard_large;
 /* Number of extents that may have guards at the same time, approximately. */
 extern HIDDEN unsigned guard_limit;
 
-/* Reads the system's limit of mappings, if guards are on; called after the options were read. 0. */
+/*
+ * Sets guard_limit from the system's limit of mappings, if guards are on; called after the options
+ * were read. Returns 0.
+ */
 int guard_boot(void);
 
-/* Counts an extent; true if it is an n-th one. */
+/* Counts an extent, unless nth is 0 (no guards); true if it is an nth one. */
 ALWAYS_INLINE bool
 guard_count_extent(atomic_u64_t *count, size_t nth) {
 	return unlikely(nth != 0) && atomic_fetch_add_u64(count, 1, MO_RELAXED) % nth == nth - 1;

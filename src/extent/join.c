@@ -3,7 +3,7 @@
  * why. The search goes through the page classes of the dirty cache from the request's downwards,
  * JOIN_LOOK_MAX extents in all, under that cache's lock. It reads sizes and arenas of neighbours
  * without their locks, as hints only. Invariant: at any time each piece is in a cache or active and
- * owned by this thread, so after a failure no page is lost.
+ * owned by this thread, so after a failure no page is lost. Called by pac.c.
  */
 #include "extent/join.h"
 

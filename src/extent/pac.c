@@ -2,8 +2,9 @@
  * The page cache of an arena: allocation (pac_alloc_as), release (pac_dalloc) and resizing in
  * place. What becomes of unused pages is in pac_purge.c and pac_relieve.c. pac.h explains the
  * caches, the order in which they are tried and their locks. Invariant: `mapped` counts the bytes
- * of extents in use, hot, dirty and muzzy, nactive the pages in use; both are relaxed atomics that
- * are exact whenever no operation is under way.
+ * of extents in use, hot, dirty and muzzy, and whole huge slabs and pieces, nactive the pages in
+ * use; both are relaxed atomics that are exact whenever no operation is under way. Called by
+ * arena.c, arena_life.c, holes.c and large.c, inside the gate without a lock.
  */
 #include "extent/pac.h"
 
@@ -75,7 +76,8 @@ pac_take_cached(pac_t *pac, size_t size, size_t alignment, unsigned lg_max_fit) 
 /*
  * For a dense request: takes from a huge piece (extent/piece.h), or puts a run of populated pages
  * into the dirty cache and takes from there (extent/ahead.h). NULL: the arena is too small for
- * either, populating is off or has failed, or there is no memory.
+ * either, its decay time is 0, it is bounded or has hooks of the user, or for a reason that those
+ * headers name.
  */
 static edata_t *
 pac_take_ahead(pac_t *pac, size_t size) {
@@ -96,7 +98,7 @@ pac_take_ahead(pac_t *pac, size_t size) {
 	return e != NULL ? e : ecache_take(&pac->src, &pac->dirty, size, PAGE, 64);
 }
 
-/* Takes address space without pages: retained, or newly mapped. */
+/* Takes address space without pages, retained or newly mapped; if dense, pac_take_ahead() first. */
 static edata_t *
 pac_take_new(pac_t *pac, size_t size, size_t alignment, bool is_dense) {
 	edata_t *e = is_dense ? pac_take_ahead(pac, size) : NULL;
@@ -289,8 +291,8 @@ pac_alloc_guarded(pac_t *pac, size_t size, size_t alignment, bool zero) {
 }
 
 /*
- * Makes a guarded extent, whose pages the caller has yet to count as unused, a plain one. The
- * caller may hold a lock, so the hook for a new maximum is not called; the next mapping calls it.
+ * Makes a guarded extent, whose pages the caller has yet to count as unused, a plain one. The hook
+ * for a new maximum is not called here but by the next mapping (pac_mapped_add).
  */
 static void
 pac_unguard(pac_t *pac, edata_t *e) {
@@ -300,7 +302,7 @@ pac_unguard(pac_t *pac, edata_t *e) {
 
 /* ------------------------------------------------------------------ free, resize */
 
-/* Makes e hot, or puts it into a small extent cache. Returns false if there is no room. */
+/* Makes e hot, or puts it into a small extent cache (pac_hpa.h). False: there is no room. */
 static bool
 pac_try_keep(pac_t *pac, edata_t *e) {
 	return (unlikely(e->is_hpa) && pac_hpa_try_keep(pac, e)) || pac_hot_try_keep(pac, e);

@@ -1,14 +1,15 @@
 /*
  * The page cache of an arena: it allocates extents of whole pages and keeps unused ones for reuse.
  * A freed extent becomes hot (kept whole, on a stack of its page class; pac_hot.h) or, if the stack
- * is full, dirty. pac_tick() makes hot extents dirty, and purges dirty ones whose decay is due
- * (decay.h): these become muzzy (only with a muzzy decay time), then retained, which is address
- * space without pages, or are unmapped. Statistics count hot extents as dirty. A request tries: a
- * hot extent of exactly its size; a huge slab (pac_hpa.h); a dirty, then a muzzy extent that fits
- * well, first as they are, then with one longer hot extent made dirty, then with all of them;
- * adjacent pieces (join.h); retained or
- * new address space (for dense requests from a populated run or a huge piece, ahead.h, piece.h); at
- * last any longer extent. Callers: arena, large; arenas calls pac_tick().
+ * is full, dirty. When the decay (decay.h) is due, pac_tick() makes hot extents dirty and purges
+ * the oldest dirty ones: these become muzzy (only with a muzzy decay time), then retained, which is
+ * address space without pages, or are unmapped. Statistics count hot extents as dirty.
+ *
+ * A request tries, in this order: a hot extent of exactly its size; a huge slab (pac_hpa.h); a
+ * dirty, then a muzzy extent that fits well; the same after one longer hot extent was made dirty;
+ * the same after all were; adjacent pieces (join.h); retained or new address space (for dense
+ * requests a huge piece or a populated run, piece.h, ahead.h); any longer extent. Callers: arena.c,
+ * arena_life.c, holes.c, large.c; the functions of pac_purge.h have others.
  */
 #ifndef EXTENT_PAC_H
 #define EXTENT_PAC_H
@@ -17,13 +18,14 @@
 
 /*
  * Locks: a decay's mutex is taken before any cache's and is held during a purging pass, so that one
- * thread purges at a time; pac_tick() only tries it. While a hook of the user runs, the mutex is
- * released, and `passer` keeps other threads out.
+ * thread purges at a time; pac_tick() only tries it. While a hook of the user runs, and in passes
+ * for other work (pac_step.h), the mutex is released, and `passer` keeps other threads out. The
+ * caller of a function here is inside the gate and holds no lock.
  *
- * When new pages were fetched for a request of at least JOIN_MIN bytes, dirty pages are purged,
- * oldest first and past the muzzy cache, until pages in use and unused pages together are at most
- * 5/4 of the greatest number of pages in use so far. A bounded cache (pac_bound) limits its unused
- * pages at every allocation and release.
+ * When new pages were fetched for a request of at least JOIN_MIN bytes, and the decay time is not 0
+ * or -1, dirty pages are purged, the oldest first, to retained and not to muzzy, until pages in use
+ * and dirty or hot pages together are at most 5/4 of the greatest number of pages in use so far. A
+ * bounded cache (pac_bound) limits its unused pages at every allocation and release.
  */
 
 /* Reused memory of at least this many bytes is zeroed by purging it instead of memset(). */
@@ -53,8 +55,9 @@ pac_alloc_dense(pac_t *pac, size_t size) {
 }
 
 /*
- * As pac_alloc(), of pages that are not there yet: it takes no unused ones. If that can be had,
- * `room` more bytes of address space follow, retained, so that the extent can grow in place.
+ * As pac_alloc(), but of retained or new address space only, so no page of it is in memory. If
+ * possible, `room` more bytes of address space follow, retained, so that the extent can grow in
+ * place.
  */
 edata_t *pac_alloc_new(pac_t *pac, size_t size, size_t room, size_t alignment);
 
@@ -72,7 +75,7 @@ void pac_dalloc(pac_t *pac, edata_t *e);
 int pac_expand(pac_t *pac, edata_t *e, size_t size, bool zero);
 int pac_shrink(pac_t *pac, edata_t *e, size_t size);
 
-/* Bytes in use, dirty or muzzy in all arenas. */
+/* Bytes that all arenas have from the system, without retained ones: the sum of `mapped`. */
 size_t pac_mapped_all(void);
 
 #endif

@@ -2,19 +2,20 @@
  * The stacks of hot extents, one for each page class, last in, first out.
  * pac_hot.h has the contract. Invariant: hot_npages is the number of pages in the stacks, changed
  * under hot_mtx together with them. Extents that were taken out are made dirty after the lock is
- * released, because ecache_put() takes the dirty cache's.
+ * released, because ecache_put() takes the dirty cache's. Called by pac*.c and large.c.
  */
 #include "extent/pac_hot.h"
 
 #include "meta/freepool.h"
 
-/* Extents of a stack that are examined for one that fits. */
+/* A search in one stack ends after so many extents that do not fit. */
 #define HOT_LOOKS 16u
 /* Extents that pac_hot_cool_at() examines at most. */
 #define HOT_COOL_MAX 8
 /*
- * A hot extent may exceed the request that takes it by this part of the request, one quarter, which
- * is the greatest distance between two classes: extents of the next larger class fit.
+ * A hot extent may be longer than the request that takes it by one quarter of the request
+ * (1 / 2^HOT_LG_SLACK). That is the greatest distance between two classes from 4 pages up, so
+ * extents of the next larger class fit.
  */
 #define HOT_LG_SLACK 2
 /* Extents that a flush takes out of the stacks at once. */
@@ -212,7 +213,7 @@ pac_hot_try_keep(pac_t *pac, edata_t *e) {
 	size_t npages;
 	e->szind = SC_NSIZES;
 	e->is_sampled = false;
-	/* Before another thread can take it, the page map says that it is unused. */
+	/* The page map must say hot before another thread can take the extent. */
 	e->state = extent_state_hot;
 	emap_set_boundary(e);
 	e->state = extent_state_active;

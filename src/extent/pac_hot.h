@@ -1,17 +1,18 @@
 /*
  * Hot extents: those freed last in each page class, kept whole for the next request of their size.
- * A hot extent is reused without a search, a split or a join, which a dirty one needs. pac_tick()
- * and a request that finds no other extent, nor one among them to take a part of, make all of them
- * dirty.
+ * A hot extent is reused without a search, a split or a join, which a dirty one needs. All of them
+ * are made dirty by each purge of dirty pages, by a background thread before it sleeps, and by a
+ * request that finds no other extent, nor one among them to take a part of.
  *
- * Invariant: an extent in a stack has the state hot (the rest of a huge piece and extents in small
- * extent caches have this state too). If it was an object whose class its descriptor still has
- * (szind), the page map says what it said of the free object, which is active; so that a batch of
- * objects becomes hot, and is objects again, without a write to the page map. Of all others it says
- * hot. Lock: hot_mtx guards the stacks; no other lock is taken under
- * it. An extent is put into the dirty cache after hot_mtx is released; the caller of a function
- * that does so holds no cache's lock, and calls pac_tell_back() afterwards unless the arena ends.
- * Callers are pac*.c and large.c, all inside the gate.
+ * Invariant: an extent in a stack has the state hot in its descriptor (the rest of a huge piece and
+ * extents in small extent caches have this state too). The page map says hot too, except for an
+ * extent that was a large object and whose descriptor still has the class (szind): there the page
+ * map says active, as it did while the object was free. So a batch of objects becomes hot, and
+ * becomes objects again, without a write to the page map. Lock: hot_mtx guards the stacks; no other
+ * lock is taken under it. An extent is put into the dirty cache after hot_mtx is released; the
+ * caller of a function that does so holds no cache's lock, and calls pac_tell_back() afterwards
+ * unless the arena ends. Callers are pac*.c and large.c, all inside the gate; statistics call
+ * pac_ndirty().
  */
 #ifndef EXTENT_PAC_HOT_H
 #define EXTENT_PAC_HOT_H
@@ -22,7 +23,7 @@ void pac_hot_init(pac_t *pac);
 /* Makes all hot extents dirty and frees the stacks; no other thread uses the cache any more. */
 void pac_hot_destroy(pac_t *pac);
 
-/* Unused pages that are not purged yet, hot ones included. Needs no lock. */
+/* Pages that count as dirty: dirty, hot, and of the rest of the huge piece. Needs no lock. */
 size_t pac_ndirty(const pac_t *pac);
 
 /*
@@ -51,8 +52,8 @@ bool pac_hot_try_keep(pac_t *pac, edata_t *e);
 /* Makes all hot extents dirty. */
 void pac_hot_flush(pac_t *pac);
 /*
- * Makes the hot extent freed last in the smallest class of extents of at least size bytes dirty.
- * False: these classes are empty. Longer extents in the class of size itself are not looked at.
+ * Makes one hot extent of at least size bytes dirty: the one freed last in the smallest page class
+ * all of whose extents are so long. False: there is none in such classes.
  */
 bool pac_hot_try_cool(pac_t *pac, size_t size);
 /*

@@ -2,15 +2,16 @@
  * Extents of huge slabs for the page cache, and memory for the slabs; pac_hpa.h has the contract.
  * Locks: those of hpa/hpa.h, which takes its grow_mtx and then calls slab_get(); and the mutex of
  * the dirty pages' decay to begin and end a pass. Invariant: pac->mapped counts whole slabs. Called
- * by pac, pac_life, pac_serve and arena, and by statistics.
+ * by pac.c, pac_purge.c, pac_relieve.c, pac_life.c and arena.c; hpa.c calls slab_get() and
+ * slab_put().
  */
 #include "extent/pac_hpa.h"
 
 /* ------------------------------------------------------------------ memory for slabs */
 
 /*
- * Fetches the memory of a slab: retained or newly mapped, and zero. *home is its descriptor, which
- * the page map does not contain as long as it is a slab: it contains the extents in the slab.
+ * Fetches the memory of a slab: retained or newly mapped, and zero. *home is set to its descriptor.
+ * While the memory is a slab, the page map has the descriptors of the extents in it, not this one.
  */
 static char *
 slab_get(void *ctx, void **home) {
@@ -35,6 +36,7 @@ slab_get(void *ctx, void **home) {
 	return e->addr;
 }
 
+/* Makes the memory of a slab retained. is_marked: it has, or had, a mark for huge pages. */
 static void
 slab_put(void *ctx, void *home, bool is_marked) {
 	pac_t *pac = ctx;
@@ -60,6 +62,7 @@ pac_hpa_init(pac_t *pac, base_t *base) {
 
 /* ------------------------------------------------------------------ extents */
 
+/* Makes a descriptor that of an active extent of a slab, and enters it in the page map. */
 static edata_t *
 hpa_extent(edata_t *e, char *addr, size_t size, bool is_zeroed) {
 	edata_init(e, addr, size, true, is_zeroed);

@@ -4,9 +4,10 @@
  * slabs. Extents up to opt_hpa_sec_max_alloc pass through the small extent caches (hpa/hsec.h) both
  * ways; longer ones become hot first, like other extents. The memory of a slab is taken from the
  * retained cache or newly mapped, and becomes retained again. Invariant: an extent of such pages is
- * active, hot or spare, never in a cache of the arena. Work for slabs is done in a pass of the
- * dirty decay, whose mutex is not held meanwhile. Called by pac, pac_life,
- * pac_serve and arena, and by statistics.
+ * active or hot, never in one of the three caches of the arena. Work for slabs is done in a pass of
+ * the dirty decay, whose mutex is not held meanwhile; callers are inside the gate and hold no lock.
+ * Called by pac.c, pac_purge.c, pac_relieve.c, pac_life.c, pac_serve.c and arena.c; vacant.c and
+ * statistics read counters.
  */
 #ifndef EXTENT_PAC_HPA_H
 #define EXTENT_PAC_HPA_H
@@ -32,11 +33,13 @@ pac_hpa_serves(const pac_t *pac, size_t size, size_t alignment) {
 
 /*
  * An active extent of a huge slab, dense (hpa.h) or not; NULL: there is no memory. The caller looks
- * for a new maximum of mapped memory, for slab_get() holds a lock.
+ * for a new maximum of mapped memory, because slab_get(), which may map a slab, is called with a
+ * lock held.
  */
 edata_t *pac_hpa_take(pac_t *pac, size_t size, bool is_dense);
 /*
- * An active extent of exactly [addr, addr + size), behind another extent of the slab; NULL: in use.
+ * An active extent of exactly [addr, addr + size), behind another extent of the same slab; NULL: it
+ * is in use, reaches beyond the slab, or there is no descriptor.
  */
 edata_t *pac_hpa_take_at(pac_t *pac, char *addr, size_t size);
 
@@ -45,7 +48,7 @@ edata_t *pac_hpa_take_at(pac_t *pac, char *addr, size_t size);
  */
 bool pac_hpa_try_keep(pac_t *pac, edata_t *e);
 
-/* Does what is due for huge slabs, unless another thread purges. */
+/* Does what is due for huge slabs at `now` (monotonic ns), unless another thread purges. */
 void pac_hpa_tick(pac_t *pac, uint64_t now);
 /* Purges empty slabs, and with is_all every dirty page; waits for other threads. */
 void pac_hpa_purge(pac_t *pac, bool is_all);
@@ -70,8 +73,8 @@ pac_hpa_nidle(const pac_t *pac) {
 }
 
 /*
- * Purges every unused page of huge slabs if more than npages pages are unused in all. Does not wait
- * for other threads.
+ * Purges every unused page of huge slabs if more than npages pages of the page cache are unused
+ * (pac_nidle). Does not wait for other threads.
  */
 void pac_hpa_try_purge(pac_t *pac, size_t npages);
 

@@ -1,8 +1,9 @@
 /*
- * The fields of the page cache, and the functions that its parts (pac*.c) share.
- * Included by these and by code that inlines a part of them; all other code includes pac.h,
- * which explains the page cache and which lock protects what. Invariant: every unused extent of the
- * arena is in exactly one hot stack or cache, or in the hands of one thread.
+ * The fields of the page cache, and small functions that its parts (pac*.c) share. Included by these
+ * and by arena_types.h; other code includes pac.h, which explains the page cache and its locks.
+ * Locks: that of each field is named beside it; atomic fields need none. Invariant: every unused
+ * extent of the arena is in exactly one hot stack or cache, is the rest of the huge piece, belongs
+ * to the huge slabs (hpa), or is in the hands of one thread.
  */
 #ifndef EXTENT_PAC_TYPES_H
 #define EXTENT_PAC_TYPES_H
@@ -17,7 +18,8 @@
 /*
  * Capacity of a stack of hot extents: it starts with PAC_HOT_FIRST and doubles when full, up to
  * PAC_HOT_DEEP, so that a thread may free as many blocks at once that another one allocates. A
- * stack takes 80 bytes to 8 KiB of metadata, in each page class of which an extent was ever freed.
+ * stack takes 96 bytes to 12 KiB of metadata; there is one in each page class of which an extent
+ * was ever freed.
  */
 #define PAC_HOT_FIRST 8u
 #define PAC_HOT_DEEP 1024u
@@ -39,28 +41,29 @@ typedef struct {
 typedef struct pac_decay_s {
 	decay_t decay;
 	ecache_t *cache;
-	/* TLS words of the thread that purges or has closed the cache; under decay.mtx */
+	/* TLS words of the thread that is in a pass (pac_step.h); NULL: none; under decay.mtx */
 	struct tls_s *passer;
-	atomic_u64_t npurge;   /* passes that purged */
-	atomic_u64_t nmadvise; /* system calls that they made */
-	atomic_u64_t purged;   /* pages that they purged */
+	/* counters: DECAY_STATS_FIELDS says what they count */
+	atomic_u64_t npurge;
+	atomic_u64_t nmadvise;
+	atomic_u64_t purged;
 } pac_decay_t;
 
 typedef struct pac_s {
 	extent_src_t src;
-	atomic_zu_t mapped;  /* bytes in use, dirty or muzzy */
+	atomic_zu_t mapped;  /* bytes in use, hot, dirty or muzzy, and whole huge slabs and pieces */
 	atomic_zu_t nactive; /* pages in use */
 	/* guard pages around extents in use; not counted in nactive or mapped */
 	atomic_zu_t nguard;
 	atomic_zu_t npeak; /* greatest value of nactive seen by pac_active_add() so far */
-	/* 0: not bounded; otherwise bytes that may always be unused (pac_bound) */
-	atomic_zu_t bound;
-	/*
-	 * A background thread ticks this cache; it sleeps until more than wake_above pages are
-	 * unused. Without such a thread wake_above is SIZE_MAX; it is 0 if unused pages are purged
-	 * at once.
-	 */
+	atomic_zu_t bound; /* the bytes of pac_bound(); 0: not bounded */
+	/* A background thread ticks this cache. */
 	atomic_b_t is_served;
+	/*
+	 * Number of unused pages above which a release wakes the background thread, which sleeps.
+	 * SIZE_MAX: none is to be woken, because there is none or it is awake. 0 also if the decay
+	 * time is 0: then each release purges (pac_tell_slow).
+	 */
 	atomic_zu_t wake_above;
 	/* bytes; a release after which more are unused calls pac_rise_hook (pac_tell_rise) */
 	atomic_zu_t rise_above;
@@ -69,14 +72,14 @@ typedef struct pac_s {
 	ecache_t dirty;
 	ecache_t muzzy;
 	ecache_t retained;
-	mutex_t hot_mtx;
+	mutex_t hot_mtx; /* guards the stacks of hot extents */
 	/* Hot extents by page class, under hot_mtx; NULL: none yet. */
 	pac_hot_stack_t *hot[SC_NPSIZES_MAX];
 	/* Pages in these stacks; written under hot_mtx, read by anyone. */
 	atomic_zu_t hot_npages;
 	/* Serves small extents from huge slabs (extent/pac_hpa.h); NULL: hpa is off. */
 	hpa_t *hpa;
-	/* The huge piece from which slabs are taken at present. */
+	/* The huge piece from which slabs are taken at present; under src.grow_mtx (piece.h). */
 	piece_t piece;
 	eset_class_t classes[3][SC_NPSIZES_MAX]; /* of dirty, muzzy, retained */
 } pac_t;
@@ -92,7 +95,10 @@ pac_unused(const pac_t *pac) {
 	return mapped > used ? mapped - used : 0;
 }
 
-/* Frees the pages of the active extent e to their huge slab; its descriptor becomes spare. */
+/*
+ * Frees the pages of the active extent e to their huge slab; its descriptor becomes spare. The
+ * caller holds no lock of hpa or of a cache.
+ */
 static inline void
 pac_hpa_put(pac_t *pac, edata_t *e) {
 	char *addr = e->addr;
@@ -103,7 +109,7 @@ pac_hpa_put(pac_t *pac, edata_t *e) {
 	hpa_dalloc(pac->hpa, addr, size);
 }
 
-/* The locks of the cache's huge slabs, for statistics and fork; NULL: hpa is off. */
+/* The locks of the cache's huge slabs, for statistics; NULL: hpa is off. */
 static inline mutex_t *
 pac_hpa_mutex(pac_t *pac) {
 	return pac->hpa == NULL ? NULL : &pac->hpa->mtx;
