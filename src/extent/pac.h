@@ -23,9 +23,10 @@
  * caller of a function here is inside the gate and holds no lock.
  *
  * When new pages were fetched for a request of at least JOIN_MIN bytes, and the decay time is not 0
- * or -1, dirty pages are purged, the oldest first, to retained and not to muzzy, until pages in use
- * and dirty or hot pages together are at most 5/4 of the greatest number of pages in use so far. A
- * bounded cache (pac_bound) limits its unused pages at every allocation and release.
+ * or -1, dirty pages are purged, the oldest first, and become retained (muzzy only with a muzzy
+ * decay time of -1), until pages in use and dirty or hot pages together are at most 5/4 of the
+ * greatest number of pages in use so far. A bounded cache (pac_bound) limits its unused pages at
+ * every allocation and release.
  */
 
 /* Reused memory of at least this many bytes is zeroed by purging it instead of memset(). */

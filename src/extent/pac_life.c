@@ -1,8 +1,8 @@
 /*
  * The beginning and the end of a page cache; pac_life.h has the contract.
- * Invariant: between pac_close() and pac_open() or pac_destroy() the calling thread is in a pass of
- * both decays, so no other thread purges. The mutexes of the decays are held for short steps only.
- * Called by arena.c and arena_life.c.
+ * Invariant: between pac_close() and pac_open() the calling thread is in a pass of both decays, so
+ * no other thread purges. The mutexes of the decays are held for short steps only. Called by
+ * arena.c and arena_life.c.
  */
 #include "extent/pac_life.h"
 

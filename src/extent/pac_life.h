@@ -1,7 +1,8 @@
 /*
- * The beginning and the end of a page cache. Invariant: between pac_close() and pac_open() or
- * pac_destroy() the calling thread is in a pass of both decays. Takes each decay's mutex for short
- * steps only. Called by arena.c and arena_life.c.
+ * The beginning and the end of a page cache. Invariant: between pac_close() and pac_open() the
+ * calling thread is in a pass of both decays; pac_destroy() is called in between. Takes each
+ * decay's mutex for short steps only. Called by arena.c and arena_life.c, without these mutexes and
+ * those of caches.
  */
 #ifndef EXTENT_PAC_LIFE_H
 #define EXTENT_PAC_LIFE_H
@@ -20,11 +21,14 @@ void pac_init(pac_t *pac, base_t *base, unsigned arena_ind, ssize_t dirty_ms, ss
 int pac_close(pac_t *pac);
 void pac_open(pac_t *pac);
 /*
- * At the end of an arena, which is closed and has no active extents: returns all pages; none stays
- * retained.
+ * At the end of an arena, which is closed and has no active extents: returns all pages and address
+ * space; none stays retained. pac_open() is called afterwards too.
  */
 void pac_destroy(pac_t *pac);
-/* After pac_destroy(), for reuse of the arena. */
+/*
+ * After pac_destroy() and pac_open(), for reuse of the arena; parameters as of pac_init(). Zeroes
+ * counters of the decays; the bound, npeak and the huge slabs' shard stay.
+ */
 void pac_renew(pac_t *pac, ssize_t dirty_ms, ssize_t muzzy_ms, uint64_t now);
 
 #endif

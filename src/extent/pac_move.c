@@ -1,13 +1,13 @@
 /*
  * Moving the pages of an extent; pac_move.h has the contract.
- * Two steps, so that no address is nobody's while it matters: the pages move to a place that the
- * system chooses, which fails without an effect if it fails at all, and the old place stays mapped;
- * from there they move over the new extent, which is one mapping then, so that it can move again.
- * Should the system refuse the second step, the pages move back. The new extent may be
- * unmapped then, and another thread of the process may map something there at any time. So it is
- * mapped again only if it is still free; otherwise the address space is given up. Nothing is moved
- * any more.
- * Invariant: both extents belong to the caller throughout, so no lock is needed.
+ * It takes two steps, so that the old place is always mapped. First the pages move to a place that
+ * the system chooses, while the old place stays mapped; if this fails, it has no effect. Then they
+ * move over the new extent, which is one mapping afterwards, so that it can move again. If the
+ * system refuses the second step, the pages move back, and nothing is moved any more in the
+ * process. The new extent may be unmapped then, and another thread may map something there at any
+ * time. So it is mapped again only if the place is still free; otherwise the address space is given
+ * up. Invariant: both extents belong to the caller throughout, so no lock is needed. Called by
+ * large.c.
  */
 #include "extent/pac_move.h"
 
@@ -71,8 +71,8 @@ pac_try_move(pac_t *pac, edata_t *e, size_t size, size_t alignment) {
 	}
 	piece_break(e->addr, n);
 	/*
-	 * A quarter more room serves blocks that grow by small steps. One that has grown where it is
-	 * consists of two mappings, and is copied the next time.
+	 * The room, a quarter of the size, lets blocks grow in place by small steps. One that has done
+	 * so consists of two mappings, which cannot be moved out, and is copied the next time.
 	 */
 	size_t room = align_up(size / 4, max_zu(PAC_GRAIN, PAGE));
 	edata_t *to = pac_alloc_new(pac, size, room, alignment);

@@ -1,11 +1,11 @@
 /*
- * Moving the pages of an extent into a longer one, for blocks that grow: mremap(2) takes some 20 ns
- * for each page, copying and touching a new one 20 times as long, and a block is never there twice.
+ * Moving the pages of an extent into a longer one, for blocks that grow: mremap(2) costs a small
+ * part of what it costs to touch new pages and copy, and the block is never in memory twice.
  *
- * The pages keep the mapping that they came from, which does not join those beside it. So extents
- * with such pages are marked (is_moved), at most PAC_MOVED_MAX at a time, and are mapped anew when
- * they are purged: the number of mappings that the process has is limited by the system.
- * Called by large.c, inside the gate, with no lock held.
+ * The kernel does not join a mapping of moved pages with the mappings beside it, and it limits the
+ * number of mappings of a process. So extents with such pages are marked (is_moved), there are at
+ * most about PAC_MOVED_MAX of them at a time in the process, and they are mapped anew when they are
+ * purged. Called by large.c, inside the gate, with no lock held.
  */
 #ifndef EXTENT_PAC_MOVE_H
 #define EXTENT_PAC_MOVE_H
@@ -17,10 +17,10 @@
 /*
  * Returns a new active extent of size bytes, longer than e, which begins with the pages of e. e
  * belongs to the cache then. NULL: it is cheaper to copy, because there are enough unused pages, or
- * it is not possible; e is unchanged. alignment: of the new extent.
+ * it is not possible; e is unchanged then. alignment: of the new extent, in bytes.
  */
 edata_t *pac_try_move(pac_t *pac, edata_t *e, size_t size, size_t alignment);
-/* Forgets that the system refused once; for tests. */
+/* Allows moves again after the system has refused one; for tests. */
 void pac_move_again(void);
 
 #endif

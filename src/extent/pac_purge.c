@@ -18,7 +18,7 @@ void (*pac_wake_hook)(unsigned arena_ind);
 void (*pac_rise_hook)(void);
 size_t pac_rise_step;
 
-/* pac_t *, of pac_yields(). */
+/* The pac_t * of pac_yields(). */
 static atomic_p_t pac_yielding;
 
 void
@@ -35,8 +35,8 @@ pac_wake(pac_t *pac) {
 }
 
 /*
- * Wakes the background thread if more pages than wake_above are unused. The thread that exceeds
- * that number sets it to SIZE_MAX, so that it wakes once.
+ * Wakes the background thread if more pages than wake_above are dirty or hot. The thread that
+ * exceeds that number sets it to SIZE_MAX, so that the background thread is woken once.
  */
 static void
 pac_wake_above(pac_t *pac) {

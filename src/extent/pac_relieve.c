@@ -1,15 +1,16 @@
 /*
  * Returns unused pages and address space when the system has refused memory, or when address space
  * is to be unmapped; pac_relieve.h has the contract. Invariant: extents are taken out of a cache
- * and go within a pass of dirty pages. Called by arenas.c and tcache.c.
+ * and go within a pass of dirty pages, whose mutex is held. Called by arenas.c; tcache.c calls
+ * pac_relievable().
  */
 #include "extent/pac_relieve.h"
 
 #include "extent/pac_hpa.h"
 
 /*
- * With a grow_alignment above a page, no part of a mapping is unmapped: it has a mark for huge
- * pages, which is to stay.
+ * Hidden arenas, the only ones with a grow_alignment above a page, unmap nothing before their end:
+ * they keep the pieces of address space that are marked as theirs (arena_sampled_map).
  */
 static bool
 pac_may_unmap(const pac_t *pac) {

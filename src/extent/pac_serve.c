@@ -1,7 +1,7 @@
 /*
  * How long the background thread of a page cache may sleep; pac_serve.h has the contract.
- * Invariant: while the thread sleeps, more than wake_above unused pages wake it (pac_tell). A
- * decay's mutex is held while its cache is read. Called by background_thread.
+ * Invariant: while the thread sleeps, the thread that makes more than wake_above pages unused wakes
+ * it (pac_tell). A decay's mutex is held while its cache is read. Called by background_thread.c.
  */
 #include "extent/pac_serve.h"
 
@@ -31,7 +31,10 @@ pac_try_flush(pac_t *pac) {
 	return has_begun;
 }
 
-/* Nanoseconds until enough pages are due. Up to `kept` pages stay for good, so none is due then. */
+/*
+ * Nanoseconds until enough pages are due: 1 MiB of them, or a sixteenth of all if that is more. If
+ * there are at most `kept` pages, which stay for good, none is due (UINT64_MAX).
+ */
 static uint64_t
 pac_ns_until(pac_decay_t *d, uint64_t now, size_t kept) {
 	mutex_lock(&d->decay.mtx);

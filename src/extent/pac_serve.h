@@ -2,7 +2,7 @@
  * The background thread of a page cache: what it does after a tick, and how long it may then sleep.
  * Invariant: while it sleeps, the thread that makes more than wake_above pages unused wakes it.
  * Takes each decay's mutex for a moment; the caller is inside the gate and holds no lock. Called by
- * background_thread.
+ * background_thread.c.
  */
 #ifndef EXTENT_PAC_SERVE_H
 #define EXTENT_PAC_SERVE_H
@@ -10,11 +10,13 @@
 #include "extent/pac.h"
 
 /*
- * For the background thread of this cache, after a tick. Returns the nanoseconds until the next
- * tick is useful; UINT64_MAX: not before pages become unused. Until pac_unserve(), pac_wake_hook is
- * called once when 1 MiB more is unused than now, or any page if no dirty page will become due.
+ * For the background thread of this cache, after a tick at `now` (monotonic ns). Makes hot extents
+ * dirty. Returns the nanoseconds until the next tick is useful; UINT64_MAX: not before pages become
+ * unused. If the thread may sleep for more than 100 ms, pac_wake_hook is called once when 1 MiB
+ * more is unused than now, or any page more if no dirty page will become due.
  */
 uint64_t pac_serve(pac_t *pac, uint64_t now);
+/* The thread ends, or does not exist in a forked child: heartbeats tick the cache again. */
 void pac_unserve(pac_t *pac);
 
 #endif

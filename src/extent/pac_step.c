@@ -1,15 +1,15 @@
 /*
  * Steps that the parts of the page cache share; pac_step.h has the contract. Invariant: an extent
  * that is retained or unmapped here belongs to the calling thread alone. Functions named _locked
- * need the mutex of the decay that is their argument, the others none. Called by pac, pac_hpa,
- * pac_life, pac_serve and pac_move.
+ * need the mutex of the decay that is their argument, the others no lock but for pac_pass_unlock(),
+ * which releases that mutex. Called by pac*.c; the inline functions of the header by large.c too.
  */
 #include "extent/pac_step.h"
 
 #include "extent/purge_batch.h"
 #include "os/thread.h"
 
-/* Excess of address space up to which none is unmapped. */
+/* Bytes of excess address space up to which no unmapping is tried, because the last one failed. */
 static atomic_zu_t pac_stuck;
 
 void

@@ -1,8 +1,8 @@
 /*
  * Steps that the parts of the page cache share: they count pages and bytes, give the pages of an
  * extent back to the system, and begin and end passes. Invariant: one thread at a time is in a pass
- * of a decay, and only it purges. Locks: see pac.h; an extent is the caller's alone. Called by
- * pac*.c and large.c.
+ * of a decay, and only it purges. Locks: see pac.h; an extent that is passed belongs to the caller
+ * alone. Called by pac*.c and large.c.
  */
 #ifndef EXTENT_PAC_STEP_H
 #define EXTENT_PAC_STEP_H
@@ -10,13 +10,13 @@
 #include "extent/pac_types.h"
 
 /*
- * Called with no lock held when more address space is without use than the bound of os/room allows:
- * unmaps this many bytes, of any arenas, and returns how many it did. The caller may be in a pass,
- * so it waits for none. NULL before arenas_boot().
+ * Called when more address space is without use than the bound of os/room.h allows: unmaps up to
+ * about `want` bytes, of any arenas, and returns how many it did. The caller is inside the gate and
+ * holds no lock; it may be in a pass, so the hook waits for none. NULL before arenas_boot().
  */
 extern size_t (*pac_shed_hook)(size_t want);
 
-/* Count pages that are in use now, or no longer. Returns their number afterwards. */
+/* Counts pages that are in use from now on. Returns the number of pages in use afterwards. */
 static inline size_t
 pac_active_count(pac_t *pac, size_t npages) {
 	if (room_space_is_limited()) {
@@ -27,7 +27,10 @@ pac_active_count(pac_t *pac, size_t npages) {
 
 void pac_shed_slow(void);
 
-/* The caller is inside the gate and holds no lock: excess address space is unmapped. */
+/*
+ * Counts pages that are no longer in use. The caller is inside the gate and holds no lock, because
+ * excess address space is unmapped then.
+ */
 static inline void
 pac_active_uncount(pac_t *pac, size_t npages) {
 	atomic_fetch_sub_zu(&pac->nactive, npages, MO_RELAXED);
@@ -62,19 +65,19 @@ edata_t *pac_committed(pac_t *pac, edata_t *e);
 int pac_pass_begin_locked(pac_decay_t *d, bool may_wait);
 void pac_pass_end_locked(pac_decay_t *d);
 /*
- * A pass with the mutex held, but while a hook of the user runs. EBUSY, with the mutex released: as
- * above, or without may_wait another thread holds the mutex.
+ * A pass during which the mutex is held, except while a hook of the user runs. 0; or EBUSY, with
+ * the mutex released: as above, or without may_wait another thread holds the mutex.
  */
 int pac_pass_lock(pac_decay_t *d, bool may_wait);
 void pac_pass_unlock(pac_decay_t *d);
-/* The same, with the mutex released during the pass. */
+/* The same, but the mutex is not held during the pass. */
 int pac_pass_begin(pac_decay_t *d, bool may_wait);
 void pac_pass_end(pac_decay_t *d);
 
 /*
  * Decommits the pages where the system accounts for every writable page, so that retained pages do
- * not count. That removes a mark for huge pages too, which the oversize arena may have set. Returns
- * false if decommit is not in use or failed.
+ * not count. The new mapping has lost the advice for huge pages that the arena of oversized
+ * requests may have given. False: decommit is not in use, or failed.
  */
 bool pac_try_decommit(edata_t *e);
 

@@ -1,6 +1,7 @@
 /*
- * The fields of the page cache, and small functions that its parts (pac*.c) share. Included by these
- * and by arena_types.h; other code includes pac.h, which explains the page cache and its locks.
+ * The fields of the page cache, and small functions that its parts (pac*.c) share. Included by
+ * these and by arena_types.h; other code includes pac.h, which explains the page cache and its
+ * locks.
  * Locks: that of each field is named beside it; atomic fields need none. Invariant: every unused
  * extent of the arena is in exactly one hot stack or cache, is the rest of the huge piece, belongs
  * to the huge slabs (hpa), or is in the hands of one thread.

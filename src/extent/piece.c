@@ -2,7 +2,8 @@
  * Makes huge pieces, takes memory from their low end, and breaks them when memory is purged.
  * piece.h explains why, and has the invariant. The state of the process is atomics; a piece's rest
  * needs grow_mtx, which is also held during the first touch of a piece, so that other threads which
- * need fresh memory of the arena wait for this piece instead of making one each.
+ * need fresh memory of the arena wait for this piece instead of making one each. Functions named
+ * _locked need it. Called by pac*.c and holes.c.
  */
 #include "extent/piece.h"
 

@@ -6,8 +6,9 @@
  * page map says that it is a piece, and retained memory is no piece, so a large block that a
  * program touches in a few places only does not get huge pages from here. When part of a piece is
  * purged, the piece is broken: it loses the mark, so that the system does not fill it again. The
- * piece's rest is protected by grow_mtx of its extent_src_t. Called by pac*.c; ctl and prof read
- * the counters.
+ * piece's rest is protected by grow_mtx of its extent_src_t, which the functions here take; callers
+ * are inside the gate and hold no lock of a cache. Called by pac*.c, piece_break() by holes.c too;
+ * mallctl and the profiler read the counters.
  */
 #ifndef EXTENT_PIECE_H
 #define EXTENT_PIECE_H
@@ -21,18 +22,21 @@ extern size_t opt_thp_min;
 #define PIECE_SIZE (ZU(1) << EMAP_LG_HUGE)
 
 /*
- * The first touch of a piece zeroes 2 MiB, and the system may move other pages to make room. If it
- * takes longer than PIECE_SLOW_NS, and PIECE_SLOW_RATIO times as long as 2 MiB of small pages took
- * last, PIECE_SLOW_MAX times in a row, or if there is no memory for a piece, no piece is made for
- * PIECE_PAUSE_NS. The ratio matters in a virtual machine whose host has reclaimed memory: there
- * pages of any size are slow.
+ * The first touch of a piece zeroes 2 MiB, and the system may move other pages to make room. It is
+ * slow if it takes longer than PIECE_SLOW_NS and longer than PIECE_SLOW_RATIO times what 2 MiB of
+ * small pages took last. After PIECE_SLOW_MAX slow ones in a row, or if there is no memory for a
+ * piece, no piece is made for PIECE_PAUSE_NS. The ratio matters in a virtual machine whose host has
+ * reclaimed memory: there pages of any size are slow.
  */
 #define PIECE_SLOW_NS (UINT64_C(5) * NSTIME_PER_MSEC)
 #define PIECE_SLOW_RATIO 4u
 #define PIECE_SLOW_MAX 3u
 #define PIECE_PAUSE_NS (UINT64_C(60) * NSTIME_PER_SEC)
 
-/* Whether pieces may be made now. All zero: no slow touch yet. Updates may race, harmlessly. */
+/*
+ * Whether pieces may be made now, in the whole process. All zero: no slow touch yet. Updates may
+ * race, harmlessly.
+ */
 typedef struct {
 	atomic_u32_t nslow;        /* slow first touches in a row */
 	atomic_u64_t paused_until; /* monotonic time in nanoseconds; 0: not paused */
@@ -50,8 +54,8 @@ piece_guard_pause(piece_guard_t *g, uint64_t now) {
 }
 
 /*
- * Records that a first touch took this many nanoseconds, and as many small pages took `small` last
- * (0: not known). Returns true if this begins a pause.
+ * Records that a first touch took `took` nanoseconds, when 2 MiB of small pages took `small` last
+ * (0: not known). now: monotonic ns. Returns true if this begins a pause.
  */
 bool piece_guard_note(piece_guard_t *g, uint64_t took, uint64_t small, uint64_t now);
 
@@ -85,10 +89,10 @@ const char *piece_state(void);
 typedef struct {
 	/* edata_t * in the state hot: the part that was not taken yet; NULL: none. */
 	atomic_p_t rest;
-	/* Pages below this were populated. */
+	/* Pages of this piece below this address were populated; under grow_mtx. */
 	char *ready;
 	/*
-	 * Size of the rest (bytes) that piece_try_idle() saw last, and since when (ns); under the
+	 * Pages of the rest that piece_try_idle() saw last, and since when (monotonic ns); under the
 	 * dirty decay's mutex, not grow_mtx.
 	 */
 	size_t idle_size;
@@ -103,15 +107,16 @@ piece_npages(const piece_t *p) {
 }
 
 /*
- * Takes size bytes for an arena with `use` bytes in use: from the piece's rest, or from a new
- * piece; the rest of the former piece then becomes dirty. *added: bytes of a new piece, 0 if none
- * was made. NULL: the arena is small, size exceeds AHEAD_REQUEST_PAGES pages, the system makes no
- * huge pages, a pause is on, a limit of memory is near, a retained extent shorter than a piece fits
- * (and is to be used first), or there is no memory.
+ * Takes size bytes for an arena with `use` bytes in use: from the piece's rest if that is long
+ * enough, or else from a new piece; the rest of the former piece then becomes dirty. *added: bytes
+ * of a new piece, 0 if none was made. NULL: there is no memory, or no new piece may be made: use is
+ * below opt_thp_min, size exceeds AHEAD_REQUEST_PAGES pages, the system makes no huge pages, a
+ * pause is on, a limit of memory is near, or a retained extent shorter than a piece fits (and is to
+ * be used first).
  */
 edata_t *piece_take(extent_src_t *src, piece_t *p, ecache_t *dirty, ecache_t *retained, size_t use,
     size_t size, size_t *added);
-/* Takes the piece's rest as a whole; NULL: there is none. */
+/* Takes the piece's rest as a whole, as an active extent; NULL: there is none. */
 edata_t *piece_take_rest(extent_src_t *src, piece_t *p);
 /* Makes the piece's rest dirty. */
 void piece_flush(extent_src_t *src, piece_t *p, ecache_t *dirty);

@@ -2,7 +2,8 @@
  * Collects extents in a chain and purges them with one system call.
  * purge_batch.h has the contract. Invariant: an extent of the chain is active and not known to be
  * zero, and it is put into the retained cache in every case. The array of ranges is built from the
- * chain at the call. No lock of its own.
+ * chain at the call. No lock of its own: the caller holds the mutex of the decay. Called by
+ * pac_purge.c and pac_step.c.
  */
 #include "extent/purge_batch.h"
 

@@ -3,7 +3,8 @@
  * (process_madvise). A purging pass collects extents; when the batch is full, and at the end of the
  * pass, they are purged by one call and put into the retained cache. Until then they are active and
  * owned by the pass. If the kernel refuses the call, they are purged one by one. The batch is a
- * local variable of pac_purge_to_locked(), which holds the decay's lock.
+ * local variable of pac_purge_to_locked(), which holds the decay's lock and flushes the batch;
+ * pac_retain() adds extents. Not used for arenas with hooks of the user.
  */
 #ifndef EXTENT_PURGE_BATCH_H
 #define EXTENT_PURGE_BATCH_H
@@ -14,14 +15,16 @@ typedef struct purge_batch_s {
 	extent_src_t *src;
 	ecache_t *retained;
 	edata_t *first; /* extents in the batch, linked through heap.next */
-	/* Number of these extents. */
-	unsigned n;
+	unsigned n;     /* number of these extents */
 	uint64_t ntaken; /* extents added so far */
-	uint64_t ncalls; /* system calls made for them so far */
+	uint64_t ncalls; /* system calls made for them so far; a refused one is not counted */
 } purge_batch_t;
 
 void purge_batch_init(purge_batch_t *b, extent_src_t *src, ecache_t *retained);
-/* Takes over an extent. Returns false if batching is off; the caller keeps the extent then. */
+/*
+ * Takes over an extent, and flushes the batch if it is full. Returns false if batching is off
+ * (opt_process_madvise_max_batch is 0); the caller keeps the extent then.
+ */
 bool purge_batch_try_add(purge_batch_t *b, edata_t *e);
 /* Purges the extents in the batch. To be called at the end of the pass. */
 void purge_batch_flush(purge_batch_t *b);
