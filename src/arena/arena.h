@@ -3,12 +3,13 @@
  *
  * Each arena has pages and locks of its own; all share the page map, the pool of metadata
  * (meta/freepool.h) and the counters of the process. A thread allocates from the arena it is bound
- * to and frees to the arena that the object came from. Except for arena_new() and
- * arena_name_default(), which arenas.c calls under its lock, no function here may be called with a
- * lock held; each takes the lock of a bin or of the page cache itself. Sampled small objects lie in
- * hidden arenas. The pieces of address space of these are marked in arena_sampled_map, so that a
- * sized free can exclude a sample by the address alone. Callers: thread caches (tcache.c), the slow
- * path of requests (imalloc.c, irealloc.c), arenas.c, vacant.c, background threads, mallctl.
+ * to and frees to the arena that the object came from. Functions that allocate, free, count, trim
+ * or set a decay time take the lock of a bin or of the page cache themselves, so they are called
+ * without a lock; arenas.c calls arena_new() under its lock. The inline functions take none.
+ * Sampled small objects lie in hidden arenas. The pieces of address space of these are marked in
+ * arena_sampled_map, so that a sized free can exclude a sample by the address alone. Callers:
+ * thread caches (tcache.c), the slow path of requests (imalloc.c, irealloc.c), arenas.c, vacant.c,
+ * background threads, mallctl.
  */
 #ifndef ARENA_ARENA_H
 #define ARENA_ARENA_H

@@ -4,8 +4,8 @@
  * functions here change and check nothing. Callers: imalloc.h, imalloc.c and irealloc.c, slab.c,
  * arena.c and large.c, thread/quarantine, thread/shelter.
  *
- * A region of C bytes (a class of its own size, C >= CANARY_BYTES) serves requests of up to C -
- * CANARY_BYTES bytes. For a request of n bytes, which is what the object's usable size is:
+ * A region of C bytes (the size of its class; C >= CANARY_BYTES) serves requests of up to C -
+ * CANARY_BYTES bytes. After a request of n bytes, which is then the object's usable size, it has:
  *
  *   [0, n)           the object
  *   [n, n + 16)      canary bytes, as far as they are below C - 8

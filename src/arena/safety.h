@@ -2,7 +2,8 @@
  * Ends the process with one line (malloc_write(): to stderr or to the user's function) after misuse
  * of the allocator (double free, foreign pointer, write past the end), or after a failure that must
  * not return to the program (operator new without memory or handler, zero_realloc:abort). Takes no
- * lock, so callers may hold any.
+ * lock, so callers may hold any. Callers: bin, large, canary, imalloc.c, icheck.c, quarantine and
+ * shelter for misuse; cxx.c and jemalloc.c.
  */
 #ifndef ARENA_SAFETY_H
 #define ARENA_SAFETY_H

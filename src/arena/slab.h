@@ -3,9 +3,10 @@
  *
  * The bitmap lies in the descriptor up to 256 regions, otherwise in metadata memory. It and nfree
  * are protected by the lock of the slab's bin, which callers (bin.c, holes.c) hold. A slab that is
- * not yet, or no longer, in a bin belongs to one thread (arena.c, arena_life.c). slab_name(),
- * slab_nused() and slab_rec() need no lock. Regions are handed out from the lowest address up (with
- * canaries the first one last), so that the rest of a slab stays untouched as long as possible.
+ * not yet, or no longer, in a bin belongs to one thread (arena.c, arena_life.c). slab_name()
+ * (tcache.c), slab_nused() (prof_frag.c) and slab_rec() (samples) need no lock. Regions are handed
+ * out from the lowest address up (with canaries the first one last), so that the rest of a slab
+ * stays untouched as long as possible.
  */
 #ifndef ARENA_SLAB_H
 #define ARENA_SLAB_H

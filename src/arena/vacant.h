@@ -1,14 +1,14 @@
 /*
- * Vacant arenas: those whose last thread has left, by its end or for another arena. Nobody may ever
- * come to use or to decay their unused pages, so there is one bound for those of all vacant arenas
- * together (vacant_limit). It is enforced at the end of a thread, because in a process that is idle
- * nobody comes later, and at ticks, because other threads free objects of vacant arenas. If all
- * other threads are idle when a thread ends, the bound is one for the pages of all arenas. Unused
- * pages of vacant arenas are also lent: a thread whose own arena grows is bound to the vacant arena
- * that has most of them (vacant_try_bind), before it gets more pages from the system. Arenas that
- * no thread was ever bound to are not vacant: requests name them. Callers: arenas.c for tsd.c and
- * heartbeats, all inside the gate; without a lock, but for vacant_thread_bound(). tsd.c asks
- * vacant_may_exceed() itself.
+ * Vacant arenas: those whose last thread has left, by its end or for another arena. Perhaps no
+ * thread ever uses or decays their unused pages again, so there is one bound for those of all
+ * vacant arenas together (vacant_limit). It is enforced at the end of a thread, because in a
+ * process that is idle nobody comes later, and at ticks, because other threads free objects of
+ * vacant arenas. If all other threads are idle when a thread ends, the bound is one for the pages
+ * of all arenas. Unused pages of vacant arenas are also lent: a thread whose own arena has grown is
+ * bound to the vacant arena that has most of them (vacant_try_bind), so that it takes these and not
+ * more pages of the system. Arenas that no thread was ever bound to are not vacant: requests name
+ * them. Callers: arenas.c for tsd.c and heartbeats, all inside the gate; without a lock, but for
+ * vacant_thread_bound(). tsd.c asks vacant_may_exceed() itself.
  */
 #ifndef ARENA_VACANT_H
 #define ARENA_VACANT_H

@@ -5,9 +5,10 @@
  * the same cache are joined. If the arena has hooks of the user, these decide about each split and
  * merge, and no lock may be held during the call: an extent to be cut or joined is first taken out
  * of the cache as a whole. Lock order: grow_mtx, one cache's lock, edata_cache, base; the locks of
- * two caches are never held together. The caller of an ecache_ or extent_ function holds none of
- * these (extent_grow_locked(): grow_mtx) and owns the active extent that it passes. Called by the
- * page cache and its parts (pac*, join, piece, ahead, purge_batch); mallctl sets the growth limit.
+ * two caches are never held together. The caller of an ecache_ or extent_ function holds no cache's
+ * lock and owns the active extent that it passes; only piece.c, and it with extent_grow_locked(),
+ * holds grow_mtx. Called by the page cache and its parts (pac*, join, piece, ahead, purge_batch);
+ * mallctl sets the growth limit.
  */
 #ifndef EXTENT_EXTENT_H
 #define EXTENT_EXTENT_H
