@@ -2,11 +2,12 @@
  * Creation, choice and end of arenas, and work on all of them; arenas.h has the contract.
  *
  * Lock: arenas.mtx guards additions to the table, the choice of the arena with the fewest threads
- * (that by CPU needs no lock), and the fields that arena_types.h names. It is not held while
- * an arena is reset or destroyed and its slots are cleared; is_ending keeps out other resets and
- * destructions, and the user promises that no thread uses the arena. Counts and times are atomic
- * and read without it. Callers: boot, start and end of a thread (tsd.c), requests (imalloc.c),
- * heartbeats and mallctl.
+ * (that by CPU needs no lock), and the fields of arena_t that are under the lock "arenas". It is
+ * not held while an arena is reset or destroyed and its slots are cleared; is_ending keeps out
+ * other resets and destructions, and the user promises that no thread uses the arena. Counts and
+ * times are atomic and read without it; narenas_auto, first_manual and percpu_limit are set at
+ * boot. Callers: boot, start and end of a thread (tsd.c), requests (imalloc.c), heartbeats,
+ * background threads and mallctl.
  */
 #include "arena/arenas.h"
 
@@ -30,7 +31,7 @@ void (*arenas_made_hook)(unsigned ind);
 unsigned opt_percpu_arena = percpu_arena_disabled;
 const char *const percpu_arena_names[] = {"percpu", "phycpu", "disabled", NULL};
 
-/* A threshold bounds the unused memory of an arena by this many times its bytes (pac_bound). */
+/* pac_bound() gets this many times the threshold of an arena. */
 #define OVERSIZE_KEEP 4
 
 /* The limits of pac_rise_step, the step in which an arena reports more unused bytes; in bytes. */

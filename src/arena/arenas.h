@@ -23,7 +23,7 @@ extern fxp_t opt_narenas_ratio;    /* arenas per CPU, with 16 fractional bits */
 extern bool opt_huge_arena_pac_thp; /* ask for huge pages for oversized requests */
 extern size_t opt_oversize_threshold; /* bytes; 0: none */
 
-/* Makes arena 0. 0 or ENOMEM. */
+/* Called once, after the options were read: computes the slots and makes arena 0. 0 or ENOMEM. */
 int arenas_boot(void);
 
 /*
@@ -38,8 +38,8 @@ extern HIDDEN size_t arenas_oversize_min;
 arena_t *arenas_oversize(void);
 
 /*
- * Limits the unused memory of an arena by a threshold of its own, without a change of where
- * requests go. A threshold that is no large size removes the limit.
+ * Limits the unused memory of an arena by a threshold of its own, in bytes (pac_bound), without a
+ * change of where requests go. A threshold that is no large size removes the limit.
  */
 void arenas_oversize_threshold_set(arena_t *a, size_t threshold);
 

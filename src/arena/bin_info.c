@@ -4,7 +4,8 @@
  * multiple of page and region size. An option may set another number of pages; slabs for samples
  * are smaller if possible and may waste up to an eighth. Invariant: the option parser writes
  * `wish`, then bin_info_boot() runs once; the shapes for samples follow under the lock of arenas.c;
- * nothing changes afterwards, so there is no lock.
+ * nothing changes afterwards, so there is no lock. Called by the option parser (conf_table.c),
+ * jemalloc_init.c and arenas.c.
  */
 #include "arena/bin_info.h"
 

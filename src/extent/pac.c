@@ -142,9 +142,9 @@ pac_active_add(pac_t *pac, size_t npages, bool are_new) {
 }
 
 /*
- * Whether more than 1 MiB and an eighth of the pages in use are dirty. Then a small request splits
- * a large extent rather than get new pages; otherwise large extents are kept for large requests
- * (opt_lg_extent_max_active_fit).
+ * Whether more pages are dirty than an eighth of those in use plus 1 MiB. Then a small request
+ * splits a large extent rather than get new pages; otherwise large extents are kept for large
+ * requests (opt_lg_extent_max_active_fit).
  */
 static bool
 pac_has_plenty(const pac_t *pac) {
@@ -234,7 +234,7 @@ pac_alloc_as(pac_t *pac, size_t size, size_t alignment, bool zero, bool is_dense
 	return e;
 }
 
-/* Takes address space with as much behind it as `room`, which stays retained. */
+/* Takes address space behind which `room` bytes more are free, which stay retained. */
 static edata_t *
 pac_take_roomy(pac_t *pac, size_t size, size_t room, size_t alignment) {
 	edata_t *e = ecache_take(&pac->src, &pac->retained, size + room, alignment, 64);

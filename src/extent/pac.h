@@ -33,8 +33,8 @@
 extern size_t opt_calloc_madvise_threshold;
 
 /*
- * Called with no lock held when the pages mapped by all arenas reach a new maximum; NULL if not
- * set.
+ * Called with no lock held when pac_mapped_all() has reached a new maximum through an allocation;
+ * NULL if not set.
  */
 extern void (*pac_new_maximum_hook)(void);
 
@@ -56,9 +56,8 @@ pac_alloc_dense(pac_t *pac, size_t size) {
 }
 
 /*
- * As pac_alloc(), but of retained or new address space only, so no page of it is in memory. If
- * possible, `room` more bytes of address space follow, retained, so that the extent can grow in
- * place.
+ * As pac_alloc(), but of retained or new address space only. If possible, `room` more bytes of
+ * address space follow, retained, so that the extent can grow in place.
  */
 edata_t *pac_alloc_new(pac_t *pac, size_t size, size_t room, size_t alignment);
 
