@@ -1,6 +1,8 @@
 /*
- * Included first by all files of jeprofd: feature macros of the C library, the options, messages on
- * stderr, and the exit after a failure.
+ * What the files of jeprofd share, but for those that convert profiles (pprof_*.c, otlp_encode.c,
+ * names/), which need none of it: feature macros of the C library, the options, messages on stderr,
+ * and the exit after a failure. A file includes it before all headers of the C library, mostly by
+ * table.h.
  */
 #pragma once
 #ifndef _GNU_SOURCE
@@ -20,9 +22,9 @@
 #include "client/clock.h"
 #include "client/jeprof_client.h"
 
-enum { LABELS_MOST = 32 };
+enum { LABELS_MOST = 32 }; /* of --label */
 
-/* An attribute that --label adds to what is pushed. */
+/* One of --label, which all that is sent as OTLP carries; or a label of a process (table.h). */
 typedef struct label_s {
 	const char *key, *value;
 } label_t;
@@ -31,15 +33,18 @@ typedef struct options_s {
 	const char *listen;       /* ADDR:PORT; NULL: not given */
 	const char *unix_path;    /* of a socket, NULL: none */
 	const char *token_file;   /* NULL: requests need no token */
-	const char *cache_dir;    /* of symbol tables, NULL: none */
-	uint64_t rate;            /* bytes between samples of a session that a scrape starts */
-	uint64_t interval_ms;     /* between scrapes; a session outlives three of them */
-	uint64_t look_ms;         /* between looks at the processes */
-	uint64_t scrapes_max;     /* at the same time */
+	const char *cache_dir;    /* of symbol tables and of the dead (dead.h), NULL: none */
+	/* bytes between two samples of a session that jeprofd starts, unless POST /start gives them */
+	uint64_t rate;
+	/* between two scrapes; a session that a scrape started ends three of them after the last one */
+	uint64_t interval_ms;
+	uint64_t look_ms;         /* between two looks at a process that runs the library */
+	uint64_t scrapes_max;     /* jobs (scrape.h) that run at the same time */
 	uint64_t connections_max; /* at the same time */
 	uint64_t processes_max;   /* in the table, of those that run the library */
 	uint64_t profile_max;     /* bytes of one profile */
-	uint64_t box_bytes;       /* of the box of a session that a scrape starts; 0: no boxes */
+	/* of the box of a session that jeprofd starts; 0: it gets none, and no box is held (dead.h) */
+	uint64_t box_bytes;
 	uint64_t cache_max;       /* bytes of all symbol tables; 0: the default of pprof.h */
 	bool is_passive;          /* a scrape never starts a session */
 	bool may_control;         /* start, stop and mark are served */
@@ -55,10 +60,16 @@ typedef struct options_s {
 
 extern options_t options;
 
-/* Set by SIGTERM and SIGINT: threads that wait or sleep stop soon after. */
+/*
+ * Set by SIGTERM and SIGINT. The loop of main() ends at its next turn; requests to processes and
+ * deltas that sleep are given up soon after.
+ */
 extern volatile sig_atomic_t ending;
 
-/* Parses the command line into `options`, or exits with the reason. */
+/*
+ * Parses the command line into `options`. Exits with the reason if it is wrong, and after --help
+ * and --version.
+ */
 void read_options(int argc, char **argv);
 
 /* Prints one line on stderr; control characters become '?'. */
@@ -67,5 +78,8 @@ __attribute__((format(printf, 1, 2))) void talk(const char *format, ...);
 /* talk(), then exits with the code. */
 __attribute__((format(printf, 2, 3), noreturn)) void leave(int code, const char *format, ...);
 
-/* Drops all capabilities but CAP_SYS_PTRACE, for good; exits with the reason if that fails. */
+/*
+ * Drops all capabilities but CAP_SYS_PTRACE, for good, and makes the process not dumpable; exits
+ * with the reason if that fails (rights.c).
+ */
 void drop_rights(void);

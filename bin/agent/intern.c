@@ -1,8 +1,8 @@
 /*
  * Numbers byte strings (intern.h): a hash table with open addressing whose slots hold the numbers
- * of entries. It doubles when half of the slots are in use. Invariant: the string of entry i begins
- * at bytes[entries[i].at] and has a NUL behind it. No locks: a table belongs to one thread. Called
- * by pprof_*.c and by bin/symbolize/tables.c.
+ * of entries, plus one. It doubles when half of the slots are in use. Invariant: the string of
+ * entry i begins at bytes[entries[i].at] and has a NUL behind it. No locks: a table belongs to one
+ * thread. Called by pprof_*.c, otlp_encode.c and bin/symbolize/tables.c.
  */
 #include "intern.h"
 
@@ -13,7 +13,8 @@
 #include <sys/random.h>
 #include <time.h>
 
-enum { FIRST_SLOTS = 256, STRINGS_MAX = 1 << 30 }; /* slots; bytes of all strings */
+/* Slots of the first hash table; bytes that may be allocated for all strings. */
+enum { FIRST_SLOTS = 256, STRINGS_MAX = 1 << 30 };
 
 int
 array_grow(void *array, size_t *room, size_t count, size_t element) {

@@ -1,8 +1,9 @@
 /*
  * Numbers distinct byte strings from 0, in the order of their first use. The hash is keyed by a
- * random number, so that a process that chooses the strings cannot choose collisions. Used for the
- * strings of a profile or a table of names, and for functions, addresses and stacks, whose keys are
- * bytes too.
+ * random number, so that a process that chooses the strings cannot choose collisions. Used by
+ * pprof_*.c, otlp_encode.c and bin/symbolize/tables.c for the strings of a profile or a table of
+ * names, and for functions, addresses and stacks, which are taken as strings of bytes. A table
+ * belongs to one thread.
  */
 #pragma once
 #include <stddef.h>
@@ -17,18 +18,21 @@ typedef struct intern_entry_s {
 
 /* All zero is an empty table. */
 typedef struct intern_s {
-	char *bytes; /* of all strings, each with a NUL behind it */
+	char *bytes;              /* of all strings, each with a NUL behind it */
 	size_t len, room;         /* of `bytes`: used, allocated */
 	intern_entry_t *entries;  /* by number */
 	size_t count, entry_room; /* entries used, allocated */
-	uint32_t *slots; /* number + 1; 0: free */
-	size_t nslots;   /* a power of two; 0 before the first string */
-	uint64_t key;    /* of the hash; 0: not drawn yet */
+	uint32_t *slots;          /* of the hash table: a string's number + 1; 0: free */
+	size_t nslots;            /* a power of two; 0 before the first string */
+	uint64_t key;             /* of the hash; 0: not drawn yet */
 } intern_t;
 
 #define INTERN_FAILED UINT32_MAX
 
-/* Number of a string, which is copied if it is new; INTERN_FAILED if there is no memory. */
+/*
+ * Number of a string, which is copied if it is new; INTERN_FAILED if there is no memory, or if all
+ * strings together would take more than 1 GiB.
+ */
 uint32_t intern_put(intern_t *in, const void *bytes, size_t len);
 
 /* The string of a number, valid until the next intern_put. */

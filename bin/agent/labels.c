@@ -2,7 +2,9 @@
  * Reads labels and memory use of a process (labels.h): the build-id from the notes of its program,
  * container and systemd unit from the path of its cgroup, the user's name from /etc/passwd.
  * Invariant: everything that is read has a bounded size and may have any content. No locks, no
- * state. Reading a file of a process may block: called by lookers (watch.c) and jobs.
+ * state. read_labels() reads files of the process, which may block; therefore only lookers and jobs
+ * call it (watch.c, dead_watch.c). The thread of dead_watch.c and dead_end.c reads cgroups and
+ * /proc/PID/stat only.
  */
 #include "labels.h"
 
@@ -17,7 +19,7 @@
 
 #include "client/elf.h"
 
-enum { CONTAINER_DIGITS = 64 };
+enum { CONTAINER_DIGITS = 64 }; /* of the id of a container, hexadecimal */
 
 ssize_t
 read_file(const char *path, char *buf, size_t size) {
@@ -41,7 +43,7 @@ read_at(void *fd, uint64_t at, void *buf, size_t size) {
 	return at <= INT64_MAX && pread(*(int *)fd, buf, size, (off_t)at) == (ssize_t)size;
 }
 
-/* Sets hex to the build-id of an ELF file, or leaves it. */
+/* Sets hex to the build-id of an ELF file, or leaves it if there is none. */
 static void
 read_build_id(int fd, char *hex, size_t size) {
 	client_elf_t elf = {.read = read_at, .arg = &fd, .is_file = true};
@@ -72,8 +74,8 @@ read_program(const jeprof_target_t *t, labels_t *l) {
 /* ---- the group it runs in ---- */
 
 /*
- * Sets id to the first run of exactly 64 hexadecimal digits: all container engines put the
- * container's id into the name of its cgroup.
+ * Sets id to the first run of exactly 64 hexadecimal digits, which is how container engines put the
+ * id of a container into the name of its cgroup; else leaves it.
  */
 static void
 find_container(const char *cgroup, char *id, size_t size) {
@@ -87,7 +89,10 @@ find_container(const char *cgroup, char *id, size_t size) {
 	}
 }
 
-/* Sets unit to the last part of the path that ends in ".service", else in ".scope". */
+/*
+ * Sets unit to the last part of the path that ends in ".service", else to the last one that ends in
+ * ".scope"; else leaves it.
+ */
 static void
 find_unit(const char *cgroup, char *unit, size_t size) {
 	static const char *const ends[] = {".service", ".scope"};

@@ -1,8 +1,8 @@
 /*
  * Opens the listening socket, of TCP or a Unix socket, and remembers its name (listen.h).
  * Invariant: a Unix socket is accessible to its owner and group only, and replaces no file but a
- * socket that nobody listens on. No locks: called by server.c at the start, before there are other
- * threads, and at the end.
+ * socket that nobody listens on. No locks: server.c opens the socket before there are other
+ * threads; afterwards `name` and `is_local` are only read, by the thread of libmicrohttpd.
  */
 #include "agent.h"
 
@@ -22,7 +22,7 @@
 #define DEFAULT_LISTEN "127.0.0.1:7071"
 
 static char name[320];       /* see listener_name() */
-static bool is_local = true; /* a Unix socket, or a loopback address */
+static bool is_local = true; /* see is_listener_local() */
 
 /* Whether the path is a socket that nobody answers on any more. */
 static bool
@@ -58,7 +58,7 @@ open_unix(const char *path) {
 	return fd;
 }
 
-/* Splits "[::1]:80" or "127.0.0.1:80"; false if it has no port. */
+/* Splits "[::1]:80" or "127.0.0.1:80"; false without a port of at most 65535, or if it is long. */
 static bool
 split(const char *text, char *host, size_t size, char *port, size_t port_size) {
 	const char *colon = strrchr(text, ':');

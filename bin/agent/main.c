@@ -2,11 +2,13 @@
  * jeprofd: serves the heap profiles and metrics of all processes of a machine that run the library,
  * for Prometheus, Parca, Pyroscope and go tool pprof. This file starts and ends it.
  *
- * Threads: this one checks once per second for threads and requests that are late; one of
- * libmicrohttpd serves connections (server.c); several read the state of processes (watch.c); each
- * profile has one of its own (scrape.c); one waits for ends (dead_watch.c); one sends profiles
+ * Threads: this one, once per second, begins rounds over /proc and pushes that are due, and looks
+ * for threads, requests and connections that are late; one of libmicrohttpd serves connections
+ * (server.c); several read the state of processes (watch.c); each job, such as a profile, has one
+ * of its own (scrape.c); one waits for the ends of processes (dead_watch.c); one sends profiles
  * (push.c). They share the table of processes (table.h), whose lock memory_give_back() takes.
- * Invariant: input of a process or client is checked, and each wait for one has a time limit.
+ * Invariant: input of a process or client is checked, and none of them makes another one wait
+ * without a time limit.
  */
 #include "agent.h"
 
@@ -25,9 +27,9 @@
 #include "watch.h"
 
 enum {
-	TICK_MS = 1000,
-	KEPT_BYTES = 32 << 20, /* freed memory that is kept for the next profile */
-	KEPT_MS = 60000,       /* for this time after the last profile */
+	TICK_MS = 1000,        /* between two turns of the loop of main() */
+	KEPT_BYTES = 32 << 20, /* freed memory that a heap keeps for the next profile */
+	KEPT_MS = 60000,       /* for this time after the last job */
 	STEP_BYTES = 1 << 20,  /* by which the heap grows */
 };
 
@@ -45,7 +47,10 @@ catch_signals(void) {
 	sigaction(SIGPIPE, &ignore, NULL);
 }
 
-/* Checks the directory once at the start, so that the message is not one per profile. */
+/*
+ * Makes and checks the directory of --cache once, at the start, so that the message is not one per
+ * profile. Without a usable one sets options.cache_dir to NULL.
+ */
 static void
 cache_choose(void) {
 	cache_t cache;
@@ -62,8 +67,8 @@ cache_choose(void) {
 }
 
 /*
- * A profile reuses the memory of the one before, because page faults on fresh memory cost as much
- * as the rest of the work. Threads share two heaps, so that few freed blocks are kept.
+ * Has malloc keep freed memory, so that a profile reuses that of the one before and takes fewer
+ * page faults. Threads share two heaps, so that what is kept is little.
  */
 static void
 malloc_configure(void) {
@@ -73,7 +78,7 @@ malloc_configure(void) {
 	mallopt(M_TOP_PAD, STEP_BYTES);
 }
 
-/* Returns the kept memory to the system when no profile was asked for during KEPT_MS. */
+/* Returns the kept memory to the system, once, when no job has ended for KEPT_MS. */
 static void
 memory_give_back(int64_t now_ms) {
 	static uint64_t seen;

@@ -1,8 +1,8 @@
 /*
- * Parses the command line of jeprofd by a table of options, and prints its messages on stderr
- * (agent.h has the contracts). Invariant: main() sets `options` before it starts threads, and
- * nothing changes it afterwards, so that threads read it without a lock. main() calls
- * read_options(); other files call talk() and leave().
+ * Parses the command line of jeprofd by a table of options, and prints the messages of jeprofd on
+ * stderr (agent.h has the contracts). Invariant: main() sets `options` before it starts threads,
+ * and nothing changes it afterwards, so that threads read it without a lock. main.c calls
+ * read_options(); main.c and other files call talk() and leave().
  */
 #include "agent.h"
 
@@ -70,6 +70,7 @@ static const char *const kind_words[] = {[kind_flag] = "flag", [kind_text] = "te
     [kind_size] = "size (64M)", [kind_size_or_off] = "size (4M) or off",
     [kind_time] = "time (30s)"};
 
+/* A unit of a number. A list of units ends with the suffix NULL. */
 typedef struct unit_s {
 	const char *suffix;
 	uint64_t factor;
@@ -80,7 +81,10 @@ static const unit_t times[] = {{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000},
     {NULL, 0}};
 static const unit_t plain[] = {{"", 1}, {NULL, 0}};
 
-/* Parses a whole number with one of the units; false if it is malformed or out of bounds. */
+/*
+ * Parses a whole number with one of the units behind it, in upper or lower case. *out is the number
+ * times the factor of the unit. False if it is malformed or not from `least` to `most`.
+ */
 static bool
 parse_number(const char *text, const unit_t *units, uint64_t least, uint64_t most, uint64_t *out) {
 	char *end;
@@ -102,7 +106,7 @@ parse_number(const char *text, const unit_t *units, uint64_t least, uint64_t mos
 static const struct {
 	const char *name;
 	kind_t kind;
-	void *where;    /* in `options`: bool, const char * or uint64_t, by the kind */
+	void *where;    /* in `options`: bool, const char * or uint64_t, by the kind; NULL: a label */
 	uint64_t least; /* bounds of a number, in its base unit: bytes, ms or 1 */
 	uint64_t most;
 	const char *value; /* for --help: a placeholder or the default; "" for a flag */
@@ -186,7 +190,7 @@ is_good_text(kind_t kind, const char *text) {
 	}
 }
 
-/* Adds KEY=VALUE to the labels; false if it is none, or there are LABELS_MOST already. */
+/* Adds KEY=VALUE to options.labels; false if it is malformed, or there are LABELS_MOST already. */
 static bool
 try_add_label(const char *text) {
 	size_t length = strcspn(text, "=");
@@ -234,8 +238,8 @@ take_value(int row, const char *text) {
 }
 
 /*
- * The row of the word; *text is set to the value that the word carries itself, or NULL. Exits if no
- * row has this name.
+ * The row of an option, given as --NAME or --NAME=VALUE; *text is set to that value, or to NULL.
+ * Exits if no row has this name.
  */
 static int
 find_row(const char *word, const char **text) {

@@ -1,8 +1,9 @@
 /*
- * Drops privileges by direct system calls, without libcap. Invariant: afterwards the process and
- * its threads hold no capability but CAP_SYS_PTRACE, if they had it, and cannot gain one by running
- * a set-user-id program. The process is not dumpable: it leaves no core file, and other processes
- * of its user cannot read the token in its memory. Called by main before it starts a thread.
+ * Drops privileges by direct system calls, without libcap (agent.h has the contract). Invariant:
+ * afterwards the process and its threads hold no capability but CAP_SYS_PTRACE, if they had it, and
+ * cannot gain one by running a set-user-id program. The process is not dumpable: it leaves no core
+ * file, and other processes of its user cannot read the token in its memory. No locks: called by
+ * main() once, before it starts a thread.
  */
 #include "agent.h"
 
@@ -13,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { CAPABILITIES = 64 };
+enum { CAPABILITIES = 64 }; /* all numbers that two words of 32 bits have room for */
 
 void
 drop_rights(void) {

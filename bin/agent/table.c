@@ -1,8 +1,9 @@
 /*
  * The table of processes (table.h): a hash table of CHAINS chains by pid. Invariant: a record is in
  * a chain or is_gone; it is freed when it is gone, has no holder and is not is_busy. One mutex
- * protects all of it; nothing blocks under that mutex. watch.c adds and removes records; scrape.c,
- * metrics.c, targets.c and pages.c use them.
+ * protects all of it and `counts`; nothing that a process can hold up is done under it. watch.c
+ * adds and removes records, dead_watch.c removes those of processes that ended; scrape.c, push.c,
+ * metrics.c, targets.c and pages.c use them; main.c and server.c use the counts.
  */
 #include "table.h"
 
@@ -18,7 +19,10 @@ const char *const fig_keys[fig_count] = {"allocated", "active", "metadata", "res
 
 counts_t counts;
 
-/* Where the C library can, it tells who gives back a lock that it does not have. */
+/*
+ * Error-checking where the C library has that: then a thread that takes the lock twice, or unlocks
+ * what it has not locked, ends jeprofd (abort).
+ */
 #ifdef PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP
 static pthread_mutex_t lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
 #else
@@ -62,6 +66,7 @@ table_add(int pid, uint64_t inode) {
 	return p;
 }
 
+/* Frees a record that is gone and that nobody uses; the caller holds the lock. */
 static void
 free_unheld(proc_t *p) {
 	if (!p->is_gone || p->holders > 0 || p->is_busy) {
@@ -115,10 +120,11 @@ compare_pids(const void *a, const void *b) {
 	return ((*p)->pid > (*q)->pid) - ((*p)->pid < (*q)->pid);
 }
 
+/* The result of table_sorted() while it is collected. */
 typedef struct list_s {
 	proc_t **at;
 	size_t count;
-	size_t room;
+	size_t room; /* records; one more element is for the NULL */
 } list_t;
 
 static void

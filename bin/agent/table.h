@@ -1,10 +1,11 @@
 /*
  * The table of the machine's processes, with labels, figures and history of those that run the
- * library. watch.c fills it; the functions that answer requests read it. Invariant: records are
- * read and changed only under the table's lock, but for the fields that belong to a looker, and
- * nothing blocks under that lock. A record is found by pid and replaced when the inode number of
- * /proc/PID changes, because then the pid belongs to another process. A record that was removed
- * from the table is freed when its last holder releases it.
+ * library. watch.c fills it; the functions that answer requests read it, and jobs (scrape.c) keep
+ * the lease and the mark of a process in it. Invariant: records are read and changed only under the
+ * table's lock, but for the fields that belong to a looker, and nothing that a process can hold up
+ * is done under that lock. A record is found by pid and replaced when the inode number of /proc/PID
+ * changes, because then the pid belongs to another process. A record that was removed from the
+ * table is freed when no job holds it and no looker works on it any more.
  */
 #pragma once
 #include "agent.h"
@@ -20,14 +21,14 @@ typedef struct labels_s {
 	char container_id[80];    /* hex, "": none */
 	char unit[128];           /* of systemd, "": none */
 	char user[64];            /* name, or uid in digits */
-	char service[128];        /* unit without ".service", else comm */
+	char service[128];        /* unit without ".service", if that is one and no user@, else comm */
 	uint64_t started;         /* seconds since 1970 */
 } labels_t;
 
-/* The values that a status request returns. */
+/* The figures that are taken from the answer to a "status" request. */
 typedef enum { fig_allocated, fig_active, fig_metadata, fig_resident, fig_mapped, fig_retained,
     fig_interval, fig_dumps, fig_suppressed, fig_errors, fig_rejected, fig_count } fig_t;
-extern const char *const fig_keys[fig_count]; /* their keys in the answer to "status" */
+extern const char *const fig_keys[fig_count]; /* their keys in that answer */
 
 /* Figures of a process. */
 typedef struct figures_s {
@@ -39,13 +40,13 @@ typedef struct figures_s {
 	uint64_t threads;
 	uint64_t cgroup_current;  /* bytes */
 	uint64_t cgroup_limit;    /* bytes, UINT64_MAX: none */
-	bool has_cgroup;
+	bool has_cgroup;          /* the two figures of the cgroup are known */
 } figures_t;
 
 /* One point of the history. */
 typedef struct point_s {
-	int64_t at_ms;            /* of the monotonic clock */
-	uint64_t rss;             /* bytes */
+	int64_t at_ms;            /* of the monotonic clock; of the dead (dead.h) of the wall clock */
+	uint64_t rss;             /* bytes; 0: not known */
 	uint64_t allocated;       /* bytes; 0: not known */
 } point_t;
 
@@ -56,10 +57,14 @@ typedef struct lease_s {
 	bool is_renewed;          /* a scrape started it, so each scrape extends its time limit */
 	/* bytes; the sampling interval of a start that is still pending; 0: the start was answered */
 	uint64_t rate;
-	int64_t until_ms;         /* the time limit never ends before this: a scrape relies on it */
+	/* if is_renewed: the time limit is never set to end before this, as a scrape relies on it */
+	int64_t until_ms;
 } lease_t;
 
-/* Not looked at yet; without the library; not readable by this jeprofd; with the library. */
+/*
+ * Not looked at yet; without the library, or one too many for --max-processes; not readable by this
+ * jeprofd; with the library.
+ */
 typedef enum { kind_unknown, kind_foreign, kind_denied, kind_ours } proc_kind_t;
 
 /* The record of a process. Times are of the monotonic clock. */
@@ -68,7 +73,7 @@ typedef struct proc_s {
 	int pid;
 	uint64_t inode;           /* of /proc/PID: another process with this pid has another */
 	/* Owned by the looker that works on the record (is_busy), which holds no lock. */
-	jeprof_target_t *target;  /* open; NULL if it is not kind_ours */
+	jeprof_target_t *target;  /* open; NULL if the last look did not find the library */
 	uint64_t heartbeats;      /* of the process when its figures were last asked for */
 	bool was_asked;           /* its figures were asked for since it was opened */
 	uint64_t beats_seen;      /* heartbeats when its resident memory was last read */
@@ -82,21 +87,21 @@ typedef struct proc_s {
 	unsigned uid;             /* effective; set with the labels */
 	bool is_busy;             /* in the queue of the lookers, or being worked on by one */
 	bool is_gone;             /* no longer in the table */
-	bool is_seen;             /* found in /proc since the last round */
+	bool is_seen;             /* found in /proc since the last round, or by a job */
 	int64_t born_ms;          /* when the record was made */
 	int64_t look_again_ms;    /* earliest time of the next look */
-	labels_t *labels;         /* NULL until it is found to be ours */
+	labels_t *labels;         /* NULL until it is found to run the library */
 	jeprof_head_t head;
 	figures_t figures;
 	lease_t lease;
-	unsigned scrapes;         /* running jobs of scrape.c */
+	unsigned scrapes;         /* running jobs (scrape.c), without the deltas that sleep */
 	int64_t push_again_ms;    /* earliest time of its next push */
 	point_t *history;         /* ring of HISTORY_POINTS; NULL exactly while labels is NULL */
-	unsigned points;          /* ever added; the next one goes to points % HISTORY_POINTS */
+	unsigned points;          /* ever added; the next one goes to index points % HISTORY_POINTS */
 	char *mark;               /* a profile (heap_v2) to compare with, or NULL */
 	size_t mark_bytes;
 	bool has_own_mark;        /* the process itself was told to remember the same moment */
-	unsigned holders;         /* threads that use the record outside of the lock */
+	unsigned holders;         /* jobs that hold the record (watch_hold); for lookers see is_busy */
 	struct proc_s *next;      /* in the chain of the hash table */
 } proc_t;
 
@@ -105,7 +110,7 @@ typedef struct counts_s {
 	uint64_t requests;
 	uint64_t scrapes;         /* finished jobs */
 	uint64_t failed;          /* finished jobs whose status was not 200 */
-	uint64_t refused;         /* jobs that were not started: no place or no memory */
+	uint64_t refused;         /* jobs that were not started: no place, no thread, or jeprofd ends */
 	double seconds;           /* spent in jobs */
 	uint64_t bytes;           /* in the answers of jobs with status 200 */
 	uint64_t sessions;        /* started, including starts that were left pending */
@@ -122,7 +127,7 @@ extern counts_t counts;
 void table_lock(void);
 void table_unlock(void);
 
-/* The caller of each of the following functions holds the lock. */
+/* The caller of each of the following functions, but for state_word(), holds the lock. */
 proc_t *table_find(int pid);                /* NULL: there is no record */
 proc_t *table_add(int pid, uint64_t inode); /* NULL: no memory */
 
@@ -136,16 +141,23 @@ void table_release(proc_t *p);
 void table_each(void (*f)(proc_t *p, void *arg), void *arg);
 
 /*
- * Records that run the library, by pid, in a malloc()ed array that ends with NULL; NULL: no memory.
+ * The records of kind_ours, by pid, in an array that ends with NULL; NULL: no memory. The caller
+ * frees the array; the records are valid as long as the lock is held.
  */
 proc_t **table_sorted(void);
 
-/* Adds the figures to the history, in place of the oldest point if the ring is full. */
+/*
+ * Adds the figures of a record of kind_ours to its history, in place of the oldest point if the
+ * ring is full.
+ */
 void proc_add_point(proc_t *p, int64_t now_ms);
 
 enum { PROC_LABELS = 8 };
 
-/* Lists the labels that are known, but for pid and start, at most PROC_LABELS; their number. */
+/*
+ * Lists the labels of a record of kind_ours that are known, but for pid and start, at most
+ * PROC_LABELS, and returns their number. The texts are those of the record.
+ */
 size_t proc_labels(const proc_t *p, label_t *labels);
 
 /* Whether the figure is known. */
