@@ -3,8 +3,7 @@
  * container and systemd unit from the path of its cgroup, the user's name from /etc/passwd.
  * Invariant: everything that is read has a bounded size and may have any content. No locks, no
  * state. read_labels() reads files of the process, which may block; therefore only lookers and jobs
- * call it (watch.c, dead_watch.c). The thread of dead_watch.c and dead_end.c reads cgroups and
- * /proc/PID/stat only.
+ * call it, in watch.c and dead_watch.c.
  */
 #include "labels.h"
 

@@ -2,7 +2,7 @@
  * Opens the listening socket, of TCP or a Unix socket, and remembers its name (listen.h).
  * Invariant: a Unix socket is accessible to its owner and group only, and replaces no file but a
  * socket that nobody listens on. No locks: server.c opens the socket before there are other
- * threads; afterwards `name` and `is_local` are only read, by the thread of libmicrohttpd.
+ * threads; afterwards `name` and `is_local` are only read.
  */
 #include "agent.h"
 

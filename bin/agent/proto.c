@@ -1,8 +1,8 @@
 /*
  * Protobuf's wire format, as far as profiles need it: varints, fixed numbers and fields with a
- * length. Buffers grow by doubling. Invariant: len <= room; once has_failed is set nothing is
- * added. No locks. Called by pprof_encode.c, pprof_parts.c and
- * otlp_encode.c.
+ * length; and gzip (proto.h). Buffers grow by doubling. Invariant: len <= room; once has_failed is
+ * set nothing is added. No locks: a buffer belongs to one thread. Called by pprof_encode.c,
+ * pprof_parts.c and otlp_encode.c.
  */
 #include "proto.h"
 
@@ -12,11 +12,11 @@
 #include <zlib.h>
 
 enum {
-	NUMBER = 0,      /* wire types */
+	NUMBER = 0,            /* this and the next two: wire types */
 	FIXED64 = 1,
 	WITH_LENGTH = 2,
-	VARINT_MAX = 10, /* bytes of a number of 64 bits */
-	GZIP_WINDOW = 15 + 16,
+	VARINT_MAX = 10,       /* bytes of a number of 64 bits */
+	GZIP_WINDOW = 15 + 16, /* windowBits of zlib: a window of 32 KiB; 16: the format of gzip */
 };
 
 /* Makes room for that many more bytes; sets has_failed and returns false without memory. */
@@ -120,7 +120,7 @@ proto_take(proto_t *p, unsigned char **out, size_t *len) {
 int
 proto_gzip(const proto_t *p, unsigned char **out, size_t *len) {
 	z_stream z = {.zalloc = Z_NULL};
-	/* Z_BEST_SPEED: twice the size of the best level, in an eighth of its time. */
+	/* Z_BEST_SPEED: the client waits for it, and its time counts more than the size. */
 	if (p->has_failed
 	    || deflateInit2(&z, Z_BEST_SPEED, Z_DEFLATED, GZIP_WINDOW, 9, Z_DEFAULT_STRATEGY) != Z_OK) {
 		return ENOMEM;

@@ -1,6 +1,7 @@
 /*
  * Protobuf messages in memory, and gzip. When a buffer cannot grow, has_failed is set and later
- * additions are dropped, so that writers need to check for an error only once, at the end.
+ * additions are dropped, so that writers need to check for an error only once, at the end. Called
+ * by pprof_encode.c, otlp_encode.c and pprof_parts.c.
  */
 #pragma once
 #include <stdbool.h>
@@ -26,10 +27,10 @@ void proto_fixed64(proto_t *p, unsigned field, uint64_t value);
 /* Field `field`, which is a string, packed numbers, or a message. */
 void proto_bytes(proto_t *p, unsigned field, const void *bytes, size_t len);
 
-/* Field `field` with another buffer as its message; takes over has_failed of that buffer. */
+/* Field `field` with another buffer as its message; has_failed of that buffer sets that of *p. */
 void proto_message(proto_t *p, unsigned field, const proto_t *message);
 
-/* Appends the fields of another buffer; takes over has_failed of that buffer. */
+/* Appends the fields of another buffer; has_failed of that buffer sets that of *p. */
 void proto_append(proto_t *p, const proto_t *fields);
 
 /* Empty again; the memory and has_failed stay. */
@@ -37,8 +38,8 @@ void proto_clear(proto_t *p);
 void proto_free(proto_t *p);
 
 /*
- * Moves the bytes into *out, which the caller frees. 0; ENOMEM if has_failed
- * or if the buffer is empty.
+ * Moves the bytes into *out, which the caller frees. 0; ENOMEM if has_failed, or if nothing was
+ * ever written.
  */
 int proto_take(proto_t *p, unsigned char **out, size_t *len);
 

@@ -19,7 +19,8 @@ enum { SECONDS_MOST = 600, SESSION_MOST = 86400, DIGITS_MOST = 15 };
 
 /*
  * The paths: requests and --help read this table. PROCESS stands in front of those of a process,
- * DEAD in front of those of one that has ended.
+ * DEAD in front of those of one that has ended. kind and is_otlp are those of the order, and matter
+ * for place_job only.
  */
 #define PROCESS "/p/PID"
 #define DEAD "/dead/KEY"
@@ -60,7 +61,10 @@ set_fault(route_t *r, unsigned fault, const char *why) {
 	}
 }
 
-/* Decimal digits only, within the limits; a suffix K, M, G if it is a size. */
+/*
+ * Parses a number of decimal digits, if it is a size with K, M or G behind it or nothing. False if
+ * the text is no such number or it is not from `least` to `most`.
+ */
 static bool
 read_number(const char *text, bool is_size, uint64_t least, uint64_t most, uint64_t *out) {
 	static const char units[] = "KMG";
@@ -91,8 +95,8 @@ front_of(const char *path) {
 }
 
 /*
- * Looks the path up among the places with this front; an empty one is the page. A path that is not
- * there is a fault.
+ * Looks up what follows `front` (PROCESS, DEAD or "") in a path, among the places that begin with
+ * that; nothing stands for "/", the page. A path that is not there is a fault.
  */
 static void
 route_place(const char *path, const char *front, route_t *r) {
@@ -264,7 +268,7 @@ route_argument(const char *key, const char *value, route_t *r) {
 void
 route_finish(route_t *r) {
 	bool is_profile = r->place == place_job && !r->is_post;
-	/* The answer is the difference of two profiles. */
+	/* jeprofd makes the answer from two profiles; that of heap?since=mark the process makes. */
 	bool takes_two = r->order.seconds > 0
 	    || (r->order.is_since_mark && (r->order.kind != job_heap || r->order.is_otlp));
 	if (is_profile && r->order.is_raw && takes_two) {

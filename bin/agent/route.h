@@ -1,7 +1,8 @@
 /*
  * A parsed request line: which place of the server it names, with which arguments. Independent of
- * libmicrohttpd, so that it can be tested and fuzzed alone. Called in this order: route_path(),
- * route_argument() for each argument, route_finish().
+ * libmicrohttpd, so that it can be tested and fuzzed alone. Called by server.c for each request, in
+ * this order: route_path(), route_argument() for each argument, route_finish(). options.c prints
+ * the help.
  */
 #pragma once
 #include "scrape.h"
@@ -12,14 +13,17 @@ typedef enum { place_none, place_index, place_targets, place_metrics, place_page
 typedef struct route_s {
 	place_t place;
 	bool is_post;         /* the path is for POST, otherwise for GET and HEAD */
-	/* its pid is set for all places below /p/, its key below /dead/, the rest for place_job */
+	/* pid is set for all places below /p/, key for those below /dead/KEY, the rest for place_job */
 	order_t order;
-	unsigned given;       /* bit i: argument i was in the query */
+	unsigned given;       /* bit i: argument i (arg_t of route.c) was in the query */
 	unsigned fault;       /* HTTP status of a refusal; 0: none */
 	const char *why;      /* the sentence of the refusal, if fault is not 0 */
 } route_t;
 
-/* Clears *r and parses the path, without unescaping: a path with %, .. or // is a fault (404). */
+/*
+ * Clears *r and parses the path, without unescaping. A path that is none of the places is a fault
+ * (404), also one with %, .. or //; so is "/p/" without a number behind it (400).
+ */
 void route_path(const char *path, route_t *r);
 
 /*
@@ -28,7 +32,7 @@ void route_path(const char *path, route_t *r);
  */
 void route_argument(const char *key, const char *value, route_t *r);
 
-/* Refuses combinations of arguments that exclude each other. */
+/* Refuses combinations of arguments that exclude each other (400). */
 void route_finish(route_t *r);
 
 /* Prints the paths and the arguments, for --help. */

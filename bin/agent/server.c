@@ -1,14 +1,18 @@
 /*
- * The HTTP server, with libmicrohttpd (server.h). One thread of the library reads and writes all
- * connections and answers from the table; requests that take time become jobs (scrape.h), whose
+ * The HTTP server, with libmicrohttpd (server.h). One thread of libmicrohttpd reads and writes all
+ * connections and calls the functions on_*() here, except on_done(). It answers from the table of
+ * processes and from the dead itself; requests that take time become jobs (scrape.h), whose
  * connections are suspended until on_done() has the answer.
  *
  * Invariant: what a client can use is bounded: bytes of headers (the memory pool of a connection),
  * of the path and of a body; the time to send a request and to read the answer (server_tick); and
  * the number of connections: above options.connections_max, make_room() ends the one that has been
  * sending its request for longest, else reading its answer for longest, but never the newest.
- * Locks: conns_lock protects the list of connections, answers_lock the answer of a suspended
- * request; they are never held together. on_done() runs under the lock of the job list.
+ * Locks: conns_lock protects the list of connections. answers_lock is held where a connection is
+ * suspended, and where its answer is stored and it is resumed; libmicrohttpd calls on_request()
+ * only after that, which therefore reads the answer without it. The two are never held together.
+ * on_done() runs under scrape.c's lock of the list of jobs, unless begin_job() calls it. Called by
+ * main.c.
  */
 #include "server.h"
 
@@ -31,7 +35,7 @@
 enum {
 	POOL_BYTES = 16384,      /* of one connection: request line, headers, buffers */
 	PATH_MOST = 512,         /* bytes */
-	BODY_MOST = 4096,        /* bytes, which are discarded */
+	BODY_MOST = 4096,        /* bytes, which are discarded; a longer one closes the connection */
 	TOKEN_MOST = 512,        /* bytes of the token file that are read, and a NUL */
 	READING_MS = 30000,      /* time for a client to send a request */
 	SENDING_MS = 60000,      /* time for a client to read the answer */
@@ -55,18 +59,18 @@ typedef struct request_s {
 	struct MHD_Connection *connection;
 	route_t route;
 	size_t body_bytes;
-	bool is_checked;       /* its body is complete: a job or an answer was begun */
-	answer_t answer;       /* status 0: none yet; of a job, under answers_lock */
+	bool is_checked;       /* its body is complete, and a job or an answer was begun */
+	answer_t answer;       /* status 0: none yet; on_done() stores that of a job */
 } request_t;
 
 static int listener = -1;
 static struct MHD_Daemon *daemon_;
-static char token[TOKEN_MOST];
-static size_t token_length;
+static char token[TOKEN_MOST]; /* set by server_listen(), before there are threads */
+static size_t token_length;    /* 0: requests need no token */
 
 static pthread_mutex_t conns_lock = PTHREAD_MUTEX_INITIALIZER;
 static conn_t conns = {.next = &conns, .previous = &conns}; /* by since_ms, oldest first */
-static unsigned conn_count;
+static unsigned conn_count; /* in the list; under conns_lock */
 
 static pthread_mutex_t answers_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -198,8 +202,8 @@ is_token(const char *given) {
 }
 
 /*
- * Whether the host of "host:port" or "http://host:port" is a loopback name or the address that this
- * server listens on.
+ * Whether the host of a Host header, "host:port" (or "http://host:port"), is a loopback name or the
+ * address that this server listens on.
  */
 static bool
 is_local_name(const char *text) {
@@ -240,8 +244,9 @@ has_token(request_t *q) {
 
 /*
  * Checks the token, and that no foreign web page in a local browser makes the request: neither by a
- * host name that its owner resolves to this machine (DNS rebinding), nor by posting a form from
- * another origin. Checks --allow-control. Returns false if the request was answered with a refusal.
+ * host name that its owner resolves to this machine (DNS rebinding; only if no token is needed and
+ * the address is a loopback one), nor by posting a form from another origin. For POST checks
+ * --allow-control. If one of them fails, sets q->answer to the refusal and returns false.
  */
 static bool
 may_ask(request_t *q) {
@@ -272,7 +277,10 @@ may_ask(request_t *q) {
 
 /* ---- answers ---- */
 
-/* Queues q->answer, whose body the response then owns; MHD_NO closes the connection. */
+/*
+ * Queues q->answer as the response, which then owns its body. MHD_NO, at which libmicrohttpd closes
+ * the connection: there is no memory.
+ */
 static enum MHD_Result
 send_answer(request_t *q) {
 	answer_t *a = &q->answer;
@@ -307,7 +315,10 @@ send_answer(request_t *q) {
 	return result;
 }
 
-/* Stores the answer and resumes the connection. Called by scrape.c from a thread of a job. */
+/*
+ * Stores the answer, whose body it takes, and resumes the connection. Called by scrape.c, from the
+ * thread of the job or from main's, and by begin_job().
+ */
 static void
 on_done(void *arg, const answer_t *answer) {
 	request_t *q = arg;
@@ -317,7 +328,7 @@ on_done(void *arg, const answer_t *answer) {
 	pthread_mutex_unlock(&answers_lock);
 }
 
-/* Suspends the connection and starts the job; on_done() resumes it. Answers 503 without a place. */
+/* Suspends the connection and starts the job; on_done() resumes it. Answers 503 if none can start. */
 static enum MHD_Result
 begin_job(request_t *q) {
 	pthread_mutex_lock(&answers_lock);
@@ -342,7 +353,7 @@ reached_by(request_t *q) {
 	    : listener_name();
 }
 
-/* Answers a request that needs no job, from the table of processes. */
+/* Sets the answer of a request that needs no job, from the table of processes or from the dead. */
 static void
 answer_from_table(request_t *q) {
 	text_t t = {0};
@@ -432,8 +443,9 @@ parse_request(request_t *q, const char *path, const char *method) {
 }
 
 /*
- * Called by libmicrohttpd with the request line, then with each piece of the body, then with an
- * empty piece, and once more after a suspended connection was resumed.
+ * Called by libmicrohttpd with the request line and the headers, then with each piece of the body,
+ * then with an empty piece, and once more after a suspended connection was resumed. MHD_NO closes
+ * the connection.
  */
 static enum MHD_Result
 on_request(void *arg, struct MHD_Connection *connection, const char *path, const char *method,
@@ -483,7 +495,7 @@ on_completed(void *arg, struct MHD_Connection *connection, void **context,
 	set_phase(connection, phase_reading);
 }
 
-/* Paths are not unescaped, because no path of this server needs escapes. */
+/* Paths and arguments are not unescaped, because none of this server needs escapes. */
 static size_t
 leave_escaped(void *arg, struct MHD_Connection *connection, char *text) {
 	(void)arg;

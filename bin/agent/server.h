@@ -6,16 +6,19 @@
 #include "agent.h"
 
 /*
- * Opens the socket that the options name, before rights are dropped; leaves with the reason if it
- * cannot.
+ * Reads the token file and opens the socket that the options name, before rights are dropped; exits
+ * with the reason if it cannot.
  */
 void server_listen(void);
 
-/* Starts to serve; leaves with the reason if it cannot. */
+/* Starts the thread that serves; exits with the reason if it cannot. */
 void server_start(void);
 
-/* Ends connections that are too slow. Called by main each second. */
+/* Ends connections that are too slow. Called by the loop of main() each second. */
 void server_tick(int64_t now_ms);
 
-/* Stops serving and removes a Unix socket. scrape_tick() has answered all jobs before. */
+/*
+ * Stops serving and removes a Unix socket. To be called after a scrape_tick() that has answered all
+ * jobs, because suspended connections cannot be closed.
+ */
 void server_stop(void);

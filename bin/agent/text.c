@@ -1,8 +1,9 @@
 /*
  * Text that grows as it is written, and quoting for JSON, HTML and labels of metrics (text.h).
  * Invariant: a text that is not empty ends with NUL; once memory is lacking, is_cut is set and
- * later writes may be lost. No locks, because each text belongs to one thread. Called by all files
- * that answer requests.
+ * later writes may be lost. No locks, because each text belongs to one thread. Called by the files
+ * that write answers: targets.c, metrics.c, page.c, pages.c, dead_pages.c, dead_facts.c and
+ * elsewhere.c.
  */
 #include "agent.h"
 
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Makes room for `more` bytes and a NUL. */
+/* Makes room for `more` bytes and a NUL; sets is_cut and returns false without memory. */
 static bool
 try_grow(text_t *t, size_t more) {
 	if (t->length + more < t->room) {

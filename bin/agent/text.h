@@ -1,7 +1,8 @@
 /*
- * A text that grows, and the quoting of untrusted strings for JSON, labels of metrics and HTML.
- * Bytes that are not valid UTF-8 become '?'. Invariant: an addition for which there is no memory
- * leaves the text unchanged and sets is_cut.
+ * A text that grows, and the quoting of untrusted strings for JSON, labels of metrics and HTML; in
+ * these, bytes that are not valid UTF-8 become '?'. Invariant: text_add() and text_bytes() add all
+ * or, without memory, nothing, and set is_cut; the other functions consist of such additions. A
+ * text belongs to one thread.
  */
 #pragma once
 #include <stdbool.h>
@@ -11,7 +12,7 @@ typedef struct text_s {
 	char *at;       /* malloc()ed, ended with NUL; NULL while empty */
 	size_t length;  /* bytes without the NUL */
 	size_t room;    /* bytes allocated */
-	bool is_cut;    /* something is missing: there was no memory */
+	bool is_cut;    /* something is missing, not only at the end: there was no memory */
 } text_t;
 
 __attribute__((format(printf, 2, 3))) void text_add(text_t *t, const char *format, ...);
