@@ -1,9 +1,10 @@
 /*
- * The dead: processes that had a box in a memory file (meta/image.h) when they ended. While such
- * a process lives, jeprofd holds that file open; when the process has ended the box is copied, the
- * file is closed, so that its memory no longer counts for the group of the process, and what the
- * box says is served below /dead/. At most DEAD_MOST are kept, for DEAD_MS, in a directory below
- * --cache or in memory. Boxes come from processes and may hold anything.
+ * The dead: processes that had a box when they ended, that is, the tables of their profiler in a
+ * memory file (meta/image.h). While such a process lives, jeprofd holds that file open; when the
+ * process has ended the box is copied, the file is closed, so that its memory no longer counts for
+ * the cgroup of the process, and what the box says is served below /dead/. At most DEAD_MOST are
+ * kept, for DEAD_MS, in a directory below --cache or in memory. Boxes come from processes and may
+ * hold anything.
  *
  *   dead_watch.c    holds the boxes of the living, and notices their ends
  *   dead_end.c      how a process ended
@@ -13,19 +14,20 @@
  *   dead_pages.c    /dead/ and /dead/KEY/
  *
  * Locks: one of dead_watch.c and one of dead_store.c, which are never held together, and inside
- * which no other one is taken. The table's may be held around them.
+ * which no other one is taken. The table's may be held around them. Called by main.c, watch.c,
+ * scrape.c, server.c (tell.h), pages.c and metrics.c.
  */
 #pragma once
 #include "scrape.h"
 #include "text.h"
 
 enum {
-	DEAD_MOST = 64,
-	DEAD_MS = 24 * 3600 * 1000,
-	DEAD_WHY = 256,
+	DEAD_MOST = 64,             /* of the dead that are kept */
+	DEAD_MS = 24 * 3600 * 1000, /* after their end */
+	DEAD_WHY = 256,             /* bytes of dead_t.why, with its NUL */
 };
 
-/* How a process ended; end_words has the words. */
+/* How a process ended: by itself, by a signal, killed for want of memory; end_words has the words. */
 typedef enum end_s { end_exit, end_signal, end_oom, end_unknown, end_count } end_t;
 extern const char *const end_words[end_count];
 
@@ -43,41 +45,52 @@ typedef struct dead_s {
 	uint64_t allocated;
 	uint64_t resident;    /* rss if known, else what the library says of its own */
 	uint64_t limit;       /* of memory, UINT64_MAX: none, or not known */
-	uint64_t grown;       /* bytes, without a fall, up to the end */
-	uint64_t growing_ms;  /* for so long; 0: it did not grow */
+	uint64_t grown;       /* by so many bytes `resident` rose up to the end without a great fall */
+	uint64_t growing_ms;  /* how long that took; 0: it did not grow */
 	uint64_t box_bytes;   /* of the copy of the box; 0: there is none */
-	unsigned points;      /* in `course`: the last hour */
-	point_t course[HISTORY_POINTS];
+	unsigned points;      /* in `course` */
+	point_t course[HISTORY_POINTS]; /* of the last hour at most, oldest first */
 } dead_t;
 
 /* ---- dead_watch.c ---- */
 
-/* Starts the thread that notices ends; 0 or errno. Does nothing with --blackbox off. */
+/*
+ * Reads what an earlier jeprofd has kept and, unless --blackbox is off, starts the thread that
+ * notices ends. 0 or errno.
+ */
 int dead_start(void);
 
 /*
- * Begins or ends to hold the box of a process, or notes what its group says now. To be called from
- * time to time while the process, which is open, lives; may be blocked by it.
+ * Begins or ends to hold the box of a process, or notes how many out-of-memory kills its cgroup has
+ * seen so far. To be called from time to time while the process, which is open, lives; may be
+ * blocked by it.
  */
 void dead_look(const jeprof_target_t *t);
 
-/* The number of boxes that are held; whether that of this process is. */
+/*
+ * The number of processes with a box whose ends are waited for. It includes those whose box is not
+ * held, because it lies in a file of its own.
+ */
 unsigned dead_held(void);
+/* Whether the box of this process is held. */
 bool dead_holds(int pid, uint64_t start);
 
 /* ---- dead_end.c ---- */
 
-/* Out-of-memory kills in a cgroup so far, in all of the machine if it does not say; 0: unknown. */
+/*
+ * Out-of-memory kills in a cgroup so far; in the whole machine if the cgroup does not say, or is "".
+ * 0: not known.
+ */
 uint64_t end_kills(const char *cgroup);
 /*
- * Reads how the process behind a pidfd, which has ended, did that: sets *code to the exit status or
- * the signal, or -1; has_kill: the group of the process had an out-of-memory kill meanwhile.
+ * How a process that has ended did that. `process` is its pidfd; has_kill: while it ended its cgroup
+ * had an out-of-memory kill. Sets *code to the exit status or the signal, or to -1.
  */
 end_t end_read(int process, int pid, uint64_t start, bool has_kill, int *code);
 
 /* ---- dead_facts.c ---- */
 
-/* Reads what the box says into *d, whose ended_ms is set. */
+/* Reads what the box says into *d, whose `how` and `limit` are set; may correct these two. */
 void facts_read(dead_t *d, int box);
 
 /* A sentence about the end: how, at which size, and how fast it grew. */
@@ -85,20 +98,20 @@ void facts_sentence(text_t *t, const dead_t *d);
 
 /* ---- dead_store.c ---- */
 
-/* Opens the directory and reads what an earlier jeprofd left there. */
+/* With --cache, opens the directory and reads what an earlier jeprofd left there. */
 void dead_open(void);
 
 /*
- * Keeps a copy of *d, and of its box if it can be read, and gives it a key; removes those that are
- * too many or too old. False: there is no memory.
+ * Gives *d a key, and keeps a copy of it and, unless d->why is set, of its box; sets d->why if that
+ * cannot be copied. Removes those that are too many or too old. False: there is no memory.
  */
 bool dead_keep(dead_t *d, int box);
 
-/* Removes those that are too old. */
+/* Removes those that are too old or too many. */
 void dead_expire(void);
 /*
- * Removes from the cache what a jeprofd that was killed has left there and no element counts:
- * drafts that nobody writes to any more, and profiles whose box is gone.
+ * Removes files that belong to none of the dead, such as a jeprofd that was killed has left: drafts
+ * that nobody writes to any more, and profiles whose box is gone.
  */
 void dead_sweep(void);
 
@@ -108,21 +121,27 @@ bool dead_find(const char *key, dead_t *to);
 /* Calls f for each, the last one first, under the lock. */
 void dead_each(void (*f)(const dead_t *d, void *arg), void *arg);
 
-/* Opens the box, or the profile, of one of the dead for reading; -1: it is not there. */
+/*
+ * Opens the box, or the profile, of one of the dead for reading; -1: it is not there. dead_files is
+ * the number of kinds. A memory file shares its offset with other descriptors: use pread().
+ */
 typedef enum { dead_box, dead_pprof, dead_files } dead_file_t;
 int dead_file(const char *key, dead_file_t which);
 
-/* Keeps a profile; without room for it, it is made anew when it is asked for. */
+/*
+ * Keeps the profile (profile.proto, gzipped) of one of the dead. If there is no room for it, it is
+ * made anew each time that it is asked for.
+ */
 void dead_keep_pprof(const char *key, const char *bytes, size_t length);
 
 typedef struct dead_counts_s {
-	uint64_t ended[end_count]; /* since the start */
-	unsigned kept;
+	uint64_t ended[end_count]; /* of processes with a held box, since the start */
+	unsigned kept;             /* now */
 	uint64_t bytes;            /* of their files */
 } dead_counts_t;
 void dead_count(dead_counts_t *to);
 
 /* ---- dead_profile.c ---- */
 
-/* Carries out a job_dead. */
+/* Carries out a job_dead, and closes order->root if that is not 0. */
 void dead_answer(const order_t *order, answer_t *a);

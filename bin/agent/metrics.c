@@ -2,8 +2,8 @@
  * /metrics: the figures of all processes and of jeprofd, and /p/PID/metrics: those of one process,
  * as OpenMetrics 1.0 or in the older text format of Prometheus. Only OpenMetrics has UNIT lines and
  * an EOF line; only the text format has "_total" in the HELP and TYPE lines of counters. Invariant:
- * all samples of a metric follow its TYPE line. Lock: the table's, taken here for the whole answer.
- * Called by server.c.
+ * all samples of a metric follow its TYPE line. Locks: the table's, taken here for the whole answer,
+ * and inside it, one at a time, those of dead_watch.c, dead_store.c and push.c. Called by server.c.
  */
 #include "table.h"
 
@@ -23,7 +23,8 @@ typedef struct sheet_s {
 	text_t *text;
 	proc_t *const *list;      /* ends with NULL */
 	bool is_open;             /* OpenMetrics */
-	bool has_labels;          /* of its process, on each sample; else /targets has them */
+	/* each sample has labels that tell its process; else the scraper has them from /targets */
+	bool has_labels;
 } sheet_t;
 
 /* The HELP, TYPE and UNIT lines of a metric; name is without "_total". */
@@ -36,7 +37,7 @@ put_head(const sheet_t *s, const char *name, const char *type, const char *unit,
 	}
 }
 
-/* The labels that each sample of a process has. */
+/* The labels that each sample of a process has, if has_labels. */
 static void
 put_labels(const sheet_t *s, const proc_t *p) {
 	char pid[16];
@@ -112,7 +113,7 @@ put_reported(const sheet_t *s) {
 	}
 }
 
-/* Gives a figure that jeprofd reads itself (/proc, cgroup, mailbox); false: not known. */
+/* Gives a figure that is not from an answer to "status", but read by jeprofd; false: not known. */
 typedef bool seen_t(const proc_t *p, uint64_t *value);
 
 static bool

@@ -1,12 +1,13 @@
 /*
  * Encodes a profile as an OTLP ExportProfilesServiceRequest (opentelemetry-proto 1.11, package
  * opentelemetry.proto.collector.profiles.v1development): one resource, the process; one Profile for
- * each sample type; and the dictionary with what they refer to.
+ * each sample type, those of allocations only if they were counted; and the dictionary with what
+ * they refer to.
  *
  * Invariant: entry 0 of each table of the dictionary is empty and stands for "none"; other entries
  * are distinct, and each one that is referred to is written. Within a Profile no two samples have
- * the same stack and attributes. Values are rounded as in pprof_encode.c. No locks. Called by
- * scrape.c and test/agent/convert.c.
+ * the same stack and attributes. Values are rounded as in pprof_encode.c. No locks: a profile
+ * belongs to one thread. Called by scrape.c and test/agent/convert.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -33,10 +34,10 @@ enum {
 	STACK_LOCATION = 1,
 };
 
-/* The sample types, in the order of the Profiles; those of allocations only where counted. */
+/* The sample types, in the order of the Profiles. */
 static const struct {
 	unsigned value; /* index in site_t.values */
-	bool is_accumulated;
+	bool is_accumulated; /* it counts allocations: written only if they were counted */
 	const char *type, *unit;
 } types[PPROF_TYPES] = {
 	{INUSE_SPACE, false, "inuse_space", "bytes"},
@@ -47,7 +48,7 @@ static const struct {
 
 /* What distinguishes the samples of a Profile. */
 typedef struct sample_key_s {
-	/* numbers in the dictionary; 0: none; the attributes of the thread's name and the label */
+	/* numbers in the dictionary, 0: none: a stack, the attributes thread.name and label */
 	uint32_t stack, thread, label;
 } sample_key_t;
 
@@ -67,17 +68,18 @@ typedef struct encoder_s {
 	/* The request; messages in it, each inside the one before; packed numbers. */
 	proto_t out, whole, part, inner, packed;
 	proto_t mappings;        /* those of the dictionary, then its other tables too */
-	uint32_t *mapping;       /* by object: its number in the dictionary; 0: not written */
+	uint32_t *mapping;       /* by object: its mapping's number in the dictionary; 0: not written */
 	uint32_t nmappings;
-	intern_t stacks;         /* keys: numbers of locations; stack number - 1 */
-	intern_t attributes;     /* keys: pair_t; attribute number - 1 */
-	intern_t keys;           /* keys: sample_key_t; index in samples */
+	/* Each gives a number to a key; in the dictionary it is one more, as entry 0 is empty. */
+	intern_t stacks;         /* key: packed numbers of locations */
+	intern_t attributes;     /* key: a pair_t */
+	intern_t keys;           /* key: a sample_key_t; its number is its index in samples */
 	sample_t *samples;
 	size_t nsamples, sample_room;
 	bool has_failed;         /* there was no memory */
 } encoder_t;
 
-/* Number of a key in a table whose entry 0 is empty. */
+/* Number of a key in a table whose entry 0 is empty; 0 and has_failed without memory. */
 static uint32_t
 number_of(encoder_t *e, intern_t *table, const void *key, size_t len) {
 	uint32_t number = intern_put(table, key, len);
@@ -93,7 +95,10 @@ attribute_of(encoder_t *e, const char *key, uint32_t value) {
 
 /* ---------------------------------------------------------------- samples */
 
-/* Number of the site's stack without the allocator's frames; numbers its locations. */
+/*
+ * Number of the site's stack, without the allocator's frames; 0: it is empty. Gives numbers to its
+ * locations.
+ */
 static uint32_t
 stack_of(encoder_t *e, const site_t *s) {
 	proto_clear(&e->packed);
@@ -155,8 +160,8 @@ type_write(encoder_t *e, unsigned field, const char *type, const char *unit) {
 }
 
 /*
- * Writes an identifier of 16 bytes: of this profile and no other with a different process, time or
- * type, and never all zero.
+ * Writes the identifier of a Profile, 16 bytes: profiles of different processes of a machine, times
+ * or types have different ones, and none is all zero.
  */
 static void
 id_write(encoder_t *e, unsigned type) {
@@ -193,13 +198,13 @@ profile_write(encoder_t *e, unsigned type) {
 
 /* ---------------------------------------------------------------- resource */
 
-/* Writes a KeyValue with the key in words; `text` NULL: the number. */
+/* Writes an attribute of the resource: a KeyValue, whose key is text, not a number of a string. */
 static void
 pair_write(encoder_t *e, const struct otlp_attribute *a) {
 	proto_clear(&e->inner);
 	proto_clear(&e->packed);
 	if (a->text != NULL) {
-		/* Cleaned of bytes that are no UTF-8, which a string of protobuf must be. */
+		/* Cleaned (string_put), because a string of protobuf must be UTF-8. */
 		uint32_t text = string_of_word(&e->places, a->text);
 		proto_bytes(&e->packed, VALUE_STRING, intern_text(&e->places.strings, text),
 		    intern_len(&e->places.strings, text));
@@ -242,7 +247,7 @@ resource_write(encoder_t *e, const struct otlp_resource *resource) {
 
 /* ---------------------------------------------------------------- dictionary */
 
-/* Number of an object's mapping, which the first call writes; 0 for NO_OBJECT. */
+/* Number of an object's mapping, which the first call for it writes; 0 for NO_OBJECT. */
 static uint32_t
 mapping_of(encoder_t *e, uint32_t object) {
 	if (object == NO_OBJECT || e->mapping[object] != 0) {

@@ -5,10 +5,11 @@
  *
  * Invariant: `queue` holds at most QUEUE_MOST bytes; where a new profile does not fit, the oldest
  * ones are dropped and counted. Only the sending thread waits for the receiver, so that scrapes
- * never do. It sends the oldest profile until the receiver takes or refuses it; between two
- * attempts it waits, twice as long each time or as long as the receiver asks. Locks: `lock`
- * protects the queue and the figures. It is taken inside scrape.c's lock of jobs (push_done) and
- * inside the table's (metrics.c), no other is taken under it, and it is not held while sending.
+ * never do. It sends the oldest profile until the receiver takes or refuses it or newer ones have
+ * filled the queue; between two attempts it waits, twice as long each time or as long as the
+ * receiver asks. Locks: `lock` protects the queue and the figures. It is taken inside scrape.c's
+ * lock of jobs (push_done) and inside the table's (metrics.c), no other is taken under it, and it
+ * is not held while sending. Called by main.c, and by metrics.c for the figures.
  */
 #include "push.h"
 
@@ -27,7 +28,7 @@
 #endif
 
 enum {
-	QUEUE_MOST = 8 << 20,     /* bytes of the profiles that wait */
+	QUEUE_MOST = 8 << 20,     /* bytes of the profiles that wait, as they are sent */
 	BEGIN_MOST = 4,           /* profiles begun in one tick */
 	WAIT_FIRST_MS = 1000,     /* before the second attempt */
 	WAIT_MOST_MS = 60000,     /* between two attempts, unless the receiver asks for more */
@@ -48,12 +49,12 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed; /* on the monotonic clock: a parcel came, or the end */
 
 static struct {
-	parcel_t *oldest, **newest_next;
+	parcel_t *oldest, **newest_next; /* newest_next: where the next parcel is linked */
 	push_figures_t figures; /* with the bytes of the list */
 	bool is_ending;
 } queue = {.newest_next = &queue.oldest};
 
-/* How an attempt ended. */
+/* How an attempt ended: it was taken; another one may help; no other one would. */
 typedef enum { push_sent, push_later, push_never } verdict_t;
 
 void
@@ -65,7 +66,7 @@ push_read(push_figures_t *f) {
 
 /* ---- the queue ---- */
 
-/* Takes the oldest parcel out; the caller holds the lock. */
+/* Takes the oldest parcel out of a queue that has one; the caller holds the lock. */
 static parcel_t *
 take_oldest_locked(void) {
 	parcel_t *p = queue.oldest;
@@ -83,7 +84,10 @@ parcel_free(parcel_t *p) {
 	free(p);
 }
 
-/* Queues a body, which is the queue's then, and drops the oldest ones that no longer fit. */
+/*
+ * Queues a body, which it takes, and drops the oldest ones that no longer fit. One that is larger
+ * than the queue, or for which there is no memory, is dropped itself.
+ */
 static void
 enqueue(char *body, size_t length) {
 	parcel_t *p = length <= QUEUE_MOST ? malloc(sizeof(*p)) : NULL;
@@ -172,7 +176,7 @@ collect_due(int64_t now_ms, due_t *due) {
 	return n;
 }
 
-/* Makes a process due again since it was, so that it comes first when there is a place for it. */
+/* Sets back the time since which a process was due, so that it keeps its turn. */
 static void
 put_back(const due_t *due) {
 	table_lock();
@@ -214,7 +218,7 @@ on_body(char *data, size_t one, size_t n, void *arg) {
 	return one * n; /* what is longer is read and forgotten */
 }
 
-/* Reads a varint at *at and moves it; 0 at the end. */
+/* Reads a varint at *at and moves *at behind it; 0 if it is not complete. */
 static uint64_t
 varint_read(const unsigned char **at, const unsigned char *end) {
 	uint64_t value = 0;
@@ -229,8 +233,8 @@ varint_read(const unsigned char **at, const unsigned char *end) {
 }
 
 /*
- * How many profiles a receiver that answered 200 says it rejected: field 1 of the message that is
- * field 1 of its answer.
+ * How many profiles the answer of a receiver that took the request says it rejected: field 1 of the
+ * message that is field 1 of its answer.
  */
 static uint64_t
 rejected_read(const reply_t *r) {
@@ -351,7 +355,7 @@ send_once(CURL *c, reply_t *reply, const parcel_t *p, int64_t *wait_ms) {
 	return may_help(code, status) ? push_later : push_never;
 }
 
-/* Waits that long, or until the end. */
+/* Waits that long, or until the end. The caller holds the lock, which is not held while it waits. */
 static void
 wait_locked(int64_t ms) {
 	struct timespec until;
@@ -378,7 +382,10 @@ put_back_locked(parcel_t *p) {
 	queue.figures.retried++;
 }
 
-/* Sends until the end. The parcel that is being sent is out of the queue. */
+/*
+ * Sends until the end. The caller holds the lock, which is not held while a parcel is sent; that is
+ * out of the queue then.
+ */
 static void
 send_all_locked(CURL *c, reply_t *reply) {
 	int64_t wait_ms = WAIT_FIRST_MS, asked_ms;

@@ -62,8 +62,8 @@ set_fault(route_t *r, unsigned fault, const char *why) {
 }
 
 /*
- * Parses a number of decimal digits, if it is a size with K, M or G behind it or nothing. False if
- * the text is no such number or it is not from `least` to `most`.
+ * Parses decimal digits; behind those of a size may stand K, M or G. False if the text is no such
+ * number, or it is not from `least` to `most`.
  */
 static bool
 read_number(const char *text, bool is_size, uint64_t least, uint64_t most, uint64_t *out) {

@@ -4,12 +4,14 @@
  * limit, so profiling ends by itself some intervals after the last scrape.
  *
  * Invariant: done() is called exactly once for a job, by the job's thread or, after the deadline or
- * when jeprofd ends, by scrape_tick; the job's thread always frees the job. A job begins only if
- * fewer than options.scrapes_max run (a delta that wakes up may exceed that), at most half of them,
- * rounded up, for processes of one user other than root, and PER_PROCESS for one process, so that
- * processes that block their readers cannot take all places; sleeping deltas are limited apart
- * (SLEEPERS_MOST). Locks: `lock` protects the list of jobs; done() is called under it. It is never
- * held together with the table's lock.
+ * when jeprofd ends, by scrape_tick(); the job's thread always frees the job. A job is started only
+ * if fewer than options.scrapes_max run (a delta that wakes up may exceed that). So that processes
+ * that block their readers cannot take all places, a job asks its process only if, itself included,
+ * at most half of these places, rounded up, are taken by jobs for processes of the same user (not
+ * of root), and at most PER_PROCESS by jobs for this process; else its answer is 503. A delta that
+ * sleeps takes no place; none is started while SLEEPERS_MOST sleep. Locks: `lock` protects the list
+ * of jobs; done() is called under it. It is never held together with the table's lock. Called by
+ * server.c, push.c, dead_watch.c and main.c.
  */
 #include "scrape.h"
 
@@ -27,11 +29,11 @@
 
 enum {
 	OTLP_FIXED = 6,          /* attributes of a resource that are not from --label */
-	WAIT_MS = 5000,          /* until the process has taken a request */
+	WAIT_MS = 5000,          /* for the process to take a request */
 	TAKEN_MS = 20000,        /* from then on until its answer */
-	LATE_MS = 30000,         /* deadline of a job; a delta gets its seconds in addition */
+	LATE_MS = 30000,         /* from a job's begin to its deadline; a delta gets its seconds more */
 	PER_PROCESS = 2,         /* running jobs of one process */
-	SLEEPERS_MOST = 32,      /* deltas that sleep before their second profile */
+	SLEEPERS_MOST = 32,      /* if so many deltas sleep, no other delta begins */
 	LEASE_INTERVALS = 3,     /* a lease ends this many --interval after the last scrape */
 	MARK_MOST = 16 << 20,    /* bytes of one mark */
 	MARKS_MOST = 64 << 20,   /* bytes of all marks together */
@@ -50,7 +52,7 @@ typedef struct job_s {
 	bool is_sleeping;
 	answer_t answer;
 	jeprof_target_t target;
-	proc_t *proc;            /* the process's record, held; NULL before watch_hold() */
+	proc_t *proc;            /* the process's record, held; NULL before try_enter_process() */
 	struct job_s *next;
 } job_t;
 
@@ -88,7 +90,7 @@ answer_line(answer_t *a, unsigned status, const char *format, ...) {
 	memcpy(a->body, line, length + 1);
 }
 
-/* Answers with the sentence in target.why, and with the HTTP status that fits the errno. */
+/* Answers with the sentence in target.why, and with the HTTP status that `error` stands for. */
 static void
 answer_failure(job_t *j, int error) {
 	unsigned status = error == ESRCH || error == ENXIO || error == EPROTO ? 404 : error == EACCES
@@ -151,7 +153,10 @@ answer_already(job_t *j) {
 	    ? "this jeprofd" : "somebody else", since_text(t->head.session_start_ns, since));
 }
 
-/* Time limit of a lease, in seconds: the next scrapes, and the wait of this job's own delta. */
+/*
+ * Time limit of a lease, in seconds from now: LEASE_INTERVALS times --interval, rounded up, and the
+ * seconds that this job's own delta sleeps.
+ */
 static uint64_t
 lease_seconds(const job_t *j) {
 	return (LEASE_INTERVALS * options.interval_ms + 999) / 1000 + j->order.seconds;
@@ -188,8 +193,8 @@ note_session(job_t *j, uint64_t session, const start_t *start, bool is_pending) 
 
 /*
  * The process is idle, so it will read the start at its next allocation. Leaves the start in the
- * mailbox, or takes it back if another start is there already. A lease that was not begun when its
- * own time is over does not begin: another scrape leaves another one, or nobody scrapes any more.
+ * mailbox, or takes it back if another client's start is there already. The start of a lease that
+ * the process has not begun within the lease's time is void: the next scrape leaves another one.
  * Answers 503 and returns EAGAIN.
  */
 static int
@@ -218,9 +223,10 @@ answer_refusal(job_t *j, const jeprof_reply_t *reply) {
 
 /*
  * Asks the process to start a session. A lease has final:false, so that its end writes no profile
- * into the process's directory. What an older library does not know, and a box for which there is
- * no room, is left out the next time. A process whose system calls are filtered gets no box, for
- * which it would have to make some that are its own.
+ * into the process's directory. If an older library does not know an option, or there is no room
+ * for a box, asks again without the box, and then without accum and final. A process whose system
+ * calls are filtered (is_barred) gets no box: the calls that make one may be forbidden to it. 0 or
+ * an errno of ask(); *reply may be a refusal.
  */
 static int
 ask_start(job_t *j, const start_t *start, jeprof_reply_t *reply) {
@@ -520,8 +526,8 @@ convert(job_t *j, const jeprof_reply_t *now, const char *before, size_t before_b
 }
 
 /*
- * Whether the process itself is to subtract the mark. It remembers what was live; what was
- * allocated is in the profile that was kept here, if that was not too large.
+ * Whether the process itself is to subtract the mark. It remembers only what was live; so for
+ * allocs and OTLP the profile that was kept here is subtracted, if there is one.
  */
 static bool
 is_own_delta(job_t *j) {
@@ -595,7 +601,7 @@ run_start(job_t *j) {
 	}
 }
 
-/* The job of POST /stop. If the process is idle, removes the pending starts of all clients. */
+/* The job of POST /stop. If the process is idle, takes back the pending starts of all clients. */
 static void
 run_stop(job_t *j) {
 	jeprof_reply_t reply;
@@ -624,8 +630,8 @@ run_stop(job_t *j) {
 }
 
 /*
- * Keeps the profile in the record, in place of an older one; false, and it is freed, if it is too
- * large. is_own: the process remembers the moment too.
+ * Keeps the profile in the record, in place of an older one. If it is too large, frees it and
+ * returns false; then the older one stays, unless the process remembers the moment too (is_own).
  */
 static bool
 try_keep_mark(job_t *j, jeprof_reply_t *now, bool is_own) {
@@ -677,8 +683,8 @@ run_mark(job_t *j) {
 /* ---- a job from its beginning to its end ---- */
 
 /*
- * Records the user of the process in the job; false if running jobs for processes of that user have
- * half of the places already.
+ * Records the user of the process in the job; false if, with this one, the running jobs for
+ * processes of that user have more than half of the places. Root has no such limit.
  */
 static bool
 try_enter_user(job_t *j) {
@@ -695,8 +701,9 @@ try_enter_user(job_t *j) {
 }
 
 /*
- * Holds the record of the process and counts the job there. False if there is no record or the
- * process has PER_PROCESS jobs; count_job() undoes the count and the hold also then.
+ * Holds the record of the process and counts the job there. False if there is no memory for a
+ * record, or the process has PER_PROCESS running jobs already; count_job() undoes the count and the
+ * hold also then.
  */
 static bool
 try_enter_process(job_t *j) {
@@ -711,7 +718,10 @@ try_enter_process(job_t *j) {
 	return may;
 }
 
-/* Finds, admits and opens the process and carries the order out; the result is in j->answer. */
+/*
+ * Finds the process, checks the limits for its user and for itself, opens it and carries the order
+ * out; the result is in j->answer.
+ */
 static void
 run(job_t *j) {
 	static void (*const runs[])(job_t *j) = {run_profile, run_profile, run_start, run_stop,
@@ -747,7 +757,7 @@ run(job_t *j) {
 	jeprof_close(&j->target);
 }
 
-/* Takes the job out of the list; the caller holds `lock`. */
+/* Takes a job that does not sleep out of the list; the caller holds `lock`. */
 static void
 unlink_job(job_t *j) {
 	job_t **at = &jobs;
@@ -758,7 +768,7 @@ unlink_job(job_t *j) {
 	job_count--;
 }
 
-/* Adds the job to the counters and releases the process's record. */
+/* Adds the job to the counters and releases the process's record, if it holds one. */
 static void
 count_job(const job_t *j) {
 	table_lock();

@@ -1,8 +1,9 @@
 /*
- * Jobs: the requests that take time, that is, profiles, starts, stops and marks of one process.
- * Each job runs in a thread of its own, so a slow process delays no other request. Invariant: the
- * client gets an answer within a bounded time; if the process blocks the job's thread longer, the
- * answer is 503. Called by server.c (scrape_begin) and main.c (scrape_tick).
+ * Jobs: the requests that take time, that is, profiles, starts, stops and marks of one process, and
+ * profiles of the dead. Each job runs in a thread of its own, so a slow process delays no other
+ * request. Invariant: the client gets an answer within a bounded time; if the process blocks the
+ * job's thread longer, the answer is 503. scrape_begin() is called by server.c, push.c and
+ * dead_watch.c, scrape_tick() by main.c, answer_line() also by server.c and dead_profile.c.
  */
 #pragma once
 #include "table.h"
@@ -16,8 +17,8 @@ enum { DEAD_KEY = 40 }; /* bytes of the key of a dead process (dead.h), with its
 typedef struct answer_s {
 	unsigned status;      /* of HTTP; 0: not answered yet */
 	const char *type;     /* of the content */
-	bool is_gzip;
-	char *body;           /* malloc()ed; NULL if there was no memory */
+	bool is_gzip;         /* not used */
+	char *body;           /* malloc()ed; NULL if there was no memory, or once somebody took it */
 	size_t length;        /* of the body, bytes */
 } answer_t;
 
@@ -29,12 +30,13 @@ typedef struct order_s {
 	unsigned seconds;
 	uint64_t rate;        /* bytes between samples of a started session; 0: that of --rate */
 	bool is_raw;          /* heap_v2 instead of profile.proto */
-	bool has_ages;        /* live bytes by age, as its page asks for */
+	bool has_ages;        /* live bytes are told by age (?ages=1), which the page shows */
 	bool is_otlp;         /* OTLP instead of profile.proto */
-	bool is_packed;       /* OTLP: gzipped */
+	bool is_packed;       /* OTLP: gzipped, as push.c sends it */
 	bool is_since_mark;   /* the difference from the mark */
 	char key[DEAD_KEY];   /* of a job_dead, instead of the pid */
-	int root;             /* of a job_dead: descriptor of its root directory; 0: it is ours */
+	/* of a job_dead: descriptor of its root directory, which the job closes; 0: it is ours */
+	int root;
 } order_t;
 
 /*
@@ -45,15 +47,16 @@ __attribute__((format(printf, 3, 4))) void answer_line(answer_t *a, unsigned sta
     const char *format, ...);
 
 /*
- * Starts a job. done(arg, answer) is called once, from another thread and with the lock of the job
- * list held, so it must not call scrape_*; it takes ownership of the body. Returns false if there
- * is no place or no memory for the job; then done is not called.
+ * Starts a job. done(arg, answer) is called once, from the job's thread or main's and with the lock
+ * of the job list held, so it must not call scrape_*; it takes ownership of the body. Returns false
+ * if there is no place, memory or thread for the job, or if jeprofd is ending; then done is not
+ * called, and order->root stays the caller's.
  */
 typedef void done_t(void *arg, const answer_t *answer);
 bool scrape_begin(const order_t *order, done_t *done, void *arg);
 
 /*
  * Answers 503 in place of each job that is past its deadline, or of all jobs once `ending` is set.
- * Called by main's loop about every second.
+ * Called by the loop of main() about every second, and once after it.
  */
 void scrape_tick(int64_t now_ms);

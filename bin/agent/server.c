@@ -277,10 +277,7 @@ may_ask(request_t *q) {
 
 /* ---- answers ---- */
 
-/*
- * Queues q->answer as the response, which then owns its body. MHD_NO, at which libmicrohttpd closes
- * the connection: there is no memory.
- */
+/* Queues q->answer as the response, which then owns its body. MHD_NO closes the connection. */
 static enum MHD_Result
 send_answer(request_t *q) {
 	answer_t *a = &q->answer;
@@ -328,7 +325,7 @@ on_done(void *arg, const answer_t *answer) {
 	pthread_mutex_unlock(&answers_lock);
 }
 
-/* Suspends the connection and starts the job; on_done() resumes it. Answers 503 if none can start. */
+/* Suspends the connection and starts the job; on_done() resumes it. Answers 503 if none starts. */
 static enum MHD_Result
 begin_job(request_t *q) {
 	pthread_mutex_lock(&answers_lock);

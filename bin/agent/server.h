@@ -19,6 +19,6 @@ void server_tick(int64_t now_ms);
 
 /*
  * Stops serving and removes a Unix socket. To be called after a scrape_tick() that has answered all
- * jobs, because suspended connections cannot be closed.
+ * jobs, because libmicrohttpd must not be stopped while connections are suspended.
  */
 void server_stop(void);

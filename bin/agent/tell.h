@@ -1,7 +1,7 @@
 /*
- * Writes the answers that are made from the table of processes: service discovery (targets.c),
- * metrics (metrics.c), pages (pages.c), and of the dead (dead_pages.c). Each function takes the
- * lock that it needs. Called by server.c.
+ * Writes the answers that need no job: service discovery (targets.c), metrics (metrics.c) and pages
+ * (pages.c) from the table of processes, and the pages of the dead (dead_pages.c). Each function
+ * takes the locks that it needs. Without memory t->is_cut is set. Called by server.c.
  */
 #pragma once
 #include "text.h"
@@ -12,7 +12,10 @@ void tell_targets(text_t *t, const char *host);
 /* Metrics of all processes, with their labels, and of jeprofd itself. */
 void tell_metrics(text_t *t, bool is_openmetrics);
 
-/* Metrics of one process, without labels, which /targets has. False: there is no such process. */
+/*
+ * Metrics of one process, without the labels that tell which it is: a scraper has them from
+ * /targets. False: there is no such process.
+ */
 bool tell_process_metrics(text_t *t, int pid, bool is_openmetrics);
 
 /* The page with all processes. */

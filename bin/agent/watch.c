@@ -7,8 +7,9 @@
  *
  * Invariant: a record with is_busy is in the queue or belongs to one looker, which works on it
  * without a lock. A process can block the thread that reads it (userfaultfd, its own file system);
- * a looker that is blocked for HELD_UP_MS is replaced and ends when its read returns. Locks: the
- * table's, and inside it the queue's (`lock`). Called by main and by scrape.c (watch_hold).
+ * a looker that is blocked for HELD_UP_MS is replaced and ends when its look returns. Locks: the
+ * table's, and the queue's (`lock`, also for `lookers`), which may be taken inside it. Called by
+ * main.c, and by scrape.c (watch_hold).
  */
 #include "watch.h"
 
@@ -25,14 +26,14 @@
 #include "labels.h"
 
 enum {
-	LOOKERS = 2,            /* threads at the start, and that are not blocked later */
-	LOOKERS_MOST = 32,      /* including blocked ones */
-	HELD_UP_MS = 5000,      /* in one look: the looker counts as blocked */
-	ASK_MS = 400,           /* wait for an answer to "status" */
+	LOOKERS = 2,            /* threads, without those that are blocked */
+	LOOKERS_MOST = 32,      /* with those that are blocked */
+	HELD_UP_MS = 5000,      /* a looker whose look lasts longer counts as blocked */
+	ASK_MS = 400,           /* for the process to take a "status" request, and then to answer it */
 	QUEUE_ROOM = 4096,      /* records; those beyond it wait for the next round */
 	FAILURES_MOST = 8,      /* each failed request doubles the wait, up to this many times */
-	STILL_MS = 60000,       /* greatest age of the figures of a process that allocates nothing */
-	RETRY_MIN_MS = 1000,    /* bounds of the time between looks at a process without library */
+	STILL_MS = 60000,       /* if a process allocates nothing, its memory is read only so often */
+	RETRY_MIN_MS = 1000,    /* bounds of the time between looks at a process that is not ours */
 	RETRY_MAX_MS = 300000,
 	SEARCH_MS = 300000,     /* between searches for a heap that was not found */
 	STACK_BYTES = 512 << 10, /* of a looker */
@@ -49,7 +50,10 @@ typedef struct looker_s {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 static proc_t *queue[QUEUE_ROOM];
-/* Records ever taken from and put into the queue; they wrap, modulo QUEUE_ROOM the positions. */
+/*
+ * How many records were ever taken from the queue (first) and put into it (last), modulo 2^32;
+ * modulo QUEUE_ROOM these are the indexes of the oldest one and of the next one.
+ */
 static unsigned first, last;
 static looker_t lookers[LOOKERS_MOST];
 
@@ -58,8 +62,8 @@ static looker_t lookers[LOOKERS_MOST];
 /* The results of a look; store() copies them into the record. */
 typedef struct look_s {
 	proc_kind_t kind;
-	bool is_new;          /* the process was opened anew: labels, start and uid are set */
-	bool is_ended;        /* there is no such process any more */
+	bool is_new;          /* the process was opened anew: labels, start and uid are set here */
+	bool is_ended;        /* there is no such process any more, or /proc hides it (hidepid) */
 	jeprof_head_t head;
 	figures_t figures;
 	labels_t labels;
@@ -149,8 +153,8 @@ look_anew(proc_t *p, look_t *l) {
 }
 
 /*
- * Whether the process has allocated nothing since its resident memory was last read, less than
- * STILL_MS ago; then that is not read again.
+ * Whether the process has allocated nothing since its resident memory was last read, and that was
+ * less than STILL_MS ago; then no figures are read again.
  */
 static bool
 is_still(const proc_t *p, const look_t *l, int64_t now) {
@@ -159,7 +163,7 @@ is_still(const proc_t *p, const look_t *l, int64_t now) {
 
 /*
  * Reads how much memory is not malloc's, if that is most of it, and whose it may be. An object may
- * be loaded late, so a search without result is repeated.
+ * be loaded late, so a search without result is repeated every SEARCH_MS.
  */
 static void
 look_elsewhere(proc_t *p, look_t *l, int64_t now) {
@@ -171,7 +175,7 @@ look_elsewhere(proc_t *p, look_t *l, int64_t now) {
 	p->search_again_ms = may_search ? now + SEARCH_MS : p->search_again_ms;
 }
 
-/* One look at the process; on entry *l has the values of the record. */
+/* One look at the process, which may block; on entry *l has the values of the record. */
 static void
 look_at(proc_t *p, look_t *l) {
 	if (l->kind != kind_ours || jeprof_look(p->target) != 0) {
@@ -251,7 +255,7 @@ store(proc_t *p, look_t *l, int64_t now) {
 
 /*
  * Looks at the process of a record from the queue, without a lock, and stores the results. A record
- * that was removed from the table meanwhile is freed.
+ * that was removed from the table meanwhile is freed unless a job holds it.
  */
 static void
 serve(proc_t *p) {
@@ -331,7 +335,7 @@ watch_start(void) {
 	return error;
 }
 
-/* Starts a new looker for each one that a process has blocked for HELD_UP_MS. */
+/* Starts a new looker, if there can be one more, for each that is blocked for HELD_UP_MS. */
 static void
 replace_lookers(int64_t now) {
 	unsigned count = 0;
@@ -378,8 +382,8 @@ queue_due(proc_t *p, void *arg) {
 
 /*
  * Finds or makes the record of a process that exists. A record with another inode number belongs
- * to an earlier process of that pid and is removed. inode 0: not known. NULL: no memory. The caller
- * holds the table's lock.
+ * to an earlier process with that pid and is removed. inode: of /proc/PID; 0: not known. NULL: no
+ * memory. The caller holds the table's lock.
  */
 static proc_t *
 find_or_add(int pid, uint64_t inode) {
@@ -398,7 +402,7 @@ find_or_add(int pid, uint64_t inode) {
 	return p;
 }
 
-/* One round over /proc. */
+/* One round over /proc; takes the table's lock. */
 static void
 read_processes(int64_t now) {
 	DIR *dir = opendir("/proc");

@@ -1,4 +1,7 @@
-/* Finds the processes that run the library, and refreshes their records in the table. */
+/*
+ * Finds the processes that run the library, and refreshes their records in the table. Called by
+ * main.c; watch_hold() by scrape.c.
+ */
 #pragma once
 #include "table.h"
 
@@ -7,12 +10,12 @@ int watch_start(void);
 
 /*
  * Replaces lookers that are blocked and, every look_ms or 5 s, whichever is less, makes a round
- * over /proc. Called by main's loop about every second.
+ * over /proc. Called at the start and by the loop of main() about every second.
  */
 void watch_tick(int64_t now_ms);
 
 /*
  * Finds or adds the record of a process that jeprof_find() has just found, and holds it, so that it
- * is not freed before table_release(). NULL: no memory. Called by jobs (scrape.c).
+ * is not freed before table_release(). NULL: no memory. Takes the table's lock. Called by jobs.
  */
 proc_t *watch_hold(jeprof_target_t *t);
