@@ -15,7 +15,7 @@
  *
  * Locks: one of dead_watch.c and one of dead_store.c, which are never held together, and inside
  * which no other one is taken. The table's may be held around them. Called by main.c, watch.c,
- * scrape.c, server.c (tell.h), pages.c and metrics.c.
+ * scrape.c, pages.c and metrics.c.
  */
 #pragma once
 #include "scrape.h"
@@ -27,7 +27,7 @@ enum {
 	DEAD_WHY = 256,             /* bytes of dead_t.why, with its NUL */
 };
 
-/* How a process ended: by itself, by a signal, killed for want of memory; end_words has the words. */
+/* How a process ended: by itself, by a signal, by the out-of-memory killer. Words: end_words. */
 typedef enum end_s { end_exit, end_signal, end_oom, end_unknown, end_count } end_t;
 extern const char *const end_words[end_count];
 
@@ -78,13 +78,14 @@ bool dead_holds(int pid, uint64_t start);
 /* ---- dead_end.c ---- */
 
 /*
- * Out-of-memory kills in a cgroup so far; in the whole machine if the cgroup does not say, or is "".
- * 0: not known.
+ * Out-of-memory kills in a cgroup so far; in the whole machine if the cgroup does not say, or is
+ * "". 0: not known.
  */
 uint64_t end_kills(const char *cgroup);
 /*
- * How a process that has ended did that. `process` is its pidfd; has_kill: while it ended its cgroup
- * had an out-of-memory kill. Sets *code to the exit status or the signal, or to -1.
+ * How a process that has ended did that. `process` is its pidfd; has_kill: its cgroup had an
+ * out-of-memory kill since it was last seen alive. Sets *code to the exit status or the signal, or
+ * to -1.
  */
 end_t end_read(int process, int pid, uint64_t start, bool has_kill, int *code);
 

@@ -1,8 +1,9 @@
 /*
- * How a process ended (dead.h). The kernel tells its exit status to its parent only, but for: the
- * pidfd of a process whose parent has fetched it (PIDFD_GET_INFO, Linux 6.15), and its state as
- * long as the parent has not. A kill for want of memory is a SIGKILL during which the counter of
- * such kills in its cgroup rose. No locks, no state. Called by dead_watch.c.
+ * How a process ended (dead.h). The kernel gives the exit status of a process to its parent. Others
+ * can read it from /proc/PID/stat as long as the parent has not fetched it, and from a pidfd
+ * afterwards (PIDFD_GET_INFO, Linux 6.15). A kill for want of memory is a SIGKILL, or an end of
+ * which nothing can be read, before which the counter of such kills in its cgroup rose. No locks,
+ * no state. Called by dead_watch.c; end_kills() also by metrics.c.
  */
 #include "dead.h"
 
@@ -26,9 +27,9 @@ typedef struct pidfd_info_s {
 	int32_t exit_code; /* as wait() gives it */
 } pidfd_info_t;
 #define GET_INFO _IOWR(0xff, 11, pidfd_info_t)
-#define INFO_EXIT UINT64_C(8)
+#define INFO_EXIT UINT64_C(8) /* in mask: exit_code is asked for, or was set */
 
-/* The number behind a word at the begin of a line of a file; false if there is none. */
+/* The number behind a word with which a line of a file begins; false if there is none. */
 static bool
 read_word(const char *path, const char *word, uint64_t *number) {
 	char text[65536];
@@ -61,7 +62,10 @@ end_kills(const char *cgroup) {
 	return read_word("/proc/vmstat", "oom_kill", &kills) ? kills : 0;
 }
 
-/* The last field of /proc/PID/stat, of a process that waits for its parent; -1: not readable. */
+/*
+ * The exit status, as wait() gives it, of a process whose parent has not fetched it: the last field
+ * of /proc/PID/stat. -1: it is fetched, or not readable.
+ */
 static int
 unfetched_status(int pid, uint64_t start) {
 	char path[64], text[1024], state = '?';

@@ -1,7 +1,7 @@
 /*
  * What a box says of the last hour of its process, and the sentence about its end (dead.h). A box
- * may say anything: numbers are only shown. No locks, no state. Called by dead_watch.c and
- * dead_pages.c.
+ * may say anything, so nothing but what is shown depends on its numbers. No locks, no state. Called
+ * by dead_watch.c (facts_read) and dead_pages.c (facts_sentence).
  */
 #include "dead.h"
 
@@ -17,7 +17,7 @@ resident_of(const jeprof_image_line_t *line) {
 	return line->rss != 0 ? line->rss : line->resident;
 }
 
-/* Keeps at most HISTORY_POINTS of the lines, the last one in any case. */
+/* Sets `course` to at most HISTORY_POINTS of the lines, evenly spread, with the last one. */
 static void
 keep_course(dead_t *d, const jeprof_image_line_t *lines, size_t count) {
 	size_t step = (count + HISTORY_POINTS - 1) / HISTORY_POINTS;

@@ -1,6 +1,6 @@
 /*
- * The pages of the dead: /dead/ and /dead/KEY/ (dead.h, page.h). Takes the lock of dead_store.c.
- * Called by server.c.
+ * The pages of the dead: /dead/ and /dead/KEY/ (tell.h, dead.h, page.h). Takes the lock of
+ * dead_store.c. Called by server.c.
  */
 #include "dead.h"
 
@@ -11,9 +11,9 @@
 #include "page.h"
 #include "tell.h"
 
-enum { SPAN_LEAST_MS = 10000 };
+enum { SPAN_LEAST_MS = 10000 }; /* the least time that a picture shows */
 
-/* A time as "2026-11-25 09:15:31Z". */
+/* A time, in ms since 1970, as "2026-11-25 09:15:31Z". */
 static void
 add_time(text_t *t, uint64_t ms) {
 	char stamp[40] = "?";
@@ -25,7 +25,7 @@ add_time(text_t *t, uint64_t ms) {
 	text_add(t, "%s", stamp);
 }
 
-/* The time that the picture shows: what is known before the end, of the last hour. */
+/* The time before the end that the picture shows, in ms: what `course` has, at most an hour. */
 static int64_t
 span_of(const dead_t *d) {
 	int64_t known = d->points > 0 ? (int64_t)d->ended_ms - d->course[0].at_ms : 0;

@@ -1,7 +1,8 @@
 /*
- * Profiles of the dead (dead.h): made of the box, with names, when the process has ended, and kept;
- * or when they are asked for. No locks, no state: each job has its own image. Called by scrape.c,
- * from the thread of a job.
+ * Profiles of the dead (dead.h): made from the box, with names, and kept. That is done when the
+ * process has ended, because its files may be gone soon, or else when the profile is asked for. No
+ * locks of its own, no state: each job has its own image of the box. Called by scrape.c, in the
+ * thread of a job.
  */
 #include "dead.h"
 
@@ -14,7 +15,10 @@
 
 #include "pprof.h"
 
-/* The box as heap_v2 text, malloc()ed. 0; or an errno, with a sentence in `why`. */
+/*
+ * The box as heap_v2 text, which the caller frees in any case. 0; or an errno, mostly with a
+ * sentence in `why`.
+ */
 static int
 write_text(int box, char **text, size_t *length, char why[JEPROF_WHY]) {
 	jeprof_image_t *image;
@@ -32,7 +36,7 @@ write_text(int box, char **text, size_t *length, char why[JEPROF_WHY]) {
 	return error;
 }
 
-/* The profile that was kept; false: none was. */
+/* Answers with the profile that was kept; false: none was that can be used. */
 static bool
 try_kept(const char *key, answer_t *a) {
 	struct stat st;
@@ -52,7 +56,10 @@ try_kept(const char *key, answer_t *a) {
 	return true;
 }
 
-/* Answers with profile.proto, and keeps it; or with a failure. */
+/*
+ * Answers with profile.proto, always with ages, and keeps it; or with a failure. Names come from
+ * the files below order->root.
+ */
 static void
 convert(const order_t *order, const char *text, size_t length, answer_t *a) {
 	char root[32] = "/";

@@ -1,14 +1,16 @@
 /*
  * The dead that are kept (dead.h), and their files: KEY.box, which is the box and behind it the
- * record, and KEY.pprof. They lie in the directory "dead" below --cache, where a later jeprofd
- * finds them, or are memory files. Pages of zeros are not copied.
+ * record (dead_t), and KEY.pprof, the profile. They lie in the directory "dead" below --cache,
+ * where a later jeprofd finds them, or are memory files. Pieces of zeros of a box are not copied.
  *
- * Invariant: an element has a record that does not change; there are at most DEAD_MOST, whose files
- * have at most bytes_max() bytes. If there are too many, those go first that exited with status 0,
- * then those of the program that has most of them, the oldest first: one that crashes again and
- * again leaves the others. Lock: `lock`; under it no file is read or written. Called by
- * dead_watch.c (keeping, one thread), dead_profile.c, dead_pages.c, and metrics.c and pages.c for
- * the counts.
+ * Invariant: an element has a record that does not change; after each addition dead_expire() leaves
+ * at most DEAD_MOST, whose files take at most bytes_max() bytes. Those that ended more than DEAD_MS
+ * ago go first, then those that exited with status 0 or an unknown one, then those of the program
+ * and user that have most of them, the oldest first: a program that crashes again and again does
+ * not push out the others. Lock: `lock`, for the list and `ended`; under it no file is read or
+ * written. Only one thread, that of dead_watch.c, keeps new ones (before it is started, main's).
+ * Called by dead_watch.c, dead_profile.c and dead_pages.c, and by metrics.c and pages.c for the
+ * counts.
  */
 #include "dead.h"
 
@@ -25,13 +27,13 @@
 #include <unistd.h>
 
 enum {
-	DISK_BYTES = 256 << 20,   /* of all files together */
+	DISK_BYTES = 256 << 20,   /* that all files together take at most */
 	MEMORY_BYTES = 64 << 20,  /* the same without --cache */
-	COPY_MOST = 32 << 20,     /* of one box, without pieces of zeros */
-	BOX_MOST = 1 << 30,       /* of one box, with them */
+	COPY_MOST = 32 << 20,     /* a box with more bytes, without pieces of zeros, is not copied */
+	BOX_MOST = 1 << 30,       /* nor one with more bytes, with them */
 	PIECE = 4096,             /* bytes that are copied at once, or skipped if all are zeros */
-	FILES_READ = 1024,        /* of an earlier jeprofd */
-	DRAFT_SECONDS = 60,       /* longer than a jeprofd that lives leaves a draft untouched */
+	FILES_READ = 1024,        /* newest boxes that are read at the start; others are removed */
+	DRAFT_SECONDS = 60,       /* an older draft was left by a jeprofd that was killed */
 };
 
 /* At the end of KEY.box, behind the dead_t. */
@@ -47,20 +49,22 @@ static const char *const ends[dead_files] = {".box", ".pprof"};
 typedef struct entry_s {
 	dead_t *d;
 	int fds[dead_files];         /* of memory files; -1: none */
-	uint64_t bytes[dead_files];  /* that the file takes */
+	uint64_t bytes[dead_files];  /* that the file takes on disk or in memory; 0: there is none */
 } entry_t;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static entry_t all[DEAD_MOST + 1]; /* oldest first */
 static unsigned kept;
-static uint64_t ended[end_count];
-static int dir = -1;
+static uint64_t ended[end_count]; /* how many ended so, since the start */
+static int dir = -1;              /* "dead" below --cache; -1: there is none, files are in memory */
 
+/* Bytes that the files of all elements may take. */
 static uint64_t
 bytes_max(void) {
 	return dir >= 0 ? DISK_BYTES : MEMORY_BYTES;
 }
 
+/* Milliseconds since 1970. */
 static uint64_t
 now_ms(void) {
 	struct timespec now;
@@ -70,7 +74,7 @@ now_ms(void) {
 
 /* ---- files ---- */
 
-/* A new file, which is empty; -1: there can be none. */
+/* A new file, empty and in a directory a draft, for finish_file(); -1: there can be none. */
 static int
 create_file(const char *key, dead_file_t which) {
 	char name[64];
@@ -83,8 +87,9 @@ create_file(const char *key, dead_file_t which) {
 }
 
 /*
- * Gives the file its name, in a directory, and closes it there. Returns the descriptor by which
- * it is to be kept, or -1. *bytes is 0 if there is no file.
+ * Ends the writing of a file. In a directory it gets its name and is closed; a memory file stays
+ * open, and its descriptor is returned, else -1. If it is not is_good, it is removed. *bytes is
+ * what it takes, 0 if there is none.
  */
 static int
 finish_file(int fd, const char *key, dead_file_t which, bool is_good, uint64_t *bytes) {
@@ -105,7 +110,7 @@ finish_file(int fd, const char *key, dead_file_t which, bool is_good, uint64_t *
 	return -1;
 }
 
-/* Removes the files of an element that is no longer in the list. */
+/* Removes the files of an element that is no longer in the list, and frees its record. */
 static void
 drop(entry_t *e) {
 	char name[64];
@@ -134,8 +139,8 @@ try_write(int fd, const void *from, size_t size, off_t at) {
 }
 
 /*
- * Copies the box up to `size`, but for pieces of zeros; false: it has too many others, or it cannot
- * be read to its end, and zeros must not stand for what it holds.
+ * Copies the box up to `size`, but for pieces of zeros. False: it has more than COPY_MOST bytes of
+ * others, or it cannot be read to its end; a copy with zeros in place of the rest would be wrong.
  */
 static bool
 try_copy(int to, int box, off_t size) {
@@ -166,7 +171,10 @@ try_copy(int to, int box, off_t size) {
 	return true;
 }
 
-/* Writes the box, if there is one that can be read, and the record. */
+/*
+ * Writes the box, unless d->why is set, and behind it the record. If the box cannot be copied, sets
+ * d->why and writes the record alone. False: that could not be written.
+ */
 static bool
 try_fill(int fd, dead_t *d, int box) {
 	struct stat st;
@@ -227,7 +235,7 @@ choose(void) {
 	return best;
 }
 
-/* Takes out one that is too old or too many; false: there is none. */
+/* Takes one that is too old or too many out of the list; false: there is none. */
 static bool
 try_take_out(entry_t *to) {
 	uint64_t now = now_ms();
@@ -254,7 +262,7 @@ is_ours(const struct stat *st) {
 	    && (st->st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/* Copies the key of KEY followed by `end`; false: the name is another one. */
+/* Copies the key of a name that is a key followed by `end`; false: the name is another one. */
 static bool
 try_take_key(const char *name, const char *end, char key[DEAD_KEY]) {
 	size_t length = strspn(name, DEAD_KEY_BYTES);
@@ -268,9 +276,9 @@ try_take_key(const char *name, const char *end, char key[DEAD_KEY]) {
 }
 
 /*
- * Whether a file of ours belongs to none of the dead: a draft that nobody has written to for
- * DRAFT_SECONDS, or a profile without a box. The box comes first, so another jeprofd with the same
- * cache has it by then. Files with other names are none of ours.
+ * Whether a file belongs to none of the dead: a draft that nobody has written to for DRAFT_SECONDS,
+ * or a profile without a box. A box is always there before its profile, also if another jeprofd
+ * with the same cache writes them. Files with other names, or of other users, are left alone.
  */
 static bool
 is_left_over(const char *name) {
@@ -325,7 +333,10 @@ dead_sweep(void) {
 	closedir(stream);
 }
 
-/* Sets a key that no other has, by which the keys have the order of the ends. */
+/*
+ * Sets a key that no other has: time of the end and pid, so that keys sort by time. d->key is ""
+ * before.
+ */
 static void
 set_key(dead_t *d) {
 	char stamp[24];
@@ -340,7 +351,7 @@ set_key(dead_t *d) {
 	pthread_mutex_unlock(&lock);
 }
 
-/* Adds an element; there is room for one more than are kept. */
+/* Adds an element, for which `all` has room in any case, and removes what is too many then. */
 static void
 add(const entry_t *e) {
 	pthread_mutex_lock(&lock);
@@ -425,7 +436,7 @@ dead_keep_pprof(const char *key, const char *bytes, size_t length) {
 	if (!is_first && fd >= 0) {
 		close(fd);
 	}
-	dead_expire(); /* a profile whose box has gone meanwhile is swept (dead_sweep) */
+	dead_expire(); /* if the box was removed meanwhile, dead_sweep() removes this file */
 }
 
 void
@@ -470,7 +481,7 @@ pprof_bytes(const char *key) {
 	    ? (uint64_t)st.st_blocks * 512 : 0;
 }
 
-/* Adds the record of one file; removes a file that has none that we can read. */
+/* Adds the record of one box; removes a file that is not ours or has no record of this version. */
 static void
 read_one(const char *name) {
 	struct stat st;

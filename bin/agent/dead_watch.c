@@ -1,15 +1,17 @@
 /*
  * Holds the boxes of the living (dead.h). Lookers and jobs, which have a process open, call
- * dead_look(); a thread waits for the ends of the processes whose boxes are held, by their pidfds.
+ * dead_look(); a thread waits for the ends of the processes in the list, by their pidfds, and keeps
+ * what is known of them then.
  *
  * A process that calls exec has no box any more, though it lives on. The library locks the file of
- * a box for as long as the process has it open or mapped, so once a second a box whose lock is gone
- * is let go, if its process then lives for CONFIRM_MS more: at its end the lock goes first.
+ * a box for as long as the process has it open or mapped, so once a second it is looked which locks
+ * are gone. Such a box is let go if its process still lives CONFIRM_MS later; if the process ends,
+ * its lock goes before its pidfd tells the end, and the box is kept.
  *
  * Invariant: an element of the list belongs to the thread that takes it out, which closes its
  * descriptors. Its pidfd is of the process with the pid and the start time: that was compared after
- * the pidfd was made. Lock: `lock`, for the list; under it nothing blocks. Called by watch.c,
- * scrape.c and main.c, and by metrics.c for what is held.
+ * the pidfd was made. Lock: `lock`, for the list; under it nothing blocks. Called by main.c,
+ * watch.c and scrape.c, and by metrics.c for what is held.
  */
 #include "dead.h"
 
@@ -31,36 +33,37 @@
 #include "labels.h"
 
 enum {
-	HELD_MOST = 512,            /* boxes; each takes two or three descriptors */
-	DESCRIPTORS = 4096,         /* that this process may have, if it may */
+	HELD_MOST = 512,            /* elements of the list; each takes up to three descriptors */
+	DESCRIPTORS = 4096,         /* the soft limit of this process, if the hard one allows it */
 	EXPIRE_MS = 60000,          /* between two looks at what is too old */
 	LOCKS_MS = 1000,            /* between two looks at the locks */
-	CONFIRM_MS = 300,
-	STACK_BYTES = 1 << 20,
+	CONFIRM_MS = 300,           /* a process must outlive its lock by this, else it is ending */
+	STACK_BYTES = 1 << 20,      /* of the thread */
 };
 
 /* A process with a box. */
 typedef struct held_s {
-	uint64_t number;     /* in the order of being held; epoll tells it */
+	uint64_t number;     /* of this element alone; epoll tells it at the end of the process */
 	int pid;
 	uint64_t start;      /* with the pid the identity of the process */
-	uint64_t opened;     /* when it opened the box */
-	int box;             /* -1: it is in a file of its own, which outlives the process */
-	bool is_locked;      /* the library holds a lock on the box, or did when it was opened */
-	int64_t freed_ms;    /* when that was found to be gone; 0: it was not */
+	uint64_t opened;     /* when the process opened its box, ns since 1970 */
+	/* descriptor of the box; -1: none, as the box is in a file of its own, which stays */
+	int box;
+	bool is_locked;      /* the library held a lock on the box when it was opened here */
+	int64_t freed_ms;    /* when that was found to be gone, on the monotonic clock; 0: it was not */
 	int process;         /* a pidfd */
 	int root;            /* its root directory; 0: it has ours */
 	labels_t labels;
-	uint64_t limit;      /* of its cgroup, UINT64_MAX: none */
-	uint64_t kills;      /* for want of memory in its cgroup, of which none was its own */
+	uint64_t limit;      /* of memory of its cgroup, bytes; UINT64_MAX: none, or not known */
+	uint64_t kills;      /* out-of-memory kills in its cgroup when it was last seen alive */
 	struct held_s *next;
 } held_t;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static held_t *list;
-static unsigned count;
-static uint64_t number;
-static int waiter = -1; /* an epoll of the pidfds; -1: no box is held */
+static unsigned count;  /* of its elements */
+static uint64_t number; /* of the element that was added last */
+static int waiter = -1; /* an epoll of the pidfds; -1: --blackbox is off, no box is ever held */
 
 unsigned
 dead_held(void) {
@@ -100,7 +103,10 @@ free_held(held_t *h) {
 	free(h);
 }
 
-/* Takes out the element of a process, with pid 0 that of a number; NULL: there is none. */
+/*
+ * Takes out the element of a process, by pid and start time, or with pid 0 by its number; `key` is
+ * the start time or the number. NULL: there is none.
+ */
 static held_t *
 take_out(int pid, uint64_t key) {
 	pthread_mutex_lock(&lock);
@@ -131,7 +137,10 @@ is_lock_held(int fd) {
 	return !is_free && errno == EWOULDBLOCK;
 }
 
-/* Opens what is kept of a process; false: it has ended, or there are no descriptors. */
+/*
+ * Opens box, pidfd and root directory of a process and reads its labels. False: it has ended, or
+ * there is no pidfd.
+ */
 static bool
 try_open(held_t *h, const jeprof_target_t *t) {
 	char path[64];
@@ -152,7 +161,10 @@ try_open(held_t *h, const jeprof_target_t *t) {
 	return h->process >= 0 && read_usage(t->pid, t->start, &f);
 }
 
-/* Adds an element, which is not to be used afterwards. */
+/*
+ * Adds an element, or frees it if the process has one already or the list is full. The caller does
+ * not use it afterwards.
+ */
 static void
 put_in(held_t *h) {
 	bool is_in = false;
@@ -192,8 +204,8 @@ hold(const jeprof_target_t *t, uint64_t opened) {
 }
 
 /*
- * Whether the box that the process opened then is held; if so notes the kills in its cgroup, which
- * were not its own. *other: another box of the process is held.
+ * Whether the list has the box that the process opened at the time `opened`; if so notes the kills
+ * in its cgroup so far. *other: the list has another box of the process.
  */
 static bool
 note(const jeprof_target_t *t, uint64_t opened, bool *other) {
@@ -248,7 +260,10 @@ dead_look(const jeprof_target_t *t) {
 
 /* ---- the end ---- */
 
-/* One kill of the group has found its process: it is none of those of the others. */
+/*
+ * The process that one out-of-memory kill of the cgroup has ended is found: this kill must not
+ * explain the ends of others in that cgroup too.
+ */
 static void
 spend_kill(const char *cgroup) {
 	pthread_mutex_lock(&lock);
@@ -258,7 +273,7 @@ spend_kill(const char *cgroup) {
 	pthread_mutex_unlock(&lock);
 }
 
-/* The process is no target any more; a round over /proc would notice it later. */
+/* Removes the record of the process from the table now; a round over /proc would do it later. */
 static void
 forget_process(const held_t *h) {
 	table_lock();
@@ -276,8 +291,8 @@ free_answer(void *arg, const answer_t *answer) {
 }
 
 /*
- * Has a job make the profile now: the files of the process, below its root, may be gone soon. It
- * takes the descriptor of the root.
+ * Has a job make the profile now, because the files of the process, below its root, may be gone
+ * soon. The job closes the descriptor of the root, if it can be started.
  */
 static void
 begin_profile(held_t *h, const dead_t *d) {
@@ -288,6 +303,7 @@ begin_profile(held_t *h, const dead_t *d) {
 	}
 }
 
+/* Keeps the record and the box of a process that has ended, and closes the box. */
 static void
 keep(held_t *h, dead_t *d) {
 	struct timespec now;
@@ -304,7 +320,7 @@ keep(held_t *h, dead_t *d) {
 	d->limit = f.has_cgroup ? f.cgroup_limit : d->limit;
 	facts_read(d, h->box);
 	bool is_kept = dead_keep(d, h->box);
-	close(h->box); /* its memory counts for the group of the process until here */
+	close(h->box); /* its memory counts for the cgroup of the process until here */
 	h->box = -1;
 	if (is_kept && d->why[0] == '\0') {
 		begin_profile(h, d);
@@ -330,7 +346,7 @@ has_ended(const held_t *h) {
 	return poll(&end, 1, 0) != 0;
 }
 
-/* Notes since when the lock of a box is gone. */
+/* Notes since when the lock of a box is gone, if it ever had one. */
 static void
 note_lock(held_t *h, int64_t now_ms) {
 	if (!h->is_locked || is_lock_held(h->box)) {
@@ -340,13 +356,13 @@ note_lock(held_t *h, int64_t now_ms) {
 	}
 }
 
-/* Whether the lock has been gone for a time, and the process lives. */
+/* Whether the lock has been gone for CONFIRM_MS, and the process lives. */
 static bool
 is_let_go(const held_t *h, int64_t now_ms) {
 	return h->freed_ms != 0 && now_ms - h->freed_ms >= CONFIRM_MS && !has_ended(h);
 }
 
-/* Lets go the boxes that their processes have let go. When to look again. */
+/* Lets go the boxes that their processes have let go. Returns when to look again. */
 static int64_t
 look_at_locks(int64_t now_ms) {
 	held_t *gone = NULL;
@@ -401,7 +417,7 @@ wait_for_ends(void *arg) {
 	return NULL;
 }
 
-/* Each box takes descriptors; the limit is often lower than it has to be. */
+/* Each element takes descriptors; the soft limit is often lower than the hard one allows. */
 static void
 raise_descriptors(void) {
 	struct rlimit limit;

@@ -1,8 +1,8 @@
 /*
  * Memory of a process that does not come from malloc (elsewhere.h). Invariant: what is read has a
- * bounded size and may have any content; the sentence holds numbers and words of heaps.txt alone.
- * No locks, no state. Reading a file of a process may block: called by lookers (watch.c); the words
- * by pages.c.
+ * bounded size and may have any content; what the sentence says besides numbers and fixed words is
+ * from heaps.txt. No locks, no state. Reading a file of a process may block, so only lookers do
+ * that (watch.c); pages.c asks for the sentence.
  */
 #include "elsewhere.h"
 
@@ -19,10 +19,10 @@
 #include "page_parts.h"
 
 enum {
-	LINE_BYTES = 4352,   /* of the maps: a path and what stands before it */
-	LINES_MAX = 65536,   /* of the maps */
-	SECTIONS_MAX = 1024, /* of the program */
-	SECTION_NAME = 64,   /* bytes of the longest name, with its NUL */
+	LINE_BYTES = 4352,   /* of a line of /proc/PID/maps: a path and what stands before it */
+	LINES_MAX = 65536,   /* of that file that are read */
+	SECTIONS_MAX = 1024, /* a program with more is not searched */
+	SECTION_NAME = 64,   /* bytes of the longest name that is searched for, with its NUL */
 };
 
 bool
@@ -97,7 +97,10 @@ is_match(const char *pattern, const char *name) {
 	return is;
 }
 
-/* The first heap, of those before `end`, that has a program or, else, an object of this name. */
+/*
+ * The index of the first heap whose pattern for programs, or for objects if not is_program, matches
+ * the name; `end` if none before `end` does.
+ */
 static size_t
 first_match(const char *name, bool is_program, size_t end) {
 	size_t i = 0;
@@ -107,7 +110,7 @@ first_match(const char *name, bool is_program, size_t end) {
 	return i;
 }
 
-/* The first heap, of those before `end`, that has one of the objects mapped by the process. */
+/* The same for the names of the code that the process has mapped, of which any may match. */
 static size_t
 first_mapped(int pid, size_t end) {
 	char path[64], line[LINE_BYTES];
@@ -126,7 +129,10 @@ first_mapped(int pid, size_t end) {
 	return end;
 }
 
-/* The number of the heap, from 1 on; 0: it is none of them. */
+/*
+ * 1 + the index of the first heap that the program's name, a mapped object or a section of the
+ * program shows; 0: none does.
+ */
 static unsigned
 find_heap(int pid, const char *exe) {
 	char path[sizeof(((labels_t *)0)->exe)];
@@ -156,7 +162,7 @@ elsewhere_look(int pid, const char *exe, bool may_search, figures_t *f) {
 
 /* ---- the words ---- */
 
-/* Bytes, as jeprof writes them. */
+/* Adds a number of bytes with a unit, in the form of the sentences of jeprof. */
 static void
 add_size(text_t *t, uint64_t bytes) {
 	static const char letters[] = "BKMGT";

@@ -6,12 +6,15 @@
 #pragma once
 #include "table.h"
 
-/* Whether most of the resident memory is not the allocator's, and that is not little. */
+/*
+ * Whether much of the resident memory is not the allocator's: resident memory is more than
+ * page_heap_times what the allocator has of it, and more than page_heap_more bytes above that.
+ */
 bool is_elsewhere(const figures_t *f);
 
 /*
- * Sets f->rss_shared and, if it can be told, f->heap: whose heap it may be. Reads files of the
- * process, which may block; the program and the objects only if `may_search`.
+ * Sets f->rss_shared and, if `may_search`, f->heap is 0 and it can be told, f->heap: whose heap it
+ * may be. Reads files of the process, which may block; exe is the path of its program.
  */
 void elsewhere_look(int pid, const char *exe, bool may_search, figures_t *f);
 

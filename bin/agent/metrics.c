@@ -2,8 +2,9 @@
  * /metrics: the figures of all processes and of jeprofd, and /p/PID/metrics: those of one process,
  * as OpenMetrics 1.0 or in the older text format of Prometheus. Only OpenMetrics has UNIT lines and
  * an EOF line; only the text format has "_total" in the HELP and TYPE lines of counters. Invariant:
- * all samples of a metric follow its TYPE line. Locks: the table's, taken here for the whole answer,
- * and inside it, one at a time, those of dead_watch.c, dead_store.c and push.c. Called by server.c.
+ * all samples of a metric follow its TYPE line. Locks: the table's, taken here for the whole
+ * answer, and inside it, one at a time, those of dead_watch.c, dead_store.c and push.c. Called by
+ * server.c.
  */
 #include "table.h"
 

@@ -1,6 +1,7 @@
 /*
- * Pieces of the HTML pages: lists with curves of the last hour in SVG, and the report that "jeprof
- * report" makes too, whose script (bin/page/, joined into page_parts.c) fetches debug/pprof/heap.
+ * Pieces of the HTML pages (page.h): lists with curves of the last hour in SVG, and the report that
+ * "jeprof report" makes too; here its script (bin/page/, which scripts/join-page joins into
+ * page_parts.c when jeprofd is built) fetches debug/pprof/heap.
  * Invariant: a page loads nothing from other servers, and all strings that come from a process are
  * quoted. No locks, no state. Called by pages.c and dead_pages.c.
  */
@@ -9,8 +10,8 @@
 #include "page_parts.h"
 
 enum {
-	PICTURE_WIDTH = 240,     /* of the curve, in pixels */
-	PICTURE_HEIGHT = 36,
+	PICTURE_WIDTH = 240,     /* of a picture with curves, in pixels */
+	PICTURE_HEIGHT = 36,     /* the same */
 	MINUTE_MS = 60000,
 };
 
@@ -34,8 +35,8 @@ page_list_begin(text_t *t, const char *title) {
 }
 
 /*
- * One curve, allocated bytes or resident memory; `most` is the value at the top. Unknown values (0)
- * are left out.
+ * One curve of page_picture(), allocated bytes or resident memory; `most` is the value at the top.
+ * Unknown values (0) are left out.
  */
 static void
 add_curve(text_t *t, const point_t *history, unsigned points, bool is_allocated, uint64_t most,

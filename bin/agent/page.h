@@ -1,8 +1,12 @@
-/* Pieces of the HTML pages. Used by pages.c and dead_pages.c. */
+/*
+ * Pieces of the HTML pages, and the quoting of what they show. Lists are made of page_list_begin()
+ * and rows; the page of a process of page_report_begin(), facts and page_report_end(). Used by
+ * pages.c and dead_pages.c.
+ */
 #pragma once
 #include "table.h"
 
-/* The begin of a page that is a list, up to its body; the title is not quoted. */
+/* The begin of a page that is a list, up to its body; the title must need no quoting. */
 void page_list_begin(text_t *t, const char *title);
 
 enum { HOUR_MS = 3600000 };
@@ -13,15 +17,15 @@ enum { HOUR_MS = 3600000 };
  */
 void page_picture(text_t *t, const point_t *history, unsigned points, int64_t now, int64_t span);
 
-/* The words for a span: hour, 25 minutes, 40 seconds. */
+/* The words for a time of at most an hour, behind "the last": hour, 25 minutes, 40 seconds. */
 void page_duration(text_t *t, int64_t ms);
 
-/* A row of a table; nothing if the value is "". */
+/* A row of a table with a name and a value, which is quoted; nothing if the value is "". */
 void page_fact(text_t *t, const char *name, const char *value);
 
 /*
- * The begin of a report, up to its heading, with a link to the page above it; and its rest. It
- * fetches debug/pprof/heap each `seconds`; 0: once.
+ * The begin of a report, with its heading and a link `up_name` to the page `up`, and its end. The
+ * script in it fetches debug/pprof/heap every `seconds`; 0: once.
  */
 void page_report_begin(text_t *t, int pid, const char *comm, const char *up, const char *up_name);
 void page_report_end(text_t *t, unsigned seconds);

@@ -1,6 +1,7 @@
 /*
- * Writes the pages of the living (page.h): "/" lists the processes, "/p/PID/" is the report of one
- * of them, which fetches debug/pprof/heap repeatedly. Takes the table's lock. Called by server.c.
+ * Writes the pages of the living (tell.h, page.h): "/" lists the processes, "/p/PID/" is the report
+ * of one of them, which fetches debug/pprof/heap repeatedly. Takes the table's lock, and before it,
+ * not inside it, that of dead_store.c. Called by server.c.
  */
 #include "table.h"
 
@@ -11,9 +12,9 @@
 #include "page.h"
 #include "tell.h"
 
-enum { LIVE_SECONDS = 10 }; /* longest time between the profiles that the page fetches */
+enum { LIVE_SECONDS = 10 }; /* most seconds between two profiles that the report fetches */
 
-/* The sentence about memory that is not malloc's, between two pieces; nothing if there is none. */
+/* The sentence about memory that is not malloc's, between two texts; nothing if there is little. */
 static void
 add_elsewhere(text_t *t, const proc_t *p, const char *before, const char *after) {
 	text_t words = {0};

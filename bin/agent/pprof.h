@@ -4,7 +4,7 @@
  * input comes from a process that may have forged any byte of it: all sizes are bounded and all
  * values checked. Names of functions come from tables that another process makes (names/names.h).
  * Invariant: a profile belongs to one thread at a time; threads may work on different profiles at
- * the same time. Called by scrape.c, dead_profile.c, test/agent/convert.c and the fuzz targets.
+ * the same time. Called by scrape.c, dead_profile.c, test/agent/convert.c and a fuzz target.
  */
 #pragma once
 #include <stddef.h>
@@ -21,11 +21,11 @@ enum {
 struct pprof_request {
 	const char *default_type; /* a sample type; NULL: "inuse_space" */
 	const char *cache_dir;    /* of tables of names; NULL: they are kept in memory */
-	pid_t pid;                /* whose root (/proc/PID/root) is searched for objects */
-	const char *root;         /* with pid 0: the root that is searched; NULL: no names */
+	pid_t pid;                /* process whose root (/proc/PID/root) is searched for objects */
+	const char *root;         /* with pid 0: the directory that is searched; NULL: no names */
 	/* path of jeprof-symbolize; NULL: beside this program, else $PATH's */
 	const char *symbolizer;
-	uint64_t cache_bytes;     /* that all tables may take; 0: 256 MiB on disk, 64 MiB in memory */
+	uint64_t cache_bytes;     /* all tables together; 0: 256 MiB in cache_dir, 64 MiB in memory */
 	bool has_ages;            /* live bytes are told by age (pprof only) */
 	bool use_debuginfod;      /* debug files may come from the servers of $DEBUGINFOD_URLS */
 };
@@ -40,14 +40,15 @@ struct pprof_profile;
 int pprof_parse(const char *text, size_t len, struct pprof_profile **out, const char **why);
 
 /*
- * Subtracts `before` from `after`, stack by stack. Live counts may become negative. 0; EINVAL if
- * the profiles differ in process, session or sampling interval; or ENOMEM, with `after` half done.
+ * Subtracts `before` from `after`, by stack, thread and label. Live counts may become negative. 0;
+ * EINVAL if the profiles differ in process, session or sampling interval; or ENOMEM, with `after`
+ * half done.
  */
 int pprof_subtract(struct pprof_profile *after, const struct pprof_profile *before);
 
 /*
- * Finds the names and encodes the profile into *out, which the caller frees. 0 or ENOMEM, with a
- * string constant in *why. Missing names are no failure.
+ * Finds the names, which may take 20 s and runs jeprof-symbolize, and encodes the profile into *out,
+ * which the caller frees. 0 or ENOMEM, with a string constant in *why. Missing names are no failure.
  */
 int pprof_encode(struct pprof_profile *, const struct pprof_request *, unsigned char **out,
     size_t *len, const char **why);

@@ -1,8 +1,9 @@
 /*
- * How old the live bytes of a profile are, from lines behind the memory map: "# age_bounds_s
- * SECONDS...", which must name the columns that are known here, and "# age STACK COLUMN:BYTES ...",
- * by the number of the stack in the text. Invariant: memory is linear in the length of the lines,
- * because they are not trusted. No locks. ages_parse() is called by pprof_parse.c, ages_of() by
+ * How old the live bytes of a profile are, from lines of the text from the memory map on: "#
+ * age_bounds_s SECONDS...", which must name the columns that are known here (prof_ages.h), and "#
+ * age STACK COLUMN:BYTES ...", by the number of the stack in the text. Invariant: memory is linear
+ * in the length of the lines, because they are not trusted; p->ages is sorted by stack. No locks: a
+ * profile belongs to one thread. ages_parse() is called by pprof_parse.c, ages_of() by
  * pprof_encode.c.
  */
 #include <errno.h>
@@ -11,10 +12,10 @@
 
 #include "pprof_own.h"
 
-/* Reads COLUMN:BYTES pairs behind the stack's number. 0 or ENOMEM. */
+/* Reads the pairs COLUMN:BYTES behind the stack's number, up to one that is wrong. 0 or ENOMEM. */
 static int
 columns_parse(struct pprof_profile *p, uint32_t stack, const char *at, const char *end) {
-	uint64_t column, bytes, next = 0; /* they rise, so there are not many of a stack */
+	uint64_t column, bytes, next = 0; /* columns must rise, so a stack has at most PROF_AGES */
 	while (word_read(&at, end, " ") && dec_read(&at, end, &column) && column >= next
 	    && column < PROF_AGES
 	    && word_read(&at, end, ":") && dec_read(&at, end, &bytes)) {
@@ -38,7 +39,7 @@ ages_parse(struct pprof_profile *p, lines_t l, size_t nstacks) {
 	while (err == 0 && line_next(&l, &line, &len)) {
 		const char *at = line, *end = line + len;
 		is_known |= len == sizeof(bounds) - 1 && memcmp(line, bounds, len) == 0;
-		/* their numbers rise */
+		/* The numbers of stacks must rise: ages_of() searches them. */
 		if (is_known && word_read(&at, end, "# age ") && dec_read(&at, end, &stack)
 		    && stack > last && stack <= nstacks) {
 			err = columns_parse(p, (uint32_t)stack, at, end);

@@ -2,7 +2,8 @@
  * Subtracts an earlier profile of a process from a later one: the estimates of each stack, thread
  * and label, found by a hash of these, as `jeprof --base` does. Invariant: the sites of the later
  * profile keep their order; those that only the earlier one has follow, with negative live counts.
- * No locks: a profile belongs to one thread. Called by scrape.c (?seconds=N, ?since=mark).
+ * No locks: a profile belongs to one thread. pprof_subtract() is called by scrape.c (?seconds=N,
+ * ?since=mark), test/agent/convert.c and a fuzz target.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,9 +14,9 @@
 enum { KEY_MAX = PPROF_DEPTH_MAX + 2 }; /* words of a key: a thread, a label and a stack */
 
 /*
- * Writes the key of a site, its thread's uid, its label's number in `labels` and its addresses, and
- * returns the key's size in bytes; 0: there is no memory. The uid and that number, because index
- * numbers differ between two profiles.
+ * Writes the key of a site: its thread's uid, its label's number in `labels` and its addresses.
+ * These are the same in both profiles, unlike indexes of threads and numbers of texts. Returns the
+ * key's size in bytes; 0: there is no memory.
  */
 static size_t
 key_of(const struct pprof_profile *p, const site_t *s, intern_t *labels, uint64_t *key) {
@@ -24,14 +25,14 @@ key_of(const struct pprof_profile *p, const site_t *s, intern_t *labels, uint64_
 	if (key[1] == INTERN_FAILED) {
 		return 0;
 	}
-	/* without a stack in the whole profile there is no array */
+	/* No memcpy(): a profile without any stack has no array to copy from. */
 	for (uint32_t i = 0; i < s->depth; i++) {
 		key[i + 2] = p->addresses[s->first + i];
 	}
 	return (s->depth + 2) * sizeof(*key);
 }
 
-/* The number of a site's key in `known`, or INTERN_FAILED. */
+/* The number of a site's key in `known`, to which it is added; INTERN_FAILED without memory. */
 static uint32_t
 number_of(const struct pprof_profile *p, const site_t *s, intern_t *labels, intern_t *known,
     uint64_t *key) {
@@ -40,8 +41,8 @@ number_of(const struct pprof_profile *p, const site_t *s, intern_t *labels, inte
 }
 
 /*
- * Joins all sites of one key into the first of them. Afterwards `known` gives for a key the index
- * of its site. 0 or ENOMEM.
+ * Joins all sites of one key into the first of them. Afterwards the number of a key in `known` is
+ * the index of its site. 0 or ENOMEM.
  */
 static int
 sites_join(struct pprof_profile *p, intern_t *labels, intern_t *known, uint64_t *key) {
@@ -131,8 +132,8 @@ period_set(const struct pprof_profile *p) {
 }
 
 /*
- * Counts begin anew with each session, and a change of the interval changes what a sample stands
- * for.
+ * Whether the profiles are of one process, session and interval. Counts begin anew with each
+ * session, and a change of the interval changes what a sample stands for.
  */
 static bool
 is_one_session(const struct pprof_profile *a, const struct pprof_profile *b) {
@@ -141,7 +142,10 @@ is_one_session(const struct pprof_profile *a, const struct pprof_profile *b) {
 	    && strcmp(intern_text(&a->texts, a->start), intern_text(&b->texts, b->start)) == 0;
 }
 
-/* The difference lasts from the earlier profile to the later one, however the clock was set. */
+/*
+ * Sets duration and begin: the difference lasts from the earlier profile to the later one. Where
+ * both tell the monotonic clock, it does not matter if the wall clock was set meanwhile.
+ */
 static void
 duration_set(struct pprof_profile *after, const struct pprof_profile *before) {
 	int64_t ns = after->time_ns - before->time_ns;
@@ -165,7 +169,7 @@ pprof_subtract(struct pprof_profile *after, const struct pprof_profile *before) 
 	intern_t known = {0}, labels = {0};
 	int err = key == NULL ? ENOMEM : sites_subtract(after, before, &labels, &known, key);
 	if (err == 0) {
-		after->nages = 0; /* how old a difference is nobody knows */
+		after->nages = 0; /* a difference has no ages */
 		allocations_clamp(after);
 		duration_set(after, before);
 	}

@@ -1,10 +1,11 @@
 /*
- * Encodes a profile as profile.proto, gzipped: a sample for each site, with four values in Go's
- * order and without the allocator's own frames; a location for each place; a mapping for each
- * object that is used. Invariant: ids of locations, mappings and functions begin at 1, and each one
- * that is referred to is written. Values are rounded as `jeprof export` does: by error diffusion,
- * so that the sum of the written values is that of the estimates, truncated. No locks. Called by
- * scrape.c, test/agent/convert.c and the fuzz targets.
+ * Encodes a profile as profile.proto, gzipped: a sample for each site (with ages, for each column of
+ * it), with four values in Go's order and without the allocator's own frames; a location for each
+ * place that a sample uses; a mapping for each object that a location uses, and for the program.
+ * Invariant: ids of locations, mappings and functions begin at 1, and each one that is referred to
+ * is written. Values are rounded as `jeprof export` does: by error diffusion, so that the sum of
+ * the written values is that of the estimates, truncated. No locks: a profile belongs to one
+ * thread. Called by scrape.c, dead_profile.c, test/agent/convert.c and a fuzz target.
  */
 #include <errno.h>
 #include <math.h>
@@ -32,7 +33,7 @@ typedef struct encoder_s {
 	places_t places;
 	/* The profile; a message in it; a message in that; packed numbers. */
 	proto_t out, part, inner, packed;
-	carry_t carry[PPROF_TYPES];
+	carry_t carry[PPROF_TYPES];       /* of all samples so far */
 	uint32_t *mapping;                /* by object: the id of its mapping; 0: not written */
 	uint32_t nmappings;               /* ids used so far */
 } encoder_t;
@@ -48,8 +49,8 @@ type_write(encoder_t *e, unsigned field, const char *type, const char *unit) {
 }
 
 /*
- * Adds the sample to the sums, and sets its values to the growth of the truncated sums. Returns
- * false if all four are 0; then no sample is written.
+ * Adds the site's estimates to the sums of all so far, and sets the values to the growth of the
+ * truncated sums (carry_next). Returns false if all four are 0; then no sample is written.
  */
 static bool
 try_round(encoder_t *e, const site_t *s, int64_t *values) {
@@ -95,7 +96,7 @@ age_write(encoder_t *e, int column) {
 	proto_message(&e->part, SAMPLE_LABEL, &e->inner);
 }
 
-/* column: of ages; -1: it is not told. */
+/* Writes one sample. column: its age; -1: it has no label "age". */
 static void
 sample_write(encoder_t *e, const site_t *s, int column) {
 	int64_t values[PPROF_TYPES];
@@ -123,7 +124,10 @@ sample_write(encoder_t *e, const site_t *s, int column) {
 	proto_message(&e->out, PROFILE_SAMPLE, &e->part);
 }
 
-/* Moves a share of what is live from one site to another. */
+/*
+ * Sets what is live in *to to a share of what is live in *from, rounded to 1/1024, and takes it out
+ * there; with a share of 1 all of it.
+ */
 static void
 share_move(site_t *from, site_t *to, double share_of_rest) {
 	for (unsigned type = INUSE_OBJECTS; type <= INUSE_SPACE; type++) {
@@ -135,8 +139,8 @@ share_move(site_t *from, site_t *to, double share_of_rest) {
 }
 
 /*
- * A sample for each column of ages; what was allocated goes with the first, what rounding leaves
- * with the last.
+ * Writes the samples of a site: one, or one for each column of ages that has a share. Then the
+ * first has what was allocated, and the last what rounding left of what is live.
  */
 static void
 site_write(encoder_t *e, const site_t *s, bool has_ages) {

@@ -3,7 +3,8 @@
  * are the allocator's own, with the rules of `jeprof`. First the run of frames in the allocator's
  * library, with the unwinder's frames in between. Then, for a program that has an allocator linked
  * in, the following frames of the same object up to the last entry point (malloc and its like)
- * among ENTRY_DEPTH. No locks: a profile belongs to one thread.
+ * among ENTRY_DEPTH. Also has the strings of the output, and the rounding. No locks: a profile
+ * belongs to one thread. Called by pprof_encode.c, otlp_encode.c, pprof_parts.c and pprof_names.c.
  */
 #include "pprof_frames.h"
 
@@ -14,11 +15,14 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ENTRY_DEPTH = 16 }; /* frames that are searched for an entry point */
+enum { ENTRY_DEPTH = 16 }; /* addresses of a stack that are searched for an entry point */
 
 /* ---------------------------------------------------------------- strings */
 
-/* Bytes of the UTF-8 character here; 0 if it is invalid, a control or a bidirectional mark. */
+/*
+ * Bytes of the character of several bytes that begins here, in UTF-8; 0 if there is none, or if it
+ * is a control character or a bidirectional mark.
+ */
 static size_t
 utf8_len(const unsigned char *c, size_t len) {
 	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -158,6 +162,7 @@ is_entry_name(const char *name) {
 	return is_in_list(name, verbs) || starts_with(name, "smallocx_");
 }
 
+/* The kind of places in an object, as far as the object decides it. */
 static place_kind_t
 object_kind(const struct pprof_profile *p, uint32_t number) {
 	const object_t *o = &p->objects[number];
@@ -195,8 +200,8 @@ kinds_set(places_t *s) {
 }
 
 /*
- * Index behind the last entry point among ENTRY_DEPTH frames from `keep` on that are in the object
- * of frame `keep`; `keep` itself if there is no entry point.
+ * Index behind the last entry point among the ENTRY_DEPTH addresses from `keep` on, up to the first
+ * that is in another object than that of `keep`; `keep` itself if there is no entry point.
  */
 static uint32_t
 past_entries(const places_t *s, const uint32_t *of, uint32_t depth, uint32_t keep) {

@@ -1,8 +1,8 @@
 /*
- * The places of a profile: its distinct addresses, each with its object and its frames. Invariant:
- * the frames of a place are consecutive, innermost first; strings and functions have the numbers of
- * the output, strings from 0 (""), functions from 0 (the output adds one). Used by pprof_encode.c,
- * otlp_encode.c, pprof_parts.c and
+ * The places of a profile: its distinct addresses, each with its object and its frames (one for a
+ * function and for each call inlined in it). Invariant: the frames of a place are consecutive,
+ * innermost first; strings have the numbers of the output, from 0 (""); functions are numbered from
+ * 0, to which the output adds one. Used by pprof_encode.c, otlp_encode.c, pprof_parts.c and
  * pprof_names.c.
  */
 #pragma once
@@ -15,16 +15,16 @@ typedef struct frame_s {
 
 typedef enum {
 	place_other,
-	place_library,  /* the allocator's library */
-	place_unwinder,
-	place_entry,    /* malloc and its like in another object */
+	place_library,  /* in the allocator's library */
+	place_unwinder, /* in a library that walks stacks */
+	place_entry,    /* in malloc or its like, in an object that is not the allocator's library */
 } place_kind_t;
 
 typedef struct place_s {
 	uint64_t address;
 	uint32_t object;   /* index in the profile, or NO_OBJECT */
 	uint32_t frame, nframes; /* its first frame, and how many it has (0: no name is known) */
-	uint32_t id;       /* of the location in the output, from 1; 0: no sample uses it yet */
+	uint32_t id;       /* number of the location in the output, from 1; 0: no sample uses it yet */
 	place_kind_t kind;
 } place_t;
 
@@ -41,23 +41,26 @@ typedef struct function_s {
 
 typedef struct places_s {
 	const struct pprof_profile *p;
-	pid_t pid;         /* of its process on this machine; 0: none */
-	bool has_failed;   /* there was no memory for a string */
+	pid_t pid;         /* of its process on this machine; 0: it has ended, or is not known */
+	bool has_failed;   /* string_of*() had no memory, so something is missing */
 	place_t *all;      /* in the order of their first use in a stack */
 	size_t count, room;
 	uint32_t nlocations; /* ids of places used so far */
-	uint32_t *of;      /* by index of a profile's address: its place */
+	uint32_t *of;      /* by index in the profile's addresses: index of its place in `all` */
 	frame_t *frames;
 	size_t nframes, frame_room;
 	intern_t strings;
-	intern_t functions; /* each key is a function_t */
+	intern_t functions; /* its strings are function_t */
 	uint8_t *has;      /* by object: HAS_* */
 } places_t;
 
 /* Facts about the frames of an object: the flags has_* of a mapping in profile.proto. */
 enum { HAS_FUNCTIONS = 1, HAS_FILES = 2, HAS_LINES = 4, HAS_INLINED = 8 };
 
-/* Makes the places of a profile, with frames and kinds. 0 or ENOMEM; places_free() in any case. */
+/*
+ * Makes the places of a profile, with frames and kinds. Finding the names may take 20 s. 0 or
+ * ENOMEM; places_free() in any case.
+ */
 int places_make(places_t *s, const struct pprof_profile *p, const struct pprof_request *request);
 void places_free(places_t *s);
 
@@ -65,12 +68,12 @@ void places_free(places_t *s);
 int places_name(places_t *s, const struct pprof_request *request);
 
 /*
- * Number of a string in the output. Control characters, bidirectional marks and invalid UTF-8 in it
- * become '?'. INTERN_FAILED without memory.
+ * Number of a string in the output. Each byte of control characters, bidirectional marks and
+ * invalid UTF-8 in it becomes '?'. INTERN_FAILED without memory.
  */
 uint32_t string_put(places_t *s, const char *text, size_t len);
 
-/* The same; 0 and has_failed without memory. Of bytes, of a word, of one of the profile's texts. */
+/* The same of bytes, of a word, of one of the profile's texts; without memory 0, and has_failed. */
 uint32_t string_of(places_t *s, const char *text, size_t len);
 uint32_t string_of_word(places_t *s, const char *word);
 uint32_t string_of_text(places_t *s, uint32_t text);

@@ -355,7 +355,7 @@ send_once(CURL *c, reply_t *reply, const parcel_t *p, int64_t *wait_ms) {
 	return may_help(code, status) ? push_later : push_never;
 }
 
-/* Waits that long, or until the end. The caller holds the lock, which is not held while it waits. */
+/* Waits that long, or until the end. The caller holds the lock, which is given up meanwhile. */
 static void
 wait_locked(int64_t ms) {
 	struct timespec until;
