@@ -47,8 +47,9 @@ int pprof_parse(const char *text, size_t len, struct pprof_profile **out, const 
 int pprof_subtract(struct pprof_profile *after, const struct pprof_profile *before);
 
 /*
- * Finds the names, which may take 20 s and runs jeprof-symbolize, and encodes the profile into *out,
- * which the caller frees. 0 or ENOMEM, with a string constant in *why. Missing names are no failure.
+ * Finds the names, for which it runs jeprof-symbolize and may take about 20 s, and encodes the
+ * profile into *out, which the caller frees. 0 or ENOMEM, with a string constant in *why. Missing
+ * names are no failure.
  */
 int pprof_encode(struct pprof_profile *, const struct pprof_request *, unsigned char **out,
     size_t *len, const char **why);

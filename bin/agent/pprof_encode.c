@@ -1,7 +1,7 @@
 /*
- * Encodes a profile as profile.proto, gzipped: a sample for each site (with ages, for each column of
- * it), with four values in Go's order and without the allocator's own frames; a location for each
- * place that a sample uses; a mapping for each object that a location uses, and for the program.
+ * Encodes a profile as profile.proto, gzipped: a sample for each site (with ages, for each column
+ * of it), with four values in Go's order and without the allocator's own frames; a location for
+ * each place that a sample uses; a mapping for each object that a location uses, and for object 0.
  * Invariant: ids of locations, mappings and functions begin at 1, and each one that is referred to
  * is written. Values are rounded as `jeprof export` does: by error diffusion, so that the sum of
  * the written values is that of the estimates, truncated. No locks: a profile belongs to one

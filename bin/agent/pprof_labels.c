@@ -1,11 +1,13 @@
 /*
  * Divides the sites of a profile by the labels that its threads had (thread.prof.label), from lines
- * behind the memory map: "# label ID TEXT", where \xNN is a byte, and "# labeled STACK
- * ID:OBJECTS:BYTES ...", by the number of the stack in the text. Each label gets its part of the
- * estimates of each of the stack's threads, rounded to 1/1024; what has no label stays.
- * Invariant: the sums of stacks, threads and labels stay the same; memory is linear in the number
- * of sites and the length of the lines, because they are not trusted: beyond SITES_EACH a stack's
- * threads are used up one after the other. No locks. Called by pprof_parse.c.
+ * of the text from the memory map on: "# label ID TEXT", where \xNN is a byte, and "# labeled STACK
+ * ID:OBJECTS:BYTES ...", by the number of the stack in the text. Each label gets, in new sites, its
+ * part of the live estimates of each of the stack's threads, rounded to 1/1024; what has no label
+ * stays in the old sites.
+ * Invariant: the sums of each stack and of each thread stay the same; memory is linear in the
+ * number of sites and the length of the lines, because they are not trusted: once SITES_EACH new
+ * sites for each old one are used up, a label takes its part from one thread after the other
+ * instead of from all. No locks: a profile belongs to one thread. Called by pprof_parse.c.
  */
 #include <errno.h>
 #include <math.h>
@@ -14,30 +16,33 @@
 
 #include "pprof_own.h"
 
-enum { LABEL_BYTES_MAX = 255 };
+enum { LABEL_BYTES_MAX = 255 }; /* of a text, unescaped; longer ones are cut off */
 
-/* Sites that all divided threads may add, for each site of the profile. */
+/* New sites that threads_divide() may add in all, for each site of the profile. */
 enum { SITES_EACH = 16 };
 
 typedef struct label_s {
 	uint64_t id;
-	uint32_t text; /* its number */
+	uint32_t text; /* number of its text */
 } label_t;
 
 typedef struct divider_s {
 	struct pprof_profile *p;
 	label_t *labels; /* by id */
 	size_t nlabels, room;
-	size_t sites_left; /* that divided threads may add yet */
+	size_t sites_left; /* that threads_divide() may still add */
 } divider_t;
 
-/* What has no label yet of a stack: its sites, and their counts as told. */
+/* What of a stack has no label yet. */
 typedef struct undivided_s {
-	size_t first, end;
-	told_t told;
-	/* Once threads are used up one after the other: the sites before `summed` are in the sums. */
+	size_t first, end; /* indexes of its sites, one for each thread */
+	told_t told;       /* objects and bytes of it, as printed */
+	/*
+	 * For threads_use_up(): the estimates of the sites before `summed` are in the sums; the sites
+	 * before at_objects have no objects left, those before at_bytes no bytes.
+	 */
 	size_t summed, at_objects, at_bytes;
-	double objects, bytes;
+	double objects, bytes; /* the sums */
 } undivided_t;
 
 static int
@@ -46,7 +51,7 @@ by_id(const void *a, const void *b) {
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Reads one byte, which may be escaped, and moves *at; NUL becomes '?'. */
+/* Reads one byte, which may be escaped as \xNN, and moves *at; \x00 becomes '?'. */
 static char
 byte_read(const char **at, const char *end) {
 	const char *c = *at;
@@ -80,13 +85,13 @@ label_parse(divider_t *d, const char *at, const char *end) {
 	return 0;
 }
 
-/* Part `some` of `of` of a value, at most all of it. */
+/* The part some/of of a value, rounded to 1/1024, but at most all of it. */
 static double
 part_of(double value, uint64_t some, uint64_t of) {
 	return some >= of ? value : floor(value * ((double)some / (double)of) * 1024 + 0.5) / 1024;
 }
 
-/* Moves at most `part` of *left to the result. */
+/* Takes `part`, but at most what there is, out of *left and returns it. */
 static double
 part_take(double *left, double part) {
 	part = part < *left ? part : *left;
@@ -94,7 +99,7 @@ part_take(double *left, double part) {
 	return part;
 }
 
-/* Adds a site for the label, with these values of site i. */
+/* Adds a site like site i, but with this label and these live objects and bytes. 0 or ENOMEM. */
 static int
 site_add(divider_t *d, size_t i, uint32_t text, double objects, double bytes) {
 	struct pprof_profile *p = d->p;
@@ -110,7 +115,7 @@ site_add(divider_t *d, size_t i, uint32_t text, double objects, double bytes) {
 	return 0;
 }
 
-/* Gives a label its part of the estimates of each thread. */
+/* Gives a label its part of the estimates of each thread of the stack. 0 or ENOMEM. */
 static int
 threads_divide(divider_t *d, const undivided_t *u, uint32_t text, told_t part) {
 	int err = 0;
@@ -126,7 +131,10 @@ threads_divide(divider_t *d, const undivided_t *u, uint32_t text, told_t part) {
 	return err;
 }
 
-/* Moves at most `part` of one value of site i to the result; *at passes a site that is used up. */
+/*
+ * Takes `part`, but at most what there is, out of a value of site i and returns it. If nothing is
+ * left there, moves *at on to the next site.
+ */
 static double
 site_use_up(divider_t *d, size_t i, int which, double part, size_t *at) {
 	double *left = &d->p->sites[i].values[which];
@@ -136,9 +144,9 @@ site_use_up(divider_t *d, size_t i, int which, double part, size_t *at) {
 }
 
 /*
- * Gives a label its part of the stack's estimates from the first threads that have some left.
- * Objects and bytes are used up each in their own order, so all labels of a stack together add at
- * most two sites for each thread and each label, and take as many steps.
+ * Gives a label its part of the stack's estimates from the first threads that have some left. 0 or
+ * ENOMEM. Objects and bytes are used up independently, so all labels of one line add at most two
+ * sites for each thread and two for each label, and take as many steps.
  */
 static int
 threads_use_up(divider_t *d, undivided_t *u, uint32_t text, told_t part) {
@@ -170,7 +178,7 @@ threads_use_up(divider_t *d, undivided_t *u, uint32_t text, told_t part) {
 	return err;
 }
 
-/* Gives a label its part of what has no label yet. */
+/* Gives a label its part of what has no label yet: `part` of u->told, as printed. 0 or ENOMEM. */
 static int
 stack_divide(divider_t *d, undivided_t *u, uint32_t text, told_t part) {
 	int err = u->summed == u->first && u->end - u->first <= d->sites_left
@@ -180,7 +188,7 @@ stack_divide(divider_t *d, undivided_t *u, uint32_t text, told_t part) {
 	return err;
 }
 
-/* The text of a label's number; 0: it has none. */
+/* Number of the text of the label with this id; 0: it has none. */
 static uint32_t
 text_of(const divider_t *d, uint64_t id) {
 	label_t key = {id, 0};

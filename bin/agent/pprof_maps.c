@@ -1,10 +1,11 @@
 /*
  * Parses the end of a heap_v2 text: lines of the memory map, and module lines, each with the
- * build-id and the bias of an object. A line of the map whose start lies in a module is dropped;
- * the one at the module's start gives it path, device and inode. Ranges with the same build-id, or
- * without one the same path, belong to one object. Invariant: ranges are sorted by start, each has
- * an object, and object 0 is the main program if that is known (main_first). No locks. Called by
- * pprof_parse.c; range_of() by pprof_frames.c and pprof_names.c.
+ * build-id and the bias of an object. A line of the map whose start lies in a module makes no range
+ * of its own; the one that holds the module's start gives it path, device and inode. Ranges with
+ * the same build-id, or without one the same path, belong to one object. Invariant: ranges are
+ * sorted by start, each has an object, and object 0 is the main program if that is known
+ * (main_first). No locks: a profile belongs to one thread. Called by pprof_parse.c; range_of() by
+ * pprof_frames.c and pprof_names.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,10 +13,13 @@
 
 #include "pprof_own.h"
 
-/* Lines; hexadecimal digits of a build-id; bytes of a path, longer ones are dropped. */
+/*
+ * Lines that are kept; hexadecimal digits of a build-id, at least and at most; bytes of a path,
+ * longer ones are dropped.
+ */
 enum { RANGES_MAX = 1 << 17, ID_MIN = 4, ID_MAX = 128, PATH_BYTES = 4096 };
 
-/* A parsed line. Path and id are numbers of texts; 0: none. */
+/* A parsed line. Path and id (the build-id) are numbers of texts; 0: none. */
 typedef struct row_s {
 	uint64_t start, end, bias, dev, inode;
 	uint32_t path, id;
@@ -54,6 +58,7 @@ path_put(struct pprof_profile *p, const char *path, size_t len) {
 	    len);
 }
 
+/* Moves *at behind spaces. */
 static void
 spaces_pass(const char **at, const char *end) {
 	while (*at < end && **at == ' ') {
@@ -125,7 +130,10 @@ main_note(const struct pprof_profile *p, maps_t *m, row_t *row) {
 	m->has_module = m->has_module || row->is_module;
 }
 
-/* Adds a line to the rows. Malformed lines and those without path and id are skipped. 0, ENOMEM. */
+/*
+ * Adds a line to the rows. Skips malformed lines, those without path and id, and those beyond
+ * RANGES_MAX. 0 or ENOMEM.
+ */
 static int
 row_add(struct pprof_profile *p, maps_t *m, const char *line, const char *end) {
 	row_t row = {0};
@@ -158,7 +166,10 @@ by_kind_and_start(const void *a, const void *b) {
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
-/* The row that contains the address, by binary search in rows sorted by start; NULL if none. */
+/*
+ * The row that contains the address, by binary search in rows that are sorted by start and do not
+ * overlap; NULL if none.
+ */
 static row_t *
 row_of(row_t *rows, size_t count, uint64_t address) {
 	size_t low = 0, high = count;
@@ -185,7 +196,7 @@ object_add(struct pprof_profile *p, uint32_t id, uint32_t path, uint32_t *number
 
 /*
  * Finds or adds the object of a row, by build-id, else by path, and extends it by the row's range.
- * `known` gives for each key the number of its object. 0 or ENOMEM.
+ * The number of a key in `known` is that of its object. 0 or ENOMEM.
  */
 static int
 object_get(struct pprof_profile *p, intern_t *known, const row_t *row, uint32_t *number) {
@@ -207,7 +218,7 @@ object_get(struct pprof_profile *p, intern_t *known, const row_t *row, uint32_t 
 	return err;
 }
 
-/* Adds the range of a row; map is the line of the memory map at its start, or NULL. 0 or ENOMEM. */
+/* Adds the range of a row; map is the row of the memory map that holds its start, or NULL. */
 static int
 range_add(struct pprof_profile *p, intern_t *known, const row_t *row, const row_t *map) {
 	range_t range = {row->start, row->end, row->bias, 0, row->is_module};

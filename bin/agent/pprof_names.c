@@ -2,8 +2,9 @@
  * Sets the frames of the places of a profile: sorts the places by object and offset, and asks
  * names.c for one table of names per object. If the symbols of an object were read and none covers
  * a place, its frame is OBJECT+0xOFFSET. If nothing could be read, the place has no frame, so that
- * a server that has the symbols can still name it. Invariant: at most one table is mapped at a
- * time. No locks. Called by pprof_frames.c.
+ * a server that has the symbols can still name it. Invariant: at most one table is mapped at a time
+ * for a profile. No locks of its own: a profile belongs to one thread. places_name() is called by
+ * pprof_frames.c.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -36,7 +37,10 @@ has_file(const struct pprof_profile *p, uint32_t object) {
 	return *path == '/' || (object == 0 && *path == '\0');
 }
 
-/* Collects all places whose object has a file and a known bias, by object and offset. */
+/*
+ * Collects all places whose object has a file and a known bias, sorted by object and offset.
+ * Returns how many.
+ */
 static size_t
 points_collect(const places_t *s, point_t *points) {
 	size_t count = 0;
@@ -55,6 +59,7 @@ points_collect(const places_t *s, point_t *points) {
 
 /* ---------------------------------------------------------------- frames */
 
+/* Number in the output of a string of a table of names; INTERN_FAILED without memory. */
 static uint32_t
 table_string(places_t *s, const names_table_t *table, uint32_t offset) {
 	size_t len;
@@ -97,8 +102,8 @@ frame_put(places_t *s, place_t *place, const function_t *f, uint32_t line) {
 }
 
 /*
- * Names the places that no object can name: stacks that could not be read, and words of a
- * stack that are no address. 0 or ENOMEM.
+ * Names the places that no object can name: that of stacks that could not be read, and that of
+ * words in a stack that are no address. 0 or ENOMEM.
  */
 static int
 fixed_names(places_t *s) {
@@ -114,7 +119,7 @@ fixed_names(places_t *s) {
 	return err;
 }
 
-/* The frames of one place, innermost first. */
+/* Adds the frames of one place from a table of names, innermost first. 0 or ENOMEM. */
 static int
 point_name(places_t *s, const names_table_t *table, const point_t *point) {
 	names_row_t row;

@@ -1,4 +1,7 @@
-/* Internal to pprof_*.c: the parsed profile, and the functions that parse it. See pprof.h. */
+/*
+ * Internal to pprof_*.c and otlp_encode.c: the parsed profile, and the functions that parse it. A
+ * profile belongs to one thread; nothing here has a lock. See pprof.h.
+ */
 #pragma once
 #include "intern.h"
 #include "pprof.h"
@@ -11,14 +14,17 @@ enum { ALLOC_OBJECTS, ALLOC_SPACE, INUSE_OBJECTS, INUSE_SPACE, PPROF_TYPES };
 #define NO_OBJECT UINT32_MAX
 #define NO_STACK UINT64_MAX /* the only address of a stack that could not be read */
 
-/* The estimated allocations of one thread with one stack and label. */
+/*
+ * The estimated allocations of one thread with one stack and label. Those of a stack follow one
+ * another, but for sites with a label.
+ */
 typedef struct site_s {
-	size_t first;      /* index of its first address, the leaf */
+	size_t first;      /* index in `addresses` of its first address, the leaf */
 	uint32_t depth;    /* addresses */
 	uint32_t thread;   /* index into threads, or NO_THREAD */
 	uint32_t label;    /* number of a text; 0 (""): it has none */
-	uint32_t stack;    /* its number in the text, from 1; 0: it has none */
-	double values[PPROF_TYPES]; /* objects or bytes, in multiples of 1/1024 */
+	uint32_t stack;    /* number of its stack in the text, from 1; 0: it has none */
+	double values[PPROF_TYPES]; /* estimated objects or bytes, in multiples of 1/1024 */
 } site_t;
 
 typedef struct thread_s {
@@ -51,7 +57,7 @@ typedef struct age_s {
 
 struct pprof_profile {
 	intern_t texts;    /* number 0 is "" */
-	/* of all stacks, leaf first; return addresses minus one, so that they lie in the call */
+	/* of all stacks, leaf first; return addresses are one less, so that they lie in the call */
 	uint64_t *addresses;
 	size_t naddresses, address_room;
 	site_t *sites;
@@ -68,18 +74,20 @@ struct pprof_profile {
 	size_t ncomments, comment_room;
 	uint64_t rate;     /* from the first line, bytes; 0: counts are exact */
 	uint64_t period;   /* sampling interval, bytes */
-	uint64_t period_set; /* the interval as it was set, where a budget enlarged it; 0: it did not */
+	/* the interval that was set, where a budget (prof_budget) has changed it; 0: none has */
+	uint64_t period_set;
 	uint64_t pid;      /* 0: not known */
-	int64_t time_ns;   /* since 1970; 0: not known */
-	int64_t monotonic_ms;        /* on a clock that nobody sets; 0: not known */
-	int64_t duration_ns;         /* of the session, or between the two profiles of a delta */
+	int64_t time_ns;   /* of the dump, of a difference its begin; since 1970; 0: not known */
+	int64_t monotonic_ms;        /* of the dump, on a clock that nobody sets; 0: not known */
+	int64_t duration_ns;         /* between the two moments of a difference; 0: it is none */
 	uint32_t exe, library;       /* numbers of texts; 0: not known */
 	uint32_t session, start;     /* texts of the comments with session number and start; 0: none */
-	int64_t mark_ns;             /* of a delta: the time of its mark, since 1970; 0: it is none */
+	/* of a difference that the library made (dump-delta): its mark, since 1970; 0: it is none */
+	int64_t mark_ns;
 	bool is_accumulated;         /* some count of allocations is not 0: they were counted */
 };
 
-/* Index of a thread, NO_THREAD if it is not known. */
+/* Index of the thread with this uid, NO_THREAD if it is not known. */
 uint32_t thread_of(const struct pprof_profile *p, uint64_t uid);
 
 /* The part of a text that is not read yet. */
@@ -99,7 +107,7 @@ int maps_parse(struct pprof_profile *p, lines_t *l);
 /* The range of an address, NULL if there is none. */
 const range_t *range_of(const struct pprof_profile *p, uint64_t address);
 
-/* A stack as the text tells it, for what is told of it by its number (pprof_labels.c). */
+/* A stack as the text has it, to which lines behind refer by its number (pprof_labels.c). */
 typedef struct told_s {
 	size_t first;      /* index of its first site; those of a stack follow one another */
 	uint64_t objects, bytes; /* live, as printed */
@@ -107,8 +115,8 @@ typedef struct told_s {
 
 /*
  * Divides the live objects and bytes of sites by their labels, as the lines "# label" and "#
- * labeled" among those that remain say; sites are added behind the others, at most 18 for each site
- * and two for each byte of these lines. `stacks` has one more element, which ends the last. 0 or
+ * labeled" among those that remain say. Adds sites behind the others, in number linear in the sites
+ * and the bytes of these lines. stacks[n - 1] is stack n; stacks[nstacks] ends the last. 0 or
  * ENOMEM.
  */
 int labels_parse(struct pprof_profile *p, lines_t l, const told_t *stacks, size_t nstacks);
@@ -125,5 +133,5 @@ bool hex_read(const char **at, const char *end, uint64_t *value);
 /* Parses at most 20 decimal digits at *at and moves *at; a larger number becomes UINT64_MAX. */
 bool dec_read(const char **at, const char *end, uint64_t *value);
 
-/* Moves *at behind `word` if that stands there, otherwise returns false. */
+/* If `word` stands at *at, moves *at behind it; otherwise returns false. */
 bool word_read(const char **at, const char *end, const char *word);

@@ -1,12 +1,13 @@
 /*
- * Parses a heap_v2 text: metadata, threads, stacks with their counts, memory map (pprof_maps.c).
- * Unknown lines before the memory map are skipped and counted, with the rules of `jeprof`
- * (bin/jeprof.d/reader.pl). A text with metadata must end in the line that counts its bytes, else
- * it was cut off. Sampled
- * counts become estimates as in `jeprof`, rounded to 1/1024, so that sums do not depend on their
- * order; the estimate of a stack is split among its threads in the ratio of theirs. Invariant:
- * memory is linear in the length of the text and time nearly so, because the text is not trusted.
- * No locks. pprof_parse() is called by scrape.c, thread_of() by pprof_delta.c.
+ * Parses a heap_v2 text: metadata, threads, stacks with their counts; from the memory map on it
+ * calls pprof_maps.c, pprof_labels.c and pprof_ages.c. Unknown lines before the memory map are
+ * skipped and counted, with the rules of `jeprof` (bin/jeprof.d/reader.pl). A text with metadata
+ * must end in the line that counts its bytes, else it was cut off. Sampled counts become estimates
+ * as in `jeprof`, rounded to 1/1024, so that sums do not depend on their order; the estimate of a
+ * stack is split among its threads in the ratio of theirs. Invariant: memory is linear in the
+ * length of the text, because the text is not trusted. No locks: a profile belongs to one thread.
+ * pprof_parse() and pprof_free() are called by scrape.c, dead_profile.c, test/agent/convert.c and a
+ * fuzz target, thread_of() by pprof_delta.c.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,14 +19,15 @@
 
 #include "pprof_own.h"
 
-enum { COMMENTS_MAX = 64, COMMENT_BYTES = 1024 }; /* metadata beyond these is ignored */
+/* Lines of metadata, and bytes of one; others are ignored. */
+enum { COMMENTS_MAX = 64, COMMENT_BYTES = 1024 };
 
 /* The sampled counts of one line. */
 typedef struct counts_s {
 	uint64_t values[PPROF_TYPES];
 } counts_t;
 
-/* One thread's share of the stack that is being parsed. */
+/* The estimates of one thread with the stack that is being parsed. */
 typedef struct part_s {
 	uint32_t thread;
 	double values[PPROF_TYPES];
@@ -33,13 +35,13 @@ typedef struct part_s {
 
 typedef struct parser_s {
 	struct pprof_profile *p;
-	lines_t lines;
-	site_t stack;      /* the current stack, of all threads */
-	bool has_frames;   /* there is a current stack */
-	bool has_counts;   /* it has its counts, and is not yet a site */
-	part_t *parts;     /* of the current stack */
+	lines_t lines;     /* that are not parsed yet */
+	site_t stack;      /* the current stack, with the estimates of all threads together */
+	bool has_frames;   /* a first stack has begun */
+	bool has_counts;   /* the current one has its counts, and its sites are not added yet */
+	part_t *parts;     /* the threads of the current stack */
 	size_t nparts, part_room;
-	told_t *stacks;    /* all, and what the current one begins with */
+	told_t *stacks;    /* all so far; there is room for one more, which will end the last */
 	size_t nstacks, stack_room;
 	uint64_t nskipped; /* unknown lines */
 	const char *why;   /* the sentence for an error */
@@ -59,7 +61,7 @@ blanks_pass(const char **at, const char *end) {
 	}
 }
 
-/* Passes one sign with blanks around it; false if another character stands there. */
+/* Moves *at behind one sign with blanks around it; false if another character stands there. */
 static bool
 sign_read(const char **at, const char *end, char sign) {
 	blanks_pass(at, end);
@@ -90,6 +92,7 @@ round_to_1024th(double value) {
 /*
  * Estimates {objects, bytes} from their sampled counts: an object of n bytes is sampled with the
  * probability 1 - exp(-n / rate), and all objects of a stack are assumed to have the mean size.
+ * rate 0: the counts are exact.
  */
 static void
 estimate(uint64_t rate, const uint64_t *pair, double *out) {
@@ -205,7 +208,7 @@ values_split(parser_t *r, const double *whole) {
 	}
 }
 
-/* Adds a site for each thread of the stack; one without a thread if none is known. */
+/* Adds a site for each part of the stack; if it has none, one site without a thread. */
 static int
 sites_add(parser_t *r, const site_t *whole) {
 	if (r->nparts == 0) {
@@ -269,6 +272,10 @@ meta_note(struct pprof_profile *p, uint32_t text_number) {
 	}
 }
 
+/*
+ * Adds KEY=VALUE of a line of metadata to the comments, and stores what is known of it. A text that
+ * is no KEY=VALUE, too long or one too many is ignored. 0 or ENOMEM.
+ */
 static int
 meta_add(struct pprof_profile *p, const char *text, size_t len) {
 	if (p->ncomments == COMMENTS_MAX || len > COMMENT_BYTES || memchr(text, '=', len) == NULL
@@ -317,7 +324,10 @@ stack_end(parser_t *r) {
 	return has_counts ? sites_add(r, &r->stack) : 0;
 }
 
-/* Parses what follows "@": the frames of the next stack. */
+/*
+ * Parses what follows "@": the frames of the next stack. Adds the sites of the one before. Threads
+ * are listed before the first stack, at which they are sorted.
+ */
 static int
 frames_parse(parser_t *r, const char *at, const char *end) {
 	struct pprof_profile *p = r->p;
@@ -339,7 +349,7 @@ frames_parse(parser_t *r, const char *at, const char *end) {
 	return err != 0 ? err : addresses_parse(p, at, end, &r->stack.depth);
 }
 
-/* The counts of the current stack; before the first stack they are the sum of all. */
+/* Takes the counts of the current stack. Before the first stack they are those of all: ignored. */
 static int
 total_add(parser_t *r, const counts_t *counts) {
 	if (!r->has_frames) {
@@ -367,8 +377,9 @@ part_add(parser_t *r, uint64_t uid, const counts_t *counts) {
 }
 
 /*
- * Parses what follows "t": "*: COUNTS" or "UID: COUNTS [NAME]", a thread before the first stack and
- * after that its part of a stack. *is_known: the line is one of these.
+ * Parses what follows "t": "*: COUNTS", of all threads, or "UID: COUNTS [NAME]": before the first
+ * stack a thread with its name, after that its part of the current stack. *is_known: the line is
+ * one of these. 0 or ENOMEM.
  */
 static int
 counts_parse(parser_t *r, const char *at, const char *end, bool *is_known) {
@@ -393,7 +404,7 @@ counts_parse(parser_t *r, const char *at, const char *end, bool *is_known) {
 	return *is_known ? part_add(r, uid, &counts) : 0;
 }
 
-/* Does this follow the "@" of a stack? */
+/* Is the text behind an "@" that of a stack, addresses or nothing? */
 static bool
 has_addresses(const char *at, const char *end) {
 	return at == end || is_blank(*at) || word_read(&at, end, "0x");
@@ -440,8 +451,8 @@ records_parse(parser_t *r) {
 }
 
 /*
- * Parses a line "# shrunk OBJECTS BYTES @ ADDRESSES", the loss of a site since the mark; another
- * one is passed over. 0 or ENOMEM.
+ * Parses a line "# shrunk OBJECTS BYTES @ ADDRESSES", the estimated loss of a stack since the mark,
+ * as a site with negative values; another line is passed over. 0 or ENOMEM.
  */
 static int
 shrunk_parse(parser_t *r, const char *at, const char *end) {
@@ -458,7 +469,10 @@ shrunk_parse(parser_t *r, const char *at, const char *end) {
 	return err != 0 ? err : site_add(r->p, &site);
 }
 
-/* A delta of the library, which has a mark: adds its losses, and makes the mark its begin. */
+/*
+ * If the profile is a difference that the library made, that is, if it has a mark: adds its losses,
+ * and makes the mark its begin. 0 or ENOMEM.
+ */
 static int
 delta_parse(parser_t *r) {
 	struct pprof_profile *p = r->p;
@@ -478,7 +492,7 @@ delta_parse(parser_t *r) {
 	return err;
 }
 
-/* Tells the number of unknown lines in a comment. */
+/* Adds the number of unknown lines, if there are any, as a comment. 0 or ENOMEM. */
 static int
 skipped_tell(parser_t *r) {
 	char text[64];
@@ -503,7 +517,7 @@ has_end(const char *text, size_t len) {
 	if (!word_read(&c, end, "# end ") || !dec_read(&c, end, &told) || told != at) {
 		return false;
 	}
-	(void)word_read(&c, end, "\n"); /* nothing is missing if only this is */
+	(void)word_read(&c, end, "\n"); /* without it nothing is missing either */
 	return c == end;
 }
 

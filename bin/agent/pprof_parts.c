@@ -1,18 +1,18 @@
 /*
  * Writes what profile.proto and OTLP have in common (pprof_parts.h). Invariant: the number of a
  * function in a line is its index plus one, in both forms. No locks: a profile belongs to one
- * thread.
+ * thread. Called by pprof_encode.c and otlp_encode.c.
  */
 #include "pprof_parts.h"
 
 #include <string.h>
 
-/* Numbers of fields, from the first one behind the id. */
+/* Numbers of fields, counted from 0 for the first one behind the id. */
 enum {
 	MAPPING_START = 0, MAPPING_LIMIT, MAPPING_FILE = 3,
 	LOCATION_MAPPING = 0, LOCATION_ADDRESS, LOCATION_LINE,
 	FUNCTION_NAME = 0, FUNCTION_SYSTEM_NAME, FUNCTION_FILE,
-	LINE_FUNCTION = 1, LINE_LINE, /* a line has no id */
+	LINE_FUNCTION = 1, LINE_LINE, /* the numbers themselves, because a line has no id */
 };
 
 void
@@ -26,7 +26,7 @@ stack_put(places_t *s, const site_t *site, proto_t *packed) {
 	}
 }
 
-/* Adds the id; returns the number of the field behind it. */
+/* Adds the id, if it is not 0; returns the number of the field behind it. */
 static unsigned
 id_put(proto_t *message, uint32_t id) {
 	proto_number(message, 1, id); /* 0 is not written */

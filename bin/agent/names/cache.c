@@ -4,7 +4,7 @@
  * are removed when the limit of bytes is passed. Invariant: the contents of KEY.names never change,
  * so a thread that has mapped a table can read it without a lock; a file that another user owns or
  * may write is ignored. Lock: memory.mutex, for the tables in memory; held for no I/O but close().
- * Called by names.c.
+ * Called by names.c, and by main.c at the start.
  */
 #include "cache.h"
 
@@ -25,7 +25,7 @@ enum {
 	MEMORY_TABLES = 512,  /* in memory, at most: each has a descriptor */
 	TOUCH_SECONDS = 60,   /* the time of use of a file is at most this much too old */
 	DRAFT_SECONDS = 600,  /* an older draft was left by a process that has died */
-	FILES_MAX = 20000,    /* tables that dir_trim() reads; it leaves at most half as many */
+	FILES_MAX = 20000,    /* tables that dir_trim() looks at; it leaves at most half as many */
 };
 
 #define TABLE_END ".names"
@@ -36,11 +36,11 @@ static struct {
 	struct {
 		char *key;
 		int fd;
-		uint64_t size, used; /* bytes; value of `uses` at the last use */
+		uint64_t size, used; /* bytes; the value of `uses` at the last use */
 		time_t made;
 	} tables[MEMORY_TABLES];
 	size_t count;
-	uint64_t uses;
+	uint64_t uses; /* of all tables so far */
 } memory = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 int
@@ -85,7 +85,7 @@ memory_find(const char *key) {
 	return i;
 }
 
-/* Removes the oldest tables until one of `more` bytes has room. The lock is held. */
+/* Removes the least recently used tables until one of `more` bytes has room. The lock is held. */
 static void
 memory_trim(uint64_t bytes_max, uint64_t more) {
 	for (;;) {
@@ -116,7 +116,7 @@ memory_open(const char *key, time_t *made) {
 	return fd;
 }
 
-/* Takes the descriptor, also on failure. */
+/* Adds a table to those in memory. Takes the descriptor, also on failure. 0 or ENOMEM. */
 static int
 memory_keep(const cache_t *c, int fd, const char *key) {
 	struct stat st;
@@ -150,7 +150,7 @@ ends_with(const char *name, const char *end) {
 	return len > tail && strcmp(name + len - tail, end) == 0;
 }
 
-/* Sets the access time by hand, because a mount with noatime does not. */
+/* Sets the time of use, which is the access time; a mount with noatime would not. */
 static void
 file_touch(int fd, const struct stat *st) {
 	struct timespec times[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_OMIT}};

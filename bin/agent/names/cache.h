@@ -1,7 +1,7 @@
 /*
  * The cache of tables of names: files KEY.names in a directory, shared by all processes of its
  * owner, or memory files of this process. The least recently used tables are removed when there is
- * no room.
+ * no room. Called by names.c; main.c checks the directory by cache_begin(). Any thread may call.
  */
 #pragma once
 #include <stdbool.h>
@@ -19,12 +19,12 @@ typedef struct cache_s {
 /* A table that is being written. */
 typedef struct cache_draft_s {
 	int fd;
-	char name[64]; /* in the directory, until it is done */
+	char name[64]; /* of the file in the directory, until it gets its key; not set in memory */
 } cache_draft_t;
 
 /*
- * Opens the cache in a directory, which is created if it does not exist; NULL: in memory. 0 or an
- * errno.
+ * Opens the cache in a directory, which is created if it does not exist; NULL: in memory. bytes_max
+ * 0: the default. 0 or an errno.
  */
 int cache_begin(cache_t *c, const char *dir, uint64_t bytes_max);
 void cache_end(cache_t *c);

@@ -3,7 +3,8 @@
  * limit. The child limits its own memory and CPU time before it reads a file. Invariant: the child
  * has ended when maker_run() returns; it inherits the addresses as stdin, the table's file as
  * stdout, the files that its command line names and no others (ours are close-on-exec), and of the
- * environment only PATH, HOME and what debuginfod reads. No locks. Called by names.c.
+ * environment only PATH, HOME and what libdebuginfod reads. No locks, no state: several threads may
+ * run one each. Called by names.c.
  */
 #include "maker.h"
 
@@ -25,7 +26,7 @@
 #include <unistd.h>
 
 enum {
-	WORDS_MAX = 20,   /* of the command line, with the NULL */
+	WORDS_MAX = 20,   /* of the command line, with the NULL, at most */
 	OPTIONS = 6,      /* descriptors that options name, at most */
 	FIRST_FD = 3,     /* the child's descriptors have consecutive numbers from this one on */
 };

@@ -1,17 +1,17 @@
 /*
- * Runs jeprof-symbolize --table, which makes a table of names. Only that process parses ELF and
- * DWARF, so a forged file cannot make this one crash or misbehave.
+ * Runs jeprof-symbolize --table, which makes a table of names. Only that process reads symbols and
+ * DWARF, so a forged file cannot make this one crash or misbehave. Called by names.c.
  */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { NAMES_CANDIDATES = 3 };
+enum { NAMES_CANDIDATES = 3 }; /* files that may be the object, at most */
 
 typedef struct maker_s {
 	const char *symbolizer;   /* path of the program; NULL: beside this one, else in $PATH */
-	const char *key, *path;   /* of the table; of the object as its process sees it */
+	const char *key, *path;   /* key of the table; path of the object as its process sees it */
 	int root;                 /* descriptor of that process's root directory */
 	int objects[NAMES_CANDIDATES]; /* O_PATH descriptors of files that may be the object */
 	size_t nobjects;
@@ -22,7 +22,7 @@ typedef struct maker_s {
 } maker_t;
 
 /*
- * Writes into `out` a table with these addresses; descriptors stay open. 0 or an errno: ETIMEDOUT,
- * ENOENT (no such program), EIO (it failed).
+ * Writes into `out` a table with these addresses; descriptors stay open. 0 or an errno, such as
+ * ETIMEDOUT, ENOENT (no such program), EIO (it failed).
  */
 int maker_run(const maker_t *m, const uint64_t *addresses, size_t count, int out);

@@ -1,8 +1,8 @@
 /*
  * Finds the table of names for an object of a process: opens the object's files below the root of
  * the process, derives the cache keys, opens the cached table, and runs a maker (maker.h) for the
- * addresses that it lacks. A table with lines serves all files with its build-id; one without lines
- * only the files that were read.
+ * addresses that it lacks. A table with lines serves all files with its build-id (of the same root
+ * and owner); one without lines only the files that were read.
  * Invariant: at most one thread makes a table for a key, and at most MAKING_MAX makers run; a key
  * that failed is not tried again for FAILED_SECONDS. Lock: making.mutex; a thread that holds it
  * waits for nothing but making.done. Called by pprof_names.c.
@@ -32,8 +32,8 @@ enum {
 	NEWS_SECONDS = 60,    /* the same if a debug file was installed after it was made */
 	ADDRESSES_MAX = 1 << 20, /* that one maker is given */
 	MADE_MAX = 64,        /* makers for one profile; the next profile gets the other tables */
-	ALL_MS = 20000,       /* all makers for one profile together */
-	SYMBOLS_MS = 3000,    /* the part of it that is reserved for a second try without DWARF */
+	ALL_MS = 20000,       /* from names_begin() on, for all makers of one profile */
+	SYMBOLS_MS = 3000,    /* left of this for a try without DWARF, which gets it in any case */
 };
 
 /* The keys whose tables are being made, and a ring of those that failed. */
@@ -48,14 +48,14 @@ static struct {
 	size_t next_failed;
 } making = {.mutex = PTHREAD_MUTEX_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
 
-/* The files that may be the object, as O_PATH descriptors. */
+/* The files that may be the object, as O_PATH descriptors; the maker takes the right one. */
 typedef struct candidates_s {
 	int fds[NAMES_CANDIDATES];
 	size_t count;
 	bool is_common;  /* only root may write them */
 	unsigned uid;    /* owner of the first */
 	bool is_mapped;  /* the first has the inode number of the memory map */
-	uint64_t sum;    /* hash of their devices, inodes, sizes and times of change */
+	uint64_t sum;    /* hash of their devices, inodes, sizes and times of modification */
 } candidates_t;
 
 /* The keys of the two tables that an object may have. */
@@ -66,9 +66,9 @@ typedef struct keys_s {
 
 /* An open table of the cache. */
 typedef struct kept_s {
-	names_table_t table; /* base NULL: there is none */
-	int fd;              /* -1: there is none */
-	time_t made;
+	names_table_t table; /* mapped; base NULL: there is none */
+	int fd;              /* of its file; -1: there is none */
+	time_t made;         /* when its file was written */
 	bool is_common;      /* it has the common key */
 } kept_t;
 
@@ -178,7 +178,8 @@ candidate_add(candidates_t *c, int fd, const names_object_t *object) {
 
 /*
  * Opens the file at the object's path below the root of the process; RESOLVE_IN_ROOT keeps links
- * from leading out of it. If that is not the mapped file, adds the one that /proc gives.
+ * from leading out of it. If that is not the mapped file, adds those that /proc gives: exe, for the
+ * program, and the file of map_files.
  */
 static void
 candidates_open(const names_t *n, const names_object_t *object, candidates_t *c) {
@@ -208,10 +209,10 @@ candidates_close(candidates_t *c) {
 }
 
 /*
- * The common key consists of the build-id, the root and the owner of the file; without a build-id,
- * of the process and the inode, so that no other process uses that table; of a process that has
- * ended, of the hash of the files and the inode. The own key adds the hash of the files. False:
- * nothing identifies the object.
+ * The common key consists of the build-id, the root and the owner of the file. Without a build-id
+ * the inode stands in its place, and with it the process, so that no other one uses that table, or,
+ * if the process has ended, the hash of the files. The own key adds the hash of the files. False:
+ * nothing identifies the object, or the key is too long.
  */
 static bool
 try_keys(const names_t *n, const names_object_t *object, const candidates_t *c, keys_t *keys) {
@@ -296,7 +297,7 @@ making_try_begin(const names_t *n, const char *key, size_t *place) {
 	return is_ours;
 }
 
-/* Frees the slot; remembers the key if it failed. */
+/* Frees the slot and wakes those that wait; remembers the key if it failed. */
 static void
 making_end(size_t place, bool has_failed) {
 	pthread_mutex_lock(&making.mutex);
@@ -310,6 +311,7 @@ making_end(size_t place, bool has_failed) {
 	pthread_mutex_unlock(&making.mutex);
 }
 
+/* Whether making this table failed less than FAILED_SECONDS ago. */
 static bool
 has_failed_lately(const char *key) {
 	bool has_failed = false;
@@ -383,7 +385,7 @@ is_outdated(const names_t *n, const names_object_t *object, const kept_t *own) {
 	    && has_newer_debug_file(n, object->id, own->made));
 }
 
-/* Writes the addresses that the table lacks to `missing`; returns how many. */
+/* Writes the addresses that the table lacks, at most ADDRESSES_MAX, to `missing`; their number. */
 static size_t
 missing_collect(const names_table_t *table, const uint64_t *addresses, size_t count,
     uint64_t *missing) {
@@ -435,7 +437,7 @@ has_any_line(const names_table_t *table, const uint64_t *addresses, size_t count
 	return false;
 }
 
-/* Writes another key and NAMES_LINES into the head of a draft. 0 or EIO. */
+/* Writes another key into the head of a draft, and sets or clears NAMES_LINES. 0 or EIO. */
 static int
 head_change(const cache_draft_t *draft, names_head_t head, const char *key, bool with_lines) {
 	head.flags = with_lines ? head.flags | NAMES_LINES : head.flags & ~(uint32_t)NAMES_LINES;
@@ -499,8 +501,8 @@ typedef struct order_s {
 } order_t;
 
 /*
- * Tries with DWARF, from the beginning if the older table is stale; if that takes too long or the
- * maker crashes, with the symbol table only.
+ * Makes the table with DWARF, anew if the rows of the older one are stale (ESTALE); if that takes
+ * too long or the maker fails, with the symbol table only. 0 or an errno.
  */
 static int
 table_make(names_t *n, const order_t *o, const candidates_t *c, const keys_t *keys,
@@ -526,7 +528,10 @@ table_make(names_t *n, const order_t *o, const candidates_t *c, const keys_t *ke
 	return err;
 }
 
-/* Makes the table with the missing addresses, or waits for a thread that makes it. */
+/*
+ * Makes the table with the missing addresses, or waits for a thread that makes it. Does nothing
+ * after MADE_MAX makers or the deadline, or if the key has failed lately.
+ */
 static void
 table_complete(names_t *n, const order_t *o, const candidates_t *c, const keys_t *keys,
     const kept_t *old) {

@@ -1,9 +1,10 @@
 /*
- * Finds names of addresses in the objects of one process. The key of a table has the object's
- * build-id, the root directory if it is not ours, and the owner unless only root may write the
- * file, so that a file of one container or user cannot provide names for another. Addresses that
- * the cached table lacks are looked up by another process (maker.h), which runs once for all
- * threads that need the table at the same time.
+ * Finds names of addresses in the objects of one process, in tables (table.h) that are cached. The
+ * key of a table has the object's build-id, the root directory if it is not ours, and the owner
+ * unless only root may write the file, so that a file of one container or user cannot provide names
+ * for another. Addresses that the cached table lacks are looked up by another process (maker.h),
+ * which runs once for all threads that need the table at the same time. Called by pprof_names.c; a
+ * names_t belongs to one thread.
  */
 #pragma once
 #include <stdbool.h>
@@ -19,8 +20,8 @@ typedef struct names_s {
 	cache_t cache;
 	int root;            /* descriptor of the process's root directory; -1: not open */
 	char root_id[64];    /* part of the key: identifies a root other than ours; "" if it is ours */
-	char process[48];    /* part of some keys: pid and start time; of a live process only */
-	int64_t deadline_ms; /* of the monotonic clock: after it no maker runs or is waited for */
+	char process[48];    /* part of the keys of objects without build-id: pid and start time */
+	int64_t deadline_ms; /* of the monotonic clock: after it no maker is begun or waited for */
 	unsigned nmade;      /* makers started so far */
 } names_t;
 
@@ -29,7 +30,7 @@ typedef struct names_object_s {
 	const char *id;      /* build-id in hex; "": none */
 	const char *path;    /* as its process sees it */
 	uint64_t map_start, map_end; /* of a line of the memory map; 0: not known */
-	uint64_t inode;      /* in that line */
+	uint64_t inode;      /* in that line; 0: not known */
 	bool is_main;        /* the program itself */
 } names_object_t;
 
@@ -38,8 +39,9 @@ int names_begin(names_t *n, const struct pprof_request *request);
 void names_end(names_t *n);
 
 /*
- * Opens a table with rows for as many of these addresses (without the bias, ascending) as possible.
- * The caller closes it by names_table_close(). False if there is none.
+ * Opens a table with rows for as many of these addresses (those in the ELF file, ascending) as
+ * possible; may wait until the deadline for it to be made. The caller closes it by
+ * names_table_close(). False if there is none.
  */
 bool names_try_table(names_t *n, const names_object_t *object, const uint64_t *addresses,
     size_t count, names_table_t *table);

@@ -2,8 +2,8 @@
  * Reads a table of names that may be forged (table.h). Invariant: every access reads bytes below
  * head.size, which is the size of the mapping. A file that shrinks while it is mapped would kill
  * its reader by SIGBUS; therefore the cache opens only files of its own user, whose programs
- * replace tables by renaming and never change them. No locks. Called by names.c, pprof_names.c and
- * bin/symbolize/tables.c.
+ * replace tables by renaming and never change them. No locks: several threads may read one file,
+ * each by a names_table_t of its own. Called by names.c, pprof_names.c and bin/symbolize/tables.c.
  */
 #include "table.h"
 

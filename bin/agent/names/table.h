@@ -1,9 +1,9 @@
 /*
  * A table of names: the functions, files and lines that jeprof-symbolize found for addresses of one
  * object, as a file that is mapped and read in place. It may be forged, so each access is checked
- * against the size, and no reference can form a loop. bin/symbolize/tables.c writes it, and
- * reads older tables to copy their rows. Numbers have the byte order of the machine, because a
- * table never leaves it. Layout:
+ * against the size, and no reference can form a loop. bin/symbolize/tables.c writes it, and reads
+ * older tables to copy their rows; names.c and pprof_names.c read it. Numbers have the byte order
+ * of the machine, because a table never leaves it. Layout:
  *
  *   head | rows, by address | frames | strings, each with a NUL behind it
  */
@@ -17,7 +17,7 @@ enum {
 	NAMES_TABLE_MAX = 64 << 20, /* bytes of a table */
 	NAMES_FRAMES_MAX = 65,      /* of one address: a function and the calls inlined in it */
 	NAMES_STRING_MAX = 4096,    /* bytes of a string; longer ones are cut */
-	NAMES_KEY_MAX = 240,        /* bytes of a key */
+	NAMES_KEY_MAX = 240,        /* bytes of a key, without a NUL */
 };
 
 /* Sources that were read: a symbol table, line numbers (DWARF), the object file itself. */
@@ -32,7 +32,7 @@ typedef struct names_head_s {
 	uint64_t size;      /* of the file, bytes */
 	uint32_t nrows, nframes;
 	uint64_t nstrings;  /* bytes of strings */
-	char key[NAMES_KEY_MAX + 8]; /* of the cache: the build-id in hex, root directory and owner */
+	char key[NAMES_KEY_MAX + 8]; /* under which the cache has it (names.h), ended with NUL */
 	uint64_t sum;       /* of the bytes before this field, see names_head_sum */
 } names_head_t;
 
@@ -53,7 +53,7 @@ typedef struct names_frame_s {
 
 typedef struct names_table_s {
 	const unsigned char *base;  /* NULL: not open */
-	names_head_t head;          /* a copy: the file may not be trusted to stay as it was */
+	names_head_t head;          /* a copy, because the file may be changed after the checks */
 	size_t rows, frames, strings; /* offsets of the parts, bytes */
 } names_table_t;
 
@@ -66,7 +66,7 @@ uint64_t names_head_sum(const names_head_t *head);
  */
 bool names_table_try_open(names_table_t *t, const void *base, size_t size, const char *key);
 
-/* Maps a file and opens it as a table. False: nothing is mapped. */
+/* Maps a file and opens it as a table; the caller may close the file. False: nothing is mapped. */
 bool names_table_try_map(names_table_t *t, int fd, const char *key);
 /* Unmaps a table that names_table_try_map() has mapped; not for one of names_table_try_open(). */
 void names_table_close(names_table_t *t);
