@@ -1,8 +1,7 @@
 /*
  * What the files of jeprofd share, but for those that convert profiles (pprof_*.c, otlp_encode.c,
- * names/), which need none of it: feature macros of the C library, the options, messages on stderr,
- * and the exit after a failure. A file includes it before all headers of the C library, mostly by
- * table.h.
+ * intern.c, proto.c, names/), which need none of it: feature macros of the C library, the options,
+ * messages on stderr, and the exit after a failure. Most files get it by table.h.
  */
 #pragma once
 #ifndef _GNU_SOURCE

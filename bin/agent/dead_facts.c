@@ -1,7 +1,7 @@
 /*
  * What a box says of the last hour of its process, and the sentence about its end (dead.h). A box
- * may say anything, so nothing but what is shown depends on its numbers. No locks, no state. Called
- * by dead_watch.c (facts_read) and dead_pages.c (facts_sentence).
+ * may say anything: its numbers are shown, and never used as sizes or indexes. No locks, no state.
+ * Called by dead_watch.c (facts_read) and dead_pages.c (facts_sentence).
  */
 #include "dead.h"
 

@@ -4,9 +4,9 @@
  * what is known of them then.
  *
  * A process that calls exec has no box any more, though it lives on. The library locks the file of
- * a box for as long as the process has it open or mapped, so once a second it is looked which locks
- * are gone. Such a box is let go if its process still lives CONFIRM_MS later; if the process ends,
- * its lock goes before its pidfd tells the end, and the box is kept.
+ * a box for as long as the process has it open or mapped, so the thread checks once a second which
+ * locks are gone. It lets such a box go if the process still lives CONFIRM_MS later, because when a
+ * process ends its lock goes first, and only then its pidfd tells the end.
  *
  * Invariant: an element of the list belongs to the thread that takes it out, which closes its
  * descriptors. Its pidfd is of the process with the pid and the start time: that was compared after

@@ -58,7 +58,7 @@ open_unix(const char *path) {
 	return fd;
 }
 
-/* Splits "[::1]:80" or "127.0.0.1:80"; false without a port of at most 65535, or if it is long. */
+/* Splits "[::1]:80" or "127.0.0.1:80"; false if it has no port up to 65535, or is too long. */
 static bool
 split(const char *text, char *host, size_t size, char *port, size_t port_size) {
 	const char *colon = strrchr(text, ':');

@@ -120,7 +120,7 @@ proto_take(proto_t *p, unsigned char **out, size_t *len) {
 int
 proto_gzip(const proto_t *p, unsigned char **out, size_t *len) {
 	z_stream z = {.zalloc = Z_NULL};
-	/* Z_BEST_SPEED: the client waits for it, and its time counts more than the size. */
+	/* Z_BEST_SPEED, because a client waits: its time counts more than the size. */
 	if (p->has_failed
 	    || deflateInit2(&z, Z_BEST_SPEED, Z_DEFLATED, GZIP_WINDOW, 9, Z_DEFAULT_STRATEGY) != Z_OK) {
 		return ENOMEM;

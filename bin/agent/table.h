@@ -62,8 +62,8 @@ typedef struct lease_s {
 } lease_t;
 
 /*
- * Not looked at yet; without the library, or one too many for --max-processes; not readable by this
- * jeprofd; with the library.
+ * Not looked at yet; without the library (or with it, but one too many for --max-processes, or
+ * reachable by its control directory only); not readable by this jeprofd; with the library.
  */
 typedef enum { kind_unknown, kind_foreign, kind_denied, kind_ours } proc_kind_t;
 
