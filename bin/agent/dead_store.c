@@ -54,7 +54,7 @@ typedef struct entry_s {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static entry_t all[DEAD_MOST + 1]; /* oldest first */
-static unsigned kept;
+static unsigned kept;              /* elements of `all` in use */
 static uint64_t ended[end_count]; /* how many ended so, since the start */
 static int dir = -1;              /* "dead" below --cache; -1: there is none, files are in memory */
 

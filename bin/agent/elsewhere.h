@@ -8,7 +8,7 @@
 
 /*
  * Whether much of the resident memory is not the allocator's: resident memory is more than
- * page_heap_times what the allocator has of it, and more than page_heap_more bytes above that.
+ * page_heap_times what the allocator has of it, and by more than page_heap_more bytes.
  */
 bool is_elsewhere(const figures_t *f);
 

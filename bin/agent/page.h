@@ -1,7 +1,6 @@
 /*
- * Pieces of the HTML pages, and the quoting of what they show. Lists are made of page_list_begin()
- * and rows; the page of a process of page_report_begin(), facts and page_report_end(). Used by
- * pages.c and dead_pages.c.
+ * Pieces of the HTML pages. A list is page_list_begin() and rows; the page of a process is
+ * page_report_begin(), facts and page_report_end(). Used by pages.c and dead_pages.c.
  */
 #pragma once
 #include "table.h"

@@ -14,10 +14,7 @@ enum { ALLOC_OBJECTS, ALLOC_SPACE, INUSE_OBJECTS, INUSE_SPACE, PPROF_TYPES };
 #define NO_OBJECT UINT32_MAX
 #define NO_STACK UINT64_MAX /* the only address of a stack that could not be read */
 
-/*
- * The estimated allocations of one thread with one stack and label. Those of a stack follow one
- * another, but for sites with a label.
- */
+/* The estimated allocations of one thread with one stack and label. */
 typedef struct site_s {
 	size_t first;      /* index in `addresses` of its first address, the leaf */
 	uint32_t depth;    /* addresses */
@@ -130,7 +127,10 @@ bool ages_of(const struct pprof_profile *p, const site_t *s, double shares[PROF_
 /* Parses at most 16 hexadecimal digits at *at and moves *at; false if there are none. */
 bool hex_read(const char **at, const char *end, uint64_t *value);
 
-/* Parses at most 20 decimal digits at *at and moves *at; a larger number becomes UINT64_MAX. */
+/*
+ * Parses at most 20 decimal digits at *at and moves *at; false if there are none. A number that 64
+ * bits cannot hold becomes UINT64_MAX.
+ */
 bool dec_read(const char **at, const char *end, uint64_t *value);
 
 /* If `word` stands at *at, moves *at behind it; otherwise returns false. */
