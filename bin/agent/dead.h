@@ -33,16 +33,16 @@ extern const char *const end_words[end_count];
 
 /* One of the dead. All times are of the wall clock, ms since 1970. */
 typedef struct dead_s {
-	char key[DEAD_KEY];
+	char key[DEAD_KEY];   /* of its paths below /dead/ and of its files: time of the end and pid */
 	int pid;
 	end_t how;
 	int code;             /* exit status or signal; -1: not known */
-	uint64_t ended_ms;
+	uint64_t ended_ms;    /* when jeprofd noticed the end */
 	labels_t labels;
 	/* What the box says. */
 	char why[DEAD_WHY];   /* why there is no profile; "": there is one */
-	uint64_t told_ms;     /* when the process told the following figures, in bytes */
-	uint64_t allocated;
+	uint64_t told_ms;     /* when the process told the following figures */
+	uint64_t allocated;   /* bytes, as are the next three */
 	uint64_t resident;    /* rss if known, else what the library says of its own */
 	uint64_t limit;       /* of memory, UINT64_MAX: none, or not known */
 	uint64_t grown;       /* by so many bytes `resident` rose up to the end without a great fall */

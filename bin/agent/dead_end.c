@@ -26,7 +26,7 @@ typedef struct pidfd_info_s {
 	uint32_t ids[11];
 	int32_t exit_code; /* as wait() gives it */
 } pidfd_info_t;
-#define GET_INFO _IOWR(0xff, 11, pidfd_info_t)
+#define GET_INFO _IOWR(0xff, 11, pidfd_info_t) /* PIDFD_GET_INFO */
 #define INFO_EXIT UINT64_C(8) /* in mask: exit_code is asked for, or was set */
 
 /* The number behind a word with which a line of a file begins; false if there is none. */

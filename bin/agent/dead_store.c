@@ -41,8 +41,9 @@ typedef struct tail_s {
 	char magic[12];
 	uint32_t size; /* of the dead_t: another version may have another */
 } tail_t;
-#define TAIL_MAGIC "jeprofdead1"
+#define TAIL_MAGIC "jeprofdead1" /* with its NUL, 12 bytes */
 
+/* Behind the key in the name of a file; behind that, as long as the file is not complete. */
 static const char *const ends[dead_files] = {".box", ".pprof"};
 #define DRAFT_END ".draft"
 

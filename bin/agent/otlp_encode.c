@@ -69,7 +69,7 @@ typedef struct encoder_s {
 	proto_t out, whole, part, inner, packed;
 	proto_t mappings;        /* those of the dictionary, then its other tables too */
 	uint32_t *mapping;       /* by object: its mapping's number in the dictionary; 0: not written */
-	uint32_t nmappings;
+	uint32_t nmappings;      /* numbers used so far */
 	/* Each gives a number to a key; in the dictionary it is one more, as entry 0 is empty. */
 	intern_t stacks;         /* key: packed numbers of locations */
 	intern_t attributes;     /* key: a pair_t */

@@ -10,7 +10,7 @@
 /* Sample types, in Go's order. */
 enum { ALLOC_OBJECTS, ALLOC_SPACE, INUSE_OBJECTS, INUSE_SPACE, PPROF_TYPES };
 
-#define NO_THREAD UINT32_MAX
+#define NO_THREAD UINT32_MAX /* in place of an index into threads, objects */
 #define NO_OBJECT UINT32_MAX
 #define NO_STACK UINT64_MAX /* the only address of a stack that could not be read */
 
@@ -52,12 +52,13 @@ typedef struct age_s {
 	double bytes;
 } age_t;
 
+/* A parsed profile. Of each array so many elements are used (n...) and allocated (..._room). */
 struct pprof_profile {
 	intern_t texts;    /* number 0 is "" */
 	/* of all stacks, leaf first; return addresses are one less, so that they lie in the call */
 	uint64_t *addresses;
 	size_t naddresses, address_room;
-	site_t *sites;
+	site_t *sites;     /* in the order of the text; those of labels and of losses behind them */
 	size_t nsites, site_room;
 	thread_t *threads; /* by uid */
 	size_t nthreads, thread_room;

@@ -51,7 +51,7 @@ static pthread_cond_t changed; /* on the monotonic clock: a parcel came, or the 
 static struct {
 	parcel_t *oldest, **newest_next; /* newest_next: where the next parcel is linked */
 	push_figures_t figures; /* with the bytes of the list */
-	bool is_ending;
+	bool is_ending;         /* push_stop() was called */
 } queue = {.newest_next = &queue.oldest};
 
 /* How an attempt ended: it was taken; another one may help; no other one would. */

@@ -51,7 +51,7 @@ typedef struct job_s {
 	/* between the profiles of a delta: not in job_count, nor in the process's scrapes */
 	bool is_sleeping;
 	answer_t answer;
-	jeprof_target_t target;
+	jeprof_target_t target;  /* the process, which run() opens and closes */
 	proc_t *proc;            /* the process's record, held; NULL before try_enter_process() */
 	struct job_s *next;
 } job_t;

@@ -58,7 +58,7 @@ typedef struct conn_s {
 typedef struct request_s {
 	struct MHD_Connection *connection;
 	route_t route;
-	size_t body_bytes;
+	size_t body_bytes;     /* received so far */
 	bool is_checked;       /* its body is complete, and a job or an answer was begun */
 	answer_t answer;       /* status 0: none yet; on_done() stores that of a job */
 } request_t;

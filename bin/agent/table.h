@@ -32,7 +32,7 @@ extern const char *const fig_keys[fig_count]; /* their keys in that answer */
 
 /* Figures of a process. */
 typedef struct figures_s {
-	uint64_t values[fig_count];
+	uint64_t values[fig_count]; /* bytes or counts, as the process told them */
 	unsigned known;           /* bit i: values[i] was in the last answer */
 	uint64_t rss;             /* bytes */
 	uint64_t rss_shared;      /* bytes of it that are code and mapped files, if is_elsewhere() */
@@ -91,7 +91,7 @@ typedef struct proc_s {
 	int64_t born_ms;          /* when the record was made */
 	int64_t look_again_ms;    /* earliest time of the next look */
 	labels_t *labels;         /* NULL until it is found to run the library */
-	jeprof_head_t head;
+	jeprof_head_t head;       /* what its mailbox said at the last look */
 	figures_t figures;
 	lease_t lease;
 	unsigned scrapes;         /* running jobs (scrape.c), without the deltas that sleep */
@@ -107,7 +107,7 @@ typedef struct proc_s {
 
 /* Counters of the agent itself; under the lock. */
 typedef struct counts_s {
-	uint64_t requests;
+	uint64_t requests;        /* to the server */
 	uint64_t scrapes;         /* finished jobs */
 	uint64_t failed;          /* finished jobs whose status was not 200 */
 	uint64_t refused;         /* jobs that were not started: no place, no thread, or jeprofd ends */
@@ -152,7 +152,7 @@ proc_t **table_sorted(void);
  */
 void proc_add_point(proc_t *p, int64_t now_ms);
 
-enum { PROC_LABELS = 8 };
+enum { PROC_LABELS = 8 }; /* labels that proc_labels() lists, at most */
 
 /*
  * Lists the labels of a record of kind_ours that are known, but for pid and start, at most

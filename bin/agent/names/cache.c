@@ -28,8 +28,8 @@ enum {
 	FILES_MAX = 20000,    /* tables that dir_trim() looks at; it leaves at most half as many */
 };
 
-#define TABLE_END ".names"
-#define DRAFT_END ".draft"
+#define TABLE_END ".names" /* behind the key, in the name of a table's file */
+#define DRAFT_END ".draft" /* in the name of the file of a draft */
 
 static struct {
 	pthread_mutex_t mutex;

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 enum {
-	NAMES_VERSION = 1,
+	NAMES_VERSION = 1,          /* tables of another version are not used */
 	NAMES_TABLE_MAX = 64 << 20, /* bytes of a table */
 	NAMES_FRAMES_MAX = 65,      /* of one address: a function and the calls inlined in it */
 	NAMES_STRING_MAX = 4096,    /* bytes of a string; longer ones are cut */
