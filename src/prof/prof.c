@@ -2,11 +2,13 @@
  * The profiler's entry points: boot, recording and forgetting a sampled object, the heartbeat, the
  * final dump at exit, fork, and lock statistics.
  *
- * Invariant: rec->tctx is non-NULL exactly while the object is counted in the site tables. Locks:
- * none of its own; the modules below (site tables, names and files, dumps, log, recent list) have
- * theirs, and no lock is held while a function of the user is called. Called by imalloc and
- * irealloc (samples), thread_event (heartbeats, by a hook that jemalloc_init sets), jemalloc_init,
- * jemalloc_fork and ctl.
+ * Invariant: rec->tctx is set after the object was added to the count in the site tables, and
+ * cleared before it is subtracted; so while it is non-NULL, that count exists and contains the
+ * object. Locks: none of its own; the modules below (site tables, names and files, dumps, log,
+ * recent list) have theirs, and none of them is held while this file calls a hook of the user.
+ * Called by imalloc and irealloc (samples), thread_event (heartbeats, by a hook that jemalloc_init
+ * sets), jemalloc_init (boot), jemalloc_fork, and ctl (ctl_arena for samples of an arena that is
+ * reset).
  */
 #include "prof/prof.h"
 
@@ -43,7 +45,10 @@
 
 /* ---------------------------------------------------------------- boot */
 
-/* Prints one line for each setting that is valid but probably not what the user meant. */
+/*
+ * Prints one line each if prof_final or prof_prefix has no effect because nothing will be sampled,
+ * and if the directory of prof_prefix does not exist. These are no complaints for abort_conf.
+ */
 static void
 boot_notice(void) {
 	if (!opt_prof_final && !opt_prof_prefix_given) {
@@ -75,7 +80,7 @@ prof_boot_conf(void) {
 		complaints++;
 	}
 	boot_notice();
-	/* A prefix that passed the option's own limit may be too long behind the working directory. */
+	/* conf refuses a prefix that is too long, so the default or a valid one is left here. */
 	if (opt_prof && prof_sys_prefix_set(opt_prof_prefix) != 0) {
 		malloc_printf("<jemalloc>: Invalid conf value: prof_prefix:%.*s\n", 900, opt_prof_prefix);
 		complaints++;
@@ -138,6 +143,7 @@ prof_boot_constructed(void) {
 /* Frames of a stack that the probe shows to tracers; the kernel reads no more. */
 #define PROBE_FRAMES 127u
 
+/* Fires the probe `alloc` with the stack as a chain of frames; bytes: what the sample stands for */
 static NOINLINE COLD void
 sample_tell_tracer(const prof_bt_t *bt, const void *ptr, size_t req, uint64_t bytes) {
 	struct probe_frame_s frames[PROBE_FRAMES + 1];
@@ -149,6 +155,11 @@ sample_tell_tracer(const prof_bt_t *bt, const void *ptr, size_t req, uint64_t by
 	probe_alloc_fire(ptr, req, bytes, frames);
 }
 
+/*
+ * Adds the sample to its count and completes its record; then tells those who follow samples:
+ * prof.stats, the recent list, tracers and the user's hook. Without memory for the count nothing is
+ * done.
+ */
 static void
 sample_record(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, const void *ptr,
     sample_rec_t *rec, size_t req, size_t usize) {
@@ -261,7 +272,10 @@ prof_sample_free(tsd_t *tsd, const void *ptr, sample_rec_t *rec, size_t usize) {
 
 /* ---------------------------------------------------------------- dumps */
 
-/* A thread without a record has had no sample, and its work does not count. */
+/*
+ * Tells the budget how long the thread has worked since its last heartbeat. A thread without a
+ * record has had no sample, and its work does not count.
+ */
 static COLD void
 budget_heartbeat(const tsd_t *tsd) {
 	prof_tdata_t *td = tsd->prof;
@@ -276,7 +290,7 @@ void
 prof_heartbeat(tsd_t *tsd, uint64_t bytes) {
 	assert(tls_get()->inside > 0);
 	struct tls_s *t = tls_get();
-	/* A signal handler that interrupted the allocator must not write a dump. */
+	/* Nested: a signal handler interrupted the allocator, where it must not write a dump. */
 	if (!prof_switch_is_ready() || unlikely(t->inside > 1 || t->gate_depth > 1)) {
 		return;
 	}

@@ -1,12 +1,14 @@
 /*
  * The interface of the profiler for the floors above it.
  *
- * Whether an allocation becomes a sample is decided by thread/thread_event (rate and distance). The
- * profiler records the samples, counts them by site and writes them out. "Booted" means that the
- * site tables exist, "active" that new samples are taken. Neither changes how a sampled object is
+ * thread/thread_event draws the distances between samples; imalloc and irealloc ask
+ * prof_should_sample() whether one that is due is taken. The profiler records the samples, counts
+ * them by site and writes them out. "Booted" means that the site tables exist, which then stay;
+ * "active" (prof.active) means that new samples are taken. Neither changes how a sampled object is
  * freed, so both may change at any time.
  *
- * An int result is an errno as mallctl returns it; a bool answers a question.
+ * An int result is an errno as mallctl returns it, unless its comment says otherwise. The header
+ * has no state and no lock; prof.c names the callers.
  */
 #ifndef PROF_H
 #define PROF_H
@@ -26,32 +28,40 @@
 /* --------------------------------------------------------------- life */
 
 /*
- * Runs after the options were read: applies the options that imply others, makes the prefix
- * absolute, reports prof_leak_error without prof_final, starts the modules whose options were given
- * (prof_keep, prof_trigger) and opens the mailbox. Returns the number of complaints for abort_conf.
+ * Runs during boot, after the options were read: applies the options that imply others, reports
+ * prof_leak_error without prof_final, makes the prefix absolute if opt_prof is set, starts the
+ * modules whose options were given (prof_keep, prof_trigger) and opens the mailbox. Returns the
+ * number of invalid settings that it has reported; with abort_conf the caller then aborts.
  */
 int prof_boot_conf(void);
 /*
- * Registers prof_fdump with atexit(). Called only during boot, whoever starts the profiler later.
+ * Registers prof_fdump with atexit() if prof_final, prof_log or prof_final_signals is set. Called
+ * only during boot, also if the profiler starts later or never.
  */
 void prof_boot_exit(void);
 /*
- * Called by the library's constructor if opt_prof is set; makes backtraces ready. If the first
- * sample did that, samples that other threads take at the same time would be lost. Before main
- * there rarely are other threads.
+ * Called by the library's constructor if opt_prof is set: selects the unwinder, and records the
+ * loaded objects in the black box if there is one. If the first sample selected the unwinder,
+ * samples that other threads take meanwhile would be lost; at this time there rarely are others.
  */
 void prof_boot_constructed(void);
-/* Writes the final dump and the leak summary; prof_boot_exit() registers it with atexit(). */
+/*
+ * Stops the log and writes the final profile and the leak summary, each if its option asks for it;
+ * with prof_leak_error and leaks it ends the process with status 1. prof_boot_exit() registers it
+ * with atexit().
+ */
 void prof_fdump(void);
 /*
- * In a forked child: makes locks that a lost thread may hold new, and drops what such threads own.
+ * In a forked child: makes new each long-held lock that a thread of the parent may hold, and drops
+ * what threads owned that do not exist in the child.
  */
 void prof_postfork_child(void);
 
 /* --------------------------------------------------------------- sampled objects (from imalloc) */
 
 /*
- * Whether the switches allow a sample; asked once per due sample, before the object is allocated.
+ * Whether the switches, prof.active or a tracer and thread.prof.active, allow a sample. Makes the
+ * thread's record if it has none. Asked when a sample is due, before the object is allocated.
  */
 static inline bool
 prof_should_sample(tsd_t *tsd) {
@@ -60,51 +70,56 @@ prof_should_sample(tsd_t *tsd) {
 }
 
 /*
- * Records a sampled object. rec has no count (tctx) and no link, and gets none on failure: the
- * object then counts as not sampled. usize is the usable size that the request would have had
- * without sampling. rate is the interval by which this sample was drawn, whatever has been
- * published since; 1 for an object that is sampled in any case. where is the point at which the
- * user's code entered the allocator.
+ * Records a sampled object of req requested bytes. rec has no count (tctx) and no link, and gets
+ * none on failure: the object then counts as not sampled. usize is the usable size that the request
+ * would have had without sampling. rate is the interval in bytes with which this sample was drawn,
+ * whatever has been published since; 1 for a large request that is sampled in any case, for
+ * prof_trigger_large(). where is the point at which the user's code entered the allocator. Called
+ * inside the gate, without a lock, with `inside` raised; leaves the gate while a hook runs.
  */
 void prof_sample_alloc(tsd_t *tsd, void *ptr, sample_rec_t *rec, uint64_t rate, size_t req,
     size_t usize, const struct unwind_where_s *where);
 /*
  * Subtracts a sampled object from the site tables, with the usize of its prof_sample_alloc(), and
- * makes rec->tctx NULL; does nothing if it is NULL. Called inside the gate.
+ * makes rec->tctx NULL; does nothing if it is NULL. tsd may be NULL. Called inside the gate, at
+ * frees, resizes, and the reset or end of an arena; leaves the gate while a hook runs.
  */
 void prof_sample_free(tsd_t *tsd, const void *ptr, sample_rec_t *rec, size_t usize);
 /*
- * Called at each heartbeat of a thread, outside of all locks and with `inside` raised; bytes is
- * what the thread has allocated since its previous heartbeat.
+ * Called during boot if opt_prof is set: opens the black box that MALLOC_CONF asks for, before the
+ * first sample. If that fails, prints why and goes on without one.
  */
-/* Opens the black box of MALLOC_CONF, before the first sample. */
 void prof_boot_box(void);
+/*
+ * Called at each heartbeat of a thread, inside the gate, without a lock, with `inside` raised;
+ * bytes is what the thread has allocated since its previous heartbeat.
+ */
 void prof_heartbeat(tsd_t *tsd, uint64_t bytes);
 
 /* --------------------------------------------------------------- dumps */
 
 /*
- * Copies the prefix and makes it absolute; "" disables automatic dumps. 0, ENOENT before the
- * profiler is booted, EINVAL if it is too long.
+ * Copies the prefix and makes it absolute, unless the working directory makes it too long; with ""
+ * no profile is written that has no explicit path. 0, ENOENT before the profiler is booted, EINVAL
+ * if it is too long.
  */
 int prof_prefix_set(const char *prefix);
 /*
- * "errno-name path bytes-written" of the last failed dump, "" if none. The text is valid until the
- * same thread asks again.
+ * "errno-name path bytes-written" of the last failed dump; "" if there is none, before the profiler
+ * is booted, and without memory. The text is valid until the same thread asks again.
  */
 const char *prof_last_error(void);
 /* Number of failed dumps since the start. */
 uint64_t prof_dump_errors(void);
 /*
- * Absolute path of the last profile written, "" if none; valid as long as that of
- * prof_last_error().
+ * Absolute path of the last profile written; "" and how long it is valid as for prof_last_error().
  */
 const char *prof_last_dump(void);
 
 /* --------------------------------------------------------------- lock statistics */
 
 typedef enum {
-	prof_mutex_sites,		/* stats.mutexes.prof: the sum over all shards */
+	prof_mutex_sites,		/* stats.mutexes.prof: all shards of sites and counts together */
 	prof_mutex_thds_data,
 	prof_mutex_dump,
 	prof_mutex_recent_alloc,
@@ -112,8 +127,12 @@ typedef enum {
 	prof_mutex_stats,
 	prof_mutex_n
 } prof_mutex_ind_t;
-/* Copies the contention counters of one lock; all 0 until the profiler is booted. */
+/*
+ * Copies the contention counters of one lock; all 0 until the profiler is booted. Those of
+ * prof_mutex_stats are always 0, as there is no such lock.
+ */
 void prof_mutex_stats_read(prof_mutex_ind_t ind, mutex_prof_data_t *out);
+/* Sets the counters of all these locks to 0; nothing until the profiler is booted. */
 void prof_mutex_stats_reset(void);
 
 #endif /* PROF_H */
