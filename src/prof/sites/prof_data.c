@@ -2,12 +2,15 @@
  * The tables of allocation sites and counts, the list of thread records, and the sweeper that
  * removes what has been empty for a while (prof_data.h describes the scheme).
  *
- * Invariant: a site or count with the PROF_DEAD mark is out of its table. Removed objects collect
- * in the limbo list; a batch of them starts a new epoch and is freed when no thread is pinned in an
- * earlier one. Locks: the shards of the two tables; `pass`, held by a snapshot and only tried by
- * the sweeper; `limbo`, a leaf. A thread pushes onto a list with compare-and-swap; only the holder
- * of `pass` removes. Called by prof.c, prof_log.c and prof_recent.c for samples, by prof_snap.c for
- * dumps, by prof_thread.c for thread records.
+ * Invariant: a site or count gets PROF_DEAD and leaves its table under one hold of its shard's
+ * lock. Removed objects collect in the limbo list; a batch of them starts a new pin_epoch and is
+ * freed when no thread is pinned in an earlier one. Locks: the shards of the two tables; `pass`,
+ * held by a dump from the snapshot until all is written and while the mark is set, and only tried
+ * by the sweeper; `limbo_mtx`, under which no other lock is taken. A thread pushes onto a list with
+ * compare-and-swap; only the holder of `pass` removes from it. Called by prof.c for samples, by
+ * prof_log.c and prof_recent.c for frees, by prof_snap.c, prof_age.c, prof_mark.c and prof_dump.c
+ * for dumps, by prof_thread.c for thread records, by prof_switch.c and prof_session.c for resets
+ * and settings, by prof_start.c at boot.
  */
 #include "prof/sites/prof_data.h"
 
@@ -21,7 +24,10 @@
 #include "util/assert.h"
 #include "util/hash.h"
 
-/* Counts and sites that are examined for each new count, and thread records for each new record. */
+/*
+ * Counts and sites that are examined for each new count and each reset, and thread records that are
+ * examined for each new record.
+ */
 #define SWEEP_STEP 16
 #define SWEEP_TDATAS 4
 /* Number of empty counts that may stay in any case. */
@@ -31,7 +37,7 @@
 /* Reading the pins of all threads takes time, so only every 16th sweep does it. */
 #define RECLAIM_EVERY 16
 
-/* All live objects and about a million pins fit below the PROF_DEAD mark. */
+/* More than 2^32 live objects and 2^20 pins fit below the PROF_DEAD mark. */
 cassert(PROF_PIN > UINT32_MAX && PROF_DEAD / PROF_PIN > UINT64_C(1) << 20);
 cassert((PROF_LIVE_MASK & PROF_PIN) == 0 && (PROF_DEAD & PROF_LIVE_MASK) == 0);
 /*
@@ -48,26 +54,28 @@ static LARGE_BSS struct {
 	prof_table_t sites;
 	prof_table_t counts;
 	image_root_t *root;        /* has the heads of the lists of sites and of records */
-	atomic_u32_t epoch;        /* number of calls of prof.reset */
-	atomic_u64_t mark;         /* epoch + 1 in which the sites were marked; 0: they are not */
-	atomic_u64_t next_uid;
+	atomic_u32_t epoch;        /* number of resets, by prof.reset or a session */
+	atomic_u64_t mark;         /* 1 + the epoch in which the sites were marked; 0: they are not */
+	atomic_u64_t next_uid;     /* uid of the next thread record */
 
 	mutex_t pass;
 	/*
-	 * Under pass: the last site that was swept and stays, the site being swept, and its last count
-	 * that was swept and stays.
+	 * Where the sweep goes on, under pass: the last site that was swept and stays (NULL: begin at
+	 * the head of the list), the site being swept (NULL: take the next one), and its last count
+	 * that was swept and stays (NULL: begin at the head of its list).
 	 */
 	prof_site_t *sweep_prev;
 	prof_site_t *sweep_site;
 	prof_link_t *sweep_cnt;
 	/*
-	 * Under pass: number of counts and of empty counts that this round has examined. sweep_takes:
-	 * the previous round found more empty counts than may stay, so this round removes idle ones.
+	 * Under pass: number of counts and of empty counts that this round, one walk over all sites,
+	 * has examined. sweep_takes: the previous round found more empty counts than may stay, so this
+	 * round removes idle ones.
 	 */
 	size_t sweep_nseen;
 	size_t sweep_nempty;
 	bool sweep_takes;
-	atomic_b_t is_accum; /* new counts have sums of what was allocated in all */
+	atomic_b_t is_accum; /* new counts have sums of what was allocated in all (prof_accum) */
 	prof_tdata_t *tsweep_prev; /* under pass: the last thread record that was swept and stays */
 	/* advances with each batch; starts at 1, because 0 in td->pinned means "not pinned" */
 	atomic_u64_t pin_epoch;
@@ -76,13 +84,13 @@ static LARGE_BSS struct {
 	uint64_t waiting_epoch;
 	unsigned reclaim_calls; /* under pass: number of sweeps, for RECLAIM_EVERY */
 
-	/* Objects that were taken out of the tables and do not belong to a batch yet. */
+	/* Under limbo_mtx: the objects taken out of the tables that belong to no batch yet. */
 	mutex_t limbo_mtx;
 	prof_link_t *limbo;
-	size_t nlimbo;
+	size_t nlimbo;             /* their number */
 } tables;
 
-/* The heads of the two lists. */
+/* The heads of the two lists, which lie in the root so that other programs find them. */
 static atomic_p_t *
 all_sites(void) {
 	return (atomic_p_t *)(void *)&tables.root->sites;
@@ -102,10 +110,13 @@ typedef struct {
 	uint64_t rate;
 	prof_tdata_t *tdata;
 	uint32_t epoch;
-	/* Computed only if a site with the same frames lies in objects that can be unloaded. */
+	/*
+	 * As prof_site_t.stamp. Computed (has_stamp) for a new site, or if a site with the same frames
+	 * lies in objects that can be unloaded.
+	 */
 	uint32_t stamp;
 	bool has_stamp;
-	bool is_last; /* of the site for what has no room: it may use the last memory */
+	bool is_last; /* key of the site IMAGE_NO_ROOM, which may use the last memory of a box */
 } tables_key_t;
 
 /* ---------------------------------------------------------------- keys */
@@ -164,7 +175,10 @@ key_stamp(tables_key_t *k) {
 	return k->stamp;
 }
 
-/* Reading a word at the last frame stays inside the site because of PROF_FRAMES_PAD. */
+/*
+ * Whether the site has the frames and the stamp of the key. Reading a word at the last frame stays
+ * inside the site because of PROF_FRAMES_PAD.
+ */
 static bool
 site_is(const prof_site_t *s, tables_key_t *k) {
 	if (prof_site_nframes(s) != k->nframes) {
@@ -207,9 +221,9 @@ tables_retire(prof_link_t *link) {
 }
 
 /*
- * Keeps all objects that the thread finds from now on until tables_unpin(). Pairs with the fence in
- * limbo_take_batch_locked(): either the reclaimer sees our pin, or we see that the objects of its
- * batch are no longer in the table.
+ * Keeps all objects that the thread finds from now on from being freed until tables_unpin(). Pairs
+ * with the fence in limbo_take_batch_locked(): either the reclaimer sees our pin, or we see that
+ * the objects of its batch are no longer in the table.
  */
 static void
 tables_pin(prof_tdata_t *td) {
@@ -225,6 +239,7 @@ tables_unpin(prof_tdata_t *td) {
 	atomic_store_u64(&td->pinned, 0, MO_RELEASE);
 }
 
+/* Whether any thread is pinned in a pin_epoch before this one; needs pass. */
 static bool
 is_pinned_before(uint64_t epoch) {
 	for (prof_tdata_t *td = prof_data_tdatas(); td != NULL; td = td->next) {
@@ -236,7 +251,7 @@ is_pinned_before(uint64_t epoch) {
 	return false;
 }
 
-/* Makes the limbo list the waiting batch and starts its epoch, if it has at least min objects. */
+/* Makes the limbo list the waiting batch and starts a new pin_epoch, if it has at least min. */
 static void
 limbo_take_batch_locked(size_t min) {
 	mutex_assert_owner(&tables.pass);
@@ -256,8 +271,8 @@ limbo_take_batch_locked(size_t min) {
 }
 
 /*
- * Frees the waiting batch if no thread is pinned in an earlier epoch; needs pass. If no batch
- * waits, at least min objects in limbo become one first.
+ * Frees the waiting batch if no thread is pinned in an earlier pin_epoch; needs pass. If no batch
+ * waits, the objects in limbo become one first, if they are at least min.
  */
 static void
 limbo_reclaim_locked(size_t min) {
@@ -281,11 +296,11 @@ limbo_reclaim_locked(size_t min) {
 
 /*
  * Whether to remove the count; counts it for this round, and marks an empty one idle. A count with
- * sums of all that was allocated stays while these are wanted. An empty count that no look-up can
- * find again, because of a reset or because its thread has ended, goes at once. Other empty counts
- * go if nothing was added to them for a round and in the previous round the empty ones were more
- * than half of all counts plus SWEEP_SPARES. So where objects are freed soon, the next sample finds
- * its count still there.
+ * sums of all that was allocated stays while these are wanted. An empty count to which nothing can
+ * be added any more, because of a reset or because its thread has ended, goes at once. Other empty
+ * counts go if nothing was added to them for a round and in the previous round the empty ones were
+ * more than half of all counts plus SWEEP_SPARES. So where objects are freed soon, the next sample
+ * finds its count still there.
  */
 static bool
 cnt_judge(prof_cnt_t *c) {
@@ -317,8 +332,8 @@ sweep_round_ends(void) {
 }
 
 /*
- * Removes a count or a site from its table if the word that tells who needs it is still 0: a thread
- * that finds it from then on sees the PROF_DEAD mark. Returns whether it did.
+ * Removes a count or a site from its table if the word that says who needs it (`live` or `refs`) is
+ * still 0; a thread that finds it from then on sees the PROF_DEAD mark. Returns whether it did.
  */
 static bool
 node_try_kill(prof_table_t *table, prof_node_t *node, atomic_u64_t *users) {
@@ -334,8 +349,8 @@ node_try_kill(prof_table_t *table, prof_node_t *node, atomic_u64_t *users) {
 }
 
 /*
- * Unlinks `link`, which follows `prev`. With prev NULL it was the head, but newer objects may have
- * been pushed in front of it.
+ * Unlinks `link`, which follows `prev`. With prev NULL it was the head when the sweep read that;
+ * newer objects may have been pushed in front of it since.
  */
 static void
 list_unlink(atomic_p_t *head, prof_link_t *prev, prof_link_t *link) {
@@ -356,8 +371,8 @@ list_unlink(atomic_p_t *head, prof_link_t *prev, prof_link_t *link) {
 }
 
 /*
- * Sweeps counts of the site from where the last step ended, one per step; false if the steps were
- * used up before the end of the site.
+ * Sweeps counts of the site from where the last call ended, and takes one of *steps for each; false
+ * if these were used up before the end of the site.
  */
 static bool
 site_sweep_counts(prof_site_t *s, unsigned *steps) {
@@ -396,13 +411,14 @@ sweep_next_site(void) {
 	return tables.sweep_site;
 }
 
-/* What was freed since the mark is to be told too. */
+/* Whether the site must stay, because a delta profile tells what was freed there since the mark. */
 static bool
 site_has_mark(const prof_site_t *s) {
 	mutex_assert_owner(&tables.pass);
 	return unlikely(s->mark_est != 0) && prof_data_is_marked();
 }
 
+/* Sweeps so many counts and sites, or fewer if the round ends; needs pass. */
 static void
 sweep_sites_locked(unsigned steps) {
 	mutex_assert_owner(&tables.pass);
@@ -457,8 +473,9 @@ tdata_unlink(prof_tdata_t *prev, prof_tdata_t *td) {
 }
 
 /*
- * Frees the records of ended threads to which no count refers. That needs no limbo: other threads
- * reach a record only through a count, or through the list while they hold pass.
+ * Examines so many records and frees those of ended threads to which no count refers; needs pass.
+ * That needs no limbo: other threads reach a record only through a count, or through the list while
+ * they hold pass.
  */
 static void
 sweep_tdatas_locked(unsigned steps) {
@@ -495,7 +512,7 @@ tables_sweep(void) {
 
 /* ---------------------------------------------------------------- finding and making */
 
-/* Adds a reference; false if the sweeper has removed the site. */
+/* Adds one to refs; false if the sweeper has removed the site. */
 static bool
 site_try_ref(prof_site_t *s) {
 	uint64_t old = atomic_fetch_add_u64(&s->refs, 1, MO_ACQ_REL);
@@ -515,9 +532,9 @@ list_push(atomic_p_t *head, prof_link_t *link) {
 }
 
 /*
- * Memory for a site or count, whose link leads to itself until list_push(): a reader outside may
- * come to it by the link of an object that was there before, and must not take NULL for the end of
- * its list.
+ * Zeroed memory for a site or count. Its link leads to itself until list_push(): a reader outside
+ * the process may come here by the link of an object that had this memory before, and must not take
+ * NULL for the end of its list.
  */
 static void *
 key_alloc(const tables_key_t *k, size_t bytes) {
@@ -548,8 +565,8 @@ site_new(tables_key_t *k) {
 }
 
 /*
- * Inserts fresh. If another thread was faster, frees fresh and returns that thread's site with one
- * more reference.
+ * Inserts fresh and returns it. If another thread was faster, frees fresh and returns that thread's
+ * site with one more reference.
  */
 static prof_site_t *
 site_insert(const tables_key_t *k, prof_site_t *fresh) {
@@ -654,6 +671,7 @@ cnt_get(tables_key_t *k, uint64_t what) {
 	return s == NULL ? NULL : cnt_insert(k, s, what);
 }
 
+/* The thread no longer keeps the count of its last backtrace. */
 static void
 last_drop(prof_tdata_t *td) {
 	if (td->last != NULL) {
@@ -679,8 +697,9 @@ last_get(prof_tdata_t *td, uint64_t rate, uint64_t what) {
 }
 
 /*
- * cnt_get() for a stack that has no room in a full box: the count of the one site that stands for
- * all of these. NULL if there is no box, or no memory for that either.
+ * cnt_get() for a stack that has no room in a full box: the thread's count at the site
+ * IMAGE_NO_ROOM, which stands for all of these. NULL if there is no box, or no memory for that
+ * either.
  */
 static COLD prof_cnt_t *
 cnt_get_without_room(prof_tdata_t *td, uint64_t rate, uint64_t what) {
@@ -729,7 +748,10 @@ tables_get_other(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, uint64_t 
 	return c;
 }
 
-/* Returns the count of this thread and backtrace with `what` added to live; NULL without memory. */
+/*
+ * Returns the count of this thread, backtrace and rate with `what` added to live (1 for a sample,
+ * or PROF_PIN); NULL without memory.
+ */
 ALWAYS_INLINE prof_cnt_t *
 tables_get(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, uint64_t what) {
 	assert(td->busy || td->frames == NULL); /* no signal handler writes td->frames meanwhile */
@@ -761,7 +783,7 @@ prof_data_add(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, size_t usize
 	return c;
 }
 
-/* Changes `live` last: after that the count may be swept. */
+/* Changes `live` last: after that the count may be swept and freed. */
 void
 prof_data_sub(prof_cnt_t *c, size_t usize, uint64_t weight) {
 	assert((atomic_load_u64(&c->live, MO_RELAXED) & PROF_LIVE_MASK) > 0);
@@ -809,7 +831,10 @@ prof_data_is_current(const prof_cnt_t *c) {
 	return c->link.extra == atomic_load_u32(&tables.epoch, MO_RELAXED);
 }
 
-/* Reads `live` first: the sums may then be newer than the number of objects, but not older. */
+/*
+ * Reads `live` first: what the number of objects no longer contains is gone from the sums too. The
+ * number may contain a sample that another thread has not added to all sums yet.
+ */
 void
 prof_data_counts_read(const prof_cnt_t *c, prof_counts_t *cur, prof_counts_t *accum) {
 	memset(accum, 0, sizeof(*accum));
@@ -836,7 +861,7 @@ prof_data_is_accum(void) {
 	return atomic_load_b(&tables.is_accum, MO_RELAXED);
 }
 
-/* Tells the root the number of resets; of several at once the last to check tells the latest. */
+/* Stores the epoch in the root; of several resets at once the last to check stores the latest. */
 static void
 epoch_tell(void) {
 	uint32_t epoch;
@@ -847,8 +872,8 @@ epoch_tell(void) {
 }
 
 /*
- * Sweeps one step at once and reclaims even a small batch, so that programs that reset often do not
- * wait for LIMBO_BATCH objects each time.
+ * Sweeps one step at once and reclaims even a small batch, so that memory does not grow to
+ * LIMBO_BATCH objects in programs that reset often and make few counts.
  */
 void
 prof_data_reset(void) {
@@ -1000,7 +1025,7 @@ prof_data_boot(void) {
 	return 0;
 }
 
-/* A thread that does not exist in the child may have held `pass`, but no other lock. */
+/* A thread that does not exist in the child may have held `pass`, but no other lock used here. */
 void
 prof_data_postfork_child(const prof_tdata_t *self) {
 	mutex_renew_in_child(&tables.pass, "prof_pass", WITNESS_RANK_PROF_TDATAS);

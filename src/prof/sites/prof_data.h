@@ -1,18 +1,24 @@
 /*
  * The site tables: which allocation sites there are, and how much is live at each, by thread and by
- * sampling rate. Called by prof.c, prof_log.c and prof_recent.c for samples, by prof_snap.c for
- * dumps.
+ * sampling rate. Called by prof.c for samples and frees, by prof_log.c and prof_recent.c for the
+ * places of frees, by prof_snap.c, prof_age.c, prof_mark.c and prof_dump.c to read them, by
+ * prof_thread.c for thread records, by prof_switch.c for prof.reset, by prof_session.c for
+ * prof_accum and the mark, and by prof_start.c at boot.
  *
- * The sample path takes no lock while the thread knows the site: it pins the epoch, finds the count
- * in a table and adds to it. If the same backtrace comes twice in a row the thread keeps its count
- * pinned and neither hashes nor compares. A new count or site is inserted under one of 256 locks
- * per table. A free only subtracts from the count that the sample refers to.
+ * The sample path takes no lock if the thread has a count for the backtrace already: it pins the
+ * epoch, finds the count in a table and adds to it. If the same backtrace comes twice in a row the
+ * thread keeps its count pinned and neither hashes nor compares from the third time on. A new count
+ * or site is inserted under one of 256 locks per table. A free only subtracts from the count that
+ * the sample refers to.
  *
  * Counts that have been empty for a while, and then sites without counts, are swept in small steps,
- * one step for each new count. So the tables shrink when the program frees, and no thread that
- * samples waits for a sweep. The sweeper marks an object PROF_DEAD under its shard's lock before it
- * removes the object; a thread that finds the mark repeats the look-up under the lock. Memory is
- * freed after every thread that could see it has unpinned.
+ * one step for each new count, by the thread that made it. So the tables shrink when the program
+ * frees, and no thread waits for the sweep of another. The sweeper marks an object PROF_DEAD under
+ * its shard's lock before it removes the object; a thread that finds the mark repeats the look-up
+ * under the lock. Memory is freed after every thread that could see it has unpinned.
+ *
+ * An epoch is the number of resets before; a count belongs to one epoch. `pass` is the lock of
+ * prof_data_pass_begin(). All locks are taken inside the gate; only `pass` is kept outside of it.
  */
 #ifndef PROF_DATA_H
 #define PROF_DATA_H
@@ -23,25 +29,32 @@
 /* Initialises the empty tables; 0 or ENOMEM. */
 int prof_data_boot(void);
 
-/* Makes a record for the calling thread; NULL without memory. */
+/* Makes a record for the calling thread; active: its thread.prof.active. NULL without memory. */
 prof_tdata_t *prof_data_tdata_new(bool active);
-/* Called at the end of the thread; the record is freed when none of its samples is left. */
+/*
+ * Called at the end of the thread; the record is freed by a later prof_data_tdata_new(), when no
+ * count refers to it.
+ */
 void prof_data_tdata_exit(prof_tdata_t *td);
 
 /*
- * Adds one sample and returns its count, which stays valid until prof_data_sub(); NULL without
- * memory. weight is prof_weight() of the object.
+ * Adds one sample of usize bytes and returns its count, which stays valid until prof_data_sub();
+ * NULL without memory. rate is the sampling interval in bytes, weight is prof_weight() of both.
+ * Needs td->busy (prof_backtrace()).
  */
 prof_cnt_t *prof_data_add(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, size_t usize,
     uint64_t weight);
 /* Subtracts a sample that prof_data_add() added with the same usize and weight. */
 void prof_data_sub(prof_cnt_t *c, size_t usize, uint64_t weight);
-/* Adds a sample that is freed at this age to the lifetimes; the count must keep them. */
+/*
+ * Adds a sample that lived from `from` to `to`, in ns by prof_log_clock(), to the lifetimes; the
+ * count must keep them (prof_cnt_has_accum()).
+ */
 void prof_data_add_life(prof_cnt_t *c, size_t usize, uint64_t weight, uint64_t from, uint64_t to);
 
 /*
- * Returns the pinned count of a backtrace that is not a sample (the place of a free); NULL without
- * memory.
+ * Returns the count of a backtrace that is not a sample (the place of a free), of rate 0, with a
+ * pin for the caller; NULL without memory. Needs td->busy.
  */
 prof_cnt_t *prof_data_note(prof_tdata_t *td, const prof_bt_t *bt);
 /* Adds a pin; the count must have a live object or a pin already. */
@@ -49,16 +62,18 @@ void prof_data_pin(prof_cnt_t *c);
 void prof_data_unpin(prof_cnt_t *c);
 
 /*
- * Whether counts made from now on keep what was allocated in all, beside what is live
- * (prof_accum). Older counts stay as they are, so the caller resets the tables after a change.
+ * Set and ask whether counts made from now on keep what was allocated in all, beside what is live
+ * (prof_accum). Older counts stay as they are. A session that changes it at its start resets the
+ * tables, unless its options say otherwise.
  */
 void prof_data_accum_set(bool on);
 bool prof_data_is_accum(void);
 
 /*
  * The mark (prof_mark.h) is on all sites or on none. A reset takes it off, so does
- * prof_data_unmark(); prof_data_marked(), under the pass, puts it on, unless there was a reset
- * since `epoch`. A site that has one stays in the tables when all its objects are freed.
+ * prof_data_unmark(); prof_data_marked(), called in a pass, puts it on, unless there was a reset
+ * since prof_data_epoch() returned `epoch`. A site that held something at the mark stays in the
+ * tables when all its objects are freed.
  */
 bool prof_data_is_marked(void);
 void prof_data_unmark(void);
@@ -74,12 +89,16 @@ prof_cnt_has_accum(const prof_cnt_t *c) {
 	return c->link.bytes > sizeof(*c);
 }
 
+/* Number of frames of the site, at most prof_bt_max. */
 static inline unsigned
 prof_site_nframes(const prof_site_t *s) {
 	return s->link.extra;
 }
 
-/* Reading a word at the last frame stays inside the site because of PROF_FRAMES_PAD. */
+/*
+ * The return address of frame i, 0 for the leaf. Reading a word at the last frame stays inside the
+ * site because of PROF_FRAMES_PAD.
+ */
 ALWAYS_INLINE uintptr_t
 prof_site_frame(const prof_site_t *s, unsigned i) {
 	if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) {
@@ -95,15 +114,16 @@ prof_site_frame(const prof_site_t *s, unsigned i) {
 }
 
 /*
- * A pass over all objects. Until its end nothing is removed from the tables while threads continue
- * to sample; what they add after the beginning may or may not be seen. A pass may stay open outside
- * the fork gate, because its lock is made new in a forked child.
+ * A pass over all objects, of one thread at a time; _begin waits for the lock `pass`. Until its end
+ * nothing is removed from the tables while threads continue to sample; what they add after the
+ * beginning may or may not be seen. A pass may stay open outside the fork gate, because its lock is
+ * made new in a forked child. Both lists are read in a pass only.
  */
 void prof_data_pass_begin(void);
 void prof_data_pass_end(void);
 prof_site_t *prof_data_sites(void);       /* newest first, chained by link.next */
 prof_tdata_t *prof_data_tdatas(void);     /* newest first, chained by next */
-/* Whether a count belongs to the present epoch, so that it may be reported. */
+/* Whether the count was made since the last reset, so that it is reported. */
 bool prof_data_is_current(const prof_cnt_t *c);
 /* Copies the sums of live samples, and of all samples (0 if the count does not keep them). */
 void prof_data_counts_read(const prof_cnt_t *c, prof_counts_t *cur, prof_counts_t *accum);
@@ -113,14 +133,17 @@ void prof_tdata_name_read(const prof_tdata_t *td, char name[PROF_THREAD_NAME_MAX
 /* Sets the name, cut to PROF_THREAD_NAME_MAX - 1 bytes. */
 void prof_tdata_name_write(prof_tdata_t *td, const char *name);
 
-/* Number of sites in the table; takes the lock of each shard in turn. */
+/* Number of sites in the table, for tests; takes the lock of each shard in turn. */
 size_t prof_data_nsites(void);
 /*
  * Contention counters of all shards together, and of `pass`, which stands for the thread records.
  */
 void prof_data_mutex_read(mutex_prof_data_t *sites, mutex_prof_data_t *tdatas);
 void prof_data_mutex_reset(void);
-/* In a forked child: ends the records of all threads except self, which may be NULL. */
+/*
+ * In a forked child: makes the lock of passes new, and ends the records of all threads except self,
+ * which may be NULL.
+ */
 void prof_data_postfork_child(const prof_tdata_t *self);
 
 #endif /* PROF_DATA_H */

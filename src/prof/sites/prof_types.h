@@ -1,13 +1,16 @@
 /*
- * The data types of the profiler's site tables.
+ * The data types of the profiler's site tables. prof_data.c makes, changes and frees them;
+ * prof_table.c, prof_snap.c, prof_mark.c, prof_age.c and the writers of profiles read them.
  *
  * A site is one distinct backtrace. A count holds what one thread sampled at one site with one
- * sampling rate since one reset; a live sample points to its count. A tdata is the profiler's
- * record of one thread; it outlives the thread for as long as a count refers to it.
+ * sampling rate (mean bytes between samples) in the time between two resets (an epoch); the record
+ * of a live sample points to its count. A tdata is the profiler's record of one thread; it outlives
+ * the thread for as long as a count refers to it.
  *
- * All of them are found without a lock. Only the sweeper removes sites and counts from the tables,
- * and their memory is freed when no thread can be reading it any more (prof_data.c). They lie in
- * the region, and other programs read them there: meta/image.h lists the fields that those use.
+ * Sites and counts are found without a lock, a tdata through its thread's tsd. Only the sweeper
+ * removes sites and counts from the tables, and their memory is freed when no thread can be reading
+ * it any more (prof_data.c). All of them lie in the region, and other programs read them there:
+ * meta/image.h lists the fields that those use.
  */
 #ifndef PROF_TYPES_H
 #define PROF_TYPES_H
@@ -20,13 +23,13 @@
 #include "util/atomic.h"
 
 /*
- * First member of all types that are freed through the limbo list: the chain that the object is in,
- * and the size to free.
+ * First member of all types that are freed through the limbo list (prof_data.c), which are sites,
+ * counts and bucket arrays: the list that the object is in, and the size to free.
  */
 typedef struct prof_link_s {
 	struct prof_link_s *next;
 	uint32_t bytes;
-	uint32_t extra; /* each type that embeds the link defines its meaning */
+	uint32_t extra; /* sites and counts have a number here, see there; otherwise not used */
 } prof_link_t;
 
 /* A node of a prof_table_t, embedded in its owner. */
@@ -35,13 +38,16 @@ typedef struct prof_node_s {
 	uint64_t hash;
 } prof_node_t;
 
-/* What was allocated in all: the sums of a prof_counts_t, for many writers. */
+/*
+ * What was allocated in all, freed or not: the sums of a prof_counts_t as atomics, because several
+ * threads add to them.
+ */
 typedef struct {
 	atomic_u64_t objs;
 	atomic_u64_t bytes;
 	atomic_u64_t c16;
 	atomic_u64_t est;
-	/* estimated bytes of what was freed, by the age that it had */
+	/* estimated bytes of what was freed, by the age at the free: columns of prof_ages.h */
 	atomic_u64_t life[PROF_AGES];
 } prof_acounts_t;
 
@@ -51,13 +57,14 @@ typedef struct {
 #define PROF_FRAMES_PAD 2
 
 typedef struct prof_site_s {
-	prof_link_t link;      /* list of all sites; link.extra: number of frames */
+	prof_link_t link;      /* list of all sites, newest first; link.extra: number of frames */
 	prof_node_t node;      /* node in the table of sites */
 	atomic_p_t counts;     /* prof_cnt_t of this site, chained by link.next */
-	atomic_u64_t refs;     /* number of counts of this site; PROF_DEAD: removed */
+	/* number of counts of this site, and of threads that are making one; PROF_DEAD: removed */
+	atomic_u64_t refs;
 	/*
-	 * stamp of the objects that contain the frames (unwind/module_history); 0: they are never
-	 * unloaded
+	 * hash of the loaded objects that contain the frames (module_history_stamp()); 0: these are
+	 * never unloaded, or not known
 	 */
 	uint32_t stamp;
 	/* number of the last record of loaded objects when the site was made; 0 if stamp is 0 */
@@ -72,7 +79,10 @@ typedef struct prof_site_s {
 	uint8_t frames[];
 } prof_site_t;
 
-/* Mark in site->refs and cnt->live: the sweeper is removing it, so look it up again. */
+/*
+ * Bit in site->refs and cnt->live: the sweeper is removing the object or has done so; a thread that
+ * finds the bit looks it up again under the lock of its shard.
+ */
 #define PROF_DEAD (UINT64_C(1) << 63)
 /*
  * Layout of cnt->live: sampled objects in the low bits, pins (of the log and the recent list) above
@@ -81,17 +91,20 @@ typedef struct prof_site_s {
 #define PROF_PIN (UINT64_C(1) << IMAGE_LIVE_BITS)
 #define PROF_LIVE_MASK (PROF_PIN - 1)
 
-/* A backtrace as captured, leaf first. */
+/* A backtrace as captured, leaf first, without the allocator's own frames. */
 typedef struct {
-	void **vec;
-	unsigned len;
+	void **vec;     /* return addresses; points into the thread's td->frames */
+	unsigned len;   /* number of addresses, at most prof_bt_max */
 	bool is_cut;    /* there were more frames than prof_bt_max */
 	uint64_t stack; /* equal numbers in one thread mean equal backtraces; 0: not known */
 } prof_bt_t;
 
 typedef struct prof_tdata_s prof_tdata_t;
 
-/* Size of a text that thread.prof nodes return: a path and a few words. */
+/*
+ * Size in bytes of the texts of prof.last_error and prof.last_dump, and of what a dump tells its
+ * caller: a path and a few words.
+ */
 #define PROF_TEXT_SIZE ((size_t)4096 + 128)
 
 typedef struct prof_cnt_s {
@@ -101,7 +114,10 @@ typedef struct prof_cnt_s {
 	prof_tdata_t *tdata;
 	uint64_t rate;         /* sample interval in bytes of all its samples */
 	atomic_b_t is_idle;    /* nothing was added since the sweeper found it empty */
-	/* used only by the snapshot being taken: the number of the item of its site; others: any */
+	/*
+	 * the number of its site's item in the present snapshot (prof_snap_item()); any value if that
+	 * snapshot has not copied the count
+	 */
 	uint32_t snap_number;
 	atomic_u64_t live;     /* sampled objects that are not freed, and pins; layout above */
 	/* sums over these objects, as in prof_counts_t */
@@ -113,11 +129,11 @@ typedef struct prof_cnt_s {
 
 struct prof_tdata_s {
 	prof_tdata_t *next;    /* list of all records, newest first */
-	uint64_t uid; /* number of the thread in dumps, never used again */
+	uint64_t uid; /* number of the thread in dumps, from 0 on; no other thread gets it */
 	/* epoch (tables.pin_epoch) in which the thread began to read the tables; 0: it does not */
 	atomic_u64_t pinned;
 	atomic_u64_t ncounts;  /* counts that point to this record */
-	/* the thread's name, read by dumps of other threads word by word */
+	/* the thread's name; a dump by another thread reads it word by word, without a lock */
 	union {
 		char text[PROF_THREAD_NAME_MAX];
 		atomic_u64_t words[PROF_THREAD_NAME_MAX / 8];
@@ -127,21 +143,20 @@ struct prof_tdata_s {
 	bool busy;             /* a backtrace is being taken into `frames`; used by the thread alone */
 	unsigned frames_max;   /* elements of `frames` */
 	void **frames;         /* addresses of the last backtrace; NULL until the first one */
-	unsigned depth;        /* number of frames in `frames` */
+	unsigned depth;        /* number of frames that the last walk stored in `frames` */
 	struct unwind_memo_s memo; /* memo of the unwinder's walks into `frames` */
 	prof_bt_t bt;          /* the last backtrace, in `frames` without those of the allocator */
-	uint64_t beat_ns;      /* the thread's last heartbeat that prof_budget.c has counted */
-	uint64_t last_stack;   /* number of the last stack that was looked up in the tables */
-	prof_cnt_t *last;      /* count of the last stack if it came twice in a row; pinned */
-	char *texts[2];        /* texts returned to the thread last: an error, a path */
-	/*
-	 * Used only by the snapshot being taken: the thread's sums, and its item for the site that is
-	 * being copied.
-	 */
+	/* monotonic time of the last heartbeat whose time was told to the budget; 0: none yet */
+	uint64_t beat_ns;
+	uint64_t last_stack;   /* bt.stack of the last backtrace that was looked up in the tables */
+	prof_cnt_t *last;      /* count of that backtrace if it came twice in a row, pinned; or NULL */
+	/* texts returned to the thread last, for prof.last_error and prof.last_dump; NULL: none yet */
+	char *texts[2];
+	/* Written under `pass` by the present snapshot only: the thread's sums over all sites. */
 	prof_counts_t snap_cur;
 	prof_counts_t snap_accum;
-	void *snap_site;
-	void *snap_item;
+	void *snap_site;       /* the prof_item_t of the site for which snap_item was made */
+	void *snap_item;       /* the thread's own prof_item_t for that site */
 };
 
 #endif /* PROF_TYPES_H */
