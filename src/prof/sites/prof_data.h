@@ -18,7 +18,7 @@
  * under the lock. Memory is freed after every thread that could see it has unpinned.
  *
  * An epoch is the number of resets before; a count belongs to one epoch. `pass` is the lock of
- * prof_data_pass_begin(). All locks are taken inside the gate; only `pass` is kept outside of it.
+ * prof_data_pass_begin().
  */
 #ifndef PROF_DATA_H
 #define PROF_DATA_H

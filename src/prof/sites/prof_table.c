@@ -2,9 +2,9 @@
  * Hash table with chained buckets in 256 shards (prof_table.h). A shard doubles its bucket array
  * when it has two nodes per bucket on average.
  *
- * Invariant: every node is reachable from the current bucket array of its shard, except for readers
- * during a rehash, which may miss it. Locks: one per shard, rank PROF_SITES; prof_table_find() may
- * run without it. Called by prof_data.c.
+ * Invariant: while nobody holds the shard's lock, every node is reachable from the shard's current
+ * bucket array; a reader without the lock may miss a node during a rehash. Locks: one per shard,
+ * rank PROF_SITES; prof_table_find() may run without it. Called by prof_data.c.
  */
 #include "prof/sites/prof_table.h"
 
@@ -103,7 +103,10 @@ shard_rehash_locked(prof_shard_t *s, prof_buckets_t *to) {
 	(void)moved;
 }
 
-/* Doubles a full bucket array; without memory the chains only grow longer. */
+/*
+ * Doubles the bucket array if there are two nodes per bucket; without memory it stays, and the
+ * chains grow longer. The array that is part of the shard is not retired.
+ */
 static void
 shard_reserve_locked(prof_table_t *t, prof_shard_t *s) {
 	prof_buckets_t *old = atomic_load_p(&s->buckets, MO_RELAXED);

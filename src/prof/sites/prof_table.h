@@ -1,11 +1,11 @@
 /*
  * Hash table of nodes embedded in their owners, read without a lock and changed under one of 256
- * locks.
+ * locks. Used by prof_data.c for sites and for counts.
  *
  * A reader that runs while a shard grows may follow a node into another chain and so miss a node
  * that is there. It never sees a node that was not inserted, and always terminates. So a miss is
  * certain only under the shard's lock. Replaced bucket arrays go to the retire function, because
- * readers may still be in them.
+ * readers may still be in them. Arrays never shrink.
  */
 #ifndef PROF_TABLE_H
 #define PROF_TABLE_H
@@ -24,12 +24,12 @@ typedef struct {
 } prof_buckets_t;
 
 typedef struct {
-	mutex_t mtx;           /* rank PROF_SITES; held for one insertion or removal */
+	mutex_t mtx;           /* rank PROF_SITES; held for one look-up and change */
 	atomic_p_t buckets;    /* the current prof_buckets_t */
 	size_t nnodes;         /* under mtx */
 	/*
-	 * The first array is part of the shard, so that a table of few nodes needs no further memory,
-	 * although their hashes change with each prof.reset.
+	 * The first array is part of the shard. So a table of few nodes needs no memory for arrays,
+	 * even if each prof.reset brings new counts, whose hashes choose other shards.
 	 */
 	union {
 		prof_buckets_t buckets;
@@ -42,15 +42,16 @@ typedef bool prof_table_eq_t(const prof_node_t *node, const void *key);
 
 typedef struct {
 	prof_table_eq_t *is_equal;
-	void (*retire)(prof_link_t *link); /* frees a bucket array when no reader is in it */
+	void (*retire)(prof_link_t *link); /* frees a bucket array later, when no reader is in it */
 	prof_shard_t shards[PROF_TABLE_SHARDS];
 } prof_table_t;
 
+/* t is zeroed memory; name is that of the locks of its shards. */
 void prof_table_init(prof_table_t *t, const char *name, prof_table_eq_t *is_equal,
     void (*retire)(prof_link_t *));
 /*
- * Returns the node, or NULL if it is not there or was missed. The caller must keep it from being
- * freed.
+ * Returns the node, or NULL if it is not there or was missed. The caller keeps nodes from being
+ * freed, by a pin (prof_data.c) or by the lock of the shard.
  */
 prof_node_t *prof_table_find(const prof_table_t *t, uint64_t hash, const void *key);
 /* Locks the shard of the hash and returns its lock. */
@@ -61,6 +62,7 @@ void prof_table_insert_locked(prof_table_t *t, prof_node_t *node);
 void prof_table_remove_locked(prof_table_t *t, prof_node_t *node);
 /* Number of nodes; takes the lock of each shard in turn. */
 size_t prof_table_size(prof_table_t *t);
+/* Contention counters of all shards together; set them to 0. */
 void prof_table_mutex_read(prof_table_t *t, mutex_prof_data_t *out);
 void prof_table_mutex_reset(prof_table_t *t);
 

@@ -1,9 +1,10 @@
 /*
- * The profiler's record of the calling thread: creation, end, thread.prof.active, thread.prof.name.
+ * The profiler's record of the calling thread: creation, end, thread.prof.active, thread.prof.name,
+ * and the texts of prof.last_error and prof.last_dump.
  *
  * Invariant: tsd->prof is the only pointer to the record that is used here, and only the thread
- * itself follows it; its fields `active` and `busy` need no atomics. Locks: none. Called by prof.c,
- * ctl_thread.c and, at the end of a thread, tsd.
+ * itself follows it; so the fields `active` and `busy` need no atomics. Locks: none. Called
+ * by prof.c, ctl_thread.c and, at the end of a thread, tsd; inside the gate.
  */
 #include "prof/sites/prof_thread.h"
 

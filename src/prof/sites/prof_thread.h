@@ -1,5 +1,7 @@
 /*
- * The profiler's record of the calling thread, its name, and its own switch.
+ * The profiler's record of the calling thread: its name (thread.prof.name), its own switch
+ * (thread.prof.active), and the texts that were returned to it. The tsd is that of the calling
+ * thread, or NULL. Called inside the gate; no locks.
  */
 #ifndef PROF_THREAD_H
 #define PROF_THREAD_H
@@ -7,7 +9,7 @@
 #include "prof/sites/prof_types.h"
 #include "thread/tsd.h"
 
-/* Makes the record of a thread that has none; NULL without memory. */
+/* Makes the record of a thread that has none; NULL without memory. For prof_tdata(). */
 prof_tdata_t *prof_tdata_make(tsd_t *tsd);
 
 /* The record of the thread, made if it has none; NULL without memory or without a tsd. */
@@ -19,19 +21,28 @@ prof_tdata(tsd_t *tsd) {
 	return likely(tsd->prof != NULL) ? tsd->prof : prof_tdata_make(tsd);
 }
 
-/* Called when a thread ends; the record stays as long as a sample of the thread is alive. */
+/*
+ * Called when a thread ends, through the list that jemalloc_init gives to tsd; the record stays as
+ * long as a count refers to it.
+ */
 void prof_thread_cleanup(tsd_t *tsd);
 
+/*
+ * thread.prof.active and thread.prof.name. Until the profiler is booted, reads return false or ""
+ * and writes ENOENT. A name with other than printable ASCII characters and tabs, or NULL, is
+ * EINVAL; with prof_sys_thread_name a write is ENOENT. The name that is returned is the text in the
+ * record, which a later write changes.
+ */
 bool prof_thread_active_get(tsd_t *tsd);
 int prof_thread_active_set(tsd_t *tsd, bool active);	/* 0, ENOENT, or EAGAIN without memory */
 const char *prof_thread_name_get(tsd_t *tsd);		/* "" if it has none */
 int prof_thread_name_set(tsd_t *tsd, const char *name);	/* 0, EINVAL, ENOENT or ENOMEM */
-/* Copies the system's present name of the thread, for prof_sys_thread_name. */
+/* Copies the system's present name of the calling thread, for prof_sys_thread_name. */
 void prof_thread_name_from_system(prof_tdata_t *td);
 
 /*
- * Calls `read` to fill the calling thread's text buffer number `which` (0 or 1) and returns that
- * buffer; "" without memory.
+ * Calls `read` to fill the calling thread's text buffer number `which` (0 or 1), of PROF_TEXT_SIZE
+ * bytes, and returns that buffer; "" without memory, and until the profiler is booted.
  */
 const char *prof_thread_text(unsigned which, void (*read)(char *, size_t));
 
