@@ -2,11 +2,13 @@
  * The ages and labels of live samples in a snapshot, and what they pin (prof_age.h).
  *
  * Threads sample and free meanwhile. A record is read without a lock: its count first and, after
- * the rest, again; what was freed or replaced in between is left out. The count that was read is
- * still there, as the pass is open: whoever stored it there began before or during the pass, so
- * nobody has removed the count since. A count knows its site's item by number; one that the
- * snapshot does not have names an item of another site, or none. Locks: none; the pass is open.
- * Called by prof_dump.c.
+ * the rest, again; what was freed or replaced in between is left out. A count that a record names
+ * during the pass cannot be freed before its end, because only the holder of `pass` removes counts.
+ * A count has the number of its site's item; if this snapshot has not copied the count, the number
+ * is that of an item of another site, or of none, which is checked. Invariant: only sites of the
+ * snapshot get ages, labels and charges. Locks: none; the caller has the pass open, is inside the
+ * gate, and leaves it for a moment between two blocks if a thread waits to fork. Called by
+ * prof_dump.c.
  */
 #include "prof/sites/prof_age.h"
 
@@ -19,21 +21,23 @@
 /* Records whose counts and items are brought into the cache together. */
 #define BATCH 16u
 
-/* The time from which on a sample is in a column, for each column but the last. */
+/* One walk through all records. */
 typedef struct {
 	prof_snap_t *snap;
+	/* column i has samples taken after begins[i] (prof_log_clock()); the last one all else */
 	uint64_t begins[PROF_AGES - 1];
-	bool has_failed;
+	bool has_failed;    /* there was no memory for an age; the walk ends */
 	prof_frag_t *frag;
 } walk_t;
 
-/* A sample, and the item of its site. */
+/* A sample, its count as read first, and the item of its site. */
 typedef struct {
 	const sample_rec_t *rec;
 	const prof_cnt_t *count;
 	prof_item_t *item;
 } found_t;
 
+/* The column of a sample taken at time_ns. */
 static unsigned
 column_of(const walk_t *w, uint64_t time_ns) {
 	unsigned column = 0;
@@ -43,7 +47,10 @@ column_of(const walk_t *w, uint64_t time_ns) {
 	return column;
 }
 
-/* Adds to a column of an item; most items have one column only. */
+/*
+ * Adds estimated bytes to a column of an item. The first column lies in the item itself; most items
+ * have no other.
+ */
 static void
 age_add(walk_t *w, prof_item_t *item, unsigned column, uint64_t est) {
 	if (item->age.est == 0 || item->age_column == column) {
@@ -67,6 +74,7 @@ age_add(walk_t *w, prof_item_t *item, unsigned column, uint64_t est) {
 	a->est += est;
 }
 
+/* Adds one sample to its item, unless its record has another count by now, or none. */
 static void
 record_take(walk_t *w, const found_t *f) {
 	uint64_t weight = __atomic_load_n(&f->rec->weight, MO_RELAXED);
@@ -87,6 +95,7 @@ record_take(walk_t *w, const found_t *f) {
 	}
 }
 
+/* Takes up to BATCH records: fetches their counts, then their items, then reads the records. */
 static void
 batch_take(walk_t *w, const sample_rec_t *recs, unsigned n) {
 	found_t found[BATCH];

@@ -9,18 +9,22 @@
 #include "prof/sites/prof_frag.h"
 
 /*
- * Walks through all records. Called after prof_snap_take() and as that is: inside the gate, one
- * level deep. `now` is by the clock of the records; frag has just been read, and gets the charges.
- * ENOMEM: the snapshot has no ages.
+ * Walks through all records. Called after prof_snap_take() and as that is: with the pass open,
+ * inside the gate, one level deep; leaves the gate for a moment if a thread waits to fork. `now` is
+ * prof_log_clock(), in ns; frag has just been read, and gets the charges. 0, or ENOMEM: the
+ * snapshot has no ages. Missing memory for labels is no error (lacks_labels).
  */
 int prof_age_take(prof_snap_t *snap, uint64_t now, prof_frag_t *frag);
 
-/* The estimated bytes of a site's item in each column; false: nothing of it has an age. */
+/*
+ * columns become the estimated bytes of a site's item in each column of ages (prof_ages.h); false:
+ * nothing of it has an age.
+ */
 bool prof_age_read(const prof_item_t *item, uint64_t columns[PROF_AGES]);
 
 /*
- * The estimated bytes of freed samples of a site by their age at the free; false: there are none.
- * Needs the pass.
+ * columns become the estimated bytes of the freed samples of a site by their age at the free;
+ * false: all are 0. Only counts made with prof_accum have them. Needs the pass.
  */
 bool prof_life_read(const prof_site_t *site, uint64_t columns[PROF_AGES]);
 

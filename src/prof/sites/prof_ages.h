@@ -1,21 +1,26 @@
 /*
  * The columns of ages: how old live samples are in a profile, and how old freed ones became
- * (prof_accum). Shared by the library and by readers of its tables outside (bin/client/), so it
- * needs nothing but the C library. Pure functions.
+ * (prof_accum). Shared by the library (prof_age.c, prof_data.c, prof_dump.c) and by the tools that
+ * read its tables from outside (image_ages.c and image_write.c of bin/client/), so it needs nothing
+ * but the C library. Pure functions, no locks.
  */
 #ifndef PROF_AGES_H
 #define PROF_AGES_H
 
 #include <stdint.h>
 
-/* X(seconds): column n holds what is younger than the n-th bound, the last column all else. */
+/*
+ * X(seconds), ascending: an age is in the first column whose bound it is below; ages of the last
+ * bound and above are in the last column. Columns are counted from 0.
+ */
 #define PROF_AGE_BOUNDS(X) X(1) X(4) X(16) X(60) X(240) X(960) X(3600) X(14400) X(57600)
 
+/* PROF_AGES: the number of columns, one more than there are bounds. */
 #define PROF_AGE_ONE(seconds) +1
 enum { PROF_AGES = 1 PROF_AGE_BOUNDS(PROF_AGE_ONE) };
 #undef PROF_AGE_ONE
 
-/* The bounds, each with a blank before it. */
+/* The bounds as text, each with a blank before it, for the line "# age_bounds_s" of a profile. */
 #define PROF_AGE_TEXT(seconds) " " #seconds
 #define PROF_AGE_BOUNDS_TEXT PROF_AGE_BOUNDS(PROF_AGE_TEXT)
 
@@ -27,15 +32,19 @@ prof_age_column(uint64_t age_ns) {
 #undef PROF_AGE_IS_OVER
 }
 
-/* The column of what began at `from`, which may be later than `to` by a clock that was set back. */
+/*
+ * The column of what lived from `from` to `to`, in ns. If from > to, as after a clock was set back,
+ * the age counts as 0.
+ */
 static inline unsigned
 prof_age_between(uint64_t from, uint64_t to) {
 	return prof_age_column(to > from ? to - from : 0);
 }
 
 /*
- * Splits `total`, the bytes printed for estimates that sum to est, as the columns' estimates are:
- * if these sum to est, the columns printed sum to total. columns becomes what is printed.
+ * A profile prints the bytes `total` for an estimate of est bytes. Splits total in proportion to
+ * the columns, which hold estimated bytes; they become what is printed. If the estimates sum to
+ * est, what is printed sums to total.
  */
 static inline void
 prof_ages_split(uint64_t columns[PROF_AGES], uint64_t est, uint64_t total) {

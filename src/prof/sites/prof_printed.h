@@ -1,6 +1,7 @@
 /*
- * The numbers that a profile prints for sums over samples. The library and the tools, which print
- * the same profile from an image, both use this; it needs only headers without library state.
+ * The numbers that a profile prints for sums over samples. The library and the tools of
+ * bin/client/, which print the same profile from the tables of another process, both use this; it
+ * needs only headers without library state. Pure functions, no locks.
  */
 #ifndef PROF_PRINTED_H
 #define PROF_PRINTED_H
@@ -11,8 +12,8 @@
 #include "util/exp.h"
 
 /*
- * Sums over samples: sampled objects and their bytes, and the estimates of all objects (c16, times
- * 65536) and all bytes (est).
+ * Sums over samples: number of sampled objects and their usable bytes, and the estimates of all
+ * objects, sampled or not (c16, in units of 1/65536 object), and of their bytes (est).
  */
 typedef struct {
 	uint64_t objs;
@@ -29,14 +30,17 @@ prof_counts_add(prof_counts_t *to, const prof_counts_t *c) {
 	to->est += c->est;
 }
 
-/* Estimated bytes that a sample of usize stands for; the same at allocation and at free. */
+/*
+ * Estimated bytes that a sample of usize bytes stands for; weight is in units of 1/65536
+ * (prof_weight()). The free subtracts the same number that the allocation added.
+ */
 static inline uint64_t
 prof_weighted_bytes(uint64_t usize, uint64_t weight) {
 	__extension__ unsigned __int128 product = (unsigned __int128)usize * weight;
 	return (uint64_t)((product + IMAGE_WEIGHT_ONE / 2) / IMAGE_WEIGHT_ONE);
 }
 
-/* Rounds x up if its fraction is at least `threshold`; the result is at least 1. */
+/* Rounds x up if its fraction is at least `threshold`, else down; the result is at least 1. */
 static inline uint64_t
 prof_round_clamped(double x, double threshold) {
 	if (!(x >= 1)) {
@@ -49,12 +53,13 @@ prof_round_clamped(double x, double threshold) {
 	return whole + (x - (double)whole >= threshold ? 1 : 0);
 }
 
-/*
- * Returns a threshold in [NEARLY_WHOLE, 1 - NEARLY_WHOLE) that is pseudo-random, but the same for
- * the same counts.
- */
+/* A fraction so near to 0 or 1 is an error of arithmetic, and is rounded away. */
 #define PROF_NEARLY_WHOLE (1.0 / 1024)
 
+/*
+ * Returns a threshold in [PROF_NEARLY_WHOLE, 1 - PROF_NEARLY_WHOLE) for prof_round_clamped(), that
+ * is pseudo-random, but the same for the same counts.
+ */
 static inline double
 prof_round_threshold(const prof_counts_t *c) {
 	uint64_t state = (c->est ^ hash_mix64(c->c16)) + UINT64_C(0x9e3779b97f4a7c15);
@@ -63,8 +68,9 @@ prof_round_threshold(const prof_counts_t *c) {
 }
 
 /*
- * Computes the numbers to print so that a reader that scales them with the rate in the header gets
- * the estimates back; is_raw: the sampled counts themselves.
+ * Computes the numbers to print, so that a reader that scales them with the rate in the header
+ * (bytes between samples) gets the estimates back; is_raw: the numbers of the samples themselves.
+ * Where any sum is 0, as while a sample is being added, 0 and 0.
  */
 static inline void
 prof_printed(const prof_counts_t *c, uint64_t header_rate, bool is_raw, uint64_t *objs,
