@@ -3,9 +3,10 @@
  *
  * Invariant: the interval published to the threads (thread_event_sample_interval) is the rate while
  * sampling is on, else the rate of tracers, which is 0 without one. All of them change, and are
- * published, under `prof_sampling`, a leaf.
- * Called by prof_switch.c, prof_start.c and prof_session.c for changes, by prof.c and prof_data.c
- * for weights, by prof_dump.c for the numbers it prints.
+ * published, under the lock `prof_sampling`, a leaf, inside the gate; reads and weights take none.
+ * Called by prof_switch.c, prof_start.c, prof_session.c and prof_budget.c for changes, by prof.c
+ * for weights, by prof_dump.c for the numbers it prints, and by prof_recent.c, prof_request.c and
+ * others to read the rate.
  */
 #include "prof/sites/prof_sample.h"
 
@@ -18,20 +19,23 @@
 #include "util/prng.h"
 
 /*
- * Upper limit of a weight. At a rate where a small object stands for more objects, sampling is
- * practically off.
+ * Upper limit of a weight, in objects. At a rate where a small object stands for more objects,
+ * sampling is practically off.
  */
 #define WEIGHT_MAX (UINT64_C(1) << 40)
-/* Doublings, and bytes, beyond which prof_sample_scale() does not go. */
+/*
+ * Doublings, and bytes, beyond which prof_sample_scale() does not go; a rate that was set above
+ * RATE_MAX stays as it is.
+ */
 #define SHIFT_MAX 20
 #define RATE_MAX (UINT64_C(1) << 40)
 
 static struct {
-	mutex_t mtx; /* rate and switch change together under it */
-	atomic_u64_t base; /* bytes, as it was set */
-	unsigned shift;    /* doublings on top of that (prof_budget) */
-	atomic_u64_t rate; /* bytes, of both */
-	bool is_on;        /* the switches allow samples */
+	mutex_t mtx; /* all below change under it */
+	atomic_u64_t base; /* the rate in bytes as it was set */
+	unsigned shift;    /* doublings on top of that, by prof_sample_scale() */
+	atomic_u64_t rate; /* the rate in bytes that follows from both */
+	bool is_on;        /* prof.active is true, and boot is complete */
 	uint64_t listener_rate; /* bytes, while is_on is false; 0: no tracer is attached */
 } sampling = {.mtx = MUTEX_INITIALIZER("prof_sampling", WITNESS_RANK_LEAF)};
 
@@ -52,6 +56,7 @@ prof_sample_rate(void) {
 	return atomic_load_u64(&sampling.rate, MO_RELAXED);
 }
 
+/* Stores the interval that follows from the fields; if it changed, all threads take it over soon. */
 static void
 sampling_publish_locked(void) {
 	mutex_assert_owner(&sampling.mtx);
@@ -64,7 +69,7 @@ sampling_publish_locked(void) {
 	}
 }
 
-/* Makes the rate of `base` and `shift`, and publishes it. */
+/* Computes the rate from `base` and `shift`, stores it, tells the root, and publishes it. */
 static void
 rate_make_locked(void) {
 	mutex_assert_owner(&sampling.mtx);
@@ -127,6 +132,7 @@ prof_sample_listener_set(uint64_t rate) {
 	gate_exit(tls_get());
 }
 
+/* prof_weight() by its definition, rounded, and limited to [1, WEIGHT_MAX]. */
 static uint64_t
 weight_compute(size_t usize, uint64_t rate) {
 	double p = expm1_neg((double)usize / (double)rate);
@@ -140,8 +146,9 @@ weight_compute(size_t usize, uint64_t rate) {
 }
 
 /*
- * Cache of the weights of recent sizes. The keys mix size and rate with the weight, so that words
- * of two writers do not match each other.
+ * Cache of the weights of recent sizes, by a hash of the size; all threads read and write it
+ * without a lock. The keys mix size and rate with the weight, so that words of two writers do not
+ * match each other. Weight 0: the slot is empty.
  */
 static LARGE_BSS struct weight_s {
 	atomic_u64_t weight;

@@ -1,10 +1,11 @@
 /*
- * The sampling rate R in bytes, and what a sample stands for.
+ * The sampling rate, which is an interval: R, the mean bytes between samples; and what a sample
+ * stands for.
  *
  * thread/thread_event decides which allocation becomes a sample, from the interval published here
  * (0: none). An object of z bytes is sampled with probability 1 - exp(-z/R), so one sample stands
  * for 1 / (1 - exp(-z/R)) objects. That weight is fixed when the sample is taken. With R = 1 every
- * object is sampled and every weight is exactly 1.
+ * object is sampled and every weight is exactly 1. Doubling the rate means fewer samples.
  */
 #ifndef PROF_SAMPLE_H
 #define PROF_SAMPLE_H
@@ -16,30 +17,38 @@
 
 /* The rate that the options set, in bytes; at least 1. */
 uint64_t prof_sample_configured(void);
-/* The rate that holds now, in bytes; 0 before prof_boot_late(). */
+/* The rate of prof.active that holds now, in bytes; 0 before prof_boot_late(). */
 uint64_t prof_sample_rate(void);
-/* Store the rate or the switch and publish the result to all threads. */
+/*
+ * Store the rate (bytes, > 0), which ends what prof_sample_scale() has made of the last one, or
+ * whether samples are taken; both publish the result to all threads. All setters of this file enter
+ * the gate.
+ */
 void prof_sample_rate_set(uint64_t rate);
 void prof_sample_switch(bool on);
 /* The rate as it was set, without what prof_sample_scale() has made of it. */
 uint64_t prof_sample_base(void);
 /*
- * Doubles the rate that holds so many times; negative: halves it, not below the one that was set.
- * Samples keep the weight of their own rate.
+ * Doubles the rate that holds so many times, at most 20 times above the one that was set and to at
+ * most 2^40 bytes; negative: halves it, not below the one that was set. Samples keep the weight of
+ * their own rate. Nothing before a rate was set. For prof_budget.c.
  */
 void prof_sample_scale(int doublings);
-/* The rate, in bytes, while only a tracer wants samples; 0: none does. */
+/* Sets the rate, in bytes, while only a tracer wants samples; 0: none does. */
 void prof_sample_listener_set(uint64_t rate);
 
-/* Number of objects that a sample of usize bytes stands for, times PROF_WEIGHT_ONE. */
+/*
+ * Number of objects that a sample of usize bytes, drawn with this rate, stands for, times
+ * PROF_WEIGHT_ONE. Takes no lock.
+ */
 uint64_t prof_weight(size_t usize, uint64_t rate);
 
 /*
- * Computes the two numbers to print, so that a reader who scales them by the header rate gets the
- * estimates; is_raw: the numbers as sampled. Where object sizes are mixed the number of objects is
- * not a whole number, and lies just above the number of samples. It is rounded up as often as its
- * fraction says, because otherwise all sites with few samples would be printed too small. Equal
- * counts print equally.
+ * prof_printed(), for the library: computes the two numbers to print, so that a reader who scales
+ * them by the header rate gets the estimates; is_raw: the numbers as sampled. Where object sizes
+ * are mixed the number of objects is not a whole number, and lies just above the number of samples.
+ * It is rounded up pseudo-randomly, as often as its fraction says, because otherwise all sites
+ * with few samples would be printed too small. Equal counts print equally.
  */
 void prof_sample_printed(const prof_counts_t *c, uint64_t header_rate, bool is_raw,
     uint64_t *objs, uint64_t *bytes);
