@@ -3,10 +3,11 @@
  * of the allocator, and checks in the first stacks that the unwinder works.
  *
  * Invariant: td->busy is set from prof_backtrace() to prof_backtrace_done(), so a signal handler
- * that samples in between does not overwrite td->frames. Locks: none; boot is one compare-and-swap,
- * and the loader's lock is taken outside the gate only. Called by prof.c for each sample and at
- * heartbeats, by prof_recent.c and prof_log.c for frees, and prepared by prof_session.c and
- * prof_listen.c.
+ * that samples in between does not overwrite td->frames. Locks: none of its own; a compare-and-swap
+ * chooses the thread that boots. Booting and looking for loaded objects take the loader's lock,
+ * outside the gate; only a first sample that comes before prof_backtrace_prepare() boots inside.
+ * Called by prof.c for each sample, at heartbeats and by the constructor, by prof_recent.c and
+ * prof_log.c for frees, and prepared by prof_session.c and prof_listen.c.
  */
 #include "prof/sites/prof_backtrace.h"
 
@@ -24,9 +25,7 @@
 #include "unwind/unwind.h"
 #include "util/assert.h"
 
-/*
- * Frames of the allocator that are read in addition to the opt_prof_bt_max that the user asked for.
- */
+/* Frames of the allocator that may be read in addition to opt_prof_bt_max frames of the user. */
 #define OWN_FRAMES_MAX 31
 
 /* Bounds of the section with our code; the linker defines them in static archives only. */
@@ -36,18 +35,18 @@ extern const char __stop_jemalloc_text[] WEAK HIDDEN;
 extern const char __ehdr_start[] WEAK HIDDEN;
 extern const char etext[] WEAK HIDDEN;
 
-/* Initial number of marks in the memo of a thread's last stack; a deeper stack doubles it. */
+/* Marks (one per frame) that a thread's memo has room for at first; deeper stacks double it. */
 #define MEMO_ROOM_FIRST 32
 
 /*
- * Number of first stacks that the self-test examines; one of them must be deeper than
- * SELF_TEST_DEPTH frames.
+ * Number of stacks, the first of the process, that the self-test examines; one of them must have
+ * more than SELF_TEST_DEPTH frames without those of the allocator.
  */
 #define SELF_TEST_STACKS 64
 #define SELF_TEST_DEPTH 2
 /* Type of the ELF note, owner "Go", that Go's linker puts into each program. */
 #define GO_NOTE_BUILD_ID 4u
-/* Time in ns within which loaded and unloaded objects are noticed. */
+/* Time in ns between two looks for loaded and unloaded objects, if heartbeats come as often. */
 #define REFRESH_NS NSTIME_PER_SEC
 
 typedef enum {
@@ -63,7 +62,7 @@ static struct {
 	uintptr_t own_start;   /* range of the allocator's code; empty: not known */
 	uintptr_t own_end;
 	atomic_u32_t boot;     /* a boot_state_t */
-	atomic_u64_t ncut;     /* stacks deeper than prof_bt_max */
+	atomic_u64_t ncut;     /* backtraces that were cut off at prof_bt_max */
 	atomic_u32_t ntested;  /* number of stacks in the self-test; it ends at SELF_TEST_STACKS */
 	atomic_b_t is_deep;    /* one of these stacks was deep enough */
 	atomic_b_t is_judged;  /* the self-test was evaluated */
@@ -78,6 +77,7 @@ is_in_program(uintptr_t ehdr) {
 	return sys_auxval(AT_PHDR) - ehdr == sizeof(Elf64_Ehdr);
 }
 
+/* Finds the range of the allocator's code, as prof_backtrace.h describes. */
 static void
 learn_own_text(void) {
 	if (__start_jemalloc_text != NULL) {
@@ -100,6 +100,7 @@ method_note(void) {
 	}
 }
 
+/* Finds the range of our own code, and selects the method that prof_unwind names. */
 static void
 backtrace_boot(void) {
 	learn_own_text();
@@ -182,12 +183,13 @@ frames_make(prof_tdata_t *td) {
 	return td->frames != NULL;
 }
 
-/* What the first backtrace of a thread needs. */
+/* Makes what the first backtrace of a thread needs; false if it is not possible yet. */
 static COLD bool
 can_begin(prof_tdata_t *td) {
 	return try_boot() && frames_make(td);
 }
 
+/* Counts a stack for the self-test; depth: its frames without those of the allocator. */
 static COLD void
 self_test_note(unsigned depth) {
 	if (depth > SELF_TEST_DEPTH) {
@@ -225,8 +227,9 @@ self_test_judge(void) {
 }
 
 /*
- * Updates the list of loaded objects. This takes the loader's lock, so it is rare and outside the
- * gate.
+ * Updates the lists of loaded objects of the unwinder and of module_history, at most once in
+ * REFRESH_NS unless the unwinder wants it at once. This takes the loader's lock, so it leaves the
+ * gate for it.
  */
 static void
 refresh_sometimes(void) {
@@ -255,7 +258,10 @@ prof_backtrace_upkeep(void) {
 	}
 }
 
-/* Sets td->bt to the depth frames in td->frames from `first` on, less those of the allocator. */
+/*
+ * Sets td->bt to the depth frames in td->frames from `first` on, without those of the allocator, of
+ * which prof_bt_max stay. bt->stack becomes a new number.
+ */
 static NOINLINE void
 bt_set(prof_tdata_t *td, unsigned first, unsigned depth) {
 	assert(first + depth <= td->frames_max);
@@ -277,7 +283,10 @@ bt_take_by_hook(prof_tdata_t *td) {
 	bt_set(td, 0, len);
 }
 
-/* td->bt stays as it is if the unwinder found the same stack as last time. */
+/*
+ * Takes a backtrace by the unwinder. If that found the same stack as last time, td->bt stays as it
+ * is, with its number.
+ */
 static void
 bt_take(prof_tdata_t *td, const struct unwind_where_s *where) {
 	unsigned depth = unwind_at(td->frames, td->frames_max, where, &td->memo);

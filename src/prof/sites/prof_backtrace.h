@@ -15,25 +15,27 @@
 
 /*
  * Reads a backtrace into td->frames, which is allocated at first use, and returns td->bt, valid
- * until prof_backtrace_done(). Returns NULL if there is no memory or td is busy (a signal handler
- * interrupted a backtrace). The first call selects the unwinder and finds the range of our own
- * code, and other threads get NULL meanwhile. Boot cannot do that: it may take the loader's lock,
- * and boot holds a lock. where is the point at which the user's code entered the allocator;
- * remaining frames of ours are dropped.
+ * until prof_backtrace_done(), which the caller then owes. Returns NULL if there is no memory, if
+ * td is busy (a signal handler interrupted a backtrace), or in a static program before the
+ * constructors. The first call, unless prof_backtrace_prepare() came before, selects the unwinder
+ * and finds the range of our own code, and other threads get NULL meanwhile. Boot does not do that:
+ * it may take the loader's lock, and boot holds a lock. where is the point at which the user's code
+ * entered the allocator; remaining frames of ours are dropped. Called with no lock held.
  */
 const prof_bt_t *prof_backtrace(prof_tdata_t *td, const struct unwind_where_s *where);
 /* As prof_backtrace(), from the present frame. */
 const prof_bt_t *prof_backtrace_here(prof_tdata_t *td) NOINLINE;
 /*
- * Does at once what the first backtrace would do; called outside the gate at the start of a session
- * and before main.
+ * Selects the unwinder and finds our own code now, instead of in the first backtrace; nothing if
+ * that is done or not possible yet. Called outside the gate: by the constructor with prof:true, at
+ * the start of a session, and when a tracer comes.
  */
 void prof_backtrace_prepare(void);
 /* Set by the library's constructor: from then on a static program can be unwound too. */
 extern HIDDEN bool prof_backtrace_is_constructed;
-/* Enlarges the memo of td if that is possible. */
+/* Doubles the room of td's memo, up to td->frames_max, if there is memory. */
 void prof_backtrace_make_room(prof_tdata_t *td) COLD;
-/* Must be called when the backtrace is no longer used. */
+/* Called when the backtrace of prof_backtrace() is no longer used. */
 static inline void
 prof_backtrace_done(prof_tdata_t *td) {
 	assert(td->busy);
@@ -46,12 +48,12 @@ prof_backtrace_done(prof_tdata_t *td) {
 
 /* Number of leading frames inside [start, end). If all are inside, the last one is not counted. */
 unsigned prof_backtrace_nown(void *const *vec, unsigned len, uintptr_t start, uintptr_t end);
-/* Number of backtraces that were cut off at prof_bt_max. */
+/* Number of backtraces, since the start, that were cut off at prof_bt_max. */
 uint64_t prof_backtrace_ncut(void);
 /*
- * Called at heartbeats with no lock held: looks for objects loaded since, and evaluates the
- * self-test, which reports once if all of the first stacks are implausibly short; "auto" then
- * changes the method.
+ * Called at heartbeats with no lock held: looks for objects that were loaded or unloaded, at most
+ * once a second, and evaluates the self-test once. If all of the first stacks are implausibly short
+ * that is reported, and "auto" changes the method. Nothing before the unwinder was selected.
  */
 void prof_backtrace_upkeep(void);
 

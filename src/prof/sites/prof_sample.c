@@ -56,7 +56,7 @@ prof_sample_rate(void) {
 	return atomic_load_u64(&sampling.rate, MO_RELAXED);
 }
 
-/* Stores the interval that follows from the fields; if it changed, all threads take it over soon. */
+/* Publishes the interval that follows from the fields; if it changed, all threads soon have it. */
 static void
 sampling_publish_locked(void) {
 	mutex_assert_owner(&sampling.mtx);
