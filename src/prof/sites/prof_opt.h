@@ -1,27 +1,31 @@
 /*
- * The profiler's options; conf_table.c describes each and sets it while booting. Afterwards they
- * are read-only, except opt_prof_unwind, which becomes the method in use.
+ * The profiler's options that jemalloc has too, and some of our own; most options of our own are in
+ * the headers of the modules that have them. conf_table.c describes each and sets it during boot;
+ * prof_boot_conf() then applies those that imply others. Afterwards they are read-only, except
+ * opt_prof_unwind, which becomes the method in use.
  */
 #ifndef PROF_OPT_H
 #define PROF_OPT_H
 
 #include "util/compiler.h"
 
-/* Longest absolute prefix in bytes. */
+/* Bytes of a path without its NUL; buffers for a prefix have one more. */
 #define PROF_PREFIX_MAX 4096
-/* Longest text behind a prefix: pid namespace, pid, two stamps, two numbers, suffix. */
+/* Most bytes behind a prefix: pid namespace, pid, two stamps, two numbers, suffix. */
 #define PROF_SUFFIX_MAX 112
 /* Longest file name in bytes. */
 #define PROF_FILE_NAME_MAX 255
 /*
- * Longest prefix that a user may give, so that every name fits a path, and its last part a file
- * name.
+ * Most bytes of a prefix, as given and when made absolute (TEXT), so that every name fits a path;
+ * and of its part behind the last slash (BASE), so that this fits a file name.
  */
 #define PROF_PREFIX_TEXT_MAX (PROF_PREFIX_MAX - PROF_SUFFIX_MAX)
 #define PROF_PREFIX_BASE_MAX (PROF_FILE_NAME_MAX - PROF_SUFFIX_MAX)
 /* Bytes of a thread's name with its NUL. */
 #define PROF_THREAD_NAME_MAX 16
+/* Default of lg_prof_sample: one sample for each 2^19 bytes. */
 #define PROF_LG_SAMPLE_DEFAULT 19
+/* Default and greatest value of prof_bt_max, in frames. */
 #define PROF_BT_MAX_DEFAULT 128
 #define PROF_BT_MAX_LIMIT 4096
 
@@ -39,9 +43,9 @@ extern bool opt_prof_stats;
 extern bool opt_prof_sys_thread_name;
 extern bool opt_prof_unbias;
 extern bool opt_prof_dump_timestamp;
-extern size_t opt_lg_prof_sample;
-extern uint64_t opt_prof_sample_interval;	/* 0: 1 << opt_lg_prof_sample */
-extern ssize_t opt_lg_prof_interval;		/* -1: off */
+extern size_t opt_lg_prof_sample;		/* log2 of the mean bytes between samples */
+extern uint64_t opt_prof_sample_interval;	/* these bytes; 0: 1 << opt_lg_prof_sample */
+extern ssize_t opt_lg_prof_interval;		/* log2 of the bytes between dumps; -1: off */
 extern ssize_t opt_prof_recent_alloc_max;	/* entries; -1: no limit, 0: off */
 extern unsigned opt_prof_bt_max;		/* frames of a backtrace */
 extern unsigned opt_prof_dump_mode;		/* permission bits of dump files */
@@ -65,14 +69,20 @@ extern prof_unwind_t opt_prof_unwind;
 extern const char *const prof_unwind_names[];	/* as the enum, then NULL */
 
 /*
- * Whether an option of prof_keep, prof_trigger or prof_control was given, so that boot must start
- * these modules.
+ * Whether an option of our own was given for which boot must start a module: prof_keep,
+ * prof_trigger, and what prof_control.c starts.
  */
 extern bool opt_prof_more;
-/* Whether the mailbox is open. Defined here because boot touches this page anyway. */
+/*
+ * No option: whether the mailbox is open; prof_control.c sets it at boot. Defined here because boot
+ * touches this page anyway.
+ */
 extern bool prof_mailbox_is_open;
 
-/* Set by the top floor from abort:true: a failed automatic dump then aborts the process. */
+/*
+ * No option of its own: jemalloc_init.c sets it from abort:true. A failed automatic dump, and an
+ * atexit() that fails, then abort the process.
+ */
 extern bool prof_abort;
 
 #endif /* PROF_OPT_H */

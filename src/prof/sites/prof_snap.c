@@ -1,11 +1,11 @@
 /*
  * Copies the site tables for a dump. Items lie in chunks of two mebibytes, aligned to their size
- * and filled from the front, so that an item finds its chunk by its address.
+ * and filled from the front, so that the chunk of an item follows from its address.
  *
- * Invariant: after prof_snap_take() the `pass` of the tables is held until prof_snap_drop(). Locks:
- * none of its own; `pass` keeps sites, counts and thread records from being freed. Called by
- * prof_dump.c; prof_age.c and prof_label_sums.c store what they add to its items in the memory of
- * the snapshot.
+ * Invariant: after a successful prof_snap_take() or prof_snap_take_delta() the `pass` of the tables
+ * is held until prof_snap_drop(). Locks: none of its own; `pass` keeps sites, counts and thread
+ * records from being freed. Called by prof_dump.c; prof_age.c and prof_label_sums.c store what they
+ * add to its items in the memory of the snapshot.
  */
 #include "prof/sites/prof_snap.h"
 
@@ -15,14 +15,18 @@
 #include "util/assert.h"
 
 #define CHUNK_BYTES ((size_t)2 << 20)
-/* Bytes of a chunk that are populated by one call, instead of a page fault for each page. */
+/* Most bytes of a chunk that are populated by one call, instead of a page fault for each page. */
 #define POPULATE_MAX ((size_t)1 << 18)
-/* The number of an item: that of its chunk, and below it so many bits, its place in the chunk. */
+/*
+ * The number of an item: in the upper bits that of its chunk, in so many lower bits its place among
+ * the items of the chunk.
+ */
 #define LG_CHUNK_ITEMS 16u
 
+/* A chunk of items, or of pieces (prof_snap_piece()), which then lie where the items would. */
 struct prof_chunk_s {
 	prof_chunk_t *next;
-	size_t used;  /* bytes of items */
+	size_t used;  /* bytes of items or pieces */
 	size_t ready; /* bytes from the start of the chunk that were populated already */
 	prof_item_t items[];
 };
@@ -40,6 +44,7 @@ cassert(PROF_SNAP_CHUNKS < 1u << (32 - LG_CHUNK_ITEMS));
 cassert(sizeof(prof_age_t) % sizeof(uint64_t) == 0);
 cassert(sizeof(prof_label_sum_t) % sizeof(uint64_t) == 0);
 
+/* The copying of one site. */
 typedef struct {
 	prof_snap_t *snap;
 	prof_item_t *site;  /* item of the site that is being copied */
@@ -59,8 +64,9 @@ chunk_has_room(const prof_chunk_t *c, size_t bytes) {
 }
 
 /*
- * Populates as many bytes as were populated before, at most POPULATE_MAX: a small profile takes few
- * pages and a large one few calls. If the kernel refuses, the pages come by faults.
+ * Has the kernel make the next pages of the chunk: as many bytes as there are already, at most
+ * POPULATE_MAX, so that a small profile takes few pages and a large one few calls. If the kernel
+ * refuses, the pages come by faults.
  */
 static void
 chunk_populate(prof_chunk_t *c) {
@@ -72,8 +78,9 @@ chunk_populate(prof_chunk_t *c) {
 }
 
 /*
- * A list has huge pages from its second chunk on, where their size is that of a chunk: there is one
- * page to fault in and clear instead of 512.
+ * Maps a chunk and appends it to the list; NULL without memory. A list has huge pages from its
+ * second chunk on, where their size is that of a chunk: there is one page to fault in and clear
+ * instead of 512.
  */
 static prof_chunk_t *
 chunk_new(prof_chunks_t *chunks) {
@@ -107,6 +114,7 @@ chunk_take(prof_chunk_t *c, size_t bytes) {
 	return p;
 }
 
+/* The next item, zero but for kind and who; NULL without memory. */
 static prof_item_t *
 item_new(prof_snap_t *snap, prof_item_kind_t kind, const void *who) {
 	if (!chunk_has_room(snap->items.last, snap->item_bytes)) {
@@ -143,6 +151,7 @@ prof_snap_piece(prof_snap_t *snap, size_t bytes) {
 	return chunk_take(snap->pieces.last, bytes);
 }
 
+/* Keeps the first sampling rate (bytes), and whether there is another. */
 static void
 rate_note(prof_snap_t *snap, uint64_t rate) {
 	assert(rate > 0);
@@ -178,8 +187,8 @@ sole_split(copier_t *cp) {
 }
 
 /*
- * *item becomes the item to which the thread's share is added; NULL while it is the only thread,
- * whose share is the sums of the site. 0 or ENOMEM.
+ * *item becomes the thread's item for the site, to which its share is added; NULL while it is the
+ * only thread with a share, which then is what the site's item has. 0 or ENOMEM.
  */
 static int
 share_find(copier_t *cp, prof_tdata_t *td, prof_item_t **item) {
@@ -199,8 +208,8 @@ share_find(copier_t *cp, prof_tdata_t *td, prof_item_t **item) {
 }
 
 /*
- * Checks that the sites' counts add up to the total. The threads' counts do too, except for threads
- * that began after the list of threads was made.
+ * In debug builds: checks that the sites' counts add up to the total. Those of the threads in the
+ * list may be less, because threads may have begun after the list was made.
  */
 static void
 snap_check(const prof_snap_t *snap) {
@@ -225,6 +234,10 @@ snap_check(const prof_snap_t *snap) {
 	assert(snap->rate != 0 || (nsites == 0 && !snap->is_mixed));
 }
 
+/*
+ * Adds a count to the items of its site and thread and to the totals, if it is of the present epoch
+ * and has anything. In a delta only to the item of its site. 0 or ENOMEM.
+ */
 static int
 cnt_copy(copier_t *cp, prof_cnt_t *c) {
 	prof_counts_t cur;
@@ -261,9 +274,9 @@ cnt_copy(copier_t *cp, prof_cnt_t *c) {
 }
 
 /*
- * Makes the sums those of objects with the rate 1, of which each is a sample. Where bytes were
- * added without objects, as by a site of several sizes, they count as one object: a reader would
- * drop them else.
+ * Makes *c sums as of samples with the rate 1, where each object is a sample, from the estimates
+ * c16 and est. c16 is 0 or negative where a site of several sizes grew in bytes and not in objects;
+ * that counts as one object, because a reader would drop bytes without objects.
  */
 static void
 delta_set(prof_counts_t *c, uint64_t c16, uint64_t est) {
@@ -276,7 +289,10 @@ delta_set(prof_counts_t *c, uint64_t c16, uint64_t est) {
 	c->est = est;
 }
 
-/* Subtracts what the mark remembers from the item of a site. */
+/*
+ * Subtracts what the mark remembers from the item of a site: what it grew by stays, a site that
+ * shrunk gets that kind and by how much, one with equal bytes gets zeros.
+ */
 static void
 site_subtract_mark(prof_snap_t *snap, prof_item_t *item, const prof_site_t *s) {
 	prof_counts_t *c = &item->cur;
@@ -298,6 +314,7 @@ site_is_void(const prof_snap_t *snap, const prof_site_t *s, const prof_link_t *c
 	return counts == NULL && (!snap->is_delta || s->mark_est == 0);
 }
 
+/* Copies one site with its counts; 0 or ENOMEM. */
 static int
 site_copy(prof_snap_t *snap, const prof_site_t *s) {
 	prof_link_t *link = atomic_load_p(&s->counts, MO_ACQUIRE);
@@ -347,7 +364,10 @@ threads_sort(prof_tdata_t **v, size_t n) {
 	}
 }
 
-/* Fills the array from the end, because the list has the newest record first. */
+/*
+ * Lists all thread records by uid and zeroes what a snapshot keeps in them. Fills the array from
+ * the end, because the list has the newest record first. 0 or ENOMEM.
+ */
 static int
 threads_list(prof_snap_t *snap) {
 	prof_tdata_t *head = prof_data_tdatas();
@@ -388,7 +408,10 @@ counts_fetch(const prof_link_t *link) {
 	}
 }
 
-/* Copies all sites. That may take long, so it lets a waiting fork go first in between. */
+/*
+ * Copies all sites; 0 or ENOMEM. That may take long, so it leaves the gate for a moment between two
+ * sites if a thread waits to fork.
+ */
 static int
 sites_copy(prof_snap_t *snap) {
 	struct tls_s *t = tls_get();
@@ -416,7 +439,7 @@ snap_begin(prof_snap_t *snap, bool is_delta) {
 	prof_data_pass_begin();
 }
 
-/* Ends the pass after an error. */
+/* After an error drops the snapshot, which ends the pass; else checks it in debug builds. */
 static int
 snap_end(prof_snap_t *snap, int err) {
 	if (err != 0) {
@@ -441,7 +464,7 @@ int
 prof_snap_take_delta(prof_snap_t *snap) {
 	snap_begin(snap, true);
 	snap->rate = 1;
-	snap->is_mixed = true; /* of many rates, if not of one, as the mark may have been of another */
+	snap->is_mixed = true; /* samples at the mark may have had other rates than those now */
 	int err = prof_data_is_marked() ? sites_copy(snap) : ENODATA;
 	/* A reset in the midst of the copy leaves nothing that could be compared. */
 	if (err == 0 && !prof_data_is_marked()) {
@@ -476,6 +499,7 @@ prof_snap_forget(prof_snap_t *snap) {
 	memset(snap, 0, sizeof(*snap));
 }
 
+/* The item at this offset, or the first one of the next chunk; NULL: there is none. */
 static const prof_item_t *
 chunk_item(prof_chunk_t *c, size_t offset) {
 	if (offset < c->used) {

@@ -1,10 +1,12 @@
 /*
- * A snapshot of the site tables, copied when a dump begins, so that formatting and writing need no
- * lock. It is a sequence of items in memory of its own, mapped for the dump and then unmapped: one
- * item for each site with something to report, followed by one for each thread that has a share in
- * it. If only one thread has a share, the site's item names that thread (sole), because its sums
- * are those of the site. Items only point to sites and thread records, which stay because the pass
- * is open until the snapshot is dropped.
+ * A snapshot of the site tables, copied when a dump begins, so that formatting and writing hold no
+ * lock for which a thread that samples would wait. It is a sequence of items in memory of its own,
+ * mapped for the dump and then unmapped: one item for each site that has counts, followed by one
+ * for each thread that has a share in it. If only one thread has a share, the site's item names
+ * that thread (sole), because its sums are those of the site. Items only point to sites and thread
+ * records, which stay because the pass (the lock `pass` of prof_data.c) is held until the snapshot
+ * is dropped. Made and read by prof_dump.c, one at a time; prof_age.c, prof_frag.c and
+ * prof_label_sums.c add to its items.
  */
 #ifndef PROF_SNAP_H
 #define PROF_SNAP_H
@@ -15,90 +17,106 @@ typedef enum {
 	prof_item_site,
 	prof_item_thread,
 	prof_item_shrunk, /* a site that holds less than at the mark; its sums say by how much */
-	prof_item_void  /* a site with nothing to report, skipped */
+	prof_item_void  /* a site with nothing to report; readers skip it */
 } prof_item_kind_t;
 
-/* Estimated bytes of live samples in one column of ages. */
+/* Estimated bytes of the live samples of one site in one column of ages (prof_ages.h). */
 typedef struct prof_age_s {
 	struct prof_age_s *next;
 	uint64_t est;
 	unsigned column;
 } prof_age_t;
 
-/* Live samples of one site and label; a list may have several of a label (prof_label_sums.h). */
+/*
+ * Sums of the live samples of one site with one label; a list may have several elements of a label
+ * (prof_label_sums.h).
+ */
 typedef struct prof_label_sum_s {
 	struct prof_label_sum_s *next;
 	prof_counts_t cur;
 	uint32_t label;
 } prof_label_sum_t;
 
-/* A bit for each label. */
+/* Words of 64 bits that have a bit for each label's number. */
 #define PROF_LABEL_WORDS 1024u
 
 typedef struct {
-	const void *who; /* a prof_site_t or prof_tdata_t */
+	const void *who; /* the prof_site_t or, of prof_item_thread, the prof_tdata_t */
 	uint8_t kind;    /* a prof_item_kind_t */
-	/* of a site, with `age`: the first column and those behind it; est 0: nothing has an age */
+	/* The fields from here to `sole` are of sites only. */
+	/* the column that was found first; its estimated bytes are age.est */
 	uint8_t age_column;
-	uint16_t gone_class;
-	float doubt;     /* of a site: variance of `pinned` */
+	uint16_t gone_class; /* the bin's class to which `gone` counts (prof_frag.h) */
+	float doubt;     /* variance of `pinned`, in bytes squared */
+	/* est 0: no sample of the site has an age; next: the other columns, in any order */
 	struct {
 		prof_age_t *next;
 		uint64_t est;
 	} age;
-	uint64_t labels;         /* of a site: 0: nothing of it has a label (prof_label_sums.h) */
-	/* of a site: bytes that it pins, and most that its samples of slabs gone may (prof_frag.h) */
+	uint64_t labels;         /* 0: no sample has a label; else see prof_label_sums.h */
+	/*
+	 * bytes that it pins by samples whose slabs exist, and most that it may pin by samples whose
+	 * slabs are gone (prof_frag.h)
+	 */
 	float pinned;
 	float gone;
-	/* of a site: the only thread with a share; NULL: the threads' items follow */
+	/* the only thread with a share; NULL: the threads' items follow, or there is no share */
 	const prof_tdata_t *sole;
-	prof_counts_t cur;
-	prof_counts_t accum[]; /* one element in a snapshot with is_accum, else none */
+	prof_counts_t cur;     /* live samples of the site, or of the thread at the site */
+	/* samples since the start, freed or not: one element in a snapshot with is_accum, else none */
+	prof_counts_t accum[];
 } prof_item_t;
 
 typedef struct prof_chunk_s prof_chunk_t;
 
-/* Memory from which pieces are cut, in the order of their making. */
+/* A list of chunks, oldest first, of which the last one is filled; both NULL: none. */
 typedef struct {
 	prof_chunk_t *first;
 	prof_chunk_t *last;
 } prof_chunks_t;
 
-/* Chunks of items by number; those beyond have no numbers, and so no ages. */
+/*
+ * Chunks whose items have numbers (prof_snap_item()); sites in chunks beyond get no ages, labels or
+ * charges.
+ */
 #define PROF_SNAP_CHUNKS 512u
 
 typedef struct {
 	prof_chunks_t items;
-	prof_chunks_t pieces;    /* prof_age_t, prof_label_sum_t and `labels` */
-	uint64_t *labels;        /* PROF_LABEL_WORDS: those that live samples have; NULL: none has */
-	prof_chunk_t *numbered[PROF_SNAP_CHUNKS];
-	unsigned nnumbered;
+	prof_chunks_t pieces;    /* memory of prof_age_t, prof_label_sum_t and `labels` */
+	/* PROF_LABEL_WORDS words: the labels that live samples have; NULL: none has one */
+	uint64_t *labels;
+	prof_chunk_t *numbered[PROF_SNAP_CHUNKS]; /* chunks of items by their number */
+	unsigned nnumbered;      /* how many of these there are */
 	uint32_t next_number;    /* of the next item of the last chunk */
 	bool has_ages;           /* items of sites have their ages (prof_age.h) */
-	bool lacks_labels;       /* there was no memory for those of all sites */
+	bool lacks_labels;       /* there was no memory for some labels, so none are reported */
 	size_t item_bytes;       /* size of an item in this snapshot */
-	bool is_accum;           /* what was allocated in all is counted */
+	bool is_accum;           /* items have `accum`, what was allocated in all (prof_accum) */
 	bool is_delta;           /* sites hold what they grew by since the mark; without threads */
 	size_t nshrunk;          /* items of prof_item_shrunk */
-	size_t nsites;           /* sites with something to report */
+	size_t nsites;           /* sites with something to report, those that shrunk not counted */
 	size_t nlive;            /* sites with live samples */
-	prof_counts_t cur;       /* sum over all threads and sites */
-	prof_counts_t accum;
-	uint64_t rate;           /* rate of the first sample reported, in bytes; 0: there are none */
-	bool is_mixed;           /* samples of more than one rate */
-	prof_tdata_t **threads;  /* ascending by uid */
-	size_t nthreads;
-	size_t threads_bytes;
+	prof_counts_t cur;       /* sum over all sites; of a delta, over those that grew */
+	prof_counts_t accum;     /* the same of what was allocated in all; 0 without is_accum */
+	/* mean bytes between samples of the first count reported, 0: there is none; of a delta 1 */
+	uint64_t rate;
+	bool is_mixed;           /* samples of more than one rate; of a delta always */
+	prof_tdata_t **threads;  /* all thread records, ascending by uid; NULL in a delta */
+	size_t nthreads;         /* their number */
+	size_t threads_bytes;    /* bytes that are mapped for the array */
 } prof_snap_t;
 
 /*
- * Begins the pass and copies the tables; 0 or ENOMEM, and then no pass is open. Called inside the
- * gate, one level deep; leaves the gate for a moment between two sites if a thread waits to fork.
+ * Begins the pass, for which it may wait, and copies the tables. 0: the pass is open, until
+ * prof_snap_drop(); ENOMEM: it is not. Called inside the gate, one level deep; leaves the gate for
+ * a moment between two sites if a thread waits to fork.
  */
 int prof_snap_take(prof_snap_t *snap);
 /*
  * The same less what the mark remembers (prof_mark.h): sites that grew, and those that shrunk. The
- * sums are estimates, as of samples of the rate 1. ENODATA: there is no mark.
+ * sums are estimates, as of samples of the rate 1. ENODATA: there is no mark, or it ended during
+ * the copy; no pass is open.
  */
 int prof_snap_take_delta(prof_snap_t *snap);
 /* Frees the memory and ends the pass. */
@@ -106,17 +124,18 @@ void prof_snap_drop(prof_snap_t *snap);
 /* Frees the memory only, for a forked child where no thread holds the pass. */
 void prof_snap_forget(prof_snap_t *snap);
 
-/* The item after `item`, or the first one if that is NULL; NULL at the end. */
+/* The item after `item`, of any kind, or the first one if that is NULL; NULL at the end. */
 const prof_item_t *prof_snap_next(const prof_snap_t *snap, const prof_item_t *item);
 
 /*
- * The item of this number; NULL if there is none. A count that has nothing to report, or none yet,
- * has any number.
+ * The item of this number, which a count has (snap_number); NULL if there is none. A count that
+ * this snapshot has not copied has any number, so the caller compares item->who with the site.
  */
 prof_item_t *prof_snap_item(const prof_snap_t *snap, uint32_t number);
 /* Zeroed bytes, a multiple of 8, until the snapshot is dropped; NULL without memory. */
 void *prof_snap_piece(prof_snap_t *snap, size_t bytes);
 
+/* The item's sums of what was allocated in all; zeros in a snapshot without them. */
 static inline const prof_counts_t *
 prof_item_accum(const prof_snap_t *snap, const prof_item_t *item) {
 	static const prof_counts_t none;
