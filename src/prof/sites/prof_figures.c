@@ -2,8 +2,9 @@
  * Sums of the arenas' counters for dumps, triggers and requests (prof_figures.h).
  *
  * Invariant: none of its own; it has no state. A counter is read without the lock of its bin, so it
- * may be a moment old. Locks: only those of metadata and of the list of thread caches, each for a
- * moment. Called by prof_dump.c, prof_course.c, prof_trigger.c and prof_request.c, inside the gate.
+ * may be a moment old. Locks: only those of metadata and, for prof_figures_live(), of the arenas'
+ * lists of thread caches, each for a moment. Called by prof_dump.c, prof_course.c, prof_trigger.c
+ * and prof_request.c, inside the gate.
  */
 #include "prof/sites/prof_figures.h"
 
@@ -35,7 +36,7 @@ arena_retained(arena_t *a) {
 	return ecache_npages(&a->pac.retained) << LG_PAGE;
 }
 
-/* Sums over all arenas, including the hidden ones of their samples. */
+/* Sums over all arenas, including the hidden ones that have their samples. */
 static uint64_t
 sum_over_arenas(size_t (*read)(arena_t *a)) {
 	uint64_t sum = 0;
@@ -48,7 +49,7 @@ sum_over_arenas(size_t (*read)(arena_t *a)) {
 	return sum;
 }
 
-/* Caches change meanwhile; the error is one fill or flush per running thread. */
+/* Caches change meanwhile; the error is at most about one fill or flush for each running thread. */
 uint64_t
 prof_figures_live(void) {
 	uint64_t allocated = sum_over_arenas(arena_allocated);

@@ -1,5 +1,6 @@
 /*
- * The size of the heap in bytes, summed over all arenas at the time of the call.
+ * The size of the heap in bytes, summed over all arenas, those of samples included, at the time of
+ * the call. All functions are called inside the gate; counters may be a moment old.
  */
 #ifndef PROF_FIGURES_H
 #define PROF_FIGURES_H
@@ -8,25 +9,26 @@
 
 typedef struct {
 	uint64_t allocated; /* objects in use or in thread caches */
-	uint64_t active;    /* pages in use */
+	uint64_t active;    /* pages in use by slabs and large objects */
 	uint64_t resident;  /* estimate of what is in memory, metadata included */
-	uint64_t retained;  /* unused address space that is kept */
+	uint64_t retained;  /* unused address space without memory that is kept */
 	uint64_t mapped;    /* address space in use, metadata included, without retained */
-	uint64_t metadata;
+	uint64_t metadata;  /* the allocator's own data */
 	uint64_t huge;      /* in huge pieces, in use or dirty; contained in `resident` */
-	uint64_t populated; /* got ready before the first touch, since the start of the process */
+	uint64_t populated; /* sum since the start of the process: populated before the first touch */
 } prof_figures_t;
 
 /*
- * Reads a few hundred words inside the gate, without locks that an allocating thread may want,
+ * Reads a few hundred words for each arena, without locks that an allocating thread may want,
  * except that resident, mapped and metadata take those of the metadata for a moment.
  */
 void prof_figures_read(prof_figures_t *to);
 /*
- * Bytes that the user's code holds: allocated less what lies in thread caches. Takes the lock of
- * the list of caches.
+ * Bytes that the user's code holds: allocated less what lies in thread caches. Takes, of each arena
+ * in turn, the lock of the list of its caches.
  */
 uint64_t prof_figures_live(void);
+/* As the fields of prof_figures_t. */
 uint64_t prof_figures_active(void);
 uint64_t prof_figures_resident(void);
 

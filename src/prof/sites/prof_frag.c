@@ -3,7 +3,9 @@
  *
  * Invariant: none of its own; it has no state. Counters of bins, and the descriptor of a slab, are
  * read without their lock, so they may be a moment old. Locks: only those of metadata and of the
- * list of thread caches, each for a moment. Called by prof_age.c and prof_dump.c, inside the gate.
+ * arenas' lists of thread caches, each for a moment. Called by prof_dump.c, and by prof_age.c for
+ * each sample; reading and charging inside the gate, prof_frag_has_charges() and prof_frag_pinned()
+ * outside of it, when the profile is written.
  */
 #include "prof/sites/prof_frag.h"
 
@@ -14,24 +16,28 @@
 #include "extent/piece.h"
 #include "prof/sites/prof_sample.h"
 
-/* Sums over arenas that are no part by themselves. */
+/* Sums over arenas from which parts are computed. */
 typedef struct {
 	uint64_t active;       /* bytes of pages in use, with holes */
 	uint64_t holes;        /* bytes given back inside slabs (arena/holes.h) */
 	uint64_t large;        /* bytes of large objects, in thread caches too */
-	uint64_t used;         /* bytes of small ones, in thread caches too */
-	uint64_t sampled_used; /* bytes of samples */
-	uint64_t sampled_slabs;
-	uint64_t slabs;
+	uint64_t used;         /* bytes of small ones, in thread caches too, without samples */
+	uint64_t sampled_used; /* bytes of small samples */
+	uint64_t sampled_slabs; /* bytes of slabs of samples, without holes */
+	uint64_t slabs;        /* bytes of other slabs, without holes */
 	uint64_t most_free;    /* greatest number of bytes of free regions in one arena */
 } sums_t;
 
+/* from - what, or 0 if that would be negative. */
 static uint64_t
 less(uint64_t from, uint64_t what) {
 	return from > what ? from - what : 0;
 }
 
-/* The counters change meanwhile; each is one word. Holes are taken off the slabs, and summed. */
+/*
+ * The counters of a bin, in bytes. They change meanwhile; each is one word. Holes are subtracted
+ * from the slabs and added to s->holes.
+ */
 static NO_SANITIZE_THREAD prof_frag_class_t
 bin_read(bin_t *bin, const bin_info_t *info, sums_t *s) {
 	uint64_t holes = (uint64_t)__atomic_load_n(&bin->nholes, MO_RELAXED) << LG_PAGE;
@@ -43,6 +49,7 @@ bin_read(bin_t *bin, const bin_info_t *info, sums_t *s) {
 	};
 }
 
+/* Adds the bins of an arena that is not hidden. */
 static void
 bins_add(prof_frag_t *to, sums_t *s, arena_t *a) {
 	uint64_t free = 0;
@@ -62,7 +69,7 @@ bins_add(prof_frag_t *to, sums_t *s, arena_t *a) {
 	s->most_free = s->most_free > free ? s->most_free : free;
 }
 
-/* Hidden arenas have slabs of samples only, in the shape of these. */
+/* Adds the bins of a hidden arena, which has slabs of samples only: bin_infos_sampled. */
 static void
 sampled_add(sums_t *s, arena_t *a) {
 	for (szind_t i = 0; i < SC_NBINS; i++) {
@@ -74,6 +81,7 @@ sampled_add(sums_t *s, arena_t *a) {
 	}
 }
 
+/* Adds the pages, large objects, metadata and thread caches of an arena, hidden or not. */
 static void
 pages_add(prof_frag_t *to, sums_t *s, arena_t *a) {
 	uint64_t dirty = pac_ndirty(&a->pac);
@@ -122,16 +130,19 @@ prof_frag_read(prof_frag_t *to) {
 #undef ADD
 }
 
-/* What a charge of a sample of this weight adds to the variance of the sum. */
+/*
+ * What a charge of so many bytes, by a sample of this weight (objects), adds to the variance of the
+ * sum (prof_frag.h).
+ */
 static double
 charge_variance(double bytes, double weight) {
 	return bytes * bytes * (1 - 1 / weight);
 }
 
 /*
- * The waste of a slab in which the sample would lie beside the others: the pages given back are not
- * in it, but at random nholes of npages times the sample's own page is one of them, and it would be
- * held.
+ * The waste of a slab with `used` regions in use, the sample's among them. Pages that were given
+ * back are no waste. The sample would lie in one of the slab's pages at random; with probability
+ * nholes / npages that is one of these, which then would not be given back.
  */
 static uint64_t
 slab_waste(const bin_info_t *info, uint32_t used, unsigned nholes) {
@@ -158,7 +169,7 @@ prof_frag_take(prof_frag_t *frag, prof_item_t *item, uint64_t slab, uint64_t wei
 		frag->classes[szind].charged += (double)bytes;
 		return;
 	}
-	/* The samples of nearly all sites have one class; others count to that of the first. */
+	/* The samples of nearly all sites have one class; if not, all count to that of the first. */
 	if (!(item->gone > 0)) {
 		item->gone_class = (uint16_t)szind;
 	}
@@ -176,8 +187,8 @@ prof_frag_has_charges(const prof_frag_t *frag) {
 }
 
 /*
- * The variance of what the samples of a site whose slabs are gone are charged: `bytes`, of at most
- * item->gone. They are alike, with the mean weight of the site's samples.
+ * The variance of what those samples of a site are charged whose slabs are gone: `bytes` in all, at
+ * most item->gone. Each is taken to have the mean weight of the site's samples and the same charge.
  */
 static double
 gone_variance(const prof_item_t *item, double bytes) {

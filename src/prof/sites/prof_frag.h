@@ -1,11 +1,12 @@
 /*
- * Where the resident bytes of the heap are, and which sites pin those that nobody uses.
+ * Where the resident bytes of the heap are, and which sites pin those that nobody uses. Called by
+ * prof_dump.c, which writes both into a profile, and by prof_age.c for each live sample.
  *
  * A slab of S bytes has n regions of r bytes in use and stays as long as n > 0; its waste is
- * S - n r. A sample lies elsewhere, and its record names the slab that would have served it. Let N
- * objects have that slab, each a sample with probability p, weight w = 1 / p: m samples, and
- * n = N - m lie in it. Then for any h
- *	E[sum over the m samples of (w - 1) h(n + 1) / (n + 1)] = E[h(n) where n > 0]
+ * S - n r. A sample lies elsewhere (in a slab of samples), and its record names the slab that would
+ * have served it. Let N objects be meant for a slab, each a sample with probability p, of weight
+ * w = 1 / p: then m are samples, and n = N - m lie in it. Then for any function h
+ *	E[sum over the m samples of (w - 1) h(n + 1) / (n + 1)] = E[h(n) if n > 0, else 0]
  * (term by term: m C(N, m) / (n + 1) = C(N, m - 1)). With h(n) = S - n r each sample is charged
  * (w - 1) times its share in the waste of the slab as it would be with the sample in it, and the
  * expected sum of the charges is the waste of all slabs that have an object.
@@ -17,8 +18,8 @@
  * weight 1 stands for no other object. Regions that thread caches hold count as in use.
  *
  * How sure a sum of charges c is: each comes with the probability 1 / w, so that the sum of
- * c^2 (1 - 1 / w) over the samples has the expected value of its variance, if samples are few
- * among the objects of their slabs; where one in six is a sample, the error is a tenth larger.
+ * c^2 (1 - 1 / w) over the samples has the expected value of its variance, if samples are few among
+ * the objects of their slabs.
  */
 #ifndef PROF_FRAG_H
 #define PROF_FRAG_H
@@ -26,9 +27,7 @@
 #include "arena/bin_info.h"
 #include "prof/sites/prof_snap.h"
 
-/*
- * Parts that sum to the resident bytes: X(name, what it is).
- */
+/* Parts in bytes that sum to the resident bytes: X(name, what it is). */
 #define PROF_FRAG_PARTS(X) \
 	X(live, "objects that the program holds, by usable size") \
 	X(cached, "free objects in thread caches") \
@@ -41,7 +40,7 @@
 	X(hpa, "unused pages of huge slabs (hpa)") \
 	X(metadata, "the allocator's own data")
 
-/* What lies beside the parts: X(name, what it is). */
+/* What is told beside the parts, in bytes but for `arenas`: X(name, what it is). */
 #define PROF_FRAG_MORE(X) \
 	X(resident, "sum of the parts") \
 	X(muzzy, "unused pages that the system may take, in memory or not") \
@@ -51,15 +50,20 @@
 	X(spread, "free regions in slabs of other arenas than the one that has most") \
 	X(arenas, "number of arenas")
 
+/* One class of small objects, over all arenas. */
 typedef struct {
-	uint64_t slabs;  /* bytes of its slabs, samples apart */
-	uint64_t used;   /* bytes of regions in use, in thread caches too */
-	uint64_t stock;  /* bytes of regions in stocks */
-	/* what samples were charged; and most that those whose slabs are gone may be */
+	uint64_t slabs;  /* bytes of its slabs, without those of samples and without holes */
+	uint64_t used;   /* bytes of regions in use or in thread caches */
+	uint64_t stock;  /* bytes of free regions that bins keep for thread caches */
+	/*
+	 * bytes that samples whose slabs exist were charged, and most that those whose slabs are gone
+	 * may be
+	 */
 	double charged;
 	double gone;
 } prof_frag_class_t;
 
+/* All counters of one moment, and what was charged since they were read. */
 typedef struct {
 #define PROF_FRAG_FIELD(name, says) uint64_t name;
 	PROF_FRAG_PARTS(PROF_FRAG_FIELD)
@@ -69,19 +73,20 @@ typedef struct {
 } prof_frag_t;
 
 /*
- * Reads all counters, inside the gate; takes the locks of prof_figures_read(). They are of
- * slightly different moments; a part that would be negative is 0.
+ * Reads all counters, inside the gate; takes the locks of prof_figures_read() and
+ * prof_figures_live(). They are of slightly different moments; a part that would be negative is 0.
  */
 void prof_frag_read(prof_frag_t *to);
 
 /*
- * Charges a live sample to the item of its site, of the snapshot that is made with these counters.
- * Takes no lock.
+ * Charges a live sample to the item of its site, in a snapshot made right after these counters were
+ * read. slab is sample_rec_t.slab, 0: none; weight is in units of 1 / PROF_WEIGHT_ONE. Takes no
+ * lock.
  */
 void prof_frag_take(prof_frag_t *frag, prof_item_t *item, uint64_t slab, uint64_t weight);
 /* After the last sample: whether any site has a charge. */
 bool prof_frag_has_charges(const prof_frag_t *frag);
-/* After the last sample: the bytes that a site pins; *error: their standard error. */
+/* After the last sample: the bytes that a site pins; *error: their standard error, in bytes. */
 uint64_t prof_frag_pinned(const prof_frag_t *frag, const prof_item_t *item, uint64_t *error);
 
 #endif /* PROF_FRAG_H */
