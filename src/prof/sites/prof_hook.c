@@ -1,9 +1,10 @@
 /*
  * The user's hooks as four atomic pointers (prof_hook.h).
  *
- * Invariant: a pointer is loaded once per call, so a hook that is replaced meanwhile is called or
- * not, but never mixed. Locks: none, and none is held while a hook runs. Called by prof.c,
- * prof_backtrace.c and prof_dump.c, and by ctl_experimental.c to set them.
+ * Invariant: the pointer that is called was loaded once, so a call is of the old hook or of a new
+ * one that was set meanwhile, never of NULL. Locks: none of its own; none is held while a hook
+ * runs, except that prof_dump.c holds its lock for the dump hook. Called by prof.c,
+ * prof_backtrace.c and prof_dump.c, and by ctl_experimental.c to read and set them.
  */
 #include "prof/sites/prof_hook.h"
 
@@ -11,6 +12,7 @@
 #include "unwind/unwind.h"
 #include "util/assert.h"
 
+/* What the program reads as the backtrace hook if it has set none. */
 static void
 backtrace_default(void **vec, unsigned *len, unsigned max) {
 	*len = unwind(vec, max);

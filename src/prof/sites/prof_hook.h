@@ -1,8 +1,8 @@
 /*
  * The user's functions that the profiler calls (experimental.hooks.prof_*): one of each for the
  * whole process, NULL for none; the backtrace hook has a default instead. They are called outside
- * of all locks, with the thread marked as inside the allocator, so what they allocate is not
- * sampled.
+ * the gate, with the thread marked as inside the allocator, so what they allocate is not sampled.
+ * No lock is held, except that the dump hook runs under the lock of dumps (prof_dump.c).
  */
 #ifndef PROF_HOOK_H
 #define PROF_HOOK_H
@@ -26,6 +26,7 @@ typedef enum {
 
 /* A hook of any kind; cast it to the type of its kind before the call. */
 typedef void (*prof_hook_fn_t)(void);
+/* The hooks; NULL: none, or the default for backtraces. Atomic: loaded and stored as a word. */
 extern HIDDEN prof_hook_fn_t prof_hooks[PROF_HOOKS];
 
 /* The hook that is set, which for backtraces may be the default. */
@@ -33,6 +34,7 @@ prof_hook_fn_t prof_hook_get(prof_hook_t which);
 /* Sets a hook. Returns 0, or EINVAL for a backtrace hook of NULL. */
 int prof_hook_set(prof_hook_t which, prof_hook_fn_t hook);
 
+/* prof_hook_get() of these two, with their types. */
 static inline prof_sample_hook_t
 prof_sample_hook_get(void) {
 	return (prof_sample_hook_t)__atomic_load_n(&prof_hooks[PROF_HOOK_SAMPLE], MO_ACQUIRE);
@@ -49,15 +51,21 @@ prof_hook_has_backtrace(void) {
 	return __atomic_load_n(&prof_hooks[PROF_HOOK_BACKTRACE], MO_ACQUIRE) != NULL;
 }
 /*
- * Around a call of a hook by a thread inside the gate: leaves the gate, because the user's function
- * may wait for something, and marks the thread as inside the allocator. prof_hook_end() gets what
- * prof_hook_begin() returned.
+ * Around a call of a hook by a thread inside the gate without a lock: _begin leaves all levels of
+ * the gate, because the user's function may wait for something, and raises `inside`; _end undoes
+ * both, with the depth that _begin returned.
  */
 uint32_t prof_hook_begin(void);
 void prof_hook_end(uint32_t depth);
-/* Calls the backtrace hook; *len becomes the number of addresses in vec, at most max. */
+/*
+ * Calls the backtrace hook, with prof_hook_begin() before and prof_hook_end() after it; *len
+ * becomes the number of addresses in vec, at most max.
+ */
 void prof_hook_backtrace(void **vec, unsigned *len, unsigned max);
-/* Calls the dump hook, if there is one; outside the gate. */
+/*
+ * Calls the dump hook, if there is one, with the name of the file. Called outside the gate, with
+ * `inside` raised, by prof_dump.c, which holds its lock.
+ */
 void prof_hook_dump(const char *filename);
 
 #endif /* PROF_HOOK_H */

@@ -3,14 +3,16 @@
  *
  * It is one mapping, made with the first label, to which entries are only added: an entry is
  * complete before its chain or its number lead to it, and never changes or goes. Invariant: a text
- * is in one entry; of two threads that add it at the same moment the second finds the first one's
- * on the chain, and its own entry and number stay unused. Locks: none, so neither a fork nor a
- * signal handler finds one held; a forked child has the table as it was. Called by ctl, and for
- * the texts by prof_label_sums.c and prof_dump_label.c.
+ * is in one entry of the chains; of two threads that add it at the same moment the second finds the
+ * first one's on the chain, and its own entry and number are given to nobody. Locks: none to intern
+ * and to look up, so neither a fork nor a signal handler finds one held; a forked child has the
+ * table as it was. Called by ctl_thread.c and ctl_prof.c, by prof.c to show the label of a sample,
+ * and for the texts by prof_label_sums.c and prof_dump_label.c.
  *
- * Readers outside, above all of a box, see the region only, whose memory takes a lock. So a text is
- * copied there by the first sample that has it, which may wait, and not by whoever interns it. The
- * region has room for some; the others lie in memory that a core and a living process show.
+ * Readers outside the process do not read this table. Those of a box see the region only, and to
+ * allocate there takes a lock. So a text is copied by the first sample that has it, which may wait,
+ * and not by whoever interns it: into the region, of which labels get a part, or else into other
+ * metadata, which readers of a core and of a living process see too.
  */
 #include "prof/sites/prof_label.h"
 
@@ -21,28 +23,31 @@
 #include "util/atomic.h"
 #include "util/hash.h"
 
+/* Number of chains of entries with the same hash; a power of two. */
 #define CHAINS 8192u
 
 typedef struct {
-	uint32_t next; /* of its chain: place of the entry, 0: none */
-	uint32_t id;
-	char text[];
+	uint32_t next; /* place of the next entry of its chain, 0: none */
+	uint32_t id;   /* the number of the text, from 1 on */
+	char text[];   /* with its NUL */
 } entry_t;
 
 /* Places are offsets in `bytes`; 0 is none, as the first entry does not lie there. */
 typedef struct {
-	atomic_u32_t chains[CHAINS];
-	atomic_u32_t of_id[PROF_LABELS_MAX + 1];
-	atomic_u32_t used;  /* of `bytes` */
+	atomic_u32_t chains[CHAINS]; /* place of the first entry, the newest */
+	atomic_u32_t of_id[PROF_LABELS_MAX + 1]; /* place of the entry of each number */
+	atomic_u32_t used;  /* bytes of `bytes` that are taken */
 	atomic_u32_t count; /* the last number that was given */
-	atomic_u32_t shown[(PROF_LABELS_MAX + 1) / 32]; /* a bit for each number */
-	atomic_zu_t in_region; /* bytes of texts in the region */
+	/* a bit for each number: its text is copied for readers outside, or is being copied */
+	atomic_u32_t shown[(PROF_LABELS_MAX + 1) / 32];
+	atomic_zu_t in_region; /* bytes that such copies take in the region */
 	char bytes[PROF_LABEL_TEXTS];
 } labels_t;
 
 cassert((CHAINS & (CHAINS - 1)) == 0);
 cassert(sizeof(entry_t) + PROF_LABEL_TEXT_MAX + 1 + sizeof(uint32_t) < PROF_LABEL_TEXTS);
 
+/* NULL until the first label; set once. */
 static labels_t *labels;
 
 static labels_t *
@@ -50,7 +55,7 @@ labels_get(void) {
 	return __atomic_load_n(&labels, MO_ACQUIRE);
 }
 
-/* Of several threads that map a table one wins. */
+/* Maps the table; of several threads that do so at once all get the first one. NULL: no memory. */
 static NOINLINE labels_t *
 labels_make(void) {
 	bool commit = true;
@@ -74,7 +79,10 @@ entry_at(labels_t *l, uint32_t place) {
 	return (entry_t *)(void *)&l->bytes[place];
 }
 
-/* The entry of a text from a place of its chain on, up to `end`, which was looked at before. */
+/*
+ * The entry of a text among those of its chain from `place` on, up to but without `end` (0: to the
+ * end of the chain); NULL: it is not there.
+ */
 static entry_t *
 entry_find(labels_t *l, uint32_t place, uint32_t end, const char *text) {
 	for (; place != end; place = entry_at(l, place)->next) {
@@ -85,7 +93,7 @@ entry_find(labels_t *l, uint32_t place, uint32_t end, const char *text) {
 	return NULL;
 }
 
-/* Takes `n` of a sum that stays at or below `most`; *before becomes what it was. */
+/* Adds n to *sum unless it would exceed `most`, and returns whether; *before: the sum before. */
 static bool
 sum_try_take(atomic_u32_t *sum, uint32_t n, uint32_t most, uint32_t *before) {
 	uint32_t old = atomic_load_u32(sum, MO_RELAXED);
@@ -98,7 +106,7 @@ sum_try_take(atomic_u32_t *sum, uint32_t n, uint32_t most, uint32_t *before) {
 	return true;
 }
 
-/* A complete entry on no chain; its place, or 0: there is no room. */
+/* Makes an entry with a new number, on no chain yet. Its place, or 0: a limit is reached. */
 static uint32_t
 entry_make(labels_t *l, const char *text, size_t len) {
 	uint32_t bytes = (uint32_t)(sizeof(entry_t) + len + sizeof(uint32_t))
@@ -115,7 +123,10 @@ entry_make(labels_t *l, const char *text, size_t len) {
 	return place;
 }
 
-/* Adds a text to a chain where it was not found up to `head`. */
+/*
+ * Adds a text to a chain where it was not found from the entry `head` on. If another thread was
+ * faster, *id becomes the number that this one gave. 0 or EAGAIN.
+ */
 static int
 chain_add(labels_t *l, atomic_u32_t *chain, uint32_t head, const char *text, size_t len,
     uint32_t *id) {
@@ -173,12 +184,16 @@ prof_label_text(uint32_t id) {
 
 /* ---------------------------------------------------------------- for readers outside */
 
-/* Whether the region may have so many bytes more. A box has an eighth of its bytes for labels. */
+/*
+ * Whether labels may take so many bytes more of the region: an eighth of the box in all, without a
+ * box an eighth of the smallest one.
+ */
 static bool
 may_use_region(const labels_t *l, size_t bytes) {
 	return atomic_load_zu(&l->in_region, MO_RELAXED) + bytes <= region_box_part(8);
 }
 
+/* The root has the greatest number that was shown. */
 static void
 last_tell(image_root_t *root, uint64_t id) {
 	uint64_t last = __atomic_load_n(&root->label_last, MO_RELAXED);
@@ -187,7 +202,10 @@ last_tell(image_root_t *root, uint64_t id) {
 	}
 }
 
-/* Puts a copy of a text on one of the lists of the root. False: there is no memory. */
+/*
+ * Puts a copy of a text on one of the lists of the root: `labels` if it is in the region, else
+ * `labels_elsewhere`. False: there is no memory.
+ */
 static bool
 try_show(labels_t *l, uint32_t id, const char *text) {
 	size_t len = strlen(text), bytes = sizeof(prof_label_shown_t) + len + 1;

@@ -1,29 +1,30 @@
 /*
  * Labels: what a thread works for, as the program says (thread.prof.label): a tenant, a request, a
- * phase. A text is interned once and stays for good under its number; a thread's TLS word has the
- * number of its label, and each sample takes it along (meta/edata.h). Texts that samples have are
- * shown to readers outside, too (meta/image.h).
+ * phase. A text is interned once and stays for good under its number; a word of the thread's TLS
+ * (tls_s.label) has the number of its label, and the record of each sample keeps it (meta/edata.h).
+ * The texts that samples have are copied to where readers outside the process find them
+ * (meta/image.h). Only prof_label_show() takes a lock.
  */
 #ifndef PROF_LABEL_H
 #define PROF_LABEL_H
 
 #include "meta/edata.h"
 
-/* Numbers that there can be, from 1 on; 0 is no label. */
+/* The greatest number, and so the most labels; numbers begin at 1, 0 is no label. */
 #define PROF_LABELS_MAX 65535u
-/* Bytes of a text at most, without its NUL. */
+/* Most bytes of a text, without its NUL. */
 #define PROF_LABEL_TEXT_MAX 255u
-/* Bytes of all texts at most, with 8 to 11 more each. */
+/* Most bytes of all texts together, where each counts with its NUL and 8 to 11 bytes more. */
 #define PROF_LABEL_TEXTS ((size_t)4 << 20)
 
 cassert(PROF_LABELS_MAX == SAMPLE_LABEL_MASK);
 
-/* A text as readers outside find it; it stays. */
+/* A copy of a text for readers outside the process; it is never freed. */
 typedef struct {
-	const void *next;
-	uint32_t bytes; /* of all of it: in the second word, as in all objects of the region */
-	uint32_t id;
-	char text[];
+	const void *next; /* in the list of the root */
+	uint32_t bytes; /* of this object; in the second word, as in all objects of the region */
+	uint32_t id;    /* the number of the text */
+	char text[];    /* with its NUL */
 } prof_label_shown_t;
 
 /*
@@ -32,16 +33,17 @@ typedef struct {
  */
 int prof_label_intern(const char *text, uint32_t *id);
 
-/* The text of a number; "" for 0 and for one that no text has. It stays. */
+/* The text of a number; "" for 0 and for one that no text has. It is never freed. */
 const char *prof_label_text(uint32_t id);
 
 /*
- * Shows a label to readers outside, if it is not yet; called inside the gate before a sample that
- * has it. Without memory it is not shown, and the next sample tries again.
+ * Copies the text of a label for readers outside the process, unless that was done. Called inside
+ * the gate, before a sample with the label is recorded; may take the lock of the region, or of
+ * other metadata. Without memory the next sample tries again. Of id the low 16 bits count.
  */
 void prof_label_show(uint32_t id);
 
-/* How many numbers have been given. */
+/* How many numbers have been given: of labels, and of entries that nobody uses (prof_label.c). */
 unsigned prof_label_count(void);
 
 #endif /* PROF_LABEL_H */
