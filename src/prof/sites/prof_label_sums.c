@@ -1,19 +1,20 @@
 /*
  * Sums by site and label (prof_label_sums.h).
  *
- * The first sample of a site is kept as it is (prof_label_sums.h). Others make a list.
- * A sample is added to one of the first elements of its site's list or becomes a new first one. So
- * a step of the walk takes the same time at a site with thousands of labels, whose list then has
- * labels more than once; sorting it, outside the gate, puts them together. Invariant: each label in
- * a list has its bit in snap->labels. Locks: none; the snapshot belongs to the thread that dumps.
- * Called by prof_age.c and prof_dump_label.c.
+ * While a site has one sample only, and that has a label, its item names the record of the sample.
+ * With a second sample that becomes a list of sums. A sample is added to one of the first LOOKED_AT
+ * elements of the list, or becomes a new first element. So adding takes the same time at a site
+ * with thousands of labels, whose list then may have a label more than once; outside the gate
+ * prof_label_sums_make() sorts it and adds up equal labels. Invariant: each label in a list has its
+ * bit in snap->labels. Locks: none; the snapshot belongs to the thread that dumps. Called by
+ * prof_age.c to add, and by prof_dump_label.c to make the sums.
  */
 #include "prof/sites/prof_label_sums.h"
 
 #include "prof/sites/prof_label.h"
 #include "util/assert.h"
 
-/* Elements of a list that are looked at. */
+/* Elements of a list, the first ones, that are looked at for the label of a new sample. */
 #define LOOKED_AT 8u
 
 cassert(PROF_LABELS_MAX >> (64 - PROF_LABELS_SHIFT) == 0);
@@ -39,6 +40,7 @@ label_try_note(prof_snap_t *snap, uint32_t label) {
 	return true;
 }
 
+/* The sum of this label among the first LOOKED_AT elements of the list; NULL: it is not there. */
 static prof_label_sum_t *
 sum_find(const prof_item_t *item, uint32_t label) {
 	prof_label_sum_t *s = prof_item_labels(item);
@@ -50,6 +52,7 @@ sum_find(const prof_item_t *item, uint32_t label) {
 	return NULL;
 }
 
+/* A zero sum as the new first element of the list; NULL without memory. */
 static prof_label_sum_t *
 sum_new(prof_snap_t *snap, prof_item_t *item, uint32_t label) {
 	prof_label_sum_t *s = prof_snap_piece(snap, sizeof(*s));
@@ -75,8 +78,9 @@ sum_add(prof_snap_t *snap, prof_item_t *item, uint32_t label, const prof_counts_
 }
 
 /*
- * Makes a list of the only sample, as there is another. If its record has another sample by now, a
- * sum is of that; the label is the one that was found.
+ * Replaces the record of the only sample by a list with its sum, because there is a second sample.
+ * If the record has another sample by now, the sum has the size of that one; the label is the one
+ * that was found.
  */
 static void
 only_to_list(prof_snap_t *snap, prof_item_t *item) {
@@ -110,7 +114,7 @@ prof_label_sums_add(prof_snap_t *snap, prof_item_t *item, uint32_t label, const 
 	}
 }
 
-/* Merges two lists of ascending labels into one. */
+/* Merges two lists of ascending labels, each once, into one; sums of equal labels are added. */
 static prof_label_sum_t *
 lists_merge(prof_label_sum_t *a, prof_label_sum_t *b) {
 	prof_label_sum_t *first = NULL, **end = &first;

@@ -1,6 +1,7 @@
 /*
- * The live samples of a snapshot by site and label. Adding is the work of the walk through the
- * records (prof_age.c); the sums are made when the profile is written.
+ * The live samples of a snapshot by site and label. prof_age.c adds each sample in its walk through
+ * the records; prof_dump_label.c makes the sums and reads them when the profile is written. No
+ * locks: the snapshot belongs to the thread that dumps.
  */
 #ifndef PROF_LABEL_SUMS_H
 #define PROF_LABEL_SUMS_H
@@ -9,9 +10,10 @@
 #include "prof/sites/prof_snap.h"
 
 /*
- * A site's item has in `labels` the address of its list; while all that was found there is one
- * sample, with a label, it has that of the sample's record instead, bit 0, and above 48 bits the
- * label. So sites with one sample, which are most, need no list.
+ * What prof_item_t.labels of a site's item is: the address of its list of sums, or 0. While one
+ * sample only was found there, and that has a label, it is instead the address of the record of the
+ * sample in the low 48 bits, with bit 0 (PROF_LABELS_ONE) set, and the label in the bits from
+ * PROF_LABELS_SHIFT on. So sites with one sample, which are most, need no list.
  */
 #define PROF_LABELS_ONE UINT64_C(1)
 #define PROF_LABELS_SHIFT 48u
@@ -23,22 +25,27 @@ prof_item_only_label(const prof_item_t *item) {
 	    : 0;
 }
 
+/* The item's list of sums; NULL: it has none, or an only sample. */
 static inline prof_label_sum_t *
 prof_item_labels(const prof_item_t *item) {
 	return prof_item_only_label(item) != 0 ? NULL : (prof_label_sum_t *)(uintptr_t)item->labels;
 }
 
 /*
- * Adds a sample to a site's item, of which it is the first that is found, or not. label: 0 for
- * none; a number without a text is none too. Without memory the snapshot lacks labels. Called with
- * the pass open.
+ * Adds the live sample of record rec, with its counts, to a site's item; is_first: it is the first
+ * one that is found of the site. label: 0 for none; a number without a text counts as none. Without
+ * memory sets snap->lacks_labels. Called with the pass open, inside the gate.
  */
 void prof_label_sums_add(prof_snap_t *snap, prof_item_t *item, uint32_t label,
     const sample_rec_t *rec, const prof_counts_t *counts, bool is_first);
 
-/* Makes the item's list one of ascending labels, each once. Of one that is in order already too. */
+/*
+ * Sorts the item's list by labels and adds up the sums of each; may be called again. Not for an
+ * item with an only sample, which it would drop.
+ */
 void prof_label_sums_make(prof_item_t *item);
 
+/* Whether the label has its bit in snap->labels, so that the profile has its text. */
 static inline bool
 prof_label_is_in(const prof_snap_t *snap, uint32_t label) {
 	return snap->labels != NULL && (snap->labels[label / 64] >> label % 64 & 1) != 0;

@@ -3,7 +3,7 @@
  *
  * Invariant: while the mark holds (prof_data_is_marked) all sites have their sums of one pass, and
  * those that are newer have 0. Locks: `pass` of the tables, held during the walk. Called by
- * prof_auto.c for the mallctl and the request, and by prof_dump.c for the time.
+ * prof_auto.c, for the mallctl prof.mark and the request "mark", and by prof_dump.c for the time.
  */
 #include "prof/sites/prof_mark.h"
 
@@ -12,9 +12,10 @@
 #include "prof/sites/prof_data.h"
 #include "util/assert.h"
 
+/* When the last mark was set, in ns since 1970 (UTC). */
 static atomic_u64_t marked_ns;
 
-/* The sums of the site's counts that a dump would report. */
+/* Stores in the site the sums of those of its counts that a dump would report. */
 static void
 site_mark(prof_site_t *s) {
 	prof_counts_t sum = {0, 0, 0, 0};
