@@ -1,10 +1,12 @@
 /*
- * Makes the root of the image: the layout of the types that a reader outside walks through, from
- * the one list of their fields, and the facts that do not change (prof_root.h).
+ * Fills in the root of the image: the layout of the types that a reader outside walks through, from
+ * the one list of their fields (IMAGE_FIELDS), and the facts that do not change (prof_root.h).
  *
- * Invariant: `version` is stored when all that does not change is there. Locks: none; each later
- * change is one store of a word. Called by prof_data.c at boot, by the modules whose numbers it
- * tells, and by prof.c in a forked child.
+ * Invariant: `version` is stored when all that does not change is there. Locks: none; later changes
+ * are atomic stores of single words, except the unwinder's name, which is copied. Called by
+ * prof_data.c at boot and for prof_accum, by prof_sample.c, prof_session.c, prof_backtrace.c and
+ * prof_course.c for what they change, by prof.c in a forked child; prof_root() by prof_course.c,
+ * prof_dump.c, prof_box.c, prof_control.c and prof_request.c.
  */
 #include "prof/sites/prof_root.h"
 
@@ -32,9 +34,10 @@ static const image_field_t field_rows[] = {IMAGE_FIELDS(FIELD_ROW)};
 static const uint32_t struct_rows[] = {IMAGE_STRUCTS(STRUCT_ROW)};
 #undef STRUCT_ROW
 
-/* Set once, when the root is complete. */
+/* Set once, when the root is complete; NULL before. */
 static image_root_t *booted;
 
+/* Copies a text with its NUL, cut to size bytes. */
 static void
 text_copy(char *to, size_t size, const char *from) {
 	size_t len = min_zu(strlen(from), size - 1);

@@ -1,6 +1,6 @@
 /*
  * The root of the site tables as other programs read them (meta/image.h): its constant part, and
- * what the profiler's modules tell it when it changes.
+ * what the profiler's modules store in it when it changes. No locks.
  */
 #ifndef PROF_ROOT_H
 #define PROF_ROOT_H
@@ -8,18 +8,21 @@
 #include "meta/image.h"
 #include "util/compiler.h"
 
-/* Fills in the root, version last; NULL without memory. Called once, before the first site. */
+/* Fills in the root, version last, and returns it; NULL without memory. Before the first site. */
 image_root_t *prof_root_boot(void);
 /* The root; NULL before prof_root_boot(). */
 image_root_t *prof_root(void);
-/* In a forked child: the tables are this process's now. */
+/* In a forked child: stores its pid, as the tables are its own now. */
 void prof_root_postfork_child(void);
 
-/* Tell the root of a change; nothing before prof_root_boot(). */
+/*
+ * Store a change in the root; nothing before prof_root_boot(). rate: bytes between samples;
+ * session, start_ns: number of the session and its start in ns since 1970 (UTC); on: prof_accum.
+ */
 void prof_root_rate_set(uint64_t rate);
 void prof_root_session_set(uint64_t session, uint64_t start_ns);
 void prof_root_accum_set(bool on);
-/* The name of the method in use; the numbers that the root has of it are told by prof_course.c. */
+/* The name of the unwinder in use; prof_course.c stores the counters of its walks itself. */
 void prof_root_unwinder_set(const char *name);
 
 #endif /* PROF_ROOT_H */

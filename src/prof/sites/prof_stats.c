@@ -2,8 +2,8 @@
  * prof.stats.*: counts of samples by size class, in two arrays (prof_stats.h).
  *
  * Invariant: a live count never goes below 0, because each free subtracts what its allocation
- * added. Locks: none; the counters are atomic. Called by prof.c for samples, by ctl_prof.c and
- * stats.c to read.
+ * added; so opt_prof_stats does not change after boot. Locks: none; the counters are atomic, each
+ * for itself. Called by prof.c for samples, by ctl_prof.c and stats.c to read.
  */
 #include "prof/sites/prof_stats.h"
 
@@ -14,13 +14,13 @@
 #include "util/atomic.h"
 
 typedef struct {
-	atomic_u64_t req_sum;
-	atomic_u64_t count;
+	atomic_u64_t req_sum; /* requested bytes */
+	atomic_u64_t count;   /* samples */
 } class_stats_t;
 
 static LARGE_BSS struct {
-	class_stats_t live[SC_NSIZES];
-	class_stats_t accum[SC_NSIZES];
+	class_stats_t live[SC_NSIZES];  /* samples that are not freed */
+	class_stats_t accum[SC_NSIZES]; /* all samples since the start */
 } stats;
 
 static void

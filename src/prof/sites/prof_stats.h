@@ -1,6 +1,7 @@
 /*
  * prof.stats.*: requested bytes and number of sampled objects by size class, live and since the
- * start. The numbers are not scaled, and are counted with prof_stats:true only.
+ * start of the process; prof.reset does not change them. They are of the samples themselves, not
+ * estimates, and are counted with prof_stats:true only. No locks.
  */
 #ifndef PROF_STATS_H
 #define PROF_STATS_H
@@ -12,12 +13,17 @@ typedef struct {
 	uint64_t count;   /* samples */
 } prof_stats_t;
 /*
- * szind counts over small and large classes together. 0, or ENOENT unless booted with prof_stats.
+ * Read the numbers of one size class: those of live samples, and of all since the start. szind is
+ * the index of the class among small and large ones together. 0, or ENOENT if the profiler is not
+ * booted, without prof_stats, or if there is no such class.
  */
 int prof_stats_live(unsigned szind, prof_stats_t *out);
 int prof_stats_accum(unsigned szind, prof_stats_t *out);
 
-/* Count a sample of req requested bytes, and subtract it from the live ones when it is freed. */
+/*
+ * Count a sample of req requested bytes, and subtract it from the live ones when it is freed. The
+ * class is that of its usable size; prof.c calls these only with prof_stats.
+ */
 void prof_stats_inc(unsigned szind, size_t req);
 void prof_stats_dec(unsigned szind, size_t req);
 

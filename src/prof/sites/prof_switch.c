@@ -1,10 +1,11 @@
 /*
  * The switches of the profiler as atomic words, the sampling rate, and prof_reset().
  *
- * Invariant: the sampling interval that prof_sample.c publishes and pac_new_maximum_hook always
- * agree with the switches. A switch and both of them change in one step under the lock
- * `prof_switch`; readers take no lock. Setters enter the gate. Set by ctl_prof.c, prof_session.c
- * and prof_start.c; read by most of the profiler, stats.c and ctl.
+ * Invariant: once boot is complete (prof_switch_ready()), the sampling interval that prof_sample.c
+ * publishes and pac_new_maximum_hook agree with the switches whenever the lock `prof_switch` is
+ * free: a switch and both of them change under one hold of it, inside the gate. Readers take no
+ * lock. Set by ctl_prof.c, prof_session.c, prof_start.c and, for tracers, prof_listen.c; read by
+ * most of the profiler, stats.c and ctl.
  */
 #include "prof/sites/prof_switch.h"
 
@@ -21,18 +22,19 @@ atomic_b_t prof_switch_active;
 atomic_b_t prof_switch_wants_samples; /* prof_switch_active or switches.has_listener */
 
 /*
- * All fields and the two words above change only under mtx; switches_apply_locked() then publishes
- * the result.
+ * All fields and the two words above change only under mtx, after which switches_apply_locked()
+ * publishes the result; except in prof_switch_boot(), before anybody else uses them, and begun_ns
+ * in prof_reset().
  */
 static struct {
 	mutex_t mtx;
 	atomic_b_t is_booted;
 	atomic_b_t is_ready;
-	atomic_b_t thread_active_init;
-	atomic_b_t gdump;
-	atomic_b_t has_listener;
-	atomic_u64_t begun_ns;   /* when counting began, on the monotonic clock; 0: it did not */
-	void (*gdump_due)(void); /* pac's hook while gdump is on */
+	atomic_b_t thread_active_init; /* thread.prof.active of threads that get a record from now on */
+	atomic_b_t gdump;              /* prof.gdump */
+	atomic_b_t has_listener;       /* a tracer has samples taken */
+	atomic_u64_t begun_ns;   /* prof_switch_begun_ns() */
+	void (*gdump_due)(void); /* pac's hook while gdump is on; NULL before prof_switch_ready() */
 } switches = {.mtx = MUTEX_INITIALIZER("prof_switch", WITNESS_RANK_PROF_MISC)};
 
 EARLY_DATA void (*prof_switch_changed_hook)(void);
@@ -52,7 +54,7 @@ prof_switch_begun_ns(void) {
 	return atomic_load_u64(&switches.begun_ns, MO_RELAXED);
 }
 
-/* Sets sampling and pac's hook according to the switches. */
+/* Sets sampling and pac's hook according to the switches, and notes when counting begins. */
 static void
 switches_apply_locked(void) {
 	mutex_assert_owner(&switches.mtx);
@@ -110,14 +112,13 @@ prof_switch_listener_set(uint64_t rate) {
 
 /* ---------------------------------------------------------------- prof.active and the like */
 
+/* Sets one switch and publishes the result. 0, or ENOENT if the profiler is not booted. */
 static int
 switch_set(atomic_b_t *s, bool on) {
 	if (!prof_is_booted()) {
 		return ENOENT;
 	}
-	/*
-	 * An exchange alone is not enough: the slower of two setters would publish an outdated state.
-	 */
+	/* Without the lock the slower of two setters could publish an outdated state. */
 	gate_enter(tls_get());
 	mutex_lock(&switches.mtx);
 	if (atomic_exchange_b(s, on, MO_ACQ_REL) != on) {

@@ -1,8 +1,12 @@
 /*
- * The switches of the profiler: booted, ready, active, gdump, and the initial state of threads.
+ * The switches of the profiler: booted (the site tables exist), ready (boot is complete), active
+ * (prof.active), gdump, whether a tracer wants samples, and the initial thread.prof.active.
  *
- * These switches together decide whether samples are taken and whether pac reports new maxima. A
- * change is in effect when its setter returns.
+ * Together with thread.prof.active they decide whether samples are taken, and whether pac reports
+ * new maxima of mapped memory. When a setter returns, the new state is published: whether a sample
+ * that is due is taken follows it at once; each thread takes over a new sampling interval in its
+ * next malloc or free. Setters take the lock `prof_switch` inside the gate, which they enter
+ * themselves; readers take none.
  */
 #ifndef PROF_SWITCH_H
 #define PROF_SWITCH_H
@@ -12,14 +16,14 @@
 /* Whether the site tables exist. */
 bool prof_is_booted(void);
 /*
- * Since when the counts count, on the monotonic clock: since sampling was first switched on, or the
- * last reset. 0: it never was.
+ * The time from which on the counts of the tables contain samples, in ns on the monotonic clock:
+ * when prof.active was first true, or the last reset after that. 0: it never was.
  */
 uint64_t prof_switch_begun_ns(void);
 
 /*
- * Until booted, reads return false or 0 and writes ENOENT, but setting prof.active to false is
- * allowed.
+ * Until booted, reads return false or 0 and writes ENOENT; but setting prof.active to false returns
+ * 0 and does nothing. Otherwise writes return 0.
  */
 bool prof_active_get(void);
 int prof_active_set(bool active);
@@ -29,24 +33,30 @@ bool prof_gdump_get(void);
 int prof_gdump_set(bool active);
 
 uint64_t prof_interval_get(void);		/* bytes between interval dumps, 0: off */
-size_t prof_lg_sample_get(void);		/* floor(lg) of the sample interval; 0 until booted */
+size_t prof_lg_sample_get(void);		/* floor(log2) of the sample interval; 0 until booted */
 size_t prof_sample_interval_get(void);		/* bytes; 0 until booted */
 int prof_sample_interval_set(size_t bytes);	/* 0, ENOENT, or EINVAL for 0; keeps all samples */
-/* Forgets all samples. lg_sample SIZE_MAX keeps the rate; 64 and above become 63. */
+/*
+ * Forgets all samples, and sets the sample interval to 2^lg_sample bytes; SIZE_MAX keeps it, and 64
+ * and above become 63. 0 or ENOENT. Called by ctl_prof.c and, inside the gate, by prof_session.c.
+ */
 int prof_reset(size_t lg_sample);
 
 /*
- * Called when the site tables exist: the switches take their configured values, but no sampling
- * starts.
+ * Called by prof_start.c when the site tables exist: the switches take their configured values and
+ * booted becomes true, but no sampling starts.
  */
 void prof_switch_boot(void);
-/* Called when boot is complete: sampling may begin. gdump_due is called by pac at a new maximum. */
+/*
+ * Called by prof_start.c when boot is complete: sampling begins if prof.active is true. pac calls
+ * gdump_due at a new maximum of mapped memory while gdump is on.
+ */
 void prof_switch_ready(void (*gdump_due)(void));
 /* Whether boot is complete, so that samples and dumps may begin. */
 bool prof_switch_is_ready(void);
 /*
- * Samples are taken for a tracer at this rate, in bytes, while prof.active is off; 0: for none.
- * Called when boot is complete.
+ * From now on samples are taken for a tracer, with this mean of bytes between them while
+ * prof.active is off; 0: no longer. Called by prof_listen.c when boot is complete.
  */
 void prof_switch_listener_set(uint64_t rate);
 /* Whether a tracer has samples taken. */
@@ -65,7 +75,10 @@ prof_switch_samples(void) {
 	return atomic_load_b(&prof_switch_wants_samples, MO_RELAXED);
 }
 
-/* Publishes the new state to readers outside the process; prof_control_wire() fills it. */
+/*
+ * Called without a lock after a setter has changed prof.active, gdump or the initial state: copies
+ * the state into the mailbox, for readers outside the process. prof_control_wire() sets it.
+ */
 extern void (*prof_switch_changed_hook)(void);
 
 #endif /* PROF_SWITCH_H */
