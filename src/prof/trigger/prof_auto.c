@@ -1,11 +1,12 @@
 /*
  * Dumps at an interval of allocated bytes, at a new maximum of mapped memory, on request, and at
- * the end of the process.
+ * the end of the process; and the mark for dumps of growth.
  *
- * Invariant: of each automatic kind at most one dump is pending, and further ones that come due
- * meanwhile are merged into it; the next heartbeat of any thread retries it. No lock: state is
- * atomic, and none is held while a dump is written. Called by prof.c (heartbeat, exit), pac through
- * its hook, prof_signal.c, and ctl and prof_request.c for dumps on request.
+ * Invariant: of the kinds interval and gdump at most one dump each is pending, and further ones
+ * that come due meanwhile are merged into it; the next heartbeat of any thread retries it. Locks:
+ * none of its own, state is atomic; prof_dump() takes the lock of dumps, and so does prof_mark().
+ * Called by prof.c (heartbeat, exit, fork), by pac through its hook, by prof_signal.c for the final
+ * profile, and by ctl_prof.c and prof_request.c for dumps on request and the mark.
  */
 #include "prof/trigger/prof_auto.h"
 
@@ -21,19 +22,24 @@
 #include "util/assert.h"
 
 static struct {
-	atomic_u64_t interval_bytes; /* bytes allocated since the last interval dump */
+	/* bytes allocated since an interval passed last, less than an interval; while prof.active */
+	atomic_u64_t interval_bytes;
 	/* A dump of this kind came due where it could not be written; the next heartbeat retries it. */
 	atomic_b_t interval_pending;
 	atomic_b_t gdump_pending;
 } autos;
 
-/* Leaves one dump pending for the next heartbeat of any thread. */
+/* Leaves one dump pending for the next heartbeat of any thread, and counts it as overlapped. */
 static void
 auto_wait(atomic_b_t *pending) {
 	prof_keep_overlap();
 	atomic_store_b(pending, true, MO_RELEASE);
 }
 
+/*
+ * Writes the dump if the switches and limits allow it. If another one is being written, leaves it
+ * pending.
+ */
 static void
 auto_dump(prof_kind_t kind, atomic_b_t *pending) {
 	assert(kind == prof_kind_interval || kind == prof_kind_gdump);
@@ -56,7 +62,7 @@ auto_retry(prof_kind_t kind, atomic_b_t *pending) {
 /*
  * pac calls this with none of its locks held, and memory for the dump does not come from this page
  * cache. But code that allocates inside the allocator (the C library while it creates our thread,
- * or a hook of the user) may hold other locks, so the dump is then left to the next heartbeat.
+ * or a hook of the user) may hold other locks; the dump is then left to the next heartbeat.
  */
 void
 prof_gdump_due(void) {
@@ -68,8 +74,8 @@ prof_gdump_due(void) {
 }
 
 /*
- * Adds bytes to the count; true if an interval has passed. Several intervals that pass at once
- * count as one.
+ * Adds bytes to the count while prof.active is true; true if an interval has passed. Several
+ * intervals that pass at once count as one.
  */
 static bool
 interval_try_pass(uint64_t bytes) {

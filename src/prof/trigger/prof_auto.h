@@ -1,26 +1,34 @@
 /*
- * The dumps that jemalloc has too: at an interval of allocated bytes, at a new maximum of mapped
- * memory, on request, at exit.
+ * The dumps that jemalloc has too: at an interval of allocated bytes (lg_prof_interval), at a new
+ * maximum of mapped memory (prof.gdump), on request, at exit. And the mark, which a dump of growth
+ * (prof.dump_delta) needs.
  */
 #ifndef PROF_AUTO_H
 #define PROF_AUTO_H
 
 #include "prof/file/prof_sys.h"
 
-/* Called at heartbeats, at a point where a dump is safe. */
+/*
+ * Called at heartbeats, where a dump is safe, with the bytes that the thread has allocated since
+ * its last one. Writes what is due, and what is pending of the kinds interval and gdump.
+ */
 void prof_auto_heartbeat(uint64_t bytes);
-/* Hook for pac, called at a new maximum of mapped memory with no lock of pac's held. */
+/*
+ * Hook for pac, called at a new maximum of mapped memory with no lock of pac's held; prof_start.c
+ * passes it to prof_switch_ready().
+ */
 void prof_gdump_due(void);
 /*
- * prof.mark: each site remembers what it holds (prof_mark.h). 0, ENOENT if not booted, EBUSY if
- * called from the dump hook.
+ * prof.mark: each site remembers what it holds (prof_mark.h). Waits for a dump in progress, outside
+ * the gate. 0, ENOENT if not booted, EBUSY if called from the dump hook.
  */
 int prof_mark(void);
 /*
- * prof.dump, and prof.dump_delta with prof_kind_delta, which is ENODATA without a mark. With path
- * NULL the name is made from the prefix and the kind. Returns 0, ENOENT if not
- * booted, EFAULT if there is no name or the file cannot be written, or another errno of
- * prof_dump().
+ * prof.dump with prof_kind_manual, prof.dump_delta with prof_kind_delta. With path NULL the name is
+ * made from the prefix and the kind. Waits for a dump in progress. Returns 0, ENOENT if not booted,
+ * ENODATA for a delta without a mark, or another errno of prof_dump(); EFAULT stands for "the
+ * prefix is empty, so there is no name", and for ENOENT, EPERM, EINVAL and EAGAIN of prof_dump(),
+ * which mean something else as the result of a mallctl.
  */
 int prof_mdump(prof_kind_t kind, const char *path);
 /*
@@ -29,10 +37,11 @@ int prof_mdump(prof_kind_t kind, const char *path);
  */
 int prof_mdump_told(prof_kind_t kind, const char *path, bool is_confined, char *told);
 /*
- * Ends the log and writes the final profile. signal is the signal that ends the process, 0 for
- * exit. in_handler: the call comes from the handler of that signal; the log and everything that
- * calls the loader or the user's code is then left out. *found_leak (may be NULL) becomes true if a
- * leak summary was wanted and was not empty.
+ * Ends the log, and writes the final profile unless the prefix is empty. signal is the signal that
+ * ends the process; 0 for exit, when a profile is written with prof_final only. in_handler: the
+ * call comes from the handler of that signal; then the log is left as it is, and what calls the
+ * loader or the user's code is left out. *found_leak (may be NULL) becomes whether a leak summary
+ * was wanted and was not empty; without a profile it stays. Waits for a dump in progress.
  */
 void prof_final_dump(int signal, bool in_handler, bool *found_leak);
 

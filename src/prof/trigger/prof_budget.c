@@ -1,9 +1,11 @@
 /*
- * Keeps the cost of samples below a share of processor time (prof_budget.h).
+ * Keeps the cost of samples below a share of the time that threads work (prof_budget.h).
  *
- * Invariant: the sums belong to one window, which begins anew with each decision; one thread at a
- * time decides (budget.is_deciding). Locks: none; prof_sample_scale() has its own. Called by prof.c
- * at samples and heartbeats, by ctl_prof.c, prof_session.c and prof_request.c for the setting.
+ * Invariant: the sums belong to one window, which begins anew with each decision, after WINDOW_NS
+ * of work at the latest, and when the budget is set; one thread at a time decides
+ * (budget.is_deciding). Locks: none; prof_sample_scale() has its own. Called by prof.c at boot,
+ * samples and heartbeats, by ctl_prof.c and prof_session.c to set and read the budget, and by
+ * prof_request.c to read it.
  */
 #include "prof/trigger/prof_budget.h"
 
@@ -16,36 +18,42 @@
 /* One of so many samples is measured: two looks at the clock cost a good part of a sample. */
 #define MEASURE_EVERY 8u
 /*
- * What cannot be measured where a sample is recorded, in ns: the slow path that led there, the
- * object's own place, and its free; and for each page of a large object, which comes fresh from the
- * page cache or the kernel, where another would have come from the thread's cache.
+ * What cannot be measured where a sample is recorded, in ns. SAMPLE_NS: the slow path that led
+ * there, the object's own place, and its free. PAGE_NS, for each 4 KiB of a large object: as for
+ * one that comes fresh from the page cache or the kernel; charged wherever the object comes from.
  */
 #define SAMPLE_NS 300
 #define PAGE_NS 500
-/* The measured time at the start; it rises by at most an eighth and RECORD_RISE_NS at once. */
+/*
+ * RECORD_NS: the learned time to record a sample, before one was measured. A measurement counts as
+ * at most the learned time, an eighth of it and RECORD_RISE_NS together.
+ */
 #define RECORD_NS 500
 #define RECORD_RISE_NS 100
 /* Longer times between two heartbeats of a thread count as so long: it may have slept. */
 #define WORK_MAX_NS (NSTIME_PER_SEC / 100)
-/* The least time that a decision assumes, as the clock of heartbeats has steps of this length. */
+/*
+ * The least time of work that a decision assumes, because the coarse clock of heartbeats advances
+ * in steps of up to about this length.
+ */
 #define TICK_NS (NSTIME_PER_SEC / 250)
-/* Samples, at least, before the interval doubles; time of work before it halves. */
+/* Samples in the window, at least, before the interval doubles; time of work before it halves. */
 #define SAMPLES_MIN 32u
 #define WINDOW_NS (NSTIME_PER_SEC / 10)
-/* The interval halves if the cost is below this part of the budget; then it doubles. */
+/* The interval halves if the cost is below 1/SPARE of the budget; the cost then about doubles. */
 #define SPARE 4u
 
 EARLY_DATA fxp_t opt_prof_budget;
 EARLY_DATA atomic_u32_t prof_budget_percent;
 
 static struct {
-	atomic_b_t is_deciding;
+	atomic_b_t is_deciding;   /* held by the one thread that changes the interval */
 	atomic_u64_t record_ns;   /* time to record a sample, learned; 0: RECORD_NS */
-	atomic_u64_t nmeasured;   /* samples since the start, for MEASURE_EVERY */
+	atomic_u64_t nmeasured;   /* samples since the start, measured or not, for MEASURE_EVERY */
 	/* Of the window. */
-	atomic_u64_t samples;
-	atomic_u64_t cost_ns;
-	atomic_u64_t work_ns;
+	atomic_u64_t samples;     /* number of samples charged */
+	atomic_u64_t cost_ns;     /* what they cost */
+	atomic_u64_t work_ns;     /* time that threads worked, all together */
 } budget;
 
 static uint64_t
@@ -105,8 +113,8 @@ prof_budget_sample_begin(void) {
 }
 
 /*
- * Moves the estimate an eighth of the way. A sample that was interrupted took long, but costs no
- * more than others.
+ * Moves the learned time an eighth of the way to a measured one, which is limited, because a sample
+ * that was interrupted took long, but costs no more than others.
  */
 static void
 record_learn(uint64_t ns) {

@@ -1,12 +1,13 @@
 /*
- * The budget: a ceiling for what sampling costs, in percent of processor time.
+ * The budget: a ceiling for what sampling costs, in percent of the time that threads work (option
+ * prof_budget, node prof.budget).
  *
- * What samples cost is charged, what time threads work is counted, and the sampling interval
+ * What samples cost is charged, the time that threads work is counted, and the sampling interval
  * doubles when the cost is above the budget and halves, down to the one that was set, when it is
  * far below. Each sample has the weight of its own interval, so estimates stay right. No system
- * call is made for it: the time that a sample takes is measured at one of MEASURE_EVERY by the
- * clock that needs none, what cannot be measured there has constants (prof_budget.c), and a thread
- * works from one heartbeat to the next if that is not longer than WORK_MAX_NS.
+ * call is made for it: of each MEASURE_EVERY samples the time of one is measured, by a clock that
+ * needs none; what cannot be measured there has constants (prof_budget.c); and a thread is taken to
+ * work from one heartbeat to the next, but not for longer than WORK_MAX_NS. No locks.
  */
 #ifndef PROF_BUDGET_H
 #define PROF_BUDGET_H
@@ -15,17 +16,25 @@
 #include "util/compiler.h"
 #include "util/fxp.h"
 
-/* Option: percent; 0: no ceiling. */
+/* Option: percent, as a fixed-point number (util/fxp.h); 0: no ceiling. */
 extern HIDDEN fxp_t opt_prof_budget;
 /* The largest budget. */
 #define PROF_BUDGET_MAX FXP_INIT_INT(100)
 
+/* The budget that holds now. */
 fxp_t prof_budget_get(void);
-/* 0, or EINVAL above PROF_BUDGET_MAX. With 0 the interval becomes the one that was set. */
+/*
+ * Returns 0, or EINVAL above PROF_BUDGET_MAX. If percent is 0, the sampling interval becomes the
+ * one that was set.
+ */
 int prof_budget_set(fxp_t percent);
 
+/* The budget that holds now; read and written by the functions of this file only. */
 extern HIDDEN atomic_u32_t prof_budget_percent;
-/* Here, because each start of a program runs it, and no other function of prof_budget.c. */
+/*
+ * Takes over the option; called by prof_boot_conf(). Inline, so that the start of a program does
+ * not touch the page of prof_budget.c.
+ */
 static inline void
 prof_budget_boot(void) {
 	atomic_store_u32(&prof_budget_percent, opt_prof_budget, MO_RELAXED);
@@ -36,12 +45,15 @@ prof_budget_is_on(void) {
 }
 
 /*
- * Called around the recording of a sample while the budget is on. The first returns what the second
- * gets; usize: size of the object.
+ * Called around the recording of a sample while the budget is on. _begin returns what _end gets:
+ * the time, or 0 if this sample is not measured. usize: usable bytes of the object.
  */
 uint64_t prof_budget_sample_begin(void);
 void prof_budget_sample_end(uint64_t begun, size_t usize);
-/* Called at heartbeats while the budget is on. gap_ns: time since the thread's last heartbeat. */
+/*
+ * Called at heartbeats while the budget and prof.active are on; changes the interval if it is time.
+ * gap_ns: time since the thread's last heartbeat; 0: not known.
+ */
 void prof_budget_heartbeat(uint64_t gap_ns);
 
 /* Charges a sample of so many ns; for tests, and for prof_budget_sample_end(). */
@@ -49,7 +61,10 @@ void prof_budget_charge(uint64_t ns);
 /* What one sample of an object of usize is charged with at present, in ns. */
 uint64_t prof_budget_cost(size_t usize);
 
-/* The rule: +1 to double the interval, -1 to halve it, 0 to leave it. */
+/*
+ * The rule, as a pure function for tests: +1 to double the interval, -1 to halve it, 0 to leave it,
+ * from the number and cost of the samples and the time of work in a window.
+ */
 int prof_budget_judge(fxp_t percent, uint64_t samples, uint64_t cost_ns, uint64_t work_ns);
 
 #endif /* PROF_BUDGET_H */
