@@ -2,13 +2,16 @@
  * Writes automatic profiles when a threshold is reached: allocated bytes, a large request, live
  * memory, time (prof_trigger.h).
  *
- * Threads add their bytes at heartbeats. Live memory is read only if an upper bound passes the
- * mark, and for at most 1/READ_SHARE of the time. Invariant: each crossing is handled by exactly
- * one thread, the one whose compare-and-swap succeeds; no thread waits for another. A profile that
- * came due while another was written stays pending, by kind, and is retried at the next heartbeat.
- * Locks: `prof_trigger`, short, only for changes of the settings. Called by prof.c at heartbeats,
- * by imalloc.c for large requests, by prof_control.c for the timer, by ctl_prof.c and
- * prof_session.c for settings, and by prof_auto.c.
+ * Threads add their bytes at heartbeats. Live memory (metric `allocated`) is read only if an upper
+ * bound passes the mark, and for at most 1/READ_SHARE of the time. Invariant: each crossing is
+ * handled by exactly one thread, the one whose compare-and-swap succeeds; no thread waits for
+ * another. A profile that came due while another was written stays pending, by kind, and is retried
+ * at the next heartbeat or by the profiler's thread; one of highwater is found due again at the
+ * next read. Locks: `prof_trigger`, short, inside the gate, for changes of the settings and of
+ * whether there is something pending; none is held while a profile is written. Called by prof.c at
+ * boot, heartbeats and after fork, by imalloc.c for large requests, by the profiler's thread
+ * (prof_control.c) for the timer, by ctl_prof.c, prof_session.c and prof_request.c for settings,
+ * and by prof_auto.c, whose dumps pass prof_trigger_fire() too.
  */
 #include "prof/trigger/prof_trigger.h"
 
@@ -26,16 +29,17 @@
 #include "thread/thread_event.h"
 #include "util/assert.h"
 
-/* Minimum time between two reads of a metric that costs a system call or a walk over the arenas. */
+/* Minimum time between two reads of a metric other than `allocated`. */
 #define METRIC_GAP_NS (NSTIME_PER_SEC / 10)
 /*
- * Reading the live bytes takes at most 1/READ_SHARE of the time; unused time is saved up to
- * READ_CREDIT_MAX ns and may be spent at once.
+ * Reading the metric `allocated` takes at most 1/READ_SHARE of the time; unused time is saved up
+ * to READ_CREDIT_MAX ns and may be spent at once.
  */
 #define READ_SHARE 50
 #define READ_CREDIT_MAX ((int64_t)NSTIME_PER_SEC / 50)
 /* The estimated cost of a read rises by at most an eighth and this many ns at a time. */
 #define LOOK_RISE_NS 500
+/* What timer_tick() returns if there is no timer. */
 #define TIMER_NEVER UINT64_MAX
 
 uint64_t opt_prof_thresholds[prof_threshold_n];
@@ -52,33 +56,39 @@ const char *const prof_threshold_names[] = {
 };
 static_assert(ARRAY_LEN(prof_threshold_names) == prof_threshold_n + 1, "a name each");
 
+/* The kinds whose pending profiles are written at heartbeats; highwater is never pending. */
 static const prof_kind_t retried[] = {
 	prof_kind_alloc, prof_kind_large, prof_kind_highwater, prof_kind_timer
 };
 
 static struct {
-	/* held while is_armed and what the allocator compares with are published */
+	/*
+	 * held while is_armed, prof_trigger_large_min, tcache_watched_min and thread_event_is_strict
+	 * are derived from the settings and published
+	 */
 	mutex_t mtx;
 	atomic_u64_t thresholds[prof_threshold_n];
-	atomic_u32_t metric;
+	atomic_u32_t metric;         /* a prof_metric_t */
 	atomic_b_t is_armed;         /* heartbeats have something to do */
 	atomic_b_t has_pending;      /* some element of pending may be set */
-	atomic_u64_t pending[prof_kind_n]; /* value to report, 0: none */
-	atomic_u64_t alloc_bytes;    /* allocated bytes since the alloc trigger fired last */
-	/* Live memory above a mark ("high water"). */
-	/* live bytes at the last read; prof_trigger_rearm() sets the start value */
+	atomic_u64_t pending[prof_kind_n]; /* value to report, by kind; 0: no profile is pending */
+	/* bytes allocated since the alloc trigger came due last, less than its threshold */
+	atomic_u64_t alloc_bytes;
+	/* The trigger highwater: the metric above a mark; levels are in bytes. */
+	/* the metric at the last read; prof_trigger_rearm() sets the start value */
 	atomic_u64_t base;
-	atomic_u64_t since;          /* bytes allocated since that read */
-	atomic_u64_t next_look_ns;   /* monotonic time before which live memory is not read */
-	/* this and the next two are used only by the thread that holds is_looking */
+	atomic_u64_t since;          /* bytes allocated since that read began */
+	atomic_u64_t next_look_ns;   /* monotonic time before which the metric is not read */
+	/* this and the next two are of the metric `allocated`, for the thread that holds is_looking */
 	uint64_t last_look_ns;       /* monotonic time at which the last read ended */
-	int64_t credit;              /* ns that may be spent on reads */
+	int64_t credit;              /* ns that may be spent on reads; below 0: must be earned first */
 	uint64_t look_ns;            /* estimated cost of one read in ns */
-	atomic_b_t is_looking;       /* held by the one thread that reads live memory */
-	atomic_u64_t mark;           /* level of the last profile, 0: none */
+	atomic_b_t is_looking;       /* held by the one thread that reads the metric */
+	atomic_u64_t mark;           /* level of the last profile; 0: none since the last rearm */
 	atomic_u64_t seen;           /* level of the last crossing, also if no profile was written */
-	/* Timer. */
-	atomic_u64_t timer_last_ns;  /* time of the last firing; 0: the next timer_tick() begins it */
+	/* The timer. */
+	/* monotonic time of the last firing; 0: the next timer_tick() begins the period */
+	atomic_u64_t timer_last_ns;
 } trig = {.mtx = MUTEX_INITIALIZER("prof_trigger", WITNESS_RANK_PROF_MISC)};
 
 static uint64_t
@@ -98,6 +108,7 @@ real_is_on(void) {
 	return prof_switch_is_ready() && prof_switch_is_active() && !prof_sys_prefix_is_empty();
 }
 
+/* The metric in bytes, 0 if it cannot be read; inside the gate. */
 static uint64_t
 figure(prof_metric_t metric) {
 	assert(gate_is_entered(tls_get()));
@@ -147,8 +158,8 @@ const prof_trigger_hooks_t *prof_trigger_hooks = &prof_trigger_hooks_real;
 /* ---------------------------------------------------------------- thresholds */
 
 /*
- * Makes requests of at least `min` bytes take the slow path. strict: single requests or exact bytes
- * matter, so threads report at each countdown.
+ * Makes requests of at least `min` bytes take the slow path. strict: single large requests or exact
+ * bytes matter, so no large request passes without a heartbeat (thread_event_is_strict).
  */
 static void
 watch_from(size_t min, bool strict) {
@@ -162,8 +173,9 @@ watch_from(size_t min, bool strict) {
 }
 
 /*
- * Derives is_armed and the allocator's limits from the settings and publishes them in one step, so
- * that of two changes the later one holds.
+ * Derives is_armed and what the allocator compares with from the settings, and publishes them under
+ * one hold of the lock, so that of two changes the later one holds. Called after each change of a
+ * threshold, and when the first profile becomes pending or the last one was written.
  */
 static void
 trigger_arm(void) {
@@ -177,7 +189,7 @@ trigger_arm(void) {
 	uint64_t large = load(&trig.thresholds[prof_threshold_large]);
 	size_t min = large == 0 ? SIZE_MAX : (size_t)large;
 	atomic_store_zu(&prof_trigger_large_min, min, MO_RELAXED);
-	/* Before arming: bytes that a thread has not reported until now are not counted. */
+	/* Before arming: a thread that becomes strict forgets the bytes that it has not reported. */
 	watch_from(min, armed || large != 0 || opt_lg_prof_interval >= 0);
 	atomic_store_b(&trig.is_armed, armed, MO_SEQ_CST);
 	if (!armed && atomic_load_b(&trig.has_pending, MO_SEQ_CST)) {
@@ -265,7 +277,10 @@ prof_threshold_of_percent(prof_metric_t metric, uint32_t percent, uint64_t *byte
 	return 0;
 }
 
-/* Makes bytes of the options in percent. */
+/*
+ * Replaces options given in percent by bytes, or by 0 with a message; prints a message if the
+ * metric cannot be read.
+ */
 static void
 percent_boot(void) {
 	const char *why = "";
@@ -328,7 +343,7 @@ prof_trigger_ndumps(void) {
 
 /* ---------------------------------------------------------------- firing */
 
-/* Writes the profile after prof_keep_try_turn() has permitted it; EBUSY returns the permission. */
+/* Writes the profile after prof_keep_try_turn() has permitted it; gives the turn back on EBUSY. */
 static int
 trigger_dump(const prof_keep_turn_t *turn, const char *metric, uint64_t value) {
 	assert(turn->kind < prof_kind_n);
@@ -353,6 +368,7 @@ prof_trigger_fire(prof_kind_t kind, const char *metric, uint64_t value) {
 	return trigger_dump(&turn, metric, value);
 }
 
+/* What a profile of this kind names as its metric. */
 static const char *
 kind_metric(prof_kind_t kind) {
 	switch (kind) {
@@ -368,8 +384,9 @@ kind_metric(prof_kind_t kind) {
 }
 
 /*
- * Leaves the profile to the next heartbeat of any thread. This happens often while another profile
- * is written, and then mostly without a lock.
+ * Leaves the profile pending, for the next heartbeat of any thread or for the profiler's thread;
+ * value (> 0) is what it reports. This happens often while another profile is written, and then
+ * takes a lock only the first time.
  */
 static void
 keep_pending(prof_kind_t kind, uint64_t value) {
@@ -383,6 +400,7 @@ keep_pending(prof_kind_t kind, uint64_t value) {
 	}
 }
 
+/* Writes the profile, or leaves it pending while another one is written. */
 static void
 fire_or_keep(prof_kind_t kind, uint64_t value) {
 	if (prof_trigger_fire(kind, kind_metric(kind), value) == EBUSY) {
@@ -390,6 +408,7 @@ fire_or_keep(prof_kind_t kind, uint64_t value) {
 	}
 }
 
+/* Writes what is pending. Of several threads that come at once one does so. */
 static void
 fire_pending(void) {
 	if (likely(!atomic_load_b(&trig.has_pending, MO_RELAXED))
@@ -410,6 +429,7 @@ fire_pending(void) {
 
 /* ---------------------------------------------------------------- bytes, large requests */
 
+/* Adds a thread's bytes; the thread by whose bytes the threshold is reached writes the profile. */
 static void
 alloc_heartbeat(uint64_t bytes) {
 	uint64_t threshold = load(&trig.thresholds[prof_threshold_alloc]);
@@ -426,7 +446,10 @@ alloc_heartbeat(uint64_t bytes) {
 	}
 }
 
-/* Whether this is a signal handler that interrupted the allocator, where nothing may be written. */
+/*
+ * Whether this is a signal handler that interrupted the allocator, where nothing may be written.
+ * The caller, imalloc_note_large(), has raised `inside` itself once.
+ */
 static bool
 is_nested(void) {
 	struct tls_s *t = tls_get();
@@ -443,7 +466,7 @@ prof_trigger_large(size_t size) {
 
 /* ---------------------------------------------------------------- high water */
 
-/* The level that counts as the next crossing, after one at `mark`. */
+/* The level from which on there is a crossing, if the last one was at `mark`; 0: there was none. */
 static uint64_t
 highwater_next(uint64_t mark) {
 	uint64_t threshold = load(&trig.thresholds[prof_threshold_highwater]);
@@ -459,8 +482,9 @@ highwater_next(uint64_t mark) {
 }
 
 /*
- * Sets the mark before the profile can be seen, so that a reader of the profile who rearms the
- * trigger is not undone.
+ * Sets the mark and writes the profile of a crossing. The mark is set before the profile can be
+ * seen: if who sees it rearms the trigger, the mark must not be set after that. While another
+ * profile is written, sets the mark back, so that the next read finds the crossing again.
  */
 static void
 highwater_dump(const prof_keep_turn_t *turn, uint64_t mark, uint64_t level) {
@@ -475,7 +499,10 @@ highwater_dump(const prof_keep_turn_t *turn, uint64_t mark, uint64_t level) {
 	}
 }
 
-/* Writes a profile of a level that has crossed the mark, or counts it as suppressed. */
+/*
+ * Writes a profile of a level that has crossed the mark, or counts it as suppressed; needs
+ * is_looking.
+ */
 static void
 highwater_crossed(uint64_t mark, uint64_t level) {
 	assert(atomic_load_b(&trig.is_looking, MO_RELAXED));
@@ -503,8 +530,8 @@ look_learn(uint64_t ns) {
 }
 
 /*
- * Charges a read that lasted from `now` to `end` to the credit, and returns the earliest monotonic
- * time of the next read.
+ * Charges a read that lasted from `now` to `end` to the credit, and returns the monotonic time in
+ * ns before which there is no other read; 0: there may be one at once. Needs is_looking.
  */
 static uint64_t
 look_paid(uint64_t now, uint64_t end) {
@@ -518,7 +545,7 @@ look_paid(uint64_t now, uint64_t end) {
 	return trig.credit >= 0 ? 0 : end + (uint64_t)-trig.credit * READ_SHARE;
 }
 
-/* Reads live memory, stores the new upper bound, and handles a crossing; needs is_looking. */
+/* Reads the metric, stores the new upper bound, and handles a crossing; needs is_looking. */
 static void
 highwater_look(prof_metric_t metric, uint64_t now) {
 	assert(metric < prof_metric_n);
@@ -534,6 +561,7 @@ highwater_look(prof_metric_t metric, uint64_t now) {
 	}
 }
 
+/* Adds a thread's bytes to the upper bound, and reads the metric if that is needed and allowed. */
 static void
 highwater_heartbeat(uint64_t bytes) {
 	if (load(&trig.thresholds[prof_threshold_highwater]) == 0) {
@@ -556,7 +584,7 @@ highwater_heartbeat(uint64_t bytes) {
 
 /* ---------------------------------------------------------------- time */
 
-/* Fires the timer if it is due; returns the ns until it must be called again. */
+/* Fires the timer if it is due; returns the ns until it is due next, or TIMER_NEVER. */
 static uint64_t
 timer_tick(void) {
 	uint64_t ms = load(&trig.thresholds[prof_threshold_time_ms]);

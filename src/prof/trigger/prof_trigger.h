@@ -1,14 +1,17 @@
 /*
  * Triggers: conditions under which a profile is written automatically.
  *
- * The conditions are allocated bytes since the last profile, one large request, live memory above a
- * mark, and time. Threads report at their heartbeats, so each figure is exact to 64 KiB per thread.
- * While all thresholds are 0 nothing is done; one word says whether any is set. A profile is
- * written only while prof.active is true and prof_keep.h permits it.
+ * The conditions are: allocated bytes since the last time (alloc), one large request (large),
+ * memory above a mark (highwater), and time (time_ms). Threads report their bytes at heartbeats, so
+ * at most 64 KiB of each thread are not counted yet. While all thresholds are 0 nothing is done: a
+ * heartbeat reads one word, a request compares with another one (prof_trigger_large_bytes()). A
+ * profile is written only while prof.active is true, the prefix is not empty, and prof_keep.h
+ * permits it.
  *
- * Live memory means what the user's code holds, without thread caches. Between two reads an upper
- * bound is known: the last value plus what was allocated since. The true figure is read only if the
- * bound passes the mark, and on average takes at most a fiftieth of the time.
+ * What highwater looks at is the metric. Of the metric `allocated` an upper bound is known between
+ * two reads: the last value plus what was allocated since. The true figure is read only if the
+ * bound passes the mark, and that takes at most a fiftieth of the time on average. The other
+ * metrics are read at heartbeats, at most every 100 ms.
  */
 #ifndef PROF_TRIGGER_H
 #define PROF_TRIGGER_H
@@ -16,20 +19,21 @@
 #include "prof/file/prof_sys.h"
 #include "util/atomic.h"
 
-/* The settings, in the order of prof_threshold_names; bytes except time_ms. */
+/* The settings, in the order of prof_threshold_names; bytes except time_ms; 0: off. */
 typedef enum {
-	prof_threshold_alloc,
-	prof_threshold_large,
-	prof_threshold_highwater,
-	prof_threshold_highwater_step, /* 0: an eighth of the threshold */
-	prof_threshold_time_ms,
+	prof_threshold_alloc,     /* a profile each time that so many bytes were allocated */
+	prof_threshold_large,     /* a profile for each request of at least so many bytes */
+	prof_threshold_highwater, /* a profile when the metric reaches this */
+	prof_threshold_highwater_step, /* and at each further rise by this; 0: an eighth of it */
+	prof_threshold_time_ms,   /* a profile each time that so much time has passed */
 	prof_threshold_n
 } prof_threshold_t;
 
+/* What highwater looks at, in bytes. */
 typedef enum {
-	prof_metric_allocated, /* bytes that the user's code holds (prof_figures_live) */
-	prof_metric_active,    /* pages in use */
-	prof_metric_resident,  /* the allocator's own estimate of memory in use */
+	prof_metric_allocated, /* what the user's code holds, as prof_figures_live() */
+	prof_metric_active,    /* pages in use, as prof_figures_active() */
+	prof_metric_resident,  /* what the allocator estimates, as prof_figures_resident() */
 	prof_metric_rss,       /* resident bytes of the process, by the kernel */
 	prof_metric_cgroup,    /* bytes of its control group (os/room.h) */
 	prof_metric_n
@@ -40,67 +44,82 @@ extern const char *const prof_metric_names[]; /* as the enum, then NULL */
 extern uint64_t opt_prof_thresholds[prof_threshold_n];
 extern prof_metric_t opt_prof_highwater_metric;
 /*
- * Options: the threshold highwater, or its step, as percent; 0: given in bytes. prof_trigger_boot()
- * replaces it by bytes, or says why it cannot.
+ * Options: the thresholds highwater [0] and highwater_step [1] as percent; 0: they are given in
+ * bytes. prof_trigger_boot() stores the bytes in opt_prof_thresholds; if it cannot, it prints why
+ * and stores 0.
  */
 extern uint32_t opt_prof_highwater_percent[2];
 /*
- * Bytes of so many percent of the group's limit (metric cgroup) or of the machine (rss). 0, or
- * EINVAL and a sentence, if the metric has no such whole.
+ * *bytes becomes `percent` (1 to 100) of the control group's limit (metric cgroup) or of the memory
+ * of the machine (rss). 0, or EINVAL if the metric has no such whole, and *why says why.
  */
 int prof_threshold_of_percent(prof_metric_t metric, uint32_t percent, uint64_t *bytes,
     const char **why);
 /* Whether the metric can be read here; if not, *why says why. */
 bool prof_metric_is_there(prof_metric_t metric, const char **why);
 
-/* Stores the options as thresholds and arms the triggers. */
+/*
+ * Stores the options as thresholds and arms the triggers. Called by prof_boot_conf(), if an option
+ * needs it.
+ */
 void prof_trigger_boot(void);
 
 /* Short names as in the options of a session: "alloc", "large" and so on, then NULL. */
 extern const char *const prof_threshold_names[];
-/* Setting a threshold or the metric starts its count, mark or timer anew. */
+/*
+ * Setting alloc, highwater, time_ms or the metric starts that count, mark or timer anew. The
+ * setters enter the gate where they take a lock.
+ */
 uint64_t prof_threshold_get(prof_threshold_t t);
 void prof_threshold_set(prof_threshold_t t, uint64_t value);
 prof_metric_t prof_threshold_metric_get(void);
 void prof_threshold_metric_set(prof_metric_t metric);
 int prof_metric_by_name(const char *name, size_t len, prof_metric_t *out); /* 0 or EINVAL */
 
-/* Forgets the mark, so that the next crossing of the threshold counts again. */
+/* Forgets the mark of highwater, so that the next crossing of the threshold counts again. */
 void prof_trigger_rearm(void);
-/* Starts all counts anew at the beginning of a session. */
+/* Starts all counts anew and drops pending profiles, at the beginning of a session. */
 void prof_trigger_restart(void);
 /* In a forked child: starts all counts anew. */
 void prof_trigger_postfork_child(void);
 
 extern HIDDEN atomic_zu_t prof_trigger_large_min;
 /*
- * Requests of at least this size are reported to prof_trigger_large() after they are served;
- * SIZE_MAX: none. Size classes that can hold such a request are watched (thread/tcache.h): they
- * take the slow path.
+ * Requests of at least so many bytes, as asked for, are sampled and are reported to
+ * prof_trigger_large() after they are served; SIZE_MAX: none. While sampling is on, requests of the
+ * size classes that can hold one take the slow path (tcache_watched_min in thread/tcache.h).
  */
 ALWAYS_INLINE size_t
 prof_trigger_large_bytes(void) {
 	return atomic_load_zu(&prof_trigger_large_min, MO_RELAXED);
 }
-/* Writes a profile of kind l if size reaches the threshold; called after the request is served. */
+/*
+ * Writes a profile of kind l if size reaches the threshold; leaves it pending while another one is
+ * written, and in a signal handler that interrupted the allocator. Called by imalloc.c after the
+ * request was served, without a lock, with `inside` raised.
+ */
 void prof_trigger_large(size_t size);
 
-/* Called at heartbeats with the bytes allocated since the last one. */
+/*
+ * Called at heartbeats, where a dump is safe, with the bytes that the thread has allocated since
+ * its last one. Writes what is due or pending; the timer only without the profiler's thread.
+ */
 void prof_trigger_heartbeat(uint64_t bytes);
 /*
- * Called by the profiler's thread; also handles what depends on time alone. Returns the ns until it
- * must be called again. Without that thread heartbeats check the timer.
+ * Called by the profiler's thread in each round: writes what is pending, looks at highwater, and
+ * serves the timer. Returns the ns until the timer is due next; UINT64_MAX: there is no timer.
  */
 uint64_t prof_trigger_tick(void);
-/* Whether a setting needs the profiler's thread. */
+/* Whether the timer is set and can fire, so that the profiler's thread is needed. */
 bool prof_trigger_wants_thread(void);
-/* Called after each change of a threshold or of a session's state; prof_control_wire() fills it. */
+/* Called after each change of a threshold or of a session's state; prof_control_wire() sets it. */
 extern void (*prof_trigger_changed_hook)(void);
-/* Returns whether the profiler's thread runs; prof_control_wire() fills it. */
+/* Returns whether the profiler's thread runs; prof_control_wire() sets it. */
 extern bool (*prof_trigger_has_thread_hook)(void);
 
 /*
- * Writes a profile of an automatic kind if the switches and prof_keep permit it. Returns 0, EBUSY
+ * Writes a profile of an automatic kind if the switches and prof_keep permit it; metric and value
+ * say in it why (NULL: nothing). Also called by prof_auto.c, for its kinds. Returns 0, EBUSY
  * (another dump runs, try again), EAGAIN (left out), or the errno of the failed write.
  */
 int prof_trigger_fire(prof_kind_t kind, const char *metric, uint64_t value);
@@ -111,7 +130,7 @@ uint64_t prof_trigger_ndumps(void);
 /* ---------------------------------------------------------------- hooks that tests replace */
 
 typedef struct {
-	uint64_t (*now_ns)(void);
+	uint64_t (*now_ns)(void);                   /* monotonic time */
 	bool (*is_on)(void);                        /* whether automatic profiles are wanted */
 	uint64_t (*read)(prof_metric_t metric);     /* in bytes */
 	int (*dump)(prof_kind_t kind, const char *metric, uint64_t value);
