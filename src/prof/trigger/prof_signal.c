@@ -1,10 +1,11 @@
 /*
  * Writes the final profile when a signal is about to end the process (prof_signal.h).
  *
- * Invariant: the signal that came is one word, and only the thread that set `is_taken` acts on it.
- * Locks: none. Everything that the handler calls is safe in a handler: it takes no lock that the
- * interrupted thread could hold. Called by prof.c at exit, by prof_control.c at boot, after fork,
- * and in rounds of the profiler's thread or at heartbeats without that thread.
+ * Invariant: the signal that came is one word, and only the thread that set `is_taken` writes a
+ * profile for it. Locks: none of its own. What the handler calls takes no lock that the interrupted
+ * thread could hold: it writes a profile only if that thread was outside the allocator. Called by
+ * prof.c at exit, by prof_control.c at boot, after fork, and in rounds of the profiler's thread or
+ * at heartbeats without that thread; on_signal() by the kernel.
  */
 #include "prof/trigger/prof_signal.h"
 
@@ -32,12 +33,16 @@
  * SIGTERM, and shells pass on what their terminal sends to all.
  */
 #define ECHO_NS NSTIME_PER_SEC
-/* Time in ns between two attempts of a handler that interrupted the allocator. */
+/*
+ * Time in ns after which a timer repeats the signal, if the handler interrupted the allocator. Exit
+ * looks every ten such times whether a signal's profile is written.
+ */
 #define RETRY_NS NSTIME_PER_MSEC
 
 bool opt_prof_final_signals;
 EARLY_DATA bool (*prof_signal_wake_hook)(void);
 
+/* The signals that we handle. */
 static const int deadly[] = {SIGTERM, SIGHUP, SIGINT};
 
 static struct {
@@ -47,10 +52,10 @@ static struct {
 	atomic_u32_t exit;       /* one of the EXIT_ words below */
 	atomic_b_t is_looking;   /* held by the one thread that examines the actions */
 	atomic_b_t wants_int;    /* the action of SIGINT has not been examined yet (SETTLE_NS) */
-	/* number of signals that did not end the process; waiting threads sleep on it */
+	/* number of signals that did not end the process; a futex on which threads wait for that */
 	atomic_u32_t survived;
-	atomic_b_t is_passed;    /* the profile is written, so any further signal ends the process */
-	atomic_u32_t setting;    /* the signal whose action is being changed */
+	atomic_b_t is_passed;    /* a signal is being passed on, so another one is no echo of it */
+	atomic_u32_t setting;    /* the signal whose action is being changed; 0: none */
 	atomic_u32_t came;       /* whether that signal arrived during the change: a CAME_ word */
 	/* pid of this process; a child of vfork runs in our memory with another one */
 	atomic_u32_t pid;
@@ -60,7 +65,7 @@ static struct {
 
 /* Exit has not begun; it is writing its final profile; it has written that profile. */
 enum { EXIT_FAR, EXIT_WRITES, EXIT_HAS_WRITTEN };
-/* It did not; it did; it did after its profile was written, so it must only be passed on. */
+/* It did not; it did; it did when it was being passed on, so no profile is written for it. */
 enum { CAME_NOT, CAME_NEW, CAME_PASSED };
 
 static void on_signal(int number, siginfo_t *info, void *context);
@@ -128,7 +133,10 @@ signal_pass_on(int number) {
 	atomic_store_b(&sig.is_passed, false, MO_SEQ_CST);
 }
 
-/* Installs our handler if the action is the default one. */
+/*
+ * Installs our handler if the action is the default one; needs is_looking. A signal that came
+ * meanwhile is then sent again, or passed on.
+ */
 static void
 action_take(int number) {
 	struct sigaction a;
@@ -151,8 +159,8 @@ action_take(int number) {
 /* ---------------------------------------------------------------- acting on a signal */
 
 /*
- * Writes the profile and passes the signal on; is_taken must be ours. Returns if the process lives
- * on.
+ * Writes the profile and passes the signal on; the caller has set is_taken. If the process lives
+ * on, wakes who waits, installs our handler again, and returns.
  */
 static void
 signal_act(bool in_handler) {
@@ -168,8 +176,8 @@ signal_act(bool in_handler) {
 }
 
 /*
- * Sets is_taken if a signal is due, no thread acts on it, and exit has not begun. Either we see
- * that exit has begun, or exit sees is_taken and waits.
+ * Sets is_taken and returns true if a signal is due, no thread acts on it, and exit has not begun.
+ * Either we see that exit has begun, or exit sees is_taken and waits.
  */
 static bool
 signal_try_take(void) {
@@ -205,7 +213,7 @@ handler_park(uint32_t survived) {
  * Acts on the noted signal in the handler. The profiler's thread is woken and this thread waits for
  * it; without that thread, or if it does not act in time, the handler writes the profile itself. If
  * it interrupted the allocator or a fork it does not wait: without the profiler's thread a timer
- * repeats the signal.
+ * repeats the signal. While exit writes its profile nothing is done, as exit passes the signal on.
  */
 static void
 handler_act(void) {
@@ -229,7 +237,7 @@ handler_act(void) {
 	}
 }
 
-/* Stores the signal as the one that is due; false if there is one already. */
+/* Stores the signal as the one that is due, and its time; false if there is one already. */
 static bool
 signal_try_note(int number) {
 	assert(number > 0);
@@ -247,6 +255,7 @@ signal_is_again(int number, const siginfo_t *info) {
 	return info->si_code == SI_TIMER && atomic_load_u32(&sig.due, MO_ACQUIRE) == (uint32_t)number;
 }
 
+/* Whether this is taken for an echo of the signal that is due (ECHO_NS). */
 static bool
 signal_is_echo(void) {
 	uint64_t first = atomic_load_u64(&sig.due_ns, MO_RELAXED);
@@ -254,7 +263,7 @@ signal_is_echo(void) {
 	    && nstime_ns_between(first, nstime_monotonic_ns()) < ECHO_NS;
 }
 
-/* The signal has come while its action is changed: who changes it acts on it then. */
+/* The signal has come while its action is changed: action_take() acts on it after the change. */
 static void
 note_meanwhile(void) {
 	uint32_t none = CAME_NOT;
@@ -265,6 +274,7 @@ note_meanwhile(void) {
 	}
 }
 
+/* Our handler. In a child of vfork, and after the profile of exit, it only passes the signal on. */
 static void
 on_signal(int number, siginfo_t *info, void *context) {
 	(void)context;
@@ -290,7 +300,10 @@ prof_signal_is_due(void) {
 	return atomic_load_u32(&sig.due, MO_RELAXED) != 0 || atomic_load_b(&sig.wants_int, MO_RELAXED);
 }
 
-/* Installs our handler for each deadly signal whose action is the default; one thread at a time. */
+/*
+ * Installs our handler for each of the signals whose action is the default, SIGINT after SETTLE_NS
+ * only; one thread at a time, others return at once.
+ */
 static void
 actions_look(void) {
 	if (atomic_exchange_b(&sig.is_looking, true, MO_ACQUIRE)) {

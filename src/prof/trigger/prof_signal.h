@@ -2,19 +2,22 @@
  * prof_final_signals: a process that SIGTERM, SIGINT or SIGHUP would end writes its final profile
  * first.
  *
- * Our handler is installed only where the action is the default: during boot, but for SIGINT a
- * quarter of a second later, by the profiler's thread or at a heartbeat, because programs (python)
- * check early whether the default is set. An action that the program sets remains; if it restores
- * the default, the profiler's thread installs our handler again.
+ * Our handler is installed only where the action is the default: for SIGTERM and SIGHUP during
+ * boot, for SIGINT a quarter of a second later, by the profiler's thread or at a heartbeat, because
+ * programs (python) check early whether the default is set. An action that the program sets
+ * remains; if it restores the default, the profiler's thread installs our handler again.
  *
- * The handler only stores the signal's number and wakes the profiler's thread. That thread writes
- * the profile, restores the default and sends the signal again, so the process still dies of it.
- * The interrupted thread waits in the handler, for a bounded time and only outside of the
- * allocator, so that no call returns EINTR to a program about to die. Without the profiler's thread
- * the handler writes the profile, unless it interrupted the allocator or a fork; then a timer sends
- * the signal again a moment later, and without a timer the process ends at once and without a
- * profile. A second signal ends the process at once. A process that the default action does not end
- * (pid 1 of a container) goes on.
+ * The handler stores the signal's number and wakes the profiler's thread. That thread writes the
+ * profile, restores the default and sends the signal again, so the process still dies of it. The
+ * interrupted thread waits in the handler, for 2 s at most and only if it was outside of the
+ * allocator, so that no call returns EINTR to a program about to die. Without the profiler's
+ * thread, or if that has not acted by then, the handler writes the profile. If it interrupted the
+ * allocator or a fork it cannot; then, without the thread, a timer sends the signal again a moment
+ * later, and without a timer the process ends at once and without a profile. A second signal within
+ * a second is ignored, as an echo of the first; a later one ends the process at once. A process
+ * that the default action does not end (pid 1 of a container) goes on.
+ *
+ * Locks: none of its own. Called by prof_control.c, and by prof.c around the profile of exit.
  */
 #ifndef PROF_SIGNAL_H
 #define PROF_SIGNAL_H
@@ -22,21 +25,23 @@
 #include "util/atomic.h"
 #include "util/compiler.h"
 
+/* Option. */
 extern bool opt_prof_final_signals;
 
-/* Installs the handlers for SIGTERM and SIGHUP, if opt_prof_final_signals is set. */
+/* Installs the handlers for SIGTERM and SIGHUP, if the option is set. */
 void prof_signal_boot(void);
-/* Whether there is something to do for prof_signal_tick(). */
+/* Whether a heartbeat has something to do here: a signal came, or SIGINT was not looked at yet. */
 bool prof_signal_is_due(void);
 /*
- * Acts on a signal and installs missing handlers; called outside the gate without locks. Does not
+ * Acts on a signal and installs missing handlers, if the option is set; called by the profiler's
+ * thread in each round, or without it at heartbeats, outside the gate without locks. Does not
  * return if the signal ends the process.
  */
 void prof_signal_tick(void);
 /*
- * Called around the final profile of exit: a signal in between waits for its end. _begin waits for
- * a profile that is being written because of a signal, and does not return if that signal is
- * deadly.
+ * Called around the final profile of exit: a signal that comes in between is acted on by _end,
+ * which sends it again. _begin waits for a profile that is being written because of a signal, and
+ * does not return if that signal then ends the process.
  */
 void prof_signal_exit_begin(void);
 void prof_signal_exit_end(void);
@@ -44,8 +49,8 @@ void prof_signal_exit_end(void);
 void prof_signal_postfork_child(void);
 
 /*
- * Wakes the profiler's thread; false if there is none. Called in signal handlers.
- * prof_control_wire() fills it.
+ * Wakes the profiler's thread; false if there is none. Called in the signal handler.
+ * prof_control_wire() sets it.
  */
 extern bool (*prof_signal_wake_hook)(void);
 
