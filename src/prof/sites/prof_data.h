@@ -59,6 +59,7 @@ void prof_data_add_life(prof_cnt_t *c, size_t usize, uint64_t weight, uint64_t f
 prof_cnt_t *prof_data_note(prof_tdata_t *td, const prof_bt_t *bt);
 /* Adds a pin; the count must have a live object or a pin already. */
 void prof_data_pin(prof_cnt_t *c);
+/* Takes one pin off; if nothing else keeps the count, it may be freed at any time after that. */
 void prof_data_unpin(prof_cnt_t *c);
 
 /*

@@ -63,7 +63,7 @@ typedef struct {
 	/* the only thread with a share; NULL: the threads' items follow, or there is no share */
 	const prof_tdata_t *sole;
 	prof_counts_t cur;     /* live samples of the site, or of the thread at the site */
-	/* samples since the start, freed or not: one element in a snapshot with is_accum, else none */
+	/* all samples since the last reset: one element in a snapshot with is_accum, else none */
 	prof_counts_t accum[];
 } prof_item_t;
 

@@ -85,8 +85,8 @@ typedef struct prof_site_s {
  */
 #define PROF_DEAD (UINT64_C(1) << 63)
 /*
- * Layout of cnt->live: sampled objects in the low bits, pins (of the log and the recent list) above
- * them, PROF_DEAD on top.
+ * Layout of cnt->live: sampled objects in the low bits; above them pins, of the log, of the recent
+ * list and of td->last, which keep the count from being swept; PROF_DEAD on top.
  */
 #define PROF_PIN (UINT64_C(1) << IMAGE_LIVE_BITS)
 #define PROF_LIVE_MASK (PROF_PIN - 1)
@@ -108,7 +108,7 @@ typedef struct prof_tdata_s prof_tdata_t;
 #define PROF_TEXT_SIZE ((size_t)4096 + 128)
 
 typedef struct prof_cnt_s {
-	prof_link_t link;      /* list of the site's counts; link.extra: epoch of prof.reset */
+	prof_link_t link;      /* list of the site's counts; link.extra: epoch, the number of resets */
 	prof_node_t node;      /* node in the table of counts */
 	prof_site_t *site;
 	prof_tdata_t *tdata;
@@ -140,7 +140,7 @@ struct prof_tdata_s {
 	} name;
 	atomic_b_t attached;   /* the thread has not ended */
 	bool active;           /* thread.prof.active; used by the thread alone */
-	bool busy;             /* a backtrace is being taken into `frames`; used by the thread alone */
+	bool busy;             /* `frames` is in use (prof_backtrace()); used by the thread alone */
 	unsigned frames_max;   /* elements of `frames` */
 	void **frames;         /* addresses of the last backtrace; NULL until the first one */
 	unsigned depth;        /* number of frames that the last walk stored in `frames` */
