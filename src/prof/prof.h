@@ -1,14 +1,15 @@
 /*
  * The interface of the profiler for the floors above it.
  *
- * thread/thread_event draws the distances between samples; imalloc asks prof_should_sample() whether
- * one that is due is taken. The profiler records the samples, counts them by site and writes them
- * out. "Booted" means that the site tables exist, which then stay; "active" (prof.active) means
- * that new samples are taken. Neither changes how a sampled object is freed, so both may change at
- * any time.
+ * thread/thread_event draws the distances between samples; imalloc asks prof_should_sample()
+ * whether one that is due is taken. The profiler records the samples, counts them by site and
+ * writes them out. "Booted" means that the site tables exist, which then stay; "active"
+ * (prof.active) means that new samples are taken. Neither changes how a sampled object is freed, so
+ * both may change at any time.
  *
- * An int result is an errno as mallctl returns it, unless its comment says otherwise. The header
- * has no state and no lock; prof.c names the callers.
+ * An int result is an errno as mallctl returns it, unless its comment says otherwise. Locks: none
+ * of its own. Called by jemalloc_init.c (boot), imalloc.c and irealloc.c (samples),
+ * jemalloc_fork.c, ctl, and thread_event (heartbeats, by a hook).
  */
 #ifndef PROF_H
 #define PROF_H

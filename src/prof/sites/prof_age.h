@@ -1,6 +1,7 @@
 /*
  * Adds to a snapshot how old the live samples of each site are, which labels they have and what
- * they pin (prof_frag.h), from the records of samples (meta/recs.h).
+ * they pin (prof_frag.h), from the records of samples (meta/recs.h). Called by prof_dump.c, with
+ * the pass open; takes no lock.
  */
 #ifndef PROF_AGE_H
 #define PROF_AGE_H

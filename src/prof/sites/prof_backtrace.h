@@ -6,6 +6,10 @@
  * renames it), and the linker defines both ends; without that section no frame is dropped.
  *
  * One frame more than prof_bt_max is read, to know whether the stack was cut off.
+ *
+ * A backtrace lies in its thread's record, and only that thread uses it; so there are no locks.
+ * Called by prof.c for samples and heartbeats, by prof_recent.c and prof_log.c for frees, and by
+ * prof_session.c and prof_listen.c to prepare.
  */
 #ifndef PROF_BACKTRACE_H
 #define PROF_BACKTRACE_H

@@ -1,6 +1,7 @@
 /*
  * The size of the heap in bytes, summed over all arenas, those of samples included, at the time of
- * the call. All functions are called inside the gate; counters may be a moment old.
+ * the call. All functions are called inside the gate, by prof_dump.c, prof_course.c,
+ * prof_trigger.c and prof_request.c; counters may be a moment old.
  */
 #ifndef PROF_FIGURES_H
 #define PROF_FIGURES_H

@@ -23,8 +23,8 @@ typedef struct {
 	uint64_t large;        /* bytes of large objects, in thread caches too */
 	uint64_t used;         /* bytes of small ones, in thread caches too, without samples */
 	uint64_t sampled_used; /* bytes of small samples */
-	uint64_t sampled_slabs; /* bytes of slabs of samples, without holes */
-	uint64_t slabs;        /* bytes of other slabs, without holes */
+	uint64_t sampled_slabs; /* bytes of slabs of samples, less those of holes */
+	uint64_t slabs;        /* bytes of other slabs, less those of holes */
 	uint64_t most_free;    /* greatest number of bytes of free regions in one arena */
 } sums_t;
 

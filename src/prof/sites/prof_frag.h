@@ -52,7 +52,7 @@
 
 /* One class of small objects, over all arenas. */
 typedef struct {
-	uint64_t slabs;  /* bytes of its slabs, without those of samples and without holes */
+	uint64_t slabs;  /* bytes of its slabs less those of holes; slabs of samples are not in it */
 	uint64_t used;   /* bytes of regions in use or in thread caches */
 	uint64_t stock;  /* bytes of free regions that bins keep for thread caches */
 	/*

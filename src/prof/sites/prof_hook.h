@@ -2,7 +2,8 @@
  * The user's functions that the profiler calls (experimental.hooks.prof_*): one of each for the
  * whole process, NULL for none; the backtrace hook has a default instead. They are called outside
  * the gate, with the thread marked as inside the allocator, so what they allocate is not sampled.
- * No lock is held, except that the dump hook runs under the lock of dumps (prof_dump.c).
+ * No lock is held, except that the dump hook runs under the lock of dumps (prof_dump.c). Called by
+ * prof.c, prof_backtrace.c and prof_dump.c; ctl_experimental.c sets the hooks.
  */
 #ifndef PROF_HOOK_H
 #define PROF_HOOK_H

@@ -3,7 +3,8 @@
  * phase. A text is interned once and stays for good under its number; a word of the thread's TLS
  * (tls_s.label) has the number of its label, and the record of each sample keeps it (meta/edata.h).
  * The texts that samples have are copied to where readers outside the process find them
- * (meta/image.h). Only prof_label_show() takes a lock.
+ * (meta/image.h). Only prof_label_show() takes a lock. Called by ctl_thread.c and ctl_prof.c, by
+ * prof.c for samples, and by prof_label_sums.c and prof_dump_label.c for profiles.
  */
 #ifndef PROF_LABEL_H
 #define PROF_LABEL_H

@@ -1,6 +1,7 @@
 /*
  * The root of the site tables as other programs read them (meta/image.h): its constant part, and
- * what the profiler's modules store in it when it changes. No locks.
+ * what the profiler's modules store in it when it changes. No locks. Called by prof_data.c at boot,
+ * by prof.c in a forked child, and by the modules whose state it has.
  */
 #ifndef PROF_ROOT_H
 #define PROF_ROOT_H

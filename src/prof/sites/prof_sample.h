@@ -6,6 +6,9 @@
  * (0: none). An object of z bytes is sampled with probability 1 - exp(-z/R), so one sample stands
  * for 1 / (1 - exp(-z/R)) objects. That weight is fixed when the sample is taken. With R = 1 every
  * object is sampled and every weight is exactly 1. Doubling the rate means fewer samples.
+ *
+ * Setters take the lock `prof_sampling`, a leaf; reads and weights take none. Set by prof_switch.c,
+ * prof_start.c, prof_session.c and prof_budget.c; prof.c asks for weights.
  */
 #ifndef PROF_SAMPLE_H
 #define PROF_SAMPLE_H

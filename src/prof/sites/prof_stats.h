@@ -1,7 +1,8 @@
 /*
  * prof.stats.*: requested bytes and number of sampled objects by size class, live and since the
  * start of the process; prof.reset does not change them. They are of the samples themselves, not
- * estimates, and are counted with prof_stats:true only. No locks.
+ * estimates, and are counted with prof_stats:true only. No locks. Called by prof.c for samples, by
+ * ctl_prof.c and stats.c to read.
  */
 #ifndef PROF_STATS_H
 #define PROF_STATS_H

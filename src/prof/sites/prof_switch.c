@@ -23,7 +23,7 @@ atomic_b_t prof_switch_wants_samples; /* prof_switch_active or switches.has_list
 
 /*
  * All fields and the two words above change only under mtx, after which switches_apply_locked()
- * publishes the result; except in prof_switch_boot(), before anybody else uses them, and begun_ns
+ * publishes the result; except in prof_switch_boot(), before the profiler is booted, and begun_ns
  * in prof_reset().
  */
 static struct {

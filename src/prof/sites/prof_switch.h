@@ -6,7 +6,8 @@
  * new maxima of mapped memory. When a setter returns, the new state is published: whether a sample
  * that is due is taken follows it at once; each thread takes over a new sampling interval in its
  * next malloc or free. Setters take the lock `prof_switch` inside the gate, which they enter
- * themselves; readers take none.
+ * themselves; readers take none. Set by ctl_prof.c, prof_session.c, prof_start.c and prof_listen.c;
+ * read by most of the profiler, ctl and stats.c.
  */
 #ifndef PROF_SWITCH_H
 #define PROF_SWITCH_H
@@ -16,8 +17,8 @@
 /* Whether the site tables exist. */
 bool prof_is_booted(void);
 /*
- * The time from which on the counts of the tables contain samples, in ns on the monotonic clock:
- * when prof.active was first true, or the last reset after that. 0: it never was.
+ * When prof.active was first true, or the last reset after that, in ns on the monotonic clock; 0:
+ * it never was. Since then the counts have been growing. Samples for tracers alone do not set it.
  */
 uint64_t prof_switch_begun_ns(void);
 

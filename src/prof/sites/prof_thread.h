@@ -1,7 +1,8 @@
 /*
  * The profiler's record of the calling thread: its name (thread.prof.name), its own switch
  * (thread.prof.active), and the texts that were returned to it. The tsd is that of the calling
- * thread, or NULL. Called inside the gate; no locks.
+ * thread, or NULL. Called inside the gate, by prof.c, ctl_thread.c and, at the end of a thread, by
+ * tsd; no locks.
  */
 #ifndef PROF_THREAD_H
 #define PROF_THREAD_H

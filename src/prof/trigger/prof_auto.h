@@ -1,7 +1,9 @@
 /*
  * The dumps that jemalloc has too: at an interval of allocated bytes (lg_prof_interval), at a new
  * maximum of mapped memory (prof.gdump), on request, at exit. And the mark, which a dump of growth
- * (prof.dump_delta) needs.
+ * (prof.dump_delta) needs. No lock of its own; dumps and the mark take the lock of dumps
+ * (prof_dump.c). Called by prof.c, prof_signal.c, ctl_prof.c and prof_request.c, and by pac through
+ * a hook.
  */
 #ifndef PROF_AUTO_H
 #define PROF_AUTO_H

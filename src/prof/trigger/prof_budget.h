@@ -7,7 +7,8 @@
  * far below. Each sample has the weight of its own interval, so estimates stay right. No system
  * call is made for it: of each MEASURE_EVERY samples the time of one is measured, by a clock that
  * needs none; what cannot be measured there has constants (prof_budget.c); and a thread is taken to
- * work from one heartbeat to the next, but not for longer than WORK_MAX_NS. No locks.
+ * work from one heartbeat to the next, but not for longer than WORK_MAX_NS. No locks. Called by
+ * prof.c at samples and heartbeats, by ctl_prof.c, prof_session.c and prof_request.c for the value.
  */
 #ifndef PROF_BUDGET_H
 #define PROF_BUDGET_H

@@ -12,6 +12,11 @@
  * two reads: the last value plus what was allocated since. The true figure is read only if the
  * bound passes the mark, and that takes at most a fiftieth of the time on average. The other
  * metrics are read at heartbeats, at most every 100 ms.
+ *
+ * Of its own it has one lock, `prof_trigger`, for changes of the settings; none is held while a
+ * profile is written. Called by prof.c at boot, heartbeats and after fork, by imalloc.c for large
+ * requests, by prof_control.c for the timer, by ctl_prof.c, prof_session.c and prof_request.c for
+ * the settings, by prof_auto.c to fire.
  */
 #ifndef PROF_TRIGGER_H
 #define PROF_TRIGGER_H
