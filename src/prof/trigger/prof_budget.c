@@ -34,7 +34,7 @@
 #define WORK_MAX_NS (NSTIME_PER_SEC / 100)
 /*
  * The least time of work that a decision assumes, because the coarse clock of heartbeats advances
- * in steps of up to about this length.
+ * in steps, of this length where the kernel has 250 ticks a second.
  */
 #define TICK_NS (NSTIME_PER_SEC / 250)
 /* Samples in the window, at least, before the interval doubles; time of work before it halves. */

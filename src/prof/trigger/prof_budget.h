@@ -30,7 +30,7 @@ fxp_t prof_budget_get(void);
  */
 int prof_budget_set(fxp_t percent);
 
-/* The budget that holds now; read and written by the functions of this file only. */
+/* The same as a word, for the inline functions below; prof_budget_set() changes it. */
 extern HIDDEN atomic_u32_t prof_budget_percent;
 /*
  * Takes over the option; called by prof_boot_conf(). Inline, so that the start of a program does
