@@ -3,8 +3,8 @@
  *
  * Invariant: a slot is read consistently or not at all: its number is odd while it is written, and
  * a reader discards what it read if the number changed. Locks: `alloc_hook`, a leaf, for writers;
- * readers take none. Called by imalloc.c and irealloc.c for each allocation and free while hooks
- * exist, and by ctl_experimental.c.
+ * readers take none. Called by imalloc.c and irealloc.c for each allocation, free and resize in
+ * place while hooks exist, and by ctl_experimental.c.
  */
 #include "thread/alloc_hook.h"
 
@@ -14,8 +14,8 @@
 #include "util/assert.h"
 
 /*
- * A handle consists of the sequence number that the slot had when it was taken, and the index of
- * the slot.
+ * A handle consists of the sequence number that the slot has since its hooks were written, and the
+ * index of the slot.
  */
 #define HANDLE_PLACE_BITS 2
 cassert(ALLOC_HOOKS_MAX == 1 << HANDLE_PLACE_BITS);
@@ -28,7 +28,7 @@ typedef struct place_s {
 
 static LARGE_BSS struct {
 	mutex_t mtx;
-	unsigned n;
+	unsigned n; /* slots in use; protected by the lock */
 	place_t places[ALLOC_HOOKS_MAX];
 } alloc_hooks = {.mtx = MUTEX_INITIALIZER("alloc_hook", WITNESS_RANK_LEAF)};
 
@@ -54,7 +54,7 @@ place_write_locked(place_t *p, const alloc_hooks_t *h) {
 	atomic_store_u32(&p->seq, seq + 2, MO_RELEASE);
 }
 
-/* Copies the slot; false if it is empty or being written. */
+/* Copies the slot, whose functions are NULL if it is empty; false if it is being written. */
 static bool
 place_read(const place_t *p, alloc_hooks_t *h) {
 	uint32_t seq = atomic_load_u32(&p->seq, MO_ACQUIRE);
@@ -158,6 +158,7 @@ event_call(const event_t *ev, const alloc_hooks_t *h) {
 	}
 }
 
+/* Calls the hooks of all slots for one operation, with nested operations not reported. */
 static void
 event_show(const event_t *ev) {
 	assert(ev->p != NULL && ev->how < ARRAY_LEN(alloc_how_names));

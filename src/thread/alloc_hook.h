@@ -1,12 +1,14 @@
 /*
- * Functions of the user that are called at each allocation and free: experimental.hooks.install.
+ * Functions of the user that are called at each allocation, free and resize in place:
+ * experimental.hooks.install.
  *
- * While there are any, no thread has a fast path (tsd_no_fast_path), and the slow path calls them:
- * after an allocation and before a free, so that no other thread gets the address in between. They
- * run outside of the gate with the thread marked as inside, so what they allocate themselves is not
- * reported. The lock is a leaf, held while a slot is written. Callers read slots without it: a
- * sequence number that is odd, or different afterwards, means that the slot was being written, and
- * then its hook is not called.
+ * While any are installed, no thread has a fast path (tsd_no_fast_path), and the slow path calls
+ * them: after an allocation, and before a free, so that a free is reported before another thread
+ * can get the address. They run outside of the gate with tls_s.inside raised, by which what they
+ * allocate themselves is not reported. The lock is a leaf, held while a slot is written and the
+ * threads are recalled. Callers of hooks read slots without it: a sequence number that is odd, or
+ * different afterwards, means that the slot was being written, and then its hook is not called.
+ * Called by imalloc.c, irealloc.c, and ctl_experimental.c (install, remove).
  */
 #ifndef THREAD_ALLOC_HOOK_H
 #define THREAD_ALLOC_HOOK_H
@@ -42,13 +44,14 @@ extern const char *const alloc_how_names[];
 
 /*
  * args of a hook: [0] bytes of the request (for a free the usable size), [1] alignment (0:
- * natural), [2] 1 if zeroed.
+ * natural), [2] 1 if zeroed. For a free [1] and [2] are 0.
  */
 #define ALLOC_HOOK_NARGS 3
 
 /*
  * The hooks as the user passes them; the layout is part of the public interface. A function may be
- * NULL. how: number of the public function; result: its return value; args: see ALLOC_HOOK_NARGS.
+ * NULL. extra: passed to each call; how: number of the public function (alloc_how_t); result: its
+ * return value, for batch_alloc the block; args: see ALLOC_HOOK_NARGS.
  */
 typedef struct alloc_hooks_s {
 	void (*alloc)(void *extra, unsigned how, void *p, uintptr_t result, const uintptr_t *args);
@@ -59,9 +62,10 @@ typedef struct alloc_hooks_s {
 	void *extra;
 } alloc_hooks_t;
 
+/* Slots: so many alloc_hooks_t can be installed at the same time. */
 #define ALLOC_HOOKS_MAX 4
 
-/* Installs hooks; inside the gate. 0, or EAGAIN if all slots are in use. */
+/* Installs hooks; inside the gate. *handle: to remove them. EAGAIN: all slots are in use. */
 int alloc_hook_install(const alloc_hooks_t *hooks, void **handle);
 /*
  * Removes hooks; inside the gate. A call in another thread may still be running. 0, or EINVAL if

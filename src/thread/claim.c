@@ -3,7 +3,8 @@
  *
  * Invariant: RECALL_CLAIM is set in a thread's recall word from the announcement until the thread
  * handles it inside the gate, after claim_settle(); while it is set the thread's fast path is
- * closed. Only the one claimant sets it. No lock is held while objects are returned.
+ * closed. Only the one claimant sets it. No lock is held while objects are returned. Called by
+ * imalloc.c, when the system has refused memory, and by tsd.c.
  */
 #include "thread/claim.h"
 
@@ -17,7 +18,7 @@ static struct {
 	atomic_b_t is_busy; /* there is a claimant */
 } claims;
 
-/* A walk over the threads. */
+/* What claim_announce() and claim_pick() get and tell; now: monotonic ns. */
 typedef struct {
 	uint64_t now;
 	unsigned n_announced;
@@ -36,13 +37,17 @@ claim_announce(struct tls_s *t, void *ctx) {
 	}
 }
 
-/* Whether the owner is away and has been since the announcement; the state is CLAIM_TAKING. */
+/*
+ * Whether the owner is outside the gate and has not handled the announcement; the state is
+ * CLAIM_TAKING.
+ */
 static bool
 claim_holds(const struct tls_s *t) {
 	return !gate_is_amid(t)
 	    && (__atomic_load_n(&t->recall, __ATOMIC_SEQ_CST) & RECALL_CLAIM) != 0;
 }
 
+/* Puts the first thread whose announced claim still holds into walk->tsd, in state CLAIM_TAKING. */
 static void
 claim_pick(struct tls_s *t, void *ctx) {
 	claim_walk_t *walk = ctx;

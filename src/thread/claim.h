@@ -20,9 +20,10 @@
  * what was taken. It marks itself inside before it looks, and the claimant sets "taking" before it
  * looks at the mark, both in sequentially consistent order, so at least one sees the other.
  *
- * Locks: one claimant at a time, which a second one does not wait for. The list of threads is
- * locked (gate_for_each) while states change, not while objects are returned; a thread whose cache
- * is being taken cannot end meanwhile. Called by imalloc.c and tsd.c inside the gate, no lock held.
+ * Locks: one claimant at a time; a second one does not wait, but claims nothing. The list of
+ * threads is locked (gate_for_each) while caches are announced and picked, not while objects are
+ * returned: a thread whose cache is being taken cannot end meanwhile, because claim_settle() waits.
+ * Called by imalloc.c (claim_idle_caches) and tsd.c (claim_settle) inside the gate, no lock held.
  */
 #ifndef THREAD_CLAIM_H
 #define THREAD_CLAIM_H
@@ -35,12 +36,19 @@
 /* Values of tsd_t.claim. */
 enum { CLAIM_NONE = 0, CLAIM_ANNOUNCED, CLAIM_TAKING, CLAIM_TAKEN };
 
-/* Returns to the arenas what the caches of idle threads hold; the number of bytes. */
+/*
+ * Returns to the arenas what the caches of idle threads hold below the top of each stack. The
+ * result is the number of bytes; 0 also while another thread does it.
+ */
 size_t claim_idle_caches(void);
 
+/* claim_settle() where there is a claim. */
 void claim_settle_slow(tsd_t *tsd);
 
-/* Ends a claim of the calling thread's cache; tsd: its own, or that of a thread that is no more. */
+/*
+ * Ends a claim of a cache, before the cache is used. tsd: the calling thread's own, or in a forked
+ * child that of a thread which does not exist there.
+ */
 ALWAYS_INLINE void
 claim_settle(tsd_t *tsd) {
 	if (unlikely(atomic_load_u32(&tsd->claim, MO_SEQ_CST) != CLAIM_NONE)) {

@@ -7,8 +7,7 @@
  * freeing thread, back to NULL by the thread that takes it out. Invariant: a thread that put an
  * address in then sets is_used of the table and deferred_are_there; a thread that takes addresses
  * out clears these flags first. So an address is found by the walk that cleared the flags, or the
- * flags are set after that and cause the next walk. Locks: none. Called by imalloc.c, icheck.c
- * and tsd.c.
+ * flags are set after that and cause the next walk. Locks: none. Called by imalloc.c and icheck.c.
  */
 #include "thread/deferred.h"
 
@@ -16,7 +15,10 @@
 #include "util/assert.h"
 #include "util/hash.h"
 
-/* Tables; slots of the first and growth factor from one to the next (lg); slots for one hash. */
+/*
+ * Number of tables; log2 of the slots of the first one; log2 of the growth from one to the next;
+ * slots that are looked at for one hash.
+ */
 #define N_TABLES 7u
 #define LG_FIRST 9u
 #define LG_STEP 3u
@@ -25,8 +27,8 @@
 HIDDEN atomic_b_t deferred_are_there;
 
 static LARGE_BSS struct {
-	atomic_p_t slots[N_TABLES]; /* NULL: not mapped; of the first table not used */
-	atomic_b_t is_used[N_TABLES];
+	atomic_p_t slots[N_TABLES]; /* NULL: not mapped; [0] is not used */
+	atomic_b_t is_used[N_TABLES]; /* addresses may be in the table */
 	atomic_p_t first[(size_t)1 << LG_FIRST]; /* for a process that gets no more memory */
 } deferred;
 

@@ -1,11 +1,12 @@
 /*
  * Deferred frees: blocks of arenas that were freed at a closed gate, or by a signal handler that
- * interrupted its own thread inside the gate. The next thread that takes the slow path inside the
- * gate frees them.
+ * interrupted its own thread inside the gate. The next thread whose malloc or free takes the slow
+ * path inside the gate frees them.
  *
  * Their addresses are kept in hash tables of the process, without a lock. Nothing is written to a
  * block, because the pointer may be wrong or the block free already. An address is stored once, so
- * that a second free is detected at once. Called by imalloc.c, icheck.c and tsd.c.
+ * that a second free is detected at once. Called by imalloc.c, by icheck.c (deferred_has) and by
+ * tsd.c (deferred_remind).
  */
 #ifndef THREAD_DEFERRED_H
 #define THREAD_DEFERRED_H
@@ -30,8 +31,8 @@ deferred_remind(void) {
 }
 
 /*
- * Defers the free. 0; EEXIST if it was deferred already; ENOMEM if the tables are full and the
- * system has no memory: the free is lost and the block stays allocated.
+ * Defers the free. 0; EEXIST if it was deferred already; ENOMEM if no table has a place for it, or
+ * the system no memory for the next table: the free is lost and the block stays allocated.
  */
 int deferred_add(void *ptr);
 
@@ -41,7 +42,10 @@ int deferred_add(void *ptr);
  */
 bool deferred_has(const void *ptr);
 
-/* Takes all out and calls fn for each. Inside the gate; several threads may do it at once. */
+/*
+ * Takes all addresses out and calls fn(ptr, ctx) for each. Inside the gate; several threads may do
+ * it at once.
+ */
 void deferred_take_all(void (*fn)(void *ptr, void *ctx), void *ctx);
 
 #endif

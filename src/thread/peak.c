@@ -1,10 +1,10 @@
 /*
  * The peak of a thread's net allocation (allocated minus freed) since the last reset (peak.h).
  *
- * Invariant: peak_max is at least the net use at each read since the reset, and at least the net
- * use at each heartbeat minus a 64th (2^-PEAK_LG_STEP) of the bytes that the thread had from
- * arenas. Locks: none; only the thread itself uses these fields of its tsd. Called at heartbeats,
- * by imalloc.c for large memory, and by ctl_thread.c.
+ * Invariant: peak_max is at least the net use at each call of peak_update() since the reset: at
+ * each read, and at each note after which the bytes that the thread has from arenas have grown by
+ * more than a 64th (2^-PEAK_LG_STEP). Locks: none; only the thread itself uses these fields of its
+ * tsd. Called at heartbeats, by imalloc.c for large memory, and by ctl_thread.c.
  */
 #include "thread/peak.h"
 
@@ -33,7 +33,8 @@ peak_update(tsd_t *tsd) {
 /*
  * The bytes that the thread has from the arenas, cached or not, are cheap to compute and an upper
  * bound of its net use. They rise all the time in a thread whose objects other threads free, so the
- * peak is updated only after a rise by 2^-PEAK_LG_STEP of them.
+ * peak is updated only after a rise by 2^-PEAK_LG_STEP of them. Net use that grows only by what the
+ * cache already held does not raise them and is not seen.
  */
 void
 peak_note(tsd_t *tsd, uint64_t bytes UNUSED) {
@@ -51,7 +52,8 @@ peak_read(tsd_t *tsd) {
 	return tsd->peak_max;
 }
 
-/* Without cached large blocks each of the next large requests comes from an arena and is noted. */
+/* Without cached objects above TCACHE_LARGE_SOME the next requests of such sizes come from an
+ * arena, and each is noted. */
 void
 peak_reset(tsd_t *tsd) {
 	if (tsd->tcache != NULL) {

@@ -1,17 +1,25 @@
 /*
- * thread.peak: the greatest number of bytes that a thread had in use since the last reset. It is
- * measured at heartbeats, at reads, and when large memory comes from an arena; between two
- * measurements a thread may have had up to 64 KiB more, or a few large blocks more that its cache
- * served.
+ * thread.peak: the greatest number of bytes that a thread had in use since the last reset.
+ *
+ * It is measured at reads, and at heartbeats and when large memory comes from an arena if the bytes
+ * that the thread has from arenas have grown by more than a 64th since. So it may be too small: by
+ * that 64th, by what a thread allocates between two heartbeats, and by what its cache held at the
+ * last measurement and has served since. Only the thread itself calls, inside the gate; no lock.
  */
 #ifndef THREAD_PEAK_H
 #define THREAD_PEAK_H
 
 #include "thread/tsd.h"
 
-/* A hook of the heartbeat; imalloc.c calls it too. */
+/*
+ * Measures if the bytes from arenas have grown enough. A hook of the heartbeat; imalloc.c calls it
+ * too, when large memory comes from an arena. `bytes` is not used.
+ */
 void peak_note(tsd_t *tsd, uint64_t bytes);
-/* The peak in bytes above the net use at the last reset; 0 if that was never exceeded. */
+/*
+ * Measures, and returns the peak in bytes above the net use at the last reset; 0 if that was never
+ * exceeded.
+ */
 uint64_t peak_read(tsd_t *tsd);
 /* Starts a new measurement at the present net use. */
 void peak_reset(tsd_t *tsd);

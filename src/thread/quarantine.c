@@ -2,9 +2,10 @@
  * The quarantine of a thread: a ring of pointers, made when the thread first needs it
  * (quarantine.h).
  *
- * Invariant: every object in the ring was filled with STAMP, and no other structure refers to it.
- * Locks: none; only the owner uses its ring, inside the gate. Called by imalloc.c, tcache.c and
- * tsd.c, and by icheck.c (quarantine_has).
+ * Invariant: every object in the ring was filled with STAMP, and no other structure refers to it;
+ * for its slab it is in use. Locks: none; only the owner uses its ring, inside the gate (but for
+ * quarantine_has). Called by imalloc.c, tcache.c, tsd.c, icheck.c (quarantine_has), and
+ * jemalloc_init.c at exit.
  */
 #include "thread/quarantine.h"
 
@@ -34,6 +35,7 @@ place_of(const quarantine_t *q, unsigned i) {
 	return (q->first + i) % QUARANTINE_MAX;
 }
 
+/* Whether one of the object's addresses is a multiple of 2^opt_lg_san_uaf_align. */
 static bool
 is_touching(const void *ptr, size_t usize) {
 	uintptr_t first = (uintptr_t)ptr, last = first + usize - 1;

@@ -2,15 +2,18 @@
  * The quarantine of a thread: freed objects that are not reused for a while, to detect writes after
  * the free (option lg_san_uaf_align).
  *
- * A small object that covers a multiple of 2^lg_san_uaf_align is filled with a fixed byte when it
- * is freed, and enters the quarantine of the freeing thread. When that has too many objects or
- * bytes, the oldest leave it; when the thread's cache is flushed, all do. An object that leaves
- * must still consist of that byte, otherwise the process ends; it then returns to its slab. The
- * thread's counters count it as freed when it enters, the arena's statistics when it leaves. Only
- * the owner calls these functions, inside the gate, without a lock. Samples, and objects of
- * explicit arenas, are not put here. In builds with --enable-uaf-detection and debug builds. With
- * --enable-opt-safety-checks some objects of each small class enter without the option (the look,
- * thread/tcache.h).
+ * A small object that contains an address which is a multiple of 2^lg_san_uaf_align is filled with
+ * a fixed byte when it is freed, and enters the quarantine of the freeing thread. When that has too
+ * many objects or bytes, the oldest leave it; when the thread's cache is flushed, all do. An object
+ * that leaves must still consist of that byte, otherwise the process ends; then it returns to its
+ * slab. The thread's counters count it as freed when it enters, the arena's statistics when it
+ * leaves. Samples, and objects of explicit arenas, are not put here. The option exists in builds
+ * with --enable-uaf-detection and debug builds. With --enable-opt-safety-checks some objects of
+ * each small class enter without it (the look, thread/tcache.h), and all that are freed by a thread
+ * without a cache.
+ *
+ * Only the owner calls these functions, without a lock, and inside the gate; quarantine_has() also
+ * outside. Called by imalloc.c, icheck.c, tcache.c (flush), tsd.c (end), jemalloc_init.c (at exit).
  */
 #ifndef THREAD_QUARANTINE_H
 #define THREAD_QUARANTINE_H

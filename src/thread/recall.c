@@ -1,9 +1,10 @@
 /*
  * Makes other threads take their slow path (recall.h).
  *
- * Invariant: after recall_one() the thread handles the bit at its next malloc or free at the
- * latest, even if it was in the slow path during the call. Locks: that of the gate's list of
- * threads. Called by the profiler, alloc_hook.c, claim.c, thread_event.c, tsd.c and mallctl.
+ * Invariant: after recall_one() each malloc and free of the thread takes the slow path until one of
+ * them has handled the bit (tsd_look), even if the thread was in the slow path during the call.
+ * Locks: recall_all() takes that of the gate's list of threads. Called by the profiler,
+ * alloc_hook.c, claim.c, thread_event.c, tsd.c and ctl_arena.c.
  */
 #include "thread/recall.h"
 

@@ -9,17 +9,20 @@
 
 #include "os/tls.h"
 
-/* The bits of tls_s.recall: what has changed. */
 /*
- * A setting that the fast path obeys: thread_event_sample_interval, thread_event_is_strict,
+ * The bits of tls_s.recall: what has changed. RECALL_SETTINGS: a setting on which the fast path or
+ * its countdowns depend: thread_event_sample_interval, thread_event_is_strict,
  * thread_event_is_wanted, tcache_watched_min or tsd_no_fast_path.
  */
 #define RECALL_SETTINGS 1u
 #define RECALL_PACE 2u      /* much memory has become unused: thread/thread_event.h */
-#define RECALL_GRANTS 4u    /* an arena keeps nothing unused from now on: return what was granted */
+#define RECALL_GRANTS 4u    /* an arena keeps nothing unused from now on: return granted slots */
 #define RECALL_CLAIM 8u     /* another thread takes objects of the cache: thread/claim.h */
 
-/* Recalls one thread, whose tls_s must stay valid during the call; `what`: bits. No lock. */
+/*
+ * Recalls one thread, whose tls_s must stay valid during the call (the gate's list is locked, or it
+ * is the calling thread); `what`: bits. Takes no lock.
+ */
 void recall_one(struct tls_s *t, uint32_t what);
 /* Recalls each thread that has a tsd, including the calling one; returns their number. */
 unsigned recall_all(uint32_t what);

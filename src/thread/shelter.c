@@ -209,9 +209,9 @@ small_malloc(szind_t szind) {
 }
 
 /*
- * A slab that becomes empty is purged, but not the one that the next request of the class tries
- * first (at most SLAB_BYTES per class, until the next trim), because otherwise a handler that
- * allocates and frees one block would fault in and purge its pages each time.
+ * A slab that becomes empty is purged, but not while the gate is closed, since shelter_trim()
+ * follows, nor if it is the one that the next request of the class tries first, because otherwise a
+ * handler that allocates and frees one block would fault in and purge its pages each time.
  */
 static void
 small_free(shelter_slab_t *s, void *ptr, size_t r) {
@@ -259,7 +259,10 @@ large_unmap(shelter_slab_t *s) {
 	pages_unmap_in_time(s->e.addr - PAGE, PAGE + s->e.size);
 }
 
-/* Frees a large block; one that is kept faults where it is used, unless the system refuses. */
+/*
+ * Frees a large block. One that is kept is without access, so that a later use of it is a fault; if
+ * the system refuses that, it is only purged.
+ */
 static void
 large_free(shelter_slab_t *s) {
 	assert(!s->e.is_slab && s->nregs == 1);

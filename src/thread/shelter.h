@@ -9,14 +9,14 @@
  * mutex would not do: a thread outside the gate could hold it, and the fork handler, which waits
  * only for threads inside, would not know that.
  *
- * Blocks are regions of slabs, and sizes are those of the usual classes. All data about a block is
- * in the header of its slab, found through the page map; no links are in the blocks. A mark follows
- * each large block, and hardened builds put a canary, with the requested size, into small ones.
- * Free regions are zero: if one is not zero when it is handed out, or when its empty slab is
+ * Blocks are regions of slabs, and usable sizes are the usual ones (sz.h). All data about a block
+ * is in the header of its slab, found through the page map; no links are in the blocks. A mark
+ * follows each large block, and hardened builds put a canary, with the requested size, into small
+ * ones. Free regions are zero: if one is not zero when it is handed out, or when its empty slab is
  * purged, it was written to after its free. The last few freed large blocks are inaccessible. A
  * forked child continues with the shelter as it is: a block or slab that another thread was
  * changing at the fork stays unused there. Called by imalloc.c at a closed gate, in handlers, and
- * where such a block is freed or resized, by icheck.c, and when the gate opens again by
+ * where such a block is freed, by irealloc.c and icheck.c, and when the gate opens again by
  * jemalloc_fork.c and prof_box.c (shelter_trim).
  */
 #ifndef THREAD_SHELTER_H
@@ -25,7 +25,10 @@
 #include "meta/emap.h"
 #include "util/compiler.h"
 
-/* Returns zeroed memory, or NULL without memory or if the size is too large. */
+/*
+ * Returns zeroed memory; alignment: a power of two, or 0 for the natural one. NULL without memory,
+ * or if the size or alignment is too large.
+ */
 void *shelter_malloc(size_t size, size_t alignment);
 
 /* Whether a page-map element is that of a block of the shelter. */

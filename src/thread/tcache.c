@@ -5,9 +5,9 @@
  * Invariant: each bin's pointers lie between `head` and the bottom of its stack, the oldest at the
  * bottom, which is flushed first (see bin_check). Only the owner of a cache changes it, so no lock
  * is taken here except the arena's tcache_list_mtx for the link of the cache; functions of the
- * arena take their own. Called by the slow path of requests (imalloc.c), which also takes a thread
- * to its heartbeats, at the start and end of a thread (tsd.c), for explicit caches (tcache_set.c)
- * and by mallctl.
+ * arena take their own. Called by the slow path of requests (imalloc.c), whose countdowns lead to
+ * the heartbeats, at the start and end of a thread (tsd.c), for explicit caches (tcache_set.c), by
+ * claim.c, peak.c and icheck.c, and by mallctl.
  */
 #include "thread/tcache.h"
 
@@ -52,7 +52,7 @@ bin_shard(const tsd_t *tsd, unsigned slot) {
 	return likely(n == 1) || tsd == NULL ? 0 : tsd->shard_seed % n; /* usually no division */
 }
 
-/* Checks the invariants of a stack and its cold half; called after each change. */
+/* Checks the invariants of a stack and its cold half. */
 static void
 bin_check(const cache_bin_t *b UNUSED, const tcache_cold_t *c UNUSED) {
 	assert(b->head >= c->slots && b->head <= bin_bottom(c));
@@ -486,7 +486,7 @@ tcache_settle_taken(tsd_t *tsd, tcache_t *tc) {
 		cache_bin_t *b = &tc->bins[s];
 		tcache_cold_t *c = &tc->cold[s];
 		unsigned n = c->n_taken, ncached = c->nslots == 0 ? 0 : bin_ncached(b, c);
-		c->n_taken = 0; /* as marked_at: the mark may be evaluated */
+		c->n_taken = 0; /* it shares its place with marked_at: 0 is an old mark, not a young one */
 		if (n > 0) {
 			assert(ncached >= n && ncached - n <= 2);
 			memmove(b->head + n, b->head, (ncached - n) * sizeof(void *));
@@ -550,7 +550,10 @@ slot_fetch_objects(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot, void 
 	return got;
 }
 
-/* The descriptor of an arena's current slab may be another's by now; then it has another name. */
+/*
+ * The name of the current slab of the arena's bin, read without the bin's lock: its descriptor may
+ * be that of another extent by now, whose name it then has. 0: there is none.
+ */
 static NO_SANITIZE_THREAD uint64_t
 current_slab(const tsd_t *tsd, arena_t *from, unsigned slot) {
 	const bin_t *bin = arena_bin(from, slot - 1, bin_shard(tsd, slot));
@@ -790,7 +793,7 @@ bin_is_mark_young(const tcache_cold_t *c, uint16_t now) {
 	return c->nslots > c->max && (uint16_t)(now - c->marked_at) < 2;
 }
 
-/* Frees the slots of an empty bin whose limit is 0. */
+/* Frees the slots of an empty bin whose limit is 0: its stack goes, and its grant. */
 static void
 bin_close(tcache_t *tc, unsigned slot) {
 	cache_bin_t *b = &tc->bins[slot];
@@ -928,7 +931,7 @@ tcache_gc_large(tsd_t *tsd, tcache_t *tc) {
 /*
  * Number of steps of upkeep at a heartbeat: one, and more in a thread whose heartbeats are seldom,
  * so that each bin has its turn about once a second (2^30 ns). Otherwise a thread that has become
- * slow would keep what it cached while it was fast for minutes.
+ * slow would keep for minutes what it cached while it was fast.
  */
 static unsigned
 upkeep_nsteps(const tsd_t *tsd, const tcache_t *tc) {
@@ -970,6 +973,7 @@ tcache_cached_bytes(const tcache_t *tc) {
 /*
  * Bytes of a cache's memory, one piece: the struct, the bins, the cold halves. The fast path
  * indexes bins by class without a check up to SC_LOOKUP_MAX, so there are at least bins up to that.
+ * *bins_at, *cold_at: offsets of the bins and the cold halves.
  */
 static size_t
 tcache_bytes(unsigned nslots, size_t *bins_at, size_t *cold_at) {

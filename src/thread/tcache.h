@@ -4,17 +4,20 @@
  * The fast path reaches a thread's automatic cache through the TLS word. Explicit caches
  * (tcache.create) are reached only by the slow path. "Slot" means an index of a bin: slot s serves
  * class s-1, slot 0 is never used; the slots of one bin (nslots) are places for pointers. An empty
- * bin is filled from an arena with about half its slots; a full one moves its oldest half to the
- * transfer cache of the arena's bin (stock.h), or frees it if its objects are large. Stacks of
- * pointers start small and double with use up to the bin's limit, which the options set. A bin of
- * an automatic cache that is full, empty and full again may be granted more slots than its limit,
- * from a budget in bytes that all threads share (tcache_budget.h). Upkeep, at heartbeats, goes
- * through the bins one by one, flushes objects that were not used since its last turn, and takes
- * grants back.
+ * bin is filled from an arena with about half its slots; a full one moves about half, the oldest,
+ * to the transfer cache of the arena's bin (stock.h), or to the arena if its objects are large.
+ * Stacks of pointers start small and double with use up to the bin's limit, which the options set.
+ * A bin of an automatic cache that is full, empty and full again may be granted more slots than its
+ * limit, from a budget in bytes that all threads share (tcache_budget.h); a bin with the limit 0
+ * also some for a batch. Upkeep, at heartbeats, goes through the bins one by one, flushes objects
+ * that were not used since its last turn, and takes grants back.
  *
- * Only the owner uses a cache, without a lock; when memory is short another thread may take over
- * what the cache of an idle thread holds (claim.h). The link in the arena's list is under the
- * arena's tcache_list_mtx; readers of statistics read the cursors without a lock.
+ * Only the owner uses a cache, without a lock: the thread, or for an explicit one the thread that
+ * names it, where the program sees to it that no two do at the same time. When memory is short
+ * another thread may take over what the cache of an idle thread holds (claim.h). The link in the
+ * arena's list is under the arena's tcache_list_mtx; statistics walk that list under it, and read
+ * the cursors of the bins while their owners change them. Called inside the gate, by imalloc.c,
+ * tsd.c, tcache_set.c, claim.c, peak.c and mallctl; tcache_has() by icheck.c outside of it.
  */
 #ifndef THREAD_TCACHE_H
 #define THREAD_TCACHE_H
@@ -27,7 +30,8 @@
 /* The cold half of a bin: what the fast path does not need. */
 typedef struct tcache_cold_s {
 	void **slots;         /* room for nslots pointers; NULL while nslots is 0 */
-	uint64_t to_sample;   /* requests from countdown's end to the next sample; UINT64_MAX: none */
+	/* requests from the end of the running countdown to the next sample; UINT64_MAX: none */
+	uint64_t to_sample;
 	uint32_t window;      /* value of the bin's countdown at its start or at the last fold */
 	uint32_t nrequests;   /* requests served and not yet reported to the arena */
 	uint16_t nslots;      /* slots of the stack */
@@ -36,9 +40,9 @@ typedef struct tcache_cold_s {
 		uint16_t marked_at; /* time of a granted bin's mark, in steps of 2^26 ns (67 ms) */
 		uint16_t n_taken;   /* in a cache with `taken`: objects that another thread took */
 	};
-	bool has_missed : 1;  /* the bin was filled since a mark was last judged */
+	bool has_missed : 1;  /* a request found the bin empty since its last upkeep */
 	bool is_marked : 1;   /* `empty` is above the bottom, to find objects that nothing uses */
-	bool has_stowed : 1;  /* the bin was full since its last fill and judged mark */
+	bool has_stowed : 1;  /* a free found the bin full since its last fill or upkeep */
 	bool is_swinging : 1; /* the bin was full, then empty, since upkeep last found unused objects */
 	bool is_fixed : 1;    /* a call has set `max`: nothing is granted */
 	uint8_t to_look;      /* hardened builds: requests for which a look may still close the bin */
@@ -49,11 +53,11 @@ typedef struct tcache_s {
 	arena_t *arena;
 	bool is_auto;         /* a thread's own cache; false: explicit (tcache.create) */
 	uint64_t interval;    /* explicit caches: sample interval when the distances were drawn */
-	size_t granted;       /* bytes of objects in the slots beyond the bins' limits */
+	size_t granted;       /* slots beyond the bins' limits, in bytes of objects, filled or not */
 	atomic_zu_t taken;    /* bytes of objects in the stacks that another thread took (claim.h) */
 	size_t granted_large; /* part of `granted` for objects above TCACHE_LARGE_SOME */
 	unsigned nslots;      /* number of bins, slot 0 included */
-	unsigned gc_large;    /* bit in granted_map of the bin that upkeep examined last */
+	unsigned gc_large;    /* bit in granted_map of the bin that tcache_gc_large() examined last */
 	uint64_t granted_map; /* bit i: bin tcache_first_large() + i has grants */
 	tcache_cold_t *cold;  /* nslots of them */
 	cache_bin_t *bins;    /* nslots of them, 64-byte aligned */
@@ -80,7 +84,11 @@ void tcache_flush(tsd_t *tsd, tcache_t *tc);
  * Returns whether pages of the arena became unused.
  */
 bool tcache_try_gather(tsd_t *tsd, arena_t *a);
-/* Returns all granted slots of the cache and the objects that they held; upkeep may grant anew. */
+/*
+ * Takes back all granted slots of the cache, and flushes the objects beyond the bins' limits; slots
+ * may be granted anew at once. Called in the cache's own thread when an arena keeps nothing unused
+ * from now on, and after another thread has taken objects.
+ */
 void tcache_return_grants(tsd_t *tsd, tcache_t *tc);
 /*
  * For claim.c: returns the objects below the top of each stack, while the owner may be within a pop
@@ -135,9 +143,11 @@ void tcache_uncount_fast(tcache_t *tc, size_t usize);
  */
 bool tcache_try_put(tsd_t *tsd, tcache_t *tc, unsigned slot, void *obj);
 /*
- * Flushes cached objects of more than `above` bytes, at least TCACHE_LARGE_SOME, the largest
- * classes first, until `want` bytes are flushed or none is left, so that a large request takes
- * their pages instead of new ones. Called when no hot extent fits the request.
+ * Flushes cached objects of more than `above` bytes, which is at least TCACHE_LARGE_SOME, the
+ * largest classes first, until `want` bytes are flushed or none is left, so that a large request
+ * takes their pages instead of new ones. Nothing is flushed if no bin of such objects has grants:
+ * an option has set their limits then. Called when no hot extent fits the request, and by
+ * peak_reset().
  */
 void tcache_make_way(tsd_t *tsd, tcache_t *tc, size_t above, size_t want);
 

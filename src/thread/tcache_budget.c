@@ -10,8 +10,8 @@
 #include "util/bits.h"
 
 static struct {
-	atomic_zu_t bytes;
-	atomic_zu_t n_caches;
+	atomic_zu_t bytes;    /* of all grants */
+	atomic_zu_t n_caches; /* caches that have grants */
 } grants;
 
 size_t
@@ -26,13 +26,14 @@ tcache_budget(void) {
 	return min_zu(share, room_now() / TCACHE_BUDGET_ROOM);
 }
 
-/* The part of a cache that has grants of `have` bytes. */
+/* The part of a cache that has grants of `have` bytes; with 0 it would be one cache more. */
 static size_t
 part_of(size_t budget, size_t have) {
 	size_t n = atomic_load_zu(&grants.n_caches, MO_RELAXED) + (have == 0);
 	return n > 1 ? budget / n : budget;
 }
 
+/* a minus b, at least 0. */
 static size_t
 less(size_t a, size_t b) {
 	return a > b ? a - b : 0;
@@ -45,7 +46,7 @@ tcache_budget_more(size_t have) {
 	return max_zu(in_part, less(budget / 2, sum));
 }
 
-/* A cache is left what is a quarter above its part, so that slots do not come and go. */
+/* A cache keeps up to a quarter more than its part, so that slots do not come and go. */
 bool
 tcache_budget_is_exceeded(size_t have) {
 	size_t budget = tcache_budget(), part = part_of(budget, have);

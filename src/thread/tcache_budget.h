@@ -2,10 +2,10 @@
  * The budget of grants: bytes by which the bins of all thread caches together may exceed their
  * limits (grants, tcache.h).
  *
- * It follows from the process and the machine: a share of the bytes that the arenas have from the
- * system (TCACHE_BUDGET_SHARE), at least TCACHE_BUDGET_LEAST, but never more than a share of the
- * room below limits of memory (TCACHE_BUDGET_ROOM). The part of a cache is the budget divided by
- * the number of caches that have grants.
+ * The budget is a quarter (1 / TCACHE_BUDGET_SHARE) of the bytes that the arenas have from the
+ * system, at least TCACHE_BUDGET_LEAST, but never more than an eighth (1 / TCACHE_BUDGET_ROOM) of
+ * the room below limits of memory (os/room.h). The part of a cache is the budget divided by the
+ * number of caches that have grants.
  *
  * Invariant: the sum of all grants grows only up to the budget; a cache grows beyond its part only
  * while the sum is at most half of the budget. A process that becomes smaller, or a cache that gets
@@ -21,6 +21,7 @@
 
 #include "util/compiler.h"
 
+/* Bytes, and two divisors: see above. */
 #define TCACHE_BUDGET_LEAST ((size_t)48 << 20)
 #define TCACHE_BUDGET_SHARE 4u
 #define TCACHE_BUDGET_ROOM 8u
@@ -29,11 +30,14 @@
 size_t tcache_budget_sum(void);
 /* The budget now. */
 size_t tcache_budget(void);
-/* Bytes that a cache with grants of `have` bytes may have beside them. */
+/* Bytes that a cache with grants of `have` bytes may be granted beside them. */
 size_t tcache_budget_more(size_t have);
-/* Whether a cache with grants of `have` bytes must give some back: there is no room for a part. */
+/*
+ * Whether a cache with grants of `have` bytes must give some back: it has over a quarter more than
+ * its part, and less than one part of the budget is left.
+ */
 bool tcache_budget_is_exceeded(size_t have);
-/* Counts a change of the grants of one cache. */
+/* Counts a change of the grants of one cache, from `before` to `after` bytes. */
 void tcache_budget_change(size_t before, size_t after);
 
 #endif

@@ -1,7 +1,8 @@
 /*
  * The limits of caches, computed from the options; tcache_limits.h has the contract.
  * Invariant: after boot nothing here changes, so there is no lock. The option parser and boot write
- * it; tcache.c reads it when a cache is made or asks for a grant.
+ * it; tcache.c reads it when a cache is made or asks for a grant, tcache_set.c when a program
+ * changes limits.
  */
 #include "thread/tcache_limits.h"
 
@@ -36,6 +37,10 @@ static struct {
 	bool may_grant;                       /* no option has set a limit */
 } limits;
 
+/*
+ * The limit of a class for which no ncached_max is set. That of a small class follows from the
+ * number of regions in its slabs, and is even.
+ */
 static unsigned
 ncached_from_options(szind_t szind) {
 	assert(szind < SC_NSIZES);

@@ -1,7 +1,8 @@
 /*
  * How much a thread cache may hold: the options, and the limits by class that follow from them.
- * Invariant: values are set while options are parsed and at boot, and are read-only afterwards, so
- * no lock is needed. tcache.c reads them when it makes a cache or grants slots; imalloc.c reads
+ * Invariant: values are set while options are parsed (conf_table.c) and at boot, and are read-only
+ * afterwards, so no lock is needed. tcache.c reads the limits when it makes a cache or grants
+ * slots, tcache_set.c when a program changes them; imalloc.c, tsd.c and mallctl read
  * tcache_max_default.
  */
 #ifndef THREAD_TCACHE_LIMITS_H
@@ -9,7 +10,7 @@
 
 #include "meta/sc.h"
 
-#define TCACHE_NSLOTS_LIMIT 2048u  /* maximum of the nslots options, and of a granted bin's slots */
+#define TCACHE_NSLOTS_LIMIT 2048u  /* most slots of a bin with grants, as of the nslots options */
 #define TCACHE_NCACHED_LIMIT 8191u /* maximum of ncached_max settings, in objects */
 /* Largest size that a cache can hold, in bytes. */
 #define TCACHE_MAX_LIMIT ((size_t)8 << 20)
@@ -26,11 +27,15 @@
 /* By default bins of objects above this size have the limit 0 and hold only granted slots. */
 #define TCACHE_LARGE_SOME ((size_t)32 << 10)
 /*
- * Zeroed objects above this size pass the caches, and for other ones larger cached objects are
- * flushed before an arena takes new pages.
+ * A request of zeroed memory above this size does not use a cache; for each request above it,
+ * cached objects above it are flushed before an arena takes new pages (tcache_make_way).
  */
 #define TCACHE_LARGE_MUCH ((size_t)128 << 10)
 
+/*
+ * The options; the manual and conf_table.c say what each does. opt_tcache_gc_* and
+ * opt_experimental_tcache_gc are only shown.
+ */
 extern bool opt_tcache;
 /* Whether an option that limits caches was set, to any value; and one for large objects. */
 extern bool opt_tcache_limits_given;
@@ -54,10 +59,14 @@ extern unsigned tcache_nhbins;
 void tcache_boot(void);
 /* Maximum number of objects of a class in a new cache. */
 unsigned tcache_ncached_max_default(szind_t szind);
-/* Whether a bin with this limit may be granted more: no option or call has set the limit. */
+/*
+ * Whether a bin with this limit (max) may be granted more: no option has set a limit, and this one
+ * is the default. In hardened builds not for objects above TCACHE_LARGE_SOME.
+ */
 bool tcache_may_grant(szind_t szind, unsigned max);
 /*
- * For the option parser: sets the limit for the classes of the request sizes from..to. Returns 0.
+ * For the option parser: sets the limit for the classes of the request sizes from..to to n objects,
+ * at most TCACHE_NCACHED_LIMIT. Returns 0 always, as the parser wants.
  */
 int tcache_ncached_max_default_set(size_t from, size_t to, size_t n);
 /*

@@ -1,8 +1,9 @@
 /*
  * Changes of thread caches while the process runs, and the table of explicit caches.
  * Invariant: an id is in use, or in free_ids, or at least n_used. set.mtx guards the table;
- * tcaches_get() reads one element without it. A thread changes only its own cache. Called by the
- * mallctl nodes thread.tcache.* and tcache.*, and by requests with MALLOCX_TCACHE().
+ * tcaches_get() reads one element without it. A thread changes only its own cache, and an explicit
+ * one that no other thread uses meanwhile. Called by the mallctl nodes thread.tcache.* and
+ * tcache.* (ctl_thread.c), and by requests with MALLOCX_TCACHE() (imalloc.c).
  */
 #include "thread/tcache_set.h"
 

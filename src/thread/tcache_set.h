@@ -20,7 +20,10 @@ int tcache_ncached_max_set(tsd_t *tsd, size_t from, size_t to, size_t n);
 /* Limit of objects for the class of a size; 0 if not cached. EINVAL: no cache can hold the size. */
 int tcache_ncached_max_get(tsd_t *tsd, size_t size, size_t *n);
 
-/* Explicit caches. EFAULT: no memory, no id left, or no such id. */
+/*
+ * Explicit caches. EFAULT: no memory, no id left, or no such id. No other thread may use a cache
+ * while it is flushed or destroyed.
+ */
 int tcaches_create(tsd_t *tsd, unsigned *id);
 int tcaches_flush(tsd_t *tsd, unsigned id);
 int tcaches_destroy(tsd_t *tsd, unsigned id);

@@ -8,14 +8,15 @@
  * spare is allocated in its slab, and its record has req_size TCACHE_REC_IS_SPARE, by which free()
  * recognises a double free. Only regions of the hidden arena of the automatic arenas become spares.
  * They belong to a thread's own cache, whose owner alone calls these functions (imalloc.c,
- * tcache.c), so there is no lock. Upkeep returns all spares to their slabs once in a round over the
- * bins.
+ * tcache.c), inside the gate, so there is no lock. Upkeep returns all spares to their slabs, and
+ * frees the kept records, once in a round over the bins.
  */
 #ifndef THREAD_TCACHE_SPARE_H
 #define THREAD_TCACHE_SPARE_H
 
 #include "meta/edata.h"
 
+/* Places for spares of a cache, a power of two; most records that it keeps without an object. */
 #define TCACHE_NSPARES 4
 #define TCACHE_NRECS 32
 /* Marks the record of a spare; it stands in req_size, where a sample has the requested size. */
@@ -34,7 +35,10 @@ typedef struct {
 	unsigned nrecs;
 } tcache_spares_t;
 
-/* Takes the spare of class slot-1; *rec: its record, zeroed. Returns NULL if there is none. */
+/*
+ * Takes the spare of class slot-1; *rec: its record, which is of no sample now (tctx NULL). Returns
+ * NULL if there is none.
+ */
 void *tcache_spare_take(tcache_spares_t *sp, unsigned slot, sample_rec_t **rec);
 /*
  * Keeps a region of e as a spare; its sample has ended and it is not a spare already. Returns false

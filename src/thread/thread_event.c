@@ -4,9 +4,11 @@
  * A heartbeat adjusts the pace (pace_keep), runs decay and the hooks; the one that does a round of
  * decay sees whether much memory has become unused (pace_look), as do releases of pages
  * (thread_event_unused_rose). Invariant: between two heartbeats a thread allocates about
- * beat_bytes, from each of its bins, and a few large requests. Locks: none; the fields are the
- * thread's own, and `pace` consists of atomic words. Called by tcache.c and imalloc.c inside the
- * gate, by the page cache, and by tsd.c at a thread's start and end.
+ * beat_bytes, from each of its bins, but up to 32 objects of a class above 2 KiB, and a few large
+ * objects past the cache. Locks: none, but a recall takes that of the gate's list; the fields are
+ * the thread's own, and `pace` consists of atomic words. Called by tcache.c and imalloc.c inside
+ * the gate, by the page cache (pac_rise_hook), by claim.c, and by tsd.c at a thread's start and
+ * end.
  */
 #include "thread/thread_event.h"
 
@@ -20,13 +22,13 @@ atomic_b_t thread_event_is_wanted;
 thread_event_hook_t *const *thread_event_hooks;
 atomic_b_t thread_event_is_strict;
 
-/* The unit of tls_s.beat (about 1 ms); an idle thread had no heartbeat for so many of them. */
+/* log2 of the unit of tls_s.beat in ns (about 1 ms); a thread without one for so many is idle. */
 #define BEAT_LG_NS 20
 #define BEAT_IDLE 1000u
-/* Among more threads than this one is taken for awake, without a look. */
+/* With more threads than this, thread_event_try_end_last() takes it that one is not idle. */
 #define AWAKE_MAX 64u
 
-/* A larger distance, in its unit, is practically infinite. */
+/* A larger distance to a sample, in objects or bytes, is practically infinite. */
 #define GAP_MAX 1e18
 
 static uint64_t
@@ -89,7 +91,7 @@ thread_event_count_to_sample(tsd_t *tsd, size_t usize) {
 
 static struct {
 	atomic_zu_t base;      /* unused bytes at the last recall, or the fewest seen since */
-	atomic_zu_t told;      /* bytes that became unused since they were summed up, in steps */
+	atomic_zu_t told;      /* bytes that became unused since pace_look(), as caches reported them */
 	atomic_u64_t next_ns;  /* earliest time of the next recall; 0: there was none */
 } pace;
 
@@ -102,7 +104,7 @@ thread_event_hasten(tsd_t *tsd) {
 
 /*
  * Once there was a recall, a new thread starts at the shortest distance: pages may wait for its
- * heartbeats. They soon are apart if it is quick.
+ * heartbeats. The distance soon grows if the thread allocates quickly.
  */
 void
 thread_event_begin(tsd_t *tsd) {
@@ -136,8 +138,8 @@ pace_look(uint64_t now) {
 }
 
 /*
- * Runs decay if that is due; not inside other work of the library, which may be a pass or a hook of
- * the user.
+ * Runs decay if that is due, and returns whether it did; not inside other work of the library,
+ * which may be a pass of decay or a hook of the user.
  */
 static bool
 pace_try_tick(struct tls_s *t, uint64_t now) {
@@ -150,7 +152,10 @@ pace_try_tick(struct tls_s *t, uint64_t now) {
 	return has_ticked;
 }
 
-/* The sum reads words of all arenas, so it is made once in a round or in so many steps. */
+/*
+ * pace_look() reads words of all arenas, so it is called only after a round of decay, or when an
+ * eighth of ARENAS_RISE was reported.
+ */
 void
 thread_event_unused_rose(void) {
 	struct tls_s *t = tls_get();

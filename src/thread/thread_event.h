@@ -3,19 +3,25 @@
  * samples.
  *
  * Each bin of a cache counts its pops down (countdown); allocations past the cache count bytes. A
- * countdown ends after at most 64 KiB of allocation, or a few large requests; then the heartbeat
- * runs: decay, and the hooks in thread_event_hooks, of which one is the upkeep of the cache. Decay
- * depends on time, so heartbeats follow after fewer bytes in a thread that allocates slowly, down
- * to THREAD_EVENT_LEAST, and after more bytes again when it gets faster (its pace). A thread may
- * become slow at once, with countdowns set for its old pace, or end, while the pages that it freed
- * wait for somebody's heartbeats. So whoever makes pages unused tells: when ARENAS_RISE bytes have
- * become so, all threads are recalled (thread/recall.h), which sets them to the shortest distance;
- * also when a thread has returned as many bytes of small objects between two heartbeats, which may
- * have left places in slabs that stay.
+ * countdown ends after at most 64 KiB of allocation, or for sizes above 2 KiB after at most 32
+ * requests. If the thread has then allocated beat_bytes (at most 64 KiB) since its last heartbeat,
+ * the next one runs: decay, and the hooks in thread_event_hooks, of which one is the upkeep of the
+ * cache. Decay depends on time, so heartbeats follow after fewer bytes in a thread that allocates
+ * slowly, down to THREAD_EVENT_LEAST, and after more bytes again when it gets faster (its pace). A
+ * thread may suddenly become slow, with countdowns set for its old pace, or end, while the pages
+ * that it freed wait for some thread's heartbeat. So the thread that makes pages unused reports it:
+ * when ARENAS_RISE bytes have become unused, all threads are recalled (thread/recall.h), which sets
+ * them to the shortest distance. They are recalled too when a thread has returned as many bytes of
+ * small objects between two heartbeats, which may have left free regions in slabs instead of unused
+ * pages.
  *
  * Samples: a Poisson process over bytes with mean `interval`, split by class. The distances of each
  * class are independent and exponential, so a request of z bytes is a sample with probability
  * 1-exp(-z/interval).
+ *
+ * A thread calls these functions for its own tsd, inside the gate, without a lock. Called by
+ * tcache.c, imalloc.c, tsd.c, claim.c (thread_event_is_idle) and, by a hook, the page cache; the
+ * profiler writes the settings.
  */
 #ifndef THREAD_THREAD_EVENT_H
 #define THREAD_THREAD_EVENT_H
@@ -25,7 +31,7 @@
 /* Bytes between two heartbeats: the maximum; the minimum. */
 #define THREAD_EVENT_BYTES ((uint64_t)64 << 10)
 #define THREAD_EVENT_LEAST ((uint64_t)64)
-/* Minimum time between two recalls of all threads: a constant, and more for each thread. */
+/* Minimum time between two recalls of all threads: 50 ms, or 0.1 ms for each thread if more. */
 #define THREAD_EVENT_TELL_NS ((uint64_t)50 * 1000 * 1000)
 #define THREAD_EVENT_TELL_EACH_NS ((uint64_t)100 * 1000)
 /*
@@ -36,22 +42,22 @@
 #define THREAD_EVENT_QUICK_NS (THREAD_EVENT_SLOW_NS / 4)
 /*
  * thread_event_is_strict: a client of the profiler waits for a number of allocated bytes or a large
- * request, so no large request passes without a heartbeat. Otherwise at most so many large requests
- * of a cached class do, and as many past the cache or that are samples. After a change call
- * recall_all(RECALL_SETTINGS).
+ * request, so no request of 64 KiB or more passes without a heartbeat. Otherwise up to
+ * THREAD_EVENT_REQUESTS requests of one cached class above 2 KiB do, and as many past the cache or
+ * that are large samples. After a change call recall_all(RECALL_SETTINGS).
  */
 extern HIDDEN atomic_b_t thread_event_is_strict;
 #define THREAD_EVENT_REQUESTS 32u
 /*
- * Bytes that large requests past the cache allocate at most without a heartbeat, which looks at
- * stats_interval and the user's own events.
+ * Bytes that requests past the cache, and large samples, allocate at most without a heartbeat,
+ * which looks at stats_interval and the user's own events.
  */
 #define THREAD_EVENT_DIRECT_BYTES ((uint64_t)128 << 20)
 
 /*
- * Requests of `size` bytes from a bin until the next heartbeat (>= 1): as many as fit the distance
- * beat_bytes, but of large ones THREAD_EVENT_REQUESTS, or proportionally fewer at a shorter
- * distance.
+ * Requests of `size` bytes from a bin until the countdown ends (>= 1): as many as fit the distance
+ * beat_bytes, but unless strict at least THREAD_EVENT_REQUESTS, or proportionally fewer at a
+ * shorter distance.
  */
 ALWAYS_INLINE uint64_t
 thread_event_requests(const tsd_t *tsd, size_t size) {
@@ -65,7 +71,10 @@ thread_event_requests(const tsd_t *tsd, size_t size) {
 	return n;
 }
 
-/* Large requests, past the cache or samples, that may follow a heartbeat without one; 0: none. */
+/*
+ * Requests past the cache, and large samples, that may follow one another without a look whether a
+ * heartbeat is due; 0: none.
+ */
 ALWAYS_INLINE uint32_t
 thread_event_direct_requests(const tsd_t *tsd) {
 	bool is_strict = atomic_load_b(&thread_event_is_strict, MO_RELAXED);
@@ -94,9 +103,9 @@ void thread_event_begin(tsd_t *tsd);
  */
 void thread_event_hasten(tsd_t *tsd);
 /*
- * The hook of the page caches (pac_rise_hook), called by the thread that makes pages unused: runs
- * decay if that is due, recalls all threads if ARENAS_RISE bytes have become unused, and this one
- * in any case, so that it is not slow and far from a heartbeat when it has freed.
+ * The hook of the page caches (pac_rise_hook), called by a thread that has made pages unused, once
+ * for each pac_rise_step bytes: runs decay if that is due, recalls all threads if ARENAS_RISE bytes
+ * have become unused, and otherwise at least this one, so that its own next heartbeat is near.
  */
 void thread_event_unused_rose(void);
 /*
@@ -106,22 +115,29 @@ void thread_event_unused_rose(void);
  */
 void thread_event_freed_much(tsd_t *tsd);
 /*
- * Called at the end of a thread, when its cache is empty: whether all other threads are idle, which
- * had no heartbeat within a second, or at their end like this one. Of threads that end at the same
- * time at least one gets true. n: number of threads; with many of them the answer is no.
+ * Called at the end of a thread, when its cache is empty: whether all other threads are idle
+ * (thread_event_is_idle) or at their end like this one. This thread counts as ending from then on,
+ * so of threads that end at the same time at least one gets true. n: number of threads; above 64
+ * the answer is no without a look.
  */
 bool thread_event_try_end_last(tsd_t *tsd, unsigned n);
-/* Whether a thread had no heartbeat within a second; now: monotonic time in ns. */
+/*
+ * Whether a thread had no heartbeat within the last second, or none at all; now: monotonic time in
+ * ns. Any thread may ask.
+ */
 bool thread_event_is_idle(const struct tls_s *t, uint64_t now);
 
 /*
- * Hooks called at heartbeats, in the gate, without a lock, with nested events off; the last entry
- * is NULL.
+ * Hooks called at heartbeats, in the gate, without a lock, with nested events off (tls_s.inside);
+ * the last entry is NULL. bytes: what the thread allocated since its last heartbeat, as counted.
  */
 typedef void thread_event_hook_t(tsd_t *tsd, uint64_t bytes);
 extern HIDDEN thread_event_hook_t *const *thread_event_hooks;
 
-/* Copies the published interval; all distances must then be drawn again. */
+/*
+ * Copies the published interval, and draws the distance past the cache; the caller draws those of
+ * the bins (tcache_retune).
+ */
 void thread_event_take_interval(tsd_t *tsd);
 /*
  * Copies thread_event_is_strict to the tsd. If it becomes true, the bytes allocated since the last
@@ -133,7 +149,7 @@ uint64_t thread_event_draw_objects(tsd_t *tsd, size_t usize);
 /* Bytes past the cache until the next sample; UINT64_MAX: no sample. */
 uint64_t thread_event_draw_bytes(tsd_t *tsd);
 
-/* Runs the heartbeat unless nested. */
+/* Runs the heartbeat, unless the thread is inside other work of the library (tls_s.inside). */
 void thread_event_due(tsd_t *tsd);
 /* Counts allocated bytes, and runs the heartbeat if that is due or wanted, unless nested. */
 ALWAYS_INLINE void
@@ -146,8 +162,9 @@ thread_event_advance(tsd_t *tsd, uint64_t bytes) {
 	}
 }
 /*
- * Counts a large request that is due for no heartbeat yet, see n_direct. Returns false if it is;
- * the caller then calls thread_event_advance_large().
+ * Counts a request past the cache, or a large sample, if it needs no look whether a heartbeat is
+ * due: the first few after such a look (tsd_t.n_direct). Otherwise returns false, and the caller
+ * calls thread_event_advance_large(), which looks.
  */
 ALWAYS_INLINE bool
 thread_event_try_pass(tsd_t *tsd, uint64_t bytes) {

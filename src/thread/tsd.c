@@ -4,8 +4,8 @@
  * Invariant: tls->tsd is set from tsd_make() to tsd_cleanup(), and the gate's list has the thread
  * for the same time. The fast path is open while tls->cache points at the bins of the thread's
  * cache, and closed while it points at the boot block. Locks: that of the gate's list, and the
- * arena's list of caches. Called by imalloc.c (slow paths), by libc at the end of a thread, by
- * mallctl, and by jemalloc_fork.c.
+ * arena's list of caches. Called by imalloc.c and irealloc.c (slow paths), by libc at the end of a
+ * thread, at heartbeats, by tcache_set.c, mallctl, jemalloc_init.c and jemalloc_fork.c.
  */
 #include "thread/tsd.h"
 
@@ -28,11 +28,12 @@ atomic_b_t tsd_no_fast_path;
 void (*const *tsd_cleanups)(tsd_t *tsd);
 
 static struct {
-	atomic_u32_t count;
+	atomic_u32_t count;  /* threads that have a tsd */
 	bool is_booted;
 	uint64_t seed;       /* source of the threads' seeds */
 } tsds;
 
+/* For statistics (inspect_tcache_bytes): bytes in the cache with this link in its arena's list. */
 static size_t
 tsd_tcache_bytes(ql_t *link) {
 	return tcache_cached_bytes(container_of(link, tcache_t, link));

@@ -4,7 +4,10 @@
  * A tsd is created at the first slow path of a thread and freed at its end. A thread without one
  * (before its first allocation, without memory, in its last destructors, at boot) is served from
  * arena 0 (arenas_fallback) without a cache; its tsd is NULL in the slow path. Only the thread
- * itself uses its tsd. Other threads can make it handle a change of settings (thread/recall.h).
+ * itself uses its tsd, but for a claim of its cache (thread/claim.h). Other threads can make it
+ * handle a change of settings (thread/recall.h). All functions here are called inside the gate,
+ * but for tsd_boot(), tsd_enter(), tsd_count() and the handlers of fork. Called by imalloc.c and
+ * irealloc.c (slow paths), mallctl, jemalloc_init.c, jemalloc_fork.c, and tcache_set.c.
  */
 #ifndef THREAD_TSD_H
 #define THREAD_TSD_H
@@ -66,8 +69,8 @@ tsd_cache(tsd_t *tsd) {
 }
 
 /*
- * Makes `to`, which counts the thread already (arenas_bind) and is not its present arena, that of
- * the thread and its cache.
+ * Moves the thread and its cache to the arena `to`, which counts the thread already (arenas_bind)
+ * and is not its present arena.
  */
 void tsd_move(tsd_t *tsd, arena_t *to);
 /*
@@ -82,16 +85,16 @@ void tsd_percpu_heartbeat(tsd_t *tsd, uint64_t bytes);
 void tsd_borrow_heartbeat(tsd_t *tsd, uint64_t bytes);
 
 /*
- * For entry points other than malloc and free: enters the gate, waiting for a fork to end, and
- * makes the tsd and its cache. Returns the tsd, or NULL as tsd_fetch_slow(). tsd_leave() leaves the
- * gate.
+ * For code that is not called in malloc or free, as the one at exit: enters the gate, waiting for a
+ * fork to end, and makes the tsd and its cache. Returns the tsd, or NULL as tsd_fetch_slow(); the
+ * thread is inside in any case. tsd_leave() leaves the gate.
  */
 tsd_t *tsd_enter(void);
 void tsd_leave(void);
 
 /*
- * Opens the fast path if this thread may use it, otherwise closes it. To be called after is_slow,
- * tsd_no_fast_path or the cache changed.
+ * Opens the fast path if this thread may use it, otherwise closes it. To be called by the thread
+ * after its is_slow, its cache or tsd_no_fast_path changed.
  */
 void tsd_fast_path_update(tsd_t *tsd);
 
@@ -118,14 +121,19 @@ uint64_t tsd_deallocated(tsd_t *tsd);
 uint64_t *tsd_allocatedp(tsd_t *tsd);
 uint64_t *tsd_deallocatedp(tsd_t *tsd);
 
+/* Called in the parent after a fork: the next child gets other seeds. */
 void tsd_postfork_parent(void);
-/* Called in a forked child: the data of all other threads, which do not exist there, can go. */
+/*
+ * Called in a forked child: gives its thread a new seed, and has the data of the other threads,
+ * which do not exist there, freed by later calls (tsd_try_end_absent).
+ */
 void tsd_postfork_child(void);
 /*
  * In a forked child: returns what the cache, the spares and the quarantine of a thread of its
  * ancestors hold, and frees its data. False if there is none left. Called by slow paths, one thread
  * in each, so that a child that executes another program at once is not delayed; and for all
- * threads before statistics are taken. Inside the gate without a lock.
+ * threads before a mallctl, before a new thread chooses its arena, and when the system has refused
+ * memory. Inside the gate without a lock.
  */
 bool tsd_try_end_absent(void);
 

@@ -20,12 +20,12 @@ enum {
 	tsd_state_making,   /* in tsd_make(): served without a tsd */
 	tsd_state_nominal,
 	tsd_state_gone,     /* ended; it is not created again */
-	tsd_state_in_hook   /* in a page hook of the user: served without a tsd */
+	tsd_state_in_hook   /* in an extent hook of the user: served without a tsd */
 };
 
 /*
- * Counts at which the next calls of a user's thread event are due (thread/user_event); 0: not set
- * yet.
+ * Counts of allocated and freed bytes at which the next calls of a user's thread event are due
+ * (thread/user_event); 0: not set yet.
  */
 #define USER_EVENTS_MAX 4
 typedef struct user_mark_s {
@@ -41,21 +41,21 @@ struct tsd_s {
 	atomic_u32_t claim;           /* CLAIM_*: another thread takes objects of the cache */
 	bool is_cached;               /* has a cache, or gets one after a few operations */
 	uint8_t n_uncached;           /* operations without a cache so far */
-	arena_t *arena;
+	arena_t *arena;               /* the one to which the thread is bound */
 	/* the fewest bytes that it had mapped since the thread last looked for another one */
 	size_t arena_mapped;
 	bool is_arena_known;          /* the program has read or written thread.arena */
 	bool is_slow;                 /* the fast path stays closed for this thread */
 	uint8_t shard_seed;           /* chooses the bin of a class with several shards */
-	unsigned gc_next;             /* bin that upkeep examines next */
-	uint64_t gc_ns;               /* beat_ns at its last step */
+	unsigned gc_next;             /* bin that upkeep of the cache examined last */
+	uint64_t gc_ns;               /* beat_ns when upkeep last ran */
 	size_t tcache_max;            /* largest size that this thread caches */
 	uint64_t prng;                /* state of the random numbers for distances to samples */
 	uint64_t popped;              /* bytes popped from the cache, up to the last fold of each bin */
-	uint64_t filled;              /* bytes that fills moved from arenas to the cache */
+	uint64_t filled;              /* bytes that fills moved from arenas to the cache, and samples */
 	uint64_t flushed;             /* bytes that flushes moved from the cache to arenas */
 	uint64_t direct_alloc;        /* bytes allocated past the thread's own cache */
-	uint64_t direct_dalloc;       /* bytes freed past it */
+	uint64_t direct_dalloc;       /* bytes freed past it, also before the thread had a tsd */
 	/*
 	 * Exact copies of thread.allocated and thread.deallocated, whose addresses the user has;
 	 * valid once is_counted.
@@ -68,19 +68,21 @@ struct tsd_s {
 	 */
 	uint64_t sample_interval;
 	uint64_t sample_gap;          /* bytes past the cache until a sample is due */
-	uint32_t n_direct;            /* large ones past the cache, or samples, until a heartbeat */
+	uint32_t n_direct;            /* requests that thread_event_try_pass() may still pass */
 	/* thread_event_is_strict at the last recall */
 	bool is_strict;
-	uint64_t event_bytes;         /* bytes allocated since the last heartbeat */
+	uint64_t event_bytes;         /* bytes allocated since the last heartbeat, as counted so far */
 	/* bytes until the next heartbeat; a running countdown keeps its own value */
 	uint64_t beat_bytes;
 	uint64_t beat_ns;             /* monotonic time of the last heartbeat; 0: none yet */
-	uint64_t small_freed;         /* bytes of small objects that left full stacks since then */
-	uint64_t beat_told_ns;        /* beat_ns when the profiler's clients last saw a beat */
+	/* bytes of small objects that left full stacks since then or thread_event_freed_much() */
+	uint64_t small_freed;
+	/* beat_ns when the thread last counted a beat for the profiler's clients outside */
+	uint64_t beat_told_ns;
 	bool has_peak_reset;          /* large objects are fetched one by one, see peak.c */
 	uint64_t peak_base;           /* net use at the last reset of thread.peak, bytes */
 	uint64_t peak_max;            /* greatest net use above peak_base so far, bytes */
-	uint64_t peak_bound;          /* tsd_held() when peak_note() last updated peak_max */
+	uint64_t peak_bound;          /* tsd_held() when peak_note() last updated peak_max; 0: never */
 	void *prof;                   /* the profiler's record, a prof_tdata_t */
 	quarantine_t *quarantine;     /* NULL: none yet */
 	user_mark_t user_marks[USER_EVENTS_MAX];

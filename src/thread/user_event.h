@@ -2,9 +2,10 @@
  * Functions of the user that are called in each thread as it allocates:
  * experimental.hooks.thread_event.
  *
- * They are checked at heartbeats, so an interval is exact to one heartbeat (at most 64 KiB of
- * allocation). An entry stays for ever. The lock is a leaf and is held only while an entry is
- * added; heartbeats read the count first and then entries that no longer change.
+ * They are checked at heartbeats, so an interval is exact to the distance of heartbeats
+ * (thread/thread_event.h). An entry stays for ever. The lock is a leaf and is held only while an
+ * entry is added; heartbeats read the count first and then entries that no longer change. Called by
+ * ctl_experimental.c and at heartbeats.
  */
 #ifndef THREAD_USER_EVENT_H
 #define THREAD_USER_EVENT_H
@@ -21,7 +22,7 @@ typedef struct user_event_s {
 
 /*
  * Adds an event for all threads. 0, also if it was added before; EINVAL: no callback, no interval,
- * or all slots are in use.
+ * or there are USER_EVENTS_MAX already. Inside the gate.
  */
 int user_event_add(const user_event_t *event);
 
