@@ -1,10 +1,10 @@
 /*
  * The shard of huge page allocation; hpa.h has the contract, the invariant and the order of locks.
  * Functions named _locked need mtx. Before a slab changes, hpa_open_locked() removes it from the
- * set and from the shard's counts; afterwards hpa_close_locked() adds it to the counts and to the
- * lists that fit its new state. A tick chooses jobs in this order: return an empty slab, purge the
- * slab that has been dirty longest, make the slab huge that has been ripe longest
- * (hpa_next_locked). Called by pac_hpa.
+ * set or the empty list and from the shard's counts; afterwards hpa_close_locked() adds it to the
+ * counts and to the lists that fit its new state. A tick chooses jobs in this order: return an
+ * empty slab, purge the slab that has been dirty longest, make the slab huge that has been ripe
+ * longest (hpa_next_locked). Called by pac_hpa.c, pac_types.h, and for statistics by inspect.c.
  */
 #include "hpa/hpa.h"
 
@@ -87,7 +87,10 @@ hpa_sum_locked(hpa_t *h, const hslab_t *s, int sign) {
 	hpa_count_locked(&h->nidle, sign * (int)hslab_nidle(s));
 }
 
-/* Called before a slab changes: removes it from the set and from the shard's counts. */
+/*
+ * Called before a slab changes: removes it from the set or the empty list, if it is there, and from
+ * the shard's counts.
+ */
 static void
 hpa_open_locked(hpa_t *h, hslab_t *s) {
 	hset_remove(&h->sets[atomic_load_b(&s->is_dense, MO_RELAXED)], s);
@@ -123,7 +126,7 @@ hpa_close_locked(hpa_t *h, hslab_t *s) {
 	    hrule_is_ripe(hpa_mode(), s->is_huge, s->n_used, opt_hpa_hugification_threshold));
 }
 
-/* Makes a slab out, for a system call of this thread: it stays only in the list of all slabs. */
+/* Makes a slab out, for a system call of this thread; it stays only in the list of all slabs. */
 static void
 hpa_take_out_locked(hpa_t *h, hslab_t *s) {
 	assert(!s->is_out);
@@ -135,6 +138,7 @@ hpa_take_out_locked(hpa_t *h, hslab_t *s) {
 
 /* ------------------------------------------------------------------ pages */
 
+/* Takes a run of n pages of the slab that hpa.h names; NULL: none has one. */
 static char *
 hpa_take_locked(hpa_t *h, unsigned n, bool is_dense, bool *is_zeroed) {
 	hslab_t *s = hset_fit(&h->sets[is_dense], n);
@@ -344,8 +348,8 @@ hpa_return(hpa_t *h, hslab_t *s) {
 }
 
 /*
- * Purges ranges, in one system call if the option wants that. 0, or an errno value if some were not
- * purged.
+ * Purges ranges, in one system call if the option process_madvise_max_batch is not 0. 0, or an
+ * errno value if some were not purged.
  */
 static int
 hpa_purge_ranges(const struct iovec *ranges, unsigned n) {

@@ -13,8 +13,9 @@
  *
  * Locks: grow_mtx is held while a slab is fetched, so that threads which miss together fetch one;
  * mtx protects everything else. grow_mtx is taken first. Neither is held during the calls that
- * purge or make huge, and mtx not while memory is fetched. The caller ensures that one thread ticks
- * at a time. test/models/hpa.pml is a model of this. Called by pac_hpa.
+ * purge or make huge, and mtx not while memory is fetched. The caller ensures that one thread at a
+ * time ticks or purges. test/models/hpa.pml is a model of this. Called by pac_hpa.c; hpa_dalloc()
+ * also by pac_types.h, hpa_stats_read() by arena/inspect.c, hpa_sys() by jemalloc_init.c.
  */
 #ifndef HPA_HPA_H
 #define HPA_HPA_H
@@ -49,7 +50,7 @@ typedef struct hpa_source_s {
 	X(nhugify_failures, uint64_t, "slabs for which it refused that") \
 	X(ndehugifies, uint64_t, "huge slabs that are not any more, because a part was purged")
 
-/* Sums over slabs of one kind. */
+/* Sums over some of the slabs: all, the full, the empty, or those of one of HPA_NONFULL_KINDS. */
 #define HPA_SLABS_FIELDS(X) \
 	X(npageslabs_nonhuge, size_t, "slabs that are not huge") \
 	X(npageslabs_huge, size_t, "huge slabs") \
@@ -96,6 +97,7 @@ typedef struct hpa_stats_s {
 } hpa_stats_t;
 #undef HPA_STATS_FIELD
 
+/* A shard; see above for what grow_mtx and mtx protect. */
 typedef struct hpa_s {
 	mutex_t grow_mtx;
 	mutex_t mtx;
@@ -131,9 +133,10 @@ hpa_t *hpa_new(base_t *base, const hpa_source_t *source, void *ctx);
 
 /*
  * Takes a run of size bytes (whole pages, at most a slab) for each extent of the list, and sets its
- * addr and is_zeroed (the run is known to read as zero). Returns how many extents at the front of
- * the list got a run: at least one unless there is no memory, because a new slab is fetched only if
- * none of their kind, is_dense, has room for the first, and if there is none, any kind serves.
+ * addr and is_zeroed (the run is known to read as zero). is_dense: the kind of the extents. Returns
+ * how many extents at the front of the list got a run; 0: there is no memory. A new slab is fetched
+ * only if no slab has room for the first extent; without memory for it slabs of the other kind
+ * serve too.
  */
 unsigned hpa_alloc_some(hpa_t *h, size_t size, bool is_dense, ql_t *extents);
 /* Takes the run at addr if it is free and lies in the slab of the byte before addr. */
@@ -147,7 +150,7 @@ void hpa_dalloc(hpa_t *h, char *addr, size_t size);
  * thread may copy pages to make a slab huge at once.
  */
 void hpa_tick(hpa_t *h, uint64_t now, ssize_t decay_ms, bool may_collapse);
-/* Returns all empty slabs, and with is_all purges all dirty pages too. */
+/* Returns all empty slabs, and with is_all purges all dirty pages; neither of slabs that are out. */
 void hpa_purge(hpa_t *h, bool is_all);
 
 /* How the system uses huge pages; found out at the first call. */

@@ -1,7 +1,8 @@
 /*
- * Default values of the options of huge page allocation (hpa_opt.h), which are jemalloc's.
- * No lock: written at boot only, by the rows of conf/conf_table.c. Invariant: the names of the
- * styles are in the order of their numbers. Read by the files of hpa/.
+ * The options of huge page allocation with their default values (hpa_opt.h).
+ * No lock: written at boot only, by the rows of conf/conf_table.c and hpa_opt_boot(). Invariant:
+ * the names of the styles are in the order of their numbers. Read by the files of hpa/, by pac_hpa
+ * and jemalloc_init.
  */
 #include "hpa/hpa_opt.h"
 

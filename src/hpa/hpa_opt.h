@@ -1,7 +1,7 @@
 /*
  * The options of huge page allocation. Set during boot by one thread, read-only afterwards, so
- * there is no lock. conf/conf_table.c describes each option; hpa/hrule.h has the rules that use
- * them. Read by the files of hpa/ and by pac_hpa.
+ * there is no lock. Sizes and thresholds are bytes. conf/conf_table.c describes each option;
+ * hpa/hrule.h has the rules that use them. Read by the files of hpa/, by pac_hpa and jemalloc_init.
  */
 #ifndef HPA_HPA_OPT_H
 #define HPA_HPA_OPT_H
@@ -9,7 +9,7 @@
 #include "util/compiler.h"
 #include "util/fxp.h"
 
-/* The value of opt_hpa_dirty_mult that stands for -1. */
+/* The value of opt_hpa_dirty_mult that stands for -1: dirty pages are never too many. */
 #define HPA_DIRTY_MULT_NEVER UINT32_MAX
 /* Smallest value of hpa_sec_max_bytes. */
 #define HPA_SEC_BYTES_MIN ((size_t)256 << 10)

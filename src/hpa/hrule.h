@@ -1,8 +1,8 @@
 /*
  * The rules of huge page allocation: when a slab is made huge, purged or returned. Pure functions
- * of counts, options and times. Times are monotonic nanoseconds, delays milliseconds. No state and
- * no lock; hpa.c calls them under the lock of its shard, and test/unit/hpa.c with a clock of its
- * own.
+ * of counts, options and times. Times are monotonic nanoseconds, delays milliseconds, counts pages
+ * or slabs. No state and no lock; called by hpa.c, mostly under the lock of its shard, and by
+ * test/unit/hpa.c with a clock of its own.
  */
 #ifndef HPA_HRULE_H
 #define HPA_HRULE_H
@@ -34,7 +34,10 @@ typedef enum {
 	hpa_mode_given  /* the system does it by itself: new slabs count as huge */
 } hpa_mode_t;
 
-/* The mode for the system and the options; is_enforced: ask even if the system uses them anyway. */
+/*
+ * The mode for the system and the options. is_enforced: ask even if the system uses huge pages
+ * anyway; starts_huge: let the system do it, if it uses them wherever it can.
+ */
 
 static inline hpa_mode_t
 hrule_mode(hpa_sys_t sys, unsigned style, bool is_enforced, bool starts_huge) {
@@ -81,13 +84,16 @@ hrule_is_ripe(hpa_mode_t mode, bool is_huge, size_t nused, size_t threshold) {
 	    && nused << LG_PAGE >= min_zu(threshold, HSLAB_SIZE);
 }
 
-/* Dirty pages that a shard may keep. */
+/* Dirty pages that a shard with nactive pages in use may keep. */
 static inline size_t
 hrule_dirty_limit(size_t nactive, fxp_t mult) {
 	return mult == HPA_DIRTY_MULT_NEVER ? SIZE_MAX : fxp_mul_frac(nactive, mult);
 }
 
-/* Whether a slab that is partly in use may be purged when there are too many dirty pages. */
+/*
+ * Whether a slab that is partly in use may be purged when there are too many dirty pages;
+ * threshold: bytes.
+ */
 static inline bool
 hrule_may_purge(size_t nused, size_t ndirty, size_t threshold) {
 	return nused > 0 && ndirty > 0 && ndirty << LG_PAGE >= threshold;

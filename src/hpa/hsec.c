@@ -2,7 +2,7 @@
  * Lists of small extents by kind and length, with a lock for each group of threads; hsec.h has the
  * contract. Invariant: the bytes of a cache are the sum of its lists, and s->bytes the sum of all
  * caches. Functions named _locked need the lock of their cache, under which no other is taken.
- * Called by pac_hpa.
+ * Called by pac_hpa.c and hpa.c.
  */
 #include "hpa/hsec.h"
 

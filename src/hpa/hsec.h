@@ -4,9 +4,9 @@
  * always uses the same cache, chosen by its number, so a cache's lock is contended little. A freed
  * extent is put into the cache; a request that misses fetches opt_hpa_sec_batch_fill_extra more
  * from the slabs. When a cache exceeds opt_hpa_sec_max_bytes, it is trimmed to half of that, the
- * least recently freed extent of each length in turn. Invariant: an extent in a cache has the
+ * extent that was put in first from each list in turn. Invariant: an extent in a cache has the
  * state hot and counts as in use in its slab. Under a cache's lock no other lock is taken. Called
- * by pac_hpa.
+ * by pac_hpa.c, and by hpa.c (hsec_init, hsec_stats_read).
  */
 #ifndef HPA_HSEC_H
 #define HPA_HSEC_H
@@ -38,6 +38,7 @@ typedef struct hsec_stats_s {
 #undef HSEC_STATS_FIELD
 } hsec_stats_t;
 
+/* One cache, all under its mtx. */
 typedef struct hsec_cache_s {
 	mutex_t mtx;
 	hsec_stats_t stats;
@@ -45,8 +46,9 @@ typedef struct hsec_cache_s {
 	ql_t lists[2 * HSEC_LENGTHS];
 } hsec_cache_t;
 
+/* The caches of a shard. */
 typedef struct hsec_s {
-	unsigned n;
+	unsigned n; /* their number; 0: extents are not cached */
 	hsec_cache_t *caches;
 	atomic_zu_t bytes; /* in all of them; written under the cache's lock, so never below 0 */
 	/* Of hsec_try_idle(): number of uses at its last call, and since when it is constant (ns). */
@@ -89,6 +91,7 @@ void hsec_drain(hsec_t *s, ql_t *out);
  */
 bool hsec_try_idle(hsec_t *s, uint64_t now, uint64_t ns);
 
+/* Adds the counters of all caches to *out. */
 void hsec_stats_read(hsec_t *s, hsec_stats_t *out);
 
 #endif

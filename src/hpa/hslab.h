@@ -4,8 +4,8 @@
  * Two bitmaps say which pages are in use and which were touched since they were last purged; a page
  * that is touched and not in use is dirty. The descriptor lies outside of the slab. Invariant:
  * the counts and the longest free run agree with the bitmaps, and a page in use counts as touched.
- * The lock of its shard (hpa/hpa.h) protects a slab; slots of the table are atomic. Called by hpa
- * and pac_hpa.
+ * The lock of its shard (hpa/hpa.h) protects a slab; slots of the table are atomic. Called by
+ * hpa.c; hslab_of() also by pac_hpa.c.
  */
 #ifndef HPA_HSLAB_H
 #define HPA_HSLAB_H
@@ -27,13 +27,13 @@ typedef struct hslab_s {
 	void *home; /* handle of the memory, for hpa_source_t.put */
 	fb_word_t used[HSLAB_NWORDS];    /* bit set: the page is in use */
 	fb_word_t touched[HSLAB_NWORDS]; /* bit set: used since it was fetched or purged */
-	uint16_t n_used;
-	uint16_t n_touched;
+	uint16_t n_used;      /* pages in use */
+	uint16_t n_touched;   /* touched pages, those in use included */
 	uint16_t longest;     /* pages of the longest free run */
 	uint8_t level, pind;  /* its list in the set (hset.h) */
 	/* the kind of its extents (hpa.h); constant while one is in use; changes under hpa_shard */
 	atomic_b_t is_dense;
-	bool is_huge;         /* the system was asked to back it by one huge page */
+	bool is_huge;         /* the system was asked to back it by one huge page, or does so itself */
 	bool is_out;          /* a thread makes a system call for it (hpa.h) */
 	bool was_huge;        /* the system was asked for a huge page at some time since the fetch */
 	ql_t all;             /* list of all slabs of the shard */

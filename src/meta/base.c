@@ -4,6 +4,7 @@
  * and the rest of the old one stays unused. Block sizes double from 64 KiB to 2 MiB, so a process
  * with one thread maps little. A base's mutex protects its cursor, blocks and counters; functions
  * whose names end in _locked are called with it held, or for a base that no other thread knows.
+ * Called by arena, edata_cache, freepool, hpa, background_thread and tcache_set.
  */
 #include "meta/base.h"
 
@@ -13,7 +14,10 @@
 #include "util/assert.h"
 #include "util/bits.h"
 
-/* Bytes of a base's first block; the greatest size to which blocks double; least alignment. */
+/*
+ * Bytes of a base's first block; the greatest size to which blocks double; least alignment of a
+ * piece in bytes.
+ */
 #define BASE_BLOCK_MIN ((size_t)64 << 10)
 #define BASE_BLOCK_MAX ((size_t)2 << 20)
 #define BASE_ALIGN_MIN ((size_t)16)
@@ -121,8 +125,9 @@ base_block_adopt_locked(base_t *base, base_block_t *block, size_t unit) {
 }
 
 /*
- * Counts the pages of the newest block up to `to` as touched, if they were not, and possibly
- * populates some more at once (see base_ahead), or at least these if they will be used whole.
+ * Counts the pages of the newest block up to `to` as touched, if they were not. Populates as many
+ * bytes as base_ahead() says at once, if that covers these pages; with is_whole (they will be used
+ * whole) at least these pages.
  */
 static void
 base_reach_locked(base_t *base, char *to, bool is_whole) {
@@ -177,6 +182,7 @@ base_alloc_locked(base_t *base, size_t size, size_t alignment, bool is_whole) {
 	return p;
 }
 
+/* base_alloc(); edata: how many of the bytes are for descriptors, all or 0. */
 static void *
 base_alloc_counted(base_t *base, size_t size, size_t alignment, size_t edata) {
 	alignment = max_zu(alignment, BASE_ALIGN_MIN);

@@ -1,11 +1,12 @@
 /*
  * Memory for the allocator's own structures: taken from the system in blocks, never freed piece by
  * piece.
- * A block is handed out by a cursor that only moves forward. A base gets its pages through a table
- * of two functions, so that an arena with extent hooks can supply them although this floor knows
- * nothing of hooks. b0 is the base of the process and exists before everything else. Each base has
- * a lock of its own, below which only the page source is called. Callers are arena, edata_cache,
- * freepool and others that need memory that is never returned.
+ * A block is handed out by a cursor that only moves forward. Each arena has a base. b0 is that of
+ * arena 0 and of the process, and exists before everything else. A base gets its pages through a
+ * table of two functions (base_pages_t); only tests pass another one than that for the system's
+ * pages, since metadata never comes from extent hooks. Each base has a lock of its own, below which
+ * only the page source is called. Callers are arena, edata_cache, freepool, hpa, background_thread
+ * and tcache_set, for memory that is never returned.
  */
 #ifndef META_BASE_H
 #define META_BASE_H
@@ -39,7 +40,7 @@ typedef struct base_s {
 	/* First free byte of the newest block, and the block's end. */
 	char *cursor;
 	char *end;
-	char *ready;      /* pages of the newest block below this are counted as touched */
+	char *ready;      /* pages of the newest block below this address are counted as touched */
 	size_t next_size; /* size of the next block in bytes */
 	/* touched pages of the newest block are counted in this unit: PAGE or HUGEPAGE */
 	size_t unit;
@@ -70,14 +71,18 @@ base_t *base_b0(void);
  * system. Returns NULL if there is no memory.
  */
 base_t *base_new(const base_pages_t *pages);
-/* Returns all blocks, including the one that holds the base itself. */
+/*
+ * Returns all blocks, including the one that holds the base itself, to the page source. No other
+ * thread uses the base any more.
+ */
 void base_delete(base_t *base);
 
 /*
- * A base that has handed out 1 MiB gets a 64th of that, 16 to 256 KiB, populated before its first
- * touch, so at most that part of it is in memory too early. Boot sets this to a function that
- * populates fresh pages and returns size, or 0 if that is not to be done or fails. Not called for
- * bases with a page source of their own, nor for blocks of huge pages.
+ * A base that has handed out at least 1 MiB has the pages that follow populated before their first
+ * touch: a 64th of what it has handed out, 16 to 256 KiB, so at most that part of it is in memory
+ * too early. Boot sets this to a function that populates fresh pages and returns size, or 0 if that
+ * is not to be done or fails; NULL: not set. Not called for bases with a page source of their own,
+ * nor for blocks of huge pages. It is called under the base's lock.
  */
 #define BASE_LG_AHEAD 6
 #define BASE_AHEAD_MIN (ZU(16) << 10)
@@ -101,13 +106,13 @@ extern HIDDEN bool (*base_fault_hook)(void);
  * is no memory.
  */
 void *base_alloc(base_t *base, size_t size, size_t alignment);
-/* base_alloc() for extent descriptors, which are counted separately and populated as a whole. */
+/* base_alloc() for extent descriptors, which are counted apart (edata) and populated as a whole. */
 void *base_alloc_edata(base_t *base, size_t size, size_t alignment);
 
 /*
  * Gives whole pages of what base_alloc() returned back to the system; they read as zero afterwards,
  * and are counted as untouched until base_touched() is told of them. 0 or an errno value; ENOTSUP:
- * the pages are not the system's, or huge.
+ * the base has a page source of its own, or metadata_thp is on.
  */
 int base_purge(base_t *base, void *addr, size_t size);
 void base_touched(base_t *base, size_t size);

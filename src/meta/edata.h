@@ -1,11 +1,12 @@
 /*
  * The descriptor of an extent: a run of whole pages of one arena.
- * An extent is active (a slab of small regions or one large allocation), or it lies in one of its
- * arena's page caches (dirty, muzzy, retained) or in another place named by its state. A descriptor
- * never changes its arena: it comes from the arena's edata_cache and returns to it. So a thread
- * that finds a descriptor through the page map may ask edata_is_of() without a lock. All other
- * fields belong to the owner of the extent: the thread that holds it, or the lock of the cache that
- * contains it; nfree and the bitmap of a slab belong to the lock of its bin.
+ * An extent is active (a slab of small regions, one large allocation, or in the hands of a thread),
+ * or it lies in one of its arena's page caches (dirty, muzzy, retained) or in another place named
+ * by its state. A descriptor never changes its arena: it comes from the arena's edata_cache and
+ * returns to it. So a thread that finds a descriptor through the page map may ask edata_is_of()
+ * without a lock. All other fields belong to the owner of the extent: the thread that holds it, or
+ * the lock of the cache that contains it; nfree and the bitmap of a slab belong to the lock of its
+ * bin. Used in meta/, extent/, hpa/, arena/ and thread/, and by malloc and free.
  */
 #ifndef META_EDATA_H
 #define META_EDATA_H
@@ -35,14 +36,15 @@ typedef enum {
 } extent_state_t;
 
 /*
- * The profiler's record of one sampled object. While tctx is NULL the others have no meaning, but
- * for a req_size of TCACHE_REC_IS_SPARE, and link is NULL, or chains records without an object. See
- * recs_begin() for who reads it.
+ * The profiler's record of one sampled object. While tctx is NULL it is the record of no sample:
+ * then only a req_size of TCACHE_REC_IS_SPARE has a meaning (thread/tcache_spare.h), and link is
+ * NULL or chains records without an object. Written by the thread that samples or frees the object
+ * (recs_begin(), recs_end()); dumps read it without a lock.
  */
 typedef struct sample_rec_s {
 	void *tctx;        /* the prof_cnt_t that counts it; NULL: not sampled */
 	uint64_t weight;   /* objects that the sample stands for, in units of 1 / PROF_WEIGHT_ONE */
-	uint64_t time_ns;  /* when it was allocated, by the clock of the log */
+	uint64_t time_ns;  /* when it was allocated, UTC or monotonic (option prof_time_resolution) */
 	uint64_t sized;    /* usable bytes, and above them the label: sample_usize(), sample_label() */
 	uint64_t req_size; /* requested bytes */
 	void *link;        /* its entry in the recent list, NULL if none */
@@ -57,7 +59,7 @@ typedef struct sample_rec_s {
 #define SAMPLE_USIZE_BITS 48u
 #define SAMPLE_LABEL_MASK 0xffffu
 
-/* Of the label's number the low 16 bits count. */
+/* Makes that word. Only the low 16 bits of `label` are kept. */
 static inline uint64_t
 sample_sized(size_t usize, uint32_t label) {
 	return (uint64_t)usize | (uint64_t)label << SAMPLE_USIZE_BITS;
@@ -78,8 +80,9 @@ struct edata_s {
 	char *addr;  /* start, page aligned; NULL: spare (edata_cache.h) */
 	size_t size; /* bytes, whole pages */
 	/*
-	 * The fields that do not change while the extent is active; `home` is all of them as one
-	 * number, for comparisons.
+	 * What the extent is; constant as long as it is the same slab, but the size class and
+	 * is_sampled of a large allocation may change. `home` is all of them as one number, for
+	 * comparisons.
 	 */
 	union {
 		struct {

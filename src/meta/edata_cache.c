@@ -3,7 +3,8 @@
  * edata_cache.h has the contract. Invariant: a descriptor is spare if and only if its address is
  * NULL and it was made; it keeps its arena_ind while its page is not given back. The cache's mutex
  * protects the list and the headers of the blocks. Initialised with the arena, then called by
- * extent.c and pac_hpa.c for each descriptor that they use or return.
+ * extent.c, pac_hpa.c and pac_types.h for each descriptor that they use or return, and by
+ * pac_purge.c to give pages back.
  */
 #include "meta/edata_cache.h"
 
@@ -33,6 +34,7 @@ edata_cache_blocks(edata_cache_t *c) {
 
 /* ------------------------------------------------------------------ spare ones */
 
+/* Makes a descriptor spare. */
 static void
 edata_spare_locked(edata_cache_t *c, edata_t *e) {
 	e->state = extent_state_none;
@@ -53,7 +55,10 @@ edata_fresh_locked(edata_cache_t *c) {
 	return e;
 }
 
-/* The first of the pages that lie wholly in a block; *n: their number, at most 16. */
+/*
+ * The first of the pages of a block that consist of descriptors which were made; *n: their number,
+ * at most 15.
+ */
 static char *
 edata_block_pages(edata_block_t *b, unsigned *n) {
 	uintptr_t from = PAGE_CEILING((uintptr_t)edata_block_at(b, 0));
@@ -176,7 +181,10 @@ edata_page_unlist_locked(edata_cache_t *c, char *page, bool is_back) {
 	}
 }
 
-/* Takes pages of spare descriptors out of the list, at most `excess`; one bit for each. */
+/*
+ * Takes the descriptors of pages of the block that are all spare out of the list, at most
+ * c->excess. Returns one bit for each page.
+ */
 static uint32_t
 edata_block_take_locked(edata_cache_t *c, edata_block_t *b) {
 	unsigned n, per_page = (unsigned)(PAGE / EDATA_ALIGN);

@@ -6,7 +6,8 @@
  * stays. Readers load the root and the element with relaxed order. That is enough for an address
  * that the allocator handed out: it reached the reader from a thread that saw the leaf and the
  * element, and the leaf's contents are loaded through its address. For any other address an old
- * NULL or 0 is a correct result too.
+ * NULL or 0 is a correct result too. Called by arena/, extent/ and thread/shelter for the extents
+ * that they own.
  */
 #include "meta/emap.h"
 
@@ -16,7 +17,7 @@ LARGE_BSS atomic_p_t emap_root[EMAP_ROOT_ENTRIES];
 szind_t emap_ncacheable;
 
 static struct {
-	atomic_zu_t touched; /* 4 KiB pieces of leaves that were written at least once */
+	atomic_zu_t touched; /* 4 KiB pieces of leaves with elements that were reserved */
 } emap;
 
 /* log2 of the address space in bytes that a 4 KiB piece of a leaf covers. */
@@ -28,7 +29,10 @@ emap_boot(szind_t ncacheable) {
 	cassert(((SC_NSIZES + 1) << SC_LG_BIN_STRIDE) < (1 << (64 - ELEM_BIN_SHIFT)));
 }
 
-/* Maps a leaf and installs it; 0 also if another thread installed one. Its entry must not be 0. */
+/*
+ * Maps a leaf and installs it; 0 also if another thread installed one. ENOMEM also if its entry
+ * would be 0, which says that there is no leaf.
+ */
 static int
 emap_leaf_create(size_t root_ind) {
 	bool commit = true;
@@ -45,7 +49,7 @@ emap_leaf_create(size_t root_ind) {
 	return 0;
 }
 
-/* For statistics: counts the pieces of leaves that the addresses from..last will touch. */
+/* For statistics: counts the pieces of leaves with the elements of the addresses from..last. */
 static void
 emap_count_pieces(uintptr_t from, uintptr_t last) {
 	for (uintptr_t piece = from >> EMAP_LG_PIECE; piece <= last >> EMAP_LG_PIECE; piece++) {

@@ -3,10 +3,12 @@
  * A static root (one entry per GiB of address space) leads to leaves, which have one element of 8
  * bytes per 4 KiB granule, whatever the page size. An entry is not the leaf's address, but the
  * place where the element of address 0 would be if the leaf went on to there: so the number of the
- * granule is the index, and need not be cut to the leaf's part. Invariant: the first and the last
- * page of every extent are mapped (all granules of the first page and the last granule), and every
- * granule of a slab. Elements of an extent in a page cache are written under that cache's lock.
- * Leaves are never freed. Readers are the fast path of free, arena and extent.
+ * granule in the address space is the index, with no need to subtract where the leaf begins.
+ * Invariant: the map has the first and the last page of every extent (all granules of the first
+ * page and the last granule), and every granule of a slab; of a huge slab (hpa/) it has the extents
+ * that are taken from it instead. Elements of an extent in a page cache are written under that
+ * cache's lock. Leaves are never freed. Read by the paths of free, realloc and usable sizes, and by
+ * arena/, extent/ and thread/shelter; written by arena/, extent/ and thread/shelter.
  */
 #ifndef META_EMAP_H
 #define META_EMAP_H
@@ -25,6 +27,7 @@
  * active here (extent/pac_hot.h). That makes it safe to look at a neighbour: if it has our cache's
  * state while we hold our cache's lock, it stays in our cache.
  */
+/* log2 of the bytes of a granule, and of the address space that a leaf is for. */
 #define EMAP_LG_GRANULE 12
 #define EMAP_LG_LEAF 30
 /* log2 of the bytes of address space for which there is one bit `huge`. */
@@ -41,14 +44,14 @@ cassert(extent_state_count <= ELEM_STATE_MASK + 1);
 #define ELEM_EDATA_MASK ((((uint64_t)1 << 48) - 1) & ~(uint64_t)(EDATA_ALIGN - 1))
 #define ELEM_BIN_SHIFT 48
 
-/* The same bits of an element in memory, to be read alone: which of its four parts. */
+/* An element in memory as four parts, of which that with the bin's offset can be read alone. */
 typedef uint16_t __attribute__((may_alias)) elem_part_t;
 #define ELEM_BIN_PART (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 3 : 0)
 
 /* A leaf: the elements of 1 GiB of address space, which come first. */
 typedef struct emap_leaf_s {
 	atomic_u64_t elems[EMAP_LEAF_ENTRIES];
-	/* bit set: this 4 KiB piece of elems was written */
+	/* bit set: this 4 KiB piece of elems was reserved, so it is counted as touched */
 	atomic_u64_t pieces[EMAP_LEAF_ENTRIES / 512 / 64];
 	/* bit set: these 2 MiB of address space are a huge piece (extent/piece.h) */
 	atomic_u64_t huge[EMAP_LEAF_ENTRIES / 512 / 64];
@@ -77,7 +80,7 @@ emap_elem_of(uintptr_t origin, const void *ptr) {
 	return atomic_load_u64(emap_slot_of(origin, ptr), MO_RELAXED);
 }
 
-/* The bin's offset in that element alone, which takes no shift. */
+/* Only the bin's offset of that element, read without a shift. */
 ALWAYS_INLINE size_t
 emap_bin_of(uintptr_t origin, const void *ptr) {
 	const elem_part_t *parts = (const elem_part_t *)emap_slot_of(origin, ptr);
@@ -98,7 +101,7 @@ emap_bin(const void *ptr) {
 	return unlikely(origin == 0) ? 0 : emap_bin_of(origin, ptr);
 }
 
-/* What an entry of the root differs from the address of its leaf by. */
+/* The address of a leaf less the entry of the root for it, in bytes. */
 #define EMAP_LEAF_BIAS(root_ind) ((uintptr_t)(root_ind) * EMAP_LEAF_ENTRIES * sizeof(uint64_t))
 
 /* The leaf of an address below 2^48; NULL if nothing near it was ever mapped. */
@@ -158,7 +161,10 @@ void emap_set_boundary(const edata_t *e);
 void emap_move_end(const edata_t *e, const char *from);
 /* Writes the first page only, for a large extent that has begun or ceased to be a sample. */
 void emap_set_sampled(const edata_t *e);
-/* Write all granules of an active slab; clear those between its first page and its end. */
+/*
+ * emap_set_slab() writes all granules of an active slab; emap_clear_slab_interior() clears all but
+ * those of its first page.
+ */
 void emap_set_slab(const edata_t *e);
 void emap_clear_slab_interior(const edata_t *e);
 /* Clears the first and last page of an extent that is returned to the system. */
@@ -175,8 +181,8 @@ emap_is_huge(const void *ptr) {
 }
 
 /*
- * Says whether the 2 MiB at this address, for which emap_reserve() succeeded, are a huge piece.
- * Returns what they were before.
+ * Notes whether the 2 MiB at this address, for which emap_reserve() succeeded, are a huge piece.
+ * Returns whether they were one before.
  */
 bool emap_set_huge(const void *ptr, bool is_huge);
 

@@ -1,21 +1,22 @@
 /*
  * Memory for the allocator's own structures that is freed and reused; base never takes memory back.
- * Used for thread caches, the profiler's tables and bitmaps of large slabs. Sizes up to 32 KiB are
- * rounded to a power of two or one and a half times that, and freed pieces are kept in one list per
- * class; larger pieces are mapped and unmapped. The caller remembers the size. One lock for all;
- * below it only base's lock is taken.
+ * Used for thread caches and tsds, bitmaps of large slabs, stocks, stacks of hot extents, buffers
+ * of statistics and of dumps, and what of the profiler does not lie in the region (meta/region.h).
+ * Sizes up to 32 KiB are rounded to a power of two or one and a half times that, and freed pieces
+ * are kept in one list per class; larger pieces are mapped and unmapped. The caller remembers the
+ * size. One lock for all; below it only base's lock is taken. Called inside the gate.
  */
 #ifndef META_FREEPOOL_H
 #define META_FREEPOOL_H
 
 #include "util/compiler.h"
 
-/* To be called once, before the first use. */
+/* Called at boot, before the first use. */
 void meta_boot(void);
 
 /*
- * Returns size bytes (> 0), zeroed, aligned to 16 (to 64 from 64 bytes on); NULL if there is no
- * memory.
+ * Returns size bytes (> 0), zeroed, aligned to 16 (to 64 from 64 bytes on, to a page above 32 KiB);
+ * NULL if there is no memory.
  */
 void *meta_alloc(size_t size);
 /* size is what was passed to meta_alloc(). ptr may be NULL. */
@@ -24,7 +25,7 @@ void meta_free(void *ptr, size_t size);
 /* Bytes that meta_alloc() would use for size. */
 size_t meta_good_size(size_t size);
 
-/* Bytes in use, with rounding. */
+/* Bytes that meta_alloc() has handed out and that are not freed, with rounding. */
 size_t meta_in_use(void);
 /* Bytes of large pieces, which are mapped directly and belong to no base. */
 size_t meta_mapped(void);

@@ -1,8 +1,9 @@
 /*
  * The image: the profiler's tables as bytes that another program reads, from the memory of a living
  * process, from a core file, or from a box (a file, or a memfd, that holds the tables of a process
- * and outlives it). This file is the format; the library writes it and bin/client/ reads it, and
- * they include nothing else of each other.
+ * and outlives it). This file is the format; the library (prof/, unwind/module_history, meta/recs,
+ * meta/region) writes it and bin/client/ reads it. Of the library's headers bin/client/ includes
+ * only this one, prof_ages.h, prof_printed.h and prof_mailbox.h. No lock is needed to read.
  *
  * The tables lie in at most IMAGE_PARTS ranges of addresses, the parts. The root is at the start of
  * the first part; the mailbox has its address (prof_mailbox.h). A box is all parts one behind the
@@ -17,16 +18,17 @@
  *   records, records_elsewhere -> (block.next) blocks of the records of samples
  *   labels, labels_elsewhere   -> (label.next) the texts of the labels that samples have
  *   blocks   the ring: one line for each second of the last hour
- * The types of these are private to the library. Where their fields are says root.fields, which the
- * library makes from IMAGE_FIELDS by offsetof; so it is always right, and a reader does not depend
- * on the version of the library. A reader takes only fields that it knows and the root has: fields
- * are only ever appended to the list. A change that such a reader would misunderstand changes
- * IMAGE_VERSION.
+ * The types of these are private to the library. root.fields says where their fields are; the
+ * library makes it from IMAGE_FIELDS by offsetof, so it is always right, and a reader does not
+ * depend on the version of the library. A reader takes only fields that it knows and the root has:
+ * fields are only ever appended to the list. A change that such a reader would misunderstand
+ * changes IMAGE_VERSION.
  *
  * Readable at any instant. A process may be stopped, or die, between any two stores.
  * - A list is changed by one store: a new object is complete before a release store makes it the
- *   head; a removed one is bypassed by one store to its predecessor. So a walk from a head meets
- *   complete objects only, and an object that is on no list is never met.
+ *   head (of the list of modules: the last one); a removed one is bypassed by one store to its
+ *   predecessor. So a walk from a head meets complete objects only, and an object that is on no
+ *   list is never met.
  * - Only a removed object is freed, and only when no thread can be reading it. A reader outside
  *   does not keep it from being freed; so in a RUNNING process, and only there, a reader may stand
  *   on one. Therefore the second word of freed memory is set to 0, where objects in use have their
@@ -51,22 +53,22 @@
 #define IMAGE_MAGIC UINT64_C(0x656c626174706a6a)      /* "jjptable": a part of the tables */
 #define IMAGE_VERSION 1u
 #define IMAGE_BYTE_ORDER UINT32_C(0x01020304)         /* as the machine stores it */
-#define IMAGE_PARTS 64u
+#define IMAGE_PARTS 64u                               /* most parts of the tables */
 #define IMAGE_FD_NAME "jemalloc-blackbox"             /* of the memfd of a box */
 
 /* Bytes of a stored frame: user addresses have at most 48 bits. Low 32 bits, then high 16. */
 #define IMAGE_FRAME_BYTES 6u
 /* count.live: sampled objects in so many low bits; above them pins and a mark. */
 #define IMAGE_LIVE_BITS 40u
-/* record.sized: usable bytes in so many low bits, above them the label. */
+/* record.sized: usable bytes in so many low bits, above them the number of the label. */
 #define IMAGE_USIZE_BITS 48u
 /* Weights (count.c16) are multiples of 1/65536. */
 #define IMAGE_WEIGHT_ONE 65536u
 
 /*
  * If an object was loaded at the place of an earlier one, a profile shows the earlier one and its
- * addresses in a substitute range, which no address of a program has: IMAGE_SHADOW_BASE and the
- * number of its record, times 2^IMAGE_LG_SHADOW_SPAN.
+ * addresses in a substitute range, which no address of a program has. The range begins at
+ * IMAGE_SHADOW_BASE plus the number of its record times 2^IMAGE_LG_SHADOW_SPAN.
  */
 #define IMAGE_SHADOW_BASE (UINT64_C(1) << 52)
 #define IMAGE_LG_SHADOW_SPAN 40u
@@ -78,7 +80,7 @@
 #define IMAGE_NO_ROOM UINT64_C(0xffffffffff00)
 #define IMAGE_NO_ROOM_NAME "[no room]"
 
-/* The types behind the pointers, and their private names. */
+/* X(struct, type): the types behind the pointers, by their names here and in the library. */
 #define IMAGE_STRUCTS(X) \
 	X(site, prof_site_t) \
 	X(count, prof_cnt_t) \
@@ -88,7 +90,10 @@
 	X(record, sample_rec_t) \
 	X(label, prof_label_shown_t)
 
-/* X(struct, field, type, member). Appended to only; the width is that of the member. */
+/*
+ * X(struct, field, type, member): the fields that readers use. Appended to only; the width is that
+ * of the member.
+ */
 #define IMAGE_FIELDS(X) \
 	X(site, next, prof_site_t, link.next) \
 	X(site, bytes, prof_site_t, link.bytes) \
@@ -151,14 +156,19 @@ enum { IMAGE_STRUCTS(IMAGE_STRUCT_INDEX) IMAGE_NSTRUCTS };
 #define IMAGE_FIELDS_ROOM 64u
 #define IMAGE_STRUCTS_ROOM 16u
 
+/* Where a field is in its struct, in bytes. */
 typedef struct image_field_s {
 	uint16_t offset;
 	uint16_t width;
 } image_field_t;
 
-/* Numbers that do not lie in the tables, as they were last told; appended to only. */
+/*
+ * Numbers that do not lie in the tables, as they were when prof_course.c last wrote them, about
+ * once in a second; appended to only. Those from `allocated` to `limit` are bytes, those behind
+ * them counts since the start of the process.
+ */
 #define IMAGE_FIGURES(X) \
-	X(time_ns) /* when the others were told, UTC */ \
+	X(time_ns) /* when the others were written, UTC */ \
 	X(monotonic_ns) /* the same instant by the monotonic clock */ \
 	X(instance) /* as in the mailbox */ \
 	X(allocated) \
@@ -183,9 +193,9 @@ typedef struct image_figures_s {
 } image_figures_t;
 #undef IMAGE_FIGURE_MEMBER
 
-/* One line of the ring. */
+/* One line of the ring: some of the figures at one time. */
 typedef struct image_line_s {
-	uint64_t time_ns;      /* UTC; 0: no line */
+	uint64_t time_ns;      /* UTC; 0: no line, or it is being written */
 	uint64_t allocated;
 	uint64_t active;
 	uint64_t resident;
@@ -204,9 +214,10 @@ typedef struct image_head_s {
 	uint64_t magic;
 	uint64_t self;         /* the address of this head */
 	uint64_t bytes;        /* of the part */
-	uint64_t root;
+	uint64_t root;         /* the address of the root */
 } image_head_t;
 
+/* One part: where it lies in the process and in the box. */
 typedef struct image_part_s {
 	uint64_t address;
 	uint64_t bytes;
@@ -215,8 +226,9 @@ typedef struct image_part_s {
 } image_part_t;
 
 /*
- * Why a box is written no more. The process itself says that it ended; that it was replaced says
- * the library in the program which exec has put in its place, if it finds the file.
+ * Values of root.state: whether a box is still written, and why not. image_ended is stored by the
+ * process itself; image_replaced by the library in the program that exec has put in its place, if
+ * it finds the file (prof_earlier.c).
  */
 enum { image_open, image_ended, image_replaced };
 
@@ -230,25 +242,26 @@ typedef struct image_root_s {
 	uint32_t version;      /* stored last of what does not change; 0: there are no tables yet */
 	uint32_t byte_order;
 	uint32_t root_bytes;   /* of this struct */
-	uint32_t page;
+	uint32_t page;         /* bytes of a page */
 	uint32_t pid;          /* as the process sees itself; 0: not known, in some forked children */
 	uint32_t state;        /* image_open, image_ended or image_replaced */
-	uint32_t flags;
+	uint32_t flags;        /* IMAGE_ACCUM, IMAGE_REALTIME, IMAGE_RAW */
 	uint32_t nparts;
-	uint64_t start_ticks;  /* from boot to the start of the process; 0: not known (no box) */
-	uint64_t opened_ns;    /* of the box, UTC; 0: no box */
-	uint64_t ended_ns;
-	uint64_t box_bytes;
+	/* clock ticks from boot to the start of the process; 0: not known, or there was no box yet */
+	uint64_t start_ticks;
+	uint64_t opened_ns;    /* when the last box was opened, UTC; 0: there was none */
+	uint64_t ended_ns;     /* when it ended, UTC; 0: not yet */
+	uint64_t box_bytes;    /* bytes of the box; 0: the tables are in private memory */
 	char library_version[64];
 	char ext_version[16];
 	char unwinder[16];
 	char unwinder_stops[96];   /* names of the numbers in `stops`, separated by blanks */
 	uint32_t nfields;
 	uint32_t nstructs;
-	image_field_t fields[IMAGE_FIELDS_ROOM];
-	uint32_t struct_bytes[IMAGE_STRUCTS_ROOM];
+	image_field_t fields[IMAGE_FIELDS_ROOM];      /* by image_STRUCT_FIELD */
+	uint32_t struct_bytes[IMAGE_STRUCTS_ROOM];    /* by image_struct_STRUCT */
 	image_part_t parts[IMAGE_PARTS];
-	/* The lists. */
+	/* The addresses of the first elements of the lists; 0: the list is empty. */
 	uint64_t sites;
 	uint64_t threads;
 	uint64_t modules;
@@ -258,18 +271,18 @@ typedef struct image_root_s {
 	 */
 	uint64_t blocks[IMAGE_BLOCKS];
 	uint64_t nlines;
-	/* Told when they change. */
+	/* Written when they change. */
 	uint64_t epoch;        /* calls of prof.reset; counts of other epochs are not reported */
 	uint64_t rate;         /* sampling interval in bytes */
-	uint64_t session;
-	uint64_t session_start_ns;
+	uint64_t session;      /* number of the last session (prof_session.c) */
+	uint64_t session_start_ns; /* when it started, UTC */
 	uint64_t program;      /* address of the module record of the program itself; 0: not known */
 	uint64_t no_room;      /* samples that are counted at IMAGE_NO_ROOM, as the box is full */
-	/* Told once in a second. */
+	/* Written about once in a second, by prof_course.c. */
 	image_figures_t figures;
-	uint64_t stops[8];
-	uint64_t depths[16];
-	uint32_t nstops;
+	uint64_t stops[8];     /* walks of the unwinder by the reason for which they stopped */
+	uint64_t depths[16];   /* walks by the number of frames (unwind_stats_s) */
+	uint32_t nstops;       /* elements of `stops` and of `depths` that are used */
 	uint32_t ndepths;
 	uint64_t without_hdr;  /* objects without .eh_frame_hdr, and those whose .eh_frame was found */
 	uint64_t scanned;
@@ -289,6 +302,7 @@ image_hash_frame(uint64_t hash, uint64_t frame) {
 	return hash ^ hash >> 32;
 }
 
+/* The hash of a count; thread: address of its thread's record. */
 static inline uint64_t
 image_hash_count(uint64_t site_hash, uint64_t thread, uint32_t epoch, uint64_t rate) {
 	uint64_t who = thread + ((uint64_t)epoch << 48);

@@ -1,6 +1,7 @@
 /*
  * Size classes of recycled memory, two for each doubling: class 2k is 2^(k+4) bytes, class 2k+1 one
- * and a half times that (if it is a multiple of 16). Pure functions. Used by freepool and region.
+ * and a half times that; class 1, 24 bytes, is not used, so each is a multiple of 16. Pure
+ * functions, no lock. Used by freepool, region and recs.
  */
 #ifndef META_CLASS_H
 #define META_CLASS_H
@@ -13,7 +14,7 @@
 /* Number of classes up to 2^lg bytes. */
 #define META_NCLASSES(lg) (2 * ((lg) - META_LG_MIN) + 1)
 
-/* A freed piece, in the list of its class. */
+/* The first word of a freed piece: the next one in the list of its class. */
 typedef struct meta_piece_s {
 	struct meta_piece_s *next;
 } meta_piece_t;

@@ -17,7 +17,7 @@
 #include "os/witness.h"
 #include "util/bits.h"
 
-/* log2 of the largest class in bytes. */
+/* log2 of the largest class in bytes: the records of one slab. */
 #define RECS_LG_MAX 20u
 /* Records of a block of single ones. */
 #define SINGLES 64u
@@ -26,13 +26,16 @@ cassert(offsetof(recs_block_t, bytes) == sizeof(uint64_t));
 
 static struct {
 	mutex_t mtx;
-	sample_rec_t *freed[META_NCLASSES(RECS_LG_MAX)];
+	sample_rec_t *freed[META_NCLASSES(RECS_LG_MAX)]; /* free records by class, chained by link */
 	atomic_zu_t in_region;   /* bytes of records in the region */
 } recs = {.mtx = MUTEX_INITIALIZER("recs", WITNESS_RANK_LEAF)};
 
 /* ---------------------------------------------------------------- blocks */
 
-/* Whether the region may have another block. A box has a quarter of its bytes for records. */
+/*
+ * Whether the region may have another block of so many bytes. Records have a quarter of the bytes
+ * of the box, or without one of the smallest box.
+ */
 static bool
 may_use_region(size_t bytes) {
 	return atomic_load_zu(&recs.in_region, MO_RELAXED) + bytes <= region_box_part(4);

@@ -2,23 +2,26 @@
  * The memory of the profiler's records of sampled objects (sample_rec_t), which a dump walks.
  *
  * Records lie in blocks: one block holds the records of a slab of samples, or many records of large
- * objects. A block is recycled, but it never becomes anything else. So a walker may read a record
- * at any time without a lock; one that is not in use has no count (tctx NULL). Blocks come from the
- * region, where a reader outside finds them too (meta/image.h), until they have used their share of
- * it; then from other metadata. Callers are slab, large, arena, and prof/sites/prof_age.
+ * objects. Records are recycled, but a block never becomes anything else. So a walker may read a
+ * record at any time without a lock; one that is not in use has no count (tctx NULL). Blocks come
+ * from the region, where a reader outside finds them too (meta/image.h), until they have used their
+ * share of it, a quarter of the box; then from other metadata. Callers are slab.c, large.c,
+ * arenas.c, irealloc.c and tcache_spare.c (records), prof.c (samples) and prof_age.c (the walk).
  */
 #ifndef META_RECS_H
 #define META_RECS_H
 
 #include "meta/edata.h"
 
-/* What a walker knows of a block; stays for good. `bytes` is the second word, as in all objects of
- * the region. */
+/*
+ * What a walker knows of a block; it is never freed. `bytes` is the second word, as in all objects
+ * of the region.
+ */
 typedef struct recs_block_s recs_block_t;
 struct recs_block_s {
 	const recs_block_t *next;
 	uint64_t bytes;      /* of this struct */
-	uint64_t n;
+	uint64_t n;          /* records in the block */
 	const sample_rec_t *recs;
 };
 
@@ -27,11 +30,15 @@ sample_rec_t *recs_alloc(uint32_t n);
 /* n is what was passed to recs_alloc(). No record has a count or a link; r may be NULL. */
 void recs_free(sample_rec_t *r, uint32_t n);
 
-/* The list of blocks in the region, or elsewhere; newest first. Later blocks are in front of it. */
+/*
+ * The list of blocks in the region, or of those elsewhere, newest first. Blocks that are made later
+ * come in front of the one that is returned.
+ */
 const recs_block_t *recs_blocks(bool is_in_region);
 
 /*
- * A sample begins: the count is stored last, with what a walker reads of the record before it.
+ * Makes the record that of a sample: count is a prof_cnt_t, the others are fields of sample_rec_t.
+ * The count is stored last, so a walker that sees it sees the fields too.
  */
 ALWAYS_INLINE void
 recs_begin(sample_rec_t *rec, void *count, uint64_t weight, uint64_t time_ns, uint64_t sized) {
@@ -41,12 +48,13 @@ recs_begin(sample_rec_t *rec, void *count, uint64_t weight, uint64_t time_ns, ui
 	__atomic_store_n(&rec->tctx, count, MO_RELEASE);
 }
 
-/* It ends, before anything of its count changes. */
+/* Ends the sample; called before its count is lowered. The other fields stay as they are. */
 ALWAYS_INLINE void
 recs_end(sample_rec_t *rec) {
 	__atomic_store_n(&rec->tctx, NULL, MO_RELAXED);
 }
 
+/* The count of the record's sample; NULL: it is of none. For walkers. */
 ALWAYS_INLINE void *
 recs_count(const sample_rec_t *rec) {
 	return __atomic_load_n(&rec->tctx, MO_ACQUIRE);

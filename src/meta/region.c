@@ -5,8 +5,10 @@
  *
  * Invariant: a freed piece has 0 in its second word until it is handed out again, and memory that
  * was never handed out is zero. So a reader outside that stands on freed memory sees no object
- * (meta/image.h). Locks: `region`, a leaf. The root's own fields are the callers'; the list of
- * parts changes under the lock.
+ * (meta/image.h). Locks: `region`, a leaf; a move between private memory and the box takes none,
+ * because the gate is closed then. The root's other fields are the callers'; the list of parts
+ * changes under the lock. Called by the profiler, meta/recs, unwind/module_history, jemalloc_fork.c
+ * and arena/inspect.
  */
 #include "meta/region.h"
 
@@ -22,12 +24,12 @@
 /* log2 of the largest class in bytes. */
 #define REGION_LG_MAX 26u
 #define REGION_NCLASSES META_NCLASSES(REGION_LG_MAX)
-/* Bytes of the first part, and of the largest one that is mapped without need. */
+/* Bytes of the first part, and of the largest one, unless a single piece needs more. */
 #define PART_FIRST ((size_t)512 << 10)
 #define PART_MAX ((size_t)32 << 20)
 /* Bytes at the end of a box that only region_alloc_last() hands out. */
 #define BOX_LAST ((size_t)64 << 10)
-/* The second word of a freed piece is the mark. */
+/* Two words: the link of a freed piece, and the mark 0, which the invariant is about. */
 #define PIECE_MIN (2 * sizeof(uint64_t))
 
 cassert(PIECE_MIN <= (size_t)1 << META_LG_MIN);
@@ -36,16 +38,18 @@ cassert(offsetof(image_root_t, head) == 0);
 
 static struct {
 	mutex_t mtx;
-	atomic_p_t root;
+	atomic_p_t root; /* an image_root_t; NULL: there is no part yet */
 	char *cursor;  /* first byte of the newest part that was not handed out */
 	char *end;     /* of the newest part */
-	size_t in_use;
-	size_t mapped;
+	size_t in_use; /* bytes handed out and not freed */
+	size_t mapped; /* bytes of all parts */
 	size_t box_bytes;  /* 0: the parts are private memory */
 	char *tail;        /* the mapped rest of the box, which is no part yet; NULL: none */
 	size_t tail_bytes;
-	char *spare;       /* for the copy that a forked child gets; as large as the box */
-	char *ahead;       /* mapped for a move, as far as it has not used that */
+	/* private memory as large as the box, for the copy that a forked child or a move back needs */
+	char *spare;
+	/* what was mapped for a move and is not used: of the file, and private memory; NULL: none */
+	char *ahead;
 	size_t ahead_bytes;
 	char *ahead_spare;
 	size_t ahead_spare_bytes;
@@ -59,7 +63,10 @@ root_get(void) {
 
 /* ---------------------------------------------------------------- parts */
 
-/* Adds a fresh mapping to the list; its head is complete before the list names it. */
+/*
+ * Adds a fresh mapping of so many bytes to the list of parts; its head (`head` bytes, which are not
+ * handed out) is complete before the list names it.
+ */
 static void
 part_add_locked(image_root_t *root, char *at, size_t bytes, size_t head) {
 	mutex_assert_owner(&region.mtx);
@@ -80,7 +87,7 @@ part_add_locked(image_root_t *root, char *at, size_t bytes, size_t head) {
 	region.mapped += bytes;
 }
 
-/* Makes the rest of the box a part, if it is large enough. */
+/* Makes the rest of the box a part, if it has room for `least` bytes besides the last ones. */
 static bool
 part_try_tail_locked(size_t least) {
 	char *at = region.tail;

@@ -1,9 +1,11 @@
 /*
- * The memory of the profiler's tables: sites, counts, records of threads and of loaded objects,
- * bucket arrays, the ring. It is apart from other memory of the allocator so that another program
- * can read the tables (meta/image.h), and so that they can lie in a file. Pieces are recycled by
- * size class; the caller remembers the size. One lock, `region`, a leaf; it is taken inside the
- * gate. Called by prof/sites/, prof/control/ and unwind/module_history.
+ * The memory of the profiler's tables: sites, counts, records of threads, of samples and of loaded
+ * objects, labels, bucket arrays, the ring. It is apart from other memory of the allocator so that
+ * another program can read the tables (meta/image.h), and so that they can lie in a file, the box.
+ * Pieces are recycled by size class; the caller remembers the size. One lock, `region`, a leaf; it
+ * is taken inside the gate. Called by prof/sites/, meta/recs, unwind/module_history and
+ * prof_course.c for memory, by prof_box.c and jemalloc_fork.c to move and copy it, and by
+ * prof/control/ and arena/inspect for its sizes.
  */
 #ifndef META_REGION_H
 #define META_REGION_H
@@ -11,7 +13,7 @@
 #include "meta/image.h"
 #include "util/compiler.h"
 
-/* Bytes of the smallest box. */
+/* Bytes of the smallest box that can be opened. */
 #define REGION_BOX_MIN ((size_t)1 << 20)
 
 /*
@@ -42,7 +44,8 @@ void *region_alloc_last(size_t size);
 /*
  * A move has three steps, by one thread, so that others wait for the second one only. The first
  * maps what the move needs and has pages made for the tables as they are now; `bytes` is the size
- * of the file. 0 or ENOMEM; then the others are not called.
+ * of the file. 0 or ENOMEM: then region_to_box() is not called. region_ahead_private() is the first
+ * step of the way back.
  */
 int region_ahead_box(int fd, size_t bytes);
 void region_ahead_private(void);
@@ -52,9 +55,12 @@ void region_ahead_private(void);
  * closed the gate, holds the lock of dumps, and keeps module_history from writing.
  */
 int region_to_box(int fd);
-/* Moves it back into private memory; an errno value: it stays where it is. Called as the above. */
+/*
+ * Moves it back into private memory; an errno value: it stays where it is. To be called under the
+ * same conditions.
+ */
 int region_to_private(void);
-/* After a move, or when it could not be done: unmaps what is not needed any more. */
+/* The third step, also when a move failed: unmaps what is not needed any more. */
 void region_ahead_end(void);
 /* Bytes of the box; 0: there is none. */
 size_t region_box_bytes(void);
@@ -66,8 +72,9 @@ region_box_part(unsigned parts) {
 }
 
 /*
- * The handlers of fork(). A box is shared memory: the child gets a copy, made by the parent before
- * the fork, so that the two do not write into the same tables.
+ * The handlers of fork(), called with the gate closed; they do nothing without a box. A box is
+ * shared memory: the child gets a copy, made by the parent before the fork, so that the two do not
+ * write into the same tables.
  */
 void region_prefork(void);
 void region_postfork_parent(void);

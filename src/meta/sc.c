@@ -1,7 +1,8 @@
 /*
  * The ladder of size classes as constant tables.
  * sc.h describes the ladder. Invariant: sc_offset_tab and sc_index_compute() give the same class
- * for every size up to SC_LOOKUP_MAX (a unit test compares them). No lock.
+ * for every size up to SC_LOOKUP_MAX (a unit test compares them). No lock. Read by the functions of
+ * sc.h and sz.h.
  */
 #include "meta/sc.h"
 

@@ -3,7 +3,8 @@
  * One ladder serves every page size: 8, then 16 to 64 in steps of 16, then four steps per doubling
  * up to 7 * 2^60. Only two properties depend on the page: classes below 4 pages are "small"
  * (regions of a slab), and a "page class" is a class that is a whole number of pages. Constant
- * data, so there is no lock. sz.h is built on it.
+ * data, so there is no lock. Most code uses it through sz.h; the fast path of malloc reads the
+ * offsets of bins here.
  */
 #ifndef META_SC_H
 #define META_SC_H
@@ -14,7 +15,7 @@
 
 typedef unsigned szind_t;
 
-/* Number of classes of the ladder. */
+/* Number of classes of the ladder, and log2 of the smallest one in bytes. */
 #define SC_NSIZES 232u
 #define SC_LG_TINY 3
 /* Number of small classes with 64 KiB pages, the greatest of any page size. */

@@ -1,7 +1,8 @@
 /*
  * The parts of size arithmetic that are not inlined: boot and aligned sizes.
  * sz.h has the contract. Invariant: every usable size that sz_sa2u() returns can be placed at the
- * wanted alignment. No lock; sz_boot() runs before any allocation.
+ * wanted alignment. No lock; sz_boot() runs before any allocation. sz_boot() is called by
+ * jemalloc_init.c, sz_sa2u() by canary.h for all requests with an alignment.
  */
 #include "meta/sz.h"
 

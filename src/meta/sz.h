@@ -1,9 +1,9 @@
 /*
  * Computes usable sizes and classes of requests.
- * Up to 8 pages (or tcache_max, if the user made that larger) the usable size is a step of the
+ * Up to tcache_max (by default 4 MiB), and at least up to 8 pages, the usable size is a step of the
  * ladder (sc.h). Above, by default, it is the request rounded up to whole pages; the class of such
- * a size, used for statistics, is the ladder step to which it would have been rounded. Valid after
- * sz_boot(), which runs before any allocation; no lock.
+ * a size is the ladder step to which it would have been rounded. Valid after sz_boot(), which runs
+ * before any allocation; no lock. Called by all code that has to do with sizes of requests.
  */
 #ifndef META_SZ_H
 #define META_SZ_H
@@ -23,7 +23,7 @@ extern HIDDEN size_t sz_ladder_max;
 /* Sets sz_ladder_max. tcache_max is the largest size that thread caches may hold. */
 void sz_boot(size_t tcache_max);
 
-/* Class of a request; SC_NSIZES if size > SC_LARGE_MAXCLASS. */
+/* Class of a request of size bytes; SC_NSIZES if size > SC_LARGE_MAXCLASS. */
 static inline szind_t
 sz_s2i(size_t size) {
 	if (likely(size <= SC_LOOKUP_MAX)) {
