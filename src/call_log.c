@@ -18,7 +18,7 @@
 
 /* Longest line in bytes with the NUL; a longer one is cut. */
 #define LINE_MAX_BYTES 256
-/* Longest name of the log in bytes with the NUL: "core.malloc_usable_size.entry". */
+/* Room in bytes for a name of the log with the NUL, such as "core.malloc_usable_size.entry". */
 #define NAME_MAX_BYTES 48
 
 #define CALL_NAME(name) [call_of_##name] = #name,

@@ -5,7 +5,8 @@
  *
  * Lines go where messages go (os/malloc_io). They are written in any state of the allocator, also
  * in a signal handler; calls that are made while the thread writes a line are not logged. errno
- * stays. No lock.
+ * stays. No lock. Called by jemalloc_logged.c, cxx.c (operators) and ctl_experimental.c
+ * (batch_alloc); call_log_names_set() by conf_table.c.
  */
 #ifndef CALL_LOG_H
 #define CALL_LOG_H
@@ -29,8 +30,8 @@ typedef enum { call_entry, call_exit, call_nsides } call_side_t;
 #if CONFIG_LOG
 /*
  * Chooses what is logged: names joined by '|', each "core", "core.FUNCTION", "core.FUNCTION.entry"
- * or "core.FUNCTION.exit", or "." for all. 0, or EINVAL if there is a name that none of these is;
- * then nothing changes. Called while options are read.
+ * or "core.FUNCTION.exit", or "." for all. 0, or EINVAL if one of the names is none of these; then
+ * nothing changes. Called while options are read.
  */
 int call_log_names_set(const char *names, size_t len);
 /* Writes the line "core.FUNCTION.SIDE: " and the text, if it is asked for. */

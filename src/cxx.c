@@ -2,10 +2,10 @@
  * The C side of operator new and delete (jemalloc_cpp.cpp): C linkage, no exceptions, no exported
  * names.
  *
- * Invariant: a request that fails returns NULL with errno ENOMEM; one that succeeds leaves errno as
- * it was. cxx_new() and cxx_new_aligned() need no cleanup after slow(), whose exceptions pass
- * through them: this file has unwind tables, as all have. Locks: none of its own; imalloc serves
- * the requests. Called by jemalloc_cpp.cpp only.
+ * Invariant: a request that fails in cxx_alloc() returns NULL with errno ENOMEM; one that succeeds
+ * leaves errno as it was. Exceptions of slow() may pass through cxx_new() and cxx_new_aligned(),
+ * which have nothing to clean up; all files have unwind tables. Locks: none of its own; imalloc.c
+ * serves the requests. Called by jemalloc_cpp.cpp only.
  */
 #include "cxx.h"
 
@@ -29,7 +29,7 @@ cxx_alloc(size_t size, size_t alignment) {
 	return p;
 }
 
-/* A build with a log serves all from cxx_alloc(), which logs each request once. */
+/* A build with a log serves all by slow(): it calls cxx_alloc(), where each request is logged. */
 void *
 cxx_new(size_t size, cxx_slow_t *slow) {
 	void *p;

@@ -1,16 +1,16 @@
 /*
  * The C side of operator new and delete: jemalloc_cpp.cpp defines the operators, handles exceptions
- * and new handlers, and calls these functions.
+ * and new handlers, and calls these functions. No lock is held or needed.
  */
 #ifndef CXX_H
 #define CXX_H
 
 #include "util/compiler.h"
 
-/* Serve the requests that the fast path does not; they may throw. */
+/* Functions of jemalloc_cpp.cpp for the requests that the fast path does not serve; may throw. */
 typedef void *cxx_slow_t(size_t size);
 typedef void *cxx_aligned_slow_t(size_t size, size_t alignment);
-/* operator new: the fast path, or what slow() returns. */
+/* operator new: what the fast path gives, or else what slow() returns. */
 void *cxx_new(size_t size, cxx_slow_t *slow);
 void *cxx_new_aligned(size_t size, size_t alignment, cxx_aligned_slow_t *slow);
 /*
@@ -25,7 +25,10 @@ void cxx_free_sized(void *ptr, size_t size);
 void cxx_free_sized_aligned(void *ptr, size_t size, size_t alignment);
 /* Whether operator new aborts instead of throwing (experimental_infallible_new). */
 bool cxx_is_infallible(void);
-/* Prints a message and aborts; returns if the program has replaced abort() by its own function. */
+/*
+ * Prints a message and aborts; returns only if the program has set a function of its own by
+ * experimental.hooks.safety_check_abort, and that returns.
+ */
 void cxx_no_memory(size_t size);
 
 #endif

@@ -2,13 +2,13 @@
  * Decides whether moving a small block would make its slab emptier and another one fuller
  * (defrag.h).
  *
- * A bin serves requests from its current slab, then from the partly free slab with the lowest
- * address, of those without holes (arena/holes.h) if there are any. Blocks of other slabs that have
- * at least half the mean number of free regions are to be moved: their copies fill the slab that
- * serves requests, and the slabs they leave become empty and are returned. The emptiest slab always
- * has at least the mean, so a program that repeats this over all its blocks gets hints until at
- * most one slab is partly filled. Invariant: nothing is changed here. Lock: that of the block's
- * bin. Called by jemalloc.c.
+ * A bin serves requests from its stock, then from its current slab, then from the partly free slab
+ * with the lowest address, of those without holes (arena/holes.h) if there are any. Blocks of other
+ * slabs that have at least half the mean number of free regions are to be moved: their copies fill
+ * the slab that serves requests, and the slabs they leave become empty and are returned. The
+ * emptiest slab always has at least the mean, so a program that repeats this over all its blocks
+ * gets hints until at most one slab is partly filled. Invariant: nothing is changed here. Lock:
+ * that of the block's bin. Called by jemalloc.c.
  */
 #include "defrag.h"
 
@@ -48,6 +48,7 @@ slab_is_sparse_locked(const edata_t *slab, const bin_t *bin) {
 	return slab->nfree * nslabs >= nfree / 2;
 }
 
+/* slab_is_sparse_locked() for the slab of the block at ptr; false: it is in none. */
 static bool
 block_is_in_sparse_slab(const void *ptr) {
 	uint64_t elem = emap_elem_any(ptr);

@@ -9,9 +9,10 @@
 #include "util/compiler.h"
 
 /*
- * Whether a copy of the block at ptr, made without a thread cache, would lie in a fuller slab than
- * the block does. False for large blocks, samples, and pointers to no block, and while another
- * thread forks. ptr must not be freed meanwhile. Enters the gate and takes the lock of a bin.
+ * Whether the block at ptr lies in a slab with so many free regions that a copy, made without a
+ * thread cache, would lie in a fuller one (defrag.c has the rule). False for large blocks, samples,
+ * and pointers to no block, and while another thread forks. ptr must not be freed meanwhile. Enters
+ * the gate and takes the lock of a bin. Called by jemalloc.c.
  */
 bool defrag_would_help(const void *ptr);
 

@@ -91,6 +91,7 @@ small_is_live(const void *ptr, uint64_t elem) {
 	return rec != NULL ? rec->req_size != TCACHE_REC_IS_SPARE : !is_cached_here(ptr, e);
 }
 
+/* Whether ptr is a block in use, as far as can be found; small ones only in builds with checks. */
 static bool
 is_live(const void *ptr) {
 	uint64_t elem = emap_elem_any(ptr);

@@ -5,13 +5,14 @@
  * Every slow path of a sized free checks the size. In builds with checks (safety checks, size
  * checks, debug) sized frees have no fast path, so each one is checked. An error ends the process
  * with one sentence (arena/safety.h). Any thread may call, inside the gate or not; no lock is held
- * or taken.
+ * or taken. Called by imalloc_flags.c (icheck_size), jemalloc.c and irealloc.c (icheck_live).
  */
 #ifndef ICHECK_H
 #define ICHECK_H
 
 #include "util/compiler.h"
 
+/* Whether this is a build with checks. */
 #define ICHECK_IS_BUILT (config_debug || config_opt_size_checks || config_opt_safety_checks)
 
 /*

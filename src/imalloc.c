@@ -7,7 +7,8 @@
  * to it and the request is tried again (imalloc_relieved). At a closed gate (fork), and in a signal
  * handler that interrupted its thread inside the gate, allocations come from the shelter and frees
  * are deferred. Invariant: a function that takes a tsd runs inside the gate with no lock held.
- * errno is kept unless an allocation fails.
+ * errno is kept unless an allocation fails. Called by jemalloc.c, cxx.c, imalloc_flags.c,
+ * irealloc.c and ctl/.
  */
 #include "imalloc.h"
 
@@ -73,8 +74,8 @@ imalloc_cache(tsd_t *tsd, int tcache, unsigned arena) {
 }
 
 /*
- * The arena for a large request: the one of oversized requests, or the thread's own if the user
- * bound the thread to an explicit arena or there is no memory.
+ * The arena for a request of at least arenas_oversize_min bytes: the one of oversized requests, or
+ * the thread's own if the user bound the thread to an explicit arena or there is no memory.
  */
 static arena_t *
 imalloc_arena_oversize(tsd_t *tsd) {
@@ -337,6 +338,7 @@ imalloc_draw_sample(tsd_t *tsd, size_t size, size_t usize) {
 	return imalloc_draw(tsd, size, usize, NULL, 0);
 }
 
+/* What each new object gets: canaries or marks, junk, and the exact count. Returns p. */
 static void *
 imalloc_finish(tsd_t *tsd, const imalloc_req_t *req, void *p, size_t usize) {
 	size_t usable = canary_usable(req->size, usize);
@@ -373,8 +375,8 @@ imalloc_again(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, 
 }
 
 /*
- * Tries again after unused pages of any arena were returned, as many as the request needs; then
- * after two huge pages more, for metadata.
+ * Tries again after unused pages of all arenas were returned to the system, as many as the request
+ * needs; then with two huge pages more returned, for metadata.
  */
 static void *
 imalloc_returned(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot,
@@ -478,8 +480,8 @@ imalloc_in_gate(struct tls_s *t, const imalloc_req_t *req) {
 }
 
 /*
- * Allocates *p from the shelter at a closed gate. If it is full, waits for the gate and enters it,
- * and returns true; not in a lost child, whose gate stays closed.
+ * Allocates *p from the shelter at a closed gate. If the shelter has no memory for it, waits for
+ * the gate, enters it and returns true; not in a lost child, whose gate stays closed (*p is NULL).
  */
 static COLD bool
 imalloc_at_closed_gate(struct tls_s *t, const imalloc_req_t *req, void **p) {
@@ -706,7 +708,10 @@ ifree_slot(const tcache_t *tc, uint64_t elem) {
 	return e->szind + 1u;
 }
 
-/* Ends the process, which has named a pointer that is no block in use; elem: its element. */
+/*
+ * Ends the process, which has named a pointer that is no block in use; elem: its element. Returns 0
+ * if safety_abort_hook is set.
+ */
 static COLD uint64_t
 ifree_misused(const void *ptr, uint64_t elem, const char *if_freed) {
 	bool is_inside = elem_state(elem) == extent_state_active && (elem & ELEM_SLAB) == 0
@@ -870,7 +875,8 @@ static atomic_u32_t imalloc_drains;
 
 /*
  * Completes deferred frees, past this thread's cache because the user may destroy the arena of
- * these objects next. In a forked child also returns what one thread of the parent had cached.
+ * these objects next. In a forked child also returns what one absent thread had cached
+ * (tsd_try_end_absent).
  */
 static void
 imalloc_drain_deferred(tsd_t *tsd) {

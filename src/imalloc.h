@@ -9,7 +9,8 @@
  * If fork has closed the gate, or a signal handler has interrupted its thread inside it, requests
  * are served by the shelter and frees deferred. The fast path takes no lock; the slow path holds
  * none when it enters the gate. Callers: the public functions (jemalloc.c, cxx.c, imalloc_flags.c);
- * irealloc.c shares the part marked below.
+ * irealloc.c, which shares the part marked below; ctl_experimental.c for batch_alloc, ctl_arena.c
+ * and ctl_prof.c to complete deferred frees.
  */
 #ifndef IMALLOC_H
 #define IMALLOC_H
@@ -26,6 +27,7 @@
 #include "thread/tsd_types.h"
 #include "unwind/unwind.h"
 
+/* The options; opt_utrace and opt_debug_double_free_max_scan are only shown. */
 extern bool opt_abort;
 extern const char *opt_junk;   /* "true", "false", "alloc", "free" */
 extern bool opt_junk_alloc;
@@ -149,13 +151,14 @@ imalloc_assert_in_gate(const tsd_t *tsd) {
 
 /*
  * Allocates an object, with sampling and counts. usize: usable size of the request; an object from
- * a cache has the size of its class, which may be larger. NULL: no memory.
+ * a cache has the size of its class, which may be larger. NULL: no memory, or no such arena.
  */
 void *imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize);
 
 /*
- * Counts a request that no cache serves. Returns 0, or if it is to be a sample the mean distance of
- * samples in bytes, by which it is weighed (1: it was chosen for its size alone).
+ * Counts a request of size bytes, which no cache serves, of usable size usize. Returns 0, or if it
+ * is to be a sample the mean distance of samples in bytes, by which it is weighed (1: it was chosen
+ * for its size alone).
  */
 uint64_t imalloc_draw_sample(tsd_t *tsd, size_t size, size_t usize);
 
@@ -163,9 +166,9 @@ uint64_t imalloc_draw_sample(tsd_t *tsd, size_t size, size_t usize);
 void imalloc_note_large(tsd_t *tsd, size_t size);
 
 /*
- * Counts an allocation past the cache, and runs the heartbeat if it is due. After that a few more
- * such allocations skip that check (thread_event_direct_requests), because large requests may
- * follow in quick succession.
+ * Counts an allocation past the cache, and runs the heartbeat if it is due. After such a check the
+ * next few allocations past the cache skip it (thread_event_direct_requests), because large
+ * requests may follow in quick succession.
  */
 void imalloc_count_direct(tsd_t *tsd, size_t usize);
 
@@ -194,8 +197,8 @@ fast_bin(size_t offset) {
 #define IMALLOC_FAST_MAX (SC_LOOKUP_MAX - CANARY_BYTES)
 
 /*
- * As imalloc_try_fast(), from the class of another size, at least that of the request; *b: the
- * object's bin, which has the size of the class.
+ * As imalloc_try_fast(), but from the class of a request of of_class bytes, which are at least
+ * `size`; *b: the object's bin, which has the size of the class.
  */
 ALWAYS_INLINE bool
 imalloc_try_bin(size_t size, size_t of_class, void **p, cache_bin_t **b) {
@@ -204,7 +207,7 @@ imalloc_try_bin(size_t size, size_t of_class, void **p, cache_bin_t **b) {
 	    && canary_did_put(*p, (*b)->size, size);
 }
 
-/* Returns false if the slow path is needed. */
+/* *p: an object for a request of size bytes. Returns false if the slow path is needed. */
 ALWAYS_INLINE bool
 imalloc_try_fast(size_t size, void **p) {
 	cache_bin_t *b;
@@ -285,7 +288,8 @@ ifree_try_fast(void *ptr) {
 
 /*
  * A free that relies on the size: the size that was requested, rounded up to its alignment if it
- * had one. Returns false if the slow path is needed, also for NULL, which arena_sampled_map marks.
+ * had one. Returns false if the slow path is needed, also for NULL, whose entry of
+ * arena_sampled_map is set.
  */
 ALWAYS_INLINE bool
 ifree_sized_try_fast(void *ptr, size_t size) {

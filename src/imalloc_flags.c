@@ -1,7 +1,8 @@
 /*
  * Requests with MALLOCX_* flags and frees with a size; imalloc_flags.h has the contract.
  * Flags are decoded into a request. The size of a sized free is compared with the object's
- * (icheck.h), after which the object is freed as by free(). No state and no lock here.
+ * (icheck.h), after which the object is freed as by free(). No state and no lock here. Called by
+ * jemalloc.c and cxx.c.
  */
 #include "imalloc_flags.h"
 

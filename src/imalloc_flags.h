@@ -2,8 +2,9 @@
  * Requests and frees that state more than an address: MALLOCX_* flags, and the size of the block
  * that is freed.
  *
- * The public functions of such a form call these functions after their fast path (imalloc.h) has
- * failed. The caller holds no lock; imalloc() and ifree() enter the gate themselves.
+ * The public functions of such a form (jemalloc.c, cxx.c) call these functions after their fast
+ * path (imalloc.h) has failed, if they have one. The caller holds no lock; imalloc() and ifree()
+ * enter the gate themselves.
  */
 #ifndef IMALLOC_FLAGS_H
 #define IMALLOC_FLAGS_H
@@ -14,7 +15,7 @@
 imalloc_req_t imalloc_flags_req(size_t size, int flags, alloc_how_t how);
 int imalloc_flags_tcache(int flags);
 
-/* mallocx() after the fast path has failed, and for calls inside the library. */
+/* mallocx() after the fast path has failed. */
 void *imalloc_mallocx(size_t size, int flags) NOINLINE;
 
 /* dallocx(): the flags name the cache. */

@@ -1,9 +1,10 @@
 /*
  * Resizing: realloc, rallocx and xallocx.
  * A block stays where it is if its usable size is already right, or if it is large and its extent
- * can grow or shrink; otherwise its contents move to a new block. Invariant: if a call fails, the
- * old block is unchanged. No lock is held here; the gate is entered once a call. jemalloc.c and
- * imalloc_flags.c are the callers.
+ * can grow or shrink; otherwise its pages, if it is a large one that grows, or its contents move to
+ * a new block. Invariant: if a call fails, the old block is unchanged. No lock is held here; the
+ * gate is entered once a call, or for each step at a closed gate and with allocation hooks. Called
+ * by jemalloc.c.
  */
 #include "imalloc.h"
 
@@ -30,7 +31,8 @@ irealloc_elem(const void *ptr) {
  * of resizes: an object of z bytes is a sample with probability p = 1 - exp(-z/R), where R is the
  * mean distance of samples in bytes, and it is weighed by 1/p.
  * Cumulative counts contain every size of the chain as an allocation. rec: record of the old
- * object, NULL: it was no sample; size: bytes of the request as the profiler counts them.
+ * object, NULL: it was no sample; old: its usable size; size: bytes of the request as the profiler
+ * counts them.
  */
 static void
 irealloc_sample_in_place(tsd_t *tsd, const imalloc_req_t *req, const void *was, void *ptr,
@@ -245,7 +247,10 @@ irealloc_in_gate(struct tls_s *t, void *ptr, const imalloc_req_t *req) {
 	return p;
 }
 
-/* Resizes by an allocation and a release, each a complete operation of its own. */
+/*
+ * Resizes a block of old usable bytes by an allocation and a release, each a complete operation of
+ * its own: at a closed gate, in a signal handler inside the gate, and with allocation hooks.
+ */
 static void *
 irealloc_in_steps(void *ptr, size_t old, imalloc_req_t *req) {
 	void *p = imalloc(req);

@@ -1,10 +1,11 @@
 /*
- * The exported functions, and nothing else; the exported variables are in conf/conf.c. Each
- * function turns its arguments into a request (imalloc.h).
+ * The exported C functions, and nothing else; the exported variables are in conf/conf.c, the C++
+ * operators in jemalloc_cpp.cpp. The functions try their fast path (imalloc.h), and turn their
+ * arguments into a request for the slow path.
  *
- * Invariant: malloc and free reach their fast path by tail calls, without a stack frame. Locks:
- * none here. Called by the user's code and by the C library; in builds with --enable-log by
- * jemalloc_logged.c, which then has the exported names.
+ * Invariant: malloc and free call their slow path by tail calls, so the fast path needs no stack
+ * frame. Locks: none here. Called by the user's code and by the C library; in builds with
+ * --enable-log by jemalloc_logged.c, which then has the exported names.
  */
 #define UNLOGGED_NAMES
 
@@ -121,8 +122,8 @@ realloc_default(void *ptr, size_t size) {
 }
 
 /*
- * Resizes a small object, bin: its offset in the cache, to another small class as malloc and free
- * do on their fast paths. The slow path does the rest.
+ * Resizes a small object to another small class as malloc and free do on their fast paths; bin:
+ * offset of the object's bin in the cache. The slow path does the rest.
  */
 static NOINLINE void *
 realloc_small(void *ptr, size_t size, size_t bin) {
@@ -144,8 +145,9 @@ realloc_small(void *ptr, size_t size, size_t bin) {
 }
 
 /*
- * If the size class of a cacheable object stays the same, only statistics change. NULL has no
- * class, and size 0 wraps around. Builds that look for misuse see each object that moves.
+ * If the size class of a cacheable object stays the same, only statistics change. NULL has no bin
+ * (0), and size - 1 wraps around for size 0, so both take the slow path. So does each object that
+ * moves in builds that look for misuse, where it is checked.
  */
 EXPORT void *
 je_realloc(void *ptr, size_t size) {

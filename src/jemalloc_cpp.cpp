@@ -27,8 +27,8 @@ bool cxx_is_infallible(void) noexcept;
 #pragma GCC visibility pop
 }
 
-// Only C++ programs, which have the runtime, link this member of the static library. There the
-// references are strong, so that the linker includes the runtime.
+// Only C++ programs, which have the runtime, link this member of the static library. In it, which
+// is compiled with -fPIE, the references are strong, so that the linker includes the runtime.
 #ifdef __PIE__
 #define RUNTIME
 #else
@@ -93,8 +93,8 @@ throw_bad_alloc(std::size_t size) {
 	std::abort();
 }
 
-// Calls the handler until there is memory, or it gives up by throwing or by being removed. If new
-// is infallible that ends the process, or returns NULL if the program has replaced abort().
+// Calls the handler until there is memory, or it gives up by throwing or by being removed (then
+// NULL). If new is infallible, ends the process by cxx_no_memory() instead; NULL if that returns.
 __attribute__((noinline, cold)) void *
 new_after_failure(std::size_t size, std::size_t alignment) {
 	if (cxx_is_infallible()) {

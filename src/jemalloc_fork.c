@@ -1,11 +1,12 @@
 /*
- * The handlers for pthread_atfork() (jemalloc_fork.h); those of the child are a table in the order
- * of the steps.
+ * The handlers for pthread_atfork() (jemalloc_fork.h); most steps of the child are a table in their
+ * order.
  *
- * Invariant: no thread but the forking one is inside the allocator while the process forks, so all
- * short locks are free in the child. The child of a fork that does not wait for that, or that a
- * thread has passed, is lost (gate_is_lost()), and the table is left out there. In the parent the
- * shelter returns its pages after the gate has opened. Locks: prefork keeps none. Called by libc.
+ * Invariant: no thread is inside the gate while the process forks, so all short locks are free in
+ * the child. The child of a fork that does not wait for that (from a signal handler inside), or
+ * whose closed gate a thread has entered nevertheless, is lost (gate_is_lost()), and the table is
+ * left out there. In the parent the shelter returns its pages after the gate has opened. Locks:
+ * prefork keeps none. Called by the C library in fork(); jemalloc_init.c registers the handlers.
  */
 #include "jemalloc_fork.h"
 

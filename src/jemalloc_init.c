@@ -5,9 +5,10 @@
  * call the C library, which may allocate: such requests of the booting thread find boot.is_serving
  * set and are served without a tsd.
  *
- * Invariant: boot_state becomes boot_done only after the first table succeeded; if a step fails,
- * the next slow path boots again. Locks: `init`, held for the whole of boot, so that other threads
- * wait. Called by imalloc.c (slow paths), jemalloc.c and the constructor.
+ * Invariant: boot_state becomes boot_done only after the first table succeeded; if a step of it
+ * fails, the next slow path boots again. Locks: `init`, held for the whole of boot, so that other
+ * threads wait. Called by imalloc.c (slow paths), jemalloc.c, jemalloc_logged.c and the
+ * constructor.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -324,7 +325,10 @@ malloc_boot(void) {
 	return malloc_boot_slow();
 }
 
-/* Boots when the library is loaded, unless a thread has allocated before. */
+/*
+ * Called when the library is loaded: boots, unless a thread has allocated before, and takes the
+ * steps that must not come earlier, because the C library may not be ready then.
+ */
 __attribute__((constructor)) static void
 boot_at_load(void) {
 	bool is_booted = malloc_boot() == 0;

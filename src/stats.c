@@ -31,10 +31,11 @@
 #include "util/emitter.h"
 #include "util/fmt.h"
 
+/* Bytes of the buffer before the user's function; bytes to which a line of a table is cut. */
 #define STATS_BUF_SIZE ((size_t)64 << 10)
 #define STATS_LINE_MAX 768
 
-/* A longer line of a table is cut off. A whole line fits into the writer's buffer. */
+/* A whole line fits into the writer's buffer. */
 cassert(STATS_LINE_MAX < STATS_BUF_SIZE);
 
 /* The parts of the report to print; each letter in the options omits one, 'J' selects JSON. */
@@ -272,7 +273,10 @@ print_sources(emitter_t *em) {
 	}
 }
 
-/* Reads a value through its node, whose leaf has the type; the size distinguishes integers. */
+/*
+ * Reads a value through its node; false if there is none. A value of less than 8 bytes makes EINVAL
+ * and a smaller size, but is copied.
+ */
 static bool
 read_node(const char *name, ctl_value_t *value) {
 	size_t size = 8;

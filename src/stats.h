@@ -1,6 +1,7 @@
 /*
  * malloc_stats_print: prints the statistics that mallctl also offers, as text or as JSON, from one
- * snapshot of the counters. Called by jemalloc.c, at exit and by heartbeats.
+ * snapshot of the counters. No lock is held while it prints. Called by jemalloc.c, and by hooks
+ * that jemalloc_init.c sets, at exit and at heartbeats.
  */
 #ifndef STATS_H
 #define STATS_H

@@ -150,7 +150,10 @@ void hpa_dalloc(hpa_t *h, char *addr, size_t size);
  * thread may copy pages to make a slab huge at once.
  */
 void hpa_tick(hpa_t *h, uint64_t now, ssize_t decay_ms, bool may_collapse);
-/* Returns all empty slabs, and with is_all purges all dirty pages; neither of slabs that are out. */
+/*
+ * Returns all empty slabs, and with is_all purges all dirty pages too. Slabs that are out are left
+ * alone.
+ */
 void hpa_purge(hpa_t *h, bool is_all);
 
 /* How the system uses huge pages; found out at the first call. */
