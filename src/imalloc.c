@@ -110,6 +110,7 @@ imalloc_find_slot(const tcache_t *tc, const imalloc_req_t *req, size_t usize, un
 	    && req->alignment <= (usize < SC_LARGE_MINCLASS ? PAGE : CACHELINE);
 }
 
+/* Whether a request at the end of its distance is sampled: not if it is nested, or sampling off. */
 static bool
 imalloc_may_sample(tsd_t *tsd) {
 	return config_prof && tsd != NULL && tsd->tls->inside == 0 && prof_should_sample(tsd);
@@ -737,6 +738,7 @@ ifree_elem(const void *ptr, const char *if_freed) {
 	return elem;
 }
 
+/* Counts a free past the thread's cache. */
 static void
 ifree_count_direct(tsd_t *tsd, size_t usize) {
 	if (tsd == NULL) {
@@ -865,6 +867,7 @@ ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 	ifree_count_direct(tsd, usize);
 }
 
+/* For deferred_take_all(). */
 static void
 ifree_taken(void *ptr, void *tsd) {
 	ifree_in_gate(tsd, ptr, IMALLOC_TCACHE_NONE);

@@ -222,6 +222,7 @@ irealloc_try_stay(tsd_t *tsd, void *ptr, uint64_t elem, const imalloc_req_t *req
 	return true;
 }
 
+/* Resizes inside the gate; NULL: no memory, too large, or ptr is no block; ptr stays as it was. */
 static void *
 irealloc_in_gate(struct tls_s *t, void *ptr, const imalloc_req_t *req) {
 	assert(t == tls_get() && gate_is_entered(t));

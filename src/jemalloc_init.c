@@ -326,8 +326,8 @@ malloc_boot(void) {
 }
 
 /*
- * Called when the library is loaded: boots, unless a thread has allocated before, and takes the
- * steps that must not come earlier, because the C library may not be ready then.
+ * Called when the library is loaded: boots, unless a thread has allocated before, keeps the library
+ * from being unloaded, starts the library's threads and makes backtraces ready, as the options say.
  */
 __attribute__((constructor)) static void
 boot_at_load(void) {

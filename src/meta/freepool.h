@@ -4,7 +4,7 @@
  * of statistics and of dumps, and what of the profiler does not lie in the region (meta/region.h).
  * Sizes up to 32 KiB are rounded to a power of two or one and a half times that, and freed pieces
  * are kept in one list per class; larger pieces are mapped and unmapped. The caller remembers the
- * size. One lock for all; below it only base's lock is taken. Called inside the gate.
+ * size. One lock for all, taken inside the gate or at boot; below it only base's lock is taken.
  */
 #ifndef META_FREEPOOL_H
 #define META_FREEPOOL_H

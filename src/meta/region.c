@@ -168,6 +168,10 @@ region_good_size(size_t size) {
 	return meta_class_size(meta_class(size));
 }
 
+/*
+ * A piece of so many bytes, a class's: a freed one, or a fresh one (*is_fresh) of the newest part
+ * or of a new part. NULL: there is no room.
+ */
 static void *
 piece_take_locked(size_t bytes, bool is_last, bool *is_fresh) {
 	meta_piece_t **list = &region.freed[meta_class(bytes)];

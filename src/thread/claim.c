@@ -25,6 +25,7 @@ typedef struct {
 	tsd_t *tsd; /* the one whose cache is being taken */
 } claim_walk_t;
 
+/* Announces a claim of the thread's cache, if the thread is another one, idle, and not claimed. */
 static void
 claim_announce(struct tls_s *t, void *ctx) {
 	claim_walk_t *walk = ctx;

@@ -60,6 +60,7 @@ quarantine_has(const tsd_t *tsd, const void *ptr) {
 	return false;
 }
 
+/* The oldest object leaves: it is checked, and freed to its slab. */
 static void
 quarantine_drop_first(quarantine_t *q) {
 	assert(q->n > 0 && tls_get()->gate_depth > 0);

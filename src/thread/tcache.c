@@ -282,6 +282,7 @@ bin_resize(cache_bin_t *b, tcache_cold_t *c, unsigned nslots) {
 	bin_check(b, c);
 }
 
+/* Doubles the stack, at most to the bin's limit. */
 static void
 bin_grow_next(cache_bin_t *b, tcache_cold_t *c) {
 	unsigned next = c->nslots == 0 ? TCACHE_NSLOTS_FIRST : c->nslots * 2u;
@@ -290,6 +291,7 @@ bin_grow_next(cache_bin_t *b, tcache_cold_t *c) {
 
 /* ------------------------------------------------------------------ grants */
 
+/* The grant of a bin: its slots beyond the limit, in bytes of objects. */
 static size_t
 bin_granted(const tcache_cold_t *c, unsigned slot) {
 	return c->nslots > c->max ? (size_t)(c->nslots - c->max) * slot_size(slot) : 0;
@@ -301,6 +303,7 @@ tcache_first_large(void) {
 	return sz_s2i(TCACHE_LARGE_SOME) + 2u;
 }
 
+/* Counts that the grant of one bin has changed from `before` to `after` bytes. */
 static void
 grants_change(tcache_t *tc, unsigned slot, size_t before, size_t after) {
 	tcache_budget_change(tc->granted, tc->granted + after - before);

@@ -108,6 +108,7 @@ tsd_may_look(const tsd_t *tsd) {
 	    && (tsd->tcache == NULL || !tcache_is_due(tsd->tcache));
 }
 
+/* Takes over the published settings (RECALL_SETTINGS): draws all distances to samples anew. */
 static void
 tsd_take_settings(tsd_t *tsd) {
 	thread_event_take_interval(tsd);
@@ -151,6 +152,7 @@ tsd_next_seed(void) {
 	return __atomic_add_fetch(&tsds.seed, UINT64_C(0x9e3779b97f4a7c15), __ATOMIC_RELAXED);
 }
 
+/* Makes the data of a thread, without a cache; NULL: no memory. */
 static tsd_t *
 tsd_new(struct tls_s *t) {
 	assert(t->tsd == NULL && t->state == tsd_state_making);
@@ -185,6 +187,7 @@ tsd_make_cache(tsd_t *tsd) {
 	}
 }
 
+/* Makes and registers the thread's tsd at its first slow path; NULL: it gets none now. */
 static tsd_t *
 tsd_make(struct tls_s *t) {
 	assert(t == tls_get() && t->state == tsd_state_fresh);
@@ -394,6 +397,7 @@ tsd_deallocated(tsd_t *tsd) {
 	return cached + tsd->popped + tsd->flushed - tsd->filled + tsd->direct_dalloc;
 }
 
+/* From now on each operation of the thread takes the slow path, which updates the exact counts. */
 static void
 tsd_count_exactly(tsd_t *tsd) {
 	if (!tsd->is_counted) {
