@@ -105,7 +105,7 @@ void imalloc_settle_deferred(tsd_t *tsd);
 /* Sets ENOMEM; with xmalloc ends the process with a message that names a function. Returns NULL. */
 void *imalloc_fail(const char *who) COLD;
 
-/* malloc() of a size above SC_LOOKUP_MAX; errno as for imalloc(). */
+/* malloc() of a size above IMALLOC_FAST_MAX; errno as for imalloc(). */
 void *imalloc_above(size_t size) NOINLINE;
 /* imalloc_above() from a cache. False: the slow path is needed. */
 bool imalloc_above_try_fast(size_t size, void **p);

@@ -5,8 +5,9 @@
  *
  * Their addresses are kept in hash tables of the process, without a lock. Nothing is written to a
  * block, because the pointer may be wrong or the block free already. An address is stored once, so
- * that a second free is detected at once. Called by imalloc.c, by icheck.c (deferred_has) and by
- * tsd.c (deferred_remind).
+ * that a second free is detected at once (or, if a thread is taking addresses out just then, when
+ * it is carried out). Called by imalloc.c, by icheck.c (deferred_has) and by tsd.c
+ * (deferred_remind).
  */
 #ifndef THREAD_DEFERRED_H
 #define THREAD_DEFERRED_H

@@ -52,8 +52,10 @@ peak_read(tsd_t *tsd) {
 	return tsd->peak_max;
 }
 
-/* Without cached objects above TCACHE_LARGE_SOME the next requests of such sizes come from an
- * arena, and each is noted. */
+/*
+ * Without cached objects above TCACHE_LARGE_SOME the next requests of such sizes come from an
+ * arena, and each is noted.
+ */
 void
 peak_reset(tsd_t *tsd) {
 	if (tsd->tcache != NULL) {
