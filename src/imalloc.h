@@ -1,8 +1,9 @@
 /*
  * The core of malloc and free: the fast path, inline here, and the entries of the slow path.
  *
- * The fast path is the pop or push of one cache bin and nothing else. Every other case (first call,
- * empty or full bin, end of a countdown, a large size, unusual flags, options that change each
+ * The fast path is the pop or push of one bin of the thread's cache, with the marks of a large
+ * object, and canaries in builds with safety checks. Every other case (first call, empty or full
+ * bin, end of a countdown, a size that is not cached, MALLOCX_* flags, options that change each
  * call) is the slow path, which enters the gate (os/gate.h) and finds the thread's tsd. An
  * allocation then runs imalloc_body(): it chooses the cache and its bin, counts the request, and
  * takes a sampled object, or one from the bin, or one from an arena. A free runs ifree_in_gate().

@@ -1,7 +1,7 @@
 /*
  * Lists of huge slabs by fullness and longest free run; hset.h has the contract. Invariant: the bit
  * of a class is set exactly if its list has an element. The shard's lock protects the set. Called
- * by hpa.
+ * by hpa.c.
  */
 #include "hpa/hset.h"
 

@@ -6,7 +6,7 @@
  * empty become empty, and long runs stay whole. If the request is between two classes, the first
  * slab of the lower one may be long enough, too. Invariant: a slab is removed before its counts
  * change and inserted afterwards, so its level and class are right. The lock of the shard protects
- * the set. Called by hpa.
+ * the set. Called by hpa.c.
  */
 #ifndef HPA_HSET_H
 #define HPA_HSET_H

@@ -1,8 +1,9 @@
 /*
  * Bitmaps of a huge slab, and the table from addresses to slabs; hslab.h has the contract.
  * The table has a static root, one entry for each GiB, and leaves of 512 slots that are made when
- * first needed and never freed. Invariant: a slot is not NULL exactly while the slab has memory. No
- * lock: the shard's protects the slab. Called by hpa and pac_hpa.
+ * first needed and never freed. Invariant: a slot is not NULL exactly while the slab is entered,
+ * from before its first extent until after its last. No lock for the table, whose slots are atomic;
+ * the shard's lock protects the slab. Called by hpa.c; hslab_of() also by pac_hpa.c.
  */
 #include "hpa/hslab.h"
 

@@ -28,7 +28,7 @@
 
 #include "thread/tsd_types.h"
 
-/* Bytes between two heartbeats: the maximum; the minimum. */
+/* The distance of heartbeats in bytes (tsd_t.beat_bytes): the maximum; the minimum. */
 #define THREAD_EVENT_BYTES ((uint64_t)64 << 10)
 #define THREAD_EVENT_LEAST ((uint64_t)64)
 /* Minimum time between two recalls of all threads: 50 ms, or 0.1 ms for each thread if more. */

@@ -1,7 +1,8 @@
 /*
  * The fields of a thread's data; tsd.h has the functions that create, find and end it. Only the
- * thread itself uses its tsd, apart from `claim` and, while that says so, the cache
- * (thread/claim.h).
+ * thread itself uses its tsd, without a lock, apart from `claim` and, while that says so, the cache
+ * (thread/claim.h); statistics read how much is in the cache. Used by thread/, malloc and free,
+ * mallctl and the profiler.
  */
 #ifndef THREAD_TSD_TYPES_H
 #define THREAD_TSD_TYPES_H
