@@ -93,6 +93,13 @@
 /*
  * X(struct, field, type, member): the fields that readers use. Appended to only; the width is that
  * of the member.
+ *
+ * next: address of the next object of the list; bytes: of the object; hash: see below. site: stamp
+ * and then say which loaded objects the frames are of (unwind/module_history.h); frames: nframes
+ * return addresses, leaf first. count: live objects with their bytes, and the estimates of all
+ * objects (c16, in 1/65536) and of all bytes (est); accum_*: the same of all that was allocated,
+ * only with IMAGE_ACCUM; life: estimated bytes of what was freed, by age. record: one sample, which
+ * belongs to `count`; the fields are those of sample_rec_t (meta/edata.h).
  */
 #define IMAGE_FIELDS(X) \
 	X(site, next, prof_site_t, link.next) \
@@ -175,17 +182,17 @@ typedef struct image_field_s {
 	X(active) \
 	X(resident) \
 	X(retained) \
-	X(huge) \
-	X(populated) \
+	X(huge) /* part of resident in huge pieces */ \
+	X(populated) /* made present before the first touch, since the start */ \
 	X(rss) /* 0: not known, as without a thread of the profiler */ \
 	X(limit) /* of memory; 0: none, or not known */ \
 	X(faults) /* major page faults */ \
-	X(truncated_stacks) \
-	X(suppressed) \
-	X(overlapped) \
-	X(dump_errors) \
+	X(truncated_stacks) /* backtraces that were cut at prof_bt_max */ \
+	X(suppressed) /* automatic profiles that were left out (prof_keep.h) */ \
+	X(overlapped) /* of these, those that came due while another was written */ \
+	X(dump_errors) /* dumps that failed */ \
 	X(samples) /* taken since the start */ \
-	X(fallbacks)
+	X(fallbacks) /* samples for which another unwinder was used */
 
 #define IMAGE_FIGURE_MEMBER(name) uint64_t name;
 typedef struct image_figures_s {

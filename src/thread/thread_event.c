@@ -222,7 +222,10 @@ thread_event_heartbeat(tsd_t *tsd, uint64_t bytes) {
 bool
 thread_event_is_idle(const struct tls_s *t, uint64_t now) {
 	uint32_t beat = __atomic_load_n(&t->beat, __ATOMIC_SEQ_CST);
-	/* A beat may be newer than `now`. */
+	/*
+	 * A beat may be newer than `now`; one that is 26 to 52 days old is taken for that too, since
+	 * the word has 32 bits.
+	 */
 	return beat == 0 || (int32_t)((uint32_t)(now >> BEAT_LG_NS) - beat) >= (int32_t)BEAT_IDLE;
 }
 
