@@ -9,8 +9,8 @@
 #define MALLOC_BOOT_H
 
 /*
- * Initialises the library unless that is done; waits while another thread does it. 0, or ENOMEM:
- * the next call tries again. Any thread may call; keeps errno.
+ * Initialises the library unless that is done; waits while another thread does it. 0, or an errno
+ * value, such as ENOMEM: the next call tries again. Any thread may call; keeps errno.
  */
 int malloc_boot(void);
 

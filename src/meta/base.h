@@ -50,7 +50,7 @@ typedef struct base_s {
 /* Which blocks are made of huge pages; the option metadata_thp. */
 typedef enum {
 	metadata_thp_disabled,
-	metadata_thp_auto, /* blocks of 2 MiB, of which a large base consists but for the first ones */
+	metadata_thp_auto, /* those of 2 MiB: all of a base but its first, smaller ones */
 	metadata_thp_always
 } metadata_thp_t;
 

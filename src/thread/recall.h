@@ -16,7 +16,7 @@
  */
 #define RECALL_SETTINGS 1u
 #define RECALL_PACE 2u      /* much memory has become unused: thread/thread_event.h */
-#define RECALL_GRANTS 4u    /* an arena keeps nothing unused from now on: return granted slots */
+#define RECALL_GRANTS 4u    /* an arena's decay time became 0: return granted slots */
 #define RECALL_CLAIM 8u     /* another thread takes objects of the cache: thread/claim.h */
 
 /*

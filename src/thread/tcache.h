@@ -86,8 +86,8 @@ void tcache_flush(tsd_t *tsd, tcache_t *tc);
 bool tcache_try_gather(tsd_t *tsd, arena_t *a);
 /*
  * Takes back all granted slots of the cache, and flushes the objects beyond the bins' limits; slots
- * may be granted anew at once. Called in the cache's own thread when an arena keeps nothing unused
- * from now on, and after another thread has taken objects.
+ * may be granted anew at once. Called by the cache's own thread when the decay time of an arena
+ * became 0 (RECALL_GRANTS), and after another thread has taken objects.
  */
 void tcache_return_grants(tsd_t *tsd, tcache_t *tc);
 /*

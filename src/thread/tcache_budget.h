@@ -9,8 +9,8 @@
  *
  * Invariant: the sum of all grants grows only up to the budget; a cache grows beyond its part only
  * while the sum is at most half of the budget. A process that becomes smaller, or a cache that gets
- * its first grant, makes the budget or the parts smaller afterwards: then caches give back what is
- * beyond their parts at their upkeep, though they use it.
+ * its first grant, makes the budget or the parts smaller afterwards: then caches give back at their
+ * upkeep what is beyond their parts, even if they use it.
  *
  * No lock: the sum and the number of caches are atomic words, written when the slots of a bin
  * change, which is seldom. Threads that ask at once may exceed the budget by a request each.
