@@ -530,7 +530,7 @@ tcache_make_way(tsd_t *tsd, tcache_t *tc, size_t above, size_t want) {
 
 /*
  * Fetches up to n objects from an arena, as a bin of the slot holds them. Large ones come from hot
- * extents, or if none fits, one from a new extent. Returns the number; 0: no memory.
+ * extents, or if none fits, only one is made in another extent. Returns the number; 0: no memory.
  */
 ALWAYS_INLINE unsigned
 slot_fetch_objects(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot, void **out, unsigned n) {
