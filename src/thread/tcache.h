@@ -70,7 +70,7 @@ typedef struct tcache_s {
  */
 extern atomic_zu_t tcache_watched_min;
 
-/* Makes an empty cache for sizes up to max bytes. Returns NULL if there is no memory. */
+/* Makes an empty cache for sizes up to max bytes, in the arena's list. NULL: there is no memory. */
 tcache_t *tcache_new(tsd_t *tsd, arena_t *arena, size_t max, bool is_auto);
 /* Flushes a cache, removes it from its arena's list and frees its memory. */
 void tcache_delete(tsd_t *tsd, tcache_t *tc);

@@ -10,7 +10,7 @@
 
 #include "meta/sc.h"
 
-#define TCACHE_NSLOTS_LIMIT 2048u  /* most slots of a bin with grants, as of the nslots options */
+#define TCACHE_NSLOTS_LIMIT 2048u  /* most slots of a bin with grants (the options: the same) */
 #define TCACHE_NCACHED_LIMIT 8191u /* maximum of ncached_max settings, in objects */
 /* Largest size that a cache can hold, in bytes. */
 #define TCACHE_MAX_LIMIT ((size_t)8 << 20)
