@@ -10,6 +10,7 @@
 #include "meta/base.h"
 #include "util/atomic.h"
 
+/* log2 of the bytes of address space of a leaf; entries of the root; slots of a leaf. */
 #define TABLE_LG_LEAF 30
 #define TABLE_ROOTS (ZU(1) << (48 - TABLE_LG_LEAF))
 #define TABLE_SLOTS (ZU(1) << (TABLE_LG_LEAF - HSLAB_LG_SIZE))

@@ -10,6 +10,7 @@
 
 #include "thread/tcache.h"
 
+/* Minus log2 of the share by which the bytes from arenas must grow for a new measurement. */
 #define PEAK_LG_STEP 6
 
 /*

@@ -24,7 +24,7 @@
 #define QUARANTINE_MAX 256u
 #define QUARANTINE_BYTES ((size_t)512 << 10)
 
-/* The option; -1: objects enter only by a look. */
+/* The option, log2 of bytes; -1: objects enter only by a look. */
 extern ssize_t opt_lg_san_uaf_align;
 
 ALWAYS_INLINE bool

@@ -26,10 +26,13 @@
 #include "os/gate.h"
 #include "os/pages.h"
 
+/* Bits of a word of a slab's bitmap, and words of the bitmap. */
 #define WORD_BITS 64u
 #define SLAB_WORDS 16u
+/* Most regions of a small slab, and its bytes unless one region is larger. */
 #define SLAB_REGS_MAX (SLAB_WORDS * WORD_BITS)
 #define SLAB_BYTES ((size_t)64 << 10)
+/* The value of n_used while one thread owns the whole slab, to purge it. */
 #define SLAB_CLAIMED ((uint32_t)1 << 31)
 /* From the header to the regions. */
 #define HEADER_BYTES (PAGE / 2)
@@ -45,7 +48,7 @@ struct shelter_slab_s {
 	atomic_u64_t free[SLAB_WORDS]; /* bit set: the region is free */
 	atomic_u32_t n_used;  /* small: regions in use or about to be; or SLAB_CLAIMED */
 	uint32_t nregs;
-	atomic_b_t is_touched; /* small: the slab may have pages */
+	atomic_b_t is_touched; /* small: pages of the slab may be in memory */
 	shelter_slab_t *next; /* small: written before the slab is on its list */
 };
 cassert(offsetof(shelter_slab_t, e) == 0);
