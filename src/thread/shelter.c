@@ -29,7 +29,7 @@
 /* Bits of a word of a slab's bitmap, and words of the bitmap. */
 #define WORD_BITS 64u
 #define SLAB_WORDS 16u
-/* Most regions of a small slab, and its bytes unless one region is larger. */
+/* Most regions and most bytes of a small slab; one region always fits. */
 #define SLAB_REGS_MAX (SLAB_WORDS * WORD_BITS)
 #define SLAB_BYTES ((size_t)64 << 10)
 /* The value of n_used while one thread owns the whole slab, to purge it. */
