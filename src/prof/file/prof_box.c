@@ -1,12 +1,13 @@
 /*
  * Opens and closes the black box (prof_box.h).
  *
- * Invariant: while the tables are moved no thread but the caller is inside the gate, no dump reads
- * them, no record of a loaded object is made, and no signal handler of the program runs here; so
- * they are moved whole. Locks: that of dumps, held for the time of a move, and the gate, closed for
- * the time of a copy; box.state is changed by compare-and-swap. Called by prof_session.c,
- * prof_request.c and prof_control.c, by prof_earlier.c, and by prof.c at the start and in a forked
- * child.
+ * Invariant: while the tables are moved no thread is inside the gate, no dump reads them, no record
+ * of a loaded object is made, and the moving thread runs no signal handler; so no change of the
+ * tables is lost. Locks: prof_dump is held during a move (and while prof_keep is asked for room),
+ * and the gate is closed while the bytes are copied. The thread that sets box.state to box_moving,
+ * by compare-and-swap, owns the other fields that are not atomic until it stores the next state.
+ * Called by prof_session.c, prof_request.c and prof_control.c, by prof_earlier.c, and by prof.c at
+ * the start and in a forked child.
  */
 #include "prof/file/prof_box.h"
 
@@ -44,28 +45,35 @@ const char *const prof_box_names[] = {"false", "true", "fd", NULL};
 
 /* Names that are tried for a file before EEXIST. */
 #define NAME_TRIES 100
-/* Times that a record of a loaded object is waited for. */
+/*
+ * Rounds of os_pause() for which a move waits while another thread records loaded objects; these
+ * are about 2 s or more.
+ */
 #define HOLD_TRIES 10000
-/* Permission bits of a box; it holds addresses of the process. */
+/* Permission bits of a box: for the owner only, because it has addresses of the process. */
 #define BOX_MODE 0600
 
+/* Values of box.state. box_moving: a thread opens or closes the box. */
 enum { box_shut, box_moving, box_is_open };
 
-/* Read at heartbeats and at exit in each process, so apart from the paths. */
+/*
+ * Heartbeats and the exit of each process read this, so the paths, which are large, are not in it.
+ */
 static struct {
 	atomic_u32_t state;
-	int pid;              /* of the process that has opened it */
-	memfile_t memfile;
-	bool has_file;
+	int pid;              /* of the process that has opened it; other ones do not end it at exit */
+	memfile_t memfile;    /* the box if its kind is prof_box_fd; else not open */
+	bool has_file;        /* the box is a file, at box_names.path */
 	atomic_b_t is_due;    /* a forked child is to open one */
-	atomic_b_t is_over;   /* it has ended, but the tables could not be moved back yet */
+	/* it has ended, but the tables could not be moved back yet; state is box_is_open again */
+	atomic_b_t is_over;
 	prof_box_t kind;
-	size_t size;
+	size_t size;          /* bytes of the file: whole pages */
 } box;
 
 static LARGE_BSS struct {
-	char path[PROF_PATH_SIZE];
-	char exe[PROF_PATH_SIZE];
+	char path[PROF_PATH_SIZE]; /* of the file; "memfd" for a memory file, "" without a box */
+	char exe[PROF_PATH_SIZE];  /* buffer of prof_box_look() */
 } box_names;
 
 /* ---------------------------------------------------------------- the file */
@@ -88,8 +96,9 @@ file_reserve(int fd, size_t size) {
 }
 
 /*
- * Locks it until nobody has it open or mapped: so readers see whether its process has ended, or has
- * called exec. Where it cannot be locked they judge without.
+ * Takes an flock() lock, which lasts as long as a process has this file open or mapped: by it a
+ * reader sees whether the process still uses the box. The lock may fail (a file system without
+ * locks); then readers have to do without.
  */
 static void
 file_lock(int fd) {
@@ -118,7 +127,10 @@ is_over_limit(size_t size) {
 	return getrlimit(RLIMIT_FSIZE, &lim) == 0 && lim.rlim_cur < size;
 }
 
-/* Opens the file of the box; *fd is its descriptor. 0 or an errno value, and then there is none. */
+/*
+ * Creates, locks and reserves the file or memory file of the box; *fd is its descriptor, or
+ * negative. Returns 0 or an errno value. In both cases file_close() must follow.
+ */
 static int
 file_open(prof_box_t kind, size_t size, int *fd) {
 	box.has_file = false;
@@ -155,7 +167,10 @@ file_open(prof_box_t kind, size_t size, int *fd) {
 	return file_reserve(*fd, size);
 }
 
-/* Closes what is not needed while the box is mapped. */
+/*
+ * Closes the descriptor of a file, which a mapped box does not need; that of a memory file stays
+ * open, because readers come to it through /proc/PID/fd. If err is not 0 nothing is left of either.
+ */
 static void
 file_close(int fd, int err) {
 	if (fd >= 0 && !memfile_is_open(&box.memfile)) {
@@ -183,7 +198,11 @@ move_to_memory(int fd UNUSED) {
 	return region_to_private();
 }
 
-/* Calls move when nobody else is at the tables. Its result, or EBUSY if that cannot be achieved. */
+/*
+ * Calls move(fd) while nobody else uses the tables, as the invariant above says. Returns its
+ * result, or EBUSY if a dump hook calls, another thread records loaded objects for too long, or the
+ * gate cannot be closed.
+ */
 static int
 move_alone(int (*move)(int fd), int fd) {
 	sigset_t mask;
@@ -211,7 +230,10 @@ move_alone(int (*move)(int fd), int fd) {
 
 /* ---------------------------------------------------------------- opening, closing */
 
-/* Tells what a reader of the file cannot see of the process. */
+/*
+ * Stores in the root what readers of a box need: when the process and the box began, that the box
+ * is open, and the first figures.
+ */
 static void
 root_tell(image_root_t *root) {
 	root->start_ticks = prof_sys_start_ticks();
@@ -272,12 +294,16 @@ prof_box_end(image_root_t *root, uint32_t state, const char *path) {
 	}
 }
 
+/* Marks the own box as ended, and removes its file unless it is to be kept. */
 static void
 box_end(void) {
 	prof_box_end(prof_root(), image_ended, box.has_file ? box_names.path : NULL);
 }
 
-/* Moves the tables back, by the thread that moved the state to box_moving. */
+/*
+ * Moves the tables back into memory; called by the thread that set the state to box_moving. If that
+ * fails the state is box_is_open again, with is_over.
+ */
 static void
 box_leave(void) {
 	region_ahead_private();
@@ -292,6 +318,7 @@ box_leave(void) {
 	atomic_store_u32(&box.state, err == 0 ? box_shut : box_is_open, MO_RELEASE);
 }
 
+/* Sets the state from box_is_open to box_moving; false if it was another one. */
 static bool
 box_try_take(void) {
 	uint32_t opened = box_is_open;

@@ -1,14 +1,19 @@
 /*
- * The black box: the profiler's tables in a file, or in a memory file (memfd), that outlives the
- * process. Who is killed, by the kernel without memory or by SIGKILL, leaves a profile and the last
- * hour of its figures. The tables themselves are moved into the file (meta/region.h), so a sample
- * costs the same with and without it.
+ * The black box: the profiler's tables in a file that outlives the process, or in a memory file
+ * (memfd). A process that is killed, by the kernel for lack of memory or by SIGKILL, leaves a
+ * profile and the last hour of its figures there. The tables themselves are moved into the file
+ * (meta/region.h), so a sample costs the same with and without it.
  *
- * The whole size is reserved when it opens, so a full disk is an error then and no signal later.
- * What finds no room in a full box is counted at one site, IMAGE_NO_ROOM. When the process ends
- * cleanly, or the session that opened the box, a file is removed unless prof_blackbox_keep is set.
- * The file is locked (flock) as long as a process has it mapped: so who reads it knows that one
- * lives that he cannot see, and prof_earlier.h that it has no user.
+ * The whole size is reserved when the box opens, so a full disk is an error then, and not a SIGBUS
+ * later. Samples that find no room in a full box are counted at one site, IMAGE_NO_ROOM. When the
+ * process ends cleanly, or the session that opened the box ends, the file is removed unless
+ * prof_blackbox_keep is set. The file is locked (flock) as long as a process has it mapped. By this
+ * lock a reader knows that the process lives, also in another pid namespace, and prof_earlier.c
+ * that no process uses the box.
+ *
+ * The functions that open, close or move take the lock prof_dump and close the gate (prof_box.c);
+ * the questions take no lock. Called by prof_session.c, prof_control.c, prof_request.c,
+ * prof_earlier.c and prof.c.
  */
 #ifndef PROF_BOX_H
 #define PROF_BOX_H
@@ -27,42 +32,60 @@ extern const char *const prof_box_names[]; /* as the enum, then NULL */
 /* Bytes of the largest box; REGION_BOX_MIN is the smallest. */
 #define PROF_BOX_MAX ((size_t)1 << 30)
 
-/* Options. */
+/* Options: the kind and bytes of the box at the start, and the defaults of a session's box. */
 extern prof_box_t opt_prof_blackbox;
 extern size_t opt_prof_blackbox_size;
-extern bool opt_prof_blackbox_keep;
+extern bool opt_prof_blackbox_keep; /* the file stays after a clean end */
 
 /*
- * Opens a box and moves the tables into it. 0; EALREADY if one is open; ENOSPC if the disk is full
- * or the tables are larger than the box; or another errno value. Nothing is changed then. The
- * caller is outside the gate, with `inside` raised, and has booted the tables.
+ * Opens a box of `size` bytes and moves the tables into it. Returns 0; EALREADY if one is open or
+ * is being opened or closed; ENOSPC if the disk is full or the tables are larger than the box; or
+ * another errno value. On failure nothing is changed. The caller is outside the gate, with `inside`
+ * raised, and has booted the tables.
  */
 int prof_box_open(prof_box_t kind, size_t size);
-/* Moves the tables back into memory, and removes the file unless it is to be kept. */
+/*
+ * Ends the box, if one is open: marks it as ended, removes the file unless it is to be kept, and
+ * moves the tables back into memory. Called as prof_box_open() is.
+ */
 void prof_box_close(void);
 /*
- * Says in a box how it has ended (image_ended, image_replaced) and when, and removes its file
- * unless it is to be kept; path NULL: there is none.
+ * Stores in a box how it has ended (image_ended, image_replaced) and when, and removes the file at
+ * path unless it is to be kept; path NULL: there is no file. For the box of an earlier program
+ * (prof_earlier.c) root is a mapping of its file.
  */
 void prof_box_end(image_root_t *root, uint32_t state, const char *path);
 bool prof_box_is_open(void);
-/* Whether the open one was closed, but its tables could not be moved back yet: prof_box_tick(). */
+/*
+ * Whether the open box has ended, but its tables could not be moved back yet; prof_box_tick() tries
+ * again.
+ */
 bool prof_box_is_over(void);
-/* Whether a box is open, or will be from the start: its ring is to have what needs a thread. */
+/*
+ * Whether a box is open, or will be opened at the start: then the profiler's thread is wanted,
+ * since only it reads rss, limit and faults for the ring.
+ */
 bool prof_box_wants_thread(void);
-/* Records the loaded objects in the box, as a reader of the file needs them; outside the gate. */
+/*
+ * Records the loaded objects and the program, if a box is open, because a reader of the box cannot
+ * ask the process for them. Takes the loader's lock: called outside the gate, without a lock.
+ */
 void prof_box_look(void);
 /* The value of an option by its name in prof_box_names. 0 or EINVAL. */
 int prof_box_by_name(const char *name, size_t len, prof_box_t *kind);
-/* The path of the file, "memfd" or "". */
+/* Copies the path of the file to buf; "memfd" for a memory file, "" if no box is open. */
 void prof_box_path(char *buf, size_t size);
 /*
- * In a forked child, which has none: one of its own is due if the parent's was opened by the option
- * and the child samples. prof_box_tick() opens it, outside the gate; it also moves the tables back
- * after prof_box_close() could not.
+ * In a forked child, which has no box yet: one of its own is due if the parent's box was of the
+ * kind that the option names and the child samples (is_sampling).
  */
 void prof_box_postfork_child(bool is_sampling);
+/* Whether prof_box_tick() has something to do; asked at each heartbeat. */
 bool prof_box_is_due(void);
+/*
+ * Opens the box that a forked child is due, and moves the tables back if prof_box_close() could
+ * not. Called outside the gate, at heartbeats or by the profiler's thread.
+ */
 void prof_box_tick(void);
 
 #endif /* PROF_BOX_H */

@@ -1,11 +1,14 @@
 /*
- * Tells the course to the root (prof_course.h).
+ * Stores the course of the heap's figures in the root (prof_course.h). "To tell" is to store where
+ * other processes may be reading.
  *
  * Invariant: one thread at a time tells (course.is_telling); a line of the ring has time_ns 0 while
- * it is written, and a block of lines is complete before the root names it. What only the
- * profiler's thread can find out (rss, limit, faults) is 0 in lines that others write. Locks: none
- * of its own. Begun by prof_start.c, prof_session.c and prof_box.c; called at heartbeats by prof.c,
- * or in rounds of the profiler's thread by prof_control.c.
+ * it is written, and a block of lines is zeroed before the root names it. rss, limit and faults
+ * cost system calls: only the profiler's thread reads them, and only with a black box. Otherwise
+ * rss is told as 0, and limit and faults stay as they were told last. Locks: none of its own;
+ * telling is done inside the gate. Called by prof_start.c, prof_session.c and prof_box.c when
+ * something begins; each second at heartbeats by prof.c, or in rounds of the profiler's thread by
+ * prof_control.c; by prof.c in a forked child.
  */
 #include "prof/file/prof_course.h"
 
@@ -25,14 +28,18 @@
 #include "util/assert.h"
 #include "util/bits.h"
 
-/* Lines from one look for the limits of memory, which change rarely, to the next. */
+/*
+ * The limit of memory, which changes rarely, is read for one of so many lines that the profiler's
+ * thread tells, which is once a minute.
+ */
 #define LIMIT_EVERY 60u
 
 static struct {
 	atomic_b_t is_telling;
 	atomic_u64_t next_ns;   /* monotonic time of the next line */
-	unsigned limit_age;     /* lines since the limit was read; of the thread that tells */
-	uint64_t limit;
+	/* the next two belong to the thread that has set is_telling */
+	unsigned limit_age;     /* times that process_tell() was called */
+	uint64_t limit;         /* of memory, in bytes, as it was read last; 0: none, or not known */
 } course;
 
 cassert(sizeof(image_line_t) == CACHELINE);
@@ -45,6 +52,7 @@ tell(uint64_t *to, uint64_t value) {
 	__atomic_store_n(to, value, MO_RELAXED);
 }
 
+/* Tells the name of the unwinding method and its statistics. */
 static void
 unwinder_tell(image_root_t *root) {
 	struct unwind_stats_s st;
@@ -65,8 +73,9 @@ unwinder_tell(image_root_t *root) {
 }
 
 /*
- * What needs files: for the profiler's thread, and only with a black box, which is a file itself. A
- * filter may end the process for it (os/sys.h).
+ * Tells the figures that cost system calls. Only the profiler's thread calls this, and only with a
+ * black box: a filter of system calls may end the process for them (os/sys.h), but the black box
+ * itself needs such calls.
  */
 static void
 process_tell(image_figures_t *f) {
@@ -79,6 +88,7 @@ process_tell(image_figures_t *f) {
 	tell(&f->faults, getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_majflt : 0);
 }
 
+/* Tells all figures. is_by_thread: the caller is the profiler's thread. */
 static void
 figures_tell(image_root_t *root, bool is_by_thread) {
 	image_figures_t *f = &root->figures;
@@ -105,7 +115,10 @@ figures_tell(image_root_t *root, bool is_by_thread) {
 	}
 }
 
-/* The next line of the ring; NULL if there is no memory for its block. */
+/*
+ * The line of the ring that is to be written next, the oldest one once the ring is full; NULL if
+ * there is no memory for its block.
+ */
 static image_line_t *
 line_next(image_root_t *root) {
 	uint64_t *block = &root->blocks[root->nlines / IMAGE_BLOCK_LINES % IMAGE_BLOCKS];
@@ -117,6 +130,7 @@ line_next(image_root_t *root) {
 	return lines == NULL ? NULL : &lines[root->nlines % IMAGE_BLOCK_LINES];
 }
 
+/* Adds a line to the ring, with the figures that figures_tell() has just told. */
 static void
 line_tell(image_root_t *root) {
 	const image_figures_t *f = &root->figures;
@@ -137,7 +151,10 @@ line_tell(image_root_t *root) {
 	__atomic_store_n(&root->nlines, root->nlines + 1, MO_RELEASE);
 }
 
-/* Tells the figures, and a line of the ring, if nobody else does. */
+/*
+ * Tells the figures, and with_line a line of the ring. Does nothing if another thread is telling,
+ * or before there is a root.
+ */
 static void
 course_tell(bool is_by_thread, bool with_line) {
 	struct tls_s *t = tls_get();

@@ -1,7 +1,8 @@
 /*
- * The course: figures of the heap, told once a second to readers outside, as the newest ones in the
- * root and as one line of its ring (meta/image.h). So a process that is killed leaves its last
- * hour.
+ * The course: figures of the heap, stored once a second for readers outside the process: the newest
+ * ones in the root, and some of them as one line of its ring, which has the last hour
+ * (meta/image.h). No locks: a thread that finds another one storing does nothing. Called by prof.c,
+ * prof_control.c, prof_start.c, prof_session.c and prof_box.c.
  */
 #ifndef PROF_COURSE_H
 #define PROF_COURSE_H
@@ -9,14 +10,18 @@
 #include "util/compiler.h"
 
 /*
- * Tells the figures if a second has passed since they were told last; now_ns is the monotonic time.
- * is_by_thread: the caller is the profiler's own thread, which reads files too, for rss and limit,
- * if there is a black box; else no system call is made for this. Enters the gate.
+ * Stores the figures and a line, if a second has passed since the last line; now_ns is the
+ * monotonic time. is_by_thread: the caller is the profiler's own thread, which also makes the
+ * system calls for rss, limit and faults if there is a black box. Otherwise no system call is made.
+ * Enters the gate.
  */
 void prof_course_tick(uint64_t now_ns, bool is_by_thread);
-/* Tells the figures at once, without a line and without reading files: a session begins. */
+/*
+ * Stores the figures at once, without a line and without those that cost system calls: sampling, a
+ * session or a black box begins. Enters the gate.
+ */
 void prof_course_begin(void);
-/* In a forked child: the thread that was telling does not exist. */
+/* In a forked child: the thread that was storing figures does not exist. */
 void prof_course_postfork_child(void);
 
 #endif /* PROF_COURSE_H */

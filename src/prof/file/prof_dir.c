@@ -1,6 +1,7 @@
 /*
- * Reads the directory of the prefix; prof_dir.h has the contract.
- * Invariant: what is behind the directory in path is shorter than NAME_MAX + 1. No locks.
+ * Reads the directory of the prefix; prof_dir.h has the contract. Invariant: the file name behind
+ * the directory in `path` has at most NAME_MAX bytes. Locks: none of its own; the prefix is copied
+ * under `prof_prefix`, inside the gate. Called by prof_keep.c and prof_earlier.c.
  */
 #include "prof/file/prof_dir.h"
 
@@ -24,6 +25,7 @@ prof_dir_try_update(prof_dir_t *d) {
 	return is_new;
 }
 
+/* Passes one name of the directory on to d->cb, if it is that of a profile or box. */
 static int
 dir_entry(void *ctx, const char *name) {
 	prof_dir_t *d = ctx;

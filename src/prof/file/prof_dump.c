@@ -1,13 +1,15 @@
 /*
  * Writes one profile. The steps: wait for the dump in progress, or return EBUSY; check the limits
  * (prof_keep); copy the site tables and the statistics inside the fork gate; format and write
- * outside of it; record the outcome; call the user's dump hook. After FAILS_BEFORE_BACKOFF failures
- * in a row, automatic dumps wait longer and longer before the next attempt.
+ * outside of it; record the outcome; call the user's dump hook. From the FAILS_BEFORE_BACKOFF-th
+ * failure in a row on, automatic dumps are left out for a time that doubles with each failure.
  *
  * Invariant: dumper's buffers and file are in use only while dumper.mtx is held; outside of a dump
  * dumper.file is closed and the snapshot is empty. Locks: prof_dump, held for long and outside the
- * gate; prof_known, a leaf, for the last outcome. Called by prof_auto.c, prof_trigger.c,
- * prof_session.c and prof_request.c, and for its numbers by prof.c and ctl.
+ * gate; prof_known, taken inside the gate, for the last outcome; no lock is taken under it. Called
+ * for dumps by prof_auto.c, prof_trigger.c, prof_session.c and prof_request.c; by prof_box.c and
+ * prof_auto.c (prof_mark) to keep dumps off; for its numbers and last outcome by prof.c,
+ * prof_course.c, prof_trigger.c and prof_request.c; by prof.c in a forked child.
  */
 #include "prof/file/prof_dump.h"
 
@@ -46,24 +48,28 @@
 atomic_u64_t prof_dump_session_id;
 atomic_u64_t prof_dump_session_begin_ns;
 
-/* Failed automatic dumps in a row after which the wait before the next attempt starts to double. */
+/*
+ * After so many failed automatic dumps in a row none is tried for 1 s, and for twice as long after
+ * each further failure.
+ */
 #define FAILS_BEFORE_BACKOFF 3
 /* Longest such wait in ns. */
 #define BACKOFF_MAX_NS (UINT64_C(60) * NSTIME_PER_SEC)
 
+/* Bytes of dumper.maps. */
 #define MAPS_BUF 8192
-/* Pairs whose text is kept, as a power of two: many sites have the same counts. */
+/* log2 of the number of pairs whose text is kept: many sites have the same counts. */
 #define PAIR_SLOTS_LG 6
 /* Frames that are written after one check of the room left in the buffer. */
 #define FRAMES_AT_ONCE 64
-/* Room for the two lines of counts that most sites have. */
+/* Bytes that the two lines of counts that most sites have need at most. */
 #define SITE_LINES 512
-/* Number of items by which prefetching is ahead of writing, and the bytes of a site it fetches. */
+/* Items by which prefetching is ahead of writing, and bytes of a site that are prefetched. */
 #define FETCH_AHEAD 4
 #define FETCH_BYTES 384u
 
 cassert(BACKOFF_MAX_NS >= NSTIME_PER_SEC);
-/* The buffer also holds other temporary texts: the program's path, a piece of the memory map. */
+/* dumper.maps also has to hold the path of the program. */
 cassert(MAPS_BUF >= PROF_PATH_SIZE);
 cassert(PROF_PAIR_TEXT >= 2 * 20 + 2 && PROF_PAIR_TEXT <= PROF_WRITER_ROOM);
 cassert(2 * (2 * PROF_PAIR_TEXT + 32) + PROF_WRITER_ROOM <= SITE_LINES);
@@ -71,52 +77,57 @@ cassert(FRAMES_AT_ONCE * PROF_WRITER_ROOM <= PROF_WRITER_BYTES);
 cassert(prof_kind_final == 0 && prof_kind_log == prof_kind_n - 1);
 
 static LARGE_BSS struct {
-	/* protects all below; held for long, outside the gate; made new in a forked child */
+	/*
+	 * protects all below but the atomic counters; held for long, outside the gate; made new in a
+	 * forked child
+	 */
 	mutex_t mtx;
-	prof_file_t file;
+	prof_file_t file;        /* dump_at_exit() also uses it, without the lock */
 	prof_writer_t writer;
 	prof_snap_t snap;
-	prof_pair_text_t pairs[1u << PAIR_SLOTS_LG]; /* of this dump, by their counts */
-	prof_frag_t frag;        /* where its bytes are, at the same time */
-	prof_figures_t figures;  /* size of the heap when the tables were copied */
+	prof_pair_text_t pairs[1u << PAIR_SLOTS_LG]; /* a cache of this dump, by a hash of the counts */
+	prof_frag_t frag;        /* where the heap's bytes were when the tables were copied */
+	prof_figures_t figures;  /* size of the heap at that time */
 	uint32_t last_module;    /* last history record of loaded objects when the dump began */
 	bool has_shadows;        /* an object was loaded where an unloaded one lay (module_history) */
 	uint64_t now_ns;         /* start of the dump, UTC */
-	uint64_t mark_ns;        /* of a delta: the time of its mark, UTC */
-	uint64_t monotonic_ns;   /* the same instant by the monotonic clock */
+	uint64_t mark_ns;        /* when the mark was set, UTC; 0: there is none */
+	uint64_t monotonic_ns;   /* start of the dump by the monotonic clock */
 	unsigned fails;          /* failed automatic dumps in a row */
-	uint64_t retry_ns;       /* monotonic time before which no automatic dump is tried */
-	char maps[MAPS_BUF];
-	atomic_u64_t nerrors;
-	atomic_u64_t nwritten;
+	uint64_t retry_ns;       /* monotonic time until which automatic dumps are left out; 0: none */
+	char maps[MAPS_BUF];     /* for the program's path, or a piece of the memory map */
+	atomic_u64_t nerrors;    /* failed dumps since the start */
+	atomic_u64_t nwritten;   /* profiles written since the start */
 } dumper = {.mtx = MUTEX_INITIALIZER("prof_dump", WITNESS_RANK_PROF_DUMP)};
 
 /* Kept out of `dumper` so that the exit of a process without dumps does not touch its pages. */
 static struct {
 	/*
-	 * mutex_self() of the thread that ends the process, after which no other begins a dump; 0: none
+	 * mutex_self() of the thread that ends the process; no other one begins a dump then. 0: none
 	 */
 	atomic_u32_t exit_id;
 	/*
-	 * a dump may have begun; stored before exit_id is read, so that one of two threads sees the
-	 * other
+	 * a dump may have begun. A dump stores this before it reads exit_id, and exit stores exit_id
+	 * before it reads this, so at least one of the two threads sees the other.
 	 */
 	atomic_b_t is_used;
 } ending;
 
 /*
- * The outcome of the last dump, for mallctl. Its own lock is a leaf and is taken inside the gate.
+ * The outcome of the last dumps, for mallctl and the request status. The lock is taken inside the
+ * gate, and no other one under it.
  */
 static LARGE_BSS struct {
 	mutex_t mtx;
-	char last_path[PROF_PATH_SIZE];
-	char last_failed[PROF_PATH_SIZE];
-	int last_err;
-	uint64_t last_written;
+	char last_path[PROF_PATH_SIZE];   /* of the last profile that was written to a file; "": none */
+	char last_failed[PROF_PATH_SIZE]; /* of the last dump that failed */
+	int last_err;                     /* its errno; 0: none has failed */
+	uint64_t last_written;            /* bytes that it had written */
 } known = {.mtx = MUTEX_INITIALIZER("prof_known", WITNESS_RANK_PROF_MISC)};
 
 /* ---------------------------------------------------------------- metadata */
 
+/* Begins a line "# jemalloc.KEY=VALUE"; the functions below write the value and end the line. */
 static void
 meta_key(prof_writer_t *w, const char *key) {
 	assert(strchr(key, '=') == NULL);
@@ -187,7 +198,7 @@ write_unwinder(prof_writer_t *w) {
 	prof_write_lit(w, "\n");
 }
 
-/* The memory of the control group and its limit, if someone asked for that group before. */
+/* The memory of the control group and its limit, if the group was looked up before (room_group). */
 static void
 write_group(prof_writer_t *w) {
 	uint64_t current = room_group_is_known() ? room_group_current() : 0;
@@ -206,6 +217,7 @@ is_kept(const prof_dump_t *d) {
 	return d->path == NULL && d->sink == NULL && prof_keep_counts(d->kind);
 }
 
+/* Writes all lines "# jemalloc.KEY=VALUE", which follow the first line of a profile. */
 static void
 write_metadata(prof_writer_t *w, const prof_dump_t *d) {
 	char mark[PROF_KEEP_MARK_SIZE];
@@ -290,6 +302,7 @@ is_raw(const prof_snap_t *snap) {
 	return !opt_prof_unbias && !snap->is_mixed;
 }
 
+/* Fills in a slot: the numbers to print for these counts, and their text. */
 static NOINLINE void
 pair_make(prof_pair_text_t *p, const prof_counts_t *c, const prof_snap_t *snap) {
 	uint64_t objs;
@@ -388,8 +401,9 @@ write_threads(prof_writer_t *w, const prof_snap_t *snap) {
 }
 
 /*
- * An address in an unloaded object whose address range is in use again is replaced by one from a
- * range that is unique to the old object (unwind/module_history).
+ * write_stack() for a site with frames in objects that can be unloaded, when some object has been
+ * loaded where another one lay before: an address in such an earlier object is replaced by one from
+ * a substitute range that is unique to that object (unwind/module_history). `now` is last_module.
  */
 static COLD void
 write_passing_stack(prof_writer_t *w, const prof_site_t *s, uint32_t now) {
@@ -401,7 +415,10 @@ write_passing_stack(prof_writer_t *w, const prof_site_t *s, uint32_t now) {
 	prof_write_lit(w, "\n");
 }
 
-/* Readers subtract one from each address but the first, so the first is written less one. */
+/*
+ * Writes the line "@ ADDRESS..." of a site. Readers subtract one from each address but the first,
+ * so the first is written less one.
+ */
 static void
 write_stack(prof_writer_t *w, const prof_site_t *s) {
 	mutex_assert_owner(&dumper.mtx);
@@ -441,6 +458,7 @@ site_fetch(const prof_item_t *item) {
 	}
 }
 
+/* Writes the line of one of several threads that have a share in a site. */
 static void
 write_share(prof_writer_t *w, const prof_tdata_t *td, const prof_snap_t *snap,
     const prof_item_t *item) {
@@ -484,7 +502,10 @@ write_sites(prof_writer_t *w, const prof_snap_t *snap) {
 
 /* ---------------------------------------------------------------- ages */
 
-/* The number of a site, counted up in decimal, with room for its first digits in front of it. */
+/*
+ * The number of a site in the profile, from 1 on, kept as decimal digits so that counting needs no
+ * division: text[first] to the end of text.
+ */
 typedef struct {
 	char text[24];
 	unsigned first;
@@ -500,6 +521,7 @@ number_next(site_number_t *n) {
 	n->first = at < n->first ? at : n->first;
 }
 
+/* Writes " COLUMN:"; returns the end. */
 static char *
 put_column(char *to, unsigned column) {
 	to[0] = ' ';
@@ -508,7 +530,7 @@ put_column(char *to, unsigned column) {
 	return to + 3;
 }
 
-/* Writes "# age" or "# life" and the number of the site to `to`; returns the end. */
+/* Writes what a line begins with, such as "# age ", and the number of the site; returns the end. */
 static char *
 put_site(char *to, const char *what, size_t len, const site_number_t *n) {
 	unsigned digits = (unsigned)sizeof(n->text) - n->first;
@@ -529,10 +551,14 @@ write_columns(prof_writer_t *w, const uint64_t *columns) {
 	prof_write_lit(w, "\n");
 }
 
+/* Begins a line about site n with the literal `what`. */
 #define LINE_OF_SITE(w, what, n) \
 	((w)->len = (size_t)(put_site(prof_writer_room(w), what, sizeof(what) - 1, n) - (w)->buf))
 
-/* What was freed at a site; the numbers are as large by the estimates as what was allocated. */
+/*
+ * The bytes of a site that were freed, by their age at the free. The estimates are scaled as those
+ * of the site's printed sum of all allocated bytes are.
+ */
 static void
 write_life(prof_writer_t *w, const prof_item_t *item, const site_number_t *n) {
 	uint64_t columns[PROF_AGES];
@@ -544,6 +570,7 @@ write_life(prof_writer_t *w, const prof_item_t *item, const site_number_t *n) {
 	}
 }
 
+/* Writes the ages of a site with several columns, which sum to its printed bytes. */
 static NOINLINE void
 write_mixed_age(prof_writer_t *w, const prof_item_t *item) {
 	uint64_t columns[PROF_AGES], sum = 0;
@@ -555,7 +582,10 @@ write_mixed_age(prof_writer_t *w, const prof_item_t *item) {
 	write_columns(w, columns);
 }
 
-/* Most sites have one column, which is all of their live bytes: a text that the pair has. */
+/*
+ * Writes how old the live bytes of a site are. Most sites have one column, with all of their live
+ * bytes: its text is copied from the pair.
+ */
 static void
 write_age(prof_writer_t *w, const prof_item_t *item, const site_number_t *n) {
 	LINE_OF_SITE(w, "# age ", n);
@@ -572,8 +602,9 @@ write_age(prof_writer_t *w, const prof_item_t *item, const site_number_t *n) {
 }
 
 /*
- * For each site, by its number in the profile: how old its live samples are, and what they hold by
- * label. One walk for both, so the lines of a site stand together.
+ * Writes for each site, by its number in the profile: how old its live samples are (# age), what
+ * they hold by label (# labeled), and how old freed ones became (# life). One walk for all, so the
+ * lines of a site stand together.
  */
 static void
 write_ages(prof_writer_t *w, const prof_snap_t *snap) {
@@ -615,7 +646,7 @@ write_part(prof_writer_t *w, const char *name, uint64_t bytes) {
 	prof_write_dec(w, bytes);
 }
 
-/* Where the resident bytes are, and the settings that decide how much is kept. */
+/* Where the resident bytes are, by size class too, and the settings that decide how much is kept. */
 static void
 write_heap_parts(prof_writer_t *w, const prof_frag_t *f) {
 	prof_write_lit(w, "# frag_heap");
@@ -648,7 +679,10 @@ write_heap_parts(prof_writer_t *w, const prof_frag_t *f) {
 	}
 }
 
-/* For each site, by its number in the profile: the bytes that it pins, and their standard error. */
+/*
+ * Writes where the heap's bytes are, then for each site, by its number in the profile, the bytes
+ * that it pins and their standard error (prof_frag.h).
+ */
 static void
 write_frag(prof_writer_t *w, const prof_snap_t *snap) {
 	site_number_t n = {.first = sizeof(n.text) - 1};
@@ -687,8 +721,8 @@ maps_text(void *ctx, const char *text, size_t len) {
  */
 typedef struct {
 	char *buf;
-	size_t size;  /* 0: only measure */
-	size_t len;
+	size_t size;  /* of buf; 0: only measure */
+	size_t len;   /* of the text, also of what has not found room in buf */
 	bool as_maps; /* write lines in the format of the memory map, for when that cannot be read */
 } modules_t;
 
@@ -710,6 +744,7 @@ modules_add_path(modules_t *m, const char *path) {
 	modules_add(m, "\n");
 }
 
+/* Adds the line of one object. */
 static int
 module_line(void *ctx, const struct sys_module_s *mod) {
 	modules_t *m = ctx;
@@ -729,7 +764,7 @@ module_line(void *ctx, const struct sys_module_s *mod) {
 	return 0;
 }
 
-/* The name of the site that stands for all stacks that found no room in a full box. */
+/* Adds a made-up object, whose name is that of the site of all stacks without room in a full box. */
 static void
 module_no_room(modules_t *m) {
 	const image_root_t *root = prof_root();
@@ -740,8 +775,8 @@ module_no_room(modules_t *m) {
 }
 
 /*
- * Lists the loaded objects and, in the format that has a column for the build id, the unloaded ones
- * too.
+ * Adds the loaded objects and, unless the lines are those of a memory map, the unloaded ones too.
+ * Takes the loader's lock.
  */
 static void
 modules_list(modules_t *m) {
@@ -752,6 +787,7 @@ modules_list(modules_t *m) {
 	}
 }
 
+/* Writes the list of objects: measures it, maps memory, and makes it there. */
 static void
 write_modules(prof_writer_t *w, bool as_maps) {
 	assert(!gate_is_entered(tls_get()));
@@ -788,6 +824,10 @@ write_shrunk(prof_writer_t *w, const prof_snap_t *snap) {
 	}
 }
 
+/*
+ * Writes the memory map and the list of objects, by which readers name addresses, and the sites
+ * that shrunk. A signal handler must not call the loader, so there is no list then.
+ */
 static void
 write_map(prof_writer_t *w, bool in_handler) {
 	prof_write_lit(w, "\nMAPPED_LIBRARIES:\n");
@@ -803,6 +843,7 @@ write_map(prof_writer_t *w, bool in_handler) {
 	write_shrunk(w, &dumper.snap);
 }
 
+/* Writes the last line, by which a reader sees that no part of the profile is missing. */
 static void
 write_end(prof_writer_t *w) {
 	uint64_t total = prof_writer_total(w);
@@ -878,6 +919,7 @@ dump_copy(prof_kind_t kind) {
 	return err;
 }
 
+/* Frees the snapshot and the buffer. */
 static void
 dump_drop(void) {
 	struct tls_s *t = tls_get();
@@ -899,6 +941,7 @@ text_copy(char *buf, size_t size, const char *text) {
 	buf[len] = '\0';
 }
 
+/* Whether nobody asked for this dump, the final one included. */
 static bool
 is_automatic(const prof_dump_t *d) {
 	return d->kind != prof_kind_manual && d->kind != prof_kind_delta
@@ -932,7 +975,8 @@ outcome_print(int err, bool was_open) {
 }
 
 /*
- * Whether another thread is ending the process and has abandoned this thread's dump (dump_at_exit).
+ * Whether no dump may be written any more: another thread ends the process, and has abandoned a
+ * dump of this one (dump_at_exit); or this is a lost child (os/gate.h).
  */
 static bool
 is_given_up(void) {
@@ -941,8 +985,9 @@ is_given_up(void) {
 }
 
 /*
- * Counts a failed dump. An automatic one is reported once per series of failures, aborts if
- * prof_abort is set, and delays the next automatic dump.
+ * Counts a failed dump. An automatic one is reported once per series of failures, and always if it
+ * is the final one; aborts if prof_abort is set; and delays the next automatic dump
+ * (FAILS_BEFORE_BACKOFF).
  */
 static void
 outcome_bad(const prof_dump_t *d, int err, bool was_open) {
@@ -984,7 +1029,7 @@ error_text_locked(char *buf, size_t size) {
 	    known.last_failed, (unsigned long long)known.last_written);
 }
 
-/* Stores the outcome for mallctl and d->told, and passes a written file to prof_keep. */
+/* Stores the outcome in `known` and d->told, counts it, and tells prof_keep of a written file. */
 static void
 outcome(const prof_dump_t *d, int err, bool was_open) {
 	mutex_assert_owner(&dumper.mtx);
@@ -1038,6 +1083,7 @@ print_leak(prof_dump_t *d, const prof_snap_t *snap) {
 
 /* ---------------------------------------------------------------- the dump */
 
+/* The parts of the file's name; takes the next number of the kind if the name is to have one. */
 static prof_name_t
 dump_name(const prof_dump_t *d) {
 	bool is_numbered = d->path == NULL && d->sink == NULL && d->kind != prof_kind_final;
@@ -1049,6 +1095,7 @@ dump_name(const prof_dump_t *d) {
 	};
 }
 
+/* Opens the file, writes the profile from the copies, closes the file. 0 or an errno. */
 static int
 dump_write(prof_dump_t *d) {
 	assert(d->path == NULL || d->sink == NULL);
@@ -1065,7 +1112,10 @@ dump_write(prof_dump_t *d) {
 	return err;
 }
 
-/* Records a dump for whose copy there was no memory, with the path that it would have had. */
+/*
+ * Records a dump whose copy failed, for lack of memory or of the mark of a delta, with the path
+ * that it would have had.
+ */
 static void
 dump_gave_up(const prof_dump_t *d, int err) {
 	assert(err > 0);
@@ -1079,6 +1129,7 @@ dump_gave_up(const prof_dump_t *d, int err) {
 	outcome(d, err, false);
 }
 
+/* prof_dump() with the lock, outside the gate. */
 static int
 dump_locked(prof_dump_t *d) {
 	mutex_assert_owner(&dumper.mtx);
@@ -1221,7 +1272,8 @@ prof_dump_postfork_child(void) {
 }
 
 /*
- * Exit does not wait: a profile that another thread is writing is abandoned, and no new one begins.
+ * Exit does not wait: a profile that another thread is writing is abandoned, and no other thread
+ * begins one. Then says how many automatic profiles were left out because one was being written.
  */
 __attribute__((destructor)) static void
 dump_at_exit(void) {

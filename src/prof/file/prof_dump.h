@@ -1,10 +1,13 @@
 /*
- * Writes one profile: copies the site tables, then formats, then writes.
+ * Writes one profile: copies the site tables, then formats and writes them.
  *
- * The lock keeps dumps apart from each other. It is held while files are written and therefore
- * outside the fork gate. No allocating thread waits for it: an automatic dump that finds it held
- * returns EBUSY, and its caller (prof_auto, prof_trigger) retries it at the next heartbeat. Only a
- * dump that the user asked for, the dump of a session and the final one wait.
+ * The lock, prof_dump, keeps dumps apart from each other. It is held while files are written and
+ * therefore outside the fork gate. No allocating thread waits for it: an automatic dump that finds
+ * it held returns EBUSY, and its caller (prof_auto, prof_trigger) retries it at the next heartbeat.
+ * Only a dump that the user asked for, the dump of a session and the final one wait.
+ *
+ * Called for dumps by prof_auto.c, prof_trigger.c, prof_session.c and prof_request.c, by prof_box.c
+ * to keep dumps off, and by prof.c and prof_course.c.
  */
 #ifndef PROF_DUMP_H
 #define PROF_DUMP_H
@@ -17,16 +20,16 @@
 typedef struct {
 	prof_kind_t kind;
 	const char *path;        /* explicit path; NULL: a name made from the prefix and the kind */
-	prof_sink_t *sink;       /* destination if it is not a file; NULL: a file */
+	prof_sink_t *sink;       /* destination if it is not a file; then path is NULL. NULL: a file */
 	bool may_wait;           /* wait for a dump in progress to end */
-	/* path comes from outside the process, whose author may replace profiles only */
+	/* path was sent by a client outside the process that may replace profiles only, no other file */
 	bool is_confined;
 	bool is_silent;          /* print no message on failure, because the caller gets the errno */
-	/* called in a signal handler: neither the loader nor the user's code may be called */
+	/* called in a signal handler, where neither the loader nor the user's hook may be called */
 	bool in_handler;
 	const char *metric;      /* name of the figure that triggered the dump; NULL: none */
-	uint64_t metric_value;
-	uint64_t begin_ns;       /* of prof_kind_session: start of the session that ends */
+	uint64_t metric_value;   /* of that figure */
+	uint64_t begin_ns;       /* of prof_kind_session: start of the session that ends, UTC */
 	bool wants_leak;         /* print the leak summary */
 	bool found_leak;         /* out: the leak summary was not empty */
 	/* out, PROF_TEXT_SIZE bytes or NULL: the path written, or what failed and why */
@@ -34,34 +37,43 @@ typedef struct {
 } prof_dump_t;
 
 /*
- * Returns 0 or the errno of the call that failed; EBUSY if another dump runs and may_wait is false,
- * if called from the dump hook, or if another thread is ending the process; ENODATA if
- * prof_kind_delta has no mark; EAGAIN if a limit (prof_keep) or the wait after failures forbids an
- * automatic dump.
+ * Writes a profile and then calls the user's dump hook. May be called inside the gate, which it
+ * leaves meanwhile; the caller holds no lock. Preserves errno. Returns 0 or the errno of the call
+ * that failed; EBUSY if another dump runs and may_wait is false, if called from the dump hook, or
+ * if another thread is ending the process; ENODATA if prof_kind_delta has no mark; EAGAIN if a
+ * limit (prof_keep) or the wait after failures forbids an automatic dump.
  */
 int prof_dump(prof_dump_t *d);
 
-/* Whether the calling thread is writing a profile, that is, runs in the user's dump hook. */
+/* Whether the calling thread holds the lock: it is writing a profile, or runs in the dump hook. */
 bool prof_dump_is_mine(void);
 /*
- * Number and start of the running session or, if none runs, of the last one; 0: none yet. Set by
- * prof_session for the metadata.
+ * Number and start (UTC, ns) of the running session or, if none runs, of the last one; 0: none yet.
+ * Set by prof_session.c for the metadata.
  */
 extern atomic_u64_t prof_dump_session_id;
 extern atomic_u64_t prof_dump_session_begin_ns;
 
-/* Numbers of profiles written and of failed dumps. */
+/* Numbers of profiles written and of failed dumps since the start. */
 uint64_t prof_dump_nwritten(void);
 uint64_t prof_dump_nerrors(void);
-/* Copy the last failure or the last path into buf; an empty text if there is none. */
+/*
+ * Copy into buf the last failure ("ERRNO-NAME PATH BYTES-WRITTEN") or the path of the last profile
+ * in a file; an empty text if there is none. Called inside the gate.
+ */
 void prof_dump_last_error(char *buf, size_t size);
 void prof_dump_last_path(char *buf, size_t size);
+/* The contention counters of the lock. */
 void prof_dump_mutex_read(mutex_prof_data_t *out);
 void prof_dump_mutex_reset(void);
 /* In a forked child: drops the dump of another thread, without touching its temporary file. */
 void prof_dump_postfork_child(void);
 
-/* Keep dumps from being made, outside the gate; false: this thread makes one just now. */
+/*
+ * Keep dumps from being made: prof_dump_try_hold() waits for the one in progress and takes the
+ * lock; false, without the lock, if this thread holds it (it runs in the dump hook). Called outside
+ * the gate.
+ */
 bool prof_dump_try_hold(void);
 void prof_dump_release(void);
 

@@ -1,6 +1,7 @@
 /*
- * Writes what a profile says of labels (prof_dump_label.h). The sites' lists are put in order here,
- * outside the gate. Locks: none of its own; the dump's. Called by prof_dump.c.
+ * Writes what a profile says of labels (prof_dump_label.h). The sites' lists of labels are sorted
+ * here and not when the tables are copied, because that is done inside the gate. Locks: none of its
+ * own; the caller, prof_dump.c, holds prof_dump. No state.
  */
 #include "prof/file/prof_dump_label.h"
 
@@ -8,7 +9,7 @@
 #include "prof/sites/prof_label_sums.h"
 #include "util/fmt.h"
 
-/* Bytes that could be taken for something else, and the backslash, as \xNN. */
+/* Writes a text; bytes that are not printable ASCII, and the backslash, become \xNN. */
 static void
 write_escaped(prof_writer_t *w, const char *text) {
 	for (; *text != '\0'; text++) {
@@ -23,6 +24,7 @@ write_escaped(prof_writer_t *w, const char *text) {
 	}
 }
 
+/* Writes a line "# label ID TEXT" for each label that a live sample has. */
 static void
 write_texts(prof_writer_t *w, const prof_snap_t *snap) {
 	for (uint32_t id = 1; id <= PROF_LABELS_MAX; id++) {
@@ -41,13 +43,14 @@ write_texts(prof_writer_t *w, const prof_snap_t *snap) {
 	}
 }
 
-/* The part of a printed number that belongs to the first `some` of an estimate of `all`. */
+/* printed * some / all, rounded down: the share of a printed number that `some` of `all` stands for. */
 static uint64_t
 part_of(uint64_t printed, uint64_t some, uint64_t all) {
 	__extension__ unsigned __int128 product = (unsigned __int128)printed * some;
 	return some >= all ? printed : (uint64_t)(product / all);
 }
 
+/* Writes " ID:OBJECTS:BYTES". */
 static void
 write_sum(prof_writer_t *w, uint32_t label, uint64_t objs, uint64_t bytes) {
 	prof_write_lit(w, " ");
@@ -59,8 +62,9 @@ write_sum(prof_writer_t *w, uint32_t label, uint64_t objs, uint64_t bytes) {
 }
 
 /*
- * The numbers of the site are divided as the estimates of its samples are, so that those of all
- * labels sum to them if each sample has one.
+ * Writes the sums of all labels of a site. The printed numbers of the site are divided in
+ * proportion to the estimates of its samples. Running totals are rounded, not single shares, so
+ * that the shares add up to the numbers of the site if each sample has a label.
  */
 static NOINLINE void
 write_sums(prof_writer_t *w, const prof_item_t *item, const prof_pair_text_t *pair, bool is_raw) {
@@ -77,14 +81,17 @@ write_sums(prof_writer_t *w, const prof_item_t *item, const prof_pair_text_t *pa
 	prof_write_lit(w, "\n");
 }
 
-/* Whether all samples of the site have one label: its numbers are those of its line. */
+/*
+ * Whether all samples of the site have the label of s: then its numbers are those of the site's
+ * line.
+ */
 static bool
 is_all(const prof_label_sum_t *s, const prof_counts_t *cur) {
 	return s->next == NULL && s->cur.objs == cur->objs && s->cur.bytes == cur->bytes
 	    && s->cur.c16 == cur->c16 && s->cur.est == cur->est;
 }
 
-/* " ID:OBJECTS:BYTES", the numbers from the text of the pair. */
+/* Writes " ID:OBJECTS:BYTES" and the line end, the numbers copied from the text of the pair. */
 static void
 write_all(prof_writer_t *w, uint32_t label, const prof_pair_text_t *pair) {
 	unsigned objs_len = pair->bytes_at - 2, bytes_len = pair->len - pair->bytes_at;
@@ -116,7 +123,8 @@ prof_dump_label_texts(prof_writer_t *w, const prof_snap_t *snap) {
 }
 
 /*
- * A site of which one sample was found, though it had more a moment ago: each has the same share.
+ * For a site whose counts have more samples than the one that the walk through the records found:
+ * that one gets an equal share of the printed numbers.
  */
 static NOINLINE void
 write_one_of(prof_writer_t *w, uint32_t label, const prof_pair_text_t *pair, uint64_t samples) {

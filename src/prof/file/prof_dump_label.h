@@ -1,6 +1,7 @@
 /*
- * The lines of a profile about labels: "# label ID TEXT" for each that live samples have, and
- * "# labeled SITE ID:OBJECTS:BYTES ...", in the numbers of the sites' own lines.
+ * The lines of a profile about labels: "# label ID TEXT" for each that live samples have, and "#
+ * labeled SITE ID:OBJECTS:BYTES ..." for each site with labeled samples, in the same units as the
+ * numbers of the site's own line. Called by prof_dump.c, which holds the lock prof_dump.
  */
 #ifndef PROF_DUMP_LABEL_H
 #define PROF_DUMP_LABEL_H
@@ -8,27 +9,33 @@
 #include "prof/file/prof_write.h"
 #include "prof/sites/prof_snap.h"
 
-/* Room for two numbers of at most 20 digits and the text between them. */
+/* Bytes for two numbers of at most 20 digits and the ": " between them. */
 #define PROF_PAIR_TEXT 48
-/* Room for a number of 20 digits, and bytes behind the last pair's text that may be read. */
+/*
+ * Bytes for a number of 20 digits. A number is copied with this fixed length, so so many bytes
+ * behind a pair's text are read too.
+ */
 #define PROF_NUMBER_TEXT 24
 
-/* "OBJECTS: BYTES", and the counts that it was made from; a slot of length 0 is free. */
+/* The text "OBJECTS: BYTES" and the counts that it was made from; len 0: nothing is stored. */
 typedef struct {
 	prof_counts_t counts;
-	uint64_t objs;
+	uint64_t objs;        /* the two numbers as they are printed */
 	uint64_t bytes;
 	char text[PROF_PAIR_TEXT + PROF_NUMBER_TEXT];
-	uint32_t len;
+	uint32_t len;         /* of the text, which has no NUL */
 	uint32_t bytes_at;    /* where the second number begins in `text` */
 } prof_pair_text_t;
 
-/* Writes the texts. False: no live sample has a label, or the labels of some sites are lacking. */
+/*
+ * Writes the lines "# label". False: no live sample has a label, or there was no memory for the
+ * labels of all sites, which a line then says; prof_dump_label_sums() is not to be called.
+ */
 bool prof_dump_label_texts(prof_writer_t *w, const prof_snap_t *snap);
 
 /*
- * Writes the sums of a site, which has some, behind its number; `pair` is what its line has.
- * is_raw: as sampled, not estimated.
+ * Writes the sums by label of a site that has labels, and the line end, behind "# labeled SITE";
+ * `pair` has the numbers of the site's own line. is_raw: as sampled, not estimated.
  */
 void prof_dump_label_sums(prof_writer_t *w, const prof_item_t *item, const prof_pair_text_t *pair,
     bool is_raw);

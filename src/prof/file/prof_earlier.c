@@ -3,7 +3,7 @@
  *
  * Invariant: nothing is changed but a box that says open, whose pid and start are ours, that was
  * opened after our start, and that nobody has mapped (the lock of its owner, prof_box.c, is gone).
- * No locks: called once, at boot, by prof.c.
+ * No locks of its own: called once, at boot, by prof.c.
  */
 #include "prof/file/prof_earlier.h"
 
@@ -23,21 +23,24 @@
 #include "util/assert.h"
 #include "util/fmt.h"
 
-/* The root up to the texts. */
+/* Bytes that are read of a file: the root up to its texts, which has all that is_ours() asks. */
 #define HEAD_BYTES offsetof(image_root_t, library_version)
-/* The wall clock may have been set back by so much since. */
+/* The wall clock may have been set back by so much since the process started, in ns. */
 #define SLACK_NS NSTIME_PER_SEC
 
 static LARGE_BSS struct {
 	uint32_t pid;
-	uint64_t start_ticks;
-	uint64_t start_ns;    /* of this process, by the wall clock as it is now */
+	uint64_t start_ticks; /* from boot of the machine to the start of this process */
+	uint64_t start_ns;    /* of this process, UTC, by the wall clock as it is now */
 	char number[16];      /* ".PID." */
 	image_root_t head;    /* of the file that is looked at; HEAD_BYTES of it */
 	prof_dir_t dir;
 } look;
 
-/* By the wall clock; an earlier boot may have had a process with this pid and these ticks. */
+/*
+ * When this process started, UTC in ns; 0 if that is not known. It is needed besides pid and ticks:
+ * a process of an earlier boot of the machine may have had the same two.
+ */
 static uint64_t
 start_of(uint64_t ticks) {
 	struct timespec now;
@@ -51,6 +54,7 @@ start_of(uint64_t ticks) {
 	return nstime_ns_between(age, nstime_realtime_ns());
 }
 
+/* Whether this is the root of an open box that an earlier program of this process has opened. */
 static bool
 is_ours(const image_root_t *head) {
 	return head->head.magic == IMAGE_MAGIC && head->version == IMAGE_VERSION
@@ -59,6 +63,7 @@ is_ours(const image_root_t *head) {
 	    && head->opened_ns + SLACK_NS >= look.start_ns;
 }
 
+/* Marks the box in this file as replaced, and removes the file unless boxes are kept. */
 static void
 end_one(int fd) {
 	size_t bytes = PAGE_CEILING(sizeof(image_root_t));
@@ -69,6 +74,7 @@ end_one(int fd) {
 	}
 }
 
+/* Called for each file of the prefix: ends it if it is such a box that no process has mapped. */
 static void
 look_at(prof_dir_t *d, prof_kind_t kind, const char *name) {
 	image_root_t *head = &look.head;
