@@ -4,7 +4,7 @@
  * contains a small program; running both up to an address leaves the unwind row of that address.
  * The FDE is found by binary search in .eh_frame_hdr. Invariant: reading stays inside the lengths
  * that the records state, and anything unknown ends in ENOTSUP, never in a guessed row. No lock, no
- * allocation, no state between calls: a walk may be anywhere in the program. Called by
+ * allocation, no state between calls, because a walk may begin anywhere in the program. Called by
  * unwind_rows.c, unwind_step.c and frame_scan.c.
  */
 #include "unwind/cfi.h"
@@ -121,7 +121,7 @@ enum {
 	OP_LT = 0x2d,
 	OP_NE = 0x2e
 };
-/* Depth of the stack of an expression; compilers and assembly in use need 3. */
+/* Depth of the stack of an expression; that of the linkage table (PLT) needs 3. */
 #define EVAL_DEPTH 8
 
 /*
@@ -147,10 +147,10 @@ struct cie {
 
 /* The rules that are in force at one address. */
 struct state {
-	uint64_t cfa_reg;
-	int64_t cfa_off;
+	uint64_t cfa_reg;       /* DWARF's number of the register from which the CFA is computed */
+	int64_t cfa_off;        /* bytes */
 	bool is_cfa_deref;      /* CFA = *(register + cfa_off) */
-	bool is_cfa_bad;        /* the CFA is given by an expression that is not "fp + offset" */
+	bool is_cfa_bad;        /* the CFA is an expression other than fp + off and *(fp + off) */
 	struct cursor cfa_expr; /* that expression, if is_cfa_bad */
 	struct cfi_rule_s fp;
 	struct cfi_rule_s ra;
@@ -164,10 +164,10 @@ struct machine {
 	/* the rules after the CIE's program; DW_CFA_restore returns to these */
 	struct state initial;
 	struct state saved[REMEMBER_DEPTH]; /* by DW_CFA_remember_state */
-	unsigned n_saved;
+	unsigned n_saved; /* elements of saved in use */
 	uintptr_t loc;    /* address that the rules in `now` apply from */
 	uintptr_t target; /* run() stops before it would pass this address */
-	bool is_bad;
+	bool is_bad;      /* an instruction was not supported */
 };
 
 /* Reads n bytes as a little-endian number; 0 and is_bad if they are not there. */
@@ -187,6 +187,7 @@ read_bytes(struct cursor *c, size_t n) {
 	return v;
 }
 
+/* Reads an unsigned LEB128 number; 0 and is_bad if it does not fit. */
 static uint64_t
 read_uleb(struct cursor *c) {
 	uint64_t v = 0;
@@ -201,6 +202,7 @@ read_uleb(struct cursor *c) {
 	return 0;
 }
 
+/* Reads a signed LEB128 number; 0 and is_bad if it does not fit. */
 static int64_t
 read_sleb(struct cursor *c) {
 	uint64_t v = 0;
@@ -217,6 +219,7 @@ read_sleb(struct cursor *c) {
 	return 0;
 }
 
+/* Moves on by n bytes; to the end, with is_bad, if there are fewer. */
 static void
 skip(struct cursor *c, uint64_t n) {
 	assert(c->p <= c->end);
@@ -227,7 +230,7 @@ skip(struct cursor *c, uint64_t n) {
 	c->p += n;
 }
 
-/* Applies the format part of an encoding only: the number as it is stored. */
+/* Reads a number in the format of an encoding, without adding what it is relative to. */
 static uint64_t
 read_format(struct cursor *c, unsigned char encoding) {
 	switch (encoding & PE_FORMAT) {
@@ -395,8 +398,8 @@ read_cie(const unsigned char *p, struct cie *cie) {
 }
 
 /*
- * An offset in units of the data alignment. The product wraps on corrupt input, which is then
- * caught by the checks of the walk.
+ * The bytes of an offset in units of the data alignment. The product wraps on corrupt input, which
+ * is then caught by the checks of the walk.
  */
 static int64_t
 scaled(const struct machine *m, uint64_t factor) {
@@ -634,7 +637,7 @@ run_one(struct machine *m, struct cursor *c) {
 	}
 }
 
-/* Runs a program until it ends or the next instructions apply behind the target address. */
+/* Runs a program until it ends or its next rules apply behind the target. 0 or ENOTSUP. */
 static int
 run(struct machine *m, struct cursor c) {
 	while (c.p < c.end) {
@@ -653,6 +656,7 @@ run(struct machine *m, struct cursor c) {
 	return 0;
 }
 
+/* Makes the row of the rules at an address. 0 or ENOTSUP. */
 static int
 row_of_state(const struct cie *cie, const struct state *s, struct cfi_row_s *row) {
 	row->cfa_off = s->cfa_off;
@@ -708,7 +712,7 @@ cfi_row_of_fde(const unsigned char *fde, uintptr_t pc, struct cfi_row_s *row) {
 	return err != 0 ? err : row_of_state(&cie, &m.now, row);
 }
 
-/* The end of the record at p, which has a length before `end`; NULL: it has none. */
+/* The end of the record at p; NULL if it is not a record that ends at or before `end`. */
 static const unsigned char *
 record_end(const unsigned char *p, const unsigned char *end) {
 	size_t left = (size_t)(end - p);
@@ -763,8 +767,8 @@ struct eval {
 	struct cursor c;
 	const struct cfi_regs_s *regs;
 	uint64_t stack[EVAL_DEPTH];
-	unsigned n;
-	bool is_bad;
+	unsigned n;  /* values on the stack */
+	bool is_bad; /* the expression is not supported, or needs what must not be read */
 };
 
 static void
@@ -785,6 +789,7 @@ pop(struct eval *e) {
 	return e->stack[--e->n];
 }
 
+/* Pushes a register plus an offset (DW_OP_breg*). */
 static void
 eval_register(struct eval *e, unsigned reg) {
 	uint64_t off = (uint64_t)read_sleb(&e->c);
@@ -804,7 +809,10 @@ eval_register(struct eval *e, unsigned reg) {
 	}
 }
 
-/* Replaces an address on the stack by the word there, if the kernel says that it can be read. */
+/*
+ * Replaces the address on top of the stack by the word there, if that is not in [dead, dead_end)
+ * and the kernel says that it can be read.
+ */
 static NO_SANITIZE_ADDRESS void
 eval_deref(struct eval *e) {
 	uintptr_t at = (uintptr_t)pop(e);

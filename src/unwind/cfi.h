@@ -3,8 +3,8 @@
  * The row is read from a loaded object's .eh_frame_hdr and .eh_frame, the tables that C++
  * exceptions use. Only what a walk over {pc, sp, fp} needs is computed: how to find the canonical
  * frame address (CFA), the return address and the caller's frame pointer. The functions only read
- * mapped memory: no allocation, no lock, no state. The caller (unwind_rows.c, unwind_step.c) makes
- * sure that the tables are mapped.
+ * mapped memory: no allocation, no lock, no state. The caller (unwind_rows.c, unwind_step.c,
+ * frame_scan.c) makes sure that the tables are mapped.
  */
 #ifndef UNWIND_CFI_H
 #define UNWIND_CFI_H
@@ -33,13 +33,13 @@ typedef enum {
 
 struct cfi_rule_s {
 	cfi_reg_t kind;
-	int64_t off;
+	int64_t off; /* bytes; of cfi_reg_at_cfa and cfi_reg_at_fp */
 };
 
 /* The unwind row: how to get from a frame to its caller. */
 struct cfi_row_s {
 	cfi_cfa_t cfa;
-	int64_t cfa_off;
+	int64_t cfa_off; /* bytes */
 	struct cfi_rule_s fp; /* rule of the frame pointer */
 	/* Rule of the return address; cfi_reg_undefined marks the outermost frame. */
 	struct cfi_rule_s ra;
@@ -52,7 +52,7 @@ struct cfi_row_s {
 	size_t expr_len;
 };
 
-/* The registers that an expression may use. */
+/* The registers that an expression may use, and memory that it may not. */
 struct cfi_regs_s {
 	uintptr_t pc;
 	uintptr_t sp;
@@ -67,14 +67,15 @@ struct cfi_regs_s {
 
 /*
  * Finds the row for the instruction at pc. For a return address, pass the address minus 1, which
- * lies in the call. Returns 0, ENOENT (the object describes no function there) or ENOTSUP (its
- * tables are not supported).
+ * lies in the call. Returns 0, ENOENT (no function is described there, or the .eh_frame_hdr has
+ * another form than linkers write) or ENOTSUP (the record of the function is not supported).
  */
 int cfi_find_row(const void *eh_frame_hdr, uintptr_t pc, struct cfi_row_s *row);
 
 /*
- * The two steps of cfi_find_row(): find the FDE of the function at pc, and compute its row. Also
- * for FDEs that were registered with libgcc.
+ * The two steps of cfi_find_row(): find the FDE of the last function that begins at or before pc
+ * (NULL: there is none), and compute its row (ENOENT: pc is not in that function). The second one
+ * also serves for FDEs that were registered with libgcc or found by a scan.
  */
 const unsigned char *cfi_find_fde(const void *eh_frame_hdr, uintptr_t pc);
 int cfi_row_of_fde(const unsigned char *fde, uintptr_t pc, struct cfi_row_s *row);
@@ -88,8 +89,8 @@ typedef enum {
 } cfi_record_t;
 
 /*
- * Reads the record of an .eh_frame that begins at `begin` and may extend to `end`, as far as it is
- * readable. *p is the record, and moves behind it. *start and *size are the function of an FDE,
+ * Reads one record at *p of an .eh_frame that begins at `begin` and has at most the bytes up to
+ * `end`, all readable. Moves *p behind the record. *start and *size become the function of an FDE,
  * whose CIE must lie between `begin` and the FDE.
  */
 cfi_record_t cfi_read_record(const unsigned char *begin, const unsigned char **p,

@@ -1,8 +1,8 @@
 /*
  * Reads machine code: calls, their targets, and the instructions that set a frame pointer (code.h).
- * Invariant: only bytes that the kernel has confirmed as readable are read. Code may be data in
- * between, or begin in the midst of an instruction, so what is found is only a condition that
- * makes a wrong step unlikely; a step also needs a word behind a call. No lock, no state.
+ * Invariant: only bytes that the kernel has confirmed as readable are read. The bytes may be data,
+ * or may begin inside an instruction, so what is found proves nothing; it only makes a wrong step
+ * unlikely. No lock, no state. Called by unwind_step.c.
  */
 #include "unwind/code.h"
 
@@ -12,9 +12,9 @@
 #include "unwind/unwind_rows.h"
 #include "util/bits.h"
 
-/* Bytes before an address in which its function is expected to begin. */
+/* Bytes before an address that are searched for the begin of its function. */
 #define FUNCTION_MAX (ZU(16) << 10)
-/* Bytes from the begin of a function in which it sets its frame pointer. */
+/* Bytes from the begin of a function in which it must set its frame pointer. */
 #define BEGIN_MAX 64u
 /* Longest call, and longest stub that leads to a function of another object (bytes). */
 #define CALL_MAX 7
@@ -29,7 +29,7 @@ read_32(uintptr_t at) {
 	return v;
 }
 
-/* The word at the address that is this far from the end of an instruction; 0: not readable. */
+/* The word at end + distance, as of an operand relative to pc; 0 if it cannot be read. */
 static NO_SANITIZE_ADDRESS uintptr_t
 word_at(uintptr_t end, uint32_t distance) {
 	uintptr_t v = 0, at = end + (uintptr_t)(int32_t)distance;
@@ -39,6 +39,7 @@ word_at(uintptr_t end, uint32_t distance) {
 	return v;
 }
 
+/* Whether a call may end at ra; the CALL_MAX bytes before ra can be read. */
 static NO_SANITIZE_ADDRESS bool
 is_after_call(uintptr_t ra) {
 	const unsigned char *p = (const unsigned char *)ra;
@@ -54,7 +55,7 @@ is_after_call(uintptr_t ra) {
 	return false;
 }
 
-/* Follows a stub of the linkage table (endbr64, bnd, jmp *slot) to the function; else at itself. */
+/* Follows a stub of the linkage table (endbr64, bnd, jmp *slot) to its function; else returns at. */
 static NO_SANITIZE_ADDRESS uintptr_t
 follow_stub(uintptr_t at) {
 	if (at == 0 || !sys_is_readable((const void *)at, STUB_MAX)) {
@@ -68,7 +69,7 @@ follow_stub(uintptr_t at) {
 	return function != 0 ? function : at;
 }
 
-/* The function that the call before ra names; 0: it calls through a register or a variable. */
+/* The function that the call before ra names by an address or a slot; 0: it has another form. */
 static NO_SANITIZE_ADDRESS uintptr_t
 call_target(uintptr_t ra) {
 	const unsigned char *p = (const unsigned char *)ra;
@@ -79,7 +80,10 @@ call_target(uintptr_t ra) {
 	return is_by_slot ? word_at(ra, read_32(ra - 4)) : 0;
 }
 
-/* Whether "mov %rsp,%rbp" is at p, behind a "push %rbp" among the bytes from lo on. */
+/*
+ * Whether "mov %rsp,%rbp" is at p, with a "push %rbp" among the 16 bytes before it; bytes before lo
+ * must not be read.
+ */
 static NO_SANITIZE_ADDRESS bool
 sets_frame(uintptr_t p, uintptr_t lo) {
 	static const unsigned char forms[2][3] = {{0x48, 0x89, 0xe5}, {0x48, 0x8b, 0xec}};
@@ -106,11 +110,13 @@ ends_frame(uintptr_t p) {
 	    || at[1] == 0xe9 || at[1] == 0xeb);
 }
 
+/* Bytes of the instruction that sets a frame pointer, and distance between places where it may be. */
 #define SETS_BYTES 3u
 #define SETS_STEP 1u
 
 #else
 
+/* Whether a call ends at ra (bl, blr); the CALL_MAX bytes before ra can be read. */
 static NO_SANITIZE_ADDRESS bool
 is_after_call(uintptr_t ra) {
 	uint32_t insn = *(const uint32_t *)(ra - 4);
@@ -118,8 +124,8 @@ is_after_call(uintptr_t ra) {
 }
 
 /*
- * The function that the call before ra names; 0: it calls through a register, or through a stub
- * (adrp) to another object.
+ * The function that the call before ra names; 0: it calls through a register, or through a stub of
+ * the linkage table (adrp).
  */
 static NO_SANITIZE_ADDRESS uintptr_t
 call_target(uintptr_t ra) {
@@ -147,6 +153,7 @@ ends_frame(uintptr_t p) {
 	return insn == 0xd65f03c0 || insn == 0xd65f0bff || insn == 0xd65f0fff;
 }
 
+/* As above: all instructions have 4 bytes. */
 #define SETS_BYTES 4u
 #define SETS_STEP 4u
 
@@ -160,9 +167,9 @@ code_is_call_in_object(uintptr_t ra) {
 }
 
 /*
- * The nearest place before pc where a frame pointer is set; 0: there is none, or a function ends
- * between the two. That may be an early return of the same function: then a caller is lost, which
- * is better than a wrong one.
+ * The nearest place before pc where a frame pointer is set; 0: there is none, or a function that
+ * has one seems to end between the two. That end may be an early return of the same function: then
+ * a caller is lost, which is better than a wrong one.
  */
 static uintptr_t
 find_setting(uintptr_t pc) {

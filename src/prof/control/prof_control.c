@@ -3,10 +3,12 @@
  * profiler's own thread (prof_control.h).
  *
  * Invariant: at most one thread serves requests at a time (control.is_serving). Other processes may
- * write the mailbox block at any time, so each value is read once, copied and checked, and nothing
- * that the library itself relies on is kept there. Locks: none held; state is atomic, and requests
- * are served outside the gate. Called by prof.c at boot and after fork, by thread_event at
- * heartbeats (a hook that jemalloc_init sets), and by the profiler's thread.
+ * write the mailbox block at any time, so a request is copied and then checked, and nothing that
+ * the library itself relies on is kept there. Locks: none; state is atomic or written only at boot,
+ * in a forked child or by the serving thread, and requests are served outside the gate. Called by
+ * jemalloc_init.c (hooks, constructor), by prof.c at boot, after fork and at heartbeats, by
+ * thread_event at heartbeats (a hook that jemalloc_init sets), by the profiler's thread, and
+ * through the hooks of prof_control_wire().
  */
 #include "prof/control/prof_control.h"
 
@@ -38,11 +40,11 @@
 #include "util/assert.h"
 #include "util/hash.h"
 
-/* Longest sleep of the thread between two rounds. */
+/* Longest sleep of the profiler's thread between two rounds, in ns. */
 #define ROUND_NS (NSTIME_PER_SEC / 10)
-/* Minimum time between two looks into the control directory. */
+/* Minimum time between two looks into the control directory, in ns. */
 #define DIR_GAP_NS (NSTIME_PER_SEC / 2)
-/* Rounds without work after which the thread ends. */
+/* Rounds without work after which the thread ends: about a second. */
 #define ROUNDS_IDLE 10
 /* Answers that are remembered; more than the number of clients that are likely to ask at once. */
 #define ANSWERS_KEPT 16
@@ -88,21 +90,22 @@ __asm__(".pushsection jemalloc_mailbox, \"aw\", %nobits\n"
 	".popsection\n");
 
 static struct {
-	os_thread_t thread;       /* while has_thread */
+	os_thread_t thread;       /* valid while has_thread */
 	memfile_t file;           /* mapped over the block if prof_ctl_fd is set */
 	uint32_t pid;             /* of this process; 0: not known */
 	atomic_b_t is_serving;    /* one thread is carrying out requests */
 	/* the thread is wanted and does not run; the next heartbeat starts it */
 	atomic_b_t thread_due;
-	/* constructors have begun to run; before that the loader holds its locks */
+	/* prof_control_boot_late() was called; no thread is made before: the loader may hold locks */
 	bool has_started;
-	bool is_child;            /* forked; a filter may forbid it the calls that tell of a filter */
+	/* this is a forked child: it may be under a filter, so prof_thread:true is as auto here */
+	bool is_child;
 	atomic_b_t has_thread;    /* the thread runs or is being started */
 	/* the system refused to create the thread; reported once, not tried again */
 	atomic_b_t thread_failed;
 	/* no thread is created, because a system call filter might end the process for that */
 	atomic_b_t thread_barred;
-	atomic_b_t is_awaited;    /* a slot has a dump that was left to the thread */
+	atomic_b_t is_awaited;    /* a slot has a request that was left to the thread */
 	atomic_u32_t wakes;       /* futex on which the thread sleeps */
 	/* monotonic time of the next look into the directory; for the thread that is serving */
 	uint64_t dir_next_ns;
@@ -127,6 +130,7 @@ static LARGE_BSS struct {
 	} kept[ANSWERS_KEPT];
 } answers;
 
+/* The mailbox; "box" in this file means the mailbox, not the black box. */
 static prof_mailbox_t *
 box(void) {
 	return &prof_mailbox_block.box;
@@ -134,6 +138,7 @@ box(void) {
 
 /* ---------------------------------------------------------------- the block */
 
+/* Fills in what is constant, and again what a client may have overwritten of it. */
 static void
 box_header(void) {
 	static const char version[] = JEMALLOC_VERSION;
@@ -163,6 +168,7 @@ control_mirror(void) {
 	}
 }
 
+/* Opens the mailbox: `magic` last. instance identifies this process in answers. */
 static void
 box_open(uint64_t instance) {
 	box_header();
@@ -173,8 +179,8 @@ box_open(uint64_t instance) {
 }
 
 /*
- * Maps an unnamed memory file over the block, for clients that may look into /proc/PID/fd but not
- * into the memory of the process.
+ * Maps a memory file over the block, for clients that may look into /proc/PID/fd but not into the
+ * memory of the process. 0 or an errno.
  */
 static int
 box_to_memfd(void) {
@@ -214,7 +220,10 @@ serving_assert(void) {
 	assert(atomic_load_b(&control.is_serving, MO_RELAXED));
 }
 
-/* Copies the remembered answer and errno if a request with this nonce was carried out before. */
+/*
+ * Makes the remembered answer current and sets *err, if a request with the current nonce was
+ * carried out before.
+ */
 static bool
 answer_try_repeat(int *err) {
 	serving_assert();
@@ -228,7 +237,10 @@ answer_try_repeat(int *err) {
 	return false;
 }
 
-/* Remembers the current answer in place of the oldest one, unless its request may be repeated. */
+/*
+ * Remembers the current answer in place of the oldest one, unless a repetition of its request is to
+ * be carried out anew.
+ */
 static void
 answer_keep(int err) {
 	serving_assert();
@@ -242,6 +254,10 @@ answer_keep(int err) {
 	answers.next = (answers.next + 1) % ANSWERS_KEPT;
 }
 
+/*
+ * Carries out the current request, which is in this slot, or repeats the answer to it. Returns its
+ * errno.
+ */
 static int
 text_serve(unsigned slot) {
 	assert(slot < PROF_MAILBOX_SLOTS);
@@ -282,7 +298,7 @@ slot_copy(const prof_slot_t *s, uint64_t sequence) {
 	return 0;
 }
 
-/* Whether the lease of the request in the slot holds; 0, or ESTALE with an answer. */
+/* 0 if the lease of the request in the slot holds or it has none; else ESTALE, with an answer. */
 static int
 slot_check_lease(unsigned slot, uint64_t sequence) {
 	serving_assert();
@@ -296,9 +312,9 @@ slot_check_lease(unsigned slot, uint64_t sequence) {
 }
 
 /*
- * Whether the current request is a dump or mark for the profiler's thread. Formatting and
- * writing a profile takes milliseconds; an allocating thread does that only if there can be no
- * profiler's thread.
+ * Whether the current request is left to the profiler's thread: a dump, or a mark, which may wait
+ * for a dump. Formatting and writing a profile takes milliseconds; an allocating thread does that
+ * only if there can be no profiler's thread.
  */
 static bool
 is_for_thread(void) {
@@ -310,8 +326,9 @@ is_for_thread(void) {
 }
 
 /*
- * Carries out the request in the slot, if it has one without an answer, and writes the answer. A
- * dump may be left in the slot for the profiler's thread (is_awaited).
+ * Carries out the request in the slot, if it has one without an answer, and writes the answer.
+ * by_thread: the caller is the profiler's thread; another thread may leave the request to it
+ * (is_awaited).
  */
 static void
 slot_serve(unsigned slot, bool by_thread) {
@@ -383,7 +400,10 @@ prof_control_serve(void) {
 	return box_serve(true);
 }
 
-/* Frees profiles that no client has fetched in time, and pages that were kept for the next. */
+/*
+ * Frees profiles that a client has fetched or none has in time, and pages kept for too long; if no
+ * thread is serving.
+ */
 static void
 handover_look(void) {
 	if (prof_handover_is_any() && serving_try_begin()) {
@@ -405,6 +425,7 @@ thread_is_permanent(void) {
 	return opt_prof_thread == prof_thread_true && !control.is_child;
 }
 
+/* Whether there is, or may come, work that does not wait for heartbeats. */
 static bool
 thread_is_wanted(void) {
 	return opt_prof_thread != prof_thread_false && (thread_is_permanent()
@@ -413,13 +434,17 @@ thread_is_wanted(void) {
 	    || atomic_load_b(&control.is_awaited, MO_RELAXED) || prof_handover_is_any());
 }
 
+/* Ends the sleep of the thread between two rounds; also called in signal handlers. */
 static void
 thread_wake(void) {
 	atomic_fetch_add_u32(&control.wakes, 1, MO_RELEASE);
 	os_word_wake(&control.wakes, 1);
 }
 
-/* Serves the control directory, every DIR_GAP_NS, by the thread or at heartbeats without one. */
+/*
+ * Looks into the control directory if DIR_GAP_NS have passed. Called by the profiler's thread, or
+ * at heartbeats while there is none.
+ */
 static void
 dir_look(void) {
 	if (!prof_ctl_dir_is_on() || !serving_try_begin()) {
@@ -433,7 +458,7 @@ dir_look(void) {
 	serving_end();
 }
 
-/* Does all that is due; returns the ns until the next round. */
+/* Does all that is due; returns the ns until the next round, at most ROUND_NS. */
 static uint64_t
 thread_round(void) {
 	prof_signal_tick();
@@ -494,7 +519,7 @@ thread_main(void *arg) {
 	return NULL;
 }
 
-/* Starts the thread; called outside the gate with `inside` raised. */
+/* Creates the thread, after has_thread was set; called outside the gate with `inside` raised. */
 static void
 thread_make(void) {
 	assert(atomic_load_b(&control.has_thread, MO_RELAXED) && !gate_is_entered(tls_get()));
@@ -571,7 +596,10 @@ prof_control_has_thread(void) {
 	return atomic_load_b(&control.has_thread, MO_ACQUIRE);
 }
 
-/* Called after a session or threshold has changed, by the user's code or by a request. */
+/*
+ * Called after a session or threshold has changed, by the user's code or by a request
+ * (prof_trigger_changed_hook): starts or wakes the thread.
+ */
 static void
 control_changed(void) {
 	if (!prof_mailbox_is_open) {
@@ -588,7 +616,7 @@ control_changed(void) {
 	}
 }
 
-/* Wakes the thread; false if there is none. Called in signal handlers. */
+/* Wakes the thread; false if there is none. Called in signal handlers (prof_signal_wake_hook). */
 static bool
 control_wake(void) {
 	if (!prof_control_has_thread()) {
@@ -607,8 +635,8 @@ is_safe(const struct tls_s *t) {
 }
 
 /*
- * The slow part of a heartbeat: starts or wakes the profiler's thread; without one this thread does
- * a round of its work.
+ * The slow part of a heartbeat: starts or wakes the profiler's thread. While there is none this
+ * thread does its work, except the timer and the course, which prof_heartbeat() looks after.
  */
 static void NOINLINE
 control_due(void) {
@@ -639,7 +667,10 @@ control_due(void) {
 	}
 }
 
-/* Whether a request, a signal, a tracer, the thread or a time limit needs control_due(). */
+/*
+ * Whether control_due() has something to do: a request, a signal, a tracer, a time limit or a black
+ * box; a thread to start; or, while there is none, the control directory or a profile to free.
+ */
 static bool
 is_anything_due(void) {
 	return doorbell_is_rung() || atomic_load_b(&control.thread_due, MO_RELAXED)
@@ -652,8 +683,9 @@ is_anything_due(void) {
 }
 
 /*
- * Changes the count by which a client sees that the process allocates. Each thread does so once in
- * a tick of the coarse clock, because the count is a cache line that all threads share.
+ * Changes the count by which a client sees that the process allocates. Each thread does so at most
+ * once in a tick of the coarse clock, because all threads share the cache line of the count. Counts
+ * of other threads may be lost: only that it changes matters.
  */
 static void
 control_count_beat(tsd_t *tsd) {
@@ -674,8 +706,8 @@ prof_control_heartbeat(tsd_t *tsd, uint64_t bytes) {
 }
 
 /*
- * Starts the thread that the options want now, before the program may forbid the system calls that
- * this needs. Called by the constructor.
+ * If the options want the thread, starts it now, before the program may forbid the system calls
+ * that this needs. Called by the constructor.
  */
 void
 prof_control_boot_late(void) {
@@ -685,6 +717,7 @@ prof_control_boot_late(void) {
 	}
 }
 
+/* The part of boot for options of this module; without one it is skipped. */
 static void
 control_boot_options(void) {
 	box_share(false);
@@ -719,7 +752,7 @@ prof_control_boot(void) {
 	box_open(sys_random());
 }
 
-/* Clears only the pages that were used; the others stay shared with the parent. */
+/* Clears requests and counts; writes only to used pages, so others stay shared with the parent. */
 static void
 box_clear(void) {
 	prof_mailbox_t *b = box();
@@ -732,7 +765,10 @@ box_clear(void) {
 	}
 }
 
-/* Gives the child a block of its own, without the requests to the parent. */
+/*
+ * Gives the child a mailbox of its own, without the requests to the parent. It has no thread, and
+ * gets one at a heartbeat if it wants one.
+ */
 void
 prof_control_postfork_child(void) {
 	if (!prof_mailbox_is_open) {

@@ -1,13 +1,19 @@
 /*
  * Control from outside the process: the mailbox, and the profiler's own thread.
  *
- * A heartbeat reads one word of the mailbox. If it is set, requests are carried out at that point,
- * or by the profiler's thread if it runs; one thread at a time does so and others continue. Dumps
- * are left to the profiler's thread wherever there can be one. A heartbeat is safe for that only if
- * the thread came directly from the user's code into malloc: not in a nested event, without a lock,
- * with no fork under way. The profiler's thread exists while it has work: a session, a timer, a
- * control directory, a profile to hand over. It is started by the constructor if the options want
- * it, at a heartbeat, or after a change of a session or threshold; a forked child does not have it.
+ * A heartbeat reads one word of the mailbox, the doorbell. If it is set, requests are carried out
+ * at that point, or by the profiler's thread if it runs; one thread at a time does so and others
+ * continue. Dumps and marks are left to the profiler's thread wherever there can be one. A
+ * heartbeat is safe for that only if the thread came directly from the user's code into malloc: not
+ * in a nested event, without a lock, with no fork under way.
+ *
+ * The profiler's thread exists while it has work: a session, a timer, a black box, a control
+ * directory, signals to wait for (prof_final_signals), a request left to it, a profile to hand
+ * over; with prof_thread:true always. It is started by the constructor if the options want it, at a
+ * heartbeat, or after a change of a session or threshold; a forked child does not have it at first.
+ *
+ * Locks: none; requests are served outside the gate. Called by jemalloc_init.c, prof.c and, at
+ * heartbeats, thread_event.c.
  */
 #ifndef PROF_CONTROL_H
 #define PROF_CONTROL_H
@@ -16,11 +22,11 @@
 #include "thread/tsd_types.h"
 
 typedef enum {
-	prof_thread_auto,
-	prof_thread_true,  /* always there */
-	prof_thread_false
+	prof_thread_auto,  /* there while it has work */
+	prof_thread_true,  /* always there; in a forked child as auto */
+	prof_thread_false  /* never: heartbeats do its work */
 } prof_thread_opt_t;
-extern prof_thread_opt_t opt_prof_thread;
+extern prof_thread_opt_t opt_prof_thread; /* whether there is a profiler's thread */
 extern const char *const prof_thread_opt_names[]; /* as the enum, then NULL */
 /* Whether the mailbox is in a memory file (option prof_ctl_fd). */
 extern bool opt_prof_ctl_fd;
@@ -32,18 +38,24 @@ typedef union {
 } prof_mailbox_block_t;
 extern HIDDEN prof_mailbox_block_t prof_mailbox_block;
 
-/* Fills the hooks by which the modules below signal to this one; called before all others. */
+/*
+ * Fills the hooks by which the modules below call this one. Called by jemalloc_init.c before all
+ * others.
+ */
 void prof_control_wire(void);
 /* Opens the mailbox, unless the process has more rights than its user (AT_SECURE). */
 void prof_control_boot(void);
-/* Called by the constructor, after boot: starts the thread if the options want it. */
+/* Called by the library's constructor, after boot: starts the thread if the options want it. */
 void prof_control_boot_late(void);
 /* Called at each heartbeat of a thread, as prof_heartbeat() is; bytes is not used. */
 void prof_control_heartbeat(tsd_t *tsd, uint64_t bytes);
 /* In a forked child: gives it a mailbox of its own; the profiler's thread does not exist in it. */
 void prof_control_postfork_child(void);
 
-/* Carries out the requests in the slots; false if another thread is doing that. For tests. */
+/*
+ * Carries out the requests in the slots as the profiler's thread does; false if the mailbox is
+ * closed or another thread is doing that. For tests.
+ */
 bool prof_control_serve(void);
 /* Whether the profiler's thread runs, or is about to start. */
 bool prof_control_has_thread(void);

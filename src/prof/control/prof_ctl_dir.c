@@ -3,8 +3,8 @@
  * file, executes it and writes PID.status (prof_ctl_dir.h).
  *
  * Invariant: a command is executed at most once, because it is renamed before it is read. Locks:
- * none; buffers are static, because only one thread at a time calls (prof_control.c, which holds
- * control.is_serving).
+ * none; buffers are static, because only one thread at a time calls. Called by prof_control.c,
+ * which has set control.is_serving; the option is also read by prof.c.
  */
 #include "prof/control/prof_ctl_dir.h"
 
@@ -18,19 +18,19 @@
 #include "util/assert.h"
 #include "util/fmt.h"
 
-/* Longest command text in bytes, and the mode bits that a trusted file must not have. */
+/* Longest command in bytes, with its newline; mode bits that a trusted file must not have. */
 #define CMD_MAX 4096
 #define OTHERS_MAY_WRITE 022
 
 EARLY_DATA const char *opt_prof_ctl_dir = "";
 
 static LARGE_BSS struct {
-	bool is_good;      /* result of the last check */
+	bool is_good;      /* result of the last check of the directory */
 	const char *fault; /* fault that was reported last; NULL: none since it was good */
-	char path[PROF_CTL_DIR_MAX + 64];
-	char temp[PROF_CTL_DIR_MAX + 64];
-	char text[CMD_MAX + 2];
-	char reply[PROF_MAILBOX_TEXT + 64];
+	char path[PROF_CTL_DIR_MAX + 64];   /* PID.cmd, then PID.status */
+	char temp[PROF_CTL_DIR_MAX + 64];   /* PID.taken, then PID.status.tmp */
+	char text[CMD_MAX + 2];             /* the command */
+	char reply[PROF_MAILBOX_TEXT + 64]; /* what is written to PID.status */
 	prof_answer_t answer;
 } ctl_dir;
 
@@ -70,8 +70,9 @@ prof_ctl_cmd_fault(const struct stat *st, unsigned euid) {
 }
 
 /*
- * If *text begins with "key=<hex> ", reads the number and moves behind the blank. False if the key
- * has no such number.
+ * If *text begins with the key (such as "nonce="), reads the hexadecimal number and the blank
+ * behind it and moves *text there; else leaves both as they are. False if the key has no such
+ * number.
  */
 static bool
 number_try_take(char **text, const char *key, uint64_t *number) {
@@ -118,7 +119,7 @@ is_temporary(int fd) {
 	return fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM;
 }
 
-/* Reports a fault once, and again if it was good in between or has another fault. */
+/* Notes the result of a check (NULL: good), and reports a fault unless it was the last one too. */
 static void
 dir_judge(const char *fault) {
 	ctl_dir.is_good = fault == NULL;
@@ -149,7 +150,7 @@ dir_look(void) {
 	return ctl_dir.is_good ? 0 : EACCES;
 }
 
-/* Reads the whole text of a command; returns NULL or why it is refused. */
+/* Checks and reads the file of a command; returns NULL or why it is refused. */
 static const char *
 command_read(int fd, size_t *len) {
 	struct stat st;
@@ -172,6 +173,7 @@ command_read(int fd, size_t *len) {
 	return fault;
 }
 
+/* Writes the answer to a temporary file and renames it to PID.status. */
 static void
 status_write(uint64_t nonce, int err) {
 	int len = fmt_snprintf(ctl_dir.reply, sizeof(ctl_dir.reply), "nonce=%llx error=%d\n%s\n",
@@ -190,6 +192,7 @@ status_write(uint64_t nonce, int err) {
 	}
 }
 
+/* Reads, checks and executes the command in the open file PID.taken, removes it, and answers. */
 static void
 command_serve(int fd) {
 	static const prof_asker_t asker = {.is_confined = true};

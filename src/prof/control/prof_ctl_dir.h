@@ -1,11 +1,12 @@
 /*
  * The control directory, for clients that cannot reach the mailbox. A client renames a file to
- * PID.cmd; the answer appears as PID.status in the same way. prof_mailbox.h describes the texts.
+ * PID.cmd; the answer appears as PID.status, renamed too. prof_mailbox.h describes the texts.
  *
  * A process that can write there can control the profiler. So the directory must belong to the
- * effective user or root and must not be writable by others, and no symbolic link is followed: a
- * command is a regular file with one link, of the same owners, at most a page of text, ended by a
- * newline. Any other directory is refused, but checked again, because it may be repaired.
+ * effective user or root and must not be writable by others, and it must not be a symbolic link. A
+ * command is a regular file with one link, of the same owners, not writable by others, with one
+ * line of at most 4096 bytes. A directory that fails the check is not used, but checked again,
+ * because it may be repaired. Locks: none. Called by prof_control.c, by one thread at a time.
  */
 #ifndef PROF_CTL_DIR_H
 #define PROF_CTL_DIR_H
@@ -18,8 +19,8 @@ extern const char *opt_prof_ctl_dir; /* "": none; at most PROF_CTL_DIR_MAX bytes
 /* Whether a directory is configured. */
 bool prof_ctl_dir_is_on(void);
 /*
- * Looks for a command and carries it out; for one caller at a time, outside the gate, without
- * locks.
+ * Looks for a command and carries it out. Called by one thread at a time, outside the gate, with no
+ * lock held.
  */
 void prof_ctl_dir_look(void);
 
@@ -30,8 +31,10 @@ struct stat;
 const char *prof_ctl_dir_fault(const struct stat *st, unsigned euid);
 const char *prof_ctl_cmd_fault(const struct stat *st, unsigned euid);
 /*
- * Removes "nonce=<hex> ", "until=<hex> " (0: not given) and the newline; returns the start of the
- * request, or NULL if the text is truncated or not text.
+ * Splits a command of len bytes: reads "nonce=<hex> " and "until=<hex> " (ms of the monotonic
+ * clock, prof_lease_t), each 0 if it is not given, and replaces the newline by a NUL. Returns the
+ * start of the request, or NULL if the text is not one line that ends in a newline, or a number is
+ * bad.
  */
 char *prof_ctl_cmd_parse(char *text, size_t len, uint64_t *nonce, uint64_t *until_ms);
 

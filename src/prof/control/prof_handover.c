@@ -2,12 +2,12 @@
  * Keeps profiles in memory until a client outside has read them (prof_handover.h). The text is in
  * parts of one mebibyte, filled from the front, each with the address of the next one.
  *
- * Parts of a freed profile are kept for the next one (up to SPARE_MAX): a client that asked once
- * mostly asks again soon, and fresh pages cost as much CPU time as writing the text.
+ * Parts of a freed profile are kept for the next one (up to SPARE_MAX), because a client that asked
+ * once mostly asks again soon, and fresh pages cost processor time.
  *
  * Invariant: nheld is the number of places whose profile is announced, nspare that of the parts in
- * the list of spare ones. Locks: none; one thread at a time calls, the one that serves requests in
- * prof_control.c.
+ * the list of spare ones. Locks: none. Called by prof_control.c, by the one thread that serves
+ * requests; only prof_handover_is_any() by any thread, so these two counts are atomic.
  */
 #include "prof/control/prof_handover.h"
 
@@ -18,29 +18,29 @@
 #include "util/assert.h"
 #include "util/atomic.h"
 
-#define PART_BYTES ((size_t)1 << 20)
-#define PART_ROOM (PART_BYTES - sizeof(prof_part_t))
+#define PART_BYTES ((size_t)1 << 20) /* a part with its head */
+#define PART_ROOM (PART_BYTES - sizeof(prof_part_t)) /* bytes of text in it */
 #define SPARE_MAX 8u /* parts that are kept */
 
 cassert(PART_BYTES % PAGE_MAX == 0);
 
 /* One profile. Written by the thread that is serving, and in a forked child by its only thread. */
 typedef struct {
-	prof_part_t *first;
+	prof_part_t *first;  /* its parts; NULL: none yet, or the text is in the file */
 	prof_part_t *last;
 	/* used instead of parts if the client may not read the memory of the process */
 	memfile_t file;
-	uint64_t bytes;
+	uint64_t bytes;      /* of the text */
 	uint64_t since_ns;   /* monotonic time of the announcement */
 	bool is_held; /* the profile is announced */
 } handover_t;
 
 static LARGE_BSS struct {
-	prof_stream_t *streams;
+	prof_stream_t *streams; /* in the mailbox, one for each place; NULL before the first profile */
 	handover_t places[PROF_MAILBOX_SLOTS];
 	handover_t *current;  /* being written, between begin and end */
 	atomic_u32_t nheld;
-	prof_part_t *spare;
+	prof_part_t *spare;   /* list of kept parts, newest first */
 	uint64_t spare_ns;    /* monotonic time at which the newest spare part was freed */
 	atomic_u32_t nspare;
 } handovers;
@@ -72,6 +72,7 @@ part_take(void) {
 	return p;
 }
 
+/* Frees a part: keeps it if there is room among the spare ones. */
 static void
 part_keep_or_unmap(prof_part_t *p) {
 	if (atomic_load_u32(&handovers.nspare, MO_RELAXED) >= SPARE_MAX) {
@@ -92,6 +93,7 @@ spare_unmap(void) {
 	assert(atomic_load_u32(&handovers.nspare, MO_RELAXED) == 0);
 }
 
+/* Adds an empty part to the profile; false without memory. */
 static bool
 part_try_add(handover_t *h) {
 	prof_part_t *p = part_take();

@@ -1,16 +1,17 @@
 /*
- * Profiles that wait for a client outside the process (request dump-stream). The whole text is in
- * private pages or, with prof_ctl_fd:true, in an unnamed memory file, because such a client may not
- * read the memory of the process.
+ * Profiles that wait for a client outside the process (requests dump-stream, dump-delta-stream).
+ * The whole text is in private pages or, with prof_ctl_fd:true, in a memory file, because a client
+ * of that option may not read the memory of the process.
  *
  * There is one place for each slot of the mailbox. prof_dump writes the profile into it in one go,
- * and it is announced in the mailbox. Then the client reads it through the kernel, at its own
+ * and then it is announced in the mailbox. The client reads it through the kernel, at its own
  * speed, without a thread or lock of this process. It is freed when the client has set is_taken,
- * after PROF_HANDOVER_NS, or when the next profile takes its place; up to 8 MiB of its pages serve
- * the next profiles, until none was freed for PROF_HANDOVER_SPARE_NS. Invariant: an announcement is
- * withdrawn before its pages are freed. So a client that still finds its nonce after the read has
- * read the profile, and one that does not knows that it was dropped. Called by prof_control.c, by
- * the one thread that is serving requests.
+ * after PROF_HANDOVER_NS, or when the next profile takes its place. Up to 8 MiB of freed pages are
+ * kept for the next profiles, until none was freed for PROF_HANDOVER_SPARE_NS.
+ *
+ * Invariant: an announcement is withdrawn before its pages are freed. So a client that still finds
+ * its nonce after the read has read the profile, and one that does not knows that it was dropped.
+ * Locks: none. Called by prof_control.c, by the one thread that is serving requests.
  */
 #ifndef PROF_HANDOVER_H
 #define PROF_HANDOVER_H
@@ -20,25 +21,25 @@
 
 /* Time in ns after which a profile that no client fetched is freed. */
 #define PROF_HANDOVER_NS (UINT64_C(30) * 1000000000)
-/* Time in ns for which pages of freed profiles are kept: longer than scrapers usually wait. */
+/* Time in ns for which freed pages are kept: longer than scrapers usually wait, a minute. */
 #define PROF_HANDOVER_SPARE_NS (UINT64_C(70) * 1000000000)
 
 /*
  * Frees the profile in the place and begins a new one there: prof_handover_sink() writes to it
- * until prof_handover_end(). streams are those of the mailbox, one for each place; is_file asks for
- * a memory file, if one can be made.
+ * until prof_handover_end(). place is the index of the slot; streams are those of the mailbox, one
+ * for each place. is_file: in a memory file, if one can be made; else in private pages.
  */
 void prof_handover_begin(prof_stream_t *streams, unsigned place, bool is_file);
-/* A prof_sink_t; returns 0, ENOMEM, or the errno of the memory file. */
+/* A prof_sink_t: adds bytes to the profile; returns 0, ENOMEM, or the errno of the memory file. */
 int prof_handover_sink(const void *data, size_t len);
-/* Announces the profile with this nonce, or frees it if err is not 0. */
+/* Announces the profile with this nonce, or frees it if err is not 0 or the nonce is 0. */
 void prof_handover_end(uint64_t nonce, int err);
 
 /* Whether there is anything to free in time, profiles or kept pages; any thread may ask. */
 bool prof_handover_is_any(void);
 /* Frees profiles that were fetched or have waited too long, and pages that were kept too long. */
 void prof_handover_tick(void);
-/* Frees the child's copies: clients of the parent read from the parent. */
+/* In a forked child: frees its copies, because clients of the parent read from the parent. */
 void prof_handover_postfork_child(void);
 
 #endif /* PROF_HANDOVER_H */

@@ -1,10 +1,11 @@
 /*
- * Follows the semaphore of the probe otel_memory:alloc (prof_listen.h).
+ * Follows the semaphore of the probe otel_memory:alloc, a word that the kernel makes nonzero while
+ * a tracer is attached (prof_listen.h).
  *
- * Invariant: listen_seen is what the last thread in prof_listen_follow() saw. Two threads may be in
- * it at once, and the older state may be stored last; then the next heartbeat finds that it is due.
- * Locks: none of its own; prof_start_now() and prof_switch_listener_set() take theirs. Called by
- * prof_control.c, at heartbeats and by the profiler's thread.
+ * Invariant: listen_seen is the state that prof_listen_follow() acted on last. Two threads may be
+ * in it at once, and the older state may be stored last; then the next heartbeat finds that it is
+ * due. Locks: none of its own; prof_start_now() and prof_switch_listener_set() take theirs. Called
+ * by prof_control.c, at heartbeats and by the profiler's thread.
  */
 #include "prof/control/prof_listen.h"
 
@@ -16,7 +17,7 @@
 bool opt_prof_probes = true;
 uint64_t opt_prof_probe_interval = UINT64_C(1) << 19;
 
-static atomic_b_t listen_seen;
+static atomic_b_t listen_seen; /* a tracer was attached when that was asked last */
 
 bool
 prof_listen_is_due(void) {

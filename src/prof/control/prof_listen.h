@@ -3,7 +3,9 @@
  *
  * While a tracer is attached the process takes samples, without an option, a session or a request:
  * by the rate of prof.active or of the session where one of them samples anyway, otherwise one for
- * each prof_probe_interval bytes. When the last tracer is detached that ends.
+ * each prof_probe_interval bytes on average. When the last tracer is detached that ends. Called by
+ * prof_control.c, at heartbeats and by the profiler's thread; prof_listen_follow() takes locks of
+ * other modules.
  */
 #ifndef PROF_LISTEN_H
 #define PROF_LISTEN_H
@@ -11,15 +13,15 @@
 #include "os/probe.h"
 #include "util/atomic.h"
 
-extern bool opt_prof_probes;              /* false: tracers do not make the process sample */
+extern bool opt_prof_probes;              /* false: a tracer does not make the process sample */
 extern uint64_t opt_prof_probe_interval;  /* mean bytes between samples for tracers alone */
 
 /* Whether a tracer has come or gone since the last prof_listen_follow(). */
 bool prof_listen_is_due(void);
 /*
- * Switches sampling for tracers on or off, as the semaphore of the probe says. Makes the site
- * tables if there are none; without memory for them nothing is switched until the next tracer.
- * Called outside the gate, with `inside` raised.
+ * Switches sampling for tracers on or off, as the semaphore of the probe says; does nothing unless
+ * that is due. Makes the site tables if there are none; without memory for them nothing is sampled
+ * until a tracer comes anew. Called outside the gate, with `inside` raised.
  */
 void prof_listen_follow(void);
 

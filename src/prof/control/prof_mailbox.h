@@ -1,7 +1,8 @@
 /*
  * The mailbox: the block of memory through which another process (bin/jeprofctl) sends requests to
- * the profiler and reads the answers. This file is the protocol; both sides include it and nothing
- * else of each other.
+ * the profiler and reads the answers. This file is the protocol; both sides include it: the library
+ * in prof_control.c, prof_handover.c and prof_request.c, clients in bin/client/. No locks: what one
+ * side writes last of a message tells the other that it is complete.
  *
  * The block is page aligned, in writable data of the library, and is found through an ELF note
  * (owner "jemalloc", type PROF_NOTE_TYPE) in a loaded segment. The note has the distance from
@@ -15,47 +16,48 @@
  * remembers its answers to the last nonces and repeats them. So a request is carried out once even
  * if its answer was overwritten, or if its text was read under the sequence of another client.
  * `status` is not remembered. When the library has copied a request it writes `answer_nonce`; from
- * then on the client waits longer and does not withdraw the request (by sequence = 0). `sequence`
- * is a random number, never 0. A slot whose `answered` equals `sequence` is done, and belongs to
- * its client until that client stores sequence = 0; if it never does, the next client may use the
+ * then on the client waits longer before it withdraws the request (by sequence = 0). `sequence` is
+ * a random number, never 0. A slot whose `answered` equals `sequence` is done, and belongs to its
+ * client until that client stores sequence = 0; if it does not soon, the next client may use the
  * slot. When all slots are in use, a client may also use one whose request the library has not
- * copied and whose lease has not changed for a second, unless that is a start or set without a
- * lease: the slot's client may have been killed, and a client that still waits asks again.
+ * copied and whose lease has not changed for a second, unless that is a start or set whose lease
+ * holds: the slot's client may have been killed, and a client that still waits asks again.
  *
  * A request has a lease, so that it ends with a client that is killed: an entry of `leases` with
- * the request's sequence, written before that, says until when it holds. A client that waits renews
- * it at each look; one that leaves a start or set to an idle process sets `span_ms` to 0, which
- * means for ever, or to a longer time. To a request whose lease is over the library answers ESTALE
- * with the text `now_ms=N` and the reason, and does not remember that. N is its monotonic clock,
- * which may differ from the client's (time namespaces, libfaketime): a client that still waits sets
- * its clock by it and asks again. A request without an entry, of an older client, has no end.
+ * the request's sequence, written before `sequence` is stored in the slot, says until when it
+ * holds. A client that waits renews it at each look; one that leaves a start or set to an idle
+ * process sets `span_ms` to 0, which means for ever, or to a longer time. To a request whose lease
+ * is over the library answers ESTALE with the text `now_ms=N` and the reason, and does not remember
+ * that. N is its monotonic clock, which may differ from the client's (time namespaces,
+ * libfaketime): a client that still waits sets its clock by it and asks again. A request without an
+ * entry, of an older client, has no end.
  *
- * The block is closed while `magic` is 0: before the first
- * allocation, and in a process with AT_SECURE. With prof_ctl_fd:true the block is a shared mapping
- * of a memfd named PROF_MAILBOX_FD_NAME. Numbers are in the byte order of the machine. A client of
- * another PROF_MAILBOX_VERSION must not write.
+ * The block is closed while `magic` is 0: before the first allocation, and in a process with
+ * AT_SECURE. With prof_ctl_fd:true the block is a shared mapping of a memfd named
+ * PROF_MAILBOX_FD_NAME. Numbers are in the byte order of the machine. A client of another
+ * PROF_MAILBOX_VERSION must not write.
  *
  * A request is one line without a newline: `start k:v,k:v`, `stop [N]`, `dump [PATH]`,
  * `dump-stream`, `dump-delta [PATH]`, `dump-delta-stream`, `mark`, `status`, `set k:v,...`,
- * `rearm`. Numbers in it are plain. The answer to stop and
- * dump is the path; to start the number of the session, and a second line if its profile could not
- * be written to its place; to status lines key=value. If error is not 0 the answer is one sentence.
+ * `rearm`. The answer to stop and dump is the path; to start the number of the session, and a
+ * second line if no profile can be written in the directory of its prefix; to status lines
+ * key=value; to mark, set and rearm it is empty. If error is not 0 the answer is one sentence.
  * EBADMSG means that the message is torn or malformed (ask again); other errors are those of the
- * table of requests and states.
+ * function that carries the request out.
  *
- * dump-delta and dump-delta-stream are dump and dump-stream of what was added since mark; without
- * one they are ENODATA.
+ * dump-delta and dump-delta-stream are dump and dump-stream of what was added since mark; without a
+ * mark they fail with ENODATA.
  *
  * The answer to dump-stream says that the profile is ready: its whole text, made at once, in memory
- * that the process keeps for the client. One of `streams` has the nonce of the request and says
- * where. The client reads it at its own speed and stores is_taken = 1. The process frees it then,
- * or after 30 s, or when the next profile takes its place. It sets the nonce to 0 first, so what
- * was read is the profile if the nonce is still there after the read. A start or set to an idle
- * process may be left in its slot: it is carried out at the next heartbeat.
+ * that the process keeps for the client. The entry of `streams` with the index of the slot has the
+ * nonce of the request and says where. The client reads it at its own speed and stores is_taken=1.
+ * The process frees it then, or after 30 s, or when the next profile takes its place. It sets the
+ * nonce to 0 first, so what was read is the profile if the nonce is still there after the read. A
+ * start or set to an idle process may be left in its slot: it is carried out at the next heartbeat.
  *
- * In the control directory the line is the file PID.cmd, optionally with `nonce=<hex> ` in front,
- * and between the two `until=<hex> `: a lease of PROF_LEASE_MS, renewed in the file.
- * The library takes it by renaming it to PID.taken, which it removes. PID.status begins with the
+ * In the control directory the file PID.cmd has the line `[nonce=<hex> ][until=<hex> ]REQUEST`,
+ * with a newline; `until` is a lease of PROF_LEASE_MS, which the client renews in the file. The
+ * library takes the file by renaming it to PID.taken, which it removes. PID.status begins with the
  * line `nonce=<hex> error=<errno>` (nonce 0 if none was given); the rest is the answer.
  */
 #ifndef PROF_MAILBOX_H
@@ -69,24 +71,21 @@
 /* size and alignment: a multiple of the page size on every machine */
 #define PROF_MAILBOX_BYTES 65536u
 #define PROF_MAILBOX_SLOTS 4u /* requests that can wait at the same time */
-#define PROF_MAILBOX_TEXT 1024u /* longest request and longest answer in bytes */
-#define PROF_LEASE_MS 500u /* lease of a request whose client waits and renews it */
+#define PROF_MAILBOX_TEXT 1024u /* room for a request or an answer in bytes; one is for a NUL */
+#define PROF_LEASE_MS 500u /* span in ms of a lease whose client waits and renews it */
 #define PROF_MAILBOX_FD_NAME "jemalloc-mailbox"
 #define PROF_MAILBOX_PROFILE_NAME "jemalloc-profile"
 #define PROF_NOTE_OWNER "jemalloc"
 #define PROF_NOTE_TYPE 0x6a706d62u    /* "jpmb" */
 
-/*
- * Values of `state`: idle, the states of a session, and sampling without a session, as switched on
- * by MALLOC_CONF or the user's code.
- */
+/* Values of `state`. */
 enum {
-	prof_mailbox_idle,
-	prof_mailbox_active,
-	prof_mailbox_stopping,
-	prof_mailbox_paused,
-	prof_mailbox_sampling,
-	prof_mailbox_switched_on
+	prof_mailbox_idle,       /* no session, and no samples are taken */
+	prof_mailbox_active,     /* a session, and samples are taken */
+	prof_mailbox_stopping,   /* the profile of a session is being written */
+	prof_mailbox_paused,     /* a session, but prof.active was switched off */
+	prof_mailbox_sampling,   /* no session; samples are taken, with prof:true */
+	prof_mailbox_switched_on /* no session; samples are taken without prof:true, by prof.active */
 };
 
 /* Bits of `flags`. */
@@ -101,14 +100,14 @@ typedef struct prof_note_s {
 } prof_note_t;
 
 typedef struct prof_slot_s {
-	/* Written by the client; sequence last. 0: free. */
-	uint64_t sequence;
-	uint64_t nonce;
-	uint32_t length;
-	uint32_t checksum;   /* prof_mailbox_sum() of the three above and the text */
+	/* The next five are written by the client; sequence last. */
+	uint64_t sequence;   /* a random number for each try; 0: the slot is free */
+	uint64_t nonce;      /* a random number for each request, the same in all tries */
+	uint32_t length;     /* of the text in bytes, without a NUL */
+	uint32_t checksum;   /* prof_mailbox_sum() of sequence, nonce and text */
 	char text[PROF_MAILBOX_TEXT];
-	/* Written by the library; answered last. */
-	uint64_t answered;
+	/* The rest is written by the library; answered last. */
+	uint64_t answered;   /* the sequence that the answer is for */
 	uint64_t answer_nonce; /* nonce of the request that the library copied last */
 	int32_t error;       /* errno, 0: success */
 	uint32_t answer_length;
@@ -118,14 +117,14 @@ typedef struct prof_slot_s {
 /* Until when a request holds; written by the client. */
 typedef struct prof_lease_s {
 	uint64_t sequence;   /* of the request; another one: the entry is not that request's */
-	uint64_t span_ms;    /* longest time that a lease may still hold; 0: it has no end */
+	uint64_t span_ms;    /* time for which it was renewed last; 0: the lease has no end */
 	uint64_t until_ms;   /* by the monotonic clock of the process */
 } prof_lease_t;
 
-/* A profile that waits for its client (dump -o). */
+/* A profile that waits for its client (dump-stream); the index is that of the request's slot. */
 typedef struct prof_stream_s {
 	uint64_t nonce;      /* nonce of its request; 0: none */
-	uint64_t bytes;
+	uint64_t bytes;      /* of the text */
 	uint64_t first;      /* address of the first prof_part_t; 0: the text is in the file */
 	/* with prof_ctl_fd the descriptor of a memfd named PROF_MAILBOX_PROFILE_NAME, else -1 */
 	int32_t fd;
@@ -135,21 +134,21 @@ typedef struct prof_stream_s {
 /* Head of a part of a profile in memory; the text follows it. */
 typedef struct prof_part_s {
 	uint64_t next;       /* address of the next part; 0: last part */
-	uint64_t bytes;
+	uint64_t bytes;      /* of text in this part */
 } prof_part_t;
 
 typedef struct prof_mailbox_s {
-	uint64_t magic;
-	uint32_t version;
-	uint32_t bytes;
+	uint64_t magic;      /* PROF_MAILBOX_MAGIC; 0: closed */
+	uint32_t version;    /* PROF_MAILBOX_VERSION */
+	uint32_t bytes;      /* PROF_MAILBOX_BYTES */
 	uint64_t instance;   /* random, differs after fork; identifies the process that answered */
 	/* As the process itself sees it; 0: not known, in some forked children. */
 	uint32_t pid;
 	uint32_t state;      /* a prof_mailbox_* value, readable without a request */
-	uint64_t session_id;
-	uint64_t session_start_ns;
+	uint64_t session_id; /* of this or the last session; 0: there was none */
+	uint64_t session_start_ns; /* UTC */
 	uint64_t heartbeats; /* changes while the process reads the doorbell, not while it is idle */
-	char library_version[64];
+	char library_version[64]; /* a text */
 	uint32_t doorbell;   /* nonzero: a slot has a request; set by the client after sequence */
 	uint32_t flags;      /* PROF_MAILBOX_BARRED */
 	prof_slot_t slots[PROF_MAILBOX_SLOTS];
@@ -159,8 +158,8 @@ typedef struct prof_mailbox_s {
 } prof_mailbox_t;
 
 /*
- * Whether a lease is over, or was never valid by this clock. The time left is unsigned: a time in
- * the past is longer than any span.
+ * Whether a lease is over, or was never valid by this clock. The difference is unsigned, so an end
+ * in the past seems to be further away than any span.
  */
 static inline bool
 prof_lease_is_over(uint64_t until_ms, uint64_t span_ms, uint64_t now_ms) {

@@ -2,9 +2,11 @@
  * Carries out requests from outside the process: parses one line of text, does what it asks, and
  * makes the answer (prof_request.h).
  *
- * Invariant: a confined client can name only files in the directory of the configured prefix.
- * Locks: none; the static buffers are shared, so only one thread at a time may call. The callers,
- * prof_control.c and prof_ctl_dir.c, ensure that with control.is_serving.
+ * Invariant: a confined client can name only files directly in the directory of the configured
+ * prefix. Locks: none; the static buffers are shared, so only one thread at a time may call,
+ * outside the gate. The callers, prof_control.c and prof_ctl_dir.c, ensure that with
+ * control.is_serving. prof_request_state() may be called by any thread; prof_request_boot() at
+ * boot, by prof_control.c.
  */
 #include "prof/control/prof_request.h"
 
@@ -30,13 +32,16 @@
 
 EARLY_DATA const char *(*prof_request_thread_hook)(void);
 
+/* Carries out one kind of request; args is what follows the verb. Returns 0 or an errno. */
 typedef int verb_t(const char *args, const prof_asker_t *asker, prof_answer_t *a);
 
 static LARGE_BSS struct {
-	char dir[PROF_PREFIX_MAX + 1]; /* where confined clients may write, with the last slash */
+	/* where confined clients may write, with the last slash; "": nowhere */
+	char dir[PROF_PREFIX_MAX + 1];
 	char text[PROF_TEXT_SIZE];     /* buffer for paths and for results of the profiler */
 } request;
 
+/* Adds to the answer; what has no room is cut off. */
 static void
 answer_add(prof_answer_t *a, const char *format, ...) {
 	assert(a->len < sizeof(a->text));
@@ -98,6 +103,7 @@ is_allowed(const prof_asker_t *asker, const char *path, size_t len) {
 	    && memchr(path + dir, '/', len - dir) == NULL;
 }
 
+/* Makes the answer to a path that is_allowed() forbids; returns EPERM. */
 static int
 refuse_place(prof_answer_t *a, const char *what) {
 	a->len = 0;
@@ -109,7 +115,7 @@ refuse_place(prof_answer_t *a, const char *what) {
 
 /* ---------------------------------------------------------------- start, stop */
 
-/* Makes the answer to a start or stop that was refused with err; returns err. */
+/* Makes the answer to a start or stop that failed with err, by the state; returns err. */
 static int
 refuse_by_state(prof_answer_t *a, int err) {
 	assert(err != 0);
@@ -142,7 +148,7 @@ refuse_by_state(prof_answer_t *a, int err) {
 	return err;
 }
 
-/* Whether the prefix among the options is permitted. */
+/* Whether the client may set the prefix among the options, if there is one. */
 static bool
 is_prefix_allowed(const prof_asker_t *asker, const char *options) {
 	prof_session_opts_t o;
@@ -154,8 +160,9 @@ is_prefix_allowed(const prof_asker_t *asker, const char *options) {
 }
 
 /*
- * Tests a directory on a file system without O_TMPFILE, by a file that is removed at once. A name
- * that exists already is not a fault of the directory.
+ * Tests the directory in request.text, of len bytes, by a file that is removed at once: for file
+ * systems without O_TMPFILE. 0 or an errno. A name that exists already is not a fault of the
+ * directory.
  */
 static int
 named_file_fault(size_t len) {
@@ -171,9 +178,9 @@ named_file_fault(size_t len) {
 }
 
 /*
- * Whether a file can be created in the directory of the path in request.text, which is cut off
- * there: 0 or the errno. O_TMPFILE makes the kernel check all conditions (permissions, ACLs, a
- * read-only file system) and leaves nothing behind.
+ * Cuts the path in request.text off behind its directory, and tests whether a file can be created
+ * there: 0 or the errno; 0 too for a path without a slash. O_TMPFILE makes the kernel check all
+ * conditions (permissions, ACLs, a read-only file system) and leaves nothing behind.
  */
 static int
 directory_fault(void) {
@@ -193,8 +200,8 @@ directory_fault(void) {
 }
 
 /*
- * Whether the options name a prefix whose directory cannot be written; then makes the answer. No
- * session is started in that case.
+ * Whether the options of a start name a prefix in whose directory no file can be written; then
+ * makes the answer, and the caller starts no session.
  */
 static bool
 refuse_bad_prefix(const char *options, prof_answer_t *a) {
@@ -218,8 +225,8 @@ refuse_bad_prefix(const char *options, prof_answer_t *a) {
 }
 
 /*
- * Adds a warning about the configured prefix. The session starts, because its profile can be
- * fetched.
+ * Adds a warning to the answer if no file can be written in the directory of the prefix that is
+ * set. The session has begun, because its profile can be fetched with dump-stream.
  */
 static void
 add_doubt(prof_answer_t *a) {
@@ -281,6 +288,7 @@ verb_stop(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 
 /* ---------------------------------------------------------------- dumps */
 
+/* Makes the answer to a delta without a mark; returns ENODATA. */
 static int
 refuse_unmarked(prof_answer_t *a) {
 	return prof_request_refuse(a, ENODATA, "no mark is set; nothing is written");
@@ -390,8 +398,8 @@ add_heap(prof_answer_t *a) {
 }
 
 /*
- * What a client with a view of the process sees by itself. It is told in files of the control
- * directory only, because its system calls may be forbidden to a process that has no directory.
+ * Adds what clients of the mailbox can see by themselves, so only clients of the control directory
+ * are told. The system calls that this needs may be forbidden to a process without that directory.
  */
 static void
 add_process(prof_answer_t *a, const prof_asker_t *asker) {
@@ -419,7 +427,7 @@ add_unwinder(prof_answer_t *a) {
 	    (unsigned long long)st.samples, (unsigned long long)st.fallbacks);
 }
 
-/* Adds a line with a long text, cut off so that the rest of the answer still fits. */
+/* Adds a line with the text that read() makes, cut off after `most` bytes so that more fits. */
 static void
 add_text(prof_answer_t *a, const char *key, void (*read)(char *, size_t), size_t most) {
 	assert(most < sizeof(request.text));
@@ -492,6 +500,7 @@ verb_rearm(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 	return 0;
 }
 
+/* The requests; takes_args: there may be text behind the verb. */
 static const struct {
 	const char *name;
 	bool takes_args;

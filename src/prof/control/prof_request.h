@@ -1,8 +1,9 @@
 /*
  * The requests from outside the process, as a table of verbs. The mailbox and the control directory
  * both pass one line of text here and take one answer back; prof_mailbox.h has the grammar.
- * Requests are carried out at a safe point only: outside the allocator, without locks, not in a
- * signal handler.
+ * Requests are carried out at a safe point only: outside the gate, without locks, not in a signal
+ * handler, and by one thread at a time (control.is_serving). Called by prof_control.c and
+ * prof_ctl_dir.c.
  */
 #ifndef PROF_REQUEST_H
 #define PROF_REQUEST_H
@@ -10,7 +11,7 @@
 #include "prof/control/prof_mailbox.h"
 #include "prof/file/prof_sys.h"
 
-/* The text of an answer and its length. */
+/* The text of an answer, with a NUL, and its length. */
 typedef struct {
 	size_t len;
 	char text[PROF_MAILBOX_TEXT];
@@ -28,8 +29,8 @@ int prof_request(const char *text, const prof_asker_t *asker, prof_answer_t *ans
 /* Makes the sentence the answer and returns err. */
 int prof_request_refuse(prof_answer_t *answer, int err, const char *sentence);
 /*
- * Whether a request may still be carried out: 0, or ESTALE and the answer if its lease is over
- * (prof_lease_t). Must be called just before prof_request().
+ * Whether a request may still be carried out: 0, or ESTALE and the answer if its lease is over; the
+ * times are those of prof_lease_t. Must be called just before prof_request().
  */
 int prof_request_check_lease(prof_answer_t *answer, uint64_t until_ms, uint64_t span_ms);
 /*
@@ -37,11 +38,11 @@ int prof_request_check_lease(prof_answer_t *answer, uint64_t until_ms, uint64_t 
  * prof_control_wire() fills it.
  */
 extern const char *(*prof_request_thread_hook)(void);
-/* The state as a prof_mailbox_* value. */
+/* The state of the profiler as a prof_mailbox_* value. Any thread may ask. */
 uint32_t prof_request_state(void);
 /*
- * Fixes the directory where a confined client may write: that of the prefix when the options were
- * read.
+ * Fixes the directory where a confined client may write: that of the option prof_prefix. Called at
+ * boot if there is a control directory.
  */
 void prof_request_boot(void);
 

@@ -2,10 +2,11 @@
  * Sessions: the state machine, the parser of their options, and the values that a start changes and
  * a stop restores (prof_session.h).
  *
- * Invariant: state and number are one atomic word. The thread that moved it to starting or stopping
- * owns all other fields until it moves it on. Locks: none of its own; a change of state is one
- * compare-and-swap. Called by ctl_prof.c, prof_request.c and, for the time limit, prof_control.c;
- * by prof.c in a forked child.
+ * Invariant: state and number are one atomic word, moved to starting or stopping by
+ * compare-and-swap. The thread that did that owns the saved values until it moves the word on; the
+ * other fields are atomic. Locks: none of its own; values are changed inside the gate. Called by
+ * ctl_prof.c, by prof_request.c, by prof_control.c for the time limit and the state, and by prof.c
+ * in a forked child.
  */
 #include "prof/control/prof_session.h"
 
@@ -25,10 +26,12 @@
 #include "util/assert.h"
 #include "util/fmt.h"
 
+/* Low bits of session.word that hold the state. */
 #define STATE_BITS 2
 #define STATE_MASK UINT64_C(3)
+/* Greatest max_seconds. */
 #define MAX_SECONDS_LIMIT (UINT64_C(1) << 32)
-/* Bits of the session's number that are stored with its deadline; the rest are milliseconds. */
+/* Low bits of session.deadline, which hold those of the session's number; the rest are ms. */
 #define DEADLINE_ID_BITS 16
 
 prof_fork_t opt_prof_fork = prof_fork_auto;
@@ -39,19 +42,22 @@ static LARGE_BSS struct {
 	atomic_u64_t start_ns;     /* UTC */
 	atomic_u64_t deadline;     /* monotonic ms << DEADLINE_ID_BITS | number; ms 0: no end */
 	atomic_u64_t rejected;     /* number of refused starts and stops */
-	/* The values from before the session; owned by the thread that is starting or stopping. */
-	bool was_active;
-	bool has_no_final;         /* no profile is written when its time is over */
+	/*
+	 * The rest, mostly values from before the session, is owned by the thread that is starting or
+	 * stopping.
+	 */
+	bool was_active;           /* prof.active before the session */
+	bool has_no_final;         /* no profile is written when the session's time is over */
 	bool has_prefix;           /* the session changed the prefix */
 	bool has_box;              /* the session has opened the black box */
-	uint64_t sample_interval;  /* bytes; 0: the session did not change it */
+	uint64_t sample_interval;  /* before the session, bytes; 0: the session did not change it */
 	uint32_t given;            /* one bit for each threshold that the session changed */
 	uint64_t thresholds[prof_threshold_n];
 	bool has_budget;           /* the session changed the budget */
 	fxp_t budget;
 	bool has_metric;           /* the session changed the metric */
 	prof_metric_t metric;
-	char prefix[PROF_PREFIX_MAX + 1];
+	char prefix[PROF_PREFIX_MAX + 1];     /* before the session */
 	char new_prefix[PROF_PREFIX_MAX + 1]; /* buffer for the prefix among the options */
 } session;
 
@@ -80,7 +86,10 @@ session_assert_moving(void) {
 	    || word_state(session_word()) == prof_session_stopping);
 }
 
-/* Leaves the starting or stopping state; only its owner calls this. */
+/*
+ * Moves the word from starting or stopping on, and lets prof_control.c know; only the owner of that
+ * state calls this.
+ */
 static void
 session_leave(uint64_t id, prof_session_state_t to) {
 	assert(id <= UINT64_MAX >> STATE_BITS);
@@ -150,19 +159,21 @@ session_refuse(int err) {
 
 /* ---------------------------------------------------------------- options */
 
+/* One option key:value; neither text has a NUL. */
 typedef struct {
 	const char *key;
 	size_t key_len;
 	const char *value;
-	size_t len;
+	size_t len;              /* of value */
 } pair_t;
 
+/* Whether the len bytes at s are this word. */
 static bool
 is_text(const char *s, size_t len, const char *word) {
 	return strlen(word) == len && memcmp(s, word, len) == 0;
 }
 
-/* Parses a decimal number with an optional K, M or G; is_plain permits no suffix. */
+/* Parses a decimal number with an optional K, M or G (2^10, 2^20, 2^30); is_plain permits none. */
 static int
 number_parse(const pair_t *p, bool is_plain, uint64_t *out) {
 	uint64_t n = 0;
@@ -270,6 +281,7 @@ opt_metric(prof_session_opts_t *o, const pair_t *p) {
 	return prof_metric_by_name(p->value, p->len, &o->metric);
 }
 
+/* The options but the thresholds: key, parser, and the sentence about a bad value. */
 static const struct {
 	const char *key;
 	int (*parse)(prof_session_opts_t *o, const pair_t *p);
@@ -288,7 +300,7 @@ static const struct {
 	    "highwater_metric: wants allocated, active, resident, rss or cgroup"},
 };
 
-/* The high water and its step may be percent; what that is in bytes is found out later. */
+/* Whether the threshold may be given in percent; percent_resolve() makes bytes of it later. */
 static bool
 may_be_percent(unsigned threshold) {
 	return threshold == prof_threshold_highwater || threshold == prof_threshold_highwater_step;
@@ -348,8 +360,8 @@ prof_session_parse(prof_session_opts_t *out, const char *text, const char **why)
 /* ---------------------------------------------------------------- applying and restoring values */
 
 /*
- * Checks the directory of the prefix; owner only, outside the gate. A session whose profile could
- * not be written at its end is refused; errors that do not prove that are ignored.
+ * Checks that the directory of the prefix among the options exists; owner only, outside the gate.
+ * 0, or EINVAL and a sentence. Only errors that prove that it does not exist count.
  */
 static int
 prefix_check(const prof_session_opts_t *o, const char **why) {
@@ -374,7 +386,7 @@ prefix_check(const prof_session_opts_t *o, const char **why) {
 	return EINVAL;
 }
 
-/* Sets the prefix if it is valid; owner only. */
+/* Saves the prefix and sets that of the options, if there is one; owner only. 0 or EINVAL. */
 static int
 prefix_apply(const prof_session_opts_t *o) {
 	session_assert_moving();
@@ -392,7 +404,7 @@ prefix_apply(const prof_session_opts_t *o) {
 
 /*
  * Makes bytes of the thresholds in percent, with the metric among the options or the present one.
- * 0, or EINVAL.
+ * 0, or EINVAL and a sentence in *why.
  */
 static int
 percent_resolve(prof_session_opts_t *o, const char **why) {
@@ -434,6 +446,7 @@ values_apply(const prof_session_opts_t *o) {
 	}
 }
 
+/* Sets what the session changed to the saved values. */
 static void
 values_restore(void) {
 	for (unsigned i = 0; i < prof_threshold_n; i++) {
@@ -459,7 +472,10 @@ values_restore(void) {
 	}
 }
 
-/* Puts the end and the session's number into one word, so that it never ends another session. */
+/*
+ * The word for an end in so many seconds from now, 0: no end. It has the session's number too, so
+ * that it never ends another session.
+ */
 static uint64_t
 deadline_make(uint64_t id, uint64_t seconds) {
 	assert(seconds <= MAX_SECONDS_LIMIT);
@@ -473,6 +489,7 @@ deadline_ns(uint64_t deadline) {
 	return (deadline >> DEADLINE_ID_BITS) * NSTIME_PER_MSEC;
 }
 
+/* Whether the word has the number of this session, in its low bits. */
 static bool
 deadline_is_of(uint64_t deadline, uint64_t id) {
 	return ((deadline ^ id) & ((UINT64_C(1) << DEADLINE_ID_BITS) - 1)) == 0;
@@ -499,7 +516,7 @@ deadline_change(uint64_t id, uint64_t seconds) {
 
 /* ---------------------------------------------------------------- start */
 
-/* Replaces errors that would have another meaning as the result of start or stop. */
+/* Replaces errors that would have another meaning as the result of start or stop by EFAULT. */
 static int
 plain_error(int err) {
 	switch (err) {
@@ -517,7 +534,7 @@ plain_error(int err) {
 
 /*
  * Opens the black box if one is wanted and none is open; owner only, outside the gate. 0, or an
- * errno that has no other meaning as the result of start.
+ * errno that has no other meaning as the result of start, and a sentence.
  */
 static int
 box_begin(const prof_session_opts_t *o, const char **why) {
@@ -525,7 +542,7 @@ box_begin(const prof_session_opts_t *o, const char **why) {
 	session_assert_moving();
 	session.has_box = false;
 	if (kind != prof_box_false && prof_box_is_over()) {
-		prof_box_tick(); /* its file is gone, so the box of an earlier session serves nobody */
+		prof_box_tick(); /* tries again to move the tables out of the box of an earlier session */
 	}
 	if (kind == prof_box_false || (prof_box_is_open() && !prof_box_is_over())) {
 		return 0;
@@ -637,7 +654,7 @@ prof_session_start(const char *options, const char **why) {
 
 /* ---------------------------------------------------------------- stop */
 
-/* Writes the session's profile; 0, or an errno that stop may return. */
+/* Writes the session's profile; 0, or an errno that has no other meaning as the result of stop. */
 static int
 session_dump(bool is_silent, char *told) {
 	if (prof_sys_prefix_is_empty()) {
@@ -649,8 +666,9 @@ session_dump(bool is_silent, char *told) {
 }
 
 /*
- * Called by the thread that moved session id to stopping. is_late: its time is over, and no caller
- * waits for the result.
+ * All steps of a stop, by the thread that moved session id to stopping: writes the profile, closes
+ * the black box, restores the values. is_late: its time is over, and no caller waits for the
+ * result. Returns 0 or the errno of the profile.
  */
 static int
 session_end(uint64_t id, bool is_late, char *told) {
@@ -703,6 +721,7 @@ prof_session_stop(uint64_t id) {
 
 /* ---------------------------------------------------------------- changes while it runs */
 
+/* prof_session_set() for parsed options, inside the gate; changes nothing on an error. */
 static int
 set_apply(const prof_session_opts_t *o, const char **why) {
 	assert(gate_is_entered(tls_get()));
@@ -786,8 +805,9 @@ prof_session_is_over(void) {
 }
 
 /*
- * Undoes a start or stop under way, whose thread does not exist in the child, and ends an active
- * session unless prof_fork is inherit. All short locks are free then.
+ * Ends a start or stop under way, whose thread does not exist in the child, and an active session
+ * unless prof_fork is inherit. Restores the values, but not those of a start under way, which may
+ * be half saved. All short locks are free then.
  */
 void
 prof_session_postfork_child(void) {

@@ -9,10 +9,13 @@
  *      |           profile written, or not          v
  *      '---------------------------------------- stopping
  *
- * State and number are one atomic word, changed by compare-and-swap only. The thread that moves it
- * to starting or stopping owns all other fields until it moves it on. A refused request changes
- * nothing. What the options of a start change (prefix, rate, thresholds, prof.active) lasts until
- * the stop, which restores the previous values.
+ * State and number are one atomic word. The thread that moves it to starting or stopping, by
+ * compare-and-swap, owns the saved values until it moves it on. A refused request changes nothing.
+ * What a start changes (prefix, rate, budget, thresholds, metric, prof.accum, prof.active) lasts
+ * until the stop, which restores the previous values.
+ *
+ * Locks: none of its own. Called by ctl_prof.c, prof_request.c and prof_control.c, and by prof.c in
+ * a forked child.
  */
 #ifndef PROF_SESSION_H
 #define PROF_SESSION_H
@@ -30,7 +33,7 @@ typedef enum {
 
 /* Values of the option prof_fork: profiling in a forked child. */
 typedef enum {
-	/* profiling that was configured at the start of the process continues, a session does not */
+	/* profiling continues as it was before the session, if one runs; the session ends */
 	prof_fork_auto,
 	prof_fork_inherit, /* profiling and a session continue */
 	prof_fork_idle     /* no samples are taken */
@@ -40,19 +43,22 @@ extern const char *const prof_fork_names[]; /* as the enum, then NULL */
 
 /*
  * Starts a session. options is NULL or key:value pairs separated by commas: prefix,
- * sample_interval, budget, reset, accum, max_seconds, final, and the thresholds by their short
- * names. Returns 0; EALREADY or EBUSY, depending on the state; EINVAL, also if the directory of
- * the prefix does not exist; or ENOMEM. *why (why may be NULL) becomes a sentence about EINVAL.
+ * sample_interval, budget, reset, accum, max_seconds, final, blackbox, blackbox_size,
+ * highwater_metric, and the thresholds by their short names. Returns 0; EALREADY or EBUSY,
+ * depending on the state; EINVAL, also if the directory of the prefix does not exist; ENOMEM; or
+ * the errno of a black box that could not be opened. *why (why may be NULL) becomes a sentence
+ * about EINVAL or the black box, else "". May be called inside the gate, with no lock held.
  */
 int prof_session_start(const char *options, const char **why);
-/* Like prof_session_start(); *id becomes the number of the session, unless none was begun. */
+/* Like prof_session_start(); if it returns 0, *id is the number of the session. */
 int prof_session_begin(const char *options, const char **why, uint64_t *id);
 /* A number that no session has. */
 #define PROF_SESSION_NONE UINT64_MAX
 /*
  * Writes the profile and becomes idle, even if it could not be written. id 0: any session. Returns
- * 0; EALREADY (no session), EBUSY or EPERM (another session), and then nothing is changed; or the
- * errno of the write, EFAULT for an errno that has another meaning here or an empty prefix.
+ * 0; EALREADY (no session), EBUSY (a start or stop is under way, or the dump hook calls) or EPERM
+ * (another session runs), and then nothing is changed; or the errno of the write, EFAULT for an
+ * errno that has another meaning here or an empty prefix.
  */
 int prof_session_stop(uint64_t id);
 /*
@@ -61,27 +67,32 @@ int prof_session_stop(uint64_t id);
  */
 int prof_session_stop_told(uint64_t id, char *told);
 /*
- * Changes values with or without a session: options as for start, without reset, accum and
- * final. Returns 0, EINVAL or ENOENT (no session or no profiler to change), and then a sentence in
- * *why.
+ * Changes values with or without a session: options as for start, without prefix, reset, accum,
+ * final, blackbox and blackbox_size. Returns 0, or EINVAL or ENOENT (no session or no profiler to
+ * change) and a sentence in *why.
  */
 int prof_session_set(const char *options, const char **why);
 
+/* Questions that any thread may ask. */
 prof_session_state_t prof_session_state(void);
 /* Whether the state is active or stopping. */
 bool prof_session_is_active(void);
 uint64_t prof_session_id(void);       /* number of this or the last session; 0 before the first */
-uint64_t prof_session_start_ns(void); /* UTC; 0 before the first */
+uint64_t prof_session_start_ns(void); /* its start, UTC; 0 before the first */
 uint64_t prof_session_rejected(void); /* number of starts and stops refused because of the state */
 
 /*
- * Stops a session whose time is over; called without any lock. Returns the ns until the session's
- * time is over, UINT64_MAX: no limit.
+ * Stops a session whose time is over; called without any lock, outside the gate, by the profiler's
+ * thread or at heartbeats. Returns the ns until the session's time is over; UINT64_MAX: there is no
+ * limit, or it is over.
  */
 uint64_t prof_session_tick(void);
 /* Whether the session has a time limit that has passed; for heartbeats. */
 bool prof_session_is_over(void);
-/* In a forked child: ends a session as prof_fork says, and undoes a start or stop under way. */
+/*
+ * In a forked child: ends a start or stop under way, and a running session unless prof_fork is
+ * inherit; switches sampling off if it is idle.
+ */
 void prof_session_postfork_child(void);
 
 /* ---------------------------------------------------------------- the rules, on plain values */
@@ -94,16 +105,16 @@ int prof_session_may_stop(prof_session_state_t state, uint64_t current, uint64_t
 typedef struct {
 	const char *prefix;      /* NULL: not given; not NUL-terminated */
 	size_t prefix_len;
-	/* of the thresholds given as percent, which begin and set make bytes of; 0: in bytes */
+	/* thresholds that were given in percent, of which start and set make bytes; else 0 */
 	uint32_t percent[prof_threshold_n];
-	uint64_t sample_interval; /* 0: not given */
+	uint64_t sample_interval; /* bytes; 0: not given */
 	bool has_budget;
 	fxp_t budget;             /* percent */
 	uint64_t max_seconds;     /* 0: no limit */
-	uint64_t thresholds[prof_threshold_n];
+	uint64_t thresholds[prof_threshold_n]; /* bytes; of the timer ms */
 	uint32_t given;           /* one bit for each threshold */
 	bool has_reset;
-	bool reset;
+	bool reset;               /* samples taken before are forgotten */
 	bool has_accum;
 	bool accum;               /* sums of all that was allocated are kept too, as with prof_accum */
 	bool has_metric;
@@ -112,8 +123,8 @@ typedef struct {
 	bool final;               /* a profile is written when the time is over */
 	bool has_box;
 	prof_box_t box;           /* the session has a black box */
-	size_t box_size;          /* 0: not given */
-	prof_metric_t metric;
+	size_t box_size;          /* bytes; 0: not given */
+	prof_metric_t metric;     /* of the high-water threshold, if has_metric */
 } prof_session_opts_t;
 /* Parses options; 0, or EINVAL and a sentence in *why. *out points into text. */
 int prof_session_parse(prof_session_opts_t *out, const char *text, const char **why);

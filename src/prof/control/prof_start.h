@@ -1,23 +1,26 @@
 /*
- * Starts the profiler, at boot with prof:true, when a session begins or a tracer comes.
+ * Starts the profiler, at boot with prof:true, else when the first session begins or a tracer
+ * comes. Called by jemalloc_init.c under the lock of boot, and by prof_session.c and prof_listen.c,
+ * for which the lock `prof_start` lets one thread do it.
  */
 #ifndef PROF_START_H
 #define PROF_START_H
 
 /*
- * Makes the site tables, at boot with opt_prof or for the first session; does nothing if they
- * exist. 0 or an errno.
+ * The first step: makes the site tables, and what records samples; does nothing if they exist. 0 or
+ * an errno. Called with one of the two locks.
  */
 int prof_boot(void);
 /*
- * Starts log and sampling. Called without any lock, after the allocator can serve requests. Does
- * nothing if not booted.
+ * The second step: starts the log of prof_log:true, and lets sampling begin. Called with one of the
+ * two locks and no other, when the allocator can serve requests. Does nothing before the first step
+ * or if it was done.
  */
 void prof_boot_late(void);
 
 /*
- * Boots the profiler as prof:true,prof_active:false would have done, if that has not happened yet.
- * Called inside the gate, with `inside` raised. 0 or an errno.
+ * Both steps, as prof:true,prof_active:false would have taken them at boot, if that has not
+ * happened yet. Called inside the gate, with `inside` raised. 0 or an errno.
  */
 int prof_start_now(void);
 

@@ -556,8 +556,8 @@ write_columns(prof_writer_t *w, const uint64_t *columns) {
 	((w)->len = (size_t)(put_site(prof_writer_room(w), what, sizeof(what) - 1, n) - (w)->buf))
 
 /*
- * The bytes of a site that were freed, by their age at the free. The estimates are scaled as those
- * of the site's printed sum of all allocated bytes are.
+ * Writes the bytes of a site that were freed, by their age at the free, in the same units as the
+ * site's printed sum of all allocated bytes.
  */
 static void
 write_life(prof_writer_t *w, const prof_item_t *item, const site_number_t *n) {
@@ -646,7 +646,7 @@ write_part(prof_writer_t *w, const char *name, uint64_t bytes) {
 	prof_write_dec(w, bytes);
 }
 
-/* Where the resident bytes are, by size class too, and the settings that decide how much is kept. */
+/* Where the resident bytes are, also by size class, and the settings that decide what is kept. */
 static void
 write_heap_parts(prof_writer_t *w, const prof_frag_t *f) {
 	prof_write_lit(w, "# frag_heap");
@@ -764,7 +764,7 @@ module_line(void *ctx, const struct sys_module_s *mod) {
 	return 0;
 }
 
-/* Adds a made-up object, whose name is that of the site of all stacks without room in a full box. */
+/* Adds a made-up object, which names the site of all stacks that found no room in a full box. */
 static void
 module_no_room(modules_t *m) {
 	const image_root_t *root = prof_root();
@@ -975,8 +975,8 @@ outcome_print(int err, bool was_open) {
 }
 
 /*
- * Whether no dump may be written any more: another thread ends the process, and has abandoned a
- * dump of this one (dump_at_exit); or this is a lost child (os/gate.h).
+ * Whether this thread may write no dump any more: another thread ends the process, and has
+ * abandoned the dump of this one (dump_at_exit); or the process is a lost child (os/gate.h).
  */
 static bool
 is_given_up(void) {

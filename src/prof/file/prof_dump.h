@@ -22,7 +22,7 @@ typedef struct {
 	const char *path;        /* explicit path; NULL: a name made from the prefix and the kind */
 	prof_sink_t *sink;       /* destination if it is not a file; then path is NULL. NULL: a file */
 	bool may_wait;           /* wait for a dump in progress to end */
-	/* path was sent by a client outside the process that may replace profiles only, no other file */
+	/* path was sent by a client outside the process, which may replace profiles only */
 	bool is_confined;
 	bool is_silent;          /* print no message on failure, because the caller gets the errno */
 	/* called in a signal handler, where neither the loader nor the user's hook may be called */

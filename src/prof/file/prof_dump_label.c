@@ -43,7 +43,7 @@ write_texts(prof_writer_t *w, const prof_snap_t *snap) {
 	}
 }
 
-/* printed * some / all, rounded down: the share of a printed number that `some` of `all` stands for. */
+/* The share of a printed number that `some` of `all` has: printed * some / all, rounded down. */
 static uint64_t
 part_of(uint64_t printed, uint64_t some, uint64_t all) {
 	__extension__ unsigned __int128 product = (unsigned __int128)printed * some;

@@ -1,17 +1,17 @@
 /*
  * Limits how often automatic profiles are written and how many files stay (prof_keep.h). Limits and
- * counters are atomic words of the process. Nothing is remembered of files: after each automatic
- * profile the directory of the prefix is read, their names and lengths, and their marks too if a
- * limit is reached.
+ * counters are atomic words of the process. There is no record of the files: after each automatic
+ * profile the directory of the prefix is read again, names and lengths, and the marks in the files
+ * too if a limit is reached.
  *
  * Invariant: only a regular file with a name of the prefix, the first line of a profile and the
- * mark of our family is removed. Processes that come to the limit at once agree, as each removes in
- * the order of the marks what is too much in the directory as it saw it: none removes one of the
- * newest that are to stay.
+ * mark of our family is removed; a box never is. Processes of a family that reach the limit at once
+ * agree: each removes, in the order of the marks, what is too much in the directory as it saw it.
  *
- * Locks: the caller's prof_dump lock, for the static buffers. Called by prof_dump.c and prof_box.c
- * before and after each file and, for limits and gaps, by prof_trigger.c, prof_auto.c, ctl_prof.c
- * and prof_request.c.
+ * Locks: `scan` is used under the caller's lock prof_dump; the other state is atomic. Called by
+ * prof_dump.c before and after each profile and by prof_box.c before a box; for gaps and counters
+ * by prof_trigger.c, prof_auto.c, prof_request.c and prof_course.c; for settings by ctl_prof.c; by
+ * prof.c at boot and in a forked child.
  */
 #include "prof/file/prof_keep.h"
 
@@ -30,46 +30,48 @@
 #include "util/fmt.h"
 #include "util/mix.h"
 
+/* ms, files, bytes. */
 uint64_t opt_prof_dump_limits[prof_keep_n] = {1000, 100, UINT64_C(1) << 30};
 prof_keep_policy_t opt_prof_dump_keep = prof_keep_first_peak_last;
 bool opt_prof_dump_given[prof_keep_n];
 
 const char *const prof_keep_policy_names[] = {"first_peak_last", "newest", NULL};
 
-/* Minimum time between two reads of the directory that find no room. */
+/* While there is no room, the minimum time in ns between two reads of the directory. */
 #define SCAN_GAP_NS NSTIME_PER_SEC
-/* The mark stands in the first lines of a file, before all that may be long. */
+/* Bytes of a file that are read for its mark, which stands before all lines that may be long. */
 #define HEAD_BYTES 512
+/* The text before the mark: the end of the line before, and the key. */
 #define MARK_KEY "\n# jemalloc." PROF_KEEP_MARK "="
 
-/* Number and bytes of files, by the limit for which they count. */
+/* v[prof_keep_max_files]: number of files that count for it; v[prof_keep_max_bytes]: bytes. */
 typedef struct {
 	uint64_t v[prof_keep_n];
 } sums_t;
 
 static struct {
 	atomic_u64_t limits[prof_keep_n];
-	atomic_u32_t policy;
+	atomic_u32_t policy;     /* a prof_keep_policy_t */
 	/* the user has set the limit, so it holds for kinds i and u too */
 	atomic_b_t given[prof_keep_n];
 	atomic_u64_t suppressed; /* profiles left out, without those of overlapped */
 	atomic_u64_t overlapped; /* profiles that came due while another one was written */
-	atomic_u64_t last_ns[prof_kind_n]; /* monotonic time of the last profile of each kind */
-	atomic_u64_t family;     /* in the marks of our files; 0: not drawn yet */
-	atomic_b_t has_told;     /* that the limit is used up */
+	atomic_u64_t last_ns[prof_kind_n]; /* monotonic time of the last profile of a kind */
+	atomic_u64_t family;     /* number in the marks of our files; 0: not drawn yet */
+	atomic_b_t has_told;     /* reported that files of others use up a limit */
 } kept = {.limits = {{1000}, {100}, {UINT64_C(1) << 30}}};
 
-/* The directory of the prefix, as it was read last. */
+/* The directory of the prefix, as it was read last; used under the lock prof_dump. */
 static LARGE_BSS struct {
 	uint64_t next_ns;     /* monotonic time of the next read if there is no room */
-	/* the limit whose files of ours are in `own`; prof_keep_n: no mark was read */
+	/* the limit for which the files in `own` count; prof_keep_n: no mark was read */
 	prof_keep_limit_t listed;
-	sums_t all;
-	sums_t others;        /* of these, files that we must not remove; without marks all */
-	prof_keep_list_t own;
-	prof_kept_t found;
+	sums_t all;           /* of all files that count */
+	sums_t others;        /* of these, files that we must not remove; all, if no mark was read */
+	prof_keep_list_t own; /* of these, files of our family */
+	prof_kept_t found;    /* the file that is looked at */
 	prof_dir_t dir;
-	char head[HEAD_BYTES + 1];
+	char head[HEAD_BYTES + 1]; /* its first bytes, as a text */
 } scan;
 
 void
@@ -160,7 +162,7 @@ prof_keep_governs(prof_kind_t kind, prof_keep_limit_t limit) {
 	case prof_kind_large:
 	case prof_kind_highwater:
 	case prof_kind_timer:
-	case prof_kind_box: /* counted; one that is open is never removed */
+	case prof_kind_box: /* counted unless a process has it open; never removed */
 		return true;
 	case prof_kind_interval:
 	case prof_kind_gdump:
@@ -195,8 +197,8 @@ prof_keep_try_turn(prof_kind_t kind, uint64_t now_ns, prof_keep_turn_t *turn) {
 }
 
 /*
- * Restores the previous time rather than 0: a thread that read the clock earlier may come only now,
- * and the last profile may be younger than its time.
+ * Restores the previous time and not 0, so that the gap since the profile before still has to pass.
+ * If another thread has got a permission meanwhile, its time stays.
  */
 void
 prof_keep_release(const prof_keep_turn_t *turn) {
@@ -251,7 +253,10 @@ prof_keep_list_drop(prof_keep_list_t *l, size_t i) {
 
 /* ---------------------------------------------------------------- reading the directory */
 
-/* Adds n files with these bytes together; both are negative, modulo 2^64, to subtract. */
+/*
+ * Adds n files of a kind, with these bytes in all, to the sums of the limits that apply to the
+ * kind. To subtract, both are negative modulo 2^64.
+ */
 static void
 sums_add(sums_t *s, prof_kind_t kind, uint64_t n, uint64_t bytes) {
 	s->v[prof_keep_max_files] += prof_keep_governs(kind, prof_keep_max_files) ? n : 0;
@@ -267,7 +272,10 @@ prof_keep_mark(char out[PROF_KEEP_MARK_SIZE], uint64_t order, uint64_t live) {
 	    (unsigned long long)live);
 }
 
-/* Reads order and live bytes from the file's mark; false if it is not of our family. */
+/*
+ * Reads order and live bytes from the mark of a profile; false if it has none or one of another
+ * family.
+ */
 static bool
 mark_try_read(const char *path, prof_kept_t *f) {
 	int err = 0;
@@ -282,7 +290,7 @@ mark_try_read(const char *path, prof_kept_t *f) {
 	return err == 0 && *at == '\n' && family == atomic_load_u64(&kept.family, MO_RELAXED);
 }
 
-/* Whether a process has the box open (prof_box.h): it counts once that has ended. */
+/* Whether a process has the box open, by its lock (prof_box.h). Only other boxes count. */
 static bool
 is_open_box(const char *path) {
 	int fd = sys_open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
@@ -294,6 +302,7 @@ is_open_box(const char *path) {
 	return is_open;
 }
 
+/* Called for each file of the prefix: adds it to the sums, and to the list if it is ours. */
 static void
 look_at(prof_dir_t *d, prof_kind_t kind, const char *name) {
 	prof_kept_t *f = &scan.found;
@@ -314,8 +323,9 @@ look_at(prof_dir_t *d, prof_kind_t kind, const char *name) {
 }
 
 /*
- * Reads the directory; with a limit (or prof_keep_n) also the marks, to list our files that count
- * for it. False if that fails; the sums are those of before then.
+ * Reads the directory. If `limit` is not prof_keep_n, reads the marks too, and lists in scan.own
+ * the files of our family that count for this limit. False if the directory cannot be read; then
+ * the sums stay as they were.
  */
 static bool
 look(prof_keep_limit_t limit) {
@@ -336,6 +346,7 @@ look(prof_keep_limit_t limit) {
 
 /* ---------------------------------------------------------------- limits on files */
 
+/* Whether this sum exceeds the limit; 0 means no limit. */
 static bool
 is_over(prof_keep_limit_t limit, uint64_t sum) {
 	uint64_t max = prof_keep_get(limit);
@@ -347,7 +358,7 @@ has_limits(void) {
 	return prof_keep_get(prof_keep_max_files) != 0 || prof_keep_get(prof_keep_max_bytes) != 0;
 }
 
-/* A limit that so much more would exceed; prof_keep_n if there is none. */
+/* A limit that all files with so many files and bytes more would exceed; prof_keep_n: none. */
 static prof_keep_limit_t
 limit_find(uint64_t files, uint64_t bytes) {
 	return is_over(prof_keep_max_files, scan.all.v[prof_keep_max_files] + files)
@@ -357,9 +368,9 @@ limit_find(uint64_t files, uint64_t bytes) {
 }
 
 /*
- * Reads the directory, after a file of these bytes was written: with the marks if a limit leaves no
- * room for one more. What is known from the last read tells that mostly, so it is read once. False
- * if that fails.
+ * Reads the directory, with the marks if a limit leaves no room for one more file. The sums of the
+ * last read and `bytes`, those written since, mostly tell that in advance, so one read is enough;
+ * otherwise the directory is read a second time. False if it cannot be read.
  */
 static bool
 survey(uint64_t bytes) {
@@ -368,7 +379,7 @@ survey(uint64_t bytes) {
 	return is_read && (limit == prof_keep_n || scan.listed != prof_keep_n || look(limit));
 }
 
-/* Whether files that we must not remove use up a limit alone. */
+/* Whether files that we must not remove alone use up a limit that applies to this kind. */
 static bool
 is_full(prof_kind_t kind) {
 	prof_keep_limit_t i = prof_keep_max_files;
@@ -397,7 +408,7 @@ prof_keep_try_room(prof_kind_t kind) {
 	return has_room;
 }
 
-/* Removes a file of ours; one that cannot be removed counts as one of others. */
+/* Removes file i of the list; one that cannot be removed counts as one that is not ours. */
 static void
 victim_remove(size_t i) {
 	const prof_kept_t *f = &scan.own.oldest[i];
@@ -411,7 +422,10 @@ victim_remove(size_t i) {
 	prof_keep_list_drop(&scan.own, i);
 }
 
-/* Removes what is over the limit, as far as it is listed; whether there was anything. */
+/*
+ * Removes listed files until the limit is met, or until the next one to remove is not in the list.
+ * Returns whether any was removed.
+ */
 static bool
 victims_try_remove(prof_keep_limit_t limit) {
 	prof_keep_policy_t policy = (prof_keep_policy_t)atomic_load_u32(&kept.policy, MO_RELAXED);
@@ -441,7 +455,7 @@ prof_keep_written(prof_kind_t kind, uint64_t bytes) {
 	}
 }
 
-/* Gaps and counters belong to the process; files and limits to the family. */
+/* The child has gaps and counters of its own; it keeps the limits and the number of the family. */
 void
 prof_keep_postfork_child(void) {
 	for (unsigned i = 0; i < prof_kind_n; i++) {

@@ -5,9 +5,13 @@
  * suppressed. The files with the prefix are limited in number and in bytes together. A file that a
  * process writes carries a mark (prof_keep_mark()); it may be removed by that process and by those
  * with which it shares the number in the mark: a process and the children it forked, the family.
- * Other files with the prefix count and are never removed. Our own kinds (a, l, h, t) always obey
- * the limits; jemalloc's automatic kinds (i, u) obey only limits that the user has set. A limit
- * that is lowered takes effect with the next file.
+ * Other files with the prefix count and are never removed, nor are boxes. Our own kinds (a, l, h,
+ * t, and b for boxes) always obey the limits; jemalloc's automatic kinds (i, u) obey only limits
+ * that the user has set. A limit that is lowered takes effect with the next file.
+ *
+ * Limits and counters are atomic, without a lock; functions that read the directory need the lock
+ * prof_dump. Called by prof_dump.c, prof_box.c, prof_trigger.c, prof_auto.c, prof_request.c,
+ * prof_course.c, ctl_prof.c and prof.c.
  */
 #ifndef PROF_KEEP_H
 #define PROF_KEEP_H
@@ -27,9 +31,9 @@ typedef enum {
 extern const char *const prof_keep_policy_names[]; /* as the enum, then NULL */
 
 typedef enum {
-	prof_keep_min_gap_ms,
-	prof_keep_max_files,    /* 0: no limit, as for max_bytes */
-	prof_keep_max_bytes,
+	prof_keep_min_gap_ms,   /* between two profiles of one kind */
+	prof_keep_max_files,    /* with the prefix; 0: no limit, as for max_bytes */
+	prof_keep_max_bytes,    /* of these files together */
 	prof_keep_n
 } prof_keep_limit_t;
 
@@ -41,7 +45,10 @@ extern bool opt_prof_dump_given[prof_keep_n];
 
 /* Stores the options as limits and policy. */
 void prof_keep_boot(void);
-/* Draws the number of the family as soon as profiles may be written: before a child is forked. */
+/*
+ * Draws the number of the family, once. Called when limits are set or triggers armed, so that it is
+ * drawn before a child is forked, which then has the same.
+ */
 void prof_keep_prepare(void);
 
 /* Read and set a limit; one that was set holds for jemalloc's automatic kinds too. */
@@ -51,11 +58,14 @@ void prof_keep_set(prof_keep_limit_t limit, uint64_t value);
 const char *prof_keep_policy_get(void);
 int prof_keep_policy_set(const char *name); /* 0 or EINVAL */
 
-/* Whether the limit applies to this kind of profile. */
+/* Whether the limit applies to files of this kind. */
 bool prof_keep_governs(prof_kind_t kind, prof_keep_limit_t limit);
 /* Whether files of this kind count for a limit on number or bytes. */
 bool prof_keep_counts(prof_kind_t kind);
-/* Permission to write one profile: its time, and the time of the profile before it. */
+/*
+ * Permission to write one profile: its kind, its time and the time of the profile of that kind
+ * before it; monotonic.
+ */
 typedef struct {
 	prof_kind_t kind;
 	uint64_t now_ns;
@@ -64,16 +74,16 @@ typedef struct {
 
 /*
  * Whether a profile of this kind may be written now; if so, *turn is the permission and the kind's
- * gap begins. If not, it is too soon, and the caller records that with prof_keep_suppress().
- * prof_keep_release() restores the previous gap if no profile was written, unless another thread
- * got a permission meanwhile.
+ * gap begins. If not, it is too soon, and the caller counts that with prof_keep_suppress().
+ * prof_keep_release() gives the permission back if no profile was written, so that the previous gap
+ * holds again, unless another thread got a permission meanwhile.
  */
 bool prof_keep_try_turn(prof_kind_t kind, uint64_t now_ns, prof_keep_turn_t *turn);
 void prof_keep_release(const prof_keep_turn_t *turn);
 void prof_keep_suppress(void);
 /*
- * Counts a profile that came due while another was written and is pending. Its retry subtracts it
- * again.
+ * Counts a profile that came due while another was written, and that its caller keeps pending. The
+ * retry subtracts it again; so what stays counted was merged into another pending one.
  */
 void prof_keep_overlap(void);
 void prof_keep_overlap_retry(void);
@@ -87,16 +97,16 @@ bool prof_keep_try_room(prof_kind_t kind);
 void prof_keep_written(prof_kind_t kind, uint64_t bytes);
 
 /*
- * The value of the line in which a file says whose it is: the family, the monotonic time of the
- * dump (it gives the order of files), and the bytes in use.
+ * Makes the mark, the value of the line "# jemalloc.retention" in a profile: the number of the
+ * family, the monotonic time of the dump in ns, by which files are ordered, and the bytes in use.
  */
-#define PROF_KEEP_MARK "retention"
+#define PROF_KEEP_MARK "retention" /* key of that line */
 #define PROF_KEEP_MARK_SIZE 64
 void prof_keep_mark(char out[PROF_KEEP_MARK_SIZE], uint64_t order, uint64_t live);
 
 /*
- * Automatic profiles that were left out; and of these, the ones that came due while another was
- * written.
+ * Numbers of automatic profiles that were left out; and of these, of those that came due while
+ * another was written.
  */
 uint64_t prof_keep_suppressed(void);
 uint64_t prof_keep_overlapped(void);
@@ -105,38 +115,43 @@ void prof_keep_postfork_child(void);
 
 /* ---------------------------------------------------------------- the policy, on plain values */
 
-/* A file of the family. */
+/* A file, of our family if it is in a list. */
 typedef struct {
-	uint64_t order;
+	uint64_t order;    /* of its mark: monotonic time of the dump */
 	uint64_t live;     /* bytes in use when it was written */
-	uint64_t bytes;
+	uint64_t bytes;    /* its length */
 	prof_kind_t kind;
 	char name[NAME_MAX + 1];
 } prof_kept_t;
 
-/* What is known of all files that were added; of the oldest, themselves. Zeros: none. */
+/*
+ * Facts about all files that were added, and the PROF_KEEP_OLDEST oldest of them. All zeros: an
+ * empty list.
+ */
 #define PROF_KEEP_OLDEST 16
 typedef struct {
-	size_t n_all;
+	size_t n_all;       /* files added, without dropped ones */
 	uint64_t peak;      /* order of the file with most live bytes; of several, of the oldest */
-	uint64_t peak_live;
+	uint64_t peak_live; /* its live bytes */
 	uint64_t last;      /* order of the newest */
-	size_t n;           /* in oldest[], by order */
+	size_t n;           /* number in oldest[], which is sorted by order */
 	prof_kept_t oldest[PROF_KEEP_OLDEST];
 } prof_keep_list_t;
 
+/* Adds a file. Of more than PROF_KEEP_OLDEST only the oldest stay in oldest[]. */
 void prof_keep_list_add(prof_keep_list_t *l, const prof_kept_t *f);
 /*
- * The index in oldest[] of the file that is to be removed next; SIZE_MAX: it is not among them, as
- * others were removed, or there is none.
+ * The index in oldest[] of the file that is to be removed next; SIZE_MAX: it is not in oldest[], or
+ * the list is empty.
  */
 size_t prof_keep_list_victim(const prof_keep_list_t *l, prof_keep_policy_t policy);
+/* Takes file i of oldest[] out of the list; peak and last stay. */
 void prof_keep_list_drop(prof_keep_list_t *l, size_t i);
 
 /*
- * Whether the gap since the last profile is over. Of two threads the one that read the clock first
- * may come last, so a time before the last one is too soon; unless it is earlier by more than any
- * thread is late, which means that the clock was set back.
+ * Whether the gap since the last profile is over. A thread may read the clock before another one
+ * and come here after it, so a time before the last one is too soon; but if it is earlier by
+ * PROF_KEEP_LATE_NS, longer than any thread takes, the clock was set back and the gap is over.
  */
 #define PROF_KEEP_LATE_NS (UINT64_C(60) * 1000000000)
 static inline bool

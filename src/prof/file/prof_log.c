@@ -3,10 +3,11 @@
  * the JSON document that is written at the stop.
  *
  * Invariant: a record holds one pin on each of the two counts it names. Threads and stacks get
- * their numbers in the document only while it is written. Locks: `prof_log`, held for one record.
- * The thread that changed the state to prof_log_dumping owns file, writer and tables, and writes
- * without the lock. Called by prof.c for frees, by ctl_prof.c, prof_start.c and prof_auto.c
- * for start and stop.
+ * their numbers in the document only while it is written. Locks: `prof_log`, held for the time of
+ * one record, a start or a stop, but not while the document is written: then the thread that
+ * changed the state to prof_log_dumping owns the detached records, file, writer and tables. Called
+ * by prof.c for frees and in a forked child; by ctl_prof.c, prof_start.c and prof_auto.c for start
+ * and stop; by prof.c, prof_dump.c and prof_recent.c for the clock.
  */
 #include "prof/file/prof_log.h"
 
@@ -27,17 +28,19 @@
 /* Size of the pieces of memory that records are stored in. */
 #define CHUNK_BYTES ((size_t)1 << 18)
 
+/* One sampled object that was freed. */
 typedef struct {
-	prof_cnt_t *alloc;
-	prof_cnt_t *freed;
-	uint64_t alloc_ns;
+	prof_cnt_t *alloc;  /* thread and stack of the allocation */
+	prof_cnt_t *freed;  /* thread and stack of the free */
+	uint64_t alloc_ns;  /* by prof_log_clock(), as free_ns */
 	uint64_t free_ns;
-	uint64_t usize;
+	uint64_t usize;     /* usable bytes */
 } log_rec_t;
 
+/* A piece of CHUNK_BYTES. */
 typedef struct log_chunk_s {
 	struct log_chunk_s *next;
-	size_t n;
+	size_t n;           /* records in it */
 	log_rec_t recs[];
 } log_chunk_t;
 
@@ -49,10 +52,10 @@ cassert(CHUNK_BYTES % PAGE_MAX == 0);
 
 static LARGE_BSS struct {
 	mutex_t mtx;            /* protects records and prof_log_state */
-	log_chunk_t *first;
+	log_chunk_t *first;     /* the records, oldest first */
 	log_chunk_t *last;
-	uint64_t start_ns;
-	bool has_path;
+	uint64_t start_ns;      /* by prof_log_clock() */
+	bool has_path;          /* a path was given; else a name is made from the prefix */
 	char path[PROF_PATH_SIZE];
 	/* Owned by the thread that writes (state prof_log_dumping): */
 	prof_file_t file;
@@ -72,6 +75,7 @@ prof_log_clock(void) {
 
 /* ---------------------------------------------------------------- recording */
 
+/* Room for the next record; NULL without memory. */
 static log_rec_t *
 rec_new_locked(void) {
 	if (alog.last == NULL || alog.last->n == CHUNK_RECS) {
@@ -163,6 +167,7 @@ number_assign(htab_t *h, const void *key) {
 	}
 }
 
+/* The number of a key in the document, from 0 on. */
 static size_t
 number_of(const htab_t *h, const void *key) {
 	size_t number = (size_t)htab_find(h, key);
@@ -170,6 +175,7 @@ number_of(const htab_t *h, const void *key) {
 	return number - 1;
 }
 
+/* The record at chunk *c, index *i, which move on; NULL at the end. */
 static const log_rec_t *
 rec_next(const log_chunk_t **c, size_t *i) {
 	while (*c != NULL && *i == (*c)->n) {
@@ -179,6 +185,7 @@ rec_next(const log_chunk_t **c, size_t *i) {
 	return *c == NULL ? NULL : &(*c)->recs[(*i)++];
 }
 
+/* Fills both tables with what the records name. 0 or an errno, and then there are no tables. */
 static int
 numbers_make(const log_chunk_t *c) {
 	size_t i = 0;
@@ -206,7 +213,7 @@ numbers_make(const log_chunk_t *c) {
 	return alog.table_err;
 }
 
-/* Returns the keys of a table in the order of their numbers, in mapped memory. */
+/* Returns the keys in the order of their numbers, in *bytes of mapped memory; NULL without it. */
 static const void **
 keys_in_order(const htab_t *h, size_t *bytes) {
 	bool commit = true;
@@ -265,6 +272,7 @@ write_trace(prof_writer_t *w, const void *who) {
 	prof_write_lit(w, "]");
 }
 
+/* Writes all keys of a table in the order of their numbers, with commas between. 0 or ENOMEM. */
 static int
 write_all_of(prof_writer_t *w, const htab_t *h, void (*write)(prof_writer_t *, const void *)) {
 	size_t bytes;
@@ -315,6 +323,7 @@ write_log(const log_chunk_t *chunks, uint64_t duration) {
 	return err;
 }
 
+/* Opens the file, writes the document and closes the file; reports a failure. Outside the gate. */
 static int
 log_write_file(const log_chunk_t *chunks, uint64_t duration) {
 	prof_name_t name = {
@@ -336,6 +345,7 @@ log_write_file(const log_chunk_t *chunks, uint64_t duration) {
 	return err;
 }
 
+/* Removes the pins of all records and unmaps the chunks. */
 static void
 chunks_free(log_chunk_t *c) {
 	while (c != NULL) {
@@ -350,8 +360,8 @@ chunks_free(log_chunk_t *c) {
 }
 
 /*
- * Numbers and writes the records; 0 or an errno. Inside the gate for what takes locks, outside of
- * it while writing.
+ * Numbers and writes the records; 0 or an errno. Called inside the gate, as what takes locks needs;
+ * leaves it while the file is written.
  */
 static int
 log_finish(log_chunk_t *chunks, uint64_t duration) {
@@ -404,8 +414,8 @@ prof_log_stop(void) {
 }
 
 /*
- * Ends a log that another thread of the parent was writing; what it pinned stays pinned. If the
- * child is idle, a running log is dropped.
+ * A running log goes on in the child, or is dropped unless goes_on. One that another thread of the
+ * parent was writing is over here; its records stay in memory, and what they pin stays pinned.
  */
 void
 prof_log_postfork_child(bool goes_on) {

@@ -3,7 +3,9 @@
  * allocated and freed. The log is written as one JSON document when it stops.
  *
  * A record pins the two counts that it names, so sites and threads exist until it is written. There
- * is one lock, held for one record; a stop detaches the records first and writes without it.
+ * is one lock, `prof_log`, held for one record; a stop detaches the records first and writes
+ * without it. Called by prof.c for frees, by ctl_prof.c, prof_start.c and prof_auto.c for start and
+ * stop; the clock by prof.c, prof_dump.c and prof_recent.c.
  */
 #ifndef PROF_LOG_H
 #define PROF_LOG_H
@@ -12,17 +14,18 @@
 #include "prof/sites/prof_types.h"
 
 /*
- * Starts the log; path NULL: a name made from the prefix. 0, ENOENT until booted, EFAULT if it runs
- * already or the path is too long.
+ * Starts the log; path NULL: a name made from the prefix when it is written. 0, ENOENT until
+ * booted, EFAULT if it runs or is being written, or if the path is too long.
  */
 int prof_log_start(const char *path);
 /* Stops the log and writes it. 0, ENOENT, or EFAULT if none runs or the file cannot be written. */
 int prof_log_stop(void);
 
+/* Values of prof_log_state. */
 enum {
 	prof_log_stopped,
 	prof_log_started,
-	prof_log_dumping /* by the thread that stopped it */
+	prof_log_dumping /* the thread that stopped it writes it */
 };
 extern HIDDEN atomic_u32_t prof_log_state;
 
@@ -32,12 +35,16 @@ prof_log_is_running(void) {
 	return atomic_load_u32(&prof_log_state, MO_ACQUIRE) == prof_log_started;
 }
 
-/* Records that the thread of td frees an object of count c, which still includes the object. */
+/*
+ * Records that the thread of td frees an object of count c, which still includes the object: it was
+ * allocated at alloc_ns (prof_log_clock) and has usize usable bytes. Nothing if no backtrace can be
+ * taken or there is no memory. Inside the gate.
+ */
 void prof_log_free(prof_tdata_t *td, prof_cnt_t *c, uint64_t alloc_ns, size_t usize);
 
 /*
- * Time in ns for the log and the recent list: monotonic and coarse, or UTC and exact with
- * prof_time_resolution:high.
+ * The time in ns by which samples are dated, in their records, the log and the recent list:
+ * monotonic and coarse, or UTC and exact with prof_time_resolution:high.
  */
 uint64_t prof_log_clock(void);
 /* In a forked child: drops a running log unless goes_on, and ends one that was being written. */

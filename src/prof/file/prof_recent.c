@@ -3,9 +3,9 @@
  * A new entry beyond the limit drops the oldest one.
  *
  * Invariant: an entry with rec != NULL and its sample refer to each other (recent_check). Locks:
- * `prof_recent_alloc` protects the list; `prof_recent_dump` is held while the list is printed,
- * outside the gate. Called by prof.c for samples and frees, by prof_start.c at
- * boot, and by ctl_experimental.c.
+ * `prof_recent_alloc` protects the list, inside the gate; `prof_recent_dump` is held while the list
+ * is copied and printed, for long and outside the gate. Called by prof.c for samples, frees, lock
+ * statistics and in a forked child, by prof_start.c at boot, and by ctl_experimental.c.
  */
 #include "prof/file/prof_recent.h"
 
@@ -23,22 +23,23 @@
 #include "util/fmt.h"
 #include "util/ql.h"
 
+/* An entry. */
 typedef struct {
 	ql_t link;
 	sample_rec_t *rec;      /* its sample; NULL: freed */
-	prof_cnt_t *alloc;
-	prof_cnt_t *freed;      /* where it was freed; NULL: not freed, or no backtrace */
-	uint64_t req;
-	uint64_t usize;
-	uint64_t alloc_ns;
+	prof_cnt_t *alloc;      /* thread and stack of the allocation */
+	prof_cnt_t *freed;      /* thread and stack of the free; NULL: not freed, or no backtrace */
+	uint64_t req;           /* bytes requested */
+	uint64_t usize;         /* usable bytes */
+	uint64_t alloc_ns;      /* by prof_log_clock(), as free_ns */
 	uint64_t free_ns;
 } recent_t;
 
 static LARGE_BSS struct {
-	mutex_t mtx;
-	mutex_t dump_mtx;       /* held for long, while printing, outside the gate */
+	mutex_t mtx;            /* protects list and n */
+	mutex_t dump_mtx;       /* one dump at a time; held for long, outside the gate */
 	ql_t list;              /* oldest first */
-	size_t n;
+	size_t n;               /* entries in it */
 } recent = {
 	.mtx = MUTEX_INITIALIZER("prof_recent_alloc", WITNESS_RANK_PROF_LOG),
 	.dump_mtx = MUTEX_INITIALIZER("prof_recent_dump", WITNESS_RANK_PROF_DUMP),
@@ -58,8 +59,9 @@ prof_recent_alloc_max_get(void) {
 }
 
 /*
- * Links entry and sample; needs mtx. The thread that frees the object reads the link without mtx,
- * and where it finds none it reuses the sample's record; so this is the last access here.
+ * Sets the sample's link to its entry, or to NULL; needs mtx. The thread that frees the object
+ * reads the link without mtx, and if it is NULL the record is reused at once; so after a link of
+ * NULL rec must not be used any more.
  */
 static void
 rec_link(sample_rec_t *rec, recent_t *r) {
@@ -171,13 +173,14 @@ prof_recent_free(prof_tdata_t *td, sample_rec_t *rec) {
 
 /* ---------------------------------------------------------------- dump */
 
-/* A copy of the list in mapped memory; each entry has pins of its own. */
+/* A copy of the list: n entries in `bytes` of mapped memory, each with pins of its own. */
 typedef struct {
 	recent_t *v;
 	size_t n;
 	size_t bytes;
 } recent_copy_t;
 
+/* Makes the copy; inside the gate. 0 or ENOMEM, and then there is none. */
 static int
 recent_copy(recent_copy_t *copy) {
 	memset(copy, 0, sizeof(*copy));
@@ -230,7 +233,7 @@ emit_u64(emitter_t *em, const char *key, uint64_t v) {
 	emitter_json_kv(em, key, emitter_type_uint64, &v);
 }
 
-/* Prints where and when one end of an object's life was; prefix is "alloc" or "dalloc". */
+/* Prints thread, time and stack of the allocation or of the free; prefix is "alloc" or "dalloc". */
 static void
 emit_end(emitter_t *em, const char *prefix, const prof_cnt_t *c, uint64_t ns) {
 	char key[32];

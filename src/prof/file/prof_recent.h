@@ -1,11 +1,12 @@
 /*
  * The most recent samples (experimental.prof_recent): a list of at most prof_recent_alloc_max
- * entries, oldest first. Each entry pins the place of the allocation and, once freed, the place of
- * the free.
+ * entries, oldest first. Each entry pins the count (thread and stack) of the allocation and, once
+ * freed, that of the free.
  *
- * An entry and its sample refer to each other (sample_rec_t.link) until the sample is freed or
- * the entry is dropped. One lock protects the list and is taken only while the list is in use; a
- * dump copies the list under it and prints without it. A second lock lets one dump run at a time.
+ * An entry and its sample refer to each other (sample_rec_t.link) until the sample is freed or the
+ * entry is dropped. One lock, prof_recent_alloc, protects the list; a dump copies the list under it
+ * and prints without it. A second lock, prof_recent_dump, lets one dump run at a time. Called by
+ * prof.c, prof_start.c and ctl_experimental.c.
  */
 #ifndef PROF_RECENT_H
 #define PROF_RECENT_H
@@ -14,17 +15,19 @@
 #include "os/mutex.h"
 #include "prof/sites/prof_types.h"
 
-ssize_t prof_recent_alloc_max_get(void);	/* entries; -1: no limit, 0: the list is off */
-int prof_recent_alloc_max_set(ssize_t max);	/* 0, ENOENT, or EINVAL below -1 */
+/* The limit in entries; -1: no limit, 0: the list is off, or the profiler is not booted. */
+ssize_t prof_recent_alloc_max_get(void);
+/* Sets the limit and drops entries above it. 0, ENOENT until booted, or EINVAL below -1. */
+int prof_recent_alloc_max_set(ssize_t max);
 /*
- * Writes the list as JSON; write_cb NULL: to malloc_message. 0, ENOENT until booted, EBUSY if
- * called from the callback of a dump, or ENOMEM.
+ * Writes the list as JSON by calls of write_cb, outside the gate; write_cb NULL: to malloc_message.
+ * 0, ENOENT until booted, EBUSY if called from the callback of a dump, or ENOMEM.
  */
 int prof_recent_alloc_dump(void (*write_cb)(void *, const char *), void *opaque);
 
 /* Makes the empty list with the limit of the option. */
 void prof_recent_boot(void);
-/* The limit, a signed number. */
+/* The limit, a signed number: -1 is stored as UINT64_MAX. */
 extern HIDDEN atomic_u64_t prof_recent_max;
 /* Whether samples are entered into the list. */
 static inline bool
@@ -32,13 +35,15 @@ prof_recent_is_on(void) {
 	return atomic_load_u64(&prof_recent_max, MO_RELAXED) != 0;
 }
 
-/* Adds the new sample rec, whose count is c. */
+/* Adds the new sample rec, whose count is c; without memory it is not entered. Inside the gate. */
 void prof_recent_alloc(sample_rec_t *rec, prof_cnt_t *c, size_t usize);
 /*
- * Notes that the sample was freed here. Its entry may have been dropped meanwhile. td may be NULL.
+ * Notes in the entry of rec that the sample is freed by the thread of td, and where; td NULL: the
+ * place is not known. The entry may have been dropped meanwhile. Inside the gate.
  */
 void prof_recent_free(prof_tdata_t *td, sample_rec_t *rec);
 
+/* The contention counters of the two locks. */
 void prof_recent_mutex_read(mutex_prof_data_t *alloc, mutex_prof_data_t *dump);
 void prof_recent_mutex_reset(void);
 /* In a forked child: makes the lock of dumps new; the list stays. */

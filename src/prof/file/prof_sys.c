@@ -3,10 +3,12 @@
  *
  * Invariant: a name that exists is never overwritten, unless the user gave the path; a profile gets
  * its name only when all of it has been written, unless it must be written in place (prof_sys.h).
- * Locks: `prof_prefix`, a leaf, for the prefix; sequence numbers are atomic. Large buffers are in
- * the caller's prof_file_t, because a dump may run on a very small stack. Called by prof_dump.c and
- * prof_log.c for files, by prof_keep.c for names of files, and for the prefix by prof.c,
- * prof_session.c and the triggers.
+ * Locks: `prof_prefix`, inside the gate, for the prefix; no lock is taken under it. Sequence
+ * numbers are atomic. Large buffers are in the caller's prof_file_t, because a dump may run on a
+ * very small stack. Called for files by prof_dump.c, prof_write.c, prof_log.c and prof_keep.c;
+ * for names by prof_dump.c, prof_box.c and prof_dir.c; for the prefix by conf_table.c, prof.c,
+ * prof_start.c, prof_session.c, prof_request.c, prof_dir.c, prof_box.c and the triggers; for facts
+ * about the process by these, prof_course.c and prof_earlier.c.
  */
 #include "prof/file/prof_sys.h"
 
@@ -29,7 +31,10 @@
 
 /* Time in ms after which a write to a pipe without a reader's progress is given up. */
 #define PIPE_WAIT_MS 5000
-/* Existing names are skipped one by one for NAME_STEPS attempts, then in steps that double. */
+/*
+ * Numbers of existing names are skipped one by one for NAME_STEPS attempts, then in steps that
+ * double; after NAME_TRIES attempts no name was found.
+ */
 #define NAME_STEPS 64
 #define NAME_TRIES (NAME_STEPS + 40)
 
@@ -39,9 +44,9 @@
 #define PROFILE_BEGINNING "heap_v2/"
 #define PROFILE_BEGINNING_LEN 8
 
-/* The prefix, and the counters behind the numbers in file names. */
+/* The prefix, and the counters from which the numbers in file names come. */
 static LARGE_BSS struct {
-	mutex_t mtx;
+	mutex_t mtx;                    /* protects prefix */
 	char prefix[PROF_PREFIX_MAX + 1];
 	atomic_b_t has_prefix;          /* it is not empty; for readers without the lock */
 	char exe[PROF_PATH_SIZE];       /* path of the program at the start; "": not known */
@@ -52,6 +57,7 @@ static LARGE_BSS struct {
 
 atomic_u64_t prof_sys_instance;
 
+/* The letter of each kind in file names, and its word in the metadata; a log has no letter. */
 static const struct {
 	char letter;
 	const char *word;
@@ -82,7 +88,7 @@ prof_kind_name(prof_kind_t kind) {
 
 /* ---------------------------------------------------------------- prefix */
 
-/* Writes the absolute prefix into names.prefix; needs names.mtx. */
+/* Writes the absolute prefix into names.prefix; needs names.mtx. 0, or EINVAL if it is too long. */
 static int
 prefix_resolve_locked(const char *prefix) {
 	size_t len = strlen(prefix);
@@ -191,7 +197,7 @@ stamp_text(char out[2 * NSTIME_STAMP_SIZE + 2], const prof_name_t *name) {
 	}
 }
 
-/* Writes <prefix>[.<pidns>].<pid> and returns its length, or size if it does not fit. */
+/* Writes <prefix>[.<pidns>].<pid> and returns its length; size or more if it does not fit. */
 static size_t
 name_head(char *buf, size_t size) {
 	struct tls_s *t = tls_get();
@@ -246,8 +252,8 @@ prof_dump_filename(char *buf, size_t size, const prof_name_t *name) {
 }
 
 /*
- * Moves the sequence number on after attempt i found an existing name. Steps double, so that not
- * every number used by a process of the same name is tried.
+ * Moves the sequence number on after attempt i found an existing name. Late steps double, so that
+ * not every number used by an earlier process with the same pid is tried.
  */
 static void
 seq_skip(atomic_u64_t *seq, unsigned i) {
@@ -302,7 +308,7 @@ prof_sys_name_kind(const char *name, const char *base) {
 	return prof_kind_n;
 }
 
-/* Makes a name in the directory of the target that no other process uses. */
+/* Makes f->temp, a name in the directory of f->path that no living process uses. 0 or an errno. */
 static int
 temp_name(prof_file_t *f) {
 	const char *slash = strrchr(f->path, '/');
@@ -316,8 +322,10 @@ temp_name(prof_file_t *f) {
 
 /* ---------------------------------------------------------------- signals */
 
+/* Signals that a failing write raises. */
 static const int file_signals[2] = {SIGXFSZ, SIGPIPE};
 
+/* Blocks these signals, and notes which of them were pending already. */
 static void
 signals_block(prof_file_t *f) {
 	sigset_t block;
@@ -352,6 +360,7 @@ signals_restore(prof_file_t *f) {
 
 /* ---------------------------------------------------------------- files */
 
+/* The descriptor; -1 if the file is not open. */
 static int
 file_fd(const prof_file_t *f) {
 	return f->fd_plus_1 - 1;
@@ -366,6 +375,7 @@ temp_note(prof_file_t *f, bool has_temp) {
 	__atomic_store_n(&f->has_temp, has_temp, MO_RELEASE);
 }
 
+/* Creates the file under a temporary name. 0 or an errno. */
 static int
 temp_open(prof_file_t *f) {
 	int fd = -EEXIST;
@@ -390,7 +400,7 @@ temp_open(prof_file_t *f) {
 	return 0;
 }
 
-/* Checks a file that was opened in place: whether it may receive the profile. */
+/* Whether a file that was opened in place may receive the profile; empties it. 0 or an errno. */
 static int
 in_place_check(int fd) {
 	struct stat st;
@@ -409,7 +419,10 @@ in_place_check(int fd) {
 	return S_ISFIFO(st.st_mode) && !is_ours && st.st_uid != 0 ? EACCES : 0;
 }
 
-/* Opens the path itself for writing. is_checked is false for the user's own descriptor. */
+/*
+ * Opens the path itself for writing, not a temporary file. is_checked: in_place_check() has to
+ * permit it; false for a path that stands for a descriptor (is_descriptor_path).
+ */
 static int
 in_place_open(prof_file_t *f, bool is_checked) {
 	assert(!prof_file_is_open(f) && f->is_explicit && !f->is_confined);
@@ -452,7 +465,7 @@ prof_sys_is_profile(const char *path) {
 	    && prof_sys_head_read(path, text, sizeof(text)) > 0;
 }
 
-/* Whether the path stands for a descriptor: such a path may be a symbolic link. */
+/* Whether the path stands for a descriptor; only such a path may be a symbolic link. */
 static bool
 is_descriptor_path(const char *path) {
 	return strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/self/fd/", 14) == 0
@@ -460,8 +473,9 @@ is_descriptor_path(const char *path) {
 }
 
 /*
- * Writes in place only if no file can be created beside the existing one. Any other failure, such
- * as a full disk, would occur again after the old content was gone.
+ * Opens a path that is free or that of a regular file: as a temporary file or, only if none can be
+ * created beside the existing one, in place. After any other failure, such as a full disk, writing
+ * in place would fail too, with the old content lost.
  */
 static int
 regular_open(prof_file_t *f, bool exists) {
@@ -470,7 +484,7 @@ regular_open(prof_file_t *f, bool exists) {
 	return refused && exists ? in_place_open(f, true) : err;
 }
 
-/* Opens an explicit path, according to what exists there. */
+/* Opens an explicit path, according to what exists there. 0 or an errno. */
 static int
 explicit_open(prof_file_t *f) {
 	struct stat st;
@@ -560,7 +574,7 @@ prof_file_open_confined(prof_file_t *f, const char *path, const prof_name_t *nam
 	return file_open(f, path, name, true);
 }
 
-/* Waits for the reader of a full pipe, for at most PIPE_WAIT_MS. */
+/* Waits until a full pipe has room, for at most PIPE_WAIT_MS. 0 or an errno (ETIMEDOUT). */
 static int
 pipe_wait(int fd) {
 	struct pollfd p = {.fd = fd, .events = POLLOUT};
@@ -669,6 +683,7 @@ copy_in_place(prof_file_t *f) {
 	return err;
 }
 
+/* Gives the complete temporary file its name. 0 or an errno. */
 static int
 file_move(prof_file_t *f) {
 	assert(!prof_file_is_open(f) && f->has_temp);
@@ -765,8 +780,8 @@ prof_sys_rss_read(uint64_t *shared) {
 }
 
 /*
- * Whether the file is a program (ELF). A script is replaced by the interpreter that its first line
- * names. *is_there: the file can be read.
+ * Whether path is that of a program: of an ELF file, or of a script; then path becomes that of the
+ * interpreter which the first line of the script names. *is_there: the file can be opened.
  */
 static bool
 program_try_follow(char *path, size_t size, bool *is_there) {
@@ -792,8 +807,8 @@ program_try_follow(char *path, size_t size, bool *is_there) {
 }
 
 /*
- * The path by which the program was started, absolute if the program is found from the current
- * directory; "" if it is no program's.
+ * The path by which the program was started (AT_EXECFN), made absolute if the program is found from
+ * the current directory; "" if it is not the path of a program, or too long.
  */
 static void
 exe_of_start(char *buf, size_t size) {
@@ -843,7 +858,7 @@ prof_sys_exe(char *buf, size_t size) {
 	}
 }
 
-/* A child numbers its own files from 0; its pid keeps the names apart. */
+/* A child numbers its files from 0; names differ from those of the parent by the pid. */
 void
 prof_sys_postfork_child(void) {
 	atomic_store_u64(&names.seq, 0, MO_RELAXED);

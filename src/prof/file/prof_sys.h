@@ -5,6 +5,10 @@
  * A file is written under a temporary name in the same directory and renamed at the end. Where that
  * is impossible (a device, a bind-mounted file, a directory without write permission), an explicit
  * path is written in place; a regular file only if the user owns it and it has no other name.
+ *
+ * A prof_file_t belongs to its caller, who serializes its use. Locks: `prof_prefix` for the prefix,
+ * taken inside the gate. Called by prof_dump.c, prof_log.c and prof_box.c for files and names, by
+ * most modules of the profiler for the prefix and facts about the process, and by conf_table.c.
  */
 #ifndef PROF_SYS_H
 #define PROF_SYS_H
@@ -18,34 +22,38 @@
 
 /* Why a profile was written; each kind has a letter in file names (kinds[] in prof_sys.c). */
 typedef enum {
-	prof_kind_final,
-	prof_kind_interval,
-	prof_kind_manual,
-	prof_kind_gdump,
-	prof_kind_session,
+	prof_kind_final,     /* the process ends */
+	prof_kind_interval,  /* so many bytes were allocated (lg_prof_interval) */
+	prof_kind_manual,    /* mallctl or a request asked for it */
+	prof_kind_gdump,     /* a new maximum of mapped memory (prof_gdump) */
+	prof_kind_session,   /* a session ends */
+	/* the thresholds of prof_trigger.h: allocated bytes, a large request, live memory, time */
 	prof_kind_alloc,
 	prof_kind_large,
 	prof_kind_highwater,
 	prof_kind_timer,
 	prof_kind_delta,   /* what was added since the mark (prof_mark.h) */
 	prof_kind_box,     /* a box (prof_box.h): no profile, but what one can be made from */
-	prof_kind_log,
+	prof_kind_log,     /* an allocation log (prof_log.h), no profile either */
 	prof_kind_n
 } prof_kind_t;
 
 /* The word for the metadata of a dump: "final", "interval" and so on. */
 const char *prof_kind_name(prof_kind_t kind);
 
-/* Whether every file name made from this prefix is short enough. */
+/* Whether every file name made from this prefix of len bytes is short enough. */
 bool prof_sys_prefix_fits(const char *prefix, size_t len);
-/* Whether the directory of the prefix exists. Only during boot, before a prefix is set. */
+/*
+ * Whether the directory of the prefix exists; also true if that cannot be found out. Only during
+ * boot, before a prefix is set.
+ */
 bool prof_sys_prefix_has_dir(const char *prefix);
 /*
- * Stores the prefix, made absolute unless it is "" or would become too long. 0, or EINVAL if it is
- * too long for any name.
+ * Stores the prefix, made absolute unless it is "" or would become too long. 0, or EINVAL if
+ * prof_sys_prefix_fits() is false. This and the next function take a lock: inside the gate.
  */
 int prof_sys_prefix_set(const char *prefix);
-/* Copies the prefix into buf of PROF_PREFIX_MAX + 1 bytes. */
+/* Copies the prefix into buf, cut to size - 1 bytes; PROF_PREFIX_MAX + 1 bytes hold each prefix. */
 void prof_sys_prefix_get(char *buf, size_t size);
 /* Whether the prefix is "", so that no name can be made from it; takes no lock. */
 bool prof_sys_prefix_is_empty(void);
@@ -62,23 +70,26 @@ typedef struct {
 /* Returns the next number of this kind, counted from 0. */
 uint64_t prof_sys_kseq_next(prof_kind_t kind);
 /*
- * Makes the name of a profile; no other function does. Each call takes the next sequence number, so
- * calling it again avoids a name that exists. Returns 0 or ENAMETOOLONG.
+ * Makes the path of a profile, box or log; no other function does:
+ *   <prefix>[.<pidns>].<pid>[.<stamp>[_<stamp>]].<seq>.<letter>[<kseq>].heap  (a box: .b.box)
+ *   <prefix>[.<pidns>].<pid>.<kseq>.json                                      (a log)
+ * Each call takes the next <seq>, which all kinds share, so calling it again avoids a name that
+ * exists; of a log the caller takes another kseq. Returns 0 or ENAMETOOLONG.
  */
 int prof_dump_filename(char *buf, size_t size, const prof_name_t *name);
 
 /*
- * The kind of a profile by its file name without directory; prof_kind_n if it is not the name of a
- * profile whose prefix ends in `base`. The process that wrote it does not matter.
+ * The kind of a profile or box by its file name without directory; prof_kind_n if it is not the
+ * name of one with the prefix whose last part is `base`. The process that wrote it does not matter.
  */
 prof_kind_t prof_sys_name_kind(const char *name, const char *base);
 
 /*
- * Reads the first bytes of a regular file that begins as a profile does. Their number, 0 if it is
- * none or cannot be read.
+ * Reads the first bytes of a regular file that begins as a profile does. Returns their number; 0 if
+ * the file begins otherwise, is not regular or cannot be read.
  */
 size_t prof_sys_head_read(const char *path, char *buf, size_t size);
-/* Whether path is a regular file whose name and first line are those of a profile. */
+/* Whether path is a regular file that ends in ".heap" by name and begins as a profile does. */
 bool prof_sys_is_profile(const char *path);
 
 /* Receives what would go to a file; returns 0 or an errno. */
@@ -88,9 +99,9 @@ typedef int prof_sink_t(const void *data, size_t len);
 typedef struct {
 	int fd_plus_1;      /* descriptor + 1, 0: not open; so a zeroed struct is a closed file */
 	int err;            /* first error; nothing is written after it */
-	bool is_explicit;   /* the path was given, so an existing file of that name is replaced */
+	bool is_explicit;   /* the path was given, so an existing file of that name may be replaced */
 	bool is_confined;   /* explicit, and only a profile may be replaced */
-	bool is_new;        /* confined, and no file of that name existed */
+	bool is_new;        /* of an explicit path: no file of that name existed at open */
 	bool has_temp;      /* the file has its temporary name (temp) */
 	int temp_pid;       /* process that made the temporary file */
 	bool may_block;     /* a pipe or a device: wait for it, for a bounded time */
@@ -109,8 +120,8 @@ prof_file_is_open(const prof_file_t *f) {
 }
 
 /*
- * Opens a file. SIGXFSZ and SIGPIPE stay blocked until close, whatever open returns, so close must
- * follow. path NULL: a name made from `name`. Returns 0 or an errno, also in f->err.
+ * Opens a file. SIGXFSZ and SIGPIPE stay blocked in this thread until close, whatever open returns,
+ * so close must follow. path NULL: a path made from `name`. Returns 0 or an errno, also in f->err.
  */
 int prof_file_open(prof_file_t *f, const char *path, const prof_name_t *name);
 /*
@@ -118,11 +129,14 @@ int prof_file_open(prof_file_t *f, const char *path, const prof_name_t *name);
  * there that is no profile.
  */
 int prof_file_open_confined(prof_file_t *f, const char *path, const prof_name_t *name);
-/* Passes what is written to the sink instead of a file; always 0. */
+/* Passes what is written to the sink instead of a file; always 0. Close must follow here too. */
 int prof_file_open_sink(prof_file_t *f, prof_sink_t *sink);
 /* Writes all of data unless f->err is set; an error goes to f->err. */
 void prof_file_write(prof_file_t *f, const void *data, size_t len);
-/* Renames the file to its name, or removes it if anything failed. Returns 0 or the first errno. */
+/*
+ * Closes the file and gives it its name, or removes it if anything failed. Returns 0 or the first
+ * errno.
+ */
 int prof_file_close(prof_file_t *f);
 
 /* In a forked child: closes the copy of a descriptor that another thread of the parent had open. */
@@ -130,18 +144,18 @@ void prof_file_forget(prof_file_t *f);
 /* At exit, while another thread writes: removes that thread's temporary file. */
 void prof_file_abandon(prof_file_t *f);
 
-/* The name of an errno, such as "ENOSPC"; "errno=N" for one that is not in the table. */
+/* The name of an errno, such as "ENOSPC"; for one that is not in the table "errno=N", in buf. */
 const char *prof_errno_name(int err, char buf[16]);
 
 /* Resident bytes of the process as the kernel reports them, 0 if it does not. */
 uint64_t prof_sys_rss(void);
-/* The same; *shared: those of them that are of files, or shared with other processes. */
+/* The same; *shared: those of them that are pages of files or of shared memory. */
 uint64_t prof_sys_rss_read(uint64_t *shared);
 /* Clock ticks from the boot of the machine to the start of the process; 0: not known. */
 uint64_t prof_sys_start_ticks(void);
 /*
- * Random number of this run of the library, the `instance` of the mailbox; 0: there is none. A
- * forked child has another one. Set by prof_control.c.
+ * Random number of this process, which profiles tell and the mailbox has as `instance`; 0: there is
+ * none, as the mailbox is closed. A forked child has another one. Set by prof_control.c.
  */
 extern atomic_u64_t prof_sys_instance;
 /*
@@ -149,7 +163,10 @@ extern atomic_u64_t prof_sys_instance;
  * path by which the program was started (AT_EXECFN).
  */
 void prof_sys_exe(char *buf, size_t size);
-/* Called at the start with prof:true: /proc and the current directory may be others later. */
+/*
+ * Learns that path; called at the start with prof:true, because /proc and the current directory may
+ * be others later.
+ */
 void prof_sys_exe_boot(void);
 /* In a forked child: file numbers begin at 0 again. */
 void prof_sys_postfork_child(void);

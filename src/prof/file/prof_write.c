@@ -1,9 +1,9 @@
 /*
  * Buffered text output for dumps and the log (prof_write.h).
  *
- * Invariant: between calls the buffer has at least one byte of room; prof_writer_room() ensures
- * PROF_WRITER_ROOM bytes, so a number is written without a check of its own. Locks: none; a writer
- * belongs to one thread. Called by prof_dump.c, prof_dump_label.c and prof_log.c.
+ * Invariant: between calls the buffer has at least one byte of room. A number or short literal asks
+ * prof_writer_room() once for PROF_WRITER_ROOM bytes, and then needs no further check. Locks: none;
+ * a writer belongs to one thread. Called by prof_dump.c, prof_dump_label.c and prof_log.c.
  */
 #include "prof/file/prof_write.h"
 
@@ -11,12 +11,13 @@
 #include "util/bits.h"
 #include "util/fmt.h"
 
-/* Longest number with its sign and NUL. */
+/* Bytes for the longest decimal number, which has 20 digits. */
 #define NUMBER_MAX 24
 static_assert(NUMBER_MAX <= PROF_WRITER_ROOM, "room for any number");
 static_assert(3 + 16 <= PROF_WRITER_ROOM, "room for any frame");
 static_assert(sizeof(prof_frame_text_t) == 24, "copied in one go, and no padding");
 
+/* Bytes of the cache of address texts. */
 #define FRAMES_BYTES (sizeof(prof_frame_text_t) << PROF_FRAME_SLOTS_LG)
 static_assert(PROF_WRITER_ROOM < PROF_WRITER_BYTES, "a buffer holds more than one number");
 
@@ -30,7 +31,10 @@ prof_writer_init(prof_writer_t *w, prof_file_t *file) {
 	if (w->buf == NULL) {
 		return ENOMEM;
 	}
-	/* An empty slot has the address 0; that of 0 has its text, so that nobody has to ask. */
+	/*
+ * All slots are zeroed, so they seem to be those of address 0. The slot where 0 belongs gets its
+ * text now, so a look-up need not tell an empty slot from that of 0.
+ */
 	prof_frame_text_t *zero = prof_frame_slot(w, 0);
 	memcpy(zero->text, " 0x0", 4);
 	zero->text[PROF_FRAME_TEXT] = 4;

@@ -1,7 +1,9 @@
 /*
- * Fast text output to a file: the buffer guarantees room for the next number, digits are converted
- * by our own code, and the text of addresses is cached, because most frames of a profile occur in
- * many stacks.
+ * Fast text output to a file or sink: the buffer guarantees room for the next number, digits are
+ * converted by our own code, and the text of addresses is cached, because most frames of a profile
+ * occur in many stacks. No lock: a writer belongs to one thread. Called by prof_dump.c,
+ * prof_dump_label.c and prof_log.c, inside or outside the gate; only prof_writer_init() and the
+ * functions that free the buffer need to be inside.
  */
 #ifndef PROF_WRITE_H
 #define PROF_WRITE_H
@@ -9,12 +11,13 @@
 #include "prof/file/prof_sys.h"
 #include "util/assert.h"
 
-/* Size of the buffer. */
+/* Size of the buffer in bytes. */
 #define PROF_WRITER_BYTES ((size_t)65536)
 
-/* " 0x" and at most 12 digits. */
+/* Bytes of the longest text of an address that is cached: " 0x" and 12 digits, for 48 bits. */
 #define PROF_FRAME_TEXT 15
 
+/* A slot of the cache of address texts. */
 typedef struct {
 	uint64_t addr;                       /* 0: the slot is empty, but for the slot of 0 itself */
 	unsigned char text[PROF_FRAME_TEXT + 1]; /* the last byte is the length of the text before it */
@@ -25,10 +28,10 @@ typedef struct {
 	char *buf;                 /* PROF_WRITER_BYTES; NULL: not allocated */
 	prof_frame_text_t *frames; /* cache of address texts, in the same memory as buf */
 	size_t len;                /* bytes in buf that are not written yet */
-	uint64_t flushed;          /* bytes written before */
+	uint64_t flushed;          /* bytes passed to the file so far */
 } prof_writer_t;
 
-/* Allocates the buffer; 0 or ENOMEM. */
+/* Allocates the buffer and the cache; the file need not be open yet. 0 or ENOMEM. */
 int prof_writer_init(prof_writer_t *w, prof_file_t *file);
 /* Writes what is in the buffer to the file; errors are in file->err. */
 void prof_writer_flush(prof_writer_t *w);
@@ -42,12 +45,16 @@ void prof_write_data(prof_writer_t *w, const char *text, size_t len);
 void prof_write_text(prof_writer_t *w, const char *text);
 void prof_write_dec(prof_writer_t *w, uint64_t v);
 void prof_write_hex(prof_writer_t *w, uint64_t v);
-/* Writes the text as a JSON string, in quotes and escaped. */
+/* Writes the text as a JSON string, in quotes; bytes that are not printable ASCII as \u00XX. */
 void prof_write_json(prof_writer_t *w, const char *text);
 
-/* Bytes that prof_writer_room() guarantees; the caller adds to w->len what it has written there. */
+/* Bytes that prof_writer_room() guarantees. */
 #define PROF_WRITER_ROOM 64
 
+/*
+ * Makes room for so many bytes in the buffer, by flushing it if need be, and returns where they
+ * are; the caller adds to w->len what it has written there.
+ */
 ALWAYS_INLINE char *
 prof_writer_room_for(prof_writer_t *w, size_t bytes) {
 	assert(bytes <= PROF_WRITER_BYTES);
@@ -57,30 +64,38 @@ prof_writer_room_for(prof_writer_t *w, size_t bytes) {
 	return w->buf + w->len;
 }
 
+/* The same for PROF_WRITER_ROOM bytes. */
 ALWAYS_INLINE char *
 prof_writer_room(prof_writer_t *w) {
 	return prof_writer_room_for(w, PROF_WRITER_ROOM);
 }
 
-/* Writes a short literal. */
+/* Writes a literal of less than PROF_WRITER_ROOM bytes. */
 #define prof_write_lit(w, text) do { \
 	static_assert(sizeof(text) <= PROF_WRITER_ROOM, "a short literal"); \
 	memcpy(prof_writer_room(w), "" text, sizeof(text) - 1); \
 	(w)->len += sizeof(text) - 1; \
 } while (0)
 
-/* Slots of the cache of address texts, as a power of two. */
+/* log2 of the number of slots of the cache of address texts. */
 #define PROF_FRAME_SLOTS_LG 10
 
-/* Writes the text of an address that is not in the cache to `to` and caches it; returns the end. */
+/*
+ * prof_frame_put() for an address that is not in the cache: puts it there, if its text is at most
+ * PROF_FRAME_TEXT bytes long.
+ */
 char *prof_frame_make(prof_writer_t *w, char *to, uint64_t v);
 
+/* The only slot where the text of address v may be. */
 ALWAYS_INLINE prof_frame_text_t *
 prof_frame_slot(const prof_writer_t *w, uint64_t v) {
 	return &w->frames[(v * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - PROF_FRAME_SLOTS_LG)];
 }
 
-/* Writes " 0x" and the address to `to`, which has PROF_WRITER_ROOM; returns the end. */
+/*
+ * Writes " 0x" and the hexadecimal digits of the address to `to`, which has room for
+ * PROF_WRITER_ROOM bytes; returns the end. The caller sets w->len.
+ */
 ALWAYS_INLINE char *
 prof_frame_put(prof_writer_t *w, char *to, uint64_t v) {
 	const prof_frame_text_t *slot = prof_frame_slot(w, v);
@@ -91,7 +106,7 @@ prof_frame_put(prof_writer_t *w, char *to, uint64_t v) {
 	return to + slot->text[PROF_FRAME_TEXT];
 }
 
-/* Bytes so far, flushed or not. */
+/* Bytes written to the writer so far, flushed or not. */
 static inline uint64_t
 prof_writer_total(const prof_writer_t *w) {
 	return w->flushed + w->len;
