@@ -55,7 +55,7 @@ is_after_call(uintptr_t ra) {
 	return false;
 }
 
-/* Follows a stub of the linkage table (endbr64, bnd, jmp *slot) to its function; else returns at. */
+/* The function to which a stub of the linkage table at `at` jumps; `at` itself if it is none. */
 static NO_SANITIZE_ADDRESS uintptr_t
 follow_stub(uintptr_t at) {
 	if (at == 0 || !sys_is_readable((const void *)at, STUB_MAX)) {
@@ -110,7 +110,7 @@ ends_frame(uintptr_t p) {
 	    || at[1] == 0xe9 || at[1] == 0xeb);
 }
 
-/* Bytes of the instruction that sets a frame pointer, and distance between places where it may be. */
+/* Bytes of the instruction that sets a frame pointer, and step in bytes by which it is searched. */
 #define SETS_BYTES 3u
 #define SETS_STEP 1u
 

@@ -6,11 +6,12 @@
  * without a gap, and at least one FDE of code in the same object. Only segments that are mapped for
  * reading are scanned, while the loader's lock is held, so that they stay mapped. The tables are
  * pages of their own, which are never changed or unmapped: a reader may be in one at any time.
- * Invariant: an entry of the list is complete before the list's length counts it. Where an object
- * was unloaded and another one is loaded, that one gets a new entry, which is found first. Until
- * the next look the old entry is found, so an FDE is checked at each use: it and its CIE must still
- * lie in the .eh_frame that was scanned, and describe the same function. No lock for readers; one
- * thread at a time adds entries (scan.is_busy).
+ * Invariant: an entry of the list is complete before the list's length counts it, and then never
+ * changes. Where an object was unloaded and another one is loaded, that one gets a new entry, which
+ * is found first. Until the next look the old entry is found, so an FDE is checked at each use: it
+ * and its CIE must still lie in the .eh_frame that was scanned, and describe the same function. No
+ * lock for readers; one thread at a time adds entries (scan.is_busy). Called by unwind_rows.c,
+ * unwind_step.c and unwind.c.
  */
 #include "unwind/frame_scan.h"
 
@@ -28,19 +29,19 @@
 #define N_ENTRIES 128
 /* Bytes of one segment that are scanned. */
 #define SCAN_MAX (ZU(256) << 20)
-/* Longest CIE in bytes that a scan takes for the first one of an .eh_frame. */
+/* A CIE whose length is not below this (bytes) is not taken for the first one of an .eh_frame. */
 #define CIE_BYTES_MAX 256u
 
-/* A function and its FDE, as distances from the start of the object. */
+/* A function and its FDE, as distances in bytes from the start of the object. */
 struct function_s {
 	uint32_t start;
 	uint32_t fde;
 };
 
-/* One object that was seen. */
+/* One object without .eh_frame_hdr that was seen. */
 struct entry_s {
-	uintptr_t start;
-	uintptr_t end;
+	uintptr_t start;               /* its first address */
+	uintptr_t end;                 /* behind its last address */
 	uint64_t stamp;                /* hash of its bias, path and build id */
 	const unsigned char *frames;   /* its .eh_frame, up to frames_end */
 	const unsigned char *frames_end;
@@ -49,13 +50,13 @@ struct entry_s {
 };
 
 static LARGE_BSS struct {
-	struct entry_s entries[N_ENTRIES];
-	atomic_u32_t n;
-	atomic_b_t is_busy;
+	struct entry_s entries[N_ENTRIES]; /* oldest first */
+	atomic_u32_t n;        /* number of entries */
+	atomic_b_t is_busy;    /* a thread looks */
 	atomic_b_t is_wanted; /* a walk has come to an object that was not seen */
 	/* The following belong to the thread that has set is_busy. */
 	uint64_t adds;         /* the loader's count of loaded objects at the last look */
-	bool has_looked;
+	bool has_looked;       /* all objects were listed once, so `adds` counts */
 } scan;
 
 /* ---- recognising ---- */
@@ -69,7 +70,7 @@ struct search_s {
 	const unsigned char *frames_end; /* behind the last record that was read */
 };
 
-/* Whether these bytes are code of the object. */
+/* Whether these bytes lie in a segment of the object with code. */
 static bool
 is_code(const struct sys_module_s *m, uintptr_t start, uintptr_t size) {
 	const ElfW(Phdr) *ph = m->headers;
@@ -85,7 +86,8 @@ is_code(const struct sys_module_s *m, uintptr_t start, uintptr_t size) {
 
 /*
  * Reads records from `begin` on, as long as they have the form, and counts or stores their
- * functions. FDEs of functions that the linker has left out have another address or no size.
+ * functions in s. FDEs of functions that the linker has left out are not counted: their address is
+ * not in the code of the object, or their size is 0.
  */
 static void
 read_records(struct search_s *s, const unsigned char *begin) {
@@ -107,7 +109,7 @@ read_records(struct search_s *s, const unsigned char *begin) {
 	s->frames_end = record;
 }
 
-/* Whether the words at p may be the begin of a CIE: a small length, 0, a version, "z". */
+/* Whether a CIE may begin at p: a small length, 0, a known version, "z..." or no augmentation. */
 static bool
 may_be_cie(const unsigned char *p) {
 	uint32_t words[2];
@@ -210,12 +212,14 @@ entry_find(uintptr_t addr) {
 	return NULL;
 }
 
+/* A hash that tells one object from another one at the same place. */
 static uint64_t
 stamp_of(const struct sys_module_s *m) {
 	uint64_t stamp = hash_mix64(m->bias) ^ hash64(m->path, strlen(m->path), m->start);
 	return m->build_id_len == 0 ? stamp : hash64(m->build_id, m->build_id_len, stamp);
 }
 
+/* Adds an entry for an object without .eh_frame_hdr that has none yet, and scans it. */
 static int
 look_at(void *ctx UNUSED, const struct sys_module_s *m) {
 	uint32_t n = atomic_load_u32(&scan.n, MO_RELAXED);

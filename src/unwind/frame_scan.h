@@ -1,9 +1,9 @@
 /*
  * Unwind tables of objects that were linked without .eh_frame_hdr (musl-gcc, ld --no-eh-frame-hdr):
- * nothing says where their .eh_frame is. It is found by a scan of the object's segments at its
- * first sight, and a sorted table of its functions is made, once. Finding is possible in any state
- * of the program: no lock, no allocation. Called by unwind_rows.c, unwind_step.c (is an object
- * known) and unwind.c (is a look wanted; in a forked child).
+ * nothing says where their .eh_frame is. When such an object is first seen, its segments are
+ * scanned for it, and a sorted table of its functions is made. Finding a function is possible in
+ * any state of the program: no lock, no allocation. Called by unwind_rows.c, by unwind_step.c (is
+ * an object known) and by unwind.c (is a look wanted; in a forked child).
  */
 #ifndef UNWIND_FRAME_SCAN_H
 #define UNWIND_FRAME_SCAN_H
@@ -11,17 +11,19 @@
 #include "util/compiler.h"
 
 /*
- * Scans the loaded objects that it has not seen yet, if any were loaded since the last call. Takes
- * the loader's lock and maps memory: to be called with no lock held. Returns whether there were
- * such objects: what is known of their addresses is to be forgotten.
+ * Scans the loaded objects without .eh_frame_hdr that were not seen yet, if any object was loaded
+ * since the last call. Takes the loader's lock and maps memory: to be called with no lock held.
+ * Returns whether there were such objects; then cached rows of their addresses are to be forgotten.
+ * Returns false at once while another thread scans.
  */
 bool frame_scan_try_look(void);
 
 /*
- * Whether the object without .eh_frame_hdr at pc was seen. If not, a look is asked for
- * (frame_scan_is_wanted).
+ * Whether the object at pc, which has no .eh_frame_hdr, was seen. If not, and there is room in the
+ * list, frame_scan_is_wanted() is true from now until the next look begins.
  */
 bool frame_scan_try_know(uintptr_t pc);
+/* Whether a walk has come to an object that was not seen. */
 bool frame_scan_is_wanted(void);
 
 /*
@@ -33,7 +35,7 @@ const unsigned char *frame_scan_find(uintptr_t pc);
 /* In a forked child: the thread that was looking does not exist. */
 void frame_scan_postfork_child(void);
 
-/* Sets the numbers of objects in *dst. */
+/* Sets without_hdr and scanned in *dst. */
 struct unwind_stats_s;
 void frame_scan_stats(struct unwind_stats_s *dst);
 

@@ -1,9 +1,9 @@
 /*
  * The records of loaded objects: a linked list that only grows, in the region, so that other
- * programs can read it (meta/image.h). Readers need no lock: a record is complete before its
- * address is stored with release order.
- * Writers take turns through history.is_looking, which a forked child clears: a look that the fork
- * interrupted has no end there. module_history.h explains the use.
+ * programs can read it (meta/image.h). Readers need no lock. Invariant: a record is complete before
+ * its address is stored with release order. Writers take turns through history.is_looking, and one
+ * that finds it set does not wait. A forked child clears it, because the thread that had set it may
+ * not exist there. module_history.h explains the use and names the callers.
  */
 #include "unwind/module_history.h"
 
@@ -17,20 +17,20 @@
 #include "util/atomic.h"
 #include "util/hash.h"
 
-/* For an object without a build id, the path is part of its stamp if it is not longer than this. */
+/* For an object without a build id, a path of less than so many bytes is part of its stamp. */
 #define STAMP_PATH_MAX 512
 
 typedef module_record_t record_t;
 
 static LARGE_BSS struct {
-	atomic_p_t first;
-	/* The other fields belong to the thread that has set is_looking. */
+	atomic_p_t first; /* first record of the list */
+	/* The fields from here to `loaded` are written only by the thread that has set is_looking. */
 	atomic_b_t is_looking;
 	record_t *last; /* last record of the list */
-	atomic_u32_t n; /* number of records */
-	uint64_t adds;  /* objects loaded so far, at the last look */
+	atomic_u32_t n; /* number of records, which is the number of the last one; read by all */
+	uint64_t adds;  /* the loader's count of objects loaded so far, at the last look */
 	bool has_missed; /* no record was made because the gate was closed: look again */
-	bool has_looked;
+	bool has_looked; /* there was a look, so `adds` counts */
 	char loaded[4096]; /* a path as the loader has it */
 	/* A path made absolute; belongs to module_history_gone(), of which one runs at a time. */
 	char path[4096];
@@ -42,6 +42,7 @@ record_next(const record_t *r) {
 	return atomic_load_p(r == NULL ? &history.first : &r->next, MO_ACQUIRE);
 }
 
+/* Whether the record is of this object: the same range, path and build id. */
 static bool
 is_record_of(const record_t *r, const struct sys_module_s *m) {
 	if (r->start != m->start || r->end != m->end || r->bias != m->bias
@@ -118,8 +119,8 @@ absolute(const char *path) {
 }
 
 /*
- * Records an object. The program itself (empty path here) is never unloaded, and an object without
- * a path cannot be named.
+ * Records an object that has no record yet, unless its path is empty. That is the path of the
+ * program here, which is never unloaded; only module_history_look_program() passes its true path.
  */
 static int
 note_module(void *ctx UNUSED, const struct sys_module_s *m) {
@@ -210,6 +211,7 @@ module_history_look_program(const char *exe) {
 	return program;
 }
 
+/* Sets is_covered if the range overlaps the record's. */
 static void
 cover(record_t *r, uintptr_t start, uintptr_t end) {
 	r->is_covered = r->is_covered || (start < r->end && r->start < end);
@@ -308,8 +310,8 @@ stays(const struct object_place_s *o) {
 }
 
 /*
- * Calls fn for each object that may be unloaded and in which frames lie. An object whose frames are
- * adjacent is passed once.
+ * Calls fn for each object that may be unloaded and in which frames lie: once for each run of
+ * adjacent frames in the same object.
  */
 static void
 for_each_unloadable(void *const *frames, unsigned n,
@@ -326,7 +328,7 @@ for_each_unloadable(void *const *frames, unsigned n,
 	}
 }
 
-/* Mixes the identity of an object, its range and its build id or path, into the hash *ctx. */
+/* Mixes what identifies an object, its range and its build id or path, into the hash *ctx. */
 static void
 add_identity(void *ctx, const struct sys_module_s *m) {
 	uint64_t *h = ctx;
@@ -347,6 +349,7 @@ module_history_stamp(void *const *frames, unsigned n) {
 	return h == 0 ? 0 : (uint32_t)h | 1;
 }
 
+/* Records an object; its path, the loader's text, is copied first because it may disappear. */
 static void
 note_unloadable(void *ctx UNUSED, const struct sys_module_s *m) {
 	struct sys_module_s named = *m;

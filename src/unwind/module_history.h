@@ -1,12 +1,13 @@
 /*
  * History of loaded objects: what a profile needs to name addresses in objects that were unloaded.
  * Records are never removed, and fields that readers use never change, so they are read without a
- * lock. Record numbers rise: the object that lay at an address at a given time is the last record
- * there whose number is not above the number of that time. If a later object was loaded at the
- * place of an earlier one, the earlier one is shadowed, and a profile gives it and its addresses a
- * substitute range that no object has. An object that was loaded and unloaded between two looks,
- * and in which nothing was sampled, is not known. Called by prof_backtrace.c (looks), prof_data.c
- * (stamps), prof_dump.c and prof_box.c (looks, maps), and by prof.c in a forked child.
+ * lock; one thread at a time makes records. Record numbers rise: the object that lay at an address
+ * at a given time is the last record there whose number is not above the last one of that time. If
+ * a later object was loaded at the place of an earlier one, the earlier one is shadowed, and a
+ * profile gives it and its addresses a substitute range that no object has. An object that was
+ * loaded and unloaded between two looks, and in which nothing was sampled, is not known. Called by
+ * prof_backtrace.c (looks), prof_data.c (stamps, notes), prof_dump.c (looks, all questions),
+ * prof_box.c (holds, looks), and by prof.c in a forked child.
  */
 #ifndef UNWIND_MODULE_HISTORY_H
 #define UNWIND_MODULE_HISTORY_H
@@ -25,38 +26,43 @@ typedef struct module_record_s {
 	uintptr_t bias;  /* load bias: address minus address in the file */
 	uint32_t number; /* from 1 on, rising */
 	bool is_covered; /* a loaded object lies here; scratch field of module_history_gone() */
-	uint8_t build_id_len;
+	uint8_t build_id_len; /* bytes; 0: it has none */
 	unsigned char build_id[MODULE_BUILD_ID_MAX];
 	char path[]; /* NUL terminated; absolute unless the loader has only a name */
 } module_record_t;
 
 /*
- * Records the objects that are loaded, if any were loaded since the last look. Takes the loader's
- * lock, so the caller must hold no lock. Objects beyond MODULE_HISTORY_MAX are not recorded.
+ * Records the objects that are loaded, if any were loaded since the last look. Does nothing while
+ * another thread makes records. Takes the loader's lock, so the caller must hold no lock. Objects
+ * beyond MODULE_HISTORY_MAX are not recorded.
  */
 void module_history_look(void);
 /*
  * A hash that identifies the objects in which these return addresses lie: equal numbers are taken
  * for the same objects. 0 means that they lie only in objects that are never unloaded, or that the
- * objects are not known. No lock; objects whose code is on a stack cannot be unloaded.
+ * objects are not known, as without a look-up of the C library (objects.h). Takes no lock, because
+ * objects whose code is on a stack are not unloaded.
  */
 uint32_t module_history_stamp(void *const *frames, unsigned n);
 /*
- * Records the objects in which the frames lie, if they can be unloaded. Returns the number of the
- * last record of all, as module_history_last(). No lock.
+ * Records the objects in which these return addresses lie, if they can be unloaded. Returns the
+ * number of the last record of all, as module_history_last() does. Does not take the loader's lock;
+ * a new record takes memory of the region, with its lock.
  */
 uint32_t module_history_note(void *const *frames, unsigned n);
 /*
- * Keeps records from being made, while their memory is moved; false: one is being made, try again.
+ * Keeps records from being made, while their memory is moved, until module_history_release().
+ * False: another thread makes records just now, try again.
  */
 bool module_history_try_hold(void);
 void module_history_release(void);
 /*
  * Records the loaded objects, the program too, for a reader that cannot see them. exe is the
- * program's path. Returns the program's record, NULL if it is not known.
+ * program's path. Returns the program's record; NULL if there is none, or while another thread
+ * makes records. Takes the loader's lock.
  */
 const module_record_t *module_history_look_program(const char *exe);
-/* In a forked child, before any other function. */
+/* In a forked child, before any other function here: the thread that made records is not there. */
 void module_history_postfork_child(void);
 /* The number of the last record; 0 if there is none. */
 uint32_t module_history_last(void);
@@ -68,9 +74,9 @@ bool module_history_has_shadows(uint32_t now);
  */
 uint64_t module_history_place(uintptr_t addr, uint32_t then, uint32_t now);
 /*
- * Calls cb for each recorded object that is unloaded, or that is shadowed at record `now`, until cb
- * returns nonzero; returns that value or 0. One caller at a time. Takes the loader's lock before
- * the first call of cb, but not during the calls.
+ * Calls cb for each recorded object that is unloaded, or that is shadowed at record `now` (with its
+ * substitute range), until cb returns nonzero; returns that value or 0. One caller at a time. Takes
+ * the loader's lock before the first call of cb, but does not hold it during the calls.
  */
 int module_history_gone(int (*cb)(void *ctx, const struct sys_module_s *m), void *ctx,
     uint32_t now);

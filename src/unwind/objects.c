@@ -2,8 +2,9 @@
  * Finds the object at an address by the C library's look-up (_dl_find_object), or by a linear
  * search in a table of our own, which each refresh lists again. The table exists in two copies:
  * readers use the current one while a refresh fills the other. A copy's counter of changes is odd
- * while it is written, so a reader can tell that it read a mixture (a seqlock). No lock: a refresh
- * that finds another one under way returns.
+ * while it is written, so a reader can tell that it read a mixture (a seqlock). No lock of its own:
+ * a refresh that finds another one under way returns; it takes the loader's lock to list the
+ * objects. objects.h names the callers.
  */
 #include "unwind/objects.h"
 
@@ -20,14 +21,14 @@
 /* One object: its range of addresses and its .eh_frame_hdr. */
 struct module_s {
 	atomic_zu_t start;
-	atomic_zu_t end;
-	atomic_p_t hdr;
+	atomic_zu_t end; /* behind its last address */
+	atomic_p_t hdr;  /* NULL: it has none */
 };
 
 /* One copy of the table. changes is odd while the copy is written, and differs afterwards. */
 struct modules_s {
 	atomic_u64_t changes;
-	atomic_u32_t n;
+	atomic_u32_t n; /* objects in it */
 	struct module_s at[N_MODULES];
 };
 
@@ -35,7 +36,7 @@ static LARGE_BSS struct {
 	/* The copies; `now` is the index of the current one. */
 	struct modules_s modules[2];
 	atomic_u32_t now;
-	atomic_b_t is_refreshing;
+	atomic_b_t is_refreshing; /* a thread is writing the other copy */
 } objects;
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
@@ -149,6 +150,7 @@ objects_find(uintptr_t pc, const void **hdr) {
 	return objects_have_lookup() ? look_up_object(pc, hdr) : look_up_module(pc, hdr);
 }
 
+/* Adds an object to the copy that is being written; nonzero if it is full. */
 static int
 on_module(void *opaque, const struct sys_module_s *m) {
 	struct modules_s *t = opaque;
@@ -166,6 +168,7 @@ on_module(void *opaque, const struct sys_module_s *m) {
 	return 0;
 }
 
+/* Lists the objects in the other copy, and makes that the current one. */
 static void
 modules_read(void) {
 	unsigned next = 1 - atomic_load_u32(&objects.now, MO_RELAXED);

@@ -1,6 +1,6 @@
 /*
- * Which loaded object contains an address, and its unwind tables; without a lock, at any time. New
- * C libraries (glibc 2.35) have a look-up that needs no lock. For the others this file keeps a
+ * Which loaded object contains an address, and its unwind tables; without a lock, at any time.
+ * glibc from 2.35 on has a look-up that needs no lock. For other C libraries this module keeps a
  * table of the objects, which each refresh lists again; a reader that finds the table changed
  * during its search searches again. Called by the unwinder (unwind_rows.c, unwind_step.c,
  * unwind_fp.c, code.c) and by module_history.c.
@@ -13,11 +13,11 @@
 /* Whether the C library has a look-up that takes no lock. */
 bool objects_have_lookup(void);
 /*
- * Finds the .eh_frame_hdr of the object at pc (*hdr is NULL if it has none). Returns false if there
- * is no object.
+ * Finds the .eh_frame_hdr of the object at pc (*hdr is NULL if it has none). Returns false if no
+ * object is known there.
  */
 bool objects_find(uintptr_t pc, const void **hdr);
-/* The range of an object, and the loader's description of it (a struct link_map). */
+/* The range of an object, and the address of the loader's description of it (a struct link_map). */
 struct object_place_s {
 	uintptr_t start;
 	uintptr_t end;

@@ -1,8 +1,9 @@
 /*
  * Selects the unwinding method and calls it; unwind.h has the contract. The selected method is one
  * atomic pointer, so a sample that runs during a change uses the old or the new method entirely. No
- * lock. Called by prof_backtrace.c for samples; by prof_dump.c, prof_course.c and prof_request.c
- * for its name and statistics; by module_history.c to forget rows; by prof.c in a forked child.
+ * lock. Called by prof_backtrace.c for samples, the method and refreshes; by prof_hook.c for the
+ * default backtrace hook; by prof_dump.c, prof_course.c and prof_request.c for its name and
+ * statistics; by module_history.c to forget rows; by prof.c in a forked child.
  */
 #include "unwind/unwind.h"
 
@@ -14,6 +15,7 @@
 /* Some method uses unwind rows, so unwind_rows.c is linked. */
 #define HAS_ROWS (CONFIG_PROF_FRAMEPTR || CONFIG_PROF_LIBUNWIND || CONFIG_PROF_LIBGCC)
 
+/* The method "none": no frames. */
 static unsigned
 capture_none(void **frames, unsigned max, const struct unwind_where_s *where,
     struct unwind_memo_s *memo) {
@@ -31,7 +33,7 @@ boot_none(void) {
 
 static const struct unwind_backend_s unwind_none = {"none", boot_none, capture_none};
 
-/* In the order in which "auto" tries them. */
+/* In the order in which unwind_select("auto") tries them. */
 static const struct unwind_backend_s *const backends[] = {
 #if CONFIG_PROF_FRAMEPTR
 	&unwind_auto,
@@ -46,7 +48,7 @@ static const struct unwind_backend_s *const backends[] = {
 	&unwind_none,
 };
 
-/* const struct unwind_backend_s *; NULL means none yet. */
+/* A const struct unwind_backend_s *; NULL before the first selection. */
 static atomic_p_t selected;
 
 /* The selected method; before the first selection unwind_none, which finds no frames. */

@@ -1,11 +1,13 @@
 /*
- * Stacks of calls: reads the return addresses of the calling thread.
- * One interface over several methods, each in a file of its own with a table of functions
- * (unwind_backend.h); configure chooses which are built. "auto" uses frame pointers where the
- * unwind table of the return address says that they are valid, the cached unwind row of that table
- * otherwise, and libgcc for a single sample when a chain breaks (unwind_fp.c). A walk takes no
- * lock, does not allocate and may run on any thread. The caller (prof_backtrace.c) holds no lock of
- * the allocator and has marked the thread as inside.
+ * Stacks of calls: reads the return addresses of the calling thread. One interface over several
+ * methods, each with a table of functions (unwind_backend.h) in a file of its own, "auto" and "fp"
+ * together in unwind_fp.c; configure chooses which are built. "auto" steps by the unwind row of
+ * each return address, read once from the object's tables and cached: by the frame pointer where
+ * the row says so. If an address has no usable row, libgcc reads the stack instead, for this one
+ * sample. A walk takes no lock of the allocator, does not allocate and may run on any thread. The
+ * callers of walks (prof_backtrace.c; prof_hook.c by the default hook) hold no lock of the
+ * allocator and have marked the thread as inside. Also called by prof_dump.c, prof_course.c,
+ * prof_request.c, module_history.c and prof.c (unwind.c says for what).
  */
 #ifndef UNWIND_UNWIND_H
 #define UNWIND_UNWIND_H
@@ -14,8 +16,9 @@
 
 /*
  * Selects and boots a method: "auto", "fp", "libgcc", "libunwind" or "none"; NULL means "auto".
- * EINVAL: there is no such method; ENOTSUP: it is not built in or does not work here, and the
- * selected one stays. To be called with no lock held, during or after the program's constructors.
+ * Returns 0; EINVAL: there is no such method; ENOTSUP: it is not built in or does not work here,
+ * and the selected one stays. "auto" is the first method that works here. To be called with no lock
+ * held, during or after the program's constructors.
  */
 int unwind_select(const char *name);
 /* Name of the selected method; "none" before the first selection. */
@@ -24,12 +27,13 @@ const char *unwind_name(void);
 bool unwind_has(const char *name);
 
 /*
- * Reads the stack of the caller: frames[0] is an address in the caller of unwind(). Returns the
- * number of frames.
+ * Reads the stack of the caller, innermost frame first, at most max frames: frames[0] is an address
+ * in the caller of unwind(). Returns the number of frames.
  */
 unsigned unwind(void **frames, unsigned max);
 /*
- * Reads the stack from `where` on; frames[memo->first] is where->pc. Returns the number of frames.
+ * Reads the stack from `where` on into frames[memo->first] and the elements behind it; the first
+ * one is where->pc. frames has room for max in all. Returns the number of frames.
  */
 unsigned unwind_at(void **frames, unsigned max, const struct unwind_where_s *where,
     struct unwind_memo_s *memo);
@@ -37,10 +41,11 @@ unsigned unwind_at(void **frames, unsigned max, const struct unwind_where_s *whe
 /* Makes all cached rows invalid, because other code may lie at their addresses. */
 void unwind_forget_rows(void);
 /*
- * Learns which objects were loaded and unloaded. To be called from time to time with no lock held.
+ * Learns which objects were loaded and unloaded. To be called from time to time with no lock held,
+ * because it takes the loader's lock.
  */
 void unwind_refresh(void);
-/* Whether that is due at once, because a walk came to an object of which too little is known. */
+/* Whether unwind_refresh() is due at once: a walk came to an object that must be scanned first. */
 bool unwind_is_refresh_wanted(void);
 /* In a forked child: the thread that was learning that does not exist. */
 void unwind_postfork_child(void);

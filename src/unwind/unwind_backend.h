@@ -1,8 +1,9 @@
 /*
  * The interface of the unwinding methods: the start of a walk, the memo that it keeps for the next
- * one, the reasons for its end, and the table of functions of each method. Below unwind.h, which
- * selects one, so that no method calls upward. The counters of walks are relaxed atomics; no lock.
- * Included by unwind.h and the methods.
+ * one, the reasons for its end, and the table of functions of each method. It is apart from
+ * unwind.h, which selects a method, so that no method depends on that. The counters of walks are
+ * relaxed atomics; no lock. Used by unwind.c, by the methods (unwind_fp.c, unwind_libgcc.c,
+ * unwind_libunwind.c) and the modules below them.
  */
 #ifndef UNWIND_UNWIND_BACKEND_H
 #define UNWIND_UNWIND_BACKEND_H
@@ -16,11 +17,13 @@
 typedef enum {
 	unwind_stop_end,       /* the outermost frame was reached */
 	unwind_stop_full,      /* there are more frames than were asked for */
-	unwind_stop_no_module, /* a return address is in no known object */
-	unwind_stop_no_row,    /* there is no usable unwind information for an address */
+	/* a return address is in no known object or function, and no other way to go on was found */
+	unwind_stop_no_module,
+	/* unwind information cannot be used: not supported, or it needs a register that is not known */
+	unwind_stop_no_row,
 	/* a frame lies outside of the stack, or is not above the one before */
 	unwind_stop_bad_frame,
-	unwind_stop_count
+	unwind_stop_count      /* number of reasons */
 } unwind_stop_t;
 
 /* Buckets of the statistics of depths; the last one counts all greater depths. */
@@ -28,13 +31,13 @@ typedef enum {
 
 /* Counters of all walks since the start. */
 struct unwind_stats_s {
-	uint64_t samples;     /* walks */
+	uint64_t samples;     /* stacks that were read: calls of unwind_at() */
 	uint64_t fallbacks;   /* samples for which "auto" used another method */
-	uint64_t rows_made;   /* rows read from unwind tables */
+	uint64_t rows_made;   /* rows read from unwind tables and stored in the cache */
 	uint64_t generations; /* times that cached rows became invalid */
-	uint64_t without_hdr; /* objects without .eh_frame_hdr */
+	uint64_t without_hdr; /* objects without .eh_frame_hdr that were seen */
 	uint64_t scanned;     /* of these, those whose .eh_frame was found by a scan */
-	uint64_t stops[unwind_stop_count];
+	uint64_t stops[unwind_stop_count]; /* walks by the reason for their end */
 	/* Bucket b counts stacks of depth d with lg_floor(d) == b; d == 0 counts in bucket 0. */
 	uint64_t depths[UNWIND_DEPTH_BUCKETS];
 };
@@ -47,8 +50,8 @@ struct unwind_where_s {
 };
 
 /*
- * Used in the function whose return address shall be the first frame. That function must not have
- * returned when `where` is used.
+ * Sets *where. Used in the function whose return address is to be the first frame; that function
+ * must not have returned when `where` is used.
  */
 #define UNWIND_HERE(where) \
 	(where)->pc = (uintptr_t)__builtin_extract_return_addr(__builtin_return_address(0)); \
@@ -66,7 +69,7 @@ struct unwind_mark_s {
 	uintptr_t fp_at;
 };
 
-/* Two words that the last walk read, compared at once. */
+/* Two words that the last walk read, and their addresses; compared at once. */
 typedef uint64_t unwind_words_t __attribute__((vector_size(16)));
 struct unwind_check_s {
 	uintptr_t at[2];
@@ -87,14 +90,14 @@ struct unwind_memo_s {
 	uintptr_t hi;
 	/* end of a stack that was tested and is not the thread's own; 0: none */
 	uintptr_t tried_hi;
-	uint64_t salt; /* generation of the rows that the marks were made with */
-	unsigned room;  /* number of marks, at most the number of frames */
+	uint64_t salt; /* of the generation of rows with which the marks were made (unwind_rows.salt) */
+	unsigned room;  /* marks that there is memory for, at most the number of frames */
 	unsigned known; /* marks [known, room) are those of the last walk */
 	unsigned first; /* index at which the last walk's frames begin */
 	bool is_same;   /* the last walk found the frames of the walk before it */
 	bool is_whole;  /* the last walk ended with the outermost frame */
 	bool is_own;    /* all frames of the last walk lie on the thread's own stack */
-	unsigned n_checks; /* checks of all words of the last walk, if it was repeated; else 0 */
+	unsigned n_checks; /* checks in use: all words of the last walk if it was repeated, else 0 */
 	struct unwind_mark_s *marks;
 	struct unwind_check_s *checks; /* room for as many as there are marks */
 };
@@ -108,13 +111,13 @@ unwind_memo_forget(struct unwind_memo_s *m) {
 	m->n_checks = 0;
 }
 
-/* Bytes of memory, aligned to 16, for n marks. */
+/* Bytes of memory that n marks and their checks need; it must be aligned to 16. */
 static inline size_t
 unwind_memo_bytes(unsigned n) {
 	return n * (sizeof(struct unwind_mark_s) + sizeof(struct unwind_check_s));
 }
 
-/* Sets the memory for n marks and forgets all that was remembered. */
+/* Sets the memory for n marks and their checks (NULL: none, n is 0), and forgets the marks. */
 static inline void
 unwind_memo_set_room(struct unwind_memo_s *m, void *mem, unsigned n) {
 	m->marks = mem;
@@ -128,7 +131,7 @@ struct unwind_backend_s {
 	const char *name;
 	/*
 	 * Returns 0, or an errno value if the method cannot work here. Called with no lock held;
-	 * may take any lock.
+	 * may take any lock and allocate.
 	 */
 	int (*boot)(void);
 	/*
@@ -141,13 +144,16 @@ struct unwind_backend_s {
 	    struct unwind_memo_s *memo);
 };
 
+/* The counters; unwind_stats_s says what they count. */
 extern HIDDEN struct unwind_counts_s {
 	atomic_u64_t fallbacks;
 	atomic_u64_t stops[unwind_stop_count];
 	atomic_u64_t depths[UNWIND_DEPTH_BUCKETS];
 } unwind_counts;
 
-/* Count how a walk ended, that a sample went to another method, and the depth of a stack. */
+/*
+ * Count how a walk ended, that "auto" used another method for a sample, and the depth of a stack.
+ */
 ALWAYS_INLINE void
 unwind_count_stop(unwind_stop_t stop) {
 	assert(stop < unwind_stop_count);
@@ -166,9 +172,9 @@ unwind_count_depth(unsigned n) {
 	atomic_fetch_add_u64(&unwind_counts.depths[bucket], 1, MO_RELAXED);
 }
 
-/* Sets all counters in *dst but those of unwind rows, which become 0. */
+/* Sets all counters in *dst; those of unwind rows and of objects without .eh_frame_hdr to 0. */
 void unwind_counts_read(struct unwind_stats_s *dst);
-/* The name of the stop in statistics. */
+/* The name of a reason in statistics, such as "end". */
 const char *unwind_stop_name(unwind_stop_t stop);
 
 /* The methods that are built; each is defined in the file of its name, "auto" with "fp". */

@@ -1,13 +1,14 @@
 /*
- * The methods "fp" and "auto": stacks by frame pointers, checked by unwind rows.
+ * The methods "fp" and "auto": stacks by frame pointers, checked by unwind rows; "auto" asks libgcc
+ * for a sample whose walk ended because a row could not be used.
  * A frame-pointer chain alone is unreliable: a function without a frame pointer between two
  * functions with one is lost. So every step uses the row of the return address, read once from the
  * object's tables and then cached: "CFA = fp + c" is the frame-pointer step, "CFA = sp + c" the
- * other common one, each about 25 instructions. A walk compares the stack with that of the last
- * walk and steps only through frames that changed (struct trail_s); a stack that comes again whole
- * is compared by a list of all words that were read (memo->checks). Invariant: only memory that is
- * known to be a stack is read (unwind_step.h). No lock and no allocation during a walk. unwind.c
- * calls the two tables at the end.
+ * other common one. A walk compares the stack with that of the last walk and steps only through
+ * frames that changed (struct trail_s); a stack that comes again whole is compared by a list of all
+ * words that were read (memo->checks). Invariant: only memory that is known to be a stack is read
+ * (unwind_step.h). No lock and no allocation during a walk. unwind.c calls the two tables at the
+ * end.
  */
 #include <sys/auxv.h>
 
@@ -18,7 +19,7 @@
 #include "util/assert.h"
 #include "util/bits.h"
 
-/* Written at boot only; fallback is the method for broken chains, NULL if there is none. */
+/* Written at boot only; fallback is the other method that "auto" uses, NULL if there is none. */
 static struct {
 	bool is_booted;
 	const struct unwind_backend_s *fallback;
@@ -27,8 +28,9 @@ static struct {
 /* ---- steps ---- */
 
 /*
- * A step by one of the two common rows, with the frame's registers in local variables. Returns
- * false and leaves them unchanged if step_slow() is needed. hi must not be below sp.
+ * A step by one of the two common rows, ROW_FRAME or a plain one, with the frame's registers in
+ * local variables. Returns false and leaves them unchanged if step_slow() is needed. The stack can
+ * be read from sp up to hi, which must not be below sp.
  */
 ALWAYS_INLINE NO_SANITIZE_ADDRESS bool
 step_fast(row_t row, uintptr_t *pc, uintptr_t *sp, uintptr_t *fpr, uintptr_t hi) {
@@ -54,7 +56,7 @@ step_fast(row_t row, uintptr_t *pc, uintptr_t *sp, uintptr_t *fpr, uintptr_t hi)
 	return true;
 }
 
-/* A step with all checks, from these registers; the result is that of unwind_step(). */
+/* unwind_step() from these registers; those of the caller are in w then. */
 static NOINLINE unsigned
 step_slow(struct walk_s *w, uintptr_t pc, uintptr_t sp, uintptr_t fpr) {
 	w->pc = pc;
@@ -65,10 +67,11 @@ step_slow(struct walk_s *w, uintptr_t pc, uintptr_t sp, uintptr_t fpr) {
 /* ---- walks ---- */
 
 /*
- * Frames and marks of one walk. Both arrays are those of the memo, with `room` marks and `max`
- * frames: the elements [0, n) are of this walk; [old, room) are those of the last walk that this
- * one may still reach. When the walk reaches a frame of the last one with the same registers, it
- * continues by comparing the words that the steps would read, at about 10 instructions each.
+ * Frames and marks of one walk. frames is the caller's array, which the memo belongs to, with room
+ * for `max`; marks are those of the memo, `room` in number. The elements [0, n) are of this walk;
+ * [old, room) are those of the last walk that this one may still reach. When the walk reaches a
+ * frame of the last one with the same registers, it continues by comparing the words that the steps
+ * would read, which costs less than the steps.
  */
 struct trail_s {
 	void **frames;
@@ -77,7 +80,7 @@ struct trail_s {
 	unsigned room;
 	unsigned n;
 	unsigned old;
-	/* The frames up to here were not guessed by bare frame pointers. */
+	/* Number of frames that were not guessed by bare frame pointers. */
 	unsigned n_sure;
 	/* The frames from `old` on ended the last walk and end this one too. */
 	bool is_joined;
@@ -114,8 +117,8 @@ trail_try_add(struct trail_s *t, uintptr_t pc, struct unwind_mark_s mark) {
 }
 
 /*
- * Whether the last walk had a frame with these registers and address. Advances `old` to the first
- * frame of the last walk that is not below sp.
+ * Whether the last walk had a frame with this address and these registers. Advances `old` to the
+ * first frame of the last walk that is not below sp.
  */
 ALWAYS_INLINE bool
 trail_meets(struct trail_s *t, uintptr_t pc, uintptr_t sp, uintptr_t fpr) {
@@ -169,8 +172,8 @@ check_add_ra(struct unwind_check_s *checks, unsigned n, const struct unwind_mark
 }
 
 /*
- * Lists what same_until() has just compared in a stack that came again, in pairs of checks; the
- * last word fills what remains.
+ * Lists the words that same_until() has just compared in a stack that came again. checks_hold()
+ * takes two checks, which are four words, at a time: the list is filled up by the last word again.
  */
 static void
 checks_make(struct unwind_memo_s *m) {
@@ -189,15 +192,15 @@ checks_make(struct unwind_memo_s *m) {
 	assert(m->n_checks <= m->room);
 }
 
-/* Whether the words of a check are as they were. */
+/* 0 if the two words of a check are as they were. */
 ALWAYS_INLINE NO_SANITIZE_ADDRESS unwind_words_t
 check_differs(const struct unwind_check_s *c) {
 	return (unwind_words_t){load_word(c->at[0]), load_word(c->at[1])} ^ c->words;
 }
 
 /*
- * is_same_whole() by the list. All words lie on the thread's own stack, so they can be read though
- * one before them has changed.
+ * is_same_whole() by the list of words. All lie on the thread's own stack, so they can be read even
+ * if one before them has changed.
  */
 ALWAYS_INLINE bool
 checks_hold(const struct unwind_memo_s *m) {
@@ -208,7 +211,7 @@ checks_hold(const struct unwind_memo_s *m) {
 	return (differ[0] | differ[1]) == 0;
 }
 
-/* Whether a walk of at most max frames begins as the last one did. */
+/* Whether a walk of at most max frames begins with the registers with which the last one began. */
 ALWAYS_INLINE bool
 is_same_start(void *const *frames, unsigned max, const struct unwind_where_s *where,
     const struct unwind_memo_s *m) {
@@ -220,6 +223,7 @@ is_same_start(void *const *frames, unsigned max, const struct unwind_where_s *wh
 	    && frames[m->known] == (void *)where->pc;
 }
 
+/* Moves n frames and their marks. */
 static void
 trail_move(struct trail_s *t, unsigned to, unsigned from, unsigned n) {
 	assert(to + n <= t->room && from + n <= t->room);
@@ -227,7 +231,10 @@ trail_move(struct trail_s *t, unsigned to, unsigned from, unsigned n) {
 	memmove(&t->marks[to], &t->marks[from], n * sizeof(t->marks[0]));
 }
 
-/* Keeps the frames that both walks share. Returns false if no more steps are needed. */
+/*
+ * Called when the walk has met frame `old` of the last one: takes over the frames that both share.
+ * Returns false if these are all that remain, so that no more steps are needed.
+ */
 static bool
 trail_follow(struct trail_s *t, const struct unwind_memo_s *m, uintptr_t hi) {
 	unsigned until = same_until(t->frames, t->marks, t->old, t->room, hi);
@@ -247,8 +254,9 @@ trail_follow(struct trail_s *t, const struct unwind_memo_s *m, uintptr_t hi) {
 }
 
 /*
- * Moves all frames to the end of the memo's arrays, for the next walk, and sets the memo. Returns
- * the number of frames, at most max.
+ * Moves all frames to the end of the first `room` elements, for the next walk, and sets the memo;
+ * if there are more frames than marks they stay where they are, and the memo forgets the walk.
+ * Returns the number of frames, at most max.
  */
 static unsigned
 trail_end(struct trail_s *t, const struct walk_s *w, uintptr_t first_sp, uint64_t salt) {
@@ -274,8 +282,8 @@ trail_end(struct trail_s *t, const struct walk_s *w, uintptr_t first_sp, uint64_
 }
 
 /*
- * Ends a walk that found no further step: guessed frames that did not lead back to known code are
- * dropped.
+ * Ends a walk that found no further step from pc: guessed frames that did not lead back to known
+ * code are dropped, and a last frame whose address is 0.
  */
 static void
 trail_cut(struct trail_s *t, uintptr_t pc) {
@@ -323,7 +331,7 @@ walk(struct walk_s *w, struct trail_s *t, uint64_t salt) {
 	}
 }
 
-/* A walk without statistics, by steps as far as the last one was different. */
+/* A walk without statistics; steps only through frames that the last walk did not have. */
 static unsigned
 walk_uncounted(void **frames, unsigned max, const struct unwind_where_s *where,
     struct unwind_memo_s *memo, unwind_stop_t *stop) {
@@ -352,6 +360,7 @@ walk_check(void *const *frames, unsigned n, const struct unwind_where_s *where) 
 	(void)n_plain;
 }
 
+/* A walk with statistics of its end, and in debug builds with walk_check(). */
 static unsigned
 walk_counted(void **frames, unsigned max, const struct unwind_where_s *where,
     struct unwind_memo_s *memo, unwind_stop_t *stop) {
@@ -363,7 +372,7 @@ walk_counted(void **frames, unsigned max, const struct unwind_where_s *where,
 	return n;
 }
 
-/* The first time that a stack comes again; false if it does not. */
+/* Whether the stack is that of the last walk; if so, makes the list of checks for next time. */
 static NOINLINE bool
 same_try_learn(void *const *frames, struct unwind_memo_s *memo) {
 	if (!is_same_whole(frames, memo)) {
@@ -407,8 +416,8 @@ fp_capture(void **frames, unsigned max, const struct unwind_where_s *where,
 }
 
 /*
- * Whether another method could get further than a walk that ended so. It could not after a bad
- * frame: it would rely on the same tables.
+ * Whether the fallback is there and could get further than a walk that ended so. It could not after
+ * a bad frame, because it relies on the same tables.
  */
 static bool
 is_fallback_wanted(unwind_stop_t stop) {
@@ -453,8 +462,9 @@ fp_boot(void) {
 }
 
 /*
- * The method for broken chains, only if it does not need the loader's lock: libgcc uses the
- * lock-free look-up where there is one, and a static program has no loader.
+ * The method for samples without a usable row: libgcc, only if it works and does not need the
+ * loader's lock. It uses the look-up without a lock where there is one, and a static program has no
+ * loader.
  */
 static const struct unwind_backend_s *
 choose_fallback(void) {

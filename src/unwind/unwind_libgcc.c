@@ -1,11 +1,11 @@
 /*
- * The method "libgcc": stacks by libgcc's unwinder.
- * It is correct wherever there is unwind information, but costs about 1500 instructions per frame.
- * Its first call may allocate and resolve symbols, so it is made at boot. libgcc does not check
- * what it reads: a wrong row or register would make it read anywhere. Therefore each of its steps
- * is taken by a walk of ours first, with every check, and libgcc may continue only if that walk
- * reached readable memory and is at the same frame. No lock; unwind.c calls the table at the end,
- * and unwind_fp.c as its fallback.
+ * The method "libgcc": stacks by libgcc's unwinder. It is correct wherever there is unwind
+ * information, but much slower than our own walk. Its first call may allocate and resolve symbols,
+ * so it is made at boot. libgcc does not check what it reads: a wrong row or register would make it
+ * read anywhere. Therefore each of its steps is taken by a walk of ours first, the guard, with
+ * every check. Invariant: libgcc takes a step only if the guard has taken it, and stands at the
+ * same frame. No lock of ours; libgcc takes the loader's lock where the C library has no look-up
+ * without it. unwind.c calls the table at the end, and unwind_fp.c as its fallback.
  */
 #include <unwind.h>
 
@@ -22,13 +22,13 @@
 /* One walk of libgcc's unwinder, as the argument of its callback. */
 struct libgcc_walk {
 	void **frames;
-	unsigned n;
+	unsigned n;         /* frames stored */
 	unsigned max;
 	uintptr_t from;     /* frames with a CFA below this one, the allocator's, are omitted */
 	uintptr_t last_cfa; /* CFA of the last frame */
 	struct walk_s guard; /* our walk, which takes each step first */
 	bool is_guarded;     /* guard has begun */
-	unwind_stop_t stop;
+	unwind_stop_t stop;  /* why the guard ended; unwind_stop_end while it goes on */
 };
 
 /* Declared in no header of libgcc: finds the FDE of the function at pc, also a registered one. */
@@ -39,6 +39,7 @@ struct bases_s {
 };
 extern const void *_Unwind_Find_FDE(void *pc, struct bases_s *bases) WEAK;
 
+/* An unwind_find_fde_t. */
 static const unsigned char *
 find_fde(uintptr_t pc) {
 	struct bases_s bases;
@@ -75,7 +76,8 @@ try_step(struct libgcc_walk *w, struct _Unwind_Context *context, uintptr_t ip, u
 }
 
 /*
- * Callback for each frame: stores its address, unless it is omitted, and decides on the next step.
+ * Called by libgcc for each frame: stores its address, unless it is omitted, and decides whether
+ * libgcc may step to the next one.
  */
 static _Unwind_Reason_Code
 on_frame(struct _Unwind_Context *context, void *opaque) {
@@ -116,8 +118,8 @@ libgcc_capture(void **frames, unsigned max, const struct unwind_where_s *where,
 }
 
 /*
- * libgcc ends the process if it finds no description of its own function, as in a static program
- * without .eh_frame_hdr.
+ * libgcc would end the process if it found no description of its own function, as in a static
+ * program without .eh_frame_hdr; so that is asked first.
  */
 static int
 libgcc_boot(void) {

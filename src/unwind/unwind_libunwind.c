@@ -1,8 +1,9 @@
 /*
- * The method "libunwind": its quick walk, which has a cache, otherwise its cursor.
- * Built only if configure was asked for it. libunwind does not check what it reads. Therefore a
- * walk of ours, with every check, goes first and counts the frames that can be reached; libunwind
- * is asked for no more than those. No lock; unwind.c calls the table at the end.
+ * The method "libunwind": its quick walk, which has a cache, otherwise its cursor. Built only if
+ * configure was asked for it (--enable-prof-libunwind). libunwind does not check what it reads.
+ * Therefore a walk of ours, with every check, goes first and counts the frames that can be reached.
+ * Invariant: libunwind is asked for no more frames than that. No lock of ours, no state. unwind.c
+ * calls the table at the end.
  */
 #define UNW_LOCAL_ONLY
 #include <libunwind.h>
@@ -10,14 +11,16 @@
 #include "unwind/unwind_step.h"
 #include "util/assert.h"
 
+/* An unwind_find_fde_t: libunwind knows no registered FDEs. */
 static const unsigned char *
 no_fde(uintptr_t pc UNUSED) {
 	return NULL;
 }
 
 /*
- * Counts the frames that can be reached from here. If the walk ends with an error, the frame in
- * which it ended is not counted.
+ * Counts the frames, up to max, that can be reached from `here`; max where there is no walk of
+ * ours. If the walk ends other than at the outermost frame, the frame in which it ended is not
+ * counted.
  */
 static unsigned
 count_safe(const struct unwind_where_s *here, unsigned max, struct unwind_memo_s *memo) {
@@ -38,7 +41,8 @@ count_safe(const struct unwind_where_s *here, unsigned max, struct unwind_memo_s
 }
 
 /*
- * Walks frame by frame and omits those below `from`. Slower; for processors without the quick walk.
+ * Walks frame by frame, at most max frames of which those below the stack address `from` are not
+ * stored. Slower than the quick walk; used where that stores nothing, and with little room.
  */
 static unsigned
 walk_by_cursor(void **frames, unsigned max, uintptr_t from) {
@@ -64,8 +68,8 @@ walk_by_cursor(void **frames, unsigned max, uintptr_t from) {
 }
 
 /*
- * The quick walk stores frames of the allocator first; those before the address `first` are
- * removed. Returns the number of frames left, 0 if that address was not found.
+ * Walks by unw_backtrace(), which stores frames of the allocator first; those before the address
+ * `first` are removed. Returns the number of frames left, 0 if that address was not found.
  */
 static unsigned
 walk_quickly(void **frames, unsigned max, const void *first) {

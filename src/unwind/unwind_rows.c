@@ -1,10 +1,11 @@
 /*
  * The cache of unwind rows: packing rows, generations, finding and storing.
- * Each address has a pair of entries: a new row is stored in the first and moves the row there to
- * the second, whose row is lost; a look-up tries both, the fast step (unwind_fp.c) only the first.
- * unwind_rows.h explains why no lock is needed. Invariant: a row in the cache is correct for its
- * generation, and a step by a plain row stays inside the frame. The walks call unwind_row_find();
- * the profiler calls the refresh from time to time.
+ * Each address has a pair of entries, row_slot() and the slot beside it: a new row is stored in the
+ * first and moves the row there to the second, whose row is lost; a look-up tries both, the fast
+ * step (unwind_fp.c) only the first. unwind_rows.h explains why no lock is needed. Invariant: a row
+ * in the cache is correct for its generation, and a step by a plain row stays inside the frame. The
+ * walks (unwind_fp.c, unwind_step.c) and code.c call unwind_row_find(); unwind_step.c packs rows of
+ * its own; unwind.c and the boot of unwind_fp.c call the refresh, with no lock held.
  */
 #include "unwind/unwind_rows.h"
 
@@ -63,6 +64,7 @@ is_words(int64_t off) {
 	return (off & 7) == 0 && off / 8 >= -limit && off / 8 < limit;
 }
 
+/* Packs the rule of the frame pointer; ROW_FP_LOST if it does not fit. */
 static row_t
 pack_fp_rule(const struct cfi_rule_s *rule) {
 	row_t off = ROW_PACK_FP(rule->off / 8);
@@ -78,7 +80,7 @@ pack_fp_rule(const struct cfi_rule_s *rule) {
 	}
 }
 
-/* Packs the rule of the return address; false if it does not fit into a row. */
+/* Adds the rule of the return address to *row; false if it does not fit. */
 static bool
 pack_ra_rule(const struct cfi_rule_s *rule, row_t *row) {
 	if (rule->kind == cfi_reg_same) {
@@ -167,8 +169,9 @@ find_row(const void *hdr, uintptr_t pc, struct cfi_row_s *r) {
 }
 
 /*
- * Computes the row of the call before pc. A context that was made by hand may return to the first
- * instruction of a function that has no caller: there is no call before that address.
+ * Computes the row of the call before pc, or a kind that says why there is none. A context that was
+ * made by hand may return to the first instruction of a function that has no caller: there is no
+ * call before that address, so a row at pc itself counts if it is that of an outermost frame.
  */
 static row_t
 row_make(const void *hdr, uintptr_t pc) {
@@ -184,9 +187,9 @@ row_make(const void *hdr, uintptr_t pc) {
 }
 
 /*
- * Whether the object at pc has tables. An object that is being unloaded is unmapped before the C
- * library forgets it; if other code is mapped there meanwhile, the address is still found "in" the
- * object although its tables are gone.
+ * Whether there is an object at pc whose tables, if it has some (*hdr), can be read. An object that
+ * is being unloaded is unmapped before the C library forgets it; if other code is mapped there
+ * meanwhile, the address is still found in the object although its tables are gone.
  */
 static bool
 has_tables(uintptr_t pc, const void **hdr) {

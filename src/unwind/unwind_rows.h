@@ -2,7 +2,8 @@
  * Unwind rows of code addresses, each packed into one word and cached in a fixed table. No lock: an
  * entry is two words, the packed row and a key that mixes the address, the row and the generation,
  * so a torn or stale entry does not match. The generation changes when an object was unloaded or
- * may have been. Called by the walks (unwind_fp.c, unwind_step.c), by code.c and by unwind.c.
+ * may have been, when another object lies where one was, or when the tables of an object were found
+ * by a scan. Called by the walks (unwind_fp.c, unwind_step.c), by code.c and by unwind.c.
  */
 #ifndef UNWIND_UNWIND_ROWS_H
 #define UNWIND_UNWIND_ROWS_H
@@ -16,7 +17,9 @@
 #define N_ROWS (ZU(1) << LG_ROWS)
 
 /*
- * A packed row. Offsets count words of 8 bytes, from the CFA unless it says otherwise.
+ * A packed row. Offsets count words of 8 bytes. Those of the return address and of the frame
+ * pointer are from the CFA (with ROW_FP_FP from fp), that of the CFA is from sp or fp as the kind
+ * says.
  *   bits 0-2 kind (ROW_*), bit 3 ROW_PLAIN, bits 4-5 frame pointer (ROW_FP_*), bit 6
  *   ROW_RA_SIGNED, then three offsets of 19 bits: return address (0: still in the link register),
  *   frame pointer, CFA
@@ -28,14 +31,15 @@ enum {
 	ROW_SP,      /* CFA = sp + offset */
 	ROW_FP,      /* CFA = fp + offset */
 	ROW_DEREF,   /* CFA = *(fp + offset) */
-	ROW_SIGNAL, /* the registers are in the kernel's record of a signal */
-	ROW_END,    /* the outermost frame */
-	ROW_NO_FDE, /* in an object, but in none of the functions that it describes */
-	ROW_UNKNOWN /* described in a way that is not supported */
+	ROW_SIGNAL,  /* the registers are in the kernel's record of a signal */
+	ROW_END,     /* the outermost frame */
+	ROW_NO_FDE,  /* in an object, but in none of the functions that it describes */
+	ROW_UNKNOWN  /* described in a way that is not supported */
 };
-#define ROW_KIND(r) ((unsigned)(r) & 7)
+#define ROW_KIND(r) ((unsigned)(r) & 7) /* one of these */
 /* A ROW_SP whose offsets all lie inside its frame, so that a step needs no further checks. */
 #define ROW_PLAIN 8u
+/* The saved return address is signed (aarch64). */
 #define ROW_RA_SIGNED 64u
 /*
  * The place of the caller's frame pointer: not saved, at CFA + offset, at fp + offset, or not
@@ -43,6 +47,7 @@ enum {
  */
 enum { ROW_FP_SAME, ROW_FP_CFA, ROW_FP_FP, ROW_FP_LOST };
 #define ROW_FP_HOW(r) ((unsigned)((r) >> 4) & 3)
+/* Bits of an offset; the offsets of a row in bytes, and the bits of one given in words. */
 #define ROW_OFF_BITS 19
 #define ROW_RA_OFF(r) (((int64_t)((r) << 38) >> 45) * 8)
 #define ROW_FP_OFF(r) (((int64_t)((r) << 19) >> 45) * 8)
@@ -78,32 +83,32 @@ enum { ROW_FP_SAME, ROW_FP_CFA, ROW_FP_FP, ROW_FP_LOST };
 #endif
 
 struct row_entry_s {
-	atomic_u64_t key;
+	atomic_u64_t key; /* row_key() of address, row and generation */
 	atomic_u64_t row;
 };
 
 extern HIDDEN struct unwind_rows_s {
 	ALIGNED(CACHELINE) struct row_entry_s rows[N_ROWS];
-	/* Mixed into the keys; changes with the generation. */
+	/* Mixed into the keys: a hash of the generation. */
 	atomic_u64_t salt;
 	atomic_u64_t made;        /* rows read from tables, for statistics */
-	atomic_u64_t generations; /* number of the present generation */
+	atomic_u64_t generations; /* number of the present generation, from 0 on */
 	atomic_u64_t unloads;     /* the loader's count of unloaded objects at the last refresh */
 } unwind_rows;
 
-/* The cache entry of an address. */
+/* The index of the first cache entry of an address; the other one is at index ^ 1. */
 static inline size_t
 row_slot(uintptr_t pc) {
 	return (size_t)(((uint64_t)pc * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - LG_ROWS));
 }
 
-/* The key of an entry: no two of address, row and generation can be exchanged unnoticed. */
+/* The key of an entry. A change of the address, the row or the salt alone changes it. */
 static inline uint64_t
 row_key(uintptr_t pc, row_t row, uint64_t salt) {
 	return (uint64_t)pc ^ salt ^ row * UINT64_C(0xd6e8feb86659fd93);
 }
 
-/* The cached row, or ROW_MISSING. */
+/* The row of pc in this entry, or ROW_MISSING. */
 ALWAYS_INLINE row_t
 row_load(size_t slot, uintptr_t pc, uint64_t salt) {
 	row_t row = atomic_load_u64(&unwind_rows.rows[slot].row, MO_RELAXED);
@@ -112,21 +117,23 @@ row_load(size_t slot, uintptr_t pc, uint64_t salt) {
 }
 
 /*
- * Finds the row of a return address in the cache or in the tables. ROW_MISSING: no object is there;
- * that is not cached, because code may be loaded there later.
+ * Finds the row of a return address (of the call before pc) in the cache or in the tables; then it
+ * is stored in the cache. ROW_MISSING: no object is there; that is not stored, because code may be
+ * loaded there later. No lock, at any time.
  */
 row_t unwind_row_find(uintptr_t pc);
 /* Packs a row; ROW_UNKNOWN if it does not fit. */
 row_t unwind_row_pack(const struct cfi_row_s *r);
 
 /*
- * Asks the loader whether objects were unloaded and lists loaded objects again (objects_refresh).
- * If some were unloaded, or the loader does not count, all rows are forgotten.
+ * Asks the loader whether objects were unloaded, lists loaded objects again (objects_refresh) and
+ * scans new ones (frame_scan_try_look). If some were unloaded or scanned, or the loader does not
+ * count, all rows are forgotten. Takes the loader's lock: to be called with no lock held.
  */
 void unwind_rows_refresh(void);
 /* Makes all cached rows invalid. */
 void unwind_rows_forget(void);
-/* Sets the counters of rows in *dst. */
+/* Sets the counters of rows, and of objects without .eh_frame_hdr, in *dst. */
 void unwind_rows_stats(struct unwind_stats_s *dst);
 
 #endif

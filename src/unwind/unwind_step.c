@@ -2,8 +2,9 @@
  * One step of a walk with all checks, and what is known of the thread's stacks.
  * unwind_step.h has the contract. A step leads to a frame above the last one inside the confirmed
  * range, or to another stack (out of a signal handler, or at most MOVES_MAX times by rows), or says
- * why the walk ends. The caller bounds the number of frames, so a walk always ends. No lock and no
- * state outside of the walk and the thread's memo.
+ * why the walk ends. Invariant: what is read lies below hi or was confirmed by the kernel. The
+ * caller bounds the number of frames, so a walk always ends. No lock and no state outside of the
+ * walk and the thread's memo. Called by unwind_fp.c, unwind_libgcc.c and unwind_libunwind.c.
  */
 #include "unwind/unwind_step.h"
 
@@ -19,13 +20,13 @@
 #include "util/assert.h"
 #include "util/bits.h"
 
-/* Larger frames are taken for a broken chain (bytes). */
+/* Largest distance in bytes from sp that a step may bridge; more is taken for a broken chain. */
 #define FRAME_SPAN_MAX (ZU(16) << 20)
 /* Most consecutive steps by bare frame pointers, in code without unwind information. */
 #define GUESS_MAX 64
 /* Most steps of one walk to other stacks, by rows. */
 #define MOVES_MAX 16
-/* Bytes of stack that another unwinder may use during its walk. */
+/* Bytes of stack below guard_sp that the guarded unwinder may use during its walk. */
 #define UNWINDER_STACK ((uintptr_t)64 << 10)
 /*
  * Greatest distance in bytes between a thread's outermost frame and the end of its stack: its
@@ -33,8 +34,8 @@
  */
 #define STACK_END_SPAN (ZU(1) << 20)
 /*
- * Bytes that an unwinder may read where there is no row: the two instructions that return from a
- * signal handler.
+ * Bytes of code that the guarded unwinder may read where there is no row, to find out whether they
+ * are the two instructions that return from a signal handler.
  */
 #define CODE_BYTES 16
 
@@ -71,7 +72,7 @@ is_in_frame(const struct walk_s *w, uintptr_t addr, uintptr_t end) {
 	return addr >= w->sp && addr < end && (addr & 7) == 0;
 }
 
-/* Moves to the caller. */
+/* Moves to the caller; true. */
 static bool
 enter_caller(struct walk_s *w, uintptr_t ra, uintptr_t cfa, uintptr_t caller_fp) {
 	/* Upwards only and never beyond what was confirmed: therefore a walk ends. */
@@ -83,14 +84,14 @@ enter_caller(struct walk_s *w, uintptr_t ra, uintptr_t cfa, uintptr_t caller_fp)
 	return true;
 }
 
-/* Whether a page that ends a frame has words which the guarded unwinder writes during its walk. */
+/* Whether the page below a CFA has words that the guarded unwinder writes during its walk. */
 static bool
 is_unwinders_own(const struct walk_s *w, uintptr_t cfa) {
 	return w->guard_sp != 0 && align_down(cfa - 8, os_page_size) < w->guard_sp
 	    && cfa > w->guard_sp - UNWINDER_STACK;
 }
 
-/* Moves to another stack, if the page below the CFA there can be read. */
+/* Moves to another stack, if the walk may and the page below the CFA there can be read. */
 static bool
 move_to(struct walk_s *w, uintptr_t cfa) {
 	if (!w->may_move || w->n_moves == MOVES_MAX || cfa < os_page_size || (cfa & 7) != 0
@@ -179,7 +180,7 @@ find_ra(struct walk_s *w, row_t row, uintptr_t cfa, uintptr_t *ra) {
 	return true;
 }
 
-/* The rest of a step whose CFA is good. */
+/* The rest of a step whose CFA is good; has_moved: it led to another stack. */
 static bool
 step_to(struct walk_s *w, row_t row, uintptr_t cfa, bool has_moved) {
 	uintptr_t caller_fp, ra;
@@ -397,8 +398,9 @@ is_own_end(uintptr_t lo, uintptr_t hi, uintptr_t end) {
 }
 
 /*
- * Records [lo, end) as the thread's own stack. The end of the first thread's stack is the kernel's
- * data above its frames, that of another thread its TLS. Which thread this is need not be asked: if
+ * Finds out whether the stack at lo, known up to hi, is the thread's own, and where it ends; then
+ * records that in the memo. The end of the first thread's stack is the kernel's data above its
+ * frames (AT_RANDOM), that of another thread its TLS. Which thread this is need not be asked: if
  * only mapped memory lies up to the kernel's data, that is the first thread's stack, which stays.
  */
 static void

@@ -3,10 +3,9 @@
  * Invariant: only memory that is known to be a mapped stack is read. A step ends above the last one
  * and inside [sp, hi). That range is either the thread's own stack, whose end is known and which
  * exists as long as the thread, or memory that the kernel has confirmed as readable during this
- * walk. Another kind of stack (of a signal handler, a coroutine) may be unmapped before the next
- * walk; so the kernel is asked again, with one call for what the last walk saw. No lock. Called by
- * the walks (unwind_fp.c) and by the guards of the other unwinders (unwind_libgcc.c,
- * unwind_libunwind.c).
+ * walk. Another stack (of a signal handler, a coroutine) may be unmapped before the next walk; so
+ * the kernel is asked again, by one call for what the last walk saw. No lock. Called by the walks
+ * (unwind_fp.c) and by the guards of the other unwinders (unwind_libgcc.c, unwind_libunwind.c).
  */
 #ifndef UNWIND_UNWIND_STEP_H
 #define UNWIND_UNWIND_STEP_H
@@ -21,7 +20,7 @@
 #define HAS_WALK 0
 #endif
 
-/* The frame pointer was saved in a way that rows do not describe. */
+/* The value of walk_s.fp if the frame pointer was saved in a way that rows do not describe. */
 #define FP_IS_LOST (~(uintptr_t)2)
 
 /* The registers of one frame during a walk. */
@@ -33,16 +32,16 @@ struct walk_s {
 	uintptr_t pc;
 	uintptr_t sp;
 	uintptr_t fp;
-	/* End of the confirmed part of the stack above sp. */
+	/* End of the part of the stack above sp that can be read. */
 	uintptr_t hi;
 	/* The link register at the place that a signal interrupted; 0 if not known. */
 	uintptr_t lr;
 	/* Consecutive steps by bare frame pointers. */
 	unsigned n_guessed;
-	/* Steps to another stack that rows described. */
+	/* Steps to another stack by rows, in this walk. */
 	unsigned n_moves;
 	/*
-	 * Addresses from which the last step_slow() read pc (as in a mark; NOT_READ: not by a row
+	 * Addresses from which the last unwind_step() read pc (as in a mark; NOT_READ: not by a row
 	 * alone) and fp (0: unchanged).
 	 */
 	uintptr_t ra_at;
@@ -50,11 +49,11 @@ struct walk_s {
 	/* hi is the end of the thread's own stack. */
 	bool is_own;
 	/*
-	 * A signal handler ran on a stack of its own: hi is the end of another stack than the
-	 * start.
+	 * The walk has come to another stack than that on which it began, out of a signal handler
+	 * or by rows; hi is the end of that one.
 	 */
 	bool is_moved;
-	/* Rows may lead to another stack, if an address behind a call is found there. */
+	/* Of guards: rows may lead to another stack, if an address behind a call is found there. */
 	bool may_move;
 	/*
 	 * sp at the begin of a guard's walk; 0: this is not one. Below it is memory that the guarded
@@ -63,12 +62,12 @@ struct walk_s {
 	uintptr_t guard_sp;
 	/* The outermost frame was reached, according to its row. */
 	bool is_at_end;
-	struct unwind_memo_s *memo;
+	struct unwind_memo_s *memo; /* what the thread knows of its stacks */
 };
 
 /*
- * A mark with this address is never taken as unchanged: the word there is 0, and no return address
- * is 0.
+ * The address of a word that is 0, for marks: a mark whose ra_at it is never counts as unchanged,
+ * because no return address is 0.
  */
 extern HIDDEN const uintptr_t unwind_not_read;
 #define NOT_READ ((uintptr_t)&unwind_not_read)
@@ -86,7 +85,7 @@ load_word(uintptr_t addr) {
 /* The bit of a mark's ra_at for a signed word; no stack has an address with it. */
 #define RA_AT_SIGNED (ROW_SIGNED_HERE == 0 ? (uintptr_t)0 : ~(~(uintptr_t)0 >> 1))
 
-/* Removes the signature from a return address. */
+/* Removes the signature (pointer authentication) from a return address. */
 ALWAYS_INLINE uintptr_t
 strip_signature(uintptr_t pc) {
 #if defined(__aarch64__)
@@ -154,9 +153,9 @@ unsigned unwind_step(struct walk_s *w);
 /* Finds an FDE that was registered with another unwinder; NULL if there is none. */
 typedef const unsigned char *unwind_find_fde_t(uintptr_t pc);
 /*
- * Like unwind_step(), before an unwinder that checks nothing takes the step: by all unwind
- * information that can be found, including expressions, and only to an address whose code that
- * unwinder may read.
+ * Like unwind_step(), for a guard: called before an unwinder that checks nothing takes the same
+ * step. Uses all unwind information that can be found, including FDEs of find_fde and expressions,
+ * and steps only to an address whose code that unwinder may read.
  */
 unsigned unwind_step_guard(struct walk_s *w, unwind_find_fde_t *find_fde);
 
