@@ -74,7 +74,8 @@ int cfi_find_row(const void *eh_frame_hdr, uintptr_t pc, struct cfi_row_s *row);
 
 /*
  * The two steps of cfi_find_row(): find the FDE of the last function that begins at or before pc
- * (NULL: there is none), and compute its row (ENOENT: pc is not in that function). The second one
+ * (NULL: there is none, or the table has another form), and compute its row (ENOENT: pc is not in
+ * that function). The second one
  * also serves for FDEs that were registered with libgcc or found by a scan.
  */
 const unsigned char *cfi_find_fde(const void *eh_frame_hdr, uintptr_t pc);

@@ -12,7 +12,7 @@
 #include "unwind/unwind_rows.h"
 #include "util/bits.h"
 
-/* Bytes before an address that are searched for the begin of its function. */
+/* Bytes before an address in which its function is expected to set its frame pointer. */
 #define FUNCTION_MAX (ZU(16) << 10)
 /* Bytes from the begin of a function in which it must set its frame pointer. */
 #define BEGIN_MAX 64u

@@ -64,6 +64,7 @@ step_slow(struct walk_s *w, uintptr_t pc, uintptr_t sp, uintptr_t fpr) {
 	w->fp = fpr;
 	return unwind_step(w);
 }
+
 /* ---- walks ---- */
 
 /*

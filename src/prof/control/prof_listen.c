@@ -17,7 +17,7 @@
 bool opt_prof_probes = true;
 uint64_t opt_prof_probe_interval = UINT64_C(1) << 19;
 
-static atomic_b_t listen_seen; /* a tracer was attached when that was asked last */
+static atomic_b_t listen_seen; /* a tracer was attached when prof_listen_follow() looked last */
 
 bool
 prof_listen_is_due(void) {

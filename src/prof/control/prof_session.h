@@ -91,7 +91,7 @@ uint64_t prof_session_tick(void);
 bool prof_session_is_over(void);
 /*
  * In a forked child: ends a start or stop under way, and a running session unless prof_fork is
- * inherit; switches sampling off if it is idle.
+ * inherit; with prof_fork:idle switches sampling off.
  */
 void prof_session_postfork_child(void);
 

@@ -43,11 +43,11 @@ size_t opt_prof_blackbox_size = (size_t)16 << 20;
 bool opt_prof_blackbox_keep;
 const char *const prof_box_names[] = {"false", "true", "fd", NULL};
 
-/* Names that are tried for a file before EEXIST. */
+/* Names that are tried for a file before the error is EEXIST. */
 #define NAME_TRIES 100
 /*
- * Rounds of os_pause() for which a move waits while another thread records loaded objects; these
- * are about 2 s or more.
+ * Rounds of os_pause() for which a move waits while another thread records loaded objects: 2 s at
+ * least.
  */
 #define HOLD_TRIES 10000
 /* Permission bits of a box: for the owner only, because it has addresses of the process. */

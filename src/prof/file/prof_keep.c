@@ -6,7 +6,8 @@
  *
  * Invariant: only a regular file with a name of the prefix, the first line of a profile and the
  * mark of our family is removed; a box never is. Processes of a family that reach the limit at once
- * agree: each removes, in the order of the marks, what is too much in the directory as it saw it.
+ * agree on the files to remove: each removes, in the order of the marks, what is too much in the
+ * directory as it saw it. So none of the newest, which are to stay, is removed.
  *
  * Locks: `scan` is used under the caller's lock prof_dump; the other state is atomic. Called by
  * prof_dump.c before and after each profile and by prof_box.c before a box; for gaps and counters

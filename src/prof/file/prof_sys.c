@@ -33,7 +33,7 @@
 #define PIPE_WAIT_MS 5000
 /*
  * Numbers of existing names are skipped one by one for NAME_STEPS attempts, then in steps that
- * double; after NAME_TRIES attempts no name was found.
+ * double; after NAME_TRIES attempts the error is EEXIST.
  */
 #define NAME_STEPS 64
 #define NAME_TRIES (NAME_STEPS + 40)
