@@ -20,7 +20,7 @@
 
 #define PROF_PATH_SIZE 4097 /* PATH_MAX and one */
 
-/* Why a profile was written; each kind has a letter in file names (kinds[] in prof_sys.c). */
+/* Why a profile was written; each kind but the log has a letter in file names (prof_sys.c). */
 typedef enum {
 	prof_kind_final,     /* the process ends */
 	prof_kind_interval,  /* so many bytes were allocated (lg_prof_interval) */
@@ -32,9 +32,9 @@ typedef enum {
 	prof_kind_large,
 	prof_kind_highwater,
 	prof_kind_timer,
-	prof_kind_delta,   /* what was added since the mark (prof_mark.h) */
-	prof_kind_box,     /* a box (prof_box.h): no profile, but what one can be made from */
-	prof_kind_log,     /* an allocation log (prof_log.h), no profile either */
+	prof_kind_delta,     /* asked for: what was added since the mark (prof_mark.h) */
+	prof_kind_box,       /* a box (prof_box.h): no profile, but what one can be made from */
+	prof_kind_log,       /* an allocation log (prof_log.h), no profile either */
 	prof_kind_n
 } prof_kind_t;
 
@@ -74,8 +74,9 @@ uint64_t prof_sys_kseq_next(prof_kind_t kind);
  * Makes the path of a profile, box or log; no other function does:
  *   <prefix>[.<pidns>].<pid>[.<stamp>[_<stamp>]].<seq>.<letter>[<kseq>].heap  (a box: .b.box)
  *   <prefix>[.<pidns>].<pid>.<kseq>.json                                      (a log)
- * Each call takes the next <seq>, which all kinds share, so calling it again avoids a name that
- * exists; of a log the caller takes another kseq. Returns 0 or ENAMETOOLONG.
+ * <stamp> is there with prof_dump_timestamp; a session has two. Each call takes the next <seq>,
+ * which all kinds share, so calling it again avoids a name that exists; of a log the caller takes
+ * another kseq. Returns 0 or ENAMETOOLONG.
  */
 int prof_dump_filename(char *buf, size_t size, const prof_name_t *name);
 
