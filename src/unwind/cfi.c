@@ -456,6 +456,7 @@ def_cfa(struct machine *m, uint64_t reg, int64_t off) {
 	m->now.is_cfa_bad = false;
 }
 
+/* Defines the CFA by the expression at c: as register and offset if it is so simple. */
 static void
 def_cfa_expression(struct machine *m, struct cursor *c) {
 	int64_t off = 0;

@@ -60,7 +60,9 @@ struct unwind_where_s {
 
 /*
  * The registers of a frame, and the addresses from which its return address and frame pointer were
- * read. ra_at has the flag RA_AT_SIGNED (unwind_step.h) if the word there is signed.
+ * read. ra_at is NOT_READ if a row alone does not tell it, and has the flag RA_AT_SIGNED if the
+ * word there is signed (both unwind_step.h). fp_at is 0 if the frame pointer is that of the frame
+ * below.
  */
 struct unwind_mark_s {
 	uintptr_t sp;

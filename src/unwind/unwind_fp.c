@@ -448,6 +448,7 @@ auto_capture(void **frames, unsigned max, const struct unwind_where_s *where,
 	return likely(n > 0) ? n : auto_walk(frames, max, where, memo);
 }
 
+/* The boot of both methods: 0, or ENOTSUP where rows cannot be read. */
 static NOINLINE int
 fp_boot(void) {
 	if (!HAS_WALK || pages_boot_size() != 0) {

@@ -294,6 +294,7 @@ refuse_unmarked(prof_answer_t *a) {
 	return prof_request_refuse(a, ENODATA, "no mark is set; nothing is written");
 }
 
+/* Writes a profile to the path `args`, or if that is empty to a name made from the prefix. */
 static int
 dump_to_file(prof_kind_t kind, const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 	const char *path = *args == '\0' ? NULL : args;
@@ -333,6 +334,7 @@ verb_mark(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 	    ? "nothing has started the profiler yet" : "a profile is being written");
 }
 
+/* Passes a profile to the sink of the asker; the answer is "-". */
 static int
 dump_to_stream(prof_kind_t kind, const prof_asker_t *asker, prof_answer_t *a) {
 	if (asker->stream == NULL) {

@@ -306,6 +306,7 @@ may_be_percent(unsigned threshold) {
 	return threshold == prof_threshold_highwater || threshold == prof_threshold_highwater_step;
 }
 
+/* Parses an option that opt_rows does not have: a threshold, or one that is not known. */
 static int
 threshold_parse(prof_session_opts_t *o, const pair_t *p, const char **why) {
 	for (unsigned i = 0; i < prof_threshold_n; i++) {

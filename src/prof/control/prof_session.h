@@ -4,7 +4,7 @@
  *
  *            start                    done
  *     idle ---------> starting -----------------> active
- *      ^                  | boot failed             |  stop, by anyone or by its number;
+ *      ^                  | start failed            |  stop, by anyone or by its number;
  *      |<-----------------'                         |  max_seconds are over
  *      |           profile written, or not          v
  *      '---------------------------------------- stopping

@@ -49,8 +49,8 @@ atomic_u64_t prof_dump_session_id;
 atomic_u64_t prof_dump_session_begin_ns;
 
 /*
- * After so many failed automatic dumps in a row none is tried for 1 s, and for twice as long after
- * each further failure.
+ * After so many failed automatic dumps in a row none but the final one is tried for 1 s, and for
+ * twice as long after each further failure.
  */
 #define FAILS_BEFORE_BACKOFF 3
 /* Longest such wait in ns. */
@@ -380,6 +380,7 @@ write_uid(prof_writer_t *w, const prof_tdata_t *td) {
 	prof_write_lit(w, ": ");
 }
 
+/* Writes the sums of each thread over all sites; not of ended threads that hold nothing. */
 static void
 write_threads(prof_writer_t *w, const prof_snap_t *snap) {
 	for (size_t i = 0; i < snap->nthreads; i++) {
@@ -481,6 +482,7 @@ write_site_counts(prof_writer_t *w, const prof_snap_t *snap, const prof_item_t *
 	}
 }
 
+/* Writes for each site its stack, its sums, and the counts of each thread that has a share. */
 static void
 write_sites(prof_writer_t *w, const prof_snap_t *snap) {
 	const prof_item_t *item = prof_snap_next(snap, NULL);
@@ -852,6 +854,7 @@ write_end(prof_writer_t *w) {
 	prof_write_lit(w, "\n");
 }
 
+/* Writes the whole text, from the copies and from what is read meanwhile (maps, objects, rss). */
 static void
 write_profile(prof_writer_t *w, const prof_dump_t *d) {
 	mutex_assert_owner(&dumper.mtx);

@@ -12,8 +12,8 @@
 /* Bytes for two numbers of at most 20 digits and the ": " between them. */
 #define PROF_PAIR_TEXT 48
 /*
- * Bytes for a number of 20 digits. A number is copied with this fixed length, so so many bytes
- * behind a pair's text are read too.
+ * Bytes for a number of 20 digits. A number is copied with this fixed length, so a pair has as many
+ * more bytes behind its text that may be read.
  */
 #define PROF_NUMBER_TEXT 24
 

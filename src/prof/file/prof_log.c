@@ -306,6 +306,7 @@ write_recs(prof_writer_t *w, const log_chunk_t *c) {
 	}
 }
 
+/* Writes the JSON document; duration is in ns. 0 or ENOMEM. */
 static int
 write_log(const log_chunk_t *chunks, uint64_t duration) {
 	prof_writer_t *w = &alog.writer;
