@@ -3,11 +3,11 @@
  * methods, each with a table of functions (unwind_backend.h) in a file of its own, "auto" and "fp"
  * together in unwind_fp.c; configure chooses which are built. "auto" steps by the unwind row of
  * each return address, read once from the object's tables and cached: by the frame pointer where
- * the row says so. If an address has no usable row, libgcc reads the stack instead, for this one
- * sample. A walk takes no lock of the allocator, does not allocate and may run on any thread. The
- * callers of walks (prof_backtrace.c; prof_hook.c by the default hook) hold no lock of the
- * allocator and have marked the thread as inside. Also called by prof_dump.c, prof_course.c,
- * prof_request.c, module_history.c and prof.c (unwind.c says for what).
+ * the row says so. If an address has no usable row, libgcc (where it is built in and needs no lock)
+ * reads the stack instead, for this one sample. A walk takes no lock of the allocator, does not
+ * allocate and may run on any thread. The callers of walks (prof_backtrace.c; prof_hook.c by the
+ * default hook) hold no lock of the allocator and have marked the thread as inside. Also called by
+ * prof_dump.c, prof_course.c, prof_request.c, module_history.c and prof.c (unwind.c says for what).
  */
 #ifndef UNWIND_UNWIND_H
 #define UNWIND_UNWIND_H
