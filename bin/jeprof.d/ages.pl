@@ -1,31 +1,36 @@
-# Ages: how old the live bytes of a stack are, as a profile tells it: by columns, each of an interval of
-# ages. Bounds are in seconds; columns are estimates of bytes. Within a column bytes are taken to be
-# of all its ages alike, and none is older than the profile. Callers: reduce and what prints its sums
-# (top, leaks, report, export).
+# Ages: how old the live bytes of a stack are, as a profile tells it: by columns, each of an
+# interval of ages. Bounds are in seconds. $columns is a list of bytes, one number for each column,
+# an estimate once it is scaled. Within a column bytes are taken to be of all its ages alike, and
+# none is older than the profile. $span is for how many seconds the process has been sampled, undef
+# if not known. Callers: Dump, Reduce and Labels, and what prints or judges their sums (top, leaks,
+# Since, report, export, live).
 package Ages;
 
+# The upper bounds of the columns but the last, which has none: as in the library and in model.js.
 my @bounds = (1, 4, 16, 60, 240, 960, 3600, 14400, 57600);
 
+# The bounds as a list of JSON.
 sub bounds_json { return '[' . join(',', @bounds) . ']' }
 
-# Bytes by column.
+# Columns as a list of JSON, in whole bytes; null for undef.
 sub json {
 	my ($columns) = @_;
 	return $columns ? '[' . join(',', map { sprintf '%d', $_ } @$columns) . ']' : 'null';
 }
 
-# As the line age_bounds_s has them.
+# The bounds as the line age_bounds_s of a profile has them.
 sub bounds_text { return join '', map { " $_" } @bounds }
 
+# Whether a Dump tells the ages of what lives. That of what was added since a mark does not.
 sub is_told { return $_[0]{has_ages} && ($_[0]{meta}{kind} // '') ne 'delta' ? 1 : 0 }
 
-# What is said where ages are asked for and the profile has none.
+# A sentence, for where ages are asked for and the Dump has none.
 sub missing {
 	my ($dump) = @_;
 	return "$dump->{file}: has no ages: " . ($dump->{ages_why} // 'it was written by a version without them, or by another allocator');
 }
 
-# Bytes by column, of "0:123 4:5678".
+# Columns of the text of a stack, "0:123 4:5678": number of a column, bytes.
 sub columns {
 	my ($text) = @_;
 	my @columns = (0) x (1 + @bounds);
@@ -35,6 +40,7 @@ sub columns {
 	return \@columns;
 }
 
+# The bytes of all columns.
 sub sum {
 	my ($columns) = @_;
 	my $sum = 0;
@@ -42,7 +48,8 @@ sub sum {
 	return $sum;
 }
 
-# The columns of a stack, scaled so that they add up to its estimate; undef if it has none.
+# Columns of the text of a stack, scaled so that they add up to $bytes, its estimate; undef if it
+# has none.
 sub scaled {
 	my ($text, $bytes) = @_;
 	return undef unless defined $text && length $text;
@@ -51,7 +58,7 @@ sub scaled {
 	return [map { $_ * $bytes / $sum } @$columns];
 }
 
-# Adds columns to others, which may not be there yet.
+# Adds columns to those of $to, which may be undef, and returns them.
 sub add {
 	my ($to, $columns) = @_;
 	return $to unless $columns;
@@ -60,7 +67,7 @@ sub add {
 	return $to;
 }
 
-# For how many seconds the process has been sampled; undef if the profile does not say it.
+# For how many seconds the process of a Dump has been sampled; undef if it does not say it.
 sub span {
 	my ($dump) = @_;
 	my $ms = $dump->{meta}{profiled_ms} // '';
@@ -73,8 +80,9 @@ sub span {
 	return undef;
 }
 
-# From and to of each column, the last ones as long as the profile; those that it is too young for
-# have the length 0.
+# [from, to] in seconds of each column. The column that $span lies in ends there; the last one ends
+# at $span, or at four times its beginning if $span is undef or less than that beginning. Columns
+# that begin after $span keep their bounds.
 sub edges {
 	my ($span) = @_;
 	my @edges = (0, @bounds, $bounds[-1] * 4);
@@ -86,7 +94,8 @@ sub edges {
 	} 0 .. $#edges - 1;
 }
 
-# The share of the bytes between two ages; undef for no limit.
+# The share of the bytes that is at least $older and at most $younger seconds old, 0 to 1; undef for
+# no limit.
 sub share {
 	my ($columns, $older, $younger, $span) = @_;
 	my $all = sum($columns) or return 0;
@@ -101,14 +110,14 @@ sub share {
 	return $inside / $all;
 }
 
-# What lies between two ages, by column.
+# Columns with that part of the bytes alone.
 sub cut {
 	my ($columns, $older, $younger, $span) = @_;
 	return [map { my $at = $_; my @one = map { $_ == $at ? $columns->[$_] : 0 } 0 .. $#$columns;
 			$columns->[$at] * share(\@one, $older, $younger, $span) } 0 .. $#$columns];
 }
 
-# Half of the bytes are older.
+# The age in seconds that half of the bytes exceed; undef if there are none.
 sub median {
 	my ($columns, $span) = @_;
 	my $all = $columns ? sum($columns) : 0;
@@ -124,7 +133,8 @@ sub median {
 	return $edges[-1][1];
 }
 
-# 10m, 90s, 1.5h as seconds.
+# An age as 30s, 10m, 2h, 1d or a number, in seconds; fails for another text, which is the value of
+# --$option.
 sub seconds {
 	my ($option, $text) = @_;
 	$text =~ /^(\d+(?:\.\d+)?)([smhd]?)$/
@@ -132,7 +142,7 @@ sub seconds {
 	return $1 * { '' => 1, s => 1, m => 60, h => 3600, d => 86400 }->{$2};
 }
 
-# Short: 0.3s, 45s, 12m, 3.2h, 5d.
+# Seconds as short text: 0.3s, 45s, 12m, 3.2h, 5d; - for undef.
 sub text {
 	my ($seconds) = @_;
 	return '-' unless defined $seconds;
@@ -144,7 +154,8 @@ sub text {
 	return '-';
 }
 
-# The limits of --older and --younger, checked against the profiles; () if neither is given.
+# (older, younger): the limits of --older and --younger in seconds, undef for one that is not given;
+# () if neither is. Fails if they are given and one of the Dumps has no ages.
 sub limits {
 	my ($option, @dumps) = @_;
 	my ($older, $younger) = map { length($option->{$_} // '') ? seconds($_, $option->{$_}) : undef }
@@ -156,7 +167,8 @@ sub limits {
 	return ($older, $younger);
 }
 
-# Is said beside a sum that --older or --younger cut: older than 10m.
+# What is said beside a sum that --older or --younger cut, as " older than 10m"; '' if neither is
+# given.
 sub words {
 	my ($option) = @_;
 	my @words = map { length($option->{$_} // '') ? "$_ than $option->{$_}" : () } qw(older younger);

@@ -1,26 +1,28 @@
-# Box: the black box of a process (prof_blackbox), which holds its tables when it was killed. One
-# program reads the tables, for all tools: jeprofctl. It checks each object and makes a profile of
-# them as the library writes it, and what jeprof reads is that profile. Callers: Input, and the verb
-# salvage.
+# Box: the black box of a process (prof_blackbox): a file with its tables, which is left when it is
+# killed. One program reads the tables, for all tools: jeprofctl. It checks each object and makes a
+# profile of them as the library writes it, and what jeprof reads is that profile. Callers: Input,
+# and Main for the verb salvage.
 package Box;
 
-my %text; # by path: a box of a process that lives is read once
+my %text; # path => profile: the box of a living process changes, so it is read once
 
 # Do these bytes begin a box, of a machine of whichever byte order?
 sub is_one { return $_[0] =~ /\A(?:jjptable|elbatpjj)/ ? 1 : 0 }
 
-# The profile in a file.
+# The text of the profile in a box or core file; fails if jeprofctl cannot read it.
 sub of_file {
 	my ($path) = @_;
 	return $text{$path} //= profile($path, undef, $path =~ /^-/ ? "./$path" : $path);
 }
 
-# The same of bytes that came compressed or from a pipe.
+# The same of the bytes of such a file, which came compressed or from a pipe; $path is its name in
+# messages.
 sub of_bytes {
 	my ($path, $data) = @_;
 	return profile($path, $data, '-');
 }
 
+# The same of the file $name, or of $data as its standard input if $name is '-'.
 sub profile {
 	my ($path, $data, $name) = @_;
 	my $ctl = Tool::find('jeprofctl') // Talk::fail(1,
@@ -33,7 +35,8 @@ sub profile {
 }
 
 # ---- the verb ----
-# The profile of a box or of a core file, for readers that know neither.
+# The verb: writes the profile in one black box or core file to a file, for readers that know
+# neither.
 sub salvage {
 	my ($option, @files) = @_;
 	Talk::fail(2, 'salvage takes one black box or core file') if @files != 1;

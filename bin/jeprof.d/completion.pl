@@ -1,9 +1,12 @@
-# Completion: the verb "completion": what a shell needs to complete verbs and options, made from
-# the lists that --help and the parser are made of. Files complete as ever.
+# Completion: the verb "completion": prints a script with which bash, zsh or fish completes verbs
+# and options, made from the lists that --help and the parser are made of. Files complete as ever.
+# Caller: Main.
 package Completion;
 
+# Shell => the sub that returns its script.
 my %printer = (bash => \&bash, zsh => \&zsh, fish => \&fish);
 
+# The verb; @arguments: the name of a shell.
 sub command {
 	my ($option, @arguments) = @_;
 	my $print = @arguments == 1 ? $printer{ $arguments[0] } : undef;
@@ -11,29 +14,30 @@ sub command {
 	print $print->();
 }
 
-# [verb, what it is for], those of jeprofctl too.
+# [verb, what it is for] of all verbs, those of jeprofctl too.
 sub verbs {
 	return ((map { [@$_[0, 3]] } @Main::verbs),
 		map { [$_, 'of a running process (jeprofctl)'] } @Main::handed);
 }
 
-# The words with which the options begin that act for a verb, or for the legacy output modes ('').
+# The options that act for a verb, or for the legacy output modes (''), with their hyphens.
 sub words_for {
 	my ($verb) = @_;
 	return map { length > 1 ? "--$_" : "-$_" } Options::names_for($verb);
 }
 
-# What follows an option, where it is one of a few words.
+# What can follow an option or a verb, where that is one of a few words.
 my %values = ('--to' => [qw(pprof otlp speedscope dhat collapsed massif callgrind heap)],
 	completion => [qw(bash zsh fish)]);
 
-# One line of a case for each verb: PATTERN) WORDS ;;
+# A text for each verb but those of jeprofctl: $line with the verb and its options for its two %s.
 sub cases {
 	my ($line) = @_;
 	return join '', map { sprintf $line, $_->[0], join ' ', words_for($_->[0]) }
 	    grep { my $verb = $_->[0]; !grep { $_ eq $verb } @Main::handed } verbs();
 }
 
+# The script for bash; zsh and fish are those of the other two.
 sub bash {
 	my $verbs = join ' ', map { $_->[0] } verbs();
 	my $cases = cases("\t%s) words='%s' ;;\n");
@@ -114,4 +118,5 @@ sub fish {
 	return join '', $text, $old, @last;
 }
 
+# A text in single quotes, as all three shells read it.
 sub quoted { return "'" . $_[0] =~ s/'/'\\''/gr . "'" }

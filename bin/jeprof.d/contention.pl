@@ -1,11 +1,13 @@
 # Contention: profiles of threads that wait for locks, as gperftools writes them: cycles waited and
 # how often, stack by stack. They become text of ours whose objects are the contentions and whose
-# bytes are nanoseconds, both multiplied by the sampling period, so top, flame and the forms of
-# pprof's options (--text, --dot and more) read them. Verbs about memory refuse them.
+# bytes are nanoseconds, both multiplied by the sampling period, so top, flame and the output modes
+# of old (--text, --dot and more) read them. Verbs about memory refuse them. Callers: Foreign; Main,
+# Reduce, Series, Report, Export, Elsewhere and Top ask what a profile is of.
 package Contention;
 
-use constant GUESS => 2_800_000_000; # cycles of a second where the profile does not say
+use constant GUESS => 2_800_000_000; # cycles in a second, for a profile that does not say it
 
+# Options that say what is counted, for such profiles alone.
 our @indices = qw(total_delay contentions mean_delay);
 
 # The profile as text of our own format; undef if it is no profile of contention.
@@ -51,13 +53,14 @@ sub written {
 	return $out . sprintf "# end %d\n", length $out;
 }
 
+# Whether a Dump is of contention.
 sub is_one {
 	my ($dump) = @_;
 	return ($dump->{meta}{kind} // '') eq 'contention';
 }
 
-# Chooses what is counted (index), by the kind of the profiles. Fails if one of contention and one of
-# a heap would be added; options that are for the other kind have no effect, which is noted.
+# Sets $option->{index}, what is counted, for profiles of contention. Fails if one of these and one
+# of a heap would be added; options that are for the other kind have no effect, which is noted.
 sub settle {
 	my ($option, @dumps) = @_;
 	my @mine = grep { is_one($_) } @dumps;
@@ -83,8 +86,9 @@ sub refuse {
 	return $dump;
 }
 
-# Turns sums of delays into means. The mean of an entry is its delay divided by its contentions, not
-# a sum of the means of its stacks.
+# Turns sums of delays into means: changes $sum, the sums of delays of Reduce::sum, by $counts,
+# those of contentions. The mean of an entry is its delay divided by its contentions, not a sum of
+# the means of its stacks. Sets { delay_flat, delay_cum, whole } to the sums as they were.
 sub to_means {
 	my ($sum, $counts) = @_;
 	for my $key (qw(flat cum)) {

@@ -1,25 +1,29 @@
 # Course: how a process fared second by second in its last hour, and how it ended, as a profile says
-# that was made of its tables (a black box, dump --outside, a core). Callers: ls, report, leaks, top.
+# that was made of its tables (a black box, dump --outside, a core). A line is what one such second
+# had, a list in the order of @columns: { course } of a Dump. Callers: ls (Series), report (Page),
+# leaks, and Main for every profile that has an end.
 package Course;
 
-# A line of the ring, in the order of the profile.
+# The figures of a line, in the order of the profile: the time in milliseconds since 1970, five
+# sizes in bytes (0: not known), two counts.
 our @columns = qw(time allocated active resident rss limit samples faults);
 
 use constant { TIME => 0, ALLOCATED => 1, ACTIVE => 2, RESIDENT => 3, RSS => 4, LIMIT => 5 };
 
+# The lines of a Dump, the oldest first.
 sub lines { return @{ $_[0]{course} // [] } }
 
-# Resident bytes in a line: of the whole process, where that was told.
+# The resident bytes in a line: of the whole process if RSS is known, else of the allocator.
 sub resident { return $_[0][RSS] || $_[0][RESIDENT] }
 
-# Three digits, which tell 1.98G from 2.00G.
+# Bytes as text, from 1G on with two decimals, which tell 1.98G from 2.00G.
 sub size {
 	my ($bytes) = @_;
 	return Print::human($bytes, {}) if $bytes < 1 << 30;
 	return sprintf '%.2fG', $bytes / (1 << 30);
 }
 
-# How the resident memory grew up to the end, '' if it did not: 40.0M/min for 25 min.
+# How the resident memory grew up to the end, as "40.0M/min for 25 min"; '' if it did not.
 sub growth {
 	my ($dump) = @_;
 	my ($bytes, $ms) = map { $dump->{meta}{$_} // '' } qw(grown grown_ms);
@@ -35,7 +39,7 @@ sub per_minute {
 	return $bytes =~ /^\d{1,15}$/ && $ms =~ /^[1-9]\d{0,14}$/ ? $bytes * 60_000 / $ms : 0;
 }
 
-# "growing 40.0M/min for 25 min, killed at 1.98G of 2.00G"; '' of a profile that says nothing of it.
+# "growing 40.0M/min for 25 min, killed at 1.98G of 2.00G"; '' if the Dump says nothing of it.
 sub sentence {
 	my ($dump) = @_;
 	my $last = (lines($dump))[-1];
@@ -51,7 +55,8 @@ sub sentence {
 }
 
 # ---- ls ----
-# The seconds as a table of at most so many rows, at equal distances, with the last one.
+# The lines as a table of at most $most rows, at equal distances, with the last one; '' if there are
+# none.
 sub table {
 	my ($dump, $most) = @_;
 	my @lines = lines($dump);
@@ -71,7 +76,8 @@ sub table {
 	return $text;
 }
 
-# Of one profile, for ls: the sentence and the table.
+# What ls prints of one Dump: the sentence and the table of at most $most rows; '' if there is
+# neither.
 sub told {
 	my ($dump, $most) = @_;
 	my $sentence = sentence($dump);
@@ -80,7 +86,7 @@ sub told {
 	    . "\n" . table($dump, $most);
 }
 
-# Members of a JSON object; '' if there are none.
+# The same as members of a JSON object, each with a comma before it; '' if there are none.
 sub json {
 	my ($dump) = @_;
 	my @lines = lines($dump);
@@ -92,10 +98,10 @@ sub json {
 }
 
 # ---- the report ----
-use constant { WIDTH => 1000, HEIGHT => 120 };
+use constant { WIDTH => 1000, HEIGHT => 120 }; # units of the picture; a unit of the height is a pixel
 
-# Resident and allocated bytes over time, and the limit, as a picture; '' if there are not two
-# lines.
+# Resident and allocated bytes over time, and the limit if it is below four times the largest of
+# them, as HTML; '' if there are not two lines.
 sub picture {
 	my ($dump) = @_;
 	my @lines = lines($dump);

@@ -1,9 +1,11 @@
 # Cxx: the short form of a C++ name (no parameters, no template arguments), where no c++filt is
 # there to ask. Walks the mangled name (Itanium ABI) from left to right; what must be remembered on
-# the way is the list of substitutions. Dies inside, and answers undef, at what it does not know:
-# then the mangled name is shown.
+# the way is the list of substitutions. Each sub reads one part of the name at pos($in), moves
+# behind it and returns its text, if it has one. What is not known makes them die, and short()
+# returns undef: then the mangled name is shown. Caller: Names.
 package Cxx;
 
+# Letters of the ABI: substitutions after S, builtin types, operators.
 my %standard = (a => 'std::allocator', b => 'std::basic_string', s => 'std::basic_string',
 	i => 'std::basic_istream',
 	o => 'std::basic_ostream', d => 'std::basic_iostream', t => 'std');
@@ -27,6 +29,7 @@ my %operator = (nw => ' new', na => ' new[]', dl => ' delete', da => ' delete[]'
 
 our ($in, @known); # the name, read at pos($in); substitutions so far
 
+# The short form of a mangled name; undef if it is not understood.
 sub short {
 	my ($mangled) = @_;
 	local ($in, @known) = ($mangled);
@@ -35,6 +38,7 @@ sub short {
 	return $text;
 }
 
+# Whether the name goes on with a pattern; then moves behind that.
 sub take {
 	my ($pattern) = @_;
 	return $in =~ /\G$pattern/gc;
@@ -42,7 +46,7 @@ sub take {
 
 sub unknown { die "not understood\n" }
 
-# A function; its parameters are read only where more follows.
+# A function. Its parameters are read only where more follows, as in another name ($is_inner).
 sub encoding {
 	my ($is_inner) = @_;
 	take(qr{GTt|T[hv](?:n?\d+_)+});
@@ -53,6 +57,7 @@ sub encoding {
 	return $text;
 }
 
+# A name of any kind, perhaps with template arguments, which are left out.
 sub name {
 	return nested() if take(qr/N/);
 	return local_name() if take(qr/Z/);
@@ -65,6 +70,7 @@ sub name {
 	return $text;
 }
 
+# N..E: a name with its namespaces and classes.
 sub nested {
 	take(qr/[rVK]*[RO]?/);
 	my $text = '';
@@ -86,11 +92,13 @@ sub nested {
 	return $text;
 }
 
+# One letter.
 sub letter {
 	$in =~ /\G(.)/gcs or unknown();
 	return $1;
 }
 
+# S_, S0_ and so on, behind the S: the text that was remembered.
 sub substitution {
 	$in =~ /\G([0-9A-Z]*)_/gc or unknown();
 	my $index = 0;
@@ -101,7 +109,7 @@ sub substitution {
 	return $known[$index] // unknown();
 }
 
-# f()::x: the function, then what lies in it.
+# Z..E: f()::x, the function, then what lies in it.
 sub local_name {
 	my $text = encoding(1);
 	if (take(qr/s/)) {
@@ -114,6 +122,8 @@ sub local_name {
 	return $text;
 }
 
+# One name, operator, constructor or lambda; $prefix is the class that it stands in, for
+# constructors.
 sub unqualified {
 	my ($prefix) = @_;
 	take(qr/L|M(?=U)/);
@@ -134,6 +144,7 @@ sub unqualified {
 	return $text;
 }
 
+# An identifier of this length.
 sub source_name {
 	my ($length) = @_;
 	my $at = pos $in;
@@ -143,11 +154,13 @@ sub source_name {
 	return $text =~ /^_GLOBAL_[._\$]N/ ? '(anonymous namespace)' : $text;
 }
 
+# The number of a lambda or unnamed type, from 1.
 sub ordinal {
 	$in =~ /\G(\d*)_/gc or unknown();
 	return length $1 ? $1 + 2 : 1;
 }
 
+# An operator, as "operator+".
 sub operator {
 	return 'operator ' . type() if take(qr/cv/);
 	return 'operator"" ' . source_name($1) if $in =~ /\Gli(\d+)/gc;
@@ -155,11 +168,13 @@ sub operator {
 	return 'operator' . ($operator{$1} // unknown());
 }
 
+# I..E, J..E: template arguments, without text.
 sub arguments {
 	take(qr/[IJ]/) or unknown();
 	argument() until take(qr/E/);
 }
 
+# One template argument, without text.
 sub argument {
 	return arguments() if $in =~ /\GJ/;
 	if (take(qr/L_?Z/)) {

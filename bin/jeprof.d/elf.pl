@@ -1,18 +1,24 @@
-# Elf: one object file. Opened once; sections and symbols are read when asked for.
+# Elf: one object file: { path, wide: whether it has 64 bits, order: its byte order for pack, type,
+# machine, segments: { type, flags, offset, vaddr, filesz } }. Opened once; the header and the
+# segments are read then, sections and symbols when they are asked for. Nothing in the file is
+# believed: what lies outside of it reads as ''. Callers: Object and Places, Pack, Run, Whose,
+# Doctor, Elsewhere.
 package Elf;
 
 use constant { PT_LOAD => 1, PT_NOTE => 4, SHT_SYMTAB => 2, SHT_NOBITS => 8, SHT_DYNSYM => 11,
 	SHF_EXECINSTR => 4,
 	EM_ARM => 40, PF_X => 1, SYM_CHUNK => 8192 };
 
-my %opened; # path -> Elf or 0
+my %opened; # path -> Elf, or 0 if it is none
 
+# The Elf of a file; undef if it is none.
 sub open_file {
 	my ($path) = @_;
 	$opened{$path} = load($path) || 0 unless exists $opened{$path};
 	return $opened{$path} || undef;
 }
 
+# The same, opened anew.
 sub load {
 	my ($path) = @_;
 	return undef if index($path, "\0") >= 0;
@@ -20,13 +26,14 @@ sub load {
 	return parse(bless { path => $path, fh => $fh, size => -s $fh }, 'Elf');
 }
 
-# One that is in memory, of a pack; undef if it is none.
+# The Elf of a file that is in memory, of a pack; undef if it is none.
 sub of_text {
 	my ($path, $text) = @_;
 	open(my $fh, '<:raw', \$text) or return undef;
 	return parse(bless { path => $path, fh => $fh, text => \$text, size => length $text }, 'Elf');
 }
 
+# Reads header and segments; undef if it is no ELF file.
 sub parse {
 	my ($self) = @_;
 	my $ident = $self->bytes(0, 64);
@@ -41,7 +48,7 @@ sub parse {
 	return $self;
 }
 
-# At most $length bytes; fewer where the file ends.
+# At most $length bytes from $offset of the file on; fewer where the file ends.
 sub bytes {
 	my ($self, $offset, $length) = @_;
 	return '' if $offset < 0 || $offset > $self->{size} || $length <= 0;
@@ -52,7 +59,8 @@ sub bytes {
 	return $data;
 }
 
-# 'S' and 'L' keep their meaning, 'A' is an address (4 or 8 bytes by class).
+# A template of pack for this file: S and L keep their meaning, A is an address (4 or 8 bytes by
+# class), all in its byte order.
 sub template {
 	my ($self, $shape) = @_;
 	my $address = $self->{wide} ? 'Q' : 'L';
@@ -90,6 +98,8 @@ sub read_segments {
 	}
 }
 
+# A section by its index: { name, type, flags, addr, offset, size, link, info, align, entsize };
+# undef if it is not there.
 sub section_at {
 	my ($self, $index) = @_;
 	my $size = $self->{shentsize};
@@ -102,6 +112,7 @@ sub section_at {
 	return \%section;
 }
 
+# All sections, with their names as { title }.
 sub sections {
 	my ($self) = @_;
 	return $self->{sections} if $self->{sections};
@@ -120,6 +131,7 @@ sub sections {
 	return $self->{sections} = \@all;
 }
 
+# The section of this name that has bytes in the file; undef if there is none.
 sub section {
 	my ($self, $title) = @_;
 	for my $section (@{ $self->sections }) {
@@ -128,11 +140,13 @@ sub section {
 	return undef;
 }
 
+# Whether it has source lines.
 sub has_lines {
 	my ($self) = @_;
 	return $self->section('.debug_line') || $self->section('.zdebug_line') ? 1 : 0;
 }
 
+# Whether it has a symbol table, not only that of exported symbols.
 sub has_symtab {
 	my ($self) = @_;
 	return scalar grep { $_->{type} == SHT_SYMTAB && $_->{size} } @{ $self->sections };
@@ -154,6 +168,7 @@ sub build_id {
 	return $self->{build_id} = '';
 }
 
+# The build-id, in hex, among notes; '' if there is none.
 sub id_in_notes {
 	my ($self, $data) = @_;
 	my $at = 0;
@@ -188,7 +203,7 @@ sub vaddr_of_offset {
 	return $best ? $offset - $best->{offset} + $best->{vaddr} : undef;
 }
 
-# Could a mapping of code at this file offset and of this length come from this file?
+# Whether a mapping of code at this file offset and of this length could come from this file.
 sub fits_mapping {
 	my ($self, $offset, $length) = @_;
 	for my $segment (grep { $_->{type} == PT_LOAD && $_->{flags} & PF_X } @{ $self->{segments} }) {
@@ -201,7 +216,8 @@ sub fits_mapping {
 	return 0;
 }
 
-# Symbols for a list of virtual addresses: { vaddr => raw name }, only covering function symbols.
+# { vaddr => raw name } for a list of virtual addresses: of functions that cover them, and where
+# none does of labels.
 sub names_for {
 	my ($self, @wanted) = @_;
 	my %best;
@@ -217,9 +233,9 @@ sub names_for {
 	return { %$labels, map { $_ => $best{$_}{name} } keys %best };
 }
 
-# Names of addresses that no sized function covers: of the last symbol before each in its section,
-# if that is a label: code written in assembler has them. Only where all symbols are there: else
-# there may be functions without one in between.
+# The same by labels, which have no size: code written in assembler has them. It is the last symbol
+# before the address in its section, if that is a label, at most one page (4 KiB) before that of the
+# address. Only of a whole symbol table: else there may be functions without a symbol in between.
 sub labels_for {
 	my ($self, @wanted) = @_;
 	my @code = grep { $_->{flags} & SHF_EXECINSTR } @{ $self->sections };
@@ -235,6 +251,7 @@ sub labels_for {
 	return { map { $_ => $near{$_}[2] } grep { defined $near{$_}[2] && !$near{$_}[1] } keys %near };
 }
 
+# Looks in one symbol table for the last symbol before each address of %$near, and enters it there.
 sub scan_labels {
 	my ($self, $section, $near) = @_;
 	my $strings = $self->sections->[$section->{link}] or return;
@@ -264,8 +281,9 @@ sub scan_labels {
 	}
 }
 
-# Reads one symbol table in large pieces and looks only at symbols near a wanted address: a test of
-# the page where the symbol starts throws nearly all of them away before anything else is looked at.
+# Reads one symbol table in large pieces and enters in %$best, address => symbol, the best that
+# covers each address of @$wanted. It looks only at symbols near one: a test of the page where the
+# symbol starts throws nearly all of them away before anything else is looked at.
 sub scan_symbols {
 	my ($self, $section, $wanted, $best) = @_;
 	my $strings = $self->sections->[$section->{link}] or return;
@@ -289,7 +307,8 @@ sub scan_symbols {
 	}
 }
 
-# One table entry, if it is a function with a size that is defined here.
+# One entry of a symbol table, if it is a function with a size that is defined here: { start, size,
+# bind, text: offset of its name in the string table }; else undef.
 sub symbol {
 	my ($self, $raw) = @_;
 	my $shape = $self->{symbol_shape} //= $self->template($self->{wide} ? 'LCx1SQQ' : 'LLLCx1S');
@@ -301,7 +320,8 @@ sub symbol {
 	return { start => $start, size => $size, bind => $info >> 4, text => $name };
 }
 
-# Gives one symbol to every wanted address that it covers, if it is better than what they have.
+# Gives one symbol to every address of @$sorted that it covers, if it is better than what that has
+# in %$best. { text } must be an offset in the file.
 sub offer {
 	my ($self, $sorted, $best, $symbol) = @_;
 	my ($low, $high) = (0, scalar @$sorted);
@@ -317,7 +337,8 @@ sub offer {
 	}
 }
 
-# Several symbols cover one address: the narrowest, then the plainest public name.
+# Which of two symbols that cover one address names it: the one with the smaller size, then with
+# fewer underscores before its name, then a global one, then the shorter name.
 sub is_better {
 	my ($new, $old) = @_;
 	return $new->{size} < $old->{size} if $new->{size} != $old->{size};
@@ -329,8 +350,9 @@ sub is_better {
 	return $new->{name} lt $old->{name};
 }
 
-# A small ELF file with what names take: the segments of code and data, the build-id, and the
-# functions of the symbol tables of $from, which is this file or the one with its symbols.
+# A small ELF file, as bytes, with what names take: the loaded segments (without their contents),
+# the build-id, and the functions of the symbol tables of $from, which is this file or the one with
+# its symbols.
 sub summary {
 	my ($self, $from) = @_;
 	my ($symbols, $strings) = $from->functions;
@@ -361,6 +383,7 @@ sub summary {
 	return $head . join('', map { $self->segment_entry($_) } @load) . $body . $table;
 }
 
+# The entry of a loaded segment in it.
 sub segment_entry {
 	my ($self, $segment) = @_;
 	my ($flags, $offset, $vaddr, $size) = @$segment{qw(flags offset vaddr filesz)};
@@ -394,6 +417,7 @@ sub functions {
 	return ($symbols, $strings);
 }
 
+# The string at an offset of the file, without the version of a symbol.
 sub string {
 	my ($self, $offset) = @_;
 	my ($text, $step) = ('', 256);

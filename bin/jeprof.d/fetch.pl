@@ -1,18 +1,21 @@
 # Fetch: profiles over the network, by curl, only where the scheme is written out. The endpoints are
-# pprof's: /pprof/heap, and /pprof/symbol for a profile that does not say which builds it is of.
+# pprof's: /pprof/heap, and /pprof/symbol for a profile that does not say which builds its objects
+# are of. Callers: Input (text), Dump (add_names); both ask is_url first, as Main does.
 package Fetch;
 
 our $seconds = 0; # --seconds: how long the server shall watch, 0: not said
-my %fetched;
+my %fetched; # URL => text: each is fetched once
 
+# Whether a path has a scheme and is no file.
 sub is_url { return $_[0] =~ m{^[a-z][a-z0-9+.-]*://}i && !-e $_[0] ? 1 : 0 }
 
-# The text at an address; a host alone stands for its heap profile.
+# The text at a URL; a host alone stands for its heap profile. Fails if it cannot be fetched.
 sub text {
 	my ($url) = @_;
 	return $fetched{$url} //= get($url);
 }
 
+# The same, fetched anew.
 sub get {
 	my ($url) = @_;
 	Talk::fail(2, "$url: only http:// and https:// are fetched")
@@ -25,7 +28,7 @@ sub get {
 	return $text;
 }
 
-# GET, or POST of what is to be sent; undef if that failed.
+# The answer to GET, or to POST of $body if that is not empty; undef if that failed.
 sub curl {
 	my ($url, $body) = @_;
 	my $curl = Tool::find('curl') or Talk::fail(1, "$url: curl is not installed");
@@ -36,7 +39,8 @@ sub curl {
 		$body);
 }
 
-# Names from the server, for a profile without builds; if it has none, those of local files count.
+# Sets { symbols } of a profile that has neither names nor module lines to the names that its server
+# gives; if it has none, those of local files count.
 sub add_names {
 	my ($dump) = @_;
 	return if $dump->{symbols} || @{ $dump->{modules} };

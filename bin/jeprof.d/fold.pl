@@ -1,12 +1,15 @@
 # Fold: who owns an allocation. From the leaf outwards, functions that only hand memory on (wrappers
 # of malloc, containers of the standard library) and functions of a stripped object that have no
 # name are passed over; what they hold is shown at the first caller that has a name. A name of the C
-# library's start of a program or thread is no owner: a nameless frame below it stays. Callers:
-# every table for people (top, diff, flame).
+# library's start of a program or thread is no owner: a nameless frame below it stays. A path is the
+# entries of a stack (see Reduce), leaf first. Callers: Top (also for frag and live), Labels, Series
+# for diff, Report (also for leaks); Missing asks package_of().
 package Fold;
 
+# What an entry is: it can own, it hands memory on, it has no name, it is a start.
 use constant { NAMED => 0, WRAPPER => 1, NAMELESS => 2, START => 3 };
 
+# A Fold of these entries, with the patterns of --wrapper too.
 sub new {
 	my ($class, $entries, $option) = @_;
 	return bless { entries => $entries, kind => [], nameless => {}, start => Wrappers::starts(),
@@ -20,6 +23,7 @@ sub kind {
 	return $self->{kind}[$entry] //= $self->judge($entry);
 }
 
+# The same, found out anew.
 sub judge {
 	my ($self, $entry) = @_;
 	my $entries = $self->{entries};
@@ -32,6 +36,7 @@ sub judge {
 	return $frame->{short} =~ $self->{start} ? START : matches($self->{patterns}, $frame->{short});
 }
 
+# WRAPPER if one of the patterns matches the name, else NAMED.
 sub matches {
 	my ($patterns, $name) = @_;
 	for my $pattern (@$patterns) {
@@ -40,15 +45,15 @@ sub matches {
 	return NAMED;
 }
 
-# The path from its owner on, leaf first.
+# The part of a path from its owner on; $bytes as for owner().
 sub path {
 	my ($self, $bytes, @path) = @_;
 	my $owner = $self->owner($bytes, \@path);
 	return @path[$owner .. $#path];
 }
 
-# Where in a path its owner is; $bytes are remembered for the object whose nameless frame was passed
-# over.
+# The index of its owner in a path. $bytes, what the stack holds, are noted for the object whose
+# nameless frame was passed over.
 sub owner {
 	my ($self, $bytes, $path) = @_;
 	my ($owner, $nameless);
@@ -62,7 +67,7 @@ sub owner {
 	return $owner // $nameless // $#$path;
 }
 
-# What several have noted, as one that only tells it: lists { nameless } of them.
+# A Fold that only tells what several have noted, of their { nameless }.
 sub joined {
 	my ($class, @lists) = @_;
 	my %sum;
@@ -73,6 +78,7 @@ sub joined {
 	return bless { nameless => \%sum }, $class;
 }
 
+# Adds bytes to the object of a nameless entry.
 sub note {
 	my ($self, $entry, $bytes) = @_;
 	my $object = $Places::object[$self->{entries}{place}[$entry]];
@@ -80,7 +86,8 @@ sub note {
 	$own->{bytes} += $bytes;
 }
 
-# The first caller in a path that has a name, else the first at all; undef if there is none.
+# The first entry behind the owner in a path that starts at it which has a name, else the first at
+# all; undef if there is none.
 sub caller_of {
 	my ($self, $path) = @_;
 	my ($owner, $first) = ($path->[0]);
@@ -92,7 +99,7 @@ sub caller_of {
 	return $first;
 }
 
-# Objects with nameless frames that were passed over, the heaviest first.
+# { object, bytes } of the objects with nameless frames that were passed over, the heaviest first.
 sub objects {
 	my ($self) = @_;
 	return sort { abs $b->{bytes} <=> abs $a->{bytes}
@@ -100,9 +107,9 @@ sub objects {
 	    values %{ $self->{nameless} };
 }
 
-# One line: how much, of which object, and where its names are to be had. To ask for its package
-# takes longer than all else: that is not worth it for less than a hundredth of all bytes, if they
-# are given.
+# Notes in one line how much was passed over, of which objects, and where their names are to be had.
+# To ask for a package takes longer than all else: that is not done for less than a hundredth of
+# $all bytes, which may be undef.
 sub say_missing {
 	my ($self, $option, $all) = @_;
 	my ($first, @more) = $self->objects;
@@ -120,6 +127,7 @@ sub say_missing {
 			100 * abs $first->{bytes} >= abs($all // 0)));
 }
 
+# Where the names of an Object with this build-id are, in words.
 sub where_names_are {
 	my ($object, $id, $is_much) = @_;
 	return 'its symbol table does not cover them' if $object->symbol_elf->has_symtab;

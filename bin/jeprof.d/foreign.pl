@@ -1,10 +1,11 @@
 # Foreign: converts heap profiles of other writers to text in our form, which Dump then parses:
 # gperftools' and Go's text, collapsed stacks, pprof's profile.proto. A profile with names but
 # without addresses gets invented addresses. Counts that are already estimates get the rate 0, which
-# means exact.
+# means exact. Caller: Dump. $path is the name of the profile in messages.
 package Foreign;
 
-# Our text of such a profile; undef if it is none of them.
+# The text in our form of a profile that is another text, of lock contention too; undef if it is
+# none of the known forms.
 sub heap_text {
 	my ($path, $text) = @_;
 	my $contention = Contention::heap_text($path, $text);
@@ -15,9 +16,9 @@ sub heap_text {
 
 my $count = qr/\d{1,20}/;
 
-# "heap profile: N: B [N: B] @ KIND/RATE", then lines "N: B [N: B] @ 0x.. 0x..". All other lines
-# stay as they are: Dump knows the list of mapped objects, and counts what is unknown. Comments are
-# Go's, which tells names and statistics in them.
+# "heap profile: N: B [N: B] @ KIND/RATE", then lines "N: B [N: B] @ 0x.. 0x..". Comments before the
+# list of mapped objects are left out: Go tells names and statistics in them. All other lines stay
+# as they are: Dump knows that list, and counts what is unknown.
 sub gperftools {
 	my ($path, $text) = @_;
 	my ($head, @lines) = split /\n/, $text, -1;
@@ -50,7 +51,7 @@ sub rate_of {
 	return 0;
 }
 
-# "root;...;leaf VALUE" in each line.
+# "root;...;leaf VALUE" in each line, VALUE being live bytes; undef if a line is not so.
 sub collapsed {
 	my ($text) = @_;
 	my @rows;
@@ -61,7 +62,9 @@ sub collapsed {
 	return @rows ? named(\@rows, '') : undef;
 }
 
-# Rows [[names of a frame, innermost first], ...], [four counts]: as a profile with its names.
+# A profile with its names, of rows [[names of a frame, innermost first], ...], [objects, bytes,
+# objects and bytes ever allocated], the frames leaf first; $meta are its lines of metadata, which
+# may be ''.
 sub named {
 	my ($rows, $meta) = @_;
 	my (%address, @symbols);
@@ -83,11 +86,12 @@ sub named {
 }
 
 # ---- profile.proto ----
+# Type of a sample => index of its value among the four counts.
 my %wanted = (inuse_objects => 0, inuse_space => 1, alloc_objects => 2, alloc_space => 3,
 	objects => 0, space => 1);
 
-# Our text of it; undef if the bytes are no such message. A profile that is none of a heap is
-# refused.
+# The text in our form of a profile.proto, unpacked; undef if the bytes are no such message. Fails
+# for a profile that is none of a heap, or damaged.
 sub pprof {
 	my ($path, $data) = @_;
 	my $top = eval { fields($data) } or return undef;
@@ -98,6 +102,7 @@ sub pprof {
 	Talk::fail(1, "$path: a damaged profile of pprof");
 }
 
+# The same of the fields of its message; dies with a text if it is damaged.
 sub pprof_text {
 	my ($path, $top) = @_;
 	my @strings = @{ $top->{6} };
@@ -128,8 +133,9 @@ sub pprof_text {
 	return named(\@rows, "# jemalloc.kind=pprof\n$time");
 }
 
-# { number of a field => [values] } of a message: numbers, or bytes; fields of numbers that may be
-# packed are named.
+# { number of a field => [values] } of a message: numbers, or bytes of what has a length. Fields
+# named in @packed are numbers that may be packed. Dies if the message is damaged, or has more than
+# 1000 fields of one number above 6: then it is some other data.
 sub fields {
 	my ($data, @packed) = @_;
 	my %packed = map { $_ => 1 } @packed;
@@ -153,6 +159,7 @@ sub fields {
 	return \%field;
 }
 
+# The number at $$at of $$data; moves $$at behind it. Dies if it is damaged.
 sub varint {
 	my ($data, $at) = @_;
 	my ($value, $shift) = (0, 0);
@@ -165,6 +172,7 @@ sub varint {
 	}
 }
 
+# All numbers of packed ones.
 sub varints {
 	my ($data) = @_;
 	my ($at, @list) = (0);

@@ -2,7 +2,8 @@
 #
 # jeprof - reads the heap profiles that the library writes and answers "where is the memory?"
 #
-# The way of every answer: read -> symbolize -> reduce -> print. The packages of the rooms:
+# A profile is read, its addresses get names, its stacks are reduced to sums, and these are printed.
+# The packages of the rooms:
 #   Options, Main, Shell, Completion   the command line, its verbs, the interactive mode, completion by a shell.
 #   Talk, Tool, Screen     messages and failure, other programs, the terminal.
 #   Input, Fetch, Pack     the bytes of a profile: from a file, the network, a pack.
@@ -20,14 +21,19 @@
 #   Print, Top, Picture, Flame, Source, Leaks, Frag, Report, Page, Threads   the forms of an answer.
 #   Export, Proto, Pprof, Otlp, Massif, Writing   the forms for other programs; the file of -o.
 #   Run, Live, Open, Doctor, Patient, Whose, Elsewhere   programs that run: start, watch, show, ask why there is no profile.
-#   Rooms                  compiles the rooms of later (scripts/join-jeprof) when they are first called.
-# Invariant: a name comes only from a function symbol whose size covers the address, and only from a
-# file with the build-id that the dump records. Where the dump records none, the file must fit the
-# recorded mappings. Results go to stdout, messages to stderr. Exit: 0 done, 1 failed, 2 usage, 3 done with doubts. Needs nothing
-# but perl-base; better with jeprof-symbolize, llvm-symbolizer or addr2line (lines), c++filt (C++
-# names), objdump (--disasm), dot (pictures). The rooms are bin/jeprof.d/; scripts/join-jeprof makes
-# one file of them, each in a block of its own or, where few commands need it, as text that Rooms
-# compiles when it is first called.
+#   Web, Wrappers          texts and lists of bin/page/, which scripts/join-page writes as Perl.
+#   Rooms                  compiles a room that join-jeprof has among "later" when one of its subs is called.
+# Invariant: a symbol gives its name to an address only if its size covers the address, or if it is
+# a label without a size, as of assembler code, and the last symbol before it; and only if its file
+# is the one that ran: by the build-id that the dump records, else by its fit to the recorded
+# mappings. A profile that brings names along, or a server that is asked for them (Fetch), is
+# believed. Results go to stdout, messages to stderr. Exit: 0 done, 1 failed, 2 usage, 3 done with
+# doubts; run ends as its program does, live by 128 + the signal that ends it, doctor by its
+# verdict. Needs nothing but perl-base; better with jeprof-symbolize, llvm-symbolizer or addr2line
+# (lines), c++filt (C++ names), objdump (--disasm), dot (pictures), gzip, xz, zstd, curl; with
+# jeprofctl for live processes and black boxes. scripts/join-jeprof makes one file of the rooms,
+# bin/jeprof.d/: this one as it is, then each in a block of its own, or, where few commands need it,
+# as text for Rooms.
 
 use strict;
 use warnings;
@@ -36,12 +42,15 @@ no warnings qw(portable recursion); # addresses have 64 bits
 # Rooms: to compile them all takes longer than to read a small profile.
 package Rooms;
 
+# Compiles a text; true, or undef with the error in $@. It stands before the lexicals of this file,
+# so that the text does not see them.
 sub compiled { return eval $_[0] . "\n;1" }
 
 our $AUTOLOAD;
-my %rooms; # by package: [name, text] of those that have subs of it
+my %rooms; # package => the rooms [name, text] that have subs of it; a compiled one is []
 
-# The subs of its packages are there, and compile it when one of them is called.
+# Takes a room: its name and its text. The first call of a sub of its packages compiles it, by
+# AUTOLOAD.
 sub keep {
 	my ($name, $text) = @_;
 	my $room = [$name, $text];
@@ -52,6 +61,8 @@ sub keep {
 	}
 }
 
+# AUTOLOAD of the packages of rooms that are not compiled: compiles all rooms with subs of the
+# package, and goes on into the sub that was called.
 sub compile {
 	my $wanted = $AUTOLOAD;
 	my ($package) = $wanted =~ /^(\w+)::/;

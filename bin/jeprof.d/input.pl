@@ -1,24 +1,27 @@
-# Input: the bytes of a profile, from a file, a pack, standard input or the network, without their
-# compression; and what the name of a file says. Parses nothing: see Dump. Callers: Dump, Pack, and
-# the verbs that look at the beginning or the name of a file.
+# Input: the bytes of a profile, from a file, a pack, standard input or the network; how to undo
+# their compression; and what the name of a file says. Parses nothing: see Dump. Callers: Dump,
+# Pack, Box, Writing, and all that look at the beginning or the name of a file. A path is that of a
+# file, PACK/NAME, a URL, or '-' for standard input.
 package Input;
 
 use constant FRONT => 65536; # bytes in which the header of a profile is searched
 
-# [first bytes, program that unpacks it and writes to stdout with -dc]
+# Compressed forms: [first bytes, program that unpacks them from stdin to stdout with -dcq].
 my @packers = (["\x1f\x8b", 'gzip'], ["\xfd7zXZ\0", 'xz'], ["\x28\xb5\x2f\xfd", 'zstd']);
-my $packed = qr/\.(?:gz|xz|zst)/; # suffixes of what they made
+my $packed = qr/\.(?:gz|xz|zst)/; # suffixes of such files
 
-# The first line of each kind of profile.
+# How the first line of each kind of profile that is text begins.
 our $header = qr{heap_v2/\d|heap profile:|--- *(?:symbol|contention|Stacks:)|jeprof_pack/\d};
 
 # ---- bytes ----
-# A black box is told by the profile in it.
+# All bytes of a path, compressed or not; of a black box the profile in it. Fails if it cannot be
+# read.
 sub slurp {
 	my ($path) = @_;
 	return is_box($path) ? Box::of_file($path) : raw($path);
 }
 
+# Whether a path is a file that begins as a black box does.
 sub is_box {
 	my ($path) = @_;
 	return 0 unless $path ne '-' && -f $path && open my $fh, '<:raw', $path;
@@ -26,6 +29,7 @@ sub is_box {
 	return Box::is_one($front // '');
 }
 
+# All bytes of a path, as they are; fails if it cannot be read.
 sub raw {
 	my ($path) = @_;
 	my $held = -e $path ? undef : Pack::member($path);
@@ -45,7 +49,8 @@ sub raw {
 	return $text // '';
 }
 
-# The first bytes of a file or of a profile in a pack; '' if it cannot be read.
+# The first $length bytes of a path, of a black box those of the profile in it; '' for standard
+# input and a file that cannot be read. Fails for a URL that cannot be fetched.
 sub beginning {
 	my ($path, $length) = @_;
 	my $held = -e $path ? undef : Pack::member($path);
@@ -58,26 +63,30 @@ sub beginning {
 	return $text // '';
 }
 
-# The same of what is in a compressed file.
+# The same, of a compressed file after unpacking it whole.
 sub beginning_unpacked {
 	my ($path, $length) = @_;
 	my $text = beginning($path, $length);
 	return defined packer_of($text) ? substr unpacked($path, slurp($path)), 0, $length : $text;
 }
 
-# The program that made these bytes; undef if they are not compressed.
+# The name of the program that unpacks these bytes; undef if they are not compressed.
 sub packer_of {
 	my ($data) = @_;
 	my ($row) = grep { index($data, $_->[0]) == 0 } @packers;
 	return $row && $row->[1];
 }
 
+# The text of bytes that came from $path: unpacked if they are compressed; of a black box in them
+# the profile.
 sub unpacked {
 	my ($path, $data) = @_;
 	my $text = without_packer($path, $data);
 	return Box::is_one($text) ? Box::of_bytes($path, $text) : $text;
 }
 
+# Bytes unpacked, or as they are if they are not compressed. Fails if that cannot be done; damaged
+# data are a doubt.
 sub without_packer {
 	my ($path, $data) = @_;
 	my $name = packer_of(substr $data, 0, 8) // return $data;
@@ -90,8 +99,8 @@ sub without_packer {
 	return $text;
 }
 
-# Can a file that begins with these bytes be a profile? It is compressed, or one of its lines is a
-# header.
+# Whether a file that begins with these bytes can be a profile: it is compressed, or one of its
+# lines is a header.
 sub may_be_profile {
 	my ($head) = @_;
 	return defined packer_of($head) || $head =~ /\A---|^[ \t\xef\xbb\xbf]*$header/m ? 1 : 0;
@@ -100,8 +109,9 @@ sub may_be_profile {
 # ---- names ----
 my $time = qr/\d{8}T[0-9.]+Z/;
 
-# What the name of a dump says: { stem, pid, time, seq, letter }. The stem is the name up to the
-# pid; the time is undef in names without one. undef for the names of other files.
+# What the name of a dump says: { stem, pid, time, seq, letter }, letter being its kind. The stem is
+# the name up to the pid; the time is undef in names without one. undef for the names of other
+# files.
 sub name_parts {
 	my ($file) = @_;
 	$file =~ /^(.*)\.(\d+)(?:\.($time)(?:_($time))?)?\.(\d+)\.([a-z])\d*\.(?:heap|box)$packed?$/s
@@ -115,11 +125,13 @@ sub plain_name {
 	return $file =~ s/(?:\.heap|\.box)?$packed?$//r;
 }
 
+# The name of a file without the suffix of compression.
 sub without_packed {
 	my ($file) = @_;
 	return $file =~ s/$packed$//r;
 }
 
+# Whether a name ends in one of the suffixes $suffixes, "heap|pb", before that of compression.
 sub has_suffix {
 	my ($file, $suffixes) = @_;
 	return $file =~ /\.(?:$suffixes)$packed?$/ ? 1 : 0;

@@ -1,21 +1,24 @@
-# Labels: what live memory was allocated for, as the program named it (thread.prof.label): a tenant, a
-# request, a phase. A profile tells for a stack how much of it each label has; the rest has none. The
-# estimate of a stack is divided as its samples are. Callers: reduce, top, export, report.
+# Labels: what live memory was allocated for, as the program named it (thread.prof.label): a tenant,
+# a request, a phase. A profile tells for a stack how much of it each label has; the rest has none.
+# The estimate of a stack is divided as its samples are. $text is what a profile says of one stack,
+# "ID:OBJECTS:BYTES ...", as sampled; undef: nothing. Callers: Dump, Reduce (also for export), Top,
+# Report.
 package Labels;
 
-use constant NONE => '(no label)';
+use constant NONE => '(no label)'; # what stands for memory without a label
 
+# Whether a Dump tells labels.
 sub is_told { return $_[0]{label} ? 1 : 0 }
 
-# Takes "# label ID TEXT"; \xNN stands for a byte.
+# Takes a line "# label ID TEXT" of a Dump; \xNN stands for a byte.
 sub take {
 	my ($dump, $id, $text) = @_;
 	$text =~ s/\\x([0-9a-fA-F]{2})/chr hex $1/ge;
 	$dump->{label}{$id} = Talk::clean($text);
 }
 
-# [label, share of the objects, share of the bytes] of a stack with these counts, of "ID:OBJECTS:BYTES ...";
-# '' is none.
+# [label, share of the objects, share of the bytes] for each label of a stack with these sampled
+# counts; the label '' has what is left, if something is.
 sub shares {
 	my ($dump, $text, $objects, $bytes) = @_;
 	my (@shares, %share);
@@ -35,7 +38,8 @@ sub shares {
 	return @shares;
 }
 
-# Rows of Reduce::stacks of one stack, each divided among its labels; the tenth part is the label.
+# Rows of Reduce::stacks of one stack, each divided among its labels; $row->[9] is the label.
+# $counts: [objects, bytes] of the stack as sampled.
 sub divided {
 	my ($dump, $text, $counts, @rows) = @_;
 	my @shares = shares($dump, $text, @$counts);
@@ -54,9 +58,11 @@ sub divided {
 }
 
 # ---- the report ----
-use constant PART => 'LLFF';
+use constant PART => 'LLFF'; # as parts() packs
 
-# (record, label, objects, bytes) of a stack packed, as printed; the label as an index into the store's list.
+# What the labels of one stack have, (record, label, objects, bytes) of each packed, the counts as
+# printed. $number: its record in the store of Report::gather; the label is an index into the list
+# of labels that the store gets.
 sub parts {
 	my ($store, $dump, $number, $text) = @_;
 	my $parts = '';
@@ -68,8 +74,9 @@ sub parts {
 	return $parts;
 }
 
-# The data of the page, '' without labels: their texts, and pairs of record and label. Leaves in each snapshot that
-# is whole { labels_told }.
+# The labels as members of the data of a report's page, '' without labels: their texts, and pairs of
+# record and label. Sets { labels_told } of each snapshot whose stacks the page has: %$whole has
+# their numbers as keys.
 sub data {
 	my ($work, $whole) = @_;
 	my $store = $work->{store};
@@ -80,6 +87,7 @@ sub data {
 	return '"labels":[' . join(',', map { Report::json($_) } @{ $store->{label_list} }) . "],\n\"label_pairs\":[$pairs],\n";
 }
 
+# { pack 'NN', record, label => [objects, bytes] } of a snapshot.
 sub pairs_of {
 	my ($store, $snap) = @_;
 	my %cell;
@@ -93,7 +101,8 @@ sub pairs_of {
 }
 
 # ---- top --by label ----
-# Rows of Top::build's form, one for each label; callers are the functions that hold most.
+# A table of Top::build's form, with a row for each label; the "callers" of a row are the functions
+# that hold most of it.
 sub table {
 	my ($view, $option) = @_;
 	my $self = Reduce::entries($option->{grain}, $option);
@@ -126,7 +135,8 @@ sub table {
 		has_ages => $all->{ages} ? 1 : 0 };
 }
 
-# --by and --label need a profile that has labels.
+# Whether --by label or --label is given; then all Dumps must have labels, else it fails. Fails for
+# another value of --by too.
 sub check {
 	my ($option, @dumps) = @_;
 	Talk::fail(2, "--by takes label or function, not $option->{by}") if $option->{by} !~ /^(?:function|label|)$/;

@@ -1,10 +1,12 @@
 # Missing: the object files that the names of a profile need, but that are not here or have no
-# symbols; each with its build-id and where to get it. It asks this machine alone: no network. Callers:
-# tables, report, page, pack, exports; objects and fold for single files.
+# symbols; each with its build-id and where to get it. It asks no network itself; Object may have
+# asked debuginfod for them. Callers: Top, Report, Page, Pack, Export; Object and Fold for single
+# files.
 package Missing;
 
 # { object, places } of each object file that a stack goes through, in the order of their keys. A
-# place whose name came with the profile needs no object and is left out.
+# place whose name came with the profile needs no object and is left out. The object is an Object,
+# here and below.
 sub objects {
 	my %own;
 	for my $place (0 .. $#Places::object) {
@@ -34,25 +36,26 @@ sub of_rows {
 		    || $a->{object}{key} cmp $b->{object}{key} } values %own;
 }
 
-# Is its symbol table here? Then no other file says more.
+# Whether its symbol table is here. Then no other file says more.
 sub is_whole {
 	my ($object) = @_;
 	return $object->elf && $object->symbol_elf->has_symtab ? 1 : 0;
 }
 
+# Its build-id, by the profile or its file; '' if it has none.
 sub id_of {
 	my ($object) = @_;
 	return $object->{id} || ($object->elf ? $object->elf->build_id : '');
 }
 
-# Where to get it, in words. Asking for its package takes long, so it is not done for an object with
-# less than a hundredth of the bytes.
+# Where to get the file of a row of of_rows(), in words. Asking for its package takes long, so it is
+# not done for an object with less than a hundredth of the bytes.
 sub where {
 	my ($own) = @_;
 	return join ', or ', places_to_have($own->{object}, id_of($own->{object}), $own->{share} < 1);
 }
 
-# "missing":[{path, build_id, share, where}], of what of_rows gives.
+# "missing":[{path, build_id, share, where}], of rows of of_rows().
 sub json {
 	return '"missing":[' . join(',',
 		map { sprintf '{"path":%s,"build_id":%s,"share":%.2f,"where":%s}',
@@ -88,12 +91,14 @@ sub tell {
 	}
 }
 
-# Is it the allocator? Its frames are cut, so it needs no names.
+# Whether it is the allocator. Its frames are cut, so it needs no names.
 sub is_silent {
 	my ($object) = @_;
 	return $object->{is_library} // $object->title =~ /^libjemalloc/ ? 1 : 0;
 }
 
+# A list of where to get the file, or its symbols if the file is here; $is_quick: do not ask for its
+# package.
 sub places_to_have {
 	my ($object, $id, $is_quick) = @_;
 	my @text;
@@ -109,7 +114,8 @@ sub places_to_have {
 	return @text;
 }
 
-# Where a debuginfod server has it: the user's first one, else Debian's.
+# Its URL at a debuginfod server: the user's first one, else Debian's. $kind: debuginfo or
+# executable.
 sub url {
 	my ($id, $kind) = @_;
 	my ($server) = split ' ', $ENV{DEBUGINFOD_URLS} // '';

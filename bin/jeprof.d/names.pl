@@ -1,9 +1,12 @@
 # Names: each place gets a list of frames, innermost first (more than one where calls were inlined).
-# A frame is { raw, full, short, file, line, is_bare }; is_bare: no name is known, and full is OBJECT+OFFSET or the address.
+# A frame is { raw: the symbol, full: demangled, short: without parameters and templates, is_bare },
+# and { file, line } once lines were asked for. is_bare: no name is known, full and short are
+# OBJECT+OFFSET or the address, and raw is undef. Called by all that print names, after Places has
+# numbered the stacks.
 package Names;
 
-our @frames; # by place
-our $tells_files = 0; # with --debug: tells which file gave names and lines
+our @frames; # place => its list of frames
+our $tells_files = 0; # --debug: note which file gave names and lines
 my %by_object; # object key -> its places that have no lines yet
 
 # Names all places that have no frames yet; with $want_lines also adds files, lines and inlined calls.
@@ -29,7 +32,7 @@ sub resolve {
 	add_lines() if $want_lines;
 }
 
-# A name from the profile itself; an address in its place counts as no name.
+# The frame of a name that the profile brought along; an address in its place counts as no name.
 sub given_frame {
 	my ($name) = @_;
 	return $name =~ /(?:^|\+)0x[0-9a-f]+$/ ? { full => $name, is_bare => 1 }
@@ -44,6 +47,7 @@ sub drop_inlined {
 	}
 }
 
+# What stands for the name of a place without one.
 sub unnamed {
 	my ($place) = @_;
 	my $object = $Places::object[$place];
@@ -51,6 +55,7 @@ sub unnamed {
 	return sprintf '0x%x', $Places::address[$place];
 }
 
+# Sets the frames of places of one Object, by its symbols.
 sub name_object {
 	my ($object, $places) = @_;
 	my $elf = $object->symbol_elf;
@@ -64,7 +69,8 @@ sub name_object {
 	}
 }
 
-# Demangles all names by one run of c++filt; without it, or where it fails, Cxx gives the short form.
+# Sets full and short of all frames that have no short name yet. Demangles by one run of c++filt;
+# without it, or where it fails, Cxx gives the short form.
 sub demangle {
 	my %plain;
 	for my $frame (map { @$_ } @frames) {
@@ -91,12 +97,13 @@ sub demangle {
 
 my %shortened;
 
+# The short form of a demangled name, found once.
 sub shorten {
 	my ($name) = @_;
 	return $shortened{$name} //= shorten_once($name);
 }
 
-# A C++ name without parameters, template arguments and return type.
+# A name without parameters, template arguments, return type and what compilers append.
 sub shorten_once {
 	my ($name) = @_;
 	my $text = $name;
@@ -127,12 +134,13 @@ sub shorten_once {
 
 # ---- lines: by the first of these programs that is there and answers ----
 my @tools = qw(jeprof-symbolize llvm-symbolizer addr2line);
-our $engine = ''; # the one that did
-my %told; # path -> what jeprof-symbolize has told in one run for all objects
+our $engine = ''; # the one that answered last
+my %told; # path -> answers() of jeprof-symbolize, which is run once for all objects
 
+# Those of these programs that are there.
 sub line_tools { return grep { Tool::find($_) } @tools }
 
-# File and line, and inlined frames.
+# Adds file and line, and inlined frames, to all places of files that have none yet.
 sub add_lines {
 	return Talk::doubt('no file names and lines: neither jeprof-symbolize nor llvm-symbolizer nor addr2line is installed')
 	    unless %Pack::lines || line_tools();
@@ -146,8 +154,8 @@ sub add_lines {
 	demangle();
 }
 
-# Returns { place => [file, line] } of the outermost frame of each of these places, for the few stacks that a report shows in full; changes
-# no frames.
+# { place => [file, line] } of the outermost frame of each of these places, for the few stacks that
+# a report shows in full; changes no frames.
 sub lines_of {
 	my @places = @_;
 	my (%by_key, %line);
@@ -169,8 +177,8 @@ sub lines_of {
 	return \%line;
 }
 
-# { offset => [[function, file, line], ...] } of one object: of its pack, else by a tool that is
-# there; empty if there is none.
+# { offset => [[function, file, line], ...] } of one object, frames innermost first: of its pack,
+# else by a tool that is there; empty if there is none.
 sub found_lines {
 	my ($object, @offsets) = @_;
 	return $Pack::lines{ $object->{key} } if $Pack::lines{ $object->{key} };
@@ -193,7 +201,8 @@ sub path_of_lines {
 	return $elf && $elf->has_lines && !$elf->{text} ? $elf->{path} : undef;
 }
 
-# Asks jeprof-symbolize, if it is there, for the places of all [object, places] in one run.
+# Asks jeprof-symbolize, if it is there, for the places of all [object, places] in one run; keeps
+# the answers in %told.
 sub ask_all {
 	my $program = Tool::find($tools[0]) or return;
 	my %input;
@@ -214,13 +223,14 @@ sub ask_all {
 	}
 }
 
+# Remembers which tool gave lines.
 sub tell_engine {
 	my ($tool, $path) = @_;
 	$engine = $tool;
 	Talk::note("$path: lines by $tool") if $tells_files;
 }
 
-# What one of the tools says of these places; undef if it fails.
+# What one of the tools says of these offsets in the file $path, as text; undef if it fails.
 sub ask {
 	my ($tool, $path, @offsets) = @_;
 	my %command = (
@@ -235,7 +245,8 @@ sub ask {
 		map { sprintf "0x%x\n", $_ } @offsets);
 }
 
-# The same as data. All tools print the address, then pairs of lines.
+# That text as found_lines() returns it. All tools print the address, then a pair of lines for each
+# frame: function, FILE:LINE.
 sub answers {
 	my ($text) = @_;
 	my (%found, $current, $function);
@@ -257,7 +268,8 @@ sub answers {
 	return \%found;
 }
 
-# The outermost frame keeps the name of the symbol; the tool adds files, lines and inlined frames.
+# Sets the frames of a place by what a tool found. The outermost frame keeps the name of the symbol;
+# the tool adds files, lines and inlined frames.
 sub use_lines {
 	my ($place, $found) = @_;
 	return unless $found && @$found;

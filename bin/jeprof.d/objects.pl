@@ -1,13 +1,19 @@
-# Object: a file that was mapped, known by build-id or path, shared by all dumps that mapped it.
+# Object: a file that was mapped, known by build-id or path, shared by all dumps that mapped it: {
+# key: the build-id or else the path, id: the build-id or '', path, code: [file offset, length] of
+# its mappings of code, gone: it was deleted, is_main }. Places, below: addresses as numbers. The
+# variables are set by Main from options, %packed by Pack. Callers: all that need the file or the
+# name of an object.
 package Object;
 
 use Cwd ();
 
-our %by_key;
+our %by_key; # key -> Object
 our %packed; # key -> Elf, of packs
-our $program; # PROGRAM or --exe
+our $program; # PROGRAM or --exe: a path, undef if not given
+# --sysroot, --lib_prefix, --add_lib, --debug-dir.
 our ($sysroot, @prefixes, @extra, $debug_dir) = ('');
 
+# The Object of a build-id ('': not known) and a path, made if it is not there.
 sub get {
 	my ($id, $path) = @_;
 	my $key = $id || $path;
@@ -16,23 +22,26 @@ sub get {
 		mtime => 0 }, 'Object';
 }
 
+# A path without its directories.
 sub base_name {
 	my ($path) = @_;
 	$path =~ s{.*/}{};
 	return $path;
 }
 
+# The name of its file, for people.
 sub title {
 	my ($self) = @_;
 	return Talk::clean(base_name($self->{path}));
 }
 
+# Whether it is a file, not a mapping such as [stack].
 sub is_file {
 	my ($self) = @_;
 	return $self->{path} =~ m{^/} || $self->{is_main} && $self->{path} !~ /^\[/;
 }
 
-# Places where the file may be, the most wanted first.
+# Paths where the file may be, the most wanted first.
 sub candidates {
 	my ($self) = @_;
 	my $path = $self->{path};
@@ -45,7 +54,8 @@ sub candidates {
 	return grep { !$seen{$_}++ } @list;
 }
 
-# The Elf that ran, or undef; what was refused is said once.
+# The Elf that ran, or undef: that of a pack, else of the first file that fits, else from
+# debuginfod. A doubt, once, for each file that is refused, or if there is none.
 sub elf {
 	my ($self) = @_;
 	return $self->{elf} if exists $self->{elf};
@@ -66,6 +76,7 @@ sub elf {
 	return $self->{elf};
 }
 
+# The doubts of elf().
 sub complain {
 	my ($self, @refused) = @_;
 	my $used = $self->{elf} ? "; using $self->{elf}{path}" : '; its names are not used';
@@ -77,7 +88,7 @@ sub complain {
 		    . join ', or ', Missing::places_to_have($self, $id, 1));
 }
 
-# Why this file cannot be the one that ran; '' if it can.
+# Why an Elf cannot be the file that ran, in words; '' if it can.
 sub mismatch {
 	my ($self, $elf) = @_;
 	if ($self->{id}) {
@@ -93,19 +104,23 @@ sub mismatch {
 	return '';
 }
 
-# The file with the full symbol table: the object itself, or its separate debug file.
+# The Elf with the full symbol table: the object itself, or its separate debug file; the object if
+# there is none, undef if that is not here.
 sub symbol_elf {
 	my ($self) = @_;
 	my $elf = $self->elf;
 	return $self->{symbol_elf} //= !$elf || $elf->has_symtab ? $elf : $self->debug_elf || $elf;
 }
 
+# The same of the one with source lines.
 sub line_elf {
 	my ($self) = @_;
 	my $elf = $self->elf;
 	return $self->{line_elf} //= !$elf || $elf->has_lines ? $elf : $self->debug_elf || $elf;
 }
 
+# The Elf of the separate debug file; undef if there is none. One without a build-id is taken if the
+# object names it by .gnu_debuglink. elf() must be there.
 sub debug_elf {
 	my ($self) = @_;
 	return $self->{debug_elf} if exists $self->{debug_elf};
@@ -119,7 +134,8 @@ sub debug_elf {
 	return $self->{debug_elf} = from_debuginfod('debuginfo', $id);
 }
 
-# A file that debuginfod's servers have, where the person has named some; undef otherwise.
+# The Elf that debuginfod's servers have for a build-id, where the person has named some; undef
+# otherwise. $what: executable or debuginfo.
 sub from_debuginfod {
 	my ($what, $id) = @_;
 	return undef unless length $id > 2 && $id !~ /[^0-9a-f]/ && length($ENV{DEBUGINFOD_URLS} // '');
@@ -130,6 +146,7 @@ sub from_debuginfod {
 	return $elf->build_id eq $id ? $elf : undef;
 }
 
+# Paths where the separate debug file of an Elf with this build-id may be. Doctor asks too.
 sub debug_paths {
 	my ($elf, $id) = @_;
 	my @roots = grep { defined && length } $debug_dir,
@@ -147,16 +164,20 @@ sub debug_paths {
 
 # ---------------------------------------------------------------------------------------------------
 # Places: numbers addresses. A place is (object, offset); equal places of several dumps get one
-# number.
+# number, but not if the profile brought other names along for them. The offset is the virtual
+# address in the file of the object. Callers: all that turn stacks into places (number_stacks,
+# of_text) or ask what a place is.
 package Places;
 
 use constant DEEPEST => 4096; # frames of a stack: no program writes more
 
 # by place: Object or undef, offset, first address seen, names brought along
 our (@object, @offset, @address, @given);
-my %number;
+my %number; # key of a place -> its number
 
-# The ranges of one dump, sorted: module lines first, maps for what they do not cover.
+# The ranges of one dump, sorted: { start, end, object }, with bias (address - bias is the offset)
+# of module lines, or the members of a map. Module lines first, maps for what they do not cover.
+# Finds the main program too.
 sub ranges {
 	my ($dump) = @_;
 	return $dump->{ranges} if $dump->{ranges};
@@ -211,6 +232,7 @@ sub program_path {
 	return '[program]';
 }
 
+# Remembers a mapping of code of an Object, by which mismatch() judges files without a build-id.
 sub note_code {
 	my ($object, $map) = @_;
 	my $size = $map->{end} - $map->{start};
@@ -224,6 +246,7 @@ sub note_code {
 	}
 }
 
+# The range that holds an address, of ranges sorted by it; undef if none does.
 sub find_range {
 	my ($ranges, $address) = @_;
 	my ($low, $high) = (0, scalar @$ranges);
@@ -235,8 +258,8 @@ sub find_range {
 	return $range && $range->{start} <= $address ? $range : undef;
 }
 
-# Which object is the main program: the dump's own word, else the file given, else the first
-# mapping.
+# Sets { main } of the dump to the Object of the main program: by the dump's own word, else the file
+# given, else the first mapping.
 sub mark_main {
 	my ($dump, $ranges) = @_;
 	return $dump->{main} = nameless_main($dump, $ranges) if $dump->{has_nameless};
@@ -270,7 +293,7 @@ sub nameless_main {
 	return $first;
 }
 
-# No map at all: a program that is linked to fixed addresses can still be read.
+# For a dump without any map: the ranges of the given program, if it is linked to fixed addresses.
 sub add_fixed_program {
 	my ($dump, $ranges, $given) = @_;
 	my $elf = Elf::open_file($given);
@@ -286,7 +309,7 @@ sub add_fixed_program {
 	@$ranges = sort { $a->{start} <=> $b->{start} } @$ranges;
 }
 
-# Number of the place of an address in a dump.
+# The number of the place of an address in a dump.
 sub number {
 	my ($dump, $address) = @_;
 	my $range = find_range(ranges($dump), $address);
@@ -301,6 +324,8 @@ sub number {
 	return $number{$key} //= new_place($object, $offset, $address, $names);
 }
 
+# The offset of an address in a map: a virtual address if the file is here, else the offset in the
+# file.
 sub offset_in {
 	my ($range, $address) = @_;
 	my $offset = $address - $range->{start} + $range->{offset};
@@ -309,6 +334,7 @@ sub offset_in {
 	return $elf ? $elf->vaddr_of_offset($offset) // $offset : $offset;
 }
 
+# Adds a place and returns its number; $names: those brought along, or undef.
 sub new_place {
 	my ($object, $offset, $address, $names) = @_;
 	push @object, $object;
@@ -318,18 +344,19 @@ sub new_place {
 	return $#object;
 }
 
-# Turns the text of every stack into place numbers.
+# Turns the text of every stack of a dump into place numbers, as of_text() packs them; once.
 sub number_stacks {
 	my ($dump) = @_;
 	return if $dump->{numbered}++;
 	$_->[0] = of_text($dump, $_->[0]) for @{ $dump->{stacks} };
 }
 
-# The place that stands for a stack without frames, which writers tell by no address or by 0x0 alone.
+# The number of the place that stands for a stack without frames, which writers tell by no address
+# or by 0x0 alone.
 sub no_stack { return $number{"\0no stack"} //= new_place(undef, 0, 0, ['(no stack)']) }
 
-# The places of one stack, leaf first, packed: a stack takes four bytes a frame. All addresses but
-# the first are return addresses; one less lies inside the call.
+# The places of one stack, leaf first, packed: four bytes a frame. All addresses but the first are
+# return addresses; one less lies inside the call.
 sub of_text {
 	my ($dump, $text) = @_;
 	my ($first, $later) = @{ $dump->{numbers} //= [{}, {}] };
@@ -346,6 +373,7 @@ sub of_text {
 	return pack 'N*', $place, @places;
 }
 
+# An address of a stack as a number; 0, and a doubt, if it is none.
 sub address {
 	my ($dump, $text) = @_;
 	return hex $1 if $text =~ /^0x([0-9a-fA-F]{1,16})$/;
@@ -353,6 +381,7 @@ sub address {
 	return 0;
 }
 
+# The same of a return address, less one.
 sub before {
 	my ($dump, $text) = @_;
 	my $address = address($dump, $text);

@@ -1,6 +1,9 @@
-# Open: the verb "open": shows a report or picture in a browser, started without a shell.
+# Open: the verb "open" (command): shows a report or picture in a browser, which is started without
+# a shell. And the forms that show what they draw: flame(), graph() and listing(), called by the
+# output modes of Main and the commands of Shell.
 package Open;
 
+# The verb; @files: the file to show, or none.
 sub command {
 	my ($option, @files) = @_;
 	Talk::fail(2, 'open takes one file') if @files > 1;
@@ -23,6 +26,7 @@ sub newest {
 		'no report in this directory; jeprof report makes one, jeprof run too');
 }
 
+# Whether a file is a report of jeprof, by its title.
 sub is_ours {
 	my ($file) = @_;
 	open(my $fh, '<:raw', $file) or return 0;
@@ -30,7 +34,8 @@ sub is_ours {
 	return ($head // '') =~ m{<title>[^<]* heap report</title>} ? 1 : 0;
 }
 
-# Commands to try: those of BROWSER (divided by colons, %s stands for the file), then the desktop's.
+# Commands to try with a file, each as [program, arguments]: those of BROWSER (divided by colons, %s
+# stands for the file), then the desktop's. A program that is not there is left out.
 sub browsers {
 	my ($path) = @_;
 	my @commands;
@@ -45,6 +50,8 @@ sub browsers {
 	    map { [$_->[0] =~ m{/} ? $_->[0] : Tool::find($_->[0]), @$_[1 .. $#$_]] } @commands;
 }
 
+# Starts the first browser that works, waits for it, and prints the path of the file. A doubt if
+# none works.
 sub show {
 	my ($file) = @_;
 	my $path = Cwd::abs_path($file);
@@ -59,7 +66,8 @@ sub show {
 }
 
 # ---- legacy output modes that open what they draw ----
-# A file of our own for what a viewer shows: it stays, for the viewer may come back to it.
+# Writes $text to a new temporary file and returns its name. It stays, for the viewer may come back
+# to it.
 sub own_file {
 	my ($view, $suffix, $text) = @_;
 	require File::Temp;
@@ -74,12 +82,13 @@ sub own_file {
 	Talk::fail(1, $fh->filename . ": $reason");
 }
 
+# Shows the flame graph of a view in a browser.
 sub flame {
 	my ($view) = @_;
 	show(own_file($view, '.svg', Flame::draw($view, $view->{option})));
 }
 
-# The graph as drawn by dot, in the viewer gv or evince.
+# Shows the graph of a view, as drawn by dot in this format, in the viewer gv or evince.
 sub graph {
 	my ($view, $viewer, $format) = @_;
 	my $program = Tool::find($viewer)
@@ -92,7 +101,7 @@ sub graph {
 	    if system({$program} $program, @words, $file);
 }
 
-# The listing of source lines as a page.
+# Shows the source lines of the routines that match in a browser.
 sub listing {
 	my ($view, $pattern) = @_;
 	open(my $page, '>', \my $text) or Talk::fail(1, "listing: $!");

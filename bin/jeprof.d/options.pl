@@ -1,10 +1,12 @@
-# Options: what the command line says, as a hash; the text of --help.
+# Options: what the command line says, as a hash; the text of --help. Callers: Main, and those that
+# suggest commands or complete words.
 package Options;
 
 use Getopt::Long ();
 
-# [heading | spec, default, text]. The one list of options: parser, defaults and --help come from
-# it.
+# The one list of options: parser, defaults and --help come from it. A row is [heading], or [spec of
+# Getopt::Long, default, line of --help]; the line is undef if the option is not told, or told with
+# the row before.
 my @options = (
 	['General'],
 	['cum!', 0, '--cum                 sort by cumulative value'],
@@ -105,7 +107,8 @@ my @options = (
 	['version|v!', 0, '--version             the version'],
 );
 
-# The lines of --help before the options; the verbs stand in Main's list.
+# The lines of --help before the options, as text: forms of the command line and verbs, of Main's
+# list.
 sub usage {
 	my @lines = (['[options] [PROGRAM] PROFILE...', 'table, graph or commands'],
 		(map { ["$_->[0] $_->[2]", $_->[3]] } @Main::verbs),
@@ -115,11 +118,13 @@ sub usage {
 	    . "The profile says where its objects were; PROGRAM is needed only if the program has moved.\n";
 }
 
+# Options that exclude each other: the granularity, the output mode, what is counted.
 my @grains = qw(addresses lines functions files);
 my @modes = qw(text collapsed callgrind dot svg svg_graph ps pdf gif list disasm raw symbols gv
     evince web interactive);
 my @indices = qw(inuse_space inuse_objects alloc_space alloc_objects);
 
+# Prints --help.
 sub help {
 	print usage();
 	for my $row (@options) {
@@ -129,8 +134,11 @@ sub help {
 	print "\nExit: 0 done, 1 failed, 2 usage, 3 done with doubts (truncated, other build, names missing)\n";
 }
 
+# Takes the options out of @$arguments, where the words that are none stay; fails if one is wrong.
+# Returns a hash: the value of each option by its first name, and { top } (of -n), { debug_dir }, {
+# grain } of @grains, { mode } of @modes or '', { index } of @indices. With $is_ordered what follows
+# the first word that is no option stays as it is: another program's arguments.
 sub parse {
-	# ordered: what follows the first word is another program's
 	my ($arguments, $is_ordered) = @_;
 	my (%option, @specs);
 	for my $row (grep { @$_ == 3 } @options) {
@@ -138,7 +146,7 @@ sub parse {
 		$option{$name} = ref $row->[1] ? [] : $row->[1];
 		push @specs, $row->[0] => ref $option{$name} ? $option{$name} : \$option{$name};
 	}
-	for my $word (@$arguments) { # a flag that may have a word
+	for my $word (@$arguments) { # --svg is a flag for Getopt::Long, and may have a word here
 		last if $word eq '--' || $is_ordered;
 		$word = '--svg_graph' if $word eq '--svg=graph';
 		Talk::fail(2, "$word: --svg is a flame graph, --svg=graph the graph (--svg PROFILE >FILE)")
@@ -161,8 +169,9 @@ sub parse {
 	return \%option;
 }
 
-# [options that act only somewhere, the forms and verbs where they do, what they are for]
 my $graphs = qr/^(?:dot|svg_graph|ps|pdf|gif|gv|evince)$/;
+# Options that do not act everywhere: [names, pattern of the verbs and output modes where they act,
+# what they are for].
 my @partial = (
 	[[qw(nodecount nodefraction edgefraction maxdegree heapcheck)], $graphs, 'for graphs'],
 	[['scale'], qr/^gv$/, 'for the viewer gv'],
@@ -194,12 +203,14 @@ my @partial = (
 	[['cum'], qr/^(?:text|interactive|top)$/, 'for tables'],
 );
 
+# How many output modes a pattern of @partial matches.
 sub acts_in_a_form {
 	my ($pattern) = @_;
 	return scalar grep { $_ =~ $pattern } @modes;
 }
 
-# The names of the options that act for a verb; '' stands for the legacy output modes.
+# The names, without hyphens, of the options that act for a verb, or with '' for any of the legacy
+# output modes.
 sub names_for {
 	my ($verb) = @_;
 	my $form = length $verb ? $verb : 'text';
@@ -215,7 +226,8 @@ sub names_for {
 	return @names;
 }
 
-# An option that was given and does nothing in this form is named.
+# Notes each option that has another value than its default and does nothing in this form, which is
+# a verb or an output mode; not in the interactive mode. Also --drop_negative without --base.
 sub say_idle {
 	my ($option, $form) = @_;
 	my %default = map { ($_->[0] =~ /^([\w-]+)/)[0] => $_->[1] } grep { @$_ == 3 } @options;
@@ -230,7 +242,7 @@ sub say_idle {
 	    if $option->{drop_negative} && !length $option->{base};
 }
 
-# The one option of a group that is set.
+# The name of the one option of @names that is set, else the default; fails if two are set.
 sub choose {
 	my ($option, $default, @names) = @_;
 	my @set = grep { $option->{$_} } @names;
@@ -238,7 +250,8 @@ sub choose {
 	return $set[0] // $default;
 }
 
-# The options of a view as words, for a command that shows more of the same; without those of @but.
+# The options of a view as words --NAME=VALUE, for a suggested command that shows more of the same:
+# those of other than default value that say what is looked at, without those named in @but.
 sub kept {
 	my ($option, @but) = @_;
 	my %but = map { $_ => 1 } @but,
@@ -258,7 +271,7 @@ sub kept {
 	return @words;
 }
 
-# A name as a pattern that matches it.
+# A regular expression, as text, that matches this name literally.
 sub pattern {
 	my ($name) = @_;
 	return $name =~ s{([\\^.|()\[\]{}*+?]|\$)}{\\$1}gr;

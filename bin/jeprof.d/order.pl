@@ -1,16 +1,20 @@
 # Order: which dump of a series came first, and how much time lies between two dumps. Within one
-# process (its pid, and its instance where the dump says it) the numbers of the dumps and the monotonic
-# clock tell, because the wall clock can be set while the process runs. Dumps of different processes
-# are compared by the wall clock. Callers: all verbs that take several dumps.
+# process (its pid, and its instance where the dump says it) the numbers of the dumps and the
+# monotonic clock tell, because the wall clock can be set while the process runs. Dumps of different
+# processes are compared by the wall clock. Callers: series, report, leaks, run, live; pprof, otlp
+# and ages for times alone.
 #
-# A point is one dump with its sums. Here it gets: time, the wall clock in seconds since 1970; mono,
-# the monotonic clock in seconds; seq; process; and by sorted(): run, the number of the process; at,
-# seconds on a clock that was not set, for differences; all undef where not known.
+# A point is a hash for one dump, with { dump } and what its caller keeps in it. Here it gets, by
+# stamp(): time, the wall clock in seconds since 1970; mono, the monotonic clock in seconds; seq,
+# the number of the dump; each undef if not known; process, its pid and instance as text, '' if not
+# known. And by sorted(): run, the number of the process, from 0; key, seconds by which points of
+# several processes are merged, and at, seconds on a clock that was not set, for differences; these
+# two undef if not known.
 package Order;
 
-use constant TOLERANCE => 1; # seconds: smaller steps back of the wall clock are ignored
+use constant TOLERANCE => 1; # seconds: a smaller step back of the wall clock is not said
 
-# What one dump says of its place in the series.
+# What one dump says of its place in the series: { time, seq, mono, process } as a list for a hash.
 sub stamp {
 	my ($dump) = @_;
 	my $meta = $dump->{meta};
@@ -22,21 +26,23 @@ sub stamp {
 		process => length $pid ? "$pid " . ($meta->{instance} // '') : '');
 }
 
-# The wall clock of a dump, by its metadata or its name.
+# The wall clock of a dump in seconds since 1970, by its metadata or its name; undef if neither has
+# it.
 sub time_of {
 	my ($dump) = @_;
 	my $parts = Input::name_parts($dump->{file});
 	return seconds($dump->time_text) // seconds($parts ? $parts->{time} // '' : '');
 }
 
-# The same in whole milliseconds, as nanoseconds since 1970; 0 where it is not known.
+# The same in nanoseconds, rounded to a millisecond; 0 if it is not known.
 sub nanoseconds {
 	my ($dump) = @_;
 	my $time = time_of($dump) // 0;
 	return $time > 0 ? int($time * 1000 + 0.5) * 1_000_000 : 0;
 }
 
-# Number and kind of a dump, '-' where they are not known.
+# (number, kind) of a dump, by its metadata or its name; '-' for what is not known. The kind of a
+# name is its letter.
 sub marks {
 	my ($dump) = @_;
 	my $parts = Input::name_parts($dump->{file}) // {};
@@ -45,7 +51,8 @@ sub marks {
 		Talk::clean($dump->{meta}{kind} // $parts->{letter} // '-'));
 }
 
-# 20261122T220946.577Z or 2026-11-22T22:09:46.577Z as seconds since 1970; undef for anything else.
+# A time in UTC, as 20261122T220946.577Z, 2026-11-22T22:09:46.577Z, with a blank for the T or
+# without seconds, in seconds since 1970; undef for anything else.
 sub seconds {
 	my ($text) = @_;
 	return undef
@@ -58,7 +65,8 @@ sub seconds {
 }
 
 # ---- the order ----
-# The points in their order; as given if some cannot be placed.
+# The points in their order; if they are of several processes and one has no key, as given. Sets
+# run, at and key of the points.
 sub sorted {
 	my @points = @_;
 	my (%group, @names);
@@ -77,14 +85,15 @@ sub sorted {
 	return @placed[sort { $placed[$a]{key} <=> $placed[$b]{key} || $a <=> $b } 0 .. $#placed];
 }
 
-# The last of some files.
+# The last of some files, in the order of their dumps.
 sub last_of {
 	my @files = @_;
 	my @points = map { my $head = Dump::head($_); { dump => $head, stamp($head) } } @files;
 	return (sorted(@points))[-1]{dump}{file};
 }
 
-# One list for each process. A number that does not rise is of another process with the same pid.
+# Points of one pid and instance, in their order, as one list reference for each process: a number
+# that does not rise is of another process with the same pid.
 sub runs_of {
 	my @points = @_;
 	my $by = order_key(@points);
@@ -100,7 +109,8 @@ sub runs_of {
 	return @runs;
 }
 
-# Which of mono, seq and time orders the points of one pid; undef if none is known of all.
+# By which of mono, seq and time such points are sorted: the first that all have (seq only if no two
+# are equal); undef if there is none.
 sub order_key {
 	my @points = @_;
 	my %is_known = map { my $key = $_; $key => !grep { !defined $_->{$key} } @points } qw(mono seq time);
@@ -109,7 +119,7 @@ sub order_key {
 	return $is_known{mono} ? 'mono' : $is_unique ? 'seq' : $is_known{time} ? 'time' : undef;
 }
 
-# Sets at, and key, by which points of several processes are merged.
+# Sets key and at of the points of one process, which are in order. Sets neither if one has no time.
 sub place {
 	my @run = @_;
 	my $has_mono = !grep { !defined $_->{mono} } @run;
@@ -124,7 +134,8 @@ sub place {
 	}
 }
 
-# Is the wall clock of a dump earlier than that of the dump before it? That is said.
+# Whether the wall clock of a dump is earlier than that of the dump before it, by more than
+# TOLERANCE; that is noted. $has_mono: whether all have the monotonic clock.
 sub say_set_back {
 	my ($has_mono, @run) = @_;
 	my ($at) = grep { $run[$_]{time} < $run[$_ - 1]{time} - TOLERANCE } 1 .. $#run;
@@ -138,12 +149,13 @@ sub say_set_back {
 	return 1;
 }
 
-# Between two points; undef if that is not known.
+# The minutes from one point to another; undef if they are not known, or not above 0.
 sub minutes {
 	my ($from, $to) = map { $_->{at} } @_;
 	return defined $from && defined $to && $to > $from ? ($to - $from) / 60 : undef;
 }
 
+# A time in seconds as text: 3.0 s, 5.5 min, 2.5 h.
 sub span_text {
 	my ($seconds) = @_;
 	return $seconds < 120 ? sprintf '%.1f s', $seconds : $seconds < 7200 ? sprintf '%.1f min',

@@ -4,22 +4,24 @@
 # tool knew them. A pack FILE.jepack is read like its profiles, which are called FILE.jepack/NAME.
 # Form, gzipped where gzip is: a line "jeprof_pack/1"; parts, each a line "part KIND LENGTH NAME"
 # and as many bytes and a line end, where KIND is dump, elf or lines (NAME: the key of the object, a
-# blank, its path); a line "end COUNT" of parts.
+# blank, its path); a line "end COUNT" of parts. Callers: Main (command, expand), Input (member);
+# Names reads %lines, Object the symbols.
 package Pack;
 
 use constant MAGIC => "jeprof_pack/1\n";
 
-my %packs; # path -> { names, dumps }
+my %packs; # path -> { names of its profiles in order, dumps: name -> text }
 our (%lines); # key of an object -> { offset => [[function, file, line], ...] }
 
 # ---- reading ----
-# The arguments with each pack in the place of its profiles.
+# The arguments, each pack replaced by the paths PACK/NAME of its profiles.
 sub expand {
 	my @arguments = @_;
 	return map { my $path = $_; is_pack($path) ? map { "$path/$_" } @{ load($path)->{names} }
 		    : $path } @arguments;
 }
 
+# Whether a path is the file of a pack, by its beginning; of a compressed one by its suffix.
 sub is_pack {
 	my ($path) = @_;
 	return 0 if $path =~ /^-/ || !-f $path || !open my $fh, '<:raw', $path;
@@ -28,7 +30,8 @@ sub is_pack {
 	    && defined Input::packer_of($head // '') ? 1 : 0;
 }
 
-# The text of PACK/NAME, undef if that is no such path.
+# The text of the profile PACK/NAME; undef if that is no such path. Fails if the pack has no such
+# profile.
 sub member {
 	my ($path) = @_;
 	return undef unless $path =~ m{^(.*?\.jepack(?:\.\w+)?)/(.+)$}s
@@ -38,11 +41,13 @@ sub member {
 	return load($file)->{dumps}{$name} // Talk::fail(1, "$file: holds no profile $name");
 }
 
+# A pack as in %packs; its symbols go to %Object::packed, its lines to %lines. Read once.
 sub load {
 	my ($path) = @_;
 	return $packs{$path} //= parse($path, Input::unpacked($path, Input::slurp($path)));
 }
 
+# The same of the text of the file $path; fails if it is no pack.
 sub parse {
 	my ($path, $text) = @_;
 	my $self = { names => [], dumps => {} };
@@ -63,6 +68,7 @@ sub parse {
 	return $self;
 }
 
+# Takes one part: a profile into $self, symbols and lines into their tables.
 sub take_part {
 	my ($self, $path, $kind, $name, $data) = @_;
 	if ($kind eq 'dump') {
@@ -84,6 +90,7 @@ sub take_part {
 }
 
 # ---- making ----
+# The verb: packs profiles, of none the newest series.
 sub command {
 	my ($option, @files) = @_;
 	Main::take_program(\@files) if @files;
@@ -101,6 +108,8 @@ sub command {
 	Missing::tell();
 }
 
+# Writes the pack $text: to the file of -o, to stdout with - and into a pipe, else to a file named
+# after the profile $from.
 sub put {
 	my ($option, $from, $text) = @_;
 	if (!length $option->{o} && !-t STDOUT || $option->{o} eq '-') {
@@ -117,7 +126,8 @@ sub put {
 		', on any machine');
 }
 
-# [dump, NAME, text] of each; a name that is there already stands below a number.
+# The parts [dump, NAME, text] of these files; a name that is there already gets a number before it,
+# "2/NAME".
 sub dumps {
 	my %seen;
 	return map {
@@ -129,7 +139,7 @@ sub dumps {
 	} @_;
 }
 
-# The parts elf and lines of one object { object, places }.
+# The parts elf and lines of an object that Missing::objects gives; none if its file is not here.
 sub object_parts {
 	my ($own) = @_;
 	my $object = $own->{object};

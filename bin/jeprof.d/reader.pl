@@ -1,9 +1,18 @@
 # Dump: one profile file as data. Stacks stay text until Places turns them into numbers. Unknown
 # lines do not stop the parser: those before the list of mapped objects are skipped, and one remark
 # a file says how many. Blanks, tabs and empty lines may stand where no writer puts them. A record
-# that is not complete, and a missing end, is a doubt (exit 3).
+# that is not complete, and a missing end, is a doubt (exit 3). Callers: Main, and all verbs that
+# read or look at a profile; Foreign and Contention make the text of other forms.
+#
+# A Dump is { file: its name in messages; meta: KEY => VALUE of "# jemalloc.KEY=VALUE"; rate: mean
+# bytes between samples, 0 if counts are exact; text: all of it; threads: [number, name]; stacks:
+# see read_stacks(); maps and modules: mapped objects; symbols: address => [names] if it brings
+# names along; program: its path by these }, and if told: { course: lines "# second" as lists; age,
+# life, labeled: texts by stack; has_ages, ages_why: see Ages; label: number => text; frag_lines:
+# see Frag }.
 package Dump;
 
+# Reads a file, a member of a pack, a URL or '-'; fails if it is no profile.
 sub read_file {
 	my ($path) = @_;
 	my $self = of_text($path, Input::unpacked($path, Input::slurp($path)));
@@ -35,7 +44,9 @@ sub of_text {
 	return $self;
 }
 
-# What a profile lacks that was made of a box or core: one sentence, as a cut box leaves torn objects too.
+# A doubt about a profile that jeprofctl made of an incomplete black box or core: one sentence, that
+# it is cut or that objects are damaged. Of a cut one the latter is not said, since it follows from
+# the cut.
 sub doubt_image {
 	my ($self) = @_;
 	my ($cut, $torn) = map { ($_ // '') =~ /^([1-9]\d*)$/ ? $1 : 0 } @{ $self->{meta} }{qw(cut torn)};
@@ -44,13 +55,15 @@ sub doubt_image {
 	return;
 }
 
+# A doubt that the image from which a profile was made lacks its last bytes.
 sub doubt_cut {
 	my ($file, $bytes) = @_;
 	Talk::doubt("$file: it was made of a file that lacks its last $bytes bytes, and what they held");
 	return;
 }
 
-# Of a file that may be long only its metadata, which are at its beginning.
+# A Dump with the metadata alone, which are in the first 8192 bytes: for those who need no stacks of
+# a long file.
 sub head {
 	my ($path) = @_;
 	my $self = bless { file => $path, meta => {} }, 'Dump';
@@ -76,6 +89,7 @@ sub from_header {
 	return substr $text, $start;
 }
 
+# Counts an unknown line, and keeps the first and the last one.
 sub skip {
 	my ($self, $line) = @_;
 	return if $line !~ /\S/;
@@ -84,7 +98,8 @@ sub skip {
 	$self->{skipped}++;
 }
 
-# A symbolized profile carries its names in front: "--- symbol", lines, "---", "--- heap".
+# The text behind the names of a symbolized profile, which stand in front: "--- symbol", lines,
+# "---", "--- heap"; the names go to { symbols }. A text without them is returned as it is.
 sub read_wrapper {
 	my ($self, $text) = @_;
 	return $text unless $text =~ /\A--- *symbol[^\n]*\n/gc;
@@ -107,7 +122,8 @@ my $any_counts = qr/($number)\s*:\s*($number)\s*\[\s*($number)\s*:\s*($number)\s
 my $thread_line = qr/  t\d+: \d+: \d+ \[\d+: \d+\]\n/;
 my $maps_heading = qr/(?:MAPPED_LIBRARIES:|--- *Memory map:)[^\n]*(?:\n|\z)/;
 
-# Lines in the form that jemalloc writes are read many at a time, all others one by one.
+# Reads { text }. Lines in the form that jemalloc writes are read many at a time, all others one by
+# one.
 sub parse {
 	my ($self) = @_;
 	my $text = $self->{text};
@@ -132,8 +148,10 @@ sub parse {
 	    if $self->{skipped};
 }
 
-# Each as [frames, objects, bytes, objects and bytes ever allocated, lines of its threads]; of one
-# thread alone its lines would say the same.
+# Reads stacks from pos($$text) on, as long as they have the usual form, into { stacks }: each as
+# [frames as text, objects, bytes, objects and bytes ever allocated, lines of its threads], the
+# counts as printed, that is of samples. The lines are left out if the profile has one thread only:
+# they would say the same.
 sub read_stacks {
 	my ($self, $text) = @_;
 	my $stacks = $self->{stacks};
@@ -175,7 +193,8 @@ sub read_line {
 	}
 }
 
-# Before the first stack it is the thread itself, perhaps with its name.
+# The counts of one thread in another form: $rest is what follows them. Before the first stack they
+# are those of the thread itself, perhaps with its name, else they belong to the last stack.
 sub read_thread {
 	my ($self, $line, $uid, $counts, $rest) = @_;
 	my $stack = $self->{stacks}[-1];
@@ -189,7 +208,8 @@ sub read_thread {
 }
 
 # ---- mapped objects ----
-# Lines "NAME=VALUE" define what $NAME in the paths after them stands for.
+# Reads all from the list of mapped objects on; $from is its place in { text }. Lines "NAME=VALUE"
+# define what $NAME in the paths after them stands for. What is unknown is passed over.
 sub read_maps {
 	my ($self, $from) = @_;
 	my %value;
@@ -215,7 +235,8 @@ sub read_maps {
 	}
 }
 
-# What is told of the sites, by their numbers in the order of the file, behind the mapped objects.
+# A line of ages, lifetimes or labels. It names a stack by its number in the order of the file, from
+# 1.
 sub read_trailer {
 	my ($self, $line) = @_;
 	my $count = @{ $self->{stacks} };
@@ -233,7 +254,8 @@ sub read_trailer {
 	}
 }
 
-# One line of /proc/PID/maps, or "start-end: path"; undef for anything else or without a file.
+# { start, end, perms, offset, path, gone: whether the file was deleted } of one line of
+# /proc/PID/maps or "start-end: path"; undef for anything else or without a path.
 sub map_line {
 	my ($line) = @_;
 	my %map;
@@ -250,8 +272,9 @@ sub map_line {
 }
 
 # ---- the end ----
-# Our dumps end with a line that counts the bytes before it. In others only a missing list of mapped
-# objects, or an end within a record, can be seen. A missing last newline alone is no sign.
+# A doubt if the profile is cut off or damaged. Our dumps end with a line that counts the bytes
+# before it. In others only a missing list of mapped objects, or an end within a record, can be
+# seen. A missing last newline alone is no sign.
 sub check_end {
 	my ($self, $is_in_maps) = @_;
 	my $name = $self->{file};
@@ -282,7 +305,7 @@ sub end_line {
 	return substr($text, $at) =~ /\A# end (\d+)\s*\z/ ? ($1, $at) : ();
 }
 
-# Is the last line, which has no newline, no whole line of its kind?
+# Whether the last line, which has no newline, is no whole line of its kind.
 sub ends_in_a_record {
 	my ($self, $is_in_maps) = @_;
 	my $last = substr $self->{text}, 1 + rindex $self->{text}, "\n";
@@ -290,8 +313,10 @@ sub ends_in_a_record {
 	    : $self->{broken} || ($self->{last_skipped} // '') eq $last;
 }
 
-# The estimate for one pair of sampled counts, in multiples of 1/1024: sums of such numbers are
-# exact, so they do not depend on the order or on the program that adds (a browser, for a report).
+# (objects, bytes) that were allocated, by one pair of sampled counts: of objects of B bytes on
+# average the share 1 - exp(-B / rate) was sampled. The results are multiples of 1/1024: sums of
+# such numbers are exact, so they do not depend on the order or on the program that adds (a browser,
+# for a report).
 sub estimate {
 	my ($self, $objects, $bytes) = @_;
 	my $rate = $self->{rate};
@@ -302,17 +327,17 @@ sub estimate {
 		int($bytes / $covered * 1024 + 0.5) / 1024);
 }
 
-# Mean bytes between two samples.
+# Mean bytes between two samples, by the metadata, else the rate.
 sub interval {
 	my ($self) = @_;
 	my $told = $self->{meta}{sample_interval} // '';
 	return $told =~ /^\d{1,15}$/ ? $told : $self->{rate};
 }
 
-# Is it what was added since a mark (prof.dump_delta)?
+# Whether it holds what was added since a mark (prof.dump_delta), not all that lives.
 sub is_delta { return ($_[0]{meta}{kind} // '') eq 'delta' }
 
-# The number of stacks of a delta that hold less than at the mark, and by how many bytes.
+# (number of stacks of a delta that hold less than at the mark, by how many bytes together).
 sub shrunk {
 	my ($self) = @_;
 	my ($count, $bytes) = (0, 0);
@@ -323,6 +348,7 @@ sub shrunk {
 	return ($count, $bytes);
 }
 
+# The time of the profile as its metadata have it; '' if they do not say it.
 sub time_text {
 	my ($self) = @_;
 	my $meta = $self->{meta};

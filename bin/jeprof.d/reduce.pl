@@ -1,14 +1,20 @@
-# Reduce: from stacks of places to sums. The allocator's own frames go first.
+# Reduce: from stacks of places to sums. The allocator's own frames are cut off first. Called by all
+# that add up stacks. A row is a stack as stacks() makes it; "packed" places are those of
+# Places::of_text. Entries, an object Reduce, number the labels that frames get at a granularity:
+# functions, files, lines or addresses. (Labels that a program gives its memory are another thing:
+# room labels.)
 package Reduce;
 
+# What is counted => [index of its objects in a stack of Dump, 0: objects, 1: bytes].
 my %index_of = (inuse_objects => [1, 0], inuse_space => [1, 1], alloc_objects => [3, 0],
 	alloc_space => [3, 1],
 	contentions => [1, 0], total_delay => [1, 1], mean_delay => [1, 1]);
 
+# Functions of allocators that programs call.
 my $verb = qr/(?:[mc]|re)alloc|memalign|posix_memalign|aligned_alloc|p?valloc|[mrxs]d?allocx|smallocx_\w+|reallocarray|malloc_default/;
 my $entry_name = qr/^(?:(?:je_|jemalloc_|__libc_|__)?(?:$verb)|_Zn[wa][jm].*|__wrap_(?:$verb))$/;
 
-# Is this object (or, for a place, its object) the allocator's library?
+# Whether an Object is the allocator's library; %$libraries: paths that the dump says to be it.
 sub is_library {
 	my ($object, $libraries) = @_;
 	return 0 unless $object;
@@ -16,6 +22,7 @@ sub is_library {
 	    && ($object->title =~ /^libjemalloc[^\/]*\.so/ || $libraries->{ $object->{path} }) ? 1 : 0;
 }
 
+# Whether an Object is a library that reads stacks.
 sub is_unwinder {
 	my ($object) = @_;
 	return $object && $object->title =~ /^lib(?:gcc_s|unwind)/ ? 1 : 0;
@@ -23,10 +30,11 @@ sub is_unwinder {
 
 use constant { OTHER => 0, LIBRARY => 1, UNWINDER => 2, ENTRY => 3 };
 
-# by place: in the allocator's library, in an unwinder's, an entry point of an allocator elsewhere
+# By place, one of these: in the allocator's library, in that of an unwinder, an entry point of an
+# allocator elsewhere, other.
 my @kind;
 
-# Of a place that has its names.
+# That of a place that has its names.
 sub kind {
 	my ($place, $libraries) = @_;
 	my $object = $Places::object[$place];
@@ -36,8 +44,9 @@ sub kind {
 	return $kind[$place] = $kind;
 }
 
-# The packed stack without the frames that belong to the allocator: the run at the leaf that lies in
-# its library, and for static links up to the last entry point within the first object.
+# Packed places without the frames that belong to the allocator: the run at the leaf that lies in
+# its library, and for static links up to the last entry point within the first object. One frame
+# stays at least.
 sub cut {
 	my ($places, $libraries) = @_;
 	my $count = length($places) >> 2;
@@ -56,6 +65,8 @@ sub cut {
 	return $keep > 0 ? substr $places, 4 * $keep : $places;
 }
 
+# How many frames of packed places to cut, if $keep lie in the library: as many, or up to the last
+# entry point among the next 16 frames that are in one object.
 sub past_entries {
 	my ($places, $keep, $libraries) = @_;
 	my @first = unpack 'N16', substr $places, 4 * $keep;
@@ -69,11 +80,14 @@ sub past_entries {
 	return $result;
 }
 
-# Every stack as [packed places, objects, bytes, those without the allocator's, objects as printed],
-# estimated; $sign is -1 for a base. With $by_thread divided among the threads, and with the name of
-# the thread ('' if it has none) as the sixth part. The seventh are the columns of ages (room ages),
-# undef where they are not told; %$want has limits, of which --older and --younger leave the part; by_label,
-# to divide by labels, with the label as the tenth part; label, the pattern of those that stay.
+# Every stack of a dump, estimated, as rows [packed places, objects, bytes, packed places without
+# the allocator's, samples, and where asked for: name of the thread, columns of ages, variance,
+# nothing, label]; $row->[0] is the first. $index: what is counted. $thread: of this thread alone;
+# undef: of all. $sign is -1 for a base. With $by_thread divided among the threads, $row->[5] being
+# the name of the thread ('' if it has none). $row->[6] are the columns of ages (room ages), undef
+# where they are not told. %$want has limits, of which --older and --younger leave the part;
+# by_label, to divide by labels, with $row->[9] being the label ('': none); label, the pattern of
+# those that stay.
 sub stacks {
 	my ($dump, $index, $thread, $sign, $by_thread, $want) = @_;
 	my @limits = @{ $want->{limits} // [] };
@@ -103,7 +117,8 @@ sub stacks {
 	return \@out;
 }
 
-# Sets the columns of rows of one stack, and leaves of each the part between the limits.
+# Sets the columns of rows of one stack, of its text in the dump, and leaves of each row the part
+# between the limits.
 sub add_ages {
 	my ($text, $span, $limits, @rows) = @_;
 	for my $row (@rows) {
@@ -115,6 +130,8 @@ sub add_ages {
 	}
 }
 
+# [objects, bytes] that one thread has of a stack of Dump, as printed: one pair, several if the
+# thread stands there twice, or none.
 sub thread_counts {
 	my ($stack, $thread, $at) = @_;
 	return [$stack->[$at], $stack->[$at + 1]] unless defined $stack->[5]; # there is one thread
@@ -125,9 +142,9 @@ sub thread_counts {
 	return @pairs;
 }
 
-# Stacks of all profiles, minus the base stack by stack; what is equal goes, and if asked what
-# shrank. Ages are those of the profiles, not of the base; the eighth part is the variance of a
-# difference.
+# The stacks of all profiles, less those of the base stack by stack: then what is equal goes, and
+# with --drop_negative what shrank. Ages are those of the profiles, not of the base; of a difference
+# $row->[7] is the variance. $base: undef for none; the others as for stacks().
 sub collect {
 	my ($dumps, $base, $option, $thread, $by_thread, $by_label) = @_;
 	my $index = $option->{index};
@@ -159,13 +176,14 @@ sub collect {
 	return [grep { $_->[$which] > 0 || $_->[$which] < 0 && !$option->{drop_negative} } @order];
 }
 
-# Labels of a place at the wanted granularity, innermost first.
+# The labels of a place at the wanted granularity, innermost first.
 sub labels {
 	my ($place, $grain) = @_;
 	my $frames = $Names::frames[$place];
 	return map { label($place, $_, $grain) } @$frames;
 }
 
+# That of one of its frames.
 sub label {
 	my ($place, $frame, $grain) = @_;
 	return $frame->{short} if $grain eq 'functions';
@@ -178,7 +196,8 @@ sub label {
 	return $text;
 }
 
-# Entries of stacks: numbers for labels, per place computed once.
+# New entries, without any yet: { label, frame, place } by number, and the patterns of --retain,
+# --exclude, --focus and --ignore.
 sub entries {
 	my ($grain, $option) = @_;
 	my $self = bless { grain => $grain, label => [], frame => [], place => [], by_label => {},
@@ -187,6 +206,7 @@ sub entries {
 	return $self;
 }
 
+# A compiled regular expression; undef if the text is empty or undef. Fails for a bad one.
 sub pattern {
 	my ($text) = @_;
 	return undef unless defined $text && length $text;
@@ -195,6 +215,8 @@ sub pattern {
 	return $compiled;
 }
 
+# The entries of a place, innermost first, without those that --retain and --exclude take away. Made
+# once.
 sub of_place {
 	my ($self, $place) = @_;
 	return $self->{of_place}[$place] if $self->{of_place}[$place];
@@ -219,6 +241,7 @@ sub frames_kept {
 			&& (!$self->{exclude} || $labels[$_] !~ $self->{exclude}) } 0 .. $#labels];
 }
 
+# Adds an entry and returns its number; $frame and $place are the first that have this label.
 sub add {
 	my ($self, $label, $frame, $place) = @_;
 	push @{ $self->{label} }, $label;
@@ -227,7 +250,7 @@ sub add {
 	return $#{ $self->{label} };
 }
 
-# Numbers of the entries of one stack, innermost first.
+# The entries of a row, innermost first; of its places without the allocator's.
 sub of_stack {
 	my ($self, $stack) = @_;
 	my $one = $self->{one};
@@ -237,8 +260,9 @@ sub of_stack {
 	return map { @{ $known->[$_] || $self->of_place($_) } } unpack 'N*', $stack->[3];
 }
 
-# Sums: total before and after the filters, flat and cumulative per entry, and if wanted the caller
-# -> callee sums (edges) and a sub called for each kept stack (on_stack).
+# Entries with sums over rows: total before and kept after the filters, flat and cum (cumulative) by
+# entry. %want: grain, another granularity; edges, for { edges }: "caller callee" => sum; on_stack,
+# a sub that is called with (entries, row, value) of each stack that is kept.
 sub sum {
 	my ($stacks, $option, %want) = @_;
 	my $self = entries($want{grain} // $option->{grain}, $option);
@@ -262,7 +286,7 @@ sub sum {
 	return $self;
 }
 
-# Do the filters let this path through?
+# Whether --focus and --ignore let a path of entries through; an empty one they do not.
 sub is_kept {
 	my ($self, $path) = @_;
 	my ($focus, $ignore) = @$self{qw(focus ignore)};
@@ -271,7 +295,7 @@ sub is_kept {
 	return scalar @$path;
 }
 
-# Caller -> callee sums among the entries of %$shown alone: a graph shows few of the many thousand
+# The same edges, but among the entries of %$shown alone: a graph shows few of the many thousand
 # edges.
 sub edges_among {
 	my ($self, $stacks, $option, $shown) = @_;
@@ -289,12 +313,14 @@ sub edges_among {
 	return \%edges;
 }
 
+# Whether a pattern matches the label or the full name of an entry.
 sub hit {
 	my ($self, $entry, $pattern) = @_;
 	return $self->{label}[$entry] =~ $pattern || ($self->{frame}[$entry]{full} // '') =~ $pattern
 	    ? 1 : 0;
 }
 
+# Adds the edges of one path; one that comes twice counts once.
 sub add_edges {
 	my ($edges, $path, $value) = @_;
 	my %seen;
@@ -304,7 +330,7 @@ sub add_edges {
 	}
 }
 
-# Entry numbers, largest first; equal ones by name.
+# The numbers of the entries of sum(), by cum or flat, largest first; equal ones by name.
 sub order {
 	my ($self, $by_cum) = @_;
 	my $key = $by_cum ? $self->{cum} : $self->{flat};
@@ -316,7 +342,7 @@ sub order {
 # ---- stacks as a tree { sum, children by key } ----
 sub new_tree { return { sum => 0, children => {} } }
 
-# One more stack, from the root on.
+# Adds one more stack, of keys from the root on.
 sub add_to_tree {
 	my ($node, $value, @keys) = @_;
 	$node->{sum} += $value;

@@ -1,27 +1,34 @@
 # Run: the verb "run": starts a program on the library with profiling on, waits for its end, and
-# makes the report of it and of all its descendants. Profiles go to a directory of their own and
-# stay there. A signal for jeprof is the program's: the program gets it, and the report is made when
-# it has ended. Nothing of the program's streams is touched, so all talk, the result's name too,
-# goes to standard error, and the exit status is the program's.
+# makes the report of it and of those of its descendants that held most. Profiles go to a directory
+# of their own and stay there. SIGINT, SIGTERM and SIGHUP do not end jeprof while the program runs:
+# the program gets them, and the report is made when it has ended. The standard streams are the
+# program's, so all that jeprof says, the name of the report too, goes to standard error, and the
+# exit status is the program's. Called by Main (command); Doctor, Whose and Writing use
+# find_program(), find_library(), interpreter(), loader_of() and why_not_preloaded().
 package Run;
 
 use POSIX ();
 
+# RATE: mean bytes between samples without --rate. FEW: a process that has more profiles loses some
+# while it runs. TABS: so many processes has the report, and so many of the others are named.
 use constant { RATE => 16384, FEW => 50, TABS => 12 };
 
-# [signal, its si_code] that came for jeprof; the code is above 0 where the kernel sent it, as for a
-# terminal.
+# The signals that came and are not yet dealt with, as [number, si_code]. The code is above 0 if the
+# kernel sent the signal (for a key of the terminal), else a process did.
 my @got;
 
-# Options that the user's own MALLOC_CONF may change. Profiles are written as live memory rises, so
-# that one lies near the peak even if the program frees all at its end; 10 a second at most, because
-# one with many stacks takes some ten milliseconds.
+# Options of the library that the user's own MALLOC_CONF may change. Profiles are written as live
+# memory rises, so that one lies near the peak even if the program frees all at its end, and after
+# each second. Two of one of these kinds are at least 100 ms apart, because one with many stacks
+# takes some ten milliseconds.
 my $sensible = 'prof_threshold_highwater:1M,prof_highwater_step:512K,prof_threshold_time_ms:1000,'
     . 'prof_dump_min_gap_ms:100';
-# Options that it may not change.
+# Options that MALLOC_CONF may not change; profile() adds prof_prefix.
 my $needed = 'prof_dump_max_files:0,prof_dump_max_bytes:0,prof:true,prof_final:true,'
     . 'prof_final_signals:true';
 
+# The verb: @command is the program, as PATH or a shell would find it, and its arguments; $option as
+# Options::parse returns it, like everywhere. Sets $main::status, the exit status of jeprof.
 sub command {
 	my ($option, @command) = @_;
 	Talk::fail(2, "run takes a command: jeprof run [-o report.html] -- ./app its arguments")
@@ -29,7 +36,7 @@ sub command {
 	my $file = length $option->{o} ? $option->{o} : 'report.html';
 	Talk::fail(2, 'run writes its report to a file: standard output is the program\'s')
 	    if $file eq '-';
-	# says now that it cannot be written
+	# fails now, not after the run, if the report cannot be written
 	my $new = -e $file ? undef : Writing::file($file, '');
 	my $status = eval { profile($option, $file, @command) };
 	my $error = $@;
@@ -38,8 +45,8 @@ sub command {
 	$main::status = $status;
 }
 
-# Runs the program and makes the report. Returns the exit status: the program's, or 1 if that is 0 and
-# there is no report.
+# Runs the program and writes the report to $file. Returns the exit status: the program's, 128 + N
+# if signal N ended it, or 1 if that is 0 and there is no report.
 sub profile {
 	my ($option, $file, @command) = @_;
 	my $program = find_program($command[0]);
@@ -63,7 +70,7 @@ sub profile {
 	return $status || 1;
 }
 
-# 64K, 1.5M or a number, in bytes.
+# A size in bytes of its text: 64K, 1.5M or a number. Fails for another text or 0.
 sub size_of {
 	my ($text) = @_;
 	$text =~ /^(\d+(?:\.\d+)?)([KMG]?)$/i or Talk::fail(2, "not a size: $text (64K, 1.5M)");
@@ -71,6 +78,8 @@ sub size_of {
 	return $size > 0 ? $size : Talk::fail(2, "not a size: $text (64K, 1.5M)");
 }
 
+# The path of an executable file, looked for in PATH if the name has no "/". Fails with 127 if there
+# is none, with 126 if what is there cannot be executed.
 sub find_program {
 	my ($name) = @_;
 	my @places = $name =~ m{/} ? $name
@@ -82,7 +91,8 @@ sub find_program {
 	Talk::fail(127, "$name: no such program");
 }
 
-# The library: the one that --lib names, else that of the build tree or prefix of this jeprof.
+# The absolute path of the library: that of --lib, else the first of the build tree or the prefix of
+# this jeprof. It must contain the name of an option of the profiler; fails if there is none.
 sub find_library {
 	my ($option) = @_;
 	my $own = Tool::own_dir();
@@ -113,8 +123,9 @@ sub check_program {
 	Talk::fail(1, Talk::clean($file) . ": $reason");
 }
 
-# Why not, in words; undef if it can be, or is linked into the program. $mode, $uid and $gid are those
-# of the program's file.
+# Why the library cannot be preloaded into a program, in words; undef if it can be, or is linked
+# into the program. $elf and $ours are the Elf of the program and of the library, $mode, $uid and
+# $gid are those of the program's file.
 sub why_not_preloaded {
 	my ($elf, $ours, $mode, $uid, $gid) = @_;
 	return 'for another kind of machine than the library; --lib=FILE names one built for it'
@@ -125,19 +136,20 @@ sub why_not_preloaded {
 	return 'made for the C library musl, which cannot load the library; link it with libjemalloc.a'
 	    if $loader =~ m{/ld-musl-} && !grep { /musl/ } loader_of($ours);
 	return undef if length $loader;
-	# it is inside
+	# a static program that contains the library has the name of this option
 	return undef if index($elf->bytes(0, $elf->{size}), 'prof_final_signals') >= 0;
 	return 'a static program: nothing can be preloaded into it; link it with libjemalloc.a';
 }
 
-# The path of the loader that an ELF file asks for; '' for a static one.
+# The path of the loader that an Elf asks for; '' for a static program or a library.
 sub loader_of {
 	my ($elf) = @_;
 	my ($segment) = grep { $_->{type} == 3 } @{ $elf->{segments} }; # PT_INTERP
 	return $segment ? unpack 'Z*', $elf->bytes(@$segment{qw(offset filesz)}) : '';
 }
 
-# The file that the kernel really starts: of a script, its interpreter.
+# The file that the kernel starts for a path: of a script its interpreter, and of "#!/usr/bin/env
+# NAME" the program NAME; of interpreters that are scripts too, up to 4 times.
 sub interpreter {
 	my ($path) = @_;
 	for (1 .. 4) {
@@ -151,8 +163,9 @@ sub interpreter {
 	return $path;
 }
 
-# Makes and returns the directory for the profiles, which only this user may read; fails if its name
-# cannot stand in MALLOC_CONF.
+# The absolute path of the directory for the profiles: that of --dumps, which is made if it is not
+# there and must have no profiles in it, else a new one in TMPDIR, /tmp or the current directory.
+# Only this user may use a new one. Fails if the path cannot stand in MALLOC_CONF.
 sub own_directory {
 	my ($option, $program) = @_;
 	if (length $option->{dumps}) {
@@ -176,8 +189,8 @@ sub own_directory {
 	Talk::fail(1, "$base: no free name for a directory");
 }
 
-# The library's path for LD_PRELOAD, which is divided at blanks and colons: if the path has one, that
-# of a link without.
+# What to write in LD_PRELOAD, which is divided at blanks and colons: the path of the library, or if
+# that has one of them, the path of a new symbolic link without.
 sub linked {
 	my ($library, $dir) = @_;
 	return $library unless $library =~ /[\s:]/;
@@ -187,19 +200,22 @@ sub linked {
 	return "$place/libjemalloc.so.2";
 }
 
+# The paths of the files of a directory whose names match, sorted; () if it cannot be read.
 sub names_in {
 	my ($dir, $pattern) = @_;
 	opendir(my $at, $dir) or return;
 	return map { "$dir/$_" } sort grep { /$pattern/ } readdir $at;
 }
 
+# The same of the profiles in a directory.
 sub glob_in { return names_in($_[0], qr/^[^.].*\.heap$/) }
 
 # ---- while it runs ----
-# Starts the program, waits for its end and returns its pid and wait status. Signals are blocked
-# except in sigsuspend, so their handlers run here only, at once, and learn who sent the signal. A
-# signal of the terminal reaches the program by itself; one that a process sent to jeprof is passed
-# on. Every two seconds a long series of profiles is thinned out.
+# Starts the program with %$environment added to its own, waits for its end and returns its pid and
+# wait status. The five signals are blocked except in sigsuspend, so their handlers run there only,
+# at once, and learn who sent the signal. A signal of the terminal reaches the program by itself;
+# INT, TERM or HUP that a process sent to jeprof alone is passed on. SIGALRM, two seconds after the
+# last signal, has a long series of profiles in $dir thinned out.
 sub wait_for {
 	my ($dir, $environment, $program, @command) = @_;
 	my @numbers = (POSIX::SIGINT(), POSIX::SIGTERM(), POSIX::SIGHUP(), POSIX::SIGCHLD(),
@@ -229,7 +245,9 @@ sub wait_for {
 	return ($pid, $ended);
 }
 
-# Starts the program and returns its pid; fails if it cannot be executed.
+# Starts the program with $mask as its blocked signals, and returns its pid. Fails with 126 if it
+# cannot be executed: the child writes errno into a pipe, which is closed without that by a
+# successful exec.
 sub start {
 	my ($environment, $mask, $program, @command) = @_;
 	pipe my $out, my $in or Talk::fail(1, "pipe: $!");
@@ -253,8 +271,8 @@ sub start {
 	Talk::fail(126, "$command[0]: $!");
 }
 
-# Removes some profiles of each process that has many, so that the rest are about equally far apart in
-# time. The first, the largest and the newest always stay.
+# Removes profiles of each process that has more than FEW in $dir, so that the rest are about
+# equally far apart in time. The first, the largest and the newest always stay.
 sub thin_out {
 	my ($dir) = @_;
 	my %of;
@@ -277,8 +295,8 @@ sub thin_out {
 }
 
 # ---- the report ----
-# Descendants that still run (of a program that went into the background): a
-# profile of each as it is now.
+# Asks jeprofctl for a profile of each descendant that still runs, as of a program that went into
+# the background; returns their pids. Such a process is known by the prof_prefix in its environment.
 sub take_of_running {
 	my ($dir) = @_;
 	my $ctl = Tool::own_dir() . '/jeprofctl';
@@ -298,8 +316,9 @@ sub take_of_running {
 	return @running;
 }
 
-# The processes with their files, the one that held most first: the program itself, and of the others
-# those that held most; and words about those that have no tab, '' if there are none.
+# The profiles in $dir by process: (text, [files], [files], ...), the process that held most first.
+# The program itself ($main is its pid) is among the TABS that are returned, and of the others those
+# that held most. The text tells of those that are left out; '' if none is.
 sub groups {
 	my ($dir, $main) = @_;
 	my (%files, %most, %name);
@@ -321,7 +340,8 @@ sub groups {
 	return ($said, map { $files{$_} } @pids);
 }
 
-# A shell may start hundreds: some are named.
+# That text: of how many processes shown, and the names of the others, at most TABS of them, because
+# a shell may start hundreds.
 sub left_out {
 	my ($shown, @names) = @_;
 	my $count = @names;
@@ -330,8 +350,9 @@ sub left_out {
 	    . '%d more have no tab: %s.', $shown, $shown + $count, $count, join ', ', @names;
 }
 
-# What the largest of some profiles misses: after the end of a program that freed all, the allocator
-# still keeps its pages. Undef if a profile was taken near the peak, as far as that is known.
+# A sentence if the true peak seems to be in none of the profiles of a process; undef if one was
+# taken near it, as far as that is known. The resident bytes tell it: the allocator keeps pages for
+# a while after the program has freed what was in them.
 sub missed_peak {
 	my (@files) = @_;
 	my ($most, $at) = (0);
@@ -349,13 +370,14 @@ sub missed_peak {
 	    Print::human($kept, {}), defined $at ? ' at ' . Series::clock($at) : '';
 }
 
-# Live and resident bytes of the allocator.
+# The live and the resident bytes that a dump has in its metadata; 0 for what it has not.
 sub figures {
 	my ($head) = @_;
 	return map { ($head->{meta}{$_} // '') =~ /^(\d{1,15})$/ ? $1 : 0 } qw(allocated resident);
 }
 
-# The profile to look at first: the newest, or the largest if the newest has less than half of it.
+# The file of the profile to look at first: the newest, or the largest if the newest has less than
+# half of its live bytes.
 sub telling {
 	my (@files) = @_;
 	my %live = map { $_ => (figures(Dump::head($_)))[0] } @files;
@@ -363,7 +385,8 @@ sub telling {
 	return 2 * $live{ $files[-1] } < $live{$largest} ? $largest : $files[-1];
 }
 
-# Writes the report, and says where it is and what to type next; fails if there is no profile.
+# Writes the report of the profiles in $dir to $file, and says where it is and what to type next;
+# fails if there is no profile. $main: the pid of the program. INT, TERM and HUP now end jeprof.
 sub make_report {
 	my ($option, $file, $dir, $main) = @_;
 	my ($said, @groups) = groups($dir, $main);
@@ -380,7 +403,8 @@ sub make_report {
 	Talk::note((-f _ ? '      ' : 'next: ') . Talk::command('top', [$last]));
 }
 
-# Why there is no report: the text of the failure, else the likely reason that there is no profile.
+# Why there is no report, in words: the text of the failure, else the likely reason that there is no
+# profile, by the wait status $ended; then the empty directory is removed.
 sub why_nothing {
 	my ($text, $dir, $ended) = @_;
 	return $text if length $text;

@@ -1,18 +1,23 @@
 # Screen: the terminal, as the verb live uses it: its other screen, keys one by one, plain ANSI
-# sequences. Whatever was changed is put back by leave, which may be called at any time and twice.
+# sequences. Whatever enter() changed is put back by leave(), which may be called at any time and
+# twice. Caller: Live.
 package Screen;
 
 use POSIX ();
 
-use constant TIOCGWINSZ => 0x5413;
+use constant TIOCGWINSZ => 0x5413; # the ioctl for the size, as most machines of Linux number it
 
+# The modes of the terminal before enter(), whether they are changed, and bytes that were read and not
+# yet returned.
 my ($before, $is_on, $pending);
 
-# Is there one? Both ends must be the terminal.
+# Whether there is a terminal: both ends must be it.
 sub is_there {
 	return -t STDIN && -t STDOUT && ($ENV{TERM} // 'dumb') ne 'dumb' ? 1 : 0;
 }
 
+# Takes the terminal: no echo, keys one by one, the other screen, no cursor. Nothing if stdin is
+# none.
 sub enter {
 	my $mode = POSIX::Termios->new;
 	return unless $mode->getattr(0);
@@ -27,6 +32,7 @@ sub enter {
 	put("\e[?1049h\e[?25l\e[2J");
 }
 
+# Puts all of it back.
 sub leave {
 	return unless $is_on;
 	$is_on = 0;
@@ -34,7 +40,8 @@ sub leave {
 	$before->setattr(0, POSIX::TCSADRAIN());
 }
 
-# All of it, whatever signals come; to a terminal that has gone nothing is written.
+# Writes all of a text, whatever signals come; gives up at any other fault, as of a terminal that
+# has gone.
 sub put {
 	my ($text) = @_;
 	while (length $text) {
@@ -43,7 +50,7 @@ sub put {
 	}
 }
 
-# Lines and columns.
+# (lines, columns) of the terminal: its own word, else LINES and COLUMNS, else 24 and 80.
 sub size {
 	my $answer = pack 'S4', 0, 0, 0, 0;
 	if (ioctl STDOUT, TIOCGWINSZ, $answer) {
@@ -54,8 +61,8 @@ sub size {
 	return ($named[0] || 24, $named[1] || 80);
 }
 
-# Draws the lines from the top; what does not fit is left out, what was there before goes. A line
-# is [text, attribute of ANSI or ''].
+# Draws lines from the top; what does not fit is left out, and what was there before goes. A line is
+# [text, attribute of ANSI or ''].
 sub draw {
 	my @lines = @_;
 	my ($height, $width) = size();
@@ -75,8 +82,8 @@ sub fitted {
 	return $line;
 }
 
-# The keys that were typed, each as its character; those that send a sequence have no meaning here.
-# undef: the terminal has gone.
+# The keys that were typed, each as a character; those that send a sequence of several have no
+# meaning here and are left out. A list of undef alone: the terminal has gone.
 sub keys_typed {
 	my $count = sysread STDIN, $pending, 1024, length $pending;
 	return $!{EINTR} || $!{EAGAIN} ? () : undef unless defined $count;

@@ -1,12 +1,14 @@
-# Series: the dumps of a process in their order, for the verbs ls and diff. A point is { dump, bytes,
-# objects } and what Order says of its time. The sums are those of top: estimated stack by stack.
-# Other rooms take from here which files a series has, and the texts of clock times, changes and rates.
+# Series: the dumps of a process in their order, for the verbs ls and diff. A point is { dump,
+# bytes, objects } and what Order says of its time. The sums are those of top: estimated stack by
+# stack. Others take from here which files a series has, and the texts of clock times, changes and
+# rates. Callers: Main, and the rooms of most verbs.
 package Series;
 
+# Bars of eight heights, in UTF-8.
 my @bars = map { "\xe2\x96" . chr } 0x81 .. 0x88;
 
-# The files of all_files() that show a course: not the deltas, which hold what was added since a mark
-# (prof.dump_delta). If there are only deltas, they stay.
+# The files of all_files() that show a course: not the deltas, which hold what was added since a
+# mark (kind d, prof.dump_delta). If there are only deltas, they stay.
 sub files {
 	my @files = all_files(@_);
 	my @points = grep { !is_delta_name($_) } @files;
@@ -16,13 +18,14 @@ sub files {
 	return @points;
 }
 
+# Whether a name is that of a delta.
 sub is_delta_name {
 	my $parts = Input::name_parts($_[0]);
 	return $parts && $parts->{letter} eq 'd';
 }
 
-# The dumps that were given; if none was, those of the newest series of this directory: files whose
-# names differ only in time, number and kind.
+# The files that were given; if none was, those of the newest series of this directory, sorted by
+# name: files whose names differ only in time, number and kind. Fails if there is none.
 sub all_files {
 	my @files = @_;
 	return @files if @files;
@@ -38,19 +41,21 @@ sub all_files {
 	return grep { stem($_) eq $name } sort keys %age;
 }
 
-# The name of a dump up to its pid; the whole name of another file.
+# The name of a dump up to its pid; the whole name of a file that is not named as a dump.
 sub stem {
 	my ($file) = @_;
 	my $parts = Input::name_parts($file);
 	return $parts ? $parts->{stem} : $file;
 }
 
+# The points of files in their order.
 sub read_all {
 	my ($option, @files) = @_;
 	my @points = map { point(Dump::read_file($_), $option) } @files;
 	return Order::sorted(@points);
 }
 
+# The point of a Dump, in what $option->{index} counts.
 sub point {
 	my ($dump, $option) = @_;
 	Contention::refuse($dump);
@@ -64,6 +69,7 @@ sub point {
 	return { dump => $dump, objects => $objects, bytes => $bytes, Order::stamp($dump) };
 }
 
+# Seconds since 1970 as 2026-01-31 12:30:05Z; - for undef.
 sub clock {
 	my ($seconds) = @_;
 	return '-' unless defined $seconds;
@@ -72,6 +78,7 @@ sub clock {
 }
 
 # ---- ls ----
+# The verb "ls".
 sub ls {
 	my ($option, @files) = @_;
 	my @points = read_all($option, all_files(@files));
@@ -100,23 +107,26 @@ sub ls {
 	Talk::next_is(@ends > 1 ? 'diff' : 'top', Options::kept($option, qw(base sum thread)), \@ends);
 }
 
-# The course in one line of bars.
+# The bytes of points as one line of bars; $most is the height of the whole bar.
 sub line {
 	my ($most, @points) = @_;
 	return join '', map { $bars[int(7 * $_->{bytes} / ($most || 1))] } @points;
 }
 
+# A change in bytes as text, with its sign.
 sub signed {
 	my ($bytes, $option) = @_;
 	return ($bytes > 0 ? '+' : '') . Print::human($bytes, $option);
 }
 
+# The points of ls as JSON.
 sub ls_json {
 	my ($option, @points) = @_;
 	print "{\"index\":\"$option->{index}\",\"dumps\":[\n",
 	    join(",\n", map { point_json($_) } @points), "\n]}\n";
 }
 
+# One of them; Report prints it too.
 sub point_json {
 	my ($point) = @_;
 	my ($seq, $kind) = Order::marks($point->{dump});
@@ -128,8 +138,8 @@ sub point_json {
 }
 
 # ---- diff ----
-# What grew from one profile to another: two that are given, in this order; of more than two, or with
-# --from, --to or --last, from the first to the last of those that are left.
+# The verb "diff": what grew from one profile to another: two that are given, in this order; of more
+# than two, or with --from, --to or --last, from the first to the last of those that are left.
 sub diff {
 	my ($option, @files) = @_;
 	my $is_range = grep { length $option->{$_} } qw(from to last);
@@ -152,8 +162,8 @@ sub diff {
 	$rows->{fold}->say_missing($option);
 }
 
-# The points that --from, --to and --last leave. --from and --to are times of the wall clock, which ls
-# shows; --last counts back from the newest point on a clock that nobody can set (Order: at).
+# The points that --from, --to and --last leave. --from and --to are times of the wall clock, which
+# ls shows; --last counts back from the newest point on a clock that nobody can set (at, see Order).
 sub between {
 	my ($option, @points) = @_;
 	my $clock = length $option->{last} ? 'at' : 'time';
@@ -170,7 +180,8 @@ sub between {
 	return grep { $_->{at} >= $first } @points;
 }
 
-# A point of time: whole, or as HH:MM or HH:MM:SS of the day of the last dump. 12:30 means 12:30:00.
+# A time of the wall clock in seconds since 1970: whole, or as HH:MM or HH:MM:SS of the day of $end,
+# the time of the last dump. 12:30 means 12:30:00. Fails for another text.
 sub moment {
 	my ($text, $end) = @_;
 	$text = substr(clock($end), 0, 10) . "T$text" if $text =~ /^\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?$/;
@@ -178,7 +189,9 @@ sub moment {
 		"not a time: $text (12:30, 12:30:05 or 2026-01-31T12:30:05Z, all UTC)");
 }
 
-# What each stack holds more, with the error of the two estimates. Stacks are told apart by the
+# What each stack holds more in the point $to than in $from: { list: rows { path: names from the
+# owner on, bytes, objects, later: bytes of $to, variance, samples, margin, is_bare }, the most
+# grown first; fold: the Fold; later: [bytes of $to, is_bare] of all }. Stacks are told apart by the
 # names of their frames, from the owner on, so that two runs of two builds agree where their
 # functions do.
 sub growth {
@@ -215,11 +228,13 @@ sub growth {
 		later => [map { [$_->{later}, $_->{is_bare}] } values %row] };
 }
 
+# A change of $bytes in $span minutes as text, in bytes a minute; - if one is undef.
 sub rate_text {
 	my ($bytes, $span, $option) = @_;
 	return defined $bytes && defined $span ? signed($bytes / $span, $option) . '/min' : '-';
 }
 
+# Prints the answer of diff for people; $span: minutes or undef, $rows: the list of growth().
 sub diff_table {
 	my ($option, $from, $to, $span, $rows) = @_;
 	my ($a, $b) = map { $_->{dump} } $from, $to;
@@ -263,13 +278,14 @@ sub margin_of_sum {
 	return Noise::margin($variance, $samples);
 }
 
-# The rows that changed most, growth or loss, in the order of the list.
+# The $count rows that changed most, growth or loss, in the order of the list.
 sub ends {
 	my ($count, @rows) = @_;
 	my @order = sort { abs $rows[$b]{bytes} <=> abs $rows[$a]{bytes} || $a <=> $b } 0 .. $#rows;
 	return @rows[sort { $a <=> $b } @order[0 .. $count - 1]];
 }
 
+# The answer of diff as JSON.
 sub diff_json {
 	my ($option, $from, $to, $span, $rows) = @_;
 	my @text = map {

@@ -1,4 +1,5 @@
-# Shell: the interactive mode.
+# Shell: the interactive mode: commands on standard input, answers on standard output. $work is what
+# Main::load returns, $option the options of one command. Caller: Main.
 package Shell;
 
 my $help = <<'HELP';
@@ -16,6 +17,8 @@ Commands:
 Add --lines, --files, --addresses to top and text for a finer or coarser table.
 HELP
 
+# Reads and does commands until "quit" or the end of input. A failure of one is printed and ends
+# nothing.
 sub run {
 	my ($work) = @_;
 	print STDERR "Welcome to jeprof!  For help, type 'help'.\n";
@@ -29,10 +32,10 @@ sub run {
 	}
 }
 
-my $waiting = '';
+my $waiting = ''; # what was read of the input and is no whole command yet, or the next ones
 
-# The next command. Read past perl's own buffers: what they hold would be put back (by lseek) into
-# the input of every tool that is started.
+# The next command, undef at the end of input. Read by sysread, past perl's own buffers: what they
+# hold would be put back (by lseek) into the input of every tool that is started.
 sub next_line {
 	while ($waiting !~ m{\n}) {
 		last unless sysread STDIN, $waiting, 4096, length $waiting;
@@ -42,11 +45,13 @@ sub next_line {
 	return $1;
 }
 
+# Prints the failure of a command: a text, or { code, text } of Talk::fail.
 sub complain {
 	my ($error) = @_;
 	print STDERR 'jeprof: ', ref $error ? Talk::clean_lines($error->{text}) : $error, "\n";
 }
 
+# Does one command: takes its options out of the line. $work keeps its own.
 sub command {
 	my ($work, $line) = @_;
 	my ($name, @words) = split ' ', $line;
@@ -66,6 +71,7 @@ sub command {
 	dispatch($work, $option, $name, @plain);
 }
 
+# Does the command $name with the words @plain.
 sub dispatch {
 	my ($work, $option, $name, @plain) = @_;
 	my $pattern = join '|', @plain;
@@ -100,7 +106,7 @@ sub dispatch {
 	}
 }
 
-# A view, after saying its total and what focus and ignore left.
+# A view of Main, after printing its total and what focus and ignore left.
 sub told {
 	my ($work, $option) = @_;
 	my $view = Main::view($work, $option);
@@ -115,6 +121,7 @@ sub told {
 	return $view;
 }
 
+# Writes a view for callgrind_annotate, and says what to type next.
 sub write_callgrind {
 	my ($view, $file) = @_;
 	Writing::file($file, Export::callgrind_text($view));

@@ -1,24 +1,25 @@
-# Since: what one profile tells of growth, by the ages of what lives (room ages). A stack that leaks at
-# a constant rate has bytes of each age in proportion to the time. A table or a cache that is full has
-# old ones only; what is allocated and freed all the time has young ones only. A cache of bounded size
-# that is renewed has all ages up to its turnover, as a leak that began then: they are told apart by
-# the lifetimes of what was freed, which a profile with prof_accum has, else both are named. It is a
-# judgement of shape, as that of a series (room leaks). The number of samples in each column is
-# estimated by its share of the bytes. Caller: leaks, also for the suspects of report.
+# Since: what one profile tells of growth, by the ages of what lives (room ages). A stack that leaks
+# at a constant rate has bytes of each age in proportion to the time. A table or a cache that is
+# full has old ones only; what is allocated and freed all the time has young ones only. A cache of
+# bounded size that is renewed has all ages up to its turnover, as a leak that began then: they are
+# told apart by the lifetimes of what was freed, which a profile with prof_accum has, else both are
+# named. It is a judgement of shape, as that of a series (room leaks). The number of samples in each
+# column is estimated by its share of the bytes. Caller: Leaks, also for the suspects of a report. A
+# part is a column as parts() makes it; $span is the time of the profile in seconds.
 package Since;
 
 use constant {
-	EXPECTED => 8, # samples that each group of columns must lead to expect
-	FEWEST => 22, # samples in all
+	EXPECTED => 8, # samples that must be expected in each group of columns, if the stack grows
+	FEWEST => 22, # samples in all; with less the stack is not judged
 	FLAT => 0.6, # of the mean density, which a group must have
 	SURE => 3, # a group may miss so many standard errors by chance
 	SHORT => 0.125, # of the time of the profile: what is younger is short-lived
-	FREED => 0.3, # of the live bytes: as much that was freed at these ages means renewal
-	PART => 0.2, # of the samples: a part that grows beside others
+	FREED => 0.3, # of the live bytes: if more than that was freed at these ages, it is renewed
+	PART => 0.2, # of the samples: so many must be of the part that grows beside short-lived objects
 	WORTH => 0.01, # of all live bytes: smaller stacks are not told, unless they grow
 };
 
-# What is said of each kind.
+# Kind of a stack => what is said of it.
 my %words = (
 	grows => 'all ages, in proportion to the time: it grows, a leak suspect',
 	recent => 'all ages up to that, and no older: it grows since then, or is a bounded cache that is renewed in that time; prof_accum:true, or a second profile, tells which',
@@ -29,8 +30,9 @@ my %words = (
 	few => 'too few samples to tell',
 );
 
-# { kind, seconds, rate in bytes a second } of columns that stand for so many samples, in a profile of
-# $span seconds; $freed are the columns of lifetimes, undef if they are not told.
+# { kind, seconds, rate in bytes a second } of a stack with these columns of ages, which stand for
+# so many samples; $freed are columns of what was freed, by its lifetime, undef if that is not told.
+# Kinds are the keys of %words; seconds and rate are missing where the kind has none.
 sub judge {
 	my ($columns, $samples, $span, $freed) = @_;
 	my $bytes = Ages::sum($columns);
@@ -56,7 +58,8 @@ sub judge {
 	    : { kind => 'grows', seconds => $to, rate => $bytes / $to };
 }
 
-# The columns up to the age of the profile: { from, to, bytes, n }; what is older is in the last one.
+# The columns up to the age of the profile: { from, to, bytes, n }, n being the estimated number of
+# samples; what is older is in the last one.
 sub parts {
 	my ($columns, $per_byte, $span) = @_;
 	my (@parts, @edges);
@@ -74,7 +77,8 @@ sub parts {
 	return @parts;
 }
 
-# Neighbours taken together, so that in each enough samples are expected of something that grows.
+# Neighbours among parts taken together, as { from, to, n, e }, so that in each EXPECTED samples are
+# expected of something that grows: e of them, where all parts have $samples.
 sub groups {
 	my ($samples, @parts) = @_;
 	my $span = $parts[-1]{to} - $parts[0]{from};
@@ -94,7 +98,7 @@ sub groups {
 	return @groups;
 }
 
-# Has a group about the samples that are expected of something that grows?
+# Whether a group has about the samples that are expected of something that grows.
 sub is_enough {
 	my ($group) = @_;
 	my $chance = $group->{e} - SURE * sqrt $group->{e};
@@ -102,8 +106,9 @@ sub is_enough {
 	return $group->{n} >= ($least > 1 ? $least : 1);
 }
 
-# The first column from which on the older ones are as dense as each other; undef if there is none.
-# The younger ones may have more, short-lived objects of the same stack, but not less.
+# The index of the first part from which on the older ones are as dense as each other; undef if
+# there is none. The younger ones may have more, short-lived objects of the same stack, but not
+# less.
 sub flat_from {
 	my ($samples, @parts) = @_;
 	for my $start (0 .. $#parts - 1) {
@@ -118,14 +123,16 @@ sub flat_from {
 	return undef;
 }
 
-# The parts before a start in groups, in which the density of those behind it is expected.
+# The parts before index $start in groups, for which the density of the $inside samples behind it is
+# expected.
 sub before {
 	my ($inside, $start, @parts) = @_;
 	my $from = $parts[$start]{from};
 	return groups($inside * $from / ($parts[-1]{to} - $from), @parts[0 .. $start - 1]);
 }
 
-# Have the youngest and the oldest group their share?
+# (1 or 0 for the youngest group, the same for the oldest): whether each has its share. (0, 1) if
+# there is one group only.
 sub ends_of {
 	my @parts = @_;
 	my $samples = 0;
@@ -134,8 +141,8 @@ sub ends_of {
 	return @groups > 1 ? map { is_enough($_) ? 1 : 0 } @groups[0, -1] : (0, 1);
 }
 
-# The age of the oldest object. It lies in the last column with bytes; how far into it is estimated
-# by the density of the columns before.
+# The age in seconds of the oldest object. It lies in the last part with bytes; how far into it is
+# estimated by the density of the parts before.
 sub oldest {
 	my @parts = grep { $_->{to} > $_->{from} } @_;
 	pop @parts while @parts > 1 && $parts[-1]{bytes} <= 0;
@@ -148,22 +155,25 @@ sub oldest {
 	return $last->{from} + ($more < $width ? $more : $width);
 }
 
-# The youngest object is at least so old.
+# The age in seconds at which the first part with a sample begins: no object is younger.
 sub youngest {
 	my @parts = @_;
 	my ($first) = grep { $_->{n} >= 0.5 } @parts;
 	return $first ? $first->{from} : 0;
 }
 
-# Bytes that were freed at this age or older.
+# The bytes that were freed at this age or older.
 sub freed_since {
 	my ($freed, $age, $span) = @_;
 	return Ages::sum($freed) * Ages::share($freed, $age, undef, $span);
 }
 
 # ---- the stacks of one profile ----
-# Each as { names, path, live, margin, objects, age, kind, seconds, rate, rate_margin, rate_error,
-# is_bare }; those that grow first, the fastest at the top, then the others by live bytes.
+# The stacks of a snapshot $snap of Report, from the owner on, each as { names, path, record, live,
+# margin, variance, samples, objects, ages, age: their median, is_bare }, and what judge() says, the
+# rate in bytes a minute, with { rate_margin, rate_error: its 95 % margin and its standard error };
+# those that grow first, the fastest at the top, then the others by live bytes. Small ones that do
+# not grow are left out. $work is that of Report::gather.
 sub rows {
 	my ($work, $snap) = @_;
 	my $self = $work->{self};
@@ -189,9 +199,11 @@ sub rows {
 		    || "@{ $a->{names} }" cmp "@{ $b->{names} }" } @rows;
 }
 
+# The rate of a row that grows, 0 of others: for sorting.
 sub growth { return $_[0]{kind} eq 'grows' ? $_[0]{rate} : 0 }
 
-# The age of the oldest sample, in place of the span of a profile that does not tell it.
+# The age in seconds of the oldest sample, in place of the span of a profile that does not tell it;
+# 0 if it has none.
 sub longest {
 	my ($snap) = @_;
 	my $all;
@@ -199,7 +211,8 @@ sub longest {
 	return $all && Ages::sum($all) ? oldest(parts($all, 1, 86400 * 365)) : 0;
 }
 
-# Sums of the records by their owners and callers.
+# Rows { path, record, live, objects, samples, variance, ages, freed } of the records of a snapshot,
+# summed by owner and callers.
 sub sums {
 	my ($work, $snap) = @_;
 	my $records = $work->{store}{records};
@@ -228,6 +241,7 @@ sub sums {
 }
 
 # ---- the verb leaks with one profile ----
+# Prints rows as a table, at most -n of them, and what the kinds mean.
 sub print_rows {
 	my ($work, $snap, @rows) = @_;
 	my $option = $work->{option};
@@ -251,11 +265,13 @@ sub print_rows {
 	printf "%-8s %s\n", "$_:", $words{$_} for grep { $shown{$_} } qw(grows recent bounded stays churn mixed few);
 }
 
+# The kind of a row and its seconds, as text.
 sub what {
 	my ($row) = @_;
 	return $row->{kind} . (defined $row->{seconds} ? ' ' . Ages::text($row->{seconds}) : '');
 }
 
+# A row as an object of JSON.
 sub row_json {
 	my ($row) = @_;
 	my $number = sub { defined $_[0] ? sprintf '%d', $_[0] : 'null' };

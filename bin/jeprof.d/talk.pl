@@ -1,12 +1,13 @@
 # Talk: messages to the user: notes, doubts, failures. The same text is printed once. A doubt says
-# that the result may be wrong or partial, and makes the exit code 3.
+# that the result may be wrong or partial, and makes the exit code 3. Called by all rooms.
 package Talk;
 
-our $doubts = 0;
-our @doubted; # what they were
-our $listener; # a sub that gets them instead, while the screen is in use
+our $doubts = 0; # how many
+our @doubted; # their texts
+our $listener; # a sub that gets each message instead of standard error, while the screen is in use
 my %said;
 
+# Prints a message to standard error, or hands it to the listener, if it is not known yet.
 sub say_once {
 	my ($text) = @_;
 	return if $said{$text}++;
@@ -27,12 +28,13 @@ sub clean {
 	return $text;
 }
 
-# The same line by line.
+# The same of a text of several lines.
 sub clean_lines {
 	my ($text) = @_;
 	return join "\n", map { clean($_) } split /\n/, $text, -1;
 }
 
+# A message that changes nothing in the exit code.
 sub note {
 	my ($text) = @_;
 	say_once($text);
@@ -45,7 +47,7 @@ sub doubt {
 	say_once($text);
 }
 
-# A word as a shell takes it; of --NAME=VALUE the value.
+# A word as a shell takes it, in quotes if it needs them; of --NAME=VALUE only the value is quoted.
 sub word {
 	my ($text) = @_;
 	my $name = $text =~ s/^(--[a-z_-]+=)//i ? $1 : '';
@@ -53,8 +55,8 @@ sub word {
 	return "$name'" . $text =~ s/'/'\\''/gr . "'";
 }
 
-# A command line of this program to be typed. The names of files stand in references to arrays: one
-# that begins as an option is told with its directory.
+# A command line of this program to be typed. Arguments are words, and references to arrays of names
+# of files: one that begins as an option is told with its directory, "./-x".
 sub command {
 	my @words = map { ref $_ ? map { /^-./ ? "./$_" : $_ } @$_ : $_ } @_;
 	return join ' ', $0 =~ /^\w+=/ ? "'$0'" : word($0), map { word($_) } @words;
@@ -71,8 +73,8 @@ sub no_json {
 	fail(2, '--json tells which file was made, and here the result goes to standard output; -o FILE') if $option->{json};
 }
 
-# Ends the command with this exit code: dies with { code, text }, and the main loop (or the
-# interactive one) prints the text.
+# Ends the command with this exit code: dies with { code, text }. Main prints the text, or the
+# interactive mode, or whoever can go on without.
 sub fail {
 	my ($code, $text) = @_;
 	die { code => $code, text => $text };
@@ -84,8 +86,8 @@ package Tool;
 
 use Cwd ();
 
-our $spec = ''; # --tools: PREFIX or name:path, comma separated
-my %found;
+our $spec = ''; # --tools: PREFIX and NAME:PATH, comma separated
+my %found; # name => path or undef
 
 # The path of a program: what --tools or JEPROF_TOOLS says, else from the directory of jeprof, else
 # from PATH; undef if it is nowhere.
@@ -101,6 +103,7 @@ sub own_dir {
 	return $path =~ m{^(.*)/} ? $1 : '.';
 }
 
+# The same as find, looked for anew.
 sub search {
 	my ($name) = @_;
 	my @dirs = split /:/, $ENV{PATH} // '';
@@ -118,13 +121,15 @@ sub search {
 	return undef;
 }
 
-# Runs @$command with $input on its stdin. Returns its output, undef if it could not run or failed.
+# Runs @$command with $input on its stdin and without standard error. Returns its output, undef if
+# it could not run or failed.
 sub filter {
 	my ($text, $is_done) = output(@_);
 	return $is_done ? $text : undef;
 }
 
-# The output, also of one that failed, and whether it did its work.
+# Does the same. Returns the output, also of a program that failed, and whether it ended with 0;
+# undef if it could not be started.
 sub output {
 	my ($command, $input) = @_;
 	open(my $in, '+>', undef) or return undef;
@@ -140,8 +145,9 @@ sub output {
 	return ($text, scalar close $out);
 }
 
-# Runs a program with $input (undef: nothing) on its standard input. Returns its exit code and the
-# whole of its standard output and standard error.
+# Runs @command with $input (undef: nothing) on its standard input. Returns its exit code (128 + N
+# after signal N, 127 if it could not be executed) and the whole of its standard output and standard
+# error.
 sub asked {
 	my ($input, @command) = @_;
 	require File::Temp;

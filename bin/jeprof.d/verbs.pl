@@ -1,15 +1,22 @@
-# Main: the verbs.
+# Main: the verbs: from the command line to the exit status, and what several verbs do in the same
+# way. The last line of the joined script calls main(). $option is what Options::parse returns;
+# $work is what load() returns, $view what view() returns.
 package Main;
 
 use Cwd ();
 
+# Verbs that are passed on to jeprofctl.
 our @handed = qw(start stop dump mark status set watch list rearm);
+
+# The version for --version and for exports: that of jemalloc-config beside this jeprof, else 5.3.1.
 sub version {
 	my $config = Tool::own_dir() . '/jemalloc-config';
 	my $text = -x $config ? Tool::filter([$config, '--version'], '') : undef;
 	return defined $text && $text =~ /^(\S+)/ ? $1 : '5.3.1';
 }
 
+# Hands options to the rooms that keep them in variables of their own: Tool, Fetch, Object, Names.
+# Fails if a file of --add_lib or --exe is not there.
 sub set_places {
 	my ($option) = @_;
 	$Tool::spec = $option->{tools};
@@ -25,7 +32,8 @@ sub set_places {
 	$Object::program = $option->{exe} if length $option->{exe};
 }
 
-# The first argument is the program if more follow and it is not a profile.
+# Removes the first of @$files if more follow and it is no profile: then it is the program, and
+# $Object::program if it is an ELF file. Fails for an ELF file alone.
 sub take_program {
 	my ($files) = @_;
 	return if !@$files;
@@ -43,6 +51,8 @@ sub take_program {
 	$Object::program = $first if $head =~ /^\x7fELF/;
 }
 
+# The first 4096 bytes of a file, '---' for standard input, '' for an empty file; fails if it cannot
+# be read.
 sub head_of {
 	my ($path) = @_;
 	return '---' if $path eq '-';
@@ -54,7 +64,8 @@ sub head_of {
 	return '';
 }
 
-# Reads all profiles and numbers their stacks: what every answer starts from.
+# Reads all profiles and numbers their stacks: what most answers start from. Returns { dumps, base:
+# the Dump of --base or undef, program: its path for people, option }.
 sub load {
 	my ($option, @files) = @_;
 	Talk::fail(2, "no profile given\n" . Options::usage()) unless @files;
@@ -74,7 +85,8 @@ sub load {
 	return { dumps => \@dumps, base => $base, program => Talk::clean($program), option => $option };
 }
 
-# Without build-ids the age of the program file is all that can tell.
+# Notes that the program file is newer than the profile: without build-ids nothing else tells
+# another build. $main: the Object of the program, or undef.
 sub note_age {
 	my ($dump, $main) = @_;
 	return unless $main && !$main->{id} && $main->{elf} && $dump->{file} ne '-';
@@ -84,7 +96,8 @@ sub note_age {
 	    if $built > $dumped;
 }
 
-# Lines cost time: for those who ask, and in forms that can show them where a tool is there.
+# Whether source lines are asked for, which cost time: by an option, or by a form that can show them
+# ($option->{takes_lines}, callgrind) if there is a tool for them.
 sub wants_lines {
 	my ($option) = @_;
 	return $option->{grain} ne 'functions' || $option->{inlines}
@@ -92,7 +105,9 @@ sub wants_lines {
 	    : 0;
 }
 
-# What a printing sub gets; the sums only of forms that show them.
+# What a printing sub gets: the members of $work, and { option, stacks: rows of Reduce::stacks, sum:
+# the sums of Reduce::sum, tag: 't' and the number of the thread that alone is shown, or '' }.
+# $thread: its number, undef for all. With $is_top there are no sums: Top makes its own.
 sub view {
 	my ($work, $option, $thread, $is_top) = @_;
 	Names::resolve(wants_lines($option));
@@ -104,6 +119,7 @@ sub view {
 		tag => defined $thread ? "t$thread" : '' };
 }
 
+# Notes why, if a view has no stack at all.
 sub check_sense {
 	my ($work, $view) = @_;
 	return if @{ $view->{stacks} };
@@ -117,7 +133,8 @@ sub check_sense {
 		    . ' is still alive, as far as samples tell');
 }
 
-# The same check for the legacy output modes, by the rows of the flat table.
+# A doubt if most of what a view of the legacy output modes shows has no name, see
+# Print::check_names.
 sub check_names {
 	my ($view) = @_;
 	my $sum = $view->{sum};
@@ -125,6 +142,7 @@ sub check_names {
 				$sum->{frame}[$_]{is_bare}] } grep { defined $sum->{flat}[$_] } 0 .. $#{ $sum->{label} });
 }
 
+# Output mode => the sub that prints a view.
 my %printer = (text => \&Print::text, collapsed => \&Export::collapsed,
 	callgrind => \&Export::callgrind,
 	dot => \&Picture::dot, raw => \&Export::raw,
@@ -137,6 +155,8 @@ my %printer = (text => \&Print::text, collapsed => \&Export::collapsed,
 	list => sub { Source::list($_[0], $_[0]{option}{list}) },
 	disasm => sub { Source::disasm($_[0], $_[0]{option}{disasm}) });
 
+# A command line without a verb: the output modes of jeprof of old. @files: an optional program, and
+# profiles.
 sub classic {
 	my ($option, @files) = @_;
 	my $mode = $option->{mode} || (-t STDOUT ? 'interactive' : 'text');
@@ -158,7 +178,8 @@ sub classic {
 	}
 }
 
-# Which threads to show, one after the other; undef stands for all together.
+# The numbers of the threads to show, one after the other; (undef) stands for all together. Fails if
+# the one of --thread is not in the profiles.
 sub threads {
 	my ($work, $option) = @_;
 	return (undef) unless length $option->{thread};
@@ -171,7 +192,8 @@ sub threads {
 	return $option->{thread} + 0;
 }
 
-# --symbols: maps and addresses come on stdin, one name per address goes out.
+# The mode --symbols: maps and addresses come on stdin, one name for each address goes out, ?? for
+# none. @files: the program alone.
 sub symbols {
 	my ($option, @files) = @_;
 	Talk::fail(2, '--symbols takes one program') if @files != 1;
@@ -194,11 +216,12 @@ sub symbols {
 	}
 }
 
-# The last profile of the newest series of this directory.
+# The last profile of the newest series of this directory: the file.
 sub newest {
 	return Order::last_of(Series::files());
 }
 
+# The verb "top": of several profiles the last one, or with --sum all together.
 sub verb_top {
 	my ($option, @files) = @_;
 	take_program(\@files);
@@ -219,13 +242,14 @@ sub verb_top {
 	}
 }
 
-# Memory that is not malloc's, where that is most of it.
+# Notes for one profile that most of the memory of its process is not malloc's, if it is so.
 sub say_elsewhere {
 	my ($option, $dump, @more) = @_;
 	my $text = @more ? '' : Elsewhere::sentence($dump, $option);
 	Talk::note("$dump->{file}: $text") if length $text;
 }
 
+# Becomes jeprofctl with this verb; does not return.
 sub hand_over {
 	my ($verb, @arguments) = @_;
 	my $program = Tool::own_dir() . '/jeprofctl';
@@ -268,6 +292,7 @@ our @verbs = (
 		'prints a script that completes verbs and options'],
 );
 
+# The command line. What it returns has no meaning: a failure is an exception of Talk::fail.
 sub run {
 	my @arguments = @_;
 	my $verb = @arguments && $arguments[0] =~ /^[a-z]+$/ && !-e $arguments[0] ? $arguments[0] : '';
@@ -290,6 +315,7 @@ sub run {
 	return $answer->($option, @arguments);
 }
 
+# Does what the command line says; returns the exit status.
 sub main {
 	my $ok = eval { run(@_); 1 };
 	my $error = $@;
