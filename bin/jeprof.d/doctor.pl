@@ -1,18 +1,20 @@
 # Doctor: the verb "doctor": why no profile comes out of a program or process, and what to do. One
 # line a finding: ok, warn or problem, what it is about, what was found; then the command to type.
 # Nothing of the program is run. What a live process says of itself is asked by jeprofctl status
-# --json; the options are judged by the library itself, in a process of ours. Exit: 0 fine, 1 a
-# problem, 3 doubts, 5 no such process.
+# --json (room patient, which has Doctor::process); the options are judged by the library itself, in
+# a process of ours. Exit: 0 fine, 1 a problem, 3 doubts, and as jeprofctl says 5 no such process,
+# or 2 if the name fits several or none. Callers: Main (command), Patient. The subs that judge one
+# thing add findings and return what find() returns, so that a caller may go on only if it is ok.
 package Doctor;
 
 use Cwd ();
 use POSIX ();
 
-our $next; # what one does when all is fine
-my @found;
+our $next; # the command to type when all is fine
+my @found; # the findings { level, about, text, next: a command or undef }
 my %rank = (ok => 0, warn => 1, problem => 2);
 
-# One finding; $command is what to type about it.
+# Adds a finding; $command is what to type about it, or undef. True if its level is ok.
 sub find {
 	my ($level, $about, $text, $command) = @_;
 	push @found, { level => $level, about => $about, text => Talk::clean($text),
@@ -20,6 +22,7 @@ sub find {
 	return $level eq 'ok';
 }
 
+# The verb; @words: a program or process. Sets $main::status.
 sub command {
 	my ($option, @words) = @_;
 	push @words, $option->{p} if length $option->{p};
@@ -40,6 +43,7 @@ sub command {
 	$main::status = $status || (0, 3, 1)[worst()];
 }
 
+# The rank of the worst finding.
 sub worst {
 	my ($worst) = sort { $b <=> $a } map { $rank{ $_->{level} } } @found;
 	return $worst // 0;
@@ -55,6 +59,7 @@ sub next_command {
 	return $next;
 }
 
+# Prints the findings.
 sub print_lines {
 	printf "%-8s %-10s %s\n", @$_{qw(level about text)} for @found;
 	my $command = next_command();
@@ -62,6 +67,7 @@ sub print_lines {
 	Talk::note("next: $command") if defined $command;
 }
 
+# The same as JSON; $who is what was asked about.
 sub print_json {
 	my ($who) = @_;
 	my $string = sub { defined $_[0] ? Top::json_string($_[0]) : 'null' };
@@ -73,11 +79,14 @@ sub print_json {
 	    $string->(next_command()), join ",\n", @text;
 }
 
+# A word as a shell takes it.
 sub word { return Talk::word($_[0]) }
 
+# The command that runs a program with profiling.
 sub run_line { return Talk::command('run', '--', $_[0]) }
 
 # ---- a program ----
+# All findings about the program $path.
 sub program {
 	my ($path) = @_;
 	Talk::fail(1, "$path: no such file") unless -e $path;
@@ -104,6 +113,7 @@ sub program {
 	$next = run_line($path);
 }
 
+# The machine of an Elf, and how it is linked.
 sub kind_of {
 	my ($elf) = @_;
 	my %machine = (3 => 'i386', 40 => 'arm', 62 => 'x86-64', 183 => 'aarch64', 243 => 'riscv',
@@ -113,8 +123,8 @@ sub kind_of {
 	    . (length $loader ? 'dynamically linked' : 'statically linked');
 }
 
-# A program that gets rights at its start: the loader and the library believe nothing of its
-# environment then.
+# Whether a program gets rights at its start: the loader and the library believe nothing of its
+# environment then. $file is what the kernel starts for it.
 sub secure {
 	my ($file, $path) = @_;
 	my ($mode, $uid, $gid) = (stat $file)[2, 4, 5];
@@ -136,8 +146,8 @@ sub secure {
 	return 0;
 }
 
-# Files that LD_PRELOAD names and that are not there, below the root directory of the process; nor
-# were they when it started.
+# Findings: files that LD_PRELOAD, $text, names and that are not there, below the root directory of
+# the process; nor were they when it started, by its $maps.
 sub preload_names {
 	my ($text, $root, $maps) = @_;
 	for my $name (grep { m{/} && !-e "$root$_" && index($maps // '', $_) < 0 } split /[\s:]+/,
@@ -147,7 +157,8 @@ sub preload_names {
 	}
 }
 
-# Says whose malloc it is; true if the library's profiler is in it.
+# Says whose malloc it is; true if the library's profiler is in it. $library: the path of ours, or
+# undef.
 sub allocator_of_program {
 	my ($file, $elf, $path, $library) = @_;
 	my $is_static = !length Run::loader_of($elf);
@@ -173,6 +184,7 @@ sub allocator_of_program {
 			? "if it was built with profiling, $0 reads its profiles too; the library is used if it is preloaded" : 'the library is used if it is preloaded'), run_line($path));
 }
 
+# The finding about a malloc that is ours, of Whose.
 sub told {
 	my ($whose) = @_;
 	return find('problem', 'profiler',
@@ -182,7 +194,8 @@ sub told {
 }
 
 # ---- options ----
-# What /etc/malloc.conf and MALLOC_CONF say; of a key that comes twice the later.
+# What /etc/malloc.conf and MALLOC_CONF ($conf) say, as a hash; of a key that comes twice the later.
+# $root: the root directory of the process, '' for this one.
 sub settings {
 	my ($conf, $root) = @_;
 	my %value;
@@ -195,9 +208,11 @@ sub settings {
 	return \%value;
 }
 
+# Whether the value of an option is true.
 sub is_true { return ($_[0] // '') eq 'true' }
 
-# What the library of this jeprof says to them, in a process that does nothing else.
+# Findings: what the library of this jeprof says to MALLOC_CONF, in a process that does nothing
+# else.
 sub options {
 	my ($conf, $root, $library) = @_;
 	return unless length $conf;
@@ -209,6 +224,7 @@ sub options {
 	find('problem', 'options', "MALLOC_CONF: $_", 'man 3 jemalloc') for @lines;
 }
 
+# That as lines: () if all is understood.
 sub complaints {
 	my ($conf, $library) = @_;
 	my $program = Tool::find('true') or return;
@@ -236,7 +252,8 @@ sub complaints {
 	return @lines;
 }
 
-# Would anything start the profiler, and anything write a profile?
+# Whether anything starts the profiler of the program $path, and anything writes a profile; $option
+# as settings() returns it.
 sub triggers {
 	my ($option, $path) = @_;
 	return find('warn', 'profiler',
@@ -255,7 +272,9 @@ sub triggers {
 		"MALLOC_CONF=prof:true,prof_final:true " . word($path));
 }
 
-# The directory of the profiles. $owner: { uid, groups } of the process, undef for this one.
+# The directory of the profiles: prof_prefix, $text, in the process with this working and root
+# directory. $owner: { uid, groups } of the process, undef for this one. $command: what to type if
+# it is not good.
 sub prefix {
 	my ($text, $cwd, $root, $owner, $command) = @_;
 	my $name = length($text // '') ? $text : 'jeprof';
@@ -271,6 +290,7 @@ sub prefix {
 		    . '.PID....heap');
 }
 
+# Whether the process may write in a directory, by its mode.
 sub may_write {
 	my ($dir, $owner) = @_;
 	return POSIX::access($dir, POSIX::W_OK()) ? 1 : 0 if !$owner || $owner->{uid} == $>;
@@ -282,6 +302,7 @@ sub may_write {
 }
 
 # ---- what the profile will be able to say ----
+# Whether functions and lines of the program will have names.
 sub names {
 	my ($file, $elf) = @_;
 	my $id = $elf->build_id;
@@ -320,8 +341,8 @@ sub stacks {
 		'cc -fno-omit-frame-pointer -fasynchronous-unwind-tables ...');
 }
 
-# The share of functions that begin as one with a frame pointer does; undef where that cannot be
-# said.
+# The share of functions, of the first 2000 that are not small, that begin as one with a frame
+# pointer does; undef where that cannot be said.
 sub frame_pointers {
 	my ($elf) = @_;
 	my %prologue = (62 => qr/\x55\x48\x89\xe5/, 183 => qr/\xfd\x7b.\xa9/s);

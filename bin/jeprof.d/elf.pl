@@ -234,8 +234,9 @@ sub names_for {
 }
 
 # The same by labels, which have no size: code written in assembler has them. It is the last symbol
-# before the address in its section, if that is a label, at most one page (4 KiB) before that of the
-# address. Only of a whole symbol table: else there may be functions without a symbol in between.
+# before the address in its section, if that is a label and starts in the page (4 KiB) of the
+# address or the one before. Only of a whole symbol table: else there may be functions without a
+# symbol in between.
 sub labels_for {
 	my ($self, @wanted) = @_;
 	my @code = grep { $_->{flags} & SHF_EXECINSTR } @{ $self->sections };

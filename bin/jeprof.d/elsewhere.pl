@@ -1,17 +1,20 @@
 # Elsewhere: memory of a process that does not come from malloc, told in words where a person would
 # else see a profile of next to nothing: interpreters and virtual machines have heaps of their own.
-# The rule (TIMES, MORE) and the list, heaps(), are those of bin/page/heaps.txt, which scripts/join-page writes before this; jeprofd has
-# them too, and says the same. Callers: frag, top, live, doctor, report.
+# The rule (TIMES, MORE) and the list, heaps(), are those of bin/page/heaps.txt, which
+# scripts/join-page writes before this; jeprofd has them too, and says the same. Callers: Frag,
+# Live, Main for top, Patient for doctor, Page for the report.
 package Elsewhere;
 
+# A figure of the metadata of a Dump; undef if it is not there.
 sub number {
 	my ($dump, $key) = @_;
 	my $value = $dump->{meta}{$key} // '';
 	return $value =~ /^\d{1,18}$/ ? $value : undef;
 }
 
-# What is in memory beside the allocator's, by the kernel's count: { files, other } in bytes. other is
-# negative where pages that count as resident were never touched.
+# What is in memory, and what of it beside the allocator's, by the kernel's count: { rss, heap: what
+# the allocator has, files, other } in bytes; undef if the Dump does not say it. other is negative
+# where pages that the allocator counts as resident were never touched or are swapped out.
 sub beside {
 	my ($dump) = @_;
 	my ($rss, $shared) = map { number($dump, $_) } qw(rss rss_shared);
@@ -20,14 +23,15 @@ sub beside {
 	return { rss => $rss, files => $shared // 0, other => $rss - $heap - ($shared // 0), heap => $heap };
 }
 
-# Go's runtime marks its programs by a section.
+# Whether the file of a program has a section: Go's runtime marks its programs by one.
 sub has_section {
 	my ($path, $name) = @_;
 	my $elf = -f $path ? Elf::open_file($path) : undef;
 	return $elf && $elf->section($name) ? 1 : 0;
 }
 
-# Whose heap it may be, in words; by the path of the program and those of its objects.
+# Whose heap it may be, in words, by the path of the program and those of its objects; '' if none is
+# known.
 sub whose {
 	my ($program, @objects) = @_;
 	my @paths = map { s/ \(deleted\)$//r } $program // '', @objects;
@@ -40,7 +44,8 @@ sub whose {
 	return '';
 }
 
-# How much of RSS is not the allocator's, and whose it may be; '' where that is not far more.
+# How much of RSS is not the allocator's ($heap), and whose it may be, as a sentence; '' where that
+# is not far more. $shared: bytes of mapped files and shared memory, undef if not known.
 sub text {
 	my ($rss, $heap, $shared, $whose, $option) = @_;
 	return '' unless $rss > TIMES() * $heap && $rss - $heap > MORE();
@@ -52,7 +57,7 @@ sub text {
 	return "$all in memory, $own of it through malloc; the rest $beside" . (length $whose ? " ($whose)" : '');
 }
 
-# Of a profile.
+# That sentence of a Dump.
 sub sentence {
 	my ($dump, $option) = @_;
 	return '' if Contention::is_one($dump);

@@ -1,10 +1,13 @@
-# Frag: where the resident bytes of a process are, and which functions pin those that nobody uses, as
-# one profile tells it: the parts sum to what the allocator has in memory, and with what is not its own
-# to RSS. Charges are estimates of bytes by the library (src/prof/sites/prof_frag.h) with their standard
-# errors, which older versions lack; they are not scaled. The verb, and what others say in a sentence.
+# Frag: where the resident bytes of a process are, and which functions pin those that nobody uses,
+# as one profile tells it: the parts sum to what the allocator has in memory, and with what is not
+# its own to RSS. What a stack pins is an estimate of bytes by the library
+# (src/prof/sites/prof_frag.h) with its standard error, which older versions lack; it is not scaled.
+# $self is { program, dump, option, beside: see Elsewhere, rows, sum: bytes pinned, fold }. Callers:
+# Main (command), Report (take), Page (lines, sentence).
 package Frag;
 
-# What a part is, for people; in the order in which they are printed.
+# The parts of the resident memory and what they are, for people; in the order in which they are
+# printed.
 my @parts = (
 	[live => 'objects that the program holds'],
 	[free => 'free places in slabs, which the other objects of the slabs pin'],
@@ -18,19 +21,22 @@ my @parts = (
 	[metadata => 'the allocator\'s own data, the profiler\'s among them'],
 );
 
-# name:number ... as a hash.
+# "NAME:NUMBER ..." as a hash.
 sub numbers {
 	my ($text) = @_;
 	return { $text =~ /([a-z_]+):(\d{1,20})/g };
 }
 
-# The lines of a profile behind its mapped objects.
+# Reads the lines that Dump has kept: sets { heap: bytes by the names of @parts and other figures,
+# frag: [bytes pinned, error] by stack, classes: { size, slabs, used, stock } } of the Dump; none if
+# it has no such lines.
 sub take {
 	my ($dump) = @_;
 	return if $dump->{heap};
 	take_line($dump, $_) for @{ $dump->{frag_lines} // [] };
 }
 
+# Reads one of them.
 sub take_line {
 	my ($dump, $line) = @_;
 	if ($line =~ /^# frag (\d{1,9}) (\d{1,20})(?: (\d{1,20}))?$/ && $1 > 0 && $1 <= @{ $dump->{stacks} }) {
@@ -42,6 +48,7 @@ sub take_line {
 	}
 }
 
+# The verb.
 sub command {
 	my ($option, @files) = @_;
 	Main::take_program(\@files);
@@ -65,6 +72,7 @@ sub command {
 	Talk::next_is('frag', '--advice', Options::kept($option), [$dump->{file}]) unless $option->{advice} || $Talk::doubts;
 }
 
+# Why a Dump has no such lines, in words.
 sub why_not {
 	my ($dump) = @_;
 	return 'it was written by a version without these lines, or by another allocator'
@@ -72,7 +80,8 @@ sub why_not {
 	return 'it was read from outside the process, where the slabs are not seen';
 }
 
-# Rows { name, pinned, margin, variance, live, callers, is_bare } by the owner, the most pinned first.
+# Rows { name, pinned, margin, variance, live, callers, is_bare } by the owner, the most pinned
+# first. Sets { fold, sum } of $self.
 sub rows {
 	my ($self, $dump, $option) = @_;
 	my %libraries = map { $_ => 1 } grep { defined } $dump->{meta}{library};
@@ -93,7 +102,8 @@ sub rows {
 }
 
 # ---- the lines ----
-# [bytes, text] of each part, then of what is beside; they sum to the bytes that are told last.
+# Two lists of [bytes, text]: of the parts, which sum to what is resident by the allocator's count,
+# and of what is beside them in RSS.
 sub lines {
 	my ($self) = @_;
 	my ($heap, $beside) = ($self->{dump}{heap}, $self->{beside});
@@ -106,6 +116,7 @@ sub lines {
 	return (\@lines, \@more);
 }
 
+# Prints both, with their sums.
 sub print_parts {
 	my ($self) = @_;
 	my ($dump, $option) = @$self{qw(dump option)};
@@ -123,7 +134,7 @@ sub print_parts {
 	$print->($self->{beside}{rss}, '= resident, by the kernel\'s count (RSS)');
 }
 
-# What holds most of the memory, in words.
+# What holds most of the memory, as a sentence.
 sub sentence {
 	my ($self) = @_;
 	my ($dump, $option, $beside) = @$self{qw(dump option beside)};
@@ -146,13 +157,15 @@ sub sentence {
 		: ', pinned by objects that no sample stands for');
 }
 
+# The free bytes in the slabs of a size class.
 sub waste {
 	my ($class) = @_;
 	my $waste = $class->{slabs} - $class->{used} - $class->{stock};
 	return $waste > 0 ? $waste : 0;
 }
 
-# The classes with the most waste; not those with less than a hundredth of what is resident.
+# Prints the size classes with the most waste; not those with less than a hundredth of what is
+# resident.
 sub print_classes {
 	my ($self) = @_;
 	my ($dump, $option) = @$self{qw(dump option)};
@@ -169,6 +182,7 @@ sub print_classes {
 	printf "%9s more sizes\n", $count - @classes if $count > @classes;
 }
 
+# Prints the rows, at most -n.
 sub print_rows {
 	my ($self) = @_;
 	my $option = $self->{option};
@@ -189,7 +203,7 @@ sub print_rows {
 }
 
 # ---- advice ----
-# { bytes, what, how } of each thing that would give memory back, the most first.
+# { bytes, what, how } of each thing that would give memory back, the most first; bytes are at most.
 sub advice {
 	my ($self) = @_;
 	my $heap = $self->{dump}{heap};
@@ -211,6 +225,7 @@ sub advice {
 	    grep { $_->[0] > 0 } @advice;
 }
 
+# Prints it.
 sub print_advice {
 	my ($self) = @_;
 	print "what would give memory back, at most:\n";
@@ -218,6 +233,7 @@ sub print_advice {
 }
 
 # ---- JSON ----
+# Prints all of it as JSON.
 sub print_json {
 	my ($self) = @_;
 	my ($dump, $beside) = @$self{qw(dump beside)};

@@ -22,7 +22,7 @@
 #   Export, Proto, Pprof, Otlp, Massif, Writing   the forms for other programs; the file of -o.
 #   Run, Live, Open, Doctor, Patient, Whose, Elsewhere   programs that run: start, watch, show, ask why there is no profile.
 #   Web, Wrappers          texts and lists of bin/page/, which scripts/join-page writes as Perl.
-#   Rooms                  compiles a room that join-jeprof has among "later" when one of its subs is called.
+#   Rooms                  compiles each room of join-jeprof's list "later" when it is first called.
 # Invariant: a symbol gives its name to an address only if its size covers the address, or if it is
 # a label without a size, as of assembler code, and the last symbol before it; and only if its file
 # is the one that ran: by the build-id that the dump records, else by its fit to the recorded

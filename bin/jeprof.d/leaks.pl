@@ -1,15 +1,18 @@
-# Leaks: which stacks of a series keep growing. A stack is judged by its live bytes in each dump, as
-# its names tell it apart from the owner on (room fold). A suspect has grown in most of the steps,
-# has lost next to nothing on the way, goes on growing in the last third and in the last step, and
-# has grown by more than chance in the samples explains. So what is no suspect: tables that are
-# loaded once, caches that fill and then stay, queues that breathe. It is a judgement of shape: that
-# something is never freed, only the person who reads can say. The verb and the section of a report
-# ask the same functions. The thresholds (LEAST, SURE ...) are those of bin/page/leaks.txt, which
-# the live page of jeprofd has too.
+# Leaks: which stacks of a series keep growing. A stack is judged by its live bytes in each dump;
+# stacks are told apart by the names of their frames, from the owner on (room fold). A suspect has
+# grown in most of the steps, has lost next to nothing on the way, goes on growing in the last third
+# and in the last step, and has grown by more than chance in the samples explains. So what is no
+# suspect: tables that are loaded once, caches that fill and then stay, queues that breathe. It is a
+# judgement of shape: that something is never freed, only the person who reads can say. One profile
+# alone is judged by its ages, by Since. The verb and the section of a report ask the same
+# functions. The thresholds (LEAST, SURE ...) are those of bin/page/leaks.txt, which the live page
+# of jeprofd has too. A snapshot is one of Report, $work that of Report::gather. Callers: Main
+# (command), Report, Page.
 package Leaks;
 
 use constant SHORTEST => 10; # seconds: growth in a shorter series may be that of a start
 
+# The verb.
 sub command {
 	my ($option, @files) = @_;
 	my $gate = length $option->{gate} ? per_minute($option->{gate}) : undef;
@@ -34,10 +37,11 @@ sub command {
 	    if $worst && !$Talk::doubts;
 }
 
-# Have too few profiles of a process the ages of the last one?
+# Whether the last snapshot of a series has ages.
 sub is_aged { return $_[0]{snaps}[-1]{ages} ? 1 : 0 }
 
-# What its last profile tells alone: { stacks } are its rows, and what grows are the suspects.
+# Judges a series by its last snapshot alone: sets { stacks } to the rows of Since, and { suspects }
+# to those that grow.
 sub judge_ages {
 	my ($work, $series) = @_;
 	my $snap = $series->{snaps}[-1];
@@ -45,14 +49,15 @@ sub judge_ages {
 	$series->{suspects} = [map { by_age($_) } grep { $_->{kind} eq 'grows' } @{ $series->{stacks} }];
 }
 
-# A row of one profile as a suspect: it has grown by what came in the time.
+# A row of Since as a suspect: it has grown by what came in the time.
 sub by_age {
 	my ($row) = @_;
 	my $grown = $row->{rate} * $row->{seconds} / 60;
 	return { %$row, grown => $grown, error => $row->{rate_error} * $row->{seconds} / 60, up => 0, steps => 0, values => [$row->{live}] };
 }
 
-# The report of the same profiles, unless they are too many for a line, and the stacks of the worst.
+# Suggests two commands: the report of the same profiles, unless they are too many for a line, and
+# the stacks of the worst suspect, $name, in the last profile.
 sub say_next {
 	my ($option, $name, $last, @files) = @_;
 	my @kept = Options::kept($option, qw(focus base sum thread));
@@ -62,7 +67,8 @@ sub say_next {
 		. Talk::command('top', '--stacks', @kept, '--focus=' . Options::pattern($name), [$last]));
 }
 
-# Is nothing suspected, although much has grown, in a series that is too short to tell?
+# Whether nothing is suspected although much has grown, in snapshots that span too little time to
+# tell.
 sub is_too_short {
 	my ($snaps, @suspects) = @_;
 	my ($first, $last) = @$snaps[0, -1];
@@ -71,14 +77,16 @@ sub is_too_short {
 	    && $last->{bytes} - $first->{bytes} > 0.1 * $last->{bytes} ? 1 : 0;
 }
 
-# What grows by n samples from nothing has an error of sqrt(n) of them: n below SURE() squared may be
-# chance.
+# The bytes by which small objects must grow so that chance does not explain it; 0 if counts are
+# exact. What grows by n samples from nothing has an error of sqrt(n) of them: n below SURE()
+# squared may be chance.
 sub least_seen {
 	my ($dump) = @_;
 	my $rate = $dump->interval;
 	return $rate =~ /^\d{1,15}$/ && $rate > 1 ? SURE() * SURE() * $rate : 0;
 }
 
+# Notes these bytes.
 sub say_least {
 	my ($option, $dump) = @_;
 	my $least = least_seen($dump) or return;
@@ -87,7 +95,8 @@ sub say_least {
 		    . Print::human($least / SURE() / SURE(), $option));
 }
 
-# 1M/min, 500K/s, 2G/day or a plain size, which is meant per minute.
+# A rate as 1M/min, 500K/s, 2G/day or a plain size, which is meant per minute, in bytes a minute;
+# fails for another text.
 sub per_minute {
 	my ($text) = @_;
 	$text =~ m{^(\d+(?:\.\d+)?)([kmgt]?)i?b?(?:/(s|sec|min|m|h|hour|d|day))?$}i
@@ -114,9 +123,12 @@ sub series {
 	return @order;
 }
 
-# ---- what is suspected ---- Suspects { names, path, grown, error, live, objects, up, steps,
-# values, rate, rate_error, is_bare } of some snapshots, the fastest first. Rates are per minute,
-# undef where the dumps have no times.
+# ---- what is suspected ----
+# The suspects of snapshots of one process, that which grew most first: a list of { names, path:
+# from the owner on; grown: bytes, error: its standard error; live: bytes in the last; objects: how
+# many came; up of steps: that went up; values: bytes in each snapshot; record; rate, rate_error: in
+# bytes a minute, undef where the dumps have no times; is_bare }. Empty if there are too few
+# snapshots.
 sub suspects {
 	my ($work, $snaps) = @_;
 	return [] if @$snaps < LEAST();
@@ -138,8 +150,9 @@ sub suspects {
 			    || "@{ $a->{names} }" cmp "@{ $b->{names} }" } @found];
 }
 
-# A row { path, values, variances, objects, record } for each stack that has more in the last
-# snapshot than in the first; record is one that ends at its owner, objects what came.
+# A row { path, values, variances, objects, record } for each stack, from its owner on, that has
+# more in the last snapshot than in the first: bytes and their variance in each; objects that came;
+# record: the number of the first such one.
 sub rows {
 	my ($work, @snaps) = @_;
 	my $records = $work->{store}{records};
@@ -161,6 +174,8 @@ sub rows {
 		    > $_->{values}[0] } values %row;
 }
 
+# Adds the records of a snapshot to their rows, @$row by record, at index $at; their objects count
+# with this sign (-1, 0, 1).
 sub add_snap {
 	my ($snap, $at, $row, $sign) = @_;
 	my @values = unpack '(LFF)*', $snap->{counts};
@@ -173,8 +188,8 @@ sub add_snap {
 	}
 }
 
-# { grown, error, up, steps, from, to } of a course that looks like a leak, else undef; it has grown
-# between the values from and to.
+# { grown, error, up, steps, from, to } of a course, values and their variances, that looks like a
+# leak, else undef; it has grown between the values with the indices from and to.
 sub judge {
 	my ($values, $variances) = @_;
 	my ($fine, $fine_w, $at) = grouped($values, $variances,
@@ -195,6 +210,7 @@ sub judge {
 		to => $at->[-1] };
 }
 
+# Whether these values grow fast enough in the last third and in the last step.
 sub still_grows {
 	my ($v) = @_;
 	my $mean = ($v->[-1] - $v->[0]) / $#$v;
@@ -203,8 +219,9 @@ sub still_grows {
 	    && $v->[-1] - $v->[-2] >= LAST() * $mean;
 }
 
-# The standard error of the growth. Samples that stay are in both ends and tell nothing; where some
-# went, others may have come instead.
+# The standard error of the growth from the first to the last of the values @$v with the variances
+# @$w; $lost: what went, as a part of what came. Samples that stay are in both ends and tell
+# nothing; where some went, others may have come instead.
 sub error_of {
 	my ($v, $w, $lost) = @_;
 	my $variance = $w->[-1] > $w->[0] ? $w->[-1] - $w->[0] : 0;
@@ -212,7 +229,7 @@ sub error_of {
 	return sqrt($variance + 2 * $mixed * $w->[0]);
 }
 
-# So many values that a step is more than the chance of a few samples.
+# How many values to make of these, so that a step is more than the chance of a few samples.
 sub wanted_steps {
 	my ($v, $w) = @_;
 	return scalar @$v unless $w->[-1] > 0;
@@ -220,8 +237,8 @@ sub wanted_steps {
 	return $wanted > @$v ? scalar @$v : $wanted < LEAST() ? LEAST() : $wanted;
 }
 
-# Neighbours taken together: the least of each group, so that what breathes shows its floor; and
-# which they were.
+# Neighbours taken together in $count groups: (the least value of each group, so that what breathes
+# shows its floor; their variances; their indices), three lists.
 sub grouped {
 	my ($values, $variances, $count) = @_;
 	my (@v, @w, @from);
@@ -251,6 +268,7 @@ sub straightness {
 }
 
 # ---- how it is told ----
+# Prints what was found of one process.
 sub print_series {
 	my ($work, $series) = @_;
 	my $option = $work->{option};
@@ -289,7 +307,7 @@ sub print_series {
 	print "$rest more (-n ", scalar @{ $series->{suspects} }, ")\n" if $rest;
 }
 
-# Of one profile with ages.
+# The same of a process that was judged by the ages of one profile.
 sub print_aged {
 	my ($work, $series) = @_;
 	my $option = $work->{option};
@@ -308,7 +326,7 @@ sub print_aged {
 	Since::print_rows($work, $snap, @{ $series->{stacks} }) if @{ $series->{stacks} };
 }
 
-# What the last profile says of the seconds before it; and where there is no course of the stacks,
+# What the last profile says of the seconds before it; and where the profiles are too few to judge,
 # who holds the memory.
 sub print_course {
 	my ($work, $series) = @_;
@@ -323,6 +341,7 @@ sub print_course {
 			    . Print::percent($_->[1], $last->{bytes}) . ')' } @owners), "\n" if @owners;
 }
 
+# A suspect as an object of JSON; Report prints it too.
 sub row_json {
 	my ($row) = @_;
 	my $number = sub { defined $_[0] ? sprintf '%d', $_[0] : 'null' };
@@ -333,6 +352,7 @@ sub row_json {
 	    map { Top::json_string($_) } @{ $row->{names} };
 }
 
+# Prints all series as JSON.
 sub print_json {
 	my ($option, @series) = @_;
 	my @text = map {
@@ -348,8 +368,8 @@ sub print_json {
 	print "{\"index\":\"$option->{index}\",\"series\":[\n", join(",\n", @text), "\n]}\n";
 }
 
-# What all suspects of a process add up to, against --gate: past it the exit status is 3. Where one
-# profile alone tells the course of the whole process, that counts.
+# A doubt, so exit status 3, for each process whose suspects together grow by $gate bytes a minute
+# or more (--gate). Where one profile alone tells the course of the whole process, that counts.
 sub check_gate {
 	my ($option, $gate, @series) = @_;
 	for my $dump (map { $_->{snaps}[-1]{dump} } grep { @{ $_->{snaps} } < LEAST() && !$_->{stacks} } @series) {

@@ -1,16 +1,22 @@
-# Live: the verb "live": what a running process holds, redrawn every two seconds. jeprofctl is asked
-# for profiles while keys are served, so a process that does not answer stops nothing here. Where no
-# session runs one is started, with a lease of a minute that is renewed while this runs, and it is
-# ended however this ends; should it be killed, the lease ends it.
+# Live: the verb "live": what a running process holds, redrawn with each profile, every two seconds
+# or by --interval. jeprofctl is asked for profiles while keys are served, so a process that does
+# not answer stops nothing here. Where no session runs one is started, with a lease of a minute that
+# is renewed while this runs, and it is ended however this ends; should it be killed, the lease ends
+# it. Figures are what figures() makes of one profile; { start, mark, before, now } of $self are
+# such, of the first profile, when m was typed, of the last but one and of the last. Caller: Main.
 package Live;
 
 use POSIX ();
 
+# RATE: --rate of a session that is started. EVERY: seconds from one profile to the next. LEASE: seconds,
+# see above. COURSE: how many profiles the line of bars shows.
 use constant { RATE => '64K', EVERY => 2, LEASE => 60, COURSE => 60 };
 
+# By what the table can be sorted, in the order of the key s; bars of eight heights, in UTF-8.
 my @sorts = qw(growth now live objects name);
 my @marks = map { "\xe2\x96" . chr } 0x81 .. 0x88;
 
+# The verb. Sets $main::status if a signal ended it.
 sub command {
 	my ($option, @arguments) = @_;
 	unshift @arguments, $option->{p} if length $option->{p};
@@ -37,6 +43,7 @@ sub command {
 	$main::status = 128 + $self->{quit} if $self->{quit} > 0;
 }
 
+# A time as 500ms, 2s, 1m or a number, in seconds; fails for another text.
 sub seconds_of {
 	my ($text) = @_;
 	$text =~ /^(\d+(?:\.\d+)?)(ms|s|m)?$/ && $1 > 0
@@ -44,12 +51,13 @@ sub seconds_of {
 	return $1 * { ms => 0.001, s => 1, m => 60 }->{ $2 // 's' };
 }
 
-# A clock in seconds, to a hundredth, that nobody sets.
+# ticks() is a clock in seconds, to a hundredth, that nobody sets.
 my $a_second = POSIX::sysconf(POSIX::_SC_CLK_TCK());
 sub ticks { return (POSIX::times())[0] / $a_second }
 
 # ---- asking jeprofctl ----
-# Starts it. It is out of the reach of the terminal's Ctrl-C.
+# Starts jeprofctl with these arguments and returns the job { pid, out: its stdout, talk: a file
+# with its stderr, text: what was read of out }. It is out of the reach of the terminal's Ctrl-C.
 sub ask {
 	my @arguments = @_;
 	my $program = Tool::own_dir() . '/jeprofctl';
@@ -70,14 +78,15 @@ sub ask {
 	return { pid => $pid, out => $out, talk => $talk, text => '' };
 }
 
-# Reads what is there; true when that was the last of it.
+# Reads what is there of its output, or waits for some; true when that was the last of it.
 sub has_ended {
 	my ($job) = @_;
 	my $count = sysread $job->{out}, $job->{text}, 1 << 20, length $job->{text};
 	return defined $count ? $count == 0 : !$!{EINTR};
 }
 
-# Its exit code and output; what it said on the way is $job->{said}, one line.
+# Waits for the end of a job: (exit code, output); what it said on standard error is $job->{said},
+# one line.
 sub end_of {
 	my ($job) = @_;
 	until (has_ended($job)) { }
@@ -90,12 +99,14 @@ sub end_of {
 	return ($status & 127 ? 1 : $status >> 8, $job->{text});
 }
 
+# Runs jeprofctl with these arguments: (exit code, output, what it said).
 sub ctl {
 	my @arguments = @_;
 	my $job = ask(@arguments);
 	return (end_of($job), $job->{said});
 }
 
+# The value of a key in an object of JSON as jeprofctl writes it; undef if it is not there.
 sub json_value {
 	my ($text, $key) = @_;
 	$text =~ /"$key":(?:(-?\d+)|"((?:[^"\\]|\\.)*)"|(true|false))/ or return undef;
@@ -103,7 +114,8 @@ sub json_value {
 	return $2 =~ s{\\(?:u00([0-9a-f]{2})|(.))}{defined $1 ? chr hex $1 : $2}ger;
 }
 
-# Finds the process, and starts a session if nobody samples.
+# Finds the process, and starts a session if nobody samples: { pid, name, session: its number, 0 if
+# it is pending, undef if it is not ours }. Fails if the process cannot be asked.
 sub begin {
 	my ($self) = @_;
 	my ($code, $text, $said) = ctl('status', $self->{who}, '--json');
@@ -121,10 +133,10 @@ sub begin {
 	$self->{renewed} = time;
 }
 
-# In seconds: longer than from one question to the next.
+# The lease in seconds: longer than from one profile to the next.
 sub lease { return LEASE + int $_[0]{every} }
 
-# The session that was started here ends here; its profile is kept but for --once.
+# Ends the session that was started here; its profile is kept but for --once.
 sub end {
 	my ($self) = @_;
 	if (my $job = delete $self->{job}) {
@@ -144,7 +156,9 @@ sub end {
 }
 
 # ---- figures ----
-# Of a profile: what the functions hold, as top says it.
+# Of the text of a profile: { time, at: seconds on a clock that nobody sets, bytes, objects,
+# session, rate, allocated, resident, rss, elsewhere: a sentence or '', row: { name => { self,
+# objects, age, callers } } }, the rows as top says them.
 sub figures {
 	my ($self, $text) = @_;
 	my $option = $self->{option};
@@ -167,7 +181,8 @@ sub figures {
 	return $now;
 }
 
-# A profile has come. A session that somebody began anew has figures of its own: the start is then.
+# Takes the text of a profile that has come. A session that somebody began anew has figures of its
+# own: the start is then.
 sub take {
 	my ($self, $text) = @_;
 	my $now = $self->figures($text);
@@ -182,8 +197,9 @@ sub take {
 	shift @{ $self->{course} } if @{ $self->{course} } > COURSE;
 }
 
-# { name, self, objects, growth since the mark or the start, per_minute, now: the same since the
-# last look } of each function that holds something or did.
+# { name, self, objects, age, callers, growth since the mark or the start, per_minute: that as a
+# rate, now: the rate since the last profile } of each function that holds something or did at that
+# start, in bytes, sorted.
 sub rows {
 	my ($self) = @_;
 	my ($now, $before) = @$self{qw(now before)};
@@ -203,6 +219,7 @@ sub rows {
 	return $self->in_order(@rows);
 }
 
+# Those rows that the filter leaves, sorted.
 sub in_order {
 	my ($self, @rows) = @_;
 	my $key = { live => 'self', growth => 'growth', now => 'now',
@@ -215,7 +232,7 @@ sub in_order {
 }
 
 # ---- once ----
-# Two looks, one interval apart.
+# --once: two profiles, one interval apart, and what they say as text or JSON.
 sub look_once {
 	my ($self) = @_;
 	for my $turn (0, 1) {
@@ -237,6 +254,7 @@ sub look_once {
 	printf "%d more functions (-n %d)\n", $count - @rows, $count if $count > @rows;
 }
 
+# Prints that as JSON.
 sub print_json {
 	my ($self) = @_;
 	my ($from, $now) = @$self{qw(start now)};
@@ -259,7 +277,8 @@ sub print_json {
 	    $self->{option}{index}, @$now{qw(bytes objects)}, join ",\n", @text;
 }
 
-# ---- the lines ----
+# ---- the lines, each [text, attribute of ANSI or ''] ----
+# The lines above the table.
 sub head {
 	my ($self) = @_;
 	my $option = $self->{option};
@@ -291,7 +310,7 @@ sub head {
 	return @lines;
 }
 
-# One bar a look, from the smallest to the largest of them.
+# One bar for each profile, from the smallest to the largest of them, as text.
 sub course_line {
 	my ($self) = @_;
 	my @values = @{ $self->{course} };
@@ -303,6 +322,7 @@ sub course_line {
 	return sprintf '%s  %s to %s', $text, map { Print::human($_, {}) } $least, $most;
 }
 
+# The heading of the table.
 sub table_head {
 	my ($self) = @_;
 	my %star = ($self->{sort} => '*');
@@ -312,6 +332,7 @@ sub table_head {
 				['function', 'name'])), '7'];
 }
 
+# The line of a row.
 sub table_row {
 	my ($self, $row) = @_;
 	my $option = $self->{option};
@@ -324,6 +345,7 @@ sub table_row {
 }
 
 # ---- the screen ----
+# Draws the screen.
 sub draw {
 	my ($self) = @_;
 	my ($height) = Screen::size();
@@ -347,6 +369,7 @@ sub draw {
 	Screen::draw(@lines);
 }
 
+# Shows the screen until q, a signal or the end of the terminal.
 sub watch {
 	my ($self) = @_;
 	local $Talk::listener = sub { push @{ $self->{notes} }, $_[0] };
@@ -367,7 +390,7 @@ sub watch {
 	}
 }
 
-# Its lease is renewed in between.
+# The next job: a renewal of the lease if that is due, else a profile, perhaps into a file.
 sub next_question {
 	my ($self) = @_;
 	if (defined $self->{session} && time > $self->{renewed} + LEASE / 3) {
@@ -378,6 +401,7 @@ sub next_question {
 		file => delete $self->{file} };
 }
 
+# Waits for a key, for output of the job, or until $next, a time of ticks(); serves keys.
 sub wait_for_something {
 	my ($self, $next) = @_;
 	my $want = '';
@@ -394,7 +418,8 @@ sub wait_for_something {
 	}
 }
 
-# What jeprofctl answered; the time of the next question.
+# Takes what jeprofctl answered; returns the time of the next question: at least four times as late
+# as the answer took.
 sub answer {
 	my ($self) = @_;
 	my $job = delete $self->{job};
@@ -417,12 +442,13 @@ sub answer {
 	return $self->{asked} + ($self->{every} > 4 * $cost ? $self->{every} : 4 * $cost);
 }
 
-# A message for the line at the bottom, for so many seconds.
+# A message for the line at the bottom, for so many seconds; undef takes it away.
 sub tell {
 	my ($self, $text, $seconds) = @_;
 	@$self{qw(message message_until)} = ($text, ticks() + $seconds);
 }
 
+# Does what a key says.
 sub key {
 	my ($self, $key) = @_;
 	$self->{is_old} = 1;
@@ -449,7 +475,7 @@ sub key {
 	}
 }
 
-# A key while the filter is typed.
+# Takes a key while the filter is typed.
 sub type {
 	my ($self, $key) = @_;
 	if ($key eq "\r" || $key eq "\n") {

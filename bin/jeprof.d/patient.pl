@@ -1,8 +1,10 @@
 # Patient: the half of the verb "doctor" that looks at a running process: what jeprofctl says of it,
-# and what /proc shows.
+# and what /proc shows. All subs add findings by Doctor::find; $status is what jeprofctl status
+# --json says, $facts what facts() returns. Caller: Doctor (Doctor::process, which stands here).
 package Patient;
 
-# The exit status if there is no such process, else 0.
+# All findings about a process, by pid or name. Returns the exit status of jeprofctl if there is no
+# such process, else 0.
 sub Doctor::process {
 	my ($who) = @_;
 	my $ctl = Tool::own_dir() . '/jeprofctl';
@@ -27,7 +29,7 @@ sub Doctor::process {
 	return 0;
 }
 
-# One object of numbers, words and true or false, as jeprofctl writes it.
+# One object of numbers, words and true or false, as jeprofctl writes it, as a hash.
 sub from_json {
 	my ($text) = @_;
 	my %value;
@@ -37,6 +39,7 @@ sub from_json {
 	return \%value;
 }
 
+# The bytes of a file; '' if it cannot be read.
 sub read_text {
 	my ($path) = @_;
 	open(my $fh, '<:raw', $path) or return '';
@@ -44,6 +47,7 @@ sub read_text {
 	return scalar(<$fh>) // '';
 }
 
+# { name, uid, groups, seccomp } of a process, by /proc.
 sub facts {
 	my ($pid) = @_;
 	my $text = read_text("/proc/$pid/status");
@@ -78,7 +82,8 @@ sub surroundings {
 	}
 }
 
-# jeprofctl came to no answer: its sentence holds the reason, and often the command.
+# jeprofctl came to no answer, and ended with $code: its sentence $text holds the reason, and often
+# the command.
 sub refused {
 	my ($pid, $code, $text) = @_;
 	$text =~ s/^\Q$pid\E \S+:? //;
@@ -125,7 +130,7 @@ sub answered {
 		"unwinder $status->{unwinder}: $fallbacks of $samples stacks had to be read in another way than the first") if $samples;
 }
 
-# Memory that no profile will show.
+# Memory of the process that no profile will show, if that is most of it.
 sub elsewhere {
 	my ($pid, $status) = @_;
 	my (undef, $rss, $shared) = split ' ', read_text("/proc/$pid/statm");
@@ -138,6 +143,7 @@ sub elsewhere {
 	Doctor::find('warn', 'memory', $text) if length $text;
 }
 
+# Profiles that it has written, or could not.
 sub written {
 	my ($pid, $status) = @_;
 	Doctor::find('problem', 'files', "the last profile could not be written: $status->{last_error}",
@@ -183,6 +189,7 @@ sub environment {
 		Talk::command('start', $pid, '--prefix', '/tmp/jeprof')) unless $status->{dumps};
 }
 
+# What the program's own file lets a profile say; sets the command for when all is fine.
 sub the_file {
 	my ($pid) = @_;
 	my $elf = Elf::open_file("/proc/$pid/exe") // return;

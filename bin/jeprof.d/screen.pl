@@ -7,8 +7,8 @@ use POSIX ();
 
 use constant TIOCGWINSZ => 0x5413; # the ioctl for the size, as most machines of Linux number it
 
-# The modes of the terminal before enter(), whether they are changed, and bytes that were read and not
-# yet returned.
+# The modes of the terminal before enter(), whether they are changed, and bytes that were read and
+# not yet returned.
 my ($before, $is_on, $pending);
 
 # Whether there is a terminal: both ends must be it.

@@ -1,13 +1,15 @@
 # Threads: what a report holds by thread, so that its page can show one of them alone. Nearly each
 # stack belongs to one thread: of such a record the thread is told once, and its counts are those of
 # the record. Of the others each pair of record and thread has counts of its own, as printed, told
-# as changes from dump to dump. Sums are those of top --thread. Callers: report, and reduce for
-# what is told by thread.
+# as changes from dump to dump. Sums are those of top --thread. $store is that of Report::gather;
+# $at is the index of what is counted in a stack of Dump. Callers: Report; Reduce for what is told
+# by thread; Labels (told).
 package Threads;
 
-use constant PART => 'LLFF';
+use constant PART => 'LLFF'; # as parts() packs
 
-# [thread, objects, bytes] of a stack that its threads hold something of.
+# [thread, objects, bytes] of each thread that holds something of a stack, as printed. The stack
+# must have the lines of its threads.
 sub of_stack {
 	my ($stack, $at) = @_;
 	my @found;
@@ -28,9 +30,9 @@ sub add {
 	}
 }
 
-# The same as parts of a record: (record, thread, objects, bytes) packed, the thread as an index
-# into the store's list. Sets { thread } of the record: the only one that it ever had, -1 if there
-# were several.
+# What threads have of the stack of record $number: (record, thread, objects, bytes) of each packed,
+# the thread as an index into the store's list. Sets { thread } of the record: the only one that it
+# ever had, -1 if there were several.
 sub parts {
 	my ($store, $number, $stack, $at, @found) = @_;
 	my $record = $store->{records}[$number];
@@ -46,7 +48,7 @@ sub parts {
 	return $parts;
 }
 
-# { number of a thread => its name, '' if it has none }
+# { number of a thread => its name, '' if it has none } of a Dump.
 sub names {
 	my ($dump) = @_;
 	return $dump->{thread_names} //= do {
@@ -59,8 +61,9 @@ sub names {
 	};
 }
 
-# A row of Reduce::stacks as one for each thread, with its name, by the ratio of their own
-# estimates; the last gets the remainder, so the sum stays, as in jeprofd.
+# A row of Reduce::stacks, @whole, as one for each thread, with its name, by the ratio of their own
+# estimates; the last gets the remainder, so the sum stays, as in jeprofd. $thread: the one that
+# alone is counted, or undef.
 sub divided {
 	my ($dump, $stack, $thread, $at, @whole) = @_;
 	my $name = names($dump);
@@ -82,7 +85,8 @@ sub divided {
 	return @parts;
 }
 
-# [number, name, bytes, objects] of each thread that holds something, the most first.
+# [number, name, bytes, objects] of each thread that holds something, the most first; $sums as add()
+# makes them.
 sub held {
 	my ($dump, $sums) = @_;
 	my %name = %{ names($dump) };
@@ -91,9 +95,10 @@ sub held {
 			    || $a <=> $b } grep { $sums->{$_}[0] } keys %$sums];
 }
 
-# The data of the page, '' if there are no parts: the threads, the one of each record (-1: see
-# pairs), and pairs of record and thread, in order. Leaves in each snapshot that is whole { told }:
-# GAP,OBJECTS,BYTES of each pair that changed.
+# The threads as members of the data of a report's page, '' if there are not two: the threads, the
+# one of each record (-1: see pairs), and pairs of record and thread, in order. Sets of each
+# snapshot whose stacks the page has (%$whole has their numbers as keys) { told }: GAP,OBJECTS,BYTES
+# of each pair that changed.
 sub data {
 	my ($work, $whole) = @_;
 	my $store = $work->{store};
@@ -109,8 +114,10 @@ sub data {
 	    . "],\n\"own\":[@own],\n\"pairs\":[$pairs],\n";
 }
 
-# Pairs of a record and something's number, in order: GAP,NUMBER of each; and for each snapshot
-# GAP,OBJECTS,BYTES of those that changed. Of @cells each is { pack 'NN', record, number => [objects, bytes] }.
+# Pairs of a record and something's number, in order: GAP,NUMBER of each, GAP being the distance of
+# the record from the one before; and for each snapshot GAP,OBJECTS,BYTES of those that changed, GAP
+# being that of the pair. Each of @cells is { pack 'NN', record, number => [objects, bytes] } of one
+# snapshot.
 sub told {
 	my @cells = @_;
 	my %all = map { $_ => 1 } map { keys %$_ } @cells;
@@ -145,6 +152,7 @@ sub pairs_of {
 	return \%cell;
 }
 
+# The name of a thread in the last snapshot that has one, else ''.
 sub name_of {
 	my ($work, $thread) = @_;
 	for my $snap (reverse @{ $work->{snaps} }) {

@@ -1,18 +1,19 @@
-# Whose: which allocator answers malloc in a program or in a process: by the objects in the order in
-# which the loader looks through them, and by what is in their files. Nothing of the program is run:
-# the loader of this system is asked for its list.
+# Whose: which allocator answers malloc in a program, by the objects in the order in which the
+# loader looks through them, and by what is in their files. Nothing of the program is run: the
+# loader of this system is asked for its list. $elf is an Elf. Caller: Doctor.
 package Whose;
 
-use constant PIECE => 1 << 20;
+use constant PIECE => 1 << 20; # bytes of a file that are searched at a time
 
+# lib<KEY> of a file's name => the allocator; texts in an object, and whose they are.
 my %names = (jemalloc => 'jemalloc', tcmalloc => 'tcmalloc', mimalloc => 'mimalloc',
 	snmalloc => 'snmalloc', rpmalloc => 'rpmalloc',
 	scudo => 'Scudo', hoard => 'Hoard', mesh => 'Mesh', tbbmalloc => 'TBB malloc',
 	asan => "AddressSanitizer's malloc");
 my @marks = (['<jemalloc>: ', 'jemalloc'], ['mimalloc: ', 'mimalloc'], ['tcmalloc: ', 'tcmalloc']);
 
-# What the note of the library says (prof_mailbox.h): 1 with the profiler, 0 without; undef: it is
-# not this library.
+# What the note of the library says (prof_mailbox.h): 1 with the profiler, 0 without; undef: the
+# object is not this library.
 sub ours {
 	my ($elf) = @_;
 	my $owner = "jemalloc\0\0\0\0";
@@ -25,7 +26,7 @@ sub ours {
 	return undef;
 }
 
-# Does the loader find a function of that name in the object?
+# Whether the loader finds a function of that name in the object.
 sub has_dynamic {
 	my ($elf, $name) = @_;
 	my $entry = $elf->{wide} ? 24 : 16;
@@ -42,8 +43,8 @@ sub has_dynamic {
 	return 0;
 }
 
-# The name of another allocator by its file's name, then by what it says when it fails; undef: none
-# that is known.
+# The name of another allocator, by the name of its file, then by what it says when it fails; undef:
+# none that is known.
 sub foreign {
 	my ($elf, $path) = @_;
 	my ($stem) = Object::base_name($path) =~ /^lib([a-z]+?)(?:_\w+)?[-.\d]/;
@@ -72,7 +73,7 @@ sub of_object {
 	return { kind => 'foreign', path => $path, name => foreign($elf, $path) // 'an allocator' };
 }
 
-# The first of these files that exports a malloc; undef if none does.
+# That of the first of these files that exports a malloc; undef if none does.
 sub first_of {
 	my @paths = @_;
 	for my $path (@paths) {
@@ -82,7 +83,7 @@ sub first_of {
 	return undef;
 }
 
-# Which allocator a statically linked program contains, by the symbols of its own file.
+# The same of a statically linked program, by what its own file contains.
 sub static_one {
 	my ($path, $elf) = @_;
 	my $ours = ours($elf);
@@ -92,8 +93,8 @@ sub static_one {
 	    : { kind => 'libc', path => $path, name => 'the C library' };
 }
 
-# Files of the objects in the loader's order, preloaded ones first; () if this loader cannot be
-# asked.
+# The files of the objects of a program in the loader's order, preloaded ones first; () if its
+# loader cannot be asked, as that of another kind of machine.
 sub objects {
 	my ($path, $elf) = @_;
 	my $loader = Run::loader_of($elf);
