@@ -2,9 +2,9 @@
 # line a finding: ok, warn or problem, what it is about, what was found; then the command to type.
 # Nothing of the program is run. What a live process says of itself is asked by jeprofctl status
 # --json (room patient, which has Doctor::process); the options are judged by the library itself, in
-# a process of ours. Exit: 0 fine, 1 a problem, 3 doubts, and as jeprofctl says 5 no such process,
-# or 2 if the name fits several or none. Callers: Main (command), Patient. The subs that judge one
-# thing add findings and return what find() returns, so that a caller may go on only if it is ok.
+# a process of ours. Exit: 0 fine, 1 a problem, 3 doubts; 5 or 2, as jeprofctl says it, if there is
+# no such process. Callers: Main (command), Patient. The subs that judge one thing add findings;
+# what they return is that of find() or has no meaning, where nothing else is said.
 package Doctor;
 
 use Cwd ();

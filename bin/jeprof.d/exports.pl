@@ -1,10 +1,12 @@
 # Export: forms that other programs read, each for what it reads best, written by the verb export or
-# the legacy options. The bytes of the stacks are whole numbers that add up to the total that top
-# prints, in every form: see whole_numbers.
+# the output modes of old. The bytes of the stacks are whole numbers that add up to the total that
+# top prints, see whole_numbers; only a profile with its names (heap, --raw) has the counts as they
+# were sampled. A view is that of Main::view. Callers: Main, Shell; Box (put), Massif (told_frames),
+# Top (whole_numbers).
 package Export;
 
-# name => [how its text is made, what its file is called, what opens it]. %s is the name of the
-# profile.
+# Name of a form => [sub that makes its text of a view and rows(), what its file is called, the
+# command that opens it, what else does]. %s is the name of the profile, FILE that of the file.
 my %form = (
 	pprof => [sub { Pprof::text(@_) }, '%s.pb.gz', 'go tool pprof -top FILE'],
 	otlp => [sub { Otlp::text(@_) }, '%s.otlp.pb',
@@ -20,8 +22,10 @@ my %form = (
 	salvage => [undef, '%s.heap', 'jeprof top FILE'], # of the verb salvage
 	heap => [sub { raw_text($_[0]) }, '%s.symbolized.heap', 'jeprof top FILE'],
 );
+# What --to takes.
 my @names = qw(pprof otlp speedscope dhat collapsed massif callgrind heap);
 
+# The verb.
 sub command {
 	my ($option, @files) = @_;
 	my ($name) = grep { $_ eq ($option->{to} eq 'symbolized' ? 'heap' : $option->{to}) } @names;
@@ -34,6 +38,7 @@ sub command {
 	Missing::tell() if $name eq 'heap';
 }
 
+# The text for massif, of a series.
 sub of_series {
 	my ($option, @files) = @_;
 	my $work = Report::gather({ %$option, takes_lines => 1 }, @files);
@@ -41,6 +46,7 @@ sub of_series {
 	return Massif::text($work);
 }
 
+# The files to export: all with --sum, else the last, which is noted.
 sub last_of {
 	my ($option, @files) = @_;
 	return @files if @files < 2 || $option->{sum};
@@ -63,8 +69,8 @@ sub one {
 		? rows($view, $thread, $name eq 'otlp', $name =~ /^(?:pprof|otlp)$/, $name eq 'pprof') : undef);
 }
 
-# To the file of -o, to stdout with - and into a pipe, else to a file beside the profile's name in
-# this directory.
+# Writes the text of a form: to the file of -o, to stdout with - and into a pipe, else to a file in
+# this directory that is named after the profile $from.
 sub put {
 	my ($option, $name, $from, $text) = @_;
 	if (!length $option->{o} && !-t STDOUT || $option->{o} eq '-') {
@@ -79,10 +85,13 @@ sub put {
 	Writing::made($option, $file, $form{$name}[2] =~ s/FILE/$word/gr, $form{$name}[3]);
 }
 
-# ---- stacks with whole numbers ---- Rows { places, values } of all stacks that the filters leave:
-# [objects and bytes ever allocated, objects and bytes live]; with $by_thread one for each stack and
-# { thread }, its name; with $by_label and { label }; with $by_age and { age }, in seconds or ''. Sets $view->{frames}: the frames of a place that the filters leave, innermost
-# first.
+# ---- stacks with whole numbers ----
+# Rows { places: leaf first, values: [objects and bytes ever allocated, objects and bytes live] } of
+# all stacks that the filters leave; with $by_thread one for each stack and thread, { thread } being
+# its name; with $by_label for each label too, { label }; with $by_age for each column of ages too,
+# { age } being where it begins, in seconds, or ''. $thread: of this thread alone; undef: of all.
+# Sets $view->{frames} to a sub: the frames of a place that the filters leave, innermost first, as a
+# list reference.
 sub rows {
 	my ($view, $thread, $by_thread, $by_label, $by_age) = @_;
 	my $option = $view->{option};
@@ -106,7 +115,8 @@ sub rows {
 	return \@rows;
 }
 
-# A row of Reduce::stacks as one for each column of its ages; the eleventh part is the age from which on it counts.
+# A row of Reduce::stacks as one for each column of its ages; $row->[10] is the age from which on it
+# counts.
 sub by_age {
 	my ($stack) = @_;
 	my $columns = $stack->[6] or return $stack;
@@ -116,6 +126,7 @@ sub by_age {
 		$part[1] *= $share; $part[2] *= $share; $part[10] = $edges[$_][0]; \@part } grep { $columns->[$_] } 0 .. $#$columns;
 }
 
+# Adds a row without values to @$order, and returns it.
 sub new_row {
 	my ($self, $order, $places, $name, $label, $age) = @_;
 	my @path = $self->of_stack([undef, 0, 0, $places]);
@@ -125,7 +136,7 @@ sub new_row {
 }
 
 # Numbers so rounded that their sum is that of the numbers as they are, cut to a whole one: each is
-# what the sum gains by it.
+# what the sum, cut so, gains by it.
 sub whole_numbers {
 	my ($exact, $told) = (0, 0);
 	return map {
@@ -143,6 +154,7 @@ sub told_frames {
 	return map { told_frame($_, $place, $object) } @frames;
 }
 
+# One of them.
 sub told_frame {
 	my ($frame, $place, $object) = @_;
 	my $where = defined $frame->{file} && $frame->{line}
@@ -152,8 +164,9 @@ sub told_frame {
 	    $frame->{is_bare} ? '???' : $frame->{full}, length $where ? " ($where)" : '';
 }
 
-# ---- forms ---- Bytes as the first profile, objects as the second. No lines: it would take the
-# calls of one function for so many functions.
+# ---- forms: a sub takes a view and its rows, and returns the text ----
+# Bytes as the first profile, objects as the second. No lines: speedscope would take the calls of
+# one function for so many functions.
 sub speedscope {
 	my ($view, $rows) = @_;
 	my (@frames, %number, @samples);
@@ -176,6 +189,7 @@ sub speedscope {
 	    . join(",\n", @profiles) . "\n]}\n";
 }
 
+# One of these; $at: the index of its values.
 sub speedscope_profile {
 	my ($rows, $samples, $name, $unit, $at) = @_;
 	my @some = grep { $rows->[$_]{values}[$at] > 0 } 0 .. $#$rows;
@@ -213,6 +227,7 @@ sub dhat {
 	    . "]}\n";
 }
 
+# Prints the output mode --collapsed; callgrind() and raw() print those of their names.
 sub collapsed { print collapsed_text(@_) }
 
 # root;...;leaf VALUE
@@ -236,6 +251,8 @@ sub collapsed_text {
 
 sub callgrind { print callgrind_text(@_) }
 
+# The form of callgrind: functions with what they hold themselves, and their calls with what is held
+# below.
 sub callgrind_text {
 	my ($view) = @_;
 	my $sum = Reduce::sum($view->{stacks}, $view->{option}, edges => 1);
@@ -270,7 +287,7 @@ sub callgrind_text {
 	return $text;
 }
 
-# "key=(N) text" the first time, "key=(N)" after it.
+# "key=(N) text" the first time, "key=(N)" after it; %$numbers keeps the numbers of texts.
 sub pair {
 	my ($key, $text, $numbers) = @_;
 	return "$key=($numbers->{$text})\n" if $numbers->{$text};
@@ -278,9 +295,9 @@ sub pair {
 	return "$key=($numbers->{$text}) $text\n";
 }
 
-# A profile that carries its names.
 sub raw { print raw_text(@_) }
 
+# A profile that carries its names; fails for several profiles.
 sub raw_text {
 	my ($view) = @_;
 	Talk::fail(2, 'a profile with its names is made of one profile') if @{ $view->{dumps} } != 1;

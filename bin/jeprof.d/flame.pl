@@ -1,11 +1,14 @@
 # Flame: a flame graph as one SVG, drawn here. Roots at the bottom, width is bytes, the title of a
 # box says its name, its sum and its share; a click zooms, / searches and tells the share of what it
 # finds. The file refers to nothing outside of itself, and without a script it is still the whole
-# picture.
+# picture. Callers: Main (command, draw), Open (draw); Page and Open for escape().
 package Flame;
 
+# Units of the picture, which are pixels at its usual size: its width, the height of a row of boxes
+# and of the lines above them, the width of the narrowest box that is drawn, and of a letter.
 use constant { WIDTH => 1200, ROW => 17, HEAD => 46, NARROW => 0.4, LETTER => 6.6 };
 
+# The verb.
 sub command {
 	my ($option, @files) = @_;
 	Main::take_program(\@files);
@@ -26,9 +29,10 @@ sub command {
 			[map { $_->{file} } @{ $work->{dumps} }]) : ('open', [$file]));
 }
 
-# { name, value, children } from the root on, the form of d3-flame-graph: every frame, also those
-# too narrow to be drawn. The values are whole numbers that add up: each is from where its box
-# begins to where it ends, both cut to whole bytes.
+# A tree { sum, children } as { name, value, children } from the root on, the form of
+# d3-flame-graph: every frame, also those too narrow to be drawn. $label: the names of entries. The
+# values are whole numbers that add up: each is from where its box begins to where it ends, both cut
+# to whole bytes.
 sub tree_json {
 	my ($root, $label) = @_;
 	my ($text, @todo) = ('', [$root, 'all', '', 0]);
@@ -54,7 +58,8 @@ sub tree_json {
 	return "$text\n";
 }
 
-# The tree { sum, children } of all kept stacks, root first.
+# (the tree { sum, children by entry } of all stacks of a view that are kept, root first; the names
+# of entries).
 sub tree {
 	my ($view, $option) = @_;
 	my $root = Reduce::new_tree();
@@ -87,6 +92,7 @@ sub boxes {
 	return sort { $a->[0] <=> $b->[0] || $a->[1] <=> $b->[1] } @boxes;
 }
 
+# The picture of a view, as text.
 sub draw {
 	my ($view, $option) = @_;
 	my ($root, $label) = tree($view, $option);
@@ -106,6 +112,8 @@ sub draw {
 	return $text . script() . "</svg>\n";
 }
 
+# A box as SVG; $height is that of the picture, $all the sum of the root, $amount a sub that makes a
+# text of a sum.
 sub box {
 	my ($box, $height, $all, $amount) = @_;
 	my ($depth, $left, $width, $name, $sum) = @$box;
@@ -124,7 +132,7 @@ sub colour {
 	return sprintf 'rgb(%d,%d,%d)', 205 + $mark % 50, 90 + $mark * 7 % 120, 40 + $mark * 3 % 40;
 }
 
-# As text of XML: what a document may not hold at all is replaced.
+# A text as one of XML: what a document may not hold at all is replaced.
 sub escape {
 	my ($text) = @_;
 	$text = Talk::clean($text);
@@ -133,6 +141,7 @@ sub escape {
 	return $text;
 }
 
+# The script of the picture.
 sub script {
 	my ($width, $letter) = (WIDTH, LETTER);
 	return <<'SCRIPT' =~ s/WIDTH/$width/gr =~ s/LETTER/$letter/gr;

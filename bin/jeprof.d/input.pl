@@ -109,9 +109,9 @@ sub may_be_profile {
 # ---- names ----
 my $time = qr/\d{8}T[0-9.]+Z/;
 
-# What the name of a dump says: { stem, pid, time, seq, letter }, letter being its kind. The stem is
-# the name up to the pid; the time is undef in names without one. undef for the names of other
-# files.
+# What the name of a dump says: { stem, pid, time, seq, letter }. The stem is the name up to the
+# pid; time is that of the end, in the name of a session's profile with two, and undef in names
+# without one; letter is the kind. undef for the names of other files.
 sub name_parts {
 	my ($file) = @_;
 	$file =~ /^(.*)\.(\d+)(?:\.($time)(?:_($time))?)?\.(\d+)\.([a-z])\d*\.(?:heap|box)$packed?$/s

@@ -8,8 +8,8 @@ package Live;
 
 use POSIX ();
 
-# RATE: --rate of a session that is started. EVERY: seconds from one profile to the next. LEASE: seconds,
-# see above. COURSE: how many profiles the line of bars shows.
+# RATE: --rate of a session that is started. EVERY: seconds from one profile to the next. LEASE:
+# seconds, see above. COURSE: how many profiles the line of bars shows.
 use constant { RATE => '64K', EVERY => 2, LEASE => 60, COURSE => 60 };
 
 # By what the table can be sorted, in the order of the key s; bars of eight heights, in UTF-8.
@@ -418,8 +418,8 @@ sub wait_for_something {
 	}
 }
 
-# Takes what jeprofctl answered; returns the time of the next question: at least four times as late
-# as the answer took.
+# Takes what jeprofctl answered; returns the time of the next question: after a profile the
+# interval, or four times what the answer took if that is longer.
 sub answer {
 	my ($self) = @_;
 	my $job = delete $self->{job};

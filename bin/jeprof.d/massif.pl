@@ -1,10 +1,12 @@
 # Massif: a series in the form of valgrind's massif, for ms_print and massif-visualizer: a snapshot
 # for each dump, each with its tree from the allocation to its callers. Callers that hold less than
-# one percent of the snapshot are told together in one line, as massif does.
+# one percent of the snapshot are told together in one line, as massif does. $work and its snapshots
+# are those of Report::gather. Caller: Export.
 package Massif;
 
-use constant THRESHOLD => 0.01;
+use constant THRESHOLD => 0.01; # of a snapshot
 
+# The file, as text.
 sub text {
 	my ($work) = @_;
 	my @snaps = @{ $work->{snaps} };
@@ -48,7 +50,7 @@ sub tree {
 
 my %text_of; # frames as texts, by place
 
-# The frames of a record's stack as texts, the allocating function first.
+# The frames of a record's stack as texts, the function that called the allocator first.
 sub texts {
 	my ($record, $self) = @_;
 	return [map { @{ $text_of{$_} //=
@@ -57,7 +59,8 @@ sub texts {
 }
 
 # Adds a node, its larger children, and the rest of them in one line. All nodes append to the same
-# text ($text refers to it): a text that is returned would be copied once a level.
+# text ($text refers to it): a text that is returned would be copied once a level. $all: bytes of
+# the root, $name: text of the node.
 sub node {
 	no warnings 'recursion';
 	my ($text, $node, $depth, $all, $name) = @_;

@@ -1,10 +1,14 @@
 # Otlp: an ExportProfilesServiceRequest of OpenTelemetry (opentelemetry-proto 1.11), as jeprofd
 # pushes it: one resource, the process; a Profile for each sample type; and the dictionary with what
 # they refer to by number. Entry 0 of each of its tables is empty and stands for none, the others
-# are distinct; a Profile has no two samples with the same stack and thread. A location whose name
-# is not known has its address and mapping alone: a receiver may find the name by the build-id.
+# are distinct; a Profile has no two samples with the same stack, thread and label. A location whose
+# name is not known has its address and mapping alone: a receiver may find the name by the build-id.
+# $file is { view, dump, a table of Proto for each key of %table, by_place: number of the location
+# of a place }. The subs return bytes, or the number of an entry where they end in Proto::entry.
+# Caller: Export.
 package Otlp;
 
+# Table of the dictionary => number of its field.
 my %table = (mapping => 1, location => 2, function => 3, link => 4, string => 5, attribute => 6,
 	stack => 7);
 
@@ -12,6 +16,7 @@ my %table = (mapping => 1, location => 2, function => 3, link => 4, string => 5,
 my @types = (['inuse_space', 'bytes', 3], ['inuse_objects', 'count', 2],
 	['alloc_space', 'bytes', 1], ['alloc_objects', 'count', 0]);
 
+# The request for a view and its rows (Export::rows).
 sub text {
 	my ($view, $rows) = @_;
 	my $file = { view => $view, dump => $view->{dumps}[-1], by_place => [],
@@ -26,7 +31,7 @@ sub text {
 	return Proto::message(1, $resource) . Proto::message(2, dictionary($file));
 }
 
-# Strings are put by the other tables, and all before this.
+# The dictionary, made last: all that is written before it puts entries into its tables.
 sub dictionary {
 	my ($file) = @_;
 	my $out = '';
@@ -37,7 +42,8 @@ sub dictionary {
 }
 
 # ---- samples ----
-# Each as [fields of stack and attributes, values], in the order of their first row.
+# Samples of rows, each as [bytes of its stack and attributes, values], in the order of their first
+# row.
 sub samples {
 	my ($file, $rows) = @_;
 	my (%sample, @order);
@@ -53,6 +59,7 @@ sub samples {
 	return \@order;
 }
 
+# A stack: its locations.
 sub stack {
 	my ($file, $row) = @_;
 	my $packed = join '', map { Proto::varint(
@@ -61,6 +68,7 @@ sub stack {
 	return Proto::message(1, $packed);
 }
 
+# The location of a place.
 sub location {
 	my ($file, $place) = @_;
 	my $object = $Places::object[$place];
@@ -70,6 +78,7 @@ sub location {
 			Proto::number(1, function($file, $_)) . Proto::number(2, $_->{line} || 0)) } @frames;
 }
 
+# The number of an object's mapping; 0 for undef.
 sub mapping {
 	my ($file, $object) = @_;
 	return 0 unless $object;
@@ -81,12 +90,14 @@ sub mapping {
 	return Proto::entry($file->{mapping}, $out);
 }
 
+# The number of a frame's function.
 sub function {
 	my ($file, $frame) = @_;
 	my @texts = ($frame->{short}, $frame->{raw} // $frame->{short}, $frame->{file} // '');
 	return Proto::entry($file->{function}, Proto::strings($file->{string}, 1, @texts));
 }
 
+# The number of an attribute with a text as its value.
 sub attribute {
 	my ($file, $key, $text) = @_;
 	my $number = Proto::string($file->{string}, $text);
@@ -95,6 +106,7 @@ sub attribute {
 }
 
 # ---- profiles ----
+# The profile of one sample type; $at: the index of its values.
 sub profile {
 	my ($file, $samples, $type, $unit, $at) = @_;
 	my $dump = $file->{dump};
@@ -108,20 +120,22 @@ sub profile {
 	return $out . Proto::message(7, id($time, $dump->pid . " $out"));
 }
 
-# 16 bytes that other profiles do not have: the time, and a sum of all that the profile says.
+# 16 bytes that other profiles do not have: the time in nanoseconds, and a sum of all that the
+# profile says.
 sub id {
 	my ($time, $text) = @_;
 	$text .= "\0" x (-length($text) % 8);
 	return pack 'Q<Q<', $time, unpack '%64Q<*', $text;
 }
 
+# A type and its unit.
 sub value_type {
 	my ($file, $type, $unit) = @_;
 	return Proto::strings($file->{string}, 1, $type, $unit);
 }
 
 # ---- resource ----
-# The attributes that are known; a number as such, a text cleaned as all strings are.
+# The attributes of the process that are known; a number as such, a text cleaned as all strings are.
 sub resource {
 	my ($file) = @_;
 	my ($program, $pid) = ($file->{view}{program}, $file->{dump}->pid);
@@ -137,6 +151,7 @@ sub resource {
 	return $out;
 }
 
+# One of them; $value: bytes of a value.
 sub pair {
 	my ($key, $value) = @_;
 	return Proto::message(1, Proto::message(1, $key) . Proto::message(2, $value));

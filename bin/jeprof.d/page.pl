@@ -1,9 +1,10 @@
 # Page: the HTML of a report: what is said in words, the places that the script fills, the look. It
 # refers to nothing outside of itself, and its policy forbids the browser to fetch anything. Names
-# come into it as text only: here escaped, in the script by textContent.
+# come into it as text only: here escaped, in the script by textContent. $work and its snapshots are
+# those of Report. Caller: Report.
 package Page;
 
-# Of parts as Report::part makes them: one, or one tab for each process.
+# The page of parts as Report::part makes them: one, or one tab for each process.
 sub html {
 	my @parts = @_;
 	my $title = escape("$parts[0]{program} heap report");
@@ -31,6 +32,7 @@ sub tabs {
 		    . ">\n$parts[$_]{words}</div>\n" } 0 .. $#parts;
 }
 
+# What is said of one process above the pictures, as HTML.
 sub summary {
 	my ($work) = @_;
 	return join('', map { "<p>$_</p>\n" } words($work)) . rss_bar($work) . rss_opened($work)
@@ -39,9 +41,10 @@ sub summary {
 
 sub escape { return Flame::escape($_[0]) }
 
+# A text in bold type, escaped.
 sub bold { return '<b>' . escape($_[0]) . '</b>' }
 
-# Sentences: what is held, its course, its owners.
+# Sentences, as HTML: what is held, its course, its owners, suspects, doubts.
 sub words {
 	my ($work) = @_;
 	my $option = $work->{option};
@@ -72,7 +75,7 @@ sub words {
 	return @out;
 }
 
-# What one snapshot tells by its ages.
+# A sentence: what one snapshot tells by its ages; $series as Leaks::judge_ages leaves it.
 sub aged {
 	my ($option, $series) = @_;
 	my @suspects = @{ $series->{suspects} };
@@ -90,7 +93,7 @@ sub aged {
 	return "$text.";
 }
 
-# Whether something keeps growing, and what most.
+# A sentence: whether something keeps growing, and what most.
 sub suspects {
 	my ($option, $snaps, @suspects) = @_;
 	my $count = @suspects;
@@ -107,6 +110,7 @@ sub suspects {
 	    } @suspects) . ($count > 3 ? ', and ' . ($count - 3) . ' more.' : '.');
 }
 
+# A sentence: how the sum changed; () of one snapshot.
 sub course {
 	my ($option, @snaps) = @_;
 	return () if @snaps < 2;
@@ -123,8 +127,8 @@ sub course {
 	return "$text." . (Report::shown_first(@snaps) != $last ? ' The largest is shown first.' : '');
 }
 
-# What the resident memory consists of: [what, bytes], from the figures in the head of the last
-# dump; none if it has none.
+# What the resident memory consists of: (RSS, [what, bytes], ...), from the figures in the head of
+# the last dump; () if it does not have them all.
 sub rss_parts {
 	my ($work) = @_;
 	my $meta = $work->{snaps}[-1]{dump}{meta};
@@ -139,6 +143,7 @@ sub rss_parts {
 	return ($rss, @parts);
 }
 
+# These parts as a line and a bar; '' if there are none.
 sub rss_bar {
 	my ($work) = @_;
 	my ($rss, @parts) = rss_parts($work);
@@ -155,7 +160,8 @@ sub rss_bar {
 			    100 * $parts[$_][1] / $sum } 0 .. $#parts) . "</div>\n";
 }
 
-# Who pins free places: rows as those of Frag, and the sum.
+# Who pins free places in the last dump: (sum => bytes, rows => [{ name, pinned, variance, samples,
+# live }, ...]), the most pinned first.
 sub pins {
 	my ($work) = @_;
 	my $pins = $work->{snaps}[-1]{pins};
@@ -175,7 +181,8 @@ sub pins {
 			    grep { $_->{pinned} } values %row]);
 }
 
-# Into what the bar opens: the lines of frag, and who pins free places.
+# What opens below the bar: the lines of frag, and who pins free places; '' if the dump does not
+# tell it.
 sub rss_opened {
 	my ($work) = @_;
 	my ($dump, $option) = ($work->{snaps}[-1]{dump}, $work->{option});

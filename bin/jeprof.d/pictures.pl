@@ -1,4 +1,5 @@
-# Picture: the graph, in the language of dot and as drawn by dot.
+# Picture: the graph of a view (Main::view), in the language of dot and as drawn by dot. Nodes are
+# entries, edges go from callers to callees. Callers: Main, Open.
 package Picture;
 
 # The graph as dot reads it: the heaviest nodes, the edges among them that count.
@@ -31,12 +32,14 @@ sub dot_text {
 	return "$text}\n";
 }
 
+# A text as it stands between double quotes in the language of dot.
 sub quoted {
 	my ($text) = @_;
 	$text =~ s/(["\\])/\\$1/g;
 	return $text;
 }
 
+# The line of a node $name; $whole: the sum that shares are of.
 sub dot_node {
 	my ($sum, $entry, $name, $option, $whole) = @_;
 	my ($flat, $cum) = ($sum->{flat}[$entry] // 0, $sum->{cum}[$entry]);
@@ -51,8 +54,8 @@ sub dot_node {
 	    8 + 50 * sqrt(abs $flat / $whole), $style;
 }
 
-# [from, to, value] of edges between shown nodes, heaviest first, at most $degree in and out of a
-# node.
+# [from, to, value] of edges between shown nodes (%$number: entry => name), heaviest first, at most
+# $degree in and out of a node, and none with $cut or less.
 sub dot_edges {
 	my ($edges, $number, $cut, $degree) = @_;
 	my (@kept, %out, %in);
@@ -67,6 +70,7 @@ sub dot_edges {
 	return @kept;
 }
 
+# The line of such an edge.
 sub dot_edge {
 	my ($edge, $whole, $option) = @_;
 	my ($from, $to, $value) = @$edge;
@@ -77,12 +81,13 @@ sub dot_edge {
 	    $width > 2 ? 2 : $width;
 }
 
+# Prints the graph for dot.
 sub dot {
 	my ($view) = @_;
 	print dot_text($view);
 }
 
-# A picture, drawn by dot.
+# The graph as drawn by dot in this format; fails if dot is not there.
 sub drawn {
 	my ($view, $format) = @_;
 	my $mode = $view->{option}{mode} eq 'svg_graph' ? 'svg=graph' : $view->{option}{mode};
@@ -92,6 +97,7 @@ sub drawn {
 	return Tool::filter([$dot, "-T$format"], dot_text($view)) // Talk::fail(1, "$dot failed");
 }
 
+# Prints that.
 sub draw {
 	my ($view, $format) = @_;
 	my $data = drawn($view, $format);

@@ -1,11 +1,15 @@
 # Pprof: profile.proto, the form of Go's pprof and of those who follow it, gzipped. Four values a
-# sample, in Go's order; a location for each place with its inlined frames, innermost first; a mapping
-# for each object with its build-id.
+# sample, in Go's order; a location for each place with its inlined frames, innermost first; a
+# mapping for each object with its build-id. $file is what is written so far: { out: bytes, strings:
+# a table, functions, mappings: key => number }; the subs for one thing write it to { out }, if it
+# is new, and return its number. Caller: Export.
 package Pprof;
 
+# The values of a sample: type and unit.
 my @types = (['alloc_objects', 'count'], ['alloc_space', 'bytes'], ['inuse_objects', 'count'],
 	['inuse_space', 'bytes']);
 
+# The profile of a view and its rows (Export::rows), as bytes.
 sub text {
 	my ($view, $rows) = @_;
 	my $file = { strings => Proto::table(), functions => {}, mappings => {}, out => '' };
@@ -30,7 +34,8 @@ sub text {
 	return zipped($file->{out} . head($file, $view, $dump));
 }
 
-# "label", as the program named it, and "age", the seconds from which on it counts.
+# The labels of a row, as bytes: "label", as the program named it, and "age", the seconds from which
+# on it counts.
 sub labels {
 	my ($file, $row) = @_;
 	my $out = '';
@@ -41,7 +46,7 @@ sub labels {
 	return $out;
 }
 
-# What stands once: time, sampling interval, words; and the strings, when all are known.
+# What stands once, as bytes: time, sampling interval, words; and the strings, when all are known.
 sub head {
 	my ($file, $view, $dump) = @_;
 	my $out = Proto::number(9, Order::nanoseconds($dump))
@@ -54,18 +59,21 @@ sub head {
 	return $out . join '', map { Proto::message(6, $_) } @{ $file->{strings}{list} };
 }
 
+# A type and its unit, as bytes.
 sub value_type {
 	my ($file, $type, $unit) = @_;
 	return Proto::strings($file->{strings}, 1, $type, $unit);
 }
 
-# Numbers of places from 1, in the order of their first use.
+# A new location: numbers of places from 1, in the order of their first use. text() writes them at
+# the end.
 sub location {
 	my ($file, $place, $dump) = @_;
 	mapping($file, $Places::object[$place], $dump);
 	return ++$file->{locations};
 }
 
+# The number of an object's mapping; 0 for undef.
 sub mapping {
 	my ($file, $object, $dump) = @_;
 	return 0 unless $object;
@@ -79,6 +87,7 @@ sub mapping {
 	};
 }
 
+# The number of the function of a frame.
 sub function {
 	my ($file, $frame) = @_;
 	my $source = $frame->{file} // '';
@@ -92,6 +101,7 @@ sub function {
 }
 
 # ---- gzip ----
+# Bytes packed by gzip, or stored in its form if it is not there.
 sub zipped {
 	my ($data) = @_;
 	my $gzip = Tool::find('gzip');
@@ -113,8 +123,9 @@ sub stored {
 	return $out . pack 'LL', crc32($data), length($data) & 0xffffffff;
 }
 
-my @crc;
+my @crc; # its table, made at the first call
 
+# The checksum of gzip.
 sub crc32 {
 	my ($data) = @_;
 	@crc = map { my $c = $_; $c = $c & 1 ? 0xedb88320 ^ $c >> 1 : $c >> 1 for 1 .. 8; $c } 0 .. 255

@@ -1,9 +1,11 @@
-# Proto: the wire form of protobuf, and tables whose entries are told by number. Callers: Pprof,
-# Otlp.
+# Proto: the wire form of protobuf, and tables whose entries are told by number. Each sub returns
+# bytes, if nothing else is said; a field is given by its number. Callers: Pprof, Otlp.
 package Proto;
 
+# The numbers below 128 as bytes.
 my @small = map { chr } 0 .. 127;
 
+# A number, which may be negative.
 sub varint {
 	my ($value) = @_;
 	return $small[$value] if $value >= 0 && $value < 128;
@@ -16,10 +18,10 @@ sub varint {
 	return $out . chr $value;
 }
 
-# A field that is a number, not written if it is 0; one that is a message, a string or packed
-# numbers.
+# A field that is a number; '' if that is 0, which readers take for what is not there.
 sub number { return $_[1] ? varint($_[0] << 3) . varint($_[1]) : '' }
 
+# A field that is a message, a string or packed numbers, of its bytes.
 sub message { return varint($_[0] << 3 | 2) . varint(length $_[1]) . $_[1] }
 
 # ---- tables ----
@@ -32,7 +34,8 @@ sub entry {
 	return $table->{number}{$bytes} //= push(@{ $table->{list} }, $bytes) - 1;
 }
 
-# The number of a text in a table of strings: protobuf wants UTF-8.
+# The number of a text in a table of strings. Protobuf wants UTF-8: in a text that is none, what is
+# not ASCII is replaced.
 sub string {
 	my ($table, $text) = @_;
 	return $table->{by_text}{$text} //= do {

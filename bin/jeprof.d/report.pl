@@ -3,10 +3,17 @@
 # printed; the page (room page) un-samples and adds them up as this program does, so that its sums
 # are those of top. Memory: a dump is read, its counts are packed, and its text is dropped before
 # the next one is read; a stack whose text was seen under the same mappings is not looked at again.
+# The form of the data is that of Data in bin/page/model.js. $work is what gather() returns, a
+# snapshot what take_file() adds. Callers: Main (command), Run (html_of), Leaks and Export (gather);
+# Threads, Labels and Page make parts of it.
 package Report;
 
+# STACKS_IN_FULL: of twice as many of the heaviest records there are source lines, the page lists 20
+# stacks. CHANGES: if the snapshots together have more counts of records than that, some keep their
+# sums only. PLAIN: bytes of data above which they are packed by gzip.
 use constant { STACKS_IN_FULL => 20, CHANGES => 1_000_000, PLAIN => 150_000 };
 
+# The verb.
 sub command {
 	my ($option, @files) = @_;
 	Talk::fail(2, 'report shows all threads, or one: --thread=N') if $option->{thread} !~ /^\d*$/;
@@ -21,8 +28,9 @@ sub command {
 	Writing::made($option, $file, Talk::command('open', [$file]));
 }
 
-# What the page says, for scripts, the process with the most bytes first: of each its series, who
-# holds the memory of the last profile, the suspects, and the objects that lack names.
+# What the page says, for scripts, as JSON; the process with the most bytes first: of each its
+# series, who holds the memory of the last profile, the suspects, and the objects that lack names.
+# Each group is the files of one process.
 sub json_of {
 	my ($option, @groups) = @_;
 	my (@name_rows, @parts);
@@ -46,8 +54,8 @@ sub json_of {
 	return "{\"processes\":[\n" . join(",\n", @parts) . "\n]}\n";
 }
 
-# The files of each process, if several ran at a time; a program that was started anew is one
-# series.
+# Files as groups, one for each process, if several ran at a time; a program that was started anew
+# is one group.
 sub by_process {
 	my @files = @_;
 	my (%files, %first, %last, @pids);
@@ -69,7 +77,7 @@ sub by_process {
 	return \@files;
 }
 
-# The page of these groups of files, one for each process.
+# The page of these groups of files, one for each process, as text.
 sub html_of {
 	my ($option, @groups) = @_;
 	my @parts = sort { $b->{shown} <=> $a->{shown} } map { part($option, @$_) } @groups;
@@ -92,7 +100,8 @@ sub shown_first {
 	return $snaps[-1]{bytes} * 10 < $peak->{bytes} ? $peak : $snaps[-1];
 }
 
-# One process with its suspects.
+# gather() of one process, with { suspects }, and { aged } if it was judged by the ages of one
+# profile.
 sub worked {
 	my ($option, @files) = @_;
 	my $work = gather($option, @files);
@@ -107,7 +116,9 @@ sub worked {
 	return $work;
 }
 
-# What the page needs of one process: what Page says of it in words, and its data.
+# What the page needs of one process: { words: what Page says of it, data and their form; shown:
+# bytes of the snapshot that it shows first, and size, the same as text; program, pid; name_rows,
+# nameless for doubts }.
 sub part {
 	my ($option, @files) = @_;
 	my $work = worked($option, @files);
@@ -120,9 +131,9 @@ sub part {
 		words => Page::summary($work), form => $form, data => $data };
 }
 
-# All that is known of some files, also for the rooms leaks and exports: { store, snaps in the order of
-# time, option, self } and what find_paths() and find_owners() add: { entries, order, name } and
-# { fold, held, owners, missing, name_rows }.
+# All that is known of some files: { store, snaps in the order of time, option, self: the entries }
+# and what find_paths() and find_owners() add: { entries, order, name } and { fold, held, owners,
+# missing, name_rows }. The store is { records, snaps, program, and tables to find records again }.
 sub gather {
 	my ($option, @files) = @_;
 	my $store = { records => [], by_text => {}, by_places => {}, snaps => [] };
@@ -139,9 +150,11 @@ sub gather {
 }
 
 # Reads a file and adds a snapshot to $store->{snaps}: { dump, number, counts, parts, label_parts,
-# threads, pins }, the time as Order says it, and { ages, life, is_accum } if ages are told. counts:
-# (record, objects, bytes) packed, as printed; parts: the same by thread, if there are several;
-# label_parts: by label; pins, ages and life: by record.
+# threads, pins }, the time as Order says it, and { ages, life, is_accum } if ages are told; count()
+# adds { bytes, objects }. counts: (record, objects, bytes) packed, as printed; parts: the same by
+# thread, if there are several; label_parts: by label; threads: see Threads::held. By record: pins,
+# [bytes, error, samples] (room frag); ages, the text of its columns; life, [the same of lifetimes,
+# by what to multiply their bytes]. The large parts of the Dump are dropped.
 sub take_file {
 	my ($store, $option, $file) = @_;
 	my $dump = Contention::refuse(Dump::read_file($file));
@@ -192,7 +205,7 @@ sub take_file {
 	delete @$dump{qw(text stacks age life labeled frag frag_lines maps modules ranges numbers cuts symbols)};
 }
 
-# Does the dump also count what was freed (prof_accum)?
+# Whether the dump also counts what was freed (prof_accum).
 sub is_accum {
 	my ($dump) = @_;
 	return scalar grep { $_->[3] } @{ $dump->{stacks} };
@@ -211,7 +224,7 @@ sub keep_ages {
 	}
 }
 
-# Dumps with one key map addresses to places alike.
+# A text: dumps with the same one map addresses to places alike.
 sub mapping_key {
 	my ($dump) = @_;
 	return "file $dump->{file}" if $dump->{symbols};
@@ -220,8 +233,9 @@ sub mapping_key {
 			    path) } } grep { $_->{perms} =~ /x/ } @{ $dump->{maps} };
 }
 
-# The number of a stack's record { places, libraries }: that of a stack of an earlier dump with the
-# same places, or a new one. find_paths() adds { path, key, at }, find_owners() { folded }.
+# The number of the record { places, libraries } of a stack, $text: that of a stack of an earlier
+# dump with the same places, or a new one; also a new one if $seen has it, as from this dump.
+# find_paths() adds { path, key, at }, find_owners() { folded }.
 sub record {
 	my ($store, $dump, $text, $seen) = @_;
 	my $places = Places::of_text($dump, $text);
@@ -235,7 +249,9 @@ sub record {
 	};
 }
 
-# The path of each record, and the records that the filters leave, in the order of the tree.
+# Sets the path of each record, leaf first, undef if the filters do not leave it. Sets { order } of
+# $work: the numbers of those that are left, in the order of the tree; at of a record is its index
+# there. { entries }: those used, sorted by name; { name }: by entry its number among them, from 1.
 sub find_paths {
 	my ($work) = @_;
 	my ($store, $self) = @$work{qw(store self)};
@@ -258,7 +274,7 @@ sub find_paths {
 	@$work{qw(entries order name)} = (\@entries, \@order, \@name);
 }
 
-# The sums of a snapshot over the records that are kept.
+# Sets { bytes, objects } of a snapshot: its sums over the records that are kept.
 sub count {
 	my ($snap, $records) = @_;
 	my ($bytes, $objects) = (0, 0);
@@ -272,8 +288,9 @@ sub count {
 	@$snap{qw(bytes objects)} = ($bytes, $objects);
 }
 
-# How many frames of each record hand memory on, and what the owners hold in the last dump: as top
-# says it.
+# Sets { folded } of each record: how many frames at its leaf hand memory on. And of $work, for the
+# last dump, as top says it: { held } bytes by record; { owners } [name, bytes], the most first; {
+# missing } of Missing::of_rows; { name_rows } [bytes, is_bare].
 sub find_owners {
 	my ($work) = @_;
 	my ($store, $self) = @$work{qw(store self)};
@@ -299,6 +316,7 @@ sub find_owners {
 }
 
 # ---- the data of the page, as JSON ----
+# (form, text) of the data: JSON, or JSON packed by gzip, in base64.
 sub data {
 	my ($work) = @_;
 	my ($tree, $nodes) = tree($work);
@@ -319,6 +337,7 @@ sub data {
 	return defined $packed ? ('gz', base64($packed)) : ('json', $text);
 }
 
+# A text as JSON that may stand in HTML.
 sub json {
 	my ($text) = @_;
 	$text = Top::json_string(Talk::clean($text));
@@ -327,6 +346,7 @@ sub json {
 	return $text;
 }
 
+# Bytes in base64.
 sub base64 {
 	my $text = pack 'u', $_[0];
 	$text =~ s/^.//gm;
@@ -336,7 +356,7 @@ sub base64 {
 	return $text;
 }
 
-# The object that each name was first met in.
+# The object that each name was first met in, as members of the data.
 sub modules {
 	my ($work) = @_;
 	my (@titles, %number);
@@ -349,10 +369,11 @@ sub modules {
 	    . join(',', 0, @of_name) . ']';
 }
 
-# All paths as one tree in preorder: the name of each node and how many nodes before it its parent
-# is; and the records, each as how far its node is behind that of the one before, and its folded
-# frames. The root is node 0. A name is told by its number among those that have followed the name
-# of the parent so far, which are few; a new one stands in "fresh".
+# (members of the data, the node of each record in order): all paths as one tree in preorder: the
+# name of each node and how many nodes before it its parent is; and the records, each as how far its
+# node is behind that of the one before, and its folded frames. The root is node 0. A name is told
+# in "step", by its number among those that have followed the name of the parent so far, which are
+# few; a new one stands in "fresh". Sets { up } of $work.
 sub tree {
 	my ($work) = @_;
 	my (@name, @up, @step, @fresh, @next, @records, @nodes) = (0);
@@ -387,7 +408,7 @@ sub tree {
 }
 
 # Source lines of the heaviest whole stacks of the last dump: NODE:["file:line" of each frame, leaf
-# first].
+# first]; $nodes as tree() returns them.
 sub lines {
 	my ($work, $nodes) = @_;
 	my $records = $work->{store}{records};
@@ -411,8 +432,8 @@ sub lines {
 	return @out;
 }
 
-# What keeps growing: [NODE of the owner, grown, rate, its error, steps up, steps, live], a rate of
-# null where there are no times.
+# What keeps growing: [NODE of the owner, grown, rate, its error, steps up, steps, live], bytes and
+# bytes a minute; a rate of null where there are no times.
 sub suspects {
 	my ($work, $nodes) = @_;
 	my $number = sub { defined $_[0] ? sprintf '%d', $_[0] : 'null' };
@@ -430,8 +451,8 @@ sub owner_of {
 	return $node;
 }
 
-# Each snapshot with what changed in its records since the one before that has them. Where that
-# would be too much, some keep their sums only; the first, the last and the largest never.
+# Each snapshot as an object of JSON, with what changed in its records since the one before that has
+# them; those that are not in %$whole have their sums only.
 sub snaps {
 	my ($work, $whole) = @_;
 	my @snaps = @{ $work->{snaps} };
@@ -457,7 +478,8 @@ sub snaps {
 	return map { "{$_}" } @out;
 }
 
-# GAP,COLUMNS, and each of these columns with its share of a thousand: of each record with ages.
+# GAP,COUNT, and COUNT columns, each with its share of a thousand: of each record with ages; GAP is
+# how far it is behind the one before.
 sub ages {
 	my ($snap, $work) = @_;
 	my ($last, @out) = (0);
@@ -474,7 +496,8 @@ sub ages {
 	return join ',', @out;
 }
 
-# GAP,OBJECTS,BYTES of each record that changed.
+# GAP,OBJECTS,BYTES of each record that changed, from lists (objects, bytes, objects, ...) by
+# record.
 sub cells {
 	my ($before, $now) = @_;
 	my ($last, @out) = (0);
@@ -487,8 +510,9 @@ sub cells {
 	return join ',', @out;
 }
 
-# The snapshots whose stacks the page has, as { number => 1 }: all, or so many evenly chosen ones that
-# there are not too many changes, with the first, the last and the largest.
+# The snapshots whose stacks the page has, as { index => 1 }: all, or so many evenly chosen ones
+# that there are not too many changes, with the first, the last and the largest. Of the others it
+# has the sums.
 sub whole {
 	my @snaps = @_;
 	my $size = 0;

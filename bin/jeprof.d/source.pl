@@ -1,7 +1,9 @@
-# Source: --list and --disasm, sums beside source lines and instructions.
+# Source: --list and --disasm, sums beside source lines and instructions, of a view (Main::view).
+# Callers: Main, Shell, Open.
 package Source;
 
-# { file => { line => [flat, cum] } } and the functions met, for routines that match.
+# (entries with sums by address, { name => { flat, cum, file, lines: { line => [flat, cum] },
+# entries } }) of the routines that match; fails if none does.
 sub line_sums {
 	my ($view, $pattern) = @_;
 	my (%by_line, %routine);
@@ -26,6 +28,7 @@ sub line_sums {
 	return ($sum, \%routine);
 }
 
+# Prints the source lines of routines that match.
 sub list {
 	my ($view, $regexp) = @_;
 	my ($sum, $routines) = line_sums($view, Reduce::pattern($regexp) // qr//);
@@ -45,6 +48,7 @@ sub list {
 	}
 }
 
+# Prints those of one routine around the lines that hold something; a doubt if its file is not here.
 sub list_lines {
 	my ($routine, $option) = @_;
 	open(my $fh, '<', $routine->{file}) or return Talk::doubt("$routine->{file}: $!");
@@ -60,6 +64,7 @@ sub list_lines {
 	}
 }
 
+# Prints the instructions of routines that match; fails without objdump.
 sub disasm {
 	my ($view, $regexp) = @_;
 	my $objdump = Tool::find('objdump')
@@ -78,7 +83,8 @@ sub disasm {
 	}
 }
 
-# The instructions of one routine, each sum beside the instruction that holds its address.
+# Prints those of one routine of line_sums(), each sum beside the instruction that holds its
+# address.
 sub disasm_routine {
 	my ($objdump, $sum, $routine, $option) = @_;
 	my $place = $sum->{place}[$routine->{entries}[0]];

@@ -1,6 +1,9 @@
-# Print: amounts and the plain table. A view is { sum, option, dumps, tag } - see Main::view.
+# Print: amounts and the plain table. A view is what Main::view returns, a row of its stacks what
+# Reduce::stacks makes; $option->{index} says what is counted. human() is for all tables for people;
+# unit(), amount() and the table are those of the output modes of old. Callers: all that print.
 package Print;
 
+# The unit of amount().
 sub unit {
 	my ($option) = @_;
 	return 'objects' if $option->{index} =~ /objects/;
@@ -9,12 +12,15 @@ sub unit {
 	return $option->{show_bytes} ? 'B' : 'MB';
 }
 
+# A value in that unit, as text; of delays the value is in nanoseconds.
 sub amount {
 	my ($value, $option) = @_;
 	return sprintf '%.3f', $value / 1e9 if $option->{index} =~ /delay/;
 	return unit($option) eq 'MB' ? sprintf '%.1f', $value / 1048576 : sprintf '%d', $value;
 }
 
+# Bytes as short text, 1.5M; of delays, nanoseconds in seconds; with --show_bytes, and of
+# contentions, the number. $option may be {}.
 sub human {
 	my ($bytes, $option) = @_;
 	return sprintf '%.3fs', $bytes / 1e9 if ($option->{index} // '') =~ /delay/;
@@ -29,8 +35,8 @@ sub human {
 	return sprintf $unit ? '%.1f%s' : '%d%s', $bytes, $units[$unit];
 }
 
-# More than half of the bytes in rows without a name is a doubt: [bytes, is it nameless] of each row
-# that is shown.
+# A doubt if more than half of the bytes are in rows without a name: [bytes, is it nameless] of each
+# row that is shown.
 sub check_names {
 	my @rows = @_;
 	my ($bare, $all) = (0, 0);
@@ -42,18 +48,21 @@ sub check_names {
 		100 * $bare / $all) if $all && $bare * 2 > $all;
 }
 
+# A share as text.
 sub percent {
 	my ($part, $whole) = @_;
 	return sprintf '%.1f%%', $part * 100 / $whole if $whole != 0;
 	return $part > 0 ? '+inf' : $part < 0 ? '-inf' : 'nan';
 }
 
+# The line "Total: 1.5 MB" of sums; $tag names a thread, or is ''.
 sub total_line {
 	my ($sum, $option, $tag) = @_;
 	return 'Total' . (length $tag ? " ($tag)" : '') . ': ' . amount($sum->{total}, $option) . ' '
 	    . unit($option) . "\n";
 }
 
+# Prints a view as the output mode --text.
 sub text {
 	my ($view) = @_;
 	# Scripts that read this form expect no line for nothing, and the shell's top has one.
@@ -61,6 +70,7 @@ sub text {
 	table($view);
 }
 
+# Prints the entries of a view, at most $limit (undef: all): flat, cumulative, shares, label.
 sub table {
 	my ($view, $limit) = @_;
 	my ($sum, $option) = @$view{qw(sum option)};
@@ -81,10 +91,13 @@ sub table {
 
 # ---------------------------------------------------------------------------------------------------
 # Top: the verb "top": one flat table for people, wrappers of malloc folded into their callers.
+# $table is what build() or Labels::table returns. Callers: Main (command); Frag and Live for
+# build(); all that write JSON for json_string().
 package Top;
 
 use constant WIDEST => 40; # columns of a function's name
 
+# Prints a view as the options say.
 sub command {
 	my ($view, $option) = @_;
 	my $table = $option->{by} eq 'label' ? Labels::table($view, $option) : build($view, $option);
@@ -108,7 +121,9 @@ sub command {
 		[map { $_->{file} } @{ $view->{dumps} }]);
 }
 
-# Rows { name, self, margin, age, objects, cum, callers, is_bare }, by self (by cum with --cum).
+# { rows, bytes, objects, variance, margin: of all; fold: the Fold; has_ages } of a view. Rows are {
+# name, self, objects, cum, variance, margin: of self; age: the median, ages: columns; callers;
+# is_bare, place }, by self (by cum with --cum), the largest first.
 sub build {
 	my ($view, $option) = @_;
 	my $self = Reduce::entries($option->{grain}, $option);
@@ -147,6 +162,7 @@ sub build {
 		variance => $sums[0], margin => Noise::margin(@sums), has_ages => scalar @ages };
 }
 
+# The callers of a row, [{ name, bytes }, ...], the most first, of { entry => bytes } or undef.
 sub callers {
 	my ($self, $sums) = @_;
 	return [map { { name => $self->{label}[$_], bytes => $sums->{$_} } }
@@ -154,6 +170,7 @@ sub callers {
 			    || $self->{label}[$a] cmp $self->{label}[$b] } keys %{ $sums || {} }];
 }
 
+# The first line of the table: the process and its sum.
 sub headline {
 	my ($view, $table, $option) = @_;
 	my ($dump) = @{ $view->{dumps} };
@@ -172,7 +189,7 @@ sub headline {
 	    : "$text\n";
 }
 
-# Of a delta: its mark, and what others shrunk by.
+# Of a delta: since when, and what stacks shrank by that it does not have.
 sub since_mark {
 	my ($dump, $option) = @_;
 	my ($count, $bytes) = $dump->shrunk;
@@ -181,6 +198,7 @@ sub since_mark {
 			Print::human($bytes, $option) : '');
 }
 
+# The name of the thread "t<number>", with a blank before it; '' if it has none.
 sub thread_name {
 	my ($dump, $tag) = @_;
 	my ($name) = map { $_->[1] } grep { "t$_->[0]" eq $tag
@@ -188,6 +206,7 @@ sub thread_name {
 	return defined $name ? " $name" : '';
 }
 
+# Prints the rows, at most -n.
 sub print_table {
 	my ($view, $table, $option) = @_;
 	print headline($view, $table, $option);
@@ -223,8 +242,8 @@ sub print_table {
 	    scalar @{ $table->{rows} } if $rest;
 }
 
-# Whole stacks, the heaviest first, each from the function that asked the allocator to the root.
-# What one path of names holds is added up; no frame is passed over.
+# Prints whole stacks, the heaviest first, each from the function that asked the allocator to the
+# root. What one path of names holds is added up; no frame is passed over.
 sub print_stacks {
 	my ($view, $table, $option) = @_;
 	my %row;
@@ -261,6 +280,7 @@ sub print_stacks {
 	printf "%d more stacks (-n %d)\n", $count - @rows, $count if $count > @rows;
 }
 
+# The same as JSON.
 sub print_stacks_json {
 	my ($view, $table, @rows) = @_;
 	my @text = map { my $row = $_; sprintf '{"bytes":%d,"objects":%d,"stack":[%s],"error":%d,"age":%s}',
@@ -271,7 +291,7 @@ sub print_stacks_json {
 	    $table->{bytes}, $table->{objects}, join ",\n", @text;
 }
 
-# A name that is longer than its column, by what tells most: its beginning and its end. --json has
+# A name, or if it is longer than its column what tells most: its beginning and its end. --json has
 # all of it.
 sub fitted {
 	my ($name, $width) = @_;
@@ -280,7 +300,7 @@ sub fitted {
 	return substr($name, 0, $head) . '...' . substr $name, $head + 3 - $width;
 }
 
-# The callers that bring most, with their shares if there are several.
+# The $count callers of a row that bring most, with their shares if there are several.
 sub callers_text {
 	my ($row, $count) = @_;
 	my @list = @{ $row->{callers} };
@@ -292,6 +312,7 @@ sub callers_text {
 	return join ', ', @text;
 }
 
+# A text, in quotes, as JSON; a text that is no UTF-8 is taken as Latin-1.
 sub json_string {
 	my ($text) = @_;
 	$text =~ s/([\\"])/\\$1/g;
@@ -300,13 +321,14 @@ sub json_string {
 	return qq{"$text"};
 }
 
-# The median age in seconds.
+# The median age of a row in seconds, as JSON.
 sub age_json {
 	my ($row) = @_;
 	return defined $row->{age} ? sprintf '%.1f', $row->{age} : 'null';
 }
 
-# Sets the named figures of all rows to whole numbers that add up to the whole of their sum.
+# Sets the named figures of all rows to whole numbers that add up to their sum, cut to a whole
+# number.
 sub round_rows {
 	my ($rows, @names) = @_;
 	for my $name (@names) {
@@ -315,6 +337,7 @@ sub round_rows {
 	}
 }
 
+# Prints the rows as JSON, at most -n.
 sub print_json {
 	my ($view, $table, $option) = @_;
 	my ($dump) = @{ $view->{dumps} };

@@ -1,17 +1,19 @@
 # Writing: the file of -o. A regular file is written beside its name and renamed, so a failed run
 # leaves what was there; symbolic links are followed first, so the link stays. Anything else (a
 # device, a fifo, an open descriptor under /dev/fd) is opened and written as it is. What the command
-# reads is never written: neither its inputs nor the program, and no ELF file or profile is replaced
-# by a file of another kind. Called by the verbs that make a file, and by Main before they work.
+# reads is never written: neither its inputs nor the program, nor an object that names came from;
+# and no ELF file or heap profile is replaced. Called by the verbs that make a file, and by Main
+# before they work.
 package Writing;
 
 use Fcntl qw(O_WRONLY O_CREAT O_EXCL);
 
 our @inputs; # the files that the command names as its input
 
-my $bytes_written = 0;
+my $bytes_written = 0; # length of the last file
 
-# Sets what may not be written, and judges the target of -o before the work.
+# Remembers what the verb with these arguments reads, and judges the target of -o before the work;
+# fails if it may not be written. Sets -o to - if it is standard output.
 sub begin {
 	my ($option, $verb, @files) = @_;
 	return unless $verb =~ /^(?:flame|report|run|export|symbolize|pack|salvage)$/;
@@ -24,14 +26,15 @@ sub begin {
 	check($option->{o}) if $option->{o} ne '-';
 }
 
-# PACK/NAME is read from the file PACK.
+# The file of a path: PACK/NAME is read from PACK.
 sub file_of {
 	my ($path) = @_;
 	$path = $1 while !-e $path && $path =~ m{^(.+)/[^/]*$}s;
 	return $path;
 }
 
-# Whether the path is what standard output is open on (/dev/stdout). False for devices such as /dev/null, which are opened by their name.
+# Whether the path is what standard output is open on (/dev/stdout). False for devices such as
+# /dev/null, which are opened by their name.
 sub is_stdout {
 	my ($file) = @_;
 	my @own = stat STDOUT or return 0;
@@ -40,6 +43,7 @@ sub is_stdout {
 	return "@own[0, 1]" eq "@its[0, 1]";
 }
 
+# Fails if the file is there and may not be replaced.
 sub check {
 	my ($file) = @_;
 	my ($device, $inode) = stat $file or return;
@@ -57,7 +61,7 @@ sub check {
 	Talk::fail(2, "$file: is $what; it is not overwritten (name another file, or remove it)");
 }
 
-# The name that the links of a path lead to; undef if they go round.
+# The path that the symbolic links of a path lead to; undef if they go round.
 sub followed {
 	my ($path) = @_;
 	for (1 .. 40) {
@@ -67,6 +71,7 @@ sub followed {
 	return undef;
 }
 
+# Writes the text to the file and returns the path that was written; fails if it cannot.
 sub file {
 	my ($file, $text) = @_;
 	check($file);
@@ -85,7 +90,7 @@ sub file {
 	Talk::fail(1, "$file: $reason");
 }
 
-# Writes all and closes; returns what went wrong, '' if nothing did.
+# Writes all to a handle and closes it; returns what went wrong, '' if nothing did.
 sub fault_of {
 	my ($fh, $text) = @_;
 	binmode $fh;
@@ -93,7 +98,8 @@ sub fault_of {
 	return close($fh) || length $reason ? $reason : "$!";
 }
 
-# Writes to what exists and is no regular file, such as a pipe or a device. If its reader closes it, that is an error, not SIGPIPE.
+# Writes to what exists and is no regular file, such as a pipe or a device; returns $file. If its
+# reader closes it, that is an error, not SIGPIPE.
 sub into {
 	my ($file, $text) = @_;
 	local $SIG{PIPE} = 'IGNORE';
@@ -103,7 +109,8 @@ sub into {
 	return $file;
 }
 
-# Names the file that was made, and what to type next; what no file can be read from has no next.
+# Names the file that was made, and the command $next to type, of which $where says more; with
+# --json as an object. What no file can be read from has no next.
 sub made {
 	my ($option, $file, $next, $where) = @_;
 	my $is_file = -f $file;
