@@ -1,8 +1,9 @@
-// The course of memory over time, by snapshot: curves of the figures that snapshots tell. Called
-// by show() and the events of state.js.
+// The course of memory over time, by snapshot: curves of the figures that snapshots tell. Called by
+// show() and the events of state.js. A pen draws on the canvas; x and y are in pixels.
 
 /**
- * A curve: its title, its colour in style.css, its figure in a snapshot, null where it has none.
+ * A curve: its title, its colour in style.css, its figure in a snapshot in bytes, null where it has
+ * none.
  * @typedef {{title: string, colour: string, figure: (snap: Snap) => number | null}} Curve
  */
 /** @type {Curve[]} */
@@ -12,9 +13,12 @@ const CURVES = [
 	{ title: 'resident', colour: '--k2', figure: meta_figure('resident') },
 	{ title: 'RSS', colour: '--k3', figure: meta_figure('rss') },
 ];
+// Pixels, of y but for left and right, which are margins; rise is from 0 to the largest figure. A
+// curve but the first has dots at up to "many" points.
 const COURSE = { height: 150, top: 8, bottom: 130, left: 60, right: 15, rise: 118, many: 60 };
 
 /**
+ * The figure of a key in the metadata of a snapshot.
  * @param {string} key
  * @returns {(snap: Snap) => number | null}
  */
@@ -23,7 +27,7 @@ function meta_figure(key) {
 }
 
 /**
- * Where each snapshot stands from left to right: by its time, or evenly if one has no time.
+ * The x of each snapshot: by its time, or evenly if one has no time.
  * @param {number} width
  */
 function course_places(width) {
@@ -37,6 +41,7 @@ function course_places(width) {
 }
 
 /**
+ * The larger one; null counts as 0.
  * @param {number} x
  * @param {number | null} y
  */
@@ -44,6 +49,9 @@ function larger(x, y) {
 	return Math.max(x, y || 0);
 }
 
+/**
+ * Draws all: scale, marks of the snapshots that are shown and compared with, curves, and their key.
+ */
 function draw_course() {
 	const pen = painter('course', COURSE.height), width = element('course').clientWidth;
 	const lines = CURVES.map(curve => view.data.snaps.map(curve.figure));
@@ -65,6 +73,8 @@ function draw_course() {
 }
 
 /**
+ * Lines for 0, half and all of the largest figure, most, and the times of the first and the last
+ * snapshot.
  * @param {CanvasRenderingContext2D} pen
  * @param {number} width
  * @param {number} most
@@ -92,7 +102,7 @@ function draw_scale(pen, width, most, y) {
 }
 
 /**
- * The mark of a snapshot.
+ * The mark of a snapshot, a vertical line.
  * @param {CanvasRenderingContext2D} pen
  * @param {number} x
  * @param {string} colour
@@ -108,8 +118,8 @@ function draw_mark(pen, x, colour) {
 }
 
 /**
- * A curve, with a gap where it has no figure. The first curve has a dot at each point, the others
- * only if there are few points.
+ * A curve by its index in CURVES, with a gap where it has no figure. The first curve has a dot at
+ * each point, the others only if there are few points.
  * @param {CanvasRenderingContext2D} pen
  * @param {number} number
  * @param {({x: number, y: number} | null)[]} points
@@ -139,7 +149,10 @@ function draw_curve(pen, number, points) {
 	});
 }
 
-/** @param {Curve} curve */
+/**
+ * Its colour and title, for the key.
+ * @param {Curve} curve
+ */
 function key_of_curve(curve) {
 	const made = make('span', '', 'one');
 	made.append(make('i', '', curve.colour.slice(2)), curve.title + '  ');
@@ -147,7 +160,8 @@ function key_of_curve(curve) {
 }
 
 /**
- * Chooses the snapshot nearest to a click, with the shift key the one compared with.
+ * Chooses the snapshot nearest to a click, of those whose stacks are known; with the shift key the
+ * one compared with.
  * @param {MouseEvent} event
  */
 function pick_snapshot(event) {

@@ -1,9 +1,10 @@
 // The flame graph, of view.totals: where its boxes lie, their colours, what is told of one. Boxes
-// narrower than a pixel are not drawn. Called by show() and the events of state.js.
+// narrower than a pixel are not drawn. Called by show() and the events of state.js. x, y and widths
+// are in pixels.
 
 /**
- * A box: the node, its left edge, width and row; whether it stands above the zoomed node; its upper
- * edge, once it is drawn.
+ * A box: the node, its left edge, width and row (0: the root); whether its node is above the zoomed
+ * one, among its callers; its upper edge, once it is drawn.
  * @typedef {object} Box
  * @property {number} node
  * @property {number} x
@@ -13,9 +14,13 @@
  * @property {number} y
  */
 const ROW_HEIGHT = 18;
+// Of what has no colour of its own.
 const GREY = '#c4c8cf';
 
-/** @param {string} text */
+/**
+ * A number of 32 bits that a text always has.
+ * @param {string} text
+ */
 function text_hash(text) {
 	let hash = 7;
 	for (let i = 0; i < text.length; i++) {
@@ -24,7 +29,10 @@ function text_hash(text) {
 	return hash >>> 0;
 }
 
-/** @param {number} node */
+/**
+ * The colour of a node, as the state says.
+ * @param {number} node
+ */
 function box_colour(node) {
 	if (state.colour === 'growth') {
 		return growth_colour(node);
@@ -40,7 +48,8 @@ function box_colour(node) {
 }
 
 /**
- * Red for what has grown, blue for what has shrunk, the more the darker.
+ * Red for what has grown since the snapshot compared with, blue for what has shrunk, the more of
+ * its larger size the darker.
  * @param {number} node
  */
 function growth_colour(node) {
@@ -63,13 +72,19 @@ function age_colour(seconds) {
 	return `hsl(${Math.round(50 + 170 * share)},65%,66%)`;
 }
 
-/** @param {number} name */
+/**
+ * A colour of the object file of a name.
+ * @param {number} name
+ */
 function module_colour(name) {
 	const module = view.data.module_of[name];
 	return `hsl(${(module * 137.5 + 20) % 360},60%,${66 + name % 5 * 3}%)`;
 }
 
-/** @param {number} name */
+/**
+ * A warm colour that the name always has.
+ * @param {number} name
+ */
 function name_colour(name) {
 	if (!view.hues[name]) {
 		const hash = text_hash(view.data.names[name]);
@@ -79,7 +94,7 @@ function name_colour(name) {
 }
 
 /**
- * The age that half of the bytes of a node exceed, in seconds.
+ * The age that half of the bytes of a node exceed, in seconds; null if it is not known.
  * @param {number} node
  */
 function age_of(node) {
@@ -126,6 +141,7 @@ function boxes_below(box) {
 	return boxes;
 }
 
+/** Draws the graph; boxes are laid anew if the state or the width has changed. */
 function draw_graph() {
 	const width = element('flame').clientWidth;
 	const { snapshot, part, metric, is_whole, zoomed } = state;
@@ -147,6 +163,7 @@ function draw_graph() {
 }
 
 /**
+ * Draws a box with its name, as far as that fits.
  * @param {CanvasRenderingContext2D} pen
  * @param {Box} box
  * @param {number} letter  width of a letter
@@ -175,7 +192,7 @@ function draw_box(pen, box, letter, colour) {
 }
 
 /**
- * The box under the mouse.
+ * The box under the mouse, undefined if there is none.
  * @param {MouseEvent} event
  */
 function box_at(event) {
@@ -186,7 +203,7 @@ function box_at(event) {
 }
 
 /**
- * Says in words what a node holds.
+ * Says in words what a node holds, below the graph and as its title.
  * @param {number} node
  */
 function tell_node(node) {
@@ -212,7 +229,7 @@ function tell_node(node) {
 }
 
 /**
- * The box beside another one in the direction of a key, if there is one.
+ * The box beside another one in the direction of an arrow key, undefined if there is none.
  * @param {Box} own
  * @param {string} key
  */
@@ -231,6 +248,7 @@ function box_beside(own, key) {
 }
 
 /**
+ * The leftmost of some boxes, undefined of none.
  * @param {Box[]} boxes
  * @param {number} sign  -1: the rightmost
  */
@@ -238,7 +256,10 @@ function leftmost(boxes, sign = 1) {
 	return boxes.slice().sort((p, q) => sign * (p.x - q.x))[0];
 }
 
-/** @param {string} key */
+/**
+ * Moves the focus of the keyboard from its box, by an arrow key.
+ * @param {string} key
+ */
 function move_focus(key) {
 	const { boxes } = view.laid;
 	const own = boxes.find(box => box.node === view.focused) || boxes[0];

@@ -1,13 +1,14 @@
-// Which stacks keep growing, by the rules of Leaks in jeprof (bin/jeprof.d/leaks.pl). LEAKS are
-// the thresholds of leaks.txt, from scripts/join-page. Called by series.js. A course is live
-// bytes by snapshot, with the variance of each.
+// Which stacks keep growing, by the rules of Leaks in jeprof (bin/jeprof.d/leaks.pl). LEAKS are the
+// thresholds of leaks.txt, from scripts/join-page. Called by series.js. A course is the live bytes
+// of a stack by snapshot, with the variance of each.
 
 /**
- * A course, and which snapshots it is of.
+ * A course, and the indices of the snapshots that it has.
  * @typedef {{values: number[], variances: number[], places: number[]}} Course
  */
 /**
- * Bytes grown and their standard error; steps that go up, of how many; from and to which snapshot.
+ * Bytes grown and their standard error; steps that go up, of how many; the indices of the snapshots
+ * between which it grew.
  * @typedef {object} Growth
  * @property {number} grown
  * @property {number} error
@@ -18,7 +19,7 @@
  */
 
 /**
- * Null if the course does not keep growing.
+ * How a course grows; null if it does not keep growing.
  * @param {number[]} values
  * @param {number[]} variances
  * @returns {Growth | null}
@@ -40,7 +41,9 @@ function judged(values, variances) {
 }
 
 /**
- * The standard error of the growth; null if there is none, or too much of what came went again.
+ * The standard error of the growth; null if nothing grew, or too much of what came went again.
+ * Samples that stay are in both ends and tell nothing; where some went, others may have come
+ * instead.
  * @param {Course} course
  */
 function error_of_growth({ values, variances }) {
@@ -58,7 +61,8 @@ function error_of_growth({ values, variances }) {
 }
 
 /**
- * Neighbours taken together: the least of each group.
+ * Neighbours taken together in so many groups: the least of each, so that what breathes shows its
+ * floor.
  * @param {number[]} values
  * @param {number[]} variances
  * @param {number} count
@@ -91,7 +95,10 @@ function wanted_points({ values, variances }) {
 	return wanted > values.length ? values.length : Math.max(wanted, LEAKS.LEAST);
 }
 
-/** @param {number[]} values */
+/**
+ * Whether these values grow fast enough in the last third and in the last step.
+ * @param {number[]} values
+ */
 function still_grows(values) {
 	const last = values.length - 1, mean = (values[last] - values[0]) / last;
 	const third = Math.floor(last / 3 + 0.5) || 1;
@@ -100,7 +107,7 @@ function still_grows(values) {
 }
 
 /**
- * How much of a course a straight line tells (r squared).
+ * How much of these values a straight line tells (r squared).
  * @param {number[]} values
  */
 function straightness(values) {

@@ -1,19 +1,28 @@
-// Last part of the view in jeprofd: fetches the profile of a running process at an interval, and
-// converts the last profiles to the data form of a report of files (Data in model.js). When there
-// are too many snapshots, every second one of the older half is dropped. The selection survives
-// new data: it is stored by names and times, because index numbers change. follow() is the first
-// call of the page; it reads where to fetch, and how often, from the element "data".
+// Last part of the view in jeprofd: fetches the profile of a running process at an interval, or
+// once that of a dead one, and converts the last profiles to the data form of a report of files
+// (Data in model.js). When there are too many snapshots, every second one of the older half is
+// dropped. The selection survives new data: it is stored by names and times, because index numbers
+// change. follow() is the first call of the page; it reads where to fetch, and how often, from the
+// element "data" (bin/agent/page.c).
 
 const MOST_SNAPSHOTS = 60;
 const USUAL_SECONDS = 10;
-/** @type {{snapshots: Snapshot[], timer: number | null}} */
+/**
+ * The snapshots in the order in which they came; the timer of the next fetch, null in a pause and
+ * while one goes on.
+ * @type {{snapshots: Snapshot[], timer: number | null}}
+ */
 const feed = { snapshots: [], timer: null };
 
-/** @param {string} text */
+/**
+ * Shows a message.
+ * @param {string} text
+ */
 function say(text) {
 	element('live-state').textContent = text;
 }
 
+/** Begins to fetch, and makes the buttons work. */
 function follow() {
 	listen(begin);
 	if (element('data').dataset.interval === '0') {
@@ -37,6 +46,7 @@ function follow() {
 	fetch_next();
 }
 
+/** Fetches a profile; when that has ended, sets the timer for the next one. */
 function fetch_next() {
 	const seconds = Math.max(Number(element('data').dataset.interval) || USUAL_SECONDS, 1);
 	feed.timer = null;
@@ -45,13 +55,17 @@ function fetch_next() {
 	});
 }
 
+/** Fetches no more. */
 function pause() {
 	window.clearTimeout(Number(feed.timer));
 	feed.timer = null;
 	say('paused');
 }
 
-/** @param {string} verb */
+/**
+ * Sends a verb of jeprofd for the process, and shows its answer.
+ * @param {string} verb
+ */
 function send_verb(verb) {
 	if (verb === 'stop' && feed.timer !== null) {
 		// a scrape would start it again
@@ -61,6 +75,7 @@ function send_verb(verb) {
 		.then(say, error => say(error.message));
 }
 
+/** Fetches a profile and shows it; a failure is a message. */
 async function fetch_profile() {
 	try {
 		const answer = await fetch(String(element('data').dataset.from),
@@ -77,8 +92,8 @@ async function fetch_profile() {
 }
 
 /**
- * A server may say "Content-Encoding: gzip", then the browser has unpacked it; else it starts as
- * gzip does.
+ * The bytes of an answer, unpacked. A server may say "Content-Encoding: gzip", then the browser has
+ * unpacked it; else it starts as gzip does.
  * @param {Response} answer
  */
 async function bytes_of_answer(answer) {
@@ -94,7 +109,10 @@ async function bytes_of_answer(answer) {
 	return stream.arrayBuffer();
 }
 
-/** @param {Profile} profile */
+/**
+ * Shows all snapshots with this new one, if it is not of the time of the last one.
+ * @param {Profile} profile
+ */
 function add_profile(profile) {
 	const kept = view.is_begun ? selection() : null, snapshot = make_snapshot(profile);
 	const last = feed.snapshots[feed.snapshots.length - 1];
@@ -116,15 +134,18 @@ function add_profile(profile) {
 /**
  * What the state says in numbers, by names and times.
  * @typedef {object} Selection
- * @property {boolean} is_newest
+ * @property {boolean} is_newest       whether the newest snapshot is shown
  * @property {number | null} snapshot  its time
  * @property {boolean} is_compared
- * @property {number | null} compared
- * @property {string[]} zoomed  from the root on
- * @property {string} name      of a function
- * @property {string} part
+ * @property {number | null} compared  time of the snapshot compared with
+ * @property {string[]} zoomed         names from below the root on
+ * @property {string} name             of a function; '': none
+ * @property {string} part             its text, '': all
  */
-/** @returns {Selection} */
+/**
+ * The selection of what is shown now.
+ * @returns {Selection}
+ */
 function selection() {
 	const { data, model } = view, { snapshot, compared } = state;
 	const part = model.choices().find(choice => choice.part === state.part);
@@ -140,7 +161,7 @@ function selection() {
 }
 
 /**
- * Finds the selection in a model of other data.
+ * Sets the state to a selection, in a model of other data.
  * @param {Selection} kept
  * @param {Model} model
  */
@@ -157,6 +178,7 @@ function select_again(kept, model) {
 }
 
 /**
+ * The snapshot nearest to a time, of those whose stacks are known.
  * @param {number | null} time
  * @param {Model} model
  */
@@ -169,7 +191,7 @@ function nearest_snapshot(time, { full, data }) {
 
 /**
  * The node of a stack; the root if it is not there.
- * @param {string[]} names  from the root on
+ * @param {string[]} names  from below the root on
  * @param {Model} model
  */
 function node_at(names, model) {

@@ -1,19 +1,21 @@
-// The model of a report: decodes the data of the page (Data) and adds up; it knows no page.
-// Numbers are un-sampled by the rule of Dump::estimate in jeprof, to the same 1/1024 of a byte,
-// so that they add up to what top says. Data come from jeprof report (bin/jeprof.d/report.pl) or
-// from make_data() (series.js). Made by state.js and live.js, asked by all of the view, and by
-// tests under node. Cost: one pass over all nodes for each change of the snapshot; sums are kept
-// by snapshot.
+// The model of a report: decodes the data of the page (Data) and adds up; it knows no page. Counts
+// as they were sampled become estimates by the rule of Dump::estimate in jeprof, rounded to 1/1024
+// as there, so that they add up to what top says. Data come from jeprof report
+// (bin/jeprof.d/report.pl) or from make_data() (series.js). Models are made by report.js, live.js
+// and tests under node, and asked by all of the view. Cost: one pass over all nodes for each change
+// of the snapshot; a result is kept for each snapshot and part that was asked for, as long as the
+// model lives.
 'use strict';
 
 /**
  * What jeprof report writes into the page. A name, module, node, record, thread or label is told by
- * its index. Lists of differences say how far an index is behind the one before.
+ * its index, if nothing else is said. A list "of each" has the members of one after those of the
+ * other. A difference says how far an index is behind the one before.
  * @typedef {object} Data
  * @property {string} [program]
- * @property {string} [index]
+ * @property {string} [index]               what is counted: inuse_space and so on
  * @property {string[]} names               of functions; name 0 stands for all
- * @property {string[]} modules
+ * @property {string[]} modules             names of the object files
  * @property {number[]} module_of           of each name
  * @property {number[]} up                  of each node of the tree, in preorder: how far before it
  *                                          its parent stands
@@ -21,20 +23,22 @@
  * @property {number[]} [step]              of each node but the root: number of its name among
  *                                          those that have followed the name of its parent so far
  * @property {number[]} [fresh]             names that follow that of the parent for the first time
- * @property {number[]} records             of each: difference of its node, number of its frames at
- *                                          the leaf that only hand memory on
- * @property {[number, string][]} [threads] number and name of each
+ * @property {number[]} records             of each: difference of the node of its leaf, number of
+ *                                          its frames at the leaf that only hand memory on
+ * @property {[number, string][]} [threads] number of each in the profile, its name
  * @property {number[]} [own]               thread of each record; -1: it has several, see pairs
- * @property {number[]} [pairs]             difference of the record, thread
+ * @property {number[]} [pairs]             of each: difference of the record, a thread that has a
+ *                                          part of it
  * @property {string[]} [labels]
- * @property {number[]} [label_pairs]       difference of the record, label
- * @property {{[node: number]: string[]}} lines  source lines of the frames, from the leaf on
+ * @property {number[]} [label_pairs]       the same with a label
+ * @property {{[node: number]: string[]}} lines  source lines of the frames of a stack that ends
+ *                                          at the node, from the leaf on; '': not known
  * @property {Suspect[]} suspects
  * @property {Snap[]} snaps
  */
 /**
- * What keeps growing: node, bytes grown, bytes a minute and the standard error of this (null: not
- * known), steps that go up, steps (0: judged by ages), live bytes.
+ * What keeps growing: node of the owner, bytes grown, bytes a minute and the standard error of this
+ * (null: not known), steps that go up, steps (0: judged by ages), live bytes.
  * @typedef {[number, number, number | null, number | null, number, number, number]} Suspect
  */
 /**
@@ -42,21 +46,23 @@
  * @typedef {object} Snap
  * @property {string} file
  * @property {string} pid
- * @property {number | null} time           seconds
- * @property {string} clock                 the time as a text
+ * @property {number | null} time           seconds, on a clock that was not set
+ * @property {string} clock                 the time of the wall clock as a text
  * @property {string} kind                  why it was made
  * @property {number} rate                  sampling interval in bytes; 0: counts are exact
- * @property {number[]} live                bytes, objects
- * @property {{[key: string]: string}} meta
- * @property {[number, string, number, number][]} threads  number, name, bytes, objects
- * @property {number[]} [cells]             what changed since the one before: difference of the
- *                                          record, objects, bytes; missing: only sums are known
+ * @property {number[]} live                bytes, objects, estimated
+ * @property {{[key: string]: string}} meta  metadata of the profile
+ * @property {[number, string, number, number][]} threads  number, name, bytes, objects, estimated
+ * @property {number[]} [cells]             what changed since the one before that has cells:
+ *                                          difference of the record, sampled objects and bytes
+ *                                          more; missing: only sums are known
  * @property {number[]} [parts]             the same of pairs
  * @property {number[]} [label_parts]       the same of label_pairs
  * @property {number[] | null} [ages]       difference of the record, number of columns, and of each
  *                                          of these its index and its share of a thousand
  */
-/** @typedef {{objects: Float64Array, bytes: Float64Array}} Counts */
+/** Of each record, or of each pair: as they were sampled.
+ * @typedef {{objects: Float64Array, bytes: Float64Array}} Counts */
 /** A record, and the index of the thread or label that has a part of it.
  * @typedef {{record: number, index: number}} Pair */
 /** Of each record; samples: the objects that were sampled.
@@ -75,9 +81,11 @@
 /** Bytes by column of ages: of each node with what is below it, of each name itself; span: seconds
  * that the profiler has run.
  * @typedef {{node: Float64Array, name: Float64Array, span: number | null}} Ages */
-/** @typedef {{node: number, bytes: number, objects: number, variance: number, samples: number}}
+/** Sums of the stacks that end at a node, or how they changed.
+ * @typedef {{node: number, bytes: number, objects: number, variance: number, samples: number}}
  * Stack */
-/** @typedef {'bytes' | 'objects'} Metric */
+/** What is shown.
+ * @typedef {'bytes' | 'objects'} Metric */
 
 // The upper bounds of the columns of ages but the last, in seconds, and how many columns there are:
 // as in room ages of jeprof.
@@ -87,16 +95,20 @@ const AGES = 10;
 const ALL = -1;
 // Rows of a table of stacks.
 const STACKS = 20;
+// Of a ratio of sizes: below it 1 - exp would lose its digits. Of a share: below it there is none.
 const NEARLY_NONE = 1e-9;
 
-/** @param {number} length */
+/**
+ * Numbers that are all 0.
+ * @param {number} length
+ */
 function zeros(length) {
 	return new Float64Array(length);
 }
 
 /**
- * The variance of an estimate of bytes from samples that are this share of all objects: as in room
- * noise of jeprof.
+ * The variance of an estimate of bytes from this number of samples, which are this share of all
+ * objects: as in room noise of jeprof.
  * @param {number} bytes
  * @param {number} samples
  * @param {number} share
@@ -106,7 +118,8 @@ function variance_of(bytes, samples, share) {
 }
 
 /**
- * The margin of a sum of such estimates: 95 of 100 intervals hold the truth.
+ * The margin of a sum of such estimates, by the sums of their variances and samples: 95 of 100
+ * intervals "estimate +- margin" hold the truth.
  * @param {number} variance
  * @param {number} samples
  */
@@ -115,7 +128,8 @@ function margin_of(variance, samples) {
 }
 
 /**
- * The bounds of a column of ages, in seconds.
+ * The bounds of a column of ages, in seconds: [from, to]. The column that span lies in ends there;
+ * those that begin behind it keep their bounds.
  * @param {number} column
  * @param {number | null} span
  */
@@ -151,7 +165,7 @@ function median_age(columns, start, span) {
 }
 
 /**
- * To the precision of jeprof.
+ * Rounds to 1/1024, as jeprof does.
  * @param {number} x
  */
 function rounded(x) {
@@ -159,8 +173,7 @@ function rounded(x) {
 }
 
 /**
- * The name of each node, by its number among those that have followed the name of the parent so
- * far.
+ * The name of each node, of step and fresh of Data.
  * @param {Data} data
  */
 function decoded_names(data) {
@@ -181,6 +194,7 @@ function decoded_names(data) {
 }
 
 /**
+ * Pairs as objects.
  * @param {number[]} told  pairs or label_pairs of Data
  */
 function decoded_pairs(told) {
@@ -195,6 +209,7 @@ function decoded_pairs(told) {
 }
 
 /**
+ * Counts of nothing.
  * @param {number} length
  * @returns {Counts}
  */
@@ -203,7 +218,8 @@ function no_counts(length) {
 }
 
 /**
- * Adds what changed since the snapshot before; returns a copy of the counts.
+ * Adds to the counts what changed since the snapshot before (cells, parts or label_parts of Snap);
+ * returns a copy of them.
  * @param {Counts} counts
  * @param {number[]} changes
  * @returns {Counts}
@@ -219,6 +235,7 @@ function changed(counts, changes) {
 }
 
 /**
+ * Estimates of nothing.
  * @param {number} length
  * @returns {Estimates}
  */
@@ -228,7 +245,7 @@ function no_estimates(length) {
 }
 
 /**
- * Adds the estimate from sampled objects and bytes to a record.
+ * Adds to a record the estimate from sampled objects and bytes; rate: sampling interval.
  * @param {Estimates} sums
  * @param {number} record
  * @param {number} sampled
@@ -252,7 +269,8 @@ function add_estimate(sums, record, sampled, sampled_bytes, rate) {
 }
 
 /**
- * Adds one record of some estimates, or takes it away (sign -1); errors and samples add up in both.
+ * Adds one record of some estimates to those at an index, or takes it away (sign -1); errors and
+ * samples add up in both.
  * @param {Estimates} sums
  * @param {number} at
  * @param {Estimates} from
@@ -267,8 +285,9 @@ function add_record(sums, at, from, record, sign) {
 }
 
 /**
- * The stacks with the largest sums, the largest first, and how many have one.
- * @param {Estimates} sums  of each of the nodes
+ * The STACKS nodes with the largest sums of bytes, plus or minus, the largest first; and how many
+ * have any.
+ * @param {Estimates} sums  by index in nodes
  * @param {ArrayLike<number>} nodes
  */
 function largest(sums, nodes) {
@@ -300,6 +319,7 @@ function largest(sums, nodes) {
 }
 
 /**
+ * Adds to the bytes of a name.
  * @param {Map<number, number>} bytes
  * @param {number} name
  * @param {number} more
@@ -308,8 +328,9 @@ function add_to(bytes, name, more) {
 	bytes.set(name, (bytes.get(name) || 0) + more);
 }
 
-// Sums of all, or of one thread or label alone: part is ALL, the index of a thread, or behind those
-// of the threads that of a label; behind the labels stands what has none.
+// Tells sums of all memory, or of a part of it, that of one thread or label alone. A part is a
+// number: ALL; the index of a thread; label_base + the index of a label; and behind all labels,
+// label_base + no_label, what has no label.
 class Model {
 	/** @param {Data} data */
 	constructor(data) {
@@ -321,25 +342,25 @@ class Model {
 		this.labels = data.labels || [];
 		this.label_base = (data.threads || []).length;
 		this.no_label = this.labels.length;
-		// Of each node: its name; its parent; whether no node above has its name; where its
-		// children begin in the list of children.
+		// Of each node: its name; its parent, -1 for the root; 1 if no node above has its name;
+		// where its children begin in children, a list of nodes.
 		this.name_of = data.name || decoded_names(data);
 		this.parent = new Int32Array(nodes);
 		this.is_topmost = new Uint8Array(nodes);
 		this.child_start = new Int32Array(nodes + 1);
 		this.children = new Int32Array(nodes);
-		// Of each record: the node at which it ends, and that of its owner.
+		// Of each record: the node of its leaf, and that of its owner.
 		this.leaf = new Int32Array(records);
 		this.owner = new Int32Array(records);
 		this.pairs = decoded_pairs(data.pairs || []);
 		this.label_pairs = decoded_pairs(data.label_pairs || []);
 		/**
-		 * The snapshots of which more than sums is known.
+		 * The indices of the snapshots of which more than sums is known.
 		 * @type {number[]}
 		 */
 		this.full = [];
 		/**
-		 * By snapshot, of records, pairs and label_pairs, as they were sampled.
+		 * By snapshot: of records, and below of pairs and of label_pairs.
 		 * @type {Counts[]}
 		 */
 		this.counts = [];
@@ -347,7 +368,10 @@ class Model {
 		this.pair_counts = [];
 		/** @type {Counts[]} */
 		this.label_counts = [];
-		/** @type {Map<string, any>} */
+		/**
+		 * What kept() keeps.
+		 * @type {Map<string, any>}
+		 */
 		this.results = new Map();
 		this.read_tree();
 		this.list_children();
@@ -355,6 +379,7 @@ class Model {
 		this.read_snaps();
 	}
 
+	/** Fills parent and is_topmost. */
 	read_tree() {
 		const { parent, name_of } = this, { up, names } = this.data;
 		const depth = new Int32Array(this.node_count), met = new Int32Array(names.length);
@@ -371,6 +396,7 @@ class Model {
 		}
 	}
 
+	/** Fills children and child_start. */
 	list_children() {
 		const { parent, child_start, children } = this;
 		for (let i = 1; i < this.node_count; i++) {
@@ -385,6 +411,7 @@ class Model {
 		}
 	}
 
+	/** Fills leaf and owner. */
 	read_records() {
 		const { records } = this.data;
 		let node = 0;
@@ -398,6 +425,7 @@ class Model {
 		}
 	}
 
+	/** Fills full and the counts. */
 	read_snaps() {
 		const counts = no_counts(this.record_count), of_pairs = no_counts(this.pairs.length);
 		const of_labels = no_counts(this.label_pairs.length);
@@ -413,7 +441,8 @@ class Model {
 	}
 
 	/**
-	 * Chooses what totals(), sums(), stacks(), share(), ages() and live() tell from now on.
+	 * Chooses the part that estimates(), totals(), sums(), stacks(), share(), ages() and live()
+	 * tell from now on.
 	 * @param {number} part
 	 */
 	show_only(part) {
@@ -436,7 +465,7 @@ class Model {
 	}
 
 	/**
-	 * The estimates of a snapshot for each record.
+	 * The estimates of a snapshot for each record, of one part.
 	 * @param {number} snapshot
 	 * @param {number} part
 	 */
@@ -449,6 +478,7 @@ class Model {
 	}
 
 	/**
+	 * The same of a thread, or of ALL.
 	 * @param {number} snapshot
 	 * @param {number} thread  or ALL
 	 */
@@ -470,8 +500,8 @@ class Model {
 	}
 
 	/**
-	 * Calls take(record, label, its share of the objects, of the bytes), as in room labels of
-	 * jeprof.
+	 * Calls take() for each record and label that has some of it, with the shares of its objects
+	 * and of its bytes, as in room labels of jeprof.
 	 * @param {number} snapshot
 	 * @param {(record: number, label: number, objects: number, bytes: number) => void} take
 	 */
@@ -487,7 +517,8 @@ class Model {
 	}
 
 	/**
-	 * Of each record as much as the label has of the samples; no_label: what the others leave.
+	 * The estimates of a label for each record: as large a part as the label has of its samples; of
+	 * no_label what the labels leave.
 	 * @param {number} snapshot
 	 * @param {number} label
 	 */
@@ -518,7 +549,7 @@ class Model {
 	}
 
 	/**
-	 * Each label that has something, and what has none, the most first.
+	 * Rows of label_parts() with their bytes and objects, those that have some, the most first.
 	 * @param {number} snapshot
 	 */
 	by_label(snapshot) {
@@ -539,14 +570,14 @@ class Model {
 			.sort((x, y) => y.bytes - x.bytes || x.part - y.part);
 	}
 
-	/** All labels and what has none, as parts. */
+	/** All labels, and what has none, as parts with their texts. */
 	label_parts() {
 		return [...this.labels, '(no label)'].map((text, label) => ({ text,
 			part: this.label_base + label }));
 	}
 
 	/**
-	 * What can be shown alone: threads by their numbers, then labels.
+	 * The parts that can be shown alone: threads by their numbers, then labels.
 	 * @returns {{part: number, text: string}[]}
 	 */
 	choices() {
@@ -558,7 +589,8 @@ class Model {
 	}
 
 	/**
-	 * Of each record the node at which it ends: at its leaf, with wrappers of malloc, or its owner.
+	 * Of each record the node at which it ends: its leaf, with wrappers of malloc, if is_whole,
+	 * else its owner.
 	 * @param {boolean} is_whole
 	 */
 	ends(is_whole) {
@@ -566,7 +598,7 @@ class Model {
 	}
 
 	/**
-	 * The nodes at which records end, in order, and of each record the place of its node in these.
+	 * The nodes at which records end, in order, and of each record the index of its node in these.
 	 * @param {boolean} is_whole
 	 */
 	end_nodes(is_whole) {
@@ -600,6 +632,7 @@ class Model {
 	}
 
 	/**
+	 * The sums of each name.
 	 * @param {number} snapshot
 	 * @returns {Sums}
 	 */
@@ -622,7 +655,7 @@ class Model {
 	}
 
 	/**
-	 * Null where no ages are told.
+	 * The ages of what lives; null where none are told.
 	 * @param {number} snapshot
 	 * @returns {Ages | null}
 	 */
@@ -634,6 +667,7 @@ class Model {
 	}
 
 	/**
+	 * These as sums by node and by name, of ages of Snap.
 	 * @param {number[]} told
 	 * @param {Float64Array} bytes  of each record
 	 */
@@ -659,9 +693,9 @@ class Model {
 	}
 
 	/**
-	 * Callers and callees of a name, the most first.
+	 * Callers and callees of a name, two lists, the most first; a caller 0 stands for none.
 	 * @param {number} name
-	 * @param {Float64Array} totals
+	 * @param {Float64Array} totals  of each node
 	 */
 	around(name, totals) {
 		/** @type {[Map<number, number>, Map<number, number>]} */
@@ -681,13 +715,17 @@ class Model {
 			.sort((a, b) => b.bytes - a.bytes || a.name - b.name));
 	}
 
-	/** @param {number} node */
+	/**
+	 * The nodes of its children.
+	 * @param {number} node
+	 */
 	children_of(node) {
 		return this.children.subarray(this.child_start[node], this.child_start[node + 1]);
 	}
 
 	/**
-	 * The nodes with the largest sums, or changes since another snapshot.
+	 * The nodes with the largest sums, or changes since another snapshot (null: none), as largest()
+	 * returns them.
 	 * @param {number} snapshot
 	 * @param {number | null} since
 	 * @param {boolean} is_whole
@@ -708,7 +746,7 @@ class Model {
 	}
 
 	/**
-	 * The nodes from this one to below the root.
+	 * The nodes from this one up to below the root.
 	 * @param {number} node
 	 */
 	frames(node) {
@@ -724,7 +762,7 @@ class Model {
 	 * @param {number} snapshot
 	 * @param {Metric} metric
 	 * @param {boolean} is_whole
-	 * @param {Uint8Array} hits  of each name
+	 * @param {Uint8Array} hits  of each name: 1 if it is hit
 	 */
 	share(snapshot, metric, is_whole, hits) {
 		const is_on = new Uint8Array(this.node_count), ends = this.ends(is_whole);
@@ -739,7 +777,7 @@ class Model {
 	}
 
 	/**
-	 * Live bytes.
+	 * The live bytes of the part.
 	 * @param {number} snapshot
 	 */
 	live(snapshot) {

@@ -1,30 +1,32 @@
-// Reads a profile.proto of pprof, unpacked: what jeprofd serves under debug/pprof/heap. Knows
-// only the fields that the page shows; passes over others. Throws an Error where the bytes are no
-// such message. Called by live.js and by tests under node.
+// Reads a profile.proto of pprof, unpacked: what jeprofd serves under debug/pprof/heap. Knows only
+// the fields that the page shows; passes over others. Throws an Error where the bytes are no such
+// message. Called by live.js and by tests under node. Fields are told by their numbers in
+// profile.proto; a cursor is a place in bytes that moves on.
 
 /**
- * From the leaf on; a frame without a name has the name "". line: "file:line", or "".
+ * A frame without a name has the name "". line: "file:line", or "". module: the name of its object
+ * file, "?" if not known.
  * @typedef {{name: string, line: string, module: string}} ProfileFrame
  */
 /**
  * @typedef {object} Sample
- * @property {ProfileFrame[]} frames
- * @property {number} objects
- * @property {number} bytes
- * @property {number} thread
+ * @property {ProfileFrame[]} frames  from the leaf on
+ * @property {number} objects         live, estimated
+ * @property {number} bytes           the same
+ * @property {number} thread          its number; 0: not told
  * @property {string} thread_name
- * @property {string} label
- * @property {number | null} age  seconds at least
+ * @property {string} label           as the program named it; "": none
+ * @property {number | null} age      seconds, at least; null: not told
  */
 /**
  * @typedef {object} Profile
- * @property {number | null} time    seconds
- * @property {number} period         bytes
- * @property {{[key: string]: string}} comments
+ * @property {number | null} time    seconds since 1970
+ * @property {number} period         mean bytes between two samples
+ * @property {{[key: string]: string}} comments  metadata
  * @property {Sample[]} samples
  */
 /**
- * Fields by their numbers, each once.
+ * Fields by their numbers; of one that comes several times the last.
  * @typedef {{[field: number]: any}} Message
  */
 
@@ -48,7 +50,8 @@ function read_number(bytes, cursor) {
 }
 
 /**
- * Calls take(field, number or bytes) for each field of a message.
+ * Calls take(field, number or bytes) for each field of a message; of fields with a fixed size it
+ * gets the bytes.
  * @param {Uint8Array} bytes
  * @param {(field: number, value: any) => void} take
  */
@@ -70,6 +73,7 @@ function each_field(bytes, take) {
 }
 
 /**
+ * The size of a field that is no varint, by its wire type.
  * @param {number} kind
  * @param {Uint8Array} bytes
  * @param {{at: number}} cursor
@@ -87,7 +91,10 @@ function size_of_field(kind, bytes, cursor) {
 	}
 }
 
-/** @param {Uint8Array} bytes */
+/**
+ * All fields of a message.
+ * @param {Uint8Array} bytes
+ */
 function read_message(bytes) {
 	/** @type {Message} */
 	const message = {};
@@ -112,7 +119,10 @@ function read_numbers(value) {
 	return numbers;
 }
 
-/** @param {string[]} lines  KEY=VALUE */
+/**
+ * The metadata in comments.
+ * @param {string[]} lines  KEY=VALUE
+ */
 function read_comments(lines) {
 	/** @type {{[key: string]: string}} */
 	const comments = {};
@@ -125,6 +135,7 @@ function read_comments(lines) {
 	return comments;
 }
 
+// Takes all fields of a profile, in whichever order they come; samples are read when all are known.
 class ProfileReader {
 	/** @param {Uint8Array} bytes */
 	constructor(bytes) {
@@ -141,7 +152,7 @@ class ProfileReader {
 		/** @type {Map<number, {mapping: number, lines: Message[]}>} */
 		this.locations = new Map();
 		/**
-		 * Of locations.
+		 * Of locations, made by kept_frames().
 		 * @type {Map<number, ProfileFrame[]>}
 		 */
 		this.frames = new Map();
@@ -163,6 +174,7 @@ class ProfileReader {
 	}
 
 	/**
+	 * Takes one field of the profile.
 	 * @param {number} field  by its number in profile.proto
 	 * @param {any} value
 	 * @param {TextDecoder} decoder
@@ -200,7 +212,10 @@ class ProfileReader {
 		}
 	}
 
-	/** @param {Uint8Array} bytes */
+	/**
+	 * Takes a location by its number.
+	 * @param {Uint8Array} bytes
+	 */
 	take_location(bytes) {
 		const location = { mapping: 0, lines: /** @type {Message[]} */ ([]) };
 		let id = 0;
@@ -216,7 +231,10 @@ class ProfileReader {
 		this.locations.set(id, location);
 	}
 
-	/** @param {number} index */
+	/**
+	 * A text by its index; throws if there is none.
+	 * @param {number} index
+	 */
 	text(index) {
 		if (this.texts[index] === undefined) {
 			throw new Error('the profile names a text that it does not have');
@@ -225,7 +243,7 @@ class ProfileReader {
 	}
 
 	/**
-	 * The frames of a location, the innermost first; one without a name where it has none.
+	 * The frames of a location, the innermost first; one without a name where it has no lines.
 	 * @param {number} id
 	 * @returns {ProfileFrame[]}
 	 */
@@ -241,6 +259,7 @@ class ProfileReader {
 	}
 
 	/**
+	 * The frame of a line of a location.
 	 * @param {Message} line
 	 * @param {string} module
 	 */
@@ -251,14 +270,20 @@ class ProfileReader {
 			module };
 	}
 
-	/** @param {number} id */
+	/**
+	 * The frames of a location, made once.
+	 * @param {number} id
+	 */
 	kept_frames(id) {
 		const frames = this.frames.get(id) || this.frames_of(id);
 		this.frames.set(id, frames);
 		return frames;
 	}
 
-	/** @param {Uint8Array} bytes */
+	/**
+	 * One sample, of its bytes.
+	 * @param {Uint8Array} bytes
+	 */
 	read_sample(bytes) {
 		/** @type {Sample} */
 		const sample = { frames: [], objects: 0, bytes: 0, thread: 0, thread_name: '', label: '',
@@ -280,6 +305,7 @@ class ProfileReader {
 	}
 
 	/**
+	 * Takes a label of the profile, a key with a text or a number, into the sample.
 	 * @param {Sample} sample
 	 * @param {Message} label
 	 */
@@ -303,6 +329,7 @@ class ProfileReader {
 }
 
 /**
+ * Keeps a message by its number.
  * @param {Map<number, Message>} known
  * @param {Message} message  whose field 1 is its number
  */
@@ -311,6 +338,7 @@ function keep_by_id(known, message) {
 }
 
 /**
+ * The profile in these bytes.
  * @param {Uint8Array} bytes
  * @returns {Profile}
  */

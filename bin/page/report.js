@@ -1,8 +1,8 @@
-// Last part of the view in a report of jeprof, whose data stand in the page: one script element
-// for each process. start() is the first call of the page.
+// Last part of the view in a report of jeprof, whose data stand in the page: one script element for
+// each process, "data", "data1" and so on. start() is the first call of the page.
 
 /**
- * Shows a process; its data are unpacked and its model is made when it is first shown.
+ * Shows a process by its index; its data are unpacked and its model is made when it is first shown.
  * @param {number} process
  */
 function open_process(process) {
@@ -28,7 +28,10 @@ function open_process(process) {
 	}
 }
 
-/** @param {string} letters */
+/**
+ * The bytes of what atob() returned.
+ * @param {string} letters
+ */
 function bytes_of(letters) {
 	const bytes = new Uint8Array(letters.length);
 	for (let i = 0; i < letters.length; i++) {
@@ -38,7 +41,7 @@ function bytes_of(letters) {
 }
 
 /**
- * The tab of a process chooses it; arrows go to its neighbours.
+ * Has a click on the tab of a process choose it, by the address; arrows go to its neighbours.
  * @param {HTMLElement} tab
  * @param {number} process
  * @param {HTMLElement[]} tabs
@@ -57,6 +60,7 @@ function prepare_tab(tab, process, tabs) {
 	};
 }
 
+/** Shows the process that the address names. */
 function start() {
 	/** @type {HTMLElement[]} */
 	const tabs = Array.from(document.querySelectorAll('#tabs button'));

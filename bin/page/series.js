@@ -1,43 +1,48 @@
 // Makes the data of the page (Data in model.js) of profiles that were fetched. make_snapshot() is
-// one of them, its stacks summed by names and thread; make_data() is all of them as one. Counts
-// are told as they were sampled, so that Model can tell their errors: of a site whose objects
-// have B bytes on average, the share 1 - exp(-B / interval) was sampled. WRAPPER is made of
-// wrappers.txt, START_NAME of starts.txt, by scripts/join-page. Called by live.js and by tests
-// under node.
+// one of them, its stacks summed by names and thread; make_data() is all of them as one. The
+// profiles have estimates; Data has counts as they were sampled, so that Model can tell their
+// errors: of a site whose objects have B bytes on average, the share 1 - exp(-B / interval) was
+// sampled. WRAPPER is made of wrappers.txt, START_NAME of starts.txt, LEAKS of leaks.txt, by
+// scripts/join-page. Called by live.js and by tests under node.
 
-/** @typedef {{title: string, is_named: boolean, line: string, module: string}} Frame */
 /**
- * What one stack of one thread holds.
- * @typedef {object} Site
- * @property {Frame[]} frames  from the leaf on
- * @property {number} thread
- * @property {number} objects
- * @property {number} bytes
- * @property {Map<string, {objects: number, bytes: number}>} labels
- * @property {Float64Array | null} ages  bytes by column
+ * As ProfileFrame (pprof.js); title: its name, or its module in brackets.
+ * @typedef {{title: string, is_named: boolean, line: string, module: string}} Frame
  */
 /**
+ * What one stack of one thread holds: estimates while samples are added, then as it was sampled.
+ * @typedef {object} Site
+ * @property {Frame[]} frames  from the leaf on
+ * @property {number} thread   its number
+ * @property {number} objects
+ * @property {number} bytes
+ * @property {Map<string, {objects: number, bytes: number}>} labels  what each label has of it
+ * @property {Float64Array | null} ages  bytes by column, estimates; null: no ages are told
+ */
+/**
+ * One profile. The members are those of Snap, but for sites, by a key of names and thread.
  * @typedef {object} Snapshot
  * @property {Map<string, Site>} sites
- * @property {[number, string, number, number][]} threads  as in Snap, the largest first
- * @property {number[]} live         bytes, objects
+ * @property {[number, string, number, number][]} threads  the largest first
+ * @property {number[]} live         bytes, objects, estimated
  * @property {number} rate
- * @property {number | null} time    seconds
+ * @property {number | null} time    see steady_time()
  * @property {string} clock
  * @property {{[key: string]: string}} meta
  */
 /**
- * The site of one key in all snapshots.
+ * A record of Data: the sites with one key in all snapshots.
  * @typedef {object} DataRecord
  * @property {string} key
  * @property {Site} site      the first with this key
- * @property {number[]} path  names from the root on
- * @property {number} at      its index
- * @property {number} node
+ * @property {number[]} path  indices of names from below the root on
+ * @property {number} at      its index among the records
+ * @property {number} node    of its leaf
  * @property {number} folded  how many frames at the leaf only hand memory on
  */
 
 /**
+ * A profile as a snapshot.
  * @param {Profile} profile
  * @returns {Snapshot}
  */
@@ -76,7 +81,8 @@ function site_of(sites, { frames: told, thread }) {
 }
 
 /**
- * jeprof calls a frame without a name MODULE+0xOFFSET; jeprofd gives it none.
+ * The frame of a profile with its title. jeprof calls a frame without a name MODULE+0xOFFSET;
+ * jeprofd gives it none.
  * @param {ProfileFrame} frame
  * @returns {Frame}
  */
@@ -86,7 +92,7 @@ function titled({ name, line, module }) {
 }
 
 /**
- * The sums of the thread of a sample, made if it is the first.
+ * The sums of the thread of a sample, made if it is the first: as threads of Snap.
  * @param {Map<number, [number, string, number, number]>} threads
  * @param {Sample} sample
  */
@@ -97,6 +103,7 @@ function thread_of(threads, { thread, thread_name }) {
 }
 
 /**
+ * Adds a sample to its site.
  * @param {Site} site
  * @param {Sample} sample
  */
@@ -116,7 +123,8 @@ function add_sample(site, { objects, bytes, label, age }) {
 }
 
 /**
- * The share of the objects of this average size that was sampled, where their number is estimated.
+ * The share of the objects of a site that was sampled, by their average size; 1 where counts are
+ * exact.
  * @param {number} bytes
  * @param {number} objects
  * @param {number} rate
@@ -126,7 +134,7 @@ function sampled_share(bytes, objects, rate) {
 }
 
 /**
- * Makes of estimates what was sampled.
+ * Makes of the estimates of a site what was sampled.
  * @param {Site} site
  * @param {number} rate
  */
@@ -139,7 +147,8 @@ function take_back_estimate(site, rate) {
 }
 
 /**
- * Seconds on a clock that nobody sets, if the profile tells it: times between snapshots follow it.
+ * Seconds on a clock that nobody sets, if the profile tells it, so that times between snapshots
+ * follow it; else since 1970.
  * @param {Profile} profile
  */
 function steady_time({ time, comments }) {
@@ -147,7 +156,10 @@ function steady_time({ time, comments }) {
 	return /^\d{1,15}$/.test(monotonic_ms) ? Number(monotonic_ms) / 1000 : time;
 }
 
-/** @param {Date} time */
+/**
+ * A time of the wall clock of this browser, as text.
+ * @param {Date} time
+ */
 function clock_text(time) {
 	/** @param {number} x */
 	const two = x => String(x).padStart(2, '0');
@@ -156,9 +168,9 @@ function clock_text(time) {
 }
 
 /**
- * How many frames only hand memory on, as Fold in jeprof tells it: past wrappers and frames without
- * a name, to the first caller that has one.
- * @param {Frame[]} frames
+ * How many frames at the leaf only hand memory on, as Fold in jeprof tells it: past wrappers and
+ * frames without a name, to the first caller that has one.
+ * @param {Frame[]} frames  from the leaf on
  */
 function count_folded(frames) {
 	let nameless = -1;
@@ -176,7 +188,7 @@ function count_folded(frames) {
 }
 
 /**
- * The order of the tree, and of threads of the same stack.
+ * The order of the tree, and of threads of the same stack, for sorting.
  * @param {DataRecord} a
  * @param {DataRecord} b
  */
@@ -203,7 +215,7 @@ function count_same(a, b) {
 }
 
 /**
- * What changed, as cells of Snap tell it.
+ * What changed, as cells of Snap.
  * @param {Counts} before
  * @param {Counts} now
  */
@@ -221,7 +233,7 @@ function told_changes(before, now) {
 }
 
 /**
- * Counts of some sums, 0 where there are none.
+ * Counts of a list, of each member what sums() returns, 0 where that is undefined.
  * @template T
  * @param {T[]} list
  * @param {(of: T) => {objects: number, bytes: number} | undefined} sums
@@ -238,7 +250,7 @@ function counted(list, sums) {
 }
 
 /**
- * The number of a key, a new one if it has none.
+ * The number of a key in the order in which they came, a new one if it has none.
  * @param {Map<string, number>} numbers
  * @param {string} key
  */
@@ -248,20 +260,23 @@ function number_in(numbers, key) {
 	return number;
 }
 
-// Builds Data step by step, in the order of its constructor: labels() fills the pairs that snaps()
-// needs.
+// Builds data, a Data of some snapshots, step by step, in the order of its constructor: labels()
+// fills the pairs that snaps() needs.
 class DataMaker {
 	/** @param {Snapshot[]} snapshots  in the order of time */
 	constructor(snapshots) {
 		this.snapshots = snapshots;
-		/** @type {Map<string, number>} */
+		/**
+		 * The index of each name.
+		 * @type {Map<string, number>}
+		 */
 		this.names = new Map([['all', 0]]);
 		/** @type {number[]} */
 		this.module_of = [0];
 		/** @type {number[]} */
 		this.up = [0];
 		/**
-		 * Of each node.
+		 * The name of each node.
 		 * @type {number[]}
 		 */
 		this.name = [0];
@@ -286,7 +301,10 @@ class DataMaker {
 			suspects: this.suspects(), ...this.threads(), ...this.labels(), snaps: this.snaps() };
 	}
 
-	/** @returns {DataRecord[]} */
+	/**
+	 * A record for each key, without path and node yet.
+	 * @returns {DataRecord[]}
+	 */
 	gather() {
 		/** @type {Map<string, Site>} */
 		const sites = new Map();
@@ -297,7 +315,7 @@ class DataMaker {
 			folded: count_folded(site.frames) }));
 	}
 
-	/** Numbers names in their order; returns the modules. */
+	/** Numbers the names of all frames in their order, and sets module_of; returns the modules. */
 	number_names() {
 		/** @type {Map<string, string>} */
 		const module_of = new Map();
@@ -313,7 +331,7 @@ class DataMaker {
 		return [...modules.keys()];
 	}
 
-	/** Makes the tree in preorder. */
+	/** Makes the tree in preorder, of records in its order, and sets their nodes. */
 	plant() {
 		/** @type {number[]} */
 		let before = [];
@@ -336,6 +354,7 @@ class DataMaker {
 		});
 	}
 
+	/** As records of Data. */
 	told_records() {
 		/** @type {number[]} */
 		const told = [];
@@ -348,7 +367,7 @@ class DataMaker {
 	}
 
 	/**
-	 * Nothing where there is only one.
+	 * As these members of Data; none where there is only one thread.
 	 * @returns {Pick<Data, 'threads' | 'own'>}
 	 */
 	threads() {
@@ -366,7 +385,7 @@ class DataMaker {
 	}
 
 	/**
-	 * Fills the pairs too; nothing where there are no labels.
+	 * As these members of Data, none where there are no labels; fills the pairs too.
 	 * @returns {Pick<Data, 'labels' | 'label_pairs'>}
 	 */
 	labels() {
@@ -383,7 +402,10 @@ class DataMaker {
 		return numbers.size ? { labels: [...numbers.keys()], label_pairs } : {};
 	}
 
-	/** @param {DataRecord} record */
+	/**
+	 * The labels that a record has in any snapshot.
+	 * @param {DataRecord} record
+	 */
 	labels_of({ key }) {
 		/** @type {Set<string>} */
 		const labels = new Set();
@@ -394,7 +416,10 @@ class DataMaker {
 		return labels;
 	}
 
-	/** @returns {Snap[]} */
+	/**
+	 * As snaps of Data.
+	 * @returns {Snap[]}
+	 */
 	snaps() {
 		let before = no_counts(this.records.length), labels_before = no_counts(this.pairs.length);
 		return this.snapshots.map(({ sites, time, clock, rate, live, meta, threads }) => {
@@ -447,9 +472,7 @@ class DataMaker {
 		return suspects.sort((a, b) => b[1] - a[1] || a[0] - b[0]);
 	}
 
-	/**
-	 * The courses of all owners with their callers; of each the first record.
-	 */
+	/** The courses of all owners with their callers, as estimates; of each the first record. */
 	courses() {
 		/** @type {Map<string, {record: DataRecord, values: number[], variances: number[]}>} */
 		const courses = new Map();
@@ -469,6 +492,7 @@ class DataMaker {
 	}
 
 	/**
+	 * As a Suspect; live: bytes in the last snapshot.
 	 * @param {DataRecord} record
 	 * @param {Growth} growth
 	 * @param {number} live
@@ -487,7 +511,7 @@ class DataMaker {
 }
 
 /**
- * Columns that have bytes, each with its share of a thousand.
+ * Columns that have bytes, each with its share of a thousand: as ages of Snap.
  * @param {Float64Array} ages
  */
 function shares(ages) {
@@ -502,7 +526,10 @@ function shares(ages) {
 	return told;
 }
 
-/** @param {Snapshot[]} snapshots */
+/**
+ * The data of the page, of snapshots in the order of time.
+ * @param {Snapshot[]} snapshots
+ */
 function make_data(snapshots) {
 	return new DataMaker(snapshots).data;
 }

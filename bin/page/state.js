@@ -14,13 +14,15 @@ const COLOURS = /** @type {const} */ (['name', 'module', 'growth', 'age']);
 const DIRECTIONS = /** @type {const} */ (['icicle', 'flame']);
 const ORDERS = /** @type {const} */ (['self', 'cum', 'objects', 'growth']);
 /**
- * What need not stand in the address: set by begin().
+ * What need not stand in the address, since it is taken for what is missing there. begin() sets the
+ * snapshot; select_again() of live.js sets it to null, so that the address has the one that is shown
+ * when begin() reads it.
  * @type {State}
  */
 const usual = { ...state };
 
 /**
- * The number that a text is, if it is a good one.
+ * The number that a text is, if it is a good one, else the other value.
  * @template T
  * @param {string | undefined} text
  * @param {(x: number) => boolean} is_good
@@ -43,7 +45,7 @@ function value_of(text, values, is_letter) {
 }
 
 /**
- * Whether x is an index from a bound on.
+ * Whether x is a whole number from a bound to below a length.
  * @param {number} x
  * @param {number} from
  * @param {number} length
@@ -52,7 +54,7 @@ function is_index(x, from, length) {
 	return x >= from && x < length && x % 1 === 0;
 }
 
-/** What the address says, by letters. */
+/** What the address says, as texts by letters. */
 function address() {
 	/** @type {{[letter: string]: string}} */
 	const said = {};
@@ -67,7 +69,7 @@ function address() {
 	return said;
 }
 
-/** The process that the address names. */
+/** The index of the process that the address names. */
 function process_of_address() {
 	return number_of(address().p, x => is_index(x, 1, view.tabs.length), 0);
 }
@@ -104,6 +106,7 @@ function read_address() {
 }
 
 /**
+ * The value of a member of the state, as the address has it.
  * @param {string} member
  * @param {string | number | boolean | null} value
  */
@@ -114,6 +117,7 @@ function address_text(member, value) {
 	return value === null ? '' : String(value === true ? 1 : value);
 }
 
+/** Puts the state into the address, without those values that are usual. */
 function write_address() {
 	/** @type {{[member: string]: any}} */
 	const now = state, before = /** @type {{[member: string]: any}} */ (usual);
@@ -128,7 +132,8 @@ function write_address() {
 }
 
 /**
- * Changes the state, and shows that.
+ * Changes the state, and shows that. To colour by growth it compares with the first snapshot, if
+ * none is compared.
  * @param {Partial<ShownState>} changes
  */
 function change(changes) {
@@ -140,7 +145,10 @@ function change(changes) {
 	show(changes);
 }
 
-/** Finds the names that contain the search: a regular expression, or else a text. */
+/**
+ * Finds the names that contain the search, sets view.hits, and says how many they are and what they
+ * hold.
+ */
 function find_names() {
 	const { names } = view.data, text = state.search, found = element('found');
 	view.hits = null;
@@ -160,6 +168,8 @@ function find_names() {
 }
 
 /**
+ * Whether a name contains a text: a regular expression, or if it is none, the text itself; in upper
+ * or lower case.
  * @param {string} text
  * @returns {(name: string) => boolean}
  */
@@ -188,6 +198,7 @@ function take_sums() {
 	}
 }
 
+/** Sets the controls to what the state says. */
 function set_controls() {
 	const { compared, search, zoomed } = state;
 	const by_age = /** @type {HTMLElement} */ (element('colour').querySelector('[value=age]'));
@@ -234,7 +245,7 @@ function show(changes) {
 	view.drawn_compared = state.compared;
 }
 
-/** After a change of the window. */
+/** Draws the canvases again, after a change of the window and for the printer. */
 function draw_again() {
 	if (view.is_begun) {
 		draw_course();
@@ -242,17 +253,19 @@ function draw_again() {
 	}
 }
 
+/** From a flame graph to icicles, or back. */
 function turn_graph() {
 	change({ direction: state.direction === 'flame' ? 'icicle' : 'flame' });
 }
 
+/** The next way to colour the graph. */
 function next_colour() {
 	const colours = COLOURS.filter(colour => colour !== 'age' || view.ages);
 	change({ colour: colours[(colours.indexOf(state.colour) + 1) % colours.length] });
 }
 
 /**
- * Chooses the snapshot before or behind.
+ * Chooses the snapshot before (-1) or behind (1).
  * @param {number} step
  */
 function step_snapshot(step) {
@@ -262,7 +275,7 @@ function step_snapshot(step) {
 	}
 }
 
-/** Ends a search, or zooms out by one. */
+/** Ends the search, or zooms out by one. */
 function step_out() {
 	if (state.search) {
 		change({ search: '' });
@@ -272,12 +285,16 @@ function step_out() {
 	}
 }
 
+/** Moves the focus of the keyboard to the search. */
 function go_to_search() {
 	control('find').focus();
 	control('find').select();
 }
 
-/** @type {Map<string, () => void>} */
+/**
+ * What keys do wherever the focus is, but in a field.
+ * @type {Map<string, () => void>}
+ */
 const KEYS = new Map([
 	['/', go_to_search],
 	['[', () => step_snapshot(-1)],
@@ -287,7 +304,10 @@ const KEYS = new Map([
 	['w', () => change({ is_whole: !state.is_whole })],
 ]);
 
-/** @param {KeyboardEvent} event */
+/**
+ * Does what a key says; Escape also in a field.
+ * @param {KeyboardEvent} event
+ */
 function take_key(event) {
 	const field = /** @type {HTMLInputElement} */ (event.target), { key } = event;
 	const is_typing = /^(INPUT|SELECT|TEXTAREA)$/.test(field.tagName) && field.type !== 'checkbox';
@@ -304,7 +324,10 @@ function take_key(event) {
 	}
 }
 
-/** @param {KeyboardEvent} event */
+/**
+ * The same of a key that is not typed into a field.
+ * @param {KeyboardEvent} event
+ */
 function take_letter(event) {
 	const { key } = event, act = KEYS.get(key), is_arrow = key.startsWith('Arrow');
 	const is_in_graph = document.activeElement === element('flame');
@@ -321,7 +344,7 @@ function take_letter(event) {
 }
 
 /**
- * Changes the state by the value that a control gets.
+ * Has a control change the state by its value.
  * @param {string} id
  * @param {(value: string) => Partial<ShownState>} changes
  * @param {'onchange' | 'oninput'} event
@@ -330,6 +353,10 @@ function listen_to(id, changes, event = 'onchange') {
 	control(id)[event] = () => change(changes(control(id).value));
 }
 
+/**
+ * A click on a box zooms, a double click chooses its function, the mouse over it tells what it
+ * holds.
+ */
 function listen_to_graph() {
 	const graph = element('flame');
 	graph.onclick = event => {
@@ -354,6 +381,7 @@ function listen_to_graph() {
 	graph.onblur = draw_graph;
 }
 
+/** Has all controls work. */
 function listen_to_controls() {
 	listen_to('snap', value => ({ snapshot: Number(value) }));
 	listen_to('from', value => ({ compared: value === '' ? null : Number(value) }));
@@ -372,7 +400,7 @@ function listen_to_controls() {
 }
 
 /**
- * Once at the start.
+ * Has all events of the page work; called once, at the start.
  * @param {(process: number) => void} open  shows another process
  */
 function listen(open) {
@@ -398,7 +426,7 @@ function listen(open) {
 }
 
 /**
- * Shows a process, whose model is there.
+ * Shows a process by its index, whose model must be there, as the address says.
  * @param {number} process
  */
 function begin(process) {

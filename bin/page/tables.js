@@ -1,6 +1,8 @@
 // The tables: functions, callers and callees, growth, suspects, heaviest stacks, labels, threads,
 // figures of the snapshot. Called by show() and begin() of state.js, which say when each changes.
+// Cells are those of fill() in tools.js.
 
+// Rows of the tables of labels and of threads.
 const SHOWN_PARTS = 100;
 /** @type {Column} */
 const STACK_COLUMN = ['stack, from the owner to its callers', 't'];
@@ -11,13 +13,14 @@ const SUSPECTS_OF_SERIES = 'What grew in nearly all steps and goes on growing; n
 const SUSPECTS_OF_ONE = 'By the ages of what lives in this one snapshot: bytes of all ages, in'
 	+ ' proportion to the time; not what is only old (a table, a full cache) or only young.';
 
-/** The sums of the snapshot that is compared with. */
+/** The sums of the snapshot that is compared with, null if there is none. */
 function sums_before() {
 	return state.compared === null ? null : view.model.sums(state.compared);
 }
 
 /**
- * All functions that hold something, in the chosen order: kept until that changes.
+ * The names of all functions that hold something now or before, in the chosen order: kept until
+ * that changes.
  * @param {Sums} now
  * @param {Sums | null} before
  */
@@ -34,6 +37,7 @@ function ordered_names(now, before) {
 }
 
 /**
+ * By how many bytes each name has grown itself; what it has if nothing is compared.
  * @param {Sums} now
  * @param {Sums | null} before
  */
@@ -53,6 +57,7 @@ function order_column(order, title = order) {
 	})];
 }
 
+/** The table of functions, those that the search found first; and callers and callees. */
 function fill_functions() {
 	const now = view.model.sums(state.snapshot), before = sums_before(), { hits } = view;
 	const names = ordered_names(now, before);
@@ -72,6 +77,7 @@ function fill_functions() {
 }
 
 /**
+ * The row of a function, by its name.
  * @param {number} name
  * @param {Sums} now
  * @param {Sums | null} before
@@ -94,6 +100,7 @@ function cells_of_function(name, now, before) {
 }
 
 /**
+ * A change with its sign and colour.
  * @param {number} bytes
  * @returns {Cell}
  */
@@ -102,7 +109,7 @@ function change_cell(bytes) {
 }
 
 /**
- * Callers and callees of the function that was chosen.
+ * Callers and callees of the function that was chosen; hidden if none is.
  * @param {Sums} now
  */
 function fill_neighbours(now) {
@@ -123,6 +130,7 @@ function fill_neighbours(now) {
 }
 
 /**
+ * The row of a caller or callee; the name 0 stands for no caller.
  * @param {{name: number, bytes: number}} row
  * @param {number} cum  bytes of the chosen function
  */
@@ -139,7 +147,7 @@ function is_noise(stack) {
 	return Math.abs(stack.bytes) < margin_of(stack.variance, stack.samples);
 }
 
-/** Growth since the snapshot compared with, or else the first. */
+/** The stacks that changed most since the snapshot compared with, or else since the first. */
 function fill_growth() {
 	const { model, data } = view, { snapshot } = state, key = element('growth-key');
 	const since = state.compared === null ? model.full[0] : state.compared;
@@ -162,6 +170,7 @@ function fill_growth() {
 }
 
 /**
+ * The row of a changed stack; minutes: between the snapshots, 0 if not known.
  * @param {Stack} stack
  * @param {number} minutes
  * @returns {Cell[]}
@@ -175,6 +184,7 @@ function cells_of_growth(stack, minutes) {
 		names + (is_noise(stack) ? '  (within noise)' : '')];
 }
 
+/** The table of suspects; hidden if there are none. */
 function fill_suspects() {
 	const { suspects } = view.data;
 	element('s-suspects').hidden = !suspects.length;
@@ -186,6 +196,7 @@ function fill_suspects() {
 }
 
 /**
+ * The row of a suspect; a click on its function shows it in the last snapshot.
  * @param {Suspect} suspect
  * @returns {Cell[]}
  */
@@ -201,13 +212,15 @@ function cells_of_suspect([node, grown, rate, error, up, steps, live]) {
 		steps ? `${up}/${steps}` : '-', stack];
 }
 
+/** The heaviest whole stacks of the snapshot. */
 function fill_stacks() {
 	element('stacks').replaceChildren(...view.model.stacks(state.snapshot, null, true).list
 		.map(folded_stack));
 }
 
 /**
- * A stack, whose frames are there once it is opened; the first two are open.
+ * A stack by its place in the list, whose frames are there once it is opened; the first two are
+ * open.
  * @param {Stack} stack
  * @param {number} number
  */
@@ -229,6 +242,7 @@ function folded_stack(stack, number) {
 }
 
 /**
+ * The frames of a stack, each with its source line if that is known.
  * @param {string[]} names
  * @param {string[]} lines
  */
@@ -245,7 +259,8 @@ function list_of_frames(names, lines) {
 }
 
 /**
- * A thread or label, as a link that shows it alone, or all again; a text if it cannot be.
+ * The text of a part (see Model), as a link that shows it alone, or all again if it is so shown; a
+ * plain text if it cannot be (part -1).
  * @param {number} part
  * @param {string} text
  */
@@ -257,7 +272,7 @@ function part_link(part, text) {
 }
 
 /**
- * The table of threads or labels, if there are some.
+ * The table of threads or labels; title is "thread" or "label". Hidden if there are none.
  * @param {string} title
  * @param {{part: number, text: string, bytes: number, objects: number}[]} rows
  */

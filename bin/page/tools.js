@@ -1,14 +1,16 @@
 // First part of the view, which draws what the model adds up: what is shown, texts of numbers,
-// elements, tables, canvases. The parts of the view share one scope; scripts/join-page joins
-// them. Reads the elements of body.html. Called by all other parts.
+// elements, tables, canvases. The parts of the view share one scope; scripts/join-page joins them.
+// Reads the elements of body.html, which have the ids. Called by all other parts.
 
 /**
- * What the address of the page holds, by the letters of LETTERS in state.js. Changed by change().
+ * What is chosen, and what the address of the page holds, by the letters of LETTERS in state.js.
+ * Changed by change(), read_address() and begin() of state.js and by select_again() of live.js;
+ * take_sums() zooms out of a node that holds nothing.
  * @typedef {object} State
  * @property {number} process          index of the process
- * @property {number | null} snapshot  null only in `usual` of state.js: the address always has it
+ * @property {number | null} snapshot  null only in `usual` of state.js
  * @property {number | null} compared  the snapshot compared with
- * @property {number} part             what is shown alone, see Model
+ * @property {number} part             what is shown alone, or ALL: see Model
  * @property {number} zoomed           the node that fills the graph
  * @property {number} name             the function whose callers are shown; 0: none
  * @property {string} search
@@ -23,22 +25,24 @@
  * @typedef {State & {snapshot: number}} ShownState
  */
 /**
- * What is shown now: set by begin() and show() (state.js).
+ * What is shown now: models and tabs are set by report.js and live.js, the rest by begin() and
+ * show() (state.js) and what they call.
  * @typedef {object} View
  * @property {Model[]} models              by process; each is made when it is first shown
- * @property {Element[]} tabs              of the processes
+ * @property {Element[]} tabs              of the processes; none if there is one
  * @property {boolean} is_begun            whether the following are set
  * @property {Model} model                 of the process
  * @property {Data} data                   its data
- * @property {Float64Array} totals         of each node
- * @property {Float64Array | null} totals_before  in the snapshot compared with
- * @property {Ages | null} ages
- * @property {Uint8Array | null} hits      of each name: whether the search found it
- * @property {number} rows                 of the table of functions
+ * @property {Float64Array} totals         of each node, in the metric of the state
+ * @property {Float64Array | null} totals_before  the same in the snapshot compared with; without
+ *                                         one null, or zeros where growth is coloured
+ * @property {Ages | null} ages            null: none are told
+ * @property {Uint8Array | null} hits      of each name: 1 if the search found it; null: no search
+ * @property {number} rows                 how many the table of functions has at most
  * @property {{key: string, list: number[]}} ordered  names for this table, and for which state
  * @property {{key: string, boxes: Box[]}} laid  boxes of the graph, and for which state
  * @property {number} focused              node of the box that the keyboard chose
- * @property {string[]} hues               colours of names
+ * @property {string[]} hues               colours of names, those that were drawn
  * @property {number | null} drawn_compared  state.compared when last drawn
  */
 /** @type {ShownState} */
@@ -48,6 +52,7 @@ const state = { process: 0, snapshot: 0, compared: null, part: ALL, zoomed: 0, n
 const view = /** @type {any} */ ({ models: [], tabs: [], is_begun: false, drawn_compared: null });
 
 /**
+ * The element with an id.
  * @param {string} id
  * @returns {HTMLElement}
  */
@@ -56,14 +61,17 @@ function element(id) {
 }
 
 /**
- * A field, button or list to choose from.
+ * The same, a field, button or list to choose from.
  * @param {string} id
  */
 function control(id) {
 	return /** @type {HTMLInputElement} */ (element(id));
 }
 
-/** @param {number} bytes */
+/**
+ * Bytes as short text: 1.5M.
+ * @param {number} bytes
+ */
 function size_text(bytes) {
 	let unit = 0, x = bytes;
 	while (Math.abs(x) >= 1023.95 && unit < 4) {
@@ -73,12 +81,18 @@ function size_text(bytes) {
 	return unit ? x.toFixed(1) + 'BKMGT'[unit] : Math.trunc(x) + 'B';
 }
 
-/** @param {number} x */
+/**
+ * An amount in the metric of the state, as text.
+ * @param {number} x
+ */
 function amount_text(x) {
 	return state.metric === 'objects' ? Math.trunc(x) + ' objects' : size_text(x);
 }
 
-/** @param {number | null} seconds */
+/**
+ * Seconds as short text: 45s, 12m, 3.2h; '' for null.
+ * @param {number | null} seconds
+ */
 function age_text(seconds) {
 	/** @type {[number, string, number][]} */
 	const units = [[86400, 'd', 2], [3600, 'h', 2], [60, 'm', 2], [1, 's', 0]];
@@ -90,6 +104,7 @@ function age_text(seconds) {
 }
 
 /**
+ * The text of a change, with its sign.
  * @param {number} x
  * @param {(x: number) => string} text
  */
@@ -98,6 +113,7 @@ function signed(x, text) {
 }
 
 /**
+ * A share as text.
  * @param {number} part
  * @param {number} all
  */
@@ -106,6 +122,7 @@ function percent(part, all) {
 }
 
 /**
+ * The margin of a sum of bytes as text; '' if it is 0.
  * @param {number} variance
  * @param {number} samples
  */
@@ -126,7 +143,7 @@ function change_class(x) {
 }
 
 /**
- * The names of a stack, from its last function on.
+ * The names of a stack that ends at a node, from the leaf on, without the root.
  * @param {number} node
  */
 function path_names(node) {
@@ -154,6 +171,7 @@ function make(tag, text, style) {
 }
 
 /**
+ * A link that does something on this page.
  * @param {string} text
  * @param {() => void} act
  */
@@ -167,7 +185,10 @@ function link(text, act) {
 	return made;
 }
 
-/** @param {number} name */
+/**
+ * A link that shows the callers and callees of a function.
+ * @param {number} name
+ */
 function name_link(name) {
 	return link(view.data.names[name], () => {
 		change({ name });
@@ -178,6 +199,7 @@ function name_link(name) {
 }
 
 /**
+ * An option of a list to choose from.
  * @param {string} text
  * @param {string | number} value
  */
@@ -188,11 +210,17 @@ function option(text, value) {
 }
 
 /**
- * A column: its title, its class, and what stands in the place of the title.
+ * A column: its title, the class of its cells, and what stands in the place of the title.
  * @typedef {[string, string?, Node?]} Column
  */
-/** @typedef {string | Node | {style: string, text: string}} Cell */
-/** @typedef {{is_hit?: boolean, cells: Cell[]}} Row */
+/**
+ * style: a further class.
+ * @typedef {string | Node | {style: string, text: string}} Cell
+ */
+/**
+ * is_hit: whether the search found it.
+ * @typedef {{is_hit?: boolean, cells: Cell[]}} Row
+ */
 /**
  * Fills a table.
  * @param {string} id
@@ -218,6 +246,7 @@ function fill(id, columns, rows, has_head = true) {
 }
 
 /**
+ * A cell as an element.
  * @param {Cell} cell
  * @param {string} [style]  of its column
  */
@@ -233,7 +262,7 @@ function filled_cell(cell, style) {
 }
 
 /**
- * The value of a property of style.css.
+ * The value of a property of style.css, "--fg".
  * @param {string} name
  */
 function css(name) {
@@ -241,7 +270,8 @@ function css(name) {
 }
 
 /**
- * Empties a canvas and gives it a height, sharp on every screen.
+ * Empties a canvas and gives it a height, sharp on every screen; returns what draws on it, in
+ * pixels of the page.
  * @param {string} id
  * @param {number} height
  */
