@@ -28,7 +28,7 @@ sub get {
 	return $text;
 }
 
-# The answer to GET, or to POST of $body if that is not empty; undef if that failed.
+# The answer to GET of a URL, or to POST of $body if that is not empty; undef if that failed.
 sub curl {
 	my ($url, $body) = @_;
 	my $curl = Tool::find('curl') or Talk::fail(1, "$url: curl is not installed");

@@ -25,21 +25,22 @@
 #   Rooms                  compiles each room of join-jeprof's list "later" when it is first called.
 # Invariant: a symbol gives its name to an address only if its size covers the address, or if it is
 # a label without a size, as of assembler code, and the last symbol before it; and only if its file
-# is the one that ran: by the build-id that the dump records, else by its fit to the recorded
-# mappings. A profile that brings names along, or a server that is asked for them (Fetch), is
-# believed. Results go to stdout, messages to stderr. Exit: 0 done, 1 failed, 2 usage, 3 done with
-# doubts; run ends as its program does, live by 128 + the signal that ends it, doctor by its
-# verdict. Needs nothing but perl-base; better with jeprof-symbolize, llvm-symbolizer or addr2line
-# (lines), c++filt (C++ names), objdump (--disasm), dot (pictures), gzip, xz, zstd, curl; with
-# jeprofctl for live processes and black boxes. scripts/join-jeprof makes one file of the rooms,
-# bin/jeprof.d/: this one as it is, then each in a block of its own, or, where few commands need it,
-# as text for Rooms.
+# is the one that ran, or the separate debug file of that: by the build-id that the dump records,
+# else by its fit to the recorded mappings. A profile that brings names along, or a server that is
+# asked for them (Fetch), is believed. Results go to stdout, messages to stderr. Exit: 0 done, 1
+# failed, 2 usage, 3 done with doubts; run ends as its program does, live with 128 + the signal that
+# ends it, doctor by its verdict, and verbs of jeprofctl as that does. Needs nothing but perl-base;
+# better with jeprof-symbolize, llvm-symbolizer or addr2line (lines), c++filt (C++ names), objdump
+# (--disasm), dot (pictures), gzip, xz, zstd, curl; with jeprofctl for live processes and black
+# boxes. scripts/join-jeprof makes one file of the rooms, bin/jeprof.d/: this one as it is, then
+# each in a block of its own, or, where few commands need it, as text for Rooms.
 
 use strict;
 use warnings;
 no warnings qw(portable recursion); # addresses have 64 bits
 
-# Rooms: to compile them all takes longer than to read a small profile.
+# Rooms: keeps rooms as text until they are needed: to compile them all takes longer than to read a
+# small profile.
 package Rooms;
 
 # Compiles a text; true, or undef with the error in $@. It stands before the lexicals of this file,

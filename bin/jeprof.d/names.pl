@@ -1,8 +1,8 @@
 # Names: each place gets a list of frames, innermost first (more than one where calls were inlined).
-# A frame is { raw: the symbol, full: demangled, short: without parameters and templates, is_bare },
-# and { file, line } once lines were asked for. is_bare: no name is known, full and short are
-# OBJECT+OFFSET or the address, and raw is undef. Called by all that print names, after Places has
-# numbered the stacks.
+# A frame is { raw: the symbol, or the name that the profile brought along; full: that demangled;
+# short: without parameters and templates; is_bare }, and { file, line } once lines were asked for.
+# is_bare: no name is known, full and short are OBJECT+OFFSET or the address, and raw is undef.
+# Called by all that print names, after Places has numbered the stacks.
 package Names;
 
 our @frames; # place => its list of frames

@@ -135,8 +135,8 @@ sub help {
 }
 
 # Takes the options out of @$arguments, where the words that are none stay; fails if one is wrong.
-# Returns a hash: the value of each option by its first name, and { top } (of -n), { debug_dir }, {
-# grain } of @grains, { mode } of @modes or '', { index } of @indices. With $is_ordered what follows
+# Returns a hash: the value of each option by its first name, and top (the number of -n), debug_dir,
+# grain (of @grains), mode (of @modes, or ''), index (of @indices). With $is_ordered what follows
 # the first word that is no option stays as it is: another program's arguments.
 sub parse {
 	my ($arguments, $is_ordered) = @_;

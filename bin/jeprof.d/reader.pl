@@ -12,7 +12,7 @@
 # see Frag }.
 package Dump;
 
-# Reads a file, a member of a pack, a URL or '-'; fails if it is no profile.
+# Reads a file, a member of a pack, a URL or '-', and returns the Dump; fails if it is no profile.
 sub read_file {
 	my ($path) = @_;
 	my $self = of_text($path, Input::unpacked($path, Input::slurp($path)));
@@ -20,7 +20,7 @@ sub read_file {
 	return $self;
 }
 
-# Parses a text that is in memory; $path is its name in messages.
+# The same of a text that is in memory; $path is its name in messages.
 sub of_text {
 	my ($path, $text) = @_;
 	my $self = bless { file => $path, meta => {}, threads => [], maps => [], modules => [],
@@ -313,10 +313,10 @@ sub ends_in_a_record {
 	    : $self->{broken} || ($self->{last_skipped} // '') eq $last;
 }
 
-# (objects, bytes) that were allocated, by one pair of sampled counts: of objects of B bytes on
-# average the share 1 - exp(-B / rate) was sampled. The results are multiples of 1/1024: sums of
-# such numbers are exact, so they do not depend on the order or on the program that adds (a browser,
-# for a report).
+# The estimate (objects, bytes) for one pair of sampled counts: of objects of B bytes on average the
+# share 1 - exp(-B / rate) was sampled. The results are multiples of 1/1024: sums of such numbers
+# are exact, so they do not depend on the order or on the program that adds (a browser, for a
+# report).
 sub estimate {
 	my ($self, $objects, $bytes) = @_;
 	my $rate = $self->{rate};

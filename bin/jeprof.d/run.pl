@@ -27,8 +27,9 @@ my $sensible = 'prof_threshold_highwater:1M,prof_highwater_step:512K,prof_thresh
 my $needed = 'prof_dump_max_files:0,prof_dump_max_bytes:0,prof:true,prof_final:true,'
     . 'prof_final_signals:true';
 
-# The verb: @command is the program, as PATH or a shell would find it, and its arguments; $option as
-# Options::parse returns it, like everywhere. Sets $main::status, the exit status of jeprof.
+# The verb: @command is the program, a path or a name to be found in PATH, and its arguments;
+# $option is what Options::parse returns, here and below. Sets $main::status, the exit status of
+# jeprof.
 sub command {
 	my ($option, @command) = @_;
 	Talk::fail(2, "run takes a command: jeprof run [-o report.html] -- ./app its arguments")
@@ -404,7 +405,7 @@ sub make_report {
 }
 
 # Why there is no report, in words: the text of the failure, else the likely reason that there is no
-# profile, by the wait status $ended; then the empty directory is removed.
+# profile, by the wait status $ended; then $dir, which is empty, is removed.
 sub why_nothing {
 	my ($text, $dir, $ended) = @_;
 	return $text if length $text;

@@ -32,7 +32,8 @@ my %words = (
 
 # { kind, seconds, rate in bytes a second } of a stack with these columns of ages, which stand for
 # so many samples; $freed are columns of what was freed, by its lifetime, undef if that is not told.
-# Kinds are the keys of %words; seconds and rate are missing where the kind has none.
+# Kinds are the keys of %words; seconds is the age of the youngest bytes for "stays", else of the
+# oldest that the kind is about; seconds and rate are missing where the kind has none.
 sub judge {
 	my ($columns, $samples, $span, $freed) = @_;
 	my $bytes = Ages::sum($columns);

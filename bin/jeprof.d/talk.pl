@@ -5,7 +5,7 @@ package Talk;
 our $doubts = 0; # how many
 our @doubted; # their texts
 our $listener; # a sub that gets each message instead of standard error, while the screen is in use
-my %said;
+my %said; # the messages that were printed
 
 # Prints a message to standard error, or hands it to the listener, if it is not known yet.
 sub say_once {
@@ -40,6 +40,7 @@ sub note {
 	say_once($text);
 }
 
+# A message that makes the exit code 3.
 sub doubt {
 	my ($text) = @_;
 	$doubts++;
