@@ -123,8 +123,8 @@ sub kind_of {
 	    . (length $loader ? 'dynamically linked' : 'statically linked');
 }
 
-# Whether a program gets rights at its start: the loader and the library believe nothing of its
-# environment then. $file is what the kernel starts for it.
+# Whether a program gets rights at its start, which is a finding: the loader and the library believe
+# nothing of its environment then. $file is what the kernel starts for it.
 sub secure {
 	my ($file, $path) = @_;
 	my ($mode, $uid, $gid) = (stat $file)[2, 4, 5];

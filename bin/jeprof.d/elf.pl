@@ -69,6 +69,7 @@ sub template {
 	return $shape;
 }
 
+# Reads what the header says, of its first bytes; counts that do not fit there stand in section 0.
 sub read_header {
 	my ($self, $ident) = @_;
 	my @field = unpack $self->template('x16 SSL AAA LSSSSSS'), $ident;
@@ -81,6 +82,7 @@ sub read_header {
 	$self->{phnum} = $first->{info} if $self->{phnum} == 0xffff;
 }
 
+# Reads the segments.
 sub read_segments {
 	my ($self) = @_;
 	my $size = $self->{phentsize};

@@ -126,9 +126,9 @@ sub series {
 # ---- what is suspected ----
 # The suspects of snapshots of one process, that which grew most first: a list of { names, path:
 # from the owner on; grown: bytes, error: its standard error; live: bytes in the last; objects: how
-# many came; up of steps: that went up; values: bytes in each snapshot; record; rate, rate_error: in
-# bytes a minute, undef where the dumps have no times; is_bare }. Empty if there are too few
-# snapshots.
+# many came; up: how many of the steps went up, steps; values: bytes in each snapshot; record; rate,
+# rate_error: in bytes a minute, undef where the dumps have no times; is_bare }. Empty if there are
+# too few snapshots.
 sub suspects {
 	my ($work, $snaps) = @_;
 	return [] if @$snaps < LEAST();
@@ -369,7 +369,8 @@ sub print_json {
 }
 
 # A doubt, so exit status 3, for each process whose suspects together grow by $gate bytes a minute
-# or more (--gate). Where one profile alone tells the course of the whole process, that counts.
+# or more (--gate); fails if they have no times. Where one profile alone tells the course of the
+# whole process, that counts.
 sub check_gate {
 	my ($option, $gate, @series) = @_;
 	for my $dump (map { $_->{snaps}[-1]{dump} } grep { @{ $_->{snaps} } < LEAST() && !$_->{stacks} } @series) {

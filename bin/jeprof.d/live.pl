@@ -133,7 +133,8 @@ sub begin {
 	$self->{renewed} = time;
 }
 
-# The lease in seconds: longer than from one profile to the next.
+# The lease in seconds that a renewal sets: longer than from one profile to the next. The start of
+# the session sets LEASE.
 sub lease { return LEASE + int $_[0]{every} }
 
 # Ends the session that was started here; its profile is kept but for --once.

@@ -295,8 +295,8 @@ sub is_kept {
 	return scalar @$path;
 }
 
-# The same edges, but among the entries of %$shown alone: a graph shows few of the many thousand
-# edges.
+# Edges as those of sum(), but among the entries of %$shown alone: a graph shows few of the many
+# thousand edges.
 sub edges_among {
 	my ($self, $stacks, $option, $shown) = @_;
 	my $which = 1 + $index_of{ $option->{index} }[1];

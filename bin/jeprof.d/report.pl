@@ -1,11 +1,11 @@
 # Report: one HTML file that shows a series offline. What it holds is data: the names, all stacks as
 # one tree in preorder, and for each dump what changed in the counts of its stacks as they were
-# printed; the page (room page) un-samples and adds them up as this program does, so that its sums
-# are those of top. Memory: a dump is read, its counts are packed, and its text is dropped before
-# the next one is read; a stack whose text was seen under the same mappings is not looked at again.
-# The form of the data is that of Data in bin/page/model.js. $work is what gather() returns, a
-# snapshot what take_file() adds. Callers: Main (command), Run (html_of), Leaks and Export (gather);
-# Threads, Labels and Page make parts of it.
+# printed; the script of the page makes estimates of them and adds up as this program does, so that
+# its sums are those of top. The form of the data is that of Data in bin/page/model.js. Memory: a
+# dump is read, its counts are packed, and its text is dropped before the next one is read; a stack
+# whose text was seen under the same mappings is not looked at again. $work is what gather()
+# returns, a snapshot what take_file() adds. Callers: Main (command), Run (html_of), Leaks and
+# Export (gather); Threads, Labels and Page make parts of the file.
 package Report;
 
 # STACKS_IN_FULL: of twice as many of the heaviest records there are source lines, the page lists 20
@@ -249,9 +249,10 @@ sub record {
 	};
 }
 
-# Sets the path of each record, leaf first, undef if the filters do not leave it. Sets { order } of
-# $work: the numbers of those that are left, in the order of the tree; at of a record is its index
-# there. { entries }: those used, sorted by name; { name }: by entry its number among them, from 1.
+# Sets path of each record, leaf first, undef if the filters do not leave it. Of $work it sets
+# order, the numbers of those that are left, in the order of the tree (at of a record is its index
+# there); entries, those that are used, sorted by name; name, by entry its number among them, from
+# 1.
 sub find_paths {
 	my ($work) = @_;
 	my ($store, $self) = @$work{qw(store self)};
@@ -288,9 +289,9 @@ sub count {
 	@$snap{qw(bytes objects)} = ($bytes, $objects);
 }
 
-# Sets { folded } of each record: how many frames at its leaf hand memory on. And of $work, for the
-# last dump, as top says it: { held } bytes by record; { owners } [name, bytes], the most first; {
-# missing } of Missing::of_rows; { name_rows } [bytes, is_bare].
+# Sets folded of each record: how many frames at its leaf hand memory on. And of $work, for the last
+# dump, as top says it: held, bytes by record; owners, [name, bytes], the most first; missing, of
+# Missing::of_rows; name_rows, [bytes, is_bare].
 sub find_owners {
 	my ($work) = @_;
 	my ($store, $self) = @$work{qw(store self)};

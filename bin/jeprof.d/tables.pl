@@ -1,6 +1,6 @@
 # Print: amounts and the plain table. A view is what Main::view returns, a row of its stacks what
-# Reduce::stacks makes; $option->{index} says what is counted. human() is for all tables for people;
-# unit(), amount() and the table are those of the output modes of old. Callers: all that print.
+# Reduce::stacks makes; $option->{index} says what is counted. human() is for the tables of verbs;
+# unit(), amount() and table() are for the output modes of old. Callers: all that print.
 package Print;
 
 # The unit of amount().
@@ -65,7 +65,8 @@ sub total_line {
 # Prints a view as the output mode --text.
 sub text {
 	my ($view) = @_;
-	# Scripts that read this form expect no line for nothing, and the shell's top has one.
+	# Scripts that read this form expect no total line of an empty profile. The interactive top has
+	# one, see Shell::told.
 	print total_line(@$view{qw(sum option tag)}) if $view->{sum}{total} != 0;
 	table($view);
 }
