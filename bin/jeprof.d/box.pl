@@ -15,14 +15,15 @@ sub of_file {
 	return $text{$path} //= profile($path, undef, $path =~ /^-/ ? "./$path" : $path);
 }
 
-# The same of the bytes of such a file, which came compressed or from a pipe; $path is its name in
-# messages.
+# The text of the profile in the bytes of a box or core file, which came compressed or from a pipe;
+# $path is its name in messages.
 sub of_bytes {
 	my ($path, $data) = @_;
 	return profile($path, $data, '-');
 }
 
-# The same of the file $name, or of $data as its standard input if $name is '-'.
+# Has jeprofctl read the file $name, or $data as its standard input if $name is '-', and returns the
+# text of the profile; $path is the name in messages.
 sub profile {
 	my ($path, $data, $name) = @_;
 	my $ctl = Tool::find('jeprofctl') // Talk::fail(1,

@@ -34,7 +34,8 @@ sub heap_text {
 	return written($path, \%head, \@rows, substr $text, pos($text) // 0);
 }
 
-# This text, of what heap_text() has parsed: header values, rows [cycles, count, stack], memory map.
+# The text in our form, of what heap_text() has parsed: header values, rows [cycles, count, stack],
+# the list of mapped objects as text.
 sub written {
 	my ($path, $head, $rows, $maps) = @_;
 	my $speed = $head->{'cycles/second'} || GUESS;

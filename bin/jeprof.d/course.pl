@@ -32,7 +32,7 @@ sub growth {
 		: sprintf '%.0f min', $ms / 60_000);
 }
 
-# The same in bytes a minute; 0 if it did not grow.
+# The growth of the resident memory up to the end in bytes a minute; 0 if it did not grow.
 sub per_minute {
 	my ($dump) = @_;
 	my ($bytes, $ms) = map { $dump->{meta}{$_} // '' } qw(grown grown_ms);
@@ -86,7 +86,8 @@ sub told {
 	    . "\n" . table($dump, $most);
 }
 
-# The same as members of a JSON object, each with a comma before it; '' if there are none.
+# End, growth and lines of one Dump as members of a JSON object, each with a comma before it; '' if
+# there are none.
 sub json {
 	my ($dump) = @_;
 	my @lines = lines($dump);

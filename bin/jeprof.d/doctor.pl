@@ -67,7 +67,7 @@ sub print_lines {
 	Talk::note("next: $command") if defined $command;
 }
 
-# The same as JSON; $who is what was asked about.
+# Prints the findings as JSON; $who is what was asked about.
 sub print_json {
 	my ($who) = @_;
 	my $string = sub { defined $_[0] ? Top::json_string($_[0]) : 'null' };
@@ -224,7 +224,7 @@ sub options {
 	find('problem', 'options', "MALLOC_CONF: $_", 'man 3 jemalloc') for @lines;
 }
 
-# That as lines: () if all is understood.
+# What the library $library says to the options $conf, as lines; () if all are understood.
 sub complaints {
 	my ($conf, $library) = @_;
 	my $program = Tool::find('true') or return;

@@ -18,7 +18,7 @@ sub open_file {
 	return $opened{$path} || undef;
 }
 
-# The same, opened anew.
+# Opens a file and returns its Elf; undef if it is none.
 sub load {
 	my ($path) = @_;
 	return undef if index($path, "\0") >= 0;
@@ -235,10 +235,10 @@ sub names_for {
 	return { %$labels, map { $_ => $best{$_}{name} } keys %best };
 }
 
-# The same by labels, which have no size: code written in assembler has them. It is the last symbol
-# before the address in its section, if that is a label and starts in the page (4 KiB) of the
-# address or the one before. Only of a whole symbol table: else there may be functions without a
-# symbol in between.
+# { vaddr => name } of addresses that no function covers, by labels, which have no size: code
+# written in assembler has them. It is the last symbol before the address in its section, if that is
+# a label and starts in the page (4 KiB) of the address or the one before. Only of a whole symbol
+# table: else there may be functions without a symbol in between.
 sub labels_for {
 	my ($self, @wanted) = @_;
 	my @code = grep { $_->{flags} & SHF_EXECINSTR } @{ $self->sections };

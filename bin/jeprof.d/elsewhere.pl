@@ -30,8 +30,8 @@ sub has_section {
 	return $elf && $elf->section($name) ? 1 : 0;
 }
 
-# Whose heap it may be, in words, by the path of the program and those of its objects; '' if none is
-# known.
+# Whose heap the rest of the memory may be, in words, by the path of the program and those of its
+# objects; '' if none is known.
 sub whose {
 	my ($program, @objects) = @_;
 	my @paths = map { s/ \(deleted\)$//r } $program // '', @objects;
@@ -57,7 +57,7 @@ sub text {
 	return "$all in memory, $own of it through malloc; the rest $beside" . (length $whose ? " ($whose)" : '');
 }
 
-# That sentence of a Dump.
+# The sentence of text() about the process of a Dump; '' if there is none.
 sub sentence {
 	my ($dump, $option) = @_;
 	return '' if Contention::is_one($dump);

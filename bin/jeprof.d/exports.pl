@@ -154,7 +154,7 @@ sub told_frames {
 	return map { told_frame($_, $place, $object) } @frames;
 }
 
-# One of them.
+# One frame of a place as valgrind writes it; $object is that of the place, or undef.
 sub told_frame {
 	my ($frame, $place, $object) = @_;
 	my $where = defined $frame->{file} && $frame->{line}
@@ -189,7 +189,7 @@ sub speedscope {
 	    . join(",\n", @profiles) . "\n]}\n";
 }
 
-# One of these; $at: the index of its values.
+# One profile of the form speedscope; $at: the index of its values in the rows.
 sub speedscope_profile {
 	my ($rows, $samples, $name, $unit, $at) = @_;
 	my @some = grep { $rows->[$_]{values}[$at] > 0 } 0 .. $#$rows;

@@ -15,7 +15,7 @@ sub text {
 	return $fetched{$url} //= get($url);
 }
 
-# The same, fetched anew.
+# Fetches the text at a URL; fails if that cannot be done.
 sub get {
 	my ($url) = @_;
 	Talk::fail(2, "$url: only http:// and https:// are fetched")

@@ -17,13 +17,13 @@ sub new {
 	    $class;
 }
 
-# What one entry is, found out once.
+# What an entry is: one of the constants. Found out once.
 sub kind {
 	my ($self, $entry) = @_;
 	return $self->{kind}[$entry] //= $self->judge($entry);
 }
 
-# The same, found out anew.
+# Finds out what an entry is.
 sub judge {
 	my ($self, $entry) = @_;
 	my $entries = $self->{entries};

@@ -102,7 +102,7 @@ sub pprof {
 	Talk::fail(1, "$path: a damaged profile of pprof");
 }
 
-# The same of the fields of its message; dies with a text if it is damaged.
+# The text in our form of the fields of a profile.proto; dies with a text if it is damaged.
 sub pprof_text {
 	my ($path, $top) = @_;
 	my @strings = @{ $top->{6} };

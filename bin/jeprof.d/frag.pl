@@ -36,7 +36,7 @@ sub take {
 	take_line($dump, $_) for @{ $dump->{frag_lines} // [] };
 }
 
-# Reads one of them.
+# Reads one line of those that take() reads.
 sub take_line {
 	my ($dump, $line) = @_;
 	if ($line =~ /^# frag (\d{1,9}) (\d{1,20})(?: (\d{1,20}))?$/ && $1 > 0 && $1 <= @{ $dump->{stacks} }) {
@@ -116,7 +116,7 @@ sub lines {
 	return (\@lines, \@more);
 }
 
-# Prints both, with their sums.
+# Prints the sentence, and the lines of both lists with their sums.
 sub print_parts {
 	my ($self) = @_;
 	my ($dump, $option) = @$self{qw(dump option)};
@@ -225,7 +225,7 @@ sub advice {
 	    grep { $_->[0] > 0 } @advice;
 }
 
-# Prints it.
+# Prints the advice.
 sub print_advice {
 	my ($self) = @_;
 	print "what would give memory back, at most:\n";
@@ -233,7 +233,7 @@ sub print_advice {
 }
 
 # ---- JSON ----
-# Prints all of it as JSON.
+# Prints parts, advice and rows as JSON.
 sub print_json {
 	my ($self) = @_;
 	my ($dump, $beside) = @$self{qw(dump beside)};

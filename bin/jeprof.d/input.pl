@@ -63,7 +63,8 @@ sub beginning {
 	return $text // '';
 }
 
-# The same, of a compressed file after unpacking it whole.
+# The first $length bytes of a path as beginning() gives them, of a compressed file those of what it
+# holds, which is unpacked whole.
 sub beginning_unpacked {
 	my ($path, $length) = @_;
 	my $text = beginning($path, $length);

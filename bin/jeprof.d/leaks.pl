@@ -86,7 +86,7 @@ sub least_seen {
 	return $rate =~ /^\d{1,15}$/ && $rate > 1 ? SURE() * SURE() * $rate : 0;
 }
 
-# Notes these bytes.
+# Notes the bytes of least_seen().
 sub say_least {
 	my ($option, $dump) = @_;
 	my $least = least_seen($dump) or return;
@@ -307,7 +307,7 @@ sub print_series {
 	print "$rest more (-n ", scalar @{ $series->{suspects} }, ")\n" if $rest;
 }
 
-# The same of a process that was judged by the ages of one profile.
+# Prints what was found of one process that was judged by the ages of one profile.
 sub print_aged {
 	my ($work, $series) = @_;
 	my $option = $work->{option};

@@ -220,7 +220,7 @@ sub rows {
 	return $self->in_order(@rows);
 }
 
-# Those rows that the filter leaves, sorted.
+# The rows that the filter leaves, sorted.
 sub in_order {
 	my ($self, @rows) = @_;
 	my $key = { live => 'self', growth => 'growth', now => 'now',
@@ -255,7 +255,7 @@ sub look_once {
 	printf "%d more functions (-n %d)\n", $count - @rows, $count if $count > @rows;
 }
 
-# Prints that as JSON.
+# Prints what two profiles say as JSON.
 sub print_json {
 	my ($self) = @_;
 	my ($from, $now) = @$self{qw(start now)};

@@ -36,13 +36,13 @@ sub of_rows {
 		    || $a->{object}{key} cmp $b->{object}{key} } values %own;
 }
 
-# Whether its symbol table is here. Then no other file says more.
+# Whether the symbol table of an Object is here. Then no other file says more.
 sub is_whole {
 	my ($object) = @_;
 	return $object->elf && $object->symbol_elf->has_symtab ? 1 : 0;
 }
 
-# Its build-id, by the profile or its file; '' if it has none.
+# The build-id of an Object, by the profile or its file; '' if it has none.
 sub id_of {
 	my ($object) = @_;
 	return $object->{id} || ($object->elf ? $object->elf->build_id : '');
@@ -64,8 +64,8 @@ sub json {
 			    Top::json_string(Talk::clean(where($_))) } @_) . ']';
 }
 
-# The same as sentences. Where to get a file that is not here stands in the doubt about it (room
-# objects), and not here.
+# Rows of of_rows() as sentences. Where to get a file that is not here stands in the doubt about it
+# (room objects), and not here.
 sub sentences {
 	return map {
 		my $id = id_of($_->{object});
@@ -91,7 +91,7 @@ sub tell {
 	}
 }
 
-# Whether it is the allocator. Its frames are cut, so it needs no names.
+# Whether an Object is the allocator. Its frames are cut, so it needs no names.
 sub is_silent {
 	my ($object) = @_;
 	return $object->{is_library} // $object->title =~ /^libjemalloc/ ? 1 : 0;
@@ -114,7 +114,7 @@ sub places_to_have {
 	return @text;
 }
 
-# Its URL at a debuginfod server: the user's first one, else Debian's. $kind: debuginfo or
+# The URL of a file at a debuginfod server: the user's first one, else Debian's. $kind: debuginfo or
 # executable.
 sub url {
 	my ($id, $kind) = @_;
@@ -123,7 +123,8 @@ sub url {
 	    defined $server ? $server =~ s{/+$}{}r : 'https://debuginfod.debian.net', $id, $kind;
 }
 
-# The Debian package: the one that has the file here, else the name that Debian would give it.
+# Words about its Debian package: the one that has the file here, else the name that Debian would
+# give it; () if neither is known.
 sub package_hint {
 	my ($object, $kind, $is_quick) = @_;
 	my $package = ($is_quick ? undef : Fold::package_of($object->{path})) // guess($object->title);

@@ -137,7 +137,7 @@ my @tools = qw(jeprof-symbolize llvm-symbolizer addr2line);
 our $engine = ''; # the one that answered last
 my %told; # path -> answers() of jeprof-symbolize, which is run once for all objects
 
-# Those of these programs that are there.
+# The programs among @tools that are there.
 sub line_tools { return grep { Tool::find($_) } @tools }
 
 # Adds file and line, and inlined frames, to all places of files that have none yet.
@@ -245,8 +245,8 @@ sub ask {
 		map { sprintf "0x%x\n", $_ } @offsets);
 }
 
-# That text as found_lines() returns it. All tools print the address, then a pair of lines for each
-# frame: function, FILE:LINE.
+# The text of ask() as found_lines() returns it. All tools print the address, then a pair of lines
+# for each frame: function, FILE:LINE.
 sub answers {
 	my ($text) = @_;
 	my (%found, $current, $function);

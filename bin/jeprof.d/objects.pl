@@ -76,7 +76,7 @@ sub elf {
 	return $self->{elf};
 }
 
-# The doubts of elf().
+# Says the doubts of elf(): why files were refused, or that none was found and where to get it.
 sub complain {
 	my ($self, @refused) = @_;
 	my $used = $self->{elf} ? "; using $self->{elf}{path}" : '; its names are not used';
@@ -112,7 +112,8 @@ sub symbol_elf {
 	return $self->{symbol_elf} //= !$elf || $elf->has_symtab ? $elf : $self->debug_elf || $elf;
 }
 
-# The same of the one with source lines.
+# The Elf with source lines: the object itself, or its separate debug file; the object if there is
+# none, undef if that is not here.
 sub line_elf {
 	my ($self) = @_;
 	my $elf = $self->elf;
@@ -381,7 +382,7 @@ sub address {
 	return 0;
 }
 
-# The same of a return address, less one.
+# The address of a stack less one, so that a return address lies inside the call; 0 stays.
 sub before {
 	my ($dump, $text) = @_;
 	my $address = address($dump, $text);

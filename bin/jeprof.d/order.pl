@@ -34,7 +34,8 @@ sub time_of {
 	return seconds($dump->time_text) // seconds($parts ? $parts->{time} // '' : '');
 }
 
-# The same in nanoseconds, rounded to a millisecond; 0 if it is not known.
+# The wall clock of a dump in nanoseconds since 1970, rounded to a millisecond; 0 if it is not
+# known.
 sub nanoseconds {
 	my ($dump) = @_;
 	my $time = time_of($dump) // 0;

@@ -151,7 +151,7 @@ sub resource {
 	return $out;
 }
 
-# One of them; $value: bytes of a value.
+# An attribute of the resource; $value: bytes of its value.
 sub pair {
 	my ($key, $value) = @_;
 	return Proto::message(1, Proto::message(1, $key) . Proto::message(2, $value));

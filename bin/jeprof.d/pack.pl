@@ -47,7 +47,7 @@ sub load {
 	return $packs{$path} //= parse($path, Input::unpacked($path, Input::slurp($path)));
 }
 
-# The same of the text of the file $path; fails if it is no pack.
+# Makes a pack of the text of the file $path; fails if it is none. A doubt if it is damaged.
 sub parse {
 	my ($path, $text) = @_;
 	my $self = { names => [], dumps => {} };

@@ -143,7 +143,7 @@ sub rss_parts {
 	return ($rss, @parts);
 }
 
-# These parts as a line and a bar; '' if there are none.
+# The parts of the resident memory as a line and a bar; '' if they are not known.
 sub rss_bar {
 	my ($work) = @_;
 	my ($rss, @parts) = rss_parts($work);

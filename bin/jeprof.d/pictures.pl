@@ -97,7 +97,7 @@ sub drawn {
 	return Tool::filter([$dot, "-T$format"], dot_text($view)) // Talk::fail(1, "$dot failed");
 }
 
-# Prints that.
+# Prints the graph as drawn by dot in this format.
 sub draw {
 	my ($view, $format) = @_;
 	my $data = drawn($view, $format);

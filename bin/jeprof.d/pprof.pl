@@ -109,7 +109,7 @@ sub zipped {
 	return $packed // stored($data);
 }
 
-# The same form without compression: blocks that are stored.
+# Bytes in the form of gzip without compression: blocks that are stored.
 sub stored {
 	my ($data) = @_;
 	my $out = "\x1f\x8b\x08" . "\0" x 6 . "\xff";

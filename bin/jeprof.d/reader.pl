@@ -20,7 +20,7 @@ sub read_file {
 	return $self;
 }
 
-# The same of a text that is in memory; $path is its name in messages.
+# The Dump of a text that is in memory; $path is its name in messages. Fails if it is no profile.
 sub of_text {
 	my ($path, $text) = @_;
 	my $self = bless { file => $path, meta => {}, threads => [], maps => [], modules => [],

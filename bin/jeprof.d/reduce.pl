@@ -34,7 +34,7 @@ use constant { OTHER => 0, LIBRARY => 1, UNWINDER => 2, ENTRY => 3 };
 # allocator elsewhere, other.
 my @kind;
 
-# That of a place that has its names.
+# Finds out the kind of a place, which must have its names.
 sub kind {
 	my ($place, $libraries) = @_;
 	my $object = $Places::object[$place];
@@ -183,7 +183,7 @@ sub labels {
 	return map { label($place, $_, $grain) } @$frames;
 }
 
-# That of one of its frames.
+# The label of one frame of a place.
 sub label {
 	my ($place, $frame, $grain) = @_;
 	return $frame->{short} if $grain eq 'functions';
@@ -342,7 +342,7 @@ sub order {
 # ---- stacks as a tree { sum, children by key } ----
 sub new_tree { return { sum => 0, children => {} } }
 
-# Adds one more stack, of keys from the root on.
+# Adds to a tree the value of one more stack, of keys from the root on.
 sub add_to_tree {
 	my ($node, $value, @keys) = @_;
 	$node->{sum} += $value;

@@ -208,7 +208,7 @@ sub names_in {
 	return map { "$dir/$_" } sort grep { /$pattern/ } readdir $at;
 }
 
-# The same of the profiles in a directory.
+# The paths of the profiles in a directory.
 sub glob_in { return names_in($_[0], qr/^[^.].*\.heap$/) }
 
 # ---- while it runs ----
@@ -341,8 +341,8 @@ sub groups {
 	return ($said, map { $files{$_} } @pids);
 }
 
-# That text: of how many processes shown, and the names of the others, at most TABS of them, because
-# a shell may start hundreds.
+# The text that $shown processes are in the report, and which others are not: at most TABS names,
+# because a shell may start hundreds.
 sub left_out {
 	my ($shown, @names) = @_;
 	my $count = @names;

@@ -126,7 +126,7 @@ sub ls_json {
 	    join(",\n", map { point_json($_) } @points), "\n]}\n";
 }
 
-# One of them; Report prints it too.
+# A point as an object of JSON; Report prints it too.
 sub point_json {
 	my ($point) = @_;
 	my ($seq, $kind) = Order::marks($point->{dump});

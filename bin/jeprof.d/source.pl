@@ -48,7 +48,8 @@ sub list {
 	}
 }
 
-# Prints those of one routine around the lines that hold something; a doubt if its file is not here.
+# Prints the source lines of one routine around those that hold something; a doubt if its file is
+# not here.
 sub list_lines {
 	my ($routine, $option) = @_;
 	open(my $fh, '<', $routine->{file}) or return Talk::doubt("$routine->{file}: $!");
@@ -83,8 +84,8 @@ sub disasm {
 	}
 }
 
-# Prints those of one routine of line_sums(), each sum beside the instruction that holds its
-# address.
+# Prints the instructions of one routine of line_sums(), each sum beside the instruction that holds
+# its address.
 sub disasm_routine {
 	my ($objdump, $sum, $routine, $option) = @_;
 	my $place = $sum->{place}[$routine->{entries}[0]];

@@ -281,7 +281,7 @@ sub print_stacks {
 	printf "%d more stacks (-n %d)\n", $count - @rows, $count if $count > @rows;
 }
 
-# The same as JSON.
+# Prints the rows of print_stacks() as JSON.
 sub print_stacks_json {
 	my ($view, $table, @rows) = @_;
 	my @text = map { my $row = $_; sprintf '{"bytes":%d,"objects":%d,"stack":[%s],"error":%d,"age":%s}',

@@ -28,7 +28,7 @@ sub clean {
 	return $text;
 }
 
-# The same of a text of several lines.
+# A text of several lines as clean() makes each.
 sub clean_lines {
 	my ($text) = @_;
 	return join "\n", map { clean($_) } split /\n/, $text, -1;
@@ -104,7 +104,7 @@ sub own_dir {
 	return $path =~ m{^(.*)/} ? $1 : '.';
 }
 
-# The same as find, looked for anew.
+# The path of a program, as find() says it, looked for anew.
 sub search {
 	my ($name) = @_;
 	my @dirs = split /:/, $ENV{PATH} // '';
@@ -122,15 +122,14 @@ sub search {
 	return undef;
 }
 
-# Runs @$command with $input on its stdin and without standard error. Returns its output, undef if
-# it could not run or failed.
+# Does the same as output(). Returns the output, undef if the program could not run or failed.
 sub filter {
 	my ($text, $is_done) = output(@_);
 	return $is_done ? $text : undef;
 }
 
-# Does the same. Returns the output, also of a program that failed, and whether it ended with 0;
-# undef if it could not be started.
+# Runs @$command with $input on its stdin and without standard error. Returns the output, also of a
+# program that failed, and whether it ended with 0; undef if it could not be started.
 sub output {
 	my ($command, $input) = @_;
 	open(my $in, '+>', undef) or return undef;

@@ -73,7 +73,8 @@ sub of_object {
 	return { kind => 'foreign', path => $path, name => foreign($elf, $path) // 'an allocator' };
 }
 
-# That of the first of these files that exports a malloc; undef if none does.
+# The malloc, as of_object() tells it, of the first of these files that exports one; undef if none
+# does.
 sub first_of {
 	my @paths = @_;
 	for my $path (@paths) {
@@ -83,7 +84,8 @@ sub first_of {
 	return undef;
 }
 
-# The same of a statically linked program, by what its own file contains.
+# The malloc, as of_object() tells it, of a statically linked program, by what its own file
+# contains.
 sub static_one {
 	my ($path, $elf) = @_;
 	my $ours = ours($elf);

@@ -150,7 +150,7 @@ function draw_curve(pen, number, points) {
 }
 
 /**
- * Its colour and title, for the key.
+ * The colour and title of a curve, for the key below the picture.
  * @param {Curve} curve
  */
 function key_of_curve(curve) {

@@ -478,7 +478,7 @@ class Model {
 	}
 
 	/**
-	 * The same of a thread, or of ALL.
+	 * The estimates of a snapshot for each record, of a thread or of ALL.
 	 * @param {number} snapshot
 	 * @param {number} thread  or ALL
 	 */
@@ -667,7 +667,7 @@ class Model {
 	}
 
 	/**
-	 * These as sums by node and by name, of ages of Snap.
+	 * Sums of ages by node and by name, of ages of Snap.
 	 * @param {number[]} told
 	 * @param {Float64Array} bytes  of each record
 	 */

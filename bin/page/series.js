@@ -6,7 +6,7 @@
 // scripts/join-page. Called by live.js and by tests under node.
 
 /**
- * As ProfileFrame (pprof.js); title: its name, or its module in brackets.
+ * A ProfileFrame (pprof.js) with a title: its name, or its module in brackets.
  * @typedef {{title: string, is_named: boolean, line: string, module: string}} Frame
  */
 /**
@@ -354,7 +354,7 @@ class DataMaker {
 		});
 	}
 
-	/** As records of Data. */
+	/** Makes the member records of Data. */
 	told_records() {
 		/** @type {number[]} */
 		const told = [];
@@ -367,7 +367,7 @@ class DataMaker {
 	}
 
 	/**
-	 * As these members of Data; none where there is only one thread.
+	 * Makes the members threads and own of Data; none if there is only one thread.
 	 * @returns {Pick<Data, 'threads' | 'own'>}
 	 */
 	threads() {
@@ -385,7 +385,8 @@ class DataMaker {
 	}
 
 	/**
-	 * As these members of Data, none where there are no labels; fills the pairs too.
+	 * Makes the members labels and label_pairs of Data, none if there are no labels; fills the
+	 * pairs.
 	 * @returns {Pick<Data, 'labels' | 'label_pairs'>}
 	 */
 	labels() {
@@ -417,7 +418,7 @@ class DataMaker {
 	}
 
 	/**
-	 * As snaps of Data.
+	 * Makes the member snaps of Data.
 	 * @returns {Snap[]}
 	 */
 	snaps() {
@@ -438,7 +439,7 @@ class DataMaker {
 	}
 
 	/**
-	 * As ages of Snap tell it; null where no age is told.
+	 * Makes the member ages of a Snap; null where no age is told.
 	 * @param {Map<string, Site>} sites
 	 */
 	ages(sites) {
@@ -455,7 +456,10 @@ class DataMaker {
 		return told.length ? told : null;
 	}
 
-	/** As Leaks in jeprof finds them: by owner and its callers; that which grew most first. */
+	/**
+	 * Makes the member suspects of Data, as Leaks in jeprof finds them: by owner and its callers;
+	 * that which grew most first.
+	 */
 	suspects() {
 		if (this.snapshots.length < LEAKS.LEAST) {
 			return [];
@@ -492,7 +496,7 @@ class DataMaker {
 	}
 
 	/**
-	 * As a Suspect; live: bytes in the last snapshot.
+	 * A record whose course grows as a Suspect; live: bytes in the last snapshot.
 	 * @param {DataRecord} record
 	 * @param {Growth} growth
 	 * @param {number} live

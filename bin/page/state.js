@@ -325,7 +325,7 @@ function take_key(event) {
 }
 
 /**
- * The same of a key that is not typed into a field.
+ * Does what a key says that is not typed into a field.
  * @param {KeyboardEvent} event
  */
 function take_letter(event) {

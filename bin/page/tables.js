@@ -37,7 +37,8 @@ function ordered_names(now, before) {
 }
 
 /**
- * By how many bytes each name has grown itself; what it has if nothing is compared.
+ * By how many bytes the functions themselves have grown, by name; their bytes if nothing is
+ * compared.
  * @param {Sums} now
  * @param {Sums | null} before
  */

@@ -61,7 +61,7 @@ function element(id) {
 }
 
 /**
- * The same, a field, button or list to choose from.
+ * The element with an id, if it is a field, a button or a list to choose from.
  * @param {string} id
  */
 function control(id) {
