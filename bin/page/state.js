@@ -14,9 +14,9 @@ const COLOURS = /** @type {const} */ (['name', 'module', 'growth', 'age']);
 const DIRECTIONS = /** @type {const} */ (['icicle', 'flame']);
 const ORDERS = /** @type {const} */ (['self', 'cum', 'objects', 'growth']);
 /**
- * What need not stand in the address, since it is taken for what is missing there. begin() sets the
- * snapshot; select_again() of live.js sets it to null, so that the address has the one that is shown
- * when begin() reads it.
+ * What need not stand in the address, since it is taken for what is missing there. begin() sets its
+ * snapshot; select_again() of live.js sets that to null, so that the address has the one which is
+ * shown when begin() reads it.
  * @type {State}
  */
 const usual = { ...state };
