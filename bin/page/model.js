@@ -8,9 +8,9 @@
 'use strict';
 
 /**
- * What jeprof report writes into the page. A name, module, node, record, thread or label is told by
- * its index, if nothing else is said. A list "of each" has the members of one after those of the
- * other. A difference says how far an index is behind the one before.
+ * The data of a page. A name, module, node, record, thread or label is told by its index, if nothing
+ * else is said. A list that tells several numbers of each has them one after the other. A difference
+ * says how far an index is behind the one before.
  * @typedef {object} Data
  * @property {string} [program]
  * @property {string} [index]               what is counted: inuse_space and so on
@@ -46,7 +46,7 @@
  * @typedef {object} Snap
  * @property {string} file
  * @property {string} pid
- * @property {number | null} time           seconds, on a clock that was not set
+ * @property {number | null} time           seconds, on a clock that was not set; null: not known
  * @property {string} clock                 the time of the wall clock as a text
  * @property {string} kind                  why it was made
  * @property {number} rate                  sampling interval in bytes; 0: counts are exact
@@ -209,7 +209,7 @@ function decoded_pairs(told) {
 }
 
 /**
- * Counts of nothing.
+ * Counts that are all 0, for so many records or pairs.
  * @param {number} length
  * @returns {Counts}
  */
@@ -235,7 +235,7 @@ function changed(counts, changes) {
 }
 
 /**
- * Estimates of nothing.
+ * Estimates that are all 0, for so many records.
  * @param {number} length
  * @returns {Estimates}
  */
@@ -716,7 +716,7 @@ class Model {
 	}
 
 	/**
-	 * The nodes of its children.
+	 * The nodes of the children of a node.
 	 * @param {number} node
 	 */
 	children_of(node) {
