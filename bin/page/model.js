@@ -8,9 +8,9 @@
 'use strict';
 
 /**
- * The data of a page. A name, module, node, record, thread or label is told by its index, if nothing
- * else is said. A list that tells several numbers of each has them one after the other. A difference
- * says how far an index is behind the one before.
+ * The data of a page. A name, module, node, record, thread or label is told by its index, if
+ * nothing else is said. A list that tells several numbers of each has them one after the other. A
+ * difference says how far an index is behind the one before.
  * @typedef {object} Data
  * @property {string} [program]
  * @property {string} [index]               what is counted: inuse_space and so on
