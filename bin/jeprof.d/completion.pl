@@ -37,7 +37,7 @@ sub cases {
 	    grep { my $verb = $_->[0]; !grep { $_ eq $verb } @Main::handed } verbs();
 }
 
-# The script for bash; zsh and fish are those of the other two.
+# The script for bash.
 sub bash {
 	my $verbs = join ' ', map { $_->[0] } verbs();
 	my $cases = cases("\t%s) words='%s' ;;\n");
@@ -65,6 +65,7 @@ complete -o bashdefault -o default -F _jeprof jeprof
 BASH
 }
 
+# The script for zsh.
 sub zsh {
 	my $verbs = join ' ', map { quoted("$_->[0]:$_->[1]") } verbs();
 	my $cases = cases("\t%s) compadd -- %s ;;\n");
@@ -98,6 +99,7 @@ fi
 ZSH
 }
 
+# The script for fish.
 sub fish {
 	my $text = "# For fish: jeprof completion fish >~/.config/fish/completions/jeprof.fish\n";
 	$text .= join '', map { "complete -c jeprof -n __fish_use_subcommand -a $_->[0] -d "

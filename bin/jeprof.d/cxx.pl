@@ -44,6 +44,7 @@ sub take {
 	return $in =~ /\G$pattern/gc;
 }
 
+# Ends the attempt: short() returns undef.
 sub unknown { die "not understood\n" }
 
 # A function. Its parameters are read only where more follows, as in another name ($is_inner).

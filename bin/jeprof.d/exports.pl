@@ -227,7 +227,7 @@ sub dhat {
 	    . "]}\n";
 }
 
-# Prints the output mode --collapsed; callgrind() and raw() print those of their names.
+# Prints a view as the output mode --collapsed.
 sub collapsed { print collapsed_text(@_) }
 
 # root;...;leaf VALUE
@@ -249,6 +249,7 @@ sub collapsed_text {
 	return join '', map { "$order[$_] $values[$_]\n" } 0 .. $#order;
 }
 
+# Prints a view as the output mode --callgrind.
 sub callgrind { print callgrind_text(@_) }
 
 # The form of callgrind: functions with what they hold themselves, and their calls with what is held
@@ -295,6 +296,7 @@ sub pair {
 	return "$key=($numbers->{$text}) $text\n";
 }
 
+# Prints a view as the output mode --raw.
 sub raw { print raw_text(@_) }
 
 # A profile that carries its names; fails for several profiles.

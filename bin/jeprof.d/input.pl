@@ -100,8 +100,8 @@ sub without_packer {
 	return $text;
 }
 
-# Whether a file that begins with these bytes can be a profile: it is compressed, or one of its
-# lines is a header.
+# Whether a file that begins with these bytes can be a profile: it is compressed, begins with "---",
+# or one of its lines is a header.
 sub may_be_profile {
 	my ($head) = @_;
 	return defined packer_of($head) || $head =~ /\A---|^[ \t\xef\xbb\xbf]*$header/m ? 1 : 0;

@@ -51,7 +51,8 @@ sub seconds_of {
 	return $1 * { ms => 0.001, s => 1, m => 60 }->{ $2 // 's' };
 }
 
-# ticks() is a clock in seconds, to a hundredth, that nobody sets.
+# ticks() is a clock in seconds, to a hundredth, that nobody sets: it counts from some point in the
+# past.
 my $a_second = POSIX::sysconf(POSIX::_SC_CLK_TCK());
 sub ticks { return (POSIX::times())[0] / $a_second }
 

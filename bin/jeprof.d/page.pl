@@ -39,6 +39,7 @@ sub summary {
 	    . join '', map { Course::picture($_->{dump}) } $work->{snaps}[-1];
 }
 
+# A text as one of HTML.
 sub escape { return Flame::escape($_[0]) }
 
 # A text in bold type, escaped.

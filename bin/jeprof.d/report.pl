@@ -54,8 +54,8 @@ sub json_of {
 	return "{\"processes\":[\n" . join(",\n", @parts) . "\n]}\n";
 }
 
-# Files as groups, one for each process, if several ran at a time; a program that was started anew
-# is one group.
+# Files as groups, one for each process, if several ran at a time; else, and if a dump has no time,
+# one group: so a program that was started anew is one series.
 sub by_process {
 	my @files = @_;
 	my (%files, %first, %last, @pids);

@@ -55,7 +55,7 @@ sub read_all {
 	return Order::sorted(@points);
 }
 
-# The point of a Dump, in what $option->{index} counts.
+# The point of a Dump, in what $option->{index} counts; fails for a profile of contention.
 sub point {
 	my ($dump, $option) = @_;
 	Contention::refuse($dump);

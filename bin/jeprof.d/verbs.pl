@@ -33,7 +33,7 @@ sub set_places {
 }
 
 # Removes the first of @$files if more follow and it is no profile: then it is the program, and
-# $Object::program if it is an ELF file. Fails for an ELF file alone.
+# $Object::program if it is an ELF file, else a doubt. Fails for an ELF file alone.
 sub take_program {
 	my ($files) = @_;
 	return if !@$files;
