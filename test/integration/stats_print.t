@@ -83,7 +83,15 @@ done
 if [ "$has_stats" = true ]; then
 	ok "$(grep -q '^Allocated: [0-9]*, active: [0-9]*, metadata: .*, resident: .*, mapped: .*, retained: ' text; echo $?)" \
 	    "the line of sums"
-	ok "$(grep -q '^bins:' text; echo $?)" "bins"
+	# Programs that read these tables cut them at fixed columns.
+	stats ax >titles
+	while read -r title; do
+		ok "$(grep -qxF "$title" titles; echo $?)" "columns of ${title%% *}"
+	done <<-'T'
+	bins:           size ind    allocated      nmalloc (#/sec)      ndalloc (#/sec)    nrequests   (#/sec)  nshards      curregs     curslabs  nonfull_slabs regs pgs   util       nfills (#/sec)     nflushes (#/sec)       nslabs     nreslabs (#/sec)
+	large:          size ind    allocated      nmalloc (#/sec)      ndalloc (#/sec)    nrequests (#/sec)  curlextents
+	extents:        size ind       ndirty        dirty       nmuzzy        muzzy    nretained     retained       ntotal        total
+	T
 	echo '#include <stdlib.h>
 	void *volatile kept[4];
 	int main(void) { for (int i = 0; i < 4; i++) kept[i] = malloc((int[]){100, 3000, 90000, 2000000}[i]); return 0; }' >spread.c

@@ -110,6 +110,26 @@ spew("$dir/half", substr slurp($program{plain}), 0, 20000);
 ($code, $out, $err) = run(\"file $dir/half\n$first\n", $tool);
 like("$code $err", qr/^1 jeprof-symbolize: \S+half: /, 'half a file: exit 1, one line');
 
+# Units that touch, without a table of their ranges: an address is of the unit that begins there.
+SKIP: {
+	my @unit = map { "$dir/unit$_" } 1 .. 3;
+	spew("$unit[0].c", "int one(int n) { return n; }\n");
+	spew("$unit[1].c", "\n\nint two(int n) { return n + 2; }\n");
+	spew("$unit[2].c", "int two(int); int main(int n, char **v) { (void)v; return two(n); }\n");
+	skip 'no objcopy', 1 if !which('objcopy') || grep {
+		(run('gcc', '-g', '-Os', '-falign-functions=1', '-c', '-o', "$_.o", "$_.c"))[0]
+	} @unit;
+	run('gcc', '-o', "$dir/touching", map { "$_.o" } @unit);
+	run('objcopy', '-R', '.debug_aranges', "$dir/touching");
+	my %at = map { /^([0-9a-f]+) ([0-9a-f]+) T (one|two)$/ ? ($3 => [hex $1, hex $2]) : () }
+	    `nm -S $dir/touching`;
+	skip 'the functions do not touch', 1
+	    if !$at{one} || $at{one}[0] + $at{one}[1] != $at{two}[0];
+	my $asked = sprintf '0x%x', $at{two}[0];
+	like((run(\"file $dir/touching\n$asked\n", $tool))[1], qr/^two\n\S*unit2\.c:3\b/m,
+		'the first address of a unit, behind the last one of another');
+}
+
 # jeprof: the same answer by whatever program is there, and it says by which.
 my ($library) = libraries();
 SKIP: {

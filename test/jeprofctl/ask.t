@@ -168,6 +168,13 @@ ctl stop "$pid"
 gives 7 "busy"
 has "$err" "a profile is being written" "and with what"
 end
+fake wordy
+ctl start "$pid"
+ctl stop "$pid"
+gives 6 "refused in the longest sentence that there is"
+[ "$(printf %s "$err" | tr -cd Z | wc -c)" -eq 1023 ]
+ok $? "all of which is told" "$err"
+end
 fake idle
 ctl start "$pid" --wait 300ms
 gives 7 "idle"

@@ -114,6 +114,12 @@ stop(const char *number, char *out) {
 	if (strcmp(mode, "stopping") == 0) {
 		return answer(out, EBUSY, "a profile is being written");
 	}
+	if (strcmp(mode, "wordy") == 0) {
+		char most[PROF_MAILBOX_TEXT];
+		memset(most, 'Z', sizeof(most) - 1);
+		most[sizeof(most) - 1] = '\0';
+		return answer(out, EPERM, "%s", most);
+	}
 	if (*number != '\0' && strtoull(number, NULL, 10) != box->session_id) {
 		rejected++;
 		return answer(out, EPERM, "the session is another one");

@@ -230,12 +230,12 @@ S
 	end
 	mkdir -m 755 nobody
 	chown 65534:65534 nobody
-	LAUNCH="$nobody env MALLOC_CONF=abc:1,prof_ctl_dir:$W/nobody,x:y"
+	LAUNCH="$nobody env MALLOC_CONF=abc:1,prof_ctl_dir:/tmp,prof_ctl_dir:$W/nobody,x:y"
 	fake directory "$W/nobody"
 	AS="unshare -m $W/outside mem $W/closed $pid"
 	ctl start "$pid" -q
 	if [ "$code" -ne 99 ]; then
-		gives 0 "no right to attach: the control directory of its MALLOC_CONF"
+		gives 0 "no right to attach: the last control directory of its MALLOC_CONF"
 		ctl dump "$pid" -o x
 		gives 5 "which cannot stream"
 		ctl stop "$pid" -q
@@ -245,6 +245,31 @@ S
 	end
 	unset AS LAUNCH
 fi
+
+# the control directory as others use it too: the process is played by this shell
+mkdir -m 755 shared
+fake normal
+(
+	until_true [ -e "shared/$pid.cmd" ]
+	mv "shared/$pid.cmd" taken
+	echo "nonce=1 status" >"shared/$pid.cmd"
+	sleep 1
+	sed 's/ .*/ error=0/' taken >answer
+	mv answer "shared/$pid.status"
+) &
+ctl stop "$pid" --ctl-dir "$W/shared" --wait 100ms
+gives 0 "control directory: a command that was taken is waited for, though another one lies there"
+wait $!
+"$CTL" status "$pid" --ctl-dir "$W/shared" --wait 1h >ctl.out 2>ctl.err 9>&- &
+asked=$!
+until_true catches $asked
+kill "$asked"
+wait "$asked"
+code=$? out=$(cat ctl.out) err=$(cat ctl.err)
+has "$err" "interrupted; the command was not given" "control directory: an interrupt ends the wait for the place of another command"
+[ "$(cat "shared/$pid.cmd")" = "nonce=1 status" ] && [ "$(ls -A shared | wc -l)" -eq 2 ]
+ok $? "control directory: the command of somebody else stays, of ours nothing" "exit $code: $(ls -A shared)"
+end
 
 # refusals
 AS=$nobody
