@@ -1,15 +1,16 @@
 # Live: the verb "live": what a running process holds, redrawn with each profile, every two seconds
 # or by --interval. jeprofctl is asked for profiles while keys are served, so a process that does
-# not answer stops nothing here. Where no session runs one is started, with a lease of a minute that
-# is renewed while this runs, and it is ended however this ends; should it be killed, the lease ends
-# it. Figures are what figures() makes of one profile; { start, mark, before, now } of $self are
-# such, of the first profile, when m was typed, of the last but one and of the last. Caller: Main.
+# not answer stops nothing here. Where no session runs one is started, with a lease of a minute and
+# an interval; that is renewed while this runs, and the session is ended however this ends. Should
+# this be killed, the lease ends it. Figures are what figures() makes of one profile; { start, mark,
+# before, now } of $self are such, of the first profile, when m was typed, of the last but one and
+# of the last. Caller: Main.
 package Live;
 
 use POSIX ();
 
 # RATE: --rate of a session that is started. EVERY: seconds from one profile to the next. LEASE:
-# seconds, see above. COURSE: how many profiles the line of bars shows.
+# seconds, see lease(). COURSE: how many profiles the line of bars shows.
 use constant { RATE => '64K', EVERY => 2, LEASE => 60, COURSE => 60 };
 
 # By what the table can be sorted, in the order of the key s; bars of eight heights, in UTF-8.
@@ -126,7 +127,7 @@ sub begin {
 	Talk::fail($code || 1, $said) if $code || $self->{pid} !~ /^\d+$/;
 	return if $state =~ /^(?:active|sampling|paused)$/;
 	my $rate = $self->{option}{rate} || RATE;
-	($code, $text, $said) = ctl('start', $self->{pid}, '--rate', $rate, '--max', LEASE
+	($code, $text, $said) = ctl('start', $self->{pid}, '--rate', $rate, '--max', $self->lease
 		    . 's', '--json', '-q');
 	return if $code == 4; # somebody was faster
 	Talk::fail($code, $said) if $code;
@@ -134,8 +135,8 @@ sub begin {
 	$self->{renewed} = time;
 }
 
-# The lease in seconds that a renewal sets: longer than from one profile to the next. The start of
-# the session sets LEASE.
+# The lease in seconds that the start of the session and each renewal set: longer than from one
+# profile to the next.
 sub lease { return LEASE + int $_[0]{every} }
 
 # Ends the session that was started here; its profile is kept but for --once.

@@ -62,6 +62,30 @@ is(join(' ', glob '*.heap'), '', 'and leaves no file');
 ($code, $out) = jeprof('live', '--once', '--interval=500ms', '--rate=4K', '-n', 1, '-p', $pid);
 like($out, qr/^serve $pid: own session, a sample for each 4\.0K, .*\nallocated \S+, \+\S+, \+\S+\/min; resident /, 'live --once: the head');
 like($out, qr/^ +live +growth\* .*\n.* grow_keep < main\n/m, 'the table');
+# A session that is started would end by itself, but later than the second profile.
+{
+	my $place = "$dir/beside";
+	mkdir $place;
+	spew("$place/jeprof", slurp($jeprof));
+	spew("$place/jeprofctl", "#!/bin/sh\necho \"\$*\" >>'$place/asked'\nexec '$ctl' \"\$@\"\n");
+	chmod 0755, "$place/jeprofctl";
+	my $live = fork // die;
+	if (!$live) {
+		open STDOUT, '>', "$dir/.out";
+		exec $^X, "$place/jeprof", 'live', '--once', '--interval', '2m', $pid;
+	}
+	my $asked = '';
+	for (1 .. 600) {
+		$asked = -e "$place/asked" ? slurp("$place/asked") : '';
+		last if $asked =~ /^dump /m;
+		Time::HiRes::sleep(0.05);
+	}
+	kill 'TERM', $live;
+	waitpid $live, 0;
+	my ($seconds) = $asked =~ /^start .*--max (\d+)s/m;
+	cmp_ok($seconds // 0, '>', 120, 'a long interval: a lease that is longer');
+	is(state_of($pid), 'idle', 'and its session is over');
+}
 run($ctl, 'start', $pid, '--rate', '4K', '-q');
 jeprof('live', '--once', '--interval=100ms', $pid);
 is(state_of($pid), 'active', "somebody else's session stays");
