@@ -195,7 +195,7 @@ sub own_directory {
 sub linked {
 	my ($library, $dir) = @_;
 	return $library unless $library =~ /[\s:]/;
-	my ($place) = grep { !/[\s:]/ } "$dir/lib", '/tmp/lib' . Object::base_name($dir);
+	my ($place) = grep { !/[\s:]/ } "$dir/lib", '/tmp/lib' . Object::base_name($dir) =~ s/[\s:]/_/gr;
 	mkdir $place, 0700 or Talk::fail(1, "$place: $!");
 	symlink $library, "$place/libjemalloc.so.2" or Talk::fail(1, "$place/libjemalloc.so.2: $!");
 	return "$place/libjemalloc.so.2";

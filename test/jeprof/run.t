@@ -71,6 +71,11 @@ mkdir "$dir/a b";
 	like(pids('report.html'), qr/^app sh$|^sh app$|^$/, 'report.html without -o');
 	is(slurp('report.html') =~ /one for each 4\.0K allocated/ ? 1 : 0, 1, '--rate');
 }
+($code, $out, $err) = jeprof('run', '--lib', "$dir/a b/libjemalloc.so.2", '--dumps', "my dumps $$",
+	'-o', 'm.html', '--', $app, 0, 0);
+is($code, 7, 'a blank in the library and in --dumps') or diag $err;
+is(join(' ', grep { -e } "/tmp/libmy_dumps_$$", "my dumps $$/lib"), '', 'and no link is left');
+is(-s 'm.html' ? 1 : 0, 1, 'and there is a report');
 ($code, $out, $err) = jeprof(@run, '--dumps', 'kept', '-o', 'k.html', '--', 'sh', '-c',
 	"$app 0 0; kill -9 \$\$");
 is($code, 137, 'run: killed by signal 9: 128 + 9');
