@@ -142,6 +142,20 @@ sub section {
 	return undef;
 }
 
+# The names of the objects that it is linked with (DT_NEEDED).
+sub needed {
+	my ($self) = @_;
+	my $section = $self->section('.dynamic') or return;
+	my $strings = $self->sections->[$section->{link}] or return;
+	my @pairs = unpack $self->template('A') . '*', $self->bytes(@$section{qw(offset size)});
+	my @found;
+	while (my ($tag, $value) = splice @pairs, 0, 2) {
+		last if $tag == 0;
+		push @found, $self->string($strings->{offset} + $value) if $tag == 1;
+	}
+	return @found;
+}
+
 # Whether it has source lines.
 sub has_lines {
 	my ($self) = @_;

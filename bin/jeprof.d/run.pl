@@ -135,7 +135,7 @@ sub why_not_preloaded {
 	    if $mode & 04000 && $uid != $> || $mode & 02000 && $gid != (split ' ', $))[0];
 	my $loader = loader_of($elf);
 	return 'made for the C library musl, which cannot load the library; link it with libjemalloc.a'
-	    if $loader =~ m{/ld-musl-} && !grep { /musl/ } loader_of($ours);
+	    if $loader =~ m{/ld-musl-} && !grep { /^(?:libc\.musl-|ld-musl-|libc\.so$)/ } $ours->needed;
 	return undef if length $loader;
 	# a static program that contains the library has the name of this option
 	return undef if index($elf->bytes(0, $elf->{size}), 'prof_final_signals') >= 0;

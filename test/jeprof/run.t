@@ -185,6 +185,21 @@ for my $case ([[], 2, qr/run takes a command/],
 }
 is(join(' ', glob 'none* *.part /tmp/libjeprof.script.*'), '', 'nothing is left');
 
+# A program for musl: only a library that is linked with musl can be preloaded, by the name of its
+# libc. The loader of this program is nowhere, so it does not start.
+spew('none.c', "const char option[] = \"prof_final_signals\";\n");
+build('main.c', "int main(void) { return 0; }\n");
+for my $libc ('libc.so.6', 'libc.musl-x86_64.so.1', 'ld-musl-aarch64.so.1', 'libc.so') {
+	my @shared = ('gcc', '-shared', '-nostdlib', 'none.c', '-o');
+	system(@shared, 'libc_here.so', "-Wl,-soname,$libc");
+	system(@shared, 'libjemalloc_here.so', '-Wl,--no-as-needed', './libc_here.so');
+	system('gcc', 'main.c', '-o', 'for_musl', '-Wl,--dynamic-linker,/nonexistent/ld-musl-any.so.1');
+	($code, $out, $err) = jeprof('run', '--lib=./libjemalloc_here.so', './for_musl');
+	my $want = $libc eq 'libc.so.6' ? qr/^jeprof: \S+: made for the C library musl, which cannot load/
+	    : qr/^jeprof: \S+: No such file/;
+	like($err, $want, "run: a program for musl, a library for $libc");
+}
+
 # report of profiles of two processes that ran at a time: two tabs; one after the other: one series.
 my @files = map { my ($pid, @minutes) = @$_;
 	map { our_dump(sprintf("two.%d.20260102T03%02d00.000Z.0.i0.heap", $pid, $_),
