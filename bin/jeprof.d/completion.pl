@@ -30,17 +30,18 @@ sub words_for {
 my %values = ('--to' => [qw(pprof otlp speedscope dhat collapsed massif callgrind heap)],
 	completion => [qw(bash zsh fish)]);
 
-# A text for each verb but those of jeprofctl: $line with the verb and its options for its two %s.
+# A text for each verb: $line with the verb and its options for its two %s. The verbs of jeprofctl,
+# whose options are not told here, are in the last one, $none with their names, "|" in between.
 sub cases {
-	my ($line) = @_;
-	return join '', map { sprintf $line, $_->[0], join ' ', words_for($_->[0]) }
-	    grep { my $verb = $_->[0]; !grep { $_ eq $verb } @Main::handed } verbs();
+	my ($line, $none) = @_;
+	return join '', (map { sprintf $line, $_->[0], join ' ', words_for($_->[0]) } @Main::verbs),
+	    sprintf $none, join '|', @Main::handed;
 }
 
 # The script for bash.
 sub bash {
 	my $verbs = join ' ', map { $_->[0] } verbs();
-	my $cases = cases("\t%s) words='%s' ;;\n");
+	my $cases = cases("\t%s) words='%s' ;;\n", "\t%s) ;;\n");
 	my $old = join ' ', words_for('');
 	return <<"BASH";
 # For bash: eval "\$(jeprof completion bash)" in ~/.bashrc
@@ -68,7 +69,7 @@ BASH
 # The script for zsh.
 sub zsh {
 	my $verbs = join ' ', map { quoted("$_->[0]:$_->[1]") } verbs();
-	my $cases = cases("\t%s) compadd -- %s ;;\n");
+	my $cases = cases("\t%s) compadd -- %s ;;\n", "\t%s) ;;\n");
 	my $old = join ' ', words_for('');
 	return <<"ZSH";
 #compdef jeprof
@@ -106,7 +107,7 @@ sub fish {
 		    . quoted($_->[1]) . "\n" } verbs();
 	my %verbs_of;
 	push @{ $verbs_of{ $_->[1] } }, $_->[0]
-	    for map { my $verb = $_->[0]; map { [$verb, $_] } words_for($verb) } verbs();
+	    for map { my $verb = $_->[0]; map { [$verb, $_] } words_for($verb) } @Main::verbs;
 	for my $word (sort keys %verbs_of) {
 		my $kind = $word =~ /^--/ ? '-l' : '-s';
 		$text .= sprintf "complete -c jeprof -n '__fish_seen_subcommand_from %s' %s %s\n",

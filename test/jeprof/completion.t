@@ -21,6 +21,11 @@ for my $case ([], ['csh'], ['bash', 'zsh']) {
 	like($err, qr/bash, zsh or fish/, 'and which there are');
 }
 
+# Options of jeprof, which jeprofctl does not have.
+like(slurp($text{zsh}), qr/^\tstart\|stop\|[a-z|]+\) ;;$/m, "zsh: none for jeprofctl's verbs");
+unlike(slurp($text{fish}), qr/seen_subcommand_from [a-z ]*\bstart\b/, 'fish: none');
+like(slurp($text{fish}), qr/seen_subcommand_from leaks' -l gate$/m, 'fish: those of a verb');
+
 # What bash offers for a line whose last word is being typed.
 sub offered {
 	my @words = @_;
@@ -37,6 +42,7 @@ SKIP: {
 	is(offered('jeprof', 'top', '--ga'), "\n", 'not where it does nothing');
 	is(offered('jeprof', 'export', '--to', 'mas'), "massif\n", 'a word behind an option');
 	is(offered('jeprof', 'top', ''), "\n", 'a file is left to the shell');
+	is(offered('jeprof', 'start', '--callg'), "\n", "nor behind jeprofctl's verbs");
 	# Each verb that is offered is one.
 	my %known = map { $_ => 1 } split ' ', offered('jeprof', '');
 	my ($help) = (jeprof('--help'))[1];
