@@ -69,7 +69,7 @@ sub command {
 	print_parts($self);
 	if ($option->{advice}) { print_advice($self) } else { print_classes($self); print_rows($self) }
 	$self->{fold}->say_missing($option, $self->{sum}) if $self->{fold};
-	Talk::next_is('frag', '--advice', Options::kept($option), [$dump->{file}]) unless $option->{advice} || $Talk::doubts;
+	Talk::next_is('frag', '--advice', Options::kept($option), [$dump->{file}]) unless $option->{advice} || @Talk::doubted;
 }
 
 # Why a Dump has no such lines, in words.

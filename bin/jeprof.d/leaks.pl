@@ -34,7 +34,7 @@ sub command {
 	check_gate($option, $gate, @series) if defined $gate;
 	my ($worst) = map { @{ $_->{suspects} } } @series;
 	say_next($option, $worst->{names}[0], $work->{snaps}[-1]{dump}{file}, @files)
-	    if $worst && !$Talk::doubts;
+	    if $worst && !@Talk::doubted;
 }
 
 # Whether the last snapshot of a series has ages.

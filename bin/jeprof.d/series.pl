@@ -264,7 +264,7 @@ sub diff_table {
 	printf "%d more stacks (-n %d)\n", @$rows - @shown, scalar @$rows if @$rows > @shown;
 	Talk::next_is('top', '--stacks', Options::kept($option, qw(focus base sum thread)),
 		'--focus=' . Options::pattern($shown[0]{path}[0]), [$b->{file}])
-	    unless $Talk::doubts;
+	    unless @Talk::doubted;
 }
 
 # The margin of the sum of rows.

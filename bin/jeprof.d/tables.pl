@@ -114,7 +114,7 @@ sub command {
 	Talk::note($_)
 	    for Missing::sentences(grep { $_->{share} >= 1 } Missing::of_rows($table->{bytes},
 			map { [@$_{qw(self place is_bare)}] } @{ $table->{rows} }));
-	return if !@{ $table->{rows} } || $Talk::doubts;
+	return if !@{ $table->{rows} } || @Talk::doubted;
 	return Talk::next_is('top', Options::kept($option), '--label=^' . Options::pattern($table->{rows}[0]{name}) . '$',
 		[map { $_->{file} } @{ $view->{dumps} }]) if $option->{by} eq 'label' && $table->{rows}[0]{name} ne Labels::NONE();
 	Talk::next_is('--text', '--cum', Options::kept($option, 'focus'),
@@ -366,5 +366,5 @@ sub print_json {
 	    $dump->pid =~ /^(\d+)$/ ? $1 : 'null',
 	    json_string($dump->time_text), json_string($option->{index}),
 	    $table->{has_ages} ? Ages::bounds_json() : 'null', $table->{bytes},
-	    sqrt $table->{variance}, $table->{objects}, $Talk::doubts, $nameless, $missing, join ",\n", @text;
+	    sqrt $table->{variance}, $table->{objects}, scalar @Talk::doubted, $nameless, $missing, join ",\n", @text;
 }

@@ -2,8 +2,7 @@
 # that the result may be wrong or partial, and makes the exit code 3. Called by all rooms.
 package Talk;
 
-our $doubts = 0; # how many
-our @doubted; # their texts
+our @doubted; # the texts of the doubts, each once
 our $listener; # a sub that gets each message instead of standard error, while the screen is in use
 my %said; # the messages that were printed
 
@@ -43,8 +42,7 @@ sub note {
 # A message that makes the exit code 3.
 sub doubt {
 	my ($text) = @_;
-	$doubts++;
-	push @doubted, $text;
+	push @doubted, $text unless grep { $_ eq $text } @doubted;
 	say_once($text);
 }
 

@@ -330,5 +330,5 @@ sub main {
 		return 1;
 	}
 	return $main::status if defined $main::status; # of the program that was run
-	return $Talk::doubts ? 3 : 0;
+	return @Talk::doubted ? 3 : 0;
 }

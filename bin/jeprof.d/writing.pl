@@ -117,7 +117,7 @@ sub made {
 	if ($option->{json}) {
 		return printf "{\"file\":%s,\"bytes\":%d,\"doubts\":%d,\"next\":%s}\n",
 		    Top::json_string($file),
-		    $bytes_written, $Talk::doubts, $is_file ? Top::json_string($next) : 'null';
+		    $bytes_written, scalar @Talk::doubted, $is_file ? Top::json_string($next) : 'null';
 	}
 	print Talk::clean($file), "\n";
 	Talk::note('next' . ($where // '') . ": $next") if $is_file;

@@ -247,6 +247,16 @@ is($code, 2, 'a program and no profile: usage');
 	jeprof('report', '-o', "$dir/gone.html", '--tools=debuginfod-find:/nonexistent', $gone);
 	like(slurp("$dir/gone.html"),
 		qr{<p>100\.0% of the bytes have no name: /nowhere/libgone\.so\.2 is missing\.</p>\n<p>Doubts: [^<]*$id/executable}, 'and the page');
+	# A doubt that comes twice is one.
+	my $twice = our_dump("$dir/twice.heap",
+		stacks => [[[0x10, 0x20], 1, 100], [[0x11, 0x21], 1, 100]]);
+	spew($twice, slurp($twice) =~ s/ 0x1/ 0y1/gr);
+	($code, $out, $err) = jeprof('top', '--json', $twice);
+	my @told = $err =~ /^jeprof: /mg;
+	is($out =~ /"doubts":(\d+)/ ? $1 : '', @told, 'top --json: as many doubts as are told') or diag $err;
+	jeprof('report', '-o', "$dir/twice.html", $twice);
+	is(scalar(() = slurp("$dir/twice.html") =~ /frames that are no addresses/g), 1,
+		'the page tells it once');
 	our_dump("$dir/libc.heap", modules =>
 		    [[0x7f0000001000, 0x7f0000003000, 0x7f0000000000, 'ab' x 20, "$dir/libc.so.6"]],
 		stacks => [[[0x7f0000001111], 1, 100]]);
