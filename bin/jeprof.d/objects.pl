@@ -18,8 +18,7 @@ sub get {
 	my ($id, $path) = @_;
 	my $key = $id || $path;
 	return $by_key{$key} //= bless { key => $key, id => $id, path => $path, code => [],
-		is_main => 0,
-		mtime => 0 }, 'Object';
+		is_main => 0 }, 'Object';
 }
 
 # A path without its directories.

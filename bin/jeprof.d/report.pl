@@ -202,7 +202,7 @@ sub take_file {
 	Places::ranges($dump); # finds the main program
 	$store->{program} //= $dump->{program} // $Object::program
 	    // ($dump->{main} ? $dump->{main}{path} : $dump->{meta}{exe} // '?');
-	delete @$dump{qw(text stacks age life labeled frag frag_lines maps modules ranges numbers cuts symbols)};
+	delete @$dump{qw(text stacks age life labeled frag frag_lines maps modules ranges numbers symbols)};
 }
 
 # Whether the dump also counts what was freed (prof_accum).
