@@ -8,11 +8,11 @@
 const MOST_SNAPSHOTS = 60;
 const USUAL_SECONDS = 10;
 /**
- * The snapshots in the order in which they came; the timer of the next fetch, null in a pause and
- * while one goes on.
- * @type {{snapshots: Snapshot[], timer: number | null}}
+ * The snapshots in the order in which they came; the timer of the next fetch, which the end of a
+ * fetch sets if there is no pause. So at no time are there two fetches or two timers.
+ * @type {{snapshots: Snapshot[], timer: number, is_fetching: boolean, is_paused: boolean}}
  */
-const feed = { snapshots: [], timer: null };
+const feed = { snapshots: [], timer: 0, is_fetching: false, is_paused: false };
 
 /**
  * Shows a message.
@@ -31,13 +31,11 @@ function follow() {
 		return;
 	}
 	control('live-pause').onclick = () => {
-		const is_running = feed.timer !== null;
-		if (is_running) {
-			pause();
+		if (feed.is_paused) {
+			go_on();
 		} else {
-			fetch_next();
+			pause();
 		}
-		control('live-pause').textContent = is_running ? 'go on' : 'pause';
 	};
 	document.querySelectorAll('[data-verb]').forEach(button => {
 		const { dataset } = /** @type {HTMLElement} */ (button);
@@ -49,17 +47,30 @@ function follow() {
 /** Fetches a profile; when that has ended, sets the timer for the next one. */
 function fetch_next() {
 	const seconds = Math.max(Number(element('data').dataset.interval) || USUAL_SECONDS, 1);
-	feed.timer = null;
+	feed.is_fetching = true;
 	fetch_profile().then(() => {
-		feed.timer = window.setTimeout(fetch_next, seconds * 1000);
+		feed.is_fetching = false;
+		if (!feed.is_paused) {
+			feed.timer = window.setTimeout(fetch_next, seconds * 1000);
+		}
 	});
 }
 
-/** Fetches no more. */
+/** Fetches no more; a fetch that goes on is the last one. */
 function pause() {
-	window.clearTimeout(Number(feed.timer));
-	feed.timer = null;
+	feed.is_paused = true;
+	window.clearTimeout(feed.timer);
+	control('live-pause').textContent = 'go on';
 	say('paused');
+}
+
+/** Ends a pause. */
+function go_on() {
+	feed.is_paused = false;
+	control('live-pause').textContent = 'pause';
+	if (!feed.is_fetching) {
+		fetch_next();
+	}
 }
 
 /**
@@ -67,9 +78,9 @@ function pause() {
  * @param {string} verb
  */
 function send_verb(verb) {
-	if (verb === 'stop' && feed.timer !== null) {
+	if (verb === 'stop') {
 		// a scrape would start it again
-		control('live-pause').click();
+		pause();
 	}
 	fetch(verb, { method: 'POST', credentials: 'same-origin' }).then(answer => answer.text())
 		.then(say, error => say(error.message));

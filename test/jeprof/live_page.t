@@ -44,7 +44,7 @@ for my $n (0 .. 5) {
 
 # In place of a browser: what the scope of the view declares is lent out at its end.
 my $model = slurp("$source/bin/page/model.js");
-my $lent = $script =~ s/follow\(\);\n\}\)\(\);\n\z/return { read_profile, make_snapshot, make_data };\n})();\n/r;
+my $lent = $script =~ s/follow\(\);\n\}\)\(\);\n\z/return { read_profile, make_snapshot, make_data, follow, send_verb };\n})();\n/r;
 $lent =~ s/^'use strict';\n\(function/var lent = (function/;
 my $head = "$model\n$lent\nvar fs = require('fs'), zlib = require('zlib');\n"
     . 'function read(f) { return lent.read_profile(new Uint8Array(zlib.gunzipSync(fs.readFileSync(f)))); }' . "\n";
@@ -122,6 +122,62 @@ var m = new Model(lent.make_data([profile(1, [sample('a', null, 10)]), profile(2
 console.log(m.ages(0) === null, Array.from(m.ages(1).name).map(Math.round).join(' '), m.ages(1).span);
 JS
 is((run('node', 'aged.js'))[1], "true 0 0 0 0 0 0 0 0 0 0 300 0 0 100 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 50 100\n", 'ages');
+
+# A pause, "go on" and "stop", also while a profile is fetched: never two fetches or two timers.
+spew('pause.js', $head . <<'JS');
+var timers = new Map(), count = 0, asked = [], shown = {};
+globalThis.window = { addEventListener() {}, clearTimeout(n) { timers.delete(n); }, setTimeout(f) { timers.set(++count, f); return count; } };
+globalThis.document = { addEventListener() {}, querySelectorAll() { return []; },
+	getElementById(id) { return shown[id] = shown[id] || { dataset: { interval: '10', from: 'heap' } }; } };
+globalThis.matchMedia = function () { return { addEventListener() {} }; };
+globalThis.fetch = function (what) { return new Promise(done => { if (what === 'heap') { asked.push(done); } }); };
+function tell(what) { console.log(what + ': ' + asked.length + ' fetched, timers ' + timers.size + ', ' + (shown['live-pause'].textContent || 'pause')); }
+function click(what) { shown['live-pause'].onclick(); tell(what); }
+function answer(what) {
+	asked.splice(0).forEach(done => done({ ok: false, status: 503, text() { return Promise.resolve(''); } }));
+	return new Promise(done => setImmediate(done)).then(() => tell(what));
+}
+function tick(what) { var all = [...timers.values()]; timers.clear(); all.forEach(f => f()); tell(what); }
+(async function () {
+	lent.follow();
+	tell('begins');
+	click('pause during a fetch');
+	await answer('that ends');
+	click('go on');
+	click('pause');
+	click('go on during a fetch');
+	await answer('that ends');
+	click('pause');
+	click('go on');
+	await answer('that ends');
+	tick('time');
+	lent.send_verb('stop');
+	tell('stop during a fetch');
+	await answer('that ends');
+	click('go on');
+	await answer('that ends');
+	lent.send_verb('stop');
+	tell('stop');
+})();
+JS
+is((run('node', 'pause.js'))[1], <<'END', 'pause and stop');
+begins: 1 fetched, timers 0, pause
+pause during a fetch: 1 fetched, timers 0, go on
+that ends: 0 fetched, timers 0, go on
+go on: 1 fetched, timers 0, pause
+pause: 1 fetched, timers 0, go on
+go on during a fetch: 1 fetched, timers 0, pause
+that ends: 0 fetched, timers 1, pause
+pause: 0 fetched, timers 0, go on
+go on: 1 fetched, timers 0, pause
+that ends: 0 fetched, timers 1, pause
+time: 1 fetched, timers 0, pause
+stop during a fetch: 1 fetched, timers 0, go on
+that ends: 0 fetched, timers 0, go on
+go on: 1 fetched, timers 0, pause
+that ends: 0 fetched, timers 1, pause
+stop: 0 fetched, timers 0, go on
+END
 
 # Bytes that are no profile: an error, never an endless loop or half a profile.
 spew('bad.js', $head . <<'JS');
