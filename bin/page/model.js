@@ -3,8 +3,7 @@
 // as there, so that they add up to what top says. Data come from jeprof report
 // (bin/jeprof.d/report.pl) or from make_data() (series.js). Models are made by report.js, live.js
 // and tests under node, and asked by all of the view. Cost: one pass over all nodes for each change
-// of the snapshot; a result is kept for each snapshot and part that was asked for, as long as the
-// model lives.
+// of the snapshot; up to MOST_RESULTS results are kept.
 'use strict';
 
 /**
@@ -95,6 +94,9 @@ const AGES = 10;
 const ALL = -1;
 // Rows of a table of stacks.
 const STACKS = 20;
+// Results that are kept; when there is one more, only that one. To show a snapshot takes four to
+// eight.
+const MOST_RESULTS = 100;
 // Of a ratio of sizes: below it 1 - exp would lose its digits. Of a share: below it there is none.
 const NEARLY_NONE = 1e-9;
 
@@ -450,7 +452,7 @@ class Model {
 	}
 
 	/**
-	 * The result of count(), which is called only once for each key.
+	 * The result of count(), which is called only if none is kept for the key.
 	 * @template T
 	 * @param {(string | number | boolean | null)[]} key
 	 * @param {() => T} count
@@ -459,7 +461,11 @@ class Model {
 	kept(key, count) {
 		const text = key.join();
 		if (!this.results.has(text)) {
-			this.results.set(text, count());
+			const result = count();
+			if (this.results.size === MOST_RESULTS) {
+				this.results.clear();
+			}
+			this.results.set(text, result);
 		}
 		return this.results.get(text);
 	}

@@ -179,6 +179,16 @@ that ends: 0 fetched, timers 1, pause
 stop: 0 fetched, timers 0, go on
 END
 
+# Results of the model are kept, up to a number.
+spew('kept.js', $head . <<'JS');
+var m = new Model(lent.make_data([lent.make_snapshot(read('0.pb.gz'))])), counted = 0;
+function ask(key) { return m.kept([key], () => { counted++; return key; }); }
+var most = 0;
+for (var i = 0; i < 1000; i++) { if (ask(i) !== i || ask(i) !== i) { throw new Error(i); } most = Math.max(most, m.results.size); }
+console.log(counted, most, ask(999), counted, ask(0), counted);
+JS
+is((run('node', 'kept.js'))[1], "1000 100 999 1000 0 1001\n", 'what the model keeps');
+
 # Bytes that are no profile: an error, never an endless loop or half a profile.
 spew('bad.js', $head . <<'JS');
 var whole = new Uint8Array(zlib.gunzipSync(fs.readFileSync('3.pb.gz'))), taken = 0, refused = 0, seed = 7, i, b;
