@@ -116,7 +116,7 @@ find_dir_named(jeprof_target_t *t, const char *value) {
 	return value[0] == '/' && n < (int)sizeof(t->dir) && stat(t->dir, &st) == 0;
 }
 
-/* The value of the last pair in conf with this key, as the library takes it; NULL: there is none. */
+/* The value of the last pair of conf with this key, which the library takes; NULL: none. */
 static const char *
 last_value(const char *conf, const char *key) {
 	const char *value = NULL;

@@ -2,7 +2,7 @@
  * Messages, hints, quoting, exit and the signal handler of jeprofctl: see talk.h. Invariant: all
  * functions that print or quote text replace or escape ASCII control characters, because text of
  * another process must not control the terminal. No locks: one thread; the signal handler only
- * counts. Called by the other files of jeprofctl but value.c.
+ * counts. Called by the other files of jeprofctl.
  */
 #include "ctl.h"
 

@@ -1,7 +1,7 @@
 /*
  * Messages, and the end of the program. Results go to stdout, messages and hints to stderr; text
- * from another process reaches a terminal without control characters. Called by all other files but
- * value.c.
+ * from another process reaches a terminal without control characters. Called by the other files of
+ * jeprofctl.
  */
 #pragma once
 #include <limits.h>

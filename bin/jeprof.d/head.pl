@@ -21,8 +21,8 @@
 #   Print, Top, Picture, Flame, Source, Leaks, Frag, Report, Page, Threads   the forms of an answer.
 #   Export, Proto, Pprof, Otlp, Massif, Writing   the forms for other programs; the file of -o.
 #   Run, Live, Open, Doctor, Patient, Whose, Elsewhere   programs that run: start, watch, show, ask why there is no profile.
-#   Web, Wrappers          texts and lists of bin/page/, which scripts/join-page writes as Perl.
 #   Rooms                  compiles each room of join-jeprof's list "later" when it is first called.
+# Web and Wrappers are texts and lists of bin/page/, which scripts/join-page writes as Perl.
 # Invariant: a symbol gives its name to an address only if its size covers the address, or if it is
 # a label without a size, as of assembler code, and the last symbol before it; and only if its file
 # is the one that ran, or the separate debug file of that: by the build-id that the dump records,

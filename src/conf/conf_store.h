@@ -1,8 +1,8 @@
 /*
  * A row of the table of options (conf_table.h), and how a value is stored by the type of its row.
  * Rows are constant. Options are stored in the variables that rows point to only during boot, by
- * one thread, so there is no lock. Called by conf.c and by the parsers of conf_table.c; stats.c,
- * ctl_opt.c and doc/manual.c read rows.
+ * one thread, so there is no lock. Called by conf.c and by the parsers of conf_table.c. Rows
+ * are read by stats.c, ctl_opt.c and doc/manual.c.
  */
 #ifndef CONF_STORE_H
 #define CONF_STORE_H

@@ -2,8 +2,8 @@
  * Extents of huge slabs for the page cache, and memory for the slabs; pac_hpa.h has the contract.
  * Locks: those of hpa/hpa.h, which takes its grow_mtx and then calls slab_get(); and the mutex of
  * the dirty pages' decay to begin and end a pass. Invariant: pac->mapped counts whole slabs. Called
- * by pac.c, pac_purge.c, pac_relieve.c, pac_life.c and arena.c; hpa.c calls slab_get() and
- * slab_put().
+ * by pac.c, pac_purge.c, pac_relieve.c, pac_life.c and arena.c. slab_get() and slab_put() are the
+ * callbacks of hpa.c.
  */
 #include "extent/pac_hpa.h"
 

@@ -12,8 +12,8 @@
  * over; with prof_thread:true always. It is started by the constructor if the options want it, at a
  * heartbeat, or after a change of a session or threshold; a forked child does not have it at first.
  *
- * Locks: none; requests are served outside the gate. Called by jemalloc_init.c, prof.c and, at
- * heartbeats, thread_event.c.
+ * Locks: none; requests are served outside the gate. Called by jemalloc_init.c and prof.c; at
+ * heartbeats through a hook of thread_event.h.
  */
 #ifndef PROF_CONTROL_H
 #define PROF_CONTROL_H
