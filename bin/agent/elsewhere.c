@@ -1,8 +1,9 @@
 /*
- * Memory of a process that does not come from malloc (elsewhere.h). Invariant: what is read has a
- * bounded size and may have any content; what the sentence says besides numbers and fixed words is
- * from heaps.txt. No locks, no state. Reading a file of a process may block, so only lookers do
- * that (watch.c); pages.c asks for the sentence.
+ * Memory of a process that does not come from malloc (elsewhere.h). Invariant: each read has a
+ * bounded size, and what is read may have any content; the sentence has numbers, fixed words and
+ * words of heaps.txt only, no text of the process. No locks, no state. Reading a file of a process
+ * may block, so only lookers, the threads of watch.c that read processes, call elsewhere_look();
+ * pages.c asks for the sentence.
  */
 #include "elsewhere.h"
 
@@ -110,7 +111,11 @@ first_match(const char *name, bool is_program, size_t end) {
 	return i;
 }
 
-/* The same for the names of the code that the process has mapped, of which any may match. */
+/*
+ * The index of the first heap before `end` whose pattern for objects matches the name of a file
+ * that the process has mapped as code; `end` if there is none. Each match lowers `end` for the
+ * lines behind it.
+ */
 static size_t
 first_mapped(int pid, size_t end) {
 	char path[64], line[LINE_BYTES];
@@ -154,6 +159,7 @@ elsewhere_look(int pid, const char *exe, bool may_search, figures_t *f) {
 	snprintf(path, sizeof(path), "/proc/%d/statm", pid);
 	bool is_known = read_file(path, text, sizeof(text)) > 0
 	    && sscanf(text, "%*s %*s %llu", &shared) == 1;
+	/* Unknown if the process has just ended; the sentence then tells 0B of code and files. */
 	f->rss_shared = is_known ? shared * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 	if (may_search && f->heap == 0) {
 		f->heap = find_heap(pid, exe);

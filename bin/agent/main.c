@@ -2,13 +2,13 @@
  * jeprofd: serves the heap profiles and metrics of all processes of a machine that run the library,
  * for Prometheus, Parca, Pyroscope and go tool pprof. This file starts and ends it.
  *
- * Threads: this one, once per second, begins rounds over /proc and pushes that are due, and looks
- * for threads, requests and connections that are late; one of libmicrohttpd serves connections
- * (server.c); several read the state of processes (watch.c); each job, such as a profile, has one
- * of its own (scrape.c); one waits for the ends of processes (dead_watch.c); one sends profiles
- * (push.c). They share the table of processes (table.h), whose lock memory_give_back() takes.
- * Invariant: input of a process or client is checked, and none of them makes another one wait
- * without a time limit.
+ * Threads: this one, once per second, begins rounds over /proc, has the profiles sent that are due
+ * (push.c), and looks for threads, requests and connections that are late; one of libmicrohttpd
+ * serves connections (server.c); several read the state of processes (watch.c); each job, such as a
+ * profile, has one of its own (scrape.c); one waits for the ends of processes (dead_watch.c); one
+ * sends profiles (push.c). They share the table of processes (table.h), whose lock
+ * memory_give_back() takes. Invariant: all input of processes and clients is checked, and no
+ * process or client makes another one wait without a time limit.
  */
 #include "agent.h"
 
@@ -28,9 +28,9 @@
 
 enum {
 	TICK_MS = 1000,        /* between two turns of the loop of main() */
-	KEPT_BYTES = 32 << 20, /* freed memory that a heap keeps for the next profile */
-	KEPT_MS = 60000,       /* for this time after the last job */
-	STEP_BYTES = 1 << 20,  /* by which the heap grows */
+	KEPT_BYTES = 32 << 20, /* freed memory that an arena keeps for the next profile */
+	KEPT_MS = 60000,       /* from the end of the last job until kept memory is given back */
+	STEP_BYTES = 1 << 20,  /* by which an arena grows */
 };
 
 static void
@@ -68,7 +68,7 @@ cache_choose(void) {
 
 /*
  * Has malloc keep freed memory, so that a profile reuses that of the one before and takes fewer
- * page faults. Threads share two heaps, so that what is kept is little.
+ * page faults. Threads share two arenas (those of glibc), so that what is kept is little.
  */
 static void
 malloc_configure(void) {

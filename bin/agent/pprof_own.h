@@ -10,8 +10,8 @@
 /* Sample types, in Go's order. */
 enum { ALLOC_OBJECTS, ALLOC_SPACE, INUSE_OBJECTS, INUSE_SPACE, PPROF_TYPES };
 
-#define NO_THREAD UINT32_MAX /* in place of an index into threads, objects */
-#define NO_OBJECT UINT32_MAX
+#define NO_THREAD UINT32_MAX /* in place of an index into threads */
+#define NO_OBJECT UINT32_MAX /* in place of an index into objects */
 #define NO_STACK UINT64_MAX /* the only address of a stack that could not be read */
 
 /* The estimated allocations of one thread with one stack and label. */
@@ -21,7 +21,7 @@ typedef struct site_s {
 	uint32_t thread;   /* index into threads, or NO_THREAD */
 	uint32_t label;    /* number of a text; 0 (""): it has none */
 	uint32_t stack;    /* number of its stack in the text, from 1; 0: it has none */
-	double values[PPROF_TYPES]; /* estimated objects or bytes, in multiples of 1/1024 */
+	double values[PPROF_TYPES]; /* estimated objects or bytes, rounded to 1/1024 */
 } site_t;
 
 typedef struct thread_s {
@@ -58,7 +58,11 @@ struct pprof_profile {
 	/* of all stacks, leaf first; return addresses are one less, so that they lie in the call */
 	uint64_t *addresses;
 	size_t naddresses, address_room;
-	site_t *sites;     /* in the order of the text; those of labels and of losses behind them */
+	/*
+	 * in the order of the text; behind these the parts that have labels, and in a difference that
+	 * the library made the stacks that shrank, whose live values are below 0
+	 */
+	site_t *sites;
 	size_t nsites, site_room;
 	thread_t *threads; /* by uid */
 	size_t nthreads, thread_room;
@@ -70,12 +74,14 @@ struct pprof_profile {
 	size_t nages, age_room;
 	uint32_t *comments;          /* numbers of texts: KEY=VALUE of the dump */
 	size_t ncomments, comment_room;
-	uint64_t rate;     /* from the first line, bytes; 0: counts are exact */
-	uint64_t period;   /* sampling interval, bytes */
+	uint64_t rate;     /* bytes, of the first line; 0: counts are exact */
+	/* bytes, the sampling interval by the metadata (sample_interval); without that the rate */
+	uint64_t period;
 	/* the interval that was set, where a budget (prof_budget) has changed it; 0: none has */
 	uint64_t period_set;
 	uint64_t pid;      /* 0: not known */
-	int64_t time_ns;   /* of the dump, of a difference its begin; since 1970; 0: not known */
+	/* since 1970, when the dump was made; of a difference, when it begins; 0: not known */
+	int64_t time_ns;
 	int64_t monotonic_ms;        /* of the dump, on a clock that nobody sets; 0: not known */
 	int64_t duration_ns;         /* between the two moments of a difference; 0: it is none */
 	uint32_t exe, library;       /* numbers of texts; 0: not known */
@@ -105,17 +111,17 @@ int maps_parse(struct pprof_profile *p, lines_t *l);
 /* The range of an address, NULL if there is none. */
 const range_t *range_of(const struct pprof_profile *p, uint64_t address);
 
-/* A stack as the text has it, to which lines behind refer by its number (pprof_labels.c). */
+/* A stack of the text. Later lines of the text name it by its number (pprof_labels.c). */
 typedef struct told_s {
 	size_t first;      /* index of its first site; those of a stack follow one another */
 	uint64_t objects, bytes; /* live, as printed */
 } told_t;
 
 /*
- * Divides the live objects and bytes of sites by their labels, as the lines "# label" and "#
- * labeled" among those that remain say. Adds sites behind the others, in number linear in the sites
- * and the bytes of these lines. stacks[n - 1] is stack n; stacks[nstacks] ends the last. 0 or
- * ENOMEM.
+ * Splits sites whose live objects have labels: each label gets a site with its part of the live
+ * objects and bytes, as the lines "# label" and "# labeled" among those that remain say. Adds sites
+ * behind the others, in number linear in the sites and the bytes of these lines. stacks[n - 1] is
+ * stack n; stacks[nstacks] ends the last. 0 or ENOMEM.
  */
 int labels_parse(struct pprof_profile *p, lines_t l, const told_t *stacks, size_t nstacks);
 

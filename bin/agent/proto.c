@@ -12,14 +12,17 @@
 #include <zlib.h>
 
 enum {
-	NUMBER = 0,            /* this and the next two: wire types */
+	NUMBER = 0,            /* a wire type, as FIXED64 and WITH_LENGTH */
 	FIXED64 = 1,
 	WITH_LENGTH = 2,
 	VARINT_MAX = 10,       /* bytes of a number of 64 bits */
 	GZIP_WINDOW = 15 + 16, /* windowBits of zlib: a window of 32 KiB; 16: the format of gzip */
 };
 
-/* Makes room for that many more bytes; sets has_failed and returns false without memory. */
+/*
+ * Makes room for that many more bytes. Without memory sets has_failed and returns false; false too
+ * if has_failed was set before.
+ */
 static bool
 try_room(proto_t *p, size_t more) {
 	if (p->has_failed) {
@@ -120,7 +123,7 @@ proto_take(proto_t *p, unsigned char **out, size_t *len) {
 int
 proto_gzip(const proto_t *p, unsigned char **out, size_t *len) {
 	z_stream z = {.zalloc = Z_NULL};
-	/* Z_BEST_SPEED, because a client waits: its time counts more than the size. */
+	/* Z_BEST_SPEED, because a client waits: its time counts more than the size. 9: memLevel. */
 	if (p->has_failed
 	    || deflateInit2(&z, Z_BEST_SPEED, Z_DEFLATED, GZIP_WINDOW, 9, Z_DEFAULT_STRATEGY) != Z_OK) {
 		return ENOMEM;

@@ -19,8 +19,8 @@ enum { SECONDS_MOST = 600, SESSION_MOST = 86400, DIGITS_MOST = 15 };
 
 /*
  * The paths: requests and --help read this table. PROCESS stands in front of those of a process,
- * DEAD in front of those of one that has ended. kind and is_otlp are those of the order, and matter
- * for place_job only.
+ * DEAD in front of those of one that has ended. kind and is_otlp are copied to the order; they are
+ * read for place_job only, and have no meaning in the other rows.
  */
 #define PROCESS "/p/PID"
 #define DEAD "/dead/KEY"
@@ -62,8 +62,9 @@ set_fault(route_t *r, unsigned fault, const char *why) {
 }
 
 /*
- * Parses decimal digits; behind those of a size may stand K, M or G. False if the text is no such
- * number, or it is not from `least` to `most`.
+ * Parses decimal digits. A size may end in K, M or G, large or small: 1024, 1024^2 or 1024^3 bytes.
+ * False if the text is no such number, or the number is not from `least` to `most`; below `least`
+ * *out is set nevertheless.
  */
 static bool
 read_number(const char *text, bool is_size, uint64_t least, uint64_t most, uint64_t *out) {
@@ -96,7 +97,7 @@ front_of(const char *path) {
 
 /*
  * Looks up what follows `front` (PROCESS, DEAD or "") in a path, among the places that begin with
- * that; nothing stands for "/", the page. A path that is not there is a fault.
+ * that. An empty rest is looked up as "/", the page. A path that is not there is a fault.
  */
 static void
 route_place(const char *path, const char *front, route_t *r) {
@@ -136,7 +137,7 @@ route_process(const char *path, route_t *r) {
 	route_place(path + digits, PROCESS, r);
 }
 
-/* Parses the path behind "/dead/": a key, then a place. */
+/* Parses the path behind "/dead/": a key of the characters DEAD_KEY_BYTES, then a place. */
 static void
 route_dead(const char *path, route_t *r) {
 	size_t length = strspn(path, DEAD_KEY_BYTES);
@@ -267,8 +268,12 @@ route_argument(const char *key, const char *value, route_t *r) {
 
 void
 route_finish(route_t *r) {
+	/* Also a profile of the dead, unlike is_profile in find_argument(). */
 	bool is_profile = r->place == place_job && !r->is_post;
-	/* jeprofd makes the answer from two profiles; that of heap?since=mark the process makes. */
+	/*
+	 * Whether jeprofd makes the answer from two profiles. The answer to heap?since=mark is one
+	 * profile, in which the process itself has made the difference.
+	 */
 	bool takes_two = r->order.seconds > 0
 	    || (r->order.is_since_mark && (r->order.kind != job_heap || r->order.is_otlp));
 	if (is_profile && r->order.is_raw && takes_two) {
