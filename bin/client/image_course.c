@@ -1,6 +1,7 @@
 /*
- * The ring of an image: one line for each second of the last hour, and what the lines say of growth
- * (jeprof_client.h has the contract). Invariant: no more lines are read than the ring has room for,
+ * The ring of an image: one line for each second of the last hour, IMAGE_BLOCKS blocks of
+ * IMAGE_BLOCK_LINES lines, and what the lines say of growth (jeprof_client.h has the contract: what
+ * is returned, in which units). Invariant: no more lines are read than the ring has room for,
  * whatever the root says. No locks. Called by image_write.c and by jeprofd (dead_facts.c).
  */
 #include "client/image_read.h"
@@ -27,7 +28,10 @@ jeprof_image_course(jeprof_image_t *image, jeprof_image_line_t *lines, size_t mo
 	uint64_t last = 0;
 	for (uint64_t n = end > room ? end - room : 0; n < end; n++) {
 		image_line_t line;
-		/* The oldest lines may be overwritten by newer ones while they are read. */
+		/*
+		 * Of a process that runs, the oldest lines may be overwritten by newer ones while they are
+		 * read. A line with an earlier time than one that was taken before it is left out.
+		 */
 		if (try_read_line(image, n, &line) && line.time_ns >= last) {
 			last = line.time_ns;
 			lines[count++] = (jeprof_image_line_t){.time_ns = line.time_ns,
@@ -45,9 +49,11 @@ resident_of(const jeprof_image_line_t *line) {
 }
 
 /*
- * Goes back from the last line over a stretch in which the memory never fell by more than 1/16 of
- * the rise. The rise begins where that stretch leaves its lowest level: at the last of the lines in
- * front that exceed the level by at most 1/16 of the rise.
+ * Goes back from the last line until a line exceeds the lowest value behind it by more than 1/16 of
+ * the rise so far (last value minus that lowest one): there the memory fell. The lines behind it
+ * are the stretch. The rise is now last value minus lowest value of the stretch. It begins at the
+ * last of those lines at the beginning of the stretch, without a gap, that exceed the lowest value
+ * by at most 1/16 of the rise.
  */
 uint64_t
 jeprof_course_growth(const jeprof_image_line_t *lines, size_t count, uint64_t *ms) {

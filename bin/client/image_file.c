@@ -1,7 +1,8 @@
 /*
  * Opens and closes images (jeprof_client.h has the contract). Invariant: of an image that is handed
  * out all tables have been read, but not the ring (image_course.c); one that could not be read is
- * freed. No locks, no state but the image's. Called by jeprofctl and jeprofd.
+ * freed. No locks, no state but the image's. Called by bin/ctl (dump.c, status.c) and bin/agent
+ * (dead_facts.c, dead_profile.c).
  */
 #include "client/image_read.h"
 
@@ -23,8 +24,9 @@ image_new(char *why) {
 }
 
 /*
- * Reads the tables after the source has found them; `error` is what the source returned. After a
- * failure, also of the source, it frees the image.
+ * Reads the root and the tables after the source has found them; `error` is what the source
+ * returned. A source is image_of_process(), image_of_box() or image_of_core(). After a failure,
+ * also of the source, it frees the image.
  */
 static int
 image_finish(jeprof_image_t *image, int error, jeprof_image_t **to) {

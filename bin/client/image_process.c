@@ -12,7 +12,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Copies /proc/PID/maps. 0 or ENOMEM; without the right to read it there are no objects. */
+/*
+ * Copies /proc/PID/maps, which tells the objects: the files that the process has mapped as code. 0
+ * or ENOMEM; without the right to read it the image has no objects.
+ */
 static int
 maps_copy(jeprof_image_t *image) {
 	char path[64], buf[16384];
@@ -28,6 +31,10 @@ maps_copy(jeprof_image_t *image) {
 	return error == 0 ? 0 : image_fail(image, error, "%s: %s", path, strerror(error));
 }
 
+/*
+ * Sets is_live, kind, `at`, exe, the text of the map and the objects. 0; ENOENT if the profiler has
+ * no root yet; ESRCH if the memory is gone; ENOMEM. `block` is not used: the target has it already.
+ */
 int
 image_of_process(jeprof_image_t *image) {
 	jeprof_target_t *t = image->target;

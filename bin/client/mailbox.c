@@ -18,12 +18,13 @@
 enum {
 	ABANDONED_MS = 300,  /* age of an answer that no client has fetched: its slot is reusable */
 	LEFT_MS = 1000,      /* age of a request that the process has not taken: the same */
-	/* times that a request is sent again because it was read torn, or after its lease */
+	/* times that a request is sent again after the answer that it was torn, or its lease over */
 	TORN_MAX = 8,
 	IDLE_MS = 1000,      /* default of request.idle_ms */
 	WAIT_MS = 5000,      /* default of request.wait_ms */
 	TAKEN_WAIT_MS = 60000, /* default of request.taken_ms: it may write a large profile */
-	PAUSE_MAX_MS = 20,   /* pauses between polls double until one is at least so long */
+	/* pauses between polls double while they are shorter than this; so the longest has 32 ms */
+	PAUSE_MAX_MS = 20,
 	SETTLE_MS = 50,      /* after a request was taken back, as the process may be reading it */
 	STAY_MS = 10000,     /* lease of a request while the caller decides whether it may stay */
 };
@@ -74,9 +75,10 @@ ring(jeprof_target_t *t) {
  * Whether a used slot may be reused, because it and its lease have not changed for a while: an
  * answer that no client fetches, or a request that the process does not take and nobody renews.
  * The client may have been killed; if it still waits, it finds another request in the slot and
- * sends its own again. A start or set may stay in its slot (jeprof_let_stay), so it is never
- * overwritten while its lease holds, which may be for ever; callers that leave one keep a slot free
- * (jeprof_count_pending).
+ * sends its own again. A start or set may stay in its slot (jeprof_let_stay), so before it is
+ * answered it is never overwritten while its lease holds, which may be for ever. So that these do
+ * not fill all slots, a caller leaves one only if jeprof_count_pending() is less than the number of
+ * slots minus 1.
  */
 static bool
 is_slot_left(const jeprof_target_t *t, unsigned i, const prof_slot_t *s, const prof_lease_t *l) {
@@ -103,8 +105,8 @@ note_slot(jeprof_target_t *t, unsigned i, const prof_slot_t *s, const prof_lease
 }
 
 /*
- * Sets *slot to a free slot, else to one that is_slot_left() allows, else to -1. Notes what each
- * slot holds that it looks at before it finds a free one. 0 or ESRCH.
+ * Sets *slot to a free slot, else to one that is_slot_left() allows, else to -1. It stops at the
+ * first free slot; of the slots before that it notes what they hold. 0 or ESRCH.
  */
 static int
 find_free_slot(jeprof_target_t *t, int *slot) {
@@ -145,13 +147,16 @@ typedef struct wait_s {
 	uint64_t heartbeats;  /* of the process at the beginning */
 	jeprof_reply_t *reply;
 	bool is_answered;     /* an answer to our request was read, and its fields are in the reply */
-	/* another client has overwritten the slot, it was torn, or its lease was over: ask again */
+	/*
+	 * ask again: no slot was free, another client has overwritten the slot, or the process answers
+	 * that the request was torn or its lease over
+	 */
 	bool is_lost;
 } wait_t;
 
 /*
- * Writes the request into its slot, `sequence` last, because the process reads a slot when that has
- * changed; then rings. 0 or ESRCH.
+ * Writes the request into its slot with `sequence` 0, begins its lease, and writes `sequence` last,
+ * because the process reads a slot when that has changed; then rings. 0 or ESRCH.
  */
 static int
 put_request(jeprof_target_t *t, wait_t *w) {
@@ -161,7 +166,7 @@ put_request(jeprof_target_t *t, wait_t *w) {
 	*s = (prof_slot_t){.nonce = s->nonce, .length = (uint32_t)strlen(text)};
 	memcpy(s->text, text, s->length);
 	s->checksum = prof_mailbox_sum(sequence, s->nonce, s->text, s->length);
-	/* Clears the field first, so that an old value is not mistaken for a sign of our request. */
+	/* Clears answer_nonce first: our nonce, left there by an earlier try, would say "taken". */
 	int error = client_write_word(t, at + offsetof(prof_slot_t, answer_nonce), &none, sizeof(none));
 	if (error == 0) {
 		error = client_write_word(t, at, s, offsetof(prof_slot_t, text) + s->length);
@@ -203,14 +208,15 @@ jeprof_let_stay(jeprof_target_t *t, uint64_t keep_ms) {
 }
 
 /*
- * Copies the answer to our request, fetches the profile if one is wanted, and frees the slot, which
- * is kept until then. 0, also if is_lost is set, or an errno.
+ * Copies the answer to our request, fetches the profile if one is wanted, then frees the slot. It
+ * keeps the slot until then, as the next profile of that slot would take the place of ours; after
+ * settle() the slot is free already. 0, also if is_lost is set, or an errno.
  */
 static int
 take_answer(jeprof_target_t *t, wait_t *w) {
 	prof_slot_t s;
 	int error = 0;
-	/* Read again, because the process writes the answer before `answered`. */
+	/* A read takes time: that which found `answered` may have got the answer's bytes before. */
 	if (!client_read_memory(t, client_slot_at(t, w->slot), &s, sizeof(s))) {
 		return client_memory_gone(t);
 	}
@@ -234,9 +240,10 @@ take_answer(jeprof_target_t *t, wait_t *w) {
 }
 
 /*
- * Decides whether the process is idle: it has had no heartbeat since the wait began, idle_ms ago or
- * more, and it does not run or wait for a processor (state R; after the deadline that is not
- * asked). Reads the head again. 0 (not idle, or the manner is to wait), EAGAIN (idle) or ESRCH.
+ * Decides whether the process is idle. It is, if it has had no heartbeat since the wait began,
+ * idle_ms ago or more, and its state is not R (it runs, or waits for a processor). After the
+ * deadline its state does not count: one in state R without a heartbeat is idle too. Reads the head
+ * again. 0 (not idle, or the manner is to wait), EAGAIN (idle) or ESRCH.
  */
 static int
 check_idle(jeprof_target_t *t, const wait_t *w) {
@@ -254,8 +261,9 @@ check_idle(jeprof_target_t *t, const wait_t *w) {
 }
 
 /*
- * Takes the request back and waits until it is certain that the process does not carry it out: at
- * that moment the process may be reading it. Returns the verdict if it was not taken; the result of
+ * Takes the request back, and waits SETTLE_MS for a process that is reading it at that moment: this
+ * one writes answer_nonce at once after it has found `sequence` in the slot. Without that sign the
+ * request counts as not taken. Returns the verdict if it was not taken; the result of
  * take_answer() if it was answered after all; ETIMEDOUT if it was taken, but not answered within
  * taken_ms or before an interrupt; ESRCH.
  */
