@@ -1,16 +1,16 @@
 /*
  * jeprof-symbolize --table: writes a table of names (bin/agent/names/table.h) for some addresses of
- * one object. jeprofd runs it for objects of processes that it does not trust. Invariant: ELF and
- * DWARF are parsed only after table_main() has limited memory and CPU time, dropped all
- * capabilities and closed all descriptors above the highest one that is named. No locks: one
- * thread.
+ * one object. jeprofd does not trust the objects of other processes, so it has this program read
+ * them. Invariant: ELF and DWARF are parsed only after table_main() has limited CPU time and (but
+ * with AddressSanitizer) memory, dropped all capabilities and closed all descriptors above the
+ * highest one that is named. No locks: one thread.
  *
  *   --table KEY PATH   key of the table, which begins with the object's build-id in hex, up to a
  *                      '-', or with 'x' if it has none; and the object's path as its process
  *                      sees it
  *   --root FD          root directory of that process; without it ours
- *   --object FD        a file that may be the object; may be repeated: the first one with the
- *                      build-id is used
+ *   --object FD        a file that may be the object; may stand up to 4 times: the first one with
+ *                      the build-id is used; with a key of 'x' the first ELF file
  *   --old FD           an older table, whose rows are copied
  *   --servers          debug files may come from the servers of debuginfod
  *   --symbols          DWARF is not read
@@ -40,7 +40,7 @@
 enum {
 	CPU_SECONDS = 60,		/* limit of CPU time */
 	ROOM = 1 << 30,			/* bytes of address space beside the files */
-	/* address space for object and debug file together, in sizes of the object */
+	/* object and debug file together may take so many times the bytes of the object */
 	DEBUG_FACTOR = 12,
 	ADDRESSES_MAX = 1 << 20,	/* on stdin */
 	OBJECTS_MAX = 4,		/* options --object */
@@ -56,6 +56,7 @@ typedef struct {
 } order_t;
 
 /* ---- limits ---- */
+/* Fails only if the hard limit is lower than the value; then that lower one stays. */
 static void
 limit_set(int what, rlim_t value) {
 	struct rlimit limit = {value, value};
@@ -83,7 +84,8 @@ space_limit(const order_t *order) {
 
 /*
  * Drops all capabilities and limits time and file size. From here on only files that the plain user
- * may read can be opened.
+ * may read can be opened. Results are not checked: it needs no right to drop rights, and under a
+ * filter of system calls that refused it jeprofd would have ended (drop_rights).
  */
 static void
 privileges_drop(bool with_servers) {
@@ -161,7 +163,8 @@ order_try_read(order_t *order, int count, char **words) {
 
 /*
  * Reads the addresses on stdin, sorts them and drops duplicates; *count is the number of those
- * left. NULL if stdin is no regular file or too long, or without memory.
+ * left. NULL if stdin is no regular file, is too long or cannot be read whole, or there is no
+ * memory; table_main() reports all of these as EINVAL.
  */
 static uint64_t *
 addresses_read(size_t *count) {
@@ -182,7 +185,7 @@ addresses_read(size_t *count) {
 /* ---- the object ---- */
 /*
  * Opens the first of the files (descriptors; -1: not opened) whose build-id is that of the key;
- * with a key without build-id ("x") the first ELF file.
+ * with a key that begins with 'x', which stands for no build-id, the first ELF file.
  */
 static bool
 object_try_find(object_t *object, const order_t *order, const int *files) {
