@@ -1,8 +1,9 @@
-# Elsewhere: memory of a process that does not come from malloc, told in words where a person would
-# else see a profile of next to nothing: interpreters and virtual machines have heaps of their own.
-# The rule (TIMES, MORE) and the list, heaps(), are those of bin/page/heaps.txt, which
-# scripts/join-page writes before this; jeprofd has them too, and says the same. Callers: Frag,
-# Live, Main for top, Patient for doctor, Page for the report.
+# Elsewhere: a sentence about memory of a process that does not come from malloc. Interpreters and
+# virtual machines have heaps of their own; the profile of such a process shows next to nothing, and
+# the sentence says why. scripts/join-page makes the rule (TIMES, MORE) and the list, heaps(), of
+# bin/page/heaps.txt, and writes them in front of this text. jeprofd has both too, and says the same
+# where the bytes of mapped files are known (bin/agent/elsewhere.c). Callers: Frag, Live, Main for
+# top, Patient for doctor, Page for the report.
 package Elsewhere;
 
 # A figure of the metadata of a Dump; undef if it is not there.
@@ -12,9 +13,10 @@ sub number {
 	return $value =~ /^\d{1,18}$/ ? $value : undef;
 }
 
-# What is in memory, and what of it beside the allocator's, by the kernel's count: { rss, heap: what
-# the allocator has, files, other } in bytes; undef if the Dump does not say it. other is negative
-# where pages that the allocator counts as resident were never touched or are swapped out.
+# What is in memory, in bytes: { rss: by the kernel's count; heap: what the allocator has of it, by
+# its own count; files: mapped files and shared memory, by the kernel's count, 0 if not known;
+# other: the rest }; undef if the Dump does not say rss or heap. other is negative where pages that
+# the allocator counts as resident were never touched or are swapped out.
 sub beside {
 	my ($dump) = @_;
 	my ($rss, $shared) = map { number($dump, $_) } qw(rss rss_shared);
@@ -31,7 +33,7 @@ sub has_section {
 }
 
 # Whose heap the rest of the memory may be, in words, by the path of the program and those of its
-# objects; '' if none is known.
+# objects; '' if none is known. A heap of the list has either patterns or a section, never both.
 sub whose {
 	my ($program, @objects) = @_;
 	my @paths = map { s/ \(deleted\)$//r } $program // '', @objects;

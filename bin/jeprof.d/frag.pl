@@ -1,13 +1,15 @@
 # Frag: where the resident bytes of a process are, and which functions pin those that nobody uses,
-# as one profile tells it: the parts sum to what the allocator has in memory, and with what is not
-# its own to RSS. What a stack pins is an estimate of bytes by the library
-# (src/prof/sites/prof_frag.h) with its standard error, which older versions lack; it is not scaled.
-# $self is { program, dump, option, beside: see Elsewhere, rows, sum: bytes pinned, fold }. Callers:
-# Main (command), Report (take), Page (lines, sentence).
+# as one profile tells it. The sum of the parts is what the allocator has in memory; that and what
+# is not the allocator's add up to RSS. How many bytes a stack pins is an estimate that the library
+# makes (src/prof/sites/prof_frag.h); jeprof does not scale it. The library tells its standard error
+# too; older versions do not, then it is 0. $self is { program, dump, option, beside: see Elsewhere,
+# rows, sum: bytes pinned, fold }. Callers: Main (command), Report (take), Page (lines, sentence).
 package Frag;
 
 # The parts of the resident memory and what they are, for people; in the order in which they are
-# printed.
+# printed. A slab is a run of pages for objects of one size class; a bin, in an arena, has the slabs
+# of a class. What a thread frees goes to the cache of the thread (cached), from there to the stock
+# of the bin (stock), from there to its slab (free).
 my @parts = (
 	[live => 'objects that the program holds'],
 	[free => 'free places in slabs, which the other objects of the slabs pin'],
@@ -72,7 +74,8 @@ sub command {
 	Talk::next_is('frag', '--advice', Options::kept($option), [$dump->{file}]) unless $option->{advice} || @Talk::doubted;
 }
 
-# Why a Dump has no such lines, in words.
+# Why a Dump has no such lines, in words. Kinds outside, box and core were read from the tables of
+# the profiler, in a process or a file; these tell nothing of slabs.
 sub why_not {
 	my ($dump) = @_;
 	return 'it was written by a version without these lines, or by another allocator'
@@ -80,8 +83,8 @@ sub why_not {
 	return 'it was read from outside the process, where the slabs are not seen';
 }
 
-# Rows { name, pinned, margin, variance, live, callers, is_bare } by the owner, the most pinned
-# first. Sets { fold, sum } of $self.
+# Rows { name, pinned, margin, variance, live, callers, is_bare } by the owner, which is the
+# function that holds the memory (see Fold), the most pinned first. Sets { fold, sum } of $self.
 sub rows {
 	my ($self, $dump, $option) = @_;
 	my %libraries = map { $_ => 1 } grep { defined } $dump->{meta}{library};
@@ -203,7 +206,8 @@ sub print_rows {
 }
 
 # ---- advice ----
-# { bytes, what, how } of each thing that would give memory back, the most first; bytes are at most.
+# { bytes, what, how } of each thing that would give memory back, the most bytes first. No more than
+# these bytes would come back.
 sub advice {
 	my ($self) = @_;
 	my $heap = $self->{dump}{heap};

@@ -1,8 +1,8 @@
 # Object: a file that was mapped, known by build-id or path, shared by all dumps that mapped it: {
 # key: the build-id or else the path, id: the build-id or '', path, code: [file offset, length] of
-# its mappings of code, gone: it was deleted, is_main }. Places, below: addresses as numbers. The
-# variables are set by Main from options, %packed by Pack. Callers: all that need the file or the
-# name of an object.
+# its mappings of code, gone: it was deleted, is_main }. Package Places is below. The variables are
+# set by Main from options, %packed by Pack. Callers: all that need the file or the name of an
+# object.
 package Object;
 
 use Cwd ();
@@ -54,7 +54,7 @@ sub candidates {
 }
 
 # The Elf that ran, or undef: that of a pack, else of the first file that fits, else from
-# debuginfod. A doubt, once, for each file that is refused, or if there is none.
+# debuginfod. A doubt, once, for each file that is refused; one too if no file is found at all.
 sub elf {
 	my ($self) = @_;
 	return $self->{elf} if exists $self->{elf};
@@ -103,24 +103,25 @@ sub mismatch {
 	return '';
 }
 
-# The Elf with the full symbol table: the object itself, or its separate debug file; the object if
-# there is none, undef if that is not here.
+# The Elf with the full symbol table: the object itself, or its separate debug file. Without a debug
+# file it is the object; undef if the file of the object is not here.
 sub symbol_elf {
 	my ($self) = @_;
 	my $elf = $self->elf;
 	return $self->{symbol_elf} //= !$elf || $elf->has_symtab ? $elf : $self->debug_elf || $elf;
 }
 
-# The Elf with source lines: the object itself, or its separate debug file; the object if there is
-# none, undef if that is not here.
+# The Elf with source lines: the object itself, or its separate debug file. Without a debug file it
+# is the object; undef if the file of the object is not here.
 sub line_elf {
 	my ($self) = @_;
 	my $elf = $self->elf;
 	return $self->{line_elf} //= !$elf || $elf->has_lines ? $elf : $self->debug_elf || $elf;
 }
 
-# The Elf of the separate debug file; undef if there is none. One without a build-id is taken if the
-# object names it by .gnu_debuglink. elf() must be there.
+# The Elf of the separate debug file; undef if there is none. One with another build-id is not
+# taken; one without a build-id is, as many that the object names by .gnu_debuglink. elf() must be
+# there.
 sub debug_elf {
 	my ($self) = @_;
 	return $self->{debug_elf} if exists $self->{debug_elf};
@@ -163,21 +164,22 @@ sub debug_paths {
 }
 
 # ---------------------------------------------------------------------------------------------------
-# Places: numbers addresses. A place is (object, offset); equal places of several dumps get one
-# number, but not if the profile brought other names along for them. The offset is the virtual
-# address in the file of the object. Callers: all that turn stacks into places (number_stacks,
-# of_text) or ask what a place is.
+# Places: gives addresses numbers. A place is (object, offset). Equal places of several dumps have
+# one number; if the profiles brought names along, only those with the same names. The offset is the
+# virtual address in the file of the object; of an address that only a map covers, while the file is
+# not here, the offset in the file; without an object it is the address. Callers: all that turn
+# stacks into places (number_stacks, of_text) or ask what a place is.
 package Places;
 
-use constant DEEPEST => 4096; # frames of a stack: no program writes more
+use constant DEEPEST => 4096; # frames of a stack that are kept; the library writes no more
 
 # by place: Object or undef, offset, first address seen, names brought along
 our (@object, @offset, @address, @given);
 my %number; # key of a place -> its number
 
-# The ranges of one dump, sorted: { start, end, object }, with bias (address - bias is the offset)
-# of module lines, or the members of a map. Module lines first, maps for what they do not cover.
-# Finds the main program too.
+# The ranges of one dump, sorted by start: { start, end, object }, with bias (address - bias is the
+# offset) of module lines, or the members of a map. A map whose start a module line covers is left
+# out. Finds the main program too.
 sub ranges {
 	my ($dump) = @_;
 	return $dump->{ranges} if $dump->{ranges};
@@ -212,9 +214,11 @@ sub span {
 	return @own ? ($own[0]{start}, $own[-1]{end}) : (0, 0);
 }
 
-# The path of a module without one: the first is the program, which the loader gives no path, and a
-# dump that was written without /proc has none either. It is the path that the program was started
-# by, else the file that is given, whose build-id must be that of the module.
+# The path for a module that has none. The first module is the program: the loader has no path of
+# it, and a dump that was written without /proc has no map that tells it. Its path is that by which
+# the program was started, else that of the file that is given, if this has the build-id of the
+# module or the module has no build-id; else it is [program], with a doubt. Another module without a
+# path is the file that is given, if that has its build-id; else its path is ''.
 sub program_path {
 	my ($dump, $module) = @_;
 	my ($exe, $given) = ($dump->{meta}{exe} // '', $Object::program);

@@ -4,15 +4,15 @@
 # processes are compared by the wall clock. Callers: series, report, leaks, run, live; pprof, otlp
 # and ages for times alone.
 #
-# A point is a hash for one dump, with { dump } and what its caller keeps in it. Here it gets, by
-# stamp(): time, the wall clock in seconds since 1970; mono, the monotonic clock in seconds; seq,
-# the number of the dump; each undef if not known; process, its pid and instance as text, '' if not
-# known. And by sorted(): run, the number of the process, from 0; key, seconds by which points of
-# several processes are merged, and at, seconds on a clock that was not set, for differences; these
-# two undef if not known.
+# A point is a hash for one dump, with { dump } and what its caller keeps in it. The caller adds
+# what stamp() returns: time, the wall clock in seconds since 1970; mono, the monotonic clock in
+# seconds; seq, the number of the dump; each undef if not known; process, its pid and instance as
+# text, '' if not known. sorted() adds: run, the number of the process, from 0; key, seconds by
+# which points of several processes are merged; at, seconds for differences, by the monotonic clock,
+# or by the wall clock if nobody has set that back between the dumps; these two undef if not known.
 package Order;
 
-use constant TOLERANCE => 1; # seconds: a smaller step back of the wall clock is not said
+use constant TOLERANCE => 1; # seconds: a smaller step back of the wall clock counts as none
 
 # What one dump says of its place in the series: { time, seq, mono, process } as a list for a hash.
 sub stamp {
@@ -93,8 +93,8 @@ sub last_of {
 	return (sorted(@points))[-1]{dump}{file};
 }
 
-# Points of one pid and instance, in their order, as one list reference for each process: a number
-# that does not rise is of another process with the same pid.
+# Points of one pid and instance, in their order, as one list reference for each process: a sequence
+# number that is not above the one before is of another process with the same pid.
 sub runs_of {
 	my @points = @_;
 	my $by = order_key(@points);

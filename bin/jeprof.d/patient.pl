@@ -1,10 +1,12 @@
 # Patient: the half of the verb "doctor" that looks at a running process: what jeprofctl says of it,
-# and what /proc shows. All subs add findings by Doctor::find; $status is what jeprofctl status
-# --json says, $facts what facts() returns. Caller: Doctor (Doctor::process, which stands here).
+# and what /proc shows. The subs that judge add findings by Doctor::find; $status is what jeprofctl
+# status --json says, $facts what facts() returns. Caller: Doctor, which calls Doctor::process; that
+# sub of package Doctor stands in this file.
 package Patient;
 
 # All findings about a process, by pid or name. Returns the exit status of jeprofctl if there is no
-# such process, else 0.
+# such process, else 0. Its exit statuses: 2, wrong words, or several processes have this name; 5,
+# no such process, or no way into it; 7, no answer in time.
 sub Doctor::process {
 	my ($who) = @_;
 	my $ctl = Tool::own_dir() . '/jeprofctl';
@@ -29,7 +31,8 @@ sub Doctor::process {
 	return 0;
 }
 
-# One object of numbers, words and true or false, as jeprofctl writes it, as a hash.
+# An object of JSON that jeprofctl wrote, as a hash of texts. Its values are numbers, strings, true
+# or false, no lists or objects. Escapes in strings stay as they are.
 sub from_json {
 	my ($text) = @_;
 	my %value;
@@ -130,7 +133,7 @@ sub answered {
 		"unwinder $status->{unwinder}: $fallbacks of $samples stacks had to be read in another way than the first") if $samples;
 }
 
-# Memory of the process that no profile will show, if that is most of it.
+# Memory of the process that no profile will show, if that is much by the rule of Elsewhere.
 sub elsewhere {
 	my ($pid, $status) = @_;
 	my (undef, $rss, $shared) = split ' ', read_text("/proc/$pid/statm");
@@ -155,7 +158,8 @@ sub written {
 	    if $status->{dumps} && length $file;
 }
 
-# Thresholds that the process is far from, or none at all.
+# If no profile was written: that no threshold is set, that the only one, highwater, is not reached
+# yet, or else which are set.
 sub thresholds {
 	my ($pid, $status) = @_;
 	return if $status->{dumps};

@@ -1,7 +1,7 @@
 # Series: the dumps of a process in their order, for the verbs ls and diff. A point is { dump,
 # bytes, objects } and what Order says of its time. The sums are those of top: estimated stack by
 # stack. Others take from here which files a series has, and the texts of clock times, changes and
-# rates. Callers: Main, and the rooms of most verbs.
+# rates. Callers: Main, and the rooms (files of bin/jeprof.d) of most verbs.
 package Series;
 
 # Bars of eight heights, in UTF-8.
@@ -41,7 +41,8 @@ sub all_files {
 	return grep { stem($_) eq $name } sort keys %age;
 }
 
-# The name of a dump up to its pid; the whole name of a file that is not named as a dump.
+# The name of a dump up to its pid, with the pid; the whole name of a file that is not named as a
+# dump.
 sub stem {
 	my ($file) = @_;
 	my $parts = Input::name_parts($file);
@@ -107,7 +108,7 @@ sub ls {
 	Talk::next_is(@ends > 1 ? 'diff' : 'top', Options::kept($option, qw(base sum thread)), \@ends);
 }
 
-# The bytes of points as one line of bars; $most is the height of the whole bar.
+# The bytes of points as one line of bars; $most: the bytes for which the highest bar stands.
 sub line {
 	my ($most, @points) = @_;
 	return join '', map { $bars[int(7 * $_->{bytes} / ($most || 1))] } @points;
@@ -138,8 +139,9 @@ sub point_json {
 }
 
 # ---- diff ----
-# The verb "diff": what grew from one profile to another: two that are given, in this order; of more
-# than two, or with --from, --to or --last, from the first to the last of those that are left.
+# The verb "diff": what grew from one profile to another. Two that are given are compared in this
+# order. With another number of files, or with --from, --to or --last, the first is compared with
+# the last of those that files() and between() leave.
 sub diff {
 	my ($option, @files) = @_;
 	my $is_range = grep { length $option->{$_} } qw(from to last);
@@ -163,7 +165,8 @@ sub diff {
 }
 
 # The points that --from, --to and --last leave. --from and --to are times of the wall clock, which
-# ls shows; --last counts back from the newest point on a clock that nobody can set (at, see Order).
+# ls shows; --last counts back from the last of the points that these leave, by `at` (see Order), as
+# somebody may have set the wall clock.
 sub between {
 	my ($option, @points) = @_;
 	my $clock = length $option->{last} ? 'at' : 'time';
@@ -199,6 +202,7 @@ sub growth {
 	Places::number_stacks($_->{dump}) for $from, $to;
 	my $has_lines = $option->{grain} ne 'functions' || $option->{inlines};
 	Names::resolve($has_lines);
+	# Only one of the two brought names along, with inlined frames: the other has no such frames.
 	Names::drop_inlined() if !$has_lines && !$from->{dump}{symbols} != !$to->{dump}{symbols};
 	my $self = Reduce::entries($option->{grain}, $option);
 	my $fold = Fold->new($self, $option);
@@ -208,7 +212,7 @@ sub growth {
 		for my $stack (@{ Reduce::stacks($point->{dump}, $option->{index}, undef, $sign) }) {
 			my @path = $self->of_stack($stack);
 			next unless $self->is_kept(\@path);
-			# how much has no name is told of the later profile only
+			# Fold sums up the bytes without a name: 0 for $from, so that it tells those of $to.
 			@path = $fold->path($sign > 0 ? $stack->[2] : 0, @path);
 			my $row = $row{ join ' ', @path } //=
 			    { path => [map { $self->{label}[$_] } @path], bytes => 0, later => 0, objects => 0,

@@ -1,21 +1,22 @@
-# Since: what one profile tells of growth, by the ages of what lives (room ages). A stack that leaks
+# Since: what one profile tells of growth, by the ages of what lives (ages.pl). A stack that leaks
 # at a constant rate has bytes of each age in proportion to the time. A table or a cache that is
 # full has old ones only; what is allocated and freed all the time has young ones only. A cache of
-# bounded size that is renewed has all ages up to its turnover, as a leak that began then: they are
-# told apart by the lifetimes of what was freed, which a profile with prof_accum has, else both are
-# named. It is a judgement of shape, as that of a series (room leaks). The number of samples in each
-# column is estimated by its share of the bytes. Caller: Leaks, also for the suspects of a report. A
-# part is a column as parts() makes it; $span is the time of the profile in seconds.
+# bounded size that is renewed has all ages up to its turnover, as a leak that began then. The
+# lifetimes of what was freed tell these two apart; a profile has them with prof_accum. Without them
+# the words of kind "recent" name both. It is a judgement of shape, as that of a series (leaks.pl).
+# The number of samples in each column is estimated by its share of the bytes. Caller: Leaks, also
+# for the suspects of a report. A part is a column as parts() makes it; $span: for how many seconds
+# the process has been sampled.
 package Since;
 
 use constant {
 	EXPECTED => 8, # samples that must be expected in each group of columns, if the stack grows
-	FEWEST => 22, # samples in all; with less the stack is not judged
+	FEWEST => 22, # samples in all; with less a stack is "few", or "churn" from 6 samples on
 	FLAT => 0.6, # of the mean density, which a group must have
-	SURE => 3, # a group may miss so many standard errors by chance
+	SURE => 3, # standard errors: a group that lacks less than so many may lack them by chance
 	SHORT => 0.125, # of the time of the profile: what is younger is short-lived
 	FREED => 0.3, # of the live bytes: if more than that was freed at these ages, it is renewed
-	PART => 0.2, # of the samples: so many must be of the part that grows beside short-lived objects
+	PART => 0.2, # of the samples of a stack: what grows must have so many; others are short-lived
 	WORTH => 0.01, # of all live bytes: smaller stacks are not told, unless they grow
 };
 
@@ -32,8 +33,9 @@ my %words = (
 
 # { kind, seconds, rate in bytes a second } of a stack with these columns of ages, which stand for
 # so many samples; $freed are columns of what was freed, by its lifetime, undef if that is not told.
-# Kinds are the keys of %words; seconds is the age of the youngest bytes for "stays", else of the
-# oldest that the kind is about; seconds and rate are missing where the kind has none.
+# Kinds are the keys of %words. seconds is for "stays" the age of the youngest bytes, for other
+# kinds the highest age that their words are about; seconds and rate are missing where the kind has
+# none.
 sub judge {
 	my ($columns, $samples, $span, $freed) = @_;
 	my $bytes = Ages::sum($columns);
@@ -78,8 +80,9 @@ sub parts {
 	return @parts;
 }
 
-# Neighbours among parts taken together, as { from, to, n, e }, so that in each EXPECTED samples are
-# expected of something that grows: e of them, where all parts have $samples.
+# Joins parts that are neighbours to groups { from, to, n, e }. n is the number of samples in the
+# group. e is how many it would have of a stack that grows at a constant rate and has $samples in
+# all parts: in proportion to the time from `from` to `to`. A group ends where e reaches EXPECTED.
 sub groups {
 	my ($samples, @parts) = @_;
 	my $span = $parts[-1]{to} - $parts[0]{from};
@@ -99,7 +102,7 @@ sub groups {
 	return @groups;
 }
 
-# Whether a group has about the samples that are expected of something that grows.
+# Whether a group has not clearly fewer samples than are expected of something that grows.
 sub is_enough {
 	my ($group) = @_;
 	my $chance = $group->{e} - SURE * sqrt $group->{e};
@@ -124,8 +127,8 @@ sub flat_from {
 	return undef;
 }
 
-# The parts before index $start in groups, for which the density of the $inside samples behind it is
-# expected.
+# The parts before index $start, in groups. The parts from $start on have $inside samples; as many
+# for each second are expected before $start.
 sub before {
 	my ($inside, $start, @parts) = @_;
 	my $from = $parts[$start]{from};

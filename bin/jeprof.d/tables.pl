@@ -1,6 +1,7 @@
 # Print: amounts and the plain table. A view is what Main::view returns, a row of its stacks what
 # Reduce::stacks makes; $option->{index} says what is counted. human() is for the tables of verbs;
-# unit(), amount() and table() are for the output modes of old. Callers: all that print.
+# unit(), amount() and table() are for the output modes that the old jeprof had, as --text. Callers:
+# all that print.
 package Print;
 
 # The unit of amount().
@@ -19,8 +20,8 @@ sub amount {
 	return unit($option) eq 'MB' ? sprintf '%.1f', $value / 1048576 : sprintf '%d', $value;
 }
 
-# Bytes as short text, 1.5M; of delays, nanoseconds in seconds; with --show_bytes, and of
-# contentions, the number. $option may be {}.
+# Bytes as short text, 1.5M. Where delays are counted $bytes has nanoseconds, and the text has
+# seconds; with --show_bytes, and of contentions, the number itself. $option may be {}.
 sub human {
 	my ($bytes, $option) = @_;
 	return sprintf '%.3fs', $bytes / 1e9 if ($option->{index} // '') =~ /delay/;
@@ -36,7 +37,7 @@ sub human {
 }
 
 # A doubt if more than half of the bytes are in rows without a name: [bytes, is it nameless] of each
-# row that is shown.
+# row, also of those that -n leaves out.
 sub check_names {
 	my @rows = @_;
 	my ($bare, $all) = (0, 0);
@@ -80,7 +81,7 @@ sub table {
 		last if defined $limit && $limit-- <= 0;
 		my ($flat, $cum) = ($sum->{flat}[$entry] // 0, $sum->{cum}[$entry]);
 		my ($part, $parts) = ($flat, $cum);
-		# means: shares of all delay
+		# With means (Contention::to_means) the shares are those of the delays, which add up.
 		($part, $parts, $whole) = ($sum->{delay_flat}[$entry] // 0, $sum->{delay_cum}[$entry],
 			$sum->{whole}) if $sum->{delay_flat};
 		$running += $part;
@@ -92,8 +93,8 @@ sub table {
 
 # ---------------------------------------------------------------------------------------------------
 # Top: the verb "top": one flat table for people, wrappers of malloc folded into their callers.
-# $table is what build() or Labels::table returns. Callers: Main (command); Frag and Live for
-# build(); all that write JSON for json_string().
+# $table is what build() or Labels::table returns. Callers: Main (command); Frag and Live, which
+# print rows of build() too; all that write JSON, for json_string().
 package Top;
 
 use constant WIDEST => 40; # columns of a function's name
@@ -129,8 +130,9 @@ sub build {
 	my ($view, $option) = @_;
 	my $self = Reduce::entries($option->{grain}, $option);
 	my $fold = Fold->new($self, $option);
+	# By entry. @met: the $round, that is, the number of the stack, in which it was met last.
 	my (@flat, @objects, @cum, @callers, @met, @noise, @ages);
-	my ($bytes, $count, $round) = (0, 0, 0); # met: in which round a name was met last
+	my ($bytes, $count, $round) = (0, 0, 0);
 	for my $stack (@{ $view->{stacks} }) {
 		my @path = $self->of_stack($stack);
 		next unless $self->is_kept(\@path);
@@ -190,7 +192,8 @@ sub headline {
 	    : "$text\n";
 }
 
-# Of a delta: since when, and what stacks shrank by that it does not have.
+# Of a delta: since when; and how many stacks shrank by how much, whose rows the delta does not
+# have.
 sub since_mark {
 	my ($dump, $option) = @_;
 	my ($count, $bytes) = $dump->shrunk;
@@ -328,8 +331,8 @@ sub age_json {
 	return defined $row->{age} ? sprintf '%.1f', $row->{age} : 'null';
 }
 
-# Sets the named figures of all rows to whole numbers that add up to their sum, cut to a whole
-# number.
+# Sets the named figures of all rows to whole numbers. These add up to the sum of the figures, less
+# its fraction.
 sub round_rows {
 	my ($rows, @names) = @_;
 	for my $name (@names) {

@@ -2,8 +2,8 @@
 # leaves what was there; symbolic links are followed first, so the link stays. Anything else (a
 # device, a fifo, an open descriptor under /dev/fd) is opened and written as it is. What the command
 # reads is never written: neither its inputs nor the program, nor an object that names came from;
-# and no ELF file or heap profile is replaced. Called by the verbs that make a file, and by Main
-# before they work.
+# and no ELF file or heap profile is replaced. Callers: Main, which calls begin() before a verb
+# works; the verbs that make a file.
 package Writing;
 
 use Fcntl qw(O_WRONLY O_CREAT O_EXCL);
@@ -33,8 +33,8 @@ sub file_of {
 	return $path;
 }
 
-# Whether the path is what standard output is open on (/dev/stdout). False for devices such as
-# /dev/null, which are opened by their name.
+# Whether the path is what standard output is open on (/dev/stdout), a file, a pipe or a terminal.
+# False for other devices such as /dev/null, which are opened by their name.
 sub is_stdout {
 	my ($file) = @_;
 	my @own = stat STDOUT or return 0;
@@ -98,8 +98,9 @@ sub fault_of {
 	return close($fh) || length $reason ? $reason : "$!";
 }
 
-# Writes to what exists and is no regular file, such as a pipe or a device; returns $file. If its
-# reader closes it, that is an error, not SIGPIPE.
+# Writes to what exists and cannot be replaced by name: a pipe, a device, or a regular file without
+# a name that /dev/fd leads to. It does not truncate. Returns $file. If the reader of a pipe closes
+# it, that is an error, not SIGPIPE.
 sub into {
 	my ($file, $text) = @_;
 	local $SIG{PIPE} = 'IGNORE';
@@ -109,8 +110,9 @@ sub into {
 	return $file;
 }
 
-# Names the file that was made, and the command $next to type, of which $where says more; with
-# --json as an object. What no file can be read from has no next.
+# Prints the name of the file that was made, and a note "next" with the command $next, which reads
+# the file; $where is a text behind "next". With --json prints an object. If the target is no
+# regular file no command can read it, and there is no next.
 sub made {
 	my ($option, $file, $next, $where) = @_;
 	my $is_file = -f $file;
