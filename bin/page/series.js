@@ -1,16 +1,17 @@
-// Makes the data of the page (Data in model.js) of profiles that were fetched. make_snapshot() is
-// one of them, its stacks summed by names and thread; make_data() is all of them as one. The
-// profiles have estimates; Data has counts as they were sampled, so that Model can tell their
-// errors: of a site whose objects have B bytes on average, the share 1 - exp(-B / interval) was
-// sampled. WRAPPER is made of wrappers.txt, START_NAME of starts.txt, LEAKS of leaks.txt, by
-// scripts/join-page. Called by live.js and by tests under node.
+// Makes the data of the page (Data in model.js) of profiles that were fetched. make_snapshot()
+// makes a snapshot of one profile, its stacks summed by names and thread; make_data() makes Data of
+// all snapshots. The profiles have estimates; Data has counts as they were sampled, so that Model
+// can tell their errors: of a site whose objects have B bytes on average, the share
+// 1 - exp(-B / interval) was sampled. WRAPPER is made of wrappers.txt, START_NAME of starts.txt,
+// LEAKS of leaks.txt, by scripts/join-page. Called by live.js and by tests under node.
 
 /**
  * A ProfileFrame (pprof.js) with a title: its name, or its module in brackets.
  * @typedef {{title: string, is_named: boolean, line: string, module: string}} Frame
  */
 /**
- * What one stack of one thread holds: estimates while samples are added, then as it was sampled.
+ * What one stack of one thread holds. objects, bytes and those of labels are estimates while
+ * samples are added, then what was sampled; ages stay estimates.
  * @typedef {object} Site
  * @property {Frame[]} frames  from the leaf on
  * @property {number} thread   its number
@@ -20,7 +21,7 @@
  * @property {Float64Array | null} ages  bytes by column, estimates; null: no ages are told
  */
 /**
- * One profile. The members are those of Snap, but for sites, by a key of names and thread.
+ * One profile. sites is by a key of names and thread; the other members are as in Snap.
  * @typedef {object} Snapshot
  * @property {Map<string, Site>} sites
  * @property {[number, string, number, number][]} threads  the largest first
@@ -81,8 +82,8 @@ function site_of(sites, { frames: told, thread }) {
 }
 
 /**
- * The frame of a profile with its title. jeprof calls a frame without a name MODULE+0xOFFSET;
- * jeprofd gives it none.
+ * The frame of a profile with its title. To a frame whose name is not known jeprof gives the name
+ * MODULE+0xOFFSET, jeprofd the name ''.
  * @param {ProfileFrame} frame
  * @returns {Frame}
  */
@@ -147,8 +148,9 @@ function take_back_estimate(site, rate) {
 }
 
 /**
- * Seconds on a clock that nobody sets, if the profile tells it, so that times between snapshots
- * follow it; else since 1970.
+ * Seconds on the monotonic clock, which nobody sets, if the profile tells them, so that times
+ * between snapshots follow it; else seconds since 1970. All profiles of a process tell the same
+ * one.
  * @param {Profile} profile
  */
 function steady_time({ time, comments }) {
@@ -168,8 +170,9 @@ function clock_text(time) {
 }
 
 /**
- * How many frames at the leaf only hand memory on, as Fold in jeprof tells it: past wrappers and
- * frames without a name, to the first caller that has one.
+ * How many frames at the leaf only hand memory on, as Fold in jeprof tells it: wrappers and frames
+ * without a name, up to the first caller that has a name. A start of a program or thread owns
+ * nothing if a frame without a name is below it: then the first of these is the owner.
  * @param {Frame[]} frames  from the leaf on
  */
 function count_folded(frames) {
@@ -260,14 +263,15 @@ function number_in(numbers, key) {
 	return number;
 }
 
-// Builds data, a Data of some snapshots, step by step, in the order of its constructor: labels()
-// fills the pairs that snaps() needs.
+// Makes its member data, a Data, of snapshots. The methods are steps of the constructor, which
+// calls them in the order in which one needs what another has made: labels() fills the pairs that
+// snaps() needs.
 class DataMaker {
 	/** @param {Snapshot[]} snapshots  in the order of time */
 	constructor(snapshots) {
 		this.snapshots = snapshots;
 		/**
-		 * The index of each name.
+		 * The index of each name; "all" is the name of the root.
 		 * @type {Map<string, number>}
 		 */
 		this.names = new Map([['all', 0]]);
@@ -315,7 +319,7 @@ class DataMaker {
 			folded: count_folded(site.frames) }));
 	}
 
-	/** Numbers the names of all frames in their order, and sets module_of; returns the modules. */
+	/** Numbers the names of all frames, sorted, and sets module_of; returns the modules. */
 	number_names() {
 		/** @type {Map<string, string>} */
 		const module_of = new Map();
