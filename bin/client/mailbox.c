@@ -199,6 +199,7 @@ jeprof_take_back(jeprof_target_t *t) {
 	t->sequence = 0;
 }
 
+/* A lease of 0 ms has no end (prof_lease_t). */
 void
 jeprof_let_stay(jeprof_target_t *t, uint64_t keep_ms) {
 	if (is_there(t)) {
@@ -292,8 +293,9 @@ settle(jeprof_target_t *t, wait_t *w, int verdict) {
 
 /*
  * Decides whether to go on waiting (0) for a request that is not answered, or why not: EBADMSG
- * (is_lost), EAGAIN, ETIMEDOUT (also after an interrupt) or ESRCH. With ETIMEDOUT, a request that
- * the process has taken is removed from its slot here, which end_wait() sees by t->sequence.
+ * (is_lost: nonce or sequence in the slot is not ours), EAGAIN, ETIMEDOUT (also after an interrupt)
+ * or ESRCH. With ETIMEDOUT, a request that the process has taken is removed from its slot here,
+ * which end_wait() sees by t->sequence.
  */
 static int
 end_or_go_on(jeprof_target_t *t, wait_t *w, const prof_slot_t *s) {
