@@ -4,10 +4,11 @@
  * ID:OBJECTS:BYTES ...", by the number of the stack in the text. Each label gets, in new sites, its
  * part of the live estimates of each of the stack's threads, rounded to 1/1024; what has no label
  * stays in the old sites.
- * Invariant: the sums of each stack and of each thread stay the same; memory is linear in the
- * number of sites and the length of the lines, because they are not trusted: once SITES_EACH new
- * sites for each old one are used up, a label takes its part from one thread after the other
- * instead of from all. No locks: a profile belongs to one thread. Called by pprof_parse.c.
+ * Invariant: the sums of each stack and of each thread stay the same; time and memory are linear in
+ * the number of sites and the length of the lines, because they are not trusted: a stack is divided
+ * by one line only, and once SITES_EACH new sites for each old one are used up, a label takes its
+ * part from one thread after the other instead of from all. No locks: a profile belongs to one
+ * thread. Called by pprof_parse.c.
  */
 #include <errno.h>
 #include <math.h>
@@ -31,6 +32,7 @@ typedef struct divider_s {
 	label_t *labels; /* by id */
 	size_t nlabels, room;
 	size_t sites_left; /* that threads_divide() may still add */
+	uint64_t last;     /* number of the stack that was divided last */
 } divider_t;
 
 /* What of a stack has no label yet. */
@@ -115,7 +117,10 @@ site_add(divider_t *d, size_t i, uint32_t text, double objects, double bytes) {
 	return 0;
 }
 
-/* Gives a label its part of the estimates of each thread of the stack. 0 or ENOMEM. */
+/*
+ * Gives a label its part of the estimates of each thread of the stack. 0 or ENOMEM. A thread whose
+ * part is nothing gets no site, but counts as one that has: it took a step.
+ */
 static int
 threads_divide(divider_t *d, const undivided_t *u, uint32_t text, told_t part) {
 	int err = 0;
@@ -126,7 +131,7 @@ threads_divide(divider_t *d, const undivided_t *u, uint32_t text, told_t part) {
 		double bytes = part_of(whole[INUSE_SPACE], part.bytes, u->told.bytes);
 		objects = part_take(&whole[INUSE_OBJECTS], objects);
 		bytes = part_take(&whole[INUSE_SPACE], bytes);
-		err = site_add(d, i, text, objects, bytes);
+		err = objects > 0 || bytes > 0 ? site_add(d, i, text, objects, bytes) : 0;
 	}
 	return err;
 }
@@ -197,15 +202,20 @@ text_of(const divider_t *d, uint64_t id) {
 	return found == NULL ? 0 : found->text;
 }
 
+/*
+ * Divides a stack as its line says. The numbers of stacks must rise, as in all that write such
+ * lines: each line walks all the sites of its stack. 0 or ENOMEM.
+ */
 static int
 labeled_parse(divider_t *d, const char *at, const char *end, const told_t *stacks,
     size_t nstacks) {
 	uint64_t number, id;
 	told_t part = {0, 0, 0};
-	if (!word_read(&at, end, "# labeled ") || !dec_read(&at, end, &number) || number == 0
-	    || number > nstacks) {
+	if (!word_read(&at, end, "# labeled ") || !dec_read(&at, end, &number)
+	    || number <= d->last || number > nstacks) {
 		return 0;
 	}
+	d->last = number;
 	size_t first = stacks[number - 1].first;
 	undivided_t u = {.first = first, .end = stacks[number].first, .told = stacks[number - 1],
 	    .summed = first, .at_objects = first, .at_bytes = first};

@@ -110,6 +110,18 @@ for my $bad ('# labeled 1 1:99:990000 2:99:99', '# labeled 1 1:6:60000 1:6:60000
 	'# labeled 1' . ' 1:1:1' x 5000, '# labeled 99999999999999999999 1:1:1', '# label 1 ' . 'x' x 9999, '# labeled 1 1:99999999999999999999:99999999999999999999') {
 	is(join(' ', totals(converted(labeled('bad', "# label 1 a\n$bad\n# label 2 \\x00\\x\n", @two)))), '0 0 14 140000', 'sums stay: ' . substr $bad, 0, 40);
 }
+# Each line of a stack walks all its threads: one for each stack, in their order, as they are written.
+my @again = ("# label 1 a\n# label 2 b\n# labeled 1 1:1:10000\n", "# labeled 2 2:2:20000\n");
+is(by_label(converted(labeled('once', join('', @again), @two))), '=11/110000 a=1/10000 b=2/20000', 'a line for each stack');
+is(by_label(converted(labeled('twice', "$again[0]# labeled 1 2:5:50000\n$again[1]# labeled 2 1:1:10000\n# labeled 1 1:1:10000\n", @two))), '=11/110000 a=1/10000 b=2/20000', 'the second one of a stack is passed over');
+is(by_label(converted(labeled('late', "# label 2 b\n$again[1]$again[0]", @two))), '=12/120000 b=2/20000', 'and one that comes too late');
+# Labels that have nothing of a stack take no memory for each of its threads.
+sub most_kb {
+	my $threads = join '', map { "  t$_: 1: 1 [0: 0]\n" } 1 .. 40_000;
+	my ($code, $out, $err) = run($convert, spew("$dir/nothing.heap", "heap_v2/1\n\@ 0x10\n  t*: 40000: 40000 [0: 0]\n$threads\nMAPPED_LIBRARIES:\n# label 1 a\n# labeled 1 @_\n"), '--memory');
+	return $code == 0 && $err =~ /VmHWM:\s*(\d+)/ ? $1 : die "$code $err";
+}
+cmp_ok(most_kb(join ' ', ('1:0:0') x 16), '<', most_kb('1:0:0') + 16_000, 'labels of nothing take none');
 
 # ---- differences
 my $delta = converted('--base', $dump[0], $dump[3]);
