@@ -73,7 +73,7 @@ typedef struct proc_s {
 	int pid;
 	uint64_t inode;           /* of /proc/PID: another process with this pid has another */
 	/* Owned by the looker that works on the record (is_busy), which holds no lock. */
-	jeprof_target_t *target;  /* open; NULL if the last look did not find the library */
+	jeprof_target_t *target;  /* open; NULL if the last look did not make it kind_ours */
 	uint64_t heartbeats;      /* of the process when its figures were last asked for */
 	bool was_asked;           /* its figures were asked for since it was opened */
 	uint64_t beats_seen;      /* heartbeats when its resident memory was last read */

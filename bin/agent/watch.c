@@ -227,13 +227,17 @@ make_room(proc_t *p) {
 
 /*
  * Copies the results into the record and sets the time of the next look. A process for which there
- * is no room is stored as foreign.
+ * is no room is stored as foreign, and not kept open: no request of ours is in its mailbox then, so
+ * closing it touches nothing of it.
  */
 static void
 store(proc_t *p, look_t *l, int64_t now) {
 	int64_t age = now - p->born_ms;
 	if (l->kind == kind_ours && !make_room(p)) {
 		l->kind = kind_foreign;
+		jeprof_close(p->target);
+		free(p->target);
+		p->target = NULL;
 	}
 	counts.processes += (l->kind == kind_ours) - (p->kind == kind_ours);
 	counts.unreadable += (l->kind == kind_denied) - (p->kind == kind_denied);

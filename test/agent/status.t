@@ -138,6 +138,30 @@ get "/p/$pid/debug/pprof/heap?raw=1"
 gives 200 heap_v2/65536 "--passive shows what runs"
 end_agent
 
+# Of two more processes one at most is kept in mind, and only that one is kept open.
+agent --max-processes 1
+for _ in 1 2; do
+	LD_PRELOAD=$LIB sleep 1000 &
+	children="$children $!"
+	pair="$pair $!"
+done
+# is each that is no target closed?
+are_closed() {
+	for process in $pair; do
+		is_target "$process" || ! find "/proc/$agent_pid/fd" -type l -exec readlink {} + | grep -qx "/proc/$process/mem" || return 1
+	done
+}
+if ls "/proc/$agent_pid/fd" >/dev/null 2>&1; then
+	sleep 2 # it has looked at both
+	until_true are_closed
+	ok $? "a process above --max-processes is not held open" "$(ls -l "/proc/$agent_pid/fd")"
+else
+	skip "an agent that is not root hides its descriptors"
+fi
+# shellcheck disable=SC2086
+kill $pair
+end_agent
+
 # differences: those that wait, and whose client has gone, leave their places to others
 agent --allow-control
 for _ in 1 2 3; do
