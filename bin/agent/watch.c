@@ -63,7 +63,7 @@ static looker_t lookers[LOOKERS_MOST];
 typedef struct look_s {
 	proc_kind_t kind;
 	bool is_new;          /* the process was opened anew: labels, start and uid are set here */
-	bool is_ended;        /* there is no such process any more, or /proc hides it (hidepid) */
+	bool is_ended;        /* there is no such process any more */
 	jeprof_head_t head;
 	figures_t figures;
 	labels_t labels;
@@ -125,8 +125,9 @@ look_anew(proc_t *p, look_t *l) {
 		jeprof_close(t);
 	}
 	p->target = NULL;
-	l->is_ended = jeprof_find(t, p->pid) != 0;
-	int error = l->is_ended ? ESRCH : jeprof_probe(t);
+	int error = jeprof_find(t, p->pid);
+	l->is_ended = error == ESRCH; /* EACCES: /proc hides it (hidepid) */
+	error = error != 0 ? error : jeprof_probe(t);
 	jeprof_close(t); /* it was opened for reading only */
 	if (error == 0) {
 		error = jeprof_open(t, NULL);

@@ -250,6 +250,22 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
 	shows_others "$pid" && reason='belongs to uid 0' || reason='/proc hides it from us (hidepid)'
 	gives 403 "$reason" "a process of another user"
 	end_agent
+	# The same where /proc tells their numbers and no more: they are there, and counted.
+	printf '#!/bin/sh\nmount -t proc -o hidepid=1 none /proc && exec "$@"\n' >hiding
+	chmod 755 hiding
+	if unshare -m ./hiding true 2>/dev/null; then
+		unshare -m ./hiding setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all "$W/jeprofd" --listen 127.0.0.1:0 --look 200ms 2>agent.err &
+		agent_pid=$!
+		children="$children $agent_pid"
+		until_true grep -q 'listens on' agent.err
+		URL=$(sed -n 's/.*listens on //p' agent.err)
+		has_unreadable() { get /metrics && grep -q '^jeprofd_unreadable_processes [1-9]' answer; }
+		until_true has_unreadable
+		ok $? "processes that /proc hides are counted" "$(grep '^jeprofd_unreadable' answer)"
+		end_agent
+	else
+		skip "no hidepid here"
+	fi
 else
 	skip "not root"
 fi
