@@ -67,10 +67,7 @@ int dead_start(void);
  */
 void dead_look(const jeprof_target_t *t);
 
-/*
- * The number of processes with a box whose ends are waited for. It includes those whose box is not
- * held, because it lies in a file of its own.
- */
+/* The number of processes whose box is held. */
 unsigned dead_held(void);
 /* Whether the box of this process is held. */
 bool dead_holds(int pid, uint64_t start);

@@ -33,7 +33,8 @@
 #include "labels.h"
 
 enum {
-	HELD_MOST = 512,            /* elements of the list; each takes up to three descriptors */
+	/* Elements with a box, which take up to three descriptors; and those without, with one. */
+	HELD_MOST = 512,
 	DESCRIPTORS = 4096,         /* the soft limit of this process, if the hard one allows it */
 	EXPIRE_MS = 60000,          /* between two looks at what is too old */
 	LOCKS_MS = 1000,            /* between two looks at the locks */
@@ -47,7 +48,10 @@ typedef struct held_s {
 	int pid;
 	uint64_t start;      /* with the pid the identity of the process */
 	uint64_t opened;     /* when the process opened its box, ns since 1970 */
-	/* descriptor of the box; -1: none, as the box is in a file of its own, which stays */
+	/*
+	 * descriptor of the box; -1: none, as the box is in a file of its own, which stays. Such an
+	 * element spares a search for it at each look.
+	 */
 	int box;
 	bool is_locked;      /* the library held a lock on the box when it was opened here */
 	int64_t freed_ms;    /* when that was found to be gone, on the monotonic clock; 0: it was not */
@@ -61,14 +65,14 @@ typedef struct held_s {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static held_t *list;
-static unsigned count;  /* of its elements */
+static unsigned counts_of[2]; /* of its elements: without a box, with one */
 static uint64_t number; /* of the element that was added last */
 static int waiter = -1; /* an epoll of the pidfds; -1: --blackbox is off, no box is ever held */
 
 unsigned
 dead_held(void) {
 	pthread_mutex_lock(&lock);
-	unsigned n = count;
+	unsigned n = counts_of[true];
 	pthread_mutex_unlock(&lock);
 	return n;
 }
@@ -118,7 +122,7 @@ take_out(int pid, uint64_t key) {
 	held_t *h = *at;
 	if (h != NULL) {
 		*at = h->next;
-		count--;
+		counts_of[h->box >= 0]--;
 		epoll_ctl(waiter, EPOLL_CTL_DEL, h->process, NULL);
 	}
 	pthread_mutex_unlock(&lock);
@@ -137,33 +141,39 @@ is_lock_held(int fd) {
 	return !is_free && errno == EWOULDBLOCK;
 }
 
-/*
- * Opens box, pidfd and root directory of a process and reads its labels. False: it has ended, or
- * there is no pidfd.
- */
-static bool
-try_open(held_t *h, const jeprof_target_t *t) {
+/* Opens the root directory of a process; 0: it has ours, or it cannot be opened. */
+static int
+open_root(int pid) {
 	char path[64];
 	struct stat here, there;
-	figures_t f;
-	h->box = jeprof_box_open(t);
-	h->is_locked = h->box >= 0 && is_lock_held(h->box);
-	h->process = (int)syscall(SYS_pidfd_open, t->pid, 0);
-	snprintf(path, sizeof(path), "/proc/%d/root", t->pid);
+	snprintf(path, sizeof(path), "/proc/%d/root", pid);
 	int root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root >= 0 && stat("/", &here) == 0 && fstat(root, &there) == 0
 	    && here.st_dev == there.st_dev && here.st_ino == there.st_ino) {
 		close(root);
 		root = 0;
 	}
-	h->root = root > 0 ? root : 0;
+	return root > 0 ? root : 0;
+}
+
+/*
+ * Opens box, pidfd and, if there is a box, root directory of a process and reads its labels. False:
+ * it has ended, or there is no pidfd.
+ */
+static bool
+try_open(held_t *h, const jeprof_target_t *t) {
+	figures_t f;
+	h->box = jeprof_box_open(t);
+	h->is_locked = h->box >= 0 && is_lock_held(h->box);
+	h->process = (int)syscall(SYS_pidfd_open, t->pid, 0);
+	h->root = h->box >= 0 ? open_root(t->pid) : 0;
 	read_labels(t, &h->labels);
 	return h->process >= 0 && read_usage(t->pid, t->start, &f);
 }
 
 /*
- * Adds an element, or frees it if the process has one already or the list is full. The caller does
- * not use it afterwards.
+ * Adds an element, or frees it if the process has one already or there are too many. The caller
+ * does not use it afterwards.
  */
 static void
 put_in(held_t *h) {
@@ -172,11 +182,11 @@ put_in(held_t *h) {
 	h->number = ++number;
 	struct epoll_event event = {.events = EPOLLIN, .data.u64 = h->number};
 	/* A looker and a job may have opened the same box. */
-	if (find(h->pid, h->start) == NULL && count < HELD_MOST
+	if (find(h->pid, h->start) == NULL && counts_of[h->box >= 0] < HELD_MOST
 	    && epoll_ctl(waiter, EPOLL_CTL_ADD, h->process, &event) == 0) {
 		h->next = list;
 		list = h;
-		count++;
+		counts_of[h->box >= 0]++;
 		is_in = true;
 	}
 	pthread_mutex_unlock(&lock);
@@ -373,7 +383,7 @@ look_at_locks(int64_t now_ms) {
 		note_lock(h, now_ms);
 		if (is_let_go(h, now_ms)) {
 			*at = h->next;
-			count--;
+			counts_of[true]--;
 			epoll_ctl(waiter, EPOLL_CTL_DEL, h->process, NULL);
 			h->next = gone;
 			gone = h;

@@ -189,6 +189,18 @@ kill -9 "$pid"
 wait "$pid" 2>/dev/null
 ends "MALLOC_CONF" "ended by SIGKILL"
 holds "MALLOC_CONF"
+# A box in a file of its own stays there: it is not held, nor counted.
+MALLOC_CONF="prof:true,lg_prof_sample:14,prof_prefix:$W/own,prof_blackbox:true,prof_blackbox_size:2M" LD_PRELOAD=$LIB "./$HOLD" plain <go >/dev/null 2>&1 &
+pid=$!
+children="$children $pid"
+exec 9>go
+until_true is_target "$pid"
+are_all_counted() { get /metrics && [ "$(sed -n 's/^jeprofd_boxes_held //p' answer)" -eq "$(grep -c '^jeprof_box_held{.* 1$' answer)" ]; }
+until_true are_all_counted
+ok $? "a box in a file is not counted" "$(grep '^jeprofd*_box' answer)"
+ls own.*.b.box >/dev/null && ! is_held
+ok $? "nor held" "$(ls)"
+kill -9 "$pid"
 
 # ---- killed for want of memory ----
 if group=$("$SRC/scripts/memory-group" 83886080 "jeprofd-test.$$.service" 2>reason); then
