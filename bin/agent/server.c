@@ -277,6 +277,13 @@ may_ask(request_t *q) {
 
 /* ---- answers ---- */
 
+/* The name under which a browser saves the profile that the order asks for. */
+static const char *
+file_disposition(const order_t *o) {
+	return o->is_otlp ? "attachment; filename=\"heap.otlp.pb\"" : o->kind == job_allocs
+	    ? "attachment; filename=\"allocs.pb.gz\"" : "attachment; filename=\"heap.pb.gz\"";
+}
+
 /* Queues q->answer as the response, which then owns its body. MHD_NO closes the connection. */
 static enum MHD_Result
 send_answer(request_t *q) {
@@ -303,8 +310,7 @@ send_answer(request_t *q) {
 	}
 	if (a->status == 200 && q->route.place == place_job && !q->route.is_post
 	    && !q->route.order.is_raw) {
-		MHD_add_response_header(response, "Content-Disposition", q->route.order.kind == job_allocs
-		    ? "attachment; filename=\"allocs.pb.gz\"" : "attachment; filename=\"heap.pb.gz\"");
+		MHD_add_response_header(response, "Content-Disposition", file_disposition(&q->route.order));
 	}
 	set_phase(q->connection, phase_sending);
 	enum MHD_Result result = MHD_queue_response(q->connection, a->status, response);

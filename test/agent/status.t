@@ -79,6 +79,13 @@ get "/p/$pid/start" -X POST
 gives 409 'session 1 of this jeprofd since' "start again: who, and since when"
 get "/p/$pid/start?rate=x" -X POST
 gives 400 'rate is a number' "a bad rate"
+# Each profile is saved under the name of what it is.
+for name in heap.pb.gz=debug/pprof/heap allocs.pb.gz=debug/pprof/allocs heap.otlp.pb=otlp; do
+	get "/p/$pid/${name#*=}" -D headers
+	has "$code $(grep -i '^content-disposition' headers)" "filename=\"${name%%=*}\"" "a browser saves /${name#*=}"
+	gzip -t <answer 2>/dev/null && is_packed=.gz || is_packed=
+	is "$is_packed" "$(case $name in *.gz=*) echo .gz ;; esac)" "which is packed if its name says so"
+done
 get "/p/$pid/debug/pprof/heap?since=mark"
 gives 404 'has no mark' "no mark"
 get "/p/$pid/mark" -X POST
