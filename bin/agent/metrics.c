@@ -330,6 +330,7 @@ void
 tell_metrics(text_t *t, bool is_openmetrics) {
 	table_lock();
 	proc_t **list = table_sorted();
+	t->is_cut |= list == NULL;
 	if (list != NULL) {
 		sheet_t s = {t, list, is_openmetrics, true};
 		put_processes(&s);

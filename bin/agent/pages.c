@@ -58,6 +58,7 @@ tell_index(text_t *t) {
 	dead_count(&dead);
 	table_lock();
 	proc_t **list = table_sorted();
+	t->is_cut |= list == NULL;
 	page_list_begin(t, "jeprofd");
 	text_add(t, "<h1>Processes that run the library: %u</h1>\n", counts.processes);
 	text_add(t, "<table><tr><th class=\"n\">pid<th>name<th>service<th>user<th>profiler<th "

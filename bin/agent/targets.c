@@ -48,6 +48,7 @@ void
 tell_targets(text_t *t, const char *host) {
 	table_lock();
 	proc_t **list = table_sorted();
+	t->is_cut |= list == NULL;
 	text_add(t, "[");
 	for (proc_t **p = list; p != NULL && *p != NULL; p++) {
 		text_add(t, "%s", p > list ? ",\n " : "");
