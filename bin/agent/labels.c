@@ -1,14 +1,14 @@
 /*
  * Reads labels and memory use of a process (labels.h): the build-id from the notes of its program,
  * container and systemd unit from the path of its cgroup, the user's name from /etc/passwd.
- * Invariant: everything that is read has a bounded size and may have any content. No locks, no
- * state. read_labels() reads files of the process, which may block; therefore only lookers and jobs
- * call it, in watch.c and dead_watch.c.
+ * Invariant: everything that is read, but /etc/passwd, has a bounded size and may have any content.
+ * No locks, no state. read_labels() reads files of the process, which may block; therefore only
+ * lookers and jobs call it, in watch.c and dead_watch.c.
  */
 #include "labels.h"
 
+#include <ctype.h>
 #include <fcntl.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,23 +107,44 @@ find_unit(const char *cgroup, char *unit, size_t size) {
 	}
 }
 
+/*
+ * The path in the line of these controllers, "7:memory:/path"; that of cgroup version 2 has none,
+ * "0::/path". NULL: there is no such line. A path may hold colons too.
+ */
+static const char *
+path_of(const char *text, const char *controllers) {
+	size_t length = strlen(controllers);
+	for (const char *at = text; *at != '\0'; at += *at == '\n') {
+		const char *field = at + strcspn(at, ":\n");
+		if (*field == ':' && strncmp(field + 1, controllers, length) == 0
+		    && field[1 + length] == ':') {
+			return field + 1 + length + 1;
+		}
+		at += strcspn(at, "\n");
+	}
+	return NULL;
+}
+
+/* Sets the labels that follow from the text of /proc/PID/cgroup. */
+static void
+take_cgroup(const char *text, labels_t *l) {
+	const char *at = path_of(text, "memory");
+	at = at != NULL ? at : path_of(text, "");
+	if (at == NULL) {
+		return;
+	}
+	snprintf(l->cgroup, sizeof(l->cgroup), "%.*s", (int)strcspn(at, "\n"), at);
+	find_container(l->cgroup, l->container_id, sizeof(l->container_id));
+	find_unit(l->cgroup, l->unit, sizeof(l->unit));
+}
+
 static void
 read_cgroup(const jeprof_target_t *t, labels_t *l) {
 	char path[64], text[8192];
 	snprintf(path, sizeof(path), "/proc/%d/cgroup", t->pid);
-	if (read_file(path, text, sizeof(text)) <= 0) {
-		return;
+	if (read_file(path, text, sizeof(text)) > 0) {
+		take_cgroup(text, l);
 	}
-	/* The line of cgroup version 1 is "7:memory:/path", that of version 2 "0::/path". */
-	const char *at = strstr(text, ":memory:");
-	at = at != NULL ? at + strlen(":memory:") : strstr(text, "0::");
-	if (at == NULL) {
-		return;
-	}
-	at += strncmp(at, "0::", 3) == 0 ? 3 : 0;
-	snprintf(l->cgroup, sizeof(l->cgroup), "%.*s", (int)strcspn(at, "\n"), at);
-	find_container(l->cgroup, l->container_id, sizeof(l->container_id));
-	find_unit(l->cgroup, l->unit, sizeof(l->unit));
 }
 
 /* Reads a number from a file of the cgroup; "max" is UINT64_MAX. False if it cannot be read. */
@@ -161,25 +182,39 @@ read_cgroup_memory(const char *cgroup, figures_t *f) {
 
 /* ---- the rest ---- */
 
+/* Whether a line of /etc/passwd, "NAME:PASSWORD:UID:...", is that of the user. */
+static bool
+is_of_user(const char *line, unsigned uid) {
+	const char *at = strchr(line, ':');
+	at = at != NULL ? strchr(at + 1, ':') : NULL;
+	if (at == NULL || !isdigit((unsigned char)at[1])) {
+		return false;
+	}
+	char *end;
+	return strtoul(at + 1, &end, 10) == uid && *end == ':';
+}
+
 /*
- * The user's name from /etc/passwd, else the uid in digits. Name services (NSS) are not asked,
- * because they may be slow.
+ * The user's name from a file like /etc/passwd, else the uid in digits. Name services (NSS) are not
+ * asked, because they may be slow. Lines may be of any length.
  */
 static void
-read_user(unsigned uid, char *name, size_t size) {
-	char buf[1024];
-	struct passwd entry, *found = NULL;
+read_user(const char *path, unsigned uid, char *name, size_t size) {
+	char *line = NULL;
+	size_t room = 0;
+	bool is_found = false;
 	snprintf(name, size, "%u", uid);
-	FILE *file = fopen("/etc/passwd", "re");
-	while (file != NULL && fgetpwent_r(file, &entry, buf, sizeof(buf), &found) == 0) {
-		if (entry.pw_uid == uid) {
-			snprintf(name, size, "%s", entry.pw_name);
-			break;
-		}
+	FILE *file = fopen(path, "re");
+	while (file != NULL && !is_found && getline(&line, &room, file) > 0) {
+		is_found = is_of_user(line, uid);
+	}
+	if (is_found) {
+		snprintf(name, size, "%.*s", (int)strcspn(line, ":"), line);
 	}
 	if (file != NULL) {
 		fclose(file);
 	}
+	free(line);
 }
 
 /* Seconds since 1970 of a start time in clock ticks since boot. */
@@ -197,7 +232,7 @@ read_labels(const jeprof_target_t *t, labels_t *l) {
 	snprintf(l->comm, sizeof(l->comm), "%s", t->name);
 	read_program(t, l);
 	read_cgroup(t, l);
-	read_user(t->uids[1], l->user, sizeof(l->user));
+	read_user("/etc/passwd", t->uids[1], l->user, sizeof(l->user));
 	l->started = started_at(t->start);
 	size_t length = strlen(l->unit), end = strlen(".service");
 	bool is_service = length > end && strcmp(l->unit + length - end, ".service") == 0
