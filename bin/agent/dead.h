@@ -101,7 +101,8 @@ void dead_open(void);
 
 /*
  * Gives *d a key, and keeps a copy of it and, unless d->why is set, of its box; sets d->why if that
- * cannot be copied. Removes those that are too many or too old. False: there is no memory.
+ * cannot be copied. Removes those that are too many or too old. False: there is no memory, and
+ * nothing is kept.
  */
 bool dead_keep(dead_t *d, int box);
 

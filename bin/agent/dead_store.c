@@ -364,6 +364,12 @@ add(const entry_t *e) {
 bool
 dead_keep(dead_t *d, int box) {
 	entry_t e = {.d = malloc(sizeof(*d)), .fds = {-1, -1}};
+	pthread_mutex_lock(&lock);
+	ended[d->how]++;
+	pthread_mutex_unlock(&lock);
+	if (e.d == NULL) {
+		return false; /* and there is no file that nobody would know of */
+	}
 	set_key(d);
 	int fd = create_file(d->key, dead_box);
 	if (fd >= 0) {
@@ -373,14 +379,9 @@ dead_keep(dead_t *d, int box) {
 	if (e.bytes[dead_box] == 0 && d->why[0] == '\0') {
 		snprintf(d->why, sizeof(d->why), "its box could not be written: %s", strerror(errno));
 	}
-	pthread_mutex_lock(&lock);
-	ended[d->how]++;
-	pthread_mutex_unlock(&lock);
-	if (e.d != NULL) {
-		*e.d = *d;
-		add(&e);
-	}
-	return e.d != NULL;
+	*e.d = *d;
+	add(&e);
+	return true;
 }
 
 bool
