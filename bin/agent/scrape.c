@@ -5,13 +5,14 @@
  *
  * Invariant: done() is called exactly once for a job, by the job's thread or, after the deadline or
  * when jeprofd ends, by scrape_tick(); the job's thread always frees the job. A job is started only
- * if fewer than options.scrapes_max run (a delta that wakes up may exceed that). So that processes
- * that block their readers cannot take all places, a job asks its process only if, itself included,
- * at most half of these places, rounded up, are taken by jobs for processes of the same user (not
- * of root), and at most PER_PROCESS by jobs for this process; else its answer is 503. A delta that
- * sleeps takes no place; none is started while SLEEPERS_MOST sleep. Locks: `lock` protects the list
- * of jobs; done() is called under it. It is never held together with the table's lock. Called by
- * server.c, push.c, dead_watch.c and main.c.
+ * if fewer than options.scrapes_max run (a delta that wakes up may exceed that) and, if it is a
+ * delta of two profiles, between which it sleeps, fewer than DELTAS_MOST of these are in the list.
+ * So that processes that block their readers cannot take all places, a job asks its process only
+ * if, itself included, at most half of these places, rounded up, are taken by jobs for processes of
+ * the same user (not of root), and at most PER_PROCESS by jobs for this process; else its answer is
+ * 503. A delta that sleeps takes no place. Locks: `lock` protects the list of jobs; done() is
+ * called under it. It is never held together with the table's lock. Called by server.c, push.c,
+ * dead_watch.c and main.c.
  */
 #include "scrape.h"
 
@@ -33,7 +34,7 @@ enum {
 	TAKEN_MS = 20000,        /* from then on until its answer */
 	LATE_MS = 30000,         /* from a job's begin to its deadline; a delta gets its seconds more */
 	PER_PROCESS = 2,         /* running jobs of one process */
-	SLEEPERS_MOST = 32,      /* if so many deltas sleep, no other delta begins */
+	DELTAS_MOST = 32,        /* jobs that sleep between two profiles, also before and after that */
 	LEASE_INTERVALS = 3,     /* a lease ends this many --interval after the last scrape */
 	MARK_MOST = 16 << 20,    /* bytes of one mark */
 	MARKS_MOST = 64 << 20,   /* bytes of all marks together */
@@ -65,8 +66,7 @@ typedef struct start_s {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static job_t *jobs;
-static unsigned job_count;    /* running jobs: all in the list but the sleeping ones */
-static unsigned sleeper_count; /* jobs with is_sleeping */
+static unsigned job_count; /* running jobs: all in the list but the sleeping ones */
 
 void
 answer_line(answer_t *a, unsigned status, const char *format, ...) {
@@ -384,7 +384,6 @@ set_sleeping(job_t *j, bool is_sleeping) {
 	pthread_mutex_lock(&lock);
 	j->is_sleeping = is_sleeping;
 	job_count += is_sleeping ? -1U : 1U;
-	sleeper_count += is_sleeping ? 1U : -1U;
 	pthread_mutex_unlock(&lock);
 	table_lock();
 	j->proc->scrapes += is_sleeping ? -1U : 1U;
@@ -816,19 +815,27 @@ start_thread(job_t *j) {
 	return error == 0;
 }
 
-bool
-scrape_begin(const order_t *order, done_t *done, void *arg) {
-	job_t *j = calloc(1, sizeof(*j));
-	if (j == NULL) {
-		return false;
+/* Whether the job sleeps between two profiles. */
+static bool
+is_delta(const order_t *order) {
+	return (order->kind == job_heap || order->kind == job_allocs) && order->seconds > 0;
+}
+
+/* Whether there is a place for the job; the caller holds `lock`. */
+static bool
+has_place(const order_t *order) {
+	unsigned deltas = 0;
+	for (const job_t *j = jobs; j != NULL; j = j->next) {
+		deltas += is_delta(&j->order);
 	}
-	*j = (job_t){.order = *order, .done = done, .arg = arg, .begin_ms = client_now_ms()};
-	bool is_delta = order->kind == job_heap || order->kind == job_allocs;
-	j->deadline_ms = j->begin_ms + LATE_MS + (is_delta ? (int64_t)order->seconds * 1000 : 0);
+	return job_count < options.scrapes_max && (!is_delta(order) || deltas < DELTAS_MOST);
+}
+
+/* Adds the job to the list and starts its thread, which owns it then. False: it stays ours. */
+static bool
+try_start(job_t *j) {
 	pthread_mutex_lock(&lock);
-	bool has_place = job_count < options.scrapes_max && (!is_delta || order->seconds == 0
-	    || sleeper_count < SLEEPERS_MOST);
-	bool is_begun = has_place && !ending;
+	bool is_begun = has_place(&j->order) && !ending;
 	if (is_begun) {
 		j->next = jobs;
 		jobs = j;
@@ -839,6 +846,19 @@ scrape_begin(const order_t *order, done_t *done, void *arg) {
 		}
 	}
 	pthread_mutex_unlock(&lock);
+	return is_begun;
+}
+
+bool
+scrape_begin(const order_t *order, done_t *done, void *arg) {
+	job_t *j = calloc(1, sizeof(*j));
+	bool is_begun = false;
+	if (j != NULL) {
+		int64_t now = client_now_ms();
+		*j = (job_t){.order = *order, .done = done, .arg = arg, .begin_ms = now, .deadline_ms =
+		    now + LATE_MS + (is_delta(order) ? (int64_t)order->seconds * 1000 : 0)};
+		is_begun = try_start(j);
+	}
 	if (!is_begun) {
 		free(j);
 		table_lock();

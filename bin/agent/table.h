@@ -110,7 +110,7 @@ typedef struct counts_s {
 	uint64_t requests;        /* to the server */
 	uint64_t scrapes;         /* finished jobs */
 	uint64_t failed;          /* finished jobs whose status was not 200 */
-	uint64_t refused;         /* jobs that were not started: no place, no thread, or jeprofd ends */
+	uint64_t refused;         /* jobs not started: no place, memory or thread, or jeprofd ends */
 	double seconds;           /* spent in jobs */
 	uint64_t bytes;           /* in the answers of jobs with status 200 */
 	uint64_t sessions;        /* started, including starts that were left pending */
