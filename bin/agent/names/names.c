@@ -521,6 +521,7 @@ table_make(names_t *n, const order_t *o, const candidates_t *c, const keys_t *ke
 		err = m.wait_ms <= 0 ? ETIMEDOUT : draft_make(n, &m, keys, o->addresses, count);
 	}
 	if (err == EIO || err == ETIMEDOUT) {
+		m.old = old->fd; /* without lines its rows are as good as new ones */
 		m.symbols_only = true;
 		m.wait_ms = SYMBOLS_MS;
 		err = draft_make(n, &m, keys, o->missing, o->nmissing);
