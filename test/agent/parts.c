@@ -1,8 +1,15 @@
 /*
  * Parts of jeprofd without a process: what it takes of /proc/PID/cgroup and of /etc/passwd, and
- * what it tells when there is no memory for the list of processes. Prints what is wrong; 1 if
- * anything is. Built by parts.t.
+ * what it does without memory for the list of processes or for the record of one that has ended.
+ * Prints what is wrong; 1 if anything is. Built by parts.t.
  */
+#include <stdbool.h>
+#include <stdlib.h>
+
+static bool is_without;
+#define malloc(n) (is_without ? NULL : (malloc)(n))
+#include "dead_store.c"
+#undef malloc
 #include "labels.c"
 #include "metrics.c"
 #include "targets.c"
@@ -61,11 +68,6 @@ dead_held(void) {
 	return 0;
 }
 
-void
-dead_count(dead_counts_t *to) {
-	memset(to, 0, sizeof(*to));
-}
-
 uint64_t
 end_kills(const char *cgroup) {
 	(void)cgroup;
@@ -118,6 +120,26 @@ check_users(void) {
 	check_user(9, "9");
 }
 
+/* A process that has ended: its box is kept in a memory file, or nothing of it is. */
+static void
+check_dead(void) {
+	dead_t d = {.how = end_signal, .ended_ms = now_ms()};
+	dead_counts_t c;
+	FILE *box = tmpfile();
+	int before = dup(0), after;
+	close(before);
+	is_without = true;
+	check("kept without memory", dead_keep(&d, fileno(box)) ? "yes" : "no", "no");
+	after = dup(0);
+	close(after);
+	check("a descriptor is lost", after == before ? "no" : "yes", "no");
+	is_without = false;
+	check("kept", dead_keep(&d, fileno(box)) ? "yes" : "no", "yes");
+	dead_count(&c);
+	check("both are counted", c.kept == 1 && c.ended[end_signal] == 2 ? "yes" : "no", "yes");
+	fclose(box);
+}
+
 int
 main(void) {
 	text_t targets = {0}, metrics = {0};
@@ -130,6 +152,7 @@ main(void) {
 	check_cgroup("9:pids:/\n\nmemory\n", "");
 	check_cgroup("", "");
 	check_users();
+	check_dead();
 	tell_targets(&targets, "host");
 	check("/targets without memory", targets.is_cut ? "cut" : "whole", "cut");
 	tell_metrics(&metrics, true);
