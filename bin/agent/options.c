@@ -154,7 +154,7 @@ static const struct {
 	{"max-processes", kind_number, &options.processes_max, 1, 100000, "1024",
 	    "that are kept in mind"},
 	{"max-profile", kind_size, &options.profile_max, 4096, UINT64_C(1) << 30, "64M",
-	    "the largest profile that is fetched"},
+	    "the largest profile that is fetched; above 64M with raw=1 only"},
 };
 enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 

@@ -403,11 +403,29 @@ sleep_between(job_t *j) {
 	return !ending;
 }
 
-static int
+static void
 answer_no_mark(job_t *j) {
 	answer_line(&j->answer, 404, "%d %s has no mark: POST /p/%d/mark sets one", j->target.pid,
 	    j->target.name, j->target.pid);
-	return ENOENT;
+}
+
+/* A copy of the mark, malloc()ed. 0, or an errno that is answered already. */
+static int
+copy_mark(job_t *j, char **text, size_t *bytes) {
+	table_lock();
+	bool has_mark = j->proc->mark != NULL;
+	*bytes = j->proc->mark_bytes;
+	*text = has_mark ? malloc(*bytes + 1) : NULL;
+	if (*text != NULL) {
+		memcpy(*text, j->proc->mark, *bytes);
+	}
+	table_unlock();
+	if (!has_mark) {
+		answer_no_mark(j);
+	} else if (*text == NULL) {
+		answer_line(&j->answer, 503, "jeprofd has no memory for a copy of the mark");
+	}
+	return *text != NULL ? 0 : has_mark ? ENOMEM : ENOENT;
 }
 
 /*
@@ -418,17 +436,7 @@ static int
 fetch_before(job_t *j, char **text, size_t *bytes) {
 	jeprof_reply_t reply;
 	if (j->order.is_since_mark) {
-		table_lock();
-		*bytes = j->proc->mark_bytes;
-		*text = j->proc->mark != NULL ? malloc(*bytes + 1) : NULL;
-		if (*text != NULL) {
-			memcpy(*text, j->proc->mark, *bytes);
-		}
-		table_unlock();
-		if (*text == NULL) {
-			return answer_no_mark(j);
-		}
-		return 0;
+		return copy_mark(j, text, bytes);
 	}
 	int error = fetch(j, "dump-stream", &reply);
 	if (error == 0 && !sleep_between(j)) {

@@ -17,7 +17,6 @@ enum { DEAD_KEY = 40 }; /* bytes of the key of a dead process (dead.h), with its
 typedef struct answer_s {
 	unsigned status;      /* of HTTP; 0: not answered yet */
 	const char *type;     /* of the content */
-	bool is_gzip;         /* not used */
 	char *body;           /* malloc()ed; NULL if there was no memory, or once somebody took it */
 	size_t length;        /* of the body, bytes */
 } answer_t;

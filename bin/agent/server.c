@@ -202,14 +202,12 @@ is_token(const char *given) {
 }
 
 /*
- * Whether the host of a Host header, "host:port" (or "http://host:port"), is a loopback name or the
- * address that this server listens on.
+ * Whether the host of a Host header, "host:port", is a loopback name or the address that this
+ * server listens on.
  */
 static bool
-is_local_name(const char *text) {
+is_local_name(const char *at) {
 	static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
-	const char *at = strstr(text, "://");
-	at = at != NULL ? at + 3 : text;
 	size_t length = at[0] == '[' ? strcspn(at, "]") + 1 : strcspn(at, ":/");
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (strlen(names[i]) == length && strncasecmp(at, names[i], length) == 0) {
