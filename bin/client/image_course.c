@@ -7,6 +7,7 @@
 #include "client/image_read.h"
 
 enum {
+	RING = IMAGE_BLOCKS * IMAGE_BLOCK_LINES,
 	LEVEL_SHARE = 16,  /* differences up to 1/16 of the rise are ignored */
 	GROWN_SHARE = 8,   /* a rise by less than 1/8 of the last value is no growth */
 };
@@ -20,20 +21,25 @@ try_read_line(jeprof_image_t *image, uint64_t n, image_line_t *line) {
 	    && line->time_ns != 0;
 }
 
+/*
+ * Whether a process that runs may have begun to write a newer line into the place of line n; asked
+ * after the line was read. Its time does not tell: the clock may have been set back.
+ */
+static bool
+may_be_overwritten(jeprof_image_t *image, uint64_t n) {
+	uint64_t now;
+	return image->is_live
+	    && (!image_read(image, image->at + offsetof(image_root_t, nlines), &now, sizeof(now))
+	    || n + RING <= now);
+}
+
 size_t
 jeprof_image_course(jeprof_image_t *image, jeprof_image_line_t *lines, size_t most) {
-	uint64_t end = image->root.nlines, room = IMAGE_BLOCKS * IMAGE_BLOCK_LINES;
-	room = room < most ? room : most;
+	uint64_t end = image->root.nlines, room = RING < most ? RING : most;
 	size_t count = 0;
-	uint64_t last = 0;
 	for (uint64_t n = end > room ? end - room : 0; n < end; n++) {
 		image_line_t line;
-		/*
-		 * Of a process that runs, the oldest lines may be overwritten by newer ones while they are
-		 * read. A line with an earlier time than one that was taken before it is left out.
-		 */
-		if (try_read_line(image, n, &line) && line.time_ns >= last) {
-			last = line.time_ns;
+		if (try_read_line(image, n, &line) && !may_be_overwritten(image, n)) {
 			lines[count++] = (jeprof_image_line_t){.time_ns = line.time_ns,
 			    .allocated = line.allocated, .active = line.active, .resident = line.resident,
 			    .rss = line.rss, .limit = line.limit, .samples = line.samples,
@@ -79,6 +85,8 @@ jeprof_course_growth(const jeprof_image_line_t *lines, size_t count, uint64_t *m
 	if (grown == 0 || grown < last / GROWN_SHARE) {
 		return 0;
 	}
-	*ms = (lines[count - 1].time_ns - lines[first].time_ns) / 1000000;
+	uint64_t from = lines[first].time_ns, to = lines[count - 1].time_ns;
+	/* There is a line for each second, also where the clock was set back. */
+	*ms = to > from ? (to - from) / 1000000 : (count - 1 - first) * 1000;
 	return grown;
 }

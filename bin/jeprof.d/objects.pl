@@ -367,7 +367,7 @@ sub of_text {
 	my ($leaf, @rest) = split ' ', $text;
 	return pack 'N', no_stack() if !defined $leaf || !@rest && $leaf =~ /^0x0+$/;
 	if (@rest >= DEEPEST) {
-		Talk::doubt("$dump->{file}: a stack of " . @rest . ' frames is cut to ' . DEEPEST);
+		Talk::doubt("$dump->{file}: a stack of " . (1 + @rest) . ' frames is cut to ' . DEEPEST);
 		$#rest = DEEPEST - 2;
 	}
 	my $place = $first->{$leaf} //= number($dump, address($dump, $leaf));

@@ -271,10 +271,10 @@ class DataMaker {
 	constructor(snapshots) {
 		this.snapshots = snapshots;
 		/**
-		 * The index of each name; "all" is the name of the root.
+		 * The index of the name of each frame; 0 is the name of the root, "all".
 		 * @type {Map<string, number>}
 		 */
-		this.names = new Map([['all', 0]]);
+		this.names = new Map();
 		/** @type {number[]} */
 		this.module_of = [0];
 		/** @type {number[]} */
@@ -300,7 +300,7 @@ class DataMaker {
 		this.records.sort(by_path);
 		this.plant();
 		/** @type {Data} */
-		this.data = { names: [...this.names.keys()], modules, module_of: this.module_of,
+		this.data = { names: ['all', ...this.names.keys()], modules, module_of: this.module_of,
 			name: this.name, up: this.up, lines: this.lines, records: this.told_records(),
 			suspects: this.suspects(), ...this.threads(), ...this.labels(), snaps: this.snaps() };
 	}

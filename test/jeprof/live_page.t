@@ -114,6 +114,14 @@ b=160/3 (no label)=30/1 | 0 100, 3 90, label: __proto__ 0, label: b 160, label: 
 (no label)=100/1 | 0 100, 3 0, label: __proto__ 0, label: b 0, label: (no label) 100
 END
 
+# A frame with the name of the root is one like others.
+spew('all.js', $head . <<'JS');
+function sample(f, bytes) { return { frames: [f, 'all', 'main'].map(function (n) { return { name: n, line: '', module: 'serve' }; }), thread: 0, thread_name: '', label: '', objects: 1, bytes: bytes }; }
+var d = lent.make_data([lent.make_snapshot({ time: 1, period: 1, comments: {}, samples: [sample('all', 10), sample('zip', 20)] })]);
+console.log(d.name.map(function (n) { return d.names[n]; }).join(' '));
+JS
+is((run('node', 'all.js'))[1], "all main all all zip\n", 'a function that is called all');
+
 # Ages, as jeprof export and ?ages=1 of jeprofd tell them.
 spew('aged.js', $head . <<'JS');
 function sample(f, age, bytes) { return { frames: [{ name: f, line: '', module: 'serve' }], thread: 0, thread_name: '', label: '', age: age, objects: 1, bytes: bytes }; }

@@ -702,12 +702,18 @@ test_root(void) {
 
 /* ---- the ring ---- */
 
+enum { RING = IMAGE_BLOCKS * IMAGE_BLOCK_LINES };
+
+/* The address of line n. */
+static uint64_t
+line_at(uint64_t n) {
+	return model.root.blocks[n / IMAGE_BLOCK_LINES % IMAGE_BLOCKS]
+	    + n % IMAGE_BLOCK_LINES * sizeof(image_line_t);
+}
+
+/* Makes the box one with so many lines. */
 static void
-test_course(uint64_t nlines, size_t most, uint64_t first) {
-	static jeprof_image_line_t lines[JEPROF_COURSE_MOST + 1];
-	enum { RING = IMAGE_BLOCKS * IMAGE_BLOCK_LINES };
-	char why[JEPROF_WHY];
-	jeprof_image_t *image;
+make_ring(uint64_t nlines) {
 	memset(place(AT + APART) + 64, 0, PART_BYTES - 64);
 	for (unsigned i = 0; i < IMAGE_BLOCKS; i++) {
 		/* Half of them in one part, half in the next. */
@@ -715,12 +721,18 @@ test_course(uint64_t nlines, size_t most, uint64_t first) {
 	}
 	for (uint64_t n = nlines > RING ? nlines - RING : 0; n < nlines; n++) {
 		image_line_t line = line_of(n);
-		uint64_t block = model.root.blocks[n / IMAGE_BLOCK_LINES % IMAGE_BLOCKS];
-		memcpy(place(block) + n % IMAGE_BLOCK_LINES * sizeof(line), &line, sizeof(line));
+		memcpy(place(line_at(n)), &line, sizeof(line));
 	}
 	model.root.nlines = nlines;
 	memcpy(box, &model.root, sizeof(model.root));
-	int fd = file_of(box, sizeof(box));
+}
+
+/* The box in fd has the lines from first on, and no others. */
+static void
+check_course(int fd, uint64_t nlines, size_t most, uint64_t first, const char *what) {
+	static jeprof_image_line_t lines[JEPROF_COURSE_MOST + 1];
+	char why[JEPROF_WHY];
+	jeprof_image_t *image;
 	if (jeprof_image_of_file(&image, fd, why) != 0) {
 		abort();
 	}
@@ -729,9 +741,15 @@ test_course(uint64_t nlines, size_t most, uint64_t first) {
 		image_line_t l = line_of(first + i);
 		wrong += lines[i].time_ns != l.time_ns || lines[i].faults != l.faults;
 	}
-	check(n == nlines - first && wrong == 0, "seconds", nlines);
+	check(n == nlines - first && wrong == 0, what, nlines);
 	jeprof_image_close(image);
 	close(fd);
+}
+
+static void
+test_course(uint64_t nlines, size_t most, uint64_t first) {
+	make_ring(nlines);
+	check_course(file_of(box, sizeof(box)), nlines, most, first, "seconds");
 }
 
 static void
@@ -749,6 +767,9 @@ test_courses(void) {
 	test_course(9000, 3600, 5400);
 	test_course(9000, 100, 8900);
 	test_course(9000, 0, 9000);
+	set_back = 8000;
+	test_course(9000, 3600, 5400);
+	set_back = UINT64_MAX;
 }
 
 /* ---- a process that runs on ---- */
@@ -881,8 +902,41 @@ test_killed(void) {
 	close(fd);
 }
 
+/* Ten seconds pass: the oldest lines are overwritten. */
+static void
+add_lines(int fd) {
+	for (uint64_t n = 9000; n < 9010; n++) {
+		image_line_t line = line_of(n);
+		off_t at = (off_t)(place(line_at(n)) - box);
+		if (pwrite(fd, &line, sizeof(line), at) != (ssize_t)sizeof(line)) {
+			abort();
+		}
+	}
+	poke(fd, AT + offsetof(image_root_t, nlines), 9010, 8);
+}
+
+/* They pass before the oldest line is read; the next one to be overwritten is left out too. */
+static void
+test_course_runs(void) {
+	char path[64];
+	make_plain(0);
+	model.root.state = image_open;
+	model.root.flags |= IMAGE_REALTIME;
+	model.root.pid = 0;
+	make_ring(9000);
+	int fd = file_of(box, sizeof(box));
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	int other = open(path, O_RDONLY | O_CLOEXEC);
+	flock(other, LOCK_EX);
+	change = add_lines;
+	change_before = (uint64_t)(place(line_at(5400)) - box);
+	check_course(fd, 9000, 3600, 5411, "seconds of a process that runs");
+	close(other);
+}
+
 static void
 test_runs(void) {
+	test_course_runs();
 	make_plain(8);
 	model.root.state = image_open;
 	model.root.flags |= IMAGE_REALTIME;

@@ -403,10 +403,13 @@ make_lists(model_t *m) {
 	}
 }
 
+static uint64_t set_back = UINT64_MAX; /* from this line on the clock is two hours earlier */
+
 /* A line a second; the resident memory grows from the fourth on. */
 static image_line_t
 line_of(uint64_t n) {
-	return (image_line_t){NOW + n * 1000000000, 1000 + n, 2000 + n, 3000 + n,
+	uint64_t back = n >= set_back ? UINT64_C(7200000000000) : 0;
+	return (image_line_t){NOW + n * 1000000000 - back, 1000 + n, 2000 + n, 3000 + n,
 	    4000000 + (n > 3 ? n * 1000000 : 0), 5000 + n, 6000 + n, 7000 + n};
 }
 
