@@ -3,13 +3,15 @@
  * class are pointers to the descriptors of the objects.
  *
  * The stack grows towards lower addresses: *head is the next object to hand out. Pops stop at
- * `empty`, which is the bottom or, between two steps of upkeep, a mark above it: if the mark is
- * still there at the next step, no object below it was used. Pushes stop at `full`. countdown
- * counts pops, never pushes, until the slow path is due, so that a tight loop of malloc and free
- * reaches it too. Invariant: an all-zero bin is empty for pops and full for pushes. Only the owning
- * thread calls these functions, from the fast path (imalloc.h), imalloc.c, jemalloc.c and tcache.c,
- * so there is no lock. A forked child may find the owner at any instruction of them: at each, all
- * slots from `head` to the bottom hold free objects, but for those that thread/claim.h took.
+ * `empty`. That is the end of the array (the bottom), or between two steps of upkeep a mark at a
+ * lower address: if the mark is still there at the next step, no object between the mark and the
+ * bottom was used. A pop that meets the mark takes the slow path (tcache.c), which removes it.
+ * Pushes stop at `full`. countdown counts pops, never pushes, until the slow path is due, so that a
+ * tight loop of malloc and free reaches it too. Invariant: an all-zero bin is empty for pops and
+ * full for pushes. Only the owning thread calls these functions, from the fast path (imalloc.h),
+ * imalloc.c, jemalloc.c and tcache.c, so there is no lock. A fork in another thread may stop the
+ * owner at any instruction of these functions. So after each instruction all slots from `head` to
+ * the bottom hold free objects, except those that another thread has taken (thread/claim.h).
  */
 #ifndef ARENA_CACHE_BIN_H
 #define ARENA_CACHE_BIN_H
@@ -27,15 +29,16 @@ typedef struct cache_bin_s {
 } cache_bin_t;
 cassert(sizeof(cache_bin_t) == SC_BIN_STRIDE);
 
-/* An atomic store, because statistics read the cursor of other threads' bins. */
+/* Stores the cursor as a whole, because statistics read the cursors of other threads' bins. */
 ALWAYS_INLINE void
 cache_bin_set_head(cache_bin_t *b, void **head) {
 	__atomic_store_n(&b->head, head, __ATOMIC_RELAXED);
 }
 
 /*
- * Moves the cursor, which is at head, by n slots; on machines that add to memory by one
- * instruction without a load of the new value into a register.
+ * Moves the cursor, which is at head, by n slots. A processor that can add to a word in memory does
+ * so by one instruction, which needs no register for the new value. It stores the aligned word as a
+ * whole too, so readers in other threads see the old cursor or the new one.
  */
 ALWAYS_INLINE void
 cache_bin_move_head(cache_bin_t *b, void **head, ptrdiff_t n) {
@@ -49,8 +52,9 @@ cache_bin_move_head(cache_bin_t *b, void **head, ptrdiff_t n) {
 
 /*
  * Pops an object. Returns false if the bin is empty (nothing changed), or if the slow path is due:
- * countdown reached 0, the pop is counted but nothing was taken. The order of the two tests means
- * that the all-zero bin of the boot block is never written.
+ * countdown reached 0, the pop is counted but nothing was taken. The slow path must then start the
+ * next countdown, because one that goes on wraps below 0. The order of the two tests means that the
+ * all-zero bin of the boot block is never written.
  */
 ALWAYS_INLINE bool
 cache_bin_try_pop(cache_bin_t *b, void **p) {

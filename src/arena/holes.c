@@ -13,7 +13,7 @@
 #define PERIOD_MIN_NS (250 * NSTIME_PER_MSEC)
 /* Least time between two steps of a pass. */
 #define STEP_NS (10 * NSTIME_PER_MSEC)
-/* A step looks at STEP_SLABS slabs, and at up to 1 / STEP_PART of those of the pass more. */
+/* A step looks at STEP_SLABS slabs, and in addition at up to 1 / STEP_PART of those of the pass. */
 #define STEP_SLABS 256u
 #define STEP_PART 2
 /*
@@ -23,11 +23,11 @@
 #define STEP_MAKES 1024u
 /* After so many refusals of the system the arena has no more passes. */
 #define REFUSALS_MAX 8u
-/* While the lock of a bin is held: slabs looked at, and slabs of which pages are taken, at most. */
+/* Most slabs that are looked at, and of which pages are taken, while a bin's lock is held once. */
 #define LOOKS_MAX 32u
 #define TAKES_MAX 16u
 
-/* Pages of a slab that the pass has taken. */
+/* Pages of a slab that the pass has taken: bit i of `pages` is page i of the slab. */
 typedef struct {
 	edata_t *slab;
 	uint32_t pages;
@@ -42,7 +42,7 @@ typedef struct {
 	bool has_more; /* pages were seen that may become due at the next pass */
 	size_t budget; /* slabs that may still be looked at */
 	size_t makes;  /* slabs of which pages may still be given back */
-	edata_t *empty; /* slabs that have left the bin */
+	edata_t *empty; /* slabs without regions in use, to be deleted; a chain by heap.next */
 	unsigned n;
 	holes_take_t takes[TAKES_MAX];
 } holes_work_t;
@@ -50,8 +50,9 @@ typedef struct {
 /* ------------------------------------------------------------------ looking */
 
 /*
- * How many `parts`-ths of the bin's memory are free, rounded down; 0 also if less than
- * HOLES_LEAST_FREE is. Regions in the stock count as taken.
+ * Which share of the bin's memory is free, rounded down to a whole number of `parts`-ths (with
+ * parts 4 the result is in quarters). 0 also if fewer than HOLES_LEAST_FREE bytes are free. Regions
+ * in the stock count as taken.
  */
 static size_t
 bin_free_part_locked(const bin_t *bin, const bin_info_t *info, size_t parts) {
@@ -87,8 +88,10 @@ holes_look_locked(holes_work_t *w, edata_t *slab, bool may_break) {
 }
 
 /*
- * Looks at some slabs. Returns true if the pass has seen as many of the bin as there were when it
- * came to it. Those that have joined the ring since have its number and are passed over.
+ * Looks at some slabs of the bin. Returns true if the pass has done with the bin: it has turned the
+ * ring by as many slabs as there were when it came to the bin (or as there are now, if those are
+ * fewer), the ring is empty, or too little is free. A slab that has joined the ring since the pass
+ * began has the number of the pass in `look`, and is passed over.
  */
 static bool
 holes_look_some(holes_work_t *w) {
@@ -154,7 +157,7 @@ holes_make(holes_work_t *w) {
 	w->n = 0;
 }
 
-/* Works on one bin until the pass has seen all of it (true) or the budget is used up. */
+/* Works on one bin until the pass has done with it (true), or budget or makes is used up. */
 static bool
 holes_work_on_bin(holes_work_t *w) {
 	bool is_end;
@@ -183,8 +186,9 @@ bin_has_ring(const bin_t *bin) {
 }
 
 /*
- * Gives the pass a new number. A slab that was not looked at for BIN_LOOKS passes has the number
- * already, and is passed over; the next pass looks at it. Returns the number of slabs in the heaps.
+ * Begins a pass over the bin: bin->look becomes the number of the pass. Numbers repeat after
+ * BIN_LOOKS passes, so a slab that was not looked at for so long has this number already. This pass
+ * passes it over, and the next one looks at it. Returns how many slabs are in the ring.
  */
 static size_t
 bin_begin_pass(bin_t *bin) {
@@ -260,7 +264,7 @@ holes_period(const arena_t *a) {
 	return period < PERIOD_MIN_NS ? PERIOD_MIN_NS : period;
 }
 
-/* How many slabs a step looks at: as many that a pass takes about three eighths of a period. */
+/* How many slabs a step looks at: so many that a pass takes about three eighths of a period. */
 static size_t
 holes_budget(const holes_t *h, uint64_t now, uint64_t period) {
 	uint64_t span = (period >> 20) * 3 / 8, past = nstime_ns_between(h->last, now) >> 20;

@@ -6,20 +6,21 @@
  * free regions of each bin of which much is free, and gives the pages back in which every region is
  * free now and was at the last pass. Passes begin a third of the decay time of dirty pages apart,
  * and one takes up to an eighth of that time. So a page that becomes empty goes at the second pass
- * that finds it so, after one to two thirds of the decay time and the time of a pass. Free regions
- * have no contents that anybody needs, except in builds with canaries; there nothing is done, nor
- * for pages that come from hooks of the user or from huge slabs.
+ * that finds it so: after one to two thirds of the decay time, plus the time of a pass. Free
+ * regions have no contents that anybody needs, except in builds with canaries; there nothing is
+ * done, nor for pages that come from hooks of the user or from the slabs of hpa/hpa.h.
  *
- * Between two passes no page of a listed slab is taken into use: only the current slab of a bin
- * serves requests, and a slab that becomes the current one loses its bits (holes, seen_empty).
+ * Between two passes no page of a slab in the ring of its bin (bin.h) is taken into use: only the
+ * current slab, which is not in the ring, serves requests, and a slab that becomes the current one
+ * loses its bits (holes, seen_empty). So a page that two passes found empty was empty in between.
  * Slabs with holes serve last, so that holes stay holes. Invariant: a bit of `holes` is a page
  * whose regions are all free (or taken by a pass), of a slab that is not current; nholes of its bin
  * is the sum of them. Locks: what is in a slab is under the lock of its bin, which is not held
  * during system calls: the pass takes the regions of the pages like an allocation, gives the pages
- * back, and returns the regions. The pass itself is one of the decay of dirty pages
- * (extent/pac_step.h), so there is one at a time, and none while the arena is reset or destroyed.
- * Callers: arenas.c (ticks, mallctl) and background_thread.c, inside the gate without a lock;
- * inspect.c for the counts.
+ * back, and returns the regions. A step of a pass runs within a pass of the decay of dirty pages
+ * (extent/pac_step.h), so one thread at a time makes steps, and none while the arena is reset or
+ * destroyed. Callers: arenas.c (ticks, mallctl) and background_thread.c, inside the gate without a
+ * lock; inspect.c for the counts.
  */
 #ifndef ARENA_HOLES_H
 #define ARENA_HOLES_H
@@ -29,7 +30,8 @@
 /* holes_tick() does nothing in an arena that uses less (bytes). */
 #define HOLES_LEAST_USE (ZU(1) << 20)
 /*
- * No pass looks at a bin of which less is free than so many bytes, or than a quarter. A huge piece
+ * No pass looks at a bin that has fewer free bytes than this. Two more limits are numbers in
+ * holes.c: no pass looks at a bin of which less than a quarter is free, and a huge piece
  * (extent/piece.h) is broken only for a bin of which at least half is free.
  */
 #define HOLES_LEAST_FREE (ZU(64) << 10)
@@ -37,7 +39,7 @@
 /*
  * Goes on with the pass under way, or begins one if it is time. The longer the last step is ago,
  * the more slabs a call looks at. now: monotonic time in ns. Returns ns from now to the next call
- * that is useful; UINT64_MAX: nothing that may become due is known.
+ * that is useful; UINT64_MAX: no later call is known to be useful.
  */
 uint64_t holes_tick(arena_t *a, uint64_t now);
 /*
