@@ -2,10 +2,11 @@
  * Large objects: one extent each. large.h has the contract.
  *
  * With cache_oblivious the extent of an object from LARGE_OFFSET_MIN up has one page more than it
- * needs, and the object starts at a cache line of the first page that follows from the extent's
- * address, so that equal large buffers do not all compete for the same lines of the cache. A
+ * needs, and the object starts at one of the cache lines of the first page. The extent's address
+ * decides which, so that equal large buffers do not all compete for the same lines of the cache. A
  * smaller one starts where its extent starts, because the extra page would be up to a fifth of the
- * extent. A guarded object ends where its last guard begins, so it has no extra page and no offset.
+ * extent; but if the user has set the option, it holds for all (opt_cache_oblivious_all in
+ * large.h). A guarded object ends where its last guard begins, so it has no extra page, no offset.
  * It is not resized in place, is not cached by a thread, and is never hot. In a bounded page cache
  * (pac_bound) an extent is a multiple of PAC_GRAIN long; the rest behind the object is unused.
  * Thread caches hold large objects by their descriptors, so that none has to be looked up in the
@@ -22,9 +23,9 @@
 #include "extent/pac_move.h"
 #include "meta/recs.h"
 
-/* From this size (1 MiB) up an object that grows has its pages moved rather than copied. */
+/* An object that grows, and had this size (1 MiB) or more, has its pages moved, not copied. */
 #define LARGE_MOVE_MIN ((size_t)1 << 20)
-/* Hot extents that are taken or left together at most, with one update of the counters. */
+/* Most extents that are taken from the hot ones, or become hot, with one update of the counters. */
 #define LARGE_BATCH 32u
 
 bool opt_cache_oblivious = CONFIG_CACHE_OBLIVIOUS;
@@ -87,7 +88,10 @@ large_adopt(const arena_t *a, edata_t *e, size_t usize, char *start, bool has_gr
 	e->bin_shard = 0; /* that of a slab before; large_is_alike() compares it */
 	e->u.large_usize = usize;
 	e->large_request = 0;
-	/* A cached object must have the size of its class; guarded and some other ones stay out. */
+	/*
+	 * A cached object must have the size of its class. No thread cache takes guarded ones, nor of
+	 * classes from arena_large_explicit_min on those of explicit arenas and those that have grown.
+	 */
 	if ((sz_i2s(e->szind) != usize && e->szind < emap_ncacheable) || e->nguards != 0
 	    || (e->szind >= arena_large_explicit_min && (has_grown || !a->is_auto))) {
 		e->szind = SC_NSIZES;
@@ -175,7 +179,7 @@ arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero) {
 	return e == NULL ? NULL : arena_large_hand_out(e);
 }
 
-/* Turns an extent that was hot into an object of usize bytes, unless it was one before. */
+/* Makes an extent that was hot an object of usize bytes, unless it still describes such a one. */
 ALWAYS_INLINE void
 large_reuse(const arena_t *a, edata_t *e, size_t usize) {
 	if (likely(e->szind != SC_NSIZES) && likely(e->u.large_usize == usize)) {
@@ -231,7 +235,7 @@ large_dalloc_slow(arena_t *a, edata_t *e) {
 /*
  * Whether the extent of an object may become hot, with the object's fields left for reuse: not for
  * a sample, an object that must not be cached, a bounded page cache or decay time 0; and not if a
- * mark is lost, because large_dalloc_slow() then ends the process.
+ * mark is lost, because large_dalloc_slow() reports that (safety_fail()).
  */
 static bool
 large_may_be_hot(const arena_t *a, const edata_t *e) {
@@ -242,8 +246,8 @@ large_may_be_hot(const arena_t *a, const edata_t *e) {
 
 /*
  * Whether e can be freed together with `first`, which may become hot: a free object of the same
- * size, arena and page class. What large_may_be_hot() asks is then the same for both, but for the
- * marks.
+ * size, arena and page class. The arena, szind and is_sampled are parts of `home` (edata.h), so the
+ * answer of large_may_be_hot() is the same for both, except for the marks, which are checked here.
  */
 ALWAYS_INLINE bool
 large_is_alike(const edata_t *first, const edata_t *e) {
@@ -282,7 +286,7 @@ arena_large_dalloc(edata_t *e) {
 
 /*
  * The descriptor of an object from a thread cache. Ends the process if it is not that of a freed
- * object any more; NULL if safety_fail() returns then.
+ * object any more; NULL if safety_fail() returns, as it does if its hook is set and returns.
  */
 static edata_t *
 large_of_cached(void *obj) {
@@ -326,8 +330,10 @@ arena_large_flush(void *const *objs, unsigned n) {
 }
 
 /*
- * Bytes that the extent needs if its object has usize bytes, including the extra page for the
- * offset if it has one now; 0: too large.
+ * Bytes that the extent needs if its object has usize bytes, with a page for the offset if the
+ * extent is longer than the object by a page or more now. In a bounded cache that may be the rest
+ * of the last PAC_GRAIN bytes, without an offset. The result is then up to PAC_GRAIN bytes more
+ * than needed, which costs memory, or a copy because growing in place fails. 0: usize is too large.
  */
 static size_t
 large_extent_size(const arena_t *a, const edata_t *e, size_t usize) {
@@ -336,7 +342,10 @@ large_extent_size(const arena_t *a, const edata_t *e, size_t usize) {
 	return size < usize ? 0 : size;
 }
 
-/* Grows in place to exactly usize; 0 or ENOMEM. */
+/*
+ * Makes the extent long enough for an object of exactly usize bytes, in place. The caller records
+ * the new size of the object. 0 or ENOMEM.
+ */
 static int
 large_grow(arena_t *a, char *ptr, edata_t *e, size_t usize, bool zero) {
 	size_t old_size = canary_large_size(e);
