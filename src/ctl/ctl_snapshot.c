@@ -1,9 +1,10 @@
 /*
  * Collects statistics: arena by arena into a struct for each, adding them up on the way.
- * Memory comes from meta_alloc() and is kept for the next snapshot. The counters of a destroyed
- * arena are added to a struct of their own. Invariant: merged is the sum of the arenas that were
- * there at the last refresh. snapshot_mutex protects everything here. Called by the leaves of epoch
- * and stats.* (ctl_tree.c, ctl_stats.c), by stats.c, and by ctl_arena.c when an arena is destroyed.
+ * Memory comes from meta_alloc() and is kept for the next snapshot. The counters of all destroyed
+ * arenas are added up in one struct. Invariant: merged is the sum of the arenas that were there at
+ * the last refresh. snapshot_mutex protects everything here but has_destroyed, which is atomic.
+ * Called by the leaves of epoch and stats.* (ctl_tree.c, ctl_stats.c), by stats.c, and by
+ * ctl_arena.c when an arena is destroyed.
  */
 #include "ctl/ctl_snapshot.h"
 
@@ -23,7 +24,7 @@ static struct {
 	bool is_taken;
 	/* Sums of destroyed arenas; NULL if there were none, or no memory for them. */
 	snapshot_arena_t *destroyed;
-	/* Read without the lock, to check indices. */
+	/* Read without the lock, to see whether the index of the destroyed arenas is valid. */
 	atomic_b_t has_destroyed;
 } snapshots = {.epoch = 1};
 
@@ -91,8 +92,8 @@ add_hpa_counters(hpa_stats_t *to, const hpa_stats_t *from) {
 }
 
 /*
- * Adds all members but those of ARENA_STATS_SUM_FIELDS and those that add_hpa() adds, which tell
- * what an arena has now. Of destroyed arenas only this is kept.
+ * Adds the members that are kept of a destroyed arena: all but those of ARENA_STATS_SUM_FIELDS and
+ * those that add_hpa() adds. Those tell what an arena has now. Of uptime_ns the maximum is kept.
  */
 static void
 add_counters(arena_stats_t *to, const arena_stats_t *from) {
@@ -154,7 +155,7 @@ forget_arena(snapshot_arena_t **slot) {
 	*slot = NULL;
 }
 
-/* Copies the counters of the locks that belong to no arena. The result is always 0, without use. */
+/* Copies the counters of the locks that belong to no arena. The result is 0; nothing uses it. */
 static int
 take_mutexes(mutex_prof_data_t *to, const background_thread_stats_t *bg) {
 	static const struct {
@@ -299,7 +300,7 @@ snapshot_copy_locked(snapshot_t *s) {
 	s->narenas = from->narenas;
 	s->global = from->global;
 	*s->merged = *from->merged;
-	/* A report can do without the destroyed arenas, if there is no memory for them. */
+	/* Without memory for the destroyed arenas the copy has none (NULL); a report can do so too. */
 	(void)copy_arena(&s->destroyed, snapshots.destroyed);
 	return 0;
 }
