@@ -1,9 +1,10 @@
 /*
  * What becomes of the unused pages of a page cache; pac_purge.h has the contract.
  *
- * Invariant: only the thread in a pass of a decay (pac_step.h) purges its cache. Functions named
- * _locked need the mutex of the decay that is their argument. Called by pac.c after its steps, by
- * pac_life, pac_serve and pac_relieve, and by ticks, background threads and mallctl.
+ * Invariant: only the thread in a pass of a decay (pac_step.h) purges the cache of that decay.
+ * Functions named _locked need the mutex of the decay that is their argument. Those that purge, and
+ * pac_flush_hot_locked(), release it while hooks of the user may run. Called by pac.c after its
+ * steps, by pac_life, pac_serve and pac_relieve, and by ticks, background threads and mallctl.
  */
 #include "extent/pac_purge.h"
 
@@ -18,7 +19,7 @@ void (*pac_wake_hook)(unsigned arena_ind);
 void (*pac_rise_hook)(void);
 size_t pac_rise_step;
 
-/* The pac_t * of pac_yields(). */
+/* The cache that pac_yields() has named, a pac_t *; NULL: none. */
 static atomic_p_t pac_yielding;
 
 void
@@ -109,8 +110,8 @@ pac_purge_extent(pac_t *pac, pac_decay_t *d, edata_t *e, bool is_over, purge_bat
 }
 
 /*
- * Takes the oldest extent out of the cache, or only its first part if the cache exceeds npages by
- * less (rounded up to PAC_GRAIN bytes).
+ * Takes the oldest extent out of the cache. If the extent is longer than what the cache has above
+ * npages, takes only so much of its begin, rounded up to PAC_GRAIN bytes.
  */
 static edata_t *
 pac_evict_some(pac_t *pac, pac_decay_t *d, size_t npages) {
@@ -129,9 +130,10 @@ pac_evict_some(pac_t *pac, pac_decay_t *d, size_t npages) {
 }
 
 /*
- * Takes the next extent to purge out of the cache. While more than npages are there: the oldest
- * that is not only part of a huge piece, without those of its ends that are parts of huge pieces.
- * If there is none and more than npages_held are there: the oldest of all. Otherwise NULL.
+ * Takes the next extent to purge out of the cache. The first choice is the oldest extent of which
+ * some part breaks no huge piece (eset_spare()), and of it only that part; only while more than
+ * npages are there, and not if the two numbers are equal. The second choice is the oldest extent of
+ * all, while more than npages_held are there. NULL: neither.
  */
 static edata_t *
 pac_evict_due(pac_t *pac, pac_decay_t *d, size_t npages, size_t npages_held) {
@@ -158,9 +160,10 @@ pac_evict_due(pac_t *pac, pac_decay_t *d, size_t npages, size_t npages_held) {
 }
 
 /*
- * Purges the oldest extents until at most npages are left, but extents that are only parts of huge
- * pieces only while more than npages_held are left. The caller holds d's lock and has begun a pass.
- * is_over: the pages exceed a limit, whatever their age; then the last extent is cut to size.
+ * Purges the oldest extents until at most npages are left. Extents that lie wholly in huge pieces
+ * come last, and stay once at most npages_held pages are left. The caller holds d's lock and has
+ * begun a pass. is_over: the pages are purged because they exceed a limit, not because of their
+ * age. Then npages_held has no effect, and of the last extent only what exceeds npages is purged.
  */
 static void
 pac_purge_to_locked(pac_t *pac, pac_decay_t *d, size_t npages, size_t npages_held, bool is_over) {
@@ -186,7 +189,7 @@ pac_purge_to_locked(pac_t *pac, pac_decay_t *d, size_t npages, size_t npages_hel
 		}
 	}
 	purge_batch_flush(&batch);
-	/* pac_purge_extent() counted each extent as a system call of its own. */
+	/* pac_purge_extent() counted a system call for each extent; the batch made fewer. */
 	atomic_fetch_sub_u64(&d->nmadvise, batch.ntaken - batch.ncalls, MO_RELAXED);
 	decay_purged_locked(&d->decay, ecache_npages(d->cache));
 }
@@ -289,9 +292,10 @@ pac_tick(pac_t *pac, uint64_t now) {
 }
 
 /*
- * Pages that may be unused, see pac_bound(). In a cache that is not bounded the limit is enforced
- * only when a large request needs new pages, and is a quarter of the peak higher: otherwise a block
- * that grows step by step would have each of its former places purged and fetched again.
+ * Pages that may be unused. pac_bound() has the limit of a bounded cache. In another cache it is
+ * the peak of pages in use minus those in use now, plus a quarter of the peak, and is enforced only
+ * when a large request needs new pages: otherwise a block that grows step by step would have each
+ * of its former places purged and fetched again.
  */
 static size_t
 pac_trim_limit(const pac_t *pac, size_t active) {
@@ -407,7 +411,10 @@ pac_bound(pac_t *pac, size_t bytes) {
 	if (bytes != 0) {
 		pac_trim(pac);
 	}
-	/* From now on nothing becomes muzzy; pages that already are would not be counted. */
+	/*
+	 * With a positive muzzy decay time nothing becomes muzzy from now on, and the bound does not
+	 * count pages that already are.
+	 */
 	if (bytes != 0 && decay_ms(&pac->decay_muzzy.decay) > 0 && ecache_npages(&pac->muzzy) > 0) {
 		pac_purge_one(pac, &pac->decay_muzzy, 0, true);
 	}

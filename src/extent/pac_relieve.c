@@ -1,8 +1,8 @@
 /*
  * Returns unused pages and address space when the system has refused memory, or when address space
- * is to be unmapped; pac_relieve.h has the contract. Invariant: extents are taken out of a cache
- * and go within a pass of dirty pages, whose mutex is held. Called by arenas.c; tcache.c calls
- * pac_relievable().
+ * is to be unmapped; pac_relieve.h has the contract. Invariant: an extent is taken out of a cache
+ * (also of muzzy or retained ones) and returned to the system within a pass of dirty pages, whose
+ * mutex is held. Called by arenas.c; tcache.c calls pac_relievable().
  */
 #include "extent/pac_relieve.h"
 
@@ -10,7 +10,7 @@
 
 /*
  * Hidden arenas, the only ones with a grow_alignment above a page, unmap nothing before their end:
- * they keep the pieces of address space that are marked as theirs (arena_sampled_map).
+ * they keep the ranges of address space that are marked as theirs (arena_sampled_map).
  */
 static bool
 pac_may_unmap(const pac_t *pac) {
@@ -50,7 +50,7 @@ pac_let_go(pac_t *pac, ecache_t *c, edata_t *e) {
 
 /*
  * Returns extents of one cache to the system, the largest first, and of the last one only as much
- * as is wanted. Returns the bytes; stops at the first refusal.
+ * as is wanted, rounded up to PAC_GRAIN. Returns the bytes; stops at the first refusal.
  */
 static size_t
 pac_relieve_from_locked(pac_t *pac, ecache_t *c, size_t want) {
@@ -77,7 +77,8 @@ pac_relieve_from_locked(pac_t *pac, ecache_t *c, size_t want) {
 
 /*
  * Begins with retained extents, which cost least to return because they have no pages. Where the
- * system accounts for writable pages they count for nothing, and come last.
+ * system accounts for writable pages, retained ones are decommitted: to unmap them frees nothing
+ * that it counts, so they come last. `first` has the two orders, of three caches each.
  */
 size_t
 pac_relieve(pac_t *pac, size_t want, bool may_wait) {
