@@ -1,17 +1,21 @@
 /*
  * Makes huge pieces, takes memory from their low end, and breaks them when memory is purged.
- * piece.h explains why, and has the invariant. The state of the process is atomics; a piece's rest
- * needs grow_mtx, which is also held during the first touch of a piece, so that other threads which
- * need fresh memory of the arena wait for this piece instead of making one each. Functions named
- * _locked need it. Called by pac*.c and holes.c.
+ * piece.h explains why, and has the invariant. The state of the process is atomics. A piece's rest
+ * is changed under grow_mtx; the pointer to it may be read without. grow_mtx is held during the
+ * first touch of a piece too: other threads of the arena that need fresh memory wait and then share
+ * this piece, instead of making one each. Functions named _locked need it. Called by pac*.c and
+ * holes.c.
  */
 #include "extent/piece.h"
 
 size_t opt_thp_min = ZU(32) << 20;
 
-/* Whether the process can have huge pieces, and if not, why. */
+/*
+ * Whether the process can have huge pieces, and if not, why. Before piece_boot() the state is 0,
+ * which has no text: nobody asks then, because mallctl fails until boot is over that step.
+ */
 enum {
-	PIECE_ON = 1, /* 0 before boot */
+	PIECE_ON = 1,
 	PIECE_NO_OPTION,
 	PIECE_NO_RETAIN,
 	PIECE_NO_SIZE,
@@ -25,7 +29,8 @@ static const char *const piece_states[PIECE_NSTATES] = {
 	[PIECE_ON] = "on",
 	[PIECE_NO_OPTION] = "off: thp is not default",
 	[PIECE_NO_RETAIN] = "off: retain is false",
-	[PIECE_NO_SIZE] = "off: huge pages are not of 2 MiB",
+	[PIECE_NO_SIZE] = "off: huge pages are not of 2 MiB", /* or pages are longer than AHEAD_MAX */
+	/* thp_mode_default stands for the system's word "madvise" */
 	[PIECE_NO_SYSTEM] = "off: the system's setting is not madvise",
 	[PIECE_NO_PROCESS] = "off: disabled for the process",
 	[PIECE_REFUSED] = "off: the system refused",
@@ -124,7 +129,7 @@ piece_touch(piece_t *p, char *addr) {
 	}
 }
 
-/* An aligned extent for a piece, committed; NULL: there is none. */
+/* An aligned extent for a piece, committed; NULL: there is none. 64: see eset_fit(). */
 static edata_t *
 piece_find_locked(extent_src_t *src, ecache_t *retained) {
 	edata_t *e = ecache_take(src, retained, PIECE_SIZE, PIECE_SIZE, 64);
@@ -165,8 +170,8 @@ piece_make_locked(extent_src_t *src, piece_t *p, ecache_t *retained) {
 }
 
 /*
- * Makes e, which may be NULL, the piece's rest. Its state becomes hot, like that of other unused
- * extents outside of the caches, so that it does not count as memory in use.
+ * Makes e, which may be NULL, the piece's rest. Its state becomes hot, as that of each unused
+ * extent that is in no cache: a hot extent is not in use, and pac_ndirty() counts it as dirty.
  */
 static void
 piece_put_locked(piece_t *p, edata_t *e) {
@@ -190,8 +195,9 @@ piece_get_locked(piece_t *p) {
 }
 
 /*
- * Cuts size bytes off the low end of the rest; NULL: no memory for a descriptor. If they are not
- * all populated yet, the next AHEAD_MAX bytes of the piece are populated.
+ * Cuts size bytes off the low end of the rest, which has so many; NULL: no memory for a descriptor.
+ * If they are not all populated yet, the next AHEAD_MAX bytes of the piece are populated, even if
+ * these do not reach the end of what was cut off.
  */
 static edata_t *
 piece_cut_locked(extent_src_t *src, piece_t *p, size_t size) {

@@ -1,14 +1,15 @@
 /*
  * Huge pieces: 2 MiB of address space each that the system is asked to back by one huge page. An
  * arena that uses opt_thp_min bytes or more takes fresh memory for slabs of small objects from such
- * a piece, from its low end upwards; the rest of the piece stays here for the next slabs and counts
- * as dirty. Invariant: this module marks memory for huge pages (MADV_HUGEPAGE) exactly while the
- * page map says that it is a piece, and retained memory is no piece, so a large block that a
- * program touches in a few places only does not get huge pages from here. When part of a piece is
- * purged, the piece is broken: it loses the mark, so that the system does not fill it again. The
- * piece's rest is protected by grow_mtx of its extent_src_t, which the functions here take; callers
- * are inside the gate and hold no lock of a cache. Called by pac*.c, piece_break() by holes.c too;
- * mallctl and the profiler read the counters.
+ * a piece, from its low end upwards; the rest of the piece stays here for the next slabs, and
+ * pac_ndirty() counts it as dirty. Invariant: this module marks memory for huge pages
+ * (MADV_HUGEPAGE) exactly while the page map says that it is a piece, and retained memory is no
+ * piece. So a large block in retained or new memory gets no huge pages from here; a program that
+ * touches only a few places of it would waste the rest of them. When part of a piece is purged, the
+ * piece is broken: it loses the mark, so that the system does not fill it again. The piece's rest
+ * is protected by grow_mtx of its extent_src_t, which the functions here take; callers are inside
+ * the gate and hold no lock of a cache. Called by pac*.c, piece_break() by holes.c too; mallctl and
+ * the profiler read the counters.
  */
 #ifndef EXTENT_PIECE_H
 #define EXTENT_PIECE_H
@@ -24,9 +25,10 @@ extern size_t opt_thp_min;
 /*
  * The first touch of a piece zeroes 2 MiB, and the system may move other pages to make room. It is
  * slow if it takes longer than PIECE_SLOW_NS and longer than PIECE_SLOW_RATIO times what 2 MiB of
- * small pages took last. After PIECE_SLOW_MAX slow ones in a row, or if there is no memory for a
- * piece, no piece is made for PIECE_PAUSE_NS. The ratio matters in a virtual machine whose host has
- * reclaimed memory: there pages of any size are slow.
+ * small pages took last. (The counter nslow of PIECE_STATS_FIELDS leaves the ratio out.) After
+ * PIECE_SLOW_MAX slow ones in a row, or if there is no memory for a piece, no piece is made for
+ * PIECE_PAUSE_NS. The ratio matters in a virtual machine whose host has reclaimed memory: there
+ * pages of any size are slow.
  */
 #define PIECE_SLOW_NS (UINT64_C(5) * NSTIME_PER_MSEC)
 #define PIECE_SLOW_RATIO 4u
@@ -78,11 +80,17 @@ typedef struct {
 	const char *state; /* piece_state(), set by ctl; thp_stats_read() does not set it */
 } thp_stats_t;
 
-/* Asks the system, now, whether pieces can be made: a program may forbid that after its start. */
+/*
+ * Asks the system whether pieces can be made. Called at boot, because a program may forbid the
+ * system calls that this needs after its start.
+ */
 void piece_boot(void);
 /* Fills in the counters. */
 void thp_stats_read(thp_stats_t *out);
-/* Whether pieces are made, and if not, why, in a few words. A constant string. */
+/*
+ * Whether pieces are made, and if not, why, in a few words. A constant string; not to be called
+ * before piece_boot().
+ */
 const char *piece_state(void);
 
 /* The piece from which an arena takes memory at present. Zeroed: none. */
@@ -92,8 +100,8 @@ typedef struct {
 	/* Pages of this piece below this address were populated; under grow_mtx. */
 	char *ready;
 	/*
-	 * Pages of the rest that piece_try_idle() saw last, and since when (monotonic ns); under the
-	 * dirty decay's mutex, not grow_mtx.
+	 * The size of the rest, in pages, that piece_try_idle() saw last, and since when (monotonic
+	 * ns); under the dirty decay's mutex, not grow_mtx.
 	 */
 	size_t idle_size;
 	uint64_t idle_since;
@@ -109,10 +117,11 @@ piece_npages(const piece_t *p) {
 /*
  * Takes size bytes for an arena with `use` bytes in use: from the piece's rest if that is long
  * enough, or else from a new piece; the rest of the former piece then becomes dirty. *added: bytes
- * of a new piece, 0 if none was made. NULL: there is no memory, or no new piece may be made: use is
- * below opt_thp_min, size exceeds AHEAD_REQUEST_PAGES pages, the system makes no huge pages, a
- * pause is on, a limit of memory is near, or a retained extent shorter than a piece fits (and is to
- * be used first).
+ * of a new piece, 0 if none was made; a piece that was made stays also if the result is NULL. NULL:
+ * there is no memory, or the rest is too short and no new piece may be made: use is below
+ * opt_thp_min, size exceeds AHEAD_REQUEST_PAGES pages, the system makes no huge pages, a pause is
+ * on, a limit of memory is near, or the request fits into a retained extent that is shorter than a
+ * piece, which is to be used first.
  */
 edata_t *piece_take(extent_src_t *src, piece_t *p, ecache_t *dirty, ecache_t *retained, size_t use,
     size_t size, size_t *added);
@@ -127,8 +136,9 @@ void piece_flush(extent_src_t *src, piece_t *p, ecache_t *dirty);
 bool piece_try_idle(piece_t *p, uint64_t now, uint64_t ns);
 
 /*
- * Bytes of dirty memory that an arena with `use` bytes in use keeps for good rather than break
- * pieces: a 256th of use if the arena is large enough for pieces and the process has any, else 0.
+ * piece_kept(): bytes of dirty memory that an arena with `use` bytes in use keeps for good rather
+ * than break pieces: use / 2^PIECE_LG_KEPT (a 256th) if the arena is large enough for pieces and
+ * the process has any, else 0.
  */
 #define PIECE_LG_KEPT 8
 size_t piece_kept(size_t use);
