@@ -2,9 +2,11 @@
  * The shard of huge page allocation; hpa.h has the contract, the invariant and the order of locks.
  * Functions named _locked need mtx. Before a slab changes, hpa_open_locked() removes it from the
  * set or the empty list and from the shard's counts; afterwards hpa_close_locked() adds it to the
- * counts and to the lists that fit its new state. A tick chooses jobs in this order: return an
- * empty slab, purge the slab that has been dirty longest, make the slab huge that has been ripe
- * longest (hpa_next_locked). Called by pac_hpa.c, pac_types.h, and for statistics by inspect.c.
+ * counts and to the lists that fit its new state. The set and the empty list share the link `place`
+ * of a slab, so hset_remove() serves for both. A tick chooses jobs in this order: return an empty
+ * slab, purge the slab that has been dirty longest, make the slab huge that has been ripe longest
+ * (hpa_next_locked). Called by pac_hpa.c, by an inline function of pac_types.h, by jemalloc_init.c
+ * (hpa_sys), and for statistics by inspect.c.
  */
 #include "hpa/hpa.h"
 
@@ -126,7 +128,10 @@ hpa_close_locked(hpa_t *h, hslab_t *s) {
 	    hrule_is_ripe(hpa_mode(), s->is_huge, s->n_used, opt_hpa_hugification_threshold));
 }
 
-/* Makes a slab out, for a system call of this thread; it stays only in the list of all slabs. */
+/*
+ * The slab becomes "out" (hpa.h), for a system call of this thread. Of the lists only that of all
+ * slabs keeps it; the shard's counts keep it too.
+ */
 static void
 hpa_take_out_locked(hpa_t *h, hslab_t *s) {
 	assert(!s->is_out);
@@ -138,7 +143,10 @@ hpa_take_out_locked(hpa_t *h, hslab_t *s) {
 
 /* ------------------------------------------------------------------ pages */
 
-/* Takes a run of n pages of the slab that hpa.h names; NULL: none has one. */
+/*
+ * Takes a run of n pages: from the fullest slab of the kind that has one, else from the slab that
+ * became empty last, else, in a small shard, from a slab of the other kind. NULL: none has one.
+ */
 static char *
 hpa_take_locked(hpa_t *h, unsigned n, bool is_dense, bool *is_zeroed) {
 	hslab_t *s = hset_fit(&h->sets[is_dense], n);
@@ -161,7 +169,10 @@ hpa_take_locked(hpa_t *h, unsigned n, bool is_dense, bool *is_zeroed) {
 	return s->addr + ((size_t)first << LG_PAGE);
 }
 
-/* Takes runs of n pages for extents of the list until no slab has one; returns their number. */
+/*
+ * Takes a run of n pages for each extent, from the front of the list on, until no slab has one.
+ * Returns how many extents got a run.
+ */
 static unsigned
 hpa_take_some(hpa_t *h, unsigned n, bool is_dense, ql_t *extents, hpa_alloc_stats_t *count) {
 	uintptr_t slab = 0;
@@ -265,7 +276,7 @@ hpa_grow(hpa_t *h) {
 	mutex_unlock(&h->mtx);
 }
 
-/* Adds the result of a call that requested n runs to the statistics. */
+/* Adds the result of a call that requested n runs, `count`, to the statistics of its kind. */
 static void
 hpa_alloc_note(hpa_t *h, unsigned n, hpa_alloc_stats_t *count, uint64_t start) {
 	count->elapsed_ns = nstime_ns_between(start, nstime_monotonic_ns());
@@ -301,6 +312,7 @@ hpa_alloc_some(hpa_t *h, size_t size, bool is_dense, ql_t *extents) {
 	return done;
 }
 
+/* The caller owns the extent that ends at addr, in a slab of this shard, so s is not NULL. */
 bool
 hpa_try_alloc_at(hpa_t *h, char *addr, size_t size, bool *is_zeroed) {
 	hslab_t *s = hslab_of(addr - 1);
@@ -373,8 +385,8 @@ hpa_clean_locked(hslab_t *s, const hslab_t *was) {
 }
 
 /*
- * Makes a slab no longer out. was: a former state of it, whose dirty pages were purged; NULL: none
- * were.
+ * Makes a slab no longer out. was: a former state of it, whose dirty pages were all purged, and
+ * become clean. NULL: none were, or only some; then all stay dirty.
  */
 static void
 hpa_bring_back(hpa_t *h, hslab_t *s, bool is_huge, const hslab_t *was) {
@@ -392,8 +404,8 @@ hpa_bring_back(hpa_t *h, hslab_t *s, bool is_huge, const hslab_t *was) {
 }
 
 /*
- * Purges the dirty pages of a slab, which is out and partly in use. Pages that become dirty
- * meanwhile stay dirty.
+ * Purges the dirty pages of a slab, which is out and was partly in use. Pages that become dirty
+ * meanwhile stay dirty; if all are free by then, the slab becomes an empty one.
  */
 static void
 hpa_purge_slab(hpa_t *h, hslab_t *s) {
@@ -421,8 +433,8 @@ hpa_purge_slab(hpa_t *h, hslab_t *s) {
 }
 
 /*
- * Asks the system to make a slab, which is out, huge: later, or with may_collapse at once, by
- * copying its pages.
+ * Asks the system to back a slab, which is out, by one huge page. The system does that later, or
+ * with may_collapse at once, by copying the pages.
  */
 static void
 hpa_hugify(hpa_t *h, hslab_t *s, uint64_t now, bool may_collapse) {
@@ -433,7 +445,11 @@ hpa_hugify(hpa_t *h, hslab_t *s, uint64_t now, bool may_collapse) {
 		err = err == EINVAL ? 0 : err;
 	}
 	hpa_note_huge(h, err, now);
-	s->was_huge = true; /* even after a refusal the request may be recorded; s is out, so no lock */
+	/*
+	 * Even after a refusal the system may have recorded the request. No lock: only the thread that
+	 * has the slab out writes or reads was_huge, which is a byte of its own.
+	 */
+	s->was_huge = true;
 	hpa_bring_back(h, s, err == 0, NULL);
 }
 
