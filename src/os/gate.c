@@ -3,15 +3,16 @@
  * reads; gate.h explains the idea. A fork that finds threads inside polls their marks, first
  * spinning, then sleeping (os_pause). Invariant: a thread that is inside is marked: by
  * GATE_INSIDE in tls_s.gate if it is on the list, else in gate.n_unlisted; its gate_depth is not 0
- * from before the mark until after it. The gate is closed exactly while gate_forker is not NULL,
- * and only the thread that closed it opens it. gate.mtx protects the lists; it is taken inside the
- * gate or by the thread that has closed the gate. All other state is atomic, or, as gate.nesting,
- * used only by the thread that has closed the gate.
+ * from before the mark is set until after it is removed. The gate is closed exactly while
+ * gate_forker is not NULL. Only the thread that closed it opens it; that of a lost child is never
+ * opened. gate.mtx protects the lists; it is taken inside the gate or by the thread that has closed
+ * the gate. All other state is atomic, or, as gate.nesting, used only by the thread that has closed
+ * the gate.
  *
- * For a thread that enters the closed gate, gate.is_passed is true after its mark and before all
- * that it does inside: it sets the flag itself or sees that it is set. The closing thread clears
- * the flag before each look at the marks. So if a look has found nobody, the flag is set once
- * anybody enters the closed gate after that look.
+ * gate.is_passed tells a fork that a thread has entered the closed gate. Such a thread does three
+ * things in this order: it marks itself; it sets the flag, or sees that it is set; it works inside.
+ * The closing thread clears the flag and then looks at the marks. If it finds nobody, a thread that
+ * enters later leaves the flag set, because the flag is not cleared again before the fork.
  */
 #include "os/gate.h"
 
@@ -21,8 +22,9 @@
 atomic_p_t gate_forker;
 
 /*
- * tls_s.gate: two bits, and above them the number of calls that the thread has left for a while
- * (gate_leave_all). One word, so that one load sees all of it. Only the thread writes it.
+ * tls_s.gate: two bits, and above them how many gate_leave_all() of the thread have no
+ * gate_reenter() yet (one each, whatever the depth that was left). One word, so that one load sees
+ * all of it. Only the thread writes it.
  */
 enum { GATE_INSIDE = 1, GATE_REGISTERED = 2, GATE_LEFT_ONE = 4 };
 
@@ -68,7 +70,7 @@ gate_mark(struct tls_s *t) {
 	}
 }
 
-/* Removes the mark, and then the last level: a handler in between finds the thread inside. */
+/* Removes the mark and then makes the depth 0: a handler in between finds the thread inside. */
 static void
 gate_unmark(struct tls_s *t) {
 	assert(t == tls_get() && t->gate_depth != 0);
@@ -107,7 +109,7 @@ gate_enter_first(struct tls_s *t) {
 
 void
 gate_exit_last(struct tls_s *t) {
-	/* Only those of lower ranks are held outside, during dumps and passes. */
+	/* Locks of lower (outer) ranks may be held outside the gate, as during dumps and passes. */
 	assert(witness_depth_from(WITNESS_RANK_PROF_SITES) == 0);
 	gate_unmark(t);
 }
@@ -115,7 +117,8 @@ gate_exit_last(struct tls_s *t) {
 /*
  * Enters though a fork has closed the gate, if this thread has waited long enough (is_late) or
  * another thread has entered the closed gate. If the fork has not yet seen that nobody is inside,
- * it sees the mark and waits. Never enters while gate_try_stop() has the gate closed.
+ * it sees the mark and waits; if it has, its child is lost. Never enters while gate_try_stop() has
+ * the gate closed.
  */
 static bool
 gate_try_pass(struct tls_s *t, bool is_late) {
@@ -245,8 +248,8 @@ gate_take_absent(void) {
 }
 
 /*
- * gate_try_see_nobody(); the caller has blocked signals, because a handler that forked here, or
- * needed the list, would find the list's lock held by its own thread.
+ * Does the work of gate_try_see_nobody(). The caller has blocked signals, because a handler that
+ * forked here, or needed the list, would find the list's lock held by its own thread.
  */
 static bool
 gate_try_look(void) {
@@ -277,8 +280,9 @@ gate_try_see_nobody(void) {
 
 /*
  * Waits until the gate is open, at most max_rounds of os_pause(), closes it with this value of
- * gate_forker, and waits without a limit until nobody is inside. False if it stayed closed too
- * long, or if this is a lost child; it may have become one here, by a handler that forked.
+ * gate_forker, and waits without a limit until nobody is inside. False if the gate stayed closed
+ * too long, or if this process is a lost child, which it may have become here, by a handler that
+ * forked.
  */
 static bool
 gate_try_close(void *forker, unsigned max_rounds) {
@@ -364,9 +368,9 @@ gate_part_from_others(const struct tls_s *self) {
 
 /*
  * In the child: whether all locks are free and nobody was changing what they protect. A thread that
- * entered the closed gate may have changed what was copied before (region_prefork), even if it has
- * left. It set is_passed before it wrote anything inside, so a child that has any of these writes
- * has is_passed too.
+ * entered the closed gate, even if it has left, may have changed shared memory that
+ * region_prefork() (meta/region.h) had copied for the child before. It set is_passed before it
+ * wrote anything inside, so a child that has any of these writes has is_passed too.
  */
 static bool
 gate_child_is_whole(const struct tls_s *self) {
@@ -378,7 +382,7 @@ void
 gate_postfork_child(void) {
 	struct tls_s *self = tls_get();
 	if (gate_child_is_whole(self)) {
-		/* The child of a handler that forks while the list changes is lost. */
+		/* So a handler that forks while the list changes makes a child that is lost. */
 		atomic_store_p(&gate_forker, FORKER_CLOSING(self), MO_RELAXED);
 		/* A thread that was refused at the instant of the fork was counted for a moment. */
 		atomic_store_u32(&gate.n_unlisted, 0, MO_RELAXED);
@@ -390,6 +394,6 @@ gate_postfork_child(void) {
 	atomic_store_b(&gate.is_passed, true, MO_RELAXED);
 	atomic_store_p(&gate_forker, FORKER_LOST, MO_RELAXED);
 	mutex_disown();
-	/* The handler may have interrupted a change of the cache, so it is not used. */
+	/* A signal handler may have forked in the midst of a change of the cache: it is not used. */
 	__atomic_store_n(&self->cache, (void *)(uintptr_t)tls_boot_cache, __ATOMIC_SEQ_CST);
 }

@@ -2,8 +2,9 @@
  * Two static probes for tracers outside of the process: provider otel_memory, `alloc` and `free`.
  *
  * A probe is one nop whose address stands in a note of the ELF file (.note.stapsdt); a tracer puts
- * a breakpoint there, by uprobes. While one is attached the kernel keeps the probe's semaphore, a
- * word in the data of each process, above zero, so a probe that nobody traces costs one comparison.
+ * a breakpoint there, by uprobes. While a tracer is attached the kernel keeps the probe's
+ * semaphore, a word in the data of each process, above zero, so a probe that nobody traces costs
+ * one comparison.
  * Called for sampled allocations only: prof.c fires the probes, and prof_listen.c samples while a
  * tracer is attached to `alloc`. No locks; the kernel alone writes the semaphores.
  *
@@ -15,7 +16,7 @@
 #include "util/compiler.h"
 
 #if CONFIG_PROF_PROBES
-/* How many tracers are attached to the probe, modulo 65536; written by the kernel. */
+/* How many tracers are attached to the probe (fewer than 65536); written by the kernel. */
 extern HIDDEN volatile uint16_t otel_memory_alloc_semaphore;
 extern HIDDEN volatile uint16_t otel_memory_free_semaphore;
 #define PROBE_IS_ATTACHED(name) (unlikely(otel_memory_##name##_semaphore != 0))
@@ -23,16 +24,16 @@ extern HIDDEN volatile uint16_t otel_memory_free_semaphore;
 #define PROBE_IS_ATTACHED(name) false
 #endif
 
-/* A stack frame as functions with a frame pointer leave it, outermost last (next NULL). */
+/* A stack frame as a function with a frame pointer leaves it in memory. */
 struct probe_frame_s {
-	const struct probe_frame_s *next;
+	const struct probe_frame_s *next; /* the frame of the caller; NULL: this is the outermost */
 	const void *pc; /* return address */
 };
 
 /*
  * The probe alloc: address, bytes requested, bytes that this sample stands for. At the nop the
- * frame pointer is `frames`, so a tracer that follows frame pointers reads that stack. One that
- * reads unwind tables finds the real one.
+ * frame pointer is `frames` (not NULL), so a tracer that follows frame pointers reads that stack. A
+ * tracer that reads unwind tables finds the stack of this call.
  */
 void probe_alloc_fire(const void *ptr, size_t size, uint64_t weighted_bytes,
     const struct probe_frame_s *frames);

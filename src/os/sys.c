@@ -1,6 +1,7 @@
 /*
  * The real system calls behind os_hooks, and the wrappers for files, environment and process.
- * sys.h has the contract. open, read, write and close use syscall(2): the functions of the C
+ * sys.h has the contract. Calls for which os_hooks has no element (ftruncate, getdents64, futex,
+ * getpid) are made directly. open, read, write and close use syscall(2): the functions of the C
  * library are cancellation points, which malloc must not be, and programs often interpose them. No
  * lock; the state is the hook table and facts that are learned once.
  */
@@ -190,8 +191,8 @@ count_end(ssize_t n, int saved) {
 }
 
 /*
- * The result of a call that returns a number or -1: the number or -errno. Retried while
- * interrupted.
+ * The result of a call that returns a number or -1: the number or -errno. Tried again after EINTR,
+ * SYS_TRIES_MAX times in all.
  */
 #define COUNT_OF(call) __extension__({ \
 	int saved_ = errno; \
@@ -290,7 +291,8 @@ sys_rename(const char *from, const char *to) {
 /*
  * For file systems and kernels without RENAME_NOREPLACE: creates a second link and removes the
  * first. On file systems without hard links (some of FUSE) the name is claimed by creating an empty
- * file, and only that file is replaced.
+ * file, which is then replaced. In between the name stands for the empty file, and what another
+ * process has put in its place is replaced too.
  */
 static int
 link_and_unlink(const char *from, const char *to) {
@@ -365,8 +367,9 @@ sys_random(void) {
 }
 
 /*
- * Asks by a system call that compares a word with a number and, whether they are equal or not,
- * wakes and moves nobody: EFAULT means unreadable. Works on every kernel. Changes errno.
+ * Asks by a futex call that reads a word to compare it. It is told to wake no thread and to move
+ * none, so it has no other effect. EFAULT means that the word cannot be read. Works on every
+ * kernel. Changes errno.
  */
 static bool
 is_readable_by_futex(uintptr_t start, uintptr_t end) {
@@ -389,8 +392,9 @@ populate(uintptr_t start, uintptr_t end) {
 }
 
 /*
- * Whether MADV_POPULATE_READ works. For the unmapped page above page 0, Linux 5.14 and later return
- * ENOMEM, older ones EINVAL, and qemu's user mode success.
+ * Whether MADV_POPULATE_READ works. Asked with the page above page 0, which is unmapped: Linux 5.14
+ * and later return ENOMEM, older ones EINVAL, and qemu's user mode success. In a process that has
+ * mapped that page the answer is false, and is_readable_by_futex() does the work.
  */
 static bool
 has_populate(void) {
@@ -414,7 +418,10 @@ sys_is_readable(const void *addr, size_t size) {
 	bool is_ok = start != 0 && end > start;
 	int err = is_ok && has_populate() ? populate(start, end) : EINVAL;
 	if (is_ok && err != 0) {
-		/* EINVAL: also a page of a device. EPERM, EACCES: by a filter of system calls. */
+		/*
+		 * The futex decides where populate() was not called or tells nothing. EINVAL: also a page
+		 * of a device. EPERM, EACCES, ENOSYS: a filter of system calls forbids it.
+		 */
 		is_ok = (err == EINVAL || err == EPERM || err == EACCES || err == ENOSYS)
 		    && is_readable_by_futex(start, end);
 	}

@@ -1,14 +1,15 @@
 /*
- * Lock ranks: debug builds check that no two threads can wait for each other.
+ * Lock ranks: debug builds check that no threads can wait for each other in a circle.
  * Each mutex carries a witness, and each thread has a list of the witnesses it holds. mutex_lock()
  * asserts that the mutex's rank is above every rank already held; mutex_trylock(), which does not
- * wait, checks nothing. Two mutexes of one rank may be held together only if the rank was given
- * with WITNESS_ADDR_ORDER and they are taken in the order of their addresses. The ranks stand in
- * the order in which locks are taken, outermost first. Rank 0, that of a mutex of zero bytes, is
- * not checked.
+ * wait, checks nothing, but adds to the list, against which later locks are checked. Two mutexes of
+ * one rank may be held together only if the rank was given with WITNESS_ADDR_ORDER and they are
+ * taken in the order of their addresses. The ranks stand in the order in which locks are taken,
+ * outermost first. Rank 0, which a mutex has whose bytes are all zero, is not checked.
  * os/mutex adds, checks and removes. Others call witness_depth_from() and witness_assert_lockless()
  * where no lock, or none from a rank on, may be held: when the gate is left, before functions of
- * the user are called, before stacks are unwound. doc/INDEX.md lists the locks.
+ * the user are called (except those that run under WITNESS_RANK_PROF_DUMP), before stacks are
+ * unwound. doc/INDEX.md lists the locks.
  */
 #ifndef OS_WITNESS_H
 #define OS_WITNESS_H
@@ -17,8 +18,8 @@
 
 typedef enum {
 	WITNESS_RANK_OMIT = 0, /* not checked and not in the list */
-	WITNESS_RANK_INIT, /* of no mutex: below all that are checked, for witness_depth_from() */
-	WITNESS_RANK_PROF_DUMP, /* held while functions of the user are called */
+	WITNESS_RANK_INIT, /* of no mutex; witness_depth_from() of it counts all that are checked */
+	WITNESS_RANK_PROF_DUMP, /* held while the user's dump hook or write callback runs */
 	WITNESS_RANK_BACKGROUND_THREAD_GLOBAL,
 	WITNESS_RANK_PROF_START,
 	WITNESS_RANK_CTL,
@@ -59,7 +60,7 @@ typedef struct witness_s witness_t;
 struct witness_s {
 	const char *name; /* static text, for messages */
 	uint32_t rank;
-	/* In the list of the thread that holds it, newest first: the one that it took before. */
+	/* the lock that the thread which holds this one took before it, and holds; NULL: none */
 	witness_t *held_next;
 };
 
@@ -77,7 +78,10 @@ void witness_remove(witness_t *w);
 /* Number of ranked mutexes of rank `from` or above that this thread holds. */
 unsigned witness_depth_from(unsigned from);
 
-/* Asserts that no ranked mutex is held: user code may be called, stacks unwound, files opened. */
+/*
+ * Asserts that no ranked mutex is held, so that user code may be called, stacks unwound, files
+ * opened.
+ */
 void witness_assert_lockless(void);
 
 #endif
