@@ -85,13 +85,19 @@ prof_request_boot(void) {
 	size_t len = slash == NULL ? 0 : (size_t)(slash - opt_prof_prefix) + 1;
 	if (at + len >= sizeof(request.dir)) {
 		at = 0;
-		len = 0; /* no path begins with this, so no path is allowed */
+		len = 0; /* request.dir is "": is_allowed() then refuses each path */
 	}
 	memcpy(request.dir + at, opt_prof_prefix, len);
 	request.dir[at + len] = '\0';
 }
 
-/* Whether the path is absolute and names a file directly in the permitted directory. */
+/*
+ * Whether the client may name this path: one that is not confined any, a confined one only
+ * request.dir and behind it a text without a slash. If that is "", "." or "..", the path names a
+ * directory, to which no profile is written; a prefix gets a suffix and then names a file.
+ * request.dir is relative if the prefix is and getcwd() failed at boot; dump_to_file() refuses
+ * relative paths by itself.
+ */
 static bool
 is_allowed(const prof_asker_t *asker, const char *path, size_t len) {
 	assert(request.dir[0] == '\0' || request.dir[strlen(request.dir) - 1] == '/');
@@ -115,7 +121,10 @@ refuse_place(prof_answer_t *a, const char *what) {
 
 /* ---------------------------------------------------------------- start, stop */
 
-/* Makes the answer to a start or stop that failed with err, by the state; returns err. */
+/*
+ * Makes the answer to a start or stop that failed with err, by the state; returns err. For errors
+ * other than those named here the answer is empty.
+ */
 static int
 refuse_by_state(prof_answer_t *a, int err) {
 	assert(err != 0);
@@ -148,7 +157,7 @@ refuse_by_state(prof_answer_t *a, int err) {
 	return err;
 }
 
-/* Whether the client may set the prefix among the options, if there is one. */
+/* Whether the client may set the prefix that the options name; true if they name none. */
 static bool
 is_prefix_allowed(const prof_asker_t *asker, const char *options) {
 	prof_session_opts_t o;
@@ -166,7 +175,8 @@ is_prefix_allowed(const prof_asker_t *asker, const char *options) {
  */
 static int
 named_file_fault(size_t len) {
-	assert(len < PATH_MAX); /* the kernel has accepted it as a path, so there is room for a name */
+	/* The kernel has looked the path up, so request.text has room for a name behind it. */
+	assert(len < PATH_MAX);
 	fmt_snprintf(request.text + len, sizeof(request.text) - len, ".jeprof.%d.probe", sys_pid());
 	int fd = sys_open(request.text, O_WRONLY | O_CREAT | O_EXCL, 0600);
 	if (fd >= 0) {
@@ -226,7 +236,7 @@ refuse_bad_prefix(const char *options, prof_answer_t *a) {
 
 /*
  * Adds a warning to the answer if no file can be written in the directory of the prefix that is
- * set. The session has begun, because its profile can be fetched with dump-stream.
+ * set. That is no reason to refuse the start, because dump-stream needs no file.
  */
 static void
 add_doubt(prof_answer_t *a) {
@@ -400,8 +410,9 @@ add_heap(prof_answer_t *a) {
 }
 
 /*
- * Adds what clients of the mailbox can see by themselves, so only clients of the control directory
- * are told. The system calls that this needs may be forbidden to a process without that directory.
+ * Adds what only clients of the control directory, the confined ones, are told: those of the
+ * mailbox can see it by themselves. This needs system calls that a sandbox may forbid. With a
+ * control directory the process needs system calls anyway.
  */
 static void
 add_process(prof_answer_t *a, const prof_asker_t *asker) {

@@ -3,9 +3,10 @@
  * and filled from the front, so that the chunk of an item follows from its address.
  *
  * Invariant: after a successful prof_snap_take() or prof_snap_take_delta() the `pass` of the tables
- * is held until prof_snap_drop(). Locks: none of its own; `pass` keeps sites, counts and thread
- * records from being freed. Called by prof_dump.c; prof_age.c and prof_label_sums.c store what they
- * add to its items in the memory of the snapshot.
+ * is held until prof_snap_drop(); a forked child, in which no thread holds it, calls
+ * prof_snap_forget() instead. Locks: none of its own; `pass` keeps sites, counts and thread records
+ * from being freed. Called by prof_dump.c; prof_age.c and prof_label_sums.c store what they add to
+ * its items in the memory of the snapshot.
  */
 #include "prof/sites/prof_snap.h"
 
@@ -18,7 +19,7 @@
 /* Most bytes of a chunk that are populated by one call, instead of a page fault for each page. */
 #define POPULATE_MAX ((size_t)1 << 18)
 /*
- * The number of an item: in the upper bits that of its chunk, in so many lower bits its place among
+ * The number of an item is that of its chunk shifted left by LG_CHUNK_ITEMS, plus its place among
  * the items of the chunk.
  */
 #define LG_CHUNK_ITEMS 16u
@@ -32,7 +33,9 @@ struct prof_chunk_s {
 };
 
 /*
- * The chunk is found by masking the address; every item fits into a chunk; items need no padding.
+ * In this order: the chunk is found by masking the address; every item fits into a chunk; whole
+ * pages are populated; items need no padding; numbers of items fit into 32 bits; nor do pieces need
+ * padding.
  */
 cassert((CHUNK_BYTES & (CHUNK_BYTES - 1)) == 0 && CHUNK_BYTES >= PAGE_MAX);
 cassert(sizeof(prof_chunk_t) + sizeof(prof_item_t) + sizeof(prof_counts_t) <= CHUNK_BYTES);
@@ -49,8 +52,8 @@ typedef struct {
 	prof_snap_t *snap;
 	prof_item_t *site;  /* item of the site that is being copied */
 	uint32_t number;    /* its number */
-	bool is_shared;     /* at least one thread has a share in the site */
-	prof_tdata_t *sole; /* the only thread with a share; NULL: no thread, or several with items */
+	bool is_shared;     /* a thread has a share in the site; sole tells one from several */
+	prof_tdata_t *sole; /* the only one that has; NULL: several have, each with an item, or none */
 } copier_t;
 
 static prof_item_t *
@@ -80,7 +83,7 @@ chunk_populate(prof_chunk_t *c) {
 /*
  * Maps a chunk and appends it to the list; NULL without memory. A list has huge pages from its
  * second chunk on, where their size is that of a chunk: there is one page to fault in and clear
- * instead of 512.
+ * instead of 512 of 4 KiB.
  */
 static prof_chunk_t *
 chunk_new(prof_chunks_t *chunks) {
@@ -187,8 +190,9 @@ sole_split(copier_t *cp) {
 }
 
 /*
- * *item becomes the thread's item for the site, to which its share is added; NULL while it is the
- * only thread with a share, which then is what the site's item has. 0 or ENOMEM.
+ * Finds the item for the share of a thread in the site, and makes it if it is missing. *item is
+ * NULL as long as no other thread has a share: then the sums of the site's item are those of the
+ * thread, and no second item is needed. 0 or ENOMEM.
  */
 static int
 share_find(copier_t *cp, prof_tdata_t *td, prof_item_t **item) {
@@ -208,8 +212,8 @@ share_find(copier_t *cp, prof_tdata_t *td, prof_item_t **item) {
 }
 
 /*
- * In debug builds: checks that the sites' counts add up to the total. Those of the threads in the
- * list may be less, because threads may have begun after the list was made.
+ * In debug builds: checks that the sites' counts add up to the total. The counts of the threads in
+ * the list may add up to less, because threads may have begun after the list was made.
  */
 static void
 snap_check(const prof_snap_t *snap) {
@@ -274,9 +278,10 @@ cnt_copy(copier_t *cp, prof_cnt_t *c) {
 }
 
 /*
- * Makes *c sums as of samples with the rate 1, where each object is a sample, from the estimates
- * c16 and est. c16 is 0 or negative where a site of several sizes grew in bytes and not in objects;
- * that counts as one object, because a reader would drop bytes without objects.
+ * Fills *c in as if each object were a sample (rate 1). c16 is an estimate of objects in units of
+ * 1 / IMAGE_WEIGHT_ONE, est one of their bytes; both are differences. A site with objects of
+ * several sizes may grow in bytes and not in objects. Then c16 is 0, or negative modulo 2^64, and
+ * counts as one object, because a reader would drop bytes without objects.
  */
 static void
 delta_set(prof_counts_t *c, uint64_t c16, uint64_t est) {
@@ -290,8 +295,9 @@ delta_set(prof_counts_t *c, uint64_t c16, uint64_t est) {
 }
 
 /*
- * Subtracts what the mark remembers from the item of a site: what it grew by stays, a site that
- * shrunk gets that kind and by how much, one with equal bytes gets zeros.
+ * Subtracts what the mark remembers from the item of a site. If the site has more bytes than at the
+ * mark, the item has the difference; if it has fewer, the kind prof_item_shrunk and the difference;
+ * if it has as many, zeros.
  */
 static void
 site_subtract_mark(prof_snap_t *snap, prof_item_t *item, const prof_site_t *s) {
@@ -349,7 +355,8 @@ site_copy(prof_snap_t *snap, const prof_site_t *s) {
 }
 
 /*
- * Insertion sort from the back: the list of records is nearly descending, so this is nearly linear.
+ * Sorts by uid, ascending, by insertion. threads_list() has filled the array in nearly that order,
+ * so this is nearly linear.
  */
 static void
 threads_sort(prof_tdata_t **v, size_t n) {
