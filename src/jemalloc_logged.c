@@ -1,10 +1,10 @@
 /*
- * The exported functions of a build with --enable-log: each one writes a line, calls the function
- * of the same name in jemalloc.c, which has the name unlogged_NAME there, and writes a line with
- * the result. Other builds have nothing of this file.
+ * The exported functions of a build with --enable-log. je_NAME here writes a line, calls
+ * unlogged_NAME, and writes a line with the result. In such a build jemalloc.c defines its function
+ * NAME under the name unlogged_NAME. Other builds have nothing of this file.
  *
  * Invariant: the library is booted before the first line, because the option `log` is known only
- * then. Locks: none. Called by the user's code.
+ * after boot. Locks: none. Called by the user's code.
  */
 #include "call_log.h"
 
@@ -79,7 +79,7 @@ LOGGED(int, mallctlbymib, "%d", (const size_t *mib, size_t miblen, void *oldp, s
 LOGGED_VOID(malloc_stats_print, (void (*write_cb)(void *, const char *), void *cbopaque,
     const char *opts), (write_cb, cbopaque, opts), "opts: %s", opts)
 
-/* The result goes into a variable of the caller, so its line tells both. */
+/* Written out, because its last line tells two values: the result, and *memptr. */
 int unlogged_posix_memalign(void **memptr, size_t alignment, size_t size);
 
 EXPORT int

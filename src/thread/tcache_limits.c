@@ -1,8 +1,8 @@
 /*
  * The limits of caches, computed from the options; tcache_limits.h has the contract.
  * Invariant: after boot nothing here changes, so there is no lock. The option parser and boot write
- * it; tcache.c reads it when a cache is made or asks for a grant, tcache_set.c when a program
- * changes limits.
+ * it; tcache.c reads it when a cache is made or asks for a grant (slots beyond the limit of a bin),
+ * tcache_set.c when a program changes the limits of one cache.
  */
 #include "thread/tcache_limits.h"
 
@@ -28,18 +28,20 @@ bool opt_experimental_tcache_gc = true;
 size_t tcache_max_default;
 unsigned tcache_nhbins;
 
-/* Upper bound of the number of classes up to TCACHE_MAX_LIMIT. */
+/* There are at most so many classes of sizes up to TCACHE_MAX_LIMIT. */
 #define TCACHE_CLASSES_MAX 128u
 
 static struct {
 	uint16_t ncached[TCACHE_CLASSES_MAX]; /* tcache_ncached_max by class, plus one; 0: not set */
 	bool has_ncached;                     /* at least one element of ncached is set */
-	bool may_grant;                       /* no option has set a limit */
+	bool may_grant;                       /* no option has set a limit (opt_tcache_limits_given) */
 } limits;
 
 /*
- * The limit of a class for which no ncached_max is set. That of a small class follows from the
- * number of regions in its slabs, and is even.
+ * The limit of a class, in objects, for which no ncached_max is set. That of a small class is the
+ * number of regions in its slabs times 2^opt_lg_tcache_nslots_mul, between
+ * opt_tcache_nslots_small_min and opt_tcache_nslots_small_max, rounded down to an even number, and
+ * at least 2.
  */
 static unsigned
 ncached_from_options(szind_t szind) {
@@ -68,7 +70,7 @@ tcache_ncached_max_default(szind_t szind) {
 
 bool
 tcache_may_grant(szind_t szind, unsigned max) {
-	/* Hardened builds make freed large objects inaccessible (arena/shut.h) instead of caching. */
+	/* These freed objects become inaccessible in hardened builds (arena/shut.h), not cached. */
 	bool is_watched = config_hardening && sz_i2s(szind) > TCACHE_LARGE_SOME;
 	return limits.may_grant && max == ncached_from_options(szind) && !is_watched;
 }

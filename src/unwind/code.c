@@ -2,7 +2,8 @@
  * Reads machine code: calls, their targets, and the instructions that set a frame pointer (code.h).
  * Invariant: only bytes that the kernel has confirmed as readable are read. The bytes may be data,
  * or may begin inside an instruction, so what is found proves nothing; it only makes a wrong step
- * unlikely. No lock, no state. Called by unwind_step.c.
+ * unlikely. The bytes before a return address are confirmed by code_is_call_in_object(), which the
+ * caller of code_keeps_frame() has called for it. No lock, no state. Called by unwind_step.c.
  */
 #include "unwind/code.h"
 
@@ -12,12 +13,16 @@
 #include "unwind/unwind_rows.h"
 #include "util/bits.h"
 
-/* Bytes before an address in which its function is expected to set its frame pointer. */
+/* The instruction that sets a function's frame pointer is searched in so many bytes before pc. */
 #define FUNCTION_MAX (ZU(16) << 10)
-/* Bytes from the begin of a function in which it must set its frame pointer. */
+/*
+ * Bytes from the begin of a function in which it must set its frame pointer. find_setting() has so
+ * many bytes before the place that it looks at confirmed too, more than sets_frame() reads.
+ */
 #define BEGIN_MAX 64u
-/* Longest call, and longest stub that leads to a function of another object (bytes). */
+/* Bytes of the longest instruction that calls. */
 #define CALL_MAX 7
+/* Most bytes that are read of a stub that leads to a function of another object; all confirmed. */
 #define STUB_MAX 12
 
 #if defined(__x86_64__)
@@ -69,7 +74,10 @@ follow_stub(uintptr_t at) {
 	return function != 0 ? function : at;
 }
 
-/* The function that the call before ra names by an address or a slot; 0: it has another form. */
+/*
+ * The function that the call before ra names, by its address or by a slot of the table of addresses
+ * (GOT); 0: the call has another form. The CALL_MAX bytes before ra can be read.
+ */
 static NO_SANITIZE_ADDRESS uintptr_t
 call_target(uintptr_t ra) {
 	const unsigned char *p = (const unsigned char *)ra;
@@ -114,7 +122,7 @@ ends_frame(uintptr_t p) {
 #define SETS_BYTES 3u
 #define SETS_STEP 1u
 
-#else
+#else /* aarch64 */
 
 /* Whether a call ends at ra (bl, blr); the CALL_MAX bytes before ra can be read. */
 static NO_SANITIZE_ADDRESS bool
@@ -146,14 +154,14 @@ sets_frame(uintptr_t p, uintptr_t lo UNUSED) {
 	return (*(const uint32_t *)p & 0xffc003ff) == 0x910003fd;
 }
 
-/* Whether there is a return at p. */
+/* Whether a function, with or without a frame pointer, ends at p: there is a return. */
 static NO_SANITIZE_ADDRESS bool
 ends_frame(uintptr_t p) {
 	uint32_t insn = *(const uint32_t *)p;
 	return insn == 0xd65f03c0 || insn == 0xd65f0bff || insn == 0xd65f0fff;
 }
 
-/* As above: all instructions have 4 bytes. */
+/* The same for aarch64, where all instructions have 4 bytes. */
 #define SETS_BYTES 4u
 #define SETS_STEP 4u
 
@@ -167,8 +175,8 @@ code_is_call_in_object(uintptr_t ra) {
 }
 
 /*
- * The nearest place before pc where a frame pointer is set; 0: there is none, or a function that
- * has one seems to end between the two. That end may be an early return of the same function: then
+ * The nearest place before pc where a frame pointer is set; 0: there is none, or a function seems
+ * to end between the two (ends_frame()). That end may be an early return of the same function: then
  * a caller is lost, which is better than a wrong one.
  */
 static uintptr_t
@@ -179,7 +187,7 @@ find_setting(uintptr_t pc) {
 		return 0;
 	}
 	for (uintptr_t p = align_down(pc - SETS_BYTES, SETS_STEP); p > limit; p -= SETS_STEP) {
-		/* One page ahead, because sets_frame() looks back. */
+		/* The page before is confirmed ahead of p, because sets_frame() looks back by 16 bytes. */
 		if (p - lo < BEGIN_MAX && lo > limit && sys_is_readable((const void *)(lo - 1), 1)) {
 			lo -= os_page_size;
 		}

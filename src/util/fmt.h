@@ -1,5 +1,5 @@
 /*
- * Formats numbers into text and parses numbers from text, in place of libc's printf and strtol.
+ * Formats text with numbers and parses numbers, in place of libc's printf and strtol.
  * libc's versions use the locale, take locks and may allocate. These keep no state, take no lock
  * and leave errno unchanged, so they may be called anywhere in the allocator, also from a signal
  * handler.
@@ -17,14 +17,14 @@
  * #, width and precision as digits or *. A NULL string prints "(null)", a NULL pointer "0x0". An
  * unknown conversion is copied as it is.
  * Writes at most size bytes including the final NUL (nothing if size is 0). Returns the length of
- * the whole text without the NUL, also when it did not fit; INT_MAX if it is longer.
+ * the whole text without the NUL, also when it did not fit, but at most INT_MAX.
  */
 int fmt_vsnprintf(char *buf, size_t size, const char *f, va_list ap) PRINTF_FMT(3, 0);
 int fmt_snprintf(char *buf, size_t size, const char *f, ...) PRINTF_FMT(3, 4);
 
 /*
  * Write the digits of v so that they end directly before end; return the address of the first one.
- * The text is not NUL terminated. FMT_U64_BUF bytes before end are enough.
+ * There is no prefix and no NUL. FMT_U64_BUF bytes before end are more than enough.
  */
 char *fmt_u64_dec(char *end, uint64_t v);
 char *fmt_u64_hex(char *end, uint64_t v);
@@ -32,12 +32,13 @@ char *fmt_u64_hex(char *end, uint64_t v);
 /*
  * Parses leading blanks, an optional sign, then digits in base 2 to 36. Base 0 means: 16 after
  * "0x", 8 after "0", otherwise 10. A minus sign negates modulo 2^64.
- * *end (end may be NULL) is set to the first byte that was not used, or to s with EINVAL. *err is
- * 0, EINVAL (no digits, or a bad base; the result is 0) or ERANGE (it is UINTMAX_MAX).
+ * *end (end may be NULL) becomes the address of the first byte that was not used, or s with EINVAL.
+ * *err is 0, EINVAL (no digits, or a bad base; the result is 0) or ERANGE (the number is too large;
+ * the result is UINTMAX_MAX).
  */
 uintmax_t fmt_parse_uint(const char *s, char **end, int base, int *err);
 
-/* The number if the len bytes at s are "1%" to "100%"; 0: they are something else. */
+/* The number if the len bytes at s are "1%" to "100%" (or "01%"); 0: they are something else. */
 uint32_t fmt_parse_percent(const char *s, size_t len);
 
 #endif /* UTIL_FMT_H */
