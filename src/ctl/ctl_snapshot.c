@@ -416,7 +416,8 @@ snapshot_destroyed_locked(void) {
 }
 
 /*
- * Adds an arena's counters to those of the destroyed arenas; scratch receives its statistics.
+ * Adds an arena's counters to those of the destroyed arenas; scratch receives its statistics. The
+ * arena was emptied before (arenas_destroy), so nothing of its classes counts as in use.
  */
 static void
 add_destroyed_locked(arena_t *arena, snapshot_arena_t *scratch) {
