@@ -59,7 +59,7 @@ pac_tell_slow(pac_t *pac) {
 	}
 }
 
-/* Sets rise_above a step above what is unused now. */
+/* Sets rise_above a step above what is unused now; all three are bytes. */
 static void
 pac_rise_again(pac_t *pac) {
 	atomic_store_zu(&pac->rise_above, pac_unused(pac) + pac_rise_step, MO_RELAXED);

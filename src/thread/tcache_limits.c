@@ -19,6 +19,7 @@ ssize_t opt_lg_tcache_nslots_mul = 1;
 unsigned opt_tcache_nslots_small_min = 20;
 unsigned opt_tcache_nslots_small_max = 200;
 unsigned opt_tcache_nslots_large = 20;
+/* The options tcache_gc_* and experimental_tcache_gc are only shown: they have no effect. */
 size_t opt_tcache_gc_incr_bytes = 65536;
 size_t opt_tcache_gc_delay_bytes = 0;
 unsigned opt_lg_tcache_flush_small_div = 1;
