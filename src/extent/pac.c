@@ -291,13 +291,22 @@ pac_alloc_guarded(pac_t *pac, size_t size, size_t alignment, bool zero) {
 }
 
 /*
- * Makes a guarded extent, whose pages the caller has yet to count as unused, a plain one. The hook
- * for a new maximum is not called here but by the next mapping (pac_mapped_add).
+ * Makes a guarded extent, whose pages the caller has yet to count as unused, a plain one. Its
+ * guards, which were not counted as active, are so now, but for those that could not be opened and
+ * so were unmapped. The hook for a new maximum is not called here but by the next mapping
+ * (pac_mapped_add).
  */
 static void
 pac_unguard(pac_t *pac, edata_t *e) {
-	atomic_fetch_sub_zu(&pac->nguard, e->nguards, MO_RELAXED);
-	pac_mapped_count(pac, guard_off(e));
+	size_t npages = e->nguards;
+	atomic_fetch_add_zu(&pac->nactive, npages, MO_RELAXED);
+	atomic_fetch_sub_zu(&pac->nguard, npages, MO_RELAXED);
+	size_t opened = guard_off(e), lost = (npages << LG_PAGE) - opened;
+	pac_mapped_count(pac, opened);
+	if (unlikely(lost != 0)) {
+		atomic_fetch_sub_zu(&room_space.mapped, lost, MO_RELAXED);
+		pac_active_uncount(pac, lost >> LG_PAGE);
+	}
 }
 
 /* ------------------------------------------------------------------ free, resize */
@@ -317,8 +326,6 @@ pac_dalloc(pac_t *pac, edata_t *e) {
 	bool is_kept = !goes_now
 	    && (!pac_is_bounded(pac) || pac_has_room(pac, e->size >> LG_PAGE));
 	if (unlikely(e->nguards != 0)) {
-		/* The size grows by the guards, which were not counted as active. */
-		atomic_fetch_add_zu(&pac->nactive, e->nguards, MO_RELAXED);
 		pac_unguard(pac, e);
 	}
 	e->is_zeroed = false;

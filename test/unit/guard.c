@@ -152,17 +152,24 @@ test_refusals(void) {
 	pac_dalloc(pac, e);
 	is_uint(pac_ndirty(pac), 4, "all pages come back");
 	sys.fail_prot = -1;
+	room_space.max = SIZE_MAX / 2; /* a limit, so that what is in use is counted */
+	size_t used = zu(&room_space.used);
 	e = pac_alloc_guarded(pac, 2 * PAGE, PAGE, false);
 	char *before = e->addr - PAGE, *behind = edata_end(e);
 	ok(!can_touch(before) && !can_touch(behind), "guards");
+	size_t space = zu(&room_space.mapped);
 	sys.fail_prot = PROT_READ | PROT_WRITE;
 	pac_dalloc(pac, e);
 	is_uint(sys.unmapped, 2 * PAGE, "what cannot be opened is unmapped");
 	is_uint(pac_ndirty(pac), 2, "the rest comes back");
 	is_uint(zu(&pac->mapped), 2 * PAGE, "and is what is mapped");
+	is_uint(space - zu(&room_space.mapped), 2 * PAGE, "so much less address space is mapped");
+	is_uint(zu(&pac->nactive), 0, "no page is in use");
+	is_uint(zu(&room_space.used), used, "nor counts against the bound of address space");
 	is_uint(zu(&pac->nguard), 0, "no guard is left");
 	ok(emap_edata(before) == NULL && emap_edata(behind) == NULL, "nor in the page map");
 	sys.fail_prot = -1;
+	room_space.max = SIZE_MAX;
 }
 
 static void
