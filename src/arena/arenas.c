@@ -178,6 +178,7 @@ arenas_revive_locked(ehooks_table_t *hooks) {
 		arenas.gone = a->next_gone;
 		arena_renew(a, arenas_decay_ms_default_get(true), arenas_decay_ms_default_get(false),
 		    hooks);
+		atomic_store_zu(&a->oversize_threshold, opt_oversize_threshold, MO_RELAXED);
 		arena_table_set(a->ind, a);
 		arenas_made(a->ind);
 	}

@@ -27,7 +27,7 @@ void pac_open(pac_t *pac);
 void pac_destroy(pac_t *pac);
 /*
  * After pac_destroy() and pac_open(), for reuse of the arena; parameters as of pac_init(). Zeroes
- * counters of the decays; the bound, npeak and the huge slabs' shard stay.
+ * the counters of the decays, the bound and npeak; the huge slabs' shard stays.
  */
 void pac_renew(pac_t *pac, ssize_t dirty_ms, ssize_t muzzy_ms, uint64_t now);
 

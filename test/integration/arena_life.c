@@ -135,6 +135,80 @@ test_destroy(void) {
 	arena_do("destroy", b);
 }
 
+/* What can be set for an arena: how it is read and what is written. */
+static const struct {
+	const char *what;
+	enum { SET_WORD, SET_TEXT, SET_NAME } kind;
+	uintptr_t other;
+} settings[] = {
+	{"dirty_decay_ms", SET_WORD, 4711},
+	{"muzzy_decay_ms", SET_WORD, 4712},
+	{"oversize_threshold", SET_WORD, 1 << 20},
+	{"retain_grow_limit", SET_WORD, 1 << 22},
+	{"extent_hooks", SET_WORD, 0},
+	{"dss", SET_TEXT, 0},
+	{"name", SET_NAME, 0},
+};
+
+/* The value as a text; false: this library has no such setting. */
+static bool
+read_setting(unsigned ind, size_t k, char text[64]) {
+	char name[64], buf[32] = "", *p = buf;
+	uintptr_t word = 0;
+	size_t len = sizeof(word);
+
+	ctl_name(name, "arena.%u.%s", ind, settings[k].what);
+	if (mallctl(name, settings[k].kind == SET_NAME ? (void *)&p : &word, &len, NULL, 0) != 0)
+		return false;
+	if (settings[k].kind == SET_WORD)
+		snprintf(text, 64, "%ju", (uintmax_t)word);
+	else
+		snprintf(text, 64, "%s", settings[k].kind == SET_NAME ? buf : (const char *)word);
+	return true;
+}
+
+static int
+write_setting(unsigned ind, size_t k) {
+	static extent_hooks_t own;
+	char name[64];
+	extent_hooks_t *system = NULL, *hooks = &own;
+	const char *text = settings[k].kind == SET_NAME ? "somebody" : "primary";
+	size_t len = sizeof(system);
+	uintptr_t word = settings[k].other;
+
+	if (settings[k].kind == SET_WORD && word == 0) {
+		mallctl(ctl_name(name, "arena.%u.extent_hooks", ind), &system, &len, NULL, 0);
+		own = *system;
+		word = (uintptr_t)hooks;
+	} else if (settings[k].kind != SET_WORD) {
+		word = (uintptr_t)text;
+	}
+	return ctl_write(ctl_name(name, "arena.%u.%s", ind, settings[k].what), word);
+}
+
+/* The next arena of an index has nothing of what was set for the one before. */
+static void
+test_settings(void) {
+	char first[64], set[64], next[64];
+	unsigned ind = create();
+
+	for (size_t k = 0; k < sizeof(settings) / sizeof(settings[0]); k++) {
+		const char *what = settings[k].what;
+
+		if (!read_setting(ind, k, first) || write_setting(ind, k) != 0) {
+			skip(3, what);
+			continue;
+		}
+		ok(read_setting(ind, k, set) && strcmp(set, first) != 0, "%s: %s becomes %s", what, first,
+		    set);
+		ok(fill(ind, 100) > 0 && arena_do("destroy", ind) == 0 && create() == ind,
+		    "the arena ends, and another one begins");
+		read_setting(ind, k, next);
+		is_str(next, first, "as it was at first");
+	}
+	is_int(arena_do("destroy", ind), 0, "destroy");
+}
+
 struct binding {
 	unsigned ind;
 	int up[2], down[2];
@@ -348,6 +422,7 @@ static int
 child_plain(void) {
 	test_reset();
 	test_destroy();
+	test_settings();
 	test_refusals();
 	test_own_cache();
 	test_lives();

@@ -1,4 +1,7 @@
-/* arena/arenas.h: how many, which one a thread gets, arenas by hand up to the limit. */
+/*
+ * arena/arenas.h: how many, which one a thread gets, what the hidden one and the next of an index
+ * have of it, arenas by hand up to the limit.
+ */
 #include "core.h"
 
 #include "arena/arenas.h"
@@ -11,6 +14,9 @@
 #include <sys/mman.h>
 
 static uint64_t clock_ns;
+
+static void
+on_gone(arena_t *a UNUSED, arena_t *hidden UNUSED) {}
 
 static uint64_t
 read_clock(void) {
@@ -171,6 +177,24 @@ test_defaults(void) {
 	arenas_decay_ms_default_set(true, 10000);
 }
 
+/* What a limit of unused memory was about goes with the arena that it was set for. */
+static void
+test_bound_ends(void) {
+	unsigned ind, again;
+	is_int(arenas_create(&ind, NULL), 0, "an arena");
+	arena_t *a = arenas_get(ind);
+	arenas_oversize_threshold_set(a, ZU(1) << 20);
+	arena_malloc(a, 64 * PAGE, 0, false, 1);
+	ok(pac_is_bounded(&a->pac) && atomic_load_zu(&a->pac.npeak, MO_RELAXED) >= 64, "bounded");
+	is_int(arenas_destroy(ind, NULL, on_gone), 0, "it ends");
+	is_int(arenas_create(&again, NULL), 0, "the next one");
+	ok(again == ind && arenas_get(ind) == a, "is in its place");
+	ok(!pac_is_bounded(&a->pac), "not bounded");
+	is_uint(atomic_load_zu(&a->pac.npeak, MO_RELAXED), 0, "and was never larger");
+	is_uint(atomic_load_zu(&a->oversize_threshold, MO_RELAXED), opt_oversize_threshold,
+	    "the threshold is that of the option");
+}
+
 /* In a child, for the sake of memory. */
 static void
 limit_now(void *arg) {
@@ -200,6 +224,7 @@ body(void) {
 	gate_enter(tls_get());
 	test_tick();
 	test_defaults();
+	test_bound_ends();
 	gate_exit(tls_get());
 	run_forked(&r, limit_now, NULL);
 	child_exits(&r, 0, "arenas by hand up to the limit");
