@@ -85,6 +85,14 @@ arenas_sampled_get(unsigned ind) {
 	return ind < ARENA_LIMIT ? arena_table_get(ARENA_HIDDEN(ind)) : NULL;
 }
 
+arena_t *
+arenas_sampled_wait(unsigned ind) {
+	mutex_lock(&arenas.mtx);
+	arena_t *hidden = arenas_sampled_get(ind);
+	mutex_unlock(&arenas.mtx);
+	return hidden;
+}
+
 static void
 arenas_made(unsigned ind) {
 	mutex_assert_owner(&arenas.mtx);
@@ -409,18 +417,21 @@ arenas_sampled_init_locked(unsigned ind) {
 		return hidden;
 	}
 	arena_t *a = arenas_get(ind);
-	ehooks_table_t *hooks = a != NULL && !a->is_auto ? ehooks_get(&a->pac.src.ehooks) : NULL;
-	ssize_t dirty_ms = arenas_decay_ms_default_get(true),
-	    muzzy_ms = arenas_decay_ms_default_get(false);
-	if (a != NULL && a->hidden != NULL) {
+	if (a == NULL) {
+		return NULL;
+	}
+	ehooks_table_t *hooks = !a->is_auto ? ehooks_get(&a->pac.src.ehooks) : NULL;
+	ssize_t dirty_ms = arena_decay_ms_get(a, true), muzzy_ms = arena_decay_ms_get(a, false);
+	if (a->hidden != NULL) {
 		hidden = a->hidden;
 		arena_renew(hidden, dirty_ms, muzzy_ms, hooks);
 	} else {
 		bin_info_boot_sampled();
 		hidden = arena_new(ARENA_HIDDEN(ind), false, dirty_ms, muzzy_ms, hooks);
 	}
-	if (hidden != NULL && a != NULL) {
+	if (hidden != NULL) {
 		a->hidden = hidden;
+		ehooks_dss_set(&hidden->pac.src.ehooks, ehooks_dss_get(&a->pac.src.ehooks));
 		/* It grows by whole marked pieces, and keeps them until it is destroyed. */
 		hidden->pac.src.grow_alignment = max_zu((size_t)1 << SAMPLED_MAP_LG_PIECE, PAGE);
 		hidden->pac.src.grow_next = hidden->pac.src.grow_alignment;

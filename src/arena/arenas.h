@@ -122,10 +122,18 @@ void arenas_keep_limit(bool is_idle);
  */
 arena_t *arenas_try_bind_vacant(const arena_t *from);
 
-/* The hidden arena for samples of a, made at first use; NULL: no memory. */
+/*
+ * The hidden arena for samples of a, made at first use with the decay times, hooks and dss
+ * precedence of its visible arena; NULL: no memory.
+ */
 arena_t *arenas_sampled(const arena_t *a);
 /* The hidden arena that arena ind reports and purges; NULL: none. */
 arena_t *arenas_sampled_get(unsigned ind);
+/*
+ * The same, after waiting for one that is being made. NULL: a later one will have the settings that
+ * the visible arena has now.
+ */
+arena_t *arenas_sampled_wait(unsigned ind);
 
 /*
  * Allocates a sampled object and its record. Small ones lie in the hidden arena, large ones in a.

@@ -211,6 +211,10 @@ set_decay_ms(const ctl_call_t *call, const void *in) {
 	if (arena == NULL || arena_decay_ms_set(arena, is_dirty, ms) != 0) {
 		return EFAULT;
 	}
+	arena_t *hidden = arenas_sampled_wait((unsigned)call->mib[1]);
+	if (hidden != NULL) {
+		arena_decay_ms_set(hidden, is_dirty, ms);
+	}
 	if (is_dirty && ms == 0) {
 		return_grants();
 	}
@@ -245,10 +249,10 @@ set_dss(const ctl_call_t *call, const void *in) {
 		return dss_default_set((dss_prec_t)prec) == 0 ? 0 : EFAULT;
 	}
 	arena_t *arena = arena_of(call);
-	arena_t *hidden = arenas_sampled_get((unsigned)call->mib[1]);
 	if (arena == NULL || ehooks_dss_set(&arena->pac.src.ehooks, (dss_prec_t)prec) != 0) {
 		return EFAULT;
 	}
+	arena_t *hidden = arenas_sampled_wait((unsigned)call->mib[1]);
 	if (hidden != NULL) {
 		ehooks_dss_set(&hidden->pac.src.ehooks, (dss_prec_t)prec);
 	}

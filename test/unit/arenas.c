@@ -3,6 +3,7 @@
  * have of it, arenas by hand up to the limit.
  */
 #include "core.h"
+#include "ctl.h"
 
 #include "arena/arenas.h"
 #include "os/gate.h"
@@ -193,6 +194,42 @@ test_bound_ends(void) {
 	is_uint(atomic_load_zu(&a->pac.npeak, MO_RELAXED), 0, "and was never larger");
 	is_uint(atomic_load_zu(&a->oversize_threshold, MO_RELAXED), opt_oversize_threshold,
 	    "the threshold is that of the option");
+	is_int(arenas_destroy(ind, NULL, on_gone), 0, "it ends too");
+}
+
+static void
+write_ms(unsigned ind, ssize_t dirty_ms, ssize_t muzzy_ms) {
+	char name[64];
+	is_int(ctl_write(ctl_name(name, "arena.%u.dirty_decay_ms", ind), dirty_ms), 0, "dirty");
+	is_int(ctl_write(ctl_name(name, "arena.%u.muzzy_decay_ms", ind), muzzy_ms), 0, "and muzzy");
+}
+
+static void
+is_ms(const arena_t *a, ssize_t dirty_ms, ssize_t muzzy_ms, const char *what) {
+	ok(arena_decay_ms_get(a, true) == dirty_ms && arena_decay_ms_get(a, false) == muzzy_ms,
+	    "%s: %zd and %zd ms", what, dirty_ms, muzzy_ms);
+}
+
+/* The hidden arena of samples has the decay times of the arena that it belongs to. */
+static void
+test_hidden_ms(void) {
+	unsigned ind;
+	ssize_t dirty_ms = arenas_decay_ms_default_get(true),
+	    muzzy_ms = arenas_decay_ms_default_get(false);
+	arena_t *hidden = arenas_sampled(arenas_get(0));
+	is_ms(hidden, dirty_ms, muzzy_ms, "arena 0");
+	write_ms(0, 1234, 56);
+	is_ms(hidden, 1234, 56, "a write reaches it");
+	write_ms(0, dirty_ms, muzzy_ms);
+	is_int(arenas_create(&ind, NULL), 0, "an arena by hand");
+	write_ms(ind, 7, -1);
+	ok(arenas_sampled_get(ind) == NULL, "without a hidden one");
+	hidden = arenas_sampled(arenas_get(ind));
+	is_ms(hidden, 7, -1, "which has the times of before");
+	is_int(arenas_destroy(ind, NULL, on_gone), 0, "they end");
+	is_int(arenas_create(&ind, NULL), 0, "and come again");
+	ok(arenas_sampled(arenas_get(ind)) == hidden, "the hidden one too");
+	is_ms(hidden, dirty_ms, muzzy_ms, "with the defaults");
 }
 
 /* In a child, for the sake of memory. */
@@ -225,6 +262,7 @@ body(void) {
 	test_tick();
 	test_defaults();
 	test_bound_ends();
+	test_hidden_ms();
 	gate_exit(tls_get());
 	run_forked(&r, limit_now, NULL);
 	child_exits(&r, 0, "arenas by hand up to the limit");
