@@ -286,8 +286,8 @@ stats_reset_mutex(mutex_t *m) {
 	}
 }
 
-void
-arena_mutexes_reset(arena_t *a) {
+static void
+stats_reset_mutexes(arena_t *a) {
 #define ARENA_MUTEX_RESET(name, expr, says) stats_reset_mutex(expr);
 	ARENA_MUTEXES(ARENA_MUTEX_RESET)
 #undef ARENA_MUTEX_RESET
@@ -299,5 +299,14 @@ arena_mutexes_reset(arena_t *a) {
 			bin_t *bin = arena_bin(a, i, s);
 			stats_reset_mutex(&bin->mtx);
 		}
+	}
+}
+
+void
+arena_mutexes_reset(arena_t *a) {
+	arena_t *sampled = arenas_sampled_get(a->ind);
+	stats_reset_mutexes(a);
+	if (sampled != NULL) {
+		stats_reset_mutexes(sampled);
 	}
 }

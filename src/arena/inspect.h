@@ -33,7 +33,10 @@ size_t arena_resident(arena_t *arena);
 size_t arena_mapped(arena_t *arena);
 /* Bytes of metadata in use. */
 size_t arena_metadata(arena_t *arena);
-/* Zeroes the contention counters of the arena's locks that statistics report. */
+/*
+ * Zeroes the contention counters of the locks that statistics report for the arena: its own and
+ * those of its hidden arena.
+ */
 void arena_mutexes_reset(arena_t *arena);
 
 #endif

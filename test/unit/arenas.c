@@ -6,6 +6,7 @@
 #include "ctl.h"
 
 #include "arena/arenas.h"
+#include "arena/inspect.h"
 #include "os/gate.h"
 #include "os/nstime.h"
 #include "os/thread.h"
@@ -232,6 +233,36 @@ test_hidden_ms(void) {
 	is_ms(hidden, dirty_ms, muzzy_ms, "with the defaults");
 }
 
+/* How often the locks of the bins of an arena and its hidden one were taken. */
+static uint64_t
+bin_ops(arena_t *a) {
+	static arena_stats_t st;
+	uint64_t n = 0;
+	memset(&st, 0, sizeof(st));
+	arena_stats_merge(a, &st);
+	for (unsigned i = 0; i < SC_NBINS; i++) {
+		n += st.bin_mutexes[i].n_lock_ops;
+	}
+	return n;
+}
+
+static void
+test_mutexes_reset(void) {
+	arena_t *a = arenas_get(0), *hidden = arenas_sampled(a);
+	unsigned nbins = 0;
+	for (unsigned i = 0; i < SC_NBINS; i++) {
+		nbins += bin_infos[i].n_shards;
+	}
+	for (unsigned i = 0; i < 5000; i++) {
+		bin_t *bin = arena_bin(hidden, 0, 0);
+		mutex_lock(&bin->mtx);
+		mutex_unlock(&bin->mtx);
+	}
+	ok(bin_ops(a) >= 5000, "locks of the hidden arena are counted");
+	arena_mutexes_reset(a);
+	is_uint(bin_ops(a), 2 * nbins, "after a reset: each was taken once, to count");
+}
+
 /* In a child, for the sake of memory. */
 static void
 limit_now(void *arg) {
@@ -263,6 +294,7 @@ body(void) {
 	test_defaults();
 	test_bound_ends();
 	test_hidden_ms();
+	test_mutexes_reset();
 	gate_exit(tls_get());
 	run_forked(&r, limit_now, NULL);
 	child_exits(&r, 0, "arenas by hand up to the limit");
