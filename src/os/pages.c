@@ -125,24 +125,28 @@ static LARGE_BSS struct {
 	atomic_zu_t addr; /* 0: the slot is free */
 	atomic_zu_t size;
 } left[N_LEFT];
-/* Slots in use; counted after a slot was filled or emptied, so for a moment it may differ. */
+/*
+ * Slots in use, and those that are about to be: counted before a slot is filled and after it was
+ * emptied, so it is never too small.
+ */
 static atomic_u32_t n_left;
 
 /* Gives up the memory of the range and keeps its address for left_try(). */
 static void
 left_add(void *addr, size_t size) {
 	os_madvise(addr, size, MADV_DONTNEED);
+	atomic_fetch_add_u32(&n_left, 1, MO_RELAXED);
 	for (unsigned i = 0; i < N_LEFT; i++) {
 		size_t none = 0;
 		if (atomic_load_zu(&left[i].addr, MO_RELAXED) == 0
 		    && atomic_cas_strong_zu(&left[i].addr, &none, LEFT_BUSY, MO_ACQUIRE, MO_RELAXED)) {
 			atomic_store_zu(&left[i].size, size, MO_RELAXED);
 			atomic_store_zu(&left[i].addr, (uintptr_t)addr, MO_RELEASE);
-			atomic_fetch_add_u32(&n_left, 1, MO_RELAXED);
 			return;
 		}
 	}
 	/* No slot is free: address space is lost, but no memory. */
+	atomic_fetch_sub_u32(&n_left, 1, MO_RELAXED);
 }
 
 /*
