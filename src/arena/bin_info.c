@@ -77,6 +77,12 @@ bin_info_set_slab_pages(size_t from, size_t to, size_t npages) {
 	return 0;
 }
 
+void
+bin_info_default_slab_pages(void) {
+	wish.has_slab_pages = false;
+	memset(wish.slab_pages, 0, sizeof(wish.slab_pages));
+}
+
 static size_t
 bin_slab_size(szind_t ind) {
 	size_t reg = sc_size_tab[ind];

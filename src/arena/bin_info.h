@@ -45,6 +45,8 @@ extern HIDDEN bin_info_t bin_infos_sampled[BIN_MAX];
  */
 int bin_info_set_shards(size_t from, size_t to, size_t n);
 int bin_info_set_slab_pages(size_t from, size_t to, size_t npages);
+/* Undoes all calls of bin_info_set_slab_pages(). */
+void bin_info_default_slab_pages(void);
 
 /* Fills bin_infos; called once, after the options were read. */
 void bin_info_boot(void);

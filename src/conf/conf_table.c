@@ -126,7 +126,11 @@ parse_ranges(const conf_row_t *row, const char *value, size_t len) {
 
 static int
 parse_slab_sizes(const conf_row_t *row, const char *value, size_t len) {
-	return is_word(value, len, "default") ? 0 : parse_ranges(row, value, len);
+	if (is_word(value, len, "default")) {
+		bin_info_default_slab_pages();
+		return 0;
+	}
+	return parse_ranges(row, value, len);
 }
 
 static int

@@ -2,6 +2,7 @@
 #include "test.h"
 
 #include "arena/arenas.h"
+#include "arena/bin_info.h"
 #include "conf/conf.h"
 #include "conf/conf_table.h"
 #include "extent/pac.h"
@@ -214,6 +215,77 @@ test_values(void) {
 	test_unwinders();
 }
 
+static size_t
+narenas_now(void) {
+	return opt_narenas;
+}
+
+/* Bytes of the slabs of a size as the options would make them; the process keeps those it has. */
+static size_t
+slab_size(size_t size) {
+	static bin_info_t kept[BIN_MAX];
+	size_t bytes;
+
+	memcpy(kept, bin_infos, sizeof(kept));
+	bin_info_boot();
+	bytes = bin_infos[sc_index_compute(size)].slab_size;
+	memcpy(bin_infos, kept, sizeof(kept));
+	return bytes;
+}
+
+static size_t
+slab_48_now(void) {
+	return slab_size(48);
+}
+
+static size_t
+slab_64_now(void) {
+	return slab_size(64);
+}
+
+static size_t
+thp_now(void) {
+	return opt_thp;
+}
+
+static size_t
+time_res_now(void) {
+	return opt_prof_time_resolution;
+}
+
+/* The word default brings back what was there before any other value. */
+static void
+test_default(void) {
+	static const struct {
+		const char *key;
+		const char *other;
+		size_t (*now)(void);
+	} c[] = {
+		{"narenas", "7", narenas_now},
+		{"slab_sizes", "40-64:4", slab_64_now},
+		{"slab_sizes", "1-14336:9|48-48:5", slab_48_now},
+		{"thp", "always", thp_now},
+		{"prof_time_resolution", "high", time_res_now},
+	};
+	char text[64];
+
+	for (size_t i = 0; i < ARRAY_LEN(c); i++) {
+		size_t first;
+
+		if (!config_prof && strncmp(c[i].key, "prof_", 5) == 0)
+			continue;
+		snprintf(text, sizeof(text), "%s:default", c[i].key);
+		parse(text);
+		first = c[i].now();
+		snprintf(text, sizeof(text), "%s:%s", c[i].key, c[i].other);
+		is_uint(parse(text), 0, "%s is accepted", text);
+		ok(c[i].now() != first, "and changes something");
+		snprintf(text, sizeof(text), "%s:%s,%s:default", c[i].key, c[i].other, c[i].key);
+		is_uint(parse(text), 0, "%s is accepted", text);
+		is_uint(c[i].now(), first, "and does not");
+	}
+}
+
 static void
 test_junk(void) {
 	if (!config_fill) {
@@ -318,6 +390,7 @@ main(void) {
 	test_equals();
 	test_messages();
 	test_values();
+	test_default();
 	test_junk();
 	test_ranges();
 	test_any_bytes();
