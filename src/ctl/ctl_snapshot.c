@@ -227,8 +227,29 @@ make_room(snapshot_t *s, unsigned narenas) {
 	return 0;
 }
 
-/* Collects all arenas into s and adds them up in s->merged; 0 or EAGAIN. */
+/* Adds the arenas to s that it does not have yet; 0, or EAGAIN: not all. */
 static int
+take_new_arenas(snapshot_t *s, unsigned narenas) {
+	mutex_assert_owner(&snapshot_mutex);
+	assert(narenas <= s->capacity);
+	for (unsigned i = 0; i < narenas; i++) {
+		arena_t *arena = arenas_get(i);
+		if (arena == NULL || s->arenas[i] != NULL) {
+			continue;
+		}
+		if (room_for_arena(&s->arenas[i]) == NULL) {
+			return EAGAIN;
+		}
+		take_arena(s->arenas[i], arena);
+	}
+	return 0;
+}
+
+/*
+ * Collects all arenas that s has and adds them up in s->merged. One that another thread has set up
+ * since take_new_arenas() is left to the next snapshot.
+ */
+static void
 take_arenas(snapshot_t *s) {
 	mutex_assert_owner(&snapshot_mutex);
 	assert(s->merged != NULL && s->narenas <= s->capacity);
@@ -236,24 +257,22 @@ take_arenas(snapshot_t *s) {
 		arena_t *arena = arenas_get(i);
 		if (arena == NULL) {
 			forget_arena(&s->arenas[i]);
-			continue;
+		} else if (s->arenas[i] != NULL) {
+			take_arena(s->arenas[i], arena);
+			add_arena(&s->merged->stats, &s->arenas[i]->stats);
 		}
-		snapshot_arena_t *to = room_for_arena(&s->arenas[i]);
-		if (to == NULL) {
-			return EAGAIN;
-		}
-		take_arena(to, arena);
-		add_arena(&s->merged->stats, &to->stats);
 	}
-	return 0;
 }
 
-/* Collects everything into s. 0, or EAGAIN: parts of s may be old, and merged incomplete. */
+/* Collects everything into s. 0, or EAGAIN: what s had is unchanged. */
 static int
 snapshot_take_locked(snapshot_t *s) {
 	mutex_assert_owner(&snapshot_mutex);
 	unsigned narenas = arenas_narenas_total();
 	int err = make_room(s, narenas);
+	if (err == 0) {
+		err = take_new_arenas(s, narenas);
+	}
 	if (err != 0) {
 		return err;
 	}
@@ -263,10 +282,7 @@ snapshot_take_locked(snapshot_t *s) {
 	s->merged->muzzy_decay_ms = -1;
 	assert(narenas >= s->narenas); /* arenas never become fewer */
 	s->narenas = narenas;
-	err = take_arenas(s);
-	if (err != 0) {
-		return err;
-	}
+	take_arenas(s);
 	take_global(&s->global, &s->merged->stats);
 	return 0;
 }

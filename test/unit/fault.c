@@ -14,6 +14,8 @@
 #include "os/sys.h"
 #include "thread/tsd.h"
 
+const char *malloc_conf = "narenas:4"; /* also with one CPU */
+
 enum { call_mmap, call_munmap, call_madvise, call_mprotect, call_count };
 static const char *const call_names[] = {"mmap", "munmap", "madvise", "mprotect"};
 
@@ -303,6 +305,82 @@ test_call(int call) {
 	}
 }
 
+static unsigned n_meta, fail_meta_from;
+
+static bool
+no_meta(void) {
+	return ++n_meta >= fail_meta_from;
+}
+
+typedef struct {
+	uint64_t epoch;
+	size_t allocated, pactive, merged;
+	uint64_t nmalloc;
+} seen_t;
+
+static seen_t
+see(void) {
+	seen_t s = {.epoch = ctl_u64("epoch"), .allocated = ctl_size("stats.allocated"),
+	    .pactive = ctl_size("stats.arenas.0.pactive"),
+	    .merged = ctl_size("stats.arenas.4096.small.allocated"),
+	    .nmalloc = ctl_u64("stats.arenas.4096.large.nmalloc")};
+	return s;
+}
+
+static bool
+is_same(const seen_t *a, const seen_t *b) {
+	return a->epoch == b->epoch && a->allocated == b->allocated && a->pactive == b->pactive
+	    && a->merged == b->merged && a->nmalloc == b->nmalloc;
+}
+
+/*
+ * A refresh that finds no memory for the k-th of four new arenas changes nothing; the first of them
+ * is an automatic one, whose index the snapshot has already.
+ */
+static void
+test_epoch(void) {
+	unsigned ind[3], bad = 0, k = 0, last = arenas_narenas_auto() - 1;
+	size_t len = sizeof(ind[0]);
+	uint64_t epoch = 1;
+	char name[64];
+	int err = EAGAIN;
+	ctl_epoch();
+	seen_t first = see(), s;
+	bad += arenas_get(last) != NULL;
+	free(keep(mallocx(8 * PAGE, (int)MALLOCX_ARENA(last) | MALLOCX_TCACHE_NONE)));
+	for (unsigned i = 0; i < 3; i++) {
+		bad += mallctl("arenas.create", &ind[i], &len, NULL, 0) != 0;
+		for (unsigned n = 0; n < 100; n++) {
+			size_t size = n % 10 == 0 ? 8 * PAGE : 10 * n;
+			keep(mallocx(size, (int)MALLOCX_ARENA(ind[i]) | MALLOCX_TCACHE_NONE));
+		}
+	}
+	base_fault_hook = no_meta;
+	while (err == EAGAIN && k < 10) {
+		n_meta = 0;
+		fail_meta_from = ++k;
+		err = ctl_write("epoch", epoch);
+		s = see();
+		bad += err == EAGAIN && wrong_if(!is_same(&s, &first));
+		snprintf(name, sizeof(name), "stats.arenas.%u.dss", last);
+		bad += (k > 1) != (ctl_str(name) != NULL);
+		snprintf(name, sizeof(name), "stats.arenas.%u.large.nmalloc", last);
+		bad += k > 1 && wrong_if(ctl_u64(name) != 1);
+	}
+	base_fault_hook = NULL;
+	is_uint(bad, 0, "a refresh without memory changes nothing");
+	ok(err == 0 && k >= 5, "for the %u-th time it needs none", k);
+	ok(s.epoch > first.epoch && s.merged > first.merged && s.nmalloc >= first.nmalloc + 3,
+	    "then it is done");
+	for (unsigned i = 0; i < 3; i++) {
+		snprintf(name, sizeof(name), "stats.arenas.%u.large.nmalloc", ind[i]);
+		bad += ctl_u64(name) == 0 || ctl_u64(name) > 100;
+		snprintf(name, sizeof(name), "arena.%u.destroy", ind[i]);
+		bad += ctl_void(name) != 0;
+	}
+	is_uint(bad, 0, "each new arena is told of");
+}
+
 /* A thread's first malloc when not a byte of metadata is left. */
 static volatile int phase;
 
@@ -405,6 +483,7 @@ main(void) {
 	test_call(call_munmap);
 	test_call(call_mmap);
 	opt_retain = true;
+	test_epoch();
 	run_forked(&r, first_malloc_now, NULL);
 	child_exits(&r, 0, "a thread's first malloc without a byte of metadata");
 	run_forked(&r, fork_now, NULL);
