@@ -35,13 +35,18 @@ pac_wake(pac_t *pac) {
 	}
 }
 
+size_t
+pac_nunused(const pac_t *pac) {
+	return ecache_npages(&pac->dirty) + atomic_load_zu(&pac->hot_npages, MO_SEQ_CST);
+}
+
 /*
  * Wakes the background thread if more pages than wake_above are dirty or hot. The thread that
  * exceeds that number sets it to SIZE_MAX, so that the background thread is woken once.
  */
 static void
 pac_wake_above(pac_t *pac) {
-	size_t npages = ecache_npages(&pac->dirty) + atomic_load_zu(&pac->hot_npages, MO_SEQ_CST);
+	size_t npages = pac_nunused(pac);
 	size_t limit = atomic_load_zu(&pac->wake_above, MO_SEQ_CST);
 	if (limit != SIZE_MAX && npages > limit
 	    && atomic_exchange_zu(&pac->wake_above, SIZE_MAX, MO_SEQ_CST) != SIZE_MAX) {
@@ -303,12 +308,6 @@ pac_trim_limit(const pac_t *pac, size_t active) {
 	size_t least = atomic_load_zu(&pac->bound, MO_RELAXED) >> LG_PAGE;
 	size_t room = peak > active ? peak - active : 0;
 	return least == 0 ? room + peak / 4 : min_zu(room, max_zu(active / 2, least));
-}
-
-/* Unused pages to which the limit applies: dirty and hot ones. */
-static size_t
-pac_nunused(const pac_t *pac) {
-	return ecache_npages(&pac->dirty) + atomic_load_zu(&pac->hot_npages, MO_RELAXED);
 }
 
 bool

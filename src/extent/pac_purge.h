@@ -62,6 +62,11 @@ void pac_yields(pac_t *pac);
  */
 #define PAC_SPARE_MS ((size_t)1000)
 
+/*
+ * Dirty and hot pages: those to which the limit of pac_trim() and wake_above apply. The rest of the
+ * huge piece is not among them. Needs no lock.
+ */
+size_t pac_nunused(const pac_t *pac);
 /* Whether the limit that pac_trim() enforces allows npages pages in use to become unused too. */
 bool pac_has_room(const pac_t *pac, size_t npages);
 /*

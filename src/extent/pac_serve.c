@@ -9,7 +9,7 @@
 
 /*
  * If work is due within SERVE_SOON_NS, the thread sleeps until then and is not woken earlier.
- * Otherwise SERVE_STEP_PAGES (1 MiB) more unused pages than pac_serve() counted wake it.
+ * Otherwise SERVE_STEP_PAGES (1 MiB) more dirty and hot pages than pac_serve() counted wake it.
  */
 #define SERVE_SOON_NS (NSTIME_PER_SEC / 10)
 #define SERVE_STEP_PAGES ((ZU(1) << 20) >> LG_PAGE)
@@ -47,15 +47,16 @@ pac_ns_until(pac_decay_t *d, uint64_t now, size_t kept) {
 }
 
 /*
- * Counts the dirty pages once more, after the limit was published. The cache's counter is accessed
- * in relaxed order; the cache's lock provides the order. Pages that were put into the cache before
- * the lock is taken here are counted; a thread that puts pages there later reads the new limit.
+ * Counts the dirty and hot pages once more, after the limit was published. The cache's counter is
+ * accessed in relaxed order; the cache's lock provides the order. Pages that were put into the
+ * cache before the lock is taken here are counted; a thread that puts pages there later reads the
+ * new limit.
  */
 static size_t
-pac_ndirty_last(pac_t *pac) {
+pac_nunused_last(pac_t *pac) {
 	mutex_lock(&pac->dirty.mtx);
 	mutex_unlock(&pac->dirty.mtx);
-	return pac_ndirty(pac);
+	return pac_nunused(pac);
 }
 
 /*
@@ -72,7 +73,7 @@ pac_serve(pac_t *pac, uint64_t now) {
 	if (!pac_try_flush(pac)) {
 		return SERVE_SOON_NS; /* the arena is about to end, or another thread purges */
 	}
-	size_t seen = pac_ndirty(pac);
+	size_t seen = pac_nunused(pac);
 	ssize_t ms = decay_ms(&pac->decay_dirty.decay);
 	uint64_t dirty = pac_ns_until(&pac->decay_dirty, now, pac_npages_kept(pac));
 	uint64_t muzzy = pac_ns_until(&pac->decay_muzzy, now, 0);
@@ -88,7 +89,7 @@ pac_serve(pac_t *pac, uint64_t now) {
 		return next;
 	}
 	atomic_store_zu(&pac->wake_above, limit, MO_SEQ_CST);
-	return pac_ndirty_last(pac) > limit ? 0 : next;
+	return pac_nunused_last(pac) > limit ? 0 : next;
 }
 
 void

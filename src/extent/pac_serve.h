@@ -13,7 +13,7 @@
  * For the background thread of this cache, after a tick at `now` (monotonic ns). Makes hot extents
  * dirty. Returns the nanoseconds until the next tick is useful; UINT64_MAX: not before pages become
  * unused. If the thread may sleep for more than 100 ms, pac_wake_hook is called once when 1 MiB
- * more is unused than now, or any page more if no dirty page will become due.
+ * more is dirty or hot than now, or any page more if no page will become due.
  */
 uint64_t pac_serve(pac_t *pac, uint64_t now);
 /* The thread ends, or does not exist in a forked child: heartbeats tick the cache again. */

@@ -61,9 +61,9 @@ typedef struct pac_s {
 	/* A background thread ticks this cache. */
 	atomic_b_t is_served;
 	/*
-	 * Number of unused pages above which a release wakes the background thread, which sleeps.
-	 * SIZE_MAX: none is to be woken, because there is none or it is awake. 0 also if the decay
-	 * time is 0: then each release purges (pac_tell_slow).
+	 * Number of dirty and hot pages above which a release wakes the background thread, which
+	 * sleeps. SIZE_MAX: none is to be woken, because there is none or it is awake. 0 also if the
+	 * decay time is 0: then each release purges (pac_tell_slow).
 	 */
 	atomic_zu_t wake_above;
 	/* bytes; a release after which more are unused calls pac_rise_hook (pac_tell_rise) */

@@ -7,6 +7,7 @@
 #include "core.h"
 
 #include "extent/pac_life.h"
+#include "extent/pac_serve.h"
 #include "meta/base.h"
 #include "os/nstime.h"
 #include "os/sys.h"
@@ -313,6 +314,35 @@ test_not(void) {
 	is_uint(pac_ndirty(pac), 0, "no rest stays where they have to go at once from now on");
 }
 
+static unsigned nwakes;
+
+static void
+count_wake(unsigned ind) {
+	nwakes += ind == pac->src.ehooks.arena_ind;
+}
+
+/* What is left of a piece does not add to what may become unused before the server is woken. */
+static void
+test_wake(void) {
+	const unsigned step = (unsigned)(MIB >> LG_PAGE);
+	pac_wake_hook = count_wake;
+	start(10000);
+	grow(2 * MIN);
+	while (piece_npages(&pac->piece) << LG_PAGE < 3 * MIB / 2 && n_got < N_MAX) {
+		grow(use() + PAGE);
+	}
+	is_uint(ecache_npages(&pac->dirty), 0, "a piece has just begun, and nothing else is unused");
+	is_uint(pac_serve(pac, now), 10000 * MSEC, "the server looks again when it may be idle");
+	nwakes = 0;
+	for (unsigned i = 0; i < step; i++) {
+		pac_dalloc(pac, got[i]);
+	}
+	is_uint(nwakes, 0, "a megabyte that becomes unused does not wake it");
+	pac_dalloc(pac, got[step]);
+	is_uint(nwakes, 1, "a page more does");
+	pac_wake_hook = NULL;
+}
+
 static void
 test_slow(void) {
 	thp_stats_t before, after;
@@ -450,6 +480,7 @@ body(void) {
 	test_give_back();
 	test_holes();
 	test_not();
+	test_wake();
 	test_slow();
 	test_no_memory();
 	os_hooks = &os_hooks_real;
