@@ -31,7 +31,8 @@ mutex_id_assign(void) {
 		id = atomic_fetch_add_u32(&mutex_state.next_id, 1, MO_RELAXED) + 1;
 		id &= ~MUTEX_WAITERS;
 	} while (id == 0);
-	assert(tls_get()->lock_id == 0 && (id & MUTEX_WAITERS) == 0);
+	assert((id & MUTEX_WAITERS) == 0);
+	/* A signal handler may have assigned another meanwhile; it holds no lock by that any more. */
 	tls_get()->lock_id = id;
 	return id;
 }

@@ -73,6 +73,17 @@ test_exclusion(int64_t spin) {
 	opt_mutex_max_spin = 600;
 }
 
+/* A signal handler takes the thread's first lock while a number is assigned to the thread. */
+static void
+test_number(void) {
+	uint32_t early = mutex_self(), id = mutex_id_assign();
+	ok(id != early && mutex_self() == id, "the number that came last holds");
+	mutex_init(&mtx, "test", WITNESS_RANK_OMIT);
+	mutex_lock(&mtx);
+	ok(mutex_is_owner(&mtx), "for the next lock too");
+	mutex_unlock(&mtx);
+}
+
 /* A holder that keeps the lock until another thread really sleeps on it. */
 static void *
 wait_for_it(void *arg) {
@@ -257,6 +268,7 @@ test_counters(void) {
 int
 main(void) {
 	test_basics();
+	test_number();
 	test_exclusion(600);
 	test_exclusion(0);
 	test_sleepers();
