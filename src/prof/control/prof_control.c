@@ -31,6 +31,7 @@
 #include "prof/control/prof_session.h"
 #include "prof/file/prof_box.h"
 #include "prof/file/prof_course.h"
+#include "prof/file/prof_sys.h"
 #include "prof/sites/prof_opt.h"
 #include "prof/sites/prof_root.h"
 #include "prof/sites/prof_switch.h"
@@ -185,6 +186,9 @@ box_open(uint64_t instance) {
 static int
 box_to_memfd(void) {
 	assert((uintptr_t)&prof_mailbox_block % os_page_size == 0);
+	if (prof_sys_file_is_forbidden(sizeof(prof_mailbox_block))) {
+		return EFBIG;
+	}
 	int err = memfile_open(&control.file, PROF_MAILBOX_FD_NAME, sizeof(prof_mailbox_block));
 	if (err == 0 && mmap(&prof_mailbox_block, sizeof(prof_mailbox_block), PROT_READ | PROT_WRITE,
 	    MAP_SHARED | MAP_FIXED, memfile_fd(&control.file), 0) == MAP_FAILED) {

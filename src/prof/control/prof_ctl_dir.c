@@ -15,6 +15,7 @@
 #include "os/malloc_io.h"
 #include "os/tls.h"
 #include "os/sys.h"
+#include "prof/file/prof_sys.h"
 #include "util/assert.h"
 #include "util/fmt.h"
 
@@ -173,7 +174,10 @@ command_read(int fd, size_t *len) {
 	return fault;
 }
 
-/* Writes the answer to a temporary file and renames it to PID.status. */
+/*
+ * Writes the answer to a temporary file and renames it to PID.status. If the limit on file sizes
+ * forbids it, there is no answer.
+ */
 static void
 status_write(uint64_t nonce, int err) {
 	int len = fmt_snprintf(ctl_dir.reply, sizeof(ctl_dir.reply), "nonce=%llx error=%d\n%s\n",
@@ -181,6 +185,9 @@ status_write(uint64_t nonce, int err) {
 	path_of(ctl_dir.temp, sizeof(ctl_dir.temp), "status.tmp");
 	path_of(ctl_dir.path, sizeof(ctl_dir.path), "status");
 	sys_unlink(ctl_dir.temp);
+	if (prof_sys_file_is_forbidden((uint64_t)len)) {
+		return;
+	}
 	int fd = sys_open(ctl_dir.temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
 	if (fd < 0) {
 		return;

@@ -14,7 +14,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -120,13 +119,6 @@ file_create(void) {
 	return fd;
 }
 
-/* Whether a limit of the process forbids files of this size: to try would raise SIGXFSZ. */
-static bool
-is_over_limit(size_t size) {
-	struct rlimit lim;
-	return getrlimit(RLIMIT_FSIZE, &lim) == 0 && lim.rlim_cur < size;
-}
-
 /*
  * Creates, locks and reserves the file or memory file of the box; *fd is its descriptor, or
  * negative. Returns 0 or an errno value. In both cases file_close() must follow.
@@ -135,6 +127,9 @@ static int
 file_open(prof_box_t kind, size_t size, int *fd) {
 	box.has_file = false;
 	box_names.path[0] = '\0';
+	if (prof_sys_file_is_forbidden(size)) {
+		return EFBIG;
+	}
 	if (kind == prof_box_fd) {
 		int err = memfile_open(&box.memfile, IMAGE_FD_NAME, size);
 		memcpy(box_names.path, "memfd", sizeof("memfd"));
@@ -146,9 +141,6 @@ file_open(prof_box_t kind, size_t size, int *fd) {
 	}
 	if (prof_sys_prefix_is_empty()) {
 		return EINVAL;
-	}
-	if (is_over_limit(size)) {
-		return EFBIG;
 	}
 	if (!prof_dump_try_hold()) {
 		return EBUSY;

@@ -8,13 +8,14 @@
  * very small stack. Called for files by prof_dump.c, prof_write.c, prof_log.c and prof_keep.c;
  * for names by prof_dump.c, prof_box.c and prof_dir.c; for the prefix by conf_table.c, prof.c,
  * prof_start.c, prof_session.c, prof_request.c, prof_dir.c, prof_box.c and the triggers; for facts
- * about the process by these, prof_course.c and prof_earlier.c.
+ * about the process by these, prof_course.c, prof_earlier.c, prof_control.c and prof_ctl_dir.c.
  */
 #include "prof/file/prof_sys.h"
 
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/auxv.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -741,6 +742,15 @@ prof_errno_name(int err, char buf[16]) {
 	}
 	fmt_snprintf(buf, 16, "errno=%d", err);
 	return buf;
+}
+
+bool
+prof_sys_file_is_forbidden(uint64_t bytes) {
+	struct rlimit limit;
+	int saved = errno;
+	bool is_forbidden = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes;
+	errno = saved;
+	return is_forbidden;
 }
 
 /* Field 22 of /proc/self/stat. */

@@ -149,6 +149,11 @@ void prof_file_abandon(prof_file_t *f);
 /* The name of an errno, such as "ENOSPC"; for one that is not in the table "errno=N", in buf. */
 const char *prof_errno_name(int err, char buf[16]);
 
+/*
+ * Whether the limit on file sizes forbids a file of so many bytes, of which a memory file is one:
+ * to make it so large would raise SIGXFSZ. For what is not written as a prof_file_t.
+ */
+bool prof_sys_file_is_forbidden(uint64_t bytes);
 /* Resident bytes of the process as the kernel reports them, 0 if it does not. */
 uint64_t prof_sys_rss(void);
 /* The same; *shared: those of them that are pages of files or of shared memory. */
