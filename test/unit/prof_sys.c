@@ -1,9 +1,11 @@
 /* Names of profiles, and files that are whole or not there at all. */
 #include "test.h"
 
+#include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
+#include "os/gate.h"
 #include "os/sys.h"
 #include "prof/file/prof_sys.h"
 #include "prof/sites/prof_opt.h"
@@ -273,6 +275,50 @@ test_taken_names(void) {
 	opt_prof_dump_timestamp = true;
 }
 
+static struct os_hooks_s hooks;
+static struct tls_s *reader_tls;
+static bool is_entered, is_reader_entered;
+
+static void *
+read_prefix(void *arg) {
+	static char buf[PROF_PATH_SIZE];
+
+	free(keep(malloc(1)));
+	__atomic_store_n(&reader_tls, tls_get(), __ATOMIC_RELEASE);
+	prof_sys_prefix_get(buf, sizeof(buf));
+	return arg;
+}
+
+/* Called with the lock of the prefix held: a thread that waits for it is inside the gate too. */
+static ssize_t
+getcwd_hook(char *buf, size_t size) {
+	const struct tls_s *t;
+
+	is_entered = gate_is_entered(tls_get());
+	for (int i = 0; i < 5000 && !is_reader_entered; i++) {
+		t = __atomic_load_n(&reader_tls, __ATOMIC_ACQUIRE);
+		is_reader_entered = t != NULL && gate_is_inside(t);
+		usleep(1000);
+	}
+	return os_hooks_real.getcwd(buf, size);
+}
+
+/* No child of a fork may find the lock of the prefix held. */
+static void
+test_prefix_gate(void) {
+	pthread_t reader;
+
+	hooks = os_hooks_real;
+	hooks.getcwd = getcwd_hook;
+	os_hooks = &hooks;
+	pthread_create(&reader, NULL, read_prefix, NULL);
+	is_int(prof_sys_prefix_set("p"), 0, "set");
+	os_hooks = &os_hooks_real;
+	pthread_join(reader, NULL);
+	ok(is_entered, "the prefix is set inside the gate");
+	ok(is_reader_entered, "and read inside it");
+}
+
 static int
 write_confined(const char *path, const char *text) {
 	prof_name_t n = {prof_kind_manual, 0, INSTANT, 0};
@@ -468,6 +514,7 @@ main(void) {
 	test_names();
 	test_kinds();
 	test_prefix();
+	test_prefix_gate();
 	test_auto_file();
 	test_never_the_same();
 	test_name_kind();

@@ -1,22 +1,17 @@
 /*
  * Reads the directory of the prefix; prof_dir.h has the contract. Invariant: the file name behind
  * the directory in `path` has at most NAME_MAX bytes. Locks: none of its own; the prefix is copied
- * under `prof_prefix`, inside the gate. Called by prof_keep.c and prof_earlier.c.
+ * under `prof_prefix`. Called by prof_keep.c and prof_earlier.c.
  */
 #include "prof/file/prof_dir.h"
 
-#include "os/gate.h"
 #include "os/sys.h"
 #include "util/assert.h"
 #include "util/hash.h"
 
 bool
 prof_dir_try_update(prof_dir_t *d) {
-	struct tls_s *t = tls_get();
-	assert(!gate_is_entered(t));
-	gate_enter(t);
 	prof_sys_prefix_get(d->prefix, sizeof(d->prefix));
-	gate_exit(t);
 	const char *slash = strrchr(d->prefix, '/');
 	d->dir_len = slash == NULL ? 0 : (size_t)(slash - d->prefix) + 1;
 	uint64_t hash = hash64(d->prefix, strlen(d->prefix), 0) | 1;

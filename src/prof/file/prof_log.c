@@ -129,6 +129,8 @@ prof_log_start(const char *path) {
 		return EFAULT;
 	}
 	int err = EFAULT;
+	struct tls_s *t = tls_get();
+	gate_enter(t);
 	mutex_lock(&alog.mtx);
 	/* The previous writer announces without the lock that it has finished. */
 	if (atomic_load_u32(&prof_log_state, MO_ACQUIRE) == prof_log_stopped) {
@@ -141,6 +143,7 @@ prof_log_start(const char *path) {
 		err = 0;
 	}
 	mutex_unlock(&alog.mtx);
+	gate_exit(t);
 	return err;
 }
 

@@ -89,6 +89,19 @@ prof_kind_name(prof_kind_t kind) {
 
 /* ---------------------------------------------------------------- prefix */
 
+/* Enters the gate and takes the lock of the prefix. */
+static void
+prefix_lock(void) {
+	gate_enter(tls_get());
+	mutex_lock(&names.mtx);
+}
+
+static void
+prefix_unlock(void) {
+	mutex_unlock(&names.mtx);
+	gate_exit(tls_get());
+}
+
 /* Writes the absolute prefix into names.prefix; needs names.mtx. 0, or EINVAL if it is too long. */
 static int
 prefix_resolve_locked(const char *prefix) {
@@ -148,25 +161,25 @@ prof_sys_prefix_set(const char *prefix) {
 	if (!prof_sys_prefix_fits(prefix, strnlen(prefix, PROF_PREFIX_MAX))) {
 		return EINVAL;
 	}
-	mutex_lock(&names.mtx);
+	prefix_lock();
 	int err = prefix_resolve_locked(prefix);
 	if (err != 0) {
 		/* The working directory makes the path too long, so the prefix stays relative. */
 		memcpy(names.prefix, prefix, strlen(prefix) + 1);
 	}
 	atomic_store_b(&names.has_prefix, names.prefix[0] != '\0', MO_RELAXED);
-	mutex_unlock(&names.mtx);
+	prefix_unlock();
 	return 0;
 }
 
 void
 prof_sys_prefix_get(char *buf, size_t size) {
 	assert(size > 0);
-	mutex_lock(&names.mtx);
+	prefix_lock();
 	size_t len = strnlen(names.prefix, size - 1);
 	memcpy(buf, names.prefix, len);
 	buf[len] = '\0';
-	mutex_unlock(&names.mtx);
+	prefix_unlock();
 }
 
 bool
@@ -201,15 +214,12 @@ stamp_text(char out[2 * NSTIME_STAMP_SIZE + 2], const prof_name_t *name) {
 /* Writes <prefix>[.<pidns>].<pid> and returns its length; size or more if it does not fit. */
 static size_t
 name_head(char *buf, size_t size) {
-	struct tls_s *t = tls_get();
-	gate_enter(t);
-	mutex_lock(&names.mtx);
+	prefix_lock();
 	size_t len = strlen(names.prefix);
 	if (len < size) {
 		memcpy(buf, names.prefix, len + 1);
 	}
-	mutex_unlock(&names.mtx);
-	gate_exit(t);
+	prefix_unlock();
 	if (len >= size) {
 		return size;
 	}

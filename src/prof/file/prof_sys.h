@@ -50,8 +50,7 @@ bool prof_sys_prefix_fits(const char *prefix, size_t len);
 bool prof_sys_prefix_has_dir(const char *prefix);
 /*
  * Stores the prefix, made absolute unless it is "" or would become too long. 0, or EINVAL if
- * prof_sys_prefix_fits() is false. This and the next function take `prof_prefix`; so after boot
- * the caller must be inside the gate.
+ * prof_sys_prefix_fits() is false.
  */
 int prof_sys_prefix_set(const char *prefix);
 /* Copies the prefix into buf, cut to size - 1 bytes; PROF_PREFIX_MAX + 1 bytes hold each prefix. */
