@@ -49,6 +49,8 @@ const char *const prof_box_names[] = {"false", "true", "fd", NULL};
  * least.
  */
 #define HOLD_TRIES 10000
+/* Those for which a box is locked anew, while a reader has the lock to test it: 0.2 s at least. */
+#define LOCK_TRIES 1000
 /* Permission bits of a box: for the owner only, because it has addresses of the process. */
 #define BOX_MODE 0600
 
@@ -94,16 +96,17 @@ file_reserve(int fd, size_t size) {
 	return err;
 }
 
-/*
- * Takes an flock() lock, which lasts as long as a process has this file open or mapped: by it a
- * reader sees whether the process still uses the box. The lock may fail (a file system without
- * locks); then readers have to do without.
- */
-static void
-file_lock(int fd) {
+bool
+prof_box_try_lock(int fd) {
 	int saved = errno;
-	(void)syscall(SYS_flock, fd, LOCK_EX | LOCK_NB);
+	unsigned tries = 0;
+	bool is_locked = syscall(SYS_flock, fd, LOCK_EX | LOCK_NB) == 0;
+	while (!is_locked && errno == EWOULDBLOCK && ++tries < LOCK_TRIES) {
+		os_pause(tries);
+		is_locked = syscall(SYS_flock, fd, LOCK_EX | LOCK_NB) == 0;
+	}
 	errno = saved;
+	return is_locked;
 }
 
 /* Creates a file under a name that is free. Returns the descriptor, or -errno. */
@@ -135,7 +138,7 @@ file_open(prof_box_t kind, size_t size, int *fd) {
 		memcpy(box_names.path, "memfd", sizeof("memfd"));
 		*fd = memfile_fd(&box.memfile);
 		if (err == 0) {
-			file_lock(*fd);
+			prof_box_try_lock(*fd);
 		}
 		return err != 0 ? err : file_reserve(*fd, size);
 	}
@@ -155,7 +158,7 @@ file_open(prof_box_t kind, size_t size, int *fd) {
 		return -*fd;
 	}
 	box.has_file = true;
-	file_lock(*fd);
+	prof_box_try_lock(*fd);
 	return file_reserve(*fd, size);
 }
 

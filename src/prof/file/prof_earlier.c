@@ -9,7 +9,6 @@
 
 #include <fcntl.h>
 #include <sys/auxv.h>
-#include <sys/file.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -86,7 +85,7 @@ look_at(prof_dir_t *d, prof_kind_t kind, const char *name) {
 		return;
 	}
 	if (sys_read(fd, head, HEAD_BYTES) == (ssize_t)HEAD_BYTES && is_ours(head)
-	    && syscall(SYS_flock, fd, LOCK_EX | LOCK_NB) == 0) {
+	    && prof_box_try_lock(fd)) {
 		end_one(fd);
 	}
 	sys_close(fd);
