@@ -79,7 +79,9 @@ prof_request_boot(void) {
 	size_t at = 0;
 	if (opt_prof_prefix[0] != '/' && sys_getcwd(request.dir, sizeof(request.dir)) == 0) {
 		at = strlen(request.dir);
-		request.dir[at++] = '/';
+		if (at > 1) { /* else it is "/" */
+			request.dir[at++] = '/';
+		}
 	}
 	const char *slash = strrchr(opt_prof_prefix, '/');
 	size_t len = slash == NULL ? 0 : (size_t)(slash - opt_prof_prefix) + 1;
