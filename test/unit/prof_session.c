@@ -5,16 +5,19 @@
 #include "dir.h"
 
 #include <pthread.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "arena/arenas.h"
 #include "os/nstime.h"
+#include "os/sys.h"
 #include "meta/freepool.h"
 #include "meta/recs.h"
 #include "meta/region.h"
 #include "prof/prof.h"
 #include "prof/file/prof_dump.h"
 #include "prof/control/prof_control.h"
+#include "prof/control/prof_request.h"
 #include "prof/control/prof_session.h"
 #include "prof/file/prof_box.h"
 #include "unwind/module_history.h"
@@ -364,10 +367,138 @@ test_box_that_stays(void) {
 	ok(!prof_box_is_open() && access(path, R_OK) != 0, "with its box");
 }
 
+/* ------------------------------------------------------------------ in the middle of a start */
+
+static struct os_hooks_s hooks;
+static uint64_t id_before;
+static unsigned forks, bad_forks;
+
+/* In a forked child: the start under way has left nothing, and another one may begin. */
+static int
+look_in_child(void) {
+	char prefix[PROF_PREFIX_MAX + 1];
+
+	prof_sys_prefix_get(prefix, sizeof(prefix));
+	return prof_session_state() != prof_session_idle ? 1 : prof_session_id() != id_before ? 2
+	    : strcmp(strrchr(prefix, '/'), "/own") != 0 ? 3 : 0;
+}
+
+static int
+open_and_fork(const char *path, int flags, unsigned mode) {
+	bool is_box = strstr(path, ".box") != NULL;
+	int status = -1;
+
+	if (is_box || (flags & O_PATH) != 0) {
+		pid_t pid = fork();
+
+		if (pid == 0)
+			_exit(look_in_child());
+		waitpid(pid, &status, 0);
+		forks++;
+		bad_forks += status != 0;
+		if (status != 0)
+			diag("%s: status %x", path, (unsigned)status);
+	}
+	return os_hooks_real.open(path, flags, mode);
+}
+
+static void
+test_fork_in_start(void) {
+	char text[300];
+
+	snprintf(text, sizeof(text), "prefix:%s/begun,blackbox:true,blackbox_size:4M", dir);
+	is_int(prof_session_start(text, &why), 0, "one before");
+	is_int(prof_session_stop(0), 0, "is over");
+	prof_sys_prefix_set("own");
+	id_before = prof_session_id();
+	hooks = os_hooks_real;
+	hooks.open = open_and_fork;
+	os_hooks = &hooks;
+	is_int(prof_session_start(text, &why), 0, "forks before the prefix is set and after");
+	os_hooks = &os_hooks_real;
+	is_uint(forks, 2, "two");
+	is_uint(bad_forks, 0, "whose children have the prefix and number from before");
+	is_uint(prof_session_id(), id_before + 1, "which the parent has not");
+	is_int(prof_session_stop(0), 0, "and ends");
+}
+
+/* ------------------------------------------------------------------ the lock of a box */
+
+static int reader_fd = -1;
+
+/* A reader tests the lock of the new box just now. */
+static int
+open_and_lock(const char *path, int flags, unsigned mode) {
+	int fd = os_hooks_real.open(path, flags, mode);
+
+	if (strstr(path, ".box") != NULL) {
+		int other = open(path, O_RDONLY | O_CLOEXEC);
+		is_int(flock(other, LOCK_SH | LOCK_NB), 0, "a reader is faster");
+		__atomic_store_n(&reader_fd, other, __ATOMIC_RELEASE);
+	}
+	return fd;
+}
+
+static void *
+read_for_a_moment(void *arg) {
+	int fd;
+
+	while ((fd = __atomic_load_n(&reader_fd, __ATOMIC_ACQUIRE)) < 0)
+		usleep(100);
+	usleep(1000);
+	close(fd);
+	return arg;
+}
+
+static void
+test_box_lock(void) {
+	pthread_t reader;
+	char path[PATH_MAX];
+
+	hooks = os_hooks_real;
+	hooks.open = open_and_lock;
+	os_hooks = &hooks;
+	pthread_create(&reader, NULL, read_for_a_moment, NULL);
+	is_int(prof_session_start("blackbox:true,blackbox_size:4M", &why), 0, "a box");
+	os_hooks = &os_hooks_real;
+	pthread_join(reader, NULL);
+	prof_box_path(path, sizeof(path));
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ok(fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK,
+	    "is locked all the same");
+	close(fd);
+	is_int(prof_session_stop(0), 0, "it ends");
+}
+
+/* ------------------------------------------------------------------ a confined client */
+
+/* A relative prefix in "/": that is the directory that is allowed. */
+static void
+test_confined_at_root(void) {
+	static const prof_asker_t asker = {.is_confined = true};
+	static prof_answer_t answer;
+	const char *prefix = opt_prof_prefix;
+	char text[100];
+
+	snprintf(text, sizeof(text), "/test.%d.heap", (int)getpid());
+	is_int(chdir("/"), 0, "in /");
+	opt_prof_prefix = "own";
+	prof_request_boot();
+	opt_prof_prefix = prefix;
+	is_int(chdir(dir), 0, "back");
+	memmove(text + 5, text, strlen(text) + 1);
+	memcpy(text, "dump ", 5);
+	ok(prof_request(text, &asker, &answer) != EPERM, "a file in it: %s", answer.text);
+	unlink(text + 5);
+	is_int(prof_request("dump /tmp/x", &asker, &answer), EPERM, "not one elsewhere");
+	contains(answer.text, "only /, ", "but there");
+}
+
 int
 main(void) {
 	static void (*const tests[])(void) = {test_rules, test_options, test_cycle, test_failures,
-	    test_late_end, test_box_that_stays, test_leftovers, NULL};
+	    test_late_end, test_box_that_stays, test_fork_in_start, test_box_lock,
+	    test_confined_at_root, test_leftovers, NULL};
 
 	/* The profiler's thread would end a session whose time is over before test_late_end does. */
 	opt_prof_thread = prof_thread_false;

@@ -48,7 +48,8 @@ static LARGE_BSS struct {
 	 */
 	bool was_active;           /* prof.active before the session */
 	bool has_no_final;         /* no profile is written when the session's time is over */
-	bool has_prefix;           /* the session changed the prefix */
+	bool has_values;           /* the values below are saved, and not restored yet */
+	bool has_prefix;           /* the same of the prefix, which the session changed */
 	bool has_box;              /* the session has opened the black box */
 	uint64_t sample_interval;  /* before the session, bytes; 0: the session did not change it */
 	uint32_t given;            /* one bit for each threshold that the session changed */
@@ -403,6 +404,15 @@ prefix_apply(const prof_session_opts_t *o) {
 	return err;
 }
 
+/* Sets the prefix to the saved one, if the session changed it; inside the gate, or in a child. */
+static void
+prefix_restore(void) {
+	if (session.has_prefix) {
+		prof_sys_prefix_set(session.prefix);
+		session.has_prefix = false;
+	}
+}
+
 /*
  * Makes bytes of the thresholds in percent, with the metric among the options or the present one.
  * 0, or EINVAL and a sentence in *why.
@@ -445,11 +455,15 @@ values_apply(const prof_session_opts_t *o) {
 	if (o->sample_interval != 0) {
 		prof_sample_rate_set(o->sample_interval);
 	}
+	session.has_values = true;
 }
 
-/* Sets what the session changed to the saved values. */
+/* Sets what the session changed, but for the prefix, to the saved values, if there are any. */
 static void
 values_restore(void) {
+	if (!session.has_values) {
+		return;
+	}
 	for (unsigned i = 0; i < prof_threshold_n; i++) {
 		if ((session.given & 1u << i) != 0) {
 			prof_threshold_set((prof_threshold_t)i, session.thresholds[i]);
@@ -464,13 +478,11 @@ values_restore(void) {
 	if (session.sample_interval != 0) {
 		prof_sample_rate_set(session.sample_interval);
 	}
-	if (session.has_prefix) {
-		prof_sys_prefix_set(session.prefix);
-	}
 	prof_data_accum_set(opt_prof_accum);
 	if (!session.was_active) {
 		prof_active_set(false);
 	}
+	session.has_values = false;
 }
 
 /*
@@ -604,14 +616,13 @@ session_start(const prof_session_opts_t *o, uint64_t id, const char **why) {
 	int err = prefix_check(o, why);
 	gate_enter(t);
 	err = err != 0 ? err : session_prepare(o, why);
-	bool is_prepared = err == 0;
 	gate_exit(t);
 	err = err != 0 ? err : box_begin(o, why);
 	gate_enter(t);
 	if (err == 0) {
 		session_begin(o, id);
-	} else if (is_prepared && session.has_prefix) {
-		prof_sys_prefix_set(session.prefix);
+	} else {
+		prefix_restore();
 	}
 	session_leave(err == 0 ? id : id - 1, err == 0 ? prof_session_active : prof_session_idle);
 	t->inside--;
@@ -688,6 +699,7 @@ session_end(uint64_t id, bool is_late, char *told) {
 	t->inside++;
 	deadline_set(id, 0);
 	values_restore();
+	prefix_restore();
 	session_leave(id, prof_session_idle);
 	t->inside--;
 	gate_exit(t);
@@ -807,8 +819,9 @@ prof_session_is_over(void) {
 
 /*
  * Ends a start or stop under way, whose thread does not exist in the child, and an active session
- * unless prof_fork is inherit. Restores the values, but not those of a start under way, which may
- * be half saved. All short locks are free then.
+ * unless prof_fork is inherit. A start under way has changed nothing, or the prefix, or the values
+ * too, as the flags tell. Its session never began, so it takes no number. All short locks are free
+ * then.
  */
 void
 prof_session_postfork_child(void) {
@@ -821,9 +834,9 @@ prof_session_postfork_child(void) {
 	    || (state == prof_session_active && opt_prof_fork == prof_fork_inherit)) {
 		return;
 	}
-	deadline_set(word >> STATE_BITS, 0);
-	if (state != prof_session_starting) {
-		values_restore();
-	}
-	atomic_store_u64(&session.word, (word >> STATE_BITS) << STATE_BITS, MO_RELEASE);
+	uint64_t id = (word >> STATE_BITS) - (state == prof_session_starting ? 1 : 0);
+	deadline_set(id, 0);
+	values_restore();
+	prefix_restore();
+	atomic_store_u64(&session.word, id << STATE_BITS | (uint64_t)prof_session_idle, MO_RELEASE);
 }
