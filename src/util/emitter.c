@@ -88,31 +88,6 @@ value_string(const void *value) {
 	return s != NULL ? s : "";
 }
 
-static bool
-is_utf8_tail(unsigned char c) {
-	return (c & 0xc0) == 0x80;
-}
-
-/* Length of the well-formed UTF-8 sequence of two or more bytes at p, or 0 (Unicode, table 3-7). */
-static size_t
-utf8_len(const unsigned char *p) {
-	if (p[0] >= 0xc2 && p[0] <= 0xdf) {
-		return is_utf8_tail(p[1]) ? 2 : 0;
-	}
-	if (p[0] >= 0xe0 && p[0] <= 0xef) {
-		unsigned char lo = p[0] == 0xe0 ? 0xa0 : 0x80;
-		unsigned char hi = p[0] == 0xed ? 0x9f : 0xbf;
-		return p[1] >= lo && p[1] <= hi && is_utf8_tail(p[2]) ? 3 : 0;
-	}
-	if (p[0] >= 0xf0 && p[0] <= 0xf4) {
-		unsigned char lo = p[0] == 0xf0 ? 0x90 : 0x80;
-		unsigned char hi = p[0] == 0xf4 ? 0x8f : 0xbf;
-		bool is_valid = p[1] >= lo && p[1] <= hi && is_utf8_tail(p[2]) && is_utf8_tail(p[3]);
-		return is_valid ? 4 : 0;
-	}
-	return 0;
-}
-
 /*
  * Writes the JSON text of the character at p to out (at most 7 bytes with the NUL). Returns the
  * number of bytes of p that it stands for. A byte that is not valid UTF-8 becomes U+FFFD.
@@ -130,7 +105,7 @@ json_escape(char out[8], const unsigned char *p) {
 		fmt_snprintf(out, 8, "\\u%04x", (unsigned)*p);
 		return 1;
 	}
-	size_t len = *p < 0x80 ? 1 : utf8_len(p);
+	size_t len = *p < 0x80 ? 1 : fmt_utf8_len((const char *)p);
 	if (len == 0) {
 		fmt_snprintf(out, 8, "\\ufffd");
 		return 1;

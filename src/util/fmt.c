@@ -446,3 +446,28 @@ fmt_parse_percent(const char *s, size_t len) {
 	}
 	return len > 1 && s[len - 1] == '%' && percent <= 100 ? percent : 0;
 }
+
+static bool
+is_utf8_tail(unsigned char c) {
+	return (c & 0xc0) == 0x80;
+}
+
+size_t
+fmt_utf8_len(const char *s) {
+	const unsigned char *p = (const unsigned char *)s;
+	if (p[0] >= 0xc2 && p[0] <= 0xdf) {
+		return is_utf8_tail(p[1]) ? 2 : 0;
+	}
+	if (p[0] >= 0xe0 && p[0] <= 0xef) {
+		unsigned char lo = p[0] == 0xe0 ? 0xa0 : 0x80;
+		unsigned char hi = p[0] == 0xed ? 0x9f : 0xbf;
+		return p[1] >= lo && p[1] <= hi && is_utf8_tail(p[2]) ? 3 : 0;
+	}
+	if (p[0] >= 0xf0 && p[0] <= 0xf4) {
+		unsigned char lo = p[0] == 0xf0 ? 0x90 : 0x80;
+		unsigned char hi = p[0] == 0xf4 ? 0x8f : 0xbf;
+		bool is_valid = p[1] >= lo && p[1] <= hi && is_utf8_tail(p[2]) && is_utf8_tail(p[3]);
+		return is_valid ? 4 : 0;
+	}
+	return 0;
+}

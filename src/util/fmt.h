@@ -41,4 +41,10 @@ uintmax_t fmt_parse_uint(const char *s, char **end, int base, int *err);
 /* The number if the len bytes at s are "1%" to "100%" (or "01%"); 0: they are something else. */
 uint32_t fmt_parse_percent(const char *s, size_t len);
 
+/*
+ * Length of the well-formed UTF-8 sequence of two or more bytes at s (Unicode, table 3-7); 0: there
+ * is none. Reads no further than a NUL.
+ */
+size_t fmt_utf8_len(const char *s);
+
 #endif /* UTIL_FMT_H */

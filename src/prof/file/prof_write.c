@@ -150,8 +150,14 @@ void
 prof_write_json(prof_writer_t *w, const char *text) {
 	static const char digits[] = "0123456789abcdef";
 	prof_write_lit(w, "\"");
-	for (; *text != '\0'; text++) {
-		unsigned char c = (unsigned char)*text;
+	while (*text != '\0') {
+		size_t len = fmt_utf8_len(text);
+		if (len > 0) {
+			prof_write_data(w, text, len);
+			text += len;
+			continue;
+		}
+		unsigned char c = (unsigned char)*text++;
 		char esc[7] = {'\\', (char)c, '\0'};
 		if (c < 0x20 || c >= 0x7f) {
 			memcpy(esc, "\\u00", 4);

@@ -45,7 +45,10 @@ void prof_write_data(prof_writer_t *w, const char *text, size_t len);
 void prof_write_text(prof_writer_t *w, const char *text);
 void prof_write_dec(prof_writer_t *w, uint64_t v);
 void prof_write_hex(prof_writer_t *w, uint64_t v);
-/* Writes the text as a JSON string, in quotes; bytes that are not printable ASCII as \u00XX. */
+/*
+ * Writes the text as a JSON string, in quotes. A byte that is neither printable ASCII nor part of a
+ * well-formed UTF-8 sequence becomes \u00XX.
+ */
 void prof_write_json(prof_writer_t *w, const char *text);
 
 /* Bytes that prof_writer_room() guarantees. */
