@@ -442,10 +442,14 @@ add_unwinder(prof_answer_t *a) {
 	    (unsigned long long)st.samples, (unsigned long long)st.fallbacks);
 }
 
-/* Adds a line with the text that read() makes, cut off after `most` bytes so that more fits. */
+/*
+ * Adds a line with the text that read() makes, cut off so that the line takes at most 1/share of
+ * the room that is left.
+ */
 static void
-add_text(prof_answer_t *a, const char *key, void (*read)(char *, size_t), size_t most) {
-	assert(most < sizeof(request.text));
+add_text(prof_answer_t *a, const char *key, void (*read)(char *, size_t), size_t share) {
+	size_t room = (sizeof(a->text) - a->len) / share, around = strlen(key) + sizeof("=\n");
+	size_t most = room > around ? room - around : 0;
 	read(request.text, sizeof(request.text));
 	for (char *c = request.text; *c != '\0'; c++) {
 		if ((unsigned char)*c < 0x20) {
@@ -487,11 +491,10 @@ verb_status(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 		add_number(a, "blackbox_size", region_box_bytes());
 		add_number(a, "blackbox_used", region_resident());
 		add_number(a, "no_room", prof_root()->no_room);
-		add_text(a, "blackbox", prof_box_path, (sizeof(a->text) - a->len) / 3 - 16);
+		add_text(a, "blackbox", prof_box_path, 3);
 	}
-	size_t left = sizeof(a->text) - a->len;
-	add_text(a, "last_dump", prof_dump_last_path, left / 2 - 16);
-	add_text(a, "last_error", prof_dump_last_error, left / 2 - 16);
+	add_text(a, "last_dump", prof_dump_last_path, 2);
+	add_text(a, "last_error", prof_dump_last_error, 1);
 	gate_exit(t);
 	return 0;
 }
