@@ -83,8 +83,11 @@ static LARGE_BSS struct {
 static int
 file_reserve(int fd, size_t size) {
 	static const char zeros[4096];
-	int saved = errno;
-	int err = syscall(SYS_fallocate, fd, 0, (off_t)0, (off_t)size) == 0 ? 0 : errno;
+	int saved = errno, err;
+	unsigned tries = SYS_TRIES_MAX;
+	do {
+		err = syscall(SYS_fallocate, fd, 0, (off_t)0, (off_t)size) == 0 ? 0 : errno;
+	} while (err == EINTR && --tries > 0);
 	errno = saved;
 	if (err != EOPNOTSUPP && err != ENOSYS) {
 		return err;
