@@ -3,7 +3,10 @@
 
 #include "arena/arenas.h"
 #include "extent/piece.h"
+#include "meta/freepool.h"
 #include "os/gate.h"
+#include "os/nstime.h"
+#include "os/sys.h"
 #include "os/tls.h"
 #include "prof/file/prof_dump.h"
 #include "prof/file/prof_keep.h"
@@ -227,6 +230,65 @@ test_living(void) {
 	gate_exit(t);
 }
 
+static struct os_hooks_s hooks;
+static int log_fd;
+static bool is_log_forked, is_clock_inside;
+
+static uint64_t
+clock_hook(void) {
+	is_clock_inside = gate_is_entered(tls_get());
+	return 1;
+}
+
+/* Waits in the middle of the log until the process has forked. */
+static ssize_t
+write_hook(int fd, const void *buf, size_t size) {
+	if (fd > 2) {
+		__atomic_store_n(&log_fd, fd, __ATOMIC_RELEASE);
+		while (!__atomic_load_n(&is_log_forked, __ATOMIC_ACQUIRE))
+			usleep(1000);
+	}
+	return os_hooks_real.write(fd, buf, size);
+}
+
+static void *
+stop_log(void *arg) {
+	return prof_log_stop() == 0 ? arg : NULL;
+}
+
+/* A fork while another thread writes the log: the child has nothing of it, and may log anew. */
+static void
+test_log_fork(void) {
+	pthread_t writer;
+	void *written = NULL;
+	int status = -1;
+
+	nstime_now_hook = clock_hook;
+	is_int(prof_log_start(path), 0, "log on");
+	nstime_now_hook = NULL;
+	ok(is_clock_inside, "inside the gate, since that takes a lock");
+	hooks = os_hooks_real;
+	hooks.write = write_hook;
+	os_hooks = &hooks;
+	pthread_create(&writer, NULL, stop_log, text);
+	while (__atomic_load_n(&log_fd, __ATOMIC_ACQUIRE) == 0)
+		usleep(1000);
+	size_t before = meta_in_use();
+	pid_t pid = fork();
+	if (pid == 0) {
+		size_t after = meta_in_use();
+		os_hooks = &os_hooks_real;
+		_exit(fcntl(log_fd, F_GETFD) >= 0 ? 1 : after + PROF_WRITER_BYTES > before ? 2
+		    : prof_log_start("/dev/null") != 0 ? 3 : 0);
+	}
+	waitpid(pid, &status, 0);
+	__atomic_store_n(&is_log_forked, true, __ATOMIC_RELEASE);
+	pthread_join(writer, &written);
+	os_hooks = &os_hooks_real;
+	is_int(status, 0, "the child has closed the file, freed the buffer, and may log");
+	ok(written != NULL, "the parent's log is written");
+}
+
 /* The value of a line of metadata in `text`, which ends at its line; "(none)" without one. */
 static const char *
 meta(const char *key) {
@@ -440,6 +502,7 @@ main(void) {
 	test_cut();
 	test_profile();
 	test_living();
+	test_log_fork();
 	test_metadata();
 	test_last_path();
 	test_fork_in_hook();

@@ -57,7 +57,9 @@ static LARGE_BSS struct {
 	uint64_t start_ns;      /* by prof_log_clock() */
 	bool has_path;          /* a path was given; else a name is made from the prefix */
 	char path[PROF_PATH_SIZE];
-	/* Owned by the thread that writes (state prof_log_dumping): */
+	/* Owned by the thread that writes (state prof_log_dumping), whose number is `writing`: */
+	uint32_t writing;
+	log_chunk_t *chunks;    /* the records that it writes */
 	prof_file_t file;
 	prof_writer_t writer;
 	htab_t threads;         /* maps a tdata to its number plus one */
@@ -311,7 +313,7 @@ write_recs(prof_writer_t *w, const log_chunk_t *c) {
 
 /* Writes the JSON document; duration is in ns. 0 or ENOMEM. */
 static int
-write_log(const log_chunk_t *chunks, uint64_t duration) {
+write_log(uint64_t duration) {
 	prof_writer_t *w = &alog.writer;
 	write_info(w, duration);
 	prof_write_lit(w, "\"threads\":[");
@@ -321,7 +323,7 @@ write_log(const log_chunk_t *chunks, uint64_t duration) {
 		err = write_all_of(w, &alog.stacks, write_trace);
 	}
 	prof_write_lit(w, "],\"allocations\":[");
-	write_recs(w, chunks);
+	write_recs(w, alog.chunks);
 	prof_write_lit(w, "]}");
 	prof_writer_flush(w);
 	return err;
@@ -329,7 +331,7 @@ write_log(const log_chunk_t *chunks, uint64_t duration) {
 
 /* Opens the file, writes the document and closes the file; reports a failure. Outside the gate. */
 static int
-log_write_file(const log_chunk_t *chunks, uint64_t duration) {
+log_write_file(uint64_t duration) {
 	prof_name_t name = {
 		.kind = prof_kind_log,
 		.kseq = alog.has_path ? 0 : prof_sys_kseq_next(prof_kind_log),
@@ -337,7 +339,7 @@ log_write_file(const log_chunk_t *chunks, uint64_t duration) {
 	};
 	int err = prof_file_open(&alog.file, alog.has_path ? alog.path : NULL, &name);
 	if (err == 0) {
-		err = write_log(chunks, duration);
+		err = write_log(duration);
 		alog.file.err = alog.file.err != 0 ? alog.file.err : err;
 	}
 	err = prof_file_close(&alog.file);
@@ -368,16 +370,16 @@ chunks_free(log_chunk_t *c) {
  * leaves it while the file is written.
  */
 static int
-log_finish(log_chunk_t *chunks, uint64_t duration) {
+log_finish(uint64_t duration) {
 	struct tls_s *t = tls_get();
-	int err = numbers_make(chunks);
+	int err = numbers_make(alog.chunks);
 	if (err != 0) {
 		return err;
 	}
 	err = prof_writer_init(&alog.writer, &alog.file);
 	if (err == 0) {
 		uint32_t depth = gate_leave_all(t);
-		err = log_write_file(chunks, duration);
+		err = log_write_file(duration);
 		gate_reenter(t, depth);
 		prof_writer_end(&alog.writer);
 	}
@@ -396,8 +398,9 @@ prof_log_stop(void) {
 	t->inside++;
 	mutex_lock(&alog.mtx);
 	bool is_mine = prof_log_is_running();
-	log_chunk_t *chunks = alog.first;
 	if (is_mine) {
+		alog.writing = mutex_self();
+		alog.chunks = alog.first;
 		atomic_store_u32(&prof_log_state, prof_log_dumping, MO_RELEASE);
 		alog.first = NULL;
 		alog.last = NULL;
@@ -406,8 +409,8 @@ prof_log_stop(void) {
 	int err = EFAULT;
 	if (is_mine) {
 		assert(atomic_load_u32(&prof_log_state, MO_RELAXED) == prof_log_dumping);
-		err = log_finish(chunks, nstime_ns_between(alog.start_ns, prof_log_clock()));
-		chunks_free(chunks);
+		err = log_finish(nstime_ns_between(alog.start_ns, prof_log_clock()));
+		chunks_free(alog.chunks);
 		/* No record came meanwhile, because only a started log takes records. */
 		assert(alog.first == NULL && alog.last == NULL);
 		atomic_store_u32(&prof_log_state, prof_log_stopped, MO_RELEASE);
@@ -419,18 +422,24 @@ prof_log_stop(void) {
 
 /*
  * A running log goes on in the child, or is dropped unless goes_on. One that another thread of the
- * parent was writing is over here; its records stay in memory, and what they pin stays pinned.
+ * parent was writing is over here: that thread was outside the gate, between the two steps of
+ * log_finish() there. Its file belongs to the parent.
  */
 void
 prof_log_postfork_child(bool goes_on) {
-	if (!goes_on && atomic_load_u32(&prof_log_state, MO_RELAXED) == prof_log_started) {
-		log_chunk_t *chunks = alog.first;
-		atomic_store_u32(&prof_log_state, prof_log_stopped, MO_RELAXED);
+	uint32_t state = atomic_load_u32(&prof_log_state, MO_RELAXED);
+	if (state == prof_log_started && !goes_on) {
+		chunks_free(alog.first);
 		alog.first = NULL;
 		alog.last = NULL;
-		chunks_free(chunks);
+	} else if (state == prof_log_dumping && alog.writing != mutex_self()) {
+		prof_file_forget(&alog.file);
+		prof_writer_forget(&alog.writer);
+		htab_destroy(&alog.threads);
+		htab_destroy(&alog.stacks);
+		chunks_free(alog.chunks);
+	} else {
+		return;
 	}
-	if (atomic_load_u32(&prof_log_state, MO_RELAXED) == prof_log_dumping) {
-		atomic_store_u32(&prof_log_state, prof_log_stopped, MO_RELAXED);
-	}
+	atomic_store_u32(&prof_log_state, prof_log_stopped, MO_RELAXED);
 }
