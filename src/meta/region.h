@@ -5,7 +5,7 @@
  * Pieces are recycled by size class; the caller remembers the size. One lock, `region`, a leaf; it
  * is taken inside the gate. Called by prof/sites/, meta/recs, unwind/module_history and
  * prof_course.c for memory, by prof_box.c and jemalloc_fork.c to move and copy it, and by
- * prof/control/ and arena/inspect for its sizes.
+ * prof_course.c, prof/control/ and arena/inspect for its sizes.
  */
 #ifndef META_REGION_H
 #define META_REGION_H

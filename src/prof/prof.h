@@ -41,6 +41,11 @@ int prof_boot_conf(void);
  */
 void prof_boot_exit(void);
 /*
+ * Called during boot if opt_prof is set: opens the black box that MALLOC_CONF asks for, before the
+ * first sample. If that fails, prints why and goes on without one.
+ */
+void prof_boot_box(void);
+/*
  * Called by the library's constructor if opt_prof is set: selects the unwinder, and records the
  * loaded objects in the black box if there is one. If the first sample selected the unwinder,
  * samples that other threads take meanwhile would be lost; at this time there rarely are others.
@@ -86,11 +91,6 @@ void prof_sample_alloc(tsd_t *tsd, void *ptr, sample_rec_t *rec, uint64_t rate, 
  * frees, resizes, and the reset or end of an arena; leaves the gate while a hook runs.
  */
 void prof_sample_free(tsd_t *tsd, const void *ptr, sample_rec_t *rec, size_t usize);
-/*
- * Called during boot if opt_prof is set: opens the black box that MALLOC_CONF asks for, before the
- * first sample. If that fails, prints why and goes on without one.
- */
-void prof_boot_box(void);
 /*
  * Called at each heartbeat of a thread, inside the gate, without a lock, with `inside` raised;
  * bytes is what the thread has allocated since its previous heartbeat.

@@ -173,8 +173,8 @@ static void
 modules_read(void) {
 	unsigned next = 1 - atomic_load_u32(&objects.now, MO_RELAXED);
 	struct modules_s *t = &objects.modules[next];
-	assert((atomic_load_u64(&t->changes, MO_RELAXED) & 1) == 0);
-	atomic_fetch_add_u64(&t->changes, 1, MO_RELAXED);
+	/* In a forked child it may be odd already, as a thread that is not there was here. */
+	atomic_store_u64(&t->changes, atomic_load_u64(&t->changes, MO_RELAXED) | 1, MO_RELAXED);
 	atomic_fence(MO_RELEASE);
 	atomic_store_u32(&t->n, 0, MO_RELAXED);
 	bool is_listed = sys_modules(on_module, t, "") >= 0;
@@ -190,4 +190,9 @@ objects_refresh(void) {
 		modules_read();
 		atomic_store_b(&objects.is_refreshing, false, MO_RELEASE);
 	}
+}
+
+void
+objects_postfork_child(void) {
+	atomic_store_b(&objects.is_refreshing, false, MO_RELAXED);
 }

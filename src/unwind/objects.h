@@ -3,7 +3,7 @@
  * glibc from 2.35 on has a look-up that needs no lock. For other C libraries this module keeps a
  * table of the objects, which each refresh lists again; a reader that finds the table changed
  * during its search searches again. Called by the unwinder (unwind_rows.c, unwind_step.c,
- * unwind_fp.c, code.c) and by module_history.c.
+ * unwind_fp.c, code.c, unwind.c in a forked child) and by module_history.c.
  */
 #ifndef UNWIND_OBJECTS_H
 #define UNWIND_OBJECTS_H
@@ -42,5 +42,7 @@ bool objects_describe(const struct object_place_s *place, struct sys_module_s *m
  * caller must hold no lock.
  */
 void objects_refresh(void);
+/* In a forked child: a refresh of another thread is over. */
+void objects_postfork_child(void);
 
 #endif

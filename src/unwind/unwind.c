@@ -9,6 +9,7 @@
 
 #include "os/witness.h"
 #include "unwind/frame_scan.h"
+#include "unwind/objects.h"
 #include "unwind/unwind_rows.h"
 #include "util/assert.h"
 
@@ -162,6 +163,7 @@ unwind_is_refresh_wanted(void) {
 
 void
 unwind_postfork_child(void) {
+	objects_postfork_child();
 #if HAS_ROWS
 	frame_scan_postfork_child();
 #endif
