@@ -330,8 +330,7 @@ imalloc_draw(tsd_t *tsd, size_t size, size_t usize, tcache_t *tc, unsigned slot)
 	if (likely(!is_due) || !imalloc_may_sample(tsd)) {
 		return 0;
 	}
-	assert(tsd->sample_interval != 0);
-	return tsd->sample_interval;
+	return tsd->sample_interval; /* 0 if a hook has just ended the sampling of this thread */
 }
 
 uint64_t
@@ -424,6 +423,32 @@ imalloc_relieved(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *t
 	return p;
 }
 
+/*
+ * Whether a hook of the user, which imalloc_draw() calls at a heartbeat, has made the thread delete
+ * a cache, perhaps that of the request; n_ends: tsd->n_cache_ends before the draw.
+ */
+ALWAYS_INLINE bool
+imalloc_is_orphan(const tsd_t *tsd, const tcache_t *tc, uint32_t n_ends) {
+	return tc != NULL && unlikely(tsd->n_cache_ends != n_ends);
+}
+
+/*
+ * Serves a request past the caches whose cache counted it and was perhaps deleted since; is_own: it
+ * was the thread's own. The arena's number of requests has it twice. A failed request is uncounted.
+ */
+static COLD void *
+imalloc_orphan(tsd_t *tsd, const imalloc_req_t *req, size_t usize, bool is_own,
+    uint64_t interval) {
+	imalloc_assert_in_gate(tsd);
+	void *p = imalloc_object(tsd, req, usize, NULL, 0, interval);
+	if (p == NULL) {
+		p = imalloc_relieved(tsd, req, usize, NULL, 0, interval);
+	}
+	tsd->popped -= is_own ? usize : 0;
+	tsd->direct_alloc += p != NULL ? usize : 0;
+	return p;
+}
+
 void *
 imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
 	imalloc_assert_in_gate(tsd);
@@ -436,7 +461,13 @@ imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
 	if (tc != NULL) {
 		usize = sz_i2s(slot - 1);
 	}
+	bool is_own = tc != NULL && tc->is_auto;
+	uint32_t n_ends = tsd == NULL ? 0 : tsd->n_cache_ends;
 	uint64_t interval = imalloc_draw(tsd, req->size, usize, tc, slot);
+	if (imalloc_is_orphan(tsd, tc, n_ends)) {
+		void *p = imalloc_orphan(tsd, req, usize, is_own, interval);
+		return p == NULL ? NULL : imalloc_finish(tsd, req, p, usize);
+	}
 	void *p = imalloc_object(tsd, req, usize, tc, slot, interval);
 	if (unlikely(p == NULL)) {
 		p = imalloc_relieved(tsd, req, usize, tc, slot, interval);
@@ -450,7 +481,7 @@ imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
 	assert(req->alignment == 0 || ((uintptr_t)p & (req->alignment - 1)) == 0);
 	if (tc == NULL) {
 		imalloc_count_direct(tsd, usize);
-	} else if (!tc->is_auto) {
+	} else if (!is_own) { /* the hook of a sample may have deleted the cache */
 		tsd->direct_alloc += usize;
 	}
 	return imalloc_finish(tsd, req, p, usize);
@@ -622,7 +653,11 @@ imalloc_refill(size_t size, size_t offset) {
 ALWAYS_INLINE void *
 imalloc_bin_body(tsd_t *tsd, const imalloc_req_t *req, tcache_t *tc, unsigned slot) {
 	size_t usize = tc->bins[slot].size;
+	uint32_t n_ends = tsd->n_cache_ends;
 	uint64_t interval = imalloc_draw(tsd, req->size, usize, tc, slot);
+	if (imalloc_is_orphan(tsd, tc, n_ends)) {
+		return imalloc_orphan(tsd, req, usize, true, interval);
+	}
 	if (interval == 0) {
 		return imalloc_take(tsd, tc, NULL, slot);
 	}
@@ -651,7 +686,7 @@ imalloc_ended(size_t size, size_t offset) {
 	unsigned slot = (unsigned)(offset >> SC_LG_BIN_STRIDE);
 	void *p = imalloc_bin_body(tsd, &req, tsd->tcache, slot);
 	if (likely(p != NULL)) {
-		arena_guard(p, tsd->tcache->bins[slot].size, size);
+		arena_guard(p, sz_i2s(slot - 1), size); /* a hook may have deleted the cache */
 		imalloc_note_large(tsd, size);
 	}
 	gate_exit(t);

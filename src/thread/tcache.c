@@ -1016,6 +1016,9 @@ void
 tcache_delete(tsd_t *tsd, tcache_t *tc) {
 	assert(tc->granted == 0 || tc->is_auto);
 	size_t bins_at, cold_at;
+	if (tsd != NULL) {
+		tsd->n_cache_ends++;
+	}
 	tcache_flush(tsd, tc);
 	tcache_budget_change(tc->granted, 0);
 	tcache_rebind(tc, NULL);

@@ -72,7 +72,10 @@ extern atomic_zu_t tcache_watched_min;
 
 /* Makes an empty cache for sizes up to max bytes, in the arena's list. NULL: there is no memory. */
 tcache_t *tcache_new(tsd_t *tsd, arena_t *arena, size_t max, bool is_auto);
-/* Flushes a cache, removes it from its arena's list and frees its memory. */
+/*
+ * Flushes a cache, removes it from its arena's list and frees its memory. A hook of the user may
+ * call it while the thread has a request under way, which finds that by tsd_t.n_cache_ends.
+ */
 void tcache_delete(tsd_t *tsd, tcache_t *tc);
 /*
  * Empties the cache, its quarantine, spares and kept records included, and reports its requests to

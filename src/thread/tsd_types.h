@@ -46,6 +46,7 @@ struct tsd_s {
 	/* the fewest bytes that it had mapped since the thread last looked for another one */
 	size_t arena_mapped;
 	bool is_arena_known;          /* the program has read or written thread.arena */
+	uint32_t n_cache_ends;        /* caches that the thread has deleted, explicit ones included */
 	bool is_slow;                 /* the fast path stays closed for this thread */
 	uint8_t shard_seed;           /* chooses the bin of a class with several shards */
 	unsigned gc_next;             /* bin that upkeep of the cache examined last */

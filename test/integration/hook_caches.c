@@ -1,0 +1,400 @@
+/*
+ * Hooks of the program that change or delete the cache of the very request that calls them: each
+ * kind of hook with each such change, while blocks of many sizes come and go through every function
+ * that allocates. No block is lost, handed out twice or written to; the byte counters are exact.
+ */
+#include "ctl.h"
+
+#define N_LIVE 256
+#define N_STEPS test_rounds(6000, 40000)
+
+static unsigned id;            /* of the explicit cache in use */
+static unsigned arenas[2];     /* those between which thread.arena changes */
+static bool is_in_hook;
+static unsigned n_calls;
+static uint64_t reset_bytes;   /* allocated, and gone by a reset without a free */
+
+/* ------------------------------------------------------------------ what a hook does */
+
+static void
+set_enabled(bool on) {
+	ctl_write("thread.tcache.enabled", on);
+}
+
+static void
+act_off_on(void) {
+	set_enabled(false);
+	if (n_calls % 2 == 0)
+		set_enabled(true);
+}
+
+static void
+act_off_use_on(void) {
+	static void *got[64];
+
+	set_enabled(n_calls % 3 != 0);
+	for (unsigned i = 0; i < 64; i++)
+		got[i] = keep(malloc(16u << i % 8));
+	for (unsigned i = 0; i < 64; i++)
+		free(got[i]);
+	set_enabled(true);
+}
+
+static void
+act_max(void) {
+	size_t max = (size_t)1024 << n_calls % 12;
+
+	ctl_write("thread.tcache.max", max);
+}
+
+static void
+act_ncached(void) {
+	const char *text = n_calls % 2 == 0 ? "0-32768:3" : "0-32768:100";
+
+	ctl_write("thread.tcache.ncached_max.write", text);
+}
+
+static void
+act_flush(void) {
+	ctl_void("thread.tcache.flush");
+	ctl_write("tcache.flush", id);
+}
+
+static void
+act_destroy(void) {
+	size_t len = sizeof(id);
+
+	ctl_write("tcache.destroy", id);
+	if (mallctl("tcache.create", &id, &len, NULL, 0) != 0)
+		bail_out("no cache");
+}
+
+static void
+act_arena(void) {
+	ctl_write("thread.arena", arenas[n_calls % 2]);
+}
+
+/* Another arena than that of the request. */
+static void
+act_reset(void) {
+	static unsigned other;
+	size_t len = sizeof(other);
+	char name[40];
+
+	if (other == 0 && mallctl("arenas.create", &other, &len, NULL, 0) != 0)
+		bail_out("no arena");
+	reset_bytes += sallocx(keep(mallocx(100, MALLOCX_ARENA(other) | MALLOCX_TCACHE_NONE)), 0);
+	ctl_void(ctl_name(name, "arena.%u.reset", other));
+}
+
+static void
+act_all(void) {
+	static void (*const each[])(void)
+	    = {act_off_on, act_max, act_destroy, act_ncached, act_arena, act_flush, act_off_use_on};
+
+	each[n_calls % 7]();
+}
+
+static const struct {
+	const char *name;
+	void (*f)(void);
+} acts[] = {
+	{"the cache off, and on", act_off_on},
+	{"off, requests, and on", act_off_use_on},
+	{"another maximum", act_max},
+	{"other limits of bins", act_ncached},
+	{"a flush", act_flush},
+	{"the explicit cache destroyed", act_destroy},
+	{"another arena", act_arena},
+	{"an arena reset", act_reset},
+	{"all in turn", act_all},
+};
+
+static void (*act)(void);
+
+static void
+hook_runs(void) {
+	if (act == NULL || is_in_hook)
+		return;
+	is_in_hook = true;
+	n_calls++;
+	act();
+	is_in_hook = false;
+}
+
+/* ------------------------------------------------------------------ kinds of hooks */
+
+static void
+on_event(bool is_alloc, uint64_t allocated, uint64_t deallocated) {
+	(void)is_alloc;
+	(void)allocated;
+	(void)deallocated;
+	hook_runs();
+}
+
+static void
+on_message(void *opaque, const char *text) {
+	(void)opaque;
+	(void)text;
+	hook_runs();
+}
+
+static void
+on_sample(const void *ptr, size_t size, void **bt, unsigned len, size_t usable) {
+	(void)ptr;
+	(void)size;
+	(void)bt;
+	(void)len;
+	(void)usable;
+	hook_runs();
+}
+
+static void
+on_sample_free(const void *ptr, size_t usable) {
+	(void)ptr;
+	(void)usable;
+	hook_runs();
+}
+
+static void
+on_backtrace(void **vec, unsigned *len, unsigned max) {
+	(void)max;
+	vec[0] = (void *)(uintptr_t)0x1000;
+	*len = 1;
+	hook_runs();
+}
+
+static void
+on_dump(const char *path) {
+	unlink(path);
+	hook_runs();
+}
+
+static void
+on_alloc(void *extra, unsigned how, void *p, uintptr_t result, const uintptr_t *args) {
+	(void)extra;
+	(void)how;
+	(void)p;
+	(void)result;
+	(void)args;
+	hook_runs();
+}
+
+/* ------------------------------------------------------------------ blocks that come and go */
+
+static struct block {
+	unsigned char *p;
+	size_t size;
+	unsigned char fill;
+} live[N_LIVE];
+
+static unsigned n_wrong;
+
+static size_t
+some_size(uint64_t *seed) {
+	static const size_t most[] = {64, 64, 512, 512, 4096, 4096, 20000, 70000, 300000};
+
+	return 1 + test_random(seed) % most[test_random(seed) % 9];
+}
+
+static void *
+from_batch(size_t size) {
+	void *p = NULL;
+	size_t n = 0, len = sizeof(n);
+	struct {
+		void **ptrs;
+		size_t num, size;
+		int flags;
+	} packet = {&p, 1, size, 0};
+
+	mallctl("experimental.batch_alloc", &n, &len, &packet, sizeof(packet));
+	return p;
+}
+
+static void *
+some_block(uint64_t *seed, size_t size) {
+	switch (test_random(seed) % 8) {
+	case 0: return calloc(1, size);
+	case 1: return aligned_alloc(64, size);
+	case 2: return mallocx(size, MALLOCX_TCACHE(id));
+	case 3: return mallocx(size, MALLOCX_TCACHE(id) | MALLOCX_ARENA(arenas[0]));
+	case 4: return mallocx(size, MALLOCX_TCACHE_NONE);
+	case 5: return from_batch(size);
+	default: return malloc(size);
+	}
+}
+
+static void
+block_check(const struct block *b) {
+	n_wrong += b->p != NULL && !is_filled(b->p, b->fill, b->size);
+}
+
+static void
+block_fill(struct block *b, uint64_t *seed) {
+	b->fill = (unsigned char)(test_random(seed) | 1);
+	memset(b->p, b->fill, b->size);
+}
+
+static void
+block_step(struct block *b, uint64_t *seed) {
+	unsigned what = test_random(seed) % 8;
+	size_t size = some_size(seed);
+
+	block_check(b);
+	if (b->p != NULL && what < 2) {
+		unsigned char *p = what == 0 ? realloc(b->p, size)
+		    : rallocx(b->p, size, MALLOCX_TCACHE(id));
+
+		n_wrong += !is_filled(p, b->fill, size < b->size ? size : b->size);
+		b->p = p;
+	} else {
+		if (what == 2 && b->p != NULL)
+			dallocx(b->p, MALLOCX_TCACHE(id));
+		else
+			free(b->p);
+		b->p = some_block(seed, size);
+	}
+	if (b->p == NULL)
+		bail_out("no memory");
+	b->size = size;
+	block_fill(b, seed);
+}
+
+/* Bytes allocated and not freed, as counted; what another thread freed is no part of it. */
+static uint64_t
+net(void) {
+	return ctl_u64("thread.allocated") - ctl_u64("thread.deallocated");
+}
+
+static void
+act_in_loop(const char *kind, unsigned i) {
+	uint64_t seed = 1 + i, before = net();
+
+	n_calls = 0;
+	reset_bytes = 0;
+	n_wrong = 0;
+	act = acts[i].f;
+	for (unsigned step = 0; step < N_STEPS; step++)
+		block_step(&live[test_random(&seed) % N_LIVE], &seed);
+	act = NULL;
+	for (unsigned k = 0; k < N_LIVE; k++) {
+		block_check(&live[k]);
+		free(live[k].p);
+		live[k].p = NULL;
+	}
+	ok(n_calls > 0 && n_wrong == 0, "%s, %s: %u calls, %u blocks wrong", kind, acts[i].name,
+	    n_calls, n_wrong);
+	is_uint(net(), before + reset_bytes, "all counted");
+	set_enabled(true);
+}
+
+static int
+loops(const char *kind) {
+	size_t len = sizeof(unsigned);
+
+	for (unsigned i = 0; i < 2; i++) {
+		if (mallctl("arenas.create", &arenas[i], &len, NULL, 0) != 0)
+			bail_out("no arena");
+	}
+	if (mallctl("tcache.create", &id, &len, NULL, 0) != 0)
+		bail_out("no cache");
+	for (unsigned i = 0; i < sizeof(acts) / sizeof(acts[0]); i++)
+		act_in_loop(kind, i);
+	return done_testing();
+}
+
+static int
+hooked(const char *kind, const char *node, void *hook) {
+	if (mallctl(node, NULL, NULL, &hook, sizeof(hook)) != 0)
+		bail_out(node);
+	return loops(kind);
+}
+
+static int
+child_event(void) {
+	struct {
+		void (*f)(bool, uint64_t, uint64_t);
+		uint64_t interval;
+		bool alloc_only;
+	} e;
+
+	memset(&e, 0, sizeof(e));
+	e.f = on_event;
+	e.interval = 1;
+	if (mallctl("experimental.hooks.thread_event", NULL, NULL, &e, sizeof(e)) != 0)
+		bail_out("no event");
+	return loops("thread_event");
+}
+
+static int
+child_message(void) {
+	malloc_message = on_message;
+	loops("malloc_message");
+	malloc_message = NULL;
+	return done_testing();
+}
+
+static int
+child_sample(void) {
+	return hooked("prof_sample", "experimental.hooks.prof_sample", (void *)(uintptr_t)on_sample);
+}
+
+static int
+child_sample_free(void) {
+	return hooked("prof_sample_free", "experimental.hooks.prof_sample_free",
+	    (void *)(uintptr_t)on_sample_free);
+}
+
+static int
+child_backtrace(void) {
+	return hooked("prof_backtrace", "experimental.hooks.prof_backtrace",
+	    (void *)(uintptr_t)on_backtrace);
+}
+
+static int
+child_dump(void) {
+	return hooked("prof_dump", "experimental.hooks.prof_dump", (void *)(uintptr_t)on_dump);
+}
+
+static int
+child_alloc(void) {
+	struct {
+		void (*alloc)(void *, unsigned, void *, uintptr_t, const uintptr_t *);
+		void *dalloc, *expand, *extra;
+	} hooks = {on_alloc, NULL, NULL, NULL};
+	void *handle;
+	size_t len = sizeof(handle);
+
+	if (mallctl("experimental.hooks.install", &handle, &len, &hooks, sizeof(hooks)) != 0)
+		bail_out("no hook");
+	return loops("alloc");
+}
+
+static const struct test_child children[] = {
+	{"event", child_event},
+	{"message", child_message},
+	{"sample", child_sample},
+	{"sample_free", child_sample_free},
+	{"backtrace", child_backtrace},
+	{"dump", child_dump},
+	{"alloc", child_alloc},
+	{NULL, NULL},
+};
+
+int
+main(int argc, char **argv) {
+	test_children(argc, argv, children);
+	child_runs("event", NULL);
+	child_runs("message", "stats_interval:300000,stats_interval_opts:Jgmdablxeh");
+	child_runs("alloc", NULL);
+	if (ctl_bool("config.prof")) {
+		child_runs("event", "prof:true,lg_prof_sample:12");
+		child_runs("sample", "prof:true,lg_prof_sample:12");
+		child_runs("sample", "prof:true,lg_prof_sample:0");
+		child_runs("sample_free", "prof:true,lg_prof_sample:12");
+		child_runs("backtrace", "prof:true,lg_prof_sample:12");
+		child_runs("dump", "prof:true,lg_prof_sample:16,lg_prof_interval:22,"
+		    "prof_prefix:/tmp/hook_caches");
+	}
+	return done_testing();
+}
