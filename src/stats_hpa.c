@@ -6,6 +6,7 @@
  */
 #include "stats_hpa.h"
 
+#include "hpa/hslab.h"
 #include "os/pages.h"
 #include "util/assert.h"
 
@@ -37,7 +38,7 @@ json_alloc(emitter_t *em, const hpa_alloc_stats_t *kinds) {
 /* Pages of slabs that are not huge which are neither in use nor dirty: they have no memory. */
 static size_t
 nretained_nonhuge(const hpa_slabs_stats_t *s) {
-	size_t pages = s->npageslabs_nonhuge << (LG_HUGEPAGE - LG_PAGE);
+	size_t pages = s->npageslabs_nonhuge << (HSLAB_LG_SIZE - LG_PAGE);
 	assert(s->nactive_nonhuge + s->ndirty_nonhuge <= pages);
 	return pages - s->nactive_nonhuge - s->ndirty_nonhuge;
 }

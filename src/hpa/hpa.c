@@ -577,7 +577,7 @@ void
 hpa_alloc_stats_add(hpa_alloc_stats_t *to, const hpa_alloc_stats_t *from, unsigned kind) {
 	assert(kind < HPA_ALLOC_KINDS);
 	to->min_extents = kind == 0 ? 1 : (UINT64_C(1) << (kind - 1)) + 1;
-	to->max_extents = kind + 1 == HPA_ALLOC_KINDS ? (HUGEPAGE >> LG_PAGE_MIN) + 1
+	to->max_extents = kind + 1 == HPA_ALLOC_KINDS ? HSLAB_NPAGES_MAX + 1
 	    : UINT64_C(1) << kind;
 	to->extents += from->extents;
 	to->ps += from->ps;

@@ -96,7 +96,7 @@ done
 cat >sums.pl <<'P'
 use JSON::PP;
 local $/; my $d = decode_json(scalar(<STDIN>) =~ s/\n.*//sr)->{jemalloc};
-my $pages = $d->{arenas}{hugepage} / $d->{arenas}{page};
+my $pages = 2**21 / $d->{arenas}{page}; # a slab has 2 MiB, also where another huge page is configured
 my ($bad, $seen, $retained) = (0, 0, 0);
 for my $h (map { $_->{hpa_shard} } values %{$d->{'stats.arenas'}}) {
 	for my $s ($h->{slabs}, $h->{full_slabs}, $h->{empty_slabs}, @{$h->{nonfull_slabs}}) {

@@ -472,6 +472,8 @@ test_batch(void) {
 	ok(s.alloc[3].extents == 4 && s.alloc[3].ps == 1 && s.alloc[3].extents_per_ps == 4
 	    && s.alloc[3].pages_per_ps == HSLAB_NPAGES && s.alloc[3].min_extents == 5
 	    && s.alloc[3].max_extents == 8, "a request for five to eight is counted as such");
+	is_uint(s.alloc[HPA_ALLOC_KINDS - 1].max_extents, (HSLAB_SIZE >> LG_PAGE_MIN) + 1,
+	    "the last kind ends with a slab, not with the configured huge page");
 	ok(hpa_alloc_kind(1) == 0 && hpa_alloc_kind(2) == 1 && hpa_alloc_kind(3) == 2
 	    && hpa_alloc_kind(4) == 2 && hpa_alloc_kind(128) == 7 && hpa_alloc_kind(129) == 8
 	    && hpa_alloc_kind(1000) == 8, "kinds double");
