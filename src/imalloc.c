@@ -123,7 +123,7 @@ imalloc_count_direct(tsd_t *tsd, size_t usize) {
 	}
 	tsd->direct_alloc += usize;
 	if (thread_event_try_pass(tsd, usize)) {
-		peak_note(tsd, 0);
+		peak_note(tsd);
 	} else {
 		thread_event_advance_large(tsd, usize);
 	}
@@ -230,7 +230,7 @@ imalloc_take_large(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 		from = unlikely(is_oversize) ? imalloc_arena_oversize(tsd) : tc->arena;
 	}
 	void *p = tcache_take(tsd, tc, from, slot);
-	peak_note(tsd, 0);
+	peak_note(tsd);
 	return p;
 }
 

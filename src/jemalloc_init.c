@@ -151,7 +151,7 @@ boot_wires(void) {
 	boot_add_event_hook(arenas_percpu_limit() > 0, tsd_percpu_heartbeat);
 	boot_add_event_hook(arenas_percpu_limit() == 0, tsd_borrow_heartbeat);
 	boot_add_event_hook(true, tcache_heartbeat);
-	boot_add_event_hook(true, peak_note);
+	boot_add_event_hook(true, peak_heartbeat);
 	boot_add_event_hook(config_prof, prof_control_heartbeat);
 	boot_add_event_hook(config_prof, prof_heartbeat);
 	boot_add_event_hook(true, user_event_heartbeat);

@@ -2,8 +2,9 @@
  * The peak of a thread's net allocation (allocated minus freed) since the last reset (peak.h).
  *
  * Invariant: peak_max is at least the net use at each call of peak_update() since the reset: at
- * each read, and at each note after which the bytes that the thread has from arenas have grown by
- * more than a 64th (2^-PEAK_LG_STEP). Locks: none; only the thread itself uses these fields of its
+ * each read, at each heartbeat of a thread that has called thread.peak.reset, and at each note
+ * after which the bytes that the thread has from arenas have grown by more than a 64th
+ * (2^-PEAK_LG_STEP). Locks: none; only the thread itself uses these fields of its
  * tsd. Called at heartbeats, by imalloc.c for large memory, and by ctl_thread.c.
  */
 #include "thread/peak.h"
@@ -35,15 +36,28 @@ peak_update(tsd_t *tsd) {
  * The bytes that the thread has from the arenas, cached or not, are cheap to compute and an upper
  * bound of its net use. They rise all the time in a thread whose objects other threads free, so the
  * peak is updated only after a rise by 2^-PEAK_LG_STEP of them. Net use that grows only by what the
- * cache already held does not raise them and is not seen.
+ * cache already held does not raise them and is not seen here.
  */
 void
-peak_note(tsd_t *tsd, uint64_t bytes UNUSED) {
+peak_note(tsd_t *tsd) {
 	uint64_t bound = tsd_held(tsd);
 	int64_t rise = (int64_t)(bound - tsd->peak_bound);
 	if (rise > 0 && (uint64_t)rise > bound >> PEAK_LG_STEP) {
 		tsd->peak_bound = bound;
 		peak_update(tsd);
+	}
+}
+
+/*
+ * An update reads all bins, which costs more than the rest of a heartbeat, so only threads that
+ * measure their peak pay for it.
+ */
+void
+peak_heartbeat(tsd_t *tsd, uint64_t bytes UNUSED) {
+	if (tsd->has_peak_reset) {
+		peak_update(tsd);
+	} else {
+		peak_note(tsd);
 	}
 }
 
