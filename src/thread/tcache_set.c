@@ -153,16 +153,14 @@ tcache_ncached_max_get(tsd_t *tsd, size_t size, size_t *n) {
 static int
 tcaches_table_make_locked(void) {
 	mutex_assert_owner(&set.mtx);
-	if (set.caches != NULL) {
-		return 0;
+	/* Each is made once, because what comes from a base does not go back. */
+	if (set.free_ids == NULL) {
+		set.free_ids = base_alloc(base_b0(), TCACHES_MAX * sizeof(uint16_t), CACHELINE);
 	}
-	set.free_ids = base_alloc(base_b0(), TCACHES_MAX * sizeof(uint16_t), CACHELINE);
-	tcache_t **caches = base_alloc(base_b0(), TCACHES_MAX * sizeof(tcache_t *), CACHELINE);
-	if (set.free_ids == NULL || caches == NULL) {
-		return ENOMEM;
+	if (set.free_ids != NULL && set.caches == NULL) {
+		set.caches = base_alloc(base_b0(), TCACHES_MAX * sizeof(tcache_t *), CACHELINE);
 	}
-	set.caches = caches;
-	return 0;
+	return set.caches != NULL ? 0 : ENOMEM;
 }
 
 static bool
@@ -190,7 +188,7 @@ tcaches_create(tsd_t *tsd, unsigned *id) {
 	bool has_id = tcaches_try_id_locked(id);
 	if (has_id) {
 		assert(set.caches[*id] == NULL);
-		set.caches[*id] = tc;
+		__atomic_store_n(&set.caches[*id], tc, __ATOMIC_RELEASE);
 	}
 	mutex_unlock(&set.mtx);
 	if (!has_id) {
@@ -221,7 +219,7 @@ tcaches_destroy(tsd_t *tsd, unsigned id) {
 	mutex_lock(&set.mtx);
 	tcache_t *tc = tcaches_get(tsd, id);
 	if (tc != NULL) {
-		set.caches[id] = NULL;
+		__atomic_store_n(&set.caches[id], NULL, __ATOMIC_RELEASE);
 		set.free_ids[set.n_free++] = (uint16_t)id;
 	}
 	mutex_unlock(&set.mtx);
