@@ -3,8 +3,8 @@
  *
  * A heartbeat adjusts the pace (pace_keep), runs decay and the hooks; the one that does a round of
  * decay sees whether much memory has become unused (pace_look), as do releases of pages
- * (thread_event_unused_rose). Invariant: between two heartbeats a thread allocates about
- * beat_bytes, from each of its bins, but up to 32 objects of a class above 2 KiB, and a few large
+ * (thread_event_unused_rose). Invariant: between two heartbeats a thread allocates less than twice
+ * beat_bytes from each of its bins, but up to 32 objects of a class above 2 KiB, and a few large
  * objects past the cache. Locks: none, but a recall takes that of the gate's list; the fields are
  * the thread's own, and `pace` consists of atomic words. Called by tcache.c and imalloc.c inside
  * the gate, by the page cache (pac_rise_hook), by claim.c, and by tsd.c at a thread's start and

@@ -57,7 +57,8 @@ extern HIDDEN atomic_b_t thread_event_is_strict;
 /*
  * Requests of `size` bytes from a bin until the countdown ends (>= 1): as many as fit the distance
  * beat_bytes, but unless strict at least THREAD_EVENT_REQUESTS, or proportionally fewer at a
- * shorter distance.
+ * shorter distance. It is rounded down, so where it is not exact the first end of a countdown falls
+ * short of the distance, and a thread that uses one class has a heartbeat at every second end.
  */
 ALWAYS_INLINE uint64_t
 thread_event_requests(const tsd_t *tsd, size_t size) {
