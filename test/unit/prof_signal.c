@@ -1,7 +1,8 @@
 /*
  * Whose the actions of the deadly signals are: ours where the default stood, and only there; SIGINT
  * not in the first moments; what is set back to the default is taken again; a child starts clean;
- * a signal that is passed on while another thread takes its action again is acted on once.
+ * a signal that is passed on while another thread takes its action again is acted on once; one that
+ * meets the end of exit's profile is not lost.
  */
 #include "test.h"
 
@@ -199,6 +200,32 @@ test_crossing(void) {
 	is_int(crossing->n_acted, 1, "the signal was acted on once");
 }
 
+/* Exit ends between the handler's look at it and the handler's note of the signal. */
+static uint64_t
+end_exit_meanwhile(void) {
+	nstime_now_hook = NULL;
+	prof_signal_exit_end();
+	return NSTIME_PER_SEC;
+}
+
+static void
+meet_exit(void *arg) {
+	(void)arg;
+	prof_signal_postfork_child();
+	prof_signal_exit_begin();
+	nstime_now_hook = end_exit_meanwhile;
+	raise(SIGTERM);
+	_exit(nstime_now_hook == NULL ? 1 : 2);
+}
+
+static void
+test_exit_meanwhile(void) {
+	static struct test_result r;
+
+	run_forked(&r, meet_exit, NULL);
+	ok(died_of(&r, SIGTERM), "a signal while the profile of exit ends: the process dies of it");
+}
+
 int
 main(void) {
 	default_signals();
@@ -207,5 +234,6 @@ main(void) {
 	test_later();
 	test_death();
 	test_crossing();
+	test_exit_meanwhile();
 	return done_testing();
 }

@@ -209,16 +209,31 @@ handler_park(uint32_t survived) {
 	}
 }
 
+/* Passes the signal that is due on, if there is one; after the profile of exit, by one thread. */
+static void
+exit_pass_on(void) {
+	int number = (int)atomic_exchange_u32(&sig.due, 0, MO_SEQ_CST);
+	if (number != 0) {
+		signal_pass_on(number);
+	}
+}
+
 /*
  * Acts on the noted signal in the handler. The profiler's thread is woken and this thread waits for
  * it; without that thread, or if it does not act in time, the handler writes the profile itself. If
  * it interrupted the allocator or a fork it does not wait: without the profiler's thread a timer
  * repeats the signal. While exit writes its profile nothing is done, as exit passes the signal on.
+ * `due` was stored before `exit` is loaded here, and exit stores its word before it looks for a
+ * signal, so one of the two sees the other's word.
  */
 static void
 handler_act(void) {
 	uint32_t survived = atomic_load_u32(&sig.survived, MO_ACQUIRE);
-	if (atomic_load_u32(&sig.exit, MO_RELAXED) == EXIT_WRITES) {
+	uint32_t state = atomic_load_u32(&sig.exit, MO_SEQ_CST);
+	if (state == EXIT_HAS_WRITTEN) {
+		exit_pass_on();
+	}
+	if (state != EXIT_FAR) {
 		return;
 	}
 	bool has_thread = prof_signal_wake_hook();
@@ -246,7 +261,7 @@ signal_try_note(int number) {
 		return false;
 	}
 	atomic_store_u64(&sig.due_ns, nstime_monotonic_ns(), MO_RELAXED);
-	return atomic_cas_strong_u32(&sig.due, &none, (uint32_t)number, MO_ACQ_REL, MO_ACQUIRE);
+	return atomic_cas_strong_u32(&sig.due, &none, (uint32_t)number, MO_SEQ_CST, MO_ACQUIRE);
 }
 
 /* Whether the signal comes from our timer, that is, repeats the first one. */
@@ -354,10 +369,7 @@ void
 prof_signal_exit_end(void) {
 	assert(atomic_load_u32(&sig.exit, MO_RELAXED) != EXIT_FAR);
 	atomic_store_u32(&sig.exit, EXIT_HAS_WRITTEN, MO_SEQ_CST);
-	int number = (int)atomic_load_u32(&sig.due, MO_SEQ_CST);
-	if (number != 0) {
-		signal_pass_on(number);
-	}
+	exit_pass_on();
 }
 
 /* A signal that arrived at the parent is left to the parent. */
