@@ -303,6 +303,21 @@ granted_now(void) {
 	return granted;
 }
 
+/* Each time an empty cache turns to the arena is one fill. */
+static void
+check_fills(void) {
+	unsigned tc;
+	size_t len = sizeof(tc);
+	mallctl("tcache.create", &tc, &len, NULL, 0);
+	uint64_t before = large_stat("nfills");
+	void *p = keep(mallocx(16384, MALLOCX_TCACHE(tc)));
+	is_uint(large_stat("nfills"), before + 1, "an empty cache fetches once");
+	dallocx(p, MALLOCX_TCACHE(tc));
+	dallocx(keep(mallocx(16384, MALLOCX_TCACHE(tc))), MALLOCX_TCACHE(tc));
+	is_uint(large_stat("nfills"), before + 1, "not when it has an object");
+	mallctl("tcache.destroy", NULL, NULL, &tc, sizeof(tc));
+}
+
 /* What realloc has made longer passes the cache when it is freed; the next object does not. */
 static void
 check_grown(tsd_t *tsd) {
@@ -329,6 +344,7 @@ child_grants(void) {
 	tcache_cold_t *c = &tc->cold[sz_s2i(size) + 1];
 	clock_now = nstime_monotonic_coarse_ns();
 	nstime_now_hook = read_clock;
+	check_fills();
 	swing(1, size);
 	is_uint(c->nslots, c->max, "once all and nothing: the limit, %u", c->max);
 	is_uint(tc->granted, 0, "no grant");
