@@ -6,6 +6,7 @@
 #include "ctl.h"
 #include "dir.h"
 
+#include "meta/region.h"
 #include "prof/sites/prof_label.h"
 #include "util/atomic.h"
 
@@ -351,6 +352,33 @@ test_threads(void) {
 	label_set("");
 }
 
+/* How often readers outside the process find the text of this number. */
+static unsigned
+shown(uint32_t id) {
+	const image_root_t *root = region_root();
+	const uint64_t lists[] = {root->labels, root->labels_elsewhere};
+	unsigned n = 0;
+	for (unsigned i = 0; i < ARRAY_LEN(lists); i++) {
+		const prof_label_shown_t *s = (const void *)(uintptr_t)lists[i];
+		for (; s != NULL; s = s->next) {
+			n += s->id == id;
+		}
+	}
+	return n;
+}
+
+static void
+test_shown(void) {
+	uint32_t id = id_of("shown");
+	is_uint(shown(id), 0, "a label without samples is not shown outside");
+	label_set("shown");
+	for (unsigned i = 0; i < 10; i++) {
+		free(make(500));
+	}
+	label_set("");
+	is_uint(shown(id), 1, "one with ten samples is shown once");
+}
+
 /* Interns until it is refused; the number of texts. */
 static unsigned
 intern_until(size_t len, int *err) {
@@ -404,6 +432,7 @@ test_limits(void) {
 int
 main(void) {
 	static void (*const tests[])(void) = {test_arguments, test_numbers, test_lines, test_reset,
-	    test_delta, test_forked, test_many, test_threads, test_limits, NULL};
+	    test_delta, test_forked, test_many, test_threads, test_shown, test_limits,
+	    NULL};
 	return dir_main(true, tests);
 }
