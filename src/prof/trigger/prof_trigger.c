@@ -58,7 +58,7 @@ static_assert(ARRAY_LEN(prof_threshold_names) == prof_threshold_n + 1, "a name e
 
 /* The kinds whose pending profiles are written at heartbeats; highwater is never pending. */
 static const prof_kind_t retried[] = {
-	prof_kind_alloc, prof_kind_large, prof_kind_highwater, prof_kind_timer
+	prof_kind_alloc, prof_kind_large, prof_kind_timer
 };
 
 static struct {
