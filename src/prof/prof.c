@@ -80,18 +80,16 @@ prof_boot_conf(void) {
 		complaints++;
 	}
 	boot_notice();
-	/* conf refuses a prefix that is too long, so the default or a valid one is left here. */
-	if (opt_prof && prof_sys_prefix_set(opt_prof_prefix) != 0) {
-		malloc_printf("<jemalloc>: Invalid conf value: prof_prefix:%.*s\n", 900, opt_prof_prefix);
-		complaints++;
+	if (opt_prof) {
+		int err = prof_sys_prefix_set(opt_prof_prefix);
+		assert(err == 0); /* conf refuses a prefix that is too long */
+		(void)err;
+		prof_sys_exe_boot();
 	}
 	prof_budget_boot();
 	if (opt_prof_more || opt_lg_prof_interval >= 0) {
 		prof_keep_boot();
 		prof_trigger_boot();
-	}
-	if (opt_prof) {
-		prof_sys_exe_boot();
 	}
 	prof_control_boot();
 	return complaints;
