@@ -18,6 +18,7 @@
 #include "arena/safety.h"
 #include "arena/shut.h"
 #include "malloc_boot.h"
+#include "meta/recs.h"
 #include "os/malloc_io.h"
 #include "os/thread.h"
 #include "prof/prof.h"
@@ -133,6 +134,8 @@ imalloc_count_direct(tsd_t *tsd, size_t usize) {
 
 static void *imalloc_no_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
     unsigned slot);
+static void *imalloc_large_direct(tsd_t *tsd, const imalloc_req_t *req, arena_t *a, size_t usize,
+    bool zero);
 
 /*
  * imalloc_sample_object() for a large object of a cache's class: one like any other, that has a
@@ -158,9 +161,9 @@ imalloc_sample_large(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_
 }
 
 /*
- * Allocates a sampled object: from the cache, where small ones are spares, or from an arena. *rec:
- * its record, or NULL without memory for one. tc, slot: the bin that would serve the request
- * unsampled; tc may be NULL.
+ * Allocates a sampled object: from the cache, where small ones are spares, or from an arena; a
+ * large one from where it would come from without the sample. *rec: its record, or NULL without
+ * memory for one. tc, slot: the bin that would serve the request unsampled; tc may be NULL.
  */
 static void *
 imalloc_sample_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
@@ -178,8 +181,15 @@ imalloc_sample_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache
 		}
 	}
 	arena_t *a = imalloc_arena(tsd, req->arena, usize);
-	return a == NULL ? NULL
-	    : arenas_malloc_sampled(a, usize, req->alignment, zero, tc == NULL ? 1 : 0, rec);
+	if (a == NULL) {
+		return NULL;
+	}
+	if (usize >= SC_LARGE_MINCLASS) {
+		void *p = imalloc_large_direct(tsd, req, a, usize, zero);
+		*rec = p == NULL ? NULL : arena_large_make_sampled(emap_edata(p), recs_alloc(1));
+		return p;
+	}
+	return arenas_malloc_sampled(a, usize, req->alignment, zero, tc == NULL ? 1 : 0, rec);
 }
 
 /* Notes in a record which slab would have served the request; exact counts stand for no others. */

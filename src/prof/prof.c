@@ -206,7 +206,7 @@ prof_sample_alloc(tsd_t *tsd, void *ptr, sample_rec_t *rec, uint64_t rate, size_
 	sample_record(td, bt, rate, ptr, rec, req, usize);
 	prof_backtrace_done(td);
 	if (prof_budget_is_on()) {
-		prof_budget_sample_end(begun, usize);
+		prof_budget_sample_end(begun);
 	}
 }
 

@@ -12,7 +12,10 @@ test_rule(void) {
 
 	is_int(prof_budget_judge(one, 100, 1 * MS + 1, 100 * MS), 1, "above one percent: double");
 	is_int(prof_budget_judge(one, 100, 1 * MS, 100 * MS), 0, "at one percent: go on");
-	is_int(prof_budget_judge(one, 31, 90 * MS, 100 * MS), 0, "too few samples to tell");
+	is_int(prof_budget_judge(one, 31, 90 * MS, 99 * MS), 0, "too few samples to tell");
+	is_int(prof_budget_judge(one, 32, 90 * MS, 99 * MS), 1, "enough");
+	is_int(prof_budget_judge(one, 1, 90 * MS, 100 * MS), 1, "after a tenth of a second one is");
+	is_int(prof_budget_judge(one, 0, 90 * MS, 100 * MS), 0, "a debt alone: go on");
 	is_int(prof_budget_judge(one, 100, MS / 4 - 1, 100 * MS), -1, "below a quarter: halve");
 	is_int(prof_budget_judge(one, 100, MS / 4, 100 * MS), 0, "a quarter: go on");
 	is_int(prof_budget_judge(one, 0, 0, 100 * MS), -1, "nothing at all: halve");
@@ -70,6 +73,42 @@ test_jump(void) {
 	is_uint(prof_sample_rate(), 65536, "it was a burst: back to what was set");
 }
 
+/*
+ * What the samples of so many tenths of a second of work cost, in which the program makes ten
+ * objects of `size` bytes each; of an object the sample costs `cost` ns.
+ */
+static uint64_t
+tenths(unsigned n, uint64_t size, uint64_t cost) {
+	static uint64_t left;
+	uint64_t spent = 0;
+
+	for (unsigned i = 0; i < 10 * n; i++) {
+		left += size;
+		if (left >= prof_sample_rate()) {
+			left %= prof_sample_rate();
+			prof_budget_charge(cost);
+			spent += cost;
+		}
+		prof_budget_heartbeat(10 * MS);
+	}
+	return spent;
+}
+
+/* Samples of which few in a window already cost more than the budget. */
+static void
+test_dear(void) {
+	prof_sample_rate_set(1 << 19);
+	is_int(prof_budget_set(FXP_INIT_INT(1)), 0, "one percent");
+	tenths(1000, 100 << 20, 6 * MS);
+	uint64_t spent = tenths(10000, 100 << 20, 6 * MS);
+
+	ok(spent <= 1000 * MS / 100 * 1000 * 11 / 10, "1000 s of work: samples of 6 ms cost %llu ms",
+	    (unsigned long long)(spent / MS));
+	ok(spent >= 1000 * MS / 100 * 1000 / 4, "and not far less than may be");
+	tenths(700, 0, 0);
+	is_uint(prof_sample_rate(), 1 << 19, "a debt is paid after a minute at most");
+}
+
 static void
 test_scale(void) {
 	prof_sample_rate_set(1000);
@@ -102,5 +141,6 @@ main(void) {
 	test_rule();
 	test_scale();
 	test_jump();
+	test_dear();
 	return done_testing();
 }

@@ -2,28 +2,27 @@
  * Keeps the cost of samples below a share of the time that threads work (prof_budget.h).
  *
  * Invariant: the sums belong to one window, which begins anew with each decision, after WINDOW_NS
- * of work at the latest, and when the budget is set; one thread at a time decides
- * (budget.is_deciding). Locks: none; prof_sample_scale() has its own. Called by prof.c at boot,
- * samples and heartbeats, by ctl_prof.c and prof_session.c to set and read the budget, and by
- * prof_request.c to read it.
+ * of work at the latest, and when the budget is set. What a window cost above the budget is a debt,
+ * part of the cost of the next one, so that the interval does not halve before it is paid: else a
+ * few dear samples, each followed by windows that cost nothing, would pass the budget without end.
+ * One thread at a time decides (budget.is_deciding). Locks: none; prof_sample_scale() has its own.
+ * Called by prof.c at boot, samples and heartbeats, by ctl_prof.c and prof_session.c to set and read
+ * the budget, and by prof_request.c to read it.
  */
 #include "prof/trigger/prof_budget.h"
 
-#include "meta/sc.h"
 #include "os/nstime.h"
-#include "os/pages.h"
 #include "prof/sites/prof_sample.h"
 #include "util/assert.h"
 
 /* One of so many samples is measured: two looks at the clock cost a good part of a sample. */
 #define MEASURE_EVERY 8u
 /*
- * What cannot be measured where a sample is recorded, in ns. SAMPLE_NS: the slow path that led
- * there, the object's own place, and its free. PAGE_NS, for each 4 KiB of a large object: as for
- * one that comes fresh from the page cache or the kernel; charged wherever the object comes from.
+ * What cannot be measured where a sample is recorded, in ns: the slow path that led there, the
+ * place of a small object, which is its own, and the free. A large object comes from where it would
+ * come from without the sample, so its pages cost nothing more.
  */
 #define SAMPLE_NS 300
-#define PAGE_NS 500
 /*
  * RECORD_NS: the learned time to record a sample, before one was measured. A measurement counts as
  * at most the learned time, an eighth of it and RECORD_RISE_NS together.
@@ -37,9 +36,14 @@
  * in steps, of this length where the kernel has 250 ticks a second.
  */
 #define TICK_NS (NSTIME_PER_SEC / 250)
-/* Samples in the window, at least, before the interval doubles; time of work before it halves. */
+/*
+ * The interval doubles after at least SAMPLES_MIN samples of the window or at its end, after
+ * WINDOW_NS of work; it halves at the end only.
+ */
 #define SAMPLES_MIN 32u
 #define WINDOW_NS (NSTIME_PER_SEC / 10)
+/* A debt is at most what the budget allows in so much time of work: then it is paid. */
+#define DEBT_MAX_NS (60 * NSTIME_PER_SEC)
 /* The interval halves if the cost is below 1/SPARE of the budget; the cost then about doubles. */
 #define SPARE 4u
 
@@ -52,7 +56,7 @@ static struct {
 	atomic_u64_t nmeasured;   /* samples since the start, measured or not, for MEASURE_EVERY */
 	/* Of the window. */
 	atomic_u64_t samples;     /* number of samples charged */
-	atomic_u64_t cost_ns;     /* what they cost */
+	atomic_u64_t cost_ns;     /* what they cost, and the debt of the windows before */
 	atomic_u64_t work_ns;     /* time that threads worked, all together */
 } budget;
 
@@ -62,9 +66,9 @@ load(const atomic_u64_t *a) {
 }
 
 static void
-window_begin(void) {
+window_begin(uint64_t debt) {
 	atomic_store_u64(&budget.samples, 0, MO_RELAXED);
-	atomic_store_u64(&budget.cost_ns, 0, MO_RELAXED);
+	atomic_store_u64(&budget.cost_ns, debt, MO_RELAXED);
 	atomic_store_u64(&budget.work_ns, 0, MO_RELAXED);
 }
 
@@ -79,7 +83,7 @@ prof_budget_set(fxp_t percent) {
 		return EINVAL;
 	}
 	atomic_store_u32(&prof_budget_percent, percent, MO_RELAXED);
-	window_begin();
+	window_begin(0);
 	if (percent == 0) {
 		prof_sample_scale(-64);
 	}
@@ -92,12 +96,6 @@ static uint64_t
 record_ns(void) {
 	uint64_t ns = load(&budget.record_ns);
 	return ns != 0 ? ns : RECORD_NS;
-}
-
-uint64_t
-prof_budget_cost(size_t usize) {
-	uint64_t pages = usize > SC_SMALL_MAXCLASS ? usize >> LG_PAGE : 0;
-	return record_ns() + SAMPLE_NS + pages * (PAGE_NS << LG_PAGE >> 12);
 }
 
 void
@@ -125,23 +123,39 @@ record_learn(uint64_t ns) {
 }
 
 void
-prof_budget_sample_end(uint64_t begun, size_t usize) {
+prof_budget_sample_end(uint64_t begun) {
 	if (begun != 0) {
 		record_learn(nstime_ns_between(begun, nstime_monotonic_ns()));
 	}
-	prof_budget_charge(prof_budget_cost(usize));
+	prof_budget_charge(record_ns() + SAMPLE_NS);
 }
 
 /* ---------------------------------------------------------------- decisions */
 
+/* What samples may cost in so much time of work. */
+static uint64_t
+allowed_ns(fxp_t percent, uint64_t work_ns) {
+	uint64_t time = work_ns > TICK_NS ? work_ns : TICK_NS;
+	return (uint64_t)((double)time * percent / (100.0 * FXP_INIT_INT(1)));
+}
+
 int
 prof_budget_judge(fxp_t percent, uint64_t samples, uint64_t cost_ns, uint64_t work_ns) {
-	uint64_t time = work_ns > TICK_NS ? work_ns : TICK_NS;
-	uint64_t allowed = (uint64_t)((double)time * percent / (100.0 * FXP_INIT_INT(1)));
+	uint64_t allowed = allowed_ns(percent, work_ns);
 	if (cost_ns > allowed) {
-		return samples >= SAMPLES_MIN ? 1 : 0;
+		/* A debt alone, without samples, is paid off by the time of work. */
+		return samples >= (work_ns < WINDOW_NS ? SAMPLES_MIN : 1) ? 1 : 0;
 	}
 	return work_ns >= WINDOW_NS && cost_ns < allowed / SPARE ? -1 : 0;
+}
+
+/* What a window leaves to the next one to pay. */
+static uint64_t
+debt_ns(fxp_t percent, uint64_t cost_ns, uint64_t work_ns) {
+	uint64_t allowed = allowed_ns(percent, work_ns);
+	uint64_t debt = cost_ns > allowed ? cost_ns - allowed : 0;
+	uint64_t most = allowed_ns(percent, DEBT_MAX_NS);
+	return debt < most ? debt : most;
 }
 
 void
@@ -152,13 +166,14 @@ prof_budget_heartbeat(uint64_t gap_ns) {
 	} else {
 		work = load(&budget.work_ns);
 	}
-	int by = prof_budget_judge(prof_budget_get(), load(&budget.samples), load(&budget.cost_ns),
-	    work);
+	fxp_t percent = prof_budget_get();
+	uint64_t cost = load(&budget.cost_ns);
+	int by = prof_budget_judge(percent, load(&budget.samples), cost, work);
 	bool is_over = by != 0 || work >= WINDOW_NS;
 	if (likely(!is_over) || atomic_exchange_b(&budget.is_deciding, true, MO_ACQUIRE)) {
 		return;
 	}
-	window_begin();
+	window_begin(debt_ns(percent, cost, work));
 	if (by != 0) {
 		prof_sample_scale(by);
 	}

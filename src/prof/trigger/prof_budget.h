@@ -4,10 +4,11 @@
  *
  * What samples cost is charged, the time that threads work is counted, and the sampling interval
  * doubles when the cost is above the budget and halves, down to the one that was set, when it is
- * far below. Each sample has the weight of its own interval, so estimates stay right. No system
+ * far below. What was above is paid off first, so that also few dear samples keep to the budget in
+ * the long run. Each sample has the weight of its own interval, so estimates stay right. No system
  * call is made for it: of each MEASURE_EVERY samples the time of one is measured, by a clock that
- * needs none; what cannot be measured there has constants (prof_budget.c); and a thread is taken to
- * work from one heartbeat to the next, but not for longer than WORK_MAX_NS. No locks. Called by
+ * needs none; what cannot be measured there has a constant (prof_budget.c); and a thread is taken
+ * to work from one heartbeat to the next, but not for longer than WORK_MAX_NS. No locks. Called by
  * prof.c at samples and heartbeats, by ctl_prof.c, prof_session.c and prof_request.c for the value.
  */
 #ifndef PROF_BUDGET_H
@@ -47,10 +48,10 @@ prof_budget_is_on(void) {
 
 /*
  * Called around the recording of a sample while the budget is on. _begin returns what _end gets:
- * the time, or 0 if this sample is not measured. usize: usable bytes of the object.
+ * the time, or 0 if this sample is not measured.
  */
 uint64_t prof_budget_sample_begin(void);
-void prof_budget_sample_end(uint64_t begun, size_t usize);
+void prof_budget_sample_end(uint64_t begun);
 /*
  * Called at heartbeats while the budget and prof.active are on; changes the interval if it is time.
  * gap_ns: time since the thread's last heartbeat; 0: not known.
@@ -59,12 +60,10 @@ void prof_budget_heartbeat(uint64_t gap_ns);
 
 /* Charges a sample of so many ns; for tests, and for prof_budget_sample_end(). */
 void prof_budget_charge(uint64_t ns);
-/* What one sample of an object of usize is charged with at present, in ns. */
-uint64_t prof_budget_cost(size_t usize);
 
 /*
  * The rule, as a pure function for tests: +1 to double the interval, -1 to halve it, 0 to leave it,
- * from the number and cost of the samples and the time of work in a window.
+ * from the number of the samples in a window, their cost with the debt, and the time of work.
  */
 int prof_budget_judge(fxp_t percent, uint64_t samples, uint64_t cost_ns, uint64_t work_ns);
 
