@@ -1,6 +1,7 @@
 /*
  * The profile while everything around it changes: switched on and off under load, rates changed a
- * thousand times, objects that grow in place, a fork while a dump hangs in a pipe, hooks.
+ * thousand times, objects that grow in place, a fork while a dump hangs in a pipe, forks amid
+ * resets, hooks.
  */
 #include "ctl.h"
 #include "heap.h"
@@ -223,6 +224,67 @@ test_fork_during_dump(void) {
 	ok(h.total > 4096, "%zu bytes", h.total);
 }
 
+/* ---- forks amid resets ---- */
+
+enum { LG_SITES = 11 };
+static int resets_end;
+
+static void *odd_site(unsigned way, unsigned depth);
+
+/* Allocates at the end of a chain of calls that the bits of `way` choose. */
+__attribute__((noinline)) static void *
+even_site(unsigned way, unsigned depth) {
+	return keep(depth == 0 ? malloc(40) : way % 2 == 0 ? even_site(way / 2, depth - 1)
+	    : odd_site(way / 2, depth - 1));
+}
+
+__attribute__((noinline)) static void *
+odd_site(unsigned way, unsigned depth) {
+	return keep(depth == 0 ? malloc(41) : way % 2 == 0 ? even_site(way / 2, depth - 1)
+	    : odd_site(way / 2, depth - 1));
+}
+
+/* Each reset leaves counts of the time before, which the next ones remove from the tables. */
+static void *
+reset_again_and_again(void *arg) {
+	for (unsigned i = 0; !__atomic_load_n(&resets_end, __ATOMIC_RELAXED); i++) {
+		for (unsigned k = 0; k < 16; k++)
+			free(even_site(16 * i + k, LG_SITES));
+		mallctl("prof.reset", NULL, NULL, NULL, 0);
+	}
+	return arg;
+}
+
+/* Samples at so many sites that the child comes to each part of the tables. */
+static void
+sample_everywhere(void) {
+	for (unsigned i = 0; i < 1u << LG_SITES; i++)
+		free(even_site(i, LG_SITES));
+}
+
+static void
+test_fork_amid_resets(void) {
+	enum { FORKS = 100 };
+	unsigned n = 0;
+	int status = 0;
+	pthread_t t;
+
+	pthread_create(&t, NULL, reset_again_and_again, NULL);
+	for (; n < FORKS && status == 0; n++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			alarm(60);
+			sample_everywhere();
+			_exit(0);
+		}
+		waitpid(pid, &status, 0);
+	}
+	__atomic_store_n(&resets_end, 1, __ATOMIC_RELAXED);
+	pthread_join(t, NULL);
+	is_int(status, 0, "%u children of forks amid resets take samples", n);
+}
+
 static void *
 dump_on_small_stack(void *arg) {
 	(void)arg;
@@ -316,6 +378,7 @@ main(void) {
 	test_rates();
 	test_growth();
 	test_fork_during_dump();
+	test_fork_amid_resets();
 	test_small_stack();
 	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
 	return system(cmd) != 0 ? 1 : done_testing();

@@ -16,6 +16,7 @@
 
 #include "meta/freepool.h"
 #include "meta/region.h"
+#include "os/gate.h"
 #include "os/mutex.h"
 #include "prof/sites/prof_root.h"
 #include "prof/sites/prof_sample.h"
@@ -877,6 +878,7 @@ epoch_tell(void) {
  */
 void
 prof_data_reset(void) {
+	assert(gate_is_entered(tls_get())); /* a fork must not copy a lock that the sweep holds */
 	atomic_fetch_add_u32(&tables.epoch, 1, MO_ACQ_REL);
 	epoch_tell();
 	if (mutex_trylock(&tables.pass)) {

@@ -201,7 +201,9 @@ prof_reset(size_t lg_sample) {
 		prof_sample_rate_set(UINT64_C(1) << min_zu(lg_sample, 63));
 	}
 	/* Last, so that hardly any sample of the old rate is counted after the reset. */
+	gate_enter(tls_get());
 	prof_data_reset();
+	gate_exit(tls_get());
 	if (prof_switch_begun_ns() != 0) {
 		atomic_store_u64(&switches.begun_ns, nstime_monotonic_ns(), MO_RELAXED);
 	}

@@ -4,11 +4,13 @@
  *
  * Invariant: while nobody holds the shard's lock, every node is reachable from the shard's current
  * bucket array; a reader without the lock may miss a node during a rehash. Locks: one per shard,
- * rank PROF_SITES; prof_table_find() may run without it. Called by prof_data.c.
+ * rank PROF_SITES, taken inside the gate; prof_table_find() may run without it. Called by
+ * prof_data.c.
  */
 #include "prof/sites/prof_table.h"
 
 #include "meta/region.h"
+#include "os/gate.h"
 #include "util/assert.h"
 #include "util/bits.h"
 
@@ -54,6 +56,7 @@ prof_table_find(const prof_table_t *t, uint64_t hash, const void *key) {
 mutex_t *
 prof_table_lock(prof_table_t *t, uint64_t hash) {
 	mutex_t *mtx = &table_shard(t, hash)->mtx;
+	assert(gate_is_entered(tls_get()));
 	mutex_lock(mtx);
 	return mtx;
 }
