@@ -63,7 +63,7 @@ switches_apply_locked(void) {
 	bool gdump = ready && atomic_load_b(&switches.gdump, MO_ACQUIRE);
 	bool wants = prof_switch_is_active() || prof_switch_has_listener();
 	atomic_store_b(&prof_switch_wants_samples, wants, MO_RELAXED);
-	if (ready && prof_switch_is_active() && prof_switch_begun_ns() == 0) {
+	if (ready && wants && prof_switch_begun_ns() == 0) {
 		atomic_store_u64(&switches.begun_ns, nstime_monotonic_ns(), MO_RELAXED);
 	}
 	prof_sample_switch(ready && prof_switch_is_active());

@@ -17,8 +17,8 @@
 /* Whether the site tables exist. */
 bool prof_is_booted(void);
 /*
- * When prof.active was first true, or the last reset after that, in ns on the monotonic clock; 0:
- * it never was. Since then the counts have been growing. Samples for tracers alone do not set it.
+ * When samples were first taken, for profiles or for a tracer, or the last reset after that, in ns
+ * on the monotonic clock; 0: they never were. Since then the counts have been growing.
  */
 uint64_t prof_switch_begun_ns(void);
 
