@@ -346,6 +346,7 @@ tables_postfork_child(void) {
 	struct tls_s *t = tls_get();
 	sys_modules_postfork_child();
 	unwind_postfork_child();
+	prof_backtrace_postfork_child();
 	module_history_postfork_child();
 	prof_dump_postfork_child();
 	prof_recent_postfork_child();

@@ -5,7 +5,7 @@
  * Invariant: td->busy is set from prof_backtrace() to prof_backtrace_done(), so a signal handler
  * that samples in between does not overwrite td->frames. Locks: none of its own; a compare-and-swap
  * chooses the thread that boots. Booting and looking for loaded objects take the loader's lock,
- * outside the gate; only a first sample that comes before prof_backtrace_prepare() boots inside.
+ * outside the gate: a thread that holds it may fork, and then waits for all that are inside.
  * Called by prof.c for each sample, at heartbeats and by the constructor, by prof_recent.c and
  * prof_log.c for frees, and prepared by prof_session.c and prof_listen.c.
  */
@@ -62,6 +62,7 @@ static struct {
 	uintptr_t own_start;   /* range of the allocator's code; empty: not known */
 	uintptr_t own_end;
 	atomic_u32_t boot;     /* a boot_state_t */
+	uint32_t booter;       /* mutex_self() of the thread that boots or has booted */
 	atomic_u64_t ncut;     /* backtraces that were cut off at prof_bt_max */
 	atomic_u32_t ntested;  /* number of stacks in the self-test; it ends at SELF_TEST_STACKS */
 	atomic_b_t is_deep;    /* one of these stacks was deep enough */
@@ -136,7 +137,11 @@ can_unwind(void) {
 	return prof_backtrace_is_constructed || sys_auxval(AT_BASE) != 0;
 }
 
-/* Boots unless that is done; false if it is not possible yet or another thread is doing it. */
+/*
+ * Boots unless that is done; false if it is not possible yet or another thread is doing it. A first
+ * sample that comes before prof_backtrace_prepare() leaves the gate for it; one in a handler that
+ * interrupted the allocator cannot.
+ */
 static bool
 try_boot(void) {
 	uint32_t state = atomic_load_u32(&backtrace.boot, MO_ACQUIRE);
@@ -144,12 +149,16 @@ try_boot(void) {
 		return true;
 	}
 	state = boot_not_yet;
-	if (!can_unwind()
+	struct tls_s *t = tls_get();
+	if (!can_unwind() || t->gate_depth > 1
 	    || !atomic_cas_strong_u32(&backtrace.boot, &state, boot_running, MO_ACQUIRE, MO_RELAXED)) {
 		return false;
 	}
+	uint32_t depth = gate_leave_all(t);
+	backtrace.booter = mutex_self();
 	backtrace_boot();
 	assert(atomic_load_u32(&backtrace.boot, MO_RELAXED) == boot_running);
+	gate_reenter(t, depth);
 	atomic_store_u32(&backtrace.boot, boot_done, MO_RELEASE);
 	return true;
 }
@@ -158,6 +167,15 @@ void
 prof_backtrace_prepare(void) {
 	assert(tls_get()->gate_depth == 0 && tls_get()->inside > 0);
 	(void)try_boot();
+}
+
+/* The thread that boots may not exist in the child; then the child's first sample boots again. */
+void
+prof_backtrace_postfork_child(void) {
+	if (atomic_load_u32(&backtrace.boot, MO_ACQUIRE) == boot_running
+	    && backtrace.booter != mutex_self()) {
+		atomic_store_u32(&backtrace.boot, boot_not_yet, MO_RELAXED);
+	}
 }
 
 /* Makes room in the memo for deeper stacks. Without memory the memo stays as it is. */

@@ -22,8 +22,8 @@
  * until prof_backtrace_done(), which the caller then owes. Returns NULL if there is no memory, if
  * td is busy (a signal handler interrupted a backtrace), or in a static program before the
  * constructors. The first call, unless prof_backtrace_prepare() came before, selects the unwinder
- * and finds the range of our own code, and other threads get NULL meanwhile. Boot does not do that:
- * it may take the loader's lock, and boot holds a lock. where is the point at which the user's code
+ * and finds the range of our own code, outside the gate, and other threads get NULL meanwhile. Boot
+ * does not do that: it may take the loader's lock, and boot holds a lock. where is the point at which the user's code
  * entered the allocator; remaining frames of ours are dropped. Called with no lock held.
  */
 const prof_bt_t *prof_backtrace(prof_tdata_t *td, const struct unwind_where_s *where);
@@ -35,6 +35,8 @@ const prof_bt_t *prof_backtrace_here(prof_tdata_t *td) NOINLINE;
  * the start of a session, and when a tracer comes.
  */
 void prof_backtrace_prepare(void);
+/* In a forked child, before its first backtrace. */
+void prof_backtrace_postfork_child(void);
 /* Set by the library's constructor: from then on a static program can be unwound too. */
 extern HIDDEN bool prof_backtrace_is_constructed;
 /* Doubles the room of td's memo, up to td->frames_max, if there is memory. */
