@@ -23,8 +23,9 @@
  * td is busy (a signal handler interrupted a backtrace), or in a static program before the
  * constructors. The first call, unless prof_backtrace_prepare() came before, selects the unwinder
  * and finds the range of our own code, outside the gate, and other threads get NULL meanwhile. Boot
- * does not do that: it may take the loader's lock, and boot holds a lock. where is the point at which the user's code
- * entered the allocator; remaining frames of ours are dropped. Called with no lock held.
+ * does not do that: it may take the loader's lock, and boot holds a lock. where is the point at
+ * which the user's code entered the allocator; remaining frames of ours are dropped. Called with no
+ * lock held.
  */
 const prof_bt_t *prof_backtrace(prof_tdata_t *td, const struct unwind_where_s *where);
 /* As prof_backtrace(), from the present frame. */

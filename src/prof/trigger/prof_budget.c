@@ -6,8 +6,8 @@
  * part of the cost of the next one, so that the interval does not halve before it is paid: else a
  * few dear samples, each followed by windows that cost nothing, would pass the budget without end.
  * One thread at a time decides (budget.is_deciding). Locks: none; prof_sample_scale() has its own.
- * Called by prof.c at boot, samples and heartbeats, by ctl_prof.c and prof_session.c to set and read
- * the budget, and by prof_request.c to read it.
+ * Called by prof.c at boot, samples and heartbeats, by ctl_prof.c and prof_session.c to set and
+ * read the budget, and by prof_request.c to read it.
  */
 #include "prof/trigger/prof_budget.h"
 
