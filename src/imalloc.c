@@ -322,6 +322,17 @@ imalloc_note_large(tsd_t *tsd, size_t size) {
 	}
 }
 
+/* Writes the profile of a new maximum of mapped memory that this or another request has made. */
+ALWAYS_INLINE void
+imalloc_write_gdump(tsd_t *tsd) {
+	if (config_prof && unlikely(atomic_load_b(&prof_gdump_is_due, MO_RELAXED)) && tsd != NULL
+	    && tsd->tls->inside == 0 && tsd->tls->gate_depth == 1) {
+		tsd->tls->inside++;
+		prof_gdump_write();
+		tsd->tls->inside--;
+	}
+}
+
 /*
  * imalloc_draw_sample() for a request that a bin of a cache serves (tc, slot), or no cache if tc is
  * NULL.
@@ -517,6 +528,7 @@ imalloc_in_gate(struct tls_s *t, const imalloc_req_t *req) {
 	void *p = imalloc_body(tsd, req, usize);
 	if (likely(p != NULL)) {
 		imalloc_note_large(tsd, req->size);
+		imalloc_write_gdump(tsd);
 	}
 	return p;
 }

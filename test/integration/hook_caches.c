@@ -12,7 +12,8 @@ static unsigned id;            /* of the explicit cache in use */
 static unsigned arenas[2];     /* those between which thread.arena changes */
 static bool is_in_hook;
 static unsigned n_calls;
-static uint64_t reset_bytes;   /* allocated, and gone by a reset without a free */
+static uint64_t reset_bytes;   /* allocated, and gone by a reset without a free, or kept */
+static bool grows;             /* some blocks are kept, for new maxima of mapped memory */
 
 /* ------------------------------------------------------------------ what a hook does */
 
@@ -260,6 +261,13 @@ block_step(struct block *b, uint64_t *seed) {
 	block_fill(b, seed);
 }
 
+/* Small blocks that stay: caches are filled from new memory. */
+static void
+keep_some(void) {
+	for (unsigned i = 0; i < 1000; i++)
+		reset_bytes += sallocx(keep(malloc(900)), 0);
+}
+
 /* Bytes allocated and not freed, as counted; what another thread freed is no part of it. */
 static uint64_t
 net(void) {
@@ -274,8 +282,11 @@ act_in_loop(const char *kind, unsigned i) {
 	reset_bytes = 0;
 	n_wrong = 0;
 	act = acts[i].f;
-	for (unsigned step = 0; step < N_STEPS; step++)
+	for (unsigned step = 0; step < N_STEPS; step++) {
+		if (grows && step % 600 == 0)
+			keep_some();
 		block_step(&live[test_random(&seed) % N_LIVE], &seed);
+	}
 	act = NULL;
 	for (unsigned k = 0; k < N_LIVE; k++) {
 		block_check(&live[k]);
@@ -357,6 +368,13 @@ child_dump(void) {
 }
 
 static int
+child_maximum(void) {
+	grows = true;
+	return hooked("prof_dump at a maximum", "experimental.hooks.prof_dump",
+	    (void *)(uintptr_t)on_dump);
+}
+
+static int
 child_alloc(void) {
 	struct {
 		void (*alloc)(void *, unsigned, void *, uintptr_t, const uintptr_t *);
@@ -377,6 +395,7 @@ static const struct test_child children[] = {
 	{"sample_free", child_sample_free},
 	{"backtrace", child_backtrace},
 	{"dump", child_dump},
+	{"maximum", child_maximum},
 	{"alloc", child_alloc},
 	{NULL, NULL},
 };
@@ -395,6 +414,8 @@ main(int argc, char **argv) {
 		child_runs("backtrace", "prof:true,lg_prof_sample:12");
 		child_runs("dump", "prof:true,lg_prof_sample:16,lg_prof_interval:22,"
 		    "prof_prefix:/tmp/hook_caches");
+		child_runs("maximum", "prof:true,lg_prof_sample:16,prof_gdump:true,"
+		    "prof_dump_min_gap_ms:0,prof_prefix:/tmp/hook_caches");
 	}
 	return done_testing();
 }

@@ -2,7 +2,7 @@
  * Dumps at an interval of allocated bytes, at a new maximum of mapped memory, on request, and at
  * the end of the process; and the mark for dumps of growth.
  *
- * Invariant: of the kinds interval and gdump at most one dump each is pending, and further ones
+ * Invariant: of the kinds interval and gdump at most one dump each is due or pending, and further ones
  * that come due meanwhile are merged into it; the next heartbeat of any thread retries it. Locks:
  * none of its own, state is atomic; prof_dump() takes the lock of dumps, and so does prof_mark().
  * Called by prof.c (heartbeat, exit, fork), by pac through its hook, by prof_signal.c for the final
@@ -20,6 +20,8 @@
 #include "prof/sites/prof_switch.h"
 #include "prof/trigger/prof_trigger.h"
 #include "util/assert.h"
+
+atomic_b_t prof_gdump_is_due;
 
 static struct {
 	/* bytes allocated since an interval passed last, less than an interval; while prof.active */
@@ -59,18 +61,17 @@ auto_retry(prof_kind_t kind, atomic_b_t *pending) {
 	}
 }
 
-/*
- * pac calls this with none of its locks held, and memory for the dump does not come from this page
- * cache. But code that allocates inside the allocator (the C library while it creates our thread,
- * or a hook of the user) may hold other locks; the dump is then left to the next heartbeat.
- */
 void
 prof_gdump_due(void) {
-	if (tls_get()->inside != 0) {
-		auto_wait(&autos.gdump_pending);
-		return;
+	atomic_store_b(&prof_gdump_is_due, true, MO_RELAXED);
+}
+
+void
+prof_gdump_write(void) {
+	if (unlikely(atomic_load_b(&prof_gdump_is_due, MO_RELAXED))
+	    && atomic_exchange_b(&prof_gdump_is_due, false, MO_RELAXED)) {
+		auto_dump(prof_kind_gdump, &autos.gdump_pending);
 	}
-	auto_dump(prof_kind_gdump, &autos.gdump_pending);
 }
 
 /*
@@ -99,6 +100,7 @@ prof_auto_heartbeat(uint64_t bytes) {
 		auto_dump(prof_kind_interval, &autos.interval_pending);
 	}
 	auto_retry(prof_kind_interval, &autos.interval_pending);
+	prof_gdump_write();
 	auto_retry(prof_kind_gdump, &autos.gdump_pending);
 }
 
@@ -106,6 +108,7 @@ void
 prof_auto_postfork_child(void) {
 	atomic_store_b(&autos.interval_pending, false, MO_RELAXED);
 	atomic_store_b(&autos.gdump_pending, false, MO_RELAXED);
+	atomic_store_b(&prof_gdump_is_due, false, MO_RELAXED);
 }
 
 int
@@ -168,6 +171,9 @@ prof_final_dump(int signal, bool in_handler, bool *found_leak) {
 	}
 	if (!in_handler && prof_log_is_running()) {
 		prof_log_stop();
+	}
+	if (signal == 0) {
+		prof_gdump_write();
 	}
 	if (prof_sys_prefix_is_empty() || (signal == 0 && !opt_prof_final)) {
 		return;

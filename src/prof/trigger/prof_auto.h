@@ -9,6 +9,7 @@
 #define PROF_AUTO_H
 
 #include "prof/file/prof_sys.h"
+#include "util/atomic.h"
 
 /*
  * Called at heartbeats, where a dump is safe, with the bytes that the thread has allocated since
@@ -16,10 +17,16 @@
  */
 void prof_auto_heartbeat(uint64_t bytes);
 /*
- * Hook for pac, called at a new maximum of mapped memory with no lock of pac's held; prof_start.c
- * passes it to prof_switch_ready().
+ * Hook for pac, called at a new maximum of mapped memory; prof_start.c passes it to
+ * prof_switch_ready(). Writes nothing: the thread may be filling its cache, and a dump runs the
+ * user's hook, which may change the cache. The dump follows at the next heartbeat of any thread, at
+ * the end of a request that passes the shorter ways of malloc, or at exit; several maxima until
+ * then are one.
  */
 void prof_gdump_due(void);
+extern HIDDEN atomic_b_t prof_gdump_is_due;
+/* Writes the dump that is due, if one is; at heartbeats and other ends of a request. */
+void prof_gdump_write(void);
 /*
  * prof.mark: each site remembers what it holds (prof_mark.h). Waits for a dump in progress, outside
  * the gate. 0, ENOENT if not booted, EBUSY if called from the dump hook.
@@ -39,11 +46,12 @@ int prof_mdump(prof_kind_t kind, const char *path);
  */
 int prof_mdump_told(prof_kind_t kind, const char *path, bool is_confined, char *told);
 /*
- * Ends the log, and writes the final profile unless the prefix is empty. signal is the signal that
- * ends the process; 0 for exit, when a profile is written with prof_final only. in_handler: the
- * call comes from the handler of that signal; then the log is left as it is, and what calls the
- * loader or the user's code is left out. *found_leak (may be NULL) becomes whether a leak summary
- * was wanted and was not empty; without a profile it stays. Waits for a dump in progress.
+ * Ends the log, at exit writes the dump of gdump that is due, and writes the final profile unless
+ * the prefix is empty. signal is the signal that ends the process; 0 for exit, when a final profile
+ * is written with prof_final only. in_handler: the call comes from the handler of that signal; then
+ * the log is left as it is, and what calls the loader or the user's code is left out. *found_leak
+ * (may be NULL) becomes whether a leak summary was wanted and was not empty; without a profile it
+ * stays. Waits for a dump in progress.
  */
 void prof_final_dump(int signal, bool in_handler, bool *found_leak);
 
