@@ -326,7 +326,8 @@ int jeprof_image_write(jeprof_image_t *image, FILE *to);
 size_t jeprof_image_course(jeprof_image_t *image, jeprof_image_line_t *lines, size_t most);
 /*
  * The rise of the resident memory (rss, where that is known) that leads to the last of these lines:
- * bytes, and in *ms how long it took; 1000 for each line if their times do not tell. Both are 0 if it is less than an eighth of the last value.
+ * bytes, and in *ms how long it took; 1000 for each line if their times do not tell. Both are 0 if
+ * it is less than an eighth of the last value.
  */
 uint64_t jeprof_course_growth(const jeprof_image_line_t *lines, size_t count, uint64_t *ms);
 void jeprof_image_close(jeprof_image_t *image);

@@ -2,11 +2,12 @@
  * Dumps at an interval of allocated bytes, at a new maximum of mapped memory, on request, and at
  * the end of the process; and the mark for dumps of growth.
  *
- * Invariant: of the kinds interval and gdump at most one dump each is due or pending, and further ones
- * that come due meanwhile are merged into it; the next heartbeat of any thread retries it. Locks:
- * none of its own, state is atomic; prof_dump() takes the lock of dumps, and so does prof_mark().
- * Called by prof.c (heartbeat, exit, fork), by pac through its hook, by prof_signal.c for the final
- * profile, and by ctl_prof.c and prof_request.c for dumps on request and the mark.
+ * Invariant: of the kinds interval and gdump at most one dump each is due or pending, and further
+ * ones that come due meanwhile are merged into it; the next heartbeat of any thread tries it again.
+ * Locks: none of its own, state is atomic; prof_dump() takes the lock of dumps, and so does
+ * prof_mark(). Called by prof.c (heartbeat, exit, fork), imalloc.c, by pac through its hook, by
+ * prof_signal.c for the final profile, and by ctl_prof.c and prof_request.c for dumps on request
+ * and the mark.
  */
 #include "prof/trigger/prof_auto.h"
 
