@@ -206,6 +206,16 @@ test_highwater_gap(void) {
 	prof_trigger_heartbeat(64 * K);
 	is_uint(w.dumps[prof_kind_highwater], 2, "still as high when the gap is over: written");
 	is_uint(w.value[prof_kind_highwater], 10 * M, "with the level of now");
+	w.live = 2 * M;
+	w.now += 1000 * MS;
+	prof_trigger_rearm();
+	prof_trigger_heartbeat(M);
+	is_uint(w.dumps[prof_kind_highwater], 3, "rearmed after memory has fallen");
+	before = prof_keep_suppressed();
+	w.live = 3 * M;
+	w.now += MS;
+	prof_trigger_heartbeat(M);
+	is_uint(prof_keep_suppressed() - before, 1, "a step above that one, too early: counted");
 }
 
 static void
