@@ -101,13 +101,14 @@ sub json {
 # ---- the report ----
 use constant { WIDTH => 1000, HEIGHT => 120 }; # units of the picture; a unit of the height is a pixel
 
-# Resident and allocated bytes over time, and the limit if it is below four times the largest of
-# them, as HTML; '' if there are not two lines.
+# Resident and allocated bytes over time, or by the number of the line where the clock was set back;
+# and the limit if it is below four times the largest of them. HTML; '' if there are not two lines.
 sub picture {
 	my ($dump) = @_;
 	my @lines = lines($dump);
-	my $span = @lines > 1 ? $lines[-1][TIME] - $lines[0][TIME] : 0;
-	return '' unless $span > 0;
+	my @x = map { $_->[TIME] - $lines[0][TIME] } @lines;
+	@x = 0 .. $#lines if grep { $x[$_] <= $x[$_ - 1] } 1 .. $#x;
+	return '' unless @x > 1;
 	my $limit = $lines[-1][LIMIT];
 	my ($most) = sort { $b <=> $a } map { (resident($_), $_->[ALLOCATED]) } @lines;
 	my $has_limit = $limit && $limit < 4 * $most;
@@ -116,8 +117,9 @@ sub picture {
 	my $y = sub { sprintf '%.1f', HEIGHT - 4 - (HEIGHT - 8) * $_[0] / $most };
 	my $path = sub {
 		my ($value) = @_;
-		return join ' ', map { sprintf '%.1f,%s', WIDTH * ($_->[TIME] - $lines[0][TIME]) / $span,
-			    $y->($value->($_)) } @lines;
+		return join ' ',
+		    map { sprintf '%.1f,%s', WIDTH * $x[$_] / $x[-1], $y->($value->($lines[$_])) }
+		    0 .. $#lines;
 	};
 	my $line = 'fill="none" stroke-width="2" vector-effect="non-scaling-stroke"';
 	my $dashes = $has_limit ? sprintf '<line x1="0" x2="%d" y1="%s" y2="%s" stroke="var(--up)" '

@@ -325,8 +325,8 @@ static const ctl_node_t hooks_nodes[] = {
 	    .access = CTL_W, .set = set_thread_event, .flags = CTL_NEED_NEW,
 	    MANUAL(text, "takes in newp {void (*f)(bool is_alloc, uint64_t allocated, uint64_t freed); "
 	    "uint64_t interval; bool alloc_only}: each thread calls f as its bytes allocated, and "
-	    "unless alloc_only those freed, pass a further interval, with both numbers; seen after at "
-	    "most 64 KiB that it allocates. Four at most, for good; the same twice is one. EINVAL: "
+	    "unless alloc_only those freed, pass a further interval, with both numbers; seen at its "
+	    "next heartbeat, after at most 128 KiB of one size or 32 large requests. Four at most, for good; the same twice is one. EINVAL: "
 	    "NULL, wrong length, no f, interval 0 or no place")},
 	CTL_NODE_W("safety_check_abort", CTL_POINTER, set_safety_abort, 0,
 	    "void hook(const char *message) is called instead of abort when misuse is found; NULL: "

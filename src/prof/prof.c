@@ -99,7 +99,8 @@ void
 prof_boot_exit(void) {
 	struct tls_s *t = tls_get();
 	t->inside++;
-	if ((opt_prof_final || opt_prof_log || opt_prof_final_signals) && atexit(prof_fdump) != 0) {
+	bool writes = opt_prof_final || opt_prof_log || opt_prof_final_signals || opt_prof_gdump;
+	if (writes && atexit(prof_fdump) != 0) {
 		malloc_write("<jemalloc>: Error in atexit()\n");
 		if (prof_abort) {
 			abort();

@@ -99,13 +99,15 @@ end_agent
 
 # Differences of processes that do not answer: none of them sleeps yet, and there are 32 at most.
 agent --max-scrapes 100
+deaf=
 for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17; do
 	./fake deaf <go >/dev/null 2>&1 &
 	children="$children $!"
+	deaf="$deaf $!"
 	printf 'url = "%s/p/%s/debug/pprof/heap?seconds=600"\noutput = "delta%s"\n' "$URL" "$!" "$i.1"
 	printf 'url = "%s/p/%s/debug/pprof/heap?seconds=600"\noutput = "delta%s"\n' "$URL" "$!" "$i.2"
 done >deltas
-sleep 0.3
+for p in $deaf; do until_true is_target "$p"; done
 curl -s -Z --parallel-immediate --parallel-max 40 --max-time 60 -K deltas
 is "$(cat delta*.* | grep -c 'requests go on already: try again')" 2 "of 34 differences at once two are refused" "$(cat delta*.*)"
 is "$ended" 0 "it ends well"

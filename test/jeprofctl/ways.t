@@ -253,11 +253,11 @@ fake normal
 	until_true [ -e "shared/$pid.cmd" ]
 	mv "shared/$pid.cmd" taken
 	echo "nonce=1 status" >"shared/$pid.cmd"
-	sleep 1
+	sleep 12
 	sed 's/ .*/ error=0/' taken >answer
 	mv answer "shared/$pid.status"
 ) &
-ctl stop "$pid" --ctl-dir "$W/shared" --wait 100ms
+ctl stop "$pid" --ctl-dir "$W/shared" --wait 10s
 gives 0 "control directory: a command that was taken is waited for, though another one lies there"
 wait $!
 "$CTL" status "$pid" --ctl-dir "$W/shared" --wait 1h >ctl.out 2>ctl.err 9>&- &

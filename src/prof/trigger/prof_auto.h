@@ -20,8 +20,8 @@ void prof_auto_heartbeat(uint64_t bytes);
  * Hook for pac, called at a new maximum of mapped memory; prof_start.c passes it to
  * prof_switch_ready(). Writes nothing: the thread may be filling its cache, and a dump runs the
  * user's hook, which may change the cache. The dump follows at the next heartbeat of any thread, at
- * the end of a request that passes the shorter ways of malloc, or at exit; several maxima until
- * then are one.
+ * the end of a request that passes the shorter ways of malloc, or at exit with prof_gdump:true;
+ * several maxima until then are one.
  */
 void prof_gdump_due(void);
 extern HIDDEN atomic_b_t prof_gdump_is_due;
