@@ -1,9 +1,11 @@
 /*
- * Reset, destruction and renewal of an explicit or hidden arena; arena_life.h has the contract.
+ * Reset, destruction and renewal of an explicit arena (made by the program: arenas.create) or a
+ * hidden one (made by the library for the samples of another arena); arena_life.h has the contract.
  * Reset and destruction free every object, found through the list of all extent descriptors of the
- * arena (meta/edata_cache.h). Invariant: the page cache is closed meanwhile, so that no other
- * thread purges and each active extent is a slab or a large object. Locks: those of the bins, one
- * at a time; pac_close() excludes decay. Called by arenas.c.
+ * arena (meta/edata_cache.h). Invariant: the page cache is closed meanwhile (pac_close), so that no
+ * other thread purges. An extent is active while a thread purges it; so without such threads each
+ * active extent is a slab or a large object. Locks: those of the bins, one at a time. Descriptors
+ * are read without a lock, as no thread uses the arena. Called by arenas.c.
  */
 #include "arena/arena_life.h"
 
@@ -29,7 +31,7 @@ life_free_slab(arena_t *a, edata_t *e, arena_sample_fn_t *on_sample) {
 	if (e->is_sampled) {
 		life_report_samples(e, on_sample);
 	}
-	/* No bin refers to the slab after bin_forget(), so it can be made an empty one. */
+	/* No bin refers to the slab after bin_forget(), so its fields may say that all is free. */
 	e->nfree = slab_info_of(e->szind, e->is_sampled)->nregs;
 	e->is_listed = false;
 	ql_init(&e->link);
@@ -46,8 +48,8 @@ life_free_large(edata_t *e, arena_sample_fn_t *on_sample) {
 }
 
 /*
- * Frees what is in an active extent. Descriptors of unused extents, spare ones, and those on pages
- * that were given back have another state.
+ * Frees what is in an active extent. The state is another one if the extent is unused, if the
+ * descriptor has no extent, or if its own page was given back to the system and reads as zero.
  */
 static void
 life_free_extent(arena_t *a, edata_t *e, arena_sample_fn_t *on_sample) {
@@ -80,7 +82,11 @@ life_free_objects(arena_t *a, arena_sample_fn_t *on_sample) {
 	assert(atomic_load_zu(&a->large_allocated, MO_RELAXED) == 0);
 }
 
-/* Reset, or with is_last destruction: all pages are returned to the system too. */
+/*
+ * Reset, or with is_last destruction, which returns all pages to the system too. The page cache is
+ * opened again in both cases, as arena_renew() uses a destroyed arena anew. 0, or EBUSY of
+ * pac_close() with nothing changed.
+ */
 static int
 life_end(arena_t *a, arena_sample_fn_t *on_sample, bool is_last) {
 	assert(!a->is_auto);

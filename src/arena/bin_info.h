@@ -1,8 +1,9 @@
 /*
  * The shape of each small class: the size of its slabs and how they are divided.
- * Invariant: computed once from the page size and the options, at boot (the shapes for samples:
- * before the first hidden arena is made), read-only afterwards, so reading needs no lock. Slabs,
- * bins, thread caches and statistics read it.
+ * Invariant: bin_infos is computed from the page size and the options at boot; bin_infos_sampled,
+ * the shapes for sampled objects, before the first hidden arena is made (the library makes one
+ * beside an arena for its samples). Both are read-only afterwards, so reading needs no lock. Slabs,
+ * bins, thread caches and statistics read them.
  */
 #ifndef ARENA_BIN_INFO_H
 #define ARENA_BIN_INFO_H
@@ -30,18 +31,19 @@ typedef struct bin_info_s {
 
 extern HIDDEN bin_info_t bin_infos[BIN_MAX];
 /*
- * Shapes of slabs of sampled objects. These are as small as possible without wasting more than one
- * eighth, because the few samples of a class seldom fill one, and have at most SAMPLED_REGS_MAX
- * regions, because each region has a record. They are never larger than the slabs of other objects.
+ * Shapes of slabs of sampled objects. Such a slab is as small as possible without wasting more than
+ * one eighth of it, because the few samples of a class seldom fill one. It has at most
+ * SAMPLED_REGS_MAX regions, because each region has a record. It is never larger than a slab of
+ * other objects.
  */
 #define SAMPLED_REGS_MAX 1024u
 extern HIDDEN bin_info_t bin_infos_sampled[BIN_MAX];
 
 /*
- * For the option parser, before bin_info_boot(). bin_info_set_shards(): the classes that serve
- * requests of from..to bytes get n shards. bin_info_set_slab_pages(): the classes whose own size is
- * in from..to get slabs of npages pages (clipped to what is possible). 0, or EINVAL: from..to is no
- * range, or n is no valid number of shards.
+ * For the option parser, before bin_info_boot(). Both return 0, or EINVAL if from is above to.
+ * bin_info_set_shards(): all classes that serve requests of from..to bytes get n bins per arena;
+ * EINVAL also if n is not in 1..BIN_SHARDS_MAX. bin_info_set_slab_pages(): only the classes whose
+ * own size is in from..to bytes get slabs of npages pages (clipped to what is possible).
  */
 int bin_info_set_shards(size_t from, size_t to, size_t n);
 int bin_info_set_slab_pages(size_t from, size_t to, size_t npages);
@@ -52,8 +54,8 @@ void bin_info_default_slab_pages(void);
 void bin_info_boot(void);
 
 /*
- * Fills bin_infos_sampled, unless it is done; called under the lock of arenas.c before there is a
- * hidden arena, so that a process without one does not touch that memory.
+ * Fills bin_infos_sampled, unless it is done; called under the lock of arenas.c before a hidden
+ * arena is made. A process without hidden arenas does not touch the memory of the table.
  */
 void bin_info_boot_sampled(void);
 

@@ -1,7 +1,8 @@
 /*
- * The room of a stock, and what leaves it unused; stock.h has the contract.
- * Invariant: stock_check(). The caller holds the lock of the bin, except for stock_room_for(),
- * which is an estimate. Called by arena.c (room) and bin.c.
+ * The slow steps of a stock: the choice of its room (the length of its array), the change to
+ * another array, and the removal of its oldest pointers; stock.h has the contract. Invariant:
+ * stock_check(). The caller holds the lock of the bin. Only stock_room_for() may be called without
+ * it, and its result is then an estimate. Called by arena.c (room) and bin.c (removal).
  */
 #include "arena/stock.h"
 
