@@ -2,10 +2,11 @@
  * What becomes of the unused pages of a page cache: they are purged when their decay is due
  * (pac_tick), when they exceed a limit (pac_trim), or when somebody asks (pac_purge,
  * pac_purge_oldest); and who is told that there are more of them (pac_tell). pac.h explains the
- * caches, the locks and the limits. Invariant: one thread at a time purges a cache, in a pass.
- * Callers: pac.c after a request or a release; arenas.c (heartbeats, mallctl), vacant.c and
- * background threads; arena.c and holes.c for their own passes; pac_relieve.c and pac_serve.c. They
- * are inside the gate and hold no lock, except where a comment says otherwise.
+ * caches, the locks and the limits. A cache has two decays, of its dirty and of its muzzy pages.
+ * Invariant: one thread at a time is in a pass of a decay, and only that thread purges the pages of
+ * the decay. Callers: pac.c after a request or a release; arenas.c (heartbeats, mallctl), vacant.c
+ * and background threads; arena.c and holes.c for their own passes; pac_relieve.c and pac_serve.c.
+ * The callers are inside the gate and hold no lock, except where a comment says otherwise.
  */
 #ifndef EXTENT_PAC_PURGE_H
 #define EXTENT_PAC_PURGE_H
@@ -23,59 +24,64 @@ extern ssize_t opt_muzzy_decay_ms;
 extern void (*pac_wake_hook)(unsigned arena_ind);
 
 /*
- * Called when the unused bytes of a cache have risen by more than pac_rise_step bytes above the
- * lowest value that was seen since the last call (at ticks, and at the call itself); only if the
- * cache decays by time and no background thread serves it. The caller is inside the gate and holds
- * no lock of a cache or bin; it may be in a pass of this cache, or in a hook of the user
- * (tls_s.inside). NULL: not set. The step is set at boot.
+ * Called when the unused bytes of a cache (pac_unused) exceed a base by more than pac_rise_step
+ * bytes. The base is what was unused at the last call, or less if a tick has seen less since. Only
+ * caches that decay by time, and that no background thread serves, call it. The caller is inside
+ * the gate and holds no lock of a cache or bin; it may be in a pass of this cache, or in a hook of
+ * the user (tls_s.inside). NULL: not set. The step is set at boot.
  */
 extern void (*pac_rise_hook)(void);
 extern size_t pac_rise_step;
 
 /*
- * Extents of a bounded cache begin at multiples of this many bytes, so that they are reused without
- * being split in different ways.
+ * Extents of a bounded cache begin at multiples of this many bytes. So an unused extent is split at
+ * the same places again and again, and its parts fit the next requests.
  */
 #define PAC_GRAIN ((size_t)64 << 10)
 
 /*
- * Bounds the unused pages, in addition to their decay in time. The limit is the smaller of two
- * values: the peak of pages in use minus the pages in use now, so that kept pages never raise the
- * memory above its peak; and the greater of half of the pages in use and `bytes`. So pages remain
- * for the next request, and after a program has freed nearly everything the rest is purged without
- * a further call. Purged pages do not become muzzy, unless the muzzy decay time is -1. A dirty
- * decay time of 0 or -1 keeps its meaning. bytes 0 removes the bound.
+ * Bounds the unused pages, in addition to their decay in time. The limit is the smaller of these
+ * two:
+ * - the peak of pages in use minus the pages in use now: kept pages never raise the memory above
+ *   its peak;
+ * - half of the pages in use, or `bytes` if that is more: some pages remain for the next request.
+ * The limit is enforced at each request and release. So a program that frees nearly everything, and
+ * then calls no more, keeps at most `bytes` unused. Purged pages do not become muzzy, unless the
+ * muzzy decay time is -1. A dirty decay time of 0 (purged at once) or -1 (never purged) keeps its
+ * meaning. bytes 0 removes the bound.
  */
 void pac_bound(pac_t *pac, size_t bytes);
 
 /*
- * Names the one bounded cache (that of oversized requests) which purges PAC_YIELD bytes of its
- * dirty pages whenever the growth of another cache brings the pages of all arenas to a new maximum,
- * so that the pages it keeps for its next block do not enlarge the process. It must never be
- * destroyed. NULL: none.
+ * pac_yields() names the one bounded cache (that of oversized requests) which purges PAC_YIELD
+ * bytes of its dirty pages whenever the growth of another cache brings the mapped bytes of all
+ * arenas (pac_mapped_all) to a new maximum. So the pages it keeps for its next block do not enlarge
+ * the process. It must never be destroyed. NULL: none.
  */
 #define PAC_YIELD (4 * PAC_GRAIN)
 void pac_yields(pac_t *pac);
 /*
- * Pages of descriptors (meta/edata_cache.h) that were spare for so many ms at least are given back;
- * for a quarter of the dirty decay time if that is longer.
+ * Pages of descriptors (meta/edata_cache.h) are given back when they have been spare for this many
+ * ms, or for a quarter of the dirty decay time if that is longer.
  */
 #define PAC_SPARE_MS ((size_t)1000)
 
 /*
- * Dirty and hot pages: those to which the limit of pac_trim() and wake_above apply. The rest of the
- * huge piece is not among them. Needs no lock.
+ * Number of dirty and hot pages: the limit of pac_trim() and wake_above apply to it. pac_ndirty()
+ * counts the rest of the huge piece (piece.h) too, and pac_nidle() also what is unused in huge
+ * slabs. pac_unused() is in bytes, of all mapped pages that are not in use, muzzy ones included.
+ * Needs no lock.
  */
 size_t pac_nunused(const pac_t *pac);
-/* Whether the limit that pac_trim() enforces allows npages pages in use to become unused too. */
+/* Whether the limit that pac_trim() enforces allows npages of the pages in use to become unused. */
 bool pac_has_room(const pac_t *pac, size_t npages);
 /*
  * Purges unused pages that exceed the limit: that of pac_bound(), or without a bound that for large
- * requests (pac.h). If another thread purges, nothing is done: if it does so in this function, it
- * checks the limit again.
+ * requests (pac.h). Does nothing while another thread is in a pass of the dirty pages. If that
+ * thread is in this function too, it checks the limit again after its pass.
  */
 void pac_trim(pac_t *pac);
-/* Called when `grown` has brought the pages of all arenas to a new maximum: see pac_yields(). */
+/* Called when `grown` has brought the mapped bytes to a new maximum: see pac_yields(). */
 void pac_yield(const pac_t *grown);
 
 /*
@@ -86,17 +92,18 @@ void pac_tick(pac_t *pac, uint64_t now);
 /* As pac_tick(), but waits for other threads. all: purges all unused pages, whatever their age. */
 void pac_purge(pac_t *pac, uint64_t now, bool all);
 /*
- * Purges the oldest unused pages, whatever their age, until at most npages are left (pac_nidle());
- * first those of huge slabs, all or none. With npages 0 pages of unused descriptors too. Does
- * nothing for pages that another thread purges.
+ * Purges the oldest unused pages, whatever their age, until at most npages are left by the count of
+ * pac_nidle(). If more are unused, all unused pages of huge slabs are purged first. With npages 0
+ * pages of unused descriptors too. While another thread is in a pass, fewer pages are purged.
  */
 void pac_purge_oldest(pac_t *pac, size_t npages);
 
 /*
- * Begins a pass of dirty pages, for work on the arena's slabs during which a reset must wait. 0, or
- * EBUSY: this thread is in a pass already, or without may_wait: another thread is in one or holds
- * the mutex. A thread that is in a pass must not wait for one of another cache. pac_pass_leave()
- * ends it, and purges if the decay time is 0, which a release inside the pass could not do.
+ * Begins a pass of the cache's dirty pages, for work on the arena's slabs during which a reset must
+ * wait. Returns 0; EBUSY if this thread is in such a pass already; and without may_wait EBUSY also
+ * if another thread is in one or holds the mutex. A thread that is in a pass must not wait for one
+ * of another cache. pac_pass_leave() ends it, and purges if the decay time is 0, which a release
+ * inside the pass could not do.
  */
 int pac_pass_enter(pac_t *pac, bool may_wait);
 void pac_pass_leave(pac_t *pac);
@@ -106,9 +113,9 @@ void pac_wake(pac_t *pac);
 
 /*
  * pac_tell() is called after more pages became unused. It wakes the background thread if more than
- * wake_above pages are unused, purges at once if the decay time is 0 (both pac_tell_slow()), and
- * calls pac_rise_hook if rise_above is exceeded (pac_tell_rise()). The caller is inside the gate
- * and holds no lock.
+ * wake_above pages are unused (pac_nunused), purges at once if the decay time is 0 (both
+ * pac_tell_slow()), and calls pac_rise_hook if more than rise_above bytes are unused (pac_unused;
+ * pac_tell_rise()). The caller is inside the gate and holds no lock.
  */
 void pac_tell_slow(pac_t *pac);
 void pac_tell_rise(pac_t *pac);
