@@ -3,7 +3,8 @@
  * process, from a core file, or from a box (a file, or a memfd, that holds the tables of a process
  * and outlives it). This file is the format; the library (prof/, unwind/module_history, meta/recs,
  * meta/region) writes it and bin/client/ reads it. Of the library's headers bin/client/ includes
- * only this one, prof_ages.h, prof_printed.h and prof_mailbox.h. No lock is needed to read.
+ * only this one, prof_ages.h, prof_printed.h, prof_mailbox.h and what these include. No lock is
+ * needed to read.
  *
  * The tables lie in at most IMAGE_PARTS ranges of addresses, the parts. The root is at the start of
  * the first part; the mailbox has its address (prof_mailbox.h). A box is all parts one behind the
@@ -17,7 +18,7 @@
  *   modules  -> (module.next) objects that were loaded at some time, oldest first
  *   records, records_elsewhere -> (block.next) blocks of the records of samples
  *   labels, labels_elsewhere   -> (label.next) the texts of the labels that samples have
- *   blocks   the ring: one line for each second of the last hour
+ *   root.blocks -> the ring: one line for each second of the last hour (not the blocks of records)
  * The types of these are private to the library. root.fields says where their fields are; the
  * library makes it from IMAGE_FIELDS by offsetof, so it is always right, and a reader does not
  * depend on the version of the library. A reader takes only fields that it knows and the root has:
@@ -25,21 +26,23 @@
  * changes IMAGE_VERSION.
  *
  * Readable at any instant. A process may be stopped, or die, between any two stores.
- * - A list is changed by one store: a new object is complete before a release store makes it the
- *   head (of the list of modules: the last one); a removed one is bypassed by one store to its
- *   predecessor. So a walk from a head meets complete objects only, and an object that is on no
- *   list is never met.
- * - Only a removed object is freed, and only when no thread can be reading it. A reader outside
- *   does not keep it from being freed; so in a RUNNING process, and only there, a reader may stand
- *   on one. Therefore the second word of freed memory is set to 0, where objects in use have their
- *   size (site.bytes, count.bytes), and each object proves itself: a site by the hash of its frames
- *   (image_hash_frame), a count by the hash of its site, thread, rate and epoch
- *   (image_hash_count). A reader that stands on an object without proof goes back to the last one
- *   with proof, or to the head.
- * - In a process that was stopped or killed each thread has carried out a prefix of its stores, in
- *   the order of the program, on every processor: what a processor has carried out becomes visible
- *   even if it stops then. In the midst of recording one sample a thread has added to some of the
- *   four sums of a count only: the sums differ by one sample for each thread.
+ * - A list is changed by one store. A new object is complete before a release store makes it the
+ *   head of its list; a new module, before one makes it the last of its list. A removed object is
+ *   bypassed by one store to its predecessor. So a walk from a head meets complete objects only,
+ *   and an object that is on no list is never met.
+ * - Only a removed object is freed, and only when no thread of the process can be reading it. A
+ *   reader outside does not keep it from being freed. So in a RUNNING process, and only there, a
+ *   reader may stand on a freed object. Therefore the second word of freed memory is set to 0,
+ *   where objects in use have their size (site.bytes, count.bytes). And sites and counts prove
+ *   themselves: a site by the hash of its frames (image_hash_frame), a count by the hash of its
+ *   site, thread, rate and epoch (image_hash_count). A reader that stands on a site or count
+ *   without proof goes back to the last one with proof, or to the head.
+ * - In a process that was stopped or killed, the stores of a thread are visible up to some point in
+ *   the order of its program, and none behind that point. This holds also where processors make
+ *   stores visible in another order, because what a processor has carried out becomes visible even
+ *   if the thread is stopped behind it. A thread that was recording a sample then may have added to
+ *   some of the four sums of a count only (live, live_bytes, c16, est; accum_* likewise). So they
+ *   may differ by one sample for each thread.
  * - A line of the ring has time_ns 0 while it is being written.
  */
 #ifndef META_IMAGE_H
@@ -66,9 +69,10 @@
 #define IMAGE_WEIGHT_ONE 65536u
 
 /*
- * If an object was loaded at the place of an earlier one, a profile shows the earlier one and its
- * addresses in a substitute range, which no address of a program has. The range begins at
- * IMAGE_SHADOW_BASE plus the number of its record times 2^IMAGE_LG_SHADOW_SPAN.
+ * If a module (loaded object) was loaded at the place of an earlier one, a profile shows the
+ * earlier one and its addresses in a substitute range, which no address of a program has. The range
+ * of the module with the number n (module.number) begins at
+ * IMAGE_SHADOW_BASE + (n << IMAGE_LG_SHADOW_SPAN).
  */
 #define IMAGE_SHADOW_BASE (UINT64_C(1) << 52)
 #define IMAGE_LG_SHADOW_SPAN 40u
@@ -94,12 +98,14 @@
  * X(struct, field, type, member): the fields that readers use. Appended to only; the width is that
  * of the member.
  *
- * next: address of the next object of the list; bytes: of the object; hash: see below. site: stamp
- * and then say which loaded objects the frames are of (unwind/module_history.h); frames: nframes
- * return addresses, leaf first. count: live objects with their bytes, and the estimates of all
- * objects (c16, in 1/65536) and of all bytes (est); accum_*: the same of all that was allocated,
- * only with IMAGE_ACCUM; life: estimated bytes of what was freed, by age. record: one sample, which
- * belongs to `count`; the fields are those of sample_rec_t (meta/edata.h).
+ * `next`: address of the next object of the list; `bytes`: of the object; `hash`: its proof, see
+ * above. site: `stamp` and `then` say which modules the frames are of (unwind/module_history.h);
+ * `frames`: nframes return addresses, leaf first. count: `live` and `live_bytes` are the sampled
+ * objects that live and their bytes; `c16` (in 1/65536) and `est` are the estimates for all objects
+ * that live, sampled or not, and for their bytes. accum_*: the same four for all objects that were
+ * ever allocated; `life`: estimated bytes of what was freed, by age; these only with IMAGE_ACCUM.
+ * record: one sample, which belongs to `count`; the fields are those of sample_rec_t
+ * (meta/edata.h).
  */
 #define IMAGE_FIELDS(X) \
 	X(site, next, prof_site_t, link.next) \
@@ -171,8 +177,10 @@ typedef struct image_field_s {
 
 /*
  * Numbers that do not lie in the tables, as they were when prof_course.c last wrote them, about
- * once in a second; appended to only. Those from `allocated` to `limit` are bytes, those behind
- * them counts since the start of the process.
+ * once in a second. This list must stay as it is: it lies in the middle of image_root_t, so one
+ * figure more would move the fields behind it. A new number goes to the end of image_root_t, or
+ * changes IMAGE_VERSION. Those from `allocated` to `limit` are bytes, those behind them counts
+ * since the start of the process.
  */
 #define IMAGE_FIGURES(X) \
 	X(time_ns) /* when the others were written, UTC */ \
@@ -189,7 +197,7 @@ typedef struct image_field_s {
 	X(faults) /* major page faults */ \
 	X(truncated_stacks) /* backtraces that were cut at prof_bt_max */ \
 	X(suppressed) /* automatic profiles that were left out (prof_keep.h) */ \
-	X(overlapped) /* of these, those that came due while another was written */ \
+	X(overlapped) /* of the suppressed: due while another was written; pending ones too */ \
 	X(dump_errors) /* dumps that failed */ \
 	X(samples) /* taken since the start */ \
 	X(fallbacks) /* samples for which another unwinder was used */
@@ -244,6 +252,7 @@ enum { image_open, image_ended, image_replaced };
 #define IMAGE_REALTIME 4u  /* the times of records are UTC, not of the monotonic clock */
 #define IMAGE_RAW 2u       /* a profile shows sampled counts, not estimates (prof_unbias:false) */
 
+/* Fields are appended at the end only; a reader uses those that root_bytes covers. */
 typedef struct image_root_s {
 	image_head_t head;
 	uint32_t version;      /* stored last of what does not change; 0: there are no tables yet */
@@ -291,8 +300,8 @@ typedef struct image_root_s {
 	uint64_t depths[16];   /* walks by the number of frames (unwind_stats_s) */
 	uint32_t nstops;       /* elements of `stops` and of `depths` that are used */
 	uint32_t ndepths;
-	uint64_t without_hdr;  /* objects without .eh_frame_hdr, and those whose .eh_frame was found */
-	uint64_t scanned;
+	uint64_t without_hdr;  /* modules without .eh_frame_hdr */
+	uint64_t scanned;      /* of these, those whose .eh_frame was found by a scan */
 	/* Lists of blocks of samples' records: in the parts, and in memory that is in none of them. */
 	uint64_t records;
 	uint64_t records_elsewhere;
@@ -302,14 +311,20 @@ typedef struct image_root_s {
 	uint64_t label_last;   /* the greatest number on them */
 } image_root_t;
 
-/* A step of the hash of a site's frames; it begins with their number, ends with hash_mix64(). */
+/*
+ * One step of the hash of a site's frames. The hash begins as their number; hash_mix64() of the
+ * last step's result is site.hash.
+ */
 static inline uint64_t
 image_hash_frame(uint64_t hash, uint64_t frame) {
 	hash = (hash ^ frame) * UINT64_C(0x9e3779b97f4a7c15);
 	return hash ^ hash >> 32;
 }
 
-/* The hash of a count; thread: address of its thread's record. */
+/*
+ * The hash of a count; thread: address of its thread's record, which has at most 48 bits. Only the
+ * low 16 bits of epoch enter, so whoever looks for a count compares its epoch too.
+ */
 static inline uint64_t
 image_hash_count(uint64_t site_hash, uint64_t thread, uint32_t epoch, uint64_t rate) {
 	uint64_t who = thread + ((uint64_t)epoch << 48);
