@@ -1,14 +1,15 @@
 /*
  * The page map: finds the extent that contains an address, with two loads and no lock.
  * A static root (one entry per GiB of address space) leads to leaves, which have one element of 8
- * bytes per 4 KiB granule, whatever the page size. An entry is not the leaf's address, but the
- * place where the element of address 0 would be if the leaf went on to there: so the number of the
- * granule in the address space is the index, with no need to subtract where the leaf begins.
- * Invariant: the map has the first and the last page of every extent (all granules of the first
- * page and the last granule), and every granule of a slab; of a huge slab (hpa/) it has the extents
- * that are taken from it instead. Elements of an extent in a page cache are written under that
- * cache's lock. Leaves are never freed. Read by the paths of free, realloc and usable sizes, and by
- * arena/, extent/ and thread/shelter; written by arena/, extent/ and thread/shelter.
+ * bytes per 4 KiB granule, whatever the page size. An entry is not the leaf's address, but that
+ * address minus 8 times the number of the leaf's first granule. So the element of an address is at
+ * the entry plus 8 times the number of its granule in the whole address space.
+ * Invariant: of every extent the map has all granules of the first page and the last granule, and
+ * of a slab of small objects every granule. (While its owner makes or takes apart an extent, some
+ * may be missing.) A huge slab (hpa/) is not in the map, but the extents that are taken from it
+ * are. Elements of an extent in a page cache are written under that cache's lock, others by the
+ * extent's owner. Leaves are never freed. Written by arena/, extent/ and thread/shelter. These read
+ * it too, as do the paths of free, realloc and usable sizes.
  */
 #ifndef META_EMAP_H
 #define META_EMAP_H
@@ -24,8 +25,9 @@
  *   [5]     a large object that a thread cache may hold (its bin: edata_t.u.large_bin)
  * The other bits are 0.
  * The state says in which cache an extent lies, or active; a hot extent that was an object stays
- * active here (extent/pac_hot.h). That makes it safe to look at a neighbour: if it has our cache's
- * state while we hold our cache's lock, it stays in our cache.
+ * active here (extent/pac_hot.h). Because the element has the state, a neighbour is judged without
+ * a look at its descriptor: if its element has our cache's state while we hold our cache's lock, it
+ * stays in our cache.
  */
 /* log2 of the bytes of a granule, and of the address space that a leaf is for. */
 #define EMAP_LG_GRANULE 12
@@ -44,14 +46,14 @@ cassert(extent_state_count <= ELEM_STATE_MASK + 1);
 #define ELEM_EDATA_MASK ((((uint64_t)1 << 48) - 1) & ~(uint64_t)(EDATA_ALIGN - 1))
 #define ELEM_BIN_SHIFT 48
 
-/* An element in memory as four parts, of which that with the bin's offset can be read alone. */
+/* A quarter of an element in memory; the quarter with the bin's offset can be read alone. */
 typedef uint16_t __attribute__((may_alias)) elem_part_t;
 #define ELEM_BIN_PART (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 3 : 0)
 
-/* A leaf: the elements of 1 GiB of address space, which come first. */
+/* A leaf: first the elements of 1 GiB of address space, then bits about them. */
 typedef struct emap_leaf_s {
 	atomic_u64_t elems[EMAP_LEAF_ENTRIES];
-	/* bit set: this 4 KiB piece of elems was reserved, so it is counted as touched */
+	/* bit set: emap_reserve() was called for this 4 KiB piece of elems; it counts as touched */
 	atomic_u64_t pieces[EMAP_LEAF_ENTRIES / 512 / 64];
 	/* bit set: these 2 MiB of address space are a huge piece (extent/piece.h) */
 	atomic_u64_t huge[EMAP_LEAF_ENTRIES / 512 / 64];
@@ -87,7 +89,10 @@ emap_bin_of(uintptr_t origin, const void *ptr) {
 	return __atomic_load_n(&parts[ELEM_BIN_PART], __ATOMIC_RELAXED);
 }
 
-/* The element of an address that is known to be below 2^48; 0 if it was never mapped. */
+/*
+ * The element of an address that is known to be below 2^48; 0 if it was never mapped. Inside a
+ * large extent, behind its first page and before its last granule, it tells nothing.
+ */
 ALWAYS_INLINE uint64_t
 emap_elem(const void *ptr) {
 	uintptr_t origin = emap_origin(ptr);
@@ -101,7 +106,7 @@ emap_bin(const void *ptr) {
 	return unlikely(origin == 0) ? 0 : emap_bin_of(origin, ptr);
 }
 
-/* The address of a leaf less the entry of the root for it, in bytes. */
+/* Bytes by which the address of a leaf is above the root's entry for it. */
 #define EMAP_LEAF_BIAS(root_ind) ((uintptr_t)(root_ind) * EMAP_LEAF_ENTRIES * sizeof(uint64_t))
 
 /* The leaf of an address below 2^48; NULL if nothing near it was ever mapped. */
@@ -150,24 +155,24 @@ void emap_boot(szind_t ncacheable);
 int emap_reserve(const void *addr, size_t size);
 
 /*
- * Writes the elements of an extent's first and last page from its fields (state, szind, is_slab,
- * is_sampled).
+ * Writes the elements of an extent's first page, and that of its last granule, from its fields
+ * (state, szind, is_slab, is_sampled).
  */
 void emap_set_boundary(const edata_t *e);
 /*
- * Moves the last element of an extent that has become longer, of which the first ones stay; from:
- * its old end.
+ * For an extent that has become longer at its end: clears its old last element and writes the new
+ * one. Those of the first page stay. from: the old end, the first address behind the extent.
  */
 void emap_move_end(const edata_t *e, const char *from);
 /* Writes the first page only, for a large extent that has begun or ceased to be a sample. */
 void emap_set_sampled(const edata_t *e);
 /*
- * emap_set_slab() writes all granules of an active slab; emap_clear_slab_interior() clears all but
- * those of its first page.
+ * emap_set_slab() writes all granules of an active slab. emap_clear_slab_interior() clears all but
+ * those of its first page, also the last one: the cache that gets the extent writes that anew.
  */
 void emap_set_slab(const edata_t *e);
 void emap_clear_slab_interior(const edata_t *e);
-/* Clears the first and last page of an extent that is returned to the system. */
+/* Clears what emap_set_boundary() has written, for an extent that ceases to exist as such. */
 void emap_clear_boundary(const edata_t *e);
 
 /* Whether the address lies in a huge piece. */
