@@ -2,13 +2,14 @@
  * The mutex of the allocator: one futex word, contention counters, and a lock rank in debug builds.
  * The word is 0 when free, otherwise the owner's number, plus MUTEX_WAITERS while a thread may
  * sleep on it. Because the owner is in the word, mutex_is_owner() is exact at any instant, also in
- * a signal handler that interrupted the owner; mutex_renew_in_child() depends on that. A mutex of
- * zero bytes is valid and free, so locks work without initialisation. The counters are written by
- * the holder and by mutex_prof_reset(), as relaxed atomics, so an update is lost if both write at
- * once; waiting threads themselves count n_waiting_thds. Every lock of the allocator is one of
- * these: in meta/, extent/, hpa/, arena/, thread/, prof/, ctl/, the top of src/ and os/gate. Locks
- * that are held for a short time are taken inside the gate (os/gate.h); debug builds check by rank
- * that none is held when gate_exit() leaves it.
+ * a signal handler that interrupted the owner; mutex_renew_in_child() depends on that. A mutex
+ * whose bytes are all 0 is valid and free, so locks work without initialisation (its rank is then 0
+ * too, which is not checked). The counters are written by the holder and by mutex_prof_reset(). A
+ * counter is added to by a load and a store, so an update is lost if both write at once. Only
+ * n_waiting_thds is changed by the waiting threads, by atomic additions. Every lock of the
+ * allocator is one of these: in meta/, extent/, hpa/, arena/, thread/, prof/, ctl/, the top of src/
+ * and os/gate. Locks that are held for a short time are taken inside the gate (os/gate.h); debug
+ * builds check by rank that no such lock is held when a thread leaves the gate (gate_exit()).
  */
 #ifndef OS_MUTEX_H
 #define OS_MUTEX_H
@@ -72,19 +73,21 @@ extern HIDDEN int64_t opt_mutex_max_spin;
 /* name must stay valid; rank is a WITNESS_RANK_*. Both are used in debug builds only. */
 void mutex_init(mutex_t *m, const char *name, unsigned rank);
 /*
- * In a forked child, for a mutex that a thread of the parent may have held: makes it free and new.
- * If the forking thread holds it, it stays held.
+ * In a forked child, for a mutex that a thread of the parent may have held. If the calling thread
+ * holds it, it stays held, with its counters and without waiters. Otherwise it is made as by
+ * mutex_init(). The child has no other thread yet.
  */
 void mutex_renew_in_child(mutex_t *m, const char *name, unsigned rank);
 /*
- * In a forked child in which any mutex may belong to a thread of the parent (gate_is_lost()): from
- * now on a thread that waits for such a mutex takes it, because waiting would never end. What the
- * mutex protects may be half changed.
+ * In a forked child in which any mutex may belong to a thread of the parent (gate_is_lost()). From
+ * now on a thread that would wait for a mutex whose owner does not exist here takes it, because
+ * waiting would never end. What the mutex protects may be half changed.
  */
 void mutex_disown(void);
 /*
- * Counters: copy those of m to dst (exact if the caller holds m), add src to dst (the maximum of
- * the fields max_*), and set those of m to zero.
+ * Counters. mutex_prof_read() copies those of m to dst; if the caller holds m, they are of one
+ * instant, n_waiting_thds apart. mutex_prof_merge() adds src to dst, and takes the greater one of
+ * the fields max_*. mutex_prof_reset() sets those of m to 0, but for n_waiting_thds.
  */
 void mutex_prof_read(mutex_prof_data_t *dst, mutex_t *m);
 void mutex_prof_merge(mutex_prof_data_t *dst, const mutex_prof_data_t *src);
@@ -158,7 +161,7 @@ mutex_count_owner(mutex_t *m, uint32_t me) {
 	}
 }
 
-/* Takes the mutex if it is free; returns whether it is held now. */
+/* Takes the mutex if it is free; returns whether it did. The rank order is not checked. */
 ALWAYS_INLINE bool
 mutex_trylock(mutex_t *m) {
 	uint32_t me = mutex_self();
