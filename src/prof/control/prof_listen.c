@@ -2,10 +2,12 @@
  * Follows the semaphore of the probe otel_memory:alloc, a word that the kernel makes nonzero while
  * a tracer is attached (prof_listen.h).
  *
- * Invariant: listen_seen is the state that prof_listen_follow() acted on last. Two threads may be
- * in it at once, and the older state may be stored last; then the next heartbeat finds that it is
- * due. Locks: none of its own; prof_start_now() and prof_switch_listener_set() take theirs. Called
- * by prof_control.c, at heartbeats and by the profiler's thread.
+ * Invariant: listen_seen is the state that prof_listen_follow() read last. It is stored before that
+ * state is acted on. Two threads may be in the function at once. If the older state is stored last,
+ * the next heartbeat finds a difference and acts again. If the older state is acted on last,
+ * nothing shows it until the semaphore changes again. Locks: none of its own; prof_start_now() and
+ * prof_switch_listener_set() take theirs. Called by prof_control.c: at heartbeats, and in the
+ * profiler's thread.
  */
 #include "prof/control/prof_listen.h"
 
@@ -35,9 +37,11 @@ prof_listen_follow(void) {
 	assert(t->inside > 0 && !gate_is_entered(t));
 	atomic_store_b(&listen_seen, is_attached, MO_RELAXED);
 	if (is_attached) {
-		prof_backtrace_prepare(); /* now, because samples are lost while one thread does it */
+		/* Before samples are taken: while a thread prepares, samples of all threads are lost. */
+		prof_backtrace_prepare();
 	}
 	gate_enter(t);
+	/* If there is no memory to start, that is not tried again until a tracer comes anew. */
 	if (!is_attached || prof_start_now() == 0) {
 		prof_switch_listener_set(is_attached ? opt_prof_probe_interval : 0);
 	}
