@@ -3,11 +3,12 @@
  * the end of the process; and the mark for dumps of growth.
  *
  * Invariant: of the kinds interval and gdump at most one dump each is due or pending, and further
- * ones that come due meanwhile are merged into it; the next heartbeat of any thread tries it again.
- * Locks: none of its own, state is atomic; prof_dump() takes the lock of dumps, and so does
- * prof_mark(). Called by prof.c (heartbeat, exit, fork), imalloc.c, by pac through its hook, by
- * prof_signal.c for the final profile, and by ctl_prof.c and prof_request.c for dumps on request
- * and the mark.
+ * ones that come due meanwhile are merged into it. Pending: it could not be written, because
+ * another dump was being written. Each heartbeat of any thread tries a pending dump once more, also
+ * the heartbeat at which it became pending. Locks: none of its own, state is atomic; prof_dump()
+ * and prof_mark() take the lock of dumps (prof_dump.c). Called by prof.c (heartbeat, exit, fork),
+ * imalloc.c, by pac through its hook, by prof_signal.c for the final profile, and by ctl_prof.c and
+ * prof_request.c for dumps on request and the mark.
  */
 #include "prof/trigger/prof_auto.h"
 
@@ -25,14 +26,20 @@
 atomic_b_t prof_gdump_is_due;
 
 static struct {
-	/* bytes allocated since an interval passed last, less than an interval; while prof.active */
+	/*
+	 * Bytes allocated since an interval passed last, counted only while prof.active is true. An
+	 * interval or more only until the thread that reached it has subtracted it.
+	 */
 	atomic_u64_t interval_bytes;
-	/* A dump of this kind came due where it could not be written; the next heartbeat retries it. */
+	/* A dump of this kind came due while another dump was being written. */
 	atomic_b_t interval_pending;
 	atomic_b_t gdump_pending;
 } autos;
 
-/* Leaves one dump pending for the next heartbeat of any thread, and counts it as overlapped. */
+/*
+ * Leaves one dump pending for a heartbeat of any thread, and counts it as overlapped. auto_retry()
+ * takes that count back, so only dumps that were merged into a pending one stay counted.
+ */
 static void
 auto_wait(atomic_b_t *pending) {
 	prof_keep_overlap();
@@ -40,8 +47,8 @@ auto_wait(atomic_b_t *pending) {
 }
 
 /*
- * Writes the dump if the switches and limits allow it. If another one is being written, leaves it
- * pending.
+ * Writes the dump if the switches and limits allow it. Leaves it pending if another one is being
+ * written; after any other error it is dropped.
  */
 static void
 auto_dump(prof_kind_t kind, atomic_b_t *pending) {
@@ -120,7 +127,10 @@ prof_mark(void) {
 	}
 	uint32_t depth = gate_leave_all(t);
 	t->inside++;
-	/* First, because the pass is held for as long as a profile is written. */
+	/*
+	 * Waits for a dump in progress; false only in the dump hook. Outside the gate, as a dump may
+	 * take long.
+	 */
 	bool is_held = prof_dump_try_hold();
 	if (is_held) {
 		gate_enter(t);
@@ -154,7 +164,8 @@ prof_mdump_told(prof_kind_t kind, const char *path, bool is_confined, char *told
 	    .is_confined = is_confined && path != NULL, .told = told};
 	int err = prof_dump(&d);
 	switch (err) {
-	case ENOENT: /* as the result of a mallctl each of these has another meaning */
+	/* From prof_dump() these are errors of the file; a mallctl gives them other meanings. */
+	case ENOENT:
 	case EPERM:
 	case EINVAL:
 	case EAGAIN:
