@@ -3,9 +3,11 @@
  * A new entry beyond the limit drops the oldest one.
  *
  * Invariant: an entry with rec != NULL and its sample refer to each other (recent_check). Locks:
- * `prof_recent_alloc` protects the list, inside the gate; `prof_recent_dump` is held while the list
- * is copied and printed, for long and outside the gate. Called by prof.c for samples, frees, lock
- * statistics and in a forked child, by prof_start.c at boot, and by ctl_experimental.c.
+ * `prof_recent_alloc` protects the list, its entries and the writing of links to them; it is taken
+ * inside the gate. `prof_recent_dump` is taken outside the gate and held for long: while the list
+ * is copied, which is done inside the gate, and while the copy is printed. Called by prof.c for
+ * samples, frees, lock statistics and in a forked child, by prof_start.c at boot, and by
+ * ctl_experimental.c.
  */
 #include "prof/file/prof_recent.h"
 
@@ -23,20 +25,20 @@
 #include "util/fmt.h"
 #include "util/ql.h"
 
-/* An entry. */
+/* An entry. Whether the object is freed is told by rec, as `freed` may be missing. */
 typedef struct {
 	ql_t link;
 	sample_rec_t *rec;      /* its sample; NULL: freed */
 	prof_cnt_t *alloc;      /* thread and stack of the allocation */
-	prof_cnt_t *freed;      /* thread and stack of the free; NULL: not freed, or no backtrace */
+	prof_cnt_t *freed;      /* thread and stack of the free; NULL: no backtrace, or not freed */
 	uint64_t req;           /* bytes requested */
 	uint64_t usize;         /* usable bytes */
-	uint64_t alloc_ns;      /* by prof_log_clock(), as free_ns */
+	uint64_t alloc_ns;      /* by prof_log_clock(), as free_ns: the sample's time_ns */
 	uint64_t free_ns;
 } recent_t;
 
 static LARGE_BSS struct {
-	mutex_t mtx;            /* protects list and n */
+	mutex_t mtx;            /* protects list, n, the entries, and writes of a sample's link */
 	mutex_t dump_mtx;       /* one dump at a time; held for long, outside the gate */
 	ql_t list;              /* oldest first */
 	size_t n;               /* entries in it */
@@ -60,8 +62,8 @@ prof_recent_alloc_max_get(void) {
 
 /*
  * Sets the sample's link to its entry, or to NULL; needs mtx. The thread that frees the object
- * reads the link without mtx, and if it is NULL the record is reused at once; so after a link of
- * NULL rec must not be used any more.
+ * first reads the link without mtx (prof.c). If it reads NULL, it calls nothing here, and the
+ * record is reused at once. So rec must not be used any more after NULL was stored.
  */
 static void
 rec_link(sample_rec_t *rec, recent_t *r) {
@@ -173,14 +175,17 @@ prof_recent_free(prof_tdata_t *td, sample_rec_t *rec) {
 
 /* ---------------------------------------------------------------- dump */
 
-/* A copy of the list: n entries in `bytes` of mapped memory, each with pins of its own. */
+/*
+ * A copy of the list: an array of n entries in `bytes` bytes of mapped memory. Each has pins of its
+ * own. Its rec may be gone, and is only compared with NULL.
+ */
 typedef struct {
 	recent_t *v;
 	size_t n;
 	size_t bytes;
 } recent_copy_t;
 
-/* Makes the copy; inside the gate. 0 or ENOMEM, and then there is none. */
+/* Makes the copy; inside the gate. 0, or ENOMEM, and then nothing is to be freed. */
 static int
 recent_copy(recent_copy_t *copy) {
 	memset(copy, 0, sizeof(*copy));

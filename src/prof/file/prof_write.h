@@ -1,9 +1,9 @@
 /*
- * Fast text output to a file or sink: the buffer guarantees room for the next number, digits are
+ * Fast text output to a file or sink: prof_writer_room() guarantees room for a number, digits are
  * converted by our own code, and the text of addresses is cached, because most frames of a profile
  * occur in many stacks. No lock: a writer belongs to one thread. Called by prof_dump.c,
- * prof_dump_label.c and prof_log.c, inside or outside the gate; only prof_writer_init() and the
- * functions that free the buffer need to be inside.
+ * prof_dump_label.c and prof_log.c. prof_writer_init(), prof_writer_end() and prof_writer_forget()
+ * need to be called inside the gate, as they allocate or free; the others do not care.
  */
 #ifndef PROF_WRITE_H
 #define PROF_WRITE_H
@@ -19,7 +19,8 @@
 
 /* A slot of the cache of address texts. */
 typedef struct {
-	uint64_t addr;                       /* 0: the slot is empty, but for the slot of 0 itself */
+	/* 0: the slot is empty; only in the slot where the address 0 belongs, it has the text of 0 */
+	uint64_t addr;
 	unsigned char text[PROF_FRAME_TEXT + 1]; /* the last byte is the length of the text before it */
 } prof_frame_text_t;
 
@@ -35,19 +36,22 @@ typedef struct {
 int prof_writer_init(prof_writer_t *w, prof_file_t *file);
 /* Writes what is in the buffer to the file; errors are in file->err. */
 void prof_writer_flush(prof_writer_t *w);
-/* Flushes and frees the buffer. */
+/* Flushes and frees the buffer. To write outside the gate, prof_writer_flush() is called before. */
 void prof_writer_end(prof_writer_t *w);
 /* Frees the buffer and drops what is in it. */
 void prof_writer_forget(prof_writer_t *w);
 
-/* Write bytes, a text, and a number in decimal or hexadecimal (without 0x), of any length. */
+/*
+ * Write len bytes, a text up to its NUL (both of any length), and a number in decimal or
+ * hexadecimal digits (without 0x).
+ */
 void prof_write_data(prof_writer_t *w, const char *text, size_t len);
 void prof_write_text(prof_writer_t *w, const char *text);
 void prof_write_dec(prof_writer_t *w, uint64_t v);
 void prof_write_hex(prof_writer_t *w, uint64_t v);
 /*
- * Writes the text as a JSON string, in quotes. A byte that is neither printable ASCII nor part of a
- * well-formed UTF-8 sequence becomes \u00XX.
+ * Writes the text as a JSON string, in quotes, with a backslash before a quote or a backslash. A
+ * byte that is neither printable ASCII nor part of a well-formed UTF-8 sequence becomes \u00XX.
  */
 void prof_write_json(prof_writer_t *w, const char *text);
 
@@ -84,8 +88,8 @@ prof_writer_room(prof_writer_t *w) {
 #define PROF_FRAME_SLOTS_LG 10
 
 /*
- * prof_frame_put() for an address that is not in the cache: puts it there, if its text is at most
- * PROF_FRAME_TEXT bytes long.
+ * prof_frame_put() for an address that is not in the cache. Writes the text to `to` as well, and
+ * puts it into the cache if it is at most PROF_FRAME_TEXT bytes long.
  */
 char *prof_frame_make(prof_writer_t *w, char *to, uint64_t v);
 

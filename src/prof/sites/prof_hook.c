@@ -1,10 +1,11 @@
 /*
  * The user's hooks as four atomic pointers (prof_hook.h).
  *
- * Invariant: the pointer that is called was loaded once, so a call is of the old hook or of a new
- * one that was set meanwhile, never of NULL. Locks: none of its own; none is held while a hook
- * runs, except that prof_dump.c holds its lock for the dump hook. Called by prof.c,
- * prof_backtrace.c and prof_dump.c, and by ctl_experimental.c to read and set them.
+ * Invariant: a hook is loaded once, tested, and then called through the loaded pointer. So the call
+ * is of a hook that was set when it was loaded, never of NULL; another thread may have set a new
+ * one since. Locks: none of its own. The callers hold none while a hook runs, except prof_dump.c,
+ * which holds its lock for the dump hook. Called by prof.c, prof_backtrace.c and prof_dump.c, and
+ * by ctl_experimental.c to read and set them.
  */
 #include "prof/sites/prof_hook.h"
 
@@ -12,7 +13,11 @@
 #include "unwind/unwind.h"
 #include "util/assert.h"
 
-/* What the program reads as the backtrace hook if it has set none. */
+/*
+ * What the program reads as the backtrace hook if it has set none; it may call this from a hook of
+ * its own. The profiler then unwinds by itself. It calls this only if the program's hook was taken
+ * away between the test and the load.
+ */
 static void
 backtrace_default(void **vec, unsigned *len, unsigned max) {
 	*len = unwind(vec, max);

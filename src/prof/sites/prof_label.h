@@ -1,9 +1,10 @@
 /*
- * Labels: what a thread works for, as the program says (thread.prof.label): a tenant, a request, a
- * phase. A text is interned once and stays for good under its number; a word of the thread's TLS
- * (tls_s.label) has the number of its label, and the record of each sample keeps it (meta/edata.h).
- * The texts that samples have are copied to where readers outside the process find them
- * (meta/image.h). Only prof_label_show() takes a lock. Called by ctl_thread.c and ctl_prof.c, by
+ * Labels: texts by which the program tells what a thread works on (thread.prof.label): the name of
+ * a tenant, a request, a phase. A text is interned once and stays for good under its number; a word
+ * of the thread's TLS (tls_s.label) has the number of its label, and the record of each sample
+ * keeps it (meta/edata.h). The texts that samples have are copied to where readers outside the
+ * process find them (meta/image.h). Only prof_label_show() takes a lock: the others use a mapping
+ * of their own, to which they add by atomic operations. Called by ctl_thread.c and ctl_prof.c, by
  * prof.c for samples, and by prof_label_sums.c and prof_dump_label.c for profiles.
  */
 #ifndef PROF_LABEL_H
@@ -15,7 +16,10 @@
 #define PROF_LABELS_MAX 65535u
 /* Most bytes of a text, without its NUL. */
 #define PROF_LABEL_TEXT_MAX 255u
-/* Most bytes of all texts together, where each counts with its NUL and 8 to 11 bytes more. */
+/*
+ * Most bytes of all texts together. Each counts with its NUL, 8 bytes for two words of its entry,
+ * and up to 3 bytes to make the sum a multiple of 4.
+ */
 #define PROF_LABEL_TEXTS ((size_t)4 << 20)
 
 cassert(PROF_LABELS_MAX == SAMPLE_LABEL_MASK);
@@ -38,13 +42,17 @@ int prof_label_intern(const char *text, uint32_t *id);
 const char *prof_label_text(uint32_t id);
 
 /*
- * Copies the text of a label for readers outside the process, unless that was done. Called inside
- * the gate, before a sample with the label is recorded; may take the lock of the region, or of
- * other metadata. Without memory the next sample tries again. Of id the low 16 bits count.
+ * Copies the text of a label for readers outside the process, unless any thread has copied it
+ * already. Called inside the gate, before a sample with the label is recorded; may take the lock of
+ * the region, or of other metadata. Without memory the next sample tries again. Only the low 16
+ * bits of id are used, as in the record of a sample: a program may write any value to tls_s.label.
  */
 void prof_label_show(uint32_t id);
 
-/* How many numbers have been given: of labels, and of entries that nobody uses (prof_label.c). */
+/*
+ * How many numbers have been given. That may be more than there are labels: if two threads intern
+ * the same text at once, one of two numbers remains unused.
+ */
 unsigned prof_label_count(void);
 
 #endif /* PROF_LABEL_H */
