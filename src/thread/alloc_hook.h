@@ -2,20 +2,24 @@
  * Functions of the user that are called at each allocation, free and resize in place:
  * experimental.hooks.install.
  *
- * While any are installed, no thread has a fast path (tsd_no_fast_path), and the slow path calls
- * them: after an allocation, and before a free, so that a free is reported before another thread
- * can get the address. They run outside of the gate with tls_s.inside raised, by which what they
- * allocate themselves is not reported. The lock is a leaf, held while a slot is written and the
- * threads are recalled. Callers of hooks read slots without it: a sequence number that is odd, or
- * different afterwards, means that the slot was being written, and then its hook is not called.
- * Called by imalloc.c, irealloc.c, and ctl_experimental.c (install, remove).
+ * tsd_no_fast_path is set exactly while any are installed. Then no thread has a fast path, and the
+ * slow path calls them: after an allocation, and before a free, so that a free is reported before
+ * another thread can get the address. They run outside of the gate with tls_s.inside raised, so
+ * that their own allocations are not reported. The lock is a leaf: no other is taken under it. It
+ * is held while a slot is written and the threads are recalled (thread/recall.h, which takes no
+ * lock). Callers of hooks copy a slot without the lock. If its sequence number is odd, or is
+ * another one after the copy, the slot was being written, and its hook is not called. Called by
+ * imalloc.c, irealloc.c, and ctl_experimental.c (install, remove).
  */
 #ifndef THREAD_ALLOC_HOOK_H
 #define THREAD_ALLOC_HOOK_H
 
 #include "thread/tsd.h"
 
-/* X(number, name, text): the functions that allocate and free. A hook receives the number. */
+/*
+ * X(number, name, says): the functions that allocate and free; says: for the manual. A hook
+ * receives the number.
+ */
 #define ALLOC_HOWS(X) \
 	X(0, malloc, "malloc") \
 	X(1, calloc, "calloc") \
@@ -51,7 +55,9 @@ extern const char *const alloc_how_names[];
 /*
  * The hooks as the user passes them; the layout is part of the public interface. A function may be
  * NULL. extra: passed to each call; how: number of the public function (alloc_how_t); result: its
- * return value, for batch_alloc the block; args: see ALLOC_HOOK_NARGS.
+ * return value (alloc_hook.c makes it of `how`: 0 for posix_memalign, the usable size for xallocx,
+ * otherwise the block, also for batch_alloc); args: see ALLOC_HOOK_NARGS. A block that realloc
+ * moves is reported by alloc and dalloc, both with the `how` of realloc.
  */
 typedef struct alloc_hooks_s {
 	void (*alloc)(void *extra, unsigned how, void *p, uintptr_t result, const uintptr_t *args);
@@ -68,14 +74,14 @@ typedef struct alloc_hooks_s {
 /* Installs hooks; inside the gate. *handle: to remove them. EAGAIN: all slots are in use. */
 int alloc_hook_install(const alloc_hooks_t *hooks, void **handle);
 /*
- * Removes hooks; inside the gate. A call in another thread may still be running. 0, or EINVAL if
- * there is no such handle.
+ * Removes hooks; inside the gate. A call in another thread may still be running when this returns.
+ * 0, or EINVAL if there is no such handle.
  */
 int alloc_hook_remove(const void *handle);
 
 /*
- * Whether this thread's operation is to be reported: hooks are installed, and the operation is the
- * user's own, not that of a hook or of the library.
+ * Whether this thread's operation is to be reported: hooks are installed (tsd_no_fast_path), and
+ * the operation is the user's own, not that of a hook or of the library.
  */
 ALWAYS_INLINE bool
 alloc_hook_is_wanted(const struct tls_s *t) {

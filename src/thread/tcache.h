@@ -2,22 +2,26 @@
  * A cache of free objects: one bin per class, with the cold half of each bin beside it.
  *
  * The fast path reaches a thread's automatic cache through the TLS word. Explicit caches
- * (tcache.create) are reached only by the slow path. "Slot" means an index of a bin: slot s serves
- * class s-1, slot 0 is never used; the slots of one bin (nslots) are places for pointers. An empty
- * bin is filled from an arena with about half its slots; a full one moves about half, the oldest,
- * to the transfer cache of the arena's bin (stock.h), or to the arena if its objects are large.
- * Stacks of pointers start small and double with use up to the bin's limit, which the options set.
- * A bin of an automatic cache that is full, empty and full again may be granted more slots than its
- * limit, from a budget in bytes that all threads share (tcache_budget.h); a bin with the limit 0
- * also some for a batch. Upkeep, at heartbeats, goes through the bins one by one, flushes objects
- * that were not used since its last turn, and takes grants back.
+ * (tcache.create) are reached only by the slow path. "Slot" has two meanings. The parameter `slot`
+ * is the index of a bin: slot s serves class s-1, slot 0 is never used, and nslots of a tcache_t is
+ * the number of bins. The slots of one bin (`slots` and nslots of a tcache_cold_t) are places for
+ * pointers. An empty bin is filled from an arena with about half its slots; a full one moves about
+ * half, the oldest, to the transfer cache of the arena's bin (stock.h), or to the arena if its
+ * objects are large. Stacks of pointers start small and double with use up to the bin's limit,
+ * which the options set. A grant is a number of slots beyond the limit, from a budget in bytes that
+ * all threads share (tcache_budget.h). A bin of an automatic cache that is full, empty and full
+ * again may get one. A bin whose limit is 0 may also get one for a batch: for the objects that are
+ * fetched from, or returned to, the arena under one hold of its lock. Upkeep, at heartbeats, goes
+ * through the bins one by one, flushes three quarters of the objects that were not used since the
+ * bin's last turn, and takes grants back.
  *
  * Only the owner uses a cache, without a lock: the thread, or for an explicit one the thread that
- * names it, where the program sees to it that no two do at the same time. When memory is short
- * another thread may take over what the cache of an idle thread holds (claim.h). The link in the
- * arena's list is under the arena's tcache_list_mtx; statistics walk that list under it, and read
- * the cursors of the bins while their owners change them. Called inside the gate, by imalloc.c,
- * tsd.c, tcache_set.c, claim.c, peak.c and mallctl; tcache_has() by icheck.c outside of it.
+ * names it, where the program sees to it that no two do at the same time. There is one exception:
+ * when memory is short, another thread may take what the cache of an idle thread holds, in a way
+ * for which the owner needs no lock (claim.h). The link in the arena's list is under the arena's
+ * tcache_list_mtx; statistics walk that list under it, and read the cursors of the bins while their
+ * owners change them. Called inside the gate, by imalloc.c, tsd.c, tcache_set.c, claim.c, peak.c
+ * and mallctl; tcache_has() by icheck.c outside of it.
  */
 #ifndef THREAD_TCACHE_H
 #define THREAD_TCACHE_H
@@ -30,22 +34,24 @@
 /* The cold half of a bin: what the fast path does not need. */
 typedef struct tcache_cold_s {
 	void **slots;         /* room for nslots pointers; NULL while nslots is 0 */
-	/* requests from the end of the running countdown to the next sample; UINT64_MAX: none */
+	/* requests between the end of the running countdown and the next sample; UINT64_MAX: never */
 	uint64_t to_sample;
-	uint32_t window;      /* value of the bin's countdown at its start or at the last fold */
+	/* the countdown when it started or was folded last; less the countdown: pops not yet folded */
+	uint32_t window;
 	uint32_t nrequests;   /* requests served and not yet reported to the arena */
 	uint16_t nslots;      /* slots of the stack */
 	uint16_t max;         /* limit of nslots by options or calls; a granted bin exceeds it */
 	union {
 		uint16_t marked_at; /* time of a granted bin's mark, in steps of 2^26 ns (67 ms) */
-		uint16_t n_taken;   /* in a cache with `taken`: objects that another thread took */
+		uint16_t n_taken;   /* while tcache_t.taken is not 0: objects that another thread took */
 	};
 	bool has_missed : 1;  /* a request found the bin empty since its last upkeep */
-	bool is_marked : 1;   /* `empty` is above the bottom, to find objects that nothing uses */
+	bool is_marked : 1;   /* cache_bin_t.empty is a mark, to find objects that nothing uses */
 	bool has_stowed : 1;  /* a free found the bin full since its last fill or upkeep */
-	bool is_swinging : 1; /* the bin was full, then empty, since upkeep last found unused objects */
+	/* the bin was full and later empty, and upkeep has found no unused objects since then */
+	bool is_swinging : 1;
 	bool is_fixed : 1;    /* a call has set `max`: nothing is granted */
-	uint8_t to_look;      /* hardened builds: requests for which a look may still close the bin */
+	uint8_t to_look;      /* hardened builds: requests that a look still sends to the slow path */
 } tcache_cold_t;
 
 typedef struct tcache_s {
@@ -57,7 +63,7 @@ typedef struct tcache_s {
 	atomic_zu_t taken;    /* bytes of objects in the stacks that another thread took (claim.h) */
 	size_t granted_large; /* part of `granted` for objects above TCACHE_LARGE_SOME */
 	unsigned nslots;      /* number of bins, slot 0 included */
-	unsigned gc_large;    /* bit in granted_map of the bin that tcache_gc_large() examined last */
+	unsigned gc_large;    /* bit in granted_map of the large bin that had its upkeep last */
 	uint64_t granted_map; /* bit i: bin tcache_first_large() + i has grants */
 	tcache_cold_t *cold;  /* nslots of them */
 	cache_bin_t *bins;    /* nslots of them, 64-byte aligned */
@@ -94,8 +100,9 @@ bool tcache_try_gather(tsd_t *tsd, arena_t *a);
  */
 void tcache_return_grants(tsd_t *tsd, tcache_t *tc);
 /*
- * For claim.c: returns the objects below the top of each stack, while the owner may be within a pop
- * or a push. Returns their bytes. The owner then calls tcache_settle_taken(), which removes them.
+ * For claim.c, in another thread than the owner, which may be within a pop or a push: gives the
+ * objects below the top of each stack back to the arenas. The result is their bytes. The owner then
+ * calls tcache_settle_taken(), which removes their pointers.
  */
 size_t tcache_take_over(tcache_t *tc);
 void tcache_settle_taken(tsd_t *tsd, tcache_t *tc);
@@ -103,8 +110,8 @@ void tcache_settle_taken(tsd_t *tsd, tcache_t *tc);
 void tcache_rebind(tcache_t *tc, arena_t *arena);
 
 /*
- * Counts one request of class slot-1, unless the fast path has counted it (countdown 0). At the end
- * of a countdown starts the next one, and runs the heartbeat if it is due. Returns true if this
+ * Counts one request of class slot-1. If the countdown is 0, the fast path has counted the request
+ * already. At the end of a countdown starts the next one, and runs the heartbeat if due. True: this
  * request is to be a sample. The caller then calls tcache_take(), or tcache_took_sample() for a
  * sample that is served elsewhere.
  */
@@ -117,7 +124,10 @@ void tcache_count_apart(tsd_t *tsd, tcache_t *tc, unsigned slot);
  * uncounted.
  */
 void *tcache_take(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot);
-/* Adds a counted request that was served past the bin, as a sample, to the bytes of the thread. */
+/*
+ * For a counted request that became a sample and was not served by the bin: adds its bytes to those
+ * of the thread. For an explicit cache nothing is added here.
+ */
 static inline void
 tcache_took_sample(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	assert(slot > 0 && slot < tc->nslots);
@@ -126,8 +136,8 @@ tcache_took_sample(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	}
 }
 /*
- * The slab of the small object that the bin would hand out next, as slab_name(); that of the
- * arena's bin if it is empty; 0: none.
+ * The name (slab_name()) of the slab of the small object that the cache's bin would hand out next.
+ * If that bin is empty, the name of the current slab of the arena's bin. 0: there is none.
  */
 uint64_t tcache_next_slab(const tsd_t *tsd, const tcache_t *tc, arena_t *from, unsigned slot);
 /* Subtracts a counted request that was not served from the counters. */
@@ -135,8 +145,9 @@ void tcache_uncount(tsd_t *tsd, tcache_t *tc, unsigned slot);
 /* Adds an uncounted request again, before it is tried once more. */
 void tcache_recount(tsd_t *tsd, tcache_t *tc, unsigned slot);
 /*
- * For a request of usize bytes (0: too large) that is served outside the cache before the slow path
- * counted it: if the fast path ended the countdown, the next request ends it again.
+ * For a request of usize bytes (0: too large) that is served without tcache_count_to_sample(). If
+ * the fast path has counted it as the last one of a countdown, that is undone: the countdown
+ * becomes 1, so that the next request ends it and does what is due then.
  */
 void tcache_uncount_fast(tcache_t *tc, size_t usize);
 /*
@@ -148,8 +159,9 @@ bool tcache_try_put(tsd_t *tsd, tcache_t *tc, unsigned slot, void *obj);
 /*
  * Flushes cached objects of more than `above` bytes, which is at least TCACHE_LARGE_SOME, the
  * largest classes first, until `want` bytes are flushed or none is left, so that a large request
- * takes their pages instead of new ones. Nothing is flushed if no bin of such objects has grants:
- * an option has set their limits then. Called when no hot extent fits the request, and by
+ * takes their pages instead of new ones. Nothing is flushed if no bin above TCACHE_LARGE_SOME has
+ * grants. By default the limit of these bins is 0, so without grants they are empty; and if an
+ * option or a call has set a limit, it is kept. Called when no hot extent fits the request, and by
  * peak_reset().
  */
 void tcache_make_way(tsd_t *tsd, tcache_t *tc, size_t above, size_t want);
@@ -158,9 +170,10 @@ void tcache_make_way(tsd_t *tsd, tcache_t *tc, size_t above, size_t want);
  * The look: a check of a few freed objects, in builds with --enable-opt-safety-checks. At the start
  * of each countdown (about every 64 KiB of a small class) the bin of a thread's own cache is
  * closed: pops and pushes take the slow path until an object of the class is freed. That object
- * enters the quarantine, which zeroes its bytes and checks them when it leaves. After
- * TCACHE_LOOK_TRIES requests without a free, pops take the fast path again. tcache_try_look() opens
- * the bin at a free; true: the bin was closed, and the caller puts the object into the quarantine.
+ * enters the quarantine, which zeroes its bytes and checks them when it leaves. If there is no free
+ * during TCACHE_LOOK_TRIES requests (to_look), pops take the fast path again; the bin stays closed
+ * for pushes. tcache_try_look() opens the bin at a free; true: the bin was closed, and the caller
+ * puts the object into the quarantine.
  */
 #define TCACHE_LOOK_TRIES 16u
 bool tcache_try_look(tcache_t *tc, unsigned slot);
@@ -171,20 +184,23 @@ bool tcache_is_closed(const tcache_t *tc, unsigned slot);
 bool tcache_has(const tcache_t *tc, unsigned slot, const void *ptr);
 
 /*
- * One step of upkeep: flushes three quarters of the objects that the next bin has not used since
- * its last turn. After the last bin frees the spares and the kept records.
+ * One step of upkeep: goes to the next bin, and flushes three quarters of its objects that were not
+ * used since its last turn. After the last bin frees the spares and the kept records.
  */
 void tcache_gc_step(tsd_t *tsd, tcache_t *tc);
 /*
- * A hook of the heartbeat: a step of upkeep of the thread's cache, or so many that each bin has a
- * turn about once a second; and a step of granted large bins.
+ * A hook of the heartbeat: a step of upkeep of the thread's cache, or as many as give each bin a
+ * turn about once a second; and upkeep of one large bin with grants. bytes: not used.
  */
 void tcache_heartbeat(tsd_t *tsd, uint64_t bytes);
 /* Whether the fast path ended a countdown that the slow path has not handled yet. */
 bool tcache_is_due(const tcache_t *tc);
 /* Draws new distances to the next samples for all bins, after the rate changed. */
 void tcache_retune(tsd_t *tsd, tcache_t *tc);
-/* Sets the shortest distance between the thread's heartbeats and shortens running countdowns. */
+/*
+ * Makes the distance between the thread's heartbeats the shortest one (THREAD_EVENT_LEAST bytes),
+ * and shortens running countdowns to it.
+ */
 void tcache_hasten(tsd_t *tsd);
 /* Adds the pops that the running countdowns have counted so far to the byte counters of the tsd. */
 void tcache_fold(tsd_t *tsd, tcache_t *tc);
