@@ -2,9 +2,9 @@
  * Call frame information: the unwind row of one code address.
  * The row is read from a loaded object's .eh_frame_hdr and .eh_frame, the tables that C++
  * exceptions use. Only what a walk over {pc, sp, fp} needs is computed: how to find the canonical
- * frame address (CFA), the return address and the caller's frame pointer. The functions only read
- * mapped memory: no allocation, no lock, no state. The caller (unwind_rows.c, unwind_step.c,
- * frame_scan.c) makes sure that the tables are mapped.
+ * frame address (CFA), the return address and the caller's frame pointer. No allocation, no lock,
+ * no state. The caller (unwind_rows.c, unwind_step.c, frame_scan.c) makes sure that the tables are
+ * mapped. Other memory is read by cfi_eval() only, which asks the system whether it can be read.
  */
 #ifndef UNWIND_CFI_H
 #define UNWIND_CFI_H
@@ -13,7 +13,7 @@
 
 /* How the CFA is computed. */
 typedef enum {
-	cfi_cfa_bad,        /* the description is not supported */
+	cfi_cfa_bad,        /* not supported: ENOTSUP, except in the row of the outermost frame */
 	cfi_cfa_sp,         /* CFA = sp + cfa_off */
 	cfi_cfa_fp,         /* CFA = fp + cfa_off */
 	cfi_cfa_deref_fp,   /* CFA = *(fp + cfa_off) */
@@ -26,9 +26,9 @@ typedef enum {
 	cfi_reg_same,   /* the register still has it */
 	cfi_reg_at_cfa, /* saved at CFA + off */
 	cfi_reg_at_fp,  /* saved at fp + off */
-	/* the register has no value: for the return address, the outermost frame */
+	/* the caller has no value; if the register is the return address: there is no caller */
 	cfi_reg_undefined,
-	cfi_reg_bad /* the description is not supported */
+	cfi_reg_bad /* not supported: the row is made, but a walk cannot use this register */
 } cfi_reg_t;
 
 struct cfi_rule_s {
@@ -52,12 +52,12 @@ struct cfi_row_s {
 	size_t expr_len;
 };
 
-/* The registers that an expression may use, and memory that it may not. */
+/* What cfi_eval() needs: the registers that an expression may use, and memory it may not read. */
 struct cfi_regs_s {
 	uintptr_t pc;
 	uintptr_t sp;
 	uintptr_t fp;
-	/* [dead, dead_end) changes while the unwinder runs: not to be read. */
+	/* The memory [dead, dead_end) is not to be read: it changes while the unwinder runs. */
 	uintptr_t dead;
 	uintptr_t dead_end;
 };
@@ -68,15 +68,16 @@ struct cfi_regs_s {
 /*
  * Finds the row for the instruction at pc. For a return address, pass the address minus 1, which
  * lies in the call. Returns 0, ENOENT (no function is described there, or the .eh_frame_hdr has
- * another form than linkers write) or ENOTSUP (the record of the function is not supported).
+ * another form than linkers write) or ENOTSUP (the record of the function, or the CFA at pc, is not
+ * supported). With 0 single registers of the row may still be cfi_reg_bad.
  */
 int cfi_find_row(const void *eh_frame_hdr, uintptr_t pc, struct cfi_row_s *row);
 
 /*
- * The two steps of cfi_find_row(): find the FDE of the last function that begins at or before pc
- * (NULL: there is none, or the table has another form), and compute its row (ENOENT: pc is not in
- * that function). The second one
- * also serves for FDEs that were registered with libgcc or found by a scan.
+ * The two steps of cfi_find_row(). cfi_find_fde() finds the FDE (record of one function) of the
+ * last function that begins at or before pc; NULL: there is none, or the table has another form.
+ * cfi_row_of_fde() computes the row of pc; ENOENT: pc is not in that function. It also serves for
+ * FDEs that were registered with libgcc or found by a scan.
  */
 const unsigned char *cfi_find_fde(const void *eh_frame_hdr, uintptr_t pc);
 int cfi_row_of_fde(const unsigned char *fde, uintptr_t pc, struct cfi_row_s *row);
@@ -90,16 +91,17 @@ typedef enum {
 } cfi_record_t;
 
 /*
- * Reads one record at *p of an .eh_frame that begins at `begin` and has at most the bytes up to
- * `end`, all readable. Moves *p behind the record. *start and *size become the function of an FDE,
- * whose CIE must lie between `begin` and the FDE.
+ * Reads one record at *p of an .eh_frame that begins at `begin` and ends at `end` or before; all
+ * bytes up to `end` are readable. Moves *p behind the record; if the record does not end before
+ * `end`, *p stays. For an FDE *start becomes the address of its function and *size the bytes of it;
+ * its CIE must lie between `begin` and the FDE. Otherwise the two mean nothing.
  */
 cfi_record_t cfi_read_record(const unsigned char *begin, const unsigned char **p,
     const unsigned char *end, uintptr_t *start, uintptr_t *size);
 
 /*
  * Evaluates an expression with these registers. Returns false if it needs other registers, or
- * memory that cannot be read, or is not supported.
+ * memory that cannot be read (as the system says) or is dead, or if it is not supported.
  */
 bool cfi_eval(const unsigned char *expr, size_t len, const struct cfi_regs_s *regs,
     uintptr_t *value);

@@ -1,9 +1,11 @@
 /*
- * The method "libunwind": its quick walk, which has a cache, otherwise its cursor. Built only if
- * configure was asked for it (--enable-prof-libunwind). libunwind does not check what it reads.
- * Therefore a walk of ours, with every check, goes first and counts the frames that can be reached.
- * Invariant: libunwind is asked for no more frames than that. No lock of ours, no state. unwind.c
- * calls the table at the end.
+ * The method "libunwind": its quick walk, which has a cache; or its cursor, if there is little room
+ * or the quick walk finds nothing. Built only if configure was asked for it
+ * (--enable-prof-libunwind). libunwind does not check what it reads. Therefore a walk of ours, with
+ * every check, goes first and counts the steps that can be taken. Invariant: libunwind is asked for
+ * no more steps than that, where there is a walk of ours (HAS_WALK). No lock of ours, no state of
+ * ours but libunwind's caching policy, which boot sets. unwind.c calls the table at the end, with
+ * max > 0.
  */
 #define UNW_LOCAL_ONLY
 #include <libunwind.h>
@@ -11,16 +13,16 @@
 #include "unwind/unwind_step.h"
 #include "util/assert.h"
 
-/* An unwind_find_fde_t: libunwind knows no registered FDEs. */
+/* Finds no FDE (of type unwind_find_fde_t), because libunwind knows no registered ones either. */
 static const unsigned char *
 no_fde(uintptr_t pc UNUSED) {
 	return NULL;
 }
 
 /*
- * Counts the frames, up to max, that can be reached from `here`; max where there is no walk of
- * ours. If the walk ends other than at the outermost frame, the frame in which it ended is not
- * counted.
+ * Counts the steps from frame to frame, up to max, that can be taken from `here`; max where there
+ * is no walk of ours. The step that finds the end of the stack counts too; a step that fails in
+ * another way does not.
  */
 static unsigned
 count_safe(const struct unwind_where_s *here, unsigned max, struct unwind_memo_s *memo) {
@@ -41,8 +43,9 @@ count_safe(const struct unwind_where_s *here, unsigned max, struct unwind_memo_s
 }
 
 /*
- * Walks frame by frame, at most max frames of which those below the stack address `from` are not
- * stored. Slower than the quick walk; used where that stores nothing, and with little room.
+ * Walks frame by frame over at most max frames. Those below the stack address `from` are not
+ * stored, but count for max. Slower than the quick walk; used where that stores nothing, and with
+ * little room.
  */
 static unsigned
 walk_by_cursor(void **frames, unsigned max, uintptr_t from) {
@@ -92,9 +95,9 @@ libunwind_capture(void **frames, unsigned max, const struct unwind_where_s *wher
 	unsigned n = 0, wanted = max;
 	unwind_memo_forget(memo);
 	UNWIND_HERE(&here);
-	/* Plus 1 for this function's own frame. */
+	/* n steps lead to n + 1 frames: libunwind stores the frame of this function too. */
 	max = 1 + count_safe(&here, max - 1, memo);
-	/* With little room the frames of the allocator might fill it. */
+	/* The quick walk stores the frames of the allocator too, which might fill little room. */
 	if (wanted >= 32) {
 		n = walk_quickly(frames, max, (const void *)where->pc);
 	}
@@ -102,6 +105,7 @@ libunwind_capture(void **frames, unsigned max, const struct unwind_where_s *wher
 		n = walk_by_cursor(frames, max, where->sp);
 	}
 	errno = saved;
+	/* Frames of the allocator used up a part of max, so a stack that was cut counts as ended. */
 	unwind_count_stop(n == wanted ? unwind_stop_full : unwind_stop_end);
 	return n;
 }
