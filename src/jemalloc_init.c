@@ -1,14 +1,14 @@
 /*
  * Boot: the order of the steps as two tables, and the function pointers (hooks) by which a lower
- * floor calls a higher one. The first slow path of the process, or the constructor, boots. After
+ * floor (layer of src/) calls a higher one. The first slow path, or the constructor, boots. After
  * the first table (boot_core) the allocator can serve requests. Steps of the second (boot_late) may
  * call the C library, which may allocate: such requests of the booting thread find boot.is_serving
  * set and are served without a tsd.
  *
- * Invariant: boot_state becomes boot_done only after the first table succeeded; if a step of it
- * fails, the next slow path boots again. Locks: `init`, held for the whole of boot, so that other
- * threads wait. Called by imalloc.c (slow paths), jemalloc.c, jemalloc_logged.c and the
- * constructor.
+ * Invariant: boot_state becomes boot_done after both tables. If a step of the first one fails, it
+ * becomes boot_failed, and the next slow path boots again. Locks: `init`, held for the whole of
+ * boot, so that other threads wait. Called by imalloc.c (slow paths), jemalloc.c,
+ * jemalloc_logged.c and the constructor.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -45,13 +45,17 @@
 
 enum { boot_none, boot_running, boot_done, boot_failed };
 
-/* One of the enum above. Read before all other data, on each slow path. */
+/*
+ * One of the enum above. Each slow path reads it first, so it lies on a page that is in memory in
+ * any case (EARLY_DATA).
+ */
 static EARLY_DATA atomic_u8_t boot_state;
 
 static EARLY_DATA struct {
 	mutex_t mtx;
 	struct tls_s *booter;
-	bool is_serving; /* the first table is done; read by the booting thread only */
+	/* The first table is done; stays true. Read by the thread that boots or is about to. */
+	bool is_serving;
 } boot = {.mtx = MUTEX_INITIALIZER("init", WITNESS_RANK_OMIT)};
 
 static void
@@ -123,7 +127,10 @@ boot_background(void) {
 	return 0;
 }
 
-/* The hooks of heartbeats that the options need, in the order of calls; NULL ends the list. */
+/*
+ * The hooks that heartbeats call, in this order; NULL ends the list. Some are there always, others
+ * only if an option needs them.
+ */
 static thread_event_hook_t *boot_event_hooks[10];
 
 static void
@@ -192,7 +199,10 @@ boot_atfork(void) {
 	return 0;
 }
 
-/* At exit: checks the objects that are still in the quarantine of the exiting thread. */
+/*
+ * At exit: checks the objects that are still in the quarantine of the exiting thread. Not in a lost
+ * child (gate.h), whose locks may belong to threads that do not exist.
+ */
 static void
 boot_quarantine_atexit(void) {
 	if (gate_is_lost()) {
@@ -249,7 +259,10 @@ boot_prof_late(void) {
 	return 0;
 }
 
-/* Steps that may call into the C library; a failure here does not make boot fail. */
+/*
+ * Steps that may call into the C library. A failure here does not make boot fail: boot_all()
+ * ignores it. With abort or abort_conf a step may end the process.
+ */
 static int (*const boot_late[])(void) = {
 	tsd_boot,
 	boot_atfork,
@@ -306,7 +319,7 @@ malloc_boot_slow(void) {
 	mutex_lock(&boot.mtx);
 	switch (atomic_load_u8(&boot_state, MO_ACQUIRE)) {
 	case boot_none:
-	case boot_failed: /* there was no memory then, but there may be now */
+	case boot_failed: /* tried again: mostly there was no memory, and there may be now */
 		err = boot_all(t);
 		break;
 	default:
@@ -326,8 +339,8 @@ malloc_boot(void) {
 }
 
 /*
- * Called when the library is loaded: boots, unless a thread has allocated before, keeps the library
- * from being unloaded, starts the library's threads and makes backtraces ready, as the options say.
+ * Called when the library is loaded. Boots, if no thread has allocated before. Keeps the library
+ * from being unloaded. As the options say, starts the library's threads and makes backtraces ready.
  */
 __attribute__((constructor)) static void
 boot_at_load(void) {
@@ -337,7 +350,10 @@ boot_at_load(void) {
 		background_thread_boot_late();
 	}
 	if (config_prof) {
-		/* Only this flag without opt_prof: more code of the profiler would touch more pages. */
+		/*
+		 * Without opt_prof backtraces are not made ready, only allowed: to make them ready would
+		 * touch pages that such a process may never need.
+		 */
 		prof_backtrace_is_constructed = true;
 		if (opt_prof) {
 			prof_boot_constructed();

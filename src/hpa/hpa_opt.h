@@ -1,7 +1,10 @@
 /*
  * The options of huge page allocation. Set during boot by one thread, read-only afterwards, so
- * there is no lock. Sizes and thresholds are bytes. conf/conf_table.c describes each option;
- * hpa/hrule.h has the rules that use them. Read by the files of hpa/, by pac_hpa and jemalloc_init.
+ * there is no lock. conf/conf_table.c describes each option. Units: bytes for slab_max_alloc, the
+ * thresholds, sec_max_alloc and sec_max_bytes; milliseconds for names that end in _ms; otherwise a
+ * number (sec_nshards: caches, sec_batch_fill_extra: extents, max_purge_nhp: slabs), or dirty pages
+ * per page in use (dirty_mult). hpa/hrule.h has the rules that use them. Read by the files of hpa/,
+ * by pac_hpa and jemalloc_init.
  */
 #ifndef HPA_HPA_OPT_H
 #define HPA_HPA_OPT_H
@@ -9,11 +12,11 @@
 #include "util/compiler.h"
 #include "util/fxp.h"
 
-/* The value of opt_hpa_dirty_mult that stands for -1: dirty pages are never too many. */
+/* opt_hpa_dirty_mult if the user gave "-1": there are never too many dirty pages. */
 #define HPA_DIRTY_MULT_NEVER UINT32_MAX
 /* Smallest value of hpa_sec_max_bytes. */
 #define HPA_SEC_BYTES_MIN ((size_t)256 << 10)
-/* Largest value of hpa_sec_max_alloc, but one page is always allowed. */
+/* Largest value of hpa_sec_max_alloc; with pages of 64 KiB it is one page instead. */
 #define HPA_SEC_ALLOC_MAX ((size_t)32 << 10)
 
 /* The values of opt_hpa_hugify_style. */
@@ -41,11 +44,12 @@ extern uint64_t opt_hpa_min_purge_delay_ms;
 extern ssize_t opt_experimental_hpa_max_purge_nhp;
 extern fxp_t opt_hpa_dirty_mult;
 extern unsigned opt_hpa_hugify_style;
-extern const char *const hpa_hugify_style_names[];
+extern const char *const hpa_hugify_style_names[]; /* by style; NULL ends it */
 
 /*
- * Called once after the options were read: raises sizes to a page, and with hpa chooses huge pages
- * for the library's data (metadata_thp:auto), unless that option was given.
+ * Called once after the options were read. Raises slab_max_alloc, both thresholds and sec_max_alloc
+ * to at least a page. With hpa sets metadata_thp to auto (huge pages for the library's own data),
+ * unless the user gave the option metadata_thp.
  */
 void hpa_opt_boot(void);
 

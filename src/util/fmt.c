@@ -1,9 +1,10 @@
 /*
  * A subset of printf, and the parser of integers; fmt.h lists what is supported.
  * A conversion is handled in three steps: read the specification, turn the argument into a prefix
- * and a body, pad both and copy them to the sink. No state, no lock, no allocation, no use of errno
- * or the locale, so it is safe in signal handlers and while the allocator is in any state. Called
- * for all messages, statistics, dump files and options.
+ * and a body, pad both and copy them to the sink. No state, no lock, no allocation; the variable
+ * errno and the locale are not used. So it is safe in signal handlers and while the allocator is in
+ * any state. Called for messages, statistics, options and parts of dump files (the numbers of those
+ * are mostly written by prof_write.c).
  */
 #include "util/fmt.h"
 
@@ -40,8 +41,8 @@ typedef struct {
 } fmt_spec_t;
 
 /*
- * A struct around va_list: where va_list is an array type, a parameter of that type cannot be
- * passed on by address.
+ * A struct around va_list, so that functions can take its address. Where va_list is an array type,
+ * a parameter of that type is a pointer, and its address is not that of a va_list.
  */
 typedef struct {
 	va_list ap;
@@ -119,7 +120,7 @@ spec_read_flags(fmt_spec_t *spec, const char *f) {
 	}
 }
 
-/* Reads digits as a number; one above INT_MAX / 2 becomes about that, so that two can be added. */
+/* Reads digits as a number; a larger one than INT_MAX / 2 becomes that, so n cannot overflow. */
 static const char *
 spec_read_number(int *out, const char *f) {
 	int n = 0;
@@ -181,7 +182,8 @@ spec_read_len(fmt_spec_t *spec, const char *f) {
 
 /*
  * Reads a specification; f points behind the percent sign. Returns the position behind the
- * conversion letter, or at the NUL if the format ends early.
+ * conversion letter, or at the NUL if the format ends early. Takes the arguments of '*', but not
+ * the one to convert; for an unknown letter nothing else takes that one.
  */
 static const char *
 spec_read(fmt_spec_t *spec, const char *f, fmt_args_t *args) {
@@ -374,8 +376,8 @@ digit_value(char c) {
 }
 
 /*
- * Determines the base if it is 0, and skips "0x" if the base is 16 then. "0x" without a digit
- * behind it is the number 0, followed by an x.
+ * Replaces a base of 0 by the one that the text shows. Skips "0x" if the base was 16 or becomes it.
+ * "0x" without a digit behind it is the number 0, followed by an x.
  */
 static const char *
 parse_base(const char *s, unsigned *base) {
