@@ -322,14 +322,14 @@ imalloc_note_large(tsd_t *tsd, size_t size) {
 	}
 }
 
-/* Writes the profile of a new maximum of mapped memory that this or another request has made. */
-ALWAYS_INLINE void
-imalloc_write_gdump(tsd_t *tsd) {
-	if (config_prof && unlikely(atomic_load_b(&prof_gdump_is_due, MO_RELAXED)) && tsd != NULL
-	    && tsd->tls->inside == 0 && tsd->tls->gate_depth == 1) {
-		tsd->tls->inside++;
+void
+imalloc_write_gdump(struct tls_s *t) {
+	assert(gate_is_entered(t));
+	if (config_prof && unlikely(atomic_load_b(&prof_gdump_is_due, MO_RELAXED)) && t->tsd != NULL
+	    && t->inside == 0 && t->gate_depth == 1) {
+		t->inside++;
 		prof_gdump_write();
-		tsd->tls->inside--;
+		t->inside--;
 	}
 }
 
@@ -528,7 +528,7 @@ imalloc_in_gate(struct tls_s *t, const imalloc_req_t *req) {
 	void *p = imalloc_body(tsd, req, usize);
 	if (likely(p != NULL)) {
 		imalloc_note_large(tsd, req->size);
-		imalloc_write_gdump(tsd);
+		imalloc_write_gdump(t);
 	}
 	return p;
 }

@@ -165,6 +165,11 @@ uint64_t imalloc_draw_sample(tsd_t *tsd, size_t size, size_t usize);
 
 /* Reports a request of size bytes that was served to the profiler, if that waits for large ones. */
 void imalloc_note_large(tsd_t *tsd, size_t size);
+/*
+ * Writes the profile of a new maximum of mapped memory that is due (prof_auto.h), if one is; at the
+ * end of a request, inside the gate, when nothing of the thread's cache is in a register any more.
+ */
+void imalloc_write_gdump(struct tls_s *t);
 
 /*
  * Counts an allocation past the cache, and runs the heartbeat if it is due. After such a check the

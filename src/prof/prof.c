@@ -195,7 +195,9 @@ void
 prof_sample_alloc(tsd_t *tsd, void *ptr, sample_rec_t *rec, uint64_t rate, size_t req, size_t usize,
     const struct unwind_where_s *where) {
 	assert(rec->tctx == NULL);
-	uint64_t begun = prof_budget_is_on() ? prof_budget_sample_begin() : 0;
+	/* What only a tracer wants is no part of the budget. */
+	bool is_charged = prof_budget_is_on() && prof_switch_is_active();
+	uint64_t begun = is_charged ? prof_budget_sample_begin() : 0;
 	prof_tdata_t *td = prof_tdata(tsd);
 	const prof_bt_t *bt = unlikely(td == NULL) ? NULL : prof_backtrace(td, where);
 	if (unlikely(bt == NULL)) {
@@ -206,7 +208,7 @@ prof_sample_alloc(tsd_t *tsd, void *ptr, sample_rec_t *rec, uint64_t rate, size_
 	}
 	sample_record(td, bt, rate, ptr, rec, req, usize);
 	prof_backtrace_done(td);
-	if (prof_budget_is_on()) {
+	if (is_charged) {
 		prof_budget_sample_end(begun);
 	}
 }

@@ -265,6 +265,19 @@ gdump_limited(void) {
 		free(p[i]);
 }
 
+/* One buffer that realloc moves or grows: each maximum has its profile, the last one too. */
+static void
+gdump_grown(void) {
+	void *p = NULL;
+
+	for (unsigned i = 1; i <= 64; i *= 2) {
+		unsigned before = n_of('u');
+		p = keep(realloc(p, i * 8 * M));
+		ok(n_of('u') == before + 1, "grown to %u MB", i * 8);
+	}
+	free(p);
+}
+
 /* A cap on files is no gap, and one on bytes neither. */
 static void
 interval_no_gap(void) {
@@ -667,6 +680,7 @@ static const struct dumps_test tests[] = {
 	{"restarted", restarted, ""},
 	{"overlapping", overlapping, ""},
 	{"gdump", gdump_limited, "prof:true,prof_gdump:true,prof_dump_min_gap_ms:3600000"},
+	{"gdump_grown", gdump_grown, "prof:true,prof_gdump:true,prof_dump_min_gap_ms:0"},
 	{"refused", refused, "prof_dump_min_gap_ms:0"},
 	{"options", refused_options, ""},
 	{"fork", fork_configured, "prof:true"},

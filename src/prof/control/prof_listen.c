@@ -4,8 +4,8 @@
  *
  * Invariant: listen_seen is the state that prof_listen_follow() read last. It is stored before that
  * state is acted on. Two threads may be in the function at once. If the older state is stored last,
- * the next heartbeat finds a difference and acts again. If the older state is acted on last,
- * nothing shows it until the semaphore changes again. Locks: none of its own; prof_start_now() and
+ * the next heartbeat finds a difference and acts again. So it does if the older state is acted on
+ * last, because its thread stores it again. Locks: none of its own; prof_start_now() and
  * prof_switch_listener_set() take theirs. Called by prof_control.c: at heartbeats, and in the
  * profiler's thread.
  */
@@ -42,8 +42,13 @@ prof_listen_follow(void) {
 	}
 	gate_enter(t);
 	/* If there is no memory to start, that is not tried again until a tracer comes anew. */
-	if (!is_attached || prof_start_now() == 0) {
+	bool is_ready = is_attached ? prof_start_now() == 0 : prof_switch_is_ready();
+	if (is_ready) {
 		prof_switch_listener_set(is_attached ? opt_prof_probe_interval : 0);
+	}
+	/* Another thread may have acted on a newer state before this one did: the next one acts again. */
+	if (probe_alloc_is_attached() != is_attached) {
+		atomic_store_b(&listen_seen, is_attached, MO_RELAXED);
 	}
 	gate_exit(t);
 }

@@ -100,12 +100,12 @@ file_reserve(int fd, size_t size) {
 }
 
 bool
-prof_box_try_lock(int fd) {
+prof_box_try_lock(int fd, unsigned tries) {
 	int saved = errno;
-	unsigned tries = 0;
+	unsigned n = 0;
 	bool is_locked = syscall(SYS_flock, fd, LOCK_EX | LOCK_NB) == 0;
-	while (!is_locked && errno == EWOULDBLOCK && ++tries < LOCK_TRIES) {
-		os_pause(tries);
+	while (!is_locked && errno == EWOULDBLOCK && ++n < tries) {
+		os_pause(n);
 		is_locked = syscall(SYS_flock, fd, LOCK_EX | LOCK_NB) == 0;
 	}
 	errno = saved;
@@ -141,7 +141,7 @@ file_open(prof_box_t kind, size_t size, int *fd) {
 		memcpy(box_names.path, "memfd", sizeof("memfd"));
 		*fd = memfile_fd(&box.memfile);
 		if (err == 0) {
-			prof_box_try_lock(*fd);
+			prof_box_try_lock(*fd, LOCK_TRIES);
 		}
 		return err != 0 ? err : file_reserve(*fd, size);
 	}
@@ -161,7 +161,7 @@ file_open(prof_box_t kind, size_t size, int *fd) {
 		return -*fd;
 	}
 	box.has_file = true;
-	prof_box_try_lock(*fd);
+	prof_box_try_lock(*fd, LOCK_TRIES);
 	return file_reserve(*fd, size);
 }
 

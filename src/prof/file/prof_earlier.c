@@ -26,6 +26,8 @@
 #define HEAD_BYTES offsetof(image_root_t, library_version)
 /* The wall clock may have been set back by so much since the process started, in ns. */
 #define SLACK_NS NSTIME_PER_SEC
+/* For a reader that tests the lock; a child of the program before may have it for good. */
+#define LOCK_TRIES 20
 
 static LARGE_BSS struct {
 	uint32_t pid;
@@ -85,7 +87,7 @@ look_at(prof_dir_t *d, prof_kind_t kind, const char *name) {
 		return;
 	}
 	if (sys_read(fd, head, HEAD_BYTES) == (ssize_t)HEAD_BYTES && is_ours(head)
-	    && prof_box_try_lock(fd)) {
+	    && prof_box_try_lock(fd, LOCK_TRIES)) {
 		end_one(fd);
 	}
 	sys_close(fd);

@@ -77,7 +77,7 @@ prof_gdump_due(void) {
 void
 prof_gdump_write(void) {
 	if (unlikely(atomic_load_b(&prof_gdump_is_due, MO_RELAXED))
-	    && atomic_exchange_b(&prof_gdump_is_due, false, MO_RELAXED)) {
+	    && atomic_exchange_b(&prof_gdump_is_due, false, MO_RELAXED) && prof_gdump_get()) {
 		auto_dump(prof_kind_gdump, &autos.gdump_pending);
 	}
 }
