@@ -1,9 +1,10 @@
 /*
  * How a process ended (dead.h). The kernel gives the exit status of a process to its parent. Others
- * can read it from /proc/PID/stat as long as the parent has not fetched it, and from a pidfd
- * afterwards (PIDFD_GET_INFO, Linux 6.15). A kill for want of memory is a SIGKILL, or an end of
- * which nothing can be read, before which the counter of such kills in its cgroup rose. No locks,
- * no state. Called by dead_watch.c; end_kills() also by metrics.c.
+ * can read it from /proc/PID/stat as long as the parent has not fetched it, if they have the right
+ * to trace the process; else the kernel shows 0 there. From a pidfd they can read it afterwards too
+ * (PIDFD_GET_INFO, Linux 6.15). An end counts as a kill for want of memory if it is a SIGKILL or
+ * nothing can be read of it, and if in both cases the counter of such kills (end_kills) rose before
+ * it. No locks, no state. Called by dead_watch.c; end_kills() also by metrics.c.
  */
 #include "dead.h"
 
@@ -29,7 +30,10 @@ typedef struct pidfd_info_s {
 #define GET_INFO _IOWR(0xff, 11, pidfd_info_t) /* PIDFD_GET_INFO */
 #define INFO_EXIT UINT64_C(8) /* in mask: exit_code is asked for, or was set */
 
-/* The number behind a word with which a line of a file begins; false if there is none. */
+/*
+ * Sets *number to that of the line "WORD NUMBER" of a file, of which 64 KiB are read; false if the
+ * file has no such line or cannot be read.
+ */
 static bool
 read_word(const char *path, const char *word, uint64_t *number) {
 	char text[65536];
@@ -64,7 +68,9 @@ end_kills(const char *cgroup) {
 
 /*
  * The exit status, as wait() gives it, of a process whose parent has not fetched it: the last field
- * of /proc/PID/stat. -1: it is fetched, or not readable.
+ * of /proc/PID/stat. `start`: clock ticks from boot to the start of the process. -1: it is fetched,
+ * the process has not ended, its pid belongs to another one by now, or the file cannot be read. 0
+ * also if the kernel hides it from us.
  */
 static int
 unfetched_status(int pid, uint64_t start) {

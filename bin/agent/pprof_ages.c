@@ -1,10 +1,11 @@
 /*
- * How old the live bytes of a profile are, from lines of the text from the memory map on: "#
- * age_bounds_s SECONDS...", which must name the columns that are known here (prof_ages.h), and "#
- * age STACK COLUMN:BYTES ...", by the number of the stack in the text. Invariant: memory is linear
- * in the length of the lines, because they are not trusted; p->ages is sorted by stack. No locks: a
- * profile belongs to one thread. ages_parse() is called by pprof_parse.c, ages_of() by
- * pprof_encode.c.
+ * Reads how old the live bytes of a profile are. Two kinds of lines behind the stacks say it. "#
+ * age_bounds_s SECONDS..." has the bounds of the columns. It must be equal to ours, byte for byte
+ * (prof_ages.h), and stand before the others; else the profile has no ages, which is no error. "#
+ * age STACK COLUMN:BYTES ..." has the live bytes of a stack, which is told by its number in the
+ * text. Invariant: p->ages has one element for each pair COLUMN:BYTES, so its memory is linear in
+ * the text, which is not trusted; it is sorted by stack. No locks: a profile belongs to one thread.
+ * ages_parse() is called by pprof_parse.c, ages_of() by pprof_encode.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +13,10 @@
 
 #include "pprof_own.h"
 
-/* Reads the pairs COLUMN:BYTES behind the stack's number, up to one that is wrong. 0 or ENOMEM. */
+/*
+ * Reads the pairs COLUMN:BYTES behind the stack's number. A pair that is wrong ends the line: those
+ * before it count. 0 or ENOMEM.
+ */
 static int
 columns_parse(struct pprof_profile *p, uint32_t stack, const char *at, const char *end) {
 	uint64_t column, bytes, next = 0; /* columns must rise, so a stack has at most PROF_AGES */

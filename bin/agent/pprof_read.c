@@ -1,8 +1,8 @@
 /*
- * Reads lines, numbers and fixed words from a text that is not NUL-terminated and not trusted.
- * Invariant: no byte at or after `end` is read; on success *at is after what was read, on failure
- * it does not change. No locks, no state. Called by pprof_parse.c, pprof_maps.c, pprof_labels.c and
- * pprof_ages.c.
+ * Reads lines, numbers and words that the caller gives from a text that is not NUL-terminated and
+ * not trusted. Invariant: no byte at or after `end` is read; on success *at is after what was read,
+ * on failure *at does not change, but the value of a number becomes 0. No locks, no state. Called
+ * by pprof_parse.c, pprof_maps.c, pprof_labels.c and pprof_ages.c.
  */
 #include <string.h>
 

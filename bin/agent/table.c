@@ -1,7 +1,10 @@
 /*
  * The table of processes (table.h): a hash table of CHAINS chains by pid. Invariant: a record is in
- * a chain or is_gone; it is freed when it is gone, has no holder and is not is_busy. One mutex
- * protects all of it and `counts`; nothing that a process can hold up is done under it. watch.c
+ * a chain or is_gone. One that is gone is freed by table_remove() or table_release(), by the first
+ * call that finds it without a holder and not is_busy; so a looker that clears is_busy of a record
+ * that is gone calls table_release() (watch.c). One mutex protects all of it and `counts`. Nothing
+ * is done under it that a watched process could make wait: of a target without an unanswered
+ * request, as here, jeprof_close() only closes a descriptor. watch.c
  * adds and removes records, dead_watch.c removes those of processes that ended; scrape.c, push.c,
  * metrics.c, targets.c and pages.c use them; main.c and server.c use the counts.
  */
@@ -124,7 +127,7 @@ compare_pids(const void *a, const void *b) {
 typedef struct list_s {
 	proc_t **at;
 	size_t count;
-	size_t room; /* records; one more element is for the NULL */
+	size_t room; /* records that fit; `at` has one more element, for the NULL */
 } list_t;
 
 static void
