@@ -1,13 +1,14 @@
 /*
- * Finds out how old the live samples of an image are, and what their labels hold, from the records
- * of samples (meta/recs.h), as the library's own dump does (prof/sites/prof_age.c).
+ * Finds out how old the live samples of an image are, and how much of them has which label, from
+ * the records of samples (meta/recs.h), as the library's own dump does (prof/sites/prof_age.c).
  *
- * Each record names the count of its sample; image->counts knows the site of each count that was
- * proven, so a record that was freed, torn or forged adds to a site of the profile or to none.
- * Blocks of records that lie in none of the parts are read from a process or a core; a box does not
- * have them. Invariant: walk_t.budget is the number of records and blocks that may still be read;
- * of a file, at first one for each record that its bytes have room for. No locks. Called by
- * image_tables.c.
+ * Each record has the address of the count of its sample. A count is an object of the tables: the
+ * sums of one thread at one site. image->counts has the counts that were proven, with their sites,
+ * so a record that was freed, torn or forged adds at worst to a wrong site of the profile. Blocks
+ * of records that lie in none of the parts are read from a process or a core; a box does not have
+ * them. Invariant: walk_t.budget is the number of records and blocks that may still be read. It
+ * begins with as many as the bytes of the file have room for, and with RECORDS_MOST at most; with
+ * RECORDS_MOST for a process. No locks. Called by image_tables.c.
  */
 #include "client/image_read.h"
 
@@ -45,7 +46,7 @@ image_columns_of(jeprof_image_t *image, size_t *number) {
 	return c == NULL ? NULL : c->est;
 }
 
-/* Whether the root says where the records are, and their fields lie within them. */
+/* Whether the root tells the lists of records, and all fields lie in their block or record. */
 static bool
 has_layout(const jeprof_image_t *image) {
 	const image_root_t *r = &image->root;
@@ -105,7 +106,10 @@ batch_take(walk_t *w, const unsigned char *records, size_t n, size_t size) {
 	}
 }
 
-/* The n records from `at` on, as far as the image has them. */
+/*
+ * Takes the n records from `at` on, BATCH_BYTES at a time. Ends at a batch that the image does not
+ * have whole; nothing of that one is taken.
+ */
 static void
 records_walk(walk_t *w, uint64_t at, uint64_t n, bool is_in_parts) {
 	unsigned char records[BATCH_BYTES];
@@ -152,8 +156,10 @@ all_walk(walk_t *w) {
 }
 
 /*
- * The time of the image by the clock of the records, in ns: now if the process may run; else the
- * time of its last figures, so that a later sample has the age 0.
+ * The time of the image by the clock of the records, in ns. Of a process, also a stopped one, and
+ * of the box of one that lives it is now, by our clock: the monotonic clock of a process in another
+ * time namespace differs, and then its ages are wrong. Else it is the time of the last figures; a
+ * sample that was taken after these has the age 0.
  */
 static uint64_t
 now_of(const jeprof_image_t *image) {

@@ -4,10 +4,11 @@
  *
  * A source (image_process.c, image_core.c, image_box.c) knows how to read memory by address, and
  * which files were mapped. Everything that comes from it may be forged. So the addresses of objects
- * are checked against the parts of the tables, except on the two lists of what lies elsewhere and
- * in the ring; sites and counts prove themselves by their hashes; and the numbers of objects and
- * frames that are read are bounded by the bytes of the parts or of the file. No locks: an image
- * belongs to one thread at a time.
+ * are checked against the parts of the tables. Not checked are those of three lists whose objects
+ * may lie outside of the parts: root.records_elsewhere, root.labels_elsewhere, and the ring of the
+ * last hour (image_course.c). Sites and counts prove themselves by their hashes. The numbers of
+ * objects and frames that are read are bounded by the bytes of the parts or of the file. No locks:
+ * an image belongs to one thread at a time.
  */
 #pragma once
 #include "client/target.h"
@@ -25,14 +26,15 @@ typedef struct image_object_s {
 typedef struct image_range_s {
 	uint64_t address;
 	uint64_t size;
-	uint64_t offset;         /* in the file; while a stream is being read, the room of `bytes` */
+	/* of its first byte in the file; while a stream is being read: the room of `bytes` in bytes */
+	uint64_t offset;
 	unsigned char *bytes;
 	char flags[5];           /* as in a memory map */
 } image_range_t;
 
 /*
  * The record of a thread. Here and below, cur has the sums over live samples, accum those over all
- * samples, also the freed ones, if the library counts them (prof_accum); else zeros.
+ * samples, also the freed ones. accum is zero if the library does not count these (prof_accum).
  */
 typedef struct image_thread_s {
 	uint64_t address;        /* of the record */
@@ -41,8 +43,8 @@ typedef struct image_thread_s {
 	char name[16];
 	prof_counts_t cur;
 	prof_counts_t accum;
-	size_t site;             /* number + 1 of the site to which `share` belongs; 0: none */
-	size_t share;
+	size_t site;             /* index + 1 of the last site in which it has a share; 0: none yet */
+	size_t share;            /* index in image.shares of its share in that site */
 } image_thread_t;
 
 /* What one thread has of a site. */
@@ -126,7 +128,8 @@ struct jeprof_image_s {
 	bool is_stream;              /* it can be read only once, from the front */
 	uint64_t stream_at;          /* bytes of the stream that were read */
 	uint64_t cut;                /* bytes that are missing at the end of the file */
-	bool is_live;                /* the process may run: objects may be freed while they are read */
+	/* a process, or the box of one that runs: objects may be freed while they are read */
+	bool is_live;
 	const char *kind;            /* for the metadata: "outside", "core" or "blackbox" */
 	const char *end;             /* of a box: how the process ended; NULL: it is no box */
 	image_array_t ranges;        /* image_range_t: what a file has of the memory, ascending */
@@ -145,15 +148,16 @@ struct jeprof_image_s {
 	image_array_t frames;        /* uint64_t */
 	image_array_t threads;       /* in the order of their list */
 	image_array_t modules;
-	image_table_t visited;       /* addresses of sites that were read, proven or not; no numbers */
-	image_table_t known;         /* threads by address */
-	image_table_t counts;        /* sites by the addresses of their counts with live samples */
+	image_table_t visited;       /* addresses of sites that were read, proven or not; no values */
+	image_table_t known;         /* index of a thread by the address of its record */
+	/* index of a site by the addresses of its counts that have live samples */
+	image_table_t counts;
 	image_array_t columns;
 	image_array_t labeled;       /* image_labeled_t: by site and label, when all was read */
-	image_table_t labeled_at;    /* indexes in `labeled`, by site and label */
+	image_table_t labeled_at;    /* index in `labeled` by site and label, until that is sorted */
 	image_label_t *labels;       /* IMAGE_LABELS; NULL: no live sample has one */
 	bool lacks_texts;            /* there are labels whose texts the image does not have */
-	bool has_ages;               /* `aged` is enough for the profile to show ages and labels */
+	bool has_ages;               /* `aged` is enough; else the profile shows no ages and labels */
 	unsigned aged;               /* percent of the live samples whose ages are known */
 	bool has_shadows;            /* one of the modules is shadowed */
 	prof_counts_t cur;
@@ -179,7 +183,7 @@ uint32_t image_table_find(const image_table_t *t, uint64_t key);
 /* Sets the number of an address that is not 0; false without memory. */
 bool image_table_try_put(image_table_t *t, uint64_t key, uint32_t value);
 
-/* ---- image_box.c: reading ---- */
+/* ---- image_box.c: reading from any source ---- */
 
 /* Reads memory of the process that the image is of; false if not all is there. */
 bool image_read(jeprof_image_t *image, uint64_t at, void *buf, size_t size);
@@ -215,19 +219,25 @@ int image_find_objects(jeprof_image_t *image, uint64_t *block);
 
 /* ---- image_tables.c ---- */
 
-/* Checks the version and the byte order in a root. 0, EPROTO or ENOENT (nothing has started). */
+/*
+ * Checks the version and the byte order in a root. 0, EPROTO, or ENOENT: the profiler was never
+ * started in the process.
+ */
 int image_check_version(jeprof_image_t *image, const image_root_t *r);
 /* Reads the root at image->at, checks it and sets the budget. 0 or an errno. */
 int image_read_root(jeprof_image_t *image);
 /* Reads all lists. 0 or ENOMEM. */
 int image_read_tables(jeprof_image_t *image);
-/* A field of an object that was read into `bytes`; a width that no number has gives 0. */
+/*
+ * The number in a field of an object that was read into `bytes`; 0 if the field has not the width
+ * of a number (1, 4 or 8 bytes).
+ */
 uint64_t image_field(const jeprof_image_t *image, const unsigned char *bytes, unsigned field);
 /*
  * Reads the list of parts again, to which a process only adds, and the heads of the lists of sites,
- * records and labels. Those of records and labels are read before the parts, so that what they lead
- * to lies in these. Changes nothing if the root cannot be read. Without memory for the range of a
- * new part, what lies in that part is left out.
+ * records and labels. The heads of records and labels are read first, the parts after them: so each
+ * object of these lists lies in a part that is known. Changes nothing if the root cannot be read.
+ * Without memory for the range of a new part, what lies in that part is left out.
  */
 void image_read_parts(jeprof_image_t *image);
 /* Whether all of these bytes lie in one part of the tables. */
@@ -244,7 +254,7 @@ int image_read_ages(jeprof_image_t *image);
 
 /* ---- image_labels.c ---- */
 
-/* Whether the root says where the texts of labels are, and their fields lie within them. */
+/* Whether the root tells the lists of labels' texts, and the fields of a label lie in it. */
 bool image_has_label_lists(const jeprof_image_t *image);
 /* Adds live samples to a site's sums. 0 or ENOMEM. */
 int image_label_add(jeprof_image_t *image, uint32_t site, uint32_t label,
@@ -252,7 +262,7 @@ int image_label_add(jeprof_image_t *image, uint32_t site, uint32_t label,
 /* When all records are read: reads the texts of the labels, and sorts the sums. 0 or ENOMEM. */
 int image_read_labels(jeprof_image_t *image);
 /*
- * Whether a profile shows the label: it has a text, or it may have one that the image lacks.
- * Numbers above the last one that was given to a text are damaged.
+ * Whether a profile shows the label: it has a text, or it may have one that the image lacks. A
+ * label above root.label_last is not shown: no text ever had it, so its record is damaged.
  */
 bool image_label_is_shown(const jeprof_image_t *image, uint32_t label);

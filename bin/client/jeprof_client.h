@@ -14,16 +14,17 @@
  * Nothing here prints, exits or changes signal handlers. All state is in the target or the image;
  * there are no locks. Each target and each image belongs to one thread at a time; threads may use
  * different ones at the same time. Unless its comment says otherwise, a function that can fail
- * returns 0 or an errno, and puts one sentence without a newline into t->why; the sentence may hold
- * any byte but NUL, because names come from the process. Used by bin/ctl (jeprofctl) and bin/agent
- * (jeprofd). Errors:
+ * returns 0 or an errno, and puts one sentence into t->why, without a newline at its end. Names and
+ * paths in the sentence come from the process and may hold any byte but NUL, so a caller that
+ * prints it replaces control characters. Used by bin/ctl (jeprofctl) and bin/agent (jeprofd).
+ * Errors:
  *   ESRCH      no such process, it has ended, or its pid belongs to another one by now
  *   ENXIO      the process does not run the library, or the library offers no way in
  *   EPROTO     its library speaks another version of the protocol
  *   EACCES     the kernel or the file system refuses; the sentence says why and what would help
- *   ETIMEDOUT  no answer in time; the request was taken back
+ *   ETIMEDOUT  the process has not taken the request in time (wait_ms); it was taken back
  *   EBUSY      the requests of others are in the way, or the process has taken the request but
- *              not answered it in time
+ *              not answered it in time (wait_ms + taken_ms)
  *   EAGAIN     the process is idle, and the manner of the request says not to wait
  *   EINTR      request.interrupts reached request.patience; the request was taken back
  *   E2BIG      the request is longer than JEPROF_TEXT - 1 bytes, or a path is too long
@@ -31,10 +32,11 @@
  *   EIO        the profile was gone before it was fetched, or a file could not be written
  *   ENOMEM     no memory
  *
- * The process may have forged every byte that is read from it; that costs at most the time and
- * memory bounded here. One exception: a read of its memory may block as long as the process lives
- * if it handles its own page faults (userfaultfd). A caller that no process may delay asks each in
- * a thread of its own.
+ * The process may have forged every byte that is read from it. That costs the caller at most the
+ * times and bytes of its request (wait_ms, taken_ms, bytes_max), and of an image memory in
+ * proportion to the bytes of the tables. One exception: a read of its memory may block as long as
+ * the process lives if it handles its own page faults (userfaultfd). A caller that no process may
+ * delay asks each in a thread of its own.
  */
 #ifndef JEPROF_CLIENT_H
 #define JEPROF_CLIENT_H
@@ -66,7 +68,7 @@ typedef enum jeprof_way_e {
 	jeprof_way_dir      /* its control directory, MALLOC_CONF=prof_ctl_dir:DIR: no stream */
 } jeprof_way_t;
 
-/* The state of the profiler; larger numbers are of a later version. */
+/* The state of the profiler. A library that is newer than this header may have larger numbers. */
 typedef enum jeprof_state_e {
 	jeprof_state_idle,
 	jeprof_state_active,      /* a session runs */
@@ -112,9 +114,9 @@ typedef struct jeprof_target_s {
 	uint64_t sequence;      /* of the unanswered request; 0: there is none */
 	int64_t clock_ahead_ms; /* of the monotonic clock of the process, compared with ours */
 	/*
-	 * For each slot of the mailbox: the sequence and the end of the lease that were last read
-	 * there, whether the request was answered, and since when all three are so (ms of our
-	 * monotonic clock).
+	 * What was last read in each slot of the mailbox: the sequence of the request; the end of its
+	 * lease, in ms by the monotonic clock of the process; whether it was answered. slot_seen_ms:
+	 * since when these three have not changed, in ms by our monotonic clock.
 	 */
 	uint64_t slot_seen[JEPROF_SLOTS];
 	uint64_t slot_lease[JEPROF_SLOTS];
@@ -127,7 +129,8 @@ typedef struct jeprof_target_s {
  * read its mailbox. With jeprof_way_dir every request waits.
  */
 typedef enum jeprof_manner_e {
-	jeprof_manner_wait,    /* waits for wait_ms, then takes the request back: ETIMEDOUT */
+	/* waits for wait_ms; if it is not taken by then, takes the request back: ETIMEDOUT */
+	jeprof_manner_wait,
 	jeprof_manner_return,  /* takes the request back after idle_ms: EAGAIN */
 	/*
 	 * returns EAGAIN after idle_ms and leaves the request in its slot; the caller then calls
@@ -162,8 +165,9 @@ typedef struct jeprof_reply_s {
 
 /*
  * Fills in *t for the process with this pid; the id of a thread stands for its process. EACCES if
- * /proc does not show it to us. ESRCH if there is none, or if it has ended and its parent has not
- * yet read its exit status; in the second case t->state is 'Z' or 'X'.
+ * /proc does not show it to us. ESRCH if there is none, or if it has ended but is still in /proc;
+ * in the second case t->state is 'Z' (its parent has not yet fetched its exit status) or 'X'.
+ * Clears the private fields also after an error, so jeprof_close() may be called then.
  */
 int jeprof_find(jeprof_target_t *t, int pid);
 
@@ -178,15 +182,15 @@ int jeprof_check_same(jeprof_target_t *t);
 int jeprof_each(void (*f)(jeprof_target_t *t, void *arg), void *arg);
 
 /*
- * Whether its main thread, its program, or the first word of its command line has that name; of the
- * last two without their directories.
+ * Whether the name is that of its main thread, of the file of its program, or of the first word of
+ * its command line; the last two are compared without their directories.
  */
 bool jeprof_is_named(const jeprof_target_t *t, const char *name);
 
 /*
- * Checks whether the process runs the library, for which the right to read its memory suffices;
- * sets way and head. 0; ENXIO if it does not; EPROTO; EACCES if its memory cannot be read; ESRCH.
- * jeprof_close() is to be called in any case.
+ * Checks whether the process runs the library; sets way and head. Only reads its memory, so no
+ * right to write is needed. 0; ENXIO if it does not run it; EPROTO; EACCES if its memory cannot be
+ * read; ESRCH. jeprof_close() is to be called in any case.
  */
 int jeprof_probe(jeprof_target_t *t);
 
@@ -218,7 +222,7 @@ int jeprof_ask(jeprof_target_t *t, const jeprof_request_t *request, jeprof_reply
 /*
  * After EAGAIN of jeprof_manner_stay: leaves the request to the process, which carries it out at
  * its next allocation, if that comes within keep_ms (0: whenever it comes). To be called at once:
- * until then the request holds for 10 s only, as this process may be killed.
+ * without this call the request lapses after 10 s, because its client may have been killed.
  */
 void jeprof_let_stay(jeprof_target_t *t, uint64_t keep_ms);
 
@@ -235,8 +239,9 @@ bool jeprof_find_pending(jeprof_target_t *t, const char *verb, char text[JEPROF_
 unsigned jeprof_count_pending(jeprof_target_t *t);
 
 /*
- * Removes the pending requests of other clients with the verbs start and set. *count is the number
- * of those that the process had not begun to carry out. 0 or ESRCH.
+ * Removes the pending requests of other clients with the verbs start and set. The process may take
+ * one while it is being removed, and then carries it out; *count is the number of the others. 0 or
+ * ESRCH.
  */
 int jeprof_withdraw_pending(jeprof_target_t *t, unsigned *count);
 
@@ -248,7 +253,8 @@ const char *jeprof_value(const char *answer, const char *key, char *buf, size_t 
 
 /*
  * Finds out why an idle process did not answer this request, after jeprof_ask() has returned
- * EAGAIN, and sets the sentence: ETIMEDOUT, ENXIO, ESRCH or EINTR.
+ * EAGAIN; does not wait. Sets the sentence and returns its errno, never 0: ETIMEDOUT; ENXIO, as
+ * jeprof_check_allocator(); ESRCH; EINTR if request.interrupts has reached request.patience.
  */
 int jeprof_explain_silence(jeprof_target_t *t, const jeprof_request_t *request);
 
@@ -263,8 +269,8 @@ int jeprof_check_allocator(jeprof_target_t *t);
  * has that memory: a core file, or a box (MALLOC_CONF=prof_blackbox). The process need not answer:
  * it may be stopped, hang in a lock, or be dead. Errors and the sentence are as above; EPROTO: the
  * tables are of another version or byte order; ENOENT: nothing has started the profiler, or a core
- * has no tables; EINVAL: the file is no such file or damaged; ENODATA: the core lacks the memory in
- * which the tables lay.
+ * has no tables; EINVAL: the file is neither a core nor a box, or it is damaged; ENODATA: the core
+ * lacks the memory in which the tables lay.
  */
 typedef struct jeprof_image_s jeprof_image_t;
 
@@ -273,9 +279,9 @@ typedef struct jeprof_image_facts_s {
 	uint64_t session_id;       /* of this or the last session; 0: there was none */
 	uint64_t session_start_ns; /* ns since 1970, UTC */
 	uint64_t rate;             /* sampling interval in bytes */
-	/* when the process wrote the figures from here to `limit` last, ns since 1970, UTC */
+	/* when the process wrote the next six figures (about once a second); ns since 1970, UTC */
 	uint64_t time_ns;
-	uint64_t allocated;        /* bytes, as all to `limit` */
+	uint64_t allocated;        /* this one and the next five are bytes */
 	uint64_t active;
 	uint64_t resident;
 	uint64_t retained;
@@ -288,13 +294,14 @@ typedef struct jeprof_image_facts_s {
 	uint64_t no_room;          /* samples whose stacks found no room in the box */
 	uint64_t lacking;          /* loaded files whose build ids cannot be read */
 	uint64_t cut;              /* bytes that the core file or box lacks at its end */
-	uint64_t ended_ns;         /* of a box: when the process or exec ended it; 0: neither */
+	/* when the box was closed, by the end of the process or by exec; 0: by neither, or no box */
+	uint64_t ended_ns;
 } jeprof_image_facts_t;
 
 /* A second of the last hour. */
 typedef struct jeprof_image_line_s {
 	uint64_t time_ns;          /* ns since 1970, UTC */
-	uint64_t allocated;        /* bytes, as all to `limit` */
+	uint64_t allocated;        /* this one and the next four are bytes */
 	uint64_t active;
 	uint64_t resident;
 	uint64_t rss;              /* 0: not known */
@@ -311,7 +318,7 @@ enum { JEPROF_COURSE_MOST = 3600 }; /* lines of an image: one hour */
  */
 int jeprof_image_of_process(jeprof_image_t **image, jeprof_target_t *t);
 /*
- * Reads a core file or a box. A pipe can only have a core. fd stays the caller's, who keeps it open
+ * Reads a core file or a box; from a pipe only a core. fd stays the caller's, who keeps it open
  * until jeprof_image_close(). The sentence of an error goes to `why`, which must stay valid as long
  * as the image.
  */
@@ -325,9 +332,9 @@ int jeprof_image_write(jeprof_image_t *image, FILE *to);
  */
 size_t jeprof_image_course(jeprof_image_t *image, jeprof_image_line_t *lines, size_t most);
 /*
- * The rise of the resident memory (rss, where that is known) that leads to the last of these lines:
- * bytes, and in *ms how long it took; 1000 for each line if their times do not tell. Both are 0 if
- * it is less than an eighth of the last value.
+ * How much the resident memory (rss, where that is known) has risen up to the last of these lines,
+ * without a great fall; in bytes. *ms: how long that took; where the times of the lines do not tell
+ * it, 1000 for each line. Both are 0 if the rise is less than an eighth of the last value.
  */
 uint64_t jeprof_course_growth(const jeprof_image_line_t *lines, size_t count, uint64_t *ms);
 void jeprof_image_close(jeprof_image_t *image);
@@ -339,8 +346,8 @@ void jeprof_image_close(jeprof_image_t *image);
 uint64_t jeprof_box_opened(const jeprof_target_t *t);
 /*
  * Opens that box if it is a memory file, so that it can be read after the end of the process. The
- * descriptor, or -1 if it is none or may not be opened. The kernel frees the memory of the box only
- * when this descriptor is closed too.
+ * descriptor, or -1 if the box is no memory file or may not be opened. The kernel frees the memory
+ * of the box only when this descriptor is closed too.
  */
 int jeprof_box_open(const jeprof_target_t *t);
 
