@@ -2,8 +2,9 @@
  * Finds the separate file with the debug information of an object. Order: by build-id below the
  * root of the process, then below ours; by the name in .gnu_debuglink below the root of the
  * process; from the debuginfod servers, only if that is asked for. Invariant: the file has the
- * build-id of the object, or neither has one; the checksum of .gnu_debuglink is not checked. No
- * locks. Called by tables.c; object_id() also by table.c.
+ * build-id of the object, or neither has one (one above ID_BYTES_MAX counts as none); the checksum
+ * of .gnu_debuglink is not checked. No locks: one thread. debug_try_find() is called by tables.c,
+ * object_id() also by table.c.
  */
 #include "symbolize.h"
 
@@ -26,7 +27,10 @@ object_id(object_t *object, char *hex) {
 		sprintf(hex + 2 * i, "%02x", ((const unsigned char *)bits)[i]);
 }
 
-/* Opens the file `fd` as `debug` if it has this build-id ("": if it has none); closes fd. */
+/*
+ * Opens the file `fd` (negative: there is none) as `debug` if it has this build-id ("": if it has
+ * none); closes fd. False: `debug` is not open.
+ */
 static bool
 try_file(object_t *debug, int fd, int root, const char *path, const char *id) {
 	char found[2 * ID_BYTES_MAX + 1];
@@ -44,7 +48,7 @@ try_file(object_t *debug, int fd, int root, const char *path, const char *id) {
 	return is_it;
 }
 
-/* Tries the path FRONT MIDDLE NAME (without blanks), which is left in `path`. */
+/* Joins front, middle and name to a path, and tries that. It is left in `path`, also if false. */
 static bool
 try_path(object_t *debug, int root, const char *id, char *path, const char *front,
     const char *middle, const char *name) {
@@ -63,7 +67,8 @@ try_by_id(object_t *debug, int root, const char *id, char *path) {
 
 /*
  * Tries the name in .gnu_debuglink in the directory of the object, in its .debug, and in the same
- * directory below /usr/lib/debug.
+ * directory below /usr/lib/debug. The last is right only for an absolute path of the object, as
+ * jeprofd gives it: no slash is put between.
  */
 static bool
 try_by_link(object_t *debug, object_t *object, const char *id, char *path) {
@@ -81,8 +86,10 @@ try_by_link(object_t *debug, object_t *object, const char *id, char *path) {
 }
 
 /*
- * Asks the servers in $DEBUGINFOD_URLS; -1 or a descriptor. libdebuginfod is loaded only here, so
- * that the program runs without it.
+ * Asks the servers in $DEBUGINFOD_URLS; may wait for the network. A descriptor, or a negative
+ * number: -1, or the negative errno of libdebuginfod. The library is loaded only here, so that the
+ * program runs without it. Library and client are not released, because --table asks once at most
+ * and then ends.
  */
 static int
 server_open(const char *id) {

@@ -21,7 +21,8 @@ typedef struct {
 /* An object file in memory. */
 typedef struct {
 	const char *path;
-	int root;		/* directory that is the root of absolute paths; AT_FDCWD: ours */
+	/* descriptor of the directory that is the root for its paths; AT_FDCWD: see file_open() */
+	int root;
 	void *image;		/* the mapped file; NULL: none */
 	size_t size;
 	Elf *elf;
@@ -32,8 +33,8 @@ typedef struct {
 } object_t;
 
 /*
- * The receiver of answers: for each address one call of begin, then one of frame for each frame,
- * innermost first. Strings are NULL and the line is 0 if they are not known.
+ * The receiver of answers: answer_give() calls for each address begin once, then frame for each
+ * frame, innermost first. Strings are NULL and the line is 0 if they are not known.
  */
 typedef struct answer {
 	void (*begin)(const struct answer *to, Dwarf_Addr address);
@@ -45,13 +46,17 @@ typedef struct answer {
 enum { ID_BYTES_MAX = 64 };	/* of a build-id */
 
 /*
- * Opens a regular file for reading; -1 if there is none. `root` is the root directory for absolute
- * paths and links, which no path leads out of; AT_FDCWD: ours. Never waits for another process, and
- * never opens a device or a pipe.
+ * Opens a regular file for reading; -1 if there is none. `root` is a descriptor of the directory
+ * that is the root for the path and for links in it; neither can lead out of that directory. With
+ * AT_FDCWD the path is one of this process, as for open(). Never opens a pipe, on which open()
+ * could wait for another process, nor a device.
  */
 int file_open(int root, const char *path);
 
-/* Opens for reading the regular file that an O_PATH descriptor names; -1 if it is none. */
+/*
+ * Opens for reading the regular file that an O_PATH descriptor names; -1 if it is none. Does not
+ * close `named`.
+ */
 int file_reopen(int named);
 
 /*
@@ -65,7 +70,10 @@ const char *object_open_fd(object_t *object, int fd, int root, const char *path)
 const char *object_add_dwarf(object_t *object);
 void object_close(object_t *object);
 
-/* Restarts libdw, which frees all it has decoded; DIEs become invalid. False without memory. */
+/*
+ * Closes and reopens libdw, so that all it has decoded is freed; DIEs become invalid, their offsets
+ * stay. False without memory: then object->dwarf is NULL.
+ */
 bool object_renew(object_t *object);
 
 /*
@@ -84,10 +92,11 @@ bool object_has_lines(object_t *object);
 void object_id(object_t *object, char *hex);
 
 /*
- * Finds and opens the debug file of an object; false if there is none. `path` gets its path as seen
- * from its root (not of a file from a server); it has PATH_MAX bytes and must stay valid while
- * `debug` is open. own_root: descriptor of our root directory. with_servers: debuginfod is asked
- * too.
+ * Finds and opens the debug file of an object; false if there is none. `path` has PATH_MAX bytes
+ * and must stay valid while `debug` is open; it gets the path of the file below its root, but that
+ * of the last try if the file is from a server, where debug->path is "/". own_root: a descriptor of
+ * our root directory, as file_open() needs it to keep links inside. with_servers: debuginfod is
+ * asked too.
  */
 bool debug_try_find(object_t *debug, object_t *object, int own_root, bool with_servers, char *path);
 
@@ -96,7 +105,8 @@ bool symbols_has_all(object_t *object);
 
 /*
  * Sets the symbol name of each address that has none (NULL) yet; the addresses ascend. The names
- * lie in the object, mangled and with their versions. False without memory.
+ * lie in the object, mangled and with the version of the symbol ("memcpy@@GLIBC_2.14"). False
+ * without memory.
  */
 bool symbols_try_find(object_t *object, const uint64_t *addresses, const char **names,
     size_t count);
@@ -105,8 +115,9 @@ bool symbols_try_find(object_t *object, const uint64_t *addresses, const char **
 void name_for_people(const char *mangled, char *to, size_t room);
 
 /*
- * Answers all queries from the DWARF of an object, in any order, and reorders them. NULL, or the
- * reason why it failed.
+ * Answers all queries from the DWARF of an object. They may be in any order; the array is reordered
+ * by unit and address, and the answers come in that order. NULL, or the reason why it failed: then
+ * some queries have no answer.
  */
 const char *object_answer(object_t *object, query_t *queries, size_t count, const answer_t *to);
 

@@ -1,7 +1,8 @@
 /*
  * Finds the unit (compilation unit of DWARF) that contains each address: first by the table
- * .debug_aranges, then, for addresses that it lacks, by the ranges of every unit. Precondition: the
- * queries are sorted by address. No locks. Called by walk.c.
+ * .debug_aranges, then, for addresses that it lacks, by the ranges of one unit after another until
+ * all are found. Precondition: the queries are sorted by address, and their units are 0. No locks.
+ * Called by walk.c.
  */
 #include "symbolize.h"
 

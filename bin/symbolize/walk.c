@@ -1,9 +1,10 @@
 /*
- * Answers all queries about one object: finds the unit of each address (units.c), sorts the queries
- * by unit, and for each unit finds the scopes (scopes.c) and reports the frames (answer.c). Each
- * unit is read once, and libdw is restarted before each one, also the first, because units_find()
- * has decoded the heads of all; so the memory needed is that of the largest unit (exceptions:
- * object.c). Queries without a unit are answered too. No locks. Called by main.c and tables.c.
+ * Answers all queries about one object: sorts them by address, finds the unit of each (units.c),
+ * sorts them by unit, and for each unit finds the scopes (scopes.c) and reports the frames
+ * (answer.c). Each unit is read once. libdw is restarted before each one, so the memory needed is
+ * that of the largest unit (exceptions: object.c), or that of the heads of all units, which
+ * units_find() decodes; it is restarted before the first one to free these. Queries without a unit
+ * are answered too. No locks. Called by main.c and tables.c.
  */
 #include "symbolize.h"
 
