@@ -1,7 +1,9 @@
-// Reads a profile.proto of pprof, unpacked: what jeprofd serves under debug/pprof/heap. Knows only
-// the fields that the page shows; passes over others. Throws an Error where the bytes are no such
-// message. Called by live.js and by tests under node. Fields are told by their numbers in
-// profile.proto; a cursor is a place in bytes that moves on.
+// Reads a profile.proto of pprof, as jeprofd serves it under debug/pprof/heap, after its gzip was
+// undone. Knows only the fields that the page shows; passes over others. Throws an Error where the
+// bytes end too early, a wire type is unknown or something is named that is not there; it does not
+// check that a field has the wire type of profile.proto. Called by live.js and by tests under node.
+// Fields are told by their numbers in profile.proto. A cursor is an object whose `at` is the index
+// of the byte that is read next.
 
 /**
  * A frame without a name has the name "". line: "file:line", or "". module: the name of its object
@@ -12,11 +14,11 @@
  * @typedef {object} Sample
  * @property {ProfileFrame[]} frames  from the leaf on
  * @property {number} objects         live, estimated
- * @property {number} bytes           the same
+ * @property {number} bytes           live, estimated
  * @property {number} thread          its number; 0: not told
  * @property {string} thread_name
  * @property {string} label           as the program named it; "": none
- * @property {number | null} age      seconds, at least; null: not told
+ * @property {number | null} age      the least age in its column of ages, seconds; null: not told
  */
 /**
  * @typedef {object} Profile
@@ -26,12 +28,13 @@
  * @property {Sample[]} samples
  */
 /**
- * Fields by their numbers; of one that comes several times the last.
+ * Values of fields by the numbers of the fields. Of a field that comes several times, the last.
  * @typedef {{[field: number]: any}} Message
  */
 
 /**
- * The number at cursor.at, which moves on.
+ * The varint at cursor.at, which moves on. It is exact up to 2^53; a negative number is rounded to a
+ * multiple of 2048, so -1 is 0. jeprofd serves no negative numbers there.
  * @param {Uint8Array} bytes
  * @param {{at: number}} cursor
  */
@@ -45,13 +48,13 @@ function read_number(bytes, cursor) {
 		number += (byte & 127) * unit;
 		unit *= 128;
 	} while (byte & 128);
-	// a negative one takes ten bytes
+	// a negative one is told as 2^64 more
 	return number >= 2 ** 63 ? number - 2 ** 64 : number;
 }
 
 /**
- * Calls take(field, number or bytes) for each field of a message; of fields with a fixed size it
- * gets the bytes.
+ * Calls take(field, value) for each field of a message; the value of a varint is a number, that of
+ * every other field its bytes.
  * @param {Uint8Array} bytes
  * @param {(field: number, value: any) => void} take
  */
@@ -105,7 +108,7 @@ function read_message(bytes) {
 }
 
 /**
- * Repeated numbers: packed, or one.
+ * The numbers of a repeated field: one, or several that are packed into one value of bytes.
  * @param {number | Uint8Array} value
  */
 function read_numbers(value) {
@@ -135,7 +138,8 @@ function read_comments(lines) {
 	return comments;
 }
 
-// Takes all fields of a profile, in whichever order they come; samples are read when all are known.
+// Takes the fields of a profile, in whichever order they come. Samples are kept as bytes; they are
+// read afterwards, when all that they name is known.
 class ProfileReader {
 	/** @param {Uint8Array} bytes */
 	constructor(bytes) {
@@ -213,7 +217,7 @@ class ProfileReader {
 	}
 
 	/**
-	 * Takes a location by its number.
+	 * Keeps a location by its id, which is field 1.
 	 * @param {Uint8Array} bytes
 	 */
 	take_location(bytes) {
@@ -329,9 +333,9 @@ class ProfileReader {
 }
 
 /**
- * Keeps a message by its number.
+ * Keeps a message by its id.
  * @param {Map<number, Message>} known
- * @param {Message} message  whose field 1 is its number
+ * @param {Message} message  whose field 1 is its id
  */
 function keep_by_id(known, message) {
 	known.set(message[1], message);
