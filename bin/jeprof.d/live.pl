@@ -1,10 +1,13 @@
 # Live: the verb "live": what a running process holds, redrawn with each profile, every two seconds
-# or by --interval. jeprofctl is asked for profiles while keys are served, so a process that does
-# not answer stops nothing here. Where no session runs one is started, with a lease of a minute and
-# an interval; that is renewed while this runs, and the session is ended however this ends. Should
-# this be killed, the lease ends it. Figures are what figures() makes of one profile; { start, mark,
-# before, now } of $self are such, of the first profile, when m was typed, of the last but one and
-# of the last. Caller: Main.
+# or by --interval. While watch() shows the screen, keys are served also while jeprofctl waits for
+# an answer of the process. begin(), look_once() and end() wait for jeprofctl and heed no key and no
+# signal meanwhile: each call of it takes until its own limits of time if the process does not
+# answer. Where no session runs one is started, with a lease: a time after which the process ends
+# the session by itself, should this be killed. The lease is a minute plus one interval; it is
+# renewed between two profiles, and the session is ended however this ends. Figures are what
+# figures() makes of one profile. $self has four of them: { start } of the first profile, { mark }
+# of the one that was shown when m was typed, { before } of the last but one, { now } of the last.
+# Caller: Main.
 package Live;
 
 use POSIX ();
@@ -13,11 +16,14 @@ use POSIX ();
 # seconds, see lease(). COURSE: how many profiles the line of bars shows.
 use constant { RATE => '64K', EVERY => 2, LEASE => 60, COURSE => 60 };
 
-# By what the table can be sorted, in the order of the key s; bars of eight heights, in UTF-8.
+# By what the table can be sorted, in the order in which the key s goes through them.
 my @sorts = qw(growth now live objects name);
+
+# Bars of eight heights, in UTF-8.
 my @marks = map { "\xe2\x96" . chr } 0x81 .. 0x88;
 
-# The verb. Sets $main::status if a signal ended it.
+# The verb. Sets $main::status if a signal or the end of the terminal ended it. { quit } is the
+# number of the signal, 1 (SIGHUP) at the end of the terminal, -1 after q, else 0.
 sub command {
 	my ($option, @arguments) = @_;
 	unshift @arguments, $option->{p} if length $option->{p};
@@ -87,8 +93,8 @@ sub has_ended {
 	return defined $count ? $count == 0 : !$!{EINTR};
 }
 
-# Waits for the end of a job: (exit code, output); what it said on standard error is $job->{said},
-# one line.
+# Waits for the end of a job: (exit code, output); the first line of what it said on standard error
+# is $job->{said}. A signal does not end the wait.
 sub end_of {
 	my ($job) = @_;
 	until (has_ended($job)) { }
@@ -116,8 +122,9 @@ sub json_value {
 	return $2 =~ s{\\(?:u00([0-9a-f]{2})|(.))}{defined $1 ? chr hex $1 : $2}ger;
 }
 
-# Finds the process, and starts a session if nobody samples: { pid, name, session: its number, 0 if
-# it is pending, undef if it is not ours }. Fails if the process cannot be asked.
+# Finds the process, and starts a session if none runs and MALLOC_CONF has not switched sampling on.
+# Sets { pid, name, session: the number of the session that was started, 0 if it is pending, undef
+# if none was started } of $self. Fails if the process cannot be asked.
 sub begin {
 	my ($self) = @_;
 	my ($code, $text, $said) = ctl('status', $self->{who}, '--json');
@@ -135,8 +142,8 @@ sub begin {
 	$self->{renewed} = time;
 }
 
-# The lease in seconds that the start of the session and each renewal set: longer than from one
-# profile to the next.
+# The lease in seconds that the start of the session and each renewal set. It is longer than from
+# one profile to the next if an answer takes less than a quarter of it (see answer()).
 sub lease { return LEASE + int $_[0]{every} }
 
 # Ends the session that was started here; its profile is kept but for --once.
@@ -159,9 +166,9 @@ sub end {
 }
 
 # ---- figures ----
-# Of the text of a profile: { time, at: seconds on a clock that nobody sets, bytes, objects,
-# session, rate, allocated, resident, rss, elsewhere: a sentence or '', row: { name => { self,
-# objects, age, callers } } }, the rows as top says them.
+# Of the text of a profile: { time, at: seconds on a clock that nobody sets, or time if the profile
+# does not tell it, bytes, objects, session, rate, allocated, resident, rss, elsewhere: a sentence
+# or '', row: { name => { self, objects, age, callers } } }, the rows as top says them.
 sub figures {
 	my ($self, $text) = @_;
 	my $option = $self->{option};
@@ -184,8 +191,8 @@ sub figures {
 	return $now;
 }
 
-# Takes the text of a profile that has come. A session that somebody began anew has figures of its
-# own: the start is then.
+# Takes the text of a profile that has come. If somebody has begun another session since the last
+# one, this profile becomes the { start }, and mark, before and course begin anew.
 sub take {
 	my ($self, $text) = @_;
 	my $now = $self->figures($text);
@@ -200,9 +207,10 @@ sub take {
 	shift @{ $self->{course} } if @{ $self->{course} } > COURSE;
 }
 
-# { name, self, objects, age, callers, growth since the mark or the start, per_minute: that as a
-# rate, now: the rate since the last profile } of each function that holds something or did at that
-# start, in bytes, sorted.
+# Rows { name, self: bytes, objects, age: seconds, callers, growth: bytes since the mark, or the
+# start if there is none, per_minute: that as a rate, now: the rate from the last profile but one to
+# the last } of each function that holds something now or did at the mark or start; sorted. Rates
+# are in bytes a minute.
 sub rows {
 	my ($self) = @_;
 	my ($now, $before) = @$self{qw(now before)};
@@ -222,7 +230,7 @@ sub rows {
 	return $self->in_order(@rows);
 }
 
-# The rows that the filter leaves, sorted.
+# The rows whose names match the filter, sorted.
 sub in_order {
 	my ($self, @rows) = @_;
 	my $key = { live => 'self', growth => 'growth', now => 'now',
@@ -313,7 +321,8 @@ sub head {
 	return @lines;
 }
 
-# One bar for each profile, from the smallest to the largest of them, as text.
+# The course as text: one bar for each profile, in the order of time. The smallest value has the
+# lowest bar, the largest the highest; both are told behind the bars.
 sub course_line {
 	my ($self) = @_;
 	my @values = @{ $self->{course} };
@@ -404,7 +413,8 @@ sub next_question {
 		file => delete $self->{file} };
 }
 
-# Waits for a key, for output of the job, or until $next, a time of ticks(); serves keys.
+# Waits for a key or for output of the job, a minute at most; without a job, while the process runs,
+# until $next, a time of ticks(). Serves keys.
 sub wait_for_something {
 	my ($self, $next) = @_;
 	my $want = '';
@@ -421,8 +431,9 @@ sub wait_for_something {
 	}
 }
 
-# Takes what jeprofctl answered; returns the time of the next question: after a profile the
-# interval, or four times what the answer took if that is longer.
+# Takes what jeprofctl answered; returns the time of the next question. After a profile it is one
+# interval after the last question, or four times the cost if that is longer: the seconds from the
+# question until its answer was worked out here, so that this takes a quarter of the time at most.
 sub answer {
 	my ($self) = @_;
 	my $job = delete $self->{job};
@@ -445,7 +456,8 @@ sub answer {
 	return $self->{asked} + ($self->{every} > 4 * $cost ? $self->{every} : 4 * $cost);
 }
 
-# A message for the line at the bottom, for so many seconds; undef takes it away.
+# A message for the last line but one. It goes when the screen is drawn after so many seconds; undef
+# takes it away.
 sub tell {
 	my ($self, $text, $seconds) = @_;
 	@$self{qw(message message_until)} = ($text, ticks() + $seconds);

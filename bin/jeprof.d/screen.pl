@@ -7,17 +7,17 @@ use POSIX ();
 
 use constant TIOCGWINSZ => 0x5413; # the ioctl for the size, as most machines of Linux number it
 
-# The modes of the terminal before enter(), whether they are changed, and bytes that were read and
-# not yet returned.
+# The modes of the terminal before enter(), whether they are changed, and the bytes that
+# keys_typed() reads; they are empty between its calls.
 my ($before, $is_on, $pending);
 
-# Whether there is a terminal: both ends must be it.
+# Whether there is a terminal: standard input and output are one, and TERM is set and not dumb.
 sub is_there {
 	return -t STDIN && -t STDOUT && ($ENV{TERM} // 'dumb') ne 'dumb' ? 1 : 0;
 }
 
-# Takes the terminal: no echo, keys one by one, the other screen, no cursor. Nothing if stdin is
-# none.
+# Takes the terminal: no echo, keys one by one, the other screen, no cursor. Does nothing if
+# standard input is no terminal.
 sub enter {
 	my $mode = POSIX::Termios->new;
 	return unless $mode->getattr(0);
@@ -40,8 +40,8 @@ sub leave {
 	$before->setattr(0, POSIX::TCSADRAIN());
 }
 
-# Writes all of a text, whatever signals come; gives up at any other fault, as of a terminal that
-# has gone.
+# Writes all of a text, and goes on after a signal; at any error, as of a terminal that has gone, it
+# drops the rest.
 sub put {
 	my ($text) = @_;
 	while (length $text) {
@@ -50,7 +50,7 @@ sub put {
 	}
 }
 
-# (lines, columns) of the terminal: its own word, else LINES and COLUMNS, else 24 and 80.
+# (lines, columns) of the terminal: as the kernel says, else LINES and COLUMNS, else 24 and 80.
 sub size {
 	my $answer = pack 'S4', 0, 0, 0, 0;
 	if (ioctl STDOUT, TIOCGWINSZ, $answer) {
@@ -61,8 +61,8 @@ sub size {
 	return ($named[0] || 24, $named[1] || 80);
 }
 
-# Draws lines from the top; what does not fit is left out, and what was there before goes. A line is
-# [text, attribute of ANSI or ''].
+# Draws lines from the top, over what the screen showed before; the rest of the screen is cleared.
+# Lines and columns that do not fit are left out. A line is [text, attribute of ANSI or ''].
 sub draw {
 	my @lines = @_;
 	my ($height, $width) = size();
@@ -82,8 +82,9 @@ sub fitted {
 	return $line;
 }
 
-# The keys that were typed, each as a character; those that send a sequence of several have no
-# meaning here and are left out. A list of undef alone: the terminal has gone.
+# Waits for keys and returns them, each byte as a character. Keys that send a sequence, ESC [ or ESC
+# O and more, as arrows do, have no meaning here and are left out; but the bytes of a sequence that
+# comes in two reads are returned. () if a signal came; (undef) if the terminal has gone.
 sub keys_typed {
 	my $count = sysread STDIN, $pending, 1024, length $pending;
 	return $!{EINTR} || $!{EAGAIN} ? () : undef unless defined $count;
