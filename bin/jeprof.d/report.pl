@@ -1,19 +1,23 @@
 # Report: one HTML file that shows a series offline. What it holds is data: the names, all stacks as
-# one tree in preorder, and for each dump what changed in the counts of its stacks as they were
-# printed; the script of the page makes estimates of them and adds up as this program does, so that
-# its sums are those of top. The form of the data is that of Data in bin/page/model.js. Memory: a
-# dump is read, its counts are packed, and its text is dropped before the next one is read; a stack
-# whose text was seen under the same mappings is not looked at again. $work is what gather()
-# returns, a snapshot what take_file() adds. Callers: Main (command), Run (html_of), Leaks and
-# Export (gather); Threads, Labels and Page make parts of the file.
+# one tree in preorder, and for each dump what changed in the counts of its stacks, which are
+# sampled counts, as in the dump. The script of the page makes estimates of them and adds up as this
+# program does, so that the sums of the page are those of top. The form of the data is that of Data
+# in bin/page/model.js. Memory: a dump is read, its counts are packed, and its text is dropped
+# before the next is read; a stack whose text was seen under the same mappings is not looked at
+# again.
+# $work is what gather() returns, a snapshot what take_file() adds; a record is a stack of the whole
+# series, told by its index in { records } of the store. Callers: Main (command), Run (html_of),
+# Leaks and Export (gather); Threads, Labels and Page make parts of the file.
 package Report;
 
-# STACKS_IN_FULL: of twice as many of the heaviest records there are source lines, the page lists 20
-# stacks. CHANGES: if the snapshots together have more counts of records than that, some keep their
-# sums only. PLAIN: bytes of data above which they are packed by gzip.
+# STACKS_IN_FULL: the page lists so many stacks; the data have source lines for twice as many of the
+# heaviest records. CHANGES: the most counts that the page gets, one for each record of a snapshot;
+# if there are more, some snapshots keep their sums only. Counts that did not change are among them,
+# so what the page gets is mostly less. PLAIN: bytes of data above which gzip packs them.
 use constant { STACKS_IN_FULL => 20, CHANGES => 1_000_000, PLAIN => 150_000 };
 
-# The verb.
+# The verb: writes HTML to a file or to standard output. With --json and no -o it prints JSON in its
+# place; with -o too, JSON that only tells which file was made.
 sub command {
 	my ($option, @files) = @_;
 	Talk::fail(2, 'report shows all threads, or one: --thread=N') if $option->{thread} !~ /^\d*$/;
@@ -54,8 +58,8 @@ sub json_of {
 	return "{\"processes\":[\n" . join(",\n", @parts) . "\n]}\n";
 }
 
-# Files as groups, one for each process, if several ran at a time; else, and if a dump has no time,
-# one group: so a program that was started anew is one series.
+# Files as groups. If several processes ran at the same time, a group for each; if they ran one
+# after the other, as a program that was started anew, or if a dump has no time, one group of all.
 sub by_process {
 	my @files = @_;
 	my (%files, %first, %last, @pids);
@@ -100,8 +104,8 @@ sub shown_first {
 	return $snaps[-1]{bytes} * 10 < $peak->{bytes} ? $peak : $snaps[-1];
 }
 
-# gather() of one process, with { suspects }, and { aged } if it was judged by the ages of one
-# profile.
+# gather() of one process, with { suspects }. With fewer snapshots than Leaks::LEAST it is judged by
+# the ages in the last one, if that has ages; then { aged } is set.
 sub worked {
 	my ($option, @files) = @_;
 	my $work = gather($option, @files);
@@ -131,9 +135,10 @@ sub part {
 		words => Page::summary($work), form => $form, data => $data };
 }
 
-# All that is known of some files: { store, snaps in the order of time, option, self: the entries }
-# and what find_paths() and find_owners() add: { entries, order, name } and { fold, held, owners,
-# missing, name_rows }. The store is { records, snaps, program, and tables to find records again }.
+# All that is known of some files: { store, snaps in the order of time, option, self: an object
+# Reduce, which has all entries } and what find_paths() and find_owners() add: { entries: those that
+# are used, order, name } and { fold, held, owners, missing, name_rows }. The store is { records,
+# snaps, program, and tables to find records again }.
 sub gather {
 	my ($option, @files) = @_;
 	my $store = { records => [], by_text => {}, by_places => {}, snaps => [] };
@@ -151,10 +156,11 @@ sub gather {
 
 # Reads a file and adds a snapshot to $store->{snaps}: { dump, number, counts, parts, label_parts,
 # threads, pins }, the time as Order says it, and { ages, life, is_accum } if ages are told; count()
-# adds { bytes, objects }. counts: (record, objects, bytes) packed, as printed; parts: the same by
-# thread, if there are several; label_parts: by label; threads: see Threads::held. By record: pins,
-# [bytes, error, samples] (room frag); ages, the text of its columns; life, [the same of lifetimes,
-# by what to multiply their bytes]. The large parts of the Dump are dropped.
+# adds { bytes, objects }. counts: (record, objects, bytes) packed, sampled; parts: the same by
+# thread, if there are several; label_parts: by label; threads: see Threads::held. Three hashes by
+# record: pins, [bytes that it pins, their standard error, sampled objects] (see Frag); ages, the
+# text of its columns in the dump; life, [the text of the columns of freed memory, the factor that
+# makes estimates of its bytes]. The large parts of the Dump are dropped.
 sub take_file {
 	my ($store, $option, $file) = @_;
 	my $dump = Contention::refuse(Dump::read_file($file));
@@ -211,7 +217,8 @@ sub is_accum {
 	return scalar grep { $_->[3] } @{ $dump->{stacks} };
 }
 
-# Ages are kept of the newest and the largest snapshot alone.
+# Drops ages, to save memory: when four snapshots have some, all but the newest and the one with
+# the most records lose them. So up to three snapshots have ages in the end.
 sub keep_ages {
 	my ($store) = @_;
 	my @aged = grep { $_->{ages} } @{ $store->{snaps} };
@@ -224,7 +231,8 @@ sub keep_ages {
 	}
 }
 
-# A text: dumps with the same one map addresses to places alike.
+# A text of the mappings of a dump. Where two dumps have equal texts, an address is the same place
+# in both.
 sub mapping_key {
 	my ($dump) = @_;
 	return "file $dump->{file}" if $dump->{symbols};
@@ -233,8 +241,8 @@ sub mapping_key {
 			    path) } } grep { $_->{perms} =~ /x/ } @{ $dump->{maps} };
 }
 
-# The number of the record { places, libraries } of a stack, $text: that of a stack of an earlier
-# dump with the same places, or a new one; also a new one if $seen has it, as from this dump.
+# The number of the record { places, libraries } of a stack, $text: the first record with the same
+# places that no stack of this dump has yet (@$seen has the numbers of those), else a new one.
 # find_paths() adds { path, key, at }, find_owners() { folded }.
 sub record {
 	my ($store, $dump, $text, $seen) = @_;
@@ -289,8 +297,9 @@ sub count {
 	@$snap{qw(bytes objects)} = ($bytes, $objects);
 }
 
-# Sets folded of each record: how many frames at its leaf hand memory on. And of $work, for the last
-# dump, as top says it: held, bytes by record; owners, [name, bytes], the most first; missing, of
+# Sets folded of each record that the filters leave: how many frames at its leaf stand before its
+# owner (see Fold). And of $work, for the last dump, as top says it: held, bytes by record, also of
+# those that the filters take away; owners, [name, bytes], the most first; missing, of
 # Missing::of_rows; name_rows, [bytes, is_bare].
 sub find_owners {
 	my ($work) = @_;
@@ -370,11 +379,13 @@ sub modules {
 	    . join(',', 0, @of_name) . ']';
 }
 
-# (members of the data, the node of each record in order): all paths as one tree in preorder: the
-# name of each node and how many nodes before it its parent is; and the records, each as how far its
-# node is behind that of the one before, and its folded frames. The root is node 0. A name is told
-# in "step", by its number among those that have followed the name of the parent so far, which are
-# few; a new one stands in "fresh". Sets { up } of $work.
+# (members of the data, the node of each record in order). The paths of all records are one tree in
+# preorder; the root is node 0. Members: "up", of each node its number minus that of its parent;
+# "step", of each node but the root the number of its name among the names that have followed the
+# name of the parent so far (these are few, so the numbers are small); "fresh", the names that
+# follow it for the first time, in that order; "records", of each record the number of its node
+# minus that of the record before, and its folded frames. Sets { up } of $work. Can be called once:
+# it takes { key } away from the records.
 sub tree {
 	my ($work) = @_;
 	my (@name, @up, @step, @fresh, @next, @records, @nodes) = (0);
@@ -408,8 +419,9 @@ sub tree {
 		\@nodes);
 }
 
-# Source lines of the heaviest whole stacks of the last dump: NODE:["file:line" of each frame, leaf
-# first]; $nodes as tree() returns them.
+# Source lines of the heaviest stacks of the last dump: NODE:["file:line" of each frame, leaf
+# first]; only of stacks with one entry for each place, so not of those that a filter took frames
+# from. $nodes as tree() returns them.
 sub lines {
 	my ($work, $nodes) = @_;
 	my $records = $work->{store}{records};
@@ -452,8 +464,9 @@ sub owner_of {
 	return $node;
 }
 
-# Each snapshot as an object of JSON, with what changed in its records since the one before that has
-# them; those that are not in %$whole have their sums only.
+# Each snapshot as an object of JSON. Those whose indices are the keys of %$whole have their stacks:
+# how the counts of records differ from those of the snapshot before that has its stacks. The others
+# have their sums only.
 sub snaps {
 	my ($work, $whole) = @_;
 	my @snaps = @{ $work->{snaps} };
@@ -479,8 +492,9 @@ sub snaps {
 	return map { "{$_}" } @out;
 }
 
-# GAP,COUNT, and COUNT columns, each with its share of a thousand: of each record with ages; GAP is
-# how far it is behind the one before.
+# For each record with ages: GAP,COUNT, and COUNT times COLUMN,SHARE. GAP is its { at } minus that
+# of the record before, COUNT the number of columns that have bytes, SHARE in thousandths of the
+# bytes of the record.
 sub ages {
 	my ($snap, $work) = @_;
 	my ($last, @out) = (0);
@@ -497,8 +511,9 @@ sub ages {
 	return join ',', @out;
 }
 
-# GAP,OBJECTS,BYTES of each record that changed, from lists (objects, bytes, objects, ...) by
-# record.
+# For each record that changed GAP,OBJECTS,BYTES: GAP is its { at } minus that of the changed record
+# before, OBJECTS and BYTES are by how much they rose. Both lists have objects and bytes of each
+# record in turn: (objects, bytes, objects, ...), by { at }.
 sub cells {
 	my ($before, $now) = @_;
 	my ($last, @out) = (0);
@@ -511,9 +526,9 @@ sub cells {
 	return join ',', @out;
 }
 
-# The snapshots whose stacks the page has, as { index => 1 }: all, or so many evenly chosen ones
-# that there are not too many changes, with the first, the last and the largest. Of the others it
-# has the sums.
+# The snapshots whose stacks the page has, as { index => 1 }: all if they have CHANGES counts at
+# most, else about as many as have that, evenly chosen, with the first, the last and the largest. Of
+# the others it has the sums.
 sub whole {
 	my @snaps = @_;
 	my $size = 0;
