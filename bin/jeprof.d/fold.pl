@@ -1,12 +1,13 @@
 # Fold: who owns an allocation. From the leaf outwards, functions that only hand memory on (wrappers
-# of malloc, containers of the standard library) and functions of a stripped object that have no
-# name are passed over; what they hold is shown at the first caller that has a name. A name of the C
-# library's start of a program or thread is no owner: a nameless frame below it stays. A path is the
-# entries of a stack (see Reduce), leaf first. Callers: Top (also for frag and live), Labels, Series
-# for diff, Report (also for leaks); Missing asks package_of().
+# of malloc, containers of the standard library) and functions without a name, of an object whose
+# file is here, are passed over; what they hold is shown at the first caller that is neither. The
+# functions of the C library that start a program or a thread (Wrappers::starts) are the owner only
+# if no frame was passed over before them for want of a name; else the first of these nameless
+# frames is the owner. A path is the entries of a stack (see Reduce), leaf first. Callers: Top (also
+# for frag and live), Labels, Series for diff, Report (also for leaks); Missing asks package_of().
 package Fold;
 
-# What an entry is: it can own, it hands memory on, it has no name, it is a start.
+# What an entry is: it can own; it hands memory on; it has no name; it starts a program or thread.
 use constant { NAMED => 0, WRAPPER => 1, NAMELESS => 2, START => 3 };
 
 # A Fold of these entries, with the patterns of --wrapper too.
@@ -52,8 +53,9 @@ sub path {
 	return @path[$owner .. $#path];
 }
 
-# The index of its owner in a path. $bytes, what the stack holds, are noted for the object whose
-# nameless frame was passed over.
+# The index of its owner in a path; if nothing can own, the first nameless frame, else the last of
+# the path. If nameless frames were passed over, $bytes, what the stack holds, are noted for the
+# object of the first one; so this is called once for a stack.
 sub owner {
 	my ($self, $bytes, $path) = @_;
 	my ($owner, $nameless);
@@ -67,7 +69,8 @@ sub owner {
 	return $owner // $nameless // $#$path;
 }
 
-# A Fold that only tells what several have noted, of their { nameless }.
+# A Fold made of the { nameless } of several: the sums of what they have noted. It serves objects()
+# and say_missing() only.
 sub joined {
 	my ($class, @lists) = @_;
 	my %sum;
@@ -86,8 +89,8 @@ sub note {
 	$own->{bytes} += $bytes;
 }
 
-# The first entry behind the owner in a path that starts at it which has a name, else the first at
-# all; undef if there is none.
+# The caller to show beside an owner. The path begins at the owner; the result is the first other
+# entry that has a name, else the first other entry, undef if there is no other.
 sub caller_of {
 	my ($self, $path) = @_;
 	my ($owner, $first) = ($path->[0]);
@@ -108,8 +111,8 @@ sub objects {
 }
 
 # Notes in one line how much was passed over, of which objects, and where their names are to be had.
-# To ask for a package takes longer than all else: that is not done for less than a hundredth of
-# $all bytes, which may be undef.
+# To ask for a package takes longer than all else: that is not done if less than a hundredth of $all
+# bytes were passed over. With $all undef it is always done.
 sub say_missing {
 	my ($self, $option, $all) = @_;
 	my ($first, @more) = $self->objects;

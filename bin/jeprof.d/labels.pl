@@ -1,8 +1,8 @@
 # Labels: what live memory was allocated for, as the program named it (thread.prof.label): a tenant,
 # a request, a phase. A profile tells for a stack how much of it each label has; the rest has none.
-# The estimate of a stack is divided as its samples are. $text is what a profile says of one stack,
-# "ID:OBJECTS:BYTES ...", as sampled; undef: nothing. Callers: Dump, Reduce (also for export), Top,
-# Report.
+# All counts of a profile are sampled counts. Each label gets that share of the estimate of a stack
+# which it has of the sampled counts. $text is what a profile says of one stack, "ID:OBJECTS:BYTES
+# ..."; undef: nothing. Callers: Dump, Reduce (also for export), Top, Report.
 package Labels;
 
 use constant NONE => '(no label)'; # what stands for memory without a label
@@ -38,8 +38,9 @@ sub shares {
 	return @shares;
 }
 
-# Rows of Reduce::stacks of one stack, each divided among its labels; $row->[9] is the label.
-# $counts: [objects, bytes] of the stack as sampled.
+# Divides rows of one stack (rows as Reduce::stacks makes them) among the labels of the stack: for
+# each row and label a copy with the label's share, and the label as $row->[9], '' for what has
+# none. $counts: [objects, bytes] of the stack, sampled.
 sub divided {
 	my ($dump, $text, $counts, @rows) = @_;
 	my @shares = shares($dump, $text, @$counts);
@@ -60,9 +61,10 @@ sub divided {
 # ---- the report ----
 use constant PART => 'LLFF'; # as parts() packs
 
-# What the labels of one stack have, (record, label, objects, bytes) of each packed, the counts as
-# printed. $number: its record in the store of Report::gather; the label is an index into the list
-# of labels that the store gets.
+# What the labels of one stack have: a text that holds (record, label, objects, bytes) for each
+# label, packed; the counts are sampled. Record is $number, the index of the stack's record in
+# { records } of the store (Report::gather); label is an index into { label_list } of the store, to
+# which new labels are added here.
 sub parts {
 	my ($store, $dump, $number, $text) = @_;
 	my $parts = '';
@@ -75,8 +77,9 @@ sub parts {
 }
 
 # The labels as members of the data of a report's page, '' without labels: their texts, and pairs of
-# record and label. Sets { labels_told } of each snapshot whose stacks the page has: %$whole has
-# their numbers as keys.
+# record and label, where a record is told by its { at }, its index in { order } of $work. Sets
+# { labels_told } of each snapshot whose stacks the page has: the keys of %$whole are their indices
+# in { snaps } of $work.
 sub data {
 	my ($work, $whole) = @_;
 	my $store = $work->{store};
@@ -87,7 +90,8 @@ sub data {
 	return '"labels":[' . join(',', map { Report::json($_) } @{ $store->{label_list} }) . "],\n\"label_pairs\":[$pairs],\n";
 }
 
-# { pack 'NN', record, label => [objects, bytes] } of a snapshot.
+# A hash for a snapshot: its keys are { at } of a record and the index of a label, packed as NN; its
+# values are [objects, bytes]. Records that the filters take away have no { at } and are not in it.
 sub pairs_of {
 	my ($store, $snap) = @_;
 	my %cell;

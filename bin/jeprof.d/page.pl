@@ -1,7 +1,8 @@
-# Page: the HTML of a report: what is said in words, the places that the script fills, the look. It
-# refers to nothing outside of itself, and its policy forbids the browser to fetch anything. Names
-# come into it as text only: here escaped, in the script by textContent. $work and its snapshots are
-# those of Report. Caller: Report.
+# Page: the HTML of a report: what is said in words, and around it the data, the styles, the scripts
+# and the empty elements that these fill (from Web). The page refers to nothing outside of itself,
+# and its policy forbids the browser to fetch anything. Names come into it as text only: here
+# escaped, in the script by textContent. $work and its snapshots are those of Report. Caller:
+# Report.
 package Page;
 
 # The page of parts as Report::part makes them: one, or one tab for each process.
@@ -32,7 +33,8 @@ sub tabs {
 		    . ">\n$parts[$_]{words}</div>\n" } 0 .. $#parts;
 }
 
-# What is said of one process above the pictures, as HTML.
+# What stands above the script's pictures of one process, as HTML: sentences, the bar of the
+# resident memory, and the picture of the last hour, if the last dump has one.
 sub summary {
 	my ($work) = @_;
 	return join('', map { "<p>$_</p>\n" } words($work)) . rss_bar($work) . rss_opened($work)
@@ -76,7 +78,8 @@ sub words {
 	return @out;
 }
 
-# A sentence: what one snapshot tells by its ages; $series as Leaks::judge_ages leaves it.
+# A sentence: which stacks grow, judged by the ages in the last snapshot alone, where there are too
+# few to compare; $series as Leaks::judge_ages leaves it.
 sub aged {
 	my ($option, $series) = @_;
 	my @suspects = @{ $series->{suspects} };
@@ -94,7 +97,7 @@ sub aged {
 	return "$text.";
 }
 
-# A sentence: whether something keeps growing, and what most.
+# A sentence: whether stacks keep growing, and the three that have grown most.
 sub suspects {
 	my ($option, $snaps, @suspects) = @_;
 	my $count = @suspects;
@@ -129,7 +132,8 @@ sub course {
 }
 
 # What the resident memory consists of: (RSS, [what, bytes], ...), from the figures in the head of
-# the last dump; () if it does not have them all.
+# the last dump; () if it does not have them all, or if they contradict each other (allocated above
+# active, active above resident).
 sub rss_parts {
 	my ($work) = @_;
 	my $meta = $work->{snaps}[-1]{dump}{meta};
@@ -161,8 +165,9 @@ sub rss_bar {
 			    100 * $parts[$_][1] / $sum } 0 .. $#parts) . "</div>\n";
 }
 
-# Who pins free places in the last dump: (sum => bytes, rows => [{ name, pinned, variance, samples,
-# live }, ...]), the most pinned first.
+# Who pins free memory in the last dump. A function pins the free places of a slab, which is a run
+# of pages for objects of one size, if it holds an object in that slab (see Frag). (sum => bytes
+# pinned, rows => [{ name, pinned, variance, samples, live }, ...]), the most pinned first.
 sub pins {
 	my ($work) = @_;
 	my $pins = $work->{snaps}[-1]{pins};
@@ -182,8 +187,8 @@ sub pins {
 			    grep { $_->{pinned} } values %row]);
 }
 
-# What opens below the bar: the lines of frag, and who pins free places; '' if the dump does not
-# tell it.
+# What opens below the bar: the lines of the verb frag, and the ten that pin most free memory; '' if
+# the dump has no lines "# frag_heap".
 sub rss_opened {
 	my ($work) = @_;
 	my ($dump, $option) = ($work->{snaps}[-1]{dump}, $work->{option});

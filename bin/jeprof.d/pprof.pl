@@ -1,8 +1,10 @@
 # Pprof: profile.proto, the form of Go's pprof and of those who follow it, gzipped. Four values a
 # sample, in Go's order; a location for each place with its inlined frames, innermost first; a
-# mapping for each object with its build-id. $file is what is written so far: { out: bytes, strings:
-# a table, functions, mappings: key => number }; the subs for one thing write it to { out }, if it
-# is new, and return its number. Caller: Export.
+# mapping for each object with its build-id. A place is an address of code (package Places). $file
+# is what is written so far: { out: the bytes; strings: a table (Proto); functions, mappings: two
+# hashes from a key to a number; last_function, last_mapping, locations: the highest numbers }. The
+# subs function and mapping write it to { out }, if it is new, and return its number. Caller:
+# Export.
 package Pprof;
 
 # The values of a sample: type and unit.
@@ -34,8 +36,8 @@ sub text {
 	return zipped($file->{out} . head($file, $view, $dump));
 }
 
-# The labels of a row, as bytes: "label", as the program named it, and "age", the seconds from which
-# on it counts.
+# The labels of a row, as bytes: "label", as the program named it, and "age", the least age in its
+# column of ages, in seconds.
 sub labels {
 	my ($file, $row) = @_;
 	my $out = '';
@@ -46,7 +48,8 @@ sub labels {
 	return $out;
 }
 
-# What stands once, as bytes: time, sampling interval, words; and the strings, when all are known.
+# The fields that a profile has once, as bytes: time, sampling interval, a comment, which of the
+# values is shown first; and the table of strings, so this is called when all are known.
 sub head {
 	my ($file, $view, $dump) = @_;
 	my $out = Proto::number(9, Order::nanoseconds($dump))
@@ -65,8 +68,8 @@ sub value_type {
 	return Proto::strings($file->{strings}, 1, $type, $unit);
 }
 
-# A new location: numbers of places from 1, in the order of their first use. text() writes them at
-# the end.
+# The number of a new location; they count from 1. Writes its mapping, if that is new, but not the
+# location: text() writes all locations after the samples.
 sub location {
 	my ($file, $place, $dump) = @_;
 	mapping($file, $Places::object[$place], $dump);
