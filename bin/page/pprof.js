@@ -33,8 +33,8 @@
  */
 
 /**
- * The varint at cursor.at, which moves on. It is exact up to 2^53; a negative number is rounded to a
- * multiple of 2048, so -1 is 0. jeprofd serves no negative numbers there.
+ * The varint at cursor.at, which moves on. It is exact up to 2^53. A negative number is rounded to
+ * a multiple of 2048, so -1 is 0; jeprofd serves no negative numbers there.
  * @param {Uint8Array} bytes
  * @param {{at: number}} cursor
  */
