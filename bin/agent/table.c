@@ -4,9 +4,9 @@
  * call that finds it without a holder and not is_busy; so a looker that clears is_busy of a record
  * that is gone calls table_release() (watch.c). One mutex protects all of it and `counts`. Nothing
  * is done under it that a watched process could make wait: of a target without an unanswered
- * request, as here, jeprof_close() only closes a descriptor. watch.c
- * adds and removes records, dead_watch.c removes those of processes that ended; scrape.c, push.c,
- * metrics.c, targets.c and pages.c use them; main.c and server.c use the counts.
+ * request, as here, jeprof_close() only closes a descriptor. watch.c adds and removes records,
+ * dead_watch.c removes those of processes that ended; scrape.c, push.c, metrics.c, targets.c and
+ * pages.c use them; main.c and server.c use the counts.
  */
 #include "table.h"
 

@@ -262,7 +262,7 @@ int image_label_add(jeprof_image_t *image, uint32_t site, uint32_t label,
 /* When all records are read: reads the texts of the labels, and sorts the sums. 0 or ENOMEM. */
 int image_read_labels(jeprof_image_t *image);
 /*
- * Whether a profile shows the label: it has a text, or it may have one that the image lacks. A
- * label above root.label_last is not shown: no text ever had it, so its record is damaged.
+ * Whether a profile shows the label: it has a text, or it may have one that the image lacks. Above
+ * root.label_last no number was ever given to a text, so such a label is of a damaged record.
  */
 bool image_label_is_shown(const jeprof_image_t *image, uint32_t label);

@@ -22,7 +22,8 @@
  *   ENXIO      the process does not run the library, or the library offers no way in
  *   EPROTO     its library speaks another version of the protocol
  *   EACCES     the kernel or the file system refuses; the sentence says why and what would help
- *   ETIMEDOUT  the process has not taken the request in time (wait_ms); it was taken back
+ *   ETIMEDOUT  the process has not taken the request in time (wait_ms), or is stopped; the request
+ *              was taken back
  *   EBUSY      the requests of others are in the way, or the process has taken the request but
  *              not answered it in time (wait_ms + taken_ms)
  *   EAGAIN     the process is idle, and the manner of the request says not to wait
