@@ -4,10 +4,9 @@
 # program does, so that the sums of the page are those of top. The form of the data is that of Data
 # in bin/page/model.js. Memory: a dump is read, its counts are packed, and its text is dropped
 # before the next is read; a stack whose text was seen under the same mappings is not looked at
-# again.
-# $work is what gather() returns, a snapshot what take_file() adds; a record is a stack of the whole
-# series, told by its index in { records } of the store. Callers: Main (command), Run (html_of),
-# Leaks and Export (gather); Threads, Labels and Page make parts of the file.
+# again. $work is what gather() returns, a snapshot what take_file() adds; a record is a stack of the
+# whole series, told by its index in { records } of the store. Callers: Main (command), Run
+# (html_of), Leaks and Export (gather); Threads, Labels and Page make parts of the file.
 package Report;
 
 # STACKS_IN_FULL: the page lists so many stacks; the data have source lines for twice as many of the
@@ -513,7 +512,7 @@ sub ages {
 
 # For each record that changed GAP,OBJECTS,BYTES: GAP is its { at } minus that of the changed record
 # before, OBJECTS and BYTES are by how much they rose. Both lists have objects and bytes of each
-# record in turn: (objects, bytes, objects, ...), by { at }.
+# record in turn: (objects, bytes, objects, ...), by { at }. In Threads the same of pairs.
 sub cells {
 	my ($before, $now) = @_;
 	my ($last, @out) = (0);
