@@ -4,8 +4,8 @@
 # program does, so that the sums of the page are those of top. The form of the data is that of Data
 # in bin/page/model.js. Memory: a dump is read, its counts are packed, and its text is dropped
 # before the next is read; a stack whose text was seen under the same mappings is not looked at
-# again. $work is what gather() returns, a snapshot what take_file() adds; a record is a stack of the
-# whole series, told by its index in { records } of the store. Callers: Main (command), Run
+# again. $work is what gather() returns, a snapshot what take_file() adds; a record is a stack of
+# the whole series, told by its index in { records } of the store. Callers: Main (command), Run
 # (html_of), Leaks and Export (gather); Threads, Labels and Page make parts of the file.
 package Report;
 
@@ -96,7 +96,8 @@ sub say_nameless {
 	Fold->joined(map { $_->{nameless} } @parts)->say_missing($option);
 }
 
-# The snapshot that a page shows first: the last, or the largest where next to nothing is left of it.
+# The snapshot that a page shows first: the last, or the largest if the last has less than a tenth
+# of its bytes.
 sub shown_first {
 	my @snaps = @_;
 	my ($peak) = sort { $b->{bytes} <=> $a->{bytes} } @snaps;
