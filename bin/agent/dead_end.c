@@ -1,7 +1,7 @@
 /*
  * How a process ended (dead.h). The kernel gives the exit status of a process to its parent. Others
  * can read it from /proc/PID/stat as long as the parent has not fetched it, if they have the right
- * to trace the process; else the kernel shows 0 there. From a pidfd they can read it afterwards too
+ * to trace the process; else the kernel shows 0 there. Afterwards they can read it from a pidfd
  * (PIDFD_GET_INFO, Linux 6.15). An end counts as a kill for want of memory if it is a SIGKILL or
  * nothing can be read of it, and if in both cases the counter of such kills (end_kills) rose before
  * it. No locks, no state. Called by dead_watch.c; end_kills() also by metrics.c.
