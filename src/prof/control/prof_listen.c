@@ -46,7 +46,7 @@ prof_listen_follow(void) {
 	if (is_ready) {
 		prof_switch_listener_set(is_attached ? opt_prof_probe_interval : 0);
 	}
-	/* Another thread may have acted on a newer state before this one did: the next one acts again. */
+	/* Another thread may have acted on a newer state before this one: the next one acts again. */
 	if (probe_alloc_is_attached() != is_attached) {
 		atomic_store_b(&listen_seen, is_attached, MO_RELAXED);
 	}

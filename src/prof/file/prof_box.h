@@ -58,7 +58,8 @@ void prof_box_end(image_root_t *root, uint32_t state, const char *path);
 /*
  * Takes the flock() lock of the file of a box, which lasts as long as a process has this file open
  * or mapped. A reader that tests it holds it for a moment, so it is tried up to `tries` times, with
- * pauses. False if another one has it, or on a file system without locks; then readers have to do without.
+ * pauses. False if another one has it, or on a file system without locks; then readers have to do
+ * without.
  */
 bool prof_box_try_lock(int fd, unsigned tries);
 bool prof_box_is_open(void);

@@ -3,10 +3,10 @@
  *
  * The conditions are: allocated bytes since the last time (alloc), one large request (large),
  * memory above a mark (highwater), and time (time_ms). Threads report their bytes at heartbeats, so
- * at most 128 KiB of each class of a thread are not counted yet. While all thresholds are 0 nothing is done: a
- * heartbeat reads one word, a request compares with another one (prof_trigger_large_bytes()). A
- * profile is written only while prof.active is true, the prefix is not empty, and prof_keep.h
- * permits it.
+ * at most 128 KiB of each class of a thread are not counted yet. While all thresholds are 0 nothing
+ * is done: a heartbeat reads one word, a request compares with another one
+ * (prof_trigger_large_bytes()). A profile is written only while prof.active is true, the prefix is
+ * not empty, and prof_keep.h permits it.
  *
  * What highwater looks at is the metric. Of the metric `allocated` an upper bound is known between
  * two reads: the last value plus what was allocated since. The true figure is read only if the
