@@ -4,7 +4,7 @@
 . "$SRC/test/agent/aid"
 
 cat >hold.c <<'C'
-/* hold MODE: holds more and more memory, up to 60 MB with a mode other than "grow"; ends as told when a line comes on its standard input */
+/* hold MODE: holds more and more memory, with a mode other than "grow" the last 60 MB; ends as told when a line comes on its standard input */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,10 +20,8 @@ main(int argc, char **argv) {
 		fd_set set;
 		struct timeval wait = {0, 3000};
 		char *p = hoard(65536);
-		if (i < most)
-			kept[i] = p;
-		else
-			free(p);
+		free(kept[i % most]);
+		kept[i % most] = p;
 		FD_ZERO(&set);
 		FD_SET(0, &set);
 		if (select(1, &set, NULL, NULL, &wait) == 1 && read(0, line, sizeof(line)) > 0)

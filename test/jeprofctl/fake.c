@@ -118,7 +118,7 @@ stop(const char *number, char *out) {
 		char most[PROF_MAILBOX_TEXT];
 		memset(most, 'Z', sizeof(most) - 1);
 		most[sizeof(most) - 1] = '\0';
-		return answer(out, EPERM, "%s", most);
+		return answer(out, EBUSY, "%s", most);
 	}
 	if (*number != '\0' && strtoull(number, NULL, 10) != box->session_id) {
 		rejected++;

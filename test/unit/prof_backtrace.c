@@ -83,7 +83,7 @@ main(void) {
 	start();
 	is_watched = true;
 	prof_active_set(true);
-	pthread_create(&t, NULL, sample, &t);
+	pthread_create(&t, NULL, sample, &is_second);
 	until(&has_begun);
 	pid_t pid = fork();
 	if (pid == 0) {
