@@ -237,7 +237,9 @@ fi
 
 # ---- boxes that lie ----
 cat >liar.c <<'C'
-/* liar MODE: has a memory file in the place of its box, whose bytes are changed or cut; its mailbox is the library's own */
+/*
+ * liar MODE: changes the bytes of its box when a line comes on its standard input, and kills itself; its mailbox is the library's own
+ */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -269,7 +271,8 @@ main(int argc, char **argv) {
 		free(malloc(9000));
 		usleep(1000);
 	}
-	for (int i = 0; i < 2000; i++) {
+	fcntl(0, F_SETFL, O_NONBLOCK);
+	for (char line; read(0, &line, 1) != 1;) {
 		free(malloc(9000));
 		usleep(500);
 	}
@@ -288,11 +291,15 @@ main(int argc, char **argv) {
 C
 $CC -g -O1 -w -fno-builtin -include signal.h -o "$LIAR" liar.c || exit 1
 for mode in zero magic "random 1" "random 2" "random 3"; do
+	rm -f go
+	mkfifo go
 	# shellcheck disable=SC2086
-	MALLOC_CONF=prof:true,lg_prof_sample:12,prof_blackbox:fd,prof_blackbox_size:2M LD_PRELOAD=$LIB "./$LIAR" $mode &
+	MALLOC_CONF=prof:true,lg_prof_sample:12,prof_blackbox:fd,prof_blackbox_size:2M LD_PRELOAD=$LIB "./$LIAR" $mode <go &
 	pid=$!
 	children="$children $pid"
+	exec 9>go
 	until_true is_held
+	echo >&9
 	wait "$pid" 2>/dev/null
 	ends "liar $mode" "ended by SIGKILL"
 	get "/dead/$key/debug/pprof/heap"

@@ -75,7 +75,8 @@ older() {
 	}'
 }
 old_bytes() { older "$1" | awk '{ sum += $3 } END { print sum + 0 }'; }
-is_old() { "$CTL" dump --core "$box" -o look.heap && [ "$(old_bytes look.heap)" -ge 112000 ]; }
+# Of a process that runs, ages are those of now; of one that was killed, those of its last second, so some must have passed.
+is_old() { "$CTL" dump --core "$box" -o look.heap && [ "$(old_bytes look.heap)" -ge 112000 ] && [ "$(grep -c '^# second ' look.heap)" -ge 4 ]; }
 sleep 1.3
 until_true is_old
 end
