@@ -277,7 +277,7 @@ test_taken_names(void) {
 
 static struct os_hooks_s hooks;
 static struct tls_s *reader_tls;
-static bool is_entered, is_reader_entered;
+static bool is_entered, is_locked, is_reader_entered;
 
 static void *
 read_prefix(void *arg) {
@@ -285,6 +285,9 @@ read_prefix(void *arg) {
 
 	free(keep(malloc(1)));
 	__atomic_store_n(&reader_tls, tls_get(), __ATOMIC_RELEASE);
+	while (!__atomic_load_n(&is_locked, __ATOMIC_ACQUIRE)) {
+		usleep(100);
+	}
 	prof_sys_prefix_get(buf, sizeof(buf));
 	return arg;
 }
@@ -295,7 +298,8 @@ getcwd_hook(char *buf, size_t size) {
 	const struct tls_s *t;
 
 	is_entered = gate_is_entered(tls_get());
-	for (int i = 0; i < 5000 && !is_reader_entered; i++) {
+	__atomic_store_n(&is_locked, true, __ATOMIC_RELEASE);
+	for (int i = 0; i < 60000 && !is_reader_entered; i++) {
 		t = __atomic_load_n(&reader_tls, __ATOMIC_ACQUIRE);
 		is_reader_entered = t != NULL && gate_is_inside(t);
 		usleep(1000);
@@ -314,6 +318,7 @@ test_prefix_gate(void) {
 	pthread_create(&reader, NULL, read_prefix, NULL);
 	is_int(prof_sys_prefix_set("p"), 0, "set");
 	os_hooks = &os_hooks_real;
+	__atomic_store_n(&is_locked, true, __ATOMIC_RELEASE);
 	pthread_join(reader, NULL);
 	ok(is_entered, "the prefix is set inside the gate");
 	ok(is_reader_entered, "and read inside it");
