@@ -323,10 +323,9 @@ imalloc_note_large(tsd_t *tsd, size_t size) {
 }
 
 void
-imalloc_write_gdump(struct tls_s *t) {
+imalloc_gdump(struct tls_s *t) {
 	assert(gate_is_entered(t));
-	if (config_prof && unlikely(atomic_load_b(&prof_gdump_is_due, MO_RELAXED)) && t->tsd != NULL
-	    && t->inside == 0 && t->gate_depth == 1) {
+	if (t->tsd != NULL && t->inside == 0 && t->gate_depth == 1) {
 		t->inside++;
 		prof_gdump_write();
 		t->inside--;

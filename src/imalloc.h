@@ -24,6 +24,7 @@
 #include "meta/sz.h"
 #include "os/gate.h"
 #include "os/tls.h"
+#include "prof/trigger/prof_auto.h"
 #include "thread/alloc_hook.h"
 #include "thread/tsd_types.h"
 #include "unwind/unwind.h"
@@ -165,11 +166,18 @@ uint64_t imalloc_draw_sample(tsd_t *tsd, size_t size, size_t usize);
 
 /* Reports a request of size bytes that was served to the profiler, if that waits for large ones. */
 void imalloc_note_large(tsd_t *tsd, size_t size);
+/* The rest of imalloc_write_gdump(), where a profile is due. */
+void imalloc_gdump(struct tls_s *t) COLD;
 /*
  * Writes the profile of a new maximum of mapped memory that is due (prof_auto.h), if one is; at the
  * end of a request, inside the gate, when nothing of the thread's cache is in a register any more.
  */
-void imalloc_write_gdump(struct tls_s *t);
+ALWAYS_INLINE void
+imalloc_write_gdump(struct tls_s *t) {
+	if (config_prof && unlikely(atomic_load_b(&prof_gdump_is_due, MO_RELAXED))) {
+		imalloc_gdump(t);
+	}
+}
 
 /*
  * Counts an allocation past the cache, and runs the heartbeat if it is due. After such a check the

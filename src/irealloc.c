@@ -24,15 +24,6 @@ irealloc_elem(const void *ptr) {
 	return elem;
 }
 
-/* Leaves the gate at the end of a resize, after the profile of a new maximum if one is due. */
-ALWAYS_INLINE void
-irealloc_leave(struct tls_s *t) {
-	if (config_prof && unlikely(atomic_load_b(&prof_gdump_is_due, MO_RELAXED))) {
-		imalloc_write_gdump(t);
-	}
-	gate_exit(t);
-}
-
 /*
  * Reports a large object that was resized in place, or moved with its pages from `was` to ptr, to
  * the profiler as one that was freed and allocated: the sample of the old object ends, and whether
@@ -285,7 +276,8 @@ irealloc_shown(struct tls_s *t, void *ptr, imalloc_req_t *req) {
 		uint64_t elem = irealloc_elem(ptr);
 		stays = elem != 0 && !shelter_owns(elem)
 		    && irealloc_try_stay(tsd, ptr, elem, req, usize);
-		irealloc_leave(t);
+		imalloc_write_gdump(t);
+		gate_exit(t);
 	}
 	if (!stays) {
 		return irealloc_in_steps(ptr, old, req);
@@ -311,7 +303,8 @@ irealloc(void *ptr, imalloc_req_t *req) {
 		return irealloc_in_steps(ptr, iusize(ptr), req);
 	}
 	void *p = irealloc_in_gate(t, ptr, req);
-	irealloc_leave(t);
+	imalloc_write_gdump(t);
+	gate_exit(t);
 	if (p == NULL) {
 		return imalloc_fail(alloc_how_names[req->how]);
 	}
@@ -353,7 +346,8 @@ ixalloc(void *ptr, imalloc_req_t *req, size_t extra) {
 	if (usize > old) {
 		imalloc_note_large(tsd, usize > usize_min ? usize : req->size);
 	}
-	irealloc_leave(t);
+	imalloc_write_gdump(t);
+	gate_exit(t);
 	if (usize != old && alloc_hook_is_wanted(t)) {
 		alloc_hook_expand(req->how, ptr, old, usize, req->size, req->alignment, req->zero);
 	}
