@@ -14,13 +14,13 @@ typedef void *cxx_aligned_slow_t(size_t size, size_t alignment);
 void *cxx_new(size_t size, cxx_slow_t *slow);
 void *cxx_new_aligned(size_t size, size_t alignment, cxx_aligned_slow_t *slow);
 /*
- * Allocates without the fast path; alignment 0 is the natural one. Returns NULL without memory, and
- * errno is ENOMEM.
+ * Serves what the fast path of cxx_new() has not; alignment 0 is the natural one. Returns NULL with
+ * errno ENOMEM without memory, or if the size is too large; otherwise errno stays.
  */
 void *cxx_alloc(size_t size, size_t alignment);
 /* Frees ptr, which may be NULL. */
 void cxx_free(void *ptr);
-/* Free; size and alignment are those of the request. */
+/* Free ptr, which may be NULL; size and alignment are those of the request, in bytes. */
 void cxx_free_sized(void *ptr, size_t size);
 void cxx_free_sized_aligned(void *ptr, size_t size, size_t alignment);
 /* Whether operator new aborts instead of throwing (experimental_infallible_new). */

@@ -2,13 +2,14 @@
  * Decides whether moving a small block would make its slab emptier and another one fuller
  * (defrag.h).
  *
- * A bin serves requests from its stock, then from its current slab, then from the partly free slab
- * with the lowest address, of those without holes (arena/holes.h) if there are any. Blocks of other
- * slabs that have at least half the mean number of free regions are to be moved: their copies fill
- * the slab that serves requests, and the slabs they leave become empty and are returned. The
- * emptiest slab always has at least the mean, so a program that repeats this over all its blocks
- * gets hints until at most one slab is partly filled. Invariant: nothing is changed here. Lock:
- * that of the block's bin. Called by jemalloc.c.
+ * A bin serves requests from its stock (regions that thread caches have returned, arena/stock.h),
+ * then from its current slab, then from the partly free slab with the lowest address, of those
+ * without holes (pages given back, arena/holes.h) if there are any. Blocks of other slabs that have
+ * at least half the mean number of free regions are to be moved: their copies fill the slab that
+ * serves requests, and the slabs they leave become empty and are returned. The emptiest slab always
+ * has at least the mean, so a program that repeats this over all its blocks gets hints until at
+ * most one slab is partly filled. Invariant: nothing is changed here. Lock: that of the block's
+ * bin. Called by jemalloc.c.
  */
 #include "defrag.h"
 

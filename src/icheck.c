@@ -20,8 +20,8 @@
 #include "thread/tcache.h"
 
 /*
- * Whether a request of this size and alignment gets a block of which the program may use usable
- * bytes: its own usable size, or that of its class if the block passed through a cache.
+ * Whether a request of this size and alignment gets a block of `usable` usable bytes: its own
+ * usable size, or that of its class if the block passed through a cache.
  */
 static bool
 size_fits(size_t size, size_t alignment, size_t usable) {

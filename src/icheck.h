@@ -16,8 +16,8 @@
 #define ICHECK_IS_BUILT (config_debug || config_opt_size_checks || config_opt_safety_checks)
 
 /*
- * Checks that ptr was allocated with this size, and with alignment if it is not 0. NULL and
- * pointers that are no block are ignored.
+ * Ends the process unless a request of this size and alignment (bytes; 0: none) gets a block of the
+ * usable size of ptr. NULL and pointers that are no block are ignored.
  */
 void icheck_size(const void *ptr, size_t size, size_t alignment);
 

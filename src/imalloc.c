@@ -1,14 +1,17 @@
 /*
  * The slow path of allocation and release; imalloc.h has the contract.
  *
- * If nothing else is due, shorter variants fill an empty bin (imalloc_refill), end a countdown,
- * which may take a sample (imalloc_ended), make room in a full bin (ifree_try_overflow), or free a
- * large sample (ifree_try_large_sample). When the system has no memory, unused pages are returned
- * to it and the request is tried again (imalloc_relieved). At a closed gate (fork), and in a signal
- * handler that interrupted its thread inside the gate, allocations come from the shelter and frees
- * are deferred. Invariant: a function that takes a tsd runs inside the gate with no lock held.
- * errno is kept unless an allocation fails. Called by jemalloc.c, cxx.c, imalloc_flags.c,
- * irealloc.c and ctl/.
+ * A bin is the stack of free objects of one class in a thread cache; its countdown counts pops to
+ * the next sample or heartbeat (periodic work). If nothing else is due, shorter variants fill an
+ * empty bin (imalloc_refill), handle the end of a countdown (imalloc_ended), make room in a full
+ * bin (ifree_try_overflow), or free a large sample (ifree_try_large_sample). When the system has no
+ * memory, unused pages are returned to it and the request is tried again (imalloc_relieved). While
+ * fork has closed the gate, and in a signal handler that interrupted its thread inside the gate,
+ * allocations come from the shelter (a heap without locks) and frees are deferred.
+ *
+ * Invariant: a function that takes a tsd runs inside the gate with no lock held. Frees, and
+ * allocations that succeed, keep errno; callers of imalloc_quiet() do that themselves. Called by
+ * jemalloc.c, cxx.c, imalloc_flags.c, irealloc.c, stats.c and ctl/.
  */
 #include "imalloc.h"
 
@@ -31,6 +34,7 @@
 #include "thread/tcache_set.h"
 #include "thread/thread_event.h"
 
+/* imalloc.h describes the options. */
 bool opt_abort = CONFIG_DEBUG;
 const char *opt_junk = CONFIG_DEBUG ? "true" : "false";
 bool opt_junk_alloc = CONFIG_DEBUG;
@@ -60,7 +64,10 @@ imalloc_count_zero_realloc(void) {
 
 /* ------------------------------------------------------------------ choosing the source */
 
-/* The cache that a request may use; NULL: none. Counts towards the making of the thread's cache. */
+/*
+ * The cache that a request or a free may use; NULL: none, as for a named arena other than the
+ * thread's. Each call in a thread that has no cache of its own yet brings the making of one nearer.
+ */
 static tcache_t *
 imalloc_cache(tsd_t *tsd, int tcache, unsigned arena) {
 	imalloc_assert_in_gate(tsd);
@@ -84,7 +91,7 @@ imalloc_arena_oversize(tsd_t *tsd) {
 	return a != NULL ? a : tsd->arena;
 }
 
-/* The arena that serves a request past the caches; NULL: no such arena. */
+/* The arena that serves a request without a cache; NULL: no such arena, or no memory for it. */
 static arena_t *
 imalloc_arena(tsd_t *tsd, unsigned arena, size_t usize) {
 	assert(usize > 0);
@@ -98,9 +105,10 @@ imalloc_arena(tsd_t *tsd, unsigned arena, size_t usize) {
 }
 
 /*
- * Finds the cache's slot for a request; false if the cache does not serve it. Cached small objects
- * have the alignment of their class, large ones only that of a cache line. A zeroed object above
- * TCACHE_LARGE_MUCH comes from an arena, because new pages are zero without being touched.
+ * Sets *slot to the index of the bin for a request, which is its class + 1; false if the cache does
+ * not serve it. Cached small objects have the alignment of their class, large ones only that of a
+ * cache line. A zeroed object of more than TCACHE_LARGE_MUCH bytes comes from an arena, because new
+ * pages are zero without being touched.
  */
 static bool
 imalloc_find_slot(const tcache_t *tc, const imalloc_req_t *req, size_t usize, unsigned *slot) {
@@ -111,7 +119,7 @@ imalloc_find_slot(const tcache_t *tc, const imalloc_req_t *req, size_t usize, un
 	    && req->alignment <= (usize < SC_LARGE_MINCLASS ? PAGE : CACHELINE);
 }
 
-/* Whether a request at the end of its distance is sampled: not if it is nested, or sampling off. */
+/* Whether a request that is due to be a sample becomes one: not if nested, or sampling is off. */
 static bool
 imalloc_may_sample(tsd_t *tsd) {
 	return config_prof && tsd != NULL && tsd->tls->inside == 0 && prof_should_sample(tsd);
@@ -138,8 +146,8 @@ static void *imalloc_large_direct(tsd_t *tsd, const imalloc_req_t *req, arena_t 
     bool zero);
 
 /*
- * imalloc_sample_object() for a large object of a cache's class: one like any other, that has a
- * record while it is in use. Mostly it is in the bin.
+ * imalloc_sample_object() for a large object of a class that tc holds. Such a sample is an object
+ * like any other, usually from the bin, with a record while it is in use.
  */
 static void *
 imalloc_sample_large(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
@@ -161,9 +169,11 @@ imalloc_sample_large(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_
 }
 
 /*
- * Allocates a sampled object: from the cache, where small ones are spares, or from an arena; a
- * large one from where it would come from without the sample. *rec: its record, or NULL without
- * memory for one. tc, slot: the bin that would serve the request unsampled; tc may be NULL.
+ * Allocates a sampled object. A small one is a spare (a freed sample that the cache keeps) or comes
+ * from an arena; a large one comes from where it would come from without the sample. NULL: no
+ * memory, or no such arena; *rec is then not set. Otherwise *rec is the record, or NULL if there is
+ * no memory for one: the object is no sample. tc, slot: the bin that would serve the request
+ * unsampled; tc may be NULL.
  */
 static void *
 imalloc_sample_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
@@ -192,7 +202,7 @@ imalloc_sample_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache
 	return arenas_malloc_sampled(a, usize, req->alignment, zero, tc == NULL ? 1 : 0, rec);
 }
 
-/* Notes in a record which slab would have served the request; exact counts stand for no others. */
+/* Sets rec->slab: the slab that would have served the request unsampled; 0: none is known. */
 static NOINLINE void
 imalloc_note_slab(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
     sample_rec_t *rec) {
@@ -200,7 +210,7 @@ imalloc_note_slab(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *
 	rec->slab = a == NULL ? 0 : tcache_next_slab(tsd, tc, a, sz_s2i(usize) + 1);
 }
 
-/* Allocates a sampled object and records it in the profiler. NULL: no memory; tc may be NULL. */
+/* imalloc_sample_object(); if there is a record, the profiler then counts the sample. */
 ALWAYS_INLINE void *
 imalloc_sample_inline(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
     unsigned slot, uint64_t interval) {
@@ -213,7 +223,7 @@ imalloc_sample_inline(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache
 	if (p != NULL && rec != NULL) {
 		arena_guard(p, usize, req->size); /* a hook may ask for its size */
 		rec->slab = 0;
-		if (interval > 1 && usize < SC_LARGE_MINCLASS) {
+		if (interval > 1 && usize < SC_LARGE_MINCLASS) { /* 1: it stands for itself alone */
 			imalloc_note_slab(tsd, req, usize, tc, rec);
 		}
 		tsd->tls->inside++;
@@ -230,8 +240,8 @@ imalloc_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
 }
 
 /*
- * tcache_take() for a class above TCACHE_LARGE_SOME. An oversized request whose bin has the limit 0
- * is served by the arena of oversized requests.
+ * imalloc_take() for a class above TCACHE_LARGE_SOME bytes. An oversized request whose bin has the
+ * limit 0 is served by the arena of oversized requests.
  */
 static NOINLINE void *
 imalloc_take_large(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
@@ -244,7 +254,7 @@ imalloc_take_large(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 	return p;
 }
 
-/* tcache_take() for any class. from: arena of the request; NULL: none is named. */
+/* tcache_take() for any class. from: the arena that the request names, or NULL for its default. */
 static void *
 imalloc_take(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 	imalloc_assert_in_gate(tsd);
@@ -255,7 +265,7 @@ imalloc_take(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 	return tcache_take(tsd, tc, from != NULL ? from : tc->arena, slot);
 }
 
-/* Allocates from a cache. Returns NULL if there is no memory or no such arena. */
+/* Allocates from a cache. NULL: no memory or no such arena; the request is then uncounted. */
 static void *
 imalloc_cached(tsd_t *tsd, const imalloc_req_t *req, tcache_t *tc, unsigned slot) {
 	assert(slot > 0 && slot < tc->nslots);
@@ -270,7 +280,7 @@ imalloc_cached(tsd_t *tsd, const imalloc_req_t *req, tcache_t *tc, unsigned slot
 	return imalloc_take(tsd, tc, from, slot);
 }
 
-/* Allocates a large object past the cache. */
+/* Allocates a large object past the cache; NULL: no memory. */
 static void *
 imalloc_large_direct(tsd_t *tsd, const imalloc_req_t *req, arena_t *a, size_t usize, bool zero) {
 	void *obj;
@@ -286,7 +296,7 @@ imalloc_large_direct(tsd_t *tsd, const imalloc_req_t *req, arena_t *a, size_t us
 	return arena_malloc(a, usize, req->alignment, zero, 1);
 }
 
-/* Allocates from the cache tc (slot > 0), or directly from an arena if tc is NULL. */
+/* As imalloc_cached(), but if tc is NULL, directly from an arena; slot is then not used. */
 static void *
 imalloc_no_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
     unsigned slot) {
@@ -306,7 +316,7 @@ imalloc_no_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *
 	    : imalloc_large_direct(tsd, req, a, usize, zero);
 }
 
-/* Whether a request of this size is to be reported to the profiler, which waits for large ones. */
+/* Whether the request is sampled and reported for its size alone (prof_trigger_large_bytes). */
 ALWAYS_INLINE bool
 imalloc_is_noted(tsd_t *tsd, size_t size) {
 	return config_prof && unlikely(size >= prof_trigger_large_bytes()) && imalloc_may_sample(tsd);
@@ -334,7 +344,7 @@ imalloc_gdump(struct tls_s *t) {
 
 /*
  * imalloc_draw_sample() for a request that a bin of a cache serves (tc, slot), or no cache if tc is
- * NULL.
+ * NULL. With tc it may run a heartbeat, whose hooks of the user may delete tc.
  */
 ALWAYS_INLINE uint64_t
 imalloc_draw(tsd_t *tsd, size_t size, size_t usize, tcache_t *tc, unsigned slot) {
@@ -358,7 +368,7 @@ imalloc_draw_sample(tsd_t *tsd, size_t size, size_t usize) {
 	return imalloc_draw(tsd, size, usize, NULL, 0);
 }
 
-/* What each new object gets: canaries or marks, junk, and the exact count. Returns p. */
+/* Completes a new object: canaries, junk, and the thread's exact count of bytes. Returns p. */
 static void *
 imalloc_finish(tsd_t *tsd, const imalloc_req_t *req, void *p, size_t usize) {
 	size_t usable = canary_usable(req->size, usize);
@@ -395,8 +405,8 @@ imalloc_again(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, 
 }
 
 /*
- * Tries again after unused pages of all arenas were returned to the system, as many as the request
- * needs; then with two huge pages more returned, for metadata.
+ * Tries again after unused pages of all arenas were returned to the system, as many bytes as the
+ * request needs; if that fails, after two huge pages more were returned, for metadata.
  */
 static void *
 imalloc_returned(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot,
@@ -415,9 +425,10 @@ imalloc_returned(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *t
 }
 
 /*
- * Tries again after the system has refused memory: after flushing this thread's cache; then with
- * unused pages of any arena; then with those that caches of idle threads held (thread/claim.h).
- * NULL: no memory, or the arena has the user's extent hooks, which may refuse at will.
+ * Tries again after the system has refused memory: after flushing the shut extents (arena/shut.h)
+ * and this thread's cache; then with unused pages of any arena; then with those that caches of idle
+ * threads held (thread/claim.h). NULL: no memory. Tries nothing without a tsd, in a nested request
+ * (tls_s.inside), or for an arena with the user's extent hooks, which may refuse at will.
  */
 static NOINLINE void *
 imalloc_relieved(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot,
@@ -444,8 +455,8 @@ imalloc_relieved(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *t
 }
 
 /*
- * Whether a hook of the user, which imalloc_draw() calls at a heartbeat, has made the thread delete
- * a cache, perhaps that of the request; n_ends: tsd->n_cache_ends before the draw.
+ * Whether a hook of the user, which a heartbeat in imalloc_draw() may call, has made the thread
+ * delete a cache, perhaps that of the request; n_ends: tsd->n_cache_ends before imalloc_draw().
  */
 ALWAYS_INLINE bool
 imalloc_is_orphan(const tsd_t *tsd, const tcache_t *tc, uint32_t n_ends) {
@@ -453,8 +464,9 @@ imalloc_is_orphan(const tsd_t *tsd, const tcache_t *tc, uint32_t n_ends) {
 }
 
 /*
- * Serves a request past the caches whose cache counted it and was perhaps deleted since; is_own: it
- * was the thread's own. The arena's number of requests has it twice. A failed request is uncounted.
+ * Serves a request past the caches whose cache has counted it, and was perhaps deleted since.
+ * is_own: that cache was the thread's own. The arena's number of requests contains the request
+ * twice. If it fails (NULL), its bytes are uncounted.
  */
 static COLD void *
 imalloc_orphan(tsd_t *tsd, const imalloc_req_t *req, size_t usize, bool is_own,
@@ -509,7 +521,7 @@ imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
 
 static void imalloc_drain_deferred(tsd_t *tsd);
 
-/* The slow path of an allocation inside the gate. */
+/* The slow path of an allocation inside the gate. NULL: no memory, too large, or no such arena. */
 static void *
 imalloc_in_gate(struct tls_s *t, const imalloc_req_t *req) {
 	assert(t == tls_get() && gate_is_entered(t));
@@ -533,8 +545,9 @@ imalloc_in_gate(struct tls_s *t, const imalloc_req_t *req) {
 }
 
 /*
- * Allocates *p from the shelter at a closed gate. If the shelter has no memory for it, waits for
- * the gate, enters it and returns true; not in a lost child, whose gate stays closed (*p is NULL).
+ * Allocates *p from the shelter at a closed gate, and returns false. If the shelter has no memory
+ * for it, waits for the gate, enters it and returns true; *p is NULL. But in a lost child, whose
+ * gate stays closed (gate_is_lost), returns false with *p NULL.
  */
 static COLD bool
 imalloc_at_closed_gate(struct tls_s *t, const imalloc_req_t *req, void **p) {
@@ -603,7 +616,7 @@ imalloc_has_work(const struct tls_s *t) {
 	    || unlikely(atomic_load_b(&thread_event_is_wanted, MO_RELAXED)) || deferred_has_any();
 }
 
-/* The offset of the bin of a size that a cache may hold. */
+/* The offset in bytes, in a cache, of the bin for a request of this size that caches may hold. */
 ALWAYS_INLINE size_t
 imalloc_bin_offset(size_t size) {
 	size = canary_padded(size);
@@ -636,8 +649,9 @@ imalloc_general(size_t size) {
 }
 
 /*
- * Enters the gate for a shorter way; the fast path was open before. False: it is closed, or another
- * thread has recalled this one meanwhile, which may be about to take over its cache.
+ * Enters the gate for a shorter variant, after the fast path was found open. False, and not inside:
+ * the gate is closed, or another thread has recalled this one meanwhile (thread/recall.h), and may
+ * be about to take over its cache.
  */
 ALWAYS_INLINE bool
 imalloc_try_enter(struct tls_s *t) {
@@ -651,7 +665,7 @@ imalloc_try_enter(struct tls_s *t) {
 	return true;
 }
 
-/* malloc(size) for imalloc_default() from the empty bin at this offset. */
+/* malloc(size) for imalloc_default() from the empty bin at this offset, in bytes. */
 static NOINLINE void *
 imalloc_refill(size_t size, size_t offset) {
 	struct tls_s *t = tls_get();
@@ -692,7 +706,7 @@ imalloc_bin_body(tsd_t *tsd, const imalloc_req_t *req, tcache_t *tc, unsigned sl
 	return p;
 }
 
-/* malloc(size) for imalloc_default() from the bin at this offset, whose countdown ends. */
+/* malloc(size) for imalloc_default() from the bin at this offset (bytes), whose countdown ends. */
 static NOINLINE void *
 imalloc_ended(size_t size, size_t offset) {
 	struct tls_s *t = tls_get();
@@ -716,9 +730,10 @@ imalloc_ended(size_t size, size_t offset) {
 }
 
 /*
- * malloc(size) from a bin that is empty or whose countdown has ended. If the thread's fast path is
- * open and nothing else is due, by shorter ways that are equivalent to imalloc_general(); if these
- * find a closed gate or no memory, nothing has changed, and imalloc_general() follows.
+ * malloc(size) from a bin that is empty or whose countdown ends. If the thread's fast path is open
+ * and nothing else is due, imalloc_refill() or imalloc_ended() serves it, shorter variants of
+ * imalloc_general(). If they find a closed gate or no memory, they call imalloc_general()
+ * themselves, which serves the request anew; in all other cases this function calls it.
  */
 void *
 imalloc_default(size_t size) {
@@ -751,7 +766,7 @@ icalloc_default(size_t num, size_t size) {
 
 /* ------------------------------------------------------------------ release */
 
-/* The bin for an object that is freed by the slow path; 0: it is not cacheable. */
+/* The index of the bin for an object in use that is freed; 0: the cache does not hold such ones. */
 static unsigned
 ifree_slot(const tcache_t *tc, uint64_t elem) {
 	assert(elem_state(elem) == extent_state_active);
@@ -766,8 +781,8 @@ ifree_slot(const tcache_t *tc, uint64_t elem) {
 }
 
 /*
- * Ends the process, which has named a pointer that is no block in use; elem: its element. Returns 0
- * if safety_abort_hook is set.
+ * Ends the process: the program has passed a pointer that is no block in use. elem: its page-map
+ * element; if_freed: the message if it is a free block. Returns 0 if safety_abort_hook returns.
  */
 static COLD uint64_t
 ifree_misused(const void *ptr, uint64_t elem, const char *if_freed) {
@@ -794,7 +809,7 @@ ifree_elem(const void *ptr, const char *if_freed) {
 	return elem;
 }
 
-/* Counts a free past the thread's cache. */
+/* Counts usize freed bytes past the thread's cache; without a tsd, for one that is made later. */
 static void
 ifree_count_direct(tsd_t *tsd, size_t usize) {
 	if (tsd == NULL) {
@@ -805,9 +820,10 @@ ifree_count_direct(tsd_t *tsd, size_t usize) {
 }
 
 /*
- * Opens the bin of the freed object if a look has closed it (thread/tcache.h). Returns true if it
- * was closed, so that the object is to be put into quarantine; always true for a small object in a
- * thread without a cache, because such a thread frees few objects.
+ * Hardened builds close a bin from time to time, so that the next free of its class is checked (the
+ * look, thread/tcache.h). Opens the bin of the freed small object if it is closed, and returns
+ * whether it was: the object is then to be put into quarantine. In a thread that has no cache true
+ * for each small object, because such a thread frees few.
  */
 ALWAYS_INLINE bool
 ifree_try_look(tsd_t *tsd, uint64_t elem) {
@@ -815,7 +831,7 @@ ifree_try_look(tsd_t *tsd, uint64_t elem) {
 	    && (tsd->tcache == NULL || tcache_try_look(tsd->tcache, elem_edata(elem)->szind + 1u));
 }
 
-/* Fills a freed object with junk if the option asks for it. */
+/* Fills a freed object with JUNK_FREE_BYTE if the option asks for it. */
 ALWAYS_INLINE void
 ifree_junk(void *ptr, uint64_t elem) {
 	if (unlikely(opt_junk_free) && config_fill) {
@@ -825,8 +841,8 @@ ifree_junk(void *ptr, uint64_t elem) {
 }
 
 /*
- * Ends the sample of a large object that the caller has claimed, which is one like any other from
- * then on.
+ * Ends the sample of a large object that the caller has claimed (arena_large_try_claim); the object
+ * is then one like any other. Its record is kept for the thread's next large sample, or freed.
  */
 static void
 ifree_end_large_sample(tsd_t *tsd, void *ptr, edata_t *e, size_t usize) {
@@ -839,7 +855,7 @@ ifree_end_large_sample(tsd_t *tsd, void *ptr, edata_t *e, size_t usize) {
 	tcache_rec_put(tsd == NULL || tsd->tcache == NULL ? NULL : &tsd->tcache->spares, rec);
 }
 
-/* Frees an object of a slab of samples: as a spare of the cache, or past it. */
+/* Frees a small sampled object: it becomes a spare of the cache, or returns to its arena. */
 static void
 ifree_sampled(tsd_t *tsd, void *ptr, uint64_t elem, int tcache, size_t usize) {
 	edata_t *e = elem_edata(elem);
@@ -923,7 +939,7 @@ ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 	ifree_count_direct(tsd, usize);
 }
 
-/* For deferred_take_all(). */
+/* Called by deferred_take_all() for each block whose free was deferred. */
 static void
 ifree_taken(void *ptr, void *tsd) {
 	ifree_in_gate(tsd, ptr, IMALLOC_TCACHE_NONE);
@@ -934,8 +950,8 @@ static atomic_u32_t imalloc_drains;
 
 /*
  * Completes deferred frees, past this thread's cache because the user may destroy the arena of
- * these objects next. In a forked child also returns what one absent thread had cached
- * (tsd_try_end_absent).
+ * these objects next. In a forked child also returns what one thread of the parent, which does not
+ * exist here, had cached (tsd_try_end_absent).
  */
 static void
 imalloc_drain_deferred(tsd_t *tsd) {
@@ -943,7 +959,7 @@ imalloc_drain_deferred(tsd_t *tsd) {
 	atomic_fetch_add_u32(&imalloc_drains, 1, MO_SEQ_CST);
 	deferred_take_all(ifree_taken, tsd);
 	if (gate_has_absent()) {
-		deferred_remind(); /* for the next one */
+		deferred_remind(); /* for the next absent thread */
 		if (tsd != NULL) {
 			tsd_try_end_absent();
 		}
@@ -953,11 +969,11 @@ imalloc_drain_deferred(tsd_t *tsd) {
 
 void
 imalloc_settle_deferred(tsd_t *tsd) {
-	/* Without a tsd the caller is a hook, perhaps inside a deferred free, so it must not wait. */
+	/* Without a tsd the caller is a hook, perhaps inside a deferred free: waiting would not end. */
 	if (tsd == NULL) {
 		return;
 	}
-	/* Also if none is deferred: the walk synchronizes with threads that took some before. */
+	/* Also if none is deferred: the call synchronizes with threads that took some out before. */
 	imalloc_drain_deferred(tsd);
 	for (unsigned round = 0; atomic_load_u32(&imalloc_drains, MO_ACQUIRE) != 0; round++) {
 		os_pause(round);
@@ -965,8 +981,8 @@ imalloc_settle_deferred(tsd_t *tsd) {
 }
 
 /*
- * The tsd for a free if it is not ready, perhaps NULL. The free of a sample may be recorded under
- * the thread's name, so it makes a tsd in any case.
+ * The tsd for a free if the thread has none that is ready; NULL: the free is done without one. The
+ * free of a sample may be recorded under the thread's name, so a tsd is made for it at once.
  */
 static NOINLINE tsd_t *
 ifree_fetch_tsd(struct tls_s *t, const void *ptr, int tcache) {
@@ -975,7 +991,10 @@ ifree_fetch_tsd(struct tls_s *t, const void *ptr, int tcache) {
 	return is_plain ? tsd_fetch_to_free(t) : tsd_fetch_in_gate(t);
 }
 
-/* Frees without the gate, perhaps with locks held: a shelter block at once, others are deferred. */
+/*
+ * Frees outside of the gate or in a handler, where locks may be held: a shelter block at once; any
+ * other block is deferred, or stays allocated if there is no memory to note it.
+ */
 static void
 ifree_outside(void *ptr) {
 	uint64_t elem = ifree_elem(ptr, "double free");
@@ -1016,9 +1035,9 @@ ifree(void *ptr, int tcache, alloc_how_t how) {
 }
 
 /*
- * The counterpart of imalloc_refill(): makes room in the full bin at this offset and puts the
- * object in (the descriptor of a large one), if nothing else needs the slow path. Returns false if
- * nothing has changed.
+ * The counterpart of imalloc_refill(): makes room in the full bin at this offset (bytes), if
+ * nothing else needs the slow path, and puts obj in: an object, or the descriptor of a large one
+ * that the caller has claimed. Returns false if nothing has changed.
  */
 static NOINLINE bool
 ifree_try_overflow(void *obj, size_t offset) {
@@ -1036,7 +1055,7 @@ ifree_try_overflow(void *obj, size_t offset) {
 	return is_done;
 }
 
-/* ifree_try_overflow() for an object whose element of the page map has no bin. */
+/* ifree_try_overflow() for a pointer whose page-map element has no bin: a large object, or none. */
 static bool
 ifree_large_try_overflow(void *ptr, uint64_t elem) {
 	edata_t *e = elem_edata(elem);

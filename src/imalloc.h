@@ -2,16 +2,17 @@
  * The core of malloc and free: the fast path, inline here, and the entries of the slow path.
  *
  * The fast path is the pop or push of one bin of the thread's cache, with the marks of a large
- * object, and canaries in builds with safety checks. Every other case (first call, empty or full
- * bin, end of a countdown, a size that is not cached, MALLOCX_* flags, options that change each
- * call) is the slow path, which enters the gate (os/gate.h) and finds the thread's tsd. An
- * allocation then runs imalloc_body(): it chooses the cache and its bin, counts the request, and
+ * object, and canaries in builds with safety checks. Every other case (first call; empty or full
+ * bin; end of the bin's countdown of pops, where a sample or the heartbeat, which is periodic work,
+ * may be due; a size that is not cached; MALLOCX_* flags; options that change each call) is the
+ * slow path, which enters the gate (os/gate.h) and finds the thread's tsd (its data, thread/tsd.h).
+ * An allocation then runs imalloc_body(): it chooses the cache and its bin, counts the request, and
  * takes a sampled object, or one from the bin, or one from an arena. A free runs ifree_in_gate().
  * If fork has closed the gate, or a signal handler has interrupted its thread inside it, requests
- * are served by the shelter and frees deferred. The fast path takes no lock; the slow path holds
- * none when it enters the gate. Callers: the public functions (jemalloc.c, cxx.c, imalloc_flags.c);
- * irealloc.c, which shares the part marked below; ctl_experimental.c for batch_alloc, ctl_arena.c
- * and ctl_prof.c to complete deferred frees.
+ * are served by the shelter (a heap without locks) and frees deferred. The fast path takes no lock;
+ * the slow path holds none when it enters the gate. Callers: the public functions (jemalloc.c,
+ * cxx.c, imalloc_flags.c); irealloc.c, which shares the part marked below; ctl_experimental.c for
+ * batch_alloc, ctl_arena.c and ctl_prof.c to complete deferred frees.
  */
 #ifndef IMALLOC_H
 #define IMALLOC_H
@@ -29,16 +30,16 @@
 #include "thread/tsd_types.h"
 #include "unwind/unwind.h"
 
-/* The options; opt_utrace and opt_debug_double_free_max_scan are only shown. */
-extern bool opt_abort;
-extern const char *opt_junk;   /* "true", "false", "alloc", "free" */
-extern bool opt_junk_alloc;
-extern bool opt_junk_free;
-extern bool opt_zero;
-extern bool opt_xmalloc;
+/* The options; opt_utrace and opt_debug_double_free_max_scan are only shown: they do nothing. */
+extern bool opt_abort;         /* warnings at run time end the process */
+extern const char *opt_junk;   /* "true", "false", "alloc", "free": sets the next two */
+extern bool opt_junk_alloc;    /* new memory is filled with JUNK_ALLOC_BYTE */
+extern bool opt_junk_free;     /* freed memory is filled with JUNK_FREE_BYTE (imalloc.c) */
+extern bool opt_zero;          /* all new memory is zeroed */
+extern bool opt_xmalloc;       /* a failed allocation ends the process */
 extern bool opt_utrace;
 extern unsigned opt_debug_double_free_max_scan;
-extern bool opt_experimental_infallible_new;
+extern bool opt_experimental_infallible_new; /* operator new aborts instead of throwing */
 
 struct tcache_s;
 
@@ -51,15 +52,18 @@ typedef enum {
 extern zero_realloc_t opt_zero_realloc;
 extern const char *const zero_realloc_names[]; /* by the enum, NULL at the end */
 
-/* Values in imalloc_req_t: the thread's own cache; no cache; the thread's own arena. */
+/*
+ * Values in imalloc_req_t: the thread's own cache; no cache; no named arena, that is, the thread's
+ * own, or for oversized requests theirs (arenas_oversize_min).
+ */
 #define IMALLOC_TCACHE_AUTO (-1)
 #define IMALLOC_TCACHE_NONE (-2)
 #define IMALLOC_ARENA_AUTO UINT_MAX
 
 /* A request, filled in by the public functions. */
 typedef struct imalloc_req_s {
-	size_t size;
-	size_t alignment;   /* a power of two; 0: natural */
+	size_t size;        /* bytes */
+	size_t alignment;   /* bytes, a power of two; 0: natural */
 	bool zero;          /* the bytes must be zero */
 	int tcache;         /* id of an explicit cache, or IMALLOC_TCACHE_* */
 	unsigned arena;     /* index, or IMALLOC_ARENA_AUTO */
@@ -72,20 +76,26 @@ typedef struct imalloc_req_s {
 	{.size = (sz), .alignment = (al), .zero = (is_zero), .tcache = IMALLOC_TCACHE_AUTO, \
 	    .arena = IMALLOC_ARENA_AUTO, .how = alloc_how_##name}
 
-/* Returns NULL with errno ENOMEM if too large or without memory; with xmalloc the process ends. */
+/*
+ * Allocates; keeps errno. Returns NULL with errno ENOMEM if too large, without memory, or if there
+ * is no such arena; with xmalloc the process ends then.
+ */
 void *imalloc(imalloc_req_t *req);
-/* For operator new, which reports failure itself: returns NULL without ENOMEM or a message. */
+/* For callers that report failure themselves: returns NULL without a message; may change errno. */
 void *imalloc_quiet(imalloc_req_t *req);
 /* Resizes ptr, which is not NULL. Returns NULL as imalloc() does; ptr stays valid then. */
 void *irealloc(void *ptr, imalloc_req_t *req);
 /*
- * Resizes in place to at least req->size, if possible to extra bytes more. Returns the usable size
- * afterwards, which is the old one if nothing was possible.
+ * Resizes in place, to more or fewer bytes: to at least req->size, if possible to extra bytes more.
+ * Returns the usable size afterwards, in bytes; it is the old one if nothing was possible.
  */
 size_t ixalloc(void *ptr, imalloc_req_t *req, size_t extra);
 /* Frees ptr, which may be NULL, and keeps errno. */
 void ifree(void *ptr, int tcache, alloc_how_t how);
-/* The usable size of an object; 0 if ptr is none. */
+/*
+ * The usable size of an object in bytes; 0 if the page map has none at ptr. Whether a small object
+ * is in use is checked only with canaries: it is 0 then.
+ */
 size_t iusize(const void *ptr);
 
 /* malloc(size) after the fast path has failed; errno as for imalloc(). */
@@ -94,9 +104,9 @@ void *imalloc_default(size_t size) NOINLINE;
 void *icalloc_default(size_t num, size_t size) NOINLINE;
 /* free(ptr) after the fast path has failed; ptr may be NULL. Keeps errno. */
 void ifree_default(void *ptr) NOINLINE;
-/* Number of realloc(p, 0) calls so far. */
+/* Number of calls realloc(p, 0), p not NULL, so far. */
 size_t imalloc_zero_reallocs(void);
-/* Counts a realloc(p, 0) call. */
+/* Counts one. */
 void imalloc_count_zero_realloc(void);
 /*
  * Completes all deferred frees (thread/deferred.h), and waits for other threads that complete some.
@@ -164,9 +174,9 @@ void *imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize);
  */
 uint64_t imalloc_draw_sample(tsd_t *tsd, size_t size, size_t usize);
 
-/* Reports a request of size bytes that was served to the profiler, if that waits for large ones. */
+/* After a request of size bytes was served: reports it to the profiler if that waits for such. */
 void imalloc_note_large(tsd_t *tsd, size_t size);
-/* The rest of imalloc_write_gdump(), where a profile is due. */
+/* The rest of imalloc_write_gdump(): a profile is due, and is written unless the call is nested. */
 void imalloc_gdump(struct tls_s *t) COLD;
 /*
  * Writes the profile of a new maximum of mapped memory that is due (prof_auto.h), if one is; at the
@@ -180,17 +190,17 @@ imalloc_write_gdump(struct tls_s *t) {
 }
 
 /*
- * Counts an allocation past the cache, and runs the heartbeat if it is due. After such a check the
- * next few allocations past the cache skip it (thread_event_direct_requests), because large
- * requests may follow in quick succession.
+ * Counts usize bytes allocated past the cache, checks whether the heartbeat is due, and runs it
+ * then. After a check the next few allocations past the cache skip it
+ * (thread_event_direct_requests), because large requests may follow in quick succession.
  */
 void imalloc_count_direct(tsd_t *tsd, size_t usize);
 
 /*
  * The page-map element of a block in use, of an arena or the shelter. Any other pointer is misuse,
  * which ends the process; returns 0 if a test has set safety_abort_hook. Whether a small object of
- * an arena is in use is not known here. if_freed: the message for a block that is free. Does not
- * touch the memory of a large object.
+ * an arena is in use is known only with canaries. if_freed: the message for a block that is free.
+ * Does not touch the memory of a large object.
  */
 uint64_t ifree_elem(const void *ptr, const char *if_freed);
 
@@ -199,7 +209,7 @@ void ifree_in_gate(tsd_t *tsd, void *ptr, int tcache);
 
 /* ------------------------------------------------------------------ the fast path */
 
-/* The bin at an offset (bytes) in the thread's cache, or in the boot block if it has none. */
+/* The bin at an offset (bytes) in the thread's cache, or in the boot block (os/tls.h) if none. */
 ALWAYS_INLINE cache_bin_t *
 fast_bin(size_t offset) {
 	assert(offset % SC_BIN_STRIDE == 0 && offset < TLS_BOOT_CACHE_BYTES);
@@ -207,7 +217,7 @@ fast_bin(size_t offset) {
 	return (cache_bin_t *)(cache + offset);
 }
 
-/* The greatest request whose bin is found by the table. */
+/* The greatest request, in bytes, whose bin is found by the table (sc_bin_offset). */
 #define IMALLOC_FAST_MAX (SC_LOOKUP_MAX - CANARY_BYTES)
 
 /*
@@ -221,7 +231,7 @@ imalloc_try_bin(size_t size, size_t of_class, void **p, cache_bin_t **b) {
 	    && canary_did_put(*p, (*b)->size, size);
 }
 
-/* *p: an object for a request of size bytes. Returns false if the slow path is needed. */
+/* Sets *p to an object for a request of size bytes. Returns false if the slow path is needed. */
 ALWAYS_INLINE bool
 imalloc_try_fast(size_t size, void **p) {
 	cache_bin_t *b;
@@ -242,8 +252,8 @@ imalloc_aligned_try_fast(size_t size, size_t alignment, void **p) {
 
 /*
  * Counts a cacheable object that realloc leaves in place as freed and allocated again
- * (thread.allocated, thread.deallocated); offset: of its bin. Returns false if the slow path is
- * needed: bins of the boot block have size 0.
+ * (thread.allocated, thread.deallocated); offset: of its bin, bytes. Returns false if the slow path
+ * is needed: bins of the boot block have size 0.
  */
 ALWAYS_INLINE bool
 irealloc_try_count_fast(size_t offset) {
@@ -256,7 +266,7 @@ irealloc_try_count_fast(size_t offset) {
 	return true;
 }
 
-/* ifree_try_fast() for an object whose element of the page map has no bin. */
+/* ifree_try_fast() for a pointer whose page-map element has no bin: a large object, or none. */
 ALWAYS_INLINE bool
 ifree_large_try_fast(void *ptr, uint64_t elem) {
 	edata_t *e = elem_edata(elem);
@@ -273,8 +283,9 @@ ifree_large_try_fast(void *ptr, uint64_t elem) {
 }
 
 /*
- * Returns false if the slow path is needed, also for NULL and foreign pointers. Of the element only
- * the bin is read first, because small objects are freed in fewer instructions then.
+ * Frees ptr by a push onto its bin. Returns false if the slow path is needed, also for NULL and
+ * foreign pointers. Of the page-map element only the bin's offset is read first, because small
+ * objects are freed in fewer instructions then.
  */
 ALWAYS_INLINE bool
 ifree_try_fast(void *ptr) {
@@ -301,9 +312,9 @@ ifree_try_fast(void *ptr) {
 }
 
 /*
- * A free that relies on the size: the size that was requested, rounded up to its alignment if it
- * had one. Returns false if the slow path is needed, also for NULL, whose entry of
- * arena_sampled_map is set.
+ * Frees ptr by a push onto the bin of the size: bytes as requested, rounded up to the alignment if
+ * there was one. The size is not checked. Returns false if the slow path is needed, also for NULL,
+ * whose entry of arena_sampled_map is set.
  */
 ALWAYS_INLINE bool
 ifree_sized_try_fast(void *ptr, size_t size) {

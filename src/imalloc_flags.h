@@ -11,7 +11,7 @@
 
 #include "imalloc.h"
 
-/* Decode MALLOCX_* flags: into a whole request, or only the cache that they name. */
+/* Decode MALLOCX_* flags: into a whole request; or only the cache (imalloc_req_t.tcache). */
 imalloc_req_t imalloc_flags_req(size_t size, int flags, alloc_how_t how);
 int imalloc_flags_tcache(int flags);
 
@@ -21,8 +21,8 @@ void *imalloc_mallocx(size_t size, int flags) NOINLINE;
 /* dallocx(): the flags name the cache. */
 void ifree_flags(void *ptr, int flags) NOINLINE;
 /*
- * Sized frees of the C and C++ standards (alignment 0: none), and sdallocx(). A size that cannot be
- * the object's ends the process.
+ * Sized frees of the C and C++ standards (alignment 0: none), and sdallocx(). size and alignment
+ * are those of the request, in bytes; if they cannot be the object's, the process ends.
  */
 void ifree_sized_standard(void *ptr, size_t size, size_t alignment) NOINLINE;
 void ifree_sized_default(void *ptr, size_t size, int flags) NOINLINE;

@@ -2,9 +2,9 @@
  * Resizing: realloc, rallocx and xallocx.
  * A block stays where it is if its usable size is already right, or if it is large and its extent
  * can grow or shrink; otherwise its pages, if it is a large one that grows, or its contents move to
- * a new block. Invariant: if a call fails, the old block is unchanged. No lock is held here; the
- * gate is entered once a call, or for each step at a closed gate and with allocation hooks. Called
- * by jemalloc.c.
+ * a new block. Invariant: if a call fails, the old block is unchanged. No lock is held here. A call
+ * enters the gate (os/gate.h) once; if that is closed, or with allocation hooks, each of its steps
+ * tries to. A tsd may be NULL. Called by jemalloc.c.
  */
 #include "imalloc.h"
 
@@ -14,7 +14,10 @@
 #include "thread/shelter.h"
 #include "thread/tsd.h"
 
-/* ifree_elem() of a block to be resized; the marks of a large one are checked too. */
+/*
+ * The page-map element of a block to be resized; 0: it is no block in use, and safety_abort_hook is
+ * set (without it the process ends). In hardened builds the marks of a large one are checked too.
+ */
 static uint64_t
 irealloc_elem(const void *ptr) {
 	uint64_t elem = ifree_elem(ptr, "resize of a freed block");
@@ -31,8 +34,8 @@ irealloc_elem(const void *ptr) {
  * of resizes: an object of z bytes is a sample with probability p = 1 - exp(-z/R), where R is the
  * mean distance of samples in bytes, and it is weighed by 1/p.
  * Cumulative counts contain every size of the chain as an allocation. rec: record of the old
- * object, NULL: it was no sample; old: its usable size; size: bytes of the request as the profiler
- * counts them.
+ * object, NULL: it was no sample; old: its usable size in bytes; size: bytes of the request as the
+ * profiler counts them. Without memory for a record the new object is no sample.
  */
 static void
 irealloc_sample_in_place(tsd_t *tsd, const imalloc_req_t *req, const void *was, void *ptr,
@@ -59,7 +62,7 @@ irealloc_sample_in_place(tsd_t *tsd, const imalloc_req_t *req, const void *was, 
 	}
 }
 
-/* Counts a resize in place to another usable size as a free and an allocation. */
+/* Counts a resize without a copy, from old to usize usable bytes, as a free and an allocation. */
 static void
 irealloc_count(tsd_t *tsd, size_t old, size_t usize) {
 	assert(old != usize);
@@ -71,7 +74,7 @@ irealloc_count(tsd_t *tsd, size_t old, size_t usize) {
 	}
 }
 
-/* Counts a resize to the same usable size: `popped` is part of both sums. */
+/* Counts a resize to the same usable size; thread.allocated and .deallocated contain `popped`. */
 static void
 irealloc_count_same(tsd_t *tsd, size_t usize) {
 	if (tsd != NULL) {
@@ -82,9 +85,10 @@ irealloc_count_same(tsd_t *tsd, size_t usize) {
 }
 
 /*
- * Resizes a large object in place to a usable size in [usize_min, usize_max]. Returns false if that
- * is not possible. For the profiler the object has the size of the request, or its usable size if
- * that exceeds usize_min.
+ * Resizes a large object in place to usize_max usable bytes, or else to usize_min; an object that
+ * cannot grow but has usize_min or more stays as it is (true). Returns false, with nothing changed,
+ * if that is not possible. For the profiler the object has the size of the request, or its usable
+ * size if that exceeds usize_min.
  */
 static bool
 irealloc_try_in_place(tsd_t *tsd, void *ptr, uint64_t elem, const imalloc_req_t *req,
@@ -140,7 +144,7 @@ irealloc_try_move(tsd_t *tsd, void *ptr, uint64_t elem, const imalloc_req_t *req
 	return p;
 }
 
-/* Moves a block of old usable bytes to a new one. NULL: no memory, and the old block stays. */
+/* Moves a block of `old` usable bytes to a new one. NULL: no memory, and the old block stays. */
 static void *
 irealloc_by_moving(tsd_t *tsd, void *ptr, size_t old, const imalloc_req_t *req, size_t usize) {
 	imalloc_req_t fresh = *req;
@@ -164,7 +168,10 @@ irealloc_by_moving(tsd_t *tsd, void *ptr, size_t old, const imalloc_req_t *req, 
 	return p;
 }
 
-/* With canaries: makes an object of usize bytes one that serves a request of size bytes. */
+/*
+ * With canaries: makes an object in use, of usize bytes, one that serves a request of size bytes.
+ * Bytes that become usable are zeroed or filled with junk as the request and the options say.
+ */
 ALWAYS_INLINE void
 irealloc_guarded(char *ptr, uint64_t elem, size_t usize, size_t size, bool zero) {
 	if (!config_hardening) {
@@ -183,8 +190,8 @@ irealloc_guarded(char *ptr, uint64_t elem, size_t usize, size_t size, bool zero)
 }
 
 /*
- * With canaries: makes an object as long as it can be in its place, at most `most` bytes, if that
- * size is of the object's class.
+ * With canaries: enlarges the usable size of an object to what its place allows, at most `most`
+ * bytes, if a request of that size has the object's class and is not smaller than req->size.
  */
 static void
 irealloc_guarded_most(void *ptr, uint64_t elem, const imalloc_req_t *req, size_t most) {
@@ -222,7 +229,7 @@ irealloc_try_stay(tsd_t *tsd, void *ptr, uint64_t elem, const imalloc_req_t *req
 	return true;
 }
 
-/* Resizes inside the gate; NULL: no memory, too large, or ptr is no block; ptr stays as it was. */
+/* Resizes inside the gate. NULL: no memory, too large, or ptr is no block; ptr stays as it was. */
 static void *
 irealloc_in_gate(struct tls_s *t, void *ptr, const imalloc_req_t *req) {
 	assert(t == tls_get() && gate_is_entered(t));
@@ -249,8 +256,9 @@ irealloc_in_gate(struct tls_s *t, void *ptr, const imalloc_req_t *req) {
 }
 
 /*
- * Resizes a block of old usable bytes by an allocation and a release, each a complete operation of
- * its own: at a closed gate, in a signal handler inside the gate, and with allocation hooks.
+ * Resizes a block of `old` usable bytes by an allocation and a free, each a complete operation of
+ * its own: at a closed gate, in a signal handler that interrupted its thread inside the gate, and
+ * with allocation hooks. NULL: as imalloc(); ptr stays as it was.
  */
 static void *
 irealloc_in_steps(void *ptr, size_t old, imalloc_req_t *req) {
@@ -263,8 +271,8 @@ irealloc_in_steps(void *ptr, size_t old, imalloc_req_t *req) {
 }
 
 /*
- * Resizes where allocation hooks are installed: a block that moves is reported as freed before
- * another thread can get it. ptr is a block in use.
+ * Resizes where allocation hooks (thread/alloc_hook.h) are installed: a block that moves is
+ * reported as freed before another thread can get its address. NULL: as imalloc().
  */
 static NOINLINE void *
 irealloc_shown(struct tls_s *t, void *ptr, imalloc_req_t *req) {

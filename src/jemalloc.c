@@ -92,7 +92,10 @@ je_posix_memalign(void **memptr, size_t alignment, size_t size) {
 	return 0;
 }
 
-/* realloc(ptr, 0): as the option zero_realloc says. */
+/*
+ * realloc(ptr, 0), ptr not NULL: as the option zero_realloc says, frees ptr (NULL), makes it a
+ * block of the least size, without a thread cache, or ends the process.
+ */
 static void *
 realloc_zero(void *ptr) {
 	imalloc_count_zero_realloc();
@@ -123,7 +126,7 @@ realloc_default(void *ptr, size_t size) {
 
 /*
  * Resizes a small object to another small class as malloc and free do on their fast paths; bin:
- * offset of the object's bin in the cache. The slow path does the rest.
+ * offset of the object's bin in the cache, in bytes. If that fails, the slow path serves it.
  */
 static NOINLINE void *
 realloc_small(void *ptr, size_t size, size_t bin) {

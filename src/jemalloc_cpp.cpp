@@ -51,6 +51,7 @@ namespace {
 typedef std::new_handler (*get_handler_t)(void);
 typedef void (*thrower_t)(void);
 
+// The address of a symbol of the C++ runtime; NULL if no loaded library has it.
 void *
 runtime_symbol(const char *name) {
 	void *sym = dlsym(RTLD_DEFAULT, name);
@@ -74,6 +75,7 @@ current_handler() {
 	return get != nullptr ? get() : nullptr;
 }
 
+// Throws std::bad_alloc. Without a runtime ends the process; size, in bytes, is for the message.
 void
 throw_bad_alloc(std::size_t size) {
 	thrower_t thrower = throw_bad_alloc_weak;

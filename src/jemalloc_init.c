@@ -53,7 +53,7 @@ static EARLY_DATA atomic_u8_t boot_state;
 
 static EARLY_DATA struct {
 	mutex_t mtx;
-	struct tls_s *booter;
+	struct tls_s *booter; /* the thread in boot_all(), compared without the lock; NULL: none */
 	/* The first table is done; stays true. Read by the thread that boots or is about to. */
 	bool is_serving;
 } boot = {.mtx = MUTEX_INITIALIZER("init", WITNESS_RANK_OMIT)};
@@ -172,7 +172,7 @@ boot_wires(void) {
 	return 0;
 }
 
-/* Steps that make the allocator able to serve requests. */
+/* Steps that make the allocator able to serve requests; an errno value from one ends boot. */
 static int (*const boot_core[])(void) = {
 	boot_io,
 	pages_boot_size,
@@ -308,6 +308,7 @@ boot_all(struct tls_s *t) {
 	return 0;
 }
 
+/* malloc_boot() until boot is done. In the booting thread ENOMEM before the first table is done. */
 static int
 malloc_boot_slow(void) {
 	struct tls_s *t = tls_get();
@@ -339,8 +340,8 @@ malloc_boot(void) {
 }
 
 /*
- * Called when the library is loaded. Boots, if no thread has allocated before. Keeps the library
- * from being unloaded. As the options say, starts the library's threads and makes backtraces ready.
+ * Called when the library is loaded. Boots, unless an earlier request did. Keeps the library from
+ * being unloaded. As the options say, starts the library's threads and makes backtraces ready.
  */
 __attribute__((constructor)) static void
 boot_at_load(void) {

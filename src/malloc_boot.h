@@ -1,9 +1,9 @@
 /*
- * malloc_boot(), which initialises the library: the only function of a higher floor that lower ones
- * call by name. The first request of a process may come before any constructor of ours has run, so
- * a hook (function pointer) might not be set yet; the linker binds a name before. Defined in
- * jemalloc_init.c. Called by imalloc.c (slow paths), jemalloc.c and jemalloc_logged.c, with no lock
- * held. scripts/check_floors lists it as an exception.
+ * malloc_boot(), which initialises the library: the only function of a higher floor (layer of src/)
+ * that lower ones call by name. The first request of a process may come before any constructor of
+ * ours has run, so a hook (function pointer) might not be set yet; the linker binds a name before.
+ * Defined in jemalloc_init.c. Called by imalloc.c (slow paths), jemalloc.c and jemalloc_logged.c,
+ * with no lock held. scripts/check_floors lists it as an exception.
  */
 #ifndef MALLOC_BOOT_H
 #define MALLOC_BOOT_H

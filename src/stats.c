@@ -31,20 +31,20 @@
 #include "util/emitter.h"
 #include "util/fmt.h"
 
-/* Bytes of the buffer before the user's function; bytes to which a line of a table is cut. */
+/* Bytes of the buffer before the user's function; of a table line with newline and NUL, at most. */
 #define STATS_BUF_SIZE ((size_t)64 << 10)
 #define STATS_LINE_MAX 768
 
 /* A whole line fits into the writer's buffer. */
 cassert(STATS_LINE_MAX < STATS_BUF_SIZE);
 
-/* The parts of the report to print; each letter in the options omits one, 'J' selects JSON. */
+/* The parts of the report to print, as parts_of() reads them from the option letters. */
 typedef struct {
-	bool json;
+	bool json;      /* JSON instead of text */
 	bool general;
-	bool merged;
-	bool destroyed;
-	bool arenas;
+	bool merged;    /* the sums over all arenas */
+	bool destroyed; /* the sums over the destroyed arenas */
+	bool arenas;    /* each arena */
 	bool bins;
 	bool large;
 	bool mutexes;
@@ -57,7 +57,7 @@ typedef struct {
 	buf_writer_t bw;
 	parts_t parts;
 	snapshot_t snap;
-	char *buf;
+	char *buf;      /* STATS_BUF_SIZE bytes for bw; NULL: no memory, bw does not buffer */
 } report_t;
 
 /* ------------------------------------------------------------------ values */
@@ -104,10 +104,10 @@ emit_unsigned(emitter_t *em, const char *json_key, const char *table_key, unsign
 
 typedef struct {
 	emitter_t *em;
-	bool is_header;
+	bool is_header;   /* the line gets the titles of the columns instead of values */
 	uint64_t seconds; /* uptime in whole seconds */
-	bool is_young;    /* the clock has not advanced since the start */
-	size_t len;
+	bool is_young;    /* uptime is 0 ns: the clock has not advanced since the start */
+	size_t len;       /* bytes of text, without the NUL */
 	char text[STATS_LINE_MAX];
 } line_t;
 
@@ -131,7 +131,7 @@ line_end(line_t *l) {
 	}
 }
 
-/* Adds a cell of text, or the column title in a header line; width < 0: left justified. */
+/* Adds a cell of text, or of the title in a header; width: characters, < 0: left justified. */
 static void
 cell_text(line_t *l, int width, const char *title, const char *text) {
 	assert(l->len + 2 < sizeof(l->text));
@@ -148,7 +148,7 @@ cell(line_t *l, int width, const char *title, uint64_t value) {
 	cell_text(l, width, title, fmt_u64_dec(end, value));
 }
 
-/* Adds the value per second of uptime. */
+/* Adds the value per second of uptime; in the first second the value itself, or 0 if is_young. */
 static void
 cell_rate(line_t *l, int width, uint64_t value) {
 	uint64_t rate = l->is_young ? 0 : l->seconds == 0 ? value : value / l->seconds;
@@ -168,7 +168,7 @@ table_text(emitter_t *em, const char *text) {
 	}
 }
 
-/* Prints the line that stands for a series of classes without content. */
+/* If in_gap, prints the line that stands for a series of omitted classes, and clears in_gap. */
 static void
 table_gap(emitter_t *em, bool *in_gap) {
 	if (*in_gap) {
@@ -274,8 +274,8 @@ print_sources(emitter_t *em) {
 }
 
 /*
- * Reads a value through its node; false if there is none. A value of less than 8 bytes makes EINVAL
- * and a smaller size, but is copied.
+ * Reads a value of at most 8 bytes from a mallctl node; false if there is none. For a value of less
+ * than 8 bytes mallctl copies it, but returns EINVAL and its size.
  */
 static bool
 read_node(const char *name, ctl_value_t *value) {
@@ -528,12 +528,13 @@ table_arena_head(emitter_t *em, const snapshot_arena_t *a) {
 
 /* ------------------------------------------------------------------ one arena: classes */
 
-/* Whether to print samples per class: only in the merged section, with prof_stats. */
+/* Whether to print samples per class: only for the sum of all arenas, with option prof_stats. */
 static bool
 has_prof_columns(bool is_merged) {
 	return is_merged && config_prof && opt_prof_stats && prof_is_booted();
 }
 
+/* Samples of a class: those in use (live), and all so far (accum). Zeros if there are none. */
 static void
 read_prof_columns(szind_t szind, prof_stats_t *live, prof_stats_t *accum) {
 	memset(live, 0, sizeof(*live));
@@ -563,7 +564,10 @@ json_prof(emitter_t *em, szind_t szind) {
 	emitter_json_kv(em, "prof_accum_count", emitter_type_uint64, &accum.count);
 }
 
-/* Share of the slabs' regions in use, three decimals; counters may be read during a change. */
+/*
+ * Adds the share of the slabs' regions in use, with three decimals; "race" if the counters were
+ * read during a change and exceed 1. 1 without slabs.
+ */
 static void
 cell_util(line_t *l, const bin_stats_t *b, const bin_info_t *info) {
 	char text[16];
@@ -892,8 +896,8 @@ write_default(void *opaque, const char *s) {
 }
 
 /*
- * Refreshes the values of stats.* (epoch) and takes the report's copy of them and its buffer; 0 or
- * EAGAIN.
+ * Refreshes the values of stats.* (epoch) and takes the report's copy of them and its buffer. 0, or
+ * EAGAIN without memory for the copy; report_drop() is to be called in both cases.
  */
 static int
 report_gather(report_t *r) {

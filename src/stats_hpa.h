@@ -11,12 +11,12 @@
 
 /*
  * Prints the statistics of the huge slabs of an arena (its hpa shard): as JSON always, as text only
- * if the arena has or had huge slabs.
+ * if the arena has huge slabs or has purged some.
  */
 void stats_print_hpa(emitter_t *em, const hpa_stats_t *hpa);
 /*
- * Prints stats.thp.*: as JSON always, as text only if pages were populated (MADV_POPULATE_WRITE) or
- * a huge piece was made.
+ * Prints stats.thp.*: as JSON always, as text only if pages were populated (MADV_POPULATE_WRITE),
+ * if that failed, or if a huge piece (2 MiB, extent/piece.h) was made.
  */
 void stats_print_thp(emitter_t *em, const thp_stats_t *s);
 

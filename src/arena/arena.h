@@ -8,8 +8,8 @@
  * without a lock; arenas.c calls arena_new() under its lock. The inline functions take none.
  * Sampled small objects lie in hidden arenas. The pieces of address space of these are marked in
  * arena_sampled_map, so that a sized free can exclude a sample by the address alone. Callers:
- * thread caches (tcache.c), the slow path of requests (imalloc.c, irealloc.c), arenas.c, vacant.c,
- * background threads, mallctl.
+ * thread caches (tcache.c, tcache_spare.c), quarantine.c, shelter.c, the slow path of requests
+ * (imalloc.c, irealloc.c), icheck.c, arenas.c, vacant.c, background threads, mallctl.
  */
 #ifndef ARENA_ARENA_H
 #define ARENA_ARENA_H
@@ -72,8 +72,9 @@ void arena_small_stow(szind_t szind, void **ptrs, unsigned n);
  */
 void arena_trim(arena_t *a, bool all);
 /*
- * arena_trim() if 250 ms have passed since the last call of this function that trimmed. Returns ns
- * from now to the next call that is useful; UINT64_MAX: there is nothing to trim.
+ * arena_trim() if 250 ms have passed since the last call of this function that trimmed. now:
+ * monotonic ns. Returns ns from now to the next call that is useful; UINT64_MAX: there is nothing
+ * to trim.
  */
 uint64_t arena_trim_tick(arena_t *a, uint64_t now);
 /* Adds the requests and flushes of a thread cache to the counters of a class. */
@@ -134,7 +135,10 @@ arena_guard(void *ptr, size_t usize, size_t size) {
 	return ptr;
 }
 
-/* Decay time of dirty or muzzy pages in ms: 0: purge at once, -1: never. EINVAL: not valid. */
+/*
+ * Decay time of dirty or muzzy pages in ms: 0: purge at once, -1: never. Setting 0 for dirty pages
+ * also trims the arena. 0, or EINVAL: not valid.
+ */
 int arena_decay_ms_set(arena_t *a, bool is_dirty, ssize_t ms);
 ssize_t arena_decay_ms_get(const arena_t *a, bool is_dirty);
 /* Bytes of address space that suffice for an object and its alignment; below usize: overflow. */

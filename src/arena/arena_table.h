@@ -4,7 +4,7 @@
  * arena of an extent without depending on how arenas are made and chosen.
  * Invariant: a struct that was in the table stays valid memory for ever, also after its arena was
  * destroyed, so reading needs no lock. Only arenas.c writes entries: it sets them under its lock,
- * and clears them in the thread that destroys the arena.
+ * and clears them in the thread that destroys the arena. Read by arena/, ctl/ and defrag.c.
  */
 #ifndef ARENA_ARENA_TABLE_H
 #define ARENA_ARENA_TABLE_H

@@ -65,7 +65,7 @@ typedef struct arena_s {
 	arena_large_all_t large_all;
 	atomic_u64_t guard_small;  /* slabs so far, counted while some are guarded */
 	atomic_u64_t guard_large;  /* large extents so far, counted while some are guarded */
-	char name[ARENA_NAME_LEN]; /* under the lock of mallctl, once the arena is in the table */
+	char name[ARENA_NAME_LEN]; /* under snapshot_mutex (ctl/) once the arena is in the table */
 	bin_t *bins[BIN_MAX];      /* each has n_shards elements, by the class */
 	pac_t pac;                 /* its page cache */
 	arena_large_count_t large[LARGE_CLASSES_MAX];

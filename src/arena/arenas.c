@@ -590,7 +590,7 @@ arenas_try_tick(uint64_t now) {
 	return true;
 }
 
-/* Enumerates all arenas, with hidden ones and the fallback; NULL: none has the number k. */
+/* Enumerates all arenas, hidden ones and the fallback (arenas_fallback) too; NULL: no number k. */
 static arena_t *
 arenas_nth(unsigned k) {
 	unsigned ind = k / 2;
@@ -628,7 +628,7 @@ arenas_relievable(void) {
 	return sum;
 }
 
-/* Whether the system can map this many bytes now: maps and unmaps them. */
+/* Whether the system can map `size` bytes now: maps and unmaps them. */
 static bool
 arenas_try_space(size_t size) {
 	bool commit = true;
@@ -655,13 +655,17 @@ arenas_relieve_from(size_t want, size_t least, bool may_wait) {
 	return gone;
 }
 
-/* Arenas that have all of it come first, so that the fewest pieces are unmapped. */
+/*
+ * Returns up to about `want` bytes to the system, first from arenas that have as many unused, so
+ * that few pieces are unmapped. may_wait: for locks (pac_relieve). Returns the number of bytes.
+ */
 static size_t
 arenas_relieve(size_t want, bool may_wait) {
 	size_t gone = arenas_relieve_from(want, want, may_wait);
 	return gone < want ? gone + arenas_relieve_from(want - gone, PAGE, may_wait) : gone;
 }
 
+/* pac_shed_hook: as arenas_relieve(), without waiting for a lock. */
 static size_t
 arenas_shed(size_t want) {
 	return arenas_relieve(want, false);

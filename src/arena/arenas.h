@@ -89,8 +89,9 @@ int arenas_destroy(unsigned ind, arena_sample_fn_t *on_sample,
     void (*on_gone)(arena_t *a, arena_t *hidden));
 
 /*
- * Reads the hooks of an arena into *old and then sets them; table NULL: no change. An automatic
- * arena that does not exist yet is made if there is a change. EFAULT: no such arena, or no memory.
+ * Reads the hooks of an arena into *old and then sets them, for an explicit arena also those of its
+ * hidden arena; table NULL: no change. An automatic arena that does not exist yet is made if there
+ * is a change. EFAULT: no such arena, or no memory.
  */
 int arenas_hooks(unsigned ind, ehooks_table_t *table, ehooks_table_t **old);
 
@@ -123,8 +124,9 @@ void arenas_keep_limit(bool is_idle);
 arena_t *arenas_try_bind_vacant(const arena_t *from);
 
 /*
- * The hidden arena for samples of a, made at first use with the decay times, hooks and dss
- * precedence of its visible arena; NULL: no memory.
+ * The hidden arena for samples of a: its own, or for all automatic arenas that of arena 0. Made at
+ * first use with the decay times and dss precedence of its visible arena, and with its hooks if
+ * that is explicit. NULL: no memory.
  */
 arena_t *arenas_sampled(const arena_t *a);
 /* The hidden arena that arena ind reports and purges; NULL: none. */
@@ -151,7 +153,7 @@ void *arenas_malloc_sampled(arena_t *a, size_t usize, size_t alignment, bool zer
 bool arenas_try_tick(uint64_t now);
 /* Returns unused pages of an arena to the system: those that are due, or all. */
 void arenas_decay(arena_t *a, bool all);
-/* Unused bytes of the arenas that decay by time, at heartbeats: without a background thread. */
+/* Unused bytes of the arenas with a dirty decay time above 0 that no background thread serves. */
 size_t arenas_decaying(void);
 /*
  * When this many bytes more have become unused, all threads are recalled (thread/thread_event.h).
@@ -171,7 +173,7 @@ size_t arenas_decaying(void);
 bool arenas_try_relieve(size_t want);
 void arenas_relieve_end(bool has_helped);
 
-/* Default decay times (ms) of arenas that are made later. Returns EINVAL for an invalid time. */
+/* Default decay times (ms) of arenas that are made later. 0, or EINVAL for an invalid time. */
 int arenas_decay_ms_default_set(bool is_dirty, ssize_t ms);
 ssize_t arenas_decay_ms_default_get(bool is_dirty);
 

@@ -23,15 +23,15 @@ bool opt_background_thread;
 size_t opt_max_background_threads = 4;
 bool background_thread_abort;
 
-/* Minimum time between two rounds of a thread (10 ms), however much is due. */
+/* Least sleep of a thread between two rounds (10 ms), however much is due, unless it is woken. */
 #define GAP_NS (10 * NSTIME_PER_MSEC)
 
 typedef struct bg_thread_s {
 	mutex_t mtx;          /* guards the next three */
-	uint64_t nruns;
-	uint64_t between_ns;  /* sum of the times between runs */
+	uint64_t nruns;       /* runs (rounds over the thread's arenas) so far */
+	uint64_t between_ns;  /* sum of the times from the begin of a run to that of the next */
 	uint64_t last_run_ns; /* when the last run began, monotonic */
-	atomic_u32_t wakes;   /* the futex word on which the thread sleeps */
+	atomic_u32_t wakes;   /* the futex word on which the thread sleeps; a wake adds 1 */
 	atomic_b_t must_end;
 	atomic_p_t tls;       /* the thread's TLS block while it runs, otherwise NULL */
 	bool is_made;         /* under bg.mtx, like the handle */
@@ -41,7 +41,7 @@ typedef struct bg_thread_s {
 static struct {
 	mutex_t mtx;
 	atomic_p_t threads;   /* opt_max_background_threads elements, made at first use */
-	atomic_zu_t max;      /* changed only while no thread runs */
+	atomic_zu_t max;      /* most threads; changed only while no thread runs */
 	atomic_zu_t nthreads; /* threads that run */
 	atomic_b_t is_on;
 } bg = {.mtx = MUTEX_INITIALIZER("background_thread", WITNESS_RANK_BACKGROUND_THREAD_GLOBAL)};
@@ -96,6 +96,7 @@ bg_wake_arena(unsigned arena_ind) {
 
 /* ------------------------------------------------------------------ the thread */
 
+/* Does what is due in an arena. Returns ns until more is due; UINT64_MAX: nothing, or a is NULL. */
 static uint64_t
 bg_serve(arena_t *a) {
 	if (a == NULL) {
@@ -127,6 +128,7 @@ bg_serve_all(unsigned k) {
 	return next == UINT64_MAX || next > GAP_NS ? next : GAP_NS;
 }
 
+/* From now on heartbeats purge the arenas of thread k. */
 static void
 bg_unserve_all(unsigned k) {
 	unsigned n = arenas_narenas_total();
@@ -241,7 +243,7 @@ bg_make_locked(bg_thread_t *t) {
 	return err;
 }
 
-/* Starts all threads. 0 or an errno value; those started before it go on. */
+/* Starts all threads. 0 or an errno value; the threads that were started before a failure go on. */
 static int
 bg_make_all_locked(void) {
 	bg_thread_t *threads = bg_threads_locked();

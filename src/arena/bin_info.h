@@ -50,7 +50,7 @@ int bin_info_set_slab_pages(size_t from, size_t to, size_t npages);
 /* Undoes all calls of bin_info_set_slab_pages(). */
 void bin_info_default_slab_pages(void);
 
-/* Fills bin_infos; called once, after the options were read. */
+/* Fills bin_infos; called after the options were read, again if boot failed and is tried again. */
 void bin_info_boot(void);
 
 /*

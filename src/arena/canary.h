@@ -1,8 +1,8 @@
 /*
  * Canaries: in builds with --enable-opt-safety-checks (config_hardening) bytes of known contents
  * behind each small object, by which a write outside of it is detected. In other builds the
- * functions here change and check nothing. Callers: imalloc.h, imalloc.c and irealloc.c, slab.c,
- * arena.c and large.c, thread/quarantine, thread/shelter.
+ * functions here change and check nothing. Callers: imalloc.h, imalloc.c, irealloc.c, icheck.c,
+ * jemalloc.c and jemalloc_init.c; arena.h, slab.c, arena.c, large.c; quarantine.c and shelter.c.
  *
  * A region of C bytes (the size of its class; C >= CANARY_BYTES) serves requests of up to C -
  * CANARY_BYTES bytes. After a request of n bytes, which is then the object's usable size, it has:
@@ -46,7 +46,7 @@ canary_padded(size_t size) {
 	return size <= SC_SMALL_MAXCLASS ? size + CANARY_BYTES : size;
 }
 
-/* The size of the region or of the large object that serves a request; 0: too large. */
+/* Bytes of the region or of the large object that serves a request; 0: too large. */
 static inline size_t
 canary_usize(size_t size, size_t alignment) {
 	assert(alignment == 0 || is_pow2_zu(alignment));
@@ -54,7 +54,7 @@ canary_usize(size_t size, size_t alignment) {
 	return alignment == 0 ? sz_s2u(size) : sz_sa2u(size, alignment);
 }
 
-/* What a request of `size` bytes that is served by usize bytes may use; 0: too large. */
+/* The bytes that a request of `size` bytes, served by usize bytes, may use; 0 if usize is 0. */
 ALWAYS_INLINE size_t
 canary_usable(size_t size, size_t usize) {
 	return config_hardening && usize != 0 && size <= SC_SMALL_MAXCLASS ? size : usize;
@@ -133,7 +133,7 @@ canary_put_large(edata_t *e, size_t n) {
 	memcpy(e->u.large_start + n + CANARY_WORD_BYTES, &canary_word, sizeof(canary_word));
 }
 
-/* What the program may use of a large object. */
+/* The bytes of a large object that the program may use. */
 ALWAYS_INLINE size_t
 canary_large_size(const edata_t *e) {
 	return config_hardening && e->large_request != 0 ? e->large_request - 1

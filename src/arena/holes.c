@@ -272,7 +272,7 @@ holes_budget(const holes_t *h, uint64_t now, uint64_t period) {
 	return STEP_SLABS + min_zu(part, h->nslabs / STEP_PART);
 }
 
-/* A step of a pass; returns when the next one is due. */
+/* A step of a pass; returns when the next one is due, in monotonic ns. */
 static uint64_t
 holes_step(arena_t *a, uint64_t now) {
 	holes_t *h = &a->holes;

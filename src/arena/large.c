@@ -7,8 +7,9 @@
  * smaller one starts where its extent starts, because the extra page would be up to a fifth of the
  * extent; but if the user has set the option, it holds for all (opt_cache_oblivious_all in
  * large.h). A guarded object ends where its last guard begins, so it has no extra page, no offset.
- * It is not resized in place, is not cached by a thread, and is never hot. In a bounded page cache
- * (pac_bound) an extent is a multiple of PAC_GRAIN long; the rest behind the object is unused.
+ * It is not resized in place, is not cached by a thread, and is never hot (unused, but kept whole
+ * for the next request of its size: extent/pac_hot.h). In a bounded page cache (pac_bound) an
+ * extent is a multiple of PAC_GRAIN bytes long; the rest behind the object is unused.
  * Thread caches hold large objects by their descriptors, so that none has to be looked up in the
  * page map. Only the owner of an object calls these functions; counters are atomic and the page
  * cache takes its own locks. Callers: arena.c, arena_life.c, shut.c, tcache.c, imalloc.c,
@@ -23,7 +24,7 @@
 #include "extent/pac_move.h"
 #include "meta/recs.h"
 
-/* An object that grows, and had this size (1 MiB) or more, has its pages moved, not copied. */
+/* When an object of this size (1 MiB) or more grows, its pages are moved, its bytes not copied. */
 #define LARGE_MOVE_MIN ((size_t)1 << 20)
 /* Most extents that are taken from the hot ones, or become hot, with one update of the counters. */
 #define LARGE_BATCH 32u
@@ -363,6 +364,7 @@ large_grow(arena_t *a, char *ptr, edata_t *e, size_t usize, bool zero) {
 	return 0;
 }
 
+/* Shortens the extent as large_grow() lengthens it; ENOMEM if it is guarded or cannot be split. */
 static int
 large_shrink(arena_t *a, edata_t *e, size_t usize) {
 	size_t size = large_extent_size(a, e, usize);

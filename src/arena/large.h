@@ -4,7 +4,8 @@
  * Invariant: the descriptor of a large object says whether the object is free or handed out
  * (arena_large_try_claim()). Only the owner of an object calls a function with it, but for
  * arena_large_try_claim() and arena_large_is_live(); no lock may be held. Callers: arena.c, which
- * chooses between small and large, tcache.c, imalloc.c and irealloc.c, arena_life.c, shut.c.
+ * chooses between small and large, arenas.c, arena_life.c, shut.c, tcache.c, imalloc.c, irealloc.c
+ * and icheck.c.
  */
 #ifndef ARENA_LARGE_H
 #define ARENA_LARGE_H
@@ -122,8 +123,8 @@ void arena_large_flush(void *const *objs, unsigned n);
 void large_marks_check(const edata_t *e);
 /*
  * Resizes in place: to usize_max, or if growing that far fails, to usize_min, or not at all if the
- * old size is at least usize_min. 0 or ENOMEM. zero: new bytes must be zero. may_cache: also an
- * object that has grown may enter a thread cache; otherwise as arena_large_note_grown().
+ * old size is at least usize_min. 0, or ENOMEM with nothing changed. zero: new bytes must be zero.
+ * may_cache: an object that grows may still enter a thread cache; else as arena_large_note_grown().
  */
 int arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bool zero,
     bool may_cache);

@@ -7,11 +7,11 @@
  * Objects that end at a page boundary have no marks. These are smaller ones (in builds with safety
  * checks LARGE_OFFSET_MIN is the smallest large size), all with cache_oblivious:false, guarded ones
  * and those in memory of the user's extent hooks. Marks are written when the object is made or
- * resized, and stay while the extent is hot or the object in a thread cache. To save touching fresh
- * pages, they are not written to those of objects below LARGE_MARKS_FRESH, nor to the last page of
- * an object from LARGE_SPARSE_MIN up: there the bytes are zero, as they are after the user has
- * discarded the page, and zero is accepted. The owner of the object calls these functions, from
- * large.c, imalloc.c and thread/shelter; no lock is needed.
+ * resized, and stay while the extent is hot (free, and kept as it is for reuse) or the object is in
+ * a thread cache. To save touching fresh pages, they are not written to those of objects below
+ * LARGE_MARKS_FRESH, nor to the last page of an object from LARGE_SPARSE_MIN up: there the bytes
+ * are zero, as they are after the user has discarded the page, and zero is accepted. The owner of
+ * the object calls these functions, from large.c, imalloc.c and thread/shelter; no lock is needed.
  */
 #ifndef ARENA_LARGE_MARKS_H
 #define ARENA_LARGE_MARKS_H

@@ -19,7 +19,7 @@ static struct {
 /* Above every number that a leaving thread draws. */
 #define NUMBER_MAX (UINT64_C(1) << 62)
 
-/* What a look at all arenas has found, in bytes. */
+/* What a look at all arenas has found; sizes are in bytes. */
 typedef struct {
 	size_t used;     /* in use, in all arenas */
 	size_t stocked;  /* in use in limited arenas that have something to trim: stocks may hold it */
@@ -126,6 +126,7 @@ vacant_keep_limit(unsigned n, bool is_idle) {
 
 /* ------------------------------------------------------------------ the loan */
 
+/* The vacant arena with most unused pages, as vacant_try_bind() wants it; NULL: there is none. */
 static arena_t *
 vacant_fullest(const arena_t *from, unsigned n) {
 	arena_t *fullest = NULL;

@@ -45,7 +45,7 @@ typedef struct {
 typedef enum {
 	SCAN_PAIR,
 	SCAN_PAIR_COMMA,  /* a pair, then a comma at the end of the string */
-	SCAN_MALFORMED,   /* key is the text read so far, value points to the bad character */
+	SCAN_MALFORMED,   /* key: the text before the bad character, value: from it to the comma */
 	SCAN_BARE_KEY,    /* the string ends inside a key */
 	SCAN_END
 } scan_t;
@@ -125,6 +125,7 @@ conf_hint_malformed(const conf_pair_t *p) {
 	}
 }
 
+/* Prints `what` and the text [from, to), cut to CONF_CONTEXT_MAX bytes. */
 static void
 conf_complain_format(const char *what, const char *from, const char *to) {
 	assert(from <= to);
@@ -280,6 +281,7 @@ conf_scan(const char **at, conf_pair_t *p) {
 
 /* ------------------------------------------------------------------ pairs and strings */
 
+/* The message for a value that was refused with err, EINVAL or ERANGE; buf: room for it. */
 static const char *
 conf_error_text(const conf_row_t *row, int err, char *buf, size_t size) {
 	if ((row->flags & CONF_RANGES) != 0) {
@@ -335,6 +337,7 @@ conf_apply(const conf_pair_t *p) {
 	}
 }
 
+/* Counts what is malformed at p, which ends at `at`, and prints a complaint with a hint. */
 static void
 conf_report_format(scan_t found, const conf_pair_t *p, const char *at) {
 	if (conf.silent) {

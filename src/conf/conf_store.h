@@ -19,7 +19,7 @@ typedef enum {
 	CONF_SSIZE,    /* ssize_t */
 	CONF_U64,      /* uint64_t */
 	CONF_I64,      /* int64_t */
-	CONF_FXP,      /* fxp_t: decimal ratio */
+	CONF_FXP,      /* fxp_t: decimal ratio, stored in 16.16 fixed point like its min and max */
 	CONF_WORD,     /* const char *: one of row->words */
 	CONF_ENUM,     /* unsigned: index into row->words */
 	CONF_LETTERS,  /* char[]: letters of row->words[0], each at most once; later ones are added */
@@ -88,7 +88,7 @@ typedef struct conf_row_s {
 		char *room;            /* CONF_TEXT: keeps a value that was given */
 	};
 	const char *live;   /* mallctl node of the present value, where that can change at run time */
-	int64_t min;        /* least value of a number */
+	int64_t min;        /* least value of a number, in the unit of the variable */
 	uint64_t max;       /* greatest value; of a text or letters: bytes, with the NUL */
 	uint8_t type;       /* conf_type_t */
 	uint8_t feature;    /* conf_feature_t */

@@ -41,7 +41,7 @@
 #include "util/fmt.h"
 #include "util/fxp.h"
 
-/* Greatest values of lg_tcache_max (8 MiB) and lg_san_uaf_align. */
+/* Greatest values of lg_tcache_max (8 MiB) and lg_san_uaf_align, both log2 of bytes. */
 #define LG_TCACHE_MAX_LIMIT 23
 #define SAN_UAF_LG_MAX 63
 /* Longest key of a row, and longest unknown key for which a near one is searched, in bytes. */

@@ -40,7 +40,7 @@ const conf_row_t *conf_row_find(const char *key, size_t len);
 
 /*
  * The key of a row that is built in with the fewest edits to an unknown key, ignoring case; NULL if
- * all need len / 3 + 2 edits or more.
+ * all need len / 3 + 2 edits or more, or if the unknown key is empty or has more than 48 bytes.
  */
 const char *conf_row_nearest(const char *key, size_t len);
 

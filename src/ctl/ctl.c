@@ -65,7 +65,7 @@ parse_index(const char *text, size_t len, size_t *out) {
 	return 0;
 }
 
-/* Finds the child or item of this name; 0 and its MIB number, or ENOENT. */
+/* Finds the child or item of this name; 0 and its MIB number in *out, or ENOENT. */
 static int
 find_by_name(const ctl_node_t *node, const char *text, size_t len, size_t *out) {
 	assert(node->kind != CTL_INDEX);
@@ -170,6 +170,7 @@ walk_name(ctl_place_t *at, const char *name, size_t *mib, size_t *miblen) {
 
 /* ------------------------------------------------------------------ values */
 
+/* Bytes of a leaf's value; 0: it has none. */
 static size_t
 leaf_size(const ctl_node_t *leaf) {
 	assert(leaf->kind == CTL_LEAF);
@@ -361,8 +362,9 @@ call_set(const ctl_node_t *leaf, const ctl_call_t *call) {
 }
 
 /*
- * Reads and writes. The value is read before anything is written, unless the leaf is flagged
- * CTL_AFTER. If oldp has not the size of the value, nothing is written and the result is EINVAL.
+ * Reads a leaf into oldp and sets it from newp, as far as the caller gave these. It is read before
+ * it is set, unless it is flagged CTL_AFTER. If *oldlenp is not the size of the value, the leaf is
+ * not set, and the result is EINVAL (ctl_reply).
  */
 static int
 call_read_write(const ctl_node_t *leaf, const ctl_call_t *call) {

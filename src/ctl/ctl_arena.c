@@ -86,8 +86,8 @@ end_sample(void *ptr, sample_rec_t *rec, size_t usize) {
 }
 
 /*
- * Before an arena is reset: completes the frees that all threads deferred during a fork, and
- * empties this thread's cache. Other threads' caches are the user's responsibility.
+ * Before an arena is reset or destroyed: completes the frees that all threads deferred during a
+ * fork, and empties this thread's cache. Other threads' caches are the user's responsibility.
  */
 static void
 settle_own_frees(void) {
@@ -452,7 +452,7 @@ has_room_for_unsigned(const ctl_call_t *call) {
 	return call->oldp != NULL && call->oldlenp != NULL && *call->oldlenp == sizeof(unsigned);
 }
 
-/* Creates an arena and replies with its index, for which the caller has found room in oldp. */
+/* Creates an arena and replies with its index; has_room_for_unsigned() was true. */
 static int
 create(const ctl_call_t *call, ehooks_table_t *hooks) {
 	unsigned ind;

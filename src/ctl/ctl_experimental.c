@@ -22,11 +22,11 @@
 /* The result of utilization.query, of the extent that contains a pointer. Part of the interface. */
 typedef struct {
 	void *slabcur;    /* address of the current slab of its bin; NULL: none, or it is no slab */
-	size_t nfree;     /* free objects in it, a slab */
-	size_t nregs;     /* all objects in it; 1 if it is no slab */
-	size_t size;      /* its bytes */
+	size_t nfree;     /* free objects in the extent; 0 if it is no slab */
+	size_t nregs;     /* objects that the extent has room for; 1 if it is no slab */
+	size_t size;      /* bytes of the extent */
 	size_t bin_nfree; /* free objects in all slabs of its bin */
-	size_t bin_nregs; /* all objects in them */
+	size_t bin_nregs; /* objects that these slabs have room for */
 } extent_util_t;
 
 /* The result of utilization.batch_query for each pointer: the same numbers. */
@@ -148,8 +148,9 @@ typedef struct {
 } batch_alloc_packet_t;
 
 /*
- * Decodes the MALLOCX_* flags into a request: bits 0 to 5 are the log2 of the alignment, bit 6 asks
- * for zeroes, bits 8 to 19 are a cache (1: none; else its id + 2), bits 20 on an arena's index + 1.
+ * Decodes the MALLOCX_* flags into a request: bits 0 to 5 are the log2 of the alignment (0:
+ * natural), bit 6 asks for zeroes, bits 8 to 19 are a cache (1: none; 0: the thread's own, but none
+ * if an arena is named; else id + 2), bits 20 on an arena's index + 1 (0: none is named).
  */
 static imalloc_req_t
 batch_request(const batch_alloc_packet_t *packet) {
@@ -196,8 +197,8 @@ raw_batch_alloc(const ctl_call_t *call, ctl_value_t *out) {
 /* ------------------------------------------------------------------ hooks */
 
 /*
- * The profiler's hook of CTL_ARG(): a pointer to a function, which can be read, and set once the
- * profiler is booted.
+ * Reads and sets the profiler's hook of CTL_ARG(), a pointer to a function. ENOENT: it is to be set
+ * before the profiler is booted.
  */
 static int
 raw_prof_hook(const ctl_call_t *call, ctl_value_t *out) {

@@ -264,7 +264,7 @@ take_arenas(snapshot_t *s) {
 	}
 }
 
-/* Collects everything into s. 0, or EAGAIN: what s had is unchanged. */
+/* Collects everything into s. 0, or EAGAIN: what s had is unchanged; some arenas may be added. */
 static int
 snapshot_take_locked(snapshot_t *s) {
 	mutex_assert_owner(&snapshot_mutex);

@@ -1,9 +1,10 @@
 /*
  * The directories thread.* (the calling thread) and tcache.* (caches that were created explicitly).
- * In a thread that has no tsd, because there is no memory or because it is ending, a read answers
- * as for a thread without a cache on arena 0; what needs the tsd fails, mostly with EAGAIN. The
- * data of thread.* belongs to the calling thread, and the functions of tcache_set.c take their lock
- * themselves, so no lock is taken here. Called by ctl.c through the tree of nodes, inside the gate.
+ * In a thread that has no tsd (thread/tsd.h), for want of memory or because it is ending, a read
+ * answers as for a thread without a cache on arena 0; what needs the tsd fails, mostly with EAGAIN.
+ * The data of thread.* belongs to the calling thread, and the functions of tcache_set.c take their
+ * lock themselves, so no lock is taken here. Called by ctl.c through the tree of nodes, inside the
+ * gate.
  */
 #include "arena/arenas.h"
 #include "arena/background_thread.h"
