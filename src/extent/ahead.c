@@ -38,7 +38,7 @@ ahead_populate(void *addr, size_t size) {
 	return 0;
 }
 
-/* A committed extent of size to `run` bytes, retained or new; NULL: there is no memory. */
+/* An active, committed extent of size to `run` bytes, retained or new; NULL: there is no memory. */
 static edata_t *
 ahead_find(extent_src_t *src, ecache_t *retained, size_t size, size_t run) {
 	edata_t *e = ecache_take_upto(src, retained, size, run);

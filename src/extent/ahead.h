@@ -65,7 +65,7 @@ ahead_run(size_t use, size_t size) {
  * it, and would then be kept for long requests). The caller holds no lock.
  */
 size_t ahead_fill(extent_src_t *src, ecache_t *dirty, ecache_t *retained, size_t size, size_t run);
-/* Populates pages, of a huge piece or a base. Returns size; 0: populating is off or has failed. */
+/* Populates pages of a huge piece or a base. Returns size; 0: that is off, fails or has failed. */
 size_t ahead_populate_more(char *addr, size_t size);
 /*
  * Nanoseconds that populating `size` bytes of small pages takes, as the last run of ahead_fill()
@@ -74,7 +74,7 @@ size_t ahead_populate_more(char *addr, size_t size);
 uint64_t ahead_small_ns(size_t size);
 /* Called once at boot: from now on bases populate their memory too, if the option is on. */
 void ahead_boot(void);
-/* Whether no limit of memory is near; counts the refusals. */
+/* Whether no limit of memory is near (AHEAD_ROOM); if one is, counts that (nlimited). */
 bool ahead_try_room(void);
 void ahead_stats_read(ahead_stats_t *out);
 

@@ -61,11 +61,11 @@ decay_is_due(const decay_t *d, uint64_t now) {
 	    MO_RELAXED);
 }
 
-/* Advances to the epoch of `now`; npages: pages that are unused now. */
+/* Advances to the epoch of `now`; npages: pages that are unused now. decay_is_due() holds. */
 void decay_advance_locked(decay_t *d, uint64_t now, size_t npages);
-/* Number of unused pages that may stay. */
+/* Number of unused pages that may stay, as of the last advance. */
 size_t decay_limit_locked(const decay_t *d);
-/* Number of pages that became unused within the decay time; older ones may not stay. */
+/* Pages that became unused within the decay time, as advances counted; older ones may not stay. */
 size_t decay_recent_locked(const decay_t *d);
 /*
  * Nanoseconds from now until `step` of the npages unused pages are due (or all, if they are fewer),

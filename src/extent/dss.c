@@ -24,7 +24,7 @@ cassert(ARRAY_LEN(dss_prec_names) == dss_prec_count + 1);
 
 static struct {
 	mutex_t mtx;
-	atomic_u8_t prec;
+	atomic_u8_t prec; /* dss_default_get() */
 } dss;
 
 void
@@ -58,7 +58,7 @@ dss_give_back_gap(char *end, char *start) {
 	}
 }
 
-/* Tries once. *retry: the break was moved by others meanwhile. */
+/* Tries once. NULL: no memory; or *retry is true: others have moved the break meanwhile. */
 static char *
 dss_extend_locked(size_t size, size_t alignment, bool *retry) {
 	mutex_assert_owner(&dss.mtx);

@@ -18,7 +18,7 @@ typedef struct ecache_s {
 	eset_t eset;
 } ecache_t;
 
-/* Initialises a cache in zeroed memory; classes is an array as for eset_init(). */
+/* Initialises a cache in zeroed memory; classes: for eset_init(); name and rank: of the mutex. */
 void ecache_init(ecache_t *c, eset_class_t *classes, extent_state_t state, const char *name,
     unsigned rank);
 

@@ -80,6 +80,7 @@ ehooks_table_t ehooks_system = {system_alloc, system_dalloc, system_destroy, sys
 
 /* ------------------------------------------------------------------ the table of an arena */
 
+/* The user's table, or the system's. ("own" in this file: of the user, as "custom".) */
 static ehooks_table_t *
 own_table(const ehooks_t *h) {
 	ehooks_table_t *table = atomic_load_p(&h->table, MO_ACQUIRE);
@@ -149,6 +150,7 @@ ehooks_can_merge(const ehooks_t *h) {
 
 /* ------------------------------------------------------------------ the user's */
 
+/* Called before each call of a user's hook; the result is for call_end(), after it. */
 static uint32_t
 call_begin(void) {
 	/* A user's hook may do anything: no lock that another operation waits for may be held. */
@@ -205,6 +207,7 @@ ehooks_custom_destroy(ehooks_t *h, void *addr, size_t size, bool is_committed) {
 typedef bool range_fn_t(ehooks_table_t *hooks, void *addr, size_t size, size_t offset,
     size_t length, unsigned arena_ind);
 
+/* Calls a hook for a whole extent. 0, EAGAIN: it refused, or EOPNOTSUPP: it is NULL. */
 static int
 own_range(ehooks_t *h, ehooks_table_t *table, range_fn_t *fn, void *addr, size_t size) {
 	if (fn == NULL) {

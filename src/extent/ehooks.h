@@ -69,13 +69,14 @@ extern ehooks_table_t ehooks_system;
 extern uint32_t (*ehooks_begin)(void);
 extern void (*ehooks_end)(uint32_t token);
 
+/* table NULL: the system's. The arena starts with the default dss precedence. */
 void ehooks_init(ehooks_t *h, unsigned arena_ind, unsigned shown_ind, ehooks_table_t *table);
 /* The user's table, or the system's. */
 ehooks_table_t *ehooks_get(const ehooks_t *h);
 /* Sets the table; returns the previous one. */
 ehooks_table_t *ehooks_set(ehooks_t *h, ehooks_table_t *table);
 
-/* Whether and when pages come from sbrk; ENOTSUP: sbrk is not built in. */
+/* Whether and when pages of the system come from sbrk; ENOTSUP: sbrk is not built in. */
 dss_prec_t ehooks_dss_get(const ehooks_t *h);
 int ehooks_dss_set(ehooks_t *h, dss_prec_t prec);
 
@@ -91,7 +92,10 @@ ehooks_are_custom(const ehooks_t *h) {
 	return unlikely(atomic_load_p(&h->table, MO_RELAXED) != NULL);
 }
 
-/* Calls of the user's hooks; if the user has set none meanwhile, of ehooks_system. */
+/*
+ * Calls of the user's hooks; if the user has set none meanwhile, of ehooks_system. An int is 0,
+ * EAGAIN (the hook refused) or EOPNOTSUPP (it is NULL). A NULL `destroy` is not called.
+ */
 void *ehooks_custom_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool *commit);
 int ehooks_custom_dalloc(ehooks_t *h, void *addr, size_t size, bool is_committed);
 void ehooks_custom_destroy(ehooks_t *h, void *addr, size_t size, bool is_committed);
@@ -107,9 +111,9 @@ bool ehooks_can_split(const ehooks_t *h);
 bool ehooks_can_merge(const ehooks_t *h);
 
 /*
- * Returns new, aligned pages, or NULL; *zero: they read as zero; *commit: they are accessible.
- * Where the system accounts for every writable page, its pages come without access, and
- * extent_commit() opens those that are used.
+ * Returns size bytes of new pages at this alignment, or NULL. *zero and *commit are results only:
+ * the pages read as zero; they are accessible. Where the system accounts for every writable page,
+ * its pages come without access, and extent_commit() opens those that are used.
  */
 static inline void *
 ehooks_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool *commit) {
@@ -146,27 +150,27 @@ ehooks_commit(ehooks_t *h, void *addr, size_t size) {
 	return ehooks_are_custom(h) ? ehooks_custom_commit(h, addr, size) : pages_commit(addr, size);
 }
 
-/* Allows the system to take the pages; their contents are undefined afterwards. */
+/* Lets the system take the pages when it needs memory; after 0 their contents are undefined. */
 static inline int
 ehooks_purge_lazy(ehooks_t *h, void *addr, size_t size) {
 	return ehooks_are_custom(h) ? ehooks_custom_purge_lazy(h, addr, size)
 	    : pages_purge_lazy(addr, size);
 }
 
-/* Returns the memory of the pages to the system; on success (0) they read as zeros. */
+/* Returns the memory of the pages, which stay mapped, to the system; after 0 they read as zeros. */
 static inline int
 ehooks_purge_forced(ehooks_t *h, void *addr, size_t size) {
 	return ehooks_are_custom(h) ? ehooks_custom_purge_forced(h, addr, size)
 	    : pages_purge_forced(addr, size);
 }
 
-/* Asks whether one extent may become two, of size_a bytes and the rest; 0: yes. */
+/* Asks whether one extent may become two, of size_a bytes and the rest; 0: yes; else an errno. */
 static inline int
 ehooks_split(ehooks_t *h, void *addr, size_t size, size_t size_a, bool is_committed) {
 	return ehooks_are_custom(h) ? ehooks_custom_split(h, addr, size, size_a, is_committed) : 0;
 }
 
-/* Asks whether two neighbours may become one; 0: yes. */
+/* Asks whether two neighbours may become one; 0: yes; else an errno value. */
 static inline int
 ehooks_merge(ehooks_t *h, void *addr_a, size_t size_a, void *addr_b, size_t size_b,
     bool is_committed) {

@@ -84,7 +84,7 @@ eset_holds(const edata_t *e, size_t size, size_t alignment) {
 	return from - (uintptr_t)e->addr <= e->size && e->size - (from - (uintptr_t)e->addr) >= size;
 }
 
-/* The lowest fitting extent among the first ESET_PEEK_MAX in a walk of a class's heap. */
+/* Of the first ESET_PEEK_MAX extents in a walk of a class's heap the lowest one that fits. */
 static edata_t *
 eset_peek(const eset_class_t *c, size_t size, size_t alignment) {
 	ph_link_t *todo[ESET_PEEK_MAX];
@@ -109,6 +109,7 @@ eset_peek(const eset_class_t *c, size_t size, size_t alignment) {
 	return best;
 }
 
+/* Whether a class of `have` bytes is above 2^lg_max_fit times `want` bytes; 64: never. */
 static bool
 eset_is_too_big(size_t have, size_t want, unsigned lg_max_fit) {
 	return lg_max_fit < 64 && (have >> lg_max_fit) > want;

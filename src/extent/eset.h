@@ -13,7 +13,7 @@
 #include "meta/sz.h"
 #include "util/fb.h"
 
-/* The extents of one page class. */
+/* The extents of one page class: of this size or longer, but shorter than the next class. */
 typedef struct eset_class_s {
 	ph_t heap; /* by address */
 	atomic_zu_t nextents;
@@ -47,7 +47,7 @@ void eset_remove(eset_t *s, edata_t *e);
  */
 edata_t *eset_fit(const eset_t *s, size_t size, size_t alignment, unsigned lg_max_fit);
 
-/* An extent of the largest class that has any, or NULL. */
+/* An extent of the largest class that has any, or NULL. It stays in the set; so do those below. */
 edata_t *eset_largest(const eset_t *s);
 
 /* The least recently added extent, parts of huge pieces last; NULL if there is none. */

@@ -1,13 +1,13 @@
 /*
  * Operations on extents: take from and put into a cache, split, merge, commit, return; new
- * mappings.
- * extent.h says who owns an extent when. Functions named _locked need the lock of the cache that is
- * their argument; extent_grow_..._locked() need grow_mtx. Functions named custom_ are the variants
- * for arenas with hooks of the user, which are called without any lock. Invariant: the page map
- * describes every extent whenever another thread can find it; its elements change under the cache's
- * lock or while the caller owns the extent. New mappings grow by page classes (grow_next), so that
- * their number stays small; the surplus of a mapping becomes retained. Called by the page cache and
- * its parts.
+ * mappings. extent.h says who owns an extent when. Functions named _locked need the lock of the
+ * cache that is their argument; extent_grow_..._locked() need grow_mtx. Functions named custom_ are
+ * the variants for arenas with hooks of the user, which are called without any lock. Invariant: the
+ * page map describes every extent whenever another thread can find it; its elements change under
+ * the cache's lock or while the caller owns the extent. New mappings grow by page classes
+ * (grow_next), so that their number stays small; the surplus of a mapping becomes retained. Called
+ * by the page cache and its parts (pac*, join, piece, ahead, purge_batch), and by mallctl
+ * (ctl_arena.c).
  */
 #include "extent/extent.h"
 
@@ -15,7 +15,7 @@
 #include "os/witness.h"
 
 size_t opt_lg_extent_max_active_fit = 6;
-static atomic_zu_t extent_all_moved; /* descriptors with is_moved */
+static atomic_zu_t extent_all_moved; /* extents with is_moved: pages moved in (pac_move.h) */
 
 void
 extent_src_init(extent_src_t *src, base_t *base, unsigned arena_ind) {
@@ -74,7 +74,7 @@ extent_set_moved(edata_t *e, bool is_moved) {
 	}
 }
 
-/* b becomes a part of a. */
+/* b becomes a part of a: a has is_moved if one of them had it. */
 static void
 extent_join_moved(edata_t *a, edata_t *b) {
 	extent_set_moved(a, a->is_moved || b->is_moved);
@@ -82,8 +82,8 @@ extent_join_moved(edata_t *a, edata_t *b) {
 }
 
 /*
- * Sets the fields of both halves; the caller writes the page map. A sampled object keeps its record
- * in the first half.
+ * Cuts e: it keeps the first size_a bytes, and tail becomes the descriptor of the others, in the
+ * same state. The caller writes the page map. A sampled object keeps its record in the first half.
  */
 static void
 extent_cut(edata_t *e, edata_t *tail, size_t size_a) {
@@ -253,8 +253,8 @@ custom_put(extent_src_t *src, ecache_t *c, edata_t *e) {
 }
 
 /*
- * Cuts [addr, addr + size) out of e, which the caller owns. The rest, or all of it on failure, goes
- * into c.
+ * Cuts [addr, addr + size) out of e, which the caller owns. The rest goes into c. NULL: there is no
+ * descriptor, or a hook refused; then all pages of e are in c.
  */
 static edata_t *
 custom_carve(extent_src_t *src, ecache_t *c, edata_t *e, char *addr, size_t size) {
@@ -359,6 +359,7 @@ ecache_carve_locked(extent_src_t *src, ecache_t *c, edata_t *e, char *addr, size
 	return e;
 }
 
+/* ecache_take(), but of up to `most` bytes, as many as the extent has from the aligned start on. */
 static edata_t *
 ecache_take_fit(extent_src_t *src, ecache_t *c, size_t size, size_t most, size_t alignment,
     unsigned lg_max_fit) {
@@ -395,7 +396,7 @@ ecache_take_upto(extent_src_t *src, ecache_t *c, size_t size, size_t most) {
 	return ecache_take_fit(src, c, size, most, PAGE, 64);
 }
 
-/* Takes [addr, addr + size) out of the extent in c that begins there (is_behind) or ends there. */
+/* Takes [addr, addr + size) out of an extent in c, its begin (is_behind) or its end; or NULL. */
 static edata_t *
 ecache_take_piece(extent_src_t *src, ecache_t *c, char *addr, size_t size, bool is_behind) {
 	const char *border = is_behind ? addr : addr + size - 1;
@@ -430,7 +431,7 @@ ecache_take_before(extent_src_t *src, ecache_t *c, char *end, size_t size) {
 	return ecache_take_piece(src, c, end - size, size, false);
 }
 
-/* Moves the border between e, which the caller owns, and the extent n of c behind it. */
+/* Adds the first size bytes of n, which is in c, to e. If these are all, n is in no cache then. */
 static void
 ecache_lend_locked(ecache_t *c, edata_t *e, edata_t *n, size_t size) {
 	assert(n->addr == edata_end(e) && n->size >= size && (size & PAGE_MASK) == 0);
@@ -479,6 +480,7 @@ ecache_take_largest(ecache_t *c) {
 	return e;
 }
 
+/* Takes out the extent that `oldest` chooses; NULL if c has at most npages_min pages. */
 static edata_t *
 ecache_evict_as(ecache_t *c, size_t npages_min, edata_t *(*oldest)(const eset_t *s)) {
 	edata_t *e = NULL;

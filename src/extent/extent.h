@@ -60,12 +60,13 @@ int extent_grow_limit_set(extent_src_t *src, size_t limit);
 void extent_src_renew(extent_src_t *src);
 
 /*
- * Takes an active extent of exactly size bytes out of the cache. NULL: none fits, or there is no
- * memory for a descriptor. lg_max_fit as for eset_fit().
+ * Takes an active extent of exactly size bytes out of the cache; a retained one may not be
+ * committed. NULL: none fits, or there is no memory for a descriptor. Page classes above
+ * 2^lg_max_fit times the size are not searched (64: all are; see eset_fit()).
  */
 edata_t *ecache_take(extent_src_t *src, ecache_t *c, size_t size, size_t alignment,
     unsigned lg_max_fit);
-/* As ecache_take(), but of up to `most` (>= size) bytes if the extent that fits is so long. */
+/* The same of up to `most` (>= size) bytes, as many as the extent has that fits; no limit. */
 edata_t *ecache_take_upto(extent_src_t *src, ecache_t *c, size_t size, size_t most);
 /* Takes the first size bytes of the extent that begins at addr; NULL: there is none so long. */
 edata_t *ecache_take_at(extent_src_t *src, ecache_t *c, char *addr, size_t size);
@@ -77,7 +78,7 @@ edata_t *ecache_take_before(extent_src_t *src, ecache_t *c, char *end, size_t si
  * enough, or the arena has the user's hooks, which split and merge; nothing has changed.
  */
 bool ecache_try_lend(extent_src_t *src, ecache_t *c, edata_t *e, size_t size);
-/* Puts an active extent into the cache and joins it with its neighbours there. */
+/* Puts an active extent, the caller's, into the cache and joins it with its neighbours there. */
 void ecache_put(extent_src_t *src, ecache_t *c, edata_t *e);
 /* Takes out an extent of the largest page class that has any; NULL if the cache is empty. */
 edata_t *ecache_take_largest(ecache_t *c);
@@ -104,8 +105,8 @@ edata_t *extent_grow_locked(extent_src_t *src, ecache_t *retained, size_t size, 
  */
 edata_t *extent_split(extent_src_t *src, edata_t *e, size_t size_a);
 /*
- * Appends the active extent b to the active extent a; b's descriptor becomes spare. 0, or an errno
- * value if a hook refused; both are unchanged then.
+ * Appends the active extent b to the active extent a, at whose end it begins; b's descriptor
+ * becomes spare (edata_cache_put). 0, or an errno value if a hook refused; both are unchanged then.
  */
 int extent_merge(extent_src_t *src, edata_t *a, edata_t *b);
 
@@ -115,10 +116,13 @@ int extent_commit(extent_src_t *src, edata_t *e);
 int extent_unmap(extent_src_t *src, edata_t *e);
 /* As extent_unmap(), at the end of the arena; cannot be refused. */
 void extent_destroy(extent_src_t *src, edata_t *e);
-/* The descriptor of addresses that are not mapped any more, nor in the page map, becomes spare. */
+/*
+ * The descriptor of addresses that are not mapped any more, nor in the page map, becomes spare;
+ * room_space.mapped falls by their bytes.
+ */
 void extent_forget(extent_src_t *src, edata_t *e);
 
-/* Sets is_moved of an extent that the caller owns or whose cache it has locked, and counts it. */
+/* Sets is_moved (pac_move.h) of an extent that is the caller's or in a cache it has locked. */
 void extent_set_moved(edata_t *e, bool is_moved);
 /* Number of extents of all arenas with is_moved. */
 size_t extent_nmoved(void);

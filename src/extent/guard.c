@@ -12,8 +12,8 @@
 /* Linux's default for vm.max_map_count, used if it cannot be read. */
 #define MAPS_DEFAULT 65530u
 /*
- * Each guarded extent costs up to 4 mappings; with 8, half of the limit remains for the user's
- * program.
+ * guard_limit is the system's limit of mappings divided by this. A guarded extent costs up to 4
+ * mappings, so half of the limit remains for the user's program.
  */
 #define MAPS_PER_EXTENT 8u
 
@@ -47,8 +47,8 @@ guard_is_allowed(void) {
 }
 
 /*
- * Makes a page a guard. If the system refuses, the page stays accessible and unused, which is
- * harmless.
+ * Makes a page a guard, without its contents (e->is_zeroed says whether it has any). If the system
+ * refuses, the page stays accessible and unused, which is harmless.
  */
 static void
 guard_shut(const edata_t *e, char *page) {

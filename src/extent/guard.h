@@ -18,7 +18,7 @@
 extern size_t opt_san_guard_small;
 extern size_t opt_san_guard_large;
 
-/* Number of extents that may have guards at the same time, approximately. */
+/* Number of extents of the process that may have guards at the same time, approximately. */
 extern HIDDEN unsigned guard_limit;
 
 /*

@@ -7,13 +7,13 @@
  */
 #include "extent/join.h"
 
-/* Dirty extents that are examined, and pieces that are examined on each side of one. */
+/* Dirty extents that a search examines, and pieces that are examined on each side of one. */
 #define JOIN_LOOK_MAX 24
 #define JOIN_PIECES_MAX 8
 
 /*
- * The cache that contains the unused piece of this arena at addr, and its apparent size; NULL if
- * there is none that can be joined.
+ * The cache that contains the unused piece of this arena at addr, which is an address at its begin
+ * or end; *size: its apparent size in bytes. NULL if there is none that can be joined.
  */
 static ecache_t *
 join_piece(const extent_src_t *src, ecache_t *const *caches, const char *addr, size_t *size) {
@@ -29,7 +29,7 @@ join_piece(const extent_src_t *src, ecache_t *const *caches, const char *addr, s
 	return NULL;
 }
 
-/* Unused bytes behind end, or before it; at most `want`. */
+/* Unused bytes behind the address `end`, or (without is_behind) before it; at most `want`. */
 static size_t
 join_room(const extent_src_t *src, ecache_t *const *caches, const char *end, size_t want,
     bool is_behind) {
@@ -44,7 +44,7 @@ join_room(const extent_src_t *src, ecache_t *const *caches, const char *end, siz
 	return min_zu(room, want);
 }
 
-/* Bytes by which the row has to begin before e; SIZE_MAX: there is not enough room. */
+/* Bytes by which a row of size bytes with e in it has to begin before e; SIZE_MAX: no room. */
 static size_t
 join_lead(const extent_src_t *src, ecache_t *const *caches, const edata_t *e, size_t size,
     size_t alignment) {
@@ -60,8 +60,8 @@ join_lead(const extent_src_t *src, ecache_t *const *caches, const edata_t *e, si
 }
 
 /*
- * The longest of the first few extents of a class that have enough room around them; *lead as
- * returned by join_lead().
+ * The longest of the first few extents of a class that have enough room around them, or NULL; *lead
+ * as returned by join_lead(). *looks: how many extents may still be examined.
  */
 static edata_t *
 join_pick_class(const extent_src_t *src, ecache_t *const *caches, const eset_class_t *c,
@@ -95,8 +95,8 @@ join_pick_class(const extent_src_t *src, ecache_t *const *caches, const eset_cla
 }
 
 /*
- * Searches from the largest class that is not above the request downwards. The caller holds the
- * dirty cache's lock.
+ * Searches from the largest class that is not above the request downwards, to a 16th of it. The
+ * caller holds the dirty cache's lock. Returns an extent that stays in the cache, or NULL.
  */
 static edata_t *
 join_pick_locked(const extent_src_t *src, ecache_t *const *caches, size_t size, size_t alignment,
@@ -118,8 +118,8 @@ join_pick_locked(const extent_src_t *src, ecache_t *const *caches, size_t size, 
 }
 
 /*
- * Adds `want` bytes behind or before *e. Returns 0 or ENOMEM; *added counts also what was added
- * before a failure.
+ * Adds `want` bytes behind or before *e, which is the longer extent then. Returns 0 or ENOMEM, with
+ * what was added before in *e. *added grows by the bytes that came from the retained cache.
  */
 static int
 join_add(extent_src_t *src, ecache_t *const *caches, edata_t **e, size_t want, bool is_behind,

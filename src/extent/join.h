@@ -21,8 +21,8 @@ enum { JOIN_NCACHES = 3 };
 
 /*
  * Returns an active extent of exactly size bytes, part of which was in caches[0] (dirty); NULL if
- * there is none. *added: bytes that were taken from the last cache (retained), by which `mapped`
- * rises. They are counted also if the result is NULL; they are in caches[0] then.
+ * there is none. *added: bytes that were taken from the last cache (retained), by which the caller
+ * raises pac_t.mapped. They are counted also if the result is NULL; they are in caches[0] then.
  */
 edata_t *join_take(extent_src_t *src, ecache_t *const *caches, size_t size, size_t alignment,
     size_t *added);

@@ -4,7 +4,7 @@
  * caches, the order in which they are tried and their locks. Invariant: `mapped` counts the bytes
  * of extents in use, hot, dirty and muzzy, and whole huge slabs and pieces, nactive the pages in
  * use; both are relaxed atomics that are exact whenever no operation is under way. Called by
- * arena.c, arena_life.c, holes.c and large.c, inside the gate without a lock.
+ * arena.c, arena_life.c, holes.c, large.c and pac_move.c, inside the gate without a lock.
  */
 #include "extent/pac.h"
 
@@ -23,7 +23,8 @@ static atomic_zu_t pac_mapped_max;
 
 /*
  * Counts bytes that are mapped from now on. If the sum of all arenas is a new maximum, some pages
- * of the yielding cache are purged and pac_new_maximum_hook is called; so the caller holds no lock.
+ * of the cache that pac_yields() has named are purged and pac_new_maximum_hook is called; so the
+ * caller holds no lock.
  */
 static void
 pac_mapped_add(pac_t *pac, size_t bytes) {
@@ -66,7 +67,7 @@ pac_zero(pac_t *pac, edata_t *e) {
 
 /* ------------------------------------------------------------------ allocation */
 
-/* Takes an extent that is unused but still mapped. */
+/* Takes a dirty extent, or else a muzzy one; lg_max_fit as of ecache_take(). */
 static edata_t *
 pac_take_cached(pac_t *pac, size_t size, size_t alignment, unsigned lg_max_fit) {
 	edata_t *e = ecache_take(&pac->src, &pac->dirty, size, alignment, lg_max_fit);
@@ -142,9 +143,9 @@ pac_active_add(pac_t *pac, size_t npages, bool are_new) {
 }
 
 /*
- * Whether more pages are dirty than an eighth of those in use plus 1 MiB. Then a small request
- * splits a large extent rather than get new pages; otherwise large extents are kept for large
- * requests (opt_lg_extent_max_active_fit).
+ * Whether more pages are dirty than an eighth of those in use plus 1 MiB. Then a request below 1
+ * MiB splits an extent of any size rather than get new pages; otherwise long extents are kept for
+ * long requests (opt_lg_extent_max_active_fit).
  */
 static bool
 pac_has_plenty(const pac_t *pac) {

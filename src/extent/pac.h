@@ -2,14 +2,15 @@
  * The page cache of an arena: it allocates extents of whole pages and keeps unused ones for reuse.
  * A freed extent becomes hot (kept whole, on a stack of its page class; pac_hot.h) or, if the stack
  * is full, dirty. When the decay (decay.h) is due, pac_tick() makes hot extents dirty and purges
- * the oldest dirty ones: these become muzzy (only with a muzzy decay time), then retained, which is
- * address space without pages, or are unmapped. Statistics count hot extents as dirty.
+ * the oldest dirty ones: these become muzzy (only with a muzzy decay time; the system may take
+ * their pages when it needs memory), then retained, which is address space without pages, or are
+ * unmapped. Statistics count hot extents as dirty.
  *
  * A request tries, in this order: a hot extent of exactly its size; a huge slab (pac_hpa.h); a
  * dirty, then a muzzy extent that fits well; the same after one longer hot extent was made dirty;
  * the same after all were; adjacent pieces (join.h); retained or new address space (for dense
  * requests a huge piece or a populated run, piece.h, ahead.h); any longer extent. Callers: arena.c,
- * arena_life.c, holes.c, large.c; the functions of pac_purge.h have others.
+ * arena_life.c, holes.c, large.c, pac_move.c; the functions of pac_purge.h have others.
  */
 #ifndef EXTENT_PAC_H
 #define EXTENT_PAC_H
@@ -22,11 +23,11 @@
  * for other work (pac_step.h), the mutex is released, and `passer` keeps other threads out. The
  * caller of a function here is inside the gate and holds no lock.
  *
- * When new pages were fetched for a request of at least JOIN_MIN bytes, and the decay time is not 0
- * or -1, dirty pages are purged, the oldest first, and become retained (muzzy only with a muzzy
- * decay time of -1), until pages in use and dirty or hot pages together are at most 5/4 of the
- * greatest number of pages in use so far. A bounded cache (pac_bound) limits its unused pages at
- * every allocation and release.
+ * When new pages were fetched for a request of at least JOIN_MIN bytes (1 MiB), and the decay time
+ * is not 0 or -1, dirty pages are purged, the oldest first, and become retained (muzzy only with a
+ * muzzy decay time of -1), until pages in use and dirty or hot pages together are at most 5/4 of
+ * the greatest number of pages in use so far. A bounded cache (pac_bound) limits its unused pages
+ * at every allocation and release.
  */
 
 /* Reused memory of at least this many bytes is zeroed by purging it instead of memset(). */

@@ -39,6 +39,7 @@ hot_bytes(unsigned depth) {
 	return sizeof(pac_hot_stack_t) + depth * sizeof(edata_t *);
 }
 
+/* Counts pages that were added to the stacks and taken out of them. */
 static void
 hot_count_locked(pac_t *pac, size_t added, size_t taken) {
 	mutex_assert_owner(&pac->hot_mtx);
@@ -52,7 +53,7 @@ hot_check(const edata_t *e UNUSED) {
 	assert(e->state == extent_state_hot && !e->is_slab && !e->is_sampled && e->recs == NULL);
 }
 
-/* Takes the extent at an index; the caller counts its pages. */
+/* Takes the extent at an index out of its stack; it becomes active. The caller counts its pages. */
 static edata_t *
 hot_take_at_locked(pac_hot_stack_t *s, unsigned at) {
 	assert(at < s->n);
@@ -67,8 +68,8 @@ hot_take_at_locked(pac_hot_stack_t *s, unsigned at) {
 
 /*
  * Replaces the full stack of this depth by one twice as deep, or makes the first one (depth 0). The
- * memory is allocated outside of the lock; if another thread was faster, its stack stays. Returns
- * false if the class has its greatest depth or there is no memory.
+ * memory is allocated outside of the lock; if another thread was faster, its stack stays (and the
+ * result is true). Returns false if the class has its greatest depth or there is no memory.
  */
 static bool
 hot_try_grow(pac_t *pac, unsigned pind, unsigned depth) {

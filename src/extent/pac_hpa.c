@@ -104,7 +104,7 @@ hpa_put_descriptors(pac_t *pac, ql_t *list) {
 	}
 }
 
-/* Takes up to n extents from slabs: returns the first one, and puts the others into the cache. */
+/* Takes up to n extents from slabs; returns the first, puts the others into an extent cache. */
 static edata_t *
 hpa_fetch(pac_t *pac, size_t size, bool is_dense, size_t n) {
 	ql_t list, more, out;

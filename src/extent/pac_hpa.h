@@ -17,8 +17,8 @@
 #include "os/nstime.h"
 
 /*
- * Gives the cache a shard, if hpa is on and it has none. 0 or ENOMEM. For caches of ordinary arenas
- * only: no extent of samples may lie in a huge slab.
+ * Gives the cache a shard (the huge slabs of one arena), if hpa is on and it has none. 0 or ENOMEM.
+ * For caches of ordinary arenas only: no extent of samples may lie in a huge slab.
  */
 int pac_hpa_init(pac_t *pac, base_t *base);
 
@@ -44,7 +44,8 @@ edata_t *pac_hpa_take(pac_t *pac, size_t size, bool is_dense);
 edata_t *pac_hpa_take_at(pac_t *pac, char *addr, size_t size);
 
 /*
- * Puts an active extent of a huge slab into a small extent cache; false: it is too long for them.
+ * Puts an active extent of a huge slab into a small extent cache; false: it is too long for them,
+ * or there are none; the caller still owns it.
  */
 bool pac_hpa_try_keep(pac_t *pac, edata_t *e);
 
@@ -62,7 +63,10 @@ pac_hpa_decay(pac_t *pac, uint64_t now, bool is_all) {
 	}
 }
 
-/* As pac_hpa_purge(), called in a pass that this thread has begun, or at the end of an arena. */
+/*
+ * As pac_hpa_purge(), called in a pass that this thread has begun, or at the end of an arena. Both
+ * begin by emptying the small extent caches.
+ */
 void pac_hpa_empty(pac_t *pac, bool is_all);
 
 /* Pages of huge slabs that are not in use and may be in memory, also those in extent caches. */

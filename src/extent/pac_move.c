@@ -22,6 +22,7 @@ pac_move_again(void) {
 	atomic_store_b(&move_is_over, false, MO_RELAXED);
 }
 
+/* Whether e may move to size bytes. Not if so many are dirty, which a copy would use instead. */
 static bool
 pac_may_move(pac_t *pac, const edata_t *e, size_t size) {
 	return e->nguards == 0 && !e->is_hpa && e->is_committed && !ehooks_are_custom(&pac->src.ehooks)
@@ -29,7 +30,7 @@ pac_may_move(pac_t *pac, const edata_t *e, size_t size) {
 	    && pac_ndirty(pac) < size >> LG_PAGE;
 }
 
-/* Makes an extent retained that may be unmapped, because a move over it failed. */
+/* Makes an extent retained that may be unmapped, because a move over it failed. No more moves. */
 static void
 pac_give_up(pac_t *pac, edata_t *e) {
 	bool is_committed = true;
@@ -44,7 +45,7 @@ pac_give_up(pac_t *pac, edata_t *e) {
 	}
 }
 
-/* Brings the pages back to where they were. */
+/* Brings n bytes of pages back to where they were; by a copy if the system refuses to move them. */
 static void
 pac_move_back(char *between, size_t n, char *from) {
 	if (pages_move_over(between, n, from, n) != 0) {

@@ -100,6 +100,7 @@ pac_may_become_muzzy(const pac_t *pac, bool is_over) {
 	return ms < 0 || (ms > 0 && !is_over && !pac_is_bounded(pac));
 }
 
+/* Gives back the pages of e, in a pass of d. With hooks of the user d's mutex is not held. */
 static void
 pac_purge_extent(pac_t *pac, pac_decay_t *d, edata_t *e, bool is_over, purge_batch_t *batch) {
 	assert(d->passer == tls_get());
@@ -204,6 +205,7 @@ pac_npages_kept(const pac_t *pac) {
 	return piece_kept(atomic_load_zu(&pac->nactive, MO_RELAXED) << LG_PAGE) >> LG_PAGE;
 }
 
+/* Purges what is due of d's cache, in a pass: nothing with a decay time of -1, all with 0. */
 static void
 pac_decay_run_locked(pac_t *pac, pac_decay_t *d, uint64_t now) {
 	size_t npages = ecache_npages(d->cache);
@@ -265,6 +267,7 @@ pac_decay_is_due(const pac_decay_t *d, uint64_t now) {
 	return ms == 0 ? ecache_npages(d->cache) != 0 : decay_is_due(&d->decay, now);
 }
 
+/* Purges what is due of d's cache, in a pass; not if another thread is in one. */
 static void
 pac_decay_try(pac_t *pac, pac_decay_t *d, uint64_t now) {
 	if (!pac_decay_is_due(d, now) || pac_pass_lock(d, false) != 0) {
@@ -297,10 +300,10 @@ pac_tick(pac_t *pac, uint64_t now) {
 }
 
 /*
- * Pages that may be unused. pac_bound() has the limit of a bounded cache. In another cache it is
- * the peak of pages in use minus those in use now, plus a quarter of the peak, and is enforced only
- * when a large request needs new pages: otherwise a block that grows step by step would have each
- * of its former places purged and fetched again.
+ * Pages that may be unused while `active` pages are in use. pac_bound() has the limit of a bounded
+ * cache. In another cache it is the peak of pages in use minus those in use now, plus a quarter of
+ * the peak, and is enforced only when a large request needs new pages: otherwise a block that grows
+ * step by step would have each of its former places purged and fetched again.
  */
 static size_t
 pac_trim_limit(const pac_t *pac, size_t active) {
@@ -318,8 +321,8 @@ pac_has_room(const pac_t *pac, size_t npages) {
 }
 
 /*
- * Purges the oldest unused pages, whatever their age, until at most npages are left. with_piece:
- * the rest of the huge piece is among them. Returns false if a thread purges already.
+ * Purges the oldest dirty and hot pages, whatever their age, until at most npages are left.
+ * with_piece: the rest of the huge piece is among them. Returns false if a thread purges already.
  */
 static bool
 pac_try_purge_to(pac_t *pac, size_t npages, bool with_piece) {
@@ -376,6 +379,7 @@ pac_purge_oldest(pac_t *pac, size_t npages) {
 	}
 }
 
+/* pac_purge() for one decay; does nothing if this thread is in a pass of it already. */
 static void
 pac_purge_one(pac_t *pac, pac_decay_t *d, uint64_t now, bool all) {
 	if (pac_pass_lock(d, true) != 0) {

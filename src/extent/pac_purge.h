@@ -4,8 +4,8 @@
  * pac_purge_oldest); and who is told that there are more of them (pac_tell). pac.h explains the
  * caches, the locks and the limits. A cache has two decays, of its dirty and of its muzzy pages.
  * Invariant: one thread at a time is in a pass of a decay, and only that thread purges the pages of
- * the decay. Callers: pac.c after a request or a release; arenas.c (heartbeats, mallctl), vacant.c
- * and background threads; arena.c and holes.c for their own passes; pac_relieve.c and pac_serve.c.
+ * the decay. Callers: pac.c, large.c after a request or release; arenas.c (heartbeats, mallctl),
+ * vacant.c, background threads; arena.c, holes.c for their own passes; pac_relieve.c, pac_serve.c.
  * The callers are inside the gate and hold no lock, except where a comment says otherwise.
  */
 #ifndef EXTENT_PAC_PURGE_H
@@ -34,8 +34,9 @@ extern void (*pac_rise_hook)(void);
 extern size_t pac_rise_step;
 
 /*
- * Extents of a bounded cache begin at multiples of this many bytes. So an unused extent is split at
- * the same places again and again, and its parts fit the next requests.
+ * Large extents of a bounded cache (but guarded ones) begin and end at multiples of this many
+ * bytes. So an unused extent is split at the same places again and again, and its parts fit the
+ * next requests. Parts of extents that are purged have such lengths too.
  */
 #define PAC_GRAIN ((size_t)64 << 10)
 

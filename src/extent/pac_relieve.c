@@ -50,7 +50,8 @@ pac_let_go(pac_t *pac, ecache_t *c, edata_t *e) {
 
 /*
  * Returns extents of one cache to the system, the largest first, and of the last one only as much
- * as is wanted, rounded up to PAC_GRAIN. Returns the bytes; stops at the first refusal.
+ * as is wanted, rounded up to PAC_GRAIN. Returns the bytes; stops at the first refusal. Whatever
+ * the cache, the mutex held is that of the decay of dirty pages.
  */
 static size_t
 pac_relieve_from_locked(pac_t *pac, ecache_t *c, size_t want) {

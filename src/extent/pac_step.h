@@ -47,8 +47,9 @@ pac_active_uncount(pac_t *pac, size_t npages) {
 void pac_mapped_count(pac_t *pac, size_t bytes);
 void pac_mapped_sub(pac_t *pac, size_t bytes);
 /*
- * Returns the pages of e to the system; the address space becomes retained, or is unmapped too. The
- * caller owns e and loses it. batch: collects extents for one system call; NULL: none.
+ * Returns the pages of e to the system; the address space becomes retained, or is unmapped too. If
+ * the system refuses, e is retained with its pages. The caller owns e and loses it; with hooks of
+ * the user it holds no lock. batch: collects extents for one system call; NULL: none.
  */
 struct purge_batch_s;
 void pac_retain(pac_t *pac, edata_t *e, struct purge_batch_s *batch);
@@ -59,18 +60,18 @@ void pac_retain(pac_t *pac, edata_t *e, struct purge_batch_s *batch);
 edata_t *pac_committed(pac_t *pac, edata_t *e);
 
 /*
- * A pass keeps other threads from purging; d's mutex is held at its begin and at its end. 0, or
- * EBUSY: this thread is in one already, or without may_wait another thread is.
+ * A pass keeps other threads from purging; d's mutex is held at its begin (released while waiting)
+ * and at its end. 0, or EBUSY: this thread is in one already, or without may_wait another thread.
  */
 int pac_pass_begin_locked(pac_decay_t *d, bool may_wait);
 void pac_pass_end_locked(pac_decay_t *d);
 /*
- * A pass during which the mutex is held, except while a hook of the user runs. 0; or EBUSY, with
- * the mutex released: as above, or without may_wait another thread holds the mutex.
+ * Locks the mutex and begins a pass during which it is held, except while a hook of the user runs.
+ * 0; or EBUSY, unlocked: as above, or without may_wait another thread holds the mutex.
  */
 int pac_pass_lock(pac_decay_t *d, bool may_wait);
 void pac_pass_unlock(pac_decay_t *d);
-/* The same, but the mutex is not held during the pass. */
+/* The same, but the mutex is not held during the pass; the caller does not hold it. */
 int pac_pass_begin(pac_decay_t *d, bool may_wait);
 void pac_pass_end(pac_decay_t *d);
 

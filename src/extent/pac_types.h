@@ -29,7 +29,7 @@
 typedef struct {
 	unsigned n;     /* extents in it */
 	unsigned depth; /* extents that it may hold */
-	edata_t *extents[];
+	edata_t *extents[]; /* n of them, the top last */
 } pac_hot_stack_t;
 
 /* X(name, type, text of the manual). */
@@ -58,7 +58,7 @@ typedef struct pac_s {
 	atomic_zu_t nguard;
 	atomic_zu_t npeak; /* greatest value of nactive seen by pac_active_add() so far */
 	atomic_zu_t bound; /* the bytes of pac_bound(); 0: not bounded */
-	/* A background thread ticks this cache. */
+	/* A background thread ticks this cache (pac_tick), so heartbeats of other threads do not. */
 	atomic_b_t is_served;
 	/*
 	 * Number of dirty and hot pages above which a release wakes the background thread, which

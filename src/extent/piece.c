@@ -94,7 +94,7 @@ piece_pause(void) {
 	atomic_fetch_add_zu(&piece.npauses, 1, MO_RELAXED);
 }
 
-/* Whether a retained extent that is shorter than a piece fits the request. */
+/* Whether a retained extent that is shorter than a piece fits the request of size bytes. */
 static bool
 piece_is_needless(ecache_t *retained, size_t size) {
 	if (ecache_npages(retained) < size >> LG_PAGE) {
@@ -143,6 +143,7 @@ piece_find_locked(extent_src_t *src, ecache_t *retained) {
 	return e;
 }
 
+/* Makes a piece, an active extent. NULL: no memory or refused; then a pause, or no more pieces. */
 static edata_t *
 piece_make_locked(extent_src_t *src, piece_t *p, ecache_t *retained) {
 	edata_t *e = piece_find_locked(src, retained);

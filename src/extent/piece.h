@@ -107,7 +107,7 @@ typedef struct {
 	uint64_t idle_since;
 } piece_t;
 
-/* Pages of the piece's rest. May be called without a lock. */
+/* Pages of the piece's rest; 0: there is none. May be called without a lock. */
 static inline size_t
 piece_npages(const piece_t *p) {
 	const edata_t *e = atomic_load_p(&p->rest, MO_RELAXED);
@@ -127,7 +127,7 @@ edata_t *piece_take(extent_src_t *src, piece_t *p, ecache_t *dirty, ecache_t *re
     size_t size, size_t *added);
 /* Takes the piece's rest as a whole, as an active extent; NULL: there is none. */
 edata_t *piece_take_rest(extent_src_t *src, piece_t *p);
-/* Makes the piece's rest dirty. */
+/* Makes the piece's rest dirty, if there is one. */
 void piece_flush(extent_src_t *src, piece_t *p, ecache_t *dirty);
 /*
  * Whether there is a rest and nothing was taken from it for ns nanoseconds, as far as these calls

@@ -32,7 +32,7 @@ purge_batch_try_add(purge_batch_t *b, edata_t *e) {
 	return true;
 }
 
-/* Returns 0 if all pages of the chain were purged. */
+/* Purges the chain with one system call. 0: all pages were purged; else an errno value. */
 static int
 purge_together(const purge_batch_t *b) {
 	struct iovec ranges[PAGES_BATCH_MAX];

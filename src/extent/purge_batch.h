@@ -22,11 +22,11 @@ typedef struct purge_batch_s {
 
 void purge_batch_init(purge_batch_t *b, extent_src_t *src, ecache_t *retained);
 /*
- * Takes over an extent, and flushes the batch if it is full. Returns false if batching is off
- * (opt_process_madvise_max_batch is 0); the caller keeps the extent then.
+ * Takes over an extent, and flushes the batch if opt_process_madvise_max_batch are in it. Returns
+ * false if batching is off (the option is 0); the caller keeps the extent then.
  */
 bool purge_batch_try_add(purge_batch_t *b, edata_t *e);
-/* Purges the extents in the batch. To be called at the end of the pass. */
+/* Purges the extents in the batch and makes them retained. To be called at the end of the pass. */
 void purge_batch_flush(purge_batch_t *b);
 
 #endif

@@ -1,12 +1,12 @@
 /*
  * The shard of huge page allocation; hpa.h has the contract, the invariant and the order of locks.
- * Functions named _locked need mtx. Before a slab changes, hpa_open_locked() removes it from the
- * set or the empty list and from the shard's counts; afterwards hpa_close_locked() adds it to the
- * counts and to the lists that fit its new state. The set and the empty list share the link `place`
- * of a slab, so hset_remove() serves for both. A tick chooses jobs in this order: return an empty
- * slab, purge the slab that has been dirty longest, make the slab huge that has been ripe longest
- * (hpa_next_locked). Called by pac_hpa.c, by an inline function of pac_types.h, by jemalloc_init.c
- * (hpa_sys), and for statistics by inspect.c.
+ * Functions named _locked need mtx; the others take it where they need it. Before a slab changes,
+ * hpa_open_locked() removes it from the set or the empty list and from the shard's counts;
+ * afterwards hpa_close_locked() adds it to the counts and to the lists that fit its new state. The
+ * set and the empty list share the link `place` of a slab, so hset_remove() serves for both. A tick
+ * chooses jobs in this order: return an empty slab, purge the slab that has been dirty longest,
+ * make the slab huge that has been ripe longest (hpa_next_locked). Called by pac_hpa.c, by an
+ * inline function of pac_types.h, by jemalloc_init.c (hpa_sys), and for statistics by inspect.c.
  */
 #include "hpa/hpa.h"
 
@@ -69,6 +69,7 @@ hpa_new(base_t *base, const hpa_source_t *source, void *ctx) {
 	return hsec_init(&h->sec, base) == 0 ? h : NULL;
 }
 
+/* Adds `more`, which may be negative, to one of the counts that are written under mtx. */
 static void
 hpa_count_locked(atomic_zu_t *count, int more) {
 	atomic_store_zu(count, atomic_load_zu(count, MO_RELAXED) + (size_t)more, MO_RELAXED);
@@ -99,7 +100,7 @@ hpa_open_locked(hpa_t *h, hslab_t *s) {
 	hpa_sum_locked(h, s, -1);
 }
 
-/* Enters a slab in a list ordered by the time of entry, unless it is there; or removes it. */
+/* Puts a slab at the end of a list and sets *since, unless it is there; or removes it. */
 static void
 hpa_list_locked(ql_t *list, ql_t *link, uint64_t *since, bool is_wanted) {
 	if (!is_wanted) {
@@ -144,8 +145,9 @@ hpa_take_out_locked(hpa_t *h, hslab_t *s) {
 /* ------------------------------------------------------------------ pages */
 
 /*
- * Takes a run of n pages: from the fullest slab of the kind that has one, else from the slab that
- * became empty last, else, in a small shard, from a slab of the other kind. NULL: none has one.
+ * Takes a run of n pages: from the fullest slab of the kind (is_dense) that has one, else from the
+ * slab that became empty last, else, in a small shard, from one of the other kind. NULL: none has
+ * one. *is_zeroed: the run is known to read as zero.
  */
 static char *
 hpa_take_locked(hpa_t *h, unsigned n, bool is_dense, bool *is_zeroed) {
@@ -171,7 +173,7 @@ hpa_take_locked(hpa_t *h, unsigned n, bool is_dense, bool *is_zeroed) {
 
 /*
  * Takes a run of n pages for each extent, from the front of the list on, until no slab has one.
- * Returns how many extents got a run.
+ * Returns how many extents got a run; adds them, their pages and the slabs to *count.
  */
 static unsigned
 hpa_take_some(hpa_t *h, unsigned n, bool is_dense, ql_t *extents, hpa_alloc_stats_t *count) {
@@ -196,7 +198,7 @@ hpa_take_some(hpa_t *h, unsigned n, bool is_dense, ql_t *extents, hpa_alloc_stat
 	return done;
 }
 
-/* Takes a spare descriptor, or makes one; NULL: there is no memory. */
+/* Takes a spare descriptor of a slab, or makes one; NULL: there is no memory. */
 static hslab_t *
 hpa_descriptor(hpa_t *h) {
 	mutex_lock(&h->mtx);
@@ -217,7 +219,7 @@ hpa_descriptor_put(hpa_t *h, hslab_t *s) {
 	mutex_unlock(&h->mtx);
 }
 
-/* Counts the result of asking for a huge page; a refusal begins a pause of HRULE_PAUSE_MS. */
+/* Counts the result of asking for a huge page; a refusal (err) begins a pause of HRULE_PAUSE_MS. */
 static void
 hpa_note_huge(hpa_t *h, int err, uint64_t now) {
 	hpa_count_one(err == 0 ? &h->nhugifies : &h->nhugify_failures);
@@ -231,7 +233,7 @@ hpa_is_paused(const hpa_t *h, uint64_t now) {
 	return now < atomic_load_u64(&h->huge_after, MO_RELAXED);
 }
 
-/* Makes a new slab huge if the rules say so, before its first touch. */
+/* Makes a new slab, which no other thread knows yet, huge if the rules say so (is_huge). */
 static void
 hpa_bear(hpa_t *h, hslab_t *s) {
 	hpa_mode_t mode = hpa_mode();
@@ -248,7 +250,7 @@ hpa_bear(hpa_t *h, hslab_t *s) {
 	}
 }
 
-/* Fetches a slab; without memory nothing changes. The caller holds grow_mtx. */
+/* Fetches a slab, an empty one; without memory nothing changes. The caller holds grow_mtx. */
 static void
 hpa_grow(hpa_t *h) {
 	mutex_assert_owner(&h->grow_mtx);
@@ -462,7 +464,7 @@ typedef enum {
 	hpa_job_hugify
 } hpa_job_t;
 
-/* Whether slabs are to be purged because of too many dirty pages; begins and ends passes. */
+/* Whether slabs are purged now, as too many pages are dirty; begins and ends that (is_passing). */
 static bool
 hpa_try_pass_locked(hpa_t *h, uint64_t now) {
 	size_t ndirty = atomic_load_zu(&h->ndirty, MO_RELAXED);

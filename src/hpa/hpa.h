@@ -2,8 +2,8 @@
  * Huge page allocation: a shard (one for each arena) hands out runs of pages from slabs of 2 MiB. A
  * request tries the fullest slab that has room (hpa/hset.h), so that others become empty; then the
  * slab that became empty last; then a new slab. Extents of two kinds lie in different slabs: dense
- * ones (slabs of small objects, some of which stay) and others (buffers, which come and go), so
- * that more slabs become empty and stay huge; a small shard does not separate them
+ * ones (for arena slabs of small objects, some of which stay) and others (buffers, which come and
+ * go), so that more slabs become empty and stay huge; a small shard does not separate them
  * (hrule_may_mix()), nor one that gets no further slab. A tick returns empty slabs to the page
  * cache after the decay time, purges partly used ones only while there are too many dirty pages,
  * and asks the system to make a slab huge (one huge page) when it has been nearly full for long
@@ -11,11 +11,12 @@
  * or out. A slab is out while one thread makes a system call for it: no pages are taken from it
  * then, but some may be freed.
  *
- * Locks: grow_mtx is held while a slab is fetched, so that threads which miss together fetch one;
- * mtx protects everything else. grow_mtx is taken first. Neither is held during the calls that
- * purge or make huge, and mtx not while memory is fetched. The caller ensures that one thread at a
- * time ticks or purges. test/models/hpa.pml is a model of this. Called by pac_hpa.c; hpa_dalloc()
- * also by pac_types.h, hpa_stats_read() by arena/inspect.c, hpa_sys() by jemalloc_init.c.
+ * Locks: grow_mtx is held while a slab is fetched (and, if it is to be huge from the start, made
+ * huge), so that threads which miss together fetch one; mtx protects everything else. grow_mtx is
+ * taken first. Neither is held during the calls that purge a slab which is out, or make it huge,
+ * and mtx not while memory is fetched. The caller ensures that one thread at a time ticks or
+ * purges. test/models/hpa.pml is a model of this. Called by pac_hpa.c; hpa_dalloc() also by
+ * pac_types.h, hpa_stats_read() by arena/inspect.c, hpa_sys() by jemalloc_init.c.
  */
 #ifndef HPA_HPA_H
 #define HPA_HPA_H
@@ -117,10 +118,10 @@ typedef struct hpa_s {
 	atomic_zu_t nempty;  /* slabs without pages in use */
 	atomic_zu_t nactive; /* pages in use */
 	atomic_zu_t ndirty;  /* pages touched and not in use */
-	atomic_zu_t nidle;   /* pages not in use that may be in memory: more than dirty if huge */
+	atomic_zu_t nidle;   /* pages not in use that may be in memory: dirty, or in a huge slab all */
 	bool is_passing;     /* slabs are being purged because there are too many dirty pages */
-	size_t npassed;      /* slabs purged or returned since that began */
-	uint64_t last_pass;  /* when it last began, monotonic ns; 0: never */
+	size_t npassed;      /* slabs purged or returned since is_passing was set */
+	uint64_t last_pass;  /* when is_passing was last set, monotonic ns; 0: never */
 	atomic_u64_t huge_after; /* no slab is made huge before this time, monotonic ns */
 	atomic_b_t is_behind;    /* the last tick reached HPA_TICK_JOBS, so more may be due */
 #define HPA_COUNTER(name, type, says) atomic_u64_t name;
@@ -139,9 +140,9 @@ hpa_t *hpa_new(base_t *base, const hpa_source_t *source, void *ctx);
  * serve too.
  */
 unsigned hpa_alloc_some(hpa_t *h, size_t size, bool is_dense, ql_t *extents);
-/* Takes the run at addr if it is free and lies in the slab of the byte before addr. */
+/* Takes the run at addr if it is free and in the slab of the byte before addr, which is not out. */
 bool hpa_try_alloc_at(hpa_t *h, char *addr, size_t size, bool *is_zeroed);
-/* Frees pages; a run may be freed in parts. */
+/* Frees size bytes of pages, which lie in one slab; a run may be freed in parts. */
 void hpa_dalloc(hpa_t *h, char *addr, size_t size);
 
 /*
@@ -166,7 +167,7 @@ hpa_alloc_kind(unsigned n) {
 	unsigned kind = n <= 1 ? 0 : lg_floor_zu(n - 1) + 1;
 	return kind < HPA_ALLOC_KINDS ? kind : HPA_ALLOC_KINDS - 1;
 }
-/* Adds the sums of calls of this kind, and computes the means anew. */
+/* Adds the sums of calls of this kind (hpa_alloc_kind), and computes the means anew. */
 void hpa_alloc_stats_add(hpa_alloc_stats_t *to, const hpa_alloc_stats_t *from, unsigned kind);
 
 #endif

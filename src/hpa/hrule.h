@@ -61,7 +61,7 @@ hrule_has_passed(uint64_t since, uint64_t ms, uint64_t now) {
 	return nstime_ns_between(since, now) / NSTIME_PER_MSEC >= ms;
 }
 
-/* Whether a shard with these counts makes a new slab huge before its first touch. */
+/* Whether a shard makes a new slab huge before its first touch; nactive: pages in use. */
 static inline bool
 hrule_is_born_huge(hpa_mode_t mode, size_t nslabs, size_t nactive) {
 	bool is_growing = nslabs >= HRULE_GROWN && nactive / 3 >= nslabs * HSLAB_NPAGES / 4;
@@ -84,7 +84,7 @@ hrule_is_ripe(hpa_mode_t mode, bool is_huge, size_t nused, size_t threshold) {
 	    && nused << LG_PAGE >= min_zu(threshold, HSLAB_SIZE);
 }
 
-/* Dirty pages that a shard with nactive pages in use may keep. */
+/* Dirty pages that a shard with nactive pages in use may keep; mult: opt_hpa_dirty_mult. */
 static inline size_t
 hrule_dirty_limit(size_t nactive, fxp_t mult) {
 	return mult == HPA_DIRTY_MULT_NEVER ? SIZE_MAX : fxp_mul_frac(nactive, mult);
@@ -99,13 +99,13 @@ hrule_may_purge(size_t nused, size_t ndirty, size_t threshold) {
 	return nused > 0 && ndirty > 0 && ndirty << LG_PAGE >= threshold;
 }
 
-/* Whether a pass of purging begins now; last 0: there was none. */
+/* Whether a pass of purging begins now; last: when the last one began, 0: there was none. */
 static inline bool
 hrule_may_begin(size_t ndirty, size_t limit, uint64_t last, uint64_t interval_ms, uint64_t now) {
 	return ndirty > limit && (last == 0 || hrule_has_passed(last, interval_ms, now));
 }
 
-/* Whether a pass goes on after this many slabs; most < 0: any number. */
+/* Whether a pass goes on after npurged slabs; most: its limit of slabs, below 0: any number. */
 static inline bool
 hrule_may_go_on(size_t ndirty, size_t limit, size_t npurged, ssize_t most) {
 	return ndirty > limit && (most < 0 || npurged < (size_t)most);

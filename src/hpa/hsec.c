@@ -65,8 +65,8 @@ hsec_leave_locked(hsec_t *s, hsec_cache_t *c, edata_t *e) {
 }
 
 /*
- * Moves extents to the list out until at most this many bytes are left: in turn from each list, the
- * one that was put in first.
+ * Moves extents to the list out until at most `bytes` bytes are left in the cache: in turn from
+ * each list, the one that was put in first.
  */
 static void
 hsec_trim_locked(hsec_t *s, hsec_cache_t *c, size_t bytes, ql_t *out) {

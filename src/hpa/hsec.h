@@ -1,12 +1,12 @@
 /*
  * Small extent caches in front of the huge slabs of a shard (options hpa_sec_*): free extents by
- * kind and length, so that most requests need neither the shard's lock nor a search. A thread
- * always uses the same cache, chosen by its number, so a cache's lock is contended little. A freed
- * extent is put into the cache; a request that misses fetches opt_hpa_sec_batch_fill_extra more
- * from the slabs. When a cache exceeds opt_hpa_sec_max_bytes, it is trimmed to half of that, the
- * extent that was put in first from each list in turn. Invariant: an extent in a cache has the
- * state hot and counts as in use in its slab. Under a cache's lock no other lock is taken. Called
- * by pac_hpa.c, and by hpa.c (hsec_init, hsec_stats_read).
+ * kind (dense or not, hpa.h) and length, so that most requests need neither the shard's lock nor a
+ * search. A thread always uses the same cache, chosen by its number, so a cache's lock is contended
+ * little. A freed extent is put into the cache; a request that misses fetches
+ * opt_hpa_sec_batch_fill_extra more from the slabs. When a cache exceeds opt_hpa_sec_max_bytes, it
+ * is trimmed to half of that, the extent that was put in first from each list in turn. Invariant:
+ * an extent in a cache has the state hot and counts as in use in its slab. Under a cache's lock no
+ * other lock is taken. Called by pac_hpa.c, and by hpa.c (hsec_init, hsec_stats_read).
  */
 #ifndef HPA_HSEC_H
 #define HPA_HSEC_H
@@ -48,7 +48,7 @@ typedef struct hsec_cache_s {
 
 /* The caches of a shard. */
 typedef struct hsec_s {
-	unsigned n; /* their number; 0: extents are not cached */
+	unsigned n; /* number of caches; 0: extents are not cached */
 	hsec_cache_t *caches;
 	atomic_zu_t bytes; /* in all of them; written under the cache's lock, so never below 0 */
 	/* Of hsec_try_idle(): number of uses at its last call, and since when it is constant (ns). */
@@ -87,7 +87,7 @@ void hsec_fill(hsec_t *s, ql_t *from, bool is_dense, ql_t *out);
 void hsec_drain(hsec_t *s, ql_t *out);
 /*
  * Whether there are extents, and none was put in or taken for ns nanoseconds, as far as these calls
- * observe. One thread at a time.
+ * observe; now: monotonic ns. Updates seen and idle_since. One thread at a time.
  */
 bool hsec_try_idle(hsec_t *s, uint64_t now, uint64_t ns);
 

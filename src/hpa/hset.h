@@ -18,14 +18,15 @@
 #define HSET_CLASSES 32u
 
 typedef struct hset_s {
-	uint32_t classes[HSET_LEVELS]; /* bit set: the list of that class is not empty */
+	uint32_t classes[HSET_LEVELS]; /* bit set: the list of that page class is not empty */
+	/* by fullness (used pages * 16 / pages of a slab) and page class of the longest free run */
 	ql_t lists[HSET_LEVELS][HSET_CLASSES];
 } hset_t;
 
 void hset_init(hset_t *set);
 /* The slab is neither full nor empty, and is not in the set. */
 void hset_insert(hset_t *set, hslab_t *s);
-/* If the slab is not in the set, it is removed from the empty list, if it is there. */
+/* Removes the slab from the set, or else from the empty list; it may be on neither. */
 void hset_remove(hset_t *set, hslab_t *s);
 /* The slab from which n pages are to be taken; NULL: none that was looked at has such a run. */
 hslab_t *hset_fit(const hset_t *set, unsigned n);

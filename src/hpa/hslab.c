@@ -21,6 +21,7 @@ cassert(HSLAB_NPAGES_MAX <= UINT16_MAX);
 
 /* ------------------------------------------------------------------ the table */
 
+/* The slot of an address; NULL: its leaf is not made, or the address is not below 2^48. */
 static atomic_p_t *
 table_slot(const void *addr) {
 	uintptr_t a = (uintptr_t)addr;
@@ -65,7 +66,7 @@ hslab_init(hslab_t *s, char *addr, void *home) {
 	ql_init(&s->ripe);
 }
 
-/* The bits of a word that belong to pages first to end - 1. */
+/* The bits of the bitmaps' word with this index that belong to pages first to end - 1. */
 static fb_word_t
 word_mask(unsigned word, unsigned first, unsigned end) {
 	unsigned from = word * FB_WORD_BITS, to = from + FB_WORD_BITS;
@@ -85,8 +86,8 @@ word_of(const hslab_t *s, unsigned word, bool want_dirty) {
 }
 
 /*
- * The next run of free or of dirty pages at or behind *first: returns its length and sets *first;
- * 0: there is none.
+ * The next run of free or (want_dirty) of dirty pages at or behind page *first: returns its length
+ * in pages and sets *first to its first page; 0: there is none.
  */
 static unsigned
 next_run(const hslab_t *s, unsigned *first, bool want_dirty) {

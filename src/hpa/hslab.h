@@ -30,8 +30,8 @@ typedef struct hslab_s {
 	uint16_t n_used;      /* pages in use */
 	uint16_t n_touched;   /* touched pages, those in use included */
 	uint16_t longest;     /* pages of the longest free run */
-	uint8_t level, pind;  /* its list in the set (hset.h) */
-	/* the kind of its extents (hpa.h); constant while one is in use; changes under hpa_shard */
+	uint8_t level, pind;  /* indices of its list in the set (hset.h) */
+	/* its extents are for slabs of small objects (hpa.h); changes under mtx while none is in use */
 	atomic_b_t is_dense;
 	bool is_huge;         /* the system was asked to back it by one huge page, or does so itself */
 	bool is_out;          /* a thread makes a system call for it (hpa.h) */
@@ -40,7 +40,8 @@ typedef struct hslab_s {
 	ql_t place;           /* list of the set, of empty slabs, or of spare descriptors */
 	ql_t dirty;           /* list of slabs that may be purged in part */
 	ql_t ripe;            /* list of slabs that may become huge */
-	uint64_t empty_since; /* times in nanoseconds, valid while it is on these lists */
+	/* when it was put on the list of empty slabs, on `dirty`, on `ripe`; monotonic ns */
+	uint64_t empty_since;
 	uint64_t dirty_since;
 	uint64_t ripe_since;
 } hslab_t;
@@ -48,9 +49,9 @@ typedef struct hslab_s {
 /* A new slab at this address, without pages in use or touched; its links are on no list. */
 void hslab_init(hslab_t *s, char *addr, void *home);
 
-/* First page of the lowest free run of n pages; the slab has one. */
+/* Index of the first page of the lowest free run of n pages; the slab has one. */
 unsigned hslab_find(const hslab_t *s, unsigned n);
-/* Whether the n pages from the first on exist and are free. */
+/* Whether the n pages from the index `first` on exist and are free. */
 bool hslab_is_free(const hslab_t *s, unsigned first, unsigned n);
 /*
  * hslab_take() marks free pages as used and returns whether none was touched before (they read as

@@ -24,8 +24,8 @@
 
 /* The header at the start of a block. */
 struct base_block_s {
-	base_block_t *next;
-	size_t size;
+	base_block_t *next; /* the block made before it */
+	size_t size;        /* bytes of the block, with this header */
 };
 
 static base_t *b0;
@@ -102,7 +102,7 @@ base_block_map(const base_pages_t *pages, size_t size, size_t alignment, size_t 
 	return block;
 }
 
-/* Counts bytes of the newest block, a multiple of its unit, that are used for the first time. */
+/* Counts bytes of the newest block, a multiple of base_t.unit, that are used for the first time. */
 static void
 base_touched_locked(base_t *base, size_t bytes) {
 	base->stats.resident += bytes;
@@ -158,6 +158,7 @@ base_carve_locked(base_t *base, size_t size, size_t alignment, bool is_whole) {
 	return (void *)from;
 }
 
+/* As base_carve_locked(), but of a new block if they do not fit; NULL if there is no memory. */
 static void *
 base_alloc_locked(base_t *base, size_t size, size_t alignment, bool is_whole) {
 	void *p = base_carve_locked(base, size, alignment, is_whole);

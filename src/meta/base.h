@@ -21,7 +21,7 @@ typedef struct base_pages_s {
 	/* Returns size bytes, page aligned, zeroed and committed; NULL if there are none. */
 	void *(*map)(void *ctx, size_t size);
 	void (*unmap)(void *ctx, void *addr, size_t size);
-	void *ctx;
+	void *ctx; /* passed to both */
 } base_pages_t;
 
 typedef struct base_stats_s {
@@ -41,7 +41,7 @@ typedef struct base_s {
 	char *cursor;
 	char *end;
 	char *ready;      /* pages of the newest block below this address are counted as touched */
-	size_t next_size; /* size of the next block in bytes */
+	size_t next_size; /* least size of the next block in bytes */
 	/* touched pages of the newest block are counted in this unit: PAGE or HUGEPAGE */
 	size_t unit;
 	base_stats_t stats;
@@ -62,7 +62,7 @@ extern unsigned opt_metadata_thp;
 extern bool opt_metadata_thp_given; /* the user set it */
 extern const char *const metadata_thp_names[]; /* indexed by the enum, NULL at the end */
 
-/* Creates b0. Returns 0 or ENOMEM. */
+/* Creates b0, unless it exists. Returns 0 or ENOMEM. */
 int base_boot(void);
 base_t *base_b0(void);
 
@@ -110,9 +110,9 @@ void *base_alloc(base_t *base, size_t size, size_t alignment);
 void *base_alloc_edata(base_t *base, size_t size, size_t alignment);
 
 /*
- * Gives whole pages of what base_alloc() returned back to the system; they read as zero afterwards,
- * and are counted as untouched until base_touched() is told of them. 0 or an errno value; ENOTSUP:
- * the base has a page source of its own, or metadata_thp is on.
+ * Gives whole pages of what base_alloc() returned back to the system; the caller keeps them. They
+ * read as zero, and are counted as untouched until base_touched() is told of them. 0 or an errno
+ * value; ENOTSUP: the base has a page source of its own, or metadata_thp is on.
  */
 int base_purge(base_t *base, void *addr, size_t size);
 void base_touched(base_t *base, size_t size);

@@ -86,11 +86,11 @@ struct edata_s {
 	 */
 	union {
 		struct {
-			uint16_t arena_ind;
-			/* size class of the slab's regions or of the large allocation */
+			uint16_t arena_ind;   /* index of its arena */
+			/* size class of the slab's regions or of the large allocation; SC_NSIZES: unused */
 			uint8_t szind;
 			uint8_t state;        /* extent_state_t */
-			uint8_t bin_shard;
+			uint8_t bin_shard;    /* slab: the shard of its class's bin to which it belongs */
 			bool is_slab;
 			/* a slab of sampled regions, or a sampled large allocation */
 			bool is_sampled;
@@ -109,11 +109,11 @@ struct edata_s {
 	bool is_hpa : 1;   /* its pages are of a huge slab (hpa/hpa.h); it is never in a cache */
 	bool is_moved : 1; /* it may have pages that were mapped elsewhere (extent/pac_move.h) */
 	uint8_t look : 6;  /* slab: its bin's `look` if this pass has seen it (arena/holes.h) */
-	ql_t link;       /* in a page cache: its LRU list; active: a list of its bin */
+	ql_t link;       /* in a page cache: its LRU list; slab: a list of its bin; spare: their list */
 	ph_link_t heap;  /* in a page cache: its class; slab with free regions: its bin */
 	/* sampled: one record per region of a slab, or one for a large allocation */
 	sample_rec_t *recs;
-	uint64_t *bits; /* slab: one bit per region, set if the region is free */
+	uint64_t *bits; /* slab: one bit per region, set if the region is free; may be inline_bits */
 	union {
 		uint64_t inline_bits[EDATA_INLINE_BITS_WORDS];
 		struct {

@@ -68,7 +68,7 @@ edata_block_pages(edata_block_t *b, unsigned *n) {
 	return (char *)from;
 }
 
-/* Makes the descriptors of a page that was given back spare again. */
+/* Makes the descriptors of a page that was given back spare again. There is one (npurged). */
 static void
 edata_refill_locked(edata_cache_t *c) {
 	edata_block_t *b = c->blocks;
@@ -89,6 +89,7 @@ edata_refill_locked(edata_cache_t *c) {
 	}
 }
 
+/* Takes a spare descriptor, or one of the newest block that is not made yet; NULL: neither. */
 static edata_t *
 edata_take_locked(edata_cache_t *c) {
 	if (ql_is_empty(&c->spare) && c->npurged > 0) {
@@ -230,7 +231,7 @@ edata_block_purge_locked(edata_cache_t *c, edata_block_t *b) {
 	}
 }
 
-/* Goes on with the pass; ends it when no block or no excess is left. */
+/* Goes on with the pass for nblocks blocks; ends it when no block or no excess is left. */
 static void
 edata_pass_locked(edata_cache_t *c, size_t nblocks) {
 	c->is_passing = true;
@@ -242,6 +243,7 @@ edata_pass_locked(edata_cache_t *c, size_t nblocks) {
 	c->is_passing = false;
 }
 
+/* Begins a pass that gives back the pages of at most `excess` spare descriptors. */
 static void
 edata_pass_begin_locked(edata_cache_t *c, size_t excess) {
 	c->excess = excess;

@@ -24,7 +24,7 @@ typedef struct edata_block_s {
 } edata_block_t;
 cassert(sizeof(edata_block_t) <= EDATA_ALIGN);
 
-/* Bytes of a block: a quarter of all before it, within these limits. */
+/* Bytes of a block: a quarter of those of all blocks before it, within these limits. */
 #define EDATA_BLOCK_MIN ((size_t)1 << 10)
 #define EDATA_BLOCK_MAX (((size_t)64 << 10) - EDATA_ALIGN) /* 32 fit into a block of base */
 /* So many spare descriptors (256 KiB) are kept, but for edata_cache_purge(). */
@@ -55,7 +55,7 @@ void edata_cache_init(edata_cache_t *c, base_t *base, unsigned arena_ind);
  * there is no memory.
  */
 edata_t *edata_cache_get(edata_cache_t *c);
-/* Adds a descriptor that no extent uses any more to the spare ones. */
+/* Adds a descriptor that no extent uses any more to the spare ones; it is not in the page map. */
 void edata_cache_put(edata_cache_t *c, edata_t *e);
 
 /*
@@ -63,7 +63,7 @@ void edata_cache_put(edata_cache_t *c, edata_t *e);
  * call. Returns at once if nothing is due. now: monotonic ns.
  */
 void edata_cache_tick(edata_cache_t *c, uint64_t now, uint64_t period);
-/* Gives all pages of spare descriptors back, unless another thread is at it. */
+/* Gives all pages whose descriptors are all spare back, unless another thread is at it. */
 void edata_cache_purge(edata_cache_t *c);
 
 /* The newest block; the others follow by next. */

@@ -108,7 +108,7 @@ emap_write_range(const char *from, const char *to, uint64_t elem) {
 	}
 }
 
-/* One write where the granule is a page. */
+/* Writes the elements of one page: one write where the granule is a page. */
 ALWAYS_INLINE void
 emap_write_page(const char *addr, uint64_t elem) {
 	for (size_t i = 0; i < PAGE >> EMAP_LG_GRANULE; i++) {

@@ -64,7 +64,7 @@ extern HIDDEN atomic_p_t emap_root[EMAP_ROOT_ENTRIES];
 /* Objects of classes below this may be freed into a thread cache; set once at boot. */
 extern HIDDEN szind_t emap_ncacheable;
 
-/* An entry of the root, for an address below 2^48; 0 if nothing near it was ever mapped. */
+/* An entry of the root, for an address below 2^48; 0: nothing in its GiB was ever mapped. */
 ALWAYS_INLINE uintptr_t
 emap_origin(const void *ptr) {
 	return (uintptr_t)atomic_load_p(&emap_root[(uintptr_t)ptr >> EMAP_LG_LEAF], MO_RELAXED);
@@ -109,7 +109,7 @@ emap_bin(const void *ptr) {
 /* Bytes by which the address of a leaf is above the root's entry for it. */
 #define EMAP_LEAF_BIAS(root_ind) ((uintptr_t)(root_ind) * EMAP_LEAF_ENTRIES * sizeof(uint64_t))
 
-/* The leaf of an address below 2^48; NULL if nothing near it was ever mapped. */
+/* The leaf of an address below 2^48; NULL if nothing in its GiB was ever mapped. */
 static inline emap_leaf_t *
 emap_leaf(const void *ptr) {
 	uintptr_t origin = emap_origin(ptr);
@@ -133,13 +133,13 @@ elem_state(uint64_t elem) {
 	return (extent_state_t)((elem >> ELEM_STATE_SHIFT) & ELEM_STATE_MASK);
 }
 
-/* The extent of an address that is known to be below 2^48; NULL if there is none. */
+/* The extent in the element of an address that is known to be below 2^48; NULL: none. */
 static inline edata_t *
 emap_edata(const void *ptr) {
 	return elem_edata(emap_elem(ptr));
 }
 
-/* The offset of the bin to which objects of this class are freed; 0 if they are not cached. */
+/* Offset in bytes of the bin to which objects of this class are freed; 0 if they are not cached. */
 ALWAYS_INLINE uint32_t
 emap_bin_of_class(szind_t szind) {
 	return szind >= emap_ncacheable ? 0 : (uint32_t)(szind + 1) << SC_LG_BIN_STRIDE;

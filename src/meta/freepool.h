@@ -5,6 +5,7 @@
  * Sizes up to 32 KiB are rounded to a power of two or one and a half times that, and freed pieces
  * are kept in one list per class; larger pieces are mapped and unmapped. The caller remembers the
  * size. One lock for all, taken inside the gate or at boot; below it only base's lock is taken.
+ * Called by thread/, arena/, pac_hot.c, recs.c, the profiler and the statistics (stats.c, ctl/).
  */
 #ifndef META_FREEPOOL_H
 #define META_FREEPOOL_H
@@ -22,7 +23,7 @@ void *meta_alloc(size_t size);
 /* size is what was passed to meta_alloc(). ptr may be NULL. */
 void meta_free(void *ptr, size_t size);
 
-/* Bytes that meta_alloc() would use for size. */
+/* Bytes that meta_alloc() would use for size; below size if that overflows. */
 size_t meta_good_size(size_t size);
 
 /* Bytes that meta_alloc() has handed out and that are not freed, with rounding. */

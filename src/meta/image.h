@@ -100,12 +100,14 @@
  *
  * `next`: address of the next object of the list; `bytes`: of the object; `hash`: its proof, see
  * above. site: `stamp` and `then` say which modules the frames are of (unwind/module_history.h);
- * `frames`: nframes return addresses, leaf first. count: `live` and `live_bytes` are the sampled
- * objects that live and their bytes; `c16` (in 1/65536) and `est` are the estimates for all objects
- * that live, sampled or not, and for their bytes. accum_*: the same four for all objects that were
- * ever allocated; `life`: estimated bytes of what was freed, by age; these only with IMAGE_ACCUM.
- * record: one sample, which belongs to `count`; the fields are those of sample_rec_t
- * (meta/edata.h).
+ * `frames`: nframes return addresses, leaf first. count: `rate` is the sampling interval in bytes;
+ * `live` and `live_bytes` are the sampled objects that live and their bytes; `c16` (in 1/65536) and
+ * `est` are the estimates for all objects that live, sampled or not, and for their bytes. accum_*:
+ * the same four for all objects that were ever allocated; `life`: estimated bytes of what was
+ * freed, by age; these only with IMAGE_ACCUM. thread: `uid` is its number in profiles; `attached`:
+ * it has not ended. module: its addresses begin at `start` and end before `end`; `bias`: address
+ * minus address in the file. record: one sample, of `count` (0: of none); the fields are those of
+ * sample_rec_t (meta/edata.h). label: `id` is its number.
  */
 #define IMAGE_FIELDS(X) \
 	X(site, next, prof_site_t, link.next) \
@@ -169,7 +171,7 @@ enum { IMAGE_STRUCTS(IMAGE_STRUCT_INDEX) IMAGE_NSTRUCTS };
 #define IMAGE_FIELDS_ROOM 64u
 #define IMAGE_STRUCTS_ROOM 16u
 
-/* Where a field is in its struct, in bytes. */
+/* Where a field is in its struct, and the size of the field itself; in bytes. */
 typedef struct image_field_s {
 	uint16_t offset;
 	uint16_t width;
@@ -185,14 +187,14 @@ typedef struct image_field_s {
 #define IMAGE_FIGURES(X) \
 	X(time_ns) /* when the others were written, UTC */ \
 	X(monotonic_ns) /* the same instant by the monotonic clock */ \
-	X(instance) /* as in the mailbox */ \
+	X(instance) /* random number of the process, as in the mailbox */ \
 	X(allocated) \
 	X(active) \
 	X(resident) \
 	X(retained) \
 	X(huge) /* part of resident in huge pieces */ \
 	X(populated) /* made present before the first touch, since the start */ \
-	X(rss) /* 0: not known, as without a thread of the profiler */ \
+	X(rss) /* resident set; 0: not known, as without a thread of the profiler */ \
 	X(limit) /* of memory; 0: none, or not known */ \
 	X(faults) /* major page faults */ \
 	X(truncated_stacks) /* backtraces that were cut at prof_bt_max */ \
@@ -208,7 +210,7 @@ typedef struct image_figures_s {
 } image_figures_t;
 #undef IMAGE_FIGURE_MEMBER
 
-/* One line of the ring: some of the figures at one time. */
+/* One line of the ring: some of the figures (IMAGE_FIGURES) at one time. */
 typedef struct image_line_s {
 	uint64_t time_ns;      /* UTC; 0: no line, or it is being written */
 	uint64_t allocated;
@@ -228,7 +230,7 @@ typedef struct image_line_s {
 typedef struct image_head_s {
 	uint64_t magic;
 	uint64_t self;         /* the address of this head */
-	uint64_t bytes;        /* of the part */
+	uint64_t bytes;        /* of the part, this head included */
 	uint64_t root;         /* the address of the root */
 } image_head_t;
 
@@ -236,7 +238,7 @@ typedef struct image_head_s {
 typedef struct image_part_s {
 	uint64_t address;
 	uint64_t bytes;
-	uint64_t offset;       /* in the box */
+	uint64_t offset;       /* in the box, in bytes */
 	uint64_t used;         /* bytes from the start of the part that have been handed out */
 } image_part_t;
 

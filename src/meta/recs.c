@@ -5,8 +5,8 @@
  *
  * Invariant: each block is in one of the two lists that begin in the root, from its first use on; a
  * record that is not handed out has no count. Locks: `recs`, a leaf, for the free lists; a list of
- * blocks grows by compare-and-swap. Called by slab.c, large.c, arenas.c, irealloc.c, tcache_spare.c
- * and prof.c; walked by prof_age.c.
+ * blocks grows by compare-and-swap. Called by slab.c, large.c, arenas.c, imalloc.c, irealloc.c,
+ * tcache_spare.c and prof.c; walked by prof_age.c.
  */
 #include "meta/recs.h"
 
@@ -41,7 +41,7 @@ may_use_region(size_t bytes) {
 	return atomic_load_zu(&recs.in_region, MO_RELAXED) + bytes <= region_box_part(4);
 }
 
-/* Memory for so many bytes of records, in the region or elsewhere, with its descriptor. */
+/* Memory for so many bytes of records, in the region or elsewhere, with its descriptor; or NULL. */
 static recs_block_t *
 block_make(size_t bytes, bool is_in_region) {
 	void *r = is_in_region ? region_alloc(bytes) : meta_alloc(bytes);
@@ -59,7 +59,7 @@ block_make(size_t bytes, bool is_in_region) {
 	return b;
 }
 
-/* The records of a new block; bytes is a class's. */
+/* The records of a new block, which is on its list; bytes is a class's. NULL: no memory. */
 static sample_rec_t *
 block_new(size_t bytes) {
 	image_root_t *root = region_root();
@@ -117,7 +117,7 @@ recs_check(const sample_rec_t *r, uint32_t n) {
 	}
 }
 
-/* A new block of single records, all but the one that is returned free. */
+/* Makes a block of single records and returns one; the others go to the free list of class c. */
 static sample_rec_t *
 singles_new(unsigned c) {
 	sample_rec_t *r = block_new(meta_class_size(meta_class(SINGLES * sizeof(*r))));

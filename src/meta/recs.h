@@ -5,8 +5,8 @@
  * objects. Records are recycled, but a block never becomes anything else. So a walker may read a
  * record at any time without a lock; one that is not in use has no count (tctx NULL). Blocks come
  * from the region, where a reader outside finds them too (meta/image.h), until they have used their
- * share of it, a quarter of the box; then from other metadata. Callers are slab.c, large.c,
- * arenas.c, irealloc.c and tcache_spare.c (records), prof.c (samples) and prof_age.c (the walk).
+ * share of it, a quarter of the box; then from other metadata. Callers: slab.c, large.c, arenas.c,
+ * imalloc.c, irealloc.c, tcache_spare.c (records), prof.c (samples), prof_age.c (the walk).
  */
 #ifndef META_RECS_H
 #define META_RECS_H
@@ -25,7 +25,7 @@ struct recs_block_s {
 	const sample_rec_t *recs;
 };
 
-/* Returns n (> 0) records without a count or a link; NULL if there is no memory. */
+/* Returns n (> 0) records in a row, without a count or a link; NULL if there is no memory. */
 sample_rec_t *recs_alloc(uint32_t n);
 /* n is what was passed to recs_alloc(). No record has a count or a link; r may be NULL. */
 void recs_free(sample_rec_t *r, uint32_t n);

@@ -1,7 +1,9 @@
 /*
  * Allocates the profiler's tables from a few large mappings, the parts, by a cursor; freed pieces
  * are kept in one list for each size class (region.h). Parts are listed in the root, which is at
- * the start of the first one, so that a reader outside finds them.
+ * the start of the first one, so that a reader outside finds them. The box is a file, or memory
+ * file, that is mapped in place of the parts, so that it outlives the process; without it they are
+ * private memory.
  *
  * Invariant: a freed piece has 0 in its second word until it is handed out again, and memory that
  * was never handed out is zero. So a reader outside that stands on freed memory sees no object
@@ -40,7 +42,7 @@ static struct {
 	mutex_t mtx;
 	atomic_p_t root; /* an image_root_t; NULL: there is no part yet */
 	char *cursor;  /* first byte of the newest part that was not handed out */
-	char *end;     /* of the newest part */
+	char *end;     /* the first address behind the newest part */
 	size_t in_use; /* bytes handed out and not freed */
 	size_t mapped; /* bytes of all parts */
 	size_t box_bytes;  /* 0: the parts are private memory */
@@ -64,8 +66,8 @@ root_get(void) {
 /* ---------------------------------------------------------------- parts */
 
 /*
- * Adds a fresh mapping of so many bytes to the list of parts; its head (`head` bytes, which are not
- * handed out) is complete before the list names it.
+ * Adds a fresh mapping of so many bytes to the list of parts, as the newest one; its head (`head`
+ * bytes, which are not handed out) is complete before the list names it.
  */
 static void
 part_add_locked(image_root_t *root, char *at, size_t bytes, size_t head) {
@@ -99,7 +101,7 @@ part_try_tail_locked(size_t least) {
 	return true;
 }
 
-/* Maps a part with room for a piece of this size; false without memory. */
+/* Maps a part with room for a piece of this size, or makes the rest of the box one; or false. */
 static bool
 part_try_new_locked(size_t size) {
 	image_root_t *root = root_get();
@@ -274,7 +276,8 @@ typedef enum {
 /*
  * Puts private memory in place of each of the first n parts, with the bytes that `box` has of it.
  * No thread reads the tables meanwhile: none is inside the gate, and the caller holds the lock of
- * dumps, which read sites outside of it. An errno value: the other parts are as they were.
+ * dumps, which read sites outside of it. An errno value: the parts behind the failed one are as
+ * they were; it may be gone itself (pages_map_over).
  */
 static int
 parts_to_private(const image_root_t *copy, char *box, parts_way_t way, unsigned n) {
@@ -317,7 +320,7 @@ parts_to_file(const image_root_t *copy, int fd, char *box) {
 }
 
 /*
- * Gives back what the newest part has beyond the end of a box of this size, if no piece uses it, so
+ * Unmaps what the newest part has beyond the end of a box of this size, if no piece uses it, so
  * that boxes of one session after the other need no further parts. Returns the bytes of all parts.
  */
 static uint64_t

@@ -51,20 +51,20 @@ int region_ahead_box(int fd, size_t bytes);
 void region_ahead_private(void);
 /*
  * Moves all that is and will be handed out into the file, which is mapped at the same addresses:
- * ENOSPC if more is in use already, or another errno value, and nothing is changed. The caller has
+ * ENOSPC if more is in use already, or another errno value, and nothing is moved. The caller has
  * closed the gate, holds the lock of dumps, and keeps module_history from writing.
  */
 int region_to_box(int fd);
 /*
- * Moves it back into private memory; an errno value: it stays where it is. To be called under the
- * same conditions.
+ * Moves it back into private memory. 0; or an errno value: the box stays, though some parts may be
+ * private memory already. To be called under the same conditions.
  */
 int region_to_private(void);
 /* The third step, also when a move failed: unmaps what is not needed any more. */
 void region_ahead_end(void);
 /* Bytes of the box; 0: there is none. */
 size_t region_box_bytes(void);
-/* One of so many equal parts of the box; without a box, of the smallest one. */
+/* Bytes of the box divided by `parts`; without a box, REGION_BOX_MIN divided by it. */
 static inline size_t
 region_box_part(unsigned parts) {
 	size_t box = region_box_bytes();
@@ -80,7 +80,7 @@ void region_prefork(void);
 void region_postfork_parent(void);
 void region_postfork_child(void);
 
-/* Bytes in use, with rounding; bytes of pages that were touched; bytes of address space. */
+/* Bytes in use, with rounding; bytes of pages that were handed out once; bytes of all parts. */
 size_t region_in_use(void);
 size_t region_resident(void);
 size_t region_mapped(void);

@@ -20,7 +20,7 @@ extern HIDDEN bool opt_disable_large_size_classes;
 /* Largest size in bytes that is rounded to a ladder step. */
 extern HIDDEN size_t sz_ladder_max;
 
-/* Sets sz_ladder_max. tcache_max is the largest size that thread caches may hold. */
+/* Sets sz_ladder_max. tcache_max is the largest size in bytes that thread caches may hold. */
 void sz_boot(size_t tcache_max);
 
 /* Class of a request of size bytes; SC_NSIZES if size > SC_LARGE_MAXCLASS. */
@@ -54,14 +54,14 @@ sz_s2u(size_t size) {
 	return PAGE_CEILING(size);
 }
 
-/* Usable size of a request with an alignment (a power of two); 0 if it is too large. */
+/* Usable size of a request with an alignment (a power of two); 0 if one of them is too large. */
 size_t sz_sa2u(size_t size, size_t alignment);
 
 /*
  * Page classes are the classes that are a whole number of pages; they have numbers of their own,
  * `pind`, from 0 (one page). sz_psz2ind() rounds a size up to a page class (SC_NPSIZES if it is too
- * large), sz_psz_floor() rounds down; both expect a multiple of the page. sz_class2pind() converts
- * a class number above that of the smallest large class.
+ * large), sz_psz_floor() rounds down; both expect bytes, a multiple of the page. sz_class2pind()
+ * converts a class number above that of the smallest large class.
  */
 static inline unsigned
 sz_class2pind(szind_t ind) {

@@ -14,14 +14,14 @@
 #include "util/assert.h"
 
 /*
- * A handle consists of the sequence number that the slot has since its hooks were written, and the
- * index of the slot.
+ * A handle is a number: the index of the slot in HANDLE_PLACE_BITS low bits, and above them the
+ * sequence number that the slot has since its hooks were written.
  */
 #define HANDLE_PLACE_BITS 2
 cassert(ALLOC_HOOKS_MAX == 1 << HANDLE_PLACE_BITS);
 
 typedef struct place_s {
-	atomic_u32_t seq; /* odd while the slot is being written */
+	atomic_u32_t seq; /* sequence number; odd while the slot is being written */
 	bool is_taken;    /* protected by the lock */
 	alloc_hooks_t hooks;
 } place_t;
@@ -127,6 +127,7 @@ typedef enum {
 	event_expand
 } event_kind_t;
 
+/* One operation that is reported; the fields are the arguments of the hooks (alloc_hooks_t). */
 typedef struct event_s {
 	event_kind_t kind;
 	alloc_how_t how;

@@ -5,11 +5,11 @@
  * tsd_no_fast_path is set exactly while any are installed. Then no thread has a fast path, and the
  * slow path calls them: after an allocation, and before a free, so that a free is reported before
  * another thread can get the address. They run outside of the gate with tls_s.inside raised, so
- * that their own allocations are not reported. The lock is a leaf: no other is taken under it. It
- * is held while a slot is written and the threads are recalled (thread/recall.h, which takes no
- * lock). Callers of hooks copy a slot without the lock. If its sequence number is odd, or is
- * another one after the copy, the slot was being written, and its hook is not called. Called by
- * imalloc.c, irealloc.c, and ctl_experimental.c (install, remove).
+ * that their own allocations are not reported. The lock is a leaf, held while a slot is written and
+ * the threads are recalled (thread/recall.h); under it only the lock of the gate's list is taken,
+ * which has no rank. Callers of hooks copy a slot without the lock. If its sequence number is odd,
+ * or is another one after the copy, the slot was being written, and its hook is not called. Called
+ * by imalloc.c, irealloc.c, and ctl_experimental.c (install, remove).
  */
 #ifndef THREAD_ALLOC_HOOK_H
 #define THREAD_ALLOC_HOOK_H
@@ -71,7 +71,7 @@ typedef struct alloc_hooks_s {
 /* Slots: so many alloc_hooks_t can be installed at the same time. */
 #define ALLOC_HOOKS_MAX 4
 
-/* Installs hooks; inside the gate. *handle: to remove them. EAGAIN: all slots are in use. */
+/* Installs hooks; inside the gate. 0, and *handle to remove them; EAGAIN: all slots are in use. */
 int alloc_hook_install(const alloc_hooks_t *hooks, void **handle);
 /*
  * Removes hooks; inside the gate. A call in another thread may still be running when this returns.
@@ -89,7 +89,7 @@ alloc_hook_is_wanted(const struct tls_s *t) {
 	    && !gate_is_entered(t);
 }
 
-/* Call these only if alloc_hook_is_wanted(). They keep errno. */
+/* Call these only if alloc_hook_is_wanted(). They keep errno. size, alignment: as requested. */
 void alloc_hook_alloc(alloc_how_t how, void *p, size_t size, size_t alignment, bool zero);
 void alloc_hook_dalloc(alloc_how_t how, void *p, size_t usable);
 /* For a block that was resized in place, to a larger or smaller size. */

@@ -21,8 +21,8 @@ static struct {
 /* What claim_announce() and claim_pick() get and tell; now: monotonic ns. */
 typedef struct {
 	uint64_t now;
-	unsigned n_announced;
-	tsd_t *tsd; /* the one whose cache is being taken */
+	unsigned n_announced; /* threads whose claim claim_announce() has announced */
+	tsd_t *tsd; /* the one whose cache is being taken; NULL: none is picked */
 } claim_walk_t;
 
 /* Announces a claim of the thread's cache, if the thread is another one, idle, and not claimed. */

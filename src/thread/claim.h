@@ -1,12 +1,13 @@
 /*
  * Takes over what the caches of idle threads hold, when the system has refused memory.
  *
- * The fast path of a thread has no mark that others could see, so a thread may be stopped at any
- * instruction of it, with the cache and the top of one stack already loaded. So a cache is claimed
- * in steps, and its top objects stay:
+ * A thread is idle if it had no heartbeat for a second (thread_event_is_idle). The fast path of a
+ * thread has no mark that others could see, so a thread may be stopped at any instruction of it,
+ * with the cache and the top of one stack already loaded. So a cache is claimed in steps, and its
+ * top objects stay:
  *
- * 1. Announced: the owner's cache word points at the boot block and its recall bit is set. An
- *    operation that begins from now on takes the slow path.
+ * 1. Announced: the owner's cache word (tls_s.cache) points at the boot block and its recall bit is
+ *    set. An operation that begins from now on takes the slow path.
  * 2. After CLAIM_PAUSES all operations that began before are over, or the owner is stopped within
  *    one, at most one because each loads the cache word anew; the stores of the others are visible.
  *    That one pops the top object of a stack or pushes a new one (realloc: pops from one stack and

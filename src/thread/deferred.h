@@ -1,7 +1,7 @@
 /*
- * Deferred frees: blocks of arenas that were freed at a closed gate, or by a signal handler that
- * interrupted its own thread inside the gate. The next thread whose malloc or free takes the slow
- * path inside the gate frees them.
+ * Deferred frees: blocks of arenas that were freed while the gate was closed (as another thread
+ * forks), or by a signal handler that interrupted its own thread inside the gate. The next thread
+ * whose malloc or free takes the slow path inside the gate frees them.
  *
  * Their addresses are kept in hash tables of the process, without a lock. Nothing is written to a
  * block, because the pointer may be wrong or the block free already. An address is stored once, so

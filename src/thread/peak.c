@@ -15,8 +15,8 @@
 #define PEAK_LG_STEP 6
 
 /*
- * tsd_allocated() minus tsd_deallocated(). Bytes popped from the cache are part of both, so the
- * countdowns need not be folded for the difference.
+ * The net use in bytes: tsd_allocated() minus tsd_deallocated(). Bytes popped from the cache are
+ * part of both, so the countdowns need not be folded for the difference.
  */
 static uint64_t
 peak_net(const tsd_t *tsd) {

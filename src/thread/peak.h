@@ -18,7 +18,7 @@
  * arena.
  */
 void peak_note(tsd_t *tsd);
-/* A hook of the heartbeat: measures, or notes in a thread without a reset. `bytes` is not used. */
+/* A hook of the heartbeat: measures; in a thread without a reset as peak_note(). */
 void peak_heartbeat(tsd_t *tsd, uint64_t bytes);
 /*
  * Measures, and returns the peak in bytes above the net use at the last reset; 0 if that was never

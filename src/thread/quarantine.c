@@ -22,7 +22,7 @@
 ssize_t opt_lg_san_uaf_align = -1;
 
 struct quarantine_s {
-	size_t bytes;   /* of the objects in the ring */
+	size_t bytes;   /* of the objects in the ring, without their canaries */
 	unsigned first; /* place of the oldest object */
 	unsigned n;     /* objects in the ring */
 	void *ptrs[QUARANTINE_MAX];
@@ -30,6 +30,7 @@ struct quarantine_s {
 
 cassert((QUARANTINE_MAX & (QUARANTINE_MAX - 1)) == 0);
 
+/* The index in ptrs of the object that is the i-th oldest (0: the oldest). */
 static unsigned
 place_of(const quarantine_t *q, unsigned i) {
 	return (q->first + i) % QUARANTINE_MAX;

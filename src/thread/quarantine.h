@@ -34,13 +34,13 @@ quarantine_is_on(void) {
 
 /*
  * Puts an object of usize bytes in e, in use and not a sample, into quarantine. Returns false if it
- * is not suitable or there is no memory; the caller then frees it. Ends the process if it is in
- * this quarantine already (double free).
+ * is not suitable (large, of an explicit arena, or without such an address) or there is no memory;
+ * the caller then frees it. Ends the process if it is in this quarantine already (double free).
  */
 bool quarantine_try_add(tsd_t *tsd, const edata_t *e, void *ptr, size_t usize);
 /* Whether ptr is in quarantine. */
 bool quarantine_has(const tsd_t *tsd, const void *ptr);
-/* Returns all objects to their slabs. */
+/* Checks all objects and returns them to their slabs. */
 void quarantine_flush(tsd_t *tsd);
 /* Flushes and frees the quarantine at the end of the thread. */
 void quarantine_delete(tsd_t *tsd);

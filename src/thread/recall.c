@@ -24,7 +24,7 @@ recall_one(struct tls_s *t, uint32_t what) {
 
 typedef struct {
 	uint32_t what;
-	unsigned n;
+	unsigned n; /* threads recalled so far */
 } recall_t;
 
 static void

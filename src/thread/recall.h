@@ -1,8 +1,9 @@
 /*
  * Makes other threads notice a change: sets a bit in the word tls_s.recall of a thread, and points
- * its cache word at the boot block, so that its next malloc or free takes the slow path, which
- * handles the bits (tsd_look in thread/tsd.c) and opens the fast path again. A thread that neither
- * allocates nor frees is not disturbed.
+ * its cache word (tls_s.cache) at the boot block, whose bins can neither be popped nor pushed. So
+ * its next malloc or free takes the slow path, which handles the bits (tsd_look in thread/tsd.c)
+ * and opens the fast path again. A thread that neither allocates nor frees is not disturbed. Called
+ * by the profiler, alloc_hook.c, claim.c, thread_event.c, tsd.c and ctl_arena.c.
  */
 #ifndef THREAD_RECALL_H
 #define THREAD_RECALL_H
@@ -15,7 +16,7 @@
  * thread_event_is_wanted, tcache_watched_min or tsd_no_fast_path.
  */
 #define RECALL_SETTINGS 1u
-#define RECALL_PACE 2u      /* much memory has become unused: thread/thread_event.h */
+#define RECALL_PACE 2u      /* much memory has become unused: heartbeats at the shortest distance */
 #define RECALL_GRANTS 4u    /* an arena's decay time became 0: return granted slots */
 #define RECALL_CLAIM 8u     /* another thread takes objects of the cache: thread/claim.h */
 
@@ -24,7 +25,7 @@
  * is the calling thread); `what`: bits. Takes no lock.
  */
 void recall_one(struct tls_s *t, uint32_t what);
-/* Recalls each thread that has a tsd, including the calling one; returns their number. */
+/* Enters the gate, recalls each thread that has a tsd, also this one; returns their number. */
 unsigned recall_all(uint32_t what);
 
 #endif

@@ -29,25 +29,25 @@
 /* Bits of a word of a slab's bitmap, and words of the bitmap. */
 #define WORD_BITS 64u
 #define SLAB_WORDS 16u
-/* Most regions and most bytes of a small slab; one region always fits. */
+/* Most regions of a slab; most bytes of a small slab, unless a single region is larger. */
 #define SLAB_REGS_MAX (SLAB_WORDS * WORD_BITS)
 #define SLAB_BYTES ((size_t)64 << 10)
 /* The value of n_used while one thread owns the whole slab, to purge it. */
 #define SLAB_CLAIMED ((uint32_t)1 << 31)
 /* From the header to the regions. */
 #define HEADER_BYTES (PAGE / 2)
-/* How many freed large blocks stay mapped without access, and the largest of them. */
+/* How many freed large blocks stay mapped without access, and the bytes of the largest of them. */
 #define LARGE_KEPT 8u
 #define LARGE_KEPT_MAX ((size_t)8 << 20)
-/* Largest size and alignment of a block. */
+/* Largest size and alignment of a block, in bytes. */
 #define LARGE_MAX ((size_t)1 << 40)
 
 typedef struct shelter_slab_s shelter_slab_t;
 struct shelter_slab_s {
 	edata_t e;            /* the descriptor in the page map: address and class */
-	atomic_u64_t free[SLAB_WORDS]; /* bit set: the region is free */
+	atomic_u64_t free[SLAB_WORDS]; /* bit set: the region is free; of a large slab only bit 0 */
 	atomic_u32_t n_used;  /* small: regions in use or about to be; or SLAB_CLAIMED */
-	uint32_t nregs;
+	uint32_t nregs;       /* regions of the slab; large: 1 */
 	atomic_b_t is_touched; /* small: pages of the slab may be in memory */
 	shelter_slab_t *next; /* small: written before the slab is on its list */
 };
@@ -69,7 +69,7 @@ front_mark(char *regions) {
 	return (uint64_t *)(void *)(regions - LARGE_MARK_BYTES);
 }
 
-/* Maps a slab with zeroed regions, which no other thread finds yet; NULL without memory. */
+/* Maps a slab with zeroed, aligned regions, which no other thread finds yet; NULL: no memory. */
 static shelter_slab_t *
 slab_map(size_t bytes, size_t alignment) {
 	assert((bytes & PAGE_MASK) == 0 && (alignment & (alignment - 1)) == 0);
@@ -95,7 +95,7 @@ slab_map(size_t bytes, size_t alignment) {
 	return s;
 }
 
-/* A new slab of a small class, whose first region is the caller's; NULL without memory. */
+/* A new slab of a small class, whose region 0 is the caller's; NULL without memory. */
 static shelter_slab_t *
 slab_new(szind_t szind) {
 	size_t reg = sz_i2s(szind);
@@ -138,7 +138,7 @@ slab_try_take(shelter_slab_t *s, uint32_t *r) {
 	}
 }
 
-/* Ends the process unless these bytes, which are of freed regions, are zero. Returns p. */
+/* Ends the process (safety_fail) unless these bytes, of freed regions, are zero. Returns p. */
 static void *
 check_zero(char *p, size_t size) {
 	if (unlikely(p[0] != 0 || memcmp(p, p + 1, size - 1) != 0)) {
@@ -176,6 +176,7 @@ slab_of(const void *ptr) {
 	return s;
 }
 
+/* Bytes of a region; of a large slab the bytes of all its pages, not the usable size. */
 static size_t
 slab_reg_size(const shelter_slab_t *s) {
 	return s->e.is_slab ? sz_i2s(s->e.szind) : s->e.size;

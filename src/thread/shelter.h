@@ -26,8 +26,8 @@
 #include "util/compiler.h"
 
 /*
- * Returns zeroed memory; alignment: a power of two, or 0 for the natural one. NULL without memory,
- * or if the size or alignment is too large.
+ * Returns zeroed memory of at least size bytes; alignment: a power of two, in bytes, or 0 for the
+ * natural one. NULL without memory, or if the size or alignment is above 2^40 bytes.
  */
 void *shelter_malloc(size_t size, size_t alignment);
 

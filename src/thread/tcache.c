@@ -2,12 +2,19 @@
  * Fill, flush and upkeep of one cache; tcache.h explains when each happens. tcache_limits.c has the
  * limits of bins, tcache_set.c the changes of settings and the explicit caches.
  *
+ * The parameter `slot` is the index of a bin, its size class plus 1. A bin is a stack that grows
+ * towards lower addresses: `head` is its top, the end of its array the bottom. The places of the
+ * array are its slots; those beyond their limit `max` are its grant. Its countdown is the number of
+ * requests (pops) until the slow path takes a sample or looks whether a heartbeat is due; to fold
+ * it is to add what it has counted to the counters. Upkeep sets `empty` to the middle of the stack
+ * as a mark; if it is still there at the next upkeep, the objects below it were not used.
+ *
  * Invariant: each bin's pointers lie between `head` and the bottom of its stack, the oldest at the
- * bottom, which is flushed first (see bin_check). Only the owner of a cache changes it, so no lock
- * is taken here except the arena's tcache_list_mtx for the link of the cache; functions of the
- * arena take their own. Called by the slow path of requests (imalloc.c), whose countdowns lead to
- * the heartbeats, at the start and end of a thread (tsd.c), for explicit caches (tcache_set.c), by
- * claim.c, peak.c and icheck.c, and by mallctl.
+ * bottom, which is flushed first (see bin_check). Only the owner of a cache changes it (but for
+ * tcache_take_over), so no lock is taken here except the arena's tcache_list_mtx for the link of
+ * the cache; functions of the arena take their own. Called by the slow path of requests
+ * (imalloc.c), at heartbeats, at the start and end of a thread (tsd.c), for explicit caches
+ * (tcache_set.c), by claim.c, peak.c and icheck.c, and by mallctl.
  */
 #include "thread/tcache.h"
 
@@ -65,13 +72,13 @@ bin_check(const cache_bin_t *b UNUSED, const tcache_cold_t *c UNUSED) {
 
 /* ------------------------------------------------------------------ counting */
 
-/* Whether each request of the class ends a countdown, see tcache_watched_min. */
+/* Whether each request of the class takes the slow path (tcache_watched_min); size: the class's. */
 static bool
 bin_is_watched(const tcache_cold_t *c, size_t size) {
 	return c->to_sample != UINT64_MAX && size >= atomic_load_zu(&tcache_watched_min, MO_RELAXED);
 }
 
-/* Starts the next countdown: to the next sample or the next heartbeat, whichever comes first. */
+/* Starts the next countdown, to a sample or a heartbeat, and the next look (hardened builds). */
 static void
 bin_arm(const tsd_t *tsd, cache_bin_t *b, tcache_cold_t *c) {
 	size_t size = b->size;
@@ -96,8 +103,9 @@ bin_is_past_zero(const cache_bin_t *b, const tcache_cold_t *c) {
 }
 
 /*
- * Adds the pops since the last fold to the thread's byte counter and to the bin's requests. Returns
- * the bytes of these pops.
+ * Adds the pops since the last fold to the bin's nrequests and, in bytes, to tsd->popped (not those
+ * of an explicit cache). Returns their bytes, which all callers but tcache_flush() add to
+ * tsd->event_bytes. A countdown that has wrapped becomes 0.
  */
 static uint64_t
 bin_fold(tsd_t *tsd, const tcache_t *tc, cache_bin_t *b, tcache_cold_t *c) {
@@ -258,7 +266,7 @@ bin_unmark(cache_bin_t *b, tcache_cold_t *c) {
 	c->is_marked = false;
 }
 
-/* Moves the content to a new stack of nslots pointers. Without memory nothing changes. */
+/* Moves the content to a new stack of nslots pointers; no mark. Without memory nothing changes. */
 static void
 bin_resize(cache_bin_t *b, tcache_cold_t *c, unsigned nslots) {
 	assert(nslots > 0 && nslots <= UINT16_MAX);
@@ -291,7 +299,7 @@ bin_grow_next(cache_bin_t *b, tcache_cold_t *c) {
 
 /* ------------------------------------------------------------------ grants */
 
-/* The grant of a bin: its slots beyond the limit, in bytes of objects. */
+/* The grant of a bin in bytes: the size of its class times its slots beyond the limit. */
 static size_t
 bin_granted(const tcache_cold_t *c, unsigned slot) {
 	return c->nslots > c->max ? (size_t)(c->nslots - c->max) * slot_size(slot) : 0;
@@ -317,7 +325,7 @@ grants_change(tcache_t *tc, unsigned slot, size_t before, size_t after) {
 
 /*
  * Whether the class may have grants. None may while the arena returns unused pages at once (decay
- * time 0), and oversized objects never: their arena keeps pages itself.
+ * time 0), and oversized objects never: the arena of oversized requests keeps their pages itself.
  */
 static bool
 grants_suit(const tcache_t *tc, unsigned slot) {
@@ -327,8 +335,8 @@ grants_suit(const tcache_t *tc, unsigned slot) {
 }
 
 /*
- * Bytes of objects that the budget allows in this bin beside what the cache has. One thread has a
- * limit too, because when it sleeps, or becomes slow, they stay unused.
+ * Bytes by which the grant of this bin may grow: what the budget of all threads and the limits of
+ * one (TCACHE_GRANT_*) leave. When a thread sleeps, or becomes slow, its grants stay unused.
  */
 static size_t
 grants_room(const tcache_t *tc, unsigned slot) {
@@ -340,8 +348,8 @@ grants_room(const tcache_t *tc, unsigned slot) {
 
 /*
  * Enlarges a bin to `next` slots, or to as many as the budget allows, but by more than an eighth or
- * not at all. A limit that was set by an option or a call is never exceeded. Returns whether there
- * is room now.
+ * not at all. A limit that was set by an option or a call is never exceeded. Returns whether one
+ * more object has room now; false if the bin did not grow.
  */
 static bool
 bin_try_grow(tcache_t *tc, unsigned slot, size_t next) {
@@ -362,7 +370,7 @@ bin_try_grow(tcache_t *tc, unsigned slot, size_t next) {
 }
 
 /*
- * Adds half of the slots of a full bin, or grants the first one to a bin without slots, if the
+ * Adds half of its slots and one to a full bin (the first one to a bin without slots), if the
  * thread alternates between taking and freeing more objects than the bin holds (is_swinging).
  */
 static bool
@@ -374,7 +382,7 @@ bin_try_grant(tcache_t *tc, unsigned slot) {
 
 /*
  * Grants a bin without slots those of a batch, for a thread that only allocates or only frees such
- * objects: a lock is then taken for each batch. Objects that are too large for two get none.
+ * objects: it then takes the arena's lock once for a batch. Not if it would be less than 2 objects.
  */
 static bool
 bin_try_grant_batch(tcache_t *tc, unsigned slot) {
@@ -384,8 +392,8 @@ bin_try_grant_batch(tcache_t *tc, unsigned slot) {
 }
 
 /*
- * Halves the slots after upkeep has flushed objects, but not below the limit or the number of
- * objects. A bin whose limit is 0 keeps at least one slot.
+ * Halves the slots of a granted bin after upkeep has flushed objects, but not below its limit or
+ * the number of its objects. A bin whose limit is 0 keeps at least one slot. Ends is_swinging.
  */
 static void
 bin_ungrant(tcache_t *tc, unsigned slot) {
@@ -529,8 +537,9 @@ tcache_make_way(tsd_t *tsd, tcache_t *tc, size_t above, size_t want) {
 }
 
 /*
- * Fetches up to n objects from an arena, as a bin of the slot holds them. Large ones come from hot
- * extents, or if none fits, only one is made in another extent. Returns the number; 0: no memory.
+ * Fetches up to n objects from an arena, as a bin of the slot holds them (large ones: descriptors),
+ * and reports the bin's requests to it. Large ones come from hot extents, or if none fits, only one
+ * is made in another extent. Returns the number; 0: no memory.
  */
 ALWAYS_INLINE unsigned
 slot_fetch_objects(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot, void **out, unsigned n) {
@@ -554,8 +563,8 @@ slot_fetch_objects(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot, void 
 }
 
 /*
- * The name of the current slab of the arena's bin, read without the bin's lock: its descriptor may
- * be that of another extent by now, whose name it then has. 0: there is none.
+ * The name (slab_name()) of the current slab of the arena's bin, read without the bin's lock: its
+ * descriptor may be that of another extent by now, whose name it then has. 0: there is none.
  */
 static NO_SANITIZE_THREAD uint64_t
 current_slab(const tsd_t *tsd, arena_t *from, unsigned slot) {
@@ -578,11 +587,11 @@ tcache_next_slab(const tsd_t *tsd, const tcache_t *tc, arena_t *from, unsigned s
 }
 
 /*
- * The number of objects to fetch for an empty bin: half of its slots, at most half of its limit. It
- * is seven eighths if the bin was filled before since its last upkeep and the transfer cache holds
- * as many. For a large class: one object at the first fill since the last upkeep, and always one in
- * a thread that measures its peak, because the peak is updated at fills; otherwise half of the
- * slots, or all in a thread that does not free such objects in turn.
+ * The number of objects to fetch for an empty bin; 0 without slots. Of a small class: half of its
+ * slots, or of its limit if that is less; seven eighths of them if the bin was filled before since
+ * its last upkeep and the transfer cache holds as many. Of a large class: one at the first fill
+ * since the last upkeep, and always one in a thread that measures its peak, which is updated at
+ * fills; otherwise half of the slots, or all in a thread that does not free such objects in turn.
  */
 ALWAYS_INLINE unsigned
 bin_fill_count(const tsd_t *tsd, const tcache_t *tc, arena_t *from, unsigned slot,
@@ -715,10 +724,10 @@ tcache_take(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 }
 
 /*
- * The number of objects that leave a full stack: half of its slots, or the part that an option
- * lg_tcache_flush_*_div states. It is seven eighths of a bin that was not filled since it was last
- * full, because the thread is in a phase of freeing; of large objects all, but not in a thread that
- * allocates them in turn.
+ * The number of objects that leave a full stack, at least 1: its slots divided by 2 to the power of
+ * an option lg_tcache_flush_*_div. With its default 1 that is half; but seven eighths of a bin that
+ * was not filled since it was last full, because the thread is in a phase of freeing; of large
+ * objects all, but not in a thread that allocates them in turn.
  */
 static unsigned
 bin_surplus(const tcache_cold_t *c, bool is_small) {
@@ -788,15 +797,15 @@ tcache_has(const tcache_t *tc, unsigned slot, const void *ptr) {
 /* ------------------------------------------------------------------ upkeep */
 
 /*
- * Whether the mark of a granted bin is too young to be evaluated (less than one to two time steps):
- * the thread may need several heartbeats for one batch of objects.
+ * Whether the mark of a granted bin is too young to be evaluated (less than one to two steps of 67
+ * ms): the thread may need several heartbeats for one batch of objects.
  */
 static bool
 bin_is_mark_young(const tcache_cold_t *c, uint16_t now) {
 	return c->nslots > c->max && (uint16_t)(now - c->marked_at) < 2;
 }
 
-/* Frees the slots of an empty bin whose limit is 0: its stack goes, and its grant. */
+/* Frees the stack and grant of an empty bin of limit 0. (tcache_is_closed() is about a look.) */
 static void
 bin_close(tcache_t *tc, unsigned slot) {
 	cache_bin_t *b = &tc->bins[slot];
@@ -836,9 +845,9 @@ tcache_return_grants(tsd_t *tsd, tcache_t *tc) {
 }
 
 /*
- * Upkeep of an empty bin whose limit is 0: frees its granted slots if nothing was requested from it
- * since its last turn. Otherwise reports and zeroes its requests, so that the next turn can
- * compare.
+ * Upkeep of an empty bin of large objects whose limit is 0: frees its granted slots if nothing was
+ * requested from it since its last turn and its mark is not young. If something was requested,
+ * reports and zeroes its requests, so that the next turn can compare.
  */
 static void
 bin_upkeep_empty(tsd_t *tsd, tcache_t *tc, unsigned slot, uint16_t now) {
@@ -870,7 +879,8 @@ bin_yield(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 /*
  * Upkeep of one bin: if the mark is still there, flushes three quarters of the objects below it and
  * takes back a part of its grant; then sets the mark to the middle of the stack for the next turn.
- * A single object is marked only in a bin whose limit is 0.
+ * Beyond the cache's part of the budget a granted bin yields half of its slots instead. A mark that
+ * is young stays. A single object is marked only in a bin whose limit is 0.
  */
 static void
 bin_upkeep(tsd_t *tsd, tcache_t *tc, unsigned slot) {
@@ -932,9 +942,9 @@ tcache_gc_large(tsd_t *tsd, tcache_t *tc) {
 }
 
 /*
- * Number of steps of upkeep at a heartbeat: one, and more in a thread whose heartbeats are seldom,
- * so that each bin has its turn about once a second (2^30 ns). Otherwise a thread that has become
- * slow would keep for minutes what it cached while it was fast.
+ * Number of steps of upkeep (bins) at a heartbeat: one, and more in a thread whose heartbeats are
+ * seldom, so that each bin has its turn about once a second (2^30 ns). Otherwise a thread that has
+ * become slow would keep for minutes what it cached while it was fast.
  */
 static unsigned
 upkeep_nsteps(const tsd_t *tsd, const tcache_t *tc) {
@@ -976,7 +986,7 @@ tcache_cached_bytes(const tcache_t *tc) {
 /*
  * Bytes of a cache's memory, one piece: the struct, the bins, the cold halves. The fast path
  * indexes bins by class without a check up to SC_LOOKUP_MAX, so there are at least bins up to that.
- * *bins_at, *cold_at: offsets of the bins and the cold halves.
+ * *bins_at, *cold_at: offsets in bytes of the bins and of the cold halves.
  */
 static size_t
 tcache_bytes(unsigned nslots, size_t *bins_at, size_t *cold_at) {

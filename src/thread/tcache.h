@@ -5,9 +5,10 @@
  * (tcache.create) are reached only by the slow path. "Slot" has two meanings. The parameter `slot`
  * is the index of a bin: slot s serves class s-1, slot 0 is never used, and nslots of a tcache_t is
  * the number of bins. The slots of one bin (`slots` and nslots of a tcache_cold_t) are places for
- * pointers. An empty bin is filled from an arena with about half its slots; a full one moves about
- * half, the oldest, to the transfer cache of the arena's bin (stock.h), or to the arena if its
- * objects are large. Stacks of pointers start small and double with use up to the bin's limit,
+ * pointers. Each bin counts its pops down to the next sample or heartbeat (its countdown,
+ * thread_event.h). An empty bin is filled from an arena with about half its slots; a full one moves
+ * about half, the oldest, to the transfer cache of the arena's bin (stock.h), or to the arena if
+ * its objects are large. Stacks of pointers start small and double with use up to the bin's limit,
  * which the options set. A grant is a number of slots beyond the limit, from a budget in bytes that
  * all threads share (tcache_budget.h). A bin of an automatic cache that is full, empty and full
  * again may get one. A bin whose limit is 0 may also get one for a batch: for the objects that are
@@ -19,9 +20,10 @@
  * names it, where the program sees to it that no two do at the same time. There is one exception:
  * when memory is short, another thread may take what the cache of an idle thread holds, in a way
  * for which the owner needs no lock (claim.h). The link in the arena's list is under the arena's
- * tcache_list_mtx; statistics walk that list under it, and read the cursors of the bins while their
- * owners change them. Called inside the gate, by imalloc.c, tsd.c, tcache_set.c, claim.c, peak.c
- * and mallctl; tcache_has() by icheck.c outside of it.
+ * tcache_list_mtx; statistics walk that list under it, and read `head`, `slots` and nslots of the
+ * bins while their owners change them. Called inside the gate (os/gate.h), by imalloc.c, tsd.c,
+ * tcache_set.c, claim.c, peak.c and mallctl, and at heartbeats; tcache_has() by icheck.c outside of
+ * it.
  */
 #ifndef THREAD_TCACHE_H
 #define THREAD_TCACHE_H
@@ -34,9 +36,9 @@
 /* The cold half of a bin: what the fast path does not need. */
 typedef struct tcache_cold_s {
 	void **slots;         /* room for nslots pointers; NULL while nslots is 0 */
-	/* requests between the end of the running countdown and the next sample; UINT64_MAX: never */
+	/* requests from the countdown's end to the next sample (0: that end); UINT64_MAX: never */
 	uint64_t to_sample;
-	/* the countdown when it started or was folded last; less the countdown: pops not yet folded */
+	/* the countdown at its start or last fold; minus its value now: pops not yet folded */
 	uint32_t window;
 	uint32_t nrequests;   /* requests served and not yet reported to the arena */
 	uint16_t nslots;      /* slots of the stack */
@@ -45,7 +47,7 @@ typedef struct tcache_cold_s {
 		uint16_t marked_at; /* time of a granted bin's mark, in steps of 2^26 ns (67 ms) */
 		uint16_t n_taken;   /* while tcache_t.taken is not 0: objects that another thread took */
 	};
-	bool has_missed : 1;  /* a request found the bin empty since its last upkeep */
+	bool has_missed : 1;  /* a request found the bin empty (a fill) since its last upkeep */
 	bool is_marked : 1;   /* cache_bin_t.empty is a mark, to find objects that nothing uses */
 	bool has_stowed : 1;  /* a free found the bin full since its last fill or upkeep */
 	/* the bin was full and later empty, and upkeep has found no unused objects since then */
@@ -58,12 +60,12 @@ typedef struct tcache_s {
 	ql_t link;            /* in arena->tcaches */
 	arena_t *arena;
 	bool is_auto;         /* a thread's own cache; false: explicit (tcache.create) */
-	uint64_t interval;    /* explicit caches: sample interval when the distances were drawn */
+	uint64_t interval;    /* explicit caches: sample interval (bytes) of the present distances */
 	size_t granted;       /* slots beyond the bins' limits, in bytes of objects, filled or not */
 	atomic_zu_t taken;    /* bytes of objects in the stacks that another thread took (claim.h) */
 	size_t granted_large; /* part of `granted` for objects above TCACHE_LARGE_SOME */
 	unsigned nslots;      /* number of bins, slot 0 included */
-	unsigned gc_large;    /* bit in granted_map of the large bin that had its upkeep last */
+	unsigned gc_large;    /* number of the bit in granted_map whose bin had its upkeep last */
 	uint64_t granted_map; /* bit i: bin tcache_first_large() + i has grants */
 	tcache_cold_t *cold;  /* nslots of them */
 	cache_bin_t *bins;    /* nslots of them, 64-byte aligned */
@@ -84,8 +86,8 @@ tcache_t *tcache_new(tsd_t *tsd, arena_t *arena, size_t max, bool is_auto);
  */
 void tcache_delete(tsd_t *tsd, tcache_t *tc);
 /*
- * Empties the cache, its quarantine, spares and kept records included, and reports its requests to
- * the arena.
+ * Empties the cache, its spares and kept records included, and if it is a thread's own also that
+ * thread's quarantine; reports its requests to the arena.
  */
 void tcache_flush(tsd_t *tsd, tcache_t *tc);
 /*
@@ -106,14 +108,14 @@ void tcache_return_grants(tsd_t *tsd, tcache_t *tc);
  */
 size_t tcache_take_over(tcache_t *tc);
 void tcache_settle_taken(tsd_t *tsd, tcache_t *tc);
-/* Moves the cache to another arena's list. */
+/* Moves the cache to the list of another arena; NULL: only takes it out of its list. */
 void tcache_rebind(tcache_t *tc, arena_t *arena);
 
 /*
  * Counts one request of class slot-1. If the countdown is 0, the fast path has counted the request
- * already. At the end of a countdown starts the next one, and runs the heartbeat if due. True: this
- * request is to be a sample. The caller then calls tcache_take(), or tcache_took_sample() for a
- * sample that is served elsewhere.
+ * already. At the end of a countdown starts the next one, and runs the heartbeat if due; its hooks
+ * may delete caches (tsd_t.n_cache_ends). True: this request is to be a sample. The caller then
+ * calls tcache_take(), or tcache_took_sample() for a sample that is served elsewhere.
  */
 bool tcache_count_to_sample(tsd_t *tsd, tcache_t *tc, unsigned slot);
 /* Counts a request that is a sample for another reason: the distance to the next sample stays. */
@@ -152,23 +154,23 @@ void tcache_recount(tsd_t *tsd, tcache_t *tc, unsigned slot);
 void tcache_uncount_fast(tcache_t *tc, size_t usize);
 /*
  * Puts a freed object of class slot-1 into its bin; makes room if it is full. obj: the object, or
- * the descriptor of a large one, which the caller has claimed (arena_large_try_claim). Returns
- * false if the bin has no slots and none is granted; the caller frees the object then.
+ * the descriptor (edata_t) of a large one, which the caller has claimed (arena_large_try_claim).
+ * Returns false if the bin has no slots and none is granted; the caller frees the object then.
  */
 bool tcache_try_put(tsd_t *tsd, tcache_t *tc, unsigned slot, void *obj);
 /*
  * Flushes cached objects of more than `above` bytes, which is at least TCACHE_LARGE_SOME, the
  * largest classes first, until `want` bytes are flushed or none is left, so that a large request
- * takes their pages instead of new ones. Nothing is flushed if no bin above TCACHE_LARGE_SOME has
- * grants. By default the limit of these bins is 0, so without grants they are empty; and if an
- * option or a call has set a limit, it is kept. Called when no hot extent fits the request, and by
- * peak_reset().
+ * takes their pages instead of new ones. Nothing is flushed while granted_large is 0: by default
+ * the limit of the bins above TCACHE_LARGE_SOME is 0, so without grants they are empty; and where
+ * options have set limits, no bin has grants. Otherwise bins whose limit a call has set are flushed
+ * too. Called when no hot extent fits the request, and by peak_reset().
  */
 void tcache_make_way(tsd_t *tsd, tcache_t *tc, size_t above, size_t want);
 
 /*
- * The look: a check of a few freed objects, in builds with --enable-opt-safety-checks. At the start
- * of each countdown (about every 64 KiB of a small class) the bin of a thread's own cache is
+ * The look: a check of a few freed objects, in hardened builds (--enable-opt-safety-checks). At the
+ * start of each countdown (about every 64 KiB of a small class) the bin of a thread's own cache is
  * closed: pops and pushes take the slow path until an object of the class is freed. That object
  * enters the quarantine, which zeroes its bytes and checks them when it leaves. If there is no free
  * during TCACHE_LOOK_TRIES requests (to_look), pops take the fast path again; the bin stays closed

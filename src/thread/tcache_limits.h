@@ -10,7 +10,8 @@
 
 #include "meta/sc.h"
 
-#define TCACHE_NSLOTS_LIMIT 2048u  /* most slots of a bin with grants (the options: the same) */
+/* Most slots of a bin with grants; also the greatest value of the options tcache_nslots_*. */
+#define TCACHE_NSLOTS_LIMIT 2048u
 #define TCACHE_NCACHED_LIMIT 8191u /* maximum of ncached_max settings, in objects */
 /* Largest size that a cache can hold, in bytes. */
 #define TCACHE_MAX_LIMIT ((size_t)8 << 20)
@@ -37,8 +38,9 @@
 #define TCACHE_LARGE_MUCH ((size_t)128 << 10)
 
 /*
- * The options; the manual and conf_table.c say what each does. opt_tcache_gc_* and
- * opt_experimental_tcache_gc are only shown.
+ * The options; the manual and conf_table.c say what each does. opt_tcache_max is bytes, nslots are
+ * objects, lg_* log2 of a factor or divisor. opt_tcache_gc_* and opt_experimental_tcache_gc are
+ * only shown.
  */
 extern bool opt_tcache;
 /* Whether an option that limits caches was set, to any value; and one for large objects. */
@@ -59,9 +61,9 @@ extern bool opt_experimental_tcache_gc;
 extern HIDDEN size_t tcache_max_default;
 extern unsigned tcache_nhbins;
 
-/* Computes the defaults from the options; called by boot, after bin_info_boot(). */
+/* Computes the defaults, and arena_large_explicit_min; called by boot, after bin_info_boot(). */
 void tcache_boot(void);
-/* Maximum number of objects of a class in a new cache. */
+/* The limit of a class in a new cache, in objects. */
 unsigned tcache_ncached_max_default(szind_t szind);
 /*
  * Whether a bin with this limit (max) may be granted more: no option has set a limit, and this one
@@ -69,13 +71,13 @@ unsigned tcache_ncached_max_default(szind_t szind);
  */
 bool tcache_may_grant(szind_t szind, unsigned max);
 /*
- * For the option parser: sets the limit for the classes of the request sizes from..to to n objects,
- * at most TCACHE_NCACHED_LIMIT. Returns 0 always, as the parser wants.
+ * For the option parser: sets the limit for the classes of the request sizes from..to (bytes, both
+ * included) to n objects, at most TCACHE_NCACHED_LIMIT. Returns 0 always, as the parser wants.
  */
 int tcache_ncached_max_default_set(size_t from, size_t to, size_t n);
 /*
- * Finds the classes of the request sizes from..to, cut at the largest that can be cached. Returns
- * false if there are none.
+ * Finds the classes of the request sizes from..to (bytes, both included), cut at TCACHE_MAX_LIMIT:
+ * *first to *last, both included. Returns false if there are none.
  */
 bool tcache_range_classes(size_t from, size_t to, szind_t *first, szind_t *last);
 

@@ -1,9 +1,9 @@
 /*
  * Changes of thread caches while the process runs, and the table of explicit caches.
- * Invariant: an id is in use, or in free_ids, or at least n_used. set.mtx guards the table;
- * tcaches_get() reads one element without it. A thread changes only its own cache, and an explicit
- * one that no other thread uses meanwhile. Called by the mallctl nodes thread.tcache.* and
- * tcache.* (ctl_thread.c), and by requests with MALLOCX_TCACHE() (imalloc.c).
+ * Invariant: an id is in use, or in free_ids, or not below n_used (never used yet). set.mtx guards
+ * the table; tcaches_get() reads one element without it. A thread changes only its own cache, and
+ * an explicit one that no other thread uses meanwhile. Called by the mallctl nodes thread.tcache.*
+ * and tcache.* (ctl_thread.c), and by requests with MALLOCX_TCACHE() (imalloc.c).
  */
 #include "thread/tcache_set.h"
 
@@ -25,8 +25,8 @@ static struct {
 /* ------------------------------------------------------------------ while running */
 
 /*
- * Replaces the thread's cache, if any, by an empty one for sizes up to max; the limits of bins are
- * kept. EAGAIN: no memory, nothing changed.
+ * Replaces the thread's cache, if any, by an empty one for sizes up to max (bytes), and flushes the
+ * old one; bins that both have keep their limits. EAGAIN: no memory, nothing changed.
  */
 static int
 tcache_rebuild(tsd_t *tsd, size_t max) {
@@ -51,8 +51,8 @@ tcache_rebuild(tsd_t *tsd, size_t max) {
 }
 
 /*
- * The fast path indexes bins by class without a bound, up to the process's largest cached class.
- * So a cache always has bins for those, and a smaller maximum only closes the upper ones.
+ * Sets the limit of the bins for sizes above max (bytes) to 0. They stay, because the fast path
+ * indexes bins by class without a bound, up to the process's largest cached class.
  */
 static void
 tcache_close_above(tsd_t *tsd, size_t max) {
@@ -66,7 +66,7 @@ tcache_close_above(tsd_t *tsd, size_t max) {
 	}
 }
 
-/* Opens the bins up to max that an earlier, smaller maximum closed. */
+/* Gives bins up to max that have the limit 0 the default one, also if a call has set them to 0. */
 static void
 tcache_open_up_to(tcache_t *tc, size_t max) {
 	for (unsigned s = 1; s < tc->nslots; s++) {
@@ -163,6 +163,7 @@ tcaches_table_make_locked(void) {
 	return set.caches != NULL ? 0 : ENOMEM;
 }
 
+/* Takes a free id. False: there is no memory for the table, or all ids are in use. */
 static bool
 tcaches_try_id_locked(unsigned *id) {
 	assert(set.n_free <= set.n_used && set.n_used <= TCACHES_MAX);

@@ -1,8 +1,8 @@
 /*
  * Changes of thread caches while the process runs, and explicit caches (tcache.create).
  * Each function except tcaches_* acts on the calling thread's own cache and needs no lock; the
- * table of explicit caches has its own. The caller is inside the gate. Called by mallctl nodes and
- * by requests that name a cache.
+ * table of explicit caches has its own. The caller is inside the gate. Called by mallctl nodes
+ * (ctl_thread.c) and by requests that name an explicit cache (imalloc.c).
  */
 #ifndef THREAD_TCACHE_SET_H
 #define THREAD_TCACHE_SET_H
@@ -11,18 +11,20 @@
 #include "thread/tsd.h"
 
 /*
- * Implement thread.tcache.max, .enabled and .ncached_max. 0, or an errno value: EAGAIN without
- * memory, ENOENT if ncached_max is set in a thread without a cache.
+ * Implement thread.tcache.max (bytes), .enabled and .ncached_max (n objects for requests of
+ * from..to bytes). They flush the cache and make a new one, or none. 0, or an errno value: EAGAIN
+ * without memory, ENOENT if ncached_max is set in a thread without a cache. After EAGAIN the cache
+ * is as before, but tcache_max_set() has changed tsd_t.tcache_max.
  */
 int tcache_max_set(tsd_t *tsd, size_t max);
 int tcache_enabled_set(tsd_t *tsd, bool enabled);
 int tcache_ncached_max_set(tsd_t *tsd, size_t from, size_t to, size_t n);
-/* Limit of objects for the class of a size; 0 if not cached. EINVAL: no cache can hold the size. */
+/* *n: limit of objects for the class of a size; 0 if not cached. EINVAL: no cache can hold it. */
 int tcache_ncached_max_get(tsd_t *tsd, size_t size, size_t *n);
 
 /*
- * Explicit caches. EFAULT: no memory, no id left, or no such id. No other thread may use a cache
- * while it is flushed or destroyed.
+ * Explicit caches. 0, or EFAULT: no memory (or tsd NULL), no id left, or no such id. To destroy a
+ * cache flushes it first; no other thread may use it meanwhile.
  */
 int tcaches_create(tsd_t *tsd, unsigned *id);
 int tcaches_flush(tsd_t *tsd, unsigned id);

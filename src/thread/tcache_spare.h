@@ -1,15 +1,15 @@
 /*
  * Spares: small sampled objects that a thread has freed and keeps for its next sample of the class;
- * and records of large ones, without the objects, which are like any others.
+ * and records of large samples, without the objects, which are cached like any others.
  *
  * All threads share the slabs of samples, and no bin of a cache holds their regions, so without
  * spares each sample would take the lock of a bin twice. There are TCACHE_NSPARES places; a class
- * uses the place of its slot modulo that, and a spare is never replaced by another. Invariant: a
- * spare is allocated in its slab, and its record has req_size TCACHE_REC_IS_SPARE, by which free()
- * recognises a double free. Only regions of the hidden arena of the automatic arenas become spares.
- * They belong to a thread's own cache, whose owner alone calls these functions (imalloc.c,
- * tcache.c), inside the gate, so there is no lock. Upkeep returns all spares to their slabs, and
- * frees the kept records, once in a round over the bins.
+ * uses the place of its slot (class + 1) modulo that, and a spare is never replaced by another.
+ * Invariant: a spare is allocated in its slab, and its record has req_size TCACHE_REC_IS_SPARE, by
+ * which free() recognises a double free. Only samples of the automatic arenas become spares; they
+ * lie in one hidden arena. Spares belong to a thread's own cache, whose owner alone calls these
+ * functions (imalloc.c, tcache.c), inside the gate, so there is no lock. Upkeep returns all spares
+ * to their slabs, and frees the kept records, once in a round over the bins.
  */
 #ifndef THREAD_TCACHE_SPARE_H
 #define THREAD_TCACHE_SPARE_H
@@ -23,9 +23,9 @@
 #define TCACHE_REC_IS_SPARE UINT64_MAX
 
 typedef struct {
-	void *ptr;
-	sample_rec_t *rec;
-	unsigned slot;      /* of the object's class; 0: this place is empty */
+	void *ptr;          /* the object, a region of a slab of samples */
+	sample_rec_t *rec;  /* its record in that slab */
+	unsigned slot;      /* of the object's class: class + 1; 0: this place is empty */
 } tcache_spare_t;
 
 /* What a cache keeps for samples. */

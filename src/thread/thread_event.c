@@ -1,9 +1,9 @@
 /*
  * Heartbeats of a thread, their pace, and the distances to samples (thread_event.h).
  *
- * A heartbeat adjusts the pace (pace_keep), runs decay and the hooks; the one that does a round of
- * decay sees whether much memory has become unused (pace_look), as do releases of pages
- * (thread_event_unused_rose). Invariant: between two heartbeats a thread allocates less than twice
+ * A heartbeat adjusts the pace (pace_keep), runs decay and the hooks. If it did a round of decay,
+ * it looks whether much memory has become unused (pace_look); thread_event_unused_rose() does so
+ * when pages are released. Invariant: between two heartbeats a thread allocates less than twice
  * beat_bytes from each of its bins, but up to 32 objects of a class above 2 KiB, and a few large
  * objects past the cache. Locks: none, but a recall takes that of the gate's list; the fields are
  * the thread's own, and `pace` consists of atomic words. Called by tcache.c and imalloc.c inside
@@ -22,15 +22,16 @@ atomic_b_t thread_event_is_wanted;
 thread_event_hook_t *const *thread_event_hooks;
 atomic_b_t thread_event_is_strict;
 
-/* log2 of the unit of tls_s.beat in ns (about 1 ms); a thread without one for so many is idle. */
+/* log2 of the unit of tls_s.beat in ns (about 1 ms); no heartbeat for BEAT_IDLE units: idle. */
 #define BEAT_LG_NS 20
 #define BEAT_IDLE 1000u
 /* With more threads than this, thread_event_try_end_last() takes it that one is not idle. */
 #define AWAKE_MAX 64u
 
-/* A larger distance to a sample, in objects or bytes, is practically infinite. */
+/* Distances to a sample, in objects or bytes, are cut to this: no thread gets so far. */
 #define GAP_MAX 1e18
 
+/* Draws an exponential random number of this mean, rounded down; objects or bytes, as the mean. */
 static uint64_t
 thread_event_gap(tsd_t *tsd, double mean) {
 	double gap = prng_exponential(&tsd->prng) * mean;
@@ -112,7 +113,7 @@ thread_event_begin(tsd_t *tsd) {
 	tsd->beat_bytes = is_hurried ? THREAD_EVENT_LEAST : THREAD_EVENT_BYTES;
 }
 
-/* Recalls all threads unless that was done a short while ago. */
+/* Recalls all threads, and returns true, unless that was done a short while ago. */
 static bool
 pace_try_recall(uint64_t now) {
 	uint64_t next = atomic_load_u64(&pace.next_ns, MO_RELAXED);

@@ -84,8 +84,9 @@ thread_event_direct_requests(const tsd_t *tsd) {
 }
 
 /*
- * Whether the next thread that takes the slow path has a heartbeat, however little it has
- * allocated. After a change call recall_all(RECALL_SETTINGS).
+ * While this is set, a thread that takes the slow path has a heartbeat, however little it has
+ * allocated. The profiler sets it, then calls recall_all(RECALL_SETTINGS), and clears it at the
+ * heartbeat that follows.
  */
 extern HIDDEN atomic_b_t thread_event_is_wanted;
 
@@ -96,7 +97,7 @@ extern HIDDEN atomic_b_t thread_event_is_wanted;
  */
 extern HIDDEN atomic_u64_t thread_event_sample_interval;
 
-/* Sets the pace of a new thread; draws no distances. */
+/* Sets the pace (beat_bytes) of a new thread; draws no distances to samples. */
 void thread_event_begin(tsd_t *tsd);
 /*
  * Sets the shortest distance of the thread's heartbeats. Running countdowns of bins stay as they
@@ -129,8 +130,8 @@ bool thread_event_try_end_last(tsd_t *tsd, unsigned n);
 bool thread_event_is_idle(const struct tls_s *t, uint64_t now);
 
 /*
- * Hooks called at heartbeats, in the gate, without a lock, with nested events off (tls_s.inside);
- * the last entry is NULL. bytes: what the thread allocated since its last heartbeat, as counted.
+ * Hooks called at heartbeats, in the gate, without a lock, with tls_s.inside raised against nested
+ * heartbeats; the last is NULL. bytes: what the thread allocated since the last one, as counted.
  */
 typedef void thread_event_hook_t(tsd_t *tsd, uint64_t bytes);
 extern HIDDEN thread_event_hook_t *const *thread_event_hooks;
@@ -152,7 +153,7 @@ uint64_t thread_event_draw_bytes(tsd_t *tsd);
 
 /* Runs the heartbeat, unless the thread is inside other work of the library (tls_s.inside). */
 void thread_event_due(tsd_t *tsd);
-/* Counts allocated bytes, and runs the heartbeat if that is due or wanted, unless nested. */
+/* Counts allocated bytes; runs the heartbeat if due (beat_bytes) or wanted, unless nested. */
 ALWAYS_INLINE void
 thread_event_advance(tsd_t *tsd, uint64_t bytes) {
 	tsd_assert_own(tsd);
@@ -176,12 +177,13 @@ thread_event_try_pass(tsd_t *tsd, uint64_t bytes) {
 	tsd->event_bytes += bytes;
 	return true;
 }
+/* thread_event_advance() for such a request; allows thread_event_try_pass() for the next ones. */
 ALWAYS_INLINE void
 thread_event_advance_large(tsd_t *tsd, uint64_t bytes) {
 	thread_event_advance(tsd, bytes);
 	tsd->n_direct = thread_event_direct_requests(tsd);
 }
-/* Counts an allocation of usize bytes past the cache; returns whether it is a sample. */
+/* Counts usize bytes, allocated past the cache, towards the next sample; whether it is that one. */
 bool thread_event_count_to_sample(tsd_t *tsd, size_t usize);
 
 #endif

@@ -43,8 +43,8 @@ static void tsd_cleanup(void *arg);
 
 /*
  * An extent hook of the user may allocate while its thread is in the middle of an operation. Until
- * the hook returns the thread is served without its tsd and cache. Returns the previous state, for
- * tsd_hook_end(); hooks may nest.
+ * tsd_hook_end() the thread is served without its tsd and cache, and tls_s.inside is raised.
+ * Returns the previous state, for tsd_hook_end(); hooks may nest.
  */
 static uint32_t
 tsd_hook_begin(void) {
@@ -278,7 +278,7 @@ tsd_leave(void) {
 	gate_exit(tls_get());
 }
 
-/* Returns what a thread that has ended keeps of objects, and leaves its arena. */
+/* Flushes and deletes the quarantine and cache of a thread that ends or is absent; unbinds it. */
 static void
 tsd_give_back(tsd_t *tsd) {
 	assert(tsd->tls == tls_get() && tsd->tls->inside > 0);
@@ -310,7 +310,7 @@ tsd_try_end_absent(void) {
 	return true;
 }
 
-/* The destructor of the key, also used when tsd_make() fails. */
+/* The destructor of the key: ends and frees the data. Also used when tsd_make() fails. */
 static void
 tsd_cleanup(void *arg) {
 	tsd_t *tsd = arg;

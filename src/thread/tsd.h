@@ -59,7 +59,7 @@ tsd_fetch_to_free(struct tls_s *t) {
 #define TSD_UNCACHED_MAX 32
 void tsd_make_cache(tsd_t *tsd);
 
-/* The thread's cache; NULL: it has none (yet). Counts the operation. */
+/* The thread's cache, made if it is due now; NULL: it has none (yet). Counts the operation. */
 ALWAYS_INLINE struct tcache_s *
 tsd_cache(tsd_t *tsd) {
 	if (unlikely(tsd->tcache == NULL) && tsd->is_cached
@@ -94,8 +94,8 @@ tsd_t *tsd_enter(void);
 void tsd_leave(void);
 
 /*
- * Opens the fast path if this thread may use it, otherwise closes it. To be called by the thread
- * after its is_slow, its cache or tsd_no_fast_path changed.
+ * Opens the fast path (tls_s.cache) if this thread may use it, otherwise closes it. To be called by
+ * the thread after its is_slow, its cache or tsd_no_fast_path changed.
  */
 void tsd_fast_path_update(tsd_t *tsd);
 
@@ -111,7 +111,7 @@ extern bool tsd_all_slow;
  */
 extern void (*const *tsd_cleanups)(tsd_t *tsd);
 
-/* thread.allocated and thread.deallocated, exact at the time of the call. */
+/* thread.allocated and thread.deallocated, in bytes, exact at the time of the call. */
 uint64_t tsd_allocated(tsd_t *tsd);
 uint64_t tsd_deallocated(tsd_t *tsd);
 

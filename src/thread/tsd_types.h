@@ -36,25 +36,25 @@ typedef struct user_mark_s {
 
 typedef struct tsd_s tsd_t;
 struct tsd_s {
-	gate_link_t gate;
-	struct tls_s *tls;
+	gate_link_t gate;             /* its place in the gate's list of threads */
+	struct tls_s *tls;            /* the thread's TLS words */
 	struct tcache_s *tcache;      /* NULL: switched off, or not made yet */
 	atomic_u32_t claim;           /* CLAIM_*: another thread takes objects of the cache */
 	bool is_cached;               /* has a cache, or gets one after a few operations */
-	uint8_t n_uncached;           /* operations without a cache so far */
+	uint8_t n_uncached;           /* slow operations without a cache so far */
 	arena_t *arena;               /* the one to which the thread is bound */
-	/* the fewest bytes that it had mapped since the thread last looked for another one */
+	/* the fewest bytes that this arena had mapped since the thread last looked for another one */
 	size_t arena_mapped;
 	bool is_arena_known;          /* the program has read or written thread.arena */
 	uint32_t n_cache_ends;        /* caches that the thread has deleted, explicit ones included */
 	bool is_slow;                 /* the fast path stays closed for this thread */
 	uint8_t shard_seed;           /* chooses the bin of a class with several shards */
-	unsigned gc_next;             /* bin that upkeep of the cache examined last */
+	unsigned gc_next;             /* index of the bin that upkeep of the cache examined last */
 	uint64_t gc_ns;               /* beat_ns when upkeep last ran */
-	size_t tcache_max;            /* largest size that this thread caches */
+	size_t tcache_max;            /* largest size in bytes that this thread caches */
 	uint64_t prng;                /* state of the random numbers for distances to samples */
 	uint64_t popped;              /* bytes popped from the cache, up to the last fold of each bin */
-	uint64_t filled;              /* bytes that fills moved from arenas to the cache, and samples */
+	uint64_t filled;              /* bytes moved from arenas to the cache, and those of samples */
 	uint64_t flushed;             /* bytes that flushes moved from the cache to arenas */
 	uint64_t direct_alloc;        /* bytes allocated past the thread's own cache */
 	uint64_t direct_dalloc;       /* bytes freed past it, also before the thread had a tsd */
@@ -65,19 +65,17 @@ struct tsd_s {
 	bool is_counted;
 	uint64_t counted_alloc;
 	uint64_t counted_dalloc;
-	/*
-	 * Sampling interval, 0: none. The thread's distances are drawn and its samples weighed with it.
-	 */
+	/* mean bytes between samples, 0: none; with it distances are drawn and samples weighed */
 	uint64_t sample_interval;
 	uint64_t sample_gap;          /* bytes past the cache until a sample is due */
 	uint32_t n_direct;            /* requests that thread_event_try_pass() may still pass */
 	/* thread_event_is_strict at the last recall */
 	bool is_strict;
 	uint64_t event_bytes;         /* bytes allocated since the last heartbeat, as counted so far */
-	/* bytes until the next heartbeat; a running countdown keeps its own value */
+	/* distance of heartbeats in bytes; a running countdown keeps that with which it started */
 	uint64_t beat_bytes;
 	uint64_t beat_ns;             /* monotonic time of the last heartbeat; 0: none yet */
-	/* bytes of small objects that left full stacks since then or thread_event_freed_much() */
+	/* bytes of small objects that left full stacks since beat_ns or thread_event_freed_much() */
 	uint64_t small_freed;
 	/* beat_ns when the thread last counted a beat for the profiler's clients outside */
 	uint64_t beat_told_ns;

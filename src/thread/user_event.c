@@ -15,7 +15,7 @@
 
 static LARGE_BSS struct {
 	mutex_t mtx;
-	atomic_u32_t count;
+	atomic_u32_t count; /* entries of events */
 	user_event_t events[USER_EVENTS_MAX];
 } user_events = {.mtx = MUTEX_INITIALIZER("user_event", WITNESS_RANK_LEAF)};
 
@@ -69,7 +69,7 @@ mark_try_pass(uint64_t *mark, uint64_t count, uint64_t interval) {
 	return !is_first;
 }
 
-/* The user's function may do anything, including waiting, so it runs outside the fork gate. */
+/* The user's function may do anything, including waiting, so it is called outside the gate. */
 static void
 call(const user_event_t *event, bool is_alloc, uint64_t allocated, uint64_t deallocated) {
 	struct tls_s *t = tls_get();

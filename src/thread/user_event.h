@@ -14,6 +14,7 @@
 
 /* A thread event as the user passes it; the layout is part of the public interface. */
 typedef struct user_event_s {
+	/* is_alloc: it is due by bytes allocated; the others: all bytes of the thread so far */
 	void (*callback)(bool is_alloc, uint64_t allocated, uint64_t deallocated);
 	/* bytes that the thread allocates (and, separately, frees) between two calls */
 	uint64_t interval;
@@ -26,7 +27,7 @@ typedef struct user_event_s {
  */
 int user_event_add(const user_event_t *event);
 
-/* A heartbeat hook: makes the calls that are due, outside the gate. */
+/* A heartbeat hook: makes the calls that are due; it leaves the gate for each and enters again. */
 void user_event_heartbeat(tsd_t *tsd, uint64_t bytes);
 
 #endif
