@@ -9,7 +9,8 @@
  *
  * An int result is an errno as mallctl returns it, unless its comment says otherwise. Locks: none
  * of its own. Called by jemalloc_init.c (boot), imalloc.c and irealloc.c (samples),
- * jemalloc_fork.c, ctl, and thread_event (heartbeats, by a hook).
+ * jemalloc_fork.c, ctl_prof.c, ctl_arena.c and ctl_snapshot.c, and thread_event (heartbeats, by a
+ * hook).
  */
 #ifndef PROF_H
 #define PROF_H
@@ -36,8 +37,8 @@
  */
 int prof_boot_conf(void);
 /*
- * Registers prof_fdump with atexit() if prof_final, prof_log or prof_final_signals is set. Called
- * only during boot, also if the profiler starts later or never.
+ * Registers prof_fdump with atexit() if prof_final, prof_log, prof_final_signals or prof_gdump is
+ * set. Called only during boot, also if the profiler starts later or never.
  */
 void prof_boot_exit(void);
 /*
@@ -52,9 +53,9 @@ void prof_boot_box(void);
  */
 void prof_boot_constructed(void);
 /*
- * Stops the log and writes the final profile and the leak summary, each if its option asks for it;
- * with prof_leak_error and leaks it ends the process with status 1. prof_boot_exit() registers it
- * with atexit().
+ * Stops the log, writes a gdump that is due, the final profile and the leak summary, each if its
+ * option asks for it; with prof_leak_error and leaks it ends the process with status 1.
+ * prof_boot_exit() registers it with atexit().
  */
 void prof_fdump(void);
 /*
@@ -81,7 +82,8 @@ prof_should_sample(tsd_t *tsd) {
  * would have had without sampling. rate is the interval in bytes with which this sample was drawn,
  * whatever has been published since; 1 for a large request that is sampled in any case, for
  * prof_trigger_large(). where is the point at which the user's code entered the allocator. Called
- * inside the gate, without a lock, with `inside` raised; leaves the gate while a hook runs.
+ * inside the gate (os/gate.h: fork waits until no thread is inside), without a lock, with `inside`
+ * (os/tls.h) raised; leaves the gate while a hook runs.
  */
 void prof_sample_alloc(tsd_t *tsd, void *ptr, sample_rec_t *rec, uint64_t rate, size_t req,
     size_t usize, const struct unwind_where_s *where);
@@ -92,8 +94,9 @@ void prof_sample_alloc(tsd_t *tsd, void *ptr, sample_rec_t *rec, uint64_t rate, 
  */
 void prof_sample_free(tsd_t *tsd, const void *ptr, sample_rec_t *rec, size_t usize);
 /*
- * Called at each heartbeat of a thread, inside the gate, without a lock, with `inside` raised;
- * bytes is what the thread has allocated since its previous heartbeat.
+ * Called at each heartbeat of a thread (its periodic work by bytes allocated), inside the gate,
+ * without a lock, with `inside` raised; bytes is what the thread has allocated since its previous
+ * heartbeat.
  */
 void prof_heartbeat(tsd_t *tsd, uint64_t bytes);
 
@@ -106,7 +109,7 @@ void prof_heartbeat(tsd_t *tsd, uint64_t bytes);
  */
 int prof_prefix_set(const char *prefix);
 /*
- * "errno-name path bytes-written" of the last failed dump; "" if there is none, before the profiler
+ * "ERRNO-NAME PATH BYTES-WRITTEN" of the last failed dump; "" if there is none, before the profiler
  * is booted, and without memory. The text is valid until the same thread asks again.
  */
 const char *prof_last_error(void);
@@ -121,7 +124,7 @@ const char *prof_last_dump(void);
 
 typedef enum {
 	prof_mutex_sites,		/* stats.mutexes.prof: all shards of sites and counts together */
-	prof_mutex_thds_data,
+	prof_mutex_thds_data,	/* the lock `pass` of prof_data.c, for the thread records */
 	prof_mutex_dump,
 	prof_mutex_recent_alloc,
 	prof_mutex_recent_dump,

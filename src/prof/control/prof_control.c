@@ -5,10 +5,10 @@
  * Invariant: at most one thread serves requests at a time (control.is_serving). Other processes may
  * write the mailbox block at any time, so a request is copied and then checked, and nothing that
  * the library itself relies on is kept there. Locks: none; state is atomic or written only at boot,
- * in a forked child or by the serving thread, and requests are served outside the gate. Called by
- * jemalloc_init.c (hooks, constructor), by prof.c at boot, after fork and at heartbeats, by
- * thread_event at heartbeats (a hook that jemalloc_init sets), by the profiler's thread, and
- * through the hooks of prof_control_wire().
+ * in a forked child or by the serving thread, and requests are served outside the gate (os/gate.h:
+ * fork waits until no thread is inside). Called by jemalloc_init.c (hooks, constructor), by prof.c
+ * at boot, after fork and at heartbeats, by thread_event at heartbeats (a hook that jemalloc_init
+ * sets), by the profiler's thread, and through the hooks of prof_control_wire().
  */
 #include "prof/control/prof_control.h"
 
@@ -107,8 +107,8 @@ static struct {
 	/* no thread is created, because a system call filter might end the process for that */
 	atomic_b_t thread_barred;
 	atomic_b_t is_awaited;    /* a slot has a request that was left to the thread */
-	atomic_u32_t wakes;       /* futex on which the thread sleeps */
-	/* monotonic time of the next look into the directory; for the thread that is serving */
+	atomic_u32_t wakes;       /* number of wake-ups; the futex on which the thread sleeps */
+	/* monotonic ns of the next look into the directory; for the thread that is serving */
 	uint64_t dir_next_ns;
 } control;
 
@@ -139,7 +139,7 @@ box(void) {
 
 /* ---------------------------------------------------------------- the block */
 
-/* Fills in what is constant, and again what a client may have overwritten of it. */
+/* Fills in the constant fields; also called at each serving, as a client may overwrite them. */
 static void
 box_header(void) {
 	static const char version[] = JEMALLOC_VERSION;
@@ -462,7 +462,7 @@ dir_look(void) {
 	serving_end();
 }
 
-/* Does all that is due; returns the ns until the next round, at most ROUND_NS. */
+/* Does all that is due, outside the gate; returns the ns until the next round, at most ROUND_NS. */
 static uint64_t
 thread_round(void) {
 	prof_signal_tick();
@@ -632,7 +632,10 @@ control_wake(void) {
 
 /* ---------------------------------------------------------------- heartbeats, life */
 
-/* Whether the thread came directly from the user's code and no fork is under way. */
+/*
+ * Whether the thread came directly from the user's code, so that only the heartbeat itself has
+ * raised `inside` and entered the gate, and no fork is under way.
+ */
 static bool
 is_safe(const struct tls_s *t) {
 	return t->inside == 1 && t->gate_depth <= 1 && !gate_is_closed();

@@ -1,19 +1,20 @@
 /*
  * Control from outside the process: the mailbox, and the profiler's own thread.
  *
- * A heartbeat reads one word of the mailbox, the doorbell. If it is set, requests are carried out
- * at that point, or by the profiler's thread if it runs; one thread at a time does so and others
- * continue. Dumps and marks are left to the profiler's thread wherever there can be one. A
- * heartbeat is safe for that only if the thread came directly from the user's code into malloc: not
- * in a nested event, without a lock, with no fork under way.
+ * A heartbeat (periodic work of a thread by bytes allocated, thread/thread_event.h) reads one word
+ * of the mailbox, the doorbell. If it is set, requests are carried out at that point, or by the
+ * profiler's thread if it runs; one thread at a time does so and others continue. Dumps and marks
+ * are left to the profiler's thread wherever there can be one. A heartbeat is safe for that only if
+ * the thread came directly from the user's code into malloc: not in a nested event, without a lock,
+ * with no fork under way.
  *
  * The profiler's thread exists while it has work: a session, a timer, a black box, a control
  * directory, signals to wait for (prof_final_signals), a request left to it, a profile to hand
  * over; with prof_thread:true always. It is started by the constructor if the options want it, at a
  * heartbeat, or after a change of a session or threshold; a forked child does not have it at first.
  *
- * Locks: none; requests are served outside the gate. Called by jemalloc_init.c and prof.c; at
- * heartbeats through a hook of thread_event.h.
+ * Locks: none; requests are served outside the gate (os/gate.h: fork waits until no thread is
+ * inside). Called by jemalloc_init.c and prof.c; at heartbeats through a hook of thread_event.h.
  */
 #ifndef PROF_CONTROL_H
 #define PROF_CONTROL_H
@@ -43,7 +44,10 @@ extern HIDDEN prof_mailbox_block_t prof_mailbox_block;
  * others.
  */
 void prof_control_wire(void);
-/* Opens the mailbox, unless the process has more rights than its user (AT_SECURE). */
+/*
+ * Starts what prof_ctl_fd, prof_ctl_dir, prof_final_signals and prof_thread ask for, and opens the
+ * mailbox; nothing of this if the process has more rights than its user (AT_SECURE).
+ */
 void prof_control_boot(void);
 /* Called by the library's constructor, after boot: starts the thread if the options want it. */
 void prof_control_boot_late(void);

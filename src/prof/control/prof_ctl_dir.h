@@ -4,8 +4,8 @@
  *
  * A process that can write there can control the profiler. So the directory must belong to the
  * effective user or root and must not be writable by others, and it must not be a symbolic link. A
- * command is a regular file with one link, of the same owners, not writable by others, with one
- * line of at most 4096 bytes. A directory that fails the check is not used, but checked again,
+ * command is a regular file with one link, that one of these two owns and others cannot write, with
+ * one line of at most 4096 bytes. A directory that fails the check is not used, but checked again,
  * because it may be repaired. Locks: none. Called by prof_control.c, by one thread at a time.
  */
 #ifndef PROF_CTL_DIR_H
@@ -14,13 +14,13 @@
 #include "prof/control/prof_request.h"
 
 #define PROF_CTL_DIR_MAX 4000
-extern const char *opt_prof_ctl_dir; /* "": none; at most PROF_CTL_DIR_MAX bytes */
+extern const char *opt_prof_ctl_dir; /* "": none; else absolute, at most PROF_CTL_DIR_MAX bytes */
 
 /* Whether a directory is configured. */
 bool prof_ctl_dir_is_on(void);
 /*
- * Looks for a command and carries it out. Called by one thread at a time, outside the gate, with no
- * lock held.
+ * Looks for a command and carries it out. Called by one thread at a time, outside the gate
+ * (os/gate.h: fork waits until no thread is inside), with no lock held.
  */
 void prof_ctl_dir_look(void);
 

@@ -111,6 +111,7 @@ part_try_add(handover_t *h) {
 	return true;
 }
 
+/* Appends bytes to the parts of a profile. 0, or ENOMEM: then some of the bytes may be there. */
 static int
 parts_write(handover_t *h, const char *from, size_t len) {
 	assert((h->first == NULL) == (h->last == NULL));

@@ -3,11 +3,11 @@
  * The whole text is in private pages or, with prof_ctl_fd:true, in a memory file, because a client
  * of that option may not read the memory of the process.
  *
- * There is one place for each slot of the mailbox. prof_dump writes the profile into it in one go,
- * and then it is announced in the mailbox. The client reads it through the kernel, at its own
- * speed, without a thread or lock of this process. It is freed when the client has set is_taken,
- * after PROF_HANDOVER_NS, or when the next profile takes its place. Up to 8 MiB of freed pages are
- * kept for the next profiles, until none was freed for PROF_HANDOVER_SPARE_NS.
+ * There is one place for each slot of the mailbox (prof_mailbox.h). prof_dump writes the profile
+ * into it in one go, and then it is announced in the mailbox. The client reads it through the
+ * kernel, at its own speed, without a thread or lock of this process. It is freed when the client
+ * has set is_taken, after PROF_HANDOVER_NS, or when the next profile takes its place. Up to 8 MiB
+ * of freed pages are kept for the next profiles, until none was freed for PROF_HANDOVER_SPARE_NS.
  *
  * Invariant: an announcement is withdrawn before its pages are freed. So a client that still finds
  * its nonce after the read has read the profile, and one that does not knows that it was dropped.
@@ -30,7 +30,7 @@
  * for each place. is_file: in a memory file, if one can be made; else in private pages.
  */
 void prof_handover_begin(prof_stream_t *streams, unsigned place, bool is_file);
-/* A prof_sink_t: adds bytes to the profile; returns 0, ENOMEM, or the errno of the memory file. */
+/* A prof_sink_t: adds bytes. 0, ENOMEM, the file's errno, or EBADF: the program has closed it. */
 int prof_handover_sink(const void *data, size_t len);
 /* Announces the profile with this nonce, or frees it if err is not 0 or the nonce is 0. */
 void prof_handover_end(uint64_t nonce, int err);

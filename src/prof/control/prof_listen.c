@@ -6,8 +6,8 @@
  * state is acted on. Two threads may be in the function at once. If the older state is stored last,
  * the next heartbeat finds a difference and acts again. So it does if the older state is acted on
  * last, because its thread stores it again. Locks: none of its own; prof_start_now() and
- * prof_switch_listener_set() take theirs. Called by prof_control.c: at heartbeats, and in the
- * profiler's thread.
+ * prof_switch_listener_set() take theirs. Called by prof_control.c: at heartbeats
+ * (thread/thread_event.h), and in the profiler's thread.
  */
 #include "prof/control/prof_listen.h"
 

@@ -4,8 +4,8 @@
  * While a tracer is attached the process takes samples, without an option, a session or a request:
  * by the rate of prof.active or of the session where one of them samples anyway, otherwise one for
  * each prof_probe_interval bytes on average. When the last tracer is detached that ends. Called by
- * prof_control.c, at heartbeats and by the profiler's thread; prof_listen_follow() takes locks of
- * other modules.
+ * prof_control.c, at heartbeats (thread/thread_event.h) or in the profiler's thread;
+ * prof_listen_follow() takes locks of other modules.
  */
 #ifndef PROF_LISTEN_H
 #define PROF_LISTEN_H
@@ -21,7 +21,8 @@ bool prof_listen_is_due(void);
 /*
  * Switches sampling for tracers on or off, as the semaphore of the probe says; does nothing unless
  * that is due. Makes the site tables if there are none; without memory for them nothing is sampled
- * until a tracer comes anew. Called outside the gate, with `inside` raised.
+ * until a tracer comes anew. Called outside the gate (os/gate.h: fork waits until no thread is
+ * inside), with `inside` (os/tls.h) raised.
  */
 void prof_listen_follow(void);
 

@@ -9,19 +9,20 @@
  * itself to the block, so no symbol table is needed.
  *
  * A client fills a free slot (text, length, checksum, nonce), stores `sequence` last, and sets
- * `doorbell`. The library reads `doorbell` at heartbeats, copies the slot, checks it, carries the
- * request out, writes the answer with the same nonce, and stores `answered` = sequence last. Two
- * clients that took the same slot notice it by the nonce: an answer with another nonce is not
- * theirs, and they ask again in another slot with the SAME nonce and a new sequence. The library
- * remembers its answers to the last nonces and repeats them. So a request is carried out once even
- * if its answer was overwritten, or if its text was read under the sequence of another client.
- * `status` is not remembered. When the library has copied a request it writes `answer_nonce`; from
- * then on the client waits longer before it withdraws the request (by sequence = 0). `sequence` is
- * a random number, never 0. A slot whose `answered` equals `sequence` is done, and belongs to its
- * client until that client stores sequence = 0; if it does not soon, the next client may use the
- * slot. When all slots are in use, a client may also use one whose request the library has not
- * copied and whose lease has not changed for a second, unless that is a start or set whose lease
- * holds: the slot's client may have been killed, and a client that still waits asks again.
+ * `doorbell`. The library reads `doorbell` at heartbeats (periodic work of a thread by bytes
+ * allocated), copies the slot, checks it, carries the request out, writes the answer with the same
+ * nonce, and stores `answered` = sequence last. Two clients that took the same slot notice it by
+ * the nonce: an answer with another nonce is not theirs, and they ask again in another slot with
+ * the SAME nonce and a new sequence. The library remembers its answers to the last nonces and
+ * repeats them. So a request is carried out once even if its answer was overwritten, or if its text
+ * was read under the sequence of another client. `status` is not remembered. When the library has
+ * copied a request it writes `answer_nonce`; from then on the client waits longer before it
+ * withdraws the request (by sequence = 0). `sequence` is a random number, never 0. A slot whose
+ * `answered` equals `sequence` is done, and belongs to its client until that client stores sequence
+ * = 0; if it does not soon, the next client may use the slot. When all slots are in use, a client
+ * may also use one whose request the library has not copied and whose lease has not changed for a
+ * second, unless that is a start or set whose lease holds: the slot's client may have been killed,
+ * and a client that still waits asks again.
  *
  * A request has a lease, so that it ends with a client that is killed: an entry of `leases` with
  * the request's sequence, written before `sequence` is stored in the slot, says until when it
@@ -94,8 +95,8 @@ enum {
 
 /* Body of the note. */
 typedef struct prof_note_s {
-	uint32_t version;
-	uint32_t bytes;      /* 0: built without the profiler */
+	uint32_t version;    /* PROF_MAILBOX_VERSION */
+	uint32_t bytes;      /* PROF_MAILBOX_BYTES; 0: built without the profiler */
 	int64_t distance;    /* address of the block minus address of this field */
 } prof_note_t;
 
@@ -110,7 +111,7 @@ typedef struct prof_slot_s {
 	uint64_t answered;   /* the sequence that the answer is for */
 	uint64_t answer_nonce; /* nonce of the request that the library copied last */
 	int32_t error;       /* errno, 0: success */
-	uint32_t answer_length;
+	uint32_t answer_length; /* bytes, without a NUL */
 	char answer[PROF_MAILBOX_TEXT];
 } prof_slot_t;
 

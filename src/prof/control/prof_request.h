@@ -1,9 +1,9 @@
 /*
  * The requests from outside the process, as a table of verbs. The mailbox and the control directory
  * both pass one line of text here and take one answer back; prof_mailbox.h has the grammar.
- * Requests are carried out at a safe point only: outside the gate, without locks, not in a signal
- * handler, and by one thread at a time (control.is_serving). Called by prof_control.c and
- * prof_ctl_dir.c.
+ * Requests are carried out at a safe point only: outside the gate (os/gate.h: fork waits until no
+ * thread is inside), without locks, not in a signal handler, and by one thread at a time
+ * (control.is_serving). Called by prof_control.c and prof_ctl_dir.c.
  */
 #ifndef PROF_REQUEST_H
 #define PROF_REQUEST_H
@@ -23,7 +23,7 @@ typedef struct {
 	prof_sink_t *stream;  /* where the profile of dump-stream goes, NULL: nowhere */
 } prof_asker_t;
 
-/* Carries out one request (a line with a NUL). Returns 0 or an errno, and the answer. */
+/* Carries out one request: a line with a NUL, no newline. Returns 0 or an errno, and the answer. */
 int prof_request(const char *text, const prof_asker_t *asker, prof_answer_t *answer);
 
 /* Makes the sentence the answer and returns err. */

@@ -4,9 +4,9 @@
  *
  * Invariant: state and number are one atomic word, moved to starting or stopping by
  * compare-and-swap. The thread that did that owns the saved values until it moves the word on; the
- * other fields are atomic. Locks: none of its own; values are changed inside the gate. Called by
- * ctl_prof.c, by prof_request.c, by prof_control.c for the time limit and the state, and by prof.c
- * in a forked child.
+ * other fields are atomic. Locks: none of its own; values are changed inside the gate (os/gate.h:
+ * fork waits until no thread is inside). Called by ctl_prof.c, by prof_request.c, by prof_control.c
+ * for the time limit and the state, and by prof.c in a forked child.
  */
 #include "prof/control/prof_session.h"
 
@@ -47,16 +47,16 @@ static LARGE_BSS struct {
 	 * stopping.
 	 */
 	bool was_active;           /* prof.active before the session */
-	bool has_no_final;         /* no profile is written when the session's time is over */
+	bool has_no_final; /* no profile is written at max_seconds; a stop writes one all the same */
 	bool has_values;           /* the values below are saved, and not restored yet */
 	bool has_prefix;           /* the same of the prefix, which the session changed */
 	bool has_box;              /* the session has opened the black box */
 	uint64_t sample_interval;  /* before the session, bytes; 0: the session did not change it */
-	uint32_t given;            /* one bit for each threshold that the session changed */
+	uint32_t given;            /* bit i: the session changed threshold i */
 	uint64_t thresholds[prof_threshold_n];
-	bool has_budget;           /* the session changed the budget */
+	bool has_budget;           /* the session changed the budget; `budget` was the percent before */
 	fxp_t budget;
-	bool has_metric;           /* the session changed the metric */
+	bool has_metric;           /* the session changed the metric; `metric` was the one before */
 	prof_metric_t metric;
 	char prefix[PROF_PREFIX_MAX + 1];     /* before the session */
 	char new_prefix[PROF_PREFIX_MAX + 1]; /* buffer for the prefix among the options */
@@ -151,7 +151,7 @@ prof_session_may_stop(prof_session_state_t state, uint64_t current, uint64_t id)
 	}
 }
 
-/* Counts a refused request and returns err. */
+/* Counts a start or stop that is refused because of the state, and returns err. */
 static int
 session_refuse(int err) {
 	atomic_fetch_add_u64(&session.rejected, 1, MO_RELAXED);
@@ -514,7 +514,7 @@ deadline_set(uint64_t id, uint64_t seconds) {
 	atomic_store_u64(&session.deadline, deadline_make(id, seconds), MO_RELAXED);
 }
 
-/* Changes the end while session id runs; ENOENT if it has ended. */
+/* Changes the end of session id, as long as no other session has begun: else ENOENT. */
 static int
 deadline_change(uint64_t id, uint64_t seconds) {
 	uint64_t old = atomic_load_u64(&session.deadline, MO_RELAXED);

@@ -47,7 +47,8 @@ extern const char *const prof_fork_names[]; /* as the enum, then NULL */
  * highwater_metric, and the thresholds by their short names. Returns 0; EALREADY or EBUSY,
  * depending on the state; EINVAL, also if the directory of the prefix does not exist; ENOMEM; or
  * the errno of a black box that could not be opened. *why (why may be NULL) becomes a sentence
- * about EINVAL or the black box, else "". May be called inside the gate, with no lock held.
+ * about EINVAL or the black box, else "". May be called inside the gate (os/gate.h: fork waits
+ * until no thread is inside), with no lock held.
  */
 int prof_session_start(const char *options, const char **why);
 /* Like prof_session_start(); if it returns 0, *id is the number of the session. */
@@ -69,7 +70,8 @@ int prof_session_stop_told(uint64_t id, char *told);
 /*
  * Changes values with or without a session: options as for start, without prefix, reset, accum,
  * final, blackbox and blackbox_size. Returns 0, or EINVAL or ENOENT (no session or no profiler to
- * change) and a sentence in *why.
+ * change) and a sentence in *why; after an error nothing is changed. A stop does not take back what
+ * only this changed.
  */
 int prof_session_set(const char *options, const char **why);
 
@@ -78,13 +80,13 @@ prof_session_state_t prof_session_state(void);
 /* Whether the state is active or stopping. */
 bool prof_session_is_active(void);
 uint64_t prof_session_id(void);       /* number of this or the last session; 0 before the first */
-uint64_t prof_session_start_ns(void); /* its start, UTC; 0 before the first */
+uint64_t prof_session_start_ns(void); /* its start, UTC in ns; 0 before the first */
 uint64_t prof_session_rejected(void); /* number of starts and stops refused because of the state */
 
 /*
  * Stops a session whose time is over; called without any lock, outside the gate, by the profiler's
- * thread or at heartbeats. Returns the ns until the session's time is over; UINT64_MAX: there is no
- * limit, or it is over.
+ * thread or at heartbeats (prof_control.h). Returns the ns until the session's time is over;
+ * UINT64_MAX: there is no limit, or it is over.
  */
 uint64_t prof_session_tick(void);
 /* Whether the session has a time limit that has passed; for heartbeats. */
@@ -105,14 +107,14 @@ int prof_session_may_stop(prof_session_state_t state, uint64_t current, uint64_t
 typedef struct {
 	const char *prefix;      /* NULL: not given; not NUL-terminated */
 	size_t prefix_len;
-	/* thresholds that were given in percent, of which start and set make bytes; else 0 */
+	/* percent (1 to 100) of a threshold, of which start and set make bytes; 0: not given so */
 	uint32_t percent[prof_threshold_n];
 	uint64_t sample_interval; /* bytes; 0: not given */
 	bool has_budget;
 	fxp_t budget;             /* percent */
 	uint64_t max_seconds;     /* 0: no limit */
 	uint64_t thresholds[prof_threshold_n]; /* bytes; of the timer ms */
-	uint32_t given;           /* one bit for each threshold */
+	uint32_t given;           /* bit i: thresholds[i] was given */
 	bool has_reset;
 	bool reset;               /* samples taken before are forgotten */
 	bool has_accum;

@@ -3,9 +3,9 @@
  * (prof_start.h).
  *
  * Invariant: prof_is_booted() becomes true last in the first step, when all that samples need
- * exists; the second step switches sampling on. Locks: `prof_start`, taken inside the gate, lets
- * one thread take both steps after boot; at boot the steps run under the lock of boot. Called by
- * jemalloc_init.c at boot; after boot by prof_session.c and prof_listen.c.
+ * exists; the second step switches sampling on. Locks: `prof_start`, taken inside the fork gate
+ * (os/gate.h), lets one thread take both steps after boot; at boot the steps run under the lock of
+ * boot. Called by jemalloc_init.c at boot; after boot by prof_session.c and prof_listen.c.
  */
 #include "prof/control/prof_start.h"
 

@@ -1,7 +1,7 @@
 /*
  * Starts the profiler, at boot with prof:true, else when the first session begins or a tracer
  * comes. Called by jemalloc_init.c under the lock of boot, and by prof_session.c and prof_listen.c,
- * for which the lock `prof_start` lets one thread do it.
+ * where the lock `prof_start` lets one thread at a time do it.
  */
 #ifndef PROF_START_H
 #define PROF_START_H
@@ -20,7 +20,8 @@ void prof_boot_late(void);
 
 /*
  * Both steps, as prof:true,prof_active:false would have taken them at boot, if that has not
- * happened yet. Called inside the gate, with `inside` raised. 0 or an errno.
+ * happened yet. Called inside the gate (os/gate.h: fork waits until no thread is inside), with
+ * `inside` (os/tls.h) raised. 0 or an errno.
  */
 int prof_start_now(void);
 

@@ -4,10 +4,10 @@
  * Invariant: while the tables are moved no thread is inside the gate, no dump reads them, no record
  * of a loaded object is made, and the moving thread runs no signal handler; so no change of the
  * tables is lost. Locks: prof_dump is held during a move (and while prof_keep is asked for room),
- * and the gate is closed while the bytes are copied. The thread that sets box.state to box_moving,
- * by compare-and-swap, owns the other fields that are not atomic until it stores the next state.
- * Called by prof_session.c, prof_request.c and prof_control.c, by prof_earlier.c, and by prof.c at
- * the start and in a forked child.
+ * and the gate (os/gate.h: fork waits until no thread is inside) is closed while the bytes are
+ * copied. The thread that sets box.state to box_moving, by compare-and-swap, owns the other fields
+ * that are not atomic until it stores the next state. Called by prof_session.c, prof_request.c and
+ * prof_control.c, by prof_earlier.c, and by prof.c at the start and in a forked child.
  */
 #include "prof/file/prof_box.h"
 
@@ -42,14 +42,14 @@ size_t opt_prof_blackbox_size = (size_t)16 << 20;
 bool opt_prof_blackbox_keep;
 const char *const prof_box_names[] = {"false", "true", "fd", NULL};
 
-/* Names that are tried for a file before the error is EEXIST. */
+/* Names that are tried for the file of a box before the error is EEXIST. */
 #define NAME_TRIES 100
 /*
  * Rounds of os_pause() for which a move waits while another thread records loaded objects: 2 s at
  * least.
  */
 #define HOLD_TRIES 10000
-/* Those for which a box is locked anew, while a reader has the lock to test it: 0.2 s at least. */
+/* Attempts to lock a box, with pauses, while a reader holds the lock to test it: 0.2 s at least. */
 #define LOCK_TRIES 1000
 /* Permission bits of a box: for the owner only, because it has addresses of the process. */
 #define BOX_MODE 0600
@@ -62,7 +62,7 @@ enum { box_shut, box_moving, box_is_open };
  */
 static struct {
 	atomic_u32_t state;
-	int pid;              /* of the process that has opened it; other ones do not end it at exit */
+	int pid;              /* of the process that has opened it; only this one ends it at exit */
 	memfile_t memfile;    /* the box if its kind is prof_box_fd; else not open */
 	bool has_file;        /* the box is a file, at box_names.path */
 	atomic_b_t is_due;    /* a forked child is to open one */
@@ -79,7 +79,7 @@ static LARGE_BSS struct {
 
 /* ---------------------------------------------------------------- the file */
 
-/* Reserves the whole size of a file; where the file system cannot, by writing zeros. */
+/* Reserves size bytes (whole pages), or writes zeros where the file system cannot. 0 or errno. */
 static int
 file_reserve(int fd, size_t size) {
 	static const char zeros[4096];

@@ -11,9 +11,10 @@
  * lock a reader knows that the process lives, also in another pid namespace, and prof_earlier.c
  * that no process uses the box.
  *
- * The functions that open, close or move take the lock prof_dump and close the gate (prof_box.c);
- * the questions take no lock. Called by prof_session.c, prof_control.c, prof_request.c,
- * prof_earlier.c and prof.c.
+ * The functions that open, close or move take the lock prof_dump and close the gate (os/gate.h:
+ * threads wait until it opens, or work without locks); the questions take no lock. `inside`
+ * (os/tls.h) is raised while a thread does work of the library. Called by prof_session.c,
+ * prof_control.c, prof_request.c, prof_earlier.c and prof.c.
  */
 #ifndef PROF_BOX_H
 #define PROF_BOX_H
@@ -32,7 +33,7 @@ extern const char *const prof_box_names[]; /* as the enum, then NULL */
 /* Bytes of the largest box; REGION_BOX_MIN is the smallest. */
 #define PROF_BOX_MAX ((size_t)1 << 30)
 
-/* Options: the kind and bytes of the box at the start, and the defaults of a session's box. */
+/* Options: kind and bytes of the box at process start, and the defaults of a session's box. */
 extern prof_box_t opt_prof_blackbox;
 extern size_t opt_prof_blackbox_size;
 extern bool opt_prof_blackbox_keep; /* the file stays after a clean end */
@@ -58,8 +59,8 @@ void prof_box_end(image_root_t *root, uint32_t state, const char *path);
 /*
  * Takes the flock() lock of the file of a box, which lasts as long as a process has this file open
  * or mapped. A reader that tests it holds it for a moment, so it is tried up to `tries` times, with
- * pauses. False if another one has it, or on a file system without locks; then readers have to do
- * without.
+ * pauses. False if another process has it, or on a file system without locks: then readers cannot
+ * tell whether the process lives.
  */
 bool prof_box_try_lock(int fd, unsigned tries);
 bool prof_box_is_open(void);
@@ -69,8 +70,8 @@ bool prof_box_is_open(void);
  */
 bool prof_box_is_over(void);
 /*
- * Whether a box is open, or will be opened at the start: then the profiler's thread is wanted,
- * since only it reads rss, limit and faults for the ring.
+ * Whether a box is open, or will be opened at the start. Then the profiler's thread
+ * (prof_control.h) is wanted, since only it reads rss, limit and faults for the figures in the box.
  */
 bool prof_box_wants_thread(void);
 /*
@@ -83,11 +84,11 @@ int prof_box_by_name(const char *name, size_t len, prof_box_t *kind);
 /* Copies the path of the file to buf; "memfd" for a memory file, "" if no box is open. */
 void prof_box_path(char *buf, size_t size);
 /*
- * In a forked child, which has no box yet: one of its own is due if the parent's box was of the
- * kind that the option names and the child samples (is_sampling).
+ * In a forked child, which has no box yet. prof_box_tick() will open one if the parent's box was of
+ * the kind that the option names and the child samples (is_sampling).
  */
 void prof_box_postfork_child(bool is_sampling);
-/* Whether prof_box_tick() has something to do; asked at each heartbeat. */
+/* Whether prof_box_tick() has something to do; asked at each heartbeat (thread/thread_event.h). */
 bool prof_box_is_due(void);
 /*
  * Opens the box that a forked child is due, and moves the tables back if prof_box_close() could

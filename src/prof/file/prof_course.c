@@ -6,9 +6,10 @@
  * it is written, and a block of lines is zeroed before the root names it. rss, limit and faults
  * cost system calls: only the profiler's thread reads them, and only with a black box. Otherwise
  * rss is told as 0, and limit and faults stay as they were told last. Locks: none of its own;
- * telling is done inside the gate. Called by prof_start.c, prof_session.c and prof_box.c when
- * something begins; each second at heartbeats by prof.c, or in rounds of the profiler's thread by
- * prof_control.c; by prof.c in a forked child.
+ * telling is done inside the gate (os/gate.h: fork waits until no thread is inside). Called by
+ * prof_start.c, prof_session.c and prof_box.c when something begins; each second at heartbeats
+ * (thread/thread_event.h) by prof.c, or in rounds of the profiler's thread by prof_control.c; by
+ * prof.c in a forked child.
  */
 #include "prof/file/prof_course.h"
 
@@ -29,8 +30,8 @@
 #include "util/bits.h"
 
 /*
- * The limit of memory, which changes rarely, is read for one of so many lines that the profiler's
- * thread tells, which is once a minute.
+ * The limit of memory changes rarely: it is read for one of so many lines of the ring that the
+ * profiler's thread stores, which is once a minute.
  */
 #define LIMIT_EVERY 60u
 

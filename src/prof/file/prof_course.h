@@ -1,8 +1,8 @@
 /*
- * The course: figures of the heap, stored once a second for readers outside the process: the newest
- * ones in the root, and some of them as one line of its ring, which has the last hour
- * (meta/image.h). No locks: a thread that finds another one storing does nothing. Called by prof.c,
- * prof_control.c, prof_start.c, prof_session.c and prof_box.c.
+ * The course: figures of the heap, stored once a second for readers outside the process. The newest
+ * ones are in the root of the tables that these readers see (meta/image.h), and some of them in one
+ * line of its ring, which has the last hour. No locks: a thread that finds another one storing does
+ * nothing. Called by prof.c, prof_control.c, prof_start.c, prof_session.c and prof_box.c.
  */
 #ifndef PROF_COURSE_H
 #define PROF_COURSE_H
@@ -11,9 +11,9 @@
 
 /*
  * Stores the figures and a line, if a second has passed since the last line; now_ns is the
- * monotonic time. is_by_thread: the caller is the profiler's own thread, which also makes the
- * system calls for rss, limit and faults if there is a black box. Otherwise no system call is made.
- * Enters the gate.
+ * monotonic time. is_by_thread: the caller is the profiler's own thread (prof_control.h), which
+ * also makes the system calls for rss, limit and faults if there is a black box. Otherwise no
+ * system call is made. Enters the fork gate (os/gate.h).
  */
 void prof_course_tick(uint64_t now_ns, bool is_by_thread);
 /*

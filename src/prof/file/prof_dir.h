@@ -4,7 +4,8 @@
  * Invariant: during prof_dir_each() `path` begins with the directory, which is the first dir_len
  * bytes of the prefix. dir_len 0: the prefix has no slash (it is "", or could not be made
  * absolute); then the directory is not known, and no file is found. Locks: none of its own, the
- * caller has the struct for itself. Called by prof_keep.c and prof_earlier.c, outside the gate.
+ * caller has the struct for itself. Called by prof_keep.c and prof_earlier.c, outside the fork gate
+ * (os/gate.h).
  */
 #ifndef PROF_DIR_H
 #define PROF_DIR_H
@@ -14,7 +15,7 @@
 #include "prof/file/prof_sys.h"
 
 typedef struct prof_dir_s {
-	uint64_t prefix_hash; /* 0: no prefix was read */
+	uint64_t prefix_hash; /* of `prefix`; 0: no prefix was read */
 	size_t dir_len;       /* bytes of the directory with its slash */
 	void (*cb)(struct prof_dir_s *d, prof_kind_t kind, const char *name); /* of prof_dir_each() */
 	char prefix[PROF_PATH_SIZE];

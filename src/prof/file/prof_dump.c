@@ -1,8 +1,9 @@
 /*
  * Writes one profile. The steps: wait for the dump in progress, or return EBUSY; check the limits
- * (prof_keep); copy the site tables and the statistics inside the fork gate; format and write
- * outside of it; record the outcome; call the user's dump hook. From the FAILS_BEFORE_BACKOFF-th
- * failure in a row on, automatic dumps are left out for a time that doubles with each failure.
+ * (prof_keep); copy the site tables and the statistics inside the gate (os/gate.h: fork waits until
+ * no thread is inside); format and write outside of it; record the outcome; call the user's dump
+ * hook. From the FAILS_BEFORE_BACKOFF-th failure of automatic dumps in a row on, all but the final
+ * one are left out for a time that doubles with each failure.
  *
  * Invariant: dumper's buffers and file are in use only while dumper.mtx is held; outside of a dump
  * dumper.file is closed and the snapshot is empty. Locks: prof_dump, held for long and outside the
@@ -49,20 +50,20 @@ atomic_u64_t prof_dump_session_id;
 atomic_u64_t prof_dump_session_begin_ns;
 
 /*
- * After so many failed automatic dumps in a row none but the final one is tried for 1 s, and for
- * twice as long after each further failure.
+ * When this many automatic dumps have failed in a row, none but the final one is tried for 1 s;
+ * each further failure doubles that time.
  */
 #define FAILS_BEFORE_BACKOFF 3
-/* Longest such wait in ns. */
+/* The longest such time in ns. */
 #define BACKOFF_MAX_NS (UINT64_C(60) * NSTIME_PER_SEC)
 
 /* Bytes of dumper.maps. */
 #define MAPS_BUF 8192
-/* log2 of the number of pairs whose text is kept: many sites have the same counts. */
+/* log2 of the slots in the cache of pairs, texts "OBJECTS: BYTES" that many sites share. */
 #define PAIR_SLOTS_LG 6
 /* Frames that are written after one check of the room left in the buffer. */
 #define FRAMES_AT_ONCE 64
-/* Bytes that the two lines of counts that most sites have need at most. */
+/* Most bytes of the two lines of counts of a site: its sums, and its only thread. */
 #define SITE_LINES 512
 /* Items by which prefetching is ahead of writing, and bytes of a site that are prefetched. */
 #define FETCH_AHEAD 4
@@ -88,16 +89,16 @@ static LARGE_BSS struct {
 	prof_pair_text_t pairs[1u << PAIR_SLOTS_LG]; /* a cache of this dump, by a hash of the counts */
 	prof_frag_t frag;        /* where the heap's bytes were when the tables were copied */
 	prof_figures_t figures;  /* size of the heap at that time */
-	uint32_t last_module;    /* last history record of loaded objects when the dump began */
-	bool has_shadows;        /* an object was loaded where an unloaded one lay (module_history) */
-	uint64_t now_ns;         /* start of the dump, UTC */
-	uint64_t mark_ns;        /* when the mark was set, UTC; 0: there is none */
-	uint64_t monotonic_ns;   /* start of the dump by the monotonic clock */
+	uint32_t last_module;    /* when the dump began: number of the last module_history record */
+	bool has_shadows; /* an object was loaded where an unloaded one had been (module_history) */
+	uint64_t now_ns;         /* start of the dump, UTC in ns */
+	uint64_t mark_ns;        /* when the mark (prof_mark.h) was set, UTC in ns; 0: there is none */
+	uint64_t monotonic_ns;   /* start of the dump, by the monotonic clock in ns */
 	unsigned fails;          /* failed automatic dumps in a row */
-	uint64_t retry_ns;       /* monotonic time until which automatic dumps are left out; 0: none */
+	uint64_t retry_ns; /* monotonic time in ns until which automatic dumps are left out; 0: none */
 	char maps[MAPS_BUF];     /* for the program's path, or a piece of the memory map */
-	atomic_u64_t nerrors;    /* failed dumps since the start */
-	atomic_u64_t nwritten;   /* profiles written since the start */
+	atomic_u64_t nerrors;    /* failed dumps since the start; a forked child counts on */
+	atomic_u64_t nwritten;   /* profiles written, counted alike */
 } dumper = {.mtx = MUTEX_INITIALIZER("prof_dump", WITNESS_RANK_PROF_DUMP)};
 
 /* Kept out of `dumper` so that the exit of a process without dumps does not touch its pages. */
@@ -119,10 +120,10 @@ static struct {
  */
 static LARGE_BSS struct {
 	mutex_t mtx;
-	char last_path[PROF_PATH_SIZE];   /* of the last profile that was written to a file; "": none */
-	char last_failed[PROF_PATH_SIZE]; /* of the last dump that failed */
+	char last_path[PROF_PATH_SIZE];   /* of the last profile written to a file; "": none */
+	char last_failed[PROF_PATH_SIZE]; /* of the last failed dump; for a sink that of a file "-" */
 	int last_err;                     /* its errno; 0: none has failed */
-	uint64_t last_written;            /* bytes that it had written */
+	uint64_t last_written;            /* bytes that the failed dump had written */
 } known = {.mtx = MUTEX_INITIALIZER("prof_known", WITNESS_RANK_PROF_MISC)};
 
 /* ---------------------------------------------------------------- metadata */
@@ -198,7 +199,7 @@ write_unwinder(prof_writer_t *w) {
 	prof_write_lit(w, "\n");
 }
 
-/* The memory of the control group and its limit, if the group was looked up before (room_group). */
+/* Writes the bytes that the control group uses and its limit, if it was looked up before. */
 static void
 write_group(prof_writer_t *w) {
 	uint64_t current = room_group_is_known() ? room_group_current() : 0;
@@ -284,8 +285,8 @@ write_metadata(prof_writer_t *w, const prof_dump_t *d) {
 /* ---------------------------------------------------------------- counts and stacks */
 
 /*
- * The rate in the first line. The counts of all lines are such that a reader that scales them by
- * this rate gets the estimates.
+ * The sampling rate in the first line: mean bytes between samples, 1 if samples have several rates.
+ * Unless is_raw(), a reader that scales the counts of all lines by this rate gets the estimates.
  */
 static uint64_t
 header_rate(const prof_snap_t *snap) {
@@ -296,7 +297,7 @@ header_rate(const prof_snap_t *snap) {
 	return snap->rate != 0 ? snap->rate : prof_sample_rate();
 }
 
-/* Whether the counts are printed as sampled. */
+/* Whether the counts of the samples themselves are printed. */
 static bool
 is_raw(const prof_snap_t *snap) {
 	return !opt_prof_unbias && !snap->is_mixed;
@@ -380,7 +381,7 @@ write_uid(prof_writer_t *w, const prof_tdata_t *td) {
 	prof_write_lit(w, ": ");
 }
 
-/* Writes the sums of each thread over all sites; not of ended threads that hold nothing. */
+/* Writes the sums of each thread over all sites; not of ended threads whose sums are 0. */
 static void
 write_threads(prof_writer_t *w, const prof_snap_t *snap) {
 	for (size_t i = 0; i < snap->nthreads; i++) {
@@ -404,7 +405,8 @@ write_threads(prof_writer_t *w, const prof_snap_t *snap) {
 /*
  * write_stack() for a site with frames in objects that can be unloaded, when some object has been
  * loaded where another one lay before: an address in such an earlier object is replaced by one from
- * a substitute range that is unique to that object (unwind/module_history). `now` is last_module.
+ * a substitute range that is unique to that object (unwind/module_history). `now` is
+ * dumper.last_module.
  */
 static COLD void
 write_passing_stack(prof_writer_t *w, const prof_site_t *s, uint32_t now) {
@@ -468,7 +470,7 @@ write_share(prof_writer_t *w, const prof_tdata_t *td, const prof_snap_t *snap,
 	prof_write_lit(w, "\n");
 }
 
-/* The counts of a site, and again those of its only thread, if it has only one. */
+/* Writes the sums of a site and, if just one thread has a share, the same counts in its line. */
 static void
 write_site_counts(prof_writer_t *w, const prof_snap_t *snap, const prof_item_t *item) {
 	prof_writer_room_for(w, SITE_LINES); /* both lines stay in the buffer */
@@ -523,7 +525,7 @@ number_next(site_number_t *n) {
 	n->first = at < n->first ? at : n->first;
 }
 
-/* Writes " COLUMN:"; returns the end. */
+/* Writes " COLUMN:", for a column below 10; returns the end. */
 static char *
 put_column(char *to, unsigned column) {
 	to[0] = ' ';
@@ -541,7 +543,7 @@ put_site(char *to, const char *what, size_t len, const site_number_t *n) {
 	return to + len + digits;
 }
 
-/* Writes the columns that are not 0. */
+/* Writes " COLUMN:BYTES" for each column that is not 0, and the line end. */
 static void
 write_columns(prof_writer_t *w, const uint64_t *columns) {
 	for (unsigned i = 0; i < PROF_AGES; i++) {
@@ -766,7 +768,7 @@ module_line(void *ctx, const struct sys_module_s *mod) {
 	return 0;
 }
 
-/* Adds a made-up object, which names the site of all stacks that found no room in a full box. */
+/* If a black box was too full for some stacks, adds a made-up object that names their site. */
 static void
 module_no_room(modules_t *m) {
 	const image_root_t *root = prof_root();
@@ -895,7 +897,10 @@ writer_populate(const prof_writer_t *w) {
 	}
 }
 
-/* Copies everything that needs locks of the allocator, inside the gate. */
+/*
+ * Copies everything that needs locks of the allocator, inside the gate. 0, ENOMEM or ENODATA; after
+ * an error there is neither a buffer nor a snapshot. Without memory for ages there are none.
+ */
 static int
 dump_copy(prof_kind_t kind) {
 	struct tls_s *t = tls_get();
@@ -988,9 +993,10 @@ is_given_up(void) {
 }
 
 /*
- * Counts a failed dump. An automatic one is reported once per series of failures, and always if it
- * is the final one; aborts if prof_abort is set; and delays the next automatic dump
- * (FAILS_BEFORE_BACKOFF).
+ * Counts a failed dump. If it is automatic, prints a message for the first of a series of failures
+ * and for the final dump, aborts if prof_abort is set, and delays the next automatic dump
+ * (FAILS_BEFORE_BACKOFF). Of the others only that of a session has a message. No message if
+ * is_silent.
  */
 static void
 outcome_bad(const prof_dump_t *d, int err, bool was_open) {
@@ -1023,7 +1029,7 @@ outcome_bad(const prof_dump_t *d, int err, bool was_open) {
 	}
 }
 
-/* Formats the last failure; needs known.mtx. */
+/* Writes "ERRNO-NAME PATH BYTES-WRITTEN" of the last failure to buf; needs known.mtx. */
 static void
 error_text_locked(char *buf, size_t size) {
 	mutex_assert_owner(&known.mtx);
@@ -1098,7 +1104,10 @@ dump_name(const prof_dump_t *d) {
 	};
 }
 
-/* Opens the file, writes the profile from the copies, closes the file. 0 or an errno. */
+/*
+ * Opens file or sink, writes the profile from the copies, closes it, stores the outcome. 0 or
+ * errno.
+ */
 static int
 dump_write(prof_dump_t *d) {
 	assert(d->path == NULL || d->sink == NULL);
@@ -1132,7 +1141,7 @@ dump_gave_up(const prof_dump_t *d, int err) {
 	outcome(d, err, false);
 }
 
-/* prof_dump() with the lock, outside the gate. */
+/* The rest of prof_dump() under the lock, outside the gate, with `inside` raised. Same result. */
 static int
 dump_locked(prof_dump_t *d) {
 	mutex_assert_owner(&dumper.mtx);

@@ -2,12 +2,14 @@
  * Writes one profile: copies the site tables, then formats and writes them.
  *
  * The lock, prof_dump, keeps dumps apart from each other. It is held while files are written and
- * therefore outside the fork gate. No allocating thread waits for it: an automatic dump that finds
- * it held returns EBUSY, and its caller (prof_auto, prof_trigger) retries it at the next heartbeat.
+ * therefore outside the gate (os/gate.h: fork waits until no thread is inside). No allocating
+ * thread waits for it: an automatic dump that finds it held returns EBUSY, and its caller
+ * (prof_auto, prof_trigger) retries it at the next heartbeat of a thread (thread/thread_event.h).
  * Only a dump that the user asked for, the dump of a session and the final one wait.
  *
  * Called for dumps by prof_auto.c, prof_trigger.c, prof_session.c and prof_request.c, by prof_box.c
- * to keep dumps off, and by prof.c and prof_course.c.
+ * and prof_auto.c to keep dumps off, by prof.c and prof_course.c for numbers and texts, and by
+ * prof.c in a forked child.
  */
 #ifndef PROF_DUMP_H
 #define PROF_DUMP_H
@@ -20,7 +22,7 @@
 typedef struct {
 	prof_kind_t kind;
 	const char *path;        /* explicit path; NULL: a name made from the prefix and the kind */
-	prof_sink_t *sink;       /* destination if it is not a file; then path is NULL. NULL: a file */
+	prof_sink_t *sink;       /* NULL: a file; else it receives the profile, and path is NULL */
 	bool may_wait;           /* wait for a dump in progress to end */
 	/* path was sent by a client outside the process, which may replace profiles only */
 	bool is_confined;
@@ -28,11 +30,14 @@ typedef struct {
 	/* called in a signal handler, where neither the loader nor the user's hook may be called */
 	bool in_handler;
 	const char *metric;      /* name of the figure that triggered the dump; NULL: none */
-	uint64_t metric_value;   /* of that figure */
+	uint64_t metric_value;   /* of that figure: bytes, ms, or the number of a signal */
 	uint64_t begin_ns;       /* of prof_kind_session: start of the session that ends, UTC */
 	bool wants_leak;         /* print the leak summary */
 	bool found_leak;         /* out: the leak summary was not empty */
-	/* out, PROF_TEXT_SIZE bytes or NULL: the path written, or what failed and why */
+	/*
+	 * out, PROF_TEXT_SIZE bytes or NULL: the path written ("-": a sink), or what failed and why; ""
+	 * if no dump was begun
+	 */
 	char *told;
 } prof_dump_t;
 
@@ -40,8 +45,9 @@ typedef struct {
  * Writes a profile and then calls the user's dump hook. May be called inside the gate, which it
  * leaves meanwhile; the caller holds no lock. Preserves errno. Returns 0 or the errno of the call
  * that failed; EBUSY if another dump runs and may_wait is false, if called from the dump hook, or
- * if another thread is ending the process; ENODATA if prof_kind_delta has no mark; EAGAIN if a
- * limit (prof_keep) or the wait after failures forbids an automatic dump.
+ * if another thread is ending the process, or in a lost child (gate_is_lost()); ENODATA if
+ * prof_kind_delta has no mark; EAGAIN if a limit (prof_keep) or the wait after failures forbids an
+ * automatic dump.
  */
 int prof_dump(prof_dump_t *d);
 
@@ -54,7 +60,7 @@ bool prof_dump_is_mine(void);
 extern atomic_u64_t prof_dump_session_id;
 extern atomic_u64_t prof_dump_session_begin_ns;
 
-/* Numbers of profiles written and of failed dumps since the start. */
+/* Numbers, since the start, of profiles written and of failed dumps; a forked child counts on. */
 uint64_t prof_dump_nwritten(void);
 uint64_t prof_dump_nerrors(void);
 /*

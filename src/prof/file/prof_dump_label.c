@@ -1,7 +1,8 @@
 /*
  * Writes what a profile says of labels (prof_dump_label.h). The sites' lists of labels are sorted
- * here and not when the tables are copied, because that is done inside the gate. Locks: none of its
- * own; the caller, prof_dump.c, holds prof_dump. No state.
+ * here and not when the tables are copied, because that is done inside the gate (os/gate.h: fork
+ * waits until no thread is inside). Locks: none of its own; the caller, prof_dump.c, holds
+ * prof_dump. No state.
  */
 #include "prof/file/prof_dump_label.h"
 

@@ -1,7 +1,8 @@
 /*
  * The lines of a profile about labels: "# label ID TEXT" for each that live samples have, and "#
  * labeled SITE ID:OBJECTS:BYTES ..." for each site with labeled samples, in the same units as the
- * numbers of the site's own line. Called by prof_dump.c, which holds the lock prof_dump.
+ * numbers of the site's own line; SITE is the number of the site in the profile, from 1 on. Called
+ * by prof_dump.c, which holds the lock prof_dump.
  */
 #ifndef PROF_DUMP_LABEL_H
 #define PROF_DUMP_LABEL_H
@@ -28,8 +29,8 @@ typedef struct {
 } prof_pair_text_t;
 
 /*
- * Writes the lines "# label". False: no live sample has a label, or there was no memory for the
- * labels of all sites, which a line then says; prof_dump_label_sums() is not to be called.
+ * Writes the lines "# label". False: no live sample has a label, or there was no memory for all
+ * labels, which a line then says; in both cases prof_dump_label_sums() is not to be called.
  */
 bool prof_dump_label_texts(prof_writer_t *w, const prof_snap_t *snap);
 

@@ -24,9 +24,9 @@
 
 /* Bytes that are read of a file: the root up to its texts, which has all that is_ours() asks. */
 #define HEAD_BYTES offsetof(image_root_t, library_version)
-/* The wall clock may have been set back by so much since the process started, in ns. */
+/* ns by which the wall clock may have been set back since the process started. */
 #define SLACK_NS NSTIME_PER_SEC
-/* For a reader that tests the lock; a child of the program before may have it for good. */
+/* Tries to lock a box: a reader holds the lock for a moment, a child of that program for good. */
 #define LOCK_TRIES 20
 
 static LARGE_BSS struct {

@@ -1,8 +1,9 @@
 /*
- * The box that an earlier program of this process has left. No code of the library runs at exec, so
- * the box is not marked as ended: its file would stay, and would look like that of a process that
- * was killed. So a program whose box opens at its start first looks in the directory of its prefix
- * for a box with its own pid and start time that no process has mapped any more.
+ * The black box (prof_box.h) that an earlier program of this process, before an exec, has left. No
+ * code of the library runs at exec, so the box is not marked as ended: its file would stay, and
+ * would look like that of a process that was killed. So a program whose box opens at its start
+ * first looks in the directory of its prefix for a box with its own pid and start time that no
+ * process has mapped any more.
  */
 #ifndef PROF_EARLIER_H
 #define PROF_EARLIER_H
@@ -10,7 +11,8 @@
 /*
  * Ends these boxes as a clean end would: removes the files, or with prof_blackbox_keep marks them
  * as replaced by exec. Does nothing unless prof_blackbox is true. Called by prof.c, once, at the
- * start of the process, outside the gate and before the process opens a box of its own.
+ * start of the process, outside the fork gate (os/gate.h) and before the process opens a box of its
+ * own.
  */
 void prof_earlier_end(void);
 

@@ -55,14 +55,15 @@ static struct {
 	atomic_u32_t policy;     /* a prof_keep_policy_t */
 	/* the user has set the limit, so it holds for kinds i and u too */
 	atomic_b_t given[prof_keep_n];
-	atomic_u64_t suppressed; /* profiles left out, without those of overlapped */
+	/* profiles left out for a gap, a limit or failures; without overlapped ones */
+	atomic_u64_t suppressed;
 	atomic_u64_t overlapped; /* profiles that came due while another one was written */
 	atomic_u64_t last_ns[prof_kind_n]; /* monotonic time of the last profile of a kind */
-	atomic_u64_t family;     /* number in the marks of our files; 0: not drawn yet */
+	atomic_u64_t family;     /* random number in the marks of our files; 0: not drawn yet */
 	atomic_b_t has_told;     /* reported that files of others use up a limit */
 } kept = {.limits = {{1000}, {100}, {UINT64_C(1) << 30}}};
 
-/* The directory of the prefix, as it was read last; used under the lock prof_dump. */
+/* The directory of the prefix, as look() read it last; used under the lock prof_dump. */
 static LARGE_BSS struct {
 	uint64_t next_ns;     /* monotonic time of the next read if there is no room */
 	/* the limit for which the files in `own` count; prof_keep_n: no mark was read */
@@ -359,7 +360,7 @@ has_limits(void) {
 	return prof_keep_get(prof_keep_max_files) != 0 || prof_keep_get(prof_keep_max_bytes) != 0;
 }
 
-/* A limit that all files with so many files and bytes more would exceed; prof_keep_n: none. */
+/* A limit that would be exceeded with so many files and bytes more; prof_keep_n: none. */
 static prof_keep_limit_t
 limit_find(uint64_t files, uint64_t bytes) {
 	return is_over(prof_keep_max_files, scan.all.v[prof_keep_max_files] + files)
@@ -370,8 +371,8 @@ limit_find(uint64_t files, uint64_t bytes) {
 
 /*
  * Reads the directory, with the marks if a limit leaves no room for one more file. The sums of the
- * last read and `bytes`, those written since, mostly tell that in advance, so one read is enough;
- * otherwise the directory is read a second time. False if it cannot be read.
+ * last read, and `bytes`, the length of the file written since, mostly tell that in advance, so one
+ * read is enough; otherwise the directory is read a second time. False if it cannot be read.
  */
 static bool
 survey(uint64_t bytes) {

@@ -2,12 +2,13 @@
  * Limits automatic profiles: how often one may be written, and which files stay.
  *
  * Between two profiles of one kind a process leaves a minimum gap; what comes sooner is counted as
- * suppressed. The files with the prefix are limited in number and in bytes together. A file that a
- * process writes carries a mark (prof_keep_mark()); it may be removed by that process and by those
- * with which it shares the number in the mark: a process and the children it forked, the family.
- * Other files with the prefix count and are never removed, nor are boxes. Our own kinds (a, l, h,
- * t, and b for boxes) always obey the limits; jemalloc's automatic kinds (i, u) obey only limits
- * that the user has set. A limit that is lowered takes effect with the next file.
+ * suppressed. The files with the prefix are limited in number and in bytes together. A profile for
+ * which a limit on files holds has a mark, which is a line in it (prof_keep_mark()); it may be
+ * removed by the process that wrote it and by those that have the number in its mark too: a process
+ * and the children it forked, the family. Other files with the prefix count and are never removed,
+ * nor are boxes (prof_box.h). Our own kinds (letters a, l, h, t in names, and b for boxes) always
+ * obey the limits; jemalloc's automatic kinds (i, u) obey only limits that the user has set. A
+ * limit that is lowered takes effect with the next file.
  *
  * Limits and counters are atomic, without a lock; functions that read the directory need the lock
  * prof_dump. Called by prof_dump.c, prof_box.c, prof_trigger.c, prof_auto.c, prof_request.c,
@@ -31,9 +32,9 @@ typedef enum {
 extern const char *const prof_keep_policy_names[]; /* as the enum, then NULL */
 
 typedef enum {
-	prof_keep_min_gap_ms,   /* between two profiles of one kind */
+	prof_keep_min_gap_ms,   /* ms between two profiles of one kind; 0: no gap */
 	prof_keep_max_files,    /* with the prefix; 0: no limit, as for max_bytes */
-	prof_keep_max_bytes,    /* of these files together */
+	prof_keep_max_bytes,    /* bytes of these files together */
 	prof_keep_n
 } prof_keep_limit_t;
 
@@ -63,8 +64,8 @@ bool prof_keep_governs(prof_kind_t kind, prof_keep_limit_t limit);
 /* Whether files of this kind count for a limit on number or bytes. */
 bool prof_keep_counts(prof_kind_t kind);
 /*
- * Permission to write one profile: its kind, its time and the time of the profile of that kind
- * before it; monotonic.
+ * Permission to write one profile: its kind, its time, and the time of the profile of that kind
+ * before it (0: none); times are monotonic.
  */
 typedef struct {
 	prof_kind_t kind;
@@ -89,11 +90,11 @@ void prof_keep_overlap(void);
 void prof_keep_overlap_retry(void);
 /*
  * Whether there is room for one more file of this kind. If not, files that we must not remove use
- * up the limit, which is reported once. This and prof_keep_written() need the prof_dump lock,
- * outside the gate.
+ * up the limit; a message says so once in a process. This and prof_keep_written() need the
+ * prof_dump lock, outside the fork gate (os/gate.h).
  */
 bool prof_keep_try_room(prof_kind_t kind);
-/* Removes files that are over the limit, after one of this kind and length was written. */
+/* After a file of this kind and length was written: removes our family's files over the limit. */
 void prof_keep_written(prof_kind_t kind, uint64_t bytes);
 
 /*
@@ -117,7 +118,7 @@ void prof_keep_postfork_child(void);
 
 /* A file, of our family if it is in a list. */
 typedef struct {
-	uint64_t order;    /* of its mark: monotonic time of the dump */
+	uint64_t order;    /* of its mark: monotonic time of the dump in ns */
 	uint64_t live;     /* bytes in use when it was written */
 	uint64_t bytes;    /* its length */
 	prof_kind_t kind;

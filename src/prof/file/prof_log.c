@@ -25,7 +25,7 @@
 #include "util/bits.h"
 #include "util/htab.h"
 
-/* Size of the pieces of memory that records are stored in. */
+/* Bytes of a chunk, a piece of memory that records are stored in. */
 #define CHUNK_BYTES ((size_t)1 << 18)
 
 /* One sampled object that was freed. */
@@ -37,7 +37,7 @@ typedef struct {
 	uint64_t usize;     /* usable bytes */
 } log_rec_t;
 
-/* A piece of CHUNK_BYTES. */
+/* A chunk, of CHUNK_BYTES; zeroed when it is mapped. */
 typedef struct log_chunk_s {
 	struct log_chunk_s *next;
 	size_t n;           /* records in it */
@@ -57,7 +57,7 @@ static LARGE_BSS struct {
 	uint64_t start_ns;      /* by prof_log_clock() */
 	bool has_path;          /* a path was given; else a name is made from the prefix */
 	char path[PROF_PATH_SIZE];
-	/* Owned by the thread that writes (state prof_log_dumping), whose number is `writing`: */
+	/* Owned by the thread that writes (state prof_log_dumping), whose mutex_self() is `writing`: */
 	uint32_t writing;
 	log_chunk_t *chunks;    /* the records that it writes */
 	prof_file_t file;
@@ -77,7 +77,7 @@ prof_log_clock(void) {
 
 /* ---------------------------------------------------------------- recording */
 
-/* Room for the next record; NULL without memory. */
+/* Room for the next record; NULL without memory. The caller holds alog.mtx. */
 static log_rec_t *
 rec_new_locked(void) {
 	if (alog.last == NULL || alog.last->n == CHUNK_RECS) {
@@ -366,8 +366,8 @@ chunks_free(log_chunk_t *c) {
 }
 
 /*
- * Numbers and writes the records; 0 or an errno. Called inside the gate, as what takes locks needs;
- * leaves it while the file is written.
+ * Numbers and writes the records; 0 or an errno. Called inside the gate (os/gate.h: fork waits
+ * until no thread is inside), because allocating takes locks; leaves it while the file is written.
  */
 static int
 log_finish(uint64_t duration) {

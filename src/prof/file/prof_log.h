@@ -2,10 +2,11 @@
  * The allocation log: for each sampled object that is freed while it runs, where and when it was
  * allocated and freed. The log is written as one JSON document when it stops.
  *
- * A record pins the two counts that it names, so sites and threads exist until it is written. There
- * is one lock, `prof_log`, held for one record; a stop detaches the records first and writes
- * without it. Called by prof.c for frees, by ctl_prof.c, prof_start.c and prof_auto.c for start and
- * stop; the clock by prof.c, prof_dump.c and prof_recent.c.
+ * A record pins the two counts that it names (prof_types.h: each has the thread and the stack of
+ * the allocation or the free), so these exist until it is written. There is one lock, `prof_log`,
+ * held for one record; a stop detaches the records first and writes without it. Called by prof.c
+ * for frees, by ctl_prof.c, prof_start.c and prof_auto.c for start and stop; the clock by prof.c,
+ * prof_dump.c and prof_recent.c.
  */
 #ifndef PROF_LOG_H
 #define PROF_LOG_H
@@ -38,7 +39,7 @@ prof_log_is_running(void) {
 /*
  * Records that the thread of td frees an object of count c, which still includes the object: it was
  * allocated at alloc_ns (prof_log_clock) and has usize usable bytes. Nothing if no backtrace can be
- * taken or there is no memory. Inside the gate.
+ * taken or there is no memory. Inside the gate (os/gate.h: fork waits until no thread is inside).
  */
 void prof_log_free(prof_tdata_t *td, prof_cnt_t *c, uint64_t alloc_ns, size_t usize);
 

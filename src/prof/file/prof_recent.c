@@ -4,9 +4,9 @@
  *
  * Invariant: an entry with rec != NULL and its sample refer to each other (recent_check). Locks:
  * `prof_recent_alloc` protects the list, its entries and the writing of links to them; it is taken
- * inside the gate. `prof_recent_dump` is taken outside the gate and held for long: while the list
- * is copied, which is done inside the gate, and while the copy is printed. Called by prof.c for
- * samples, frees, lock statistics and in a forked child, by prof_start.c at boot, and by
+ * inside the fork gate (os/gate.h). `prof_recent_dump` is taken outside the gate and held for long:
+ * while the list is copied, which is done inside the gate, and while the copy is printed. Called by
+ * prof.c for samples, frees, lock statistics and in a forked child, by prof_start.c at boot, and by
  * ctl_experimental.c.
  */
 #include "prof/file/prof_recent.h"
@@ -86,7 +86,7 @@ recent_first(void) {
 	return link == NULL ? NULL : container_of(link, recent_t, link);
 }
 
-/* Drops the oldest entries until the limit is met. */
+/* Drops the oldest entries until the limit is met; needs mtx. */
 static void
 recent_trim_locked(void) {
 	uint64_t max = atomic_load_u64(&prof_recent_max, MO_RELAXED);

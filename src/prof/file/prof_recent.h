@@ -1,7 +1,7 @@
 /*
  * The most recent samples (experimental.prof_recent): a list of at most prof_recent_alloc_max
- * entries, oldest first. Each entry pins the count (thread and stack) of the allocation and, once
- * freed, that of the free.
+ * entries, oldest first. Each entry pins the count (prof_types.h; thread and stack) of the
+ * allocation and, once freed, that of the free, so that these exist as long as the entry.
  *
  * An entry and its sample refer to each other (sample_rec_t.link) until the sample is freed or the
  * entry is dropped. One lock, prof_recent_alloc, protects the list; a dump copies the list under it
@@ -20,8 +20,9 @@ ssize_t prof_recent_alloc_max_get(void);
 /* Sets the limit and drops entries above it. 0, ENOENT until booted, or EINVAL below -1. */
 int prof_recent_alloc_max_set(ssize_t max);
 /*
- * Writes the list as JSON by calls of write_cb, outside the gate; write_cb NULL: to malloc_message.
- * 0, ENOENT until booted, EBUSY if called from the callback of a dump, or ENOMEM.
+ * Writes the list as JSON by calls of write_cb, outside the gate (os/gate.h: fork waits until no
+ * thread is inside); write_cb NULL: to malloc_message. 0, ENOENT until booted, EBUSY if called from
+ * the callback of a dump, or ENOMEM.
  */
 int prof_recent_alloc_dump(void (*write_cb)(void *, const char *), void *opaque);
 

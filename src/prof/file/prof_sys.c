@@ -3,12 +3,13 @@
  *
  * Invariant: a name that exists is never overwritten, unless the user gave the path; a profile gets
  * its name only when all of it has been written, unless it must be written in place (prof_sys.h).
- * Locks: `prof_prefix`, inside the gate, for the prefix; no lock is taken under it. Sequence
- * numbers are atomic. Large buffers are in the caller's prof_file_t, because a dump may run on a
- * very small stack. Called for files by prof_dump.c, prof_write.c, prof_log.c and prof_keep.c;
- * for names by prof_dump.c, prof_box.c and prof_dir.c; for the prefix by conf_table.c, prof.c,
- * prof_start.c, prof_session.c, prof_request.c, prof_dir.c, prof_box.c and the triggers; for facts
- * about the process by these, prof_course.c, prof_earlier.c, prof_control.c and prof_ctl_dir.c.
+ * Locks: `prof_prefix`, inside the gate (os/gate.h: fork waits until no thread is inside), for the
+ * prefix; no lock is taken under it. Sequence numbers are atomic. Large buffers are in the caller's
+ * prof_file_t, because a dump may run on a very small stack. Called for files by prof_dump.c,
+ * prof_write.c, prof_log.c and prof_keep.c; for names by prof_dump.c, prof_box.c and prof_dir.c;
+ * for the prefix by conf_table.c, prof.c, prof_start.c, prof_session.c, prof_request.c, prof_dir.c,
+ * prof_box.c and the triggers; for facts about the process by these, prof_course.c, prof_earlier.c,
+ * prof_control.c and prof_ctl_dir.c.
  */
 #include "prof/file/prof_sys.h"
 
@@ -51,7 +52,7 @@ static LARGE_BSS struct {
 	char prefix[PROF_PREFIX_MAX + 1];
 	atomic_b_t has_prefix;          /* it is not empty; for readers without the lock */
 	char exe[PROF_PATH_SIZE];       /* path of the program at the start; "": not known */
-	atomic_u64_t seq;               /* next number of a profile of any kind */
+	atomic_u64_t seq;               /* next number of a profile or box of any kind */
 	atomic_u64_t temp_seq;          /* next number of a temporary file */
 	atomic_u64_t kseq[prof_kind_n]; /* next number of each kind */
 } names = {.mtx = MUTEX_INITIALIZER("prof_prefix", WITNESS_RANK_PROF_MISC)};
@@ -102,7 +103,10 @@ prefix_unlock(void) {
 	gate_exit(tls_get());
 }
 
-/* Writes the absolute prefix into names.prefix; needs names.mtx. 0, or EINVAL if it is too long. */
+/*
+ * Writes the prefix, made absolute if possible, into names.prefix; needs names.mtx. 0, or EINVAL if
+ * it is too long: then names.prefix may hold the working directory.
+ */
 static int
 prefix_resolve_locked(const char *prefix) {
 	size_t len = strlen(prefix);
@@ -195,7 +199,7 @@ prof_sys_kseq_next(prof_kind_t kind) {
 	return atomic_fetch_add_u64(&names.kseq[kind], 1, MO_RELAXED);
 }
 
-/* Writes ".<stamp>", for a session ".<start>_<stop>", or nothing. */
+/* Writes ".<stamp>", for a session ".<start>_<stop>"; "" for a log, or without the option. */
 static void
 stamp_text(char out[2 * NSTIME_STAMP_SIZE + 2], const prof_name_t *name) {
 	out[0] = '\0';
@@ -263,8 +267,9 @@ prof_dump_filename(char *buf, size_t size, const prof_name_t *name) {
 }
 
 /*
- * Moves the sequence number on after attempt i found an existing name. Late steps double, so that
- * not every number used by an earlier process with the same pid is tried.
+ * Called after attempt i, from 0 on, has taken a number and found that its name exists. From
+ * NAME_STEPS on it skips 2^(i - NAME_STEPS) numbers more, so that not every number used by an
+ * earlier process with the same pid is tried.
  */
 static void
 seq_skip(atomic_u64_t *seq, unsigned i) {
@@ -377,9 +382,7 @@ file_fd(const prof_file_t *f) {
 	return f->fd_plus_1 - 1;
 }
 
-/*
- * Notes whether there is a temporary file, and which process made it: only that one may remove it.
- */
+/* Notes whether there is a temporary file, made by this process: only its maker removes it. */
 static void
 temp_note(prof_file_t *f, bool has_temp) {
 	f->temp_pid = has_temp ? sys_pid() : 0;
@@ -529,6 +532,7 @@ explicit_open(prof_file_t *f) {
 	}
 }
 
+/* Copies an explicit path to f->path. 0, ENAMETOOLONG, or ENOENT for "". */
 static int
 path_copy(prof_file_t *f, const char *path) {
 	size_t len = strnlen(path, PROF_PATH_SIZE);
@@ -625,7 +629,7 @@ prof_file_write(prof_file_t *f, const void *data, size_t len) {
 	}
 }
 
-/* Renames to the target, or to the next name that is free. */
+/* Renames f->temp to f->path, or to the next free name, which f->path becomes. 0 or an errno. */
 static int
 move_to_free_name(prof_file_t *f) {
 	for (unsigned i = 0; i < NAME_TRIES; i++) {
@@ -647,8 +651,8 @@ move_to_free_name(prof_file_t *f) {
 }
 
 /*
- * Clears the number before it closes the descriptor: a child forked in between must not close what
- * another thread opened under the same number.
+ * Closes the descriptor, if there is one; 0 or an errno. Clears the number before it closes: a
+ * child forked in between must not close what another thread opened under the same number.
  */
 static int
 file_shut(prof_file_t *f) {
@@ -671,8 +675,8 @@ prof_file_abandon(prof_file_t *f) {
 }
 
 /*
- * Copies the temporary file into the existing one, for where a rename is refused (a mount point, a
- * directory with the sticky bit).
+ * Copies the temporary file into the existing one and removes it, where a rename is refused (a
+ * mount point, a directory with the sticky bit). 0 or an errno.
  */
 static int
 copy_in_place(prof_file_t *f) {

@@ -7,8 +7,10 @@
  * path is written in place; a regular file only if the user owns it and it has no other name.
  *
  * A prof_file_t belongs to its caller, who serializes its use. Locks: `prof_prefix` for the prefix,
- * taken inside the gate. Called by prof_dump.c, prof_log.c and prof_box.c for files and names, by
- * most modules of the profiler for the prefix and facts about the process, and by conf_table.c.
+ * taken inside the gate (os/gate.h: fork waits until no thread is inside), which the functions for
+ * the prefix and prof_dump_filename() enter themselves. Called by prof_dump.c, prof_log.c and
+ * prof_box.c for files and names, by conf_table.c and most modules of the profiler for the prefix
+ * and facts about the process (prof_sys.c lists them).
  */
 #ifndef PROF_SYS_H
 #define PROF_SYS_H
@@ -18,7 +20,7 @@
 #include "util/atomic.h"
 #include "util/compiler.h"
 
-#define PROF_PATH_SIZE 4097 /* PATH_MAX and one */
+#define PROF_PATH_SIZE 4097 /* bytes of a buffer for a path: PATH_MAX and one */
 
 /* Why a profile was written; each kind but the log has a letter in file names (prof_sys.c). */
 typedef enum {
@@ -61,7 +63,7 @@ bool prof_sys_prefix_is_empty(void);
 /* The parts of a name other than prefix, pid and sequence number. */
 typedef struct {
 	prof_kind_t kind;
-	uint64_t kseq;      /* number among the files of this kind */
+	uint64_t kseq;      /* number among the files of this kind, from 0 on */
 	/* start of the dump or of the session, and end of the session (nstime_realtime_ns) */
 	uint64_t begin_ns;
 	uint64_t end_ns;
@@ -86,8 +88,8 @@ int prof_dump_filename(char *buf, size_t size, const prof_name_t *name);
 prof_kind_t prof_sys_name_kind(const char *name, const char *base);
 
 /*
- * Reads the first bytes of a regular file that begins as a profile does. Returns their number; 0 if
- * the file begins otherwise, is not regular or cannot be read.
+ * Reads up to size (8 or more) first bytes of a regular file that begins as a profile does. Returns
+ * their number; 0 if the file begins otherwise, is not regular or cannot be read.
  */
 size_t prof_sys_head_read(const char *path, char *buf, size_t size);
 /* Whether path is a regular file that ends in ".heap" by name and begins as a profile does. */
@@ -104,9 +106,9 @@ typedef struct {
 	bool is_confined;   /* explicit, and only a profile may be replaced */
 	bool is_new;        /* of an explicit path: no file of that name existed at open */
 	bool has_temp;      /* the file has its temporary name (temp) */
-	int temp_pid;       /* process that made the temporary file */
-	bool may_block;     /* a pipe or a device: wait for it, for a bounded time */
-	prof_sink_t *sink;  /* destination instead of fd, NULL: none */
+	int temp_pid;       /* process that made the temporary file; 0: there is none */
+	bool may_block;     /* a pipe or a device: wait for it, at most 5 s for each piece */
+	prof_sink_t *sink;  /* receives the data instead of a descriptor; NULL: none */
 	uint64_t written;   /* bytes */
 	prof_name_t name;   /* for another name if this one exists already */
 	sigset_t old_mask;  /* signal mask before open */
@@ -155,7 +157,7 @@ const char *prof_errno_name(int err, char buf[16]);
 bool prof_sys_file_is_forbidden(uint64_t bytes);
 /* Resident bytes of the process as the kernel reports them, 0 if it does not. */
 uint64_t prof_sys_rss(void);
-/* The same; *shared: those of them that are pages of files or of shared memory. */
+/* prof_sys_rss(); *shared: those of these bytes that are pages of files or of shared memory. */
 uint64_t prof_sys_rss_read(uint64_t *shared);
 /* Clock ticks from the boot of the machine to the start of the process; 0: not known. */
 uint64_t prof_sys_start_ticks(void);
@@ -165,8 +167,8 @@ uint64_t prof_sys_start_ticks(void);
  */
 extern atomic_u64_t prof_sys_instance;
 /*
- * Path of the program, "" if unknown: what /proc says now, else what it said at the start, else the
- * path by which the program was started (AT_EXECFN).
+ * Path of the program, "" if unknown, in a buffer of PROF_PATH_SIZE bytes or more: what /proc says
+ * now, else what it said at the start, else the path by which the program was started (AT_EXECFN).
  */
 void prof_sys_exe(char *buf, size_t size);
 /*
@@ -174,7 +176,7 @@ void prof_sys_exe(char *buf, size_t size);
  * be others later.
  */
 void prof_sys_exe_boot(void);
-/* In a forked child: file numbers begin at 0 again. */
+/* In a forked child: the numbers in file names begin at 0 again. */
 void prof_sys_postfork_child(void);
 
 #endif /* PROF_SYS_H */

@@ -3,7 +3,8 @@
  * converted by our own code, and the text of addresses is cached, because most frames of a profile
  * occur in many stacks. No lock: a writer belongs to one thread. Called by prof_dump.c,
  * prof_dump_label.c and prof_log.c. prof_writer_init(), prof_writer_end() and prof_writer_forget()
- * need to be called inside the gate, as they allocate or free; the others do not care.
+ * need to be called inside the gate (os/gate.h: fork waits until no thread is inside), as they
+ * allocate or free; the others may be called in any state.
  */
 #ifndef PROF_WRITE_H
 #define PROF_WRITE_H
@@ -59,8 +60,8 @@ void prof_write_json(prof_writer_t *w, const char *text);
 #define PROF_WRITER_ROOM 64
 
 /*
- * Makes room for so many bytes in the buffer, by flushing it if need be, and returns where they
- * are; the caller adds to w->len what it has written there.
+ * Makes room for `bytes` (at most PROF_WRITER_BYTES) in the buffer, by flushing it if need be, and
+ * returns where they are; the caller adds to w->len what it has written there.
  */
 ALWAYS_INLINE char *
 prof_writer_room_for(prof_writer_t *w, size_t bytes) {
@@ -71,7 +72,7 @@ prof_writer_room_for(prof_writer_t *w, size_t bytes) {
 	return w->buf + w->len;
 }
 
-/* The same for PROF_WRITER_ROOM bytes. */
+/* prof_writer_room_for() PROF_WRITER_ROOM bytes. */
 ALWAYS_INLINE char *
 prof_writer_room(prof_writer_t *w) {
 	return prof_writer_room_for(w, PROF_WRITER_ROOM);

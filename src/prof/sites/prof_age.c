@@ -7,8 +7,8 @@
  * A count has the number of its site's item; if this snapshot has not copied the count, the number
  * is that of an item of another site, or of none, which is checked. Invariant: only sites of the
  * snapshot get ages, labels and charges. Locks: none; the caller has the pass open, is inside the
- * gate, and leaves it for a moment between two blocks if a thread waits to fork. Called by
- * prof_dump.c.
+ * fork gate (os/gate.h), and leaves it for a moment between two blocks if a thread waits to fork.
+ * Called by prof_dump.c.
  */
 #include "prof/sites/prof_age.h"
 

@@ -5,9 +5,9 @@
  * Invariant: td->busy is set from prof_backtrace() to prof_backtrace_done(), so a signal handler
  * that samples in between does not overwrite td->frames. Locks: none of its own; a compare-and-swap
  * chooses the thread that boots. Booting and looking for loaded objects take the loader's lock,
- * outside the gate: a thread that holds it may fork, and then waits for all that are inside.
- * Called by prof.c for each sample, at heartbeats and by the constructor, by prof_recent.c and
- * prof_log.c for frees, and prepared by prof_session.c and prof_listen.c.
+ * outside the gate (os/gate.h): a thread that holds it may fork, and then waits for all that are
+ * inside. Called by prof.c for each sample, at heartbeats and by the constructor, by prof_recent.c
+ * and prof_log.c for frees, and prepared by prof_session.c and prof_listen.c.
  */
 #include "prof/sites/prof_backtrace.h"
 
@@ -188,7 +188,7 @@ memo_grow(prof_tdata_t *td, unsigned room) {
 	}
 }
 
-/* Allocates td->frames and its memo; false if there is no memory for the frames. */
+/* Allocates td->frames, and room for its memo if there is memory; false: none for the frames. */
 static bool
 frames_make(prof_tdata_t *td) {
 	assert(opt_prof_bt_max >= 1 && opt_prof_bt_max <= PROF_BT_MAX_LIMIT);

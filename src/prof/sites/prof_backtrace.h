@@ -8,8 +8,9 @@
  * One frame more than prof_bt_max is read, to know whether the stack was cut off.
  *
  * A backtrace lies in its thread's record, and only that thread uses it; so there are no locks.
- * Called by prof.c for samples and heartbeats, by prof_recent.c and prof_log.c for frees, and by
- * prof_session.c and prof_listen.c to prepare.
+ * Called by prof.c for samples and heartbeats, by prof_recent.c and prof_log.c for frees, by
+ * prof_session.c and prof_listen.c to prepare, and by prof_dump.c and prof_course.c for
+ * prof_backtrace_ncut().
  */
 #ifndef PROF_BACKTRACE_H
 #define PROF_BACKTRACE_H
@@ -22,25 +23,25 @@
  * until prof_backtrace_done(), which the caller then owes. Returns NULL if there is no memory, if
  * td is busy (a signal handler interrupted a backtrace), or in a static program before the
  * constructors. The first call, unless prof_backtrace_prepare() came before, selects the unwinder
- * and finds the range of our own code, outside the gate, and other threads get NULL meanwhile. Boot
- * does not do that: it may take the loader's lock, and boot holds a lock. where is the point at
- * which the user's code entered the allocator; remaining frames of ours are dropped. Called with no
- * lock held.
+ * and finds the range of our own code; it leaves the gate (os/gate.h: fork waits until no thread is
+ * inside) for that, and other threads get NULL meanwhile. Boot does not do that: it may take the
+ * loader's lock, and boot holds a lock. where is the point at which the user's code entered the
+ * allocator; remaining frames of ours are dropped. Called with no lock held.
  */
 const prof_bt_t *prof_backtrace(prof_tdata_t *td, const struct unwind_where_s *where);
 /* As prof_backtrace(), from the present frame. */
 const prof_bt_t *prof_backtrace_here(prof_tdata_t *td) NOINLINE;
 /*
  * Selects the unwinder and finds our own code now, instead of in the first backtrace; nothing if
- * that is done or not possible yet. Called outside the gate: by the constructor with prof:true, at
- * the start of a session, and when a tracer comes.
+ * that is done or not possible yet. Called outside the gate, with `inside` (os/tls.h) raised: by
+ * the constructor with prof:true, at the start of a session, and when a tracer comes.
  */
 void prof_backtrace_prepare(void);
 /* In a forked child, before its first backtrace. */
 void prof_backtrace_postfork_child(void);
 /* Set by the library's constructor: from then on a static program can be unwound too. */
 extern HIDDEN bool prof_backtrace_is_constructed;
-/* Doubles the room of td's memo, up to td->frames_max, if there is memory. */
+/* Doubles the room of td->memo (marks, one per frame), up to td->frames_max, if there is memory. */
 void prof_backtrace_make_room(prof_tdata_t *td) COLD;
 /* Called when the backtrace of prof_backtrace() is no longer used. */
 static inline void
@@ -58,9 +59,10 @@ unsigned prof_backtrace_nown(void *const *vec, unsigned len, uintptr_t start, ui
 /* Number of backtraces, since the start, that were cut off at prof_bt_max. */
 uint64_t prof_backtrace_ncut(void);
 /*
- * Called at heartbeats with no lock held: looks for objects that were loaded or unloaded, at most
- * once a second, and evaluates the self-test once. If all of the first stacks are implausibly short
- * that is reported, and "auto" changes the method. Nothing before the unwinder was selected.
+ * Called at heartbeats (thread/thread_event.h) with no lock held: looks for objects that were
+ * loaded or unloaded, at most once a second unless the unwinder asks, and evaluates the self-test
+ * once. If all of the first stacks are implausibly short that is reported, and "auto" changes the
+ * method. Nothing before the unwinder was selected.
  */
 void prof_backtrace_upkeep(void);
 

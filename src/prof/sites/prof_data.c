@@ -4,13 +4,14 @@
  *
  * Invariant: a site or count gets PROF_DEAD and leaves its table under one hold of its shard's
  * lock. Removed objects collect in the limbo list; a batch of them starts a new pin_epoch and is
- * freed when no thread is pinned in an earlier one. Locks: the shards of the two tables; `pass`,
- * held by a dump from the snapshot until all is written and while the mark is set, and only tried
- * by the sweeper; `limbo_mtx`, under which no other lock is taken. A thread pushes onto a list with
- * compare-and-swap; only the holder of `pass` removes from it. Called by prof.c for samples, by
- * prof_log.c and prof_recent.c for frees, by prof_snap.c, prof_age.c, prof_mark.c and prof_dump.c
- * for dumps, by prof_thread.c for thread records, by prof_switch.c and prof_session.c for resets
- * and settings, by prof_start.c at boot.
+ * freed when no thread is pinned in an earlier one. A thread is pinned (td->pinned) while it reads
+ * the tables; the pins of a count (PROF_PIN in `live`) only keep it from being swept. Locks: the
+ * shards of the two tables; `pass`, held by a dump from the snapshot until all is written and while
+ * the mark is set, and only tried by the sweeper; `limbo_mtx`, under which no other lock is taken.
+ * A thread pushes onto a list with compare-and-swap; only the holder of `pass` removes from it.
+ * Called by prof.c for samples, by prof_log.c and prof_recent.c for frees, by prof_snap.c,
+ * prof_age.c, prof_mark.c and prof_dump.c for dumps, by prof_thread.c for thread records, by
+ * prof_switch.c and prof_session.c for resets and settings, by prof_start.c at boot.
  */
 #include "prof/sites/prof_data.h"
 
@@ -31,9 +32,9 @@
  */
 #define SWEEP_STEP 16
 #define SWEEP_TDATAS 4
-/* Number of empty counts that may stay in any case. */
+/* Number of counts without live samples and pins that may stay in any case. */
 #define SWEEP_SPARES 256
-/* Objects in the limbo list before a batch of them waits to be freed. */
+/* Least number of objects in the limbo list that become a batch, which then waits to be freed. */
 #define LIMBO_BATCH 64
 /* Reading the pins of all threads takes time, so only every 16th sweep does it. */
 #define RECLAIM_EVERY 16
@@ -108,12 +109,12 @@ typedef struct {
 	unsigned nframes;
 	uint64_t site_hash;
 	uint64_t cnt_hash;
-	uint64_t rate;
+	uint64_t rate; /* sampling interval in bytes; 0: the backtrace is that of a free */
 	prof_tdata_t *tdata;
 	uint32_t epoch;
 	/*
-	 * As prof_site_t.stamp. Computed (has_stamp) for a new site, or if a site with the same frames
-	 * lies in objects that can be unloaded.
+	 * As prof_site_t.stamp. Valid with has_stamp: computed for a new site, or to compare with a
+	 * site of the same frames that lies in objects that can be unloaded.
 	 */
 	uint32_t stamp;
 	bool has_stamp;
@@ -252,7 +253,7 @@ is_pinned_before(uint64_t epoch) {
 	return false;
 }
 
-/* Makes the limbo list the waiting batch and starts a new pin_epoch, if it has at least min. */
+/* Makes a limbo list of at least min objects the waiting batch, and starts a new pin_epoch. */
 static void
 limbo_take_batch_locked(size_t min) {
 	mutex_assert_owner(&tables.pass);
@@ -296,12 +297,12 @@ limbo_reclaim_locked(size_t min) {
 /* ---------------------------------------------------------------- sweeping, all under pass */
 
 /*
- * Whether to remove the count; counts it for this round, and marks an empty one idle. A count with
- * sums of all that was allocated stays while these are wanted. An empty count to which nothing can
- * be added any more, because of a reset or because its thread has ended, goes at once. Other empty
- * counts go if nothing was added to them for a round and in the previous round the empty ones were
- * more than half of all counts plus SWEEP_SPARES. So where objects are freed soon, the next sample
- * finds its count still there.
+ * Whether to remove the count; counts it for this round, and marks an empty one (`live` is 0) idle.
+ * A count with sums of all that was allocated stays while these are wanted. An empty count to which
+ * nothing can be added any more, because of a reset or because its thread has ended, goes at once.
+ * Other empty counts go if nothing was added to them for a round and in the previous round the
+ * empty ones were more than half of all counts plus SWEEP_SPARES. So where objects are freed soon,
+ * the next sample finds its count still there.
  */
 static bool
 cnt_judge(prof_cnt_t *c) {
@@ -419,7 +420,7 @@ site_has_mark(const prof_site_t *s) {
 	return unlikely(s->mark_est != 0) && prof_data_is_marked();
 }
 
-/* Sweeps so many counts and sites, or fewer if the round ends; needs pass. */
+/* Sweeps `steps` counts and sites, or fewer if the round ends; needs pass. */
 static void
 sweep_sites_locked(unsigned steps) {
 	mutex_assert_owner(&tables.pass);
@@ -457,6 +458,7 @@ tdata_is_gone(const prof_tdata_t *td) {
 	    && atomic_load_u64(&td->ncounts, MO_ACQUIRE) == 0;
 }
 
+/* list_unlink() for the list of thread records. */
 static void
 tdata_unlink(prof_tdata_t *prev, prof_tdata_t *td) {
 	if (prev == NULL) {
@@ -474,7 +476,7 @@ tdata_unlink(prof_tdata_t *prev, prof_tdata_t *td) {
 }
 
 /*
- * Examines so many records and frees those of ended threads to which no count refers; needs pass.
+ * Examines `steps` records and frees those of ended threads to which no count refers; needs pass.
  * That needs no limbo: other threads reach a record only through a count, or through the list while
  * they hold pass.
  */
@@ -566,8 +568,8 @@ site_new(tables_key_t *k) {
 }
 
 /*
- * Inserts fresh and returns it. If another thread was faster, frees fresh and returns that thread's
- * site with one more reference.
+ * Inserts the site `fresh` and returns it. If another thread was faster, frees fresh and returns
+ * that thread's site with one more reference.
  */
 static prof_site_t *
 site_insert(const tables_key_t *k, prof_site_t *fresh) {
@@ -615,6 +617,7 @@ cnt_try_add(prof_cnt_t *c, uint64_t what) {
 	return false;
 }
 
+/* A count of k at s that has `what` in live and is in no table yet; NULL without memory. */
 static prof_cnt_t *
 cnt_new(const tables_key_t *k, prof_site_t *s, uint64_t what) {
 	size_t bytes = sizeof(prof_cnt_t) + (prof_data_is_accum() ? sizeof(prof_acounts_t) : 0);
@@ -662,6 +665,7 @@ cnt_insert(const tables_key_t *k, prof_site_t *s, uint64_t what) {
 	return c;
 }
 
+/* Finds or makes the count of k, and adds `what` to its live; NULL without memory. */
 static prof_cnt_t *
 cnt_get(tables_key_t *k, uint64_t what) {
 	prof_node_t *node = prof_table_find(&tables.counts, k->cnt_hash, k);

@@ -5,11 +5,11 @@
  * prof_thread.c for thread records, by prof_switch.c for prof.reset, by prof_session.c for
  * prof_accum and the mark, and by prof_start.c at boot.
  *
- * The sample path takes no lock if the thread has a count for the backtrace already: it pins the
- * epoch, finds the count in a table and adds to it. If the same backtrace comes twice in a row the
- * thread keeps its count pinned and neither hashes nor compares from the third time on. A new count
- * or site is inserted under one of 256 locks per table. A free only subtracts from the count that
- * the sample refers to.
+ * The sample path takes no lock if the thread has a count for the backtrace already: it pins
+ * itself, so that nothing it may find is freed (prof_data.c), finds the count in a table and adds
+ * to it. If the same backtrace comes twice in a row the thread keeps its count pinned and neither
+ * hashes nor compares from the third time on. A new count or site is inserted under one of 256
+ * locks per table. A free only subtracts from the count that the sample refers to.
  *
  * Counts that have been empty for a while, and then sites without counts, are swept in small steps,
  * one step for each new count, by the thread that made it. So the tables shrink when the program
@@ -17,8 +17,9 @@
  * its shard's lock before it removes the object; a thread that finds the mark repeats the look-up
  * under the lock. Memory is freed after every thread that could see it has unpinned.
  *
- * An epoch is the number of resets before; a count belongs to one epoch. `pass` is the lock of
- * prof_data_pass_begin().
+ * An epoch is the number of resets before; a count belongs to one epoch. A pin on a count keeps it
+ * from being swept. What adds, notes, resets or makes a record is called inside the gate
+ * (os/gate.h: fork waits until no thread is inside). `pass` is the lock of prof_data_pass_begin().
  */
 #ifndef PROF_DATA_H
 #define PROF_DATA_H
@@ -40,7 +41,7 @@ void prof_data_tdata_exit(prof_tdata_t *td);
 /*
  * Adds one sample of usize bytes and returns its count, which stays valid until prof_data_sub();
  * NULL without memory. rate is the sampling interval in bytes, weight is prof_weight() of both.
- * Needs td->busy (prof_backtrace()).
+ * Needs td->busy, set by the prof_backtrace() that made bt.
  */
 prof_cnt_t *prof_data_add(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, size_t usize,
     uint64_t weight);
@@ -71,10 +72,10 @@ void prof_data_accum_set(bool on);
 bool prof_data_is_accum(void);
 
 /*
- * The mark (prof_mark.h) is on all sites or on none. A reset takes it off, so does
- * prof_data_unmark(); prof_data_marked(), called in a pass, puts it on, unless there was a reset
- * since prof_data_epoch() returned `epoch`. A site that held something at the mark stays in the
- * tables when all its objects are freed.
+ * The mark (prof_mark.h: what each site held at one moment) is on all sites or on none. A reset
+ * takes it off, so does prof_data_unmark(); prof_data_marked(), called in a pass, puts it on,
+ * unless there was a reset since prof_data_epoch() returned `epoch`. A site that held something at
+ * the mark stays in the tables when all its objects are freed.
  */
 bool prof_data_is_marked(void);
 void prof_data_unmark(void);
@@ -117,8 +118,8 @@ prof_site_frame(const prof_site_t *s, unsigned i) {
 /*
  * A pass over all objects, of one thread at a time; _begin waits for the lock `pass`. Until its end
  * nothing is removed from the tables while threads continue to sample; what they add after the
- * beginning may or may not be seen. A pass may stay open outside the fork gate, because its lock is
- * made new in a forked child. Both lists are read in a pass only.
+ * beginning may or may not be seen. A pass may stay open outside the gate, because its lock is made
+ * new in a forked child. Both lists are read in a pass only.
  */
 void prof_data_pass_begin(void);
 void prof_data_pass_end(void);

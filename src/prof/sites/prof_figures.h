@@ -1,7 +1,8 @@
 /*
  * The size of the heap in bytes, summed over all arenas, those of samples included, at the time of
- * the call. All functions are called inside the gate, by prof_dump.c, prof_course.c,
- * prof_trigger.c and prof_request.c; counters may be a moment old.
+ * the call. All functions are called inside the gate (os/gate.h: fork waits until no thread is
+ * inside), by prof_dump.c, prof_course.c, prof_trigger.c and prof_request.c; counters may be a
+ * moment old.
  */
 #ifndef PROF_FIGURES_H
 #define PROF_FIGURES_H
@@ -16,7 +17,8 @@ typedef struct {
 	uint64_t mapped;    /* address space in use, metadata included, without retained */
 	uint64_t metadata;  /* the allocator's own data */
 	uint64_t huge;      /* in huge pieces, in use or dirty; contained in `resident` */
-	uint64_t populated; /* sum since the start of the process: populated before the first touch */
+	/* sum since the start: pages made by a system call before their first touch */
+	uint64_t populated;
 } prof_figures_t;
 
 /*

@@ -4,8 +4,8 @@
  * Invariant: none of its own; it has no state. Counters of bins, and the descriptor of a slab, are
  * read without their lock, so they may be a moment old. Locks: only those of metadata and of the
  * arenas' lists of thread caches, each for a moment. Called by prof_dump.c, and by prof_age.c for
- * each sample; reading and charging inside the gate, prof_frag_has_charges() and prof_frag_pinned()
- * outside of it, when the profile is written.
+ * each sample; reading and charging inside the fork gate (os/gate.h), prof_frag_has_charges() and
+ * prof_frag_pinned() outside of it, when the profile is written.
  */
 #include "prof/sites/prof_frag.h"
 

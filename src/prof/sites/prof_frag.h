@@ -73,15 +73,16 @@ typedef struct {
 } prof_frag_t;
 
 /*
- * Reads all counters, inside the gate; takes the locks of prof_figures_read() and
- * prof_figures_live(). They are of slightly different moments; a part that would be negative is 0.
+ * Reads all counters, inside the gate (os/gate.h: fork waits until no thread is inside); takes the
+ * locks of prof_figures_read() and prof_figures_live(). They are of slightly different moments; a
+ * part that would be negative is 0.
  */
 void prof_frag_read(prof_frag_t *to);
 
 /*
  * Charges a live sample to the item of its site, in a snapshot made right after these counters were
- * read. slab is sample_rec_t.slab, 0: none; weight is in units of 1 / PROF_WEIGHT_ONE. Takes no
- * lock.
+ * read. slab is sample_rec_t.slab (a slab_name()), 0: none; weight: objects, in units of 1 /
+ * PROF_WEIGHT_ONE. Takes no lock.
  */
 void prof_frag_take(prof_frag_t *frag, prof_item_t *item, uint64_t slab, uint64_t weight);
 /* After the last sample: whether any site has a charge. */

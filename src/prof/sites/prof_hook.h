@@ -1,9 +1,10 @@
 /*
  * The user's functions that the profiler calls (experimental.hooks.prof_*): one of each for the
  * whole process, NULL for none; the backtrace hook has a default instead. They are called outside
- * the gate, with the thread marked as inside the allocator, so what they allocate is not sampled.
- * No lock is held, except that the dump hook runs under the lock of dumps (prof_dump.c). Called by
- * prof.c, prof_backtrace.c and prof_dump.c; ctl_experimental.c sets the hooks.
+ * the gate (os/gate.h: fork waits until no thread is inside), with `inside` of the thread raised
+ * (os/tls.h), so what they allocate is not sampled. No lock is held, except that the dump hook runs
+ * under the lock of dumps (prof_dump.c). Called by prof.c, prof_backtrace.c and prof_dump.c;
+ * ctl_experimental.c sets the hooks.
  */
 #ifndef PROF_HOOK_H
 #define PROF_HOOK_H
@@ -13,6 +14,7 @@
 
 typedef void (*prof_backtrace_hook_t)(void **vec, unsigned *len, unsigned max_len);
 typedef void (*prof_dump_hook_t)(const char *filename);
+/* size: requested bytes; bt: return addresses, leaf first; usize: usable bytes. */
 typedef void (*prof_sample_hook_t)(const void *ptr, size_t size, void **bt, unsigned bt_len,
     size_t usize);
 typedef void (*prof_sample_free_hook_t)(const void *ptr, size_t usize);

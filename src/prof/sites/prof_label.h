@@ -43,9 +43,10 @@ const char *prof_label_text(uint32_t id);
 
 /*
  * Copies the text of a label for readers outside the process, unless any thread has copied it
- * already. Called inside the gate, before a sample with the label is recorded; may take the lock of
- * the region, or of other metadata. Without memory the next sample tries again. Only the low 16
- * bits of id are used, as in the record of a sample: a program may write any value to tls_s.label.
+ * already. Called inside the gate (os/gate.h: fork waits until no thread is inside), before a
+ * sample with the label is recorded; may take the lock of the region, or of other metadata. Without
+ * memory the next sample tries again. Only the low 16 bits of id are used, as in the record of a
+ * sample: a program may write any value to tls_s.label.
  */
 void prof_label_show(uint32_t id);
 

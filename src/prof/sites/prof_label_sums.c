@@ -4,10 +4,10 @@
  * While a site has one sample only, and that has a label, its item names the record of the sample.
  * With a second sample that becomes a list of sums. A sample is added to one of the first LOOKED_AT
  * elements of the list, or becomes a new first element. So adding takes the same time at a site
- * with thousands of labels, whose list then may have a label more than once; outside the gate
- * prof_label_sums_make() sorts it and adds up equal labels. Invariant: each label in a list has its
- * bit in snap->labels. Locks: none; the snapshot belongs to the thread that dumps. Called by
- * prof_age.c to add, and by prof_dump_label.c to make the sums.
+ * with thousands of labels, whose list then may have a label more than once; outside the fork gate
+ * (os/gate.h) prof_label_sums_make() sorts it and adds up equal labels. Invariant: each label in a
+ * list has its bit in snap->labels. Locks: none; the snapshot belongs to the thread that dumps.
+ * Called by prof_age.c to add, and by prof_dump_label.c to make the sums.
  */
 #include "prof/sites/prof_label_sums.h"
 

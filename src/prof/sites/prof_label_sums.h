@@ -34,7 +34,8 @@ prof_item_labels(const prof_item_t *item) {
 /*
  * Adds the live sample of record rec, with its counts, to a site's item; is_first: it is the first
  * one that is found of the site. label: 0 for none; a number without a text counts as none. Without
- * memory sets snap->lacks_labels. Called with the pass open, inside the gate.
+ * memory sets snap->lacks_labels. Called with the pass (prof_data.h) open, inside the fork gate
+ * (os/gate.h).
  */
 void prof_label_sums_add(prof_snap_t *snap, prof_item_t *item, uint32_t label,
     const sample_rec_t *rec, const prof_counts_t *counts, bool is_first);

@@ -2,8 +2,9 @@
  * Sets the mark: writes into each site the sums over its counts (prof_mark.h).
  *
  * Invariant: while the mark holds (prof_data_is_marked) all sites have their sums of one pass, and
- * those that are newer have 0. Locks: `pass` of the tables, held during the walk. Called by
- * prof_auto.c, for the mallctl prof.mark and the request "mark", and by prof_dump.c for the time.
+ * those that are newer have 0. Locks: `pass` of the tables (prof_data.h), held during the walk,
+ * inside the fork gate (os/gate.h). Called by prof_auto.c, for the mallctl prof.mark and the
+ * request "mark", and by prof_dump.c for the time.
  */
 #include "prof/sites/prof_mark.h"
 

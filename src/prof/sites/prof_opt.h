@@ -29,20 +29,20 @@
 #define PROF_BT_MAX_DEFAULT 128
 #define PROF_BT_MAX_LIMIT 4096
 
-extern bool opt_prof;
-extern bool opt_prof_active;
-extern bool opt_prof_thread_active_init;
-extern bool opt_prof_accum;
-extern bool opt_prof_gdump;
-extern bool opt_prof_final;
-extern bool opt_prof_leak;
-extern bool opt_prof_leak_error;
-extern bool opt_prof_log;
-extern bool opt_prof_pid_namespace;
-extern bool opt_prof_stats;
-extern bool opt_prof_sys_thread_name;
-extern bool opt_prof_unbias;
-extern bool opt_prof_dump_timestamp;
+extern bool opt_prof;				/* profile from the start */
+extern bool opt_prof_active;			/* take samples from the start */
+extern bool opt_prof_thread_active_init;	/* a new thread takes samples */
+extern bool opt_prof_accum;			/* keep also sums of all that was allocated */
+extern bool opt_prof_gdump;			/* dump at each new maximum of mapped memory */
+extern bool opt_prof_final;			/* dump at exit */
+extern bool opt_prof_leak;			/* report at exit what was not freed */
+extern bool opt_prof_leak_error;		/* exit with status 1 after such a report */
+extern bool opt_prof_log;			/* run the log from the start (prof_log.h) */
+extern bool opt_prof_pid_namespace;		/* file names have the pid namespace */
+extern bool opt_prof_stats;			/* count samples by size class */
+extern bool opt_prof_sys_thread_name;		/* thread names come from the system */
+extern bool opt_prof_unbias;			/* print counts so that scaling gives estimates */
+extern bool opt_prof_dump_timestamp;		/* file names have the time */
 extern size_t opt_lg_prof_sample;		/* log2 of the mean bytes between samples */
 extern uint64_t opt_prof_sample_interval;	/* these bytes; 0: 1 << opt_lg_prof_sample */
 extern ssize_t opt_lg_prof_interval;		/* log2 of the bytes between dumps; -1: off */
@@ -53,15 +53,15 @@ extern const char *opt_prof_prefix;		/* at most PROF_PREFIX_TEXT_MAX bytes */
 extern bool opt_prof_prefix_given;		/* the user set it */
 
 typedef enum {
-	prof_time_res_default,
-	prof_time_res_high
+	prof_time_res_default, /* samples have coarse monotonic times */
+	prof_time_res_high     /* exact ones, UTC */
 } prof_time_res_t;
 extern prof_time_res_t opt_prof_time_resolution;
 extern const char *const prof_time_res_names[];	/* "default", "high", NULL */
 
 typedef enum {
-	prof_unwind_auto,
-	prof_unwind_fp,
+	prof_unwind_auto, /* the best method that works */
+	prof_unwind_fp,   /* frame pointers */
 	prof_unwind_libunwind,
 	prof_unwind_libgcc
 } prof_unwind_t;

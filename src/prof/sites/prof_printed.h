@@ -57,8 +57,8 @@ prof_round_clamped(double x, double threshold) {
 #define PROF_NEARLY_WHOLE (1.0 / 1024)
 
 /*
- * Returns a threshold in [PROF_NEARLY_WHOLE, 1 - PROF_NEARLY_WHOLE) for prof_round_clamped(), that
- * is pseudo-random, but the same for the same counts.
+ * Returns a threshold in [PROF_NEARLY_WHOLE, 1 - PROF_NEARLY_WHOLE) for prof_round_clamped(). It is
+ * pseudo-random, but the same for the same c16 and est.
  */
 static inline double
 prof_round_threshold(const prof_counts_t *c) {

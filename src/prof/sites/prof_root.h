@@ -1,7 +1,9 @@
 /*
  * The root of the site tables as other programs read them (meta/image.h): its constant part, and
  * what the profiler's modules store in it when it changes. No locks. Called by prof_data.c at boot,
- * by prof.c in a forked child, and by the modules whose state it has.
+ * by prof.c in a forked child, by prof_sample.c, prof_session.c, prof_backtrace.c and prof_course.c
+ * to store, and by prof_course.c, prof_dump.c, prof_box.c, prof_control.c and prof_request.c for
+ * the root itself.
  */
 #ifndef PROF_ROOT_H
 #define PROF_ROOT_H

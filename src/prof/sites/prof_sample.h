@@ -8,7 +8,8 @@
  * object is sampled and every weight is exactly 1. Doubling the rate means fewer samples.
  *
  * Setters take the lock `prof_sampling`, a leaf; reads and weights take none. Set by prof_switch.c,
- * prof_start.c, prof_session.c and prof_budget.c; prof.c asks for weights.
+ * prof_start.c, prof_session.c and prof_budget.c; prof.c asks for weights, prof_dump.c for printed
+ * numbers, prof_recent.c, prof_request.c and others for the rate.
  */
 #ifndef PROF_SAMPLE_H
 #define PROF_SAMPLE_H
@@ -23,18 +24,18 @@ uint64_t prof_sample_configured(void);
 /* The rate of prof.active that holds now, in bytes; 0 before prof_boot_late(). */
 uint64_t prof_sample_rate(void);
 /*
- * Store the rate (bytes, > 0), which ends what prof_sample_scale() has made of the last one, or
- * whether samples are taken; both publish the result to all threads. All setters of this file enter
- * the gate.
+ * The first stores the rate (bytes, > 0), without the doublings that prof_sample_scale() made; the
+ * second stores whether prof.active has samples taken. Both publish the result to all threads. All
+ * setters of this file enter the gate (os/gate.h: fork waits until no thread is inside).
  */
 void prof_sample_rate_set(uint64_t rate);
 void prof_sample_switch(bool on);
 /* The rate as it was set, without what prof_sample_scale() has made of it. */
 uint64_t prof_sample_base(void);
 /*
- * Doubles the rate that holds so many times, at most 20 times above the one that was set and to at
- * most 2^40 bytes; negative: halves it, not below the one that was set. Samples keep the weight of
- * their own rate. Nothing before a rate was set. For prof_budget.c.
+ * Doubles the rate that holds `doublings` times. At most 20 doublings of the rate that was set
+ * stay, and the rate does not pass 2^40 bytes. Negative: halves it, not below the one that was set.
+ * Samples keep the weight of their own rate. Nothing before a rate was set. For prof_budget.c.
  */
 void prof_sample_scale(int doublings);
 /* Sets the rate, in bytes, while only a tracer wants samples; 0: none does. */

@@ -3,10 +3,10 @@
  * and filled from the front, so that the chunk of an item follows from its address.
  *
  * Invariant: after a successful prof_snap_take() or prof_snap_take_delta() the `pass` of the tables
- * is held until prof_snap_drop(); a forked child, in which no thread holds it, calls
- * prof_snap_forget() instead. Locks: none of its own; `pass` keeps sites, counts and thread records
- * from being freed. Called by prof_dump.c; prof_age.c and prof_label_sums.c store what they add to
- * its items in the memory of the snapshot.
+ * (prof_data.h: nothing is removed from them) is held until prof_snap_drop(); a forked child, in
+ * which no thread holds it, calls prof_snap_forget() instead. Locks: none of its own; `pass` keeps
+ * sites, counts and thread records from being freed. Called by prof_dump.c; prof_age.c and
+ * prof_label_sums.c store what they add to its items in the memory of the snapshot.
  */
 #include "prof/sites/prof_snap.h"
 
@@ -52,7 +52,7 @@ typedef struct {
 	prof_snap_t *snap;
 	prof_item_t *site;  /* item of the site that is being copied */
 	uint32_t number;    /* its number */
-	bool is_shared;     /* a thread has a share in the site; sole tells one from several */
+	bool is_shared;     /* a thread has a share in the site; sole: whether one or several */
 	prof_tdata_t *sole; /* the only one that has; NULL: several have, each with an item, or none */
 } copier_t;
 

@@ -4,9 +4,9 @@
  * mapped for the dump and then unmapped: one item for each site that has counts, followed by one
  * for each thread that has a share in it. If only one thread has a share, the site's item names
  * that thread (sole), because its sums are those of the site. Items only point to sites and thread
- * records, which stay because the pass (the lock `pass` of prof_data.c) is held until the snapshot
- * is dropped. Made and read by prof_dump.c, one at a time; prof_age.c, prof_frag.c and
- * prof_label_sums.c add to its items.
+ * records, which stay because the pass (the lock `pass` of prof_data.c, without which nothing is
+ * removed) is held until the snapshot is dropped. Made and read by prof_dump.c, one at a time;
+ * prof_age.c, prof_frag.c and prof_label_sums.c add to its items.
  */
 #ifndef PROF_SNAP_H
 #define PROF_SNAP_H
@@ -16,7 +16,7 @@
 typedef enum {
 	prof_item_site,
 	prof_item_thread,
-	prof_item_shrunk, /* a site that holds less than at the mark; its sums say by how much */
+	prof_item_shrunk, /* a site that holds less than at the mark (prof_mark.h); sums: by how much */
 	prof_item_void  /* a site with nothing to report; readers skip it */
 } prof_item_kind_t;
 
@@ -37,7 +37,7 @@ typedef struct prof_label_sum_s {
 	uint32_t label;
 } prof_label_sum_t;
 
-/* Words of 64 bits that have a bit for each label's number. */
+/* Words of 64 bits in prof_snap_t.labels: a bit for each number that a label may have. */
 #define PROF_LABEL_WORDS 1024u
 
 typedef struct {
@@ -99,7 +99,7 @@ typedef struct {
 	size_t nlive;            /* sites with live samples */
 	prof_counts_t cur;       /* sum over all sites; of a delta, over those that grew */
 	prof_counts_t accum;     /* the same of what was allocated in all; 0 without is_accum */
-	/* mean bytes between samples of the first count reported, 0: there is none; of a delta 1 */
+	/* sampling interval in bytes of the first count copied; 0: none was; of a delta 1 */
 	uint64_t rate;
 	bool is_mixed;           /* samples of more than one rate; of a delta always */
 	prof_tdata_t **threads;  /* all thread records, ascending by uid; NULL in a delta */
@@ -109,8 +109,9 @@ typedef struct {
 
 /*
  * Begins the pass, for which it may wait, and copies the tables. 0: the pass is open, until
- * prof_snap_drop(); ENOMEM: it is not. Called inside the gate, one level deep; leaves the gate for
- * a moment between two sites if a thread waits to fork.
+ * prof_snap_drop(); ENOMEM: it is not. Called inside the gate (os/gate.h: fork waits until no
+ * thread is inside), one level deep; leaves the gate for a moment between two sites if a thread
+ * waits to fork.
  */
 int prof_snap_take(prof_snap_t *snap);
 /*
@@ -128,11 +129,11 @@ void prof_snap_forget(prof_snap_t *snap);
 const prof_item_t *prof_snap_next(const prof_snap_t *snap, const prof_item_t *item);
 
 /*
- * The item of this number, which a count has (snap_number); NULL if there is none. A count that
+ * The item of this number, as prof_cnt_t.snap_number has it; NULL if there is none. A count that
  * this snapshot has not copied has any number, so the caller compares item->who with the site.
  */
 prof_item_t *prof_snap_item(const prof_snap_t *snap, uint32_t number);
-/* Zeroed bytes, a multiple of 8, until the snapshot is dropped; NULL without memory. */
+/* Zeroed memory until the snapshot is dropped; bytes is a multiple of 8. NULL without memory. */
 void *prof_snap_piece(prof_snap_t *snap, size_t bytes);
 
 /* The item's sums of what was allocated in all; zeros in a snapshot without them. */

@@ -5,9 +5,9 @@
  * Together with thread.prof.active they decide whether samples are taken, and whether pac reports
  * new maxima of mapped memory. When a setter returns, the new state is published: whether a sample
  * that is due is taken follows it at once; each thread takes over a new sampling interval in its
- * next malloc or free. Setters take the lock `prof_switch` inside the gate, which they enter
- * themselves; readers take none. Set by ctl_prof.c, prof_session.c, prof_start.c and prof_listen.c;
- * read by most of the profiler, ctl and stats.c.
+ * next malloc or free. Setters take the lock `prof_switch` inside the gate (os/gate.h: fork waits
+ * until no thread is inside), which they enter themselves; readers take none. Set by ctl_prof.c,
+ * prof_session.c, prof_start.c and prof_listen.c; read by most of the profiler, ctl and stats.c.
  */
 #ifndef PROF_SWITCH_H
 #define PROF_SWITCH_H

@@ -4,8 +4,8 @@
  *
  * Invariant: while nobody holds the shard's lock, every node is reachable from the shard's current
  * bucket array; a reader without the lock may miss a node during a rehash. Locks: one per shard,
- * rank PROF_SITES, taken inside the gate; prof_table_find() may run without it. Called by
- * prof_data.c.
+ * rank PROF_SITES, taken inside the gate (os/gate.h: fork waits until no thread is inside);
+ * prof_table_find() may run without it. Called by prof_data.c.
  */
 #include "prof/sites/prof_table.h"
 

@@ -1,8 +1,8 @@
 /*
  * The profiler's record of the calling thread: its name (thread.prof.name), its own switch
  * (thread.prof.active), and the texts that were returned to it. The tsd is that of the calling
- * thread, or NULL. Called inside the gate, by prof.c, ctl_thread.c and, at the end of a thread, by
- * tsd; no locks.
+ * thread, or NULL. Called inside the gate (os/gate.h: fork waits until no thread is inside), by
+ * prof.c, ctl_thread.c and, at the end of a thread, by tsd; no locks.
  */
 #ifndef PROF_THREAD_H
 #define PROF_THREAD_H
@@ -31,8 +31,9 @@ void prof_thread_cleanup(tsd_t *tsd);
 /*
  * thread.prof.active and thread.prof.name. Until the profiler is booted, reads return false or ""
  * and writes ENOENT. A name with other than printable ASCII characters and tabs, or NULL, is
- * EINVAL; with prof_sys_thread_name a write is ENOENT. The name that is returned is the text in the
- * record, which a later write changes.
+ * EINVAL; a longer one than PROF_THREAD_NAME_MAX - 1 bytes is cut; with prof_sys_thread_name a
+ * write is ENOENT. The name that is returned is the text in the record, which a later write
+ * changes.
  */
 bool prof_thread_active_get(tsd_t *tsd);
 int prof_thread_active_set(tsd_t *tsd, bool active);	/* 0, ENOENT, or EAGAIN without memory */

@@ -39,8 +39,8 @@ typedef struct prof_node_s {
 } prof_node_t;
 
 /*
- * What was allocated in all, freed or not: the sums of a prof_counts_t as atomics, because several
- * threads add to them.
+ * What was allocated in all, freed or not: the sums of a prof_counts_t (c16 in 1/65536 object, est
+ * in bytes) as atomics, because several threads add to them.
  */
 typedef struct {
 	atomic_u64_t objs;
@@ -59,7 +59,7 @@ typedef struct {
 typedef struct prof_site_s {
 	prof_link_t link;      /* list of all sites, newest first; link.extra: number of frames */
 	prof_node_t node;      /* node in the table of sites */
-	atomic_p_t counts;     /* prof_cnt_t of this site, chained by link.next */
+	atomic_p_t counts;     /* prof_cnt_t of this site, newest first, chained by link.next */
 	/* number of counts of this site, and of threads that are making one; PROF_DEAD: removed */
 	atomic_u64_t refs;
 	/*
@@ -70,8 +70,8 @@ typedef struct prof_site_s {
 	/* number of the last record of loaded objects when the site was made; 0 if stamp is 0 */
 	uint32_t then;
 	/*
-	 * The sums c16 and est over its counts when the mark was set (prof_mark.h); 0 in a site that is
-	 * newer. Read and written under `pass`.
+	 * The sums c16 (1/65536 object) and est (bytes) over its counts when the mark (prof_mark.h) was
+	 * set; 0 in a site that is newer. Read and written under `pass`.
 	 */
 	uint64_t mark_c16;
 	uint64_t mark_est;
@@ -144,9 +144,11 @@ struct prof_tdata_s {
 	unsigned frames_max;   /* elements of `frames` */
 	void **frames;         /* addresses of the last backtrace; NULL until the first one */
 	unsigned depth;        /* number of frames that the last walk stored in `frames` */
-	struct unwind_memo_s memo; /* memo of the unwinder's walks into `frames` */
+	struct unwind_memo_s memo; /* what the unwinder keeps of its last walk into `frames` */
 	prof_bt_t bt;          /* the last backtrace, in `frames` without those of the allocator */
-	/* monotonic time of the last heartbeat whose time was told to the budget; 0: none yet */
+	/*
+	 * monotonic ns of the last heartbeat that the budget (prof_budget.h) was told of; 0: none yet
+	 */
 	uint64_t beat_ns;
 	uint64_t last_stack;   /* bt.stack of the last backtrace that was looked up in the tables */
 	prof_cnt_t *last;      /* count of that backtrace if it came twice in a row, pinned; or NULL */

@@ -2,8 +2,8 @@
  * The dumps that jemalloc has too: at an interval of allocated bytes (lg_prof_interval), at a new
  * maximum of mapped memory (prof.gdump), on request, at exit. And the mark, which a dump of growth
  * (prof.dump_delta) needs. No lock of its own; dumps and the mark take the lock of dumps
- * (prof_dump.c). Called by prof.c, prof_signal.c, ctl_prof.c and prof_request.c, and by pac through
- * a hook.
+ * (prof_dump.c). Called by prof.c, prof_signal.c, ctl_prof.c, prof_request.c and, for a due gdump,
+ * imalloc.c; by pac (extent/pac.h) through a hook.
  */
 #ifndef PROF_AUTO_H
 #define PROF_AUTO_H
@@ -12,8 +12,9 @@
 #include "util/atomic.h"
 
 /*
- * Called at heartbeats, where a dump is safe, with the bytes that the thread has allocated since
- * its last one. Writes what is due, and what is pending of the kinds interval and gdump.
+ * Called at heartbeats (thread/thread_event.h), where a dump is safe, with the bytes that the
+ * thread has allocated since its last one. Writes what is due, and what is pending of the kinds
+ * interval and gdump.
  */
 void prof_auto_heartbeat(uint64_t bytes);
 /*
@@ -24,12 +25,13 @@ void prof_auto_heartbeat(uint64_t bytes);
  * several maxima until then are one.
  */
 void prof_gdump_due(void);
-extern HIDDEN atomic_b_t prof_gdump_is_due;
+extern HIDDEN atomic_b_t prof_gdump_is_due; /* set until prof_gdump_write() takes the dump up */
 /* Writes the dump that is due, if one is; at heartbeats and other ends of a request. */
 void prof_gdump_write(void);
 /*
  * prof.mark: each site remembers what it holds (prof_mark.h). Waits for a dump in progress, outside
- * the gate. 0, ENOENT if not booted, EBUSY if called from the dump hook.
+ * the gate (os/gate.h: fork waits until no thread is inside). 0, ENOENT if not booted, EBUSY if
+ * called from the dump hook.
  */
 int prof_mark(void);
 /*

@@ -29,11 +29,11 @@
  */
 #define RECORD_NS 500
 #define RECORD_RISE_NS 100
-/* Longer times between two heartbeats of a thread count as so long: it may have slept. */
+/* Longer times (ns) between two heartbeats of a thread count as so long: it may have slept. */
 #define WORK_MAX_NS (NSTIME_PER_SEC / 100)
 /*
- * The least time of work that a decision assumes, because the coarse clock of heartbeats advances
- * in steps, of this length where the kernel has 250 ticks a second.
+ * The least time of work (ns) that a decision assumes, because the coarse clock of heartbeats
+ * advances in steps, of this length where the kernel has 250 ticks a second.
  */
 #define TICK_NS (NSTIME_PER_SEC / 250)
 /*

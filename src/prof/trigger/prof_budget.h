@@ -4,12 +4,13 @@
  *
  * What samples cost is charged, the time that threads work is counted, and the sampling interval
  * doubles when the cost is above the budget and halves, down to the one that was set, when it is
- * far below. What was above is paid off first, so that also few dear samples keep to the budget in
- * the long run. Each sample has the weight of its own interval, so estimates stay right. No system
- * call is made for it: of each MEASURE_EVERY samples the time of one is measured, by a clock that
- * needs none; what cannot be measured there has a constant (prof_budget.c); and a thread is taken
- * to work from one heartbeat to the next, but not for longer than WORK_MAX_NS. No locks. Called by
- * prof.c at samples and heartbeats, by ctl_prof.c, prof_session.c and prof_request.c for the value.
+ * far below. What samples have cost above the budget is paid off before the interval halves, so
+ * that also few dear samples keep to the budget in the long run. Each sample has the weight of its
+ * own interval, so estimates stay right. No system call is made for it: of every 8 samples the time
+ * of one is measured, by a clock that needs none; what cannot be measured there has a constant
+ * (prof_budget.c); and a thread is taken to work from one heartbeat (thread/thread_event.h) to the
+ * next, but not for longer than 10 ms. No locks. Called by prof.c at samples and heartbeats, by
+ * ctl_prof.c, prof_session.c and prof_request.c for the value.
  */
 #ifndef PROF_BUDGET_H
 #define PROF_BUDGET_H
@@ -31,7 +32,7 @@ fxp_t prof_budget_get(void);
  */
 int prof_budget_set(fxp_t percent);
 
-/* The same as a word, for the inline functions below; prof_budget_set() changes it. */
+/* The budget as a word, for the inline functions below; prof_budget_set() changes it. */
 extern HIDDEN atomic_u32_t prof_budget_percent;
 /*
  * Takes over the option; called by prof_boot_conf(). Inline, so that the start of a program does
@@ -48,7 +49,7 @@ prof_budget_is_on(void) {
 
 /*
  * Called around the recording of a sample while the budget is on. _begin returns what _end gets:
- * the time, or 0 if this sample is not measured.
+ * the monotonic time in ns, or 0 if this sample is not measured.
  */
 uint64_t prof_budget_sample_begin(void);
 void prof_budget_sample_end(uint64_t begun);
@@ -63,7 +64,8 @@ void prof_budget_charge(uint64_t ns);
 
 /*
  * The rule, as a pure function for tests: +1 to double the interval, -1 to halve it, 0 to leave it,
- * from the number of the samples in a window, their cost with the debt, and the time of work.
+ * from the number of samples in a window (prof_budget.c), their cost with the debt of windows
+ * before, and the time of work.
  */
 int prof_budget_judge(fxp_t percent, uint64_t samples, uint64_t cost_ns, uint64_t work_ns);
 

@@ -60,12 +60,12 @@ static struct {
 	/* pid of this process; a child of vfork runs in our memory with another one */
 	atomic_u32_t pid;
 	uint64_t boot_ns;        /* monotonic time of boot */
-	int timer;               /* timer that sends the signal again; 0: not made */
+	int timer; /* the timer of os_signal_later(), which sends the signal again; 0: not made */
 } sig;
 
-/* Exit has not begun; it is writing its final profile; it has written that profile. */
+/* sig.exit: exit has not begun; is writing its final profile; has written that profile. */
 enum { EXIT_FAR, EXIT_WRITES, EXIT_HAS_WRITTEN };
-/* It did not; it did; it did when it was being passed on, so no profile is written for it. */
+/* sig.came: no signal came; one came; one came that was being passed on, so it gets no profile. */
 enum { CAME_NOT, CAME_NEW, CAME_PASSED };
 
 static void on_signal(int number, siginfo_t *info, void *context);

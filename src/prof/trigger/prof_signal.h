@@ -3,9 +3,10 @@
  * first.
  *
  * Our handler is installed only where the action is the default: for SIGTERM and SIGHUP during
- * boot, for SIGINT a quarter of a second later, by the profiler's thread or at a heartbeat, because
- * programs (python) check early whether the default is set. An action that the program sets
- * remains; if it restores the default, the profiler's thread installs our handler again.
+ * boot, for SIGINT a quarter of a second later, by the profiler's thread (prof_control.h) or at a
+ * heartbeat (thread/thread_event.h), because programs (python) check early whether the default is
+ * set. An action that the program sets remains; if it restores the default, the profiler's thread
+ * installs our handler again.
  *
  * The handler stores the signal's number and wakes the profiler's thread. That thread writes the
  * profile, restores the default and sends the signal again, so the process still dies of it. The
@@ -25,7 +26,7 @@
 #include "util/atomic.h"
 #include "util/compiler.h"
 
-/* Option. */
+/* Option prof_final_signals: the final profile is also written before such a signal. */
 extern bool opt_prof_final_signals;
 
 /* Installs the handlers for SIGTERM and SIGHUP, if the option is set. */
@@ -34,8 +35,8 @@ void prof_signal_boot(void);
 bool prof_signal_is_due(void);
 /*
  * Acts on a signal and installs missing handlers, if the option is set; called by the profiler's
- * thread in each round, or without it at heartbeats, outside the gate without locks. Does not
- * return if the signal ends the process.
+ * thread in each round, or without it at heartbeats, outside the fork gate (os/gate.h), without
+ * locks. Does not return if the signal ends the process.
  */
 void prof_signal_tick(void);
 /*

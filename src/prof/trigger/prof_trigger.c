@@ -7,11 +7,12 @@
  * handled by exactly one thread, the one whose compare-and-swap succeeds; no thread waits for
  * another. A profile that came due while another was written stays pending, by kind, and is retried
  * at the next heartbeat or by the profiler's thread; one of highwater is found due again at the
- * next read. Locks: `prof_trigger`, short, inside the gate, for changes of the settings and of
- * whether there is something pending; none is held while a profile is written. Called by prof.c at
- * boot, heartbeats and after fork, by imalloc.c for large requests, by the profiler's thread
- * (prof_control.c) for the timer, by ctl_prof.c, prof_session.c and prof_request.c for settings,
- * and by prof_auto.c, whose dumps pass prof_trigger_fire() too.
+ * next read. Locks: `prof_trigger`, short, inside the gate (os/gate.h: fork waits until no thread
+ * is inside), for changes of the settings and of whether there is something pending; none is held
+ * while a profile is written. Called by prof.c at boot, heartbeats and after fork, by imalloc.c for
+ * large requests, by the profiler's thread (prof_control.c) for the timer, by ctl_prof.c,
+ * prof_session.c and prof_request.c for settings, and by prof_auto.c, whose dumps pass
+ * prof_trigger_fire() too.
  */
 #include "prof/trigger/prof_trigger.h"
 
@@ -29,7 +30,7 @@
 #include "thread/thread_event.h"
 #include "util/assert.h"
 
-/* Minimum time between two reads of a metric other than `allocated`. */
+/* Minimum time in ns between two reads of a metric other than `allocated`. */
 #define METRIC_GAP_NS (NSTIME_PER_SEC / 10)
 /*
  * Reading the metric `allocated` takes at most 1/READ_SHARE of the time; unused time is saved up
@@ -385,8 +386,8 @@ kind_metric(prof_kind_t kind) {
 
 /*
  * Leaves the profile pending, for the next heartbeat of any thread or for the profiler's thread;
- * value (> 0) is what it reports. This happens often while another profile is written, and then
- * takes a lock only the first time.
+ * value (> 0) is what it reports, in bytes or ms. This happens often while another profile is
+ * written, and then takes a lock only the first time.
  */
 static void
 keep_pending(prof_kind_t kind, uint64_t value) {
@@ -466,7 +467,7 @@ prof_trigger_large(size_t size) {
 
 /* ---------------------------------------------------------------- high water */
 
-/* The level from which on there is a crossing, if the last one was at `mark`; 0: there was none. */
+/* The level from which on there is a crossing, if the last profile was at `mark` (0: none was). */
 static uint64_t
 highwater_next(uint64_t mark) {
 	uint64_t threshold = load(&trig.thresholds[prof_threshold_highwater]);

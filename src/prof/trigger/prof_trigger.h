@@ -2,11 +2,12 @@
  * Triggers: conditions under which a profile is written automatically.
  *
  * The conditions are: allocated bytes since the last time (alloc), one large request (large),
- * memory above a mark (highwater), and time (time_ms). Threads report their bytes at heartbeats, so
- * at most 128 KiB of each class of a thread are not counted yet. While all thresholds are 0 nothing
- * is done: a heartbeat reads one word, a request compares with another one
- * (prof_trigger_large_bytes()). A profile is written only while prof.active is true, the prefix is
- * not empty, and prof_keep.h permits it.
+ * memory above a level, the mark (highwater), and time (time_ms). Threads report their bytes at
+ * heartbeats (periodic work by bytes allocated, thread/thread_event.h), so at most 128 KiB of each
+ * size class of a thread are not counted yet. While all thresholds are 0 nothing is done: a
+ * heartbeat reads one word, a request compares with another one (prof_trigger_large_bytes()). A
+ * profile is written only while prof.active is true, the prefix is not empty, and prof_keep.h
+ * permits it.
  *
  * What highwater looks at is the metric. Of the metric `allocated` an upper bound is known between
  * two reads: the last value plus what was allocated since. The true figure is read only if the
@@ -73,7 +74,7 @@ void prof_trigger_boot(void);
 extern const char *const prof_threshold_names[];
 /*
  * Setting alloc, highwater, time_ms or the metric starts that count, mark or timer anew. The
- * setters enter the gate where they take a lock.
+ * setters enter the gate (os/gate.h: fork waits until no thread is inside) where they take a lock.
  */
 uint64_t prof_threshold_get(prof_threshold_t t);
 void prof_threshold_set(prof_threshold_t t, uint64_t value);
@@ -101,7 +102,7 @@ prof_trigger_large_bytes(void) {
 /*
  * Writes a profile of kind l if size reaches the threshold; leaves it pending while another one is
  * written, and in a signal handler that interrupted the allocator. Called by imalloc.c after the
- * request was served, without a lock, with `inside` raised.
+ * request was served, without a lock, with `inside` (os/tls.h) raised.
  */
 void prof_trigger_large(size_t size);
 
