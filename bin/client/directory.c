@@ -1,7 +1,8 @@
 /*
  * Sends requests through the control directory (prof_mailbox.h has the form of its files): writes
  * the command to a temporary file, renames it to PID.cmd unless another command is there, and polls
- * PID.status for an answer with its nonce, renewing the lease of the command in its file.
+ * PID.status for an answer with its nonce. The nonce is a random number for each command. Meanwhile
+ * it renews the lease in the file: until when the process may take the command.
  * PID is that of the process in its own namespace. Invariant: a command that the process has not
  * taken is removed before client_ask_dir() returns. No locks, no state but the target's. Called by
  * jeprof_ask() in mailbox.c.
@@ -17,7 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Bytes of a path, bytes of a status file, pause between two polls. */
+/* Bytes of a path; bytes of a status file that are read; pause between two polls. */
 enum { PATH_BYTES = PATH_MAX + 64, STATUS_MOST = 4096, PAUSE_MS = 20 };
 /* Times that a command is sent again because its lease was over by the clock of the process. */
 enum { STALE_MAX = 8 };
@@ -50,7 +51,7 @@ place_command(const char *from, const char *to) {
 	return rename(from, to) == 0 ? 0 : errno;
 }
 
-/* Whether the open status file is the one from before the command. True if there is none. */
+/* Whether the open status file is that from before the command; true for fd -1: there is none. */
 static bool
 is_old(int fd, const struct stat *old) {
 	struct stat st;
@@ -106,7 +107,7 @@ command_head(const jeprof_target_t *t, const command_t *c, char head[64]) {
 	    client_lease_end(t, PROF_LEASE_MS)) : snprintf(head, 64, "nonce=%016" PRIx64 " ", c->nonce);
 }
 
-/* Writes the command under its temporary name, and leaves the file open. */
+/* Writes the command under its temporary name, and leaves the file open. 0, EACCES or EIO. */
 static int
 write_command(jeprof_target_t *t, command_t *c, const char *text) {
 	c->fd = open(c->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);

@@ -1,6 +1,6 @@
 /*
  * Reads the headers and notes of ELF objects in the memory of a process, in what a core file has of
- * it, or in a file. Internal to bin/client/ and jeprofd.
+ * it, or in a file. Internal to bin/client/ and jeprofd. No locks, no state but the caller's.
  */
 #pragma once
 #include <stdbool.h>
@@ -9,7 +9,7 @@
 
 #include "prof/control/prof_mailbox.h"
 
-enum { CLIENT_BUILD_ID_MAX = 64 };
+enum { CLIENT_BUILD_ID_MAX = 64 }; /* bytes; a longer build id counts as none */
 
 /* Copies bytes of the memory; false if not all can be read. */
 typedef bool client_read_t(void *arg, uint64_t at, void *buf, size_t size);
@@ -30,14 +30,15 @@ typedef struct client_object_s {
 	uint64_t bias;           /* address in memory minus address in the file */
 	unsigned build_id_len;   /* 0: none, or it cannot be read */
 	unsigned char build_id[CLIENT_BUILD_ID_MAX];
-	bool has_note;           /* of the library: the next two are set */
+	bool has_note;           /* it has the library's note: the next two are set */
 	prof_note_t note;
-	uint64_t block;          /* address of its mailbox */
+	uint64_t block;          /* address of its mailbox, computed from the note */
 	bool is_whole;           /* all its notes could be read */
 } client_object_t;
 
 /*
- * Reads the object that begins at `start`; false if there is none of this machine's byte order, its
- * program headers cannot be read, or the bounds are reached.
+ * Reads the object that begins at `start` into *o; false if there is none of this machine's byte
+ * order, its program headers cannot be read, it has no loaded segment, or the bounds are reached.
+ * Notes that cannot be read only clear o->is_whole.
  */
 bool client_read_object(client_elf_t *elf, uint64_t start, client_object_t *o);

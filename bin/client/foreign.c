@@ -21,7 +21,7 @@
 #endif
 
 enum {
-	PIECE = 1 << 20,         /* bytes of a file that are read at once */
+	PIECE = 1 << 20,         /* bytes of a file that are searched at once */
 	OVERLAP = 64,            /* bytes kept of the previous piece: more than the longest mark */
 	FILE_MOST = 256 << 20,   /* bytes of a program's file that are searched for marks */
 	SYMBOLS_MOST = 16 << 20, /* bytes of a table of symbols, and of its strings */
@@ -199,8 +199,8 @@ library_path(char *buf, size_t size) {
 }
 
 /*
- * Writes a word, quoted for a shell if necessary. Returns its length, or 0 if there is no room for
- * its longest form, with each byte quoted.
+ * Writes a word without a NUL, quoted for a shell if necessary. Returns its length in bytes, or 0
+ * if `room` is less than its longest form needs, with each byte quoted.
  */
 static size_t
 put_word(char *to, size_t room, const char *word) {

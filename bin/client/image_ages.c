@@ -3,10 +3,11 @@
  * the records of samples (meta/recs.h), as the library's own dump does (prof/sites/prof_age.c).
  *
  * Each record has the address of the count of its sample. A count is an object of the tables: the
- * sums of one thread at one site. image->counts has the counts that were proven, with their sites,
- * so a record that was freed, torn or forged adds at worst to a wrong site of the profile. Blocks
- * of records that lie in none of the parts are read from a process or a core; a box does not have
- * them. Invariant: walk_t.budget is the number of records and blocks that may still be read. It
+ * sums of one thread at one site, a stack. image->counts has the counts with live samples whose
+ * hashes were right, with their sites, so a record that was freed, torn or forged adds at worst to
+ * a wrong site of the profile. Blocks of records that lie outside of the parts (the ranges of the
+ * tables) are read from a process or a core; a box (the file of the tables) does not have them.
+ * Invariant: walk_t.budget is the number of records and blocks that may still be read. It
  * begins with as many as the bytes of the file have room for, and with RECORDS_MOST at most; with
  * RECORDS_MOST for a process. No locks. Called by image_tables.c.
  */
@@ -17,7 +18,7 @@
 #include <time.h>
 
 enum {
-	BATCH_BYTES = 16384,     /* of records that are read together */
+	BATCH_BYTES = 16384,     /* bytes of records that are read together, at most */
 	BLOCK_MAX = 4096,        /* bytes of the largest block or record that is read */
 	RECORDS_MOST = 16 << 20, /* records and blocks of one image that are read */
 	FIELDS_NEEDED = image_record_sized + 1, /* fields that a root with records has */
@@ -27,7 +28,7 @@ enum {
 
 typedef struct walk_s {
 	jeprof_image_t *image;
-	uint64_t budget;
+	uint64_t budget;   /* records and blocks that may still be read */
 	uint64_t now;      /* time of the image by the clock of the records, ns */
 	uint64_t taken;    /* samples whose ages were added */
 	bool has_labels;   /* the root says where the texts of labels are */
@@ -73,7 +74,7 @@ word_of(const walk_t *w, const unsigned char *bytes, unsigned field) {
 	return word;
 }
 
-/* Adds a live sample to the site with this index: its age, its sums, its label. */
+/* Adds a live sample to the site with this index: its age, its sums, its label. Sets w->error. */
 static void
 sample_take(walk_t *w, uint32_t number, const unsigned char *record) {
 	image_site_t *site = (image_site_t *)w->image->sites.items + number;
@@ -95,6 +96,7 @@ sample_take(walk_t *w, uint32_t number, const unsigned char *record) {
 	}
 }
 
+/* Takes n records of `size` bytes; those whose count is not in image->counts are left out. */
 static void
 batch_take(walk_t *w, const unsigned char *records, size_t n, size_t size) {
 	for (size_t i = 0; i < n && w->error == 0; i++) {
@@ -127,6 +129,7 @@ records_walk(walk_t *w, uint64_t at, uint64_t n, bool is_in_parts) {
 	}
 }
 
+/* Takes the records of all blocks of the list from `at` on, up to one that cannot be read. */
 static void
 blocks_walk(walk_t *w, uint64_t at, bool is_in_parts) {
 	size_t size = w->image->root.struct_bytes[image_struct_block];

@@ -1,6 +1,7 @@
 /*
  * Reads the memory of the process of an image: of a living one, or as ranges of a file; and opens
- * the simplest of such files, a box, whose first bytes are the root (image_read.h). Invariant:
+ * the simplest of such files, a box, which holds the profiler's tables of one process and outlives
+ * it. The first bytes of a box are the root of the tables (image_read.h). Invariant:
  * image->ranges is sorted when image_read() is called. No locks. image_of_box() is called by
  * image_file.c, image_box_try_add_parts() by image_tables.c, reading by most image_*.c.
  */
@@ -15,7 +16,7 @@
 
 enum { SKIP_BYTES = 65536 }; /* bytes of a stream that are skipped by one read */
 
-/* Reads the next bytes of a stream; false at its end. */
+/* Reads the next bytes of a stream; false if it ends before `size` bytes, or at an error. */
 static bool
 try_read_next(jeprof_image_t *image, void *buf, size_t size) {
 	for (size_t done = 0; done < size;) {
@@ -136,8 +137,8 @@ image_box_try_add_parts(jeprof_image_t *image, const image_root_t *root) {
 }
 
 /*
- * How many bytes a box lacks at its end, as a copy that was not finished. What lay there is not in
- * the profile, and image->torn need not show it: often no object is left that points there.
+ * How many bytes a box lacks at its end, such as an unfinished copy of one. What lay there is not
+ * in the profile, and image->torn need not show it: often no object is left that points there.
  */
 static uint64_t
 box_cut(const jeprof_image_t *image, const image_root_t *root) {
@@ -156,13 +157,14 @@ static const char replaced[] = "replaced by exec";
 /* The process that has the box, while it is looked for. */
 typedef struct owner_s {
 	const image_root_t *root; /* of the box */
-	bool is_there;           /* it has not ended, and has the box */
-	bool is_replaced;        /* it has not ended, but runs another program now (exec) */
+	bool is_there;           /* it was found, and has the box still */
+	bool is_replaced;        /* it was found, but runs another program now (exec) */
 } owner_t;
 
 /*
- * If this process is the one, by pid and start time, notes whether it still has the tables at their
- * addresses; after an exec it does not. If its memory may not be read, it is taken to have them.
+ * If the process t is the one, by pid and start time, notes in the owner_t arg whether it still has
+ * the tables at their addresses; after an exec it does not. If its memory may not be read, it is
+ * taken to have them. Closes t.
  */
 static void
 look_at(jeprof_target_t *t, void *arg) {

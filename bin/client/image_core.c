@@ -23,8 +23,8 @@
 #include <sys/stat.h>
 
 enum {
-	HEADERS_MOST = 1 << 18,  /* program headers */
-	FILES_MOST = 32 << 20,   /* bytes of the note NT_FILE */
+	HEADERS_MOST = 1 << 18,  /* program headers; a core with more is refused */
+	FILES_MOST = 32 << 20,   /* bytes of the note NT_FILE; a larger one is left out */
 	AUXV_MOST = 8192,        /* bytes of the note NT_AUXV */
 	NOTES_MOST = 1 << 20,    /* notes */
 	CHUNK = 65536,           /* bytes of a stream that are read and searched at once */
@@ -36,8 +36,8 @@ enum {
 /* What the core says beside its memory. */
 typedef struct core_s {
 	Elf64_Ehdr header;
-	uint64_t notes_at;       /* in the file */
-	uint64_t notes_size;
+	uint64_t notes_at;       /* offset of the first note segment in the file */
+	uint64_t notes_size;     /* its bytes; 0: none was found yet */
 	uint64_t program;        /* an address in the program; 0: not known */
 	uint64_t vdso;           /* address of the vdso; 0: not known */
 	char *files;             /* the note NT_FILE */
@@ -79,7 +79,7 @@ headers_count(jeprof_image_t *image, const core_t *core) {
 	    ? first.sh_info : 0;
 }
 
-/* Notes one program header. 0 or ENOMEM. */
+/* Notes one program header. file_size: bytes of the file, not used of a stream. 0 or ENOMEM. */
 static int
 header_take(jeprof_image_t *image, core_t *core, const Elf64_Phdr *h, uint64_t file_size) {
 	uint64_t end = h->p_offset + h->p_filesz;
@@ -285,14 +285,14 @@ root_find(jeprof_image_t *image, uint64_t block) {
 
 /* ---- a stream ---- */
 
-/* What was kept of a stream; of the range that is being read, `left` bytes more are to be kept. */
+/* What was kept of a stream. */
 typedef struct keeper_s {
 	image_array_t kept;          /* image_range_t */
 	uint64_t total;              /* bytes of all that was kept */
-	uint64_t left;
+	uint64_t left;               /* next bytes of the stream that belong to the last of `kept` */
 } keeper_t;
 
-/* Begins to keep bytes from this address on. */
+/* Begins to keep `size` bytes from this address on. False without memory. */
 static bool
 keep_try_begin(keeper_t *k, uint64_t address, uint64_t size) {
 	image_range_t *r = image_append(&k->kept, sizeof(*r));
@@ -331,7 +331,7 @@ keep_try_add(keeper_t *k, const unsigned char *bytes, size_t n) {
 	return true;
 }
 
-/* Looks through one chunk of a range, page by page. False without memory. */
+/* Keeps what is wanted of one chunk of a range; sets image->at at the root. False: no memory. */
 static bool
 chunk_try_look(jeprof_image_t *image, keeper_t *k, uint64_t address, const unsigned char *bytes,
     size_t n, bool is_first) {
@@ -361,7 +361,7 @@ compare_offsets(const void *a, const void *b) {
 	return x < y ? -1 : x > y;
 }
 
-/* Reads all ranges, and leaves those that were kept. False without memory. */
+/* Reads the ranges, moved to core->loads; image->ranges becomes what is kept. False: no memory. */
 static bool
 stream_try_read(jeprof_image_t *image, core_t *core) {
 	unsigned char bytes[CHUNK];
@@ -387,7 +387,7 @@ stream_try_read(jeprof_image_t *image, core_t *core) {
 	return is_good;
 }
 
-/* Where the first range of memory is in the file. */
+/* The offset in the file of the range of memory that comes first there. */
 static uint64_t
 loads_at(const jeprof_image_t *image) {
 	const image_range_t *r = image->ranges.items;

@@ -12,7 +12,7 @@ enum {
 	GROWN_SHARE = 8,   /* a rise by less than 1/8 of the last value is no growth */
 };
 
-/* Reads line n; false if the image does not have it, or it was being written. */
+/* Reads line n, counted from 0 at the start; false if it is not there, or was being written. */
 static bool
 try_read_line(jeprof_image_t *image, uint64_t n, image_line_t *line) {
 	uint64_t block = image->root.blocks[n / IMAGE_BLOCK_LINES % IMAGE_BLOCKS];

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+/* A new image whose sentences go to `why`. NULL, with a sentence there, without memory. */
 static jeprof_image_t *
 image_new(char *why) {
 	jeprof_image_t *image = calloc(1, sizeof(*image));

@@ -16,7 +16,7 @@
 
 enum {
 	FIELDS_NEEDED = image_label_text + 1, /* fields that a root with labels has */
-	LABEL_MAX = 64,          /* bytes of an object before its text */
+	LABEL_MAX = 64,          /* most bytes of an object before its text */
 	TEXT_MAX = 255,          /* bytes of a text without its NUL; a longer one is left out */
 };
 
@@ -57,7 +57,7 @@ image_label_add(jeprof_image_t *image, uint32_t site, uint32_t label,
 
 /* ---- texts ---- */
 
-/* Keeps the text of the object at `at`, whose bytes before the text were read. 0 or ENOMEM. */
+/* Keeps the text of the object at `at`, if it is valid and its number has none. 0 or ENOMEM. */
 static int
 text_take(jeprof_image_t *image, uint64_t at, const unsigned char *object, bool is_in_parts) {
 	char text[TEXT_MAX + 1];
@@ -74,7 +74,7 @@ text_take(jeprof_image_t *image, uint64_t at, const unsigned char *object, bool 
 	return text[0] != '\0' && image->labels[id].text == NULL ? ENOMEM : 0;
 }
 
-/* The texts of one list, as far as the image has them. 0 or ENOMEM. */
+/* Keeps the texts of a list; sets lacks_texts at an object that is not there. 0 or ENOMEM. */
 static int
 list_walk(jeprof_image_t *image, uint64_t at, bool is_in_parts) {
 	int error = 0;
@@ -91,7 +91,7 @@ list_walk(jeprof_image_t *image, uint64_t at, bool is_in_parts) {
 	return error;
 }
 
-/* Marks the numbers that samples have. */
+/* Sets is_used of the labels that live samples have. */
 static void
 labels_mark(jeprof_image_t *image) {
 	const image_labeled_t *l = image->labeled.items;

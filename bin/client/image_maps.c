@@ -59,8 +59,9 @@ path_of(const char *path, size_t length) {
 }
 
 /*
- * Adds the object that begins at `start`, if one does. The caller has checked that a mapping of it
- * is executable: a file that is mapped only to be read is not loaded. 0 or ENOMEM.
+ * Adds the object that begins at `start`, if one does; counts it as lacking if its headers or notes
+ * cannot be read. The caller has checked that a mapping of it is executable: a file that is mapped
+ * only to be read is not loaded. 0 or ENOMEM.
  */
 static int
 object_add(jeprof_image_t *image, client_elf_t *elf, uint64_t start, const char *path,
@@ -82,14 +83,14 @@ object_add(jeprof_image_t *image, client_elf_t *elf, uint64_t start, const char 
 
 /* One line of the map. */
 typedef struct line_s {
-	uint64_t start;
-	uint64_t offset;
+	uint64_t start;          /* first address of the mapping */
+	uint64_t offset;         /* of the mapping in its file */
 	bool is_executable;
 	const char *path;        /* "" if there is none */
 	size_t length;           /* of the path */
 } line_t;
 
-/* Parses the line at *text and sets *text to the next; false at the end. */
+/* Parses the line at *text and sets *text to the next; a bad line is empty. False at the end. */
 static bool
 try_next_line(const char **text, line_t *line) {
 	uint64_t end;

@@ -1,14 +1,20 @@
 /*
- * An image as it was read: from the memory of a process, a core file or a box. Shared by the files
- * image_*.c of bin/client/; the format is in meta/image.h, the interface in jeprof_client.h.
+ * An image as it was read: from the memory of a process, a core file or a box (a file that has the
+ * profiler's tables and outlives the process). Shared by the files image_*.c of bin/client/; the
+ * format is in meta/image.h, the interface in jeprof_client.h.
+ *
+ * The tables lie in ranges of addresses, the parts; their root, at the start of the first part, has
+ * the heads of all lists. A site is a stack at which objects were sampled; a count has the sums of
+ * one thread at one site; a share is what was read of a thread's counts at a site.
  *
  * A source (image_process.c, image_core.c, image_box.c) knows how to read memory by address, and
  * which files were mapped. Everything that comes from it may be forged. So the addresses of objects
  * are checked against the parts of the tables. Not checked are those of three lists whose objects
  * may lie outside of the parts: root.records_elsewhere, root.labels_elsewhere, and the ring of the
- * last hour (image_course.c). Sites and counts prove themselves by their hashes. The numbers of
- * objects and frames that are read are bounded by the bytes of the parts or of the file. No locks:
- * an image belongs to one thread at a time.
+ * last hour (image_course.c). Sites and counts prove themselves: each has a hash, a site of its
+ * frames, a count of its site's hash, thread, rate and epoch. The numbers of objects and frames
+ * that are read are bounded by the bytes of the parts or of the file. No locks: an image belongs to
+ * one thread at a time.
  */
 #pragma once
 #include "client/target.h"
@@ -28,13 +34,15 @@ typedef struct image_range_s {
 	uint64_t size;
 	/* of its first byte in the file; while a stream is being read: the room of `bytes` in bytes */
 	uint64_t offset;
-	unsigned char *bytes;
-	char flags[5];           /* as in a memory map */
+	unsigned char *bytes;    /* by malloc; NULL: the bytes are in the file */
+	char flags[5];           /* access as in a memory map, such as "rw-p" */
 } image_range_t;
 
 /*
  * The record of a thread. Here and below, cur has the sums over live samples, accum those over all
- * samples, also the freed ones. accum is zero if the library does not count these (prof_accum).
+ * samples, also the freed ones; accum is zero if the library does not count these (prof_accum).
+ * prof_counts_t: number and bytes of the sampled objects (objs, bytes); estimates for all objects,
+ * of their number in 1/65536 (c16) and of their bytes (est).
  */
 typedef struct image_thread_s {
 	uint64_t address;        /* of the record */
@@ -66,9 +74,9 @@ typedef struct image_site_s {
 	size_t frames;           /* index in image.frames */
 	unsigned nframes;
 	uint32_t stamp;          /* 0: its frames are in objects that are never unloaded */
-	uint32_t then;           /* number of the last module record when the site was made */
-	size_t shares;           /* index in image.shares */
-	size_t nshares;
+	uint32_t then;           /* if stamp is not 0: the last module record's number at its making */
+	size_t shares;           /* index of its first share in image.shares; they are adjacent */
+	size_t nshares;          /* 0: there is nothing to report */
 	prof_counts_t cur;
 	prof_counts_t accum;
 	size_t age;              /* index + 1 in image.columns: ages of live samples; 0: none */
@@ -96,8 +104,8 @@ typedef struct image_module_s {
 	uint64_t address;        /* of the record */
 	uint64_t start;          /* first address of the object; `end` is the one after its last */
 	uint64_t end;
-	uint64_t bias;           /* address in memory minus address in the file */
-	uint32_t number;         /* of the record; they rise */
+	uint64_t bias;           /* address in memory minus address in the file (p_vaddr) */
+	uint32_t number;         /* of the record, from 1 on; they rise */
 	bool is_shadowed;        /* an object was loaded later where this one lay */
 	unsigned build_id_len;
 	unsigned char build_id[CLIENT_BUILD_ID_MAX];
@@ -108,15 +116,15 @@ typedef struct image_module_s {
 typedef struct image_array_s {
 	void *items;
 	size_t n;
-	size_t room;
+	size_t room;             /* elements that there is memory for */
 } image_array_t;
 
 /* A hash table from addresses, or other keys that are not 0, to numbers; linear probing. */
 typedef struct image_table_s {
 	uint64_t *keys;          /* 0: free */
 	uint32_t *values;
-	size_t n;
-	size_t room;             /* a power of two, or 0 */
+	size_t n;                /* keys in the table */
+	size_t room;             /* places; a power of two, or 0 */
 } image_table_t;
 
 enum { IMAGE_UNKNOWN = UINT32_MAX }; /* not in a table */
@@ -136,7 +144,7 @@ struct jeprof_image_s {
 	char *maps;                  /* text of the memory map, as in /proc/PID/maps; NULL: none */
 	size_t maps_bytes;
 	image_array_t objects;       /* image_object_t: what is loaded, by the map */
-	uint64_t lacking;            /* objects whose headers and notes the source does not have */
+	uint64_t lacking;            /* objects whose headers or notes the source does not have */
 	char exe[PATH_MAX];          /* path of the program; "": not known */
 	/* The tables. */
 	uint64_t at;                 /* address of the root */
@@ -165,7 +173,7 @@ struct jeprof_image_s {
 	size_t nsites;               /* with something to report */
 	uint64_t first_rate;         /* sampling interval of the first count reported; 0: none yet */
 	bool is_mixed;               /* counts of different sampling intervals are reported */
-	uint64_t torn;               /* see jeprof_image_facts_t */
+	uint64_t torn;               /* objects left out as damaged, and walks that were given up */
 	char *why;                   /* JEPROF_WHY bytes of the caller */
 };
 
@@ -178,9 +186,9 @@ __attribute__((format(printf, 3, 4))) int image_fail(jeprof_image_t *image, int 
 /* Appends a zeroed element; NULL without memory. */
 void *image_append(image_array_t *a, size_t size);
 
-/* The number of an address, or IMAGE_UNKNOWN. */
+/* The number that a key, such as an address, has in the table; or IMAGE_UNKNOWN. */
 uint32_t image_table_find(const image_table_t *t, uint64_t key);
-/* Sets the number of an address that is not 0; false without memory. */
+/* Sets the number of a key that is not 0; false without memory. */
 bool image_table_try_put(image_table_t *t, uint64_t key, uint32_t value);
 
 /* ---- image_box.c: reading from any source ---- */
@@ -203,13 +211,15 @@ bool image_box_try_add_parts(jeprof_image_t *image, const image_root_t *root);
 
 /* ---- image_process.c, image_core.c, image_box.c: set image->at, and read what is mapped ---- */
 
+/* The sources: 0, or an errno with its sentence in image->why. */
+
 int image_of_process(jeprof_image_t *image);
 int image_of_core(jeprof_image_t *image);
 int image_of_box(jeprof_image_t *image);
 
 /* ---- image_maps.c ---- */
 
-/* Appends to the text of the memory map. 0 or ENOMEM. */
+/* Appends to the text of the memory map; beyond 64 MiB leaves it out. 0 or ENOMEM. */
 int image_add_text(jeprof_image_t *image, const char *text, size_t length);
 /*
  * Finds the loaded objects by the text of the memory map. *block is the address of the mailbox of
@@ -249,14 +259,14 @@ bool image_try_read(jeprof_image_t *image, uint64_t at, void *buf, size_t size, 
 
 /* The columns of this number (index + 1); if it is 0, sets it to that of new ones. NULL: ENOMEM. */
 uint64_t *image_columns_of(jeprof_image_t *image, size_t *number);
-/* Reads the records of samples, when all sites are read. 0 or ENOMEM. */
+/* Reads the records of samples, when all sites are read: ages and sums by label. 0 or ENOMEM. */
 int image_read_ages(jeprof_image_t *image);
 
 /* ---- image_labels.c ---- */
 
 /* Whether the root tells the lists of labels' texts, and the fields of a label lie in it. */
 bool image_has_label_lists(const jeprof_image_t *image);
-/* Adds live samples to a site's sums. 0 or ENOMEM. */
+/* Adds live samples to the sums of the site with this index and the label. 0 or ENOMEM. */
 int image_label_add(jeprof_image_t *image, uint32_t site, uint32_t label,
     const prof_counts_t *counts);
 /* When all records are read: reads the texts of the labels, and sorts the sums. 0 or ENOMEM. */

@@ -2,9 +2,11 @@
  * Reads the root of an image and walks through its lists (image_read.h; the format is
  * meta/image.h).
  *
- * A running process changes its tables meanwhile. An object is then used only if it proves itself;
- * at one that does not, the walk goes back to the last site that still does and goes on from there.
- * In an image that does not change, an object without proof is damaged: it is left out and counted
+ * A running process changes its tables meanwhile. So a site or count is used only with proof: the
+ * hash in a site is that of its frames, the hash in a count that of its site's hash, its thread,
+ * rate and epoch. At a site without proof the walk goes back to the last site that still has it,
+ * and goes on from there; at a count without proof the counts of its site are read again. In an
+ * image that does not change, an object without proof is damaged: it is left out and counted
  * (torn), and the walk goes on after it.
  *
  * Invariant: image->budget is the number of objects that may still be read, at first one for each
@@ -22,13 +24,13 @@
 enum {
 	OBJECT_MAX = 4096,       /* bytes of the largest struct */
 	FRAMES_MAX = 4096,       /* frames of a site */
-	OBJECTS_MOST = 4 << 20,  /* the largest budget; in a running process four times that */
+	OBJECTS_MOST = 4 << 20,  /* objects: the largest budget; if the process may run, 4 times that */
 	MODULES_MOST = 4096,     /* records of loaded objects; later ones are left out */
 	RESUMES_MOST = 1000,     /* times that a walk through a running process goes back */
-	RESTARTS_MOST = 16,      /* times that it begins anew */
+	RESTARTS_MOST = 16,      /* times that it forgets all sites and begins anew */
 	CHAIN_TRIES = 8,         /* times that the counts of a site are read, in a running process */
 	PIECE_BYTES = 64,        /* alignment of sites and counts, and least size of an object */
-	/* What each root has; later fields, structs and bytes are read only if the root has them. */
+	/* What each root has; later fields, structs and bytes are used only if the root has them. */
 	FIELDS_LEAST = image_count_life,
 	STRUCTS_LEAST = image_struct_block,
 	ROOT_LEAST = offsetof(image_root_t, records),
@@ -59,7 +61,7 @@ image_append(image_array_t *a, size_t size) {
 
 /* ---- tables of addresses ---- */
 
-/* The place of a key, or the free place where it belongs. */
+/* The index of a key's place, or of the free place where it belongs. room is not 0. */
 static size_t
 table_place(const image_table_t *t, uint64_t key) {
 	size_t at = (size_t)hash_mix64(key) & (t->room - 1);
@@ -164,6 +166,7 @@ image_read_parts(jeprof_image_t *image) {
 	r->label_last = now.label_last;
 }
 
+/* Checks the parts, and sets budget and frames_most. 0, or EINVAL with its sentence. */
 static int
 parts_check(jeprof_image_t *image) {
 	image_root_t *r = &image->root;
@@ -301,9 +304,9 @@ name_take(image_thread_t *t, const unsigned char *name, size_t width) {
 }
 
 /*
- * Sets *number to that of the thread with its record at this address, which is read if it is not
- * known; IMAGE_UNKNOWN if there is no record. *next is the next record, 0 if it was known. 0 or
- * ENOMEM.
+ * Sets *number to the index in image->threads of the thread with its record at this address, which
+ * is read if it is not known; IMAGE_UNKNOWN if there is no record, or the budget is used up. *next
+ * is the address of the next record, 0 if this one was known. 0 or ENOMEM.
  */
 static int
 thread_get(jeprof_image_t *image, uint64_t at, uint32_t *number, uint64_t *next) {
@@ -339,20 +342,21 @@ threads_walk(jeprof_image_t *image) {
 
 /* ---- counts ---- */
 
-/* The four sums of which `first` is the first field. */
+/* The four sums objs, bytes, c16 and est of a count; `first` is the field of the first one. */
 static prof_counts_t
 counts_of(const jeprof_image_t *image, const unsigned char *bytes, unsigned first) {
 	return (prof_counts_t){image_field(image, bytes, first), image_field(image, bytes, first + 1),
 	    image_field(image, bytes, first + 2), image_field(image, bytes, first + 3)};
 }
 
+/* Whether counts have the bytes that were freed, by age (image_count_life). */
 static bool
 has_life(const jeprof_image_t *image) {
 	return image->root.nfields > image_count_life
 	    && image->root.fields[image_count_life].width == PROF_AGES * sizeof(uint64_t);
 }
 
-/* Reads a count with the sums of all that was allocated, if it has them; false: it is no count. */
+/* Reads a count, with the sums of all that was allocated if it has them. False: it is no count. */
 static bool
 try_read_count(jeprof_image_t *image, uint64_t at, unsigned char *bytes) {
 	uint32_t plain = image->root.struct_bytes[image_struct_count];
@@ -377,6 +381,7 @@ is_count_of(const jeprof_image_t *image, const unsigned char *bytes, const image
 	    image_field(image, bytes, image_count_rate));
 }
 
+/* Notes the sampling interval of a count that is reported. */
 static void
 rate_note(jeprof_image_t *image, uint64_t rate) {
 	image->is_mixed = image->is_mixed || (image->first_rate != 0 && image->first_rate != rate);
@@ -402,7 +407,7 @@ share_get(jeprof_image_t *image, const image_site_t *site, uint32_t number) {
 	return share;
 }
 
-/* Adds what was freed of a count, by the age that it had. 0 or ENOMEM. */
+/* Adds estimated bytes that were freed, by the age that they had, to site->life. 0 or ENOMEM. */
 static int
 life_take(jeprof_image_t *image, image_site_t *site, const unsigned char *bytes) {
 	uint64_t life[PROF_AGES], all = 0;
@@ -418,8 +423,9 @@ life_take(jeprof_image_t *image, image_site_t *site, const unsigned char *bytes)
 }
 
 /*
- * Adds a count, which is at this address, to the share of its thread, if there is anything to
- * report. 0 or ENOMEM.
+ * Adds a count, which is at this address, to the share of its thread. Leaves it out if it has no
+ * samples, is of another epoch (before a prof.reset), or its thread's record cannot be read. 0 or
+ * ENOMEM.
  */
 static int
 count_take(jeprof_image_t *image, image_site_t *site, uint64_t at, const unsigned char *bytes) {
@@ -456,8 +462,9 @@ count_take(jeprof_image_t *image, image_site_t *site, uint64_t at, const unsigne
 }
 
 /*
- * Reads the counts of a site once, from `at` on. *is_broken: an object without proof was met, which
- * ends the walk if the process runs and else is left out; or the chain is a circle. 0 or ENOMEM.
+ * Reads the list of a site's counts once, from `at` on. *is_broken: a count without proof was met,
+ * which ends the walk if the process may run, and else is left out; or what is at an address is no
+ * count, which ends the walk; or the list is a circle. 0 or ENOMEM.
  */
 static int
 chain_read(jeprof_image_t *image, image_site_t *site, uint64_t at, bool *is_broken) {
@@ -490,7 +497,7 @@ chain_read(jeprof_image_t *image, image_site_t *site, uint64_t at, bool *is_brok
 
 /* ---- sites ---- */
 
-/* Copies the frames of a site to the end of image->frames, if they are proven. 0 or ENOMEM. */
+/* Copies a site's frames to the end of image->frames, if they have its hash. 0 or ENOMEM. */
 static int
 frames_take(jeprof_image_t *image, image_site_t *site, bool *is_proven) {
 	unsigned char packed[FRAMES_MAX * IMAGE_FRAME_BYTES];
@@ -548,8 +555,9 @@ is_still_site(jeprof_image_t *image, const image_site_t *site, uint64_t *counts,
 }
 
 /*
- * Reads the counts of a site, again if the process has changed them meanwhile. A site that was
- * removed meanwhile has none. 0 or ENOMEM.
+ * Reads the counts of a site, the first of which is at `first`; if the list is broken because the
+ * process changes it, reads it again, CHAIN_TRIES times in all. A site that was removed meanwhile
+ * has none. Sets site->shares and nshares. 0 or ENOMEM.
  */
 static int
 counts_walk(jeprof_image_t *image, image_site_t *site, uint64_t first) {
@@ -628,10 +636,10 @@ site_read(jeprof_image_t *image, uint64_t at, bool *is_proven, uint64_t *next) {
 }
 
 /*
- * Where the walk through a running process goes on, after the object that it came to had been
- * freed: after the last site that is still itself; at the head if none is. 0: all was read, or the
- * budget is used up. *is_lost: none of the sites that were read is left, and the head is now at an
- * address where one of them was.
+ * The address at which the walk through a running process goes on, after the object that it came to
+ * had been freed: the site after the last one that is unchanged, or the head of the list if none
+ * is. 0: all was read, or the budget is used up. *is_lost: no site that was read is left, and the
+ * head is at an address that was read already, so that the caller must begin anew.
  */
 static uint64_t
 sites_resume(jeprof_image_t *image, bool *is_lost) {
@@ -676,6 +684,7 @@ sites_forget(jeprof_image_t *image) {
 	}
 }
 
+/* Reads all sites. A walk that must be given up adds to image->torn. 0 or ENOMEM. */
 static int
 sites_walk(jeprof_image_t *image) {
 	uint64_t at = image->root.sites, next;
@@ -725,6 +734,7 @@ path_read(jeprof_image_t *image, uint64_t at) {
 	return strdup(text);
 }
 
+/* Reads the records of loaded objects, up to the first that is damaged. 0 or ENOMEM. */
 static int
 modules_walk(jeprof_image_t *image) {
 	uint32_t last = 0;
@@ -761,7 +771,7 @@ modules_walk(jeprof_image_t *image) {
 	return 0;
 }
 
-/* Finds the records of objects where another one was loaded later. */
+/* Sets is_shadowed of the records in whose range another object was loaded later. */
 static void
 shadows_find(jeprof_image_t *image) {
 	image_module_t *m = image->modules.items;

@@ -4,7 +4,8 @@
  * loaded objects, ages and labels; after them the seconds of the last hour, which no dump has.
  * Invariant: the text of a process that does not change is that of its own dump, but for the lines
  * that say when and how it was made, and the seconds. No locks. jeprof_image_write() is called by
- * jeprofctl (bin/ctl/dump.c) and jeprofd (bin/agent/dead_profile.c).
+ * jeprofctl (bin/ctl/dump.c) and jeprofd (bin/agent/dead_profile.c). A failed write shows only at
+ * the end, by ferror().
  */
 #include "client/image_read.h"
 
@@ -51,7 +52,7 @@ meta_text(writer_t *w, const char *key, const char *text, size_t size) {
 	put(w, "\n");
 }
 
-/* A time like 20261120T120227.938Z. */
+/* A time in ns since 1970, UTC, as 20261120T120227.938Z. */
 static void
 meta_stamp(writer_t *w, const char *key, uint64_t ns) {
 	time_t seconds = (time_t)(ns / 1000000000);
@@ -98,7 +99,7 @@ static void
 write_times(writer_t *w) {
 	const jeprof_image_t *image = w->image;
 	const image_root_t *r = &image->root;
-	bool is_live = image->target != NULL;
+	bool is_live = image->target != NULL; /* not of a file, as image->is_live may be */
 	meta_number(w, "session", r->session);
 	if (r->session != 0) {
 		meta_stamp(w, "start_time", r->session_start_ns);
@@ -117,7 +118,7 @@ write_times(writer_t *w) {
 	}
 }
 
-/* The last rise of the resident memory and how long it took, if there was one. */
+/* The last rise of the resident memory in bytes and how long it took in ms, if there was one. */
 static void
 write_growth(writer_t *w) {
 	uint64_t ms, grown = jeprof_course_growth(w->lines, w->nlines, &ms);
@@ -172,7 +173,7 @@ write_metadata(writer_t *w) {
 	meta_number(w, "overlapped", f->overlapped);
 	meta_number(w, "dump_errors", f->dump_errors);
 	meta_number(w, "torn", image->torn);
-	/* Of a core that lacks a part often nothing is missing that the profile is made of. */
+	/* Not of a core: one that is cut off often has all that the profile is made of. */
 	if (image->cut != 0 && strcmp(image->kind, "blackbox") == 0) {
 		meta_number(w, "cut", image->cut);
 	}
@@ -185,8 +186,8 @@ write_metadata(writer_t *w) {
 /* ---- counts and stacks ---- */
 
 /*
- * The sampling interval in the first line, with which readers scale the counts. 1 if there are
- * several: then estimates are printed, which that leaves as they are.
+ * The sampling interval in bytes in the first line, with which readers scale the counts. 1 if the
+ * counts have several: then estimates are printed, which an interval of 1 leaves as they are.
  */
 static uint64_t
 header_rate(const jeprof_image_t *image) {
@@ -195,6 +196,7 @@ header_rate(const jeprof_image_t *image) {
 	return rate != 0 ? rate : 1;
 }
 
+/* "LIVE: BYTES [ALL: BYTES]": readers who scale by header_rate() get the estimates (not if raw). */
 static void
 put_counts(writer_t *w, const prof_counts_t *cur, const prof_counts_t *accum) {
 	const jeprof_image_t *image = w->image;
@@ -246,15 +248,16 @@ write_threads(writer_t *w) {
 	return 0;
 }
 
-/* Where a profile shows an object at whose place another one was loaded later. */
+/* The substitute address at which a profile shows an object whose place another one took later. */
 static uint64_t
 shadow_of(const image_module_t *m) {
 	return IMAGE_SHADOW_BASE + ((uint64_t)m->number << IMAGE_LG_SHADOW_SPAN);
 }
 
 /*
- * The address that a profile shows for a return address that was sampled when record `then` of the
- * loaded objects was the last one (unwind/module_history.h).
+ * The address that a profile shows for a return address that was sampled when the record number
+ * `then` of the loaded objects was the last one: the address itself, or if its object is shadowed,
+ * one in the substitute range (unwind/module_history.h).
  */
 static uint64_t
 place_of(const jeprof_image_t *image, uint64_t frame, uint32_t then) {
@@ -267,7 +270,7 @@ place_of(const jeprof_image_t *image, uint64_t frame, uint32_t then) {
 	    : frame;
 }
 
-/* Readers subtract one from each address but the first, so the first is written less one. */
+/* Leaf first. Readers subtract 1 from each address but the first, so that is written less 1. */
 static void
 write_stack(writer_t *w, const image_site_t *site) {
 	const uint64_t *frames = w->image->frames.items;
@@ -311,7 +314,7 @@ put_module(writer_t *w, uint64_t start, uint64_t end, uint64_t bias, const unsig
 	put(w, "%s %s\n", id_len == 0 ? "-" : "", path);
 }
 
-/* Whether an object of the memory map lies where this one lay. */
+/* Whether an object of the memory map overlaps the range of this record. */
 static bool
 is_covered(const jeprof_image_t *image, const image_module_t *m) {
 	const image_object_t *o = image->objects.items;
@@ -341,6 +344,7 @@ write_records(writer_t *w) {
 	}
 }
 
+/* The text of the memory map; without one, a line for each recorded object. */
 static void
 write_map(writer_t *w) {
 	const jeprof_image_t *image = w->image;
@@ -379,9 +383,9 @@ columns_get(const writer_t *w, size_t number) {
 }
 
 /*
- * Writes the columns with this number for the n-th site that is written: estimates are scaled to
- * parts of the bytes that are printed for `counts`. est: the estimate of which the columns are
- * parts.
+ * Writes the columns with this number (index + 1) for the n-th site that is written, from 1 on:
+ * each as its part of the bytes that are printed for `counts`. est: the estimated bytes of which
+ * the columns are parts.
  */
 static void
 write_columns(writer_t *w, const char *what, size_t n, size_t number, const prof_counts_t *counts,
@@ -462,7 +466,7 @@ write_texts(writer_t *w) {
 	}
 }
 
-/* The part of a printed number that belongs to the first `some` of an estimate of `all`. */
+/* printed * some / all, rounded down; all of `printed` if some >= all. */
 static uint64_t
 part_of(uint64_t printed, uint64_t some, uint64_t all) {
 	__extension__ unsigned __int128 product = (unsigned __int128)printed * some;
@@ -470,8 +474,9 @@ part_of(uint64_t printed, uint64_t some, uint64_t all) {
 }
 
 /*
- * Writes the labels of a site, the n-th that is written; its printed numbers are divided among them
- * as in prof_dump_label.c.
+ * Writes the labels l[0..nlabels) of a site, the n-th that is written: "LABEL:OBJECTS:BYTES" each.
+ * The site's printed numbers are divided among them as in prof_dump_label.c: each gets the
+ * difference of two rounded sums, so that the parts add up.
  */
 static void
 write_labeled(writer_t *w, const image_site_t *site, size_t n, const image_labeled_t *l,
@@ -525,7 +530,10 @@ write_labels(writer_t *w) {
 	}
 }
 
-/* "# second MS ALLOCATED ACTIVE RESIDENT RSS LIMIT SAMPLES FAULTS": UTC, sizes in bytes. */
+/*
+ * "# second MS ALLOCATED ACTIVE RESIDENT RSS LIMIT SAMPLES FAULTS": ms since 1970, UTC; sizes in
+ * bytes; the last two are counts since the start.
+ */
 static void
 write_course(writer_t *w) {
 	for (size_t i = 0; i < w->nlines; i++) {

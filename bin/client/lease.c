@@ -12,6 +12,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+/* Address, or offset in the mailbox file, of the lease of a slot. */
 static uint64_t
 lease_at(const jeprof_target_t *t, unsigned slot) {
 	return t->block + offsetof(prof_mailbox_t, leases) + slot * sizeof(prof_lease_t);

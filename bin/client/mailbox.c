@@ -2,7 +2,8 @@
  * Sends requests through the mailbox in the memory of a process (protocol: prof_mailbox.h):
  * finds a slot, writes the request, rings the doorbell, and polls for the answer. Several clients
  * share the slots without a lock, so a request or an answer may be overwritten; then the same
- * request, with the same nonce, is sent again. The process carries out a nonce only once.
+ * request is sent again with the same nonce, but another sequence. The process carries out a nonce
+ * only once. A lease, which the client renews, says until when the process may take a request.
  * Invariant: an unanswered request is removed from its slot before jeprof_ask() returns, unless it
  * returns EAGAIN and the manner is jeprof_manner_stay; t->sequence is not 0 exactly while a request
  * of this target may be in slot t->slot. No locks: a target belongs to one thread. The jeprof_
@@ -16,14 +17,14 @@
 #include <string.h>
 
 enum {
-	ABANDONED_MS = 300,  /* age of an answer that no client has fetched: its slot is reusable */
-	LEFT_MS = 1000,      /* age of a request that the process has not taken: the same */
+	ABANDONED_MS = 300,  /* a slot whose answer stays unfetched for so long is reusable */
+	LEFT_MS = 1000,      /* the same for a request that the process has not taken */
 	/* times that a request is sent again after the answer that it was torn, or its lease over */
 	TORN_MAX = 8,
 	IDLE_MS = 1000,      /* default of request.idle_ms */
 	WAIT_MS = 5000,      /* default of request.wait_ms */
 	TAKEN_WAIT_MS = 60000, /* default of request.taken_ms: it may write a large profile */
-	/* pauses between polls double while they are shorter than this; so the longest has 32 ms */
+	/* pauses of wait_answer() double up to the first above this, 32 ms; settle() pauses so long */
 	PAUSE_MAX_MS = 20,
 	SETTLE_MS = 50,      /* after a request was taken back, as the process may be reading it */
 	STAY_MS = 10000,     /* lease of a request while the caller decides whether it may stay */
@@ -105,8 +106,8 @@ note_slot(jeprof_target_t *t, unsigned i, const prof_slot_t *s, const prof_lease
 }
 
 /*
- * Sets *slot to a free slot, else to one that is_slot_left() allows, else to -1. It stops at the
- * first free slot; of the slots before that it notes what they hold. 0 or ESRCH.
+ * Sets *slot to the index of a free slot, else of one that is_slot_left() allows, else to -1. It
+ * stops at the first free slot; of the slots before that it notes what they hold. 0 or ESRCH.
  */
 static int
 find_free_slot(jeprof_target_t *t, int *slot) {
@@ -142,9 +143,9 @@ typedef struct wait_s {
 	bool wants_profile;
 	unsigned slot;        /* the slot of the request */
 	prof_slot_t mine;     /* the request as it was written */
-	int64_t begin;        /* of jeprof_ask() */
+	int64_t begin;        /* when client_ask_mailbox() began */
 	int64_t deadline;     /* until when the process has to take the request */
-	uint64_t heartbeats;  /* of the process at the beginning */
+	uint64_t heartbeats;  /* count of the process (jeprof_head_t) at the beginning */
 	jeprof_reply_t *reply;
 	bool is_answered;     /* an answer to our request was read, and its fields are in the reply */
 	/*
@@ -241,10 +242,10 @@ take_answer(jeprof_target_t *t, wait_t *w) {
 }
 
 /*
- * Decides whether the process is idle. It is, if it has had no heartbeat since the wait began,
- * idle_ms ago or more, and its state is not R (it runs, or waits for a processor). After the
- * deadline its state does not count: one in state R without a heartbeat is idle too. Reads the head
- * again. 0 (not idle, or the manner is to wait), EAGAIN (idle) or ESRCH.
+ * Decides whether the process is idle. It is, if its count of heartbeats has not changed since the
+ * wait began, idle_ms ago or more, and its state is not R (it runs, or waits for a processor).
+ * After the deadline its state does not count: one in state R without a heartbeat is idle too.
+ * Reads the head again. 0 (not idle, or the manner is to wait), EAGAIN (idle) or ESRCH.
  */
 static int
 check_idle(jeprof_target_t *t, const wait_t *w) {
@@ -374,7 +375,7 @@ wait_answer(jeprof_target_t *t, wait_t *w) {
 	}
 }
 
-/* Sets the sentence for a process that is idle, or runs but does not answer. ETIMEDOUT or ENXIO. */
+/* Sets the sentence for a process that does not answer. ETIMEDOUT; ENXIO: it has its own malloc. */
 static int
 silent(jeprof_target_t *t, const jeprof_request_t *r, bool is_idle) {
 	double seconds = (double)client_wait_ms(r) / 1000;

@@ -1,9 +1,10 @@
 /*
  * Reads and writes the memory of a process, and finds the mailbox in it: reads the memory map, and
  * reads each mapping that may begin an object (elf.c). Of several open mailboxes the one with most
- * heartbeats is used. Invariant: the search finds a mailbox only after its magic, protocol version
- * and place (a writable mapping) were checked, and what it reads of one process is bounded. No
- * locks, no state. The search is called by way.c; the copying by most files of this folder.
+ * heartbeats (a count in the mailbox that rises while its process allocates) is used. Invariant:
+ * the search finds a mailbox only after its magic, protocol version and place (a writable mapping)
+ * were checked, and what it reads of one process is bounded. No locks, no state. The search is
+ * called by way.c; the copying by most files of this folder.
  */
 #include "client/target.h"
 
@@ -16,9 +17,9 @@
 #include <unistd.h>
 
 enum {
-	CANDIDATES = 16,   /* mailboxes that are read in one process */
+	CANDIDATES = 16,   /* mailboxes that are read in one process; later ones are ignored */
 	/* A bound of one search, so that a hostile process cannot make it long. */
-	RANGES_MOST = 1 << 17,   /* mappings; the kernel allows 65530 by default */
+	RANGES_MOST = 1 << 17,   /* mappings, later ones are ignored; the kernel's default is 65530 */
 };
 
 /* A mapping of the process. */

@@ -8,11 +8,12 @@
 
 #include <string.h>
 
-enum { SETTLE_MS = 50 }; /* time for the process to finish reading a slot */
+enum { SETTLE_MS = 50 }; /* time that the process gets to finish reading a slot */
 
 /*
- * Reads slot i into *s; true if it holds a complete request of that verb which the process has not
- * taken and may still take, and which is not the target's own. Adds a NUL to its text.
+ * Reads slot i into *s; true if it holds a complete request of that verb (the first word) which the
+ * process has not taken and may still take, and which is not the target's own. Then it adds a NUL
+ * to the text.
  */
 static bool
 read_pending(const jeprof_target_t *t, unsigned i, const char *verb, prof_slot_t *s) {

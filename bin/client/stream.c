@@ -2,8 +2,8 @@
  * Fetches a profile that the process holds ready (prof_mailbox.h has the format): from its memory
  * file, else from a linked list of parts in its memory. Afterwards it checks that the profile was
  * still there, and tells the process that it may free it. Invariant: the size is bounded by
- * bytes_max, and the time for the parts by taken_ms, whatever the process writes. No locks, no
- * state but the target's. Called by mailbox.c.
+ * bytes_max, whatever the process writes; after each part the time is checked against taken_ms. No
+ * locks, no state but the target's. Called by mailbox.c.
  */
 #include "client/target.h"
 
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PIECE = 1 << 20 }; /* bytes of the memory that are read at once */
+enum { PIECE = 1 << 20 }; /* most bytes of the memory that are read at once */
 #define BYTES_MAX (UINT64_C(4) << 30) /* default of request.bytes_max */
 
 /* Address, or offset in the mailbox file, of the i-th stream. */
@@ -35,7 +35,7 @@ find_stream(const jeprof_target_t *t, uint64_t nonce, prof_stream_t *s) {
 	return -1;
 }
 
-/* Copies the profile from the memory file, which works even without access to the memory. */
+/* Copies the profile from the memory file, even without access to the memory. False: not all. */
 static bool
 fetch_file(const jeprof_target_t *t, const prof_stream_t *s, char *to) {
 	static const char want[] = "/memfd:" PROF_MAILBOX_PROFILE_NAME;
@@ -111,7 +111,7 @@ acknowledge(jeprof_target_t *t, unsigned place) {
 	    &one, sizeof(one));
 }
 
-/* Copies the profile into text, then checks that it was still there, and acknowledges it. */
+/* Copies the profile into text, checks that it was still there, acknowledges it. 0 or an errno. */
 static int
 fetch_into(jeprof_target_t *t, uint64_t nonce, int place, int64_t deadline, prof_stream_t *s,
     char *text) {

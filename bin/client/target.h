@@ -29,13 +29,13 @@ __attribute__((format(printf, 3, 4))) int client_fail(jeprof_target_t *t, int er
 /* Reads /proc/PID/NAME and adds a NUL. Returns its length, cut to size - 1, or -1 and errno. */
 ssize_t client_read_proc(int pid, const char *name, char *buf, size_t size);
 
-/* The text after `key` ("\nUid:") in the text of /proc/PID/status; "" if it is not there. */
+/* What follows `key` ("\nUid:") in the text of /proc/PID/status, to its end; "": no such key. */
 const char *client_status_line(const char *text, const char *key);
 
 /* Resident bytes of a living process; 0 if they cannot be read. */
 uint64_t client_rss(const jeprof_target_t *t);
 
-/* The target of a link in /proc, "" if it cannot be read. */
+/* Copies the target of a link into buf, cut to size - 1, and returns buf; "": it is unreadable. */
 const char *client_read_link(const char *path, char *buf, size_t size);
 
 /* ---- memory ---- */
@@ -52,7 +52,7 @@ typedef struct client_finding_s {
 	uint64_t block;          /* address of the mailbox; 0: none that is open */
 	uint32_t other_version;  /* protocol version of a mailbox that is not ours; 0: none */
 	bool is_without;         /* there is a library that was built without the profiler */
-	int closed;              /* number of mailboxes that are not open (have no magic) */
+	int closed;              /* number of mailboxes that are not open: without the magic */
 } client_finding_t;
 
 /*
@@ -109,7 +109,7 @@ const char *client_denial_reason(const client_denial_t *d, char *buf, size_t siz
 int64_t client_wait_ms(const jeprof_request_t *r);
 int64_t client_taken_ms(const jeprof_request_t *r);
 
-/* Whether there were as many interrupts as end the wait. */
+/* Whether r->interrupts has reached r->patience. */
 bool client_is_interrupted(const jeprof_request_t *r);
 
 /* ---- leases ---- */
@@ -128,7 +128,7 @@ bool client_is_lease_over(const jeprof_target_t *t, const prof_lease_t *lease);
 bool client_read_lease(const jeprof_target_t *t, unsigned slot, uint64_t sequence,
     prof_lease_t *lease);
 
-/* Writes the lease of a request that is sent next, for PROF_LEASE_MS from now on; 0 or ESRCH. */
+/* Writes the lease of a request before it is sent: PROF_LEASE_MS from now on. 0 or ESRCH. */
 int client_begin_lease(jeprof_target_t *t, unsigned slot, uint64_t sequence);
 
 /*
@@ -162,7 +162,7 @@ int client_memory_gone(jeprof_target_t *t);
  */
 int client_unanswered(jeprof_target_t *t, const jeprof_request_t *r, bool was_busy);
 
-/* jeprof_ask() by the mailbox and by the control directory. */
+/* jeprof_ask() by the mailbox, and by the control directory; *reply was cleared before. */
 int client_ask_mailbox(jeprof_target_t *t, const jeprof_request_t *r, jeprof_reply_t *reply);
 int client_ask_dir(jeprof_target_t *t, const jeprof_request_t *r, jeprof_reply_t *reply);
 

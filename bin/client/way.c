@@ -30,7 +30,8 @@ enum {
  * Opens /proc/PID/mem, for writing too unless is_reader. That fails if we have the right to attach
  * (CAP_SYS_PTRACE) but not to open a file of that owner, and for writing in a read-only /proc; then
  * process_vm_readv() is tried, which needs the right to attach only. The read at address 0 may
- * fail, but not for want of that right. Sets t->way. 0, or the errno of the kernel's refusal.
+ * fail, but not for want of that right. Sets t->way, also if it fails. 0, or the errno of the
+ * kernel's refusal.
  */
 static int
 open_memory(jeprof_target_t *t, bool is_reader) {
@@ -76,8 +77,8 @@ try_memfd(jeprof_target_t *t, const char *path) {
 
 /*
  * Searches the descriptors of the process for the memfd that prof_ctl_fd:true keeps open. That
- * needs only the right to read /proc/PID/fd, not to attach. Sets t->way if that can be read, even
- * if no memfd is found (false).
+ * needs only the right to read /proc/PID/fd, not to attach. If that can be read, t->way is
+ * jeprof_way_memfd afterwards, even if no memfd was found (false).
  */
 static bool
 open_memfd(jeprof_target_t *t) {
@@ -116,7 +117,7 @@ find_dir_named(jeprof_target_t *t, const char *value) {
 	return value[0] == '/' && n < (int)sizeof(t->dir) && stat(t->dir, &st) == 0;
 }
 
-/* The value of the last pair of conf with this key, which the library takes; NULL: none. */
+/* The value, up to a comma, of the last pair of conf with this key ("KEY:"); NULL: none. */
 static const char *
 last_value(const char *conf, const char *key) {
 	const char *value = NULL;
@@ -323,8 +324,9 @@ without_block(jeprof_target_t *t, const client_finding_t *f) {
 /* ---- opening ---- */
 
 /*
- * Opens the memory and searches it for the mailbox. Returns 0 or the errno of the refusal. *gone is
- * ESRCH if the process has ended meanwhile, else 0.
+ * Opens the memory and searches it for the mailbox; t->block is 0 if none is found. Returns 0, or
+ * the errno of the refusal or of the search. *gone is ESRCH, with its sentence, if the process has
+ * ended meanwhile, else 0.
  */
 static int
 look_inside(jeprof_target_t *t, client_finding_t *f, int *gone) {
@@ -335,8 +337,8 @@ look_inside(jeprof_target_t *t, client_finding_t *f, int *gone) {
 }
 
 /*
- * Whether the process was started less than wait_ms ago. Then it may not have reached its exec or
- * its first allocation yet, as in "prog & jeprofctl start $!".
+ * Whether the process was started less than wait->wait_ms ago; false if wait is NULL. Then it may
+ * not have reached its exec or its first allocation yet, as in "prog & jeprofctl start $!".
  */
 static bool
 is_young(const jeprof_target_t *t, const jeprof_request_t *wait) {

@@ -109,7 +109,7 @@ gate_enter_first(struct tls_s *t) {
 
 void
 gate_exit_last(struct tls_s *t) {
-	/* Locks of lower (outer) ranks may be held outside the gate, as during dumps and passes. */
+	/* Some locks of lower (outer) ranks may be held outside the gate, so these are not checked. */
 	assert(witness_depth_from(WITNESS_RANK_PROF_SITES) == 0);
 	gate_unmark(t);
 }

@@ -7,8 +7,9 @@
  * held outside, and the child's handlers (jemalloc_fork.c) make them new. Rules for code inside: it
  * must not wait for long, and not for a lock that is held outside, whose owner may be waiting for
  * the gate. Callers are the entry points of the allocator (imalloc.c, irealloc.c, defrag.c, tsd.c,
- * ctl.c, stats.c, background_thread.c, the profiler), the fork handlers in jemalloc_fork.c, and
- * recall.c, claim.c and thread_event.c, which walk the list of threads.
+ * ctl/, stats.c, background_thread.c, the profiler), user_event.c and module_history.c, the fork
+ * handlers in jemalloc_fork.c, and recall.c, claim.c and thread_event.c, which walk the list of
+ * threads.
  */
 #ifndef OS_GATE_H
 #define OS_GATE_H
@@ -20,8 +21,9 @@
 /*
  * A thread that finds the gate closed must not wait for a lock: it may hold a lock of its own, such
  * as stdio's, that fork waits for next. gate_try_enter() returns false, and the thread is served
- * without a lock (thread/shelter.h, thread/deferred.h). So nothing inside waits for a thread that
- * forks, all threads inside leave, and an ordinary fork waits for them without a limit.
+ * without a lock: thread/shelter.h gives it memory, thread/deferred.h keeps the addresses that it
+ * frees until later. So nothing inside waits for a thread that forks, all threads inside leave, and
+ * an ordinary fork waits for them without a limit.
  *
  * How it works: a thread marks itself in its own TLS word and then loads gate_forker; the forking
  * thread stores gate_forker and then loads the marks. All four accesses are sequentially
@@ -125,7 +127,7 @@ void gate_for_each(void (*fn)(struct tls_s *t, void *ctx), void *ctx);
  * a sequentially consistent store before, false means that the thread sees it when it enters next.
  */
 bool gate_is_inside(const struct tls_s *t);
-/* The same, but true also for a thread that has left by gate_leave_all() and will enter again. */
+/* gate_is_inside(), but also true for a thread that left by gate_leave_all() and comes again. */
 bool gate_is_amid(const struct tls_s *t);
 
 /*

@@ -2,8 +2,8 @@
  * Messages of the library: warnings, errors, statistics without a callback.
  * The text goes to the user's malloc_message function if one is set, otherwise to file descriptor 2
  * by write(2). No allocation, no stdio and no lock, at most about 1.2 KiB of stack, so messages can
- * be written in any state of the allocator. errno is preserved. Any floor above util/ may call
- * this.
+ * be written in any state of the allocator. errno is preserved. Called by the top of src/, arena/,
+ * conf/, os/ and the profiler; util/ must not depend on it.
  */
 #ifndef OS_MALLOC_IO_H
 #define OS_MALLOC_IO_H

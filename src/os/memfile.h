@@ -1,8 +1,9 @@
 /*
  * A memory file (memfd): lets another process reach pages of this one through /proc/PID/fd.
  * The user's program may close any descriptor, and the number may then refer to a file of the
- * program. So device and inode are kept beside the number, and the descriptor is closed, or used
- * later than directly after memfile_open(), only while it still is this file (memfile_is_ours()).
+ * program. So device and inode are kept beside the number. The descriptor is closed only if it is
+ * still this file; owners also ask memfile_is_ours() before they use it, except directly after
+ * memfile_open().
  * No lock: a memory file belongs to its owner: prof_control.c (the mailbox), prof_handover.c (a
  * profile for a tool) or prof_box.c (a black box). A memfile_t of zeros is not open. The functions
  * may change errno.

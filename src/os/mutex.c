@@ -73,7 +73,7 @@ mutex_try_spin(mutex_t *m, uint32_t me) {
 	return false;
 }
 
-/* Takes m by sleeping; returns with MUTEX_WAITERS set in the word. */
+/* Takes m, and sleeps until it is free; returns with MUTEX_WAITERS set in the word. */
 static void
 sleep_until_got(mutex_t *m, uint32_t me) {
 	for (;;) {

@@ -30,16 +30,18 @@
 /* Bit of the word: some thread may sleep in futex(2), so the release has to wake one. */
 #define MUTEX_WAITERS UINT32_C(0x80000000)
 
-/* A copy of a mutex's counters; times are in nanoseconds. */
+/* A copy of a mutex's counters. */
 typedef struct {
+	/* Nanoseconds that acquisitions waited after spinning failed: their sum and the longest. */
 	uint64_t tot_wait_time;
 	uint64_t max_wait_time;
-	/* Acquisitions that had to wait asleep, and those for which spinning was enough. */
+	/* Acquisitions that had to wait so, and those for which spinning was enough. */
 	uint64_t n_wait_times;
 	uint64_t n_spin_acquired;
 	/* The greatest number of threads that waited at once, and the number that waits now. */
 	uint32_t max_n_thds;
 	uint32_t n_waiting_thds;
+	/* Acquisitions by another thread than the last owner, and all acquisitions. */
 	uint64_t n_owner_switches;
 	uint64_t n_lock_ops;
 } mutex_prof_data_t;
@@ -48,6 +50,7 @@ typedef struct mutex_s {
 	atomic_u32_t word;
 	/* Number of the last owner, to count changes of owner; written by the holder. */
 	uint32_t prev_owner;
+	/* The counters, as in mutex_prof_data_t. */
 	uint64_t n_lock_ops;
 	uint64_t n_owner_switches;
 	uint64_t n_spin_acquired;
@@ -67,7 +70,7 @@ typedef struct mutex_s {
 #define MUTEX_INITIALIZER(name, rank) {.word = {0}}
 #endif
 
-/* The option: iterations of the spin loop before a thread sleeps; -1: it never sleeps. */
+/* The option mutex_max_spin: turns of the spin loop before a thread sleeps; -1: it never sleeps. */
 extern HIDDEN int64_t opt_mutex_max_spin;
 
 /* name must stay valid; rank is a WITNESS_RANK_*. Both are used in debug builds only. */
@@ -93,7 +96,7 @@ void mutex_prof_read(mutex_prof_data_t *dst, mutex_t *m);
 void mutex_prof_merge(mutex_prof_data_t *dst, const mutex_prof_data_t *src);
 void mutex_prof_reset(mutex_t *m);
 
-/* Out-of-line parts of the functions below. */
+/* Out-of-line parts: of mutex_self(), and of mutex_lock(), which wait until thread `me` owns m. */
 uint32_t mutex_id_assign(void);
 void mutex_lock_slow(mutex_t *m, uint32_t me);
 

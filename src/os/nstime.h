@@ -1,8 +1,8 @@
 /*
  * Time as 64-bit nanoseconds: the monotonic and the wall clock, and UTC stamps of file names.
  * No lock and no allocation; the only state is the two hooks, through which unit tests provide a
- * clock of their own. Called by mutex.c, extent/ (pac, piece, ahead), hpa/, arena/, thread/ (tsd,
- * thread_event, tcache, claim) and the profiler.
+ * clock of their own. Called by mutex.c, sys.c, extent/ (pac, piece, ahead), hpa/, arena/, thread/
+ * (tsd, thread_event, tcache, claim) and the profiler.
  */
 #ifndef OS_NSTIME_H
 #define OS_NSTIME_H

@@ -29,7 +29,7 @@
 #define MADV_COLLAPSE 25
 #endif
 
-/* Early data, because every start of a program sets them: see EARLY_DATA. */
+/* EARLY_DATA: every start of a program sets them, and that page is already present then. */
 EARLY_DATA unsigned lg_page;
 EARLY_DATA size_t page_size;
 
@@ -68,6 +68,7 @@ is_range(const void *addr, size_t size) {
 	    && (uintptr_t)addr < UINTPTR_MAX - size;
 }
 
+/* System calls with errno preserved. os_mmap(): NULL after a failure; the others: 0 or an errno. */
 static void *
 os_mmap(void *addr, size_t size, bool commit, int more_flags) {
 	int saved = errno;
@@ -115,15 +116,15 @@ os_madvise(void *addr, size_t size, int advice) {
 /* Number of ranges that can be kept. */
 #define N_LEFT 256
 /*
- * If so many are kept, no mapping is made that is aligned to more than the kernel's page, because
- * it may have to be cut; the other half of the table remains for other failures.
+ * From this number of kept ranges on, pages_map() makes no mapping that is aligned to more than the
+ * kernel's page, because it may have to be cut; the rest of the table is for other failures.
  */
 #define N_LEFT_MANY (N_LEFT / 2)
 #define LEFT_BUSY ((uintptr_t)1) /* value of addr while the slot is being written or tried */
 
 static LARGE_BSS struct {
-	atomic_zu_t addr; /* 0: the slot is free */
-	atomic_zu_t size;
+	atomic_zu_t addr; /* first address of the range; 0: the slot is free; or LEFT_BUSY */
+	atomic_zu_t size; /* bytes */
 } left[N_LEFT];
 /*
  * Slots in use, and those that are about to be: counted before a slot is filled and after it was
@@ -210,14 +211,14 @@ pages_left(void) {
 
 /* ------------------------------------------------------------------ mapping */
 
-/* Reduces [p, p + over) to size bytes at the first aligned address. */
+/* Reduces [p, p + over) to size bytes at the first aligned address; NULL: all was given up. */
 static void *
 trim(char *p, size_t over, size_t size, size_t alignment) {
 	char *start = (char *)align_up((uintptr_t)p, alignment);
 	size_t lead = (size_t)(start - p);
 	assert(lead < alignment && lead + size <= over);
 	size_t trail = over - lead - size;
-	/* If a part cannot be unmapped, the whole is: that splits no mapping. */
+	/* If a part cannot be unmapped, all of it is: that splits no mapping. */
 	if (lead > 0 && os_munmap(p, lead) != 0) {
 		unmap_in_time(p, over);
 		return NULL;
@@ -286,7 +287,7 @@ pages_map_over(void *addr, size_t size, int fd, uint64_t offset) {
 	return err;
 }
 
-/* mremap(2) with MREMAP_MAYMOVE and these flags; *at: where the pages are. An errno value. */
+/* mremap(2) with MREMAP_MAYMOVE and these flags; *at: its result. Returns 0 or an errno value. */
 static int
 try_move(void *from, size_t size, size_t new_size, int flags, void *to, void **at) {
 	int saved = errno;
@@ -299,7 +300,7 @@ try_move(void *from, size_t size, size_t new_size, int flags, void *to, void **a
 int
 pages_move_over(void *from, size_t size, void *to, size_t new_size) {
 	void *at;
-	/* from: pages_move_out() may have chosen it by the kernel's pages, smaller than a test's. */
+	/* `from` may be the result of pages_move_out(), which is aligned to the kernel's page only. */
 	assert(is_range(to, size) && is_range(to, new_size) && new_size >= size);
 	return try_move(from, size, new_size, MREMAP_FIXED, to, &at);
 }
@@ -503,7 +504,7 @@ pages_collapse(void *addr, size_t size) {
 static thp_mode_t
 system_thp_read(void) {
 	char text[128];
-	/* An array lies near the tables that each start reads; string literals lie behind them. */
+	/* An array lies near tables that each start reads; a literal could cost one more page fault. */
 	static const char path[] = "/sys/kernel/mm/transparent_hugepage/enabled";
 	ssize_t n = sys_read_file(path, text, sizeof(text) - 1);
 	if (n <= 0) {
@@ -530,7 +531,7 @@ pages_system_thp_mode(void) {
 }
 
 #if defined(__x86_64__) || defined(__aarch64__) || (defined(__riscv) && __riscv_xlen == 64)
-/* What one lowest page table maps: it is a page of 8-byte entries, each for one page. */
+/* What one page table of the lowest level maps: it is a page of 8-byte entries, one for a page. */
 size_t
 pages_huge_size(void) {
 	return os_page_size / sizeof(uint64_t) * os_page_size;
@@ -589,7 +590,7 @@ pages_set_name(void *addr, size_t size, const char *name) {
 #endif
 }
 
-/* The larger page size that a test of a debug build asks for; 0 if none. */
+/* The larger page size in bytes that a test of a debug build asks for; 0 if none. */
 static size_t
 pretended_page(void) {
 	const char *text = config_debug && !LG_PAGE_FIXED_P ? sys_env("JEMALLOC_TEST_PAGE") : NULL;
@@ -628,7 +629,7 @@ pages_boot_size(void) {
 static bool
 has_overcommit(void) {
 	char text[2];
-	static const char path[] = "/proc/sys/vm/overcommit_memory"; /* an array, as above */
+	static const char path[] = "/proc/sys/vm/overcommit_memory"; /* see system_thp_read() */
 	ssize_t n = sys_read_file(path, text, sizeof(text));
 	/*
 	 * If the file cannot be read (chroot), committing everything is correct in every mode of

@@ -2,10 +2,11 @@
  * Pages of memory from the system: map, commit, purge, advise, guard.
  * PAGE is the allocator's page size: the system's, or a larger one (configured minimum, or set by a
  * test of a debug build). It is a constant if the build fixes it, otherwise a variable that does
- * not change after boot. Sizes are multiples of PAGE and addresses are aligned to it. Functions
- * return an errno value (0: done) or NULL, preserve errno and take no lock. Callers are the owners
- * of mappings: meta/ (base, region, emap, freepool), extent/ (ehooks, guard, pac_move, piece), hpa,
- * thread/shelter and deferred, and the profiler; jemalloc_init.c calls pages_boot().
+ * not change after boot. Sizes are bytes, multiples of PAGE; addresses are aligned to it. An int
+ * result is 0 or an errno value; a pointer is NULL after a failure. The functions preserve errno
+ * and take no lock. Callers are the owners of mappings: meta/ (base, region, emap, freepool),
+ * extent/ (through ehooks; guard, pac, piece), hpa, arena/ (arenas, holes, shut), thread/ (shelter,
+ * deferred), unwind/frame_scan and the profiler; jemalloc_init.c calls pages_boot().
  */
 #ifndef OS_PAGES_H
 #define OS_PAGES_H
@@ -19,7 +20,7 @@
 #else
 #define LG_PAGE lg_page
 #endif
-/* Bytes of the allocator's page, and most that it may have. */
+/* Bytes of the allocator's page, and the most that it may have. */
 #define PAGE (ZU(1) << LG_PAGE)
 #define PAGE_MASK (PAGE - 1)
 #define PAGE_MAX (ZU(1) << LG_PAGE_MAX)
@@ -34,17 +35,17 @@
 extern HIDDEN unsigned lg_page;
 extern HIDDEN size_t page_size;
 
-/* Use of transparent huge pages; the option "thp" has the first three values. */
+/* Use of transparent huge pages: the option "thp" (first three values), or the system's setting. */
 typedef enum {
-	thp_mode_default,
+	thp_mode_default, /* option: no advice is given; system: "madvise", only where advised */
 	thp_mode_always,
 	thp_mode_never,
-	thp_mode_not_supported
+	thp_mode_not_supported /* the system's setting cannot be read */
 } thp_mode_t;
 
 /* The option trust_madvise: MADV_DONTNEED is assumed to zero pages, without a test at run time. */
 extern HIDDEN bool opt_trust_madvise;
-/* The option process_madvise_max_batch. 0: process_madvise(2) is never called. */
+/* The option process_madvise_max_batch: most ranges in one call of process_madvise(2); 0: none. */
 extern HIDDEN size_t opt_process_madvise_max_batch;
 extern HIDDEN thp_mode_t opt_thp;
 
@@ -58,26 +59,27 @@ int pages_boot(void);
 
 /*
  * Maps size bytes aligned to `alignment` (a power of two >= PAGE): readable and writable if
- * *commit, otherwise without access. *commit is set to what was done. With addr, the mapping is
- * exactly there or the result is NULL.
+ * *commit, otherwise without access. If the system overcommits, *commit is set, as if it had been
+ * so. With an addr other than NULL the mapping is exactly there, or the result is NULL.
  */
 void *pages_map(void *addr, size_t size, size_t alignment, bool *commit);
 /* Maps the first bytes of a file for reading and writing, shared with all who map it, or NULL. */
 void *pages_map_file(int fd, size_t size);
 /*
- * Puts another mapping in place of one, at once for other threads that read there: bytes of a file
- * from `offset` on, or with fd -1 zeroed pages of this process. An errno value; then what was there
- * may be gone.
+ * Puts another mapping in place of one by a single system call: bytes of a file from `offset` on,
+ * shared, or with fd -1 private zeroed pages. Other threads may read there meanwhile. After an
+ * error, what was there may be gone.
  */
 int pages_map_over(void *addr, size_t size, int fd, uint64_t offset);
 /*
- * Moves private pages to an address, in place of what is there, as one mapping of new_size bytes,
- * whose rest reads as zero; takes no memory. An errno value; then what was there may be gone.
+ * Moves private pages to the address `to`, in place of what is there, as one mapping of new_size
+ * bytes, whose rest reads as zero; takes no memory. `from` is then no longer mapped. After an
+ * error, what was at `to` may be gone.
  */
 int pages_move_over(void *from, size_t size, void *to, size_t new_size);
 /*
- * The same with new_size equal to size, but `from` stays mapped, as pages that read as zero. If the
- * kernel cannot do that and may_go is set, `from` is no longer mapped afterwards.
+ * As pages_move_over() with new_size equal to size, but `from` stays mapped, as pages that read as
+ * zero. If the kernel cannot do that and may_go is set, `from` is no longer mapped afterwards.
  */
 int pages_move_bytes(void *from, size_t size, void *to, bool may_go);
 /*
@@ -89,24 +91,25 @@ void *pages_move_out(void *from, size_t size);
 /* Returns the errno value of munmap(2); ENOMEM: the range is still mapped. */
 int pages_unmap(void *addr, size_t size);
 /*
- * Unmaps a range that the caller does not need any more. If the system refuses, the range is kept,
- * and later calls of this file try again.
+ * Unmaps a range that the caller does not need any more. If the system refuses, its memory is given
+ * up and the range is kept in a list; later calls of this file try again to unmap it.
  */
 void pages_unmap_in_time(void *addr, size_t size);
-/* Tries again to unmap the kept ranges; returns the bytes that are still mapped. */
+/* Tries again to unmap the kept ranges; returns the bytes of those that are still mapped. */
 size_t pages_left(void);
 /*
- * Restore, and give up, both the memory and the access to it. EAGAIN: nothing was done, because the
- * system overcommits, so decommitting saves nothing.
+ * pages_commit() makes a range readable and writable; pages_decommit() gives its memory up and
+ * makes it inaccessible. EAGAIN: nothing was done, because the system overcommits, so decommitting
+ * saves nothing.
  */
 int pages_commit(void *addr, size_t size);
 int pages_decommit(void *addr, size_t size);
 /* Guard pages: the range stays mapped, without access. */
 int pages_mark_guard(void *addr, size_t size);
 int pages_unmark_guard(void *addr, size_t size);
-/* Allows the kernel to take the pages; the contents are undefined afterwards. */
+/* MADV_FREE: the kernel may take the pages later; the contents are undefined afterwards. */
 int pages_purge_lazy(void *addr, size_t size);
-/* Gives the pages up at once; they read as zero afterwards. */
+/* MADV_DONTNEED: gives the pages up at once; they read as zero afterwards. ENOTSUP: not done. */
 int pages_purge_forced(void *addr, size_t size);
 /*
  * pages_purge_forced() of up to PAGES_BATCH_MAX ranges in one system call. An errno value means

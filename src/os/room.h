@@ -1,9 +1,9 @@
 /*
  * How much memory the process may still take before it comes near a limit (room_now()).
  * Limits are memory.max of a container (cgroup v2), RLIMIT_DATA and RLIMIT_AS; "near" means that
- * nine tenths of one are used. What is used is known from the start of the process and from what
- * the allocator has taken since: room_boot() reads files once, because a program may forbid that
- * afterwards. So a limit that changes later, and memory that other processes of the container take
+ * nine tenths of one are used. What is used is computed: what room_boot() has read once from files
+ * at the start, because a program may forbid that afterwards, plus what the allocator has taken
+ * since. So a limit that changes later, and memory that other processes of the container take
  * later, are not seen; nor is the limit of a group below the root of the tree that the process
  * sees, because asking the system which group that is would cost each start 30 us.
  *
@@ -18,7 +18,7 @@
 #include "util/atomic.h"
 #include "util/compiler.h"
 
-/* Bytes that all arenas have from the system, without retained address space. */
+/* Bytes that all arenas have mapped, without address space that is kept for later (retained). */
 extern HIDDEN atomic_zu_t room_mapped;
 
 /*

@@ -30,6 +30,7 @@ static LARGE_BSS struct {
 	uint32_t version;        /* index in room_versions */
 	char dir[2 * ROOM_PATH_MAX]; /* its directory, below /sys/fs/cgroup */
 } room_own;
+/* Not searched yet; a thread searches now; found; not found. */
 enum { room_group_unknown, room_group_searched, room_group_known, room_group_none };
 
 /*

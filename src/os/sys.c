@@ -464,6 +464,7 @@ typedef struct {
 	char name[];
 } dirent_t;
 
+/* Reads entries of a directory: the number of their bytes, 0 at its end, or -errno. */
 static long
 dir_read(int fd, char *buf, size_t size) {
 	int saved = errno;

@@ -1,12 +1,12 @@
 /*
  * The system calls of the allocator, as wrappers over one table of hooks.
  * Nearly all uses of the calls in the table os_hooks go through it, so that a test can make each
- * fail at its k-th use. The other floors call the sys_*() functions. Those for files retry EINTR
+ * fail at its k-th use. The rest of src/ calls the sys_*() functions. Those for files retry EINTR
  * (up to SYS_TRIES_MAX times) and report failure as an errno value; all preserve errno. None of
  * them allocates, takes a lock of the C library or is a cancellation point, except where it says
  * so. They take no lock of ours; their state is the table and facts that are learned once. Called
- * by the profiler, unwind/, conf.c, meta/region, extent/guard, arena/canary, thread/tsd,
- * jemalloc_init.c and the other files of os/.
+ * by the profiler, unwind/, conf.c, meta/region, extent/guard, extent/dss (sbrk), arena/canary,
+ * thread/tsd, jemalloc_init.c and the other files of os/.
  *
  * A program may forbid system calls after its start, and the kernel then ends it for making one of
  * those. So from the end of boot on the library makes only the calls that the C library's malloc
@@ -79,8 +79,8 @@ const char *sys_env(const char *name);
 /* Whether the process has privileges that its environment must not control (AT_SECURE). */
 bool sys_is_secure(void);
 /*
- * The process id, in its own namespace, by a system call: to be called at the start of the process,
- * and for what needs other system calls anyway.
+ * The process id, in its own namespace, by a system call. A filter may forbid that later, so it is
+ * to be called at the start of the process, or in work that makes other system calls anyway.
  */
 int sys_pid(void);
 /* Inode number of the pid namespace; 0 if not known. */
@@ -93,14 +93,15 @@ int sys_open(const char *path, int flags, unsigned mode);
 /* Returns the number of bytes read (0: end of file), or -errno. */
 ssize_t sys_read(int fd, void *buf, size_t size);
 /*
- * Reads the beginning of a file of the kernel by one read. Returns the number of bytes, or -errno.
+ * Opens a file of the kernel (in /proc, /sys), reads its beginning by one read and closes it.
+ * Returns the number of bytes, or -errno. Adds no NUL.
  */
 ssize_t sys_read_file(const char *path, void *buf, size_t size);
 /* Writes once. Returns the number of bytes written, or -errno. */
 ssize_t sys_write(int fd, const void *buf, size_t size);
 /*
- * Writes all bytes. Returns 0 or an errno value; *written (may be NULL) is the number that was
- * written in any case.
+ * Writes all bytes. Returns 0 or an errno value; *written (written may be NULL) becomes the number
+ * of bytes that were written, also after an error.
  */
 int sys_write_all(int fd, const void *buf, size_t size, size_t *written);
 /* The following return 0 or an errno value. sys_close() never retries. */
@@ -114,9 +115,9 @@ int sys_rename(const char *from, const char *to);
 int sys_rename_noreplace(const char *from, const char *to);
 /* Returns the length of the target (NUL terminated, cut to size - 1), or -errno. */
 ssize_t sys_readlink(const char *path, char *buf, size_t size);
-/* 0 or an errno value; ENOENT if the directory cannot be named. */
+/* The working directory. 0 or an errno value: ENOENT: it has no path, ERANGE: buf is too small. */
 int sys_getcwd(char *buf, size_t size);
-/* 64 random bits; made of the clock, AT_RANDOM and an address if the system call fails. */
+/* 64 random bits from getrandom(2); if that fails, of the clock, AT_RANDOM and an address. */
 uint64_t sys_random(void);
 
 /*
@@ -152,7 +153,7 @@ int sys_dir_each(const char *path, char *buf, size_t size, int (*cb)(void *ctx, 
 
 /* A loaded object. */
 struct sys_module_s {
-	/* First address of its segments, and the address behind the last one. */
+	/* The first address of its loaded segments, and the address behind their last one. */
 	uintptr_t start;
 	uintptr_t end;
 	/* Address in memory minus the address that the program headers name (p_vaddr). */

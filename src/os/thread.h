@@ -37,12 +37,12 @@ typedef struct {
 int os_thread_create(os_thread_t *t, const char *name, void *(*fn)(void *), void *arg);
 /* Waits until the thread has ended. Returns 0 or an errno value. */
 int os_thread_join(os_thread_t *t);
-/* Name of the calling thread; an empty string if the system does not provide it. */
+/* Name of the calling thread, cut to size - 1 bytes; "" if the system does not provide it. */
 void os_thread_name_get(char *buf, size_t size);
 /* The kernel's id of the calling thread, by a system call. */
 int os_tid(void);
 /*
- * The same number without a system call, as the C library has stored it; 0: not known. In a forked
+ * os_tid() without a system call, as the C library has stored it; 0: not known. In a forked
  * child, which has only this thread, it is equal to the pid.
  */
 int os_tid_stored(void);

@@ -1,12 +1,13 @@
 /*
- * The thread's words: the whole static TLS of the allocator's fast path.
- * Invariant: `cache` always points to a readable block. A thread without a cache of its own points
- * to tls_boot_cache, whose zeroed bins read as "empty" for malloc and "full" for free, so the fast
- * path needs no test for initialisation. That block is shared and never written. `inside` > 0 means
- * that the thread does work of the library's own (a heartbeat, a dump, a session, a hook of the
- * user): allocations that it makes meanwhile are not sampled and run no heartbeat. Only the thread
- * itself writes its words, except `recall` and, together with it, `cache` (thread/recall.h). No
- * lock; words that others read or write are accessed by atomic builtins. Used by every floor above.
+ * The thread's words: the whole static TLS of the allocator's fast path. Invariant: `cache` always
+ * points to a readable block. A thread without a cache of its own points to tls_boot_cache, whose
+ * zeroed bins read as "empty" for malloc and "full" for free, so the fast path needs no test for
+ * initialisation. That block is shared and never written. `inside` > 0 means that the thread does
+ * work of the library's own (a heartbeat, which is upkeep after some bytes allocated; a dump, a
+ * session, a hook of the user): allocations that it makes meanwhile are not sampled and run no
+ * heartbeat. Only the thread itself writes its words, except `recall` and, together with it,
+ * `cache` (thread/recall.h). No lock; words that others read or write are accessed by atomic
+ * builtins. Used by most folders of src/, not by util/.
  */
 #ifndef OS_TLS_H
 #define OS_TLS_H
@@ -26,7 +27,7 @@ struct tls_s {
 	void *cache;
 	/* The thread's other data; NULL before it is made. Owned by thread/tsd. */
 	struct tsd_s *tsd;
-	/* How deep the thread is in work of the library's own; counted by whoever does such work. */
+	/* How deep the thread is in work of the library's own, by whoever does it; not gate_depth. */
 	uint32_t inside;
 	/* Owned by thread/tsd: the thread's state; 0 means never initialised. */
 	uint32_t state;

@@ -10,9 +10,7 @@
 
 /* A rank and the flag share one word. */
 cassert(WITNESS_RANK_END <= WITNESS_ADDR_ORDER);
-/*
- * The order that the floors rely on: an outer floor calls an inner one while it holds its own lock.
- */
+/* Outer modules (prof, ctl) call inner ones (arena, extent, base) while they hold a lock. */
 cassert(WITNESS_RANK_OMIT == 0 && WITNESS_RANK_LEAF == WITNESS_RANK_END - 1);
 cassert(WITNESS_RANK_PROF_DUMP < WITNESS_RANK_CTL && WITNESS_RANK_CTL < WITNESS_RANK_ARENAS);
 cassert(WITNESS_RANK_PROF_DUMP < WITNESS_RANK_PROF_TDATAS);

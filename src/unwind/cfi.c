@@ -1,11 +1,12 @@
 /*
  * Interpreter of call frame information (DWARF CFI, as in .eh_frame), and of DWARF expressions. An
  * FDE describes one function and refers to a CIE, which holds what many functions share. Each
- * contains a small program; running both up to an address leaves the unwind row of that address.
- * The FDE is found by binary search in .eh_frame_hdr. Invariant: reading stays inside the lengths
- * that the records state, and anything unknown ends in ENOTSUP, never in a guessed row. No lock, no
- * allocation, no state between calls, because a walk may begin anywhere in the program. Called by
- * unwind_rows.c, unwind_step.c and frame_scan.c.
+ * contains a small program; running both up to an address leaves the unwind row of that address:
+ * how to compute the canonical frame address (CFA), and where the caller's frame pointer and the
+ * return address are. The FDE is found by binary search in .eh_frame_hdr. Invariant: reading stays
+ * inside the lengths that the records state, and anything unknown ends in ENOTSUP, never in a
+ * guessed row. No lock, no allocation, no state between calls, because a walk over a stack may
+ * begin anywhere in the program. Called by unwind_rows.c, unwind_step.c and frame_scan.c.
  */
 #include "unwind/cfi.h"
 
@@ -47,8 +48,8 @@ enum {
 	PE_OMIT = 0xff
 };
 /*
- * The only table format of .eh_frame_hdr that linkers write: pairs of 4 bytes, relative to the
- * header.
+ * The only table format of .eh_frame_hdr that linkers write: pairs of signed 4-byte distances from
+ * the start of the header.
  */
 #define HDR_TABLE_ENCODING 0x3b
 
@@ -86,8 +87,8 @@ enum {
 };
 
 /*
- * Operations of expressions (DW_OP_*). The first two are ranges of 32 that have an operand in their
- * number.
+ * Operations of expressions (DW_OP_*). The first two stand for 32 operations each: OP_LIT0 + n
+ * pushes n, OP_BREG0 + n pushes register n plus an offset.
  */
 enum {
 	OP_LIT0 = 0x30,
@@ -121,12 +122,12 @@ enum {
 	OP_LT = 0x2d,
 	OP_NE = 0x2e
 };
-/* Depth of the stack of an expression; that of the linkage table (PLT) needs 3. */
+/* Values that the stack of an expression can hold; that of the linkage table (PLT) needs 3. */
 #define EVAL_DEPTH 8
 
 /*
- * A position in a record and the record's end. is_bad is set when a read did not fit or is not
- * supported.
+ * A position in a record and the record's end. is_bad is set, and never cleared, when a read did
+ * not fit or is not supported.
  */
 struct cursor {
 	const unsigned char *p;
@@ -136,8 +137,8 @@ struct cursor {
 
 /* The parts of a CIE that its FDEs need. */
 struct cie {
-	uint64_t code_align;        /* factor of code advances */
-	int64_t data_align;         /* factor of register offsets */
+	uint64_t code_align;        /* bytes in one unit of a code advance */
+	int64_t data_align;         /* bytes in one unit of a register offset; often negative */
 	uint64_t ra_reg;            /* register that holds the return address */
 	unsigned char fde_encoding; /* PE_* of the addresses in its FDEs */
 	bool has_augmentation;      /* its FDEs have an augmentation block to be skipped */
@@ -152,8 +153,8 @@ struct state {
 	bool is_cfa_deref;      /* CFA = *(register + cfa_off) */
 	bool is_cfa_bad;        /* the CFA is an expression other than fp + off and *(fp + off) */
 	struct cursor cfa_expr; /* that expression, if is_cfa_bad */
-	struct cfi_rule_s fp;
-	struct cfi_rule_s ra;
+	struct cfi_rule_s fp;   /* where the caller's frame pointer is */
+	struct cfi_rule_s ra;   /* where the return address is */
 	bool is_ra_signed; /* aarch64: the return address is signed */
 };
 
@@ -166,11 +167,11 @@ struct machine {
 	struct state saved[REMEMBER_DEPTH]; /* by DW_CFA_remember_state */
 	unsigned n_saved; /* elements of saved in use */
 	uintptr_t loc;    /* address that the rules in `now` apply from */
-	uintptr_t target; /* run() stops before it would pass this address */
+	uintptr_t target; /* run() stops when loc is above this address */
 	bool is_bad;      /* an instruction was not supported */
 };
 
-/* Reads n bytes as a little-endian number; 0 and is_bad if they are not there. */
+/* Reads n bytes as a little-endian number; 0, is_bad and the end if they are not there. */
 static uint64_t
 read_bytes(struct cursor *c, size_t n) {
 	uint64_t v = 0;
@@ -187,7 +188,7 @@ read_bytes(struct cursor *c, size_t n) {
 	return v;
 }
 
-/* Reads an unsigned LEB128 number; 0 and is_bad if it does not fit. */
+/* Reads an unsigned LEB128 number; is_bad if it has more than 10 bytes or the record ends. */
 static uint64_t
 read_uleb(struct cursor *c) {
 	uint64_t v = 0;
@@ -202,7 +203,7 @@ read_uleb(struct cursor *c) {
 	return 0;
 }
 
-/* Reads a signed LEB128 number; 0 and is_bad if it does not fit. */
+/* Reads a signed LEB128 number; is_bad if it has more than 10 bytes or the record ends. */
 static int64_t
 read_sleb(struct cursor *c) {
 	uint64_t v = 0;
@@ -277,8 +278,8 @@ table_word(const unsigned char *p) {
 }
 
 /*
- * Finds in count pairs {start, record}, sorted by start and relative to base, the last one whose
- * start is at or below pc. Returns its record, or NULL.
+ * Finds in count pairs {start, record}, sorted by start, each a distance in bytes from base, the
+ * last one whose start is at or below pc. Returns the address of its record, or NULL.
  */
 static const unsigned char *
 search_table(const unsigned char *table, uint64_t count, uintptr_t base, uintptr_t pc) {
@@ -315,8 +316,8 @@ cfi_find_fde(const void *eh_frame_hdr, uintptr_t pc) {
 }
 
 /*
- * Returns a cursor from behind a record's length to its end. A length of 0 ends .eh_frame and is
- * bad here.
+ * Returns a cursor from behind the length field of the record at p to the record's end. A length of
+ * 0 ends .eh_frame and is bad here.
  */
 static struct cursor
 open_record(const unsigned char *p) {
@@ -332,8 +333,8 @@ open_record(const unsigned char *p) {
 }
 
 /*
- * Reads the data of an augmentation string "z...", letter by letter, and skips the rest of the
- * block.
+ * Reads the augmentation block of a CIE: each letter behind the "z" of its augmentation string
+ * tells what comes next in the block. Then moves to the end of the block.
  */
 static void
 read_augmentation(struct cursor *c, struct cie *cie, const unsigned char *letters) {
@@ -398,8 +399,8 @@ read_cie(const unsigned char *p, struct cie *cie) {
 }
 
 /*
- * The bytes of an offset in units of the data alignment. The product wraps on corrupt input, which
- * is then caught by the checks of the walk.
+ * The bytes of an offset of `factor` units of the data alignment. The product wraps on corrupt
+ * input, which is then caught by the checks of the walk.
  */
 static int64_t
 scaled(const struct machine *m, uint64_t factor) {
@@ -427,8 +428,8 @@ restore_rule(struct machine *m, uint64_t reg) {
 }
 
 /*
- * Reads a block {length, bytes} and moves behind it. Returns true if the expression is "fp + *off",
- * possibly followed by one dereference.
+ * Reads an expression {length, bytes} and moves behind it. Returns true if its value is fp plus a
+ * constant, or with *is_deref the word at that address; *off is the constant, in bytes.
  */
 static bool
 read_fp_expression(struct cursor *c, int64_t *off, bool *is_deref) {
@@ -456,7 +457,7 @@ def_cfa(struct machine *m, uint64_t reg, int64_t off) {
 	m->now.is_cfa_bad = false;
 }
 
-/* Defines the CFA by the expression at c: as register and offset if it is so simple. */
+/* Defines the CFA by the expression at c: as register and offset if read_fp_expression() can. */
 static void
 def_cfa_expression(struct machine *m, struct cursor *c) {
 	int64_t off = 0;
@@ -480,6 +481,7 @@ rule_expression(struct machine *m, struct cursor *c) {
 	set_rule(m, reg, is_fp && !is_deref ? cfi_reg_at_fp : cfi_reg_bad, off);
 }
 
+/* Moves loc on by delta units of code_align bytes. */
 static void
 advance(struct machine *m, uint64_t delta) {
 	m->loc += (uintptr_t)(delta * m->cie->code_align);
@@ -638,7 +640,7 @@ run_one(struct machine *m, struct cursor *c) {
 	}
 }
 
-/* Runs a program until it ends or its next rules apply behind the target. 0 or ENOTSUP. */
+/* Runs a program until it ends or its next rules apply only above m->target. 0 or ENOTSUP. */
 static int
 run(struct machine *m, struct cursor c) {
 	while (c.p < c.end) {
@@ -657,7 +659,7 @@ run(struct machine *m, struct cursor c) {
 	return 0;
 }
 
-/* Makes the row of the rules at an address. 0 or ENOTSUP. */
+/* Makes the row of the rules s. 0, or ENOTSUP if it is useless: no CFA, but a caller. */
 static int
 row_of_state(const struct cie *cie, const struct state *s, struct cfi_row_s *row) {
 	row->cfa_off = s->cfa_off;
@@ -713,7 +715,7 @@ cfi_row_of_fde(const unsigned char *fde, uintptr_t pc, struct cfi_row_s *row) {
 	return err != 0 ? err : row_of_state(&cie, &m.now, row);
 }
 
-/* The end of the record at p; NULL if it is not a record that ends at or before `end`. */
+/* The end of the record at p; NULL: behind `end`, or fewer than 12 bytes are left from p to it. */
 static const unsigned char *
 record_end(const unsigned char *p, const unsigned char *end) {
 	size_t left = (size_t)(end - p);
@@ -811,8 +813,8 @@ eval_register(struct eval *e, unsigned reg) {
 }
 
 /*
- * Replaces the address on top of the stack by the word there, if that is not in [dead, dead_end)
- * and the kernel says that it can be read.
+ * Replaces the address on top of the stack by the word there. is_bad if the word overlaps [dead,
+ * dead_end) or the kernel says that it cannot be read.
  */
 static NO_SANITIZE_ADDRESS void
 eval_deref(struct eval *e) {

@@ -21,7 +21,7 @@ typedef enum {
 	cfi_cfa_signal      /* a signal frame: the registers are in the kernel's record at sp */
 } cfi_cfa_t;
 
-/* The place of the caller's value of a register. */
+/* Where the value that a register has in the caller is found. */
 typedef enum {
 	cfi_reg_same,   /* the register still has it */
 	cfi_reg_at_cfa, /* saved at CFA + off */
@@ -84,7 +84,7 @@ int cfi_row_of_fde(const unsigned char *fde, uintptr_t pc, struct cfi_row_s *row
 
 /* What cfi_read_record() found. */
 typedef enum {
-	cfi_record_bad, /* no record of a supported form */
+	cfi_record_bad, /* no record, or none of a supported form */
 	cfi_record_cie,
 	cfi_record_fde,
 	cfi_record_end  /* the terminator of an .eh_frame */
@@ -92,16 +92,18 @@ typedef enum {
 
 /*
  * Reads one record at *p of an .eh_frame that begins at `begin` and ends at `end` or before; all
- * bytes up to `end` are readable. Moves *p behind the record; if the record does not end before
- * `end`, *p stays. For an FDE *start becomes the address of its function and *size the bytes of it;
- * its CIE must lie between `begin` and the FDE. Otherwise the two mean nothing.
+ * bytes up to `end` are readable. Moves *p behind the record, also behind a bad one; if its end is
+ * not found at or before `end`, *p stays. If the result is cfi_record_fde, *start is the address of
+ * its function and *size the bytes of that; else they mean nothing. The CIE of an FDE must lie
+ * between `begin` and the FDE.
  */
 cfi_record_t cfi_read_record(const unsigned char *begin, const unsigned char **p,
     const unsigned char *end, uintptr_t *start, uintptr_t *size);
 
 /*
  * Evaluates an expression with these registers. Returns false if it needs other registers, or
- * memory that cannot be read (as the system says) or is dead, or if it is not supported.
+ * memory that cannot be read (as the system says) or is dead, or if it is not supported; *value
+ * means nothing then.
  */
 bool cfi_eval(const unsigned char *expr, size_t len, const struct cfi_regs_s *regs,
     uintptr_t *value);

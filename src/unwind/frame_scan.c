@@ -2,16 +2,16 @@
  * Finds the .eh_frame of objects without .eh_frame_hdr, and keeps a sorted table of the functions
  * that it describes (frame_scan.h).
  *
- * An .eh_frame is recognised by its form: a CIE that can be read, records that follow each other
- * without a gap, and at least one FDE of code in the same object. Only segments that are mapped for
- * reading are scanned, while the loader's lock is held, so that they stay mapped. The tables are
- * pages of their own, which are never changed or unmapped: a reader may be in one at any time.
- * Invariant: an entry of the list is complete before the list's length counts it, and then never
- * changes. Where an object was unloaded and another one is loaded, that one gets a new entry, which
- * is found first. Until the next look the old entry is found, so an FDE is checked at each use: it
- * and its CIE must still lie in the .eh_frame that was scanned, and describe the same function. No
- * lock for readers; one thread at a time adds entries (scan.is_busy). Called by unwind_rows.c,
- * unwind_step.c and unwind.c.
+ * An .eh_frame is recognised by its form: a CIE (what many functions share) that can be read,
+ * records that follow each other without a gap, and at least one FDE (the record of one function)
+ * of code in the same object. Only segments that are mapped for reading are scanned, while the
+ * loader's lock is held, so that they stay mapped. The tables are pages of their own, which are
+ * never changed or unmapped: a reader may be in one at any time. Invariant: an entry of the list is
+ * complete before the list's length counts it, and then never changes. Where an object was unloaded
+ * and another one is loaded, that one gets a new entry, which is found first. Until the next look
+ * the old entry is found, so an FDE is checked at each use: it and its CIE must still lie in the
+ * .eh_frame that was scanned, and describe the same function. No lock for readers; one thread at a
+ * time adds entries (scan.is_busy). Called by unwind_rows.c, unwind_step.c and unwind.c.
  */
 #include "unwind/frame_scan.h"
 
@@ -27,7 +27,7 @@
 
 /* Entries of the list; further objects are not scanned. */
 #define N_ENTRIES 128
-/* Bytes of one segment that are scanned. */
+/* Most bytes of one segment that are scanned. */
 #define SCAN_MAX (ZU(256) << 20)
 /* A CIE whose length is not below this (bytes) is not taken for the first one of an .eh_frame. */
 #define CIE_BYTES_MAX 256u
@@ -42,7 +42,7 @@ struct function_s {
 struct entry_s {
 	uintptr_t start;               /* its first address */
 	uintptr_t end;                 /* behind its last address */
-	uint64_t stamp;                /* hash of its bias, path and build id */
+	uint64_t stamp;                /* hash of its bias, path, start and build id */
 	const unsigned char *frames;   /* its .eh_frame, up to frames_end */
 	const unsigned char *frames_end;
 	const struct function_s *functions; /* sorted by start */
@@ -280,7 +280,7 @@ word_at(const unsigned char *p) {
 	return word;
 }
 
-/* Whether a record of the length that stands at p lies in the .eh_frame and can be read. */
+/* Whether the record at p, of the length that its first word says, is in e's range and readable. */
 static bool
 is_record(const struct entry_s *e, const unsigned char *p) {
 	size_t room = (size_t)(e->frames_end - p);

@@ -3,7 +3,8 @@
  * nothing says where their .eh_frame is. When such an object is first seen, its segments are
  * scanned for it, and a sorted table of its functions is made. Finding a function is possible in
  * any state of the program: no lock, no allocation. Called by unwind_rows.c, by unwind_step.c (is
- * an object known) and by unwind.c (is a look wanted; in a forked child).
+ * an object known) and by unwind.c (is a look wanted; in a forked child). An FDE is the record of
+ * one function in an .eh_frame; it refers to a CIE, which holds what many functions share.
  */
 #ifndef UNWIND_FRAME_SCAN_H
 #define UNWIND_FRAME_SCAN_H
@@ -11,10 +12,10 @@
 #include "util/compiler.h"
 
 /*
- * Scans the loaded objects without .eh_frame_hdr that were not seen yet, if any object was loaded
- * since the last call. Takes the loader's lock and maps memory: to be called with no lock held.
- * Returns whether there were such objects; then cached rows of their addresses are to be forgotten.
- * Returns false at once while another thread scans.
+ * A look: scans the loaded objects without .eh_frame_hdr that were not seen yet, if any object was
+ * loaded since the last call. Takes the loader's lock and maps memory: to be called with no lock
+ * held. Returns whether there were such objects; then cached unwind rows of their addresses are to
+ * be forgotten. Returns false at once while another thread scans.
  */
 bool frame_scan_try_look(void);
 
@@ -35,7 +36,7 @@ const unsigned char *frame_scan_find(uintptr_t pc);
 /* In a forked child: the thread that was looking does not exist. */
 void frame_scan_postfork_child(void);
 
-/* Sets without_hdr and scanned in *dst. */
+/* Sets without_hdr (objects seen) and scanned (those whose .eh_frame was found) in *dst. */
 struct unwind_stats_s;
 void frame_scan_stats(struct unwind_stats_s *dst);
 

@@ -17,7 +17,7 @@
 #include "util/atomic.h"
 #include "util/hash.h"
 
-/* For an object without a build id, a path of less than so many bytes is part of its stamp. */
+/* For an object without a build id: only a path shorter than this (bytes) is part of its stamp. */
 #define STAMP_PATH_MAX 512
 
 typedef module_record_t record_t;
@@ -31,8 +31,8 @@ static LARGE_BSS struct {
 	uint64_t adds;  /* the loader's count of objects loaded so far, at the last look */
 	bool has_missed; /* no record was made because the gate was closed: look again */
 	bool has_looked; /* there was a look, so `adds` counts */
-	char loaded[4096]; /* a path as the loader has it */
-	/* A path made absolute; belongs to module_history_gone(), of which one runs at a time. */
+	char loaded[4096]; /* scratch: a copy of a path as the loader has it */
+	/* Scratch: a path made absolute; for module_history_gone(), of which one runs at a time. */
 	char path[4096];
 } history;
 
@@ -55,9 +55,9 @@ is_record_of(const record_t *r, const struct sys_module_s *m) {
 }
 
 /*
- * Memory for a record with a path of this length; NULL if there is none, or there are too many
- * records. The caller may hold the loader's lock, for which a fork may wait: so nothing waits here
- * for the end of a fork.
+ * Memory for a record with a path of path_len bytes (without the NUL); NULL if there is none, the
+ * gate is closed, or there are too many records. The caller has set is_looking. It may hold the
+ * loader's lock, for which a fork may wait: so nothing waits here for the end of a fork.
  */
 static record_t *
 record_new(size_t path_len) {
@@ -119,8 +119,9 @@ absolute(const char *path) {
 }
 
 /*
- * Records an object that has no record yet, unless its path is empty. That is the path of the
- * program here, which is never unloaded; only module_history_look_program() passes its true path.
+ * Records an object that has no record yet, unless its path is empty. The caller has set
+ * is_looking. An empty path is that of the program here, which is never unloaded; only
+ * module_history_look_program() passes its true path. Returns 0, so that a listing goes on.
  */
 static int
 note_module(void *ctx UNUSED, const struct sys_module_s *m) {
@@ -154,7 +155,7 @@ note_module(void *ctx UNUSED, const struct sys_module_s *m) {
 	return 0;
 }
 
-/* Begins a look of this thread; false if another thread looks. */
+/* Sets is_looking for this thread; false if another thread has set it. */
 static bool
 try_look(void) {
 	return !atomic_exchange_b(&history.is_looking, true, MO_ACQUIRE);

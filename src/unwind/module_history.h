@@ -1,7 +1,8 @@
 /*
  * History of loaded objects: what a profile needs to name addresses in objects that were unloaded.
  * Records are never removed, and fields that readers use never change, so they are read without a
- * lock; one thread at a time makes records. Record numbers rise: the object that lay at an address
+ * lock; one thread at a time makes records. To look is to list the loaded objects and to record
+ * those that have no record yet. Record numbers rise: the object that lay at an address
  * at a given time is the last record there whose number is not above the last one of that time. If
  * a later object was loaded at the place of an earlier one, the earlier one is shadowed, and a
  * profile gives it and its addresses a substitute range that no object has. An object that was
@@ -23,7 +24,7 @@ typedef struct module_record_s {
 	atomic_p_t next; /* atomic: the only field that changes while others read */
 	uintptr_t start; /* first address */
 	uintptr_t end;   /* behind the last address */
-	uintptr_t bias;  /* load bias: address minus address in the file */
+	uintptr_t bias;  /* load bias in bytes: address in memory minus the file's (p_vaddr) */
 	uint32_t number; /* from 1 on, rising */
 	bool is_covered; /* a loaded object lies here; scratch field of module_history_gone() */
 	uint8_t build_id_len; /* bytes; 0: it has none */
@@ -66,7 +67,7 @@ const module_record_t *module_history_look_program(const char *exe);
 void module_history_postfork_child(void);
 /* The number of the last record; 0 if there is none. */
 uint32_t module_history_last(void);
-/* Whether any object is shadowed at record `now`: else each address is shown as it is. */
+/* Whether the records up to number `now` shadow any object: if not, addresses are shown as is. */
 bool module_history_has_shadows(uint32_t now);
 /*
  * The address that a profile written at record `now` shows for an address sampled at record `then`:

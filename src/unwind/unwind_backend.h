@@ -1,9 +1,10 @@
 /*
- * The interface of the unwinding methods: the start of a walk, the memo that it keeps for the next
- * one, the reasons for its end, and the table of functions of each method. It is apart from
- * unwind.h, which selects a method, so that no method depends on that. The counters of walks are
- * relaxed atomics; no lock. Used by unwind.c, by the methods (unwind_fp.c, unwind_libgcc.c,
- * unwind_libunwind.c) and the modules below them.
+ * The interface of the unwinding methods: the start of a walk over a stack, the memo that it keeps
+ * for the next one, the reasons for its end, and the table of functions of each method. This header
+ * is apart from unwind.h, which selects a method, so that no method depends on that. The counters
+ * of walks are relaxed atomics; no lock. Used by unwind.c, by the methods (unwind_fp.c,
+ * unwind_libgcc.c, unwind_libunwind.c) and the modules below them. A row says how to get from the
+ * registers at one code address to those of the caller (unwind_rows.h).
  */
 #ifndef UNWIND_UNWIND_BACKEND_H
 #define UNWIND_UNWIND_BACKEND_H
@@ -34,7 +35,7 @@ struct unwind_stats_s {
 	uint64_t samples;     /* stacks that were read: calls of unwind_at() */
 	uint64_t fallbacks;   /* samples for which "auto" used another method */
 	uint64_t rows_made;   /* rows read from unwind tables and stored in the cache */
-	uint64_t generations; /* times that cached rows became invalid */
+	uint64_t generations; /* times that all cached rows became invalid */
 	uint64_t without_hdr; /* objects without .eh_frame_hdr that were seen */
 	uint64_t scanned;     /* of these, those whose .eh_frame was found by a scan */
 	uint64_t stops[unwind_stop_count]; /* walks by the reason for their end */
@@ -42,7 +43,7 @@ struct unwind_stats_s {
 	uint64_t depths[UNWIND_DEPTH_BUCKETS];
 };
 
-/* The start of a walk: registers in the caller of the function that used UNWIND_HERE(). */
+/* The start of a walk: registers as they are when the function that used UNWIND_HERE() returns. */
 struct unwind_where_s {
 	uintptr_t pc;
 	uintptr_t sp;
@@ -84,7 +85,7 @@ struct unwind_check_s {
  * is called.
  */
 struct unwind_memo_s {
-	/* the thread's own stack: lowest address that a walk has used, and end; end 0: not known */
+	/* the thread's own stack: start of the lowest page that a walk used, and end; 0: not known */
 	uintptr_t own_lo;
 	uintptr_t own_hi;
 	/* the range of another stack that a walk has used; it may be unmapped by now */
@@ -93,13 +94,14 @@ struct unwind_memo_s {
 	/* end of a stack that was tested and is not the thread's own; 0: none */
 	uintptr_t tried_hi;
 	uint64_t salt; /* of the generation of rows with which the marks were made (unwind_rows.salt) */
-	unsigned room;  /* marks that there is memory for, at most the number of frames */
-	unsigned known; /* marks [known, room) are those of the last walk */
-	unsigned first; /* index at which the last walk's frames begin */
-	bool is_same;   /* the last walk found the frames of the walk before it */
+	unsigned room;  /* marks that there is memory for, at most the elements of the frames' array */
+	unsigned known; /* marks [known, room) are those of the last walk; room: none is valid */
+	unsigned first; /* index in the frames' array at which the last walk's frames begin */
+	bool is_same;   /* the last walk found exactly the frames of the walk before it */
 	bool is_whole;  /* the last walk ended with the outermost frame */
 	bool is_own;    /* all frames of the last walk lie on the thread's own stack */
-	unsigned n_checks; /* checks in use: all words of the last walk if it was repeated, else 0 */
+	/* checks in use: all words that the last walk read, if it found the same stack again; else 0 */
+	unsigned n_checks;
 	struct unwind_mark_s *marks;
 	struct unwind_check_s *checks; /* room for as many as there are marks */
 };
@@ -153,9 +155,7 @@ extern HIDDEN struct unwind_counts_s {
 	atomic_u64_t depths[UNWIND_DEPTH_BUCKETS];
 } unwind_counts;
 
-/*
- * Count how a walk ended, that "auto" used another method for a sample, and the depth of a stack.
- */
+/* Count how a walk ended, that "auto" used another method for a sample, and a depth in frames. */
 ALWAYS_INLINE void
 unwind_count_stop(unwind_stop_t stop) {
 	assert(stop < unwind_stop_count);

@@ -1,14 +1,19 @@
 /*
  * The methods "fp" and "auto": stacks by frame pointers, checked by unwind rows; "auto" asks libgcc
- * for a sample whose walk ended because a row could not be used.
- * A frame-pointer chain alone is unreliable: a function without a frame pointer between two
- * functions with one is lost. So every step uses the row of the return address, read once from the
- * object's tables and then cached: "CFA = fp + c" is the frame-pointer step, "CFA = sp + c" the
- * other common one. A walk compares the stack with that of the last walk and steps only through
- * frames that changed (struct trail_s); a stack that comes again whole is compared by a list of all
- * words that were read (memo->checks). Invariant: only memory that is known to be a stack is read
- * (unwind_step.h). No lock and no allocation during a walk. unwind.c calls the two tables at the
- * end.
+ * for a sample whose walk ended because a row could not be used. A frame-pointer chain alone is
+ * unreliable: a function without a frame pointer between two functions with one is lost. So every
+ * step uses the unwind row of the return address, which says how to compute the canonical frame
+ * address (CFA) and where the caller's registers are saved. It is read once from the object's
+ * tables and then cached: "CFA = fp + c" is the frame-pointer step, "CFA = sp + c" the other common
+ * one. Cached rows become invalid together: each such generation of rows has another salt, which is
+ * part of the cache's keys.
+ *
+ * A thread keeps from its last walk (memo): the frames, and for each a mark with sp, fp and the
+ * addresses from which the return address and fp were read. A walk compares the stack with these
+ * and steps only through frames that changed (struct trail_s); a stack that comes again whole is
+ * compared by a list of all words that were read (memo->checks). Invariant: only memory that is
+ * known to be a stack is read (unwind_step.h). No lock and no allocation during a walk. unwind.c
+ * calls the two tables at the end.
  */
 #include <sys/auxv.h>
 
@@ -28,9 +33,10 @@ static struct {
 /* ---- steps ---- */
 
 /*
- * A step by one of the two common rows, ROW_FRAME or a plain one, with the frame's registers in
- * local variables. Returns false and leaves them unchanged if step_slow() is needed. The stack can
- * be read from sp up to hi, which must not be below sp.
+ * A step by one of the two common rows: ROW_FRAME (CFA = fp + 16) or a plain one (CFA = sp + c, all
+ * saved registers inside the frame). *pc, *sp and *fpr, the frame's registers, become those of the
+ * caller. Returns false and leaves them unchanged if step_slow() is needed. The stack can be read
+ * from sp up to hi, which must not be below sp.
  */
 ALWAYS_INLINE NO_SANITIZE_ADDRESS bool
 step_fast(row_t row, uintptr_t *pc, uintptr_t *sp, uintptr_t *fpr, uintptr_t hi) {
@@ -69,10 +75,10 @@ step_slow(struct walk_s *w, uintptr_t pc, uintptr_t sp, uintptr_t fpr) {
 
 /*
  * Frames and marks of one walk. frames is the caller's array, which the memo belongs to, with room
- * for `max`; marks are those of the memo, `room` in number. The elements [0, n) are of this walk;
- * [old, room) are those of the last walk that this one may still reach. When the walk reaches a
- * frame of the last one with the same registers, it continues by comparing the words that the steps
- * would read, which costs less than the steps.
+ * for `max`; marks are those of the memo, `room` in number (at most max). In both arrays the
+ * elements [0, n) are of this walk, and [old, room) those of the last walk that this one may still
+ * reach. When the walk reaches a frame of the last one with the same registers, it continues by
+ * comparing the words that the steps would read, which costs less than the steps.
  */
 struct trail_s {
 	void **frames;
@@ -89,7 +95,7 @@ struct trail_s {
 	bool has_all;
 };
 
-/* Begins with the marks of the last walk, unless rows of another generation made them. */
+/* Begins with the marks of the last walk, unless they were made with rows of another generation. */
 static void
 trail_begin(struct trail_s *t, const struct walk_s *w, void **frames, unsigned max, uint64_t salt) {
 	const struct unwind_memo_s *m = w->memo;
@@ -132,9 +138,9 @@ trail_meets(struct trail_s *t, uintptr_t pc, uintptr_t sp, uintptr_t fpr) {
 }
 
 /*
- * Returns the index up to which the steps of the last walk, from a frame that both walks share,
- * would read the same words again. The words are compared in the order of the steps and only below
- * hi, so each is known to be on the stack.
+ * Returns the index of the first frame of the last walk behind `from`, a frame that both walks
+ * share, whose words on the stack have changed or lie above hi; `room` if there is none. The words
+ * are compared in the order of the steps, so each is known to be on the stack.
  */
 ALWAYS_INLINE NO_SANITIZE_ADDRESS unsigned
 same_until(void *const *frames, const struct unwind_mark_s *marks, unsigned from, unsigned room,
@@ -159,7 +165,7 @@ is_same_whole(void *const *frames, const struct unwind_memo_s *m) {
 	    && same_until(frames, m->marks, m->known, m->room, UINTPTR_MAX) == m->room;
 }
 
-/* Adds the word `want` at an address to the list; two addresses are one check. */
+/* Adds the word `want` at an address to the list, which has n words so far; two are one check. */
 static void
 check_add(struct unwind_check_s *checks, unsigned n, uintptr_t at, uintptr_t want) {
 	checks[n / 2].at[n % 2] = at;
@@ -224,7 +230,7 @@ is_same_start(void *const *frames, unsigned max, const struct unwind_where_s *wh
 	    && frames[m->known] == (void *)where->pc;
 }
 
-/* Moves n frames and their marks. */
+/* Moves n frames and their marks from index `from` to index `to`. */
 static void
 trail_move(struct trail_s *t, unsigned to, unsigned from, unsigned n) {
 	assert(to + n <= t->room && from + n <= t->room);
@@ -233,8 +239,9 @@ trail_move(struct trail_s *t, unsigned to, unsigned from, unsigned n) {
 }
 
 /*
- * Called when the walk has met frame `old` of the last one: takes over the frames that both share.
- * Returns false if these are all that remain, so that no more steps are needed.
+ * Called when the walk has met frame `old` of the last one: takes over the frames that both share,
+ * so that t->n - 1 is the last of them. Returns false if no more steps are needed: the shared
+ * frames reach the outermost one, or fill max; they then stay where they are, from `old` on.
  */
 static bool
 trail_follow(struct trail_s *t, const struct unwind_memo_s *m, uintptr_t hi) {
@@ -256,8 +263,8 @@ trail_follow(struct trail_s *t, const struct unwind_memo_s *m, uintptr_t hi) {
 
 /*
  * Moves all frames to the end of the first `room` elements, for the next walk, and sets the memo;
- * if there are more frames than marks they stay where they are, and the memo forgets the walk.
- * Returns the number of frames, at most max.
+ * if there are more frames than marks they stay at index 0, and the memo forgets the walk.
+ * memo->first is then the index of the innermost frame. Returns the number of frames, at most max.
  */
 static unsigned
 trail_end(struct trail_s *t, const struct walk_s *w, uintptr_t first_sp, uint64_t salt) {
@@ -332,7 +339,7 @@ walk(struct walk_s *w, struct trail_s *t, uint64_t salt) {
 	}
 }
 
-/* A walk without statistics; steps only through frames that the last walk did not have. */
+/* A walk without statistics. Returns the number of frames, which begin at frames[memo->first]. */
 static unsigned
 walk_uncounted(void **frames, unsigned max, const struct unwind_where_s *where,
     struct unwind_memo_s *memo, unwind_stop_t *stop) {
@@ -373,7 +380,7 @@ walk_counted(void **frames, unsigned max, const struct unwind_where_s *where,
 	return n;
 }
 
-/* Whether the stack is that of the last walk; if so, makes the list of checks for next time. */
+/* Whether the stack is that of the last walk, as a whole; if so, makes the list memo->checks. */
 static NOINLINE bool
 same_try_learn(void *const *frames, struct unwind_memo_s *memo) {
 	if (!is_same_whole(frames, memo)) {

@@ -15,7 +15,7 @@
 #include "util/assert.h"
 #include "util/hash.h"
 
-/* Kind, plain, frame pointer, signed and the three offsets fill one word. */
+/* Bits: kind 3, plain 1, frame pointer 2, signed 1 and the three offsets fill one word. */
 cassert(7 + 3 * ROW_OFF_BITS == 64);
 cassert(ROW_MISSING == 0 && ROW_UNKNOWN <= 7 && ROW_FP_LOST <= 3);
 cassert(ROW_FP_SAME == 0 && ROW_FP_CFA == 1);
@@ -64,7 +64,7 @@ is_words(int64_t off) {
 	return (off & 7) == 0 && off / 8 >= -limit && off / 8 < limit;
 }
 
-/* Packs the rule of the frame pointer; ROW_FP_LOST if it does not fit. */
+/* The bits of the rule of the frame pointer in a row; those of ROW_FP_LOST if it does not fit. */
 static row_t
 pack_fp_rule(const struct cfi_rule_s *rule) {
 	row_t off = ROW_PACK_FP(rule->off / 8);
@@ -80,7 +80,7 @@ pack_fp_rule(const struct cfi_rule_s *rule) {
 	}
 }
 
-/* Adds the rule of the return address to *row; false if it does not fit. */
+/* Adds the rule of the return address to *row; false (*row is then spoilt) if it does not fit. */
 static bool
 pack_ra_rule(const struct cfi_rule_s *rule, row_t *row) {
 	if (rule->kind == cfi_reg_same) {

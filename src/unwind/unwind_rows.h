@@ -1,9 +1,11 @@
 /*
- * Unwind rows of code addresses, each packed into one word and cached in a fixed table. No lock: an
- * entry is two words, the packed row and a key that mixes the address, the row and the generation,
- * so a torn or stale entry does not match. The generation changes when an object was unloaded or
- * may have been, when another object lies where one was, or when the tables of an object were found
- * by a scan. Called by the walks (unwind_fp.c, unwind_step.c), by code.c and by unwind.c.
+ * Unwind rows of code addresses, each packed into one word and cached in a fixed table. A row says
+ * how to find, at that address, the canonical frame address (CFA, sp of the caller), the return
+ * address and the caller's frame pointer. No lock: an entry is two words, the packed row and a key
+ * that mixes the address, the row and the generation of rows, so a torn or stale entry does not
+ * match. The generation changes when an object was unloaded or may have been, when another object
+ * lies where one was, or when the tables of an object were found by a scan. Called by the walks
+ * (unwind_fp.c, unwind_step.c), by code.c and by unwind.c.
  */
 #ifndef UNWIND_UNWIND_ROWS_H
 #define UNWIND_UNWIND_ROWS_H
@@ -27,7 +29,7 @@
 typedef uint64_t row_t;
 
 enum {
-	ROW_MISSING, /* never stored in the cache */
+	ROW_MISSING, /* no object is known there, or its tables are gone; never stored in the cache */
 	ROW_SP,      /* CFA = sp + offset */
 	ROW_FP,      /* CFA = fp + offset */
 	ROW_DEREF,   /* CFA = *(fp + offset) */
@@ -37,7 +39,7 @@ enum {
 	ROW_UNKNOWN  /* described in a way that is not supported */
 };
 #define ROW_KIND(r) ((unsigned)(r) & 7) /* one of these */
-/* A ROW_SP whose offsets all lie inside its frame, so that a step needs no further checks. */
+/* A ROW_SP that saves all between sp and the CFA: a step checks only that the CFA is below hi. */
 #define ROW_PLAIN 8u
 /* The saved return address is signed (aarch64). */
 #define ROW_RA_SIGNED 64u
@@ -47,7 +49,7 @@ enum {
  */
 enum { ROW_FP_SAME, ROW_FP_CFA, ROW_FP_FP, ROW_FP_LOST };
 #define ROW_FP_HOW(r) ((unsigned)((r) >> 4) & 3)
-/* Bits of an offset; the offsets of a row in bytes, and the bits of one given in words. */
+/* Bits of an offset; ROW_*_OFF(): an offset of a row in bytes; ROW_PACK_*(): its bits in a row. */
 #define ROW_OFF_BITS 19
 #define ROW_RA_OFF(r) (((int64_t)((r) << 38) >> 45) * 8)
 #define ROW_FP_OFF(r) (((int64_t)((r) << 19) >> 45) * 8)
@@ -63,8 +65,8 @@ enum { ROW_FP_SAME, ROW_FP_CFA, ROW_FP_FP, ROW_FP_LOST };
 	(ROW_FP | ROW_FP_CFA << 4 | ROW_PACK_RA(-1) | ROW_PACK_FP(-2) | ROW_PACK_CFA(2))
 
 /*
- * Offset of the return address from the CFA in a plain row. On x86-64 it is -8, where the call
- * instruction stores it; only rows that say so are plain.
+ * Offset in bytes of the return address from the CFA in a plain row. On x86-64 it is -8, where the
+ * call instruction stores it; only rows that say so are plain.
  */
 #if defined(__x86_64__)
 #define RA_OFF_PLAIN(r) ((uintptr_t)-8)
@@ -122,7 +124,7 @@ row_load(size_t slot, uintptr_t pc, uint64_t salt) {
  * loaded there later. No lock, at any time.
  */
 row_t unwind_row_find(uintptr_t pc);
-/* Packs a row; ROW_UNKNOWN if it does not fit. */
+/* Packs a row; ROW_UNKNOWN if its CFA or return address does not fit. */
 row_t unwind_row_pack(const struct cfi_row_s *r);
 
 /*

@@ -1,8 +1,10 @@
 /*
  * One step of a walk with all checks, and what is known of the thread's stacks.
  * unwind_step.h has the contract. A step leads to a frame above the last one inside the confirmed
- * range, or to another stack (out of a signal handler, or at most MOVES_MAX times by rows), or says
- * why the walk ends. Invariant: what is read lies below hi or was confirmed by the kernel. The
+ * range [sp, hi), or to another stack (out of a signal handler, or at most MOVES_MAX times by
+ * rows), or says why the walk ends. A row says how to find the canonical frame address (CFA), the
+ * return address and the caller's frame pointer; a guard is a walk that goes ahead of an unwinder
+ * that checks nothing. Invariant: what is read lies below hi or was confirmed by the kernel. The
  * caller bounds the number of frames, so a walk always ends. No lock and no state outside of the
  * walk and the thread's memo. Called by unwind_fp.c, unwind_libgcc.c and unwind_libunwind.c.
  */
@@ -22,7 +24,7 @@
 
 /* Largest distance in bytes from sp that a step may bridge; more is taken for a broken chain. */
 #define FRAME_SPAN_MAX (ZU(16) << 20)
-/* Most consecutive steps by bare frame pointers, in code without unwind information. */
+/* Most consecutive steps by bare frame pointers to addresses in no loaded object. */
 #define GUESS_MAX 64
 /* Most steps of one walk to other stacks, by rows. */
 #define MOVES_MAX 16
@@ -72,7 +74,7 @@ is_in_frame(const struct walk_s *w, uintptr_t addr, uintptr_t end) {
 	return addr >= w->sp && addr < end && (addr & 7) == 0;
 }
 
-/* Moves to the caller; true. */
+/* Sets the registers of w to those of the caller: ra, cfa, caller_fp. Returns true. */
 static bool
 enter_caller(struct walk_s *w, uintptr_t ra, uintptr_t cfa, uintptr_t caller_fp) {
 	/* Upwards only and never beyond what was confirmed: therefore a walk ends. */
@@ -162,7 +164,7 @@ find_fp(struct walk_s *w, row_t row, uintptr_t cfa, uintptr_t *caller_fp) {
 	return true;
 }
 
-/* Reads the return address as the row says; false if it is not in the frame. */
+/* Reads the return address as the row says; false if it is neither in the frame nor in w->lr. */
 static bool
 find_ra(struct walk_s *w, row_t row, uintptr_t cfa, uintptr_t *ra) {
 	uintptr_t addr = cfa + (uintptr_t)ROW_RA_OFF(row);
@@ -253,9 +255,9 @@ is_sigreturn(uintptr_t pc) {
 }
 
 /*
- * A step by the bare frame pointer, in code without unwind information (JIT, assembly), if the code
- * of an object shows that it keeps one. The walk drops such frames unless the chain leads back to a
- * call in a loaded object (trail_cut).
+ * A step by the bare frame pointer, in code without unwind information (JIT, assembly). If that
+ * code is in an object, it must show that it keeps a frame pointer. The walk drops such frames
+ * unless the chain leads back to a call in a loaded object (trail_cut() of unwind_fp.c).
  */
 static bool
 step_guess(struct walk_s *w) {
@@ -388,8 +390,8 @@ unwind_step_guard(struct walk_s *w, unwind_find_fde_t *find_fde) {
 /* ---- stacks ---- */
 
 /*
- * Whether `end` lies above the stack at lo, of which the part up to hi is known, in the same
- * mapping.
+ * Whether `end` lies above lo and all bytes up to it can be read: they end at or before hi, up to
+ * which the stack at lo is known to be readable, or at most STACK_END_SPAN above hi.
  */
 static bool
 is_own_end(uintptr_t lo, uintptr_t hi, uintptr_t end) {

@@ -1,5 +1,8 @@
 /*
- * One step of a walk over a stack: from the registers of a frame to those of its caller.
+ * One step of a walk over a stack: from the registers of a frame to those of its caller, as the
+ * unwind row of its code says (unwind_rows.h). A guard is such a walk that goes ahead of an
+ * unwinder which checks nothing (libgcc, libunwind), and stops it before a step that it must not
+ * take. A mark is what a thread keeps of a frame for its next walk (unwind_backend.h).
  * Invariant: only memory that is known to be a mapped stack is read. A step ends above the last one
  * and inside [sp, hi). That range is either the thread's own stack, whose end is known and which
  * exists as long as the thread, or memory that the kernel has confirmed as readable during this
@@ -20,7 +23,7 @@
 #define HAS_WALK 0
 #endif
 
-/* The value of walk_s.fp if the frame pointer was saved in a way that rows do not describe. */
+/* The value of walk_s.fp if the frame pointer was saved in a way that rows cannot describe. */
 #define FP_IS_LOST (~(uintptr_t)2)
 
 /* The registers of one frame during a walk. */
@@ -36,13 +39,13 @@ struct walk_s {
 	uintptr_t hi;
 	/* The link register at the place that a signal interrupted; 0 if not known. */
 	uintptr_t lr;
-	/* Consecutive steps by bare frame pointers. */
+	/* Consecutive steps by bare frame pointers, without a row, to addresses in no object. */
 	unsigned n_guessed;
 	/* Steps to another stack by rows, in this walk. */
 	unsigned n_moves;
 	/*
-	 * Addresses from which the last unwind_step() read pc (as in a mark; NOT_READ: not by a row
-	 * alone) and fp (0: unchanged).
+	 * Addresses from which the last unwind_step() read pc (with RA_AT_SIGNED if that was signed;
+	 * NOT_READ: not by a row alone) and fp (0: unchanged).
 	 */
 	uintptr_t ra_at;
 	uintptr_t fp_at;
@@ -129,7 +132,7 @@ mark_load_ra(const struct unwind_mark_s *m) {
 void unwind_walk_begin_elsewhere(struct walk_s *w);
 void unwind_walk_learn(const struct walk_s *w, uintptr_t first_sp);
 
-/* Begins a walk from `where`, with what the thread knows of its stacks. */
+/* Begins a walk from `where`, with what the thread knows of its stacks (m). */
 ALWAYS_INLINE void
 unwind_walk_begin(struct walk_s *w, const struct unwind_where_s *where, struct unwind_memo_s *m) {
 	*w = (struct walk_s){.pc = where->pc, .sp = where->sp, .fp = where->fp, .memo = m};
@@ -140,7 +143,7 @@ unwind_walk_begin(struct walk_s *w, const struct unwind_where_s *where, struct u
 	}
 }
 
-/* Ends a walk: keeps what it learned of the stack on which it began. */
+/* Ends a walk that began at the stack address first_sp: keeps what it learned of that stack. */
 ALWAYS_INLINE void
 unwind_walk_end(const struct walk_s *w, uintptr_t first_sp) {
 	if (unlikely(!w->is_own || first_sp < w->memo->own_lo)) {

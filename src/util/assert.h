@@ -2,9 +2,9 @@
  * assert(), assert_not_reached() and the compile-time cassert().
  * In debug builds a false assertion writes one line through assert_write and aborts. In release
  * builds the expression is type-checked but not evaluated, and the compiler may assume that
- * assert_not_reached() is never reached. The writer is a pointer because messages belong to a
- * higher floor: os/malloc_io installs malloc_write at boot; until then the text goes to file
- * descriptor 2.
+ * assert_not_reached() is never reached. The writer is a pointer because util/ must not depend on
+ * os/: os/malloc_io installs malloc_write at boot; until then the text goes to file descriptor 2.
+ * No lock; any thread may call.
  */
 #ifndef UTIL_ASSERT_H
 #define UTIL_ASSERT_H

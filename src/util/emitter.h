@@ -49,7 +49,7 @@ emitter_is_json(const emitter_t *em) {
 	return em->mode != emitter_table;
 }
 
-/* Begin and end the whole report; in JSON they open and close the outermost object. */
+/* Begin and end the whole report: in JSON the outermost object, in the table mode nothing. */
 void emitter_begin(emitter_t *em);
 void emitter_end(emitter_t *em);
 

@@ -10,6 +10,7 @@
 
 typedef uint32_t fxp_t;
 
+/* The number x, which is below 65536. */
 #define FXP_INIT_INT(x) ((fxp_t)(x) << 16)
 /* p percent, rounded down to a multiple of 2^-16. */
 #define FXP_INIT_PERCENT(p) ((fxp_t)(((uint64_t)(p) << 16) / 100))

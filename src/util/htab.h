@@ -11,6 +11,7 @@
 
 typedef uint64_t htab_hash_t(const void *key);
 typedef bool htab_eq_t(const void *a, const void *b);
+/* size: bytes. htab_alloc_t returns NULL without memory. */
 typedef void *htab_alloc_t(void *opaque, size_t size);
 typedef void htab_free_t(void *opaque, void *p, size_t size);
 
