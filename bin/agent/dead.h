@@ -1,10 +1,10 @@
 /*
- * The dead: processes that had a box when they ended, that is, the tables of their profiler in a
- * memory file (meta/image.h). While such a process lives, jeprofd holds that file open; when the
- * process has ended the box is copied, the file is closed, so that its memory no longer counts for
- * the cgroup of the process, and what the box says is served below /dead/. At most DEAD_MOST are
- * kept, for DEAD_MS, in a directory below --cache or in memory. Boxes come from processes and may
- * hold anything.
+ * The dead: processes that had a box when they ended, that is, a memory file that holds the tables
+ * of their profiler (src/meta/image.h). While such a process lives, jeprofd holds that file open;
+ * when the process has ended the box is copied, the file is closed, so that its memory no longer
+ * counts for the cgroup of the process, and what the box says is served below /dead/. At most
+ * DEAD_MOST are kept, for DEAD_MS, in a directory below --cache or in memory. Boxes come from
+ * processes and may hold anything.
  *
  *   dead_watch.c    holds the boxes of the living, and notices their ends
  *   dead_end.c      how a process ended
@@ -22,8 +22,8 @@
 #include "text.h"
 
 enum {
-	DEAD_MOST = 64,             /* of the dead that are kept */
-	DEAD_MS = 24 * 3600 * 1000, /* after their end */
+	DEAD_MOST = 64,             /* of the dead that are kept, at most */
+	DEAD_MS = 24 * 3600 * 1000, /* how long one of them is kept after its end, at most */
 	DEAD_WHY = 256,             /* bytes of dead_t.why, with its NUL */
 };
 
@@ -36,18 +36,18 @@ typedef struct dead_s {
 	char key[DEAD_KEY];   /* of its paths below /dead/ and of its files: time of the end and pid */
 	int pid;
 	end_t how;
-	int code;             /* exit status or signal; -1: not known */
+	int code;             /* exit status or number of the signal; -1: not known */
 	uint64_t ended_ms;    /* when jeprofd noticed the end */
 	labels_t labels;
 	/* What the box says. */
 	char why[DEAD_WHY];   /* why there is no profile; "": there is one */
 	uint64_t told_ms;     /* when the process told the following figures */
 	uint64_t allocated;   /* bytes, as are the next three */
-	uint64_t resident;    /* rss if known, else what the library says of its own */
+	uint64_t resident;    /* of the process (rss) if known, else of the allocator */
 	uint64_t limit;       /* of memory, UINT64_MAX: none, or not known */
 	uint64_t grown;       /* by so many bytes `resident` rose up to the end without a great fall */
 	uint64_t growing_ms;  /* how long that took; 0: it did not grow */
-	uint64_t box_bytes;   /* of the copy of the box; 0: there is none */
+	uint64_t box_bytes;   /* size of the copy of the box, holes included; 0: there is none */
 	unsigned points;      /* in `course` */
 	point_t course[HISTORY_POINTS]; /* of the last hour at most, oldest first */
 } dead_t;
@@ -69,7 +69,7 @@ void dead_look(const jeprof_target_t *t);
 
 /* The number of processes whose box is held. */
 unsigned dead_held(void);
-/* Whether the box of this process is held. */
+/* Whether the box of this process is held. start: clock ticks from boot to its start. */
 bool dead_holds(int pid, uint64_t start);
 
 /* ---- dead_end.c ---- */
@@ -80,18 +80,21 @@ bool dead_holds(int pid, uint64_t start);
  */
 uint64_t end_kills(const char *cgroup);
 /*
- * How a process that has ended did that. `process` is its pidfd; has_kill: its cgroup had an
- * out-of-memory kill since it was last seen alive. Sets *code to the exit status or the signal, or
- * to -1.
+ * How a process that has ended did that. `process` is its pidfd; start: as above; has_kill: its
+ * cgroup had an out-of-memory kill since it was last seen alive. Sets *code to the exit status or
+ * the signal, or to -1.
  */
 end_t end_read(int process, int pid, uint64_t start, bool has_kill, int *code);
 
 /* ---- dead_facts.c ---- */
 
-/* Reads what the box says into *d, whose `how` and `limit` are set; may correct these two. */
+/*
+ * Reads what the box (a descriptor, which stays open) says into *d, whose `how` and `limit` are
+ * set; may correct these two. If it cannot be read, sets only d->why.
+ */
 void facts_read(dead_t *d, int box);
 
-/* A sentence about the end: how, at which size, and how fast it grew. */
+/* A sentence about the end, without its full stop: how, at which size, and how fast it grew. */
 void facts_sentence(text_t *t, const dead_t *d);
 
 /* ---- dead_store.c ---- */
@@ -100,13 +103,13 @@ void facts_sentence(text_t *t, const dead_t *d);
 void dead_open(void);
 
 /*
- * Gives *d a key, and keeps a copy of it and, unless d->why is set, of its box; sets d->why if that
- * cannot be copied. Removes those that are too many or too old. False: there is no memory, and
- * nothing is kept.
+ * Counts the end, gives *d a key, and keeps a copy of it and, unless d->why is set, of its box (a
+ * descriptor, which stays open); sets d->why if that cannot be copied. Then does dead_expire().
+ * False: there is no memory, and nothing is kept.
  */
 bool dead_keep(dead_t *d, int box);
 
-/* Removes those that are too old or too many. */
+/* Removes those that ended more than DEAD_MS ago, or are too many or take too many bytes. */
 void dead_expire(void);
 /*
  * Removes files that belong to none of the dead, such as a jeprofd that was killed has left: drafts
@@ -117,12 +120,12 @@ void dead_sweep(void);
 /* Copies one of the dead; false: there is none with this key. */
 bool dead_find(const char *key, dead_t *to);
 
-/* Calls f for each, the last one first, under the lock. */
+/* Calls f for each, the newest first, under the lock of dead_store.c. */
 void dead_each(void (*f)(const dead_t *d, void *arg), void *arg);
 
 /*
- * Opens the box, or the profile, of one of the dead for reading; -1: it is not there. dead_files is
- * the number of kinds. A memory file shares its offset with other descriptors: use pread().
+ * Opens the box, or the profile, of one of the dead for reading; -1: it is not there. The caller
+ * closes it, and reads by pread(): memory files share their offset. dead_files: number of kinds.
  */
 typedef enum { dead_box, dead_pprof, dead_files } dead_file_t;
 int dead_file(const char *key, dead_file_t which);
@@ -134,9 +137,9 @@ int dead_file(const char *key, dead_file_t which);
 void dead_keep_pprof(const char *key, const char *bytes, size_t length);
 
 typedef struct dead_counts_s {
-	uint64_t ended[end_count]; /* of processes with a held box, since the start */
+	uint64_t ended[end_count]; /* processes with a held box that ended so, since jeprofd's start */
 	unsigned kept;             /* now */
-	uint64_t bytes;            /* of their files */
+	uint64_t bytes;            /* that their files take on disk or in memory */
 } dead_counts_t;
 void dead_count(dead_counts_t *to);
 

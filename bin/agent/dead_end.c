@@ -2,9 +2,9 @@
  * How a process ended (dead.h). The kernel gives the exit status of a process to its parent. Others
  * can read it from /proc/PID/stat as long as the parent has not fetched it, if they have the right
  * to trace the process; else the kernel shows 0 there. Afterwards they can read it from a pidfd
- * (PIDFD_GET_INFO, Linux 6.15). An end counts as a kill for want of memory if it is a SIGKILL or
- * nothing can be read of it, and if in both cases the counter of such kills (end_kills) rose before
- * it. No locks, no state. Called by dead_watch.c; end_kills() also by metrics.c.
+ * (PIDFD_GET_INFO, Linux 6.15). An end counts as an out-of-memory kill (end_oom) if the counter of
+ * such kills (end_kills) has risen since the process was last seen alive, and the end was by
+ * SIGKILL or is unknown. No locks, no state. Called by dead_watch.c, end_kills() by metrics.c too.
  */
 #include "dead.h"
 
@@ -31,8 +31,8 @@ typedef struct pidfd_info_s {
 #define INFO_EXIT UINT64_C(8) /* in mask: exit_code is asked for, or was set */
 
 /*
- * Sets *number to that of the line "WORD NUMBER" of a file, of which 64 KiB are read; false if the
- * file has no such line or cannot be read.
+ * Sets *number to that of the first line "WORD NUMBER" in the first 64 KiB of a file; false if it
+ * has no such line there or cannot be read.
  */
 static bool
 read_word(const char *path, const char *word, uint64_t *number) {
@@ -92,7 +92,7 @@ unfetched_status(int pid, uint64_t start) {
 end_t
 end_read(int process, int pid, uint64_t start, bool has_kill, int *code) {
 	int status = -1;
-	/* Twice: its parent may fetch the status between the two ways to read it. */
+	/* Both ways twice: its parent may fetch the status after the first and before the second. */
 	for (int i = 0; i < 2 && status == -1; i++) {
 		pidfd_info_t info = {.mask = INFO_EXIT};
 		bool is_told = ioctl(process, GET_INFO, &info) == 0 && (info.mask & INFO_EXIT) != 0;

@@ -1,7 +1,8 @@
 /*
- * What a box says of the last hour of its process, and the sentence about its end (dead.h). A box
- * may say anything: its numbers are shown, and never used as sizes or indexes. No locks, no state.
- * Called by dead_watch.c (facts_read) and dead_pages.c (facts_sentence).
+ * What a box, the profiler's tables in a memory file, says of the last hour of its process, and the
+ * sentence about the end of the process (dead.h). A box may say anything: its numbers are shown,
+ * and never used as sizes or indexes. No locks, no state. Called by dead_watch.c (facts_read) and
+ * dead_pages.c (facts_sentence).
  */
 #include "dead.h"
 
@@ -12,12 +13,13 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 
+/* Resident bytes of the process, or of the allocator if those are not known. */
 static uint64_t
 resident_of(const jeprof_image_line_t *line) {
 	return line->rss != 0 ? line->rss : line->resident;
 }
 
-/* Sets `course` to at most HISTORY_POINTS of the lines, evenly spread, with the last one. */
+/* Sets d->course to every step-th line up to the last one, at most HISTORY_POINTS of them. */
 static void
 keep_course(dead_t *d, const jeprof_image_line_t *lines, size_t count) {
 	size_t step = (count + HISTORY_POINTS - 1) / HISTORY_POINTS;
@@ -30,6 +32,7 @@ keep_course(dead_t *d, const jeprof_image_line_t *lines, size_t count) {
 	d->points = (unsigned)points;
 }
 
+/* Sets course, points, grown and growing_ms; without lines or memory they stay as they are (0). */
 static void
 read_course(dead_t *d, jeprof_image_t *image) {
 	jeprof_image_line_t *lines = malloc(JEPROF_COURSE_MOST * sizeof(*lines));
@@ -69,7 +72,7 @@ static const struct {
     {SIGILL, "SIGILL"}, {SIGINT, "SIGINT"}, {SIGKILL, "SIGKILL"}, {SIGQUIT, "SIGQUIT"},
     {SIGSEGV, "SIGSEGV"}, {SIGSYS, "SIGSYS"}, {SIGTERM, "SIGTERM"}, {SIGTRAP, "SIGTRAP"}};
 
-/* The name of a signal that often ends a process; NULL: the sentence gives the number. */
+/* The name of a signal of the list; NULL: it is not there, and the sentence gives the number. */
 static const char *
 signal_name(int number) {
 	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {

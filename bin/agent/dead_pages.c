@@ -1,6 +1,7 @@
 /*
- * The pages of the dead: /dead/ and /dead/KEY/ (tell.h, dead.h, page.h). Takes the lock of
- * dead_store.c. Called by server.c.
+ * The pages of the dead, processes that ended (dead.h): the list /dead/, and /dead/KEY/ for each.
+ * Functions add HTML to a text_t; strings of a process are quoted (text_html). Takes the lock of
+ * dead_store.c, for the list during all rows. No state. Called by server.c.
  */
 #include "dead.h"
 
@@ -11,7 +12,7 @@
 #include "page.h"
 #include "tell.h"
 
-enum { SPAN_LEAST_MS = 10000 }; /* the least time that a picture shows */
+enum { SPAN_LEAST_MS = 10000 }; /* the least time that the axis of a picture has */
 
 /* A time, in ms since 1970, as "2026-11-25 09:15:31Z". */
 static void
@@ -25,13 +26,14 @@ add_time(text_t *t, uint64_t ms) {
 	text_add(t, "%s", stamp);
 }
 
-/* The time before the end that the picture shows, in ms: what `course` has, at most an hour. */
+/* The time before the end that the picture shows, in ms: that of `course`, but 10 s to an hour. */
 static int64_t
 span_of(const dead_t *d) {
 	int64_t known = d->points > 0 ? (int64_t)d->ended_ms - d->course[0].at_ms : 0;
 	return known > HOUR_MS ? HOUR_MS : known < SPAN_LEAST_MS ? SPAN_LEAST_MS : known;
 }
 
+/* A row of the list. Called by dead_each(), under its lock; arg: the text. */
 static void
 add_row(const dead_t *d, void *arg) {
 	text_t *t = arg;
@@ -61,6 +63,7 @@ tell_dead_list(text_t *t) {
 	text_add(t, "</table></html>\n");
 }
 
+/* A row with a number of bytes; nothing if it is not known (0, or UINT64_MAX for the limit). */
 static void
 add_bytes(text_t *t, const char *name, uint64_t bytes) {
 	if (bytes != 0 && bytes != UINT64_MAX) {

@@ -1,8 +1,8 @@
 /*
- * Profiles of the dead (dead.h): made from the box, with names, and kept. That is done when the
- * process has ended, because its files may be gone soon, or else when the profile is asked for. No
- * locks of its own, no state: each job has its own image of the box. Called by scrape.c, in the
- * thread of a job.
+ * Profiles of the dead, processes that ended (dead.h): each is made from the kept copy of its box,
+ * the profiler's tables, with names, and kept. That is done when the process has ended, because its
+ * files may be gone soon, or else when the profile is asked for. No locks of its own, no state:
+ * each job has its own image of the box. Called by scrape.c, in the thread of a job.
  */
 #include "dead.h"
 
@@ -36,7 +36,7 @@ write_text(int box, char **text, size_t *length, char why[JEPROF_WHY]) {
 	return error;
 }
 
-/* Answers with the profile that was kept; false: none was that can be used. */
+/* Answers with the kept profile; false: there is none, it is too large, or there is no memory. */
 static bool
 try_kept(const char *key, answer_t *a) {
 	struct stat st;
@@ -57,8 +57,8 @@ try_kept(const char *key, answer_t *a) {
 }
 
 /*
- * Answers with profile.proto, always with ages, and keeps it; or with a failure. Names come from
- * the files below order->root.
+ * Answers with the heap_v2 text as profile.proto, always with ages, and keeps that; or with a
+ * failure. Names come from the files below order->root, or below our root if that is 0.
  */
 static void
 convert(const order_t *order, const char *text, size_t length, answer_t *a) {
@@ -87,6 +87,7 @@ convert(const order_t *order, const char *text, size_t length, answer_t *a) {
 	    .length = bytes};
 }
 
+/* Answers with the profile made from the box, heap_v2 if is_raw; or with a failure. */
 static void
 answer_from_box(const order_t *order, answer_t *a) {
 	char why[JEPROF_WHY] = "", *text = NULL;

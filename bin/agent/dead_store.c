@@ -1,16 +1,17 @@
 /*
- * The dead that are kept (dead.h), and their files: KEY.box, which is the box and behind it the
- * record (dead_t), and KEY.pprof, the profile. They lie in the directory "dead" below --cache,
- * where a later jeprofd finds them, or are memory files. Pieces of zeros of a box are not copied.
+ * The dead that are kept (dead.h: processes that ended and had a box, the tables of their profiler
+ * in a memory file), and their files: KEY.box, which is a copy of the box and behind it the record
+ * (dead_t), and KEY.pprof, the profile. They lie in the directory "dead" below --cache, where a
+ * later jeprofd finds them, or are memory files. Pieces of a box that are zeros become holes.
  *
- * Invariant: an element has a record that does not change; after each addition dead_expire() leaves
- * at most DEAD_MOST, whose files take at most bytes_max() bytes. Those that ended more than DEAD_MS
- * ago go first, then those that exited with status 0 or an unknown one, then those of the program
- * and user that have most of them, the oldest first: a program that crashes again and again does
- * not push out the others. Lock: `lock`, for the list and `ended`; under it no file is read or
- * written. Only one thread, that of dead_watch.c, keeps new ones (before it is started, main's).
- * Called by dead_watch.c, dead_profile.c and dead_pages.c, and by metrics.c and pages.c for the
- * counts.
+ * Invariant: the record of an element of `all` does not change; after each addition dead_expire()
+ * leaves at most DEAD_MOST, whose files take at most bytes_max() bytes. Those that ended more than
+ * DEAD_MS ago go first, then those that exited with status 0 or an unknown one, then those of the
+ * program and user that have most of them, the oldest first: a program that crashes again and again
+ * does not push out the others. Lock: `lock`, for `all`, `kept` and `ended`; under it no file is
+ * read or written. Only one thread, that of dead_watch.c, keeps new ones (before it is started,
+ * main's). Called by dead_watch.c, dead_profile.c and dead_pages.c, and by metrics.c and pages.c
+ * for the counts.
  */
 #include "dead.h"
 
@@ -29,8 +30,8 @@
 enum {
 	DISK_BYTES = 256 << 20,   /* that all files together take at most */
 	MEMORY_BYTES = 64 << 20,  /* the same without --cache */
-	COPY_MOST = 32 << 20,     /* a box with more bytes, without pieces of zeros, is not copied */
-	BOX_MOST = 1 << 30,       /* nor one with more bytes, with them */
+	COPY_MOST = 32 << 20,     /* bytes of a box, in pieces that are not all zeros, at most */
+	BOX_MOST = 1 << 30,       /* bytes of a box with its zeros, at most, for it to be copied */
 	PIECE = 4096,             /* bytes that are copied at once, or skipped if all are zeros */
 	FILES_READ = 1024,        /* newest boxes that are read at the start; others are removed */
 	DRAFT_SECONDS = 60,       /* an older draft was left by a jeprofd that was killed */
@@ -43,20 +44,21 @@ typedef struct tail_s {
 } tail_t;
 #define TAIL_MAGIC "jeprofdead1" /* with its NUL, 12 bytes */
 
-/* Behind the key in the name of a file; behind that, as long as the file is not complete. */
+/* A file's name is the key and one of these ends, then DRAFT_END until the file is complete. */
 static const char *const ends[dead_files] = {".box", ".pprof"};
 #define DRAFT_END ".draft"
 
+/* One of the dead. */
 typedef struct entry_s {
-	dead_t *d;
-	int fds[dead_files];         /* of memory files; -1: none */
+	dead_t *d;                   /* owned by the entry */
+	int fds[dead_files];         /* of memory files; -1: none, or it lies in the directory */
 	uint64_t bytes[dead_files];  /* that the file takes on disk or in memory; 0: there is none */
 } entry_t;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static entry_t all[DEAD_MOST + 1]; /* oldest first */
 static unsigned kept;              /* elements of `all` in use */
-static uint64_t ended[end_count]; /* how many ended so, since the start */
+static uint64_t ended[end_count]; /* by end_t: how many with a held box ended so, kept or not */
 static int dir = -1;              /* "dead" below --cache; -1: there is none, files are in memory */
 
 /* Bytes that the files of all elements may take. */
@@ -75,7 +77,7 @@ now_ms(void) {
 
 /* ---- files ---- */
 
-/* A new file, empty and in a directory a draft, for finish_file(); -1: there can be none. */
+/* Makes an empty file, in the directory a draft, for finish_file(); -1 and errno if it cannot. */
 static int
 create_file(const char *key, dead_file_t which) {
 	char name[64];
@@ -88,9 +90,9 @@ create_file(const char *key, dead_file_t which) {
 }
 
 /*
- * Ends the writing of a file. In a directory it gets its name and is closed; a memory file stays
- * open, and its descriptor is returned, else -1. If it is not is_good, it is removed. *bytes is
- * what it takes, 0 if there is none.
+ * Ends the writing of a file. In the directory it gets its final name and is closed, and -1 is
+ * returned; a memory file stays open, and its descriptor is returned. If not is_good, or if that
+ * fails, removes it and returns -1. *bytes: what it takes on disk or in memory; 0: it is removed.
  */
 static int
 finish_file(int fd, const char *key, dead_file_t which, bool is_good, uint64_t *bytes) {
@@ -127,6 +129,7 @@ drop(entry_t *e) {
 	free(e->d);
 }
 
+/* Writes all `size` bytes at the offset `at`; false if that fails. */
 static bool
 try_write(int fd, const void *from, size_t size, off_t at) {
 	for (size_t done = 0; done < size;) {
@@ -140,8 +143,8 @@ try_write(int fd, const void *from, size_t size, off_t at) {
 }
 
 /*
- * Copies the box up to `size`, but for pieces of zeros. False: it has more than COPY_MOST bytes of
- * others, or it cannot be read to its end; a copy with zeros in place of the rest would be wrong.
+ * Copies the box up to `size`, but for pieces of zeros. False: its other pieces have more than
+ * COPY_MOST bytes, it cannot be read to its end, or the copy cannot be written.
  */
 static bool
 try_copy(int to, int box, off_t size) {
@@ -173,8 +176,8 @@ try_copy(int to, int box, off_t size) {
 }
 
 /*
- * Writes the box, unless d->why is set, and behind it the record. If the box cannot be copied, sets
- * d->why and writes the record alone. False: that could not be written.
+ * Writes the box, unless d->why is set, and behind it the record and a tail_t. If the box cannot be
+ * copied, sets d->why and writes the other two alone. False: these could not be written.
  */
 static bool
 try_fill(int fd, dead_t *d, int box) {
@@ -223,7 +226,7 @@ count_alike(const dead_t *d) {
 	return n;
 }
 
-/* The index of the one to remove first: as the opening says. */
+/* The index of the one to remove if none is too old: see the Invariant at the top. */
 static unsigned
 choose(void) {
 	unsigned best = 0, best_weight = 0;
@@ -236,7 +239,7 @@ choose(void) {
 	return best;
 }
 
-/* Takes one that is too old or too many out of the list; false: there is none. */
+/* Moves one that is too old or too many out of the list into *to; false: there is none. */
 static bool
 try_take_out(entry_t *to) {
 	uint64_t now = now_ms();
@@ -335,8 +338,8 @@ dead_sweep(void) {
 }
 
 /*
- * Sets a key that no other has: time of the end and pid, so that keys sort by time. d->key is ""
- * before.
+ * Sets a key that no other has: time of the end (if taken, some ms later) and pid, so that keys
+ * sort by time. d->key is "" before.
  */
 static void
 set_key(dead_t *d) {
@@ -368,7 +371,7 @@ dead_keep(dead_t *d, int box) {
 	ended[d->how]++;
 	pthread_mutex_unlock(&lock);
 	if (e.d == NULL) {
-		return false; /* and there is no file that nobody would know of */
+		return false; /* without a file, which no entry would have */
 	}
 	set_key(d);
 	int fd = create_file(d->key, dead_box);
@@ -452,7 +455,7 @@ dead_count(dead_counts_t *to) {
 
 /* ---- what an earlier jeprofd has left ---- */
 
-/* Reads the record at the end of a file; NULL: there is none of this version. */
+/* The record at the end of the file `name`; NULL: none of this version, or no memory. */
 static dead_t *
 read_record(int fd, const struct stat *st, const char *name) {
 	tail_t tail;
@@ -518,7 +521,7 @@ dead_open(void) {
 	if (mkdirat(cache, "dead", 0700) == 0 || errno == EEXIST) {
 		dir = openat(cache, "dead", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	}
-	/* By name is by time. */
+	/* Sorted by name, that is, by time: the newest come last. */
 	int n = dir >= 0 ? scandirat(cache, "dead", &names, is_box, alphasort) : -1;
 	for (int i = 0; i < n; i++) {
 		if (i + FILES_READ >= n) {

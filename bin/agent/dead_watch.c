@@ -1,17 +1,18 @@
 /*
- * Holds the boxes of the living (dead.h). Lookers and jobs, which have a process open, call
- * dead_look(); a thread waits for the ends of the processes in the list, by their pidfds, and keeps
- * what is known of them then.
+ * Holds the boxes of the living (dead.h: a box is a memory file with the tables of a process's
+ * profiler; to hold it is to keep it open). Lookers (watch.c) and jobs (scrape.c), which have a
+ * process open, call dead_look(), which lists it if it has a box; a thread waits for the ends of
+ * listed processes, by their pidfds, and keeps what is known of them then (dead_store.c).
  *
- * A process that calls exec has no box any more, though it lives on. The library locks the file of
- * a box for as long as the process has it open or mapped, so the thread checks once a second which
- * locks are gone. It lets such a box go if the process still lives CONFIRM_MS later, because when a
- * process ends its lock goes first, and only then its pidfd tells the end.
+ * A process that calls exec has no box any more, though it lives on. The library locks (flock) the
+ * file of a box for as long as the process has it open or mapped, so the thread checks once a
+ * second which locks are gone. It closes such a box if the process still lives CONFIRM_MS later,
+ * because when a process ends its lock goes first, and only then its pidfd tells the end.
  *
- * Invariant: an element of the list belongs to the thread that takes it out, which closes its
- * descriptors. Its pidfd is of the process with the pid and the start time: that was compared after
- * the pidfd was made. Lock: `lock`, for the list; under it nothing blocks. Called by main.c,
- * watch.c and scrape.c, and by metrics.c for what is held.
+ * Invariant: whoever takes an element out of the list owns it, and frees it with its descriptors.
+ * Its pidfd is of the process with the pid and the start time: that was compared after the pidfd
+ * was made. Lock: `lock`, for the list, its elements and the counts; under it nothing blocks.
+ * Called by main.c, watch.c and scrape.c, and by metrics.c for what is held.
  */
 #include "dead.h"
 
@@ -33,12 +34,12 @@
 #include "labels.h"
 
 enum {
-	/* Elements with a box, which take up to three descriptors; and those without, with one. */
+	/* Elements with a box, of up to three descriptors each; as many without one, of one each. */
 	HELD_MOST = 512,
 	DESCRIPTORS = 4096,         /* the soft limit of this process, if the hard one allows it */
-	EXPIRE_MS = 60000,          /* between two looks at what is too old */
-	LOCKS_MS = 1000,            /* between two looks at the locks */
-	CONFIRM_MS = 300,           /* a process must outlive its lock by this, else it is ending */
+	EXPIRE_MS = 60000,          /* between two removals of the dead and of files that are too old */
+	LOCKS_MS = 1000,            /* between two checks of the locks */
+	CONFIRM_MS = 300,           /* a process that outlives its lock by this is not ending */
 	STACK_BYTES = 1 << 20,      /* of the thread */
 };
 
@@ -46,17 +47,17 @@ enum {
 typedef struct held_s {
 	uint64_t number;     /* of this element alone; epoll tells it at the end of the process */
 	int pid;
-	uint64_t start;      /* with the pid the identity of the process */
+	uint64_t start;      /* clock ticks from boot to its start; with the pid its identity */
 	uint64_t opened;     /* when the process opened its box, ns since 1970 */
 	/*
-	 * descriptor of the box; -1: none, as the box is in a file of its own, which stays. Such an
-	 * element spares a search for it at each look.
+	 * descriptor of the box; -1: none, because the box is no memory file, or may not be opened.
+	 * Such an element only spares a search for the box at each look.
 	 */
 	int box;
 	bool is_locked;      /* the library held a lock on the box when it was opened here */
-	int64_t freed_ms;    /* when that was found to be gone, on the monotonic clock; 0: it was not */
+	int64_t freed_ms;    /* when that lock was found gone, on the monotonic clock; 0: it was not */
 	int process;         /* a pidfd */
-	int root;            /* its root directory; 0: it has ours */
+	int root;            /* descriptor of its root directory; 0: it has ours, or it is not open */
 	labels_t labels;
 	uint64_t limit;      /* of memory of its cgroup, bytes; UINT64_MAX: none, or not known */
 	uint64_t kills;      /* out-of-memory kills in its cgroup when it was last seen alive */
@@ -65,7 +66,7 @@ typedef struct held_s {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static held_t *list;
-static unsigned counts_of[2]; /* of its elements: without a box, with one */
+static unsigned counts_of[2]; /* its elements with box < 0; with an open box */
 static uint64_t number; /* of the element that was added last */
 static int waiter = -1; /* an epoll of the pidfds; -1: --blackbox is off, no box is ever held */
 
@@ -131,7 +132,7 @@ take_out(int pid, uint64_t key) {
 
 /* ---- holding ---- */
 
-/* Whether another one holds the lock of the file. */
+/* Whether somebody else holds the lock (flock) of the file. */
 static bool
 is_lock_held(int fd) {
 	bool is_free = flock(fd, LOCK_SH | LOCK_NB) == 0;
@@ -195,6 +196,7 @@ put_in(held_t *h) {
 	}
 }
 
+/* Adds an element for the process, whose box it opened at the time `opened`, if it lives. */
 static void
 hold(const jeprof_target_t *t, uint64_t opened) {
 	figures_t f = {0};
@@ -214,8 +216,9 @@ hold(const jeprof_target_t *t, uint64_t opened) {
 }
 
 /*
- * Whether the list has the box that the process opened at the time `opened`; if so notes the kills
- * in its cgroup so far. *other: the list has another box of the process.
+ * Whether the list has the box that the process opened at the time `opened` (ns since 1970; 0: it
+ * has none now); if so notes the kills in its cgroup so far, if it lives. Sets *other to whether
+ * the list has another box of the process.
  */
 static bool
 note(const jeprof_target_t *t, uint64_t opened, bool *other) {
@@ -255,7 +258,7 @@ dead_look(const jeprof_target_t *t) {
 		return;
 	}
 	figures_t f;
-	/* A process that is ending has no memory to read: its box does not end by that. */
+	/* `opened` is 0 too if the process is ending: its memory is gone, but its box must be kept. */
 	if (!read_usage(t->pid, t->start, &f)) {
 		return;
 	}
@@ -271,8 +274,8 @@ dead_look(const jeprof_target_t *t) {
 /* ---- the end ---- */
 
 /*
- * The process that one out-of-memory kill of the cgroup has ended is found: this kill must not
- * explain the ends of others in that cgroup too.
+ * Called when an end is found to be an out-of-memory kill in this cgroup: raises `kills` of all
+ * others in it, so that the same kill does not explain their ends too.
  */
 static void
 spend_kill(const char *cgroup) {
@@ -313,7 +316,7 @@ begin_profile(held_t *h, const dead_t *d) {
 	}
 }
 
-/* Keeps the record and the box of a process that has ended, and closes the box. */
+/* Keeps record (made in *d) and box of an ended process; closes the box; begins the profile. */
 static void
 keep(held_t *h, dead_t *d) {
 	struct timespec now;
@@ -337,6 +340,7 @@ keep(held_t *h, dead_t *d) {
 	}
 }
 
+/* Handles the end of the process of an element that is out of the list; frees the element. */
 static void
 end(held_t *h) {
 	dead_t *d = h->box >= 0 ? malloc(sizeof(*d)) : NULL;
@@ -356,7 +360,7 @@ has_ended(const held_t *h) {
 	return poll(&end, 1, 0) != 0;
 }
 
-/* Notes since when the lock of a box is gone, if it ever had one. */
+/* Notes since when the lock of a box is gone, if it had one. The caller holds the lock. */
 static void
 note_lock(held_t *h, int64_t now_ms) {
 	if (!h->is_locked || is_lock_held(h->box)) {
@@ -372,7 +376,7 @@ is_let_go(const held_t *h, int64_t now_ms) {
 	return h->freed_ms != 0 && now_ms - h->freed_ms >= CONFIRM_MS && !has_ended(h);
 }
 
-/* Lets go the boxes that their processes have let go. Returns when to look again. */
+/* Frees the elements whose box the process no longer has. Returns the time of the next check. */
 static int64_t
 look_at_locks(int64_t now_ms) {
 	held_t *gone = NULL;
@@ -401,6 +405,7 @@ look_at_locks(int64_t now_ms) {
 	return next_ms;
 }
 
+/* The thread: handles ends, checks the locks every LOCKS_MS, and expires every EXPIRE_MS. */
 static void *
 wait_for_ends(void *arg) {
 	struct epoll_event event;

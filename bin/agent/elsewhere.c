@@ -1,9 +1,11 @@
 /*
- * Memory of a process that does not come from malloc (elsewhere.h). Invariant: each read has a
- * bounded size, and what is read may have any content; the sentence has numbers, fixed words and
- * words of heaps.txt only, no text of the process. No locks, no state. Reading a file of a process
- * may block, so only lookers, the threads of watch.c that read processes, call elsewhere_look();
- * pages.c asks for the sentence.
+ * Memory of a process that does not come from malloc (elsewhere.h). A "heap" here is a row of
+ * page_heaps (bin/page/heaps.txt): a kind of program, such as a virtual machine, that has a heap
+ * beside malloc's. Invariant: each read has a bounded size, and what is read may have any content;
+ * the sentence has numbers, fixed words and words of heaps.txt only, no text of the process. No
+ * locks, no state. Reading a file of a process may block, so only lookers, the threads of watch.c
+ * that read processes, call elsewhere_look(); pages.c asks for the sentence. Both call
+ * is_elsewhere().
  */
 #include "elsewhere.h"
 
@@ -21,7 +23,7 @@
 
 enum {
 	LINE_BYTES = 4352,   /* of a line of /proc/PID/maps: a path and what stands before it */
-	LINES_MAX = 65536,   /* of that file that are read */
+	LINES_MAX = 65536,   /* of that file that are read, at most */
 	SECTIONS_MAX = 1024, /* a program with more is not searched */
 	SECTION_NAME = 64,   /* bytes of the longest name that is searched for, with its NUL */
 };
@@ -74,7 +76,7 @@ has_program_section(int pid, const char *name) {
 	return has;
 }
 
-/* Cuts off the directories of a path, and what the kernel adds if the file was removed. */
+/* The file name in a path; cuts the path at a newline and before the kernel's " (deleted)". */
 static const char *
 base_name(char *path) {
 	static const char removed[] = " (deleted)";
@@ -87,6 +89,7 @@ base_name(char *path) {
 	return slash != NULL ? slash + 1 : path;
 }
 
+/* Whether the extended regular expression matches in the name; false for NULL or a wrong one. */
 static bool
 is_match(const char *pattern, const char *name) {
 	regex_t compiled;
@@ -99,8 +102,8 @@ is_match(const char *pattern, const char *name) {
 }
 
 /*
- * The index of the first heap whose pattern for programs, or for objects if not is_program, matches
- * the name; `end` if none before `end` does.
+ * The index in page_heaps of the first heap before `end` whose pattern for programs, or for objects
+ * if not is_program, matches the name; `end` if there is none.
  */
 static size_t
 first_match(const char *name, bool is_program, size_t end) {
@@ -112,9 +115,8 @@ first_match(const char *name, bool is_program, size_t end) {
 }
 
 /*
- * The index of the first heap before `end` whose pattern for objects matches the name of a file
- * that the process has mapped as code; `end` if there is none. Each match lowers `end` for the
- * lines behind it.
+ * The index in page_heaps of the first heap before `end` whose pattern for objects matches the name
+ * of a file that the process has mapped as code; `end` if there is none.
  */
 static size_t
 first_mapped(int pid, size_t end) {
@@ -159,7 +161,7 @@ elsewhere_look(int pid, const char *exe, bool may_search, figures_t *f) {
 	snprintf(path, sizeof(path), "/proc/%d/statm", pid);
 	bool is_known = read_file(path, text, sizeof(text)) > 0
 	    && sscanf(text, "%*s %*s %llu", &shared) == 1;
-	/* Unknown if the process has just ended; the sentence then tells 0B of code and files. */
+	/* 0 also if the process has just ended; the sentence then tells 0B of code and files. */
 	f->rss_shared = is_known ? shared * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 	if (may_search && f->heap == 0) {
 		f->heap = find_heap(pid, exe);
@@ -168,7 +170,7 @@ elsewhere_look(int pid, const char *exe, bool may_search, figures_t *f) {
 
 /* ---- the words ---- */
 
-/* Adds a number of bytes with a unit, in the form of the sentences of jeprof. */
+/* Adds a number of bytes as "812B", "1.5M": the form of the sentences of jeprof. */
 static void
 add_size(text_t *t, uint64_t bytes) {
 	static const char letters[] = "BKMGT";

@@ -1,8 +1,8 @@
 /*
  * Numbers byte strings (intern.h): a hash table with open addressing whose slots hold the numbers
- * of entries, plus one. It doubles when half of the slots are in use. Invariant: the string of
- * entry i begins at bytes[entries[i].at] and has a NUL behind it. No locks: a table belongs to one
- * thread. Called by pprof_*.c, otlp_encode.c and bin/symbolize/tables.c.
+ * of entries, plus one; 0: free. It doubles when half of the slots are in use. Invariant: the
+ * string of entry i begins at bytes[entries[i].at] and has a NUL behind it. No locks: a table
+ * belongs to one thread. Called by pprof_*.c, otlp_encode.c and bin/symbolize/tables.c.
  */
 #include "intern.h"
 
@@ -13,7 +13,7 @@
 #include <sys/random.h>
 #include <time.h>
 
-/* Slots of the first hash table; bytes that may be allocated for all strings. */
+/* Slots of the first hash table; the buffer of all strings stays smaller than so many bytes. */
 enum { FIRST_SLOTS = 256, STRINGS_MAX = 1 << 30 };
 
 int
@@ -32,6 +32,7 @@ array_grow(void *array, size_t *room, size_t count, size_t element) {
 	return 0;
 }
 
+/* Both halves of the product of 128 bits, by exclusive or. */
 static uint64_t
 mixed(uint64_t a, uint64_t b) {
 	unsigned __int128 product = (unsigned __int128)a * b;
@@ -51,7 +52,7 @@ hash_of(const intern_t *in, const unsigned char *bytes, size_t len) {
 	return (uint32_t)(hash ^ (hash >> 32));
 }
 
-/* The slot of a string, or the free one where it would be. */
+/* The index of the slot of a string, or of the free one where it would be. */
 static size_t
 slot_of(const intern_t *in, const void *bytes, size_t len, uint32_t hash) {
 	size_t slot = hash & (in->nslots - 1);
@@ -64,7 +65,7 @@ slot_of(const intern_t *in, const void *bytes, size_t len, uint32_t hash) {
 	return slot;
 }
 
-/* Doubles the slots; the first call also draws the key. 0 or ENOMEM. */
+/* Doubles the slots; the first call also draws the key at random. 0, or ENOMEM: no change. */
 static int
 rehash(intern_t *in) {
 	size_t nslots = in->nslots == 0 ? FIRST_SLOTS : in->nslots * 2;
@@ -87,7 +88,7 @@ rehash(intern_t *in) {
 	return 0;
 }
 
-/* Appends the string and a NUL. 0 or ENOMEM (also above STRINGS_MAX). */
+/* Appends the string and a NUL to in->bytes. 0; or ENOMEM (also at STRINGS_MAX): no change. */
 static int
 bytes_add(intern_t *in, const void *bytes, size_t len) {
 	if (in->room - in->len <= len) {

@@ -30,8 +30,8 @@ typedef struct intern_s {
 #define INTERN_FAILED UINT32_MAX
 
 /*
- * Number of a string, which is copied if it is new; INTERN_FAILED if there is no memory, or if all
- * strings together would take more than 1 GiB.
+ * Number of a string, which is copied if it is new; INTERN_FAILED if there is no memory, or if the
+ * buffer of all strings, which grows by doubling, would reach 1 GiB.
  */
 uint32_t intern_put(intern_t *in, const void *bytes, size_t len);
 
@@ -44,6 +44,7 @@ void intern_free(intern_t *in);
 
 /*
  * Grows an array that has `count` elements of `element` bytes if it has no room for one more. 0 or
- * ENOMEM, which leaves it unchanged. `array` points to the caller's pointer to the elements.
+ * ENOMEM, which leaves it unchanged. `array` points to the caller's pointer to the elements; *room:
+ * how many elements are allocated.
  */
 int array_grow(void *array, size_t *room, size_t count, size_t element);

@@ -42,7 +42,7 @@ read_at(void *fd, uint64_t at, void *buf, size_t size) {
 	return at <= INT64_MAX && pread(*(int *)fd, buf, size, (off_t)at) == (ssize_t)size;
 }
 
-/* Sets hex to the build-id of an ELF file, or leaves it if there is none. */
+/* Sets hex to the build-id of an ELF file, cut off at `size` bytes; leaves it if there is none. */
 static void
 read_build_id(int fd, char *hex, size_t size) {
 	client_elf_t elf = {.read = read_at, .arg = &fd, .is_file = true};
@@ -73,8 +73,8 @@ read_program(const jeprof_target_t *t, labels_t *l) {
 /* ---- the group it runs in ---- */
 
 /*
- * Sets id to the first run of exactly 64 hexadecimal digits, which is how container engines put the
- * id of a container into the name of its cgroup; else leaves it.
+ * Sets id to the first run of exactly 64 lower-case hexadecimal digits, which is how container
+ * engines put the id of a container into the name of its cgroup; else leaves it.
  */
 static void
 find_container(const char *cgroup, char *id, size_t size) {
@@ -108,8 +108,8 @@ find_unit(const char *cgroup, char *unit, size_t size) {
 }
 
 /*
- * The path in the line of these controllers, "7:memory:/path"; that of cgroup version 2 has none,
- * "0::/path". NULL: there is no such line. A path may hold colons too.
+ * The path in the line of these controllers, "7:memory:/path"; the line of cgroup version 2 names
+ * none, "0::/path". The path ends at a newline or NUL. NULL: there is no such line.
  */
 static const char *
 path_of(const char *text, const char *controllers) {
@@ -125,7 +125,7 @@ path_of(const char *text, const char *controllers) {
 	return NULL;
 }
 
-/* Sets the labels that follow from the text of /proc/PID/cgroup. */
+/* Sets cgroup, container_id and unit from the text of /proc/PID/cgroup. */
 static void
 take_cgroup(const char *text, labels_t *l) {
 	const char *at = path_of(text, "memory");
@@ -147,7 +147,7 @@ read_cgroup(const jeprof_target_t *t, labels_t *l) {
 	}
 }
 
-/* Reads a number from a file of the cgroup; "max" is UINT64_MAX. False if it cannot be read. */
+/* Reads a number from the cgroup's file at `format`; "max" is UINT64_MAX. False: unreadable. */
 static bool
 read_number_at(const char *format, const char *cgroup, uint64_t *out) {
 	char path[640], text[64];

@@ -2,7 +2,8 @@
  * Opens the listening socket, of TCP or a Unix socket, and remembers its name (listen.h).
  * Invariant: a Unix socket is accessible to its owner and group only, and replaces no file but a
  * socket that nobody listens on. No locks: server.c opens the socket before there are other
- * threads; afterwards `name` and `is_local` are only read.
+ * threads; afterwards `name` and `is_local` are only read. On failure each open_*() exits with the
+ * reason. Called by server.c.
  */
 #include "agent.h"
 
@@ -24,7 +25,7 @@
 static char name[320];       /* see listener_name() */
 static bool is_local = true; /* see is_listener_local() */
 
-/* Whether the path is a socket that nobody answers on any more. */
+/* Whether the path is a Unix socket that refuses connections, because nobody listens on it. */
 static bool
 is_left_over(const struct sockaddr_un *address) {
 	struct stat st;
@@ -58,7 +59,7 @@ open_unix(const char *path) {
 	return fd;
 }
 
-/* Splits "[::1]:80" or "127.0.0.1:80"; false if it has no port up to 65535, or is too long. */
+/* Splits "[::1]:80" (host ::1) or "127.0.0.1:80"; false if malformed or above port 65535. */
 static bool
 split(const char *text, char *host, size_t size, char *port, size_t port_size) {
 	const char *colon = strrchr(text, ':');

@@ -2,12 +2,12 @@
  * jeprofd: serves the heap profiles and metrics of all processes of a machine that run the library,
  * for Prometheus, Parca, Pyroscope and go tool pprof. This file starts and ends it.
  *
- * Threads: this one, once per second, begins rounds over /proc, has the profiles sent that are due
- * (push.c), and looks for threads, requests and connections that are late; one of libmicrohttpd
- * serves connections (server.c); several read the state of processes (watch.c); each job, such as a
- * profile, has one of its own (scrape.c); one waits for the ends of processes (dead_watch.c); one
- * sends profiles (push.c). They share the table of processes (table.h), whose lock
- * memory_give_back() takes. Invariant: all input of processes and clients is checked, and no
+ * Threads: this one, once per second, begins rounds over /proc, begins the profiles that are due
+ * for --push (push.c), and looks for threads, requests and connections that are late; one of
+ * libmicrohttpd serves connections (server.c); several read the state of processes (watch.c); each
+ * job, such as a profile, has one of its own (scrape.c); one waits for the ends of processes
+ * (dead_watch.c); one sends profiles (push.c). They share the table of processes (table.h), whose
+ * lock memory_give_back() takes. Invariant: all input of processes and clients is checked, and no
  * process or client makes another one wait without a time limit.
  */
 #include "agent.h"
@@ -28,9 +28,9 @@
 
 enum {
 	TICK_MS = 1000,        /* between two turns of the loop of main() */
-	KEPT_BYTES = 32 << 20, /* freed memory that an arena keeps for the next profile */
+	KEPT_BYTES = 32 << 20, /* freed memory that an arena of malloc keeps for the next profile */
 	KEPT_MS = 60000,       /* from the end of the last job until kept memory is given back */
-	STEP_BYTES = 1 << 20,  /* by which an arena grows */
+	STEP_BYTES = 1 << 20,  /* by which an arena grows beyond what it needs */
 };
 
 static void
@@ -48,8 +48,8 @@ catch_signals(void) {
 }
 
 /*
- * Makes and checks the directory of --cache once, at the start, so that the message is not one per
- * profile. Without a usable one sets options.cache_dir to NULL.
+ * Makes and checks the directory of --cache once, at the start, so that a failure is not told for
+ * each profile. If it cannot be used, tells that and sets options.cache_dir to NULL.
  */
 static void
 cache_choose(void) {
@@ -78,7 +78,7 @@ malloc_configure(void) {
 	mallopt(M_TOP_PAD, STEP_BYTES);
 }
 
-/* Returns the kept memory to the system, once, when no job has ended for KEPT_MS. */
+/* Returns kept memory to the system when no job has ended for KEPT_MS; once until the next job. */
 static void
 memory_give_back(int64_t now_ms) {
 	static uint64_t seen;

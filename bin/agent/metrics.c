@@ -2,9 +2,9 @@
  * /metrics: the figures of all processes and of jeprofd, and /p/PID/metrics: those of one process,
  * as OpenMetrics 1.0 or in the older text format of Prometheus. Only OpenMetrics has UNIT lines and
  * an EOF line; only the text format has "_total" in the HELP and TYPE lines of counters. Invariant:
- * all samples of a metric follow its TYPE line. Locks: the table's, taken here for the whole
- * answer, and inside it, one at a time, those of dead_watch.c, dead_store.c and push.c. Called by
- * server.c.
+ * all samples of a metric follow its TYPE line. Locks: the table's, which tell_*() take for the
+ * whole answer, so that all other functions here run under it; inside it, one at a time, those of
+ * dead_watch.c, dead_store.c and push.c. Called by server.c.
  */
 #include "table.h"
 
@@ -50,7 +50,7 @@ put_labels(const sheet_t *s, const proc_t *p) {
 	text_label(s->text, "service_name", p->labels->service);
 }
 
-/* The sample up to its value; key and value are a further label, key NULL: none. */
+/* Name (with `end` behind it), labels and space of a sample; key NULL: no label of its own. */
 static void
 put_name(const sheet_t *s, const char *name, const char *end, const proc_t *p, const char *key,
     const char *value) {
@@ -72,7 +72,7 @@ put_name(const sheet_t *s, const char *name, const char *end, const proc_t *p, c
 
 /* ---- of processes ---- */
 
-/* Figures that the library reports; one is left out where it was not reported. */
+/* The metrics of figures that the library reports in its answer to "status". */
 static const struct {
 	const char *name;
 	const char *unit;
@@ -100,6 +100,7 @@ static const struct {
 	    true},
 };
 
+/* For each metric of `told` a sample of each process whose last answer had the figure. */
 static void
 put_reported(const sheet_t *s) {
 	for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
@@ -114,7 +115,7 @@ put_reported(const sheet_t *s) {
 	}
 }
 
-/* Gives a figure that is not from an answer to "status", but read by jeprofd; false: not known. */
+/* Sets *value to a figure that is not from an answer to "status"; false: it is not known. */
 typedef bool seen_t(const proc_t *p, uint64_t *value);
 
 static bool
@@ -202,8 +203,8 @@ put_states(const sheet_t *s) {
 }
 
 /*
- * A sample with the labels that tell who a process is, to be joined with other samples by pid.
- * A scraper that found the process by /targets has them already.
+ * For each process a sample with all labels that tell who it is, to be joined with other samples by
+ * pid. A scraper that found the process by /targets has these labels already.
  */
 static void
 put_info(const sheet_t *s) {

@@ -1,8 +1,8 @@
 /*
  * Parses the command line of jeprofd by a table of options, and prints the messages of jeprofd on
- * stderr (agent.h has the contracts). Invariant: main() sets `options` before it starts threads,
- * and nothing changes it afterwards, so that threads read it without a lock. main.c calls
- * read_options(); main.c and other files call talk() and leave().
+ * stderr (agent.h has the contracts). Invariant: main() sets `options` before it starts threads
+ * that read it, and nothing changes it afterwards, so they need no lock. main.c calls
+ * read_options(); main.c, listen.c, push.c, rights.c, server.c and watch.c call talk() and leave().
  */
 #include "agent.h"
 
@@ -62,7 +62,7 @@ leave(int code, const char *format, ...) {
 typedef enum { kind_flag, kind_text, kind_url, kind_header, kind_select, kind_file, kind_label,
     kind_number, kind_size, kind_size_or_off, kind_time } kind_t;
 
-/* What a value of each kind is called in a message. */
+/* The name of the value of each kind (kind_t) in a message. */
 static const char *const kind_words[] = {[kind_flag] = "flag", [kind_text] = "text",
     [kind_url] = "URL (http://HOST:PORT)", [kind_header] = "header (Name: value)",
     [kind_select] = "selection (comm=, exe=, unit=, user= or service_name=)",
@@ -70,10 +70,10 @@ static const char *const kind_words[] = {[kind_flag] = "flag", [kind_text] = "te
     [kind_size] = "size (64M)", [kind_size_or_off] = "size (4M) or off",
     [kind_time] = "time (30s)"};
 
-/* A unit of a number. A list of units ends with the suffix NULL. */
+/* A unit of a number. A list of units ends with the suffix NULL; "": a number without a unit. */
 typedef struct unit_s {
 	const char *suffix;
-	uint64_t factor;
+	uint64_t factor; /* bytes, milliseconds or 1 */
 } unit_t;
 
 static const unit_t sizes[] = {{"", 1}, {"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}, {NULL, 0}};
@@ -107,7 +107,7 @@ static const struct {
 	const char *name;
 	kind_t kind;
 	void *where;    /* in `options`: bool, const char * or uint64_t, by the kind; NULL: a label */
-	uint64_t least; /* bounds of a number, in its base unit: bytes, ms or 1 */
+	uint64_t least; /* least and most allowed value of a number: bytes, ms, or a count; else 0 */
 	uint64_t most;
 	const char *value; /* for --help: a placeholder or the default; "" for a flag */
 	const char *help;
@@ -190,7 +190,7 @@ is_good_text(kind_t kind, const char *text) {
 	}
 }
 
-/* Adds KEY=VALUE to options.labels; false if it is malformed, or there are LABELS_MOST already. */
+/* Adds KEY=VALUE to options.labels; false: malformed, LABELS_MOST are there, or no memory. */
 static bool
 try_add_label(const char *text) {
 	size_t length = strcspn(text, "=");
@@ -203,7 +203,7 @@ try_add_label(const char *text) {
 	return true;
 }
 
-/* Parses the value of an option into `options`; exits if it is not allowed. */
+/* Stores the value of the option rows[row] in `options`; exits if it is not allowed. */
 static void
 take_value(int row, const char *text) {
 	bool is_good = true;
@@ -238,8 +238,8 @@ take_value(int row, const char *text) {
 }
 
 /*
- * The row of an option, given as --NAME or --NAME=VALUE; *text is set to that value, or to NULL.
- * Exits if no row has this name.
+ * The index in `rows` of an option, given as --NAME or --NAME=VALUE; sets *text to that value, or
+ * to NULL. Exits if no row has this name.
  */
 static int
 find_row(const char *word, const char **text) {

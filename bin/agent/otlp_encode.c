@@ -1,13 +1,14 @@
 /*
  * Encodes a profile as an OTLP ExportProfilesServiceRequest (opentelemetry-proto 1.11, package
  * opentelemetry.proto.collector.profiles.v1development): one resource, the process; one Profile for
- * each sample type, those of allocations only if they were counted; and the dictionary with what
- * they refer to.
+ * each sample type, those of allocations only if they were counted; and the dictionary, the tables
+ * of strings, stacks and so on to which these refer by number.
  *
  * Invariant: entry 0 of each table of the dictionary is empty and stands for "none"; other entries
  * are distinct, and each one that is referred to is written. Within a Profile no two samples have
- * the same stack and attributes. Values are rounded as in pprof_encode.c. No locks: a profile
- * belongs to one thread. Called by scrape.c and test/agent/convert.c.
+ * the same stack and attributes. Values are rounded by carry_next(), as in pprof_encode.c. Without
+ * memory has_failed of the encoder, its places or a buffer is set, and otlp_encode() fails at its
+ * end. No locks: a profile belongs to one thread. Called by scrape.c and test/agent/convert.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -65,7 +66,7 @@ typedef struct pair_s {
 typedef struct encoder_s {
 	const struct pprof_profile *p;
 	places_t places;
-	/* The request; messages in it, each inside the one before; packed numbers. */
+	/* Buffers: the request; messages in it, each inside the one before; packed numbers. */
 	proto_t out, whole, part, inner, packed;
 	proto_t mappings;        /* those of the dictionary, then its other tables too */
 	uint32_t *mapping;       /* by object: its mapping's number in the dictionary; 0: not written */
@@ -87,6 +88,7 @@ number_of(encoder_t *e, intern_t *table, const void *key, size_t len) {
 	return number == INTERN_FAILED ? 0 : number + 1;
 }
 
+/* Number in the dictionary of the attribute with this key; value: number of a string. */
 static uint32_t
 attribute_of(encoder_t *e, const char *key, uint32_t value) {
 	pair_t pair = {string_of_word(&e->places, key), value};
@@ -96,8 +98,8 @@ attribute_of(encoder_t *e, const char *key, uint32_t value) {
 /* ---------------------------------------------------------------- samples */
 
 /*
- * Number of the site's stack, without the allocator's frames; 0: it is empty. Gives numbers to its
- * locations.
+ * Number in the dictionary of the site's stack, without the allocator's frames; 0: it is empty, or
+ * there is no memory. Gives numbers to its locations.
  */
 static uint32_t
 stack_of(encoder_t *e, const site_t *s) {
@@ -107,7 +109,7 @@ stack_of(encoder_t *e, const site_t *s) {
 	return e->packed.len == 0 ? 0 : number_of(e, &e->stacks, e->packed.data, e->packed.len);
 }
 
-/* Adds a site to the sample with its stack, thread and label. */
+/* Adds the values of a site to the sample with its stack, thread's name and label. */
 static void
 site_add(encoder_t *e, const site_t *s) {
 	sample_key_t key = {stack_of(e, s), 0, 0};
@@ -177,6 +179,7 @@ id_write(encoder_t *e, unsigned type) {
 	proto_bytes(&e->part, PROFILE_ID, id, sizeof(id));
 }
 
+/* Writes the Profile of types[type]. */
 static void
 profile_write(encoder_t *e, unsigned type) {
 	carry_t carry = {0};
@@ -247,7 +250,7 @@ resource_write(encoder_t *e, const struct otlp_resource *resource) {
 
 /* ---------------------------------------------------------------- dictionary */
 
-/* Number of an object's mapping, which the first call for it writes; 0 for NO_OBJECT. */
+/* Number in the dictionary of an object's mapping, which the first call writes; 0: NO_OBJECT. */
 static uint32_t
 mapping_of(encoder_t *e, uint32_t object) {
 	if (object == NO_OBJECT || e->mapping[object] != 0) {

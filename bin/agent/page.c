@@ -1,7 +1,7 @@
 /*
  * Pieces of the HTML pages (page.h): lists with curves of the last hour in SVG, and the report that
- * "jeprof report" makes too; here its script (bin/page/, which scripts/join-page joins into
- * page_parts.c when jeprofd is built) fetches debug/pprof/heap.
+ * "jeprof report" makes too; here its script (from bin/page/, by way of page_parts.c) fetches
+ * debug/pprof/heap.
  * Invariant: a page loads nothing from other servers, and all strings that come from a process are
  * quoted. No locks, no state. Called by pages.c and dead_pages.c.
  */
@@ -35,8 +35,8 @@ page_list_begin(text_t *t, const char *title) {
 }
 
 /*
- * One curve of page_picture(), allocated bytes or resident memory; `most` is the value at the top.
- * Unknown values (0) are left out.
+ * One curve of page_picture(), of allocated or of resident bytes; `most` is the value at the top,
+ * now and span are ms. Points older than span, and unknown values (0), are left out.
  */
 static void
 add_curve(text_t *t, const point_t *history, unsigned points, bool is_allocated, uint64_t most,
@@ -94,6 +94,7 @@ page_fact(text_t *t, const char *name, const char *value) {
 	}
 }
 
+/* Adds the text `before`, then a part of page_parts.h. */
 static void
 add_part(text_t *t, const char *before, const unsigned char *part, size_t size) {
 	text_add(t, "%s", before);

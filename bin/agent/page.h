@@ -1,6 +1,6 @@
 /*
- * Pieces of the HTML pages. A list is page_list_begin() and rows; the page of a process is
- * page_report_begin(), facts and page_report_end(). Used by pages.c and dead_pages.c.
+ * Pieces of HTML pages, added to a text_t. A list is page_list_begin() and rows; the page of a
+ * process is page_report_begin(), facts and page_report_end(). Used by pages.c and dead_pages.c.
  */
 #pragma once
 #include "table.h"
@@ -11,8 +11,8 @@ void page_list_begin(text_t *t, const char *title);
 enum { HOUR_MS = 3600000 };
 
 /*
- * The curves of the time `span` before `now`, in ms: resident memory in grey, allocated bytes in
- * red. `history` is a ring of HISTORY_POINTS, to which `points` were ever added.
+ * The curves of the last `span` ms before `now` (ms, clock of the points): resident bytes in grey,
+ * allocated ones in red. `history`: a ring of HISTORY_POINTS, to which `points` were ever added.
  */
 void page_picture(text_t *t, const point_t *history, unsigned points, int64_t now, int64_t span);
 
@@ -23,8 +23,8 @@ void page_duration(text_t *t, int64_t ms);
 void page_fact(text_t *t, const char *name, const char *value);
 
 /*
- * The begin of a report, with its heading and a link `up_name` to the page `up`, and its end. The
- * script in it fetches debug/pprof/heap every `seconds`; 0: once.
+ * The begin of a report, with its heading and a link with the text `up_name` to the path `up`, and
+ * its end. The script in it fetches debug/pprof/heap every `seconds`; 0: once.
  */
 void page_report_begin(text_t *t, int pid, const char *comm, const char *up, const char *up_name);
 void page_report_end(text_t *t, unsigned seconds);

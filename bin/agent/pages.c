@@ -1,7 +1,8 @@
 /*
- * Writes the pages of the living (tell.h, page.h): "/" lists the processes, "/p/PID/" is the report
- * of one of them, which fetches debug/pprof/heap repeatedly. Takes the table's lock, and before it,
- * not inside it, that of dead_store.c. Called by server.c.
+ * Writes the pages of processes that run the library (tell.h, page.h): "/" lists them, "/p/PID/" is
+ * the report of one of them, which fetches debug/pprof/heap repeatedly. Takes the table's lock, and
+ * before it, not inside it, that of dead_store.c; static functions with a proc_t run under the
+ * table's. Called by server.c.
  */
 #include "table.h"
 
@@ -12,7 +13,8 @@
 #include "page.h"
 #include "tell.h"
 
-enum { LIVE_SECONDS = 10 }; /* most seconds between two profiles that the report fetches */
+/* Seconds between two profiles that the report fetches, at most; --interval if that is less. */
+enum { LIVE_SECONDS = 10 };
 
 /* The sentence about memory that is not malloc's, between two texts; nothing if there is little. */
 static void

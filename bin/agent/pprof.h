@@ -14,12 +14,12 @@
 
 enum {
 	PPROF_TEXT_MAX = 64 << 20, /* bytes of a heap_v2 text */
-	PPROF_DEPTH_MAX = 4096,    /* frames of a stack; deeper ones are cut off */
+	PPROF_DEPTH_MAX = 4096,    /* addresses of a stack; those behind them are cut off */
 };
 
 /* Options of one conversion; 0 and NULL stand for the defaults. */
 struct pprof_request {
-	const char *default_type; /* a sample type; NULL: "inuse_space" */
+	const char *default_type; /* sample type that tools show at first; NULL: "inuse_space" */
 	const char *cache_dir;    /* of tables of names; NULL: they are kept in memory */
 	pid_t pid;                /* process whose root (/proc/PID/root) is searched for objects */
 	const char *root;         /* with pid 0: the directory that is searched; NULL: no names */
@@ -41,8 +41,8 @@ int pprof_parse(const char *text, size_t len, struct pprof_profile **out, const 
 
 /*
  * Subtracts `before` from `after`, by stack, thread and label. Live counts may become negative. 0;
- * EINVAL if the profiles differ in process, session or sampling interval; or ENOMEM, with `after`
- * half done.
+ * EINVAL, without a change, if the profiles differ in process, session or sampling interval; or
+ * ENOMEM, with `after` half done.
  */
 int pprof_subtract(struct pprof_profile *after, const struct pprof_profile *before);
 
@@ -68,8 +68,8 @@ struct otlp_resource {
 };
 
 /*
- * The same as an ExportProfilesServiceRequest of OTLP, gzipped if is_packed (otlp_encode.c). 0 or
- * ENOMEM, with a string constant in *why.
+ * The same as pprof_encode(), but as an ExportProfilesServiceRequest of OTLP, gzipped if is_packed
+ * (otlp_encode.c). 0 or ENOMEM, with a string constant in *why.
  */
 int otlp_encode(struct pprof_profile *, const struct pprof_request *, const struct otlp_resource *,
     bool is_packed, unsigned char **out, size_t *len, const char **why);

@@ -1,7 +1,8 @@
 /*
  * Subtracts an earlier profile of a process from a later one: the estimates of each stack, thread
- * and label, found by a hash of these, as `jeprof --base` does. Invariant: the sites of the later
- * profile keep their order; those that only the earlier one has follow, with negative live counts.
+ * and label (together a site), found by a hash of these, as `jeprof --base` does. Invariant: the
+ * sites of the later profile keep their order; those that only the earlier one has follow, with
+ * negative live counts. Tables of type intern_t give numbers to keys, in the order of first use.
  * No locks: a profile belongs to one thread. pprof_subtract() is called by scrape.c (?seconds=N,
  * ?since=mark), test/agent/convert.c and a fuzz target.
  */
@@ -32,7 +33,7 @@ key_of(const struct pprof_profile *p, const site_t *s, intern_t *labels, uint64_
 	return (s->depth + 2) * sizeof(*key);
 }
 
-/* The number of a site's key in `known`, to which it is added; INTERN_FAILED without memory. */
+/* The number of a site's key in `known`, which gets it if it is new; INTERN_FAILED: no memory. */
 static uint32_t
 number_of(const struct pprof_profile *p, const site_t *s, intern_t *labels, intern_t *known,
     uint64_t *key) {
@@ -64,7 +65,7 @@ sites_join(struct pprof_profile *p, intern_t *labels, intern_t *known, uint64_t 
 	return 0;
 }
 
-/* Appends a site that only the earlier profile has, with values 0. 0 or ENOMEM. */
+/* Appends to p a site that only the earlier profile (from) has, with values 0. 0 or ENOMEM. */
 static int
 site_take_over(struct pprof_profile *p, const struct pprof_profile *from, const site_t *s) {
 	site_t site = {p->naddresses, s->depth, NO_THREAD, 0, 0, {0}};
@@ -89,6 +90,7 @@ site_take_over(struct pprof_profile *p, const struct pprof_profile *from, const 
 	return 0;
 }
 
+/* Subtracts all sites of `before` from those of `after`. 0, or ENOMEM with `after` half done. */
 static int
 sites_subtract(struct pprof_profile *after, const struct pprof_profile *before, intern_t *labels,
     intern_t *known, uint64_t *key) {
@@ -123,8 +125,8 @@ allocations_clamp(struct pprof_profile *p) {
 }
 
 /*
- * The sampling interval that a user has set. A budget (prof_budget) may change the interval in use;
- * two profiles can still be compared, because each sample has the weight of its interval.
+ * The sampling interval that was set, in bytes. A budget (prof_budget) may change the interval in
+ * use; two profiles can still be compared, because each sample has the weight of its interval.
  */
 static uint64_t
 period_set(const struct pprof_profile *p) {
@@ -143,8 +145,9 @@ is_one_session(const struct pprof_profile *a, const struct pprof_profile *b) {
 }
 
 /*
- * Sets duration and begin: the difference lasts from the earlier profile to the later one. Where
- * both tell the monotonic clock, it does not matter if the wall clock was set meanwhile.
+ * Sets duration_ns and time_ns, the begin: the difference lasts from the earlier profile to the
+ * later one. Leaves both if the times are not known or would be negative. Where both profiles tell
+ * the monotonic clock, it does not matter if the wall clock was set meanwhile.
  */
 static void
 duration_set(struct pprof_profile *after, const struct pprof_profile *before) {

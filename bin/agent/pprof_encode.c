@@ -1,11 +1,13 @@
 /*
- * Encodes a profile as profile.proto, gzipped: a sample for each site (with ages, for each column
- * of it), with four values in Go's order and without the allocator's own frames; a location for
- * each place that a sample uses; a mapping for each object that a location uses, and for object 0.
- * Invariant: ids of locations, mappings and functions begin at 1, and each one that is referred to
- * is written. Values are rounded as `jeprof export` does: by error diffusion, so that the sum of
- * the written values is that of the estimates, truncated. No locks: a profile belongs to one
- * thread. Called by scrape.c, dead_profile.c, test/agent/convert.c and a fuzz target.
+ * Encodes a profile as profile.proto, gzipped: a sample for each site (with ages, for each range of
+ * ages, called a column, that it has live bytes in), with four values in Go's order and without the
+ * allocator's own frames; a location for each place (distinct address, pprof_frames.h) that a
+ * sample uses; a mapping for each object (mapped file) that a location uses, and for object 0, the
+ * main program. Invariant: ids of locations, mappings and functions begin at 1, and each one that
+ * is referred to is written. Values are rounded as `jeprof export` does: by error diffusion, so
+ * that the sum of the written values is that of the estimates, truncated. Functions that return
+ * nothing set has_failed of a buffer or of the places without memory. No locks: a profile belongs
+ * to one thread. Called by scrape.c, dead_profile.c, test/agent/convert.c and a fuzz target.
  */
 #include <errno.h>
 #include <math.h>
@@ -31,9 +33,9 @@ static const char *const types[PPROF_TYPES][2] = {{"alloc_objects", "count"},
 typedef struct encoder_s {
 	const struct pprof_profile *p;
 	places_t places;
-	/* The profile; a message in it; a message in that; packed numbers. */
+	/* Buffers: the profile; a message in it; a message in that; packed numbers. */
 	proto_t out, part, inner, packed;
-	carry_t carry[PPROF_TYPES];       /* of all samples so far */
+	carry_t carry[PPROF_TYPES];       /* sums over all samples so far, for the rounding */
 	uint32_t *mapping;                /* by object: the id of its mapping; 0: not written */
 	uint32_t nmappings;               /* ids used so far */
 } encoder_t;
@@ -83,7 +85,7 @@ thread_write(encoder_t *e, const thread_t *t) {
 	}
 }
 
-/* The label "age": the seconds from which on the column counts, as `jeprof export` has it. */
+/* Adds the label "age": the least age of the column in seconds, as `jeprof export` has it. */
 static void
 age_write(encoder_t *e, int column) {
 #define BOUND(seconds) seconds,
@@ -96,7 +98,7 @@ age_write(encoder_t *e, int column) {
 	proto_message(&e->part, SAMPLE_LABEL, &e->inner);
 }
 
-/* Writes one sample. column: its age; -1: it has no label "age". */
+/* Writes one sample, unless all its values are 0. column: of its age; -1: no label "age". */
 static void
 sample_write(encoder_t *e, const site_t *s, int column) {
 	int64_t values[PPROF_TYPES];
@@ -139,8 +141,8 @@ share_move(site_t *from, site_t *to, double share_of_rest) {
 }
 
 /*
- * Writes the samples of a site: one, or one for each column of ages that has a share. Then the
- * first has what was allocated, and the last what rounding left of what is live.
+ * Writes the samples of a site: one, or one for each column of ages that has a share of its live
+ * bytes. Of these the first has what was allocated, the last what rounding left of what is live.
  */
 static void
 site_write(encoder_t *e, const site_t *s, bool has_ages) {
@@ -166,7 +168,7 @@ site_write(encoder_t *e, const site_t *s, bool has_ages) {
 
 /* --------------------------------------------------------------- mappings, locations, functions */
 
-/* Id of an object's mapping, which the first call for that object writes; 0 for NO_OBJECT. */
+/* Id of the mapping of object number `object`, which the first call for it writes; 0: NO_OBJECT. */
 static uint32_t
 mapping_of(encoder_t *e, uint32_t object) {
 	if (object == NO_OBJECT || e->mapping[object] != 0) {

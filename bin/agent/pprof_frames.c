@@ -1,10 +1,12 @@
 /*
- * Makes the places of a profile (pprof_frames.h) and decides which frames at the leaf of a stack
- * are the allocator's own, with the rules of `jeprof`. First the run of frames in the allocator's
- * library, with the unwinder's frames in between. Then, for a program that has an allocator linked
- * in, the following frames of the same object up to the last entry point (malloc and its like)
- * among ENTRY_DEPTH. Also has the strings of the output, and the rounding. No locks: a profile
- * belongs to one thread. Called by pprof_encode.c, otlp_encode.c, pprof_parts.c and pprof_names.c.
+ * Makes the places of a profile, its distinct addresses (pprof_frames.h), and decides which
+ * addresses at the leaf (the begin) of a stack are the allocator's own, with the rules of `jeprof`.
+ * First the run of addresses in the allocator's library, with those of the unwinder in between.
+ * Then, for a program that has an allocator linked in, the following addresses in the same object
+ * up to the last entry point (malloc and its like) among ENTRY_DEPTH. Also makes the strings of the
+ * output, and rounds. Invariant: after places_make() only ids of places are set and strings added.
+ * No locks: a profile belongs to one thread. Called by pprof_encode.c, otlp_encode.c, pprof_parts.c
+ * and pprof_names.c.
  */
 #include "pprof_frames.h"
 
@@ -42,7 +44,7 @@ utf8_len(const unsigned char *c, size_t len) {
 	    || point < 0xa0 || is_mark ? 0 : need;
 }
 
-/* Replaces each byte of control characters, bidirectional marks and invalid UTF-8 by '?'. */
+/* Replaces each byte of control characters, bidirectional marks and invalid UTF-8 by one '?'. */
 static void
 text_clean(unsigned char *text, size_t len) {
 	for (size_t i = 0; i < len;) {
@@ -162,7 +164,7 @@ is_entry_name(const char *name) {
 	return is_in_list(name, verbs) || starts_with(name, "smallocx_");
 }
 
-/* The kind of places in an object, as far as the object decides it. */
+/* The kind of the places in this object, before kinds_set() looks for entry points. */
 static place_kind_t
 object_kind(const struct pprof_profile *p, uint32_t number) {
 	const object_t *o = &p->objects[number];
@@ -175,7 +177,7 @@ object_kind(const struct pprof_profile *p, uint32_t number) {
 	    : place_other;
 }
 
-/* The linker's name of the function that the place is in; "" if it is not known. */
+/* The linker's name of the place's outermost frame, that is not inlined; "" if it is not known. */
 static const char *
 system_name(const places_t *s, const place_t *place) {
 	function_t f;
@@ -200,8 +202,9 @@ kinds_set(places_t *s) {
 }
 
 /*
- * Index behind the last entry point among the ENTRY_DEPTH addresses from `keep` on, up to the first
- * that is in another object than that of `keep`; `keep` itself if there is no entry point.
+ * The index in a stack (of, depth) behind the last entry point among the ENTRY_DEPTH addresses from
+ * index `keep` on, but before the first one in another object than that at `keep`; `keep` itself
+ * if there is no entry point.
  */
 static uint32_t
 past_entries(const places_t *s, const uint32_t *of, uint32_t depth, uint32_t keep) {
@@ -234,7 +237,7 @@ places_to_cut(const places_t *s, const site_t *site) {
 
 /* ---------------------------------------------------------------- all places */
 
-/* Makes a place for each distinct address, and sets `of` for every address. 0 or ENOMEM. */
+/* Makes a place for each distinct address (table `known`), and sets `of`. 0 or ENOMEM. */
 static int
 places_collect(places_t *s, intern_t *known) {
 	const struct pprof_profile *p = s->p;

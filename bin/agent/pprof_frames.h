@@ -23,7 +23,7 @@ typedef enum {
 typedef struct place_s {
 	uint64_t address;
 	uint32_t object;   /* index in the profile, or NO_OBJECT */
-	uint32_t frame, nframes; /* its first frame, and how many it has (0: no name is known) */
+	uint32_t frame, nframes; /* index in places_t.frames of its first; number; 0: no name known */
 	uint32_t id;       /* number of the location in the output, from 1; 0: no sample uses it yet */
 	place_kind_t kind;
 } place_t;
@@ -34,14 +34,14 @@ place_address(const place_t *place) {
 	return place->address == NO_STACK ? 0 : place->address;
 }
 
-/* A function, identified by numbers of strings; file 0 (""): not known. */
+/* A function: numbers in places_t.strings; system_name: the linker's; 0 (""): not known. */
 typedef struct function_s {
 	uint32_t name, system_name, file;
 } function_t;
 
 typedef struct places_s {
 	const struct pprof_profile *p;
-	pid_t pid;         /* of its process on this machine; 0: it has ended, or is not known */
+	pid_t pid;         /* of its process as jeprofd sees it; 0: it has ended, or is not known */
 	bool has_failed;   /* string_of*() had no memory, so something is missing */
 	place_t *all;      /* in the order of their first use in a stack */
 	size_t count, room;
@@ -73,7 +73,7 @@ int places_name(places_t *s, const struct pprof_request *request);
  */
 uint32_t string_put(places_t *s, const char *text, size_t len);
 
-/* The same of bytes, of a word, of one of the profile's texts; without memory 0, and has_failed. */
+/* The same of bytes, of a word, of p->texts number `text`; without memory 0, and has_failed. */
 uint32_t string_of(places_t *s, const char *text, size_t len);
 uint32_t string_of_word(places_t *s, const char *word);
 uint32_t string_of_text(places_t *s, uint32_t text);
@@ -84,11 +84,11 @@ uint32_t string_of_text(places_t *s, uint32_t text);
 uint32_t string_of_path(places_t *s, uint32_t object);
 
 /*
- * Rounds a row of estimates to whole numbers, so that their sum is the sum of the estimates,
- * truncated. All zero at the first estimate.
+ * Rounds a row of estimates to whole numbers, so that their sum is always the sum of the estimates,
+ * truncated. Both sums are 0 before the first estimate.
  */
 typedef struct carry_s {
-	double exact, told; /* sums of the estimates, and of the numbers */
+	double exact, told; /* sums so far: of the estimates, of the returned numbers */
 } carry_t;
 int64_t carry_next(carry_t *c, double estimate);
 

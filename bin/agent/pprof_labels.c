@@ -1,9 +1,10 @@
 /*
- * Divides the sites of a profile by the labels that its threads had (thread.prof.label), from lines
- * of the text from the memory map on: "# label ID TEXT", where \xNN is a byte, and "# labeled STACK
- * ID:OBJECTS:BYTES ...", by the number of the stack in the text. Each label gets, in new sites, its
- * part of the live estimates of each of the stack's threads, rounded to 1/1024; what has no label
- * stays in the old sites.
+ * Divides the sites of a profile, each of one thread with one stack, by the labels that the threads
+ * had when they allocated (thread.prof.label), from lines of the text from the memory map on:
+ * "# label ID TEXT", where \xNN is a byte, and "# labeled STACK ID:OBJECTS:BYTES ...", where STACK
+ * is the stack's number in the text, from 1, and the counts are live ones before estimates. Each
+ * label gets, in new sites, its part of the live estimates of each of the stack's threads, rounded
+ * to 1/1024; what has no label stays in the old sites.
  * Invariant: the sums of each stack and of each thread stay the same; time and memory are linear in
  * the number of sites and the length of the lines, because they are not trusted: a stack is divided
  * by one line only, and once SITES_EACH new sites for each old one are used up, a label takes its
@@ -24,7 +25,7 @@ enum { SITES_EACH = 16 };
 
 typedef struct label_s {
 	uint64_t id;
-	uint32_t text; /* number of its text */
+	uint32_t text; /* its number in p->texts; 0: the label is "" */
 } label_t;
 
 typedef struct divider_s {
@@ -35,16 +36,16 @@ typedef struct divider_s {
 	uint64_t last;     /* number of the stack that was divided last */
 } divider_t;
 
-/* What of a stack has no label yet. */
+/* What of a stack has no label yet, while its line is read. */
 typedef struct undivided_s {
 	size_t first, end; /* indexes of its sites, one for each thread */
-	told_t told;       /* objects and bytes of it, as printed */
+	told_t told;       /* live objects and bytes without a label, as printed */
 	/*
 	 * For threads_use_up(): the estimates of the sites before `summed` are in the sums; the sites
-	 * before at_objects have no objects left, those before at_bytes no bytes.
+	 * before at_objects have no objects left, those before at_bytes no bytes. All are indexes.
 	 */
 	size_t summed, at_objects, at_bytes;
-	double objects, bytes; /* the sums */
+	double objects, bytes; /* the sums, of what no label has taken yet */
 } undivided_t;
 
 static int
@@ -66,6 +67,7 @@ byte_read(const char **at, const char *end) {
 	return *(*at)++;
 }
 
+/* Adds the label of a line "# label ID TEXT"; passes over another line. 0 or ENOMEM. */
 static int
 label_parse(divider_t *d, const char *at, const char *end) {
 	char text[LABEL_BYTES_MAX];
@@ -119,7 +121,7 @@ site_add(divider_t *d, size_t i, uint32_t text, double objects, double bytes) {
 
 /*
  * Gives a label its part of the estimates of each thread of the stack. 0 or ENOMEM. A thread whose
- * part is nothing gets no site, but counts as one that has: it took a step.
+ * part is 0 gets no site, but is counted in sites_left all the same, for the time that it took.
  */
 static int
 threads_divide(divider_t *d, const undivided_t *u, uint32_t text, told_t part) {
@@ -137,8 +139,8 @@ threads_divide(divider_t *d, const undivided_t *u, uint32_t text, told_t part) {
 }
 
 /*
- * Takes `part`, but at most what there is, out of a value of site i and returns it. If nothing is
- * left there, moves *at on to the next site.
+ * Takes `part`, but at most what there is, out of the value `which` (INUSE_OBJECTS or INUSE_SPACE)
+ * of site i and returns it. If nothing is left there, moves *at on to the next site.
  */
 static double
 site_use_up(divider_t *d, size_t i, int which, double part, size_t *at) {
@@ -183,7 +185,10 @@ threads_use_up(divider_t *d, undivided_t *u, uint32_t text, told_t part) {
 	return err;
 }
 
-/* Gives a label its part of what has no label yet: `part` of u->told, as printed. 0 or ENOMEM. */
+/*
+ * Gives a label its part of what has no label yet: part.objects and part.bytes (printed counts) of
+ * those of u->told, from all threads as long as sites_left allows that. 0 or ENOMEM.
+ */
 static int
 stack_divide(divider_t *d, undivided_t *u, uint32_t text, told_t part) {
 	int err = u->summed == u->first && u->end - u->first <= d->sites_left
@@ -193,7 +198,7 @@ stack_divide(divider_t *d, undivided_t *u, uint32_t text, told_t part) {
 	return err;
 }
 
-/* Number of the text of the label with this id; 0: it has none. */
+/* Number in p->texts of the label with this id; 0: there is none, or it is "". */
 static uint32_t
 text_of(const divider_t *d, uint64_t id) {
 	label_t key = {id, 0};
@@ -203,8 +208,8 @@ text_of(const divider_t *d, uint64_t id) {
 }
 
 /*
- * Divides a stack as its line says. The numbers of stacks must rise, as in all that write such
- * lines: each line walks all the sites of its stack. 0 or ENOMEM.
+ * Divides a stack as its line says. Passes over a line whose number of a stack is unknown, or not
+ * above the last one, because each line walks all the sites of its stack. 0 or ENOMEM.
  */
 static int
 labeled_parse(divider_t *d, const char *at, const char *end, const told_t *stacks,

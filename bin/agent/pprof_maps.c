@@ -1,9 +1,10 @@
 /*
- * Parses the end of a heap_v2 text: lines of the memory map, and module lines, each with the
- * build-id and the bias of an object. A line of the map whose start lies in a module makes no range
- * of its own; the one that holds the module's start gives it path, device and inode. Ranges with
- * the same build-id, or without one the same path, belong to one object. Invariant: ranges are
- * sorted by start, each has an object, and object 0 is the main program if that is known
+ * Parses the end of a heap_v2 text: lines of the memory map (those of /proc/PID/maps), and module
+ * lines, "# module ...", each with the build-id and the bias (address in memory minus address in
+ * the ELF file) of a loaded file. Both make ranges of addresses. A line of the map whose start lies
+ * in a module makes none; the one that holds the module's start gives it path, device and inode.
+ * Ranges with the same build-id, or without one the same path, belong to one object. Invariant:
+ * ranges are sorted by start, each has an object, and object 0 is the main program if that is known
  * (main_first). No locks: a profile belongs to one thread. Called by pprof_parse.c; range_of() by
  * pprof_frames.c and pprof_names.c.
  */
@@ -14,12 +15,12 @@
 #include "pprof_own.h"
 
 /*
- * Lines that are kept; hexadecimal digits of a build-id, at least and at most; bytes of a path,
- * longer ones are dropped.
+ * Lines that are kept, at most; hexadecimal digits of a build-id, at least and at most; bytes of a
+ * path, at most: a longer one counts as none.
  */
 enum { RANGES_MAX = 1 << 17, ID_MIN = 4, ID_MAX = 128, PATH_BYTES = 4096 };
 
-/* A parsed line. Path and id (the build-id) are numbers of texts; 0: none. */
+/* A parsed line. Path and id (the build-id) are numbers in p->texts; 0: none. */
 typedef struct row_s {
 	uint64_t start, end, bias, dev, inode;
 	uint32_t path, id;
@@ -46,7 +47,7 @@ is_id(const char *text, size_t len) {
 	return true;
 }
 
-/* Number of the path without the kernel's " (deleted)"; 0 if it is too long or has a NUL. */
+/* Number of the path without " (deleted)"; 0: too long, or has a NUL; INTERN_FAILED: no memory. */
 static uint32_t
 path_put(struct pprof_profile *p, const char *path, size_t len) {
 	static const char gone[] = " (deleted)";
@@ -95,7 +96,7 @@ module_read(struct pprof_profile *p, const char *at, const char *end, row_t *row
 	return true;
 }
 
-/* Parses "START-END PERMS OFFSET MAJOR:MINOR INODE   PATH"; false for mappings without a path. */
+/* Parses "START-END PERMS OFFSET MAJOR:MINOR INODE   PATH"; false if malformed or without PATH. */
 static bool
 map_read(struct pprof_profile *p, const char *at, const char *end, row_t *row) {
 	uint64_t offset, major, minor;
@@ -119,7 +120,7 @@ map_read(struct pprof_profile *p, const char *at, const char *end, row_t *row) {
 
 /*
  * The first module is the program, and the loader knows no path for it. Remembers where it starts,
- * and gives it the path of the metadata, for dumps that have no memory map.
+ * and gives it the path of the metadata (p->exe), for dumps that have no memory map.
  */
 static void
 main_note(const struct pprof_profile *p, maps_t *m, row_t *row) {
@@ -156,7 +157,7 @@ row_add(struct pprof_profile *p, maps_t *m, const char *line, const char *end) {
 	return 0;
 }
 
-/* Order of rows: first modules, then lines of the map, both by start. */
+/* qsort() order of rows: first modules, then lines of the map, both by start. */
 static int
 by_kind_and_start(const void *a, const void *b) {
 	const row_t *x = a, *y = b;
@@ -167,8 +168,8 @@ by_kind_and_start(const void *a, const void *b) {
 }
 
 /*
- * The row that contains the address, by binary search in rows that are sorted by start and do not
- * overlap; NULL if none.
+ * The row whose range contains the address, by binary search in rows of one kind, which are sorted
+ * by start and do not overlap; NULL if none.
  */
 static row_t *
 row_of(row_t *rows, size_t count, uint64_t address) {
@@ -195,8 +196,8 @@ object_add(struct pprof_profile *p, uint32_t id, uint32_t path, uint32_t *number
 }
 
 /*
- * Finds or adds the object of a row, by build-id, else by path, and extends it by the row's range.
- * The number of a key in `known` is that of its object. 0 or ENOMEM.
+ * Finds or adds the object of a row, by build-id, else by path, extends it by the row's range, and
+ * sets *number to its index. The number of a key in `known` is that index too. 0 or ENOMEM.
  */
 static int
 object_get(struct pprof_profile *p, intern_t *known, const row_t *row, uint32_t *number) {

@@ -1,10 +1,10 @@
 /*
- * Sets the frames of the places of a profile: sorts the places by object and offset, and asks
- * names.c for one table of names per object. If the symbols of an object were read and none covers
- * a place, its frame is OBJECT+0xOFFSET. If nothing could be read, the place has no frame, so that
- * a server that has the symbols can still name it. Invariant: at most one table is mapped at a time
- * for a profile. No locks of its own: a profile belongs to one thread. places_name() is called by
- * pprof_frames.c.
+ * Sets the frames (functions with file and line) of the places (distinct addresses) of a profile:
+ * sorts the places by object and offset, and asks names.c for one table of names per object, that
+ * is, per mapped file. If the symbols of an object were read and none covers a place, its frame is
+ * OBJECT+0xOFFSET. If nothing could be read, the place has no frame, so that a server that has the
+ * symbols can still name it. Invariant: at most one table is mapped at a time for a profile. No
+ * locks of its own: a profile belongs to one thread. places_name() is called by pprof_frames.c.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -59,7 +59,7 @@ points_collect(const places_t *s, point_t *points) {
 
 /* ---------------------------------------------------------------- frames */
 
-/* Number in the output of a string of a table of names; INTERN_FAILED without memory. */
+/* Number in s->strings of a table's string at this offset; INTERN_FAILED without memory. */
 static uint32_t
 table_string(places_t *s, const names_table_t *table, uint32_t offset) {
 	size_t len;
@@ -67,7 +67,7 @@ table_string(places_t *s, const names_table_t *table, uint32_t offset) {
 	return string_put(s, text, len);
 }
 
-/* Number of "OBJECT+0xOFFSET"; OBJECT is the file's name, or the build-id without a path. */
+/* The same of "OBJECT+0xOFFSET"; OBJECT is the file's name, or without a path its build-id. */
 static uint32_t
 offset_string(places_t *s, const point_t *point) {
 	char name[300];
@@ -78,7 +78,7 @@ offset_string(places_t *s, const point_t *point) {
 	return string_put(s, name, (size_t)len);
 }
 
-/* Adds a frame to the place. 0 or ENOMEM. */
+/* Adds a frame to the place, outside those that it has. 0; ENOMEM, also if *f has INTERN_FAILED. */
 static int
 frame_put(places_t *s, place_t *place, const function_t *f, uint32_t line) {
 	if (f->name == INTERN_FAILED || f->system_name == INTERN_FAILED || f->file == INTERN_FAILED) {
@@ -144,8 +144,8 @@ point_name(places_t *s, const names_table_t *table, const point_t *point) {
 /* ---------------------------------------------------------------- objects */
 
 /*
- * Names all places of one object. `offsets` is scratch memory with room for `count`. 0, also
- * without a table of names, or ENOMEM.
+ * Names the places of one object: points[0] to points[count - 1]. `offsets` is scratch memory with
+ * room for `count`. 0, also without a table of names, or ENOMEM.
  */
 static int
 object_name(places_t *s, names_t *n, const point_t *points, size_t count, uint64_t *offsets) {

@@ -1,13 +1,14 @@
 /*
  * Internal to pprof_*.c and otlp_encode.c: the parsed profile, and the functions that parse it. A
- * profile belongs to one thread; nothing here has a lock. See pprof.h.
+ * profile belongs to one thread; nothing here has a lock. See pprof.h. "Text": the profile in
+ * heap_v2 as it was given, and in "number of a text" a string of pprof_profile.texts.
  */
 #pragma once
 #include "intern.h"
 #include "pprof.h"
 #include "prof/sites/prof_ages.h"
 
-/* Sample types, in Go's order. */
+/* Indexes of the values of a site: ever allocated, and live; in the order of Go's profiles. */
 enum { ALLOC_OBJECTS, ALLOC_SPACE, INUSE_OBJECTS, INUSE_SPACE, PPROF_TYPES };
 
 #define NO_THREAD UINT32_MAX /* in place of an index into threads */
@@ -31,13 +32,13 @@ typedef struct thread_s {
 
 /* A mapped file, identified by its build-id or, without one, by its path. */
 typedef struct object_s {
-	uint32_t id, path; /* numbers of texts; the id in hex, "" if it has none */
+	uint32_t id, path; /* numbers of texts; id: the build-id in hex; "" if it has none */
 	uint64_t start, end;         /* lowest start and highest end of its ranges */
 	uint64_t map_start, map_end; /* of one line of the memory map; 0: there was none */
 	uint64_t dev, inode;         /* as in that line; 0: not known */
 } object_t;
 
-/* A range of addresses that belong to an object. */
+/* A range of addresses, without `end` itself, that belong to an object. */
 typedef struct range_s {
 	uint64_t start, end;
 	uint64_t bias;     /* address in memory minus address in the ELF file, if has_bias */
@@ -45,10 +46,10 @@ typedef struct range_s {
 	bool has_bias;     /* from a module line; false: from a line of the memory map */
 } range_t;
 
-/* Live bytes of a stack in a column of ages, as printed. */
+/* Live bytes of a stack with ages in one range, as printed, that is, before estimates. */
 typedef struct age_s {
 	uint32_t stack;    /* its number, from 1 */
-	uint32_t column;
+	uint32_t column;   /* which range, from 0 (youngest) to PROF_AGES - 1 (prof_ages.h) */
 	double bytes;
 } age_t;
 
@@ -114,7 +115,7 @@ const range_t *range_of(const struct pprof_profile *p, uint64_t address);
 /* A stack of the text. Later lines of the text name it by its number (pprof_labels.c). */
 typedef struct told_s {
 	size_t first;      /* index of its first site; those of a stack follow one another */
-	uint64_t objects, bytes; /* live, as printed */
+	uint64_t objects, bytes; /* live, as printed, that is, before estimates */
 } told_t;
 
 /*
@@ -128,15 +129,15 @@ int labels_parse(struct pprof_profile *p, lines_t l, const told_t *stacks, size_
 /* Reads the ages of the stacks from the lines that remain. 0 or ENOMEM. */
 int ages_parse(struct pprof_profile *p, lines_t l, size_t nstacks);
 
-/* The share of each column in the live bytes of a site's stack; false: they are not told. */
+/* The share (0 to 1) of each column in the live bytes of the site's stack; false: not told. */
 bool ages_of(const struct pprof_profile *p, const site_t *s, double shares[PROF_AGES]);
 
-/* Parses at most 16 hexadecimal digits at *at and moves *at; false if there are none. */
+/* Parses at most 16 hexadecimal digits at *at, moves *at behind them; false if there are none. */
 bool hex_read(const char **at, const char *end, uint64_t *value);
 
 /*
- * Parses at most 20 decimal digits at *at and moves *at; false if there are none. A number that 64
- * bits cannot hold becomes UINT64_MAX.
+ * Parses at most 20 decimal digits at *at and moves *at behind them; false if there are none. A
+ * number that 64 bits cannot hold becomes UINT64_MAX.
  */
 bool dec_read(const char **at, const char *end, uint64_t *value);
 

@@ -4,8 +4,9 @@
  * skipped and counted, with the rules of `jeprof` (bin/jeprof.d/reader.pl). A text with metadata
  * must end in the line that counts its bytes, else it was cut off. Sampled counts become estimates
  * as in `jeprof`, rounded to 1/1024, so that sums do not depend on their order; the estimate of a
- * stack is split among its threads in the ratio of theirs. Invariant: memory is linear in the
- * length of the text, because the text is not trusted. No locks: a profile belongs to one thread.
+ * stack is split among its threads in the ratio of theirs, and each thread's part is a site_t.
+ * Invariant: memory is linear in the length of the text, because the text is not trusted. Unless a
+ * comment says otherwise, functions return 0 or ENOMEM. No locks: a profile belongs to one thread.
  * pprof_parse() and pprof_free() are called by scrape.c, dead_profile.c, test/agent/convert.c and a
  * fuzz target, thread_of() by pprof_delta.c.
  */
@@ -19,7 +20,7 @@
 
 #include "pprof_own.h"
 
-/* Lines of metadata, and bytes of one; others are ignored. */
+/* Lines of metadata, and bytes of KEY=VALUE in one, at most; others are ignored. */
 enum { COMMENTS_MAX = 64, COMMENT_BYTES = 1024 };
 
 /* The sampled counts of one line. */
@@ -36,12 +37,12 @@ typedef struct part_s {
 typedef struct parser_s {
 	struct pprof_profile *p;
 	lines_t lines;     /* that are not parsed yet */
-	site_t stack;      /* the current stack, with the estimates of all threads together */
+	site_t stack;      /* the current stack; values: estimates of all its threads together */
 	bool has_frames;   /* a first stack has begun */
 	bool has_counts;   /* the current one has its counts, and its sites are not added yet */
 	part_t *parts;     /* the threads of the current stack */
 	size_t nparts, part_room;
-	told_t *stacks;    /* all so far; there is room for one more, which will end the last */
+	told_t *stacks;    /* all so far; there is room for one more, as the end of the last */
 	size_t nstacks, stack_room;
 	uint64_t nskipped; /* unknown lines */
 	const char *why;   /* the sentence for an error */
@@ -61,7 +62,7 @@ blanks_pass(const char **at, const char *end) {
 	}
 }
 
-/* Moves *at behind one sign with blanks around it; false if another character stands there. */
+/* Moves *at behind `sign` and blanks around it; false if it is not there: behind the blanks. */
 static bool
 sign_read(const char **at, const char *end, char sign) {
 	blanks_pass(at, end);
@@ -90,9 +91,9 @@ round_to_1024th(double value) {
 }
 
 /*
- * Estimates {objects, bytes} from their sampled counts: an object of n bytes is sampled with the
- * probability 1 - exp(-n / rate), and all objects of a stack are assumed to have the mean size.
- * rate 0: the counts are exact.
+ * Estimates {objects, bytes} from `pair`, their sampled counts: an object of n bytes is sampled
+ * with the probability 1 - exp(-n / rate), and all objects of a stack are assumed to have the mean
+ * size. rate: mean bytes between two samples; 0: the counts are exact.
  */
 static void
 estimate(uint64_t rate, const uint64_t *pair, double *out) {
@@ -152,9 +153,9 @@ address_add(struct pprof_profile *p, uint64_t address) {
 }
 
 /*
- * Parses "0xHEX 0xHEX ...". Subtracts 1 from each return address, so that it lies in the call
- * instruction; the library already did this for the first. A word that is no address becomes 0. No
- * address, or a single 0, is a stack that could not be read: it gets the address NO_STACK.
+ * Adds the addresses "0xHEX 0xHEX ...", *depth of them. Subtracts 1 from each return address, so
+ * that it lies in the call instruction; the library already did this for the first. A word that is
+ * no address becomes 0. No address, or a single 0, is an unreadable stack: it gets NO_STACK.
  */
 static int
 addresses_parse(struct pprof_profile *p, const char *at, const char *end, uint32_t *depth) {
@@ -191,7 +192,7 @@ site_add(struct pprof_profile *p, const site_t *s) {
 	return 0;
 }
 
-/* Splits the values of a stack in the ratio of its threads' own; the last gets the remainder. */
+/* Splits `whole` among the parts in the ratio of their own values; the last gets the remainder. */
 static void
 values_split(parser_t *r, const double *whole) {
 	for (unsigned type = 0; type < PPROF_TYPES; type++) {
@@ -273,8 +274,8 @@ meta_note(struct pprof_profile *p, uint32_t text_number) {
 }
 
 /*
- * Adds KEY=VALUE of a line of metadata to the comments, and stores what is known of it. A text that
- * is no KEY=VALUE, too long or one too many is ignored. 0 or ENOMEM.
+ * Adds KEY=VALUE of a line of metadata to the comments, and stores the value of a known key in the
+ * profile. A text that is no KEY=VALUE, too long or one too many is ignored. 0 or ENOMEM.
  */
 static int
 meta_add(struct pprof_profile *p, const char *text, size_t len) {
@@ -298,7 +299,7 @@ meta_add(struct pprof_profile *p, const char *text, size_t len) {
 	return 0;
 }
 
-/* Parses the first line, which gives the rate. */
+/* Parses the first line, heap_v2/RATE. 0, or EBADMSG with r->why. */
 static int
 head_parse(parser_t *r) {
 	const char *line, *end;
@@ -325,8 +326,8 @@ stack_end(parser_t *r) {
 }
 
 /*
- * Parses what follows "@": the frames of the next stack. Adds the sites of the one before. Threads
- * are listed before the first stack, at which they are sorted.
+ * Parses what follows "@": the addresses of the next stack. Before that adds the sites of the stack
+ * before it. Threads are listed before the first stack; here they are sorted by uid.
  */
 static int
 frames_parse(parser_t *r, const char *at, const char *end) {
@@ -349,7 +350,7 @@ frames_parse(parser_t *r, const char *at, const char *end) {
 	return err != 0 ? err : addresses_parse(p, at, end, &r->stack.depth);
 }
 
-/* Takes the counts of the current stack. Before the first stack they are those of all: ignored. */
+/* Takes the counts of the current stack; before the first one those of the profile: ignored. */
 static int
 total_add(parser_t *r, const counts_t *counts) {
 	if (!r->has_frames) {
@@ -365,6 +366,7 @@ total_add(parser_t *r, const counts_t *counts) {
 	return err;
 }
 
+/* Adds a thread's counts of the current stack. */
 static int
 part_add(parser_t *r, uint64_t uid, const counts_t *counts) {
 	if (array_grow(&r->parts, &r->part_room, r->nparts, sizeof(*r->parts)) != 0) {
@@ -436,6 +438,7 @@ is_map_start(const char *at, const char *end) {
 	    || word_read(&at, end, "# end ");
 }
 
+/* Parses all lines before the memory map, at which r->lines then stands. */
 static int
 records_parse(parser_t *r) {
 	const char *line;
@@ -470,8 +473,8 @@ shrunk_parse(parser_t *r, const char *at, const char *end) {
 }
 
 /*
- * If the profile is a difference that the library made, that is, if it has a mark: adds its losses,
- * and makes the mark its begin. 0 or ENOMEM.
+ * If the profile is a difference that the library made (dump-delta), that is, if mark_ns is not 0:
+ * adds its lines "# shrunk", and makes the mark its begin. 0 or ENOMEM.
  */
 static int
 delta_parse(parser_t *r) {

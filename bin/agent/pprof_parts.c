@@ -1,13 +1,13 @@
 /*
  * Writes what profile.proto and OTLP have in common (pprof_parts.h). Invariant: the number of a
- * function in a line is its index plus one, in both forms. No locks: a profile belongs to one
- * thread. Called by pprof_encode.c and otlp_encode.c.
+ * function in a line is its index in places_t.functions plus one, in both forms. No locks: a
+ * profile belongs to one thread. Called by pprof_encode.c and otlp_encode.c.
  */
 #include "pprof_parts.h"
 
 #include <string.h>
 
-/* Numbers of fields, counted from 0 for the first one behind the id. */
+/* Numbers of fields, counted from 0 for the first one behind the id; for LINE_* see there. */
 enum {
 	MAPPING_START = 0, MAPPING_LIMIT, MAPPING_FILE = 3,
 	LOCATION_MAPPING = 0, LOCATION_ADDRESS, LOCATION_LINE,
@@ -26,10 +26,10 @@ stack_put(places_t *s, const site_t *site, proto_t *packed) {
 	}
 }
 
-/* Adds the id, if it is not 0; returns the number of the field behind it. */
+/* Adds the id as field 1, if it is not 0 (pprof); returns the number of the next field. */
 static unsigned
 id_put(proto_t *message, uint32_t id) {
-	proto_number(message, 1, id); /* 0 is not written */
+	proto_number(message, 1, id); /* does not write 0 */
 	return id == 0 ? 1 : 2;
 }
 

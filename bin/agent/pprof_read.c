@@ -1,5 +1,5 @@
 /*
- * Reads lines, numbers and words that the caller gives from a text that is not NUL-terminated and
+ * Reads lines, numbers, and words that the caller gives, from a text that is not NUL-terminated and
  * not trusted. Invariant: no byte at or after `end` is read; on success *at is after what was read,
  * on failure *at does not change, but the value of a number becomes 0. No locks, no state. Called
  * by pprof_parse.c, pprof_maps.c, pprof_labels.c and pprof_ages.c.
@@ -20,7 +20,7 @@ line_next(lines_t *l, const char **line, size_t *len) {
 	return true;
 }
 
-/* The value of the digit plus 16; 0: not a hex digit. */
+/* By character: the value of the hexadecimal digit plus 16; 0: it is none. */
 static const uint8_t hex_digits[256] = {
     ['0'] = 16, 17, 18, 19, 20, 21, 22, 23, 24, 25,
     ['A'] = 26, 27, 28, 29, 30, 31,

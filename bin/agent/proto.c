@@ -1,8 +1,8 @@
 /*
  * Protobuf's wire format, as far as profiles need it: varints, fixed numbers and fields with a
- * length; and gzip (proto.h). Buffers grow by doubling. Invariant: len <= room; once has_failed is
- * set nothing is added. No locks: a buffer belongs to one thread. Called by pprof_encode.c,
- * pprof_parts.c and otlp_encode.c.
+ * length; and gzip (proto.h). Buffers grow by doubling. Invariant: len <= room; once has_failed
+ * (a buffer could not grow) is set nothing is added. No locks: a buffer belongs to one thread.
+ * Called by pprof_encode.c, pprof_parts.c and otlp_encode.c.
  */
 #include "proto.h"
 
@@ -12,17 +12,14 @@
 #include <zlib.h>
 
 enum {
-	NUMBER = 0,            /* a wire type, as FIXED64 and WITH_LENGTH */
+	NUMBER = 0,            /* wire types: a varint, 8 bytes, bytes with their length before them */
 	FIXED64 = 1,
 	WITH_LENGTH = 2,
-	VARINT_MAX = 10,       /* bytes of a number of 64 bits */
+	VARINT_MAX = 10,       /* bytes of a varint of 64 bits, at most */
 	GZIP_WINDOW = 15 + 16, /* windowBits of zlib: a window of 32 KiB; 16: the format of gzip */
 };
 
-/*
- * Makes room for that many more bytes. Without memory sets has_failed and returns false; false too
- * if has_failed was set before.
- */
+/* Makes room for `more` bytes. False, and has_failed set: there is, or was before, no memory. */
 static bool
 try_room(proto_t *p, size_t more) {
 	if (p->has_failed) {

@@ -30,7 +30,7 @@ void proto_bytes(proto_t *p, unsigned field, const void *bytes, size_t len);
 /* Field `field` with another buffer as its message; has_failed of that buffer sets that of *p. */
 void proto_message(proto_t *p, unsigned field, const proto_t *message);
 
-/* Appends the fields of another buffer; has_failed of that buffer sets that of *p. */
+/* Appends the bytes of another buffer as they are; its has_failed sets that of *p. */
 void proto_append(proto_t *p, const proto_t *fields);
 
 /* Empty again; the memory and has_failed stay. */

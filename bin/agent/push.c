@@ -1,15 +1,16 @@
 /*
- * Pushes profiles (push.h): push_tick() has scrape.c make the profile of each selected process once
- * in --push-interval, but begins at most BEGIN_MOST of them in a tick, as requests of OTLP; a
- * thread of its own sends what is queued, by libcurl.
+ * Pushes profiles (push.h): push_tick() has scrape.c make the profile of each process that
+ * --push-select admits once in --push-interval, as a gzipped OTLP request, but begins at most
+ * BEGIN_MOST of them in a tick; a thread of its own sends what is queued, by libcurl.
  *
  * Invariant: `queue` holds at most QUEUE_MOST bytes; where a new profile does not fit, the oldest
  * ones are dropped and counted. Only the sending thread waits for the receiver, so that scrapes
  * never do. It sends the oldest profile until the receiver takes or refuses it or newer ones have
  * filled the queue; between two attempts it waits, twice as long each time or as long as the
- * receiver asks. Locks: `lock` protects the queue and the figures. It is taken inside scrape.c's
- * lock of jobs (push_done) and inside the table's (metrics.c), no other is taken under it, and it
- * is not held while sending. Called by main.c, and by metrics.c for the figures.
+ * receiver asks. Locks: `lock` protects the queue and the figures; functions named *_locked run
+ * under it. It is taken inside scrape.c's lock of jobs (push_done) and inside the table's
+ * (metrics.c), no other is taken under it, and it is not held while sending. Called by main.c, and
+ * by metrics.c for the figures.
  */
 #include "push.h"
 
@@ -32,10 +33,10 @@ enum {
 	BEGIN_MOST = 4,           /* profiles begun in one tick */
 	WAIT_FIRST_MS = 1000,     /* before the second attempt */
 	WAIT_MOST_MS = 60000,     /* between two attempts, unless the receiver asks for more */
-	ASKED_MOST_MS = 600000,   /* of what a receiver asks for */
+	ASKED_MOST_MS = 600000,   /* a receiver that asks for a longer wait gets this one */
 	SEND_MS = 20000,          /* time limit of one attempt */
 	END_SECONDS = 3,          /* that push_stop() waits for an attempt to be given up */
-	ANSWER_MOST = 64 << 10,   /* bytes of an answer that are read */
+	ANSWER_MOST = 64 << 10,   /* bytes of an answer that are kept */
 };
 
 /* A profile that waits, in the list from the oldest to the newest. */
@@ -50,11 +51,11 @@ static pthread_cond_t changed; /* on the monotonic clock: a parcel came, or the 
 
 static struct {
 	parcel_t *oldest, **newest_next; /* newest_next: where the next parcel is linked */
-	push_figures_t figures; /* with the bytes of the list */
+	push_figures_t figures; /* figures.queued: bytes of the list */
 	bool is_ending;         /* push_stop() was called */
 } queue = {.newest_next = &queue.oldest};
 
-/* How an attempt ended: it was taken; another one may help; no other one would. */
+/* How an attempt ended: the receiver took the parcel; another may help; no other would. */
 typedef enum { push_sent, push_later, push_never } verdict_t;
 
 void
@@ -85,8 +86,8 @@ parcel_free(parcel_t *p) {
 }
 
 /*
- * Queues a body, which it takes, and drops the oldest ones that no longer fit. One that is larger
- * than the queue, or for which there is no memory, is dropped itself.
+ * Queues a body, which it takes, and drops the oldest parcels that no longer fit. A body that is
+ * larger than QUEUE_MOST, or for which there is no memory, is dropped itself.
  */
 static void
 enqueue(char *body, size_t length) {
@@ -112,8 +113,8 @@ enqueue(char *body, size_t length) {
 /* ---- making profiles ---- */
 
 /*
- * Called with the answer of a job: queues a profile, drops any other answer. The process is asked
- * again after --push-interval.
+ * The done() of a job, called under scrape.c's lock of jobs: queues a profile, frees the body of
+ * any other answer, which no counter here counts.
  */
 static void
 push_done(void *arg, const answer_t *answer) {
@@ -142,7 +143,7 @@ is_selected(const proc_t *p) {
 	return select == NULL;
 }
 
-/* The selected process whose profile has been due for longest; NULL: none is due. */
+/* The process of the list that is selected and due for longest; NULL: none is due. */
 static proc_t *
 find_due(proc_t *const *list, int64_t now_ms) {
 	proc_t *due = NULL;
@@ -157,10 +158,10 @@ find_due(proc_t *const *list, int64_t now_ms) {
 
 typedef struct due_s {
 	int pid;
-	int64_t since_ms; /* when its profile became due */
+	int64_t since_ms; /* when its profile became due, on the monotonic clock */
 } due_t;
 
-/* Collects the processes whose profile is due, at most BEGIN_MOST, and sets their next time. */
+/* Collects up to BEGIN_MOST processes that are due, sets their next time; returns how many. */
 static size_t
 collect_due(int64_t now_ms, due_t *due) {
 	size_t n = 0;
@@ -176,7 +177,7 @@ collect_due(int64_t now_ms, due_t *due) {
 	return n;
 }
 
-/* Sets back the time since which a process was due, so that it keeps its turn. */
+/* After a job that was not started: the process is due again, since the same time as before. */
 static void
 put_back(const due_t *due) {
 	table_lock();
@@ -257,7 +258,7 @@ on_progress(void *arg, curl_off_t down, curl_off_t has_down, curl_off_t up, curl
 	return is_ending;
 }
 
-/* Adds a header to the list; without memory the list stays as it is, and false. */
+/* Adds a header to the list; false without memory: then the list stays as it is. */
 static bool
 try_header(struct curl_slist **headers, const char *line) {
 	struct curl_slist *more = curl_slist_append(*headers, line);
@@ -265,7 +266,7 @@ try_header(struct curl_slist **headers, const char *line) {
 	return more != NULL;
 }
 
-/* Makes the handle for all requests; NULL without memory. The caller frees the headers. */
+/* Makes the handle for all requests; NULL without memory. The caller frees *headers in any case. */
 static CURL *
 handle_make(reply_t *reply, struct curl_slist **headers) {
 	char url[2048];
@@ -300,7 +301,7 @@ handle_make(reply_t *reply, struct curl_slist **headers) {
 	return c;
 }
 
-/* Whether another attempt may have another result. */
+/* Whether another attempt may succeed; status: of HTTP, if code is CURLE_OK. */
 static bool
 may_help(CURLcode code, long status) {
 	return code != CURLE_OK ? code != CURLE_URL_MALFORMAT && code != CURLE_UNSUPPORTED_PROTOCOL
@@ -308,8 +309,8 @@ may_help(CURLcode code, long status) {
 }
 
 /*
- * Tells a failure unless the last one that was told was of the same kind; after a success the next
- * one is told.
+ * Prints a failure on stderr, unless the last one that was printed had the same code or status;
+ * after a success the next failure is printed in any case.
  */
 static void
 tell_trouble(CURLcode code, long status) {
@@ -367,7 +368,7 @@ wait_locked(int64_t ms) {
 	while (!queue.is_ending && pthread_cond_timedwait(&changed, &lock, &until) != ETIMEDOUT) {}
 }
 
-/* Puts a parcel in front again for the next attempt, or drops it if newer ones fill the queue. */
+/* Makes a parcel the oldest again, for the next attempt; drops it if newer ones fill the queue. */
 static void
 put_back_locked(parcel_t *p) {
 	if (queue.figures.queued + p->length > QUEUE_MOST) {
@@ -383,8 +384,8 @@ put_back_locked(parcel_t *p) {
 }
 
 /*
- * Sends until the end. The caller holds the lock, which is not held while a parcel is sent; that is
- * out of the queue then.
+ * Sends until push_stop(). The caller holds the lock, which is released while a parcel is sent; the
+ * parcel is not in the queue then.
  */
 static void
 send_all_locked(CURL *c, reply_t *reply) {
@@ -413,7 +414,7 @@ send_all_locked(CURL *c, reply_t *reply) {
 }
 
 static pthread_t sender;
-static bool has_sender; /* the thread runs */
+static bool has_sender; /* the thread runs; of main's thread, as is `sender` */
 
 static void *
 sender_main(void *arg) {

@@ -6,13 +6,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Counts of profiles since the start, and the bytes that wait. */
+/* Counts since the start of requests, each with the profile of one process; bytes that wait. */
 typedef struct push_figures_s {
 	uint64_t sent;     /* the receiver answered 2xx, even if it rejected some (`rejected`) */
 	uint64_t retried;  /* attempts that failed and are made again */
 	uint64_t refused;  /* given up: by the answer, or the URL, no other attempt would help */
 	uint64_t dropped;  /* no room in the queue, or no memory */
-	uint64_t rejected; /* so many the receiver says it left out of requests that it took */
+	uint64_t rejected; /* OTLP Profiles that, by its answers, it left out of requests it took */
 	uint64_t queued;   /* bytes that wait now */
 } push_figures_t;
 
@@ -21,7 +21,7 @@ void push_read(push_figures_t *f);
 /* Starts the thread that sends; does nothing without --push. Exits with the reason on failure. */
 void push_start(void);
 
-/* Begins the profiles that are due. Called by the loop of main() about every second. */
+/* Begins the profiles that are due at now_ms (monotonic). Called by main() about every second. */
 void push_tick(int64_t now_ms);
 
 /*
@@ -30,5 +30,5 @@ void push_tick(int64_t now_ms);
  * lost.
  */
 void push_stop(void);
-/* Whether the thread has ended. If not, the process must end by _exit(), without exit handlers. */
+/* Whether no such thread runs. Else the process must end by _exit(), without exit handlers. */
 bool push_is_stopped(void);

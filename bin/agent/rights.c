@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { CAPABILITIES = 64 }; /* all numbers that two words of 32 bits have room for */
+enum { CAPABILITIES = 64 }; /* numbers of capabilities that two words of 32 bits have room for */
 
 void
 drop_rights(void) {

@@ -13,9 +13,9 @@
 #include <string.h>
 #include <strings.h>
 
-/* Seconds of a delta, seconds of a started session, digits of a number. */
+/* Most seconds of ?seconds= of a profile and of a start; most digits of a number in a request. */
 enum { SECONDS_MOST = 600, SESSION_MOST = 86400, DIGITS_MOST = 15 };
-#define RATE_MOST (UINT64_C(1) << 40) /* bytes */
+#define RATE_MOST (UINT64_C(1) << 40) /* bytes of ?rate=, at most */
 
 /*
  * The paths: requests and --help read this table. PROCESS stands in front of those of a process,
@@ -52,7 +52,7 @@ static const struct {
 };
 enum { PLACES = sizeof(places) / sizeof(places[0]) };
 
-/* Sets the fault unless there is one already: the client gets the first. */
+/* Sets fault (an HTTP status) and why, unless there is a fault: the client gets the first. */
 static void
 set_fault(route_t *r, unsigned fault, const char *why) {
 	if (r->fault == 0) {
@@ -62,9 +62,9 @@ set_fault(route_t *r, unsigned fault, const char *why) {
 }
 
 /*
- * Parses decimal digits. A size may end in K, M or G, large or small: 1024, 1024^2 or 1024^3 bytes.
- * False if the text is no such number, or the number is not from `least` to `most`; below `least`
- * *out is set nevertheless.
+ * Parses decimal digits. A size may end in K, M or G, upper or lower case: 1024, 1024^2 or 1024^3
+ * bytes. False if the text is no such number, or the number is not from `least` to `most`; below
+ * `least` *out is set nevertheless.
  */
 static bool
 read_number(const char *text, bool is_size, uint64_t least, uint64_t most, uint64_t *out) {
@@ -96,8 +96,8 @@ front_of(const char *path) {
 }
 
 /*
- * Looks up what follows `front` (PROCESS, DEAD or "") in a path, among the places that begin with
- * that. An empty rest is looked up as "/", the page. A path that is not there is a fault.
+ * Looks up `path`, what follows `front` (PROCESS, DEAD or "") in the path of the request, among the
+ * places that begin with `front`; "" as "/", the page. If it is not there sets a fault.
  */
 static void
 route_place(const char *path, const char *front, route_t *r) {
@@ -117,7 +117,7 @@ route_place(const char *path, const char *front, route_t *r) {
 	    "/p/PID/debug/pprof/heap and more: jeprofd(1)");
 }
 
-/* Parses the path behind "/p/": a pid, then a place. */
+/* Parses the path behind "/p/": a pid, then what route_place() looks up. */
 static void
 route_process(const char *path, route_t *r) {
 	char number[12];
@@ -137,7 +137,7 @@ route_process(const char *path, route_t *r) {
 	route_place(path + digits, PROCESS, r);
 }
 
-/* Parses the path behind "/dead/": a key of the characters DEAD_KEY_BYTES, then a place. */
+/* Parses the path behind "/dead/": a key of DEAD_KEY_BYTES, then what route_place() looks up. */
 static void
 route_dead(const char *path, route_t *r) {
 	size_t length = strspn(path, DEAD_KEY_BYTES);
@@ -175,8 +175,8 @@ typedef enum {
 } arg_t;
 
 /*
- * The arguments: whether profiles, starts and profiles of the dead take it, the message for a wrong
- * value, and a value for --help.
+ * The arguments: whether profiles of living processes, starts, and profiles of the dead (processes
+ * that ended) take it, the message for a wrong value, and a value for --help.
  */
 static const struct {
 	const char *key;
@@ -214,7 +214,7 @@ find_argument(const char *key, const route_t *r) {
 	return i;
 }
 
-/* Parses 0 or 1, with has_words also false or true; returns false for anything else. */
+/* Sets *out from 0 or 1, with has_words also false or true; returns false for another value. */
 static bool
 read_flag(const char *value, bool has_words, bool *out) {
 	*out = strcmp(value, "1") == 0 || (has_words && strcmp(value, "true") == 0);
@@ -285,7 +285,7 @@ route_finish(route_t *r) {
 	}
 }
 
-/* The arguments of a path with this job, in a line. */
+/* Prints one line of --help: the arguments of paths with this kind of job. */
 static void
 put_arguments(const char *of, job_kind_t kind) {
 	const route_t r = {.place = place_job, .is_post = kind == job_start, .order.kind = kind};

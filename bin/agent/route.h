@@ -13,11 +13,14 @@ typedef enum { place_none, place_index, place_targets, place_metrics, place_page
 typedef struct route_s {
 	place_t place;
 	bool is_post;         /* the path is for POST, otherwise for GET and HEAD */
-	/* pid is set for all places below /p/, key for those below /dead/KEY, the rest for place_job */
+	/*
+	 * pid is set for all places below /p/, key for those below /dead/KEY, the other fields for
+	 * place_job; is_packed and root are never set
+	 */
 	order_t order;
 	unsigned given;       /* bit i: argument i (arg_t of route.c) was in the query */
 	unsigned fault;       /* HTTP status of a refusal; 0: none */
-	const char *why;      /* the sentence of the refusal, if fault is not 0 */
+	const char *why;      /* a constant: the sentence of the refusal, if fault is not 0 */
 } route_t;
 
 /*
@@ -32,7 +35,7 @@ void route_path(const char *path, route_t *r);
  */
 void route_argument(const char *key, const char *value, route_t *r);
 
-/* Refuses combinations of arguments that exclude each other (400). */
+/* Sets a fault (400) if arguments exclude each other. */
 void route_finish(route_t *r);
 
 /* Prints the paths and the arguments, for --help. */

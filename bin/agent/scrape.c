@@ -1,18 +1,21 @@
 /*
- * Profiles and sessions of one process (scrape.h). A scrape of a process that is not profiling
- * starts a session with a time limit, a lease (not with --passive); each later scrape extends the
- * limit, so profiling ends by itself some intervals after the last scrape.
+ * The jobs (scrape.h). Most ask one process by its mailbox: memory in the process that holds the
+ * requests to it and the state of its profiler (jeprof_client.h). A scrape (a job for a profile, or
+ * for a mark) of a process that is not profiling starts a session with a time limit, a lease (not
+ * with --passive); each later scrape extends the limit, so profiling ends by itself some intervals
+ * after the last scrape. A delta shows what changed: either between two profiles, between which its
+ * job sleeps (?seconds=N), or since the mark, the moment of the last POST /mark (?since=mark).
  *
  * Invariant: done() is called exactly once for a job, by the job's thread or, after the deadline or
- * when jeprofd ends, by scrape_tick(); the job's thread always frees the job. A job is started only
- * if fewer than options.scrapes_max run (a delta that wakes up may exceed that) and, if it is a
- * delta of two profiles, between which it sleeps, fewer than DELTAS_MOST of these are in the list.
- * So that processes that block their readers cannot take all places, a job asks its process only
- * if, itself included, at most half of these places, rounded up, are taken by jobs for processes of
- * the same user (not of root), and at most PER_PROCESS by jobs for this process; else its answer is
- * 503. A delta that sleeps takes no place. Locks: `lock` protects the list of jobs; done() is
- * called under it. It is never held together with the table's lock. Called by server.c, push.c,
- * dead_watch.c and main.c.
+ * when jeprofd ends, by scrape_tick(); the job's thread always frees the job. A job in the list
+ * runs unless it sleeps. A job is started only if fewer than options.scrapes_max run (a delta that
+ * wakes up may exceed that) and, if it will sleep, fewer than DELTAS_MOST such jobs are in the
+ * list. So that processes that block their readers cannot stop all others, a job asks its process
+ * only if the jobs that run for processes of the same effective uid, itself included, are at most
+ * half of options.scrapes_max, rounded up (no such limit for uid 0), and at most PER_PROCESS run
+ * for this process; else its answer is 503. Locks: `lock` protects the list of jobs and the fields
+ * of a job that say so; done() is called under it. It is never held together with the table's lock.
+ * Called by server.c, push.c, dead_watch.c and main.c; answer_line() also by dead_profile.c.
  */
 #include "scrape.h"
 
@@ -29,29 +32,30 @@
 #include "watch.h"
 
 enum {
-	OTLP_FIXED = 6,          /* attributes of a resource that are not from --label */
+	OTLP_FIXED = 6,          /* attributes in an OTLP profile that are not from --label */
 	WAIT_MS = 5000,          /* for the process to take a request */
-	TAKEN_MS = 20000,        /* from then on until its answer */
-	LATE_MS = 30000,         /* from a job's begin to its deadline; a delta gets its seconds more */
-	PER_PROCESS = 2,         /* running jobs of one process */
-	DELTAS_MOST = 32,        /* jobs that sleep between two profiles, also before and after that */
+	TAKEN_MS = 20000,        /* after WAIT_MS, for its answer to a request that it has taken */
+	LATE_MS = 30000,         /* from a job's begin to its deadline; a delta also gets its seconds */
+	PER_PROCESS = 2,         /* running jobs of one process, at most */
+	DELTAS_MOST = 32,        /* jobs with is_delta() in the list, asleep or not, at most */
 	LEASE_INTERVALS = 3,     /* a lease ends this many --interval after the last scrape */
-	MARK_MOST = 16 << 20,    /* bytes of one mark */
-	MARKS_MOST = 64 << 20,   /* bytes of all marks together */
+	MARK_MOST = 16 << 20,    /* bytes of the profile that is kept for one mark, at most */
+	MARKS_MOST = 64 << 20,   /* bytes of those of all processes together, at most */
 	STACK_BYTES = 1 << 20,   /* of a job's thread */
 };
 
+/* Under `lock`: done, uid, has_uid, is_sleeping and next. The rest is used by the job's thread. */
 typedef struct job_s {
-	order_t order;
+	order_t order;           /* does not change */
 	done_t *done;            /* NULL: scrape_tick has answered already */
 	void *arg;               /* of done */
-	int64_t begin_ms;        /* of the monotonic clock, as is the deadline */
+	int64_t begin_ms;        /* on the monotonic clock, as is the deadline; neither changes */
 	int64_t deadline_ms;
 	unsigned uid;            /* effective user of the process, if has_uid */
 	bool has_uid;
-	/* between the profiles of a delta: not in job_count, nor in the process's scrapes */
+	/* between the profiles of a delta: counted neither in job_count nor in proc->scrapes */
 	bool is_sleeping;
-	answer_t answer;
+	answer_t answer;         /* status 0: none yet */
 	jeprof_target_t target;  /* the process, which run() opens and closes */
 	proc_t *proc;            /* the process's record, held; NULL before try_enter_process() */
 	struct job_s *next;
@@ -59,7 +63,7 @@ typedef struct job_s {
 
 /* The parameters of a session to start. */
 typedef struct start_s {
-	uint64_t rate;           /* bytes between two samples */
+	uint64_t rate;           /* sampling interval: mean number of bytes between two samples */
 	uint64_t seconds;        /* time limit of the session; 0: none */
 	bool is_lease;           /* each scrape extends the limit; the end writes no profile file */
 } start_t;
@@ -90,7 +94,7 @@ answer_line(answer_t *a, unsigned status, const char *format, ...) {
 	memcpy(a->body, line, length + 1);
 }
 
-/* Answers with the sentence in target.why, and with the HTTP status that `error` stands for. */
+/* Answers with target.why, and with the HTTP status for `error`, an errno of jeprof_client.h. */
 static void
 answer_failure(job_t *j, int error) {
 	unsigned status = error == ESRCH || error == ENXIO || error == EPROTO ? 404 : error == EACCES
@@ -101,8 +105,9 @@ answer_failure(job_t *j, int error) {
 /* ---- asking ---- */
 
 /*
- * Sends a request to the process and waits for its reply. Returns 0 or an errno; every error but
- * EAGAIN has been made the job's answer.
+ * Sends a request to the process and waits for its reply. 0: *reply has it; it may be a refusal
+ * (reply->error). Else an errno: EAGAIN (the process is idle, and `manner` is not to wait), or
+ * another one, which the job's answer tells already.
  */
 static int
 ask(job_t *j, const char *text, jeprof_manner_t manner, jeprof_reply_t *reply) {
@@ -115,7 +120,7 @@ ask(job_t *j, const char *text, jeprof_manner_t manner, jeprof_reply_t *reply) {
 	return error;
 }
 
-/* The time as "2024-05-01 09:15:31Z", in buf; "?" if it has no such form. */
+/* A time in ns since 1970 as "2024-05-01 09:15:31Z", in buf; "?" if it has no such form. */
 static const char *
 since_text(uint64_t ns, char buf[40]) {
 	time_t at = (time_t)((int64_t)ns / 1000000000); /* may be before 1970 */
@@ -126,7 +131,7 @@ since_text(uint64_t ns, char buf[40]) {
 	return buf;
 }
 
-/* Whether the session that the mailbox shows is the one recorded as started by this jeprofd. */
+/* Whether the session of target.head (the last one if none runs) is recorded as started by us. */
 static bool
 is_session_ours(const job_t *j) {
 	table_lock();
@@ -154,8 +159,8 @@ answer_already(job_t *j) {
 }
 
 /*
- * Time limit of a lease, in seconds from now: LEASE_INTERVALS times --interval, rounded up, and the
- * seconds that this job's own delta sleeps.
+ * Time limit of a lease, in seconds from now: LEASE_INTERVALS times --interval, rounded up, plus
+ * the seconds that this job sleeps if it is a delta.
  */
 static uint64_t
 lease_seconds(const job_t *j) {
@@ -163,9 +168,9 @@ lease_seconds(const job_t *j) {
 }
 
 /*
- * Extends the recorded end of the lease and returns the time limit to set, in seconds from now. The
- * end never moves to an earlier time, because another job, such as a delta that sleeps, relies on
- * it.
+ * Moves the recorded end of the lease (until_ms) to lease_seconds() from now, and returns the time
+ * limit to set, in seconds from now, rounded up. The end never moves to an earlier time, because
+ * another job, such as a delta that sleeps, relies on it.
  */
 static uint64_t
 promise_seconds(job_t *j) {
@@ -178,8 +183,9 @@ promise_seconds(job_t *j) {
 }
 
 /*
- * Records the session as started by this jeprofd. With is_pending the start is still in the mailbox
- * and `session` is a guess, which confirm_pending_lease() replaces by a fact.
+ * Records the session with this number as started by this jeprofd, and counts it. With is_pending
+ * the process has not read the start yet, and the number is a guess, the one behind that of the
+ * last session; confirm_pending_lease() checks it.
  */
 static void
 note_session(job_t *j, uint64_t session, const start_t *start, bool is_pending) {
@@ -192,10 +198,10 @@ note_session(job_t *j, uint64_t session, const start_t *start, bool is_pending) 
 }
 
 /*
- * The process is idle, so it will read the start at its next allocation. Leaves the start in the
- * mailbox, or takes it back if another client's start is there already. The start of a lease that
- * the process has not begun within the lease's time is void: the next scrape leaves another one.
- * Answers 503 and returns EAGAIN.
+ * Called when the process is idle, so that it reads the start only at its next allocation. Leaves
+ * the start in the mailbox, or takes it back if another client's start is there already. The start
+ * of a lease becomes void if the process has not read it within start->seconds: then the next
+ * scrape leaves another one. Answers 503 and returns EAGAIN in both cases.
  */
 static int
 leave_start(job_t *j, const start_t *start) {
@@ -212,7 +218,7 @@ leave_start(job_t *j, const start_t *start) {
 	return EAGAIN;
 }
 
-/* Answers with the refusal in the process's reply; returns its errno. */
+/* Answers with the refusal in the process's reply; returns its errno, reply->error. */
 static int
 answer_refusal(job_t *j, const jeprof_reply_t *reply) {
 	answer_line(&j->answer, reply->error == EPERM ? 403 : reply->error == EALREADY ? 409
@@ -222,11 +228,13 @@ answer_refusal(job_t *j, const jeprof_reply_t *reply) {
 }
 
 /*
- * Asks the process to start a session. A lease has final:false, so that its end writes no profile
- * into the process's directory. If an older library does not know an option, or there is no room
- * for a box, asks again without the box, and then without accum and final. A process whose system
- * calls are filtered (is_barred) gets no box: the calls that make one may be forbidden to it. 0 or
- * an errno of ask(); *reply may be a refusal.
+ * Asks the process to start a session. Options: accum:true counts what has been freed too;
+ * final:false, for a lease, has the end of the session write no profile into the process's
+ * directory; blackbox has the profiler keep its tables in a box, a memory file that jeprofd reads
+ * when the process has ended (dead.h). If the process refuses because its older library does not
+ * know an option, or there is no room for a box, asks again without the box, and then without accum
+ * and final. A process whose system calls are filtered (is_barred) gets no box: the calls that make
+ * one may be forbidden to it. 0 or an errno of ask(); *reply may be a refusal.
  */
 static int
 ask_start(job_t *j, const start_t *start, jeprof_reply_t *reply) {
@@ -253,8 +261,8 @@ ask_start(job_t *j, const start_t *start, jeprof_reply_t *reply) {
 }
 
 /*
- * Starts a session and records it. 0, or an errno: EALREADY, which the caller answers, or one that
- * is answered already.
+ * Starts a session, records it and has its box held (dead_look). 0, or an errno: EALREADY, which
+ * the caller answers, or another one, which is answered already.
  */
 static int
 start_session(job_t *j, const start_t *start) {
@@ -276,10 +284,10 @@ start_session(job_t *j, const start_t *start) {
 }
 
 /*
- * Decides whether the running session is the one of our start that was left pending, and records
- * that. Its number alone does not prove it, because another client's start may have come first; so
- * the session is ours only if its sampling interval is the one that our start has. 0, or an errno
- * that is answered already.
+ * Decides whether the running session is the one of our start that was left pending, whose number
+ * it has. The number alone does not prove it, because another client's start may have come first;
+ * so the session is ours only if its sampling interval is lease.rate, that of our start. If not,
+ * sets lease.session to 0 (none is ours). 0, or an errno that is answered already.
  */
 static int
 confirm_pending_lease(job_t *j) {
@@ -301,7 +309,8 @@ confirm_pending_lease(job_t *j) {
 
 /*
  * Extends the time limit of the running session if it is a lease of ours. Sessions of other clients
- * and those of POST /start keep their limits. 0, or an errno that is answered already.
+ * and those of POST /start keep their limits. 0, also if the process refuses the new limit; or an
+ * errno that is answered already.
  */
 static int
 renew_lease(job_t *j) {
@@ -323,8 +332,8 @@ renew_lease(job_t *j) {
 }
 
 /*
- * Makes sure that the process is profiling: extends our lease, or starts one unless --passive. 0,
- * or an errno that is answered already.
+ * Makes sure that the process is profiling, by whomever: extends our lease if that runs; if nothing
+ * samples starts one, unless --passive. 0, or an errno that is answered already.
  */
 static int
 ensure_profiling(job_t *j) {
@@ -354,14 +363,14 @@ answer_other_session(job_t *j) {
 }
 
 /*
- * Fetches the profile (heap_v2) that the request asks for into reply->profile, which the caller
- * frees. 0, or an errno that is answered already; then there is no profile.
+ * Fetches the profile (heap_v2, the library's text) that the request asks for into reply->profile,
+ * which the caller frees. 0, or an errno that is answered already; then there is no profile.
  */
 static int
 fetch(job_t *j, const char *request, jeprof_reply_t *reply) {
 	int error = ask(j, request, jeprof_manner_wait, reply);
 	if (error == 0 && reply->error == ENODATA) {
-		answer_other_session(j); /* a session that starts ends the mark */
+		answer_other_session(j); /* the process has no mark: a session that starts removes it */
 		return ENODATA;
 	}
 	if (error == 0 && reply->error != 0) {
@@ -376,8 +385,8 @@ fetch(job_t *j, const char *request, jeprof_reply_t *reply) {
 }
 
 /*
- * Moves the job between the running and the sleeping ones, in the counts of the jobs and of the
- * process. A job that wakes up is counted as running even if that is above a limit.
+ * Marks the job as sleeping or as running, and adjusts job_count and proc->scrapes. A job that
+ * wakes up is counted as running even if that is above a limit.
  */
 static void
 set_sleeping(job_t *j, bool is_sleeping) {
@@ -409,7 +418,7 @@ answer_no_mark(job_t *j) {
 	    j->target.name, j->target.pid);
 }
 
-/* A copy of the mark, malloc()ed. 0, or an errno that is answered already. */
+/* Copies the profile that was kept at the mark; the caller frees it. 0, or an answered errno. */
 static int
 copy_mark(job_t *j, char **text, size_t *bytes) {
 	table_lock();
@@ -429,8 +438,9 @@ copy_mark(job_t *j, char **text, size_t *bytes) {
 }
 
 /*
- * The earlier profile of a difference, malloc()ed: a copy of the mark, or a profile fetched now,
- * after which the job sleeps for order.seconds. 0, or an errno that is answered already.
+ * Gets the earlier profile of a difference, which the caller frees: a copy of that of the mark, or
+ * one fetched now, after which the job sleeps for order.seconds. 0, or an errno that is answered
+ * already; then the caller frees nothing.
  */
 static int
 fetch_before(job_t *j, char **text, size_t *bytes) {
@@ -469,7 +479,7 @@ subtract(job_t *j, struct pprof_profile *after, const char *text, size_t bytes) 
 	return error;
 }
 
-/* Encodes for OTLP, with the labels of the process and those of --label. */
+/* Encodes for OTLP, with the labels of the process and of --label. 0, or an errno and *why. */
 static int
 encode_otlp(job_t *j, struct pprof_profile *profile, const struct pprof_request *request,
     unsigned char **out, size_t *length, const char **why) {
@@ -503,7 +513,7 @@ encode_otlp(job_t *j, struct pprof_profile *profile, const struct pprof_request 
 	return otlp_encode(profile, request, &resource, j->order.is_packed, out, length, why);
 }
 
-/* Answers with profile.proto or OTLP of `now`, less `before` unless NULL; or with a failure. */
+/* Answers with profile.proto or OTLP of now->profile, less `before` if not NULL; or a failure. */
 static void
 convert(job_t *j, const jeprof_reply_t *now, const char *before, size_t before_bytes) {
 	struct pprof_profile *profile = NULL;
@@ -533,8 +543,8 @@ convert(job_t *j, const jeprof_reply_t *now, const char *before, size_t before_b
 }
 
 /*
- * Whether the process itself is to subtract the mark. It remembers only what was live; so for
- * allocs and OTLP the profile that was kept here is subtracted, if there is one.
+ * Whether the process itself is to subtract what it had at the mark. It remembers only what was
+ * live; so for allocs and OTLP jeprofd subtracts the profile that it kept, if there is one.
  */
 static bool
 is_own_delta(job_t *j) {
@@ -546,7 +556,7 @@ is_own_delta(job_t *j) {
 	return is_own;
 }
 
-/* The job for a profile or a difference of two. */
+/* A job_heap or job_allocs: one profile, or the difference of two. */
 static void
 run_profile(job_t *j) {
 	jeprof_reply_t now = {0};
@@ -586,7 +596,7 @@ run_profile(job_t *j) {
 
 /* ---- control ---- */
 
-/* The job of POST /start: a session that is no lease. */
+/* A job_start, that of POST /start: starts a session that is no lease. */
 static void
 run_start(job_t *j) {
 	uint64_t rate = j->order.rate != 0 ? j->order.rate : options.rate;
@@ -608,7 +618,7 @@ run_start(job_t *j) {
 	}
 }
 
-/* The job of POST /stop. If the process is idle, takes back the pending starts of all clients. */
+/* A job_stop. If the process is idle, takes the pending starts and sets of all clients back. */
 static void
 run_stop(job_t *j) {
 	jeprof_reply_t reply;
@@ -637,8 +647,9 @@ run_stop(job_t *j) {
 }
 
 /*
- * Keeps the profile in the record, in place of an older one. If it is too large, frees it and
- * returns false; then the older one stays, unless the process remembers the moment too (is_own).
+ * Keeps now->profile in the record (proc->mark), in place of that of an older mark. If it exceeds
+ * MARK_MOST or MARKS_MOST, frees it and returns false; then the older one stays, but if the process
+ * itself remembers the new moment (is_own), the older one is freed too and none is kept.
  */
 static bool
 try_keep_mark(job_t *j, jeprof_reply_t *now, bool is_own) {
@@ -661,8 +672,9 @@ try_keep_mark(job_t *j, jeprof_reply_t *now, bool is_own) {
 }
 
 /*
- * The job of POST /mark: the process remembers what its sites hold, unless its library is too old;
- * and the profile of now is kept, for what the process does not remember (is_own_delta).
+ * A job_mark, that of POST /mark: has the process remember what is live at each of its sites
+ * (EBADMSG: its library is too old for that), and keeps a profile of now, for what the process does
+ * not remember (is_own_delta).
  */
 static void
 run_mark(job_t *j) {
@@ -690,8 +702,8 @@ run_mark(job_t *j) {
 /* ---- a job from its beginning to its end ---- */
 
 /*
- * Records the user of the process in the job; false if, with this one, the running jobs for
- * processes of that user have more than half of the places. Root has no such limit.
+ * Records the user of the process in the job. False if the jobs that run for processes of that
+ * user, with this one, are more than half of options.scrapes_max, rounded up; never for root.
  */
 static bool
 try_enter_user(job_t *j) {
@@ -764,7 +776,7 @@ run(job_t *j) {
 	jeprof_close(&j->target);
 }
 
-/* Takes a job that does not sleep out of the list; the caller holds `lock`. */
+/* Takes a job that is not asleep out of the list and of job_count. The caller holds `lock`. */
 static void
 unlink_job(job_t *j) {
 	job_t **at = &jobs;
@@ -775,7 +787,7 @@ unlink_job(job_t *j) {
 	job_count--;
 }
 
-/* Adds the job to the counters and releases the process's record, if it holds one. */
+/* Adds the finished job to `counts` and releases the process's record, if the job holds one. */
 static void
 count_job(const job_t *j) {
 	table_lock();
@@ -790,7 +802,7 @@ count_job(const job_t *j) {
 	table_unlock();
 }
 
-/* The thread of a job; frees it. done() is called under `lock`, so that it is called once only. */
+/* The thread of a job. Calls done(), unless scrape_tick() has; frees the job. */
 static void *
 job_main(void *arg) {
 	job_t *j = arg;
@@ -811,6 +823,7 @@ job_main(void *arg) {
 	return NULL;
 }
 
+/* Starts the detached thread of the job. The caller holds `lock`. */
 static bool
 start_thread(job_t *j) {
 	pthread_t thread;
@@ -823,13 +836,13 @@ start_thread(job_t *j) {
 	return error == 0;
 }
 
-/* Whether the job sleeps between two profiles. */
+/* Whether the order's job sleeps between two profiles (?seconds=N). */
 static bool
 is_delta(const order_t *order) {
 	return (order->kind == job_heap || order->kind == job_allocs) && order->seconds > 0;
 }
 
-/* Whether there is a place for the job; the caller holds `lock`. */
+/* Whether the limits of all jobs together admit one more. The caller holds `lock`. */
 static bool
 has_place(const order_t *order) {
 	unsigned deltas = 0;

@@ -1,9 +1,10 @@
 /*
  * Jobs: the requests that take time, that is, profiles, starts, stops and marks of one process, and
- * profiles of the dead. Each job runs in a thread of its own, so a slow process delays no other
- * request. Invariant: the client gets an answer within a bounded time; if the process blocks the
- * job's thread longer, the answer is 503. scrape_begin() is called by server.c, push.c and
- * dead_watch.c, scrape_tick() by main.c, answer_line() also by server.c and dead_profile.c.
+ * profiles of the dead, which are processes that ended and left their tables (dead.h). Each job
+ * runs in a thread of its own, so a slow process delays no other request. Invariant: the client
+ * gets an answer within a bounded time; if the process blocks the job's thread longer, the answer
+ * is 503. scrape_begin() is called by server.c, push.c and dead_watch.c, scrape_tick() by main.c,
+ * answer_line() by scrape.c, server.c and dead_profile.c.
  */
 #pragma once
 #include "table.h"
@@ -25,22 +26,25 @@ typedef struct answer_s {
 typedef struct order_s {
 	job_kind_t kind;
 	int pid;
-	/* of a profile: between the two of a delta; of a start: time limit of the session; 0: none */
+	/*
+	 * of job_heap and job_allocs: time between the two profiles whose difference is asked for, 0:
+	 * one profile; of job_start: time limit of the session, 0: none
+	 */
 	unsigned seconds;
-	uint64_t rate;        /* bytes between samples of a started session; 0: that of --rate */
-	bool is_raw;          /* heap_v2 instead of profile.proto */
+	uint64_t rate;        /* of job_start: mean bytes between two samples; 0: that of --rate */
+	bool is_raw;          /* the library's text (heap_v2) instead of pprof's profile.proto */
 	bool has_ages;        /* live bytes are told by age (?ages=1), which the page shows */
 	bool is_otlp;         /* OTLP instead of profile.proto */
 	bool is_packed;       /* OTLP: gzipped, as push.c sends it */
-	bool is_since_mark;   /* the difference from the mark */
+	bool is_since_mark;   /* the difference from the mark, the moment of the last job_mark */
 	char key[DEAD_KEY];   /* of a job_dead, instead of the pid */
-	/* of a job_dead: descriptor of its root directory, which the job closes; 0: it is ours */
+	/* of a job_dead: descriptor of the root of its process, which the job closes; 0: it has ours */
 	int root;
 } order_t;
 
 /*
- * Replaces the answer by one line of text; control characters become '?'. Without memory the body
- * is NULL and the length 0.
+ * Frees the body of the answer and makes it one line of text with a newline, at most about 3 KiB;
+ * control characters become '?'. Without memory the body is NULL and the length 0.
  */
 __attribute__((format(printf, 3, 4))) void answer_line(answer_t *a, unsigned status,
     const char *format, ...);
@@ -48,14 +52,14 @@ __attribute__((format(printf, 3, 4))) void answer_line(answer_t *a, unsigned sta
 /*
  * Starts a job. done(arg, answer) is called once, from the job's thread or main's and with the lock
  * of the job list held, so it must not call scrape_*; it takes ownership of the body. Returns false
- * if there is no place, memory or thread for the job, or if jeprofd is ending; then done is not
- * called, and order->root stays the caller's.
+ * if too many jobs run, if there is no memory or thread for one more, or if jeprofd is ending; then
+ * done is not called, and order->root stays the caller's.
  */
 typedef void done_t(void *arg, const answer_t *answer);
 bool scrape_begin(const order_t *order, done_t *done, void *arg);
 
 /*
  * Answers 503 in place of each job that is past its deadline, or of all jobs once `ending` is set.
- * Called by the loop of main() about every second, and once after it.
+ * now_ms: monotonic clock. Called by the loop of main() about every second, and once after it.
  */
 void scrape_tick(int64_t now_ms);

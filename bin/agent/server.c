@@ -1,13 +1,14 @@
 /*
  * The HTTP server, with libmicrohttpd (server.h). One thread of libmicrohttpd reads and writes all
  * connections and calls the functions on_*() here, except on_done(). It answers from the table of
- * processes and from the dead itself; requests that take time become jobs (scrape.h), whose
- * connections are suspended until on_done() has the answer.
+ * processes and from the dead, processes that ended (dead.h), itself; requests that take time
+ * become jobs (scrape.h), whose connections are suspended until on_done() has the answer.
  *
  * Invariant: what a client can use is bounded: bytes of headers (the memory pool of a connection),
  * of the path and of a body; the time to send a request and to read the answer (server_tick); and
- * the number of connections: above options.connections_max, make_room() ends the one that has been
- * sending its request for longest, else reading its answer for longest, but never the newest.
+ * the number of connections: when a new one exceeds options.connections_max, make_room() ends the
+ * one that has been sending its request for longest, else reading its answer for longest, but never
+ * the newest.
  * Locks: conns_lock protects the list of connections. answers_lock is held where a connection is
  * suspended, and where its answer is stored and it is resumed; libmicrohttpd calls on_request()
  * only after that, which therefore reads the answer without it. The two are never held together.
@@ -36,15 +37,16 @@ enum {
 	POOL_BYTES = 16384,      /* of one connection: request line, headers, buffers */
 	PATH_MOST = 512,         /* bytes */
 	BODY_MOST = 4096,        /* bytes, which are discarded; a longer one closes the connection */
-	TOKEN_MOST = 512,        /* bytes of the token file that are read, and a NUL */
+	TOKEN_MOST = 512,        /* bytes: at most 511 of the token file are read, and a NUL */
 	READING_MS = 30000,      /* time for a client to send a request */
 	SENDING_MS = 60000,      /* time for a client to read the answer */
-	SPARE_CONNECTIONS = 64,  /* above connections_max: shut down, but not closed yet */
+	SPARE_CONNECTIONS = 64,  /* above connections_max, for those shut down but not yet closed */
 };
 
 /* A connection waits for a request, for a job or the table, or for the client to read. */
 typedef enum { phase_reading, phase_working, phase_sending } phase_t;
 
+/* Under conns_lock. */
 typedef struct conn_s {
 	int fd;
 	phase_t phase;
@@ -54,7 +56,7 @@ typedef struct conn_s {
 	struct conn_s *previous;
 } conn_t;
 
-/* A request, from its first line to the end of the answer. */
+/* A request, to the end of its answer. Of the server's thread; while suspended, of on_done(). */
 typedef struct request_s {
 	struct MHD_Connection *connection;
 	route_t route;
@@ -69,7 +71,7 @@ static char token[TOKEN_MOST]; /* set by server_listen(), before there are threa
 static size_t token_length;    /* 0: requests need no token */
 
 static pthread_mutex_t conns_lock = PTHREAD_MUTEX_INITIALIZER;
-static conn_t conns = {.next = &conns, .previous = &conns}; /* by since_ms, oldest first */
+static conn_t conns = {.next = &conns, .previous = &conns}; /* ring; by since_ms, oldest first */
 static unsigned conn_count; /* in the list; under conns_lock */
 
 static pthread_mutex_t answers_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -94,8 +96,8 @@ conn_unlink(conn_t *c) {
 }
 
 /*
- * Shuts the connection down, at which libmicrohttpd closes it. Moves it to the end of the list, so
- * that it is not found again. The caller holds conns_lock.
+ * Shuts the connection down, at which libmicrohttpd closes it. Moves it to the end of the list; it
+ * is_ended, so find_oldest() does not find it again. The caller holds conns_lock.
  */
 static void
 conn_end(conn_t *c) {
@@ -317,8 +319,8 @@ send_answer(request_t *q) {
 }
 
 /*
- * Stores the answer, whose body it takes, and resumes the connection. Called by scrape.c, from the
- * thread of the job or from main's, and by begin_job().
+ * The done() of a job: stores the answer, whose body it takes, and resumes the connection. Called
+ * by scrape.c, in the thread of the job or in main's, and by begin_job() if no job was started.
  */
 static void
 on_done(void *arg, const answer_t *answer) {
@@ -329,7 +331,7 @@ on_done(void *arg, const answer_t *answer) {
 	pthread_mutex_unlock(&answers_lock);
 }
 
-/* Suspends the connection and starts the job; on_done() resumes it. Answers 503 if none starts. */
+/* Suspends the connection and starts the job; on_done() resumes it. If none starts answers 503. */
 static enum MHD_Result
 begin_job(request_t *q) {
 	pthread_mutex_lock(&answers_lock);
@@ -506,7 +508,7 @@ leave_escaped(void *arg, struct MHD_Connection *connection, char *text) {
 
 /* ---- start and stop ---- */
 
-/* Reads the first line of the file into `token`; exits with the reason if it is unusable. */
+/* Reads the first line of the file, 8 to 510 bytes, into `token`; else exits with the reason. */
 static void
 read_token(const char *path) {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -1,6 +1,6 @@
 /*
- * The HTTP server: authorizes requests, dispatches them by path and limits what one client may use.
- * Called by main.c.
+ * The HTTP server: checks who may ask, answers by path, and limits what clients may use
+ * (server.c). Called by main.c: listen, start, tick and stop, in this order.
  */
 #pragma once
 #include "agent.h"
@@ -14,7 +14,7 @@ void server_listen(void);
 /* Starts the thread that serves; exits with the reason if it cannot. */
 void server_start(void);
 
-/* Ends connections that are too slow. Called by the loop of main() each second. */
+/* Ends connections that are too slow. now_ms: monotonic clock. Called by main() each second. */
 void server_tick(int64_t now_ms);
 
 /*

@@ -1,12 +1,13 @@
 /*
  * The table of processes (table.h): a hash table of CHAINS chains by pid. Invariant: a record is in
  * a chain or is_gone. One that is gone is freed by table_remove() or table_release(), by the first
- * call that finds it without a holder and not is_busy; so a looker that clears is_busy of a record
- * that is gone calls table_release() (watch.c). One mutex protects all of it and `counts`. Nothing
- * is done under it that a watched process could make wait: of a target without an unanswered
- * request, as here, jeprof_close() only closes a descriptor. watch.c adds and removes records,
- * dead_watch.c removes those of processes that ended; scrape.c, push.c, metrics.c, targets.c and
- * pages.c use them; main.c and server.c use the counts.
+ * call that finds it without a holder (a job) and not is_busy (no looker, a thread of watch.c that
+ * reads processes, has it); so a looker that clears is_busy of a record that is gone calls
+ * table_release(). One mutex protects all of it and `counts`. Nothing is done under it that a
+ * watched process could make wait: jeprof_close() only closes a descriptor here, as no target has
+ * an unanswered request. watch.c adds and removes records, dead_watch.c removes those of processes
+ * that ended; scrape.c, push.c, metrics.c, targets.c and pages.c use them; main.c and server.c use
+ * the counts.
  */
 #include "table.h"
 
@@ -69,7 +70,7 @@ table_add(int pid, uint64_t inode) {
 	return p;
 }
 
-/* Frees a record that is gone and that nobody uses; the caller holds the lock. */
+/* Frees the record if it is gone, without a holder and not busy. The caller holds the lock. */
 static void
 free_unheld(proc_t *p) {
 	if (!p->is_gone || p->holders > 0 || p->is_busy) {
@@ -127,7 +128,7 @@ compare_pids(const void *a, const void *b) {
 typedef struct list_s {
 	proc_t **at;
 	size_t count;
-	size_t room; /* records that fit; `at` has one more element, for the NULL */
+	size_t room; /* records that fit; `at` has one more element, for the NULL at its end */
 } list_t;
 
 static void

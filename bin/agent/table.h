@@ -1,17 +1,19 @@
 /*
  * The table of the machine's processes, with labels, figures and history of those that run the
- * library. watch.c fills it; the functions that answer requests read it, and jobs (scrape.c) keep
- * the lease and the mark of a process in it. Invariant: records are read and changed only under the
- * table's lock, but for the fields that belong to a looker, and nothing that a process can hold up
- * is done under that lock. A record is found by pid and replaced when the inode number of /proc/PID
- * changes, because then the pid belongs to another process. A record that was removed from the
- * table is freed when no job holds it and no looker works on it any more.
+ * library. The lookers, threads of watch.c that read processes, fill it; the functions that answer
+ * requests read it, and jobs (scrape.c) keep the lease and the mark of a process in it. Invariant:
+ * records are read and changed only under the table's lock, but for the fields that belong to a
+ * looker, and nothing that a process can hold up is done under that lock. A record is found by pid
+ * and replaced when the inode number of /proc/PID changes, because then the pid belongs to another
+ * process. A record that was removed from the table is freed when no job holds it and no looker
+ * works on it any more. Used by watch.c, dead_watch.c, scrape.c, push.c, the files that write
+ * answers (tell.h), server.c and main.c.
  */
 #pragma once
 #include "agent.h"
 #include "text.h"
 
-enum { HISTORY_POINTS = 240 }; /* of one process: an hour at one look in 15 s */
+enum { HISTORY_POINTS = 240 }; /* kept of one process: an hour of them at one look in 15 s */
 
 typedef struct labels_s {
 	char comm[JEPROF_NAME];   /* name of the main thread */
@@ -34,9 +36,11 @@ extern const char *const fig_keys[fig_count]; /* their keys in that answer */
 typedef struct figures_s {
 	uint64_t values[fig_count]; /* bytes or counts, as the process told them */
 	unsigned known;           /* bit i: values[i] was in the last answer */
-	uint64_t rss;             /* bytes */
-	uint64_t rss_shared;      /* bytes of it that are code and mapped files, if is_elsewhere() */
-	unsigned heap;            /* whose the rest may be: 1 + index in page_heaps; 0: not known */
+	uint64_t rss;             /* resident memory of the process, bytes */
+	/* bytes of rss that are code and mapped files; set only where is_elsewhere() (elsewhere.h) */
+	uint64_t rss_shared;
+	/* whose heap the memory beside malloc's may be: 1 + index in page_heaps; 0: not known */
+	unsigned heap;
 	uint64_t threads;
 	uint64_t cgroup_current;  /* bytes */
 	uint64_t cgroup_limit;    /* bytes, UINT64_MAX: none */
@@ -52,12 +56,12 @@ typedef struct point_s {
 
 /* A session that this jeprofd has started. */
 typedef struct lease_s {
-	uint64_t instance;        /* of the library that it runs in (jeprof_head_t) */
-	uint64_t session;         /* its number; 0: none */
+	uint64_t instance;        /* random number of the library's run that has it (jeprof_head_t) */
+	uint64_t session;         /* its number; 0: none is ours */
 	bool is_renewed;          /* a scrape started it, so each scrape extends its time limit */
-	/* bytes; the sampling interval of a start that is still pending; 0: the start was answered */
+	/* sampling interval, bytes, of a start that the process has not yet answered; 0: it has */
 	uint64_t rate;
-	/* if is_renewed: the time limit is never set to end before this, as a scrape relies on it */
+	/* if is_renewed: the limit never ends before this (monotonic ms), as a scrape relies on it */
 	int64_t until_ms;
 } lease_t;
 
@@ -67,27 +71,27 @@ typedef struct lease_s {
  */
 typedef enum { kind_unknown, kind_foreign, kind_denied, kind_ours } proc_kind_t;
 
-/* The record of a process. Times are of the monotonic clock. */
+/* The record of a process. Fields that end in _ms are times of the monotonic clock. */
 typedef struct proc_s {
 	/* Set by table_add(), the inode number also later if it was not known (0). */
 	int pid;
 	uint64_t inode;           /* of /proc/PID: another process with this pid has another */
-	/* Owned by the looker that works on the record (is_busy), which holds no lock. */
+	/* Used without a lock, but only by the looker that works on the record (is_busy). */
 	jeprof_target_t *target;  /* open; NULL if the last look did not make it kind_ours */
 	uint64_t heartbeats;      /* of the process when its figures were last asked for */
 	bool was_asked;           /* its figures were asked for since it was opened */
 	uint64_t beats_seen;      /* heartbeats when its resident memory was last read */
 	int64_t usage_ms;         /* when its resident memory was last read */
-	unsigned failures;        /* requests in a row without an answer, at most FAILURES_MOST */
+	unsigned failures;        /* requests in a row without an answer; stops at FAILURES_MOST */
 	int64_t ask_again_ms;     /* earliest time of the next request */
-	int64_t search_again_ms;  /* earliest time of the next search for a heap of its own */
+	int64_t search_again_ms;  /* earliest time of the next search for figures.heap */
 	/* Under the lock. */
 	proc_kind_t kind;
 	uint64_t start;           /* clock ticks from boot to its start; set with the labels */
 	unsigned uid;             /* effective; set with the labels */
 	bool is_busy;             /* in the queue of the lookers, or being worked on by one */
 	bool is_gone;             /* no longer in the table */
-	bool is_seen;             /* found in /proc since the last round, or by a job */
+	bool is_seen;             /* found in /proc since the last round of watch.c, or by a job */
 	int64_t born_ms;          /* when the record was made */
 	int64_t look_again_ms;    /* earliest time of the next look */
 	labels_t *labels;         /* NULL until it is found to run the library */
@@ -98,8 +102,8 @@ typedef struct proc_s {
 	int64_t push_again_ms;    /* earliest time of its next push */
 	point_t *history;         /* ring of HISTORY_POINTS; NULL exactly while labels is NULL */
 	unsigned points;          /* ever added; the next one goes to index points % HISTORY_POINTS */
-	char *mark;               /* a profile (heap_v2) to compare with, or NULL */
-	size_t mark_bytes;
+	char *mark;               /* profile (heap_v2) that a POST /mark kept; NULL: none */
+	size_t mark_bytes;        /* of it; 0 without one */
 	bool has_own_mark;        /* the process itself was told to remember the same moment */
 	unsigned holders;         /* jobs that hold the record (watch_hold); for lookers see is_busy */
 	struct proc_s *next;      /* in the chain of the hash table */
@@ -110,20 +114,20 @@ typedef struct counts_s {
 	uint64_t requests;        /* to the server */
 	uint64_t scrapes;         /* finished jobs */
 	uint64_t failed;          /* finished jobs whose status was not 200 */
-	uint64_t refused;         /* jobs not started: no place, memory or thread, or jeprofd ends */
-	double seconds;           /* spent in jobs */
+	uint64_t refused;         /* not started: too many jobs, no memory or thread, or jeprofd ends */
+	double seconds;           /* from begin to end of finished jobs, with the sleep of deltas */
 	uint64_t bytes;           /* in the answers of jobs with status 200 */
 	uint64_t sessions;        /* started, including starts that were left pending */
 	uint64_t renewed;         /* extensions of leases */
 	uint64_t written_off;     /* lookers and jobs that a process blocked for too long */
 	unsigned processes;       /* kind_ours, now */
 	unsigned unreadable;      /* kind_denied, now */
-	size_t mark_bytes;        /* of all marks together */
+	size_t mark_bytes;        /* of all records together */
 } counts_t;
 
 extern counts_t counts;
 
-/* Take and release the table's lock; the holder must not block. */
+/* Take and release the table's lock; its holder must not wait for a process. */
 void table_lock(void);
 void table_unlock(void);
 
@@ -134,7 +138,7 @@ proc_t *table_add(int pid, uint64_t inode); /* NULL: no memory */
 /* Takes the record out of the table; frees it if it has no holder and no looker, else later. */
 void table_remove(proc_t *p);
 
-/* Lowers `holders`, and frees the record if it is gone and nobody uses it. */
+/* Lowers `holders`, and frees the record if it is gone, without a holder and not is_busy. */
 void table_release(proc_t *p);
 
 /* Calls f for each record; f may remove it. */
@@ -160,7 +164,7 @@ enum { PROC_LABELS = 8 }; /* labels that proc_labels() lists, at most */
  */
 size_t proc_labels(const proc_t *p, label_t *labels);
 
-/* Whether the figure is known. */
+/* Whether figures.values has this figure (figures.known). */
 bool proc_has(const proc_t *p, fig_t figure);
 
 /* The word for a jeprof_state_t: "active", "idle", ...; "unknown" for any other number. */

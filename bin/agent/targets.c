@@ -17,7 +17,7 @@ add_label(text_t *t, const char *name, const char *value) {
 	text_json(t, value);
 }
 
-/* One element of the list. Labels that begin with __ are for the scraper, which drops them. */
+/* Adds a target, at host (ADDR:PORT). Labels that begin with __ are for the scraper only. */
 static void
 add_target(text_t *t, const proc_t *p, const char *host) {
 	char started[32] = "";

@@ -1,7 +1,8 @@
 /*
- * Writes the answers that need no job: service discovery (targets.c), metrics (metrics.c) and pages
- * (pages.c) from the table of processes, and the pages of the dead (dead_pages.c). Each function
- * takes the locks that it needs. Without memory t->is_cut is set. Called by server.c.
+ * Writes the answers that need no job (scrape.h): service discovery (targets.c), metrics
+ * (metrics.c) and pages (pages.c) from the table of processes, and the pages of the dead, processes
+ * that ended (dead_pages.c). Each function adds to *t and takes the locks that it needs. Without
+ * memory t->is_cut is set. Called by server.c.
  */
 #pragma once
 #include "text.h"
@@ -24,6 +25,6 @@ void tell_index(text_t *t);
 /* The page of one process. False: there is no such process. */
 bool tell_page(text_t *t, int pid);
 
-/* The page with the processes that ended, and that of one of them. False: it is not kept. */
+/* The page with the processes that ended; that of one (false: it is not kept, or no memory). */
 void tell_dead_list(text_t *t);
 bool tell_dead(text_t *t, const char *key);

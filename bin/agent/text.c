@@ -74,9 +74,10 @@ utf8_length(const unsigned char *s) {
 	return code >= least[n] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff) ? n : 0;
 }
 
-/* Returns the escaped form of an ASCII byte, a literal or in buf; NULL if it needs none. */
+/* Returns the escaped form of an ASCII byte, a constant or in buf; NULL: it stays as it is. */
 typedef const char *escape_t(unsigned char c, char buf[8]);
 
+/* Adds the text with each ASCII byte escaped, and each byte that is not valid UTF-8 as '?'. */
 static void
 add_escaped(text_t *t, const char *from, escape_t *escape) {
 	char buf[8];

@@ -2,7 +2,7 @@
  * A text that grows, and the quoting of untrusted strings for JSON, labels of metrics and HTML; in
  * these, bytes that are not valid UTF-8 become '?'. Invariant: text_add() and text_bytes() add all
  * or, without memory, nothing, and set is_cut; the other functions consist of such additions. A
- * text belongs to one thread.
+ * text belongs to one thread. Used by the files that write answers of jeprofd.
  */
 #pragma once
 #include <stdbool.h>
@@ -18,7 +18,7 @@ typedef struct text_s {
 __attribute__((format(printf, 2, 3))) void text_add(text_t *t, const char *format, ...);
 void text_bytes(text_t *t, const char *from, size_t length);
 
-/* A JSON string, with its quotes; '<' is escaped too, so that it may stand inside <script>. */
+/* The following add: a JSON string, with its quotes; '<' is escaped too, for use in <script>. */
 void text_json(text_t *t, const char *from);
 
 /* NAME="VALUE" of a sample in an exposition of metrics. */
@@ -27,5 +27,5 @@ void text_label(text_t *t, const char *name, const char *value);
 /* Text for HTML, also within a quoted attribute. */
 void text_html(text_t *t, const char *from);
 
-/* A number of bytes with the largest unit that fits: "1.5G". */
+/* A number of bytes in the largest unit of 1024 that fits, K to E: "1.5G"; without one "812". */
 void text_size(text_t *t, double bytes);

@@ -1,15 +1,16 @@
 /*
  * Finds the processes that run the library, and refreshes their records (watch.h). Each round reads
  * the directory /proc, adds new processes to the table, removes those that have ended, and queues
- * the records that are due for a look. A record is due every options.look_ms if the process runs
- * the library; otherwise after as much time as the record is old (1 s to 5 min), because the
- * process may start another program by exec. Lookers, a few threads, take records from the queue.
+ * the records that are due for a look, which reads the process. A record is due every
+ * options.look_ms if the process runs the library; otherwise after as much time as the record is
+ * old (1 s to 5 min), because the process may start another program by exec. Lookers, a few
+ * threads, take records from the queue and look at their processes.
  *
  * Invariant: a record with is_busy is in the queue or belongs to one looker, which works on it
  * without a lock. A process can block the thread that reads it (userfaultfd, its own file system);
  * a looker that is blocked for HELD_UP_MS is replaced and ends when its look returns. Locks: the
- * table's, and the queue's (`lock`, also for `lookers`), which may be taken inside it. Called by
- * main.c, and by scrape.c (watch_hold).
+ * table's, and the queue's (`lock`, also for `lookers`), which may be taken inside the table's.
+ * Called by main.c, and by scrape.c (watch_hold).
  */
 #include "watch.h"
 
@@ -29,13 +30,13 @@ enum {
 	LOOKERS = 2,            /* threads, without those that are blocked */
 	LOOKERS_MOST = 32,      /* with those that are blocked */
 	HELD_UP_MS = 5000,      /* a looker whose look lasts longer counts as blocked */
-	ASK_MS = 400,           /* for the process to take a "status" request, and then to answer it */
+	ASK_MS = 400,           /* to take a "status" request, and as long again to answer it */
 	QUEUE_ROOM = 4096,      /* records; those beyond it wait for the next round */
-	FAILURES_MOST = 8,      /* each failed request doubles the wait, up to this many times */
+	FAILURES_MOST = 8,      /* each failed request doubles the wait, at most this many times */
 	STILL_MS = 60000,       /* if a process allocates nothing, its memory is read only so often */
 	RETRY_MIN_MS = 1000,    /* bounds of the time between looks at a process that is not ours */
 	RETRY_MAX_MS = 300000,
-	SEARCH_MS = 300000,     /* between searches for a heap that was not found */
+	SEARCH_MS = 300000,     /* from a search for a heap beside malloc's (elsewhere.h) to the next */
 	STACK_BYTES = 512 << 10, /* of a looker */
 };
 
@@ -44,7 +45,7 @@ typedef struct looker_s {
 	pthread_t thread;
 	bool is_started;      /* the thread exists; false: this element is free */
 	bool is_written_off;  /* was blocked and replaced: ends after its current look */
-	int64_t since_ms;     /* start of the current look; 0: it waits for work */
+	int64_t since_ms;     /* start of the current look (monotonic clock); 0: it waits for work */
 } looker_t;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -57,18 +58,18 @@ static proc_t *queue[QUEUE_ROOM];
 static unsigned first, last;
 static looker_t lookers[LOOKERS_MOST];
 
-/* ---- one look, without the lock ---- */
+/* ---- one look, without a lock ---- */
 
 /* The results of a look; store() copies them into the record. */
 typedef struct look_s {
-	proc_kind_t kind;
+	proc_kind_t kind;     /* ours: it runs the library; denied: it may not be read; else foreign */
 	bool is_new;          /* the process was opened anew: labels, start and uid are set here */
 	bool is_ended;        /* there is no such process any more */
 	jeprof_head_t head;
 	figures_t figures;
 	labels_t labels;
-	uint64_t start;
-	unsigned uid;
+	uint64_t start;       /* clock ticks from boot to the start of the process */
+	unsigned uid;         /* effective */
 } look_t;
 
 /* Sets the figures from the lines of an answer to "status". */
@@ -112,8 +113,9 @@ ask_figures(proc_t *p, look_t *l, int64_t now) {
 }
 
 /*
- * Opens the process again and decides its kind: first a probe that only reads, then, if it runs the
- * library, an open that can also write requests. Sets p->target only if it is kind_ours.
+ * Closes the process if it is open, opens it again and decides its kind: first a probe that only
+ * reads, then, if it runs the library, an open that can also write requests. Sets p->target and,
+ * besides kind and is_ended, the results only for kind_ours. Does nothing without memory.
  */
 static void
 look_anew(proc_t *p, look_t *l) {
@@ -163,8 +165,8 @@ is_still(const proc_t *p, const look_t *l, int64_t now) {
 }
 
 /*
- * Reads how much memory is not malloc's, if that is most of it, and whose it may be. An object may
- * be loaded late, so a search without result is repeated every SEARCH_MS.
+ * Reads how much memory is not malloc's, if is_elsewhere() says that it is much, and whose it may
+ * be. A mapped object may show that, and be loaded late: a search without result is repeated.
  */
 static void
 look_elsewhere(proc_t *p, look_t *l, int64_t now) {
@@ -308,7 +310,7 @@ looker_main(void *arg) {
 
 /* ---- rounds ---- */
 
-/* Starts a thread in a free element of `lookers`. 0 or errno. The caller holds the queue's lock. */
+/* Starts a looker in a free element; 0, or an errno, EAGAIN if none is free. The lock is held. */
 static int
 start_looker(void) {
 	int i = 0;
@@ -340,7 +342,10 @@ watch_start(void) {
 	return error;
 }
 
-/* Starts a new looker, if there can be one more, for each that is blocked for HELD_UP_MS. */
+/*
+ * Writes off each looker that is blocked for HELD_UP_MS and, if there can be one more, starts a new
+ * one for it. Takes the queue's lock and, after releasing it, the table's.
+ */
 static void
 replace_lookers(int64_t now) {
 	unsigned count = 0;
@@ -407,7 +412,7 @@ find_or_add(int pid, uint64_t inode) {
 	return p;
 }
 
-/* One round over /proc; takes the table's lock. */
+/* One round over /proc; takes the table's lock. Without /proc all records stay as they are. */
 static void
 read_processes(int64_t now) {
 	DIR *dir = opendir("/proc");

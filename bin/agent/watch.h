@@ -5,17 +5,18 @@
 #pragma once
 #include "table.h"
 
-/* Starts the threads that look into processes; 0 or errno. */
+/* Starts the lookers, the threads that read processes; 0 or errno. */
 int watch_start(void);
 
 /*
  * Replaces lookers that are blocked and, every look_ms or 5 s, whichever is less, makes a round
- * over /proc. Called at the start and by the loop of main() about every second.
+ * over /proc. now_ms: monotonic clock. Called by main() at the start, then about every second.
  */
 void watch_tick(int64_t now_ms);
 
 /*
- * Finds or adds the record of a process that jeprof_find() has just found, and holds it, so that it
- * is not freed before table_release(). NULL: no memory. Takes the table's lock. Called by jobs.
+ * Finds or adds the record of a process that jeprof_find() has just found, and raises its
+ * `holders`, so that it is not freed before table_release(). NULL: no memory. Takes the table's
+ * lock. Called by the threads of jobs.
  */
 proc_t *watch_hold(jeprof_target_t *t);

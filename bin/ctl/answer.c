@@ -65,7 +65,7 @@ ask(jeprof_target_t *p, const char *text, jeprof_manner_t manner, jeprof_reply_t
 	return error == 0;
 }
 
-/* " since 09:15:31Z, session 3", or "" if that is not known. Reads the head again. */
+/* Reads the head again. Returns buf: " since 09:15:31Z, session 3", or "" if not known. */
 static const char *
 session_text(jeprof_target_t *p, char buf[96]) {
 	char at[40];

@@ -1,7 +1,7 @@
 /*
- * Builds the request that the options describe, sends it, and prints the answer or the error. Each
- * function that returns an int returns the exit code of the program. Called by main.c and the
- * verbs.
+ * Builds the request that the options describe, sends it, and prints the answer or the error. A
+ * function that returns an int returns the exit code of the program (talk.h). Called by main.c and
+ * the verbs (dump.c, search.c, session.c, status.c).
  */
 #pragma once
 #include <stdbool.h>
@@ -9,24 +9,26 @@
 #include "ctl.h"
 
 /*
- * A request with this text, and the times and interrupts that the options give. If --wait is given,
- * a process counts as idle only when that time is over.
+ * A request with this text, the time of --wait (ms, at least 1), and the signals of talk.h that end
+ * the wait. A process counts as idle when it has not allocated for 1 s; if --wait is given, only
+ * when that time is over.
  */
 jeprof_request_t request_of(const char *text, jeprof_manner_t manner);
 
 /*
- * Sends a request and waits for the answer, or exits with the reason. False: the process is idle,
- * and the manner is to return or to stay.
+ * Sends a request and waits for the answer, or exits with the reason. True: *reply has it; it may
+ * be a refusal (reply->error). False: the process is idle, and the manner is to return or to stay.
  */
 bool ask(jeprof_target_t *p, const char *text, jeprof_manner_t manner, jeprof_reply_t *reply);
 
 /*
- * Writes "verb k:v,k:v" into buf, with all options and words that belong into the request. Exits if
- * it is too long, or if the process sees no directory for --prefix.
+ * Writes "verb k:v,k:v" into buf, with the options that have a key there and the key:value words;
+ * with -d and without --max also a max_seconds, 60 s above -d. Exits if it is too long, or if the
+ * process sees no directory for --prefix.
  */
 void build_request(const jeprof_target_t *p, const char *verb, char *buf, size_t size);
 
-/* Prints the error of an answer and returns its exit code. */
+/* Prints the error of an answer on stderr and returns its exit code. */
 int fail(jeprof_target_t *p, const jeprof_reply_t *r);
 
 /*

@@ -8,7 +8,7 @@
 
 #include "client/jeprof_client.h"
 
-/* Prints p->why and exits with the code for that errno. */
+/* Prints p->why and exits with the code for that errno of bin/client/. */
 __attribute__((noreturn)) void leave_failed(const jeprof_target_t *p, int error);
 
 /* leave_failed(), unless error is 0. */

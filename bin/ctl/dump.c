@@ -1,7 +1,8 @@
 /*
  * The verb dump. Without -o the process writes the profile into a file itself; with -o jeprofctl
  * fetches it and writes it; with --outside or --core, or if the process does not answer, jeprofctl
- * reads the profiler's tables in its memory, or in a core file or box, and makes the profile.
+ * reads an image, that is, the profiler's tables in the memory of the process, in a core file or in
+ * a box (a file in which the profiler keeps its tables), and makes the profile of that.
  * Invariant: if jeprofctl writes it, the profile is fetched, or all tables are read, before the
  * output is opened; a regular file is written under a temporary name and renamed when it is
  * complete. No locks. Called by main.c.
@@ -27,8 +28,8 @@
 #include "words.h"
 
 /*
- * Sets path to what `name` is when all symbolic links are followed, whether or not a file is there,
- * so that the rename replaces the file and not the link.
+ * Sets path to what `name` is when symbolic links at its end are followed, whether or not a file is
+ * there, so that the rename replaces the file and not the link. Exits after more than 40 links.
  */
 static void
 follow(const char *name, char *path, size_t size) {
@@ -60,8 +61,8 @@ is_special_file(const char *name, const char *path) {
 
 /*
  * Opens the file for writing, or exits. Sets `temporary` to the name that is written, and path to
- * the one to which it is renamed; until then the file is `unfinished`. A special file is written in
- * place and not renamed. "-" is stdout.
+ * the one to which it is renamed; until then it is `unfinished`, so that an exit removes it. A
+ * special file is written in place and not renamed. "-" is stdout, and sets nothing.
  */
 static FILE *
 open_output(const char *name, char *path, char *temporary, size_t size) {
@@ -166,8 +167,8 @@ tell_lacks(const jeprof_image_facts_t *f) {
 }
 
 /*
- * Writes an image and closes it; returns the exit code. may_lack: it is of a file, so what it lacks
- * is reported in any case; of a process, only if objects were damaged.
+ * Writes the profile of an image and closes the image; returns the exit code. may_lack: the image
+ * is of a file, so what it lacks is reported in any case; else only if objects were damaged.
  */
 static int
 put_image(jeprof_image_t *image, bool may_lack) {
@@ -190,9 +191,9 @@ dump_outside(jeprof_target_t *p) {
 }
 
 /*
- * After a request without an answer (ETIMEDOUT, EBUSY): the same from outside, if the memory can be
- * read and has tables, and not with --since-mark. Else leaves with the reason why there was no
- * answer.
+ * After a dump request that failed with `error`: if there was no answer (ETIMEDOUT, EBUSY), makes
+ * the profile from outside, if the memory can be read and has tables, and not with --since-mark.
+ * Else exits with the reason why the request failed.
  */
 static int
 dump_unanswered(jeprof_target_t *p, int error) {

@@ -23,7 +23,8 @@
 
 /*
  * Makes signals end the wait for an answer instead of the program, which can then remove its
- * request and exit. A signal that was ignored (nohup) stays ignored. The verb list has no request.
+ * request and exit. A signal that was ignored (nohup) stays ignored. The verb list sends no
+ * request: signals end it at once.
  */
 static void
 catch_signals(void) {
@@ -45,7 +46,7 @@ take_back(void) {
 	jeprof_take_back(&target);
 }
 
-/* Opens the process, or leaves with the reason. */
+/* Opens the process, by the control directory of --ctl-dir if given; or exits with the reason. */
 static void
 open_target(jeprof_target_t *p) {
 	jeprof_request_t wait = request_of("", jeprof_manner_wait);

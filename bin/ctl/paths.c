@@ -1,9 +1,9 @@
 /*
  * Translates paths between the process and this shell, and checks that the process sees a
  * directory: see paths.h. The process may have another root directory, mount namespace or working
- * directory, so two paths are taken for the same only if both lead to one device and inode. A path
- * of this shell that the process cannot see ends the program. No locks, no state. Called by
- * answer.c, dump.c and status.c.
+ * directory, so two paths are taken for the same only if both lead to one device and inode.
+ * path_there() and check_directory() end the program if the process cannot see the directory. No
+ * locks, no state. Called by answer.c, dump.c and status.c.
  */
 #include "ctl.h"
 
@@ -25,9 +25,10 @@ is_same_file(const char *here, const struct stat *theirs) {
 }
 
 /*
- * Tries the path as it is; then, for a process in a chroot, with its root directory in front; else
- * gives /proc/PID/root/PATH, which is valid only while the process lives. The path is unchanged if
- * it is relative, or if the process has no such file that we can see.
+ * Sets buf to the path as it is if that leads to the file of the process; else, for a process in a
+ * chroot, to the path with its root directory in front if that does; else to /proc/PID/root/PATH,
+ * which is valid only while the process lives. The path is unchanged also if it is relative, or if
+ * the process has no such file that we can see.
  */
 void
 path_here(const jeprof_target_t *p, const char *path, char *buf, size_t size) {

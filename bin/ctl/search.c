@@ -1,8 +1,9 @@
 /*
- * The verb list, and find_process(), which finds the process for a pid or a program's name. List
- * and names walk through all of /proc and read the mailboxes; a pid does so only if there is no
- * such process, to look for it in other pid namespaces. Invariant: both only read; no process is
- * stopped, attached to or sent a request. No locks. Called by main.c.
+ * The verb list, and find_process(), which finds the process for a pid or a program's name. The
+ * verb and the search for a name walk through all of /proc and read the mailboxes (memory with the
+ * state of the profiler and requests to it); the search for a pid walks only if there is no such
+ * process, to look for it in other pid namespaces. Invariant: all only read; no process is stopped,
+ * attached to or sent a request. No locks. Called by main.c.
  */
 #include "ctl.h"
 
@@ -20,11 +21,11 @@
 #include "verbs.h"
 #include "words.h"
 
-/* The argument of the callbacks of each_process(). */
+/* The argument of the callbacks of each_process(); each field is used by the one that it names. */
 typedef struct search_s {
 	const char *name;  /* match_one: name of the program to find */
 	int found[64];     /* match_one: pids of the processes with that name; more are left out */
-	bool has_block[64]; /* match_one: it runs the library, or cannot be read */
+	bool has_block[64]; /* match_one: found[i] runs the library, or cannot be read */
 	int count;         /* match_one: of found */
 	int unreadable;    /* list_one: processes that cannot be read */
 	int listed;        /* list_one: processes printed */
@@ -33,8 +34,9 @@ typedef struct search_s {
 } search_t;
 
 /*
- * Opens the process by jeprof_probe(), and closes it. Returns whether it runs the library.
- * *is_pending: it has no session, and a start waits in its mailbox; *is_denied: it cannot be read.
+ * Probes the process (jeprof_probe(), which sets p->head), and closes it. Returns whether it runs
+ * the library. Sets *is_pending to whether it has no session and a start waits in its mailbox, and
+ * *is_denied to whether it cannot be read (EACCES).
  */
 static bool
 probe_library(jeprof_target_t *p, bool *is_pending, bool *is_denied) {
@@ -120,7 +122,7 @@ match_one(jeprof_target_t *p, void *arg) {
 	}
 }
 
-/* Notes a process that has the wanted pid in its own pid namespace, but another one here. */
+/* Notes in its_pid a process that has the wanted pid in its own namespace, but another one here. */
 static void
 match_own_pid(jeprof_target_t *p, void *arg) {
 	search_t *s = arg;

@@ -1,9 +1,10 @@
 /*
- * The verbs that change the profiler of a process: start, stop, set, rearm and mark. A process that
- * allocates nothing (is idle) does not answer: "start" and "set" then leave their request in its
- * mailbox, and "stop" removes such pending requests. Invariant: a start is not left if another one
- * is pending already, and one slot of the mailbox stays free for others. No locks. Called by
- * main.c.
+ * The verbs that change the profiler of a process: start, stop, set, rearm and mark. Requests lie
+ * in its mailbox, slots in its memory that it reads when it allocates. A process that allocates
+ * nothing (is idle) does not answer: "start" and "set" then leave their request in its slot
+ * (pending), and "stop" removes such pending requests. Invariant: a start is not left if another
+ * one is pending already, and one slot of the mailbox stays free for others. Functions that return
+ * an int return the exit code. No locks. Called by main.c.
  */
 #include "ctl.h"
 
@@ -21,8 +22,9 @@
 #include "words.h"
 
 /*
- * After a stop that an idle process did not answer: removes the requests that it has not read. If
- * there is none, says that no session runs, or leaves with the reason for the silence.
+ * After a stop that an idle process did not answer: removes the starts and sets that it has not
+ * read. If there is none, says that no session runs if the head of the mailbox says so and --wait
+ * is not given; else exits with the reason for the silence.
  */
 static int
 stop_idle(jeprof_target_t *p) {
@@ -46,6 +48,7 @@ stop_idle(jeprof_target_t *p) {
 	leave_failed(p, jeprof_explain_silence(p, &asked));
 }
 
+/* Stops the running session; with has_number only if it has this number. Prints its profile. */
 static int
 stop_session(jeprof_target_t *p, bool has_number, uint64_t number) {
 	char text[64];
@@ -67,7 +70,7 @@ verb_stop(jeprof_target_t *p) {
 	return stop_session(p, is_on(o_session), words.values[o_session].number);
 }
 
-/* start -d: waits for the duration, or until Ctrl-C, then stops the session. */
+/* start -d: waits for the duration, or until a signal (Ctrl-C), then stops this session. */
 static int
 wait_and_stop(jeprof_target_t *p, uint64_t session) {
 	int64_t end = client_now_ms() + (int64_t)words.values[o_duration].number;
@@ -84,8 +87,8 @@ wait_and_stop(jeprof_target_t *p, uint64_t session) {
 
 /*
  * Leaves the request that was just sent in its slot of the mailbox; the process reads it when it
- * allocates again. It is taken back instead if the program has a malloc of its own, if it is a
- * start and another one waits, or if three others wait.
+ * allocates again. It is taken back instead, at exit (main.c), if the program has a malloc of its
+ * own, if it is a start and another one waits, or if JEPROF_SLOTS - 1 others wait.
  */
 static int
 leave_pending(jeprof_target_t *p, const char *verb) {
@@ -112,8 +115,8 @@ leave_pending(jeprof_target_t *p, const char *verb) {
 }
 
 /*
- * Prints the warning in the answer to start, which follows the line with the session's number, and
- * one if the profiler can have no thread in that process.
+ * Prints the warning in the answer to start, if one follows the line with the session's number, and
+ * another one if the profiler can have no thread in that process.
  */
 static void
 start_warnings(jeprof_target_t *p, const char *answer) {

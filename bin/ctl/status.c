@@ -1,9 +1,9 @@
 /*
  * The verbs status and watch, which send the request "status" and print its answer. An idle process
- * does not answer; then status prints the state in the head of its mailbox, without heap figures,
- * and watch waits for the time of --wait, then ends with the reason. status --outside sends nothing
- * and reads the profiler's tables. Invariant: neither changes the state of the profiler. No locks.
- * Called by main.c.
+ * (it allocates nothing) does not answer; then status prints the head of its mailbox, which can be
+ * read without a request, and no heap figures, and watch waits for the time of --wait, then ends
+ * with the reason. status --outside sends nothing and reads the profiler's tables. Invariant:
+ * neither changes the state of the profiler. No locks. Called by main.c.
  */
 #include "ctl.h"
 
@@ -21,7 +21,7 @@
 #include "verbs.h"
 #include "words.h"
 
-/* Prints one value for a person: sizes also with a unit, times as a clock shows them (UTC). */
+/* Prints a line for a person: sizes also with a unit, times as a clock shows them (UTC). */
 static void
 put_status_value(const char *key, const char *value, uint64_t session, bool is_idle) {
 	static const char *const sizes[] = {"sample_interval", "sample_interval_set",
@@ -115,8 +115,8 @@ put_process(jeprof_target_t *p, char *text, bool is_idle) {
 }
 
 /*
- * Prints the state of a process that gave no answer, from the head of its mailbox. With --wait the
- * missing answer is an error, unless a start or set is pending.
+ * Prints the state of a process that gave no answer, from the head of its mailbox, and returns the
+ * exit code. With --wait the missing answer is an error, unless a start or set is pending.
  */
 static int
 status_idle(jeprof_target_t *p) {
@@ -139,7 +139,7 @@ status_idle(jeprof_target_t *p) {
 	return EXIT_DONE;
 }
 
-/* status --outside: the head of the mailbox, and the last figures in the profiler's tables. */
+/* status --outside: prints the mailbox's head, and the last figures in the profiler's tables. */
 static int
 status_outside(jeprof_target_t *p) {
 	static char text[2 * JEPROF_TEXT];
@@ -179,7 +179,7 @@ verb_status(jeprof_target_t *p) {
 	return EXIT_DONE;
 }
 
-/* Prints one line of watch; *before has the live bytes at the previous tick, and gets those now. */
+/* Prints one line of watch. *before: live bytes at the previous line; sets it to those now. */
 static void
 put_tick(const jeprof_reply_t *r, uint64_t *before, bool is_first) {
 	char buf[256], live[24], change[24], at[40];

@@ -20,7 +20,7 @@ char *unfinished;
 volatile sig_atomic_t interrupted;
 int patience = 1;
 
-/* Whether a terminal would obey the character (ASCII only). */
+/* Whether the character is an ASCII control character. */
 static bool
 is_control(char c) {
 	return (unsigned char)c < ' ' || c == 127;

@@ -23,18 +23,18 @@ enum {
 
 enum { TEXT_BYTES = 2 * PATH_MAX }; /* of a path or a message */
 
-extern bool talk_is_quiet;                 /* no hints */
-extern char *unfinished;                   /* an incomplete file, removed at exit; NULL: none */
-extern volatile sig_atomic_t interrupted;  /* signals so far */
-extern int patience;                       /* this many signals end a wait for an answer */
+extern bool talk_is_quiet;                 /* hint() prints nothing (-q, --json) */
+extern char *unfinished;                   /* path of a file to remove at exit; NULL: none */
+extern volatile sig_atomic_t interrupted;  /* SIGINT, SIGTERM and SIGHUP so far */
+extern int patience;                       /* so many of these end a wait for an answer */
 
-/* Prints a message, one line; leave() then ends the program. Control characters become "?". */
+/* Prints a message, one line, on stderr; leave() then exits. Control characters become "?". */
 __attribute__((format(printf, 1, 2))) void talk(const char *format, ...);
 __attribute__((format(printf, 2, 3), noreturn)) void leave(int code, const char *format, ...);
 
 /*
- * The text as one word for a shell, between single quotes if it needs them; a "-" at its beginning
- * gets "./".
+ * The text as one word for a shell, in buf, between single quotes if it needs them; "./" is put
+ * before a "-" at its beginning. Control characters become "?".
  */
 const char *shell_word(const char *text, char *buf, size_t size);
 

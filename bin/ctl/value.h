@@ -14,12 +14,12 @@ typedef struct unit_s {
 extern const unit_t size_units[], ms_units[];
 
 /*
- * Parses "1.5G" or "30s": a decimal number and a unit, also "KiB" among sizes. Sets *value in bytes
- * or milliseconds. False if malformed or above 64 bits.
+ * Parses "1.5G" or "30s": a decimal number and a unit of the table, with size_units also "KiB".
+ * Sets *value in bytes or milliseconds. False if malformed or above 64 bits.
  */
 bool value_try_parse(const char *text, const unit_t *units, uint64_t *value);
 
-/* "1.5G", with four digits at most; below 1024 the number itself. Returns buf. */
+/* "1.5G", with four digits at most, in units of 1024; below 1024 the number itself. Returns buf. */
 const char *size_text(uint64_t bytes, char buf[24]);
 
 /* "09:15:31Z" (UTC) of a time in ns since 1970, with the date unless it is today. Returns buf. */

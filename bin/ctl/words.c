@@ -20,11 +20,11 @@
 #include "value.h"
 
 enum { TICK_MIN_MS = 10 }; /* shortest interval of watch, in ms */
-enum { ONE = 511 - LIST, ANY = 511 }; /* sets of verbs: those about one process, all */
+enum { ONE = 511 - LIST, ANY = 511 }; /* bits of verbs: all but LIST (on one process); all */
 
 /*
- * Kinds of values: none, bytes, bytes or percent ("90%"), a time in ms, a time in seconds (rounded
- * up), a number, a text.
+ * Kinds of values, in the order below: none; bytes; bytes or percent ("90%"); a time, stored in ms;
+ * a time, stored in seconds (rounded up); a number; a text.
  */
 typedef enum { kind_flag, kind_size, kind_share, kind_ms, kind_seconds, kind_number,
     kind_text } kind_t;
@@ -35,7 +35,7 @@ typedef struct option_s {
 	kind_t kind;        /* of its value */
 	int verbs;          /* bits of the verbs that take it */
 	const char *key;    /* in the request to the process; NULL: for jeprofctl only */
-	int place;          /* index in words.values; o_free: only the pair is used */
+	int place;          /* index in words.values; o_free: only the pair of the request is used */
 } option_t;
 
 /* Options with a key become pairs of the request, in the order of the command line. */
@@ -129,7 +129,7 @@ put_help(FILE *out) {
 	    "      6 refused, 7 no answer or busy\n", out);
 }
 
-/* Checks the value of an option and stores it; with a key, also as a pair of the request. */
+/* Checks the value of an option, or exits, and stores it; with a key, also in words.pairs. */
 static void
 take_option(const option_t *o, const char *text) {
 	value_t *v = &words.values[o->place];
@@ -204,7 +204,7 @@ put_usage(void) {
 	exit(fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED);
 }
 
-/* In this order: the verb, the process, the file of dump, key:value words. */
+/* Stores a word that is no option. In this order: verb, process, file of dump, key:value words. */
 static void
 take_positional(char *word) {
 	if (words.verb == 0 && strcmp(word, "help") == 0) {

@@ -13,14 +13,14 @@
 enum { START = 1, STOP = 2, DUMP = 4, STATUS = 8, SET = 16, WATCH = 32, LIST = 64, REARM = 128,
     MARK = 256 };
 
-/* The options, as indexes of words_t.values; o_free is shared by those whose pair suffices. */
+/* Options, as indexes of words_t.values; o_free: of all whose value only pairs[] holds. */
 enum { o_pid, o_json, o_idempotent, o_wait, o_dir, o_session, o_duration, o_output, o_tick, o_count,
     o_quiet, o_max, o_prefix, o_outside, o_core, o_delta, o_free };
 
 typedef struct value_s {
 	bool is_given;
 	uint64_t number;     /* bytes, ms, seconds or a count, by the kind of the option */
-	const char *text;    /* as it was typed */
+	const char *text;    /* as it was typed; "" for an option without a value */
 } value_t;
 
 /* An option that goes into the request as KEY:VALUE. */

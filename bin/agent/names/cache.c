@@ -1,10 +1,11 @@
 /*
- * The cache of tables: files KEY.names in a directory or, without one, memfds of this process. A
- * table is written as a draft and gets its key when it is complete; the least recently used tables
- * are removed when the limit of bytes is passed. Invariant: the contents of KEY.names never change,
- * so a thread that has mapped a table can read it without a lock; a file that another user owns or
- * may write is ignored. Lock: memory.mutex, for the tables in memory; held for no I/O but close().
- * Called by names.c, and by main.c at the start.
+ * The cache of tables of names: files KEY.names in a directory or, without one, memory files
+ * (memfds) of this process. A table is written as a draft, a file without a key, and gets its key
+ * when it is complete; the least recently used tables are removed when the limit of bytes is
+ * passed. Invariant: the contents of KEY.names never change, so a thread that has mapped a table
+ * can read it without a lock; a file that another user owns or may write is ignored. Lock:
+ * memory.mutex, for the tables in memory; held for no I/O but close(). Called by names.c, and by
+ * main.c at the start.
  */
 #include "cache.h"
 
@@ -23,9 +24,9 @@ enum {
 	DISK_BYTES = 256 << 20,  /* default limit of all tables in a directory */
 	MEMORY_BYTES = 64 << 20, /* the same in memory */
 	MEMORY_TABLES = 512,  /* in memory, at most: each has a descriptor */
-	TOUCH_SECONDS = 60,   /* the time of use of a file is at most this much too old */
+	TOUCH_SECONDS = 60,   /* the access time of a file in use is set if older than this */
 	DRAFT_SECONDS = 600,  /* an older draft was left by a process that has died */
-	FILES_MAX = 20000,    /* tables that dir_trim() looks at; it leaves at most half as many */
+	FILES_MAX = 20000,    /* tables that dir_trim() looks at; of these it leaves half at most */
 };
 
 #define TABLE_END ".names" /* behind the key, in the name of a table's file */
@@ -37,10 +38,10 @@ static struct {
 		char *key;
 		int fd;
 		uint64_t size, used; /* bytes; the value of `uses` at the last use */
-		time_t made;
+		time_t made;         /* seconds since 1970 */
 	} tables[MEMORY_TABLES];
-	size_t count;
-	uint64_t uses; /* of all tables so far */
+	size_t count;  /* of `tables`, in use */
+	uint64_t uses; /* number of uses so far, of all tables */
 } memory = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 int
@@ -85,7 +86,7 @@ memory_find(const char *key) {
 	return i;
 }
 
-/* Removes the least recently used tables until one of `more` bytes has room. The lock is held. */
+/* Removes least recently used tables until `more` bytes fit, or none is left. The lock is held. */
 static void
 memory_trim(uint64_t bytes_max, uint64_t more) {
 	for (;;) {
@@ -116,7 +117,7 @@ memory_open(const char *key, time_t *made) {
 	return fd;
 }
 
-/* Adds a table to those in memory. Takes the descriptor, also on failure. 0 or ENOMEM. */
+/* Adds a table to those in memory, in place of one with its key; takes fd. 0 or ENOMEM. */
 static int
 memory_keep(const cache_t *c, int fd, const char *key) {
 	struct stat st;
@@ -150,7 +151,7 @@ ends_with(const char *name, const char *end) {
 	return len > tail && strcmp(name + len - tail, end) == 0;
 }
 
-/* Sets the time of use, which is the access time; a mount with noatime would not. */
+/* Sets the time of use, which is the access time, because a mount with noatime would not. */
 static void
 file_touch(int fd, const struct stat *st) {
 	struct timespec times[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_OMIT}};
@@ -211,8 +212,8 @@ entry_collect(const cache_t *c, const char *name, entry_t *all, size_t *count) {
 }
 
 /*
- * Removes the least recently used tables until the rest is within both limits, bytes and number;
- * never the table `kept`, which was just added.
+ * Removes the least recently used tables until the rest is within both limits, c->bytes_max and
+ * FILES_MAX / 2; never the file `kept`, which was just added. Removes old drafts too.
  */
 static void
 dir_trim(const cache_t *c, const char *kept) {

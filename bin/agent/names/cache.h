@@ -24,25 +24,25 @@ typedef struct cache_draft_s {
 
 /*
  * Opens the cache in a directory, which is created if it does not exist; NULL: in memory. bytes_max
- * 0: the default. 0 or an errno.
+ * 0: 256 MiB in a directory, 64 MiB in memory. 0 or an errno; then c->dir is -1.
  */
 int cache_begin(cache_t *c, const char *dir, uint64_t bytes_max);
 void cache_end(cache_t *c);
 
 /*
- * The descriptor of the table with this key, which the caller closes, and the time when it was
- * made; -1 if there is none that may be trusted.
+ * The descriptor of the table with this key, which the caller closes, and in *made the time when it
+ * was made; -1 if there is none, or another user owns or may write it.
  */
 int cache_open(const cache_t *c, const char *key, time_t *made);
 
-/* Begins a table: an empty file for the maker to fill. 0 or an errno. */
+/* Begins a table: an empty file, draft->fd, for the maker to fill. 0 or an errno. */
 int cache_draft(const cache_t *c, cache_draft_t *draft);
 
 /*
- * Adds a draft to the cache under its key, in place of an older table. 0 or an errno; the caller no
- * longer owns the descriptor.
+ * Adds a draft to the cache under its key, in place of an older table. 0 or an errno, after which
+ * the draft is removed; the caller no longer owns the descriptor in either case.
  */
 int cache_keep(const cache_t *c, cache_draft_t *draft, const char *key);
 
-/* Removes a draft; the descriptor is closed. */
+/* Removes a draft and closes its descriptor. */
 void cache_drop(const cache_t *c, cache_draft_t *draft);

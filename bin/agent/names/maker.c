@@ -1,10 +1,10 @@
 /*
- * Runs jeprof-symbolize --table as a child process and waits for its end; kills it after a time
- * limit. The child limits its own memory and CPU time before it reads a file. Invariant: the child
- * has ended when maker_run() returns; it inherits the addresses as stdin, the table's file as
- * stdout, the files that its command line names and no others (ours are close-on-exec), and of the
- * environment only PATH, HOME and what libdebuginfod reads. No locks, no state: several threads may
- * run one each. Called by names.c.
+ * Runs jeprof-symbolize --table as a child process, the maker of a table of names, and waits for
+ * its end; kills it after a time limit. The child limits its own memory and CPU time before it
+ * reads a file. Invariant: the child has ended when maker_run() returns; it inherits the addresses
+ * as stdin, the table's file as stdout, the files that its command line names and no others (ours
+ * are close-on-exec), and of the environment only PATH, HOME and what libdebuginfod reads. No
+ * locks, no state: several threads may run one each. Called by names.c.
  */
 #include "maker.h"
 
@@ -40,7 +40,7 @@ typedef struct command_s {
 	unsigned nfds;
 } command_t;
 
-/* Adds an option whose value is a descriptor; none if fd is -1. */
+/* Adds an option whose value is the child's number of this descriptor; nothing if fd is -1. */
 static void
 descriptor_add(command_t *c, const char *option, int fd) {
 	if (fd < 0 || c->nfds == OPTIONS) {
@@ -107,8 +107,8 @@ environment_make(char *to[8]) {
 }
 
 /*
- * Renumbers the descriptors in two steps, because the new number of one may be the old number of
- * another: all are first copied to numbers above every old and new one.
+ * Adds actions by which the child renumbers the descriptors, in two steps, as the new number of one
+ * may be the old one of another: all are first copied above every old and new one. 0 or an errno.
  */
 static int
 descriptors_move(posix_spawn_file_actions_t *actions, const command_t *c, int in, int out) {
@@ -129,6 +129,7 @@ descriptors_move(posix_spawn_file_actions_t *actions, const command_t *c, int in
 	    : posix_spawn_file_actions_addopen(actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
 }
 
+/* Starts the child, with all signals unblocked. 0 and its *pid, or an errno. */
 static int
 child_start(const command_t *c, int in, int out, pid_t *pid) {
 	posix_spawn_file_actions_t actions;
@@ -155,8 +156,8 @@ child_start(const command_t *c, int in, int out, pid_t *pid) {
 }
 
 /*
- * Waits for the child's end with poll() on a pidfd; kernels before 5.3 have none, so the state is
- * read every 5 ms. False: the time is over.
+ * Waits for the child's end, wait_ms at most, with poll() on a pidfd; kernels before 5.3 have none,
+ * so the state is read every 5 ms. False: the time is over. True: *status is that of waitpid().
  */
 static bool
 try_wait(pid_t pid, int wait_ms, int *status) {

@@ -12,7 +12,7 @@ enum { NAMES_CANDIDATES = 3 }; /* files that may be the object, at most */
 typedef struct maker_s {
 	const char *symbolizer;   /* path of the program; NULL: beside this one, else in $PATH */
 	const char *key, *path;   /* key of the table; path of the object as its process sees it */
-	int root;                 /* descriptor of that process's root directory */
+	int root;                 /* descriptor of that process's root directory; -1: none */
 	int objects[NAMES_CANDIDATES]; /* O_PATH descriptors of files that may be the object */
 	size_t nobjects;
 	int old;                  /* an older table, whose rows are copied; -1: none */
@@ -22,7 +22,7 @@ typedef struct maker_s {
 } maker_t;
 
 /*
- * Writes into `out` a table with these addresses; descriptors stay open. 0 or an errno, such as
- * ETIMEDOUT, ENOENT (no such program), EIO (it failed).
+ * Has a table with these addresses (those in the ELF file) written into `out`; descriptors stay
+ * open. 0 or an errno, such as ETIMEDOUT, ENOENT (no such program), EIO (it failed).
  */
 int maker_run(const maker_t *m, const uint64_t *addresses, size_t count, int out);

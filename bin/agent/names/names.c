@@ -1,8 +1,9 @@
 /*
- * Finds the table of names for an object of a process: opens the object's files below the root of
- * the process, derives the cache keys, opens the cached table, and runs a maker (maker.h) for the
- * addresses that it lacks. A table with lines serves all files with its build-id (of the same root
- * and owner); one without lines only the files that were read.
+ * Finds the table of names for an object (mapped file) of a process: opens the object's files below
+ * the root of the process, derives the cache keys, opens the cached table, and runs a maker, a
+ * child process (maker.h), for the addresses that the table lacks. A table with lines (NAMES_LINES:
+ * from DWARF) serves all files with its build-id (of the same root and owner); one without lines
+ * only the files that were read.
  * Invariant: at most one thread makes a table for a key, and at most MAKING_MAX makers run; a key
  * that failed is not tried again for FAILED_SECONDS. Lock: making.mutex; a thread that holds it
  * waits for nothing but making.done. Called by pprof_names.c.
@@ -27,13 +28,13 @@
 enum {
 	MAKING_MAX = 4,       /* makers that run at the same time */
 	FAILED_MAX = 256,     /* failed keys that are remembered */
-	FAILED_SECONDS = 600, /* for this time */
+	FAILED_SECONDS = 600, /* a failed key is not tried again for this time */
 	RETRY_SECONDS = 3600, /* a table without lines that is older is made again */
-	NEWS_SECONDS = 60,    /* the same if a debug file was installed after it was made */
-	ADDRESSES_MAX = 1 << 20, /* that one maker is given */
+	NEWS_SECONDS = 60,    /* the same, if a debug file was installed since it was made */
+	ADDRESSES_MAX = 1 << 20, /* that one maker is given, at most */
 	MADE_MAX = 64,        /* makers for one profile; the next profile gets the other tables */
-	ALL_MS = 20000,       /* from names_begin() on, for all makers of one profile */
-	SYMBOLS_MS = 3000,    /* left of this for a try without DWARF, which gets it in any case */
+	ALL_MS = 20000,       /* from names_begin() to the deadline of all makers of one profile */
+	SYMBOLS_MS = 3000,    /* a maker with DWARF ends this much earlier; one without gets this */
 };
 
 /* The keys whose tables are being made, and a ring of those that failed. */
@@ -45,14 +46,14 @@ static struct {
 		char key[NAMES_KEY_MAX + 1];
 		time_t when;
 	} failed[FAILED_MAX];
-	size_t next_failed;
+	size_t next_failed; /* keys that ever failed; the next goes to this index modulo FAILED_MAX */
 } making = {.mutex = PTHREAD_MUTEX_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
 
 /* The files that may be the object, as O_PATH descriptors; the maker takes the right one. */
 typedef struct candidates_s {
 	int fds[NAMES_CANDIDATES];
 	size_t count;
-	bool is_common;  /* only root may write them */
+	bool is_common;  /* root owns them, and nobody else may write them */
 	unsigned uid;    /* owner of the first */
 	bool is_mapped;  /* the first has the inode number of the memory map */
 	uint64_t sum;    /* hash of their devices, inodes, sizes and times of modification */
@@ -61,14 +62,14 @@ typedef struct candidates_s {
 /* The keys of the two tables that an object may have. */
 typedef struct keys_s {
 	char common[NAMES_KEY_MAX + 1]; /* table with lines, for any file with this build-id */
-	char own[NAMES_KEY_MAX + 1];    /* table without lines, for these files only */
+	char own[NAMES_KEY_MAX + 1];    /* table without lines, for these candidates only */
 } keys_t;
 
 /* An open table of the cache. */
 typedef struct kept_s {
 	names_table_t table; /* mapped; base NULL: there is none */
 	int fd;              /* of its file; -1: there is none */
-	time_t made;         /* when its file was written */
+	time_t made;         /* when its file was written; seconds since 1970 */
 	bool is_common;      /* it has the common key */
 } kept_t;
 
@@ -147,13 +148,13 @@ names_end(names_t *n) {
 
 /* ---------------------------------------------------------------- the object */
 
-/* Adds a value to a hash. */
+/* The hash `sum` with a value added. */
 static uint64_t
 sum_add(uint64_t sum, uint64_t value) {
 	return (sum ^ value ^ value >> 32) * 0x9e3779b97f4a7c15u + 1;
 }
 
-/* Takes the descriptor: adds a regular file, closes any other; -1 is ignored. */
+/* Takes the descriptor: adds it to *c if it is of a regular file, else closes it; ignores -1. */
 static void
 candidate_add(candidates_t *c, int fd, const names_object_t *object) {
 	struct stat st;
@@ -178,8 +179,8 @@ candidate_add(candidates_t *c, int fd, const names_object_t *object) {
 
 /*
  * Opens the file at the object's path below the root of the process; RESOLVE_IN_ROOT keeps links
- * from leading out of it. If that is not the mapped file, adds those that /proc gives: exe, for the
- * program, and the file of map_files.
+ * from leading out of it. If that has not the inode number of the mapped file, adds those that
+ * /proc gives: exe, for the program, and the file of map_files.
  */
 static void
 candidates_open(const names_t *n, const names_object_t *object, candidates_t *c) {
@@ -385,7 +386,7 @@ is_outdated(const names_t *n, const names_object_t *object, const kept_t *own) {
 	    && has_newer_debug_file(n, object->id, own->made));
 }
 
-/* Writes the addresses that the table lacks, at most ADDRESSES_MAX, to `missing`; their number. */
+/* Writes the first ADDRESSES_MAX addresses that the table lacks to `missing`; returns how many. */
 static size_t
 missing_collect(const names_table_t *table, const uint64_t *addresses, size_t count,
     uint64_t *missing) {
@@ -448,9 +449,10 @@ head_change(const cache_draft_t *draft, names_head_t head, const char *key, bool
 }
 
 /*
- * Checks a new table and chooses its key: the common one if it has lines. ENODATA: the maker could
- * not read the object. ESTALE: it found lines, but the rows copied from an older table have none,
- * so the table must be made without the older one.
+ * Checks a new table and chooses its *key: the common one if it has lines, which is then written
+ * into its head. 0, or: ENODATA, the maker could not read the object; ESTALE, it found lines, but
+ * the rows copied from an older table have none, so that it must be made without the older one;
+ * EIO, it is malformed or cannot be written.
  */
 static int
 draft_check(const maker_t *m, const keys_t *keys, const uint64_t *missing, size_t count,
@@ -471,7 +473,7 @@ draft_check(const maker_t *m, const keys_t *keys, const uint64_t *missing, size_
 	return err;
 }
 
-/* Runs the maker and adds its table to the cache. 0 or an errno. */
+/* Runs the maker for the addresses `missing` and adds its table to the cache. 0 or an errno. */
 static int
 draft_make(names_t *n, const maker_t *m, const keys_t *keys, const uint64_t *missing,
     size_t count) {
@@ -530,8 +532,8 @@ table_make(names_t *n, const order_t *o, const candidates_t *c, const keys_t *ke
 }
 
 /*
- * Makes the table with the missing addresses, or waits for a thread that makes it. Does nothing
- * after MADE_MAX makers or the deadline, or if the key has failed lately.
+ * Makes the table with the missing addresses, or waits for another thread that makes it. Does
+ * nothing after MADE_MAX makers or the deadline, or if the key has failed lately.
  */
 static void
 table_complete(names_t *n, const order_t *o, const candidates_t *c, const keys_t *keys,

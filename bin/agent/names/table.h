@@ -3,7 +3,7 @@
  * object, as a file that is mapped and read in place. It may be forged, so each access is checked
  * against the size, and no reference can form a loop. bin/symbolize/tables.c writes it, and reads
  * older tables to copy their rows; names.c and pprof_names.c read it. Numbers have the byte order
- * of the machine, because a table never leaves it. Layout:
+ * of the machine, because a table stays on the machine. Layout:
  *
  *   head | rows, by address | frames | strings, each with a NUL behind it
  */
@@ -14,13 +14,13 @@
 
 enum {
 	NAMES_VERSION = 1,          /* tables of another version are not used */
-	NAMES_TABLE_MAX = 64 << 20, /* bytes of a table */
-	NAMES_FRAMES_MAX = 65,      /* of one address: a function and the calls inlined in it */
+	NAMES_TABLE_MAX = 64 << 20, /* bytes of a table, at most */
+	NAMES_FRAMES_MAX = 65,      /* of one address, at most: a function, and calls inlined in it */
 	NAMES_STRING_MAX = 4096,    /* bytes of a string; longer ones are cut */
 	NAMES_KEY_MAX = 240,        /* bytes of a key, without a NUL */
 };
 
-/* Sources that were read: a symbol table, line numbers (DWARF), the object file itself. */
+/* Flags: a symbol table, line numbers (DWARF), the object file itself was read. */
 enum { NAMES_SYMBOLS = 1, NAMES_LINES = 2, NAMES_OBJECT = 4 };
 
 #define NAMES_MAGIC "jepnames"
@@ -28,22 +28,22 @@ enum { NAMES_SYMBOLS = 1, NAMES_LINES = 2, NAMES_OBJECT = 4 };
 typedef struct names_head_s {
 	char magic[8];
 	uint32_t version;
-	uint32_t flags;     /* NAMES_* */
+	uint32_t flags;     /* NAMES_SYMBOLS, NAMES_LINES, NAMES_OBJECT */
 	uint64_t size;      /* of the file, bytes */
 	uint32_t nrows, nframes;
 	uint64_t nstrings;  /* bytes of strings */
 	char key[NAMES_KEY_MAX + 8]; /* under which the cache has it (names.h), ended with NUL */
-	uint64_t sum;       /* of the bytes before this field, see names_head_sum */
+	uint64_t sum;       /* names_head_sum() of the head: of the bytes before this field */
 } names_head_t;
 
 /* An address whose names were looked up. */
 typedef struct names_row_s {
 	uint64_t address;   /* in the ELF file: without the bias */
-	uint32_t frame;     /* number of its first frame, the innermost */
+	uint32_t frame;     /* index of its first frame, the innermost; the others follow it */
 	uint32_t nframes;   /* 0: no name was found */
 } names_row_t;
 
-/* Name and file are offsets among the strings; the offset of "" means not known. */
+/* Names and file are offsets in the part with the strings; that of "" means not known. */
 typedef struct names_frame_s {
 	uint32_t name;        /* for people: demangled and short */
 	uint32_t system_name; /* the linker's */
@@ -74,12 +74,15 @@ void names_table_close(names_table_t *t);
 /* Row i, for i below head.nrows. */
 names_row_t names_table_row(const names_table_t *t, size_t i);
 
-/* Finds the row of an address by binary search; false if the table has no row for it. */
+/* Finds the row of an address by binary search; false if there is none, or no open table. */
 bool names_table_find(const names_table_t *t, uint64_t address, names_row_t *row);
 
 /* Frame i of a row; false if there is none. */
 bool names_table_frame(const names_table_t *t, const names_row_t *row, size_t i,
     names_frame_t *frame);
 
-/* The string at an offset, and its length, cut to NAMES_STRING_MAX; "" for an invalid offset. */
+/*
+ * The string at an offset in the part with the strings; "" for an invalid offset. *len: its bytes
+ * without the NUL, at most NAMES_STRING_MAX; of a longer string the rest does not count.
+ */
 const char *names_table_string(const names_table_t *t, uint32_t offset, size_t *len);
