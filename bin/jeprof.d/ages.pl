@@ -1,9 +1,9 @@
 # Ages: how old the live bytes of a stack are, as a profile tells it: by columns, each of an
 # interval of ages. Bounds are in seconds. $columns is a list of bytes, one number for each column,
-# an estimate once it is scaled. Within a column bytes are taken to be of all its ages alike, and
-# none is older than the profile. $span is for how many seconds the process has been sampled, undef
-# if not known. Callers: Dump, Reduce and Labels, and what prints or judges their sums (top, leaks,
-# Since, report, export, live).
+# an estimate once it is scaled. The bytes of a column are taken to be spread evenly over the ages
+# from its lower to its upper bound. $span is for how many seconds the process has been sampled,
+# undef if not known; no age is above it. Callers: Dump, Reduce and Labels, and what prints or
+# judges their sums (top, leaks, Since, report, export, live).
 package Ages;
 
 # The upper bounds of the columns but the last, which has none: as in the library and in model.js.
@@ -21,7 +21,7 @@ sub json {
 # The bounds as the line age_bounds_s of a profile has them.
 sub bounds_text { return join '', map { " $_" } @bounds }
 
-# Whether a Dump tells the ages of what lives. That of what was added since a mark does not.
+# Whether a Dump tells the ages of what lives. A delta (what was added since a mark) does not.
 sub is_told { return $_[0]{has_ages} && ($_[0]{meta}{kind} // '') ne 'delta' ? 1 : 0 }
 
 # A sentence, for where ages are asked for and the Dump has none.
@@ -30,7 +30,8 @@ sub missing {
 	return "$dump->{file}: has no ages: " . ($dump->{ages_why} // 'it was written by a version without them, or by another allocator');
 }
 
-# Columns of the text of a stack, "0:123 4:5678": number of a column, bytes.
+# Columns of the text of a stack, "0:123 4:5678": the number of a column from 0, its bytes; columns
+# that it leaves out are 0.
 sub columns {
 	my ($text) = @_;
 	my @columns = (0) x (1 + @bounds);
@@ -58,7 +59,7 @@ sub scaled {
 	return [map { $_ * $bytes / $sum } @$columns];
 }
 
-# Adds columns to those of $to, which may be undef, and returns them.
+# Adds $columns (undef: nothing) to $to in place, and returns $to, a new list if that is undef.
 sub add {
 	my ($to, $columns) = @_;
 	return $to unless $columns;
@@ -110,7 +111,7 @@ sub share {
 	return $inside / $all;
 }
 
-# Columns with that part of the bytes alone.
+# Columns with only those of their bytes that share() counts.
 sub cut {
 	my ($columns, $older, $younger, $span) = @_;
 	return [map { my $at = $_; my @one = map { $_ == $at ? $columns->[$_] : 0 } 0 .. $#$columns;

@@ -30,8 +30,8 @@ sub words_for {
 my %values = ('--to' => [qw(pprof otlp speedscope dhat collapsed massif callgrind heap)],
 	completion => [qw(bash zsh fish)]);
 
-# A text for each verb: $line with the verb and its options for its two %s. The verbs of jeprofctl,
-# whose options are not told here, are in the last one, $none with their names, "|" in between.
+# A text for each verb: $line with the verb and its options for its two %s. Behind these $none, with
+# the names of all verbs of jeprofctl, "|" in between, for its %s: their options are not completed.
 sub cases {
 	my ($line, $none) = @_;
 	return join '', (map { sprintf $line, $_->[0], join ' ', words_for($_->[0]) } @Main::verbs),

@@ -1,16 +1,18 @@
 # Contention: profiles of threads that wait for locks, as gperftools writes them: cycles waited and
-# how often, stack by stack. They become text of ours whose objects are the contentions and whose
-# bytes are nanoseconds, both multiplied by the sampling period, so top, flame and the output modes
-# of old (--text, --dot and more) read them. Verbs about memory refuse them. Callers: Foreign; Main,
-# Reduce, Series, Report, Export, Elsewhere and Top ask what a profile is of.
+# how often, stack by stack. They become text of our heap profile format whose objects are the
+# contentions and whose bytes are nanoseconds, both multiplied by the sampling period, so top, flame
+# and the options of output that name no verb (--text, --dot and more) read them. Verbs about memory
+# refuse them. Callers: Foreign (heap_text); Main, Reduce, Series, Report, Export, Elsewhere and Top
+# ask whether a profile is one of contention.
 package Contention;
 
 use constant GUESS => 2_800_000_000; # cycles in a second, for a profile that does not say it
 
-# Options that say what is counted, for such profiles alone.
+# The options, and values of $option->{index}, that say what is counted in such profiles alone.
 our @indices = qw(total_delay contentions mean_delay);
 
-# The profile as text of our own format; undef if it is no profile of contention.
+# The profile as text of our own format; undef if it is no profile of contention. Fails if it has no
+# stacks; a line that is not understood is a doubt.
 sub heap_text {
 	my ($path, $text) = @_;
 	return undef unless $text =~ /\A--- *(?:contention|(Stacks:))[^\n]*\n/gc;
@@ -60,8 +62,8 @@ sub is_one {
 	return ($dump->{meta}{kind} // '') eq 'contention';
 }
 
-# Sets $option->{index}, what is counted, for profiles of contention. Fails if one of these and one
-# of a heap would be added; options that are for the other kind have no effect, which is noted.
+# Sets $option->{index}, what is counted, if the Dumps are of contention. Fails if only some are, as
+# they would be added. Says in a note which options have no effect, as they are for the other kind.
 sub settle {
 	my ($option, @dumps) = @_;
 	my @mine = grep { is_one($_) } @dumps;

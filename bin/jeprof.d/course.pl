@@ -5,7 +5,8 @@
 package Course;
 
 # The figures of a line, in the order of the profile: the time in milliseconds since 1970, five
-# sizes in bytes (0: not known), two counts.
+# sizes in bytes (0: not known), two counts since the start: of samples, and of page faults that
+# needed the disk.
 our @columns = qw(time allocated active resident rss limit samples faults);
 
 use constant { TIME => 0, ALLOCATED => 1, ACTIVE => 2, RESIDENT => 3, RSS => 4, LIMIT => 5 };
@@ -13,7 +14,7 @@ use constant { TIME => 0, ALLOCATED => 1, ACTIVE => 2, RESIDENT => 3, RSS => 4, 
 # The lines of a Dump, the oldest first.
 sub lines { return @{ $_[0]{course} // [] } }
 
-# The resident bytes in a line: of the whole process if RSS is known, else of the allocator.
+# The resident bytes in the line $_[0]: of the whole process if RSS is known, else of the allocator.
 sub resident { return $_[0][RSS] || $_[0][RESIDENT] }
 
 # Bytes as text, from 1G on with two decimals, which tell 1.98G from 2.00G.

@@ -38,13 +38,13 @@ sub short {
 	return $text;
 }
 
-# Whether the name goes on with a pattern; then moves behind that.
+# If the name goes on with a pattern, moves behind it and returns true.
 sub take {
 	my ($pattern) = @_;
 	return $in =~ /\G$pattern/gc;
 }
 
-# Ends the attempt: short() returns undef.
+# Dies, so that short() returns undef.
 sub unknown { die "not understood\n" }
 
 # A function. Its parameters are read only where more follows, as in another name ($is_inner).
@@ -155,7 +155,7 @@ sub source_name {
 	return $text =~ /^_GLOBAL_[._\$]N/ ? '(anonymous namespace)' : $text;
 }
 
-# The number of a lambda or unnamed type, from 1.
+# The number of a lambda or unnamed type, from 1: "_" is 1, "0_" is 2.
 sub ordinal {
 	$in =~ /\G(\d*)_/gc or unknown();
 	return length $1 ? $1 + 2 : 1;

@@ -1,10 +1,10 @@
 # Doctor: the verb "doctor": why no profile comes out of a program or process, and what to do. One
 # line a finding: ok, warn or problem, what it is about, what was found; then the command to type.
 # Nothing of the program is run. What a live process says of itself is asked by jeprofctl status
-# --json (room patient, which has Doctor::process); the options are judged by the library itself, in
-# a process of ours. Exit: 0 fine, 1 a problem, 3 doubts; 5 or 2, as jeprofctl says it, if there is
-# no such process. Callers: Main (command), Patient. The subs that judge one thing add findings;
-# what they return is that of find() or has no meaning, where nothing else is said.
+# --json (patient.pl, which has Doctor::process); the options are judged by the library itself, in a
+# process of ours. Exit: 0 fine, 1 a problem, 3 warnings only; 5 or 2, as jeprofctl says it, if
+# there is no such process. Callers: Main (command), Patient. The subs that judge one thing add
+# findings; what they return is that of find() or has no meaning, where nothing else is said.
 package Doctor;
 
 use Cwd ();
@@ -43,7 +43,7 @@ sub command {
 	$main::status = $status || (0, 3, 1)[worst()];
 }
 
-# The rank of the worst finding.
+# The rank of the worst finding: 0 ok, 1 warn, 2 problem.
 sub worst {
 	my ($worst) = sort { $b <=> $a } map { $rank{ $_->{level} } } @found;
 	return $worst // 0;
@@ -123,8 +123,8 @@ sub kind_of {
 	    . (length $loader ? 'dynamically linked' : 'statically linked');
 }
 
-# Whether a program gets rights at its start, which is a finding: the loader and the library believe
-# nothing of its environment then. $file is what the kernel starts for it.
+# Whether a program gets more rights at its start than its caller has, which is a finding: the
+# loader and the library ignore its environment then. $file is what the kernel starts for it.
 sub secure {
 	my ($file, $path) = @_;
 	my ($mode, $uid, $gid) = (stat $file)[2, 4, 5];
@@ -157,8 +157,8 @@ sub preload_names {
 	}
 }
 
-# Says whose malloc it is; true if the library's profiler is in it. $library: the path of ours, or
-# undef.
+# Adds the finding whose malloc the program uses; true if it is our library with the profiler.
+# $library: the path of ours, or undef.
 sub allocator_of_program {
 	my ($file, $elf, $path, $library) = @_;
 	my $is_static = !length Run::loader_of($elf);
@@ -211,8 +211,8 @@ sub settings {
 # Whether the value of an option is true.
 sub is_true { return ($_[0] // '') eq 'true' }
 
-# Findings: what the library of this jeprof says to MALLOC_CONF, in a process that does nothing
-# else.
+# Findings: what the library of this jeprof ($library, undef: there is none) says to $conf, the
+# value of MALLOC_CONF. $root is not used.
 sub options {
 	my ($conf, $root, $library) = @_;
 	return unless length $conf;
@@ -224,7 +224,8 @@ sub options {
 	find('problem', 'options', "MALLOC_CONF: $_", 'man 3 jemalloc') for @lines;
 }
 
-# What the library $library says to the options $conf, as lines; () if all are understood.
+# What the library $library says to the options $conf, as lines; () if all are understood. It is
+# preloaded into the program "true", which does nothing else.
 sub complaints {
 	my ($conf, $library) = @_;
 	my $program = Tool::find('true') or return;
@@ -290,7 +291,8 @@ sub prefix {
 		    . '.PID....heap');
 }
 
-# Whether the process may write in a directory, by its mode.
+# Whether the process with this owner (see prefix()) may write in a directory: of this process or
+# another of the same user as the kernel says, else by the mode of the directory.
 sub may_write {
 	my ($dir, $owner) = @_;
 	return POSIX::access($dir, POSIX::W_OK()) ? 1 : 0 if !$owner || $owner->{uid} == $>;
@@ -302,7 +304,7 @@ sub may_write {
 }
 
 # ---- what the profile will be able to say ----
-# Whether functions and lines of the program will have names.
+# Adds the finding whether a profile will have names of functions and lines of the program.
 sub names {
 	my ($file, $elf) = @_;
 	my $id = $elf->build_id;
@@ -323,8 +325,8 @@ sub names {
 		: undef);
 }
 
-# How a stack is read in it: by frame pointers if its functions set them up, else by its unwind
-# tables.
+# Adds the finding how stacks of the program can be read: by frame pointers if its functions set
+# them up, else by its unwind tables.
 sub stacks {
 	my ($elf) = @_;
 	my $share = frame_pointers($elf);
@@ -341,8 +343,8 @@ sub stacks {
 		'cc -fno-omit-frame-pointer -fasynchronous-unwind-tables ...');
 }
 
-# The share of functions, of the first 2000 that are not small, that begin as one with a frame
-# pointer does; undef where that cannot be said.
+# The share, 0 to 1, of the functions that begin as one with a frame pointer does, among the first
+# 2000 of at least 48 bytes; undef where that cannot be said.
 sub frame_pointers {
 	my ($elf) = @_;
 	my %prologue = (62 => qr/\x55\x48\x89\xe5/, 183 => qr/\xfd\x7b.\xa9/s);

@@ -1,24 +1,25 @@
-# Elf: one object file: { path, wide: whether it has 64 bits, order: its byte order for pack, type,
-# machine, segments: { type, flags, offset, vaddr, filesz } }. Opened once; the header and the
-# segments are read then, sections and symbols when they are asked for. Nothing in the file is
-# believed: what lies outside of it reads as ''. Callers: Object and Places, Pack, Run, Whose,
-# Doctor, Elsewhere.
+# Elf: one object file: { path, wide: whether it has 64 bits, order: its byte order for pack (< or
+# >), type, machine, segments: a list of { type, flags, offset, vaddr, filesz } }. Opened once; the
+# header and the segments are read then, sections and symbols when they are asked for. Nothing in
+# the file is believed: what lies outside of it reads as ''. Offsets are in the file; offsets and
+# sizes are in bytes. Callers: Object and Places, Pack, Run, Whose, Doctor, Elsewhere.
 package Elf;
 
+# Numbers of the ELF format; SYM_CHUNK: how many symbols are read at a time.
 use constant { PT_LOAD => 1, PT_NOTE => 4, SHT_SYMTAB => 2, SHT_NOBITS => 8, SHT_DYNSYM => 11,
 	SHF_EXECINSTR => 4,
 	EM_ARM => 40, PF_X => 1, SYM_CHUNK => 8192 };
 
 my %opened; # path -> Elf, or 0 if it is none
 
-# The Elf of a file; undef if it is none.
+# The Elf of a file; undef if it is none or cannot be opened. The answer is kept for the next call.
 sub open_file {
 	my ($path) = @_;
 	$opened{$path} = load($path) || 0 unless exists $opened{$path};
 	return $opened{$path} || undef;
 }
 
-# Opens a file and returns its Elf; undef if it is none.
+# Opens a file and returns a new Elf; undef as open_file().
 sub load {
 	my ($path) = @_;
 	return undef if index($path, "\0") >= 0;
@@ -26,7 +27,8 @@ sub load {
 	return parse(bless { path => $path, fh => $fh, size => -s $fh }, 'Elf');
 }
 
-# The Elf of a file that is in memory, of a pack; undef if it is none.
+# The Elf of a file whose bytes are in memory (a member of a pack); $path is its name. undef if it
+# is none.
 sub of_text {
 	my ($path, $text) = @_;
 	open(my $fh, '<:raw', \$text) or return undef;
@@ -59,8 +61,8 @@ sub bytes {
 	return $data;
 }
 
-# A template of pack for this file: S and L keep their meaning, A is an address (4 or 8 bytes by
-# class), all in its byte order.
+# A template of pack for this file: S and L are 2 and 4 bytes as in Perl, A is an address (4 or 8
+# bytes by class), all in the byte order of the file.
 sub template {
 	my ($self, $shape) = @_;
 	my $address = $self->{wide} ? 'Q' : 'L';
@@ -69,7 +71,8 @@ sub template {
 	return $shape;
 }
 
-# Reads what the header says, of its first bytes; counts that do not fit there stand in section 0.
+# Reads the header from the first bytes of the file, $ident; counts that are too large for it stand
+# in section 0.
 sub read_header {
 	my ($self, $ident) = @_;
 	my @field = unpack $self->template('x16 SSL AAA LSSSSSS'), $ident;
@@ -114,7 +117,7 @@ sub section_at {
 	return \%section;
 }
 
-# All sections, with their names as { title }.
+# All sections, as section_at() has them, with their names as { title } (of at most 64 bytes).
 sub sections {
 	my ($self) = @_;
 	return $self->{sections} if $self->{sections};
@@ -156,7 +159,7 @@ sub needed {
 	return @found;
 }
 
-# Whether it has source lines.
+# Whether it has debug information that tells source lines.
 sub has_lines {
 	my ($self) = @_;
 	return $self->section('.debug_line') || $self->section('.zdebug_line') ? 1 : 0;
@@ -184,7 +187,8 @@ sub build_id {
 	return $self->{build_id} = '';
 }
 
-# The build-id, in hex, among notes; '' if there is none.
+# The build-id, in hex, among notes, $data (the bytes of a note segment or section); '' if there is
+# none.
 sub id_in_notes {
 	my ($self, $data) = @_;
 	my $at = 0;
@@ -207,7 +211,8 @@ sub debug_link {
 	return length $name && $name !~ m{/} ? $name : undef;
 }
 
-# Virtual address of a file offset, undef where no segment holds it.
+# The virtual address of a file offset, undef where no loaded segment has it. A segment is taken to
+# begin at the beginning of its page of 4 KiB; of two segments the one with code counts.
 sub vaddr_of_offset {
 	my ($self, $offset) = @_;
 	my $best;
@@ -219,7 +224,8 @@ sub vaddr_of_offset {
 	return $best ? $offset - $best->{offset} + $best->{vaddr} : undef;
 }
 
-# Whether a mapping of code at this file offset and of this length could come from this file.
+# Whether a mapping of code at this file offset and of this length could be a code segment of this
+# file, which the loader widens to whole pages (of 4 to 64 KiB).
 sub fits_mapping {
 	my ($self, $offset, $length) = @_;
 	for my $segment (grep { $_->{type} == PT_LOAD && $_->{flags} & PF_X } @{ $self->{segments} }) {
@@ -256,7 +262,7 @@ sub names_for {
 sub labels_for {
 	my ($self, @wanted) = @_;
 	my @code = grep { $_->{flags} & SHF_EXECINSTR } @{ $self->sections };
-	my %near; # address -> [start, size, name] of the last symbol before it
+	my %near; # address -> [start, size, name] of the last symbol before; [section start, 1]: none
 	for my $section (grep { $_->{type} == SHT_SYMTAB } @{ $self->sections }) {
 		for my $address (@wanted) {
 			my ($home) = grep { $address >= $_->{addr}
@@ -268,7 +274,8 @@ sub labels_for {
 	return { map { $_ => $near{$_}[2] } grep { defined $near{$_}[2] && !$near{$_}[1] } keys %near };
 }
 
-# Looks in one symbol table for the last symbol before each address of %$near, and enters it there.
+# Looks in one symbol table for the last symbol before each address of %$near, and enters it there
+# as [start, size, name]. The size is not 0 if a symbol with a size starts there too.
 sub scan_labels {
 	my ($self, $section, $near) = @_;
 	my $strings = $self->sections->[$section->{link}] or return;
@@ -299,8 +306,8 @@ sub scan_labels {
 }
 
 # Reads one symbol table in large pieces and enters in %$best, address => symbol, the best that
-# covers each address of @$wanted. It looks only at symbols near one: a test of the page where the
-# symbol starts throws nearly all of them away before anything else is looked at.
+# covers each address of @$wanted. Only symbols that start in the page (4 KiB) of an address or the
+# one before, or have at least 4 KiB, are looked at: this test first, as it rejects nearly all.
 sub scan_symbols {
 	my ($self, $section, $wanted, $best) = @_;
 	my $strings = $self->sections->[$section->{link}] or return;
@@ -324,8 +331,8 @@ sub scan_symbols {
 	}
 }
 
-# One entry of a symbol table, if it is a function with a size that is defined here: { start, size,
-# bind, text: offset of its name in the string table }; else undef.
+# One entry of a symbol table, given as bytes, if it is a function that has a size and is defined in
+# this file: { start, size, bind, text: offset of its name in the string table }; else undef.
 sub symbol {
 	my ($self, $raw) = @_;
 	my $shape = $self->{symbol_shape} //= $self->template($self->{wide} ? 'LCx1SQQ' : 'LLLCx1S');
@@ -337,8 +344,8 @@ sub symbol {
 	return { start => $start, size => $size, bind => $info >> 4, text => $name };
 }
 
-# Gives one symbol to every address of @$sorted that it covers, if it is better than what that has
-# in %$best. { text } must be an offset in the file.
+# Enters a symbol in %$best for every address of @$sorted that it covers, if it is better than the
+# one that is there. Its { text } must be an offset in the file.
 sub offer {
 	my ($self, $sorted, $best, $symbol) = @_;
 	my ($low, $high) = (0, scalar @$sorted);
@@ -354,8 +361,9 @@ sub offer {
 	}
 }
 
-# Which of two symbols that cover one address names it: the one with the smaller size, then with
-# fewer underscores before its name, then a global one, then the shorter name.
+# Whether $new rather than $old, which both cover an address, names it: the one with the smaller
+# size, then with fewer underscores before its name, then a global one, then the shorter name, then
+# the first in the alphabet.
 sub is_better {
 	my ($new, $old) = @_;
 	return $new->{size} < $old->{size} if $new->{size} != $old->{size};
@@ -367,9 +375,9 @@ sub is_better {
 	return $new->{name} lt $old->{name};
 }
 
-# A small ELF file, as bytes, with what names take: the loaded segments (without their contents),
-# the build-id, and the functions of the symbol tables of $from, which is this file or the one with
-# its symbols.
+# A small ELF file, as bytes, with all that gives addresses their names: the loaded segments
+# (without their contents), the build-id, and the functions of the symbol tables of $from, which is
+# the Elf of this file or of the file with its symbols.
 sub summary {
 	my ($self, $from) = @_;
 	my ($symbols, $strings) = $from->functions;
@@ -400,7 +408,7 @@ sub summary {
 	return $head . join('', map { $self->segment_entry($_) } @load) . $body . $table;
 }
 
-# The entry of a loaded segment in it.
+# The entry of a loaded segment in what summary() makes, as bytes.
 sub segment_entry {
 	my ($self, $segment) = @_;
 	my ($flags, $offset, $vaddr, $size) = @$segment{qw(flags offset vaddr filesz)};
@@ -410,8 +418,8 @@ sub segment_entry {
 	    0;
 }
 
-# (symbols, strings) of all functions with a size, as in a symbol table of this kind of file; each
-# symbol once.
+# (symbols, strings): the bytes of a symbol table and of its string table, in the form of this file,
+# that have all functions with a size of its own tables, each once.
 sub functions {
 	my ($self) = @_;
 	my $entry = $self->{wide} ? 24 : 16;
@@ -434,7 +442,7 @@ sub functions {
 	return ($symbols, $strings);
 }
 
-# The string at an offset of the file, without the version of a symbol.
+# The string at an offset of the file, without the version of a symbol ("@..."), cleaned for print.
 sub string {
 	my ($self, $offset) = @_;
 	my ($text, $step) = ('', 256);

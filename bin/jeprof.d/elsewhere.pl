@@ -32,8 +32,9 @@ sub has_section {
 	return $elf && $elf->section($name) ? 1 : 0;
 }
 
-# Whose heap the rest of the memory may be, in words, by the path of the program and those of its
-# objects; '' if none is known. A heap of the list has either patterns or a section, never both.
+# Whose heap the rest of the memory may be, in words, by the path of the program (undef: not known)
+# and those of its objects; '' if none is known. A heap of the list has either patterns or a
+# section, never both.
 sub whose {
 	my ($program, @objects) = @_;
 	my @paths = map { s/ \(deleted\)$//r } $program // '', @objects;
@@ -46,8 +47,9 @@ sub whose {
 	return '';
 }
 
-# How much of RSS is not the allocator's ($heap), and whose it may be, as a sentence; '' where that
-# is not far more. $shared: bytes of mapped files and shared memory, undef if not known.
+# How much of $rss is not the allocator's, and whose it may be, as a sentence; '' unless $rss is far
+# more than $heap (TIMES, MORE). $rss, $heap: as in beside(); $shared: bytes of mapped files and
+# shared memory, undef if not known; $whose: what whose() returns.
 sub text {
 	my ($rss, $heap, $shared, $whose, $option) = @_;
 	return '' unless $rss > TIMES() * $heap && $rss - $heap > MORE();
@@ -59,7 +61,7 @@ sub text {
 	return "$all in memory, $own of it through malloc; the rest $beside" . (length $whose ? " ($whose)" : '');
 }
 
-# The sentence of text() about the process of a Dump; '' if there is none.
+# The sentence of text() about the process of a Dump, not of one of lock contention; '' if none.
 sub sentence {
 	my ($dump, $option) = @_;
 	return '' if Contention::is_one($dump);

@@ -1,12 +1,13 @@
-# Export: forms that other programs read, each for what it reads best, written by the verb export or
-# the output modes of old. The bytes of the stacks are whole numbers that add up to the total that
-# top prints, see whole_numbers; only a profile with its names (heap, --raw) has the counts as they
-# were sampled. A view is that of Main::view. Callers: Main, Shell; Box (put), Massif (told_frames),
-# Top (whole_numbers).
+# Export: forms that other programs read, written by the verb export or by options without a verb,
+# such as --collapsed. The bytes of the stacks are whole numbers that add up to the total that top
+# prints, see whole_numbers; only a profile with its names (heap, --raw) has the counts as they were
+# sampled. A view is that of Main::view. Callers: Main, Shell; Box (put), Massif (told_frames), Top
+# (whole_numbers).
 package Export;
 
-# Name of a form => [sub that makes its text of a view and rows(), what its file is called, the
-# command that opens it, what else does]. %s is the name of the profile, FILE that of the file.
+# Name of a form => [sub that makes its text of a view and rows(), undef for massif and salvage,
+# which others make; what its file is called; the command that opens it; what else opens it]. %s is
+# the name of the profile, FILE that of the file.
 my %form = (
 	pprof => [sub { Pprof::text(@_) }, '%s.pb.gz', 'go tool pprof -top FILE'],
 	otlp => [sub { Otlp::text(@_) }, '%s.otlp.pb',
@@ -115,8 +116,8 @@ sub rows {
 	return \@rows;
 }
 
-# A row of Reduce::stacks as one for each column of its ages; $row->[10] is the age from which on it
-# counts.
+# A row of Reduce::stacks as one for each column of its ages that has bytes; $row->[10] is the lower
+# bound of the column in seconds. The row itself if it has no ages.
 sub by_age {
 	my ($stack) = @_;
 	my $columns = $stack->[6] or return $stack;
@@ -135,8 +136,8 @@ sub new_row {
 	return $order->[-1];
 }
 
-# Numbers so rounded that their sum is that of the numbers as they are, cut to a whole one: each is
-# what the sum, cut so, gains by it.
+# Numbers rounded so that their sum is the whole part of the sum of the numbers as they are: each
+# becomes what the whole part of the running sum gains by it.
 sub whole_numbers {
 	my ($exact, $told) = (0, 0);
 	return map {
@@ -200,8 +201,8 @@ sub speedscope_profile {
 	    . join(',', map { $rows->[$_]{values}[$at] } @some) . ']}';
 }
 
-# One program point for each stack. All that is live is so at the end, which stands for the maximum
-# too.
+# The form of valgrind's dhat: one program point for each stack. Its figures at the end and those at
+# the maximum are both what is live in the profile.
 sub dhat {
 	my ($view, $rows) = @_;
 	my $dump = $view->{dumps}[-1];
@@ -230,7 +231,7 @@ sub dhat {
 # Prints a view as the output mode --collapsed.
 sub collapsed { print collapsed_text(@_) }
 
-# root;...;leaf VALUE
+# A line for each stack: root;...;leaf VALUE
 sub collapsed_text {
 	my ($view) = @_;
 	my %line;
@@ -299,7 +300,8 @@ sub pair {
 # Prints a view as the output mode --raw.
 sub raw { print raw_text(@_) }
 
-# A profile that carries its names; fails for several profiles.
+# The text of the profile of a view with its names in front (--- symbol); fails for several
+# profiles.
 sub raw_text {
 	my ($view) = @_;
 	Talk::fail(2, 'a profile with its names is made of one profile') if @{ $view->{dumps} } != 1;

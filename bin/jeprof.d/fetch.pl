@@ -3,7 +3,7 @@
 # are of. Callers: Input (text), Dump (add_names); both ask is_url first, as Main does.
 package Fetch;
 
-our $seconds = 0; # --seconds: how long the server shall watch, 0: not said
+our $seconds = 0; # --seconds: how long the server shall watch before it answers, 0: not said
 my %fetched; # URL => text: each is fetched once
 
 # Whether a path has a scheme and is no file.

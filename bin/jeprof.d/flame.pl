@@ -71,8 +71,8 @@ sub tree {
 	return ($root, $sum->{label});
 }
 
-# Boxes [depth, left, width, label, sum] that are wide enough to be seen, from the root on; heavier
-# children to the left.
+# Boxes [depth (0: the root), left, width, label, sum] that are at least NARROW wide, from the root
+# on; heavier children to the left. left and width are in units of the picture.
 sub boxes {
 	my ($root, $label) = @_;
 	my $scale = $root->{sum} ? WIDTH / $root->{sum} : 0;
@@ -132,7 +132,7 @@ sub colour {
 	return sprintf 'rgb(%d,%d,%d)', 205 + $mark % 50, 90 + $mark * 7 % 120, 40 + $mark * 3 % 40;
 }
 
-# A text as one of XML: what a document may not hold at all is replaced.
+# A text as it may stand in XML: marks are escaped, and characters that XML forbids are replaced.
 sub escape {
 	my ($text) = @_;
 	$text = Talk::clean($text);

@@ -10,7 +10,7 @@ package Fold;
 # What an entry is: it can own; it hands memory on; it has no name; it starts a program or thread.
 use constant { NAMED => 0, WRAPPER => 1, NAMELESS => 2, START => 3 };
 
-# A Fold of these entries, with the patterns of --wrapper too.
+# A Fold of these entries (an object Reduce), with the patterns of --wrapper too.
 sub new {
 	my ($class, $entries, $option) = @_;
 	return bless { entries => $entries, kind => [], nameless => {}, start => Wrappers::starts(),
@@ -46,7 +46,7 @@ sub matches {
 	return NAMED;
 }
 
-# The part of a path from its owner on; $bytes as for owner().
+# The part of a path from its owner on; $bytes as for owner(), with the same note.
 sub path {
 	my ($self, $bytes, @path) = @_;
 	my $owner = $self->owner($bytes, \@path);

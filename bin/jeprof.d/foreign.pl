@@ -39,8 +39,9 @@ sub gperftools {
 	return join "\n", @out;
 }
 
-# The mean interval of the samples by the first line, as go tool pprof takes it: RATE for kinds that
-# end in _v2, half of it for the kind heap; 0, exact counts, for kinds without a rate.
+# The mean interval of the samples in bytes by the first line, as go tool pprof takes it: RATE for
+# kinds that end in _v2, half of it for the kind heap; 0, exact counts, if that half is below 2, for
+# kinds without a rate, and with a doubt for other kinds.
 sub rate_of {
 	my ($path, $head) = @_;
 	my ($kind, $rate) = $head =~ m{\@ *([^\s/]*)(?:/($count))?};

@@ -3,7 +3,9 @@
 # is not the allocator's add up to RSS. How many bytes a stack pins is an estimate that the library
 # makes (src/prof/sites/prof_frag.h); jeprof does not scale it. The library tells its standard error
 # too; older versions do not, then it is 0. $self is { program, dump, option, beside: see Elsewhere,
-# rows, sum: bytes pinned, fold }. Callers: Main (command), Report (take), Page (lines, sentence).
+# rows, sum: bytes pinned by all rows, fold }. An object pins the free places of its slab: while it
+# lives these pages cannot be given back. Callers: Main (command), Report (take), Page (lines,
+# sentence).
 package Frag;
 
 # The parts of the resident memory and what they are, for people; in the order in which they are
@@ -30,8 +32,9 @@ sub numbers {
 }
 
 # Reads the lines that Dump has kept: sets { heap: bytes by the names of @parts and other figures,
-# frag: [bytes pinned, error] by stack, classes: { size, slabs, used, stock } } of the Dump; none if
-# it has no such lines.
+# frag: [bytes pinned, their standard error] by stack, classes: a list of { size, slabs, used, stock
+# } in bytes: of an object, of all slabs of the size class, of what is in use, of what is in stock }
+# of the Dump; none if it has no such lines.
 sub take {
 	my ($dump) = @_;
 	return if $dump->{heap};
@@ -50,7 +53,7 @@ sub take_line {
 	}
 }
 
-# The verb.
+# The verb "frag".
 sub command {
 	my ($option, @files) = @_;
 	Main::take_program(\@files);
@@ -83,8 +86,9 @@ sub why_not {
 	return 'it was read from outside the process, where the slabs are not seen';
 }
 
-# Rows { name, pinned, margin, variance, live, callers, is_bare } by the owner, which is the
-# function that holds the memory (see Fold), the most pinned first. Sets { fold, sum } of $self.
+# Rows { name; pinned: bytes, margin, variance: of pinned; live: bytes; callers, is_bare } by the
+# owner, which is the function that holds the memory (see Fold), the most pinned first. Sets { fold,
+# sum } of $self.
 sub rows {
 	my ($self, $dump, $option) = @_;
 	my %libraries = map { $_ => 1 } grep { defined } $dump->{meta}{library};
@@ -137,7 +141,8 @@ sub print_parts {
 	$print->($self->{beside}{rss}, '= resident, by the kernel\'s count (RSS)');
 }
 
-# What holds most of the memory, as a sentence.
+# What most of the memory that the program does not use is, as a sentence; that of Elsewhere if most
+# memory is not malloc's.
 sub sentence {
 	my ($self) = @_;
 	my ($dump, $option, $beside) = @$self{qw(dump option beside)};
@@ -160,7 +165,7 @@ sub sentence {
 		: ', pinned by objects that no sample stands for');
 }
 
-# The free bytes in the slabs of a size class.
+# The free bytes in the slabs of a size class, without those in stock.
 sub waste {
 	my ($class) = @_;
 	my $waste = $class->{slabs} - $class->{used} - $class->{stock};

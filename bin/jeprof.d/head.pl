@@ -3,7 +3,7 @@
 # jeprof - reads the heap profiles that the library writes and answers "where is the memory?"
 #
 # A profile is read, its addresses get names, its stacks are reduced to sums, and these are printed.
-# The packages of the rooms:
+# The packages of the rooms, which are the files of bin/jeprof.d:
 #   Options, Main, Shell, Completion   the command line, its verbs, the interactive mode, completion by a shell.
 #   Talk, Tool, Screen     messages and failure, other programs, the terminal.
 #   Input, Fetch, Pack     the bytes of a profile: from a file, the network, a pack.
@@ -50,8 +50,8 @@ sub compiled { return eval $_[0] . "\n;1" }
 our $AUTOLOAD;
 my %rooms; # package => the rooms [name, text] that have subs of it; a compiled one is []
 
-# Takes a room: its name and its text. The first call of a sub of its packages compiles it, by
-# AUTOLOAD.
+# Takes a room: its name and its text; the joined script calls it. The first call of a sub of the
+# room's packages compiles it, by AUTOLOAD.
 sub keep {
 	my ($name, $text) = @_;
 	my $room = [$name, $text];

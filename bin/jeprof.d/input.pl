@@ -110,9 +110,10 @@ sub may_be_profile {
 # ---- names ----
 my $time = qr/\d{8}T[0-9.]+Z/;
 
-# What the name of a dump says: { stem, pid, time, seq, letter }. The stem is the name up to the
-# pid; time is that of the end, in the name of a session's profile with two, and undef in names
-# without one; letter is the kind. undef for the names of other files.
+# What the name of a dump says: { stem, pid, time, seq, letter }, all as text. The stem is the path
+# up to and with the pid; time is the last one in the name (a session's profile has that of its
+# start too), undef in names without one; seq is the number of the dump; letter is the kind. undef
+# for the names of other files.
 sub name_parts {
 	my ($file) = @_;
 	$file =~ /^(.*)\.(\d+)(?:\.($time)(?:_($time))?)?\.(\d+)\.([a-z])\d*\.(?:heap|box)$packed?$/s

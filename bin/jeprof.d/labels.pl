@@ -10,7 +10,7 @@ use constant NONE => '(no label)'; # what stands for memory without a label
 # Whether a Dump tells labels.
 sub is_told { return $_[0]{label} ? 1 : 0 }
 
-# Takes a line "# label ID TEXT" of a Dump; \xNN stands for a byte.
+# Takes a line "# label ID TEXT" into { label } of a Dump; \xNN in the text stands for a byte.
 sub take {
 	my ($dump, $id, $text) = @_;
 	$text =~ s/\\x([0-9a-fA-F]{2})/chr hex $1/ge;
@@ -39,8 +39,8 @@ sub shares {
 }
 
 # Divides rows of one stack (rows as Reduce::stacks makes them) among the labels of the stack: for
-# each row and label a copy with the label's share, and the label as $row->[9], '' for what has
-# none. $counts: [objects, bytes] of the stack, sampled.
+# each row and label a copy with the label's share of objects, bytes, samples and ages, and the
+# label as $row->[9], '' for what has none. $counts: [objects, bytes] of the stack, sampled.
 sub divided {
 	my ($dump, $text, $counts, @rows) = @_;
 	my @shares = shares($dump, $text, @$counts);

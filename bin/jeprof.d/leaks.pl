@@ -1,18 +1,21 @@
 # Leaks: which stacks of a series keep growing. A stack is judged by its live bytes in each dump;
-# stacks are told apart by the names of their frames, from the owner on (room fold). A suspect has
+# stacks are told apart by the names of their frames, from the owner on (fold.pl). A suspect has
 # grown in most of the steps, has lost next to nothing on the way, goes on growing in the last third
 # and in the last step, and has grown by more than chance in the samples explains. So what is no
 # suspect: tables that are loaded once, caches that fill and then stay, queues that breathe. It is a
 # judgement of shape: that something is never freed, only the person who reads can say. One profile
 # alone is judged by its ages, by Since. The verb and the section of a report ask the same
 # functions. The thresholds (LEAST, SURE ...) are those of bin/page/leaks.txt, which the live page
-# of jeprofd has too. A snapshot is one of Report, $work that of Report::gather. Callers: Main
-# (command), Report, Page.
+# of jeprofd has too; scripts/join-page writes them as constants in front of this text. LEAST: how
+# many snapshots are needed; FINE: how many values of a course are judged at most; SURE: standard
+# errors; PER_STEP: samples; the others are shares, 0 to 1. A snapshot is one of Report, $work that
+# of Report::gather. A course is the bytes of a stack by snapshot, a step is from one value to the
+# next. Callers: Main (command), Report, Page.
 package Leaks;
 
 use constant SHORTEST => 10; # seconds: growth in a shorter series may be that of a start
 
-# The verb.
+# The verb "leaks".
 sub command {
 	my ($option, @files) = @_;
 	my $gate = length $option->{gate} ? per_minute($option->{gate}) : undef;
@@ -49,7 +52,7 @@ sub judge_ages {
 	$series->{suspects} = [map { by_age($_) } grep { $_->{kind} eq 'grows' } @{ $series->{stacks} }];
 }
 
-# A row of Since as a suspect: it has grown by what came in the time.
+# A row of Since as a suspect: it has grown by its rate times its seconds.
 sub by_age {
 	my ($row) = @_;
 	my $grown = $row->{rate} * $row->{seconds} / 60;
@@ -77,9 +80,9 @@ sub is_too_short {
 	    && $last->{bytes} - $first->{bytes} > 0.1 * $last->{bytes} ? 1 : 0;
 }
 
-# The bytes by which small objects must grow so that chance does not explain it; 0 if counts are
-# exact. What grows by n samples from nothing has an error of sqrt(n) of them: n below SURE()
-# squared may be chance.
+# By how many bytes small objects must grow so that chance does not explain it; 0 if counts are
+# exact. Growth of n samples from none has a standard error of sqrt(n) samples: with n below SURE()
+# squared it may be chance.
 sub least_seen {
 	my ($dump) = @_;
 	my $rate = $dump->interval;
@@ -125,9 +128,10 @@ sub series {
 
 # ---- what is suspected ----
 # The suspects of snapshots of one process, that which grew most first: a list of { names, path:
-# from the owner on; grown: bytes, error: its standard error; live: bytes in the last; objects: how
-# many came; up: how many of the steps went up, steps; values: bytes in each snapshot; record; rate,
-# rate_error: in bytes a minute, undef where the dumps have no times; is_bare }. Empty if there are
+# from the owner on; grown: bytes, error: its standard error in bytes; live: bytes in the last
+# snapshot; objects: how many more the last has than the first; up: how many of the steps went up,
+# steps: how many there are; values: bytes in each snapshot; record; rate, rate_error: in bytes a
+# minute, undef where the dumps have no times; is_bare: the owner has no name }. Empty if there are
 # too few snapshots.
 sub suspects {
 	my ($work, $snaps) = @_;
@@ -151,8 +155,8 @@ sub suspects {
 }
 
 # A row { path, values, variances, objects, record } for each stack, from its owner on, that has
-# more in the last snapshot than in the first: bytes and their variance in each; objects that came;
-# record: the number of the first such one.
+# more bytes in the last snapshot than in the first: bytes and their variance in each snapshot, by
+# how many objects the last has more; record: the number of the first record of this stack.
 sub rows {
 	my ($work, @snaps) = @_;
 	my $records = $work->{store}{records};
@@ -189,7 +193,8 @@ sub add_snap {
 }
 
 # { grown, error, up, steps, from, to } of a course, values and their variances, that looks like a
-# leak, else undef; it has grown between the values with the indices from and to.
+# leak, else undef; see suspects(). from and to are the indices of the snapshots between which it
+# has grown.
 sub judge {
 	my ($values, $variances) = @_;
 	my ($fine, $fine_w, $at) = grouped($values, $variances,
@@ -210,7 +215,8 @@ sub judge {
 		to => $at->[-1] };
 }
 
-# Whether these values grow fast enough in the last third and in the last step.
+# Whether these values grow fast enough in the last third and in the last step: by at least the
+# share STILL, or LAST, of the mean growth of a step.
 sub still_grows {
 	my ($v) = @_;
 	my $mean = ($v->[-1] - $v->[0]) / $#$v;
@@ -220,8 +226,9 @@ sub still_grows {
 }
 
 # The standard error of the growth from the first to the last of the values @$v with the variances
-# @$w; $lost: what went, as a part of what came. Samples that stay are in both ends and tell
-# nothing; where some went, others may have come instead.
+# @$w, in bytes; $lost: the bytes of all steps down, as a share of those of all steps up. Samples
+# that stayed count in both ends, so their error cancels out; where some went, others may have come
+# instead.
 sub error_of {
 	my ($v, $w, $lost) = @_;
 	my $variance = $w->[-1] > $w->[0] ? $w->[-1] - $w->[0] : 0;
@@ -229,7 +236,8 @@ sub error_of {
 	return sqrt($variance + 2 * $mixed * $w->[0]);
 }
 
-# How many values to make of these, so that a step is more than the chance of a few samples.
+# How many values to group these into, so that a step brings PER_STEP samples on average: at least
+# LEAST, at most as many as there are.
 sub wanted_steps {
 	my ($v, $w) = @_;
 	return scalar @$v unless $w->[-1] > 0;
@@ -237,8 +245,8 @@ sub wanted_steps {
 	return $wanted > @$v ? scalar @$v : $wanted < LEAST() ? LEAST() : $wanted;
 }
 
-# Neighbours taken together in $count groups: (the least value of each group, so that what breathes
-# shows its floor; their variances; their indices), three lists.
+# Neighbours taken together in $count groups: (the least value of each group, so that a course that
+# goes up and down shows its floor; the variances of these; their indices), three lists.
 sub grouped {
 	my ($values, $variances, $count) = @_;
 	my (@v, @w, @from);
@@ -252,7 +260,7 @@ sub grouped {
 	return (\@v, \@w, \@from);
 }
 
-# r squared of a straight line through the values.
+# r squared, 0 to 1, of the straight line that fits the values; 0 if all are equal.
 sub straightness {
 	my ($v) = @_;
 	my $middle = $#$v / 2;
@@ -326,8 +334,8 @@ sub print_aged {
 	Since::print_rows($work, $snap, @{ $series->{stacks} }) if @{ $series->{stacks} };
 }
 
-# What the last profile says of the seconds before it; and where the profiles are too few to judge,
-# who holds the memory.
+# Prints what the last profile says of the seconds before it; and where the profiles are too few to
+# judge, who holds the memory.
 sub print_course {
 	my ($work, $series) = @_;
 	my $last = $series->{snaps}[-1];
@@ -369,8 +377,8 @@ sub print_json {
 }
 
 # A doubt, so exit status 3, for each process whose suspects together grow by $gate bytes a minute
-# or more (--gate); fails if they have no times. Where one profile alone tells the course of the
-# whole process, that counts.
+# or more (--gate); fails if they have no times. Where the profiles are too few to judge and have no
+# ages, the growth of the whole process counts, by the course that the last one tells.
 sub check_gate {
 	my ($option, $gate, @series) = @_;
 	for my $dump (map { $_->{snaps}[-1]{dump} } grep { @{ $_->{snaps} } < LEAST() && !$_->{stacks} } @series) {

@@ -12,8 +12,9 @@ package Live;
 
 use POSIX ();
 
-# RATE: --rate of a session that is started. EVERY: seconds from one profile to the next. LEASE:
-# seconds, see lease(). COURSE: how many profiles the line of bars shows.
+# RATE: the default of --rate, mean bytes between samples of a session that is started. EVERY:
+# seconds from one profile to the next, by default. LEASE: seconds, see lease(). COURSE: how many
+# profiles the line of bars shows.
 use constant { RATE => '64K', EVERY => 2, LEASE => 60, COURSE => 60 };
 
 # By what the table can be sorted, in the order in which the key s goes through them.
@@ -22,8 +23,12 @@ my @sorts = qw(growth now live objects name);
 # Bars of eight heights, in UTF-8.
 my @marks = map { "\xe2\x96" . chr } 0x81 .. 0x88;
 
-# The verb. Sets $main::status if a signal or the end of the terminal ended it. { quit } is the
-# number of the signal, 1 (SIGHUP) at the end of the terminal, -1 after q, else 0.
+# The verb. Sets $main::status if a signal or the end of the terminal ended it. Of $self, { quit }
+# is the number of the signal, 1 (SIGHUP) at the end of the terminal, -1 after q, else 0; { course }
+# the allocated bytes of the last profiles; { notes } what Talk said; { typing } the filter while it
+# is typed, else undef; { job } what ask() returned, while it runs; { asked } ticks() when it began;
+# { renewed } the time of the last renewal; { file } where to write the next profile; { is_old }
+# whether to draw again; { has_ended } whether the process is gone.
 sub command {
 	my ($option, @arguments) = @_;
 	unshift @arguments, $option->{p} if length $option->{p};
@@ -86,7 +91,8 @@ sub ask {
 	return { pid => $pid, out => $out, talk => $talk, text => '' };
 }
 
-# Reads what is there of its output, or waits for some; true when that was the last of it.
+# Appends what can be read of a job's output to { text }, and waits for some if there is none; true
+# at its end or after an error; false if more may come, or if a signal came.
 sub has_ended {
 	my ($job) = @_;
 	my $count = sysread $job->{out}, $job->{text}, 1 << 20, length $job->{text};
@@ -146,7 +152,8 @@ sub begin {
 # one profile to the next if an answer takes less than a quarter of it (see answer()).
 sub lease { return LEASE + int $_[0]{every} }
 
-# Ends the session that was started here; its profile is kept but for --once.
+# Ends the session that was started here, if any. The process writes a profile then: its path is
+# printed; with --once it is removed.
 sub end {
 	my ($self) = @_;
 	if (my $job = delete $self->{job}) {
@@ -166,9 +173,11 @@ sub end {
 }
 
 # ---- figures ----
-# Of the text of a profile: { time, at: seconds on a clock that nobody sets, or time if the profile
-# does not tell it, bytes, objects, session, rate, allocated, resident, rss, elsewhere: a sentence
-# or '', row: { name => { self, objects, age, callers } } }, the rows as top says them.
+# Of the text of a profile: { time: seconds since 1970, at: seconds on a clock that nobody sets, or
+# time if the profile does not tell it, bytes and objects: live, estimated, session: its number, 0
+# if none is told, rate: mean bytes between samples, allocated, resident and rss: bytes, undef if
+# not told, elsewhere: a sentence or '', row: { name => { self: bytes, objects, age: seconds,
+# callers: text } } }, the rows as top says them.
 sub figures {
 	my ($self, $text) = @_;
 	my $option = $self->{option};
@@ -357,7 +366,7 @@ sub table_row {
 }
 
 # ---- the screen ----
-# Draws the screen.
+# Draws the screen: head, table as far as it fits, a line with a message, note or filter, the keys.
 sub draw {
 	my ($self) = @_;
 	my ($height) = Screen::size();
@@ -381,7 +390,7 @@ sub draw {
 	Screen::draw(@lines);
 }
 
-# Shows the screen until q, a signal or the end of the terminal.
+# Shows the screen until q, a signal or the end of the terminal; $next: when to ask, by ticks().
 sub watch {
 	my ($self) = @_;
 	local $Talk::listener = sub { push @{ $self->{notes} }, $_[0] };
@@ -456,8 +465,7 @@ sub answer {
 	return $self->{asked} + ($self->{every} > 4 * $cost ? $self->{every} : 4 * $cost);
 }
 
-# A message for the last line but one. It goes when the screen is drawn after so many seconds; undef
-# takes it away.
+# Sets a message (undef: none) for the last line but one; a drawing after so many seconds drops it.
 sub tell {
 	my ($self, $text, $seconds) = @_;
 	@$self{qw(message message_until)} = ($text, ticks() + $seconds);
@@ -490,7 +498,7 @@ sub key {
 	}
 }
 
-# Takes a key while the filter is typed.
+# Takes a key while the filter is typed: Enter sets it, Escape leaves it as it was.
 sub type {
 	my ($self, $key) = @_;
 	if ($key eq "\r" || $key eq "\n") {

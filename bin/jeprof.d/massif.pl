@@ -4,9 +4,10 @@
 # are those of Report::gather. Caller: Export.
 package Massif;
 
-use constant THRESHOLD => 0.01; # of a snapshot
+use constant THRESHOLD => 0.01; # share of the bytes of a snapshot, below which callers are joined
 
-# The file, as text.
+# The file in the form of massif, as text. Times are in milliseconds since the first snapshot, or if
+# one has no time, numbers of snapshots.
 sub text {
 	my ($work) = @_;
 	my @snaps = @{ $work->{snaps} };

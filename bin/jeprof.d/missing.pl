@@ -64,8 +64,8 @@ sub json {
 			    Top::json_string(Talk::clean(where($_))) } @_) . ']';
 }
 
-# Rows of of_rows() as sentences. Where to get a file that is not here stands in the doubt about it
-# (room objects), and not here.
+# Rows of of_rows() as sentences. Where to get a file that is missing stands in the doubt about it
+# (Object::complain), and not in these.
 sub sentences {
 	return map {
 		my $id = id_of($_->{object});
@@ -91,7 +91,7 @@ sub tell {
 	}
 }
 
-# Whether an Object is the allocator. Its frames are cut, so it needs no names.
+# Whether an Object is the allocator's library. Its frames are cut, so it needs no names.
 sub is_silent {
 	my ($object) = @_;
 	return $object->{is_library} // $object->title =~ /^libjemalloc/ ? 1 : 0;

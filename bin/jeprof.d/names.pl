@@ -2,11 +2,13 @@
 # A frame is { raw: the symbol, or the name that the profile brought along; full: that demangled;
 # short: without parameters and templates; is_bare }, and { file, line } once lines were asked for.
 # is_bare: no name is known, full and short are OBJECT+OFFSET or the address, and raw is undef.
-# Called by all that print names, after Places has numbered the stacks.
+# A place is (object, offset), told by its number (Places). Callers, after Places has numbered the
+# stacks: Main, Series, Report, Live, Frag and Pack (resolve), Report (lines_of), Pack
+# (found_lines). Reduce and all that print names read @frames.
 package Names;
 
 our @frames; # place => its list of frames
-our $tells_files = 0; # --debug: note which file gave names and lines
+our $tells_files = 0; # set by --debug: say in notes which file gave names and lines
 my %by_object; # object key -> its places that have no lines yet
 
 # Names all places that have no frames yet; with $want_lines also adds files, lines and inlined calls.
@@ -40,7 +42,7 @@ sub given_frame {
 }
 
 # Removes the inlined frames of places that were named by the profile itself, so that they compare
-# with the places of a profile without names, which have none.
+# with the places of a profile without names, which have no inlined frames.
 sub drop_inlined {
 	for my $place (grep { $Places::given[$_] } 0 .. $#frames) {
 		$frames[$place] = [$frames[$place][-1]];
@@ -140,7 +142,8 @@ my %told; # path -> answers() of jeprof-symbolize, which is run once for all obj
 # The programs among @tools that are there.
 sub line_tools { return grep { Tool::find($_) } @tools }
 
-# Adds file and line, and inlined frames, to all places of files that have none yet.
+# Adds file and line, and inlined frames, to all places of files that have none yet. A doubt if
+# there is no program that tells lines.
 sub add_lines {
 	return Talk::doubt('no file names and lines: neither jeprof-symbolize nor llvm-symbolizer nor addr2line is installed')
 	    unless %Pack::lines || line_tools();
@@ -178,7 +181,8 @@ sub lines_of {
 }
 
 # { offset => [[function, file, line], ...] } of one object, frames innermost first: of its pack,
-# else by a tool that is there; empty if there is none.
+# else by the first tool that is there and answers. Empty if there is no file with lines, no tool,
+# or all fail (a doubt). It may have other offsets too.
 sub found_lines {
 	my ($object, @offsets) = @_;
 	return $Pack::lines{ $object->{key} } if $Pack::lines{ $object->{key} };
@@ -194,7 +198,7 @@ sub found_lines {
 	return {};
 }
 
-# The file with the lines of an object, undef if there is none.
+# The path of the file with the lines of an object, undef if there is none or no tool to read it.
 sub path_of_lines {
 	my ($object) = @_;
 	my $elf = line_tools() ? $object->line_elf : undef;

@@ -9,17 +9,17 @@ package Noise;
 
 use constant WIDTH => 1.96; # standard errors in a margin of 95 %
 
-# The variance of an estimate of bytes that came from so many samples, each taken with the
-# probability samples / objects; $objects is an estimate too.
+# The variance, in bytes squared, of an estimate of $bytes that came from so many samples, each
+# taken with the probability samples / objects; $objects is an estimate too. 0 if counts are exact.
 sub variance {
 	my ($objects, $bytes, $samples) = @_;
 	return 0 if $samples <= 0 || abs $objects <= $samples;
 	return $bytes * $bytes / $samples * (1 - $samples / abs $objects);
 }
 
-# Half the width of the interval of a sum of estimates, by the sum of their variances and that of
-# their samples. One sample more than were seen stands for those that chance withheld: without it
-# intervals of few samples would be too narrow.
+# Half the width, in bytes, of the interval of a sum of estimates, by the sum of their variances and
+# that of their samples. One sample is added to those seen, for objects that chance did not sample:
+# without it intervals of few samples would be too narrow.
 sub margin {
 	my ($variance, $samples) = @_;
 	return 0 if $variance <= 0 || $samples <= 0;
@@ -32,14 +32,14 @@ sub text {
 	return "\xc2\xb1" . Print::human($margin, $option);
 }
 
-# Such a text at the right of a column $width wide.
+# What text() returns, or another text, at the right of a column $width characters wide.
 sub column {
 	my ($width, $text) = @_;
 	my $columns = length($text) - ($text =~ tr/\xc2//);
 	return ' ' x ($width > $columns ? $width - $columns : 0) . $text;
 }
 
-# Whether chance alone can have made a change with this margin.
+# Whether chance alone can have made a change of bytes that has this margin.
 sub hides {
 	my ($change, $margin) = @_;
 	return $margin > 0 && abs $change < $margin ? 1 : 0;

@@ -1,8 +1,8 @@
 # Object: a file that was mapped, known by build-id or path, shared by all dumps that mapped it: {
-# key: the build-id or else the path, id: the build-id or '', path, code: [file offset, length] of
-# its mappings of code, gone: it was deleted, is_main }. Package Places is below. The variables are
-# set by Main from options, %packed by Pack. Callers: all that need the file or the name of an
-# object.
+# key: the build-id or else the path, id: the build-id in hex or '', path, code: a list of [file
+# offset, length], in bytes, of its mappings of code, gone: it was deleted, is_main }. Package
+# Places is below. The variables are set by Main from options, %packed by Pack. Callers: Places
+# (get), Names, Reduce, Fold, Missing, Pack, Source and the exports, which ask for file or name.
 package Object;
 
 use Cwd ();
@@ -40,7 +40,7 @@ sub is_file {
 	return $self->{path} =~ m{^/} || $self->{is_main} && $self->{path} !~ /^\[/;
 }
 
-# Paths where the file may be, the most wanted first.
+# Paths where the file may be, in the order in which they are tried.
 sub candidates {
 	my ($self) = @_;
 	my $path = $self->{path};
@@ -53,8 +53,9 @@ sub candidates {
 	return grep { !$seen{$_}++ } @list;
 }
 
-# The Elf that ran, or undef: that of a pack, else of the first file that fits, else from
-# debuginfod. A doubt, once, for each file that is refused; one too if no file is found at all.
+# The Elf of the file that ran, found once: that of a pack, else of the first file that fits, else,
+# if no file was refused, from debuginfod; undef if there is none. A doubt for each file that is
+# refused; one too if no file is found at all.
 sub elf {
 	my ($self) = @_;
 	return $self->{elf} if exists $self->{elf};
@@ -120,8 +121,8 @@ sub line_elf {
 }
 
 # The Elf of the separate debug file; undef if there is none. One with another build-id is not
-# taken; one without a build-id is, as many that the object names by .gnu_debuglink. elf() must be
-# there.
+# taken; one without a build-id is, as files that the object names by .gnu_debuglink often have
+# none. elf() must have returned an Elf.
 sub debug_elf {
 	my ($self) = @_;
 	return $self->{debug_elf} if exists $self->{debug_elf};
@@ -164,16 +165,17 @@ sub debug_paths {
 }
 
 # ---------------------------------------------------------------------------------------------------
-# Places: gives addresses numbers. A place is (object, offset). Equal places of several dumps have
-# one number; if the profiles brought names along, only those with the same names. The offset is the
-# virtual address in the file of the object; of an address that only a map covers, while the file is
-# not here, the offset in the file; without an object it is the address. Callers: all that turn
-# stacks into places (number_stacks, of_text) or ask what a place is.
+# Places: gives addresses numbers. A place is (object, offset); it is told by its number, from 0.
+# Equal places of several dumps have one number; if the profiles brought names along, only those
+# with the same names. The offset is the virtual address in the file of the object; of an address
+# that only a map covers, while the file is not here, the offset in the file; without an object it
+# is the address. Callers: Main, Series, Live and Pack (number_stacks), Report (of_text, ranges),
+# Main for --symbols (number), Pprof and Otlp (span); others read the lists by place.
 package Places;
 
 use constant DEEPEST => 4096; # frames of a stack that are kept; the library writes no more
 
-# by place: Object or undef, offset, first address seen, names brought along
+# by place: Object or undef, offset, first address seen, names brought along (a list) or undef
 our (@object, @offset, @address, @given);
 my %number; # key of a place -> its number
 
@@ -236,7 +238,8 @@ sub program_path {
 	return '[program]';
 }
 
-# Remembers a mapping of code of an Object, by which mismatch() judges files without a build-id.
+# Adds a mapping of code to { code } of an Object, by which mismatch() judges files without a
+# build-id. One that continues the last is joined to it.
 sub note_code {
 	my ($object, $map) = @_;
 	my $size = $map->{end} - $map->{start};
@@ -297,7 +300,8 @@ sub nameless_main {
 	return $first;
 }
 
-# For a dump without any map: the ranges of the given program, if it is linked to fixed addresses.
+# For a dump without any map: adds the segments of the given program to @$ranges, if it is linked to
+# fixed addresses.
 sub add_fixed_program {
 	my ($dump, $ranges, $given) = @_;
 	my $elf = Elf::open_file($given);
@@ -313,7 +317,7 @@ sub add_fixed_program {
 	@$ranges = sort { $a->{start} <=> $b->{start} } @$ranges;
 }
 
-# The number of the place of an address in a dump.
+# The number of the place of an address in a dump, a new one if it is not known yet.
 sub number {
 	my ($dump, $address) = @_;
 	my $range = find_range(ranges($dump), $address);
@@ -348,7 +352,7 @@ sub new_place {
 	return $#object;
 }
 
-# Turns the text of every stack of a dump into place numbers, as of_text() packs them; once.
+# Replaces the text of every stack of a dump by its places, as of_text() packs them; once.
 sub number_stacks {
 	my ($dump) = @_;
 	return if $dump->{numbered}++;
@@ -359,8 +363,9 @@ sub number_stacks {
 # or by 0x0 alone.
 sub no_stack { return $number{"\0no stack"} //= new_place(undef, 0, 0, ['(no stack)']) }
 
-# The places of one stack, leaf first, packed: four bytes a frame. All addresses but the first are
-# return addresses; one less lies inside the call.
+# The places of one stack, leaf first, packed: the numbers as four bytes each, big-endian. All
+# addresses but the first are return addresses; one less lies inside the call. A doubt if the stack
+# is longer than DEEPEST; its outermost frames are dropped then.
 sub of_text {
 	my ($dump, $text) = @_;
 	my ($first, $later) = @{ $dump->{numbers} //= [{}, {}] };

@@ -7,9 +7,10 @@
 # A point is a hash for one dump, with { dump } and what its caller keeps in it. The caller adds
 # what stamp() returns: time, the wall clock in seconds since 1970; mono, the monotonic clock in
 # seconds; seq, the number of the dump; each undef if not known; process, its pid and instance as
-# text, '' if not known. sorted() adds: run, the number of the process, from 0; key, seconds by
-# which points of several processes are merged; at, seconds for differences, by the monotonic clock,
-# or by the wall clock if nobody has set that back between the dumps; these two undef if not known.
+# text, '' if not known. sorted() adds: run, the number of the process, from 0; key, seconds since
+# 1970 by which points of several processes are merged; at, the same, for differences: by the
+# monotonic clock, or by the wall clock if nobody has set that back between the dumps; these two
+# undef if not known.
 package Order;
 
 use constant TOLERANCE => 1; # seconds: a smaller step back of the wall clock counts as none
@@ -66,8 +67,8 @@ sub seconds {
 }
 
 # ---- the order ----
-# The points in their order; if they are of several processes and one has no key, as given. Sets
-# run, at and key of the points.
+# The points in their order; as given if they are of several processes and one has no key. Sets run,
+# at and key of the points.
 sub sorted {
 	my @points = @_;
 	my (%group, @names);
@@ -86,7 +87,7 @@ sub sorted {
 	return @placed[sort { $placed[$a]{key} <=> $placed[$b]{key} || $a <=> $b } 0 .. $#placed];
 }
 
-# The last of some files, in the order of their dumps.
+# The path of the last of some files, in the order of their dumps.
 sub last_of {
 	my @files = @_;
 	my @points = map { my $head = Dump::head($_); { dump => $head, stamp($head) } } @files;
@@ -110,8 +111,8 @@ sub runs_of {
 	return @runs;
 }
 
-# By which of mono, seq and time such points are sorted: the first that all have (seq only if no two
-# are equal); undef if there is none.
+# By which of mono, seq and time the points of runs_of() are sorted: the first that all have (seq
+# only if no two are equal); undef if there is none.
 sub order_key {
 	my @points = @_;
 	my %is_known = map { my $key = $_; $key => !grep { !defined $_->{$key} } @points } qw(mono seq time);
@@ -120,7 +121,8 @@ sub order_key {
 	return $is_known{mono} ? 'mono' : $is_unique ? 'seq' : $is_known{time} ? 'time' : undef;
 }
 
-# Sets key and at of the points of one process, which are in order. Sets neither if one has no time.
+# Sets key and at of the points of one process, which are in order. Sets neither if one has no time
+# of the wall clock. at stays undef if that was set back and not all have the monotonic clock.
 sub place {
 	my @run = @_;
 	my $has_mono = !grep { !defined $_->{mono} } @run;

@@ -42,8 +42,8 @@ sub dictionary {
 }
 
 # ---- samples ----
-# Samples of rows, each as [bytes of its stack and attributes, values], in the order of their first
-# row.
+# Samples of rows, each as [bytes of its stack and attributes, values as in Export::rows], in the
+# order of their first row.
 sub samples {
 	my ($file, $rows) = @_;
 	my (%sample, @order);
@@ -120,8 +120,8 @@ sub profile {
 	return $out . Proto::message(7, id($time, $dump->pid . " $out"));
 }
 
-# 16 bytes that other profiles do not have: the time in nanoseconds, and a sum of all that the
-# profile says.
+# The id of a profile, 16 bytes that other profiles hardly have too: the time in nanoseconds, and a
+# checksum of all that the profile says.
 sub id {
 	my ($time, $text) = @_;
 	$text .= "\0" x (-length($text) % 8);

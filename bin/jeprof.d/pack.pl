@@ -10,7 +10,7 @@ package Pack;
 
 use constant MAGIC => "jeprof_pack/1\n";
 
-my %packs; # path -> { names of its profiles in order, dumps: name -> text }
+my %packs; # path -> { names: of its profiles, in order, dumps: name -> text }
 our (%lines); # key of an object -> { offset => [[function, file, line], ...] }
 
 # ---- reading ----

@@ -33,8 +33,9 @@ sub tabs {
 		    . ">\n$parts[$_]{words}</div>\n" } 0 .. $#parts;
 }
 
-# What stands above the script's pictures of one process, as HTML: sentences, the bar of the
-# resident memory, and the picture of the last hour, if the last dump has one.
+# What stands above the pictures that the script draws, of one process, as HTML: sentences, the bar
+# of the resident memory and what it opens, and the picture of the last hour, if the last dump has
+# one.
 sub summary {
 	my ($work) = @_;
 	return join('', map { "<p>$_</p>\n" } words($work)) . rss_bar($work) . rss_opened($work)
@@ -131,9 +132,9 @@ sub course {
 	return "$text." . (Report::shown_first(@snaps) != $last ? ' The largest is shown first.' : '');
 }
 
-# What the resident memory consists of: (RSS, [what, bytes], ...), from the figures in the head of
-# the last dump; () if it does not have them all, or if they contradict each other (allocated above
-# active, active above resident).
+# What the resident memory consists of: (RSS in bytes, [what, bytes], ...), from the metadata of the
+# last dump; () if it does not have all figures, or if they contradict each other (allocated above
+# active, active above resident). The parts add up to more than RSS if that is below resident.
 sub rss_parts {
 	my ($work) = @_;
 	my $meta = $work->{snaps}[-1]{dump}{meta};

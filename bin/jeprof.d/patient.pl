@@ -50,7 +50,8 @@ sub read_text {
 	return scalar(<$fh>) // '';
 }
 
-# { name, uid, groups, seccomp } of a process, by /proc.
+# { name, uid: the effective one, -1 if not known, groups: of the effective gid too, seccomp: 2 if
+# its system calls are filtered } of a process, by /proc.
 sub facts {
 	my ($pid) = @_;
 	my $text = read_text("/proc/$pid/status");
@@ -62,7 +63,8 @@ sub facts {
 	return \%fact;
 }
 
-# What lies between it and us: filters, namespaces, files that went away.
+# Findings about what lies between the process and us: filters of system calls, namespaces, files
+# that it has mapped and that were deleted.
 sub surroundings {
 	my ($pid, $facts) = @_;
 	Doctor::find('warn', 'rights',
@@ -85,8 +87,8 @@ sub surroundings {
 	}
 }
 
-# jeprofctl came to no answer, and ended with $code: its sentence $text holds the reason, and often
-# the command.
+# The finding where jeprofctl got no answer, and ended with $code: its sentence $text holds the
+# reason, and often the command to type.
 sub refused {
 	my ($pid, $code, $text) = @_;
 	$text =~ s/^\Q$pid\E \S+:? //;
@@ -100,7 +102,7 @@ sub refused {
 		$command // Talk::command('status', $pid, '--wait', '30s'));
 }
 
-# The library answered: what its session does and has done.
+# Findings where the library answered: whose malloc it is, what its session does and has done.
 sub answered {
 	my ($pid, $status, $facts) = @_;
 	Doctor::find('ok', 'allocator',
@@ -133,7 +135,8 @@ sub answered {
 		"unwinder $status->{unwinder}: $fallbacks of $samples stacks had to be read in another way than the first") if $samples;
 }
 
-# Memory of the process that no profile will show, if that is much by the rule of Elsewhere.
+# The finding that most memory of the process is not malloc's, if that is so by the rule of
+# Elsewhere.
 sub elsewhere {
 	my ($pid, $status) = @_;
 	my (undef, $rss, $shared) = split ' ', read_text("/proc/$pid/statm");
@@ -146,7 +149,7 @@ sub elsewhere {
 	Doctor::find('warn', 'memory', $text) if length $text;
 }
 
-# Profiles that it has written, or could not.
+# Findings about profiles that the process has written, could not write, or held back by its limits.
 sub written {
 	my ($pid, $status) = @_;
 	Doctor::find('problem', 'files', "the last profile could not be written: $status->{last_error}",
@@ -158,8 +161,8 @@ sub written {
 	    if $status->{dumps} && length $file;
 }
 
-# If no profile was written: that no threshold is set, that the only one, highwater, is not reached
-# yet, or else which are set.
+# The finding why no profile was written, if none was: no threshold is set; the only one, highwater,
+# is not reached yet; or else which are set.
 sub thresholds {
 	my ($pid, $status) = @_;
 	return if $status->{dumps};
@@ -193,7 +196,8 @@ sub environment {
 		Talk::command('start', $pid, '--prefix', '/tmp/jeprof')) unless $status->{dumps};
 }
 
-# What the program's own file lets a profile say; sets the command for when all is fine.
+# Findings about what the program's own file lets a profile say; sets $Doctor::next, the command for
+# when all is fine.
 sub the_file {
 	my ($pid) = @_;
 	my $elf = Elf::open_file("/proc/$pid/exe") // return;

@@ -2,7 +2,7 @@
 # entries, edges go from callers to callees. Callers: Main, Open.
 package Picture;
 
-# The graph as dot reads it: the heaviest nodes, the edges among them that count.
+# The graph as dot reads it: the heaviest nodes, and the edges among them that dot_edges() leaves.
 sub dot_text {
 	my ($view) = @_;
 	my $option = $view->{option};

@@ -7,7 +7,7 @@
 # Export.
 package Pprof;
 
-# The values of a sample: type and unit.
+# The values of a sample, in the order of Export::rows: type and unit.
 my @types = (['alloc_objects', 'count'], ['alloc_space', 'bytes'], ['inuse_objects', 'count'],
 	['inuse_space', 'bytes']);
 

@@ -6,10 +6,11 @@
 #
 # A Dump is { file: its name in messages; meta: KEY => VALUE of "# jemalloc.KEY=VALUE"; rate: mean
 # bytes between samples, 0 if counts are exact; text: all of it; threads: [number, name]; stacks:
-# see read_stacks(); maps and modules: mapped objects; symbols: address => [names] if it brings
-# names along; program: its path by these }, and if told: { course: lines "# second" as lists; age,
-# life, labeled: texts by stack; has_ages, ages_why: see Ages; label: number => text; frag_lines:
-# see Frag }.
+# see read_stacks(); maps: see map_line(); modules: { start, end, bias, id, path } of module lines;
+# symbols: address => [names] if it brings names along; program: its path by these; skipped: how
+# many unknown lines; broken: how many stacks without counts }, and if told: { course: lines "#
+# second" as lists; age, life, labeled: texts by index in stacks; has_ages, ages_why: see Ages;
+# label: number => text; frag_lines: see Frag }.
 package Dump;
 
 # Reads a file, a member of a pack, a URL or '-', and returns the Dump; fails if it is no profile.
@@ -62,8 +63,7 @@ sub doubt_cut {
 	return;
 }
 
-# A Dump with the metadata alone, which are in the first 8192 bytes: for those who need no stacks of
-# a long file.
+# A Dump with file and meta alone, which are in the first 8192 bytes: for those who need no stacks.
 sub head {
 	my ($path) = @_;
 	my $self = bless { file => $path, meta => {} }, 'Dump';
@@ -72,8 +72,8 @@ sub head {
 	return $self;
 }
 
-# The text from its header on. The lines before it may be the marks "--- heap" and "--- growth",
-# messages "%warn TEXT", or unknown.
+# The text from its header on; as it is if it has none near its beginning. The lines before the
+# header may be the marks "--- heap" and "--- growth", messages "%warn TEXT", or unknown.
 sub from_header {
 	my ($self, $text) = @_;
 	return $text if $text =~ /\A$Input::header/;
@@ -149,9 +149,9 @@ sub parse {
 }
 
 # Reads stacks from pos($$text) on, as long as they have the usual form, into { stacks }: each as
-# [frames as text, objects, bytes, objects and bytes ever allocated, lines of its threads], the
-# counts as printed, that is of samples. The lines are left out if the profile has one thread only:
-# they would say the same.
+# [frames as text, live objects, live bytes, objects and bytes ever allocated, lines of its
+# threads], the counts as printed, that is of samples. The lines are left out if the profile has one
+# thread only: they would say the same.
 sub read_stacks {
 	my ($self, $text) = @_;
 	my $stacks = $self->{stacks};
@@ -273,8 +273,8 @@ sub map_line {
 
 # ---- the end ----
 # A doubt if the profile is cut off or damaged. Our dumps end with a line that counts the bytes
-# before it. In others only a missing list of mapped objects, or an end within a record, can be
-# seen. A missing last newline alone is no sign.
+# before it. In others a cut shows only if the list of mapped objects is missing or the text ends
+# within a record. A missing last newline alone is no sign of a cut.
 sub check_end {
 	my ($self, $is_in_maps) = @_;
 	my $name = $self->{file};
@@ -305,7 +305,7 @@ sub end_line {
 	return substr($text, $at) =~ /\A# end (\d+)\s*\z/ ? ($1, $at) : ();
 }
 
-# Whether the last line, which has no newline, is no whole line of its kind.
+# Whether the last line, which has no newline, is incomplete.
 sub ends_in_a_record {
 	my ($self, $is_in_maps) = @_;
 	my $last = substr $self->{text}, 1 + rindex $self->{text}, "\n";
@@ -314,9 +314,9 @@ sub ends_in_a_record {
 }
 
 # The estimate (objects, bytes) for one pair of sampled counts: of objects of B bytes on average the
-# share 1 - exp(-B / rate) was sampled. The results are multiples of 1/1024: sums of such numbers
-# are exact, so they do not depend on the order or on the program that adds (a browser, for a
-# report).
+# share 1 - exp(-B / rate) was sampled. The results of this are multiples of 1/1024: sums of such
+# numbers are exact, so they do not depend on the order or on the program that adds (a browser, for
+# a report). If the rate or a count is 0, the counts are returned as they are.
 sub estimate {
 	my ($self, $objects, $bytes) = @_;
 	my $rate = $self->{rate};

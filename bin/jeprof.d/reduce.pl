@@ -1,11 +1,13 @@
-# Reduce: from stacks of places to sums. The allocator's own frames are cut off first. Called by all
-# that add up stacks. A row is a stack as stacks() makes it; "packed" places are those of
-# Places::of_text. Entries, an object Reduce, number the labels that frames get at a granularity:
-# functions, files, lines or addresses. (Labels that a program gives its memory are another thing:
-# room labels.)
+# Reduce: from stacks of places to sums. A place is (object, offset), see Places. The allocator's
+# own frames are cut off first. A row is a stack as stacks() makes it; "packed" places are those of
+# Places::of_text: four bytes each, leaf first. An entry is the number, from 0, of a label that
+# frames get at a granularity: functions, files, lines or addresses; an object Reduce holds entries.
+# A path is the entries of a stack, innermost first. (Labels that a program gives its memory are
+# another thing: labels.pl.) Callers: Main and Export (collect, sum), Flame and Source (sum), Series
+# and Live (stacks), Report, Frag and Massif (cut); Top, Labels, Series, Report, Export (entries).
 package Reduce;
 
-# What is counted => [index of its objects in a stack of Dump, 0: objects, 1: bytes].
+# What is counted => [index of its objects in a stack of Dump, 0: objects count, 1: bytes count].
 my %index_of = (inuse_objects => [1, 0], inuse_space => [1, 1], alloc_objects => [3, 0],
 	alloc_space => [3, 1],
 	contentions => [1, 0], total_delay => [1, 1], mean_delay => [1, 1]);
@@ -14,7 +16,8 @@ my %index_of = (inuse_objects => [1, 0], inuse_space => [1, 1], alloc_objects =>
 my $verb = qr/(?:[mc]|re)alloc|memalign|posix_memalign|aligned_alloc|p?valloc|[mrxs]d?allocx|smallocx_\w+|reallocarray|malloc_default/;
 my $entry_name = qr/^(?:(?:je_|jemalloc_|__libc_|__)?(?:$verb)|_Zn[wa][jm].*|__wrap_(?:$verb))$/;
 
-# Whether an Object is the allocator's library; %$libraries: paths that the dump says to be it.
+# Whether an Object (undef: no) is the allocator's library; %$libraries: paths that the dump says to
+# be it. What is found is kept in the Object.
 sub is_library {
 	my ($object, $libraries) = @_;
 	return 0 unless $object;
@@ -44,9 +47,9 @@ sub kind {
 	return $kind[$place] = $kind;
 }
 
-# Packed places without the frames that belong to the allocator: the run at the leaf that lies in
-# its library, and for static links up to the last entry point within the first object. One frame
-# stays at least.
+# Packed places without the frames that belong to the allocator: from the leaf on those in its
+# library, with frames of an unwinder between them, then those that past_entries() finds, for static
+# links and allocators that call another. At least one frame stays.
 sub cut {
 	my ($places, $libraries) = @_;
 	my $count = length($places) >> 2;
@@ -65,8 +68,9 @@ sub cut {
 	return $keep > 0 ? substr $places, 4 * $keep : $places;
 }
 
-# How many frames of packed places to cut, if $keep lie in the library: as many, or up to the last
-# entry point among the next 16 frames that are in one object.
+# How many frames of packed places to cut, if the first $keep lie in the library: as many, or up to
+# the last entry point (ENTRY) among the next frames, at most 16, that are in the object of the
+# first of these.
 sub past_entries {
 	my ($places, $keep, $libraries) = @_;
 	my @first = unpack 'N16', substr $places, 4 * $keep;
@@ -81,13 +85,14 @@ sub past_entries {
 }
 
 # Every stack of a dump, estimated, as rows [packed places, objects, bytes, packed places without
-# the allocator's, samples, and where asked for: name of the thread, columns of ages, variance,
-# nothing, label]; $row->[0] is the first. $index: what is counted. $thread: of this thread alone;
-# undef: of all. $sign is -1 for a base. With $by_thread divided among the threads, $row->[5] being
-# the name of the thread ('' if it has none). $row->[6] are the columns of ages (room ages), undef
-# where they are not told. %$want has limits, of which --older and --younger leave the part;
-# by_label, to divide by labels, with $row->[9] being the label ('': none); label, the pattern of
-# those that stay.
+# the allocator's, samples, and where asked for: name of the thread, columns of ages, variance, not
+# set, label]; $row->[0] is the first. $index: what is counted. $thread: of this thread alone;
+# undef: of all. $sign is -1 for a base, whose objects and bytes are negative. With $by_thread
+# divided among the threads, $row->[5] being the name of the thread ('' if it has none). $row->[6]
+# are the columns of ages (ages.pl), undef where they are not told; $row->[7] is set by collect().
+# %$want has limits, what Ages::limits returns: only memory of these ages counts; by_label, to
+# divide by labels, with $row->[9] being the label ('': none); label, a pattern: rows whose label it
+# does not match are left out.
 sub stacks {
 	my ($dump, $index, $thread, $sign, $by_thread, $want) = @_;
 	my @limits = @{ $want->{limits} // [] };
@@ -117,8 +122,8 @@ sub stacks {
 	return \@out;
 }
 
-# Sets the columns of rows of one stack, of its text in the dump, and leaves of each row the part
-# between the limits.
+# Sets the columns of ages of the rows of one stack, from its text in the dump; reduces each row to
+# the part whose age is between the limits, if there are any.
 sub add_ages {
 	my ($text, $span, $limits, @rows) = @_;
 	for my $row (@rows) {
@@ -142,9 +147,10 @@ sub thread_counts {
 	return @pairs;
 }
 
-# The stacks of all profiles, less those of the base stack by stack: then what is equal goes, and
-# with --drop_negative what shrank. Ages are those of the profiles, not of the base; of a difference
-# $row->[7] is the variance. $base: undef for none; the others as for stacks().
+# The rows of all profiles; with a $base (undef: none) one row for each stack, thread and label:
+# their sum less the base. Then what is 0 is left out, and with --drop_negative what is negative.
+# Ages are not those of the base; of a difference $row->[7] is the variance, in bytes squared. The
+# others as for stacks().
 sub collect {
 	my ($dumps, $base, $option, $thread, $by_thread, $by_label) = @_;
 	my $index = $option->{index};
@@ -196,8 +202,8 @@ sub label {
 	return $text;
 }
 
-# New entries, without any yet: { label, frame, place } by number, and the patterns of --retain,
-# --exclude, --focus and --ignore.
+# A new object Reduce without entries: lists label, frame, place by entry, and the patterns of
+# --retain, --exclude, --focus and --ignore, each undef if not given.
 sub entries {
 	my ($grain, $option) = @_;
 	my $self = bless { grain => $grain, label => [], frame => [], place => [], by_label => {},
@@ -215,8 +221,8 @@ sub pattern {
 	return $compiled;
 }
 
-# The entries of a place, innermost first, without those that --retain and --exclude take away. Made
-# once.
+# The entries of a place, innermost first, without those that --retain and --exclude take away: a
+# list reference, made once. { one } has the entry of each place that has only one.
 sub of_place {
 	my ($self, $place) = @_;
 	return $self->{of_place}[$place] if $self->{of_place}[$place];
@@ -250,7 +256,7 @@ sub add {
 	return $#{ $self->{label} };
 }
 
-# The entries of a row, innermost first; of its places without the allocator's.
+# The path of a row, of its places without the allocator's.
 sub of_stack {
 	my ($self, $stack) = @_;
 	my $one = $self->{one};
@@ -260,9 +266,10 @@ sub of_stack {
 	return map { @{ $known->[$_] || $self->of_place($_) } } unpack 'N*', $stack->[3];
 }
 
-# Entries with sums over rows: total before and kept after the filters, flat and cum (cumulative) by
-# entry. %want: grain, another granularity; edges, for { edges }: "caller callee" => sum; on_stack,
-# a sub that is called with (entries, row, value) of each stack that is kept.
+# A new object Reduce with sums over rows, of bytes or objects as $option->{index} says: total
+# before and kept after the filters, flat (of rows whose leaf it is) and cum (of rows that have it)
+# by entry. %want: grain, another granularity; edges, for { edges }: "caller callee" => sum;
+# on_stack, a sub that is called with (path, row, value) of each row that is kept.
 sub sum {
 	my ($stacks, $option, %want) = @_;
 	my $self = entries($want{grain} // $option->{grain}, $option);
@@ -286,7 +293,7 @@ sub sum {
 	return $self;
 }
 
-# Whether --focus and --ignore let a path of entries through; an empty one they do not.
+# Whether --focus and --ignore let a path through; an empty one is never let through.
 sub is_kept {
 	my ($self, $path) = @_;
 	my ($focus, $ignore) = @$self{qw(focus ignore)};
@@ -330,7 +337,7 @@ sub add_edges {
 	}
 }
 
-# The numbers of the entries of sum(), by cum or flat, largest first; equal ones by name.
+# The entries of sum() that have a cum, sorted by cum or flat, largest first; equal ones by label.
 sub order {
 	my ($self, $by_cum) = @_;
 	my $key = $by_cum ? $self->{cum} : $self->{flat};

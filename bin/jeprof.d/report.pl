@@ -10,9 +10,9 @@
 package Report;
 
 # STACKS_IN_FULL: the page lists so many stacks; the data have source lines for twice as many of the
-# heaviest records. CHANGES: the most counts that the page gets, one for each record of a snapshot;
-# if there are more, some snapshots keep their sums only. Counts that did not change are among them,
-# so what the page gets is mostly less. PLAIN: bytes of data above which gzip packs them.
+# heaviest records. CHANGES: if the snapshots have more counts together, one for each record that a
+# snapshot has, some keep their sums only. Counts that did not change are among them, so what the
+# page gets is mostly less. PLAIN: bytes of data above which gzip packs them.
 use constant { STACKS_IN_FULL => 20, CHANGES => 1_000_000, PLAIN => 150_000 };
 
 # The verb: writes HTML to a file or to standard output. With --json and no -o it prints JSON in its
@@ -104,8 +104,9 @@ sub shown_first {
 	return $snaps[-1]{bytes} * 10 < $peak->{bytes} ? $peak : $snaps[-1];
 }
 
-# gather() of one process, with { suspects }. With fewer snapshots than Leaks::LEAST it is judged by
-# the ages in the last one, if that has ages; then { aged } is set.
+# gather() of the files of one group, with { suspects }: none if they are of several processes. With
+# fewer snapshots than Leaks::LEAST it is judged by the ages in the last one, if that has ages; then
+# { aged } is set.
 sub worked {
 	my ($option, @files) = @_;
 	my $work = gather($option, @files);
@@ -138,7 +139,8 @@ sub part {
 # All that is known of some files: { store, snaps in the order of time, option, self: an object
 # Reduce, which has all entries } and what find_paths() and find_owners() add: { entries: those that
 # are used, order, name } and { fold, held, owners, missing, name_rows }. The store is { records,
-# snaps, program, and tables to find records again }.
+# snaps, program; and to find records again by_text: mapping_key() => { text of a stack => record },
+# by_places: packed places => record }.
 sub gather {
 	my ($option, @files) = @_;
 	my $store = { records => [], by_text => {}, by_places => {}, snaps => [] };
@@ -156,11 +158,12 @@ sub gather {
 
 # Reads a file and adds a snapshot to $store->{snaps}: { dump, number, counts, parts, label_parts,
 # threads, pins }, the time as Order says it, and { ages, life, is_accum } if ages are told; count()
-# adds { bytes, objects }. counts: (record, objects, bytes) packed, sampled; parts: the same by
-# thread, if there are several; label_parts: by label; threads: see Threads::held. Three hashes by
-# record: pins, [bytes that it pins, their standard error, sampled objects] (see Frag); ages, the
-# text of its columns in the dump; life, [the text of the columns of freed memory, the factor that
-# makes estimates of its bytes]. The large parts of the Dump are dropped.
+# adds { bytes, objects }, estimated. number: the index in the order of the files. counts: (record,
+# objects, bytes) packed, sampled; parts: the same by thread, if there are several (Threads::parts);
+# label_parts: by label; threads: see Threads::held. Three hashes by record: pins, [bytes of free
+# memory that it pins, their standard error, sampled objects] (see Frag); ages, the text of its
+# columns in the dump; life, [the text of the columns of freed memory, the factor that makes
+# estimates of its bytes]. The large parts of the Dump are dropped.
 sub take_file {
 	my ($store, $option, $file) = @_;
 	my $dump = Contention::refuse(Dump::read_file($file));
@@ -218,7 +221,7 @@ sub is_accum {
 }
 
 # Drops ages, to save memory: when four snapshots have some, all but the newest and the one with
-# the most records lose them. So up to three snapshots have ages in the end.
+# the most records lose them. So at most three snapshots have ages in the end.
 sub keep_ages {
 	my ($store) = @_;
 	my @aged = grep { $_->{ages} } @{ $store->{snaps} };
@@ -242,8 +245,9 @@ sub mapping_key {
 }
 
 # The number of the record { places, libraries } of a stack, $text: the first record with the same
-# places that no stack of this dump has yet (@$seen has the numbers of those), else a new one.
-# find_paths() adds { path, key, at }, find_owners() { folded }.
+# places that no stack of this dump has yet (@$seen is true at the numbers of those that one has),
+# else a new one. libraries: the allocator's, for Reduce::cut. find_paths() adds { path, key, at },
+# find_owners() { folded }, Threads::parts { thread }.
 sub record {
 	my ($store, $dump, $text, $seen) = @_;
 	my $places = Places::of_text($dump, $text);
@@ -257,10 +261,10 @@ sub record {
 	};
 }
 
-# Sets path of each record, leaf first, undef if the filters do not leave it. Of $work it sets
-# order, the numbers of those that are left, in the order of the tree (at of a record is its index
-# there); entries, those that are used, sorted by name; name, by entry its number among them, from
-# 1.
+# Sets path of each record: its entries (see Reduce), leaf first, undef if the filters do not leave
+# it. Of $work it sets order, the numbers of the records that are left, in the order of the tree (at
+# of a record is its index there); entries, those that are used, sorted by name; name, by entry its
+# number among them, from 1. key of a record: the names of its path from the root on, packed.
 sub find_paths {
 	my ($work) = @_;
 	my ($store, $self) = @$work{qw(store self)};
@@ -298,9 +302,9 @@ sub count {
 }
 
 # Sets folded of each record that the filters leave: how many frames at its leaf stand before its
-# owner (see Fold). And of $work, for the last dump, as top says it: held, bytes by record, also of
-# those that the filters take away; owners, [name, bytes], the most first; missing, of
-# Missing::of_rows; name_rows, [bytes, is_bare].
+# owner (see Fold). And of $work, for the last dump, as top says it, estimates: held, bytes by
+# record, also of those that the filters take away; owners, [name, bytes], the most first; missing,
+# what Missing::of_rows returns; name_rows, [bytes, whether it has no name] of each owner.
 sub find_owners {
 	my ($work) = @_;
 	my ($store, $self) = @$work{qw(store self)};
@@ -366,7 +370,7 @@ sub base64 {
 	return $text;
 }
 
-# The object that each name was first met in, as members of the data.
+# The members modules and module_of of the data: the object that each name was first met in.
 sub modules {
 	my ($work) = @_;
 	my (@titles, %number);
@@ -381,11 +385,11 @@ sub modules {
 
 # (members of the data, the node of each record in order). The paths of all records are one tree in
 # preorder; the root is node 0. Members: "up", of each node its number minus that of its parent;
-# "step", of each node but the root the number of its name among the names that have followed the
-# name of the parent so far (these are few, so the numbers are small); "fresh", the names that
-# follow it for the first time, in that order; "records", of each record the number of its node
-# minus that of the record before, and its folded frames. Sets { up } of $work. Can be called once:
-# it takes { key } away from the records.
+# "step", of each node but the root the index of its name in the list of names that nodes before it
+# have below the name of its parent (lists are short, so the numbers are small), the length of this
+# list for a new name; "fresh", the names that such lists get, in the order of nodes; "records", of
+# each record the number of its node minus that of the record before, and its folded frames. Sets
+# { up } of $work. Can be called once: it takes { key } away from the records.
 sub tree {
 	my ($work) = @_;
 	my (@name, @up, @step, @fresh, @next, @records, @nodes) = (0);
@@ -445,8 +449,8 @@ sub lines {
 	return @out;
 }
 
-# What keeps growing: [NODE of the owner, grown, rate, its error, steps up, steps, live], bytes and
-# bytes a minute; a rate of null where there are no times.
+# What keeps growing: [NODE of the owner, grown, rate, its standard error, steps up, steps, live],
+# in bytes, the rate and its error in bytes a minute, null where there are no times.
 sub suspects {
 	my ($work, $nodes) = @_;
 	my $number = sub { defined $_[0] ? sprintf '%d', $_[0] : 'null' };
@@ -527,8 +531,8 @@ sub cells {
 }
 
 # The snapshots whose stacks the page has, as { index => 1 }: all if they have CHANGES counts at
-# most, else about as many as have that, evenly chosen, with the first, the last and the largest. Of
-# the others it has the sums.
+# most or are three at most, else about as many as have that together, evenly chosen, with the
+# first, the last and the largest. Of the others the page has the sums.
 sub whole {
 	my @snaps = @_;
 	my $size = 0;

@@ -9,8 +9,9 @@ package Run;
 
 use POSIX ();
 
-# RATE: mean bytes between samples without --rate. FEW: a process that has more profiles loses some
-# while it runs. TABS: so many processes has the report, and so many of the others are named.
+# RATE: mean bytes between samples without --rate. FEW: of a process that has more profiles some are
+# removed while it runs. TABS: the report has at most so many processes, and names at most so many
+# of the others.
 use constant { RATE => 16384, FEW => 50, TABS => 12 };
 
 # The signals that came and are not yet dealt with, as [number, si_code]. The code is above 0 if the
@@ -47,7 +48,8 @@ sub command {
 }
 
 # Runs the program and writes the report to $file. Returns the exit status: the program's, 128 + N
-# if signal N ended it, or 1 if that is 0 and there is no report.
+# if signal N ended it, or 1 if that is 0 and there is no report. Where a descendant still runs, the
+# link of linked() stays.
 sub profile {
 	my ($option, $file, @command) = @_;
 	my $program = find_program($command[0]);
@@ -215,8 +217,8 @@ sub glob_in { return names_in($_[0], qr/^[^.].*\.heap$/) }
 # Starts the program with %$environment added to its own, waits for its end and returns its pid and
 # wait status. The five signals are blocked except in sigsuspend, so their handlers run there only,
 # at once, and learn who sent the signal. A signal of the terminal reaches the program by itself;
-# INT, TERM or HUP that a process sent to jeprof alone is passed on. SIGALRM, two seconds after the
-# last signal, has a long series of profiles in $dir thinned out.
+# INT, TERM or HUP that a process sent to jeprof alone is passed on. At SIGALRM, two seconds after
+# the last signal, thin_out() removes profiles of $dir that are too many.
 sub wait_for {
 	my ($dir, $environment, $program, @command) = @_;
 	my @numbers = (POSIX::SIGINT(), POSIX::SIGTERM(), POSIX::SIGHUP(), POSIX::SIGCHLD(),
@@ -352,8 +354,9 @@ sub left_out {
 }
 
 # A sentence if the true peak seems to be in none of the profiles of a process; undef if one was
-# taken near it, as far as that is known. The resident bytes tell it: the allocator keeps pages for
-# a while after the program has freed what was in them.
+# taken near it, as far as that is known: if the most live bytes are at least 0.8 times (the highest
+# resident bytes less 4 MiB). The allocator keeps pages resident for a while after the program has
+# freed what was in them.
 sub missed_peak {
 	my (@files) = @_;
 	my ($most, $at) = (0);

@@ -8,7 +8,7 @@ use POSIX ();
 use constant TIOCGWINSZ => 0x5413; # the ioctl for the size, as most machines of Linux number it
 
 # The modes of the terminal before enter(), whether they are changed, and the bytes that
-# keys_typed() reads; they are empty between its calls.
+# keys_typed() reads, which is empty between its calls.
 my ($before, $is_on, $pending);
 
 # Whether there is a terminal: standard input and output are one, and TERM is set and not dumb.
@@ -62,7 +62,8 @@ sub size {
 }
 
 # Draws lines from the top, over what the screen showed before; the rest of the screen is cleared.
-# Lines and columns that do not fit are left out. A line is [text, attribute of ANSI or ''].
+# Lines and columns that do not fit are left out. A line is [text, number of an ANSI attribute such
+# as 1 (bold) or ''].
 sub draw {
 	my @lines = @_;
 	my ($height, $width) = size();

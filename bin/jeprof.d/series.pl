@@ -41,7 +41,7 @@ sub all_files {
 	return grep { stem($_) eq $name } sort keys %age;
 }
 
-# The name of a dump up to its pid, with the pid; the whole name of a file that is not named as a
+# The path of a dump up to its pid, with the pid; the whole path of a file that is not named as a
 # dump.
 sub stem {
 	my ($file) = @_;
@@ -49,14 +49,15 @@ sub stem {
 	return $parts ? $parts->{stem} : $file;
 }
 
-# The points of files in their order.
+# The points of files, in the order of time (Order::sorted).
 sub read_all {
 	my ($option, @files) = @_;
 	my @points = map { point(Dump::read_file($_), $option) } @files;
 	return Order::sorted(@points);
 }
 
-# The point of a Dump, in what $option->{index} counts; fails for a profile of contention.
+# The point of a Dump: live bytes and objects, or those ever allocated if $option->{index} says so;
+# fails for a profile of contention.
 sub point {
 	my ($dump, $option) = @_;
 	Contention::refuse($dump);
@@ -193,10 +194,10 @@ sub moment {
 }
 
 # What each stack holds more in the point $to than in $from: { list: rows { path: names from the
-# owner on, bytes, objects, later: bytes of $to, variance, samples, margin, is_bare }, the most
-# grown first; fold: the Fold; later: [bytes of $to, is_bare] of all }. Stacks are told apart by the
-# names of their frames, from the owner on, so that two runs of two builds agree where their
-# functions do.
+# owner on; bytes, objects: by how many it rose; later: bytes of $to; variance, samples, margin: of
+# bytes; is_bare: the owner has no name }, the most grown first; fold: the Fold; later: [bytes of
+# $to, is_bare] of all }. Stacks are told apart by the names of their frames, from the owner on, so
+# that two runs of two builds agree where their functions do.
 sub growth {
 	my ($option, $from, $to) = @_;
 	Places::number_stacks($_->{dump}) for $from, $to;

@@ -5,19 +5,19 @@
 # lifetimes of what was freed tell these two apart; a profile has them with prof_accum. Without them
 # the words of kind "recent" name both. It is a judgement of shape, as that of a series (leaks.pl).
 # The number of samples in each column is estimated by its share of the bytes. Caller: Leaks, also
-# for the suspects of a report. A part is a column as parts() makes it; $span: for how many seconds
-# the process has been sampled.
+# for the suspects of a report. A part is a column as parts() makes it; density: samples in a second
+# of age; $span: for how many seconds the process has been sampled.
 package Since;
 
 use constant {
 	EXPECTED => 8, # samples that must be expected in each group of columns, if the stack grows
 	FEWEST => 22, # samples in all; with less a stack is "few", or "churn" from 6 samples on
-	FLAT => 0.6, # of the mean density, which a group must have
-	SURE => 3, # standard errors: a group that lacks less than so many may lack them by chance
-	SHORT => 0.125, # of the time of the profile: what is younger is short-lived
-	FREED => 0.3, # of the live bytes: if more than that was freed at these ages, it is renewed
-	PART => 0.2, # of the samples of a stack: what grows must have so many; others are short-lived
-	WORTH => 0.01, # of all live bytes: smaller stacks are not told, unless they grow
+	FLAT => 0.6, # share of the mean density, which a group must have
+	SURE => 3, # standard errors: a group that lacks fewer samples may lack them by chance
+	SHORT => 0.125, # share of $span: a stack whose oldest object is younger is short-lived
+	FREED => 0.3, # share of the live bytes: if more was freed at these ages, it is renewed
+	PART => 0.2, # share of the samples of a stack, which the parts that grow must have
+	WORTH => 0.01, # share of all live bytes: smaller stacks are left out, unless they grow
 };
 
 # Kind of a stack => what is said of it.
@@ -61,8 +61,8 @@ sub judge {
 	    : { kind => 'grows', seconds => $to, rate => $bytes / $to };
 }
 
-# The columns up to the age of the profile: { from, to, bytes, n }, n being the estimated number of
-# samples; what is older is in the last one.
+# The columns up to $span: { from, to: in seconds, bytes, n: the estimated number of samples };
+# bytes that are older are in the last one. $per_byte: samples in a byte.
 sub parts {
 	my ($columns, $per_byte, $span) = @_;
 	my (@parts, @edges);
@@ -110,9 +110,9 @@ sub is_enough {
 	return $group->{n} >= ($least > 1 ? $least : 1);
 }
 
-# The index of the first part from which on the older ones are as dense as each other; undef if
-# there is none. The younger ones may have more, short-lived objects of the same stack, but not
-# less.
+# The index of the first part from which on all older parts have enough samples for a constant
+# density; undef if there is none. The younger parts may have a higher density, of short-lived
+# objects of the same stack, but not a lower one.
 sub flat_from {
 	my ($samples, @parts) = @_;
 	for my $start (0 .. $#parts - 1) {
@@ -166,7 +166,7 @@ sub youngest {
 	return $first ? $first->{from} : 0;
 }
 
-# The bytes that were freed at this age or older.
+# The bytes, of those in the columns @$freed, that were freed at this age in seconds or older.
 sub freed_since {
 	my ($freed, $age, $span) = @_;
 	return Ages::sum($freed) * Ages::share($freed, $age, undef, $span);
@@ -215,8 +215,9 @@ sub longest {
 	return $all && Ages::sum($all) ? oldest(parts($all, 1, 86400 * 365)) : 0;
 }
 
-# Rows { path, record, live, objects, samples, variance, ages, freed } of the records of a snapshot,
-# summed by owner and callers.
+# Rows { path, record, live: bytes, objects, samples, variance, ages, freed } of the records of a
+# snapshot that have ages, summed by owner and callers; ages and freed are columns, of freed by
+# lifetime, undef if none is told; record: the number of the first record.
 sub sums {
 	my ($work, $snap) = @_;
 	my $records = $work->{store}{records};

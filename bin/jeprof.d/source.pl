@@ -2,8 +2,9 @@
 # Callers: Main, Shell, Open.
 package Source;
 
-# (entries with sums by address, { name => { flat, cum, file, lines: { line => [flat, cum] },
-# entries } }) of the routines that match; fails if none does.
+# (what Reduce::sum returns by address, { name => { flat, cum, file: undef if not known, lines: {
+# number => [flat, cum] }, entries } }) of the routines (functions) whose short name matches; fails
+# if none does. A stack counts in cum once for each of its addresses that lies in the routine.
 sub line_sums {
 	my ($view, $pattern) = @_;
 	my (%by_line, %routine);
@@ -48,8 +49,8 @@ sub list {
 	}
 }
 
-# Prints the source lines of one routine around those that hold something; a doubt if its file is
-# not here.
+# Prints the source lines of one routine, from 5 before the first that holds something to 5 after
+# the last; a doubt if its file cannot be read.
 sub list_lines {
 	my ($routine, $option) = @_;
 	open(my $fh, '<', $routine->{file}) or return Talk::doubt("$routine->{file}: $!");

@@ -13,7 +13,7 @@ sub unit {
 	return $option->{show_bytes} ? 'B' : 'MB';
 }
 
-# A value in that unit, as text; of delays the value is in nanoseconds.
+# A value in that unit, as text: bytes, objects or contentions; of delays it is in nanoseconds.
 sub amount {
 	my ($value, $option) = @_;
 	return sprintf '%.3f', $value / 1e9 if $option->{index} =~ /delay/;
@@ -49,7 +49,7 @@ sub check_names {
 		100 * $bare / $all) if $all && $bare * 2 > $all;
 }
 
-# A share as text.
+# A share of $whole as text in percent; if that is 0, +inf, -inf or nan.
 sub percent {
 	my ($part, $whole) = @_;
 	return sprintf '%.1f%%', $part * 100 / $whole if $whole != 0;
@@ -72,7 +72,8 @@ sub text {
 	table($view);
 }
 
-# Prints the entries of a view, at most $limit (undef: all): flat, cumulative, shares, label.
+# Prints the entries of a view, at most $limit (undef: all): flat, its share and the running sum of
+# these shares, cumulative, its share, label.
 sub table {
 	my ($view, $limit) = @_;
 	my ($sum, $option) = @$view{qw(sum option)};
@@ -123,9 +124,10 @@ sub command {
 		[map { $_->{file} } @{ $view->{dumps} }]);
 }
 
-# { rows, bytes, objects, variance, margin: of all; fold: the Fold; has_ages } of a view. Rows are {
-# name, self, objects, cum, variance, margin: of self; age: the median, ages: columns; callers;
-# is_bare, place }, by self (by cum with --cum), the largest first.
+# { rows, bytes, objects, variance, margin: of all; fold: the Fold; has_ages } of a view. Rows are,
+# one for each owner, { name; self: bytes, objects, cum: bytes, variance, margin: of self; age: the
+# median in seconds, ages: columns; callers: see callers(); is_bare: it has no name; place: the
+# first one with this name }, by self (by cum with --cum), the largest first.
 sub build {
 	my ($view, $option) = @_;
 	my $self = Reduce::entries($option->{grain}, $option);
@@ -165,7 +167,7 @@ sub build {
 		variance => $sums[0], margin => Noise::margin(@sums), has_ages => scalar @ages };
 }
 
-# The callers of a row, [{ name, bytes }, ...], the most first, of { entry => bytes } or undef.
+# The callers of a row, [{ name, bytes }, ...], the most first; $sums: { entry => bytes } or undef.
 sub callers {
 	my ($self, $sums) = @_;
 	return [map { { name => $self->{label}[$_], bytes => $sums->{$_} } }
@@ -295,8 +297,7 @@ sub print_stacks_json {
 	    $table->{bytes}, $table->{objects}, join ",\n", @text;
 }
 
-# A name, or if it is longer than its column what tells most: its beginning and its end. --json has
-# all of it.
+# A name, or if it is longer than $width characters, its beginning and its end with "..." between.
 sub fitted {
 	my ($name, $width) = @_;
 	return $name if length $name <= $width;
@@ -325,14 +326,14 @@ sub json_string {
 	return qq{"$text"};
 }
 
-# The median age of a row in seconds, as JSON.
+# The median age of a row in seconds, as JSON; null if it is not known.
 sub age_json {
 	my ($row) = @_;
 	return defined $row->{age} ? sprintf '%.1f', $row->{age} : 'null';
 }
 
-# Sets the named figures of all rows to whole numbers. These add up to the sum of the figures, less
-# its fraction.
+# Rounds the named figures of all rows to whole numbers, which add up to the whole part of the sum
+# of the figures.
 sub round_rows {
 	my ($rows, @names) = @_;
 	for my $name (@names) {

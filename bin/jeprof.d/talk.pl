@@ -1,5 +1,5 @@
 # Talk: messages to the user: notes, doubts, failures. The same text is printed once. A doubt says
-# that the result may be wrong or partial, and makes the exit code 3. Called by all rooms.
+# that the result may be wrong or partial, and makes the exit code 3. Called by all of bin/jeprof.d.
 package Talk;
 
 our @doubted; # the texts of the doubts, each once
@@ -120,14 +120,14 @@ sub search {
 	return undef;
 }
 
-# Does the same as output(). Returns the output, undef if the program could not run or failed.
+# As output(), but returns the output alone, undef if the program could not run or failed.
 sub filter {
 	my ($text, $is_done) = output(@_);
 	return $is_done ? $text : undef;
 }
 
-# Runs @$command with $input on its stdin and without standard error. Returns the output, also of a
-# program that failed, and whether it ended with 0; undef if it could not be started.
+# Runs @$command with the text $input on its stdin and without standard error. Returns the output,
+# also of a program that failed, and whether it ended with 0; undef if it could not be started.
 sub output {
 	my ($command, $input) = @_;
 	open(my $in, '+>', undef) or return undef;

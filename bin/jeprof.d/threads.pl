@@ -1,9 +1,10 @@
-# Threads: what a report holds by thread, so that its page can show one of them alone. Nearly each
-# stack belongs to one thread: of such a record the thread is told once, and its counts are those of
-# the record. Of the others each pair of record and thread has counts of its own, as printed, told
-# as changes from dump to dump. Sums are those of top --thread. $store is that of Report::gather;
-# $at is the index of what is counted in a stack of Dump. Callers: Report; Reduce for what is told
-# by thread; Labels (told).
+# Threads: what a report holds by thread, so that its page can show one of them alone. Most stacks
+# belong to one thread: of such a record the thread is told once, and its counts are those of the
+# record. Of the others each pair of record and thread has counts of its own, told as changes from
+# dump to dump. Counts are sampled, as the profile prints them. Sums are those of top --thread.
+# $store and its records are those of Report::gather; $at is the index of the objects in a stack of
+# Dump (1: live, 3: ever allocated), their bytes follow. Callers: Report; Reduce for what is told by
+# thread (divided); Labels (told).
 package Threads;
 
 use constant PART => 'LLFF'; # as parts() packs
@@ -61,9 +62,11 @@ sub names {
 	};
 }
 
-# A row of Reduce::stacks, @whole, as one for each thread, with its name, by the ratio of their own
-# estimates; the last gets the remainder, so the sum stays, as in jeprofd. $thread: the one that
-# alone is counted, or undef.
+# Divides a row of Reduce::stacks, @whole = (places, objects, bytes, places without the allocator's,
+# samples), among the threads of its stack: a row for each, with the thread's name behind. Objects
+# and bytes are divided in the ratio of the threads' own estimates, and the last row gets the
+# remainder, so the sum stays, as in jeprofd; samples stay those of the whole. One row if there is
+# one thread, or only $thread is counted (undef: all are).
 sub divided {
 	my ($dump, $stack, $thread, $at, @whole) = @_;
 	my $name = names($dump);
@@ -85,8 +88,8 @@ sub divided {
 	return @parts;
 }
 
-# [number, name, bytes, objects] of each thread that holds something, the most first; $sums as add()
-# makes them.
+# [number, name, bytes, objects] of each thread that holds something, estimates in whole numbers,
+# the most bytes first; $sums as add() makes them.
 sub held {
 	my ($dump, $sums) = @_;
 	my %name = %{ names($dump) };
@@ -114,10 +117,11 @@ sub data {
 	    . "],\n\"own\":[@own],\n\"pairs\":[$pairs],\n";
 }
 
-# Pairs of a record and something's number, in order: GAP,NUMBER of each, GAP being the distance of
-# the record from the one before; and for each snapshot GAP,OBJECTS,BYTES of those that changed, GAP
-# being that of the pair. Each of @cells is { pack 'NN', record, number => [objects, bytes] } of one
-# snapshot.
+# (pairs, changes of each snapshot), as texts. Pairs of a record and the index of a thread or label,
+# in order: GAP,INDEX of each; GAP is the { at } of the record minus that in the pair before.
+# Changes: GAP,OBJECTS,BYTES of each pair whose counts changed; GAP is the index of the pair minus
+# that of the changed pair before. Each of @cells is { pack 'NN', at, index => [objects, bytes] } of
+# one snapshot.
 sub told {
 	my @cells = @_;
 	my %all = map { $_ => 1 } map { keys %$_ } @cells;
@@ -135,9 +139,9 @@ sub told {
 	return (join(',', @told), @changes);
 }
 
-# { key => [objects, bytes] } of the records that several threads share: one key for each pair of
-# record and thread, which sorts by record, then thread. A thread that comes twice has a second key,
-# with a "+" behind.
+# { key => [objects, bytes] } of the records that several threads share, sampled: one key for each
+# pair of record and thread, which sorts by record, then thread. If a thread comes twice in one, the
+# second key has a "+" behind.
 sub pairs_of {
 	my ($store, $snap) = @_;
 	my %cell;

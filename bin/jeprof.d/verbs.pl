@@ -32,8 +32,8 @@ sub set_places {
 	$Object::program = $option->{exe} if length $option->{exe};
 }
 
-# Removes the first of @$files if more follow and it is no profile: then it is the program, and
-# $Object::program if it is an ELF file, else a doubt. Fails for an ELF file alone.
+# Removes the first of @$files if more follow and it is no profile: then it is the program. Sets
+# $Object::program to it if it is an ELF file; else that is a doubt. Fails for an ELF file alone.
 sub take_program {
 	my ($files) = @_;
 	return if !@$files;
@@ -178,8 +178,8 @@ sub classic {
 	}
 }
 
-# The numbers of the threads to show, one after the other; (undef) stands for all together. Fails if
-# the one of --thread is not in the profiles.
+# The numbers of the threads to show, one after the other: with --thread=* all, each alone. (undef),
+# without --thread, stands for all together. Fails if the one of --thread is not in the profiles.
 sub threads {
 	my ($work, $option) = @_;
 	return (undef) unless length $option->{thread};
@@ -216,7 +216,7 @@ sub symbols {
 	}
 }
 
-# The last profile of the newest series of this directory: the file.
+# The path of the last profile of the newest series of this directory.
 sub newest {
 	return Order::last_of(Series::files());
 }
@@ -292,7 +292,8 @@ our @verbs = (
 		'prints a script that completes verbs and options'],
 );
 
-# The command line. What it returns has no meaning: a failure is an exception of Talk::fail.
+# Does what the command line says: a verb, or an output mode without a verb. What it returns has no
+# meaning: a failure is an exception of Talk::fail.
 sub run {
 	my @arguments = @_;
 	my $verb = @arguments && $arguments[0] =~ /^[a-z]+$/ && !-e $arguments[0] ? $arguments[0] : '';
@@ -315,7 +316,9 @@ sub run {
 	return $answer->($option, @arguments);
 }
 
-# Does what the command line says; returns the exit status.
+# Calls run(), prints the text of a failure, and returns the exit status of jeprof: that of a
+# failure, 1 if the result cannot be written, $main::status if a verb has set it, 3 after a doubt,
+# else 0.
 sub main {
 	my $ok = eval { run(@_); 1 };
 	my $error = $@;

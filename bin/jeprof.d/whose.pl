@@ -5,7 +5,8 @@ package Whose;
 
 use constant PIECE => 1 << 20; # bytes of a file that are searched at a time
 
-# lib<KEY> of a file's name => the allocator; texts in an object, and whose they are.
+# %names: KEY of a file named lib<KEY>... => its allocator. @marks: [a text in an object, the
+# allocator that it shows].
 my %names = (jemalloc => 'jemalloc', tcmalloc => 'tcmalloc', mimalloc => 'mimalloc',
 	snmalloc => 'snmalloc', rpmalloc => 'rpmalloc',
 	scudo => 'Scudo', hoard => 'Hoard', mesh => 'Mesh', tbbmalloc => 'TBB malloc',
@@ -43,8 +44,8 @@ sub has_dynamic {
 	return 0;
 }
 
-# The name of another allocator, by the name of its file, then by what it says when it fails; undef:
-# none that is known.
+# The name of another allocator, by the name of its file, then by texts in its file that begin its
+# messages (@marks); undef: none that is known.
 sub foreign {
 	my ($elf, $path) = @_;
 	my ($stem) = Object::base_name($path) =~ /^lib([a-z]+?)(?:_\w+)?[-.\d]/;

@@ -33,7 +33,7 @@ sub file_of {
 	return $path;
 }
 
-# Whether the path is what standard output is open on (/dev/stdout), a file, a pipe or a terminal.
+# Whether the path leads to the file, pipe or terminal that standard output is (/dev/stdout does).
 # False for other devices such as /dev/null, which are opened by their name.
 sub is_stdout {
 	my ($file) = @_;
@@ -98,9 +98,9 @@ sub fault_of {
 	return close($fh) || length $reason ? $reason : "$!";
 }
 
-# Writes to what exists and cannot be replaced by name: a pipe, a device, or a regular file without
-# a name that /dev/fd leads to. It does not truncate. Returns $file. If the reader of a pipe closes
-# it, that is an error, not SIGPIPE.
+# Writes to what exists and cannot be replaced by name: a pipe, a device, or a regular file that is
+# reached by /dev/fd, not by its name. It does not truncate. Returns $file; fails if not all is
+# written. If the reader of a pipe closes it, that is an error, not SIGPIPE.
 sub into {
 	my ($file, $text) = @_;
 	local $SIG{PIPE} = 'IGNORE';

@@ -1,9 +1,9 @@
 // The course of memory over time, by snapshot: curves of the figures that snapshots tell. Called by
-// show() and the events of state.js. A pen draws on the canvas; x and y are in pixels.
+// show() and the events of state.js. A pen draws on the canvas; x and y are in pixels of the page.
 
 /**
- * A curve: its title, its colour in style.css, its figure in a snapshot in bytes, null where it has
- * none.
+ * A curve: its title, its colour (a property of style.css), and a function that tells its figure in
+ * a snapshot, in bytes, null if the snapshot has none.
  * @typedef {{title: string, colour: string, figure: (snap: Snap) => number | null}} Curve
  */
 /** @type {Curve[]} */
@@ -13,12 +13,14 @@ const CURVES = [
 	{ title: 'resident', colour: '--k2', figure: meta_figure('resident') },
 	{ title: 'RSS', colour: '--k3', figure: meta_figure('rss') },
 ];
-// Pixels, of y but for left and right, which are margins; rise is from 0 to the largest figure. A
-// curve but the first has dots at up to "many" points.
+// All but many in pixels. top and bottom: y of the ends of a mark; bottom is also y of the figure
+// 0, and rise tells how far above it the largest figure is. left, right: margins. many: a curve
+// other than the first has dots only if it has at most so many points.
 const COURSE = { height: 150, top: 8, bottom: 130, left: 60, right: 15, rise: 118, many: 60 };
 
 /**
- * The figure of a key in the metadata of a snapshot.
+ * Returns a function that tells the number of a key in the metadata of a snapshot, null if there is
+ * none.
  * @param {string} key
  * @returns {(snap: Snap) => number | null}
  */
@@ -27,7 +29,7 @@ function meta_figure(key) {
 }
 
 /**
- * The x of each snapshot: by its time, or evenly if one has no time.
+ * The x of each snapshot: by its time, or at equal distances if one has no time.
  * @param {number} width
  */
 function course_places(width) {
@@ -50,7 +52,8 @@ function larger(x, y) {
 }
 
 /**
- * Draws all: scale, marks of the snapshots that are shown and compared with, curves, and their key.
+ * Draws the scale, marks of the snapshot that is shown and of that compared with, and the curves;
+ * makes the key below.
  */
 function draw_course() {
 	const pen = painter('course', COURSE.height), width = element('course').clientWidth;
@@ -73,8 +76,8 @@ function draw_course() {
 }
 
 /**
- * Lines for 0, half and all of the largest figure, most, and the times of the first and the last
- * snapshot.
+ * Draws lines for 0, half and all of the largest figure, most (bytes), and the times of the first
+ * and the last snapshot; y() tells where a figure lies.
  * @param {CanvasRenderingContext2D} pen
  * @param {number} width
  * @param {number} most
@@ -102,7 +105,7 @@ function draw_scale(pen, width, most, y) {
 }
 
 /**
- * The mark of a snapshot, a vertical line.
+ * Draws the mark of a snapshot, a dashed vertical line.
  * @param {CanvasRenderingContext2D} pen
  * @param {number} x
  * @param {string} colour
@@ -118,10 +121,10 @@ function draw_mark(pen, x, colour) {
 }
 
 /**
- * A curve by its index in CURVES, with a gap where it has no figure. The first curve has a dot at
- * each point, the others only if there are few points.
+ * Draws a curve, with a gap where it has no figure (null). The first curve has a dot at each point,
+ * the others only if there are few points.
  * @param {CanvasRenderingContext2D} pen
- * @param {number} number
+ * @param {number} number  index in CURVES
  * @param {({x: number, y: number} | null)[]} points
  */
 function draw_curve(pen, number, points) {
@@ -160,8 +163,8 @@ function key_of_curve(curve) {
 }
 
 /**
- * Chooses the snapshot nearest to a click, of those whose stacks are known; with the shift key the
- * one compared with.
+ * Shows the snapshot nearest to a click, of those whose stacks are known; with the shift key
+ * compares with it.
  * @param {MouseEvent} event
  */
 function pick_snapshot(event) {

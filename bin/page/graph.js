@@ -3,8 +3,8 @@
 // are in pixels.
 
 /**
- * A box: the node, its left edge, width and row (0: the root); whether its node is above the zoomed
- * one, among its callers; its upper edge, once it is drawn.
+ * A box: the node, its left edge, width and row (0: the root); whether its node is a caller of the
+ * zoomed one, direct or not; its upper edge, which draw_graph() sets.
  * @typedef {object} Box
  * @property {number} node
  * @property {number} x
@@ -14,11 +14,11 @@
  * @property {number} y
  */
 const ROW_HEIGHT = 18;
-// Of what has no colour of its own.
+// The colour of the root, and of an age that is not known.
 const GREY = '#c4c8cf';
 
 /**
- * A number of 32 bits that a text always has.
+ * A hash of a text: a whole number from 0 to 2^32 - 1.
  * @param {string} text
  */
 function text_hash(text) {
@@ -48,8 +48,8 @@ function box_colour(node) {
 }
 
 /**
- * Red for what has grown since the snapshot compared with, blue for what has shrunk, the more of
- * its larger size the darker.
+ * Red for what has grown since the snapshot compared with, blue for what has shrunk; the larger the
+ * change is as a share of the larger of the two sizes, the darker. Grey if nothing has changed.
  * @param {number} node
  */
 function growth_colour(node) {
@@ -60,7 +60,8 @@ function growth_colour(node) {
 }
 
 /**
- * From the young, which are yellow, to the old, which are blue, by the logarithm of the age.
+ * From yellow for 0 to blue for the time that the profiler has run (at least a minute, an hour if
+ * that time is not known), by the logarithm of the age.
  * @param {number | null} seconds
  */
 function age_colour(seconds) {
@@ -73,7 +74,7 @@ function age_colour(seconds) {
 }
 
 /**
- * A colour of the object file of a name.
+ * The colour of a name by its object file; names of one file differ a little in lightness.
  * @param {number} name
  */
 function module_colour(name) {
@@ -102,8 +103,8 @@ function age_of(node) {
 }
 
 /**
- * The visible boxes: the zoomed node and those above it over the whole width, those below by their
- * shares.
+ * The visible boxes: those of the zoomed node and of its callers have the whole width, those of the
+ * nodes below it their share of it.
  * @param {number} width
  */
 function lay_boxes(width) {
@@ -120,7 +121,7 @@ function lay_boxes(width) {
 }
 
 /**
- * The boxes of the children of a node, the widest first.
+ * The boxes of the children of a box's node, the widest first, without those narrower than a pixel.
  * @param {Box} box
  */
 function boxes_below(box) {
@@ -141,7 +142,7 @@ function boxes_below(box) {
 	return boxes;
 }
 
-/** Draws the graph; boxes are laid anew if the state or the width has changed. */
+/** Draws the graph; lays the boxes anew if the width or what they depend on has changed. */
 function draw_graph() {
 	const width = element('flame').clientWidth;
 	const { snapshot, part, metric, is_whole, zoomed } = state;
@@ -163,7 +164,8 @@ function draw_graph() {
 }
 
 /**
- * Draws a box with its name, as far as that fits.
+ * Draws a box with as much of its name as fits, and a frame around the focused one. Callers of the
+ * zoomed node, and what a search has not found, are faint.
  * @param {CanvasRenderingContext2D} pen
  * @param {Box} box
  * @param {number} letter  width of a letter
@@ -203,7 +205,7 @@ function box_at(event) {
 }
 
 /**
- * Says in words what a node holds, below the graph and as its title.
+ * Says in words what a node holds: below the graph, and as the title of the graph's element.
  * @param {number} node
  */
 function tell_node(node) {
@@ -229,7 +231,8 @@ function tell_node(node) {
 }
 
 /**
- * The box beside another one in the direction of an arrow key, undefined if there is none.
+ * The next box in the direction of an arrow key: the parent's, the widest child's, or a neighbour
+ * in the same row; undefined if there is none.
  * @param {Box} own
  * @param {string} key
  */
@@ -248,7 +251,7 @@ function box_beside(own, key) {
 }
 
 /**
- * The leftmost of some boxes, undefined of none.
+ * The leftmost of some boxes, undefined if there are none.
  * @param {Box[]} boxes
  * @param {number} sign  -1: the rightmost
  */

@@ -1,14 +1,14 @@
 // Which stacks keep growing, by the rules of Leaks in jeprof (bin/jeprof.d/leaks.pl). LEAKS are the
-// thresholds of leaks.txt, from scripts/join-page. Called by series.js. A course is the live bytes
-// of a stack by snapshot, with the variance of each.
+// thresholds, which leaks.txt explains; scripts/join-page adds them. Called by series.js (judged).
+// A course is the live bytes of a stack by snapshot, estimated, with the variance of each.
 
 /**
- * A course, and the indices of the snapshots that it has.
+ * A course of some values, and for each its index in the list that grouped() took it from.
  * @typedef {{values: number[], variances: number[], places: number[]}} Course
  */
 /**
- * Bytes grown and their standard error; steps that go up, of how many; the indices of the snapshots
- * between which it grew.
+ * Bytes grown and their standard error; how many steps between neighbours of the coarse course (see
+ * judged()) go up, of how many; the indices of the snapshots from and to which it grew.
  * @typedef {object} Growth
  * @property {number} grown
  * @property {number} error
@@ -19,8 +19,10 @@
  */
 
 /**
- * How a course grows; null if it does not keep growing.
- * @param {number[]} values
+ * How a course grows; null if it does not keep growing. The growth and its error are those of a
+ * fine course of at most LEAKS.FINE values; the steps are those of a coarse one, made of it, in
+ * which each step brings enough samples.
+ * @param {number[]} values  bytes by snapshot
  * @param {number[]} variances
  * @returns {Growth | null}
  */
@@ -41,9 +43,9 @@ function judged(values, variances) {
 }
 
 /**
- * The standard error of the growth; null if nothing grew, or too much of what came went again.
- * Samples that stay are in both ends and tell nothing; where some went, others may have come
- * instead.
+ * The standard error of the growth from the first value to the last, in bytes; null if it did not
+ * grow, or too much of what came went again (LEAKS.LOST). Samples that stayed count in both ends,
+ * so their error cancels out; where some went, others may have come instead.
  * @param {Course} course
  */
 function error_of_growth({ values, variances }) {
@@ -61,11 +63,11 @@ function error_of_growth({ values, variances }) {
 }
 
 /**
- * Neighbours taken together in so many groups: the least of each, so that what breathes shows its
- * floor.
+ * The course of the least value of each of so many groups of neighbours; so of values that go up
+ * and down it has the floor.
  * @param {number[]} values
  * @param {number[]} variances
- * @param {number} count
+ * @param {number} count  of groups, at most as many as values
  * @returns {Course}
  */
 function grouped(values, variances, count) {
@@ -82,7 +84,8 @@ function grouped(values, variances, count) {
 }
 
 /**
- * How many points a course should have, so that each step brings enough samples.
+ * How many values a course should be grouped into, so that each step brings LEAKS.PER_STEP samples
+ * on average: at least LEAKS.LEAST, at most as many as it has.
  * @param {Course} course
  */
 function wanted_points({ values, variances }) {
@@ -96,7 +99,8 @@ function wanted_points({ values, variances }) {
 }
 
 /**
- * Whether these values grow fast enough in the last third and in the last step.
+ * Whether these values grow fast enough in the last third (LEAKS.STILL) and in the last step
+ * (LEAKS.LAST), compared with the mean growth of a step.
  * @param {number[]} values
  */
 function still_grows(values) {
@@ -107,7 +111,7 @@ function still_grows(values) {
 }
 
 /**
- * How much of these values a straight line tells (r squared).
+ * How well a straight line fits these values: r squared, 0 to 1; 0 if all are equal.
  * @param {number[]} values
  */
 function straightness(values) {

@@ -1,11 +1,12 @@
 // Last part of the view in jeprofd: fetches the profile of a running process at an interval, or
-// once that of a dead one, and converts the last profiles to the data form of a report of files
-// (Data in model.js). When there are too many snapshots, every second one of the older half is
-// dropped. The selection survives new data: it is stored by names and times, because index numbers
-// change. follow() is the first call of the page; it reads where to fetch, and how often, from the
-// element "data" (bin/agent/page.c).
+// once that of a dead one, and converts the kept profiles to the data form of a report of files
+// (Data in model.js). Above MOST_SNAPSHOTS, every second one of the older half is dropped. The
+// selection survives new data: it is stored by names and times, because index numbers change.
+// follow() is the first call of the page, which scripts/join-page writes behind this file; it reads
+// where to fetch, and how often, from the element "data" (bin/agent/page.c).
 
 const MOST_SNAPSHOTS = 60;
+// Seconds from the end of a fetch to the next one, if the element "data" does not say it.
 const USUAL_SECONDS = 10;
 /**
  * The snapshots in the order in which they came; the timer of the next fetch, which the end of a
@@ -56,7 +57,7 @@ function fetch_next() {
 	});
 }
 
-/** Fetches no more; a fetch that goes on is the last one. */
+/** Begins a pause: fetches no more; a fetch that has begun is still shown. */
 function pause() {
 	feed.is_paused = true;
 	window.clearTimeout(feed.timer);
@@ -64,7 +65,7 @@ function pause() {
 	say('paused');
 }
 
-/** Ends a pause. */
+/** Ends a pause; the next fetch is at once, unless one is under way. */
 function go_on() {
 	feed.is_paused = false;
 	control('live-pause').textContent = 'pause';
@@ -74,7 +75,7 @@ function go_on() {
 }
 
 /**
- * Sends a verb of jeprofd for the process, and shows its answer.
+ * Sends a verb of jeprofd for the process, and shows the text of its answer or the failure.
  * @param {string} verb
  */
 function send_verb(verb) {
@@ -86,7 +87,7 @@ function send_verb(verb) {
 		.then(say, error => say(error.message));
 }
 
-/** Fetches a profile and shows it; a failure is a message. */
+/** Fetches a profile and shows it. Never rejects: a failure is shown as a message. */
 async function fetch_profile() {
 	try {
 		const answer = await fetch(String(element('data').dataset.from),
@@ -103,8 +104,8 @@ async function fetch_profile() {
 }
 
 /**
- * The bytes of an answer, unpacked. A server may say "Content-Encoding: gzip", then the browser has
- * unpacked it; else it starts as gzip does.
+ * The bytes of an answer, unpacked: by the browser if the server said "Content-Encoding: gzip",
+ * else here if they begin as gzip does. Throws if this browser cannot unpack.
  * @param {Response} answer
  */
 async function bytes_of_answer(answer) {
@@ -121,7 +122,7 @@ async function bytes_of_answer(answer) {
 }
 
 /**
- * Shows all snapshots with this new one, if it is not of the time of the last one.
+ * Adds a profile to the snapshots and shows them; does nothing if its time is that of the last one.
  * @param {Profile} profile
  */
 function add_profile(profile) {
@@ -143,15 +144,15 @@ function add_profile(profile) {
 }
 
 /**
- * What the state says in numbers, by names and times.
+ * What the state says by index numbers (State in tools.js), by names and times; times as in Snap.
  * @typedef {object} Selection
  * @property {boolean} is_newest       whether the newest snapshot is shown
- * @property {number | null} snapshot  its time
+ * @property {number | null} snapshot  time of the snapshot that is shown
  * @property {boolean} is_compared
  * @property {number | null} compared  time of the snapshot compared with
- * @property {string[]} zoomed         names from below the root on
+ * @property {string[]} zoomed         names from the child of the root to the zoomed node
  * @property {string} name             of a function; '': none
- * @property {string} part             its text, '': all
+ * @property {string} part             text of the thread or label that is shown alone, '': all
  */
 /**
  * The selection of what is shown now.
@@ -172,7 +173,7 @@ function selection() {
 }
 
 /**
- * Sets the state to a selection, in a model of other data.
+ * Sets the state, and the address, to a selection, by the indices of a new model.
  * @param {Selection} kept
  * @param {Model} model
  */
@@ -189,8 +190,8 @@ function select_again(kept, model) {
 }
 
 /**
- * The snapshot nearest to a time, of those whose stacks are known.
- * @param {number | null} time
+ * The index of the snapshot nearest to a time, of those whose stacks are known.
+ * @param {number | null} time  as in Snap
  * @param {Model} model
  */
 function nearest_snapshot(time, { full, data }) {
@@ -201,8 +202,8 @@ function nearest_snapshot(time, { full, data }) {
 }
 
 /**
- * The node of a stack; the root if it is not there.
- * @param {string[]} names  from below the root on
+ * The node of a stack; the root if the model has no such stack.
+ * @param {string[]} names  from the child of the root on
  * @param {Model} model
  */
 function node_at(names, model) {

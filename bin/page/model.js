@@ -1,43 +1,46 @@
-// The model of a report: decodes the data of the page (Data) and adds up; it knows no page. Counts
-// as they were sampled become estimates by the rule of Dump::estimate in jeprof, rounded to 1/1024
-// as there, so that they add up to what top says. Data come from jeprof report
+// The model of a report: decodes the data of the page (Data) and adds up; it uses no element of the
+// page. Counts as they were sampled become estimates by the rule of Dump::estimate in jeprof,
+// rounded to 1/1024 as there, so that they add up to what top says. Data come from jeprof report
 // (bin/jeprof.d/report.pl) or from make_data() (series.js). Models are made by report.js, live.js
-// and tests under node, and asked by all of the view. Cost: one pass over all nodes for each change
-// of the snapshot; up to MOST_RESULTS results are kept.
+// and tests under node, and asked by all of the view. A node is one call path from the root. A
+// record is the samples of one stack; its owner is the innermost frame that does not only hand
+// memory on, as a wrapper of malloc does.
 'use strict';
 
 /**
  * The data of a page. A name, module, node, record, thread or label is told by its index, if
  * nothing else is said. A list that tells several numbers of each has them one after the other. A
- * difference says how far an index is behind the one before.
+ * "difference" is an index minus the index in the entry before, in the first entry minus 0.
  * @typedef {object} Data
  * @property {string} [program]
  * @property {string} [index]               what is counted: inuse_space and so on
- * @property {string[]} names               of functions; name 0 stands for all
+ * @property {string[]} names               of functions; name 0, "all", is that of the root
  * @property {string[]} modules             names of the object files
- * @property {number[]} module_of           of each name
- * @property {number[]} up                  of each node of the tree, in preorder: how far before it
- *                                          its parent stands
- * @property {ArrayLike<number>} [name]     of each node; else step and fresh tell it
- * @property {number[]} [step]              of each node but the root: number of its name among
- *                                          those that have followed the name of its parent so far
- * @property {number[]} [fresh]             names that follow that of the parent for the first time
+ * @property {number[]} module_of           of each name its module
+ * @property {number[]} up                  of each node, in preorder: its index minus that of its
+ *                                          parent; 0 for the root, node 0
+ * @property {ArrayLike<number>} [name]     of each node its name; if missing, see step and fresh
+ * @property {number[]} [step]              of each node but the root: index of its name in the list
+ *                                          of names that nodes before it have below the name of its
+ *                                          parent; the length of this list: a new name of fresh
+ * @property {number[]} [fresh]             the names that such lists get, in the order of nodes
  * @property {number[]} records             of each: difference of the node of its leaf, number of
- *                                          its frames at the leaf that only hand memory on
+ *                                          its frames before the owner, from the leaf on
  * @property {[number, string][]} [threads] number of each in the profile, its name
  * @property {number[]} [own]               thread of each record; -1: it has several, see pairs
  * @property {number[]} [pairs]             of each: difference of the record, a thread that has a
- *                                          part of it
+ *                                          part of this record
  * @property {string[]} [labels]
- * @property {number[]} [label_pairs]       the same with a label
+ * @property {number[]} [label_pairs]       as pairs, with a label in place of the thread
  * @property {{[node: number]: string[]}} lines  source lines of the frames of a stack that ends
  *                                          at the node, from the leaf on; '': not known
  * @property {Suspect[]} suspects
  * @property {Snap[]} snaps
  */
 /**
- * What keeps growing: node of the owner, bytes grown, bytes a minute and the standard error of this
- * (null: not known), steps that go up, steps (0: judged by ages), live bytes.
+ * What keeps growing: node of the owner, bytes grown, bytes a minute and the standard error of
+ * these (null: not known), steps between snapshots that go up, all steps (0: judged by the ages in
+ * one snapshot), live bytes.
  * @typedef {[number, number, number | null, number | null, number, number, number]} Suspect
  */
 /**
@@ -45,20 +48,22 @@
  * @typedef {object} Snap
  * @property {string} file
  * @property {string} pid
- * @property {number | null} time           seconds, on a clock that was not set; null: not known
- * @property {string} clock                 the time of the wall clock as a text
+ * @property {number | null} time           seconds, only for differences; null: not known
+ * @property {string} clock                 the time of the wall clock as a text; '': not known
  * @property {string} kind                  why it was made
  * @property {number} rate                  sampling interval in bytes; 0: counts are exact
  * @property {number[]} live                bytes, objects, estimated
  * @property {{[key: string]: string}} meta  metadata of the profile
  * @property {[number, string, number, number][]} threads  number, name, bytes, objects, estimated
- * @property {number[]} [cells]             what changed since the one before that has cells:
- *                                          difference of the record, sampled objects and bytes
- *                                          more; missing: only sums are known
- * @property {number[]} [parts]             the same of pairs
- * @property {number[]} [label_parts]       the same of label_pairs
- * @property {number[] | null} [ages]       difference of the record, number of columns, and of each
- *                                          of these its index and its share of a thousand
+ * @property {number[]} [cells]             of each record whose counts differ from those in the
+ *                                          last snapshot before that has cells: difference of the
+ *                                          record, by how many the sampled objects and the sampled
+ *                                          bytes rose; missing: only live and threads are known
+ * @property {number[]} [parts]             as cells, of pairs
+ * @property {number[]} [label_parts]       as cells, of label_pairs
+ * @property {number[] | null} [ages]       of each record with ages: difference of the record,
+ *                                          number of columns, and of each of these its index (see
+ *                                          AGE_BOUNDS), thousandths of the bytes of the record
  */
 /** Of each record, or of each pair: as they were sampled.
  * @typedef {{objects: Float64Array, bytes: Float64Array}} Counts */
@@ -68,36 +73,38 @@
  * @typedef {object} Estimates
  * @property {Float64Array} bytes
  * @property {Float64Array} objects
- * @property {Float64Array} variance  of the bytes
+ * @property {Float64Array} variance  of the bytes, in bytes squared
  * @property {Float64Array} samples */
-/** Of each name; cum: with what is below it.
+/** Of each name, estimates of the records that it owns; self and cum are bytes, cum those of all
+ * records with this name in the path from the root to the owner.
  * @typedef {object} Sums
  * @property {Float64Array} self
  * @property {Float64Array} cum
  * @property {Float64Array} objects
  * @property {Float64Array} variance
  * @property {Float64Array} samples */
-/** Bytes by column of ages: of each node with what is below it, of each name itself; span: seconds
- * that the profiler has run.
+/** Bytes by column of ages, AGES numbers of each node (with what is below it) and of each name (of
+ * the records that it owns); span: seconds that the profiler has run, null: not known.
  * @typedef {{node: Float64Array, name: Float64Array, span: number | null}} Ages */
-/** Sums of the stacks that end at a node, or how they changed.
+/** Sums of the records that end at a node, as Estimates has them, or how these changed.
  * @typedef {{node: number, bytes: number, objects: number, variance: number, samples: number}}
  * Stack */
 /** What is shown.
  * @typedef {'bytes' | 'objects'} Metric */
 
-// The upper bounds of the columns of ages but the last, in seconds, and how many columns there are:
-// as in room ages of jeprof.
+// A column of ages has the bytes whose age lies in one interval. The upper bounds of the columns
+// but the last, in seconds, and how many columns there are: as in bin/jeprof.d/ages.pl.
 const AGE_BOUNDS = [1, 4, 16, 60, 240, 960, 3600, 14400, 57600];
 const AGES = 10;
-// As a part: all threads and labels.
+// The part (see Model) that is all memory.
 const ALL = -1;
 // Rows of a table of stacks.
 const STACKS = 20;
-// Results that are kept; when there is one more, only that one. To show a snapshot takes four to
-// eight.
+// The most results that kept() keeps; before it adds one more, it drops all. To show one snapshot
+// makes four to eight.
 const MOST_RESULTS = 100;
-// Of a ratio of sizes: below it 1 - exp would lose its digits. Of a share: below it there is none.
+// The share 1 - exp(-ratio) of a ratio below this is taken as the ratio, as 1 - exp would lose its
+// digits. A share of a label below this is taken as none.
 const NEARLY_NONE = 1e-9;
 
 /**
@@ -109,8 +116,8 @@ function zeros(length) {
 }
 
 /**
- * The variance of an estimate of bytes from this number of samples, which are this share of all
- * objects: as in room noise of jeprof.
+ * The variance of an estimate of bytes, in bytes squared, from this number of samples, which are
+ * this share (0 to 1) of all objects: as in bin/jeprof.d/noise.pl.
  * @param {number} bytes
  * @param {number} samples
  * @param {number} share
@@ -120,8 +127,8 @@ function variance_of(bytes, samples, share) {
 }
 
 /**
- * The margin of a sum of such estimates, by the sums of their variances and samples: 95 of 100
- * intervals "estimate +- margin" hold the truth.
+ * The margin of a sum of such estimates in bytes, by the sums of their variances and samples: 95 of
+ * 100 intervals "estimate +- margin" hold the truth.
  * @param {number} variance
  * @param {number} samples
  */
@@ -130,10 +137,11 @@ function margin_of(variance, samples) {
 }
 
 /**
- * The bounds of a column of ages, in seconds: [from, to]. The column that span lies in ends there;
- * those that begin behind it keep their bounds.
+ * The bounds of a column of ages, in seconds: [from, to]. The column that span lies in ends at
+ * span; those that begin later keep their bounds. The last column ends at span if it begins before
+ * span, else at four times its beginning.
  * @param {number} column
- * @param {number | null} span
+ * @param {number | null} span  as in Ages
  */
 function age_bounds(column, span) {
 	const from = column ? AGE_BOUNDS[column - 1] : 0;
@@ -142,8 +150,8 @@ function age_bounds(column, span) {
 }
 
 /**
- * The age that half of the bytes exceed, in seconds; null if no age is known.
- * @param {Float64Array} columns
+ * The age that half of the bytes exceed, in seconds; null if the columns hold no bytes.
+ * @param {Float64Array} columns  bytes
  * @param {number} start  index of the first of AGES columns
  * @param {number | null} span
  */
@@ -221,7 +229,7 @@ function no_counts(length) {
 
 /**
  * Adds to the counts what changed since the snapshot before (cells, parts or label_parts of Snap);
- * returns a copy of them.
+ * returns a copy of the new counts.
  * @param {Counts} counts
  * @param {number[]} changes
  * @returns {Counts}
@@ -247,7 +255,7 @@ function no_estimates(length) {
 }
 
 /**
- * Adds to a record the estimate from sampled objects and bytes; rate: sampling interval.
+ * Adds to a record the estimate from sampled objects and bytes; rate: see Snap.
  * @param {Estimates} sums
  * @param {number} record
  * @param {number} sampled
@@ -271,8 +279,8 @@ function add_estimate(sums, record, sampled, sampled_bytes, rate) {
 }
 
 /**
- * Adds one record of some estimates to those at an index, or takes it away (sign -1); errors and
- * samples add up in both.
+ * Adds one record of some estimates to those at an index, or takes it away (sign -1); the variance
+ * and the samples are added in both cases.
  * @param {Estimates} sums
  * @param {number} at
  * @param {Estimates} from
@@ -287,8 +295,8 @@ function add_record(sums, at, from, record, sign) {
 }
 
 /**
- * The STACKS nodes with the largest sums of bytes, plus or minus, the largest first; and how many
- * have any.
+ * list: at most STACKS nodes, those with the largest sums of bytes, whatever their sign, the
+ * largest first. count: how many nodes have at least half a byte or half an object.
  * @param {Estimates} sums  by index in nodes
  * @param {ArrayLike<number>} nodes
  */
@@ -330,9 +338,9 @@ function add_to(bytes, name, more) {
 	bytes.set(name, (bytes.get(name) || 0) + more);
 }
 
-// Tells sums of all memory, or of a part of it, that of one thread or label alone. A part is a
-// number: ALL; the index of a thread; label_base + the index of a label; and behind all labels,
-// label_base + no_label, what has no label.
+// Tells sums of all memory, or of a part of it: that of one thread or of one label. A part is a
+// number: ALL; the index of a thread; label_base + the index of a label; and after those of all
+// labels, label_base + no_label, the memory without a label.
 class Model {
 	/** @param {Data} data */
 	constructor(data) {
@@ -345,7 +353,7 @@ class Model {
 		this.label_base = (data.threads || []).length;
 		this.no_label = this.labels.length;
 		// Of each node: its name; its parent, -1 for the root; 1 if no node above has its name;
-		// where its children begin in children, a list of nodes.
+		// the index in children, a list of nodes, at which its children begin.
 		this.name_of = data.name || decoded_names(data);
 		this.parent = new Int32Array(nodes);
 		this.is_topmost = new Uint8Array(nodes);
@@ -357,12 +365,12 @@ class Model {
 		this.pairs = decoded_pairs(data.pairs || []);
 		this.label_pairs = decoded_pairs(data.label_pairs || []);
 		/**
-		 * The indices of the snapshots of which more than sums is known.
+		 * The indices of the snapshots that have cells; of the others only sums are known.
 		 * @type {number[]}
 		 */
 		this.full = [];
 		/**
-		 * By snapshot: of records, and below of pairs and of label_pairs.
+		 * By snapshot, of those in full: of records, and below of pairs and of label_pairs.
 		 * @type {Counts[]}
 		 */
 		this.counts = [];
@@ -452,7 +460,7 @@ class Model {
 	}
 
 	/**
-	 * The result of count(), which is called only if none is kept for the key.
+	 * The result of count(); if one is kept for the key, this one, and count() is not called.
 	 * @template T
 	 * @param {(string | number | boolean | null)[]} key
 	 * @param {() => T} count
@@ -471,7 +479,7 @@ class Model {
 	}
 
 	/**
-	 * The estimates of a snapshot for each record, of one part.
+	 * The estimates of a snapshot of full for each record, of one part.
 	 * @param {number} snapshot
 	 * @param {number} part
 	 */
@@ -506,8 +514,8 @@ class Model {
 	}
 
 	/**
-	 * Calls take() for each record and label that has some of it, with the shares of its objects
-	 * and of its bytes, as in room labels of jeprof.
+	 * Calls take() for each record and label that has some of it, with the shares (0 to 1) that the
+	 * label has of its sampled objects and bytes, as in bin/jeprof.d/labels.pl.
 	 * @param {number} snapshot
 	 * @param {(record: number, label: number, objects: number, bytes: number) => void} take
 	 */
@@ -523,8 +531,8 @@ class Model {
 	}
 
 	/**
-	 * The estimates of a label for each record: as large a part as the label has of its samples; of
-	 * no_label what the labels leave.
+	 * The estimates of a label for each record: the estimate of the record times the share that the
+	 * label has of its samples; for no_label the share that all labels leave.
 	 * @param {number} snapshot
 	 * @param {number} label
 	 */
@@ -555,7 +563,8 @@ class Model {
 	}
 
 	/**
-	 * Rows of label_parts() with their bytes and objects, those that have some, the most first.
+	 * Rows of label_parts() with their bytes and objects, estimated, those that have at least half
+	 * a byte; the most bytes first.
 	 * @param {number} snapshot
 	 */
 	by_label(snapshot) {
@@ -576,7 +585,7 @@ class Model {
 			.sort((x, y) => y.bytes - x.bytes || x.part - y.part);
 	}
 
-	/** All labels, and what has none, as parts with their texts. */
+	/** All labels, and last the memory without a label, as parts with their texts. */
 	label_parts() {
 		return [...this.labels, '(no label)'].map((text, label) => ({ text,
 			part: this.label_base + label }));
@@ -604,7 +613,8 @@ class Model {
 	}
 
 	/**
-	 * The nodes at which records end, in order, and of each record the index of its node in these.
+	 * nodes: those at which records end, each once, sorted. places: of each record the index of its
+	 * node in nodes.
 	 * @param {boolean} is_whole
 	 */
 	end_nodes(is_whole) {
@@ -619,7 +629,7 @@ class Model {
 	}
 
 	/**
-	 * For each node the sum of its own records and of those of its descendants.
+	 * For each node the estimates, added up, of the records that end at it or at a descendant.
 	 * @param {number} snapshot
 	 * @param {Metric} metric
 	 * @param {boolean} is_whole
@@ -638,7 +648,7 @@ class Model {
 	}
 
 	/**
-	 * The sums of each name.
+	 * The sums of each name, in the part that is shown.
 	 * @param {number} snapshot
 	 * @returns {Sums}
 	 */
@@ -661,7 +671,7 @@ class Model {
 	}
 
 	/**
-	 * The ages of what lives; null where none are told.
+	 * The ages of what lives in the part that is shown; null if the snapshot has none.
 	 * @param {number} snapshot
 	 * @returns {Ages | null}
 	 */
@@ -673,8 +683,8 @@ class Model {
 	}
 
 	/**
-	 * Sums of ages by node and by name, of ages of Snap.
-	 * @param {number[]} told
+	 * Sums of ages by node and by name.
+	 * @param {number[]} told  ages of Snap
 	 * @param {Float64Array} bytes  of each record
 	 */
 	add_ages(told, bytes) {
@@ -699,9 +709,10 @@ class Model {
 	}
 
 	/**
-	 * Callers and callees of a name, two lists, the most first; a caller 0 stands for none.
+	 * Callers and callees of a name, two lists, the most first; name 0 as a caller means that there
+	 * is none.
 	 * @param {number} name
-	 * @param {Float64Array} totals  of each node
+	 * @param {Float64Array} totals  of each node, in bytes
 	 */
 	around(name, totals) {
 		/** @type {[Map<number, number>, Map<number, number>]} */
@@ -730,8 +741,8 @@ class Model {
 	}
 
 	/**
-	 * The nodes with the largest sums, or changes since another snapshot (null: none), as largest()
-	 * returns them.
+	 * What largest() returns for the nodes at which records end: of their sums, or if since is not
+	 * null, of how these changed since that snapshot.
 	 * @param {number} snapshot
 	 * @param {number | null} since
 	 * @param {boolean} is_whole
@@ -752,7 +763,7 @@ class Model {
 	}
 
 	/**
-	 * The nodes from this one up to below the root.
+	 * The nodes from this one up to the child of the root.
 	 * @param {number} node
 	 */
 	frames(node) {
@@ -764,7 +775,7 @@ class Model {
 	}
 
 	/**
-	 * The sum of the stacks that contain a name that is hit; each stack counts once.
+	 * The sum of the records that have a name in their path that is hit; each counts once.
 	 * @param {number} snapshot
 	 * @param {Metric} metric
 	 * @param {boolean} is_whole
@@ -783,7 +794,7 @@ class Model {
 	}
 
 	/**
-	 * The live bytes of the part.
+	 * The live bytes of the part that is shown, estimated.
 	 * @param {number} snapshot
 	 */
 	live(snapshot) {

@@ -1,13 +1,13 @@
-// Reads a profile.proto of pprof, as jeprofd serves it under debug/pprof/heap, after its gzip was
-// undone. Knows only the fields that the page shows; passes over others. Throws an Error where the
-// bytes end too early, a wire type is unknown or something is named that is not there; it does not
-// check that a field has the wire type of profile.proto. Called by live.js and by tests under node.
-// Fields are told by their numbers in profile.proto. A cursor is an object whose `at` is the index
-// of the byte that is read next.
+// Reads a profile.proto of pprof, as jeprofd serves it under debug/pprof/heap, unpacked from gzip.
+// Knows only the fields that the page shows; passes over others. Throws an Error where the bytes
+// end too early, a wire type is unknown or something is named that is not there; it does not check
+// that a field has the wire type of profile.proto. Called by live.js (read_profile) and by tests
+// under node. Fields are known by their numbers in profile.proto. A cursor is an object whose `at`
+// is the index of the byte that is read next.
 
 /**
- * A frame without a name has the name "". line: "file:line", or "". module: the name of its object
- * file, "?" if not known.
+ * name: of the function, "" if not known. line: "file:line", or "". module: the name of the object
+ * file without its directories, "?" if not known.
  * @typedef {{name: string, line: string, module: string}} ProfileFrame
  */
 /**
@@ -18,7 +18,8 @@
  * @property {number} thread          its number; 0: not told
  * @property {string} thread_name
  * @property {string} label           as the program named it; "": none
- * @property {number | null} age      the least age in its column of ages, seconds; null: not told
+ * @property {number | null} age      lower bound of its column of ages (AGE_BOUNDS in model.js), in
+ *                                    seconds; null: not told
  */
 /**
  * @typedef {object} Profile
@@ -28,13 +29,14 @@
  * @property {Sample[]} samples
  */
 /**
- * Values of fields by the numbers of the fields. Of a field that comes several times, the last.
+ * Values of fields by the numbers of the fields: numbers of varints, bytes of others. Of a field
+ * that comes several times, the last.
  * @typedef {{[field: number]: any}} Message
  */
 
 /**
- * The varint at cursor.at, which moves on. It is exact up to 2^53. A negative number is rounded to
- * a multiple of 2048, so -1 is 0; jeprofd serves no negative numbers there.
+ * The varint at cursor.at, which moves behind it. It is exact up to 2^53. A negative number is
+ * rounded to a multiple of 2048, so -1 is 0; jeprofd serves no negative numbers.
  * @param {Uint8Array} bytes
  * @param {{at: number}} cursor
  */
@@ -76,8 +78,9 @@ function each_field(bytes, take) {
 }
 
 /**
- * The size of a field that is no varint, by its wire type.
- * @param {number} kind
+ * The size in bytes of a value that is no varint. Of wire type 2 the size is read at the cursor,
+ * which moves behind it; it may be negative in damaged bytes.
+ * @param {number} kind  the wire type
  * @param {Uint8Array} bytes
  * @param {{at: number}} cursor
  */
@@ -108,8 +111,8 @@ function read_message(bytes) {
 }
 
 /**
- * The numbers of a repeated field: one, or several that are packed into one value of bytes.
- * @param {number | Uint8Array} value
+ * The numbers in a value of a repeated field.
+ * @param {number | Uint8Array} value  one number, or the bytes of several varints (packed)
  */
 function read_numbers(value) {
 	if (typeof value === 'number') {
@@ -123,7 +126,7 @@ function read_numbers(value) {
 }
 
 /**
- * The metadata in comments.
+ * The metadata in comments, as values by keys; lines of another form are passed over.
  * @param {string[]} lines  KEY=VALUE
  */
 function read_comments(lines) {
@@ -139,7 +142,9 @@ function read_comments(lines) {
 }
 
 // Takes the fields of a profile, in whichever order they come. Samples are kept as bytes; they are
-// read afterwards, when all that they name is known.
+// read afterwards, when all that they name is known. The maps are by ids of the profile. texts is
+// its string table; time is in nanoseconds since 1970, period in bytes, 0 if not told; objects_at
+// and bytes_at are indices in the list of values that each sample has.
 class ProfileReader {
 	/** @param {Uint8Array} bytes */
 	constructor(bytes) {
@@ -156,7 +161,7 @@ class ProfileReader {
 		/** @type {Map<number, {mapping: number, lines: Message[]}>} */
 		this.locations = new Map();
 		/**
-		 * Of locations, made by kept_frames().
+		 * The frames of locations, made by kept_frames().
 		 * @type {Map<number, ProfileFrame[]>}
 		 */
 		this.frames = new Map();
@@ -247,7 +252,8 @@ class ProfileReader {
 	}
 
 	/**
-	 * The frames of a location, the innermost first; one without a name where it has no lines.
+	 * The frames of a location, the innermost first: one for each line (function), or one without a
+	 * name if it has no lines. Throws if there is no such location.
 	 * @param {number} id
 	 * @returns {ProfileFrame[]}
 	 */
@@ -263,7 +269,7 @@ class ProfileReader {
 	}
 
 	/**
-	 * The frame of a line of a location.
+	 * The frame of a line of a location: field 1 is the id of the function, 2 the source line.
 	 * @param {Message} line
 	 * @param {string} module
 	 */
@@ -309,7 +315,8 @@ class ProfileReader {
 	}
 
 	/**
-	 * Takes a label of the profile, a key with a text or a number, into the sample.
+	 * Takes a label of the profile, a key with a text or a number, into the sample. The key "label"
+	 * has what the program set as thread.prof.label.
 	 * @param {Sample} sample
 	 * @param {Message} label
 	 */

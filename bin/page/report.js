@@ -1,8 +1,10 @@
 // Last part of the view in a report of jeprof, whose data stand in the page: one script element for
-// each process, "data", "data1" and so on. start() is the first call of the page.
+// each process, "data", "data1" and so on (bin/jeprof.d/page.pl). start() is the first call of the
+// page, which scripts/join-page writes behind this file.
 
 /**
  * Shows a process by its index; its data are unpacked and its model is made when it is first shown.
+ * Packed data are shown later, when they are unpacked.
  * @param {number} process
  */
 function open_process(process) {
@@ -30,7 +32,7 @@ function open_process(process) {
 
 /**
  * The bytes of what atob() returned.
- * @param {string} letters
+ * @param {string} letters  one for each byte
  */
 function bytes_of(letters) {
 	const bytes = new Uint8Array(letters.length);
@@ -41,7 +43,8 @@ function bytes_of(letters) {
 }
 
 /**
- * Has a click on the tab of a process choose it, by the address; arrows go to its neighbours.
+ * Makes a click on the tab of a process choose it, by the address, whose change shows it (listen()
+ * in state.js); the left and right arrow keys choose a neighbour.
  * @param {HTMLElement} tab
  * @param {number} process
  * @param {HTMLElement[]} tabs

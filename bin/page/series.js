@@ -1,17 +1,18 @@
-// Makes the data of the page (Data in model.js) of profiles that were fetched. make_snapshot()
+// Makes the data of the page (Data in model.js) from profiles that were fetched. make_snapshot()
 // makes a snapshot of one profile, its stacks summed by names and thread; make_data() makes Data of
 // all snapshots. The profiles have estimates; Data has counts as they were sampled, so that Model
 // can tell their errors: of a site whose objects have B bytes on average, the share
-// 1 - exp(-B / interval) was sampled. WRAPPER is made of wrappers.txt, START_NAME of starts.txt,
-// LEAKS of leaks.txt, by scripts/join-page. Called by live.js and by tests under node.
+// 1 - exp(-B / interval) was sampled. scripts/join-page makes the regular expressions WRAPPER
+// (functions that only hand memory on) of wrappers.txt and START_NAME of starts.txt, and the
+// thresholds LEAKS of leaks.txt. Called by live.js and by tests under node.
 
 /**
  * A ProfileFrame (pprof.js) with a title: its name, or its module in brackets.
  * @typedef {{title: string, is_named: boolean, line: string, module: string}} Frame
  */
 /**
- * What one stack of one thread holds. objects, bytes and those of labels are estimates while
- * samples are added, then what was sampled; ages stay estimates.
+ * What one stack of one thread holds. objects, bytes and those of labels are estimates until
+ * take_back_estimate() makes of them what was sampled; ages stay estimates.
  * @typedef {object} Site
  * @property {Frame[]} frames  from the leaf on
  * @property {number} thread   its number
@@ -21,10 +22,11 @@
  * @property {Float64Array | null} ages  bytes by column, estimates; null: no ages are told
  */
 /**
- * One profile. sites is by a key of names and thread; the other members are as in Snap.
+ * One profile. sites is by a key of the titles of the frames and the thread; the other members are
+ * as in Snap.
  * @typedef {object} Snapshot
  * @property {Map<string, Site>} sites
- * @property {[number, string, number, number][]} threads  the largest first
+ * @property {[number, string, number, number][]} threads  the one with the most bytes first
  * @property {number[]} live         bytes, objects, estimated
  * @property {number} rate
  * @property {number | null} time    see steady_time()
@@ -36,10 +38,10 @@
  * @typedef {object} DataRecord
  * @property {string} key
  * @property {Site} site      the first with this key
- * @property {number[]} path  indices of names from below the root on
+ * @property {number[]} path  indices of names, from the child of the root to the leaf
  * @property {number} at      its index among the records
  * @property {number} node    of its leaf
- * @property {number} folded  how many frames at the leaf only hand memory on
+ * @property {number} folded  see count_folded()
  */
 
 /**
@@ -69,7 +71,7 @@ function make_snapshot(profile) {
 }
 
 /**
- * The site of a sample, made if it is the first there.
+ * The site of a sample; the first sample makes an empty one.
  * @param {Map<string, Site>} sites
  * @param {Sample} sample
  */
@@ -93,7 +95,7 @@ function titled({ name, line, module }) {
 }
 
 /**
- * The sums of the thread of a sample, made if it is the first: as threads of Snap.
+ * The sums of the thread of a sample, an entry of threads of Snap; the first sample makes one of 0.
  * @param {Map<number, [number, string, number, number]>} threads
  * @param {Sample} sample
  */
@@ -124,11 +126,11 @@ function add_sample(site, { objects, bytes, label, age }) {
 }
 
 /**
- * The share of the objects of a site that was sampled, by their average size; 1 where counts are
- * exact.
+ * The share (0 to 1) of the objects of a site that was sampled, by their average size; so bytes and
+ * objects may be estimates or samples. 1 where counts are exact or there are no objects.
  * @param {number} bytes
  * @param {number} objects
- * @param {number} rate
+ * @param {number} rate  as in Snap
  */
 function sampled_share(bytes, objects, rate) {
 	return rate && objects > 0 && bytes > 0 ? 1 - Math.exp(-bytes / objects / rate) : 1;
@@ -170,9 +172,10 @@ function clock_text(time) {
 }
 
 /**
- * How many frames at the leaf only hand memory on, as Fold in jeprof tells it: wrappers and frames
- * without a name, up to the first caller that has a name. A start of a program or thread owns
- * nothing if a frame without a name is below it: then the first of these is the owner.
+ * The index of the owner, so how many frames stand before it, from the leaf on. As Fold in jeprof:
+ * wrappers and frames without a name are passed over. If a frame without a name was passed over, a
+ * start of a program or thread owns nothing: then, or if no frame can own, the first frame without
+ * a name is the owner; without one, the last frame.
  * @param {Frame[]} frames  from the leaf on
  */
 function count_folded(frames) {
@@ -191,7 +194,7 @@ function count_folded(frames) {
 }
 
 /**
- * The order of the tree, and of threads of the same stack, for sorting.
+ * Compares two records for sort(): by their paths, so that the tree is in preorder, then by thread.
  * @param {DataRecord} a
  * @param {DataRecord} b
  */
@@ -218,7 +221,7 @@ function count_same(a, b) {
 }
 
 /**
- * What changed, as cells of Snap.
+ * What changed, in the form of cells of Snap.
  * @param {Counts} before
  * @param {Counts} now
  */
@@ -236,7 +239,7 @@ function told_changes(before, now) {
 }
 
 /**
- * Counts of a list, of each member what sums() returns, 0 where that is undefined.
+ * Counts of a list: for each of its entries what sums() returns, 0 where that is undefined.
  * @template T
  * @param {T[]} list
  * @param {(of: T) => {objects: number, bytes: number} | undefined} sums
@@ -253,7 +256,7 @@ function counted(list, sums) {
 }
 
 /**
- * The number of a key in the order in which they came, a new one if it has none.
+ * The number of a key, from 0, in the order in which keys came; a new key gets the next one.
  * @param {Map<string, number>} numbers
  * @param {string} key
  */
@@ -271,7 +274,7 @@ class DataMaker {
 	constructor(snapshots) {
 		this.snapshots = snapshots;
 		/**
-		 * The index of the name of each frame; 0 is the name of the root, "all".
+		 * The index in names of Data by the title of a frame; 0 is the name of the root, "all".
 		 * @type {Map<string, number>}
 		 */
 		this.names = new Map();
@@ -319,7 +322,7 @@ class DataMaker {
 			folded: count_folded(site.frames) }));
 	}
 
-	/** Numbers the names of all frames, sorted, and sets module_of; returns the modules. */
+	/** Numbers the titles of all frames, sorted, from 1; sets module_of; returns the modules. */
 	number_names() {
 		/** @type {Map<string, string>} */
 		const module_of = new Map();
@@ -335,7 +338,7 @@ class DataMaker {
 		return [...modules.keys()];
 	}
 
-	/** Makes the tree in preorder, of records in its order, and sets their nodes. */
+	/** Makes up, name and lines of Data of the sorted records; sets node and at of each record. */
 	plant() {
 		/** @type {number[]} */
 		let before = [];
@@ -371,7 +374,7 @@ class DataMaker {
 	}
 
 	/**
-	 * Makes the members threads and own of Data; none if there is only one thread.
+	 * Makes the members threads and own of Data; neither if there is only one thread.
 	 * @returns {Pick<Data, 'threads' | 'own'>}
 	 */
 	threads() {
@@ -389,8 +392,8 @@ class DataMaker {
 	}
 
 	/**
-	 * Makes the members labels and label_pairs of Data, none if there are no labels; fills the
-	 * pairs.
+	 * Makes the members labels and label_pairs of Data, neither if there are no labels; fills
+	 * this.pairs in the order of label_pairs.
 	 * @returns {Pick<Data, 'labels' | 'label_pairs'>}
 	 */
 	labels() {
@@ -461,8 +464,8 @@ class DataMaker {
 	}
 
 	/**
-	 * Makes the member suspects of Data, as Leaks in jeprof finds them: by owner and its callers;
-	 * that which grew most first.
+	 * Makes the member suspects of Data, as Leaks in jeprof finds them: of records with the same
+	 * owner and callers together; what grew by most bytes first.
 	 */
 	suspects() {
 		if (this.snapshots.length < LEAKS.LEAST) {
@@ -480,7 +483,10 @@ class DataMaker {
 		return suspects.sort((a, b) => b[1] - a[1] || a[0] - b[0]);
 	}
 
-	/** The courses of all owners with their callers, as estimates; of each the first record. */
+	/**
+	 * The courses (see leaks.js) of all owners with their callers: estimates of bytes and their
+	 * variances by snapshot, and the first record of each.
+	 */
 	courses() {
 		/** @type {Map<string, {record: DataRecord, values: number[], variances: number[]}>} */
 		const courses = new Map();
@@ -519,7 +525,7 @@ class DataMaker {
 }
 
 /**
- * Columns that have bytes, each with its share of a thousand: as ages of Snap.
+ * Of each column that has bytes its index and its share in thousandths: as in ages of Snap.
  * @param {Float64Array} ages
  */
 function shares(ages) {

@@ -3,26 +3,28 @@
 // (jeprofd) call it when they have the data.
 
 /**
- * The letters of the state in the address of the page: they stand in links that people keep.
+ * The letters of the state's members in the address of the page. People keep links with them, so
+ * they must not change.
  * @type {{[member: string]: string}}
  */
 const LETTERS = { process: 'p', snapshot: 's', compared: 'a', part: 't', zoomed: 'z', name: 'f',
 	search: 'q', metric: 'm', colour: 'c', direction: 'g', is_whole: 'w', order: 'k' };
-// Values, the usual one first. Of all but the order the address has the first letter only.
+// The values of metric, colour, direction and order, the default first. In the address the order
+// stands as a whole word, the others as their first letters.
 const METRICS = /** @type {const} */ (['bytes', 'objects']);
 const COLOURS = /** @type {const} */ (['name', 'module', 'growth', 'age']);
 const DIRECTIONS = /** @type {const} */ (['icicle', 'flame']);
 const ORDERS = /** @type {const} */ (['self', 'cum', 'objects', 'growth']);
 /**
- * What need not stand in the address, since it is taken for what is missing there. begin() sets its
- * snapshot; select_again() of live.js sets that to null, so that the address has the one which is
- * shown when begin() reads it.
+ * The default of each member: the address has only members that differ from it. begin() sets its
+ * snapshot to first_shown(); select_again() of live.js sets it to null first, so that the address
+ * has the snapshot which begin() then shows.
  * @type {State}
  */
 const usual = { ...state };
 
 /**
- * The number that a text is, if it is a good one, else the other value.
+ * The number that a text is, if is_good() says so of it, else the other value.
  * @template T
  * @param {string | undefined} text
  * @param {(x: number) => boolean} is_good
@@ -69,14 +71,14 @@ function address() {
 	return said;
 }
 
-/** The index of the process that the address names. */
+/** The index of the process that the address names; 0 if it names none that there is. */
 function process_of_address() {
 	return number_of(address().p, x => is_index(x, 1, view.tabs.length), 0);
 }
 
 /**
- * The newest snapshot; the largest where next to nothing is left of it, as of a program that frees
- * all at its end.
+ * The newest snapshot with stacks; the largest one if the newest has less than a tenth of its
+ * bytes, as of a program that frees all at its end.
  */
 function first_shown() {
 	const { full } = view.model, { snaps } = view.data, last = full[full.length - 1];
@@ -85,7 +87,7 @@ function first_shown() {
 	return snaps[last].live[0] * 10 < snaps[most].live[0] ? most : last;
 }
 
-/** Takes the state from the address, except for the process. */
+/** Takes the state from the address, except for the process; what is not valid is the default. */
 function read_address() {
 	const said = address(), { model, data } = view;
 	/** @param {number} x */
@@ -117,7 +119,7 @@ function address_text(member, value) {
 	return value === null ? '' : String(value === true ? 1 : value);
 }
 
-/** Puts the state into the address, without those values that are usual. */
+/** Puts the state into the address, without the members that are as in usual. */
 function write_address() {
 	/** @type {{[member: string]: any}} */
 	const now = state, before = /** @type {{[member: string]: any}} */ (usual);
@@ -132,8 +134,8 @@ function write_address() {
 }
 
 /**
- * Changes the state, and shows that. To colour by growth it compares with the first snapshot, if
- * none is compared.
+ * Changes the state and the address, and shows the change. A change to colour by growth also
+ * compares with the first snapshot, if none is compared.
  * @param {Partial<ShownState>} changes
  */
 function change(changes) {
@@ -146,8 +148,8 @@ function change(changes) {
 }
 
 /**
- * Finds the names that contain the search, sets view.hits, and says how many they are and what they
- * hold.
+ * Finds the names that match the search, sets view.hits, and says how many they are and what stacks
+ * with them hold.
  */
 function find_names() {
 	const { names } = view.data, text = state.search, found = element('found');
@@ -168,8 +170,8 @@ function find_names() {
 }
 
 /**
- * Whether a name contains a text: a regular expression, or if it is none, the text itself; in upper
- * or lower case.
+ * Returns a function that tells whether a name matches the regular expression in the text, or, if
+ * the text is none, contains the text. Both ignore case.
  * @param {string} text
  * @returns {(name: string) => boolean}
  */
@@ -183,7 +185,7 @@ function matcher(text) {
 	}
 }
 
-/** Asks the model for what the state shows. */
+/** Sets the totals and ages of the view by the state; zooms out of nodes that hold nothing. */
 function take_sums() {
 	const { model } = view, { metric, is_whole, compared } = state;
 	model.show_only(state.part);
@@ -217,7 +219,8 @@ function set_controls() {
 }
 
 /**
- * Draws all, or what depends on some changes.
+ * Draws what depends on members of the state that have changed; without changes, all. The graph is
+ * drawn each time.
  * @param {Partial<ShownState>} [changes]
  */
 function show(changes) {
@@ -265,7 +268,7 @@ function next_colour() {
 }
 
 /**
- * Chooses the snapshot before (-1) or behind (1).
+ * Chooses the snapshot before (-1) or after (1) the one that is shown; nothing if there is none.
  * @param {number} step
  */
 function step_snapshot(step) {
@@ -275,7 +278,7 @@ function step_snapshot(step) {
 	}
 }
 
-/** Ends the search, or zooms out by one. */
+/** Ends the search; if there is none, zooms out to the caller of the zoomed node. */
 function step_out() {
 	if (state.search) {
 		change({ search: '' });
@@ -325,7 +328,7 @@ function take_key(event) {
 }
 
 /**
- * Does what a key says that is not typed into a field.
+ * Does what a key means that was not typed into a field.
  * @param {KeyboardEvent} event
  */
 function take_letter(event) {
@@ -344,7 +347,7 @@ function take_letter(event) {
 }
 
 /**
- * Has a control change the state by its value.
+ * Makes an event of a control change the state by the control's value.
  * @param {string} id
  * @param {(value: string) => Partial<ShownState>} changes
  * @param {'onchange' | 'oninput'} event
@@ -354,8 +357,8 @@ function listen_to(id, changes, event = 'onchange') {
 }
 
 /**
- * A click on a box zooms, a double click chooses its function, the mouse over it tells what it
- * holds.
+ * Sets the events of the graph: a click on a box zooms, a double click chooses its function, the
+ * mouse over it tells what it holds.
  */
 function listen_to_graph() {
 	const graph = element('flame');
@@ -381,7 +384,7 @@ function listen_to_graph() {
 	graph.onblur = draw_graph;
 }
 
-/** Has all controls work. */
+/** Sets the events of all controls. */
 function listen_to_controls() {
 	listen_to('snap', value => ({ snapshot: Number(value) }));
 	listen_to('from', value => ({ compared: value === '' ? null : Number(value) }));
@@ -400,7 +403,7 @@ function listen_to_controls() {
 }
 
 /**
- * Has all events of the page work; called once, at the start.
+ * Sets all events of the page; called once, at the start.
  * @param {(process: number) => void} open  shows another process
  */
 function listen(open) {
@@ -447,7 +450,7 @@ function begin(process) {
 	show();
 }
 
-/** Fills the lists of snapshots, threads and labels. */
+/** Fills the lists to choose from: of snapshots, and of the first 1000 threads and labels. */
 function fill_choices() {
 	const { model, data } = view;
 	const snapshots = () => model.full.map(snapshot => {

@@ -2,7 +2,7 @@
 // figures of the snapshot. Called by show() and begin() of state.js, which say when each changes.
 // Cells are those of fill() in tools.js.
 
-// Rows of the tables of labels and of threads.
+// The most rows of the table of labels and of that of threads.
 const SHOWN_PARTS = 100;
 /** @type {Column} */
 const STACK_COLUMN = ['stack, from the owner to its callers', 't'];
@@ -13,14 +13,14 @@ const SUSPECTS_OF_SERIES = 'What grew in nearly all steps and goes on growing; n
 const SUSPECTS_OF_ONE = 'By the ages of what lives in this one snapshot: bytes of all ages, in'
 	+ ' proportion to the time; not what is only old (a table, a full cache) or only young.';
 
-/** The sums of the snapshot that is compared with, null if there is none. */
+/** The sums of the snapshot compared with, null if none is. */
 function sums_before() {
 	return state.compared === null ? null : view.model.sums(state.compared);
 }
 
 /**
- * The names of all functions that hold something now or before, in the chosen order: kept until
- * that changes.
+ * The names of all functions that hold something now or before, in the order of the state. The list
+ * is kept until what it depends on changes.
  * @param {Sums} now
  * @param {Sums | null} before
  */
@@ -37,8 +37,7 @@ function ordered_names(now, before) {
 }
 
 /**
- * By how many bytes the functions themselves have grown, by name; their bytes if nothing is
- * compared.
+ * By name, by how many bytes self has grown; without a snapshot compared with, self.
  * @param {Sums} now
  * @param {Sums | null} before
  */
@@ -47,7 +46,7 @@ function growth_of_names(now, before) {
 }
 
 /**
- * The title of a column of functions, which orders them by it.
+ * A column of the table of functions; a click on its title orders the functions by it.
  * @param {State['order']} order
  * @param {string} title
  * @returns {Column}
@@ -58,7 +57,7 @@ function order_column(order, title = order) {
 	})];
 }
 
-/** The table of functions, those that the search found first; and callers and callees. */
+/** Fills the table of functions, those that the search found first; and callers and callees. */
 function fill_functions() {
 	const now = view.model.sums(state.snapshot), before = sums_before(), { hits } = view;
 	const names = ordered_names(now, before);
@@ -78,7 +77,7 @@ function fill_functions() {
 }
 
 /**
- * The row of a function, by its name.
+ * The row of a function, by its name. Its shares are of the bytes of the part that is shown.
  * @param {number} name
  * @param {Sums} now
  * @param {Sums | null} before
@@ -110,7 +109,7 @@ function change_cell(bytes) {
 }
 
 /**
- * Callers and callees of the function that was chosen; hidden if none is.
+ * Fills the tables of callers and callees of the chosen function; hides them if none is chosen.
  * @param {Sums} now
  */
 function fill_neighbours(now) {
@@ -141,14 +140,14 @@ function neighbour({ name, bytes }, cum) {
 }
 
 /**
- * Whether chance alone may have made this change.
+ * Whether chance alone may have made this change of a stack: it is less than its margin.
  * @param {Stack} stack
  */
 function is_noise(stack) {
 	return Math.abs(stack.bytes) < margin_of(stack.variance, stack.samples);
 }
 
-/** The stacks that changed most since the snapshot compared with, or else since the first. */
+/** Fills the table of stacks that changed most since the snapshot compared with, or the first. */
 function fill_growth() {
 	const { model, data } = view, { snapshot } = state, key = element('growth-key');
 	const since = state.compared === null ? model.full[0] : state.compared;
@@ -185,7 +184,7 @@ function cells_of_growth(stack, minutes) {
 		names + (is_noise(stack) ? '  (within noise)' : '')];
 }
 
-/** The table of suspects; hidden if there are none. */
+/** Fills the table of suspects; hides it if there are none. */
 function fill_suspects() {
 	const { suspects } = view.data;
 	element('s-suspects').hidden = !suspects.length;
@@ -197,7 +196,8 @@ function fill_suspects() {
 }
 
 /**
- * The row of a suspect; a click on its function shows it in the last snapshot.
+ * The row of a suspect, whose members are those of Suspect; a click on its function shows it in the
+ * last snapshot.
  * @param {Suspect} suspect
  * @returns {Cell[]}
  */
@@ -213,17 +213,17 @@ function cells_of_suspect([node, grown, rate, error, up, steps, live]) {
 		steps ? `${up}/${steps}` : '-', stack];
 }
 
-/** The heaviest whole stacks of the snapshot. */
+/** Fills the list of the heaviest stacks of the snapshot, with wrappers of malloc. */
 function fill_stacks() {
 	element('stacks').replaceChildren(...view.model.stacks(state.snapshot, null, true).list
 		.map(folded_stack));
 }
 
 /**
- * A stack by its place in the list, whose frames are there once it is opened; the first two are
- * open.
+ * A stack as an element to unfold; its frames are made when it is first opened. The first two of
+ * the list are open.
  * @param {Stack} stack
- * @param {number} number
+ * @param {number} number  index in the list
  */
 function folded_stack(stack, number) {
 	const made = make('details'), names = path_names(stack.node);
@@ -260,8 +260,8 @@ function list_of_frames(names, lines) {
 }
 
 /**
- * The text of a part (see Model), as a link that shows it alone, or all again if it is so shown; a
- * plain text if it cannot be (part -1).
+ * The text of a part (see Model) as a link that shows the part alone, or all again if it is shown
+ * alone; the plain text if part is -1, which is a thread that the model does not know.
  * @param {number} part
  * @param {string} text
  */
@@ -273,7 +273,7 @@ function part_link(part, text) {
 }
 
 /**
- * The table of threads or labels; title is "thread" or "label". Hidden if there are none.
+ * Fills the table of threads or labels; title is "thread" or "label". Hides it if there are none.
  * @param {string} title
  * @param {{part: number, text: string, bytes: number, objects: number}[]} rows
  */
@@ -285,7 +285,7 @@ function fill_parts(title, rows) {
 			String(Math.trunc(objects)), part_link(part, text)] })));
 }
 
-/** Labels, threads and figures of the snapshot. */
+/** Fills the tables of labels, of threads and of the metadata of the snapshot. */
 function fill_others() {
 	const { snaps, threads = [], labels } = view.data, snap = snaps[state.snapshot];
 	fill_parts('label', labels ? view.model.by_label(state.snapshot) : []);

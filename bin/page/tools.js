@@ -25,13 +25,13 @@
  * @typedef {State & {snapshot: number}} ShownState
  */
 /**
- * What is shown now: models and tabs are set by report.js and live.js, the rest by begin() and
- * show() (state.js) and what they call.
+ * What is shown now. report.js and live.js set models, report.js tabs; begin() and show() of
+ * state.js, what they call, and events set the rest.
  * @typedef {object} View
  * @property {Model[]} models              by process; each is made when it is first shown
  * @property {Element[]} tabs              of the processes; none if there is one
  * @property {boolean} is_begun            whether the following are set
- * @property {Model} model                 of the process
+ * @property {Model} model                 of the process that is shown
  * @property {Data} data                   its data
  * @property {Float64Array} totals         of each node, in the metric of the state
  * @property {Float64Array | null} totals_before  the same in the snapshot compared with; without
@@ -39,10 +39,11 @@
  * @property {Ages | null} ages            null: none are told
  * @property {Uint8Array | null} hits      of each name: 1 if the search found it; null: no search
  * @property {number} rows                 how many the table of functions has at most
- * @property {{key: string, list: number[]}} ordered  names for this table, and for which state
- * @property {{key: string, boxes: Box[]}} laid  boxes of the graph, and for which state
- * @property {number} focused              node of the box that the keyboard chose
- * @property {string[]} hues               colours of names, those that were drawn
+ * @property {{key: string, list: number[]}} ordered  names in the order of this table; key: the
+ *                                         members of the state on which the list depends
+ * @property {{key: string, boxes: Box[]}} laid  boxes of the graph; key as before
+ * @property {number} focused              node of the box that the keyboard or a click chose
+ * @property {string[]} hues               by name its colour, of names that were drawn
  * @property {number | null} drawn_compared  state.compared when last drawn
  */
 /** @type {ShownState} */
@@ -69,7 +70,7 @@ function control(id) {
 }
 
 /**
- * Bytes as short text: 1.5M.
+ * Bytes as short text: 1.5M; units are powers of 1024.
  * @param {number} bytes
  */
 function size_text(bytes) {
@@ -82,7 +83,7 @@ function size_text(bytes) {
 }
 
 /**
- * An amount in the metric of the state, as text.
+ * A number of objects or of bytes, as the metric of the state says, as text.
  * @param {number} x
  */
 function amount_text(x) {
@@ -113,7 +114,7 @@ function signed(x, text) {
 }
 
 /**
- * A share as text.
+ * A share of all as text in percent; '-' if all is 0.
  * @param {number} part
  * @param {number} all
  */
@@ -132,7 +133,7 @@ function margin_text(variance, samples) {
 }
 
 /**
- * The class of a change: its colour.
+ * The class of a change in style.css, which gives its colour.
  * @param {number} x
  */
 function change_class(x) {
@@ -214,7 +215,7 @@ function option(text, value) {
  * @typedef {[string, string?, Node?]} Column
  */
 /**
- * style: a further class.
+ * style: a class besides that of the column.
  * @typedef {string | Node | {style: string, text: string}} Cell
  */
 /**
@@ -222,7 +223,7 @@ function option(text, value) {
  * @typedef {{is_hit?: boolean, cells: Cell[]}} Row
  */
 /**
- * Fills a table.
+ * Replaces the rows of a table.
  * @param {string} id
  * @param {Column[]} columns
  * @param {Row[]} rows
@@ -270,8 +271,8 @@ function css(name) {
 }
 
 /**
- * Empties a canvas and gives it a height, sharp on every screen; returns what draws on it, in
- * pixels of the page.
+ * Empties a canvas and gives it a height; returns what draws on it. Both are in pixels of the page
+ * (CSS); the canvas itself has the pixels of the screen.
  * @param {string} id
  * @param {number} height
  */
@@ -287,7 +288,7 @@ function painter(id, height) {
 }
 
 /**
- * A response with what gzip packed; null if this browser cannot unpack.
+ * A Response whose body is what gzip packed into these bytes; null if this browser cannot unpack.
  * @param {ArrayBuffer | Uint8Array} bytes
  */
 function unpacked(bytes) {

@@ -25,7 +25,7 @@ function_name(Dwarf_Die *die) {
 	return name;
 }
 
-/* Replaces line ends, so that a name remains one line. */
+/* Prints a text with '?' for each line end, so that it remains one line. */
 static void
 text_print(const char *text) {
 	for (; *text != '\0'; text++)

@@ -57,6 +57,7 @@ try_path(object_t *debug, int root, const char *id, char *path, const char *fron
 	return try_file(debug, file_open(root, path), root, path, id);
 }
 
+/* Tries the path that a build-id has below usr/lib/debug of this root. */
 static bool
 try_by_id(object_t *debug, int root, const char *id, char *path) {
 	char name[2 * ID_BYTES_MAX + 16];

@@ -16,7 +16,7 @@
 enum { MANGLED_MAX = 4096 }; /* bytes; a longer name is not demangled */
 
 /*
- * Bytes that stand for "(anonymous namespace)" and for the brackets in names of operators, as in
+ * Bytes that stand in a name for "(anonymous namespace)" and for the brackets of operators, as in
  * operator<, while pairs of brackets are removed.
  */
 enum { ANONYMOUS = 1, OPEN_ROUND, CLOSE_ROUND, LESS, GREATER };
@@ -211,8 +211,8 @@ cut_qualifiers(char *name) {
 }
 
 /*
- * Skips the return type: gives the last word, or the word with "operator", after which spaces may
- * follow (operator new).
+ * Skips the return type: returns where the last word begins, or the word with "operator", behind
+ * which spaces may follow (operator new).
  */
 static const char *
 skip_return_type(const char *name) {
@@ -229,7 +229,7 @@ skip_return_type(const char *name) {
 	return start;
 }
 
-/* Copies the name with the replaced brackets as they were, without spaces at the end. */
+/* Copies the name, with what was replaced as it was and no spaces at the end, cut to room bytes. */
 static void
 show_hidden(char *to, size_t room, const char *name) {
 	static const char anonymous[] = "(anonymous namespace)";

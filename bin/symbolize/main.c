@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The queries about the current file. */
+/* The queries about the current file: how many there are, and for how many there is memory. */
 typedef struct {
 	query_t *all;
 	size_t count, room;
@@ -44,7 +44,7 @@ file_answer(const char *path, list_t *list) {
 	return reason == NULL;
 }
 
-/* Adds a query for the text "0xHEX"; false if it is malformed. */
+/* Adds a query for the text "0xHEX"; false if it is malformed. Aborts if there is no memory. */
 static bool
 query_try_add(list_t *list, const char *text) {
 	char *end;

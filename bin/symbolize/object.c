@@ -1,8 +1,8 @@
 /*
  * Maps an object file and opens it with libelf and libdw. The mapping is private to this program
- * and not made by libelf, so that object_forget() can return its pages to the kernel after each
- * unit. libdw keeps all that it has decoded; object_renew() closes and reopens it on the same
- * mapping. Both together bound the memory to that of one unit. Exceptions are a file with
+ * and not made by libelf, so that object_forget() can return its pages to the kernel before each
+ * compilation unit. libdw keeps all that it has decoded; object_renew() closes and reopens it on
+ * the same mapping. Both together bound the memory to that of one unit. Exceptions are a file with
  * compressed sections, whose pages stay, and a file of dwz (.gnu_debugaltlink), which is opened
  * here too and stays open. No locks. Called by main.c, table.c, tables.c, debug.c and, before each
  * unit, walk.c.
@@ -35,7 +35,7 @@ object_map(object_t *object, int fd) {
 	return "cannot be mapped";
 }
 
-/* Whether the file has this build-id. */
+/* Whether the file has this build-id, which has len bytes. */
 static bool
 is_alt(Dwarf *alt, const void *id, size_t len) {
 	const void *found;
@@ -46,7 +46,8 @@ is_alt(Dwarf *alt, const void *id, size_t len) {
 
 /*
  * Opens the file to which dwz has moved the common parts of several debug files, if the object has
- * a link to one (.gnu_debugaltlink), beside the object or at an absolute path.
+ * a link to one (.gnu_debugaltlink): a path that is absolute or relative to the object's directory.
+ * Leaves object->alt NULL if there is none with the right build-id.
  */
 static void
 object_open_alt(object_t *object) {

@@ -33,9 +33,10 @@ index_at_or_above(const group_t *group, Dwarf_Addr address) {
 }
 
 /*
- * Whether the DIE contains an address. If is_scope (a function, not a block), it is added to the
- * scopes of each address that it contains: once even if its ranges overlap, because query->count is
- * above level then. Scopes that do not fit into the query are left out.
+ * Whether the DIE contains the address of a query. If is_scope (a function or an inlined call, not
+ * a block), it is added to the scopes of each such query: once even if its ranges overlap, because
+ * query->count is above level then. level is the number of scopes that enclose the DIE. Scopes that
+ * do not fit into the query are left out.
  */
 static bool
 die_try_match(Dwarf_Die *die, const group_t *group, bool is_scope, unsigned level) {
@@ -56,7 +57,7 @@ die_try_match(Dwarf_Die *die, const group_t *group, bool is_scope, unsigned leve
 	return holds;
 }
 
-/* level: scopes above `parent`, and depth: DIEs above it. */
+/* Visits the children of `parent`, which `level` scopes enclose; depth: DIEs above `parent`. */
 static void scope_walk(Dwarf_Die *parent, const group_t *group, unsigned level, unsigned depth);
 
 static void

@@ -13,7 +13,7 @@
 /* An address to look up, and the DIEs (DWARF entries) that contain it, outermost first. */
 typedef struct {
 	Dwarf_Addr address;	/* in the file, without load bias */
-	Dwarf_Off unit;		/* offset of the DIE of its unit; 0: none */
+	Dwarf_Off unit;		/* offset of the DIE of its compilation unit; 0: none */
 	Dwarf_Off scopes[64];	/* offsets of DIEs: a function, then the calls inlined in it */
 	unsigned count;		/* of scopes */
 } query_t;
@@ -24,7 +24,7 @@ typedef struct {
 	/* descriptor of the directory that is the root for its paths; AT_FDCWD: see file_open() */
 	int root;
 	void *image;		/* the mapped file; NULL: none */
-	size_t size;
+	size_t size;		/* of the file, bytes */
 	Elf *elf;
 	Dwarf *dwarf;		/* NULL until object_add_dwarf() */
 	Dwarf *alt;		/* the file that dwz made of the common parts of debug files; NULL: none */
@@ -34,7 +34,8 @@ typedef struct {
 
 /*
  * The receiver of answers: answer_give() calls for each address begin once, then frame for each
- * frame, innermost first. Strings are NULL and the line is 0 if they are not known.
+ * frame, innermost first. Strings are NULL and the line is 0 if they are not known; directory is
+ * what the name of the file is relative to, NULL if that is complete.
  */
 typedef struct answer {
 	void (*begin)(const struct answer *to, Dwarf_Addr address);
@@ -93,10 +94,10 @@ void object_id(object_t *object, char *hex);
 
 /*
  * Finds and opens the debug file of an object; false if there is none. `path` has PATH_MAX bytes
- * and must stay valid while `debug` is open; it gets the path of the file below its root, but that
- * of the last try if the file is from a server, where debug->path is "/". own_root: a descriptor of
- * our root directory, as file_open() needs it to keep links inside. with_servers: debuginfod is
- * asked too.
+ * and must stay valid while `debug` is open; it gets the path of the debug file below its root. If
+ * the file is from a server, debug->path is "/", and `path` has the last path that was tried.
+ * own_root: a descriptor of our root directory, as file_open() needs it to keep links inside.
+ * with_servers: debuginfod is asked too.
  */
 bool debug_try_find(object_t *debug, object_t *object, int own_root, bool with_servers, char *path);
 
@@ -111,7 +112,7 @@ bool symbols_has_all(object_t *object);
 bool symbols_try_find(object_t *object, const uint64_t *addresses, const char **names,
     size_t count);
 
-/* The short demangled form of a linker's name. */
+/* Writes the short demangled form of a linker's name to `to`, cut to `room` bytes with its NUL. */
 void name_for_people(const char *mangled, char *to, size_t room);
 
 /*
@@ -127,10 +128,13 @@ const char *object_answer(object_t *object, query_t *queries, size_t count, cons
  */
 void units_find(object_t *object, query_t *queries, size_t count);
 
-/* Sets the scopes of queries that belong to one unit and are sorted by address. */
+/* Sets the scopes of queries that belong to one unit, have none yet and are sorted by address. */
 void scopes_find(Dwarf_Die *unit, query_t *queries, size_t count);
 
-/* Passes the frames of a query to the receiver; unit NULL: no unit contains the address. */
+/*
+ * Passes the frames of a query, whose scopes are set, to the receiver; unit NULL: no unit contains
+ * the address. A query without scopes gets one frame without a function.
+ */
 void answer_give(Dwarf *dwarf, Dwarf_Die *unit, const query_t *query, const answer_t *to);
 
 /* The callbacks that print text as addr2line -a -f -i does. */

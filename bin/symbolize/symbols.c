@@ -1,11 +1,11 @@
 /*
  * Finds the symbol names of addresses, with the rules of jeprof: first functions in .symtab whose
- * size covers the address, then those in .dynsym, then the nearest label of .symtab below it in the
- * same section. Of several functions the smallest is used; of those of the same size the one with
- * fewer leading underscores, then a global one, then the one with the shorter name, then the first
- * by the alphabet. Each of the three searches makes one pass over the symbols, for all addresses
- * that have no name yet; memory is proportional to the number of addresses. No locks. Called by
- * tables.c.
+ * size covers the address, then those in .dynsym, then the nearest label (a symbol without a size)
+ * of .symtab at or below it in the same section, here at any distance. Of several functions the
+ * smallest is used; of those of the same size the one with fewer leading underscores, then a global
+ * one, then the one with the shorter name, then the first by the alphabet. Each of the three
+ * searches makes one pass over the symbols, for all addresses that have no name yet; memory is
+ * proportional to the number of addresses. No locks. Called by tables.c.
  */
 #include "symbolize.h"
 
@@ -15,9 +15,9 @@
 /* A symbol, or the best one so far for an address. */
 typedef struct {
 	GElf_Addr start;
-	GElf_Xword size;
+	GElf_Xword size;	/* bytes; in a search for labels see sections_set() */
 	const char *name;	/* NULL: none */
-	unsigned bind;
+	unsigned bind;		/* STB_* */
 } choice_t;
 
 /* A search for the names of some addresses. */
@@ -173,8 +173,8 @@ left_collect(const uint64_t *addresses, const char *const *names, size_t count, 
 }
 
 /*
- * Sets best[].start of each address to the start of its code section. An address outside of all
- * code sections gets the size UINT64_MAX.
+ * Sets best[].start of each address to the start of its code section, best[].size to 0. An address
+ * outside of all code sections gets the size UINT64_MAX instead, so that it gets no name.
  */
 static void
 sections_set(object_t *object, search_t *s) {

@@ -40,7 +40,7 @@
 enum {
 	CPU_SECONDS = 60,		/* limit of CPU time */
 	ROOM = 1 << 30,			/* bytes of address space beside the files */
-	/* object and debug file together may take so many times the bytes of the object */
+	/* bytes of address space that object and debug file may take, for each byte of the object */
 	DEBUG_FACTOR = 12,
 	ADDRESSES_MAX = 1 << 20,	/* on stdin */
 	OBJECTS_MAX = 4,		/* options --object */
@@ -56,7 +56,7 @@ typedef struct {
 } order_t;
 
 /* ---- limits ---- */
-/* Fails only if the hard limit is lower than the value; then that lower one stays. */
+/* Sets the soft and the hard limit. Fails only if the hard one is lower; then both stay. */
 static void
 limit_set(int what, rlim_t value) {
 	struct rlimit limit = {value, value};
@@ -83,9 +83,9 @@ space_limit(const order_t *order) {
 }
 
 /*
- * Drops all capabilities and limits time and file size. From here on only files that the plain user
- * may read can be opened. Results are not checked: it needs no right to drop rights, and under a
- * filter of system calls that refused it jeprofd would have ended (drop_rights).
+ * Drops all capabilities and limits time and file size. From here on only files can be opened that
+ * the user may read without capabilities. Results are not checked: to drop rights needs none, and
+ * under a filter of system calls that refused it jeprofd would have ended (drop_rights).
  */
 static void
 privileges_drop(bool with_servers) {
@@ -112,6 +112,7 @@ others_close(const order_t *order) {
 }
 
 /* ---- the command line ---- */
+/* A decimal number from 0 to INT_MAX; -1 for another text. */
 static int
 number_read(const char *text) {
 	char *end;
@@ -121,8 +122,8 @@ number_read(const char *text) {
 }
 
 /*
- * Parses an option with a descriptor; false if it is none, the descriptor is no number, or there
- * are too many objects.
+ * Parses an option whose value is a descriptor; false if it is no such option, the value is no
+ * number, or there are too many objects.
  */
 static bool
 try_descriptor(order_t *order, const char *name, const char *value) {
@@ -185,7 +186,8 @@ addresses_read(size_t *count) {
 /* ---- the object ---- */
 /*
  * Opens the first of the files (descriptors; -1: not opened) whose build-id is that of the key;
- * with a key that begins with 'x', which stands for no build-id, the first ELF file.
+ * with a key that begins with 'x', which stands for no build-id, the first ELF file. False: none is
+ * open.
  */
 static bool
 object_try_find(object_t *object, const order_t *order, const int *files) {
@@ -205,6 +207,7 @@ object_try_find(object_t *object, const order_t *order, const int *files) {
 	return false;
 }
 
+/* Makes the table, without frames if no object is found, and writes it: 0 or ENOMEM, EFBIG, EIO. */
 static int
 table_run(const order_t *order, const int *files, const uint64_t *addresses, size_t count) {
 	object_t object = {.alt_fd = -1};

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Rows, with those of the older table; bytes of strings, above which none is added. */
+/* Rows from which on none of the older table is copied; bytes of strings, the same for all. */
 enum { ROWS_MAX = 1 << 21, STRINGS_MAX = NAMES_TABLE_MAX / 2 };
 
 /* ---- pieces ---- */
@@ -81,7 +81,7 @@ addresses_sort(uint64_t *all, size_t count) {
 }
 
 /* ---- frames from DWARF ---- */
-/* The callback answer_t.begin: makes the address the current one, still without frames. */
+/* The callback answer_t.begin: makes the address the current one, without frames yet. */
 static void
 tables_begin(const answer_t *to, Dwarf_Addr address) {
 	tables_t *t = to->context;
@@ -92,7 +92,7 @@ tables_begin(const answer_t *to, Dwarf_Addr address) {
 		t->found[t->at] = (told_t){t->ntold, 0};
 }
 
-/* The callback answer_t.frame: adds a frame to the current address. */
+/* The callback answer_t.frame: adds a frame to the current address, NAMES_FRAMES_MAX at most. */
 static void
 tables_frame(const answer_t *to, const char *function, const char *directory, const char *file,
     int line) {

@@ -15,6 +15,7 @@ typedef struct {
 	size_t first, count;
 } told_t;
 
+/* The caller sets key to without_dwarf, the rest is 0 before tables_make(). "room": in elements. */
 typedef struct {
 	const char *key;	/* of the table */
 	int old;		/* descriptor of a table whose rows are copied; -1: none */
@@ -25,7 +26,8 @@ typedef struct {
 	const uint64_t *addresses;
 	const char **symbols;	/* by index of the address; NULL: no symbol was found */
 	told_t *found;		/* by index of the address */
-	size_t count, at;	/* number of addresses; index of the current one in callbacks */
+	/* number of addresses; index of the one that the callbacks tell of, count: of none */
+	size_t count, at;
 	names_frame_t *told;	/* all frames from DWARF; `name` is not set yet */
 	size_t ntold, told_room;
 	names_row_t *rows;	/* of the table that is written */

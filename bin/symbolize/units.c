@@ -22,7 +22,7 @@ query_at(const query_t *queries, size_t count, Dwarf_Addr address) {
 	return low;
 }
 
-/* Sets the units that .debug_aranges gives; returns how many. */
+/* Sets the units that .debug_aranges gives; returns of how many queries. */
 static size_t
 units_by_table(object_t *object, query_t *queries, size_t count) {
 	Dwarf_Aranges *table;
@@ -39,7 +39,7 @@ units_by_table(object_t *object, query_t *queries, size_t count) {
 	return found;
 }
 
-/* Assigns the unit with this DIE to the queries in its ranges that have none; returns how many. */
+/* Gives the unit with this DIE to the queries in its ranges that have none; returns to how many. */
 static size_t
 unit_claim(Dwarf_Die *die, query_t *queries, size_t count) {
 	Dwarf_Addr base, start, end;

@@ -1,9 +1,10 @@
 /*
- * Answers all queries about one object: sorts them by address, finds the unit of each (units.c),
- * sorts them by unit, and for each unit finds the scopes (scopes.c) and reports the frames
- * (answer.c). Each unit is read once. libdw is restarted before each one, so the memory needed is
+ * Answers all queries about one object: sorts them by address, finds the compilation unit of each,
+ * sorts them by unit, and for each unit finds the scopes (the functions and inlined calls that
+ * contain the address) and reports the frames: units.c, scopes.c and answer.c do these three. Each
+ * unit is read once. libdw is closed and reopened before each one, so the memory needed is
  * that of the largest unit (exceptions: object.c), or that of the heads of all units, which
- * units_find() decodes; it is restarted before the first one to free these. Queries without a unit
+ * units_find() decodes and which the reopening before the first unit frees. Queries without a unit
  * are answered too. No locks. Called by main.c and tables.c.
  */
 #include "symbolize.h"
@@ -24,7 +25,7 @@ by_unit(const void *a, const void *b) {
 	return x->unit < y->unit ? -1 : x->unit > y->unit ? 1 : by_address(a, b);
 }
 
-/* Answers the queries of one unit, or those that have none. */
+/* Answers queries (at least one) that all have the same unit, or all none. */
 static void
 unit_answer(object_t *object, query_t *queries, size_t count, const answer_t *to) {
 	Dwarf_Die unit;
