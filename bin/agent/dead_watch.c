@@ -167,7 +167,7 @@ try_open(held_t *h, const jeprof_target_t *t) {
 	h->box = jeprof_box_open(t);
 	h->is_locked = h->box >= 0 && is_lock_held(h->box);
 	h->process = (int)syscall(SYS_pidfd_open, t->pid, 0);
-	h->root = h->box >= 0 ? open_root(t->pid) : 0;
+	h->root = h->box >= 0 ? open_root(t->task) : 0;
 	read_labels(t, &h->labels);
 	return h->process >= 0 && read_usage(t->pid, t->start, &f);
 }

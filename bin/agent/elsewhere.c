@@ -67,7 +67,7 @@ static bool
 has_program_section(int pid, const char *name) {
 	char path[64];
 	struct stat st;
-	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	snprintf(path, sizeof(path), "/proc/%d/exe", jeprof_task(pid));
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	bool has = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && has_section(fd, name);
 	if (fd >= 0) {
@@ -121,7 +121,7 @@ first_match(const char *name, bool is_program, size_t end) {
 static size_t
 first_mapped(int pid, size_t end) {
 	char path[64], line[LINE_BYTES];
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	snprintf(path, sizeof(path), "/proc/%d/maps", jeprof_task(pid));
 	FILE *maps = fopen(path, "re");
 	int lines = 0;
 	while (maps != NULL && lines++ < LINES_MAX && fgets(line, sizeof(line), maps) != NULL) {
@@ -158,7 +158,7 @@ void
 elsewhere_look(int pid, const char *exe, bool may_search, figures_t *f) {
 	char path[64], text[256];
 	unsigned long long shared = 0;
-	snprintf(path, sizeof(path), "/proc/%d/statm", pid);
+	snprintf(path, sizeof(path), "/proc/%d/statm", jeprof_task(pid));
 	bool is_known = read_file(path, text, sizeof(text)) > 0
 	    && sscanf(text, "%*s %*s %llu", &shared) == 1;
 	/* 0 also if the process has just ended; the sentence then tells 0B of code and files. */

@@ -58,7 +58,7 @@ static void
 read_program(const jeprof_target_t *t, labels_t *l) {
 	char path[64];
 	struct stat st;
-	snprintf(path, sizeof(path), "/proc/%d/exe", t->pid);
+	snprintf(path, sizeof(path), "/proc/%d/exe", t->task);
 	ssize_t n = readlink(path, l->exe, sizeof(l->exe) - 1);
 	l->exe[n > 0 ? n : 0] = '\0';
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -141,7 +141,7 @@ take_cgroup(const char *text, labels_t *l) {
 static void
 read_cgroup(const jeprof_target_t *t, labels_t *l) {
 	char path[64], text[8192];
-	snprintf(path, sizeof(path), "/proc/%d/cgroup", t->pid);
+	snprintf(path, sizeof(path), "/proc/%d/cgroup", t->task);
 	if (read_file(path, text, sizeof(text)) > 0) {
 		take_cgroup(text, l);
 	}
@@ -241,22 +241,40 @@ read_labels(const jeprof_target_t *t, labels_t *l) {
 	    : (int)strlen(l->comm), is_service ? l->unit : l->comm);
 }
 
-bool
-read_usage(int pid, uint64_t start, figures_t *f) {
+/* What read_usage() takes from the file stat of a process or thread. */
+typedef struct usage_s {
+	char state;
+	unsigned long long threads; /* of the process */
+	unsigned long long start;   /* ticks from boot */
+	unsigned long long pages;   /* resident; 0 if the thread has ended */
+} usage_t;
+
+static bool
+read_stat(int id, usage_t *u) {
 	char path[64], text[1024];
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	snprintf(path, sizeof(path), "/proc/%d/stat", id);
 	if (read_file(path, text, sizeof(text)) <= 0) {
 		return false;
 	}
 	const char *at = strrchr(text, ')'); /* the name before it may hold anything */
-	unsigned long long threads = 0, its_start = 0, pages = 0;
-	char state = 'X';
-	if (at == NULL || sscanf(at, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-	    "%*s %llu %*s %llu %*s %llu", &state, &threads, &its_start, &pages) != 4
-	    || its_start != start || state == 'Z' || state == 'X') {
+	return at != NULL && sscanf(at, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+	    "%*s %*s %llu %*s %llu %*s %llu", &u->state, &u->threads, &u->start, &u->pages) == 4;
+}
+
+bool
+read_usage(int pid, uint64_t start, figures_t *f) {
+	usage_t u, other;
+	if (!read_stat(pid, &u) || u.start != start) {
 		return false;
 	}
-	f->threads = threads;
-	f->rss = pages * (uint64_t)sysconf(_SC_PAGESIZE);
+	if (u.state == 'Z' || u.state == 'X') { /* its first thread has ended */
+		int task = jeprof_task(pid);
+		if (task == pid || !read_stat(task, &other)) {
+			return false;
+		}
+		u.pages = other.pages;
+	}
+	f->threads = u.threads;
+	f->rss = u.pages * (uint64_t)sysconf(_SC_PAGESIZE);
 	return true;
 }

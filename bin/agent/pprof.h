@@ -21,7 +21,8 @@ enum {
 struct pprof_request {
 	const char *default_type; /* sample type that tools show at first; NULL: "inuse_space" */
 	const char *cache_dir;    /* of tables of names; NULL: they are kept in memory */
-	pid_t pid;                /* process whose root (/proc/PID/root) is searched for objects */
+	/* id of the process, or of a thread, whose root (/proc/PID/root) is searched for objects */
+	pid_t pid;
 	const char *root;         /* with pid 0: the directory that is searched; NULL: no names */
 	/* path of jeprof-symbolize; NULL: beside this program, else $PATH's */
 	const char *symbolizer;

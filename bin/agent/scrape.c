@@ -517,7 +517,7 @@ encode_otlp(job_t *j, struct pprof_profile *profile, const struct pprof_request 
 static void
 convert(job_t *j, const jeprof_reply_t *now, const char *before, size_t before_bytes) {
 	struct pprof_profile *profile = NULL;
-	struct pprof_request request = {.cache_dir = options.cache_dir, .pid = j->target.pid,
+	struct pprof_request request = {.cache_dir = options.cache_dir, .pid = j->target.task,
 	    .cache_bytes = options.cache_max, .use_debuginfod = options.use_debuginfod,
 	    .has_ages = j->order.has_ages,
 	    .default_type = j->order.kind == job_allocs ? "alloc_space" : "inuse_space"};

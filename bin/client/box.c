@@ -59,7 +59,7 @@ int
 jeprof_box_open(const jeprof_target_t *t) {
 	char path[64];
 	int fd = -1;
-	snprintf(path, sizeof(path), "/proc/%d/fd", t->pid);
+	snprintf(path, sizeof(path), "/proc/%d/fd", t->task);
 	DIR *dir = opendir(path);
 	if (dir == NULL) {
 		return -1;

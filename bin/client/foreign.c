@@ -46,7 +46,7 @@ client_loaded_allocator(const jeprof_target_t *t, char *buf, size_t size) {
 	char path[64], *line = NULL;
 	const char *found = NULL;
 	size_t room = 0;
-	snprintf(path, sizeof(path), "/proc/%d/maps", t->pid);
+	snprintf(path, sizeof(path), "/proc/%d/maps", t->task);
 	FILE *maps = fopen(path, "re");
 	while (maps != NULL && found == NULL && getline(&line, &room, maps) > 0) {
 		line[strcspn(line, "\n")] = '\0';
@@ -155,7 +155,7 @@ has_malloc(int fd) {
 const char *
 client_linked_allocator(const jeprof_target_t *t, char *buf, size_t size) {
 	char path[64], exe[PATH_MAX];
-	snprintf(path, sizeof(path), "/proc/%d/exe", t->pid);
+	snprintf(path, sizeof(path), "/proc/%d/exe", t->task);
 	ssize_t n = readlink(path, exe, sizeof(exe) - 1);
 	exe[n > 0 ? n : 0] = '\0';
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -233,7 +233,7 @@ client_restart_line(const jeprof_target_t *t, char *buf, size_t size) {
 	library_path(library, sizeof(library));
 	snprintf(buf, size, "LD_PRELOAD=%s", library);
 	size_t at = strlen(buf);
-	ssize_t length = client_read_proc(t->pid, "cmdline", text, sizeof(text));
+	ssize_t length = client_read_proc(t->task, "cmdline", text, sizeof(text));
 	for (char *word = text; length > 0 && word < text + length && at + 2 < size;
 	    word += strlen(word) + 1) {
 		size_t n = put_word(buf + at + 1, size - at - 6, word);

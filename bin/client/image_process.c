@@ -19,7 +19,7 @@
 static int
 maps_copy(jeprof_image_t *image) {
 	char path[64], buf[16384];
-	snprintf(path, sizeof(path), "/proc/%d/maps", image->target->pid);
+	snprintf(path, sizeof(path), "/proc/%d/maps", image->target->task);
 	int fd = open(path, O_RDONLY | O_CLOEXEC), error = 0;
 	ssize_t n;
 	while (fd >= 0 && error == 0 && (n = read(fd, buf, sizeof(buf))) > 0) {
@@ -50,7 +50,7 @@ image_of_process(jeprof_image_t *image) {
 		return image_fail(image, ENOENT, "%d %s: nothing has started the profiler yet, or its "
 		    "library is older than this program", t->pid, t->name);
 	}
-	snprintf(path, sizeof(path), "/proc/%d/exe", t->pid);
+	snprintf(path, sizeof(path), "/proc/%d/exe", t->task);
 	client_read_link(path, image->exe, sizeof(image->exe));
 	int error = maps_copy(image);
 	if (error == 0 && image_find_objects(image, &block) != 0) {

@@ -96,9 +96,14 @@ typedef struct jeprof_head_s {
 typedef struct jeprof_target_s {
 	/* Set by jeprof_find. */
 	int pid;                /* in the caller's pid namespace */
+	/*
+	 * The id whose directory in /proc shows memory and files: pid, or that of a thread that runs, if
+	 * the first thread has ended before the others (pthread_exit() in main)
+	 */
+	int task;
 	unsigned own_pid;       /* as the process sees itself */
 	uint64_t start;         /* clock ticks from boot to its start; with the pid its identity */
-	char state;             /* 'R', 'S', ... of /proc/PID/stat */
+	char state;             /* 'R', 'S', ... of `task` */
 	unsigned uids[3];       /* real, effective, saved */
 	uint64_t caps;          /* permitted capabilities, one bit each */
 	char name[JEPROF_NAME]; /* of its main thread */
@@ -172,7 +177,13 @@ typedef struct jeprof_reply_s {
  */
 int jeprof_find(jeprof_target_t *t, int pid);
 
-/* Whether t is still the process that was found; sets state. 0 or ESRCH. */
+/*
+ * The field `task` of a process: the id whose directory in /proc shows its memory and files. pid if
+ * it has ended.
+ */
+int jeprof_task(int pid);
+
+/* Whether t is still the process that was found; sets state and task. 0 or ESRCH. */
 int jeprof_check_same(jeprof_target_t *t);
 
 /*

@@ -44,7 +44,7 @@ bool
 client_read_memory(const jeprof_target_t *t, uint64_t at, void *buf, size_t size) {
 	if (t->way == jeprof_way_calls) {
 		struct iovec here = {buf, size}, there = {(void *)(uintptr_t)at, size};
-		return process_vm_readv(t->pid, &here, 1, &there, 1, 0) == (ssize_t)size;
+		return process_vm_readv(t->task, &here, 1, &there, 1, 0) == (ssize_t)size;
 	}
 	return pread(t->fd, buf, size, (off_t)at) == (ssize_t)size;
 }
@@ -54,7 +54,7 @@ client_write_memory(const jeprof_target_t *t, uint64_t at, const void *buf, size
 	if (t->way == jeprof_way_calls) {
 		struct iovec here = {(void *)(uintptr_t)buf, size};
 		struct iovec there = {(void *)(uintptr_t)at, size};
-		return process_vm_writev(t->pid, &here, 1, &there, 1, 0) == (ssize_t)size;
+		return process_vm_writev(t->task, &here, 1, &there, 1, 0) == (ssize_t)size;
 	}
 	return pwrite(t->fd, buf, size, (off_t)at) == (ssize_t)size;
 }
@@ -83,13 +83,13 @@ add_range(search_t *s, const char *line, size_t *room) {
 	return 0;
 }
 
-/* Reads /proc/PID/maps into s->ranges; 0 or an errno. */
+/* Reads the maps of the process into s->ranges; 0 or an errno. */
 static int
 read_maps(search_t *s) {
 	char path[64], *line = NULL;
 	size_t size = 0, room = 0;
 	int error = 0;
-	snprintf(path, sizeof(path), "/proc/%d/maps", s->target->pid);
+	snprintf(path, sizeof(path), "/proc/%d/maps", s->target->task);
 	FILE *maps = fopen(path, "re");
 	if (maps == NULL) {
 		return errno;

@@ -53,11 +53,11 @@ client_read_link(const char *path, char *buf, size_t size) {
 	return buf;
 }
 
-/* Reads state and start time (field 22) of a process; false if there is none. */
+/* Reads state and start time (field 22) in the file /proc/PID/NAME; false if there is none. */
 static bool
-read_stat(int pid, char *state, uint64_t *start) {
+read_stat(int pid, const char *name, char *state, uint64_t *start) {
 	char text[1024];
-	if (client_read_proc(pid, "stat", text, sizeof(text)) <= 0) {
+	if (client_read_proc(pid, name, text, sizeof(text)) <= 0) {
 		return false;
 	}
 	char *at = strrchr(text, ')'); /* the name before it may hold anything */
@@ -73,6 +73,45 @@ read_stat(int pid, char *state, uint64_t *start) {
 	return at != NULL;
 }
 
+/* Whether a thread in this state has ended; /proc has it until its process is waited for. */
+static bool
+is_over(char state) {
+	return state == 'Z' || state == 'X';
+}
+
+/*
+ * Sets *task to the id of a thread that runs, and *state to its state. The first thread is taken
+ * unless it has ended (pthread_exit() in main). False if all threads have ended.
+ */
+static bool
+find_task(int pid, int *task, char *state) {
+	char path[64], name[320];
+	uint64_t start;
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	DIR *dir = is_over(*state) ? opendir(path) : NULL;
+	struct dirent *e;
+	*task = pid;
+	while (is_over(*state) && dir != NULL && (e = readdir(dir)) != NULL) {
+		snprintf(name, sizeof(name), "task/%s/stat", e->d_name);
+		*task = read_stat(pid, name, state, &start) && !is_over(*state) ? atoi(e->d_name) : pid;
+	}
+	if (dir != NULL) {
+		closedir(dir);
+	}
+	return !is_over(*state);
+}
+
+int
+jeprof_task(int pid) {
+	char state;
+	uint64_t start;
+	int task = pid;
+	if (read_stat(pid, "stat", &state, &start)) {
+		find_task(pid, &task, &state);
+	}
+	return task;
+}
+
 const char *
 client_status_line(const char *text, const char *key) {
 	const char *at = strstr(text, key);
@@ -82,7 +121,7 @@ client_status_line(const char *text, const char *key) {
 uint64_t
 client_rss(const jeprof_target_t *t) {
 	char text[CLIENT_STATUS_BYTES];
-	unsigned long long kib = client_read_proc(t->pid, "status", text, sizeof(text)) > 0
+	unsigned long long kib = client_read_proc(t->task, "status", text, sizeof(text)) > 0
 	    ? strtoull(client_status_line(text, "\nVmRSS:"), NULL, 10) : 0;
 	return kib * 1024;
 }
@@ -122,8 +161,9 @@ read_identity(jeprof_target_t *t, int pid, int *tgid) {
 	memset(&t->head, 0, sizeof(t->head));
 	memset(&t->fd, 0, sizeof(*t) - offsetof(jeprof_target_t, fd));
 	t->pid = pid;
+	t->task = pid;
 	t->fd = -1;
-	if (!read_stat(pid, &t->state, &t->start)
+	if (!read_stat(pid, "stat", &t->state, &t->start)
 	    || client_read_proc(pid, "status", text, sizeof(text)) <= 0) {
 		return hidden_or_gone(t, pid);
 	}
@@ -144,7 +184,7 @@ jeprof_find(jeprof_target_t *t, int pid) {
 	if (error == 0 && tgid > 0 && tgid != pid) { /* a thread was named */
 		error = read_identity(t, tgid, &tgid);
 	}
-	if (error == 0 && (t->state == 'Z' || t->state == 'X')) {
+	if (error == 0 && !find_task(t->pid, &t->task, &t->state)) {
 		return client_fail(t, ESRCH,
 		    "%d has ended; its parent has not yet fetched its exit status", pid);
 	}
@@ -155,7 +195,7 @@ int
 jeprof_check_same(jeprof_target_t *t) {
 	char state;
 	uint64_t start;
-	if (!read_stat(t->pid, &state, &start) || state == 'Z' || state == 'X') {
+	if (!read_stat(t->pid, "stat", &state, &start) || !find_task(t->pid, &t->task, &state)) {
 		return client_fail(t, ESRCH, "%d %s has ended", t->pid, t->name);
 	}
 	if (start != t->start) {
@@ -172,7 +212,7 @@ jeprof_is_named(const jeprof_target_t *t, const char *name) {
 	if (strcmp(t->name, name) == 0) {
 		return true;
 	}
-	snprintf(link, sizeof(link), "/proc/%d/exe", t->pid);
+	snprintf(link, sizeof(link), "/proc/%d/exe", t->task);
 	client_read_link(link, text, sizeof(text));
 	char *deleted = strstr(text, " (deleted)");
 	if (deleted != NULL) {
@@ -182,7 +222,7 @@ jeprof_is_named(const jeprof_target_t *t, const char *name) {
 	if (base != NULL && strcmp(base + 1, name) == 0) {
 		return true;
 	}
-	if (client_read_proc(t->pid, "cmdline", text, sizeof(text)) <= 0) {
+	if (client_read_proc(t->task, "cmdline", text, sizeof(text)) <= 0) {
 		return false;
 	}
 	base = strrchr(text, '/');

@@ -41,7 +41,7 @@ fetch_file(const jeprof_target_t *t, const prof_stream_t *s, char *to) {
 	static const char want[] = "/memfd:" PROF_MAILBOX_PROFILE_NAME;
 	char path[64], link[128];
 	struct stat st;
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", t->pid, s->fd);
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", t->task, s->fd);
 	client_read_link(path, link, sizeof(link));
 	int fd = strncmp(link, want, sizeof(want) - 1) == 0
 	    ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;

@@ -36,7 +36,7 @@ enum {
 static int
 open_memory(jeprof_target_t *t, bool is_reader) {
 	char path[64], byte;
-	snprintf(path, sizeof(path), "/proc/%d/mem", t->pid);
+	snprintf(path, sizeof(path), "/proc/%d/mem", t->task);
 	t->way = jeprof_way_memory;
 	t->fd = open(path, (is_reader ? O_RDONLY : O_RDWR) | O_CLOEXEC);
 	int error = t->fd < 0 ? errno : 0;
@@ -83,7 +83,7 @@ try_memfd(jeprof_target_t *t, const char *path) {
 static bool
 open_memfd(jeprof_target_t *t) {
 	char path[320];
-	snprintf(path, sizeof(path), "/proc/%d/fd", t->pid);
+	snprintf(path, sizeof(path), "/proc/%d/fd", t->task);
 	DIR *dir = opendir(path);
 	if (dir == NULL) {
 		return false;
@@ -93,7 +93,7 @@ open_memfd(jeprof_target_t *t) {
 	t->block = 0;
 	struct dirent *e = readdir(dir);
 	for (int i = 0; i < FDS_MOST && e != NULL && t->fd < 0; i++, e = readdir(dir)) {
-		snprintf(path, sizeof(path), "/proc/%d/fd/%s", t->pid, e->d_name);
+		snprintf(path, sizeof(path), "/proc/%d/fd/%s", t->task, e->d_name);
 		try_memfd(t, path);
 	}
 	closedir(dir);
@@ -109,7 +109,7 @@ find_dir_named(jeprof_target_t *t, const char *value) {
 	int end = (int)strcspn(value, ",");
 	const char *from = value[0] == '/' ? "root" : "cwd/";
 	struct stat st;
-	int n = snprintf(t->dir, sizeof(t->dir), "/proc/%d/%s%.*s", t->pid, from, end, value);
+	int n = snprintf(t->dir, sizeof(t->dir), "/proc/%d/%s%.*s", t->task, from, end, value);
 	if (n > 0 && n < (int)sizeof(t->dir) && stat(t->dir, &st) == 0) {
 		return true;
 	}
@@ -134,7 +134,7 @@ last_value(const char *conf, const char *key) {
 static bool
 find_dir(jeprof_target_t *t) {
 	char *text = malloc(ENVIRON_MOST);
-	ssize_t length = text != NULL ? client_read_proc(t->pid, "environ", text, ENVIRON_MOST) : -1;
+	ssize_t length = text != NULL ? client_read_proc(t->task, "environ", text, ENVIRON_MOST) : -1;
 	bool is_found = false, is_seen = false;
 	for (char *at = text; length > 0 && at < text + length && !is_seen; at += strlen(at) + 1) {
 		is_seen = strncmp(at, "MALLOC_CONF=", 12) == 0;
@@ -224,7 +224,7 @@ static bool
 is_dumpable(const jeprof_target_t *t, const unsigned gids[3], bool is_last) {
 	char path[64];
 	struct stat st;
-	snprintf(path, sizeof(path), "/proc/%d/maps", t->pid);
+	snprintf(path, sizeof(path), "/proc/%d/maps", t->task);
 	if (stat(path, &st) != 0) {
 		return true;
 	}
@@ -288,7 +288,7 @@ foreign(jeprof_target_t *t) {
 static bool
 is_secure(const jeprof_target_t *t) {
 	char text[4096] __attribute__((aligned(8)));
-	ssize_t length = client_read_proc(t->pid, "auxv", text, sizeof(text));
+	ssize_t length = client_read_proc(t->task, "auxv", text, sizeof(text));
 	const unsigned long *pair = (const void *)text;
 	for (; length >= (ssize_t)(2 * sizeof(*pair)); pair += 2, length -= 2 * sizeof(*pair)) {
 		if (pair[0] == AT_SECURE) {
@@ -330,9 +330,14 @@ without_block(jeprof_target_t *t, const client_finding_t *f) {
  */
 static int
 look_inside(jeprof_target_t *t, client_finding_t *f, int *gone) {
+	int error, task;
 	memset(f, 0, sizeof(*f));
-	int error = open_memory(t, false);
-	*gone = jeprof_check_same(t); /* after the open: the descriptor refers to this process */
+	do {
+		close_fd(t);
+		task = t->task;
+		error = open_memory(t, false);
+		*gone = jeprof_check_same(t); /* after the open: the descriptor refers to this process */
+	} while (*gone == 0 && t->task != task);
 	return *gone == 0 && error == 0 ? client_find_block(t, f) : error;
 }
 

@@ -34,7 +34,7 @@ void
 path_here(const jeprof_target_t *p, const char *path, char *buf, size_t size) {
 	char root[64], jail[PATH_MAX], inside[TEXT_BYTES];
 	struct stat st;
-	snprintf(root, sizeof(root), "/proc/%d/root", p->pid);
+	snprintf(root, sizeof(root), "/proc/%d/root", p->task);
 	print_to(inside, sizeof(inside), "%s%s", root, path);
 	ssize_t n = readlink(root, jail, sizeof(jail) - 1);
 	jail[n > 0 ? n : 0] = '\0';
@@ -52,7 +52,7 @@ void
 path_there(const jeprof_target_t *p, const char *path, char *buf, size_t size) {
 	char root[64], here[PATH_MAX];
 	struct stat ours;
-	snprintf(root, sizeof(root), "/proc/%d/root", p->pid);
+	snprintf(root, sizeof(root), "/proc/%d/root", p->task);
 	if (path[0] == '/' || getcwd(here, sizeof(here)) == NULL) {
 		print_to(buf, size, "%s", path);
 		return;
@@ -71,11 +71,11 @@ check_directory(const jeprof_target_t *p, const char *path) {
 	char there[TEXT_BYTES];
 	struct stat st;
 	const char *slash = strrchr(path, '/');
-	print_to(there, sizeof(there), "/proc/%d/root", p->pid);
+	print_to(there, sizeof(there), "/proc/%d/root", p->task);
 	if (slash == NULL || stat(there, &st) != 0) {
 		return;
 	}
-	print_to(there, sizeof(there), "/proc/%d/root%.*s", p->pid,
+	print_to(there, sizeof(there), "/proc/%d/root%.*s", p->task,
 	    (int)(slash - path + 1), path);
 	if (stat(there, &st) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
 		leave(EXIT_USAGE, "--prefix: %d %s sees no directory %.*s", p->pid, p->name,

@@ -23,12 +23,22 @@ sub Doctor::process {
 	}
 	my $facts = facts($pid);
 	Doctor::find('ok', 'process', sprintf '%s %s, uid %s, %s', $pid, $facts->{name}, $facts->{uid},
-		readlink("/proc/$pid/exe") // 'its program may not be seen');
+		readlink(dir_of($pid) . "/exe") // 'its program may not be seen');
 	surroundings($pid, $facts);
 	$code == 0 ? answered($pid, $status, $facts) : refused($pid, $code, $text);
 	environment($pid, $facts, $status);
 	the_file($pid);
 	return 0;
+}
+
+# The directory in /proc that shows memory and files of a process: its own, or that of a thread that
+# runs, if the first thread has ended before the others (pthread_exit() in main).
+sub dir_of {
+	my ($pid) = @_;
+	for my $dir ("/proc/$pid", glob "/proc/$pid/task/*") {
+		return $dir if read_text("$dir/stat") =~ /.*\) [^ZX]/s;
+	}
+	return "/proc/$pid";
 }
 
 # An object of JSON that jeprofctl wrote, as a hash of texts. Its values are numbers, strings, true
@@ -71,19 +81,19 @@ sub surroundings {
 		"its system calls are filtered (seccomp): a profile takes open, write and rename; if one is refused, status has it as last_error",
 		Talk::word(Tool::own_dir() . '/jeprofctl') . " dump $pid -o profile.heap")
 	    if $facts->{seccomp} == 2;
-	my ($there, $here) = map { readlink("/proc/$_/ns/mnt") // '' } $pid, 'self';
+	my ($there, $here) = map { readlink("$_/ns/mnt") // '' } dir_of($pid), '/proc/self';
 	Doctor::find('ok', 'place',
-		"it has its own mount namespace, as in a container: its files are below /proc/$pid/root")
+		"it has its own mount namespace, as in a container: its files are below " . dir_of($pid) . '/root')
 	    if length $there && length $here && $there ne $here;
 	my %gone = map { $_ =>
-		    1 } read_text("/proc/$pid/maps") =~ m{^\S+ r-xp \S+ \S+ [1-9]\d* +(/.*) \(deleted\)$}mg;
+		    1 } read_text(dir_of($pid) . "/maps") =~ m{^\S+ r-xp \S+ \S+ [1-9]\d* +(/.*) \(deleted\)$}mg;
 	for my $path (sort keys %gone) {
 		my $is_library = Object::base_name($path) =~ /^libjemalloc/;
 		Doctor::find($is_library ? 'ok' : 'warn', 'place',
 			"$path was deleted or replaced since the start; "
 			    . ($is_library ? 'it goes on working'
 				: 'the new file has other names: those of the old one are in /proc'),
-			$is_library ? undef : Talk::command('top', "--exe=/proc/$pid/exe", 'PROFILE'));
+			$is_library ? undef : Talk::command('top', '--exe=' . dir_of($pid) . '/exe', 'PROFILE'));
 	}
 }
 
@@ -139,13 +149,13 @@ sub answered {
 # Elsewhere.
 sub elsewhere {
 	my ($pid, $status) = @_;
-	my (undef, $rss, $shared) = split ' ', read_text("/proc/$pid/statm");
+	my (undef, $rss, $shared) = split ' ', read_text(dir_of($pid) . "/statm");
 	my $heap = $status->{resident} // '';
 	return unless ($shared // '') =~ /^\d+$/ && $heap =~ /^\d+$/;
 	my $page = POSIX::sysconf(POSIX::_SC_PAGESIZE());
-	my @objects = read_text("/proc/$pid/maps") =~ m{ r-xp .* (/.*)$}mg;
+	my @objects = read_text(dir_of($pid) . "/maps") =~ m{ r-xp .* (/.*)$}mg;
 	my $text = Elsewhere::text($rss * $page, $heap, $shared * $page,
-		Elsewhere::whose(readlink("/proc/$pid/exe"), @objects), {});
+		Elsewhere::whose(readlink(dir_of($pid) . "/exe"), @objects), {});
 	Doctor::find('warn', 'memory', $text) if length $text;
 }
 
@@ -183,16 +193,17 @@ sub thresholds {
 # Findings about the environment that the process was started with.
 sub environment {
 	my ($pid, $facts, $status) = @_;
-	my $text = read_text("/proc/$pid/environ");
+	my $dir = dir_of($pid);
+	my $text = read_text("$dir/environ");
 	my %env = map { /^(MALLOC_CONF|LD_PRELOAD)=(.*)$/s ? ($1 => $2) : () } split /\0/, $text;
-	Doctor::preload_names($env{LD_PRELOAD} // '', "/proc/$pid/root", read_text("/proc/$pid/maps"));
+	Doctor::preload_names($env{LD_PRELOAD} // '', "$dir/root", read_text("$dir/maps"));
 	return unless length($status->{version} // '');
 	my $conf = $env{MALLOC_CONF} // '';
-	Doctor::options($conf, "/proc/$pid/root", eval { Run::find_library({ lib => '' }) });
-	my $option = Doctor::settings($conf, "/proc/$pid/root");
-	my $cwd = readlink("/proc/$pid/cwd") // return;
+	Doctor::options($conf, "$dir/root", eval { Run::find_library({ lib => '' }) });
+	my $option = Doctor::settings($conf, "$dir/root");
+	my $cwd = readlink("$dir/cwd") // return;
 	my $name = $option->{prof_prefix} // 'jeprof';
-	Doctor::prefix($name =~ m{^/} ? $name : "$cwd/$name", $cwd, "/proc/$pid/root", $facts,
+	Doctor::prefix($name =~ m{^/} ? $name : "$cwd/$name", $cwd, "$dir/root", $facts,
 		Talk::command('start', $pid, '--prefix', '/tmp/jeprof')) unless $status->{dumps};
 }
 
@@ -200,8 +211,9 @@ sub environment {
 # when all is fine.
 sub the_file {
 	my ($pid) = @_;
-	my $elf = Elf::open_file("/proc/$pid/exe") // return;
-	Doctor::names("/proc/$pid/exe", $elf);
+	my $exe = dir_of($pid) . '/exe';
+	my $elf = Elf::open_file($exe) // return;
+	Doctor::names($exe, $elf);
 	Doctor::stacks($elf);
 	$Doctor::next = Talk::command('dump', $pid);
 }

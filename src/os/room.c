@@ -12,7 +12,7 @@
 #include "util/bits.h"
 #include "util/fmt.h"
 
-/* Fields of /proc/self/statm, in pages: all address space, and its data and stacks. */
+/* Fields of /proc/PID/statm, in pages: all address space, and its data and stacks. */
 #define STATM_SIZE 0u
 #define STATM_DATA 5u
 
@@ -84,16 +84,15 @@ room_limit_of_group(char *text, const char *key, const char *top, const char *na
 	}
 }
 
-/* A field of /proc/self/statm in bytes; 0 if it cannot be read. */
+/* A field of /proc/PID/statm in bytes; 0 if it cannot be read. */
 static uint64_t
 room_statm(unsigned field) {
 	char text[128];
 	char *at = text;
 	uint64_t pages = 0;
 	int err = 0;
-	if (!room_try_read_text("/proc/self/statm", text, sizeof(text))) {
-		return 0;
-	}
+	ssize_t n = sys_read_statm(text, sizeof(text) - 1);
+	text[n > 0 ? n : 0] = '\0';
 	for (unsigned i = 0; i <= field && err == 0; i++) {
 		pages = fmt_parse_uint(at, &at, 10, &err);
 	}

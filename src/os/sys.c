@@ -217,15 +217,42 @@ sys_read(int fd, void *buf, size_t size) {
 	return n;
 }
 
-ssize_t
-sys_read_file(const char *path, void *buf, size_t size) {
-	int fd = sys_open(path, O_RDONLY, 0);
+/* fd: a descriptor, or -errno, which is then the result. */
+static ssize_t
+read_and_close(int fd, void *buf, size_t size) {
 	if (fd < 0) {
 		return fd;
 	}
 	ssize_t n = sys_read(fd, buf, size);
 	sys_close(fd);
 	return n;
+}
+
+ssize_t
+sys_read_file(const char *path, void *buf, size_t size) {
+	return read_and_close(sys_open(path, O_RDONLY, 0), buf, size);
+}
+
+/*
+ * Opens a file of /proc about the calling thread. The files about the process tell no memory once
+ * its first thread has ended (pthread_exit() in main); kernels before 3.17 have only these.
+ */
+static int
+open_own(const char *name) {
+	char path[48];
+	assert(strlen(name) < 16);
+	fmt_snprintf(path, sizeof(path), "/proc/thread-self/%s", name);
+	int fd = sys_open(path, O_RDONLY, 0);
+	if (fd < 0) {
+		fmt_snprintf(path, sizeof(path), "/proc/self/%s", name);
+		fd = sys_open(path, O_RDONLY, 0);
+	}
+	return fd;
+}
+
+ssize_t
+sys_read_statm(char *buf, size_t size) {
+	return read_and_close(open_own("statm"), buf, size);
 }
 
 ssize_t
@@ -495,24 +522,11 @@ sys_dir_each(const char *path, char *buf, size_t size, int (*cb)(void *ctx, cons
 	return err != 0 ? err : (int)-n;
 }
 
-/*
- * Opens the memory map of the calling thread: that of the process is empty once its first thread
- * has ended.
- */
-static int
-open_maps(void) {
-	int fd = sys_open("/proc/thread-self/maps", O_RDONLY, 0);
-	if (fd < 0) {
-		fd = sys_open("/proc/self/maps", O_RDONLY, 0);
-	}
-	return fd;
-}
-
 int
 sys_maps_copy(char *buf, size_t size, int (*cb)(void *ctx, const char *text, size_t len),
     void *ctx) {
 	assert(size > 0);
-	int fd = open_maps();
+	int fd = open_own("maps");
 	if (fd < 0) {
 		return -fd;
 	}

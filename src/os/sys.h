@@ -97,6 +97,11 @@ ssize_t sys_read(int fd, void *buf, size_t size);
  * Returns the number of bytes, or -errno. Adds no NUL.
  */
 ssize_t sys_read_file(const char *path, void *buf, size_t size);
+/*
+ * Reads the file statm of /proc: the pages of the process, also if its first thread has ended.
+ * Returns the number of bytes, or -errno.
+ */
+ssize_t sys_read_statm(char *buf, size_t size);
 /* Writes once. Returns the number of bytes written, or -errno. */
 ssize_t sys_write(int fd, const void *buf, size_t size);
 /*

@@ -8,17 +8,23 @@ cat >grow.cc <<'CC'
 #include <thread>
 #include <vector>
 #include <chrono>
+#include <pthread.h>
 static std::vector<std::string *> orders;
 __attribute__((noinline)) void take_order(int i) { orders.push_back(new std::string(2000 + i % 100, 'x')); }
-int main() {
+static void serve() {
 	for (int i = 0;; i++) {
 		take_order(i);
 		if (i % 8 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 		if (i % 50000 == 0) { for (auto o : orders) delete o; orders.clear(); }
 	}
 }
+int main(int argc, char **argv) {
+	if (argc == 1) serve();
+	std::thread(serve).detach(); // "second": the first thread ends
+	pthread_exit(nullptr);
+}
 CC
-$CXX -g -O1 -o grow grow.cc || { echo "Bail out! no C++"; exit 1; }
+$CXX -g -O1 -o grow grow.cc -pthread || { echo "Bail out! no C++"; exit 1; }
 cat >serve.py <<'PY'
 import time
 kept = []
@@ -35,8 +41,12 @@ LD_PRELOAD=$LIB /usr/bin/python3 serve.py &
 python=$!
 children="$children $python"
 until_true is_target "$python"
-
 ok $? "a C++ program and python are targets" "$(cat targets)"
+LD_PRELOAD=$LIB ./grow second &
+second=$!
+children="$children $second"
+until_true is_target "$second"
+ok $? "so is one whose first thread has ended" "$(grep '^State' "/proc/$second/status")"
 redis=
 if command -v redis-server >/dev/null && command -v redis-benchmark >/dev/null; then
 	LD_PRELOAD=$LIB redis-server --port 0 --unixsocket "$W/redis" --save '' >/dev/null 2>&1 &
@@ -124,6 +134,14 @@ gives 200 heap_v2/16384 "python"
 get "/p/$python/debug/pprof/allocs?seconds=1"
 gzip -dc answer | grep -qi 'bytearray\|PyObject\|PyByteArray'
 ok $? "python: a second of it: $code"
+get "/p/$second/debug/pprof/heap"
+sleep 0.5
+get "/p/$second/debug/pprof/heap"
+gzip -dc answer | grep -q take_order
+ok $? "one whose first thread has ended: $code"
+get /metrics
+has "$out" "jeprof_rss_bytes{pid=\"$second\",comm=\"grow\"" "/metrics has it too"
+is "$(printf '%s\n' "$out" | grep -c "^jeprof_rss_bytes{pid=\"$second\".* 0\$")" 0 "with resident memory"
 if [ -n "$redis" ]; then
 	get "/p/$redis/debug/pprof/heap?raw=1"
 	case $code in 200) ok 0 "redis" ;; *) gives 503 'begins at its next allocation' "redis, which does nothing yet" ;; esac

@@ -790,7 +790,7 @@ prof_sys_rss(void) {
 uint64_t
 prof_sys_rss_read(uint64_t *shared) {
 	char text[128];
-	ssize_t n = sys_read_file("/proc/self/statm", text, sizeof(text) - 1);
+	ssize_t n = sys_read_statm(text, sizeof(text) - 1);
 	*shared = 0;
 	if (n <= 0) {
 		return 0;
