@@ -296,11 +296,23 @@ octal_digits(uint32_t n) {
 	return out;
 }
 
+/* Gives the value of an option the form that it has in MALLOC_CONF; buf holds a ratio. */
+static void
+as_written(const conf_row_t *row, ctl_value_t *value, char buf[FXP_BUF_SIZE]) {
+	if ((row->flags & CONF_OCTAL) != 0) {
+		value->u32 = octal_digits(value->u32);
+	}
+	if (row->type == CONF_FXP) {
+		fxp_print(buf, value->u32);
+		value->s = value->u32 == HPA_DIRTY_MULT_NEVER ? "-1" : buf;
+	}
+}
+
 static void
 print_option(emitter_t *em, const conf_row_t *row, size_t item) {
 	ctl_value_t value;
 	ctl_value_t live;
-	char key[80];
+	char key[80], ratios[2][FXP_BUF_SIZE];
 	const ctl_list_t *list = ctl_dir_opt.list;
 	emitter_type_t type = emitter_type_of(list->type(item));
 	const char *note = row->live;
@@ -311,17 +323,13 @@ print_option(emitter_t *em, const conf_row_t *row, size_t item) {
 	assert((row->flags & CONF_PRINT) != 0 && row == &conf_rows[item]);
 	if (row->type == CONF_I64) {
 		type = emitter_type_int64;
-	}
-	if ((row->flags & CONF_OCTAL) != 0) {
-		value.u32 = octal_digits(value.u32); /* as it is written in MALLOC_CONF */
-	}
-	char ratio[FXP_BUF_SIZE];
-	if (row->type == CONF_FXP) {
-		fxp_print(ratio, value.u32);
-		value.s = value.u32 == HPA_DIRTY_MULT_NEVER ? "-1" : ratio;
+	} else if (row->type == CONF_FXP) {
 		type = emitter_type_string;
 	}
-	if (note != NULL && !read_node(note, &live)) {
+	as_written(row, &value, ratios[0]);
+	if (note != NULL && read_node(note, &live)) {
+		as_written(row, &live, ratios[1]);
+	} else {
 		note = NULL;
 	}
 	fmt_snprintf(key, sizeof(key), "opt.%s", row->key);

@@ -108,6 +108,18 @@ if [ "$has_stats" = true ]; then
 	stats g >short
 	ok "$(grep -q 'Run-time option' short; [ $? -ne 0 ]; echo $?)" "letter g leaves the general part out"
 fi
+# An option whose value may change later is followed by the value of its node: at the end of a program that changed nothing, the same.
+live=dirty_decay_ms:123,muzzy_decay_ms:45,background_thread:true,prof:true,prof_active:false,prof_thread_active_init:false,lg_prof_sample:17
+live=$live,prof_budget:2.5,prof_threshold_alloc:1048577,prof_threshold_large:67108865,prof_threshold_highwater:1048579
+live=$live,prof_highwater_step:1048580,prof_highwater_metric:active,prof_threshold_time_ms:86400001
+live=$live,prof_dump_min_gap_ms:1001,prof_dump_max_files:11,prof_dump_max_bytes:1073741825,prof_dump_keep:newest
+stats "" "$live" >text
+ok "$(grep -q '^  opt.dirty_decay_ms: 123 (arenas.dirty_decay_ms: 123)$' text; echo $?)" "an option and its node"
+is "$(perl -ne 'print if /^  opt\.\w+: (.*) \([a-z_.]+: (.*)\)$/ && $1 ne $2' text)" "" "no node differs from its option"
+if [ "$(asks config.prof)" = true ]; then
+	is "$(grep -o 'opt.prof_budget: .*' text)" 'opt.prof_budget: "2.5" (prof.budget: "2.5")' "a ratio too"
+	is "$(grep -c '^  opt\.\w*: .* (prof\.' text)" 14 "options with a node of the profiler"
+fi
 if ! perl -MJSON::PP -e 1 2>/dev/null; then
 	skip "no JSON::PP"
 	done_testing
