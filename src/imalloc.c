@@ -869,6 +869,7 @@ ifree_sampled(tsd_t *tsd, void *ptr, uint64_t elem, int tcache, size_t usize) {
 		prof_sample_free(tsd, ptr, rec, usize);
 	} else if (unlikely(rec->req_size == TCACHE_REC_IS_SPARE)) {
 		safety_fail("double free");
+		return;
 	}
 	canary_end(ptr, usize);
 	ifree_junk(ptr, elem);

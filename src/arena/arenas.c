@@ -58,13 +58,6 @@ static struct {
 	atomic_zu_t useless;
 } arenas;
 
-/*
- * Index of the arena for allocations in hooks if arena 0 has hooks itself: a hidden arena that
- * belongs to no visible one.
- */
-#define FALLBACK_IND ARENA_HIDDEN(ARENA_LIMIT)
-cassert(FALLBACK_IND < ARENA_TABLE_SIZE);
-
 unsigned
 arenas_narenas_total(void) {
 	return atomic_load_u32(&arenas.total, MO_ACQUIRE);
@@ -316,18 +309,7 @@ arenas_fallback(void) {
 	if (likely(a == NULL || !ehooks_are_custom(&a->pac.src.ehooks))) {
 		return a;
 	}
-	a = arena_table_get(FALLBACK_IND);
-	if (a == NULL) {
-		mutex_lock(&arenas.mtx);
-		a = arena_table_get(FALLBACK_IND);
-		if (a == NULL) {
-			bin_info_boot_sampled();
-			a = arena_new(FALLBACK_IND, false, opt_dirty_decay_ms, opt_muzzy_decay_ms, NULL);
-			arena_table_set(FALLBACK_IND, a);
-		}
-		mutex_unlock(&arenas.mtx);
-	}
-	return a;
+	return arenas_sampled(a);
 }
 
 void
@@ -590,19 +572,15 @@ arenas_try_tick(uint64_t now) {
 	return true;
 }
 
-/* Enumerates all arenas, hidden ones and the fallback (arenas_fallback) too; NULL: no number k. */
+/* Enumerates all arenas, hidden ones too; NULL: none has the number k. */
 static arena_t *
 arenas_nth(unsigned k) {
-	unsigned ind = k / 2;
-	if (ind >= arenas_narenas_total()) {
-		return k % 2 == 0 ? arena_table_get(FALLBACK_IND) : NULL;
-	}
-	return k % 2 == 0 ? arenas_get(ind) : arenas_sampled_get(ind);
+	return k % 2 == 0 ? arenas_get(k / 2) : arenas_sampled_get(k / 2);
 }
 
 static unsigned
 arenas_nth_end(void) {
-	return 2 * arenas_narenas_total() + 1;
+	return 2 * arenas_narenas_total();
 }
 
 size_t

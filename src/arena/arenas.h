@@ -97,7 +97,7 @@ int arenas_hooks(unsigned ind, ehooks_table_t *table, ehooks_table_t **old);
 
 /*
  * The arena for allocations made in a user's hook, or by a thread without a tsd: arena 0, or if
- * that has hooks itself, one that is used for nothing else. NULL: no memory.
+ * that has hooks of the user, its hidden arena, which has the system's. NULL: no memory.
  */
 arena_t *arenas_fallback(void);
 

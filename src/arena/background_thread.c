@@ -27,9 +27,10 @@ bool background_thread_abort;
 #define GAP_NS (10 * NSTIME_PER_MSEC)
 
 typedef struct bg_thread_s {
-	mutex_t mtx;          /* guards the next three */
+	mutex_t mtx;          /* guards the next four */
 	uint64_t nruns;       /* runs (rounds over the thread's arenas) so far */
-	uint64_t between_ns;  /* sum of the times from the begin of a run to that of the next */
+	uint64_t nbetween;    /* times from the begin of a run to that of the next */
+	uint64_t between_ns;  /* their sum */
 	uint64_t last_run_ns; /* when the last run began, monotonic */
 	atomic_u32_t wakes;   /* the futex word on which the thread sleeps; a wake adds 1 */
 	atomic_b_t must_end;
@@ -148,7 +149,10 @@ bg_count_run(bg_thread_t *t, bool is_first) {
 	gate_enter(tls);
 	mutex_lock(&t->mtx);
 	uint64_t now = nstime_monotonic_ns();
-	t->between_ns += is_first ? 0 : nstime_ns_between(t->last_run_ns, now);
+	if (!is_first) {
+		t->nbetween++;
+		t->between_ns += nstime_ns_between(t->last_run_ns, now);
+	}
 	t->last_run_ns = now;
 	t->nruns++;
 	mutex_unlock(&t->mtx);
@@ -390,7 +394,7 @@ background_thread_postfork_child(void) {
 void
 background_thread_stats_read(background_thread_stats_t *out) {
 	bg_thread_t *threads = bg_threads();
-	uint64_t between = 0;
+	uint64_t between = 0, nbetween = 0;
 	memset(out, 0, sizeof(*out));
 	out->num_threads = atomic_load_zu(&bg.nthreads, MO_RELAXED);
 	/* Read without the lock, which may be held for long while a thread's end is awaited. */
@@ -400,13 +404,14 @@ background_thread_stats_read(background_thread_stats_t *out) {
 		mutex_lock(&threads[k].mtx);
 		out->num_runs += threads[k].nruns;
 		between += threads[k].between_ns;
+		nbetween += threads[k].nbetween;
 		mutex_prof_read(&data, &threads[k].mtx);
 		mutex_unlock(&threads[k].mtx);
 		if (data.n_lock_ops > out->max_per_thread.n_lock_ops) {
 			out->max_per_thread = data;
 		}
 	}
-	out->run_interval = out->num_runs > 0 ? between / out->num_runs : 0;
+	out->run_interval = nbetween > 0 ? between / nbetween : 0;
 }
 
 void

@@ -80,6 +80,7 @@ shut_flush(void) {
 /* Discards the memory and removes access. An errno value: access is unchanged. */
 static int
 shut_pages(edata_t *e) {
+	piece_break(e->addr, e->size);
 	int err = pages_purge_forced(e->addr, e->size);
 	return err != 0 ? err : pages_mark_guard(e->addr, e->size);
 }

@@ -3,7 +3,7 @@
  *
  * A tsd is created at the first slow path of a thread and freed at its end. A thread without one
  * (before its first allocation, without memory, in its last destructors, at boot) is served without
- * a cache from arena 0, or if that has hooks of the user from another one (arenas_fallback); its
+ * a cache from arena 0, or if that has hooks of the user from its hidden one (arenas_fallback); its
  * tsd is NULL in the slow path. Only the thread itself uses its tsd, but for a claim of its cache
  * (thread/claim.h). Other threads can make it handle a change of settings (thread/recall.h). All
  * functions here are called inside the gate, but for tsd_boot(), tsd_enter(), tsd_count() and the

@@ -28,6 +28,8 @@ static pthread_mutex_t mtx = PTHREAD_MUTEX_INITIALIZER;
 static char *region, *region_next;
 static unsigned calls[16], faults, wrong_ind, want_ind;
 static bool uncommitted, allocates, refuses_some;
+static size_t hoard;			/* bytes that the next hook allocates and keeps */
+static void *hoarded;
 static size_t limit;			/* bytes that alloc gives at most at once, 0: any */
 static extent_hooks_t table;
 static __thread unsigned depth;
@@ -49,6 +51,10 @@ enter(int which, extent_hooks_t *hooks, unsigned ind) {
 		kept = keep(malloc(100 + (size_t)which * 1000));
 		memset(kept, 7, 100);
 		free(keep(calloc(1, 100000)));
+		if (hoard != 0) {
+			hoarded = memset(keep(malloc(hoard)), 7, hoard);
+			hoard = 0;
+		}
 		depth--;
 	}
 	pthread_mutex_lock(&mtx);
@@ -499,6 +505,26 @@ child_zero(void) {
 		keep(malloc(100));
 	small = keep(malloc(100));
 	ok(small >= region && small < region + REGION, "small ones too, though the hook allocates");
+	if (ctl_bool("config.stats")) {
+		ctl_epoch();
+		size_t allocated = ctl_size("stats.allocated"), active = ctl_size("stats.active");
+
+		char *grow[64] = {NULL};
+
+		hoard = 7 << 20;
+		for (int i = 0; i < 64 && hoard != 0; i++)
+			grow[i] = keep(malloc(7 << 20));
+		for (int i = 0; i < 64; i++)
+			free(grow[i]);
+		ok(hoarded != NULL && hoard == 0, "a hook has allocated 7 MiB");
+		ctl_epoch();
+		ok(ctl_size("stats.allocated") >= allocated + (7 << 20), "which are in the statistics");
+		ok(ctl_size("stats.active") >= active + (7 << 20), "as pages too");
+		free(hoarded);
+		is_int(ctl_arena("purge", MALLCTL_ARENAS_ALL), 0, "purge of all arenas");
+		ctl_epoch();
+		is_uint(ctl_size("stats.arenas.4096.pdirty"), 0, "no page is dirty");
+	}
 	free(p);
 	free(huge);
 	free(small);
