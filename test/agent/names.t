@@ -41,8 +41,9 @@ sub started {
 	my $pid = fork // die "fork: $!";
 	if (!$pid) { exec @command or exit 127 }
 	push @running, $pid;
-	for (1 .. 400) { # until its libraries are there
-		last if slurp("/proc/$pid/wchan") =~ /pause/ || slurp("/proc/$pid/stat") =~ /\) S/;
+	my ($name) = $command[-2] =~ m{([^/]+)$};
+	for (1 .. 6000) { # until it is that program, behind a chroot, and its libraries are there
+		last if (readlink("/proc/$pid/exe") // '') =~ m{/\Q$name\E$} && (slurp("/proc/$pid/wchan") =~ /pause/ || slurp("/proc/$pid/stat") =~ /\) S/);
 		select undef, undef, undef, 0.01;
 	}
 	return $pid;
@@ -201,7 +202,6 @@ SKIP: {
 	symlink $real, "$root/link";
 	rename $real, "$dir/serve.away";
 	my $inside = started('chroot', $root, $real, 'wait');
-	select undef, undef, undef, 0.3;
 	my $seen = our_dump("$dir/seen.heap", modules => [[0x1000000, 0x2000000, 0x1000000, $made->{stack}[0]{mapping}{build_id}, '/link']],
 		stacks => [[[0x1000000 + $made->{stack}[0]{address} - $made->{stack}[0]{mapping}{start}], 1, 1000]]);
 	my $found = named('--pid', $inside, '--cache', "$dir/c4", $seen);
