@@ -481,8 +481,17 @@ imalloc_orphan(tsd_t *tsd, const imalloc_req_t *req, size_t usize, bool is_own,
 	return p;
 }
 
-void *
-imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
+/* Notes the explicit cache of an operation for tcache_set.c. Returns the outer operation's. */
+static const tcache_t *
+imalloc_name_cache(tsd_t *tsd, int tcache) {
+	const tcache_t *outer = tsd->named;
+	tsd->named = tcaches_get(tsd, (unsigned)tcache);
+	return outer;
+}
+
+/* imalloc_body() without the note that keeps extent hooks off an explicit cache. */
+static void *
+imalloc_unnamed(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
 	imalloc_assert_in_gate(tsd);
 	assert(usize >= req->size);
 	unsigned slot = 0;
@@ -517,6 +526,17 @@ imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
 		tsd->direct_alloc += usize;
 	}
 	return imalloc_finish(tsd, req, p, usize);
+}
+
+void *
+imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
+	if (likely(req->tcache < 0) || tsd == NULL) {
+		return imalloc_unnamed(tsd, req, usize);
+	}
+	const tcache_t *outer = imalloc_name_cache(tsd, req->tcache);
+	void *p = imalloc_unnamed(tsd, req, usize);
+	tsd->named = outer;
+	return p;
 }
 
 static void imalloc_drain_deferred(tsd_t *tsd);
@@ -880,8 +900,9 @@ ifree_sampled(tsd_t *tsd, void *ptr, uint64_t elem, int tcache, size_t usize) {
 	ifree_count_direct(tsd, usize);
 }
 
-void
-ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
+/* ifree_in_gate() without that note. */
+static void
+ifree_unnamed(tsd_t *tsd, void *ptr, int tcache) {
 	imalloc_assert_in_gate(tsd);
 	assert(tcache >= IMALLOC_TCACHE_NONE);
 	uint64_t elem = ifree_elem(ptr, "double free");
@@ -938,6 +959,17 @@ ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 	}
 	arena_dalloc(ptr, elem);
 	ifree_count_direct(tsd, usize);
+}
+
+void
+ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
+	if (likely(tcache < 0) || tsd == NULL) {
+		ifree_unnamed(tsd, ptr, tcache);
+		return;
+	}
+	const tcache_t *outer = imalloc_name_cache(tsd, tcache);
+	ifree_unnamed(tsd, ptr, tcache);
+	tsd->named = outer;
 }
 
 /* Called by deferred_take_all() for each block whose free was deferred. */

@@ -436,7 +436,8 @@ static const ctl_node_t tcache_nodes[] = {
 	    "makes a cache that threads use by MALLOCX_TCACHE(id), and gives its id. EINVAL: no room "
 	    "for the id; EFAULT: no memory, or 4094 are there"),
 	CTL_NODE_W("flush", CTL_UNSIGNED, set_tcache_id_flush, CTL_NEED_NEW,
-	    "empties the cache of this id. EINVAL: no id; EFAULT: unknown"),
+	    "empties the cache of this id. EINVAL: no id; EFAULT: unknown; EAGAIN: an extent hook asks "
+	    "for it, and the thread that called the hook is in the middle of this cache"),
 	CTL_NODE_W("destroy", CTL_UNSIGNED, set_tcache_id_destroy, CTL_NEED_NEW,
 	    "empties the cache of this id and gives it up; the id may come again. Errors as "
 	    "tcache.flush"),

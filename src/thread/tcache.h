@@ -60,6 +60,7 @@ typedef struct tcache_s {
 	ql_t link;            /* in arena->tcaches */
 	arena_t *arena;
 	bool is_auto;         /* a thread's own cache; false: explicit (tcache.create) */
+	bool is_flushed;      /* explicit caches: tcaches_flush() is under way */
 	uint64_t interval;    /* explicit caches: sample interval (bytes) of the present distances */
 	size_t granted;       /* slots beyond the bins' limits, in bytes of objects, filled or not */
 	atomic_zu_t taken;    /* bytes of objects in the stacks that another thread took (claim.h) */

@@ -205,13 +205,25 @@ tcaches_get(tsd_t *tsd UNUSED, unsigned id) {
 	    : __atomic_load_n(&set.caches[id], __ATOMIC_ACQUIRE);
 }
 
+/*
+ * Whether this is an extent hook of the program (it has no tsd) that was called while its thread is
+ * in the middle of this cache: a request or free that names it, or a flush.
+ */
+static bool
+tcaches_is_in_use(const tsd_t *tsd, const tcache_t *tc) {
+	const tsd_t *outer = tls_get()->tsd;
+	return tsd == NULL && outer != NULL && (outer->named == tc || tc->is_flushed);
+}
+
 int
 tcaches_flush(tsd_t *tsd, unsigned id) {
 	tcache_t *tc = tcaches_get(tsd, id);
-	if (tc == NULL) {
-		return EFAULT;
+	if (tc == NULL || tcaches_is_in_use(tsd, tc)) {
+		return tc == NULL ? EFAULT : EAGAIN;
 	}
+	tc->is_flushed = true;
 	tcache_flush(tsd, tc);
+	tc->is_flushed = false;
 	return 0;
 }
 
@@ -219,13 +231,14 @@ int
 tcaches_destroy(tsd_t *tsd, unsigned id) {
 	mutex_lock(&set.mtx);
 	tcache_t *tc = tcaches_get(tsd, id);
-	if (tc != NULL) {
+	bool is_in_use = tc != NULL && tcaches_is_in_use(tsd, tc);
+	if (tc != NULL && !is_in_use) {
 		__atomic_store_n(&set.caches[id], NULL, __ATOMIC_RELEASE);
 		set.free_ids[set.n_free++] = (uint16_t)id;
 	}
 	mutex_unlock(&set.mtx);
-	if (tc == NULL) {
-		return EFAULT;
+	if (tc == NULL || is_in_use) {
+		return tc == NULL ? EFAULT : EAGAIN;
 	}
 	tcache_delete(tsd, tc);
 	return 0;

@@ -23,8 +23,9 @@ int tcache_ncached_max_set(tsd_t *tsd, size_t from, size_t to, size_t n);
 int tcache_ncached_max_get(tsd_t *tsd, size_t size, size_t *n);
 
 /*
- * Explicit caches. 0, or EFAULT: no memory (or tsd NULL), no id left, or no such id. To destroy a
- * cache flushes it first; no other thread may use it meanwhile.
+ * Explicit caches. 0, or EFAULT: no memory (or tsd NULL), no id left, or no such id. EAGAIN: an
+ * extent hook is to flush or destroy the cache that its own thread is in the middle of. To destroy
+ * a cache flushes it first; no other thread may use a cache meanwhile.
  */
 int tcaches_create(tsd_t *tsd, unsigned *id);
 int tcaches_flush(tsd_t *tsd, unsigned id);

@@ -47,6 +47,8 @@ struct tsd_s {
 	size_t arena_mapped;
 	bool is_arena_known;          /* the program has read or written thread.arena */
 	uint32_t n_cache_ends;        /* caches that the thread has deleted, explicit ones included */
+	/* the explicit cache that the request or free under way names: no extent hook may empty it */
+	const struct tcache_s *named;
 	bool is_slow;                 /* the fast path stays closed for this thread */
 	uint8_t shard_seed;           /* chooses the bin of a class with several shards */
 	unsigned gc_next;             /* index of the bin that upkeep of the cache examined last */

@@ -2,6 +2,7 @@
  * Hooks of the program that change or delete the cache of the very request that calls them: each
  * kind of hook with each such change, while blocks of many sizes come and go through every function
  * that allocates. No block is lost, handed out twice or written to; the byte counters are exact.
+ * An extent hook runs in the middle of a fill or a flush, so it may not change that cache at all.
  */
 #include "ctl.h"
 
@@ -12,7 +13,12 @@ static unsigned id;            /* of the explicit cache in use */
 static unsigned arenas[2];     /* those between which thread.arena changes */
 static bool is_in_hook;
 static unsigned n_calls;
+static unsigned n_refused, n_accepted; /* by tcache.flush and tcache.destroy */
+static bool has_cache;         /* id is that of a cache */
+static unsigned empty_id;      /* of an explicit cache that no request names */
+static extent_hooks_t *system_pages; /* NULL: the program has no extent hooks */
 static uint64_t reset_bytes;   /* allocated, and gone by a reset without a free, or kept */
+static unsigned n_wrong;       /* blocks, and answers */
 static bool grows;             /* some blocks are kept, for new maxima of mapped memory */
 
 /* ------------------------------------------------------------------ what a hook does */
@@ -55,18 +61,38 @@ act_ncached(void) {
 	ctl_write("thread.tcache.ncached_max.write", text);
 }
 
-static void
-act_flush(void) {
-	ctl_void("thread.tcache.flush");
-	ctl_write("tcache.flush", id);
+/* tcache.flush or tcache.destroy. */
+static bool
+end_cache(const char *node, unsigned which) {
+	int err = ctl_write(node, which);
+
+	n_refused += err == EAGAIN;
+	n_accepted += err == 0;
+	n_wrong += err != 0 && (err != EAGAIN || system_pages == NULL);
+	return err == 0;
+}
+
+static bool
+make_cache(unsigned *which) {
+	size_t len = sizeof(*which);
+
+	return mallctl("tcache.create", which, &len, NULL, 0) == 0;
 }
 
 static void
-act_destroy(void) {
-	size_t len = sizeof(id);
+act_flush(void) {
+	ctl_void("thread.tcache.flush");
+	if (has_cache)
+		end_cache("tcache.flush", id);
+	end_cache("tcache.flush", empty_id);
+}
 
-	ctl_write("tcache.destroy", id);
-	if (mallctl("tcache.create", &id, &len, NULL, 0) != 0)
+/* No extent hook makes a cache: the loop does then. */
+static void
+act_destroy(void) {
+	if (has_cache && end_cache("tcache.destroy", id))
+		has_cache = make_cache(&id);
+	if (!has_cache && system_pages == NULL)
 		bail_out("no cache");
 }
 
@@ -84,7 +110,8 @@ act_reset(void) {
 
 	if (other == 0 && mallctl("arenas.create", &other, &len, NULL, 0) != 0)
 		bail_out("no arena");
-	reset_bytes += sallocx(keep(mallocx(100, MALLOCX_ARENA(other) | MALLOCX_TCACHE_NONE)), 0);
+	size_t got = sallocx(keep(mallocx(100, MALLOCX_ARENA(other) | MALLOCX_TCACHE_NONE)), 0);
+	reset_bytes += system_pages == NULL ? got : 0; /* what an extent hook requests is not counted */
 	ctl_void(ctl_name(name, "arena.%u.reset", other));
 }
 
@@ -181,6 +208,119 @@ on_alloc(void *extra, unsigned how, void *p, uintptr_t result, const uintptr_t *
 	hook_runs();
 }
 
+/* Extent hooks: all of them are the program's, and those of one kind change the caches. */
+static const char *const extent_kinds[] = {"alloc", "dalloc", "destroy", "commit", "decommit",
+    "purge_lazy", "purge_forced", "split", "merge"};
+static const char *extent_kind;
+
+static bool
+is_kind(const char *kind) {
+	return strcmp(extent_kind, kind) == 0;
+}
+
+static void
+extent_runs(const char *kind) {
+	if (is_kind(kind))
+		hook_runs();
+}
+
+static void *
+on_extent_alloc(extent_hooks_t *h, void *at, size_t size, size_t alignment, bool *zero,
+    bool *commit, unsigned ind) {
+	(void)h;
+	extent_runs("alloc");
+	void *p = system_pages->alloc(system_pages, at, size, alignment, zero, commit, ind);
+	*commit = false; /* so that there are calls of commit */
+	return p;
+}
+
+/* The hook that would come first refuses, so that there are calls of the next one. */
+static bool
+on_dalloc(extent_hooks_t *h, void *addr, size_t size, bool committed, unsigned ind) {
+	(void)h;
+	extent_runs("dalloc");
+	return !is_kind("dalloc")
+	    || system_pages->dalloc(system_pages, addr, size, committed, ind);
+}
+
+static void
+on_destroy(extent_hooks_t *h, void *addr, size_t size, bool committed, unsigned ind) {
+	(void)h;
+	extent_runs("destroy");
+	system_pages->destroy(system_pages, addr, size, committed, ind);
+}
+
+#define RANGE_HOOK(kind) \
+static bool \
+on_##kind(extent_hooks_t *h, void *addr, size_t size, size_t offset, size_t length, \
+    unsigned ind) { \
+	(void)h; \
+	extent_runs(#kind); \
+	return system_pages->kind(system_pages, addr, size, offset, length, ind); \
+}
+RANGE_HOOK(purge_lazy)
+RANGE_HOOK(purge_forced)
+
+/* The pages stay as they were: the system's functions refuse these two where it need not count. */
+static bool
+on_commit(extent_hooks_t *h, void *addr, size_t size, size_t offset, size_t length, unsigned ind) {
+	(void)h;
+	(void)addr;
+	(void)size;
+	(void)offset;
+	(void)length;
+	(void)ind;
+	extent_runs("commit");
+	return false;
+}
+
+static bool
+on_decommit(extent_hooks_t *h, void *addr, size_t size, size_t offset, size_t length,
+    unsigned ind) {
+	(void)h;
+	extent_runs("decommit");
+	return is_kind("purge_forced")
+	    || system_pages->purge_forced(system_pages, addr, size, offset, length, ind);
+}
+
+static bool
+on_split(extent_hooks_t *h, void *addr, size_t size, size_t a, size_t b, bool committed,
+    unsigned ind) {
+	(void)h;
+	extent_runs("split");
+	return system_pages->split(system_pages, addr, size, a, b, committed, ind);
+}
+
+static bool
+on_merge(extent_hooks_t *h, void *a, size_t size_a, void *b, size_t size_b, bool committed,
+    unsigned ind) {
+	(void)h;
+	extent_runs("merge");
+	return system_pages->merge(system_pages, a, size_a, b, size_b, committed, ind);
+}
+
+/* An arena, with the program's extent hooks if it has any; its unused pages go at once then. */
+static unsigned
+make_arena(void) {
+	static extent_hooks_t hooks = {on_extent_alloc, on_dalloc, on_destroy, on_commit, on_decommit,
+	    on_purge_lazy, on_purge_forced, on_split, on_merge};
+	extent_hooks_t *own = &hooks;
+	unsigned ind;
+	size_t len = sizeof(ind);
+	ssize_t at_once = 0, never = -1;
+	char name[60];
+
+	if (mallctl("arenas.create", &ind, &len, system_pages != NULL ? &own : NULL,
+	    system_pages != NULL ? sizeof(own) : 0) != 0)
+		bail_out("no arena");
+	if (system_pages != NULL) {
+		ctl_write(ctl_name(name, "arena.%u.dirty_decay_ms", ind), at_once);
+		if (is_kind("purge_lazy"))
+			ctl_write(ctl_name(name, "arena.%u.muzzy_decay_ms", ind), never);
+	}
+	return ind;
+}
+
 /* ------------------------------------------------------------------ blocks that come and go */
 
 static struct block {
@@ -188,8 +328,6 @@ static struct block {
 	size_t size;
 	unsigned char fill;
 } live[N_LIVE];
-
-static unsigned n_wrong;
 
 static size_t
 some_size(uint64_t *seed) {
@@ -274,6 +412,17 @@ net(void) {
 	return ctl_u64("thread.allocated") - ctl_u64("thread.deallocated");
 }
 
+/* An arena ends with blocks in it. */
+static void
+destroy_arena(void) {
+	unsigned ind = make_arena();
+	char name[40];
+
+	for (size_t size = 100; size < 200000; size *= 10)
+		reset_bytes += sallocx(keep(mallocx(size, MALLOCX_ARENA(ind) | MALLOCX_TCACHE_NONE)), 0);
+	ctl_void(ctl_name(name, "arena.%u.destroy", ind));
+}
+
 static void
 act_in_loop(const char *kind, unsigned i) {
 	uint64_t seed = 1 + i, before = net();
@@ -285,6 +434,10 @@ act_in_loop(const char *kind, unsigned i) {
 	for (unsigned step = 0; step < N_STEPS; step++) {
 		if (grows && step % 600 == 0)
 			keep_some();
+		if (system_pages != NULL && step % 600 == 0)
+			destroy_arena();
+		if (!has_cache && !(has_cache = make_cache(&id)))
+			bail_out("no cache");
 		block_step(&live[test_random(&seed) % N_LIVE], &seed);
 	}
 	act = NULL;
@@ -301,16 +454,32 @@ act_in_loop(const char *kind, unsigned i) {
 
 static int
 loops(const char *kind) {
-	size_t len = sizeof(unsigned);
-
-	for (unsigned i = 0; i < 2; i++) {
-		if (mallctl("arenas.create", &arenas[i], &len, NULL, 0) != 0)
-			bail_out("no arena");
-	}
-	if (mallctl("tcache.create", &id, &len, NULL, 0) != 0)
+	arenas[0] = make_arena();
+	arenas[1] = make_arena();
+	has_cache = make_cache(&id);
+	if (!has_cache || !make_cache(&empty_id))
 		bail_out("no cache");
+	if (system_pages != NULL && ctl_write("thread.arena", arenas[0]) != 0)
+		bail_out("no arena");
 	for (unsigned i = 0; i < sizeof(acts) / sizeof(acts[0]); i++)
 		act_in_loop(kind, i);
+	return done_testing();
+}
+
+static int
+child_extent(void) {
+	size_t len = sizeof(system_pages);
+
+	if (mallctl("arena.0.extent_hooks", &system_pages, &len, NULL, 0) != 0)
+		bail_out("no hooks");
+	for (unsigned i = 0; i < sizeof(extent_kinds) / sizeof(extent_kinds[0]); i++) {
+		char name[40];
+
+		extent_kind = extent_kinds[i];
+		loops(ctl_name(name, "extent %s", extent_kind));
+	}
+	ok(n_refused > 0, "a cache in use was neither emptied nor destroyed, %u times", n_refused);
+	ok(n_accepted > 0, "others were, %u times", n_accepted);
 	return done_testing();
 }
 
@@ -397,6 +566,7 @@ static const struct test_child children[] = {
 	{"dump", child_dump},
 	{"maximum", child_maximum},
 	{"alloc", child_alloc},
+	{"extent", child_extent},
 	{NULL, NULL},
 };
 
@@ -406,6 +576,7 @@ main(int argc, char **argv) {
 	child_runs("event", NULL);
 	child_runs("message", "stats_interval:300000,stats_interval_opts:Jgmdablxeh");
 	child_runs("alloc", NULL);
+	child_runs("extent", NULL);
 	if (ctl_bool("config.prof")) {
 		child_runs("event", "prof:true,lg_prof_sample:12");
 		child_runs("sample", "prof:true,lg_prof_sample:12");
