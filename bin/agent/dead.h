@@ -74,11 +74,15 @@ bool dead_holds(int pid, uint64_t start);
 
 /* ---- dead_end.c ---- */
 
-/*
- * Out-of-memory kills in a cgroup so far; in the whole machine if the cgroup does not say, or is
- * "". 0: not known.
- */
-uint64_t end_kills(const char *cgroup);
+/* Out-of-memory kills so far, of a cgroup and of the whole machine; 0 if not known. */
+typedef struct kills_s {
+	bool has_group, has_machine; /* whether the number is known */
+	uint64_t of_group, of_machine;
+} kills_t;
+/* Reads them; "": of the machine only. */
+kills_t end_kills(const char *cgroup);
+/* Whether there was a kill in between: in the cgroup, if both know of it, else in the machine. */
+bool end_has_kill(const kills_t *before, const kills_t *now);
 /*
  * How a process that has ended did that. `process` is its pidfd; start: as above; has_kill: its
  * cgroup had an out-of-memory kill since it was last seen alive. Sets *code to the exit status or

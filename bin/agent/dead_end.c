@@ -2,12 +2,14 @@
  * How a process ended (dead.h). The kernel gives the exit status of a process to its parent. Others
  * can read it from /proc/PID/stat as long as the parent has not fetched it, if they have the right
  * to trace the process; else the kernel shows 0 there. Afterwards they can read it from a pidfd
- * (PIDFD_GET_INFO, Linux 6.15). An end counts as an out-of-memory kill (end_oom) if the counter of
- * such kills (end_kills) has risen since the process was last seen alive, and the end was by
- * SIGKILL or is unknown. No locks, no state. Called by dead_watch.c, end_kills() by metrics.c too.
+ * (PIDFD_GET_INFO, Linux 6.15). An end counts as a kill for want of memory if it is a SIGKILL or
+ * nothing can be read of it, and if in both cases the counter of such kills (end_kills) rose before
+ * it: that of its cgroup, or the machine's if the cgroup has none or is gone. No locks, no state.
+ * Called by dead_watch.c; end_kills() also by metrics.c.
  */
 #include "dead.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,33 +53,53 @@ read_word(const char *path, const char *word, uint64_t *number) {
 	return false;
 }
 
-uint64_t
+kills_t
 end_kills(const char *cgroup) {
 	static const char *const files[] = {"/sys/fs/cgroup%s/memory.events",
 	    "/sys/fs/cgroup/memory%s/memory.oom_control"};
 	char path[640];
-	uint64_t kills = 0;
-	for (size_t i = 0; i < 2 && is_cgroup_visible(cgroup); i++) {
+	kills_t kills = {0};
+	for (size_t i = 0; i < 2 && is_cgroup_visible(cgroup) && !kills.has_group; i++) {
 		snprintf(path, sizeof(path), files[i], cgroup);
-		if (read_word(path, "oom_kill", &kills)) {
-			return kills;
-		}
+		kills.has_group = read_word(path, "oom_kill", &kills.of_group);
 	}
-	return read_word("/proc/vmstat", "oom_kill", &kills) ? kills : 0;
+	kills.has_machine = read_word("/proc/vmstat", "oom_kill", &kills.of_machine);
+	return kills;
+}
+
+bool
+end_has_kill(const kills_t *before, const kills_t *now) {
+	if (before->has_group && now->has_group) {
+		return now->of_group > before->of_group;
+	}
+	return before->has_machine && now->has_machine && now->of_machine > before->of_machine;
+}
+
+/*
+ * Whether the kernel hides from us what needs the right to trace this process; the link is one such
+ * thing, and one that has ended has none.
+ */
+static bool
+is_hidden(int pid) {
+	char path[64], target[1];
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	return readlink(path, target, sizeof(target)) < 0 && errno != ENOENT;
 }
 
 /*
  * The exit status, as wait() gives it, of a process whose parent has not fetched it: the last field
  * of /proc/PID/stat. `start`: clock ticks from boot to the start of the process. -1: it is fetched,
- * the process has not ended, its pid belongs to another one by now, or the file cannot be read. 0
- * also if the kernel hides it from us.
+ * or hidden from us, the process has not ended, its pid belongs to another one by now, or the file
+ * cannot be read.
  */
 static int
 unfetched_status(int pid, uint64_t start) {
 	char path[64], text[1024], state = '?';
 	unsigned long long its_start = 0;
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	if (read_file(path, text, sizeof(text)) <= 0) {
+	/* First, so that what is read then tells whose right it was. */
+	bool is_shown = !is_hidden(pid);
+	if (!is_shown || read_file(path, text, sizeof(text)) <= 0) {
 		return -1;
 	}
 	const char *at = strrchr(text, ')'), *last = strrchr(text, ' ');

@@ -60,7 +60,7 @@ typedef struct held_s {
 	int root;            /* descriptor of its root directory; 0: it has ours, or it is not open */
 	labels_t labels;
 	uint64_t limit;      /* of memory of its cgroup, bytes; UINT64_MAX: none, or not known */
-	uint64_t kills;      /* out-of-memory kills in its cgroup when it was last seen alive */
+	kills_t kills;       /* out-of-memory kills in its cgroup when it was last seen alive */
 	struct held_s *next;
 } held_t;
 
@@ -234,7 +234,7 @@ note(const jeprof_target_t *t, uint64_t opened, bool *other) {
 	if (!is_it) {
 		return false;
 	}
-	uint64_t kills = end_kills(cgroup);
+	kills_t kills = end_kills(cgroup);
 	figures_t f;
 	/* It lives after the counter was read: none of these kills was its own. */
 	bool is_alive = read_usage(t->pid, t->start, &f);
@@ -281,7 +281,8 @@ static void
 spend_kill(const char *cgroup) {
 	pthread_mutex_lock(&lock);
 	for (held_t *h = list; h != NULL; h = h->next) {
-		h->kills += strcmp(h->labels.cgroup, cgroup) == 0;
+		h->kills.of_group += strcmp(h->labels.cgroup, cgroup) == 0;
+		h->kills.of_machine++;
 	}
 	pthread_mutex_unlock(&lock);
 }
@@ -324,8 +325,8 @@ keep(held_t *h, dead_t *d) {
 	clock_gettime(CLOCK_REALTIME, &now);
 	*d = (dead_t){.pid = h->pid, .labels = h->labels, .limit = h->limit,
 	    .ended_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000};
-	d->how = end_read(h->process, h->pid, h->start, end_kills(h->labels.cgroup) > h->kills,
-	    &d->code);
+	kills_t kills = end_kills(h->labels.cgroup);
+	d->how = end_read(h->process, h->pid, h->start, end_has_kill(&h->kills, &kills), &d->code);
 	if (d->how == end_oom) {
 		spend_kill(h->labels.cgroup);
 	}

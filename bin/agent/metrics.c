@@ -303,7 +303,7 @@ put_agent(const sheet_t *s) {
 	    "Processes that may not be looked into.", counts.unreadable);
 	put_own(s, "jeprofd_oom_kills", "counter", "",
 	    "Processes of this machine that the kernel killed for want of memory.",
-	    (double)end_kills(""));
+	    (double)end_kills("").of_machine);
 	put_own(s, "jeprofd_requests", "counter", "", "Requests.", (double)counts.requests);
 	put_own(s, "jeprofd_scrapes", "counter", "", "Profiles and changes of sessions that were asked "
 	    "for.", (double)counts.scrapes);
