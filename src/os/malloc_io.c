@@ -20,8 +20,12 @@ malloc_io_boot(void) {
 
 void
 malloc_io_write_stderr(void *opaque, const char *s) {
+	sys_write_signals_t signals;
 	(void)opaque;
-	sys_write_all(STDERR_FILENO, s, strlen(s), NULL);
+	/* A closed pipe, or a log file at its limit, must not end the program. */
+	sys_write_signals_block(&signals);
+	int err = sys_write_all(STDERR_FILENO, s, strlen(s), NULL);
+	sys_write_signals_restore(&signals, err != 0);
 }
 
 void

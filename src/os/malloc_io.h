@@ -1,7 +1,7 @@
 /*
  * Messages of the library: warnings, errors, statistics without a callback.
  * The text goes to the user's malloc_message function if one is set, otherwise to file descriptor 2
- * by write(2). No allocation, no stdio and no lock, at most about 1.2 KiB of stack, so messages can
+ * by write(2). No allocation, no stdio and no lock, at most about 1.6 KiB of stack, so messages can
  * be written in any state of the allocator. errno is preserved. Called by the top of src/, arena/,
  * conf/, os/ and the profiler; util/ must not depend on it.
  */
@@ -26,7 +26,10 @@ void malloc_io_boot(void);
 
 /* Writes s to the user's message function or to file descriptor 2. */
 void malloc_write(const char *s);
-/* Writes to file descriptor 2 in every case; has the signature of a malloc_io_write_t. */
+/*
+ * Writes to file descriptor 2 in every case; has the signature of a malloc_io_write_t. If that is a
+ * closed pipe, or a file at the limit of file sizes, the text is lost, but no signal is raised.
+ */
 void malloc_io_write_stderr(void *opaque, const char *s);
 /* malloc_write() of a text that is formatted as fmt.h says. */
 void malloc_printf(const char *format, ...) PRINTF_FMT(1, 2);

@@ -281,6 +281,43 @@ sys_write_all(int fd, const void *buf, size_t size, size_t *written) {
 	return err;
 }
 
+static const int write_signals[2] = {SIGXFSZ, SIGPIPE};
+
+/* Only a signal that was blocked before can have been pending. */
+void
+sys_write_signals_block(sys_write_signals_t *w) {
+	sigset_t block, pending;
+	sigemptyset(&block);
+	sigemptyset(&pending);
+	sigaddset(&block, write_signals[0]);
+	sigaddset(&block, write_signals[1]);
+	sigemptyset(&w->old_mask);
+	pthread_sigmask(SIG_BLOCK, &block, &w->old_mask);
+	if (sigismember(&w->old_mask, write_signals[0]) == 1
+	    || sigismember(&w->old_mask, write_signals[1]) == 1) {
+		sigpending(&pending);
+	}
+	for (unsigned i = 0; i < ARRAY_LEN(write_signals); i++) {
+		w->was_pending[i] = sigismember(&pending, write_signals[i]) == 1;
+	}
+}
+
+void
+sys_write_signals_restore(const sys_write_signals_t *w, bool has_failed) {
+	static const struct timespec now = {0, 0};
+	int saved = errno;
+	for (unsigned i = 0; i < ARRAY_LEN(write_signals); i++) {
+		if (has_failed && !w->was_pending[i]) {
+			sigset_t one;
+			sigemptyset(&one);
+			sigaddset(&one, write_signals[i]);
+			COUNT_OF(syscall(SYS_rt_sigtimedwait, &one, NULL, &now, 8));
+		}
+	}
+	pthread_sigmask(SIG_SETMASK, &w->old_mask, NULL);
+	errno = saved;
+}
+
 int
 sys_close(int fd) {
 	int saved = errno;

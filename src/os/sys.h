@@ -10,14 +10,16 @@
  *
  * A program may forbid system calls after its start, and the kernel then ends it for making one of
  * those. So from the end of boot on the library makes only the calls that the C library's malloc
- * makes: mmap, munmap, mremap, mprotect, madvise, brk, futex, getrandom, write of a message. It
- * makes others only for what the user asks for and what needs them: a profile, a request from
- * outside, a session, a timer (test/integration/confined.c; doc/PRODUCTION.md lists them).
+ * makes: mmap, munmap, mremap, mprotect, madvise, brk, futex, getrandom, write of a message, with
+ * rt_sigprocmask. It makes others only for what the user asks for and what needs them: a profile, a
+ * request from outside, a session, a timer (test/integration/confined.c; doc/PRODUCTION.md lists
+ * them).
  */
 #ifndef OS_SYS_H
 #define OS_SYS_H
 
 #include <pthread.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -109,6 +111,17 @@ ssize_t sys_write(int fd, const void *buf, size_t size);
  * of bytes that were written, also after an error.
  */
 int sys_write_all(int fd, const void *buf, size_t size, size_t *written);
+/*
+ * Blocks SIGXFSZ and SIGPIPE, which a failing write raises, in the calling thread, whose mask stays
+ * so until sys_write_signals_restore(); has_failed: a write has failed in between, and the signal
+ * that it raised is consumed.
+ */
+typedef struct sys_write_signals_s {
+	sigset_t old_mask;
+	bool was_pending[2]; /* SIGXFSZ, SIGPIPE: a program that blocks them may have them pending */
+} sys_write_signals_t;
+void sys_write_signals_block(sys_write_signals_t *w);
+void sys_write_signals_restore(const sys_write_signals_t *w, bool has_failed);
 /* The following return 0 or an errno value. sys_close() never retries. */
 int sys_close(int fd);
 int sys_fstat(int fd, struct stat *st);

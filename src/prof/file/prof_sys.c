@@ -336,44 +336,6 @@ temp_name(prof_file_t *f) {
 	return dir + (size_t)n >= sizeof(f->temp) ? ENAMETOOLONG : 0;
 }
 
-/* ---------------------------------------------------------------- signals */
-
-/* Signals that a failing write raises. */
-static const int file_signals[2] = {SIGXFSZ, SIGPIPE};
-
-/* Blocks these signals, and notes which of them were pending already. */
-static void
-signals_block(prof_file_t *f) {
-	sigset_t block;
-	sigset_t pending;
-	sigemptyset(&block);
-	sigemptyset(&pending);
-	sigpending(&pending);
-	for (unsigned i = 0; i < ARRAY_LEN(file_signals); i++) {
-		sigaddset(&block, file_signals[i]);
-		f->was_pending[i] = sigismember(&pending, file_signals[i]) == 1;
-	}
-	pthread_sigmask(SIG_BLOCK, &block, &f->old_mask);
-}
-
-/* Consumes the pending signals that our own writing raised, then restores the mask. */
-static void
-signals_restore(prof_file_t *f) {
-	static const struct timespec now = {0, 0};
-	for (unsigned i = 0; i < ARRAY_LEN(file_signals); i++) {
-		if (f->err != 0 && !f->was_pending[i]) {
-			sigset_t one;
-			sigemptyset(&one);
-			sigaddset(&one, file_signals[i]);
-			unsigned tries = SYS_TRIES_MAX;
-			while (syscall(SYS_rt_sigtimedwait, &one, NULL, &now, 8) < 0
-			    && errno == EINTR && --tries > 0) {
-			}
-		}
-	}
-	pthread_sigmask(SIG_SETMASK, &f->old_mask, NULL);
-}
-
 /* ---------------------------------------------------------------- files */
 
 /* The descriptor; -1 if the file is not open. */
@@ -552,7 +514,7 @@ file_init(prof_file_t *f) {
 	f->may_block = false;
 	f->written = 0;
 	f->sink = NULL;
-	signals_block(f);
+	sys_write_signals_block(&f->signals);
 }
 
 int
@@ -726,7 +688,7 @@ prof_file_close(prof_file_t *f) {
 	}
 	temp_note(f, false);
 	assert(!prof_file_is_open(f));
-	signals_restore(f);
+	sys_write_signals_restore(&f->signals, f->err != 0);
 	return f->err;
 }
 

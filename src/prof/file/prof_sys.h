@@ -15,8 +15,7 @@
 #ifndef PROF_SYS_H
 #define PROF_SYS_H
 
-#include <signal.h>
-
+#include "os/sys.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
 
@@ -111,8 +110,7 @@ typedef struct {
 	prof_sink_t *sink;  /* receives the data instead of a descriptor; NULL: none */
 	uint64_t written;   /* bytes */
 	prof_name_t name;   /* for another name if this one exists already */
-	sigset_t old_mask;  /* signal mask before open */
-	bool was_pending[2]; /* whether SIGXFSZ, SIGPIPE were pending before open */
+	sys_write_signals_t signals; /* mask before open */
 	char path[PROF_PATH_SIZE];
 	char temp[PROF_PATH_SIZE];
 } prof_file_t;
