@@ -44,7 +44,8 @@ catch_signals(void) {
 	struct sigaction action = {.sa_handler = on_signal}, ignore = {.sa_handler = SIG_IGN};
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGPIPE, &ignore, NULL);
+	sigaction(SIGPIPE, &ignore, NULL); /* a write then fails with EPIPE, or EFBIG */
+	sigaction(SIGXFSZ, &ignore, NULL);
 }
 
 /*

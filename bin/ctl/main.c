@@ -35,7 +35,8 @@ catch_signals(void) {
 			sigaction(numbers[i], &action, NULL);
 		}
 	}
-	sigaction(SIGPIPE, &ignore, NULL); /* a write then fails with EPIPE */
+	sigaction(SIGPIPE, &ignore, NULL); /* a write then fails with EPIPE, or EFBIG */
+	sigaction(SIGXFSZ, &ignore, NULL);
 }
 
 /* The process. Its unanswered request is taken back by an atexit() handler. */
