@@ -94,6 +94,24 @@ await() {
 umask 077
 D=$W/ctl
 mkdir -m 755 "$D"
+# A prefix that is relative, in a current directory that was deleted.
+mkdir gone
+cd gone && rmdir "$W/gone"
+for prefix in p ./p; do
+	rm -f "$W/said" "$W/ready"
+	MALLOC_CONF="prof_ctl_dir:$D,prof:true,prof_prefix:$prefix" LD_PRELOAD=$LIB "$W/busy" >"$W/ready" 2>"$W/said" &
+	pid=$!
+	until_true [ -s "$W/ready" ]
+	has "$(cat "$W/said")" "<jemalloc>: prof_prefix:$prefix: there is no such directory, so no profile can be written." "no directory: $prefix"
+	ask "dump $W/p.heap"
+	is "$answer" "nonce=0 error=1
+no path is allowed here: the configured prefix is relative, and the current directory had no path" "nor another one"
+	ask "dump p.heap"
+	has "$answer" "error=1" "nor one that is relative too"
+	end
+	rm -f "$D/$pid.status"
+done
+cd "$W" || exit 1
 begin "prof_ctl_dir:$D,prof_prefix:$W/p"
 has_thread() { [ "$(ls "/proc/$pid/task" | wc -l)" -eq 2 ]; }
 until_true has_thread

@@ -38,6 +38,7 @@ typedef int verb_t(const char *args, const prof_asker_t *asker, prof_answer_t *a
 static LARGE_BSS struct {
 	/* where confined clients may write, with the last slash; "": nowhere */
 	char dir[PROF_PREFIX_MAX + 1];
+	const char *why_none;          /* if dir is "": what is wrong with the configured prefix */
 	char text[PROF_TEXT_SIZE];     /* buffer for paths and for results of the profiler */
 } request;
 
@@ -77,7 +78,12 @@ prof_request_check_lease(prof_answer_t *a, uint64_t until_ms, uint64_t span_ms) 
 void
 prof_request_boot(void) {
 	size_t at = 0;
-	if (opt_prof_prefix[0] != '/' && sys_getcwd(request.dir, sizeof(request.dir)) == 0) {
+	if (opt_prof_prefix[0] != '/') {
+		if (sys_getcwd(request.dir, sizeof(request.dir)) != 0) {
+			request.dir[0] = '\0';
+			request.why_none = "is relative, and the current directory had no path";
+			return;
+		}
 		at = strlen(request.dir);
 		if (at > 1) { /* else it is "/" */
 			request.dir[at++] = '/';
@@ -87,7 +93,8 @@ prof_request_boot(void) {
 	size_t len = slash == NULL ? 0 : (size_t)(slash - opt_prof_prefix) + 1;
 	if (at + len >= sizeof(request.dir)) {
 		at = 0;
-		len = 0; /* request.dir is "": is_allowed() then refuses each path */
+		len = 0;
+		request.why_none = "is too long";
 	}
 	memcpy(request.dir + at, opt_prof_prefix, len);
 	request.dir[at + len] = '\0';
@@ -96,9 +103,8 @@ prof_request_boot(void) {
 /*
  * Whether the client may name this path: one that is not confined any, a confined one only
  * request.dir and behind it a text without a slash. If that is "", "." or "..", the path names a
- * directory, to which no profile is written; a prefix gets a suffix and then names a file.
- * request.dir is relative if the prefix is and getcwd() failed at boot; dump_to_file() refuses
- * relative paths by itself.
+ * directory, to which no profile is written; a prefix gets a suffix and then names a file. If
+ * request.dir is "", each path is refused.
  */
 static bool
 is_allowed(const prof_asker_t *asker, const char *path, size_t len) {
@@ -115,9 +121,10 @@ is_allowed(const prof_asker_t *asker, const char *path, size_t len) {
 static int
 refuse_place(prof_answer_t *a, const char *what) {
 	a->len = 0;
-	answer_add(a, request.dir[0] != '\0'
-	    ? "%sonly %s, the directory of the configured prefix, is allowed here"
-	    : "%sno path is allowed here: the configured prefix is too long%s", what, request.dir);
+	bool has_dir = request.dir[0] != '\0';
+	answer_add(a, has_dir ? "%sonly %s, the directory of the configured prefix, is allowed here"
+	    : "%sno path is allowed here: the configured prefix %s", what,
+	    has_dir ? request.dir : request.why_none);
 	return EPERM;
 }
 
@@ -191,14 +198,18 @@ named_file_fault(size_t len) {
 
 /*
  * Cuts the path in request.text off behind its directory, and tests whether a file can be created
- * there: 0 or the errno; 0 too for a path without a slash. O_TMPFILE makes the kernel check all
- * conditions (permissions, ACLs, a read-only file system) and leaves nothing behind.
+ * there: 0 or the errno; 0 too for no path. O_TMPFILE makes the kernel check all conditions
+ * (permissions, ACLs, a read-only file system) and leaves nothing behind.
  */
 static int
 directory_fault(void) {
 	char *slash = strrchr(request.text, '/');
-	if (slash == NULL) {
+	if (request.text[0] == '\0') {
 		return 0;
+	}
+	if (slash == NULL) {
+		memcpy(request.text, "./", 3);
+		slash = request.text + 1;
 	}
 	slash[1] = '\0';
 	int fd = sys_open(request.text, O_TMPFILE | O_WRONLY, 0600);

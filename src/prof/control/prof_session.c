@@ -10,8 +10,6 @@
  */
 #include "prof/control/prof_session.h"
 
-#include <fcntl.h>
-
 #include "os/gate.h"
 #include "os/nstime.h"
 #include "os/sys.h"
@@ -371,17 +369,10 @@ prefix_check(const prof_session_opts_t *o, const char **why) {
 	assert(!gate_is_entered(tls_get()));
 	assert(o->prefix_len <= PROF_PREFIX_MAX);
 	const char *slash = o->prefix == NULL ? NULL : memrchr(o->prefix, '/', o->prefix_len);
-	if (slash == NULL) {
-		return 0;
-	}
-	size_t len = (size_t)(slash - o->prefix) + 1;
+	size_t len = slash == NULL ? 0 : (size_t)(slash - o->prefix) + 1;
 	memcpy(session.new_prefix, o->prefix, len);
 	session.new_prefix[len] = '\0';
-	int fd = sys_open(session.new_prefix, O_PATH | O_DIRECTORY, 0);
-	if (fd >= 0) {
-		sys_close(fd);
-	}
-	if (fd != -ENOENT && fd != -ENOTDIR) {
+	if (o->prefix_len == 0 || prof_sys_is_dir_there(len > 0 ? session.new_prefix : ".")) {
 		return 0;
 	}
 	*why = "prefix: there is no such directory";

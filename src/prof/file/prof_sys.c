@@ -138,11 +138,25 @@ prof_sys_prefix_fits(const char *prefix, size_t len) {
 }
 
 bool
+prof_sys_is_dir_there(const char *dir) {
+	struct stat st;
+	int fd = sys_open(dir, O_PATH | O_DIRECTORY, 0);
+	if (fd < 0) {
+		/* Other errors, such as EACCES, do not prove that the directory is missing. */
+		return fd != -ENOENT && fd != -ENOTDIR;
+	}
+	/* The current directory can be opened after it was deleted; it has no link then. */
+	bool is_deleted = sys_fstat(fd, &st) == 0 && st.st_nlink == 0;
+	sys_close(fd);
+	return !is_deleted;
+}
+
+bool
 prof_sys_prefix_has_dir(const char *prefix) {
 	const char *slash = strrchr(prefix, '/');
 	size_t len = slash == NULL ? 0 : (size_t)(slash - prefix) + 1;
 	if (len == 0 || len > PROF_PREFIX_MAX) {
-		return true;
+		return len != 0 || prefix[0] == '\0' || prof_sys_is_dir_there(".");
 	}
 	/*
 	 * names.prefix is free at boot and serves as the buffer, because the first thread's stack may
@@ -151,13 +165,9 @@ prof_sys_prefix_has_dir(const char *prefix) {
 	assert(names.prefix[0] == '\0');
 	memcpy(names.prefix, prefix, len);
 	names.prefix[len] = '\0';
-	int fd = sys_open(names.prefix, O_PATH | O_DIRECTORY, 0);
+	bool is_there = prof_sys_is_dir_there(names.prefix);
 	names.prefix[0] = '\0';
-	if (fd >= 0) {
-		sys_close(fd);
-	}
-	/* Other errors, such as EACCES, do not prove that the directory is missing. */
-	return fd != -ENOENT && fd != -ENOTDIR;
+	return is_there;
 }
 
 int

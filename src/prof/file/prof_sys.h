@@ -44,6 +44,8 @@ const char *prof_kind_name(prof_kind_t kind);
 
 /* Whether every file name made from this prefix of len bytes is short enough. */
 bool prof_sys_prefix_fits(const char *prefix, size_t len);
+/* Whether a directory exists, and was not deleted; also true if that cannot be found out. */
+bool prof_sys_is_dir_there(const char *dir);
 /*
  * Whether the directory of the prefix exists; also true if that cannot be found out. Only during
  * boot, before a prefix is set.
