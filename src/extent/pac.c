@@ -208,6 +208,17 @@ pac_take_huge(pac_t *pac, size_t size, bool is_dense) {
 	return e;
 }
 
+/* Takes an extent that is neither hot nor of a huge slab; *is_new: none was there that fits. */
+static edata_t *
+pac_take_plain(pac_t *pac, size_t size, size_t alignment, bool is_dense, bool *is_new) {
+	edata_t *e = pac_take_fit(pac, size, alignment);
+	*is_new = e == NULL;
+	e = *is_new ? pac_take_more(pac, size, alignment, is_dense) : e;
+	/* The rest of a longer extent may have been put into a cache again. */
+	pac_tell_back(pac);
+	return e;
+}
+
 edata_t *
 pac_alloc_as(pac_t *pac, size_t size, size_t alignment, bool zero, bool is_dense) {
 	assert(size > 0 && (size & PAGE_MASK) == 0);
@@ -218,11 +229,7 @@ pac_alloc_as(pac_t *pac, size_t size, size_t alignment, bool zero, bool is_dense
 		e = pac_take_huge(pac, size, is_dense);
 	}
 	if (e == NULL) {
-		e = pac_take_fit(pac, size, alignment);
-		is_new = e == NULL;
-		e = is_new ? pac_take_more(pac, size, alignment, is_dense) : e;
-		/* The rest of a longer extent may have been put into a cache again. */
-		pac_tell_back(pac);
+		e = pac_take_plain(pac, size, alignment, is_dense, &is_new);
 	}
 	if (e == NULL) {
 		return NULL;
@@ -271,12 +278,29 @@ pac_alloc_new(pac_t *pac, size_t size, size_t room, size_t alignment) {
 	return e;
 }
 
+/*
+ * Allocates an extent of which the caller shuts some pages. Not one of a huge slab, which could not
+ * be one huge page then, and would lose a guard that cannot be opened for ever; a hot one may be.
+ */
+static edata_t *
+pac_alloc_to_guard(pac_t *pac, size_t size, size_t alignment) {
+	bool is_new;
+	if (likely(pac->hpa == NULL)) {
+		return pac_alloc(pac, size, alignment, false);
+	}
+	edata_t *e = pac_take_plain(pac, size, alignment, false, &is_new);
+	if (e != NULL) {
+		pac_active_add(pac, size >> LG_PAGE, is_new && size >= JOIN_MIN);
+	}
+	return e;
+}
+
 edata_t *
 pac_alloc_guarded(pac_t *pac, size_t size, size_t alignment, bool zero) {
 	size_t more = guard_bytes(alignment);
 	edata_t *e = NULL;
 	if (size + more > size && !ehooks_are_custom(&pac->src.ehooks) && guard_is_allowed()) {
-		e = pac_alloc(pac, size + more, alignment, false);
+		e = pac_alloc_to_guard(pac, size + more, alignment);
 	}
 	if (e == NULL) {
 		return pac_alloc(pac, size, alignment, zero);

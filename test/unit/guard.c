@@ -8,6 +8,7 @@
 #include "arena/inspect.h"
 #include "arena/large.h"
 #include "extent/guard.h"
+#include "extent/pac_hpa.h"
 #include "extent/pac_life.h"
 #include "meta/base.h"
 #include "os/gate.h"
@@ -17,6 +18,7 @@
 #define N_ROW 8
 
 static pac_t *pac;
+static base_t *base;
 static struct os_hooks_s hooks;
 static struct {
 	int fail_prot; /* mprotect to this fails; -1: none does */
@@ -58,7 +60,7 @@ hook_open(const char *path, int flags, unsigned mode) {
 static void
 start(void) {
 	static unsigned ind = 3600;
-	base_t *base = base_new(NULL);
+	base = base_new(NULL);
 	pac = base_alloc(base, sizeof(*pac), CACHELINE);
 	pac_init(pac, base, ind++, 10000, 0, 1);
 	memset(&sys, 0, sizeof(sys));
@@ -103,6 +105,31 @@ test_life(void) {
 	ok(e->addr == addr && is_filled(addr, 0, e->size), "guarded again, zeroed");
 	is_uint(sys.dontneed, 2 * PAGE, "guards that were written hold no memory");
 	pac_dalloc(pac, e);
+}
+
+/* With huge slabs: no guard lies in one, whether the extent is new, cached or hot. */
+static void
+test_huge_slabs(void) {
+	edata_t *e[3];
+	start();
+	opt_hpa = true;
+	opt_hpa_slab_max_alloc = 16 * PAGE;
+	is_int(pac_hpa_init(pac, base), 0, "an arena with huge slabs");
+	for (size_t n = 5; n < 16; n += 9) { /* the small extent caches; hot extents */
+		edata_t *plain = pac_alloc(pac, n * PAGE, PAGE, false);
+		ok(plain->is_hpa, "an extent of %zu pages comes from one", n);
+		pac_dalloc(pac, plain);
+		for (unsigned i = 0; i < 3; i++) {
+			e[i] = pac_alloc_guarded(pac, (n - 2) * PAGE, PAGE, false);
+			memset(e[i]->addr, 1, e[i]->size);
+			ok(!e[i]->is_hpa && e[i]->nguards == 2, "a guarded one does not");
+		}
+		for (unsigned i = 0; i < 3; i++) {
+			pac_dalloc(pac, e[i]);
+		}
+	}
+	is_uint(zu(&pac->nactive), 0, "all given back");
+	opt_hpa = false;
 }
 
 static void
@@ -359,6 +386,7 @@ body(void) {
 		bail_out("no arena");
 	}
 	test_life();
+	test_huge_slabs();
 	test_alignment();
 	test_coalesce();
 	test_refusals();
