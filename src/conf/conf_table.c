@@ -22,6 +22,7 @@
 #include "extent/piece.h"
 #include "extent/purge_batch.h"
 #include "hpa/hpa_opt.h"
+#include "hpa/hslab.h"
 #include "imalloc.h"
 #include "meta/base.h"
 #include "meta/sz.h"
@@ -265,7 +266,7 @@ parse_log(const conf_row_t *row, const char *value, size_t len) {
 	return call_log_names_set(value, len);
 }
 
-/* Reads a share of the huge page and stores it as bytes in the size_t that row->addr points to. */
+/* Reads a share of a slab and stores it as bytes in the size_t that row->addr points to. */
 static int
 parse_hpa_ratio(const conf_row_t *row, const char *value, size_t len) {
 	fxp_t share;
@@ -275,7 +276,7 @@ parse_hpa_ratio(const conf_row_t *row, const char *value, size_t len) {
 	assert((row->flags & CONF_RATIO) != 0);
 	int err = conf_store(&as_fxp, value, len);
 	if (err == 0) {
-		*(size_t *)row->addr = fxp_mul_frac(HUGEPAGE, share);
+		*(size_t *)row->addr = fxp_mul_frac(HSLAB_SIZE, share);
 	}
 	return err;
 }
@@ -465,11 +466,11 @@ NUM(max_background_threads, CONF_SIZE, opt_max_background_threads, 1, BACKGROUND
 BOOL(hpa, opt_hpa, HERE, SHOWN,
     "arenas take small extents from slabs of 2 MiB, the fullest that has room first, and slabs "
     "become huge pages"),
-HPA_SIZE(hpa_slab_max_alloc, 0, HUGEPAGE, "largest extent that comes from slabs"),
-HPA_SIZE(hpa_hugification_threshold, 0, HUGEPAGE,
+HPA_SIZE(hpa_slab_max_alloc, 0, HSLAB_SIZE, "largest extent that comes from slabs"),
+HPA_SIZE(hpa_hugification_threshold, 0, HSLAB_SIZE,
     "bytes in use that make a slab a candidate for a huge page"),
 HPA_RATIO(hpa_hugification_threshold_ratio, opt_hpa_hugification_threshold, "0.95",
-    "hpa_hugification_threshold as a share of a huge page"),
+    "hpa_hugification_threshold as a share of a slab"),
 HPA_NUM(hpa_hugify_delay_ms, CONF_U64, 0, UINT64_MAX, 0,
     "milliseconds that a slab stays a candidate before it becomes huge"),
 HPA_BOOL(hpa_hugify_sync,
@@ -479,10 +480,10 @@ HPA_NUM(hpa_min_purge_interval_ms, CONF_U64, 0, UINT64_MAX, 0,
     "minimum milliseconds between the starts of two passes of purging"),
 HPA_NUM(experimental_hpa_max_purge_nhp, CONF_SSIZE, -1, INT64_MAX, 0,
     "maximum slabs that a pass purges; -1: any number"),
-HPA_SIZE(hpa_purge_threshold, 0, HUGEPAGE,
+HPA_SIZE(hpa_purge_threshold, 0, HSLAB_SIZE,
     "minimum dirty bytes of a slab that is partly in use and is purged"),
 HPA_RATIO(hpa_purge_threshold_ratio, opt_hpa_purge_threshold, "one page",
-    "hpa_purge_threshold as a share of a huge page"),
+    "hpa_purge_threshold as a share of a slab"),
 HPA_NUM(hpa_min_purge_delay_ms, CONF_U64, 0, UINT64_MAX, 0,
     "milliseconds that a slab waits for its purge"),
 WORD(hpa_hugify_style, CONF_ENUM, opt_hpa_hugify_style, hpa_hugify_style_names, HERE,
@@ -503,7 +504,7 @@ HPA_NUM(hpa_sec_max_alloc, CONF_SIZE, 0, HPA_SEC_ALLOC_MAX, CONF_CLIP,
 HPA_NUM(hpa_sec_max_bytes, CONF_SIZE, HPA_SEC_BYTES_MIN, UINT64_MAX, CONF_CLIP,
     "bytes that each of these caches may hold; what is above half of them goes back to slabs "
     "when there are more"),
-HPA_NUM(hpa_sec_batch_fill_extra, CONF_SIZE, 1, HUGEPAGE >> LG_PAGE_MIN, CONF_CLIP,
+HPA_NUM(hpa_sec_batch_fill_extra, CONF_SIZE, 1, HSLAB_NPAGES_MAX, CONF_CLIP,
     "further extents that a request which finds none in its cache takes from slabs at once"),
 ABSENT(hpa_sec_bytes_after_flush, CONF_RETIRED, 0),
 RANGES(slab_sizes, parse_slab_sizes, set_slab_sizes, "default",

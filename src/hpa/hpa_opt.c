@@ -6,15 +6,15 @@
  */
 #include "hpa/hpa_opt.h"
 
+#include "hpa/hslab.h"
 #include "meta/base.h"
-#include "os/pages.h"
 
 bool opt_hpa = false;
 bool opt_experimental_hpa_start_huge_if_thp_always = true;
 bool opt_experimental_hpa_enforce_hugify = false;
 bool opt_hpa_hugify_sync = false;
 size_t opt_hpa_slab_max_alloc = (size_t)64 << 10;
-size_t opt_hpa_hugification_threshold = HUGEPAGE / 100 * 95 + HUGEPAGE % 100 * 95 / 100;
+size_t opt_hpa_hugification_threshold = HSLAB_SIZE / 100 * 95 + HSLAB_SIZE % 100 * 95 / 100;
 size_t opt_hpa_purge_threshold = ZU(1) << LG_PAGE_MIN;
 size_t opt_hpa_sec_nshards = 2;
 size_t opt_hpa_sec_max_alloc = HPA_SEC_ALLOC_MAX;

@@ -3,6 +3,8 @@
 
 #include "conf/conf.h"
 #include "conf/conf_table.h"
+#include "hpa/hpa_opt.h"
+#include "hpa/hslab.h"
 #include "meta/base.h"
 #include "os/malloc_io.h"
 #include "prof/file/prof_keep.h"
@@ -161,6 +163,23 @@ test_lookups(void) {
 	ok(conf_row_nearest("", 0) == NULL, "nothing near nothing");
 }
 
+/* Sizes of what lies in a slab are of the slab, whatever huge page configure was told. */
+static void
+test_slab_sizes(void) {
+	static const char *const keys[] = {"hpa_slab_max_alloc", "hpa_hugification_threshold",
+	    "hpa_purge_threshold"};
+	size_t threshold = opt_hpa_hugification_threshold, purged = opt_hpa_purge_threshold;
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		is_uint(conf_row_find(keys[i], strlen(keys[i]))->max, HSLAB_SIZE, "%s: a slab", keys[i]);
+	is_uint(threshold / (HSLAB_SIZE / 100), 95, "huge at 95 in 100");
+	conf_parse("hpa_hugification_threshold_ratio:0.5,hpa_purge_threshold_ratio:0.25");
+	is_uint(opt_hpa_hugification_threshold, HSLAB_SIZE / 2, "the half of a slab");
+	is_uint(opt_hpa_purge_threshold, HSLAB_SIZE / 4, "a quarter of it");
+	opt_hpa_hugification_threshold = threshold;
+	opt_hpa_purge_threshold = purged;
+}
+
 static void
 hush(void *opaque, const char *s) {
 	(void)opaque;
@@ -183,5 +202,6 @@ main(void) {
 			check_refusal(row);
 	}
 	test_lookups();
+	test_slab_sizes();
 	return done_testing();
 }
