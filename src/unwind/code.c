@@ -188,7 +188,7 @@ find_setting(uintptr_t pc) {
 	}
 	for (uintptr_t p = align_down(pc - SETS_BYTES, SETS_STEP); p > limit; p -= SETS_STEP) {
 		/* The page before is confirmed ahead of p, because sets_frame() looks back by 16 bytes. */
-		if (p - lo < BEGIN_MAX && lo > limit && sys_is_readable((const void *)(lo - 1), 1)) {
+		if (p < lo + BEGIN_MAX && lo > limit && sys_is_readable((const void *)(lo - 1), 1)) {
 			lo -= os_page_size;
 		}
 		if (p < lo || ends_frame(p)) {

@@ -11,6 +11,7 @@
 #include <ucontext.h>
 
 #include "os/sys.h"
+#include "unwind/code.h"
 #include "unwind/unwind.h"
 #include "unwind/unwind_step.h"
 
@@ -869,6 +870,62 @@ test_hint(void) {
 	}
 }
 
+#if defined(__x86_64__)
+/* push %rbp and mov %rsp,%rbp right before pc, where a page begins and may be the first one. */
+static void
+test_setting_at_page(void) {
+	static const unsigned char setting[] = {0x55, 0x48, 0x89, 0xe5};
+	size_t page = os_page_size;
+	unsigned char *p = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+	    0);
+	for (size_t pc = page - 3; pc <= page + 8; pc++) {
+		memset(p, 0x90, 2 * page);
+		memcpy(p + pc - sizeof(setting), setting, sizeof(setting));
+		ok(code_keeps_frame((uintptr_t)p + pc, 0), "set before byte %zu", pc - page);
+	}
+	memset(p, 0x90, 2 * page);
+	mprotect(p, page, PROT_NONE);
+	for (size_t pc = page + 1; pc <= page + 4; pc++) {
+		ok(!code_keeps_frame((uintptr_t)p + pc, 0), "not set, and no page before it");
+	}
+	munmap(p, 2 * page);
+}
+#else
+static void
+test_setting_at_page(void) {}
+#endif
+
+static
+__attribute__((noinline)) unsigned
+walk_from(unsigned depth, unsigned room) {
+	void *frames[64];
+	unsigned n = depth == 0 ? unwind(frames, room) : walk_from(depth - 1, room);
+	__asm__ volatile("" : : "r"(frames) : "memory");
+	return n;
+}
+
+/* How many walks of a stack with 20 frames or more ended for this reason; of one walk. */
+static unsigned
+ends_as(unwind_stop_t why, unsigned room) {
+	struct unwind_stats_s before, after;
+	unwind_stats_read(&before);
+	walk_from(20, room);
+	unwind_stats_read(&after);
+	return (unsigned)(after.stops[why] - before.stops[why]);
+}
+
+static void
+test_stops(void) {
+	for (unsigned m = 0; m < N_METHODS; m++) {
+		if (unwind_select(method_names[m]) != 0) {
+			continue;
+		}
+		is_uint(ends_as(unwind_stop_full, 8), 1, "%s: little room: it is full", method_names[m]);
+		is_uint(ends_as(unwind_stop_full, 16), 1, "%s: more room", method_names[m]);
+		is_uint(ends_as(unwind_stop_full, 64), 0, "%s: room enough", method_names[m]);
+	}
+}
+
 static void
 test_front(void) {
 	is_int(unwind_select("nonsense"), EINVAL, "unknown method");
@@ -982,6 +1039,8 @@ main(void) {
 	test_hint();
 	test_generation();
 	test_hammer();
+	test_stops();
+	test_setting_at_page();
 	test_front();
 	return done_testing();
 }
