@@ -22,12 +22,14 @@ no_fde(uintptr_t pc UNUSED) {
 /*
  * Counts the steps from frame to frame, up to max, that can be taken from `here`; max where there
  * is no walk of ours. The step that finds the end of the stack counts too; a step that fails in
- * another way does not.
+ * another way does not. *why: the reason for a number below max; unwind_stop_full: there is none.
  */
 static unsigned
-count_safe(const struct unwind_where_s *here, unsigned max, struct unwind_memo_s *memo) {
+count_safe(const struct unwind_where_s *here, unsigned max, struct unwind_memo_s *memo,
+    unwind_stop_t *why) {
 	struct walk_s w;
 	unsigned n = 0, stop = 0;
+	*why = unwind_stop_full;
 	if (!HAS_WALK) {
 		return max;
 	}
@@ -39,18 +41,22 @@ count_safe(const struct unwind_where_s *here, unsigned max, struct unwind_memo_s
 		stop = unwind_step_guard(&w, no_fde);
 	}
 	unwind_walk_end(&w, here->sp);
+	if (stop != 0) {
+		*why = (unwind_stop_t)(stop - 1);
+	}
 	return stop == 0 || stop == 1 + unwind_stop_end ? n : n - 1;
 }
 
 /*
  * Walks frame by frame over at most max frames. Those below the stack address `from` are not
- * stored, but count for max. Slower than the quick walk; used where that stores nothing, and with
- * little room.
+ * stored, but count for max and *all. Slower than the quick walk; used where that stores nothing,
+ * and with little room.
  */
 static unsigned
-walk_by_cursor(void **frames, unsigned max, uintptr_t from) {
+walk_by_cursor(void **frames, unsigned max, uintptr_t from, unsigned *all) {
 	unw_context_t context;
 	unw_cursor_t cursor;
+	*all = 0;
 	if (unw_getcontext(&context) != 0 || unw_init_local(&cursor, &context) != 0) {
 		return 0;
 	}
@@ -62,6 +68,7 @@ walk_by_cursor(void **frames, unsigned max, uintptr_t from) {
 		    || unw_get_reg(&cursor, UNW_REG_SP, &sp) != 0) {
 			break;
 		}
+		*all = seen + 1;
 		if (n > 0 || sp >= from) {
 			frames[n++] = (void *)(uintptr_t)ip;
 		}
@@ -72,14 +79,16 @@ walk_by_cursor(void **frames, unsigned max, uintptr_t from) {
 
 /*
  * Walks by unw_backtrace(), which stores frames of the allocator first; those before the address
- * `first` are removed. Returns the number of frames left, 0 if that address was not found.
+ * `first` are removed. Returns the number of frames left, 0 if that address was not found; *all: of
+ * all that were stored.
  */
 static unsigned
-walk_quickly(void **frames, unsigned max, const void *first) {
+walk_quickly(void **frames, unsigned max, const void *first, unsigned *all) {
 	int got = unw_backtrace(frames, (int)max);
 	unsigned n = got > 0 ? (unsigned)got : 0;
 	assert(n <= max);
 	unsigned own = 0;
+	*all = n;
 	while (own < n && frames[own] != first) {
 		own++;
 	}
@@ -92,21 +101,22 @@ libunwind_capture(void **frames, unsigned max, const struct unwind_where_s *wher
     struct unwind_memo_s *memo) {
 	int saved = errno;
 	struct unwind_where_s here;
-	unsigned n = 0, wanted = max;
+	unsigned n = 0, all, wanted = max;
+	unwind_stop_t why;
 	unwind_memo_forget(memo);
 	UNWIND_HERE(&here);
 	/* n steps lead to n + 1 frames: libunwind stores the frame of this function too. */
-	max = 1 + count_safe(&here, max - 1, memo);
+	max = 1 + count_safe(&here, max - 1, memo, &why);
 	/* The quick walk stores the frames of the allocator too, which might fill little room. */
 	if (wanted >= 32) {
-		n = walk_quickly(frames, max, (const void *)where->pc);
+		n = walk_quickly(frames, max, (const void *)where->pc, &all);
 	}
 	if (n == 0) {
-		n = walk_by_cursor(frames, max, where->sp);
+		n = walk_by_cursor(frames, max, where->sp, &all);
 	}
 	errno = saved;
-	/* Frames of the allocator used up a part of max, so a stack that was cut counts as ended. */
-	unwind_count_stop(n == wanted ? unwind_stop_full : unwind_stop_end);
+	/* libunwind tells no reason: where it goes no less far than our own walk, it has that one's. */
+	unwind_count_stop(all < max ? unwind_stop_end : why);
 	return n;
 }
 

@@ -6,6 +6,8 @@
 #include "ctl.h"
 #include "dir.h"
 
+#include <sys/resource.h>
+
 #include "meta/region.h"
 #include "os/nstime.h"
 #include "os/room.h"
@@ -162,6 +164,11 @@ child_course(void) {
 	prof_course_begin();
 	test_figures(false, 0);
 	is_uint(prof_root()->nlines, first + 130, "a session begins: no line");
+	struct rlimit data = {(rlim_t)1 << 36, (rlim_t)1 << 36};
+	setrlimit(RLIMIT_DATA, &data);
+	prof_course_tick(now + NSTIME_PER_SEC, true);
+	is_uint(prof_root()->figures.limit, has_box ? room_limit() : 0,
+	    "and its first line has the limit of now");
 	return done_testing();
 }
 

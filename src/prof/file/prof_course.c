@@ -4,12 +4,12 @@
  *
  * Invariant: one thread at a time tells (course.is_telling); a line of the ring has time_ns 0 while
  * it is written, and a block of lines is zeroed before the root names it. rss, limit and faults
- * cost system calls: only the profiler's thread reads them, and only with a black box. Otherwise
- * rss is told as 0, and limit and faults stay as they were told last. Locks: none of its own;
- * telling is done inside the gate (os/gate.h: fork waits until no thread is inside). Called by
- * prof_start.c, prof_session.c and prof_box.c when something begins; each second at heartbeats
- * (thread/thread_event.h) by prof.c, or in rounds of the profiler's thread by prof_control.c; by
- * prof.c in a forked child.
+ * cost system calls: only the profiler's thread reads them, and only with a black box. Without one
+ * all three are told as 0; at other threads' lines rss is, and limit and faults stay as they were.
+ * Locks: none of its own; telling is done inside the gate (os/gate.h: fork waits until no thread is
+ * inside). Called by prof_start.c, prof_session.c and prof_box.c when something begins; each second
+ * at heartbeats (thread/thread_event.h) by prof.c, or in rounds of the profiler's thread by
+ * prof_control.c; by prof.c in a forked child.
  */
 #include "prof/file/prof_course.h"
 
@@ -109,10 +109,15 @@ figures_tell(image_root_t *root, bool is_by_thread) {
 	tell(&f->overlapped, prof_keep_overlapped());
 	tell(&f->dump_errors, prof_dump_nerrors());
 	unwinder_tell(root);
-	if (is_by_thread && region_box_bytes() != 0) {
+	bool has_box = region_box_bytes() != 0;
+	if (is_by_thread && has_box) {
 		process_tell(f);
 	} else {
 		tell(&f->rss, 0);
+	}
+	if (!has_box) {
+		tell(&f->limit, 0);
+		tell(&f->faults, 0);
 	}
 }
 
@@ -168,6 +173,8 @@ course_tell(bool is_by_thread, bool with_line) {
 	figures_tell(root, is_by_thread);
 	if (with_line) {
 		line_tell(root);
+	} else {
+		course.limit_age = 0; /* something begins: the limit that was read may be an old one */
 	}
 	gate_exit(t);
 	errno = saved;
@@ -190,5 +197,6 @@ prof_course_begin(void) {
 
 void
 prof_course_postfork_child(void) {
+	course.limit_age = 0;
 	atomic_store_b(&course.is_telling, false, MO_RELAXED);
 }
