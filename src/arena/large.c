@@ -333,13 +333,14 @@ arena_large_flush(void *const *objs, unsigned n) {
 /*
  * Bytes that the extent needs if its object has usize bytes, with a page for the offset if the
  * extent is longer than the object by a page or more now. In a bounded cache that may be the rest
- * of the last PAC_GRAIN bytes, without an offset. The result is then up to PAC_GRAIN bytes more
- * than needed, which costs memory, or a copy because growing in place fails. 0: usize is too large.
+ * of the last PAC_GRAIN bytes: there the object tells whether it has an offset. 0: usize is too
+ * large.
  */
 static size_t
 large_extent_size(const arena_t *a, const edata_t *e, size_t usize) {
-	size_t pad = min_zu(e->size - e->u.large_usize, PAGE);
-	size_t size = align_up(usize + pad, large_grain(a));
+	size_t grain = large_grain(a), rest = e->size - e->u.large_usize;
+	bool has_pad = grain == PAGE ? rest != 0 : e->u.large_start != e->addr;
+	size_t size = align_up(usize + (has_pad ? PAGE : 0), grain);
 	return size < usize ? 0 : size;
 }
 

@@ -13,7 +13,7 @@
 
 static arena_t *arena;
 static arena_stats_t stats;
-static unsigned misaligned;
+static unsigned misaligned, too_long;
 static struct {
 	char *p;
 	size_t usize;
@@ -99,6 +99,9 @@ step_resize(uint64_t *seed, unsigned k) {
 	misaligned += pac_is_bounded(&arena->pac) && (wrong_if(e->size % PAC_GRAIN != 0)
 	    || wrong_if((uintptr_t)e->addr % PAC_GRAIN != 0));
 	held[k].usize = now;
+	size_t offset = e->u.large_start != e->addr ? PAGE : 0;
+	too_long += pac_is_bounded(&arena->pac)
+	    && e->size != align_up(now + offset, max_zu(PAC_GRAIN, PAGE));
 	return bad;
 }
 
@@ -248,6 +251,7 @@ body(void) {
 	pac_bound(&arena->pac, PAC_GRAIN);
 	test_resize(1500);
 	is_uint(misaligned, 0, "in a bounded cache extents are whole grains");
+	is_uint(too_long, 0, "as few as their objects need");
 	gate_exit(tls_get());
 }
 
