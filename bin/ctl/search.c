@@ -21,12 +21,15 @@
 #include "verbs.h"
 #include "words.h"
 
+enum { PIDS_TOLD = 16 }; /* of the processes that have one name, in a message */
+
 /* The argument of the callbacks of each_process(); each field is used by the one that it names. */
 typedef struct search_s {
 	const char *name;  /* match_one: name of the program to find */
-	int found[64];     /* match_one: pids of the processes with that name; more are left out */
-	bool has_block[64]; /* match_one: found[i] runs the library, or cannot be read */
-	int count;         /* match_one: of found */
+	int count;         /* match_one: processes with that name */
+	char pids[PIDS_TOLD * 12]; /* match_one: the first of their pids, as text */
+	int with;          /* match_one: those that run the library, or cannot be read */
+	int pid;           /* match_one: the last of these, else the last of all; 0: none */
 	int unreadable;    /* list_one: processes that cannot be read */
 	int listed;        /* list_one: processes printed */
 	int wanted_pid;    /* match_own_pid: the pid in another namespace to find */
@@ -116,10 +119,16 @@ static void
 match_one(jeprof_target_t *p, void *arg) {
 	search_t *s = arg;
 	bool is_denied, is_pending;
-	if (s->count < 64 && jeprof_is_named(p, s->name)) {
-		s->has_block[s->count] = probe_library(p, &is_pending, &is_denied) || is_denied;
-		s->found[s->count++] = p->pid;
+	if (!jeprof_is_named(p, s->name)) {
+		return;
 	}
+	if (s->count++ < PIDS_TOLD) {
+		size_t length = strlen(s->pids);
+		snprintf(s->pids + length, sizeof(s->pids) - length, " %d", p->pid);
+	}
+	bool has_block = probe_library(p, &is_pending, &is_denied) || is_denied;
+	s->with += has_block;
+	s->pid = has_block || s->with == 0 ? p->pid : s->pid;
 }
 
 /* Notes in its_pid a process that has the wanted pid in its own namespace, but another one here. */
@@ -138,24 +147,15 @@ match_own_pid(jeprof_target_t *p, void *arg) {
 static int
 find_by_name(const char *name) {
 	search_t s = {.name = name};
-	int with = 0, pid = 0;
 	each_process(match_one, &s);
-	for (int i = 0; i < s.count; i++) {
-		with += s.has_block[i];
-		pid = s.has_block[i] || pid == 0 ? s.found[i] : pid;
-	}
 	if (s.count == 0) {
 		leave(EXIT_NO_WAY, "no process is called %s", name);
 	}
-	if (s.count > 1 && with != 1) {
-		char text[512] = "";
-		for (int i = 0; i < s.count && i < 16; i++) {
-			size_t length = strlen(text);
-			snprintf(text + length, sizeof(text) - length, " %d", s.found[i]);
-		}
-		leave(EXIT_USAGE, "%d processes are called %s:%s; give a pid", s.count, name, text);
+	if (s.count > 1 && s.with != 1) {
+		leave(EXIT_USAGE, "%d processes are called %s:%s%s; give a pid", s.count, name, s.pids,
+		    s.count > PIDS_TOLD ? " ..." : "");
 	}
-	return pid;
+	return s.pid;
 }
 
 void

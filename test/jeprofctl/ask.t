@@ -307,4 +307,21 @@ until_true grep -q ready two
 ctl status "$NAME"
 gives 2 "a name of several"
 has "$err" "processes are called $NAME" "and which"
+# the one that runs the library comes behind more of them than a list of any length would have
+mkdir herd
+cp "$(command -v sleep)" "herd/h$NAME"
+for i in $(seq 70); do
+	"herd/h$NAME" 600 8>&- &
+	children="$children $!"
+done
+ctl status "h$NAME"
+gives 2 "a name of many, none with the library"
+has "$err" "70 processes are called h$NAME: " "and how many"
+is "$(echo "$err" | grep -o ' [0-9][0-9]*' | wc -l) ${err##*[0-9]}" "17  ...; give a pid" "and the first of them"
+rm "herd/h$NAME"
+cp "$W/$NAME" "herd/h$NAME"
+PROGRAM=$W/herd/h$NAME fake normal
+ctl status "h$NAME" --json
+gives 0 "the one of many that runs the library"
+has "$out" "\"pid\":$pid," "and it is that one"
 done_testing
