@@ -6,6 +6,8 @@
  */
 #include "client/image_read.h"
 
+#include <string.h>
+
 enum {
 	RING = IMAGE_BLOCKS * IMAGE_BLOCK_LINES,
 	LEVEL_SHARE = 16,  /* differences up to 1/16 of the rise are ignored */
@@ -22,29 +24,57 @@ try_read_line(jeprof_image_t *image, uint64_t n, image_line_t *line) {
 }
 
 /*
- * Whether a process that runs may have begun to write a newer line into the place of line n; asked
- * after the line was read. Its time does not tell: the clock may have been set back.
+ * The first line into whose place a process that runs cannot have begun to write a newer one;
+ * UINT64_MAX if that cannot be read. Asked after lines were read: the number of lines only rises,
+ * so what is safe then was so while they were read. Their times do not tell it: the clock may have
+ * been set back.
  */
-static bool
-may_be_overwritten(jeprof_image_t *image, uint64_t n) {
+static uint64_t
+first_safe(jeprof_image_t *image) {
 	uint64_t now;
-	return image->is_live
-	    && (!image_read(image, image->at + offsetof(image_root_t, nlines), &now, sizeof(now))
-	    || n + RING <= now);
+	if (!image->is_live) {
+		return 0;
+	}
+	if (!image_read(image, image->at + offsetof(image_root_t, nlines), &now, sizeof(now))) {
+		return UINT64_MAX;
+	}
+	return now >= RING ? now - RING + 1 : 0;
+}
+
+/*
+ * Copies the lines from n on up to `end`, which are of one block; returns their number. The number
+ * of lines of the ring is read once for all of them.
+ */
+static size_t
+read_block(jeprof_image_t *image, uint64_t n, uint64_t end, jeprof_image_line_t *lines) {
+	uint64_t numbers[IMAGE_BLOCK_LINES];
+	size_t count = 0, unsafe = 0;
+	for (; n < end; n++) {
+		image_line_t line;
+		if (try_read_line(image, n, &line)) {
+			numbers[count] = n;
+			lines[count++] = (jeprof_image_line_t){.time_ns = line.time_ns,
+			    .allocated = line.allocated, .active = line.active, .resident = line.resident,
+			    .rss = line.rss, .limit = line.limit, .samples = line.samples,
+			    .faults = line.faults};
+		}
+	}
+	uint64_t safe = first_safe(image);
+	while (unsafe < count && numbers[unsafe] < safe) {
+		unsafe++;
+	}
+	memmove(lines, lines + unsafe, (count - unsafe) * sizeof(*lines));
+	return count - unsafe;
 }
 
 size_t
 jeprof_image_course(jeprof_image_t *image, jeprof_image_line_t *lines, size_t most) {
 	uint64_t end = image->root.nlines, room = RING < most ? RING : most;
 	size_t count = 0;
-	for (uint64_t n = end > room ? end - room : 0; n < end; n++) {
-		image_line_t line;
-		if (try_read_line(image, n, &line) && !may_be_overwritten(image, n)) {
-			lines[count++] = (jeprof_image_line_t){.time_ns = line.time_ns,
-			    .allocated = line.allocated, .active = line.active, .resident = line.resident,
-			    .rss = line.rss, .limit = line.limit, .samples = line.samples,
-			    .faults = line.faults};
-		}
+	for (uint64_t n = end > room ? end - room : 0, step; n < end; n += step) {
+		step = IMAGE_BLOCK_LINES - n % IMAGE_BLOCK_LINES;
+		step = step < end - n ? step : end - n;
+		count += read_block(image, n, n + step, &lines[count]);
 	}
 	return count;
 }

@@ -915,9 +915,9 @@ add_lines(int fd) {
 	poke(fd, AT + offsetof(image_root_t, nlines), 9010, 8);
 }
 
-/* They pass before the oldest line is read; the next one to be overwritten is left out too. */
-static void
-test_course_runs(void) {
+/* A box of a process that runs, which has 9000 lines. *other holds its lock. */
+static int
+running_ring(int *other) {
 	char path[64];
 	make_plain(0);
 	model.root.state = image_open;
@@ -926,17 +926,32 @@ test_course_runs(void) {
 	make_ring(9000);
 	int fd = file_of(box, sizeof(box));
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	int other = open(path, O_RDONLY | O_CLOEXEC);
-	flock(other, LOCK_EX);
+	*other = open(path, O_RDONLY | O_CLOEXEC);
+	flock(*other, LOCK_EX);
+	return fd;
+}
+
+/*
+ * They pass before line `before` is read. Lines that are overwritten while those of their block are
+ * read are left out, and the next one to be overwritten too. The number of lines is not read for
+ * each line.
+ */
+static void
+test_course_runs(uint64_t before, uint64_t first) {
+	int other, fd = running_ring(&other);
 	change = add_lines;
-	change_before = (uint64_t)(place(line_at(5400)) - box);
-	check_course(fd, 9000, 3600, 5411, "seconds of a process that runs");
+	change_before = (uint64_t)(place(line_at(before)) - box);
+	reads = 0;
+	check_course(fd, 9000, 3600, first, "seconds of a process that runs");
+	check(reads > RING && reads < RING + 2 * IMAGE_BLOCKS, "reads", reads);
 	close(other);
 }
 
 static void
 test_runs(void) {
-	test_course_runs();
+	test_course_runs(5400, 5411);
+	test_course_runs(5405, 5411);
+	test_course_runs(5460, 5401);
 	make_plain(8);
 	model.root.state = image_open;
 	model.root.flags |= IMAGE_REALTIME;
