@@ -10,7 +10,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -330,14 +329,9 @@ put_agent(const sheet_t *s) {
 void
 tell_metrics(text_t *t, bool is_openmetrics) {
 	table_lock();
-	proc_t **list = table_sorted();
-	t->is_cut |= list == NULL;
-	if (list != NULL) {
-		sheet_t s = {t, list, is_openmetrics, true};
-		put_processes(&s);
-		put_agent(&s);
-	}
-	free(list);
+	sheet_t s = {t, table_sorted(), is_openmetrics, true};
+	put_processes(&s);
+	put_agent(&s);
 	table_unlock();
 	text_add(t, "%s", is_openmetrics ? "# EOF\n" : "");
 }

@@ -59,19 +59,16 @@ tell_index(text_t *t) {
 	dead_counts_t dead;
 	dead_count(&dead);
 	table_lock();
-	proc_t **list = table_sorted();
-	t->is_cut |= list == NULL;
 	page_list_begin(t, "jeprofd");
 	text_add(t, "<h1>Processes that run the library: %u</h1>\n", counts.processes);
 	text_add(t, "<table><tr><th class=\"n\">pid<th>name<th>service<th>user<th>profiler<th "
 	    "class=\"n\">allocated<th class=\"n\">resident<th>last hour</tr>\n");
-	for (proc_t **p = list; p != NULL && *p != NULL; p++) {
+	for (proc_t *const *p = table_sorted(); *p != NULL; p++) {
 		add_row(t, *p);
 	}
 	text_add(t, "</table>\n<p>%u more may not be looked into. <a href=\"/targets\">targets</a> "
 	    "<a href=\"/metrics\">metrics</a> <a href=\"/dead/\">%u that ended</a></p></html>\n",
 	    counts.unreadable, dead.kept);
-	free(list);
 	table_unlock();
 }
 

@@ -167,12 +167,11 @@ collect_due(int64_t now_ms, due_t *due) {
 	size_t n = 0;
 	proc_t *p;
 	table_lock();
-	proc_t **list = table_sorted();
-	while (list != NULL && n < BEGIN_MOST && (p = find_due(list, now_ms)) != NULL) {
+	proc_t *const *list = table_sorted();
+	while (n < BEGIN_MOST && (p = find_due(list, now_ms)) != NULL) {
 		due[n++] = (due_t){p->pid, p->push_again_ms};
 		p->push_again_ms = now_ms + (int64_t)options.push_ms;
 	}
-	free(list);
 	table_unlock();
 	return n;
 }

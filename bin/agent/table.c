@@ -33,6 +33,17 @@ static pthread_mutex_t lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 #endif
 static proc_t *chains[CHAINS];
+static size_t records;
+
+/*
+ * The list that table_sorted() fills anew each time. Room is made for it when a record is added, so
+ * that there always is a list.
+ */
+static struct {
+	proc_t **at;
+	size_t count;
+	size_t room; /* more than `records`, as a list ends with NULL */
+} sorted;
 
 void
 table_lock(void) {
@@ -57,10 +68,26 @@ table_find(int pid) {
 	return p;
 }
 
+/* Makes room in the list for one more record; false without memory. */
+static bool
+try_make_room(void) {
+	if (records + 1 < sorted.room) {
+		return true;
+	}
+	size_t room = 2 * sorted.room + CHAINS;
+	proc_t **at = realloc(sorted.at, room * sizeof(*at));
+	if (at != NULL) {
+		sorted.at = at;
+		sorted.room = room;
+	}
+	return at != NULL;
+}
+
 proc_t *
 table_add(int pid, uint64_t inode) {
-	proc_t *p = calloc(1, sizeof(*p));
+	proc_t *p = try_make_room() ? calloc(1, sizeof(*p)) : NULL;
 	if (p != NULL) {
+		records++;
 		p->pid = pid;
 		p->inode = inode;
 		p->born_ms = client_now_ms();
@@ -95,6 +122,7 @@ table_remove(proc_t *p) {
 	}
 	if (*at == p) {
 		*at = p->next;
+		records--;
 		counts.processes -= p->kind == kind_ours;
 		counts.unreadable -= p->kind == kind_denied;
 		p->is_gone = true;
@@ -124,30 +152,25 @@ compare_pids(const void *a, const void *b) {
 	return ((*p)->pid > (*q)->pid) - ((*p)->pid < (*q)->pid);
 }
 
-/* The result of table_sorted() while it is collected. */
-typedef struct list_s {
-	proc_t **at;
-	size_t count;
-	size_t room; /* records that fit; `at` has one more element, for the NULL at its end */
-} list_t;
-
 static void
 add_ours(proc_t *p, void *arg) {
-	list_t *list = arg;
-	if (p->kind == kind_ours && list->count < list->room) {
-		list->at[list->count++] = p;
+	(void)arg;
+	if (p->kind == kind_ours) {
+		sorted.at[sorted.count++] = p;
 	}
 }
 
-proc_t **
+proc_t *const *
 table_sorted(void) {
-	list_t list = {.room = counts.processes};
-	list.at = calloc(list.room + 1, sizeof(proc_t *));
-	if (list.at != NULL) {
-		table_each(add_ours, &list);
-		qsort(list.at, list.count, sizeof(proc_t *), compare_pids);
+	static proc_t *const none[] = {NULL};
+	sorted.count = 0;
+	table_each(add_ours, NULL);
+	if (sorted.count == 0) {
+		return none;
 	}
-	return list.at;
+	qsort(sorted.at, sorted.count, sizeof(proc_t *), compare_pids);
+	sorted.at[sorted.count] = NULL;
+	return sorted.at;
 }
 
 void

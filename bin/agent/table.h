@@ -145,10 +145,10 @@ void table_release(proc_t *p);
 void table_each(void (*f)(proc_t *p, void *arg), void *arg);
 
 /*
- * The records of kind_ours, by pid, in an array that ends with NULL; NULL: no memory. The caller
- * frees the array; the records are valid as long as the lock is held.
+ * The records of kind_ours, by pid, in an array that ends with NULL. Both are valid until the lock
+ * is given up; the next call fills the same array.
  */
-proc_t **table_sorted(void);
+proc_t *const *table_sorted(void);
 
 /*
  * Adds the figures of a record of kind_ours to its history, in place of the oldest point if the

@@ -6,7 +6,6 @@
  */
 #include "table.h"
 
-#include <stdlib.h>
 #include <time.h>
 
 #include "tell.h"
@@ -47,14 +46,12 @@ add_target(text_t *t, const proc_t *p, const char *host) {
 void
 tell_targets(text_t *t, const char *host) {
 	table_lock();
-	proc_t **list = table_sorted();
-	t->is_cut |= list == NULL;
+	proc_t *const *list = table_sorted();
 	text_add(t, "[");
-	for (proc_t **p = list; p != NULL && *p != NULL; p++) {
+	for (proc_t *const *p = list; *p != NULL; p++) {
 		text_add(t, "%s", p > list ? ",\n " : "");
 		add_target(t, *p, host);
 	}
 	text_add(t, "]\n");
-	free(list);
 	table_unlock();
 }
