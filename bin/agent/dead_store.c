@@ -27,6 +27,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "names/cache.h"
+
 enum {
 	DISK_BYTES = 256 << 20,   /* that all files together take at most */
 	MEMORY_BYTES = 64 << 20,  /* the same without --cache */
@@ -486,8 +488,11 @@ pprof_bytes(const char *key) {
 	    ? (uint64_t)st.st_blocks * 512 : 0;
 }
 
-/* Adds the record of one box; removes a file that is not ours or has no record of this version. */
-static void
+/*
+ * Adds the record of one box; removes a file that is not ours or has no record of this version.
+ * False: it was not ours.
+ */
+static bool
 read_one(const char *name) {
 	struct stat st;
 	int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -498,10 +503,11 @@ read_one(const char *name) {
 	}
 	if (d == NULL) {
 		unlinkat(dir, name, 0);
-		return;
+		return is_good;
 	}
 	add(&(entry_t){.d = d, .fds = {-1, -1},
 	    .bytes = {(uint64_t)st.st_blocks * 512, pprof_bytes(d->key)}});
+	return true;
 }
 
 static int
@@ -510,22 +516,39 @@ is_box(const struct dirent *e) {
 	return try_take_key(e->d_name, ends[dead_box], key);
 }
 
+/* Makes and opens the directory "dead" in that of --cache; without it all is kept in memory. */
+static void
+open_dir(int cache) {
+	char buf[80];
+	const char *why = NULL;
+	if (mkdirat(cache, "dead", 0700) == 0 || errno == EEXIST) {
+		dir = openat(cache, "dead", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	}
+	why = dir >= 0 ? cache_doubt(dir, buf) : strerror(errno);
+	if (why != NULL) {
+		talk("--cache %s/dead: %s; who ends is kept in memory", options.cache_dir, why);
+	}
+	if (why != NULL && dir >= 0) {
+		close(dir);
+		dir = -1;
+	}
+}
+
 void
 dead_open(void) {
 	struct dirent **names;
+	unsigned others = 0;
 	int cache = options.cache_dir != NULL
 	    ? open(options.cache_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	if (cache < 0) {
 		return;
 	}
-	if (mkdirat(cache, "dead", 0700) == 0 || errno == EEXIST) {
-		dir = openat(cache, "dead", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	}
+	open_dir(cache);
 	/* Sorted by name, that is, by time: the newest come last. */
 	int n = dir >= 0 ? scandirat(cache, "dead", &names, is_box, alphasort) : -1;
 	for (int i = 0; i < n; i++) {
 		if (i + FILES_READ >= n) {
-			read_one(names[i]->d_name);
+			others += !read_one(names[i]->d_name);
 		} else {
 			unlinkat(dir, names[i]->d_name, 0);
 		}
@@ -533,6 +556,10 @@ dead_open(void) {
 	}
 	if (n >= 0) {
 		free(names);
+	}
+	if (others > 0) {
+		talk("--cache %s/dead: removed %u files that others own or may write", options.cache_dir,
+		    others);
 	}
 	close(cache);
 }

@@ -55,14 +55,20 @@ catch_signals(void) {
 static void
 cache_choose(void) {
 	cache_t cache;
-	int error = options.cache_dir != NULL ? cache_begin(&cache, options.cache_dir,
-	    options.cache_max) : 0;
-	if (error == 0 && options.cache_dir != NULL) {
-		cache_end(&cache);
-		error = access(options.cache_dir, W_OK | X_OK) != 0 ? errno : 0;
+	char buf[80];
+	if (options.cache_dir == NULL) {
+		return;
 	}
-	if (error != 0) {
-		talk("--cache %s: %s; names are kept in memory", options.cache_dir, strerror(error));
+	int error = cache_begin(&cache, options.cache_dir, options.cache_max);
+	const char *why = error != 0 ? strerror(error) : cache_doubt(cache.dir, buf);
+	if (error == 0) {
+		cache_end(&cache);
+	}
+	if (why == NULL && access(options.cache_dir, W_OK | X_OK) != 0) {
+		why = strerror(errno);
+	}
+	if (why != NULL) {
+		talk("--cache %s: %s; names are kept in memory", options.cache_dir, why);
 		options.cache_dir = NULL;
 	}
 }

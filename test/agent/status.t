@@ -216,6 +216,31 @@ end_agent
 agent --cache file
 has "$(cat agent.err)" '--cache file: Not a directory; names are kept in memory' "a cache that is no directory"
 end_agent
+mkdir open
+chmod 0775 open
+agent --cache open
+has "$(cat agent.err)" '--cache open: others may write there (mode 0775): chmod go-w; names are kept in memory' "a cache that others may write into"
+is "$(ls -A open)" "" "and nothing is put there"
+end_agent
+chmod 0755 open
+mkdir open/dead
+chmod 0777 open/dead
+agent --cache open
+has "$(cat agent.err)" '--cache open/dead: others may write there (mode 0777): chmod go-w; who ends is kept in memory' "a directory of the dead that others may write into"
+end_agent
+chmod 0700 open/dead
+printf 'boxed' >open/dead/20261125T000000.000Z.1.box
+chmod 0666 open/dead/20261125T000000.000Z.1.box
+printf 'boxed' >open/dead/20261125T000000.000Z.2.box
+agent --cache open
+is "$(grep -c . agent.err) $(grep removed agent.err)" "2 jeprofd: --cache open/dead: removed 1 files that others own or may write" "a box that others may write is told"
+if [ "$(id -u)" = 0 ]; then
+	end_agent
+	chown 65533 open
+	agent --cache open
+	has "$(cat agent.err)" '--cache open: it belongs to another user (65533); names are kept in memory' "a cache of another user"
+fi
+end_agent
 "$AGENT" --listen 127.0.0.1:65536 2>words.err
 is "$? $(cat words.err)" '2 jeprofd: --listen: "127.0.0.1:65536" is no ADDR:PORT with an address in digits' "port 65536"
 

@@ -5,7 +5,7 @@
  * passed. Invariant: the contents of KEY.names never change, so a thread that has mapped a table
  * can read it without a lock; a file that another user owns or may write is ignored. Lock:
  * memory.mutex, for the tables in memory; held for no I/O but close(). Called by names.c, and by
- * main.c at the start.
+ * main.c and dead_store.c at the start.
  */
 #include "cache.h"
 
@@ -56,6 +56,24 @@ cache_begin(cache_t *c, const char *dir, uint64_t bytes_max) {
 	}
 	c->dir = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return c->dir < 0 ? errno : 0;
+}
+
+const char *
+cache_doubt(int dir, char buf[80]) {
+	struct stat st;
+	if (fstat(dir, &st) != 0) {
+		return strerror(errno);
+	}
+	if (st.st_uid != geteuid() && st.st_uid != 0) {
+		snprintf(buf, 80, "it belongs to another user (%u)", (unsigned)st.st_uid);
+		return buf;
+	}
+	if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+		snprintf(buf, 80, "others may write there (mode %04o): chmod go-w",
+		    (unsigned)(st.st_mode & 07777));
+		return buf;
+	}
+	return NULL;
 }
 
 void

@@ -1,7 +1,8 @@
 /*
  * The cache of tables of names: files KEY.names in a directory, shared by all processes of its
  * owner, or memory files of this process. The least recently used tables are removed when there is
- * no room. Called by names.c; main.c checks the directory by cache_begin(). Any thread may call.
+ * no room. Called by names.c; main.c checks the directory by cache_begin() and cache_doubt(),
+ * dead_store.c its own by the latter. Any thread may call.
  */
 #pragma once
 #include <stdbool.h>
@@ -28,6 +29,13 @@ typedef struct cache_draft_s {
  */
 int cache_begin(cache_t *c, const char *dir, uint64_t bytes_max);
 void cache_end(cache_t *c);
+
+/*
+ * Why a directory is none whose files may be trusted: another user than we and root owns it, or
+ * others may write into it, so they could give a file of ours the name of another one. buf, or a
+ * constant; NULL: it may be used.
+ */
+const char *cache_doubt(int dir, char buf[80]);
 
 /*
  * The descriptor of the table with this key, which the caller closes, and in *made the time when it
