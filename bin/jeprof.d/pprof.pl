@@ -120,10 +120,10 @@ sub stored {
 	do {
 		my $block = substr $data, $at, 65535;
 		$at += length $block;
-		$out .= pack('CSS', $at >= length $data ? 1 : 0, length $block, length($block) ^ 0xffff)
+		$out .= pack('Cvv', $at >= length $data ? 1 : 0, length $block, length($block) ^ 0xffff)
 		    . $block;
 	} while ($at < length $data);
-	return $out . pack 'LL', crc32($data), length($data) & 0xffffffff;
+	return $out . pack 'VV', crc32($data), length($data) & 0xffffffff;
 }
 
 my @crc; # its table, made at the first call
