@@ -28,15 +28,42 @@
 #include "words.h"
 
 /*
- * Sets path to what `name` is when symbolic links at its end are followed, whether or not a file is
- * there, so that the rename replaces the file and not the link. Exits after more than 40 links.
+ * The descriptor of this program that a path stands for, such as /proc/self/fd/3, where /dev/stderr
+ * may lead; -1: it is another path.
+ */
+static int
+descriptor_of(const char *path) {
+	char own[64];
+	snprintf(own, sizeof(own), "/proc/%d/fd/", (int)getpid());
+	const char *const fronts[] = {"/dev/fd/", "/proc/self/fd/", "/proc/thread-self/fd/", own};
+	for (size_t i = 0; i < sizeof(fronts) / sizeof(fronts[0]); i++) {
+		size_t length = strlen(fronts[i]);
+		if (strncmp(path, fronts[i], length) == 0 && is_number(path + length)) {
+			return atoi(path + length);
+		}
+	}
+	return -1;
+}
+
+/* Whether the path is that of a descriptor of a process. */
+static bool
+is_descriptor(const char *path) {
+	const char *fd = strncmp(path, "/proc/", 6) == 0 ? strstr(path, "/fd/") : NULL;
+	return descriptor_of(path) >= 0 || (fd != NULL && is_number(fd + 4));
+}
+
+/*
+ * Sets path to what `name` is when all symbolic links are followed, whether or not a file is there,
+ * so that the rename replaces the file and not the link; at most up to an open descriptor, as what
+ * that is open on is not to be replaced.
  */
 static void
 follow(const char *name, char *path, size_t size) {
 	char target[TEXT_BYTES];
 	ssize_t n;
 	print_to(path, size, "%s", name);
-	for (int i = 0; (n = readlink(path, target, sizeof(target) - 1)) >= 0; i++) {
+	for (int i = 0; !is_descriptor(path) && (n = readlink(path, target, sizeof(target) - 1)) >= 0;
+	    i++) {
 		target[n] = '\0';
 		const char *slash = strrchr(path, '/');
 		size_t kept = target[0] == '/' || slash == NULL ? 0 : (size_t)(slash + 1 - path);
@@ -48,41 +75,43 @@ follow(const char *name, char *path, size_t size) {
 }
 
 /*
- * Whether the file must be written in place, because it cannot be replaced: a device, a fifo, or an
- * open file without a name (/dev/fd/N). path is the result of follow().
+ * Whether the file is there and must be written in place: a descriptor, a device, a fifo, or a file
+ * that a link of /proc leads to and not the path of that link. path is the result of follow().
  */
 static bool
-is_special_file(const char *name, const char *path) {
+is_kept_file(const char *name, const char *path) {
 	struct stat st, followed;
-	return stat(name, &st) == 0
-	    && (!S_ISREG(st.st_mode) || stat(path, &followed) != 0 || st.st_dev != followed.st_dev
+	return stat(name, &st) == 0 && (is_descriptor(path) || !S_ISREG(st.st_mode)
+	    || stat(path, &followed) != 0 || st.st_dev != followed.st_dev
 	    || st.st_ino != followed.st_ino);
 }
 
 /*
  * Opens the file for writing, or exits. Sets `temporary` to the name that is written, and path to
- * the one to which it is renamed; until then it is `unfinished`, so that an exit removes it. A
- * special file is written in place and not renamed. "-" is stdout, and sets nothing.
+ * the one to which it is renamed; until then the file is `unfinished`. What is not replaced is
+ * written in place: a descriptor of ours as it was opened (> or >>), anything else from its
+ * beginning. "-" is stdout.
  */
 static FILE *
 open_output(const char *name, char *path, char *temporary, size_t size) {
-	if (strcmp(name, "-") == 0) {
+	follow(name, path, size);
+	int own = strcmp(name, "-") == 0 ? STDOUT_FILENO : descriptor_of(path);
+	if (own == STDOUT_FILENO) {
 		return stdout;
 	}
-	follow(name, path, size);
-	bool is_special = is_special_file(name, path);
-	if (is_special) {
+	bool is_kept = own >= 0 || is_kept_file(name, path);
+	if (is_kept) {
 		print_to(temporary, size, "%s", name);
 	} else {
 		print_to(temporary, size, "%s.%016" PRIx64 ".part", path, client_random_word());
 	}
-	int fd = open(temporary, O_WRONLY | O_CLOEXEC | (is_special ? 0
+	int fd = own >= 0 ? dup(own) : open(temporary, O_WRONLY | O_CLOEXEC | (is_kept ? O_TRUNC
 	    : O_CREAT | O_EXCL | O_NOFOLLOW), 0600);
 	FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
 	if (file == NULL) {
 		leave(EXIT_FAILED, "%s: %s", name, strerror(errno));
 	}
-	unfinished = is_special ? NULL : temporary;
+	unfinished = is_kept ? NULL : temporary;
 	return file;
 }
 
@@ -122,6 +151,8 @@ put_profile(const char *name, write_t *write, void *profile) {
 	unfinished = NULL;
 	if (to != stdout) {
 		printf("%s\n", name);
+	}
+	if (to != stdout && descriptor_of(path) < 0) {
 		hint_top(name);
 	}
 	return EXIT_DONE;

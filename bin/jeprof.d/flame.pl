@@ -24,7 +24,7 @@ sub command {
 	    : Object::base_name($work->{dumps}[0]{file}) . '.svg';
 	Writing::file($file, $text);
 	print Talk::clean($file), "\n";
-	return unless -f $file;
+	return unless Writing::can_be_read($file);
 	Talk::next_is($option->{json} ? ('flame', Options::kept($option), '-o', "$file.svg",
 			[map { $_->{file} } @{ $work->{dumps} }]) : ('open', [$file]));
 }

@@ -403,7 +403,7 @@ sub make_report {
 	my $last = telling(@{ $groups[0] });
 	print STDERR Talk::clean("$file: " . (@groups > 1 ? scalar(@groups) . ' processes, ' : '')
 		    . 'profiles in ' . $dir), "\n";
-	Talk::next_is('open', [$file]) if -f $file;
+	Talk::next_is('open', [$file]) if Writing::can_be_read($file);
 	Talk::note((-f _ ? '      ' : 'next: ') . Talk::command('top', [$last]));
 }
 

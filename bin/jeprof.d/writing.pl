@@ -1,12 +1,13 @@
 # Writing: the file of -o. A regular file is written beside its name and renamed, so a failed run
-# leaves what was there; symbolic links are followed first, so the link stays. Anything else (a
-# device, a fifo, an open descriptor under /dev/fd) is opened and written as it is. What the command
+# leaves what was there; symbolic links are followed first, so the link stays. An open descriptor
+# (/dev/fd/N, /dev/stderr) is written as it was opened, by > or >>. Anything else (a device, a fifo)
+# is opened and written as it is. What the command
 # reads is never written: neither its inputs nor the program, nor an object that names came from;
 # and no ELF file or heap profile is replaced. Callers: Main, which calls begin() before a verb
 # works; the verbs that make a file.
 package Writing;
 
-use Fcntl qw(O_WRONLY O_CREAT O_EXCL);
+use Fcntl qw(O_WRONLY O_CREAT O_EXCL O_TRUNC);
 
 our @inputs; # the files that the command names as its input
 
@@ -61,10 +62,24 @@ sub check {
 	Talk::fail(2, "$file: is $what; it is not overwritten (name another file, or remove it)");
 }
 
-# The path that the symbolic links of a path lead to; undef if they go round.
+# The number of the descriptor of this process that a path stands for; undef if it is another path.
+sub descriptor {
+	my ($path) = @_;
+	return $path =~ m{^/(?:dev|proc/(?:self|thread-self|$$))/fd/(\d+)\z} ? $1 : undef;
+}
+
+# Whether a path is that of a descriptor of a process.
+sub is_descriptor {
+	my ($path) = @_;
+	return defined descriptor($path) || $path =~ m{^/proc/\d+/(?:task/\d+/)?fd/\d+\z} ? 1 : 0;
+}
+
+# The path that the symbolic links of a path lead to, at most up to an open descriptor: what that is
+# open on has its name in a link too, but is not to be replaced. undef if the links go round.
 sub followed {
 	my ($path) = @_;
 	for (1 .. 40) {
+		return $path if is_descriptor($path);
 		my $next = readlink $path // return $path;
 		$path = $next =~ m{^/} || $path !~ m{^(.*/)}s ? $next : "$1$next";
 	}
@@ -78,9 +93,10 @@ sub file {
 	$bytes_written = length $text;
 	my $path = followed($file) // Talk::fail(1, "$file: too many levels of symbolic links");
 	my @there = stat $file;
-	return into($file, $text) if @there && !-f _;
+	return into($file, $path, $text) if @there && (!-f _ || is_descriptor($path));
 	my @same = @there ? stat $path : ();
-	return into($file, $text) if @there && "@there[0, 1]" ne join ' ', @same[0, 1];
+	return into($file, $path, $text)
+	    if @there && !(@same && $there[0] == $same[0] && $there[1] == $same[1]);
 	my $part = ($path =~ m{^(.*/)}s ? $1 : '') . sprintf 'jeprof.%d.%06d.part', $$, rand 1e6;
 	sysopen(my $fh, $part, O_WRONLY | O_CREAT | O_EXCL) or Talk::fail(1, "$file: $!");
 	my $reason = fault_of($fh, $text);
@@ -98,24 +114,33 @@ sub fault_of {
 	return close($fh) || length $reason ? $reason : "$!";
 }
 
-# Writes to what exists and cannot be replaced by name: a pipe, a device, or a regular file that is
-# reached by /dev/fd, not by its name. It does not truncate. Returns $file; fails if not all is
-# written. If the reader of a pipe closes it, that is an error, not SIGPIPE.
+# Writes to what exists and is not replaced by name: what a descriptor of this process is open on, at
+# its position; anything else from its beginning. $path is where the links of $file lead. Returns
+# $file. If the reader of a pipe closes it, that is an error, not SIGPIPE.
 sub into {
-	my ($file, $text) = @_;
+	my ($file, $path, $text) = @_;
 	local $SIG{PIPE} = 'IGNORE';
-	sysopen(my $fh, $file, O_WRONLY) or Talk::fail(1, "$file: $!");
+	my $number = descriptor($path);
+	my $fh;
+	(defined $number ? open($fh, '>&', $number) : sysopen($fh, $file, O_WRONLY | O_TRUNC))
+	    or Talk::fail(1, "$file: $!");
 	my $reason = fault_of($fh, $text);
 	Talk::fail(1, "$file: $reason") if length $reason;
 	return $file;
 }
 
+# Whether a command that is typed later finds in this file what was written.
+sub can_be_read {
+	my ($file) = @_;
+	return -f $file && !defined descriptor(followed($file) // '') ? 1 : 0;
+}
+
 # Prints the name of the file that was made, and a note "next" with the command $next, which reads
-# the file; $where is a text behind "next". With --json prints an object. If the target is no
-# regular file no command can read it, and there is no next.
+# the file; $where is a text behind "next". With --json prints an object. If no command can read the
+# target, there is no next.
 sub made {
 	my ($option, $file, $next, $where) = @_;
-	my $is_file = -f $file;
+	my $is_file = can_be_read($file);
 	if ($option->{json}) {
 		return printf "{\"file\":%s,\"bytes\":%d,\"doubts\":%d,\"next\":%s}\n",
 		    Top::json_string($file),

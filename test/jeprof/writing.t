@@ -69,6 +69,31 @@ for my $case (@verbs) {
 	    unless $name eq 'pack';
 	is(join(' ', glob '*.part sub/*'), '', "$name: nothing is left");
 }
+# What the shell has opened is written as it was opened, and the shell writes on behind it.
+my $drawn = do { jeprof('flame', $file, '-o', 'drawn.svg'); slurp('drawn.svg') };
+symlink '/dev/fd/3', 'third';
+for my $to ('/dev/fd/3', '/proc/self/fd/3', 'third') {
+	for my $case (['3>at', "${drawn}more\n"], ['3>>at', "old\n${drawn}more\n"],
+		['3<>at', "${drawn}more\n"]) {
+		spew('at', "old\n");
+		my ($code, undef, $err) = run('sh', '-c', "exec $case->[0] </dev/null; '$^X' '$jeprof' flame '$file' -o $to; echo more >&3");
+		is(slurp('at'), $case->[1], "flame -o $to $case->[0]");
+		unlike($err, qr/next|uninit/, 'and nothing to type');
+	}
+}
+ok(-l 'third', 'the link stays');
+for my $case (['>', ''], ['>>', 'old'], ['1<>', '']) {
+	spew('at', 'old');
+	run('sh', '-c', "'$^X' '$jeprof' flame '$file' -o /dev/stdout $case->[0]at");
+	is(slurp('at'), "$case->[1]$drawn", "flame -o /dev/stdout $case->[0]");
+}
+{
+	my $long = 'x' x 1e6;
+	open my $gone, '+>', undef or die;
+	syswrite $gone, $long;
+	run('sh', '-c', "'$^X' '$jeprof' flame '$file' -o /proc/$$/fd/" . fileno $gone);
+	is(-s $gone, length $drawn, 'a file without a name, of another process: nothing of the old is left');
+}
 symlink 'round', 'round';
 my ($code, $out, $err) = jeprof('flame', $file, '-o', 'round');
 is("$code $err", "1 jeprof: round: too many levels of symbolic links\n", 'a link to itself');

@@ -102,6 +102,19 @@ ok $? "and is left alone"
 ctl dump "$pid" -o /dev/null
 gives 0 "dump -o to a device"
 is "$err" "" "no hint to read it"
+echo old >appended
+ctl dump "$pid" -o /dev/fd/3 3>>appended
+gives 0 "-o /dev/fd/3, which the shell appends to"
+(echo old; cat want) | cmp - appended
+ok $? "it goes behind what was there"
+is "$(echo "$err" | grep -c next)" 0 "and nothing to type"
+echo old >appended
+(echo before; "$CTL" dump "$pid" -o /dev/stdout -q 9>&-; echo behind) >>appended
+(echo old; echo before; cat want; echo behind) | cmp - appended
+ok $? "-o /dev/stdout is stdout"
+ctl dump "$pid" -o /dev/fd/7
+gives 1 "-o of a closed descriptor"
+has "$err" "/dev/fd/7: Bad file descriptor" "and said"
 ctl dump "$pid" -o no/dir/x
 gives 1 "dump -o into no directory"
 is "$err" "jeprofctl: no/dir/x: No such file or directory" "and names the target"
