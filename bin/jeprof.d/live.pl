@@ -1,10 +1,11 @@
 # Live: the verb "live": what a running process holds, redrawn with each profile, every two seconds
 # or by --interval. While watch() shows the screen, keys are served also while jeprofctl waits for
-# an answer of the process. begin(), look_once() and end() wait for jeprofctl and heed no key and no
-# signal meanwhile: each call of it takes until its own limits of time if the process does not
-# answer. Where no session runs one is started, with a lease: a time after which the process ends
-# the session by itself, should this be killed. The lease is a minute plus one interval; it is
-# renewed between two profiles, and the session is ended however this ends. Figures are what
+# an answer of the process. begin(), look_once() and end() wait for jeprofctl and heed no key, but
+# signals: a profile is given up at the first one, the start of a session at the second, and its end
+# at the next one after end() began. Where no session runs one is started, with a lease: a time
+# after which the process ends the session by itself, should this be killed, or the process not
+# answer at the end. It is renewed long before it is over, also between two profiles, and the session
+# is ended however this ends. Figures are what
 # figures() makes of one profile. $self has four of them: { start } of the first profile, { mark }
 # of the one that was shown when m was typed, { before } of the last but one, { now } of the last.
 # Caller: Main.
@@ -14,8 +15,9 @@ use POSIX ();
 
 # RATE: the default of --rate, mean bytes between samples of a session that is started. EVERY:
 # seconds from one profile to the next, by default. LEASE: seconds, see lease(). COURSE: how many
-# profiles the line of bars shows.
-use constant { RATE => '64K', EVERY => 2, LEASE => 60, COURSE => 60 };
+# profiles the line of bars shows. TURN: seconds that a wait takes at most until it looks for
+# signals again: one may come just before a call that waits.
+use constant { RATE => '64K', EVERY => 2, LEASE => 60, COURSE => 60, TURN => 0.5 };
 
 # By what the table can be sorted, in the order in which the key s goes through them.
 my @sorts = qw(growth now live objects name);
@@ -24,11 +26,11 @@ my @sorts = qw(growth now live objects name);
 my @marks = map { "\xe2\x96" . chr } 0x81 .. 0x88;
 
 # The verb. Sets $main::status if a signal or the end of the terminal ended it. Of $self, { quit }
-# is the number of the signal, 1 (SIGHUP) at the end of the terminal, -1 after q, else 0; { course }
-# the allocated bytes of the last profiles; { notes } what Talk said; { typing } the filter while it
-# is typed, else undef; { job } what ask() returned, while it runs; { asked } ticks() when it began;
-# { renewed } the time of the last renewal; { file } where to write the next profile; { is_old }
-# whether to draw again; { has_ended } whether the process is gone.
+# is the number of the signal, 1 (SIGHUP) at the end of the terminal, -1 after q, else 0; { signals }
+# counts the signals; { course } the allocated bytes of the last profiles; { notes } what Talk said;
+# { typing } the filter while it is typed, else undef; { job } what ask() returned, while it runs;
+# { asked } ticks() when it began; { renewed } ticks() at the last renewal; { file } where to write
+# the next profile; { is_old } whether to draw again; { has_ended } whether the process is gone.
 sub command {
 	my ($option, @arguments) = @_;
 	unshift @arguments, $option->{p} if length $option->{p};
@@ -42,16 +44,17 @@ sub command {
 	Talk::fail(2, '--interval takes an hour at most') if $every > 3600;
 	my $self = bless { option => $option, every => $every, sort => 'growth', filter => '',
 		course => [],
-		notes => [], who => $arguments[0], is_frozen => 0, quit => 0 }, 'Live';
-	local @SIG{qw(INT TERM HUP)} = map { my $number = $_; sub { $self->{quit} = $number } } 2, 15,
-	    1;
+		notes => [], who => $arguments[0], is_frozen => 0, quit => 0, signals => 0, slowest => 0 },
+	    'Live';
+	local @SIG{qw(INT TERM HUP)} = map { my $number = $_;
+		sub { $self->{quit} = $number; $self->{signals}++ } } 2, 15, 1;
 	local $SIG{PIPE} = 'IGNORE';
 	my $ok = eval { $self->begin; $option->{once} ? $self->look_once : $self->watch; 1 };
 	my $error = $@;
 	Screen::leave();
 	local $Talk::listener;
 	$self->end;
-	die $error unless $ok;
+	die $error unless $ok || $self->{quit} > 0;
 	$main::status = 128 + $self->{quit} if $self->{quit} > 0;
 }
 
@@ -91,19 +94,26 @@ sub ask {
 	return { pid => $pid, out => $out, talk => $talk, text => '' };
 }
 
-# Appends what can be read of a job's output to { text }, and waits for some if there is none; true
-# at its end or after an error; false if more may come, or if a signal came.
+# Appends what can be read of a job's output to { text }; if there is none, waits for some, TURN at
+# most. True at its end or after an error; false if more may come, or if a signal came.
 sub has_ended {
 	my ($job) = @_;
+	vec(my $want = '', fileno $job->{out}, 1) = 1;
+	return 0 if select($want, undef, undef, TURN) <= 0;
 	my $count = sysread $job->{out}, $job->{text}, 1 << 20, length $job->{text};
 	return defined $count ? $count == 0 : !$!{EINTR};
 }
 
 # Waits for the end of a job: (exit code, output); the first line of what it said on standard error
-# is $job->{said}. A signal does not end the wait.
+# is $job->{said}. When { signals } comes to $patience jeprofctl is told to give up; at one signal
+# more it is killed. { is_told } of the job: it was.
 sub end_of {
-	my ($job) = @_;
-	until (has_ended($job)) { }
+	my ($self, $job, $patience) = @_;
+	for (my $told = $patience - 1; !has_ended($job);) {
+		next if $self->{signals} <= $told;
+		kill $job->{is_told}++ ? 'KILL' : 'TERM', $job->{pid};
+		$told = $self->{signals};
+	}
 	while (waitpid($job->{pid}, 0) < 0 && $!{EINTR}) { }
 	my $status = $?;
 	seek $job->{talk}, 0, 0;
@@ -113,11 +123,12 @@ sub end_of {
 	return ($status & 127 ? 1 : $status >> 8, $job->{text});
 }
 
-# Runs jeprofctl with these arguments: (exit code, output, what it said).
+# Runs jeprofctl with these arguments: (exit code, output, what it said, whether it was told to give
+# up); $patience as in end_of().
 sub ctl {
-	my @arguments = @_;
+	my ($self, $patience, @arguments) = @_;
 	my $job = ask(@arguments);
-	return (end_of($job), $job->{said});
+	return ($self->end_of($job, $patience), @$job{qw(said is_told)});
 }
 
 # The value of a key in an object of JSON as jeprofctl writes it; undef if it is not there.
@@ -133,36 +144,52 @@ sub json_value {
 # if none was started } of $self. Fails if the process cannot be asked.
 sub begin {
 	my ($self) = @_;
-	my ($code, $text, $said) = ctl('status', $self->{who}, '--json');
+	my ($code, $text, $said) = $self->ctl(1, 'status', $self->{who}, '--json');
 	$self->{pid} = json_value($text, 'pid') // '';
 	$self->{name} = Talk::clean(json_value($text, 'name') // $self->{who});
 	my $state = json_value($text, 'state') // '';
 	Talk::fail($code || 1, $said) if $code || $self->{pid} !~ /^\d+$/;
 	return if $state =~ /^(?:active|sampling|paused)$/;
 	my $rate = $self->{option}{rate} || RATE;
-	($code, $text, $said) = ctl('start', $self->{pid}, '--rate', $rate, '--max', $self->lease
-		    . 's', '--json', '-q');
+	$self->{renewed} = ticks();
+	($code, $text, $said) = $self->ctl(2, 'start', $self->{pid}, '--rate', $rate, '--max',
+		$self->lease . 's', '--json', '-q');
 	return if $code == 4; # somebody was faster
 	Talk::fail($code, $said) if $code;
 	$self->{session} = json_value($text, 'session') // 0; # 0: pending
-	$self->{renewed} = time;
 }
 
-# The lease in seconds that the start of the session and each renewal set. It is longer than from
-# one profile to the next if an answer takes less than a quarter of it (see answer()).
-sub lease { return LEASE + int $_[0]{every} }
+# The lease in seconds that the start of the session and each renewal set. Between two renewals lie
+# a third of LEASE and at most one answer, which may take twice as long as the slowest one so far.
+sub lease { return LEASE + int $_[0]{every} + 2 * $_[0]{slowest} }
+
+# When the lease is to be renewed, a time of ticks(); undef if no session was started.
+sub renewal {
+	my ($self) = @_;
+	return defined $self->{session} ? $self->{renewed} + LEASE / 3 : undef;
+}
 
 # Ends the session that was started here, if any. The process writes a profile then: its path is
 # printed; with --once it is removed.
 sub end {
 	my ($self) = @_;
+	my $patience = $self->{signals} + 1;
 	if (my $job = delete $self->{job}) {
 		kill 'TERM', $job->{pid};
-		end_of($job);
+		$self->end_of($job, $patience);
 	}
 	return unless defined $self->{session};
 	my @number = $self->{session} ? ('--session', $self->{session}) : ();
-	my ($code, $text, $said) = ctl('stop', $self->{pid}, @number, '--json', '-q');
+	my ($code, $text, $said, $is_told) = $self->ctl($patience, 'stop', $self->{pid}, @number,
+		'--json', '-q');
+	if ($code == 7 || $is_told) {
+		$main::status ||= $code || 1;
+		Talk::note((length $said ? "$said; " : '') . 'the session ends by itself, at most '
+			    . $self->lease . ' seconds after the process goes on');
+	} elsif ($code == 1) {
+		$main::status ||= 1;
+		Talk::note($said);
+	}
 	my $path = json_value($text, 'path') // '';
 	if ($self->{option}{once} || !length $path) {
 		unlink $path if length $path;
@@ -261,7 +288,8 @@ sub look_once {
 			select undef, undef, undef, $left;
 		}
 		return if $self->{quit};
-		my ($code, $text, $said) = ctl('dump', $self->{pid}, '-o', '-', '-q');
+		my ($code, $text, $said) = $self->ctl(1, 'dump', $self->{pid}, '-o', '-', '-q');
+		return if $self->{quit};
 		Talk::fail($code, $said) if $code;
 		$self->take($text);
 	}
@@ -398,38 +426,41 @@ sub watch {
 	local $SIG{TSTP} = sub { Screen::leave(); kill 'STOP', $$; Screen::enter();
 		$self->{is_old} = 1 };
 	Screen::enter();
-	my $next = 0;
+	$self->{next} = 0;
 	$self->{is_old} = 1;
 	while (!$self->{quit}) {
-		if (!$self->{job} && !$self->{has_ended} && ticks() >= $next) {
-			$self->{asked} = ticks();
-			$self->{job} = $self->next_question;
-		}
+		$self->{job} //= $self->next_question unless $self->{has_ended};
 		$self->draw if delete $self->{is_old};
-		$self->wait_for_something($next);
-		$next = $self->answer if $self->{is_answered};
+		$self->wait_for_something;
+		$self->{next} = $self->answer if $self->{is_answered};
 	}
 }
 
-# The next job: a renewal of the lease if that is due, else a profile, perhaps into a file.
+# The next job: a renewal of the lease if that is due, else a profile, perhaps into a file, if { next }
+# has come; undef if neither.
 sub next_question {
 	my ($self) = @_;
-	if (defined $self->{session} && time > $self->{renewed} + LEASE / 3) {
-		$self->{renewed} = time;
+	my ($now, $renewal) = (ticks(), $self->renewal);
+	if (defined $renewal && $now >= $renewal) {
+		$self->{renewed} = $now;
 		return { %{ ask('set', $self->{pid}, 'max_seconds:' . $self->lease, '-q') }, is_set => 1 };
 	}
+	return undef if $now < $self->{next};
+	$self->{asked} = $now;
 	return { %{ ask('dump', $self->{pid}, '-o', $self->{file} // '-', '-q') },
 		file => delete $self->{file} };
 }
 
-# Waits for a key or for output of the job, a minute at most; without a job, while the process runs,
-# until $next, a time of ticks(). Serves keys.
+# Waits for a key or for output of the job, TURN at most; without a job, while the process runs, not
+# longer than until the next question. Serves keys.
 sub wait_for_something {
-	my ($self, $next) = @_;
+	my ($self) = @_;
 	my $want = '';
 	vec($want, 0, 1) = 1;
 	vec($want, fileno $self->{job}{out}, 1) = 1 if $self->{job};
-	my $left = $self->{job} || $self->{has_ended} ? 60 : $next - ticks();
+	my @times = $self->{job} || $self->{has_ended} ? ()
+	    : map { $_ - ticks() } grep { defined } $self->{next}, $self->renewal;
+	my ($left) = sort { $a <=> $b } TURN, @times;
 	return if select($want, undef, undef, $left > 0 ? $left : 0) <= 0;
 	$self->{is_answered} = $self->{job} && vec($want, fileno $self->{job}{out}, 1)
 	    && has_ended($self->{job});
@@ -440,17 +471,21 @@ sub wait_for_something {
 	}
 }
 
-# Takes what jeprofctl answered; returns the time of the next question. After a profile it is one
+# Takes what jeprofctl answered; returns the time of the next profile. After a profile it is one
 # interval after the last question, or four times the cost if that is longer: the seconds from the
 # question until its answer was worked out here, so that this takes a quarter of the time at most.
 sub answer {
 	my ($self) = @_;
 	my $job = delete $self->{job};
 	delete $self->{is_answered};
-	my ($code, $text) = end_of($job);
+	my ($code, $text) = $self->end_of($job, $self->{signals} + 1);
 	$self->{is_old} = 1 unless $self->{is_frozen} && !$job->{file};
-	if ($job->{is_set} || $job->{file}) {
-		$self->tell($code ? $job->{said} : "written: $job->{file}", 10) if $job->{file};
+	if ($job->{is_set}) {
+		$self->tell($job->{said}, 10) if $code;
+		return $self->{next};
+	}
+	if ($job->{file}) {
+		$self->tell($code ? $job->{said} : "written: $job->{file}", 10);
 		return ticks();
 	}
 	if ($code) {
@@ -462,6 +497,7 @@ sub answer {
 	$self->tell(undef, 0) if ($self->{message_until} // 0) > ticks() + 600;
 	$self->take($text) unless $self->{is_frozen};
 	my $cost = ticks() - $self->{asked};
+	$self->{slowest} = int 1 + $cost if $cost > $self->{slowest};
 	return $self->{asked} + ($self->{every} > 4 * $cost ? $self->{every} : 4 * $cost);
 }
 

@@ -7,9 +7,9 @@ use POSIX ();
 
 use constant TIOCGWINSZ => 0x5413; # the ioctl for the size, as most machines of Linux number it
 
-# The modes of the terminal before enter(), whether they are changed, and the bytes that
-# keys_typed() reads, which is empty between its calls.
-my ($before, $is_on, $pending);
+# The modes of the terminal before enter(), whether they are changed, and the beginning of a sequence
+# that keys_typed() has read.
+my ($before, $is_on, $pending) = (undef, 0, '');
 
 # Whether there is a terminal: standard input and output are one, and TERM is set and not dumb.
 sub is_there {
@@ -84,14 +84,24 @@ sub fitted {
 }
 
 # Waits for keys and returns them, each byte as a character. Keys that send a sequence, ESC [ or ESC
-# O and more, as arrows do, have no meaning here and are left out; but the bytes of a sequence that
-# comes in two reads are returned. () if a signal came; (undef) if the terminal has gone.
+# O and more, as arrows do, have no meaning here and are left out; what has come of one waits for the
+# rest. An ESC alone is a key if nothing follows for a tenth of a second. () if a signal came, or no
+# whole key; (undef) if the terminal has gone.
 sub keys_typed {
-	my $count = sysread STDIN, $pending, 1024, length $pending;
-	return $!{EINTR} || $!{EAGAIN} ? () : undef unless defined $count;
-	return undef if $count == 0;
+	do {
+		my $count = sysread STDIN, $pending, 1024, length $pending;
+		return $!{EINTR} || $!{EAGAIN} ? () : undef unless defined $count;
+		return undef if $count == 0;
+	} while ($pending =~ /\e\z/ && more_comes());
 	$pending =~ s/\e[\[O][0-9;?]*[ -\/]*[@-~]//g;
+	my $rest = $pending =~ s/(\e[\[O][0-9;?]*[ -\/]*)\z// ? $1 : '';
 	my @keys = split //, $pending;
-	$pending = '';
+	$pending = $rest;
 	return @keys;
+}
+
+# Whether more bytes come from the terminal within a tenth of a second.
+sub more_comes {
+	vec(my $want = '', 0, 1) = 1;
+	return select($want, undef, undef, 0.1) > 0;
 }
