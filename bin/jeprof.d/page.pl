@@ -68,10 +68,14 @@ sub words {
 	my @out = ("$text.", length $end ? bold(ucfirst $end) . '.' : (), course($option, @snaps));
 	my @owners = @{ $work->{owners} };
 	splice @owners, 3 if @owners > 3;
-	push @out, (@owners > 1 ? 'Most is held by ' : 'All is held by ')
-	    . join(', ', map { bold($_->[0]) . ' ' . $size->($_->[1]) . ' ('
+	my $share = 0;
+	$share += $_->[1] for @owners;
+	push @out, (@{ $work->{owners} } == 1 ? 'All' : 2 * $share > $last->{bytes} ? 'Most' : 'Part')
+	    . ' is held by ' . join(', ', map { bold($_->[0]) . ' ' . $size->($_->[1]) . ' ('
 			    . Print::percent($_->[1], $last->{bytes}) . ')' } @owners) . '.' if @owners;
-	push @out, suspects($option, \@snaps, @{ $work->{suspects} }) if @snaps >= Leaks::LEAST();
+	my %runs = map { $_->{run} => 1 } @snaps;
+	push @out, keys %runs > 1 ? 'The snapshots are of several processes: growth is not judged.'
+	    : suspects($option, \@snaps, @{ $work->{suspects} }) if @snaps >= Leaks::LEAST();
 	push @out, aged($option, $work->{aged}) if $work->{aged};
 	push @out, 'Source lines: by ' . escape($Names::engine) . '.' if length $Names::engine;
 	push @out, map { escape("$_.") } Missing::sentences(@{ $work->{missing} });

@@ -160,17 +160,18 @@ sub gather {
 # threads, pins }, the time as Order says it, and { ages, life, is_accum } if ages are told; count()
 # adds { bytes, objects }, estimated. number: the index in the order of the files. counts: (record,
 # objects, bytes) packed, sampled; parts: the same by thread, if there are several (Threads::parts);
-# label_parts: by label; threads: see Threads::held. Three hashes by record: pins, [bytes of free
-# memory that it pins, their standard error, sampled objects] (see Frag); ages, the text of its
-# columns in the dump; life, [the text of the columns of freed memory, the factor that makes
-# estimates of its bytes]. The large parts of the Dump are dropped.
+# label_parts: by label; threads: see Threads::held; weight: its bytes before any filter, if ages
+# are told. Three hashes by record: pins, [bytes of free memory that it pins, their standard error,
+# sampled objects] (see Frag); ages, the text of its columns in the dump; life, [the text of the
+# columns of freed memory, the factor that makes estimates of its bytes]. The large parts of the
+# Dump are dropped.
 sub take_file {
 	my ($store, $option, $file) = @_;
 	my $dump = Contention::refuse(Dump::read_file($file));
 	my $number = @{ $store->{snaps} };
 	my $known = $store->{by_text}{ mapping_key($dump) } //= {};
 	my $at = $option->{index} =~ /alloc/ ? 3 : 1;
-	my ($counts, $parts, $labels, %sums, @seen, %ages, %life, %pins) = ('', '', '');
+	my ($counts, $parts, $labels, $weight, %sums, @seen, %ages, %life, %pins) = ('', '', '', 0);
 	my $is_labeled = Labels::is_told($dump) && $at == 1 && !length $option->{thread};
 	Frag::take($dump) if $dump->{frag_lines};
 	my $is_aged = Ages::is_told($dump) && $at == 1;
@@ -187,6 +188,7 @@ sub take_file {
 			    if !defined $record || $seen[$record]; # twice in one dump: two records
 			$seen[$record] = 1;
 			$counts .= pack 'LFF', $record, @$pair;
+			$weight += ($dump->estimate(@$pair))[1] if $is_aged;
 			$number_of = $record;
 		}
 		if ($is_aged && defined $number_of) {
@@ -206,7 +208,7 @@ sub take_file {
 	push @{ $store->{snaps} }, { dump => $dump, number => $number, counts => $counts, pins => \%pins,
 		Order::stamp($dump),
 		parts => $parts, label_parts => $labels, threads => Threads::held($dump, \%sums),
-		$is_aged ? (ages => \%ages, life => \%life, is_accum => is_accum($dump)) : () };
+		$is_aged ? (ages => \%ages, life => \%life, is_accum => is_accum($dump), weight => $weight) : () };
 	keep_ages($store);
 	Places::ranges($dump); # finds the main program
 	$store->{program} //= $dump->{program} // $Object::program
@@ -220,18 +222,27 @@ sub is_accum {
 	return scalar grep { $_->[3] } @{ $dump->{stacks} };
 }
 
-# Drops ages, to save memory: when four snapshots have some, all but the newest and the one with
-# the most records lose them. So at most three snapshots have ages in the end.
+# Drops ages, to save memory: when four snapshots have some, all but the newest and the largest, one
+# of which is shown first, lose them. So up to three snapshots have ages in the end.
 sub keep_ages {
 	my ($store) = @_;
 	my @aged = grep { $_->{ages} } @{ $store->{snaps} };
 	return if @aged < 4;
-	my ($newest) = sort { ($b->{mono} // $b->{time} // 0) <=> ($a->{mono} // $a->{time} // 0)
-		    || $b->{number} <=> $a->{number} } @aged;
-	my ($largest) = sort { length $b->{counts} <=> length $a->{counts} } @aged;
+	my $newest = $aged[0];
+	is_older($_, $newest) or $newest = $_ for @aged;
+	my ($largest) = sort { $b->{weight} <=> $a->{weight} || $a->{number} <=> $b->{number} } @aged;
 	for my $snap (grep { $_ != $newest && $_ != $largest } @aged) {
 		delete @$snap{qw(ages life)};
 	}
+}
+
+# Whether a snapshot is older than another: by the monotonic clock, which counts from a start of the
+# machine, if they are of one process, else by the wall clock.
+sub is_older {
+	my ($one, $other) = @_;
+	my $key = length $one->{process} && $one->{process} eq $other->{process}
+	    && defined $one->{mono} && defined $other->{mono} ? 'mono' : 'time';
+	return ($one->{$key} // 0) < ($other->{$key} // 0) ? 1 : 0;
 }
 
 # A text of the mappings of a dump. Where two dumps have equal texts, an address is the same place

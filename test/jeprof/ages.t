@@ -170,6 +170,30 @@ my $before = profile("$dir/before.heap", counts => \%half);
 like($out, qr/^ +\S+M +\xc2\xb1\S+ .* 6\ds  load_table/m, 'top --base: ages of the new one') or diag $err;
 is((jeprof('--text', $aged))[0], 0, 'the table of old');
 
+# ---- a report keeps few ages: those of the newest profile and of the largest, which it shows ----
+sub series {
+	my @points = @_;
+	my $number = 0;
+	return map { my ($kinds, $objects, $mono, $instance) = @$_;
+		my $text = slurp(profile("$dir/point.heap", only => $kinds,
+				counts => { map { $_ => [$objects, 0, { 3 => $objects }, {}] } keys %kinds }));
+		$text =~ s/T0300/sprintf 'T03%02d', ++$number/e;
+		$text =~ s/^(# jemalloc.pid)=77/$1=$instance\n# jemalloc.monotonic_ms=$mono/m;
+		$text =~ s/^# end .*\n//m;
+		spew("$dir/point.$number.heap", $text . sprintf "# end %d\n", length $text) } @points;
+}
+sub with_ages {
+	my ($html) = (jeprof('report', @_))[1];
+	my ($data) = $html =~ /<script type="application\/json" id="data" data-form="json">(.*?)<\/script>/s;
+	my @snaps = @{ JSON::PP::decode_json($data)->{snaps} };
+	return join ' ', grep { $snaps[$_]{ages} } 0 .. $#snaps;
+}
+my ($many, $one) = (qr/./, qr/^leak$/);
+is(with_ages(series([$many, 60, 1000, 77], [$many, 60, 2000, 77], [$one, 90000, 3000, 77], [$many, 60, 4000, 77],
+			[$many, 60, 5000, 77], [$one, 5, 6000, 77])), '2 5', 'of the largest by bytes, and of the newest');
+is(with_ages(series([$many, 60, 9000000, 77], [$many, 60, 9060000, 77], [$many, 60, 9120000, 77], [$many, 60, 1000, 78],
+			[$many, 60, 61000, 78])), '0 3 4', 'of the newest after a start of the machine');
+
 # ---- damage ----
 my $text = slurp($aged);
 for my $case (['# age 999999 1:5', 'a site that is not there'], ['# age 1 77:5 3', 'a column that is not there'],

@@ -254,6 +254,20 @@ for my $case ([0.25, \@jumps, 'too short'], [60, \@jumps, 'no stack'], [0.25, [1
 	}
 }
 
+# Nor of several processes, one after the other. "Most" is more than a half.
+my @starts = map { our_dump("$dir/start.$_.20260102T03000$_.000Z.0.i0.heap", modules => \@module,
+		meta => { pid => $_, dump_time => "20260102T03000$_.000Z" }, stacks => [[[$base + 0x1311], 1, $_ << 20]]) } 1 .. 5;
+my ($said) = (jeprof('report', @starts))[1] =~ /<header>(.*?)<\/header>/s;
+like($said, qr/<p>The snapshots are of several processes: growth is not judged\.</, 'several processes: said');
+unlike($said, qr/keeps? growing/, 'and nothing else');
+like($said, qr/<p>All is held by <b>leak</, 'one owner');
+names(map { "f$_" } 0 .. 9);
+for my $case (['Part', 1000], ['Most', 9000]) {
+	($said) = (jeprof('report', our_dump("$dir/share.heap", modules => \@module,
+				stacks => [map { [[$base + 0x1111 + 0x100 * $_], 1, $_ ? 1000 : $case->[1]] } 0 .. 7])))[1] =~ /<header>(.*?)<\/header>/s;
+	like($said, qr/<p>$case->[0] is held by <b>f0</, $case->[0]);
+}
+
 # What is hostile stays text.
 names(qq{a</script/"\\\e\xe2\x80\xa8}, "<!--\xff\x01", "leak\xe2\x80\xae");
 my $hostile = our_dump("$dir/hostile.heap", modules => \@module,
