@@ -214,9 +214,9 @@ jeprof_is_named(const jeprof_target_t *t, const char *name) {
 	}
 	snprintf(link, sizeof(link), "/proc/%d/exe", t->task);
 	client_read_link(link, text, sizeof(text));
-	char *deleted = strstr(text, " (deleted)");
-	if (deleted != NULL) {
-		*deleted = '\0';
+	size_t length = strlen(text), gone = strlen(" (deleted)");
+	if (length > gone && strcmp(text + length - gone, " (deleted)") == 0) {
+		text[length - gone] = '\0'; /* what the kernel adds, not a part of the path */
 	}
 	const char *base = strrchr(text, '/');
 	if (base != NULL && strcmp(base + 1, name) == 0) {

@@ -49,6 +49,7 @@ sub candidates {
 	push @list, grep { base_name($_) eq $self->title } @extra;
 	push @list, map { ("$_$path", "$_/" . $self->title) } grep { length } $sysroot, @prefixes;
 	push @list, $path unless length $sysroot && !$self->{id};
+	push @list, "$path (deleted)" if $self->{gone} && !length $sysroot; # a file may be called so
 	my %seen;
 	return grep { !$seen{$_}++ } @list;
 }
@@ -190,9 +191,10 @@ sub ranges {
 	my @maps = sort { $a->{start} <=> $b->{start} } grep { $_->{path} =~ m{^/|^\[} } @{ $dump->{maps} };
 	for my $module (@{ $dump->{modules} }) {
 		my $map = find_range(\@maps, $module->{start});
-		$module->{path} = $map->{path} if $map; # the loader's name may be relative or a link
+		@$module{qw(path gone)} = @$map{qw(path gone)} if $map; # the loader's name may be relative or a link
 		$module->{path} = program_path($dump, $module) unless length $module->{path};
 		my $object = Object::get($module->{id}, $module->{path});
+		$object->{gone} ||= $module->{gone};
 		$ids{ $module->{path} } //= $module->{id};
 		push @all, { %$module, object => $object };
 	}
@@ -301,11 +303,13 @@ sub nameless_main {
 }
 
 # For a dump without any map: adds the segments of the given program to @$ranges, if it is linked to
-# fixed addresses.
+# fixed addresses; else a doubt.
 sub add_fixed_program {
 	my ($dump, $ranges, $given) = @_;
 	my $elf = Elf::open_file($given);
-	return unless $elf && $elf->{type} == 2;
+	return if !$elf || $dump->{symbols};
+	return Talk::doubt("$dump->{file}: does not tell where $given was loaded, which is linked to no fixed address; its names are missing")
+	    if $elf->{type} != Elf::ET_EXEC();
 	my $path = Cwd::abs_path($given);
 	my $object = Object::get('', $path);
 	$dump->{main} = $object;

@@ -220,9 +220,9 @@ sub read_maps {
 			push @{ $self->{frag_lines} }, $line;
 		} elsif (my ($start, $end, $bias, $id, $path) =
 			$line =~ /^# module (?:0x)?($hex)-(?:0x)?($hex) (?:0x)?($hex) (\S+) (.*)$/) {
-			$path =~ s{ \(deleted\)$}{};
+			my $is_gone = $path =~ s{ \(deleted\)$}{};
 			push @{ $self->{modules} }, { start => hex $start, end => hex $end, bias => hex $bias,
-				id => $id =~ /^[0-9a-f]{4,}$/ ? $id : '', path => $path };
+				id => $id =~ /^[0-9a-f]{4,}$/ ? $id : '', path => $path, gone => $is_gone };
 		} elsif ($line =~ /^# second (\d{1,15}(?: \d{1,20}){7})$/) {
 			push @{ $self->{course} }, [split ' ', $1];
 		} elsif ($line =~ /^\s*([A-Za-z_]\w*)=(.*?)\s*$/) {

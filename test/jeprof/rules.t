@@ -289,4 +289,21 @@ is($code, 3, 'exit 3');
 like($err, qr/nameless\.heap: has no path of the program \(build-id (?:11){20}\); its names need --exe=FILE$/m, 'and what it needs');
 unlike(leaves("--exe=$dir/other", nameless('')), qr/liar/, 'another build: its names are refused');
 like($err, qr/; \S+other is another build \(build-id (?:77){20}\)$/m, 'and said');
+# A program without any map; files whose names end as the kernel marks removed ones.
+my $bare = spew("$dir/bare.heap", "heap profile: 1: 100 [ 1: 100] @ heapprofile\n 1: 100 [ 1: 100] @ 0x401108 0x401118\n");
+for my $name ('fix ed', 'fixed (deleted)', "fi\xc3\xbfx") {
+	elf_file("$dir/$name", type => 2, code => [0x1000, 0x401000, 0x1000], symbols => [['leak', 0x401100, 0x10], ['main', 0x401110, 0x10]]);
+	($code, $out, $err) = jeprof('top', "$dir/$name", $bare);
+	like($out, qr/ leak +main\n/, "no map, fixed addresses: $name");
+}
+elf_file("$dir/moved", code => [0x1000, 0x1000, 0x1000], symbols => [['leak', 0x1100, 0x10]]);
+($code, $out, $err) = jeprof('top', "$dir/moved", $bare);
+is($code, 3, 'no map, no fixed address: a doubt');
+like($err, qr/bare\.heap: does not tell where \S+moved was loaded, which is linked to no fixed address/, 'and why');
+for my $case (["401000-402000 r-xp 00001000 08:01 1 $dir/fixed (deleted)\n", 'a map'],
+	["# module 401000-402000 0 - $dir/fixed (deleted)\n", 'a module']) {
+	spew("$dir/called.heap", slurp($bare) . "\nMAPPED_LIBRARIES:\n$case->[0]");
+	($code, $out, $err) = jeprof('top', "$dir/called.heap");
+	like($out, qr/ leak +main\n/, "a file that is called so, of $case->[1]") or diag $err;
+}
 done_testing();

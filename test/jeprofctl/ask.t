@@ -309,6 +309,17 @@ for mode in stream-fails stream-dies stream-late stream-lies stream-wraps; do
 	is "$(ls part.heap*  2>/dev/null)" "" "$mode: no file is left"
 	end
 done
+# a name that only the path of the program tells, with the kernel's word for a removed file inside and behind it
+mkdir "was (deleted) once"
+cp "$W/$NAME" "was (deleted) once/$NAME-with-a-longer-name"
+printf 'exec { $ARGV[0] } "something-else", @ARGV[1 .. $#ARGV];\n' >launch
+LAUNCH="perl launch" PROGRAM="$W/was (deleted) once/$NAME-with-a-longer-name" fake normal
+ctl status "$NAME-with-a-longer-name" --json
+has "$out" "\"pid\":$pid," "found by the name of its program"
+rm "was (deleted) once/$NAME-with-a-longer-name"
+ctl status "$NAME-with-a-longer-name" --json
+has "$out" "\"pid\":$pid," "which is removed now"
+end
 mkfifo never
 exec 8<>never
 "$W/$NAME" normal <&8 >one &
