@@ -2,8 +2,8 @@
  * Writes rubbish into the mailbox of a running process, through the doors of jeprofctl, whose rooms
  * are linked to it. usage: fuzz PID SECONDS [SEED]; exit 0 if the process lives and its mailbox
  * still bears its magic. What is written: random bytes over everything that an asker may write;
- * requests with a right checksum and senseless text; lengths beyond the slot; nonces and sequences
- * of others; places of profiles.
+ * requests with a right checksum and senseless text, or a blank too many; lengths beyond the slot;
+ * nonces and sequences of others; places of profiles.
  */
 #include "ctl.h"
 
@@ -32,6 +32,16 @@ fill(void *to, size_t size) {
 	}
 }
 
+/* A request that exists, with a blank behind it; none of them changes anything in the process. */
+static void
+with_blank(prof_slot_t *s) {
+	static const char *const texts[] = {"dump-stream ", "dump-delta-stream ", "status ", "stop  "};
+	const char *text = texts[next() % (sizeof(texts) / sizeof(texts[0]))];
+	strcpy(s->text, text);
+	s->length = (uint32_t)strlen(text);
+	s->checksum = prof_mailbox_sum(s->sequence, s->nonce, s->text, s->length);
+}
+
 /* A request that is a message, but asks for nothing that exists. */
 static void
 senseless(prof_slot_t *s) {
@@ -52,7 +62,7 @@ one_write(jeprof_target_t *p) {
 	uint64_t at = client_slot_at(p, next() % PROF_MAILBOX_SLOTS), word = next();
 	uint32_t ring = (uint32_t)next() | 1;
 	fill(&s, sizeof(s));
-	switch (next() % 6) {
+	switch (next() % 7) {
 	case 0: /* all bytes */
 		break;
 	case 1: /* a message without sense */
@@ -64,7 +74,10 @@ one_write(jeprof_target_t *p) {
 		s.checksum = prof_mailbox_sum(s.sequence, s.nonce, s.text, s.length < PROF_MAILBOX_TEXT
 		    ? s.length : PROF_MAILBOX_TEXT);
 		break;
-	case 4: /* the sequence alone */
+	case 4: /* a message with a blank too many */
+		with_blank(&s);
+		break;
+	case 5: /* the sequence alone */
 		need(p, client_write_word(p, at, &word, sizeof(word)));
 		return;
 	default: /* where a profile waits */

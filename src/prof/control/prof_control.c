@@ -116,6 +116,7 @@ static struct {
 static LARGE_BSS struct {
 	uint64_t nonce;
 	char text[PROF_MAILBOX_TEXT];
+	prof_verb_t verb; /* of the text */
 	prof_answer_t answer;
 } current;
 
@@ -249,7 +250,7 @@ static void
 answer_keep(int err) {
 	serving_assert();
 	assert(answers.next < ANSWERS_KEPT);
-	if (err == EBADMSG || strcmp(current.text, "status") == 0) {
+	if (err == EBADMSG || current.verb == prof_verb_status) {
 		return; /* a repetition of this request may get another result */
 	}
 	answers.kept[answers.next].nonce = current.nonce;
@@ -266,8 +267,8 @@ static int
 text_serve(unsigned slot) {
 	assert(slot < PROF_MAILBOX_SLOTS);
 	static const prof_asker_t asker = {.is_confined = false, .stream = prof_handover_sink};
-	bool is_stream = strcmp(current.text, "dump-stream") == 0
-	    || strcmp(current.text, "dump-delta-stream") == 0;
+	bool is_stream = current.verb == prof_verb_dump_stream
+	    || current.verb == prof_verb_dump_delta_stream;
 	int err;
 	if (answer_try_repeat(&err)) {
 		return err;
@@ -299,6 +300,7 @@ slot_copy(const prof_slot_t *s, uint64_t sequence) {
 	    || strlen(current.text) != len) {
 		return prof_request_refuse(&current.answer, EBADMSG, "the request is torn");
 	}
+	current.verb = prof_request_verb(current.text);
 	return 0;
 }
 
@@ -322,7 +324,9 @@ slot_check_lease(unsigned slot, uint64_t sequence) {
  */
 static bool
 is_for_thread(void) {
-	bool is_long = strncmp(current.text, "dump", 4) == 0 || strcmp(current.text, "mark") == 0;
+	bool is_long = current.verb == prof_verb_dump || current.verb == prof_verb_dump_delta
+	    || current.verb == prof_verb_dump_stream || current.verb == prof_verb_dump_delta_stream
+	    || current.verb == prof_verb_mark;
 	return is_long && opt_prof_thread != prof_thread_false
 	    && control.has_started
 	    && !atomic_load_b(&control.thread_failed, MO_RELAXED)

@@ -33,7 +33,7 @@
 EARLY_DATA const char *(*prof_request_thread_hook)(void);
 
 /* Carries out one kind of request; args is what follows the verb. Returns 0 or an errno. */
-typedef int verb_t(const char *args, const prof_asker_t *asker, prof_answer_t *a);
+typedef int verb_fn_t(const char *args, const prof_asker_t *asker, prof_answer_t *a);
 
 static LARGE_BSS struct {
 	/* where confined clients may write, with the last slash; "": nowhere */
@@ -533,19 +533,31 @@ verb_rearm(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 static const struct {
 	const char *name;
 	bool takes_args;
-	verb_t *fn;
+	verb_fn_t *fn;
 } verbs[] = {
-	{"start", true, verb_start},
-	{"stop", true, verb_stop},
-	{"dump", true, verb_dump},
-	{"dump-stream", false, verb_dump_stream},
-	{"dump-delta", true, verb_dump_delta},
-	{"dump-delta-stream", false, verb_dump_delta_stream},
-	{"mark", false, verb_mark},
-	{"status", false, verb_status},
-	{"set", true, verb_set},
-	{"rearm", false, verb_rearm},
+	[prof_verb_start] = {"start", true, verb_start},
+	[prof_verb_stop] = {"stop", true, verb_stop},
+	[prof_verb_dump] = {"dump", true, verb_dump},
+	[prof_verb_dump_stream] = {"dump-stream", false, verb_dump_stream},
+	[prof_verb_dump_delta] = {"dump-delta", true, verb_dump_delta},
+	[prof_verb_dump_delta_stream] = {"dump-delta-stream", false, verb_dump_delta_stream},
+	[prof_verb_mark] = {"mark", false, verb_mark},
+	[prof_verb_status] = {"status", false, verb_status},
+	[prof_verb_set] = {"set", true, verb_set},
+	[prof_verb_rearm] = {"rearm", false, verb_rearm},
 };
+cassert(ARRAY_LEN(verbs) == prof_verb_none);
+
+prof_verb_t
+prof_request_verb(const char *text) {
+	size_t len = strcspn(text, " ");
+	unsigned i = 0;
+	while (i < prof_verb_none
+	    && (strlen(verbs[i].name) != len || memcmp(verbs[i].name, text, len) != 0)) {
+		i++;
+	}
+	return (prof_verb_t)i;
+}
 
 static bool
 is_printable(const char *text) {
@@ -561,21 +573,19 @@ int
 prof_request(const char *text, const prof_asker_t *asker, prof_answer_t *a) {
 	a->len = 0;
 	a->text[0] = '\0';
-	size_t len = strcspn(text, " ");
-	assert(text[len] == ' ' || text[len] == '\0');
-	const char *args = text[len] == ' ' ? text + len + 1 : text + len;
 	if (!is_printable(text)) {
 		return prof_request_refuse(a, EBADMSG, "a request is one line of text");
 	}
-	for (unsigned i = 0; i < ARRAY_LEN(verbs); i++) {
-		if (strlen(verbs[i].name) != len || memcmp(verbs[i].name, text, len) != 0) {
-			continue;
-		}
-		if (*args != '\0' && !verbs[i].takes_args) {
-			return prof_request_refuse(a, EINVAL, "this request takes nothing more");
-		}
-		return verbs[i].fn(args, asker, a);
+	prof_verb_t verb = prof_request_verb(text);
+	if (verb == prof_verb_none) {
+		return prof_request_refuse(a, EBADMSG, "no such request; there are start, stop, dump, "
+		    "dump-stream, dump-delta, dump-delta-stream, mark, status, set, rearm");
 	}
-	return prof_request_refuse(a, EBADMSG, "no such request; there are start, stop, dump, "
-	    "dump-stream, dump-delta, dump-delta-stream, mark, status, set, rearm");
+	const char *args = text + strlen(verbs[verb].name);
+	assert(*args == ' ' || *args == '\0');
+	args += *args == ' ';
+	if (*args != '\0' && !verbs[verb].takes_args) {
+		return prof_request_refuse(a, EINVAL, "this request takes nothing more");
+	}
+	return verbs[verb].fn(args, asker, a);
 }

@@ -23,6 +23,26 @@ typedef struct {
 	prof_sink_t *stream;  /* where the profile of dump-stream goes, NULL: nowhere */
 } prof_asker_t;
 
+/* The first word of a request, up to a blank or the end. */
+typedef enum {
+	prof_verb_start,
+	prof_verb_stop,
+	prof_verb_dump,
+	prof_verb_dump_stream,
+	prof_verb_dump_delta,
+	prof_verb_dump_delta_stream,
+	prof_verb_mark,
+	prof_verb_status,
+	prof_verb_set,
+	prof_verb_rearm,
+	prof_verb_none /* no request */
+} prof_verb_t;
+
+/*
+ * What prof_request() will do with this text. Whoever must know before or afterwards asks here, and
+ * does not compare texts: "status " is the same request as "status".
+ */
+prof_verb_t prof_request_verb(const char *text);
 /* Carries out one request: a line with a NUL, no newline. Returns 0 or an errno, and the answer. */
 int prof_request(const char *text, const prof_asker_t *asker, prof_answer_t *answer);
 
