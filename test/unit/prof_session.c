@@ -367,6 +367,53 @@ test_box_that_stays(void) {
 	ok(!prof_box_is_open() && access(path, R_OK) != 0, "with its box");
 }
 
+/* ------------------------------------------------------------------ an end that is changed */
+
+static uint64_t clock_ns;
+static void (*meanwhile)(void); /* called when the clock is read next */
+
+static uint64_t
+clock_with_events(void) {
+	void (*event)(void) = meanwhile;
+
+	meanwhile = NULL;
+	if (event != NULL)
+		event();
+	return clock_ns;
+}
+
+static void
+stop_meanwhile(void) {
+	prof_session_stop(0);
+}
+
+static void
+extend_meanwhile(void) {
+	is_int(prof_session_set("max_seconds:100", &why), 0, "its end is put off meanwhile");
+}
+
+/* A new end is that of a running session, or refused. */
+static void
+test_changed_end(void) {
+	clock_ns = UINT64_C(1) << 50;
+	nstime_now_hook = clock_with_events;
+	is_int(prof_session_start("max_seconds:10,final:false", &why), 0, "a session");
+	meanwhile = stop_meanwhile;
+	is_int(prof_session_set("max_seconds:20", &why), ENOENT, "which ends while its end is changed");
+	clock_ns += 30 * NSTIME_PER_SEC;
+	ok(prof_session_tick() == UINT64_MAX, "no end is left");
+	is_int(prof_session_start("max_seconds:10,final:false", &why), 0, "another one");
+	clock_ns += 11 * NSTIME_PER_SEC;
+	meanwhile = extend_meanwhile;
+	prof_session_tick();
+	ok(prof_session_is_active(), "which does not end");
+	clock_ns += 101 * NSTIME_PER_SEC;
+	prof_session_tick();
+	ok(!prof_session_is_active(), "before its new end");
+	is_int(prof_session_set("max_seconds:20", &why), ENOENT, "which cannot be changed any more");
+	nstime_now_hook = NULL;
+}
+
 /* ------------------------------------------------------------------ in the middle of a start */
 
 static struct os_hooks_s hooks;
@@ -497,7 +544,7 @@ test_confined_at_root(void) {
 int
 main(void) {
 	static void (*const tests[])(void) = {test_rules, test_options, test_cycle, test_failures,
-	    test_late_end, test_box_that_stays, test_fork_in_start, test_box_lock,
+	    test_late_end, test_changed_end, test_box_that_stays, test_fork_in_start, test_box_lock,
 	    test_confined_at_root, test_leftovers, NULL};
 
 	/* The profiler's thread would end a session whose time is over before test_late_end does. */

@@ -38,7 +38,11 @@ const char *const prof_fork_names[] = {"auto", "inherit", "idle", NULL};
 static LARGE_BSS struct {
 	atomic_u64_t word;         /* number << STATE_BITS | state */
 	atomic_u64_t start_ns;     /* UTC */
-	atomic_u64_t deadline;     /* monotonic ms << DEADLINE_ID_BITS | number; ms 0: no end */
+	/*
+	 * monotonic ms << DEADLINE_ID_BITS | number; ms 0: no end. When a session ends, this becomes
+	 * that of the next number, so the end of a session that is over cannot be changed.
+	 */
+	atomic_u64_t deadline;
 	atomic_u64_t rejected;     /* number of refused starts and stops */
 	/*
 	 * The rest, mostly values from before the session, is owned by the thread that is starting or
@@ -505,7 +509,20 @@ deadline_set(uint64_t id, uint64_t seconds) {
 	atomic_store_u64(&session.deadline, deadline_make(id, seconds), MO_RELAXED);
 }
 
-/* Changes the end of session id, as long as no other session has begun: else ENOENT. */
+/* Session id has no end any more, and none can be set; called like deadline_set(). */
+static void
+deadline_close(uint64_t id) {
+	deadline_set(id + 1, 0);
+}
+
+/* The same for a session that ends because this is its end; false if that was changed meanwhile. */
+static bool
+deadline_try_close(uint64_t deadline, uint64_t id) {
+	return atomic_cas_strong_u64(&session.deadline, &deadline, deadline_make(id + 1, 0), MO_RELAXED,
+	    MO_RELAXED);
+}
+
+/* Changes the end while session id runs; ENOENT if it has ended. */
 static int
 deadline_change(uint64_t id, uint64_t seconds) {
 	uint64_t old = atomic_load_u64(&session.deadline, MO_RELAXED);
@@ -688,7 +705,7 @@ session_end(uint64_t id, bool is_late, char *told) {
 	}
 	gate_enter(t);
 	t->inside++;
-	deadline_set(id, 0);
+	deadline_close(id);
 	values_restore();
 	prefix_restore();
 	session_leave(id, prof_session_idle);
@@ -796,7 +813,8 @@ prof_session_tick(void) {
 		return end - now;
 	}
 	if (word_state(word) == prof_session_active && deadline_is_of(deadline, id)
-	    && !prof_dump_is_mine() && session_try_move(&word, id, prof_session_stopping)) {
+	    && !prof_dump_is_mine() && deadline_try_close(deadline, id)
+	    && session_try_move(&word, id, prof_session_stopping)) {
 		session_end(id, true, NULL);
 	}
 	return UINT64_MAX;
@@ -818,6 +836,9 @@ void
 prof_session_postfork_child(void) {
 	uint64_t word = session_word();
 	prof_session_state_t state = word_state(word);
+	if (atomic_load_u64(&session.rejected, MO_RELAXED) != 0) {
+		atomic_store_u64(&session.rejected, 0, MO_RELAXED);
+	}
 	if (opt_prof_fork == prof_fork_idle) {
 		prof_active_set(false);
 	}
@@ -826,7 +847,7 @@ prof_session_postfork_child(void) {
 		return;
 	}
 	uint64_t id = (word >> STATE_BITS) - (state == prof_session_starting ? 1 : 0);
-	deadline_set(id, 0);
+	deadline_close(id);
 	values_restore();
 	prefix_restore();
 	atomic_store_u64(&session.word, id << STATE_BITS | (uint64_t)prof_session_idle, MO_RELEASE);
