@@ -25,6 +25,7 @@
 #include "os/witness.h"
 #include "prof/control/prof_control.h"
 #include "prof/control/prof_ctl_dir.h"
+#include "prof/control/prof_listen.h"
 #include "prof/control/prof_session.h"
 #include "prof/file/prof_box.h"
 #include "prof/file/prof_course.h"
@@ -343,14 +344,25 @@ prof_last_dump(void) {
 
 /* ---------------------------------------------------------------- fork, locks */
 
-/* Short locks are free in the child because the gate was closed; the long ones are made new. */
+/*
+ * What a thread may have been doing outside the gate before there are site tables: the start of a
+ * first session, or for a tracer. If nobody does, pages stay shared with the parent.
+ */
+static void
+start_postfork_child(void) {
+	sys_modules_postfork_child();
+	if (prof_is_booted() || prof_backtrace_has_begun()) {
+		unwind_postfork_child();
+		prof_backtrace_postfork_child();
+		module_history_postfork_child();
+	}
+	prof_listen_postfork_child();
+}
+
+/* What needs the site tables. */
 static void
 tables_postfork_child(void) {
 	struct tls_s *t = tls_get();
-	sys_modules_postfork_child();
-	unwind_postfork_child();
-	prof_backtrace_postfork_child();
-	module_history_postfork_child();
 	prof_dump_postfork_child();
 	prof_recent_postfork_child();
 	prof_log_postfork_child(opt_prof_fork != prof_fork_idle);
@@ -361,14 +373,19 @@ tables_postfork_child(void) {
 	prof_keep_postfork_child();
 	prof_trigger_postfork_child();
 	prof_auto_postfork_child();
-	prof_session_postfork_child();
-	prof_box_postfork_child(prof_active_get());
 }
 
+/* Short locks are free in the child because the gate was closed; the long ones are made new. */
 void
 prof_postfork_child(void) {
+	prof_control_postfork_begin();
+	start_postfork_child();
 	if (prof_is_booted()) {
 		tables_postfork_child();
+	}
+	prof_session_postfork_child();
+	if (prof_is_booted()) {
+		prof_box_postfork_child(prof_active_get());
 	}
 	prof_control_postfork_child();
 }

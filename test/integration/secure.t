@@ -1,6 +1,6 @@
 #!/bin/sh
 # A set-user-id program takes no options from its environment nor from a link that somebody else than root has made,
-# has no control directory, and its mailbox stays closed.
+# has no control directory, and its mailbox stays closed. The rest of the profiler works in it.
 . "$JEMALLOC_SRC/test/include/tap.sh"
 [ "$(id -u)" = 0 ] || skip_all "not root"
 command -v setpriv >/dev/null || skip_all "no setpriv"
@@ -91,5 +91,49 @@ if [ "$(asks config.prof)" = true ]; then
 	else
 		skip "no mailbox can be reached here: $(cat show.out)"
 	fi
+
+	# What the program itself asks for: the end of a session, the profile of a signal.
+	cat >ends.c <<'END'
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <jemalloc/jemalloc.h>
+const char *malloc_conf = CONF;
+static void work(void)
+{
+	void *volatile p = malloc(100000);
+	free(p);
+}
+int main(void)
+{
+	const char *options = "max_seconds:1,final:false";
+	bool active = true;
+	size_t len = sizeof(active);
+	time_t end = time(NULL) + 30;
+	if (mallctl("prof.session.start", NULL, NULL, &options, sizeof(options)) != 0)
+		return 2;
+	while (active && time(NULL) < end) {
+		work();
+		mallctl("prof.session.active", &active, &len, NULL, 0);
+	}
+	printf("session %s\n", active ? "runs" : "is over");
+	fflush(stdout);
+	raise(SIGTERM);
+	return 3;
+}
+END
+	for thread in auto false; do
+		mkdir out
+		chmod 777 out
+		$CC -w -O1 -DCONF="\"prof:true,prof_final_signals:true,prof_prefix:$W/out/x,prof_thread:$thread\"" \
+			-I"$BUILD/include" -o ends ends.c -Wl,--no-as-needed ./libjemalloc.so.2 -Wl,-rpath,"$W"
+		chown 12345 ends
+		chmod 4755 ends
+		has "$($user ./ends 2>&1)" "session is over" "a session ends in time (prof_thread:$thread)"
+		is "$(ls out | grep -c '\.f\.heap$')" 1 "and a signal that ends the program writes its profile"
+		rm -rf out
+	done
 fi
 done_testing

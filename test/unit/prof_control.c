@@ -575,8 +575,8 @@ test_thread(void) {
 int
 main(void) {
 	static void (*const tests[])(void) = {test_block, test_verbs, test_torn, test_stopping,
-	    test_once, test_lease, test_blank, test_noise, test_stream, test_stream_taken, test_dir_rules,
-	    test_own_path, test_child, test_thread, NULL};
+	    test_once, test_lease, test_blank, test_noise, test_stream, test_stream_taken,
+	    test_dir_rules, test_own_path, test_child, test_thread, NULL};
 
 	opt_prof_thread = prof_thread_false; /* so that nobody else serves */
 	free(keep(malloc(1)));

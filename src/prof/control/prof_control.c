@@ -2,7 +2,7 @@
  * Control from outside the process: serves the mailbox and the control directory, and runs the
  * profiler's own thread (prof_control.h).
  *
- * Invariant: at most one thread serves requests at a time (control.is_serving). Other processes may
+ * Invariant: at most one thread serves requests at a time (control.server). Other processes may
  * write the mailbox block at any time, so a request is copied and then checked, and nothing that
  * the library itself relies on is kept there. Locks: none; state is atomic or written only at boot,
  * in a forked child or by the serving thread, and requests are served outside the gate (os/gate.h:
@@ -94,9 +94,14 @@ static struct {
 	os_thread_t thread;       /* valid while has_thread */
 	memfile_t file;           /* mapped over the block if prof_ctl_fd is set */
 	uint32_t pid;             /* of this process; 0: not known */
-	atomic_b_t is_serving;    /* one thread is carrying out requests */
+	/* mutex_self() of the thread that is carrying out requests; 0: none */
+	atomic_u32_t server;
 	/* the thread is wanted and does not run; the next heartbeat starts it */
 	atomic_b_t thread_due;
+	/* prof_control_boot() was called: heartbeats and changes matter */
+	bool is_booted;
+	/* in a forked child, until it has a mailbox of its own */
+	bool is_forking;
 	/* prof_control_boot_late() was called; no thread is made before: the loader may hold locks */
 	bool has_started;
 	/* this is a forked child: it may be under a filter, so prof_thread:true is as auto here */
@@ -163,9 +168,13 @@ box_mirror(void) {
 	__atomic_store_n(&b->root, (uintptr_t)prof_root(), __ATOMIC_RELEASE);
 }
 
+/*
+ * box_mirror(), if there is a mailbox and it is of this process: that of a child whose handlers run
+ * may still be the file of its parent.
+ */
 static void
 control_mirror(void) {
-	if (prof_mailbox_is_open) {
+	if (prof_mailbox_is_open && !control.is_forking) {
 		box_mirror();
 	}
 }
@@ -222,7 +231,7 @@ box_share(bool is_child) {
 /* Asserts that the caller is the one thread that carries out requests. */
 static void
 serving_assert(void) {
-	assert(atomic_load_b(&control.is_serving, MO_RELAXED));
+	assert(atomic_load_u32(&control.server, MO_RELAXED) == mutex_self());
 }
 
 /*
@@ -372,13 +381,14 @@ slot_serve(unsigned slot, bool by_thread) {
 
 static bool
 serving_try_begin(void) {
-	return !atomic_exchange_b(&control.is_serving, true, MO_ACQUIRE);
+	uint32_t none = 0;
+	return atomic_cas_strong_u32(&control.server, &none, mutex_self(), MO_ACQUIRE, MO_RELAXED);
 }
 
 static void
 serving_end(void) {
 	serving_assert();
-	atomic_store_b(&control.is_serving, false, MO_RELEASE);
+	atomic_store_u32(&control.server, 0, MO_RELEASE);
 }
 
 /* Serves all slots; false if the mailbox is closed or another thread is serving. */
@@ -482,7 +492,7 @@ thread_round(void) {
 	prof_course_tick(nstime_monotonic_ns(), true);
 	uint64_t next = session < timer ? session : timer;
 	__atomic_fetch_add(&box()->heartbeats, 1, __ATOMIC_RELAXED);
-	box_mirror();
+	control_mirror();
 	return next < ROUND_NS ? next : ROUND_NS;
 }
 
@@ -605,20 +615,21 @@ prof_control_has_thread(void) {
 }
 
 /*
- * Called after a session or threshold has changed, by the user's code or by a request
+ * Called after a session or threshold has changed, by the user's code, by a request, or in a forked
+ * child by its handlers, after which prof_control_postfork_child() looks at all that has changed
  * (prof_trigger_changed_hook): starts or wakes the thread.
  */
 static void
 control_changed(void) {
-	if (!prof_mailbox_is_open) {
+	if (!control.is_booted || control.is_forking) {
 		return;
 	}
-	box_mirror();
+	control_mirror();
 	atomic_fence(MO_SEQ_CST); /* pairs with thread_try_continue() */
 	if (prof_control_has_thread()) {
 		thread_wake();
 	} else if (gate_is_closed()) {
-		thread_want(); /* in a fork handler, or while another thread forks */
+		thread_want(); /* while a thread forks */
 	} else if (thread_is_wanted()) {
 		thread_start();
 	}
@@ -711,7 +722,7 @@ void
 prof_control_heartbeat(tsd_t *tsd, uint64_t bytes) {
 	(void)bytes;
 	control_count_beat(tsd);
-	if (unlikely(is_anything_due()) && prof_mailbox_is_open) {
+	if (unlikely(is_anything_due()) && control.is_booted) {
 		control_due();
 	}
 }
@@ -728,7 +739,7 @@ prof_control_boot_late(void) {
 	}
 }
 
-/* The part of boot for options of this module; without one it is skipped. */
+/* The part of boot for options of this wing; without one it is skipped. */
 static void
 control_boot_options(void) {
 	box_share(false);
@@ -752,15 +763,19 @@ prof_control_wire(void) {
 
 void
 prof_control_boot(void) {
-	if (sys_is_secure()) {
+	bool is_secure = sys_is_secure();
+	if (is_secure) {
 		opt_prof_ctl_dir = "";
-		return;
+		opt_prof_ctl_fd = false;
 	}
 	control.pid = (uint32_t)sys_pid();
+	control.is_booted = true;
 	if (opt_prof_more) {
 		control_boot_options();
 	}
-	box_open(sys_random());
+	if (!is_secure) {
+		box_open(sys_random());
+	}
 }
 
 /* Clears requests and counts; writes only to used pages, so others stay shared with the parent. */
@@ -776,22 +791,24 @@ box_clear(void) {
 	}
 }
 
-/*
- * Gives the child a mailbox of its own, without the requests to the parent. It has no thread, and
- * gets one at a heartbeat if it wants one.
- */
 void
-prof_control_postfork_child(void) {
-	if (!prof_mailbox_is_open) {
-		return;
+prof_control_postfork_begin(void) {
+	control.is_forking = true;
+}
+
+/*
+ * The child of the dump hook goes on carrying out the request whose dump that is, for nobody.
+ */
+static void
+server_postfork_child(void) {
+	if (atomic_load_u32(&control.server, MO_RELAXED) != mutex_self()) {
+		atomic_store_u32(&control.server, 0, MO_RELAXED);
 	}
-	control.is_child = true;
-	prof_signal_postfork_child();
-	atomic_store_b(&control.is_serving, false, MO_RELAXED);
-	atomic_store_b(&control.has_thread, false, MO_RELAXED);
-	atomic_store_b(&control.thread_due, false, MO_RELAXED);
-	atomic_store_b(&control.is_awaited, false, MO_RELAXED);
-	control.pid = (uint32_t)os_tid_stored(); /* without a system call: a filter may forbid it */
+}
+
+/* Gives the child a mailbox of its own, without the requests to the parent. */
+static void
+box_postfork_child(void) {
 	if (opt_prof_ctl_fd) {
 		control.pid = (uint32_t)sys_pid();
 		memfile_close(&control.file); /* the parent's file */
@@ -802,6 +819,26 @@ prof_control_postfork_child(void) {
 	/* A number of its own, made without a system call too. */
 	box_open(hash_mix64(box()->instance ^ control.pid ^ nstime_realtime_ns()));
 	box_mirror();
+}
+
+/* The child has no thread, and gets one at a heartbeat if it wants one. */
+void
+prof_control_postfork_child(void) {
+	if (!control.is_booted) {
+		control.is_forking = false;
+		return;
+	}
+	control.is_child = true;
+	prof_signal_postfork_child();
+	server_postfork_child();
+	atomic_store_b(&control.has_thread, false, MO_RELAXED);
+	atomic_store_b(&control.thread_due, false, MO_RELAXED);
+	atomic_store_b(&control.is_awaited, false, MO_RELAXED);
+	control.pid = (uint32_t)os_tid_stored(); /* without a system call: a filter may forbid it */
+	if (prof_mailbox_is_open) {
+		box_postfork_child();
+	}
+	control.is_forking = false;
 	if (thread_is_wanted()) {
 		thread_want();
 	}

@@ -45,15 +45,20 @@ extern HIDDEN prof_mailbox_block_t prof_mailbox_block;
  */
 void prof_control_wire(void);
 /*
- * Starts what prof_ctl_fd, prof_ctl_dir, prof_final_signals and prof_thread ask for, and opens the
- * mailbox; nothing of this if the process has more rights than its user (AT_SECURE).
+ * Opens the mailbox, unless the process has more rights than its user (AT_SECURE): that one is
+ * reached neither by the mailbox nor by a control directory. All else works in it too.
  */
 void prof_control_boot(void);
 /* Called by the library's constructor, after boot: starts the thread if the options want it. */
 void prof_control_boot_late(void);
 /* Called at each heartbeat of a thread, as prof_heartbeat() is; bytes is not used. */
 void prof_control_heartbeat(tsd_t *tsd, uint64_t bytes);
-/* In a forked child: gives it a mailbox of its own; the profiler's thread does not exist in it. */
+/*
+ * In a forked child: the first before the other handlers of the profiler, because what these change
+ * must not be told to the parent's mailbox, nor start the thread. The second, after them, gives the
+ * child a mailbox of its own; the profiler's thread does not exist in it.
+ */
+void prof_control_postfork_begin(void);
 void prof_control_postfork_child(void);
 
 /*

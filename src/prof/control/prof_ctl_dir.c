@@ -4,7 +4,7 @@
  *
  * Invariant: a command is executed at most once, because it is renamed before it is read. Locks:
  * none; buffers are static, because only one thread at a time calls. Called by prof_control.c,
- * which has set control.is_serving; the option is also read by prof.c.
+ * which has set control.server; the option is also read by prof.c.
  */
 #include "prof/control/prof_ctl_dir.h"
 

@@ -6,11 +6,13 @@
  * once mostly asks again soon, and fresh pages cost processor time.
  *
  * Invariant: nheld is the number of places whose profile is announced, nspare that of the parts in
- * the list of spare ones. Locks: none. Called by prof_control.c, by the one thread that serves
- * requests; only prof_handover_is_any() by any thread, so these two counts are atomic.
+ * the list of spare ones. Places, parts and counts change inside the gate only, so a forked child
+ * finds them whole. Locks: none. Called by prof_control.c, by the one thread that serves requests;
+ * only prof_handover_is_any() by any thread, so these two counts are atomic.
  */
 #include "prof/control/prof_handover.h"
 
+#include "os/gate.h"
 #include "os/memfile.h"
 #include "os/nstime.h"
 #include "os/pages.h"
@@ -87,28 +89,31 @@ part_keep_or_unmap(prof_part_t *p) {
 
 static void
 spare_unmap(void) {
+	gate_enter(tls_get());
 	while (handovers.spare != NULL) {
 		pages_unmap_in_time(part_take(), PART_BYTES);
 	}
 	assert(atomic_load_u32(&handovers.nspare, MO_RELAXED) == 0);
+	gate_exit(tls_get());
 }
 
 /* Adds an empty part to the profile; false without memory. */
 static bool
 part_try_add(handover_t *h) {
+	gate_enter(tls_get());
 	prof_part_t *p = part_take();
-	if (p == NULL) {
-		return false;
+	if (p != NULL) {
+		p->next = 0;
+		p->bytes = 0;
+		if (h->last == NULL) {
+			h->first = p;
+		} else {
+			h->last->next = (uintptr_t)p;
+		}
+		h->last = p;
 	}
-	p->next = 0;
-	p->bytes = 0;
-	if (h->last == NULL) {
-		h->first = p;
-	} else {
-		h->last->next = (uintptr_t)p;
-	}
-	h->last = p;
-	return true;
+	gate_exit(tls_get());
+	return p != NULL;
 }
 
 /* Appends bytes to the parts of a profile. 0, or ENOMEM: then some of the bytes may be there. */
@@ -133,6 +138,7 @@ parts_write(handover_t *h, const char *from, size_t len) {
 /* Withdraws the announcement of a profile and frees its file and parts. */
 static void
 handover_drop(handover_t *h) {
+	gate_enter(tls_get());
 	__atomic_store_n(&stream_of(h)->nonce, 0, __ATOMIC_SEQ_CST);
 	atomic_fence(MO_SEQ_CST); /* before the pages are written anew */
 	if (h->is_held) {
@@ -145,6 +151,7 @@ handover_drop(handover_t *h) {
 		part_keep_or_unmap(p);
 	}
 	memset(h, 0, sizeof(*h));
+	gate_exit(tls_get());
 }
 
 void
@@ -156,7 +163,9 @@ prof_handover_begin(prof_stream_t *streams, unsigned place, bool is_file) {
 	handovers.current = h;
 	if (is_file) {
 		int saved = errno;
+		gate_enter(tls_get());
 		memfile_open(&h->file, PROF_MAILBOX_PROFILE_NAME, 0);
+		gate_exit(tls_get());
 		errno = saved;
 	}
 }
@@ -164,7 +173,9 @@ prof_handover_begin(prof_stream_t *streams, unsigned place, bool is_file) {
 int
 prof_handover_sink(const void *data, size_t len) {
 	handover_t *h = handovers.current;
-	assert(h != NULL);
+	if (unlikely(h == NULL)) {
+		return ECANCELED; /* a child that this thread forked meanwhile */
+	}
 	h->bytes += len;
 	if (!memfile_is_open(&h->file)) {
 		return parts_write(h, data, len);
@@ -174,17 +185,21 @@ prof_handover_sink(const void *data, size_t len) {
 
 void
 prof_handover_end(uint64_t nonce, int err) {
-	assert(handovers.current != NULL);
 	handover_t *h = handovers.current;
+	if (unlikely(h == NULL)) {
+		return; /* a child that this thread forked meanwhile, in the dump hook */
+	}
 	prof_stream_t *s = stream_of(h);
 	handovers.current = NULL;
 	if (err != 0 || nonce == 0) {
 		handover_drop(h);
 		return;
 	}
+	gate_enter(tls_get());
 	h->is_held = true;
 	h->since_ns = nstime_monotonic_ns();
 	atomic_fetch_add_u32(&handovers.nheld, 1, MO_RELAXED);
+	gate_exit(tls_get());
 	__atomic_store_n(&s->bytes, h->bytes, __ATOMIC_RELAXED);
 	__atomic_store_n(&s->first, (uintptr_t)h->first, __ATOMIC_RELAXED);
 	__atomic_store_n(&s->fd, memfile_fd(&h->file), __ATOMIC_RELAXED);
@@ -222,6 +237,6 @@ prof_handover_postfork_child(void) {
 			handover_drop(&handovers.places[i]);
 		}
 	}
-	atomic_store_u32(&handovers.nheld, 0, MO_RELAXED);
+	assert(atomic_load_u32(&handovers.nheld, MO_RELAXED) == 0);
 	spare_unmap();
 }

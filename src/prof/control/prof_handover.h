@@ -30,7 +30,11 @@
  * for each place. is_file: in a memory file, if one can be made; else in private pages.
  */
 void prof_handover_begin(prof_stream_t *streams, unsigned place, bool is_file);
-/* A prof_sink_t: adds bytes. 0, ENOMEM, the file's errno, or EBADF: the program has closed it. */
+/*
+ * A prof_sink_t: adds bytes to the profile. 0, ENOMEM, the memory file's errno, or EBADF: the
+ * program has closed it. In a child that the serving thread forks meanwhile (in the dump hook), the
+ * profile is gone: the sink returns ECANCELED, and prof_handover_end() does nothing.
+ */
 int prof_handover_sink(const void *data, size_t len);
 /* Announces the profile with this nonce, or frees it if err is not 0 or the nonce is 0. */
 void prof_handover_end(uint64_t nonce, int err);

@@ -7,7 +7,7 @@
  * the next heartbeat finds a difference and acts again. So it does if the older state is acted on
  * last, because its thread stores it again. Locks: none of its own; prof_start_now() and
  * prof_switch_listener_set() take theirs. Called by prof_control.c: at heartbeats
- * (thread/thread_event.h), and in the profiler's thread.
+ * (thread/thread_event.h), and in the profiler's thread; by prof.c in a forked child.
  */
 #include "prof/control/prof_listen.h"
 
@@ -51,4 +51,12 @@ prof_listen_follow(void) {
 		atomic_store_b(&listen_seen, is_attached, MO_RELAXED);
 	}
 	gate_exit(t);
+}
+
+/* The thread that had stored a state may not have acted on it: the child compares with what is. */
+void
+prof_listen_postfork_child(void) {
+	if (atomic_load_b(&listen_seen, MO_RELAXED) != prof_switch_has_listener()) {
+		atomic_store_b(&listen_seen, prof_switch_has_listener(), MO_RELAXED);
+	}
 }

@@ -25,5 +25,7 @@ bool prof_listen_is_due(void);
  * inside), with `inside` (os/tls.h) raised.
  */
 void prof_listen_follow(void);
+/* In a forked child. */
+void prof_listen_postfork_child(void);
 
 #endif /* PROF_LISTEN_H */

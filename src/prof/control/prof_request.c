@@ -5,7 +5,7 @@
  * Invariant: a confined client can name only files directly in the directory of the configured
  * prefix. Locks: none; the static buffers are shared, so only one thread at a time may call,
  * outside the fork gate (os/gate.h). The callers, prof_control.c and prof_ctl_dir.c, ensure that
- * with control.is_serving. prof_request_state() may be called by any thread; prof_request_boot() at
+ * with control.server. prof_request_state() may be called by any thread; prof_request_boot() at
  * boot, by prof_control.c.
  */
 #include "prof/control/prof_request.h"

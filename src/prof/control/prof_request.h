@@ -3,7 +3,7 @@
  * both pass one line of text here and take one answer back; prof_mailbox.h has the grammar.
  * Requests are carried out at a safe point only: outside the gate (os/gate.h: fork waits until no
  * thread is inside), without locks, not in a signal handler, and by one thread at a time
- * (control.is_serving). Called by prof_control.c and prof_ctl_dir.c.
+ * (control.server). Called by prof_control.c and prof_ctl_dir.c.
  */
 #ifndef PROF_REQUEST_H
 #define PROF_REQUEST_H

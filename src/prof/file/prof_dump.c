@@ -1049,8 +1049,10 @@ outcome(const prof_dump_t *d, int err, bool was_open) {
 		known.last_err = err;
 		known.last_written = dumper.file.written;
 	}
-	if (err != 0 || d->sink == NULL) {
+	if (d->sink == NULL) {
 		path_remember(err != 0 ? known.last_failed : known.last_path, dumper.file.path);
+	} else if (err != 0) {
+		text_copy(known.last_failed, PROF_PATH_SIZE, dumper.file.path); /* "-", which is no path */
 	}
 	if (d->told != NULL && err != 0) {
 		error_text_locked(d->told, PROF_TEXT_SIZE);
@@ -1268,7 +1270,8 @@ prof_dump_mutex_reset(void) {
 
 /*
  * Another thread may have been in the middle of a dump, with its copy made and its file open.
- * Neither is of use in the child, and the temporary file belongs to the parent.
+ * Neither is of use in the child, and the temporary file belongs to the parent. The child has
+ * written nothing yet, and nothing has failed in it.
  */
 void
 prof_dump_postfork_child(void) {
@@ -1280,6 +1283,12 @@ prof_dump_postfork_child(void) {
 	mutex_renew_in_child(&dumper.mtx, "prof_dump", WITNESS_RANK_PROF_DUMP);
 	dumper.fails = 0;
 	dumper.retry_ns = 0;
+	atomic_store_u64(&dumper.nerrors, 0, MO_RELAXED);
+	atomic_store_u64(&dumper.nwritten, 0, MO_RELAXED);
+	if (known.last_err != 0 || known.last_path[0] != '\0') {
+		known.last_err = 0;
+		known.last_path[0] = '\0';
+	}
 	atomic_store_u32(&ending.exit_id, 0, MO_RELAXED);
 }
 

@@ -185,6 +185,12 @@ typedef struct {
 	size_t bytes;
 } recent_copy_t;
 
+/*
+ * The copy that is being printed; v is NULL if there is none. It changes under dump_mtx and inside
+ * the gate, so it is whole in a forked child.
+ */
+static recent_copy_t printed;
+
 /* Makes the copy; inside the gate. 0, or ENOMEM, and then nothing is to be freed. */
 static int
 recent_copy(recent_copy_t *copy) {
@@ -231,6 +237,7 @@ recent_copy_free(recent_copy_t *copy) {
 	if (copy->v != NULL) {
 		pages_unmap_in_time(copy->v, copy->bytes);
 	}
+	memset(copy, 0, sizeof(*copy));
 }
 
 static void
@@ -308,19 +315,18 @@ prof_recent_alloc_dump(void (*write_cb)(void *, const char *), void *opaque) {
 	}
 	struct tls_s *t = tls_get();
 	uint32_t depth = gate_leave_all(t);
-	recent_copy_t copy;
 	emitter_t em;
 	t->inside++;
 	mutex_lock(&recent.dump_mtx);
 	gate_enter(t);
-	int err = recent_copy(&copy);
+	int err = recent_copy(&printed);
 	gate_exit(t);
 	if (err == 0) {
 		emitter_init(&em, emitter_json_compact, write_cb != NULL ? write_cb : write_default,
 		    opaque);
-		emit_all(&em, &copy);
+		emit_all(&em, &printed);
 		gate_enter(t);
-		recent_copy_free(&copy);
+		recent_copy_free(&printed);
 		gate_exit(t);
 	}
 	mutex_unlock(&recent.dump_mtx);
@@ -341,7 +347,11 @@ prof_recent_mutex_reset(void) {
 	mutex_prof_reset(&recent.dump_mtx);
 }
 
+/* A copy that another thread was printing is of no use in the child. */
 void
 prof_recent_postfork_child(void) {
+	if (!mutex_is_owner(&recent.dump_mtx)) {
+		recent_copy_free(&printed);
+	}
 	mutex_renew_in_child(&recent.dump_mtx, "prof_recent_dump", WITNESS_RANK_PROF_DUMP);
 }

@@ -169,6 +169,11 @@ prof_backtrace_prepare(void) {
 	(void)try_boot();
 }
 
+bool
+prof_backtrace_has_begun(void) {
+	return atomic_load_u32(&backtrace.boot, MO_ACQUIRE) != boot_not_yet;
+}
+
 /* The thread that boots may not exist in the child; then the child's first sample boots again. */
 void
 prof_backtrace_postfork_child(void) {

@@ -37,6 +37,8 @@ const prof_bt_t *prof_backtrace_here(prof_tdata_t *td) NOINLINE;
  * the constructor with prof:true, at the start of a session, and when a tracer comes.
  */
 void prof_backtrace_prepare(void);
+/* Whether the unwinder was selected, or a thread is doing that. */
+bool prof_backtrace_has_begun(void);
 /* In a forked child, before its first backtrace. */
 void prof_backtrace_postfork_child(void);
 /* Set by the library's constructor: from then on a static program can be unwound too. */

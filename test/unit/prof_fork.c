@@ -1,0 +1,413 @@
+/*
+ * A fork while another thread is in the middle of the profiler's work, outside the gate: the child
+ * has nothing of that thread, and may begin all anew; and the parent sees nothing of its children.
+ */
+#include "dir.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <sys/wait.h>
+
+#include "os/probe.h"
+#include "os/sys.h"
+#include "prof/control/prof_control.h"
+#include "prof/control/prof_handover.h"
+#include "prof/control/prof_session.h"
+#include "prof/file/prof_dump.h"
+#include "prof/file/prof_recent.h"
+#include "prof/prof.h"
+#include "prof/sites/prof_hook.h"
+#include "prof/sites/prof_switch.h"
+#include "unwind/unwind.h"
+
+const char *malloc_conf = "prof_ctl_fd:true,prof_thread:false,prof_recent_alloc_max:10";
+
+static prof_mailbox_t *box = &prof_mailbox_block.box;
+static const char *why;
+
+/* ------------------------------------------------------------------ a thread that stops amid */
+
+static bool is_stopped, goes_on;
+static __thread bool is_second;
+
+static void
+until(const bool *is_so) {
+	while (!__atomic_load_n(is_so, __ATOMIC_SEQ_CST))
+		usleep(100);
+}
+
+/* Called by the second thread amid its work: waits until main() has forked. */
+static void
+stop_here(void) {
+	if (is_second && !is_stopped) {
+		__atomic_store_n(&is_stopped, true, __ATOMIC_SEQ_CST);
+		until(&goes_on);
+	}
+}
+
+typedef int loader_cb_t(struct dl_phdr_info *, size_t, void *);
+static int (*real_iterate)(loader_cb_t *, void *);
+
+/* Stands before the C library's. */
+int
+dl_iterate_phdr(loader_cb_t *cb, void *ctx) {
+	stop_here();
+	return real_iterate(cb, ctx);
+}
+
+/* A loop with work of the second thread, and what the child then does. */
+struct amid {
+	void (*work)(void);
+	void (*child)(void);
+};
+
+static void *
+second(void *arg) {
+	is_second = true;
+	((const struct amid *)arg)->work();
+	return NULL;
+}
+
+/* Forks while the second thread has stopped; the status of the child. */
+static int
+fork_amid(const struct amid *a) {
+	pthread_t t;
+	int status = -1;
+
+	is_stopped = goes_on = false;
+	pthread_create(&t, NULL, second, (void *)(uintptr_t)a);
+	until(&is_stopped);
+	pid_t pid = fork();
+	if (pid == 0) {
+		alarm(60);
+		goes_on = true;
+		a->child();
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	__atomic_store_n(&goes_on, true, __ATOMIC_SEQ_CST);
+	pthread_join(t, NULL);
+	return status;
+}
+
+static void
+must(bool is_so, int code) {
+	if (!is_so)
+		_exit(code);
+}
+
+static uint64_t
+nsamples(void) {
+	struct unwind_stats_s st;
+	unwind_stats_read(&st);
+	return st.samples;
+}
+
+/* Objects that are samples for certain, with heartbeats. */
+static void
+sample(void) {
+	for (unsigned i = 0; i < 8; i++)
+		free(keep(malloc(64 << 20)));
+}
+
+/* ------------------------------------------------------------------ the first start */
+
+static void
+start_session(void) {
+	prof_session_start("final:false", &why);
+}
+
+static void
+start_in_child(void) {
+	must(prof_session_state() == prof_session_idle, 1);
+	must(prof_session_start("final:false", &why) == 0, 2);
+	sample();
+	must(nsamples() > 0, 3);
+	must(prof_session_stop(0) == 0 || !prof_session_is_active(), 4);
+}
+
+/* In a process where nothing has started the profiler yet. */
+static void
+amid_first_start(void *arg) {
+	static const struct amid a = {start_session, start_in_child};
+
+	(void)arg;
+	_exit(fork_amid(&a) == 0 && prof_session_is_active() ? 0 : 1);
+}
+
+static void
+test_first_start(void) {
+	static struct test_result r;
+
+	run_forked(&r, amid_first_start, NULL);
+	child_exits(&r, 0, "a fork in the first start of a session: the child may start its own");
+}
+
+#if CONFIG_PROF_PROBES
+
+static void
+follow_tracer(void) {
+	otel_memory_alloc_semaphore = 1;
+	sample();
+}
+
+static void
+trace_in_child(void) {
+	sample();
+	must(prof_switch_has_listener(), 1);
+	must(nsamples() > 0, 2);
+}
+
+static void
+amid_tracer(void *arg) {
+	static const struct amid a = {follow_tracer, trace_in_child};
+
+	(void)arg;
+	_exit(fork_amid(&a) == 0 && prof_switch_has_listener() ? 0 : 1);
+}
+
+static void
+test_tracer(void) {
+	static struct test_result r;
+
+	run_forked(&r, amid_tracer, NULL);
+	child_exits(&r, 0, "a fork when a tracer was seen and is not served yet: the child serves it");
+}
+
+#else
+
+static void
+test_tracer(void) {
+	skip(1, "no probes");
+}
+
+#endif
+
+/* ------------------------------------------------------------------ profiles that wait */
+
+static struct os_hooks_s hooks;
+
+/* Inside the gate the fork waits for this thread, so the thread does not wait for ever. */
+static int
+unmap_slowly(void *addr, size_t size) {
+	int err = os_hooks_real.munmap(addr, size);
+
+	if (is_second && !is_stopped) {
+		__atomic_store_n(&is_stopped, true, __ATOMIC_SEQ_CST);
+		for (unsigned i = 0; i < 5000 && !__atomic_load_n(&goes_on, __ATOMIC_SEQ_CST); i++)
+			usleep(100);
+	}
+	return err;
+}
+
+/* A profile of 12 MiB in place 1. */
+static void
+hand_over(void) {
+	static char text[1 << 20];
+
+	prof_handover_begin(box->streams, 1, false);
+	for (unsigned i = 0; i < 12; i++)
+		prof_handover_sink(text, sizeof(text));
+	prof_handover_end(7, 0);
+}
+
+/* The next one takes its place: eight parts are kept, and more are unmapped. */
+static void
+hand_over_next(void) {
+	prof_handover_begin(box->streams, 1, false);
+	prof_handover_end(7, EIO);
+}
+
+static void
+hold_none(void) {
+	must(!prof_handover_is_any(), 1);
+	hand_over();
+	hand_over_next();
+}
+
+static void
+test_handover(void) {
+	static const struct amid a = {hand_over_next, hold_none};
+
+	hand_over();
+	hooks = os_hooks_real;
+	hooks.munmap = unmap_slowly;
+	os_hooks = &hooks;
+	is_int(fork_amid(&a), 0, "a fork while a profile is dropped: the child has none");
+	os_hooks = &os_hooks_real;
+}
+
+/* ------------------------------------------------------------------ the list of recent samples */
+
+static void *copy_at;   /* what the second thread has mapped last */
+static bool has_freed;
+
+static void *
+map_noted(void *addr, size_t size, int prot, int flags, int fd, off_t offset) {
+	void *p = os_hooks_real.mmap(addr, size, prot, flags, fd, offset);
+
+	if (is_second && !is_stopped)
+		copy_at = p;
+	return p;
+}
+
+static int
+unmap_noted(void *addr, size_t size) {
+	has_freed |= addr == copy_at;
+	return os_hooks_real.munmap(addr, size);
+}
+
+static void
+print_slowly(void *opaque, const char *text) {
+	(void)opaque, (void)text;
+	stop_here();
+}
+
+static void
+print_recent(void) {
+	prof_recent_alloc_dump(print_slowly, NULL);
+}
+
+static void
+look_at_copy(void) {
+	must(has_freed, 1);
+	copy_at = NULL;
+	print_recent();
+}
+
+static void
+test_recent(void) {
+	static const struct amid a = {print_recent, look_at_copy};
+
+	is_int(prof_session_start("sample_interval:1,final:false", &why), 0, "a session");
+	sample();
+	hooks = os_hooks_real;
+	hooks.mmap = map_noted;
+	hooks.munmap = unmap_noted;
+	os_hooks = &hooks;
+	is_int(fork_amid(&a), 0, "a fork while the list is printed: the child frees the copy");
+	os_hooks = &os_hooks_real;
+	prof_session_stop(0);
+}
+
+/* ------------------------------------------------------------------ the parent's mailbox */
+
+static unsigned n_made;
+
+static int
+count_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg) {
+	n_made++;
+	return os_hooks_real.pthread_create(t, attr, fn, arg);
+}
+
+static void
+in_idle_child(void *arg) {
+	(void)arg;
+	_exit(n_made != 0 ? 1 : box->state != prof_mailbox_idle ? 2 : prof_session_is_active() ? 3 : 0);
+}
+
+static void
+test_parent_box(void) {
+	static struct test_result r;
+
+	is_int(prof_session_start("time_ms:100000,final:false", &why), 0, "a session");
+	is_uint(box->state, prof_mailbox_active, "which the mailbox shows");
+	hooks = os_hooks_real;
+	hooks.pthread_create = count_create;
+	os_hooks = &hooks;
+	opt_prof_thread = prof_thread_auto;
+	run_forked(&r, in_idle_child, NULL);
+	opt_prof_thread = prof_thread_false;
+	os_hooks = &os_hooks_real;
+	child_exits(&r, 0, "a child is idle, and its handlers start no thread");
+	is_uint(box->state, prof_mailbox_active, "of which the parent's mailbox shows nothing");
+	prof_session_stop(0);
+}
+
+/* ------------------------------------------------------------------ the dump hook forks */
+
+static pid_t forked;
+
+static void
+fork_in_hook(const char *path) {
+	(void)path;
+	forked = fork();
+	if (forked == 0)
+		alarm(60);
+}
+
+static void
+test_fork_in_hook(void) {
+	prof_slot_t *s = &box->slots[2];
+	int status = -1;
+
+	strcpy(s->text, "dump-stream");
+	s->length = 11;
+	s->nonce = 9;
+	s->checksum = prof_mailbox_sum(1, s->nonce, s->text, s->length);
+	s->sequence = 1;
+	prof_hook_set(PROF_HOOK_DUMP, (prof_hook_fn_t)fork_in_hook);
+	prof_control_serve();
+	prof_hook_set(PROF_HOOK_DUMP, NULL);
+	if (forked == 0)
+		_exit(prof_control_serve() && !prof_handover_is_any() ? 0 : 1);
+	waitpid(forked, &status, 0);
+	is_int(status, 0, "a child of the dump hook of a request goes on");
+	ok(s->answered == 1 && s->error == 0, "as its parent does");
+}
+
+/* ------------------------------------------------------------------ counts */
+
+static int
+sink_that_fails(const void *data, size_t len) {
+	(void)data, (void)len;
+	return EIO;
+}
+
+static void
+count_in_child(void *arg) {
+	char text[PROF_TEXT_SIZE];
+
+	(void)arg;
+	must(prof_dump_nerrors() == 0, 1);
+	must(prof_dump_nwritten() == 0, 2);
+	prof_dump_last_path(text, sizeof(text));
+	must(text[0] == '\0', 3);
+	prof_dump_last_error(text, sizeof(text));
+	must(text[0] == '\0', 4);
+	must(prof_session_rejected() == 0, 5);
+	must(prof_mdump(prof_kind_manual, "child.heap") == 0, 6);
+	prof_dump_last_path(text, sizeof(text));
+	_exit(prof_dump_nwritten() == 1 && strstr(text, "/child.heap") != NULL ? 0 : 7);
+}
+
+static void
+test_counts(void) {
+	static struct test_result r;
+	char text[PROF_TEXT_SIZE];
+	prof_dump_t d = {.kind = prof_kind_manual, .sink = sink_that_fails, .may_wait = true,
+	    .is_silent = true};
+
+	is_int(prof_dump(&d), EIO, "a profile whose reader fails");
+	prof_dump_last_error(text, sizeof(text));
+	ok(strncmp(text, "EIO - ", 6) == 0, "has no path: %s", text);
+	is_int(prof_mdump(prof_kind_manual, "parent.heap"), 0, "one in a file");
+	is_int(prof_session_stop(0), EALREADY, "a stop that is refused");
+	run_forked(&r, count_in_child, NULL);
+	child_exits(&r, 0, "a child begins to count anew");
+	ok(prof_dump_nerrors() > 0 && prof_dump_nwritten() > 0 && prof_session_rejected() > 0,
+	    "its parent does not");
+}
+
+int
+main(void) {
+	static void (*const tests[])(void) = {test_first_start, test_tracer, test_handover, test_recent,
+	    test_parent_box, test_fork_in_hook, test_counts, NULL};
+
+	alarm(300);
+	*(void **)&real_iterate = dlsym(RTLD_NEXT, "dl_iterate_phdr");
+	default_signals();
+	free(keep(malloc(1)));
+	return dir_main(config_prof, tests);
+}
