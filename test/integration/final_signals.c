@@ -217,6 +217,49 @@ child_echo(void) {
 	return waits_with_dump_hook(echo);
 }
 
+/* The program has enough of it. */
+static void
+leave(const char *name) {
+	(void)name;
+	alarm(60);
+	exit(43);
+}
+
+static int
+child_leave(void) {
+	return waits_with_dump_hook(leave);
+}
+
+static pthread_mutex_t own_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void
+take_own_lock(const char *name) {
+	(void)name;
+	say('h');
+	pthread_mutex_lock(&own_lock);
+}
+
+static void *
+dump(void *arg) {
+	mallctl("prof.dump", NULL, NULL, NULL, 0);
+	return arg;
+}
+
+/* The dump hook of another thread waits for a lock of the thread that the signal interrupts. */
+static int
+child_lock(void) {
+	void (*hook)(const char *) = take_own_lock;
+	pthread_t t;
+
+	alarm(60);
+	some_heap();
+	pthread_mutex_lock(&own_lock);
+	mallctl("experimental.hooks.prof_dump", NULL, NULL, &hook, sizeof(hook));
+	say('r');
+	pthread_create(&t, NULL, dump, NULL);
+	return wait_for_ever();
+}
+
 static volatile bool is_released;
 
 static void
@@ -281,6 +324,8 @@ static const struct test_child children[] = {
 	{"hang", child_hang},
 	{"echo", child_echo},
 	{"exit", child_exit},
+	{"leave", child_leave},
+	{"lock", child_lock},
 	{"inside", child_inside},
 	{NULL, NULL},
 };
@@ -632,6 +677,34 @@ test_exit(void) {
 	ok(f->whole == 1 && f->other == 0, "one profile, whole (%d, %d)", f->whole, f->other);
 }
 
+/* The dump hook calls exit() in the middle of the signal's profile. */
+static void
+test_leave(void) {
+	struct run r = run_new();
+
+	start(&r, "leave");
+	hears(&r, 'r');
+	kill(r.pid, SIGTERM);
+	int status = end(&r);
+	ok(WIFEXITED(status) && WEXITSTATUS(status) == 43, "a dump hook that calls exit (%s): %x", mode,
+	    (unsigned)status);
+	struct found *f = files();
+	ok(f->whole == 1 && f->other == 0, "one profile, whole (%d, %d)", f->whole, f->other);
+}
+
+/* Without the thread the handler waits for the dump, but not for ever. */
+static void
+test_lock(void) {
+	struct run r = run_new();
+
+	start(&r, "lock");
+	hears(&r, 'r');
+	hears(&r, 'h');
+	kill(r.pid, SIGTERM);
+	ok(died(end(&r), SIGTERM), "a dump hook that waits for the interrupted thread (%s)", mode);
+	files();
+}
+
 /* The default action does not end the first process of a name space. */
 static void
 test_init(void) {
@@ -696,8 +769,10 @@ main(int argc, char **argv) {
 		test_twice();
 	}
 	test_inside();
+	test_lock();
 	mode = modes[0];
 	test_echo();
+	test_leave();
 	ends_with_profile("back", SIGTERM);
 	test_second();
 	test_init();

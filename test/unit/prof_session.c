@@ -20,6 +20,7 @@
 #include "prof/control/prof_request.h"
 #include "prof/control/prof_session.h"
 #include "prof/file/prof_box.h"
+#include "prof/sites/prof_hook.h"
 #include "unwind/module_history.h"
 
 static prof_session_opts_t o;
@@ -414,6 +415,53 @@ test_changed_end(void) {
 	nstime_now_hook = NULL;
 }
 
+/* ------------------------------------------------------------------ an end during a dump */
+
+static bool is_in_hook, leaves_hook;
+
+static void
+until(const bool *is_so) {
+	while (!__atomic_load_n(is_so, __ATOMIC_SEQ_CST))
+		usleep(100);
+}
+
+static void
+stay_in_hook(const char *path) {
+	(void)path;
+	__atomic_store_n(&is_in_hook, true, __ATOMIC_SEQ_CST);
+	until(&leaves_hook);
+}
+
+static void *
+dump_once(void *arg) {
+	prof_mdump(prof_kind_manual, "hooked.heap");
+	return arg;
+}
+
+/* No heartbeat waits for the dump hook of another thread, which may wait for this one. */
+static void
+test_end_during_dump(void) {
+	pthread_t t;
+
+	alarm(200);
+	clock_ns = UINT64_C(1) << 51;
+	nstime_now_hook = clock_with_events;
+	is_int(prof_session_start("max_seconds:10", &why), 0, "a session");
+	prof_hook_set(PROF_HOOK_DUMP, (prof_hook_fn_t)stay_in_hook);
+	pthread_create(&t, NULL, dump_once, NULL);
+	until(&is_in_hook);
+	clock_ns += 11 * NSTIME_PER_SEC;
+	prof_session_tick();
+	ok(prof_session_is_active() && prof_session_is_over(), "which is over during a dump goes on");
+	__atomic_store_n(&leaves_hook, true, __ATOMIC_SEQ_CST);
+	pthread_join(t, NULL);
+	prof_hook_set(PROF_HOOK_DUMP, NULL);
+	prof_session_tick();
+	ok(!prof_session_is_active(), "until that has ended");
+	nstime_now_hook = NULL;
+	alarm(0);
+}
+
 /* ------------------------------------------------------------------ in the middle of a start */
 
 static struct os_hooks_s hooks;
@@ -544,7 +592,8 @@ test_confined_at_root(void) {
 int
 main(void) {
 	static void (*const tests[])(void) = {test_rules, test_options, test_cycle, test_failures,
-	    test_late_end, test_changed_end, test_box_that_stays, test_fork_in_start, test_box_lock,
+	    test_late_end, test_changed_end, test_end_during_dump,
+	    test_box_that_stays, test_fork_in_start, test_box_lock,
 	    test_confined_at_root, test_leftovers, NULL};
 
 	/* The profiler's thread would end a session whose time is over before test_late_end does. */

@@ -31,6 +31,7 @@
 #include "prof/control/prof_session.h"
 #include "prof/file/prof_box.h"
 #include "prof/file/prof_course.h"
+#include "prof/file/prof_dump.h"
 #include "prof/file/prof_sys.h"
 #include "prof/sites/prof_opt.h"
 #include "prof/sites/prof_root.h"
@@ -682,7 +683,9 @@ control_due(void) {
 	handover_look();
 	dir_look();
 	prof_session_tick();
-	prof_box_tick();
+	if (!prof_dump_is_busy()) { /* else at a later heartbeat (prof_dump.h) */
+		prof_box_tick();
+	}
 	gate_reenter(t, depth);
 	if (atomic_load_b(&control.is_awaited, MO_RELAXED)) {
 		thread_start();

@@ -352,7 +352,8 @@ static int
 verb_mark(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 	(void)args;
 	(void)asker;
-	int err = prof_mark();
+	bool is_kept_off = prof_dump_is_busy() && !prof_trigger_has_thread_hook();
+	int err = is_kept_off ? EBUSY : prof_mark();
 	return err == 0 ? 0 : prof_request_refuse(a, err, err == ENOENT
 	    ? "nothing has started the profiler yet" : "a profile is being written");
 }
@@ -366,7 +367,8 @@ dump_to_stream(prof_kind_t kind, const prof_asker_t *asker, prof_answer_t *a) {
 	if (!prof_is_booted()) {
 		return prof_request_refuse(a, ENOENT, "nothing has started the profiler yet");
 	}
-	prof_dump_t d = {.kind = kind, .sink = asker->stream, .may_wait = true, .is_silent = true};
+	prof_dump_t d = {.kind = kind, .sink = asker->stream, .may_wait = true, .is_silent = true,
+	    .is_bounded = !prof_trigger_has_thread_hook()};
 	int err = prof_dump(&d);
 	if (err == ENODATA && kind == prof_kind_delta) {
 		return refuse_unmarked(a);

@@ -812,8 +812,11 @@ prof_session_tick(void) {
 	if (now < end) {
 		return end - now;
 	}
+	/* A heartbeat does not wait for a dump (prof_dump.h): a later one ends the session. */
+	bool is_kept_off = prof_dump_is_mine()
+	    || (prof_dump_is_busy() && !prof_trigger_has_thread_hook());
 	if (word_state(word) == prof_session_active && deadline_is_of(deadline, id)
-	    && !prof_dump_is_mine() && deadline_try_close(deadline, id)
+	    && !is_kept_off && deadline_try_close(deadline, id)
 	    && session_try_move(&word, id, prof_session_stopping)) {
 		session_end(id, true, NULL);
 	}

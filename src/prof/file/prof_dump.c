@@ -68,6 +68,8 @@ atomic_u64_t prof_dump_session_begin_ns;
 /* Items by which prefetching is ahead of writing, and bytes of a site that are prefetched. */
 #define FETCH_AHEAD 4
 #define FETCH_BYTES 384u
+/* Longest bounded wait for a dump that another thread is writing (prof_dump_t.is_bounded). */
+#define PATIENCE_NS (2 * NSTIME_PER_SEC)
 
 cassert(BACKOFF_MAX_NS >= NSTIME_PER_SEC);
 /* dumper.maps also has to hold the path of the program. */
@@ -1176,6 +1178,32 @@ dump_locked(prof_dump_t *d) {
 	return err;
 }
 
+/* Takes the lock; false if it is not free in PATIENCE_NS. */
+static bool
+lock_patiently(void) {
+	static atomic_u32_t nobody_wakes;
+	uint64_t end = nstime_monotonic_ns() + PATIENCE_NS;
+	bool is_mine = mutex_trylock(&dumper.mtx);
+	while (!is_mine && nstime_monotonic_ns() < end) {
+		os_word_wait(&nobody_wakes, 0, NSTIME_PER_MSEC);
+		is_mine = mutex_trylock(&dumper.mtx);
+	}
+	return is_mine;
+}
+
+/* Takes the lock for this dump; false if it is left out because another one is being written. */
+static bool
+dump_try_lock(const prof_dump_t *d) {
+	if (!d->may_wait) {
+		return mutex_trylock(&dumper.mtx);
+	}
+	if (d->is_bounded) {
+		return lock_patiently();
+	}
+	mutex_lock(&dumper.mtx);
+	return true;
+}
+
 int
 prof_dump(prof_dump_t *d) {
 	int saved = errno;
@@ -1196,13 +1224,7 @@ prof_dump(prof_dump_t *d) {
 	uint32_t depth = gate_leave_all(t);
 	t->inside++;
 	int err = EBUSY;
-	if (d->may_wait) {
-		mutex_lock(&dumper.mtx);
-		err = 0;
-	} else if (mutex_trylock(&dumper.mtx)) {
-		err = 0;
-	}
-	if (err == 0) {
+	if (dump_try_lock(d)) {
 		err = dump_locked(d);
 		mutex_unlock(&dumper.mtx);
 	}
@@ -1220,6 +1242,11 @@ prof_dump_nwritten(void) {
 bool
 prof_dump_is_mine(void) {
 	return mutex_is_owner(&dumper.mtx);
+}
+
+bool
+prof_dump_is_busy(void) {
+	return atomic_load_u32(&dumper.mtx.word, MO_RELAXED) != 0;
 }
 
 bool

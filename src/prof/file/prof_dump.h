@@ -5,7 +5,9 @@
  * therefore outside the gate (os/gate.h: fork waits until no thread is inside). No allocating
  * thread waits for it: an automatic dump that finds it held returns EBUSY, and its caller
  * (prof_auto, prof_trigger) retries it at the next heartbeat of a thread (thread/thread_event.h).
- * Only a dump that the user asked for, the dump of a session and the final one wait.
+ * Only a dump that the user asked for, the dump of a session and the final one wait. The dump hook
+ * runs under the lock, and may wait for a lock of the program; so the wait is bounded in a signal
+ * handler and at a heartbeat, which come while the thread may hold that lock.
  *
  * Called for dumps by prof_auto.c, prof_trigger.c, prof_session.c and prof_request.c, by prof_box.c
  * and prof_auto.c to keep dumps off, by prof.c and prof_course.c for numbers and texts, and by
@@ -24,6 +26,8 @@ typedef struct {
 	const char *path;        /* explicit path; NULL: a name made from the prefix and the kind */
 	prof_sink_t *sink;       /* NULL: a file; else it receives the profile, and path is NULL */
 	bool may_wait;           /* wait for a dump in progress to end */
+	/* that wait ends after two seconds: the program may hold here what its dump hook waits for */
+	bool is_bounded;
 	/* path was sent by a client outside the process, which may replace profiles only */
 	bool is_confined;
 	bool is_silent;          /* print no message on failure, because the caller gets the errno */
@@ -44,8 +48,9 @@ typedef struct {
 /*
  * Writes a profile and then calls the user's dump hook. May be called inside the gate, which it
  * leaves meanwhile; the caller holds no lock. Preserves errno. Returns 0 or the errno of the call
- * that failed; EBUSY if another dump runs and may_wait is false, if called from the dump hook, or
- * if another thread is ending the process, or in a lost child (gate_is_lost()); ENODATA if
+ * that failed; EBUSY if another dump runs and may_wait is false or the bounded wait is over, if
+ * called from the dump hook, or if another thread is ending the process, or in a lost child
+ * (gate_is_lost()); ENODATA if
  * prof_kind_delta has no mark; EAGAIN if a limit (prof_keep) or the wait after failures forbids an
  * automatic dump.
  */
@@ -53,6 +58,8 @@ int prof_dump(prof_dump_t *d);
 
 /* Whether the calling thread holds the lock: it is writing a profile, or runs in the dump hook. */
 bool prof_dump_is_mine(void);
+/* Whether any thread holds it. */
+bool prof_dump_is_busy(void);
 /*
  * Number and start (UTC, ns) of the running session or, if none runs, of the last one; 0: none yet.
  * Set by prof_session.c for the metadata.

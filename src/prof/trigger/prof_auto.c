@@ -161,6 +161,7 @@ prof_mdump_told(prof_kind_t kind, const char *path, bool is_confined, char *told
 		return EFAULT;
 	}
 	prof_dump_t d = {.kind = kind, .path = path, .may_wait = true, .is_silent = true,
+	    .is_bounded = told != NULL && !prof_trigger_has_thread_hook(),
 	    .is_confined = is_confined && path != NULL, .told = told};
 	int err = prof_dump(&d);
 	switch (err) {
@@ -193,6 +194,7 @@ prof_final_dump(int signal, bool in_handler, bool *found_leak) {
 	prof_dump_t d = {
 		.kind = prof_kind_final,
 		.may_wait = true,
+		.is_bounded = signal != 0 && (in_handler || !prof_trigger_has_thread_hook()),
 		.metric = signal != 0 ? "signal" : NULL,
 		.metric_value = (uint64_t)signal,
 		.wants_leak = opt_prof_leak && !in_handler,

@@ -1,9 +1,10 @@
 /*
  * Writes the final profile when a signal is about to end the process (prof_signal.h).
  *
- * Invariant: the signal that came is one word, and only the thread that set `is_taken` writes a
- * profile for it. Locks: none of its own. What the handler calls takes no lock that the interrupted
- * thread could hold: it writes a profile only if that thread was outside the allocator. Called by
+ * Invariant: the signal that came is one word, and only the thread whose number is in `taker`
+ * writes a profile for it. Locks: none of its own. The handler writes a profile only if the
+ * interrupted thread was outside the allocator, so that thread holds none of the library's locks;
+ * what it holds of the program's, a dump hook may wait for (prof_dump.c bounds the wait). Called by
  * prof.c at exit, by prof_control.c at boot, after fork, and in rounds of the profiler's thread or
  * at heartbeats without that thread; on_signal() by the kernel.
  */
@@ -48,7 +49,7 @@ static const int deadly[] = {SIGTERM, SIGHUP, SIGINT};
 static struct {
 	atomic_u32_t due;        /* the signal that came; 0: none */
 	atomic_u64_t due_ns;     /* monotonic time of its arrival; set before `due` */
-	atomic_b_t is_taken;     /* a thread acts on it */
+	atomic_u32_t taker;      /* mutex_self() of the thread that acts on it; 0: none */
 	atomic_u32_t exit;       /* one of the EXIT_ words below */
 	atomic_b_t is_looking;   /* held by the one thread that examines the actions */
 	atomic_b_t wants_int;    /* the action of SIGINT has not been examined yet (SETTLE_NS) */
@@ -159,36 +160,38 @@ action_take(int number) {
 /* ---------------------------------------------------------------- acting on a signal */
 
 /*
- * Writes the profile and passes the signal on; the caller has set is_taken. If the process lives
+ * Writes the profile and passes the signal on; the caller is the taker. If the process lives
  * on, wakes who waits, installs our handler again, and returns.
  */
 static void
 signal_act(bool in_handler) {
 	int number = (int)atomic_load_u32(&sig.due, MO_ACQUIRE);
-	assert(number > 0 && number <= SIGTERM && atomic_load_b(&sig.is_taken, MO_RELAXED));
+	assert(number > 0 && number <= SIGTERM);
+	assert(atomic_load_u32(&sig.taker, MO_RELAXED) == mutex_self());
 	prof_final_dump(number, in_handler, NULL);
 	signal_pass_on(number);
 	atomic_store_u32(&sig.due, 0, MO_RELEASE);
-	atomic_store_b(&sig.is_taken, false, MO_RELEASE);
+	atomic_store_u32(&sig.taker, 0, MO_RELEASE);
 	atomic_fetch_add_u32(&sig.survived, 1, MO_RELEASE);
 	os_word_wake(&sig.survived, INT_MAX);
 	actions_look();
 }
 
 /*
- * Sets is_taken and returns true if a signal is due, no thread acts on it, and exit has not begun.
- * Either we see that exit has begun, or exit sees is_taken and waits.
+ * Makes this thread the taker and returns true if a signal is due, no thread acts on it, and exit
+ * has not begun. Either we see that exit has begun, or exit sees the taker and waits.
  */
 static bool
 signal_try_take(void) {
+	uint32_t none = 0;
 	if (atomic_load_u32(&sig.due, MO_ACQUIRE) == 0
-	    || atomic_exchange_b(&sig.is_taken, true, MO_SEQ_CST)) {
+	    || !atomic_cas_strong_u32(&sig.taker, &none, mutex_self(), MO_SEQ_CST, MO_RELAXED)) {
 		return false;
 	}
 	if (atomic_load_u32(&sig.exit, MO_SEQ_CST) == EXIT_FAR) {
 		return true;
 	}
-	atomic_store_b(&sig.is_taken, false, MO_SEQ_CST);
+	atomic_store_u32(&sig.taker, 0, MO_SEQ_CST);
 	return false;
 }
 
@@ -244,7 +247,7 @@ handler_act(void) {
 		}
 		return;
 	}
-	if (has_thread || atomic_load_b(&sig.is_taken, MO_RELAXED)) {
+	if (has_thread || atomic_load_u32(&sig.taker, MO_RELAXED) != 0) {
 		handler_park(survived);
 	}
 	if (atomic_load_u32(&sig.survived, MO_ACQUIRE) == survived && signal_try_take()) {
@@ -357,10 +360,19 @@ prof_signal_boot(void) {
 	actions_look();
 }
 
+/*
+ * If this thread is the taker, the program's dump hook or message function calls exit() while the
+ * signal's profile is written. Then exit goes on instead of the signal, with the program's status.
+ */
 void
 prof_signal_exit_begin(void) {
+	uint32_t taker;
 	atomic_store_u32(&sig.exit, EXIT_WRITES, MO_SEQ_CST);
-	while (atomic_load_b(&sig.is_taken, MO_SEQ_CST)) {
+	while ((taker = atomic_load_u32(&sig.taker, MO_SEQ_CST)) != 0) {
+		if (taker == mutex_self()) {
+			atomic_store_u32(&sig.due, 0, MO_RELAXED);
+			break;
+		}
 		os_word_wait(&sig.survived, atomic_load_u32(&sig.survived, MO_ACQUIRE), 10 * RETRY_NS);
 	}
 }
@@ -380,7 +392,9 @@ prof_signal_postfork_child(void) {
 	}
 	atomic_store_u32(&sig.pid, (uint32_t)sys_pid(), MO_RELAXED);
 	atomic_store_u32(&sig.due, 0, MO_RELAXED);
-	atomic_store_b(&sig.is_taken, false, MO_RELAXED);
+	if (atomic_load_u32(&sig.taker, MO_RELAXED) != mutex_self()) {
+		atomic_store_u32(&sig.taker, 0, MO_RELAXED);
+	}
 	atomic_store_u32(&sig.exit, EXIT_FAR, MO_RELAXED);
 	atomic_store_b(&sig.is_looking, false, MO_RELAXED);
 	atomic_store_b(&sig.is_passed, false, MO_RELAXED);
