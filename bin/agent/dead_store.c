@@ -158,6 +158,9 @@ try_copy(int to, int box, off_t size) {
 		if (data < 0) {
 			return errno == ENXIO; /* zeros up to the end */
 		}
+		if (data >= size) {
+			break; /* it has grown since its size was read */
+		}
 		at = data / PIECE * PIECE;
 		ssize_t n = pread(box, piece, size - at < PIECE ? (size_t)(size - at) : PIECE, at);
 		if (n < 0 && errno == EINTR) {

@@ -60,7 +60,11 @@ typedef struct held_s {
 	int root;            /* descriptor of its root directory; 0: it has ours, or it is not open */
 	labels_t labels;
 	uint64_t limit;      /* of memory of its cgroup, bytes; UINT64_MAX: none, or not known */
-	kills_t kills;       /* out-of-memory kills in its cgroup when it was last seen alive */
+	/*
+	 * out-of-memory kills in its cgroup and on the machine that did not end it: those when it was
+	 * last seen alive, and those that ended another process of this list
+	 */
+	kills_t kills;
 	struct held_s *next;
 } held_t;
 
@@ -215,6 +219,19 @@ hold(const jeprof_target_t *t, uint64_t opened) {
 	put_in(h);
 }
 
+/* Raises the counters of a process to those that are known in `seen`, never lowers one. */
+static void
+raise_kills(kills_t *kills, const kills_t *seen) {
+	if (seen->has_group && (!kills->has_group || kills->of_group < seen->of_group)) {
+		kills->has_group = true;
+		kills->of_group = seen->of_group;
+	}
+	if (seen->has_machine && (!kills->has_machine || kills->of_machine < seen->of_machine)) {
+		kills->has_machine = true;
+		kills->of_machine = seen->of_machine;
+	}
+}
+
 /*
  * Whether the list has the box that the process opened at the time `opened` (ns since 1970; 0: it
  * has none now); if so notes the kills in its cgroup so far, if it lives. Sets *other to whether
@@ -241,7 +258,7 @@ note(const jeprof_target_t *t, uint64_t opened, bool *other) {
 	pthread_mutex_lock(&lock);
 	held_t *to = find(t->pid, t->start);
 	if (to != NULL && is_alive) {
-		to->kills = kills;
+		raise_kills(&to->kills, &kills); /* spend_kill() may have raised them meanwhile */
 	}
 	pthread_mutex_unlock(&lock);
 	return true;
@@ -274,15 +291,20 @@ dead_look(const jeprof_target_t *t) {
 /* ---- the end ---- */
 
 /*
- * Called when an end is found to be an out-of-memory kill in this cgroup: raises `kills` of all
- * others in it, so that the same kill does not explain their ends too.
+ * One out-of-memory kill has ended `dead`: this kill must not explain the ends of others too. One
+ * that was seen alive after the kill has counted it already.
  */
 static void
-spend_kill(const char *cgroup) {
+spend_kill(const held_t *dead) {
+	const kills_t *k = &dead->kills;
+	kills_t in_group = {.has_group = k->has_group, .of_group = k->of_group + 1};
+	kills_t anywhere = {.has_machine = k->has_machine, .of_machine = k->of_machine + 1};
 	pthread_mutex_lock(&lock);
 	for (held_t *h = list; h != NULL; h = h->next) {
-		h->kills.of_group += strcmp(h->labels.cgroup, cgroup) == 0;
-		h->kills.of_machine++;
+		if (strcmp(h->labels.cgroup, dead->labels.cgroup) == 0) {
+			raise_kills(&h->kills, &in_group);
+		}
+		raise_kills(&h->kills, &anywhere);
 	}
 	pthread_mutex_unlock(&lock);
 }
@@ -328,7 +350,7 @@ keep(held_t *h, dead_t *d) {
 	kills_t kills = end_kills(h->labels.cgroup);
 	d->how = end_read(h->process, h->pid, h->start, end_has_kill(&h->kills, &kills), &d->code);
 	if (d->how == end_oom) {
-		spend_kill(h->labels.cgroup);
+		spend_kill(h);
 	}
 	read_cgroup_memory(h->labels.cgroup, &f);
 	d->limit = f.has_cgroup ? f.cgroup_limit : d->limit;

@@ -230,14 +230,29 @@ sites_add(parser_t *r, const site_t *whole) {
 
 /* ---------------------------------------------------------------- metadata */
 
-/* Nanoseconds since 1970 of a time like 20261122T220946.577Z; 0 if the text is no such time. */
+/* Whether the text begins with a digit where the form has a 0, and else with its characters. */
+static bool
+has_form(const char *text, const char *form) {
+	while (*form != '\0' && (*form == '0' ? *text >= '0' && *text <= '9' : *text == *form)) {
+		text++;
+		form++;
+	}
+	return *form == '\0';
+}
+
+/*
+ * Nanoseconds since 1970 of a time like 20261122T220946.577Z; 0 if the text is no such time, or one
+ * before 1970 or after 2261. So neither a result nor the difference of two overflows.
+ */
 static int64_t
 stamp_ns(const char *text) {
 	struct tm tm = {0};
-	int ms = 0, used = 0;
-	if (sscanf(text, "%4d%2d%2dT%2d%2d%2d.%3dZ%n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday,
-		&tm.tm_hour, &tm.tm_min, &tm.tm_sec, &ms, &used) != 7 || used != 20
-	    || tm.tm_year < 1678 || tm.tm_year > 2261 || ms < 0) {
+	int ms = 0;
+	if (!has_form(text, "00000000T000000.000Z") || sscanf(text, "%4d%2d%2dT%2d%2d%2d.%3d",
+		&tm.tm_year, &tm.tm_mon, &tm.tm_mday, &tm.tm_hour, &tm.tm_min, &tm.tm_sec, &ms) != 7
+	    || tm.tm_year < 1970 || tm.tm_year > 2261 || tm.tm_mon < 1 || tm.tm_mon > 12
+	    || tm.tm_mday < 1 || tm.tm_mday > 31 || tm.tm_hour > 23 || tm.tm_min > 59
+	    || tm.tm_sec > 60) {
 		return 0;
 	}
 	tm.tm_year -= 1900;

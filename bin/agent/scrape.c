@@ -48,6 +48,7 @@ enum {
 typedef struct job_s {
 	order_t order;           /* does not change */
 	done_t *done;            /* NULL: scrape_tick has answered already */
+	bool is_over;            /* its answer is there and counted: no deadline any more */
 	void *arg;               /* of done */
 	int64_t begin_ms;        /* on the monotonic clock, as is the deadline; neither changes */
 	int64_t deadline_ms;
@@ -672,6 +673,22 @@ try_keep_mark(job_t *j, jeprof_reply_t *now, bool is_own) {
 }
 
 /*
+ * The process remembers this moment, but there is no profile of it: one that is kept is of an older
+ * moment, so it goes.
+ */
+static void
+note_own_mark(job_t *j) {
+	table_lock();
+	proc_t *p = j->proc;
+	counts.mark_bytes -= p->mark_bytes;
+	free(p->mark);
+	p->mark = NULL;
+	p->mark_bytes = 0;
+	p->has_own_mark = true;
+	table_unlock();
+}
+
+/*
  * A job_mark, that of POST /mark: has the process remember what is live at each of its sites
  * (EBADMSG: its library is too old for that), and keeps a profile of now, for what the process does
  * not remember (is_own_delta).
@@ -687,10 +704,14 @@ run_mark(job_t *j) {
 		answer_refusal(j, &now);
 		return;
 	}
-	if (fetch(j, "dump-stream", &now) != 0) {
+	int error = fetch(j, "dump-stream", &now);
+	if (error != 0 && is_own) {
+		note_own_mark(j);
+	}
+	if (error != 0 && !(is_own && error == EFBIG)) {
 		return;
 	}
-	if (!try_keep_mark(j, &now, is_own) && !is_own) {
+	if (error == 0 && !try_keep_mark(j, &now, is_own) && !is_own) {
 		answer_line(&j->answer, 503, "the profile has %llu bytes: no room for this mark",
 		    (unsigned long long)now.profile_bytes);
 		return;
@@ -787,14 +808,21 @@ unlink_job(job_t *j) {
 	job_count--;
 }
 
-/* Adds the finished job to `counts` and releases the process's record, if the job holds one. */
+/*
+ * Adds the job to the counters and releases the process's record, if it holds one. A job that was
+ * answered in its place by scrape_tick() has failed, whatever its own answer is.
+ */
 static void
-count_job(const job_t *j) {
+count_job(job_t *j) {
+	pthread_mutex_lock(&lock);
+	j->is_over = true;
+	bool is_good = j->answer.status == 200 && j->done != NULL;
+	pthread_mutex_unlock(&lock);
 	table_lock();
 	counts.scrapes++;
-	counts.failed += j->answer.status != 200;
+	counts.failed += !is_good;
 	counts.seconds += (double)(client_now_ms() - j->begin_ms) / 1000;
-	counts.bytes += j->answer.status == 200 ? j->answer.length : 0;
+	counts.bytes += is_good ? j->answer.length : 0;
 	if (j->proc != NULL) {
 		j->proc->scrapes--;
 		table_release(j->proc);
@@ -894,7 +922,7 @@ scrape_tick(int64_t now_ms) {
 	unsigned count = 0;
 	pthread_mutex_lock(&lock);
 	for (job_t *j = jobs; j != NULL; j = j->next) {
-		if (j->done == NULL || (!ending && now_ms < j->deadline_ms)) {
+		if (j->done == NULL || (!ending && (j->is_over || now_ms < j->deadline_ms))) {
 			continue;
 		}
 		answer_t answer = {0};

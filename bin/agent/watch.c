@@ -343,8 +343,9 @@ watch_start(void) {
 }
 
 /*
- * Writes off each looker that is blocked for HELD_UP_MS and, if there can be one more, starts a new
- * one for it. Takes the queue's lock and, after releasing it, the table's.
+ * Starts a new looker for each that is blocked for HELD_UP_MS. Where that fails, because there are
+ * LOOKERS_MOST or the system has no more threads, the blocked one is not written off: it goes on
+ * when its look returns, so that LOOKERS threads always stay.
  */
 static void
 replace_lookers(int64_t now) {
@@ -353,9 +354,9 @@ replace_lookers(int64_t now) {
 	for (int i = 0; i < LOOKERS_MOST; i++) {
 		looker_t *l = &lookers[i];
 		if (l->is_started && !l->is_written_off && l->since_ms != 0
-		    && now - l->since_ms > HELD_UP_MS) {
+		    && now - l->since_ms > HELD_UP_MS && start_looker() == 0) {
 			l->is_written_off = true;
-			count += start_looker() == 0;
+			count++;
 		}
 	}
 	pthread_mutex_unlock(&lock);
@@ -446,7 +447,11 @@ watch_tick(int64_t now_ms) {
 proc_t *
 watch_hold(jeprof_target_t *t) {
 	table_lock();
-	proc_t *p = find_or_add(t->pid, 0);
+	proc_t *p = table_find(t->pid);
+	if (p != NULL && p->labels != NULL && p->start != t->start) {
+		table_remove(p); /* of an earlier process: a round may not have seen its end yet */
+	}
+	p = find_or_add(t->pid, 0);
 	if (p != NULL && p->kind != kind_ours && !p->is_busy) {
 		p->look_again_ms = 0; /* the next round looks at it, however young it is */
 	}

@@ -29,6 +29,14 @@ my @dump = map { one($_) } 0 .. 3;
 my $p = converted($dump[3]);
 is($p->{types}, 'alloc_objects/count alloc_space/bytes inuse_objects/count inuse_space/bytes', 'types, in the order of Go');
 is("$p->{default}|$p->{period}|$p->{period_type}|$p->{time}|" . ($p->{duration} // 0), 'inuse_space|4096|space|1767322803000000000|0', 'default, period, time');
+# Times that are none, and the first and last one that are: no sum or difference of them overflows.
+for my $time ('22619931T235959.999Z', '20260002T030000.000Z', '20261302T030000.000Z', '20260100T030000.000Z', '20260102T240000.000Z', '20260102T036000.000Z', '20260102T030061.000Z', '20260102T0300-1.000Z', '19691231T235959.999Z', '22620101T000000.000Z', '16780101T000000.000Z', '20260102') {
+	is(converted(one(4, meta => { pid => 77, dump_time => $time, mark_time => '16780101T000000.000Z', sample_interval => 4096 }))->{time} // 0, 0, "no time: $time");
+}
+is(converted(one(4, meta => { pid => 77, dump_time => '22611231T235960.999Z', sample_interval => 4096 }))->{time}, '9214646400999000000', 'the last time');
+my @far = map { one($_->[0], meta => { pid => 77, dump_time => $_->[1], sample_interval => 4096 }) } [5, '22611231T235959.999Z'], [6, '16780101T000000.000Z'], [7, '19700101T000000.001Z'];
+is(converted('--base', $far[1], $far[0])->{duration} // 0, 0, 'since a time that is none: no duration');
+is(converted('--base', $far[2], $far[0])->{duration} // 0, '9214646399998000000', 'since the first time');
 is(converted('--type', 'alloc_space', $dump[3])->{default}, 'alloc_space', 'another default');
 is(converted('--type', '<b>', $dump[3])->{default}, 'inuse_space', 'a default that is no type');
 is("$p->{mappings}[0]{id} $p->{mappings}[0]{file} $p->{mappings}[0]{build_id}", "1 $dir/serve $id", 'mapping 1 is the program, with its build-id');

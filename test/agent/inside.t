@@ -1,0 +1,15 @@
+#!/bin/sh
+# Functions inside of jeprofd, without a process (inside_*.c).
+. "$JEMALLOC_SRC/test/include/tap.sh"
+. "$SRC/test/agent/aid"
+# try NAME WHAT: builds and runs a program that has one file of jeprofd in it, and of the others only what it stands in for.
+try() {
+	$CC -std=gnu11 -D_GNU_SOURCE -DJEPROFD_VERSION='"1"' -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -g -O2 -fno-pie -no-pie -Wl,--unresolved-symbols=ignore-all -I"$SRC/src" -I"$SRC/bin" -I"$SRC/bin/agent" \
+		-o "$1" "$SRC/test/agent/inside_$1.c" -lpthread || echo "Bail out! test/agent/inside_$1.c"
+	runs "$2" "./$1"
+}
+try watch "blocked lookers, and a pid that another process has now"
+try kills "each out-of-memory kill explains one end"
+try copy "a box that grows while it is copied"
+try jobs "a job that was answered in its place, and a mark without a profile"
+done_testing

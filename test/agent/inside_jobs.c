@@ -1,0 +1,129 @@
+/*
+ * Inside of scrape.c: what a job counts as that was answered in its place, and what a mark leaves
+ * whose profile does not come. Prints what is wrong. Built by inside.t.
+ */
+#include "scrape.c"
+
+options_t options = {.scrapes_max = 4};
+counts_t counts;
+volatile sig_atomic_t ending;
+
+static int bad;
+static unsigned answers;
+static int stream_error, mark_error;
+
+void
+table_lock(void) {}
+
+void
+table_unlock(void) {}
+
+void
+table_release(proc_t *p) {
+	(void)p;
+}
+
+int64_t
+client_now_ms(void) {
+	return 100;
+}
+
+void
+dead_answer(const order_t *order, answer_t *a) {
+	(void)order;
+	answer_line(a, 200, "a profile");
+}
+
+int
+jeprof_ask(jeprof_target_t *t, const jeprof_request_t *request, jeprof_reply_t *reply) {
+	bool is_mark = strcmp(request->text, "mark") == 0;
+	(void)t;
+	memset(reply, 0, sizeof(*reply));
+	if (is_mark) {
+		reply->error = mark_error;
+	} else if (stream_error == 0) {
+		reply->profile = strdup("now");
+		reply->profile_bytes = 3;
+	}
+	return is_mark ? 0 : stream_error;
+}
+
+static void
+expect(const char *what, uint64_t got, uint64_t want) {
+	if (got != want) {
+		printf("%s: %llu, not %llu\n", what, (unsigned long long)got,
+		    (unsigned long long)want);
+		bad = 1;
+	}
+}
+
+static void
+take(void *arg, const answer_t *answer) {
+	(void)arg;
+	answers++;
+	free(answer->body);
+}
+
+/* Runs a job that gives 200; is_late: after its deadline, at which somebody else has looked. */
+static void
+run_one(bool is_late) {
+	job_t *j = calloc(1, sizeof(*j));
+	*j = (job_t){.order.kind = job_dead, .done = take, .deadline_ms = 50, .begin_ms = 1};
+	jobs = j;
+	job_count = 1;
+	counts = (counts_t){0};
+	answers = 0;
+	if (is_late) {
+		scrape_tick(60);
+	}
+	job_main(j);
+	expect("answered once", answers, 1);
+	expect("a job", counts.scrapes, 1);
+	expect(is_late ? "late: failed" : "in time: did not fail", counts.failed, is_late);
+	expect(is_late ? "late: bytes" : "in time: bytes", counts.bytes, is_late ? 0 : 10);
+}
+
+static void
+try_over(void) {
+	job_t j = {.done = take, .deadline_ms = 50, .is_over = true};
+	jobs = &j;
+	answers = 0;
+	scrape_tick(60);
+	expect("what was counted is not answered by another", answers, 0);
+	jobs = NULL;
+}
+
+/* The outcome of a mark, where an older one is kept. */
+static void
+mark(const char *name, int error_of_mark, int error_of_stream, unsigned status, const char *kept,
+    bool is_own) {
+	proc_t p = {.mark = strdup("old"), .mark_bytes = 3};
+	job_t j = {.proc = &p};
+	j.target.head.state = jeprof_state_active;
+	counts = (counts_t){.mark_bytes = 3};
+	mark_error = error_of_mark;
+	stream_error = error_of_stream;
+	options.profile_max = 1000;
+	run_mark(&j);
+	bool has_kept = kept == NULL ? p.mark == NULL : p.mark != NULL && strncmp(p.mark, kept, 3) == 0;
+	if (j.answer.status != status || !has_kept || counts.mark_bytes != (kept == NULL ? 0 : 3)
+	    || p.has_own_mark != is_own) {
+		printf("%s: %u, mark %.3s, own %d\n", name, j.answer.status, p.mark, p.has_own_mark);
+		bad = 1;
+	}
+	free(j.answer.body);
+	free(p.mark);
+}
+
+int
+main(void) {
+	run_one(false);
+	run_one(true);
+	try_over();
+	mark("all well", 0, 0, 200, "now", true);
+	mark("the profile is too large", 0, EFBIG, 200, NULL, true);
+	mark("no profile in time", 0, ETIMEDOUT, 503, NULL, true);
+	mark("an older library", EBADMSG, 0, 200, "now", false);
+	mark("an older library, too large", EBADMSG, EFBIG, 503, "old", false);
+	return bad;
+}

@@ -1,0 +1,97 @@
+/*
+ * Inside of dead_watch.c: each out-of-memory kill of a cgroup explains one end. Prints what is
+ * wrong. Built by inside.t.
+ */
+#include "dead_watch.c"
+
+static uint64_t counter;
+static held_t *ends_meanwhile; /* while a counter is read */
+
+bool
+read_usage(int pid, uint64_t start, figures_t *f) {
+	(void)pid;
+	(void)start;
+	(void)f;
+	return true;
+}
+
+uint64_t
+end_kills(const char *cgroup) {
+	uint64_t now = counter;
+	if (ends_meanwhile != NULL) {
+		held_t *h = ends_meanwhile;
+		ends_meanwhile = NULL;
+		counter++;
+		list = h->next;
+		if (end_kills(cgroup) > h->kills) {
+			spend_kill(h);
+		}
+	}
+	return now;
+}
+
+static int bad;
+static held_t one, two, three;
+
+/* Three processes of a cgroup, seen alive when the counter was 0; `other` is in another one. */
+static held_t other = {.labels.cgroup = "/other", .pid = 4};
+
+static void
+begin(void) {
+	held_t *const all[] = {&one, &two, &three};
+	counter = 0;
+	list = &one;
+	for (int i = 0; i < 3; i++) {
+		*all[i] = (held_t){.pid = i + 1, .next = i < 2 ? all[i + 1] : &other};
+		snprintf(all[i]->labels.cgroup, sizeof(all[i]->labels.cgroup), "/a");
+	}
+}
+
+static bool
+see(held_t *h) {
+	bool has_other;
+	jeprof_target_t t = {.pid = h->pid, .start = h->start};
+	return note(&t, h->opened, &has_other);
+}
+
+/* Whether a kill explains the end of the process, which is then the first of the list. */
+static bool
+end_is_kill(held_t *h) {
+	bool is_kill = end_kills(h->labels.cgroup) > h->kills;
+	list = h->next;
+	if (is_kill) {
+		spend_kill(h);
+	}
+	return is_kill;
+}
+
+static void
+expect(const char *what, bool got, bool want) {
+	if (got != want) {
+		printf("%s: %d\n", what, got);
+		bad = 1;
+	}
+}
+
+int
+main(void) {
+	begin();
+	counter = 1; /* the first is killed, and takes its time */
+	see(&two);
+	expect("seen alive after the kill: the first one's end is a kill", end_is_kill(&one), true);
+	expect("the second one's is not, without another kill", end_kills("/a") > two.kills, false);
+	counter = 2;
+	expect("with another one it is", end_is_kill(&two), true);
+	expect("which does not explain a third end", end_is_kill(&three), false);
+	expect("nor counts elsewhere", other.kills != 0, false);
+	begin();
+	counter = 2; /* two at once */
+	expect("two at once: the first", end_is_kill(&one), true);
+	expect("two at once: the second", end_is_kill(&two), true);
+	expect("two at once: not the third", end_is_kill(&three), false);
+	begin();
+	ends_meanwhile = &one;
+	see(&two);
+	expect("a kill that is told while the counter is read", end_is_kill(&two), false);
+	return bad;
+}

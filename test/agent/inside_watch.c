@@ -1,0 +1,116 @@
+/*
+ * Inside of watch.c: lookers that are blocked where no thread can be started, and records of
+ * processes whose pid another one has now. Prints what is wrong. Built by inside.t.
+ */
+#define pthread_create start_none
+#include "watch.c"
+
+counts_t counts;
+volatile sig_atomic_t ending;
+
+static bool can_start;
+static proc_t *record;
+static unsigned removed;
+
+int
+pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*main)(void *),
+    void *arg) {
+	(void)thread;
+	(void)attributes;
+	(void)main;
+	(void)arg;
+	return can_start ? 0 : EAGAIN;
+}
+
+void
+table_lock(void) {}
+
+void
+table_unlock(void) {}
+
+proc_t *
+table_find(int pid) {
+	return record != NULL && record->pid == pid ? record : NULL;
+}
+
+proc_t *
+table_add(int pid, uint64_t inode) {
+	record = calloc(1, sizeof(*record));
+	record->pid = pid;
+	record->inode = inode;
+	return record;
+}
+
+void
+table_remove(proc_t *p) {
+	removed += p == record;
+	record = NULL;
+}
+
+static int bad;
+
+static void
+expect(const char *what, unsigned got, unsigned want) {
+	if (got != want) {
+		printf("%s: %u, not %u\n", what, got, want);
+		bad = 1;
+	}
+}
+
+/* Lookers that go on when the process that blocks them lets them. */
+static unsigned
+staying(void) {
+	unsigned n = 0;
+	for (int i = 0; i < LOOKERS_MOST; i++) {
+		n += lookers[i].is_started && !lookers[i].is_written_off;
+	}
+	return n;
+}
+
+/* All are blocked, one minute after the other. */
+static void
+block_all(int64_t now) {
+	for (int i = 0; i < LOOKERS_MOST; i++) {
+		lookers[i].since_ms = lookers[i].is_started ? now : 0;
+	}
+	replace_lookers(now + 60000);
+}
+
+static void
+try_lookers(void) {
+	can_start = true;
+	watch_start();
+	expect("lookers at the start", staying(), LOOKERS);
+	can_start = false;
+	block_all(1);
+	expect("blocked, and no thread can be started: stay", staying(), LOOKERS);
+	expect("and none is replaced", (unsigned)counts.written_off, 0);
+	can_start = true;
+	for (int64_t i = 1; i < LOOKERS_MOST; i++) {
+		block_all(i * 100000);
+		expect("replaced: as many stay", staying(), LOOKERS);
+	}
+	expect("all but these were replaced", (unsigned)counts.written_off, LOOKERS_MOST - LOOKERS);
+}
+
+static void
+try_hold(void) {
+	labels_t labels = {0};
+	jeprof_target_t t = {.pid = 7, .start = 5};
+	proc_t *old = table_add(7, 1000);
+	old->labels = &labels;
+	old->start = 5;
+	expect("the same process: its record", watch_hold(&t) == old, true);
+	t.start = 6;
+	expect("another one with its pid: a new record", watch_hold(&t) != old, true);
+	expect("in place of the old one", removed, 1);
+	expect("a record without labels serves any", watch_hold(&t) == record, true);
+	expect("and stays", removed, 1);
+}
+
+int
+main(void) {
+	try_lookers();
+	try_hold();
+	return bad;
+}
