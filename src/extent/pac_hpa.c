@@ -216,8 +216,8 @@ pac_hpa_empty(pac_t *pac, bool is_all) {
 }
 
 void
-pac_hpa_purge(pac_t *pac, bool is_all) {
-	if (unlikely(pac->hpa != NULL) && pac_pass_begin(&pac->decay_dirty, true) == 0) {
+pac_hpa_purge(pac_t *pac, bool is_all, bool may_wait) {
+	if (unlikely(pac->hpa != NULL) && pac_pass_begin(&pac->decay_dirty, may_wait) == 0) {
 		pac_hpa_empty(pac, is_all);
 		pac_pass_end(&pac->decay_dirty);
 	}
@@ -225,10 +225,8 @@ pac_hpa_purge(pac_t *pac, bool is_all) {
 
 void
 pac_hpa_try_purge(pac_t *pac, size_t npages) {
-	if (unlikely(pac->hpa != NULL) && pac_nidle(pac) > npages
-	    && pac_pass_begin(&pac->decay_dirty, false) == 0) {
-		pac_hpa_empty(pac, true);
-		pac_pass_end(&pac->decay_dirty);
+	if (unlikely(pac->hpa != NULL) && pac_nidle(pac) > npages) {
+		pac_hpa_purge(pac, true, false);
 	}
 }
 

@@ -51,13 +51,16 @@ bool pac_hpa_try_keep(pac_t *pac, edata_t *e);
 
 /* Does what is due for huge slabs at `now` (monotonic ns), unless another thread purges. */
 void pac_hpa_tick(pac_t *pac, uint64_t now);
-/* Purges empty slabs, and with is_all every dirty page; waits for other threads. */
-void pac_hpa_purge(pac_t *pac, bool is_all);
+/*
+ * Purges empty slabs, and with is_all every dirty page. may_wait: waits for the pass of another
+ * thread; else does nothing if there is one.
+ */
+void pac_hpa_purge(pac_t *pac, bool is_all, bool may_wait);
 /* pac_hpa_purge() of everything if is_all, otherwise pac_hpa_tick(). */
 static inline void
 pac_hpa_decay(pac_t *pac, uint64_t now, bool is_all) {
 	if (is_all) {
-		pac_hpa_purge(pac, true);
+		pac_hpa_purge(pac, true, true);
 	} else {
 		pac_hpa_tick(pac, now);
 	}

@@ -77,6 +77,20 @@ pac_relieve_from_locked(pac_t *pac, ecache_t *c, size_t want) {
 }
 
 /*
+ * Makes the memory of empty slabs retained, after the hot extents have gone to their slabs. Unused
+ * pages of the other slabs stay: they free no address space.
+ */
+static void
+pac_relieve_slabs(pac_t *pac, bool may_wait) {
+	pac_decay_t *d = &pac->decay_dirty;
+	if (unlikely(pac->hpa != NULL) && pac_pass_lock(d, may_wait) == 0) {
+		pac_flush_hot_locked(pac, d);
+		pac_pass_unlock(d);
+		pac_hpa_purge(pac, false, may_wait);
+	}
+}
+
+/*
  * Begins with retained extents, which cost least to return because they have no pages. Where the
  * system accounts for writable pages, retained ones are decommitted: to unmap them frees nothing
  * that it counts, so they come last. `first` has the two orders, of three caches each.
@@ -91,11 +105,7 @@ pac_relieve(pac_t *pac, size_t want, bool may_wait) {
 	if (pac_relievable(pac) == 0) {
 		return 0;
 	}
-	if (may_wait) {
-		pac_hpa_purge(pac, false);
-	} else {
-		pac_hpa_try_purge(pac, want >> LG_PAGE);
-	}
+	pac_relieve_slabs(pac, may_wait);
 	mutex_lock(&d->decay.mtx);
 	if (pac_pass_begin_locked(d, may_wait) == 0) {
 		for (unsigned i = from; i < from + 3 && gone < want; i++) {

@@ -5,6 +5,7 @@
 #include "core.h"
 
 #include "extent/ahead.h"
+#include "extent/pac_hpa.h"
 #include "extent/pac_life.h"
 #include "extent/pac_relieve.h"
 #include "extent/pac_serve.h"
@@ -712,6 +713,54 @@ test_relieve(void) {
 	sys.fail_munmap = false;
 }
 
+#define SLAB_PIECE (64 << 10)
+
+/* Empty slabs go as address space also when nobody may wait; pages of slabs in use do not. */
+static void
+test_relieve_slabs(bool may_wait) {
+	static edata_t *e[10 * HSLAB_SIZE / SLAB_PIECE];
+	const char *text = may_wait ? "waiting" : "not waiting";
+	start(10000, 0);
+	opt_hpa = true;
+	opt_retain = true;
+	is_int(pac_hpa_init(pac, base_new(NULL)), 0, "slabs");
+	for (unsigned i = 0; i < ARRAY_LEN(e); i++) {
+		e[i] = pac_alloc(pac, SLAB_PIECE, PAGE, false);
+		memset(e[i]->addr, 1, e[i]->size);
+	}
+	is_uint(atomic_load_zu(&pac->hpa->nslabs, MO_RELAXED), 10, "ten slabs");
+	for (unsigned i = 1; i < ARRAY_LEN(e); i++) {
+		pac_dalloc(pac, e[i]);
+	}
+	is_uint(atomic_load_zu(&pac->hpa->nslabs, MO_RELAXED), 10, "nine of them are empty");
+	size_t partly = HSLAB_SIZE - e[0]->size;
+	sys.unmapped = sys.dontneed = 0;
+	is_uint(pac_relieve(pac, PAGE, may_wait) != 0, true, "%s: a little is wanted", text);
+	is_uint(pac_hpa_nidle(pac) * PAGE, partly, "%s: a slab in use keeps its pages", text);
+	pac_relieve(pac, 64 * MIB, may_wait);
+	is_uint(atomic_load_zu(&pac->hpa->nslabs, MO_RELAXED), 1, "%s: the empty slabs go", text);
+	ok(sys.unmapped >= 9 * HSLAB_SIZE, "%s: to the system", text);
+	opt_hpa = false;
+}
+
+/* A system that lacks memory wants more than the slabs have: it gets what they have. */
+static void
+test_relieve_many_slabs(void) {
+	static edata_t *e[20 * MIB / SLAB_PIECE];
+	start(10000, 0);
+	opt_hpa = true;
+	is_int(pac_hpa_init(pac, base_new(NULL)), 0, "slabs again");
+	for (unsigned i = 0; i < ARRAY_LEN(e); i++) {
+		e[i] = pac_alloc(pac, SLAB_PIECE, PAGE, false);
+	}
+	for (unsigned i = 0; i < ARRAY_LEN(e); i++) {
+		pac_dalloc(pac, e[i]);
+	}
+	pac_relieve(pac, 64 * MIB, false);
+	is_uint(atomic_load_zu(&pac->hpa->nslabs, MO_RELAXED), 0, "all slabs go at the first try");
+	opt_hpa = false;
+}
+
 /* A purge down to a number of pages: the oldest go, the last extent in part. */
 static void
 test_purge_oldest(void) {
@@ -762,6 +811,9 @@ body(void) {
 	test_plenty();
 	test_grow_into_hot();
 	test_relieve();
+	test_relieve_slabs(true);
+	test_relieve_slabs(false);
+	test_relieve_many_slabs();
 	test_purge_oldest();
 	os_hooks = &os_hooks_real;
 	nstime_now_hook = NULL;
