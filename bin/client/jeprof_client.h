@@ -97,8 +97,8 @@ typedef struct jeprof_target_s {
 	/* Set by jeprof_find. */
 	int pid;                /* in the caller's pid namespace */
 	/*
-	 * The id whose directory in /proc shows memory and files: pid, or that of a thread that runs, if
-	 * the first thread has ended before the others (pthread_exit() in main)
+	 * the id whose directory in /proc shows memory and files: pid, or that of a thread that runs,
+	 * if the first thread has ended before the others (pthread_exit() in main)
 	 */
 	int task;
 	unsigned own_pid;       /* as the process sees itself */

@@ -81,7 +81,7 @@ start_of(int pid) {
 	return start;
 }
 
-/* A child that has exited by 7, and not been waited for; told to one who may or may not trace it. */
+/* A child that has exited by 7, not waited for yet; told to one who may or may not trace it. */
 static void
 hidden(void) {
 	siginfo_t info;

@@ -408,7 +408,7 @@ main(int argc, char **argv) {
 	child_runs("late_decay", "background_thread:true,dirty_decay_ms:-1,narenas:1");
 	if (ctl_bool("config.prof"))
 		child_runs("gdump",
-		    "abort:false,prof:true,prof_gdump:true,prof_dump_min_gap_ms:0,prof_prefix:/dev/null/none,"
-		    "max_background_threads:1");
+		    "abort:false,prof:true,prof_gdump:true,prof_dump_min_gap_ms:0,"
+		    "prof_prefix:/dev/null/none,max_background_threads:1");
 	return done_testing();
 }
