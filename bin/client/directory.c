@@ -182,11 +182,15 @@ wait_answer(jeprof_target_t *t, const command_t *c, const jeprof_request_t *r, i
 		}
 		bool is_taken = !is_command_ours(c);
 		if (client_is_interrupted(r)) {
-			return client_fail(t, EINTR, "interrupted; the command was taken back");
+			return is_taken ? client_fail(t, EINTR, "interrupted; %d %s has taken the command, and "
+			    "may still carry it out", t->pid, t->name)
+			    : client_fail(t, EINTR, "interrupted; the command was taken back");
 		}
 		if (client_now_ms() >= deadline + (is_taken ? client_taken_ms(r) : 0)) {
-			return client_fail(t, ETIMEDOUT, "%d %s did not answer in the control directory %s; "
-			    "the command was taken back", t->pid, t->name, t->dir);
+			return client_fail(t, ETIMEDOUT, "%d %s did not answer in the control directory %s; %s",
+			    t->pid, t->name, t->dir, is_taken
+			    ? "it has taken the command, and may still carry it out"
+			    : "the command was taken back");
 		}
 		renew_lease(t, c);
 		client_sleep_ms(PAUSE_MS);

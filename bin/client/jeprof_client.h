@@ -27,7 +27,8 @@
  *   EBUSY      the requests of others are in the way, or the process has taken the request but
  *              not answered it in time (wait_ms + taken_ms)
  *   EAGAIN     the process is idle, and the manner of the request says not to wait
- *   EINTR      request.interrupts reached request.patience; the request was taken back
+ *   EINTR      request.interrupts reached request.patience; the request was taken back, or `why`
+ *              says that the process has taken it
  *   E2BIG      the request is longer than JEPROF_TEXT - 1 bytes, or a path is too long
  *   EFBIG      the profile is larger than request.bytes_max
  *   EIO        the profile was gone before it was fetched, or a file could not be written

@@ -390,11 +390,20 @@ silent(jeprof_target_t *t, const jeprof_request_t *r, bool is_idle) {
 	    "taken back", t->pid, t->name, seconds);
 }
 
+/* The end of a sentence: what becomes of the request. */
+static const char *
+fate(silence_t silence) {
+	return silence == silence_taken ? "it has taken the request, and may still carry it out"
+	    : silence == silence_full ? "the request was not given" : "the request was taken back";
+}
+
 int
-client_unanswered(jeprof_target_t *t, const jeprof_request_t *r, bool was_busy) {
+client_unanswered(jeprof_target_t *t, const jeprof_request_t *r, silence_t silence) {
 	uint64_t before = t->head.heartbeats;
 	if (client_is_interrupted(r)) {
-		return client_fail(t, EINTR, "interrupted; the request was taken back");
+		return silence == silence_taken ? client_fail(t, EINTR, "interrupted; %d %s has taken the "
+		    "request, and may still carry it out", t->pid, t->name)
+		    : client_fail(t, EINTR, "interrupted; %s", fate(silence));
 	}
 	int error = jeprof_check_same(t);
 	error = error != 0 ? error : jeprof_look(t);
@@ -403,18 +412,19 @@ client_unanswered(jeprof_target_t *t, const jeprof_request_t *r, bool was_busy) 
 	}
 	if (t->state == 'T' || t->state == 't') {
 		return client_fail(t, ETIMEDOUT, "%d %s is stopped (by a signal or a debugger) and cannot "
-		    "answer; the request was taken back", t->pid, t->name);
+		    "answer; %s", t->pid, t->name, fate(silence));
 	}
-	if (was_busy) {
-		return client_fail(t, EBUSY, "%d %s is busy: the requests of others fill its mailbox, or "
-		    "ours takes too long", t->pid, t->name);
+	if (silence != silence_unheard) {
+		return client_fail(t, EBUSY, silence == silence_full
+		    ? "%d %s is busy: the requests of others fill its mailbox; %s"
+		    : "%d %s is busy: our request takes too long; %s", t->pid, t->name, fate(silence));
 	}
 	return silent(t, r, t->head.heartbeats == before);
 }
 
 int
 jeprof_explain_silence(jeprof_target_t *t, const jeprof_request_t *request) {
-	return client_unanswered(t, request, false);
+	return client_unanswered(t, request, silence_unheard);
 }
 
 /* Whether the process has taken the request in the slot, but not answered it. */
@@ -439,7 +449,7 @@ ask_once(jeprof_target_t *t, wait_t *w) {
 	w->is_lost = slot < 0;
 	if (slot < 0) {
 		return client_now_ms() >= w->deadline || client_is_interrupted(w->request)
-		    ? client_unanswered(t, w->request, true) : 0;
+		    ? client_unanswered(t, w->request, silence_full) : 0;
 	}
 	w->slot = (unsigned)slot;
 	w->is_answered = false;
@@ -447,7 +457,7 @@ ask_once(jeprof_target_t *t, wait_t *w) {
 	error = error != 0 ? error : wait_answer(t, w);
 	if (error == ETIMEDOUT && !w->is_answered) {
 		t->head.heartbeats = w->heartbeats;
-		return client_unanswered(t, w->request, is_in_hand(t, w));
+		return client_unanswered(t, w->request, is_in_hand(t, w) ? silence_taken : silence_unheard);
 	}
 	return error == EAGAIN ? client_fail(t, EAGAIN, "%d %s is idle", t->pid, t->name) : error;
 }

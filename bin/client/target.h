@@ -154,13 +154,14 @@ int client_write_word(jeprof_target_t *t, uint64_t at, const void *word, size_t 
 /* Returns ESRCH, with the sentence that the process has ended or runs another program now. */
 int client_memory_gone(jeprof_target_t *t);
 
+/* Where a request without an answer is: taken back; not given, as no slot was free; taken. */
+typedef enum silence_e { silence_unheard, silence_full, silence_taken } silence_t;
 /*
- * Finds out why there was no answer to a request that was taken back, and sets the sentence:
- * ETIMEDOUT, EBUSY, EINTR, ESRCH or ENXIO. was_busy: no slot was free, or the process has taken the
- * request. t->head.heartbeats is that from when the wait began; if it is the same now, the process
- * is idle.
+ * Finds out why there was no answer to a request, and sets the sentence: ETIMEDOUT, EBUSY, EINTR,
+ * ESRCH or ENXIO. t->head.heartbeats is that from when the wait began; if it is the same now, the
+ * process is idle.
  */
-int client_unanswered(jeprof_target_t *t, const jeprof_request_t *r, bool was_busy);
+int client_unanswered(jeprof_target_t *t, const jeprof_request_t *r, silence_t silence);
 
 /* jeprof_ask() by the mailbox, and by the control directory; *reply was cleared before. */
 int client_ask_mailbox(jeprof_target_t *t, const jeprof_request_t *r, jeprof_reply_t *reply);

@@ -286,6 +286,14 @@ ctl start "$pid" --wait 5s # in which it runs at least once
 gives 7 "deaf"
 has "$err" "did not answer in 5 s" "and said"
 end
+fake hanging took
+"$CTL" start "$pid" --wait 1h >ctl.out 2>ctl.err 9>&- &
+waiting=$!
+until_true [ -e took ]
+kill "$waiting"
+wait $waiting
+is "$? $(cat ctl.err)" "1 jeprofctl: interrupted; $pid $NAME has taken the request, and may still carry it out" "interrupted after it was taken"
+end
 fake full
 ctl start "$pid" --wait 3s
 gives 7 "no free slot: starts and sets are left to stay"

@@ -260,6 +260,13 @@ look(void) {
 		if (strcmp(mode, "slow") == 0) {
 			usleep(6000000);
 		}
+		if (strcmp(mode, "hanging") == 0) { /* has taken it, says so, and never answers */
+			char byte;
+			close(open(argument, O_WRONLY | O_CREAT, 0600));
+			while (read(0, &byte, 1) > 0) {
+			}
+			_exit(0);
+		}
 		if (strcmp(mode, "torn") == 0 && !is_torn_once) {
 			is_torn_once = true;
 			is_whole = false;

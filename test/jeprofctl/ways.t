@@ -271,6 +271,17 @@ has "$err" "interrupted; the command was not given" "control directory: an inter
 ok $? "control directory: the command of somebody else stays, of ours nothing" "exit $code: $(ls -A shared)"
 end
 
+# a command that is taken, and not answered
+fake normal
+"$CTL" status "$pid" --ctl-dir "$W/shared" --wait 1h >ctl.out 2>ctl.err 9>&- &
+asked=$!
+until_true [ -e "shared/$pid.cmd" ]
+mv "shared/$pid.cmd" taken
+kill "$asked"
+wait "$asked"
+is "$(cat ctl.err)" "jeprofctl: interrupted; $pid $NAME has taken the command, and may still carry it out" "control directory: an interrupt after the command was taken"
+end
+
 # refusals
 AS=$nobody
 fake normal
