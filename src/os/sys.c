@@ -8,6 +8,7 @@
 #include "os/sys.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -281,6 +282,15 @@ sys_write_all(int fd, const void *buf, size_t size, size_t *written) {
 	return err;
 }
 
+int
+sys_wait_writable(int fd, unsigned ms) {
+	struct pollfd p = {.fd = fd, .events = POLLOUT};
+	struct timespec left = {ms / 1000, ms % 1000 * 1000000L};
+	/* Not poll(), which is a cancellation point. The kernel subtracts from `left`. */
+	ssize_t n = COUNT_OF(syscall(SYS_ppoll, &p, 1, &left, NULL, 0));
+	return n > 0 ? 0 : n == 0 ? ETIMEDOUT : (int)-n;
+}
+
 static const int write_signals[2] = {SIGXFSZ, SIGPIPE};
 
 /* Only a signal that was blocked before can have been pending. */
@@ -340,6 +350,11 @@ sys_fchmod(int fd, unsigned mode) {
 int
 sys_ftruncate(int fd, uint64_t size) {
 	return ERROR_OF(ftruncate(fd, (off_t)size));
+}
+
+int
+sys_reserve(int fd, uint64_t size) {
+	return ERROR_OF(syscall(SYS_fallocate, fd, 0, (off_t)0, (off_t)size));
 }
 
 int

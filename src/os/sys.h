@@ -111,6 +111,8 @@ ssize_t sys_write(int fd, const void *buf, size_t size);
  * of bytes that were written, also after an error.
  */
 int sys_write_all(int fd, const void *buf, size_t size, size_t *written);
+/* Waits until a pipe has room. 0, ETIMEDOUT after so many milliseconds, or another errno. */
+int sys_wait_writable(int fd, unsigned ms);
 /*
  * Blocks SIGXFSZ and SIGPIPE, which a failing write raises, in the calling thread, whose mask stays
  * so until sys_write_signals_restore(); has_failed: a write has failed in between, and the signal
@@ -127,6 +129,8 @@ int sys_close(int fd);
 int sys_fstat(int fd, struct stat *st);
 int sys_fchmod(int fd, unsigned mode);
 int sys_ftruncate(int fd, uint64_t size);
+/* Reserves the blocks of a file of so many bytes; EOPNOTSUPP where the file system cannot. */
+int sys_reserve(int fd, uint64_t size);
 int sys_unlink(const char *path);
 int sys_rename(const char *from, const char *to);
 /* Renames a file; EEXIST if `to` exists, which is never replaced. */

@@ -83,12 +83,7 @@ static LARGE_BSS struct {
 static int
 file_reserve(int fd, size_t size) {
 	static const char zeros[4096];
-	int saved = errno, err;
-	unsigned tries = SYS_TRIES_MAX;
-	do {
-		err = syscall(SYS_fallocate, fd, 0, (off_t)0, (off_t)size) == 0 ? 0 : errno;
-	} while (err == EINTR && --tries > 0);
-	errno = saved;
+	int err = sys_reserve(fd, size);
 	if (err != EOPNOTSUPP && err != ENOSYS) {
 		return err;
 	}

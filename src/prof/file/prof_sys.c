@@ -14,10 +14,8 @@
 #include "prof/file/prof_sys.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "os/gate.h"
@@ -561,23 +559,6 @@ prof_file_open_confined(prof_file_t *f, const char *path, const prof_name_t *nam
 	return file_open(f, path, name, true);
 }
 
-/* Waits until a full pipe has room, for at most PIPE_WAIT_MS. 0 or an errno (ETIMEDOUT). */
-static int
-pipe_wait(int fd) {
-	struct pollfd p = {.fd = fd, .events = POLLOUT};
-	struct timespec left = {PIPE_WAIT_MS / 1000, 0};
-	int saved = errno;
-	unsigned tries = SYS_TRIES_MAX;
-	long n;
-	do {
-		/* Not poll(), which is a cancellation point. */
-		n = syscall(SYS_ppoll, &p, 1, &left, NULL, 0);
-	} while (n < 0 && errno == EINTR && --tries > 0);
-	int err = n > 0 ? 0 : n == 0 ? ETIMEDOUT : errno;
-	errno = saved;
-	return err;
-}
-
 void
 prof_file_write(prof_file_t *f, const void *data, size_t len) {
 	if (f->sink != NULL) {
@@ -594,7 +575,7 @@ prof_file_write(prof_file_t *f, const void *data, size_t len) {
 			len -= (size_t)n;
 			f->written += (size_t)n;
 		} else if (n == -EAGAIN && f->may_block) {
-			f->err = pipe_wait(file_fd(f));
+			f->err = sys_wait_writable(file_fd(f), PIPE_WAIT_MS);
 		} else {
 			f->err = n == 0 ? EIO : (int)-n;
 		}
