@@ -43,9 +43,10 @@ slot_is_small(unsigned slot) {
 	return slot - 1 < SC_NBINS;
 }
 
+/* As a number: a bin without slots has a null pointer, to which C allows to add nothing. */
 static void **
 bin_bottom(const tcache_cold_t *c) {
-	return c->slots + c->nslots;
+	return (void **)((uintptr_t)c->slots + c->nslots * sizeof(void *));
 }
 
 static unsigned

@@ -407,11 +407,12 @@ static void
 counts_fetch(const prof_link_t *link) {
 	if (link != NULL) {
 		const prof_site_t *s = container_of(link, const prof_site_t, link);
-		const char *count = atomic_load_p(&s->counts, MO_RELAXED);
+		/* A number, because a site may have no count. */
+		uintptr_t count = (uintptr_t)atomic_load_p(&s->counts, MO_RELAXED);
 		__builtin_prefetch(link->next);
-		__builtin_prefetch(count);
-		__builtin_prefetch(count + 64);
-		__builtin_prefetch(count + 128);
+		__builtin_prefetch((const void *)count);
+		__builtin_prefetch((const void *)(count + 64));
+		__builtin_prefetch((const void *)(count + 128));
 	}
 }
 
