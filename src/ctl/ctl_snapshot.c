@@ -20,6 +20,7 @@ mutex_t snapshot_mutex = MUTEX_INITIALIZER("ctl", WITNESS_RANK_CTL);
 static struct {
 	snapshot_t shared;
 	uint64_t epoch; /* calls of snapshot_refresh_locked() that succeeded, plus 1 */
+	uint64_t number; /* calls of snapshot_take_locked() so far */
 	/* The shared snapshot was taken once. */
 	bool is_taken;
 	/* Sums of destroyed arenas; NULL if there were none, or no memory for them. */
@@ -132,6 +133,7 @@ static void
 take_arena(snapshot_arena_t *to, arena_t *arena) {
 	mutex_assert_owner(&snapshot_mutex);
 	memset(to, 0, sizeof(*to));
+	to->number = snapshots.number;
 	arena_stats_merge(arena, &to->stats);
 	to->dirty_decay_ms = arena_decay_ms_get(arena, true);
 	to->muzzy_decay_ms = arena_decay_ms_get(arena, false);
@@ -258,7 +260,9 @@ take_arenas(snapshot_t *s) {
 		if (arena == NULL) {
 			forget_arena(&s->arenas[i]);
 		} else if (s->arenas[i] != NULL) {
-			take_arena(s->arenas[i], arena);
+			if (s->arenas[i]->number != snapshots.number) { /* else it is new, and was taken now */
+				take_arena(s->arenas[i], arena);
+			}
 			add_arena(&s->merged->stats, &s->arenas[i]->stats);
 		}
 	}
@@ -269,6 +273,7 @@ static int
 snapshot_take_locked(snapshot_t *s) {
 	mutex_assert_owner(&snapshot_mutex);
 	unsigned narenas = arenas_narenas_total();
+	snapshots.number++;
 	int err = make_room(s, narenas);
 	if (err == 0) {
 		err = take_new_arenas(s, narenas);

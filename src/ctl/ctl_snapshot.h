@@ -77,6 +77,7 @@ typedef struct {
 
 /* Statistics of one arena, or of several that were added up. */
 typedef struct {
+	uint64_t number; /* of the snapshot for which it was taken; 0: a sum */
 	arena_stats_t stats;
 	ssize_t dirty_decay_ms;
 	ssize_t muzzy_decay_ms;

@@ -237,6 +237,23 @@ test_mutexes_reset(void) {
 	is_uint(len, sizeof(v), "which stays as it is");
 }
 
+/* Each snapshot takes the lock of each bin once, also the first one that has the arena. */
+static void
+test_snapshots_of_arena(void) {
+	unsigned ind;
+	size_t len = sizeof(ind);
+	char name[64];
+
+	ctl_epoch();
+	if (mallctl("arenas.create", &ind, &len, NULL, 0) != 0)
+		bail_out("no arena");
+	for (unsigned n = 1; n <= 3; n++) {
+		ctl_epoch();
+		is_uint(ctl_u64(ctl_name(name, "stats.arenas.%u.bins.0.mutex.num_ops", ind)), n,
+		    "snapshot %u of an arena", n);
+	}
+}
+
 static const char *const locks[] = {"background_thread", "max_per_bg_thd", "ctl", "prof",
     "prof_thds_data", "prof_dump", "prof_recent_alloc", "prof_recent_dump"};
 
@@ -355,6 +372,7 @@ child_all(void) {
 	test_peak();
 	test_thread_pointers();
 	test_mutexes_reset();
+	test_snapshots_of_arena();
 	return done_testing();
 }
 
