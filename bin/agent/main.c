@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/standard.h"
 #include "dead.h"
 #include "names/cache.h"
 #include "push.h"
@@ -106,6 +107,7 @@ memory_give_back(int64_t now_ms) {
 
 int
 main(int argc, char **argv) {
+	client_hold_standard();
 	read_options(argc, argv);
 	malloc_configure();
 	catch_signals();

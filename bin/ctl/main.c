@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "answer.h"
+#include "client/standard.h"
 #include "talk.h"
 #include "verbs.h"
 #include "words.h"
@@ -58,6 +59,7 @@ int
 main(int argc, char **argv) {
 	jeprof_target_t *p = &target;
 	int code;
+	client_hold_standard();
 	atexit(remove_unfinished);
 	atexit(take_back);
 	read_words(argc, argv);

@@ -211,6 +211,15 @@ agent
 is "$(grep -c warning agent.err)" 0 "no warning for this machine"
 end_agent
 
+# started without standard descriptors: what it opens gets none of them, or messages would be written there
+"$AGENT" --unix own.sock 2>&- >&- <&- &
+agent_pid=$!
+children="$children $agent_pid"
+until_true [ -S own.sock ]
+until_true curl -s --unix-socket own.sock -o answer http://localhost/targets
+is "$(readlink /proc/$agent_pid/fd/0 /proc/$agent_pid/fd/1 /proc/$agent_pid/fd/2 | sort -u)" /dev/null "closed standard descriptors stay unused"
+end_agent
+
 # a cache that cannot be used, a port that does not exist
 : >file
 agent --cache file

@@ -102,6 +102,8 @@ ok $? "and is left alone"
 ctl dump "$pid" -o /dev/null
 gives 0 "dump -o to a device"
 is "$err" "" "no hint to read it"
+"$CTL" status "$pid" -q 2>closed.err 9>&- >&-
+is "$? $(cat closed.err)" "1 jeprofctl: cannot write: Bad file descriptor" "stdout is closed: the answer is not written into the process"
 echo old >appended
 ctl dump "$pid" -o /dev/fd/3 3>>appended
 gives 0 "-o /dev/fd/3, which the shell appends to"
