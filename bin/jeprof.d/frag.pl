@@ -25,6 +25,9 @@ my @parts = (
 	[metadata => 'the allocator\'s own data, the profiler\'s among them'],
 );
 
+# What else the line has; the times of decay may lack.
+my @others = qw(resident muzzy retained huge kept spread arenas tcache_max thp_min);
+
 # "NAME:NUMBER ..." as a hash.
 sub numbers {
 	my ($text) = @_;
@@ -34,7 +37,7 @@ sub numbers {
 # Reads the lines that Dump has kept: sets { heap: bytes by the names of @parts and other figures,
 # frag: [bytes pinned, their standard error] by stack, classes: a list of { size, slabs, used, stock
 # } in bytes: of an object, of all slabs of the size class, of what is in use, of what is in stock }
-# of the Dump; none if it has no such lines.
+# of the Dump; none if it has no such lines, or they are damaged.
 sub take {
 	my ($dump) = @_;
 	return if $dump->{heap};
@@ -47,9 +50,11 @@ sub take_line {
 	if ($line =~ /^# frag (\d{1,9}) (\d{1,20})(?: (\d{1,20}))?$/ && $1 > 0 && $1 <= @{ $dump->{stacks} }) {
 		$dump->{frag}[$1 - 1] = [$2, $3 // 0];
 	} elsif ($line =~ /^# frag_heap (.*)$/) {
-		$dump->{heap} = numbers($1);
+		my $heap = numbers($1);
+		$dump->{heap} = $heap unless grep { !defined $heap->{$_} } @others, map { $_->[0] } @parts;
 	} elsif ($line =~ /^# frag_class (\d{1,10}) (.*)$/) {
-		push @{ $dump->{classes} }, { size => $1, %{ numbers($2) } };
+		my $class = { size => $1, %{ numbers($2) } };
+		push @{ $dump->{classes} }, $class unless grep { !defined $class->{$_} } qw(slabs used stock);
 	}
 }
 

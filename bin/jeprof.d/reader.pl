@@ -213,7 +213,9 @@ sub read_thread {
 sub read_maps {
 	my ($self, $from) = @_;
 	my %value;
-	for my $line (split /\n/, substr $self->{text}, $from) {
+	my $text = substr $self->{text}, $from;
+	$text =~ s/^#[^\n]+\z//m; # cut off within such a line: its last number would be wrong
+	for my $line (split /\n/, $text) {
 		if ($line =~ /^# (age|life|label)/) {
 			$self->read_trailer($line);
 		} elsif ($line =~ /^# frag/) {

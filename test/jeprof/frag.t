@@ -129,6 +129,21 @@ like((jeprof('top', '--advice', $made))[2], qr/--advice has no effect here: it i
 like((jeprof('frag', spew("$dir/evil.heap", slurp($made) =~ s/^# frag 1 57000000 3000000$/# frag 0 1\n# frag 999999999 1\n# frag_heap\n# frag_class x\n# frag 1 99999999999999999999999/mr
 				    =~ s/^# end.*\n//mr)))[2], qr/truncated/, 'lines that are no such lines');
 
+# ---- cut off or damaged: each beginning of the lines that frag reads
+my $whole = slurp($made);
+my $from = index $whole, '# frag_heap';
+my ($talk, $odd) = ('', '');
+for my $length (map { $from + 7 * $_ } 0 .. int((length($whole) - $from - 2) / 7)) {
+	spew("$dir/cut.heap", substr $whole, 0, $length);
+	for my $case (['frag', '--advice'], ['frag', '--json'], ['report', '--json'], ['report']) {
+		($code, $out, $err) = in_child(@$case, "$dir/cut.heap");
+		$talk .= "@$case $length: $err" if $err =~ /uninit| at \S+ line/;
+		$odd .= " $length" if $case->[0] eq 'frag' && ($code == 3) != (substr($whole, $from, $length - $from) =~ /\n/);
+	}
+}
+is($talk, '', 'cut off: no warnings of Perl');
+is($odd, '', 'all of frag_heap, or it is said to be missing');
+
 # ---- the library
 SKIP: {
 	skip 'no library or gcc', 1 unless $library && which('gcc');
