@@ -46,6 +46,8 @@ sub raw {
 	binmode $fh;
 	local $/;
 	my $text = <$fh>;
+	my $reason = "$!";
+	Talk::fail(1, "$path: $reason") if $fh->error;
 	return $text // '';
 }
 

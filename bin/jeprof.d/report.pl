@@ -38,7 +38,7 @@ sub json_of {
 	my ($option, @groups) = @_;
 	my (@name_rows, @parts);
 	for my $group (@groups) {
-		my $work = worked($option, @$group);
+		my $work = worked({ %$option, may_lack_thread => @groups > 1 }, @$group);
 		push @name_rows, @{ $work->{name_rows} };
 		my @snaps = @{ $work->{snaps} };
 		my @owners = @{ $work->{owners} };
@@ -83,7 +83,8 @@ sub by_process {
 # The page of these groups of files, one for each process, as text.
 sub html_of {
 	my ($option, @groups) = @_;
-	my @parts = sort { $b->{shown} <=> $a->{shown} } map { part($option, @$_) } @groups;
+	my @parts = sort { $b->{shown} <=> $a->{shown} }
+	    map { part({ %$option, may_lack_thread => @groups > 1 }, @$_) } @groups;
 	$parts[0]{said} = $option->{said};
 	say_nameless($option, @parts);
 	return Page::html(@parts);
@@ -140,12 +141,14 @@ sub part {
 # Reduce, which has all entries } and what find_paths() and find_owners() add: { entries: those that
 # are used, order, name } and { fold, held, owners, missing, name_rows }. The store is { records,
 # snaps, program; and to find records again by_text: mapping_key() => { text of a stack => record },
-# by_places: packed places => record }.
+# by_places: packed places => record }. Fails if no file has the thread of --thread, unless
+# { may_lack_thread } of the option: another process may have it.
 sub gather {
 	my ($option, @files) = @_;
 	my $store = { records => [], by_text => {}, by_places => {}, snaps => [] };
 	take_file($store, $option, $_) for @files;
 	my @snaps = @{ $store->{snaps} };
+	Main::threads({ dumps => [map { $_->{dump} } @snaps] }, $option) unless $option->{may_lack_thread};
 	@snaps = Order::sorted(@snaps);
 	Names::resolve(Main::wants_lines($option));
 	my $work = { store => $store, snaps => \@snaps, option => $option,

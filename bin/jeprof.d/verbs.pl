@@ -28,6 +28,7 @@ sub set_places {
 	$Names::tells_files = $option->{debug};
 	for my $file (@Object::extra, grep { length } $option->{exe}) {
 		Talk::fail(1, "$file: no such file") unless -e $file;
+		Talk::fail(1, "$file: is a directory") if -d _;
 	}
 	$Object::program = $option->{exe} if length $option->{exe};
 }

@@ -288,6 +288,15 @@ is($code, 0, 'report of nothing') or diag $err;
 is($err, '', 'without a word');
 ($code, $out, $err) = jeprof('report', '-o', "$dir/none/r.html", $dump[0]);
 is($code, 1, 'a file that cannot be written: exit 1');
+for my $verb (['report'], ['report', '--json'], ['leaks'], ['export', '--to', 'massif', '-o', '-']) {
+	($code, $out, $err) = jeprof(@$verb, '--thread=12345', @dump);
+	is("$code|$out|$err", "1||jeprof: no thread 12345 in the profile\n", "@$verb: a thread that is not there");
+}
+for my $option ('--exe', '--add_lib') {
+	($code, $out, $err) = jeprof('report', "$option=$dir", @dump);
+	is("$code|$out|$err", "1||jeprof: $dir: is a directory\n", "$option: a directory");
+}
+is((jeprof('top', '/proc/self/mem'))[2], "jeprof: /proc/self/mem: Input/output error\n", 'a file that cannot be read to its end');
 ($code) = jeprof('report', '--thread=*', $dump[0]);
 is($code, 2, '--thread=*: exit 2');
 chdir $source;
