@@ -5,6 +5,8 @@
 # (whole_numbers).
 package Export;
 
+use constant MOST => 9_000_000_000_000_000_000; # of a sum: readers take it for one of 64 bits with a sign
+
 # Name of a form => [sub that makes its text of a view and rows(), undef for massif and salvage,
 # which others make; what its file is called; the command that opens it; what else opens it]. %s is
 # the name of the profile, FILE that of the file.
@@ -136,13 +138,13 @@ sub new_row {
 	return $order->[-1];
 }
 
-# Numbers rounded so that their sum is the whole part of the sum of the numbers as they are: each
-# becomes what the whole part of the running sum gains by it.
+# Numbers rounded so that their sum is the whole part of the sum of the numbers as they are, MOST at
+# most: each becomes what the whole part of the running sum gains by it.
 sub whole_numbers {
 	my ($exact, $told) = (0, 0);
 	return map {
 		$exact += $_;
-		my $whole = int($exact) - $told;
+		my $whole = ($exact > MOST ? MOST : $exact < -MOST ? -MOST : int $exact) - $told;
 		$told += $whole;
 		$whole;
 	} @_;

@@ -13,6 +13,8 @@
 # label: number => text; frag_lines: see Frag }.
 package Dump;
 
+use constant MOST => 1_000_000_000_000_000_000; # of objects and bytes of a stack
+
 # Reads a file, a member of a pack, a URL or '-', and returns the Dump; fails if it is no profile.
 sub read_file {
 	my ($path) = @_;
@@ -318,15 +320,17 @@ sub ends_in_a_record {
 # The estimate (objects, bytes) for one pair of sampled counts: of objects of B bytes on average the
 # share 1 - exp(-B / rate) was sampled. The results of this are multiples of 1/1024: sums of such
 # numbers are exact, so they do not depend on the order or on the program that adds (a browser, for
-# a report). If the rate or a count is 0, the counts are returned as they are.
+# a report). If the rate or a count is 0, the counts are returned as they are. Both are MOST at
+# most, which only damaged profiles reach.
 sub estimate {
 	my ($self, $objects, $bytes) = @_;
 	my $rate = $self->{rate};
 	return ($objects, $bytes) if $objects == 0 || $bytes == 0 || $rate == 0;
 	my $ratio = ($bytes / $objects) / $rate;
 	my $covered = $ratio > 1e-9 ? 1 - exp(-$ratio) : $ratio; # 1 - exp would lose its digits
-	return (int($objects / $covered * 1024 + 0.5) / 1024,
-		int($bytes / $covered * 1024 + 0.5) / 1024);
+	my @all = ($objects / $covered, $bytes / $covered);
+	return map { $_ > MOST ? MOST : $_ } @all if $all[0] > MOST || $all[1] > MOST;
+	return (int($all[0] * 1024 + 0.5) / 1024, int($all[1] * 1024 + 0.5) / 1024);
 }
 
 # Mean bytes between two samples, by the metadata, else the rate.

@@ -260,6 +260,15 @@ for my $form (qw(pprof otlp speedscope dhat collapsed massif callgrind heap)) {
 			"nameless frames of $case->[0] bytes: exit $case->[1] in all forms");
 	}
 }
+# As large as a count may be: the estimates are cut to what 64 bits with a sign hold.
+{
+	my $file = our_dump('large.heap', rate => 524288, modules => [[$base + 0x1000, $base + 0x3000, $base, $id, "$dir/serve"]],
+		stacks => [[[$base + 0x1110], ('18446744073709551615') x 2], [[$base + 0x1210], 5, 500]]);
+	for my $form (qw(speedscope dhat collapsed massif callgrind)) {
+		($code, $out, $err) = jeprof('export', '--to', $form, '-o', '-', $file);
+		unlike($out, qr/\de[+]\d|[ :,]-\d|\d{20}/, "$form of large counts");
+	}
+}
 # As deep as a stack may be.
 our_dump('deep.heap', modules => [[$base + 0x1000, $base + 0x3000, $base, $id, "$dir/serve"]],
 	stacks => [[[map { $base + 0x1000 + $_ } 1 .. 4096], 1, 100]]);
