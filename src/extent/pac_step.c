@@ -70,7 +70,7 @@ pac_try_decommit(edata_t *e) {
 /* Maps all of e anew, so that it joins its neighbours again. If that fails, e stays as it is. */
 static void
 pac_map_anew(pac_t *pac, edata_t *e) {
-	if (pages_map_over(e->addr, e->size, -1, 0) != 0) {
+	if (pages_map_anew(e->addr, e->size) != 0) {
 		return;
 	}
 	pages_set_thp_state(e->addr, e->size);

@@ -291,7 +291,7 @@ parts_to_private(const image_root_t *copy, char *box, parts_way_t way, unsigned 
 		    && pages_move_bytes(box + p->offset, p->bytes, part, way == by_last_move) == 0) {
 			continue;
 		}
-		int err = pages_map_over(part, p->bytes, -1, 0);
+		int err = pages_map_anew(part, p->bytes);
 		if (err != 0) {
 			return err;
 		}

@@ -7,6 +7,7 @@
 #include "os/pages.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -284,6 +285,19 @@ pages_map_over(void *addr, size_t size, int fd, uint64_t offset) {
 	int err = os_hooks->mmap(addr, size, PROT_READ | PROT_WRITE, kind | MAP_FIXED, fd,
 	    (off_t)offset) == MAP_FAILED ? errno : 0;
 	errno = saved;
+	return err;
+}
+
+int
+pages_map_anew(void *addr, size_t size) {
+	int err = pages_map_over(addr, size, -1, 0);
+	/* The kernel has left the mapping, unless memory for its records failed after their removal. */
+	if (err != 0 && !sys_is_readable(addr, PAGE)) {
+		err = pages_map_over(addr, size, -1, 0);
+		if (err != 0) {
+			abort(); /* the next access would do that */
+		}
+	}
 	return err;
 }
 

@@ -72,6 +72,11 @@ void *pages_map_file(int fd, size_t size);
  */
 int pages_map_over(void *addr, size_t size, int fd, uint64_t offset);
 /*
+ * Puts zeroed pages of this process in place of a readable mapping. An errno value: that is as it
+ * was. Ends the process if it is gone and there is no memory either to map it again.
+ */
+int pages_map_anew(void *addr, size_t size);
+/*
  * Moves private pages to the address `to`, in place of what is there, as one mapping of new_size
  * bytes, whose rest reads as zero; takes no memory. `from` is then no longer mapped. After an
  * error, what was at `to` may be gone.

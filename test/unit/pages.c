@@ -21,9 +21,14 @@ is_due(int *at) {
 	return *at >= 0 && (*at)-- == 0;
 }
 
+static bool unmaps_when_it_fails; /* as a kernel without memory for its records may */
+
 static void *
 counted_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t off) {
 	if (is_due(&mmap_fails_at)) {
+		if (unmaps_when_it_fails && (flags & MAP_FIXED) != 0) {
+			os_hooks_real.munmap(addr, size);
+		}
 		errno = ENOMEM;
 		return MAP_FAILED;
 	}
@@ -303,6 +308,40 @@ test_advice(void) {
 	pages_unmap(p + HUGEPAGE, 3 * HUGEPAGE);
 }
 
+static void *
+refusing_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t off) {
+	mmap_fails_at = 0;
+	return counted_mmap(addr, size, prot, flags, fd, off);
+}
+
+static void
+map_anew_in_vain(void *addr) {
+	hooks.mmap = refusing_mmap;
+	pages_map_anew(addr, PAGE);
+}
+
+static void
+test_anew(void) {
+	bool commit = true;
+	use_hooks();
+	char *p = pages_map(NULL, 2 * PAGE, PAGE, &commit);
+	memset(p, 1, 2 * PAGE);
+	is_int(pages_map_anew(p, 2 * PAGE), 0, "mapped anew");
+	is_uint(p[0] + p[2 * PAGE - 1], 0, "zeroed");
+	memset(p, 1, 2 * PAGE);
+	mmap_fails_at = 0;
+	is_int(pages_map_anew(p, 2 * PAGE), ENOMEM, "refused");
+	is_uint(p[0] + p[2 * PAGE - 1], 2, "as it was");
+	mmap_fails_at = 0;
+	unmaps_when_it_fails = true;
+	is_int(pages_map_anew(p, 2 * PAGE), 0, "refused after it was removed: tried again");
+	is_uint(p[0] + p[2 * PAGE - 1], 0, "zeroed");
+	dies(SIGABRT, NULL, map_anew_in_vain, p, "refused again: it ends");
+	unmaps_when_it_fails = false;
+	os_hooks = &os_hooks_real;
+	pages_unmap(p, 2 * PAGE);
+}
+
 int
 main(void) {
 	test_size();
@@ -313,5 +352,6 @@ main(void) {
 	test_purge();
 	test_advice();
 	test_name();
+	test_anew();
 	return done_testing();
 }
