@@ -26,6 +26,7 @@
 #include "thread/quarantine.h"
 #include "thread/tcache_budget.h"
 #include "thread/thread_event.h"
+#include "thread/tsd.h"
 
 /* Slots of a stack when it is first used; it doubles up to the bin's limit. */
 #define TCACHE_NSLOTS_FIRST 8u
@@ -281,12 +282,14 @@ bin_resize(cache_bin_t *b, tcache_cold_t *c, unsigned nslots) {
 	if (n > 0) {
 		memcpy(head, b->head, n * sizeof(void *));
 	}
+	void *open = tsd_fast_path_close(tls_get());
 	meta_free(c->slots, c->nslots * sizeof(void *));
 	__atomic_store_n(&c->slots, slots, MO_RELAXED);
 	__atomic_store_n(&c->nslots, (uint16_t)nslots, MO_RELAXED);
 	cache_bin_set_head(b, head);
 	b->full = slots;
 	bin_unmark(b, c);
+	tsd_fast_path_open(tls_get(), open);
 	assert(bin_ncached(b, c) == n);
 	bin_check(b, c);
 }
@@ -445,10 +448,12 @@ bin_return_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n, bool is_s
 		return;
 	}
 	bin_report_flush(tsd, tc, slot);
+	void *open = tsd_fast_path_close(tls_get());
 	slot_free_objects(slot, bin_bottom(c) - n, n, is_stowed);
 	memmove(b->head + n, b->head, (ncached - n) * sizeof(void *));
 	cache_bin_set_head(b, b->head + n);
 	bin_unmark(b, c);
+	tsd_fast_path_open(tls_get(), open);
 	assert(bin_ncached(b, c) == ncached - n);
 	bin_check(b, c);
 	if (tc->is_auto) {
@@ -530,7 +535,8 @@ tcache_make_way(tsd_t *tsd, tcache_t *tc, size_t above, size_t want) {
 	for (unsigned s = tc->nslots - 1; want > 0 && tc->granted_large != 0
 	    && slot_size(s) > above; s--) {
 		size_t size = slot_size(s);
-		unsigned have = tc->cold[s].nslots == 0 ? 0 : bin_ncached(&tc->bins[s], &tc->cold[s]);
+		const tcache_cold_t *c = &tc->cold[s];
+		unsigned have = c->nslots == 0 || c->is_fixed ? 0 : bin_ncached(&tc->bins[s], c);
 		unsigned n = (unsigned)min_zu(have, (want + size - 1) / size);
 		bin_return_bottom(tsd, tc, s, n, false);
 		want -= min_zu(want, n * size);
@@ -813,12 +819,14 @@ bin_close(tcache_t *tc, unsigned slot) {
 	tcache_cold_t *c = &tc->cold[slot];
 	size_t before = bin_granted(c, slot);
 	assert(c->max == 0 && bin_ncached(b, c) == 0);
+	void *open = tsd_fast_path_close(tls_get());
 	meta_free(c->slots, c->nslots * sizeof(void *));
 	__atomic_store_n(&c->nslots, 0, MO_RELAXED);
 	__atomic_store_n(&c->slots, NULL, MO_RELAXED);
 	cache_bin_set_head(b, NULL);
 	b->full = NULL;
 	bin_unmark(b, c);
+	tsd_fast_path_open(tls_get(), open);
 	c->is_swinging = false;
 	grants_change(tc, slot, before, 0);
 	bin_check(b, c);

@@ -37,16 +37,17 @@ tcache_rebuild(tsd_t *tsd, size_t max) {
 	if (tc == NULL) {
 		return EAGAIN;
 	}
-	if (old != NULL) {
-		for (unsigned s = 1; s < min_zu(tc->nslots, old->nslots); s++) {
-			tc->cold[s].max = old->cold[s].max;
-			tc->cold[s].is_fixed = old->cold[s].is_fixed;
-		}
-		tcache_delete(tsd, old);
+	for (unsigned s = 1; old != NULL && s < min_zu(tc->nslots, old->nslots); s++) {
+		tc->cold[s].max = old->cold[s].max;
+		tc->cold[s].is_fixed = old->cold[s].is_fixed;
 	}
+	/* First, because a signal handler may allocate while the old one is deleted. */
 	tsd->tcache = tc;
 	tsd->is_cached = true;
 	tsd_fast_path_update(tsd);
+	if (old != NULL) {
+		tcache_delete(tsd, old);
+	}
 	return 0;
 }
 
@@ -66,12 +67,15 @@ tcache_close_above(tsd_t *tsd, size_t max) {
 	}
 }
 
-/* Gives bins up to max that have the limit 0 the default one, also if a call has set them to 0. */
+/*
+ * Opens the bins above `was`, the earlier maximum, which has closed them, up to max. Those below it
+ * have the limits that calls have set.
+ */
 static void
-tcache_open_up_to(tcache_t *tc, size_t max) {
+tcache_open_up_to(tcache_t *tc, size_t was, size_t max) {
 	for (unsigned s = 1; s < tc->nslots; s++) {
 		tcache_cold_t *c = &tc->cold[s];
-		if (c->max == 0 && sz_i2s(s - 1) <= max) {
+		if (sz_i2s(s - 1) > was && sz_i2s(s - 1) <= max) {
 			c->max = (uint16_t)tcache_ncached_max_default(s - 1);
 			c->is_fixed = false;
 		}
@@ -81,33 +85,33 @@ tcache_open_up_to(tcache_t *tc, size_t max) {
 int
 tcache_max_set(tsd_t *tsd, size_t max) {
 	max = sz_i2s(sz_s2i(min_zu(max, TCACHE_MAX_LIMIT)));
-	bool is_wider = max > tsd->tcache_max;
-	tsd->tcache_max = max;
-	if (tsd->tcache == NULL) {
-		return 0;
+	int err = tsd->tcache == NULL ? 0 : tcache_rebuild(tsd, max_zu(max, tcache_max_default));
+	if (err != 0) {
+		return err;
 	}
-	int err = tcache_rebuild(tsd, max_zu(max, tcache_max_default));
-	if (err == 0) {
-		if (is_wider) {
-			tcache_open_up_to(tsd->tcache, max);
-		}
+	if (tsd->tcache != NULL) {
+		tcache_open_up_to(tsd->tcache, tsd->tcache_max, max);
 		tcache_close_above(tsd, max);
 	}
-	return err;
+	tsd->tcache_max = max;
+	return 0;
 }
 
 int
 tcache_enabled_set(tsd_t *tsd, bool enabled) {
 	assert(tsd->tls == tls_get());
-	if (enabled == (tsd->tcache != NULL)) {
+	tcache_t *old = tsd->tcache;
+	if (enabled && old != NULL) {
 		return 0;
 	}
 	if (!enabled) {
-		tcache_fold(tsd, tsd->tcache);
-		tcache_delete(tsd, tsd->tcache);
+		tsd->is_cached = false; /* also if there was no memory for a cache yet */
 		tsd->tcache = NULL;
-		tsd->is_cached = false;
 		tsd_fast_path_update(tsd);
+		if (old != NULL) {
+			tcache_fold(tsd, old);
+			tcache_delete(tsd, old);
+		}
 		return 0;
 	}
 	int err = tcache_rebuild(tsd, max_zu(tsd->tcache_max, tcache_max_default));

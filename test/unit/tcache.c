@@ -335,6 +335,23 @@ check_grown(tsd_t *tsd) {
 	ok(cached_of(tsd, LARGE_SIZE) == before + 1 || config_hardening, "another one is");
 }
 
+/* To make way for a large request what is there on grants goes, not what a call has allowed. */
+static void
+check_way(tsd_t *tsd) {
+	const size_t size = 2 * LARGE_SIZE;
+	tsd_enter();
+	tcache_ncached_max_set(tsd, size, size, 1);
+	tsd_leave();
+	free(keep(malloc(size)));
+	swing(6, LARGE_SIZE);
+	ok(cached_of(tsd, LARGE_SIZE) > 1 || config_hardening, "a large class has a grant");
+	tsd_enter();
+	tcache_make_way(tsd, tsd->tcache, TCACHE_LARGE_SOME, (size_t)1 << 30);
+	tsd_leave();
+	is_uint(cached_of(tsd, LARGE_SIZE), 0, "what it has there makes way");
+	ok(cached_of(tsd, size) == 1 || config_hardening, "a limit that was set is kept");
+}
+
 /*
  * A thread that swings between all and nothing gets slots for all, as far as the budget goes, and
  * loses them when it stops.
@@ -389,6 +406,7 @@ child_grants(void) {
 	tcache_enabled_set(tsd, true);
 	tsd_leave();
 	is_uint(tsd->tcache->granted, 0, "a new cache has none");
+	check_way(tsd);
 	nstime_now_hook = NULL;
 	return done_testing();
 }

@@ -5,6 +5,9 @@
 #include "ctl.h"
 
 #include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <ucontext.h>
 
 #include "arena/inspect.h"
 #include "arena/arenas.h"
@@ -214,6 +217,155 @@ refuse_one(void) {
 	return base_left-- == 0;
 }
 
+/* A maximum lifts no limit that a call has set. */
+static void
+test_max_and_limits(void) {
+	size_t was = ncached_max(64);
+	tsd_enter();
+	is_int(tcache_ncached_max_set(tsd, 64, 64, 0), 0, "64 bytes: not cached");
+	tcache_max_set(tsd, 16384);
+	is_uint(ncached_max(20480), 0, "a lower maximum closes what is above");
+	tcache_max_set(tsd, 32768);
+	is_uint(ncached_max(64), 0, "a higher one leaves the limit that was set");
+	is_uint(ncached_max(20480), tcache_ncached_max_default(sz_s2i(20480)), "and opens the rest");
+	tcache_ncached_max_set(tsd, 64, 64, was);
+	tcache_max_set(tsd, tcache_max_default);
+	is_uint(ncached_max(64), was, "back");
+	tsd_leave();
+}
+
+static bool
+refuse_all(void) {
+	return true;
+}
+
+/* Without memory for another cache nothing changes. */
+static void
+test_no_memory(void) {
+	static unsigned ids[4094];
+	unsigned n = 0;
+	tsd_enter();
+	base_fault_hook = refuse_all;
+	while (n < 4094 && tcaches_create(tsd, &ids[n]) == 0) {
+		n++; /* takes what earlier caches have left */
+	}
+	is_int(tcache_max_set(tsd, 4096), EAGAIN, "no memory for a cache");
+	is_uint(tsd->tcache_max, tcache_max_default, "the maximum is what it was");
+	is_int(tcache_ncached_max_set(tsd, 64, 64, 0), EAGAIN, "nor for other limits");
+	ok(ncached_max(64) != 0, "they are what they were");
+	base_fault_hook = NULL;
+	while (n > 0) {
+		tcaches_destroy(tsd, ids[--n]);
+	}
+	tsd_leave();
+}
+
+/* A thread for whose cache there was no memory yet. */
+static void
+test_not_made(void) {
+	tsd_enter();
+	tcache_enabled_set(tsd, false);
+	tsd->is_cached = true;
+	is_int(tcache_enabled_set(tsd, false), 0, "switched off before it was made");
+	tsd_make_cache(tsd);
+	ok(tsd->tcache == NULL, "it is not made");
+	tsd->is_cached = true;
+	is_int(tcache_max_set(tsd, 1024), 0, "a maximum before it is made");
+	tsd_make_cache(tsd);
+	ok(ncached_max(1024) != 0 && ncached_max(2048) == 0, "is that of the cache");
+	tcache_max_set(tsd, tcache_max_default);
+	tsd_leave();
+}
+
+#if defined(__x86_64__)
+
+#define TRAP_FLAG 0x100
+
+static struct {
+	unsigned steps;
+	unsigned open; /* steps with an open fast path */
+	unsigned bad;  /* of these, such that a handler which allocates would get no free object */
+} seen;
+
+/* Whether a pop from any bin of the open fast path gets what its stack holds. */
+static bool
+can_pop(const struct tls_s *t) {
+	const tcache_t *tc = (const tcache_t *)((const char *)t->cache
+	    - align_up(sizeof(tcache_t), CACHELINE));
+	if (t->cache != tc->bins || tc->arena == NULL) {
+		return false; /* one that is being deleted is in no list */
+	}
+	for (unsigned s = 1; s < tc->nslots; s++) {
+		const cache_bin_t *b = &tc->bins[s];
+		const tcache_cold_t *c = &tc->cold[s];
+		if (b->head != b->empty && (b->head < c->slots || b->head >= c->slots + c->nslots
+		    || b->empty < b->head || b->empty > c->slots + c->nslots)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static void
+on_step(int sig UNUSED, siginfo_t *info UNUSED, void *context) {
+	greg_t *regs = ((ucontext_t *)context)->uc_mcontext.gregs;
+	const struct tls_s *t = tls_get();
+	seen.steps++;
+	if (t->tsd == NULL) {
+		regs[REG_EFL] &= ~(greg_t)TRAP_FLAG; /* the thread has no cache any more */
+	} else if (t->cache != (const void *)tls_boot_cache) {
+		seen.open++;
+		seen.bad += !can_pop(t);
+	}
+}
+
+#define STEPS(bits) \
+	__asm__ volatile("lea -128(%%rsp), %%rsp\n\tpushfq\n\t" bits ", (%%rsp)\n\tpopfq\n\t" \
+	    "lea 128(%%rsp), %%rsp" ::: "memory", "cc")
+
+/* Grows, fills and flushes stacks, replaces the cache, and ends with it. */
+static void *
+step_through(void *arg UNUSED) {
+	static __thread void *p[40];
+	tsd_t *mine = tsd_enter();
+	tsd_leave();
+	STEPS("orq $0x100");
+	for (unsigned i = 0; i < 40; i++) {
+		p[i] = keep(malloc(20000));
+	}
+	for (unsigned i = 0; i < 40; i++) {
+		free(p[i]);
+	}
+	tsd_enter();
+	tcache_max_set(mine, 32768);
+	tcache_enabled_set(mine, false);
+	tcache_enabled_set(mine, true);
+	tsd_leave();
+	free(keep(malloc(20000)));
+	return NULL;
+}
+
+static void
+test_steps(void) {
+	struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
+	pthread_t thread;
+	sigaction(SIGTRAP, &action, NULL);
+	pthread_create(&thread, NULL, step_through, NULL);
+	pthread_join(thread, NULL);
+	ok(seen.steps > 1000 && seen.open > 100, "%u steps, %u of them with a fast path", seen.steps,
+	    seen.open);
+	is_uint(seen.bad, 0, "at each of these a handler may allocate");
+}
+
+#else
+
+static void
+test_steps(void) {
+	skip(2, "no single steps");
+}
+
+#endif
+
 /* The first explicit cache makes the table; a failure in the midst of that loses nothing. */
 static void
 test_no_table(void) {
@@ -247,7 +399,11 @@ main(void) {
 	test_limits();
 	test_max();
 	test_switch();
+	test_max_and_limits();
+	test_no_memory();
+	test_not_made();
 	test_by_hand();
 	test_ids();
+	test_steps();
 	return done_testing();
 }
