@@ -67,7 +67,7 @@ bin_check(const cache_bin_t *b UNUSED, const tcache_cold_t *c UNUSED) {
 	assert(b->head >= c->slots && b->head <= bin_bottom(c));
 	assert((b->full == c->slots || config_hardening) && b->empty >= b->head
 	    && b->empty <= bin_bottom(c));
-	assert(c->is_marked || b->empty == bin_bottom(c));
+	assert(c->is_marked || b->empty == bin_bottom(c) || (config_hardening && b->empty == b->head));
 	assert((c->nslots == 0) == (c->slots == NULL));
 	assert(b->countdown <= c->window);
 }
@@ -261,6 +261,14 @@ tcache_uncount_fast(tcache_t *tc, size_t usize) {
 
 /* ------------------------------------------------------------------ stacks */
 
+/*
+ * Whether a look has closed the bin for pops (bin_close_again), and there was no upkeep since then.
+ */
+static bool
+bin_is_shut(const cache_bin_t *b, const tcache_cold_t *c) {
+	return config_hardening && !c->is_marked && b->empty != bin_bottom(c);
+}
+
 /* Moves the mark to the bottom, so that the whole stack can be popped. */
 static void
 bin_unmark(cache_bin_t *b, tcache_cold_t *c) {
@@ -448,12 +456,10 @@ bin_return_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n, bool is_s
 		return;
 	}
 	bin_report_flush(tsd, tc, slot);
-	void *open = tsd_fast_path_close(tls_get());
+	bin_unmark(b, c); /* first: the head must not pass the mark */
 	slot_free_objects(slot, bin_bottom(c) - n, n, is_stowed);
 	memmove(b->head + n, b->head, (ncached - n) * sizeof(void *));
 	cache_bin_set_head(b, b->head + n);
-	bin_unmark(b, c);
-	tsd_fast_path_open(tls_get(), open);
 	assert(bin_ncached(b, c) == ncached - n);
 	bin_check(b, c);
 	if (tc->is_auto) {
@@ -659,7 +665,7 @@ bin_close_again(cache_bin_t *b, tcache_cold_t *c, bool was_closed) {
 	if (c->to_look > 0) {
 		c->to_look--;
 		b->empty = b->head;
-		c->is_marked = true;
+		c->is_marked = false; /* the bin was used: upkeep has nothing to flush */
 		was_closed = true;
 	}
 	if (was_closed) {
@@ -710,7 +716,7 @@ tcache_take(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 	if (was_closed) {
 		b->full = c->slots;
 	}
-	if (b->head == b->empty && c->is_marked) {
+	if (b->head == b->empty && (c->is_marked || bin_is_shut(b, c))) {
 		bin_unmark(b, c);
 	}
 	if (b->head == b->empty) {
@@ -886,10 +892,28 @@ bin_yield(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 }
 
 /*
+ * Sets the mark to the middle of the stack for the next turn. A single object is marked only in a
+ * bin whose limit is 0. A bin that a look has closed stays closed: its mark is at the head.
+ */
+static void
+bin_mark(cache_bin_t *b, tcache_cold_t *c) {
+	unsigned n = bin_ncached(b, c);
+	bool is_granted_only = c->max == 0;
+	if (bin_is_shut(b, c)) {
+		c->is_marked = true;
+		return;
+	}
+	bin_unmark(b, c);
+	if (n > !is_granted_only) {
+		b->empty = b->head + (is_granted_only ? n / 2 : (n + 1) / 2);
+		c->is_marked = true;
+	}
+}
+
+/*
  * Upkeep of one bin: if the mark is still there, flushes three quarters of the objects below it and
- * takes back a part of its grant; then sets the mark to the middle of the stack for the next turn.
- * Beyond the cache's part of the budget a granted bin yields half of its slots instead. A mark that
- * is young stays. A single object is marked only in a bin whose limit is 0.
+ * takes back a part of its grant; then sets the mark for the next turn. Beyond the cache's part of
+ * the budget a granted bin yields half of its slots instead. A mark that is young stays.
  */
 static void
 bin_upkeep(tsd_t *tsd, tcache_t *tc, unsigned slot) {
@@ -916,13 +940,7 @@ bin_upkeep(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	c->has_missed = false;
 	c->has_stowed = false;
 	c->marked_at = now;
-	bin_unmark(b, c);
-	unsigned n = bin_ncached(b, c);
-	bool is_granted_only = c->max == 0;
-	if (n > !is_granted_only) {
-		b->empty = b->head + (is_granted_only ? n / 2 : (n + 1) / 2);
-		c->is_marked = true;
-	}
+	bin_mark(b, c);
 }
 
 void

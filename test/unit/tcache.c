@@ -863,6 +863,40 @@ test_past_zero(void) {
 	free(canary_put(p, 64, 64 - CANARY_BYTES));
 }
 
+/* One turn of upkeep for the bin; the objects that are cached then. */
+static size_t
+after_turn(tsd_t *tsd, unsigned slot) {
+	tsd_enter();
+	tsd->gc_next = slot - 1;
+	tcache_gc_step(tsd, tsd->tcache);
+	tsd_leave();
+	return cached_of(tsd, tsd->tcache->bins[slot].size);
+}
+
+/* A look closes a stack at its head: upkeep takes that for no mark of objects that nothing uses. */
+static void
+test_upkeep_of_closed(void) {
+	unsigned slot = sz_s2i(64) + 1;
+	tsd_t *tsd = tsd_enter();
+	cache_bin_t *b = &tsd->tcache->bins[slot];
+	tsd_leave();
+	if (!config_hardening) {
+		skip(4, "no looks in this build");
+		return;
+	}
+	while (cached_of(tsd, 64) < 8) {
+		keep(malloc(64 - CANARY_BYTES)); /* fills when it is empty; nothing is freed */
+	}
+	after_turn(tsd, slot);
+	b->countdown = 1;
+	keep(malloc(64 - CANARY_BYTES));
+	size_t before = cached_of(tsd, 64);
+	ok(tcache_is_closed(tsd->tcache, slot) && b->empty == b->head, "a look closes the bin");
+	is_uint(after_turn(tsd, slot), before, "it was just used: all of it stays");
+	ok(b->empty == b->head, "and closed");
+	is_uint(after_turn(tsd, slot), before - (before - before / 4), "not used until the next turn");
+}
+
 int
 main(int argc, char **argv) {
 	test_children(argc, argv, children);
@@ -874,6 +908,7 @@ main(int argc, char **argv) {
 		test_growth_and_upkeep();
 	}
 	test_upkeep_in_use();
+	test_upkeep_of_closed();
 	test_grants();
 	test_foreign_frees();
 	test_options();
