@@ -143,12 +143,19 @@ image_try_read(jeprof_image_t *image, uint64_t at, void *buf, size_t size, bool 
 	    && image_read(image, at, buf, size);
 }
 
+/* Bytes of the root that are both there and known. */
+static size_t
+root_bytes(const image_root_t *r) {
+	return r->root_bytes < sizeof(*r) ? r->root_bytes : sizeof(*r);
+}
+
 void
 image_read_parts(jeprof_image_t *image) {
-	image_root_t before, now;
+	image_root_t before = {.version = 0}, now = {.version = 0};
 	image_root_t *r = &image->root;
-	if (!image_read(image, image->at, &before, sizeof(before))
-	    || !image_read(image, image->at, &now, sizeof(now)) || now.nparts < r->nparts
+	size_t bytes = root_bytes(r); /* an older library has no records or labels behind them */
+	if (!image_read(image, image->at, &before, bytes)
+	    || !image_read(image, image->at, &now, bytes) || now.nparts < r->nparts
 	    || now.nparts > IMAGE_PARTS) {
 		return;
 	}
@@ -241,7 +248,7 @@ image_read_root(jeprof_image_t *image) {
 	if (error != 0) {
 		return error;
 	}
-	uint32_t bytes = r->root_bytes < sizeof(*r) ? r->root_bytes : sizeof(*r);
+	size_t bytes = root_bytes(r);
 	if (bytes < ROOT_LEAST || r->head.self != image->at
 	    || !image_read(image, image->at, r, bytes)) {
 		return image_fail(image, EINVAL, "the tables are damaged: the root is not whole");
@@ -285,6 +292,7 @@ static bool
 try_read_object(jeprof_image_t *image, unsigned of, uint64_t at, unsigned char *bytes) {
 	uint32_t size = image->root.struct_bytes[of];
 	if (image->budget == 0) {
+		image->is_spent = true;
 		return false;
 	}
 	image->budget--;
@@ -644,16 +652,17 @@ site_read(jeprof_image_t *image, uint64_t at, bool *is_proven, uint64_t *next) {
 static uint64_t
 sites_resume(jeprof_image_t *image, bool *is_lost) {
 	*is_lost = false;
-	for (size_t i = image->sites.n; i > 0; i--) {
+	for (size_t i = image->sites.n; i > 0 && image->budget != 0; i--) {
 		const image_site_t *site = (image_site_t *)image->sites.items + i - 1;
 		uint64_t counts, next;
-		if (image->budget == 0) {
-			return 0;
-		}
 		if (is_still_site(image, site, &counts, &next)
 		    && (next == 0 || !is_in_table(&image->visited, next))) {
 			return next;
 		}
+	}
+	if (image->budget == 0) {
+		image->is_spent = true;
+		return 0;
 	}
 	image_read_parts(image);
 	*is_lost = is_in_table(&image->visited, image->root.sites);
@@ -709,9 +718,10 @@ sites_walk(jeprof_image_t *image) {
 			sites_forget(image);
 			next = image->root.sites;
 		}
-		image->torn += restarts > RESTARTS_MOST || (image->is_live && image->budget == 0);
+		image->torn += restarts > RESTARTS_MOST;
 		at = next;
 	}
+	image->torn += image->is_live && image->is_spent; /* what was not read, once */
 	return 0;
 }
 

@@ -3,7 +3,8 @@
  * box, as core files of all kinds and through a pipe give the profile that the model gives, byte
  * for byte, damaged ones too; and a box whose process changes it between any two reads loses only
  * what was changed. Each request for memory is refused in turn. TAP. `image KIND FILE` writes an
- * image of that kind instead, and what it lacks to standard output: torn no_room cut lacking.
+ * image of that kind instead, and what it lacks to standard output: torn no_room cut lacking;
+ * `image N FILE` writes a core of N mappings.
  */
 #include "image_model.h"
 
@@ -968,6 +969,64 @@ test_runs(void) {
 	test_running(remove_count, 3, 3, 1, 0, "a count goes");
 }
 
+/* ---- the edge of what is read ---- */
+
+/* The box, taken for that of a process that runs, with its root read. */
+static jeprof_image_t *
+box_opened(int fd, char *why) {
+	jeprof_image_t *image = calloc(1, sizeof(*image));
+	image->fd = fd;
+	image->why = why;
+	if (image_of_box(image) != 0) {
+		abort();
+	}
+	image->is_live = true;
+	if (image_read_root(image) != 0) {
+		abort();
+	}
+	return image;
+}
+
+/* Whatever the number of objects that may be read, what was not read is counted, and once. */
+static void
+test_budgets(void) {
+	char why[JEPROF_WHY];
+	uint64_t wrong = 0, samples = 0, n;
+	make_plain(8);
+	for (n = 0; samples < 16 && n < 1000; n++) {
+		int fd = file_of(box, sizeof(box));
+		jeprof_image_t *image = box_opened(fd, why);
+		image->budget = n;
+		int error = image_read_tables(image);
+		samples = image->cur.objs;
+		if (error != 0 || image->torn != (samples < 16)) {
+			wrong++;
+			printf("# %" PRIu64 " objects: %" PRIu64 " samples, %" PRIu64 " torn\n", n, samples,
+			    image->torn);
+		}
+		jeprof_image_close(image);
+		close(fd);
+	}
+	check(wrong == 0 && n > 24 && n < 1000, "an end of the budget is torn, once", wrong);
+}
+
+/* Of a root without lists of records and labels, what lies behind it is not taken for them. */
+static void
+test_short_root(void) {
+	char why[JEPROF_WHY];
+	make_plain(8);
+	model.root.root_bytes = offsetof(image_root_t, records);
+	memcpy(box, &model.root, sizeof(model.root));
+	int fd = file_of(box, sizeof(box));
+	jeprof_image_t *image = box_opened(fd, why);
+	image->root.sites = 0;
+	image_read_parts(image);
+	check(image->root.sites == model.root.sites && image->root.records == 0
+	    && image->root.labels == 0 && image->root.label_last == 0, "a root of an older library", 0);
+	jeprof_image_close(image);
+	close(fd);
+}
+
 /* ---- a process: this one ---- */
 
 /* The lines of a profile that say what is held. */
@@ -1157,6 +1216,49 @@ test_descriptor(void) {
 	check(jeprof_box_open(&t) == -1, "no process", 0);
 }
 
+/*
+ * A core of n mappings for the count of what its reading costs: half of them are of one file and
+ * without code, and each has an offset of 0, so that an object might begin there.
+ */
+static int
+write_many(unsigned n, const char *path) {
+	enum { FIRST = 0x10000000, PATH = 16 };
+	size_t loads = PARTS + n, files = 16 + n * (24 + PATH), at = 64 + (loads + 1) * 56;
+	Elf64_Ehdr e = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64,
+	    __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB, EV_CURRENT},
+	    .e_type = ET_CORE, .e_version = EV_CURRENT, .e_phoff = 64, .e_phentsize = 56,
+	    .e_phnum = (uint16_t)(loads + 1)};
+	Elf64_Nhdr note = {8, (uint32_t)files, NT_FILE};
+	char *bytes = calloc(1, at + 20 + files + sizeof(box)), *rows = bytes + at + 20;
+	Elf64_Phdr *h = (void *)(bytes + 64);
+	draw_model(&model, 2);
+	model.root.box_bytes = BOX_BYTES;
+	make_box(&model);
+	h[0] = (Elf64_Phdr){.p_type = PT_NOTE, .p_offset = at, .p_filesz = 20 + files};
+	memcpy(bytes, &e, sizeof(e));
+	memcpy(bytes + at, &note, sizeof(note));
+	memcpy(bytes + at + 12, "CORE\0\0\0", 8);
+	memcpy(rows, (uint64_t[2]){n, 4096}, 16);
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t begin = FIRST + (uint64_t)i * 2 * PAGE;
+		memcpy(rows + 16 + i * 24, (uint64_t[3]){begin, begin + PAGE, 0}, 24);
+		snprintf(rows + 16 + n * 24 + i * PATH, PATH, "/lib/object%04x", i < n / 2 ? 0u
+		    : i & 0xffff);
+		h[n - i] = (Elf64_Phdr){.p_type = PT_LOAD, .p_flags = PF_R, .p_vaddr = begin,
+		    .p_filesz = 64, .p_offset = at + 20};
+	}
+	for (unsigned i = 0; i < PARTS; i++) {
+		h[1 + n + i] = (Elf64_Phdr){.p_type = PT_LOAD, .p_flags = PF_R | PF_W,
+		    .p_vaddr = AT + i * APART, .p_filesz = PART_BYTES,
+		    .p_offset = at + 20 + files + i * PART_BYTES};
+	}
+	memcpy(rows + files, box, sizeof(box));
+	FILE *to = fopen(path, "w");
+	bool is_written = to != NULL && fwrite(bytes, 1, at + 20 + files + sizeof(box), to) != 0;
+	free(bytes);
+	return to == NULL || fclose(to) != 0 || !is_written;
+}
+
 /* A box or core that lacks something; for the sentences of jeprofctl. */
 static int
 write_image(const char *kind, const char *path) {
@@ -1184,7 +1286,8 @@ write_image(const char *kind, const char *path) {
 int
 main(int argc, char **argv) {
 	if (argc == 3) {
-		return write_image(argv[1], argv[2]);
+		unsigned n = (unsigned)atoi(argv[1]);
+		return n != 0 ? write_many(n, argv[2]) : write_image(argv[1], argv[2]);
 	}
 	/* Memory is used again: fresh pages cost more than all else, and the sum has all of it. */
 	mallopt(M_MMAP_THRESHOLD, 16 << 20);
@@ -1206,6 +1309,8 @@ main(int argc, char **argv) {
 	test_root();
 	test_courses();
 	test_runs();
+	test_budgets();
+	test_short_root();
 	test_process();
 	test_descriptor();
 	printf("1..%u\n", tests);
