@@ -81,17 +81,16 @@ compare_ranges(const void *a, const void *b) {
 }
 
 void
-image_sort_ranges(jeprof_image_t *image) {
-	if (image->ranges.n > 0) {
-		qsort(image->ranges.items, image->ranges.n, sizeof(image_range_t), compare_ranges);
+image_sort_ranges(image_array_t *ranges) {
+	if (ranges->n > 0) {
+		qsort(ranges->items, ranges->n, sizeof(image_range_t), compare_ranges);
 	}
 }
 
-/* The range that has the byte at this address; NULL if none has. */
-static const image_range_t *
-range_of(const jeprof_image_t *image, uint64_t at) {
-	const image_range_t *ranges = image->ranges.items;
-	size_t low = 0, high = image->ranges.n;
+const image_range_t *
+image_find_range(const image_array_t *sorted, uint64_t at) {
+	const image_range_t *ranges = sorted->items;
+	size_t low = 0, high = sorted->n;
 	while (low < high) { /* the last one that begins at or below `at` */
 		size_t middle = (low + high) / 2;
 		low = ranges[middle].address <= at ? middle + 1 : low;
@@ -106,7 +105,7 @@ image_read(jeprof_image_t *image, uint64_t at, void *buf, size_t size) {
 		return client_read_memory(image->target, at, buf, size);
 	}
 	for (size_t done = 0; done < size;) {
-		const image_range_t *r = range_of(image, at + done);
+		const image_range_t *r = image_find_range(&image->ranges, at + done);
 		if (r == NULL) {
 			return false;
 		}
@@ -132,7 +131,7 @@ image_box_try_add_parts(jeprof_image_t *image, const image_root_t *root) {
 			return false;
 		}
 	}
-	image_sort_ranges(image);
+	image_sort_ranges(&image->ranges);
 	return true;
 }
 

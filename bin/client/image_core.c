@@ -42,7 +42,7 @@ typedef struct core_s {
 	uint64_t vdso;           /* address of the vdso; 0: not known */
 	char *files;             /* the note NT_FILE */
 	size_t files_size;
-	image_array_t loads;     /* image_range_t: all PT_LOAD ranges of a stream, by offset */
+	image_array_t loads;     /* image_range_t: all PT_LOAD ranges of a stream */
 } core_t;
 
 /* ---- headers ---- */
@@ -179,14 +179,10 @@ notes_read(jeprof_image_t *image, core_t *core) {
 /* The access that a PT_LOAD header gives to the mapping that begins here. */
 static const char *
 flags_at(const jeprof_image_t *image, const core_t *core, uint64_t start) {
-	const image_array_t *ranges = image->is_stream ? &core->loads : &image->ranges;
-	const image_range_t *r = ranges->items;
-	for (size_t i = 0; i < ranges->n; i++) {
-		if (start >= r[i].address && start - r[i].address < r[i].size) {
-			return r[i].flags;
-		}
-	}
-	return "r-xp"; /* nothing of it is in the core, so it was not changed: code, probably */
+	const image_range_t *r = image_find_range(image->is_stream ? &core->loads : &image->ranges,
+	    start);
+	/* Nothing of it is in the core: so it was not changed, and is code, probably. */
+	return r != NULL ? r->flags : "r-xp";
 }
 
 /* Appends one line to the text of the memory map; one that is too long is left out. 0 or ENOMEM. */
@@ -431,7 +427,8 @@ image_of_core(jeprof_image_t *image) {
 	if (error == 0) {
 		error = image->is_stream ? stream_read(image, &core) : notes_read(image, &core);
 	}
-	image_sort_ranges(image);
+	image_sort_ranges(&image->ranges);
+	image_sort_ranges(&core.loads);
 	error = error != 0 ? error : files_to_map(image, &core);
 	if (error == 0 && image_find_objects(image, &block) != 0) {
 		error = image_fail(image, ENOMEM, "no memory");

@@ -6,8 +6,6 @@
 #include "client/image_read.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,22 +14,28 @@ enum {
 	OBJECTS_MOST = 4096,     /* loaded objects */
 };
 
+/* Bytes that are allocated for a text of n bytes: a power of two above n, so that it grows rarely. */
+static size_t
+text_room(size_t n) {
+	return n == 0 ? 0 : (size_t)1 << (64 - __builtin_clzll((uint64_t)n | 65535));
+}
+
 int
 image_add_text(jeprof_image_t *image, const char *text, size_t length) {
-	if (image->maps_bytes + length + 1 > TEXT_MOST) {
+	size_t sum = image->maps_bytes + length;
+	if (sum + 1 > TEXT_MOST) {
 		return 0; /* the rest is left out */
 	}
-	size_t room = image->maps_bytes == 0 ? 0 : (image->maps_bytes | 65535) + 1;
-	if (image->maps_bytes + length + 1 > room) {
-		char *more = realloc(image->maps, ((image->maps_bytes + length + 1) | 65535) + 1);
+	if (sum + 1 > text_room(image->maps_bytes)) {
+		char *more = realloc(image->maps, text_room(sum));
 		if (more == NULL) {
 			return ENOMEM;
 		}
 		image->maps = more;
 	}
 	memcpy(image->maps + image->maps_bytes, text, length);
-	image->maps_bytes += length;
-	image->maps[image->maps_bytes] = '\0';
+	image->maps_bytes = sum;
+	image->maps[sum] = '\0';
 	return 0;
 }
 
@@ -90,51 +94,70 @@ typedef struct line_s {
 	size_t length;           /* of the path */
 } line_t;
 
-/* Parses the line at *text and sets *text to the next; a bad line is empty. False at the end. */
+/* The next word of the line, behind the one at `at`; the end of the line if there is none. */
+static const char *
+next_word(const char *at) {
+	at += strcspn(at, " \n");
+	return at + strspn(at, " ");
+}
+
+/*
+ * Parses the line at *text and sets *text to the next; a bad line is empty. False at the end. No
+ * function that looks for
+ * the end of the text is called, as sscanf() is one: there may be a hundred thousand lines.
+ */
 static bool
 try_next_line(const char **text, line_t *line) {
-	uint64_t end;
-	char perms[5] = "";
-	int at = 0;
 	const char *from = *text, *stop = strchr(from, '\n');
 	if (*from == '\0' || stop == NULL) {
 		return false;
 	}
+	const char *perms = next_word(from), *offset = next_word(perms);
+	const char *path = next_word(next_word(next_word(offset)));
 	*text = stop + 1;
 	*line = (line_t){.path = ""};
-	if (sscanf(from, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %*s %n", &line->start, &end,
-	    perms, &line->offset, &at) >= 4 && at > 0 && from + at < stop) {
-		line->path = from + at;
-		line->length = (size_t)(stop - line->path);
-		line->is_executable = perms[2] == 'x';
+	if (path < stop) {
+		line->start = strtoull(from, NULL, 16);
+		line->offset = strtoull(offset, NULL, 16);
+		line->path = path;
+		line->length = (size_t)(stop - path);
+		line->is_executable = offset - perms > 2 && perms[2] == 'x';
 	}
 	return true;
 }
 
-/* Whether the line, or one of those that follow it for the same file, is executable. */
-static bool
-has_code(const line_t *first, const char *text) {
+/*
+ * The path of the last executable line among `first` and those that follow it for the same file;
+ * NULL: none is. *end: behind the line `first`, then behind the last of these lines.
+ */
+static const char *
+last_code(const line_t *first, const char **end) {
+	const char *code = NULL, *text = *end;
 	line_t line = *first;
 	do {
-		if (line.is_executable) {
-			return true;
-		}
+		code = line.is_executable ? line.path : code;
+		*end = text;
 	} while (try_next_line(&text, &line) && line.length == first->length
 	    && memcmp(line.path, first->path, line.length) == 0);
-	return false;
+	return code;
 }
 
 int
 image_find_objects(jeprof_image_t *image, uint64_t *block) {
 	client_elf_t elf = {.read = read_image, .arg = image};
 	const char *text = image->maps == NULL ? "" : image->maps;
+	const char *end = text, *code = NULL; /* of the lines of one file, see last_code() */
 	int error = 0;
 	line_t line;
 	*block = 0;
 	while (error == 0 && try_next_line(&text, &line)) {
+		if (text > end) {
+			end = text;
+			code = last_code(&line, &end);
+		}
 		bool may_be = line.offset == 0 && line.length > 0
 		    && (line.path[0] == '/' || strncmp(line.path, "[vdso]", 6) == 0);
-		if (may_be && has_code(&line, text)) {
+		if (may_be && code != NULL && line.path <= code) {
 			error = object_add(image, &elf, line.start, line.path, line.length);
 		}
 	}

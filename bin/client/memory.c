@@ -108,13 +108,13 @@ read_maps(search_t *s) {
 
 static bool
 is_in_writable(const search_t *s, uint64_t block) {
-	for (size_t i = 0; i < s->count; i++) {
-		const range_t *r = &s->ranges[i];
-		if (r->is_writable && block >= r->start && block < r->end) {
-			return true;
-		}
+	size_t low = 0, high = s->count;
+	while (low < high) { /* the first one that ends behind it; the kernel lists them in order */
+		size_t middle = (low + high) / 2;
+		low = s->ranges[middle].end <= block ? middle + 1 : low;
+		high = s->ranges[middle].end <= block ? high : middle;
 	}
-	return false;
+	return low < s->count && block >= s->ranges[low].start && s->ranges[low].is_writable;
 }
 
 /* Checks the mailbox at the address that a note gives, and notes the result in s->found. */

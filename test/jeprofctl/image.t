@@ -34,4 +34,20 @@ for kind in box whole core; do
 	is "$(grep ^jeprofctl: err)" "$(cat want)" "$kind: and what it lacks is said: $torn, $no_room, $cut, $lacking"
 	has "$(cat got.heap)" "# jemalloc.torn=$torn" "$kind: the profile has the number"
 done
+
+# counted N: instructions for the profile of a core of N mappings
+counted() {
+	./image "$1" many
+	valgrind --tool=callgrind --callgrind-out-file=/dev/null "$BUILD/bin/jeprofctl" dump --core many -o got.heap 2>&1 |
+		sed -n 's/.*Collected : \([0-9]*\).*/\1/p'
+}
+if command -v valgrind >/dev/null; then
+	few=$(counted 2000)
+	many=$(counted 4000)
+	is "$(grep -c '^1.* r--p .*/lib/object' got.heap)" 4000 "the mappings of a core are in the profile"
+	[ "${few:-0}" -gt 0 ] && [ $((many * 10)) -lt $((few * 22)) ]
+	ok $? "twice as many cost twice as much" "2000: $few instructions, 4000: $many"
+else
+	skip "no valgrind"
+fi
 done_testing
