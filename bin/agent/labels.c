@@ -108,17 +108,23 @@ find_unit(const char *cgroup, char *unit, size_t size) {
 }
 
 /*
- * The path in the line of these controllers, "7:memory:/path"; the line of cgroup version 2 names
- * none, "0::/path". The path ends at a newline or NUL. NULL: there is no such line.
+ * The path in the line of this controller, "7:memory:/path", also if others are mounted with it,
+ * "7:cpu,memory:/path"; that of cgroup version 2 names none, "0::/path". The path ends at a newline
+ * or NUL, and may hold colons. NULL: there is no such line.
  */
 static const char *
-path_of(const char *text, const char *controllers) {
-	size_t length = strlen(controllers);
+path_of(const char *text, const char *controller) {
+	size_t length = strlen(controller);
 	for (const char *at = text; *at != '\0'; at += *at == '\n') {
 		const char *field = at + strcspn(at, ":\n");
-		if (*field == ':' && strncmp(field + 1, controllers, length) == 0
-		    && field[1 + length] == ':') {
-			return field + 1 + length + 1;
+		bool is_it = false;
+		for (at = field; *at == (at == field ? ':' : ',');) {
+			size_t n = strcspn(++at, ",:\n");
+			is_it = is_it || (n == length && strncmp(at, controller, n) == 0);
+			at += n;
+		}
+		if (is_it && *at == ':') {
+			return at + 1;
 		}
 		at += strcspn(at, "\n");
 	}

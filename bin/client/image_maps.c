@@ -103,8 +103,8 @@ next_word(const char *at) {
 
 /*
  * Parses the line at *text and sets *text to the next; a bad line is empty. False at the end. No
- * function that looks for
- * the end of the text is called, as sscanf() is one: there may be a hundred thousand lines.
+ * function that looks for the end of the text is called, as sscanf() is one: there may be a hundred
+ * thousand lines.
  */
 static bool
 try_next_line(const char **text, line_t *line) {

@@ -47,27 +47,51 @@ room_in_container(void) {
 	return is_limited ? room_below(limit, used) : SIZE_MAX;
 }
 
-char *
-room_group(char *text, const char *key) {
-	char *path = strstr(text, key);
-	if (path == NULL) {
-		return NULL;
+/* Whether a list of controllers, "cpu,memory:" or ":", has one of this name; "": it is empty. */
+static bool
+room_has_controller(const char *list, const char *name) {
+	size_t length = strlen(name);
+	for (;;) {
+		size_t n = strcspn(list, ",:\n");
+		if (n == length && memcmp(list, name, n) == 0) {
+			return true;
+		}
+		if (list[n] != ',') {
+			return false;
+		}
+		list += n + 1;
 	}
-	path += strlen(key) - 1; /* the key ends with the first character of the path */
-	path[strcspn(path, "\n")] = '\0';
-	path[path[1] == '\0' ? 0 : strlen(path)] = '\0';
-	return path;
+}
+
+char *
+room_group(char *text, const char *controller) {
+	for (char *line = text; *line != '\0';) {
+		char *list = line + strcspn(line, ":\n");
+		char *path = list + (*list == ':');
+		path += strcspn(path, ":\n");
+		if (path > list && path[0] == ':' && path[1] == '/'
+		    && room_has_controller(list + 1, controller)) {
+			path++;
+			path[strcspn(path, "\n")] = '\0';
+			path[path[1] == '\0' ? 0 : strlen(path)] = '\0';
+			return path;
+		}
+		line = path + strcspn(path, "\n");
+		line += *line == '\n';
+	}
+	return NULL;
 }
 
 /*
  * The smallest limit of the process's group and those above, in the files of this name below the
- * directory `top` ("/memory" in version 1); UINT64_MAX: none. text and key as for room_group().
+ * directory `top` ("/memory" in version 1); UINT64_MAX: none. text and controller as for
+ * room_group().
  */
 static uint64_t
-room_limit_of_group(char *text, const char *key, const char *top, const char *name) {
+room_limit_of_group(char *text, const char *controller, const char *top, const char *name) {
 	char dir[2 * ROOM_PATH_MAX];
 	uint64_t least = UINT64_MAX, limit;
-	const char *group = room_group(text, key);
+	const char *group = room_group(text, controller);
 	if (group == NULL || strlen(group) >= ROOM_PATH_MAX) {
 		return least;
 	}
@@ -141,15 +165,15 @@ room_now(void) {
 
 uint64_t
 room_limit(void) {
-	char text[1 + ROOM_LINES_MAX] = "\n";
+	char text[ROOM_LINES_MAX];
 	int saved = errno;
 	uint64_t least = room_limit_of_space(), limit;
-	if (room_try_read_text("/proc/self/cgroup", text + 1, ROOM_LINES_MAX)) {
-		limit = room_limit_of_group(text, ":memory:/", "/memory", "memory.limit_in_bytes");
+	if (room_try_read_text("/proc/self/cgroup", text, sizeof(text))) {
+		limit = room_limit_of_group(text, "memory", "/memory", "memory.limit_in_bytes");
 		least = limit < least ? limit : least;
 	}
-	if (room_try_read_text("/proc/self/cgroup", text + 1, ROOM_LINES_MAX)) {
-		limit = room_limit_of_group(text, "\n0::/", "", "memory.max");
+	if (room_try_read_text("/proc/self/cgroup", text, sizeof(text))) {
+		limit = room_limit_of_group(text, "", "", "memory.max");
 		least = limit < least ? limit : least;
 	}
 	errno = saved;

@@ -80,11 +80,11 @@ bool room_try_read_text(const char *path, char *text, size_t size);
  */
 bool room_try_read_number(const char *dir, const char *name, uint64_t *number);
 /*
- * The path of the process's control group in `text`, which is that of /proc/self/cgroup behind a
- * newline: what follows `key`, with the slash that ends the key. NULL if there is no such line. The
- * rest of text is cut off, and so is a lone slash: the files of the top group, "/", lie in the
- * directory itself. Writes to text.
+ * The path of the process's control group in `text`, which is that of /proc/self/cgroup: in the
+ * line whose list of controllers, "cpu,memory", has this one; "": in that of version 2, which has
+ * none. NULL if there is no such line. The rest of text is cut off, and so is a lone slash: the
+ * files of the top group, "/", lie in the directory itself. Writes to text.
  */
-char *room_group(char *text, const char *key);
+char *room_group(char *text, const char *controller);
 
 #endif

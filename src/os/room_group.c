@@ -1,7 +1,7 @@
 /*
  * Finds the control group whose limit is least and reads its memory (room_group.h has the callers).
  * Invariant: one thread searches, once; a thread that looks meanwhile is told that there is no
- * group. room_own is written by the searching thread and constant afterwards, so there is no lock.
+ * group. A child that was forked meanwhile searches itself. room_own is written by the searching thread and constant afterwards, so there is no lock.
  * errno is left as it was.
  */
 #include "os/room_group.h"
@@ -14,14 +14,15 @@
 
 /*
  * Version 1 first, as in room_limit(): where both are mounted, memory is counted there. The texts
- * are arrays, because pointers would be relocated at each start. key: what room_group() searches;
- * top: the directory of the tree; limit and current: files of a group.
+ * are arrays, because pointers would be relocated at each start. controller: what room_group()
+ * searches; top: the directory of the tree, also where other controllers are mounted with it, as a
+ * link; limit and current: files of a group.
  */
 static const struct {
-	char key[12], top[8], limit[24], current[24];
+	char controller[8], top[8], limit[24], current[24];
 } room_versions[] = {
-	{":memory:/", "/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"},
-	{"\n0::/", "", "memory.max", "memory.current"},
+	{"memory", "/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"},
+	{"", "", "memory.max", "memory.current"},
 };
 
 /* The group that counts; version and dir are valid while state is room_group_known. */
@@ -64,9 +65,9 @@ room_try_rise(char *dir, unsigned version) {
 static bool
 room_try_find(void) {
 	for (unsigned i = 0; i < ARRAY_LEN(room_versions); i++) {
-		char text[1 + ROOM_LINES_MAX] = "\n";
-		const char *group = room_try_read_text("/proc/self/cgroup", text + 1, ROOM_LINES_MAX)
-		    ? room_group(text, room_versions[i].key) : NULL;
+		char text[ROOM_LINES_MAX];
+		const char *group = room_try_read_text("/proc/self/cgroup", text, sizeof(text))
+		    ? room_group(text, room_versions[i].controller) : NULL;
 		if (group == NULL || strlen(group) >= ROOM_PATH_MAX) {
 			continue;
 		}
@@ -95,6 +96,12 @@ room_group_look(void) {
 bool
 room_group_is_known(void) {
 	return atomic_load_u32(&room_own.state, MO_ACQUIRE) == room_group_known;
+}
+
+void
+room_group_postfork_child(void) {
+	uint32_t state = room_group_searched;
+	atomic_cas_strong_u32(&room_own.state, &state, room_group_unknown, MO_RELAXED, MO_RELAXED);
 }
 
 void

@@ -21,6 +21,8 @@ bool room_group_is_known(void);
 /* Bytes that this group uses, and its limit in bytes, read now; 0: not known, or no limit. */
 uint64_t room_group_current(void);
 uint64_t room_group_limit(void);
+/* In a forked child: the thread that searched is not there. */
+void room_group_postfork_child(void);
 /* For tests: the next look finds the group anew. */
 void room_group_forget(void);
 /* The memory of the machine in bytes; 0: not known. */

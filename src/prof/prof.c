@@ -21,6 +21,7 @@
 #include "os/malloc_io.h"
 #include "os/nstime.h"
 #include "os/probe.h"
+#include "os/room_group.h"
 #include "os/sys.h"
 #include "os/witness.h"
 #include "prof/control/prof_control.h"
@@ -357,6 +358,7 @@ start_postfork_child(void) {
 		module_history_postfork_child();
 	}
 	prof_listen_postfork_child();
+	room_group_postfork_child();
 }
 
 /* What needs the site tables. */

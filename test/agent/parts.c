@@ -147,6 +147,10 @@ check_table(void) {
 int
 main(void) {
 	check_cgroup("8:pids:/\n4:memory:/a\n0::/b\n", "/a");
+	check_cgroup("4:memory,hugetlb:/a\n0::/b\n", "/a");
+	check_cgroup("4:cpu,memory:/a\n0::/b\n", "/a");
+	check_cgroup("4:cpu,memory,hugetlb:/a\n0::/b\n", "/a");
+	check_cgroup("4:memory2,xmemory,cpu:/memory:/a\n0::/b\n", "/b");
 	check_cgroup("0::/b\n", "/b");
 	check_cgroup("1:name=systemd:/c\n0::/b", "/b");
 	check_cgroup("0::/x:memory:/etc\n", "/x:memory:/etc");

@@ -10,6 +10,7 @@
 #include "thread/tcache_budget.h"
 
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 #define MIB (UINT64_C(1) << 20)
 #define FD 900
@@ -118,6 +119,41 @@ test_limit(void) {
 	is_uint(room_limit(), 100 * MIB, "version 2: a lower one");
 }
 
+/* Controllers that are mounted together are a list in one line. */
+static void
+test_controllers(void) {
+	static const struct {
+		const char *lines;
+		const char *controller;
+		const char *group;
+	} rows[] = {
+		{"4:memory:/a\n0::/b\n", "memory", "/a"},
+		{"4:memory:/a\n0::/b\n", "", "/b"},
+		{"4:memory,hugetlb:/a\n", "memory", "/a"},
+		{"4:cpu,memory:/a/c\n", "memory", "/a/c"},
+		{"4:cpu,memory,hugetlb:/\n", "memory", ""},
+		{"5:memory2,xmemory:/x\n4:cpu:/:memory:/y\n", "memory", NULL},
+		{"5:memory2,memory:/x:y\n", "memory", "/x:y"},
+		{"4:memory:a\n4:memory\n\n:\n", "memory", NULL},
+		{"1:name=systemd:/a\n4:cpu,memory:/c\n", "", NULL},
+		{"", "", NULL},
+	};
+	for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
+		char text[100];
+		strcpy(text, rows[i].lines);
+		const char *group = room_group(text, rows[i].controller);
+		ok(group == NULL || rows[i].group == NULL ? group == rows[i].group
+		    : strcmp(group, rows[i].group) == 0, "line %u: %s", i, group == NULL ? "none" : group);
+	}
+	no_files();
+	file("/proc/self/cgroup", "4:cpu,memory:/a\n");
+	file("/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "104857600\n");
+	file("/sys/fs/cgroup/memory/a/memory.usage_in_bytes", "1000\n");
+	is_uint(room_limit(), 100 * MIB, "the limit of a group of two controllers");
+	room_group_forget();
+	is_uint(room_group_limit(), 100 * MIB, "which counts");
+}
+
 static void
 test_rlimit(void) {
 	struct rlimit was, lim;
@@ -214,6 +250,36 @@ test_own_group(void) {
 	is_uint(room_machine(), 16 * MIB, "the memory of the machine");
 }
 
+static int child_status;
+
+/* While the group is searched for, another thread forks: this one, as it were. */
+static ssize_t
+forking_read(int fd, void *buf, size_t size) {
+	hooks.read = fake_read;
+	pid_t pid = fork();
+	if (pid == 0) {
+		room_group_postfork_child();
+		_exit(room_group_look() && room_group_current() == 700 ? 0 : 1);
+	}
+	waitpid(pid, &child_status, 0);
+	return fake_read(fd, buf, size);
+}
+
+static void
+test_forked(void) {
+	no_files();
+	file("/proc/self/cgroup", "0::/c\n");
+	file("/sys/fs/cgroup/c/memory.current", "700\n");
+	room_group_forget();
+	child_status = -1;
+	hooks.read = forking_read;
+	ok(room_group_look() && room_group_current() == 700, "the group is found");
+	is_int(child_status, 0, "also in a child that was forked meanwhile");
+	room_group_postfork_child();
+	ok(room_group_is_known(), "a child has what was found before");
+	room_group_forget();
+}
+
 int
 main(void) {
 	hooks = os_hooks_real;
@@ -228,6 +294,8 @@ main(void) {
 	test_group();
 	test_rlimit();
 	test_own_group();
+	test_controllers();
+	test_forked();
 	os_hooks = &os_hooks_real;
 	return done_testing();
 }
