@@ -3,7 +3,8 @@
  * programs can read it (meta/image.h). Readers need no lock. Invariant: a record is complete before
  * its address is stored with release order. Writers take turns through history.is_looking, and one
  * that finds it set does not wait. A forked child clears it, because the thread that had set it may
- * not exist there. module_history.h explains the use and names the callers.
+ * not exist there, and completes what that thread had begun. module_history.h explains the use and
+ * names the callers.
  */
 #include "unwind/module_history.h"
 
@@ -166,8 +167,26 @@ end_look(void) {
 	atomic_store_b(&history.is_looking, false, MO_RELEASE);
 }
 
+/*
+ * A record may have been linked, and `last` and n not yet set; of a look that did not end, the rest
+ * is not recorded.
+ */
 void
 module_history_postfork_child(void) {
+	if (!atomic_load_b(&history.is_looking, MO_RELAXED)) {
+		return;
+	}
+	for (record_t *r = record_next(history.last); r != NULL; r = record_next(r)) {
+		if (history.last == NULL) {
+			__atomic_store_n(&region_root()->modules, (uintptr_t)r, MO_RELEASE);
+		}
+		history.last = r;
+	}
+	if (history.last != NULL) {
+		atomic_store_u32(&history.n, history.last->number, MO_RELEASE);
+	}
+	history.has_missed = true;
+	unwind_forget_rows();
 	end_look();
 }
 
