@@ -45,6 +45,8 @@ enum {
 	PE_FORMAT = 0x0f,
 	PE_PCREL = 0x10,
 	PE_BASE = 0x70,
+	PE_ALIGNED = 0x50,
+	PE_INDIRECT = 0x80, /* the number is the address of the pointer */
 	PE_OMIT = 0xff
 };
 /*
@@ -254,12 +256,12 @@ read_format(struct cursor *c, unsigned char encoding) {
 	}
 }
 
-/* Reads an encoded pointer; only absolute and pc-relative ones are supported. */
+/* Reads an encoded pointer; only absolute and pc-relative ones, not indirect, are supported. */
 static uintptr_t
 read_pointer(struct cursor *c, unsigned char encoding) {
 	uintptr_t at = (uintptr_t)c->p;
 	uintptr_t v = (uintptr_t)read_format(c, encoding);
-	switch (encoding & PE_BASE) {
+	switch (encoding & (PE_BASE | PE_INDIRECT)) {
 	case 0:
 		return v;
 	case PE_PCREL:
@@ -306,7 +308,7 @@ cfi_find_fde(const void *eh_frame_hdr, uintptr_t pc) {
 	 * hdr[0] is the version; hdr[1..3] are the encodings of the pointer to .eh_frame, the count
 	 * and the table.
 	 */
-	if (hdr[0] != 1 || hdr[2] == PE_OMIT || hdr[3] != HDR_TABLE_ENCODING) {
+	if (hdr[0] != 1 || (hdr[2] & ~PE_FORMAT) != 0 || hdr[3] != HDR_TABLE_ENCODING) {
 		return NULL;
 	}
 	struct cursor c = {hdr + 4, hdr + 4 + 16, false};
@@ -332,6 +334,14 @@ open_record(const unsigned char *p) {
 	return c;
 }
 
+/* Reads the encoding of the personality routine and its address. */
+static void
+skip_personality(struct cursor *c) {
+	unsigned char encoding = (unsigned char)read_bytes(c, 1);
+	c->is_bad = c->is_bad || (encoding & PE_BASE) == PE_ALIGNED;
+	read_format(c, encoding);
+}
+
 /*
  * Reads the augmentation block of a CIE: each letter behind the "z" of its augmentation string
  * tells what comes next in the block. Then moves to the end of the block.
@@ -339,17 +349,19 @@ open_record(const unsigned char *p) {
 static void
 read_augmentation(struct cursor *c, struct cie *cie, const unsigned char *letters) {
 	uint64_t len = read_uleb(c);
-	const unsigned char *data = c->p;
-	for (; *letters != '\0' && !c->is_bad; letters++) {
+	struct cursor data = {c->p, c->p, false};
+	skip(c, len);
+	data.end = c->p;
+	for (; *letters != '\0' && !data.is_bad; letters++) {
 		switch (*letters) {
 		case 'R':
-			cie->fde_encoding = (unsigned char)read_bytes(c, 1);
+			cie->fde_encoding = (unsigned char)read_bytes(&data, 1);
 			break;
 		case 'L':
-			skip(c, 1);
+			skip(&data, 1);
 			break;
 		case 'P':
-			read_format(c, (unsigned char)read_bytes(c, 1));
+			skip_personality(&data);
 			break;
 		case 'S':
 			cie->is_signal = true;
@@ -362,12 +374,11 @@ read_augmentation(struct cursor *c, struct cie *cie, const unsigned char *letter
 			 */
 			break;
 		default:
-			c->is_bad = true;
+			data.is_bad = true;
 			break;
 		}
 	}
-	c->p = data;
-	skip(c, len);
+	c->is_bad = c->is_bad || data.is_bad;
 }
 
 /* Fills in *cie from the record at p. Returns 0 or ENOTSUP. */
@@ -380,7 +391,10 @@ read_cie(const unsigned char *p, struct cie *cie) {
 	}
 	uint64_t version = read_bytes(&c, 1);
 	const unsigned char *letters = c.p;
-	while (read_bytes(&c, 1) != 0 && !c.is_bad) {
+	while (read_bytes(&c, 1) != 0) {
+	}
+	if (c.is_bad) {
+		return ENOTSUP; /* the letters have no end in the record */
 	}
 	if (version == 4) {
 		skip(&c, 2);

@@ -199,12 +199,21 @@ test_errors(void) {
 	fde = make_record("zR", usual, sizeof(usual));
 	record[8] = 2;
 	is_int(row_at(fde, 0), ENOTSUP, "unknown version");
+	fde = make_record("zR", usual, sizeof(usual));
+	record[16] = 0x0c;
+	is_int(row_at(fde, 0), 0, "addresses of 8 bytes");
+	record[16] = 0x8c;
+	is_int(row_at(fde, 0), ENOTSUP, "addresses that are in memory");
+	fde = make_record("zRL", usual, sizeof(usual));
+	is_int(row_at(fde, 0), ENOTSUP, "letters for more bytes than the augmentation has");
 	static const unsigned char zero[8];
 	is_int(cfi_row_of_fde(zero, CODE, &row), ENOTSUP, "end mark");
 	static const unsigned char hdr[12] = {2, 0x1b, 3, 0x3b};
 	ok(cfi_find_fde(hdr, CODE) == NULL, "unknown header version");
 	static const unsigned char empty[12] = {1, 0x1b, 3, 0x3b};
 	ok(cfi_find_fde(empty, CODE) == NULL, "empty table");
+	static const unsigned char one[20] = {1, 0x1b, 0x13, 0x3b, [8] = 1};
+	ok(cfi_find_fde(one, (uintptr_t)one) == NULL, "a count that is relative to its place");
 }
 
 /* Any bytes: an answer, no read outside (the sanitizer would see it), no endless loop. */
