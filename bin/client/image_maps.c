@@ -14,7 +14,7 @@ enum {
 	OBJECTS_MOST = 4096,     /* loaded objects */
 };
 
-/* Bytes that are allocated for a text of n bytes: a power of two above n, so that it grows rarely. */
+/* Bytes that are allocated for a text of n bytes: a power of two above n, so it grows rarely. */
 static size_t
 text_room(size_t n) {
 	return n == 0 ? 0 : (size_t)1 << (64 - __builtin_clzll((uint64_t)n | 65535));

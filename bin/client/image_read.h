@@ -207,7 +207,7 @@ uint64_t image_file_bytes(const jeprof_image_t *image);
 image_range_t *image_add_range(jeprof_image_t *image, const image_range_t *range);
 /* Sorts ranges by their addresses: those of an image for image_read(). */
 void image_sort_ranges(image_array_t *ranges);
-/* The last of the sorted ranges that begins at or before the address, if it has that byte; or NULL. */
+/* The last of the sorted ranges that begins at or before the address; NULL: it lacks that byte. */
 const image_range_t *image_find_range(const image_array_t *sorted, uint64_t at);
 /* Of a box: adds a range for each part of this root that has none yet. False without memory. */
 bool image_box_try_add_parts(jeprof_image_t *image, const image_root_t *root);
