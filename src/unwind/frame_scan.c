@@ -4,10 +4,10 @@
  *
  * An .eh_frame is recognised by its form: a CIE (what many functions share) that can be read,
  * records that follow each other without a gap, and at least one FDE (the record of one function)
- * of code in the same object. Only segments that are mapped for reading are scanned, while the
- * loader's lock is held, so that they stay mapped. The tables are pages of their own, which are
- * never changed or unmapped: a reader may be in one at any time. Invariant: an entry of the list is
- * complete before the list's length counts it, and then never changes. Where an object was unloaded
+ * of code in the same object. Only pages that can be read are scanned, of segments that are mapped
+ * for reading, while the loader's lock is held, so that they stay mapped. The tables are pages of
+ * their own, which are never changed or unmapped: a reader may be in one at any time. Invariant: an
+ * entry of the list is complete before the list's length counts it, and then never changes. Where an object was unloaded
  * and another one is loaded, that one gets a new entry, which is found first. Until the next look
  * the old entry is found, so an FDE is checked at each use: it and its CIE must still lie in the
  * .eh_frame that was scanned, and describe the same function. No lock for readers; one thread at a
@@ -66,6 +66,7 @@ struct search_s {
 	const struct sys_module_s *module;
 	const unsigned char *end;       /* of the segment */
 	struct function_s *to;          /* room for the functions; NULL: they are only counted */
+	uint32_t room;                  /* functions that have room in `to` */
 	uint32_t n;                     /* functions counted or stored */
 	const unsigned char *frames_end; /* behind the last record that was read */
 };
@@ -87,7 +88,8 @@ is_code(const struct sys_module_s *m, uintptr_t start, uintptr_t size) {
 /*
  * Reads records from `begin` on, as long as they have the form, and counts or stores their
  * functions in s. FDEs of functions that the linker has left out are not counted: their address is
- * not in the code of the object, or their size is 0.
+ * not in the code of the object, or their size is 0. What is counted may change before it is
+ * stored, in a segment that the program writes to.
  */
 static void
 read_records(struct search_s *s, const unsigned char *begin) {
@@ -95,7 +97,8 @@ read_records(struct search_s *s, const unsigned char *begin) {
 	uintptr_t base = s->module->start, start = 0, size = 0;
 	cfi_record_t kind = cfi_read_record(begin, &p, s->end, &start, &size);
 	s->n = 0;
-	while (kind == cfi_record_cie || kind == cfi_record_fde) {
+	while ((kind == cfi_record_cie || kind == cfi_record_fde)
+	    && (s->to == NULL || s->n < s->room)) {
 		if (kind == cfi_record_fde && size > 0 && is_code(s->module, start, size)) {
 			if (s->to != NULL) {
 				s->to[s->n] = (struct function_s){(uint32_t)(start - base),
@@ -118,9 +121,9 @@ may_be_cie(const unsigned char *p) {
 	    && (p[8] == 1 || p[8] == 3 || p[8] == 4) && (p[9] == 'z' || p[9] == '\0');
 }
 
-/* The first place in the segment that has the form of an .eh_frame; NULL: there is none. */
+/* The first place from here to s->end that has the form of an .eh_frame; NULL: there is none. */
 static const unsigned char *
-find_in_segment(struct search_s *s, const unsigned char *from) {
+find_in_pages(struct search_s *s, const unsigned char *from) {
 	for (const unsigned char *p = from; (size_t)(s->end - p) >= 16; p += 4) {
 		if (may_be_cie(p)) {
 			read_records(s, p);
@@ -130,6 +133,25 @@ find_in_segment(struct search_s *s, const unsigned char *from) {
 		}
 	}
 	return NULL;
+}
+
+/*
+ * The first place in a segment that has the form of an .eh_frame; NULL: there is none. Each run of
+ * pages that can be read is searched for itself: a program may have protected some of its data.
+ */
+static const unsigned char *
+find_in_segment(struct search_s *s, const unsigned char *from, const unsigned char *end) {
+	const unsigned char *found = NULL;
+	while (found == NULL && from < end) {
+		s->end = from;
+		while (s->end < end && sys_is_readable(s->end, 1)) {
+			const unsigned char *page = (const void *)align_up((uintptr_t)s->end + 1, PAGE);
+			s->end = page < end ? page : end;
+		}
+		found = find_in_pages(s, from);
+		from = (const void *)align_up((uintptr_t)s->end + 1, PAGE);
+	}
+	return found;
 }
 
 /*
@@ -148,8 +170,8 @@ find_frames(struct search_s *s) {
 			continue;
 		}
 		const unsigned char *from = (const void *)align_up(m->bias + h->p_vaddr, 4);
-		s->end = from + (h->p_filesz < SCAN_MAX ? h->p_filesz : SCAN_MAX) / 4 * 4;
-		const unsigned char *found = find_in_segment(s, from);
+		const unsigned char *found = find_in_segment(s, from,
+		    from + (h->p_filesz < SCAN_MAX ? h->p_filesz : SCAN_MAX) / 4 * 4);
 		if (found != NULL) {
 			return found;
 		}
@@ -189,6 +211,7 @@ entry_scan(struct entry_s *e, const struct sys_module_s *m) {
 	}
 	bool commit = true;
 	size_t bytes = PAGE_CEILING(s.n * sizeof(struct function_s));
+	s.room = s.n;
 	s.to = pages_map(NULL, bytes, PAGE, &commit);
 	if (s.to != NULL) {
 		read_records(&s, frames);

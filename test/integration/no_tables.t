@@ -158,6 +158,39 @@ done
 compile_linked places places.c
 is "$(MALLOC_CONF=prof:true,lg_prof_sample:0,prof_prefix:"$W"/x ./places)" same "samples in a library in the place of another one"
 
+# A library without any unwind information, which has protected a page of its data: that page is not read.
+cat >shut.c <<'C'
+#include <stdlib.h>
+#include <sys/mman.h>
+__attribute__((aligned(65536))) char pages[3 * 65536] = {1};
+void *volatile got;
+void *hold(int n) { void *volatile p = malloc(n); got = p; return p; }
+int shut(void) { return mprotect(pages + 65536, 65536, PROT_NONE); }
+C
+cat >shuts.c <<'C'
+#include <dlfcn.h>
+#include <jemalloc/jemalloc.h>
+#include <stdio.h>
+int
+main(void) {
+	void *library = dlopen("./shut.so", RTLD_NOW);
+	int (*shut)(void) = (int (*)(void))dlsym(library, "shut");
+	void *(*hold)(int) = (void *(*)(int))dlsym(library, "hold");
+	puts(shut() == 0 && hold(3000) != NULL ? "shut" : "open");
+	fflush(stdout);
+	mallctl("prof.dump", NULL, NULL, NULL, 0);
+	for (int k = 0; k < 300; k++)
+		hold(3000);
+	mallctl("prof.dump", NULL, NULL, NULL, 0);
+	return 0;
+}
+C
+$CC -O1 -fno-builtin -shared -fPIC -nostartfiles -fno-asynchronous-unwind-tables -fno-unwind-tables -Wl,--no-eh-frame-hdr -o shut.so shut.c
+compile_linked shuts shuts.c
+rm -f ./*.heap
+is "$(MALLOC_CONF=prof:true,lg_prof_sample:0,prof_prefix:"$W"/x ./shuts; echo $?)" "$(printf 'shut\n0')" "a library with a page that cannot be read"
+is "$(sed -n 's/^# jemalloc.unwinder_tables=//p' x.*.heap | tail -n 1)" "without_hdr:1 scanned:0" "it was searched"
+
 # Code without any unwind information.
 case $(uname -m) in
 x86_64)
