@@ -47,9 +47,17 @@ client_begin_lease(jeprof_target_t *t, unsigned slot, uint64_t sequence) {
 
 void
 client_renew_lease(jeprof_target_t *t, uint64_t span_ms) {
-	uint64_t at = lease_at(t, t->slot), until_ms = client_lease_end(t, span_ms);
-	/* The span first: a time left that is longer than the span counts as over. */
-	client_write_memory(t, at + offsetof(prof_lease_t, span_ms), &span_ms, sizeof(span_ms));
+	uint64_t at = lease_at(t, t->slot), until_ms = client_lease_end(t, span_ms), before_ms;
+	uint64_t span_at = at + offsetof(prof_lease_t, span_ms);
+	/*
+	 * A time left that is longer than the span counts as over, and the process reads the end, then
+	 * the span, at any moment. So the span is written first, and never made shorter: that may
+	 * only be as long as the end that was read before.
+	 */
+	if (span_ms == 0 || !client_read_memory(t, span_at, &before_ms, sizeof(before_ms))
+	    || span_ms > before_ms) {
+		client_write_memory(t, span_at, &span_ms, sizeof(span_ms));
+	}
 	client_write_memory(t, at + offsetof(prof_lease_t, until_ms), &until_ms, sizeof(until_ms));
 }
 

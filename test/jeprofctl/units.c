@@ -2,8 +2,11 @@
 #include "ctl.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "answer.h"
@@ -149,6 +152,92 @@ test_find(void) {
 	}
 }
 
+/* ---- leases ---- */
+
+static prof_mailbox_t mailbox;
+static prof_lease_t states[16]; /* of the lease, from before the renewal on */
+static unsigned nstates;
+
+bool __real_client_write_memory(const jeprof_target_t *t, uint64_t at, const void *buf,
+    size_t size);
+bool __wrap_client_write_memory(const jeprof_target_t *t, uint64_t at, const void *buf,
+    size_t size);
+
+bool
+__wrap_client_write_memory(const jeprof_target_t *t, uint64_t at, const void *buf, size_t size) {
+	bool is_written = __real_client_write_memory(t, at, buf, size);
+	states[nstates++ % 16] = mailbox.leases[0];
+	return is_written;
+}
+
+/* Whenever the process reads the end and then the span, it finds a lease that holds. */
+static void
+test_renewal(uint64_t before_ms, uint64_t after_ms, const char *what) {
+	static jeprof_target_t t;
+	unsigned nover = 0;
+	t = (jeprof_target_t){.pid = getpid(), .block = (uintptr_t)&mailbox, .sequence = 1,
+	    .way = jeprof_way_calls};
+	client_begin_lease(&t, 0, 1);
+	client_renew_lease(&t, before_ms);
+	states[0] = mailbox.leases[0];
+	nstates = 1;
+	uint64_t least = client_lease_end(&t, after_ms);
+	client_renew_lease(&t, after_ms);
+	for (unsigned i = 0; i < nstates; i++) {
+		for (unsigned k = i; k < nstates; k++) {
+			prof_lease_t seen = {1, states[k].span_ms, states[i].until_ms};
+			nover += client_is_lease_over(&t, &seen);
+		}
+	}
+	uint64_t until_ms = mailbox.leases[0].until_ms;
+	check(nover == 0 && nstates > 1, "no lease is over while it is renewed:", what);
+	check(until_ms >= least && until_ms <= client_lease_end(&t, after_ms), "its end:", what);
+	check((mailbox.leases[0].span_ms == 0) == (after_ms == 0), "whether it has one:", what);
+}
+
+static void
+test_leases(void) {
+	/* So long that none ends while this test is kept from running. */
+	test_renewal(1000000, 1000000, "the same");
+	test_renewal(1000000, 10000000, "longer");
+	test_renewal(10000000, 1000000, "shorter");
+	test_renewal(10000000, 0, "for ever");
+}
+
+/* ---- the wait for the first allocation ---- */
+
+static volatile sig_atomic_t signals;
+
+static void
+on_signal(int number) {
+	(void)number;
+	signals++;
+}
+
+/* A young process, which does not allocate: the wait for it ends when `patience` signals came. */
+static void
+test_patience(sig_atomic_t patience, const char *what) {
+	static jeprof_target_t t;
+	struct itimerval often = {{0, 20000}, {0, 20000}}, never = {{0, 0}, {0, 0}};
+	jeprof_request_t wait = {.text = "status", .wait_ms = 1000000, .interrupts = &signals,
+	    .patience = patience};
+	pid_t pid = fork();
+	if (pid == 0) {
+		pause();
+		_exit(0);
+	}
+	signals = 1;
+	signal(SIGALRM, on_signal);
+	setitimer(ITIMER_REAL, patience > 1 ? &often : &never, NULL);
+	int error = jeprof_find(&t, pid);
+	error = error != 0 ? error : jeprof_open(&t, &wait);
+	setitimer(ITIMER_REAL, &never, NULL);
+	check(error == EINTR && signals >= patience, what, t.why);
+	jeprof_close(&t);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
 static void
 test_layout(void) {
 	check(offsetof(prof_mailbox_t, slots) == 128 && offsetof(prof_slot_t, answered) == 24
@@ -164,6 +253,9 @@ main(void) {
 	test_answers();
 	test_directories();
 	test_find();
+	test_leases();
+	test_patience(0, "the first signal:");
+	test_patience(3, "the third signal:");
 	test_layout();
 	printf("1..%d\n", count);
 	return failures != 0;

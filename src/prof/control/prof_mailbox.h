@@ -118,7 +118,7 @@ typedef struct prof_slot_s {
 /* Until when a request holds; written by the client. */
 typedef struct prof_lease_s {
 	uint64_t sequence;   /* of the request; another one: the entry is not that request's */
-	uint64_t span_ms;    /* time from its last renewal to its end; 0: the lease has no end */
+	uint64_t span_ms;    /* time from its last renewal to its end, or more; 0: it has no end */
 	uint64_t until_ms;   /* by the monotonic clock of the process */
 } prof_lease_t;
 
