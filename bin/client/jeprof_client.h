@@ -209,7 +209,8 @@ int jeprof_probe(jeprof_target_t *t);
 
 /*
  * Finds the best way into the process and opens it. If `wait` is not NULL and the process was
- * started less than wait->wait_ms ago, waits for its first allocation, which opens the mailbox.
+ * started less than wait->wait_ms ago, waits for its first allocation, which opens the mailbox;
+ * EINTR if wait->interrupts reaches wait->patience meanwhile.
  */
 int jeprof_open(jeprof_target_t *t, const jeprof_request_t *wait);
 

@@ -369,8 +369,11 @@ int
 jeprof_open(jeprof_target_t *t, const jeprof_request_t *wait) {
 	client_finding_t f;
 	int gone, error = look_inside(t, &f, &gone);
-	while (gone == 0 && error == 0 && may_come_yet(t, &f) && is_young(t, wait)
-	    && (wait->interrupts == NULL || *wait->interrupts == 0)) {
+	while (gone == 0 && error == 0 && may_come_yet(t, &f) && is_young(t, wait)) {
+		if (client_is_interrupted(wait)) {
+			return client_fail(t, EINTR, "interrupted; %d %s has not allocated anything yet",
+			    t->pid, t->name);
+		}
 		close_fd(t);
 		client_sleep_ms(20);
 		if (jeprof_find(t, t->pid) != 0) { /* sets the name again, which exec changes */
