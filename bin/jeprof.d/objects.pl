@@ -214,8 +214,15 @@ sub ranges {
 # The lowest and the highest address of an object in one dump; (0, 0) if it is not in it.
 sub span {
 	my ($dump, $object) = @_;
-	my @own = sort { $a->{start} <=> $b->{start} } grep { $_->{object} == $object } @{ ranges($dump) };
-	return @own ? ($own[0]{start}, $own[-1]{end}) : (0, 0);
+	$dump->{spans} //= do {
+		my %spans;
+		for my $range (@{ ranges($dump) }) {
+			$spans{ $range->{object} } //= [$range->{start}];
+			$spans{ $range->{object} }[1] = $range->{end};
+		}
+		\%spans;
+	};
+	return @{ $dump->{spans}{$object} // [0, 0] };
 }
 
 # The path for a module that has none. The first module is the program: the loader has no path of
@@ -250,8 +257,9 @@ sub note_code {
 	if ($last && $last->[0] + $last->[1] == $map->{offset}) {
 		$last->[1] += $size; # one segment in two mappings
 	} else {
-		push @{ $object->{code} }, [$map->{offset}, $size]
-		    unless grep { $_->[0] == $map->{offset} && $_->[1] >= $size } @{ $object->{code} };
+		my $same = $object->{code_at}{ $map->{offset} }; # the largest of this offset
+		return if $same && $same->[1] >= $size;
+		push @{ $object->{code} }, $object->{code_at}{ $map->{offset} } = [$map->{offset}, $size];
 	}
 }
 

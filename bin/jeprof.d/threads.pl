@@ -160,8 +160,8 @@ sub pairs_of {
 sub name_of {
 	my ($work, $thread) = @_;
 	for my $snap (reverse @{ $work->{snaps} }) {
-		my ($found) = grep { $_->[0] == $thread && length $_->[1] } @{ $snap->{threads} };
-		return $found->[1] if $found;
+		my $name = names($snap)->{$thread};
+		return $name if length($name // '');
 	}
 	return '';
 }
