@@ -170,7 +170,7 @@ send_command(jeprof_target_t *t, command_t *c, const jeprof_request_t *r, int64_
 
 /*
  * Polls for the answer: until the deadline, and for taken_ms more if the process has taken the
- * command. 0, ESRCH, ETIMEDOUT, or EINTR after an interrupt.
+ * command. 0, ESRCH, or without a sentence ETIMEDOUT, or EINTR after an interrupt.
  */
 static int
 wait_answer(jeprof_target_t *t, const command_t *c, const jeprof_request_t *r, int64_t deadline,
@@ -182,20 +182,32 @@ wait_answer(jeprof_target_t *t, const command_t *c, const jeprof_request_t *r, i
 		}
 		bool is_taken = !is_command_ours(c);
 		if (client_is_interrupted(r)) {
-			return is_taken ? client_fail(t, EINTR, "interrupted; %d %s has taken the command, and "
-			    "may still carry it out", t->pid, t->name)
-			    : client_fail(t, EINTR, "interrupted; the command was taken back");
+			return EINTR;
 		}
 		if (client_now_ms() >= deadline + (is_taken ? client_taken_ms(r) : 0)) {
-			return client_fail(t, ETIMEDOUT, "%d %s did not answer in the control directory %s; %s",
-			    t->pid, t->name, t->dir, is_taken
-			    ? "it has taken the command, and may still carry it out"
-			    : "the command was taken back");
+			return ETIMEDOUT;
 		}
 		renew_lease(t, c);
 		client_sleep_ms(PAUSE_MS);
 	}
 	return 0;
+}
+
+/*
+ * Removes a command that was not answered, if the process has not taken it, and sets the sentence
+ * of ETIMEDOUT and EINTR. Returns error.
+ */
+static int
+take_back(jeprof_target_t *t, const command_t *c, int error) {
+	bool is_back = is_command_ours(c) && unlink(c->command) == 0;
+	if (error == EINTR) {
+		return is_back ? client_fail(t, EINTR, "interrupted; the command was taken back")
+		    : client_fail(t, EINTR, "interrupted; %d %s has taken the command, and may still carry "
+		    "it out", t->pid, t->name);
+	}
+	return error != ETIMEDOUT ? error : client_fail(t, ETIMEDOUT,
+	    "%d %s did not answer in the control directory %s; %s", t->pid, t->name, t->dir, is_back
+	    ? "the command was taken back" : "it has taken the command, and may still carry it out");
 }
 
 /* Sends the command once. 0: answered; else an errno with its sentence. */
@@ -210,9 +222,7 @@ ask_once(jeprof_target_t *t, const jeprof_request_t *r, bool has_lease, int64_t 
 		unlink(c.temporary);
 	} else {
 		error = wait_answer(t, &c, r, deadline, reply);
-		if (error != 0 && is_command_ours(&c)) {
-			unlink(c.command);
-		}
+		error = error != 0 ? take_back(t, &c, error) : 0;
 	}
 	if (c.fd >= 0) {
 		close(c.fd);
