@@ -117,14 +117,21 @@ sub section_at {
 	return \%section;
 }
 
+# Where a section ends in the file, at the latest where the file does.
+sub end_of {
+	my ($self, $section) = @_;
+	my $end = $section->{offset} + $section->{size};
+	return $end < $self->{size} ? $end : $self->{size};
+}
+
 # All sections, as section_at() has them, with their names as { title } (of at most 64 bytes).
 sub sections {
 	my ($self) = @_;
 	return $self->{sections} if $self->{sections};
 	my @all;
-	my $count = $self->{shoff} ? $self->{shnum} : 0;
-	for my $index (0 .. $count - 1) {
-		my $section = $self->section_at($index) or last;
+	my $count = $self->{shoff} ? $self->{shnum} : 0; # up to 2**64 - 1, too many for a range of Perl's
+	while (@all < $count) {
+		my $section = $self->section_at(scalar @all) or last;
 		push @all, $section;
 	}
 	my $strings = $all[$self->{shstrndx}];
@@ -284,7 +291,7 @@ sub scan_labels {
 	my $values = $self->template($self->{wide} ? '(x8Qx8)*' : '(x4Lx8)*');
 	my %page = map { ($_ => 1, $_ - 1 => 1) } map { $_ >> 12 } keys %$near;
 	my @sorted = sort { $a <=> $b } keys %$near;
-	my $end = $section->{offset} + $section->{size};
+	my $end = $self->end_of($section);
 	for (my $at = $section->{offset}; $at < $end; $at += $entry * SYM_CHUNK) {
 		my $left = ($end - $at) - ($end - $at) % $entry;
 		my $chunk = $self->bytes($at, $left < $entry * SYM_CHUNK ? $left : $entry * SYM_CHUNK);
@@ -295,7 +302,8 @@ sub scan_labels {
 			    : (unpack $shape, substr $chunk, $i * $entry, $entry)[0, 3, 4, 1, 2];
 			next unless $index && $index < 0xff00 && ($info & 15) =~ /^(?:[012]|10)$/;
 			$start &= ~1 if $self->{machine} == EM_ARM && ($info & 15) == 2;
-			for my $address (grep { $_ >= $start && $start >= $near->{$_}[0] } @sorted) {
+			for my $address (grep { $_ >= $start && ($_ >> 12) - ($start >> 12) < 2
+				    && $start >= $near->{$_}[0] } @sorted) {
 				my $text = $self->string($strings->{offset} + $name);
 				next unless $text =~ /^[^.\$]/; # marks of the assembler
 				$near->{$address} = [$start, $size, $text]
@@ -316,8 +324,7 @@ sub scan_symbols {
 	    : ('(x4Lx8)*', '(x8Lx4)*');
 	my @sorted = sort { $a <=> $b } @$wanted;
 	my %page = map { ($_ => 1, $_ - 1 => 1) } map { $_ >> 12 } @sorted; # or the page before
-	my $end = $section->{offset} + $section->{size};
-	$end = $self->{size} if $end > $self->{size};
+	my $end = $self->end_of($section);
 	for (my $at = $section->{offset}; $at < $end; $at += $entry * SYM_CHUNK) {
 		my $left = ($end - $at) - ($end - $at) % $entry;
 		my $chunk = $self->bytes($at, $left < $entry * SYM_CHUNK ? $left : $entry * SYM_CHUNK);

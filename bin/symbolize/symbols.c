@@ -1,16 +1,18 @@
 /*
  * Finds the symbol names of addresses, with the rules of jeprof: first functions in .symtab whose
  * size covers the address, then those in .dynsym, then the nearest label (a symbol without a size)
- * of .symtab at or below it in the same section, here at any distance. Of several functions the
- * smallest is used; of those of the same size the one with fewer leading underscores, then a global
- * one, then the one with the shorter name, then the first by the alphabet. Each of the three
- * searches makes one pass over the symbols, for all addresses that have no name yet; memory is
- * proportional to the number of addresses. No locks. Called by tables.c.
+ * of .symtab at or below it in the same section, in the page of the address or the one before. Of
+ * several functions the smallest is used; of those of the same size the one with fewer leading
+ * underscores, then a global one, then the one with the shorter name, then the first by the
+ * alphabet. Each of the three searches makes one pass over the symbols, for all addresses that have
+ * no name yet; memory is proportional to the number of addresses. No locks. Called by tables.c.
  */
 #include "symbolize.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { PAGE = 4096 }; /* bytes; of the rule for labels, not of the machine */
 
 /* A symbol, or the best one so far for an address. */
 typedef struct {
@@ -98,9 +100,10 @@ function_visit(search_t *s, const GElf_Sym *symbol, const choice_t *choice) {
 }
 
 /*
- * Makes a symbol the best one of the addresses at or above it to which it is the nearest. At first
- * best[].start of an address is the start of its section, so symbols below that do not count. If
- * the nearest one has a size, the address is past its end and gets no name (search_run).
+ * Makes a symbol the best one of the addresses at or above it, in its page and the next one, to
+ * which it is the nearest. At first best[].start of an address is the start of its section, so
+ * symbols below that do not count. If the nearest one has a size, the address is past its end and
+ * gets no name (search_run).
  */
 static void
 label_visit(search_t *s, const GElf_Sym *symbol, const choice_t *choice) {
@@ -109,7 +112,8 @@ label_visit(search_t *s, const GElf_Sym *symbol, const choice_t *choice) {
 	if ((type > STT_FUNC && type != STT_GNU_IFUNC) || symbol->st_shndx >= SHN_LORESERVE
 	    || choice->name[0] == '.' || choice->name[0] == '$')
 		return;
-	for (size_t i = index_at_or_above(s, choice->start); i < s->count; i++) {
+	for (size_t i = index_at_or_above(s, choice->start); i < s->count
+	    && s->addresses[i] / PAGE - choice->start / PAGE < 2; i++) {
 		choice_t *near = &s->best[i];
 
 		if (near->size == UINT64_MAX)

@@ -222,7 +222,8 @@ sub elf_file {
 		my $is_code = $want{is_linked} && $name eq '.text';
 		$table .= pack $fix->('LLAAAALLAA'), $title{$name}, $type,
 		    $is_code ? (4, $vaddr, $offset, $size)
-		    : (0, 0, $start + length $body, length $content), $link_to, 0, 1, 0;
+		    : (0, 0, $start + length $body, length $content), $link_to, 0, 1,
+		    $type == 2 || $type == 11 ? ($wide ? 24 : 16) : 0;
 		$body .= $content;
 	}
 	my $shoff = $start + length $body;
@@ -233,6 +234,26 @@ sub elf_file {
 	my $file = $head . $segment;
 	$file .= "\0" x ($start - length $file);
 	return spew($path, $file . $body . $table);
+}
+
+# { address => the name that jeprofd shows for it } of an object without a build-id, for those
+# addresses that have one: of the table that jeprof-symbolize makes for jeprofd
+# (bin/agent/names/table.h).
+sub table_names {
+	my ($file, @addresses) = @_;
+	spew("$dir/addresses", pack 'Q*', @addresses);
+	my $table = `"$jeprof-symbolize" --table x "$file" --object 3 --symbols 3<"$file" <"$dir/addresses"`;
+	return {} unless $table =~ /^jepnames/;
+	my ($rows, $frames) = unpack 'x24 LL', $table;
+	my $start = 40 + 248 + 8;
+	my %name;
+	for my $at (0 .. $rows - 1) {
+		my ($address, $frame, $has) = unpack 'QLL', substr $table, $start + 16 * $at, 16;
+		next unless $has;
+		my $name = unpack 'L', substr $table, $start + 16 * ($rows + $frame), 4;
+		$name{$address} = unpack 'Z*', substr $table, $start + 16 * ($rows + $frames) + $name, 4097;
+	}
+	return \%name;
 }
 
 # A dump of ours: metadata after line 1, module lines and the end line at the end.

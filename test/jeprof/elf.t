@@ -5,7 +5,7 @@ BEGIN { require Cwd; require((Cwd::abs_path(__FILE__) =~ s{[^/]*$}{}r) . 'common
 use strict;
 use warnings;
 no warnings 'portable';
-our $dir;
+our ($dir, $jeprof);
 
 my $id = 'ab' . '0123456789' x 3;
 my @symbols = (['first', 0x1100, 0x40], ['second', 0x1200, 0x100], ['no_size', 0x1400, 0],
@@ -52,6 +52,8 @@ for my $wide (0, 1) {
 	}
 }
 
+load_jeprof();
+
 # A label is a name where no function with a size covers the address and no other symbol lies in
 # between.
 {
@@ -66,6 +68,14 @@ for my $wide (0, 1) {
 		is_deeply($name, { map { $_ => $want{$_} // sprintf 'object+0x%x', $_ } keys %want },
 			'labels in assembler, ' . ($wide ? 64 : 32) . ' bits');
 	}
+	my @far = (['label', 0x1010, 0, 0], ['next', 0x6010, 0, 0], ['_start', 0x8000, 0x40]);
+	elf_file("$dir/object", symbols => \@far, is_linked => 1, code => [0x1000, 0x1000, 0x8000]);
+	my @asked = (0x1008, 0x1010, 0x1fff, 0x2fff, 0x3000, 0x6004, 0x7fff, 0x8010);
+	my $near = { map({ $_ => 'label' } @asked[1 .. 3]), 0x7fff => 'next', 0x8010 => '_start' };
+	is_deeply(Elf::open_file("$dir/object")->names_for(@asked), $near,
+		'a label names its page and the next one');
+	is_deeply(table_names("$dir/object", @asked), $near, 'for jeprofd too')
+	    if -x "$jeprof-symbolize";
 	elf_file("$dir/object", id => $id, symbols => \@labels, is_linked => 1, dynamic => 1);
 	is((names_of("$dir/object", 0x56550000))[0]{0x2008}, 'object+0x2008',
 		'not where only the exported symbols are known');
@@ -120,7 +130,7 @@ is($row->{first} && $row->{first}[0], 4096,
 ok($row->{'linux-vdso.so.1+0x100'}, 'an object without a file has an offset');
 
 # Damaged files must not break anything.
-elf_file("$dir/object", id => $id, symbols => \@symbols);
+elf_file("$dir/object", id => $id, symbols => \@symbols, is_linked => 1);
 my $whole = slurp("$dir/object");
 my $bad = 0;
 for my $cut (0, 3, 16, 40, 63, 64, 100, 0x3001, map { length($whole) - $_ } 1, 40, 64, 65, 200, 448,
@@ -141,4 +151,24 @@ for (1 .. 60) {
 	    || $err =~ /internal|uninit|substr|unpack/;
 }
 is($bad, 0, 'cut and damaged ELF files: no crash, no noise');
+
+# Sizes and counts beyond the file are cut to it: what is read is counted.
+{
+	my $bytes = \&Elf::bytes;
+	my $reads = 0;
+	no warnings 'redefine';
+	local *Elf::bytes = sub { die "reads without end\n" if ++$reads > 1000; return $bytes->(@_) };
+	my $table = unpack 'x40 Q<', $whole;
+	for my $size (1 << 60, ~0) {
+		my $broken = $whole;
+		substr($broken, $table + 4 * 64 + 32, 8) = pack 'Q<', $size;
+		my $names = eval { Elf::of_text('object', $broken)->names_for(0x1101, 0x2fff, 0x5000) };
+		is_deeply($names, { 0x1101 => 'first' }, "a symbol table of $size bytes") or diag $@;
+		$broken = $whole;
+		substr($broken, 60, 2) = pack 'S<', 0;
+		substr($broken, $table + 32, 8) = pack 'Q<', $size;
+		$names = eval { Elf::of_text('object', $broken)->names_for(0x1101, 0x2fff) };
+		is_deeply($names, { 0x1101 => 'first' }, "$size sections") or diag $@;
+	}
+}
 done_testing();
