@@ -25,7 +25,7 @@ sub heap_text {
 			$line =~ /^\s*(\d{1,20})\s+(?:(\d{1,20})\s+)?@\s*((?:0x[0-9a-fA-F]{1,16}\s*)*)$/) {
 			push @rows, [$cycles, $count // 1, $stack];
 		} elsif ($line =~ m{^\s*([a-z/ ]+?)\s*=\s*(\d{1,20})\s*$}) {
-			$head{$1} = $2;
+			$head{$1} = $2 + 0;
 		} elsif ($line =~ /\S/) {
 			$wrong //= $line;
 		}

@@ -183,7 +183,7 @@ sub print_classes {
 	my ($self) = @_;
 	my ($dump, $option) = @$self{qw(dump option)};
 	my @classes = sort { waste($b) <=> waste($a) || $a->{size} <=> $b->{size} }
-	    grep { 100 * waste($_) >= $dump->{heap}{resident} } @{ $dump->{classes} // [] };
+	    grep { waste($_) > 0 && 100 * waste($_) >= $dump->{heap}{resident} } @{ $dump->{classes} // [] };
 	my $count = @classes;
 	splice @classes, 8 if $count > 8;
 	return unless @classes;

@@ -39,7 +39,7 @@ sub of_text {
 		    // Talk::fail(1, "$path: not a heap profile (its first line is not heap_v2/...)"))
 	    if $text !~ m{^heap_v2/\d};
 	Talk::fail(1, "$path: not a heap profile (its first line is not heap_v2/...)")
-	    unless $text =~ m{^heap_v2/(\d+)(?=\s|\z)};
+	    unless $text =~ m{^heap_v2/(\d{1,20})(?=\s|\z)};
 	$self->{rate} = $1;
 	$self->{text} = $text;
 	$self->parse;

@@ -67,6 +67,11 @@ is((jeprof('--text', $profile))[1], (jeprof('--text', '--total_delay', $profile)
 	'--total_delay is the default');
 like((jeprof('--text', '--inuse_objects', $profile))[2], qr/--inuse_objects has no effect here/,
 	'what is for heaps is named');
+for my $zero ("cycles/second = 00\n", "cycles/second = 2800000000\nsampling period = 00\n") {
+	my ($code, $out) = jeprof('--text', profile('zero.prof', head => $zero));
+	is($out, (jeprof('--text', profile('zero.prof', head => "cycles/second = 2800000000\n")))[1],
+		'a figure that is 0 is as one that is missing');
+}
 for my $first ('--- contention', '--- contention:') {
 	is((jeprof('--text', profile('other.prof', first => $first)))[1],
 		(jeprof('--text', $profile))[1], "the first line $first");

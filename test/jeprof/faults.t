@@ -58,6 +58,11 @@ is(scalar(@bad), 0, 'damaged dumps: no crash, no noise, nothing for the terminal
     or diag @bad;
 cmp_ok($refused, '>', $rounds / 4, 'and many of them are seen to be damaged');
 
+# Numbers that a share is taken of.
+my ($fault_code, undef, $fault) = jeprof('--text', spew("$dir/rate.heap",
+		slurp("$dir/good.heap") =~ s{^heap_v2/\d+}{'heap_v2/' . '9' x 400}er));
+like("$fault_code $fault", qr{^1 .*: not a heap profile }, 'a sampling interval of 400 digits');
+
 # Names that would be obeyed by a terminal: of the program, objects, threads, functions and
 # metadata; escapes of seven and of eight bits, marks that turn the direction of writing.
 my $escape = "\x1b]0;x\x07\x1b[2J\x9b31m\xc2\x9b31m\xe2\x80\xae\xe2\x81\xa6\t";

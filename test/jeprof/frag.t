@@ -75,6 +75,19 @@ like($out, qr/^serve pid 77 at \S+: 107\.0M in memory, 30\.0M of it in use by th
 like($out, qr/^ +54\.4M +\xc2\xb15\.7M +99\.3% +\S+  keeps  main\n +390\.6K +0\.7% +\S+  packs  main$/m, 'who pins, with the margin where there is one');
 like($out, qr/^ +112 +76\.3M +59\.1M +22%$/m, 'the class with the waste');
 unlike($out, qr/^ +64 /m, 'not one that is full');
+
+# Lines that are cut are left out; figures may all be 0.
+my ($zeros) = map { s/:\d+/:0/gr } slurp($made) =~ /^# frag_heap (.*)/m;
+for my $heap ('live:1', 'none', 'live:9 resident:0', $zeros) {
+	my $text = slurp($made) =~ s/^# end .*\n//mr =~ s/^# frag_heap .*/# frag_heap $heap/mr
+	    =~ s/^# frag_class 64 .*/# frag_class 64 slabs:00 used:0 stock:0\n# frag_class 80/mr;
+	spew("$dir/cut.heap", $text . '# end ' . length($text) . "\n");
+	for my $form ([], ['--advice'], ['--json'], ['report']) {
+		my @verb = @$form && $form->[0] eq 'report' ? 'report' : ('frag', @$form);
+		($code, $out, $err) = jeprof(@verb, "$dir/cut.heap");
+		like("$code $err", $heap eq $zeros ? qr/^0 (?:jeprof: next: .*)?$/s : qr/^[01] (?!.*(?:division|uninit|internal))/s, "frag_heap $heap: @verb") or diag $out;
+	}
+}
 ($code, $out, $err) = jeprof('frag', '--json', $made);
 my $json = decoded($out);
 is($code, 0, '--json') or diag $err;
