@@ -3,29 +3,33 @@
 package Source;
 
 # (what Reduce::sum returns by address, { name => { flat, cum, file: undef if not known, lines: {
-# number => [flat, cum] }, entries } }) of the routines (functions) whose short name matches; fails
-# if none does. A stack counts in cum once for each of its addresses that lies in the routine.
+# line => { flat, cum } }, entries } }) of the routines (functions) whose short name matches; fails
+# if none does. A stack counts once in the cum of a routine or line, however often that recurs in it.
 sub line_sums {
 	my ($view, $pattern) = @_;
-	my (%by_line, %routine);
+	my (%routine, @parts, @paths); # parts: by entry, its routine and its line
 	my $option = { %{ $view->{option} }, focus => '', ignore => '' };
-	my $sum;
-	$sum = Reduce::sum($view->{stacks}, $option, grain => 'addresses', on_stack => sub { });
+	my $sum = Reduce::sum($view->{stacks}, $option, grain => 'addresses',
+		on_stack => sub { push @paths, [@_[0, 2]] });
 	for my $entry (0 .. $#{ $sum->{label} }) {
 		my $frame = $sum->{frame}[$entry];
 		next unless $frame->{short} =~ $pattern;
 		my $own = $routine{ $frame->{short} } //=
 		    { flat => 0, cum => 0, file => undef, lines => {}, entries => [] };
 		push @{ $own->{entries} }, $entry;
-		$own->{flat} += $sum->{flat}[$entry] // 0;
-		$own->{cum} += $sum->{cum}[$entry] // 0;
+		$parts[$entry] = [$own];
 		next unless defined $frame->{file};
 		$own->{file} //= $frame->{file};
-		my $cell = $own->{lines}{ $frame->{line} || 0 } //= [0, 0];
-		$cell->[0] += $sum->{flat}[$entry] // 0;
-		$cell->[1] += $sum->{cum}[$entry] // 0;
+		push @{ $parts[$entry] },
+		    $own->{lines}{ $frame->{line} || 0 } //= { flat => 0, cum => 0 };
 	}
 	Talk::fail(1, 'no routine matches') unless %routine;
+	for (@paths) {
+		my ($path, $value) = @$_;
+		$_->{flat} += $value for @{ $parts[$path->[0]] // [] };
+		my %met;
+		$met{$_}++ or $_->{cum} += $value for map { @{ $parts[$_] // [] } } @$path;
+	}
 	return ($sum, \%routine);
 }
 
@@ -61,8 +65,8 @@ sub list_lines {
 	$last = @source if $last > @source;
 	for my $line ($first .. $last) {
 		my $cell = $routine->{lines}{$line};
-		printf "%6s %6s %4d: %s", $cell && $cell->[0] ? Print::amount($cell->[0], $option) : '.',
-		    $cell ? Print::amount($cell->[1], $option) : '.', $line, $source[$line - 1];
+		printf "%6s %6s %4d: %s", $cell && $cell->{flat} ? Print::amount($cell->{flat}, $option) : '.',
+		    $cell ? Print::amount($cell->{cum}, $option) : '.', $line, $source[$line - 1];
 	}
 }
 

@@ -321,4 +321,16 @@ unlike($err, qr/added up/, '--sum: no warning');
 ($code, $out, $err) = jeprof('top', "$data/counts.heap", $dump);
 like($out, qr/978\.6K/, 'top of several: the last');
 like($err, qr/2 profiles: the last one is shown/, 'and that is said');
+# --list: a stack counts once in a routine that is on it twice, by two calls.
+{
+	my $at = 0x7f1200000000;
+	elf_file("$dir/recurs", id => '12' x 20, symbols => [['leaf', 0x1100, 0x100],
+			['again', 0x1200, 0x100], ['main', 0x1300, 0x100]]);
+	our_dump("$dir/recurs.heap", modules => [[$at + 0x1000, $at + 0x3000, $at, '12' x 20, "$dir/recurs"]],
+		stacks => [[[map { $at + $_ } 0x1111, 0x1211, 0x1221, 0x1311], 1, 1000],
+			[[map { $at + $_ } 0x1211, 0x1311], 1, 200]]);
+	my $out = (jeprof('--list=.', '--show_bytes', "$dir/recurs.heap"))[1];
+	is(join(' ', $out =~ /^ROUTINE =+ (\w+) in .*\n +(\d+) +(\d+) Total/mg),
+		'again 200 1200 leaf 1000 1000 main 0 1200', '--list of what calls itself') or diag $out;
+}
 done_testing();
