@@ -172,6 +172,7 @@ sub collect {
 			$same->[1] += $stack->[1];
 			$same->[2] += $stack->[2];
 			$same->[4] += $stack->[4];
+			$same->[6] = Ages::add($same->[6], $stack->[6]);
 			$same->[7] += Noise::variance(@$stack[1, 2, 4]);
 		} else {
 			push @order, $sum{$key} = [@$stack];

@@ -168,6 +168,14 @@ my %half = map { $_ => [60, 0, { 3 => 60 }, {}] } keys %kinds;
 my $before = profile("$dir/before.heap", counts => \%half);
 ($code, $out, $err) = jeprof('top', "--base=$before", $aged);
 like($out, qr/^ +\S+M +\xc2\xb1\S+ .* 6\ds  load_table/m, 'top --base: ages of the new one') or diag $err;
+my ($first, @later) = map { my ($name, $count, $column) = @$_;
+	profile("$dir/of.$name.$column.heap", only => qr/^$name$/,
+		counts => { $name => [$count, 0, { $column => $count }, {}] }) }
+    ['lru_cache', 9, 0], ['load_table', 60, 0], ['load_table', 180, 3];
+for my $order ([@later], [reverse @later]) {
+	($code, $out, $err) = jeprof('top', '--sum', "--base=$first", @$order);
+	like($out, qr/ 3\ds  load_table/, 'top --sum --base: ages of all') or diag $out, $err;
+}
 is((jeprof('--text', $aged))[0], 0, 'the table of old');
 
 # ---- a report keeps few ages: those of the newest profile and of the largest, which it shows ----
