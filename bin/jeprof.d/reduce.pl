@@ -106,7 +106,7 @@ sub stacks {
 	my $number = -1;
 	for my $stack (@{ $dump->{stacks} }) {
 		$number++;
-		for my $pair (defined $thread ? thread_counts($stack, $thread, $at)
+		for my $pair (defined $thread ? thread_counts($dump, $stack, $thread, $at)
 			: [$stack->[$at], $stack->[$at + 1]]) {
 			next unless $pair->[0] || $pair->[1];
 			my ($objects, $bytes) = $dump->estimate(@$pair);
@@ -138,8 +138,10 @@ sub add_ages {
 # [objects, bytes] that one thread has of a stack of Dump, as printed: one pair, several if the
 # thread stands there twice, or none.
 sub thread_counts {
-	my ($stack, $thread, $at) = @_;
-	return [$stack->[$at], $stack->[$at + 1]] unless defined $stack->[5]; # there is one thread
+	my ($dump, $stack, $thread, $at) = @_;
+	if (!defined $stack->[5]) {
+		return (Threads::only($dump) // '') eq $thread ? [$stack->[$at], $stack->[$at + 1]] : ();
+	}
 	my @pairs;
 	while ($stack->[5] =~ /^  t\Q$thread\E: (\d+): (\d+) \[(\d+): (\d+)\]/mg) {
 		push @pairs, $at == 1 ? [$1, $2] : [$3, $4];

@@ -149,6 +149,7 @@ sub gather {
 	take_file($store, $option, $_) for @files;
 	my @snaps = @{ $store->{snaps} };
 	Main::threads({ dumps => [map { $_->{dump} } @snaps] }, $option) unless $option->{may_lack_thread};
+	Threads::drop_only(@snaps);
 	@snaps = Order::sorted(@snaps);
 	Names::resolve(Main::wants_lines($option));
 	my $work = { store => $store, snaps => \@snaps, option => $option,
@@ -162,12 +163,11 @@ sub gather {
 # Reads a file and adds a snapshot to $store->{snaps}: { dump, number, counts, parts, label_parts,
 # threads, pins }, the time as Order says it, and { ages, life, is_accum } if ages are told; count()
 # adds { bytes, objects }, estimated. number: the index in the order of the files. counts: (record,
-# objects, bytes) packed, sampled; parts: the same by thread, if there are several (Threads::parts);
-# label_parts: by label; threads: see Threads::held; weight: its bytes before any filter, if ages
-# are told. Three hashes by record: pins, [bytes of free memory that it pins, their standard error,
-# sampled objects] (see Frag); ages, the text of its columns in the dump; life, [the text of the
-# columns of freed memory, the factor that makes estimates of its bytes]. The large parts of the
-# Dump are dropped.
+# objects, bytes) packed, sampled; parts: the same by thread (Threads::parts); label_parts: by
+# label; threads: see Threads::held; weight: its bytes before any filter, if ages are told. Three
+# hashes by record: pins, [bytes of free memory that it pins, their standard error, sampled objects]
+# (see Frag); ages, the text of its columns in the dump; life, [the text of the columns of freed
+# memory, the factor that makes estimates of its bytes]. The large parts of the Dump are dropped.
 sub take_file {
 	my ($store, $option, $file) = @_;
 	my $dump = Contention::refuse(Dump::read_file($file));
@@ -183,7 +183,7 @@ sub take_file {
 		$place++;
 		my $number_of;
 		for my $pair (length $option->{thread}
-			? Reduce::thread_counts($stack, $option->{thread}, $at)
+			? Reduce::thread_counts($dump, $stack, $option->{thread}, $at)
 			: [$stack->[$at], $stack->[$at + 1]]) {
 			next unless $pair->[0] || $pair->[1];
 			my $record = $known->{ $stack->[0] };
@@ -202,8 +202,7 @@ sub take_file {
 		$labels .= Labels::parts($store, $dump, $number_of, $dump->{labeled}[$place])
 		    if $is_labeled && defined $number_of;
 		$pins{$number_of} = [@{ $dump->{frag}[$place] }, $stack->[1]] if defined $number_of && $dump->{frag}[$place];
-		next unless defined $stack->[5]; # one thread has all
-		my @found = Threads::of_stack($stack, $at);
+		my @found = Threads::of_stack($dump, $stack, $at);
 		Threads::add(\%sums, $dump, @found);
 		$parts .= Threads::parts($store, $number_of, $stack, $at, @found)
 		    if defined $number_of && !length $option->{thread};

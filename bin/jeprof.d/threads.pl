@@ -9,11 +9,20 @@ package Threads;
 
 use constant PART => 'LLFF'; # as parts() packs
 
-# [thread, objects, bytes] of each thread that holds something of a stack, as printed. The stack
-# must have the lines of its threads.
+# The number of the only thread of a Dump, whose stacks have no lines of threads; undef if the Dump
+# tells none or several.
+sub only {
+	my ($dump) = @_;
+	my @threads = @{ $dump->{threads} };
+	return @threads == 1 ? $threads[0][0] : undef;
+}
+
+# [thread, objects, bytes] of each thread that holds something of a stack, as printed.
 sub of_stack {
-	my ($stack, $at) = @_;
+	my ($dump, $stack, $at) = @_;
+	my $only = defined $stack->[5] ? undef : only($dump) // return;
 	my @found;
+	return $stack->[$at] || $stack->[$at + 1] ? [$only, @$stack[$at, $at + 1]] : () if defined $only;
 	while ($stack->[5] =~ /^  t(\d+): (\d+): (\d+) \[(\d+): (\d+)\]/mg) {
 		my ($thread, @pair) = ($1, $at == 1 ? ($2, $3) : ($4, $5));
 		push @found, [$thread, @pair] if $pair[0] || $pair[1];
@@ -74,7 +83,7 @@ sub divided {
 	return [@whole, $name->{ $known[0] // '' } // ''] if @known || !defined $stack->[5];
 	my @parts = map { my ($thread, @pair) = @$_;
 		[$whole[0], $dump->estimate(@pair), @whole[3, 4], $name->{$thread} // ''] }
-	    of_stack($stack, $at);
+	    of_stack($dump, $stack, $at);
 	return [@whole, ''] unless @parts;
 	for my $column (1, 2) {
 		my ($sum, $left) = (0, $whole[$column]);
@@ -96,6 +105,14 @@ sub held {
 	return [map { [$_, $name{$_} // '', map { int } @{ $sums->{$_} }] }
 		    sort { $sums->{$b}[0] <=> $sums->{$a}[0]
 			    || $a <=> $b } grep { $sums->{$_}[0] } keys %$sums];
+}
+
+# Takes the threads from snapshots that all have the same one alone: there is none to choose.
+sub drop_only {
+	my @snaps = @_;
+	my %known = map { $_->[0] => 1 } map { @{ $_->{dump}{threads} } } @snaps;
+	return if keys %known > 1;
+	$_->{threads} = [] for @snaps;
 }
 
 # The threads as members of the data of a report's page, '' if there are not two: the threads, the

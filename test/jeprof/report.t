@@ -166,8 +166,12 @@ sub with_threads {
 	return spew("$dir/threads.$n.heap", $text . sprintf "# end %d\n", length $text);
 }
 my @threads = map { with_threads($_) } 0, 1;
+my ($frames) = slurp($threads[0]) =~ /^(@.*\n)  t\*: 7/m;
+spew("$dir/threads.2.heap", slurp($threads[0]) =~ s/^  t\*.*\n(?=MAPPED)/  t*: 1: 1 [0: 0]\n  t4: 1: 1 [0: 0] <b>&\n$frames  t*: 8: 4000 [0: 0]\n  t4: 8: 4000 [0: 0]\n\n/smr =~ s/^# end .*//mr);
+my $alone = slurp("$dir/threads.2.heap");
+push @threads, spew("$dir/threads.2.heap", $alone . '# end ' . length($alone) . "\n"); # one thread only
 SKIP: {
-	skip 'no node', 5 unless which('node');
+	skip 'no node', 9 unless which('node');
 	($code, $out, $err) = jeprof('report', @threads);
 	is($err, '', 'threads: no doubt');
 	my $data = data_of($out);
@@ -177,7 +181,7 @@ SKIP: {
 	my ($model) = $out =~ /<script>(.*?)<\/script>\s*<script>/s;
 	spew('model.js', "$model\n" . <<'JS');
 var m = new Model(JSON.parse(require('fs').readFileSync('data.json', 'utf8')));
-[0, 1].forEach(function (s) {
+[0, 1, 2].forEach(function (s) {
 	[-1].concat(m.data.threads.map(function (t, k) { return k; })).forEach(function (k) {
 		m.show_only(k);
 		var x = m.sums(s);
@@ -187,8 +191,9 @@ var m = new Model(JSON.parse(require('fs').readFileSync('data.json', 'utf8')));
 });
 JS
 	my $want = '';
-	for my $s (0, 1) {
+	for my $s (0, 1, 2) {
 		for my $thread ('', 0, 4, 9) {
+			$want .= "$s $thread 0 \n", next if $s == 2 && length $thread && $thread != 4;
 			my @only = length $thread ? "--thread=$thread" : ();
 			$want .= "$s $thread " . JSON::PP::decode_json((jeprof('top', '--json', @only,
 						$threads[$s]))[1])->{total}{bytes} . ' ' . top_of(@only, $threads[$s]) . "\n";
@@ -198,6 +203,14 @@ JS
 	is(scalar(grep { $_ < 0 } @{ $data->{own} }), 2, 'two stacks are of several threads');
 	ok(!exists data_of((jeprof('report', '--thread=4', @threads))[1])->{threads},
 		'with --thread: no choice');
+	is(join(' ', map { scalar @{ $_->{threads} } } @{ $data->{snaps} }), '3 3 1',
+		'the table of threads: also where one has all');
+	is($_->{live}[0], 0, 'and --thread=9 leaves it nothing')
+	    for data_of((jeprof('report', '--thread=9', @threads))[1])->{snaps}[2];
+	is((jeprof('--text', '--thread=9', @threads[0, 2]))[1],
+		(jeprof('--text', '--thread=9', $threads[0]))[1], 'nor in a sum');
+	is_deeply(data_of((jeprof('report', $threads[2]))[1])->{snaps}[0]{threads}, [],
+		'of one thread alone: no table');
 }
 
 # Large data are packed, if gzip is there.
