@@ -566,8 +566,11 @@ sub head_of_snap {
 	my ($snap) = @_;
 	my $dump = $snap->{dump};
 	my ($seq, $kind) = Order::marks($dump);
-	my @meta = map { [$_, $dump->{meta}{$_}] } grep { !/^(?:unwinder_depths|pid|kind|seq)$/
-		    && defined $dump->{meta}{$_} } sort keys %{ $dump->{meta} };
+	my %meta = %{ $dump->{meta} };
+	my $span = $snap->{ages} ? Ages::span($dump) : undef; # by which the page judges ages
+	$meta{profiled_ms} = sprintf '%.0f', 1000 * $span if defined $span;
+	my @meta = map { [$_, $meta{$_}] } grep { !/^(?:unwinder_depths|pid|kind|seq)$/
+		    && defined $meta{$_} } sort keys %meta;
 	return sprintf '"file":%s,"pid":%s,"time":%s,"clock":%s,"kind":%s,"rate":%s,"live":[%d,%d],"meta":{%s},"threads":[%s]',
 	    json(Object::base_name($dump->{file})), json($dump->pid),
 	    defined $snap->{at} ? sprintf('%.3f', $snap->{at}) : 'null',

@@ -4,7 +4,8 @@
 
 /**
  * Shows a process by its index; its data are unpacked and its model is made when it is first shown.
- * Packed data are shown later, when they are unpacked.
+ * Packed data are shown later, when they are unpacked; if another one was chosen meanwhile, that
+ * stays.
  * @param {number} process
  */
 function open_process(process) {
@@ -12,7 +13,9 @@ function open_process(process) {
 	/** @param {string} data */
 	const take = data => {
 		view.models[process] = new Model(JSON.parse(data));
-		begin(process);
+		if (process === process_of_address()) {
+			begin(process);
+		}
 	};
 	if (view.models[process]) {
 		begin(process);
@@ -35,11 +38,7 @@ function open_process(process) {
  * @param {string} letters  one for each byte
  */
 function bytes_of(letters) {
-	const bytes = new Uint8Array(letters.length);
-	for (let i = 0; i < letters.length; i++) {
-		bytes[i] = letters.charCodeAt(i);
-	}
-	return bytes;
+	return new Uint8Array(letters.length).map((_, i) => letters.charCodeAt(i));
 }
 
 /**

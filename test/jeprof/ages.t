@@ -201,6 +201,11 @@ is(with_ages(series([$many, 60, 1000, 77], [$many, 60, 2000, 77], [$one, 90000, 
 			[$many, 60, 5000, 77], [$one, 5, 6000, 77])), '2 5', 'of the largest by bytes, and of the newest');
 is(with_ages(series([$many, 60, 9000000, 77], [$many, 60, 9060000, 77], [$many, 60, 9120000, 77], [$many, 60, 1000, 78],
 			[$many, 60, 61000, 78])), '0 3 4', 'of the newest after a start of the machine');
+# ---- for how long it was sampled: the same for the page ----
+for my $line ('start_time=20260102T025859.000Z', 'opened_time=20260102T025859.000Z') {
+	my $dated = spew("$dir/dated.heap", slurp($aged) =~ s/profiled_ms=\d+/$line/r =~ s/^# end .*\n//mr);
+	like((jeprof('report', $dated))[1], qr/"profiled_ms":"61000"/, "a report of one with $line");
+}
 
 # ---- damage ----
 my $text = slurp($aged);

@@ -147,6 +147,30 @@ JS
 		'and its sums are the same');
 }
 
+# A process whose data are unpacked only when another one was chosen is not shown.
+SKIP: {
+	skip 'no node', 1 unless which('node');
+	spew('chosen.js', <<'JS' . slurp("$source/bin/page/report.js") . <<'JS');
+var shown = [], wanted = 1, answers = [], view = { models: [] };
+class Model { constructor(data) { this.data = data; } }
+function element(id) { return { textContent: btoa('"' + id + '\u00ff"'), dataset: { form: 'gz' } }; }
+function begin(process) { shown.push(process); }
+function process_of_address() { return wanted; }
+function unpacked(bytes) {
+	return { text: () => new Promise(done => { answers.push(() => done(Buffer.from(bytes).toString('latin1'))); }) };
+}
+JS
+open_process(1);
+wanted = 2;
+open_process(2);
+answers[1]();
+answers[0]();
+setTimeout(() => { console.log(shown.join(), view.models.map(model => model.data).join()); }, 0);
+JS
+	is((run('node', 'chosen.js'))[1], "2 ,data1\xc3\xbf,data2\xc3\xbf\n",
+		'the process that was chosen last is shown');
+}
+
 # By thread: what top --thread says, also of stacks that several threads share, and of a thread that
 # comes twice in one.
 sub with_threads {
