@@ -303,7 +303,7 @@ sub scan_labels {
 			next unless $index && $index < 0xff00 && ($info & 15) =~ /^(?:[012]|10)$/;
 			$start &= ~1 if $self->{machine} == EM_ARM && ($info & 15) == 2;
 			for my $address (grep { $_ >= $start && ($_ >> 12) - ($start >> 12) < 2
-				    && $start >= $near->{$_}[0] } @sorted) {
+					    && $start >= $near->{$_}[0] } @sorted) {
 				my $text = $self->string($strings->{offset} + $name);
 				next unless $text =~ /^[^.\$]/; # marks of the assembler
 				$near->{$address} = [$start, $size, $text]
