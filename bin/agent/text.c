@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/utf8.h"
+
 /* Makes room for `more` bytes and a NUL; sets is_cut and returns false without memory. */
 static bool
 try_grow(text_t *t, size_t more) {
@@ -53,25 +55,6 @@ text_add(text_t *t, const char *format, ...) {
 	vsnprintf(t->at + t->length, (size_t)n + 1, format, args);
 	va_end(args);
 	t->length += (size_t)n;
-}
-
-/* Bytes of the UTF-8 character that begins here; 0 if there is no valid one. */
-static size_t
-utf8_length(const unsigned char *s) {
-	static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
-	size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
-	    : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : 0;
-	if (n < 2) {
-		return n;
-	}
-	unsigned code = s[0] & (0xffu >> (n + 1));
-	for (size_t i = 1; i < n; i++) {
-		if ((s[i] & 0xc0) != 0x80) {
-			return 0;
-		}
-		code = code << 6 | (s[i] & 0x3f);
-	}
-	return code >= least[n] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff) ? n : 0;
 }
 
 /* Returns the escaped form of an ASCII byte, a constant or in buf; NULL: it stays as it is. */

@@ -1,11 +1,12 @@
 /*
  * Messages, hints, quoting, exit and the signal handler of jeprofctl: see talk.h. Invariant: all
- * functions that print or quote text replace or escape ASCII control characters, because text of
- * another process must not control the terminal. No locks: one thread; the signal handler only
+ * functions that print or quote text replace or escape control characters, because text of another
+ * process must not control the terminal. No locks: one thread; the signal handler only
  * counts. Called by the other files of jeprofctl.
  */
 #include "ctl.h"
 
+#include "client/utf8.h"
 #include "talk.h"
 
 #include <signal.h>
@@ -26,14 +27,29 @@ is_control(char c) {
 	return (unsigned char)c < ' ' || c == 127;
 }
 
+/*
+ * How many bytes at the beginning of a text, which is not empty, make one character that a terminal
+ * would obey: a control character of ASCII, or of the upper half, alone or as UTF-8, or a mark that
+ * turns the direction of writing. 0: another character begins there; *n is its number of bytes.
+ */
+static size_t
+control_length(const char *text, size_t *n) {
+	const unsigned char *s = (const unsigned char *)text;
+	size_t length = utf8_length(s);
+	bool is_turn = length == 3 && s[0] == 0xe2 && ((s[1] == 0x80 && s[2] >= 0xaa && s[2] <= 0xae)
+	    || (s[1] == 0x81 && s[2] >= 0xa6 && s[2] <= 0xa9));
+	bool is_upper = length == 2 ? s[0] == 0xc2 && s[1] < 0xa0 : length == 0 && s[0] < 0xa0;
+	*n = length > 0 ? length : 1;
+	return is_turn || is_upper || is_control(text[0]) ? *n : 0;
+}
+
 /* Replaces control characters by '?', but not a newline at the end. */
 static void
 text_clean(char *text) {
-	for (char *c = text; *c != '\0'; c++) {
+	size_t n;
+	for (char *c = text; *c != '\0'; c += n) {
 		bool is_end = *c == '\n' && c[1] == '\0';
-		if (is_control(*c) && !is_end) {
-			*c = '?';
-		}
+		memset(c, '?', control_length(c, &n) * !is_end);
 	}
 }
 
@@ -108,19 +124,30 @@ shell_word(const char *text, char *buf, size_t size) {
 
 void
 put_plain(const char *text) {
-	for (; *text != '\0'; text++) {
-		putchar(is_control(*text) ? '?' : *text);
+	for (size_t n; *text != '\0'; text += n) {
+		bool is_obeyed = control_length(text, &n) > 0;
+		fwrite(is_obeyed ? "??" "??" : text, 1, n, stdout);
 	}
+}
+
+static bool
+is_utf8(const char *text) {
+	size_t n = 1;
+	for (; *text != '\0' && n > 0; text += n) {
+		n = utf8_length((const unsigned char *)text);
+	}
+	return n > 0;
 }
 
 void
 put_json_string(const char *text) {
+	bool is_valid = is_utf8(text);
 	putchar('"');
 	for (; *text != '\0'; text++) {
 		unsigned char c = (unsigned char)*text;
 		if (c == '"' || c == '\\') {
 			printf("\\%c", c);
-		} else if (is_control((char)c)) {
+		} else if (is_control((char)c) || (c >= 0x80 && !is_valid)) {
 			printf("\\u%04x", c);
 		} else {
 			putchar(c);

@@ -48,7 +48,10 @@ __attribute__((format(printf, 1, 2))) void hint(const char *format, ...);
 __attribute__((format(printf, 3, 4))) void print_to(char *buf, size_t size, const char *format,
     ...);
 
-/* Print a text of another process: control characters become "?"; or as a string of JSON. */
+/*
+ * Print a text of another process: control characters become "?"; or as a string of JSON, whose
+ * bytes from 0x80 on are \u00xx each if the text is no UTF-8.
+ */
 void put_plain(const char *text);
 void put_json_string(const char *text);
 

@@ -341,6 +341,21 @@ until_true grep -q ready two
 ctl status "$NAME"
 gives 2 "a name of several"
 has "$err" "processes are called $NAME" "and which"
+# names that are no UTF-8, or that a terminal would obey
+hostile=$(printf 'n\377\233"\302\233')
+cp "$W/$NAME" "herd$hostile"
+PROGRAM=$W/herd$hostile fake normal
+ctl status "$pid" --json
+has "$out" '"name":"herdn\u00ff\u009b\"\u00c2\u009b"' "JSON is UTF-8"
+ctl status "$pid"
+has "$out" " $pid herdn$(printf '\377')?\"??" "and text has nothing that a terminal obeys"
+end
+herd=$(printf 'h\303\251')
+cp "$W/$NAME" "$herd"
+PROGRAM=$W/$herd fake normal
+ctl status "$pid" --json
+has "$out" "\"name\":\"$herd\"" "a name in UTF-8 stays"
+end
 # the one that runs the library comes behind more of them than a list of any length would have
 mkdir herd
 cp "$(command -v sleep)" "herd/h$NAME"
