@@ -5,7 +5,7 @@
 #pragma once
 #include <stddef.h>
 
-/* Bytes of the UTF-8 character that begins here; 0 if there is no valid one. The text has an end. */
+/* Bytes of the character that begins here; 0 if there is no valid one. The text ends with NUL. */
 static inline size_t
 utf8_length(const unsigned char *s) {
 	static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
