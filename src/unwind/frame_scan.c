@@ -7,11 +7,12 @@
  * of code in the same object. Only pages that can be read are scanned, of segments that are mapped
  * for reading, while the loader's lock is held, so that they stay mapped. The tables are pages of
  * their own, which are never changed or unmapped: a reader may be in one at any time. Invariant: an
- * entry of the list is complete before the list's length counts it, and then never changes. Where an object was unloaded
- * and another one is loaded, that one gets a new entry, which is found first. Until the next look
- * the old entry is found, so an FDE is checked at each use: it and its CIE must still lie in the
- * .eh_frame that was scanned, and describe the same function. No lock for readers; one thread at a
- * time adds entries (scan.is_busy). Called by unwind_rows.c, unwind_step.c and unwind.c.
+ * entry of the list is complete before the list's length counts it, and then never changes. Where
+ * an object was unloaded and another one is loaded, that one gets a new entry, which is found
+ * first. Until the next look the old entry is found, so an FDE is checked at each use: it and its
+ * CIE must still lie in the .eh_frame that was scanned, and describe the same function. No lock
+ * for readers; one thread at a time adds entries (scan.is_busy). Called by unwind_rows.c,
+ * unwind_step.c and unwind.c.
  */
 #include "unwind/frame_scan.h"
 
