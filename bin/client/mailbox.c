@@ -217,12 +217,17 @@ jeprof_let_stay(jeprof_target_t *t, uint64_t keep_ms) {
 static int
 take_answer(jeprof_target_t *t, wait_t *w) {
 	prof_slot_t s;
+	uint64_t at = client_slot_at(t, w->slot), nonce;
 	int error = 0;
-	/* A read takes time: that which found `answered` may have got the answer's bytes before. */
-	if (!client_read_memory(t, client_slot_at(t, w->slot), &s, sizeof(s))) {
+	/*
+	 * A read takes time: that which found `answered` may have got the answer's bytes before; and in
+	 * this one the process may answer another client who uses the slot too, from answer_nonce on.
+	 */
+	if (!client_read_memory(t, at, &s, sizeof(s)) || !client_read_memory(t,
+	    at + offsetof(prof_slot_t, answer_nonce), &nonce, sizeof(nonce))) {
 		return client_memory_gone(t);
 	}
-	if (s.answer_nonce != w->mine.nonce) {
+	if (s.answer_nonce != w->mine.nonce || nonce != w->mine.nonce) {
 		t->sequence = 0; /* the answer, and so the slot, are another client's */
 		w->is_lost = true;
 		return 0;

@@ -369,6 +369,8 @@ slot_serve(unsigned slot, bool by_thread) {
 		return;
 	}
 	__atomic_store_n(&s->answer_nonce, current.nonce, __ATOMIC_RELEASE);
+	/* A client that finds its nonce after it has copied the answer has copied nothing later. */
+	__atomic_thread_fence(__ATOMIC_RELEASE);
 	if (err == 0) {
 		err = text_serve(slot);
 	}
