@@ -1,8 +1,10 @@
 /*
- * The counters of an arena. Each list of fields is defined here once; it generates the struct, the
- * merge (inspect.c), the mallctl leaves and the printed rows.
- * X(name, type, text for the manual), but for ARENA_MUTEXES. Types only: no state and no lock. The
- * counters themselves are under the locks that bin.h and arena_types.h state.
+ * The counters of an arena. Each list of fields is written once; it generates the struct, the merge
+ * (inspect.c), the mallctl leaves and the printed rows. The lists of decay and of huge slabs are in
+ * extent/pac_types.h and hpa/hpa.h.
+ * A row is X(name, type, text for the manual); a row of ARENA_MUTEXES is X(name, address of the
+ * mutex, text). Types only: no state and no lock. The counters themselves are under the locks that
+ * bin.h and arena_types.h state.
  */
 #ifndef ARENA_ARENA_STATS_H
 #define ARENA_ARENA_STATS_H
@@ -38,11 +40,12 @@
 #define ARENA_STATS_SUM_FIELDS(X) ARENA_STATS_PAGE_FIELDS(X) ARENA_STATS_ROW_FIELDS(X)
 
 /*
- * Totals over all small classes, and over all large ones. Small classes: `allocated` is computed
- * from curregs, the others are sums of the fields of the same name in BIN_STATS_FIELDS. Large
- * classes: `allocated` is a counter of the arena, OF_SIZE fields are counted for each class
- * (LARGE_COUNT_FIELDS) and summed, OF_ALL fields are counted for all classes together
- * (arena_large_all_t).
+ * Totals over all small classes, and over all large ones. Small classes: each bin counts all of
+ * these fields for its class (BIN_STATS_FIELDS) and the totals are sums, but `allocated` is
+ * computed from curregs. Large classes: OF_SIZE fields are counted for each class
+ * (LARGE_COUNT_FIELDS) and summed, OF_ALL fields are counted for all large classes together
+ * (arena_large_all_t), and `allocated` is a counter of the arena. nrequests counts the requests of
+ * the program, also those that a thread cache served.
  */
 #define CLASS_OF_SIZE_FIELDS(X) \
 	X(nmalloc, uint64_t, "objects that the arena gave out, to caches too") \
@@ -77,6 +80,7 @@
 	LARGE_COUNT_FIELDS(X) \
 	X(curlextents, size_t, "objects out now")
 
+/* Unused extents of one page class; j is its number in stats.arenas.<i>.extents.<j>. */
 #define ECACHE_STATS_FIELDS(X) \
 	X(ndirty, size_t, "dirty extents of page class j") \
 	X(nmuzzy, size_t, "muzzy extents of it") \
@@ -134,7 +138,7 @@ enum arena_mutex_e {
 /* All counters of one arena at one time, or their sums over several arenas. */
 typedef struct arena_stats_s {
 	ARENA_STATS_SUM_FIELDS(STATS_FIELD)
-	uint64_t uptime_ns;        /* time since the oldest of them was made */
+	uint64_t uptime_ns;        /* since the arena, or the oldest of several, was made */
 	decay_stats_t dirty;
 	decay_stats_t muzzy;
 	class_stats_t small;

@@ -3,16 +3,19 @@
  *
  * slabcur serves requests until all its regions are taken; then the lowest slab with a free region
  * replaces it, the lowest one without holes (holes.h) if there is any. A slab with all regions free
- * is deleted, except slabcur, because a pair of malloc and free would create it anew each time.
- * slabcur is deleted by bin_drop_current_locked(): at once if unused pages are to be returned at
- * once, otherwise when it was empty between two trims. Full slabs are on no list. The surplus of
- * thread caches goes into the stock first, and requests are served from there first. A region in
- * the stock is free in all statistics, but taken in the bitmap of its slab.
+ * leaves the bin and is deleted. Not so slabcur: a pair of malloc and free would create it anew
+ * each time. bin_drop_current_locked() takes it out of the bin, at once if the arena keeps no
+ * unused memory (arena_may_keep), otherwise at a trim (arena_trim) if it was empty at the trim
+ * before and nothing was taken from it since. Full slabs are on no list. The surplus of thread
+ * caches goes into the stock first, and requests are served from there first. A region in the stock
+ * is free in all statistics, but taken in the bitmap of its slab.
  *
- * Everything here, and nfree and the bitmap of its slabs, is under the bin's lock, which is never
- * held while pages are fetched or returned. Functions named _locked are called with it;
- * bin_forget() and bin_stats_merge() take it. Callers: arena.c mainly, arena_life.c, holes.c,
- * inspect.c, defrag.c.
+ * Everything here, and nfree and the bitmap of its slabs, is written under the bin's lock, which is
+ * never held while pages are fetched or returned. `ring`, `idle`, `nholes`, stats.curregs, and n
+ * and room of the stock are read without it too. Functions named _locked are called with it, and so
+ * are those that write without that name and bin_check_latest(); bin_forget() and bin_stats_merge()
+ * take it; bin_init(), bin_idle() and bin_slab_of*() need none. Callers: arena.c mainly,
+ * arena_life.c, holes.c, inspect.c, defrag.c.
  */
 #ifndef ARENA_BIN_H
 #define ARENA_BIN_H
@@ -33,21 +36,21 @@ typedef enum {
 #define BIN_LOOKS 64u
 
 typedef struct bin_s {
-	mutex_t mtx;      /* guards the other fields and the bitmaps of the slabs */
+	mutex_t mtx;      /* held to write the other fields and the bitmaps of the slabs */
 	edata_t *slabcur; /* the slab that serves requests, or NULL */
 	ph_t nonfull;     /* other slabs with some regions free, and without holes, by address */
 	ph_t holed;       /* those with holes, by address */
 	/*
-	 * All slabs in the two heaps, in a ring, if slabs of the class have more than a page (none in
-	 * builds with canaries); points to the one that the pass of holes.h looks at next. Written
-	 * under the lock, compared with NULL without.
+	 * All slabs in the two heaps, in a ring; points to the one that the pass of holes.h looks at
+	 * next. NULL: the ring is empty. It always is if slabs of the class have one page, and in
+	 * builds with canaries. Written under the lock, compared with NULL without.
 	 */
 	ql_t *ring;
 	stock_t stock;
 	uint8_t idle; /* bin_idle_t of slabcur; written under the lock, read without */
 	/*
-	 * Number of the latest pass, below BIN_LOOKS. A slab whose `look` is the same was seen by that
-	 * pass, or has joined the ring since and is passed over.
+	 * Number of the latest pass, below BIN_LOOKS. That pass passes over a slab whose `look` is the
+	 * same: it has seen the slab, or the slab has joined the ring since the pass began.
 	 */
 	uint8_t look;
 	uint32_t nholes; /* pages given back in all slabs; written under the lock, read without */
@@ -59,7 +62,11 @@ void bin_init(bin_t *bin);
 
 /* Takes up to n regions from what the bin has. Returns the number; 0: the bin needs a new slab. */
 unsigned bin_take_locked(bin_t *bin, const bin_info_t *info, void **out, unsigned n);
-/* Makes a new slab the current one. Returns false if none is needed; the caller keeps it then. */
+/*
+ * Makes a new slab the current one. Returns false if the current one has free regions by now,
+ * because another thread was faster; then the bin does not take the new slab, and the caller keeps
+ * it.
+ */
 bool bin_try_add_slab_locked(bin_t *bin, edata_t *slab);
 
 ALWAYS_INLINE void
@@ -113,8 +120,9 @@ bin_next_slab_locked(const bin_t *bin) {
  */
 void bin_take_pages_locked(bin_t *bin, const bin_info_t *info, edata_t *slab, uint32_t pages);
 /*
- * Puts these regions back; are_holes: the pages were given back to the system. Slabs that are empty
- * then, the current one too, leave the bin and are added to *empty as bin_put_locked() does.
+ * Puts these regions back; are_holes: the pages were given back to the system. If this slab is
+ * empty then, it leaves the bin and is added to *empty as bin_put_locked() does; so does the
+ * current slab if it is empty.
  */
 void bin_put_pages_locked(bin_t *bin, const bin_info_t *info, edata_t *slab, uint32_t pages,
     bool are_holes, edata_t **empty);
@@ -177,7 +185,11 @@ bin_stow_locked(bin_t *bin, void *const *ptrs, unsigned n) {
 	bin_count_back(bin, nput);
 	return nput;
 }
-/* Returns the n oldest regions of the stock to their slabs; *empty and misuse: bin_put_locked(). */
+/*
+ * Returns the n oldest regions of the stock to their slabs. They are not counted: they count as
+ * free since they came into the stock. Slabs that become empty are added to *empty, and a region
+ * that is not taken ends the process, as in bin_put_locked().
+ */
 void bin_unstock_locked(bin_t *bin, const bin_info_t *info, unsigned n, edata_t **empty);
 
 /*

@@ -1,11 +1,13 @@
 /*
  * Computes the shape of the slabs of each class; bin_info.h has the contract. By default a slab is
  * the smallest whole number of pages that regions fill without a remainder: the least common
- * multiple of page and region size. An option may set another number of pages; slabs for samples
- * are smaller if possible and may waste up to an eighth. Invariant: the option parser writes
- * `wish`, then bin_info_boot() runs once; the shapes for samples follow under the lock of arenas.c;
- * nothing changes afterwards, so there is no lock. Called by the option parser (conf_table.c),
- * jemalloc_init.c and arenas.c.
+ * multiple of page and region size; with canaries the smallest multiple of it with at least
+ * CANARY_REGS_MIN regions. An option may set another number of pages. Slabs for samples are smaller
+ * if possible. Of such a slab up to an eighth may stay unused, and more if it would have more than
+ * SAMPLED_REGS_MAX regions. Invariant: the option parser writes `wish`, then bin_info_boot() fills
+ * bin_infos, again if boot failed and is tried again; both in the thread that boots. The shapes for
+ * samples are filled in later, once, under the lock of arenas.c. Nothing changes afterwards, so
+ * reading needs no lock. Called by the option parser (conf_table.c), jemalloc_init.c and arenas.c.
  */
 #include "arena/bin_info.h"
 
@@ -24,7 +26,11 @@ static struct {
 
 static bool has_sampled; /* bin_infos_sampled is filled */
 
-/* With canaries the first region of a slab is the least guarded one, so a slab has more. */
+/*
+ * Least number of regions of a slab with canaries, unless an option sets its pages. The first
+ * region of a slab is the least guarded one, because no region lies in front of it; with more
+ * regions fewer objects are in such a place.
+ */
 #define CANARY_REGS_MIN 4u
 
 /* Maximum number of regions in a slab. */

@@ -1,17 +1,19 @@
 /*
- * One bin of a thread cache: a stack of pointers to free objects of one class. Those of a large
- * class are pointers to the descriptors of the objects.
+ * One bin of a thread cache: a stack of pointers to free objects of one class. In a bin of a large
+ * class a pointer does not point to the object but to its descriptor (edata_t).
  *
  * The stack grows towards lower addresses: *head is the next object to hand out. Pops stop at
- * `empty`. That is the end of the array (the bottom), or between two steps of upkeep a mark at a
- * lower address: if the mark is still there at the next step, no object between the mark and the
- * bottom was used. A pop that meets the mark takes the slow path (tcache.c), which removes it.
- * Pushes stop at `full`. countdown counts pops, never pushes, until the slow path is due, so that a
- * tight loop of malloc and free reaches it too. Invariant: an all-zero bin is empty for pops and
- * full for pushes. Only the owning thread calls these functions, from the fast path (imalloc.h),
- * imalloc.c, jemalloc.c and tcache.c, so there is no lock. A fork in another thread may stop the
- * owner at any instruction of these functions. So after each instruction all slots from `head` to
- * the bottom hold free objects, except those that another thread has taken (thread/claim.h).
+ * `empty`. That is the bottom (the high end of the array) or a mark below it, which a step of
+ * upkeep (tcache.c) sets. If the mark is still there at the next step, no object between the mark
+ * and the bottom was used in that time. A pop that meets the mark takes the slow path (tcache.c),
+ * which removes it. Pushes stop at `full`. countdown counts pops until the slow path is due. A push
+ * does not count back, so that a tight loop of malloc and free reaches the slow path too.
+ * Invariant: an all-zero bin is empty for pops and full for pushes. Only the owning thread calls
+ * these functions, from the fast path (imalloc.h), imalloc.c, jemalloc.c and tcache.c, so there is
+ * no lock. Another thread may take objects below the top of a stack (thread/claim.h); it writes
+ * nothing that these functions read or write. A fork in another thread may stop the owner at any
+ * instruction of these functions. So after each instruction all slots from `head` to the bottom
+ * hold free objects, except those that were taken that way.
  */
 #ifndef ARENA_CACHE_BIN_H
 #define ARENA_CACHE_BIN_H
@@ -53,8 +55,8 @@ cache_bin_move_head(cache_bin_t *b, void **head, ptrdiff_t n) {
 /*
  * Pops an object. Returns false if the bin is empty (nothing changed), or if the slow path is due:
  * countdown reached 0, the pop is counted but nothing was taken. The slow path must then start the
- * next countdown, because one that goes on wraps below 0. The order of the two tests means that the
- * all-zero bin of the boot block is never written.
+ * next countdown, because the next pop would lower a countdown of 0 to 2^32 - 1. The order of the
+ * two tests means that the all-zero bin of the boot block is never written.
  */
 ALWAYS_INLINE bool
 cache_bin_try_pop(cache_bin_t *b, void **p) {

@@ -1,9 +1,9 @@
 /*
  * Slabs: creating and deleting them, and taking regions out of the bitmap; slab.h has the contract.
- * Invariant: nfree is the number of set bits, and a set bit is a free region. Before a slab is in a
- * bin, and after it has left it, the calling thread owns it; between, the caller holds the bin's
- * lock, but for slab_nused(). Called by arena.c, arena_life.c, bin.c and holes.c; slab_nused() by
- * prof/sites/prof_frag.c.
+ * Invariant: nfree is the number of set bits, and a set bit is a free region. While a slab is in a
+ * bin, the caller holds the bin's lock. Before and afterwards it belongs to the calling thread.
+ * slab_nused() may be called at any time and takes no lock. Called by arena.c, arena_life.c, bin.c
+ * and holes.c; slab_nused() by prof/sites/prof_frag.c.
  */
 #include "arena/slab.h"
 
@@ -114,8 +114,9 @@ slab_take_word(fb_word_t *word, char *base, size_t reg, void **out, unsigned n) 
 }
 
 /*
- * With canaries the first region is taken last, because there is none in front of it, whose words a
- * write in front of an object would change.
+ * With canaries the first region is taken last. A write in front of an object changes the canary of
+ * the region in front of it, and is noticed there; in front of the first region there is none. So a
+ * call that takes all free regions but has the first among them leaves that one to the next call.
  */
 static bool
 slab_keeps_first(const edata_t *e) {
@@ -142,14 +143,14 @@ slab_take(edata_t *e, const bin_info_t *info, void **out, unsigned n) {
 
 /* ------------------------------------------------------------------ whole pages */
 
-/* The bits from first up to end, without it, of one word. */
+/* The bits [first, end) of one word; end is not included. */
 static fb_word_t
 bits_between(size_t first, size_t end) {
 	assert(first < end && end <= FB_WORD_BITS);
 	return (~(fb_word_t)0 >> (FB_WORD_BITS - (end - first))) << first;
 }
 
-/* The regions that reach into a page: from *first up to *end, without it. None: equal. */
+/* The regions that reach into a page: [*first, *end). If none does, *first and *end are equal. */
 static void
 slab_page_regions(const bin_info_t *info, unsigned page, size_t *first, size_t *end) {
 	size_t last = (((size_t)page + 1) * PAGE - 1) / info->reg_size;
@@ -185,7 +186,10 @@ slab_empty_pages(const edata_t *e, const bin_info_t *info) {
 	return pages;
 }
 
-/* Makes all regions in these pages free, or taken; those that are so already stay. */
+/*
+ * Makes all regions that reach into these pages free, or taken. nfree changes only for regions that
+ * were not in that state before.
+ */
 static void
 slab_set_pages(edata_t *e, const bin_info_t *info, uint32_t pages, bool is_free) {
 	for (unsigned i = 0; pages >> i != 0; i++) {
@@ -215,7 +219,8 @@ slab_put_pages(edata_t *e, const bin_info_t *info, uint32_t pages) {
 
 /*
  * The slab may become an extent of another kind while it is read; so the name is compared after
- * nfree was read, and numbers that no slab in use can have count as "gone".
+ * nfree was read. A slab whose nfree is not below nregs counts as gone: it has no region in use, or
+ * it is no slab of this class any more. `holes` is read last, so it may be that of a later slab.
  */
 NO_SANITIZE_THREAD uint32_t
 slab_nused(uint64_t name, unsigned *nholes) {
