@@ -1,11 +1,12 @@
 /*
  * The directories arena.<i>.* (one arena or all of them) and arenas.* (facts, defaults, creation).
- * Arena indices in mib[1] were checked by has_arena() only for their range. Functions that need
- * the arena answer EFAULT if it is not set up; decay and purge then do nothing and return 0. Called
- * by ctl.c through the tree of nodes, inside the gate. arena.<i>.name and the fields of arenas.*
- * are read under the snapshot's lock, which ctl.c takes; the other leaves run without it, because
- * the functions of arenas and pac take their own locks. ctl_arenas_create_ext() is here too, since
- * it shares the code of arenas.create; ctl_experimental.c has its node.
+ * Arena indices in mib[1] were checked by has_arena() only for their range. Functions that need the
+ * arena answer EFAULT if it is not set up. Exceptions: decay and purge then do nothing and return 0
+ * (EFAULT only for the index of the destroyed arenas), and a write of extent_hooks sets an
+ * automatic arena up. Called by ctl.c through the tree of nodes, inside the gate. arena.<i>.name
+ * and the fields of arenas.* run under the snapshot's lock, which ctl.c takes; the other leaves run
+ * without it, because the functions of arenas and pac take their own locks. ctl_arenas_create_ext()
+ * is here too, since it shares the code of arenas.create; ctl_experimental.c has its node.
  */
 #include "arena/arenas.h"
 #include "ctl/ctl_rooms.h"
@@ -86,8 +87,9 @@ end_sample(void *ptr, sample_rec_t *rec, size_t usize) {
 }
 
 /*
- * Before an arena is reset or destroyed: completes the frees that all threads deferred during a
- * fork, and empties this thread's cache. Other threads' caches are the user's responsibility.
+ * Before an arena is reset or destroyed: completes the frees that this thread and all others
+ * deferred during a fork, and empties this thread's own cache. Other threads' caches are the user's
+ * responsibility.
  */
 static void
 settle_own_frees(void) {
@@ -178,7 +180,7 @@ set_oversize_threshold(const ctl_call_t *call, const void *in) {
 	return arena == NULL ? EFAULT : 0;
 }
 
-/* Leaves about decay are of dirty pages, with CTL_ARG(true), or of muzzy ones. Milliseconds. */
+/* Leaves about decay: CTL_ARG(true) means dirty pages, CTL_ARG(false) muzzy ones. Milliseconds. */
 static int
 get_decay_ms(const ctl_call_t *call, ctl_value_t *out) {
 	arena_t *arena = arena_of(call);
@@ -260,8 +262,9 @@ set_dss(const ctl_call_t *call, const void *in) {
 }
 
 /*
- * Reads and sets an arena's name. oldp and newp each point to a char *: to read, that of a buffer
- * of ARENA_NAME_LEN bytes, which is filled; to write, that of the new name.
+ * Reads and sets an arena's name. oldp and newp each point to a char *. That at oldp points to a
+ * buffer of ARENA_NAME_LEN bytes, which is filled; that at newp points to the new name. The name is
+ * read before it is set.
  */
 static int
 raw_name(const ctl_call_t *call, ctl_value_t *out) {
@@ -343,7 +346,7 @@ const ctl_node_t ctl_dir_arena = CTL_NODE_NUMBERED("arena", arena_proto, has_are
 
 /* ------------------------------------------------------------------ arenas: facts */
 
-/* The members are leaves of arenas.*; sizes are in bytes. */
+/* The members are leaves of arenas.*. The first four are sizes in bytes, the others are counts. */
 typedef struct {
 	size_t quantum;
 	size_t page;
@@ -510,7 +513,11 @@ raw_lookup(const ctl_call_t *call, ctl_value_t *out) {
 	if (elem == 0 || elem_state(elem) != extent_state_active) {
 		return EINVAL;
 	}
-	/* For a sampled object this is the arena to which its memory is counted. */
+	/*
+	 * Only the state of the extent is looked at, so a free region of a slab has an index too. A
+	 * sampled object of a small class lies in a hidden arena; the answer is the arena whose
+	 * statistics include that one: arena 0 for all automatic arenas.
+	 */
 	unsigned ind = arena_ind_visible(elem_edata(elem)->arena_ind);
 	return ctl_reply(call, &ind, sizeof(ind));
 }

@@ -1,8 +1,9 @@
 /*
  * The directory prof.*: the profiler's switches, dumps, log, sessions, thresholds and statistics.
  * Most leaves call one function of the profiler, which does its own checks and locking. Leaves that
- * may take long, such as those that write files, are flagged CTL_OUTSIDE, because nothing inside
- * the gate may. No state and no lock here. Called by ctl.c through the tree of nodes.
+ * may take long, such as those that write files, are flagged CTL_OUTSIDE: a fork waits for the
+ * threads inside the gate, so nothing inside it may take long. No state and no lock here. Called by
+ * ctl.c through the tree of nodes.
  */
 #include "ctl/ctl_rooms.h"
 #include "imalloc.h"
@@ -58,8 +59,9 @@ set_reset(const ctl_call_t *call, const void *in) {
 }
 
 /*
- * Completes the frees that threads deferred while another one forked, so that each is recorded on
- * its side of a log's start or end. A hook may have entered the gate already.
+ * Completes the frees that this thread and others deferred while another one forked, so that each
+ * is recorded in the log if it came after the log's start and before its end. A hook may have
+ * entered the gate already; entering it again only counts the level.
  */
 static void
 settle_own_frees(void) {

@@ -1,10 +1,11 @@
 /*
- * Collects statistics: arena by arena into a struct for each, adding them up on the way.
- * Memory comes from meta_alloc() and is kept for the next snapshot. The counters of all destroyed
- * arenas are added up in one struct. Invariant: merged is the sum of the arenas that were there at
- * the last refresh. snapshot_mutex protects everything here but has_destroyed, which is atomic.
- * Called by the leaves of epoch and stats.* (ctl_tree.c, ctl_stats.c), by stats.c, and by
- * ctl_arena.c when an arena is destroyed.
+ * Collects statistics: arena by arena into a struct for each, adding them up on the way. Memory
+ * comes from meta_alloc() and is kept for the next snapshot. The counters of all destroyed arenas
+ * are added up in one struct. Invariant: merged is the sum of the arenas that were there when the
+ * snapshot was last taken. snapshot_mutex protects everything here but has_destroyed, which is
+ * atomic; ctl.c holds it also for leaves flagged CTL_LOCKED, such as the names of arenas. Called by
+ * the leaves of epoch and stats.* (ctl_tree.c, ctl_stats.c), by stats.c, and by ctl_arena.c when an
+ * arena is destroyed.
  */
 #include "ctl/ctl_snapshot.h"
 
@@ -94,7 +95,9 @@ add_hpa_counters(hpa_stats_t *to, const hpa_stats_t *from) {
 
 /*
  * Adds the members that are kept of a destroyed arena: all but those of ARENA_STATS_SUM_FIELDS and
- * those that add_hpa() adds. Those tell what an arena has now. Of uptime_ns the maximum is kept.
+ * those that add_hpa() adds. These tell what an arena has now. Some of the members that are added
+ * tell that too (curregs, curslabs, the counts of extents); they are 0 in a destroyed arena. Of
+ * uptime_ns the maximum is kept.
  */
 static void
 add_counters(arena_stats_t *to, const arena_stats_t *from) {
@@ -128,7 +131,7 @@ add_arena(arena_stats_t *to, const arena_stats_t *from) {
 
 /* ------------------------------------------------------------------ gathering */
 
-/* Fills in *to from the arena as it is now. */
+/* Fills in *to from the arena and its hidden one (arena_stats_merge), as they are now. */
 static void
 take_arena(snapshot_arena_t *to, arena_t *arena) {
 	mutex_assert_owner(&snapshot_mutex);
@@ -157,7 +160,7 @@ forget_arena(snapshot_arena_t **slot) {
 	*slot = NULL;
 }
 
-/* Copies the counters of the locks that belong to no arena. The result is 0; nothing uses it. */
+/* Copies the counters of the locks that belong to no arena. Always returns 0. */
 static int
 take_mutexes(mutex_prof_data_t *to, const background_thread_stats_t *bg) {
 	static const struct {
@@ -268,7 +271,10 @@ take_arenas(snapshot_t *s) {
 	}
 }
 
-/* Collects everything into s. 0, or EAGAIN: what s had is unchanged; some arenas may be added. */
+/*
+ * Collects everything into s. 0, or EAGAIN: what s had is unchanged, but some arenas that are new
+ * may have their structs already.
+ */
 static int
 snapshot_take_locked(snapshot_t *s) {
 	mutex_assert_owner(&snapshot_mutex);
@@ -306,7 +312,7 @@ copy_arena(snapshot_arena_t **to, const snapshot_arena_t *from) {
 	return 0;
 }
 
-/* Copies the shared snapshot; 0, or EAGAIN and then parts of s may be old. */
+/* Copies the shared snapshot. 0, or EAGAIN: then s has new parts and old ones. */
 static int
 snapshot_copy_locked(snapshot_t *s) {
 	mutex_assert_owner(&snapshot_mutex);
@@ -321,7 +327,10 @@ snapshot_copy_locked(snapshot_t *s) {
 	s->narenas = from->narenas;
 	s->global = from->global;
 	*s->merged = *from->merged;
-	/* Without memory for the destroyed arenas the copy has none (NULL); a report can do so too. */
+	/*
+	 * That there is no memory for the destroyed arenas is no error: s then has none (NULL), and a
+	 * report is of use without them.
+	 */
 	(void)copy_arena(&s->destroyed, snapshots.destroyed);
 	return 0;
 }
@@ -406,6 +415,7 @@ snapshot_arena_locked(unsigned ind) {
 	return to;
 }
 
+/* arena_mutexes_reset() includes the hidden arena. */
 void
 snapshot_mutexes_reset_locked(void) {
 	mutex_assert_owner(&snapshot_mutex);
@@ -437,8 +447,10 @@ snapshot_destroyed_locked(void) {
 }
 
 /*
- * Adds an arena's counters to those of the destroyed arenas; scratch receives its statistics. The
- * arena was emptied before (arenas_destroy), so nothing of its classes counts as in use.
+ * Adds an arena's counters to those of the destroyed arenas; scratch receives its statistics. All
+ * objects of the arena were freed and its pages given back before (arenas_destroy), so nothing of
+ * it counts as in use or unused. The table of arenas has it and its hidden one no more, so
+ * take_arena() does not find the hidden one, which is added by a call of its own.
  */
 static void
 add_destroyed_locked(arena_t *arena, snapshot_arena_t *scratch) {
