@@ -1,10 +1,11 @@
 /*
  * Maps blocks of metadata, hands out their bytes, and counts the touched pages; base.h has the
  * contract. A request is served from the newest block; if it does not fit, a new block is mapped,
- * and the rest of the old one stays unused. Block sizes double from 64 KiB to 2 MiB, so a process
- * with one thread maps little. A base's mutex protects its cursor, blocks and counters; functions
- * whose names end in _locked are called with it held, or for a base that no other thread knows.
- * Called by arena, edata_cache, freepool, hpa, background_thread and tcache_set.
+ * and the rest of the old one stays unused. The first block of a base has 64 KiB and each further
+ * one twice as much, up to 2 MiB, so an arena that needs little metadata maps little. A base's
+ * mutex protects its cursor, blocks and counters; functions whose names end in _locked are called
+ * with it held, or for a base that no other thread knows. Called by arena, edata_cache, freepool,
+ * hpa, background_thread and tcache_set.
  */
 #include "meta/base.h"
 
@@ -14,12 +15,11 @@
 #include "util/assert.h"
 #include "util/bits.h"
 
-/*
- * Bytes of a base's first block; the greatest size to which blocks double; least alignment of a
- * piece in bytes.
- */
+/* Bytes of a base's first block. */
 #define BASE_BLOCK_MIN ((size_t)64 << 10)
+/* The size in bytes at which blocks stop to double; a request that needs more gets a longer one. */
 #define BASE_BLOCK_MAX ((size_t)2 << 20)
+/* Least alignment of what is handed out, in bytes. */
 #define BASE_ALIGN_MIN ((size_t)16)
 
 /* The header at the start of a block. */
@@ -102,7 +102,10 @@ base_block_map(const base_pages_t *pages, size_t size, size_t alignment, size_t 
 	return block;
 }
 
-/* Counts bytes of the newest block, a multiple of base_t.unit, that are used for the first time. */
+/*
+ * Counts bytes of the newest block as touched, which are used for the first time. `bytes` is a
+ * multiple of base_t.unit.
+ */
 static void
 base_touched_locked(base_t *base, size_t bytes) {
 	base->stats.resident += bytes;
@@ -125,9 +128,11 @@ base_block_adopt_locked(base_t *base, base_block_t *block, size_t unit) {
 }
 
 /*
- * Counts the pages of the newest block up to `to` as touched, if they were not. Populates as many
- * bytes as base_ahead() says at once, if that covers these pages; with is_whole (they will be used
- * whole) at least these pages.
+ * Counts the pages of the newest block up to `to` as touched, if they were not. May populate pages
+ * by one call of the hook before that: the number of bytes that base_ahead() says, if they reach
+ * `to`; with is_whole (the caller will use all of the bytes) as many as reach `to`, if base_ahead()
+ * says fewer but not 0. These pages count as touched too. Nothing is populated if that is a page or
+ * less.
  */
 static void
 base_reach_locked(base_t *base, char *to, bool is_whole) {
@@ -183,7 +188,7 @@ base_alloc_locked(base_t *base, size_t size, size_t alignment, bool is_whole) {
 	return p;
 }
 
-/* base_alloc(); edata: how many of the bytes are for descriptors, all or 0. */
+/* Does base_alloc(). edata: bytes of extent descriptors in it, which is size or 0. */
 static void *
 base_alloc_counted(base_t *base, size_t size, size_t alignment, size_t edata) {
 	alignment = max_zu(alignment, BASE_ALIGN_MIN);
