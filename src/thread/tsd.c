@@ -1,11 +1,12 @@
 /*
  * Creation, recall and end of a thread's data (tsd.h).
  *
- * Invariant: tls->tsd is set from tsd_make() to tsd_cleanup(), and the gate's list has the thread
- * for the same time. The fast path is open while tls->cache points at the bins of the thread's
- * cache, and closed while it points at the boot block. Locks: that of the gate's list, and the
- * arena's list of caches. Called by imalloc.c and irealloc.c (slow paths), by libc at the end of a
- * thread, at heartbeats, by tcache_set.c, mallctl, jemalloc_init.c and jemalloc_fork.c.
+ * Invariant: tls->tsd is set from tsd_make() to tsd_cleanup(). The gate's list gets the thread just
+ * before tls->tsd is set and loses it just before tls->tsd is cleared. The fast path is open while
+ * tls->cache points at the bins of the thread's cache, and closed while it points at the boot
+ * block. Locks: that of the gate's list, and the arena's list of caches. Called by imalloc.c and
+ * irealloc.c (slow paths), by libc at the end of a thread, at heartbeats, by tcache_set.c, mallctl,
+ * jemalloc_init.c and jemalloc_fork.c.
  */
 #include "thread/tsd.h"
 
@@ -43,8 +44,9 @@ static void tsd_cleanup(void *arg);
 
 /*
  * An extent hook of the user may allocate while its thread is in the middle of an operation. Until
- * tsd_hook_end() the thread is served without its tsd and cache, and tls_s.inside is raised.
- * Returns the previous state, for tsd_hook_end(); hooks may nest.
+ * tsd_hook_end() the thread is served without its tsd and cache, because its state says so
+ * (tls->tsd stays set), and tls_s.inside is raised. Returns the previous state, for tsd_hook_end();
+ * hooks may nest.
  */
 static uint32_t
 tsd_hook_begin(void) {
@@ -109,9 +111,10 @@ tsd_fast_path_update(tsd_t *tsd) {
 }
 
 /*
- * Whether the thread may handle a recall now. Not in a nested operation, and not after a countdown
- * has ended whose sample is not recorded yet: new distances would lose that sample, or weigh it by
- * another rate. The recall, and with it the closed fast path, then stays until the next request.
+ * Whether the thread may handle a recall now. Not in a nested operation. Not while a sample is due
+ * that is not recorded yet (a countdown has ended): new distances would lose the sample, or weigh
+ * it by another rate. The recall then stays until the next request, and the fast path stays closed
+ * so long.
  */
 static bool
 tsd_may_look(const tsd_t *tsd) {
@@ -204,7 +207,7 @@ tsd_make(struct tls_s *t) {
 	assert(t == tls_get() && t->state == tsd_state_fresh);
 	t->state = tsd_state_making;
 	while (gate_has_absent() && tsd_try_end_absent()) {
-		/* So that this thread gets an arena that no other thread of this process uses. */
+		/* Absent threads still hold arenas; without them there is a free one for this thread. */
 	}
 	tsd_t *tsd = tsd_new(t);
 	if (tsd == NULL) {
@@ -306,8 +309,9 @@ tsd_give_back(tsd_t *tsd) {
 }
 
 /*
- * The thread was outside the gate when the process forked, so its cache is as between two calls.
- * Its profiler's record was ended at the fork.
+ * Ends an absent thread: one of the process that forked, which does not exist in this child. It was
+ * outside the gate when the process forked, so its cache is as between two calls. Its profiler's
+ * record was ended at the fork.
  */
 bool
 tsd_try_end_absent(void) {
@@ -359,9 +363,9 @@ tsd_cleanup(void *arg) {
 
 /*
  * Gives a forked child a new seed and new distances, so that children that do the same do not
- * sample the same objects. The seed comes from the time and from the parent's seed, which each fork
- * changes (tsd_postfork_parent), because the parent may have forbidden system calls to its
- * children.
+ * sample the same objects. The seed comes from the time and the parent's seed, and not from the
+ * system, because the parent may have forbidden system calls to its children. The parent's seed
+ * changes at each fork (tsd_postfork_parent), so two children get different ones.
  */
 static void
 tsd_reseed(tsd_t *mine) {
@@ -391,10 +395,6 @@ tsd_postfork_child(void) {
 	}
 }
 
-/*
- * Pushes into the cache are not counted. Each byte that was filled or pushed is still cached or was
- * popped or flushed, so pushed = cached + popped + flushed - filled.
- */
 uint64_t
 tsd_allocated(tsd_t *tsd) {
 	if (tsd->tcache != NULL) {
@@ -403,6 +403,10 @@ tsd_allocated(tsd_t *tsd) {
 	return tsd->popped + tsd->direct_alloc;
 }
 
+/*
+ * Pushes into the cache are frees, but are not counted. Each byte that was filled or pushed is
+ * still cached or was popped or flushed, so pushed = cached + popped + flushed - filled.
+ */
 uint64_t
 tsd_deallocated(tsd_t *tsd) {
 	uint64_t cached = 0;

@@ -1,8 +1,10 @@
 /*
  * The fields of a thread's data; tsd.h has the functions that create, find and end it. Only the
- * thread itself uses its tsd, without a lock, apart from `claim` and, while that says so, the cache
- * (thread/claim.h); statistics read how much is in the cache. Used by thread/, malloc and free,
- * mallctl and the profiler.
+ * thread itself uses its tsd, without a lock, except that: threads that are registered or end
+ * change the links in `gate` of others, under the lock of the gate's list; another thread may
+ * change `claim`, and take objects of the cache while `claim` says so (thread/claim.h); statistics
+ * read how much is in the cache; a forked child ends the tsd of threads that do not exist there
+ * (tsd_try_end_absent). Used by thread/, malloc and free, mallctl and the profiler.
  */
 #ifndef THREAD_TSD_TYPES_H
 #define THREAD_TSD_TYPES_H
@@ -43,48 +45,57 @@ struct tsd_s {
 	bool is_cached;               /* has a cache, or gets one after a few operations */
 	uint8_t n_uncached;           /* slow operations without a cache so far */
 	arena_t *arena;               /* the one to which the thread is bound */
-	/* the fewest bytes that this arena had mapped since the thread last looked for another one */
+	/*
+	 * the lowest number of bytes that this arena had mapped since the thread last looked for
+	 * another one
+	 */
 	size_t arena_mapped;
-	bool is_arena_known;          /* the program has read or written thread.arena */
+	/* the program has read or written thread.arena: the thread does not go to a vacant arena */
+	bool is_arena_known;
 	uint32_t n_cache_ends;        /* caches that the thread has deleted, explicit ones included */
 	/* the explicit cache that the request or free under way names: no extent hook may empty it */
 	const struct tcache_s *named;
 	bool is_slow;                 /* the fast path stays closed for this thread */
 	uint8_t shard_seed;           /* chooses the bin of a class with several shards */
-	unsigned gc_next;             /* index of the bin that upkeep of the cache examined last */
+	unsigned gc_next;             /* bin that upkeep of the cache examined last; next is 1 more */
 	uint64_t gc_ns;               /* beat_ns when upkeep last ran */
 	size_t tcache_max;            /* largest size in bytes that this thread caches */
 	uint64_t prng;                /* state of the random numbers for distances to samples */
 	uint64_t popped;              /* bytes popped from the cache, up to the last fold of each bin */
-	uint64_t filled;              /* bytes moved from arenas to the cache, and those of samples */
+	uint64_t filled;              /* bytes moved from arenas to the cache; samples count so too */
 	uint64_t flushed;             /* bytes that flushes moved from the cache to arenas */
 	uint64_t direct_alloc;        /* bytes allocated past the thread's own cache */
 	uint64_t direct_dalloc;       /* bytes freed past it, also before the thread had a tsd */
 	/*
-	 * Exact copies of thread.allocated and thread.deallocated, whose addresses the user has;
-	 * valid once is_counted.
+	 * Exact counts of allocated and freed bytes. The program has their addresses (thread.allocatedp
+	 * and thread.deallocatedp). Valid once is_counted.
 	 */
 	bool is_counted;
 	uint64_t counted_alloc;
 	uint64_t counted_dalloc;
-	/* mean bytes between samples, 0: none; with it distances are drawn and samples weighed */
+	/* mean bytes between samples, 0: none; distances are drawn and samples are weighed by it */
 	uint64_t sample_interval;
-	uint64_t sample_gap;          /* bytes past the cache until a sample is due */
+	uint64_t sample_gap;          /* bytes until a sample is due, of requests not from the cache */
 	uint32_t n_direct;            /* requests that thread_event_try_pass() may still pass */
 	/* thread_event_is_strict at the last recall */
 	bool is_strict;
 	uint64_t event_bytes;         /* bytes allocated since the last heartbeat, as counted so far */
-	/* distance of heartbeats in bytes; a running countdown keeps that with which it started */
+	/* bytes between two heartbeats; a countdown that runs keeps the number with which it started */
 	uint64_t beat_bytes;
 	uint64_t beat_ns;             /* monotonic time of the last heartbeat; 0: none yet */
-	/* bytes of small objects that left full stacks since beat_ns or thread_event_freed_much() */
+	/*
+	 * bytes of small objects that left full stacks since the later of beat_ns and the last
+	 * thread_event_freed_much()
+	 */
 	uint64_t small_freed;
 	/* beat_ns when the thread last counted a beat for the profiler's clients outside */
 	uint64_t beat_told_ns;
-	bool has_peak_reset;          /* large objects are fetched one by one, see peak.c */
+	/* the thread measures its peak: large objects are fetched one by one, see peak.c */
+	bool has_peak_reset;
 	uint64_t peak_base;           /* net use at the last reset of thread.peak, bytes */
 	uint64_t peak_max;            /* greatest net use above peak_base so far, bytes */
-	uint64_t peak_bound;          /* tsd_held() when peak_note() last updated peak_max; 0: never */
+	/* tsd_held() when peak_note() last updated peak_max (next when it is clearly more); 0: never */
+	uint64_t peak_bound;
 	void *prof;                   /* the profiler's record, a prof_tdata_t */
 	quarantine_t *quarantine;     /* NULL: none yet */
 	user_mark_t user_marks[USER_EVENTS_MAX];

@@ -1,10 +1,10 @@
 /*
  * The user's thread events: a table of four, and the marks of each thread (user_event.h). A mark is
- * the count of bytes at which the next call is due; a heartbeat compares the counts of its thread
- * with the marks and calls the user's function.
+ * the count of bytes at which the user's function is to be called next; a heartbeat compares the
+ * counts of its thread with the marks and calls the function.
  *
- * Invariant: an entry does not change after the count includes it. Locks: `user_event`, a leaf, for
- * adding; heartbeats read without it. Called by ctl_experimental.c and at heartbeats.
+ * Invariant: once `count` includes an entry, the entry does not change. Locks: `user_event`, a
+ * leaf, for adding; heartbeats read without it. Called by ctl_experimental.c and at heartbeats.
  */
 #include "thread/user_event.h"
 
@@ -55,8 +55,8 @@ user_event_add(const user_event_t *event) {
 }
 
 /*
- * If the count has reached the mark, sets the mark an interval beyond the count and returns true.
- * The first call only sets the mark.
+ * If the count has reached the mark, sets the mark an interval beyond the count and returns true. A
+ * mark of 0 is not set yet: it is only set, and the result is false.
  */
 static bool
 mark_try_pass(uint64_t *mark, uint64_t count, uint64_t interval) {
@@ -69,7 +69,11 @@ mark_try_pass(uint64_t *mark, uint64_t count, uint64_t interval) {
 	return !is_first;
 }
 
-/* The user's function may do anything, including waiting, so it is called outside the gate. */
+/*
+ * The user's function may do anything, including waiting, so it is called outside the gate. The
+ * heartbeat keeps tls_s.inside raised: what the function allocates is counted, but causes no sample
+ * and no heartbeat, so calls do not nest.
+ */
 static void
 call(const user_event_t *event, bool is_alloc, uint64_t allocated, uint64_t deallocated) {
 	struct tls_s *t = tls_get();

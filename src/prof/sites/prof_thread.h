@@ -23,20 +23,21 @@ prof_tdata(tsd_t *tsd) {
 }
 
 /*
- * Called when a thread ends, through the list that jemalloc_init gives to tsd; the record stays as
- * long as a count refers to it.
+ * Called when a thread ends, through tsd_cleanups (thread/tsd.h), which jemalloc_init.c sets. The
+ * record stays as long as a prof_cnt_t (the count of one site in one thread) refers to it.
  */
 void prof_thread_cleanup(tsd_t *tsd);
 
 /*
  * thread.prof.active and thread.prof.name. Until the profiler is booted, reads return false or ""
- * and writes ENOENT. A name with other than printable ASCII characters and tabs, or NULL, is
- * EINVAL; a longer one than PROF_THREAD_NAME_MAX - 1 bytes is cut; with prof_sys_thread_name a
- * write is ENOENT. The name that is returned is the text in the record, which a later write
- * changes.
+ * and writes ENOENT. A name may have printable ASCII characters and tabs; any other character is
+ * EINVAL, and so is NULL. A name longer than PROF_THREAD_NAME_MAX - 1 bytes is cut. With
+ * prof_sys_thread_name a write of a name is ENOENT. prof_thread_name_get() returns no copy but the
+ * text in the record, which a later write changes. No memory for the record, or no tsd, is EAGAIN
+ * for `active` and ENOMEM for the name.
  */
 bool prof_thread_active_get(tsd_t *tsd);
-int prof_thread_active_set(tsd_t *tsd, bool active);	/* 0, ENOENT, or EAGAIN without memory */
+int prof_thread_active_set(tsd_t *tsd, bool active);	/* 0, ENOENT or EAGAIN */
 const char *prof_thread_name_get(tsd_t *tsd);		/* "" if it has none */
 int prof_thread_name_set(tsd_t *tsd, const char *name);	/* 0, EINVAL, ENOENT or ENOMEM */
 /* Copies the system's present name of the calling thread, for prof_sys_thread_name. */
