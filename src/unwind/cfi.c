@@ -4,9 +4,11 @@
  * contains a small program; running both up to an address leaves the unwind row of that address:
  * how to compute the canonical frame address (CFA), and where the caller's frame pointer and the
  * return address are. The FDE is found by binary search in .eh_frame_hdr. Invariant: reading stays
- * inside the lengths that the records state, and anything unknown ends in ENOTSUP, never in a
- * guessed row. No lock, no allocation, no state between calls, because a walk over a stack may
- * begin anywhere in the program. Called by unwind_rows.c, unwind_step.c and frame_scan.c.
+ * inside the lengths that the records and the table of .eh_frame_hdr state; only cfi_read_record()
+ * checks that these are true. Anything unknown in a record ends in ENOTSUP, never in a guessed row,
+ * and another form of the table in ENOENT. No lock, no allocation, no state between calls, because
+ * a walk over a stack may begin anywhere in the program. Called by unwind_rows.c, unwind_step.c and
+ * frame_scan.c.
  */
 #include "unwind/cfi.h"
 
@@ -14,8 +16,8 @@
 #include "util/assert.h"
 
 /*
- * DWARF's numbers of the frame pointer, the stack pointer and the program counter. For a processor
- * without a walk of ours, numbers that occur in no table.
+ * DWARF's numbers of the frame pointer, the stack pointer and the program counter. On a processor
+ * where no walk uses this file: numbers that no table contains.
  */
 #if defined(__x86_64__)
 enum { REG_FP = 6, REG_SP = 7, REG_PC = 16 };
@@ -124,7 +126,7 @@ enum {
 	OP_LT = 0x2d,
 	OP_NE = 0x2e
 };
-/* Values that the stack of an expression can hold; that of the linkage table (PLT) needs 3. */
+/* Values that the stack of an expression can hold; that for the linkage table (PLT) needs 3. */
 #define EVAL_DEPTH 8
 
 /*
@@ -153,7 +155,8 @@ struct state {
 	uint64_t cfa_reg;       /* DWARF's number of the register from which the CFA is computed */
 	int64_t cfa_off;        /* bytes */
 	bool is_cfa_deref;      /* CFA = *(register + cfa_off) */
-	bool is_cfa_bad;        /* the CFA is an expression other than fp + off and *(fp + off) */
+	/* the CFA is an expression other than fp + off and *(fp + off), left to cfi_eval() */
+	bool is_cfa_bad;
 	struct cursor cfa_expr; /* that expression, if is_cfa_bad */
 	struct cfi_rule_s fp;   /* where the caller's frame pointer is */
 	struct cfi_rule_s ra;   /* where the return address is */
@@ -173,7 +176,10 @@ struct machine {
 	bool is_bad;      /* an instruction was not supported */
 };
 
-/* Reads n bytes as a little-endian number; 0, is_bad and the end if they are not there. */
+/*
+ * Reads n bytes as a little-endian number. If fewer are left: returns 0, sets is_bad and moves to
+ * the end.
+ */
 static uint64_t
 read_bytes(struct cursor *c, size_t n) {
 	uint64_t v = 0;
@@ -654,7 +660,10 @@ run_one(struct machine *m, struct cursor *c) {
 	}
 }
 
-/* Runs a program until it ends or its next rules apply only above m->target. 0 or ENOTSUP. */
+/*
+ * Runs a program to its end, or until loc is above m->target: what follows then holds only for
+ * higher addresses. 0 or ENOTSUP.
+ */
 static int
 run(struct machine *m, struct cursor c) {
 	while (c.p < c.end) {
@@ -673,7 +682,10 @@ run(struct machine *m, struct cursor c) {
 	return 0;
 }
 
-/* Makes the row of the rules s. 0, or ENOTSUP if it is useless: no CFA, but a caller. */
+/*
+ * Makes the row of the rules s. 0, or ENOTSUP: the frame has a caller, but its CFA is not
+ * supported. (Without a caller the row is of use without a CFA.)
+ */
 static int
 row_of_state(const struct cie *cie, const struct state *s, struct cfi_row_s *row) {
 	row->cfa_off = s->cfa_off;
@@ -729,7 +741,10 @@ cfi_row_of_fde(const unsigned char *fde, uintptr_t pc, struct cfi_row_s *row) {
 	return err != 0 ? err : row_of_state(&cie, &m.now, row);
 }
 
-/* The end of the record at p; NULL: behind `end`, or fewer than 12 bytes are left from p to it. */
+/*
+ * The end of the record at p. NULL: the end is behind `end`, the length is 0 or that of a record of
+ * more than 4 GiB, or fewer than 12 bytes are left between p and `end`; no CIE or FDE is shorter.
+ */
 static const unsigned char *
 record_end(const unsigned char *p, const unsigned char *end) {
 	size_t left = (size_t)(end - p);
@@ -827,8 +842,8 @@ eval_register(struct eval *e, unsigned reg) {
 }
 
 /*
- * Replaces the address on top of the stack by the word there. is_bad if the word overlaps [dead,
- * dead_end) or the kernel says that it cannot be read.
+ * Replaces the address on top of the stack by the word at that address. is_bad if the word overlaps
+ * [dead, dead_end) or the kernel says that it cannot be read.
  */
 static NO_SANITIZE_ADDRESS void
 eval_deref(struct eval *e) {

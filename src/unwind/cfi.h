@@ -13,7 +13,8 @@
 
 /* How the CFA is computed. */
 typedef enum {
-	cfi_cfa_bad,        /* not supported: ENOTSUP, except in the row of the outermost frame */
+	/* not supported: ENOTSUP; no error in the row of an outermost frame, which needs no CFA */
+	cfi_cfa_bad,
 	cfi_cfa_sp,         /* CFA = sp + cfa_off */
 	cfi_cfa_fp,         /* CFA = fp + cfa_off */
 	cfi_cfa_deref_fp,   /* CFA = *(fp + cfa_off) */
@@ -26,7 +27,7 @@ typedef enum {
 	cfi_reg_same,   /* the register still has it */
 	cfi_reg_at_cfa, /* saved at CFA + off */
 	cfi_reg_at_fp,  /* saved at fp + off */
-	/* the caller has no value; if the register is the return address: there is no caller */
+	/* the register has no value in the caller; of the return address: there is no caller */
 	cfi_reg_undefined,
 	cfi_reg_bad /* not supported: the row is made, but a walk cannot use this register */
 } cfi_reg_t;
@@ -52,7 +53,7 @@ struct cfi_row_s {
 	size_t expr_len;
 };
 
-/* What cfi_eval() needs: the registers that an expression may use, and memory it may not read. */
+/* What cfi_eval() needs: the registers that an expression may use, and memory it must not read. */
 struct cfi_regs_s {
 	uintptr_t pc;
 	uintptr_t sp;
@@ -62,7 +63,7 @@ struct cfi_regs_s {
 	uintptr_t dead_end;
 };
 
-/* Least size of an .eh_frame_hdr in bytes, without its table. */
+/* Least size in bytes of an .eh_frame_hdr with fields of 4 bytes, without its table. */
 #define CFI_HDR_BYTES 12
 
 /*
@@ -91,11 +92,11 @@ typedef enum {
 } cfi_record_t;
 
 /*
- * Reads one record at *p of an .eh_frame that begins at `begin` and ends at `end` or before; all
- * bytes up to `end` are readable. Moves *p behind the record, also behind a bad one; if its end is
- * not found at or before `end`, *p stays. If the result is cfi_record_fde, *start is the address of
- * its function and *size the bytes of that; else they mean nothing. The CIE of an FDE must lie
- * between `begin` and the FDE.
+ * Reads one record at *p of an .eh_frame that begins at `begin`. Its length need not be known: its
+ * end is not behind `end`, and all bytes up to `end` are readable. Moves *p behind the record, also
+ * behind a bad one; if the record's end is not found at or before `end`, *p stays. If the result is
+ * cfi_record_fde, *start is the address of its function and *size the bytes of the function; else
+ * they mean nothing. The CIE of an FDE must lie between `begin` and the FDE.
  */
 cfi_record_t cfi_read_record(const unsigned char *begin, const unsigned char **p,
     const unsigned char *end, uintptr_t *start, uintptr_t *size);

@@ -1,9 +1,10 @@
 /*
  * Reads machine code: calls, their targets, and the instructions that set a frame pointer (code.h).
- * Invariant: only bytes that the kernel has confirmed as readable are read. The bytes may be data,
- * or may begin inside an instruction, so what is found proves nothing; it only makes a wrong step
- * unlikely. The bytes before a return address are confirmed by code_is_call_in_object(), which the
- * caller of code_keeps_frame() has called for it. No lock, no state. Called by unwind_step.c.
+ * Invariant: only bytes are read that the kernel has confirmed as readable; one confirmed byte
+ * stands for its whole page. The bytes may be data, or may begin inside an instruction, so what is
+ * found proves nothing; it only makes a wrong step unlikely. The bytes before a return address ra
+ * are confirmed by code_is_call_in_object(ra): the caller of code_keeps_frame(pc, ra) has called
+ * that before. No lock, no state. Called by unwind_step.c.
  */
 #include "unwind/code.h"
 
@@ -16,13 +17,14 @@
 /* The instruction that sets a function's frame pointer is searched in so many bytes before pc. */
 #define FUNCTION_MAX (ZU(16) << 10)
 /*
- * Bytes from the begin of a function in which it must set its frame pointer. find_setting() has so
- * many bytes before the place that it looks at confirmed too, more than sets_frame() reads.
+ * Bytes from the begin of a function in which it must set its frame pointer, if the call names the
+ * function. find_setting() also keeps so many bytes in front of the place that it looks at
+ * confirmed, where they can be read; sets_frame() looks back by less.
  */
 #define BEGIN_MAX 64u
 /* Bytes of the longest instruction that calls. */
 #define CALL_MAX 7
-/* Most bytes that are read of a stub that leads to a function of another object; all confirmed. */
+/* Greatest number of bytes that are read of a stub (it jumps to a function of another object). */
 #define STUB_MAX 12
 
 #if defined(__x86_64__)
@@ -60,7 +62,10 @@ is_after_call(uintptr_t ra) {
 	return false;
 }
 
-/* The function to which a stub of the linkage table at `at` jumps; `at` itself if it is none. */
+/*
+ * If a stub of the linkage table is at `at`: the function to which it jumps, which is in a slot
+ * that the loader fills at the first call at the latest; otherwise `at`.
+ */
 static NO_SANITIZE_ADDRESS uintptr_t
 follow_stub(uintptr_t at) {
 	if (at == 0 || !sys_is_readable((const void *)at, STUB_MAX)) {
@@ -175,9 +180,9 @@ code_is_call_in_object(uintptr_t ra) {
 }
 
 /*
- * The nearest place before pc where a frame pointer is set; 0: there is none, or a function seems
- * to end between the two (ends_frame()). That end may be an early return of the same function: then
- * a caller is lost, which is better than a wrong one.
+ * The nearest place before pc where a frame pointer is set. 0: there is none, or a function seems
+ * to end between that place and pc (ends_frame()). That end may be an early return of the same
+ * function: then a caller is lost, which is better than a wrong one.
  */
 static uintptr_t
 find_setting(uintptr_t pc) {
@@ -187,7 +192,10 @@ find_setting(uintptr_t pc) {
 		return 0;
 	}
 	for (uintptr_t p = align_down(pc - SETS_BYTES, SETS_STEP); p > limit; p -= SETS_STEP) {
-		/* The page before is confirmed ahead of p, because sets_frame() looks back by 16 bytes. */
+		/*
+		 * The page before lo is confirmed before p is close to lo, because sets_frame() looks back
+		 * by 16 bytes. If it cannot be read, the search ends at lo.
+		 */
 		if (p < lo + BEGIN_MAX && lo > limit && sys_is_readable((const void *)(lo - 1), 1)) {
 			lo -= os_page_size;
 		}

@@ -61,9 +61,9 @@ struct unwind_where_s {
 
 /*
  * The registers of a frame, and the addresses from which its return address and frame pointer were
- * read. ra_at is NOT_READ if a row alone does not tell it, and has the flag RA_AT_SIGNED if the
- * word there is signed (both unwind_step.h). fp_at is 0 if the frame pointer is that of the frame
- * below.
+ * read. ra_at is NOT_READ if the return address was not found by a row alone, and has the flag
+ * RA_AT_SIGNED if the word there is signed (both unwind_step.h). fp_at is 0 if the frame pointer is
+ * the same as in the frame that this one called.
  */
 struct unwind_mark_s {
 	uintptr_t sp;
@@ -72,7 +72,10 @@ struct unwind_mark_s {
 	uintptr_t fp_at;
 };
 
-/* Two words that the last walk read, and their addresses; compared at once. */
+/*
+ * Two words that the last walk read, and their addresses. The next walk compares both with what is
+ * there now, in one operation.
+ */
 typedef uint64_t unwind_words_t __attribute__((vector_size(16)));
 struct unwind_check_s {
 	uintptr_t at[2];
@@ -81,8 +84,8 @@ struct unwind_check_s {
 
 /*
  * State that a thread keeps from walk to walk, to continue with frames that are unchanged. All 0 at
- * first. It belongs to one array of frames, which only walks may write unless unwind_memo_forget()
- * is called.
+ * first. It belongs to one array of frames. If anything but a walk writes that array,
+ * unwind_memo_forget() must be called.
  */
 struct unwind_memo_s {
 	/* the thread's own stack: start of the lowest page that a walk used, and end; 0: not known */
@@ -95,12 +98,15 @@ struct unwind_memo_s {
 	uintptr_t tried_hi;
 	uint64_t salt; /* of the generation of rows with which the marks were made (unwind_rows.salt) */
 	unsigned room;  /* marks that there is memory for, at most the elements of the frames' array */
-	unsigned known; /* marks [known, room) are those of the last walk; room: none is valid */
+	unsigned known; /* marks [known, room) are those of the last walk; none if known is room */
 	unsigned first; /* index in the frames' array at which the last walk's frames begin */
 	bool is_same;   /* the last walk found exactly the frames of the walk before it */
 	bool is_whole;  /* the last walk ended with the outermost frame */
 	bool is_own;    /* all frames of the last walk lie on the thread's own stack */
-	/* checks in use: all words that the last walk read, if it found the same stack again; else 0 */
+	/*
+	 * number of valid checks, which hold all words that the last walk read; 0: not made, because
+	 * checks are made only when a walk finds the same stack again
+	 */
 	unsigned n_checks;
 	struct unwind_mark_s *marks;
 	struct unwind_check_s *checks; /* room for as many as there are marks */
@@ -134,14 +140,15 @@ unwind_memo_set_room(struct unwind_memo_s *m, void *mem, unsigned n) {
 struct unwind_backend_s {
 	const char *name;
 	/*
-	 * Returns 0, or an errno value if the method cannot work here. Called with no lock held;
-	 * may take any lock and allocate.
+	 * Returns 0, or an errno value if the method cannot work here. Called with no lock held; may
+	 * take any lock and allocate.
 	 */
 	int (*boot)(void);
 	/*
-	 * Stores return addresses, innermost first, from frames[memo->first] on; the first one is
-	 * where->pc. For an interrupted instruction its address plus 1 is stored, as if it were a
-	 * call. A method that keeps no marks forgets those of the memo. Preserves errno. Returns the
+	 * Chooses memo->first and stores return addresses, innermost first, from frames[memo->first]
+	 * on; the first one is where->pc. An address is read as the one behind a call, so of an
+	 * instruction that a signal interrupted the address plus 1 is stored. A method that keeps no
+	 * marks calls unwind_memo_forget(), which sets memo->first to 0. Preserves errno. Returns the
 	 * number of frames.
 	 */
 	unsigned (*capture)(void **frames, unsigned max, const struct unwind_where_s *where,
@@ -155,18 +162,20 @@ extern HIDDEN struct unwind_counts_s {
 	atomic_u64_t depths[UNWIND_DEPTH_BUCKETS];
 } unwind_counts;
 
-/* Count how a walk ended, that "auto" used another method for a sample, and a depth in frames. */
+/* Counts how a walk ended. */
 ALWAYS_INLINE void
 unwind_count_stop(unwind_stop_t stop) {
 	assert(stop < unwind_stop_count);
 	atomic_fetch_add_u64(&unwind_counts.stops[stop], 1, MO_RELAXED);
 }
 
+/* Counts that "auto" used another method for a sample. */
 ALWAYS_INLINE void
 unwind_count_fallback(void) {
 	atomic_fetch_add_u64(&unwind_counts.fallbacks, 1, MO_RELAXED);
 }
 
+/* Counts a sample of n frames. */
 ALWAYS_INLINE void
 unwind_count_depth(unsigned n) {
 	unsigned bucket = lg_floor_zu(n | 1);
@@ -174,7 +183,10 @@ unwind_count_depth(unsigned n) {
 	atomic_fetch_add_u64(&unwind_counts.depths[bucket], 1, MO_RELAXED);
 }
 
-/* Sets all counters in *dst; those of unwind rows and of objects without .eh_frame_hdr to 0. */
+/*
+ * Sets all counters in *dst: `samples` to the sum of the depths, those of unwind rows and of
+ * objects without .eh_frame_hdr to 0, because they are counted elsewhere.
+ */
 void unwind_counts_read(struct unwind_stats_s *dst);
 /* The name of a reason in statistics, such as "end". */
 const char *unwind_stop_name(unwind_stop_t stop);
