@@ -1,5 +1,6 @@
 /*
- * Default values of the options of malloc_stats_print; stats_opts.h describes them.
+ * The variables of the options that make the library print its statistics, with their defaults;
+ * stats_opts.h describes them.
  *
  * Invariant: written during boot by one thread, through the rows of conf_table.c, and read-only
  * afterwards; so there is no lock. Read by stats.c and jemalloc_init.c.
