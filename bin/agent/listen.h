@@ -1,23 +1,29 @@
-/* The socket that jeprofd listens on. Called by server.c. */
+/*
+ * The socket that jeprofd listens on; there is one. Called by server.c. No locks: it is opened
+ * before there are other threads, and afterwards its name is only read.
+ */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Opens the socket that --listen or --unix names; exits with the reason if it cannot. */
+/*
+ * Opens the socket that --listen or --unix names and returns its descriptor; exits with the reason
+ * if it cannot. The other functions tell of this socket, so they are called afterwards.
+ */
 int open_listener(void);
 
 /*
  * The address it listens on: "127.0.0.1:7071" (with the port that the kernel chose for port 0), or
- * the path of the Unix socket.
+ * the path of the Unix socket. The text is static.
  */
 const char *listener_name(void);
 
 /*
- * Whether other machines cannot connect, because the socket is a Unix socket or bound to a loopback
- * address. Then a Host header that does not name this machine is that of a web page that tries DNS
- * rebinding.
+ * Whether only this machine can connect: the socket is a Unix socket or bound to a loopback
+ * address. Then server.c refuses an HTTP request whose Host header names another machine. Such a
+ * request comes from a web page that tries DNS rebinding: its own name was given our address.
  */
 bool is_listener_local(void);
 
-/* Removes the file of the Unix socket, if there is one. */
+/* Removes the file of the Unix socket, if there is one; does not close the socket. */
 void remove_listener(void);

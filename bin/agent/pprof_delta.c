@@ -1,9 +1,10 @@
 /*
  * Subtracts an earlier profile of a process from a later one: the estimates of each stack, thread
  * and label (together a site), found by a hash of these, as `jeprof --base` does. Invariant: the
- * sites of the later profile keep their order; those that only the earlier one has follow, with
- * negative live counts. Tables of type intern_t give numbers to keys, in the order of first use.
- * No locks: a profile belongs to one thread. pprof_subtract() is called by scrape.c (?seconds=N,
+ * sites of the later profile keep their order. Behind them follow those that only the earlier one
+ * has, with live counts below 0 and counts of allocations 0. A table of type intern_t numbers its
+ * keys from 0, in the order of first use: so the number of a site's key is the site's index. No
+ * locks: a profile belongs to one thread. pprof_subtract() is called by scrape.c (?seconds=N,
  * ?since=mark), test/agent/convert.c and a fuzz target.
  */
 #include <errno.h>
@@ -26,7 +27,6 @@ key_of(const struct pprof_profile *p, const site_t *s, intern_t *labels, uint64_
 	if (key[1] == INTERN_FAILED) {
 		return 0;
 	}
-	/* No memcpy(): a profile without any stack has no array to copy from. */
 	for (uint32_t i = 0; i < s->depth; i++) {
 		key[i + 2] = p->addresses[s->first + i];
 	}
@@ -112,8 +112,9 @@ sites_subtract(struct pprof_profile *after, const struct pprof_profile *before, 
 }
 
 /*
- * Raises negative counts of allocations to 0: they cannot shrink, so a smaller count means that the
- * library has begun to count anew.
+ * Raises negative counts of allocations to 0. What was ever allocated cannot shrink. A smaller
+ * count means that the library has begun to count anew; or only the estimate is smaller, as that of
+ * the objects when their mean size has risen.
  */
 static void
 allocations_clamp(struct pprof_profile *p) {
@@ -125,8 +126,8 @@ allocations_clamp(struct pprof_profile *p) {
 }
 
 /*
- * The sampling interval that was set, in bytes. A budget (prof_budget) may change the interval in
- * use; two profiles can still be compared, because each sample has the weight of its interval.
+ * The sampling interval that the user set, in bytes. A budget (prof_budget) may use another one.
+ * That does not matter here: the library then gives each sample the weight of the interval in use.
  */
 static uint64_t
 period_set(const struct pprof_profile *p) {
@@ -134,8 +135,9 @@ period_set(const struct pprof_profile *p) {
 }
 
 /*
- * Whether the profiles are of one process, session and interval. Counts begin anew with each
- * session, and a change of the interval changes what a sample stands for.
+ * Whether the profiles are of one process and session, with one interval set. Counts begin anew
+ * with each session, and when the user sets another interval, a sample stands for another number of
+ * objects.
  */
 static bool
 is_one_session(const struct pprof_profile *a, const struct pprof_profile *b) {
@@ -145,9 +147,9 @@ is_one_session(const struct pprof_profile *a, const struct pprof_profile *b) {
 }
 
 /*
- * Sets duration_ns and time_ns, the begin: the difference lasts from the earlier profile to the
- * later one. Leaves both if the times are not known or would be negative. Where both profiles tell
- * the monotonic clock, it does not matter if the wall clock was set meanwhile.
+ * The difference lasts from the earlier profile to the later one: sets time_ns to its begin and
+ * duration_ns to its length. Leaves both if the times are not known or would be negative. Where
+ * both profiles tell the monotonic clock, it does not matter if the wall clock was set meanwhile.
  */
 static void
 duration_set(struct pprof_profile *after, const struct pprof_profile *before) {

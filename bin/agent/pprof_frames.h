@@ -2,8 +2,8 @@
  * The places of a profile: its distinct addresses, each with its object and its frames (one for a
  * function and for each call inlined in it). Invariant: the frames of a place are consecutive,
  * innermost first; strings have the numbers of the output, from 0 (""); functions are numbered from
- * 0, to which the output adds one. Used by pprof_encode.c, otlp_encode.c, pprof_parts.c and
- * pprof_names.c.
+ * 0 here and from 1 in the output. No locks: a places_t belongs to one thread. Used by
+ * pprof_encode.c, otlp_encode.c, pprof_parts.c and pprof_names.c.
  */
 #pragma once
 #include "pprof_own.h"
@@ -23,7 +23,8 @@ typedef enum {
 typedef struct place_s {
 	uint64_t address;
 	uint32_t object;   /* index in the profile, or NO_OBJECT */
-	uint32_t frame, nframes; /* index in places_t.frames of its first; number; 0: no name known */
+	/* index in places_t.frames of its first frame, and their number, which is 0 without a name */
+	uint32_t frame, nframes;
 	uint32_t id;       /* number of the location in the output, from 1; 0: no sample uses it yet */
 	place_kind_t kind;
 } place_t;
@@ -41,7 +42,8 @@ typedef struct function_s {
 
 typedef struct places_s {
 	const struct pprof_profile *p;
-	pid_t pid;         /* of its process as jeprofd sees it; 0: it has ended, or is not known */
+	/* of the profile's process, as jeprofd sees it; 0: that has ended, or is not known */
+	pid_t pid;
 	bool has_failed;   /* string_of*() had no memory, so something is missing */
 	place_t *all;      /* in the order of their first use in a stack */
 	size_t count, room;
@@ -73,24 +75,30 @@ int places_name(places_t *s, const struct pprof_request *request);
  */
 uint32_t string_put(places_t *s, const char *text, size_t len);
 
-/* The same of bytes, of a word, of p->texts number `text`; without memory 0, and has_failed. */
+/*
+ * The same of bytes, of a word that ends in NUL, of p->texts number `text`. Without memory they
+ * return 0 and set has_failed, which the caller tests at the end.
+ */
 uint32_t string_of(places_t *s, const char *text, size_t len);
 uint32_t string_of_word(places_t *s, const char *word);
 uint32_t string_of_text(places_t *s, uint32_t text);
 /*
- * The same of the path of an object. The profile may lack that of the program, as in a chroot
- * without /proc; then it is read from /proc/PID/exe.
+ * The same of the path of an object. The profile may lack the path of the program, as in a chroot
+ * without /proc; then the path is read from /proc/PID/exe.
  */
 uint32_t string_of_path(places_t *s, uint32_t object);
 
 /*
- * Rounds a row of estimates to whole numbers, so that their sum is always the sum of the estimates,
- * truncated. Both sums are 0 before the first estimate.
+ * Rounds a row of estimates to whole numbers, one with each call, in order. After each call the sum
+ * of the returned numbers is the sum of the estimates so far, truncated. Both sums begin at 0.
  */
 typedef struct carry_s {
 	double exact, told; /* sums so far: of the estimates, of the returned numbers */
 } carry_t;
 int64_t carry_next(carry_t *c, double estimate);
 
-/* How many addresses at the leaf of a site are the allocator's; at least one is left, if any is. */
+/*
+ * How many addresses at the leaf of a site are the allocator's own and are to be left out: never
+ * the last one, so that no stack becomes empty.
+ */
 uint32_t places_to_cut(const places_t *s, const site_t *site);

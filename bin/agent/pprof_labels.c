@@ -1,15 +1,15 @@
 /*
- * Divides the sites of a profile, each of one thread with one stack, by the labels that the threads
- * had when they allocated (thread.prof.label), from lines of the text from the memory map on:
- * "# label ID TEXT", where \xNN is a byte, and "# labeled STACK ID:OBJECTS:BYTES ...", where STACK
- * is the stack's number in the text, from 1, and the counts are live ones before estimates. Each
- * label gets, in new sites, its part of the live estimates of each of the stack's threads, rounded
- * to 1/1024; what has no label stays in the old sites.
- * Invariant: the sums of each stack and of each thread stay the same; time and memory are linear in
- * the number of sites and the length of the lines, because they are not trusted: a stack is divided
- * by one line only, and once SITES_EACH new sites for each old one are used up, a label takes its
- * part from one thread after the other instead of from all. No locks: a profile belongs to one
- * thread. Called by pprof_parse.c.
+ * Splits the sites of a profile, each of one thread with one stack, among the labels that the
+ * threads had when they allocated (thread.prof.label). The labels stand in lines of the text that
+ * follow the records of the stacks: "# label ID TEXT", where \xNN is a byte, and "# labeled STACK
+ * ID:OBJECTS:BYTES ...". STACK is the stack's number in the text, from 1. OBJECTS and BYTES count
+ * live samples; they are no estimates. Each label gets, in new sites, its part of the live
+ * estimates of each of the stack's threads, rounded to 1/1024; what has no label stays in the old
+ * sites. Invariant: the sums of each stack and of each thread stay the same. Time and memory are
+ * linear in the number of sites and the length of the lines, because the text is not trusted. So
+ * only one line divides a stack. And all together threads_divide() adds at most SITES_EACH new
+ * sites for each old one; after that a label takes its part from one thread after the other instead
+ * of from all. No locks: a profile belongs to one thread. Called by pprof_parse.c.
  */
 #include <errno.h>
 #include <math.h>
@@ -20,7 +20,7 @@
 
 enum { LABEL_BYTES_MAX = 255 }; /* of a text, unescaped; longer ones are cut off */
 
-/* New sites that threads_divide() may add in all, for each site of the profile. */
+/* threads_divide() may add this many times as many sites as the profile has before. */
 enum { SITES_EACH = 16 };
 
 typedef struct label_s {
@@ -41,8 +41,9 @@ typedef struct undivided_s {
 	size_t first, end; /* indexes of its sites, one for each thread */
 	told_t told;       /* live objects and bytes without a label, as printed */
 	/*
-	 * For threads_use_up(): the estimates of the sites before `summed` are in the sums; the sites
-	 * before at_objects have no objects left, those before at_bytes no bytes. All are indexes.
+	 * For threads_use_up(), which takes from one site after the other; all are indexes of sites.
+	 * The estimates of the sites before `summed` are in the sums below. The sites before at_objects
+	 * have no objects left to take, those before at_bytes no bytes.
 	 */
 	size_t summed, at_objects, at_bytes;
 	double objects, bytes; /* the sums, of what no label has taken yet */
@@ -120,8 +121,9 @@ site_add(divider_t *d, size_t i, uint32_t text, double objects, double bytes) {
 }
 
 /*
- * Gives a label its part of the estimates of each thread of the stack. 0 or ENOMEM. A thread whose
- * part is 0 gets no site, but is counted in sites_left all the same, for the time that it took.
+ * Gives a label its part of the estimates of each thread of the stack. 0 or ENOMEM. Takes one off
+ * sites_left for each thread, even where the part is 0 and no site is added: so sites_left bounds
+ * the time too.
  */
 static int
 threads_divide(divider_t *d, const undivided_t *u, uint32_t text, told_t part) {
@@ -152,8 +154,9 @@ site_use_up(divider_t *d, size_t i, int which, double part, size_t *at) {
 
 /*
  * Gives a label its part of the stack's estimates from the first threads that have some left. 0 or
- * ENOMEM. Objects and bytes are used up independently, so all labels of one line add at most two
- * sites for each thread and two for each label, and take as many steps.
+ * ENOMEM. Objects and bytes are used up independently. Each step of the loop adds at most one site;
+ * it ends the objects or bytes of a thread, or those of the label. So all labels of one line take
+ * at most two steps for each thread and two for each label.
  */
 static int
 threads_use_up(divider_t *d, undivided_t *u, uint32_t text, told_t part) {
@@ -187,7 +190,8 @@ threads_use_up(divider_t *d, undivided_t *u, uint32_t text, told_t part) {
 
 /*
  * Gives a label its part of what has no label yet: part.objects and part.bytes (printed counts) of
- * those of u->told, from all threads as long as sites_left allows that. 0 or ENOMEM.
+ * those of u->told. Takes it from all threads as long as sites_left allows that; from the first
+ * label on for which it does not, threads_use_up() serves this stack. 0 or ENOMEM.
  */
 static int
 stack_divide(divider_t *d, undivided_t *u, uint32_t text, told_t part) {

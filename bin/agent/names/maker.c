@@ -1,10 +1,11 @@
 /*
  * Runs jeprof-symbolize --table as a child process, the maker of a table of names, and waits for
  * its end; kills it after a time limit. The child limits its own memory and CPU time before it
- * reads a file. Invariant: the child has ended when maker_run() returns; it inherits the addresses
- * as stdin, the table's file as stdout, the files that its command line names and no others (ours
- * are close-on-exec), and of the environment only PATH, HOME and what libdebuginfod reads. No
- * locks, no state: several threads may run one each. Called by names.c.
+ * reads a file. Invariant: the child has ended when maker_run() returns. It inherits the addresses
+ * as stdin, the table's file as stdout, and the files that its command line names, these by two
+ * descriptors each (see descriptors_move()). It inherits no other file, as our descriptors are
+ * close-on-exec, and of the environment only PATH, HOME and what libdebuginfod reads. No locks, no
+ * state: several threads may run one each. Called by names.c.
  */
 #include "maker.h"
 
@@ -26,7 +27,7 @@
 #include <unistd.h>
 
 enum {
-	WORDS_MAX = 20,   /* of the command line, with the NULL, at most */
+	WORDS_MAX = 20,   /* words of the command line and the NULL behind them, at most */
 	OPTIONS = 6,      /* descriptors that options name, at most */
 	FIRST_FD = 3,     /* the child's descriptors have consecutive numbers from this one on */
 };
@@ -90,7 +91,10 @@ program_find(const maker_t *m, char path[PATH_MAX]) {
 	}
 }
 
-/* Copies only the variables that the child needs; LD_PRELOAD and the like must have no effect. */
+/*
+ * Lists only the variables that the child needs, because LD_PRELOAD and the like must have no
+ * effect. The list points into our own environment, and ends in NULL.
+ */
 static void
 environment_make(char *to[8]) {
 	static const char *const names[] = {"PATH", "HOME", "DEBUGINFOD_URLS", "DEBUGINFOD_TIMEOUT",
@@ -107,8 +111,11 @@ environment_make(char *to[8]) {
 }
 
 /*
- * Adds actions by which the child renumbers the descriptors, in two steps, as the new number of one
- * may be the old one of another: all are first copied above every old and new one. 0 or an errno.
+ * Adds actions that number the child's descriptors: `in` becomes 0, `out` 1 and c->fds[i] FIRST_FD
+ * + i; 2 is /dev/null. A new number from FIRST_FD on may be in use as the old number of another
+ * descriptor. So c->fds are first copied to numbers above all old and new ones, and from there to
+ * the new ones; these copies stay open in the child. For 0 to 2 that is not needed: jeprofd keeps
+ * them open (client_hold_standard()), so none of them is an old number. 0 or an errno.
  */
 static int
 descriptors_move(posix_spawn_file_actions_t *actions, const command_t *c, int in, int out) {
@@ -156,8 +163,9 @@ child_start(const command_t *c, int in, int out, pid_t *pid) {
 }
 
 /*
- * Waits for the child's end, wait_ms at most, with poll() on a pidfd; kernels before 5.3 have none,
- * so the state is read every 5 ms. False: the time is over. True: *status is that of waitpid().
+ * Waits for the child's end, wait_ms at most, with poll() on a pidfd. Where no pidfd can be opened,
+ * as on kernels before 5.3, it reads the state every 5 ms instead. True: the child has ended, and
+ * *status is that of waitpid(). False: the time is over, or the wait failed.
  */
 static bool
 try_wait(pid_t pid, int wait_ms, int *status) {

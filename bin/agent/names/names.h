@@ -1,11 +1,11 @@
 /*
  * Finds names (functions, files, lines) of addresses in the objects (mapped files) of one process,
  * in tables (table.h), one per object, that are cached (cache.h). The key of a table has the
- * object's build-id, the root directory if it is not ours, and the owner unless only root may write
- * the file, so that a file of one container or user cannot provide names for another. Addresses
- * that the cached table lacks are looked up by another process, the maker (maker.h), which runs
- * once for all threads that need the table at the same time. Called by pprof_names.c; a names_t
- * belongs to one thread.
+ * object's build-id; the root directory, if that is not ours; and the owner of the file, unless the
+ * owner is root and nobody else may write it. So a file of one container or user cannot provide
+ * names for another. Addresses that the cached table lacks are looked up by another process, the
+ * maker (maker.h). It runs once for all threads that need the table at the same time; names.c has
+ * the lock for that. Called by pprof_names.c; a names_t belongs to one thread.
  */
 #pragma once
 #include <stdbool.h>
@@ -19,9 +19,14 @@
 typedef struct names_s {
 	const struct pprof_request *request;
 	cache_t cache;
-	int root;            /* descriptor of the process's root directory; -1: not open */
+	/* descriptor of the process's root directory, ours too; -1 after names_end() or a failure */
+	int root;
 	char root_id[64];    /* part of the key: identifies a root other than ours; "" if it is ours */
-	char process[48];    /* pid and start time, "x123.4d2": in keys of objects without build-id */
+	/*
+	 * for the keys of objects without build-id, "x123.4d2": "x", the pid (decimal), ".", the start
+	 * time (clock ticks from boot, hexadecimal)
+	 */
+	char process[48];
 	int64_t deadline_ms; /* of the monotonic clock: after it no maker is begun or waited for */
 	unsigned nmade;      /* makers started so far for this names_t */
 } names_t;
@@ -43,9 +48,10 @@ int names_begin(names_t *n, const struct pprof_request *request);
 void names_end(names_t *n);
 
 /*
- * Opens a table with rows for as many of these addresses (those in the ELF file, ascending) as
- * possible; may wait until about the deadline for it to be made. The caller closes it by
- * names_table_close(). False if there is none; then table->base is NULL.
+ * Opens the table of an object, with rows for as many of these addresses as possible. They are
+ * addresses as the ELF file numbers them, without the load bias, ascending. While a maker makes the
+ * table, the call waits, until about the deadline. True: the caller closes the table by
+ * names_table_close(). False: there is none; table->base is NULL, and nothing is to be closed.
  */
 bool names_try_table(names_t *n, const names_object_t *object, const uint64_t *addresses,
     size_t count, names_table_t *table);
