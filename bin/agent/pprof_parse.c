@@ -1,14 +1,15 @@
 /*
  * Parses a heap_v2 text: metadata, threads, stacks with their counts; from the memory map on it
  * calls pprof_maps.c, pprof_labels.c and pprof_ages.c. Unknown lines before the memory map are
- * skipped and counted, with the rules of `jeprof` (bin/jeprof.d/reader.pl). A text with metadata
- * must end in the line that counts its bytes, else it was cut off. Sampled counts become estimates
- * as in `jeprof`, rounded to 1/1024, so that sums do not depend on their order; the estimate of a
- * stack is split among its threads in the ratio of theirs, and each thread's part is a site_t.
- * Invariant: memory is linear in the length of the text, because the text is not trusted. Unless a
- * comment says otherwise, functions return 0 or ENOMEM. No locks: a profile belongs to one thread.
- * pprof_parse() and pprof_free() are called by scrape.c, dead_profile.c, test/agent/convert.c and a
- * fuzz target, thread_of() by pprof_delta.c.
+ * skipped and counted, by nearly the rules of `jeprof` (bin/jeprof.d/reader.pl). A text from which
+ * a line of metadata was kept (meta_add()) must end in the line that counts its bytes, else it was
+ * cut off. Sampled counts become estimates as in `jeprof`, rounded to 1/1024, so that a sum of them
+ * is the same in whatever order they are added. The estimate of a stack is split among its threads
+ * in the ratio of theirs, and each thread's part is a site_t. Invariant: memory is linear in the
+ * length of the text, because the text is not trusted. A function that can fail and has no
+ * comment here returns 0 or ENOMEM; pprof.h tells what pprof_parse() returns. No locks: a profile
+ * belongs to one thread. pprof_parse() and pprof_free() are called by scrape.c, dead_profile.c,
+ * test/agent/convert.c and a fuzz target, thread_of() by pprof_delta.c.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -36,13 +37,14 @@ typedef struct part_s {
 
 typedef struct parser_s {
 	struct pprof_profile *p;
-	lines_t lines;     /* that are not parsed yet */
+	lines_t lines;     /* the lines that are not parsed yet */
 	site_t stack;      /* the current stack; values: estimates of all its threads together */
 	bool has_frames;   /* a first stack has begun */
 	bool has_counts;   /* the current one has its counts, and its sites are not added yet */
 	part_t *parts;     /* the threads of the current stack */
 	size_t nparts, part_room;
-	told_t *stacks;    /* all so far; there is room for one more, as the end of the last */
+	/* all stacks so far; there is room for one more element, which will end the last stack */
+	told_t *stacks;
 	size_t nstacks, stack_room;
 	uint64_t nskipped; /* unknown lines */
 	const char *why;   /* the sentence for an error */
@@ -62,7 +64,10 @@ blanks_pass(const char **at, const char *end) {
 	}
 }
 
-/* Moves *at behind `sign` and blanks around it; false if it is not there: behind the blanks. */
+/*
+ * Moves *at behind the blanks that stand there, a `sign`, and the blanks behind that. False: there
+ * is no such sign; *at then stands behind the first blanks.
+ */
 static bool
 sign_read(const char **at, const char *end, char sign) {
 	blanks_pass(at, end);
@@ -74,7 +79,10 @@ sign_read(const char **at, const char *end, char sign) {
 	return true;
 }
 
-/* Reads "LIVE: BYTES [ALL: BYTES]": objects and bytes, live and ever allocated. */
+/*
+ * Reads "LIVE: BYTES [ALL: BYTES]", objects and bytes, live and ever allocated. All four numbers
+ * and the brackets must be there.
+ */
 static bool
 counts_read(const char **at, const char *end, counts_t *c) {
 	uint64_t *v = c->values;
@@ -84,7 +92,7 @@ counts_read(const char **at, const char *end, counts_t *c) {
 	    && dec_read(at, end, &v[ALLOC_SPACE]) && sign_read(at, end, ']');
 }
 
-/* Multiples of 1/1024 below 2^43 are exact in a double, and so are their sums. */
+/* A double holds multiples of 1/1024 below 2^43 exactly; so sums below that are exact too. */
 static double
 round_to_1024th(double value) {
 	return floor(value * 1024 + 0.5) / 1024;
@@ -230,7 +238,10 @@ sites_add(parser_t *r, const site_t *whole) {
 
 /* ---------------------------------------------------------------- metadata */
 
-/* Whether the text begins with a digit where the form has a 0, and else with its characters. */
+/*
+ * Whether the text begins with characters that fit the form one by one: a 0 of the form fits any
+ * digit, another character only itself. Text may follow.
+ */
 static bool
 has_form(const char *text, const char *form) {
 	while (*form != '\0' && (*form == '0' ? *text >= '0' && *text <= '9' : *text == *form)) {
@@ -242,7 +253,8 @@ has_form(const char *text, const char *form) {
 
 /*
  * Nanoseconds since 1970 of a time like 20261122T220946.577Z; 0 if the text is no such time, or one
- * before 1970 or after 2261. So neither a result nor the difference of two overflows.
+ * before 1970 or after 2261. So neither a result nor the difference of two overflows. A day that
+ * the month lacks counts on into the next one.
  */
 static int64_t
 stamp_ns(const char *text) {
@@ -341,8 +353,9 @@ stack_end(parser_t *r) {
 }
 
 /*
- * Parses what follows "@": the addresses of the next stack. Before that adds the sites of the stack
- * before it. Threads are listed before the first stack; here they are sorted by uid.
+ * Begins the stack whose addresses follow "@": first adds the sites of the stack that ends here,
+ * then parses the addresses. The text lists all threads before the first stack; so they are sorted
+ * by uid at the first one.
  */
 static int
 frames_parse(parser_t *r, const char *at, const char *end) {
@@ -365,7 +378,7 @@ frames_parse(parser_t *r, const char *at, const char *end) {
 	return err != 0 ? err : addresses_parse(p, at, end, &r->stack.depth);
 }
 
-/* Takes the counts of the current stack; before the first one those of the profile: ignored. */
+/* Takes the counts of the current stack. Ignores those of the whole profile, before any stack. */
 static int
 total_add(parser_t *r, const counts_t *counts) {
 	if (!r->has_frames) {
@@ -394,9 +407,9 @@ part_add(parser_t *r, uint64_t uid, const counts_t *counts) {
 }
 
 /*
- * Parses what follows "t": "*: COUNTS", of all threads, or "UID: COUNTS [NAME]": before the first
- * stack a thread with its name, after that its part of the current stack. *is_known: the line is
- * one of these. 0 or ENOMEM.
+ * Parses what follows "t". "*: COUNTS" are the counts of all threads together. "UID: COUNTS NAME"
+ * lists a thread, before the first stack; later "UID: COUNTS" is a thread's part of the current
+ * stack. *is_known: the line is one of these. 0 or ENOMEM.
  */
 static int
 counts_parse(parser_t *r, const char *at, const char *end, bool *is_known) {
@@ -421,7 +434,7 @@ counts_parse(parser_t *r, const char *at, const char *end, bool *is_known) {
 	return *is_known ? part_add(r, uid, &counts) : 0;
 }
 
-/* Is the text behind an "@" that of a stack, addresses or nothing? */
+/* Whether the text behind an "@" begins a stack: it is empty, or a blank or an address follows. */
 static bool
 has_addresses(const char *at, const char *end) {
 	return at == end || is_blank(*at) || word_read(&at, end, "0x");
@@ -446,7 +459,7 @@ line_parse(parser_t *r, const char *at, const char *end) {
 	return err;
 }
 
-/* Does the memory map, or the end, begin at this line? */
+/* Whether the memory map, or the end of the text, begins at this line. */
 static bool
 is_map_start(const char *at, const char *end) {
 	return word_read(&at, end, "MAPPED_LIBRARIES:") || word_read(&at, end, "# module ")
@@ -535,7 +548,7 @@ has_end(const char *text, size_t len) {
 	if (!word_read(&c, end, "# end ") || !dec_read(&c, end, &told) || told != at) {
 		return false;
 	}
-	(void)word_read(&c, end, "\n"); /* without it nothing is missing either */
+	(void)word_read(&c, end, "\n"); /* a text that lacks only this newline counts as whole */
 	return c == end;
 }
 

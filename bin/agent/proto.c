@@ -1,8 +1,8 @@
 /*
  * Protobuf's wire format, as far as profiles need it: varints, fixed numbers and fields with a
- * length; and gzip (proto.h). Buffers grow by doubling. Invariant: len <= room; once has_failed
- * (a buffer could not grow) is set nothing is added. No locks: a buffer belongs to one thread.
- * Called by pprof_encode.c, pprof_parts.c and otlp_encode.c.
+ * length; and gzip (proto.h). Buffers grow by doubling. Invariant: len <= room. When a buffer could
+ * not grow, has_failed is set, and nothing more is added; then its last field may lack its end. No
+ * locks: a buffer belongs to one thread. Called by pprof_encode.c, pprof_parts.c and otlp_encode.c.
  */
 #include "proto.h"
 
@@ -12,9 +12,9 @@
 #include <zlib.h>
 
 enum {
-	NUMBER = 0,            /* wire types: a varint, 8 bytes, bytes with their length before them */
-	FIXED64 = 1,
-	WITH_LENGTH = 2,
+	NUMBER = 0,            /* wire type: the value is a varint */
+	FIXED64 = 1,           /* wire type: the value is 8 bytes, the lowest first */
+	WITH_LENGTH = 2,       /* wire type: the length as a varint, then so many bytes */
 	VARINT_MAX = 10,       /* bytes of a varint of 64 bits, at most */
 	GZIP_WINDOW = 15 + 16, /* windowBits of zlib: a window of 32 KiB; 16: the format of gzip */
 };
@@ -120,7 +120,10 @@ proto_take(proto_t *p, unsigned char **out, size_t *len) {
 int
 proto_gzip(const proto_t *p, unsigned char **out, size_t *len) {
 	z_stream z = {.zalloc = Z_NULL};
-	/* Z_BEST_SPEED, because a client waits: its time counts more than the size. 9: memLevel. */
+	/*
+	 * Z_BEST_SPEED, because a client waits: its time counts more than the size. 9 is memLevel: the
+	 * most memory, which is fastest.
+	 */
 	if (p->has_failed
 	    || deflateInit2(&z, Z_BEST_SPEED, Z_DEFLATED, GZIP_WINDOW, 9, Z_DEFAULT_STRATEGY) != Z_OK) {
 		return ENOMEM;

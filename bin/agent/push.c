@@ -1,16 +1,18 @@
 /*
- * Pushes profiles (push.h): push_tick() has scrape.c make the profile of each process that
- * --push-select admits once in --push-interval, as a gzipped OTLP request, but begins at most
- * BEGIN_MOST of them in a tick; a thread of its own sends what is queued, by libcurl.
+ * Pushes profiles (push.h): sends them as gzipped OTLP requests to a receiver. push_tick() starts
+ * jobs in scrape.c that make them: in each --push-interval one for each process that --push-select
+ * admits, but at most BEGIN_MOST in a tick. push_done() queues a profile that is made. A thread of
+ * this file, the sender, sends what is queued, by libcurl.
  *
  * Invariant: `queue` holds at most QUEUE_MOST bytes; where a new profile does not fit, the oldest
  * ones are dropped and counted. Only the sending thread waits for the receiver, so that scrapes
  * never do. It sends the oldest profile until the receiver takes or refuses it or newer ones have
- * filled the queue; between two attempts it waits, twice as long each time or as long as the
- * receiver asks. Locks: `lock` protects the queue and the figures; functions named *_locked run
- * under it. It is taken inside scrape.c's lock of jobs (push_done) and inside the table's
- * (metrics.c), no other is taken under it, and it is not held while sending. Called by main.c, and
- * by metrics.c for the figures.
+ * filled the queue. After an attempt in vain it waits: as long as the receiver asks, be that more
+ * or less, else WAIT_FIRST_MS, which is doubled with each such attempt. Locks: `lock` protects the
+ * queue and the figures; functions named *_locked run under it. It is taken inside scrape.c's lock
+ * of jobs (push_done) and inside the table's (metrics.c), no other is taken under it, and it is not
+ * held while sending. push_tick() takes the table's lock. Called by main.c, and by metrics.c for
+ * the figures.
  */
 #include "push.h"
 
@@ -32,10 +34,10 @@ enum {
 	QUEUE_MOST = 8 << 20,     /* bytes of the profiles that wait, as they are sent */
 	BEGIN_MOST = 4,           /* profiles begun in one tick */
 	WAIT_FIRST_MS = 1000,     /* before the second attempt */
-	WAIT_MOST_MS = 60000,     /* between two attempts, unless the receiver asks for more */
-	ASKED_MOST_MS = 600000,   /* a receiver that asks for a longer wait gets this one */
+	WAIT_MOST_MS = 60000,     /* longest wait for which the receiver did not ask */
+	ASKED_MOST_MS = 600000,   /* longest wait that a receiver gets if it asks for more */
 	SEND_MS = 20000,          /* time limit of one attempt */
-	END_SECONDS = 3,          /* that push_stop() waits for an attempt to be given up */
+	END_SECONDS = 3,          /* push_stop() waits this long for the sender to give up an attempt */
 	ANSWER_MOST = 64 << 10,   /* bytes of an answer that are kept */
 };
 
@@ -55,7 +57,7 @@ static struct {
 	bool is_ending;         /* push_stop() was called */
 } queue = {.newest_next = &queue.oldest};
 
-/* How an attempt ended: the receiver took the parcel; another may help; no other would. */
+/* How an attempt ended: the receiver took the parcel; a later attempt may help; none would help. */
 typedef enum { push_sent, push_later, push_never } verdict_t;
 
 void
@@ -113,8 +115,8 @@ enqueue(char *body, size_t length) {
 /* ---- making profiles ---- */
 
 /*
- * The done() of a job, called under scrape.c's lock of jobs: queues a profile, frees the body of
- * any other answer, which no counter here counts.
+ * The done() of a job, called under scrape.c's lock of jobs: queues a profile. Frees the body of
+ * any other answer, which tells that a job failed; such failures are not counted here.
  */
 static void
 push_done(void *arg, const answer_t *answer) {
@@ -176,7 +178,10 @@ collect_due(int64_t now_ms, due_t *due) {
 	return n;
 }
 
-/* After a job that was not started: the process is due again, since the same time as before. */
+/*
+ * After a job that was not started: the process is due again, since the same time as before. If
+ * another process has got its pid meanwhile, that one is due.
+ */
 static void
 put_back(const due_t *due) {
 	table_lock();
@@ -293,7 +298,7 @@ handle_make(reply_t *reply, struct curl_slist **headers) {
 	curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, on_progress);
 	if (options.push_ca != NULL) {
 		curl_easy_setopt(c, CURLOPT_CAINFO, options.push_ca);
-		curl_easy_setopt(c, CURLOPT_CAPATH, NULL); /* of the system */
+		curl_easy_setopt(c, CURLOPT_CAPATH, NULL); /* the system's authorities do not count then */
 	}
 	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_body);
 	curl_easy_setopt(c, CURLOPT_WRITEDATA, reply);
@@ -413,7 +418,7 @@ send_all_locked(CURL *c, reply_t *reply) {
 }
 
 static pthread_t sender;
-static bool has_sender; /* the thread runs; of main's thread, as is `sender` */
+static bool has_sender; /* the sender runs; only main's thread uses this and `sender` */
 
 static void *
 sender_main(void *arg) {
@@ -461,7 +466,10 @@ push_stop(void) {
 	struct timespec until;
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += END_SECONDS;
-	/* Exit handlers of the TLS library must not run beside a sender. */
+	/*
+	 * If the sender has not ended by then, has_sender stays true and main() leaves by _exit(): exit
+	 * handlers of the TLS library must not run while the sender may use it.
+	 */
 	has_sender = pthread_timedjoin_np(sender, NULL, &until) != 0;
 }
 

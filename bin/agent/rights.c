@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { CAPABILITIES = 64 }; /* numbers of capabilities that two words of 32 bits have room for */
+enum { CAPABILITIES = 64 }; /* capabilities have the numbers 0 to 63: bits of two 32-bit words */
 
 void
 drop_rights(void) {
@@ -25,7 +25,10 @@ drop_rights(void) {
 	}
 	for (int i = 0; i < CAPABILITIES; i++) {
 		if (i != CAP_SYS_PTRACE) {
-			/* Fails without CAP_SETPCAP: then no_new_privs keeps execve() from gaining any. */
+			/*
+			 * A program that we start shall get none either. Without CAP_SETPCAP this call fails.
+			 * That does no harm, because no_new_privs has the same effect at execve().
+			 */
 			prctl(PR_CAPBSET_DROP, i, 0, 0, 0);
 		}
 	}
