@@ -1,15 +1,17 @@
 /*
- * Finds out how old the live samples of an image are, and how much of them has which label, from
- * the records of samples (meta/recs.h), as the library's own dump does (prof/sites/prof_age.c).
+ * Finds out how old the live samples of an image are, and sums them by site and label, from the
+ * records of samples (meta/recs.h), as the library's own dump does (prof/sites/prof_age.c).
  *
  * Each record has the address of the count of its sample. A count is an object of the tables: the
- * sums of one thread at one site, a stack. image->counts has the counts with live samples whose
- * hashes were right, with their sites, so a record that was freed, torn or forged adds at worst to
- * a wrong site of the profile. Blocks of records that lie outside of the parts (the ranges of the
- * tables) are read from a process or a core; a box (the file of the tables) does not have them.
- * Invariant: walk_t.budget is the number of records and blocks that may still be read. It
- * begins with as many as the bytes of the file have room for, and with RECORDS_MOST at most; with
- * RECORDS_MOST for a process. No locks. Called by image_tables.c.
+ * sums of one thread at one site, a stack. image->counts maps the address of a count to the index
+ * of its site. It has only counts with live samples, each proven by its own hash. So a record that
+ * was freed, torn or forged is left out, or at worst adds to a wrong site of the profile. Blocks of
+ * records that lie outside of the parts (the ranges of the tables) are read from a process or a
+ * core; a box (the file of the tables) does not have them.
+ * Invariant: walk_t.budget is the number of records and blocks that may still be read, so that
+ * forged lists end. It begins at RECORDS_MOST; for a file at the number of records for which its
+ * bytes have room, if that is less (of a stream, the bytes that were read so far). No locks. Called
+ * by image_tables.c, after the sites and counts were read.
  */
 #include "client/image_read.h"
 
@@ -35,6 +37,7 @@ typedef struct walk_s {
 	int error;         /* ENOMEM ends the walk; 0: none */
 } walk_t;
 
+/* The columns hold estimated bytes. The pointer is valid until image->columns grows. */
 uint64_t *
 image_columns_of(jeprof_image_t *image, size_t *number) {
 	image_columns_t *c = NULL;
@@ -74,7 +77,11 @@ word_of(const walk_t *w, const unsigned char *bytes, unsigned field) {
 	return word;
 }
 
-/* Adds a live sample to the site with this index: its age, its sums, its label. Sets w->error. */
+/*
+ * Adds a live sample to the site with this index: its estimated bytes to the column of its age, its
+ * sums, its label. Sets w->error. The weight is the number of objects that the sample stands for,
+ * in 1/65536; usize is the size of one, in bytes.
+ */
 static void
 sample_take(walk_t *w, uint32_t number, const unsigned char *record) {
 	image_site_t *site = (image_site_t *)w->image->sites.items + number;
@@ -159,10 +166,11 @@ all_walk(walk_t *w) {
 }
 
 /*
- * The time of the image by the clock of the records, in ns. Of a process, also a stopped one, and
- * of the box of one that lives it is now, by our clock: the monotonic clock of a process in another
- * time namespace differs, and then its ages are wrong. Else it is the time of the last figures; a
- * sample that was taken after these has the age 0.
+ * The time of the image by the clock of the records, in ns. For a process, running or stopped, and
+ * for the box of a living process, this is the time now, by our own clock. Ages are wrong if the
+ * process is in another time namespace, where the monotonic clock differs. For a core, and for the
+ * box of a process that ended, it is the time at which the library last wrote root.figures (its
+ * statistics). A sample that was taken later has the age 0.
  */
 static uint64_t
 now_of(const jeprof_image_t *image) {

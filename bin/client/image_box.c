@@ -1,9 +1,10 @@
 /*
- * Reads the memory of the process of an image: of a living one, or as ranges of a file; and opens
- * the simplest of such files, a box, which holds the profiler's tables of one process and outlives
- * it. The first bytes of a box are the root of the tables (image_read.h). Invariant:
- * image->ranges is sorted when image_read() is called. No locks. image_of_box() is called by
- * image_file.c, image_box_try_add_parts() by image_tables.c, reading by most image_*.c.
+ * Reads the memory of the process that an image is of. It comes from the process itself, or from a
+ * file that has ranges of it. Also opens the simplest of such files, a box, which holds the
+ * profiler's tables of one process and outlives it. The first bytes of a box are the root of the
+ * tables (image_read.h). Invariant: image->ranges is sorted when image_read() is called. No locks
+ * of its own; the library holds one on a box that it has mapped (is_in_use()). image_of_box() is
+ * called by image_file.c, image_box_try_add_parts() by image_tables.c, reading by most image_*.c.
  */
 #include "client/image_read.h"
 
@@ -136,8 +137,9 @@ image_box_try_add_parts(jeprof_image_t *image, const image_root_t *root) {
 }
 
 /*
- * How many bytes a box lacks at its end, such as an unfinished copy of one. What lay there is not
- * in the profile, and image->torn need not show it: often no object is left that points there.
+ * How many bytes a box lacks at its end, as an unfinished copy does. The profile lacks what lay
+ * there. image->torn, the number of damaged objects and broken lists, may be 0 all the same: often
+ * no object is left that points to what is missing.
  */
 static uint64_t
 box_cut(const jeprof_image_t *image, const image_root_t *root) {
@@ -153,17 +155,18 @@ box_cut(const jeprof_image_t *image, const image_root_t *root) {
 static const char running[] = "running";
 static const char replaced[] = "replaced by exec";
 
-/* The process that has the box, while it is looked for. */
+/* The result of the search for the process that made the box. */
 typedef struct owner_s {
 	const image_root_t *root; /* of the box */
-	bool is_there;           /* it was found, and has the box still */
-	bool is_replaced;        /* it was found, but runs another program now (exec) */
+	bool is_there;           /* the process was found, and has the tables still */
+	/* the process was found, but not the tables: it is taken to run another program now (exec) */
+	bool is_replaced;
 } owner_t;
 
 /*
- * If the process t is the one, by pid and start time, notes in the owner_t arg whether it still has
- * the tables at their addresses; after an exec it does not. If its memory may not be read, it is
- * taken to have them. Closes t.
+ * If t is the process that made the box, by pid and start time, notes in the owner_t arg whether it
+ * still has the tables at their addresses; after an exec it does not. If its memory may not be
+ * read, it is taken to have them. Any other process is passed over; nothing is open in it then.
  */
 static void
 look_at(jeprof_target_t *t, void *arg) {
@@ -181,8 +184,9 @@ look_at(jeprof_target_t *t, void *arg) {
 }
 
 /*
- * Whether a process has the file mapped; it need not be one that is visible in our /proc. The
- * library holds a lock (flock) on the file for as long as it has it mapped.
+ * Whether a process has the file mapped, even one that our /proc does not show. The library holds a
+ * lock (flock) on the file for as long as it has the file mapped. False also where flock() fails
+ * for another reason, as in a file system without it, and for a copy of the box.
  */
 static bool
 is_in_use(int fd) {
@@ -194,9 +198,11 @@ is_in_use(int fd) {
 }
 
 /*
- * How the process that has the box ended: "running" (then it may change the box while it is read),
- * "ended", "replaced by exec" or "killed". The pid in the root is that in its own namespace; if the
- * process with that pid here is not the one, all are looked at.
+ * How the process that made the box ended: "ended", "replaced by exec" or "killed"; "running" if it
+ * did not, and then it may change the box while it is read. A box that nobody has locked may still
+ * belong to a running process (see is_in_use()), so the process is searched for. The root has its
+ * pid as the process itself sees it. In another pid namespace that number may be that of another
+ * process here; then all processes are looked at.
  */
 static const char *
 end_of(const image_root_t *root, int fd) {

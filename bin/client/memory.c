@@ -1,10 +1,11 @@
 /*
  * Reads and writes the memory of a process, and finds the mailbox in it: reads the memory map, and
- * reads each mapping that may begin an object (elf.c). Of several open mailboxes the one with most
- * heartbeats (a count in the mailbox that rises while its process allocates) is used. Invariant:
- * the search finds a mailbox only after its magic, protocol version and place (a writable mapping)
- * were checked, and what it reads of one process is bounded. No locks, no state. The search is
- * called by way.c; the copying by most files of this folder.
+ * then the head of each mapping in which an ELF object may begin (elf.c). Of several open mailboxes
+ * the one with most heartbeats (a count in the mailbox that rises while its process allocates) is
+ * used. Invariant: the search finds a mailbox only after its magic, protocol version and place (a
+ * writable mapping) were checked, and it looks at no more than RANGES_MOST mappings and CANDIDATES
+ * mailboxes. No locks, no state. The search is called by way.c; the copying by most files of this
+ * folder.
  */
 #include "client/target.h"
 
@@ -17,9 +18,10 @@
 #include <unistd.h>
 
 enum {
+	/* Both bound one search, so that a hostile process cannot make it long. */
 	CANDIDATES = 16,   /* mailboxes that are read in one process; later ones are ignored */
-	/* A bound of one search, so that a hostile process cannot make it long. */
-	RANGES_MOST = 1 << 17,   /* mappings, later ones are ignored; the kernel's default is 65530 */
+	/* mappings that are read; later ones are ignored. The default of vm.max_map_count is 65530. */
+	RANGES_MOST = 1 << 17,
 };
 
 /* A mapping of the process. */
@@ -131,7 +133,11 @@ look_at_block(search_t *s, const prof_note_t *note, uint64_t block) {
 	}
 	if (!is_in_writable(s, block) || block % 8 != 0 || note->bytes < sizeof(m)
 	    || ++s->looked_at > CANDIDATES) {
-		return; /* the object is mapped as a file for reading, not loaded */
+		/*
+		 * No mailbox, or too many. An object that is only mapped as a file, not loaded, has a note
+		 * too, but no writable mapping where the note says.
+		 */
+		return;
 	}
 	if (!client_read_memory(s->target, block, &m, sizeof(m)) || m.magic != PROF_MAILBOX_MAGIC) {
 		s->found->closed++;

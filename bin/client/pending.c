@@ -1,8 +1,9 @@
 /*
- * Requests in the mailbox of a process that the process has not taken yet, left by other clients:
- * finds, counts and withdraws them. A process takes a request when it allocates, so an idle process
- * may leave one unanswered for long. Invariant: the target's own unanswered request is never among
- * them. No locks; all state is in the target. Called by bin/ctl and bin/agent/scrape.c.
+ * Finds requests that other clients have left in the mailbox of a process and that the process has
+ * not taken yet; counts and withdraws those with the verbs start and set. A process takes a request
+ * when it allocates, so an idle process may leave one unanswered for long. Invariant: the request
+ * that this client has sent by the same jeprof_target_t is never among them. No locks; all state is
+ * in the jeprof_target_t. Called by bin/ctl and bin/agent/scrape.c.
  */
 #include "client/target.h"
 
@@ -11,9 +12,9 @@
 enum { SETTLE_MS = 50 }; /* time that the process gets to finish reading a slot */
 
 /*
- * Reads slot i into *s; true if it holds a complete request of that verb (the first word) which the
- * process has not taken and may still take, and which is not the target's own. Then it adds a NUL
- * to the text.
+ * Reads slot i into *s. True if it holds a complete request of that verb (the first word) which the
+ * process has not taken and may still take (its lease is not over), and which was not sent by *t
+ * itself. Then it adds a NUL to the text.
  */
 static bool
 read_pending(const jeprof_target_t *t, unsigned i, const char *verb, prof_slot_t *s) {
@@ -69,7 +70,8 @@ jeprof_withdraw_pending(jeprof_target_t *t, unsigned *count) {
 		if (error != 0) {
 			return error;
 		}
-		client_sleep_ms(SETTLE_MS); /* the process may be reading it */
+		/* The process may have begun to read the slot before this; then it still answers. */
+		client_sleep_ms(SETTLE_MS);
 		*count += client_read_memory(t, at, &s, sizeof(s)) && s.answer_nonce != s.nonce;
 	}
 	return 0;

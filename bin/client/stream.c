@@ -1,9 +1,10 @@
 /*
- * Fetches a profile that the process holds ready (prof_mailbox.h has the format): from its memory
- * file, else from a linked list of parts in its memory. Afterwards it checks that the profile was
- * still there, and tells the process that it may free it. Invariant: the size is bounded by
- * bytes_max, whatever the process writes; after each part the time is checked against taken_ms. No
- * locks, no state but the target's. Called by mailbox.c.
+ * Fetches a profile that the process holds ready (prof_mailbox.h has the format): from a memfd of
+ * the process, else from a linked list of parts in its memory. Afterwards it checks that the
+ * profile was still there, and tells the process to free the profile. Invariant: the size is
+ * bounded by bytes_max, whatever the process writes. Of the list, the time is checked against
+ * taken_ms after each part; reading the memfd has no time limit. No locks, no state but the
+ * target's. Called by mailbox.c.
  */
 #include "client/target.h"
 
@@ -18,7 +19,7 @@
 enum { PIECE = 1 << 20 }; /* most bytes of the memory that are read at once */
 #define BYTES_MAX (UINT64_C(4) << 30) /* default of request.bytes_max */
 
-/* Address, or offset in the mailbox file, of the i-th stream. */
+/* Address of the i-th stream; of a mailbox in a memfd, where t->block is 0, the offset in it. */
 static uint64_t
 stream_at(const jeprof_target_t *t, unsigned i) {
 	return t->block + offsetof(prof_mailbox_t, streams) + i * sizeof(prof_stream_t);
@@ -35,7 +36,10 @@ find_stream(const jeprof_target_t *t, uint64_t nonce, prof_stream_t *s) {
 	return -1;
 }
 
-/* Copies the profile from the memory file, even without access to the memory. False: not all. */
+/*
+ * Copies the profile from its memfd, which works even without access to the memory of the process.
+ * False: not all bytes were copied.
+ */
 static bool
 fetch_file(const jeprof_target_t *t, const prof_stream_t *s, char *to) {
 	static const char want[] = "/memfd:" PROF_MAILBOX_PROFILE_NAME;
@@ -101,7 +105,7 @@ fetch_whole(const jeprof_target_t *t, const prof_stream_t *s, int64_t deadline, 
 	return t->way != jeprof_way_memfd ? fetch_parts(t, s, deadline, to) : EIO;
 }
 
-/* Tells the process that the profile was fetched, so that it frees it. 0 or ESRCH. */
+/* Tells the process that the profile was fetched, so that the process frees it. 0 or ESRCH. */
 static int
 acknowledge(jeprof_target_t *t, unsigned place) {
 	uint32_t one = 1;
@@ -138,7 +142,7 @@ client_fetch(jeprof_target_t *t, uint64_t nonce, const jeprof_request_t *r, jepr
 	prof_stream_t s;
 	int place = find_stream(t, nonce, &s);
 	uint64_t most = r->bytes_max != 0 ? r->bytes_max : BYTES_MAX;
-	most = most < SIZE_MAX ? most : SIZE_MAX - 1; /* a byte more is allocated */
+	most = most < SIZE_MAX ? most : SIZE_MAX - 1; /* one byte more is allocated, for a NUL */
 	if (place < 0) {
 		return client_fail(t, EIO,
 		    "%d %s: the profile is gone from its memory: it was not fetched in time", t->pid,
