@@ -10,11 +10,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The exit codes of jeprofctl. */
+/* The exit codes of jeprofctl; 3 is not used. */
 enum {
 	EXIT_DONE = 0,
 	EXIT_FAILED = 1,
-	EXIT_USAGE = 2,     /* wrong words or options, also by the judgement of the process */
+	EXIT_USAGE = 2,     /* wrong words or options: jeprofctl finds it, or the process answers so */
 	EXIT_ALREADY = 4,   /* it is in that state already; --idempotent makes it 0 */
 	EXIT_NO_WAY = 5,    /* no such process, or no way into it */
 	EXIT_REFUSED = 6,   /* the process refuses */
@@ -26,21 +26,23 @@ enum { TEXT_BYTES = 2 * PATH_MAX }; /* of a path or a message */
 extern bool talk_is_quiet;                 /* hint() prints nothing (-q, --json) */
 extern char *unfinished;                   /* path of a file to remove at exit; NULL: none */
 extern volatile sig_atomic_t interrupted;  /* SIGINT, SIGTERM and SIGHUP so far */
-extern int patience;                       /* so many of these end a wait for an answer */
+extern int patience;                       /* this many signals end a wait for an answer */
 
-/* Prints a message, one line, on stderr; leave() then exits. Control characters become "?". */
+/* Prints "jeprofctl: MESSAGE" and a newline on stderr. Control characters become "?". */
 __attribute__((format(printf, 1, 2))) void talk(const char *format, ...);
+/* The same, then exit(code). */
 __attribute__((format(printf, 2, 3), noreturn)) void leave(int code, const char *format, ...);
 
 /*
- * The text as one word for a shell, in buf, between single quotes if it needs them; "./" is put
- * before a "-" at its beginning. Control characters become "?".
+ * The name of a file as one word for a shell, in buf, between single quotes if it needs them; "./"
+ * is put before a "-" at its beginning. Control characters become "?". A word that does not fit
+ * ends the program with EXIT_USAGE.
  */
 const char *shell_word(const char *text, char *buf, size_t size);
 
 /*
- * Prints what to type next, a line with its newline, unless talk_is_quiet. Control characters are
- * replaced.
+ * Prints on stderr what to type next, unless talk_is_quiet; the format ends in a newline. Control
+ * characters become "?".
  */
 __attribute__((format(printf, 1, 2))) void hint(const char *format, ...);
 
@@ -48,11 +50,12 @@ __attribute__((format(printf, 1, 2))) void hint(const char *format, ...);
 __attribute__((format(printf, 3, 4))) void print_to(char *buf, size_t size, const char *format,
     ...);
 
-/*
- * Print a text of another process: control characters become "?"; or as a string of JSON, whose
- * bytes from 0x80 on are \u00xx each if the text is no UTF-8.
- */
+/* Prints a text of another process on stdout; control characters become "?". */
 void put_plain(const char *text);
+/*
+ * Prints a text of another process on stdout as a string of JSON, with its quotes; if the text is
+ * no UTF-8, each byte from 0x80 on is \u00xx.
+ */
 void put_json_string(const char *text);
 
 /* An atexit() handler: removes the file `unfinished`. */

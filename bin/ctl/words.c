@@ -1,9 +1,10 @@
 /*
- * Parses the command line of jeprofctl into `words` (words.h); holds the table of options, with the
- * verbs that take each, and the table of verbs, of which --help is made. Invariant: a word that is
- * wrong by these tables ends the program with EXIT_USAGE before any process is opened; the keys and
- * values of key:value words, and texts such as that of --metric, are judged by the process. No
- * locks. read_words() is called by main.c, is_on() by main.c, answer.c and the verbs.
+ * Parses the command line of jeprofctl into `words` (words.h). Holds the table of options, with the
+ * verbs that take each, and the table of verbs. --help is made of the table of verbs and of text
+ * here; the table of options is not printed. Invariant: a word that is wrong by these tables ends
+ * the program with EXIT_USAGE before any process is opened. The keys and values of key:value words,
+ * and texts such as that of --metric, are judged by the process. No locks. read_words() is called
+ * by main.c, is_on() by main.c, answer.c and the verbs.
  */
 #include "ctl.h"
 
@@ -20,11 +21,12 @@
 #include "value.h"
 
 enum { TICK_MIN_MS = 10 }; /* shortest interval of watch, in ms */
-enum { ONE = 511 - LIST, ANY = 511 }; /* bits of verbs: all but LIST (on one process); all */
+/* Sets of verbs, one bit each: ANY has all; ONE those that concern one process, so all but LIST. */
+enum { ONE = 511 - LIST, ANY = 511 };
 
 /*
- * Kinds of values, in the order below: none; bytes; bytes or percent ("90%"); a time, stored in ms;
- * a time, stored in seconds (rounded up); a number; a text.
+ * Kinds of values. kind_flag: the option takes none; kind_size: bytes; kind_share: bytes or percent
+ * ("90%"); kind_ms: a time, stored in ms; kind_seconds: a time, stored in seconds (rounded up).
  */
 typedef enum { kind_flag, kind_size, kind_share, kind_ms, kind_seconds, kind_number,
     kind_text } kind_t;
@@ -35,7 +37,8 @@ typedef struct option_s {
 	kind_t kind;        /* of its value */
 	int verbs;          /* bits of the verbs that take it */
 	const char *key;    /* in the request to the process; NULL: for jeprofctl only */
-	int place;          /* index in words.values; o_free: only the pair of the request is used */
+	/* index in words.values; o_free: an index that options share, as only their pairs are used */
+	int place;
 } option_t;
 
 /* Options with a key become pairs of the request, in the order of the command line. */
@@ -176,8 +179,8 @@ take_option(const option_t *o, const char *text) {
 }
 
 /*
- * The option that the word names; without one the program ends. *text is the value in the same word
- * (--name=VALUE, -xVALUE), or NULL.
+ * The option that the word names; if there is none of that name, the program ends. *text is the
+ * value in the same word (--name=VALUE, -xVALUE), or NULL.
  */
 static const option_t *
 find_option(const char *word, const char **text) {
@@ -204,7 +207,11 @@ put_usage(void) {
 	exit(fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED);
 }
 
-/* Stores a word that is no option. In this order: verb, process, file of dump, key:value words. */
+/*
+ * Stores a word that is no option. The first one is the verb. The next one is the process, except
+ * for list, or if -p was given before it. Then dump takes the name of a file; set and start take
+ * words KEY:VALUE.
+ */
 static void
 take_positional(char *word) {
 	if (words.verb == 0 && strcmp(word, "help") == 0) {
@@ -268,7 +275,7 @@ words_complete(void) {
 		leave(EXIT_USAGE, "set what? For example --rate 256K");
 	}
 	if (!is_on(o_wait)) {
-		words.values[o_wait].number = 5000; /* ms, as the usage text says */
+		words.values[o_wait].number = 5000; /* ms; the usage text shows it as --wait 5s */
 	}
 }
 
