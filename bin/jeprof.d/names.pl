@@ -1,7 +1,9 @@
 # Names: each place gets a list of frames, innermost first (more than one where calls were inlined).
-# A frame is { raw: the symbol, or the name that the profile brought along; full: that demangled;
-# short: without parameters and templates; is_bare }, and { file, line } once lines were asked for.
-# is_bare: no name is known, full and short are OBJECT+OFFSET or the address, and raw is undef.
+# A frame is { raw, full, short, is_bare }, and { file, line } once lines were asked for. raw: the
+# symbol, or the name that the profile brought along; full: raw demangled; short: full without
+# parameters and templates. Where no program demangles, full is the short form too. is_bare: no name
+# is known, and raw is undef. full and short are then OBJECT+OFFSET or the address; of a frame
+# inlined in a function with a name, they are that name (use_lines).
 # A place is (object, offset), told by its number (Places). Callers, after Places has numbered the
 # stacks: Main, Series, Report, Live, Frag and Pack (resolve), Report (lines_of), Pack
 # (found_lines). Reduce and all that print names read @frames.
@@ -9,7 +11,7 @@ package Names;
 
 our @frames; # place => its list of frames
 our $tells_files = 0; # set by --debug: say in notes which file gave names and lines
-my %by_object; # object key -> its places that have no lines yet
+my %by_object; # object key -> its places for which add_lines() has not asked yet
 
 # Names all places that have no frames yet; with $want_lines also adds files, lines and inlined calls.
 sub resolve {
@@ -34,15 +36,16 @@ sub resolve {
 	add_lines() if $want_lines;
 }
 
-# The frame of a name that the profile brought along; an address in its place counts as no name.
+# The frame of a name that the profile brought along. "0xADDRESS" and "ANYTHING+0xOFFSET" count as
+# no name.
 sub given_frame {
 	my ($name) = @_;
 	return $name =~ /(?:^|\+)0x[0-9a-f]+$/ ? { full => $name, is_bare => 1 }
 	    : { raw => $name, full => $name };
 }
 
-# Removes the inlined frames of places that were named by the profile itself, so that they compare
-# with the places of a profile without names, which have no inlined frames.
+# Removes the inlined frames of places that were named by the profile itself. So they compare with
+# places that got their names from symbols, which have one frame each unless lines were asked for.
 sub drop_inlined {
 	for my $place (grep { $Places::given[$_] } 0 .. $#frames) {
 		$frames[$place] = [$frames[$place][-1]];
@@ -71,8 +74,8 @@ sub name_object {
 	}
 }
 
-# Sets full and short of all frames that have no short name yet. Demangles by one run of c++filt;
-# without it, or where it fails, Cxx gives the short form.
+# Sets full and short of all frames that have no short name yet. Demangles by one run of c++filt.
+# Without it, or where it fails, Cxx gives the short form, which is then full too.
 sub demangle {
 	my %plain;
 	for my $frame (map { @$_ } @frames) {
@@ -110,8 +113,9 @@ sub shorten_once {
 	my ($name) = @_;
 	my $text = $name;
 	$text =~ s/(?:\.(?:isra|constprop|part|cold|lto_priv|localalias|llvm)(?:\.\d+)?)+$//;
-	$text =~ s/::h[0-9a-f]{16}$//; # Rust: the hash that legacy names end in
-# Rust: <Type as Trait>::method becomes Type::method.
+	# Rust: the hash that legacy names end in
+	$text =~ s/::h[0-9a-f]{16}$//;
+	# Rust: <Type as Trait>::method becomes Type::method.
 	$text =~ s/^<(&?(?:mut |dyn )?[\w:]+(?:<.*>)?) as .*>(?=::)/$1/ if $text =~ /^<.* as /;
 	return $text unless $text =~ /[(<\[ ]/;
 	$text =~ s/ \[clone [^\]]*\]//g;
@@ -137,13 +141,15 @@ sub shorten_once {
 # ---- lines: by the first of these programs that is there and answers ----
 my @tools = qw(jeprof-symbolize llvm-symbolizer addr2line);
 our $engine = ''; # the one that answered last
-my %told; # path -> answers() of jeprof-symbolize, which is run once for all objects
+# path -> answers() of jeprof-symbolize: each ask_all() runs it once for all of its objects
+my %told;
 
 # The programs among @tools that are there.
 sub line_tools { return grep { Tool::find($_) } @tools }
 
-# Adds file and line, and inlined frames, to all places of files that have none yet. A doubt if
-# there is no program that tells lines.
+# Adds file and line, and inlined frames, to all places in objects that are files, if it has not
+# done so before. A doubt (a message that makes the exit code 3) if there is no program that tells
+# lines.
 sub add_lines {
 	return Talk::doubt('no file names and lines: neither jeprof-symbolize nor llvm-symbolizer nor addr2line is installed')
 	    unless %Pack::lines || line_tools();
@@ -182,7 +188,7 @@ sub lines_of {
 
 # { offset => [[function, file, line], ...] } of one object, frames innermost first: of its pack,
 # else by the first tool that is there and answers. Empty if there is no file with lines, no tool,
-# or all fail (a doubt). It may have other offsets too.
+# or all fail (a doubt). The result may have offsets that were not asked for.
 sub found_lines {
 	my ($object, @offsets) = @_;
 	return $Pack::lines{ $object->{key} } if $Pack::lines{ $object->{key} };
@@ -272,8 +278,8 @@ sub answers {
 	return \%found;
 }
 
-# Sets the frames of a place by what a tool found. The outermost frame keeps the name of the symbol;
-# the tool adds files, lines and inlined frames.
+# Sets the frames of a place by what a tool found. The tool adds files, lines and inlined frames.
+# The outermost frame keeps the name of the symbol; a bare one takes the name that the tool tells.
 sub use_lines {
 	my ($place, $found) = @_;
 	return unless $found && @$found;
