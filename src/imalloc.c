@@ -481,17 +481,21 @@ imalloc_orphan(tsd_t *tsd, const imalloc_req_t *req, size_t usize, bool is_own,
 	return p;
 }
 
-/* Notes the explicit cache of an operation for tcache_set.c. Returns the outer operation's. */
-static const tcache_t *
-imalloc_name_cache(tsd_t *tsd, int tcache) {
+/*
+ * imalloc_body() with a note of the explicit cache, which keeps extent hooks off it
+ * (tcache_set.c). A hook that may delete it can have done so when the note is taken away.
+ */
+static NOINLINE void *
+imalloc_named(tsd_t *tsd, const imalloc_req_t *req, size_t usize, const tcache_t *tc) {
 	const tcache_t *outer = tsd->named;
-	tsd->named = tcaches_get(tsd, (unsigned)tcache);
-	return outer;
+	tsd->named = tc;
+	void *p = imalloc_body(tsd, req, usize);
+	tsd->named = outer;
+	return p;
 }
 
-/* imalloc_body() without the note that keeps extent hooks off an explicit cache. */
-static void *
-imalloc_unnamed(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
+void *
+imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
 	imalloc_assert_in_gate(tsd);
 	assert(usize >= req->size);
 	unsigned slot = 0;
@@ -503,6 +507,9 @@ imalloc_unnamed(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
 		usize = sz_i2s(slot - 1);
 	}
 	bool is_own = tc != NULL && tc->is_auto;
+	if (unlikely(tc != NULL && !is_own) && tsd->named != tc) {
+		return imalloc_named(tsd, req, usize, tc);
+	}
 	uint32_t n_ends = tsd == NULL ? 0 : tsd->n_cache_ends;
 	uint64_t interval = imalloc_draw(tsd, req->size, usize, tc, slot);
 	if (imalloc_is_orphan(tsd, tc, n_ends)) {
@@ -526,17 +533,6 @@ imalloc_unnamed(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
 		tsd->direct_alloc += usize;
 	}
 	return imalloc_finish(tsd, req, p, usize);
-}
-
-void *
-imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
-	if (likely(req->tcache < 0) || tsd == NULL) {
-		return imalloc_unnamed(tsd, req, usize);
-	}
-	const tcache_t *outer = imalloc_name_cache(tsd, req->tcache);
-	void *p = imalloc_unnamed(tsd, req, usize);
-	tsd->named = outer;
-	return p;
 }
 
 static void imalloc_drain_deferred(tsd_t *tsd);
@@ -900,9 +896,18 @@ ifree_sampled(tsd_t *tsd, void *ptr, uint64_t elem, int tcache, size_t usize) {
 	ifree_count_direct(tsd, usize);
 }
 
-/* ifree_in_gate() without that note. */
-static void
-ifree_unnamed(tsd_t *tsd, void *ptr, int tcache) {
+/* tcache_try_put() into an explicit cache, as imalloc_named(). */
+static NOINLINE bool
+ifree_try_put_named(tsd_t *tsd, tcache_t *tc, unsigned slot, void *obj) {
+	const tcache_t *outer = tsd->named;
+	tsd->named = tc;
+	bool is_put = tcache_try_put(tsd, tc, slot, obj);
+	tsd->named = outer;
+	return is_put;
+}
+
+void
+ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 	imalloc_assert_in_gate(tsd);
 	assert(tcache >= IMALLOC_TCACHE_NONE);
 	uint64_t elem = ifree_elem(ptr, "double free");
@@ -947,10 +952,13 @@ ifree_unnamed(tsd_t *tsd, void *ptr, int tcache) {
 	ifree_junk(ptr, elem);
 	tcache_t *tc = imalloc_cache(tsd, tcache, IMALLOC_ARENA_AUTO);
 	unsigned slot = tc == NULL ? 0 : ifree_slot(tc, elem);
-	if (slot != 0 && tcache_try_put(tsd, tc, slot, is_large ? e : ptr)) {
-		if (!tc->is_auto) {
+	void *obj = is_large ? e : ptr;
+	if (slot != 0 && unlikely(!tc->is_auto)) {
+		if (ifree_try_put_named(tsd, tc, slot, obj)) {
 			tsd->direct_dalloc += usize;
+			return;
 		}
+	} else if (slot != 0 && tcache_try_put(tsd, tc, slot, obj)) {
 		return;
 	}
 	if (config_hardening && is_large && shut_try_keep(e)) {
@@ -959,17 +967,6 @@ ifree_unnamed(tsd_t *tsd, void *ptr, int tcache) {
 	}
 	arena_dalloc(ptr, elem);
 	ifree_count_direct(tsd, usize);
-}
-
-void
-ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
-	if (likely(tcache < 0) || tsd == NULL) {
-		ifree_unnamed(tsd, ptr, tcache);
-		return;
-	}
-	const tcache_t *outer = imalloc_name_cache(tsd, tcache);
-	ifree_unnamed(tsd, ptr, tcache);
-	tsd->named = outer;
 }
 
 /* Called by deferred_take_all() for each block whose free was deferred. */

@@ -208,17 +208,6 @@ pac_take_huge(pac_t *pac, size_t size, bool is_dense) {
 	return e;
 }
 
-/* Takes an extent that is neither hot nor of a huge slab; *is_new: none was there that fits. */
-static edata_t *
-pac_take_plain(pac_t *pac, size_t size, size_t alignment, bool is_dense, bool *is_new) {
-	edata_t *e = pac_take_fit(pac, size, alignment);
-	*is_new = e == NULL;
-	e = *is_new ? pac_take_more(pac, size, alignment, is_dense) : e;
-	/* The rest of a longer extent may have been put into a cache again. */
-	pac_tell_back(pac);
-	return e;
-}
-
 edata_t *
 pac_alloc_as(pac_t *pac, size_t size, size_t alignment, bool zero, bool is_dense) {
 	assert(size > 0 && (size & PAGE_MASK) == 0);
@@ -229,7 +218,11 @@ pac_alloc_as(pac_t *pac, size_t size, size_t alignment, bool zero, bool is_dense
 		e = pac_take_huge(pac, size, is_dense);
 	}
 	if (e == NULL) {
-		e = pac_take_plain(pac, size, alignment, is_dense, &is_new);
+		e = pac_take_fit(pac, size, alignment);
+		is_new = e == NULL;
+		e = is_new ? pac_take_more(pac, size, alignment, is_dense) : e;
+		/* The rest of a longer extent may have been put into a cache again. */
+		pac_tell_back(pac);
 	}
 	if (e == NULL) {
 		return NULL;
@@ -284,13 +277,15 @@ pac_alloc_new(pac_t *pac, size_t size, size_t room, size_t alignment) {
  */
 static edata_t *
 pac_alloc_to_guard(pac_t *pac, size_t size, size_t alignment) {
-	bool is_new;
 	if (likely(pac->hpa == NULL)) {
 		return pac_alloc(pac, size, alignment, false);
 	}
-	edata_t *e = pac_take_plain(pac, size, alignment, false, &is_new);
+	edata_t *e = pac_take_cached(pac, size, alignment, (unsigned)opt_lg_extent_max_active_fit);
+	bool is_new = e == NULL;
+	e = is_new ? pac_take_new(pac, size, alignment, false) : e;
 	if (e != NULL) {
 		pac_active_add(pac, size >> LG_PAGE, is_new && size >= JOIN_MIN);
+		pac_tell_back(pac); /* of a longer extent the rest is in its cache again */
 	}
 	return e;
 }

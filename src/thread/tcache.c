@@ -44,10 +44,9 @@ slot_is_small(unsigned slot) {
 	return slot - 1 < SC_NBINS;
 }
 
-/* As a number: a bin without slots has a null pointer, to which C allows to add nothing. */
 static void **
 bin_bottom(const tcache_cold_t *c) {
-	return (void **)((uintptr_t)c->slots + c->nslots * sizeof(void *));
+	return c->slots + c->nslots;
 }
 
 static unsigned
