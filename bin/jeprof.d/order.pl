@@ -152,6 +152,14 @@ sub say_set_back {
 	return 1;
 }
 
+# Notes that two dumps which are compared are of different processes.
+sub say_processes {
+	my ($from, $to) = @_;
+	my ($one, $other) = map { my %stamp = stamp($_); $stamp{process} } $from, $to;
+	return if !length $one || !length $other || $one eq $other;
+	Talk::note("$from->{file} is of another process (pid " . $from->pid . ") than $to->{file} (pid " . $to->pid . ')');
+}
+
 # The minutes from one point to another; undef if they are not known, or not above 0.
 sub minutes {
 	my ($from, $to) = map { $_->{at} } @_;

@@ -154,6 +154,7 @@ sub diff {
 	my ($from, $to) = @points[0, -1];
 	Talk::note("$from->{dump}{file} is later than $to->{dump}{file}")
 	    if (Order::sorted($from, $to))[0] != $from;
+	Order::say_processes($from->{dump}, $to->{dump});
 	my @rates = map { $_->{dump}->interval } $from, $to;
 	Talk::note("sampled at different rates ($rates[0] and $rates[1] bytes): estimates are compared")
 	    if $rates[0] != $rates[1];

@@ -81,6 +81,7 @@ sub load {
 	my $main = $dumps[0]{main};
 	my $program = $dumps[0]{program} // $Object::program
 	    // ($main ? $main->{path} : $dumps[0]{meta}{exe} // '?');
+	Order::say_processes($base, $dumps[-1]) if $base;
 	note_age($dumps[0], $main);
 	Talk::note("$_->{file}: " . Course::sentence($_)) for grep { $_->{meta}{end} } @dumps;
 	return { dumps => \@dumps, base => $base, program => Talk::clean($program), option => $option };

@@ -298,6 +298,12 @@ my ($said) = (jeprof('report', @starts))[1] =~ /<header>(.*?)<\/header>/s;
 like($said, qr/<p>The snapshots are of several processes: growth is not judged\.</, 'several processes: said');
 unlike($said, qr/keeps? growing/, 'and nothing else');
 like($said, qr/<p>All is held by <b>leak</, 'one owner');
+for my $case (['diff', @starts[0, 1]], ['top', "--base=$starts[0]", $starts[1]]) {
+	($code, $out, $err) = jeprof(@$case);
+	is($code, 0, "$case->[0]: of two processes") or diag $err;
+	like($err, qr/^jeprof: \Q$starts[0]\E is of another process \(pid 1\) than \Q$starts[1]\E \(pid 2\)$/m, 'said');
+}
+unlike((jeprof('diff', @dump[0, 1]))[2], qr/another process/, 'not of one');
 names(map { "f$_" } 0 .. 9);
 for my $case (['Part', 1000], ['Most', 9000]) {
 	($said) = (jeprof('report', our_dump("$dir/share.heap", modules => \@module,
