@@ -42,6 +42,7 @@ sub raw {
 		Talk::fail(1, "$path: no such file") unless -e $path;
 		Talk::fail(1, "$path: is a directory") if -d _;
 		open($fh, '<', $path) or Talk::fail(1, "$path: $!");
+		Talk::fail(1, "$path: is a device") if -b $fh || -c _ && !-t $fh;
 	}
 	binmode $fh;
 	local $/;

@@ -339,6 +339,7 @@ for my $option ('--exe', '--add_lib') {
 	($code, $out, $err) = jeprof('report', "$option=$dir", @dump);
 	is("$code|$out|$err", "1||jeprof: $dir: is a directory\n", "$option: a directory");
 }
+is((jeprof('top', '/dev/zero'))[2], "jeprof: /dev/zero: is a device\n", 'a device, which may have no end');
 is((jeprof('top', '/proc/self/mem'))[2], "jeprof: /proc/self/mem: Input/output error\n", 'a file that cannot be read to its end');
 ($code) = jeprof('report', '--thread=*', $dump[0]);
 is($code, 2, '--thread=*: exit 2');
