@@ -1,8 +1,9 @@
 # Cxx: the short form of a C++ name (no parameters, no template arguments), where no c++filt is
-# there to ask. Walks the mangled name (Itanium ABI) from left to right; what must be remembered on
-# the way is the list of substitutions. Each sub reads one part of the name at pos($in), moves
-# behind it and returns its text, if it has one. What is not known makes them die, and short()
-# returns undef: then the mangled name is shown. Caller: Names.
+# there to ask; and of Rust's older names, which are of the same scheme. Walks the mangled name
+# (Itanium ABI) from left to right; what must be remembered on the way is the list of substitutions.
+# Each sub reads one part of the name at pos($in), moves behind it and returns its text, if it has
+# one. What is not known makes them die, and short() returns undef: then the mangled name is shown.
+# Caller: Names.
 package Cxx;
 
 # Letters of the ABI: substitutions after S, builtin types, operators.
@@ -35,6 +36,17 @@ sub short {
 	local ($in, @known) = ($mangled);
 	return undef unless $in =~ /\G_Z/gc;
 	my $text = eval { encoding(0) };
+	return defined $text && $mangled =~ /17h[0-9a-f]{16}E(?:\.llvm\.\d+)?$/ ? of_rust($text) : $text;
+}
+
+my %escape = (SP => '@', BP => '*', RF => '&', LT => '<', GT => '>', LP => '(', RP => ')', C => ',');
+
+# A name of Rust's older scheme, which ends in a hash, without its escapes: $LT$ becomes <, and ..
+# becomes ::.
+sub of_rust {
+	my ($text) = @_;
+	$text =~ s/(^|::|\.\.)_(?=\$)/$1/g; # the _ is there for linkers
+	$text =~ s/(\.\.)|\$u([2-7][0-9a-f])\$|\$(SP|BP|RF|LT|GT|LP|RP|C)\$/defined $1 ? '::' : defined $2 ? chr hex $2 : $escape{$3}/ge;
 	return $text;
 }
 

@@ -113,15 +113,17 @@ sub shorten_once {
 	my ($name) = @_;
 	my $text = $name;
 	$text =~ s/(?:\.(?:isra|constprop|part|cold|lto_priv|localalias|llvm)(?:\.\d+)?)+$//;
-	# Rust: the hash that legacy names end in
-	$text =~ s/::h[0-9a-f]{16}$//;
-	# Rust: <Type as Trait>::method becomes Type::method.
-	$text =~ s/^<(&?(?:mut |dyn )?[\w:]+(?:<.*>)?) as .*>(?=::)/$1/ if $text =~ /^<.* as /;
-	return $text unless $text =~ /[(<\[ ]/;
+	$text =~ s/::h[0-9a-f]{16}$//; # Rust: the hash that legacy names end in
+	$text =~ s/(?<=\w)\[[0-9a-f]{8,16}\]//g; # Rust: the hashes of crates in newer names
+	my $whole = length $text ? $text : $name;
+	while (defined(my $shorter = of_type($text))) { $text = $shorter }
+	return length $text ? $text : $name unless $text =~ /[(<\[ ]/;
 	$text =~ s/ \[clone [^\]]*\]//g;
 	$text =~ s/\[abi:\w+\]//g;
 	$text =~ s/\(anonymous namespace\)/\x01/g;
 	$text =~ s/\boperator(\(\)|<=>|<<=?|>>=?|->\*?|<=?|>=?)/my $sign = $1; $sign =~ tr{()<>}{\x02\x03\x04\x05}; "operator$sign"/ge;
+	$text =~ s/->/-\x05/g;
+	$text =~ s/::(?=<)//g; # Rust: name::<Type>
 	1 while $text =~ s/<[^<>]*>//g;
 	$text =~ s/\{unnamed type#(\d+)\}/{unnamed#$1}/g;
 	$text =~ s/\{lambda\([^{}]*\)#(\d+)\}/{lambda#$1}/g;
@@ -135,7 +137,24 @@ sub shorten_once {
 	$text =~ tr/\x02\x03\x04\x05/()<>/;
 	$text =~ s/\x01/(anonymous namespace)/g;
 	$text =~ s/\s+$//;
-	return $text =~ /^(?:::|$)/ ? $name : $text;
+	return $text =~ /^(?:::|$)/ ? $whole : $text;
+}
+
+# <Type as Trait>::method and <Type>::method of Rust as Type::method; of dyn A + B, A stays. undef for
+# another name.
+sub of_type {
+	my ($text) = @_;
+	return undef unless $text =~ /^</;
+	my ($depth, $end) = (0);
+	while ($text =~ /->|([<>])|( as | ?\+)/g) {
+		my ($at, $bracket) = ($-[0], $1 // '');
+		$end //= $at if defined $2 && $depth == 1;
+		$depth += $bracket eq '<' ? 1 : $bracket eq '>' ? -1 : 0;
+		next if $depth;
+		return undef if substr($text, $at, 3) ne '>::';
+		return substr($text, 1, ($end // $at) - 1) . substr $text, $at + 1;
+	}
+	return undef;
 }
 
 # ---- lines: by the first of these programs that is there and answers ----

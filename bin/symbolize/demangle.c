@@ -103,23 +103,48 @@ cut_hash(char *name) {
 		name[len - 19] = '\0';
 }
 
-/* <Type as Trait>::method of Rust becomes Type::method. */
+/* Removes the hashes of crates in Rust's newer names: core[0123456789abcdef]::ptr. */
 static void
-cut_trait(char *name) {
-	char *as = strstr(name, " as "), *end;
+cut_crate_hashes(char *name) {
+	for (char *at = name; (at = strchr(at, '[')) != NULL;) {
+		size_t digits = strspn(at + 1, "0123456789abcdef");
 
-	if (name[0] != '<' || as == NULL)
-		return;
-	end = NULL;
-	for (char *at = as; (at = strstr(at, ">::")) != NULL; at++)
-		end = at;
-	if (end == NULL)
-		return;
-	cut(as, (size_t)(end - as) + 1);
-	cut(name, 1);
+		if (at > name && is_word(at[-1]) && digits >= 8 && digits <= 16 && at[1 + digits] == ']')
+			cut(at, digits + 2);
+		else
+			at++;
+	}
 }
 
-/* Replaces the brackets in names of operators, the longest operator first. */
+/*
+ * <Type as Trait>::method and <Type>::method of Rust become Type::method; of dyn A + B, A stays.
+ * The type may be one of this form too. False: nothing is changed.
+ */
+static bool
+cut_trait(char *name) {
+	char *end = NULL, *at = name;
+	size_t depth = 0;
+
+	if (*name != '<')
+		return false;
+	do {
+		bool is_arrow = at[0] == '>' && at > name && at[-1] == '-';
+
+		if (end == NULL && depth == 1 && (strncmp(at, " as ", 4) == 0 || *at == '+'
+		    || strncmp(at, " +", 2) == 0))
+			end = at;
+		depth += *at == '<';
+		depth -= *at == '>' && !is_arrow;
+	} while (depth > 0 && *++at != '\0');
+	if (strncmp(at, ">::", 3) != 0)
+		return false;
+	end = end != NULL ? end : at;
+	cut(end, (size_t)(at + 1 - end));
+	cut(name, 1);
+	return true;
+}
+
+/* Replaces the brackets in names of operators, the longest operator first, and in arrows. */
 static void
 hide_operators(char *name) {
 	static const char *const signs[] = {"()", "<=>", "<<=", "<<", ">>=", ">>", "->*", "->", "<=",
@@ -143,6 +168,8 @@ hide_operators(char *name) {
 			break;
 		}
 	}
+	for (char *at = name; (at = strstr(at, "->")) != NULL;)
+		at[1] = GREATER;
 }
 
 /* Removes all pairs of these brackets with their contents; a bracket without partner stays. */
@@ -165,7 +192,14 @@ cut_pairs(char *name, char open, char close) {
 	free(starts);
 }
 
-/* {lambda(int)#1} becomes {lambda#1}, and {unnamed type#1} becomes unnamed#1. */
+/* Rust's name::<Type> becomes name<Type>. */
+static void
+cut_turbofish(char *name) {
+	for (char *at = name; (at = strstr(at, "::<")) != NULL;)
+		cut(at, 2);
+}
+
+/* {lambda(int)#1} becomes {lambda#1}, and {unnamed type#1} becomes {unnamed#1}. */
 static void
 cut_unnamed(char *name) {
 	static const char lambda[] = "{lambda(", type[] = "{unnamed type#";
@@ -180,13 +214,10 @@ cut_unnamed(char *name) {
 		if (number != NULL && end != NULL && number < end)
 			cut(at + strlen("{lambda"), (size_t)(number + 1 - at) - strlen("{lambda"));
 	}
-	for (char *at = name; (at = strstr(at, type)) != NULL;) {
-		end = strchr(at, '}');
-		if (end == NULL)
-			return;
-		cut(end, 1);
-		cut(at + strlen("{unnamed"), strlen(" type"));
-		cut(at, 1);
+	for (char *at = name; (at = strstr(at, type)) != NULL; at++) {
+		end = at + strlen(type);
+		if (isdigit((unsigned char)*end) && end[strspn(end, "0123456789")] == '}')
+			cut(at + strlen("{unnamed"), strlen(" type"));
 	}
 }
 
@@ -210,13 +241,25 @@ cut_qualifiers(char *name) {
 	}
 }
 
+/* The first word "operator" of a name; NULL: it has none. */
+static const char *
+operator_find(const char *name) {
+	static const char word[] = "operator";
+
+	for (const char *at = name; (at = strstr(at, word)) != NULL; at++) {
+		if ((at == name || !is_word(at[-1])) && !is_word(at[sizeof(word) - 1]))
+			return at;
+	}
+	return NULL;
+}
+
 /*
  * Skips the return type: returns where the last word begins, or the word with "operator", behind
  * which spaces may follow (operator new).
  */
 static const char *
 skip_return_type(const char *name) {
-	const char *start = name, *operator = strstr(name, "operator");
+	const char *start = name, *operator = operator_find(name);
 	size_t len = strlen(name);
 
 	if (operator != NULL) {
@@ -246,6 +289,63 @@ show_hidden(char *to, size_t room, const char *name) {
 	while (at > 0 && to[at - 1] == ' ')
 		at--;
 	to[at] = '\0';
+}
+
+/*
+ * The character for which an escape of Rust's older names stands, and how long the escape is; '\0':
+ * the text does not begin with one.
+ */
+static char
+escape_read(const char *text, size_t *len) {
+	static const char *const codes[] = {"@$SP$", "*$BP$", "&$RF$", "<$LT$", ">$GT$", "($LP$",
+	    ")$RP$", ",$C$"};
+	char *end;
+	unsigned long value;
+
+	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+		*len = strlen(codes[i] + 1);
+		if (strncmp(text, codes[i] + 1, *len) == 0)
+			return codes[i][0];
+	}
+	if (strncmp(text, "$u", 2) != 0 || !isxdigit((unsigned char)text[2]))
+		return '\0';
+	value = strtoul(text + 2, &end, 16);
+	*len = (size_t)(end + 1 - text);
+	return *end == '$' && value >= ' ' && value <= '~' ? (char)value : '\0';
+}
+
+/* Whether a mangled name is of Rust's older scheme: it ends in a hash, as a part of its path. */
+static bool
+is_older_rust(const char *mangled) {
+	size_t len = strlen(mangled);
+
+	return len > 20 && memcmp(mangled + len - 20, "17h", 3) == 0 && strspn(mangled + len - 17,
+	    "0123456789abcdef") == 16 && mangled[len - 1] == 'E';
+}
+
+/* Replaces the escapes in a name of Rust's older scheme: $LT$ becomes <, and .. becomes ::. */
+static void
+unescape_rust(char *name) {
+	char *to = name, last = ':';
+	size_t len;
+
+	for (const char *from = name; *from != '\0'; from += len) {
+		char plain = escape_read(from, &len);
+
+		if (plain != '\0') {
+			*to++ = plain;
+		} else if (strncmp(from, "..", 2) == 0) {
+			*to++ = ':';
+			*to++ = ':';
+			len = 2;
+		} else {
+			len = 1;
+			if (last != ':' || strncmp(from, "_$", 2) != 0) /* the _ is there for linkers */
+				*to++ = *from;
+		}
+		last = to > name ? to[-1] : last;
+	}
+	*to = '\0';
 }
 
 /* Replaces each "(anonymous namespace)", whose brackets are no parameters, by ANONYMOUS. */
@@ -307,12 +407,15 @@ name_shorten(const char *name, char *to, size_t room) {
 	}
 	cut_suffixes(text);
 	cut_hash(text);
-	cut_trait(text);
+	cut_crate_hashes(text);
+	while (cut_trait(text))
+		;
 	if (strpbrk(text, "(<[ ") != NULL) {
 		remove_all(text, " [clone ", "]");
 		remove_all(text, "[abi:", "]");
 		hide_anonymous(text);
 		hide_operators(text);
+		cut_turbofish(text);
 		cut_pairs(text, '<', '>');
 		cut_unnamed(text);
 		cut_pairs(text, '(', ')');
@@ -321,8 +424,11 @@ name_shorten(const char *name, char *to, size_t room) {
 	} else {
 		show_hidden(to, room, text);
 	}
-	if (to[0] == '\0' || strncmp(to, "::", 2) == 0)
+	if (to[0] == '\0' || strncmp(to, "::", 2) == 0) {
 		snprintf(to, room, "%s", name);
+		cut_hash(to);
+		cut_crate_hashes(to);
+	}
 	free(text);
 }
 
@@ -332,8 +438,13 @@ name_for_people(const char *mangled, char *to, size_t room) {
 	bool is_mangled = bars > 0 && mangled[bars] == 'Z' && strlen(mangled) < MANGLED_MAX;
 	demangle_t *demangle = is_mangled ? demangler_load() : NULL;
 	int status = 0;
-	char *plain = demangle != NULL ? demangle(mangled, NULL, NULL, &status) : NULL;
+	char whole[MANGLED_MAX], *plain;
 
+	snprintf(whole, sizeof(whole), "%s", is_mangled ? mangled : "");
+	cut_suffixes(whole); /* with one, the library does not know a path without parameters */
+	plain = demangle != NULL ? demangle(whole, NULL, NULL, &status) : NULL;
+	if (plain != NULL && is_older_rust(whole))
+		unescape_rust(plain);
 	name_shorten(plain != NULL ? plain : mangled, to, room);
 	if (plain != NULL)
 		expand_std_aliases(to, room);

@@ -5,7 +5,7 @@ BEGIN { require Cwd; require((Cwd::abs_path(__FILE__) =~ s{[^/]*$}{}r) . 'common
 use strict;
 use warnings;
 no warnings 'portable';
-our $dir;
+our ($dir, $jeprof);
 
 my $id = '77' x 20;
 my $base = 0x7f0000000000;
@@ -24,6 +24,24 @@ sub shown {
 	($code, $out) = jeprof('--addresses', '--text', "$dir/names.heap");
 	my %at = map { /([0-9a-f]{16}) (.*) \?\?:\?$/ ? (hex $1, $2) : () } split /\n/, $out;
 	return { map { $names[$_] => $at{ $base + 0x1000 + 64 * $_ } } 0 .. $#names };
+}
+
+# The same by the table that jeprofd has made.
+sub by_table {
+	my @names = @_;
+	shown(@names);
+	my @address = map { 0x1000 + 64 * $_ } 0 .. $#names;
+	my $name = table_names("$dir/names.so", @address);
+	return { map { $names[$_] => $name->{ $address[$_] } // '' } 0 .. $#names };
+}
+
+# The mangled names that libstdc++ exports.
+sub exported {
+	my ($library) = grep { -e } glob '/usr/lib/*/libstdc++.so.6';
+	return () unless $library && which('nm') && which('c++filt');
+	my %mangled = map { /^[0-9a-f]+ [TW] (_Z[^@]+)/ ? ($1, 1) : () } split /\n/,
+	    (run('nm', '-D', '--defined-only', $library))[1];
+	return sort keys %mangled;
 }
 
 my %want = (
@@ -55,11 +73,7 @@ SKIP: {
 	is_deeply(shown(@names), \%want, 'with c++filt');
 }
 SKIP: {
-	my ($library) = grep { -e } glob '/usr/lib/*/libstdc++.so.6';
-	skip 'no libstdc++, nm or c++filt', 2 unless $library && which('nm') && which('c++filt');
-	my %mangled = map { /^[0-9a-f]+ [TW] (_Z[^@]+)/ ? ($1, 1) : () } split /\n/,
-	    (run('nm', '-D', '--defined-only', $library))[1];
-	my @all = sort keys %mangled;
+	my @all = exported();
 	skip 'no names in libstdc++', 2 unless @all > 1000;
 	my $theirs = shown(@all);
 	local $ENV{PATH} = '/nonexistent';
@@ -68,5 +82,53 @@ SKIP: {
 	cmp_ok(scalar(@other), '<=', 0.002 * @all, 'libstdc++: the same with and without c++filt')
 	    or diag join "\n", map { "$_ $ours->{$_} $theirs->{$_}" } @other[0 .. 9];
 	is(scalar(grep { $ours->{$_} =~ /^_Z/ } @all), 0, 'libstdc++: no name is left mangled');
+}
+
+# jeprofd names functions alike. Of these names the first ones are as c++filt prints them; those of
+# older Rust end in a hash.
+my %both = (
+	'<Foo<<X as Y>::Z> as T>::m' => 'Foo::m', '<[T] as Tr>::m' => '[T]::m', '<[T]>::m' => '[T]::m',
+	'<alloc::vec::Vec<T> as core::ops::Drop>::drop::h0123456789abcdef' => 'alloc::vec::Vec::drop',
+	'<<I as IntoIterator>::IntoIter as Iterator>::next' => 'I::IntoIter::next',
+	'<dyn core::ops::Fn<(i32,)>+Output = i32 as a::Shape>::area' => 'core::ops::Fn::area',
+	'<dyn a::A + core::marker::Send as a::Shape>::area' => 'a::A::area',
+	'<&mut T as Tr>::m' => 'T::m', '<(A, B) as Tr>::m::h0123456789abcdef' => '<(A, B) as Tr>::m',
+	'foo::<fn(i32) -> i32>' => 'foo', '<fn(A) -> B as Tr>::m' => 'B::m',
+	'core::fmt::num::<impl core::fmt::Display for u32>::fmt' => 'core::fmt::num::fmt',
+	'<cargo[c5dce340fc6ba822]::ops::CleanContext>::rm_rf' => 'cargo::ops::CleanContext::rm_rf',
+	'<core[c1f1a4ba060b9bfa]::R<i64> as jiff[629214bdd4b5c39b]::C<i64>>::context::<u8>::{closure#0}' =>
+	    'core::R::context::{closure#0}',
+	'{unnamed type#1}::f' => '{unnamed#1}::f', 'f()::{unnamed type#12}::run(int)' => 'f::{unnamed#12}::run',
+	'main::{lambda({lambda()#1})#2}::operator()() const' => 'main::{lambda#2}::operator()',
+	'my_operators::T foo<int>()' => 'foo', 'operator delete[]' => 'operator delete[]',
+	'std::vector<int>& my::operator_count<int>(char)' => 'my::operator_count',
+	'a->b' => 'a->b', '<unfinished' => '<unfinished', '<a>' => '<a>', '<a as b>x::y' => 'x::y',
+	'foo.isra.0.constprop.1' => 'foo', 'foo.cold' => 'foo',
+	'_ZN1a4main28_$u7b$$u7b$closure$u7d$$u7d$17h49f6f6c229b93c8eE' => 'a::main::{{closure}}',
+	'_ZN3std2rt10lang_start28_$u7b$$u7b$closure$u7d$$u7d$17h6fcb152e586341c1E.llvm.3113442414887620974' =>
+	    'std::rt::lang_start::{{closure}}',
+	'_ZN41_$LT$$u5b$u8$u5d$$u20$as$u20$a..Shape$GT$4area17ha13369189167a08fE' => '[u8]::area',
+	'_ZN3std6thread9lifecycle18JoinInner$LT$T$GT$4join17h0b7e25a38e05025eE' =>
+	    'std::thread::lifecycle::JoinInner::join',
+	'_ZN4core3ops8function6FnOnce40call_once$u7b$$u7b$vtable.shim$u7d$$u7d$17hb3714d4fe07a38edE' =>
+	    'core::ops::function::FnOnce::call_once{{vtable.shim}}',
+	'_ZN3app4Pool4growIiEEvm.isra.0' => 'app::Pool::grow');
+my @both = sort keys %both;
+SKIP: {
+	skip 'c++filt is not installed', 1 unless which('c++filt');
+	is_deeply(shown(@both), \%both, 'names that jeprofd must show alike');
+}
+{
+	local $ENV{PATH} = '/nonexistent';
+	is_deeply(shown(@both), \%both, 'without c++filt');
+}
+SKIP: {
+	skip 'no jeprof-symbolize, or no C++ library for it', 3
+	    unless -x "$jeprof-symbolize" && by_table('_Z3fooi')->{_Z3fooi} eq 'foo';
+	is_deeply(by_table(@both), \%both, 'for jeprofd');
+	is_deeply(by_table(@names), \%want, 'for jeprofd, of C++');
+	my @all = exported();
+	skip 'no names in libstdc++', 1 unless @all > 1000;
+	is_deeply(by_table(@all), shown(@all), 'for jeprofd, of libstdc++');
 }
 done_testing();
