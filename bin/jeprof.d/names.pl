@@ -114,7 +114,7 @@ sub shorten_once {
 	my $text = $name;
 	$text =~ s/(?:\.(?:isra|constprop|part|cold|lto_priv|localalias|llvm)(?:\.\d+)?)+$//;
 	$text =~ s/::h[0-9a-f]{16}$//; # Rust: the hash that legacy names end in
-	$text =~ s/(?<=\w)\[[0-9a-f]{8,16}\]//g; # Rust: the hashes of crates in newer names
+	$text =~ s/(?<=\w)\[[0-9a-f]{1,16}\]//g; # Rust: the hashes of crates in newer names
 	my $whole = length $text ? $text : $name;
 	while (defined(my $shorter = of_type($text))) { $text = $shorter }
 	return length $text ? $text : $name unless $text =~ /[(<\[ ]/;
@@ -125,6 +125,7 @@ sub shorten_once {
 	$text =~ s/->/-\x05/g;
 	$text =~ s/::(?=<)//g; # Rust: name::<Type>
 	1 while $text =~ s/<[^<>]*>//g;
+	$text =~ s/;[^\[\];]*\]/]/g; # Rust: [Type; 4]
 	$text =~ s/\{unnamed type#(\d+)\}/{unnamed#$1}/g;
 	$text =~ s/\{lambda\([^{}]*\)#(\d+)\}/{lambda#$1}/g;
 	1 while $text =~ s/\([^()]*\)//g;

@@ -1,9 +1,9 @@
 /*
  * Makes readable names of symbols, shortened as jeprof does it. Names in the C++ scheme (_Z...),
  * which older Rust compilers use too, are demangled by the C++ library, if it is installed; then
- * parameters, template arguments and return type are removed. From each name, also of C, the
- * compiler's suffixes are removed. Invariant: a name that cannot be demangled, such as one of
- * Rust's newer scheme (_R...), loses no more than these. No locks: one thread. Called by tables.c.
+ * parameters, template arguments and return type are removed. Rust's newer scheme (_R...) is read
+ * by rust.c. From each name, also of C, the compiler's suffixes are removed. Invariant: a name that
+ * cannot be demangled loses no more than these. No locks: one thread. Called by tables.c.
  */
 #include "symbolize.h"
 
@@ -109,7 +109,7 @@ cut_crate_hashes(char *name) {
 	for (char *at = name; (at = strchr(at, '[')) != NULL;) {
 		size_t digits = strspn(at + 1, "0123456789abcdef");
 
-		if (at > name && is_word(at[-1]) && digits >= 8 && digits <= 16 && at[1 + digits] == ']')
+		if (at > name && is_word(at[-1]) && digits >= 1 && digits <= 16 && at[1 + digits] == ']')
 			cut(at, digits + 2);
 		else
 			at++;
@@ -197,6 +197,19 @@ static void
 cut_turbofish(char *name) {
 	for (char *at = name; (at = strstr(at, "::<")) != NULL;)
 		cut(at, 2);
+}
+
+/* Rust's array [Type; 4] becomes [Type]. */
+static void
+cut_lengths(char *name) {
+	for (char *at = name; (at = strchr(at, ';')) != NULL;) {
+		size_t len = 1 + strcspn(at + 1, "[];");
+
+		if (at[len] == ']')
+			cut(at, len);
+		else
+			at++;
+	}
 }
 
 /* {lambda(int)#1} becomes {lambda#1}, and {unnamed type#1} becomes {unnamed#1}. */
@@ -417,6 +430,7 @@ name_shorten(const char *name, char *to, size_t room) {
 		hide_operators(text);
 		cut_turbofish(text);
 		cut_pairs(text, '<', '>');
+		cut_lengths(text);
 		cut_unnamed(text);
 		cut_pairs(text, '(', ')');
 		cut_qualifiers(text);
@@ -440,6 +454,10 @@ name_for_people(const char *mangled, char *to, size_t room) {
 	int status = 0;
 	char whole[MANGLED_MAX], *plain;
 
+	if (rust_try_demangle(mangled, whole, sizeof(whole))) {
+		name_shorten(whole, to, room);
+		return;
+	}
 	snprintf(whole, sizeof(whole), "%s", is_mangled ? mangled : "");
 	cut_suffixes(whole); /* with one, the library does not know a path without parameters */
 	plain = demangle != NULL ? demangle(whole, NULL, NULL, &status) : NULL;

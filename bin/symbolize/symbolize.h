@@ -116,6 +116,12 @@ bool symbols_try_find(object_t *object, const uint64_t *addresses, const char **
 void name_for_people(const char *mangled, char *to, size_t room);
 
 /*
+ * Writes a name of Rust's newer scheme (_R...), without template arguments. False if it is none, is
+ * damaged or does not fit.
+ */
+bool rust_try_demangle(const char *mangled, char *to, size_t room);
+
+/*
  * Answers all queries from the DWARF of an object. They may be in any order; the array is reordered
  * by unit and address, and the answers come in that order. NULL, or the reason why it failed: then
  * some queries have no answer.

@@ -113,19 +113,39 @@ my %both = (
 	'_ZN4core3ops8function6FnOnce40call_once$u7b$$u7b$vtable.shim$u7d$$u7d$17hb3714d4fe07a38edE' =>
 	    'core::ops::function::FnOnce::call_once{{vtable.shim}}',
 	'_ZN3app4Pool4growIiEEvm.isra.0' => 'app::Pool::grow');
+# Rust's newer names: jeprof reads them by c++filt alone.
+my %newer = (
+	'_RNvMs_NtNtCsgZdARNDurcI_5cargo3ops11cargo_cleanNtB4_12CleanContext5rm_rf' =>
+	    'cargo::ops::cargo_clean::CleanContext::rm_rf',
+	'_RNvXs2_NtNtCs7vOdYirBLP0_11toml_parser6parser5eventNtB5_18ValidateWhitespaceNtB5_13EventReceiver10simple_key'
+	    => 'toml_parser::parser::event::ValidateWhitespace::simple_key',
+	'_RNCINvXsp_NtCs8sGJ4AnL5LH_4jiff5errorINtNtCsgEmfK2I1SDS_4core6result6ResultxNtNtB8_4util13ParseIntErrorEINtB8_12ErrorContextxB1c_E7contextNtNtNtB8_3fmt6offset5ErrorE0Ba_'
+	    => 'core::result::Result::context::{closure#0}',
+	'_RINvMNtCs8NwYtU1Mohg_4core3stre18trim_start_matchesReECscYsbIx0cOGh_14rustc_demangle' =>
+	    'str::trim_start_matches',
+	'_RINvMNtCs8NwYtU1Mohg_4core5sliceSh11copy_withinINtNtNtB5_3ops5range14RangeInclusivejEECsg0oAa7DM2pc_11miniz_oxide'
+	    => '[u8]::copy_within',
+	'_RNvXsy_NtCseQVuubCcFDg_12simd_adler324hashAhj22_NtB7_11Adler32Hash4hash' => '[u8]::hash',
+	'_RNvMs3_NtCsbEht8wFNRx7_5alloc7raw_vecINtB5_6RawVecTbReEE8grow_oneCs8CE5MOktPo1_18rustc_codegen_llvm.llvm.77'
+	    => 'alloc::raw_vec::RawVec::grow_one',
+	'_RNvXsa_NtNtCs8NwYtU1Mohg_4core3fmt5floatC3f16NtB7_5Debug3fmt' => 'f16::fmt',
+	map { $_ => $_ } '_R', '_RNv', '_RNvC3foo', '_RNvB_3foo', '_RC9foo', '_RNvC3foo3bar_');
 my @both = sort keys %both;
+my @newer = sort keys %newer;
 SKIP: {
-	skip 'c++filt is not installed', 1 unless which('c++filt');
+	skip 'c++filt is not installed', 2 unless which('c++filt');
 	is_deeply(shown(@both), \%both, 'names that jeprofd must show alike');
+	is_deeply(shown(@newer), \%newer, 'and of newer Rust');
 }
 {
 	local $ENV{PATH} = '/nonexistent';
 	is_deeply(shown(@both), \%both, 'without c++filt');
 }
 SKIP: {
-	skip 'no jeprof-symbolize, or no C++ library for it', 3
+	skip 'no jeprof-symbolize, or no C++ library for it', 4
 	    unless -x "$jeprof-symbolize" && by_table('_Z3fooi')->{_Z3fooi} eq 'foo';
 	is_deeply(by_table(@both), \%both, 'for jeprofd');
+	is_deeply(by_table(@newer), \%newer, 'for jeprofd, of newer Rust');
 	is_deeply(by_table(@names), \%want, 'for jeprofd, of C++');
 	my @all = exported();
 	skip 'no names in libstdc++', 1 unless @all > 1000;
