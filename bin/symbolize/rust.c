@@ -330,7 +330,8 @@ type_read(reader_t *r) {
 	} else if (kind == 'R' || kind == 'Q' || kind == 'P' || kind == 'O') {
 		if (kind == 'R' || kind == 'Q')
 			(void)marked_read(r, 'L');
-		write_text(r, kind == 'R' ? "&" : kind == 'Q' ? "&mut " : kind == 'P' ? "*const " : "*mut ");
+		write_text(r, kind == 'R' ? "&" : kind == 'Q' ? "&mut "
+			: kind == 'P' ? "*const " : "*mut ");
 		type_read(r);
 	} else if (kind == 'F') {
 		function_read(r);
