@@ -182,13 +182,11 @@ sub has_symtab {
 sub build_id {
 	my ($self) = @_;
 	return $self->{build_id} if defined $self->{build_id};
-	my @notes = map { $self->bytes($_->{offset}, $_->{filesz}) } grep { $_->{type}
-		    == PT_NOTE } @{ $self->{segments} };
-	if (my $section = $self->section('.note.gnu.build-id')) {
-		push @notes, $self->bytes($section->{offset}, $section->{size});
-	}
-	for my $note (@notes) {
-		my $id = $self->id_in_notes($note);
+	my @places = map { [@$_{qw(offset filesz)}] } grep { $_->{type} == PT_NOTE } @{ $self->{segments} };
+	my $section = $self->section('.note.gnu.build-id');
+	push @places, [@$section{qw(offset size)}] if $section;
+	for my $place (@places) { # one after the other: a damaged file may have many large ones
+		my $id = $self->id_in_notes($self->bytes(@$place));
 		return $self->{build_id} = $id if $id;
 	}
 	return $self->{build_id} = '';
