@@ -4,7 +4,7 @@
  * Invariant: after recall_one() each malloc and free of the thread takes the slow path until one of
  * them has handled the bit (tsd_look), even if the thread was in the slow path during the call.
  * Locks: recall_all() takes that of the gate's list of threads. Called by the profiler,
- * alloc_hook.c, claim.c, thread_event.c, tsd.c and ctl_arena.c.
+ * alloc_hook.c, claim.c, thread_event.c, tsd.c, tcache.c and ctl_arena.c.
  */
 #include "thread/recall.h"
 
@@ -20,6 +20,23 @@ recall_one(struct tls_s *t, uint32_t what) {
 	 * slow path for ever, so the bit is set once more.
 	 */
 	__atomic_fetch_or(&t->recall, what, __ATOMIC_SEQ_CST);
+}
+
+void *
+recall_close(struct tls_s *t) {
+	void *was = __atomic_load_n(&t->cache, __ATOMIC_RELAXED);
+	__atomic_store_n(&t->cache, (void *)(uintptr_t)tls_boot_cache, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	return was;
+}
+
+void
+recall_open(struct tls_s *t, void *cache) {
+	__atomic_store_n(&t->cache, cache, __ATOMIC_SEQ_CST);
+	if (unlikely(__atomic_load_n(&t->recall, __ATOMIC_SEQ_CST) != 0) || gate_is_lost()) {
+		/* A recall that came meanwhile requires that the next call is slow. */
+		__atomic_store_n(&t->cache, (void *)(uintptr_t)tls_boot_cache, __ATOMIC_SEQ_CST);
+	}
 }
 
 typedef struct {

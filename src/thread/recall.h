@@ -25,6 +25,13 @@
  * is the calling thread); `what`: bits. Takes no lock.
  */
 void recall_one(struct tls_s *t, uint32_t what);
+/*
+ * Closes the fast path of this thread for a change of its bins that takes more than one store: a
+ * signal handler may allocate in between. The result is for recall_open(), which points the cache
+ * word at `cache`, or at the boot block if there is a recall or in a lost child (gate_is_lost()).
+ */
+void *recall_close(struct tls_s *t);
+void recall_open(struct tls_s *t, void *cache);
 /* Enters the gate, recalls each thread that has a tsd, also this one; returns their number. */
 unsigned recall_all(uint32_t what);
 

@@ -24,9 +24,9 @@
 #include "meta/freepool.h"
 #include "os/nstime.h"
 #include "thread/quarantine.h"
+#include "thread/recall.h"
 #include "thread/tcache_budget.h"
 #include "thread/thread_event.h"
-#include "thread/tsd.h"
 
 /* Slots of a stack when it is first used; it doubles up to the bin's limit. */
 #define TCACHE_NSLOTS_FIRST 8u
@@ -289,14 +289,14 @@ bin_resize(cache_bin_t *b, tcache_cold_t *c, unsigned nslots) {
 	if (n > 0) {
 		memcpy(head, b->head, n * sizeof(void *));
 	}
-	void *open = tsd_fast_path_close(tls_get());
+	void *open = recall_close(tls_get());
 	meta_free(c->slots, c->nslots * sizeof(void *));
 	__atomic_store_n(&c->slots, slots, MO_RELAXED);
 	__atomic_store_n(&c->nslots, (uint16_t)nslots, MO_RELAXED);
 	cache_bin_set_head(b, head);
 	b->full = slots;
 	bin_unmark(b, c);
-	tsd_fast_path_open(tls_get(), open);
+	recall_open(tls_get(), open);
 	assert(bin_ncached(b, c) == n);
 	bin_check(b, c);
 }
@@ -824,14 +824,14 @@ bin_close(tcache_t *tc, unsigned slot) {
 	tcache_cold_t *c = &tc->cold[slot];
 	size_t before = bin_granted(c, slot);
 	assert(c->max == 0 && bin_ncached(b, c) == 0);
-	void *open = tsd_fast_path_close(tls_get());
+	void *open = recall_close(tls_get());
 	meta_free(c->slots, c->nslots * sizeof(void *));
 	__atomic_store_n(&c->nslots, 0, MO_RELAXED);
 	__atomic_store_n(&c->slots, NULL, MO_RELAXED);
 	cache_bin_set_head(b, NULL);
 	b->full = NULL;
 	bin_unmark(b, c);
-	tsd_fast_path_open(tls_get(), open);
+	recall_open(tls_get(), open);
 	c->is_swinging = false;
 	grants_change(tc, slot, before, 0);
 	bin_check(b, c);
@@ -1046,6 +1046,17 @@ tcache_new(tsd_t *tsd, arena_t *arena, size_t max, bool is_auto) {
 	ql_init(&tc->link);
 	tcache_rebind(tc, arena);
 	return tc;
+}
+
+void
+tcache_close_above(tcache_t *tc, size_t max) {
+	assert(tc->is_auto);
+	for (unsigned s = 1; s < tc->nslots; s++) {
+		if (slot_size(s) > max) {
+			tc->cold[s].max = 0;
+			tc->cold[s].is_fixed = true;
+		}
+	}
 }
 
 void

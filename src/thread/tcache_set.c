@@ -52,22 +52,6 @@ tcache_rebuild(tsd_t *tsd, size_t max) {
 }
 
 /*
- * Sets the limit of the bins for sizes above max (bytes) to 0. They stay, because the fast path
- * indexes bins by class without a bound, up to the process's largest cached class.
- */
-static void
-tcache_close_above(tsd_t *tsd, size_t max) {
-	assert(tsd->tcache->is_auto);
-	tcache_t *tc = tsd->tcache;
-	for (unsigned s = 1; s < tc->nslots; s++) {
-		if (sz_i2s(s - 1) > max) {
-			tc->cold[s].max = 0;
-			tc->cold[s].is_fixed = true;
-		}
-	}
-}
-
-/*
  * Opens the bins above `was`, the earlier maximum, which has closed them, up to max. Those below it
  * have the limits that calls have set.
  */
@@ -91,7 +75,7 @@ tcache_max_set(tsd_t *tsd, size_t max) {
 	}
 	if (tsd->tcache != NULL) {
 		tcache_open_up_to(tsd->tcache, tsd->tcache_max, max);
-		tcache_close_above(tsd, max);
+		tcache_close_above(tsd->tcache, max);
 	}
 	tsd->tcache_max = max;
 	return 0;
@@ -116,7 +100,7 @@ tcache_enabled_set(tsd_t *tsd, bool enabled) {
 	}
 	int err = tcache_rebuild(tsd, max_zu(tsd->tcache_max, tcache_max_default));
 	if (err == 0) {
-		tcache_close_above(tsd, tsd->tcache_max);
+		tcache_close_above(tsd->tcache, tsd->tcache_max);
 	}
 	return err;
 }

@@ -20,7 +20,7 @@
 #include "thread/deferred.h"
 #include "thread/quarantine.h"
 #include "thread/recall.h"
-#include "thread/tcache_set.h"
+#include "thread/tcache.h"
 #include "thread/thread_event.h"
 #include "util/hash.h"
 
@@ -85,29 +85,12 @@ tsd_count(void) {
 	return atomic_load_u32(&tsds.count, MO_RELAXED);
 }
 
-void *
-tsd_fast_path_close(struct tls_s *t) {
-	void *was = __atomic_load_n(&t->cache, __ATOMIC_RELAXED);
-	__atomic_store_n(&t->cache, (void *)(uintptr_t)tls_boot_cache, __ATOMIC_RELAXED);
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	return was;
-}
-
-void
-tsd_fast_path_open(struct tls_s *t, void *cache) {
-	__atomic_store_n(&t->cache, cache, __ATOMIC_SEQ_CST);
-	if (unlikely(__atomic_load_n(&t->recall, __ATOMIC_SEQ_CST) != 0) || gate_is_lost()) {
-		/* A recall that came meanwhile requires that the next call is slow. */
-		__atomic_store_n(&t->cache, (void *)(uintptr_t)tls_boot_cache, __ATOMIC_SEQ_CST);
-	}
-}
-
 void
 tsd_fast_path_update(tsd_t *tsd) {
 	struct tls_s *t = tsd->tls;
 	bool is_closed = tsd->is_slow || tsd->tcache == NULL
 	    || atomic_load_b(&tsd_no_fast_path, MO_SEQ_CST);
-	tsd_fast_path_open(t, is_closed ? (void *)(uintptr_t)tls_boot_cache : tsd->tcache->bins);
+	recall_open(t, is_closed ? (void *)(uintptr_t)tls_boot_cache : tsd->tcache->bins);
 }
 
 /*
@@ -196,8 +179,14 @@ void
 tsd_make_cache(tsd_t *tsd) {
 	tsd_assert_own(tsd);
 	tsd->n_uncached = 0;
-	if (tsd->is_cached) {
-		(void)tcache_enabled_set(tsd, true);
+	if (tsd->tcache == NULL && tsd->is_cached) {
+		size_t max = max_zu(tsd->tcache_max, tcache_max_default);
+		tcache_t *tc = tcache_new(tsd, tsd->arena, max, true);
+		if (tc != NULL) {
+			tcache_close_above(tc, tsd->tcache_max);
+		}
+		tsd->tcache = tc;
+		tsd_fast_path_update(tsd);
 	}
 }
 

@@ -98,13 +98,6 @@ void tsd_leave(void);
  * the thread after its is_slow, its cache or tsd_no_fast_path changed.
  */
 void tsd_fast_path_update(tsd_t *tsd);
-/*
- * Closes the fast path of this thread for a change of its bins that takes more than one store: a
- * signal handler may allocate in between. The result is for tsd_fast_path_open(), which leaves it
- * closed if there is a recall, or in a lost child (gate_is_lost()).
- */
-void *tsd_fast_path_close(struct tls_s *t);
-void tsd_fast_path_open(struct tls_s *t, void *cache);
 
 /* While it is set no thread has a fast path. After a change call recall_all(RECALL_SETTINGS). */
 extern HIDDEN atomic_b_t tsd_no_fast_path;
