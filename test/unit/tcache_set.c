@@ -50,30 +50,38 @@ ncached_max(size_t size) {
 	return tcache_ncached_max_get(tsd, size, &n) == 0 ? n : 99999;
 }
 
+static int
+limit_set(size_t from, size_t to, size_t n) {
+	tsd_enter();
+	int err = tcache_ncached_max_set(tsd, from, to, n);
+	tsd_leave();
+	return err;
+}
+
 static void
 test_limits(void) {
 	fill_and_empty(100);
 	ok(cached_bytes() > 0, "something is cached");
 	size_t was = ncached_max(100), beside = ncached_max(200), usize = canary_usize(100, 0);
 	is_uint(was, tcache_ncached_max_default(sz_s2i(100)), "the limit of a class");
-	is_int(tcache_ncached_max_set(tsd, 97, usize, 5), 0, "another one");
+	is_int(limit_set(97, usize, 5), 0, "another one");
 	is_uint(ncached_max(100), 5, "is there");
 	is_uint(ncached_max(200), beside, "only there");
 	is_uint(net(), live, "nothing is lost by the change");
 	fill_and_empty(100);
 	ok(cached_bytes() <= 5 * usize + 100, "no more than five are cached (%zu bytes)",
 	    cached_bytes());
-	is_int(tcache_ncached_max_set(tsd, 100, usize, 0), 0, "a limit of 0");
+	is_int(limit_set(100, usize, 0), 0, "a limit of 0");
 	fill_and_empty(100);
 	is_uint(ncached_max(100), 0, "is there");
 	is_uint(net(), live, "use goes on and is counted");
-	is_int(tcache_ncached_max_set(tsd, 100, 100, SIZE_MAX), 0, "a limit without end");
+	is_int(limit_set(100, 100, SIZE_MAX), 0, "a limit without end");
 	is_uint(ncached_max(100), TCACHE_NCACHED_LIMIT, "is cut");
 	size_t n;
 	is_int(tcache_ncached_max_get(tsd, TCACHE_MAX_LIMIT + 1, &n), EINVAL,
 	    "beyond the largest possible");
 	is_uint(ncached_max(TCACHE_MAX_LIMIT), 0, "the largest possible is not cached");
-	is_int(tcache_ncached_max_set(tsd, 100, 100, was), 0, "back");
+	is_int(limit_set(100, 100, was), 0, "back");
 }
 
 static void
