@@ -896,14 +896,22 @@ ifree_sampled(tsd_t *tsd, void *ptr, uint64_t elem, int tcache, size_t usize) {
 	ifree_count_direct(tsd, usize);
 }
 
-/* tcache_try_put() into an explicit cache, as imalloc_named(). */
+/* Puts an object into an explicit cache, with a note as imalloc_named(); counts it. */
 static NOINLINE bool
-ifree_try_put_named(tsd_t *tsd, tcache_t *tc, unsigned slot, void *obj) {
+ifree_try_put_named(tsd_t *tsd, tcache_t *tc, unsigned slot, void *obj, size_t usize) {
 	const tcache_t *outer = tsd->named;
 	tsd->named = tc;
 	bool is_put = tcache_try_put(tsd, tc, slot, obj);
 	tsd->named = outer;
+	tsd->direct_dalloc += is_put ? usize : 0;
 	return is_put;
+}
+
+/* Puts an object of usize bytes into a cache; false: that has no room. */
+ALWAYS_INLINE bool
+ifree_try_put(tsd_t *tsd, tcache_t *tc, unsigned slot, void *obj, size_t usize) {
+	return likely(tc->is_auto) ? tcache_try_put(tsd, tc, slot, obj)
+	    : ifree_try_put_named(tsd, tc, slot, obj, usize);
 }
 
 void
@@ -952,13 +960,7 @@ ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 	ifree_junk(ptr, elem);
 	tcache_t *tc = imalloc_cache(tsd, tcache, IMALLOC_ARENA_AUTO);
 	unsigned slot = tc == NULL ? 0 : ifree_slot(tc, elem);
-	void *obj = is_large ? e : ptr;
-	if (slot != 0 && unlikely(!tc->is_auto)) {
-		if (ifree_try_put_named(tsd, tc, slot, obj)) {
-			tsd->direct_dalloc += usize;
-			return;
-		}
-	} else if (slot != 0 && tcache_try_put(tsd, tc, slot, obj)) {
+	if (slot != 0 && ifree_try_put(tsd, tc, slot, is_large ? e : ptr, usize)) {
 		return;
 	}
 	if (config_hardening && is_large && shut_try_keep(e)) {
