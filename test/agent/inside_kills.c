@@ -15,15 +15,28 @@ read_usage(int pid, uint64_t start, figures_t *f) {
 	return true;
 }
 
-uint64_t
+bool
+end_has_kill(const kills_t *before, const kills_t *now) {
+	return now->of_group > before->of_group;
+}
+
+/* Whether a kill of its cgroup is left for this process. */
+static bool
+has_kill(const held_t *h) {
+	kills_t now = end_kills(h->labels.cgroup);
+	return end_has_kill(&h->kills, &now);
+}
+
+kills_t
 end_kills(const char *cgroup) {
-	uint64_t now = counter;
+	(void)cgroup;
+	kills_t now = {true, true, counter, counter};
 	if (ends_meanwhile != NULL) {
 		held_t *h = ends_meanwhile;
 		ends_meanwhile = NULL;
 		counter++;
 		list = h->next;
-		if (end_kills(cgroup) > h->kills) {
+		if (has_kill(h)) {
 			spend_kill(h);
 		}
 	}
@@ -34,7 +47,7 @@ static int bad;
 static held_t one, two, three;
 
 /* Three processes of a cgroup, seen alive when the counter was 0; `other` is in another one. */
-static held_t other = {.labels.cgroup = "/other", .pid = 4};
+static held_t other = {.labels.cgroup = "/other", .pid = 4, .kills = {true, true, 0, 0}};
 
 static void
 begin(void) {
@@ -42,7 +55,8 @@ begin(void) {
 	counter = 0;
 	list = &one;
 	for (int i = 0; i < 3; i++) {
-		*all[i] = (held_t){.pid = i + 1, .next = i < 2 ? all[i + 1] : &other};
+		*all[i] = (held_t){.pid = i + 1, .kills = {true, true, 0, 0}};
+		all[i]->next = i < 2 ? all[i + 1] : &other;
 		snprintf(all[i]->labels.cgroup, sizeof(all[i]->labels.cgroup), "/a");
 	}
 }
@@ -57,7 +71,7 @@ see(held_t *h) {
 /* Whether a kill explains the end of the process, which is then the first of the list. */
 static bool
 end_is_kill(held_t *h) {
-	bool is_kill = end_kills(h->labels.cgroup) > h->kills;
+	bool is_kill = has_kill(h);
 	list = h->next;
 	if (is_kill) {
 		spend_kill(h);
@@ -79,11 +93,11 @@ main(void) {
 	counter = 1; /* the first is killed, and takes its time */
 	see(&two);
 	expect("seen alive after the kill: the first one's end is a kill", end_is_kill(&one), true);
-	expect("the second one's is not, without another kill", end_kills("/a") > two.kills, false);
+	expect("the second one's is not, without another kill", has_kill(&two), false);
 	counter = 2;
 	expect("with another one it is", end_is_kill(&two), true);
 	expect("which does not explain a third end", end_is_kill(&three), false);
-	expect("nor counts elsewhere", other.kills != 0, false);
+	expect("nor counts elsewhere", other.kills.of_group != 0, false);
 	begin();
 	counter = 2; /* two at once */
 	expect("two at once: the first", end_is_kill(&one), true);

@@ -199,7 +199,7 @@ sub with_ages {
 my ($many, $one) = (qr/./, qr/^leak$/);
 is(with_ages(series([$many, 60, 1000, 77], [$many, 60, 2000, 77], [$one, 90000, 3000, 77], [$many, 60, 4000, 77],
 			[$many, 60, 5000, 77], [$one, 5, 6000, 77])), '2 5', 'of the largest by bytes, and of the newest');
-is(with_ages(series([$many, 60, 9000000, 77], [$many, 60, 9060000, 77], [$many, 60, 9120000, 77], [$many, 60, 1000, 78],
+is(with_ages(series([$many, 90, 9000000, 77], [$many, 60, 9060000, 77], [$many, 60, 9120000, 77], [$many, 60, 1000, 78],
 			[$many, 60, 61000, 78])), '0 3 4', 'of the newest after a start of the machine');
 # ---- for how long it was sampled: the same for the page ----
 for my $line ('start_time=20260102T025859.000Z', 'opened_time=20260102T025859.000Z') {
