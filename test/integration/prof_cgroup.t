@@ -63,7 +63,7 @@ at=$(first)
 ok $? "half of the limit of the group: a profile" "$(cat err)"
 is "$(value metric "$at")" cgroup "its metric"
 is "$(value cgroup_limit "$at")" 67108864 "it tells the limit"
-[ "$(value metric_value "$at")" -ge 33554432 ] && [ "$(value metric_value "$at")" -lt 50331648 ]
+[ "$(value metric_value "$at")" -ge 33554432 ] && [ "$(value metric_value "$at")" -lt 67108864 ]
 ok $? "at its half" "$(value metric_value "$at")"
 [ "$(value cgroup "$at")" -gt 16777216 ]
 ok $? "and the memory of the group" "$(value cgroup "$at")"

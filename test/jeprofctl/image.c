@@ -1157,8 +1157,8 @@ test_process(void) {
 		}
 		memcpy(at, box + i * PART_BYTES, PART_BYTES);
 	}
-	t = (jeprof_target_t){.pid = getpid(), .block = (uintptr_t)mailbox, .name = "me",
-	    .way = jeprof_way_calls, .fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC)};
+	t = (jeprof_target_t){.pid = getpid(), .task = getpid(), .block = (uintptr_t)mailbox,
+	    .name = "me", .way = jeprof_way_calls, .fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC)};
 	check(jeprof_image_of_process(&image, &t) == ENOENT && strstr(t.why, "nothing has started")
 	    != NULL, "a process without tables", 0);
 	check(jeprof_box_opened(&t) == 0, "has no box", 0);
@@ -1193,7 +1193,7 @@ test_process(void) {
 /* Which of our descriptors is the box. */
 static void
 test_descriptor(void) {
-	jeprof_target_t t = {.pid = getpid()};
+	jeprof_target_t t = {.pid = getpid(), .task = getpid()};
 	struct stat a, b;
 	int fds[3];
 	check(jeprof_box_open(&t) == -1, "no box", 0);

@@ -175,8 +175,8 @@ static void
 test_renewal(uint64_t before_ms, uint64_t after_ms, const char *what) {
 	static jeprof_target_t t;
 	unsigned nover = 0;
-	t = (jeprof_target_t){.pid = getpid(), .block = (uintptr_t)&mailbox, .sequence = 1,
-	    .way = jeprof_way_calls};
+	t = (jeprof_target_t){.pid = getpid(), .task = getpid(), .block = (uintptr_t)&mailbox,
+	    .sequence = 1, .way = jeprof_way_calls};
 	client_begin_lease(&t, 0, 1);
 	client_renew_lease(&t, before_ms);
 	states[0] = mailbox.leases[0];
