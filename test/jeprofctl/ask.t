@@ -363,6 +363,8 @@ for i in $(seq 70); do
 	"herd/h$NAME" 600 8>&- &
 	children="$children $!"
 done
+all_run() { [ "$(cat /proc/[0-9]*/comm 2>/dev/null | grep -cx "h$NAME")" -eq 70 ]; }
+until_true all_run
 ctl status "h$NAME"
 gives 2 "a name of many, none with the library"
 has "$err" "70 processes are called h$NAME: " "and how many"
