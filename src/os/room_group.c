@@ -100,8 +100,9 @@ room_group_is_known(void) {
 
 void
 room_group_postfork_child(void) {
-	uint32_t state = room_group_searched;
-	atomic_cas_strong_u32(&room_own.state, &state, room_group_unknown, MO_RELAXED, MO_RELAXED);
+	if (atomic_load_u32(&room_own.state, MO_RELAXED) == room_group_searched) { /* else no write */
+		atomic_store_u32(&room_own.state, room_group_unknown, MO_RELAXED);
+	}
 }
 
 void
