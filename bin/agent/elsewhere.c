@@ -64,10 +64,10 @@ has_section(int fd, const char *name) {
 }
 
 static bool
-has_program_section(int pid, const char *name) {
+has_program_section(int task, const char *name) {
 	char path[64];
 	struct stat st;
-	snprintf(path, sizeof(path), "/proc/%d/exe", jeprof_task(pid));
+	snprintf(path, sizeof(path), "/proc/%d/exe", task);
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	bool has = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && has_section(fd, name);
 	if (fd >= 0) {
@@ -119,9 +119,9 @@ first_match(const char *name, bool is_program, size_t end) {
  * of a file that the process has mapped as code; `end` if there is none.
  */
 static size_t
-first_mapped(int pid, size_t end) {
+first_mapped(int task, size_t end) {
 	char path[64], line[LINE_BYTES];
-	snprintf(path, sizeof(path), "/proc/%d/maps", jeprof_task(pid));
+	snprintf(path, sizeof(path), "/proc/%d/maps", task);
 	FILE *maps = fopen(path, "re");
 	int lines = 0;
 	while (maps != NULL && lines++ < LINES_MAX && fgets(line, sizeof(line), maps) != NULL) {
@@ -141,13 +141,13 @@ first_mapped(int pid, size_t end) {
  * program shows; 0: none does.
  */
 static unsigned
-find_heap(int pid, const char *exe) {
+find_heap(int task, const char *exe) {
 	char path[sizeof(((labels_t *)0)->exe)];
 	snprintf(path, sizeof(path), "%s", exe);
 	size_t first = first_match(base_name(path), true, page_heaps_count);
-	first = first_mapped(pid, first);
+	first = first_mapped(task, first);
 	for (size_t i = 0; i < first; i++) {
-		if (page_heaps[i].section != NULL && has_program_section(pid, page_heaps[i].section)) {
+		if (page_heaps[i].section != NULL && has_program_section(task, page_heaps[i].section)) {
 			return (unsigned)i + 1;
 		}
 	}
@@ -158,13 +158,14 @@ void
 elsewhere_look(int pid, const char *exe, bool may_search, figures_t *f) {
 	char path[64], text[256];
 	unsigned long long shared = 0;
-	snprintf(path, sizeof(path), "/proc/%d/statm", jeprof_task(pid));
+	int task = jeprof_task(pid);
+	snprintf(path, sizeof(path), "/proc/%d/statm", task);
 	bool is_known = read_file(path, text, sizeof(text)) > 0
 	    && sscanf(text, "%*s %*s %llu", &shared) == 1;
 	/* 0 also if the process has just ended; the sentence then tells 0B of code and files. */
 	f->rss_shared = is_known ? shared * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 	if (may_search && f->heap == 0) {
-		f->heap = find_heap(pid, exe);
+		f->heap = find_heap(task, exe);
 	}
 }
 

@@ -23,11 +23,11 @@ sub Doctor::process {
 	}
 	my $facts = facts($pid);
 	Doctor::find('ok', 'process', sprintf '%s %s, uid %s, %s', $pid, $facts->{name}, $facts->{uid},
-		readlink(dir_of($pid) . "/exe") // 'its program may not be seen');
+		readlink("$facts->{dir}/exe") // 'its program may not be seen');
 	surroundings($pid, $facts);
 	$code == 0 ? answered($pid, $status, $facts) : refused($pid, $code, $text);
 	environment($pid, $facts, $status);
-	the_file($pid);
+	the_file($pid, $facts);
 	return 0;
 }
 
@@ -61,11 +61,11 @@ sub read_text {
 }
 
 # { name, uid: the effective one, -1 if not known, groups: of the effective gid too, seccomp: 2 if
-# its system calls are filtered } of a process, by /proc.
+# its system calls are filtered, dir: see dir_of() } of a process, by /proc.
 sub facts {
 	my ($pid) = @_;
 	my $text = read_text("/proc/$pid/status");
-	my %fact = (name => '?', uid => -1, seccomp => 0, groups => []);
+	my %fact = (name => '?', uid => -1, seccomp => 0, groups => [], dir => dir_of($pid));
 	$fact{name} = $1 if $text =~ /^Name:\t(.*)$/m;
 	$fact{uid} = $1 if $text =~ /^Uid:\t\d+\t(\d+)/m;
 	$fact{seccomp} = $1 if $text =~ /^Seccomp:\t(\d)/m;
@@ -81,19 +81,19 @@ sub surroundings {
 		"its system calls are filtered (seccomp): a profile takes open, write and rename; if one is refused, status has it as last_error",
 		Talk::word(Tool::own_dir() . '/jeprofctl') . " dump $pid -o profile.heap")
 	    if $facts->{seccomp} == 2;
-	my ($there, $here) = map { readlink("$_/ns/mnt") // '' } dir_of($pid), '/proc/self';
+	my ($there, $here) = map { readlink("$_/ns/mnt") // '' } $facts->{dir}, '/proc/self';
 	Doctor::find('ok', 'place',
-		"it has its own mount namespace, as in a container: its files are below " . dir_of($pid) . '/root')
+		"it has its own mount namespace, as in a container: its files are below $facts->{dir}/root")
 	    if length $there && length $here && $there ne $here;
 	my %gone = map { $_ =>
-		    1 } read_text(dir_of($pid) . "/maps") =~ m{^\S+ r-xp \S+ \S+ [1-9]\d* +(/.*) \(deleted\)$}mg;
+		    1 } read_text("$facts->{dir}/maps") =~ m{^\S+ r-xp \S+ \S+ [1-9]\d* +(/.*) \(deleted\)$}mg;
 	for my $path (sort keys %gone) {
 		my $is_library = Object::base_name($path) =~ /^libjemalloc/;
 		Doctor::find($is_library ? 'ok' : 'warn', 'place',
 			"$path was deleted or replaced since the start; "
 			    . ($is_library ? 'it goes on working'
 				: 'the new file has other names: those of the old one are in /proc'),
-			$is_library ? undef : Talk::command('top', '--exe=' . dir_of($pid) . '/exe', 'PROFILE'));
+			$is_library ? undef : Talk::command('top', "--exe=$facts->{dir}/exe", 'PROFILE'));
 	}
 }
 
@@ -136,7 +136,7 @@ sub answered {
 	return Doctor::find('ok', 'profiler',
 		'it allocates nothing just now, so its figures are not known')
 	    unless defined $status->{allocated};
-	elsewhere($pid, $status);
+	elsewhere($status, $facts);
 	written($pid, $status);
 	thresholds($pid, $status) unless $state =~ /^(?:idle|pending)$/;
 	my ($samples, $fallbacks) = ($status->{unwinder_health}
@@ -148,14 +148,14 @@ sub answered {
 # The finding that most memory of the process is not malloc's, if that is so by the rule of
 # Elsewhere.
 sub elsewhere {
-	my ($pid, $status) = @_;
-	my (undef, $rss, $shared) = split ' ', read_text(dir_of($pid) . "/statm");
+	my ($status, $facts) = @_;
+	my (undef, $rss, $shared) = split ' ', read_text("$facts->{dir}/statm");
 	my $heap = $status->{resident} // '';
 	return unless ($shared // '') =~ /^\d+$/ && $heap =~ /^\d+$/;
 	my $page = POSIX::sysconf(POSIX::_SC_PAGESIZE());
-	my @objects = read_text(dir_of($pid) . "/maps") =~ m{ r-xp .* (/.*)$}mg;
+	my @objects = read_text("$facts->{dir}/maps") =~ m{ r-xp .* (/.*)$}mg;
 	my $text = Elsewhere::text($rss * $page, $heap, $shared * $page,
-		Elsewhere::whose(readlink(dir_of($pid) . "/exe"), @objects), {});
+		Elsewhere::whose(readlink("$facts->{dir}/exe"), @objects), {});
 	Doctor::find('warn', 'memory', $text) if length $text;
 }
 
@@ -193,7 +193,7 @@ sub thresholds {
 # Findings about the environment that the process was started with.
 sub environment {
 	my ($pid, $facts, $status) = @_;
-	my $dir = dir_of($pid);
+	my $dir = $facts->{dir};
 	my $text = read_text("$dir/environ");
 	my %env = map { /^(MALLOC_CONF|LD_PRELOAD)=(.*)$/s ? ($1 => $2) : () } split /\0/, $text;
 	Doctor::preload_names($env{LD_PRELOAD} // '', "$dir/root", read_text("$dir/maps"));
@@ -210,8 +210,8 @@ sub environment {
 # Findings about what the program's own file lets a profile say; sets $Doctor::next, the command for
 # when all is fine.
 sub the_file {
-	my ($pid) = @_;
-	my $exe = dir_of($pid) . '/exe';
+	my ($pid, $facts) = @_;
+	my $exe = "$facts->{dir}/exe";
 	my $elf = Elf::open_file($exe) // return;
 	Doctor::names($exe, $elf);
 	Doctor::stacks($elf);
