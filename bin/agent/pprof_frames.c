@@ -17,40 +17,19 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/utf8.h"
+
 enum { ENTRY_DEPTH = 16 }; /* addresses of a stack that are searched for an entry point */
 
 /* ---------------------------------------------------------------- strings */
-
-/*
- * Bytes of the character of several bytes that begins here, in UTF-8; 0 if there is none, or if it
- * is a control character or a bidirectional mark.
- */
-static size_t
-utf8_len(const unsigned char *c, size_t len) {
-	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-	size_t need = *c < 0xc2 ? 0 : *c < 0xe0 ? 2 : *c < 0xf0 ? 3 : *c < 0xf5 ? 4 : 0;
-	if (need == 0 || len < need) {
-		return 0;
-	}
-	uint32_t point = *c & (0x7fu >> need);
-	for (size_t i = 1; i < need; i++) {
-		if ((c[i] & 0xc0) != 0x80) {
-			return 0;
-		}
-		point = point << 6 | (c[i] & 0x3f);
-	}
-	bool is_mark = (point >= 0x202a && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069);
-	return point < least[need] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000)
-	    || point < 0xa0 || is_mark ? 0 : need;
-}
 
 /* Replaces each byte of control characters, bidirectional marks and invalid UTF-8 by one '?'. */
 static void
 text_clean(unsigned char *text, size_t len) {
 	for (size_t i = 0; i < len;) {
-		size_t step = text[i] < 0x80 ? text[i] >= 0x20 && text[i] != 0x7f
-		    : utf8_len(text + i, len - i);
-		if (step == 0) {
+		uint32_t point;
+		size_t step = utf8_read(text + i, len - i, &point);
+		if (step == 0 || utf8_is_obeyed(point)) {
 			text[i] = '?';
 			step = 1;
 		}

@@ -1,25 +1,48 @@
 /*
- * What a byte of UTF-8 belongs to, for texts of other processes. No state and no locks. Used by
- * bin/ctl (talk.c) and bin/agent (text.c). Not part of jeprof_client.h.
+ * Characters of UTF-8 in texts of other processes: how long one is, and whether a terminal would
+ * obey it. No state and no locks. Used by bin/ctl (talk.c) and bin/agent (text.c, pprof_frames.c).
+ * Not part of jeprof_client.h.
  */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-/* Bytes of the character that begins here; 0 if there is no valid one. The text ends with NUL. */
+enum { UTF8_BYTES = 4 }; /* of the longest character */
+
+/*
+ * Reads the character that begins at s; at most `length` bytes (> 0) are there. Returns its bytes
+ * and sets its code point; 0 if there is no valid one. A NUL is a character.
+ */
 static inline size_t
-utf8_length(const unsigned char *s) {
-	static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
-	size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
-	    : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : 0;
-	if (n < 2) {
-		return n;
+utf8_read(const unsigned char *s, size_t length, uint32_t *point) {
+	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+	size_t n = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3
+	    : s[0] < 0xf5 ? 4 : 0;
+	if (n > length) {
+		return 0;
 	}
-	unsigned code = s[0] & (0xffu >> (n + 1));
+	*point = n < 2 ? s[0] : s[0] & (0xffu >> (n + 1));
 	for (size_t i = 1; i < n; i++) {
 		if ((s[i] & 0xc0) != 0x80) {
 			return 0;
 		}
-		code = code << 6 | (s[i] & 0x3f);
+		*point = *point << 6 | (s[i] & 0x3f);
 	}
-	return code >= least[n] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff) ? n : 0;
+	return n < 2 || (*point >= least[n] && *point <= 0x10ffff
+	    && (*point < 0xd800 || *point > 0xdfff)) ? n : 0;
+}
+
+/* The same of a text that ends with NUL, without the code point. */
+static inline size_t
+utf8_length(const unsigned char *s) {
+	uint32_t point;
+	return utf8_read(s, UTF8_BYTES, &point);
+}
+
+/* Whether it is a control character, or a mark that turns the direction of writing. */
+static inline bool
+utf8_is_obeyed(uint32_t point) {
+	return point < 0x20 || (point >= 0x7f && point < 0xa0)
+	    || (point >= 0x202a && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069);
 }

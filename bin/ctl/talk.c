@@ -35,12 +35,10 @@ is_control(char c) {
 static size_t
 control_length(const char *text, size_t *n) {
 	const unsigned char *s = (const unsigned char *)text;
-	size_t length = utf8_length(s);
-	bool is_turn = length == 3 && s[0] == 0xe2 && ((s[1] == 0x80 && s[2] >= 0xaa && s[2] <= 0xae)
-	    || (s[1] == 0x81 && s[2] >= 0xa6 && s[2] <= 0xa9));
-	bool is_upper = length == 2 ? s[0] == 0xc2 && s[1] < 0xa0 : length == 0 && s[0] < 0xa0;
+	uint32_t point;
+	size_t length = utf8_read(s, UTF8_BYTES, &point);
 	*n = length > 0 ? length : 1;
-	return is_turn || is_upper || is_control(text[0]) ? *n : 0;
+	return (length > 0 ? utf8_is_obeyed(point) : s[0] < 0xa0) ? *n : 0;
 }
 
 /* Replaces control characters by '?', but not a newline at the end. */
