@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/removed.h"
 #include "labels.h"
 #include "page_parts.h"
 
@@ -79,12 +80,7 @@ has_program_section(int task, const char *name) {
 /* The file name in a path; cuts the path at a newline and before the kernel's " (deleted)". */
 static const char *
 base_name(char *path) {
-	static const char removed[] = " (deleted)";
-	size_t length = strcspn(path, "\n"), end = strlen(removed);
-	path[length] = '\0';
-	if (length > end && strcmp(path + length - end, removed) == 0) {
-		path[length - end] = '\0';
-	}
+	path[length_unmarked(path, strcspn(path, "\n"))] = '\0';
 	const char *slash = strrchr(path, '/');
 	return slash != NULL ? slash + 1 : path;
 }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/removed.h"
 #include "pprof_own.h"
 
 /*
@@ -50,11 +51,7 @@ is_id(const char *text, size_t len) {
 /* Number of the path without " (deleted)"; 0: too long, or has a NUL; INTERN_FAILED: no memory. */
 static uint32_t
 path_put(struct pprof_profile *p, const char *path, size_t len) {
-	static const char gone[] = " (deleted)";
-	size_t mark = sizeof(gone) - 1;
-	if (len > mark && memcmp(path + len - mark, gone, mark) == 0) {
-		len -= mark;
-	}
+	len = length_unmarked(path, len);
 	return len > PATH_BYTES || memchr(path, '\0', len) != NULL ? 0 : intern_put(&p->texts, path,
 	    len);
 }

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/removed.h"
+
 enum {
 	TEXT_MOST = 64 << 20,    /* bytes of a memory map */
 	OBJECTS_MOST = 4096,     /* loaded objects */
@@ -47,15 +49,10 @@ read_image(void *arg, uint64_t at, void *buf, size_t size) {
 /* The path of a line, copied without what the kernel adds to it; NULL without memory. */
 static char *
 path_of(const char *path, size_t length) {
-	static const char deleted[] = " (deleted)";
-	size_t n = sizeof(deleted) - 1;
 	if (length == 6 && memcmp(path, "[vdso]", 6) == 0) {
 		return strdup("linux-vdso.so.1"); /* what the loader calls it */
 	}
-	if (length > n && memcmp(path + length - n, deleted, n) == 0) {
-		length -= n;
-	}
-	char *copy = strndup(path, length);
+	char *copy = strndup(path, length_unmarked(path, length));
 	for (char *c = copy; c != NULL && *c != '\0'; c++) {
 		*c = (unsigned char)*c < 0x20 ? '?' : *c;
 	}

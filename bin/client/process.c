@@ -17,6 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/removed.h"
+
 int
 client_fail(jeprof_target_t *t, int error, const char *format, ...) {
 	va_list args;
@@ -214,10 +216,7 @@ jeprof_is_named(const jeprof_target_t *t, const char *name) {
 	}
 	snprintf(link, sizeof(link), "/proc/%d/exe", t->task);
 	client_read_link(link, text, sizeof(text));
-	size_t length = strlen(text), gone = strlen(" (deleted)");
-	if (length > gone && strcmp(text + length - gone, " (deleted)") == 0) {
-		text[length - gone] = '\0'; /* what the kernel adds, not a part of the path */
-	}
+	text[length_unmarked(text, strlen(text))] = '\0';
 	const char *base = strrchr(text, '/');
 	if (base != NULL && strcmp(base + 1, name) == 0) {
 		return true;
