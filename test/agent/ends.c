@@ -7,10 +7,9 @@
 #include <stddef.h>
 
 #include "dead_end.c"
+#include "expect.h"
 
 static const char *group_text, *machine_text; /* what the two files say; NULL: there is none */
-static int bad;
-
 ssize_t
 read_file(const char *path, char *buf, size_t size) {
 	const char *text = strncmp(path, "/sys/fs/cgroup/", 15) == 0 ? group_text
@@ -32,14 +31,6 @@ read_file(const char *path, char *buf, size_t size) {
 bool
 is_cgroup_visible(const char *cgroup) {
 	return cgroup[0] == '/';
-}
-
-static void
-expect(const char *what, long have, long want) {
-	if (have != want) {
-		printf("# %s: %ld instead of %ld\n", what, have, want);
-		bad = 1;
-	}
 }
 
 static kills_t

@@ -3,12 +3,12 @@
  * whose profile does not come. Prints what is wrong. Built by inside.t.
  */
 #include "scrape.c"
+#include "expect.h"
 
 options_t options = {.scrapes_max = 4};
 counts_t counts;
 volatile sig_atomic_t ending;
 
-static int bad;
 static unsigned answers;
 static int stream_error, mark_error;
 
@@ -46,15 +46,6 @@ jeprof_ask(jeprof_target_t *t, const jeprof_request_t *request, jeprof_reply_t *
 		reply->profile_bytes = 3;
 	}
 	return is_mark ? 0 : stream_error;
-}
-
-static void
-expect(const char *what, uint64_t got, uint64_t want) {
-	if (got != want) {
-		printf("%s: %llu, not %llu\n", what, (unsigned long long)got,
-		    (unsigned long long)want);
-		bad = 1;
-	}
 }
 
 static void

@@ -3,6 +3,7 @@
  * wrong. Built by inside.t.
  */
 #include "dead_watch.c"
+#include "expect.h"
 
 static uint64_t counter;
 static held_t *ends_meanwhile; /* while a counter is read */
@@ -43,7 +44,6 @@ end_kills(const char *cgroup) {
 	return now;
 }
 
-static int bad;
 static held_t one, two, three;
 
 /* Three processes of a cgroup, seen alive when the counter was 0; `other` is in another one. */
@@ -77,14 +77,6 @@ end_is_kill(held_t *h) {
 		spend_kill(h);
 	}
 	return is_kill;
-}
-
-static void
-expect(const char *what, bool got, bool want) {
-	if (got != want) {
-		printf("%s: %d\n", what, got);
-		bad = 1;
-	}
 }
 
 int

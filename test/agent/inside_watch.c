@@ -4,6 +4,7 @@
  */
 #define pthread_create start_none
 #include "watch.c"
+#include "expect.h"
 
 counts_t counts;
 volatile sig_atomic_t ending;
@@ -45,16 +46,6 @@ void
 table_remove(proc_t *p) {
 	removed += p == record;
 	record = NULL;
-}
-
-static int bad;
-
-static void
-expect(const char *what, unsigned got, unsigned want) {
-	if (got != want) {
-		printf("%s: %u, not %u\n", what, got, want);
-		bad = 1;
-	}
 }
 
 /* Lookers that go on when the process that blocks them lets them. */

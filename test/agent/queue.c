@@ -3,6 +3,7 @@
  * is wrong; 1 if anything is. Built by push.t.
  */
 #include "push.c"
+#include "expect.h"
 
 options_t options;
 
@@ -42,17 +43,6 @@ void
 leave(int code, const char *format, ...) {
 	(void)format;
 	exit(code);
-}
-
-static int bad;
-
-static void
-expect(const char *what, uint64_t got, uint64_t want) {
-	if (got != want) {
-		printf("%s: %llu, not %llu\n", what, (unsigned long long)got,
-		    (unsigned long long)want);
-		bad = 1;
-	}
 }
 
 /* Queues a profile of `length` bytes whose first one is `mark`. */
