@@ -7,7 +7,10 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The length of a path of `length` bytes without this mark. A path that is only the mark keeps it. */
+/*
+ * The length of a path of `length` bytes without this mark. A path that is only the mark keeps
+ * it.
+ */
 static inline size_t
 length_unmarked(const char *path, size_t length) {
 	static const char mark[] = " (deleted)";

@@ -352,8 +352,7 @@ static int
 verb_mark(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 	(void)args;
 	(void)asker;
-	bool is_kept_off = prof_dump_is_busy() && !prof_trigger_has_thread_hook();
-	int err = is_kept_off ? EBUSY : prof_mark();
+	int err = prof_trigger_is_kept_off() ? EBUSY : prof_mark();
 	return err == 0 ? 0 : prof_request_refuse(a, err, err == ENOENT
 	    ? "nothing has started the profiler yet" : "a profile is being written");
 }

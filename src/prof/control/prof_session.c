@@ -815,9 +815,8 @@ prof_session_tick(void) {
 	if (now < end) {
 		return end - now;
 	}
-	/* A heartbeat does not wait for a dump (prof_dump.h): a later one ends the session. */
-	bool is_kept_off = prof_dump_is_mine()
-	    || (prof_dump_is_busy() && !prof_trigger_has_thread_hook());
+	/* If a dump keeps it off, a later heartbeat ends the session. */
+	bool is_kept_off = prof_dump_is_mine() || prof_trigger_is_kept_off();
 	if (word_state(word) == prof_session_active && deadline_is_of(deadline, id)
 	    && !is_kept_off && deadline_try_close(deadline, id)
 	    && session_try_move(&word, id, prof_session_stopping)) {

@@ -147,6 +147,11 @@ real_has_thread(void) {
 	return prof_trigger_has_thread_hook();
 }
 
+bool
+prof_trigger_is_kept_off(void) {
+	return prof_dump_is_busy() && !prof_trigger_has_thread_hook();
+}
+
 const prof_trigger_hooks_t prof_trigger_hooks_real = {
 	.now_ns = nstime_monotonic_ns,
 	.is_on = real_is_on,

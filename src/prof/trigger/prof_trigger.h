@@ -122,6 +122,12 @@ bool prof_trigger_wants_thread(void);
 extern void (*prof_trigger_changed_hook)(void);
 /* Returns whether the profiler's thread runs; prof_control_wire() sets it. */
 extern bool (*prof_trigger_has_thread_hook)(void);
+/*
+ * Whether a step that takes the lock prof_dump must not be done now: a dump holds it, and the
+ * caller is at a heartbeat, because the profiler's thread does not run; heartbeats do not wait for
+ * a dump (prof_dump.h).
+ */
+bool prof_trigger_is_kept_off(void);
 
 /*
  * Writes a profile of an automatic kind if the switches and prof_keep permit it; metric and value
