@@ -1,8 +1,8 @@
 /*
- * What a box, the profiler's tables in a memory file, says of the last hour of its process, and the
- * sentence about the end of the process (dead.h). A box may say anything: its numbers are shown,
- * and never used as sizes or indexes. No locks, no state. Called by dead_watch.c (facts_read) and
- * dead_pages.c (facts_sentence).
+ * Reads what a box says of the last hour of its process, and words the sentence about the end of
+ * the process (dead.h). A box is a memory file with the tables of a process's profiler. It may say
+ * anything: its numbers are only shown; the number of its lines is bounded by JEPROF_COURSE_MOST.
+ * No locks, no state. Called by dead_watch.c (facts_read) and dead_pages.c (facts_sentence).
  */
 #include "dead.h"
 

@@ -1,7 +1,8 @@
 /*
  * The pages of the dead, processes that ended (dead.h): the list /dead/, and /dead/KEY/ for each.
- * Functions add HTML to a text_t; strings of a process are quoted (text_html). Takes the lock of
- * dead_store.c, for the list during all rows. No state. Called by server.c.
+ * Functions add HTML to a text_t; strings of a process are quoted (text_html). No locks of its own:
+ * dead_each() holds that of dead_store.c while all rows of the list are added, dead_find() only
+ * while it copies. No state. Called by server.c.
  */
 #include "dead.h"
 

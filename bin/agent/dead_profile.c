@@ -1,8 +1,11 @@
 /*
- * Profiles of the dead, processes that ended (dead.h): each is made from the kept copy of its box,
- * the profiler's tables, with names, and kept. That is done when the process has ended, because its
- * files may be gone soon, or else when the profile is asked for. No locks of its own, no state:
- * each job has its own image of the box. Called by scrape.c, in the thread of a job.
+ * Profiles of the dead, processes that ended (dead.h). Each is made from the kept copy of its box,
+ * the profiler's tables, with names, and is then kept itself. dead_watch.c starts a job for that
+ * when it has noticed the end, because the files with the names may be gone soon. If that job kept
+ * none, the profile is made when a client asks for it, and kept then. --max-profile limits the
+ * heap_v2 text that a profile is made from, not the profile made; a kept one that is larger is not
+ * read. No locks of its own, no state: each job has its own image of the box. Called by scrape.c,
+ * in the thread of a job.
  */
 #include "dead.h"
 
@@ -36,7 +39,10 @@ write_text(int box, char **text, size_t *length, char why[JEPROF_WHY]) {
 	return error;
 }
 
-/* Answers with the kept profile; false: there is none, it is too large, or there is no memory. */
+/*
+ * Answers with the kept profile. False: there is none, it has more than --max-profile bytes, or
+ * there is no memory; then the caller makes it anew, which limits only the text.
+ */
 static bool
 try_kept(const char *key, answer_t *a) {
 	struct stat st;

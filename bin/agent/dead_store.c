@@ -9,9 +9,10 @@
  * DEAD_MS ago go first, then those that exited with status 0 or an unknown one, then those of the
  * program and user that have most of them, the oldest first: a program that crashes again and again
  * does not push out the others. Lock: `lock`, for `all`, `kept` and `ended`; under it no file is
- * read or written. Only one thread, that of dead_watch.c, keeps new ones (before it is started,
- * main's). Called by dead_watch.c, dead_profile.c and dead_pages.c, and by metrics.c and pages.c
- * for the counts.
+ * read or written. Only one thread at a time adds to `all`: first main's, by dead_open(); later
+ * that of dead_watch.c, by dead_keep(). So the key that set_key() chose is still free when add()
+ * takes the lock anew. Called by dead_watch.c, dead_profile.c and dead_pages.c, and by metrics.c
+ * and pages.c for the counts.
  */
 #include "dead.h"
 
@@ -60,7 +61,8 @@ typedef struct entry_s {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static entry_t all[DEAD_MOST + 1]; /* oldest first */
 static unsigned kept;              /* elements of `all` in use */
-static uint64_t ended[end_count]; /* by end_t: how many with a held box ended so, kept or not */
+/* By end_t: how many processes ended so whose box jeprofd held open; also those not in `all`. */
+static uint64_t ended[end_count];
 static int dir = -1;              /* "dead" below --cache; -1: there is none, files are in memory */
 
 /* Bytes that the files of all elements may take. */
@@ -181,8 +183,10 @@ try_copy(int to, int box, off_t size) {
 }
 
 /*
- * Writes the box, unless d->why is set, and behind it the record and a tail_t. If the box cannot be
- * copied, sets d->why and writes the other two alone. False: these could not be written.
+ * Writes the box, unless d->why is set, and behind it the record and a tail_t. If the box is too
+ * large or cannot be copied, sets d->why and writes the other two alone; if what was copied cannot
+ * be cut off, behind it. If fstat() of the box fails, d->why stays "" although there is no copy.
+ * False: the record or the tail_t could not be written.
  */
 static bool
 try_fill(int fd, dead_t *d, int box) {
@@ -264,7 +268,7 @@ try_take_out(entry_t *to) {
 
 /* ---- what a killed jeprofd leaves ---- */
 
-/* Whether only we can have written the file. */
+/* Whether nobody but us and root can have written the file. */
 static bool
 is_ours(const struct stat *st) {
 	return S_ISREG(st->st_mode) && st->st_uid == geteuid()
@@ -287,7 +291,8 @@ try_take_key(const char *name, const char *end, char key[DEAD_KEY]) {
 /*
  * Whether a file belongs to none of the dead: a draft that nobody has written to for DRAFT_SECONDS,
  * or a profile without a box. A box is always there before its profile, also if another jeprofd
- * with the same cache writes them. Files with other names, or of other users, are left alone.
+ * with the same cache writes them. False for a box, a file with another name, and a file that
+ * is_ours() refuses.
  */
 static bool
 is_left_over(const char *name) {
@@ -492,8 +497,9 @@ pprof_bytes(const char *key) {
 }
 
 /*
- * Adds the record of one box; removes a file that is not ours or has no record of this version.
- * False: it was not ours.
+ * Adds the record of one box. Where it cannot, removes the file, whoever owns it: because
+ * is_ours() refuses it, it has no record of this version, it cannot be opened, or there is no
+ * memory for the record. False: the file was refused or could not be opened.
  */
 static bool
 read_one(const char *name) {
