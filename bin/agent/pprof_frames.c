@@ -2,11 +2,11 @@
  * Makes the places of a profile, its distinct addresses (pprof_frames.h), and decides which
  * addresses at the leaf (the begin) of a stack are the allocator's own, with the rules of `jeprof`.
  * First the run of addresses in the allocator's library, with those of the unwinder in between.
- * Then, for a program that has an allocator linked in, the following addresses in the same object
- * up to the last entry point (malloc and its like) among ENTRY_DEPTH. Also makes the strings of the
- * output, and rounds. Invariant: after places_make() only ids of places are set and strings added.
- * No locks: a profile belongs to one thread. Called by pprof_encode.c, otlp_encode.c, pprof_parts.c
- * and pprof_names.c.
+ * Then, because a program may have an allocator linked in, the addresses up to the last entry point
+ * (malloc and its like) among the next ENTRY_DEPTH, as long as they are in one object. Also makes
+ * the strings of the output, and rounds. Invariant: after places_make() only ids of places are set
+ * (by pprof_parts.c) and strings added. No locks: a profile belongs to one thread. Called by
+ * pprof_encode.c, otlp_encode.c, pprof_parts.c and pprof_names.c.
  */
 #include "pprof_frames.h"
 
@@ -23,7 +23,10 @@ enum { ENTRY_DEPTH = 16 }; /* addresses of a stack that are searched for an entr
 
 /* ---------------------------------------------------------------- strings */
 
-/* Replaces each byte of control characters, bidirectional marks and invalid UTF-8 by one '?'. */
+/*
+ * Writes a '?' over each byte that is not valid UTF-8 or belongs to a control character or a
+ * bidirectional mark. The length stays.
+ */
 static void
 text_clean(unsigned char *text, size_t len) {
 	for (size_t i = 0; i < len;) {
@@ -156,7 +159,10 @@ object_kind(const struct pprof_profile *p, uint32_t number) {
 	    : place_other;
 }
 
-/* The linker's name of the place's outermost frame, that is not inlined; "" if it is not known. */
+/*
+ * The linker's name of the function that has the address: of the place's last frame, since those
+ * before it are calls that are inlined in it. "" if it is not known.
+ */
 static const char *
 system_name(const places_t *s, const place_t *place) {
 	function_t f;
@@ -181,9 +187,9 @@ kinds_set(places_t *s) {
 }
 
 /*
- * The index in a stack (of, depth) behind the last entry point among the ENTRY_DEPTH addresses from
- * index `keep` on, but before the first one in another object than that at `keep`; `keep` itself
- * if there is no entry point.
+ * Looks at up to ENTRY_DEPTH addresses of a stack (of, depth) from index `keep` on, and stops at
+ * the first one in another object than the address at `keep`. Returns the index behind the last
+ * entry point among them; `keep` itself if there is none.
  */
 static uint32_t
 past_entries(const places_t *s, const uint32_t *of, uint32_t depth, uint32_t keep) {
