@@ -7,12 +7,14 @@
  * Invariant: `queue` holds at most QUEUE_MOST bytes; where a new profile does not fit, the oldest
  * ones are dropped and counted. Only the sending thread waits for the receiver, so that scrapes
  * never do. It sends the oldest profile until the receiver takes or refuses it or newer ones have
- * filled the queue. After an attempt in vain it waits: as long as the receiver asks, be that more
- * or less, else WAIT_FIRST_MS, which is doubled with each such attempt. Locks: `lock` protects the
- * queue and the figures; functions named *_locked run under it. It is taken inside scrape.c's lock
- * of jobs (push_done) and inside the table's (metrics.c), no other is taken under it, and it is not
- * held while sending. push_tick() takes the table's lock. Called by main.c, and by metrics.c for
- * the figures.
+ * filled the queue. After an attempt in vain it waits: as long as the receiver asks (at most
+ * ASKED_MOST_MS), else its own wait. That is WAIT_FIRST_MS at first, and each attempt in vain
+ * doubles it, up to WAIT_MOST_MS, also if the receiver asked.
+ *
+ * Locks: `lock` protects the queue and the figures; functions named *_locked run under it. Two
+ * locks may be held when it is taken: scrape.c's of jobs (push_done) and the table's (metrics.c).
+ * No other lock is taken under it, and it is not held while sending. push_tick() takes the table's
+ * lock. Called by main.c, and by metrics.c for the figures.
  */
 #include "push.h"
 
@@ -57,7 +59,10 @@ static struct {
 	bool is_ending;         /* push_stop() was called */
 } queue = {.newest_next = &queue.oldest};
 
-/* How an attempt ended: the receiver took the parcel; a later attempt may help; none would help. */
+/*
+ * How an attempt ended. push_sent: the receiver took the parcel; push_later: it did not, and
+ * another attempt may succeed; push_never: no other attempt would.
+ */
 typedef enum { push_sent, push_later, push_never } verdict_t;
 
 void
