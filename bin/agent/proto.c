@@ -1,8 +1,9 @@
 /*
  * Protobuf's wire format, as far as profiles need it: varints, fixed numbers and fields with a
  * length; and gzip (proto.h). Buffers grow by doubling. Invariant: len <= room. When a buffer could
- * not grow, has_failed is set, and nothing more is added; then its last field may lack its end. No
- * locks: a buffer belongs to one thread. Called by pprof_encode.c, pprof_parts.c and otlp_encode.c.
+ * not grow, has_failed is set, and nothing more is added: the field that was being written may
+ * then be incomplete. No locks: a buffer belongs to one thread. Called by pprof_encode.c,
+ * pprof_parts.c and otlp_encode.c.
  */
 #include "proto.h"
 

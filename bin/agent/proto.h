@@ -24,7 +24,7 @@ void proto_number(proto_t *p, unsigned field, uint64_t value);
 /* Field `field`, which is a fixed64; 0 is written too. */
 void proto_fixed64(proto_t *p, unsigned field, uint64_t value);
 
-/* Field `field`, which is a string, packed numbers, or a message; one of 0 bytes is written too. */
+/* Field `field`, which is a string, packed numbers, or a message; also if it has 0 bytes. */
 void proto_bytes(proto_t *p, unsigned field, const void *bytes, size_t len);
 
 /* Field `field` with another buffer as its message; has_failed of that buffer sets that of *p. */
@@ -41,8 +41,8 @@ void proto_free(proto_t *p);
 
 /*
  * Moves the bytes into *out, which the caller frees; then *p is all zero. After an error *p is as
- * before. 0; ENOMEM if has_failed, or if *p has no memory, as when nothing was written since it was
- * all zero. A buffer that was cleared gives 0 bytes.
+ * before. 0; ENOMEM if has_failed, or if data is NULL, because nothing was written since *p was all
+ * zero. A buffer that was written and then cleared gives 0 bytes.
  */
 int proto_take(proto_t *p, unsigned char **out, size_t *len);
 

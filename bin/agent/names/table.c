@@ -1,6 +1,7 @@
 /*
  * Reads a table of names that may be forged (table.h). Invariant: every access reads bytes below
- * head.size, which is the size of the mapping. A file that shrinks while it is mapped would kill
+ * head.size, the size of the mapping or of the memory that names_table_try_open() was given; for
+ * names_table_row() the caller sees to that. A file that shrinks while it is mapped would kill
  * its reader by SIGBUS; therefore the cache opens only files of its own user, whose programs
  * replace tables by renaming and never change them. No locks: several threads may read one file,
  * each by a names_table_t of its own. Called by names.c, pprof_names.c and bin/symbolize/tables.c.
@@ -40,7 +41,10 @@ names_table_try_open(names_table_t *t, const void *base, size_t size, const char
 	if (!is_head(h, size, key)) {
 		return false;
 	}
-	/* No product or sum overflows: counts have 32 bits, nstrings is at most NAMES_TABLE_MAX. */
+	/*
+	 * No product or sum overflows: size_t has 64 bits (configure refuses others), nrows and nframes
+	 * have 32 bits, nstrings is at most NAMES_TABLE_MAX.
+	 */
 	t->rows = sizeof(*h);
 	t->frames = t->rows + (size_t)h->nrows * sizeof(names_row_t);
 	t->strings = t->frames + (size_t)h->nframes * sizeof(names_frame_t);
