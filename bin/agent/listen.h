@@ -8,7 +8,7 @@
 
 /*
  * Opens the socket that --listen or --unix names and returns its descriptor; exits with the reason
- * if it cannot. The other functions tell of this socket, so they are called afterwards.
+ * if it cannot. The other functions below are about this socket: call them afterwards.
  */
 int open_listener(void);
 

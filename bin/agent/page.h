@@ -12,7 +12,8 @@ enum { HOUR_MS = 3600000 };
 
 /*
  * The curves of the last `span` ms before `now` (ms, clock of the points): resident bytes in grey,
- * allocated ones in red. `history`: a ring of HISTORY_POINTS, to which `points` were ever added.
+ * allocated ones in red. history: a ring of HISTORY_POINTS elements. points: how many points were
+ * written to it in all; if that is more than HISTORY_POINTS, the newer ones replaced the older.
  */
 void page_picture(text_t *t, const point_t *history, unsigned points, int64_t now, int64_t span);
 
@@ -23,8 +24,9 @@ void page_duration(text_t *t, int64_t ms);
 void page_fact(text_t *t, const char *name, const char *value);
 
 /*
- * The begin of a report, with its heading and a link with the text `up_name` to the path `up`, and
- * its end. The script in it fetches debug/pprof/heap every `seconds`; 0: once.
+ * The begin of a report, the page of one process: its heading, and a link with the text `up_name`
+ * to the path `up`. comm, the name of the process, is quoted; the other two need no quoting.
  */
 void page_report_begin(text_t *t, int pid, const char *comm, const char *up, const char *up_name);
+/* The end of a report. The script in it fetches debug/pprof/heap every `seconds`; 0: once. */
 void page_report_end(text_t *t, unsigned seconds);

@@ -7,7 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Scripts (model: adds up profiles; live: fetches and draws them), CSS and HTML, without a NUL. */
+/*
+ * Scripts (model: adds up profiles; live: fetches and draws them), CSS and HTML. No NUL ends them:
+ * use the sizes.
+ */
 extern const unsigned char page_model[], page_live[], page_style[], page_body[];
 extern const size_t page_model_size, page_live_size, page_style_size, page_body_size; /* bytes */
 
@@ -16,7 +19,8 @@ extern const size_t page_model_size, page_live_size, page_style_size, page_body_
  * name of the program, of a mapped object, or of a section; NULL: not by this.
  */
 typedef struct page_heap_s {
-	const char *program, *object; /* extended regular expressions, for names without directory */
+	/* extended regular expressions (regcomp), for the last part of a path, behind its last '/' */
+	const char *program, *object;
 	const char *section;          /* name of a section of the program's file */
 	const char *heap, *see;       /* for people: whose heap it is, and how to look into it */
 } page_heap_t;

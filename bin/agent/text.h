@@ -12,13 +12,15 @@ typedef struct text_s {
 	char *at;       /* malloc()ed, ended with NUL; NULL while empty */
 	size_t length;  /* bytes without the NUL */
 	size_t room;    /* bytes allocated */
-	bool is_cut;    /* something is missing, not only at the end: there was no memory */
+	bool is_cut;    /* an addition is missing, perhaps in the middle: there was no memory */
 } text_t;
 
 __attribute__((format(printf, 2, 3))) void text_add(text_t *t, const char *format, ...);
 void text_bytes(text_t *t, const char *from, size_t length);
 
-/* The following add: a JSON string, with its quotes; '<' is escaped too, for use in <script>. */
+/* ---- each of the following adds what its comment says ---- */
+
+/* A JSON string, with its quotes; '<' is escaped too, for use in <script>. */
 void text_json(text_t *t, const char *from);
 
 /* NAME="VALUE" of a sample in an exposition of metrics. */

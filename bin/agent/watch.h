@@ -9,8 +9,9 @@
 int watch_start(void);
 
 /*
- * Replaces lookers that are blocked and, every look_ms or 5 s, whichever is less, makes a round
- * over /proc. now_ms: monotonic clock. Called by main() at the start, then about every second.
+ * Starts a new looker for each that a process has blocked for more than 5 s. Reads /proc, so that
+ * new processes are found, if the last time was options.look_ms ago (5 s ago if that is less).
+ * now_ms: monotonic clock. Called by main() at the start, then about every second.
  */
 void watch_tick(int64_t now_ms);
 
