@@ -18,8 +18,9 @@
 #include <unistd.h>
 
 enum {
-	/* Both bound one search, so that a hostile process cannot make it long. */
-	CANDIDATES = 16,   /* mailboxes that are read in one process; later ones are ignored */
+	/* CANDIDATES and RANGES_MOST bound one search: a hostile process cannot make it long. */
+	/* mailboxes that are read in one process, closed ones too; later ones are ignored */
+	CANDIDATES = 16,
 	/* mappings that are read; later ones are ignored. The default of vm.max_map_count is 65530. */
 	RANGES_MOST = 1 << 17,
 };
@@ -134,8 +135,9 @@ look_at_block(search_t *s, const prof_note_t *note, uint64_t block) {
 	if (!is_in_writable(s, block) || block % 8 != 0 || note->bytes < sizeof(m)
 	    || ++s->looked_at > CANDIDATES) {
 		/*
-		 * No mailbox, or too many. An object that is only mapped as a file, not loaded, has a note
-		 * too, but no writable mapping where the note says.
+		 * There can be no mailbox at this address, or CANDIDATES were read already. An object that
+		 * is only mapped as a file, not loaded, has a note too, but no writable mapping where the
+		 * note says.
 		 */
 		return;
 	}

@@ -70,7 +70,7 @@ jeprof_withdraw_pending(jeprof_target_t *t, unsigned *count) {
 		if (error != 0) {
 			return error;
 		}
-		/* The process may have begun to read the slot before this; then it still answers. */
+		/* If the process began to read the slot before our write, it still answers. */
 		client_sleep_ms(SETTLE_MS);
 		*count += client_read_memory(t, at, &s, sizeof(s)) && s.answer_nonce != s.nonce;
 	}

@@ -82,8 +82,9 @@ is_over(char state) {
 }
 
 /*
- * Sets *task to the id of a thread that runs, and *state to its state. The first thread is taken
- * unless it has ended (pthread_exit() in main). False if all threads have ended.
+ * Sets *task to the id of a thread that has not ended, and *state to its state. On entry *state is
+ * that of the first thread, which is taken unless it has ended (pthread_exit() in main). False if
+ * all threads have ended, or the first one has and the others cannot be listed.
  */
 static bool
 find_task(int pid, int *task, char *state) {
@@ -152,8 +153,9 @@ hidden_or_gone(jeprof_target_t *t, int pid) {
 }
 
 /*
- * Clears *t and sets the fields that jeprof_find() sets. *tgid: the pid of the process to which the
- * thread with the id `pid` belongs. 0, EACCES or ESRCH.
+ * Clears *t and sets pid, task, own_pid, start, state, uids, caps and name from /proc/PID, with
+ * `pid` as task. *tgid: the pid of the process to which the thread with the id `pid` belongs. 0,
+ * EACCES or ESRCH.
  */
 static int
 read_identity(jeprof_target_t *t, int pid, int *tgid) {
