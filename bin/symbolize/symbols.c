@@ -3,8 +3,8 @@
  * size covers the address, then those in .dynsym, then the nearest label (a symbol without a size)
  * of .symtab at or below it in the same section, in the page of the address or the one before. Of
  * several functions the smallest is used; of those of the same size the one with fewer leading
- * underscores, then a global one, then the one with the shorter name, then the first by the
- * alphabet. Each of the three searches makes one pass over the symbols, for all addresses that have
+ * underscores, then one that is not local, then the one with the shorter name, then the first by
+ * the alphabet. Each of the three searches makes one pass over the symbols, for all addresses with
  * no name yet; memory is proportional to the number of addresses. No locks. Called by tables.c.
  */
 #include "symbolize.h"
@@ -29,7 +29,7 @@ typedef struct {
 	choice_t *best;			/* by index of the address */
 } search_t;
 
-/* Number of leading underscores, without the one of a mangled name ("_Z"). */
+/* Number of leading underscores; that of "_Z", which begins a mangled name, is not counted. */
 static size_t
 bars_of(const char *name) {
 	size_t bars = strspn(name, "_");
@@ -100,10 +100,11 @@ function_visit(search_t *s, const GElf_Sym *symbol, const choice_t *choice) {
 }
 
 /*
- * Makes a symbol the best one of the addresses at or above it, in its page and the next one, to
- * which it is the nearest. At first best[].start of an address is the start of its section, so
- * symbols below that do not count. If the nearest one has a size, the address is past its end and
- * gets no name (search_run).
+ * Makes a symbol the best one of those addresses at or above it to which it is the nearest, in the
+ * page of the symbol and the next one; so an address gets a label of its own page or the one
+ * before. At first best[].start of an address is the start of its section, so symbols below that
+ * do not count. If the nearest one has a size, the address gets no name (search_run): it is past
+ * the end of a function, or that symbol is data or has no type.
  */
 static void
 label_visit(search_t *s, const GElf_Sym *symbol, const choice_t *choice) {
