@@ -1,16 +1,16 @@
 # Leaks: which stacks of a series keep growing. A stack is judged by its live bytes in each dump;
 # stacks are told apart by the names of their frames, from the owner on (fold.pl). A suspect has
 # grown in most of the steps, has lost next to nothing on the way, goes on growing in the last third
-# and in the last step, and has grown by more than chance in the samples explains. So what is no
-# suspect: tables that are loaded once, caches that fill and then stay, queues that breathe. It is a
-# judgement of shape: that something is never freed, only the person who reads can say. One profile
-# alone is judged by its ages, by Since. The verb and the section of a report ask the same
-# functions. The thresholds (LEAST, SURE ...) are those of bin/page/leaks.txt, which the live page
-# of jeprofd has too; scripts/join-page writes them as constants in front of this text. LEAST: how
-# many snapshots are needed; FINE: how many values of a course are judged at most; SURE: standard
-# errors; PER_STEP: samples; the others are shares, 0 to 1. A snapshot is one of Report, $work that
-# of Report::gather. A course is the bytes of a stack by snapshot, a step is from one value to the
-# next. Callers: Main (command), Report, Page.
+# and in the last step, and has grown by more than chance in the samples explains. These are no
+# suspects: tables that are loaded once, caches that fill and then stay, queues that grow and
+# shrink. It is a judgement of shape: that something is never freed, only the person who reads can
+# say. One profile alone is judged by its ages, by Since. The verb and the section of a report ask
+# the same functions. The thresholds but SHORTEST are those of bin/page/leaks.txt, which the live
+# page of jeprofd has too; scripts/join-page writes them as constants in front of this text. LEAST:
+# how many snapshots are needed; FINE: how many values of a course are judged at most; SURE:
+# standard errors; PER_STEP: samples; the others are shares, 0 to 1. A snapshot is one of Report,
+# $work that of Report::gather. A course is the bytes of a stack by snapshot, a step is from one
+# value to the next. Callers: Main (command), Report, Page.
 package Leaks;
 
 use constant SHORTEST => 10; # seconds: growth in a shorter series may be that of a start
@@ -109,8 +109,8 @@ sub per_minute {
 		d => 1440 }->{$each};
 }
 
-# The snapshots of each process: { pid, snaps, span in minutes or undef }, in the order in which
-# they first appear.
+# The snapshots of each process: { pid, snaps, span in minutes, above 0, or undef }, in the order in
+# which they first appear.
 sub series {
 	my ($work) = @_;
 	my (%of_run, @order);
@@ -131,8 +131,8 @@ sub series {
 # from the owner on; grown: bytes, error: its standard error in bytes; live: bytes in the last
 # snapshot; objects: how many more the last has than the first; up: how many of the steps went up,
 # steps: how many there are; values: bytes in each snapshot; record; rate, rate_error: in bytes a
-# minute, undef where the dumps have no times; is_bare: the owner has no name }. Empty if there are
-# too few snapshots.
+# minute, undef without times or if they are the same; is_bare: the owner has no name }. Empty if
+# there are too few snapshots.
 sub suspects {
 	my ($work, $snaps) = @_;
 	return [] if @$snaps < LEAST();
@@ -226,9 +226,11 @@ sub still_grows {
 }
 
 # The standard error of the growth from the first to the last of the values @$v with the variances
-# @$w, in bytes; $lost: the bytes of all steps down, as a share of those of all steps up. Samples
-# that stayed count in both ends, so their error cancels out; where some went, others may have come
-# instead.
+# @$w, in bytes; $lost: the bytes of all steps down, as a share of those of all steps up. If nothing
+# went, the samples of the first value are also in the last, and their error cancels out: only the
+# variance of what came counts. If something went, other samples may have taken the place of those
+# of the first value. Then the variance of that value counts too, in both ends, by the share
+# 4 * $lost, at most 1.
 sub error_of {
 	my ($v, $w, $lost) = @_;
 	my $variance = $w->[-1] > $w->[0] ? $w->[-1] - $w->[0] : 0;
@@ -237,7 +239,8 @@ sub error_of {
 }
 
 # How many values to group these into, so that a step brings PER_STEP samples on average: at least
-# LEAST, at most as many as there are.
+# LEAST, at most as many as there are. The last variance by the last value is the bytes that a
+# sample stands for; the growth by that is its samples.
 sub wanted_steps {
 	my ($v, $w) = @_;
 	return scalar @$v unless $w->[-1] > 0;
@@ -376,9 +379,10 @@ sub print_json {
 	print "{\"index\":\"$option->{index}\",\"series\":[\n", join(",\n", @text), "\n]}\n";
 }
 
-# A doubt, so exit status 3, for each process whose suspects together grow by $gate bytes a minute
-# or more (--gate); fails if they have no times. Where the profiles are too few to judge and have no
-# ages, the growth of the whole process counts, by the course that the last one tells.
+# For --gate: a doubt (Talk::doubt: jeprof ends with status 3) for each process whose suspects
+# together grow by $gate bytes a minute or more. Fails with status 1 if there are suspects in
+# profiles without times. Where the profiles are too few to judge and have no ages, the growth of
+# the whole process counts, by the course that the last one tells.
 sub check_gate {
 	my ($option, $gate, @series) = @_;
 	for my $dump (map { $_->{snaps}[-1]{dump} } grep { @{ $_->{snaps} } < LEAST() && !$_->{stacks} } @series) {
