@@ -487,10 +487,10 @@ imalloc_orphan(tsd_t *tsd, const imalloc_req_t *req, size_t usize, bool is_own,
  */
 static NOINLINE void *
 imalloc_named(tsd_t *tsd, const imalloc_req_t *req, size_t usize, const tcache_t *tc) {
-	const tcache_t *outer = tsd->named;
-	tsd->named = tc;
+	tcache_note_t note = {tc, tsd->named};
+	tsd->named = &note;
 	void *p = imalloc_body(tsd, req, usize);
-	tsd->named = outer;
+	tsd->named = note.outer;
 	return p;
 }
 
@@ -507,7 +507,7 @@ imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
 		usize = sz_i2s(slot - 1);
 	}
 	bool is_own = tc != NULL && tc->is_auto;
-	if (unlikely(tc != NULL && !is_own) && tsd->named != tc) {
+	if (unlikely(tc != NULL && !is_own) && (tsd->named == NULL || tsd->named->tc != tc)) {
 		return imalloc_named(tsd, req, usize, tc);
 	}
 	uint32_t n_ends = tsd == NULL ? 0 : tsd->n_cache_ends;
@@ -899,10 +899,10 @@ ifree_sampled(tsd_t *tsd, void *ptr, uint64_t elem, int tcache, size_t usize) {
 /* Puts an object into an explicit cache, with a note as imalloc_named(); counts it. */
 static NOINLINE bool
 ifree_try_put_named(tsd_t *tsd, tcache_t *tc, unsigned slot, void *obj, size_t usize) {
-	const tcache_t *outer = tsd->named;
-	tsd->named = tc;
+	tcache_note_t note = {tc, tsd->named};
+	tsd->named = &note;
 	bool is_put = tcache_try_put(tsd, tc, slot, obj);
-	tsd->named = outer;
+	tsd->named = note.outer;
 	tsd->direct_dalloc += is_put ? usize : 0;
 	return is_put;
 }

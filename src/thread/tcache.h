@@ -73,6 +73,12 @@ typedef struct tcache_s {
 	tcache_spares_t spares;
 } tcache_t;
 
+/* A note that a request or free names this explicit cache (tsd_t.named); lies on the stack. */
+typedef struct tcache_note_s {
+	const tcache_t *tc;
+	const struct tcache_note_s *outer; /* that of the call amid which this one was made, or NULL */
+} tcache_note_t;
+
 /*
  * While sampling is on, each request of a class of at least this many bytes takes the slow path;
  * SIZE_MAX: none does. After a change call recall_all(RECALL_SETTINGS).

@@ -195,12 +195,20 @@ tcaches_get(tsd_t *tsd UNUSED, unsigned id) {
 
 /*
  * Whether this is an extent hook of the program (it has no tsd) that was called while its thread is
- * in the middle of this cache: a request or free that names it, or a flush.
+ * in the middle of this cache: a flush, or a request or free that names it. There are several of
+ * these if another hook has made one of its own, with another cache.
  */
 static bool
 tcaches_is_in_use(const tsd_t *tsd, const tcache_t *tc) {
 	const tsd_t *outer = tls_get()->tsd;
-	return tsd == NULL && outer != NULL && (outer->named == tc || tc->is_flushed);
+	if (tsd != NULL || outer == NULL) {
+		return false;
+	}
+	const tcache_note_t *note = outer->named;
+	while (note != NULL && note->tc != tc) {
+		note = note->outer;
+	}
+	return note != NULL || tc->is_flushed;
 }
 
 int

@@ -53,8 +53,8 @@ struct tsd_s {
 	/* the program has read or written thread.arena: the thread does not go to a vacant arena */
 	bool is_arena_known;
 	uint32_t n_cache_ends;        /* caches that the thread has deleted, explicit ones included */
-	/* the explicit cache that the request or free under way names: no extent hook may empty it */
-	const struct tcache_s *named;
+	/* the explicit caches that requests and frees under way name: no extent hook may empty them */
+	const struct tcache_note_s *named;
 	bool is_slow;                 /* the fast path stays closed for this thread */
 	uint8_t shard_seed;           /* chooses the bin of a class with several shards */
 	unsigned gc_next;             /* bin that upkeep of the cache examined last; next is 1 more */

@@ -557,7 +557,48 @@ child_alloc(void) {
 	return loops("alloc");
 }
 
+/* ------------------------------------------------------------------ two kinds at once */
+
+static void
+act_destroy_outer(void) {
+	end_cache("tcache.destroy", id);
+}
+
+/* A request of its own, with another cache; its extent hook is amid both requests. */
+static void
+on_sample_request(const void *ptr, size_t size, void **bt, unsigned len, size_t usable) {
+	(void)ptr;
+	(void)size;
+	(void)bt;
+	(void)len;
+	(void)usable;
+	act = act_destroy_outer;
+	keep(mallocx(20000, MALLOCX_TCACHE(empty_id)));
+	act = NULL;
+}
+
+static int
+child_both(void) {
+	void *hook = (void *)(uintptr_t)on_sample_request;
+	size_t len = sizeof(system_pages);
+
+	extent_kind = "alloc";
+	if (mallctl("arena.0.extent_hooks", &system_pages, &len, NULL, 0) != 0)
+		bail_out("no pages");
+	arenas[0] = make_arena();
+	if (ctl_write("thread.arena", arenas[0]) != 0 || !make_cache(&id)
+	    || !make_cache(&empty_id)
+	    || mallctl("experimental.hooks.prof_sample", NULL, NULL, &hook, sizeof(hook)) != 0)
+		bail_out("no hooks");
+	for (unsigned i = 0; i < 2000 && n_accepted == 0; i++)
+		keep(mallocx(64, MALLOCX_TCACHE(id)));
+	ok(n_refused > 0, "the outer request's cache is in use, %u times", n_refused);
+	is_uint(n_accepted, 0, "it is never destroyed amid the request");
+	return done_testing();
+}
+
 static const struct test_child children[] = {
+	{"both", child_both},
 	{"event", child_event},
 	{"message", child_message},
 	{"sample", child_sample},
@@ -579,6 +620,7 @@ main(int argc, char **argv) {
 	child_runs("extent", NULL);
 	if (ctl_bool("config.prof")) {
 		child_runs("event", "prof:true,lg_prof_sample:12");
+		child_runs("both", "prof:true,lg_prof_sample:0");
 		child_runs("sample", "prof:true,lg_prof_sample:12");
 		child_runs("sample", "prof:true,lg_prof_sample:0");
 		child_runs("sample_free", "prof:true,lg_prof_sample:12");
