@@ -514,8 +514,9 @@ raw_lookup(const ctl_call_t *call, ctl_value_t *out) {
 		return EINVAL;
 	}
 	/*
-	 * Only the state of the extent is looked at, so a free region of a slab has an index too. A
-	 * sampled object of a small class lies in a hidden arena; the answer is the arena whose
+	 * Only the state of the extent is looked at, as the node's text says: a free region of a slab
+	 * has an index too, and the pages of a large object while they wait for the next one. A sampled
+	 * object of a small class lies in a hidden arena; the answer is the arena whose
 	 * statistics include that one: arena 0 for all automatic arenas.
 	 */
 	unsigned ind = arena_ind_visible(elem_edata(elem)->arena_ind);
@@ -535,9 +536,9 @@ static const ctl_node_t arenas_nodes[] = {
 	    "free index"),
 	CTL_NODE_RAW("lookup", raw_lookup, 0, "unsigned, rw",
 	    "the index of the arena that the pointer in newp was allocated from; 0 for a sampled "
-	    "object of a small class, whichever automatic arena it is of. EINVAL: no allocation, or "
-	    "one that was freed and has left the thread's cache, or one that was made while another "
-	    "thread forked"),
+	    "object of a small class, whichever automatic arena it is of. EINVAL: memory of no "
+	    "arena, or unused pages of one, or an allocation that was made while another thread "
+	    "forked. A pointer to freed memory may have an index until its pages have another use"),
 };
 
 const ctl_node_t ctl_dir_arenas =

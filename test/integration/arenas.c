@@ -176,6 +176,11 @@ test_lookup(void) {
 	p = (void *)((uintptr_t)1 << 60);
 	is_int(mallctl("arenas.lookup", &v, &len, &p, sizeof(p)), EINVAL, "of no address");
 	is_int(mallctl("arenas.lookup", &v, &len, &p, 4), EINVAL, "a wrong length");
+	void *beside = keep(mallocx(64, MALLOCX_TCACHE_NONE));
+	p = keep(mallocx(64, MALLOCX_TCACHE_NONE));
+	dallocx(p, MALLOCX_TCACHE_NONE);
+	is_int(mallctl("arenas.lookup", &v, &len, &p, sizeof(p)), 0, "freed, in a slab");
+	dallocx(beside, MALLOCX_TCACHE_NONE);
 }
 
 static void
