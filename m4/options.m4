@@ -18,6 +18,12 @@ AC_ARG_ENABLE([$1], [AS_HELP_STRING([--enable-$1], [$2 (accepted, no effect)])],
   [JEM_NOTE([--enable-$1 and --disable-$1 have no effect in this implementation])])
 ])
 
+dnl JEM_ACCEPT_WITH(name, value, effect) - the same for --with-name=value.
+AC_DEFUN([JEM_ACCEPT_WITH], [
+AC_ARG_WITH([$1], [AS_HELP_STRING([--with-$1=$2], [$3 (accepted, no effect)])],
+  [JEM_NOTE([--with-$1 has no effect in this implementation])])
+])
+
 dnl JEM_WITH_NUMBER(name, variable, default, help) - --with-NAME=N, a small decimal number.
 AC_DEFUN([JEM_WITH_NUMBER], [
 AC_ARG_WITH([$1], [AS_HELP_STRING([--with-$1=N], [$4])],
