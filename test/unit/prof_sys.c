@@ -509,6 +509,37 @@ test_start_ticks(void) {
 	is_uint(bad, 0, "the start of the process, whatever its name");
 }
 
+static int
+linkless_fstat(int fd, struct stat *st) {
+	int result = os_hooks_real.fstat(fd, st);
+
+	st->st_nlink = 0;
+	return result;
+}
+
+/* Some file systems count no links, so that a directory has 0; a deleted one has no path either. */
+static void
+test_is_dir_there(void) {
+	char cwd[PROF_PATH_SIZE], gone[64];
+
+	snprintf(gone, sizeof(gone), "%s/gone", dir);
+	if (getcwd(cwd, sizeof(cwd)) == NULL || mkdir(gone, 0700) != 0)
+		bail_out("no directory");
+	hooks = os_hooks_real;
+	hooks.fstat = linkless_fstat;
+	os_hooks = &hooks;
+	ok(prof_sys_is_dir_there(dir) && prof_sys_is_dir_there("."), "a directory without links");
+	os_hooks = &os_hooks_real;
+	ok(!prof_sys_is_dir_there("/tmp/prof_sys.none") && !prof_sys_is_dir_there("/dev/null"),
+	    "none, and no directory");
+	if (chdir(gone) != 0 || rmdir(gone) != 0)
+		bail_out("not deleted");
+	ok(!prof_sys_is_dir_there("."), "the current one, which was deleted");
+	ok(prof_sys_is_dir_there(dir), "another one meanwhile");
+	if (chdir(cwd) != 0)
+		bail_out("no way back");
+}
+
 int
 main(void) {
 	char cmd[128];
@@ -530,6 +561,7 @@ main(void) {
 	test_descriptor();
 	test_errno_names();
 	test_start_ticks();
+	test_is_dir_there();
 	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
 	return system(cmd) != 0 ? 1 : done_testing();
 }

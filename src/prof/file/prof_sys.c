@@ -138,13 +138,18 @@ prof_sys_prefix_fits(const char *prefix, size_t len) {
 bool
 prof_sys_is_dir_there(const char *dir) {
 	struct stat st;
+	char none[1];
 	int fd = sys_open(dir, O_PATH | O_DIRECTORY, 0);
 	if (fd < 0) {
 		/* Other errors, such as EACCES, do not prove that the directory is missing. */
 		return fd != -ENOENT && fd != -ENOTDIR;
 	}
-	/* The current directory can be opened after it was deleted; it has no link then. */
-	bool is_deleted = sys_fstat(fd, &st) == 0 && st.st_nlink == 0;
+	/*
+	 * The current directory can be opened after it was deleted. It has no link and no path then;
+	 * one of a file system that counts no links has a path (here ERANGE).
+	 */
+	bool is_deleted = sys_fstat(fd, &st) == 0 && st.st_nlink == 0
+	    && sys_getcwd(none, sizeof(none)) == ENOENT;
 	sys_close(fd);
 	return !is_deleted;
 }
