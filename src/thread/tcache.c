@@ -44,14 +44,15 @@ slot_is_small(unsigned slot) {
 	return slot - 1 < SC_NBINS;
 }
 
+/* NULL for a bin without slots; no pointer arithmetic, because C defines none with NULL. */
 static void **
 bin_bottom(const tcache_cold_t *c) {
-	return c->slots + c->nslots;
+	return (void **)((uintptr_t)c->slots + c->nslots * sizeof(void *));
 }
 
 static unsigned
 bin_ncached(const cache_bin_t *b, const tcache_cold_t *c) {
-	return (unsigned)(bin_bottom(c) - b->head);
+	return (unsigned)(((uintptr_t)bin_bottom(c) - (uintptr_t)b->head) / sizeof(void *));
 }
 
 static unsigned
@@ -488,10 +489,10 @@ tcache_take_over(tcache_t *tc) {
 	size_t bytes = 0;
 	for (unsigned s = 1; s < tc->nslots; s++) {
 		tcache_cold_t *c = &tc->cold[s];
-		void **head = __atomic_load_n(&tc->bins[s].head, MO_RELAXED), **from = head + 1;
-		unsigned n = c->nslots == 0 || from >= bin_bottom(c) ? 0 : (unsigned)(bin_bottom(c) - from);
+		void **head = __atomic_load_n(&tc->bins[s].head, MO_RELAXED), **bottom = bin_bottom(c);
+		unsigned n = head == bottom ? 0 : (unsigned)(bottom - head) - 1;
 		if (n > 0) {
-			slot_free_objects(s, from, n, false);
+			slot_free_objects(s, bottom - n, n, false);
 		}
 		c->n_taken = (uint16_t)n;
 		bytes += n * slot_size(s);
