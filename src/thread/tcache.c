@@ -456,10 +456,12 @@ bin_return_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n, bool is_s
 		return;
 	}
 	bin_report_flush(tsd, tc, slot);
+	void *open = recall_close(tls_get()); /* a handler must not pop what is returned */
 	bin_unmark(b, c); /* first: the head must not pass the mark */
 	slot_free_objects(slot, bin_bottom(c) - n, n, is_stowed);
 	memmove(b->head + n, b->head, (ncached - n) * sizeof(void *));
 	cache_bin_set_head(b, b->head + n);
+	recall_open(tls_get(), open);
 	assert(bin_ncached(b, c) == ncached - n);
 	bin_check(b, c);
 	if (tc->is_auto) {
@@ -642,12 +644,14 @@ bin_fill(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 	}
 	assert(bin_ncached(b, c) == 0);
 	void **at = bin_bottom(c) - n;
+	void *open = recall_close(tls_get()); /* a handler must not push where objects come */
 	unsigned got = slot_fetch_objects(tsd, tc, from, slot, at, n);
 	if (got < n) {
 		memmove(at + (n - got), at, got * sizeof(void *));
 	}
 	assert(got <= n);
 	cache_bin_set_head(b, bin_bottom(c) - got);
+	recall_open(tls_get(), open);
 	bin_check(b, c);
 	if (tc->is_auto) {
 		tsd->filled += (uint64_t)got * slot_size(slot);

@@ -12,6 +12,7 @@
 #include "arena/inspect.h"
 #include "os/gate.h"
 #include "os/nstime.h"
+#include "thread/shelter.h"
 #include "thread/tcache.h"
 #include "thread/tcache_budget.h"
 #include "thread/tcache_set.h"
@@ -897,6 +898,76 @@ test_upkeep_of_closed(void) {
 	is_uint(after_turn(tsd, slot), before - (before - before / 4), "not used until the next turn");
 }
 
+/* ------------------------------------------------------------------ handlers amid a change */
+
+#define HANDLER_SIZE ((size_t)192)
+
+static struct os_hooks_s amid;
+static unsigned n_handled, n_from_cache, n_to_cache;
+static void *theirs; /* a block that the handler frees */
+
+/* A signal handler, as far as the cache can tell; it comes while the thread is in a system call. */
+static void
+handler(void) {
+	static bool is_in;
+	struct tls_s *t = tls_get();
+
+	if (is_in || t->tsd == NULL || !gate_is_entered(t))
+		return;
+	is_in = true;
+	n_handled++;
+	void *p = keep(malloc(HANDLER_SIZE - CANARY_BYTES));
+	n_from_cache += !shelter_owns(emap_elem(p));
+	free(theirs);
+	n_to_cache += theirs != NULL
+	    && tcache_has(t->tsd->tcache, sz_s2i(HANDLER_SIZE) + 1, theirs);
+	theirs = NULL;
+	is_in = false;
+}
+
+static int
+handled_madvise(void *addr, size_t size, int advice) {
+	handler();
+	return os_hooks_real.madvise(addr, size, advice);
+}
+
+static void *
+handled_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t offset) {
+	handler();
+	return os_hooks_real.mmap(addr, size, prot, flags, fd, offset);
+}
+
+static void
+test_handlers(void) {
+	static void *ours[20000];
+	unsigned ind;
+	size_t len = sizeof(ind);
+	ssize_t at_once = 0;
+	char name[40];
+
+	if (mallctl("arenas.create", &ind, &len, NULL, 0) != 0 || ctl_write("thread.arena", ind) != 0)
+		bail_out("no arena");
+	ctl_write(ctl_name(name, "arena.%u.dirty_decay_ms", ind), at_once);
+	theirs = keep(malloc(HANDLER_SIZE - CANARY_BYTES));
+	ctl_void("thread.tcache.flush");
+	amid = os_hooks_real;
+	amid.mmap = handled_mmap;
+	os_hooks = &amid;
+	for (unsigned i = 0; i < 20000; i++)
+		ours[i] = keep(malloc(HANDLER_SIZE - CANARY_BYTES));
+	ok(n_handled > 0 && n_from_cache == 0, "no handler takes from a bin amid its fill");
+	is_uint(n_to_cache, 0, "nor puts there");
+	n_handled = 0;
+	amid.mmap = os_hooks_real.mmap;
+	amid.madvise = handled_madvise;
+	for (unsigned i = 0; i < 20000; i++)
+		free(ours[i]);
+	ctl_void("thread.tcache.flush");
+	os_hooks = &os_hooks_real;
+	ok(n_handled > 0 && n_from_cache == 0, "nor takes one that is flushed: %u of %u", n_from_cache,
+	    n_handled);
+}
+
 int
 main(int argc, char **argv) {
 	test_children(argc, argv, children);
@@ -912,5 +983,6 @@ main(int argc, char **argv) {
 	test_grants();
 	test_foreign_frees();
 	test_options();
+	test_handlers();
 	return done_testing();
 }
