@@ -37,7 +37,7 @@ static int
 act_mark(const ctl_call_t *call, const void *in) {
 	(void)call;
 	(void)in;
-	return prof_mark();
+	return prof_mark(false);
 }
 
 static int

@@ -9,6 +9,7 @@
 #include "prof/prof.h"
 #include "prof/control/prof_control.h"
 #include "prof/trigger/prof_auto.h"
+#include "prof/file/prof_dump.h"
 #include "prof/control/prof_ctl_dir.h"
 #include "prof/control/prof_handover.h"
 #include "prof/sites/prof_hook.h"
@@ -540,6 +541,75 @@ noted_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void
 	return err;
 }
 
+/* ------------------------------------------------------------------ a dump that waits for us */
+
+static pthread_mutex_t program = PTHREAD_MUTEX_INITIALIZER;
+
+static void
+waiting_hook(const char *path) {
+	(void)path;
+	pthread_mutex_lock(&program);
+	pthread_mutex_unlock(&program);
+}
+
+static void *
+dump_once(void *arg) {
+	(void)arg;
+	prof_mdump(prof_kind_manual, NULL);
+	return NULL;
+}
+
+/* Each look at the clock is a second later. */
+static uint64_t
+fast_clock(void) {
+	return __atomic_add_fetch(&now_ns, NSTIME_PER_SEC, __ATOMIC_RELAXED);
+}
+
+/*
+ * A thread at a heartbeat holds what the dump hook of another thread waits for: no request waits
+ * for that dump without end, and what a refused one would have changed is as it was.
+ */
+static void
+test_no_end(void) {
+	char text[300];
+	pthread_t t;
+
+	snprintf(text, sizeof(text), "start prefix:%s/noend", dir);
+	is_int(ask(text), 0, "start");
+	uint64_t id = prof_session_id();
+	pthread_mutex_lock(&program);
+	prof_hook_set(PROF_HOOK_DUMP, (prof_hook_fn_t)waiting_hook);
+	pthread_create(&t, NULL, dump_once, NULL);
+	while (!prof_dump_is_busy())
+		usleep(1000);
+	now_ns = nstime_monotonic_ns();
+	nstime_now_hook = fast_clock;
+	is_int(ask("stop"), EBUSY, "stop: a dump takes too long");
+	ok(prof_session_state() == prof_session_active && prof_session_id() == id, "it goes on");
+	is_int(ask("set max_seconds:1"), 0, "with an end");
+	prof_session_tick();
+	ok(prof_session_state() == prof_session_active, "which is put off");
+	is_int(ask("set max_seconds:0"), 0, "and can be taken back");
+	is_int(ask("mark"), EBUSY, "mark");
+	is_int(ask("dump"), EBUSY, "dump");
+	prof_hook_set(PROF_HOOK_DUMP, NULL);
+	pthread_mutex_unlock(&program);
+	pthread_join(t, NULL);
+	is_int(ask("stop"), 0, "without that dump it stops");
+	prof_hook_set(PROF_HOOK_DUMP, (prof_hook_fn_t)waiting_hook);
+	pthread_mutex_lock(&program);
+	pthread_create(&t, NULL, dump_once, NULL);
+	while (!prof_dump_is_busy())
+		usleep(1000);
+	is_int(ask("start blackbox:true"), EFAULT, "start with a black box");
+	contains(answer(), "blackbox: a profile is being written", "why");
+	ok(prof_session_state() == prof_session_idle && prof_session_id() == id, "no session");
+	prof_hook_set(PROF_HOOK_DUMP, NULL);
+	pthread_mutex_unlock(&program);
+	pthread_join(t, NULL);
+	nstime_now_hook = NULL;
+}
+
 /* It comes with a session, goes by itself some time after it, and leaves nothing to be joined. */
 static void
 test_thread(void) {
@@ -576,7 +646,7 @@ int
 main(void) {
 	static void (*const tests[])(void) = {test_block, test_verbs, test_torn, test_stopping,
 	    test_once, test_lease, test_blank, test_noise, test_stream, test_stream_taken,
-	    test_dir_rules, test_own_path, test_child, test_thread, NULL};
+	    test_dir_rules, test_own_path, test_no_end, test_child, test_thread, NULL};
 
 	opt_prof_thread = prof_thread_false; /* so that nobody else serves */
 	free(keep(malloc(1)));

@@ -150,7 +150,7 @@ refuse_by_state(prof_answer_t *a, int err) {
 		}
 		break;
 	case EBUSY:
-		answer_add(a, "the profile of session %llu is being written; nothing changed",
+		answer_add(a, "a profile is being written; session %llu is as it was",
 		    (unsigned long long)prof_session_id());
 		break;
 	case EPERM:
@@ -352,7 +352,7 @@ static int
 verb_mark(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 	(void)args;
 	(void)asker;
-	int err = prof_trigger_is_kept_off() ? EBUSY : prof_mark();
+	int err = prof_mark(!prof_trigger_has_thread_hook());
 	return err == 0 ? 0 : prof_request_refuse(a, err, err == ENOENT
 	    ? "nothing has started the profiler yet" : "a profile is being written");
 }

@@ -53,6 +53,7 @@ static LARGE_BSS struct {
 	bool has_values;           /* the values below are saved, and not restored yet */
 	bool has_prefix;           /* the same of the prefix, which the session changed */
 	bool has_box;              /* the session has opened the black box */
+	bool is_bounded;           /* this start or stop waits for a dump as prof_dump_t.is_bounded */
 	uint64_t sample_interval;  /* before the session, bytes; 0: the session did not change it */
 	uint32_t given;            /* bit i: the session changed threshold i */
 	uint64_t thresholds[prof_threshold_n];
@@ -571,11 +572,13 @@ box_begin(const prof_session_opts_t *o, const char **why) {
 	if (kind == prof_box_false || (prof_box_is_open() && !prof_box_is_over())) {
 		return 0;
 	}
-	int err = prof_box_open(kind, o->box_size != 0 ? o->box_size : opt_prof_blackbox_size);
+	int err = prof_box_open(kind, o->box_size != 0 ? o->box_size : opt_prof_blackbox_size,
+	    session.is_bounded);
 	session.has_box = err == 0;
 	prof_box_look();
 	*why = err == 0 ? "" : err == ENOSPC
 	    ? "blackbox: there is no room for it, or the tables are larger than blackbox_size"
+	    : err == EBUSY ? "blackbox: a profile is being written; try again"
 	    : "blackbox: its file could not be made";
 	return plain_error(err);
 }
@@ -642,11 +645,10 @@ session_start(const prof_session_opts_t *o, uint64_t id, const char **why) {
 	return err;
 }
 
-int
-prof_session_begin(const char *options, const char **why, uint64_t *begun) {
+/* prof_session_start() or, with is_bounded, prof_session_begin(). */
+static int
+session_try_start(const char *options, bool is_bounded, const char **why, uint64_t *begun) {
 	prof_session_opts_t o;
-	const char *unused;
-	why = why != NULL ? why : &unused;
 	*why = "";
 	uint64_t word = session_word();
 	int err = prof_session_may_start(word_state(word));
@@ -664,6 +666,7 @@ prof_session_begin(const char *options, const char **why, uint64_t *begun) {
 		return session_refuse(err != 0 ? err : EALREADY);
 	}
 	*why = "";
+	session.is_bounded = is_bounded;
 	err = session_start(&o, id, why);
 	*begun = id;
 	return err;
@@ -671,33 +674,52 @@ prof_session_begin(const char *options, const char **why, uint64_t *begun) {
 
 int
 prof_session_start(const char *options, const char **why) {
+	const char *unused;
 	uint64_t id;
-	return prof_session_begin(options, why, &id);
+	return session_try_start(options, false, why != NULL ? why : &unused, &id);
+}
+
+int
+prof_session_begin(const char *options, const char **why, uint64_t *id) {
+	return session_try_start(options, !prof_trigger_has_thread_hook(), why, id);
 }
 
 /* ---------------------------------------------------------------- stop */
 
-/* Writes the session's profile; 0, or an errno that has no other meaning as the result of stop. */
+/*
+ * Writes the session's profile. 0; EBUSY: the bounded wait for another dump is over; or an errno
+ * that has no other meaning as the result of stop.
+ */
 static int
 session_dump(bool is_silent, char *told) {
 	if (prof_sys_prefix_is_empty()) {
 		return EFAULT;
 	}
 	prof_dump_t d = {.kind = prof_kind_session, .may_wait = true, .is_silent = is_silent,
-	    .told = told, .begin_ns = prof_session_start_ns()};
-	return plain_error(prof_dump(&d));
+	    .is_bounded = session.is_bounded, .told = told, .begin_ns = prof_session_start_ns()};
+	int err = prof_dump(&d);
+	return err == EBUSY && session.is_bounded ? EBUSY : plain_error(err);
 }
 
 /*
  * All steps of a stop, by the thread that moved session id to stopping: writes the profile, closes
- * the black box, restores the values. is_late: its time is over, and no caller waits for the
- * result. Returns 0 or the errno of the profile.
+ * the black box, restores the values. late: the session.deadline that is over, and no caller waits
+ * for the result; 0: there is a caller. Returns 0, the errno of the profile, or EBUSY: the session
+ * goes on.
  */
 static int
-session_end(uint64_t id, bool is_late, char *told) {
+session_end(uint64_t id, uint64_t late, char *told) {
 	assert(word_state(session_word()) == prof_session_stopping);
+	session.is_bounded = (late != 0 || told != NULL) && !prof_trigger_has_thread_hook();
 	prof_trigger_changed_hook();
-	int err = is_late && session.has_no_final ? 0 : session_dump(!is_late, told);
+	int err = late != 0 && session.has_no_final ? 0 : session_dump(late == 0, told);
+	if (err == EBUSY) {
+		if (late != 0) {
+			atomic_store_u64(&session.deadline, late, MO_RELAXED);
+		}
+		session_leave(id, prof_session_active);
+		return EBUSY;
+	}
 	struct tls_s *t = tls_get();
 	if (session.has_box) {
 		t->inside++;
@@ -735,7 +757,8 @@ prof_session_stop_told(uint64_t id, char *told) {
 		err = prof_session_may_stop(word_state(word), word >> STATE_BITS, id);
 		return session_refuse(err != 0 ? err : EBUSY);
 	}
-	return session_end(current, false, told);
+	err = session_end(current, 0, told);
+	return err == EBUSY ? session_refuse(EBUSY) : err;
 }
 
 int
@@ -820,7 +843,7 @@ prof_session_tick(void) {
 	if (word_state(word) == prof_session_active && deadline_is_of(deadline, id)
 	    && !is_kept_off && deadline_try_close(deadline, id)
 	    && session_try_move(&word, id, prof_session_stopping)) {
-		session_end(id, true, NULL);
+		session_end(id, deadline, NULL);
 	}
 	return UINT64_MAX;
 }

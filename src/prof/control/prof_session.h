@@ -7,7 +7,8 @@
  *      ^                  | start failed            |  stop, by anyone or by its number;
  *      |<-----------------'                         |  max_seconds are over
  *      |           profile written, or not          v
- *      '---------------------------------------- stopping
+ *      '---------------------------------------- stopping ---> active: at a heartbeat another
+ *                                                              dump takes too long
  *
  * State and number are one atomic word. The thread that moves it to starting or stopping, by
  * compare-and-swap, owns the saved values until it moves it on. A refused request changes nothing.
@@ -51,7 +52,10 @@ extern const char *const prof_fork_names[]; /* as the enum, then NULL */
  * until no thread is inside), with no lock held.
  */
 int prof_session_start(const char *options, const char **why);
-/* Like prof_session_start(); if it returns 0, *id is the number of the session. */
+/*
+ * The same for a client outside the process; if it returns 0, *id is the number of the session. At
+ * a heartbeat it waits for a dump for a bounded time only (prof_dump_t), then fails.
+ */
 int prof_session_begin(const char *options, const char **why, uint64_t *id);
 /* A number that no session has. */
 #define PROF_SESSION_NONE UINT64_MAX
@@ -63,8 +67,9 @@ int prof_session_begin(const char *options, const char **why, uint64_t *id);
  */
 int prof_session_stop(uint64_t id);
 /*
- * Like prof_session_stop(). told (PROF_TEXT_SIZE bytes or NULL) becomes the path of the profile, or
- * why it could not be written; "" if no write was tried.
+ * The same for a client outside the process. told (PROF_TEXT_SIZE bytes) becomes the path of the
+ * profile, or why it could not be written; "" if no write was tried. At a heartbeat EBUSY also if a
+ * bounded wait (prof_dump_t) for another dump is over: then the session goes on.
  */
 int prof_session_stop_told(uint64_t id, char *told);
 /*

@@ -125,7 +125,7 @@ file_create(void) {
  * negative. Returns 0 or an errno value. In both cases file_close() must follow.
  */
 static int
-file_open(prof_box_t kind, size_t size, int *fd) {
+file_open(prof_box_t kind, size_t size, bool is_bounded, int *fd) {
 	box.has_file = false;
 	box_names.path[0] = '\0';
 	if (prof_sys_file_is_forbidden(size)) {
@@ -143,7 +143,7 @@ file_open(prof_box_t kind, size_t size, int *fd) {
 	if (prof_sys_prefix_is_empty()) {
 		return EINVAL;
 	}
-	if (!prof_dump_try_hold()) {
+	if (!prof_dump_try_hold(is_bounded)) {
 		return EBUSY;
 	}
 	bool has_room = prof_keep_try_room(prof_kind_box);
@@ -193,15 +193,15 @@ move_to_memory(int fd UNUSED) {
 
 /*
  * Calls move(fd) while nobody else uses the tables, as the invariant above says. Returns its
- * result, or EBUSY if a dump hook calls, another thread records loaded objects for too long, or the
- * gate cannot be closed.
+ * result, or EBUSY if a dump hook calls, a bounded wait for a dump is over, another thread records
+ * loaded objects for too long, or the gate cannot be closed.
  */
 static int
-move_alone(int (*move)(int fd), int fd) {
+move_alone(int (*move)(int fd), int fd, bool is_bounded) {
 	sigset_t mask;
 	int err = EBUSY;
 	unsigned tries = 0;
-	if (!prof_dump_try_hold()) {
+	if (!prof_dump_try_hold(is_bounded)) {
 		return EBUSY;
 	}
 	while (!module_history_try_hold() && ++tries < HOLD_TRIES) {
@@ -246,7 +246,7 @@ prof_box_look(void) {
 }
 
 int
-prof_box_open(prof_box_t kind, size_t size) {
+prof_box_open(prof_box_t kind, size_t size, bool is_bounded) {
 	uint32_t shut = box_shut;
 	int fd = -1, saved = errno;
 	image_root_t *root = prof_root();
@@ -258,9 +258,9 @@ prof_box_open(prof_box_t kind, size_t size) {
 		return EALREADY;
 	}
 	box.size = PAGE_CEILING(size);
-	int err = file_open(kind, box.size, &fd);
+	int err = file_open(kind, box.size, is_bounded, &fd);
 	err = err != 0 ? err : region_ahead_box(fd, box.size);
-	err = err != 0 ? err : move_alone(move_to_box, fd);
+	err = err != 0 ? err : move_alone(move_to_box, fd, is_bounded);
 	region_ahead_end();
 	file_close(fd, err);
 	if (err == 0) {
@@ -300,7 +300,7 @@ box_end(void) {
 static void
 box_leave(void) {
 	region_ahead_private();
-	int err = move_alone(move_to_memory, -1);
+	int err = move_alone(move_to_memory, -1, true);
 	region_ahead_end();
 	if (err == 0) {
 		memfile_close(&box.memfile);
@@ -393,7 +393,7 @@ prof_box_tick(void) {
 		box_leave();
 	}
 	if (atomic_exchange_b(&box.is_due, false, MO_RELAXED)) {
-		err = prof_box_open(opt_prof_blackbox, opt_prof_blackbox_size);
+		err = prof_box_open(opt_prof_blackbox, opt_prof_blackbox_size, true);
 		prof_box_look();
 	}
 	if (err != 0) {

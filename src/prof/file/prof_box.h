@@ -42,9 +42,9 @@ extern bool opt_prof_blackbox_keep; /* the file stays after a clean end */
  * Opens a box of `size` bytes and moves the tables into it. Returns 0; EALREADY if one is open or
  * is being opened or closed; ENOSPC if the disk is full or the tables are larger than the box; or
  * another errno value. On failure nothing is changed. The caller is outside the gate, with `inside`
- * raised, and has booted the tables.
+ * raised, and has booted the tables. It waits for a dump, is_bounded as in prof_dump_t: then EBUSY.
  */
-int prof_box_open(prof_box_t kind, size_t size);
+int prof_box_open(prof_box_t kind, size_t size, bool is_bounded);
 /*
  * Ends the box, if one is open: marks it as ended, removes the file unless it is to be kept, and
  * moves the tables back into memory. Called as prof_box_open() is.

@@ -1191,13 +1191,10 @@ lock_patiently(void) {
 	return is_mine;
 }
 
-/* Takes the lock for this dump; false if it is left out because another one is being written. */
+/* Waits for the lock and takes it; false if the wait is bounded and over. */
 static bool
-dump_try_lock(const prof_dump_t *d) {
-	if (!d->may_wait) {
-		return mutex_trylock(&dumper.mtx);
-	}
-	if (d->is_bounded) {
+lock_wait(bool is_bounded) {
+	if (is_bounded) {
 		return lock_patiently();
 	}
 	mutex_lock(&dumper.mtx);
@@ -1224,7 +1221,7 @@ prof_dump(prof_dump_t *d) {
 	uint32_t depth = gate_leave_all(t);
 	t->inside++;
 	int err = EBUSY;
-	if (dump_try_lock(d)) {
+	if (d->may_wait ? lock_wait(d->is_bounded) : mutex_trylock(&dumper.mtx)) {
 		err = dump_locked(d);
 		mutex_unlock(&dumper.mtx);
 	}
@@ -1250,12 +1247,9 @@ prof_dump_is_busy(void) {
 }
 
 bool
-prof_dump_try_hold(void) {
-	if (mutex_is_owner(&dumper.mtx)) {
-		return false; /* called from the dump hook */
-	}
-	mutex_lock(&dumper.mtx);
-	return true;
+prof_dump_try_hold(bool is_bounded) {
+	/* Not in the dump hook. */
+	return !mutex_is_owner(&dumper.mtx) && lock_wait(is_bounded);
 }
 
 void

@@ -83,11 +83,11 @@ void prof_dump_mutex_reset(void);
 void prof_dump_postfork_child(void);
 
 /*
- * Keep dumps from being made: prof_dump_try_hold() waits for the one in progress and takes the
- * lock; false, without the lock, if this thread holds it (it runs in the dump hook). Called outside
- * the gate.
+ * Keep dumps from being made: prof_dump_try_hold() waits for the one in progress, is_bounded as in
+ * prof_dump_t, and takes the lock; false, without the lock, if that wait is over or this thread
+ * holds it (it runs in the dump hook). Called outside the gate.
  */
-bool prof_dump_try_hold(void);
+bool prof_dump_try_hold(bool is_bounded);
 void prof_dump_release(void);
 
 #endif /* PROF_DUMP_H */

@@ -120,18 +120,15 @@ prof_auto_postfork_child(void) {
 }
 
 int
-prof_mark(void) {
+prof_mark(bool is_bounded) {
 	struct tls_s *t = tls_get();
 	if (!prof_is_booted()) {
 		return ENOENT;
 	}
 	uint32_t depth = gate_leave_all(t);
 	t->inside++;
-	/*
-	 * Waits for a dump in progress; false only in the dump hook. Outside the gate, as a dump may
-	 * take long.
-	 */
-	bool is_held = prof_dump_try_hold();
+	/* Outside the gate, as a dump may take long. */
+	bool is_held = prof_dump_try_hold(is_bounded);
 	if (is_held) {
 		gate_enter(t);
 		prof_mark_set();

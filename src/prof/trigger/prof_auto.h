@@ -30,10 +30,10 @@ extern HIDDEN atomic_b_t prof_gdump_is_due; /* set until prof_gdump_write() take
 void prof_gdump_write(void);
 /*
  * prof.mark: each site remembers what it holds (prof_mark.h). Waits for a dump in progress, outside
- * the gate (os/gate.h: fork waits until no thread is inside). 0, ENOENT if not booted, EBUSY if
- * called from the dump hook.
+ * the gate (os/gate.h: fork waits until no thread is inside); is_bounded as in prof_dump_t. 0,
+ * ENOENT if not booted, EBUSY if that wait is over or if called from the dump hook.
  */
-int prof_mark(void);
+int prof_mark(bool is_bounded);
 /*
  * prof.dump with prof_kind_manual, prof.dump_delta with prof_kind_delta. With path NULL the name is
  * made from the prefix and the kind. Waits for a dump in progress. Returns 0, ENOENT if not booted,
