@@ -575,6 +575,9 @@ box_begin(const prof_session_opts_t *o, const char **why) {
 	int err = prof_box_open(kind, o->box_size != 0 ? o->box_size : opt_prof_blackbox_size,
 	    session.is_bounded);
 	session.has_box = err == 0;
+	if (err == EALREADY && prof_box_is_open() && !prof_box_is_over()) {
+		return 0; /* the one that a forked child was due */
+	}
 	prof_box_look();
 	*why = err == 0 ? "" : err == ENOSPC
 	    ? "blackbox: there is no room for it, or the tables are larger than blackbox_size"

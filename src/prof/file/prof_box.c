@@ -5,8 +5,8 @@
  * of a loaded object is made, and the moving thread runs no signal handler; so no change of the
  * tables is lost. Locks: prof_dump is held during a move (and while prof_keep is asked for room),
  * and the gate (os/gate.h: fork waits until no thread is inside) is closed while the bytes are
- * copied. The thread that sets box.state to box_moving, by compare-and-swap, owns the other fields
- * that are not atomic until it stores the next state. Called by prof_session.c, prof_request.c and
+ * copied. The thread that sets box.state to box_opening or box_closing, by compare-and-swap, owns
+ * the other fields that are not atomic until it stores the next state. Called by prof_session.c, prof_request.c and
  * prof_control.c, by prof_earlier.c, and by prof.c at the start and in a forked child.
  */
 #include "prof/file/prof_box.h"
@@ -45,8 +45,8 @@ const char *const prof_box_names[] = {"false", "true", "fd", NULL};
 /* Names that are tried for the file of a box before the error is EEXIST. */
 #define NAME_TRIES 100
 /*
- * Rounds of os_pause() for which a move waits while another thread records loaded objects: 2 s at
- * least.
+ * Rounds of os_pause() for which a move waits while another thread records loaded objects, or an
+ * open while another one opens or closes the box: 2 s at least.
  */
 #define HOLD_TRIES 10000
 /* Attempts to lock a box, with pauses, while a reader holds the lock to test it: 0.2 s at least. */
@@ -54,8 +54,8 @@ const char *const prof_box_names[] = {"false", "true", "fd", NULL};
 /* Permission bits of a box: for the owner only, because it has addresses of the process. */
 #define BOX_MODE 0600
 
-/* Values of box.state. box_moving: a thread opens or closes the box. */
-enum { box_shut, box_moving, box_is_open };
+/* Values of box.state. */
+enum { box_shut, box_opening, box_closing, box_is_open };
 
 /*
  * Heartbeats and the exit of each process read this, so the paths, which are large, are not in it.
@@ -64,7 +64,12 @@ static struct {
 	atomic_u32_t state;
 	int pid;              /* of the process that has opened it; only this one ends it at exit */
 	memfile_t memfile;    /* the box if its kind is prof_box_fd; else not open */
-	bool has_file;        /* the box is a file, at box_names.path */
+	/*
+	 * the box is a file, at box_names.path. Opening stores this before it reads is_ending, and exit
+	 * stores is_ending before it reads this, so at least one of the two removes the file.
+	 */
+	atomic_b_t has_file;
+	atomic_b_t is_ending; /* the process ends; no box is opened any more */
 	atomic_b_t is_due;    /* a forked child is to open one */
 	/* it has ended, but the tables could not be moved back yet; state is box_is_open again */
 	atomic_b_t is_over;
@@ -126,7 +131,7 @@ file_create(void) {
  */
 static int
 file_open(prof_box_t kind, size_t size, bool is_bounded, int *fd) {
-	box.has_file = false;
+	atomic_store_b(&box.has_file, false, MO_RELAXED);
 	box_names.path[0] = '\0';
 	if (prof_sys_file_is_forbidden(size)) {
 		return EFBIG;
@@ -155,7 +160,10 @@ file_open(prof_box_t kind, size_t size, bool is_bounded, int *fd) {
 	if (*fd < 0) {
 		return -*fd;
 	}
-	box.has_file = true;
+	atomic_store_b(&box.has_file, true, MO_SEQ_CST);
+	if (atomic_load_b(&box.is_ending, MO_SEQ_CST)) {
+		return ECANCELED;
+	}
 	prof_box_try_lock(*fd, LOCK_TRIES);
 	return file_reserve(*fd, size);
 }
@@ -169,12 +177,12 @@ file_close(int fd, int err) {
 	if (fd >= 0 && !memfile_is_open(&box.memfile)) {
 		sys_close(fd);
 	}
-	if (err != 0 && box.has_file) {
+	if (err != 0 && atomic_load_b(&box.has_file, MO_RELAXED)) {
 		sys_unlink(box_names.path);
 	}
 	if (err != 0) {
 		memfile_close(&box.memfile);
-		box.has_file = false;
+		atomic_store_b(&box.has_file, false, MO_RELAXED);
 		box_names.path[0] = '\0';
 	}
 }
@@ -245,18 +253,33 @@ prof_box_look(void) {
 	}
 }
 
+/* Sets the state from box_shut to box_opening; false if a box is open, or is moved for too long. */
+static bool
+box_try_begin(void) {
+	uint32_t state = box_shut;
+	unsigned tries = 0;
+	while (!atomic_cas_strong_u32(&box.state, &state, box_opening, MO_SEQ_CST, MO_RELAXED)) {
+		if (state == box_is_open || ++tries == HOLD_TRIES) {
+			return false;
+		}
+		os_pause(tries);
+		state = box_shut;
+	}
+	return true;
+}
+
 int
 prof_box_open(prof_box_t kind, size_t size, bool is_bounded) {
-	uint32_t shut = box_shut;
 	int fd = -1, saved = errno;
 	image_root_t *root = prof_root();
 	assert(!gate_is_entered(tls_get()) && tls_get()->inside > 0);
 	if (kind == prof_box_false || root == NULL) {
 		return EINVAL;
 	}
-	if (!atomic_cas_strong_u32(&box.state, &shut, box_moving, MO_ACQ_REL, MO_RELAXED)) {
+	if (!box_try_begin()) {
 		return EALREADY;
 	}
+	box.pid = sys_pid();
 	box.size = PAGE_CEILING(size);
 	int err = file_open(kind, box.size, is_bounded, &fd);
 	err = err != 0 ? err : region_ahead_box(fd, box.size);
@@ -265,7 +288,6 @@ prof_box_open(prof_box_t kind, size_t size, bool is_bounded) {
 	file_close(fd, err);
 	if (err == 0) {
 		box.kind = kind;
-		box.pid = sys_pid();
 		root_tell(root);
 	}
 	atomic_store_u32(&box.state, err == 0 ? box_is_open : box_shut, MO_RELEASE);
@@ -290,11 +312,12 @@ prof_box_end(image_root_t *root, uint32_t state, const char *path) {
 /* Marks the own box as ended, and removes its file unless it is to be kept. */
 static void
 box_end(void) {
-	prof_box_end(prof_root(), image_ended, box.has_file ? box_names.path : NULL);
+	prof_box_end(prof_root(), image_ended, atomic_load_b(&box.has_file, MO_SEQ_CST)
+	    ? box_names.path : NULL);
 }
 
 /*
- * Moves the tables back into memory; called by the thread that set the state to box_moving. If that
+ * Moves the tables back into memory; called by the thread that set the state to box_closing. If that
  * fails the state is box_is_open again, with is_over.
  */
 static void
@@ -311,11 +334,11 @@ box_leave(void) {
 	atomic_store_u32(&box.state, err == 0 ? box_shut : box_is_open, MO_RELEASE);
 }
 
-/* Sets the state from box_is_open to box_moving; false if it was another one. */
+/* Sets the state from box_is_open to box_closing; false if it was another one. */
 static bool
 box_try_take(void) {
 	uint32_t opened = box_is_open;
-	return atomic_cas_strong_u32(&box.state, &opened, box_moving, MO_ACQ_REL, MO_RELAXED);
+	return atomic_cas_strong_u32(&box.state, &opened, box_closing, MO_ACQ_REL, MO_RELAXED);
 }
 
 void
@@ -364,7 +387,8 @@ prof_box_postfork_child(bool is_sampling) {
 	bool had = atomic_load_u32(&box.state, MO_RELAXED) == box_is_open;
 	atomic_store_b(&box.is_due, had && is_sampling && box.kind == opt_prof_blackbox, MO_RELAXED);
 	memfile_close(&box.memfile); /* the parent's file */
-	box.has_file = false;
+	atomic_store_b(&box.has_file, false, MO_RELAXED);
+	atomic_store_b(&box.is_ending, false, MO_RELAXED);
 	box_names.path[0] = '\0';
 	atomic_store_b(&box.is_over, false, MO_RELAXED);
 	atomic_store_u32(&box.state, box_shut, MO_RELAXED);
@@ -374,10 +398,16 @@ prof_box_postfork_child(bool is_sampling) {
 	}
 }
 
+/* Whether a forked child is to open its box, which waits while a session has one. */
+static bool
+is_open_due(void) {
+	return unlikely(atomic_load_b(&box.is_due, MO_RELAXED))
+	    && atomic_load_u32(&box.state, MO_RELAXED) == box_shut;
+}
+
 bool
 prof_box_is_due(void) {
-	return unlikely(atomic_load_b(&box.is_due, MO_RELAXED))
-	    || unlikely(atomic_load_b(&box.is_over, MO_RELAXED));
+	return is_open_due() || unlikely(atomic_load_b(&box.is_over, MO_RELAXED));
 }
 
 void
@@ -392,11 +422,12 @@ prof_box_tick(void) {
 	if (atomic_load_b(&box.is_over, MO_RELAXED) && box_try_take()) {
 		box_leave();
 	}
-	if (atomic_exchange_b(&box.is_due, false, MO_RELAXED)) {
+	if (is_open_due() && atomic_exchange_b(&box.is_due, false, MO_RELAXED)) {
 		err = prof_box_open(opt_prof_blackbox, opt_prof_blackbox_size, true);
 		prof_box_look();
+		atomic_store_b(&box.is_due, err == EALREADY, MO_RELAXED);
 	}
-	if (err != 0) {
+	if (err != 0 && err != EALREADY && err != ECANCELED) {
 		malloc_printf("<jemalloc>: no black box for forked process %d: %s\n", sys_pid(),
 		    prof_errno_name(err, name));
 	}
@@ -405,7 +436,14 @@ prof_box_tick(void) {
 
 __attribute__((destructor)) static void
 box_at_exit(void) {
-	if (prof_box_is_open() && box.pid == sys_pid()) {
+	atomic_store_b(&box.is_ending, true, MO_SEQ_CST);
+	uint32_t state = atomic_load_u32(&box.state, MO_SEQ_CST);
+	if (state == box_shut || box.pid != sys_pid()) {
+		return;
+	}
+	if (state != box_opening) {
 		box_end();
+	} else if (atomic_load_b(&box.has_file, MO_SEQ_CST)) {
+		sys_unlink(box_names.path); /* another thread is opening it: there is nothing in it yet */
 	}
 }
