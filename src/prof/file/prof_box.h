@@ -39,10 +39,11 @@ extern size_t opt_prof_blackbox_size;
 extern bool opt_prof_blackbox_keep; /* the file stays after a clean end */
 
 /*
- * Opens a box of `size` bytes and moves the tables into it. Returns 0; EALREADY if one is open or
- * is being opened or closed; ENOSPC if the disk is full or the tables are larger than the box; or
- * another errno value. On failure nothing is changed. The caller is outside the gate, with `inside`
- * raised, and has booted the tables. It waits for a dump, is_bounded as in prof_dump_t: then EBUSY.
+ * Opens a box of `size` bytes and moves the tables into it. Returns 0; EALREADY if one is open, or
+ * another thread opens or closes one for too long; ENOSPC if the disk is full or the tables are
+ * larger than the box; EBUSY if a bounded wait (prof_dump_t) for a dump is over; or another errno
+ * value. On failure nothing is changed. The caller is outside the gate, with `inside` raised, and
+ * has booted the tables.
  */
 int prof_box_open(prof_box_t kind, size_t size, bool is_bounded);
 /*
