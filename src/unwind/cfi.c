@@ -317,7 +317,8 @@ cfi_find_fde(const void *eh_frame_hdr, uintptr_t pc) {
 	if (hdr[0] != 1 || (hdr[2] & ~PE_FORMAT) != 0 || hdr[3] != HDR_TABLE_ENCODING) {
 		return NULL;
 	}
-	struct cursor c = {hdr + 4, hdr + 4 + 16, false};
+	/* No more is known to be readable: fields of 8 bytes, which nobody writes, are not read. */
+	struct cursor c = {hdr + 4, hdr + CFI_HDR_BYTES, false};
 	read_format(&c, hdr[1]);
 	uint64_t count = read_format(&c, hdr[2]);
 	return c.is_bad ? NULL : search_table(c.p, count, (uintptr_t)hdr, pc);
@@ -477,6 +478,17 @@ def_cfa(struct machine *m, uint64_t reg, int64_t off) {
 	m->now.is_cfa_bad = false;
 }
 
+/*
+ * Changes the register or the offset of the CFA. After an expression that is no register and
+ * offset there is none to change: the program is malformed.
+ */
+static void
+change_cfa(struct machine *m, uint64_t reg, int64_t off) {
+	m->is_bad |= m->now.is_cfa_deref || m->now.is_cfa_bad;
+	m->now.cfa_reg = reg;
+	m->now.cfa_off = off;
+}
+
 /* Defines the CFA by the expression at c: as register and offset if read_fp_expression() can. */
 static void
 def_cfa_expression(struct machine *m, struct cursor *c) {
@@ -553,13 +565,13 @@ run_cfa_op(struct machine *m, struct cursor *c, unsigned op) {
 		def_cfa(m, reg, scaled(m, (uint64_t)read_sleb(c)));
 		return true;
 	case CFA_DEF_CFA_REGISTER:
-		m->now.cfa_reg = read_uleb(c);
+		change_cfa(m, read_uleb(c), m->now.cfa_off);
 		return true;
 	case CFA_DEF_CFA_OFFSET:
-		m->now.cfa_off = (int64_t)read_uleb(c);
+		change_cfa(m, m->now.cfa_reg, (int64_t)read_uleb(c));
 		return true;
 	case CFA_DEF_CFA_OFFSET_SF:
-		m->now.cfa_off = scaled(m, (uint64_t)read_sleb(c));
+		change_cfa(m, m->now.cfa_reg, scaled(m, (uint64_t)read_sleb(c)));
 		return true;
 	case CFA_DEF_CFA_EXPRESSION:
 		def_cfa_expression(m, c);

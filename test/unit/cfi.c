@@ -134,6 +134,11 @@ test_forms(void) {
 	ok(ROW_OF(0x0f, 2, 0x73, 0) == 0 && row.cfa == cfi_cfa_expression && row.expr_len == 2
 	    && row.expr[0] == 0x73,
 	    "CFA by an expression that is no row");
+	is_int(ROW_OF(0x0f, 3, 0x70 + FP, 0x78, 0x06, 0x0d, FP), ENOTSUP,
+	    "def_cfa_register after an expression");
+	is_int(ROW_OF(0x0f, 3, 0x70 + FP, 0x78, 0x06, 0x0e, 16), ENOTSUP, "def_cfa_offset after it");
+	is_int(ROW_OF(0x0f, 2, 0x73, 0, 0x13, 0x7c), ENOTSUP, "and after one that is no row");
+	ok(ROW_OF(0x0f, 2, 0x73, 0, 0x0c, SP, 16) == 0 && row.cfa == cfi_cfa_sp, "but def_cfa holds");
 	is_int(ROW_OF(0x0c, 3, 8), ENOTSUP, "CFA by another register");
 	ok(ROW_OF(0x0c, 3, 8, 0x07, RA) == 0, "which does not matter in the outermost frame");
 	ok(ROW_OF(0x12, SP, 0x7e) == 0 && row.cfa_off == 16, "def_cfa_sf");
@@ -210,6 +215,8 @@ test_errors(void) {
 	is_int(cfi_row_of_fde(zero, CODE, &row), ENOTSUP, "end mark");
 	static const unsigned char hdr[12] = {2, 0x1b, 3, 0x3b};
 	ok(cfi_find_fde(hdr, CODE) == NULL, "unknown header version");
+	static const unsigned char wide[28] = {1, 0x1b, 4, 0x3b, [8] = 1};
+	ok(cfi_find_fde(wide, UINTPTR_MAX) == NULL, "a count of 8 bytes is not read");
 	static const unsigned char empty[12] = {1, 0x1b, 3, 0x3b};
 	ok(cfi_find_fde(empty, CODE) == NULL, "empty table");
 	static const unsigned char one[20] = {1, 0x1b, 0x13, 0x3b, [8] = 1};
