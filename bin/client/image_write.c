@@ -17,6 +17,9 @@
 #include <string.h>
 #include <time.h>
 
+/* log2 of the remembered places: most frames of a profile are in many stacks. */
+#define LG_PLACES 12
+
 /* The profile that is being written. */
 typedef struct writer_s {
 	jeprof_image_t *image;
@@ -24,6 +27,10 @@ typedef struct writer_s {
 	size_t nlines;
 	FILE *to;
 	uint64_t bytes;             /* of the text so far; the last line has it */
+	struct {
+		uint64_t frame, place;
+		uint32_t then;
+	} places[1 << LG_PLACES]; /* results of place_find(), a cache by a hash of the frame */
 } writer_t;
 
 __attribute__((format(printf, 2, 3))) static void
@@ -260,14 +267,29 @@ shadow_of(const image_module_t *m) {
  * one in the substitute range (unwind/module_history.h).
  */
 static uint64_t
-place_of(const jeprof_image_t *image, uint64_t frame, uint32_t then) {
+place_find(const jeprof_image_t *image, uint64_t frame, uint32_t then) {
 	const image_module_t *m = image->modules.items;
 	size_t at = SIZE_MAX;
-	for (size_t i = 0; image->has_shadows && i < image->modules.n && m[i].number <= then; i++) {
+	for (size_t i = 0; i < image->modules.n && m[i].number <= then; i++) {
 		at = frame - 1 - m[i].start < m[i].end - m[i].start ? i : at;
 	}
 	return at != SIZE_MAX && m[at].is_shadowed ? shadow_of(&m[at]) + (frame - m[at].start)
 	    : frame;
+}
+
+/* place_find(), which takes time for each module, with a memory. */
+static uint64_t
+place_of(writer_t *w, uint64_t frame, uint32_t then) {
+	size_t i = (size_t)(frame * UINT64_C(0x9e3779b97f4a7c15) >> (64 - LG_PLACES));
+	if (!w->image->has_shadows) {
+		return frame;
+	}
+	if (w->places[i].frame != frame || w->places[i].then != then) {
+		w->places[i].frame = frame;
+		w->places[i].then = then;
+		w->places[i].place = place_find(w->image, frame, then);
+	}
+	return w->places[i].place;
 }
 
 /* Leaf first. Readers subtract 1 from each address but the first, so that is written less 1. */
@@ -277,7 +299,7 @@ write_stack(writer_t *w, const image_site_t *site) {
 	put(w, "@");
 	for (unsigned i = 0; i < site->nframes; i++) {
 		uint64_t frame = frames[site->frames + i];
-		uint64_t at = site->stamp != 0 ? place_of(w->image, frame, site->then) : frame;
+		uint64_t at = site->stamp != 0 ? place_of(w, frame, site->then) : frame;
 		put(w, " 0x%" PRIx64, at - (i == 0 && at != 0));
 	}
 	put(w, "%s\n", site->nframes == 0 ? " 0x0" : "");
