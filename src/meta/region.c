@@ -342,10 +342,10 @@ int
 region_ahead_box(int fd, size_t bytes) {
 	assert(region.box_bytes == 0 && region.ahead == NULL && bytes % PAGE == 0);
 	bool commit = true;
-	region.ahead = pages_map_file(fd, bytes);
 	region.ahead_bytes = bytes;
-	region.ahead_spare = pages_map(NULL, bytes, PAGE, &commit);
 	region.ahead_spare_bytes = bytes;
+	region.ahead = pages_map_file(fd, bytes);
+	region.ahead_spare = pages_map(NULL, bytes, PAGE, &commit);
 	if (region.ahead == NULL || region.ahead_spare == NULL) {
 		region_ahead_end();
 		return ENOMEM;
@@ -361,14 +361,16 @@ region_ahead_private(void) {
 
 void
 region_ahead_end(void) {
-	if (region.ahead != NULL) {
-		pages_unmap_in_time(region.ahead, region.ahead_bytes);
-	}
-	if (region.ahead_spare != NULL) {
-		pages_unmap_in_time(region.ahead_spare, region.ahead_spare_bytes);
-	}
+	char *ahead = region.ahead, *spare = region.ahead_spare;
+	/* First, because another thread may fork: the child must not unmap what is new there. */
 	region.ahead = NULL;
 	region.ahead_spare = NULL;
+	if (ahead != NULL) {
+		pages_unmap_in_time(ahead, region.ahead_bytes);
+	}
+	if (spare != NULL) {
+		pages_unmap_in_time(spare, region.ahead_spare_bytes);
+	}
 }
 
 int
@@ -450,6 +452,7 @@ region_postfork_parent(void) {
 
 void
 region_postfork_child(void) {
+	region_ahead_end(); /* another thread may have been about to move */
 	if (region.box_bytes == 0) {
 		return;
 	}

@@ -72,9 +72,9 @@ region_box_part(unsigned parts) {
 }
 
 /*
- * The handlers of fork(), called with the gate closed; they do nothing without a box. A box is
- * shared memory: the child gets a copy, made by the parent before the fork, so that the two do not
- * write into the same tables.
+ * The handlers of fork(), called with the gate closed; they do nothing without a box, or what was
+ * mapped for one. A box is shared memory: the child gets a copy, made by the parent before the
+ * fork, so that the two do not write into the same tables.
  */
 void region_prefork(void);
 void region_postfork_parent(void);

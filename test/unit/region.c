@@ -5,6 +5,7 @@
 #include "meta/region.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 
 #define N_PIECES 500
 
@@ -123,11 +124,42 @@ test_threads(void) {
 	is_uint(region_in_use(), in_use, "all counted back");
 }
 
+/* Mappings of the file of test_ahead(). */
+static unsigned
+n_mapped(void) {
+	char line[1000];
+	unsigned n = 0;
+	FILE *in = fopen("/proc/self/maps", "r");
+	while (in != NULL && fgets(line, sizeof(line), in) != NULL) {
+		n += strstr(line, "memfd:ahead") != NULL;
+	}
+	if (in != NULL) {
+		fclose(in);
+	}
+	return n;
+}
+
+/* A thread forks while another one is about to move the tables into a file. */
+static void
+test_ahead(void) {
+	int fd = memfd_create("ahead", MFD_CLOEXEC);
+	is_int(fd < 0 ? errno : ftruncate(fd, 1 << 20), 0, "a file");
+	is_int(region_ahead_box(fd, 1 << 20), 0, "is mapped");
+	is_uint(n_mapped(), 1, "in this process");
+	region_postfork_child();
+	is_uint(n_mapped(), 0, "and no more in a child");
+	is_int(region_ahead_box(fd, 1 << 20), 0, "which can have its own");
+	region_ahead_end();
+	is_uint(n_mapped(), 0, "and end it");
+	close(fd);
+}
+
 static void
 body(void) {
 	test_root();
 	test_churn();
 	test_threads();
+	test_ahead();
 }
 
 int

@@ -64,6 +64,7 @@ static struct {
 	atomic_u32_t state;
 	int pid;              /* of the process that has opened it; only this one ends it at exit */
 	memfile_t memfile;    /* the box if its kind is prof_box_fd; else not open */
+	int fd;               /* of the file while it is being opened; else -1 */
 	/*
 	 * the box is a file, at box_names.path. Opening stores this before it reads is_ending, and exit
 	 * stores is_ending before it reads this, so at least one of the two removes the file.
@@ -75,7 +76,7 @@ static struct {
 	atomic_b_t is_over;
 	prof_box_t kind;
 	size_t size;          /* bytes of the file: whole pages */
-} box;
+} box = {.fd = -1};
 
 static LARGE_BSS struct {
 	char path[PROF_PATH_SIZE]; /* of the file; "memfd" for a memory file, "" without a box */
@@ -160,6 +161,7 @@ file_open(prof_box_t kind, size_t size, bool is_bounded, int *fd) {
 	if (*fd < 0) {
 		return -*fd;
 	}
+	box.fd = *fd;
 	atomic_store_b(&box.has_file, true, MO_SEQ_CST);
 	if (atomic_load_b(&box.is_ending, MO_SEQ_CST)) {
 		return ECANCELED;
@@ -174,6 +176,7 @@ file_open(prof_box_t kind, size_t size, bool is_bounded, int *fd) {
  */
 static void
 file_close(int fd, int err) {
+	box.fd = -1; /* first, because another thread may fork */
 	if (fd >= 0 && !memfile_is_open(&box.memfile)) {
 		sys_close(fd);
 	}
@@ -387,6 +390,10 @@ prof_box_postfork_child(bool is_sampling) {
 	bool had = atomic_load_u32(&box.state, MO_RELAXED) == box_is_open;
 	atomic_store_b(&box.is_due, had && is_sampling && box.kind == opt_prof_blackbox, MO_RELAXED);
 	memfile_close(&box.memfile); /* the parent's file */
+	if (box.fd >= 0) {
+		sys_close(box.fd); /* the same; it would keep the file locked, as of a process that lives */
+		box.fd = -1;
+	}
 	atomic_store_b(&box.has_file, false, MO_RELAXED);
 	atomic_store_b(&box.is_ending, false, MO_RELAXED);
 	box_names.path[0] = '\0';
