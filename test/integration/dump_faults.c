@@ -475,6 +475,33 @@ test_fork_meanwhile(void) {
 	ok(n_read > 100000, "to its end");
 }
 
+static void *
+dump_on(void *arg) {
+	for (;;)
+		dump_own_name();
+	return arg;
+}
+
+/* Exit comes at any step of another thread's dump: no temporary file stays. */
+static void
+test_exit_meanwhile(void) {
+	for (unsigned i = 0; i < 40; i++) {
+		pid_t pid = fork();
+		if (pid == 0) {
+			pthread_t t;
+			ctl_void("prof.reset");
+			pthread_create(&t, NULL, dump_on, NULL);
+			usleep(300 + i * 37);
+			exit(0);
+		}
+		waitpid(pid, NULL, 0);
+	}
+	is_uint(files_with(".tmp"), 0, "nothing half-written is left by an exit");
+	char cmd[200];
+	snprintf(cmd, sizeof(cmd), "rm -f %s/auto.*", dir);
+	is_int(system(cmd), 0, "what is whole goes");
+}
+
 /* A file behind a descriptor holds the profile and nothing else afterwards. */
 static void
 test_descriptor(void) {
@@ -519,6 +546,7 @@ child_all(void) {
 		skip(8, "no stacks in this build: the profile is too small to fill a pipe");
 	}
 	test_descriptor();
+	test_exit_meanwhile();
 	in_child(other_user, "another user: EACCES, in place where that is allowed");
 	in_child(other_directory, "a relative prefix and chdir");
 	in_child(other_root, "chroot after the start");

@@ -65,12 +65,7 @@ static struct {
 	int pid;              /* of the process that has opened it; only this one ends it at exit */
 	memfile_t memfile;    /* the box if its kind is prof_box_fd; else not open */
 	int fd;               /* of the file while it is being opened; else -1 */
-	/*
-	 * the box is a file, at box_names.path. Opening stores this before it reads is_ending, and exit
-	 * stores is_ending before it reads this, so at least one of the two removes the file.
-	 */
-	atomic_b_t has_file;
-	atomic_b_t is_ending; /* the process ends; no box is opened any more */
+	atomic_b_t has_file;  /* the box is a file, at box_names.path */
 	atomic_b_t is_due;    /* a forked child is to open one */
 	/* it has ended, but the tables could not be moved back yet; state is box_is_open again */
 	atomic_b_t is_over;
@@ -157,14 +152,15 @@ file_open(prof_box_t kind, size_t size, bool is_bounded, int *fd) {
 	if (!has_room) {
 		return EAGAIN;
 	}
+	if (!prof_sys_create_begin()) {
+		return ECANCELED;
+	}
 	*fd = file_create();
+	box.fd = *fd < 0 ? -1 : *fd;
+	atomic_store_b(&box.has_file, *fd >= 0, MO_RELEASE);
+	prof_sys_create_end();
 	if (*fd < 0) {
 		return -*fd;
-	}
-	box.fd = *fd;
-	atomic_store_b(&box.has_file, true, MO_SEQ_CST);
-	if (atomic_load_b(&box.is_ending, MO_SEQ_CST)) {
-		return ECANCELED;
 	}
 	prof_box_try_lock(*fd, LOCK_TRIES);
 	return file_reserve(*fd, size);
@@ -261,7 +257,7 @@ static bool
 box_try_begin(void) {
 	uint32_t state = box_shut;
 	unsigned tries = 0;
-	while (!atomic_cas_strong_u32(&box.state, &state, box_opening, MO_SEQ_CST, MO_RELAXED)) {
+	while (!atomic_cas_strong_u32(&box.state, &state, box_opening, MO_ACQ_REL, MO_RELAXED)) {
 		if (state == box_is_open || ++tries == HOLD_TRIES) {
 			return false;
 		}
@@ -315,7 +311,7 @@ prof_box_end(image_root_t *root, uint32_t state, const char *path) {
 /* Marks the own box as ended, and removes its file unless it is to be kept. */
 static void
 box_end(void) {
-	prof_box_end(prof_root(), image_ended, atomic_load_b(&box.has_file, MO_SEQ_CST)
+	prof_box_end(prof_root(), image_ended, atomic_load_b(&box.has_file, MO_ACQUIRE)
 	    ? box_names.path : NULL);
 }
 
@@ -395,7 +391,6 @@ prof_box_postfork_child(bool is_sampling) {
 		box.fd = -1;
 	}
 	atomic_store_b(&box.has_file, false, MO_RELAXED);
-	atomic_store_b(&box.is_ending, false, MO_RELAXED);
 	box_names.path[0] = '\0';
 	atomic_store_b(&box.is_over, false, MO_RELAXED);
 	atomic_store_u32(&box.state, box_shut, MO_RELAXED);
@@ -443,14 +438,14 @@ prof_box_tick(void) {
 
 __attribute__((destructor)) static void
 box_at_exit(void) {
-	atomic_store_b(&box.is_ending, true, MO_SEQ_CST);
-	uint32_t state = atomic_load_u32(&box.state, MO_SEQ_CST);
+	prof_sys_end();
+	uint32_t state = atomic_load_u32(&box.state, MO_ACQUIRE);
 	if (state == box_shut || box.pid != sys_pid()) {
 		return;
 	}
 	if (state != box_opening) {
 		box_end();
-	} else if (atomic_load_b(&box.has_file, MO_SEQ_CST)) {
+	} else if (atomic_load_b(&box.has_file, MO_ACQUIRE)) {
 		sys_unlink(box_names.path); /* another thread is opening it: there is nothing in it yet */
 	}
 }

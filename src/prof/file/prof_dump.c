@@ -103,18 +103,12 @@ static LARGE_BSS struct {
 	atomic_u64_t nwritten;   /* profiles written, counted alike */
 } dumper = {.mtx = MUTEX_INITIALIZER("prof_dump", WITNESS_RANK_PROF_DUMP)};
 
-/* Kept out of `dumper` so that the exit of a process without dumps does not touch its pages. */
-static struct {
-	/*
-	 * mutex_self() of the thread that ends the process; no other one begins a dump then. 0: none
-	 */
-	atomic_u32_t exit_id;
-	/*
-	 * a dump may have begun. A dump stores this before it reads exit_id, and exit stores exit_id
-	 * before it reads this, so at least one of the two threads sees the other.
-	 */
-	atomic_b_t is_used;
-} ending;
+/*
+ * A dump may have begun. A dump stores this before it asks prof_sys_is_ending(), and exit ends that
+ * before it reads this, so at least one of the two threads sees the other. Kept out of `dumper` so
+ * that the exit of a process without dumps does not touch its pages.
+ */
+static atomic_b_t is_used;
 
 /*
  * The outcome of the last dumps, for mallctl and the request status. The lock is taken inside the
@@ -990,8 +984,7 @@ outcome_print(int err, bool was_open) {
  */
 static bool
 is_given_up(void) {
-	uint32_t exit_id = atomic_load_u32(&ending.exit_id, MO_SEQ_CST);
-	return gate_is_lost() || (exit_id != 0 && exit_id != mutex_self());
+	return gate_is_lost() || prof_sys_is_ending();
 }
 
 /*
@@ -1214,7 +1207,7 @@ prof_dump(prof_dump_t *d) {
 	if (d->kind == prof_kind_delta && !prof_data_is_marked()) {
 		return ENODATA;
 	}
-	atomic_store_b(&ending.is_used, true, MO_SEQ_CST);
+	atomic_store_b(&is_used, true, MO_SEQ_CST);
 	if (unlikely(is_given_up())) {
 		return EBUSY;
 	}
@@ -1310,7 +1303,6 @@ prof_dump_postfork_child(void) {
 		known.last_err = 0;
 		known.last_path[0] = '\0';
 	}
-	atomic_store_u32(&ending.exit_id, 0, MO_RELAXED);
 }
 
 /*
@@ -1319,8 +1311,8 @@ prof_dump_postfork_child(void) {
  */
 __attribute__((destructor)) static void
 dump_at_exit(void) {
-	atomic_store_u32(&ending.exit_id, mutex_self(), MO_SEQ_CST);
-	if (!atomic_load_b(&ending.is_used, MO_SEQ_CST)) {
+	prof_sys_end();
+	if (!atomic_load_b(&is_used, MO_SEQ_CST)) {
 		return;
 	}
 	if (!mutex_is_owner(&dumper.mtx)) {

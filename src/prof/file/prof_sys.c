@@ -57,6 +57,18 @@ static LARGE_BSS struct {
 
 atomic_u64_t prof_sys_instance;
 
+/* Rounds of os_pause() for which exit waits until other threads have created their files. */
+#define CREATE_TRIES 1000
+
+/*
+ * The two sides of prof_sys_create_begin(). A thread that creates a file adds to nbusy before it
+ * reads ender, and exit stores ender before it reads nbusy, so one of the two sees the other.
+ */
+static struct {
+	atomic_u32_t nbusy; /* threads that create a file */
+	atomic_u32_t ender; /* mutex_self() of the thread that ends the process; 0: none */
+} creation;
+
 /* The letter of each kind in file names, and its word in the metadata; a log has no letter. */
 static const struct {
 	char letter;
@@ -366,7 +378,7 @@ temp_note(prof_file_t *f, bool has_temp) {
 
 /* Creates the file under a temporary name. 0 or an errno. */
 static int
-temp_open(prof_file_t *f) {
+temp_create(prof_file_t *f) {
 	int fd = -EEXIST;
 	assert(!prof_file_is_open(f) && !f->has_temp);
 	for (unsigned i = 0; i < NAME_TRIES && fd == -EEXIST; i++) {
@@ -384,9 +396,22 @@ temp_open(prof_file_t *f) {
 	}
 	f->fd_plus_1 = fd + 1;
 	temp_note(f, true);
-	/* opt_prof_dump_mode applies whatever the umask is. */
-	sys_fchmod(fd, opt_prof_dump_mode);
 	return 0;
+}
+
+/* The same, unless another thread ends the process. */
+static int
+temp_open(prof_file_t *f) {
+	if (!prof_sys_create_begin()) {
+		return ECANCELED;
+	}
+	int err = temp_create(f);
+	prof_sys_create_end();
+	if (err == 0) {
+		/* opt_prof_dump_mode applies whatever the umask is. */
+		sys_fchmod(file_fd(f), opt_prof_dump_mode);
+	}
+	return err;
 }
 
 /* Whether a file that was opened in place may receive the profile; empties it. 0 or an errno. */
@@ -847,5 +872,42 @@ prof_sys_postfork_child(void) {
 	atomic_store_u64(&names.temp_seq, 0, MO_RELAXED);
 	for (unsigned i = 0; i < prof_kind_n; i++) {
 		atomic_store_u64(&names.kseq[i], 0, MO_RELAXED);
+	}
+	atomic_store_u32(&creation.nbusy, 0, MO_RELAXED);
+	atomic_store_u32(&creation.ender, 0, MO_RELAXED);
+}
+
+/* ---------------------------------------------------------------- files that exit removes */
+
+bool
+prof_sys_is_ending(void) {
+	uint32_t ender = atomic_load_u32(&creation.ender, MO_SEQ_CST);
+	return ender != 0 && ender != mutex_self();
+}
+
+bool
+prof_sys_create_begin(void) {
+	atomic_fetch_add_u32(&creation.nbusy, 1, MO_SEQ_CST);
+	if (unlikely(prof_sys_is_ending())) {
+		prof_sys_create_end();
+		return false;
+	}
+	return true;
+}
+
+void
+prof_sys_create_end(void) {
+	assert(atomic_load_u32(&creation.nbusy, MO_RELAXED) > 0);
+	atomic_fetch_sub_u32(&creation.nbusy, 1, MO_SEQ_CST);
+}
+
+void
+prof_sys_end(void) {
+	atomic_store_u32(&creation.ender, mutex_self(), MO_SEQ_CST);
+	for (unsigned i = 0; i < CREATE_TRIES; i++) {
+		if (atomic_load_u32(&creation.nbusy, MO_SEQ_CST) == 0) {
+			return;
+		}
+		os_pause(i);
 	}
 }

@@ -179,4 +179,19 @@ void prof_sys_exe_boot(void);
 /* In a forked child: the numbers in file names begin at 0 again. */
 void prof_sys_postfork_child(void);
 
+/*
+ * Around the creation of a file that exit removes if another thread has not finished it: the file
+ * is noted where exit looks for it before prof_sys_create_end(). prof_sys_create_begin() is false,
+ * and nothing follows, if another thread ends the process.
+ */
+bool prof_sys_create_begin(void);
+void prof_sys_create_end(void);
+/*
+ * At exit: no other thread creates one any more. Waits, for 0.2 s or somewhat longer at most, until
+ * those that others are creating are noted.
+ */
+void prof_sys_end(void);
+/* Whether another thread has called prof_sys_end(). */
+bool prof_sys_is_ending(void);
+
 #endif /* PROF_SYS_H */
