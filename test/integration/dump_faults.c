@@ -477,20 +477,26 @@ test_fork_meanwhile(void) {
 
 static void *
 dump_on(void *arg) {
-	for (;;)
-		dump_own_name();
+	for (;;) {
+		if (arg != NULL) {
+			ctl_void("prof.log_start");
+			ctl_void("prof.log_stop");
+		} else {
+			dump_own_name();
+		}
+	}
 	return arg;
 }
 
-/* Exit comes at any step of another thread's dump: no temporary file stays. */
+/* Exit comes at any step of another thread's dump or log: no temporary file stays. */
 static void
 test_exit_meanwhile(void) {
-	for (unsigned i = 0; i < 40; i++) {
+	for (unsigned i = 0; i < 60; i++) {
 		pid_t pid = fork();
 		if (pid == 0) {
 			pthread_t t;
 			ctl_void("prof.reset");
-			pthread_create(&t, NULL, dump_on, NULL);
+			pthread_create(&t, NULL, dump_on, i % 2 == 0 ? NULL : dir);
 			usleep(300 + i * 37);
 			exit(0);
 		}

@@ -6,8 +6,9 @@
  * tables is lost. Locks: prof_dump is held during a move (and while prof_keep is asked for room),
  * and the gate (os/gate.h: fork waits until no thread is inside) is closed while the bytes are
  * copied. The thread that sets box.state to box_opening or box_closing, by compare-and-swap, owns
- * the other fields that are not atomic until it stores the next state. Called by prof_session.c, prof_request.c and
- * prof_control.c, by prof_earlier.c, and by prof.c at the start and in a forked child.
+ * the other fields that are not atomic until it stores the next state. Called by prof_session.c,
+ * prof_request.c and prof_control.c, by prof_earlier.c, and by prof.c at the start and in a forked
+ * child.
  */
 #include "prof/file/prof_box.h"
 
@@ -316,8 +317,8 @@ box_end(void) {
 }
 
 /*
- * Moves the tables back into memory; called by the thread that set the state to box_closing. If that
- * fails the state is box_is_open again, with is_over.
+ * Moves the tables back into memory; called by the thread that set the state to box_closing. If
+ * that fails the state is box_is_open again, with is_over.
  */
 static void
 box_leave(void) {

@@ -420,6 +420,14 @@ prof_log_stop(void) {
 	return err == 0 ? 0 : EFAULT;
 }
 
+void
+prof_log_abandon(void) {
+	if (atomic_load_u32(&prof_log_state, MO_ACQUIRE) == prof_log_dumping
+	    && alog.writing != mutex_self()) {
+		prof_file_abandon(&alog.file);
+	}
+}
+
 /*
  * A running log goes on in the child, or is dropped unless goes_on. One that another thread of the
  * parent was writing is over here: that thread was outside the gate, between the two steps of

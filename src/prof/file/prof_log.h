@@ -48,6 +48,8 @@ void prof_log_free(prof_tdata_t *td, prof_cnt_t *c, uint64_t alloc_ns, size_t us
  * monotonic and coarse, or UTC and exact with prof_time_resolution:high.
  */
 uint64_t prof_log_clock(void);
+/* At exit, after prof_sys_end(), while another thread writes a log: removes its temporary file. */
+void prof_log_abandon(void);
 /* In a forked child: drops a running log unless goes_on, and ends one that was being written. */
 void prof_log_postfork_child(bool goes_on);
 
