@@ -465,25 +465,44 @@ dead_count(dead_counts_t *to) {
 
 /* ---- what an earlier jeprofd has left ---- */
 
-/* The record at the end of the file `name`; NULL: none of this version, or no memory. */
-static dead_t *
-read_record(int fd, const struct stat *st, const char *name) {
+/* Reads `size` bytes. 0; EINVAL: the file has not so many there; or the errno of the read. */
+static int
+read_at(int fd, void *to, size_t size, off_t at) {
+	ssize_t n = at >= 0 ? pread(fd, to, size, at) : 0;
+	return n < 0 ? errno : (size_t)n == size ? 0 : EINVAL;
+}
+
+/* Whether the record is one that this version has written into the file `name`, before `tail`. */
+static bool
+is_record(const dead_t *d, const tail_t *tail, uint64_t at, const char *name) {
+	return memcmp(tail->magic, TAIL_MAGIC, sizeof(tail->magic)) == 0 && tail->size == sizeof(*d)
+	    && d->box_bytes == at - sizeof(*d) && d->how < end_count && d->points <= HISTORY_POINTS
+	    && memchr(d->why, '\0', sizeof(d->why)) != NULL
+	    && memchr(d->key, '\0', sizeof(d->key)) != NULL
+	    && strncmp(name, d->key, strlen(d->key)) == 0
+	    && strcmp(name + strlen(d->key), ends[dead_box]) == 0;
+}
+
+/*
+ * Reads the record at the end of the file `name`. 0; EINVAL: it has none of this version; or another
+ * errno value, if that cannot be known now. Then *record is NULL.
+ */
+static int
+read_record(int fd, const struct stat *st, const char *name, dead_t **record) {
 	tail_t tail;
 	dead_t *d = malloc(sizeof(*d));
 	off_t at = st->st_size - (off_t)sizeof(tail);
-	bool is_good = d != NULL && at >= (off_t)sizeof(*d)
-	    && pread(fd, &tail, sizeof(tail), at) == sizeof(tail)
-	    && memcmp(tail.magic, TAIL_MAGIC, sizeof(tail.magic)) == 0 && tail.size == sizeof(*d)
-	    && pread(fd, d, sizeof(*d), at - (off_t)sizeof(*d)) == sizeof(*d)
-	    && d->box_bytes == (uint64_t)at - sizeof(*d) && d->how < end_count
-	    && d->points <= HISTORY_POINTS && memchr(d->key, '\0', sizeof(d->key)) != NULL
-	    && strncmp(name, d->key, strlen(d->key)) == 0
-	    && strcmp(name + strlen(d->key), ends[dead_box]) == 0;
-	if (!is_good) {
-		free(d);
-		return NULL;
+	int err = d == NULL ? ENOMEM : read_at(fd, &tail, sizeof(tail), at);
+	err = err != 0 ? err : read_at(fd, d, sizeof(*d), at - (off_t)sizeof(*d));
+	if (err == 0 && !is_record(d, &tail, (uint64_t)at, name)) {
+		err = EINVAL;
 	}
-	return d;
+	if (err != 0) {
+		free(d);
+		d = NULL;
+	}
+	*record = d;
+	return err;
 }
 
 /* Bytes that the profile beside a box takes; 0: there is none. */
@@ -497,25 +516,32 @@ pprof_bytes(const char *key) {
 }
 
 /*
- * Adds the record of one box. Where it cannot, removes the file, whoever owns it: because
- * is_ours() refuses it, it has no record of this version, it cannot be opened, or there is no
- * memory for the record. False: the file was refused or could not be opened.
+ * Adds the record of one box. Removes a file that others own or may write, and one without a record
+ * of this version. One that cannot be read now, for want of a descriptor or of memory, stays for a
+ * later start. False: others own the file or may write it, and it is removed.
  */
 static bool
 read_one(const char *name) {
 	struct stat st;
+	dead_t *d = NULL;
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
+		return true;
+	}
+	if (!is_ours(&st)) {
+		return unlinkat(dir, name, 0) != 0;
+	}
 	int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	bool is_good = fd >= 0 && fstat(fd, &st) == 0 && is_ours(&st);
-	dead_t *d = is_good ? read_record(fd, &st, name) : NULL;
+	int err = fd < 0 ? errno : read_record(fd, &st, name, &d);
 	if (fd >= 0) {
 		close(fd);
 	}
-	if (d == NULL) {
+	if (err == EINVAL) {
 		unlinkat(dir, name, 0);
-		return is_good;
 	}
-	add(&(entry_t){.d = d, .fds = {-1, -1},
-	    .bytes = {(uint64_t)st.st_blocks * 512, pprof_bytes(d->key)}});
+	if (err == 0) {
+		add(&(entry_t){.d = d, .fds = {-1, -1},
+		    .bytes = {(uint64_t)st.st_blocks * 512, pprof_bytes(d->key)}});
+	}
 	return true;
 }
 

@@ -446,9 +446,10 @@ line_parse(parser_t *r, const char *at, const char *end) {
 	bool is_known = false;
 	int err = 0;
 	blanks_pass(&at, end);
-	if (word_read(&at, end, "@") && has_addresses(at, end)) {
+	const char *frames = at;
+	if (word_read(&frames, end, "@") && has_addresses(frames, end)) {
 		is_known = true;
-		err = frames_parse(r, at, end);
+		err = frames_parse(r, frames, end);
 	} else if (word_read(&at, end, "t")) {
 		err = counts_parse(r, at, end, &is_known);
 	} else if (!r->has_frames && word_read(&at, end, "# jemalloc.")) {

@@ -209,7 +209,7 @@ put_usage(void) {
 
 /*
  * Stores a word that is no option. The first one is the verb. The next one is the process, except
- * for list, or if -p was given before it. Then dump takes the name of a file; set and start take
+ * for list, or if -p is given. Then dump takes the name of a file; set and start take
  * words KEY:VALUE.
  */
 static void
@@ -283,10 +283,11 @@ void
 read_words(int argc, char **argv) {
 	bool is_used[sizeof(options) / sizeof(options[0])] = {false};
 	bool are_options = true;
+	int nplain = 0; /* words that are no options: argv[1] and on, as far as they are read */
 	for (int i = 1; i < argc; i++) {
 		const char *text;
 		if (!are_options || argv[i][0] != '-' || argv[i][1] == '\0') {
-			take_positional(argv[i]);
+			argv[++nplain] = argv[i];
 			continue;
 		}
 		if (strcmp(argv[i], "--") == 0) {
@@ -307,6 +308,9 @@ read_words(int argc, char **argv) {
 		}
 		take_option(o, o->kind == kind_flag ? "" : text != NULL ? text : argv[++i]);
 		is_used[o - options] = true;
+	}
+	for (int i = 1; i <= nplain; i++) {
+		take_positional(argv[i]); /* only now, as a -p says that none of them is the process */
 	}
 	words_complete();
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {

@@ -270,7 +270,7 @@ sub ask {
 		'addr2line' => ['-a', '-f', '-i', '-e', $path],
 	);
 	my $head = $tool eq $tools[0] ? "file $path\n" : '';
-	return undef if $head =~ /\n./;
+	return undef if $head =~ tr/\n// > 1;
 	return Tool::filter([Tool::find($tool), @{ $command{$tool} }], $head . join '',
 		map { sprintf "0x%x\n", $_ } @offsets);
 }

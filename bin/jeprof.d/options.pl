@@ -124,6 +124,12 @@ my @modes = qw(text collapsed callgrind dot svg svg_graph ps pdf gif list disasm
     evince web interactive);
 my @indices = qw(inuse_space inuse_objects alloc_space alloc_objects);
 
+# Options whose numbers count something, or are shares of it.
+my @counts = qw(n callers nodecount nodefraction edgefraction maxdegree scale seconds);
+
+# An option as it is written on a command line.
+sub with_hyphens { return (length $_[0] > 1 ? '--' : '-') . $_[0] }
+
 # Prints --help.
 sub help {
 	print usage();
@@ -160,7 +166,9 @@ sub parse {
 		chomp @problems;
 		Talk::fail(2, join('; ', map { lcfirst } @problems) . ' (jeprof --help)');
 	}
-	Talk::fail(2, "-n takes a number of lines, 0 or more, not $option{n}") if $option{n} < 0;
+	for my $name (grep { $option{$_} < 0 } @counts) {
+		Talk::fail(2, with_hyphens($name) . " takes a number, 0 or more, not $option{$name}");
+	}
 	$option{top} = $option{n};
 	$option{debug_dir} = $option{'debug-dir'};
 	$option{grain} = choose(\%option, 'functions', @grains);
@@ -235,7 +243,7 @@ sub say_idle {
 		for my $name (@{ $row->[0] }) {
 			my $value = $option->{$name};
 			next if ref $value ? !@$value : $value eq $default{$name};
-			Talk::note("--$name has no effect here: it is $row->[2]") if $form ne 'interactive';
+			Talk::note(with_hyphens($name) . " has no effect here: it is $row->[2]") if $form ne 'interactive';
 		}
 	}
 	Talk::note('--drop_negative has no effect without --base')

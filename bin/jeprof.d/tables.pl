@@ -305,13 +305,15 @@ sub fitted {
 	return substr($name, 0, $head) . '...' . substr $name, $head + 3 - $width;
 }
 
-# The $count callers of a row that bring most, with their shares if there are several.
+# The $count callers of a row that bring most, with their shares if there are several. Those of a
+# difference have no shares if some grew and others shrank: these would be above 100 % and below 0.
 sub callers_text {
 	my ($row, $count) = @_;
 	my @list = @{ $row->{callers} };
+	my $has_shares = $row->{self} && !grep { $_->{bytes} / $row->{self} < 0 } @list;
 	my $more = @list > $count ? @list - $count : 0;
 	splice @list, $count if $more;
-	my @text = map { @list > 1 && $row->{self} ? sprintf '%s %.0f%%', $_->{name},
+	my @text = map { @list > 1 && $has_shares ? sprintf '%s %.0f%%', $_->{name},
 		    100 * $_->{bytes} / $row->{self} : $_->{name} } @list;
 	push @text, "$more more" if $more;
 	return join ', ', @text;

@@ -247,6 +247,7 @@ chmod 0666 open/dead/20261125T000000.000Z.1.box
 printf 'boxed' >open/dead/20261125T000000.000Z.2.box
 chmod 0600 open/dead/20261125T000000.000Z.2.box
 agent --cache open
+is "$(ls open/dead)" "" "a box without a record goes too"
 is "$(grep -c . agent.err) $(grep removed agent.err)" "2 jeprofd: --cache open/dead: removed 1 files that others own or may write" "a box that others may write is told"
 if [ "$(id -u)" = 0 ]; then
 	end_agent

@@ -155,6 +155,13 @@ my $many = our_dump("$dir/many.heap",
 like((jeprof('top', $many))[1], qr/gone\s+\w+ \d+%, \w+ \d+%, 1 more$/m, 'top: two callers');
 like((jeprof('top', '--callers=3', $many))[1], qr/gone\s+\w+ \d+%, \w+ \d+%, \w+ \d+%$/m,
 	'top --callers=3');
+is((jeprof('top', $_, $many))[0], 2, "top $_: exit 2") for '-n=-1', '--callers=-1';
+like((jeprof('top', '-o', 'x', $many))[2], qr/^jeprof: -o has no effect here/m, 'an option of one letter is told as it is written');
+my $before = our_dump("$dir/before.heap",
+	modules => [[$base + 0x1000, $base + 0x3000, $base, $id, "$dir/serve"]],
+	stacks => [map { [[$base + 0x1410, $base + 0x1510, $base + $_], 1, 9000] } 0x1211]);
+like((jeprof('top', "--base=$before", $many))[1], qr/gone\s+\w+, \w+, 1 more$/m,
+	'top --base: callers that grew and one that shrank have no shares');
 
 # flame
 ($code, $out, $err) = jeprof('flame', '-o', "$dir/f.svg", $dump[0]);

@@ -17,12 +17,17 @@ ctl --version
 has "$out" "protocol 2" "--version"
 for words in "fly 1" "status" "stop" "status 1 2" "status 1 --nonsense" "status 1 --rate 5" "start 1 --rate" "start 1 --rate x" \
     "start 1 --rate -5" "start 1 --max 5x" "stop 1 --session x" "start 1 --prefix a,b" "set 1" "set 1 nonsense" "set 1 A:b" "set 1 a:b,c:d" \
-    "dump 1 f -o g" "dump 1 -o g --ctl-dir d" "list 1" "status 1 --json=1" "status --pid=x" "watch 1 -n x" "watch 1 -n 0" "watch 1 -n 9ms"; do
+    "dump 1 f -o g" "dump 1 -o g --ctl-dir d" "list 1" "status 1 --json=1" "status --pid=x" "watch 1 -n x" "watch 1 -n 0" "stop 1 -p 2" "status name --pid 2" \
+    "set 1 rate:5 -p 2" "watch 1 -n 9ms"; do
 	# shellcheck disable=SC2086
 	ctl $words
 	gives 2 "$words"
 done
 has "$err" '"9ms" is too short; 10ms is the shortest' "watch: how short"
+ctl set rate:5 -p 999999999
+gives 5 "set: a word before -p is no process"
+ctl dump file -p 999999999
+gives 5 "dump: nor is a file"
 ctl dump 1 ""
 gives 2 "dump to an empty name"
 has "$err" "the name of the file is empty" "and said"
