@@ -235,6 +235,10 @@ agent --cache open
 has "$(cat agent.err)" '--cache open: others may write there (mode 0775): chmod go-w; names are kept in memory' "a cache that others may write into"
 is "$(ls -A open)" "" "and nothing is put there"
 end_agent
+agent --cache open/own
+is "$(stat -c %a open/own open/own/dead | xargs) $(grep -c . agent.err)" "700 700 1" "a directory below it is made for us alone, and used"
+end_agent
+rm -r open/own
 chmod 0755 open
 mkdir open/dead
 chmod 0777 open/dead
@@ -296,6 +300,19 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
 	get "/p/$pid/debug/pprof/heap?raw=1"
 	shows_others "$pid" && reason='belongs to uid 0' || reason='/proc hides it from us (hidepid)'
 	gives 403 "$reason" "a process of another user"
+	end_agent
+	mkdir -p nobody/dead
+	printf 'boxed' >nobody/dead/20261125T000000.000Z.3.box
+	printf 'boxed' >nobody/dead/20261125T000000.000Z.4.box
+	chmod 0 nobody/dead/20261125T000000.000Z.3.box
+	chmod 600 nobody/dead/20261125T000000.000Z.4.box
+	chown -R 65534:65534 nobody
+	chmod 700 nobody nobody/dead
+	setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all "$W/jeprofd" --listen 127.0.0.1:0 --cache nobody 2>agent.err &
+	agent_pid=$!
+	children="$children $agent_pid"
+	until_true grep -q 'listens on' agent.err
+	is "$(ls nobody/dead) $(grep -c 'others own' agent.err)" " 0" "a box of our own that cannot be opened goes, and is not told as another's"
 	end_agent
 	# The same where /proc tells their numbers and no more: they are there, and counted.
 	printf '#!/bin/sh\nmount -t proc -o hidepid=1 none /proc && exec "$@"\n' >hiding
