@@ -18,7 +18,7 @@
 #include <time.h>
 
 /* log2 of the remembered places: most frames of a profile are in many stacks. */
-#define LG_PLACES 12
+#define LG_PLACES 10
 
 /* The profile that is being written. */
 typedef struct writer_s {

@@ -492,7 +492,7 @@ tcache_take_over(tcache_t *tc) {
 	for (unsigned s = 1; s < tc->nslots; s++) {
 		tcache_cold_t *c = &tc->cold[s];
 		void **head = __atomic_load_n(&tc->bins[s].head, MO_RELAXED), **bottom = bin_bottom(c);
-		unsigned n = head == bottom ? 0 : (unsigned)(bottom - head) - 1;
+		unsigned n = head < bottom ? (unsigned)(bottom - head) - 1 : 0;
 		if (n > 0) {
 			slot_free_objects(s, bottom - n, n, false);
 		}
