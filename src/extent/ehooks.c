@@ -97,6 +97,7 @@ ehooks_set(ehooks_t *h, ehooks_table_t *table) {
 	assert(table != NULL && table->alloc != NULL);
 	ehooks_table_t *old = atomic_exchange_p(&h->table, table == &ehooks_system ? NULL : table,
 	    MO_ACQ_REL);
+	atomic_store_b(&h->refused_split, false, MO_RELAXED);
 	return old != NULL ? old : &ehooks_system;
 }
 
@@ -146,6 +147,11 @@ ehooks_can_split(const ehooks_t *h) {
 bool
 ehooks_can_merge(const ehooks_t *h) {
 	return own_table(h)->merge != NULL;
+}
+
+bool
+ehooks_refuse_split(const ehooks_t *h) {
+	return !ehooks_can_split(h) || atomic_load_b(&h->refused_split, MO_RELAXED);
 }
 
 /* ------------------------------------------------------------------ the user's */
@@ -241,6 +247,7 @@ ehooks_custom_split(ehooks_t *h, void *addr, size_t size, size_t size_a, bool is
 	bool is_refused = table->split(table, addr, size, size_a, size - size_a, is_committed,
 	    h->shown_ind);
 	call_end(token);
+	atomic_store_b(&h->refused_split, is_refused, MO_RELAXED);
 	return is_refused ? EAGAIN : 0;
 }
 

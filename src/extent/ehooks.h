@@ -49,6 +49,7 @@ struct extent_hooks_s {
 typedef struct ehooks_s {
 	atomic_p_t table; /* NULL: the system's functions */
 	atomic_u8_t dss;  /* dss_prec_t of pages from the system */
+	atomic_b_t refused_split; /* the last call of the user's split hook did */
 	unsigned arena_ind; /* index of the arena, which may be hidden */
 	unsigned shown_ind; /* index that is passed to the user: that of the visible arena */
 } ehooks_t;
@@ -109,6 +110,8 @@ int ehooks_custom_merge(ehooks_t *h, void *addr_a, size_t size_a, void *addr_b, 
 /* Whether the arena's hooks can allow splitting, or merging: the hook is not NULL. */
 bool ehooks_can_split(const ehooks_t *h);
 bool ehooks_can_merge(const ehooks_t *h);
+/* Whether a split is likely to be refused: there is no hook, or its last call has refused. */
+bool ehooks_refuse_split(const ehooks_t *h);
 
 /*
  * Returns size bytes of new pages at this alignment, or NULL. *zero and *commit are results only:

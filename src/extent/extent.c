@@ -657,8 +657,9 @@ custom_grown(extent_src_t *src, size_t bytes) {
 }
 
 /*
- * extent_grow() for the user's hooks, which are called without grow_mtx. If they cannot split, or
- * the mapping of a growth step fails, only the request is mapped.
+ * extent_grow() for the user's hooks, which are called without grow_mtx. If they refuse to split,
+ * or the mapping of a growth step fails, only the request is mapped. A mapping that has to be split
+ * is not made while they refuse: the retained cache holds one that the caller has tried.
  */
 static edata_t *
 custom_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment) {
@@ -666,10 +667,11 @@ custom_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment
 	size_t bytes = extent_grow_bytes_locked(src, size, alignment);
 	mutex_unlock(&src->grow_mtx);
 	size_t least = align_up(size, src->grow_alignment);
-	if (bytes < size || least < size) {
+	bool is_whole = ehooks_refuse_split(&src->ehooks);
+	if (bytes < size || least < size || (is_whole && least > size)) {
 		return NULL;
 	}
-	bytes = ehooks_can_split(&src->ehooks) ? bytes : least;
+	bytes = is_whole ? least : bytes;
 	for (;; bytes = least) {
 		edata_t *e = edata_cache_get(&src->edata_cache);
 		if (e == NULL) {

@@ -396,6 +396,53 @@ child_model(void) {
 	return done_testing();
 }
 
+static extent_hooks_t *system_pages;
+static size_t mapped;
+
+static void *
+count_alloc(extent_hooks_t *hooks, void *at, size_t size, size_t alignment, bool *zero,
+    bool *commit, unsigned ind) {
+	(void)hooks;
+	mapped += size;
+	return system_pages->alloc(system_pages, at, size, alignment, zero, commit, ind);
+}
+
+static bool
+refuse_split(extent_hooks_t *hooks, void *addr, size_t size, size_t size_a, size_t size_b,
+    bool committed, unsigned ind) {
+	(void)hooks;
+	(void)addr;
+	(void)size;
+	(void)size_a;
+	(void)size_b;
+	(void)committed;
+	(void)ind;
+	return true;
+}
+
+/* Growth steps that are never split would each be lost but for one request. */
+static int
+child_refused(void) {
+	static extent_hooks_t table = {.alloc = count_alloc, .split = refuse_split};
+	extent_hooks_t *hooks = &table;
+	size_t len = sizeof(unsigned), len_hooks = sizeof(hooks), used = 0;
+	unsigned ind;
+
+	if (mallctl("arena.0.extent_hooks", &system_pages, &len_hooks, NULL, 0) != 0
+	    || mallctl("arenas.create", &ind, &len, &hooks, sizeof(hooks)) != 0)
+		bail_out("no arena");
+	for (unsigned i = 0; i < 1000; i++) {
+		void *p = keep(mallocx(20000 + i % 7 * 4096, MALLOCX_ARENA(ind) | MALLOCX_TCACHE_NONE));
+
+		used += sallocx(p, 0);
+	}
+	for (unsigned i = 0; i < 1000; i++)
+		used += sallocx(keep(mallocx(600, MALLOCX_ARENA(ind) | MALLOCX_TCACHE_NONE)), 0);
+	ok(mapped <= used + used / 4 + ((size_t)4 << 20), "without splits %zu bytes for %zu", mapped,
+	    used);
+	return done_testing();
+}
+
 /* Of another arena; what is served while another thread forks is of none. */
 static bool
 is_elsewhere(void *p) {
@@ -602,6 +649,7 @@ child_scarce(void) {
 
 static const struct test_child children[] = {
 	{"model", child_model},
+	{"refused", child_refused},
 	{"threads", child_threads},
 	{"zero", child_zero},
 	{"rules", child_rules},
@@ -615,6 +663,8 @@ main(int argc, char **argv) {
 	child_runs("model", NULL);
 	child_runs("model", "dirty_decay_ms:0,retain:false");
 	child_runs("model", "prof:true,lg_prof_sample:12,background_thread:true,dirty_decay_ms:10");
+	child_runs("refused", NULL);
+	child_runs("refused", "prof:true,lg_prof_sample:12");
 	child_runs("threads", NULL);
 	child_runs("threads", "prof:true,lg_prof_sample:12");
 	child_runs("threads", "background_thread:true,dirty_decay_ms:0");
