@@ -31,6 +31,14 @@ AS_IF([test $je_prof_libgcc = 1],
 static _Unwind_Reason_Code step(struct _Unwind_Context *c, void *p) { (void)c; (void)p; return _URC_NO_REASON; }]],
       [[return _Unwind_Backtrace(step, 0);]])], [je_cv_unwind_backtrace=1], [je_cv_unwind_backtrace=0])])
    je_prof_libgcc=$je_cv_unwind_backtrace])
+dnl libunwind has functions of the names of libgcc's too, and its walk reads its own tables: the first library in the link is taken.
+dnl Not among the libraries of static programs, in which there is no libgcc_s.
+JE_GCC_LIBS=
+AS_IF([test $je_prof_libunwind$je_prof_libgcc = 11],
+  [je_saved_LIBS=$LIBS
+   LIBS="-lgcc_s $JE_UNWIND_LIBS $LIBS"
+   AC_LINK_IFELSE([AC_LANG_PROGRAM([], [])], [JE_GCC_LIBS=-lgcc_s])
+   LIBS=$je_saved_LIBS])
 
 JE_UNWIND_FILES=
 je_unwinders=
@@ -40,6 +48,7 @@ AS_IF([test $je_prof_libgcc = 1], [JE_UNWIND_FILES="$JE_UNWIND_FILES unwind_libg
 AS_IF([test "x$JE_UNWIND_FILES" = x], [je_unwinders=" none"], [JE_UNWIND_FILES="$JE_UNWIND_FILES code unwind_rows unwind_step"])
 AC_SUBST([JE_UNWIND_FILES])
 AC_SUBST([JE_UNWIND_LIBS])
+AC_SUBST([JE_GCC_LIBS])
 ])
 
 dnl JEM_PROF_NEEDED(name, value and yes/no) - error when an unwinder was asked for by name without the profiler.
