@@ -268,17 +268,26 @@ put_help(void) {
 	puts("Exit: 0 ended by SIGTERM or SIGINT, 1 failed, 2 usage.");
 }
 
+/* Ends jeprofd after the answer to --help or --version. */
+__attribute__((noreturn)) static void
+end_told(void) {
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		leave(1, "cannot write: %s", strerror(errno));
+	}
+	exit(0);
+}
+
 void
 read_options(int argc, char **argv) {
 	for (int i = 1; i < argc; i++) {
 		const char *text;
 		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
 			put_help();
-			exit(fflush(stdout) != 0);
+			end_told();
 		}
 		if (strcmp(argv[i], "--version") == 0) {
 			printf("jeprofd %s, mailbox protocol %u\n", JEPROFD_VERSION, JEPROF_CLIENT_PROTOCOL);
-			exit(fflush(stdout) != 0);
+			end_told();
 		}
 		int row = find_row(argv[i], &text);
 		bool is_flag = rows[row].kind == kind_flag;

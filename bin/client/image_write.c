@@ -4,8 +4,8 @@
  * loaded objects, ages and labels; after them the seconds of the last hour, which no dump has.
  * Invariant: the text of a process that does not change is that of its own dump, but for the lines
  * that say when and how it was made, and the seconds. No locks. jeprof_image_write() is called by
- * jeprofctl (bin/ctl/dump.c) and jeprofd (bin/agent/dead_profile.c). A failed write shows only at
- * the end, by ferror().
+ * jeprofctl (bin/ctl/dump.c) and jeprofd (bin/agent/dead_profile.c). A failed write is told
+ * only at the end.
  */
 #include "client/image_read.h"
 
@@ -27,6 +27,7 @@ typedef struct writer_s {
 	size_t nlines;
 	FILE *to;
 	uint64_t bytes;             /* of the text so far; the last line has it */
+	int error;                  /* errno of the first write that failed; 0: none */
 	struct {
 		uint64_t frame, place;
 		uint32_t then;
@@ -39,6 +40,7 @@ put(writer_t *w, const char *format, ...) {
 	va_start(args, format);
 	int n = vfprintf(w->to, format, args);
 	w->bytes += n > 0 ? (uint64_t)n : 0;
+	w->error = n < 0 && w->error == 0 ? errno : w->error;
 	va_end(args);
 }
 
@@ -373,7 +375,8 @@ write_map(writer_t *w) {
 	const image_module_t *m = image->modules.items;
 	put(w, "\nMAPPED_LIBRARIES:\n");
 	if (image->maps != NULL) {
-		fwrite(image->maps, 1, image->maps_bytes, w->to);
+		bool is_all = fwrite(image->maps, 1, image->maps_bytes, w->to) == image->maps_bytes;
+		w->error = !is_all && w->error == 0 ? errno : w->error;
 		w->bytes += image->maps_bytes;
 		return;
 	}
@@ -594,8 +597,7 @@ jeprof_image_write(jeprof_image_t *image, FILE *to) {
 	if (error != 0) {
 		return image_fail(image, error, "no memory for the profile");
 	}
-	if (fflush(to) != 0 || ferror(to)) {
-		return image_fail(image, EIO, "cannot write the profile: %s", strerror(errno));
-	}
-	return 0;
+	w.error = w.error == 0 && fflush(to) != 0 ? errno : w.error;
+	return w.error == 0 ? 0 : image_fail(image, w.error, "cannot write the profile: %s",
+	    strerror(w.error));
 }

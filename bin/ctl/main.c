@@ -10,7 +10,6 @@
  */
 #include "ctl.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,8 +74,6 @@ main(int argc, char **argv) {
 		    : words.verb == DUMP ? verb_dump(p) : words.verb == STATUS ? verb_status(p)
 		    : words.verb == WATCH ? verb_watch(p) : verb_set(p);
 	}
-	if (fflush(stdout) != 0 || ferror(stdout)) {
-		leave(EXIT_FAILED, "cannot write: %s", strerror(errno));
-	}
+	need_written();
 	return code;
 }

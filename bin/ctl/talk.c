@@ -9,6 +9,7 @@
 #include "client/utf8.h"
 #include "talk.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,8 +22,7 @@ char *unfinished;
 volatile sig_atomic_t interrupted;
 int patience = 1;
 
-/* Whether the character is an ASCII control character. */
-static bool
+bool
 is_control(char c) {
 	return (unsigned char)c < ' ' || c == 127;
 }
@@ -118,6 +118,13 @@ shell_word(const char *text, char *buf, size_t size) {
 	}
 	print_to(buf + n, size - n, "'");
 	return buf;
+}
+
+void
+need_written(void) {
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		leave(EXIT_FAILED, "cannot write: %s", strerror(errno));
+	}
 }
 
 void

@@ -50,6 +50,12 @@ __attribute__((format(printf, 1, 2))) void hint(const char *format, ...);
 __attribute__((format(printf, 3, 4))) void print_to(char *buf, size_t size, const char *format,
     ...);
 
+/* Whether the character is an ASCII control character. */
+bool is_control(char c);
+
+/* Writes out what stdout holds back, or exits with EXIT_FAILED and the reason. */
+void need_written(void);
+
 /* Prints a text of another process on stdout; control characters become "?". */
 void put_plain(const char *text);
 /*

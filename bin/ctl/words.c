@@ -132,6 +132,15 @@ put_help(FILE *out) {
 	    "      6 refused, 7 no answer or busy\n", out);
 }
 
+/* Whether it has a character that no request may have, as it is one line of text. */
+static bool
+has_control(const char *text) {
+	while (*text != '\0' && !is_control(*text)) {
+		text++;
+	}
+	return *text != '\0';
+}
+
 /* Checks the value of an option, or exits, and stores it; with a key, also in words.pairs. */
 static void
 take_option(const option_t *o, const char *text) {
@@ -153,7 +162,7 @@ take_option(const option_t *o, const char *text) {
 		    && value_try_parse(text, (const unit_t[]){{"", 1}, {NULL, 0}}, &v->number);
 	} else if (o->kind == kind_text) {
 		is_good = text[0] != '\0' && strchr(text, '\n') == NULL
-		    && (o->key == NULL || strchr(text, ',') == NULL);
+		    && (o->key == NULL || (strchr(text, ',') == NULL && !has_control(text)));
 	}
 	if (!is_good) {
 		leave(EXIT_USAGE, "--%s: \"%s\" is not a %s", o->name, text, o->kind == kind_size
@@ -204,7 +213,8 @@ find_option(const char *word, const char **text) {
 __attribute__((noreturn)) static void
 put_usage(void) {
 	put_help(stdout);
-	exit(fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED);
+	need_written();
+	exit(EXIT_DONE);
 }
 
 /*
@@ -227,13 +237,13 @@ take_positional(char *word) {
 	} else if (words.who == NULL && !is_on(o_pid) && words.verb != LIST) {
 		words.who = word;
 	} else if (words.verb == DUMP && words.file == NULL) {
-		if (word[0] == '\0' || strchr(word, '\n') != NULL) {
-			leave(EXIT_USAGE, "dump: the name of the file is %s", word[0] == '\0' ? "empty"
-			    : "of several lines");
+		if (word[0] == '\0' || has_control(word)) {
+			leave(EXIT_USAGE, "dump: the name of the file %s", word[0] == '\0' ? "is empty"
+			    : "has control characters");
 		}
 		words.file = word;
 	} else if ((words.verb & (SET | START)) && strspn(word, "abcdefghijklmnopqrstuvwxyz_") > 0
-	    && strpbrk(word, ",\n ") == NULL && word[strspn(word, "abcdefghijklmnopqrstuvwxyz_")] == ':'
+	    && strpbrk(word, ", ") == NULL && !has_control(word) && word[strspn(word, "abcdefghijklmnopqrstuvwxyz_")] == ':'
 	    && words.nraw < 32) {
 		words.raw[words.nraw++] = word;
 	} else {
@@ -299,7 +309,8 @@ read_words(int argc, char **argv) {
 		}
 		if (strcmp(argv[i], "--version") == 0) {
 			printf("jeprofctl, mailbox protocol %u\n", JEPROF_CLIENT_PROTOCOL);
-			exit(fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED);
+			need_written();
+			exit(EXIT_DONE);
 		}
 		const option_t *o = find_option(argv[i], &text);
 		if (o->kind == kind_flag ? text != NULL : text == NULL && i + 1 == argc) {

@@ -263,6 +263,13 @@ end_agent
 "$AGENT" --listen 127.0.0.1:65536 2>words.err
 is "$? $(cat words.err)" '2 jeprofd: --listen: "127.0.0.1:65536" is no ADDR:PORT with an address in digits' "port 65536"
 
+if [ -c /dev/full ]; then
+	for word in --help --version; do
+		"$AGENT" $word >/dev/full 2>words.err
+		is "$? $(cat words.err)" "1 jeprofd: cannot write: No space left on device" "$word to a full device"
+	done
+fi
+
 # token
 printf 'correct horse\n' >token
 agent --token-file token

@@ -31,6 +31,19 @@ gives 5 "dump: nor is a file"
 ctl dump 1 ""
 gives 2 "dump to an empty name"
 has "$err" "the name of the file is empty" "and said"
+tab=$(printf 'a\tb')
+ctl start 1 --prefix "/tmp/$tab"
+gives 2 "a prefix with a control character, which no request may have"
+ctl dump 1 "/tmp/$tab"
+gives 2 "a file with one"
+ctl set 1 "prefix:$tab"
+gives 2 "a word with one"
+if [ -c /dev/full ]; then
+	for word in --help --version; do
+		"$CTL" $word >/dev/full 2>err
+		is "$? $(cat err)" "1 jeprofctl: cannot write: No space left on device" "$word to a full device"
+	done
+fi
 ctl status 999999999
 gives 5 "no such pid"
 has "$err" "no process 999999999" "and said"
