@@ -318,11 +318,23 @@ sub run {
 	return $answer->($option, @arguments);
 }
 
+# Makes words and standard streams bytes, as all texts are here: PERL_UNICODE and PERL5OPT may have
+# made characters of them, which would be written as other bytes.
+sub take_bytes {
+	my ($words) = @_;
+	no warnings qw(closed unopened);
+	binmode $_ for \*STDIN, \*STDOUT, \*STDERR;
+	utf8::encode($_) for grep { utf8::is_utf8($_) } @$words;
+	return;
+}
+
 # Calls run(), prints the text of a failure, and returns the exit status of jeprof: that of a
 # failure, 1 if the result cannot be written, $main::status if a verb has set it, 3 after a doubt,
 # else 0.
 sub main {
-	my $ok = eval { run(@_); 1 };
+	my @words = @_;
+	take_bytes(\@words);
+	my $ok = eval { run(@words); 1 };
 	my $error = $@;
 	if (!$ok) {
 		my $known = ref $error;

@@ -137,6 +137,10 @@ is((jeprof('leaks', '--gate', '100M/min', $aged))[0], 0, 'below it');
 ($code, $out, $err) = jeprof('top', $aged);
 like($out, qr/: live \S+M \xc2\xb1\S+ in \d+ objects, estimated from samples\n +self +margin +% +cum +cum% +objects +age  function +callers\n/, 'top: its columns');
 like($out, qr/^ +1\.\dM +\xc2\xb1\d+\.\dK +\S+% +1\.\dM +\S+% +\d+ +6\ds  load_table +main$/m, 'top: error and median age');
+for my $given ([PERL_UNICODE => 'SDA'], [PERL5OPT => '-Mopen=:std,:utf8']) {
+	local $ENV{ $given->[0] } = $given->[1];
+	is((jeprof('top', $aged))[1], $out, "top: the same bytes with $given->[0]");
+}
 sub top_of {
 	my %self = map { $_->{function} => $_->{self} } @{ JSON::PP::decode_json((jeprof('top', '--json', '-n', 99, @_, $aged))[1])->{rows} };
 	return \%self;

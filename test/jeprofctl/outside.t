@@ -117,6 +117,10 @@ ok $? "also if the process was to write it" "$(cat err)"
 same fell2.heap "no answer, a file of its own"
 "$CTL" dump "$pid" --outside -o nowhere/x.heap 2>err
 is $? 1 "no such directory: exit 1"
+if [ -c /dev/full ]; then
+	"$CTL" dump "$pid" --outside -o /dev/full 2>err
+	is "$? $(cat err)" "1 jeprofctl: cannot write the profile: No space left on device" "a full device"
+fi
 kill -STOP "$pid"
 runs "stopped" "$CTL" dump "$pid" --outside -o got.heap
 same got.heap stopped
