@@ -133,7 +133,7 @@ SKIP: {
 # jeprof: the same answer by whatever program is there, and it says by which.
 my ($library) = libraries();
 SKIP: {
-	skip 'no library', 4 unless $library;
+	skip 'no library', 6 unless $library;
 	my $dump = dump_of($library, 'lg_prof_sample:10', $program{plain});
 	my @ask = ('--text', '--lines', '--inlines', '--debug', $dump);
 	($code, $out, $err) = jeprof(@ask);
@@ -145,5 +145,11 @@ SKIP: {
 	like($err2, qr/: lines by (?:llvm-symbolizer|addr2line)$/m, 'without it: another');
 	s{(?<= )\S*/}{}g for $out, $out2;
 	is($out2, $out, 'which says the same') if which('llvm-symbolizer');
+	rename build('other.cc', $text), "$dir/ended"; # the same code, of a file of another name
+	spew("$dir/ended\n", slurp($program{plain}));
+	chmod 0755, "$dir/ended\n";
+	my $lines = (jeprof('--text', '--lines', dump_of($library, 'lg_prof_sample:10', "$dir/ended\n")))[1];
+	like($lines, qr/plain\.cc:\d/, 'a path that ends in a line end: the lines of its file');
+	unlike($lines, qr/other\.cc/, 'and not of the one without it');
 }
 done_testing();
