@@ -56,6 +56,6 @@ sub add_names {
 	    // return;
 	$dump->{symbols} = {};
 	while ($names =~ /^0x([0-9a-f]{1,16})[ \t]+(\S[^\n]*)$/mgi) {
-		$dump->{symbols}{ hex $1 } = [split /--/, Talk::clean($2)];
+		$dump->take_names(hex $1, $2);
 	}
 }

@@ -100,6 +100,15 @@ sub skip {
 	$self->{skipped}++;
 }
 
+# Keeps the names "INNER--OUTER" of an address in { symbols }; a text that has none, as an empty one,
+# leaves it without.
+sub take_names {
+	my ($self, $address, $text) = @_;
+	my @names = grep { length } split /--/, Talk::clean($text);
+	$self->{symbols}{$address} = \@names if @names;
+	return;
+}
+
 # The text behind the names of a symbolized profile, which stand in front: "--- symbol", lines,
 # "---", "--- heap"; the names go to { symbols }. A text without them is returned as it is.
 sub read_wrapper {
@@ -108,8 +117,7 @@ sub read_wrapper {
 	$self->{symbols} //= {};
 	$self->{program} = $1 if $text =~ /\Gbinary=([^\n]*)\n/gc;
 	while ($text =~ /\G0x([0-9a-f]{1,16}) ([^\n]*)\n/gc) {
-		my ($address, $names) = (hex $1, $2);
-		$self->{symbols}{$address} = [split /--/, Talk::clean($names)];
+		$self->take_names(hex $1, $2);
 	}
 	$text =~ /\G---[ \t]*\n/gc
 	    or Talk::fail(1, "$self->{file}: its symbol part is damaged at byte " . (pos($text) // 0));

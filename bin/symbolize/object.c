@@ -127,7 +127,7 @@ object_open_fd(object_t *object, int fd, int root, const char *path) {
 
 const char *
 object_open(object_t *object, const char *path) {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* so no pipe blocks */
 	const char *reason = "cannot be opened";
 
 	memset(object, 0, sizeof(*object));

@@ -70,6 +70,10 @@ is(rows(spew('front.heap', "%warn slow\n--- growth\n" . ($text =~ s/heap_v2\/409
 				    =~ s/MAPPED_LIBRARIES:.*/$cooked/sr))), 'cache=40000/4 leak=9000/3', 'the same of a growth');
 my $symbolized = (jeprof('symbolize', $ours))[1];
 is(rows(spew('symbolized', $symbolized)), $want, 'with its names');
+for my $none ('', '--', '----') {
+	my $text = $symbolized =~ s/^(0x[0-9a-f]+) [^\n]+$/$1 $none/mgr;
+	like((jeprof('--text', spew('nameless', $text)))[1], qr/^Total: /, "its names are '$none': none");
+}
 SKIP: {
 	skip 'no gzip', 1 unless which('gzip');
 	system('gzip', '-kf', 'ours.heap');

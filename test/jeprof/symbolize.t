@@ -4,6 +4,7 @@
 BEGIN { require Cwd; require((Cwd::abs_path(__FILE__) =~ s{[^/]*$}{}r) . 'common.pl') }
 use strict;
 use warnings;
+use POSIX ();
 our ($dir, $jeprof);
 
 my $tool = "$jeprof-symbolize";
@@ -100,6 +101,9 @@ like($out, qr/^0x1\n\?\?\n\?\?:0$/m, 'an address of no function: ??');
 is((run(\"$_\n", $tool))[0], 2, 'input that is wrong: exit 2: ' . substr $_, 0, 20)
     for '0x12', "file $program{plain}\nwork", "file $program{plain}\n0x",
     "file $program{plain}\n0x" . 'f' x 17, "file \n0x1";
+POSIX::mkfifo("$dir/pipe", 0600);
+($code, undef, $err) = run(\"file $dir/pipe\n0x1\n", 'timeout', 60, $tool);
+like("$code $err", qr/^1 jeprof-symbolize: \S+pipe: /, 'a pipe: exit 1, one line');
 ($code, undef, $err) = run(\"file $program{plain}\n0x1\n12\n", $tool);
 like($err, qr/\Ajeprof-symbolize: line 3 is neither .*\n\z/, 'and a line that says which');
 is((run($tool, '--help'))[0], 2, 'an argument: exit 2');
