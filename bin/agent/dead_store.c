@@ -484,8 +484,8 @@ is_record(const dead_t *d, const tail_t *tail, uint64_t at, const char *name) {
 }
 
 /*
- * Reads the record at the end of the file `name`. 0; EINVAL: it has none of this version; or another
- * errno value, if that cannot be known now. Then *record is NULL.
+ * Reads the record at the end of the file `name`. 0; EINVAL: it has none of this version; or
+ * another errno value, if that cannot be known now. After a failure *record is NULL.
  */
 static int
 read_record(int fd, const struct stat *st, const char *name, dead_t **record) {

@@ -243,8 +243,8 @@ take_positional(char *word) {
 		}
 		words.file = word;
 	} else if ((words.verb & (SET | START)) && strspn(word, "abcdefghijklmnopqrstuvwxyz_") > 0
-	    && strpbrk(word, ", ") == NULL && !has_control(word) && word[strspn(word, "abcdefghijklmnopqrstuvwxyz_")] == ':'
-	    && words.nraw < 32) {
+	    && strpbrk(word, ", ") == NULL && !has_control(word)
+	    && word[strspn(word, "abcdefghijklmnopqrstuvwxyz_")] == ':' && words.nraw < 32) {
 		words.raw[words.nraw++] = word;
 	} else {
 		leave(EXIT_USAGE, "too many words: %s", word);
