@@ -423,8 +423,8 @@ refuse_split(extent_hooks_t *hooks, void *addr, size_t size, size_t size_a, size
 /* Growth steps that are never split would each be lost but for one request. */
 static int
 child_refused(void) {
-	static extent_hooks_t table = {.alloc = count_alloc, .split = refuse_split};
-	extent_hooks_t *hooks = &table;
+	static extent_hooks_t unsplit = {.alloc = count_alloc, .split = refuse_split};
+	extent_hooks_t *hooks = &unsplit;
 	size_t len = sizeof(unsigned), len_hooks = sizeof(hooks), used = 0;
 	unsigned ind;
 
