@@ -25,12 +25,12 @@
 static const char *const call_names[call_count] = {CALL_LOG_FUNCTIONS(CALL_NAME)};
 static const char *const side_names[call_nsides] = {[call_entry] = "entry", [call_exit] = "exit"};
 static bool wanted[call_count][call_nsides];
-/* The thread writes a line, or was interrupted by a signal handler while it did. */
+/* The thread is writing a line; still true in a signal handler that interrupts it. */
 static TLS_MODEL __thread bool is_writing;
 
 /* ------------------------------------------------------------------ names */
 
-/* Whether a name that the user gave is this name, or a prefix of it that ends before a dot. */
+/* Whether a given name is "." (all), this name, or a prefix of it that ends before a dot. */
 static bool
 name_covers(const char *given, size_t len, const char *name) {
 	if (len == 1 && given[0] == '.') {

@@ -1,13 +1,13 @@
 /*
- * Reset of an arena (all objects are freed), destruction (and all pages returned), and renewal for
- * the next use of its index.
+ * Reset of an arena (frees all objects), destruction (a reset that also returns all pages to the
+ * system), and renewal (makes a destroyed arena ready for the next use of its index).
  *
  * Only for explicit and hidden arenas. The user promises that no thread uses the arena meanwhile
  * and that no thread cache holds its objects; the library's own activity (statistics, decay) may go
  * on. Invariant: the memory of the arena's struct and descriptors stays, so a thread that still
  * reads it finds an empty arena, and the next arena of this index uses it again. arenas.c calls
- * these functions, one thread at a time for an arena (is_ending); arena_renew() under the lock
- * "arenas".
+ * these functions, one thread at a time for an arena (its flag is_ending). arena_renew() is called
+ * under the lock "arenas", the other two without a lock.
  */
 #ifndef ARENA_ARENA_LIFE_H
 #define ARENA_ARENA_LIFE_H
@@ -18,8 +18,8 @@
 typedef void arena_sample_fn_t(void *ptr, sample_rec_t *rec, size_t usize);
 
 /*
- * Frees all objects; their pages become unused. 0, or EBUSY: this thread is in a hook of the user
- * that a purge of the arena has called.
+ * Frees all objects; their pages become unused. 0, or EBUSY with nothing freed: this thread runs an
+ * extent hook of the user, and a purge of this arena has called it.
  */
 int arena_reset(arena_t *a, arena_sample_fn_t *on_sample);
 /* As arena_reset(), and returns all pages and the address space to the system. */

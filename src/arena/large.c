@@ -11,9 +11,8 @@
  * for the next request of its size: extent/pac_hot.h). In a bounded page cache (pac_bound) an
  * extent is a multiple of PAC_GRAIN bytes long; the rest behind the object is unused.
  * Thread caches hold large objects by their descriptors, so that none has to be looked up in the
- * page map. Only the owner of an object calls these functions; counters are atomic and the page
- * cache takes its own locks. Callers: arena.c, arena_life.c, shut.c, tcache.c, imalloc.c,
- * irealloc.c.
+ * page map. large.h says who may call these functions; counters are atomic and the page cache takes
+ * its own locks.
  */
 #include "arena/large.h"
 
@@ -24,9 +23,15 @@
 #include "extent/pac_move.h"
 #include "meta/recs.h"
 
-/* When an object of this size (1 MiB) or more grows, its pages are moved, its bytes not copied. */
+/*
+ * When an object of this size (1 MiB) or more cannot grow in place, its pages are moved instead of
+ * its bytes copied. Not in builds with safety checks.
+ */
 #define LARGE_MOVE_MIN ((size_t)1 << 20)
-/* Most extents that are taken from the hot ones, or become hot, with one update of the counters. */
+/*
+ * Maximum number of extents that are taken from the hot ones, or become hot, with one update of the
+ * counters.
+ */
 #define LARGE_BATCH 32u
 
 bool opt_cache_oblivious = CONFIG_CACHE_OBLIVIOUS;
@@ -90,8 +95,9 @@ large_adopt(const arena_t *a, edata_t *e, size_t usize, char *start, bool has_gr
 	e->u.large_usize = usize;
 	e->large_request = 0;
 	/*
-	 * A cached object must have the size of its class. No thread cache takes guarded ones, nor of
-	 * classes from arena_large_explicit_min on those of explicit arenas and those that have grown.
+	 * No thread cache takes an object of a cacheable class that has not the size of the class, nor
+	 * a guarded one. From arena_large_explicit_min on, none takes an object of an explicit arena,
+	 * nor one that has grown.
 	 */
 	if ((sz_i2s(e->szind) != usize && e->szind < emap_ncacheable) || e->nguards != 0
 	    || (e->szind >= arena_large_explicit_min && (has_grown || !a->is_auto))) {
@@ -180,7 +186,7 @@ arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero) {
 	return e == NULL ? NULL : arena_large_hand_out(e);
 }
 
-/* Makes an extent that was hot an object of usize bytes, unless it still describes such a one. */
+/* Makes a formerly hot extent an object of usize bytes; nothing to do if it still is one. */
 ALWAYS_INLINE void
 large_reuse(const arena_t *a, edata_t *e, size_t usize) {
 	if (likely(e->szind != SC_NSIZES) && likely(e->u.large_usize == usize)) {
@@ -286,8 +292,8 @@ arena_large_dalloc(edata_t *e) {
 }
 
 /*
- * The descriptor of an object from a thread cache. Ends the process if it is not that of a freed
- * object any more; NULL if safety_fail() returns, as it does if its hook is set and returns.
+ * The descriptor of an object from a thread cache. Ends the process if the descriptor does not
+ * belong to a freed object any more; NULL if safety_fail() returns, because its hook does.
  */
 static edata_t *
 large_of_cached(void *obj) {
@@ -331,10 +337,10 @@ arena_large_flush(void *const *objs, unsigned n) {
 }
 
 /*
- * Bytes that the extent needs if its object has usize bytes, with a page for the offset if the
- * extent is longer than the object by a page or more now. In a bounded cache that may be the rest
- * of the last PAC_GRAIN bytes: there the object tells whether it has an offset. 0: usize is too
- * large.
+ * Bytes that the extent needs if its object has usize bytes. They contain a page for the offset if
+ * the extent is longer than the object now. In a bounded cache an extent can be longer only because
+ * its size is rounded up to PAC_GRAIN; there the page is added if the object does not start where
+ * its extent starts. 0: usize is too large.
  */
 static size_t
 large_extent_size(const arena_t *a, const edata_t *e, size_t usize) {
@@ -407,8 +413,8 @@ arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bo
 }
 
 /*
- * Zeroes the object behind its first `old` bytes; `moved`: bytes of the extent that came from the
- * old one, and may not be zero.
+ * Zeroes the object from its byte `old` on. The first `moved` bytes of the extent are those of the
+ * old extent and may hold anything; the others are not written if the extent is_zeroed.
  */
 static void
 large_zero_rest(edata_t *e, size_t old, size_t moved) {

@@ -18,9 +18,10 @@ extern HIDDEN bool opt_cache_oblivious;
 /* The user has set that option: it holds for large objects of all sizes. */
 extern HIDDEN bool opt_cache_oblivious_all;
 /*
- * By default it holds from this size (128 KiB; with larger pages 256 KiB) up: the page that the
- * offset costs would be up to a quarter of a smaller object. In builds with safety checks it holds
- * for all sizes, because only objects with an offset have marks (large_marks.h) at their ends.
+ * By default cache_oblivious holds from this size (128 KiB; with larger pages 256 KiB) up: the page
+ * that the offset costs would be up to a quarter of a smaller object. In builds with safety checks
+ * it holds for all sizes, because only objects with an offset have marks (large_marks.h) at their
+ * ends.
  */
 #define LARGE_OFFSET_MIN (config_hardening || opt_cache_oblivious_all ? SC_LARGE_MINCLASS \
     : min_zu((size_t)32 << LG_PAGE, (size_t)256 << 10))
@@ -123,8 +124,10 @@ void arena_large_flush(void *const *objs, unsigned n);
 void large_marks_check(const edata_t *e);
 /*
  * Resizes in place: to usize_max, or if growing that far fails, to usize_min, or not at all if the
- * old size is at least usize_min. 0, or ENOMEM with nothing changed. zero: new bytes must be zero.
- * may_cache: an object that grows may still enter a thread cache; else as arena_large_note_grown().
+ * old size is at least usize_min. An object longer than usize_max is shortened to it; if that
+ * fails, the result is ENOMEM. 0, or ENOMEM with nothing changed. zero: new bytes must be zero.
+ * may_cache: an object that grows may still enter a thread cache; else the rule of
+ * arena_large_note_grown() holds.
  */
 int arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bool zero,
     bool may_cache);

@@ -16,7 +16,7 @@
 
 #include "meta/edata.h"
 
-/* Maximum number of extents in the ring, and of their bytes of address space. */
+/* Maximum number of extents in the ring, and maximum sum of their sizes in bytes. */
 #define SHUT_MAX 32u
 #define SHUT_BYTES ((size_t)256 << 20)
 

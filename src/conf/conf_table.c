@@ -208,7 +208,7 @@ parse_prof_prefix(const conf_row_t *row, const char *value, size_t len) {
 	return err;
 }
 
-/* An alignment below a page becomes a page; it would select nearly all objects. */
+/* An alignment below a page would select nearly all objects, so it becomes a page. */
 static int
 parse_lg_san_uaf_align(const conf_row_t *row, const char *value, size_t len) {
 	int err = conf_store(row, value, len);
@@ -297,7 +297,7 @@ parse_hpa_dirty_mult(const conf_row_t *row, const char *value, size_t len) {
 #define HERE CONF_HERE
 #define PROF CONF_NEEDS_PROF
 #define PROBES CONF_NEEDS_PROBES
-/* The mark of a row that jemalloc does not have, among its flags (CONF_STABLE). */
+/* Marks, among the flags of a row, of options that upstream jemalloc does not have. */
 #define STABLE CONF_STABLE
 #define EXPERIMENTAL CONF_EXPERIMENTAL
 
