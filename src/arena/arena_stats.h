@@ -42,8 +42,8 @@
 /*
  * Totals over all small classes, and over all large ones. Small classes: each bin counts all of
  * these fields for its class (BIN_STATS_FIELDS) and the totals are sums, but `allocated` is
- * computed from curregs. Large classes: OF_SIZE fields are counted for each class
- * (LARGE_COUNT_FIELDS) and summed, OF_ALL fields are counted for all large classes together
+ * computed from curregs. Large classes: CLASS_OF_SIZE_FIELDS are counted for each class
+ * (LARGE_COUNT_FIELDS) and summed, CLASS_OF_ALL_FIELDS for all large classes together
  * (arena_large_all_t), and `allocated` is a counter of the arena. nrequests counts the requests of
  * the program, also those that a thread cache served.
  */
