@@ -8,8 +8,9 @@
  * extent; but if the user has set the option, it holds for all (opt_cache_oblivious_all in
  * large.h). A guarded object ends where its last guard begins, so it has no extra page, no offset.
  * It is not resized in place, is not cached by a thread, and is never hot (unused, but kept whole
- * for the next request of its size: extent/pac_hot.h). In a bounded page cache (pac_bound) an
- * extent is a multiple of PAC_GRAIN bytes long; the rest behind the object is unused.
+ * for the next request of its size: extent/pac_hot.h). In a bounded page cache (pac_bound) a new
+ * extent is a multiple of PAC_GRAIN bytes long; the rest behind the object is unused. (A write to
+ * arena.<i>.oversize_threshold can bound a cache later; older extents may have any length.)
  * Thread caches hold large objects by their descriptors, so that none has to be looked up in the
  * page map. large.h says who may call these functions; counters are atomic and the page cache takes
  * its own locks.
@@ -338,9 +339,9 @@ arena_large_flush(void *const *objs, unsigned n) {
 
 /*
  * Bytes that the extent needs if its object has usize bytes. They contain a page for the offset if
- * the extent is longer than the object now. In a bounded cache an extent can be longer only because
- * its size is rounded up to PAC_GRAIN; there the page is added if the object does not start where
- * its extent starts. 0: usize is too large.
+ * the extent is longer than the object now. In a bounded cache that does not tell, as sizes are
+ * rounded up to PAC_GRAIN; there the page is added if the object does not start where its extent
+ * starts. 0: usize is too large.
  */
 static size_t
 large_extent_size(const arena_t *a, const edata_t *e, size_t usize) {
@@ -449,9 +450,7 @@ arena_large_try_move(edata_t *e, size_t usize, bool zero) {
 	if (zero) {
 		large_zero_rest(to, old, moved);
 	}
-	if (!to->is_zeroed || lead + usize + LARGE_MARK_BYTES > moved) {
-		large_marks_put(to);
-	}
+	large_marks_put(to);
 	large_stats_resized(a, old, usize);
 	return arena_large_hand_out(to);
 }

@@ -346,12 +346,12 @@ BOOL(abort_conf, opt_abort_conf, HERE, SHOWN,
     "abort when a setting is not valid; on in a debug build"),
 {.key = "cache_oblivious", .addr = &opt_cache_oblivious, .type = CONF_BOOL, .feature = HERE,
     .flags = SHOWN, .parse = parse_cache_oblivious,
-    .help = "start large allocations at a random cache line of their first page; where the option "
-    "is not given, those of 128 KiB or more"},
+    .help = "start large allocations at varying cache lines of their first page, which their "
+    "addresses decide; where the option is not given, only those of 128 KiB or more"},
 BOOL(populate, opt_populate, HERE, SHOWN | EXPERIMENTAL,
-    "let an arena that uses 1 MiB or more get fresh pages for objects up to half a page in runs of "
-    "a 64th of that, 16 to 256 KiB, by one call each (MADV_POPULATE_WRITE) instead of a page "
-    "fault each"),
+    "let an arena that uses 1 MiB or more get fresh pages for objects up to half a page in runs, "
+    "by one call each (MADV_POPULATE_WRITE) instead of a page fault each; a run has a 64th of the "
+    "bytes that the arena uses, 16 to 256 KiB"),
 BOOL(trust_madvise, opt_trust_madvise, HERE, NODE,
     "do not test before the first purge whether MADV_DONTNEED gives zeroed pages"),
 HPA_BOOL(experimental_hpa_start_huge_if_thp_always,
@@ -386,8 +386,8 @@ NUM(mutex_max_spin, CONF_I64, opt_mutex_max_spin, -1, INT64_MAX, HERE, SHOWN,
     "times that a thread tries a held lock before it sleeps; -1: it never sleeps"),
 {.key = "dirty_decay_ms", .addr = &opt_dirty_decay_ms, .type = CONF_SSIZE, .min = -1,
     .max = DECAY_MS_MAX, .flags = SHOWN, .live = "arenas.dirty_decay_ms",
-    .help = "milliseconds until unused dirty pages are given back, and pages that hold nothing "
-    "between small objects; 0 at once (the latter within a second), -1 never. The "
+    .help = "milliseconds until unused dirty pages are given back, and empty pages between "
+    "small objects; 0 at once (the empty ones within a second), -1 never. The "
     "program's threads do this during their own calls; a few small calls a second are enough. If "
     "they make none, background_thread:true is needed"},
 {.key = "muzzy_decay_ms", .addr = &opt_muzzy_decay_ms, .type = CONF_SSIZE, .min = -1,
@@ -420,7 +420,7 @@ BOOL(experimental_tcache_gc, opt_experimental_tcache_gc, HERE, SHOWN,
     "accepted and shown, without effect: caches are maintained at heartbeats"),
 BOOL(tcache, opt_tcache, HERE, SHOWN, "give every thread a cache"),
 CACHE_LIMIT(tcache_max, CONF_SIZE, opt_tcache_max, 0, TCACHE_MAX_LIMIT, SHOWN | CONF_CLIP,
-    "largest size that thread caches hold"),
+    "largest size in bytes that thread caches hold"),
 {.key = "lg_tcache_max", .type = CONF_CUSTOM, .parse = parse_lg_tcache_max, .max =
     LG_TCACHE_MAX_LIMIT, .flags = CONF_CLIP, .help = "sets tcache_max to this power of two",
     MANUAL(initially, "that of tcache_max")},
@@ -438,10 +438,12 @@ NUM(tcache_gc_delay_bytes, CONF_SIZE, opt_tcache_gc_delay_bytes, 0, UINT64_MAX, 
     "accepted and shown, without effect"),
 NUM(lg_tcache_flush_small_div, CONF_UNSIGNED, opt_lg_tcache_flush_small_div, 1, 16, HERE,
     SHOWN | CONF_CLIP,
-    "share of a full small bin that is flushed, as a power of one half; with the default of 1, "
-    "seven eighths if a thread frees many objects in a row"),
+    "share of a full small bin that is flushed, as a power of one half; with the default of 1, a "
+    "half, but seven eighths if the thread frees many objects in a row"),
 NUM(lg_tcache_flush_large_div, CONF_UNSIGNED, opt_lg_tcache_flush_large_div, 1, 16, HERE,
-    SHOWN | CONF_CLIP, "the same for large bins"),
+    SHOWN | CONF_CLIP,
+    "share of a full large bin that is flushed, as a power of one half; with the default of 1, a "
+    "half, but all if the thread frees many objects in a row"),
 NUM(debug_double_free_max_scan, CONF_UNSIGNED, opt_debug_double_free_max_scan, 0, UINT64_MAX,
     HERE, SHOWN,
     "accepted and shown, without effect: each flush of a cache looks for double frees"),
@@ -502,8 +504,8 @@ HPA_NUM(hpa_sec_nshards, CONF_SIZE, 0, UINT64_MAX, 0,
 HPA_NUM(hpa_sec_max_alloc, CONF_SIZE, 0, HPA_SEC_ALLOC_MAX, CONF_CLIP,
     "largest extent in these caches"),
 HPA_NUM(hpa_sec_max_bytes, CONF_SIZE, HPA_SEC_BYTES_MIN, UINT64_MAX, CONF_CLIP,
-    "bytes that each of these caches may hold; what is above half of them goes back to slabs "
-    "when there are more"),
+    "bytes that each of these caches may hold; one that exceeds them gives extents back to slabs "
+    "until it holds half of them"),
 HPA_NUM(hpa_sec_batch_fill_extra, CONF_SIZE, 1, HSLAB_NPAGES_MAX, CONF_CLIP,
     "further extents that a request which finds none in its cache takes from slabs at once"),
 ABSENT(hpa_sec_bytes_after_flush, CONF_RETIRED, 0),
@@ -525,8 +527,7 @@ BOOL(prof, opt_prof, PROF, SHOWN, "profile the heap from the start"),
     .help = "mean bytes between samples, as a power of two"},
 NUM(prof_sample_interval, CONF_U64, opt_prof_sample_interval, 1, INT64_MAX, PROF,
     SHOWN | CONF_SUFFIX | CONF_STRICT | STABLE,
-    "mean bytes between samples, any number; 0: lg_prof_sample holds, otherwise that is "
-    "ignored"),
+    "mean bytes between samples, any number from 1 on; if it is given, lg_prof_sample is ignored"),
 BOOL(prof_probes, opt_prof_probes, PROBES, SHOWN | EXPERIMENTAL,
     "take samples while a tracer is attached to the probe otel_memory:alloc"),
 NUM(prof_probe_interval, CONF_U64, opt_prof_probe_interval, 1, INT64_MAX, PROBES,
@@ -540,7 +541,7 @@ NUM(prof_bt_max, CONF_UNSIGNED, opt_prof_bt_max, 1, PROF_BT_MAX_LIMIT, PROF, SHO
 NUM(lg_prof_interval, CONF_SSIZE, opt_lg_prof_interval, -1, 63, PROF, SHOWN,
     "bytes between automatic dumps, as a power of two; -1 is off"),
 BOOL(prof_gdump, opt_prof_gdump, PROF, SHOWN,
-    "dump after each new maximum of mapped memory; maxima until the next heartbeat are one"),
+    "dump after each new maximum of mapped memory; several before the next heartbeat make one"),
 BOOL(prof_final, opt_prof_final, PROF, SHOWN, "dump at exit"),
 BOOL(prof_leak, opt_prof_leak, PROF, SHOWN,
     "report at exit what was not freed; switches prof on"),

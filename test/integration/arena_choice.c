@@ -372,7 +372,44 @@ test_oversize(void) {
 	contains(r.out, "asked=1\n", "the arena that was asked for serves them too");
 }
 
+#define PAGES(n) ((size_t)(n) << 12)
+
+/* Extents of objects are longer than these need, the arena gets a bound, then they grow. */
+static int
+child_bounded(void) {
+	size_t threshold = PAGES(2048);
+	void *p[16];
+	unsigned nmoved = 0;
+
+	for (unsigned i = 0; i < 16; i++)
+		p[i] = memset(keep(malloc(PAGES(1500))), 0xff, PAGES(1500));
+	for (unsigned i = 0; i < 16; i += 2) {
+		free(p[i]);
+		p[i] = keep(malloc(PAGES(1300)));
+	}
+	ctl_write("arena.0.oversize_threshold", threshold);
+	for (unsigned i = 0; i < 16; i += 2) {
+		uintptr_t old = (uintptr_t)p[i];
+
+		p[i] = keep(realloc(p[i], PAGES(1490)));
+		nmoved += (uintptr_t)p[i] != old;
+	}
+	for (unsigned i = 0; i < 16; i++)
+		free(p[i]);
+	printf("moved=%d\n", nmoved > 0);
+	return 0;
+}
+
+static void
+test_bounded(void) {
+	static struct test_result r;
+
+	run_child_conf(&r, "bounded", "narenas:1,oversize_threshold:0");
+	contains(r.out, "moved=1\n", "objects of an arena that gets a bound grow and are freed");
+}
+
 static const struct test_child children[] = {
+	{"bounded", child_bounded},
 	{"oversize", child_oversize},
 	{"percpu", child_percpu},
 	{"phycpu", child_phycpu},
@@ -388,6 +425,7 @@ main(int argc, char **argv) {
 	test_children(argc, argv, children);
 	test_percpu();
 	test_oversize();
+	test_bounded();
 	test_dss_nodes();
 	test_dss();
 	test_metadata_thp();
