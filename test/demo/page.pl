@@ -75,7 +75,7 @@ sub lay_out {
 	symlink "$build/include/jemalloc/jemalloc.h", "$dir/include/jemalloc/jemalloc.h";
 	symlink "$src/include/jemalloc/jemalloc_prof.h", "$dir/include/jemalloc/jemalloc_prof.h";
 	symlink "$src/$_", "$dir/$_" for qw(doc src);
-	symlink "$src/bin/$_", "$dir/bin/$_" for qw(ctl jeprof.d page);
+	symlink "$src/bin/$_", "$dir/bin/$_" for qw(ctl client jeprof.d page);
 	symlink "$build/bin/$_", "$dir/bin/$_" for qw(jemalloc-config jemalloc.sh jeprof jeprofctl);
 }
 
