@@ -467,7 +467,7 @@ dead_count(dead_counts_t *to) {
 
 /* Reads `size` bytes. 0; EINVAL: the file has not so many there; or the errno of the read. */
 static int
-read_at(int fd, void *to, size_t size, off_t at) {
+read_whole(int fd, void *to, size_t size, off_t at) {
 	ssize_t n = at >= 0 ? pread(fd, to, size, at) : 0;
 	return n < 0 ? errno : (size_t)n == size ? 0 : EINVAL;
 }
@@ -492,8 +492,8 @@ read_record(int fd, const struct stat *st, const char *name, dead_t **record) {
 	tail_t tail;
 	dead_t *d = malloc(sizeof(*d));
 	off_t at = st->st_size - (off_t)sizeof(tail);
-	int err = d == NULL ? ENOMEM : read_at(fd, &tail, sizeof(tail), at);
-	err = err != 0 ? err : read_at(fd, d, sizeof(*d), at - (off_t)sizeof(*d));
+	int err = d == NULL ? ENOMEM : read_whole(fd, &tail, sizeof(tail), at);
+	err = err != 0 ? err : read_whole(fd, d, sizeof(*d), at - (off_t)sizeof(*d));
 	if (err == 0 && !is_record(d, &tail, (uint64_t)at, name)) {
 		err = EINVAL;
 	}
