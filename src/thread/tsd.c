@@ -42,29 +42,34 @@ tsd_tcache_bytes(ql_t *link) {
 
 static void tsd_cleanup(void *arg);
 
+/* In the result of tsd_hook_begin(), besides the state: the fast path was closed before. */
+#define HOOK_WAS_CLOSED ((uint32_t)1 << 31)
+
 /*
  * An extent hook of the user may allocate while its thread is in the middle of an operation. Until
  * tsd_hook_end() the thread is served without its tsd and cache, because its state says so
  * (tls->tsd stays set), and tls_s.inside is raised. Returns the previous state, for tsd_hook_end();
- * hooks may nest.
+ * hooks may nest. A fast path that was closed, as during a fill of a bin, stays so at the end: who
+ * has closed it opens it.
  */
 static uint32_t
 tsd_hook_begin(void) {
 	struct tls_s *t = tls_get();
-	uint32_t state = t->state;
+	void *boot = (void *)(uintptr_t)tls_boot_cache;
+	uint32_t before = t->state | (t->cache == boot ? HOOK_WAS_CLOSED : 0);
 	t->inside++;
 	t->state = tsd_state_in_hook;
-	__atomic_store_n(&t->cache, (void *)(uintptr_t)tls_boot_cache, __ATOMIC_SEQ_CST);
-	return state;
+	__atomic_store_n(&t->cache, boot, __ATOMIC_SEQ_CST);
+	return before;
 }
 
 static void
-tsd_hook_end(uint32_t state) {
+tsd_hook_end(uint32_t before) {
 	struct tls_s *t = tls_get();
 	assert(t->state == tsd_state_in_hook && t->inside > 0);
-	t->state = state;
+	t->state = before & ~HOOK_WAS_CLOSED;
 	t->inside--;
-	if (state == tsd_state_nominal) {
+	if (before == tsd_state_nominal) {
 		tsd_fast_path_update(t->tsd);
 	}
 }

@@ -65,14 +65,14 @@ static struct {
 	atomic_u32_t state;
 	int pid;              /* of the process that has opened it; only this one ends it at exit */
 	memfile_t memfile;    /* the box if its kind is prof_box_fd; else not open */
-	int fd;               /* of the file while it is being opened; else -1 */
+	int fd_plus_1;        /* 1 + descriptor of the file while it is being opened; else 0 */
 	atomic_b_t has_file;  /* the box is a file, at box_names.path */
 	atomic_b_t is_due;    /* a forked child is to open one */
 	/* it has ended, but the tables could not be moved back yet; state is box_is_open again */
 	atomic_b_t is_over;
 	prof_box_t kind;
 	size_t size;          /* bytes of the file: whole pages */
-} box = {.fd = -1};
+} box;
 
 static LARGE_BSS struct {
 	char path[PROF_PATH_SIZE]; /* of the file; "memfd" for a memory file, "" without a box */
@@ -157,7 +157,7 @@ file_open(prof_box_t kind, size_t size, bool is_bounded, int *fd) {
 		return ECANCELED;
 	}
 	*fd = file_create();
-	box.fd = *fd < 0 ? -1 : *fd;
+	box.fd_plus_1 = *fd < 0 ? 0 : *fd + 1;
 	atomic_store_b(&box.has_file, *fd >= 0, MO_RELEASE);
 	prof_sys_create_end();
 	if (*fd < 0) {
@@ -173,7 +173,7 @@ file_open(prof_box_t kind, size_t size, bool is_bounded, int *fd) {
  */
 static void
 file_close(int fd, int err) {
-	box.fd = -1; /* first, because another thread may fork */
+	box.fd_plus_1 = 0; /* first, because another thread may fork */
 	if (fd >= 0 && !memfile_is_open(&box.memfile)) {
 		sys_close(fd);
 	}
@@ -387,9 +387,10 @@ prof_box_postfork_child(bool is_sampling) {
 	bool had = atomic_load_u32(&box.state, MO_RELAXED) == box_is_open;
 	atomic_store_b(&box.is_due, had && is_sampling && box.kind == opt_prof_blackbox, MO_RELAXED);
 	memfile_close(&box.memfile); /* the parent's file */
-	if (box.fd >= 0) {
-		sys_close(box.fd); /* the same; it would keep the file locked, as of a process that lives */
-		box.fd = -1;
+	if (box.fd_plus_1 > 0) {
+		/* The same; it would keep the file locked, as of a process that lives. */
+		sys_close(box.fd_plus_1 - 1);
+		box.fd_plus_1 = 0;
 	}
 	atomic_store_b(&box.has_file, false, MO_RELAXED);
 	box_names.path[0] = '\0';
@@ -425,12 +426,13 @@ prof_box_tick(void) {
 	if (atomic_load_b(&box.is_over, MO_RELAXED) && box_try_take()) {
 		box_leave();
 	}
-	if (is_open_due() && atomic_exchange_b(&box.is_due, false, MO_RELAXED)) {
+	if (is_open_due() && !prof_dump_is_busy()
+	    && atomic_exchange_b(&box.is_due, false, MO_RELAXED)) {
 		err = prof_box_open(opt_prof_blackbox, opt_prof_blackbox_size, true);
 		prof_box_look();
-		atomic_store_b(&box.is_due, err == EALREADY, MO_RELAXED);
+		atomic_store_b(&box.is_due, err == EALREADY || err == EBUSY, MO_RELAXED); /* later */
 	}
-	if (err != 0 && err != EALREADY && err != ECANCELED) {
+	if (err != 0 && err != EALREADY && err != EBUSY && err != ECANCELED) {
 		malloc_printf("<jemalloc>: no black box for forked process %d: %s\n", sys_pid(),
 		    prof_errno_name(err, name));
 	}

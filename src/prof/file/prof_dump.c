@@ -1312,7 +1312,9 @@ prof_dump_postfork_child(void) {
 __attribute__((destructor)) static void
 dump_at_exit(void) {
 	prof_sys_end();
-	prof_log_abandon();
+	if (atomic_load_u32(&prof_log_state, MO_ACQUIRE) == prof_log_dumping) {
+		prof_log_abandon();
+	}
 	if (!atomic_load_b(&is_used, MO_SEQ_CST)) {
 		return;
 	}

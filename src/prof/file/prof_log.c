@@ -422,8 +422,7 @@ prof_log_stop(void) {
 
 void
 prof_log_abandon(void) {
-	if (atomic_load_u32(&prof_log_state, MO_ACQUIRE) == prof_log_dumping
-	    && alog.writing != mutex_self()) {
+	if (alog.writing != mutex_self()) {
 		prof_file_abandon(&alog.file);
 	}
 }

@@ -48,7 +48,10 @@ void prof_log_free(prof_tdata_t *td, prof_cnt_t *c, uint64_t alloc_ns, size_t us
  * monotonic and coarse, or UTC and exact with prof_time_resolution:high.
  */
 uint64_t prof_log_clock(void);
-/* At exit, after prof_sys_end(), while another thread writes a log: removes its temporary file. */
+/*
+ * At exit, after prof_sys_end(), if the state is prof_log_dumping: removes the temporary file of
+ * the log if another thread writes it.
+ */
 void prof_log_abandon(void);
 /* In a forked child: drops a running log unless goes_on, and ends one that was being written. */
 void prof_log_postfork_child(bool goes_on);

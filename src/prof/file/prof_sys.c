@@ -60,14 +60,7 @@ atomic_u64_t prof_sys_instance;
 /* Rounds of os_pause() for which exit waits until other threads have created their files. */
 #define CREATE_TRIES 1000
 
-/*
- * The two sides of prof_sys_create_begin(). A thread that creates a file adds to nbusy before it
- * reads ender, and exit stores ender before it reads nbusy, so one of the two sees the other.
- */
-static struct {
-	atomic_u32_t nbusy; /* threads that create a file */
-	atomic_u32_t ender; /* mutex_self() of the thread that ends the process; 0: none */
-} creation;
+struct prof_sys_creation_s prof_sys_creation;
 
 /* The letter of each kind in file names, and its word in the metadata; a log has no letter. */
 static const struct {
@@ -873,21 +866,21 @@ prof_sys_postfork_child(void) {
 	for (unsigned i = 0; i < prof_kind_n; i++) {
 		atomic_store_u64(&names.kseq[i], 0, MO_RELAXED);
 	}
-	atomic_store_u32(&creation.nbusy, 0, MO_RELAXED);
-	atomic_store_u32(&creation.ender, 0, MO_RELAXED);
+	atomic_store_u32(&prof_sys_creation.nbusy, 0, MO_RELAXED);
+	atomic_store_u32(&prof_sys_creation.ender, 0, MO_RELAXED);
 }
 
 /* ---------------------------------------------------------------- files that exit removes */
 
 bool
 prof_sys_is_ending(void) {
-	uint32_t ender = atomic_load_u32(&creation.ender, MO_SEQ_CST);
+	uint32_t ender = atomic_load_u32(&prof_sys_creation.ender, MO_SEQ_CST);
 	return ender != 0 && ender != mutex_self();
 }
 
 bool
 prof_sys_create_begin(void) {
-	atomic_fetch_add_u32(&creation.nbusy, 1, MO_SEQ_CST);
+	atomic_fetch_add_u32(&prof_sys_creation.nbusy, 1, MO_SEQ_CST);
 	if (unlikely(prof_sys_is_ending())) {
 		prof_sys_create_end();
 		return false;
@@ -897,15 +890,14 @@ prof_sys_create_begin(void) {
 
 void
 prof_sys_create_end(void) {
-	assert(atomic_load_u32(&creation.nbusy, MO_RELAXED) > 0);
-	atomic_fetch_sub_u32(&creation.nbusy, 1, MO_SEQ_CST);
+	assert(atomic_load_u32(&prof_sys_creation.nbusy, MO_RELAXED) > 0);
+	atomic_fetch_sub_u32(&prof_sys_creation.nbusy, 1, MO_SEQ_CST);
 }
 
 void
-prof_sys_end(void) {
-	atomic_store_u32(&creation.ender, mutex_self(), MO_SEQ_CST);
+prof_sys_await_created(void) {
 	for (unsigned i = 0; i < CREATE_TRIES; i++) {
-		if (atomic_load_u32(&creation.nbusy, MO_SEQ_CST) == 0) {
+		if (atomic_load_u32(&prof_sys_creation.nbusy, MO_SEQ_CST) == 0) {
 			return;
 		}
 		os_pause(i);

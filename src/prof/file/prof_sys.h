@@ -15,6 +15,7 @@
 #ifndef PROF_SYS_H
 #define PROF_SYS_H
 
+#include "os/mutex.h"
 #include "os/sys.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
@@ -186,11 +187,28 @@ void prof_sys_postfork_child(void);
  */
 bool prof_sys_create_begin(void);
 void prof_sys_create_end(void);
+/* Waits, for 0.2 s or somewhat longer at most, until no thread is creating a file. */
+void prof_sys_await_created(void);
 /*
- * At exit: no other thread creates one any more. Waits, for 0.2 s or somewhat longer at most, until
- * those that others are creating are noted.
+ * The two sides of this. A thread that creates a file adds to nbusy before it reads ender, and exit
+ * stores ender before it reads nbusy, so one of the two sees the other.
  */
-void prof_sys_end(void);
+extern HIDDEN struct prof_sys_creation_s {
+	atomic_u32_t nbusy; /* threads that create a file */
+	atomic_u32_t ender; /* mutex_self() of the thread that ends the process; 0: none */
+} prof_sys_creation;
+/*
+ * At exit: no other thread creates one any more, and those that others were creating are noted if
+ * the wait for them was not too long. Inline, because each process that ends calls it, and would
+ * have another page of code in memory.
+ */
+static inline void
+prof_sys_end(void) {
+	atomic_store_u32(&prof_sys_creation.ender, mutex_self(), MO_SEQ_CST);
+	if (unlikely(atomic_load_u32(&prof_sys_creation.nbusy, MO_SEQ_CST) != 0)) {
+		prof_sys_await_created();
+	}
+}
 /* Whether another thread has called prof_sys_end(). */
 bool prof_sys_is_ending(void);
 
