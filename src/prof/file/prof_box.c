@@ -426,13 +426,12 @@ prof_box_tick(void) {
 	if (atomic_load_b(&box.is_over, MO_RELAXED) && box_try_take()) {
 		box_leave();
 	}
-	if (is_open_due() && !prof_dump_is_busy()
-	    && atomic_exchange_b(&box.is_due, false, MO_RELAXED)) {
+	if (is_open_due() && atomic_exchange_b(&box.is_due, false, MO_RELAXED)) {
 		err = prof_box_open(opt_prof_blackbox, opt_prof_blackbox_size, true);
 		prof_box_look();
-		atomic_store_b(&box.is_due, err == EALREADY || err == EBUSY, MO_RELAXED); /* later */
+		atomic_store_b(&box.is_due, err == EALREADY, MO_RELAXED);
 	}
-	if (err != 0 && err != EALREADY && err != EBUSY && err != ECANCELED) {
+	if (err != 0 && err != EALREADY && err != ECANCELED) {
 		malloc_printf("<jemalloc>: no black box for forked process %d: %s\n", sys_pid(),
 		    prof_errno_name(err, name));
 	}
