@@ -240,12 +240,14 @@ SKIP: {
 	skip 'not root or no objcopy', 5 unless $> == 0 && which('objcopy');
 	my $root = "$dir/root";
 	my ($front, $rest) = $serve->{build_id} =~ /^(..)(.*)/;
-	system('strip', '-o', "$root/stripped", "$dir/serve") == 0 or die 'strip';
+	# A root's time of change is in the keys of its tables: all that the root itself gets comes before the first one.
+	my $debug = "$root/usr/lib/debug/.build-id/$front";
+	system('mkdir', '-p', "$root/usr/lib/debug") == 0 && system('strip', '-o', "$root/stripped", "$dir/serve") == 0 or die 'strip';
 	my $inside = started('chroot', $root, "$dir/serve", 'wait');
 	my @ask = ('--pid', $inside, '--cache', "$dir/c9", at_serve('bare', '/stripped', $offset));
 	is(names_in(named(@ask)), '', 'no debug file: no names');
 	named('--pid', $inside, '--cache', "$dir/c10", at_serve('bare1', '/stripped', $offset));
-	system('mkdir', '-p', "$root/usr/lib/debug/.build-id/$front") == 0 && system('objcopy', '--only-keep-debug', "$dir/serve", "$root/usr/lib/debug/.build-id/$front/$rest.debug") == 0 or die 'objcopy';
+	system('mkdir', '-p', $debug) == 0 && system('objcopy', '--only-keep-debug', "$dir/serve", "$debug/$rest.debug") == 0 or die 'objcopy';
 	is(names_in(converted('--symbolizer', '/bin/false', @ask)), '', 'it is not looked for at once');
 	# The debug file is found for one address more, but it can be read for that one only: the older rows stay, without lines.
 	my $tired = spew("$dir/tired", "#!/bin/sh\necho >>$dir/tries\ncase \"\$*\" in *--old* | *--symbols*) exec $tool \"\$@\" ;; esac\nkill -SEGV \$\$\n");
