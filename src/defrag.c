@@ -3,13 +3,14 @@
  * (defrag.h).
  *
  * A bin serves requests from its stock (regions that thread caches have returned, arena/stock.h),
- * then from its current slab, then from the partly free slab with the lowest address, of those
- * without holes (pages given back, arena/holes.h) if there are any. Blocks of other slabs that have
- * at least half the mean number of free regions are to be moved: their copies fill the slab that
- * serves requests, and the slabs they leave become empty and are returned. The emptiest slab always
- * has at least the mean, so a program that repeats this over all its blocks gets hints until at
- * most one slab is partly filled. Invariant: nothing is changed here. Lock: that of the block's
- * bin. Called by jemalloc.c.
+ * then from its current slab, then from the partly free slab with the lowest address. Slabs with
+ * holes (pages given back, arena/holes.h) come after all others. Blocks of other slabs that have at
+ * least half the mean number of free regions are to be moved. Once the stock is empty (its regions
+ * may lie in any slab), their copies fill the slab that serves requests, and the slabs they leave
+ * become empty and are returned. The emptiest slab always has at least the mean, so a program that
+ * repeats this over all its blocks gets hints until at most one slab is partly filled, if every
+ * block can be moved. Invariant: nothing is changed here. Lock: that of the block's bin. Called by
+ * jemalloc.c.
  */
 #include "defrag.h"
 
@@ -30,10 +31,11 @@ next_slab_locked(const bin_t *bin) {
 }
 
 /*
- * Whether the slab has at least half the mean number of free regions. The mean is that of the
- * partly filled slabs without next_slab_locked(), to which blocks are moved. Half of it suffices,
- * because a few nearly empty slabs, whose blocks the program cannot move or thread caches hold,
- * raise the mean so far that no other slab would reach it.
+ * Whether the slab has at least half the mean number of free regions. False for a full slab, and
+ * for the slab that next_slab_locked() returns, because blocks are moved to it. The mean is that of
+ * all partly filled slabs without this next one. Half of it suffices, because a few nearly empty
+ * slabs, whose blocks the program cannot move or thread caches hold, raise the mean so far that no
+ * other slab would reach it.
  */
 static bool
 slab_is_sparse_locked(const edata_t *slab, const bin_t *bin) {

@@ -2,9 +2,10 @@
  * Walks the tree of mallctl: translates names and MIBs into leaves and carries out calls on them.
  * Invariant: the rules that leaves share are kept here: lengths, NULL arguments, access, conditions
  * of the build, the fork gate and the lock of the snapshot. Only leaves of CTL_RAW check lengths
- * themselves. Lock: snapshot_mutex (ctl_snapshot.h) is held during calls of leaves flagged
- * CTL_LOCKED and while fields are read. Of the functions at the end jemalloc.c calls the three
- * entries, stats.c ctl_byname() and jemalloc_fork.c the last one.
+ * themselves. List items (opt.*) need neither gate, lock nor conditions. Lock: snapshot_mutex
+ * (ctl_snapshot.h) is held during calls of leaves flagged CTL_LOCKED and while fields are read.
+ * Called by jemalloc.c (ctl_byname, ctl_nametomib, ctl_bymib), stats.c (ctl_byname) and
+ * jemalloc_fork.c (ctl_postfork_child).
  */
 #include "ctl/ctl.h"
 
@@ -113,7 +114,7 @@ step_down(ctl_place_t *at, const size_t *mib, size_t depth) {
 	return 0;
 }
 
-/* Moves `at` from the root along a MIB; 0 or an errno value. */
+/* Moves `at` from the root along a MIB; 0 or ENOENT. */
 static int
 walk_mib(ctl_place_t *at, const size_t *mib, size_t miblen) {
 	at->node = &ctl_root;
@@ -134,7 +135,7 @@ static void ctl_check(void);
 
 /*
  * Moves `at` from the root along a name, at most *miblen levels deep, and stores the MIB. *miblen
- * becomes the number of levels. 0 or ENOENT.
+ * becomes the number of levels. What the name has beyond them is not looked at. 0 or ENOENT.
  */
 static int
 walk_name(ctl_place_t *at, const char *name, size_t *mib, size_t *miblen) {
@@ -195,7 +196,7 @@ check_leaf(const ctl_node_t *leaf) {
 	assert(leaf->nchildren == 0 && leaf->nfields == 0);
 	/* The lock of the snapshot is only taken inside the gate. */
 	assert((leaf->flags & (CTL_LOCKED | CTL_OUTSIDE)) != (CTL_LOCKED | CTL_OUTSIDE));
-	/* The two flags contradict each other. */
+	/* Without newp the first refuses the call, and the second has set() called. */
 	assert((leaf->flags & (CTL_NEED_NEW | CTL_NULL_NEW)) != (CTL_NEED_NEW | CTL_NULL_NEW));
 	assert((leaf->flags & CTL_AFTER) == 0 || leaf->access == CTL_RW);
 }
@@ -278,7 +279,10 @@ check_access(const ctl_node_t *leaf, const ctl_call_t *call) {
 	return 0;
 }
 
-/* 0, or EINVAL if newp has not the size of the leaf's type, or is missing with CTL_NEED_NEW. */
+/*
+ * 0, or EINVAL if newlen is not the size of the leaf's value, or newp is NULL with CTL_NEED_NEW.
+ * Otherwise newlen has no meaning if newp is NULL.
+ */
 static int
 check_new(const ctl_node_t *leaf, const ctl_call_t *call) {
 	assert(leaf->access == CTL_W || leaf->access == CTL_RW);
@@ -362,9 +366,9 @@ call_set(const ctl_node_t *leaf, const ctl_call_t *call) {
 }
 
 /*
- * Reads a leaf into oldp and sets it from newp, as far as the caller gave these. It is read before
- * it is set, unless it is flagged CTL_AFTER. If *oldlenp is not the size of the value, the leaf is
- * not set, and the result is EINVAL (ctl_reply).
+ * Reads a leaf into oldp and sets it from newp, as far as the caller gave these; with CTL_NULL_NEW
+ * it is set without newp too. It is read before it is set, unless it is flagged CTL_AFTER. If
+ * *oldlenp is not the size of the value, the leaf is not set, and the result is EINVAL (ctl_reply).
  */
 static int
 call_read_write(const ctl_node_t *leaf, const ctl_call_t *call) {
@@ -488,7 +492,10 @@ end_absent_threads(void) {
 	gate_exit(tls);
 }
 
-/* Calls what is at a position; ENOENT for a directory. */
+/*
+ * Calls what is at a position. EAGAIN in a lost child (os/gate.h), before all else; ENOENT for a
+ * directory; EPERM if a field or list item is to be written; otherwise what the leaf returns.
+ */
 static int
 call_place(const ctl_place_t *at, const ctl_call_t *call) {
 	const ctl_node_t *node = at->node;
@@ -541,7 +548,9 @@ ctl_nametomib(const char *name, size_t *mibp, size_t *miblenp) {
 	size_t depth = min_zu(*miblenp, ARRAY_LEN(mib));
 	int err = walk_name(&at, name, mib, &depth);
 	if (err == 0) {
-		memcpy(mibp, mib, depth * sizeof(mib[0]));
+		if (depth > 0) {
+			memcpy(mibp, mib, depth * sizeof(mib[0]));
+		}
 		*miblenp = depth;
 	}
 	return err;

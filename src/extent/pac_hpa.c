@@ -1,9 +1,11 @@
 /*
  * Extents of huge slabs for the page cache, and memory for the slabs; pac_hpa.h has the contract.
- * Locks: those of hpa/hpa.h, which takes its grow_mtx and then calls slab_get(); and the mutex of
- * the dirty pages' decay to begin and end a pass. Invariant: pac->mapped counts whole slabs. Called
- * by pac.c, pac_purge.c, pac_relieve.c, pac_life.c and arena.c. slab_get() and slab_put() are the
- * callbacks of hpa.c.
+ * hpa.c calls slab_get() and slab_put() when a slab is fetched or returned: slab_get() with the
+ * shard's grow_mtx held, slab_put() with no lock, or with grow_mtx if a fetched slab cannot be
+ * used. Other locks: those that hpa.c takes itself, and the mutex of the dirty pages' decay at the
+ * begin and at the end of a pass. Invariant: pac->mapped counts whole slabs. Called by pac.c,
+ * pac_purge.c, pac_relieve.c, pac_life.c and arena.c; pac_hpa.h says who calls its inline
+ * functions.
  */
 #include "extent/pac_hpa.h"
 
@@ -11,7 +13,8 @@
 
 /*
  * Fetches the memory of a slab: retained or newly mapped, and zero. *home is set to its descriptor.
- * While the memory is a slab, the page map has the descriptors of the extents in it, not this one.
+ * NULL: there is no memory, or it cannot be made zero. While the memory is a slab, the page map has
+ * the descriptors of the extents in it, not the descriptor of the slab.
  */
 static char *
 slab_get(void *ctx, void **home) {
@@ -36,7 +39,10 @@ slab_get(void *ctx, void **home) {
 	return e->addr;
 }
 
-/* Makes the memory of a slab retained. is_marked: it has, or had, a mark for huge pages. */
+/*
+ * Makes the memory of a slab retained. is_marked: the slab is or was huge, so the system may have
+ * recorded a request for huge pages there (madvise), which is withdrawn.
+ */
 static void
 slab_put(void *ctx, void *home, bool is_marked) {
 	pac_t *pac = ctx;
@@ -72,7 +78,10 @@ hpa_extent(edata_t *e, char *addr, size_t size, bool is_zeroed) {
 	return e;
 }
 
-/* Frees the extents of a list, which have the state hot, to their slabs. */
+/*
+ * Frees the extents of a list, which have the state hot, to their slabs. The page map still says
+ * hot: pac_hpa_put() wants an active extent, and clears its entries.
+ */
 static void
 hpa_put_all(pac_t *pac, ql_t *list) {
 	ql_t *l;
@@ -160,7 +169,7 @@ pac_hpa_try_keep(pac_t *pac, edata_t *e) {
 	e->is_sampled = false;
 	e->state = extent_state_hot;
 	emap_set_boundary(e);
-	/* The extent is in use in its slab, so that keeps its kind. */
+	/* The slab cannot change its kind (dense or not), because the extent counts as in use there. */
 	bool is_dense = atomic_load_b(&hslab_of(e->addr)->is_dense, MO_RELAXED);
 	hsec_put(&pac->hpa->sec, e, is_dense, &out);
 	hpa_put_all(pac, &out);

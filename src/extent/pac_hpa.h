@@ -1,10 +1,12 @@
 /*
  * Connects the page cache to huge page allocation (hpa/hpa.h), if the option hpa is on. Requests up
- * to opt_hpa_slab_max_alloc take pages from huge slabs instead of the caches, and free them to the
- * slabs. Extents up to opt_hpa_sec_max_alloc pass through the small extent caches (hpa/hsec.h) both
- * ways; longer ones become hot first, like other extents. The memory of a slab is taken from the
+ * to opt_hpa_slab_max_alloc bytes take pages from huge slabs instead of the caches; a free returns
+ * these pages to their slab. Extents up to opt_hpa_sec_max_alloc bytes are put into the small
+ * extent caches (hpa/hsec.h) when they are freed, and requests look there first; longer ones become
+ * hot first, like other extents. With a dirty decay time of 0 neither happens: pac_dalloc() frees
+ * to the slab at once, and pac_hpa_take() asks the slabs. The memory of a slab is taken from the
  * retained cache or newly mapped, and becomes retained again. Invariant: an extent of such pages is
- * active or hot, never in one of the three caches of the arena. Work for slabs is done in a pass of
+ * active or hot, never in the dirty, muzzy or retained cache. Work for slabs is done in a pass of
  * the dirty decay, whose mutex is not held meanwhile; callers are inside the gate and hold no lock.
  * Called by pac.c, pac_purge.c, pac_relieve.c, pac_life.c, pac_serve.c and arena.c; vacant.c and
  * statistics read counters.
@@ -18,7 +20,7 @@
 
 /*
  * Gives the cache a shard (the huge slabs of one arena), if hpa is on and it has none. 0 or ENOMEM.
- * For caches of ordinary arenas only: no extent of samples may lie in a huge slab.
+ * Not for the cache of a hidden arena, which holds sampled objects: they may not lie in huge slabs.
  */
 int pac_hpa_init(pac_t *pac, base_t *base);
 
@@ -32,9 +34,11 @@ pac_hpa_serves(const pac_t *pac, size_t size, size_t alignment) {
 }
 
 /*
- * An active extent of a huge slab, dense (hpa.h) or not; NULL: there is no memory. The caller looks
- * for a new maximum of mapped memory, because slab_get(), which may map a slab, is called with a
- * lock held.
+ * An active extent of a huge slab, dense (hpa.h) or not; NULL: there is no memory. The page map may
+ * still say hot; the caller writes the entries that its use needs, as after pac_hot_take(). Called
+ * only if pac_hpa_serves(). A slab may be mapped for it. That is counted under a lock, where the
+ * hook for a new maximum of mapped memory cannot be called, so the caller calls pac_mapped_add() if
+ * it grew.
  */
 edata_t *pac_hpa_take(pac_t *pac, size_t size, bool is_dense);
 /*
@@ -45,11 +49,15 @@ edata_t *pac_hpa_take_at(pac_t *pac, char *addr, size_t size);
 
 /*
  * Puts an active extent of a huge slab into a small extent cache; false: it is too long for them,
- * or there are none; the caller still owns it.
+ * or there are none; the caller still owns it. Does not look at the dirty decay time: the caller
+ * (pac_dalloc) does not ask if that is 0.
  */
 bool pac_hpa_try_keep(pac_t *pac, edata_t *e);
 
-/* Does what is due for huge slabs at `now` (monotonic ns), unless another thread purges. */
+/*
+ * Does what is due for huge slabs at `now` (monotonic ns), unless another thread purges. Before
+ * that, empties the small extent caches if they were not used for the dirty decay time.
+ */
 void pac_hpa_tick(pac_t *pac, uint64_t now);
 /*
  * Purges empty slabs, and with is_all every dirty page. may_wait: waits for the pass of another
@@ -67,8 +75,8 @@ pac_hpa_decay(pac_t *pac, uint64_t now, bool is_all) {
 }
 
 /*
- * As pac_hpa_purge(), called in a pass that this thread has begun, or at the end of an arena. Both
- * begin by emptying the small extent caches.
+ * As pac_hpa_purge(), called in a pass that this thread has begun, or at the end of an arena. This
+ * function and pac_hpa_purge() empty the small extent caches first.
  */
 void pac_hpa_empty(pac_t *pac, bool is_all);
 

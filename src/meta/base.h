@@ -1,12 +1,13 @@
 /*
- * Memory for the allocator's own structures: taken from the system in blocks, never freed piece by
- * piece.
- * A block is handed out by a cursor that only moves forward. Each arena has a base. b0 is that of
- * arena 0 and of the process, and exists before everything else. A base gets its pages through a
- * table of two functions (base_pages_t); only tests pass another one than that for the system's
- * pages, since metadata never comes from extent hooks. Each base has a lock of its own, below which
- * only the page source is called. Callers are arena, edata_cache, freepool, hpa, background_thread
- * and tcache_set, for memory that is never returned.
+ * Memory for the allocator's own structures: taken from the system in blocks. Each byte is handed
+ * out once: nothing is freed piece by piece. base_delete() returns all blocks of a base;
+ * base_purge() gives pages back, but their addresses stay with the caller. A block is handed out by
+ * a cursor that only moves forward. Each arena has a base. b0 is that of arena 0 and of the
+ * process, and exists before everything else. A base gets its pages through a table of two
+ * functions (base_pages_t); only tests pass another one than that for the system's pages, since
+ * metadata never comes from extent hooks. Each base has a lock of its own. While it is held, only
+ * the page source and base_populate_hook are called. Callers are arena, edata_cache, freepool, hpa,
+ * background_thread and tcache_set.
  */
 #ifndef META_BASE_H
 #define META_BASE_H
@@ -50,7 +51,7 @@ typedef struct base_s {
 /* Which blocks are made of huge pages; the option metadata_thp. */
 typedef enum {
 	metadata_thp_disabled,
-	metadata_thp_auto, /* those of 2 MiB: all of a base but its first, smaller ones */
+	metadata_thp_auto, /* those of 2 MiB or more; the first blocks of a base are smaller */
 	metadata_thp_always
 } metadata_thp_t;
 
@@ -78,11 +79,12 @@ base_t *base_new(const base_pages_t *pages);
 void base_delete(base_t *base);
 
 /*
- * A base that has handed out at least 1 MiB has the pages that follow populated before their first
- * touch: a 64th of what it has handed out, 16 to 256 KiB, so at most that part of it is in memory
- * too early. Boot sets this to a function that populates fresh pages and returns size, or 0 if that
- * is not to be done or fails; NULL: not set. Not called for bases with a page source of their own,
- * nor for blocks of huge pages. It is called under the base's lock.
+ * A base that has handed out at least 1 MiB (4 MiB with pages of 64 KiB) has the pages that follow
+ * populated before their first touch: a 64th of what it has handed out, 16 to 256 KiB in whole
+ * pages. So at most a 64th is in memory too early. Boot sets base_populate_hook to a function that
+ * populates fresh pages and returns size, or 0 if that is not to be done or fails; NULL: not set.
+ * Not called for bases with a page source of their own, nor for blocks of huge pages. It is called
+ * under the base's lock.
  */
 #define BASE_LG_AHEAD 6
 #define BASE_AHEAD_MIN (ZU(16) << 10)
@@ -96,8 +98,9 @@ base_ahead(size_t allocated) {
 }
 
 /*
- * For tests: if this returns true, an allocation of metadata, recycled or not, fails as if there
- * were no memory.
+ * For tests: if this returns true, an allocation of metadata fails as if there were no memory. The
+ * users that hand out freed metadata again or have memory of their own (meta/freepool.c,
+ * meta/region.c) call it too.
  */
 extern HIDDEN bool (*base_fault_hook)(void);
 

@@ -1,12 +1,13 @@
 /*
- * Creation, recall and end of a thread's data (tsd.h).
+ * Creation, recall and end of a thread's data (tsd.h). A recall is a request of another thread, or
+ * of this one, that the thread notice a change (thread/recall.h).
  *
- * Invariant: tls->tsd is set from tsd_make() to tsd_cleanup(). The gate's list gets the thread just
- * before tls->tsd is set and loses it just before tls->tsd is cleared. The fast path is open while
- * tls->cache points at the bins of the thread's cache, and closed while it points at the boot
- * block. Locks: that of the gate's list, and the arena's list of caches. Called by imalloc.c and
- * irealloc.c (slow paths), by libc at the end of a thread, at heartbeats, by tcache_set.c, mallctl,
- * jemalloc_init.c and jemalloc_fork.c.
+ * Invariant: tls->tsd is set from tsd_make() to tsd_cleanup(). The gate's list gets the thread
+ * before tls->tsd is set (the C library may allocate in between) and loses it just before tls->tsd
+ * is cleared. The fast path is open while tls->cache points at the bins of the thread's cache, and
+ * closed while it points at the boot block. Locks: that of the gate's list, and the arena's list of
+ * caches. Called by imalloc.c and irealloc.c (slow paths), by libc at the end of a thread, at
+ * heartbeats, by tcache_set.c, mallctl, jemalloc_init.c and jemalloc_fork.c.
  */
 #include "thread/tsd.h"
 
@@ -100,9 +101,10 @@ tsd_fast_path_update(tsd_t *tsd) {
 
 /*
  * Whether the thread may handle a recall now. Not in a nested operation. Not while a sample is due
- * that is not recorded yet (a countdown has ended): new distances would lose the sample, or weigh
- * it by another rate. The recall then stays until the next request, and the fast path stays closed
- * so long.
+ * that is not recorded yet (a countdown has ended): a new distance would replace the one that has
+ * ended, so the sample would be lost; or the sample would be weighed by the new interval, though it
+ * was drawn with the old one. The recall then stays until the next request, and the fast path stays
+ * closed so long.
  */
 static bool
 tsd_may_look(const tsd_t *tsd) {
@@ -115,14 +117,18 @@ tsd_may_look(const tsd_t *tsd) {
 static void
 tsd_take_settings(tsd_t *tsd) {
 	thread_event_take_interval(tsd);
-	tsd->n_direct = 0; /* a client may wait for the next large request */
+	/* The next large request looks for a heartbeat: a client of the profiler may wait for that. */
+	tsd->n_direct = 0;
 	if (tsd->tcache != NULL) {
 		tcache_retune(tsd, tsd->tcache);
 	}
 	thread_event_take_strictness(tsd);
 }
 
-/* Handles a recall of this thread, if there is one and it may be handled now. */
+/*
+ * Handles a recall of this thread, if there is one and it may be handled now. In any case ends a
+ * claim: another thread may be taking objects of the cache of this one (thread/claim.h).
+ */
 static void
 tsd_look(tsd_t *tsd) {
 	tsd_assert_own(tsd);
@@ -132,7 +138,8 @@ tsd_look(tsd_t *tsd) {
 	if (what == 0) {
 		return;
 	}
-	claim_settle(tsd); /* again: a claimant may have announced itself before the exchange */
+	/* Again: the exchange may have cleared the bit of a claim announced after the first look. */
+	claim_settle(tsd);
 	if ((what & RECALL_PACE) != 0) {
 		tcache_hasten(tsd);
 	}
@@ -201,7 +208,7 @@ tsd_make(struct tls_s *t) {
 	assert(t == tls_get() && t->state == tsd_state_fresh);
 	t->state = tsd_state_making;
 	while (gate_has_absent() && tsd_try_end_absent()) {
-		/* Absent threads still hold arenas; without them there is a free one for this thread. */
+		/* Threads that a fork left behind still count as users of arenas (tsd_try_end_absent). */
 	}
 	tsd_t *tsd = tsd_new(t);
 	if (tsd == NULL) {
@@ -324,7 +331,10 @@ tsd_try_end_absent(void) {
 	return true;
 }
 
-/* The destructor of the key: ends and frees the data. Also used when tsd_make() fails. */
+/*
+ * The destructor of the key: ends and frees the data. tsd_make() calls it too, before tls->tsd is
+ * set, if the destructor cannot be armed.
+ */
 static void
 tsd_cleanup(void *arg) {
 	tsd_t *tsd = arg;
@@ -357,8 +367,8 @@ tsd_cleanup(void *arg) {
 
 /*
  * Gives a forked child a new seed and new distances, so that children that do the same do not
- * sample the same objects. The seed comes from the time and the parent's seed, and not from the
- * system, because the parent may have forbidden system calls to its children. The parent's seed
+ * sample the same objects. The seed comes from the clock and the parent's seed, and not from
+ * sys_random(), a system call that the parent may have forbidden to its children. The parent's seed
  * changes at each fork (tsd_postfork_parent), so two children get different ones.
  */
 static void
@@ -398,8 +408,9 @@ tsd_allocated(tsd_t *tsd) {
 }
 
 /*
- * Pushes into the cache are frees, but are not counted. Each byte that was filled or pushed is
- * still cached or was popped or flushed, so pushed = cached + popped + flushed - filled.
+ * A free pushes an object into the cache. The fast path does not count that, so the bytes pushed
+ * are computed: each byte that was filled or pushed is still cached or was popped or flushed, so
+ * pushed = cached + popped + flushed - filled.
  */
 uint64_t
 tsd_deallocated(tsd_t *tsd) {

@@ -1,7 +1,8 @@
 /*
- * Collects text in a buffer of the caller and passes it to a write callback in pieces.
- * Each piece is NUL terminated and no longer than the buffer. With buf_len 0 each text is passed on
- * at once. A buf_writer_t is used by one thread at a time and has no lock. The owner calls
+ * Collects text in a buffer of the caller and passes it to a write callback in pieces. Each piece
+ * is NUL terminated and with its NUL no longer than the buffer. With buf_len 0 nothing is
+ * collected: a string is passed on at once as it is, and other text in NUL-terminated copies of
+ * parts of it. A buf_writer_t is used by one thread at a time and has no lock. The owner calls
  * buf_writer_flush() at the end; otherwise the rest of the text is lost. malloc_stats_print()
  * (stats.c) uses it to reduce the number of calls of the user's callback.
  */
@@ -15,7 +16,8 @@ typedef struct {
 	void (*write)(void *opaque, const char *s);
 	void *opaque;
 	char *buf; /* of the caller; not used if buf_len is 0 */
-	size_t buf_len; /* its size in bytes including the final NUL; 0 (1 becomes 0): unbuffered */
+	/* Bytes of buf, one of them for the NUL. 0: no buffer; 1 becomes 0, for only the NUL fits. */
+	size_t buf_len;
 	size_t used; /* bytes of text in buf that have not been passed on yet */
 } buf_writer_t;
 

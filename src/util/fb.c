@@ -1,8 +1,7 @@
 /*
- * The search in a flat bitmap; fb.h describes the representation.
- * Invariant: bits of the last word at and beyond nbits are zero, so a search never finds one. The
- * function is pure; the owner of the words holds the lock. Called by extent/eset.c (size classes
- * that have extents).
+ * The search in a flat bitmap; fb.h describes the representation. Invariant: bits of the last word
+ * at and beyond nbits are zero, so a search never finds one. The function is pure; the owner of the
+ * words holds the lock. Called by extent/eset.c, where a bit says that a size class has extents.
  */
 #include "util/fb.h"
 

@@ -1,8 +1,8 @@
 /*
- * Random numbers of several distributions, and the logarithm that they need. The library does not
- * use libm. The logarithm first reduces its argument by a power of two, then sums a power series
- * from its smallest term. Pure functions of the caller's state; no lock. thread/thread_event.c
- * calls prng_exponential() for the distance to the next sample.
+ * Random numbers of two distributions, uniform and exponential, and the logarithm that the second
+ * needs. The library does not use libm. The logarithm first divides its argument by a power of two,
+ * then sums a power series from its smallest term. Draws change only the caller's state; no lock.
+ * thread/thread_event.c calls prng_exponential() for the distance to the next sample.
  */
 #include "util/prng.h"
 
@@ -16,8 +16,8 @@ uint64_t
 prng_range(uint64_t *state, uint64_t n) {
 	assert(n > 0);
 	/*
-	 * Accepts only values below the greatest multiple of n that fits, so that all remainders
-	 * are equally likely.
+	 * Accepts only values below the greatest multiple of n up to 2^64, so that all remainders are
+	 * equally likely. excess: 2^64 mod n, how many values are not accepted.
 	 */
 	uint64_t excess = (UINT64_MAX % n + 1) % n;
 	uint64_t r = prng_u64(state);
@@ -33,8 +33,9 @@ prng_exponential(uint64_t *state) {
 }
 
 /*
- * Writes r as m * 2^k with m in [1, 2); then ln m = ln sqrt 2 + 2 artanh(s) with s = (m - sqrt 2) /
- * (m + sqrt 2) and s^2 < 0.0295. The omitted terms of the series are below 2e-14.
+ * -ln(r / 2^64). Writes r as m * 2^k with m in [1, 2); then ln m = ln sqrt 2 + 2 artanh(s) with s =
+ * (m - sqrt 2) / (m + sqrt 2) and s^2 < 0.0295. So the result is (64 - k) ln 2 - ln m = (127 - 2 k)
+ * (ln 2) / 2 - 2 artanh(s). The omitted terms of the series are below 2e-14.
  */
 double
 neg_ln(uint64_t r) {

@@ -308,6 +308,7 @@ test_names(void) {
 	len = 0;
 	is_int(mallctlnametomib("version", mib, &len), 0, "no room for the MIB is no error");
 	is_uint(len, 0, "and stays no room");
+	is_int(mallctlnametomib("version", NULL, &len), 0, "then the MIB may be NULL");
 }
 
 static void

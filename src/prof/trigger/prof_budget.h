@@ -2,15 +2,17 @@
  * The budget: a ceiling for what sampling costs, in percent of the time that threads work (option
  * prof_budget, node prof.budget).
  *
- * What samples cost is charged, the time that threads work is counted, and the sampling interval
- * doubles when the cost is above the budget and halves, down to the one that was set, when it is
- * far below. What samples have cost above the budget is paid off before the interval halves, so
- * that also few dear samples keep to the budget in the long run. Each sample has the weight of its
- * own interval, so estimates stay right. No system call is made for it: of every 8 samples the time
- * of one is measured, by a clock that needs none; what cannot be measured there has a constant
- * (prof_budget.c); and a thread is taken to work from one heartbeat (thread/thread_event.h) to the
- * next, but not for longer than 10 ms. No locks. Called by prof.c at samples and heartbeats, by
- * ctl_prof.c, prof_session.c and prof_request.c for the value.
+ * The cost of each sample is charged (added to a sum), and the time that threads work is counted.
+ * The sampling interval doubles when the cost is above the budget. It halves, but not below the
+ * interval that was set, when the cost is far below the budget. What was spent above the budget is
+ * a debt, which is paid off before the interval halves: otherwise a few costly samples would exceed
+ * the budget in the long run. Each sample is weighed by the interval with which it was drawn, so a
+ * change of the interval does not bias the estimates. No system call is made: one of 8 samples is
+ * measured, by a clock that needs none, and from it the time to record a sample is learned. Every
+ * sample, measured or not, is charged the learned time and a constant (SAMPLE_NS in prof_budget.c)
+ * for its cost outside the recording. A thread is taken to work from one heartbeat
+ * (thread/thread_event.h) to the next, but not for longer than 10 ms. No locks. Called by prof.c at
+ * samples and heartbeats, by ctl_prof.c, prof_session.c and prof_request.c for the value.
  */
 #ifndef PROF_BUDGET_H
 #define PROF_BUDGET_H
@@ -32,7 +34,7 @@ fxp_t prof_budget_get(void);
  */
 int prof_budget_set(fxp_t percent);
 
-/* The budget as a word, for the inline functions below; prof_budget_set() changes it. */
+/* The budget that holds now: an fxp_t, percent. Written by prof_budget_set() and _boot(). */
 extern HIDDEN atomic_u32_t prof_budget_percent;
 /*
  * Takes over the option; called by prof_boot_conf(). Inline, so that the start of a program does
@@ -49,7 +51,8 @@ prof_budget_is_on(void) {
 
 /*
  * Called around the recording of a sample while the budget is on. _begin returns what _end gets:
- * the monotonic time in ns, or 0 if this sample is not measured.
+ * the monotonic time in ns, or 0 if this sample is not measured. _end charges the sample in both
+ * cases, with the learned time and the constant.
  */
 uint64_t prof_budget_sample_begin(void);
 void prof_budget_sample_end(uint64_t begun);
@@ -59,13 +62,17 @@ void prof_budget_sample_end(uint64_t begun);
  */
 void prof_budget_heartbeat(uint64_t gap_ns);
 
-/* Charges a sample of so many ns; for tests, and for prof_budget_sample_end(). */
+/*
+ * Charges one sample, which cost so many ns (not multiplied for samples that are not measured); for
+ * tests, and for prof_budget_sample_end().
+ */
 void prof_budget_charge(uint64_t ns);
 
 /*
  * The rule, as a pure function for tests: +1 to double the interval, -1 to halve it, 0 to leave it,
- * from the number of samples in a window (prof_budget.c), their cost with the debt of windows
- * before, and the time of work.
+ * from the number of samples in a window, their cost and the debt of windows before (ns), and the
+ * time that threads worked in it (ns). A window is the time from one decision to the next, at most
+ * 100 ms of work.
  */
 int prof_budget_judge(fxp_t percent, uint64_t samples, uint64_t cost_ns, uint64_t work_ns);
 
