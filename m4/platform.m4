@@ -79,8 +79,6 @@ AC_MSG_RESULT([2^$je_lg_hugepage])
 AS_IF([test $je_lg_page -lt 12 || test $je_lg_page -gt 16], [AC_MSG_ERROR([--with-lg-page takes 12 to 16])])
 AS_IF([test $je_lg_hugepage -lt $je_lg_page], [AC_MSG_ERROR([a huge page cannot be smaller than a page])])
 AS_IF([test $je_lg_quantum -lt 3 || test $je_lg_quantum -gt 4], [AC_MSG_ERROR([--with-lg-quantum takes 3 or 4])])
-AS_IF([test $je_lg_vaddr = 0], [je_lg_vaddr=48])
-AS_IF([test $je_lg_vaddr -lt 32 || test $je_lg_vaddr -gt 57], [AC_MSG_ERROR([--with-lg-vaddr takes 32 to 57])])
 je_page_fixed=0
 AS_IF([test $je_arch = x86_64 && test $je_debug = 0 && test $je_lg_page = 12], [je_page_fixed=1])
 AC_SUBST([je_page_fixed])
