@@ -170,6 +170,25 @@ has_front(const char *text, const char *const *words) {
 	return false;
 }
 
+/* Whether a URL names a host and, if there is a colon behind it, a port of 1 to 65535. */
+static bool
+has_good_authority(const char *url) {
+	const char *host = strstr(url, "://") + 3;
+	const char *end = host + strcspn(host, "/?#");
+	const char *user = memchr(host, '@', (size_t)(end - host));
+	host = user != NULL ? user + 1 : host;
+	/* Colons inside brackets belong to an IPv6 address. */
+	const char *address = *host == '[' ? memchr(host, ']', (size_t)(end - host)) : host;
+	const char *port = address == NULL ? NULL : memchr(address, ':', (size_t)(end - address));
+	if (port == NULL) {
+		return address != NULL && host < end;
+	}
+	size_t digits = strspn(port + 1, "0123456789");
+	unsigned long number = strtoul(port + 1, NULL, 10);
+	return port > host && digits > 0 && port + 1 + digits == end && number >= 1
+	    && number <= 65535;
+}
+
 /* Whether a text may be the value of an option of this kind. */
 static bool
 is_good_text(kind_t kind, const char *text) {
@@ -177,7 +196,7 @@ is_good_text(kind_t kind, const char *text) {
 	static const char *const keys[] = {"comm=", "exe=", "unit=", "user=", "service_name=", NULL};
 	switch (kind) {
 	case kind_url:
-		return has_front(text, urls) && strlen(text) < 1024;
+		return has_front(text, urls) && has_good_authority(text) && strlen(text) < 1024;
 	case kind_header:
 		return strcspn(text, ":") > 0 && strchr(text, ':') != NULL
 		    && strpbrk(text, "\r\n") == NULL;
