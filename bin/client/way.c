@@ -24,6 +24,7 @@ enum {
 	ENVIRON_MOST = 262144, /* bytes of the environment that are searched for MALLOC_CONF */
 	FDS_MOST = 65536,  /* descriptors of one process that are searched */
 	CAP_PTRACE = 19,   /* the bit of CAP_SYS_PTRACE */
+	PF_KTHREAD = 0x200000, /* the kernel's flag of its own threads, in field 9 of stat */
 };
 
 /*
@@ -365,6 +366,17 @@ may_come_yet(const jeprof_target_t *t, const client_finding_t *f) {
 	return t->block == 0 && f->other_version == 0 && (!f->is_without || f->closed > 0);
 }
 
+/* Whether it is a thread of the kernel, which has no memory of its own. */
+static bool
+is_kernel_thread(const jeprof_target_t *t) {
+	char text[1024];
+	unsigned flags = 0;
+	const char *at = client_read_proc(t->pid, "stat", text, sizeof(text)) > 0
+	    ? strrchr(text, ')') : NULL;
+	return at != NULL && sscanf(at, ") %*c %*d %*d %*d %*d %*d %u", &flags) == 1
+	    && (flags & PF_KTHREAD) != 0;
+}
+
 int
 jeprof_open(jeprof_target_t *t, const jeprof_request_t *wait) {
 	client_finding_t f;
@@ -383,6 +395,11 @@ jeprof_open(jeprof_target_t *t, const jeprof_request_t *wait) {
 	}
 	if (gone != 0) {
 		return gone;
+	}
+	if (t->block == 0 && is_kernel_thread(t)) {
+		t->way = jeprof_way_none;
+		return client_fail(t, ENXIO, "%d %s does not run the library: it is a thread of the "
+		    "kernel, which has no malloc; jeprofctl list shows who does", t->pid, t->name);
 	}
 	if (error != 0 && open_memfd(t)) {
 		return 0;

@@ -28,6 +28,11 @@ ctl set rate:5 -p 999999999
 gives 5 "set: a word before -p is no process"
 ctl dump file -p 999999999
 gives 5 "dump: nor is a file"
+if [ "$(cat /proc/2/comm 2>/dev/null)" = kthreadd ]; then
+	ctl status 2
+	gives 5 "a thread of the kernel"
+	has "$err" "thread of the kernel" "is said to be one"
+fi
 ctl dump 1 ""
 gives 2 "dump to an empty name"
 has "$err" "the name of the file is empty" "and said"
