@@ -110,7 +110,7 @@ thread_event_hasten(tsd_t *tsd) {
 void
 thread_event_begin(tsd_t *tsd) {
 	bool is_hurried = atomic_load_u64(&pace.next_ns, MO_RELAXED) != 0;
-	tsd->beat_bytes = is_hurried ? THREAD_EVENT_LEAST : THREAD_EVENT_BYTES;
+	tsd->beat_bytes = is_hurried ? THREAD_EVENT_LEAST : THREAD_EVENT_FIRST;
 }
 
 /* Recalls all threads, and returns true, unless that was done a short while ago. */

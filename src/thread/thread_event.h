@@ -7,13 +7,13 @@
  * requests. If the thread has then allocated beat_bytes (at most 64 KiB) since its last heartbeat,
  * the next one runs: decay, and the hooks in thread_event_hooks, of which one is the upkeep of the
  * cache. Decay depends on time, so heartbeats follow after fewer bytes in a thread that allocates
- * slowly, down to THREAD_EVENT_LEAST, and after more bytes again when it gets faster (its pace). A
- * thread may suddenly become slow, with countdowns set for its old pace, or end, while the pages
- * that it freed wait for some thread's heartbeat. So the thread that makes pages unused reports it:
- * when ARENAS_RISE bytes have become unused, all threads are recalled (thread/recall.h), which sets
- * them to the shortest distance. They are recalled too when a thread has returned as many bytes of
- * small objects between two heartbeats, which may have left free regions in slabs instead of unused
- * pages.
+ * slowly, down to THREAD_EVENT_LEAST, and after more bytes again when it gets faster (its pace); a
+ * new thread begins at THREAD_EVENT_FIRST. A thread may suddenly become slow, with countdowns set
+ * for its old pace, or end, while the pages that it freed wait for some thread's heartbeat. So the
+ * thread that makes pages unused reports it: when ARENAS_RISE bytes have become unused, all
+ * threads are recalled (thread/recall.h), which sets them to the shortest distance. They are
+ * recalled too when a thread has returned as many bytes of small objects between two heartbeats,
+ * which may have left free regions in slabs instead of unused pages.
  *
  * Samples: a Poisson process over bytes with mean `interval`, split by class. The distances of each
  * class are independent and exponential, so a request of z bytes is a sample with probability
@@ -28,8 +28,13 @@
 
 #include "thread/tsd_types.h"
 
-/* The distance of heartbeats in bytes (tsd_t.beat_bytes): the maximum; the minimum. */
+/*
+ * The distance of heartbeats in bytes (tsd_t.beat_bytes): the maximum; that of a new thread, whose
+ * pace is not known yet, so that one which makes few large requests a second also has its first
+ * heartbeat soon; the minimum.
+ */
 #define THREAD_EVENT_BYTES ((uint64_t)64 << 10)
+#define THREAD_EVENT_FIRST ((uint64_t)4 << 10)
 #define THREAD_EVENT_LEAST ((uint64_t)64)
 /* Minimum time between two recalls of all threads: 50 ms, or 0.1 ms for each thread if more. */
 #define THREAD_EVENT_TELL_NS ((uint64_t)50 * 1000 * 1000)

@@ -255,6 +255,37 @@ pace_of_new(void) {
 	return pace;
 }
 
+static void *
+thread_ask_large(void *arg) {
+	static const size_t sizes[] = {30000, 100000};
+	void *kept[100];
+	unsigned n = 0;
+	while (n < ARRAY_LEN(kept) && n_beats == 0) {
+		kept[n] = keep(malloc(sizes[n % ARRAY_LEN(sizes)]));
+		n++;
+	}
+	*(unsigned *)arg = n;
+	while (n > 0) {
+		free(kept[--n]);
+	}
+	return NULL;
+}
+
+/* Requests of a new thread, large ones of two classes, until its first heartbeat. */
+static unsigned
+first_beat_of_new(void) {
+	static thread_event_hook_t *const counting[] = {count_beat, NULL};
+	thread_event_hook_t *const *saved = thread_event_hooks;
+	pthread_t t;
+	unsigned n = 0;
+	thread_event_hooks = counting;
+	n_beats = 0;
+	pthread_create(&t, NULL, thread_ask_large, &n);
+	pthread_join(t, NULL);
+	thread_event_hooks = saved;
+	return n;
+}
+
 /* The pace after the next request, where a recall is seen. */
 static uint64_t
 pace_next(void) {
@@ -635,7 +666,9 @@ body(void) {
 	free(keep(malloc(1)));
 	tsd = tsd_enter();
 	tsd_leave();
-	is_uint(pace_of_new(), THREAD_EVENT_BYTES, "a new thread begins with its heartbeats apart");
+	is_uint(pace_of_new(), THREAD_EVENT_FIRST, "the distance with which a thread begins");
+	ok(first_beat_of_new() <= 4,
+	    "one that asks for large blocks only: a heartbeat after few of them");
 	test_heartbeat("64 bytes", 64 - CANARY_BYTES, 20000, 65536);
 	test_heartbeat("3000 bytes", 3000, 2000, 131072);
 	test_heartbeat("30000 bytes", 30000, 5000, THREAD_EVENT_REQUESTS * 32768);
