@@ -10,6 +10,7 @@ use File::Temp qw(tempdir);
 my ($src, $build, $lib) = map { abs_path($ENV{$_} // die "$_ is not set\n") } qw(JEMALLOC_SRC
     JEMALLOC_BUILD JEMALLOC_LIB);
 delete @ENV{qw(MALLOC_CONF LD_PRELOAD MAKEFLAGS MFLAGS MAKELEVEL CFLAGS CC)};
+delete @ENV{ grep { /^GIT_/ } keys %ENV }; # a hook that runs this has its own
 $ENV{LC_ALL} = 'C';
 my $config = slurp("$build/src/config.h");
 if ($config =~ /^#define CONFIG_(?:DEBUG 1|PROF 0|STATS 0|CACHE_OBLIVIOUS 0)/m

@@ -16,7 +16,7 @@ my ($tests, $failures, $config, $dir, %shell) = (0, 0);
 # Pages: [file, fence, fence ...]. Ends the program.
 sub type_pages {
 	my @pages = @_;
-	delete @ENV{qw(MALLOC_CONF LD_PRELOAD LD_LIBRARY_PATH)};
+	delete @ENV{qw(MALLOC_CONF LD_PRELOAD LD_LIBRARY_PATH BASH_ENV)};
 	$ENV{LC_ALL} = 'C';
 	$ENV{PATH} = "$ENV{PATH}:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 	skip_all('no C compiler') if !grep { -x "$_/gcc" } split /:/, $ENV{PATH};

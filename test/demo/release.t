@@ -19,7 +19,8 @@ cd "$OLDPWD" || exit 1
 is "$(cat page)" "$(cat table)" "SECURITY.md has what scripts/misuse-table prints"
 
 command -v git >/dev/null || { done_testing; exit; }
-unset GIT_DIR GIT_WORK_TREE
+for name in $(git rev-parse --local-env-vars); do unset "$name"; done
+export GIT_CONFIG_GLOBAL=/dev/null
 mkdir -p repo/scripts
 cp "$SRC/scripts/dist" repo/scripts/
 cp "$SRC/configure.ac" repo/
