@@ -48,7 +48,7 @@ clean_if "xz" sh -c 'seq 1 100000 | xz -9 -T2 | xz -d | cksum'
 talk_to_redis() {
 	redis-server --port 0 --unixsocket "$W/sock" --save '' --daemonize no >server.log 2>&1 &
 	pid=$!
-	for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do redis-cli -s "$W/sock" ping >/dev/null 2>&1 && break; sleep 0.5; done
+	until_true redis-cli -s "$W/sock" ping
 	redis-cli -s "$W/sock" eval 'for i = 1, 20000 do redis.call("hset", "h" .. i % 500, "f" .. i, string.rep("v", i % 200)); redis.call("append", "s" .. i % 90, i) end return redis.call("dbsize")' 0
 	redis-cli -s "$W/sock" hlen h7
 	redis-cli -s "$W/sock" shutdown nosave
