@@ -4,7 +4,10 @@
 . "$SRC/test/agent/aid"
 
 cat >hold.c <<'C'
-/* hold MODE: holds more and more memory, with a mode other than "grow" the last 60 MB; ends as told when a line comes on its standard input */
+/*
+ * hold MODE: holds the last 60 MB; ends as told when a line comes on its standard input. With the mode "grow" it holds 6 MB, from the line
+ * on more and more, and does not end.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +18,7 @@ __attribute__((noinline)) char *hoard(size_t n) { char *p = malloc(n); memset(p,
 int
 main(int argc, char **argv) {
 	char line[8];
-	int most = strcmp(argv[1], "grow") == 0 ? 1 << 16 : 1000;
+	int grows = strcmp(argv[1], "grow") == 0, most = grows ? 100 : 1000;
 	for (int i = 0;; i++) {
 		fd_set set;
 		struct timeval wait = {0, 3000};
@@ -24,8 +27,11 @@ main(int argc, char **argv) {
 		kept[i % most] = p;
 		FD_ZERO(&set);
 		FD_SET(0, &set);
-		if (select(1, &set, NULL, NULL, &wait) == 1 && read(0, line, sizeof(line)) > 0)
-			break;
+		if (select(1, &set, NULL, NULL, &wait) == 1 && read(0, line, sizeof(line)) > 0) {
+			if (!grows)
+				break;
+			most = 1 << 16;
+		}
 	}
 	if (strcmp(argv[1], "abort") == 0)
 		abort();
@@ -52,9 +58,8 @@ hold() {
 }
 is_scraped() { get "/p/$pid/debug/pprof/heap" && [ "$code" = 200 ] && has_box; }
 # Another jeprofd of this machine may have begun a session before.
-has_box() {
-	[ -n "$without" ] || "$BUILD/bin/jeprofctl" status "$pid" -q | grep -q '^blackbox  *memfd$' || { "$BUILD/bin/jeprofctl" stop "$pid" -q; false; }
-}
+has_box() { [ -n "$without" ] || shows_box || { "$BUILD/bin/jeprofctl" stop "$pid" -q; false; }; }
+shows_box() { "$BUILD/bin/jeprofctl" status "$pid" -q | grep -q '^blackbox  *memfd$'; }
 without=
 metric() { curl -s "$URL/metrics" | sed -n "s/^$1 //p"; }
 # Whether its box is held. box is then the inode number of its memory file: other processes of this machine may have boxes too.
@@ -113,7 +118,7 @@ is "$(own)" "" "none is dead"
 hold three
 until_true is_held
 ok $? "a scrape begins a session with a box, which is held"
-"$BUILD/bin/jeprofctl" status "$pid" -q | grep -q '^blackbox  *memfd$'
+shows_box
 ok $? "in a memory file" "$("$BUILD/bin/jeprofctl" status "$pid" -q | grep black)"
 is "$("$BUILD/bin/jeprofctl" status "$pid" --json -q | sed -n 's/.*"blackbox_size":"*\([0-9]*\).*/\1/p')" 4194304 "of 4 MiB"
 sleep 2.2
@@ -159,7 +164,10 @@ is_dead "$pid"
 is $? 1 "exec: nor is its end one of a process with a box"
 [ "$(metric 'jeprofd_dead_total{how="signal"}')" -ge 2 ] && [ "$(metric 'jeprofd_dead_total{how="exit"}')" -ge 2 ]
 ok $? "counted by how they ended" "$(curl -s "$URL/metrics" | grep jeprofd_dead)"
-is "$(metric jeprofd_dead_kept)" "$(keys | wc -l)" "and how many are kept"
+# Those of other tests end too.
+are_kept() { [ "$(metric jeprofd_dead_kept)" -eq "$(keys | wc -l)" ]; }
+until_true are_kept
+ok $? "and how many are kept" "$(metric jeprofd_dead_kept)" "$(keys)"
 
 # ---- a session without a box, and one that ends ----
 hold plain
@@ -196,6 +204,7 @@ until_true is_target "$pid"
 are_all_counted() { get /metrics && [ "$(sed -n 's/^jeprofd_boxes_held //p' answer)" -eq "$(grep -c '^jeprof_box_held{.* 1$' answer)" ]; }
 until_true are_all_counted
 ok $? "a box in a file is not counted" "$(grep '^jeprofd*_box' answer)"
+until_true ls own.*.b.box
 ls own.*.b.box >/dev/null && ! is_held
 ok $? "nor held" "$(ls)"
 kill -9 "$pid"
@@ -211,6 +220,8 @@ if group=$("$SRC/scripts/memory-group" 83886080 "jeprofd-test.$$.service" 2>reas
 	echo >&9
 	until_true is_target "$pid"
 	until_true is_scraped
+	until_true is_held
+	echo >&9
 	wait "$pid" 2>/dev/null
 	ends "OOM" "killed by the kernel for want of memory at "
 	has "$(told "$pid")" " of 80M, growing by " "OOM: the limit of the group, and the growth"
@@ -417,7 +428,7 @@ MALLOC_CONF=prof:true,lg_prof_sample:12,prof_blackbox:fd LD_PRELOAD=$LIB "./$HOL
 pid=$!
 children="$children $pid"
 exec 9>go
-until_true has_box
+until_true shows_box
 agent --interval 60s --rate 16K --look 1h
 until_true is_held
 ok $? "looks once an hour: the box is held"
