@@ -1,11 +1,12 @@
 # A receiver of OTLP over HTTP for the tests: answers by a plan, stores what it gets.
-# usage: receiver.py DIR CODE[:RETRY-AFTER]...   answers in this order, the last one for ever; "slow" waits 3 s, then 200;
+# usage: receiver.py DIR CODE[:RETRY-AFTER]...   answers in this order, the last one for ever; "slow" does not answer;
 #        "partial" is 200 with one rejected profile. DIR/port has its port, DIR/log a line per request, DIR/N.gz the bodies.
 #        It speaks TLS if DIR/server.pem is there, a certificate and its key.
 import http.server
 import os
 import ssl
 import sys
+import threading
 import time
 
 folder, plan = sys.argv[1], sys.argv[2:]
@@ -25,9 +26,9 @@ class Receiver(http.server.BaseHTTPRequestHandler):
         with open(f"{folder}/log", "a") as f:
             f.write(f"{count} {self.path} {self.headers['Content-Type']} {self.headers['Content-Encoding']} {self.headers.get('X-Tenant', '-')} {word} {time.monotonic():.2f}\n")
         if word == "slow":
-            time.sleep(3)
+            threading.Event().wait()
         answer = b"\x0a\x02\x08\x01" if word == "partial" else b""
-        self.send_response(200 if word in ("slow", "partial") else int(word))
+        self.send_response(200 if word == "partial" else int(word))
         if wait:
             self.send_header("Retry-After", wait)
         self.send_header("Content-Length", str(len(answer)))
