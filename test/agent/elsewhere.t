@@ -35,7 +35,7 @@ $CC -O1 -o far far.c && cp far java && $CC -O1 -DSECTION='".note.go.buildid"' -o
 
 # The sentence of the page of a process, without its numbers; "" if there is none
 sentence() {
-	curl -s --max-time 10 "$URL/p/$1/" | sed -n 's/^<p id="elsewhere">\(.*\)<\/p>$/\1/p' | sed 's/[0-9][0-9.]*[BKMGT] /N /g'
+	curl -s --max-time 60 "$URL/p/$1/" | sed -n 's/^<p id="elsewhere">\(.*\)<\/p>$/\1/p' | sed 's/[0-9][0-9.]*[BKMGT] /N /g'
 }
 has_sentence() { [ -n "$(sentence "$1")" ]; }
 is_answered() { curl -s --max-time 10 "$URL/p/$1/" | grep -q '<td class="t">resident</td>'; }
@@ -43,9 +43,10 @@ is_answered() { curl -s --max-time 10 "$URL/p/$1/" | grep -q '<td class="t">resi
 plain="N in memory, N of it through malloc; the rest is not malloc's: N of code and mapped files, N of data, stacks and other mappings"
 quoted=$(echo "$plain" | sed "s/'/\&#39;/g")
 
-# says PROGRAM WORDS NAME
+# says PROGRAM WORDS NAME: said_of are the processes that were asked
 says() {
 	work "./$1"
+	said_of="$said_of $pid"
 	until_true has_sentence "$pid"
 	is "$(sentence "$pid")" "$quoted$2" "$3"
 }
@@ -60,7 +61,7 @@ goes=$pid
 until_true is_answered "$own"
 is "$(sentence "$own")" '' "not where the memory is malloc's"
 get /
-is "$(grep -c 'not malloc&#39;s: .*">not malloc.s</abbr>' answer)" 4 "the list has a short form, four times"
+is "$(for p in $said_of; do grep "/p/$p/" answer; done | grep -c 'not malloc&#39;s: .*">not malloc.s</abbr>')" 4 "the list has a short form, four times"
 grep "/p/$own/" answer | grep -q abbr
 [ $? = 1 ]
 ok $? "and not for the other"
