@@ -30,7 +30,7 @@ $CC -O1 -o first first.c && cp first second || { echo "Bail out! the program doe
 
 # The names of the figures on the page of the process
 figures() {
-	curl -s --max-time 10 "$URL/p/$pid/" >page
+	curl -s --max-time 60 "$URL/p/$pid/" >page
 	for name in allocated active metadata resident mapped retained sample_interval dumps suppressed dump_errors rejected; do
 		grep -o "<td class=\"t\">$name</td>" page | sed 's/<[^>]*>//g'
 	done | tr '\n' ' '

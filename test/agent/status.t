@@ -193,7 +193,11 @@ end_agent
 
 # the time limit of a session is its own: the one after a long difference ends soon after its last scrape
 agent --allow-control --interval 300ms
-curl -s -o /dev/null --max-time 0.5 "$URL/p/$pid/debug/pprof/heap?seconds=600"
+curl -s -o /dev/null "$URL/p/$pid/debug/pprof/heap?seconds=600" &
+difference=$!
+children="$children $difference"
+until_true is_state "$pid" active
+kill "$difference"
 get "/p/$pid/stop" -X POST
 gives 200 '' "the session of a long difference is stopped"
 get "/p/$pid/debug/pprof/heap?raw=1&debug=1&gc=1"
