@@ -3,7 +3,8 @@
  * a sample. It writes its own dump to `own.heap`, prints "ready", and then does as it is told:
  *   sleep      nothing, for ever
  *   allocate   and frees, so that heartbeats come
- *   aged       the same; its own dump comes when one stack has held for 2 s, and freed too
+ *   aged       nothing, and after SIGCONT as allocate; its own dump comes when one stack has held
+ *              for 2 s, and freed too
  *   abort      dies with a core
  *   run        four threads allocate and free at thousands of sites; what main() holds stays
  *   inside     a thread stays inside malloc for ever, another waits in fork() for it to come out
@@ -208,6 +209,14 @@ fork_and_free(void) {
 	pass_by(1 << 20);
 }
 
+static volatile sig_atomic_t is_continued;
+
+static void
+note_continue(int number) {
+	(void)number;
+	is_continued = 1;
+}
+
 int
 main(int argc, char **argv) {
 	const char *mode = argc > 1 ? argv[1] : "sleep", *own = "own.heap";
@@ -223,6 +232,7 @@ main(int argc, char **argv) {
 		memset(all, 1, 4096);
 	}
 	if (strcmp(mode, "aged") == 0) {
+		signal(SIGCONT, note_continue);
 		hold_aged();
 	}
 	if (strcmp(mode, "run") != 0) {
@@ -254,7 +264,7 @@ main(int argc, char **argv) {
 	}
 	for (;;) {
 		usleep(10000);
-		bool is_busy = strcmp(mode, "allocate") == 0 || strcmp(mode, "aged") == 0;
+		bool is_busy = strcmp(mode, "allocate") == 0 || is_continued;
 		for (unsigned i = 0; is_busy && i < 1000; i++) {
 			pass_by(1024);
 		}
