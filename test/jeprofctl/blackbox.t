@@ -213,19 +213,20 @@ rm -f p.*
 end_of() {
 	"$CTL" dump --core "$1" -o - 2>err | sed -n 's/^# jemalloc.end=//p'
 }
-# becomes COMMAND: a shell with a box that execs another program; sets pid when it has done so
+# becomes COMMAND [wait]: a shell with a box that execs sleep; sets pid when it has done so, with wait when that has a box
 becomes() {
 	LD_PRELOAD=$LIB MALLOC_CONF=$CONF sh -c "$1" &
 	pid=$!
 	children="$children $pid"
-	for _ in $(seq 500); do
-		case $(readlink "/proc/$pid/exe") in */sleep) break ;; esac
-		sleep 0.02
-	done
-	for _ in $(seq 500); do
-		[ "$(grep -c 'b\.box' "/proc/$pid/maps")" -eq 0 ] && [ -n "$2" ] || break
-		sleep 0.02
-	done
+	until_true is_sleep
+	[ -z "${2:-}" ] || until_true is_boxed
+}
+is_sleep() {
+	case $(readlink "/proc/$pid/exe") in */sleep) ;; *) return 1 ;; esac
+}
+is_boxed() {
+	of_sleep=$(sed -n '/b\.box$/{s,^[^/]*,,p;q;}' "/proc/$pid/maps")
+	[ -n "$of_sleep" ] && [ "$(end_of "$of_sleep")" = running ]
 }
 BOXED=$EXACT,prof_blackbox:true,prof_blackbox_size:1M
 CONF=$BOXED becomes 'exec sleep 1000' wait
@@ -252,6 +253,7 @@ rm -f p.*
 CONF=$BOXED,prof_blackbox_keep:true,prof_dump_max_files:2 becomes 'exec env sh -c "exec sleep 1000" 2>exec.err'
 is "$(for f in p.*; do end_of "$f"; done | sort -u)" "replaced by exec" "exec three times, two files kept: the last program has no box"
 is "$(ls p.* | wc -l)" 2 "and there are two" "$(ls p.*)"
+until_true grep -q prof_dump_max_files exec.err # the last program may only just have begun
 has "$(cat exec.err)" "are as many as prof_dump_max_files" "which is said"
 end
 rm -f p.*

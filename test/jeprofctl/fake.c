@@ -365,8 +365,6 @@ main(int argc, char **argv) {
 	if (strcmp(mode, "gone") == 0) {
 		unlink(argv[0]);
 	}
-	printf("ready %d\n", (int)getpid());
-	fflush(stdout);
 	if (strcmp(mode, "sampling") == 0) {
 		box->state = prof_mailbox_sampling;
 	}
@@ -377,6 +375,8 @@ main(int argc, char **argv) {
 	    || strcmp(mode, "full") == 0 || strcmp(mode, "orphans") == 0;
 	bool is_deaf = strcmp(mode, "deaf") == 0;
 	signal(SIGUSR1, on_wake);
+	printf("ready %d\n", (int)getpid());
+	fflush(stdout);
 	for (;;) {
 		struct pollfd in = {.fd = 0, .events = POLLIN};
 		char byte;

@@ -83,13 +83,18 @@ nudge() {
 
 # killed ARGUMENT...: starts a jeprofctl, kills it when its request waits, then lets the process allocate after the lease is over
 killed() {
-	"$CTL" "$@" >killed.out 2>&1 9>&- &
-	asker=$!
-	children="$children $asker"
-	until_true waits
-	ok $? "$*: its request waits"
-	kill -9 $asker
-	wait $asker 2>/dev/null
+	for _ in 1 2 3 4 5; do
+		"$CTL" "$@" >killed.out 2>&1 9>&- &
+		asker=$!
+		children="$children $asker"
+		until_true waits
+		is_waiting=$?
+		kill -9 $asker
+		wait $asker 2>/dev/null
+		[ $? -ne 137 ] || break
+		"$CTL" stop "$pid" -q >stop.out 2>&1 # too late: after a second it left the request there for good
+	done
+	ok $is_waiting "$*: its request waits"
 	sleep 1
 	until_true is_empty
 	ok $? "$*: the process has looked at it"
@@ -112,8 +117,9 @@ killed status "$pid" --wait 100s
 "$CTL" start "$pid" --wait 100s >killed.out 2>&1 9>&- &
 asker=$!
 until_true waits
-out=$("$CTL" status "$pid" --json -q)
-has "$out" '"state":"pending"' "a start that waits is pending"
+is_pending() { [ "$(state)" = pending ]; } # but for moments in which it was late to renew its lease
+until_true is_pending
+ok $? "a start that waits is pending"
 kill -9 $asker
 wait $asker 2>/dev/null
 sleep 1

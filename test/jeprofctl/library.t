@@ -280,10 +280,12 @@ children="$children $sleeper"
 dumper=$!
 children="$children $dumper"
 sleep 1
-ctl status "$pid" --wait 3s
+has_written() { "$CTL" status "$pid" -q | grep -q '^thread  *yes'; }
+until_true has_written
+ctl status "$pid"
 gives 0 "status while nobody takes a profile"
 has "$out" "thread                      yes" "the profiler's thread has written it"
-ctl dump "$pid" taken.heap --wait 3s
+ctl dump "$pid" taken.heap
 gives 0 "and an own dump"
 [ "$(wc -c <taken.heap)" -gt 90000 ]
 ok $? "of more than a pipe takes" "$(wc -c <taken.heap)"
