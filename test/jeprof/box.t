@@ -63,7 +63,7 @@ my ($box) = glob 'leak.*.box';
 my $live = json('ls', $box);
 is("$live->{dumps}[0]{end} $live->{dumps}[0]{reason}", 'running blackbox', 'alive: read, and said');
 cmp_ok(@{ $live->{dumps}[0]{course} }, '>=', 2, 'its seconds');
-like((jeprof('top', $box))[2], qr/^jeprof: \Q$box\E: growing \S+M\/min for \d s, running at \S+M$/m, 'top: the sentence');
+like((jeprof('top', $box))[2], qr/^jeprof: \Q$box\E: growing \S+M\/min for \d+ s, running at \S+M$/m, 'top: the sentence');
 my ($code, $early) = jeprof('salvage', $box);
 spew('early.heap', $early);
 Time::HiRes::sleep(1.2);
@@ -75,20 +75,20 @@ my $held = $top->{total}{bytes};
 my ($out, $err);
 ($code, $out, $err) = jeprof('ls', $box);
 is($code, 0, 'killed: ls') or diag $err;
-like($out, qr/^ +0  20\S+ \S+Z blackbox .*\Q$box\E\n\Q$box\E: growing \S+M\/min for \d s, killed at \S+M\ntime +allocated +active +resident +rss +limit +samples +faults\n(?:20\d\d-\d\d-\d\d \d\d:\d\d:\d\dZ +\S+ +\S+ +\S+ +\S+ +- +\d+ +\d+\n){3,20}(?:\d+ seconds, 20 are shown.*\n)?\z/m, 'its sentence and its seconds');
+like($out, qr/^ +0  20\S+ \S+Z blackbox .*\Q$box\E\n\Q$box\E: growing \S+M\/min for \d+ s, killed at \S+M\ntime +allocated +active +resident +rss +limit +samples +faults\n(?:20\d\d-\d\d-\d\d \d\d:\d\d:\d\dZ +\S+ +\S+ +\S+ +\S+ +- +\d+ +\d+\n){3,20}(?:\d+ seconds, 20 are shown.*\n)?\z/m, 'its sentence and its seconds');
 is(scalar(() = (jeprof('ls', '-n', 2, $box))[1] =~ /Z +\S+ +\S+ +\S+ +\S+ +- +/g), 2, 'ls -n: so many of them');
-like((jeprof('ls', '-n', 2, $box))[1], qr/^\d seconds, 2 are shown \(-n \d\)\n\z/m, 'and said');
+like((jeprof('ls', '-n', 2, $box))[1], qr/^\d+ seconds, 2 are shown \(-n \d+\)\n\z/m, 'and said');
 my $ls = json('ls', $box)->{dumps}[0];
 is("$ls->{end} @{ $ls->{columns} }", 'killed time allocated active resident rss limit samples faults', 'ls --json');
 my @rss = map { $_->[4] } @{ $ls->{course} };
 is(scalar(grep { $rss[$_] <= $rss[$_ - 1] } 1 .. $#rss), 0, 'it grew in each second') or diag "@rss";
-my @gaps = map { $ls->{course}[$_][0] - $ls->{course}[$_ - 1][0] } 1 .. $#{ $ls->{course} };
-is(scalar(grep { $_ < 900 } @gaps), 0, 'a line a second') or diag "@gaps";
-my $rate = 60_000 * ($rss[-1] - $rss[0]) / ($ls->{course}[-1][0] - $ls->{course}[0][0]);
+my $span = $ls->{course}[-1][0] - $ls->{course}[0][0];
+cmp_ok($span, '>', 900 * $#rss, 'a line a second'); # one that is late is nearer to the next
+my $rate = 60_000 * ($rss[-1] - $rss[0]) / $span;
 cmp_ok(abs($ls->{growth_per_minute} - $rate), '<', 0.5 * $rate, 'the rate of its growth');
 ($code, $out, $err) = jeprof('leaks', $box);
 is($code, 0, 'leaks of one box') or diag $err;
-like($out, qr/^leak pid $pid, one profile at .*by its ages .*\nGrowing \S+M\/min for \d s, killed at \S+M\n.*^ *\+\S+ .* keep_session < main/ms, 'leaks: the course, and by its ages who grows');
+like($out, qr/^leak pid $pid, one profile at .*by its ages .*\nGrowing \S+M\/min for \d+ s, killed at \S+M\n.*^ *\+\S+ .* keep_session < main/ms, 'leaks: the course, and by its ages who grows');
 is((jeprof('leaks', '--gate', '1M/min', $box))[0], 3, 'leaks --gate: past it');
 is((jeprof('leaks', '--gate', '100G/min', $box))[0], 0, 'leaks --gate: below it');
 my $diff = json('diff', 'early.heap', $box);
@@ -98,7 +98,7 @@ is($diff->{after}, $held, 'and the same sum');
 is("$code|$out", "0|r.html\n", 'report') or diag $err;
 my $html = slurp('r.html');
 my ($screen) = $html =~ /<header>(.*?)<\/header>/s;
-like($screen, qr/<b>Growing \S+M\/min for \d s, killed at \S+M<\/b>/, 'report: its first screen says how it ended');
+like($screen, qr/<b>Growing \S+M\/min for \d+ s, killed at \S+M<\/b>/, 'report: its first screen says how it ended');
 like($screen, qr/(?:Most|All) is held by <b>keep_session<\/b>/, 'and names the leak');
 like($screen, qr/<svg .*<polyline points="0\.0,[\d.]+(?: [\d.]+,[\d.]+){2,}" stroke="var\(--k1\)".*<polyline .*\d\dZ to 20.*up to \S+M: .*resident.*allocated/s, 'and shows the course');
 my $exported = 0;
@@ -145,7 +145,7 @@ waitpid $pid, 0;
 delete $child{$pid};
 is(json('ls', glob 'end.*.box')->{dumps}[0]{end}, 'ended', 'a clean end that keeps its box');
 $pid = begin('exec', 'prof_blackbox_keep:true', $leak, '/bin/sleep');
-Time::HiRes::sleep(0.05) until 2 == (() = glob 'exec.*.box');
+until_true(sub { my @boxes = glob 'exec.*.box'; @boxes == 2 && !grep { json('ls', $_)->{error} } @boxes });
 is(join(' ', map { json('ls', $_)->{dumps}[0]{end} } sort glob 'exec.*.box'), 'replaced by exec running', 'after exec the process is another program');
 finish($pid, 'KILL');
 
@@ -213,16 +213,18 @@ for my $size (0, 7, 8, 100, 4096, 20000, 65536) {
 	is(sentences($err) <= ($code == 1 ? 1 : 3), 1, 'and few words') or diag $err;
 	unlike($err, qr/ line \d+|internal/, 'no error of ours');
 }
+# What they took of the processor, in seconds.
+sub time_of_children { my (undef, undef, $user, $system) = times; return $user + $system }
 my $bad = '';
 srand 7;
 for my $round (1 .. $ENV{BOX_CHANGES} // ($ENV{TEST_FULL} ? 300 : 100)) {
 	my $copy = substr $bytes, 0, 1 << 19;
 	substr($copy, $_ % 3 ? int rand 3000 : int rand length $copy, 1) = chr int rand 256 for 0 .. rand 30;
 	spew('x.box', $copy);
-	my $begin = Time::HiRes::time();
+	my $begin = time_of_children();
 	($code, $out, $err) = run($ctl, 'dump', '-q', '--core', 'x.box', '-o', '-');
 	$bad .= "$round: $code $err" unless $code == 0 || $code == 1 && $err =~ /\Ajeprofctl: x\.box: [^\n]+\n\z/ && !length $out;
-	$bad .= "$round: slow " if Time::HiRes::time() - $begin > 5;
+	$bad .= "$round: slow " if time_of_children() - $begin > 5;
 }
 is($bad, '', 'changed at random: read, or refused in one sentence');
 

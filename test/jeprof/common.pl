@@ -60,6 +60,17 @@ sub jeprof {
 	return run(@input, $^X, $jeprof, @_);
 }
 
+# Waits until the sub returns true, five minutes at most: a machine may be slow. Whether it did.
+sub until_true {
+	my ($is_so) = @_;
+	my $end = time + 300;
+	until ($is_so->()) {
+		return 0 if time >= $end;
+		select undef, undef, undef, 0.02;
+	}
+	return 1;
+}
+
 # jeprof compiled once in this process, and run in a child: for tests that run it hundreds of times.
 my $is_loaded = 0;
 

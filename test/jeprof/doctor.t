@@ -3,7 +3,6 @@
 BEGIN { require Cwd; require((Cwd::abs_path(__FILE__) =~ s{[^/]*$}{}r) . 'common.pl') }
 use strict;
 use warnings;
-use Time::HiRes ();
 our ($dir, $source, $jeprof);
 
 my $library = $ENV{JEMALLOC_LIB};
@@ -53,18 +52,15 @@ sub started {
 		exec { $command[0] } @command or exit 127;
 	}
 	push @began, $pid;
-	for (1 .. 500) {
-		last if (readlink("/proc/$pid/exe") // '') eq Cwd::abs_path($command[0])
-		    && slurp("/proc/$pid/cmdline") =~ /\0/;
-		Time::HiRes::sleep(0.01);
-	}
+	until_true(sub { (readlink("/proc/$pid/exe") // '') eq Cwd::abs_path($command[0])
+			    && slurp("/proc/$pid/cmdline") =~ /\0/ });
 	return $pid;
 }
 
 chdir $dir;
 # Looked at last, when they are no longer young.
-my $plain = started({}, $app, 60);
-my $idle = started({ LD_PRELOAD => $library }, $app, 60);
+my $plain = started({}, $app, 900);
+my $idle = started({ LD_PRELOAD => $library }, $app, 900);
 
 # ---- programs ----
 my $run = qr{^\Q$jeprof\E run -- };
@@ -143,21 +139,21 @@ case_is('no such process', {}, [4194304], 5, qr/^problem  process    no process 
 	qr/ list$/);
 case_is('no such name', {}, ['no-such-name-here'], 5, qr/no process is called/, qr/ list$/);
 case_is('a plain process', {}, [$plain], 1, qr/^problem  allocator  does not run the library/m,
-	qr/^LD_PRELOAD=\S+libjemalloc\S+ \Q$app\E 60$/);
+	qr/^LD_PRELOAD=\S+libjemalloc\S+ \Q$app\E 900$/);
 my $pid = $idle;
 case_is('no session', {}, [$pid], 3, qr/^warn     profiler   no session: nothing is sampled$/m,
 	qr/ start $pid$/);
-run($ctl, 'start', $pid, '--rate', '4K', '--wait', '10s');
+run($ctl, 'start', $pid, '--rate', '4K', '--wait', '60s');
 case_is('with a session', {}, ['-p', $pid], 0,
 	qr/^ok       profiler   state \w+, one sample for each 4\.0K allocated$/m, qr/ dump $pid$/);
 my ($code, $json) = jeprof('doctor', '--json', $pid);
 like($json, qr/^\{"target":"$pid","verdict":"ok","next":"[^"]+",\n"findings":\[\n\{"level":"ok","about":"process",/, '--json');
 is(() = $json =~ /^\{"level":"\w+","about":"\w+","text":"[^"]*","next":(?:null|"[^"]*")\},?$/mg,
 	() = $json =~ /"level"/g, 'one object a finding');
-run($ctl, 'stop', $pid, '--wait', '10s');
+run($ctl, 'stop', $pid, '--wait', '60s');
 $pid = started({ LD_PRELOAD => $library,
 		MALLOC_CONF =>
-		    "abort_conf:false,abort:false,prof:true,prof_threshold_highwater:1G,narenas:x,prof_prefix:$dir/none/y" }, $app, 60);
+		    "abort_conf:false,abort:false,prof:true,prof_threshold_highwater:1G,narenas:x,prof_prefix:$dir/none/y" }, $app, 900);
 $out = case_is('a threshold far away', {}, [$pid], 1,
 	qr/^warn     triggers   threshold_highwater is 1\.0G, allocated is /m, qr/./);
 like($out, qr/^problem  files      profiles go to \Q$dir\E\/none, and there is no such directory$/m,
@@ -169,11 +165,8 @@ unlike($out, qr/without prof:true/, 'nothing that is not so');
 system('cp', $library, "$dir/libjemalloc.so.2") == 0 && system('cp', $app, "$dir/moved") == 0
     or die;
 $pid = started({ LD_PRELOAD => "$dir/libjemalloc.so.2", MALLOC_CONF => 'prof:true' }, "$dir/moved",
-	60);
-for (1 .. 500) {
-	last if slurp("/proc/$pid/maps") =~ /libjemalloc/;
-	Time::HiRes::sleep(0.01);
-}
+	900);
+until_true(sub { slurp("/proc/$pid/maps") =~ /libjemalloc/ });
 rename "$dir/moved", "$dir/moved.old";
 unlink "$dir/libjemalloc.so.2", "$dir/moved.old";
 $out = case_is('the program deleted', {}, [$pid], 3,
@@ -186,17 +179,15 @@ my $filtered = build('filtered.c', <<'C' . ($C =~ s/\n\tfor/\n\tfilter();\n\tfor
 #include <linux/seccomp.h>
 #include <stdio.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 static void filter(void) {
 	struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 	struct sock_fprog program = {1, &allow};
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) { perror("seccomp"); }
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) { perror("seccomp"); _exit(1); }
 }
 C
-$pid = started({ LD_PRELOAD => $library, MALLOC_CONF => 'prof:true' }, $filtered, 60);
-for (1 .. 500) {
-	last if slurp("/proc/$pid/status") =~ /^Seccomp:\t2/m;
-	Time::HiRes::sleep(0.01);
-}
+$pid = started({ LD_PRELOAD => $library, MALLOC_CONF => 'prof:true' }, $filtered, 900);
+until_true(sub { slurp("/proc/$pid/status") =~ /^(?:Seccomp:\t2|State:\tZ)/m });
 SKIP: {
 	skip 'no seccomp here', 3 unless slurp("/proc/$pid/status") =~ /^Seccomp:\t2/m;
 	case_is('a filter of system calls', {}, [$pid], 3,
@@ -210,13 +201,10 @@ SKIP: {
 	$pid = fork // die;
 	if (!$pid) {
 		$ENV{LD_PRELOAD} = $library;
-		exec $unshare, '-m', $app, 60 or exit 127;
+		exec $unshare, '-m', $app, 900 or exit 127;
 	}
 	push @began, $pid;
-	for (1 .. 500) {
-		last if (readlink("/proc/$pid/exe") // '') eq $app;
-		Time::HiRes::sleep(0.01);
-	}
+	until_true(sub { (readlink("/proc/$pid/exe") // '') eq Cwd::abs_path($app) });
 	like((doctor({}, $pid))[1],
 		qr/^ok       place      it has its own mount namespace, .* below \/proc\/$pid\/root$/m,
 		'another mount namespace');

@@ -5,7 +5,6 @@ BEGIN { require Cwd; require((Cwd::abs_path(__FILE__) =~ s{[^/]*$}{}r) . 'common
 use strict;
 use warnings;
 use JSON::PP ();
-use Time::HiRes ();
 our ($dir, $source, $jeprof);
 
 my $library = $ENV{JEMALLOC_LIB};
@@ -20,11 +19,13 @@ my $app = build('serve.c', <<'C');
 __attribute__((noinline)) void *grow_keep(size_t n) { return memset(malloc(n), 1, n); }
 __attribute__((noinline)) void pass(void) { void *volatile p = memset(malloc(50000), 1, 50000); free(p); }
 __attribute__((noinline)) void other_one(size_t n) { void *volatile p = malloc(n); memset(p, 1, n); }
+/* serve: grows by some MB a second until the test ends */
 int main(void) {
-	for (int i = 0; i < 60000; i++) {
-		grow_keep(4000);
+	pid_t test = getppid();
+	for (unsigned i = 0; getppid() == test; i++) {
+		grow_keep(2000);
 		pass();
-		if (i % 10 == 0) { other_one(2000); }
+		if (i % 10 == 0) { other_one(1000); }
 		usleep(1000);
 	}
 	return 0;
@@ -40,7 +41,7 @@ sub serving {
 		$ENV{MALLOC_CONF} = $conf;
 		exec $app;
 	}
-	for (1 .. 600) { last if (run($ctl, 'status', $pid))[0] == 0; Time::HiRes::sleep(0.02) }
+	run($ctl, 'status', $pid, '--wait', '60s'); # as long as it has no mailbox yet
 	return $pid;
 }
 sub state_of { return (run($ctl, 'status', $_[0], '--json'))[1] =~ /"state":"(\w+)"/ ? $1 : '' }
@@ -75,11 +76,7 @@ like($out, qr/^ +live +growth\* .*\n.* grow_keep < main\n/m, 'the table');
 		exec $^X, "$place/jeprof", 'live', '--once', '--interval', '2m', $pid;
 	}
 	my $asked = '';
-	for (1 .. 600) {
-		$asked = -e "$place/asked" ? slurp("$place/asked") : '';
-		last if $asked =~ /^dump /m;
-		Time::HiRes::sleep(0.05);
-	}
+	until_true(sub { -e "$place/asked" && ($asked = slurp("$place/asked")) =~ /^dump /m });
 	kill 'TERM', $live;
 	waitpid $live, 0;
 	my ($seconds) = $asked =~ /^start .*--max (\d+)s/m;
@@ -100,11 +97,12 @@ for my $case ([[$pid], 2, qr/this is none; --once/],
 	like($err, $case->[2], 'and why');
 }
 
+$ENV{TERM} = 'xterm'; # also where the tests run without a terminal
 # On a terminal: [what must have come since the keys before, the keys or the signal then].
 my $script = which('script');
 sub on_terminal {
 	my @steps = @_;
-	unlink 'tty.log', 'before', 'after';
+	unlink 'tty.log', 'before', 'after', 'own';
 	spew('tty.sh',
 		"stty rows 20 cols 90; stty -g >before\n$^X $jeprof live $pid --rate 4K --interval 200ms & echo \$! >own; fg >/dev/null; rc=\$?\n"
 		    . "echo rc=\$rc; stty -g >after\n");
@@ -114,17 +112,13 @@ sub on_terminal {
 	for my $step (@steps) {
 		my ($pattern, $act) = @$step;
 		my $log = '';
-		for (1 .. 600) {
-			$log = -e 'tty.log' ? substr slurp('tty.log'), $at : '';
-			last if $log =~ $pattern;
-			Time::HiRes::sleep(0.05);
-		}
+		until_true(sub { -e 'tty.log' && ($log = substr slurp('tty.log'), $at) =~ $pattern });
 		like($log, $pattern, "seen before $act");
 		$at += length $log;
 		my ($signal) = $act =~ /^SIG(\w+)/;
 		if ($signal) { kill $signal, slurp('own') =~ /(\d+)/ } else { syswrite $keys, $act }
 	}
-	for (1 .. 600) { last if slurp('tty.log') =~ /rc=\d/ && -s 'after'; Time::HiRes::sleep(0.05) }
+	until_true(sub { slurp('tty.log') =~ /rc=\d/ && -s 'after' });
 	close $keys;
 	return substr slurp('tty.log'), $at;
 }

@@ -4,7 +4,6 @@
 BEGIN { require Cwd; require((Cwd::abs_path(__FILE__) =~ s{[^/]*$}{}r) . 'common.pl') }
 use strict;
 use warnings;
-use Time::HiRes ();
 our ($dir, $source, $jeprof);
 
 # ---- the lease, by a clock that only the jobs move ----
@@ -89,16 +88,10 @@ END
 	my $has_ended = 0;
 	for my $case (@signals) {
 		my ($pattern, $signal) = @$case;
-		for (1 .. 600) {
-			last if -e "$dir/asked" && slurp("$dir/asked") =~ $pattern;
-			Time::HiRes::sleep(0.05);
-		}
+		until_true(sub { -e "$dir/asked" && slurp("$dir/asked") =~ $pattern });
 		kill $signal, $live;
 	}
-	for (1 .. 600) {
-		last if $has_ended = waitpid($live, POSIX::WNOHANG()) == $live;
-		Time::HiRes::sleep(0.05);
-	}
+	until_true(sub { $has_ended = waitpid($live, POSIX::WNOHANG()) == $live });
 	my $status = $?;
 	if (!$has_ended) {
 		kill 'KILL', $live;
