@@ -112,7 +112,7 @@ static const ctl_node_t session_nodes[] = {
 	    NODE_STABLE
 	    "begins a session: NULL, or options as in section SESSIONS. EALREADY: one is open; EBUSY: "
 	    "one is just being stopped; EINVAL: bad options, or a prefix in a directory that does not "
-	    "exist; ENOMEM"),
+	    "exist; ENOMEM; with a black box the errno of the call that failed, ENOSPC or EFBIG"),
 	CTL_NODE_W("stop", CTL_U64, set_session_stop, CTL_IF_PROF | CTL_NULL_NEW | CTL_OUTSIDE,
 	    NODE_STABLE
 	    "writes the session's profile and ends the session, also when the profile cannot be "

@@ -393,7 +393,7 @@ static const ctl_node_t thread_prof_nodes[] = {
 	CTL_NODE_RAW("name", raw_prof_name, CTL_IF_BOOTED, "const char *, r- or -w",
 	    "the thread's name in profiles, at most 15 bytes, more are cut; valid until it is set "
 	    "again. EPERM: read and write in one call; EINVAL: NULL or a byte that cannot be printed; "
-	    "ENOENT: names come from the system (prof_sys_thread_name)"),
+	    "ENOENT: names come from the system (prof_sys_thread_name); ENOMEM"),
 	CTL_NODE_RW("active", CTL_BOOL, get_prof_active, set_prof_active, CTL_IF_PROF,
 	    "whether samples are taken in the calling thread; prof.active must hold as well. A write "
 	    "before the profiler runs is ENOENT; EAGAIN: no memory for the thread's record"),

@@ -1,8 +1,9 @@
 /*
  * What the libFuzzer targets share: a booted library whose files go nowhere. A target may ask for
- * any path, so what creates, moves or removes a file is replaced; messages are formatted and
- * dropped. Each target is one file: target_NAME.c, one function over bytes. The build has prefixed
- * names, so that malloc is the sanitizer's, and all asserts.
+ * any path, so what creates, writes, moves or removes a file is replaced: no file of this machine is
+ * changed, and no write fails for what a path is here. Messages are formatted and dropped. Each
+ * target is one file: target_NAME.c, one function over bytes. The build has prefixed names, so that
+ * malloc is the sanitizer's, and all asserts.
  */
 #ifndef FUZZ_TARGET_H
 #define FUZZ_TARGET_H
@@ -10,6 +11,8 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "imalloc.h"
 #include "malloc_boot.h"
@@ -22,13 +25,21 @@
 extern const char *je_malloc_conf;
 const char *je_malloc_conf = "prof_thread:false,narenas:2";
 
+/* Bytes of memory that a black box may take at most here: a larger one is refused (EFBIG). */
+#define BOX_MOST ((rlim_t)64 << 20)
+
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* Also a file that exists is not written. A black box needs what can be mapped. */
 static int
 nowhere_open(const char *path, int flags, unsigned mode) {
-	return os_hooks_real.open((flags & O_CREAT) != 0 ? "/dev/null" : path,
-	    flags & ~(O_CREAT | O_EXCL), mode);
+	bool is_nameless = (flags & O_TMPFILE) == O_TMPFILE;
+	if ((flags & O_ACCMODE) == O_RDONLY || is_nameless) {
+		return os_hooks_real.open(path, flags, mode);
+	}
+	return (flags & O_ACCMODE) == O_RDWR ? memfd_create("nowhere", MFD_CLOEXEC)
+	    : os_hooks_real.open("/dev/null", O_WRONLY | O_CLOEXEC, 0);
 }
 
 static int
@@ -72,6 +83,8 @@ copy_exactly(const uint8_t *data, size_t size, bool is_text) {
 int
 LLVMFuzzerInitialize(int *argc UNUSED, char ***argv UNUSED) {
 	static struct os_hooks_s hooks;
+	static const struct rlimit most = {BOX_MOST, BOX_MOST};
+	setrlimit(RLIMIT_FSIZE, &most);
 	hooks = os_hooks_real;
 	hooks.open = nowhere_open;
 	hooks.unlink = nowhere_unlink;

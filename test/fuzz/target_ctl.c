@@ -56,16 +56,18 @@ new_kind(const size_t *mib, size_t len) {
 	if (leaf == NULL || leaf->kind != CTL_LEAF) {
 		return 0;
 	}
-	if (leaf->type == CTL_POINTER || (is_risky && leaf->access == CTL_RAW)
-	    || strcmp(leaf->name, "create") == 0) {
+	if (leaf->type == CTL_POINTER || strcmp(leaf->name, "create") == 0
+	    || (is_risky && (leaf->access == CTL_RAW || leaf->type == CTL_BYTES))) {
 		return -1;
 	}
-	return leaf->type == CTL_STRING || (leaf->access == CTL_RAW && strcmp(leaf->name, "name") == 0);
+	return leaf->type == CTL_STRING || (leaf->access == CTL_RAW
+	    && (strcmp(leaf->name, "name") == 0 || strcmp(leaf->name, "label_id") == 0));
 }
 
 /*
  * Whether the texts of the nodes tell of this result. The two that write a profile also return the
- * errno of the call that failed, and dump_delta ENODATA.
+ * errno of the call that failed, here that of a look at the path, and dump_delta ENODATA; the start
+ * of a session returns that of its black box.
  */
 static bool
 is_told(const size_t *mib, size_t len, int err) {
@@ -73,10 +75,12 @@ is_told(const size_t *mib, size_t len, int err) {
 	const ctl_node_t *leaf = leaf_of(mib, len, &is_risky);
 	bool is_dump = leaf != NULL && leaf->kind == CTL_LEAF
 	    && (strcmp(leaf->name, "dump") == 0 || strcmp(leaf->name, "dump_delta") == 0);
+	bool is_start = leaf != NULL && leaf->kind == CTL_LEAF && strcmp(leaf->name, "start") == 0;
 	return err == 0 || err == EINVAL || err == ENOENT || err == EPERM || err == EAGAIN
 	    || err == EFAULT || err == EALREADY || err == EBUSY
 	    || (is_dump && (err == ENODATA || err == EACCES || err == EISDIR || err == ELOOP
-	    || err == ENAMETOOLONG || err == ENOTDIR || err == ENXIO));
+	    || err == ENAMETOOLONG || err == ENOTDIR))
+	    || (is_start && (err == ENOSPC || err == EFBIG || err == ENOMEM));
 }
 
 static size_t
