@@ -3,6 +3,7 @@
  * does: what rate holds, alone and beside a session, and that nothing is left behind.
  */
 #include "core.h"
+#include "dir.h"
 
 #include "prof/control/prof_listen.h"
 #include "prof/control/prof_session.h"
@@ -87,7 +88,7 @@ test_beside_session(void) {
 	is_int(interval(), 4096, "a paused session leaves the tracer its rate");
 	ok(are_sampled(), "and its samples");
 	prof_active_set(true);
-	prof_session_stop(0);
+	is_int(prof_session_stop(0), 0, "the session writes its profile");
 	is_int(interval(), 4096, "after the session the tracer's rate holds");
 	tracers(0);
 	is_int(interval(), 0, "and none after both");
@@ -118,10 +119,13 @@ test_often(void) {
 
 int
 main(void) {
+	dir_enter();
 	test_alone();
 	test_beside_session();
 	test_switched_off();
 	test_often();
+	is_int(files_in(dir), 1, "which is here");
+	dir_leave();
 	return done_testing();
 }
 

@@ -521,42 +521,39 @@ test_fork_in_start(void) {
 
 static int reader_fd = -1;
 
-/* A reader tests the lock of the new box just now. */
+static void
+end_of_reading(int number UNUSED) {
+	close(reader_fd);
+}
+
+/*
+ * A reader tests the lock of the new box just now, for a moment. It goes by a signal to the thread
+ * that waits for the lock: another thread might not run before that has waited long enough.
+ */
 static int
 open_and_lock(const char *path, int flags, unsigned mode) {
+	static const struct itimerval moment = {{0, 0}, {0, 1000}};
 	int fd = os_hooks_real.open(path, flags, mode);
 
 	if (strstr(path, ".box") != NULL) {
-		int other = open(path, O_RDONLY | O_CLOEXEC);
-		is_int(flock(other, LOCK_SH | LOCK_NB), 0, "a reader is faster");
-		__atomic_store_n(&reader_fd, other, __ATOMIC_RELEASE);
+		reader_fd = open(path, O_RDONLY | O_CLOEXEC);
+		is_int(flock(reader_fd, LOCK_SH | LOCK_NB), 0, "a reader is faster");
+		setitimer(ITIMER_REAL, &moment, NULL);
 	}
 	return fd;
 }
 
-static void *
-read_for_a_moment(void *arg) {
-	int fd;
-
-	while ((fd = __atomic_load_n(&reader_fd, __ATOMIC_ACQUIRE)) < 0)
-		usleep(100);
-	usleep(1000);
-	close(fd);
-	return arg;
-}
-
 static void
 test_box_lock(void) {
-	pthread_t reader;
 	char path[PATH_MAX];
 
+	signal(SIGALRM, end_of_reading);
 	hooks = os_hooks_real;
 	hooks.open = open_and_lock;
 	os_hooks = &hooks;
-	pthread_create(&reader, NULL, read_for_a_moment, NULL);
 	is_int(prof_session_start("blackbox:true,blackbox_size:4M", &why), 0, "a box");
 	os_hooks = &os_hooks_real;
-	pthread_join(reader, NULL);
+	signal(SIGALRM, SIG_DFL);
 	prof_box_path(path, sizeof(path));
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ok(fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK,

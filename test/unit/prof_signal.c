@@ -183,7 +183,7 @@ cross(void *arg) {
 	crossing->is_on = true;
 	raise(SIGTERM);
 	__atomic_store_n(&crossing->goes_on, true, __ATOMIC_SEQ_CST);
-	sleep(20); /* the other thread ends the process */
+	sleep(300); /* the other thread ends the process */
 	_exit(1);
 }
 

@@ -441,17 +441,20 @@ test_explicit_file(void) {
 	is_int(write_one("/dev/full", "x"), ENOSPC, "a device that is full");
 	is_int(write_one("/dev/null", "x"), 0, "a device");
 	int before = files_in(dir);
-	struct rlimit lim = {4, RLIM_INFINITY};
+	struct rlimit lim;
+	getrlimit(RLIMIT_FSIZE, &lim);
+	rlim_t soft = lim.rlim_cur;
+	lim.rlim_cur = 4;
 	setrlimit(RLIMIT_FSIZE, &lim);
 	int err = write_one(path, "longer than the limit");
-	lim.rlim_cur = RLIM_INFINITY;
+	lim.rlim_cur = soft;
 	setrlimit(RLIMIT_FSIZE, &lim); /* our own output may go to a file */
 	is_int(err, EFBIG, "limit of the file size");
 	is_int(files_in(dir), before, "no file was left, and no signal killed us");
 	ok(stat(path, &st) == 0 && st.st_size == 6, "the older file is as it was");
 	getrlimit(RLIMIT_NOFILE, &lim);
-	rlim_t soft = lim.rlim_cur;
-	lim.rlim_cur = 3;
+	soft = lim.rlim_cur;
+	lim.rlim_cur = 0;
 	setrlimit(RLIMIT_NOFILE, &lim);
 	is_int(write_one(path, "x"), EMFILE, "no descriptor left");
 	lim.rlim_cur = soft;
