@@ -9,7 +9,7 @@ ONE_SCRIPT := $(filter %.t %.sh,$(ONE_SCRIPT))
 .PHONY: one
 one: $(ONE_PROGRAM) $(if $(ONE_SCRIPT),build_lib build_tools doc/manual/manual $(if $(filter misuse/%,$(ONE)),$(MISUSE_PROGRAMS)))
 	$(if $(ONE_PROGRAM)$(ONE_SCRIPT),,@echo 'make one: there is no test "$(ONE)"; write, for instance, TEST=unit/stock' >&2; exit 1)
-	$(if $(ONE_PROGRAM)$(ONE_SCRIPT),env -u MALLOC_CONF -u LD_PRELOAD LC_ALL=C $(TEST_ENV) CC='$(CC)' $(PROVE) -v -e '' $(ONE_PROGRAM) $(ONE_SCRIPT))
+	$(if $(ONE_PROGRAM)$(ONE_SCRIPT),env -u MALLOC_CONF -u LD_PRELOAD $(TEST_ENV) CC='$(CC)' $(PROVE) -v -e '' $(ONE_PROGRAM) $(ONE_SCRIPT))
 
 # ---- bench-jeprof: what reading a dump costs, beside Debian's jeprof ----
 .PHONY: bench-jeprof

@@ -50,14 +50,23 @@ fi
 
 # ---- sshd ----
 
-# logs_in CONF: a login and a command
-logs_in() {
+# listens CONF: sshd at a port, in server; false if somebody else has that
+listens() {
 	printf '%s\n' "Port $port" "ListenAddress 127.0.0.1" "HostKey $W/host" "AuthorizedKeysFile $W/user.pub" "PidFile none" \
 	    "StrictModes no" "UsePAM no" "PermitRootLogin yes" "LogLevel VERBOSE" >conf
 	MALLOC_CONF=$1 LD_PRELOAD=$LIB timeout -k 1 120 "$sshd" -D -e -f "$W/conf" >log 2>&1 &
 	server=$!
 	started="$started $server"
-	until_true grep -q 'Server listening' log
+	until_true grep -q 'Server listening\|Cannot bind' log
+	grep -q 'Server listening' log
+}
+
+# logs_in CONF: a login and a command
+logs_in() {
+	for try in 1 2 3 4 5; do
+		listens "$1" && break
+		port=$((port + try))
+	done
 	timeout 60 ssh -F none -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -i "$W/user" -p "$port" \
 	    127.0.0.1 echo hello >out 2>err
 	is "$? $(cat out)" "0 hello" "sshd, ${1:-default options}: a login" "$(cat err log)"

@@ -299,7 +299,8 @@ child_oversize_muzzy(void) {
 		p[i] = keep(malloc(size));
 		memset(p[i], 1, size);
 	}
-	ok(rss_bytes() >= before + 25 * size, "200 MB");
+	/* The kernel's count lags by some pages for each processor. */
+	ok(rss_bytes() >= before + 24 * size, "200 MB");
 	for (int i = 0; i < 25; i++)
 		free(p[i]);
 	ok(rss_bytes() <= before + 5 * size, "freed: the limit stays (%zu MB)", MB(rss_bytes()));
