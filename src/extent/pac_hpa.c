@@ -40,8 +40,9 @@ slab_get(void *ctx, void **home) {
 }
 
 /*
- * Makes the memory of a slab retained. is_marked: the slab is or was huge, so the system may have
- * recorded a request for huge pages there (madvise), which is withdrawn.
+ * Makes the memory of a slab retained. is_marked: the system may have recorded a request for or
+ * against huge pages there (madvise), which must not outlive the slab: memory that is fetched again
+ * is used as if it were new.
  */
 static void
 slab_put(void *ctx, void *home, bool is_marked) {
@@ -49,7 +50,9 @@ slab_put(void *ctx, void *home, bool is_marked) {
 	edata_t *e = home;
 	e->state = extent_state_active;
 	emap_set_boundary(e);
-	if (is_marked) {
+	if (is_marked && hpa_sys() == hpa_sys_always) {
+		pages_huge(e->addr, e->size);
+	} else if (is_marked) {
 		pages_nohuge(e->addr, e->size);
 	}
 	pac_retain(pac, e, NULL);

@@ -245,6 +245,7 @@ hpa_bear(hpa_t *h, hslab_t *s) {
 	uint64_t now = nstime_monotonic_coarse_ns();
 	if (!hpa_is_paused(h, now)) {
 		int err = pages_huge(s->addr, HSLAB_SIZE);
+		s->is_marked = true; /* even a refusal may leave a mark */
 		s->is_huge = err == 0;
 		hpa_note_huge(h, err, now);
 	}
@@ -348,7 +349,7 @@ hpa_dalloc(hpa_t *h, char *addr, size_t size) {
 static void
 hpa_return(hpa_t *h, hslab_t *s) {
 	void *home = s->home;
-	bool is_marked = s->is_huge || s->was_huge;
+	bool is_marked = s->is_marked;
 	mutex_lock(&h->mtx);
 	assert(s->is_out && s->n_used == 0);
 	hpa_open_locked(h, s);
@@ -398,7 +399,6 @@ hpa_bring_back(hpa_t *h, hslab_t *s, bool is_huge, const hslab_t *was) {
 	if (was != NULL) {
 		hpa_clean_locked(s, was);
 	}
-	s->was_huge |= s->is_huge;
 	s->is_huge = is_huge;
 	s->is_out = false;
 	hpa_close_locked(h, s);
@@ -418,6 +418,7 @@ hpa_purge_slab(hpa_t *h, hslab_t *s) {
 	hslab_t was = *s;
 	mutex_unlock(&h->mtx);
 	if (was.is_huge) {
+		s->is_marked = true;
 		pages_nohuge(was.addr, HSLAB_SIZE);
 		hpa_count_one(&h->ndehugifies);
 	}
@@ -447,11 +448,7 @@ hpa_hugify(hpa_t *h, hslab_t *s, uint64_t now, bool may_collapse) {
 		err = err == EINVAL ? 0 : err;
 	}
 	hpa_note_huge(h, err, now);
-	/*
-	 * Even after a refusal the system may have recorded the request. No lock: only the thread that
-	 * has the slab out writes or reads was_huge, which is a byte of its own.
-	 */
-	s->was_huge = true;
+	s->is_marked = true; /* even a refusal may leave a mark */
 	hpa_bring_back(h, s, err == 0, NULL);
 }
 

@@ -34,8 +34,8 @@ typedef struct hpa_source_s {
 	/* Returns 2 MiB of aligned memory that reads as zero, or NULL; *home: handle for put(). */
 	char *(*get)(void *ctx, void **home);
 	/*
-	 * Returns the memory. is_marked: the slab was huge at some time, so the system may have been
-	 * asked for huge pages in it.
+	 * Returns the memory. is_marked: the system may have been told since get() to use huge pages in
+	 * it, or not to.
 	 */
 	void (*put)(void *ctx, void *home, bool is_marked);
 } hpa_source_t;

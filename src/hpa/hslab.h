@@ -35,7 +35,11 @@ typedef struct hslab_s {
 	atomic_b_t is_dense;
 	bool is_huge;         /* the system was asked to back it by one huge page, or does so itself */
 	bool is_out;          /* a thread makes a system call for it (hpa.h) */
-	bool was_huge;        /* the system was asked for a huge page at some time since the fetch */
+	/*
+	 * the system was told since the fetch to use huge pages in it, or not to. No lock: only a
+	 * thread that has the slab out, or has just fetched it, writes or reads this byte
+	 */
+	bool is_marked;
 	ql_t all;             /* list of all slabs of the shard */
 	ql_t place;           /* list of the set, of empty slabs, or of spare descriptors */
 	ql_t dirty;           /* list of slabs that may be purged in part */

@@ -1,9 +1,14 @@
 /*
  * hpa/: the bitmaps of a huge slab against a model, the order of the set, each rule with a clock of
- * the test's own, small extent caches, and a shard whose memory and system calls are counted.
+ * the test's own, small extent caches, and a shard whose memory and system calls are counted; what
+ * becomes of marks for huge pages when the page cache gets a slab back.
  */
 #include "core.h"
 
+#include "extent/pac.h"
+#include "extent/pac_hpa.h"
+#include "extent/pac_life.h"
+#include "extent/pac_purge.h"
 #include "hpa/hpa.h"
 #include "meta/sz.h"
 
@@ -15,11 +20,13 @@
 
 static struct os_hooks_s hooks;
 static uint64_t now;
+static const char *enabled = "always [madvise] never\n"; /* the system's setting */
 static struct {
 	unsigned got, put, marked; /* slabs from the source, and back; of these with a mark */
 	unsigned huge, nohuge, collapse;
 	size_t purged;
 	int fail_with; /* of making huge */
+	int advice;    /* the last one about huge pages */
 	bool is_dry;   /* the source has nothing */
 } sys;
 
@@ -30,6 +37,7 @@ fake_now(void) {
 
 static int
 fake_madvise(void *addr, size_t size, int advice) {
+	sys.advice = advice == MADV_HUGEPAGE || advice == MADV_NOHUGEPAGE ? advice : sys.advice;
 	if (advice == MADV_HUGEPAGE || advice == COLLAPSE) {
 		*(advice == COLLAPSE ? &sys.collapse : &sys.huge) += 1;
 		errno = sys.fail_with;
@@ -49,11 +57,11 @@ no_madvise_many(const struct iovec *ranges, size_t n, int advice) {
 	return -1;
 }
 
-/* Answers for the files of the system: huge pages of 2 MiB, where they are asked for. */
+/* Answers for the files of the system: huge pages of 2 MiB, and when they are used. */
 static int
 fake_open(const char *path, int flags, unsigned mode) {
 	const char *text = strstr(path, "transparent_hugepage/enabled") != NULL
-	    ? "always [madvise] never\n" : strstr(path, "hpage_pmd_size") != NULL ? "2097152\n" : NULL;
+	    ? enabled : strstr(path, "hpage_pmd_size") != NULL ? "2097152\n" : NULL;
 	if (text == NULL) {
 		return os_hooks_real.open(path, flags, mode);
 	}
@@ -519,7 +527,7 @@ test_many(void) {
 }
 
 static void
-body(void) {
+setup(void) {
 	hooks = os_hooks_real;
 	hooks.madvise = fake_madvise;
 	hooks.madvise_many = no_madvise_many;
@@ -530,7 +538,88 @@ body(void) {
 	hpa_opt_boot();
 	ok(pages_can_purge_forced(), "the system gives pages up");
 	os_hooks = &hooks;
+	pages_boot_thp();
 	nstime_now_hook = fake_now;
+}
+
+/* ------------------------------------------------------------------ marks for huge pages */
+
+#define SLAB_PIECE (64 << 10)
+#define SLAB_PIECES (HSLAB_SIZE / SLAB_PIECE)
+
+static edata_t *pieces[SLAB_PIECES];
+
+/* A page cache with slabs, on a system with this setting. */
+static pac_t *
+cache_on(const char *setting) {
+	enabled = setting;
+	setup();
+	base_t *base = base_new(NULL);
+	pac_t *pac = base_alloc(base, sizeof(*pac), CACHELINE);
+	pac_init(pac, base, 3700, 10000, 0, now);
+	opt_hpa = true;
+	is_int(pac_hpa_init(pac, base), 0, "slabs");
+	memset(&sys, 0, sizeof(sys));
+	return pac;
+}
+
+/* Takes all of a slab; returns how many slabs are huge. */
+static size_t
+take_slab(pac_t *pac) {
+	hpa_stats_t s = {0};
+	for (unsigned i = 0; i < SLAB_PIECES; i++) {
+		pieces[i] = pac_alloc(pac, SLAB_PIECE, PAGE, false);
+	}
+	hpa_stats_read(pac->hpa, &s);
+	is_uint(s.npageslabs, 1, "one slab");
+	return s.slabs.npageslabs_huge;
+}
+
+/* Frees some pieces of it, and purges; returns how many slabs are left. */
+static size_t
+free_pieces(pac_t *pac, unsigned from, unsigned to) {
+	for (unsigned i = from; i < to; i++) {
+		pac_dalloc(pac, pieces[i]);
+	}
+	pac_purge(pac, now, true);
+	return atomic_load_zu(&pac->hpa->nslabs, MO_RELAXED);
+}
+
+/* Where huge pages come by themselves, memory that was a slab must get them again. */
+static int
+child_given(void) {
+	pac_t *pac = cache_on("[always] madvise never\n");
+	is_uint(take_slab(pac), 1, "a new slab is huge");
+	is_uint(free_pieces(pac, 0, SLAB_PIECES), 0, "it returns");
+	is_uint(sys.huge + sys.nohuge, 0, "and the system is told nothing");
+	is_uint(take_slab(pac), 1, "so the next one is huge, too");
+	is_uint(free_pieces(pac, 0, SLAB_PIECES / 2), 1, "half of it is purged");
+	ok(sys.advice == MADV_NOHUGEPAGE && sys.nohuge == 1, "it is huge no more");
+	is_uint(free_pieces(pac, SLAB_PIECES / 2, SLAB_PIECES), 0, "it returns, too");
+	ok(sys.advice == MADV_HUGEPAGE && sys.huge == 1, "and may be huge again");
+	is_uint(take_slab(pac), 1, "as the next one is");
+	return done_testing();
+}
+
+/* Where the process asks for them, no request outlives its slab. */
+static int
+child_asked(void) {
+	pac_t *pac = cache_on(enabled);
+	opt_hpa_hugify_style = hpa_style_eager;
+	is_uint(take_slab(pac), 1, "a new slab is huge");
+	ok(sys.advice == MADV_HUGEPAGE && sys.huge == 1, "by a request");
+	is_uint(free_pieces(pac, 0, SLAB_PIECES), 0, "it returns");
+	ok(sys.advice == MADV_NOHUGEPAGE && sys.nohuge == 1, "and the request is withdrawn");
+	sys.fail_with = EAGAIN;
+	is_uint(take_slab(pac), 0, "one for which it is refused");
+	is_uint(free_pieces(pac, 0, SLAB_PIECES), 0, "returns");
+	ok(sys.advice == MADV_NOHUGEPAGE && sys.nohuge == 2, "without a mark");
+	return done_testing();
+}
+
+static void
+body(void) {
+	setup();
 	test_slab();
 	test_set();
 	test_rule_of_modes();
@@ -549,5 +638,16 @@ body(void) {
 
 int
 main(int argc, char **argv) {
+	static const struct test_child children[] = {{"given", child_given}, {"asked", child_asked},
+		{NULL, NULL}};
+	static struct test_result r;
+	bool is_body = argc > 1 && strcmp(argv[1], "--child=body") == 0;
+	if (!is_body) {
+		test_children(argc, argv, children);
+	}
+	for (unsigned i = 0; children[i].name != NULL && !is_body; i++) {
+		run_child_conf(&r, children[i].name, NULL);
+		child_exits(&r, 0, "marks for huge pages: %s", children[i].name);
+	}
 	return core_run_all_pages(argc, argv, body);
 }
