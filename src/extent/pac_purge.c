@@ -453,6 +453,9 @@ pac_decay_ms_set(pac_t *pac, pac_decay_t *d, ssize_t ms, uint64_t now) {
 		}
 		pac_pass_unlock(d);
 	}
+	if (d == &pac->decay_dirty && decay_ms(&d->decay) == 0) {
+		pac_hpa_purge(pac, false, true); /* behind the hot extents, of which some were of slabs */
+	}
 	pac_wake(pac);
 	return 0;
 }

@@ -761,6 +761,27 @@ test_relieve_many_slabs(void) {
 	opt_hpa = false;
 }
 
+/* A dirty decay time of 0: what the extent caches and empty slabs have goes without a tick. */
+static void
+test_slabs_at_once(void) {
+	static edata_t *e[36 * MIB / SLAB_PIECE];
+	start(10000, 0);
+	opt_hpa = true;
+	is_int(pac_hpa_init(pac, base_new(NULL)), 0, "slabs for a change of the decay time");
+	for (unsigned i = 0; i < ARRAY_LEN(e); i++) {
+		e[i] = pac_alloc(pac, i % 2 == 0 ? SLAB_PIECE : PAGE, PAGE, false);
+	}
+	for (unsigned i = 0; i < ARRAY_LEN(e); i++) {
+		pac_dalloc(pac, e[i]);
+	}
+	pac_decay_ms_set(pac, &pac->decay_muzzy, 0, clock_ns);
+	ok(atomic_load_zu(&pac->hpa->sec.bytes, MO_RELAXED) > 0, "what is not muzzy stays");
+	pac_decay_ms_set(pac, &pac->decay_dirty, 0, clock_ns);
+	is_uint(pac_hpa_nidle(pac), 0, "with 0 no page of them stays in memory");
+	is_uint(atomic_load_zu(&pac->hpa->nslabs, MO_RELAXED), 0, "nor a slab");
+	opt_hpa = false;
+}
+
 /* A purge down to a number of pages: the oldest go, the last extent in part. */
 static void
 test_purge_oldest(void) {
@@ -814,6 +835,7 @@ body(void) {
 	test_relieve_slabs(true);
 	test_relieve_slabs(false);
 	test_relieve_many_slabs();
+	test_slabs_at_once();
 	test_purge_oldest();
 	os_hooks = &os_hooks_real;
 	nstime_now_hook = NULL;
