@@ -1,8 +1,10 @@
 /*
  * Steps that the parts of the page cache share: they count pages and bytes, give the pages of an
- * extent back to the system, and begin and end passes. Invariant: one thread at a time is in a pass
- * of a decay, and only it purges. Locks: see pac.h; an extent that is passed belongs to the caller
- * alone. Called by pac*.c and large.c.
+ * extent back to the system, and begin and end passes. A pass is a time in which one thread purges
+ * the cache of a decay, dirty or muzzy, or does other work during which no thread may purge it.
+ * Invariant: one thread at a time is in a pass of a decay, and only it purges. Locks: see pac.h; an
+ * extent that is an argument belongs to the caller alone. Called by pac*.c; large.c calls only
+ * pac_active_count() and pac_active_uncount().
  */
 #ifndef EXTENT_PAC_STEP_H
 #define EXTENT_PAC_STEP_H
@@ -10,9 +12,11 @@
 #include "extent/pac_types.h"
 
 /*
- * Called when more address space is without use than the bound of os/room.h allows: unmaps up to
- * about `want` bytes, of any arenas, and returns how many it did. The caller is inside the gate and
- * holds no lock; it may be in a pass, so the hook waits for none. NULL before arenas_boot().
+ * Called when more address space is without use than the bound of os/room.h allows. Unmaps extents
+ * of any arenas until `want` bytes are unmapped, or slightly more, or until no more can be. Returns
+ * the number of bytes that it unmapped. The caller is inside the gate and holds no lock. The caller
+ * may be in a pass; so the hook does not wait for the pass of another thread, nor for the mutex of
+ * a decay. NULL before arenas_boot().
  */
 extern size_t (*pac_shed_hook)(size_t want);
 
@@ -25,11 +29,15 @@ pac_active_count(pac_t *pac, size_t npages) {
 	return atomic_fetch_add_zu(&pac->nactive, npages, MO_RELAXED) + npages;
 }
 
+/*
+ * The part of pac_active_uncount() that is not inline: calls pac_shed_hook if more address space is
+ * without use than the bound allows. The caller is inside the gate and holds no lock.
+ */
 void pac_shed_slow(void);
 
 /*
- * Counts pages that are no longer in use. The caller is inside the gate and holds no lock, because
- * excess address space is unmapped then.
+ * Counts pages that are no longer in use. Where address space is limited, this may unmap extents of
+ * any arena (pac_shed_hook), so the caller is inside the gate and holds no lock.
  */
 static inline void
 pac_active_uncount(pac_t *pac, size_t npages) {
@@ -41,15 +49,18 @@ pac_active_uncount(pac_t *pac, size_t npages) {
 }
 
 /*
- * Count bytes that are mapped from now on, or no longer. A new maximum is detected by the next call
- * of pac_mapped_add() in pac.c, whose caller holds no lock.
+ * Count bytes that are mapped from now on, or no longer. The callers may hold locks. So
+ * pac_mapped_count() does not call the hook for a new maximum of mapped bytes (prof_gdump); the
+ * next call of pac_mapped_add() in pac.c does, whose caller holds no lock.
  */
 void pac_mapped_count(pac_t *pac, size_t bytes);
 void pac_mapped_sub(pac_t *pac, size_t bytes);
 /*
- * Returns the pages of e to the system; the address space becomes retained, or is unmapped too. If
- * the system refuses, e is retained with its pages. The caller owns e and loses it; with hooks of
- * the user it holds no lock. batch: collects extents for one system call; NULL: none.
+ * Returns the pages of e to the system. e becomes retained, or is unmapped and exists no more. If
+ * the system refuses, e becomes retained, and its pages stay in memory. The caller owns e before
+ * the call and not after it. If the arena has hooks of the user, the caller holds no lock;
+ * otherwise it may hold the mutex of the decay. batch: takes e, if it can, and purges it later
+ * together with others by one system call (purge_batch.h); NULL: e is purged at once.
  */
 struct purge_batch_s;
 void pac_retain(pac_t *pac, edata_t *e, struct purge_batch_s *batch);
@@ -60,25 +71,30 @@ void pac_retain(pac_t *pac, edata_t *e, struct purge_batch_s *batch);
 edata_t *pac_committed(pac_t *pac, edata_t *e);
 
 /*
- * A pass keeps other threads from purging; d's mutex is held at its begin (released while waiting)
- * and at its end. 0, or EBUSY: this thread is in one already, or without may_wait another thread.
+ * Begin and end a pass of d. The caller holds d's mutex before and after each call, whatever the
+ * result. Returns 0, or EBUSY if no pass was begun: because this thread is in a pass of d already,
+ * or because another thread is and may_wait is false. With may_wait the call waits until no other
+ * thread is in a pass of d: it releases the mutex, pauses, locks the mutex and looks again.
  */
 int pac_pass_begin_locked(pac_decay_t *d, bool may_wait);
 void pac_pass_end_locked(pac_decay_t *d);
 /*
- * Locks the mutex and begins a pass during which it is held, except while a hook of the user runs.
- * 0; or EBUSY, unlocked: as above, or without may_wait another thread holds the mutex.
+ * pac_pass_lock() locks d's mutex and begins a pass; the mutex is held during the pass, except
+ * while a hook of the user runs. Returns 0. Returns EBUSY, with the mutex unlocked, in the cases of
+ * pac_pass_begin_locked(), and without may_wait also if another thread holds the mutex.
+ * pac_pass_unlock() ends the pass and unlocks the mutex.
  */
 int pac_pass_lock(pac_decay_t *d, bool may_wait);
 void pac_pass_unlock(pac_decay_t *d);
-/* The same, but the mutex is not held during the pass; the caller does not hold it. */
+/* The same, but the mutex is not held during the pass, nor before or after these two calls. */
 int pac_pass_begin(pac_decay_t *d, bool may_wait);
 void pac_pass_end(pac_decay_t *d);
 
 /*
- * Decommits the pages where the system accounts for every writable page, so that retained pages do
- * not count. The new mapping has lost the advice for huge pages that the arena of oversized
- * requests may have given. False: decommit is not in use, or failed.
+ * Decommits the pages of e on a system that counts every writable page against a limit (it does not
+ * overcommit), so that retained pages do not count. This maps the range anew. The advice for huge
+ * pages, which the arena of oversized requests may have given for the old mapping, is lost. False:
+ * decommit is not in use, or failed; then e is unchanged.
  */
 bool pac_try_decommit(edata_t *e);
 
