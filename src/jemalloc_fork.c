@@ -1,13 +1,19 @@
 /*
- * The handlers for pthread_atfork() (jemalloc_fork.h); most steps of the child are a table in their
- * order.
+ * The handlers for pthread_atfork() (jemalloc_fork.h). Most steps of the child are in the table
+ * fork_child, in the order in which they run.
  *
- * Invariant: no thread is inside the gate while the process forks, so all short locks are free in
- * the child. The child of a fork that does not wait for that (from a signal handler inside), or
- * whose closed gate a thread has entered nevertheless, is lost (gate_is_lost()), and the table is
- * left out there. The box is the profiler's tables in a file; a child gets a copy of it. In the
- * parent the shelter returns its pages after the gate has opened. Locks: prefork keeps none. Called
- * by the C library in fork(); jemalloc_init.c registers the handlers.
+ * Invariant: no thread is inside the gate (os/gate.h) while the process forks, so all short locks
+ * are free in the child. There are two exceptions: the fork of a signal handler that interrupted
+ * its thread inside, because that fork must not wait for other threads; and a fork whose closed
+ * gate a thread has entered after it had waited for seconds (gate_enter()). The child of such a
+ * fork is lost (gate_is_lost()): it runs no step of the table. Other locks, which may be held for
+ * long, are held outside the gate; steps of the table make them new in the child.
+ *
+ * The region (meta/region.h) is the memory of the profiler's tables. They may lie in a file, the
+ * box; that is shared memory, so each child gets a copy. The shelter (thread/shelter.h) is the
+ * memory of threads that the closed gate keeps out; at the end the parent returns pages that it
+ * does not need, also if the gate is still closed by another fork. Locks: prefork holds none when
+ * it returns. Called by the C library in fork(); jemalloc_init.c registers the handlers.
  */
 #include "jemalloc_fork.h"
 
@@ -36,7 +42,8 @@ jemalloc_prefork(void) {
 
 void
 jemalloc_postfork_parent(void) {
-	if (gate_opens_next()) { /* else another fork, which goes on, still needs its copy of the box */
+	/* If this does not open the gate, another fork may be under way, which needs the only copy. */
+	if (gate_opens_next()) {
 		region_postfork_parent();
 	}
 	tsd_postfork_parent();
@@ -48,7 +55,7 @@ void
 jemalloc_postfork_child(void) {
 	int saved = errno;
 	gate_postfork_child();
-	/* In a lost child too: it must not write into its parent's box (meta/region.h). */
+	/* In a lost child too, so that it does not write into the box of its parent. */
 	region_postfork_child();
 	for (size_t i = 0; i < ARRAY_LEN(fork_child) && !gate_is_lost(); i++) {
 		if (fork_child[i] != NULL) {

@@ -16,8 +16,8 @@
  * purged, it was written to after its free. The last few freed large blocks are inaccessible. A
  * forked child continues with the shelter as it is: a block or slab that another thread was
  * changing at the fork stays unused there. Called by imalloc.c at a closed gate, in handlers, and
- * where such a block is freed, by irealloc.c and icheck.c, and when the gate opens again by
- * jemalloc_fork.c and prof_box.c (shelter_trim).
+ * where such a block is freed, by irealloc.c and icheck.c; shelter_trim() by jemalloc_fork.c after
+ * a fork in the parent, and by prof_box.c after it has opened the gate again.
  */
 #ifndef THREAD_SHELTER_H
 #define THREAD_SHELTER_H
@@ -46,7 +46,10 @@ size_t shelter_usize(const void *ptr);
  * Ends the process if ptr is not a block in use.
  */
 void shelter_free(void *ptr);
-/* Called when the gate is open again: returns the pages of slabs without a block to the system. */
+/*
+ * Returns the pages of slabs without a block to the system. Called after a fork or a stop of the
+ * gate has ended. Another fork may still have the gate closed; that does no harm.
+ */
 void shelter_trim(void);
 
 #endif
