@@ -1,12 +1,16 @@
 /*
- * The ladder of size classes as constant tables.
- * sc.h describes the ladder. Invariant: sc_offset_tab and sc_index_compute() give the same class
- * for every size up to SC_LOOKUP_MAX (a unit test compares them). No lock. Read by the functions of
- * sc.h and sz.h.
+ * Two constant tables about size classes: the ladder, which is the size of each class; and for each
+ * size up to SC_LOOKUP_MAX the offset of its class's bin. sc.h describes both.
+ * Invariant: an entry of sc_offset_tab is (class + 1) * SC_BIN_STRIDE bytes, with the class that
+ * sc_index_compute() gives for the size (a unit test compares them); + 1 because slot 0 of a thread
+ * cache is unused. No lock. Read by the functions of sc.h and sz.h.
  */
 #include "meta/sc.h"
 
-/* The four classes of the doubling (2^lg, 2^(lg+1)]; and those of eight doublings. */
+/*
+ * GROUP(lg): the sizes, in bytes, of the four classes in (2^lg, 2^(lg+1)]. GROUP8(lg): those of the
+ * 32 classes in (2^lg, 2^(lg+8)].
+ */
 #define GROUP(lg) \
 	((size_t)5 << ((lg) - 2)), ((size_t)6 << ((lg) - 2)), ((size_t)7 << ((lg) - 2)), \
 	    ((size_t)8 << ((lg) - 2))
@@ -20,7 +24,10 @@ const size_t sc_size_tab[SC_NSIZES] = {
 	(size_t)5 << 60, (size_t)6 << 60, (size_t)7 << 60
 };
 
-/* The entries of sizes in (from, to], which are of class ind. The index is size / 8, rounded up. */
+/*
+ * SLOTS: the entries of sizes in (from, to], in bytes, which are all of class ind. The index of an
+ * entry is size / 8, rounded up. SLOT_GROUP(lg): the entries of sizes in (2^lg, 2^(lg+1)].
+ */
 #define SLOTS(from, to, ind) [(from) / 8 + 1 ... (to) / 8] = ((ind) + 1) * SC_BIN_STRIDE
 #define SLOT_GROUP(lg) \
 	SLOTS(4u << ((lg) - 2), 5u << ((lg) - 2), ((lg) - 6) * 4 + 5), \
