@@ -1,9 +1,11 @@
 /*
  * The real system calls behind os_hooks, and the wrappers for files, environment and process.
- * sys.h has the contract. Calls for which os_hooks has no element (ftruncate, getdents64, futex,
- * getpid) are made directly. open, read, write and close use syscall(2): the functions of the C
- * library are cancellation points, which malloc must not be, and programs often interpose them. No
- * lock; the state is the hook table and facts that are learned once.
+ * sys.h has the contract. Calls for which os_hooks has no element, such as ftruncate, fallocate,
+ * getdents64, ppoll, futex and getpid, are made directly, and so is the madvise() of populate().
+ * open, read, write and close use syscall(2), for two reasons: the functions of the C library are
+ * cancellation points, where a thread may be ended, and no function of malloc may be one; and
+ * programs often interpose them. No lock; the state is the hook table and facts that are learned
+ * once.
  */
 #include "os/sys.h"
 
@@ -235,8 +237,9 @@ sys_read_file(const char *path, void *buf, size_t size) {
 }
 
 /*
- * Opens a file of /proc about the calling thread. The files about the process tell no memory once
- * its first thread has ended (pthread_exit() in main); kernels before 3.17 have only these.
+ * Opens a file of /proc about the calling thread (thread-self). The file of that name about the
+ * process (self) shows no memory after the first thread has ended (pthread_exit() in main). It is
+ * opened only if the other cannot be: kernels before 3.17 have no thread-self.
  */
 static int
 open_own(const char *name) {
@@ -293,7 +296,6 @@ sys_wait_writable(int fd, unsigned ms) {
 
 static const int write_signals[2] = {SIGXFSZ, SIGPIPE};
 
-/* Only a signal that was blocked before can have been pending. */
 void
 sys_write_signals_block(sys_write_signals_t *w) {
 	sigset_t block, pending;
@@ -303,6 +305,7 @@ sys_write_signals_block(sys_write_signals_t *w) {
 	sigaddset(&block, write_signals[1]);
 	sigemptyset(&w->old_mask);
 	pthread_sigmask(SIG_BLOCK, &block, &w->old_mask);
+	/* Only a signal that was blocked before can be pending: any other was delivered at once. */
 	if (sigismember(&w->old_mask, write_signals[0]) == 1
 	    || sigismember(&w->old_mask, write_signals[1]) == 1) {
 		sigpending(&pending);
@@ -321,6 +324,7 @@ sys_write_signals_restore(const sys_write_signals_t *w, bool has_failed) {
 			sigset_t one;
 			sigemptyset(&one);
 			sigaddset(&one, write_signals[i]);
+			/* 8: bytes of the kernel's set of signals. */
 			COUNT_OF(syscall(SYS_rt_sigtimedwait, &one, NULL, &now, 8));
 		}
 	}
@@ -370,8 +374,8 @@ sys_rename(const char *from, const char *to) {
 /*
  * For file systems and kernels without RENAME_NOREPLACE: creates a second link and removes the
  * first. On file systems without hard links (some of FUSE) the name is claimed by creating an empty
- * file, which is then replaced. In between the name stands for the empty file, and what another
- * process has put in its place is replaced too.
+ * file, which is then replaced. Until then other processes find an empty file under that name; and
+ * if one of them replaces it by a file of its own in that time, its file is replaced too.
  */
 static int
 link_and_unlink(const char *from, const char *to) {
@@ -446,9 +450,9 @@ sys_random(void) {
 }
 
 /*
- * Asks by a futex call that reads a word to compare it. It is told to wake no thread and to move
- * none, so it has no other effect. EFAULT means that the word cannot be read. Works on every
- * kernel. Changes errno.
+ * Asks by a futex call that reads a word of each page to compare it. The call is told to wake no
+ * thread and to move no waiting thread to another futex, so it has no other effect. EFAULT means
+ * that the word cannot be read. Works on every kernel. Changes errno.
  */
 static bool
 is_readable_by_futex(uintptr_t start, uintptr_t end) {
@@ -471,9 +475,9 @@ populate(uintptr_t start, uintptr_t end) {
 }
 
 /*
- * Whether MADV_POPULATE_READ works. Asked with the page above page 0, which is unmapped: Linux 5.14
- * and later return ENOMEM, older ones EINVAL, and qemu's user mode success. In a process that has
- * mapped that page the answer is false, and is_readable_by_futex() does the work.
+ * Whether MADV_POPULATE_READ works. Calls it for page 1, the one above page 0, where nothing is
+ * mapped: Linux 5.14 and later return ENOMEM, older ones EINVAL, and qemu's user mode success. In a
+ * process that has mapped page 1 the answer is false, and is_readable_by_futex() does the work.
  */
 static bool
 has_populate(void) {
@@ -498,8 +502,8 @@ sys_is_readable(const void *addr, size_t size) {
 	int err = is_ok && has_populate() ? populate(start, end) : EINVAL;
 	if (is_ok && err != 0) {
 		/*
-		 * The futex decides where populate() was not called or tells nothing. EINVAL: also a page
-		 * of a device. EPERM, EACCES, ENOSYS: a filter of system calls forbids it.
+		 * The futex decides where populate() gave no answer. EINVAL: it was not called, or a page
+		 * is one of a device. EPERM, EACCES, ENOSYS: a filter of system calls forbids it.
 		 */
 		is_ok = (err == EINVAL || err == EPERM || err == EACCES || err == ENOSYS)
 		    && is_readable_by_futex(start, end);
