@@ -22,7 +22,10 @@
 
 #define PROF_PATH_SIZE 4097 /* bytes of a buffer for a path: PATH_MAX and one */
 
-/* Why a profile was written; each kind but the log has a letter in file names (prof_sys.c). */
+/*
+ * What a file is: a profile, with the reason why it was written, or one of the last two kinds. Each
+ * kind but the log has a letter in file names (prof_sys.c).
+ */
 typedef enum {
 	prof_kind_final,     /* the process ends */
 	prof_kind_interval,  /* so many bytes were allocated (lg_prof_interval) */
@@ -84,8 +87,9 @@ uint64_t prof_sys_kseq_next(prof_kind_t kind);
 int prof_dump_filename(char *buf, size_t size, const prof_name_t *name);
 
 /*
- * The kind of a profile or box by its file name without directory; prof_kind_n if it is not the
- * name of one with the prefix whose last part is `base`. The process that wrote it does not matter.
+ * The kind of a file by its name, which is without the directory. base: what a prefix has behind
+ * its last slash. prof_kind_n: the name is not one that prof_dump_filename() makes from that prefix
+ * for a profile or a box, in this or another process.
  */
 prof_kind_t prof_sys_name_kind(const char *name, const char *base);
 
@@ -112,7 +116,7 @@ typedef struct {
 	bool may_block;     /* a pipe or a device: wait for it, at most 5 s for each piece */
 	prof_sink_t *sink;  /* receives the data instead of a descriptor; NULL: none */
 	uint64_t written;   /* bytes */
-	prof_name_t name;   /* for another name if this one exists already */
+	prof_name_t name;   /* from which close makes another path if a file has this one already */
 	sys_write_signals_t signals; /* mask before open */
 	char path[PROF_PATH_SIZE];
 	char temp[PROF_PATH_SIZE];
@@ -124,8 +128,9 @@ prof_file_is_open(const prof_file_t *f) {
 }
 
 /*
- * Opens a file. SIGXFSZ and SIGPIPE stay blocked in this thread until close, whatever open returns,
- * so close must follow. path NULL: a path made from `name`. Returns 0 or an errno, also in f->err.
+ * Opens a file. path NULL: a path made from `name`. Returns 0 or an errno, also in f->err. Blocks
+ * SIGXFSZ and SIGPIPE in this thread until prof_file_close(), also if opening fails; so
+ * prof_file_close() must follow in that case too.
  */
 int prof_file_open(prof_file_t *f, const char *path, const prof_name_t *name);
 /*
@@ -133,7 +138,9 @@ int prof_file_open(prof_file_t *f, const char *path, const prof_name_t *name);
  * there that is no profile.
  */
 int prof_file_open_confined(prof_file_t *f, const char *path, const prof_name_t *name);
-/* Passes what is written to the sink instead of a file; always 0. Close must follow here too. */
+/*
+ * Passes what is written to the sink instead of a file. Returns 0. prof_file_close() must follow.
+ */
 int prof_file_open_sink(prof_file_t *f, prof_sink_t *sink);
 /* Writes all of data unless f->err is set; an error goes to f->err. */
 void prof_file_write(prof_file_t *f, const void *data, size_t len);
@@ -152,13 +159,14 @@ void prof_file_abandon(prof_file_t *f);
 const char *prof_errno_name(int err, char buf[16]);
 
 /*
- * Whether the limit on file sizes forbids a file of so many bytes, of which a memory file is one:
- * to make it so large would raise SIGXFSZ. For what is not written as a prof_file_t.
+ * Whether a file of so many bytes is above the limit on file sizes (RLIMIT_FSIZE): to make it so
+ * large would raise SIGXFSZ. The limit holds for memory files too. For files that are not written
+ * through a prof_file_t, which blocks that signal.
  */
 bool prof_sys_file_is_forbidden(uint64_t bytes);
 /* Resident bytes of the process as the kernel reports them, 0 if it does not. */
 uint64_t prof_sys_rss(void);
-/* prof_sys_rss(); *shared: those of these bytes that are pages of files or of shared memory. */
+/* prof_sys_rss(). *shared: how many of these bytes belong to files or to shared memory. */
 uint64_t prof_sys_rss_read(uint64_t *shared);
 /* Clock ticks from the boot of the machine to the start of the process; 0: not known. */
 uint64_t prof_sys_start_ticks(void);
@@ -168,8 +176,9 @@ uint64_t prof_sys_start_ticks(void);
  */
 extern atomic_u64_t prof_sys_instance;
 /*
- * Path of the program, "" if unknown, in a buffer of PROF_PATH_SIZE bytes or more: what /proc says
- * now, else what it said at the start, else the path by which the program was started (AT_EXECFN).
+ * Path of the program, "" if unknown, in a buffer of PROF_PATH_SIZE bytes or more. That is the path
+ * that /proc gives now; if it gives none, the path that prof_sys_exe_boot() has learned; without
+ * that, the path by which the program was started (AT_EXECFN).
  */
 void prof_sys_exe(char *buf, size_t size);
 /*
@@ -181,26 +190,28 @@ void prof_sys_exe_boot(void);
 void prof_sys_postfork_child(void);
 
 /*
- * Around the creation of a file that exit removes if another thread has not finished it: the file
- * is noted where exit looks for it before prof_sys_create_end(). prof_sys_create_begin() is false,
- * and nothing follows, if another thread ends the process.
+ * A thread that makes a file which exit is to remove if it is not finished calls these two around
+ * its creation: prof_sys_create_begin(); then it creates the file and notes it where exit looks;
+ * then prof_sys_create_end(). False: another thread ends the process; then the caller creates no
+ * file and does not call prof_sys_create_end().
  */
 bool prof_sys_create_begin(void);
 void prof_sys_create_end(void);
 /* Waits, for 0.2 s or somewhat longer at most, until no thread is creating a file. */
 void prof_sys_await_created(void);
 /*
- * The two sides of this. A thread that creates a file adds to nbusy before it reads ender, and exit
- * stores ender before it reads nbusy, so one of the two sees the other.
+ * How a thread that creates a file and the thread that ends the process see each other: the first
+ * adds to nbusy before it reads ender, the second stores ender before it reads nbusy, and all four
+ * accesses are sequentially consistent. So at least one of the two sees the other.
  */
 extern HIDDEN struct prof_sys_creation_s {
 	atomic_u32_t nbusy; /* threads that create a file */
 	atomic_u32_t ender; /* mutex_self() of the thread that ends the process; 0: none */
 } prof_sys_creation;
 /*
- * At exit: no other thread creates one any more, and those that others were creating are noted if
- * the wait for them was not too long. Inline, because each process that ends calls it, and would
- * have another page of code in memory.
+ * At exit. From then on no other thread creates such a file. If threads are creating files now,
+ * waits until these are noted, or prof_sys_await_created() gives up. Inline, because every process
+ * calls it at its end: in prof_sys.c its code would cost each of them one more page of memory.
  */
 static inline void
 prof_sys_end(void) {
