@@ -1,11 +1,13 @@
 /*
  * Sums of what the arenas keep, and the share of a sample in the waste of its slab (prof_frag.h).
  *
- * Invariant: none of its own; it has no state. Counters of bins, and the descriptor of a slab, are
- * read without their lock, so they may be a moment old. Locks: only those of metadata and of the
- * arenas' lists of thread caches, each for a moment. Called by prof_dump.c, and by prof_age.c for
- * each sample; reading and charging inside the fork gate (os/gate.h), prof_frag_has_charges() and
- * prof_frag_pinned() outside of it, when the profile is written.
+ * No state, so no invariant: all changes are in the caller's prof_frag_t and items, whose use the
+ * mutex of prof_dump.c serializes. Counters of bins, and the descriptor of a slab, are read without
+ * their lock, so they may be a moment old. Locks: only those of metadata and of the arenas' lists
+ * of thread caches, each for a moment. Called by prof_dump.c, and by prof_age.c for each sample.
+ * prof_frag_read() and prof_frag_take() must be called inside the fork gate (os/gate.h).
+ * prof_frag_has_charges() and prof_frag_pinned() read only what was copied; they are called outside
+ * the gate, when the profile is written.
  */
 #include "prof/sites/prof_frag.h"
 
@@ -21,7 +23,7 @@ typedef struct {
 	uint64_t active;       /* bytes of pages in use, with holes */
 	uint64_t holes;        /* bytes given back inside slabs (arena/holes.h) */
 	uint64_t large;        /* bytes of large objects, in thread caches too */
-	uint64_t used;         /* bytes of small ones, in thread caches too, without samples */
+	uint64_t used;         /* bytes of small objects, in thread caches too, without samples */
 	uint64_t sampled_used; /* bytes of small samples */
 	uint64_t sampled_slabs; /* bytes of slabs of samples, less those of holes */
 	uint64_t slabs;        /* bytes of other slabs, less those of holes */
@@ -35,8 +37,9 @@ less(uint64_t from, uint64_t what) {
 }
 
 /*
- * The counters of a bin, in bytes. They change meanwhile; each is one word. Holes are subtracted
- * from the slabs and added to s->holes.
+ * The counters of a bin, in bytes. Other threads change them meanwhile, but each is one word, so it
+ * is the value of some moment. (curslabs is written by plain stores, so it is read as volatile.)
+ * Holes are subtracted from the slabs and added to s->holes.
  */
 static NO_SANITIZE_THREAD prof_frag_class_t
 bin_read(bin_t *bin, const bin_info_t *info, sums_t *s) {
@@ -140,9 +143,10 @@ charge_variance(double bytes, double weight) {
 }
 
 /*
- * The waste of a slab with `used` regions in use, the sample's among them. Pages that were given
- * back are no waste. The sample would lie in one of the slab's pages at random; with probability
- * nholes / npages that is one of these, which then would not be given back.
+ * The waste, in bytes, of a slab with `used` regions in use, the sample's among them. Holes, which
+ * are pages that were given back, are no waste. If the sample were in the slab, it would lie in one
+ * of the pages at random, and that page would be no hole. With probability nholes / npages the page
+ * is a hole now; so the slab would have nholes - nholes / npages holes on average.
  */
 static uint64_t
 slab_waste(const bin_info_t *info, uint32_t used, unsigned nholes) {
@@ -169,7 +173,10 @@ prof_frag_take(prof_frag_t *frag, prof_item_t *item, uint64_t slab, uint64_t wei
 		frag->classes[szind].charged += (double)bytes;
 		return;
 	}
-	/* The samples of nearly all sites have one class; if not, all count to that of the first. */
+	/*
+	 * The slab is gone. All such samples of a site count to the class of the first of them; in
+	 * nearly all sites they have the same class anyway.
+	 */
 	if (!(item->gone > 0)) {
 		item->gone_class = (uint16_t)szind;
 	}
@@ -187,8 +194,10 @@ prof_frag_has_charges(const prof_frag_t *frag) {
 }
 
 /*
- * The variance of what those samples of a site are charged whose slabs are gone: `bytes` in all, at
- * most item->gone. Each is taken to have the mean weight of the site's samples and the same charge.
+ * The variance, in bytes squared, of the charges of those samples of a site whose slabs are gone.
+ * bytes: the sum of these charges, at most item->gone. All these samples are taken to have the same
+ * charge and the same weight: the mean weight of the site's samples (c16 is in 1 / PROF_WEIGHT_ONE
+ * of an object, which is 1/65536).
  */
 static double
 gone_variance(const prof_item_t *item, double bytes) {
