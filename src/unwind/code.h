@@ -1,24 +1,31 @@
 /*
  * What the machine code around an address says, for steps where there is no unwind information:
- * whether a word can be a return address, and whether a function keeps a frame pointer. Without
- * these two checks a word that an earlier call has left on the stack could be taken for a caller.
- * Any address may be passed: memory is read only if the kernel confirms it. No lock, no state.
- * Called by unwind_step.c.
+ * whether a word can be a return address, and whether a function keeps a frame pointer. Both are
+ * guesses. The stack may still hold return addresses of earlier calls, which have returned; without
+ * these two checks a step could take such an address for that of the caller. Code is read only
+ * where the kernel has confirmed that it can be read, so a wrong address does not fault. errno is
+ * preserved. No lock, no state. Called by unwind_step.c.
  */
 #ifndef UNWIND_CODE_H
 #define UNWIND_CODE_H
 
 #include "util/compiler.h"
 
-/* Whether a call in a loaded object seems to end at ra, so that ra can be a return address. */
+/*
+ * Whether ra can be a return address: the bytes directly before ra lie in a loaded object and look
+ * like a call instruction. ra may have any value.
+ */
 bool code_is_call_in_object(uintptr_t ra);
 
 /*
- * Whether the function that contains the instruction before pc very likely keeps a frame pointer:
- * an instruction before pc sets the frame pointer, no function ends between the two, no unwind
- * information covers that instruction and, if the call before ra names its target, that instruction
- * is among the first bytes of the target. pc lies in an object. ra is a return address for which
- * code_is_call_in_object() is true, or 0.
+ * Whether the function that contains the instruction before pc very likely keeps a frame pointer.
+ * All of this must hold: an instruction that sets the frame pointer stands before pc, at most 16
+ * KiB (FUNCTION_MAX in code.c); no function seems to end between that instruction and pc; no unwind
+ * information covers the instruction; and if the call before ra has a known target, the instruction
+ * is at most 64 bytes (BEGIN_MAX) behind the target.
+ * pc - 1 lies in a loaded object. ra is the address to which this function returns, so it lies in
+ * its caller, and code_is_call_in_object(ra) is true; 0: it is not known, and the last condition is
+ * not checked.
  */
 bool code_keeps_frame(uintptr_t pc, uintptr_t ra);
 

@@ -1,10 +1,10 @@
 /*
  * The records of loaded objects: a linked list that only grows, in the region, so that other
  * programs can read it (meta/image.h). Readers need no lock. Invariant: a record is complete before
- * its address is stored with release order. Writers take turns through history.is_looking, and one
- * that finds it set does not wait. A forked child clears it, because the thread that had set it may
- * not exist there, and completes what that thread had begun. module_history.h explains the use and
- * names the callers.
+ * its address is stored with release order. Writers take turns through the flag history.is_looking,
+ * and a writer that finds it set does not wait. A forked child clears the flag, because the thread
+ * that had set it may not exist there, and completes what that thread had begun. module_history.h
+ * explains the use and names the callers.
  */
 #include "unwind/module_history.h"
 
@@ -25,7 +25,7 @@ typedef module_record_t record_t;
 
 static LARGE_BSS struct {
 	atomic_p_t first; /* first record of the list */
-	/* The fields from here to `loaded` are written only by the thread that has set is_looking. */
+	/* Set by the thread that may write `first`, the fields from `last` to `loaded`, and records. */
 	atomic_b_t is_looking;
 	record_t *last; /* last record of the list */
 	atomic_u32_t n; /* number of records, which is the number of the last one; read by all */
@@ -33,7 +33,10 @@ static LARGE_BSS struct {
 	bool has_missed; /* no record was made because the gate was closed: look again */
 	bool has_looked; /* there was a look, so `adds` counts */
 	char loaded[4096]; /* scratch: a copy of a path as the loader has it */
-	/* Scratch: a path made absolute; for module_history_gone(), of which one runs at a time. */
+	/*
+	 * Scratch of module_history_gone(): a path made absolute. The mutex of prof_dump.c lets one
+	 * thread at a time call that function, which also writes `is_covered` in the records.
+	 */
 	char path[4096];
 } history;
 
@@ -43,7 +46,7 @@ record_next(const record_t *r) {
 	return atomic_load_p(r == NULL ? &history.first : &r->next, MO_ACQUIRE);
 }
 
-/* Whether the record is of this object: the same range, path and build id. */
+/* Whether the record is of this object: it has the same range, load bias, path and build id. */
 static bool
 is_record_of(const record_t *r, const struct sys_module_s *m) {
 	if (r->start != m->start || r->end != m->end || r->bias != m->bias
@@ -56,9 +59,10 @@ is_record_of(const record_t *r, const struct sys_module_s *m) {
 }
 
 /*
- * Memory for a record with a path of path_len bytes (without the NUL); NULL if there is none, the
- * gate is closed, or there are too many records. The caller has set is_looking. It may hold the
- * loader's lock, for which a fork may wait: so nothing waits here for the end of a fork.
+ * Memory for a record with a path of path_len bytes (without the NUL). NULL if there is no memory,
+ * the gate is closed, or there are too many records; only a closed gate sets has_missed. The caller
+ * has set is_looking. It may hold the loader's lock, for which a fork may wait: so nothing waits
+ * here for the end of a fork.
  */
 static record_t *
 record_new(size_t path_len) {
@@ -82,9 +86,9 @@ is_at(const record_t *r, const struct sys_module_s *m) {
 }
 
 /*
- * The record that m has already: the last one at its place, if that is the same object; from
- * MODULE_HISTORY_ENOUGH records on, any record of the same object; NULL: m needs a new record.
- * *is_taken: some object was recorded at its place.
+ * The record that serves for m; NULL: m needs a new one. The last record that overlaps the range of
+ * m serves if it is of the same object. An earlier record of the same object serves only from
+ * MODULE_HISTORY_ENOUGH records on. *is_taken: there is a record that overlaps the range of m.
  */
 static const record_t *
 record_find(const struct sys_module_s *m, bool *is_taken) {
@@ -120,9 +124,10 @@ absolute(const char *path) {
 }
 
 /*
- * Records an object that has no record yet, unless its path is empty. The caller has set
- * is_looking. An empty path is that of the program here, which is never unloaded; only
- * module_history_look_program() passes its true path. Returns 0, so that a listing goes on.
+ * Records an object that has no record yet. The caller has set is_looking. An object with an empty
+ * path is not recorded: it is the program, which is never unloaded. module_history_look_program()
+ * records the program too, because it alone passes its true path. Returns 0, so that a listing goes
+ * on.
  */
 static int
 note_module(void *ctx UNUSED, const struct sys_module_s *m) {
@@ -168,8 +173,9 @@ end_look(void) {
 }
 
 /*
- * A record may have been linked, and `last` and n not yet set; of a look that did not end, the rest
- * is not recorded.
+ * The thread that had set is_looking may have linked a record and not yet have set `last` and n:
+ * this is completed here. It may not have come to all objects of its look: those that are missing
+ * are recorded at the next look, which has_missed asks for.
  */
 void
 module_history_postfork_child(void) {
@@ -258,7 +264,10 @@ is_shadowed(const record_t *r, uint32_t now) {
 	return false;
 }
 
-/* Start of the substitute range of a shadowed object. */
+/*
+ * Start of the range that a profile shows in place of the true one of r, if a later object was
+ * loaded there (meta/image.h).
+ */
 static uint64_t
 shadow_of(const record_t *r) {
 	return IMAGE_SHADOW_BASE + ((uint64_t)r->number << IMAGE_LG_SHADOW_SPAN);
@@ -382,8 +391,9 @@ note_unloadable(void *ctx UNUSED, const struct sys_module_s *m) {
 uint32_t
 module_history_note(void *const *frames, unsigned n) {
 	/*
-	 * A look takes a short time. If this fails, the object is recorded at the next look, if it
-	 * is still loaded.
+	 * Another thread holds is_looking for a short time. If all tries fail, these objects are
+	 * recorded at the next look, if they are still loaded: without a record they were loaded
+	 * after the last look, so the loader's count of loaded objects has changed since.
 	 */
 	for (unsigned tries = 0; tries < 100; tries++) {
 		if (try_look()) {
