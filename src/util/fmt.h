@@ -9,13 +9,14 @@
 
 #include "util/compiler.h"
 
-/* Bytes that are enough for any uint64_t in decimal or hexadecimal, with a sign and a NUL. */
+/* Bytes of a buffer that has room for any uint64_t in decimal or hexadecimal, a sign and a NUL. */
 #define FMT_U64_BUF 24
 
 /*
- * A subset of printf: %s %c %d %i %u %o %x %X %p %%, modifiers hh h l ll q j z t, flags - 0 + space
- * #, width and precision as digits or *. A NULL string prints "(null)", a NULL pointer "0x0". An
- * unknown conversion is copied as it is.
+ * A subset of printf: %s %c %d %i %u %o %x %X %p %%, with the length modifiers hh h l ll q j z t,
+ * the flags '-', '0', '+', ' ' and '#', width and precision as digits or '*'. A NULL string prints
+ * "(null)", a NULL pointer "0x0". An unknown conversion is copied as it is and takes no argument
+ * but those of its '*'.
  * Writes at most size bytes including the final NUL (nothing if size is 0). Returns the length of
  * the whole text without the NUL, also when it did not fit, but at most INT_MAX.
  */
@@ -24,21 +25,26 @@ int fmt_snprintf(char *buf, size_t size, const char *f, ...) PRINTF_FMT(3, 4);
 
 /*
  * Write the digits of v so that they end directly before end; return the address of the first one.
- * There is no prefix and no NUL. FMT_U64_BUF bytes before end are more than enough.
+ * There is no prefix and no NUL; hexadecimal digits are in lower case. FMT_U64_BUF bytes before end
+ * are more than enough.
  */
 char *fmt_u64_dec(char *end, uint64_t v);
 char *fmt_u64_hex(char *end, uint64_t v);
 
 /*
- * Parses leading blanks, an optional sign, then digits in base 2 to 36. Base 0 means: 16 after
- * "0x", 8 after "0", otherwise 10. A minus sign negates modulo 2^64.
- * *end (end may be NULL) becomes the address of the first byte that was not used, or s with EINVAL.
- * *err is 0, EINVAL (no digits, or a bad base; the result is 0) or ERANGE (the number is too large;
- * the result is UINTMAX_MAX).
+ * Parses leading blanks, an optional sign, then digits in base 2 to 36. Base 0 means: 16 after "0x"
+ * or "0X", 8 after "0", otherwise 10. Base 16 skips "0x" and "0X" too. A minus sign negates modulo
+ * 2^64.
+ * *err becomes 0, EINVAL (no digits, or a bad base; the result is 0) or ERANGE (the number is too
+ * large; the result is UINTMAX_MAX). end may be NULL. Otherwise *end becomes the address of the
+ * first byte that was not used; if *err is EINVAL, that is s.
  */
 uintmax_t fmt_parse_uint(const char *s, char **end, int base, int *err);
 
-/* The number if the len bytes at s are "1%" to "100%" (or "01%"); 0: they are something else. */
+/*
+ * Returns the number if the len bytes at s are a number of 1 to 100 in decimal, with leading zeros
+ * or without, and a percent sign; 0: they are something else.
+ */
 uint32_t fmt_parse_percent(const char *s, size_t len);
 
 /*
