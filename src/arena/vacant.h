@@ -1,14 +1,15 @@
 /*
  * Vacant arenas: those whose last thread has left, by its end or for another arena. Perhaps no
- * thread ever uses or decays their unused pages again, so there is one bound for those of all
- * vacant arenas together (vacant_limit). It is enforced at the end of a thread, because in a
+ * thread ever uses or decays their unused pages again, so one bound (vacant_limit) holds for the
+ * unused pages of all vacant arenas together. It is enforced at the end of a thread, because in a
  * process that is idle nobody comes later, and at ticks, because other threads free objects of
- * vacant arenas. If all other threads are idle when a thread ends, the bound is one for the pages
- * of all arenas. Unused pages of vacant arenas are also lent: a thread whose own arena has grown is
- * bound to the vacant arena that has most of them (vacant_try_bind), so that it takes these and not
- * more pages of the system. Arenas that no thread was ever bound to are not vacant: requests name
- * them. Callers: arenas.c for tsd.c and heartbeats, all inside the gate; without a lock, but for
- * vacant_thread_bound(). tsd.c asks vacant_may_exceed() itself.
+ * vacant arenas. If all other threads are idle when a thread ends, the bound holds for the unused
+ * pages of all arenas. Unused pages of vacant arenas are also lent: a thread whose own arena has
+ * grown is bound to the vacant arena that has most of them (vacant_try_bind), so that it takes
+ * these and not more pages of the system. Arenas that no thread was ever bound to are not vacant:
+ * requests name them. Callers: arenas.c for tsd.c and heartbeats, all inside the gate. They hold no
+ * lock, except perhaps when they count a thread (vacant_thread_bound, vacant_thread_left). tsd.c
+ * asks vacant_may_exceed() itself.
  */
 #ifndef ARENA_VACANT_H
 #define ARENA_VACANT_H
@@ -18,8 +19,9 @@
 /* Bytes of unused pages that vacant arenas may keep in a process of any size. */
 #define VACANT_LEAST (ZU(16) << 20)
 /*
- * Bytes: a thread whose arena has grown by as many since it looked last (tsd_borrow_heartbeat) is
- * bound to a vacant arena with at least as many unused.
+ * Bytes. A thread whose arena has grown by this much since the thread last looked
+ * (tsd_borrow_heartbeat) looks for a vacant arena with at least this much in unused pages, and is
+ * bound to it if there is one.
  */
 #define VACANT_LENT (ZU(1) << 20)
 

@@ -1,13 +1,13 @@
 /*
  * Operations on extents: take from and put into a cache, split, merge, commit, return; new
- * mappings. extent.h says who owns an extent when. Functions named _locked need the lock of the
- * cache that is their argument; extent_grow_..._locked() need grow_mtx. Functions named custom_ are
- * the variants for arenas with hooks of the user, which are called without any lock. Invariant: the
- * page map describes every extent whenever another thread can find it; its elements change under
- * the cache's lock or while the caller owns the extent. New mappings grow by page classes
- * (grow_next), so that their number stays small; the surplus of a mapping becomes retained. Called
- * by the page cache and its parts (pac*, join, piece, ahead, purge_batch), and by mallctl
- * (ctl_arena.c).
+ * mappings. extent.h says who owns an extent when. ecache_..._locked() need the lock of the cache
+ * that is their argument; extent_grow_..._locked() need grow_mtx and no cache's lock. Functions
+ * named custom_ are the variants for arenas with hooks of the user. Their caller holds no lock,
+ * because hooks are called without any. Invariant: the page map describes every extent whenever
+ * another thread can find it; its elements change under the cache's lock or while the caller owns
+ * the extent. New mappings grow by page classes (grow_next), so that their number stays small; the
+ * surplus of a mapping becomes retained. Called by the page cache and its parts (pac*, join, piece,
+ * ahead, purge_batch), and by mallctl (ctl_arena.c).
  */
 #include "extent/extent.h"
 
@@ -83,7 +83,7 @@ extent_join_moved(edata_t *a, edata_t *b) {
 
 /*
  * Cuts e: it keeps the first size_a bytes, and tail becomes the descriptor of the others, in the
- * same state. The caller writes the page map. A sampled object keeps its record in the first half.
+ * same state. The caller writes the page map. The record of a sampled object stays with e.
  */
 static void
 extent_cut(edata_t *e, edata_t *tail, size_t size_a) {
@@ -124,8 +124,7 @@ extent_merge(extent_src_t *src, edata_t *a, edata_t *b) {
 		return err;
 	}
 	/*
-	 * The inner borders are removed from the page map first, so that no thread finds b any
-	 * more.
+	 * The borders of both are removed from the page map first, so that no thread finds b any more.
 	 */
 	emap_clear_boundary(b);
 	emap_clear_boundary(a);
@@ -396,7 +395,10 @@ ecache_take_upto(extent_src_t *src, ecache_t *c, size_t size, size_t most) {
 	return ecache_take_fit(src, c, size, most, PAGE, 64);
 }
 
-/* Takes [addr, addr + size) out of an extent in c, its begin (is_behind) or its end; or NULL. */
+/*
+ * Takes [addr, addr + size) out of an extent in c. With is_behind the extent must begin at addr;
+ * otherwise it must end at addr + size. NULL: there is no such extent.
+ */
 static edata_t *
 ecache_take_piece(extent_src_t *src, ecache_t *c, char *addr, size_t size, bool is_behind) {
 	const char *border = is_behind ? addr : addr + size - 1;
@@ -571,9 +573,11 @@ extent_map(extent_src_t *src, edata_t *e, size_t bytes, size_t alignment) {
 }
 
 /*
- * Bytes to map for a request: grow_next if that is enough for it. Only the request itself, rounded
- * up to grow_alignment: with retain:false, if its alignment is neither that of the mappings nor a
- * huge page, or if the surplus would exceed the bound of address space without use (os/room.h).
+ * Bytes to map for a request: grow_next if that is enough for it. In three cases it is only the
+ * request, rounded up to grow_alignment: if retain is false and grow_alignment is a page; if the
+ * request's alignment is above grow_alignment and is not HUGEPAGE; if the surplus would exceed the
+ * bound of address space without use (os/room.h). A result below size means that the rounding has
+ * overflowed.
  */
 static size_t
 extent_grow_bytes_locked(extent_src_t *src, size_t size, size_t alignment) {
@@ -590,8 +594,8 @@ extent_grow_bytes_locked(extent_src_t *src, size_t size, size_t alignment) {
 }
 
 /*
- * Sets grow_next one page class above a mapping of this many bytes, up to the limit; not with a
- * grow_alignment above a page.
+ * After a mapping of this many bytes, sets grow_next to the next page class, at most to the limit.
+ * If grow_alignment is above a page, grow_next stays as it is.
  */
 static void
 extent_grow_next_locked(extent_src_t *src, size_t bytes) {
@@ -658,8 +662,10 @@ custom_grown(extent_src_t *src, size_t bytes) {
 
 /*
  * extent_grow() for the user's hooks, which are called without grow_mtx. If they refuse to split,
- * or the mapping of a growth step fails, only the request is mapped. A mapping that has to be split
- * is not made while they refuse: the retained cache holds one that the caller has tried.
+ * or the mapping of a growth step fails, only the request is mapped. While they refuse, no mapping
+ * is made that has to be split, because it could not be used. The caller has searched the retained
+ * cache before and asked the split hook again if a longer extent was there, so a hook that agrees
+ * again is noticed.
  */
 static edata_t *
 custom_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment) {

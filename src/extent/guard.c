@@ -13,7 +13,7 @@
 #define MAPS_DEFAULT 65530u
 /*
  * guard_limit is the system's limit of mappings divided by this. A guarded extent costs up to 4
- * mappings, so half of the limit remains for the user's program.
+ * mappings; twice as many are reckoned, so that half of the limit remains for the user's program.
  */
 #define MAPS_PER_EXTENT 8u
 
@@ -47,8 +47,9 @@ guard_is_allowed(void) {
 }
 
 /*
- * Makes a page a guard, without its contents (e->is_zeroed says whether it has any). If the system
- * refuses, the page stays accessible and unused, which is harmless.
+ * Makes a page of e a guard. Its contents are purged first, unless e->is_zeroed says that it has
+ * none. If the system refuses to make it a guard, the page stays accessible and unused, which is
+ * harmless; it still counts as a guard.
  */
 static void
 guard_shut(const edata_t *e, char *page) {

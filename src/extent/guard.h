@@ -1,12 +1,14 @@
 /*
  * Guard pages: pages without access before and behind an extent, so that an overrun faults at once.
- * An extent is allocated larger by its guards and then reduced by them. Guards belong to no extent
- * and are not in the page map, so no extent is joined across them. When the extent is freed, the
- * guards become part of it again: unused extents have none and are cut and joined as usual. Each
- * guarded extent may cost the process four mappings, whose number the system limits, so guard_limit
- * bounds the guarded extents. If the system refuses a guard there is none, which is not an error.
- * Only for pages of the system, in active extents, by their owner; no lock. pac.c makes and removes
- * guards; arena.c and large.c choose every n-th slab or large extent (guard_count_extent).
+ * pac.c allocates an extent that is larger by the guards; guard_on() then takes them off it. Guards
+ * belong to no extent and are not in the page map, so no extent is joined across them. When the
+ * extent is freed, the guards become part of it again (one that the system does not open is
+ * unmapped). So unused extents have no guards, and are cut and joined as usual. A guarded extent
+ * may cost the process four mappings. The system limits the number of mappings, so guard_limit
+ * bounds the number of guarded extents. If the system refuses a guard there is none, which is not
+ * an error. Only for pages of the system, in active extents, by their owner; no lock. pac.c makes
+ * and removes guards; arena.c and large.c choose every n-th slab or large extent
+ * (guard_count_extent).
  */
 #ifndef EXTENT_GUARD_H
 #define EXTENT_GUARD_H
@@ -37,8 +39,8 @@ guard_count_extent(atomic_u64_t *count, size_t nth) {
 bool guard_is_allowed(void);
 
 /*
- * Bytes of the guards of an extent of this alignment. If it is larger than a page, there is no
- * guard before the extent.
+ * Bytes of the guards of an extent of this alignment. If the alignment is larger than a page, there
+ * is no guard before the extent, because its begin must stay aligned.
  */
 static inline size_t
 guard_bytes(size_t alignment) {

@@ -2,9 +2,10 @@
  * The page cache of an arena: allocation (pac_alloc_as), release (pac_dalloc) and resizing in
  * place. What becomes of unused pages is in pac_purge.c and pac_relieve.c. pac.h explains the
  * caches, the order in which they are tried and their locks. Invariant: `mapped` counts the bytes
- * of extents in use, hot, dirty and muzzy, and whole huge slabs and pieces, nactive the pages in
- * use; both are relaxed atomics that are exact whenever no operation is under way. Called by
- * arena.c, arena_life.c, holes.c, large.c and pac_move.c, inside the gate without a lock.
+ * of the extents that are in use, hot, dirty or muzzy, and those of whole huge slabs and pieces.
+ * nactive counts the pages in use. Both are relaxed atomics that are exact whenever no operation is
+ * under way. Called by arena.c, arena_life.c, holes.c, large.c and pac_move.c, inside the gate
+ * without a lock.
  */
 #include "extent/pac.h"
 
@@ -22,9 +23,9 @@ void (*pac_new_maximum_hook)(void);
 static atomic_zu_t pac_mapped_max;
 
 /*
- * Counts bytes that are mapped from now on. If the sum of all arenas is a new maximum, some pages
- * of the cache that pac_yields() has named are purged and pac_new_maximum_hook is called; so the
- * caller holds no lock.
+ * Counts bytes that are mapped from now on. If the sum of all arenas is a new maximum, pac_yield()
+ * purges some pages of the cache for oversized requests (pac_yields, pac_purge.h), and
+ * pac_new_maximum_hook is called; so the caller holds no lock.
  */
 static void
 pac_mapped_add(pac_t *pac, size_t bytes) {
@@ -99,7 +100,10 @@ pac_take_ahead(pac_t *pac, size_t size) {
 	return e != NULL ? e : ecache_take(&pac->src, &pac->dirty, size, PAGE, 64);
 }
 
-/* Takes address space without pages, retained or newly mapped; if dense, pac_take_ahead() first. */
+/*
+ * Takes retained or newly mapped address space and commits it; a dense request first tries
+ * pac_take_ahead(), whose pages are already there.
+ */
 static edata_t *
 pac_take_new(pac_t *pac, size_t size, size_t alignment, bool is_dense) {
 	edata_t *e = is_dense ? pac_take_ahead(pac, size) : NULL;
@@ -129,8 +133,9 @@ pac_take_joined(pac_t *pac, size_t size, size_t alignment) {
 }
 
 /*
- * Counts pages that are in use now. are_new: they were fetched for a large request, so the limit of
- * unused pages is enforced.
+ * Counts pages that are in use now. The limit of unused pages is enforced if the arena is bounded
+ * or with are_new: no cached extent fitted a request of JOIN_MIN bytes or more, or pac_alloc_new()
+ * has taken the pages.
  */
 static void
 pac_active_add(pac_t *pac, size_t npages, bool are_new) {
@@ -143,9 +148,9 @@ pac_active_add(pac_t *pac, size_t npages, bool are_new) {
 }
 
 /*
- * Whether more pages are dirty than an eighth of those in use plus 1 MiB. Then a request below 1
- * MiB splits an extent of any size rather than get new pages; otherwise long extents are kept for
- * long requests (opt_lg_extent_max_active_fit).
+ * Whether the dirty pages exceed the sum of 1 MiB and an eighth of the pages in use. Then a request
+ * below 1 MiB splits an extent of any size rather than get new pages; otherwise long extents are
+ * kept for long requests (opt_lg_extent_max_active_fit).
  */
 static bool
 pac_has_plenty(const pac_t *pac) {
@@ -177,9 +182,9 @@ pac_take_more(pac_t *pac, size_t size, size_t alignment, bool is_dense) {
 }
 
 /*
- * Takes a dirty or muzzy extent that fits well. If there is none, a longer hot one is made dirty,
- * of which a part is taken; then all of them, which joins them with their neighbours, before the
- * system is asked.
+ * Takes a dirty or muzzy extent that fits well. If there is none, makes a longer hot extent dirty
+ * and takes a part of it. If that fails, makes all hot extents dirty, which joins them with their
+ * neighbours, and tries once more. The caller asks the system only after that.
  */
 static edata_t *
 pac_take_fit(pac_t *pac, size_t size, size_t alignment) {
@@ -272,8 +277,10 @@ pac_alloc_new(pac_t *pac, size_t size, size_t room, size_t alignment) {
 }
 
 /*
- * Allocates an extent of which the caller shuts some pages. Not one of a huge slab, which could not
- * be one huge page then, and would lose a guard that cannot be opened for ever; a hot one may be.
+ * Allocates an extent of which the caller shuts some pages. The extent must not lie in a huge slab:
+ * a slab with a guard in it cannot be one huge page, and a guard that cannot be opened again would
+ * be missing in it for ever. So if the arena has huge slabs, hot extents are not taken either,
+ * because they may lie in one.
  */
 static edata_t *
 pac_alloc_to_guard(pac_t *pac, size_t size, size_t alignment) {
@@ -311,9 +318,9 @@ pac_alloc_guarded(pac_t *pac, size_t size, size_t alignment, bool zero) {
 }
 
 /*
- * Makes a guarded extent, whose pages the caller has yet to count as unused, a plain one. Its
- * guards, which were not counted as active, are so now, but for those that could not be opened and
- * so were unmapped. The hook for a new maximum is not called here but by the next mapping
+ * Makes a guarded extent a plain one. Its guards were not counted as active (in use); from now on
+ * they are, except those that cannot be opened and are unmapped. The caller later counts all pages
+ * of the extent as unused. The hook for a new maximum is not called here but by the next mapping
  * (pac_mapped_add).
  */
 static void
