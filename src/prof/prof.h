@@ -30,10 +30,11 @@
 /* --------------------------------------------------------------- life */
 
 /*
- * Runs during boot, after the options were read: applies the options that imply others, reports
- * prof_leak_error without prof_final, makes the prefix absolute if opt_prof is set, starts the
- * modules whose options were given (prof_keep, prof_trigger) and opens the mailbox. Returns the
- * number of invalid settings that it has reported; with abort_conf the caller then aborts.
+ * Runs during boot, after the options were read: applies the options that imply others, reports if
+ * prof_leak_error is set but prof_final is not, makes the prefix absolute if opt_prof is set,
+ * starts the modules whose options were given (prof_keep, prof_trigger) and opens the mailbox.
+ * Returns the number of invalid settings that it has reported; with abort_conf the caller then
+ * aborts.
  */
 int prof_boot_conf(void);
 /*
@@ -67,8 +68,9 @@ void prof_postfork_child(void);
 /* --------------------------------------------------------------- sampled objects (from imalloc) */
 
 /*
- * Whether the switches, prof.active or a tracer and thread.prof.active, allow a sample. Makes the
- * thread's record if it has none. Asked when a sample is due, before the object is allocated.
+ * Whether the switches allow a sample: prof.active is set or a tracer is attached, and
+ * thread.prof.active is set. Makes the thread's record if it has none. Asked when a sample is due,
+ * before the object is allocated.
  */
 static inline bool
 prof_should_sample(tsd_t *tsd) {
