@@ -1,9 +1,9 @@
 /*
  * What the libFuzzer targets share: a booted library whose files go nowhere. A target may ask for
- * any path, so what creates, writes, moves or removes a file is replaced: no file of this machine is
- * changed, and no write fails for what a path is here. Messages are formatted and dropped. Each
- * target is one file: target_NAME.c, one function over bytes. The build has prefixed names, so that
- * malloc is the sanitizer's, and all asserts.
+ * any path, so what creates, writes, moves or removes a file is replaced: no file of this machine
+ * is changed, and no write fails for what a path is here. Messages are formatted and dropped.
+ * Each target is one file: target_NAME.c, one function over bytes. The build has prefixed names,
+ * so that malloc is the sanitizer's, and all asserts.
  */
 #ifndef FUZZ_TARGET_H
 #define FUZZ_TARGET_H
