@@ -34,7 +34,7 @@
  * heartbeat soon; the minimum.
  */
 #define THREAD_EVENT_BYTES ((uint64_t)64 << 10)
-#define THREAD_EVENT_FIRST ((uint64_t)4 << 10)
+#define THREAD_EVENT_FIRST ((uint64_t)16 << 10)
 #define THREAD_EVENT_LEAST ((uint64_t)64)
 /* Minimum time between two recalls of all threads: 50 ms, or 0.1 ms for each thread if more. */
 #define THREAD_EVENT_TELL_NS ((uint64_t)50 * 1000 * 1000)
