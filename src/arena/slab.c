@@ -114,9 +114,10 @@ slab_take_word(fb_word_t *word, char *base, size_t reg, void **out, unsigned n) 
 }
 
 /*
- * With canaries the first region is taken last. A write in front of an object changes the canary of
- * the region in front of it, and is noticed there; in front of the first region there is none. So a
- * call that takes all free regions but has the first among them leaves that one to the next call.
+ * Whether the first region is left out of this call. With canaries it is taken last. A write in
+ * front of an object changes the canary of the region before it, and is noticed there. Before the
+ * first region there is no region, so such a write is not noticed. So each call leaves the first
+ * region, unless it is the only free one.
  */
 static bool
 slab_keeps_first(const edata_t *e) {
@@ -218,9 +219,10 @@ slab_put_pages(edata_t *e, const bin_info_t *info, uint32_t pages) {
 }
 
 /*
- * The slab may become an extent of another kind while it is read; so the name is compared after
- * nfree was read. A slab whose nfree is not below nregs counts as gone: it has no region in use, or
- * it is no slab of this class any more. `holes` is read last, so it may be that of a later slab.
+ * Another thread may make the slab an extent of another kind while it is read. So nfree is read
+ * first, and the name is compared afterwards. A slab whose nfree is not below nregs counts as gone:
+ * it has no region in use, or it is no slab of this class any more. `holes` is read last and no
+ * check follows, so it may be that of a later slab.
  */
 NO_SANITIZE_THREAD uint32_t
 slab_nused(uint64_t name, unsigned *nholes) {

@@ -25,13 +25,18 @@
  */
 #define VACANT_LENT (ZU(1) << 20)
 
-/* Bytes of unused pages that all vacant arenas together may keep; used: bytes in use anywhere. */
+/*
+ * Bytes of unused pages that all vacant arenas together may keep; used: bytes in use in all arenas.
+ */
 static inline size_t
 vacant_limit(size_t used) {
 	return max_zu(VACANT_LEAST, used / 8);
 }
 
-/* Whether more than the limit may be unused, without a look at the arenas. */
+/*
+ * Whether the limit may be exceeded. A cheap test without a look at the arenas: all mapped bytes,
+ * also those in use, are compared with the least limit.
+ */
 static inline bool
 vacant_may_exceed(void) {
 	return pac_mapped_all() > VACANT_LEAST;
@@ -42,10 +47,11 @@ void vacant_thread_bound(arena_t *a);
 void vacant_thread_left(arena_t *a);
 
 /*
- * Purges unused pages of vacant arenas, with is_idle of any arenas, until the limit is kept: first
- * those of the arena that has been vacant longest. Not in arenas whose decay time is -1 (never) or
- * 0 (nothing stays unused), nor in one that another thread purges at the time. n: slots of the
- * table of arenas that are looked at.
+ * Purges unused pages of the vacant arenas until the limit is kept; with is_idle the limit holds
+ * for all arenas, and each may be purged. The arena that has been vacant longest comes first;
+ * arenas that have threads come last. Skips arenas whose decay time is -1 (never) or 0 (nothing
+ * stays unused), and one that another thread is purging. n: slots of the table of arenas that are
+ * looked at.
  */
 void vacant_keep_limit(unsigned n, bool is_idle);
 

@@ -1,11 +1,12 @@
 /*
  * The page functions of an arena: the system's (mmap, sbrk, madvise), or the user's extent hooks.
  * The page cache maps, unmaps, commits and purges through these calls. A hook of the user is called
- * inside the gate with no lock held. Memory that a hook itself allocates comes neither from this
- * arena nor from the thread's cache: ehooks_begin and ehooks_end, called around each hook, switch
- * that on and off. Functions that return an int return 0 or an errno value; a hook that is NULL
- * refuses. "custom" in a name means hooks that the user has set. The table of an arena is an atomic
- * pointer; there is no lock. Callers: the files of extent/; arenas.c and mallctl set tables.
+ * inside the gate with no lock held. Memory that a hook itself allocates comes by default from an
+ * arena with the system's functions (arenas_fallback, arena/arenas.h), and not from the thread's
+ * cache: ehooks_begin and ehooks_end, called around each hook, switch that on and off. Functions
+ * that return an int return 0 or an errno value; a hook that is NULL refuses. "custom" in a name
+ * means hooks that the user has set. The table of an arena is an atomic pointer; there is no lock.
+ * Callers: the files of extent/; arenas.c and mallctl set tables.
  */
 #ifndef EXTENT_EHOOKS_H
 #define EXTENT_EHOOKS_H
@@ -16,11 +17,11 @@
 #include "util/compiler.h"
 
 /*
- * The extent_hooks_t of the public header under an internal name, with the same tag: for the
- * compiler the user's functions have the types by which they are called here (C, "compatible
- * type"; clang's -fsanitize=function and control flow integrity compare them when a hook is
- * called). A test that includes the public header before has the struct from there. A result of
- * true means refused.
+ * The extent_hooks_t of the public header under an internal name. The tag of the struct is the
+ * same, so that a hook is called by the type with which the user compiled it: C requires compatible
+ * types, and clang's -fsanitize=function and control flow integrity compare them at each call. A
+ * test that includes the public header first has the struct from there. A hook that returns true
+ * has refused.
  */
 typedef struct extent_hooks_s ehooks_table_t;
 #ifndef JEMALLOC_H_
@@ -49,9 +50,9 @@ struct extent_hooks_s {
 typedef struct ehooks_s {
 	atomic_p_t table; /* NULL: the system's functions */
 	atomic_u8_t dss;  /* dss_prec_t of pages from the system */
-	atomic_b_t refused_split; /* the last call of the user's split hook did */
-	unsigned arena_ind; /* index of the arena, which may be hidden */
-	unsigned shown_ind; /* index that is passed to the user: that of the visible arena */
+	atomic_b_t refused_split; /* whether the last call of the user's split hook refused */
+	unsigned arena_ind; /* index of the arena; it may be hidden (arena/arena_table.h) */
+	unsigned shown_ind; /* passed to hooks: the visible arena to which that belongs */
 } ehooks_t;
 
 /* The option retain: keep unused address space for reuse instead of unmapping it. */
@@ -82,8 +83,8 @@ dss_prec_t ehooks_dss_get(const ehooks_t *h);
 int ehooks_dss_set(ehooks_t *h, dss_prec_t prec);
 
 /*
- * New pages from the system, by mmap or sbrk as h says; they read as zeros. NULL: no memory.
- * *commit: whether they are to be accessible; set to whether they are.
+ * New pages from the system, by mmap or sbrk as h says; they read as zeros. NULL: no memory. The
+ * caller sets *commit if the pages must be accessible; the function sets it to whether they are.
  */
 void *ehooks_map(ehooks_t *h, size_t size, size_t alignment, bool *commit);
 
@@ -94,8 +95,9 @@ ehooks_are_custom(const ehooks_t *h) {
 }
 
 /*
- * Calls of the user's hooks; if the user has set none meanwhile, of ehooks_system. An int is 0,
- * EAGAIN (the hook refused) or EOPNOTSUPP (it is NULL). A NULL `destroy` is not called.
+ * Each calls one hook of the arena's table. If the user has set the table back to the system's
+ * since ehooks_are_custom() was true, it calls the function of ehooks_system. An int is 0, EAGAIN
+ * (the hook refused) or EOPNOTSUPP (it is NULL). A NULL `destroy` is not called.
  */
 void *ehooks_custom_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool *commit);
 int ehooks_custom_dalloc(ehooks_t *h, void *addr, size_t size, bool is_committed);

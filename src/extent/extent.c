@@ -397,7 +397,8 @@ ecache_take_upto(extent_src_t *src, ecache_t *c, size_t size, size_t most) {
 
 /*
  * Takes [addr, addr + size) out of an extent in c. With is_behind the extent must begin at addr;
- * otherwise it must end at addr + size. NULL: there is no such extent.
+ * otherwise it must end at addr + size. NULL: there is no such extent, there is no descriptor, or a
+ * hook refused.
  */
 static edata_t *
 ecache_take_piece(extent_src_t *src, ecache_t *c, char *addr, size_t size, bool is_behind) {

@@ -4,8 +4,8 @@
  * thread/thread_event draws the distances between samples; imalloc asks prof_should_sample()
  * whether one that is due is taken. The profiler records the samples, counts them by site and
  * writes them out. "Booted" means that the site tables exist, which then stay; "active"
- * (prof.active) means that new samples are taken. Neither changes how a sampled object is freed, so
- * both may change at any time.
+ * (prof.active) means that new samples are taken. Neither changes how a sampled object is freed. So
+ * the profiler may be booted (once) and prof.active may be switched at any time.
  *
  * An int result is an errno as mallctl returns it, unless its comment says otherwise. Locks: none
  * of its own. Called by jemalloc_init.c (boot), imalloc.c and irealloc.c (samples),
@@ -39,7 +39,7 @@
 int prof_boot_conf(void);
 /*
  * Registers prof_fdump with atexit() if prof_final, prof_log, prof_final_signals or prof_gdump is
- * set. Called only during boot, also if the profiler starts later or never.
+ * set. Called during boot only, even if the profiler is not booted, because it may be booted later.
  */
 void prof_boot_exit(void);
 /*
@@ -49,8 +49,9 @@ void prof_boot_exit(void);
 void prof_boot_box(void);
 /*
  * Called by the library's constructor if opt_prof is set: selects the unwinder, and records the
- * loaded objects in the black box if there is one. If the first sample selected the unwinder,
- * samples that other threads take meanwhile would be lost; at this time there rarely are others.
+ * loaded objects in the black box if there is one. Other threads lose the samples that they take
+ * while the unwinder is selected. So it is selected here, where there rarely are other threads, and
+ * not at the first sample.
  */
 void prof_boot_constructed(void);
 /*
@@ -60,8 +61,9 @@ void prof_boot_constructed(void);
  */
 void prof_fdump(void);
 /*
- * In a forked child: makes new each long-held lock that a thread of the parent may hold, and drops
- * what threads owned that do not exist in the child.
+ * In a forked child: initialises the locks of the profiler that are also held outside the gate,
+ * because a thread of the parent may hold one, and drops what threads owned that do not exist in
+ * the child.
  */
 void prof_postfork_child(void);
 
@@ -79,13 +81,14 @@ prof_should_sample(tsd_t *tsd) {
 }
 
 /*
- * Records a sampled object of req requested bytes. rec has no count (tctx) and no link, and gets
- * none on failure: the object then counts as not sampled. usize is the usable size that the request
- * would have had without sampling. rate is the interval in bytes with which this sample was drawn,
- * whatever has been published since; 1 for a large request that is sampled in any case, for
- * prof_trigger_large(). where is the point at which the user's code entered the allocator. Called
- * inside the gate (os/gate.h: fork waits until no thread is inside), without a lock, with `inside`
- * (os/tls.h) raised; leaves the gate while a hook runs.
+ * Records a sampled object of req requested bytes. The caller passes a rec without a count (tctx is
+ * NULL) and without a link. On failure it stays so, and the object counts as not sampled. usize is
+ * the usable size that the request would have had without sampling. rate is the interval in bytes
+ * with which this sample was drawn, whatever has been published since; it is 1 for a large request
+ * that is sampled for its size alone (prof_trigger_large_bytes), because that sample stands for
+ * itself only. where is the point at which the user's code entered the allocator. Called inside the
+ * gate (os/gate.h: fork waits until no thread is inside), without a lock, with `inside` (os/tls.h)
+ * raised; leaves the gate while a hook runs.
  */
 void prof_sample_alloc(tsd_t *tsd, void *ptr, sample_rec_t *rec, uint64_t rate, size_t req,
     size_t usize, const struct unwind_where_s *where);
@@ -105,9 +108,9 @@ void prof_heartbeat(tsd_t *tsd, uint64_t bytes);
 /* --------------------------------------------------------------- dumps */
 
 /*
- * Copies the prefix and makes it absolute, unless the working directory makes it too long; with ""
- * no profile is written that has no explicit path. 0, ENOENT before the profiler is booted, EINVAL
- * if it is too long.
+ * Stores a copy of the prefix, made absolute; if the absolute path would be too long, the prefix
+ * stays relative. With "" only profiles with an explicit path are written. 0; ENOENT before the
+ * profiler is booted; EINVAL if the prefix itself is too long.
  */
 int prof_prefix_set(const char *prefix);
 /*
@@ -118,7 +121,8 @@ const char *prof_last_error(void);
 /* Number of failed dumps since the start. */
 uint64_t prof_dump_errors(void);
 /*
- * Absolute path of the last profile written; "" and how long it is valid as for prof_last_error().
+ * Absolute path of the last profile written; "" if there is none, before the profiler is booted,
+ * and without memory. The text is valid until the same thread asks again.
  */
 const char *prof_last_dump(void);
 

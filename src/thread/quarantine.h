@@ -8,12 +8,14 @@
  * that leaves must still consist of that byte, otherwise the process ends; then it returns to its
  * slab. The thread's counters count it as freed when it enters, the arena's statistics when it
  * leaves. Samples, and objects of explicit arenas, are not put here. The option exists in builds
- * with --enable-uaf-detection and debug builds. With --enable-opt-safety-checks some objects of
- * each small class enter without it (the look, thread/tcache.h), and all that are freed by a thread
- * without a cache.
+ * with --enable-uaf-detection and debug builds. In hardened builds (--enable-opt-safety-checks)
+ * small objects also enter while the option is -1, whatever their address: a few of each class (the
+ * look, a check of freed objects: thread/tcache.h), and all that are freed by a thread without a
+ * cache.
  *
- * Only the owner calls these functions, without a lock, and inside the gate; quarantine_has() also
- * outside. Called by imalloc.c, icheck.c, tcache.c (flush), tsd.c (end), jemalloc_init.c (at exit).
+ * Only the owner calls these functions, without a lock and inside the gate. The owner may call
+ * quarantine_has() outside the gate too. Called by imalloc.c, icheck.c, tcache.c (flush), tsd.c
+ * (end), jemalloc_init.c (at exit).
  */
 #ifndef THREAD_QUARANTINE_H
 #define THREAD_QUARANTINE_H
@@ -24,7 +26,7 @@
 #define QUARANTINE_MAX 256u
 #define QUARANTINE_BYTES ((size_t)512 << 10)
 
-/* The option, log2 of bytes; -1: objects enter only by a look. */
+/* The option, log2 of bytes; -1: off, objects enter only in hardened builds (see above). */
 extern ssize_t opt_lg_san_uaf_align;
 
 ALWAYS_INLINE bool
@@ -33,9 +35,10 @@ quarantine_is_on(void) {
 }
 
 /*
- * Puts an object of usize bytes in e, in use and not a sample, into quarantine. Returns false if it
- * is not suitable (large, of an explicit arena, or without such an address) or there is no memory;
- * the caller then frees it. Ends the process if it is in this quarantine already (double free).
+ * Puts an object of usize bytes into quarantine. It lies in extent e, is in use and is no sample.
+ * Returns false if it is not suitable (large, of an explicit arena, without a byte for the user, or
+ * without such an address while the option is not -1) or there is no memory; the caller then frees
+ * it. Ends the process if it is in this quarantine already (double free).
  */
 bool quarantine_try_add(tsd_t *tsd, const edata_t *e, void *ptr, size_t usize);
 /* Whether ptr is in quarantine. */

@@ -16,7 +16,10 @@ struct ql_s {
 	ql_t *prev;
 };
 
-/* Makes q an empty head, or a link that is on no list. */
+/*
+ * Makes q an empty head, or a link that is on no list. A link that is on a list must be removed
+ * first.
+ */
 static inline void
 ql_init(ql_t *q) {
 	q->next = q;
@@ -29,7 +32,7 @@ ql_is_empty(const ql_t *q) {
 	return q->next == q;
 }
 
-/* Inserts e directly behind pos, which is a head or a link. */
+/* Inserts e, which is on no list, directly behind pos, which is a head or a link. */
 static inline void
 ql_insert_after(ql_t *pos, ql_t *e) {
 	assert(pos->next->prev == pos);
@@ -44,7 +47,7 @@ ql_push_tail(ql_t *head, ql_t *e) {
 	ql_insert_after(head->prev, e);
 }
 
-/* Removes e from its list. Does nothing if e is on no list. */
+/* Removes e from its list. Does nothing if e is on no list; but e must be initialised (ql_init). */
 static inline void
 ql_remove(ql_t *e) {
 	assert(e->next->prev == e && e->prev->next == e);
@@ -59,7 +62,10 @@ ql_first(const ql_t *head) {
 	return ql_is_empty(head) ? NULL : head->next;
 }
 
-/* The element behind e, or NULL if e is the last. */
+/*
+ * The element behind e, or NULL if e is the last. A loop that removes e asks this before, because a
+ * removed link points to itself.
+ */
 static inline ql_t *
 ql_next(const ql_t *head, const ql_t *e) {
 	return e->next == head ? NULL : e->next;
