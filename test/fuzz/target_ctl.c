@@ -32,7 +32,7 @@ take_byte(input_t *in) {
 
 /*
  * The leaf of a MIB as far as its own numbers say; NULL: none, or a field or item, which are only
- * read.
+ * read. *is_risky: it is experimental.
  */
 static const ctl_node_t *
 leaf_of(const size_t *mib, size_t len, bool *is_risky) {
@@ -45,15 +45,13 @@ leaf_of(const size_t *mib, size_t len, bool *is_risky) {
 		    : &n->children[mib[i]];
 		*is_risky |= strcmp(n->name, "experimental") == 0;
 	}
-	return n;
+	return n != NULL && n->kind == CTL_LEAF ? n : NULL;
 }
 
 /* What the new value may be: 0 any bytes, 1 a pointer to text, -1 none. */
 static int
-new_kind(const size_t *mib, size_t len) {
-	bool is_risky = false;
-	const ctl_node_t *leaf = leaf_of(mib, len, &is_risky);
-	if (leaf == NULL || leaf->kind != CTL_LEAF) {
+new_kind(const ctl_node_t *leaf, bool is_risky) {
+	if (leaf == NULL) {
 		return 0;
 	}
 	if (leaf->type == CTL_POINTER || strcmp(leaf->name, "create") == 0
@@ -70,12 +68,10 @@ new_kind(const size_t *mib, size_t len) {
  * of a session returns that of its black box.
  */
 static bool
-is_told(const size_t *mib, size_t len, int err) {
-	bool is_risky = false;
-	const ctl_node_t *leaf = leaf_of(mib, len, &is_risky);
-	bool is_dump = leaf != NULL && leaf->kind == CTL_LEAF
-	    && (strcmp(leaf->name, "dump") == 0 || strcmp(leaf->name, "dump_delta") == 0);
-	bool is_start = leaf != NULL && leaf->kind == CTL_LEAF && strcmp(leaf->name, "start") == 0;
+is_told(const ctl_node_t *leaf, int err) {
+	const char *name = leaf != NULL ? leaf->name : "";
+	bool is_dump = strcmp(name, "dump") == 0 || strcmp(name, "dump_delta") == 0;
+	bool is_start = strcmp(name, "start") == 0;
 	return err == 0 || err == EINVAL || err == ENOENT || err == EPERM || err == EAGAIN
 	    || err == EFAULT || err == EALREADY || err == EBUSY
 	    || (is_dump && (err == ENODATA || err == EACCES || err == EISDIR || err == ELOOP
@@ -118,7 +114,9 @@ call(input_t *in, unsigned flags, size_t oldlen, size_t newlen) {
 			miblen = 0;
 		}
 	}
-	int kind = new_kind(mib, miblen);
+	bool is_risky = false;
+	const ctl_node_t *leaf = leaf_of(mib, miblen, &is_risky);
+	int kind = new_kind(leaf, is_risky);
 	newlen = kind == 1 && (flags & NEW_IS_TEXT) != 0 ? sizeof(char *) : newlen;
 	newlen = kind == 1 && newlen == sizeof(char *) ? newlen : min_zu(newlen, in->left);
 	char *text = copy_exactly(in->at, in->left, true);
@@ -143,7 +141,7 @@ call(input_t *in, unsigned flags, size_t oldlen, size_t newlen) {
 	int err = (flags & BY_MIB) != 0 ? ctl_bymib(mib, miblen, oldp, lenp, has_new ? new : NULL,
 	    has_new ? newlen : 0) : ctl_byname(name, oldp, lenp, has_new ? new : NULL, has_new ? newlen
 	    : 0);
-	if (!is_told(mib, miblen, err)) {
+	if (!is_told(leaf, err)) {
 		abort();
 	}
 	free(where);

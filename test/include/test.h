@@ -565,11 +565,11 @@ dies(int sig, const char *text, void (*fn)(void *), void *arg, const char *fmt, 
 
 /* -------------------------------------------------------------- facts about the process */
 
-/* One "Name:  N kB" line of /proc/self/status in bytes, 0 if there is none. */
+/* One "Name:  N kB" line of a file of /proc in bytes, 0 if there is none. */
 TEST_FN size_t
-proc_status_bytes(const char *name) {
+proc_line_bytes(const char *path, const char *name) {
 	char text[8192];
-	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
 	char *at;
 
@@ -585,6 +585,11 @@ proc_status_bytes(const char *name) {
 	while (*at == ':' || *at == ' ' || *at == '\t')
 		at++;
 	return (size_t)strtoull(at, NULL, 10) * 1024;
+}
+
+TEST_FN size_t
+proc_status_bytes(const char *name) {
+	return proc_line_bytes("/proc/self/status", name);
 }
 
 /* Entries of a directory, without . and ..; -1 if it cannot be read. */

@@ -17,15 +17,9 @@
  */
 static size_t
 anonymous(void) {
-	static char text[4096];
-	int fd = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+	size_t bytes = proc_line_bytes("/proc/self/smaps_rollup", "\nAnonymous");
 
-	if (fd >= 0)
-		close(fd);
-	text[n > 0 ? n : 0] = '\0';
-	const char *at = strstr(text, "\nAnonymous:");
-	return at == NULL ? proc_status_bytes("RssAnon") : strtoull(at + 11, NULL, 10) * 1024;
+	return bytes != 0 ? bytes : proc_status_bytes("RssAnon");
 }
 
 /* Fills so many bytes with small blocks, and prints what that took. */
