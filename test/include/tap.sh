@@ -15,7 +15,6 @@ trap 'cd /; rm -rf "$W"' EXIT
 trap 'exit 1' HUP INT TERM PIPE
 cd "$W" || exit 1
 unset MALLOC_CONF LD_PRELOAD
-export LC_ALL=C # comm wants the order of scripts/tracked
 tests=0
 failures=0
 
