@@ -2,9 +2,7 @@
 # The checks of the source (scripts/tracked, check_size, check_format, check_shell): they read what git tracks, or what .gitignore does not
 # name where there is no git, and never what a build leaves; each rule names its fault; no length of code is a fault.
 . "$JEMALLOC_SRC/test/include/tap.sh"
-# Of the user's git, and of a hook that may run this test, nothing.
-for name in $(git rev-parse --local-env-vars 2>/dev/null); do unset "$name"; done
-export GIT_CONFIG_GLOBAL=/dev/null
+forget_git
 
 mkdir -p tree/scripts tree/src/os tree/bin/agent tree/doc tree/test/unit tree/include/jemalloc
 for file in scripts/tracked scripts/check_size scripts/check_format scripts/check_shell .editorconfig .gitignore; do cp "$SRC/$file" "tree/$file"; done

@@ -19,8 +19,7 @@ cd "$OLDPWD" || exit 1
 is "$(cat page)" "$(cat table)" "SECURITY.md has what scripts/misuse-table prints"
 
 command -v git >/dev/null || { done_testing; exit; }
-for name in $(git rev-parse --local-env-vars); do unset "$name"; done
-export GIT_CONFIG_GLOBAL=/dev/null
+forget_git
 mkdir -p repo/scripts
 cp "$SRC/scripts/dist" repo/scripts/
 cp "$SRC/configure.ac" repo/

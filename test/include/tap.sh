@@ -18,6 +18,12 @@ unset MALLOC_CONF LD_PRELOAD
 tests=0
 failures=0
 
+# forget_git: settings of the user's git, and of a hook that may run this test, do not count
+forget_git() {
+	for name in $(git rev-parse --local-env-vars 2>/dev/null); do unset "$name"; done
+	export GIT_CONFIG_GLOBAL=/dev/null
+}
+
 # ok STATUS NAME: one result; further arguments are remarks if it failed. A failure goes to standard error too: prove shows that.
 ok() {
 	tests=$((tests + 1))
