@@ -30,7 +30,7 @@ static LARGE_BSS struct {
 	record_t *last; /* last record of the list */
 	atomic_u32_t n; /* number of records, which is the number of the last one; read by all */
 	uint64_t adds;  /* the loader's count of objects loaded so far, at the last look */
-	bool has_missed; /* no record was made because the gate was closed: look again */
+	bool has_missed; /* a record could not be made, for a closed gate or no memory: look again */
 	bool has_looked; /* there was a look, so `adds` counts */
 	char loaded[4096]; /* scratch: a copy of a path as the loader has it */
 	/*
@@ -59,10 +59,10 @@ is_record_of(const record_t *r, const struct sys_module_s *m) {
 }
 
 /*
- * Memory for a record with a path of path_len bytes (without the NUL). NULL if there is no memory,
- * the gate is closed, or there are too many records; only a closed gate sets has_missed. The caller
- * has set is_looking. It may hold the loader's lock, for which a fork may wait: so nothing waits
- * here for the end of a fork.
+ * Memory for a record with a path of path_len bytes (without the NUL). NULL if there are too many
+ * records, or, with has_missed, if the gate is closed or there is no memory, as in a full box. The
+ * caller has set is_looking. It may hold the loader's lock, for which a fork may wait: so nothing
+ * waits here for the end of a fork.
  */
 static record_t *
 record_new(size_t path_len) {
@@ -70,12 +70,12 @@ record_new(size_t path_len) {
 	if (atomic_load_u32(&history.n, MO_RELAXED) == MODULE_HISTORY_MAX) {
 		return NULL;
 	}
-	if (!gate_try_enter(t)) {
-		history.has_missed = true;
-		return NULL;
+	record_t *r = NULL;
+	if (gate_try_enter(t)) {
+		r = region_alloc(sizeof(record_t) + path_len + 1);
+		gate_exit(t);
 	}
-	record_t *r = region_alloc(sizeof(record_t) + path_len + 1);
-	gate_exit(t);
+	history.has_missed = history.has_missed || r == NULL;
 	return r;
 }
 
@@ -136,6 +136,9 @@ note_module(void *ctx UNUSED, const struct sys_module_s *m) {
 	if (m->path[0] == '\0' || record_find(m, &is_taken) != NULL) {
 		return 0;
 	}
+	if (is_taken) {
+		unwind_forget_rows(); /* cached rows describe the object that was there before */
+	}
 	record_t *r = record_new(strlen(m->path));
 	if (r == NULL) {
 		return 0;
@@ -155,9 +158,6 @@ note_module(void *ctx UNUSED, const struct sys_module_s *m) {
 	}
 	history.last = r;
 	atomic_store_u32(&history.n, r->number, MO_RELEASE);
-	if (is_taken) {
-		unwind_forget_rows(); /* cached rows describe the object that was there before */
-	}
 	return 0;
 }
 
