@@ -5,6 +5,7 @@
 #include "extent/piece.h"
 #include "meta/freepool.h"
 #include "os/gate.h"
+#include "os/malloc_io.h"
 #include "os/nstime.h"
 #include "os/sys.h"
 #include "os/tls.h"
@@ -289,6 +290,26 @@ test_log_fork(void) {
 	ok(written != NULL, "the parent's log is written");
 }
 
+static void
+note_message(void *opaque UNUSED, const char *s) {
+	strncat(text, s, sizeof(text) - 1 - strlen(text));
+}
+
+/* A log that exit, by another thread, cuts off. */
+static void
+test_log_at_exit(void) {
+	malloc_io_write_t *saved = malloc_io_message;
+
+	is_int(prof_log_start(path), 0, "log on");
+	text[0] = '\0';
+	malloc_io_message = note_message;
+	atomic_store_u32(&prof_sys_creation.ender, mutex_self() + 1, MO_SEQ_CST);
+	is_int(prof_log_stop(), EFAULT, "log off, too late");
+	atomic_store_u32(&prof_sys_creation.ender, 0, MO_SEQ_CST);
+	malloc_io_message = saved;
+	contains(text, "ECANCELED", "which is said");
+}
+
 /* The value of a line of metadata in `text`, which ends at its line; "(none)" without one. */
 static const char *
 meta(const char *key) {
@@ -503,6 +524,7 @@ main(void) {
 	test_profile();
 	test_living();
 	test_log_fork();
+	test_log_at_exit();
 	test_metadata();
 	test_last_path();
 	test_fork_in_hook();

@@ -345,6 +345,8 @@ log_write_file(uint64_t duration) {
 	err = prof_file_close(&alog.file);
 	if (err != 0) {
 		char text[16];
+		/* Exit has kept the file from being made, or has removed it. */
+		err = prof_sys_is_ending() ? ECANCELED : err;
 		malloc_printf("<jemalloc>: failed to write the allocation log \"%.*s\": %s\n", 900,
 		    alog.file.path, prof_errno_name(err, text));
 	}

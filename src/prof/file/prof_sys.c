@@ -714,6 +714,7 @@ static const struct {
 	char name[sizeof("ENAMETOOLONG")];
 } errno_names[] = {
 	{EACCES, "EACCES"}, {EAGAIN, "EAGAIN"}, {EBADF, "EBADF"}, {EBUSY, "EBUSY"},
+	{ECANCELED, "ECANCELED"},
 	{EDQUOT, "EDQUOT"}, {EEXIST, "EEXIST"}, {EFAULT, "EFAULT"}, {EFBIG, "EFBIG"},
 	{EINTR, "EINTR"}, {EINVAL, "EINVAL"}, {EIO, "EIO"}, {EISDIR, "EISDIR"},
 	{ELOOP, "ELOOP"}, {EMFILE, "EMFILE"}, {ENAMETOOLONG, "ENAMETOOLONG"}, {ENFILE, "ENFILE"},
