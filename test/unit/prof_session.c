@@ -546,6 +546,8 @@ open_and_lock(const char *path, int flags, unsigned mode) {
 static void
 test_box_lock(void) {
 	char path[PATH_MAX];
+	struct stat st;
+	mode_t mask = umask(0777);
 
 	signal(SIGALRM, end_of_reading);
 	hooks = os_hooks_real;
@@ -554,7 +556,10 @@ test_box_lock(void) {
 	is_int(prof_session_start("blackbox:true,blackbox_size:4M", &why), 0, "a box");
 	os_hooks = &os_hooks_real;
 	signal(SIGALRM, SIG_DFL);
+	umask(mask);
 	prof_box_path(path, sizeof(path));
+	ok(stat(path, &st) == 0 && (st.st_mode & 07777) == 0600, "its owner may read it, whatever the "
+	    "umask is");
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ok(fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK,
 	    "is locked all the same");

@@ -128,6 +128,7 @@ file_create(void) {
  */
 static int
 file_open(prof_box_t kind, size_t size, bool is_bounded, int *fd) {
+	struct stat st;
 	atomic_store_b(&box.has_file, false, MO_RELAXED);
 	box_names.path[0] = '\0';
 	if (prof_sys_file_is_forbidden(size)) {
@@ -162,6 +163,10 @@ file_open(prof_box_t kind, size_t size, bool is_bounded, int *fd) {
 	prof_sys_create_end();
 	if (*fd < 0) {
 		return -*fd;
+	}
+	/* Its owner must be able to open it, whatever the umask is; a filter need not permit fchmod. */
+	if (sys_fstat(*fd, &st) == 0 && (st.st_mode & BOX_MODE) != BOX_MODE) {
+		sys_fchmod(*fd, BOX_MODE);
 	}
 	prof_box_try_lock(*fd, LOCK_TRIES);
 	return file_reserve(*fd, size);
