@@ -1,6 +1,7 @@
 /*
  * A black box and forks: a child has tables of its own, also when a handler of the fork, which runs
  * after the library's, forks in turn. A child that shared the box would write into its parent's.
+ * And each child gets a box, also that of a child that had none yet, and during a long dump.
  */
 #include "ctl.h"
 #include "dir.h"
@@ -102,8 +103,86 @@ run_short_lives(void) {
 	return done_testing();
 }
 
+static bool
+has_own_box(void) {
+	char pattern[40];
+	glob_t found = {0};
+
+	snprintf(pattern, sizeof(pattern), "*.%d.*.box", (int)getpid());
+	glob(pattern, 0, NULL, &found);
+	size_t n = found.gl_pathc;
+	globfree(&found);
+	return n != 0;
+}
+
+/* Allocates until the box is there; its exit status if it does not come. */
+static int
+comes_to_box(void) {
+	for (unsigned i = 0; i < 20000 && !has_own_box(); i++)
+		for (unsigned k = 0; k < 100; k++)
+			free(keep(malloc(1000)));
+	return has_own_box() ? 0 : 3;
+}
+
+static int
+status_of(int (*run)(void)) {
+	int status = -1;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(run());
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + status;
+}
+
+static int
+fork_again(void) {
+	return status_of(comes_to_box);
+}
+
+/* As a daemon does, before the child between has had a heartbeat. */
+static int
+run_daemon(void) {
+	is_int(status_of(fork_again), 0, "the child of a child has a box");
+	return done_testing();
+}
+
+static void *
+allocate(void *arg) {
+	for (unsigned i = 0; i < 250; i++) {
+		for (unsigned k = 0; k < 1000; k++)
+			free(keep(malloc(1000)));
+		usleep(10000);
+	}
+	return arg;
+}
+
+/* Meanwhile the profiler's thread is made, which waits two seconds for a dump at most. */
+static void
+allocate_elsewhere(const char *path) {
+	pthread_t t;
+
+	(void)path;
+	pthread_create(&t, NULL, allocate, NULL);
+	pthread_join(t, NULL);
+}
+
+static int
+dump_for_long(void) {
+	return mallctl("prof.dump", NULL, NULL, NULL, 0) != 0 ? 4 : comes_to_box();
+}
+
+static int
+run_long_dump(void) {
+	void (*hook)(const char *) = allocate_elsewhere;
+
+	mallctl("experimental.hooks.prof_dump", NULL, NULL, &hook, sizeof(hook));
+	is_int(status_of(dump_for_long), 0, "a child that dumps for long has one afterwards");
+	return done_testing();
+}
+
 static const struct test_child children[] = {{"forks", run_forks}, {"short lives", run_short_lives},
-    {0}};
+    {"daemon", run_daemon}, {"long dump", run_long_dump}, {0}};
 
 int
 main(int argc, char **argv) {
@@ -111,6 +190,8 @@ main(int argc, char **argv) {
 	child_runs("forks", "prof:true,prof_blackbox:fd,prof_thread:false");
 	dir_enter();
 	child_runs("short lives", "prof:true,prof_blackbox:true,prof_prefix:short");
+	child_runs("daemon", "prof:true,prof_blackbox:true,prof_prefix:daemon,prof_thread:false");
+	child_runs("long dump", "prof:true,prof_blackbox:true,prof_prefix:long");
 	dir_leave();
 	return done_testing();
 }

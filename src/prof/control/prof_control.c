@@ -479,6 +479,14 @@ dir_look(void) {
 	serving_end();
 }
 
+/* What waits for a dump (prof_dump.h) is left to a later heartbeat, or round of the thread. */
+static void
+box_tick_unless_dumping(void) {
+	if (!prof_dump_is_busy()) {
+		prof_box_tick();
+	}
+}
+
 /* Does all that is due, outside the gate; returns the ns until the next round, at most ROUND_NS. */
 static uint64_t
 thread_round(void) {
@@ -491,7 +499,7 @@ thread_round(void) {
 	dir_look();
 	uint64_t session = prof_session_tick();
 	uint64_t timer = prof_trigger_tick();
-	prof_box_tick();
+	box_tick_unless_dumping();
 	prof_course_tick(nstime_monotonic_ns(), true);
 	uint64_t next = session < timer ? session : timer;
 	__atomic_fetch_add(&box()->heartbeats, 1, __ATOMIC_RELAXED);
@@ -685,9 +693,7 @@ control_due(void) {
 	handover_look();
 	dir_look();
 	prof_session_tick();
-	if (!prof_dump_is_busy()) { /* else at a later heartbeat (prof_dump.h) */
-		prof_box_tick();
-	}
+	box_tick_unless_dumping();
 	gate_reenter(t, depth);
 	if (atomic_load_b(&control.is_awaited, MO_RELAXED)) {
 		thread_start();

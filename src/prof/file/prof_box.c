@@ -389,8 +389,11 @@ prof_box_path(char *buf, size_t size) {
 void
 prof_box_postfork_child(bool is_sampling) {
 	image_root_t *root = prof_root();
-	bool had = atomic_load_u32(&box.state, MO_RELAXED) == box_is_open;
-	atomic_store_b(&box.is_due, had && is_sampling && box.kind == opt_prof_blackbox, MO_RELAXED);
+	/* A parent that was due one itself has had no heartbeat: a daemon forks twice at once. */
+	bool had = atomic_load_b(&box.is_due, MO_RELAXED)
+	    || (atomic_load_u32(&box.state, MO_RELAXED) == box_is_open
+	    && box.kind == opt_prof_blackbox);
+	atomic_store_b(&box.is_due, had && is_sampling, MO_RELAXED);
 	memfile_close(&box.memfile); /* the parent's file */
 	if (box.fd_plus_1 > 0) {
 		/* The same; it would keep the file locked, as of a process that lives. */
@@ -419,11 +422,28 @@ prof_box_is_due(void) {
 	return is_open_due() || unlikely(atomic_load_b(&box.is_over, MO_RELAXED));
 }
 
+/*
+ * Opens the box that a forked child is due. After EALREADY and EBUSY it stays due, because what was
+ * in the way goes on to its end.
+ */
+static void
+due_open(void) {
+	char name[16];
+	int err = prof_box_open(opt_prof_blackbox, opt_prof_blackbox_size, true);
+	prof_box_look();
+	if (err == EALREADY || err == EBUSY) {
+		return;
+	}
+	atomic_store_b(&box.is_due, false, MO_RELAXED);
+	if (err != 0 && err != ECANCELED) {
+		malloc_printf("<jemalloc>: no black box for forked process %d: %s\n", sys_pid(),
+		    prof_errno_name(err, name));
+	}
+}
+
 void
 prof_box_tick(void) {
 	struct tls_s *t = tls_get();
-	char name[16];
-	int err = 0;
 	if (!prof_box_is_due()) {
 		return;
 	}
@@ -431,14 +451,8 @@ prof_box_tick(void) {
 	if (atomic_load_b(&box.is_over, MO_RELAXED) && box_try_take()) {
 		box_leave();
 	}
-	if (is_open_due() && atomic_exchange_b(&box.is_due, false, MO_RELAXED)) {
-		err = prof_box_open(opt_prof_blackbox, opt_prof_blackbox_size, true);
-		prof_box_look();
-		atomic_store_b(&box.is_due, err == EALREADY, MO_RELAXED);
-	}
-	if (err != 0 && err != EALREADY && err != ECANCELED) {
-		malloc_printf("<jemalloc>: no black box for forked process %d: %s\n", sys_pid(),
-		    prof_errno_name(err, name));
+	if (is_open_due()) {
+		due_open();
 	}
 	t->inside--;
 }

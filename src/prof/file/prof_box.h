@@ -86,14 +86,15 @@ int prof_box_by_name(const char *name, size_t len, prof_box_t *kind);
 void prof_box_path(char *buf, size_t size);
 /*
  * In a forked child, which has no box yet. prof_box_tick() will open one if the parent's box was of
- * the kind that the option names and the child samples (is_sampling).
+ * the kind that the option names, or the parent was due one, and the child samples (is_sampling).
  */
 void prof_box_postfork_child(bool is_sampling);
 /* Whether prof_box_tick() has something to do; asked at each heartbeat (thread/thread_event.h). */
 bool prof_box_is_due(void);
 /*
  * Opens the box that a forked child is due, and moves the tables back if prof_box_close() could
- * not. Called outside the gate, at heartbeats or by the profiler's thread.
+ * not; a dump that takes too long puts either off to the next call. Called outside the gate, at
+ * heartbeats or by the profiler's thread.
  */
 void prof_box_tick(void);
 
