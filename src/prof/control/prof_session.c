@@ -844,9 +844,13 @@ prof_session_tick(void) {
 	/* If a dump keeps it off, a later heartbeat ends the session. */
 	bool is_kept_off = prof_dump_is_mine() || prof_trigger_is_kept_off();
 	if (word_state(word) == prof_session_active && deadline_is_of(deadline, id)
-	    && !is_kept_off && deadline_try_close(deadline, id)
-	    && session_try_move(&word, id, prof_session_stopping)) {
-		session_end(id, deadline, NULL);
+	    && !is_kept_off && session_try_move(&word, id, prof_session_stopping)) {
+		/* The end is closed by who ends the session only: a stop that meets a dump gives up. */
+		if (deadline_try_close(deadline, id)) {
+			session_end(id, deadline, NULL);
+		} else {
+			session_leave(id, prof_session_active);
+		}
 	}
 	return UINT64_MAX;
 }
