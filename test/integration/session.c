@@ -217,6 +217,23 @@ ends_without_thread(void) {
 	ok(!ctl_bool("prof.session.active"), "ended at an allocation of the program");
 }
 
+/* The profiler's thread is not made in a child of vfork, with which it would end. */
+static void
+started_in_vfork(void) {
+	int status = -1;
+	pid_t pid = vfork();
+
+	if (pid == 0)
+		_exit(start("max_seconds:1"));
+	waitpid(pid, &status, 0);
+	is_int(status, 0, "a child of vfork starts a session, in our memory");
+	for (int i = 0; i < 10; i++)
+		free(keep(malloc(200000)));
+	for (int i = 0; i < 6000 && ctl_bool("prof.session.active"); i++)
+		usleep(10000);
+	ok(!ctl_bool("prof.session.active"), "our thread ends it");
+}
+
 static pthread_barrier_t barrier;
 static int results[16];
 
@@ -795,6 +812,7 @@ static const struct {
 	{"data", data_of_sessions, ""},
 	{"end", ends_by_itself, ""},
 	{"end2", ends_without_thread, "prof_thread:false"},
+	{"vfork", started_in_vfork, ""},
 	{"race", two_starters, "prof_thread:false"},
 	{"thresholds", thresholds, ""},
 	{"highwater", highwater,

@@ -609,8 +609,15 @@ thread_start(void) {
 	atomic_store_b(&control.thread_due, false, MO_RELAXED);
 	atomic_store_b(&thread_event_is_wanted, false, MO_RELAXED);
 	if (atomic_load_b(&control.thread_failed, MO_RELAXED) || !thread_is_wanted()
-	    || !thread_try_permit()
-	    || atomic_exchange_b(&control.has_thread, true, MO_ACQ_REL)) {
+	    || !thread_try_permit()) {
+		return;
+	}
+	if (control.pid != (uint32_t)sys_pid()) {
+		/* A child of vfork in the memory of its parent: the thread would end with it. */
+		thread_want();
+		return;
+	}
+	if (atomic_exchange_b(&control.has_thread, true, MO_ACQ_REL)) {
 		return;
 	}
 	uint32_t depth = gate_leave_all(t);
