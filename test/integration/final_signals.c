@@ -692,7 +692,7 @@ test_leave(void) {
 	ok(f->whole == 1 && f->other == 0, "one profile, whole (%d, %d)", f->whole, f->other);
 }
 
-/* Without the thread the handler waits for the dump, but not for ever. */
+/* The handler waits for the dump, but not for ever; nor does the profiler's thread. */
 static void
 test_lock(void) {
 	struct run r = run_new();
@@ -771,6 +771,7 @@ main(int argc, char **argv) {
 	test_inside();
 	test_lock();
 	mode = modes[0];
+	test_lock();
 	test_echo();
 	test_leave();
 	ends_with_profile("back", SIGTERM);

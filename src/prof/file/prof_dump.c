@@ -70,6 +70,8 @@ atomic_u64_t prof_dump_session_begin_ns;
 #define FETCH_BYTES 384u
 /* Longest bounded wait for a dump that another thread is writing (prof_dump_t.is_bounded). */
 #define PATIENCE_NS (2 * NSTIME_PER_SEC)
+/* Longest wait for the dump hook (prof_dump_t.is_hook_bounded), which may send the profile away. */
+#define HOOK_PATIENCE_NS (10 * NSTIME_PER_SEC)
 
 cassert(BACKOFF_MAX_NS >= NSTIME_PER_SEC);
 /* dumper.maps also has to hold the path of the program. */
@@ -101,6 +103,7 @@ static LARGE_BSS struct {
 	char maps[MAPS_BUF];     /* for the program's path, or a piece of the memory map */
 	atomic_u64_t nerrors;    /* failed dumps since the start; a forked child counts on */
 	atomic_u64_t nwritten;   /* profiles written, counted alike */
+	atomic_b_t is_in_hook;   /* the dump hook runs; read without the lock */
 } dumper = {.mtx = MUTEX_INITIALIZER("prof_dump", WITNESS_RANK_PROF_DUMP)};
 
 /*
@@ -1166,20 +1169,26 @@ dump_locked(prof_dump_t *d) {
 	}
 	/* Also after a failed dump, as jemalloc does. */
 	if (!d->in_handler) {
+		atomic_store_b(&dumper.is_in_hook, true, MO_RELAXED);
 		prof_hook_dump(dumper.file.path);
+		atomic_store_b(&dumper.is_in_hook, false, MO_RELAXED);
 	}
 	return err;
 }
 
-/* Takes the lock; false if it is not free in PATIENCE_NS. */
+/* Takes the lock; false if it is not free in so many ns, of which only_hook counts the hook's. */
 static bool
-lock_patiently(void) {
+lock_patiently(uint64_t patience_ns, bool only_hook) {
 	static atomic_u32_t nobody_wakes;
-	uint64_t end = nstime_monotonic_ns() + PATIENCE_NS;
+	uint64_t now = nstime_monotonic_ns(), end = now + patience_ns;
 	bool is_mine = mutex_trylock(&dumper.mtx);
-	while (!is_mine && nstime_monotonic_ns() < end) {
+	while (!is_mine && now < end) {
 		os_word_wait(&nobody_wakes, 0, NSTIME_PER_MSEC);
 		is_mine = mutex_trylock(&dumper.mtx);
+		now = nstime_monotonic_ns();
+		if (only_hook && !atomic_load_b(&dumper.is_in_hook, MO_RELAXED)) {
+			end = now + patience_ns;
+		}
 	}
 	return is_mine;
 }
@@ -1188,10 +1197,20 @@ lock_patiently(void) {
 static bool
 lock_wait(bool is_bounded) {
 	if (is_bounded) {
-		return lock_patiently();
+		return lock_patiently(PATIENCE_NS, false);
 	}
 	mutex_lock(&dumper.mtx);
 	return true;
+}
+
+/* The same for a dump, which may also be one that does not wait at all. */
+static bool
+dump_try_lock(const prof_dump_t *d) {
+	if (!d->may_wait) {
+		return mutex_trylock(&dumper.mtx);
+	}
+	return d->is_hook_bounded && !d->is_bounded ? lock_patiently(HOOK_PATIENCE_NS, true)
+	    : lock_wait(d->is_bounded);
 }
 
 int
@@ -1214,7 +1233,7 @@ prof_dump(prof_dump_t *d) {
 	uint32_t depth = gate_leave_all(t);
 	t->inside++;
 	int err = EBUSY;
-	if (d->may_wait ? lock_wait(d->is_bounded) : mutex_trylock(&dumper.mtx)) {
+	if (dump_try_lock(d)) {
 		err = dump_locked(d);
 		mutex_unlock(&dumper.mtx);
 	}
@@ -1293,6 +1312,7 @@ prof_dump_postfork_child(void) {
 		prof_file_forget(&dumper.file);
 		prof_snap_forget(&dumper.snap);
 		prof_writer_forget(&dumper.writer);
+		atomic_store_b(&dumper.is_in_hook, false, MO_RELAXED);
 	}
 	mutex_renew_in_child(&dumper.mtx, "prof_dump", WITNESS_RANK_PROF_DUMP);
 	dumper.fails = 0;

@@ -7,7 +7,8 @@
  * (prof_auto, prof_trigger) retries it at the next heartbeat of a thread (thread/thread_event.h).
  * Only a dump that the user asked for, the dump of a session and the final one wait. The dump hook
  * runs under the lock, and may wait for a lock of the program; so the wait is bounded in a signal
- * handler and at a heartbeat, which come while the thread may hold that lock.
+ * handler and at a heartbeat, which come while the thread may hold that lock. A signal that is to
+ * end the process waits for a dump, but not for a dump hook that does not come back.
  *
  * Called for dumps by prof_auto.c, prof_trigger.c, prof_session.c and prof_request.c, by prof_box.c
  * and prof_auto.c to keep dumps off, by prof.c and prof_course.c for numbers and texts, and by
@@ -28,6 +29,8 @@ typedef struct {
 	bool may_wait;           /* wait for a dump in progress to end */
 	/* that wait ends after two seconds: the program may hold here what its dump hook waits for */
 	bool is_bounded;
+	/* it ends when the dump hook has run for ten seconds meanwhile: it may never come back */
+	bool is_hook_bounded;
 	/* path was sent by a client outside the process, which may replace profiles only */
 	bool is_confined;
 	bool is_silent;          /* print no message on failure, because the caller gets the errno */

@@ -192,6 +192,7 @@ prof_final_dump(int signal, bool in_handler, bool *found_leak) {
 		.kind = prof_kind_final,
 		.may_wait = true,
 		.is_bounded = signal != 0 && (in_handler || !prof_trigger_has_thread_hook()),
+		.is_hook_bounded = signal != 0,
 		.metric = signal != 0 ? "signal" : NULL,
 		.metric_value = (uint64_t)signal,
 		.wants_leak = opt_prof_leak && !in_handler,
