@@ -105,6 +105,18 @@ action_exchange(int number) {
 }
 
 /*
+ * Sends the signal to this process; to nobody if a filter of system calls hides its number, since
+ * -1 would be all processes.
+ */
+static void
+signal_send(int number) {
+	int pid = sys_pid();
+	if (pid > 0) {
+		kill(pid, number);
+	}
+}
+
+/*
  * Lets the signal do what it would have done without us: by the default action in this thread, or
  * by the action that the program has set meanwhile, in a thread of the program.
  */
@@ -120,7 +132,7 @@ signal_pass_on(int number) {
 	 */
 	atomic_store_b(&sig.is_passed, true, MO_SEQ_CST);
 	if (sigaction(number, NULL, &a) != 0 || !(action_is_ours(&a) || action_is_default(&a))) {
-		kill(sys_pid(), number);
+		signal_send(number);
 		atomic_store_b(&sig.is_passed, false, MO_SEQ_CST);
 		return;
 	}
@@ -153,7 +165,7 @@ action_take(int number) {
 		/* The thread that passed it on takes it for survived: no second profile. */
 		signal_pass_on(number);
 	} else if (came == CAME_NEW) {
-		kill(getpid(), number);
+		signal_send(number);
 	}
 }
 
