@@ -81,12 +81,15 @@ static LARGE_BSS struct {
 
 /* ---------------------------------------------------------------- the file */
 
-/* Reserves size bytes (whole pages), or writes zeros where the file system cannot. 0 or errno. */
+/*
+ * Reserves size bytes (whole pages), or writes zeros where the file system cannot, a filter of
+ * system calls forbids it, or signals interrupt it each time. 0 or an errno.
+ */
 static int
 file_reserve(int fd, size_t size) {
 	static const char zeros[4096];
 	int err = sys_reserve(fd, size);
-	if (err != EOPNOTSUPP && err != ENOSYS) {
+	if (err == 0 || err == ENOSPC || err == EDQUOT || err == EFBIG) {
 		return err;
 	}
 	err = 0;
