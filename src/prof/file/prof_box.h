@@ -41,9 +41,10 @@ extern bool opt_prof_blackbox_keep; /* the file stays after a clean end */
 /*
  * Opens a box of `size` bytes and moves the tables into it. Returns 0; EALREADY if one is open, or
  * another thread opens or closes one for too long; ENOSPC if the disk is full or the tables are
- * larger than the box; EBUSY if a bounded wait (prof_dump_t) for a dump is over; or another errno
- * value. On failure nothing is changed. The caller is outside the gate, with `inside` raised, and
- * has booted the tables.
+ * larger than the box; EAGAIN if a limit on files forbids it (prof_keep.h); EBUSY in a dump hook,
+ * if a bounded wait (prof_dump_t) for a dump is over, or if the gate cannot be closed; or another
+ * errno value. On failure nothing is changed. The caller is outside the gate, with `inside` raised,
+ * and has booted the tables.
  */
 int prof_box_open(prof_box_t kind, size_t size, bool is_bounded);
 /*
@@ -71,8 +72,9 @@ bool prof_box_is_open(void);
  */
 bool prof_box_is_over(void);
 /*
- * Whether a box is open, or will be opened at the start. Then the profiler's thread
- * (prof_control.h) is wanted, since only it reads rss, limit and faults for the figures in the box.
+ * Whether a box is open, or the options ask for one from the start (even if it has ended or could
+ * not be opened). Then the profiler's thread (prof_control.h) is wanted, since only it reads rss,
+ * limit and faults for the figures in the box.
  */
 bool prof_box_wants_thread(void);
 /*

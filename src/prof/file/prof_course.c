@@ -4,8 +4,9 @@
  *
  * Invariant: one thread at a time tells (course.is_telling); a line of the ring has time_ns 0 while
  * it is written, and a block of lines is zeroed before the root names it. rss, limit and faults
- * cost system calls: only the profiler's thread reads them, and only with a black box. Without one
- * all three are told as 0; at other threads' lines rss is, and limit and faults stay as they were.
+ * cost system calls: only the profiler's thread reads them, and only with a black box. Without a
+ * box all three are told as 0. With one, another thread tells rss as 0 and leaves limit and faults
+ * as they were.
  * Locks: none of its own; telling is done inside the gate (os/gate.h: fork waits until no thread is
  * inside). Called by prof_start.c, prof_session.c and prof_box.c when something begins; each second
  * at heartbeats (thread/thread_event.h) by prof.c, or in rounds of the profiler's thread by
@@ -39,7 +40,7 @@ static struct {
 	atomic_b_t is_telling;
 	atomic_u64_t next_ns;   /* monotonic time of the next line */
 	/* the next two belong to the thread that has set is_telling */
-	unsigned limit_age;     /* times that process_tell() was called */
+	unsigned limit_age;     /* calls of process_tell() since sampling, a session or a box began */
 	uint64_t limit;         /* of memory, in bytes, as it was read last; 0: none, or not known */
 } course;
 

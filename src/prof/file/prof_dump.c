@@ -2,8 +2,8 @@
  * Writes one profile. The steps: wait for the dump in progress, or return EBUSY; check the limits
  * (prof_keep); copy the site tables and the statistics inside the gate (os/gate.h: fork waits until
  * no thread is inside); format and write outside of it; record the outcome; call the user's dump
- * hook. From the FAILS_BEFORE_BACKOFF-th failure of automatic dumps in a row on, all but the final
- * one are left out for a time that doubles with each failure.
+ * hook. From the FAILS_BEFORE_BACKOFF-th failure of automatic dumps in a row on, automatic dumps
+ * except the final one are left out for a time that doubles with each failure.
  *
  * Invariant: dumper's buffers and file are in use only while dumper.mtx is held; outside of a dump
  * dumper.file is closed and the snapshot is empty. Locks: prof_dump, held for long and outside the
@@ -50,8 +50,8 @@ atomic_u64_t prof_dump_session_id;
 atomic_u64_t prof_dump_session_begin_ns;
 
 /*
- * When this many automatic dumps have failed in a row, none but the final one is tried for 1 s;
- * each further failure doubles that time.
+ * When this many automatic dumps have failed in a row, no automatic one except the final one is
+ * tried for 1 s; each further failure doubles that time.
  */
 #define FAILS_BEFORE_BACKOFF 3
 /* The longest such time in ns. */
@@ -84,7 +84,7 @@ cassert(prof_kind_final == 0 && prof_kind_log == prof_kind_n - 1);
 static LARGE_BSS struct {
 	/*
 	 * protects all below but the atomic counters; held for long, outside the gate; made new in a
-	 * forked child
+	 * forked child, because a thread of the parent may have held it
 	 */
 	mutex_t mtx;
 	prof_file_t file;        /* dump_at_exit() also uses it, without the lock */
@@ -101,15 +101,15 @@ static LARGE_BSS struct {
 	unsigned fails;          /* failed automatic dumps in a row */
 	uint64_t retry_ns; /* monotonic time in ns until which automatic dumps are left out; 0: none */
 	char maps[MAPS_BUF];     /* for the program's path, or a piece of the memory map */
-	atomic_u64_t nerrors;    /* failed dumps since the start; a forked child counts on */
+	atomic_u64_t nerrors;    /* failed dumps since the start, or since the fork in a forked child */
 	atomic_u64_t nwritten;   /* profiles written, counted alike */
 	atomic_b_t is_in_hook;   /* the dump hook runs; read without the lock */
 } dumper = {.mtx = MUTEX_INITIALIZER("prof_dump", WITNESS_RANK_PROF_DUMP)};
 
 /*
- * A dump may have begun. A dump stores this before it asks prof_sys_is_ending(), and exit ends that
- * before it reads this, so at least one of the two threads sees the other. Kept out of `dumper` so
- * that the exit of a process without dumps does not touch its pages.
+ * A dump may have begun. A dump stores this before it asks prof_sys_is_ending(), and exit calls
+ * prof_sys_end() before it reads this, so at least one of the two threads sees the other. Kept out
+ * of `dumper` so that the exit of a process without dumps does not touch its pages.
  */
 static atomic_b_t is_used;
 
@@ -948,7 +948,7 @@ text_copy(char *buf, size_t size, const char *text) {
 	buf[len] = '\0';
 }
 
-/* Whether nobody asked for this dump, the final one included. */
+/* Whether nobody asked for this dump. The final one counts as automatic too. */
 static bool
 is_automatic(const prof_dump_t *d) {
 	return d->kind != prof_kind_manual && d->kind != prof_kind_delta

@@ -49,13 +49,13 @@ typedef struct {
 } prof_dump_t;
 
 /*
- * Writes a profile and then calls the user's dump hook. May be called inside the gate, which it
- * leaves meanwhile; the caller holds no lock. Preserves errno. Returns 0 or the errno of the call
- * that failed; EBUSY if another dump runs and may_wait is false or the bounded wait is over, if
- * called from the dump hook, or if another thread is ending the process, or in a lost child
- * (gate_is_lost()); ENODATA if
- * prof_kind_delta has no mark; EAGAIN if a limit (prof_keep) or the wait after failures forbids an
- * automatic dump.
+ * Writes a profile and then, also if that failed, calls the user's dump hook (not if in_handler).
+ * May be called inside the gate, which it leaves meanwhile; the caller holds no lock. Preserves
+ * errno. Returns 0 or the errno value of the call that failed. Neither writes nor calls the hook:
+ * EBUSY if another dump runs and may_wait is false or the bounded wait is over, if called from the
+ * dump hook, if another thread is ending the process, or in a lost child (gate_is_lost()); ENODATA
+ * if prof_kind_delta has no mark; EAGAIN if a limit (prof_keep) or the wait after failures forbids
+ * an automatic dump.
  */
 int prof_dump(prof_dump_t *d);
 
@@ -70,7 +70,10 @@ bool prof_dump_is_busy(void);
 extern atomic_u64_t prof_dump_session_id;
 extern atomic_u64_t prof_dump_session_begin_ns;
 
-/* Numbers, since the start, of profiles written and of failed dumps; a forked child counts on. */
+/*
+ * Numbers, since the start of the process, of profiles written and of failed dumps; in a forked
+ * child they begin at 0 again.
+ */
 uint64_t prof_dump_nwritten(void);
 uint64_t prof_dump_nerrors(void);
 /*
@@ -79,7 +82,7 @@ uint64_t prof_dump_nerrors(void);
  */
 void prof_dump_last_error(char *buf, size_t size);
 void prof_dump_last_path(char *buf, size_t size);
-/* The contention counters of the lock. */
+/* Read the contention counters of the lock, and set them to 0. */
 void prof_dump_mutex_read(mutex_prof_data_t *out);
 void prof_dump_mutex_reset(void);
 /* In a forked child: drops the dump of another thread, without touching its temporary file. */

@@ -44,7 +44,7 @@ void prof_recent_alloc(sample_rec_t *rec, prof_cnt_t *c, size_t usize);
  */
 void prof_recent_free(prof_tdata_t *td, sample_rec_t *rec);
 
-/* The contention counters of the two locks. */
+/* Read the contention counters of the two locks, and set them to 0. */
 void prof_recent_mutex_read(mutex_prof_data_t *alloc, mutex_prof_data_t *dump);
 void prof_recent_mutex_reset(void);
 /* In a forked child: makes the lock of dumps new; the list stays. */

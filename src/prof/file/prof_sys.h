@@ -56,8 +56,8 @@ bool prof_sys_is_dir_there(const char *dir);
  */
 bool prof_sys_prefix_has_dir(const char *prefix);
 /*
- * Stores the prefix, made absolute unless it is "" or would become too long. 0, or EINVAL if
- * prof_sys_prefix_fits() is false.
+ * Stores the prefix, made absolute unless it is "", would become too long, or the working directory
+ * is not known. 0, or EINVAL if prof_sys_prefix_fits() is false; then the old prefix stays.
  */
 int prof_sys_prefix_set(const char *prefix);
 /* Copies the prefix into buf, cut to size - 1 bytes; PROF_PREFIX_MAX + 1 bytes hold each prefix. */

@@ -147,7 +147,7 @@ prof_age_take(prof_snap_t *snap, uint64_t now, prof_frag_t *frag) {
 	walk_t w = {.snap = snap, .frag = frag};
 	assert(tls_get()->gate_depth == 1);
 	for (unsigned i = 0; i < ARRAY_LEN(bounds); i++) {
-		/* A sample of time 0 is older than all bounds, though the clock is younger than some. */
+		/* While the clock is still below a bound, only a sample of time 0 counts as so old. */
 		w.begins[i] = now > bounds[i] ? now - bounds[i] : 0;
 	}
 	blocks_walk(&w, recs_blocks(true));

@@ -12,9 +12,9 @@
 /*
  * Walks through all records. Called after prof_snap_take() and as that is: with the pass open,
  * inside the gate (os/gate.h: fork waits until no thread is inside), one level deep; leaves the
- * gate for a moment if a thread waits to fork. `now` is prof_log_clock(), in ns; frag has just been
- * read, and gets the charges. 0, or ENOMEM: the snapshot has no ages. Missing memory for labels is
- * no error (lacks_labels).
+ * gate for a moment if a thread waits to fork. `now` is prof_log_clock(), in ns. frag was read by
+ * prof_frag_read() just before; its classes get the charges. 0, or ENOMEM: the snapshot has no ages
+ * (has_ages is false). Missing memory for labels is no error (lacks_labels).
  */
 int prof_age_take(prof_snap_t *snap, uint64_t now, prof_frag_t *frag);
 

@@ -62,7 +62,7 @@ static struct {
 	uintptr_t own_start;   /* range of the allocator's code; empty: not known */
 	uintptr_t own_end;
 	atomic_u32_t boot;     /* a boot_state_t */
-	uint32_t booter;       /* mutex_self() of the thread that boots or has booted */
+	uint32_t booter;       /* mutex_self() of the thread that boots or has booted; 0: none yet */
 	atomic_u64_t ncut;     /* backtraces that were cut off at prof_bt_max */
 	atomic_u32_t ntested;  /* number of stacks in the self-test; it ends at SELF_TEST_STACKS */
 	atomic_b_t is_deep;    /* one of these stacks was deep enough */
@@ -282,8 +282,8 @@ prof_backtrace_upkeep(void) {
 }
 
 /*
- * Sets td->bt to the depth frames in td->frames from `first` on, without those of the allocator, of
- * which prof_bt_max stay. bt->stack becomes a new number.
+ * Sets td->bt to the `depth` frames in td->frames from index `first` on, without the leading ones
+ * of the allocator; of the others at most prof_bt_max stay. bt->stack becomes a new number.
  */
 static NOINLINE void
 bt_set(prof_tdata_t *td, unsigned first, unsigned depth) {

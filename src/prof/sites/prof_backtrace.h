@@ -24,9 +24,10 @@
  * td is busy (a signal handler interrupted a backtrace), or in a static program before the
  * constructors. The first call, unless prof_backtrace_prepare() came before, selects the unwinder
  * and finds the range of our own code; it leaves the gate (os/gate.h: fork waits until no thread is
- * inside) for that, and other threads get NULL meanwhile. Boot does not do that: it may take the
- * loader's lock, and boot holds a lock. where is the point at which the user's code entered the
- * allocator; remaining frames of ours are dropped. Called with no lock held.
+ * inside) for that. Other threads get NULL meanwhile, and so does a first call in a signal handler
+ * that interrupted the allocator. Boot does not select, as that may take the loader's lock, and
+ * boot holds a lock. where is the point at which the user's code entered the allocator; remaining
+ * frames of ours are dropped. Called with no lock held.
  */
 const prof_bt_t *prof_backtrace(prof_tdata_t *td, const struct unwind_where_s *where);
 /* As prof_backtrace(), from the present frame. */
@@ -61,10 +62,10 @@ unsigned prof_backtrace_nown(void *const *vec, unsigned len, uintptr_t start, ui
 /* Number of backtraces, since the start, that were cut off at prof_bt_max. */
 uint64_t prof_backtrace_ncut(void);
 /*
- * Called at heartbeats (thread/thread_event.h) with no lock held: looks for objects that were
- * loaded or unloaded, at most once a second unless the unwinder asks, and evaluates the self-test
- * once. If all of the first stacks are implausibly short that is reported, and "auto" changes the
- * method. Nothing before the unwinder was selected.
+ * Called at heartbeats (thread/thread_event.h), inside the gate, with no lock held: looks for
+ * objects that were loaded or unloaded, at most once a second unless the unwinder asks, and leaves
+ * the gate for that; evaluates the self-test once. If all of the first stacks are implausibly short
+ * that is reported, and "auto" changes the method. Nothing before the unwinder was selected.
  */
 void prof_backtrace_upkeep(void);
 

@@ -32,7 +32,7 @@
  */
 #define SWEEP_STEP 16
 #define SWEEP_TDATAS 4
-/* Number of counts without live samples and pins that may stay in any case. */
+/* Empty counts (no live sample, no pin) that may stay, however few counts there are in all. */
 #define SWEEP_SPARES 256
 /* Least number of objects in the limbo list that become a batch, which then waits to be freed. */
 #define LIMBO_BATCH 64
@@ -300,9 +300,9 @@ limbo_reclaim_locked(size_t min) {
  * Whether to remove the count; counts it for this round, and marks an empty one (`live` is 0) idle.
  * A count with sums of all that was allocated stays while these are wanted. An empty count to which
  * nothing can be added any more, because of a reset or because its thread has ended, goes at once.
- * Other empty counts go if nothing was added to them for a round and in the previous round the
- * empty ones were more than half of all counts plus SWEEP_SPARES. So where objects are freed soon,
- * the next sample finds its count still there.
+ * Other empty counts go if nothing was added to them for a round and the previous round found more
+ * empty ones than SWEEP_SPARES plus half of all counts. So where objects are freed soon, the next
+ * sample finds its count still there.
  */
 static bool
 cnt_judge(prof_cnt_t *c) {
@@ -568,8 +568,9 @@ site_new(tables_key_t *k) {
 }
 
 /*
- * Inserts the site `fresh` and returns it. If another thread was faster, frees fresh and returns
- * that thread's site with one more reference.
+ * Inserts the site `fresh` and returns it. If the table has this site already, because another
+ * thread was faster or the look-up missed it, frees fresh and returns the other one with one more
+ * reference.
  */
 static prof_site_t *
 site_insert(const tables_key_t *k, prof_site_t *fresh) {
@@ -635,9 +636,9 @@ cnt_new(const tables_key_t *k, prof_site_t *s, uint64_t what) {
 }
 
 /*
- * Returns the count of k with `what` added: a new one, or one that another thread has inserted
- * meanwhile; NULL without memory. The caller's reference to s passes to the new count, or is
- * dropped.
+ * Returns the count of k with `what` added: a new one, or the one that the look-up without the lock
+ * has missed (prof_table.h); NULL without memory. The caller's reference to s passes to the new
+ * count, or is dropped.
  */
 static prof_cnt_t *
 cnt_insert(const tables_key_t *k, prof_site_t *s, uint64_t what) {

@@ -30,7 +30,10 @@
 /* Initialises the empty tables; 0 or ENOMEM. */
 int prof_data_boot(void);
 
-/* Makes a record for the calling thread; active: its thread.prof.active. NULL without memory. */
+/*
+ * Makes a record for the calling thread, with a number of its own (uid), and frees some records of
+ * ended threads; active: its thread.prof.active. NULL without memory.
+ */
 prof_tdata_t *prof_data_tdata_new(bool active);
 /*
  * Called at the end of the thread; the record is freed by a later prof_data_tdata_new(), when no
@@ -40,8 +43,9 @@ void prof_data_tdata_exit(prof_tdata_t *td);
 
 /*
  * Adds one sample of usize bytes and returns its count, which stays valid until prof_data_sub();
- * NULL without memory. rate is the sampling interval in bytes, weight is prof_weight() of both.
- * Needs td->busy, set by the prof_backtrace() that made bt.
+ * NULL without memory. In a full black box that may be the thread's count at the site
+ * IMAGE_NO_ROOM instead of one for bt. rate is the sampling interval in bytes, weight is
+ * prof_weight() of both. Needs td->busy, set by the prof_backtrace() that made bt.
  */
 prof_cnt_t *prof_data_add(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, size_t usize,
     uint64_t weight);
@@ -138,7 +142,8 @@ void prof_tdata_name_write(prof_tdata_t *td, const char *name);
 /* Number of sites in the table, for tests; takes the lock of each shard in turn. */
 size_t prof_data_nsites(void);
 /*
- * Contention counters of all shards together, and of `pass`, which stands for the thread records.
+ * Read, and set to 0, the contention counters: sites, of all shards of both tables together;
+ * tdatas, of `pass`, because thread records have no lock.
  */
 void prof_data_mutex_read(mutex_prof_data_t *sites, mutex_prof_data_t *tdatas);
 void prof_data_mutex_reset(void);

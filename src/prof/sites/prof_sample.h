@@ -21,10 +21,13 @@
 
 /* The rate that the options set, in bytes; at least 1. */
 uint64_t prof_sample_configured(void);
-/* The rate of prof.active that holds now, in bytes; 0 before prof_boot_late(). */
+/*
+ * The rate for samples of prof.active, in bytes, with the doublings of prof_sample_scale(); also
+ * while prof.active is off. 0 until prof_start.c has booted the profiler.
+ */
 uint64_t prof_sample_rate(void);
 /*
- * The first stores the rate (bytes, > 0), without the doublings that prof_sample_scale() made; the
+ * The first stores the rate (bytes, > 0) and ends the doublings that prof_sample_scale() made; the
  * second stores whether prof.active has samples taken. Both publish the result to all threads. All
  * setters of this file enter the gate (os/gate.h: fork waits until no thread is inside).
  */
@@ -33,9 +36,9 @@ void prof_sample_switch(bool on);
 /* The rate as it was set, without what prof_sample_scale() has made of it. */
 uint64_t prof_sample_base(void);
 /*
- * Doubles the rate that holds `doublings` times. At most 20 doublings of the rate that was set
- * stay, and the rate does not pass 2^40 bytes. Negative: halves it, not below the one that was set.
- * Samples keep the weight of their own rate. Nothing before a rate was set. For prof_budget.c.
+ * Doubles the rate that holds `doublings` times. It becomes at most 2^20 times the rate that was
+ * set, and at most 2^40 bytes unless more was set. Negative: halves it, not below the one that was
+ * set. Samples keep the weight of their own rate. Nothing before a rate was set. For prof_budget.c.
  */
 void prof_sample_scale(int doublings);
 /* Sets the rate, in bytes, while only a tracer wants samples; 0: none does. */

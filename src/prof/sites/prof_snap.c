@@ -52,7 +52,7 @@ typedef struct {
 	prof_snap_t *snap;
 	prof_item_t *site;  /* item of the site that is being copied */
 	uint32_t number;    /* its number */
-	bool is_shared;     /* a thread has a share in the site; sole: whether one or several */
+	bool is_shared;     /* at least one thread has a share in the site; `sole` tells if just one */
 	prof_tdata_t *sole; /* the only one that has; NULL: several have, each with an item, or none */
 } copier_t;
 
@@ -279,9 +279,9 @@ cnt_copy(copier_t *cp, prof_cnt_t *c) {
 
 /*
  * Fills *c in as if each object were a sample (rate 1). c16 is an estimate of objects in units of
- * 1 / IMAGE_WEIGHT_ONE, est one of their bytes; both are differences. A site with objects of
- * several sizes may grow in bytes and not in objects. Then c16 is 0, or negative modulo 2^64, and
- * counts as one object, because a reader would drop bytes without objects.
+ * 1/65536 (1 / IMAGE_WEIGHT_ONE), est one of their bytes; both are differences. A site with objects
+ * of several sizes may grow in bytes and not in objects. Then c16 is 0, or negative modulo 2^64,
+ * and counts as one object, because a reader would drop bytes without objects.
  */
 static void
 delta_set(prof_counts_t *c, uint64_t c16, uint64_t est) {

@@ -102,7 +102,8 @@ typedef struct {
 	/* sampling interval in bytes of the first count copied; 0: none was; of a delta 1 */
 	uint64_t rate;
 	bool is_mixed;           /* samples of more than one rate; of a delta always */
-	prof_tdata_t **threads;  /* all thread records, ascending by uid; NULL in a delta */
+	/* all thread records, ascending by uid; NULL in a delta, and if there is none */
+	prof_tdata_t **threads;
 	size_t nthreads;         /* their number */
 	size_t threads_bytes;    /* bytes that are mapped for the array */
 } prof_snap_t;
@@ -133,7 +134,10 @@ const prof_item_t *prof_snap_next(const prof_snap_t *snap, const prof_item_t *it
  * this snapshot has not copied has any number, so the caller compares item->who with the site.
  */
 prof_item_t *prof_snap_item(const prof_snap_t *snap, uint32_t number);
-/* Zeroed memory until the snapshot is dropped; bytes is a multiple of 8. NULL without memory. */
+/*
+ * Zeroed memory until the snapshot is dropped; bytes is a multiple of 8, and less than the two
+ * mebibytes of a chunk. NULL without memory.
+ */
 void *prof_snap_piece(prof_snap_t *snap, size_t bytes);
 
 /* The item's sums of what was allocated in all; zeros in a snapshot without them. */

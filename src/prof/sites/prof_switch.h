@@ -17,8 +17,8 @@
 /* Whether the site tables exist. */
 bool prof_is_booted(void);
 /*
- * When samples were first taken, for profiles or for a tracer, or the last reset after that, in ns
- * on the monotonic clock; 0: they never were. Since then the counts have been growing.
+ * When sampling was first switched on, for profiles or for a tracer, or the last reset after that,
+ * in ns on the monotonic clock; 0: it never was. Since then the counts have been growing.
  */
 uint64_t prof_switch_begun_ns(void);
 
@@ -77,8 +77,9 @@ prof_switch_samples(void) {
 }
 
 /*
- * Called without a lock after a setter has changed prof.active, gdump or the initial state: copies
- * the state into the mailbox, for readers outside the process. prof_control_wire() sets it.
+ * Called without a lock after each setting of prof.active, gdump or the initial state, also if that
+ * changed nothing, and by prof_switch_ready(): copies the state into the mailbox, for readers
+ * outside the process. prof_control_wire() sets it.
  */
 extern void (*prof_switch_changed_hook)(void);
 

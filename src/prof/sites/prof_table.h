@@ -19,7 +19,7 @@
 
 typedef struct {
 	prof_link_t link;
-	size_t n; /* a power of two */
+	size_t n; /* number of slots; a power of two */
 	atomic_p_t slot[];
 } prof_buckets_t;
 
@@ -62,7 +62,7 @@ void prof_table_insert_locked(prof_table_t *t, prof_node_t *node);
 void prof_table_remove_locked(prof_table_t *t, prof_node_t *node);
 /* Number of nodes; takes the lock of each shard in turn. */
 size_t prof_table_size(prof_table_t *t);
-/* Contention counters of all shards together; set them to 0. */
+/* Read the contention counters of all shards, summed up, and set them to 0. */
 void prof_table_mutex_read(prof_table_t *t, mutex_prof_data_t *out);
 void prof_table_mutex_reset(prof_table_t *t);
 

@@ -143,7 +143,7 @@ struct prof_tdata_s {
 	bool busy;             /* `frames` is in use (prof_backtrace()); used by the thread alone */
 	unsigned frames_max;   /* elements of `frames` */
 	void **frames;         /* addresses of the last backtrace; NULL until the first one */
-	unsigned depth;        /* number of frames that the last walk stored in `frames` */
+	unsigned depth;        /* frames of the last backtrace, those of the allocator included */
 	struct unwind_memo_s memo; /* what the unwinder keeps of its last walk into `frames` */
 	prof_bt_t bt;          /* the last backtrace, in `frames` without those of the allocator */
 	/*
@@ -152,7 +152,10 @@ struct prof_tdata_s {
 	uint64_t beat_ns;
 	uint64_t last_stack;   /* bt.stack of the last backtrace that was looked up in the tables */
 	prof_cnt_t *last;      /* count of that backtrace if it came twice in a row, pinned; or NULL */
-	/* texts returned to the thread last, for prof.last_error and prof.last_dump; NULL: none yet */
+	/*
+	 * texts of PROF_TEXT_SIZE bytes, [0] for prof.last_error and [1] for prof.last_dump, that were
+	 * returned to the thread last; NULL: none yet
+	 */
 	char *texts[2];
 	/* Written under `pass` by the present snapshot only: the thread's sums over all sites. */
 	prof_counts_t snap_cur;
