@@ -144,7 +144,10 @@ prof_boot_constructed(void) {
 /* Frames of a stack that the probe shows to tracers; the kernel reads no more. */
 #define PROBE_FRAMES 127u
 
-/* Fires the probe `alloc` with the stack as a chain of frames; bytes: what the sample stands for */
+/*
+ * Fires the probe `alloc` with the stack as a chain of frames. req: requested bytes of the object;
+ * bytes: the estimated bytes that the sample stands for.
+ */
 static NOINLINE COLD void
 sample_tell_tracer(const prof_bt_t *bt, const void *ptr, size_t req, uint64_t bytes) {
 	struct probe_frame_s frames[PROBE_FRAMES + 1];
@@ -346,8 +349,9 @@ prof_last_dump(void) {
 /* ---------------------------------------------------------------- fork, locks */
 
 /*
- * What a thread may have been doing outside the gate before there are site tables: the start of a
- * first session, or for a tracer. If nobody does, pages stay shared with the parent.
+ * In a forked child: puts right what another thread may have been doing outside the gate even
+ * before there were site tables, as for the start of a first session or for a tracer. Nothing is
+ * written without need, so that pages stay shared with the parent.
  */
 static void
 start_postfork_child(void) {
@@ -361,7 +365,7 @@ start_postfork_child(void) {
 	room_group_postfork_child();
 }
 
-/* What needs the site tables. */
+/* The handlers of a forked child for what exists only with the site tables. */
 static void
 tables_postfork_child(void) {
 	struct tls_s *t = tls_get();

@@ -122,7 +122,10 @@ may_be_cie(const unsigned char *p) {
 	    && (p[8] == 1 || p[8] == 3 || p[8] == 4) && (p[9] == 'z' || p[9] == '\0');
 }
 
-/* The first place from here to s->end that has the form of an .eh_frame; NULL: there is none. */
+/*
+ * The first place from `from` to s->end, in steps of 4 bytes, that has the form of an .eh_frame;
+ * NULL: there is none.
+ */
 static const unsigned char *
 find_in_pages(struct search_s *s, const unsigned char *from) {
 	for (const unsigned char *p = from; (size_t)(s->end - p) >= 16; p += 4) {

@@ -2,8 +2,8 @@
  * Stacks of calls: reads the return addresses of the calling thread. One interface over several
  * methods, each with a table of functions (unwind_backend.h) in a file of its own, "auto" and "fp"
  * together in unwind_fp.c; configure chooses which are built. "auto" steps by the unwind row of
- * each return address (it says where the caller's registers are), read once from the object's
- * tables and cached: by the frame pointer where the row says so. If an address has no usable row,
+ * each return address, which says where the caller's registers are, often by the frame pointer. A
+ * row is read once from the object's tables and then cached. If an address has no usable row,
  * libgcc (where it is built in and needs no lock) reads the stack instead, for this one sample. A
  * walk takes no lock of the allocator, does not allocate and may run on any thread. The callers of
  * walks (prof_backtrace.c; prof_hook.c by the default hook) hold no lock of the allocator and have

@@ -119,9 +119,9 @@ row_load(size_t slot, uintptr_t pc, uint64_t salt) {
 }
 
 /*
- * Finds the row of a return address (of the call before pc) in the cache or in the tables; then it
- * is stored in the cache. ROW_MISSING: no object is there; that is not stored, because code may be
- * loaded there later. No lock, at any time.
+ * The row of the call before the return address pc: from the cache, or computed from the object's
+ * tables and then stored in the cache. ROW_MISSING: no object is there; that is not stored, because
+ * code may be loaded there later. Takes no lock and may be called at any time.
  */
 row_t unwind_row_find(uintptr_t pc);
 /* Packs a row; ROW_UNKNOWN if its CFA or return address does not fit. */

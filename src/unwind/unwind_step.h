@@ -3,12 +3,13 @@
  * unwind row of its code says (unwind_rows.h). A guard is such a walk that goes ahead of an
  * unwinder which checks nothing (libgcc, libunwind), and stops it before a step that it must not
  * take. A mark is what a thread keeps of a frame for its next walk (unwind_backend.h).
- * Invariant: only memory that is known to be a mapped stack is read. A step ends above the last one
- * and inside [sp, hi). That range is either the thread's own stack, whose end is known and which
- * exists as long as the thread, or memory that the kernel has confirmed as readable during this
- * walk. Another stack (of a signal handler, a coroutine) may be unmapped before the next walk; so
- * the kernel is asked again, by one call for what the last walk saw. No lock. Called by the walks
- * (unwind_fp.c) and by the guards of the other unwinders (unwind_libgcc.c, unwind_libunwind.c).
+ * Invariant: only memory that is known to be a mapped stack is read. A step leads upwards on the
+ * stack, not beyond hi, or to another stack. The range [sp, hi) is either part of the thread's own
+ * stack, whose end is known and which exists as long as the thread, or memory that the kernel has
+ * confirmed as readable during this walk. Another stack (of a signal handler, a coroutine) may be
+ * unmapped before the next walk; so the kernel is asked again, by one call for what the last walk
+ * saw. No lock. Called by the walks (unwind_fp.c) and by the guards of the other unwinders
+ * (unwind_libgcc.c, unwind_libunwind.c).
  */
 #ifndef UNWIND_UNWIND_STEP_H
 #define UNWIND_UNWIND_STEP_H

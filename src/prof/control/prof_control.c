@@ -120,7 +120,7 @@ static struct {
 
 /* The request that is being carried out; used only by the thread that is serving. */
 static LARGE_BSS struct {
-	uint64_t nonce;
+	uint64_t nonce; /* 0: none, so its answer is not found again */
 	char text[PROF_MAILBOX_TEXT];
 	prof_verb_t verb; /* of the text */
 	prof_answer_t answer;
@@ -130,7 +130,7 @@ static LARGE_BSS struct {
  * Answers by nonce; written only by the thread that is serving. A nonce of 0 means an empty entry.
  */
 static LARGE_BSS struct {
-	unsigned next;
+	unsigned next; /* index of the entry that the next answer replaces */
 	struct {
 		uint64_t nonce;
 		int err;

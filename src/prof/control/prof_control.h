@@ -45,8 +45,9 @@ extern HIDDEN prof_mailbox_block_t prof_mailbox_block;
  */
 void prof_control_wire(void);
 /*
- * Opens the mailbox, unless the process has more rights than its user (AT_SECURE): that one is
- * reached neither by the mailbox nor by a control directory. All else works in it too.
+ * Applies the options of control (prof_ctl_fd, prof_ctl_dir, prof_final_signals, prof_thread) and
+ * opens the mailbox. A process that has more rights than its user (AT_SECURE) gets neither a
+ * mailbox nor a control directory; all else works in it too.
  */
 void prof_control_boot(void);
 /* Called by the library's constructor, after boot: starts the thread if the options want it. */

@@ -4,8 +4,8 @@
  * While a tracer is attached the process takes samples, without an option, a session or a request:
  * by the rate of prof.active or of the session where one of them samples anyway, otherwise one for
  * each prof_probe_interval bytes on average. When the last tracer is detached that ends. Called by
- * prof_control.c, at heartbeats (thread/thread_event.h) or in the profiler's thread;
- * prof_listen_follow() takes locks of other modules.
+ * prof_control.c, at heartbeats (thread/thread_event.h) or in the profiler's thread, and by prof.c
+ * in a forked child; prof_listen_follow() takes locks of other modules.
  */
 #ifndef PROF_LISTEN_H
 #define PROF_LISTEN_H
@@ -25,7 +25,7 @@ bool prof_listen_is_due(void);
  * inside), with `inside` (os/tls.h) raised.
  */
 void prof_listen_follow(void);
-/* In a forked child. */
+/* In a forked child: the next prof_listen_follow() acts if sampling differs from the semaphore. */
 void prof_listen_postfork_child(void);
 
 #endif /* PROF_LISTEN_H */

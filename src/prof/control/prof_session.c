@@ -51,12 +51,12 @@ static LARGE_BSS struct {
 	bool was_active;           /* prof.active before the session */
 	bool has_no_final; /* no profile is written at max_seconds; a stop writes one all the same */
 	bool has_values;           /* the values below are saved, and not restored yet */
-	bool has_prefix;           /* the same of the prefix, which the session changed */
+	bool has_prefix;           /* `prefix` is saved, and not restored yet: the session changed it */
 	bool has_box;              /* the session has opened the black box */
 	bool is_bounded;           /* this start or stop waits for a dump as prof_dump_t.is_bounded */
 	uint64_t sample_interval;  /* before the session, bytes; 0: the session did not change it */
 	uint32_t given;            /* bit i: the session changed threshold i */
-	uint64_t thresholds[prof_threshold_n];
+	uint64_t thresholds[prof_threshold_n]; /* before the session; bytes, of the timer ms */
 	bool has_budget;           /* the session changed the budget; `budget` was the percent before */
 	fxp_t budget;
 	bool has_metric;           /* the session changed the metric; `metric` was the one before */

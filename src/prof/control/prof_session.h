@@ -13,7 +13,8 @@
  * State and number are one atomic word. The thread that moves it to starting or stopping, by
  * compare-and-swap, owns the saved values until it moves it on. A refused request changes nothing.
  * What a start changes (prefix, rate, budget, thresholds, metric, prof.accum, prof.active) lasts
- * until the stop, which restores the previous values.
+ * until the stop, which restores the previous values; prof.accum becomes what the option says, and
+ * prof.active is only switched off if it was off before.
  *
  * Locks: none of its own. Called by ctl_prof.c, prof_request.c and prof_control.c, and by prof.c in
  * a forked child.
@@ -53,8 +54,9 @@ extern const char *const prof_fork_names[]; /* as the enum, then NULL */
  */
 int prof_session_start(const char *options, const char **why);
 /*
- * The same for a client outside the process; if it returns 0, *id is the number of the session. At
- * a heartbeat it waits for a dump for a bounded time only (prof_dump_t), then fails.
+ * The same for a client outside the process; if it returns 0, *id is the number of the session.
+ * Without a profiler's thread, when it runs at a heartbeat, it waits for a dump for a bounded time
+ * only (prof_dump_t), then fails.
  */
 int prof_session_begin(const char *options, const char **why, uint64_t *id);
 /* A number that no session has. */
@@ -68,8 +70,8 @@ int prof_session_begin(const char *options, const char **why, uint64_t *id);
 int prof_session_stop(uint64_t id);
 /*
  * The same for a client outside the process. told (PROF_TEXT_SIZE bytes) becomes the path of the
- * profile, or why it could not be written; "" if no write was tried. At a heartbeat EBUSY also if a
- * bounded wait (prof_dump_t) for another dump is over: then the session goes on.
+ * profile, or why it could not be written; "" if no write was tried. Without a profiler's thread
+ * also EBUSY if a bounded wait (prof_dump_t) for another dump is over: then the session goes on.
  */
 int prof_session_stop_told(uint64_t id, char *told);
 /*

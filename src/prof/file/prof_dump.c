@@ -10,7 +10,8 @@
  * gate; prof_known, taken inside the gate, for the last outcome; no lock is taken under it. Called
  * for dumps by prof_auto.c, prof_trigger.c, prof_session.c and prof_request.c; by prof_box.c and
  * prof_auto.c (prof_mark) to keep dumps off; for its numbers and last outcome by prof.c,
- * prof_course.c, prof_trigger.c and prof_request.c; by prof.c in a forked child.
+ * prof_course.c, prof_trigger.c and prof_request.c; by prof_control.c, prof_session.c and
+ * prof_trigger.c to ask who holds the lock; by prof.c in a forked child.
  */
 #include "prof/file/prof_dump.h"
 

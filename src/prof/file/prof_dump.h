@@ -11,8 +11,9 @@
  * end the process waits for a dump, but not for a dump hook that does not come back.
  *
  * Called for dumps by prof_auto.c, prof_trigger.c, prof_session.c and prof_request.c, by prof_box.c
- * and prof_auto.c to keep dumps off, by prof.c and prof_course.c for numbers and texts, and by
- * prof.c in a forked child.
+ * and prof_auto.c to keep dumps off, by prof.c, prof_course.c, prof_trigger.c and prof_request.c
+ * for numbers and texts, by prof_control.c, prof_session.c and prof_trigger.c to ask who holds the
+ * lock, and by prof.c in a forked child.
  */
 #ifndef PROF_DUMP_H
 #define PROF_DUMP_H

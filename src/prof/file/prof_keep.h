@@ -3,12 +3,12 @@
  *
  * Between two profiles of one kind a process leaves a minimum gap; what comes sooner is counted as
  * suppressed. The files with the prefix are limited in number and in bytes together. A profile for
- * which a limit on files holds has a mark, which is a line in it (prof_keep_mark()); it may be
- * removed by the process that wrote it and by those that have the number in its mark too: a process
- * and the children it forked, the family. Other files with the prefix count and are never removed,
- * nor are boxes (prof_box.h). Our own kinds (letters a, l, h, t in names, and b for boxes) always
- * obey the limits; jemalloc's automatic kinds (i, u) obey only limits that the user has set. A
- * limit that is lowered takes effect with the next file.
+ * which a limit on files holds has a mark, which is a line in it (prof_keep_mark()). Only a process
+ * that has the number in the mark may remove the profile; a process and the children that it forks,
+ * the family, have the same number. Other files with the prefix count and are never removed, nor
+ * are boxes (prof_box.h). Our own kinds (letters a, l, h, t in names, and b for boxes) always obey
+ * the limits; jemalloc's automatic kinds (i, u) obey only limits that the user has set. A limit
+ * that is lowered takes effect with the next file.
  *
  * Limits and counters are atomic, without a lock; functions that read the directory need the lock
  * prof_dump. Called by prof_dump.c, prof_box.c, prof_trigger.c, prof_auto.c, prof_request.c,
@@ -65,7 +65,7 @@ bool prof_keep_governs(prof_kind_t kind, prof_keep_limit_t limit);
 bool prof_keep_counts(prof_kind_t kind);
 /*
  * Permission to write one profile: its kind, its time, and the time of the profile of that kind
- * before it (0: none); times are monotonic.
+ * before it (0: none; its own time if no gap applies to the kind). Times are monotonic, in ns.
  */
 typedef struct {
 	prof_kind_t kind;
@@ -106,8 +106,8 @@ void prof_keep_written(prof_kind_t kind, uint64_t bytes);
 void prof_keep_mark(char out[PROF_KEEP_MARK_SIZE], uint64_t order, uint64_t live);
 
 /*
- * Numbers of automatic profiles that were left out; and of these, of those that came due while
- * another was written.
+ * The number of automatic profiles that were left out; and how many of these came due while another
+ * was written (prof_keep_overlap(): one that is still pending counts too).
  */
 uint64_t prof_keep_suppressed(void);
 uint64_t prof_keep_overlapped(void);

@@ -51,7 +51,8 @@ cassert(sizeof(log_chunk_t) + CHUNK_RECS * sizeof(log_rec_t) <= CHUNK_BYTES);
 cassert(CHUNK_BYTES % PAGE_MAX == 0);
 
 static LARGE_BSS struct {
-	mutex_t mtx;            /* protects records and prof_log_state */
+	/* protects the records, and prof_log_state except its change to prof_log_stopped */
+	mutex_t mtx;
 	log_chunk_t *first;     /* the records, oldest first */
 	log_chunk_t *last;
 	uint64_t start_ns;      /* by prof_log_clock() */

@@ -17,7 +17,10 @@
 
 /* The limit in entries; -1: no limit, 0: the list is off, or the profiler is not booted. */
 ssize_t prof_recent_alloc_max_get(void);
-/* Sets the limit and drops entries above it. 0, ENOENT until booted, or EINVAL below -1. */
+/*
+ * Sets the limit and drops the oldest entries above it; inside the gate. 0, ENOENT until booted, or
+ * EINVAL below -1.
+ */
 int prof_recent_alloc_max_set(ssize_t max);
 /*
  * Writes the list as JSON by calls of write_cb, outside the gate (os/gate.h: fork waits until no

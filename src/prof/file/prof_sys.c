@@ -8,8 +8,8 @@
  * prof_file_t, because a dump may run on a very small stack. Called for files by prof_dump.c,
  * prof_write.c, prof_log.c and prof_keep.c; for names by prof_dump.c, prof_box.c and prof_dir.c;
  * for the prefix by conf_table.c, prof.c, prof_start.c, prof_session.c, prof_request.c, prof_dir.c,
- * prof_box.c and the triggers; for facts about the process by these, prof_course.c, prof_earlier.c,
- * prof_control.c and prof_ctl_dir.c.
+ * prof_box.c, prof_auto.c and prof_trigger.c; for facts about the process by most of these,
+ * prof_dump.c, prof_course.c, prof_earlier.c, prof_control.c and prof_ctl_dir.c.
  */
 #include "prof/file/prof_sys.h"
 

@@ -14,7 +14,7 @@
  * Counts that have been empty for a while, and then sites without counts, are swept in small steps,
  * one step for each new count, by the thread that made it. So the tables shrink when the program
  * frees, and no thread waits for the sweep of another. The sweeper marks an object PROF_DEAD under
- * its shard's lock before it removes the object; a thread that finds the mark repeats the look-up
+ * its shard's lock before it removes the object; a thread that finds PROF_DEAD repeats the look-up
  * under the lock. Memory is freed after every thread that could see it has unpinned.
  *
  * An epoch is the number of resets before; a count belongs to one epoch. A pin on a count keeps it

@@ -9,7 +9,7 @@
 
 #include "util/compiler.h"
 
-/* Bytes of a path without its NUL; buffers for a prefix have one more. */
+/* Most bytes of a path without its NUL; buffers for a prefix have one more. */
 #define PROF_PREFIX_MAX 4096
 /* Most bytes behind a prefix: pid namespace, pid, two stamps, two numbers, suffix. */
 #define PROF_SUFFIX_MAX 112

@@ -1,7 +1,8 @@
 /*
- * The numbers that a profile prints for sums over samples. The library and the tools of
- * bin/client/, which print the same profile from the tables of another process, both use this; it
- * needs only headers without library state. Pure functions, no locks.
+ * The numbers that a profile prints for sums over samples. The library (prof_sample.c for the
+ * printed numbers, prof_data.c, prof_snap.c and others for the sums) and the tools of bin/client/,
+ * which print the same profile from the tables of another process, both use this; it needs only
+ * headers without library state. Pure functions, no locks.
  */
 #ifndef PROF_PRINTED_H
 #define PROF_PRINTED_H

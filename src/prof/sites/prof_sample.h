@@ -33,7 +33,7 @@ uint64_t prof_sample_rate(void);
  */
 void prof_sample_rate_set(uint64_t rate);
 void prof_sample_switch(bool on);
-/* The rate as it was set, without what prof_sample_scale() has made of it. */
+/* The rate as it was set, in bytes, without what prof_sample_scale() has made of it. */
 uint64_t prof_sample_base(void);
 /*
  * Doubles the rate that holds `doublings` times. It becomes at most 2^20 times the rate that was

@@ -121,7 +121,7 @@ int prof_snap_take(prof_snap_t *snap);
  * the copy; no pass is open.
  */
 int prof_snap_take_delta(prof_snap_t *snap);
-/* Frees the memory and ends the pass. */
+/* Ends the pass and frees the memory; inside the gate. */
 void prof_snap_drop(prof_snap_t *snap);
 /* Frees the memory only, for a forked child where no thread holds the pass. */
 void prof_snap_forget(prof_snap_t *snap);

@@ -2,8 +2,8 @@
  * prof.stats.*: counts of samples by size class, in two arrays (prof_stats.h).
  *
  * Invariant: a live count never goes below 0, because each free subtracts what its allocation
- * added; so opt_prof_stats does not change after boot. Locks: none; the counters are atomic, each
- * for itself. Called by prof.c for samples, by ctl_prof.c and stats.c to read.
+ * added. This holds because opt_prof_stats does not change after boot. Locks: none; the counters
+ * are atomic, each for itself. Called by prof.c for samples, by ctl_prof.c and stats.c to read.
  */
 #include "prof/sites/prof_stats.h"
 

@@ -112,7 +112,8 @@ typedef struct prof_cnt_s {
 	prof_node_t node;      /* node in the table of counts */
 	prof_site_t *site;
 	prof_tdata_t *tdata;
-	uint64_t rate;         /* sample interval in bytes of all its samples */
+	/* sample interval in bytes of all its samples; 0: the place of a free (prof_data_note()) */
+	uint64_t rate;
 	atomic_b_t is_idle;    /* nothing was added since the sweeper found it empty */
 	/*
 	 * the number of its site's item in the present snapshot (prof_snap_item()); any value if that

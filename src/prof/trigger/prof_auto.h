@@ -26,7 +26,10 @@ void prof_auto_heartbeat(uint64_t bytes);
  */
 void prof_gdump_due(void);
 extern HIDDEN atomic_b_t prof_gdump_is_due; /* set until prof_gdump_write() takes the dump up */
-/* Writes the dump that is due, if one is; at heartbeats and other ends of a request. */
+/*
+ * Writes the dump of gdump if one is due and prof.gdump is still on; at heartbeats, other ends of a
+ * request, and at exit.
+ */
 void prof_gdump_write(void);
 /*
  * prof.mark: each site remembers what it holds (prof_mark.h). Waits for a dump in progress, outside
@@ -53,7 +56,8 @@ int prof_mdump_told(prof_kind_t kind, const char *path, bool is_confined, char *
  * is written with prof_final only. in_handler: the call comes from the handler of that signal; then
  * the log is left as it is, and what calls the loader or the user's code is left out. *found_leak
  * (may be NULL) becomes whether a leak summary was wanted and was not empty; without a profile it
- * stays. Waits for a dump in progress.
+ * stays. Waits for a dump in progress; before a signal 2 s at most, unless the profiler's thread
+ * calls.
  */
 void prof_final_dump(int signal, bool in_handler, bool *found_leak);
 

@@ -4,7 +4,8 @@
  * Invariant: the sums belong to one window, which begins anew with each decision, after WINDOW_NS
  * of work at the latest, and when the budget is set. What a window cost above the budget is a debt,
  * part of the cost of the next one, so that the interval does not halve before it is paid: else a
- * few dear samples, each followed by windows that cost nothing, would pass the budget without end.
+ * few costly samples, each followed by windows without one, would exceed the budget in the long
+ * run.
  * One thread at a time decides (budget.is_deciding). Locks: none; prof_sample_scale() has its own.
  * Called by prof.c at boot, samples and heartbeats, by ctl_prof.c and prof_session.c to set and
  * read the budget, and by prof_request.c to read it.
@@ -18,9 +19,9 @@
 /* One of so many samples is measured: two looks at the clock cost a good part of a sample. */
 #define MEASURE_EVERY 8u
 /*
- * What cannot be measured where a sample is recorded, in ns: the slow path that led there, the
- * place of a small object, which is its own, and the free. A large object comes from where it would
- * come from without the sample, so its pages cost nothing more.
+ * What cannot be measured where a sample is recorded, in ns: the slow path that led there, taking a
+ * small object from a slab of samples, and the free. A large object comes from where it would come
+ * from without the sample, so its pages cost nothing more.
  */
 #define SAMPLE_NS 300
 /*

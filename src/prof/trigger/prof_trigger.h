@@ -2,9 +2,10 @@
  * Triggers: conditions under which a profile is written automatically.
  *
  * The conditions are: allocated bytes since the last time (alloc), one large request (large),
- * memory above a level, the mark (highwater), and time (time_ms). Threads report their bytes at
- * heartbeats (periodic work by bytes allocated, thread/thread_event.h), so at most 128 KiB of each
- * size class of a thread are not counted yet. While all thresholds are 0 nothing is done: a
+ * memory above a level (highwater), and time (time_ms). The level that highwater compares with is
+ * called the mark here; it is not that of prof_mark.h. Threads report their bytes at heartbeats
+ * (periodic work by bytes allocated, thread/thread_event.h), so at most 128 KiB of each size class
+ * of a thread are not counted yet. While all thresholds are 0 nothing is done: a
  * heartbeat reads one word, a request compares with another one (prof_trigger_large_bytes()). A
  * profile is written only while prof.active is true, the prefix is not empty, and prof_keep.h
  * permits it.
@@ -41,7 +42,7 @@ typedef enum {
 	prof_metric_active,    /* pages in use, as prof_figures_active() */
 	prof_metric_resident,  /* what the allocator estimates, as prof_figures_resident() */
 	prof_metric_rss,       /* resident bytes of the process, by the kernel */
-	prof_metric_cgroup,    /* bytes of its control group (os/room.h) */
+	prof_metric_cgroup,    /* bytes of its control group (os/room_group.h) */
 	prof_metric_n
 } prof_metric_t;
 extern const char *const prof_metric_names[]; /* as the enum, then NULL */
@@ -136,7 +137,7 @@ bool prof_trigger_is_kept_off(void);
  */
 int prof_trigger_fire(prof_kind_t kind, const char *metric, uint64_t value);
 
-/* Number of profiles written, of any kind. */
+/* Number of profiles written, of any kind, as prof_dump_nwritten(). */
 uint64_t prof_trigger_ndumps(void);
 
 /* ---------------------------------------------------------------- hooks that tests replace */
