@@ -138,9 +138,9 @@ trail_meets(struct trail_s *t, uintptr_t pc, uintptr_t sp, uintptr_t fpr) {
 }
 
 /*
- * Returns the index of the first frame of the last walk behind `from`, a frame that both walks
- * share, whose words on the stack have changed or lie above hi; `room` if there is none. The words
- * are compared in the order of the steps, so each is known to be on the stack.
+ * `from` is the index of a frame of the last walk that this walk has too. Returns the index of the
+ * first frame behind it whose words on the stack have changed or lie above hi; `room` if there is
+ * none. The words are compared in the order of the steps, so each is known to be on the stack.
  */
 ALWAYS_INLINE NO_SANITIZE_ADDRESS unsigned
 same_until(void *const *frames, const struct unwind_mark_s *marks, unsigned from, unsigned room,

@@ -1,8 +1,8 @@
 /*
- * The lines of a profile about labels: "# label ID TEXT" for each that live samples have, and "#
- * labeled SITE ID:OBJECTS:BYTES ..." for each site with labeled samples, in the same units as the
- * numbers of the site's own line; SITE is the number of the site in the profile, from 1 on. Called
- * by prof_dump.c, which holds the lock prof_dump.
+ * The lines of a profile about labels: "# label ID TEXT" for each label that live samples have, and
+ * "# labeled SITE ID:OBJECTS:BYTES ..." for each site with labeled samples, in the same units as
+ * the numbers of the site's own line. SITE is the number of the site in the profile, from 1 on.
+ * Called by prof_dump.c, which holds the lock prof_dump.
  */
 #ifndef PROF_DUMP_LABEL_H
 #define PROF_DUMP_LABEL_H

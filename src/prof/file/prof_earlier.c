@@ -31,7 +31,7 @@
 
 static LARGE_BSS struct {
 	uint32_t pid;
-	uint64_t start_ticks; /* from boot of the machine to the start of this process */
+	uint64_t start_ticks; /* clock ticks from boot of the machine to the start of this process */
 	uint64_t start_ns;    /* of this process, UTC, by the wall clock as it is now */
 	char number[16];      /* ".PID." */
 	image_root_t head;    /* of the file that is looked at; HEAD_BYTES of it */

@@ -22,8 +22,8 @@
 #include "prof/file/prof_sys.h"
 
 /*
- * Which file is removed first: the oldest that is neither the first, nor the one with the most live
- * bytes, nor the newest; or simply the oldest.
+ * Which file is removed next: the oldest that is neither the first, nor the one with the most live
+ * bytes, nor the newest (if there are only these, the first); or simply the oldest.
  */
 typedef enum {
 	prof_keep_first_peak_last,

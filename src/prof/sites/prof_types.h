@@ -108,7 +108,7 @@ typedef struct prof_tdata_s prof_tdata_t;
 #define PROF_TEXT_SIZE ((size_t)4096 + 128)
 
 typedef struct prof_cnt_s {
-	prof_link_t link;      /* list of the site's counts; link.extra: epoch, the number of resets */
+	prof_link_t link;      /* list of the site's counts; link.extra: epoch, resets before it */
 	prof_node_t node;      /* node in the table of counts */
 	prof_site_t *site;
 	prof_tdata_t *tdata;
@@ -131,7 +131,7 @@ typedef struct prof_cnt_s {
 struct prof_tdata_s {
 	prof_tdata_t *next;    /* list of all records, newest first */
 	uint64_t uid; /* number of the thread in dumps, from 0 on; no other thread gets it */
-	/* epoch (tables.pin_epoch) in which the thread began to read the tables; 0: it does not */
+	/* tables.pin_epoch when the thread began to read the tables; 0: it does not read them now */
 	atomic_u64_t pinned;
 	atomic_u64_t ncounts;  /* counts that point to this record */
 	/* the thread's name; a dump by another thread reads it word by word, without a lock */
