@@ -123,7 +123,8 @@ typedef struct {
 	uint64_t thresholds[prof_threshold_n]; /* bytes; of the timer ms */
 	uint32_t given;           /* bit i: thresholds[i] was given */
 	bool has_reset;
-	bool reset;               /* samples taken before are forgotten */
+	/* samples taken before are forgotten; not given: if sampling was off, or accum changes */
+	bool reset;
 	bool has_accum;
 	bool accum;               /* sums of all that was allocated are kept too, as with prof_accum */
 	bool has_metric;

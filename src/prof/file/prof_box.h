@@ -65,6 +65,7 @@ void prof_box_end(image_root_t *root, uint32_t state, const char *path);
  * tell whether the process lives.
  */
 bool prof_box_try_lock(int fd, unsigned tries);
+/* Whether a box is open: false while one is being opened or closed, true of one that is over. */
 bool prof_box_is_open(void);
 /*
  * Whether the open box has ended, but its tables could not be moved back yet; prof_box_tick() tries

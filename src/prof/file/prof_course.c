@@ -123,8 +123,8 @@ figures_tell(image_root_t *root, bool is_by_thread) {
 }
 
 /*
- * The line of the ring that is to be written next, the oldest one once the ring is full; NULL if
- * there is no memory for its block.
+ * The line of the ring (60 blocks of 60 lines) that is to be written next, the oldest one once the
+ * ring is full; NULL if there is no memory for its block.
  */
 static image_line_t *
 line_next(image_root_t *root) {

@@ -2,8 +2,8 @@
  * Buffered text output for dumps and the log (prof_write.h).
  *
  * Invariant: between calls the buffer has at least one byte of room. A number or short literal asks
- * prof_writer_room() once for PROF_WRITER_ROOM bytes, and then needs no further check. Locks: none;
- * a writer belongs to one thread. Called by prof_dump.c, prof_dump_label.c and prof_log.c.
+ * prof_writer_room() once for PROF_WRITER_ROOM (64) bytes, and then needs no further check. Locks:
+ * none; a writer belongs to one thread. Called by prof_dump.c, prof_dump_label.c and prof_log.c.
  */
 #include "prof/file/prof_write.h"
 

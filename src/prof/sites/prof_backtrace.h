@@ -40,7 +40,10 @@ const prof_bt_t *prof_backtrace_here(prof_tdata_t *td) NOINLINE;
 void prof_backtrace_prepare(void);
 /* Whether the unwinder was selected, or a thread is doing that. */
 bool prof_backtrace_has_begun(void);
-/* In a forked child, before its first backtrace. */
+/*
+ * In a forked child, before its first backtrace: if a thread that does not exist here was selecting
+ * the unwinder, the child selects it anew.
+ */
 void prof_backtrace_postfork_child(void);
 /* Set by the library's constructor: from then on a static program can be unwound too. */
 extern HIDDEN bool prof_backtrace_is_constructed;

@@ -66,8 +66,9 @@ void prof_hook_end(uint32_t depth);
  */
 void prof_hook_backtrace(void **vec, unsigned *len, unsigned max);
 /*
- * Calls the dump hook, if there is one, with the name of the file. Called outside the gate, with
- * `inside` raised, by prof_dump.c, which holds its lock.
+ * Calls the dump hook, if there is one, with the path of the file, or "-" for a profile that was
+ * streamed to a client. Called outside the gate, with `inside` raised, by prof_dump.c, which holds
+ * its lock.
  */
 void prof_hook_dump(const char *filename);
 

@@ -132,7 +132,10 @@ prof_sample_listener_set(uint64_t rate) {
 	gate_exit(tls_get());
 }
 
-/* prof_weight() by its definition, rounded, and limited to [1, WEIGHT_MAX]. */
+/*
+ * prof_weight() by its definition, in 1/65536 of an object (1 / PROF_WEIGHT_ONE), rounded; the
+ * weight is limited to 1 to WEIGHT_MAX objects.
+ */
 static uint64_t
 weight_compute(size_t usize, uint64_t rate) {
 	double p = expm1_neg((double)usize / (double)rate);

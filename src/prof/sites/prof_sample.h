@@ -55,7 +55,8 @@ uint64_t prof_weight(size_t usize, uint64_t rate);
  * them by the header rate gets the estimates; is_raw: the numbers as sampled. Where object sizes
  * are mixed the number of objects is not a whole number, and lies just above the number of samples.
  * It is rounded up pseudo-randomly, as often as its fraction says, because otherwise all sites
- * with few samples would be printed too small. Equal counts print equally.
+ * with few samples would be printed too small. Equal counts print equally; both numbers are 0 if
+ * any sum is 0, else at least 1.
  */
 void prof_sample_printed(const prof_counts_t *c, uint64_t header_rate, bool is_raw,
     uint64_t *objs, uint64_t *bytes);

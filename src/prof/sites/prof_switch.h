@@ -33,7 +33,7 @@ int prof_thread_active_init_set(bool active);
 bool prof_gdump_get(void);
 int prof_gdump_set(bool active);
 
-uint64_t prof_interval_get(void);		/* bytes between interval dumps, 0: off */
+uint64_t prof_interval_get(void);		/* bytes between interval dumps; 0: off, or not booted */
 size_t prof_lg_sample_get(void);		/* floor(log2) of the sample interval; 0 until booted */
 size_t prof_sample_interval_get(void);		/* bytes; 0 until booted */
 int prof_sample_interval_set(size_t bytes);	/* 0, ENOENT, or EINVAL for 0; keeps all samples */

@@ -1,6 +1,7 @@
 /*
  * Hash table of nodes embedded in their owners, read without a lock and changed under one of 256
- * locks. Used by prof_data.c for sites and for counts.
+ * locks, which are taken inside the gate (os/gate.h: fork waits until no thread is inside). Used by
+ * prof_data.c for sites and for counts.
  *
  * A reader that runs while a shard grows may follow a node into another chain and so miss a node
  * that is there. It never sees a node that was not inserted, and always terminates. So a miss is
@@ -57,7 +58,7 @@ prof_node_t *prof_table_find(const prof_table_t *t, uint64_t hash, const void *k
 /* Locks the shard of the hash and returns its lock. */
 mutex_t *prof_table_lock(prof_table_t *t, uint64_t hash);
 void prof_table_unlock(prof_table_t *t, uint64_t hash);
-/* Both need the lock of node->hash. */
+/* Both need the lock of node->hash, and cannot fail: without memory the chains grow longer. */
 void prof_table_insert_locked(prof_table_t *t, prof_node_t *node);
 void prof_table_remove_locked(prof_table_t *t, prof_node_t *node);
 /* Number of nodes; takes the lock of each shard in turn. */
