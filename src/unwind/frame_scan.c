@@ -239,7 +239,7 @@ entry_find(uintptr_t addr) {
 	return NULL;
 }
 
-/* A hash that tells one object from another one at the same place. */
+/* A hash by which another object that is loaded at the same place later is told from this one. */
 static uint64_t
 stamp_of(const struct sys_module_s *m) {
 	uint64_t stamp = hash_mix64(m->bias) ^ hash64(m->path, strlen(m->path), m->start);

@@ -2,8 +2,8 @@
  * History of loaded objects: what a profile needs to name addresses in objects that were unloaded.
  * Records are never removed, and fields that readers use never change, so they are read without a
  * lock; one thread at a time makes records. To look is to list the loaded objects and to record
- * those that have no record yet. Record numbers rise: the object that lay at an address
- * at a given time is the last record there whose number is not above the last one of that time. If
+ * those that have no record yet. Record numbers rise: the object that lay at an address at a given
+ * time is that of the last record there with a number up to module_history_last() at that time. If
  * a later object was loaded at the place of an earlier one, the earlier one is shadowed, and a
  * profile gives it and its addresses a substitute range that no object has. An object that was
  * loaded and unloaded between two looks, and in which nothing was sampled, is not known. Called by

@@ -147,8 +147,8 @@ struct unwind_backend_s {
 	int (*boot)(void);
 	/*
 	 * Chooses memo->first and stores return addresses, innermost first, from frames[memo->first]
-	 * on; the first one is where->pc. An address is read as the one behind a call, so of an
-	 * instruction that a signal interrupted the address plus 1 is stored. A method that keeps no
+	 * on; the first one is where->pc. Readers take an address for that behind a call; so for an
+	 * instruction that a signal interrupted, its address plus 1 is stored. A method that keeps no
 	 * marks calls unwind_memo_forget(), which sets memo->first to 0. Preserves errno. Returns the
 	 * number of frames.
 	 */
@@ -185,8 +185,8 @@ unwind_count_depth(unsigned n) {
 }
 
 /*
- * Sets all counters in *dst: `samples` to the sum of the depths, those of unwind rows and of
- * objects without .eh_frame_hdr to 0, because they are counted elsewhere.
+ * Sets all counters in *dst. `samples` becomes the sum of the depths. Those of unwind rows and of
+ * objects without .eh_frame_hdr become 0, because unwind_rows_stats() sets them.
  */
 void unwind_counts_read(struct unwind_stats_s *dst);
 /* The name of a reason in statistics, such as "end". */

@@ -115,7 +115,7 @@ libunwind_capture(void **frames, unsigned max, const struct unwind_where_s *wher
 		n = walk_by_cursor(frames, max, where->sp, &all);
 	}
 	errno = saved;
-	/* libunwind tells no reason: where it goes no less far than our own walk, it has that one's. */
+	/* libunwind tells no reason: if it went as far as our own walk, the reason of that counts. */
 	unwind_count_stop(all < max ? unwind_stop_end : why);
 	return n;
 }

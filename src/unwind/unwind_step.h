@@ -54,7 +54,7 @@ struct walk_s {
 	bool is_own;
 	/*
 	 * The walk has come to another stack than that on which it began, out of a signal handler
-	 * or by rows; hi is the end of that one.
+	 * or by rows; hi belongs to the other stack.
 	 */
 	bool is_moved;
 	/* Of guards: rows may lead to another stack, if an address behind a call is found there. */

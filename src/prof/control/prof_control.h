@@ -3,10 +3,10 @@
  *
  * A heartbeat (periodic work of a thread by bytes allocated, thread/thread_event.h) reads one word
  * of the mailbox, the doorbell. If it is set, requests are carried out at that point, or by the
- * profiler's thread if it runs; one thread at a time does so and others continue. Dumps and marks
- * are left to the profiler's thread wherever there can be one. A heartbeat carries out requests
- * only if its thread came directly from the user's code into malloc (not in a nested event, without
- * a lock) and no fork is under way; otherwise a later heartbeat does.
+ * profiler's thread if it runs; one thread at a time carries them out, and others go on. Dumps and
+ * marks are left to the profiler's thread wherever there can be one. A heartbeat carries out
+ * requests only if its thread came directly from the user's code into malloc (not in a nested
+ * event, without a lock) and no fork is under way; otherwise a later heartbeat does.
  *
  * The profiler's thread exists while it has work: a session, a timer, a black box, a control
  * directory, signals to wait for (prof_final_signals), a request left to it, a profile to hand

@@ -8,7 +8,7 @@
  * Invariant: nheld is the number of places whose profile is announced, nspare that of the parts in
  * the list of spare ones. The lists of parts, the files and both counts change inside the gate
  * (os/gate.h: fork waits until no thread is inside) only, so a forked child finds them whole. The
- * text is written outside of it. Locks: none. Called by prof_control.c, by the one thread that
+ * text is written outside the gate. Locks: none. Called by prof_control.c, by the one thread that
  * serves requests; only prof_handover_is_any() by any thread, so these two counts are atomic.
  */
 #include "prof/control/prof_handover.h"

@@ -26,8 +26,9 @@
 
 /*
  * Frees the profile in the place and begins a new one there: prof_handover_sink() writes to it
- * until prof_handover_end(). place is the index of the slot; streams are those of the mailbox, one
- * for each place. is_file: in a memory file, if one can be made; else in private pages.
+ * until prof_handover_end(). place is the index of the slot; streams is the array in the mailbox,
+ * with one element for each place. is_file: in a memory file, if one can be made; else in private
+ * pages.
  */
 void prof_handover_begin(prof_stream_t *streams, unsigned place, bool is_file);
 /*

@@ -2,8 +2,9 @@
  * Sampling for tracers that are attached to the probe otel_memory:alloc (os/probe.h).
  *
  * While a tracer is attached the process takes samples, without an option, a session or a request:
- * by the rate of prof.active or of the session where one of them samples anyway, otherwise one for
- * each prof_probe_interval bytes on average. When the last tracer is detached that ends. Called by
+ * while prof.active is on, as during a session, these are the samples taken anyway, at their rate;
+ * otherwise one for each prof_probe_interval bytes on average. When the last tracer is detached,
+ * sampling for tracers ends. Called by
  * prof_control.c, at heartbeats (thread/thread_event.h) or in the profiler's thread, and by prof.c
  * in a forked child; prof_listen_follow() takes locks of other modules.
  */

@@ -424,9 +424,9 @@ add_heap(prof_answer_t *a) {
 }
 
 /*
- * Adds what only clients of the control directory, the confined ones, are told: those of the
- * mailbox can see it by themselves. This needs system calls that a sandbox may forbid. With a
- * control directory the process needs system calls anyway.
+ * Adds what only confined clients, those of the control directory, are told; clients of the mailbox
+ * can find it out by themselves. This needs system calls that a sandbox may forbid. With a control
+ * directory the process needs system calls anyway.
  */
 static void
 add_process(prof_answer_t *a, const prof_asker_t *asker) {

@@ -49,8 +49,8 @@ int prof_request(const char *text, const prof_asker_t *asker, prof_answer_t *ans
 /* Makes the sentence the answer and returns err. */
 int prof_request_refuse(prof_answer_t *answer, int err, const char *sentence);
 /*
- * Whether a request may still be carried out: 0, or ESTALE and the answer if its lease is over; the
- * times are those of prof_lease_t. Must be called just before prof_request().
+ * Whether a request may still be carried out: 0, or ESTALE and the answer if its lease is over;
+ * until_ms and span_ms are as in prof_lease_t. Must be called just before prof_request().
  */
 int prof_request_check_lease(prof_answer_t *answer, uint64_t until_ms, uint64_t span_ms);
 /*

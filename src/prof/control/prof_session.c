@@ -29,7 +29,7 @@
 #define STATE_MASK UINT64_C(3)
 /* Greatest max_seconds. */
 #define MAX_SECONDS_LIMIT (UINT64_C(1) << 32)
-/* Low bits of session.deadline, which hold those of the session's number; the rest are ms. */
+/* Low bits of session.deadline: the low bits of the session's number; the bits above are ms. */
 #define DEADLINE_ID_BITS 16
 
 prof_fork_t opt_prof_fork = prof_fork_auto;
@@ -304,7 +304,7 @@ static const struct {
 	    "highwater_metric: wants allocated, active, resident, rss or cgroup"},
 };
 
-/* Whether the threshold may be given in percent; percent_resolve() makes bytes of it later. */
+/* Whether the threshold may be given in percent; percent_resolve() turns it into bytes later. */
 static bool
 may_be_percent(unsigned threshold) {
 	return threshold == prof_threshold_highwater || threshold == prof_threshold_highwater_step;

@@ -114,7 +114,7 @@ int prof_session_may_stop(prof_session_state_t state, uint64_t current, uint64_t
 typedef struct {
 	const char *prefix;      /* NULL: not given; not NUL-terminated */
 	size_t prefix_len;
-	/* percent (1 to 100) of a threshold, of which start and set make bytes; 0: not given so */
+	/* a threshold in percent (1 to 100), which start and set turn into bytes; 0: not in percent */
 	uint32_t percent[prof_threshold_n];
 	uint64_t sample_interval; /* bytes; 0: not given */
 	bool has_budget;

@@ -1,8 +1,9 @@
 /*
  * The course: figures of the heap, stored once a second for readers outside the process. The newest
- * ones are in the root of the tables that these readers see (meta/image.h), and some of them in one
- * line of its ring, which has the last hour. No locks: a thread that finds another one storing does
- * nothing. Called by prof.c, prof_control.c, prof_start.c, prof_session.c and prof_box.c.
+ * figures are in the root of the tables that these readers see (meta/image.h); some of them are
+ * stored as a line of the root's ring too, which has the lines of the last hour. No locks: a thread
+ * that finds another one storing does nothing. Called by prof.c, prof_control.c, prof_start.c,
+ * prof_session.c and prof_box.c.
  */
 #ifndef PROF_COURSE_H
 #define PROF_COURSE_H

@@ -983,8 +983,8 @@ outcome_print(int err, bool was_open) {
 }
 
 /*
- * Whether this thread may write no dump any more: another thread ends the process, and has
- * abandoned the dump of this one (dump_at_exit); or the process is a lost child (os/gate.h).
+ * Whether this thread may write no dump any more: another thread ends the process, and abandons the
+ * dump that this thread is writing (dump_at_exit); or the process is a lost child (os/gate.h).
  */
 static bool
 is_given_up(void) {

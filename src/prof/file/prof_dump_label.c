@@ -124,8 +124,9 @@ prof_dump_label_texts(prof_writer_t *w, const prof_snap_t *snap) {
 }
 
 /*
- * For a site whose counts have more samples than the one that the walk through the records found:
- * that one gets an equal share of the printed numbers.
+ * For a site where the walk through the records found one sample only, with this label, although
+ * its counts have `samples` samples: the label gets the share of one of these in the printed
+ * numbers.
  */
 static NOINLINE void
 write_one_of(prof_writer_t *w, uint32_t label, const prof_pair_text_t *pair, uint64_t samples) {

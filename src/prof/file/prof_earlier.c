@@ -40,7 +40,7 @@ static LARGE_BSS struct {
 
 /*
  * When this process started, UTC in ns; 0 if that is not known. It is needed besides pid and ticks:
- * a process of an earlier boot of the machine may have had the same two.
+ * a process of an earlier boot of the machine may have had the same pid and ticks.
  */
 static uint64_t
 start_of(uint64_t ticks) {
@@ -75,7 +75,10 @@ end_one(int fd) {
 	}
 }
 
-/* Called for each file of the prefix: ends it if it is such a box that no process has mapped. */
+/*
+ * Called for each file of the prefix: ends the box in it, if is_ours() and no process has the box
+ * mapped.
+ */
 static void
 look_at(prof_dir_t *d, prof_kind_t kind, const char *name) {
 	image_root_t *head = &look.head;

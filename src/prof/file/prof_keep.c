@@ -448,7 +448,7 @@ prof_keep_written(prof_kind_t kind, uint64_t bytes) {
 		return;
 	}
 	if (!survey(bytes)) {
-		sums_add(&scan.all, kind, 1, bytes); /* what cannot be seen is limited all the same */
+		sums_add(&scan.all, kind, 1, bytes); /* so that limits hold although it cannot be read */
 		sums_add(&scan.others, kind, 1, bytes);
 	}
 	while ((limit = limit_find(0, 0)) != prof_keep_n

@@ -47,8 +47,8 @@ extern bool opt_prof_dump_given[prof_keep_n];
 /* Stores the options as limits and policy. */
 void prof_keep_boot(void);
 /*
- * Draws the number of the family, once. Called when limits are set or triggers armed, so that it is
- * drawn before a child is forked, which then has the same.
+ * Draws the number of the family, once. Called when limits are set or triggers armed, so that the
+ * number is drawn before a child is forked, and the child has the same number.
  */
 void prof_keep_prepare(void);
 

@@ -116,7 +116,7 @@ typedef struct {
 	bool may_block;     /* a pipe or a device: wait for it, at most 5 s for each piece */
 	prof_sink_t *sink;  /* receives the data instead of a descriptor; NULL: none */
 	uint64_t written;   /* bytes */
-	prof_name_t name;   /* from which close makes another path if a file has this one already */
+	prof_name_t name;   /* for another path, if a file with this one exists at prof_file_close() */
 	sys_write_signals_t signals; /* mask before open */
 	char path[PROF_PATH_SIZE];
 	char temp[PROF_PATH_SIZE];

@@ -32,8 +32,8 @@ prof_writer_init(prof_writer_t *w, prof_file_t *file) {
 		return ENOMEM;
 	}
 	/*
-	 * All slots are zeroed, so they seem to be those of address 0. The slot where 0 belongs gets
-	 * its text now, so a look-up need not tell an empty slot from that of 0.
+	 * All slots are zeroed, so each seems to hold the address 0. The slot in which 0 is looked up
+	 * gets the text of 0 now, so a look-up need not ask whether a slot is empty.
 	 */
 	prof_frame_text_t *zero = prof_frame_slot(w, 0);
 	memcpy(zero->text, " 0x0", 4);

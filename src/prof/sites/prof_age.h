@@ -10,7 +10,7 @@
 #include "prof/sites/prof_frag.h"
 
 /*
- * Walks through all records. Called after prof_snap_take() and as that is: with the pass open,
+ * Walks through all records. Called after prof_snap_take(), in the same state: with the pass open,
  * inside the gate (os/gate.h: fork waits until no thread is inside), one level deep; leaves the
  * gate for a moment if a thread waits to fork. `now` is prof_log_clock(), in ns. frag was read by
  * prof_frag_read() just before; its classes get the charges. 0, or ENOMEM: the snapshot has no ages
@@ -20,7 +20,7 @@ int prof_age_take(prof_snap_t *snap, uint64_t now, prof_frag_t *frag);
 
 /*
  * columns become the estimated bytes of a site's item in each column of ages (prof_ages.h); false:
- * nothing of it has an age.
+ * no sample of the site has an age.
  */
 bool prof_age_read(const prof_item_t *item, uint64_t columns[PROF_AGES]);
 

@@ -569,7 +569,7 @@ site_new(tables_key_t *k) {
 
 /*
  * Inserts the site `fresh` and returns it. If the table has this site already, because another
- * thread was faster or the look-up missed it, frees fresh and returns the other one with one more
+ * thread was faster or the look-up missed it, frees fresh and returns that site with one more
  * reference.
  */
 static prof_site_t *
@@ -704,8 +704,8 @@ last_get(prof_tdata_t *td, uint64_t rate, uint64_t what) {
 
 /*
  * cnt_get() for a stack that has no room in a full box: the thread's count at the site
- * IMAGE_NO_ROOM, which stands for all of these. NULL if there is no box, or no memory for that
- * either.
+ * IMAGE_NO_ROOM, which stands for all of these. NULL if there is no box, or no memory for this
+ * count either.
  */
 static COLD prof_cnt_t *
 cnt_get_without_room(prof_tdata_t *td, uint64_t rate, uint64_t what) {

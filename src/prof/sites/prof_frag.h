@@ -13,9 +13,9 @@
  *
  * The term n = 0 is a sample whose slab is gone: it stands for objects that lie alone in theirs, or
  * for some around which the slab would have been filled again; the sample cannot know. But the
- * waste of each class is known exactly. So what the samples of slabs that exist do not explain of
- * it is charged to those whose slabs are gone, by weight, at most (w - 1) (S - r) each. A sample of
- * weight 1 stands for no other object. Regions that thread caches hold count as in use.
+ * waste of each class is known exactly. So the part of it that the samples of existing slabs do not
+ * explain is charged to the samples whose slabs are gone, by weight, at most (w - 1) (S - r) each.
+ * A sample of weight 1 stands for no other object. Regions that thread caches hold count as in use.
  *
  * How sure a sum of charges c is: each comes with the probability 1 / w, so that the sum of
  * c^2 (1 - 1 / w) over the samples has the expected value of its variance, if samples are few among

@@ -3,16 +3,16 @@
  *
  * It is one mapping, made with the first label, to which entries are only added: an entry is
  * complete before its chain or its number lead to it, and never changes or goes. Invariant: a text
- * is in one entry of the chains; of two threads that add it at the same moment the second finds the
- * first one's on the chain, and its own entry and number are given to nobody. Locks: none to intern
- * and to look up, so neither a fork nor a signal handler finds one held; a forked child has the
- * table as it was. Called by ctl_thread.c and ctl_prof.c, by prof.c to show the label of a sample,
- * and for the texts by prof_label_sums.c and prof_dump_label.c.
+ * is in one entry of the chains. If two threads add a text at the same moment, the second finds the
+ * entry of the first on the chain; its own entry and number are given to nobody. Locks: none to
+ * intern and to look up, so neither a fork nor a signal handler finds one held; a forked child has
+ * the table as it was. Called by ctl_thread.c and ctl_prof.c, by prof.c to show the label of a
+ * sample, and for the texts by prof_label_sums.c and prof_dump_label.c.
  *
  * Readers outside the process do not read this table. Those of a box see the region only, and to
  * allocate there takes a lock. So a text is copied by the first sample that has it, which may wait,
- * and not by whoever interns it: into the region, of which labels get a part, or else into other
- * metadata, which readers of a core and of a living process see too.
+ * and not by whoever interns it: into the region, up to a limit (may_use_region()), or else into
+ * other metadata, which readers of a core and of a living process see too.
  */
 #include "prof/sites/prof_label.h"
 
@@ -80,8 +80,8 @@ entry_at(labels_t *l, uint32_t place) {
 }
 
 /*
- * The entry of a text among those of its chain from `place` on, up to but without `end` (0: to the
- * end of the chain); NULL: it is not there.
+ * Looks for the entry of a text in its chain: from `place` on, and before `end` (0: to the end of
+ * the chain). NULL: it is not there.
  */
 static entry_t *
 entry_find(labels_t *l, uint32_t place, uint32_t end, const char *text) {
@@ -125,7 +125,7 @@ entry_make(labels_t *l, const char *text, size_t len) {
 
 /*
  * Adds a text to a chain where it was not found from the entry `head` on. If another thread was
- * faster, *id becomes the number that this one gave. 0 or EAGAIN.
+ * faster, *id becomes the number of that thread's entry. 0 or EAGAIN.
  */
 static int
 chain_add(labels_t *l, atomic_u32_t *chain, uint32_t head, const char *text, size_t len,

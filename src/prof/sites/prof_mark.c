@@ -16,7 +16,7 @@
 /* When the last mark was set, in ns since 1970 (UTC). */
 static atomic_u64_t marked_ns;
 
-/* Stores in the site the sums of those of its counts that a dump would report. */
+/* Stores in the site the sums over its counts of the present epoch, which a dump reports. */
 static void
 site_mark(prof_site_t *s) {
 	prof_counts_t sum = {0, 0, 0, 0};

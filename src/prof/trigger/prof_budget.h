@@ -29,8 +29,8 @@ extern HIDDEN fxp_t opt_prof_budget;
 /* The budget that holds now. */
 fxp_t prof_budget_get(void);
 /*
- * Returns 0, or EINVAL above PROF_BUDGET_MAX. If percent is 0, the sampling interval becomes the
- * one that was set.
+ * Returns 0, or EINVAL above PROF_BUDGET_MAX. If percent is 0, the sampling interval goes back to
+ * the interval that was set.
  */
 int prof_budget_set(fxp_t percent);
 

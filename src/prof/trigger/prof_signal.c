@@ -53,7 +53,7 @@ static struct {
 	atomic_u32_t exit;       /* one of the EXIT_ words below */
 	atomic_b_t is_looking;   /* held by the one thread that examines the actions */
 	atomic_b_t wants_int;    /* the action of SIGINT has not been examined yet (SETTLE_NS) */
-	/* number of signals that did not end the process; a futex on which threads wait for that */
+	/* number of signals that did not end the process; a futex, on which threads wait for a rise */
 	atomic_u32_t survived;
 	atomic_b_t is_passed;    /* a signal is being passed on, so another one is no echo of it */
 	atomic_u32_t setting;    /* the signal whose action is being changed; 0: none */
@@ -85,8 +85,8 @@ action_is_ours(const struct sigaction *a) {
 }
 
 /*
- * Installs our handler. If the program sets its own action at the same moment, restores that:
- * repeats until the action that was replaced is ours or the default.
+ * Installs our handler. If the program sets its own action at the same moment, restores the
+ * program's action: repeats until the action that was replaced is ours or the default.
  */
 static void
 action_exchange(int number) {

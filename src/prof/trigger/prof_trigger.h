@@ -31,7 +31,7 @@ typedef enum {
 	prof_threshold_alloc,     /* a profile each time that so many bytes were allocated */
 	prof_threshold_large,     /* a profile for each request of at least so many bytes */
 	prof_threshold_highwater, /* a profile when the metric reaches this */
-	prof_threshold_highwater_step, /* and at each further rise by this; 0: an eighth of it */
+	prof_threshold_highwater_step, /* and at each further rise by this; 0: an eighth of highwater */
 	prof_threshold_time_ms,   /* a profile each time that so much time has passed */
 	prof_threshold_n
 } prof_threshold_t;
