@@ -1,8 +1,8 @@
 /*
  * The interface of the unwinding methods: the start of a walk over a stack, the memo that it keeps
  * for the next one, the reasons for its end, and the table of functions of each method. This header
- * is apart from unwind.h, which selects a method, so that no method depends on that. The counters
- * of walks are relaxed atomics; no lock. Used by unwind.c, by the methods (unwind_fp.c,
+ * is apart from unwind.h, which selects a method, so that no method depends on unwind.h. The
+ * counters of walks are relaxed atomics; no lock. Used by unwind.c, by the methods (unwind_fp.c,
  * unwind_libgcc.c, unwind_libunwind.c) and the modules below them; the memory of a memo is made and
  * freed by prof_backtrace.c and prof_data.c; prof_dump.c and prof_root.c name the reasons. A row
  * says how to get from the registers at one code address to those of the caller (unwind_rows.h).

@@ -3,7 +3,7 @@
  * for a sample whose walk ended because a row could not be used. A frame-pointer chain alone is
  * unreliable: a function without a frame pointer between two functions with one is lost. So every
  * step uses the unwind row of the return address, which says how to compute the canonical frame
- * address (CFA) and where the caller's registers are saved. It is read once from the object's
+ * address (CFA) and where the caller's registers are saved. A row is read once from the object's
  * tables and then cached: "CFA = fp + c" is the frame-pointer step, "CFA = sp + c" the other common
  * one. Cached rows become invalid together: each such generation of rows has another salt, which is
  * part of the cache's keys.

@@ -119,7 +119,7 @@ libgcc_capture(void **frames, unsigned max, const struct unwind_where_s *where,
 
 /*
  * libgcc would end the process if it found no description of its own function, as in a static
- * program without .eh_frame_hdr; so that is asked first.
+ * program without .eh_frame_hdr; so find_fde() is asked for that first.
  */
 static int
 libgcc_boot(void) {

@@ -19,9 +19,9 @@
 #define N_ROWS (ZU(1) << LG_ROWS)
 
 /*
- * A packed row. Offsets count words of 8 bytes. Those of the return address and of the frame
- * pointer are from the CFA (with ROW_FP_FP from fp), that of the CFA is from sp or fp as the kind
- * says.
+ * A packed row. Offsets count words of 8 bytes. The offsets of the return address and of the frame
+ * pointer count from the CFA (with ROW_FP_FP, that of the frame pointer counts from fp); the offset
+ * of the CFA counts from sp or fp, as the kind says.
  *   bits 0-2 kind (ROW_*), bit 3 ROW_PLAIN, bits 4-5 frame pointer (ROW_FP_*), bit 6
  *   ROW_RA_SIGNED, then three offsets of 19 bits: return address (0: still in the link register),
  *   frame pointer, CFA

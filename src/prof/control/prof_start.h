@@ -14,7 +14,7 @@ int prof_boot(void);
 /*
  * The second step: starts the log of prof_log:true, and lets sampling begin. Called with one of the
  * two locks and no other, when the allocator can serve requests. Does nothing before the first step
- * or if it was done.
+ * or if the second one was taken.
  */
 void prof_boot_late(void);
 

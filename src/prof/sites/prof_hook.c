@@ -15,8 +15,8 @@
 
 /*
  * What the program reads as the backtrace hook if it has set none; it may call this from a hook of
- * its own. The profiler then unwinds by itself. It calls this only if the program's hook was taken
- * away between the test and the load.
+ * its own. Without a hook the profiler unwinds by itself. It calls this function only if the
+ * program's hook was taken away between the test and the load.
  */
 static void
 backtrace_default(void **vec, unsigned *len, unsigned max) {

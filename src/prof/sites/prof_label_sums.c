@@ -2,12 +2,13 @@
  * Sums by site and label (prof_label_sums.h).
  *
  * While a site has one sample only, and that has a label, its item names the record of the sample.
- * With a second sample that becomes a list of sums. A sample is added to one of the first LOOKED_AT
- * elements of the list, or becomes a new first element. So adding takes the same time at a site
- * with thousands of labels, whose list then may have a label more than once; outside the fork gate
- * (os/gate.h) prof_label_sums_make() sorts it and adds up equal labels. Invariant: each label in a
- * list has its bit in snap->labels. Locks: none; the snapshot belongs to the thread that dumps.
- * Called by prof_age.c to add, and by prof_dump_label.c to make the sums.
+ * When a second sample is found, the item gets a list of sums instead. A sample is added to the
+ * element of its label, if that is among the first LOOKED_AT ones of the list; else it becomes a
+ * new first element. So adding takes the same time at a site with thousands of labels, whose list
+ * then may have a label more than once; prof_label_sums_make(), called outside the fork gate
+ * (os/gate.h), sorts the list and adds up equal labels. Invariant: each label in a list has its bit
+ * in snap->labels. Locks: none; the snapshot belongs to the thread that dumps. Called by prof_age.c
+ * to add, and by prof_dump_label.c to make the sums.
  */
 #include "prof/sites/prof_label_sums.h"
 

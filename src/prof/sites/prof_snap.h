@@ -44,7 +44,7 @@ typedef struct {
 	const void *who; /* the prof_site_t or, of prof_item_thread, the prof_tdata_t */
 	uint8_t kind;    /* a prof_item_kind_t */
 	/* The fields from here to `sole` are of sites only. */
-	/* the column that was found first; its estimated bytes are age.est */
+	/* the column of the sample that was found first; its estimated bytes are age.est */
 	uint8_t age_column;
 	uint16_t gone_class; /* the bin's class to which `gone` counts (prof_frag.h) */
 	float doubt;     /* variance of `pinned`, in bytes squared */

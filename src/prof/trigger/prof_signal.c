@@ -162,7 +162,7 @@ action_take(int number) {
 	atomic_store_u32(&sig.setting, 0, MO_SEQ_CST);
 	uint32_t came = atomic_exchange_u32(&sig.came, CAME_NOT, MO_SEQ_CST);
 	if (came == CAME_PASSED) {
-		/* The thread that passed it on takes it for survived: no second profile. */
+		/* The thread that passed it on believes that the process survived it: no second profile. */
 		signal_pass_on(number);
 	} else if (came == CAME_NEW) {
 		signal_send(number);
