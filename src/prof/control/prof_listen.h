@@ -4,9 +4,9 @@
  * While a tracer is attached the process takes samples, without an option, a session or a request:
  * while prof.active is on, as during a session, these are the samples taken anyway, at their rate;
  * otherwise one for each prof_probe_interval bytes on average. When the last tracer is detached,
- * sampling for tracers ends. Called by
- * prof_control.c, at heartbeats (thread/thread_event.h) or in the profiler's thread, and by prof.c
- * in a forked child; prof_listen_follow() takes locks of other modules.
+ * sampling for tracers ends. Called by prof_control.c, at heartbeats (thread/thread_event.h) or in
+ * the profiler's thread, and by prof.c in a forked child; prof_listen_follow() takes locks of other
+ * modules.
  */
 #ifndef PROF_LISTEN_H
 #define PROF_LISTEN_H

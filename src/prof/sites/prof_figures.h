@@ -17,7 +17,7 @@ typedef struct {
 	uint64_t mapped;    /* address space in use, metadata included, without retained */
 	uint64_t metadata;  /* the allocator's own data */
 	uint64_t huge;      /* in huge pieces, in use or dirty; contained in `resident` */
-	/* all bytes since the start of pages that a system call made before their first touch */
+	/* bytes of pages that a system call made before their first touch, summed up since the start */
 	uint64_t populated;
 } prof_figures_t;
 

@@ -11,7 +11,10 @@
 #include "meta/image.h"
 #include "util/compiler.h"
 
-/* Fills in the root, its version last, before the first site is made. NULL without memory. */
+/*
+ * Fills in the root, its version last, and returns it; called before the first site is made. NULL
+ * without memory.
+ */
 image_root_t *prof_root_boot(void);
 /* The root; NULL before prof_root_boot(). */
 image_root_t *prof_root(void);

@@ -4,9 +4,8 @@
  * Invariant: once boot is complete (prof_switch_ready()), the sampling interval that prof_sample.c
  * publishes and pac_new_maximum_hook agree with the switches whenever the lock `prof_switch` is
  * free: a switch, the interval and the hook change under one hold of it, inside the fork gate
- * (os/gate.h).
- * Readers take no lock. Set by ctl_prof.c, prof_session.c, prof_start.c and, for tracers,
- * prof_listen.c; read by most of the profiler, stats.c and ctl.
+ * (os/gate.h). Readers take no lock. Set by ctl_prof.c, prof_session.c, prof_start.c and, for
+ * tracers, prof_listen.c; read by most of the profiler, stats.c and ctl.
  */
 #include "prof/sites/prof_switch.h"
 

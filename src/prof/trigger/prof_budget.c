@@ -5,10 +5,9 @@
  * of work at the latest, and when the budget is set. What a window cost above the budget is a debt,
  * part of the cost of the next one, so that the interval does not halve before it is paid: else a
  * few costly samples, each followed by windows without one, would exceed the budget in the long
- * run.
- * One thread at a time decides (budget.is_deciding). Locks: none; prof_sample_scale() has its own.
- * Called by prof.c at boot, samples and heartbeats, by ctl_prof.c and prof_session.c to set and
- * read the budget, and by prof_request.c to read it.
+ * run. One thread at a time decides (budget.is_deciding). Locks: none; prof_sample_scale() has its
+ * own. Called by prof.c at boot, samples and heartbeats, by ctl_prof.c and prof_session.c to set
+ * and read the budget, and by prof_request.c to read it.
  */
 #include "prof/trigger/prof_budget.h"
 

@@ -3,11 +3,11 @@
  * memory, time (prof_trigger.h).
  *
  * Threads add their bytes at heartbeats. Live memory (metric `allocated`) is read only if an upper
- * bound passes the mark, and for at most 1/READ_SHARE of the time. Invariant: each crossing is
- * handled by exactly one thread, the one whose compare-and-swap succeeds; no thread waits for
- * another. A profile that came due while another was written stays pending, by kind, and is retried
- * at the next heartbeat or by the profiler's thread; one of highwater is found due again at the
- * next read. Locks: `prof_trigger`, short, inside the gate (os/gate.h: fork waits until no thread
+ * bound reaches the level of the next crossing (highwater_next()), and for at most 1/READ_SHARE of
+ * the time. Invariant: each crossing is handled by exactly one thread, the one whose
+ * compare-and-swap succeeds; no thread waits for another. A profile that came due while another was
+ * written stays pending, by kind, and is retried at the next heartbeat or by the profiler's thread;
+ * one of highwater is found due again at the next read. Locks: `prof_trigger`, short, inside the gate (os/gate.h: fork waits until no thread
  * is inside), for changes of the settings and of whether there is something pending; none is held
  * while a profile is written. Called by prof.c at boot, heartbeats and after fork, by imalloc.c for
  * large requests, by the profiler's thread (prof_control.c) for the timer, by ctl_prof.c,
@@ -75,7 +75,7 @@ static struct {
 	atomic_u64_t pending[prof_kind_n]; /* value to report, by kind; 0: no profile is pending */
 	/* bytes allocated since the alloc trigger came due last, less than its threshold */
 	atomic_u64_t alloc_bytes;
-	/* The trigger highwater: the metric above a mark; levels are in bytes. */
+	/* The trigger highwater: the metric reaches highwater_next(mark); levels are in bytes. */
 	/* the metric at the last read; prof_trigger_rearm() sets the start value */
 	atomic_u64_t base;
 	atomic_u64_t since;          /* bytes allocated since that read began */
@@ -506,8 +506,8 @@ highwater_dump(const prof_keep_turn_t *turn, uint64_t mark, uint64_t level) {
 }
 
 /*
- * Writes a profile of a level that has crossed the mark, or counts it as suppressed; needs
- * is_looking.
+ * Writes a profile because the metric, now `level`, has reached highwater_next(mark), or counts it
+ * as suppressed; needs is_looking.
  */
 static void
 highwater_crossed(uint64_t mark, uint64_t level) {

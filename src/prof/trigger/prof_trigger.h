@@ -2,18 +2,18 @@
  * Triggers: conditions under which a profile is written automatically.
  *
  * The conditions are: allocated bytes since the last time (alloc), one large request (large),
- * memory above a level (highwater), and time (time_ms). The level that highwater compares with is
- * called the mark here; it is not that of prof_mark.h. Threads report their bytes at heartbeats
+ * memory above a level (highwater), and time (time_ms). Threads report their bytes at heartbeats
  * (periodic work by bytes allocated, thread/thread_event.h), so at most 128 KiB of each size class
- * of a thread are not counted yet. While all thresholds are 0 nothing is done: a
- * heartbeat reads one word, a request compares with another one (prof_trigger_large_bytes()). A
- * profile is written only while prof.active is true, the prefix is not empty, and prof_keep.h
- * permits it.
+ * of a thread are not counted yet. While all thresholds are 0 nothing is done: a heartbeat reads
+ * one word, a request compares with another one (prof_trigger_large_bytes()). A profile is written
+ * only while prof.active is true, the prefix is not empty, and prof_keep.h permits it.
  *
- * What highwater looks at is the metric. Of the metric `allocated` an upper bound is known between
- * two reads: the last value plus what was allocated since. The true figure is read only if the
- * bound passes the mark, and that takes at most a fiftieth of the time on average. The other
- * metrics are read at heartbeats, at most every 100 ms.
+ * What highwater looks at is the metric. The mark is the metric at the last profile of highwater
+ * (not the mark of prof_mark.h): the next level is one step above it, or the threshold if there is
+ * no mark. Of the metric `allocated` an upper bound is known between two reads: the last value plus
+ * what was allocated since. The true figure is read only if the bound reaches the next level, and
+ * that takes at most a fiftieth of the time on average. The other metrics are read at heartbeats,
+ * at most every 100 ms.
  *
  * Of its own it has one lock, `prof_trigger`, for changes of the settings; none is held while a
  * profile is written. Called by prof.c at boot, heartbeats and after fork, by imalloc.c for large
