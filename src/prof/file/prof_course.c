@@ -6,10 +6,10 @@
  * it is written, and a block of lines is zeroed before the root names it. rss, limit and faults
  * cost system calls: only the profiler's thread reads them, and only with a black box. Without a
  * box all three are told as 0. With one, another thread tells rss as 0 and leaves limit and faults
- * as they were. Locks: none of its own; telling is done inside the gate (os/gate.h: fork waits until
- * no thread is inside). Called by prof_start.c, prof_session.c and prof_box.c when something begins;
- * each second at heartbeats (thread/thread_event.h) by prof.c, or in rounds of the profiler's thread
- * by prof_control.c; by prof.c in a forked child.
+ * as they were. Locks: none of its own; telling is done inside the gate (os/gate.h: fork waits
+ * until no thread is inside). Called by prof_start.c, prof_session.c and prof_box.c when something
+ * begins; each second at heartbeats (thread/thread_event.h) by prof.c, or in rounds of the
+ * profiler's thread by prof_control.c; by prof.c in a forked child.
  */
 #include "prof/file/prof_course.h"
 

@@ -56,7 +56,7 @@ int prof_mdump_told(prof_kind_t kind, const char *path, bool is_confined, char *
  * is written with prof_final only. in_handler: the call comes from the handler of that signal; then
  * the log is left as it is, and what calls the loader or the user's code is left out. *found_leak
  * (may be NULL) becomes whether a leak summary was wanted and was not empty; without a profile it
- * stays. Waits for a dump in progress; for a signal 2 s at most, unless the profiler's thread calls.
+ * stays. Waits for a dump in progress; for a signal 2 s at most unless the profiler's thread calls.
  */
 void prof_final_dump(int signal, bool in_handler, bool *found_leak);
 

@@ -7,12 +7,12 @@
  * the time. Invariant: each crossing is handled by exactly one thread, the one whose
  * compare-and-swap succeeds; no thread waits for another. A profile that came due while another was
  * written stays pending, by kind, and is retried at the next heartbeat or by the profiler's thread;
- * one of highwater is found due again at the next read. Locks: `prof_trigger`, short, inside the gate (os/gate.h: fork waits until no thread
- * is inside), for changes of the settings and of whether there is something pending; none is held
- * while a profile is written. Called by prof.c at boot, heartbeats and after fork, by imalloc.c for
- * large requests, by the profiler's thread (prof_control.c) for the timer, by ctl_prof.c,
- * prof_session.c and prof_request.c for settings, and by prof_auto.c, whose dumps pass
- * prof_trigger_fire() too.
+ * one of highwater is found due again at the next read. Locks: `prof_trigger`, short, inside the
+ * gate (os/gate.h: fork waits until no thread is inside), for changes of the settings and of
+ * whether there is something pending; none is held while a profile is written. Called by prof.c at
+ * boot, heartbeats and after fork, by imalloc.c for large requests, by the profiler's thread
+ * (prof_control.c) for the timer, by ctl_prof.c, prof_session.c and prof_request.c for settings,
+ * and by prof_auto.c, whose dumps pass prof_trigger_fire() too.
  */
 #include "prof/trigger/prof_trigger.h"
 
