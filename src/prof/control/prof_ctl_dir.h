@@ -27,7 +27,10 @@ void prof_ctl_dir_look(void);
 /* ---------------------------------------------------------------- the rules, on plain values */
 
 struct stat;
-/* NULL if the directory or the command can be trusted, else the reason why not. */
+/*
+ * NULL if the directory or the command can be trusted, else the reason why not. euid: the effective
+ * user of this process.
+ */
 const char *prof_ctl_dir_fault(const struct stat *st, unsigned euid);
 const char *prof_ctl_cmd_fault(const struct stat *st, unsigned euid);
 /*

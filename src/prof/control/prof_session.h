@@ -106,7 +106,10 @@ void prof_session_postfork_child(void);
 
 /* ---------------------------------------------------------------- the rules, on plain values */
 
-/* The result of a start, or of a stop of session id (0: any), in a state: 0 or the errno. */
+/*
+ * The result of a start, or of a stop of session id (0: any) while session `current` is in this
+ * state: 0, or the errno value of prof_session_start() or prof_session_stop().
+ */
 int prof_session_may_start(prof_session_state_t state);
 int prof_session_may_stop(prof_session_state_t state, uint64_t current, uint64_t id);
 
