@@ -23,8 +23,9 @@ bool prof_is_booted(void);
 uint64_t prof_switch_begun_ns(void);
 
 /*
- * Until booted, reads return false or 0 and writes ENOENT; but setting prof.active to false returns
- * 0 and does nothing. Otherwise writes return 0.
+ * Read and set prof.active, thread.prof.active of threads that get their record from now on
+ * (prof.thread_active_init), and prof.gdump. Until booted, reads return false or 0 and writes
+ * ENOENT; but setting prof.active to false returns 0 and does nothing. Otherwise writes return 0.
  */
 bool prof_active_get(void);
 int prof_active_set(bool active);
