@@ -18,8 +18,8 @@ extern bool opt_populate;
 
 /*
  * A run is 1 / 2^AHEAD_LG_PART of the bytes that the arena uses, so at most that part of its memory
- * is populated too early; rounded down to AHEAD_MIN, at most AHEAD_MAX. An arena that uses less
- * than 1 MiB has no runs.
+ * is populated too early; rounded down to a multiple of AHEAD_MIN (or of PAGE, if that is more), at
+ * most AHEAD_MAX; in bytes. An arena that uses less than 1 MiB has no runs.
  */
 #define AHEAD_LG_PART 6
 #define AHEAD_MIN (ZU(16) << 10)
@@ -30,7 +30,10 @@ extern bool opt_populate;
  */
 #define AHEAD_REQUEST_PAGES 8u
 
-/* With less room below the limits of memory (os/room.h) nothing is populated. */
+/*
+ * With fewer bytes than this below the limits of memory (room_now(), os/room.h) nothing is
+ * populated.
+ */
 #define AHEAD_ROOM (ZU(4) << 20)
 
 /* Counters of the process since its start, stats.thp.*: X(name, type, text for the manual). */

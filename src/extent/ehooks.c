@@ -1,9 +1,9 @@
 /*
- * The system's page functions as a table of hooks, and the calls of the user's hooks.
- * ehooks.h has the contract. Invariant: a user's hook is called with no lock held and inside the
- * gate, between ehooks_begin() and ehooks_end(). The table and the dss precedence of an arena are
- * atomics; there is no lock. Called by extent.c, pac*.c and purge_batch.c; arenas.c and mallctl set
- * tables and precedences.
+ * The system's page functions as a table of hooks, and the calls of the user's hooks. ehooks.h has
+ * the contract. Invariant: a user's hook is called with no lock held and inside the gate, between
+ * ehooks_begin() and ehooks_end(). The table and the dss precedence of an arena are atomics; there
+ * is no lock. Called by extent.c, pac*.c and purge_batch.c; arena.c, arena_life.c and arenas.c set
+ * tables, arena_life.c, arenas.c and mallctl precedences.
  */
 #include "extent/ehooks.h"
 

@@ -136,7 +136,10 @@ extent_merge(extent_src_t *src, edata_t *a, edata_t *b) {
 	return 0;
 }
 
-/* The neighbour of e that begins or ends at addr, if it lies in c and can be joined with e. */
+/*
+ * The neighbour of e that begins at addr, or whose last byte is at addr; NULL if it is not in c or
+ * cannot be joined with e.
+ */
 static edata_t *
 ecache_neighbour_locked(const ecache_t *c, const edata_t *e, const char *addr) {
 	uint64_t elem = emap_elem_any(addr);

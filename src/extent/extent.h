@@ -30,11 +30,14 @@ typedef struct extent_src_s {
 	/*
 	 * Growth step: bytes that the next mapping has at least, unless only the request is mapped
 	 * (extent_grow_bytes_locked()). Under grow_mtx. Starts at HUGEPAGE; each mapping of a step
-	 * raises it to the next page class, a step that the system refuses lowers it. Constant if
-	 * grow_alignment is above a page.
+	 * raises it to the next page class; a step that the system refuses (not the user's hook) lowers
+	 * it to the request's. If grow_alignment is above a page only a lower limit changes it.
 	 */
 	size_t grow_next;
-	/* Greatest value of grow_next in bytes, under grow_mtx. */
+	/*
+	 * Greatest value of grow_next in bytes (but that is never below grow_alignment); under
+	 * grow_mtx.
+	 */
 	size_t grow_limit;
 	/*
 	 * Every mapping starts and ends at a multiple of this number of bytes, a power of two. PAGE,
@@ -80,12 +83,15 @@ edata_t *ecache_take_before(extent_src_t *src, ecache_t *c, char *end, size_t si
 bool ecache_try_lend(extent_src_t *src, ecache_t *c, edata_t *e, size_t size);
 /* Puts an active extent, the caller's, into the cache and joins it with its neighbours there. */
 void ecache_put(extent_src_t *src, ecache_t *c, edata_t *e);
-/* Takes out an extent of the largest page class that has any; NULL if the cache is empty. */
+/*
+ * Takes out an extent of the largest page class that has any, as an active one; NULL if the cache
+ * is empty.
+ */
 edata_t *ecache_take_largest(ecache_t *c);
 /*
- * Takes out the least recently added extent; NULL if the cache has at most npages_min pages.
- * Extents that are only parts of huge pieces (extent/piece.h) come last; ecache_evict_spare() never
- * takes them.
+ * Takes out the least recently added extent, as an active one; NULL if the cache has at most
+ * npages_min pages. Extents that are only parts of huge pieces (extent/piece.h) come last;
+ * ecache_evict_spare() never takes them.
  */
 edata_t *ecache_evict(ecache_t *c, size_t npages_min);
 edata_t *ecache_evict_spare(ecache_t *c, size_t npages_min);

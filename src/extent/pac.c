@@ -5,7 +5,7 @@
  * of the extents that are in use, hot, dirty or muzzy, and those of whole huge slabs and pieces.
  * nactive counts the pages in use. Both are relaxed atomics that are exact whenever no operation is
  * under way. Called by arena.c, arena_life.c, holes.c, large.c and pac_move.c, inside the gate
- * without a lock.
+ * (os/gate.h) without a lock.
  */
 #include "extent/pac.h"
 
@@ -120,7 +120,7 @@ pac_take_new(pac_t *pac, size_t size, size_t alignment, bool is_dense) {
 	return e;
 }
 
-/* Takes mapped pages together with unmapped ones beside them. */
+/* Takes dirty pages together with dirty, muzzy or retained ones beside them (join.h). */
 static edata_t *
 pac_take_joined(pac_t *pac, size_t size, size_t alignment) {
 	ecache_t *const caches[JOIN_NCACHES] = {&pac->dirty, &pac->muzzy, &pac->retained};

@@ -21,7 +21,8 @@
  * Locks: a decay's mutex is taken before any cache's and is held during a purging pass, so that one
  * thread purges at a time; pac_tick() only tries it. While a hook of the user runs, and in passes
  * for other work (pac_step.h), the mutex is released, and `passer` keeps other threads out. The
- * caller of a function here is inside the gate and holds no lock.
+ * caller of a function here is inside the gate (os/gate.h: fork waits for it to leave) and holds no
+ * lock.
  *
  * When new pages were fetched for a request of at least JOIN_MIN bytes (1 MiB), and the decay time
  * is not 0 or -1, dirty pages are purged, the oldest first, and become retained (muzzy only with a
@@ -57,8 +58,8 @@ pac_alloc_dense(pac_t *pac, size_t size) {
 }
 
 /*
- * As pac_alloc(), but of retained or new address space only. If possible, `room` more bytes of
- * address space follow, retained, so that the extent can grow in place.
+ * As pac_alloc() with zero false, but of retained or new address space only. If possible, `room`
+ * more bytes of address space follow, retained, so that the extent can grow in place.
  */
 edata_t *pac_alloc_new(pac_t *pac, size_t size, size_t room, size_t alignment);
 
@@ -67,11 +68,14 @@ edata_t *pac_alloc_new(pac_t *pac, size_t size, size_t room, size_t alignment);
  * them if the arena has hooks of the user.
  */
 edata_t *pac_alloc_guarded(pac_t *pac, size_t size, size_t alignment, bool zero);
-/* Frees an active extent, guarded or not; e belongs to the cache afterwards. */
+/*
+ * Frees an active extent, guarded or not, that is no slab and has no record of a sample any more; e
+ * belongs to the cache afterwards.
+ */
 void pac_dalloc(pac_t *pac, edata_t *e);
 /*
- * Change the size in place, not of a guarded extent. 0, or ENOMEM with nothing changed. zero: the
- * new part must read as zero.
+ * Change the size in place to size bytes, a multiple of PAGE; not of a guarded extent. 0, or ENOMEM
+ * with e unchanged. zero: the new part must read as zero.
  */
 int pac_expand(pac_t *pac, edata_t *e, size_t size, bool zero);
 int pac_shrink(pac_t *pac, edata_t *e, size_t size);

@@ -12,8 +12,9 @@
  * hot, and becomes objects again, without a write to the page map. Lock: hot_mtx guards the stacks;
  * no other lock is taken under it. pac_hot_flush(), pac_hot_try_cool(), pac_hot_cool_at() and
  * pac_hot_destroy() put extents into the dirty cache after they have released hot_mtx. Their caller
- * holds no cache's lock, and calls pac_tell_back() afterwards unless the arena ends. Callers are
- * pac*.c and large.c, all inside the gate; statistics call pac_ndirty().
+ * holds no cache's lock, and calls pac_tell_back() (pac_purge.h) afterwards unless the arena ends.
+ * Callers are pac*.c and large.c, all inside the gate (os/gate.h: fork waits for them to leave);
+ * statistics call pac_ndirty().
  */
 #ifndef EXTENT_PAC_HOT_H
 #define EXTENT_PAC_HOT_H
@@ -32,9 +33,10 @@ size_t pac_ndirty(const pac_t *pac);
 
 /*
  * Takes up to n hot extents that have at least `size` and at most `most` bytes (`most` is less than
- * twice `size`) and this alignment. Returns their number. They are active and the caller's. Their
- * elements of the page map are not written and say what they said in the stack (hot or active); the
- * caller writes them where its use of the extent needs others.
+ * twice `size`) and this alignment, which is at least PAGE. Returns their number, 0 if none fits.
+ * They are active and the caller's. Their elements of the page map are not written and say what
+ * they said in the stack (hot or active); the caller writes them where its use of the extent needs
+ * others.
  */
 unsigned pac_hot_take(pac_t *pac, size_t size, size_t most, size_t alignment, edata_t **out,
     unsigned n);

@@ -5,7 +5,8 @@
  * The kernel does not join a mapping of moved pages with the mappings beside it, and it limits the
  * number of mappings of a process. So extents with such pages are marked (is_moved), there are at
  * most about PAC_MOVED_MAX of them at a time in the process, and they are mapped anew when they are
- * purged. Called by large.c, inside the gate, with no lock held.
+ * purged. Called by large.c, inside the gate (os/gate.h: fork waits for it to leave), with no lock
+ * held.
  */
 #ifndef EXTENT_PAC_MOVE_H
 #define EXTENT_PAC_MOVE_H
@@ -17,7 +18,8 @@
 /*
  * Returns a new active extent of size bytes, longer than e, which begins with the pages of e. e
  * belongs to the cache then. NULL: it is cheaper to copy, because there are enough unused pages, or
- * it is not possible; e is unchanged then. alignment: of the new extent, in bytes.
+ * it is not possible. Then e is still the caller's, with the same contents, but may be a huge piece
+ * no more (piece.h). alignment: of the new extent, in bytes.
  */
 edata_t *pac_try_move(pac_t *pac, edata_t *e, size_t size, size_t alignment);
 /* Allows moves again after the system has refused one; for tests. */

@@ -3,8 +3,10 @@
  *
  * Invariant: only the thread in a pass of a decay (pac_step.h) purges the cache of that decay.
  * Functions named _locked need the mutex of the decay that is their argument. Those that purge, and
- * pac_flush_hot_locked(), release it while hooks of the user may run. Called by pac.c after its
- * steps, by pac_life, pac_serve and pac_relieve, and by ticks, background threads and mallctl.
+ * pac_flush_hot_locked(), release it while hooks of the user may run. pac_purge_idle_locked() and
+ * pac_flush_piece_locked() keep it: an arena with hooks of the user makes no huge piece (though it
+ * may have one from before they were set). Called by pac.c after its steps, by pac_life, pac_serve
+ * and pac_relieve, and by ticks, background threads and mallctl.
  */
 #include "extent/pac_purge.h"
 

@@ -5,8 +5,9 @@
  * caches, the locks and the limits. A cache has two decays, of its dirty and of its muzzy pages.
  * Invariant: one thread at a time is in a pass of a decay, and only that thread purges the pages of
  * the decay. Callers: pac.c, large.c after a request or release; arenas.c (heartbeats, mallctl),
- * vacant.c, background threads; arena.c, holes.c for their own passes; pac_relieve.c, pac_serve.c.
- * The callers are inside the gate and hold no lock, except where a comment says otherwise.
+ * vacant.c, background threads; arena.c, holes.c for their own passes (arena.c also sets decay
+ * times); pac_life.c, pac_relieve.c, pac_serve.c. The callers are inside the gate (os/gate.h: fork
+ * waits for them to leave) and hold no lock, except where a comment says otherwise.
  */
 #ifndef EXTENT_PAC_PURGE_H
 #define EXTENT_PAC_PURGE_H
@@ -87,10 +88,14 @@ void pac_yield(const pac_t *grown);
 
 /*
  * Purges what is due at `now` (monotonic ns): dirty and muzzy pages, huge slabs, descriptors, and
- * what exceeds a bound. Returns at once if nothing is due or if another thread purges.
+ * what exceeds a bound. Does not wait for other threads: what another thread purges at the moment
+ * is left to it.
  */
 void pac_tick(pac_t *pac, uint64_t now);
-/* As pac_tick(), but waits for other threads. all: purges all unused pages, whatever their age. */
+/*
+ * As pac_tick(), but waits for the passes of other threads, and does not look at descriptors and
+ * bounds. all: purges all unused pages, and all pages of spare descriptors, whatever their age.
+ */
 void pac_purge(pac_t *pac, uint64_t now, bool all);
 /*
  * Purges the oldest unused pages, whatever their age, until at most npages are left by the count of
@@ -148,7 +153,10 @@ void pac_tell_by_default(pac_t *pac);
  * released meanwhile, because joining may ask the user.
  */
 void pac_flush_hot_locked(pac_t *pac, pac_decay_t *d);
-/* Makes the rest of the huge piece dirty, if d is the decay of dirty pages. */
+/*
+ * Makes the rest of the huge piece dirty, if d is the decay of dirty pages. d's mutex is held
+ * throughout.
+ */
 void pac_flush_piece_locked(pac_t *pac, pac_decay_t *d);
 /* Number of pages that may stay dirty for good, as purging them would break huge pieces. */
 size_t pac_npages_kept(const pac_t *pac);

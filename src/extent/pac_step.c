@@ -9,7 +9,10 @@
 #include "extent/purge_batch.h"
 #include "os/thread.h"
 
-/* Bytes of excess address space up to which no unmapping is tried, because the last one failed. */
+/*
+ * Bytes of excess address space up to which no unmapping is tried, because the last try unmapped
+ * nothing; 0: it did unmap some.
+ */
 static atomic_zu_t pac_stuck;
 
 void
@@ -37,8 +40,9 @@ pac_committed(pac_t *pac, edata_t *e) {
 /* ------------------------------------------------------------------ giving back */
 
 /*
- * Calls the user's hooks until one accepts, that with the greatest effect first: dalloc, decommit,
- * purge_forced, purge_lazy. Unless dalloc accepted, the extent becomes retained.
+ * pac_retain() for an arena with hooks of the user: calls them until one accepts, that with the
+ * greatest effect first: dalloc, decommit, purge_forced, purge_lazy. Unless dalloc accepted, the
+ * extent becomes retained.
  */
 static void
 pac_retain_own(pac_t *pac, edata_t *e) {
@@ -67,7 +71,10 @@ pac_try_decommit(edata_t *e) {
 	return true;
 }
 
-/* Maps all of e anew, so that it joins its neighbours again. If that fails, e stays as it is. */
+/*
+ * Maps all of e anew, so that the kernel joins its mapping with the ones beside it (pac_move.h); e
+ * loses is_moved and reads as zero. If that fails, e stays as it is.
+ */
 static void
 pac_map_anew(pac_t *pac, edata_t *e) {
 	if (pages_map_anew(e->addr, e->size) != 0) {

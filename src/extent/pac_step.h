@@ -14,9 +14,10 @@
 /*
  * Called when more address space is without use than the bound of os/room.h allows. Unmaps extents
  * of any arenas until `want` bytes are unmapped, or slightly more, or until no more can be. Returns
- * the number of bytes that it unmapped. The caller is inside the gate and holds no lock. The caller
- * may be in a pass; so the hook does not wait for the pass of another thread, nor for the mutex of
- * a decay. NULL before arenas_boot().
+ * the number of bytes that it unmapped. The caller is inside the gate (os/gate.h: fork waits for it
+ * to leave) and holds no lock. The caller may be in a pass whose mutex it has released; so the hook
+ * does not wait until another thread ends a pass. It locks the mutex of each dirty decay, which a
+ * thread that purges may hold for a while. NULL before arenas_boot().
  */
 extern size_t (*pac_shed_hook)(size_t want);
 
@@ -91,10 +92,11 @@ int pac_pass_begin(pac_decay_t *d, bool may_wait);
 void pac_pass_end(pac_decay_t *d);
 
 /*
- * Decommits the pages of e on a system that counts every writable page against a limit (it does not
- * overcommit), so that retained pages do not count. This maps the range anew. The advice for huge
- * pages, which the arena of oversized requests may have given for the old mapping, is lost. False:
- * decommit is not in use, or failed; then e is unchanged.
+ * Takes away the access to the pages of e, and their memory (decommit), on a system that counts
+ * every writable page against a limit (it does not overcommit), so that retained pages do not
+ * count. This maps the range anew. The advice for huge pages, which the arena of oversized requests
+ * may have given for the old mapping, is lost. False: decommit is not in use, or failed; then e is
+ * unchanged.
  */
 bool pac_try_decommit(edata_t *e);
 

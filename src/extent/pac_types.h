@@ -17,8 +17,8 @@
 #include "os/room.h"
 
 /*
- * Capacity of a stack of hot extents: it starts with PAC_HOT_FIRST and doubles when full, up to
- * PAC_HOT_DEEP, so that a thread may free as many blocks at once that another one allocates. A
+ * Extents that a stack of hot extents may hold: PAC_HOT_FIRST at first, doubled when it is full, up
+ * to PAC_HOT_DEEP, so that a thread may free as many blocks at once that another one allocates. A
  * stack takes 96 bytes to 12 KiB of metadata; there is one in each page class of which an extent
  * was ever freed.
  */
@@ -58,15 +58,22 @@ typedef struct pac_s {
 	atomic_zu_t nguard;
 	atomic_zu_t npeak; /* greatest value of nactive seen by pac_active_add() so far */
 	atomic_zu_t bound; /* the bytes of pac_bound(); 0: not bounded */
-	/* A background thread ticks this cache (pac_tick), so heartbeats of other threads do not. */
+	/*
+	 * A background thread ticks this cache (pac_tick), so heartbeats of other threads do not.
+	 * Written by that thread (pac_serve.c); and cleared in a forked child.
+	 */
 	atomic_b_t is_served;
 	/*
 	 * Number of dirty and hot pages above which a release wakes the background thread, which
-	 * sleeps. SIZE_MAX: none is to be woken, because there is none or it is awake. 0 also if the
-	 * decay time is 0: then each release purges (pac_tell_slow).
+	 * sleeps. SIZE_MAX: none is to be woken, because there is none, it is awake, or it sleeps so
+	 * shortly that it need not be woken. 0 also if the decay time is 0: then each release purges
+	 * (pac_tell_slow).
 	 */
 	atomic_zu_t wake_above;
-	/* bytes; a release after which more are unused calls pac_rise_hook (pac_tell_rise) */
+	/*
+	 * bytes; a release after which more are unused (pac_unused) may call pac_rise_hook
+	 * (pac_tell_rise)
+	 */
 	atomic_zu_t rise_above;
 	pac_decay_t decay_dirty;
 	pac_decay_t decay_muzzy;
@@ -86,8 +93,9 @@ typedef struct pac_s {
 } pac_t;
 
 /*
- * Bytes of pages that may be in memory without use. The two counters are not read at one time, so a
- * value may be wrong for a moment.
+ * Bytes of pages that may be in memory without use: hot, dirty, muzzy, and those of huge slabs and
+ * of the huge piece. The two counters are not read at one time, so a value may be wrong for a
+ * moment.
  */
 static inline size_t
 pac_unused(const pac_t *pac) {

@@ -3,8 +3,8 @@
  * piece.h explains why, and has the invariant. The state of the process is atomics. A piece's rest
  * is changed under grow_mtx; the pointer to it may be read without. grow_mtx is held during the
  * first touch of a piece too: other threads of the arena that need fresh memory wait and then share
- * this piece, instead of making one each. Functions named _locked need it. Called by pac*.c and
- * holes.c.
+ * this piece, instead of making one each. Functions named _locked need it. Called by pac*.c,
+ * holes.c and shut.c.
  */
 #include "extent/piece.h"
 
