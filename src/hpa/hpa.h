@@ -3,13 +3,14 @@
  * request tries the fullest slab that has room (hpa/hset.h), so that others become empty; then the
  * slab that became empty last; then a new slab. Extents of two kinds lie in different slabs: dense
  * ones (for arena slabs of small objects, some of which stay) and others (buffers, which come and
- * go), so that more slabs become empty and stay huge; a small shard does not separate them
- * (hrule_may_mix()), nor one that gets no further slab. A tick returns empty slabs to the page
- * cache after the decay time, purges partly used ones only while there are too many dirty pages,
- * and asks the system to make a slab huge (one huge page) when it has been nearly full for long
- * enough; the rules are in hpa/hrule.h. Invariant: a slab is empty, in the set of its kind, full,
- * or out. A slab is out while one thread makes a system call for it: no pages are taken from it
- * then, but some may be freed.
+ * go), so that more slabs become empty and stay huge. A shard of fewer than HRULE_GROWN slabs does
+ * not separate them (hrule_may_mix()), nor does one for which there is no memory for a further
+ * slab. A tick returns empty slabs to the page cache after the decay time. While there are too many
+ * dirty pages, it returns them at once and purges partly used slabs too. It also asks the system to
+ * make a slab huge (one huge page) when it has been nearly full for long enough; the rules are in
+ * hpa/hrule.h. Invariant: a slab is empty, in the set of its kind, full, or out. A slab is out
+ * while one thread makes a system call for it: no pages are taken from it then, but some may be
+ * freed.
  *
  * Locks: grow_mtx is held while a slab is fetched (and, if it is to be huge from the start, made
  * huge), so that threads which miss together fetch one; mtx protects everything else. grow_mtx is
@@ -34,8 +35,8 @@ typedef struct hpa_source_s {
 	/* Returns 2 MiB of aligned memory that reads as zero, or NULL; *home: handle for put(). */
 	char *(*get)(void *ctx, void **home);
 	/*
-	 * Returns the memory. is_marked: the system may have been told since get() to use huge pages in
-	 * it, or not to.
+	 * Returns the memory; `home` is what get() has set. is_marked: the system may have been told
+	 * since get() to use huge pages in it, or not to.
 	 */
 	void (*put)(void *ctx, void *home, bool is_marked);
 } hpa_source_t;
@@ -111,7 +112,7 @@ typedef struct hpa_s {
 	hset_t sets[2]; /* slabs that are partly in use, by is_dense */
 	ql_t all;   /* all slabs */
 	ql_t empty; /* slabs without pages in use, by the time they became so, the oldest first */
-	ql_t dirty; /* slabs that may be purged in part, by the time of entry, the oldest first */
+	ql_t dirty; /* those of which a part may be purged, by the time of entry, the oldest first */
 	ql_t ripe;  /* slabs that may become huge, by the time of entry, the oldest first */
 	ql_t spare; /* descriptors without a slab */
 	hpa_alloc_stats_t alloc[HPA_ALLOC_KINDS];
@@ -145,7 +146,7 @@ hpa_t *hpa_new(base_t *base, const hpa_source_t *source, void *ctx);
 unsigned hpa_alloc_some(hpa_t *h, size_t size, bool is_dense, ql_t *extents);
 /* Takes the run at addr if it is free and in the slab of the byte before addr, which is not out. */
 bool hpa_try_alloc_at(hpa_t *h, char *addr, size_t size, bool *is_zeroed);
-/* Frees size bytes of pages, which lie in one slab; a run may be freed in parts. */
+/* Frees size bytes of pages, which lie in one slab and are in use; a run may be freed in parts. */
 void hpa_dalloc(hpa_t *h, char *addr, size_t size);
 
 /*

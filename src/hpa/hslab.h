@@ -31,7 +31,10 @@ typedef struct hslab_s {
 	uint16_t n_touched;   /* touched pages, those in use included */
 	uint16_t longest;     /* pages of the longest free run */
 	uint8_t level, pind;  /* indices of its list in the set (hset.h) */
-	/* its extents are for slabs of small objects (hpa.h); changes under mtx while none is in use */
+	/*
+	 * its extents are for slabs of small objects (hpa.h); changes under the mtx of the shard while
+	 * no page of it is in use
+	 */
 	atomic_b_t is_dense;
 	bool is_huge;         /* the system was asked to back it by one huge page, or does so itself */
 	bool is_out;          /* a thread makes a system call for it (hpa.h) */

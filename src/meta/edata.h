@@ -29,7 +29,7 @@ typedef enum {
 	extent_state_dirty,
 	extent_state_muzzy,
 	extent_state_retained,
-	extent_state_hot,     /* hot in its page cache (extent/pac.h) */
+	extent_state_hot,     /* unused, and in none of the three caches (extent/pac_hot.h) */
 	extent_state_shelter, /* serves requests while the gate is closed (thread/shelter.h) */
 	extent_state_shut,    /* freed recently and without access (arena/shut.h) */
 	extent_state_count
@@ -87,7 +87,10 @@ struct edata_s {
 	union {
 		struct {
 			uint16_t arena_ind;   /* index of its arena */
-			/* size class of the slab's regions or of the large allocation; SC_NSIZES: unused */
+			/*
+			 * size class of the slab's regions or of the large allocation; SC_NSIZES: an unused
+			 * extent, or a large allocation that no thread cache may take
+			 */
 			uint8_t szind;
 			uint8_t state;        /* extent_state_t */
 			uint8_t bin_shard;    /* slab: the shard of its class's bin to which it belongs */
@@ -100,13 +103,16 @@ struct edata_s {
 	};
 	union {
 		uint32_t nfree; /* slab: number of free regions */
-		/* large, in builds with canaries: 1 + requested bytes; 0: they are not guarded */
+		/*
+		 * large, in builds with safety checks: 1 + requested bytes if it has canaries; 0: it has
+		 * none
+		 */
 		uint32_t large_request;
 	};
 	bool is_zeroed;  /* all bytes are known to be zero */
 	bool is_listed;  /* linked in a list or heap of its bin */
 	uint8_t nguards; /* guard pages around it (extent/guard.h); always 0 in a cache */
-	bool is_hpa : 1;   /* its pages are of a huge slab (hpa/hpa.h); it is never in a cache */
+	bool is_hpa : 1;   /* its pages are of a huge slab (hpa/hpa.h); never dirty, muzzy, retained */
 	bool is_moved : 1; /* it may have pages that were mapped elsewhere (extent/pac_move.h) */
 	uint8_t look : 6;  /* slab: its bin's `look` if this pass has seen it (arena/holes.h) */
 	ql_t link;       /* in a page cache: its LRU list; slab: a list of its bin; spare: their list */

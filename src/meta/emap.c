@@ -1,13 +1,12 @@
 /*
- * The writing side of the page map.
- * A leaf is installed by compare-and-swap and elements are atomic stores. There is no lock, so that
- * a thread at the closed gate may write too. Two threads may make the same leaf: the one whose
- * exchange fails unmaps its own and uses the other's, and since leaves are never removed, that one
- * stays. Readers load the root and the element with relaxed order. That is enough for an address
- * that the allocator handed out: it reached the reader from a thread that saw the leaf and the
- * element, and the leaf's contents are loaded through its address. For any other address an old
- * NULL or 0 is a correct result too. Called by arena/, extent/ and thread/shelter for the extents
- * that they own.
+ * The writing side of the page map. A leaf is installed by compare-and-swap and elements are atomic
+ * stores. There is no lock, so that a thread may write too while another one forks (the gate is
+ * closed: os/gate.h). Two threads may make the same leaf: the one whose exchange fails unmaps its
+ * own and uses the other's, and since leaves are never removed, that one stays. Readers load the
+ * root and the element with relaxed order. That is enough for an address that the allocator handed
+ * out: it reached the reader from a thread that saw the leaf and the element, and the leaf's
+ * contents are loaded through its address. For any other address an old NULL or 0 is a correct
+ * result too. Called by arena/, extent/ and thread/shelter for the extents that they own.
  */
 #include "meta/emap.h"
 

@@ -61,7 +61,7 @@
 
 /* Bytes of a stored frame: user addresses have at most 48 bits. Low 32 bits, then high 16. */
 #define IMAGE_FRAME_BYTES 6u
-/* count.live: sampled objects in so many low bits; above them pins and a mark. */
+/* count.live: sampled objects in so many low bits; the bits above them are for the library only. */
 #define IMAGE_LIVE_BITS 40u
 /* record.sized: usable bytes in so many low bits, above them the number of the label. */
 #define IMAGE_USIZE_BITS 48u

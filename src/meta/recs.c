@@ -3,10 +3,10 @@
  * one list for each size class, chained by the link of the first; single ones, of large objects,
  * are cut from larger blocks.
  *
- * Invariant: each block is in one of the two lists that begin in the root, from its first use on; a
- * record that is not handed out has no count. Locks: `recs`, a leaf, for the free lists; a list of
- * blocks grows by compare-and-swap. Called by slab.c, large.c, arenas.c, imalloc.c, irealloc.c,
- * tcache_spare.c and prof.c; walked by prof_age.c.
+ * Invariant: each block is in one of the two lists that begin in the root of the profiler's tables
+ * (region_root()), from its first use on; a record that is not handed out has no count. Locks:
+ * `recs`, a leaf, for the free lists; a list of blocks grows by compare-and-swap. Called by slab.c,
+ * large.c, arenas.c, imalloc.c, irealloc.c, tcache_spare.c and prof.c; walked by prof_age.c.
  */
 #include "meta/recs.h"
 

@@ -4,9 +4,11 @@
  * Records lie in blocks: one block holds the records of a slab of samples, or many records of large
  * objects. Records are recycled, but a block never becomes anything else. So a walker may read a
  * record at any time without a lock; one that is not in use has no count (tctx NULL). Blocks come
- * from the region, where a reader outside finds them too (meta/image.h), until they have used their
- * share of it, a quarter of the box; then from other metadata. Callers: slab.c, large.c, arenas.c,
- * imalloc.c, irealloc.c, tcache_spare.c (records), prof.c (samples), prof_age.c (the walk).
+ * from the memory of the profiler's tables (meta/region.h), which other programs can read
+ * (meta/image.h), until records have a quarter of the bytes of the box, the file in which those
+ * tables may lie (without a box: of the smallest one). Later blocks come from meta_alloc().
+ * Callers: slab.c, large.c, arenas.c, imalloc.c, irealloc.c, tcache_spare.c (records), prof.c
+ * (samples), prof_age.c (the walk).
  */
 #ifndef META_RECS_H
 #define META_RECS_H
@@ -15,7 +17,7 @@
 
 /*
  * What a walker knows of a block; it is never freed. `bytes` is the second word, as in all objects
- * of the region.
+ * of the memory of the tables.
  */
 typedef struct recs_block_s recs_block_t;
 struct recs_block_s {
@@ -31,8 +33,9 @@ sample_rec_t *recs_alloc(uint32_t n);
 void recs_free(sample_rec_t *r, uint32_t n);
 
 /*
- * The list of blocks in the region, or of those elsewhere, newest first. Blocks that are made later
- * come in front of the one that is returned.
+ * The newest block in the memory of the tables, or of those elsewhere; the older ones follow by
+ * `next`. NULL: there is none. Blocks that are made later come in front of the one that is
+ * returned.
  */
 const recs_block_t *recs_blocks(bool is_in_region);
 

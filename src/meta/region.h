@@ -2,10 +2,11 @@
  * The memory of the profiler's tables: sites, counts, records of threads, of samples and of loaded
  * objects, labels, bucket arrays, the ring. It is apart from other memory of the allocator so that
  * another program can read the tables (meta/image.h), and so that they can lie in a file, the box.
- * Pieces are recycled by size class; the caller remembers the size. One lock, `region`, a leaf; it
- * is taken inside the gate. Called by prof/sites/, meta/recs, unwind/module_history and
- * prof_course.c for memory, by prof_box.c and jemalloc_fork.c to move and copy it, and by
- * prof_course.c, prof/control/ and arena/inspect for its sizes.
+ * Pieces are recycled by size class; the caller remembers the size. One lock, `region`, below which
+ * no other is taken; it is taken inside the gate (os/gate.h: fork waits for the thread to leave).
+ * Called by prof/sites/, meta/recs, unwind/module_history and prof_course.c for memory, by
+ * prof_box.c and jemalloc_fork.c to move and copy it, and by prof_course.c, prof/control/ and
+ * arena/inspect for its sizes.
  */
 #ifndef META_REGION_H
 #define META_REGION_H
@@ -32,7 +33,10 @@ void region_free(void *ptr, size_t size);
 /* Bytes that region_alloc() uses for size. */
 size_t region_good_size(size_t size);
 
-/* Makes an object, whose first word leads to the next, the first of a list that the root has. */
+/*
+ * Makes an object, whose first word is the address of the next one, the first of a list that the
+ * root has; by compare-and-swap, so no lock is needed.
+ */
 void region_list_push(uint64_t *list, void *object);
 
 /*
