@@ -50,7 +50,7 @@ arena_mark_slow_sized_free(const void *addr, size_t size) {
 	}
 }
 
-/* Regions that leave a stock before the bin's lock is released for other threads. */
+/* Most regions that leave a stock while the bin's lock is held once. */
 #define STOCK_TRIM_STEP 128u
 /* Time between two trims (250 ms): unused regions of a stock and empty slabs are returned then. */
 #define STOCK_TRIM_NS ((uint64_t)250 * 1000 * 1000)
@@ -186,7 +186,10 @@ arena_slabs_delete(edata_t *empty) {
 	}
 }
 
-/* Enlarges the stock's array. It is allocated outside the bin's lock. */
+/*
+ * Enlarges the stock's array for n more regions. It is allocated outside the bin's lock; without
+ * memory, or if another thread was faster, nothing changes.
+ */
 static void
 bin_stock_grow_slow(bin_t *bin, const bin_info_t *info, unsigned n) {
 	unsigned room = stock_room_for(&bin->stock, n, info->stock_max), old_room = room;
@@ -390,8 +393,8 @@ arena_small_stow(szind_t szind, void **ptrs, unsigned n) {
 }
 
 /*
- * Drops the current slab if it is empty and, unless all is set, was empty at the last trim already.
- * Returns true if it may be due at the next trim.
+ * Drops the current slab (adds it to *empty) if it is empty and, unless all is set, was empty at
+ * the last trim already. Returns true if it may be due at the next trim.
  */
 static bool
 bin_trim_current_locked(bin_t *bin, const bin_info_t *info, bool all, edata_t **empty) {

@@ -19,10 +19,10 @@
 #include "extent/pac.h"
 
 /*
- * Bytes that are set mark 2 MiB pieces of address space that may hold sampled objects, or others
- * that must not enter a cache by their size alone (those of thread/shelter.c). Bits 21 to 31 of the
- * address are the index, so that one shift finds the byte; pieces a multiple of 4 GiB apart share
- * it. A byte is never cleared.
+ * Each byte that is not 0 marks 2 MiB pieces of address space that may hold sampled objects, or
+ * others that must not enter a thread cache by their size alone (those of thread/shelter.c). Bits
+ * 21 to 31 of the address are the index, so that one shift finds the byte; pieces a multiple of 4
+ * GiB apart share it. A byte is never cleared.
  */
 #define SAMPLED_MAP_LG_PIECE 21
 #define SAMPLED_MAP_SIZE (1u << (32 - SAMPLED_MAP_LG_PIECE))
@@ -59,16 +59,19 @@ unsigned arena_small_fill(arena_t *a, szind_t szind, unsigned shard, void **out,
     uint64_t nrequests, unsigned nfills);
 /*
  * Returns n regions of class szind, of any arenas, to their slabs; ptrs need not be in any order.
+ * An address that is no taken region of that class ends the process.
  */
 void arena_small_flush(szind_t szind, void **ptrs, unsigned n);
 /*
  * Returns n regions of class szind that leave a thread cache: they go into the stocks (stock.h) of
- * their bins while there is room, the others to their slabs.
+ * their bins while there is room and the arena's dirty decay time is not 0, the others to their
+ * slabs.
  */
 void arena_small_stow(szind_t szind, void **ptrs, unsigned n);
 /*
  * Returns regions of stocks to their slabs, and deletes empty slabs, also current ones. Without all
- * only those that were not used since the last trim.
+ * only those that were not used since the last trim; and an explicit or hidden arena is not trimmed
+ * while any thread is in a pass of its dirty pages (extent/pac_step.h).
  */
 void arena_trim(arena_t *a, bool all);
 /*
@@ -83,8 +86,8 @@ void arena_small_count_requests(arena_t *a, szind_t szind, unsigned shard, uint6
 
 /*
  * Allocates one object without a thread cache. usize: from sz_s2u or sz_sa2u; alignment 0: the
- * natural one; nrequests: 1, or 0 if the request is counted elsewhere. Returns NULL if there is no
- * memory.
+ * natural one; nrequests: 1, or 0 if the request is counted elsewhere. zero: the object must read
+ * as zero. Returns NULL if there is no memory.
  */
 void *arena_malloc(arena_t *a, size_t usize, size_t alignment, bool zero, unsigned nrequests);
 /* Frees one object past the thread caches. elem: its page-map element. */

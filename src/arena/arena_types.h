@@ -53,7 +53,7 @@ typedef struct arena_s {
 	mutex_t tcache_list_mtx;
 	ql_t tcaches;              /* thread caches bound to it; under tcache_list_mtx */
 	mutex_t large_mtx;         /* guards nothing; statistics report a lock of this name */
-	atomic_b_t has_spare;      /* a bin may have a stock, or an empty current slab: a trim is due */
+	atomic_b_t has_spare;      /* a stock may hold regions, or slabcur be empty: a trim has work */
 	atomic_u64_t next_trim;    /* time of the next trim, monotonic ns */
 	holes_t holes;
 	bool is_ending;            /* reset or destroy is under way; under the lock "arenas" */

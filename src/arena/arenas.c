@@ -170,7 +170,10 @@ arenas_get_or_init(unsigned ind) {
  * ------------------------------------------------------------------ explicit arenas, and their end
  */
 
-/* Makes the arena that was destroyed last usable again. NULL if there is none. */
+/*
+ * Makes the arena that was destroyed last, of those not yet used again, usable again. NULL if there
+ * is none.
+ */
 static arena_t *
 arenas_revive_locked(ehooks_table_t *hooks) {
 	arena_t *a = arenas.gone;
@@ -635,7 +638,8 @@ arenas_relieve_from(size_t want, size_t least, bool may_wait) {
 
 /*
  * Returns up to about `want` bytes to the system, first from arenas that have as many unused, so
- * that few pieces are unmapped. may_wait: for locks (pac_relieve). Returns the number of bytes.
+ * that few pieces are unmapped. may_wait: for the passes of other threads (pac_relieve). Returns
+ * the number of bytes.
  */
 static size_t
 arenas_relieve(size_t want, bool may_wait) {
@@ -643,7 +647,7 @@ arenas_relieve(size_t want, bool may_wait) {
 	return gone < want ? gone + arenas_relieve_from(want - gone, PAGE, may_wait) : gone;
 }
 
-/* pac_shed_hook: as arenas_relieve(), without waiting for a lock. */
+/* pac_shed_hook: as arenas_relieve(), without waiting until another thread ends a pass. */
 static size_t
 arenas_shed(size_t want) {
 	return arenas_relieve(want, false);

@@ -59,14 +59,17 @@ unsigned arenas_percpu_limit(void);
  */
 arena_t *arenas_of_cpu(void);
 
-/* Returns NULL if there is no such arena (yet). */
+/* Returns NULL if there is no such visible arena (yet, or any more). */
 arena_t *arenas_get(unsigned ind);
 /*
  * As arenas_get(), but makes an automatic arena, or that of oversized requests, that does not
  * exist; NULL also without memory.
  */
 arena_t *arenas_get_or_init(unsigned ind);
-/* Slots in use: automatic (made or not), that of oversized requests, and explicit ones. */
+/*
+ * Slots in use: automatic (made or not), that of oversized requests, and explicit ones, also of
+ * destroyed arenas. It never becomes less.
+ */
 unsigned arenas_narenas_total(void);
 /* Number of automatic slots, to which threads are bound. */
 unsigned arenas_narenas_auto(void);
@@ -146,12 +149,15 @@ void *arenas_malloc_sampled(arena_t *a, size_t usize, size_t alignment, bool zer
     unsigned nrequests, sample_rec_t **rec);
 
 /*
- * Trims all arenas, runs the decay of those that no background thread serves, and bounds what
- * vacant ones keep; at most once in 10 ms in the process, further calls do nothing. Returns whether
- * it did so. now: coarse monotonic time, ns.
+ * Trims all arenas, runs the decay of those that no background thread serves and makes holes in
+ * them (holes.h), and bounds what vacant ones keep; at most once in 10 ms in the process, further
+ * calls do nothing. Returns whether it did so. now: coarse monotonic time, ns.
  */
 bool arenas_try_tick(uint64_t now);
-/* Returns unused pages of an arena to the system: those that are due, or all. */
+/*
+ * Returns unused pages of an arena to the system: those that are due, or all. Waits for passes of
+ * other threads.
+ */
 void arenas_decay(arena_t *a, bool all);
 /* Unused bytes of the arenas with a dirty decay time above 0 that no background thread serves. */
 size_t arenas_decaying(void);

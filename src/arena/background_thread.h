@@ -11,9 +11,10 @@
  * page wakes it (pac_serve). All its signals are blocked, and it allocates nothing. If it cannot be
  * started, its arenas decay at heartbeats.
  *
- * Locks: background_thread is held while threads are started or ended, outside the gate because
- * that takes long; it is taken before the locks of mallctl and of arenas. One lock for each thread
- * covers its counters. In a forked child the threads are off. Callers: boot, fork, mallctl.
+ * Locks: background_thread is held while threads are started or ended, outside the gate (os/gate.h:
+ * fork waits for threads inside) because that takes long; it is taken before the locks of mallctl
+ * and of arenas. One lock for each thread covers its counters. In a forked child the threads are
+ * off. Callers: boot, fork, mallctl.
  */
 #ifndef ARENA_BACKGROUND_THREAD_H
 #define ARENA_BACKGROUND_THREAD_H

@@ -40,10 +40,11 @@ extern HIDDEN bin_info_t bin_infos[BIN_MAX];
 extern HIDDEN bin_info_t bin_infos_sampled[BIN_MAX];
 
 /*
- * For the option parser, before bin_info_boot(). Both return 0, or EINVAL if from is above to.
- * bin_info_set_shards(): all classes that serve requests of from..to bytes get n bins per arena;
- * EINVAL also if n is not in 1..BIN_SHARDS_MAX. bin_info_set_slab_pages(): only the classes whose
- * own size is in from..to bytes get slabs of npages pages (clipped to what is possible).
+ * For the option parser, before bin_info_boot(). Both return 0, or EINVAL if from is above to; a
+ * range without a small class changes nothing. bin_info_set_shards(): all classes that serve
+ * requests of from..to bytes get n bins per arena; EINVAL also if n is not in 1..BIN_SHARDS_MAX.
+ * bin_info_set_slab_pages(): only the classes whose own size is in from..to bytes get slabs of
+ * npages pages (clipped to what is possible).
  */
 int bin_info_set_shards(size_t from, size_t to, size_t n);
 int bin_info_set_slab_pages(size_t from, size_t to, size_t npages);

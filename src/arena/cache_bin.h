@@ -56,7 +56,8 @@ cache_bin_move_head(cache_bin_t *b, void **head, ptrdiff_t n) {
  * Pops an object. Returns false if the bin is empty (nothing changed), or if the slow path is due:
  * countdown reached 0, the pop is counted but nothing was taken. The slow path must then start the
  * next countdown, because the next pop would lower a countdown of 0 to 2^32 - 1. The order of the
- * two tests means that the all-zero bin of the boot block is never written.
+ * two tests means that the bins of the boot block (os/tls.h), which are all zero and read-only and
+ * stand for a cache that a thread has not, are never written.
  */
 ALWAYS_INLINE bool
 cache_bin_try_pop(cache_bin_t *b, void **p) {

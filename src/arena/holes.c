@@ -264,7 +264,10 @@ holes_period(const arena_t *a) {
 	return period < PERIOD_MIN_NS ? PERIOD_MIN_NS : period;
 }
 
-/* How many slabs a step looks at: so many that a pass takes about three eighths of a period. */
+/*
+ * How many slabs a step looks at: so many that a pass takes about three eighths of a period. Both
+ * terms of the quotient are ns / 2^20, so that the product does not overflow.
+ */
 static size_t
 holes_budget(const holes_t *h, uint64_t now, uint64_t period) {
 	uint64_t span = (period >> 20) * 3 / 8, past = nstime_ns_between(h->last, now) >> 20;

@@ -19,8 +19,8 @@
  * during system calls: the pass takes the regions of the pages like an allocation, gives the pages
  * back, and returns the regions. A step of a pass runs within a pass of the decay of dirty pages
  * (extent/pac_step.h), so one thread at a time makes steps, and none while the arena is reset or
- * destroyed. Callers: arenas.c (ticks, mallctl) and background_thread.c, inside the gate without a
- * lock; inspect.c for the counts.
+ * destroyed. Callers: arenas.c (ticks, mallctl) and background_thread.c, inside the gate
+ * (os/gate.h: fork waits for them to leave) without a lock; inspect.c for the counts.
  */
 #ifndef ARENA_HOLES_H
 #define ARENA_HOLES_H

@@ -11,7 +11,8 @@
  * a thread cache. To save touching fresh pages, they are not written to those of objects below
  * LARGE_MARKS_FRESH, nor to the last page of an object from LARGE_SPARSE_MIN up: there the bytes
  * are zero, as they are after the user has discarded the page, and zero is accepted. The owner of
- * the object calls these functions, from large.c, imalloc.c and thread/shelter; no lock is needed.
+ * the object calls these functions, from large.c, imalloc.c, imalloc.h and thread/shelter; no lock
+ * is needed.
  */
 #ifndef ARENA_LARGE_MARKS_H
 #define ARENA_LARGE_MARKS_H

@@ -11,8 +11,8 @@
 #include "util/compiler.h"
 
 /*
- * Called instead of write and abort, with the whole line: set by the node
- * experimental.hooks.safety_check_abort and by tests. NULL: the default.
+ * Called instead of write and abort, with the whole line ("<jemalloc>: ", the message, a newline):
+ * set by the node experimental.hooks.safety_check_abort and by tests. NULL: the default.
  */
 extern void (*safety_abort_hook)(const char *message);
 

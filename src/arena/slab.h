@@ -18,9 +18,10 @@
 #include "util/fb.h"
 
 /*
- * The name of a slab is one number, for samples: the granule of a region in the slab, its class,
- * and the low 20 bits of its serial number in its bin. So a later slab at the same place has
- * another name, but for about one in 2^20.
+ * The name of a slab is one number, for samples: the granule (address / 4096) of one of its
+ * regions, its class, and the low 20 bits of its serial number in its bin. So a later slab at the
+ * same place has another name, but for about one in 2^20. A slab has as many names as granules with
+ * regions.
  */
 #define SLAB_NAME_SERIAL_BITS 20u
 #define SLAB_NAME_CLASS_BITS 8u

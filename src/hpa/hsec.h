@@ -50,7 +50,7 @@ typedef struct hsec_cache_s {
 typedef struct hsec_s {
 	unsigned n; /* number of caches; 0: extents are not cached */
 	hsec_cache_t *caches;
-	atomic_zu_t bytes; /* in all of them; changed under the lock of the one that changes, so never < 0 */
+	atomic_zu_t bytes; /* in all of them; each change is made under that cache's lock */
 	/* Of hsec_try_idle(): number of uses at its last call, and since when it is constant (ns). */
 	size_t seen;
 	uint64_t idle_since;
