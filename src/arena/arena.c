@@ -528,7 +528,7 @@ arena_dalloc(void *ptr, uint64_t elem) {
 	sample_rec_t *rec = arena_sample_rec(ptr, elem);
 	if (rec != NULL) {
 		assert(rec->tctx == NULL && rec->link == NULL);
-		rec->req_size = 0; /* it may be TCACHE_REC_IS_SPARE */
+		rec->req_size = 0; /* it may be TCACHE_REC_IS_SPARE (thread/tcache_spare.h) */
 	}
 	arena_small_flush(e->szind, &ptr, 1);
 }

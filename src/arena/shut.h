@@ -7,9 +7,10 @@
  * ring is full, the oldest extents are made accessible and freed; when memory is short, all are.
  * Invariant: the page map says extent_state_shut meanwhile, by which a double free is detected;
  * statistics count them as allocated. Only extents of automatic arenas on pages of the system,
- * without guards. The ring is under the lock "shut" (rank LEAF); an extent taken from it belongs to
- * the thread that took it. Callers, in imalloc.c, inside the gate (os/gate.h: fork waits for them
- * to leave) without a lock: ifree_in_gate(), and imalloc_relieved() for shut_flush().
+ * without guards. The ring is under the lock "shut", under which no other is taken; an extent taken
+ * from it belongs to the thread that took it. Callers, in imalloc.c, inside the gate (os/gate.h:
+ * fork waits for them to leave) without a lock: ifree_in_gate(), and imalloc_relieved() for
+ * shut_flush().
  */
 #ifndef ARENA_SHUT_H
 #define ARENA_SHUT_H

@@ -18,7 +18,10 @@
 #include "meta/edata_cache.h"
 #include "meta/emap.h"
 
-/* A dirty or muzzy extent is split for a request only if it is at most 2^this times as large. */
+/*
+ * A dirty or muzzy extent is split for a request only if it is at most 2^this times as large,
+ * unless much is dirty or there is no other memory (pac_take_more() in pac.c).
+ */
 extern size_t opt_lg_extent_max_active_fit;
 
 /* The sources of an arena's extents and of their descriptors; each operation needs it. */

@@ -8,7 +8,8 @@
  *
  * A request tries, in this order: a hot extent of exactly its size; a huge slab (pac_hpa.h); a
  * dirty, then a muzzy extent that fits well; the same after one longer hot extent was made dirty;
- * the same after all were; adjacent pieces (join.h); retained or new address space (for dense
+ * the same after all were; for a request below 1 MiB, if much is dirty (pac_has_plenty), any longer
+ * dirty or muzzy extent; adjacent pieces (join.h); retained or new address space (for dense
  * requests a huge piece or a populated run, piece.h, ahead.h); any longer extent. Callers: arena.c,
  * arena_life.c, holes.c, large.c, pac_move.c; the functions of pac_purge.h have others.
  */
@@ -24,11 +25,11 @@
  * caller of a function here is inside the gate (os/gate.h: fork waits for it to leave) and holds no
  * lock.
  *
- * When new pages were fetched for a request of at least JOIN_MIN bytes (1 MiB), and the decay time
- * is not 0 or -1, dirty pages are purged, the oldest first, and become retained (muzzy only with a
- * muzzy decay time of -1), until pages in use and dirty or hot pages together are at most 5/4 of
- * the greatest number of pages in use so far. A bounded cache (pac_bound) limits its unused pages
- * at every allocation and release.
+ * When no dirty or muzzy extent fitted a request of at least JOIN_MIN bytes (1 MiB), or
+ * pac_alloc_new() has taken pages, and the decay time is not 0 or -1, dirty pages are purged, the
+ * oldest first, and become retained (muzzy only with a muzzy decay time of -1), until pages in use
+ * and dirty or hot pages together are at most 5/4 of the greatest number of pages in use so far. A
+ * bounded cache (pac_bound) limits its unused pages at every allocation and release.
  */
 
 /* Reused memory of at least this many bytes is zeroed by purging it instead of memset(). */

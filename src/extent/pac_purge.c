@@ -171,7 +171,8 @@ pac_evict_due(pac_t *pac, pac_decay_t *d, size_t npages, size_t npages_held) {
  * Purges the oldest extents until at most npages are left. Extents that lie wholly in huge pieces
  * come last, and stay once at most npages_held pages are left. The caller holds d's lock and has
  * begun a pass. is_over: the pages are purged because they exceed a limit, not because of their
- * age. Then npages_held has no effect, and of the last extent only what exceeds npages is purged.
+ * age. Then npages_held has no effect, and of the last extent only what exceeds npages, rounded up
+ * to PAC_GRAIN bytes, is purged.
  */
 static void
 pac_purge_to_locked(pac_t *pac, pac_decay_t *d, size_t npages, size_t npages_held, bool is_over) {

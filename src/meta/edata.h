@@ -43,7 +43,7 @@ typedef enum {
  */
 typedef struct sample_rec_s {
 	void *tctx;        /* the prof_cnt_t that counts it; NULL: not sampled */
-	uint64_t weight;   /* objects that the sample stands for, in units of 1 / PROF_WEIGHT_ONE */
+	uint64_t weight;   /* objects that the sample stands for, in 1/65536 (PROF_WEIGHT_ONE) */
 	uint64_t time_ns;  /* when it was allocated, UTC or monotonic (option prof_time_resolution) */
 	uint64_t sized;    /* usable bytes, and above them the label: sample_usize(), sample_label() */
 	uint64_t req_size; /* requested bytes */

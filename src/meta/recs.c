@@ -5,8 +5,9 @@
  *
  * Invariant: each block is in one of the two lists that begin in the root of the profiler's tables
  * (region_root()), from its first use on; a record that is not handed out has no count. Locks:
- * `recs`, a leaf, for the free lists; a list of blocks grows by compare-and-swap. Called by slab.c,
- * large.c, arenas.c, imalloc.c, irealloc.c, tcache_spare.c and prof.c; walked by prof_age.c.
+ * `recs` for the free lists, under which no other lock is taken; a list of blocks grows by
+ * compare-and-swap. Called by slab.c, large.c, arenas.c, imalloc.c, irealloc.c, tcache_spare.c and
+ * prof.c; walked by prof_age.c.
  */
 #include "meta/recs.h"
 

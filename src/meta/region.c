@@ -7,10 +7,11 @@
  *
  * Invariant: a freed piece has 0 in its second word until it is handed out again, and memory that
  * was never handed out is zero. So a reader outside that stands on freed memory sees no object
- * (meta/image.h). Locks: `region`, a leaf; a move between private memory and the box takes none,
- * because the gate is closed then. The root's other fields are the callers'; the list of parts
- * changes under the lock. Called by the profiler, meta/recs, unwind/module_history, jemalloc_fork.c
- * and arena/inspect.
+ * (meta/image.h). Locks: `region`, under which no other lock is taken; a move between private
+ * memory and the box takes none, because the gate is closed then (os/gate.h: a thread closes it, as
+ * fork does, and waits until no other one is inside). The root's other fields are the callers'; the
+ * list of parts changes under the lock. Called by the profiler, meta/recs, unwind/module_history,
+ * jemalloc_fork.c and arena/inspect.
  */
 #include "meta/region.h"
 

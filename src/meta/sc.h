@@ -40,7 +40,7 @@ sc_bin_offset(size_t size) {
 	return sc_offset_tab[(size + 7) >> 3];
 }
 
-/* sc_bin_offset() for a request of last + 1 bytes. */
+/* sc_bin_offset() for a request of last + 1 bytes; last < SC_LOOKUP_MAX. */
 ALWAYS_INLINE size_t
 sc_bin_offset_of_last(size_t last) {
 	return sc_offset_tab[(last >> 3) + 1];
