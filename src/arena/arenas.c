@@ -123,6 +123,7 @@ arenas_oversize_threshold_set(arena_t *a, size_t threshold) {
 	pac_bound(&a->pac, oversize_is_threshold(threshold) ? keep : 0);
 }
 
+/* The arena with this index, made if it does not exist (is_auto, hooks); NULL: no memory. */
 static arena_t *
 arenas_init_locked(unsigned ind, bool is_auto, ehooks_table_t *hooks) {
 	mutex_assert_owner(&arenas.mtx);
@@ -243,6 +244,7 @@ arenas_end_both(arena_t *a, arena_t *hidden, int (*end)(arena_t *a, arena_sample
 	return err == 0 ? 0 : EFAULT;
 }
 
+/* Ends what arenas_end_begin() began; is_gone: the arena waits for the next arenas_create(). */
 static void
 arenas_end_done(arena_t *a, bool is_gone) {
 	mutex_lock(&arenas.mtx);
@@ -394,6 +396,7 @@ arenas_sampled_grown(void *addr, size_t size) {
 	arena_mark_slow_sized_free(addr, size);
 }
 
+/* The hidden arena of arena ind, made or renewed if necessary; NULL: no arena ind, or no memory. */
 static arena_t *
 arenas_sampled_init_locked(unsigned ind) {
 	mutex_assert_owner(&arenas.mtx);

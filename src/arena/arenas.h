@@ -18,7 +18,7 @@
 #include "arena/arena_life.h"
 #include "util/fxp.h"
 
-extern unsigned opt_narenas;       /* 0: from the number of CPUs; after boot the number taken */
+extern unsigned opt_narenas;       /* 0: from the number of CPUs; after boot the number wanted */
 extern fxp_t opt_narenas_ratio;    /* arenas per CPU, with 16 fractional bits */
 extern bool opt_huge_arena_pac_thp; /* ask for huge pages for oversized requests */
 extern size_t opt_oversize_threshold; /* bytes; 0: none */

@@ -43,7 +43,7 @@ typedef struct {
 	size_t budget; /* slabs that may still be looked at */
 	size_t makes;  /* slabs of which pages may still be given back */
 	edata_t *empty; /* slabs without regions in use, to be deleted; a chain by heap.next */
-	unsigned n;
+	unsigned n;    /* elements of takes that are used */
 	holes_take_t takes[TAKES_MAX];
 } holes_work_t;
 
