@@ -132,7 +132,9 @@ enum arena_mutex_e {
 	arena_mutex_count
 };
 
-/* Upper bound of the number of large classes: there are at least 35 small ones. */
+/*
+ * Upper bound of the number of large classes: there are more than 35 small ones for any page size.
+ */
 #define LARGE_CLASSES_MAX (SC_NSIZES - 35u)
 
 /* All counters of one arena at one time, or their sums over several arenas. */

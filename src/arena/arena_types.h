@@ -27,8 +27,8 @@ typedef struct arena_large_all_s {
 #undef ARENA_COUNT
 
 /*
- * Where a pass over the slabs of an arena is (holes.h). All fields but the first two belong to the
- * thread that is in the pass of dirty pages.
+ * How far a pass over the slabs of an arena has come (holes.h). All fields but the first two belong
+ * to the thread that is in the pass of dirty pages.
  */
 typedef struct {
 	atomic_u64_t due;       /* when the next step is due, monotonic ns; 0: not known yet */

@@ -11,11 +11,11 @@
  * is free in all statistics, but taken in the bitmap of its slab.
  *
  * Everything here, and nfree and the bitmap of its slabs, is written under the bin's lock, which is
- * never held while pages are fetched or returned. `ring`, `idle`, `nholes`, stats.curregs, and n
- * and room of the stock are read without it too. Functions named _locked are called with it, and so
- * are those that write without that name and bin_check_latest(); bin_forget() and bin_stats_merge()
- * take it; bin_init(), bin_idle() and bin_slab_of*() need none. Callers: arena.c mainly,
- * arena_life.c, holes.c, inspect.c, defrag.c.
+ * never held while pages are fetched or returned. `ring`, `idle`, `nholes`, stats.curregs,
+ * stats.curslabs, and n and room of the stock are read without it too. Functions named _locked are
+ * called with it, and so are those that write without that name and bin_check_latest();
+ * bin_forget() and bin_stats_merge() take it; bin_init(), bin_idle() and bin_slab_of*() need none.
+ * Callers: arena.c mainly, arena_life.c, holes.c, inspect.c, defrag.c.
  */
 #ifndef ARENA_BIN_H
 #define ARENA_BIN_H

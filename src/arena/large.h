@@ -19,8 +19,8 @@ extern HIDDEN bool opt_cache_oblivious;
 extern HIDDEN bool opt_cache_oblivious_all;
 /*
  * By default cache_oblivious holds from this size (128 KiB; with larger pages 256 KiB) up: the page
- * that the offset costs would be up to a quarter of a smaller object. In builds with safety checks
- * it holds for all sizes, because only objects with an offset have marks (large_marks.h) at their
+ * that the offset costs is a quarter of the smallest large object. In builds with safety checks it
+ * holds for all sizes, because only objects with an offset have marks (large_marks.h) at their
  * ends.
  */
 #define LARGE_OFFSET_MIN (config_hardening || opt_cache_oblivious_all ? SC_LARGE_MINCLASS \
@@ -33,7 +33,10 @@ extern HIDDEN bool opt_cache_oblivious_all;
  */
 extern HIDDEN szind_t arena_large_explicit_min;
 
-/* The bytes that a large object of usize bytes, aligned to a cache line, needs for its offset. */
+/*
+ * The bytes that a large object of usize bytes needs for its offset, if its alignment is at most a
+ * cache line; 0: it has no offset.
+ */
 static inline size_t
 arena_large_pad(size_t usize) {
 	return opt_cache_oblivious && usize >= LARGE_OFFSET_MIN ? PAGE : 0;
@@ -60,8 +63,8 @@ arena_large_start(const arena_t *a, const edata_t *e, size_t usize) {
  * A free by the program begins with arena_large_try_claim(), which returns false if the object is
  * free already; arena_large_unclaim() takes such a claim back. While it is free, the object belongs
  * to a thread cache or to its arena. A free touches the object's memory, marks included, only after
- * its claim: a thread that frees the object at the same moment may have taken access away. (A reset
- * frees objects without a claim, by arena_large_dalloc().)
+ * its claim: a thread that frees the object at the same moment may have taken access away (shut.h).
+ * (A reset frees objects without a claim, by arena_large_dalloc().)
  */
 ALWAYS_INLINE bool
 arena_large_try_claim(edata_t *e) {
@@ -118,16 +121,16 @@ void arena_large_dalloc(edata_t *e);
  */
 void arena_large_flush(void *const *objs, unsigned n);
 /*
- * Ends the process if the bytes at an end of the object are neither the mark nor zero, or if its
- * canaries are lost.
+ * Ends the process if the bytes at an end of the object are neither the mark nor zero (not written
+ * yet, or the page was discarded), or if its canaries are lost.
  */
 void large_marks_check(const edata_t *e);
 /*
  * Resizes in place: to usize_max, or if growing that far fails, to usize_min, or not at all if the
  * old size is at least usize_min. An object longer than usize_max is shortened to it; if that
- * fails, the result is ENOMEM. 0, or ENOMEM with nothing changed. zero: new bytes must be zero.
- * may_cache: an object that grows may still enter a thread cache; else the rule of
- * arena_large_note_grown() holds.
+ * fails, the result is ENOMEM. 0, or ENOMEM with nothing changed. A guarded object keeps its size.
+ * zero: new bytes must be zero. may_cache: an object that grows may still enter a thread cache;
+ * else the rule of arena_large_note_grown() holds.
  */
 int arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bool zero,
     bool may_cache);
@@ -139,9 +142,10 @@ int arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max
 void *arena_large_try_move(edata_t *e, size_t usize, bool zero);
 /*
  * Called when realloc has made an object longer by copying it to a new one, ptr, of usize bytes. If
- * its class is arena_large_explicit_min or above, no thread cache takes it when it is freed, nor
- * one that realloc made longer in place: the program will seldom ask for that size at once, and
- * the next block that grows needs the room, which a cached object would occupy.
+ * its class is arena_large_explicit_min or above, no thread cache takes it when it is freed: the
+ * program will seldom ask for that size at once, and the next block that grows needs the room,
+ * which a cached object would occupy. The same holds for one made longer in place (may_cache
+ * false).
  */
 void arena_large_note_grown(void *ptr, size_t usize);
 /* Adds to the counters of a large class, and to those of all large classes (fills, flushes). */
@@ -149,13 +153,10 @@ void arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, u
     unsigned nflushes);
 
 /*
- * Gives a large object a record without a count, which makes it a sample. Returns rec, also if that
- * is NULL; nothing has changed then.
+ * Gives a large object a record (with tctx NULL: the profiler counts it later), which makes it a
+ * sample. Returns rec, also if that is NULL; nothing has changed then.
  */
 sample_rec_t *arena_large_make_sampled(edata_t *e, sample_rec_t *rec);
-/*
- * Takes the record, which must not refer to a count any more, from an object that lives on, and
- * returns it.
- */
+/* Takes the record, whose tctx must be NULL again, from an object that lives on, and returns it. */
 sample_rec_t *arena_large_end_sampled(edata_t *e);
 #endif

@@ -3,7 +3,7 @@
  * of the allocator (double free, foreign pointer, write past the end), or after a failure that must
  * not return to the program (operator new without memory or handler, zero_realloc:abort). Takes no
  * lock, so callers may hold any. Callers: bin, large, canary, imalloc.c, icheck.c, quarantine and
- * shelter for misuse; cxx.c and jemalloc.c.
+ * shelter for misuse; cxx.c and jemalloc.c for such a failure.
  */
 #ifndef ARENA_SAFETY_H
 #define ARENA_SAFETY_H

@@ -4,13 +4,13 @@
  *
  * In builds with --enable-opt-safety-checks. When a large object is freed and no thread cache takes
  * it, its extent loses its pages and the access to them, and enters a ring of the process. When the
- * ring is full, the oldest extents are made accessible and freed; when memory is short, all are.
- * Invariant: the page map says extent_state_shut meanwhile, by which a double free is detected;
- * statistics count them as allocated. Only extents of automatic arenas on pages of the system,
- * without guards. The ring is under the lock "shut", under which no other is taken; an extent taken
- * from it belongs to the thread that took it. Callers, in imalloc.c, inside the gate (os/gate.h:
- * fork waits for them to leave) without a lock: ifree_in_gate(), and imalloc_relieved() for
- * shut_flush().
+ * ring is full, the oldest extents are made accessible and freed; when memory is short, all extents
+ * are. Invariant: the page map says extent_state_shut meanwhile, by which a double free is
+ * detected; statistics count them as allocated. Only extents without guards, of arenas to which the
+ * library binds threads and that have no hooks of the user. The ring is under the lock "shut",
+ * under which no other is taken; an extent taken from it belongs to the thread that took it.
+ * Callers, in imalloc.c, inside the gate (os/gate.h: fork waits for them to leave) without a lock:
+ * ifree_in_gate(), and imalloc_relieved() for shut_flush().
  */
 #ifndef ARENA_SHUT_H
 #define ARENA_SHUT_H
@@ -23,9 +23,9 @@
 
 /*
  * Takes over the extent of a freed large object that is not sampled: shuts it and puts it into the
- * ring. False: the arena is not one of those to which threads are bound automatically or has the
- * user's hooks, the extent has guards or more than SHUT_BYTES / 2 bytes, or the system refuses. The
- * caller frees the object then; its contents may be lost.
+ * ring. False: the arena is explicit, hidden or that of oversized requests, or has the user's
+ * hooks; the extent has guards or more than SHUT_BYTES / 2 bytes; or the system refuses. The caller
+ * frees the object then; its contents may be lost.
  */
 bool shut_try_keep(edata_t *e);
 /* Makes all extents in the ring accessible and frees them. */

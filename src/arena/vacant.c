@@ -22,7 +22,7 @@ static struct {
 /* What a look at all arenas has found; sizes are in bytes. */
 typedef struct {
 	size_t used;     /* in use, in all arenas */
-	size_t stocked;  /* in use in limited arenas that have something to trim: stocks may hold it */
+	size_t stocked;  /* in use in limited arenas with something to trim, as stocks may hold part */
 	size_t unused;   /* unused in limited arenas */
 	arena_t *first;  /* limited, with unused pages, of the least number above `after`; or NULL */
 	uint64_t number; /* the number of `first` (vacant_number) */

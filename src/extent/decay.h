@@ -33,7 +33,10 @@ typedef struct decay_s {
 	 */
 	atomic_u64_t epoch_ns;
 	atomic_u64_t epoch_start;
-	/* unused pages at the last advance, or the limit then if that was more; less after a purge */
+	/*
+	 * unused pages at the last advance, or the limit at that time if it was more; a purge lowers
+	 * this to the pages that it leaves
+	 */
 	size_t npages_seen;
 	/* pages that became unused in each epoch, oldest first */
 	uint32_t backlog[SMOOTHSTEP_NSTEPS];

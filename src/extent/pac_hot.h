@@ -54,8 +54,9 @@ size_t pac_hot_most(const pac_t *pac, size_t size);
 unsigned pac_hot_leave(pac_t *pac, edata_t *const *es, unsigned n, size_t *npages);
 
 /*
- * Makes an extent that is no object any more hot. False: there is no room, and the caller keeps it,
- * but its szind is cleared and the page map says hot, so the caller must put it elsewhere.
+ * Makes hot an active extent that is no object or slab any more. False: there is no room, and the
+ * caller keeps it, but its szind is cleared and the page map says hot, so the caller must put it
+ * elsewhere.
  */
 bool pac_hot_try_keep(pac_t *pac, edata_t *e);
 

@@ -35,7 +35,7 @@ extern void (*pac_rise_hook)(void);
 extern size_t pac_rise_step;
 
 /*
- * Large extents of a bounded cache (but guarded ones) begin and end at multiples of this many
+ * Large extents of a bounded cache (except guarded ones) begin and end at multiples of this many
  * bytes. So an unused extent is split at the same places again and again, and its parts fit the
  * next requests. Parts of extents that are purged have such lengths too.
  */

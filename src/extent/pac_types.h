@@ -18,9 +18,9 @@
 
 /*
  * Extents that a stack of hot extents may hold: PAC_HOT_FIRST at first, doubled when it is full, up
- * to PAC_HOT_DEEP, so that a thread may free as many blocks at once that another one allocates. A
- * stack takes 96 bytes to 12 KiB of metadata; there is one in each page class of which an extent
- * was ever freed.
+ * to PAC_HOT_DEEP, so that there is room also for many blocks that one thread frees at once and
+ * another one allocates. A stack takes 96 bytes to 12 KiB of metadata; there is one in each page
+ * class of which an extent was ever freed.
  */
 #define PAC_HOT_FIRST 8u
 #define PAC_HOT_DEEP 1024u

@@ -388,8 +388,8 @@ hpa_clean_locked(hslab_t *s, const hslab_t *was) {
 }
 
 /*
- * Makes a slab no longer out. was: a former state of it, whose dirty pages were all purged, and
- * become clean. NULL: none were, or only some; then all stay dirty.
+ * Makes a slab no longer out. was: its state when it was taken out; all pages that were dirty then
+ * are purged, and become clean. NULL: they were not, or only some of them; then all stay dirty.
  */
 static void
 hpa_bring_back(hpa_t *h, hslab_t *s, bool is_huge, const hslab_t *was) {

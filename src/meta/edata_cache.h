@@ -1,12 +1,12 @@
 /*
- * Unused extent descriptors of one arena, for reuse.
- * Descriptors never leave their arena (edata.h says why that matters). They are made in blocks, in
- * memory of the arena's base. If at all times during a period (a quarter of the decay time) more
- * than EDATA_KEPT descriptors were spare, a larger heap needed the others; then pages of blocks
- * whose descriptors are all spare are given back to the system, down to that number. Such a page
- * reads as zeros, also for a thread that has found one of its descriptors in the page map before.
- * The lock is the cache's own; base's may be taken below it. Called by extent.c, pac_hpa.c,
- * pac_types.h, pac_purge.c (ticks) and arena_life.c (blocks).
+ * Unused extent descriptors of one arena, for reuse. Descriptors never leave their arena (edata.h
+ * says why that matters). They are made in blocks, in memory of the arena's base. If at all times
+ * during a period (a quarter of the decay time, at least 1 s) more than EDATA_KEPT descriptors were
+ * spare, a larger heap needed the others; then pages of blocks whose descriptors are all spare are
+ * given back to the system, down to that number. Such a page reads as zeros, also for a thread that
+ * has found one of its descriptors in the page map before. The lock is the cache's own; base's may
+ * be taken below it. Called by extent.c, pac_hpa.c, pac_types.h, pac_purge.c (ticks) and
+ * arena_life.c (blocks).
  */
 #ifndef META_EDATA_CACHE_H
 #define META_EDATA_CACHE_H

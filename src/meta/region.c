@@ -285,7 +285,7 @@ parts_to_private(const image_root_t *copy, char *box, parts_way_t way, unsigned 
 	for (unsigned i = 0; i < n; i++) {
 		const image_part_t *p = &copy->parts[i];
 		void *part = (void *)(uintptr_t)p->address;
-		if (p->bytes == 0) { /* of a lost child: another thread was adding it when it was copied */
+		if (p->bytes == 0) { /* lost child (os/gate.h): another thread was adding it at the fork */
 			continue;
 		}
 		if (way != by_copy

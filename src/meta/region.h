@@ -48,8 +48,8 @@ void *region_alloc_last(size_t size);
 /*
  * A move has three steps, by one thread, so that others wait for the second one only. The first
  * maps what the move needs and has pages made for the tables as they are now; `bytes` is the size
- * of the file. 0 or ENOMEM: then region_to_box() is not called. region_ahead_private() is the first
- * step of the way back.
+ * of the file. 0; or ENOMEM: then region_to_box() must not be called. region_ahead_private() is the
+ * first step of the way back.
  */
 int region_ahead_box(int fd, size_t bytes);
 void region_ahead_private(void);
@@ -76,9 +76,9 @@ region_box_part(unsigned parts) {
 }
 
 /*
- * The handlers of fork(), called with the gate closed; they do nothing without a box, or what was
- * mapped for one. A box is shared memory: the child gets a copy, made by the parent before the
- * fork, so that the two do not write into the same tables.
+ * The handlers of fork(), called with the gate closed; they do nothing if there is no box and
+ * nothing is mapped for one. A box is shared memory: the child gets a copy, made by the parent
+ * before the fork, so that the two do not write into the same tables.
  */
 void region_prefork(void);
 void region_postfork_parent(void);
