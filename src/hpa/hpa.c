@@ -388,7 +388,7 @@ hpa_clean_locked(hslab_t *s, const hslab_t *was) {
 }
 
 /*
- * Makes a slab no longer out. was: its state when it was taken out; all pages that were dirty then
+ * Makes a slab no longer out. was: its state when the purge began; all pages that were dirty then
  * are purged, and become clean. NULL: they were not, or only some of them; then all stay dirty.
  */
 static void
