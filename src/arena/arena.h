@@ -38,8 +38,8 @@ arena_may_be_sampled(const void *ptr) {
 }
 
 /*
- * Makes an arena. Decay times are in milliseconds; hooks NULL: pages of the system. Returns NULL if
- * there is no memory.
+ * Makes an arena, which is not in the table yet. Decay times are in milliseconds; hooks NULL: pages
+ * of the system. Returns NULL if there is no memory.
  */
 arena_t *arena_new(unsigned ind, bool is_auto, ssize_t dirty_ms, ssize_t muzzy_ms,
     ehooks_table_t *hooks);

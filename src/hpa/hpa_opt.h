@@ -19,7 +19,7 @@
 /* Largest value of hpa_sec_max_alloc; with pages of 64 KiB it is one page instead. */
 #define HPA_SEC_ALLOC_MAX ((size_t)32 << 10)
 
-/* The values of opt_hpa_hugify_style. */
+/* The values of opt_hpa_hugify_style; hrule_mode() says what they do. */
 enum {
 	hpa_style_auto,
 	hpa_style_none,

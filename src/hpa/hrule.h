@@ -36,7 +36,9 @@ typedef enum {
 
 /*
  * The mode for the system and the options. is_enforced: ask even if the system uses huge pages
- * anyway; starts_huge: let the system do it, if it uses them wherever it can.
+ * anyway; starts_huge: let the system do it, if it uses them wherever it can. style none: never;
+ * auto: as lazy, but never where the system uses huge pages anyway; is_enforced makes both of them
+ * lazy.
  */
 
 static inline hpa_mode_t

@@ -149,8 +149,8 @@ emap_bin_of_class(szind_t szind) {
 void emap_boot(szind_t ncacheable);
 
 /*
- * Makes sure that leaves exist for the range; 0 or ENOMEM. Afterwards writing elements of the range
- * cannot fail.
+ * Makes sure that leaves exist for the range; 0, or ENOMEM (also if the range reaches beyond 2^48
+ * or is empty). Afterwards writing elements of the range cannot fail.
  */
 int emap_reserve(const void *addr, size_t size);
 

@@ -25,7 +25,7 @@ image_root_t *region_root(void);
 
 /*
  * Returns size bytes (> 0), zeroed, aligned to 16 (to 64 from 64 bytes on); NULL if there is no
- * memory.
+ * memory or size is above 64 MiB.
  */
 void *region_alloc(size_t size);
 /* size is what was passed to region_alloc(). ptr may be NULL. */
