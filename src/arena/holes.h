@@ -20,7 +20,7 @@
  * back, and returns the regions. A step of a pass runs within a pass of the decay of dirty pages
  * (extent/pac_step.h), so one thread at a time makes steps, and none while the arena is reset or
  * destroyed. Callers: arenas.c (ticks, mallctl) and background_thread.c, inside the gate
- * (os/gate.h: fork waits for them to leave) without a lock; inspect.c for the counts.
+ * (os/gate.h: fork waits meanwhile) without a lock; inspect.c for the counts.
  */
 #ifndef ARENA_HOLES_H
 #define ARENA_HOLES_H

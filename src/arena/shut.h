@@ -9,7 +9,7 @@
  * detected; statistics count them as allocated. Only extents without guards, of arenas to which the
  * library binds threads and that have no hooks of the user. The ring is under the lock "shut",
  * under which no other is taken; an extent taken from it belongs to the thread that took it.
- * Callers, in imalloc.c, inside the gate (os/gate.h: fork waits for them to leave) without a lock:
+ * Callers, in imalloc.c, inside the gate (os/gate.h: fork waits meanwhile) without a lock:
  * ifree_in_gate(), and imalloc_relieved() for shut_flush().
  */
 #ifndef ARENA_SHUT_H

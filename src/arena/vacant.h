@@ -8,7 +8,7 @@
  * grown is bound to the vacant arena that has most of them (vacant_try_bind), so that it takes
  * these and not more pages of the system. Arenas that no thread was ever bound to are not vacant:
  * requests name them. Callers: arenas.c for tsd.c and heartbeats, all inside the gate (os/gate.h:
- * fork waits for them to leave). They hold no lock, except perhaps when they count a thread
+ * fork waits meanwhile). They hold no lock, except perhaps when they count a thread
  * (vacant_thread_bound, vacant_thread_left). tsd.c asks vacant_may_exceed() itself.
  */
 #ifndef ARENA_VACANT_H

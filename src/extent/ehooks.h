@@ -1,13 +1,13 @@
 /*
  * The page functions of an arena: the system's (mmap, sbrk, madvise), or the user's extent hooks.
  * The page cache maps, unmaps, commits and purges through these calls. A hook of the user is called
- * inside the gate (os/gate.h: fork waits for the thread to leave) with no lock held. Memory that a
- * hook itself allocates comes by default from an arena with the system's functions
- * (arenas_fallback, arena/arenas.h), and not from the thread's cache: ehooks_begin and ehooks_end,
- * called around each hook, switch that on and off. Functions that return an int return 0 or an
- * errno value; a hook that is NULL refuses. "custom" in a name means hooks that the user has set.
- * The table of an arena is an atomic pointer; there is no lock. Callers: the files of extent/;
- * arena.c, arena_life.c and arenas.c set tables; many ask ehooks_are_custom().
+ * inside the gate (os/gate.h: fork waits meanwhile) with no lock held. Memory that a hook itself
+ * allocates comes by default from an arena with the system's functions (arenas_fallback,
+ * arena/arenas.h), and not from the thread's cache: ehooks_begin and ehooks_end, called around each
+ * hook, switch that on and off. Functions that return an int return 0 or an errno value; a hook
+ * that is NULL refuses. "custom" in a name means hooks that the user has set. The table of an arena
+ * is an atomic pointer; there is no lock. Callers: the files of extent/; arena.c, arena_life.c and
+ * arenas.c set tables; many ask ehooks_are_custom().
  */
 #ifndef EXTENT_EHOOKS_H
 #define EXTENT_EHOOKS_H

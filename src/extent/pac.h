@@ -22,8 +22,7 @@
  * Locks: a decay's mutex is taken before any cache's and is held during a purging pass, so that one
  * thread purges at a time; pac_tick() only tries it. While a hook of the user runs, and in passes
  * for other work (pac_step.h), the mutex is released, and `passer` keeps other threads out. The
- * caller of a function here is inside the gate (os/gate.h: fork waits for it to leave) and holds no
- * lock.
+ * caller of a function here is inside the gate (os/gate.h: fork waits meanwhile) and holds no lock.
  *
  * When no dirty or muzzy extent fitted a request of at least JOIN_MIN bytes (1 MiB), or
  * pac_alloc_new() has taken pages, and the decay time is not 0 or -1, dirty pages are purged, the

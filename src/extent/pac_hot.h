@@ -13,8 +13,8 @@
  * no other lock is taken under it. pac_hot_flush(), pac_hot_try_cool(), pac_hot_cool_at() and
  * pac_hot_destroy() put extents into the dirty cache after they have released hot_mtx. Their caller
  * holds no cache's lock, and calls pac_tell_back() (pac_purge.h) afterwards unless the arena ends.
- * Callers are pac*.c and large.c, all inside the gate (os/gate.h: fork waits for them to leave);
- * statistics call pac_ndirty().
+ * Callers are pac*.c and large.c, all inside the gate (os/gate.h: fork waits meanwhile); statistics
+ * call pac_ndirty().
  */
 #ifndef EXTENT_PAC_HOT_H
 #define EXTENT_PAC_HOT_H

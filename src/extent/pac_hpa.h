@@ -8,8 +8,8 @@
  * retained cache or newly mapped, and becomes retained again. Invariant: an extent of such pages is
  * active or hot, never in the dirty, muzzy or retained cache. Work for slabs is done in a pass of
  * the dirty decay, whose mutex is not held meanwhile; callers are inside the gate (os/gate.h: fork
- * waits for them to leave) and hold no lock. Called by pac.c, pac_purge.c, pac_relieve.c,
- * pac_life.c, pac_serve.c and arena.c; vacant.c and statistics read counters.
+ * waits meanwhile) and hold no lock. Called by pac.c, pac_purge.c, pac_relieve.c, pac_life.c,
+ * pac_serve.c and arena.c; vacant.c and statistics read counters.
  */
 #ifndef EXTENT_PAC_HPA_H
 #define EXTENT_PAC_HPA_H

@@ -5,8 +5,7 @@
  * The kernel does not join a mapping of moved pages with the mappings beside it, and it limits the
  * number of mappings of a process. So extents with such pages are marked (is_moved), there are at
  * most about PAC_MOVED_MAX of them at a time in the process, and they are mapped anew when they are
- * purged. Called by large.c, inside the gate (os/gate.h: fork waits for it to leave), with no lock
- * held.
+ * purged. Called by large.c, inside the gate (os/gate.h: fork waits meanwhile), with no lock held.
  */
 #ifndef EXTENT_PAC_MOVE_H
 #define EXTENT_PAC_MOVE_H

@@ -7,7 +7,7 @@
  * the decay. Callers: pac.c, large.c after a request or release; arenas.c (heartbeats, mallctl),
  * vacant.c, background threads; arena.c, holes.c for their own passes (arena.c also sets decay
  * times); pac_life.c, pac_relieve.c, pac_serve.c. The callers are inside the gate (os/gate.h: fork
- * waits for them to leave) and hold no lock, except where a comment says otherwise.
+ * waits meanwhile) and hold no lock, except where a comment says otherwise.
  */
 #ifndef EXTENT_PAC_PURGE_H
 #define EXTENT_PAC_PURGE_H

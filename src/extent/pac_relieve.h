@@ -1,8 +1,8 @@
 /*
  * What a page cache returns when the system has no more memory: unused pages, and address space
  * without pages. Invariant: `mapped` falls by the bytes whose pages went. Locks: the mutex of the
- * decay of dirty pages, taken here; the caller is inside the gate (os/gate.h: fork waits for it to
- * leave) and holds no lock. Callers: arenas.c, also for pac_shed_hook (pac_step.h); tcache.c asks
+ * decay of dirty pages, taken here; the caller is inside the gate (os/gate.h: fork waits meanwhile)
+ * and holds no lock. Callers: arenas.c, also for pac_shed_hook (pac_step.h); tcache.c asks
  * pac_relievable().
  */
 #ifndef EXTENT_PAC_RELIEVE_H

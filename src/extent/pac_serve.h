@@ -1,8 +1,8 @@
 /*
  * The background thread of a page cache: what it does after a tick, and how long it may then sleep.
  * Invariant: while it sleeps, the thread that makes more than wake_above pages unused wakes it.
- * Takes each decay's mutex for a moment; the caller is inside the gate (os/gate.h: fork waits for
- * it to leave) and holds no lock. Called by background_thread.c.
+ * Takes each decay's mutex for a moment; the caller is inside the gate (os/gate.h: fork waits
+ * meanwhile) and holds no lock. Called by background_thread.c.
  */
 #ifndef EXTENT_PAC_SERVE_H
 #define EXTENT_PAC_SERVE_H

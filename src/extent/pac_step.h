@@ -14,10 +14,10 @@
 /*
  * Called when more address space is without use than the bound of os/room.h allows. Unmaps extents
  * of any arenas until `want` bytes are unmapped, or slightly more, or until no more can be. Returns
- * the number of bytes that it unmapped. The caller is inside the gate (os/gate.h: fork waits for it
- * to leave) and holds no lock. The caller may be in a pass whose mutex it has released; so the hook
- * does not wait until another thread ends a pass. It locks the mutex of each dirty decay, which a
- * thread that purges may hold for a while. NULL before arenas_boot().
+ * the number of bytes that it unmapped. The caller is inside the gate (os/gate.h: fork waits
+ * meanwhile) and holds no lock. The caller may be in a pass whose mutex it has released; so the
+ * hook does not wait until another thread ends a pass. It locks the mutex of each dirty decay,
+ * which a thread that purges may hold for a while. NULL before arenas_boot().
  */
 extern size_t (*pac_shed_hook)(size_t want);
 

@@ -8,7 +8,7 @@
  * touches only a few places of it would waste the rest of them. When part of a piece is purged, the
  * piece is broken: it loses the mark, so that the system does not fill it again. The piece's rest
  * is protected by grow_mtx of its extent_src_t, which the functions here take; callers are inside
- * the gate (os/gate.h: fork waits for them to leave) and hold no lock of a cache. Called by pac*.c,
+ * the gate (os/gate.h: fork waits meanwhile) and hold no lock of a cache. Called by pac*.c,
  * piece_break() by holes.c and shut.c too; mallctl and the profiler read the counters.
  */
 #ifndef EXTENT_PIECE_H
