@@ -2,12 +2,13 @@
  * Reset of an arena (frees all objects), destruction (a reset that also returns all pages to the
  * system), and renewal (makes a destroyed arena ready for the next use of its index).
  *
- * Only for explicit and hidden arenas. The user promises that no thread uses the arena meanwhile
- * and that no thread cache holds its objects; the library's own activity (statistics, decay) may go
- * on. Invariant: the memory of the arena's struct and descriptors stays, so a thread that still
- * reads it finds an empty arena, and the next arena of this index uses it again. arenas.c calls
- * these functions, one thread at a time for an arena (its flag is_ending). arena_renew() is called
- * under the lock "arenas", the other two without a lock.
+ * Only for explicit arenas (arenas.create) and hidden ones (of the samples of others). The user
+ * promises that no thread uses the arena meanwhile and that no thread cache holds its objects; the
+ * library's own activity (statistics, decay) may go on. Invariant: the memory of the arena's struct
+ * and descriptors stays, so a thread that still reads it finds an empty arena, and the next arena
+ * of this index uses it again. arenas.c calls these functions, one thread at a time for an arena
+ * (its flag is_ending). arena_renew() is called under the lock "arenas", the other two without a
+ * lock.
  */
 #ifndef ARENA_ARENA_LIFE_H
 #define ARENA_ARENA_LIFE_H

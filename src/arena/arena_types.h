@@ -46,7 +46,7 @@ typedef struct {
 /* The fields that every arena touches come first; the long tables behind them fill with use. */
 typedef struct arena_s {
 	unsigned ind;              /* index in the table */
-	bool is_auto;              /* neither explicit nor hidden */
+	bool is_auto;              /* neither explicit (arenas.create) nor hidden (of samples) */
 	atomic_u32_t nthreads;     /* threads bound to the arena */
 	atomic_u64_t left;         /* number drawn when a thread left it last; 0: none has (vacant.c) */
 	base_t *base;              /* memory of this struct and of descriptors */

@@ -6,8 +6,8 @@
  * not held while an arena is reset or destroyed and its slots are cleared; is_ending keeps out
  * other resets and destructions, and the user promises that no thread uses the arena. Counts and
  * times are atomic and read without it; narenas_auto, first_manual and percpu_limit are set at
- * boot. Callers: boot, start and end of a thread (tsd.c), requests (imalloc.c), heartbeats,
- * background threads and mallctl.
+ * boot. Callers: boot, start and end of a thread (tsd.c), requests (imalloc.c), heartbeats
+ * (thread/thread_event.c), background threads and mallctl.
  */
 #include "arena/arenas.h"
 

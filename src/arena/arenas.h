@@ -9,7 +9,8 @@
  * struct of a destroyed arena stays and is used again by the next explicit arena, so a pointer that
  * was read from a slot stays valid for ever. The lock "arenas" covers additions to the table and
  * the choice of an arena for a thread; reading a slot needs no lock. Callers: thread/tsd (start and
- * end of a thread), imalloc.c, heartbeats, background threads, mallctl.
+ * end of a thread), imalloc.c, heartbeats (upkeep that each thread does as it allocates:
+ * thread/thread_event.h), background threads, mallctl.
  */
 #ifndef ARENA_ARENAS_H
 #define ARENA_ARENAS_H
@@ -162,10 +163,10 @@ void arenas_decay(arena_t *a, bool all);
 /* Unused bytes of the arenas with a dirty decay time above 0 that no background thread serves. */
 size_t arenas_decaying(void);
 /*
- * When this many bytes more have become unused, all threads are recalled (thread/thread_event.h).
- * Each arena reports an increase in steps of pac_rise_step bytes. arenas_boot() makes the step so
- * small that one step of each automatic arena is at most this together (with 4 KiB pages up to 255
- * arenas).
+ * When this many bytes more have become unused, all threads are made to have their next heartbeat
+ * soon (recalled: thread/thread_event.h). Each arena reports an increase in steps of pac_rise_step
+ * bytes. arenas_boot() makes the step so small that one step of each automatic arena is at most
+ * this together (with 4 KiB pages up to 255 arenas).
  */
 #define ARENAS_RISE ((size_t)16 << 20)
 

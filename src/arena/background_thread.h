@@ -3,13 +3,14 @@
  * nothing.
  *
  * There are as many as automatic arenas, but at most `max`. Thread k of n serves the arenas whose
- * index is k modulo n, and their hidden arenas: it purges pages that are due (pac_tick), trims bins
- * and makes holes; heartbeats of the user's threads do not purge these arenas. All are started when
- * the library is loaded, or when the user switches them on or changes `max`; never later, because a
- * program may forbid the system calls that create a thread. A thread sleeps until pages are due,
- * without limit if none are unused and there are no huge slabs; then the thread that frees the next
- * page wakes it (pac_serve). All its signals are blocked, and it allocates nothing. If it cannot be
- * started, its arenas decay at heartbeats.
+ * index is k modulo n, and their hidden arenas (of samples): it purges pages that are due
+ * (pac_tick), trims bins and makes holes; the heartbeats of the user's threads (upkeep that each
+ * thread does as it allocates: thread/thread_event.h) do not purge these arenas. All are started
+ * when the library is loaded, or when the user switches them on or changes `max`; never later,
+ * because a program may forbid the system calls that create a thread. A thread sleeps until pages
+ * are due, without limit if none are unused and there are no huge slabs; then the thread that frees
+ * the next page wakes it (pac_serve). All its signals are blocked, and it allocates nothing. If it
+ * cannot be started, its arenas decay at heartbeats.
  *
  * Locks: background_thread is held while threads are started or ended, outside the gate (os/gate.h:
  * fork waits for threads inside) because that takes long; it is taken before the locks of mallctl

@@ -4,10 +4,11 @@
  * pac_purge_oldest); and who is told that there are more of them (pac_tell). pac.h explains the
  * caches, the locks and the limits. A cache has two decays, of its dirty and of its muzzy pages.
  * Invariant: one thread at a time is in a pass of a decay, and only that thread purges the pages of
- * the decay. Callers: pac.c, large.c after a request or release; arenas.c (heartbeats, mallctl),
- * vacant.c, background threads; arena.c, holes.c for their own passes (arena.c also sets decay
- * times); pac_life.c, pac_relieve.c, pac_serve.c. The callers are inside the gate (os/gate.h: fork
- * waits meanwhile) and hold no lock, except where a comment says otherwise.
+ * the decay. Callers: pac.c, large.c after a request or release; arenas.c (for mallctl and
+ * heartbeats, the periodic upkeep of threads), vacant.c, background threads; arena.c, holes.c for
+ * their own passes (arena.c also sets decay times); pac_life.c, pac_relieve.c, pac_serve.c. The
+ * callers are inside the gate (os/gate.h: fork waits meanwhile) and hold no lock, except where a
+ * comment says otherwise.
  */
 #ifndef EXTENT_PAC_PURGE_H
 #define EXTENT_PAC_PURGE_H

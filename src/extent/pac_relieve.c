@@ -9,8 +9,9 @@
 #include "extent/pac_hpa.h"
 
 /*
- * Hidden arenas, the only ones with a grow_alignment above a page, unmap nothing before their end:
- * they keep the ranges of address space that are marked as theirs (arena_sampled_map).
+ * Hidden arenas (of samples), the only ones with a grow_alignment above a page, unmap nothing
+ * before their end: they keep the ranges of address space that are marked as theirs
+ * (arena_sampled_map).
  */
 static bool
 pac_may_unmap(const pac_t *pac) {

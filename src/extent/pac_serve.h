@@ -16,7 +16,10 @@
  * more is dirty or hot than now, or any page more if no page will become due.
  */
 uint64_t pac_serve(pac_t *pac, uint64_t now);
-/* The thread ends, or does not exist in a forked child: heartbeats tick the cache again. */
+/*
+ * The thread ends, or does not exist in a forked child: heartbeats of other threads
+ * (thread/thread_event.h) tick the cache again.
+ */
 void pac_unserve(pac_t *pac);
 
 #endif

@@ -59,8 +59,9 @@ typedef struct pac_s {
 	atomic_zu_t npeak; /* greatest value of nactive seen by pac_active_add() so far */
 	atomic_zu_t bound; /* the bytes of pac_bound(); 0: not bounded */
 	/*
-	 * A background thread ticks this cache (pac_tick), so heartbeats of other threads do not.
-	 * Written by that thread (pac_serve.c); and cleared in a forked child.
+	 * A background thread ticks this cache (pac_tick), so heartbeats of other threads
+	 * (thread/thread_event.h) do not. Written by that thread (pac_serve.c), cleared in a forked
+	 * child.
 	 */
 	atomic_b_t is_served;
 	/*

@@ -1,12 +1,12 @@
 /*
  * The memory of the profiler's tables: sites, counts, records of threads, of samples and of loaded
- * objects, labels, bucket arrays, the ring. It is apart from other memory of the allocator so that
- * another program can read the tables (meta/image.h), and so that they can lie in a file, the box.
- * Pieces are recycled by size class; the caller remembers the size. One lock, `region`, below which
- * no other is taken; it is taken inside the gate (os/gate.h: fork waits meanwhile). Called by
- * prof/sites/, meta/recs, unwind/module_history and prof_course.c for memory, by prof_box.c and
- * jemalloc_fork.c to move and copy it, and by prof_course.c, prof/control/ and arena/inspect for
- * its sizes.
+ * objects, labels, bucket arrays, the ring of the last hour's figures. It is apart from other
+ * memory of the allocator so that another program can read the tables (meta/image.h), and so that
+ * they can lie in a file, the box. Pieces are recycled by size class; the caller remembers the
+ * size. One lock, `region`, below which no other is taken; it is taken inside the gate (os/gate.h:
+ * fork waits meanwhile). Called by prof/sites/, meta/recs, unwind/module_history and prof_course.c
+ * for memory, by prof_box.c and jemalloc_fork.c to move and copy it, and by prof_course.c,
+ * prof/control/ and arena/inspect for its sizes.
  */
 #ifndef META_REGION_H
 #define META_REGION_H
