@@ -186,10 +186,7 @@ arena_slabs_delete(edata_t *empty) {
 	}
 }
 
-/*
- * Enlarges the stock's array for n more regions. It is allocated outside the bin's lock; without
- * memory, or if another thread was faster, nothing changes.
- */
+/* Enlarges the stock's array for n more regions, outside the bin's lock, if there is memory. */
 static void
 bin_stock_grow_slow(bin_t *bin, const bin_info_t *info, unsigned n) {
 	unsigned room = stock_room_for(&bin->stock, n, info->stock_max), old_room = room;

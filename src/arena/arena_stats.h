@@ -132,9 +132,7 @@ enum arena_mutex_e {
 	arena_mutex_count
 };
 
-/*
- * Upper bound of the number of large classes: there are more than 35 small ones for any page size.
- */
+/* Upper bound of the number of large classes: with any page size more than 35 are small. */
 #define LARGE_CLASSES_MAX (SC_NSIZES - 35u)
 
 /* All counters of one arena at one time, or their sums over several arenas. */

@@ -171,10 +171,7 @@ arenas_get_or_init(unsigned ind) {
  * ------------------------------------------------------------------ explicit arenas, and their end
  */
 
-/*
- * Makes the arena that was destroyed last, of those not yet used again, usable again. NULL if there
- * is none.
- */
+/* Makes usable again the arena destroyed last, of those that are not yet; NULL: there is none. */
 static arena_t *
 arenas_revive_locked(ehooks_table_t *hooks) {
 	arena_t *a = arenas.gone;

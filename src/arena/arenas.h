@@ -67,10 +67,7 @@ arena_t *arenas_get(unsigned ind);
  * exist; NULL also without memory.
  */
 arena_t *arenas_get_or_init(unsigned ind);
-/*
- * Slots in use: automatic (made or not), that of oversized requests, and explicit ones, also of
- * destroyed arenas. It never becomes less.
- */
+/* Slots in use: automatic (made or not), of oversized requests, explicit (destroyed or not). */
 unsigned arenas_narenas_total(void);
 /* Number of automatic slots, to which threads are bound. */
 unsigned arenas_narenas_auto(void);
@@ -155,10 +152,7 @@ void *arenas_malloc_sampled(arena_t *a, size_t usize, size_t alignment, bool zer
  * calls do nothing. Returns whether it did so. now: coarse monotonic time, ns.
  */
 bool arenas_try_tick(uint64_t now);
-/*
- * Returns unused pages of an arena to the system: those that are due, or all. Waits for passes of
- * other threads.
- */
+/* Returns unused pages of an arena, those that are due or all; waits for other threads' passes. */
 void arenas_decay(arena_t *a, bool all);
 /* Unused bytes of the arenas with a dirty decay time above 0 that no background thread serves. */
 size_t arenas_decaying(void);

@@ -1,8 +1,8 @@
 /*
- * Reading and adding up the counters of an arena and its hidden arena, where its samples lie.
- * Functions may be called at any time; while other threads run, values are approximate. Each
- * function takes the locks that it needs one at a time; the caller holds none of them. Called by
- * the statistics of mallctl (ctl_snapshot.c) and by the profiler (prof_figures.c, prof_frag.c).
+ * Reading and adding up the counters of an arena and its hidden arena (small samples). Functions
+ * may be called at any time; while other threads run, values are approximate. Each function takes
+ * the locks that it needs one at a time; the caller holds none of them. Called by the statistics of
+ * mallctl (ctl_snapshot.c) and by the profiler (prof_figures.c, prof_frag.c).
  */
 #ifndef ARENA_INSPECT_H
 #define ARENA_INSPECT_H

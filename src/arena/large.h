@@ -33,10 +33,7 @@ extern HIDDEN bool opt_cache_oblivious_all;
  */
 extern HIDDEN szind_t arena_large_explicit_min;
 
-/*
- * The bytes that a large object of usize bytes needs for its offset, if its alignment is at most a
- * cache line; 0: it has no offset.
- */
+/* Bytes that an object of usize bytes needs for an offset, if aligned to a cache line or less. */
 static inline size_t
 arena_large_pad(size_t usize) {
 	return opt_cache_oblivious && usize >= LARGE_OFFSET_MIN ? PAGE : 0;

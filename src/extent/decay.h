@@ -33,10 +33,7 @@ typedef struct decay_s {
 	 */
 	atomic_u64_t epoch_ns;
 	atomic_u64_t epoch_start;
-	/*
-	 * unused pages at the last advance, or the limit at that time if it was more; a purge lowers
-	 * this to the pages that it leaves
-	 */
+	/* unused pages at the last advance, or the limit then if more; a purge lowers it to the rest */
 	size_t npages_seen;
 	/* pages that became unused in each epoch, oldest first */
 	uint32_t backlog[SMOOTHSTEP_NSTEPS];

@@ -37,10 +37,7 @@ typedef struct extent_src_s {
 	 * it to the request's. If grow_alignment is above a page only a lower limit changes it.
 	 */
 	size_t grow_next;
-	/*
-	 * Greatest value of grow_next in bytes (but that is never below grow_alignment); under
-	 * grow_mtx.
-	 */
+	/* Greatest value of grow_next in bytes, unless grow_alignment is more; under grow_mtx. */
 	size_t grow_limit;
 	/*
 	 * Every mapping starts and ends at a multiple of this number of bytes, a power of two. PAGE,
@@ -72,10 +69,7 @@ void extent_src_renew(extent_src_t *src);
  */
 edata_t *ecache_take(extent_src_t *src, ecache_t *c, size_t size, size_t alignment,
     unsigned lg_max_fit);
-/*
- * The same of up to `most` (>= size) bytes, as many as the extent has that fits; all page classes
- * are searched.
- */
+/* The same of size to `most` bytes, as many as the extent has that fits; searches all classes. */
 edata_t *ecache_take_upto(extent_src_t *src, ecache_t *c, size_t size, size_t most);
 /* Takes the first size bytes of the extent that begins at addr; NULL: there is none so long. */
 edata_t *ecache_take_at(extent_src_t *src, ecache_t *c, char *addr, size_t size);

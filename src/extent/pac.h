@@ -68,10 +68,7 @@ edata_t *pac_alloc_new(pac_t *pac, size_t size, size_t room, size_t alignment);
  * them if the arena has hooks of the user.
  */
 edata_t *pac_alloc_guarded(pac_t *pac, size_t size, size_t alignment, bool zero);
-/*
- * Frees an active extent, guarded or not, that is no slab and has no record of a sample any more; e
- * belongs to the cache afterwards.
- */
+/* Frees an active extent, guarded or not, but no slab; e belongs to the cache afterwards. */
 void pac_dalloc(pac_t *pac, edata_t *e);
 /*
  * Change the size in place to size bytes, a multiple of PAGE; not of a guarded extent. 0, or ENOMEM

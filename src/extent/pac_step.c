@@ -9,10 +9,7 @@
 #include "extent/purge_batch.h"
 #include "os/thread.h"
 
-/*
- * Bytes of excess address space up to which no unmapping is tried, because the last try unmapped
- * nothing; 0: it did unmap some.
- */
+/* Bytes of excess address space up to which nothing is tried, as the last try unmapped nothing. */
 static atomic_zu_t pac_stuck;
 
 void
@@ -72,8 +69,8 @@ pac_try_decommit(edata_t *e) {
 }
 
 /*
- * Maps all of e anew, so that the kernel joins its mapping with the ones beside it (pac_move.h); e
- * loses is_moved and reads as zero. If that fails, e stays as it is.
+ * Maps all of e anew, so that the kernel joins its mapping with those beside it (pac_move.h); e
+ * then is not is_moved and reads as zero. If that fails, e stays as it is.
  */
 static void
 pac_map_anew(pac_t *pac, edata_t *e) {
