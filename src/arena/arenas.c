@@ -171,7 +171,7 @@ arenas_get_or_init(unsigned ind) {
  * ------------------------------------------------------------------ explicit arenas, and their end
  */
 
-/* Makes usable again the arena destroyed last, of those that are not yet; NULL: there is none. */
+/* Takes the arena that was destroyed last off their list and renews it. NULL: the list is empty. */
 static arena_t *
 arenas_revive_locked(ehooks_table_t *hooks) {
 	arena_t *a = arenas.gone;

@@ -36,7 +36,7 @@ typedef struct background_thread_stats_s {
 	uint64_t num_runs;                 /* rounds of all threads */
 	uint64_t run_interval;             /* mean time between two runs of a thread, ns */
 	mutex_prof_data_t mutex;           /* of the common lock */
-	mutex_prof_data_t max_per_thread;  /* of the thread's lock that was taken most often */
+	mutex_prof_data_t max_per_thread;  /* of one thread's lock: the one taken most often */
 } background_thread_stats_t;
 
 /* Called once, after arenas_boot(): sets the hooks by which arenas wake threads; starts none. */

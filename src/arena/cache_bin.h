@@ -57,7 +57,7 @@ cache_bin_move_head(cache_bin_t *b, void **head, ptrdiff_t n) {
  * countdown reached 0, the pop is counted but nothing was taken. The slow path must then start the
  * next countdown, because the next pop would lower a countdown of 0 to 2^32 - 1. The order of the
  * two tests means that the bins of the boot block (os/tls.h), which are all zero and read-only and
- * stand for a cache that a thread has not, are never written.
+ * serve threads without a cache, are never written.
  */
 ALWAYS_INLINE bool
 cache_bin_try_pop(cache_bin_t *b, void **p) {

@@ -69,7 +69,7 @@ void extent_src_renew(extent_src_t *src);
  */
 edata_t *ecache_take(extent_src_t *src, ecache_t *c, size_t size, size_t alignment,
     unsigned lg_max_fit);
-/* The same of size to `most` bytes, as many as the extent has that fits; searches all classes. */
+/* The same, but of size to `most` bytes, as many as the found extent has; searches all classes. */
 edata_t *ecache_take_upto(extent_src_t *src, ecache_t *c, size_t size, size_t most);
 /* Takes the first size bytes of the extent that begins at addr; NULL: there is none so long. */
 edata_t *ecache_take_at(extent_src_t *src, ecache_t *c, char *addr, size_t size);
