@@ -20,7 +20,7 @@ typedef void arena_sample_fn_t(void *ptr, sample_rec_t *rec, size_t usize);
 
 /*
  * Frees all objects; their pages become unused. 0, or EBUSY with nothing freed: this thread runs an
- * extent hook of the user, and a purge of this arena has called it.
+ * extent hook of the user, and a purge or trim of this arena has called it.
  */
 int arena_reset(arena_t *a, arena_sample_fn_t *on_sample);
 /* As arena_reset(), and returns all pages and the address space to the system. */

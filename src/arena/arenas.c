@@ -229,7 +229,10 @@ arenas_end_begin(unsigned ind, bool is_destroy) {
 	return a;
 }
 
-/* Calls `end` for the arena and its hidden one. EFAULT: this thread is inside a purge of one. */
+/*
+ * Calls `end` for the arena and its hidden one. EFAULT: this thread is inside a purge or trim of
+ * one (in a hook); if of the hidden one, the objects of `a` are freed already.
+ */
 static int
 arenas_end_both(arena_t *a, arena_t *hidden, int (*end)(arena_t *a, arena_sample_fn_t *on_sample),
     arena_sample_fn_t *on_sample) {

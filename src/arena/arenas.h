@@ -78,7 +78,7 @@ int arenas_create(unsigned *ind, ehooks_table_t *hooks);
 /*
  * Frees all objects of an explicit arena; on_sample is called for each sampled one before. 0 or
  * EFAULT: there is no such arena, it is not explicit, it is being reset or destroyed already, or
- * this thread is in a hook that a purge of the arena has called.
+ * this thread is in a hook that a purge or trim of the arena has called.
  */
 int arenas_reset(unsigned ind, arena_sample_fn_t *on_sample);
 /*

@@ -35,6 +35,7 @@ system_alloc(ehooks_table_t *hooks UNUSED, void *new_addr, size_t size, size_t a
 	return p;
 }
 
+/* A hook that returns true has refused. */
 static bool
 system_dalloc(ehooks_table_t *hooks UNUSED, void *addr, size_t size, bool committed UNUSED,
     unsigned arena_ind UNUSED) {

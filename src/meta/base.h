@@ -35,7 +35,7 @@ typedef struct base_stats_s {
 
 typedef struct base_block_s base_block_t;
 typedef struct base_s {
-	mutex_t mtx;
+	mutex_t mtx; /* protects all that changes below */
 	const base_pages_t *pages;
 	base_block_t *blocks; /* newest first; the cursor is in the newest */
 	/* First free byte of the newest block, and the block's end. */

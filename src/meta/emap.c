@@ -100,6 +100,7 @@ emap_write(const char *addr, uint64_t elem) {
 	atomic_store_u64(emap_slot_of(emap_origin(addr), addr), elem, MO_RELEASE);
 }
 
+/* Writes the elements of [from, to). */
 static void
 emap_write_range(const char *from, const char *to, uint64_t elem) {
 	for (; from < to; from += (size_t)1 << EMAP_LG_GRANULE) {
