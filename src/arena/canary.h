@@ -19,7 +19,7 @@
  * at each instruction, since a forked child may find it there. Locks: none.
  *
  * A small request for which no class has room, or whose alignment no class has, gets a large
- * object, with canary bytes in [n, n + 16); the marks of large objects are at its ends.
+ * object, with canary bytes in [n, n + 16); if it has marks (large_marks.h), they are at its ends.
  */
 #ifndef ARENA_CANARY_H
 #define ARENA_CANARY_H

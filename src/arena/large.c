@@ -1,19 +1,19 @@
 /*
  * Large objects: one extent each. large.h has the contract.
  *
- * With cache_oblivious the extent of an object from LARGE_OFFSET_MIN up has one page more than it
- * needs, and the object starts at one of the cache lines of the first page. The extent's address
- * decides which, so that equal large buffers do not all compete for the same lines of the cache. A
- * smaller one starts where its extent starts, because the extra page would be up to a fifth of the
- * extent; but if the user has set the option, it holds for all (opt_cache_oblivious_all in
- * large.h). A guarded object ends where its last guard begins, so it has no extra page, no offset.
- * It is not resized in place, is not cached by a thread, and is never hot (unused, but kept whole
- * for the next request of its size: extent/pac_hot.h). In a bounded page cache (pac_bound) a new
- * extent is a multiple of PAC_GRAIN bytes long; the rest behind the object is unused. (A write to
- * arena.<i>.oversize_threshold can bound a cache later; older extents may have any length.)
- * Thread caches hold large objects by their descriptors, so that none has to be looked up in the
- * page map. large.h says who may call these functions; counters are atomic and the page cache takes
- * its own locks.
+ * With cache_oblivious the extent of an object from LARGE_OFFSET_MIN up, with an alignment of at
+ * most a cache line, has one page more than it needs, and the object starts at one of the cache
+ * lines of the first page. The extent's address decides which, so that equal large buffers do not
+ * all compete for the same lines of the cache. A smaller one starts where its extent starts,
+ * because the extra page would be up to a fifth of the extent; but if the user has set the option,
+ * it holds for all (opt_cache_oblivious_all in large.h). A guarded object ends where its last guard
+ * begins, so it has no extra page, no offset. It is not resized in place, is not cached by a
+ * thread, and is never hot (unused, but kept whole for the next request of its size:
+ * extent/pac_hot.h). In a bounded page cache (pac_bound) a new extent is a multiple of PAC_GRAIN
+ * bytes long; the rest behind the object is unused. (A write to arena.<i>.oversize_threshold can
+ * bound a cache later; older extents may have any length.) Thread caches hold large objects by
+ * their descriptors, so that none has to be looked up in the page map. large.h says who may call
+ * these functions; counters are atomic and the page cache takes its own locks.
  */
 #include "arena/large.h"
 

@@ -5,14 +5,14 @@
  * With cache_oblivious an object from LARGE_OFFSET_MIN up begins at a cache line of its first page
  * other than the first line, and so ends inside a page of its extent: there is room on both sides.
  * Objects that end at a page boundary have no marks. These are smaller ones (in builds with safety
- * checks LARGE_OFFSET_MIN is the smallest large size), all with cache_oblivious:false, guarded ones
- * and those in memory of the user's extent hooks. Marks are written when the object is made or
- * resized, and stay while the extent is hot (free, and kept as it is for reuse) or the object is in
- * a thread cache. To save touching fresh pages, they are not written to those of objects below
- * LARGE_MARKS_FRESH, nor to the last page of an object from LARGE_SPARSE_MIN up: there the bytes
- * are zero, as they are after the user has discarded the page, and zero is accepted. The owner of
- * the object calls these functions, from large.c, imalloc.c, imalloc.h and thread/shelter; no lock
- * is needed.
+ * checks LARGE_OFFSET_MIN is the smallest large size), all with cache_oblivious:false, guarded
+ * ones, those with an alignment above a cache line, and those in memory of the user's extent hooks.
+ * Marks are written when the object is made or resized, and stay while the extent is hot (free, and
+ * kept as it is for reuse) or the object is in a thread cache. To save touching fresh pages, they
+ * are not written to those of objects below LARGE_MARKS_FRESH, nor to the last page of an object
+ * from LARGE_SPARSE_MIN up: there the bytes are zero, as they are after the user has discarded the
+ * page, and zero is accepted. The owner of the object calls these functions, from large.c,
+ * imalloc.c, imalloc.h and thread/shelter; no lock is needed.
  */
 #ifndef ARENA_LARGE_MARKS_H
 #define ARENA_LARGE_MARKS_H
