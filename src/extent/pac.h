@@ -1,10 +1,11 @@
 /*
  * The page cache of an arena: it allocates extents of whole pages and keeps unused ones for reuse.
  * A freed extent becomes hot (kept whole, on a stack of its page class; pac_hot.h) or, if the stack
- * is full, dirty. When the decay (decay.h) is due, pac_tick() makes hot extents dirty and purges
- * the oldest dirty ones: these become muzzy (only with a muzzy decay time; the system may take
- * their pages when it needs memory), then retained, which is address space without pages, or are
- * unmapped. Statistics count hot extents as dirty.
+ * is full or no unused page may be kept (decay time 0, bound), dirty. When the decay (decay.h) is
+ * due, pac_tick() makes hot extents dirty and purges the oldest dirty ones: these become muzzy
+ * (only with a muzzy decay time; the system may take their pages when it needs memory), then
+ * retained, which is address space without pages, or are unmapped. Statistics count hot extents as
+ * dirty.
  *
  * A request tries, in this order: a hot extent of exactly its size; a huge slab (pac_hpa.h); a
  * dirty, then a muzzy extent that fits well; the same after one longer hot extent was made dirty;
