@@ -65,6 +65,7 @@ shut_open(edata_t *e) {
 	}
 }
 
+/* Opens the oldest extents until one more of so many bytes has room, or the ring is empty. */
 static void
 shut_make_room(size_t bytes) {
 	for (edata_t *e; (e = shut_take_excess(bytes)) != NULL;) {

@@ -100,7 +100,7 @@ hpa_open_locked(hpa_t *h, hslab_t *s) {
 	hpa_sum_locked(h, s, -1);
 }
 
-/* Puts a slab at the end of a list and sets *since, unless it is there; or removes it. */
+/* is_wanted: puts a slab at a list's end and sets *since, unless it is there; else removes it. */
 static void
 hpa_list_locked(ql_t *list, ql_t *link, uint64_t *since, bool is_wanted) {
 	if (!is_wanted) {

@@ -168,7 +168,7 @@ edata_page_is_spare(const char *page) {
 	return true;
 }
 
-/* Takes the descriptors of a page, which are all spare, from the list, or puts them back. */
+/* Takes the descriptors of a page, which are all spare, from the list; is_back: puts them back. */
 static void
 edata_page_unlist_locked(edata_cache_t *c, char *page, bool is_back) {
 	for (size_t at = 0; at < PAGE; at += EDATA_ALIGN) {

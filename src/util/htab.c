@@ -53,7 +53,7 @@ htab_destroy(htab_t *h) {
 	}
 }
 
-/* Returns the slot of an equal key, or the free slot where it would be inserted. */
+/* The index of the slot of an equal key, or of the free slot where the key would be inserted. */
 static size_t
 htab_probe(const htab_t *h, const void *key, uint64_t hash) {
 	size_t mask = htab_mask(h);
