@@ -12,7 +12,7 @@
 
 #include "util/atomic.h"
 
-#define ARENA_LIMIT 4095u          /* indices that a user can see are below this */
+#define ARENA_LIMIT 4095u          /* visible indices are below this; the last one is not used */
 /*
  * Sampled small objects lie in hidden arenas: those of all automatic arenas in the hidden arena of
  * arena 0, those of an explicit arena in its own.

@@ -12,7 +12,7 @@
 
 #include "extent/pac_types.h"
 
-#define PAC_MOVED_MAX 4096u
+#define PAC_MOVED_MAX 4096u /* extents with is_moved in the process, about */
 
 /*
  * Returns a new active extent of size bytes, longer than e, which begins with the pages of e. e

@@ -133,7 +133,10 @@ typedef struct hpa_s {
 #undef HPA_COUNTER
 } hpa_t;
 
-/* Makes a shard without slabs; NULL: no memory. It and its descriptors lie in the base. */
+/*
+ * Makes a shard without slabs; NULL: no memory. It and its descriptors lie in the base. ctx is
+ * passed to the functions of the source.
+ */
 hpa_t *hpa_new(base_t *base, const hpa_source_t *source, void *ctx);
 
 /*
