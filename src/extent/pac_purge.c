@@ -164,6 +164,9 @@ pac_evict_due(pac_t *pac, pac_decay_t *d, size_t npages, size_t npages_held) {
 	if (tail != NULL) {
 		ecache_put(&pac->src, d->cache, tail);
 	}
+	if (rest != e || tail != NULL) {
+		pac_tell_back(pac);
+	}
 	return rest;
 }
 

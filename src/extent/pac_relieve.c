@@ -107,8 +107,7 @@ pac_relieve(pac_t *pac, size_t want, bool may_wait) {
 		return 0;
 	}
 	pac_relieve_slabs(pac, may_wait);
-	mutex_lock(&d->decay.mtx);
-	if (pac_pass_begin_locked(d, may_wait) == 0) {
+	if (pac_pass_lock(d, may_wait) == 0) {
 		for (unsigned i = from; i < from + 3 && gone < want; i++) {
 			if (first[i] == &pac->dirty) {
 				pac_flush_hot_locked(pac, d);
@@ -117,9 +116,8 @@ pac_relieve(pac_t *pac, size_t want, bool may_wait) {
 			bool is_kept = first[i] == &pac->retained && !pac_may_unmap(pac);
 			gone += is_kept ? 0 : pac_relieve_from_locked(pac, first[i], want - gone);
 		}
-		pac_pass_end_locked(d);
+		pac_pass_unlock(d);
 	}
-	mutex_unlock(&d->decay.mtx);
 	pac_tell_back(pac);
 	return gone;
 }

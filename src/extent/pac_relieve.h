@@ -17,8 +17,7 @@ size_t pac_relievable(const pac_t *pac);
  * returns unused pages and address space to the system, the largest extents of each cache first,
  * until `want` bytes are returned, none is left or the system refuses. Returns the number of bytes;
  * 0 with hooks of the user. may_wait: waits until another thread ends its pass of dirty pages.
- * Otherwise returns 0 if another thread is in one that has released the mutex; one that purges
- * holds the mutex, which is waited for in both cases.
+ * Otherwise returns 0 if another thread is in one, or holds the mutex.
  */
 size_t pac_relieve(pac_t *pac, size_t want, bool may_wait);
 

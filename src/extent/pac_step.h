@@ -16,8 +16,8 @@
  * of any arenas until `want` bytes are unmapped, or slightly more, or until no more can be. Returns
  * the number of bytes that it unmapped. The caller is inside the gate (os/gate.h: fork waits
  * meanwhile) and holds no lock. The caller may be in a pass whose mutex it has released; so the
- * hook does not wait until another thread ends a pass. It locks the mutex of each dirty decay,
- * which a thread that purges may hold for a while. NULL before arenas_boot().
+ * hook does not wait for passes of other threads, and skips their arenas. NULL before
+ * arenas_boot().
  */
 extern size_t (*pac_shed_hook)(size_t want);
 
