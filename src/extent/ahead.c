@@ -79,21 +79,6 @@ ahead_boot(void) {
 	}
 }
 
-/*
- * Whether a dirty extent fits. The caller has looked for one already, but left those that are too
- * long for the request (opt_lg_extent_max_active_fit).
- */
-static bool
-ahead_is_needless(ecache_t *dirty, size_t size) {
-	if (ecache_npages(dirty) < size >> LG_PAGE) {
-		return false;
-	}
-	mutex_lock(&dirty->mtx);
-	bool is_needless = eset_fit(&dirty->eset, size, PAGE, 64) != NULL;
-	mutex_unlock(&dirty->mtx);
-	return is_needless;
-}
-
 uint64_t
 ahead_small_ns(size_t size) {
 	return atomic_load_u64(&ahead.small_ns, MO_RELAXED) * size >> LG_MIB;
@@ -102,8 +87,11 @@ ahead_small_ns(size_t size) {
 size_t
 ahead_fill(extent_src_t *src, ecache_t *dirty, ecache_t *retained, size_t size, size_t run) {
 	bool is_on = opt_populate && atomic_load_zu(&ahead.nfailures, MO_RELAXED) == 0;
-	if (!is_on || ehooks_are_custom(&src->ehooks) || !ahead_try_room() || ahead_is_needless(dirty,
-	    size)) {
+	if (!is_on || ehooks_are_custom(&src->ehooks) || !ahead_try_room()) {
+		return 0;
+	}
+	/* The caller has left dirty extents that are too long (opt_lg_extent_max_active_fit). */
+	if (ecache_is_enough(dirty, size, PAGE)) {
 		return 0;
 	}
 	edata_t *e = ahead_find(src, retained, size, run);

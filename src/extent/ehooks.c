@@ -151,8 +151,8 @@ ehooks_can_merge(const ehooks_t *h) {
 }
 
 bool
-ehooks_refuse_split(const ehooks_t *h) {
-	return !ehooks_can_split(h) || atomic_load_b(&h->refused_split, MO_RELAXED);
+ehooks_has_refused_split(const ehooks_t *h) {
+	return atomic_load_b(&h->refused_split, MO_RELAXED);
 }
 
 /* ------------------------------------------------------------------ the user's */

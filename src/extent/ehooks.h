@@ -113,8 +113,8 @@ int ehooks_custom_merge(ehooks_t *h, void *addr_a, size_t size_a, void *addr_b, 
 /* Whether the arena's hooks can allow splitting, or merging: the hook is not NULL. */
 bool ehooks_can_split(const ehooks_t *h);
 bool ehooks_can_merge(const ehooks_t *h);
-/* Whether a split is likely to be refused: there is no hook, or its last call has refused. */
-bool ehooks_refuse_split(const ehooks_t *h);
+/* Whether the last call of the user's split hook has refused. */
+bool ehooks_has_refused_split(const ehooks_t *h);
 
 /*
  * Returns size bytes of new pages at this alignment, or NULL. *zero and *commit are results only:

@@ -361,6 +361,17 @@ ecache_carve_locked(extent_src_t *src, ecache_t *c, edata_t *e, char *addr, size
 	return e;
 }
 
+bool
+ecache_is_enough(ecache_t *c, size_t size, size_t alignment) {
+	if (ecache_npages(c) < size >> LG_PAGE) {
+		return false;
+	}
+	mutex_lock(&c->mtx);
+	bool is_enough = eset_fit(&c->eset, size, alignment, 64) != NULL;
+	mutex_unlock(&c->mtx);
+	return is_enough;
+}
+
 /* ecache_take(), but of up to `most` bytes, as many as the extent has from the aligned start on. */
 static edata_t *
 ecache_take_fit(extent_src_t *src, ecache_t *c, size_t size, size_t most, size_t alignment,
@@ -612,6 +623,15 @@ extent_grow_next_locked(extent_src_t *src, size_t bytes) {
 	}
 }
 
+/* The system or a hook has refused a step, so the steps grow again from the request's size. */
+static void
+extent_grow_lower_locked(extent_src_t *src, size_t size) {
+	mutex_assert_owner(&src->grow_mtx);
+	if (src->grow_alignment <= PAGE) {
+		src->grow_next = min_zu(src->grow_next, sz_pind2sz(sz_psz_floor(size)));
+	}
+}
+
 /*
  * Maps a growth step, or if that fails (and grow_alignment is a page), only the request. 0, or
  * ENOMEM with e unused.
@@ -624,8 +644,7 @@ extent_grow_map_locked(extent_src_t *src, edata_t *e, size_t size, size_t alignm
 	if (err == 0 && bytes >= src->grow_next) {
 		extent_grow_next_locked(src, bytes);
 	} else if (err != 0 && bytes > size && src->grow_alignment <= PAGE) {
-		/* A whole step is not available, so the steps grow again from this request's size. */
-		src->grow_next = min_zu(src->grow_next, sz_pind2sz(sz_psz_floor(size)));
+		extent_grow_lower_locked(src, size);
 		err = extent_map(src, e, size, map_alignment);
 	}
 	return err;
@@ -664,12 +683,20 @@ custom_grown(extent_src_t *src, size_t bytes) {
 	mutex_unlock(&src->grow_mtx);
 }
 
+/* Lowers grow_next after a hook has refused a step for a request of size bytes; takes grow_mtx. */
+static void
+custom_refused(extent_src_t *src, size_t size) {
+	mutex_lock(&src->grow_mtx);
+	extent_grow_lower_locked(src, size);
+	mutex_unlock(&src->grow_mtx);
+}
+
 /*
  * extent_grow() for the user's hooks, which are called without grow_mtx. If they refuse to split,
  * or the mapping of a growth step fails, only the request is mapped. While they refuse, no mapping
  * is made that has to be split, because it could not be used. The caller has searched the retained
- * cache before and asked the split hook again if a longer extent was there, so a hook that agrees
- * again is noticed.
+ * cache, so the last answer is a new one if an extent there fits; without one it may be old, and a
+ * growth step asks again.
  */
 static edata_t *
 custom_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment) {
@@ -677,7 +704,8 @@ custom_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment
 	size_t bytes = extent_grow_bytes_locked(src, size, alignment);
 	mutex_unlock(&src->grow_mtx);
 	size_t least = align_up(size, src->grow_alignment);
-	bool is_whole = ehooks_refuse_split(&src->ehooks);
+	bool is_whole = !ehooks_can_split(&src->ehooks) || (ehooks_has_refused_split(&src->ehooks)
+	    && ecache_is_enough(retained, size, alignment));
 	if (bytes < size || least < size || (is_whole && least > size)) {
 		return NULL;
 	}
@@ -696,6 +724,9 @@ custom_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment
 			}
 		} else {
 			edata_cache_put(&src->edata_cache, e);
+			if (bytes > least) {
+				custom_refused(src, size);
+			}
 		}
 		if (bytes == least) {
 			return NULL;

@@ -33,8 +33,8 @@ typedef struct extent_src_s {
 	/*
 	 * Growth step: bytes that the next mapping has at least, unless only the request is mapped
 	 * (extent_grow_bytes_locked()). Under grow_mtx. Starts at HUGEPAGE; each mapping of a step
-	 * raises it to the next page class; a step that the system refuses (not the user's hook) lowers
-	 * it to the request's. If grow_alignment is above a page only a lower limit changes it.
+	 * raises it to the next page class; a step that the system or a hook refuses lowers it to the
+	 * request's. If grow_alignment is above a page only a lower limit changes it.
 	 */
 	size_t grow_next;
 	/* Greatest value of grow_next in bytes, unless grow_alignment is more; under grow_mtx. */
@@ -69,7 +69,12 @@ void extent_src_renew(extent_src_t *src);
  */
 edata_t *ecache_take(extent_src_t *src, ecache_t *c, size_t size, size_t alignment,
     unsigned lg_max_fit);
-/* The same, but of size to `most` bytes, as many as the found extent has; searches all classes. */
+/* Whether the cache has an extent that fits, however long it is. */
+bool ecache_is_enough(ecache_t *c, size_t size, size_t alignment);
+/*
+ * As ecache_take(), but of size to `most` bytes, as many as the found extent has; searches all
+ * classes.
+ */
 edata_t *ecache_take_upto(extent_src_t *src, ecache_t *c, size_t size, size_t most);
 /* Takes the first size bytes of the extent that begins at addr; NULL: there is none so long. */
 edata_t *ecache_take_at(extent_src_t *src, ecache_t *c, char *addr, size_t size);

@@ -397,13 +397,15 @@ child_model(void) {
 }
 
 static extent_hooks_t *system_pages;
-static size_t mapped;
+static size_t mapped, nmapped, step;
+static bool agrees;
 
 static void *
 count_alloc(extent_hooks_t *hooks, void *at, size_t size, size_t alignment, bool *zero,
     bool *commit, unsigned ind) {
 	(void)hooks;
 	mapped += size;
+	step = nmapped++ == 0 ? size : step;
 	return system_pages->alloc(system_pages, at, size, alignment, zero, commit, ind);
 }
 
@@ -417,20 +419,28 @@ refuse_split(extent_hooks_t *hooks, void *addr, size_t size, size_t size_a, size
 	(void)size_b;
 	(void)committed;
 	(void)ind;
-	return true;
+	return !agrees;
 }
 
-/* Growth steps that are never split would each be lost but for one request. */
-static int
-child_refused(void) {
+static unsigned
+make_unsplit(void) {
 	static extent_hooks_t unsplit = {.alloc = count_alloc, .split = refuse_split};
 	extent_hooks_t *hooks = &unsplit;
-	size_t len = sizeof(unsigned), len_hooks = sizeof(hooks), used = 0;
+	size_t len = sizeof(unsigned), len_hooks = sizeof(hooks);
 	unsigned ind;
 
 	if (mallctl("arena.0.extent_hooks", &system_pages, &len_hooks, NULL, 0) != 0
 	    || mallctl("arenas.create", &ind, &len, &hooks, sizeof(hooks)) != 0)
 		bail_out("no arena");
+	return ind;
+}
+
+/* Growth steps that are never split would each be lost but for one request. */
+static int
+child_refused(void) {
+	size_t used = 0;
+	unsigned ind = make_unsplit();
+
 	for (unsigned i = 0; i < 1000; i++) {
 		void *p = keep(mallocx(20000 + i % 7 * 4096, MALLOCX_ARENA(ind) | MALLOCX_TCACHE_NONE));
 
@@ -440,6 +450,22 @@ child_refused(void) {
 		used += sallocx(keep(mallocx(600, MALLOCX_ARENA(ind) | MALLOCX_TCACHE_NONE)), 0);
 	ok(mapped <= used + used / 4 + ((size_t)4 << 20), "without splits %zu bytes for %zu", mapped,
 	    used);
+	return done_testing();
+}
+
+/* A hook that refused while there was something to split is asked again when there is more. */
+static int
+child_agrees(void) {
+	int flags = MALLOCX_ARENA(make_unsplit()) | MALLOCX_TCACHE_NONE;
+
+	keep(mallocx(20000, flags));
+	is_uint(nmapped, 2, "a step of %zu bytes that may not be split, and a request", step);
+	keep(mallocx(step, flags));
+	is_uint(nmapped, 2, "the step serves as a whole");
+	agrees = true;
+	for (unsigned i = 0; i < 1000; i++)
+		keep(mallocx(20000, flags));
+	ok(nmapped < 50, "then 1000 requests take %zu mappings", nmapped - 2);
 	return done_testing();
 }
 
@@ -644,12 +670,20 @@ child_scarce(void) {
 	is_int(n, 100, "small blocks, sampled ones too");
 	is_int(ctl_arena("destroy", ind), 0, "destroy");
 	is_uint(faults + wrong_ind + nranges, 0, "all given back");
+	limit = 600 * page;
+	ind = make(m_all);
+	flags = MALLOCX_ARENA(ind) | MALLOCX_TCACHE_NONE;
+	for (int i = 0; i < 2000; i++)
+		keep(mallocx(5 * page, flags));
+	ok(calls[0] < 500, "steps of growth that are refused begin anew: %u calls", calls[0]);
+	is_int(ctl_arena("destroy", ind), 0, "destroy");
 	return done_testing();
 }
 
 static const struct test_child children[] = {
 	{"model", child_model},
 	{"refused", child_refused},
+	{"agrees", child_agrees},
 	{"threads", child_threads},
 	{"zero", child_zero},
 	{"rules", child_rules},
@@ -672,5 +706,6 @@ main(int argc, char **argv) {
 	child_runs("rules", "narenas:2");
 	child_runs("scarce", NULL);
 	child_runs("scarce", "prof:true,lg_prof_sample:5");
+	child_runs("agrees", "cache_oblivious:false");
 	return done_testing();
 }
