@@ -15,6 +15,7 @@
 #include "arena/large.h"
 #include "arena/vacant.h"
 #include "extent/guard.h"
+#include "extent/pac_life.h"
 #include "extent/pac_relieve.h"
 #include "meta/recs.h"
 #include "os/malloc_io.h"
@@ -299,9 +300,9 @@ arenas_hooks(unsigned ind, ehooks_table_t *table, ehooks_table_t **old) {
 	if (err == 0 && table != NULL && a == NULL) {
 		err = arenas_init_locked(ind, true, table) == NULL ? EFAULT : 0;
 	} else if (err == 0 && table != NULL) {
-		ehooks_set(&a->pac.src.ehooks, table);
+		pac_hooks_set(&a->pac, table);
 		if (hidden != NULL && ind >= arenas.first_manual) {
-			ehooks_set(&hidden->pac.src.ehooks, table);
+			pac_hooks_set(&hidden->pac, table);
 		}
 	}
 	mutex_unlock(&arenas.mtx);

@@ -76,7 +76,10 @@ extern void (*ehooks_end)(uint32_t token);
 void ehooks_init(ehooks_t *h, unsigned arena_ind, unsigned shown_ind, ehooks_table_t *table);
 /* The user's table, or the system's. */
 ehooks_table_t *ehooks_get(const ehooks_t *h);
-/* Sets the table; returns the previous one. */
+/*
+ * Sets the table; returns the previous one. If other threads may use the arena, the caller is
+ * pac_hooks_set().
+ */
 ehooks_table_t *ehooks_set(ehooks_t *h, ehooks_table_t *table);
 
 /* Whether and when pages of the system come from sbrk; ENOTSUP: sbrk is not built in. */

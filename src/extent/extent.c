@@ -741,14 +741,15 @@ custom_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment
  */
 edata_t *
 extent_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment) {
-	if (ehooks_are_custom(&src->ehooks)) {
-		return custom_grow(src, retained, size, alignment);
-	}
+	edata_t *e = NULL;
 	mutex_lock(&src->grow_mtx);
-	edata_t *e = ecache_take(src, retained, size, alignment, 64);
-	if (e == NULL) {
-		e = extent_grow_locked(src, retained, size, alignment);
+	bool is_custom = ehooks_are_custom(&src->ehooks);
+	if (!is_custom) {
+		e = ecache_take(src, retained, size, alignment, 64);
+		if (e == NULL) {
+			e = extent_grow_locked(src, retained, size, alignment);
+		}
 	}
 	mutex_unlock(&src->grow_mtx);
-	return e;
+	return is_custom ? custom_grow(src, retained, size, alignment) : e;
 }

@@ -7,7 +7,8 @@
  * of the cache as a whole. Lock order: grow_mtx, one cache's lock, edata_cache, base; the locks of
  * two caches are never held together. The caller of an ecache_ or extent_ function holds no cache's
  * lock and owns the active extent that it passes; only piece.c, and it with extent_grow_locked(),
- * holds grow_mtx. Called by the page cache and its parts (pac*, join, piece, ahead, purge_batch);
+ * holds grow_mtx. Hooks are set under grow_mtx (pac_hooks_set), so its holder may rely on whether
+ * there are any. Called by the page cache and its parts (pac*, join, piece, ahead, purge_batch);
  * mallctl sets the growth limit.
  */
 #ifndef EXTENT_EXTENT_H
@@ -107,7 +108,7 @@ edata_t *ecache_evict_spare(ecache_t *c, size_t npages_min);
  * arena meanwhile, the extent comes from the retained cache. NULL: there is no memory.
  */
 edata_t *extent_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment);
-/* extent_grow() for an arena without hooks of the user and a caller that holds grow_mtx. */
+/* extent_grow() for a caller that holds grow_mtx and has seen since that no hooks are set. */
 edata_t *extent_grow_locked(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment);
 
 /*

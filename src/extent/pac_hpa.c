@@ -13,13 +13,16 @@
 
 /*
  * Fetches the memory of a slab: retained or newly mapped, and zero. *home is set to its descriptor.
- * NULL: there is no memory, or it cannot be made zero. While the memory is a slab, the page map has
+ * NULL: there is no memory, it cannot be made zero, or the arena has hooks of the user. While the memory is a slab, the page map has
  * the descriptors of the extents in it, not the descriptor of the slab.
  */
 static char *
 slab_get(void *ctx, void **home) {
 	pac_t *pac = ctx;
 	extent_src_t *src = &pac->src;
+	if (ehooks_are_custom(&src->ehooks)) {
+		return NULL; /* set since pac_hpa_serves(); they may not be called under grow_mtx */
+	}
 	edata_t *e = pac_committed(pac, ecache_take(src, &pac->retained, HSLAB_SIZE, HSLAB_SIZE, 64));
 	if (e == NULL) {
 		e = pac_committed(pac, extent_grow(src, &pac->retained, HSLAB_SIZE, HSLAB_SIZE));

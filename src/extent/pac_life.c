@@ -1,8 +1,9 @@
 /*
  * The beginning and the end of a page cache; pac_life.h has the contract.
  * Invariant: between pac_close() and pac_open() the calling thread is in a pass of both decays, so
- * no other thread purges. The mutexes of the decays are held for short steps only. Called by
- * arena.c and arena_life.c.
+ * no other thread purges. The mutexes of the decays are held for short steps only; pac_hooks_set()
+ * takes all mutexes under which a thread may ask for hooks of the user. Called by arena.c,
+ * arena_life.c and arenas.c.
  */
 #include "extent/pac_life.h"
 
@@ -73,6 +74,26 @@ pac_destroy(pac_t *pac) {
 		extent_destroy(&pac->src, e);
 	}
 	assert(atomic_load_zu(&pac->mapped, MO_RELAXED) == 0 && pac_ndirty(pac) == 0);
+}
+
+ehooks_table_t *
+pac_hooks_set(pac_t *pac, ehooks_table_t *table) {
+	mutex_t *const locks[] = {&pac->decay_dirty.decay.mtx, &pac->decay_muzzy.decay.mtx,
+	    pac_hpa_grow_mutex(pac), &pac->src.grow_mtx};
+	unsigned n = ARRAY_LEN(locks);
+	for (unsigned i = 0; i < n; i++) {
+		if (locks[i] != NULL) {
+			mutex_lock(locks[i]);
+		}
+	}
+	piece_flush_locked(&pac->src, &pac->piece, &pac->dirty);
+	ehooks_table_t *old = ehooks_set(&pac->src.ehooks, table);
+	while (n-- > 0) {
+		if (locks[n] != NULL) {
+			mutex_unlock(locks[n]);
+		}
+	}
+	return old;
 }
 
 static void

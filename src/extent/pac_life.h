@@ -1,8 +1,8 @@
 /*
  * The beginning and the end of a page cache. Invariant: between pac_close() and pac_open() the
  * calling thread is in a pass of both decays; pac_destroy() is called in between. Takes each
- * decay's mutex for short steps only. Called by arena.c and arena_life.c, without these mutexes and
- * those of caches.
+ * decay's mutex for short steps only. Called by arena.c, arena_life.c and arenas.c, without these
+ * mutexes and those of caches.
  */
 #ifndef EXTENT_PAC_LIFE_H
 #define EXTENT_PAC_LIFE_H
@@ -20,6 +20,13 @@ void pac_init(pac_t *pac, base_t *base, unsigned arena_ind, ssize_t dirty_ms, ss
  */
 int pac_close(pac_t *pac);
 void pac_open(pac_t *pac);
+/*
+ * Sets the user's hooks, or the system's; returns the previous table. A thread that holds a decay's
+ * mutex, grow_mtx, or that of the huge slabs may rely on ehooks_are_custom() until it releases it,
+ * because this function takes them all; it waits for them. While there are hooks of the user, there
+ * is no rest of a huge piece (extent/piece.h).
+ */
+ehooks_table_t *pac_hooks_set(pac_t *pac, ehooks_table_t *table);
 /*
  * At the end of an arena, which is closed and has no active extents: returns all pages and address
  * space; none stays retained. pac_open() is called afterwards too.

@@ -195,7 +195,8 @@ pac_purge_to_locked(pac_t *pac, pac_decay_t *d, size_t npages, size_t npages_hel
 		if (is_custom) {
 			mutex_unlock(&d->decay.mtx);
 		}
-		pac_purge_extent(pac, d, e, is_over, &batch);
+		/* No batch with hooks of the user, which may be gone by now and back at its flush. */
+		pac_purge_extent(pac, d, e, is_over, is_custom ? NULL : &batch);
 		if (is_custom) {
 			mutex_lock(&d->decay.mtx);
 		}

@@ -108,6 +108,8 @@ pac_relieve(pac_t *pac, size_t want, bool may_wait) {
 	}
 	pac_relieve_slabs(pac, may_wait);
 	if (pac_pass_lock(d, may_wait) == 0) {
+		/* Hooks may have been set since; from here on they cannot be. */
+		want = ehooks_are_custom(&pac->src.ehooks) ? 0 : want;
 		for (unsigned i = from; i < from + 3 && gone < want; i++) {
 			if (first[i] == &pac->dirty) {
 				pac_flush_hot_locked(pac, d);

@@ -233,7 +233,7 @@ piece_take(extent_src_t *src, piece_t *p, ecache_t *dirty, ecache_t *retained, s
 	mutex_lock(&src->grow_mtx);
 	if (piece_npages(p) >= size >> LG_PAGE) {
 		e = piece_cut_locked(src, p, size);
-	} else if (may_make && ahead_try_room()) {
+	} else if (may_make && !ehooks_are_custom(&src->ehooks) && ahead_try_room()) {
 		edata_t *fresh = piece_make_locked(src, p, retained);
 		if (fresh != NULL) {
 			*added = PIECE_SIZE;
@@ -261,10 +261,19 @@ piece_take_rest(extent_src_t *src, piece_t *p) {
 }
 
 void
-piece_flush(extent_src_t *src, piece_t *p, ecache_t *dirty) {
-	edata_t *e = piece_take_rest(src, p);
+piece_flush_locked(extent_src_t *src, piece_t *p, ecache_t *dirty) {
+	edata_t *e = piece_get_locked(p);
 	if (e != NULL) {
 		ecache_put(src, dirty, e);
+	}
+}
+
+void
+piece_flush(extent_src_t *src, piece_t *p, ecache_t *dirty) {
+	if (atomic_load_p(&p->rest, MO_RELAXED) != NULL) {
+		mutex_lock(&src->grow_mtx);
+		piece_flush_locked(src, p, dirty);
+		mutex_unlock(&src->grow_mtx);
 	}
 }
 

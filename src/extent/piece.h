@@ -127,8 +127,9 @@ edata_t *piece_take(extent_src_t *src, piece_t *p, ecache_t *dirty, ecache_t *re
     size_t size, size_t *added);
 /* Takes the piece's rest as a whole, as an active extent; NULL: there is none. */
 edata_t *piece_take_rest(extent_src_t *src, piece_t *p);
-/* Makes the piece's rest dirty, if there is one. */
+/* Both make the piece's rest dirty, if there is one; the second for a caller with grow_mtx. */
 void piece_flush(extent_src_t *src, piece_t *p, ecache_t *dirty);
+void piece_flush_locked(extent_src_t *src, piece_t *p, ecache_t *dirty);
 /*
  * Whether there is a rest and nothing was taken from it for ns nanoseconds, as far as these calls
  * observe; updates idle_size and idle_since. Under the dirty decay's mutex.

@@ -6,7 +6,10 @@
 
 #include "extent/extent.h"
 #include "meta/base.h"
+#include "os/gate.h"
 #include "os/sys.h"
+
+#include <pthread.h>
 
 #define N_PAGES 2000
 #define N_HELD 100
@@ -355,6 +358,57 @@ test_no_descriptors(void) {
 	}
 }
 
+static unsigned n_own, n_held;
+
+static void *
+own_alloc(ehooks_table_t *own UNUSED, void *at, size_t size, size_t alignment, bool *zero,
+    bool *commit, unsigned ind) {
+	n_own++;
+	n_held += mutex_is_owner(&src.grow_mtx);
+	return ehooks_system.alloc(&ehooks_system, at, size, alignment, zero, commit, ind);
+}
+
+/* What a thread maps, longer than what any cache has; it begins when the main thread says so. */
+static struct {
+	atomic_b_t begins;
+	ecache_t *retained;
+	edata_t *e;
+} late;
+
+static void *
+late_thread(void *arg UNUSED) {
+	gate_enter(tls_get());
+	while (!atomic_load_b(&late.begins, MO_ACQUIRE)) {
+		usleep(1000);
+	}
+	late.e = extent_grow(&src, late.retained, 4 * N_PAGES * PAGE, PAGE);
+	gate_exit(tls_get());
+	return NULL;
+}
+
+/* Hooks that are set while a thread waits for its turn to map are called without the lock. */
+static void
+test_hooks_meanwhile(ecache_t *waste) {
+	static ehooks_table_t own;
+	pthread_t t;
+	own = ehooks_system;
+	own.alloc = own_alloc;
+	late.retained = waste;
+	pthread_create(&t, NULL, late_thread, NULL);
+	mutex_lock(&src.grow_mtx);
+	atomic_store_b(&late.begins, true, MO_RELEASE);
+	while (atomic_load_u32(&src.grow_mtx.n_waiting_thds, MO_RELAXED) == 0) {
+		usleep(1000);
+	}
+	ehooks_set(&src.ehooks, &own);
+	mutex_unlock(&src.grow_mtx);
+	pthread_join(t, NULL);
+	ok(late.e != NULL && n_own == 1, "a hook set meanwhile is called");
+	is_uint(n_held, 0, "without grow_mtx");
+	ehooks_set(&src.ehooks, &ehooks_system);
+	ecache_put(&src, waste, late.e);
+}
+
 static void
 body(void) {
 	base_t *base = base_new(NULL);
@@ -379,6 +433,7 @@ body(void) {
 	test_flags();
 	test_grow();
 	test_no_descriptors();
+	test_hooks_meanwhile(&waste);
 }
 
 int

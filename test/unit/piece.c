@@ -9,6 +9,7 @@
 #include "extent/pac_life.h"
 #include "extent/pac_serve.h"
 #include "meta/base.h"
+#include "os/gate.h"
 #include "os/nstime.h"
 #include "os/sys.h"
 
@@ -343,6 +344,59 @@ test_wake(void) {
 	pac_wake_hook = NULL;
 }
 
+static unsigned n_own, n_held;
+
+/* Whether a lock is held that a hook of the user may need itself. */
+static void
+note_own(void) {
+	n_own++;
+	n_held += mutex_is_owner(&pac->decay_dirty.decay.mtx)
+	    || mutex_is_owner(&pac->decay_muzzy.decay.mtx) || mutex_is_owner(&pac->src.grow_mtx);
+}
+
+static bool
+own_dalloc(ehooks_table_t *own UNUSED, void *addr UNUSED, size_t size UNUSED, bool committed UNUSED,
+    unsigned ind UNUSED) {
+	note_own();
+	return true;
+}
+
+static bool
+own_merge(ehooks_table_t *own UNUSED, void *addr_a UNUSED, size_t size_a UNUSED,
+    void *addr_b UNUSED, size_t size_b UNUSED, bool committed UNUSED, unsigned ind UNUSED) {
+	note_own();
+	return false;
+}
+
+/* An arena that has a piece gets hooks of the user: they learn of its rest without a lock. */
+static void
+test_own_hooks(void) {
+	static ehooks_table_t own;
+	own = ehooks_system;
+	own.dalloc = own_dalloc;
+	own.merge = own_merge;
+	start(10000);
+	gate_enter(tls_get());
+	grow(2 * MIN);
+	while (piece_npages(&pac->piece) == 0 && n_got < N_MAX) {
+		grow(use() + PAGE);
+	}
+	size_t rest = piece_npages(&pac->piece);
+	ok(rest > 0, "%zu pages of a piece are left", rest);
+	ok(pac_hooks_set(pac, &own) == &ehooks_system, "hooks of the user");
+	is_uint(piece_npages(&pac->piece), 0, "nothing is left of the piece");
+	ok(ecache_npages(&pac->dirty) >= rest && n_own == 0, "it is dirty, and no hook was asked");
+	now += 20 * SEC;
+	pac_tick(pac, now);
+	pac_purge(pac, now, true);
+	is_uint(ecache_npages(&pac->dirty), 0, "purged");
+	ok(n_own > 0, "by the hooks");
+	is_uint(n_held, 0, "without a lock");
+	grow(use() + 2 * PIECE_SIZE);
+	is_uint(piece_npages(&pac->piece), 0, "no new piece");
+	gate_exit(tls_get());
+}
+
 static void
 test_slow(void) {
 	thp_stats_t before, after;
@@ -481,6 +535,7 @@ body(void) {
 	test_holes();
 	test_not();
 	test_wake();
+	test_own_hooks();
 	test_slow();
 	test_no_memory();
 	os_hooks = &os_hooks_real;
