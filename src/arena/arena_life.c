@@ -84,32 +84,27 @@ life_free_objects(arena_t *a, arena_sample_fn_t *on_sample) {
 
 /*
  * Reset, or with is_last destruction, which returns all pages to the system too. The page cache is
- * opened again in both cases, as arena_renew() uses a destroyed arena anew. 0, or EBUSY of
- * pac_close() with nothing changed.
+ * opened again in both cases, as arena_renew() uses a destroyed arena anew.
  */
-static int
+static void
 life_end(arena_t *a, arena_sample_fn_t *on_sample, bool is_last) {
 	assert(!a->is_auto);
-	int err = pac_close(&a->pac);
-	if (err != 0) {
-		return err;
-	}
+	pac_close(&a->pac);
 	life_free_objects(a, on_sample);
 	if (is_last) {
 		pac_destroy(&a->pac);
 	}
 	pac_open(&a->pac);
-	return 0;
 }
 
-int
+void
 arena_reset(arena_t *a, arena_sample_fn_t *on_sample) {
-	return life_end(a, on_sample, false);
+	life_end(a, on_sample, false);
 }
 
-int
+void
 arena_destroy(arena_t *a, arena_sample_fn_t *on_sample) {
-	return life_end(a, on_sample, true);
+	life_end(a, on_sample, true);
 }
 
 static void

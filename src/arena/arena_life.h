@@ -18,13 +18,10 @@
 /* Called for each sampled object before it is freed; usize in bytes. */
 typedef void arena_sample_fn_t(void *ptr, sample_rec_t *rec, size_t usize);
 
-/*
- * Frees all objects; their pages become unused. 0, or EBUSY with nothing freed: this thread runs an
- * extent hook of the user, and a purge or trim of this arena has called it.
- */
-int arena_reset(arena_t *a, arena_sample_fn_t *on_sample);
+/* Frees all objects; their pages become unused. The caller has asked pac_can_close(). */
+void arena_reset(arena_t *a, arena_sample_fn_t *on_sample);
 /* As arena_reset(), and returns all pages and the address space to the system. */
-int arena_destroy(arena_t *a, arena_sample_fn_t *on_sample);
+void arena_destroy(arena_t *a, arena_sample_fn_t *on_sample);
 /*
  * Makes a destroyed arena, which is not in the table, like a new one. Decay times are in ms; hooks
  * NULL: pages of the system.

@@ -231,18 +231,21 @@ arenas_end_begin(unsigned ind, bool is_destroy) {
 }
 
 /*
- * Calls `end` for the arena and its hidden one. EFAULT: this thread is inside a purge or trim of
- * one (in a hook); if of the hidden one, the objects of `a` are freed already.
+ * Calls `end` for the arena and its hidden one. EFAULT, with nothing changed: this thread runs an
+ * extent hook of the user, and a purge or trim of one of the two has called it.
  */
 static int
-arenas_end_both(arena_t *a, arena_t *hidden, int (*end)(arena_t *a, arena_sample_fn_t *on_sample),
+arenas_end_both(arena_t *a, arena_t *hidden, void (*end)(arena_t *a, arena_sample_fn_t *on_sample),
     arena_sample_fn_t *on_sample) {
 	assert(a->is_ending);
-	int err = end(a, on_sample);
-	if (err == 0 && hidden != NULL) {
-		err = end(hidden, on_sample);
+	if (!pac_can_close(&a->pac) || (hidden != NULL && !pac_can_close(&hidden->pac))) {
+		return EFAULT;
 	}
-	return err == 0 ? 0 : EFAULT;
+	end(a, on_sample);
+	if (hidden != NULL) {
+		end(hidden, on_sample);
+	}
+	return 0;
 }
 
 /* Ends what arenas_end_begin() began; is_gone: the arena waits for the next arenas_create(). */

@@ -13,12 +13,13 @@
 void pac_init(pac_t *pac, base_t *base, unsigned arena_ind, ssize_t dirty_ms, ssize_t muzzy_ms,
     uint64_t now);
 
+/* Whether this thread may call pac_close(): it is in no pass of the cache itself (in a hook). */
+bool pac_can_close(pac_t *pac);
 /*
  * Keeps other threads from purging until pac_open(), after waiting for the pass that is under way:
- * then no pass holds an extent, and every active one is a slab or a large object. 0, or EBUSY: this
- * thread itself is in a pass (in a hook).
+ * then no pass holds an extent, and every active one is a slab or a large object.
  */
-int pac_close(pac_t *pac);
+void pac_close(pac_t *pac);
 void pac_open(pac_t *pac);
 /*
  * Sets the user's hooks, or the system's; returns the previous table. A thread that holds a decay's

@@ -680,6 +680,55 @@ child_scarce(void) {
 	return done_testing();
 }
 
+static unsigned inside_ind;
+static int inside_err = -1;
+
+static bool
+reset_dalloc(extent_hooks_t *hooks, void *addr, size_t size, bool committed, unsigned ind) {
+	(void)hooks;
+	(void)addr;
+	(void)size;
+	(void)committed;
+	(void)ind;
+	if (inside_ind != 0)
+		inside_err = ctl_arena("reset", inside_ind);
+	return true;
+}
+
+/* A hook that a purge of the samples' pages has called resets the arena: nothing is freed. */
+static int
+child_inside(void) {
+	static extent_hooks_t own;
+	static void *p[2000];
+	extent_hooks_t *hooks = &own;
+	size_t len = sizeof(unsigned), len_hooks = sizeof(hooks);
+	unsigned ind;
+	char name[64];
+
+	if (mallctl("arena.0.extent_hooks", &system_pages, &len_hooks, NULL, 0) != 0)
+		bail_out("no hooks");
+	own = *system_pages;
+	own.dalloc = reset_dalloc;
+	if (mallctl("arenas.create", &ind, &len, &hooks, sizeof(hooks)) != 0)
+		bail_out("no arena");
+	int flags = MALLOCX_ARENA(ind) | MALLOCX_TCACHE_NONE;
+	char *large = keep(mallocx(100000, flags));
+	memset(large, 7, 100000);
+	for (int i = 0; i < 2000; i++)
+		p[i] = mallocx(1000, flags);
+	for (int i = 0; i < 2000; i++)
+		dallocx(p[i], flags);
+	inside_ind = ind;
+	is_int(ctl_arena("purge", ind), 0, "purge");
+	inside_ind = 0;
+	is_int(inside_err, EFAULT, "a reset from a hook inside it is refused");
+	ctl_epoch();
+	is_uint(ctl_size(ctl_name(name, "stats.arenas.%u.large.allocated", ind)), sallocx(large, 0),
+	    "and has freed nothing");
+	is_int(ctl_arena("reset", ind), 0, "afterwards it is not");
+	return done_testing();
+}
+
 static const struct test_child children[] = {
 	{"model", child_model},
 	{"refused", child_refused},
@@ -688,6 +737,7 @@ static const struct test_child children[] = {
 	{"zero", child_zero},
 	{"rules", child_rules},
 	{"scarce", child_scarce},
+	{"inside", child_inside},
 	{NULL, NULL},
 };
 
@@ -707,5 +757,7 @@ main(int argc, char **argv) {
 	child_runs("scarce", NULL);
 	child_runs("scarce", "prof:true,lg_prof_sample:5");
 	child_runs("agrees", "cache_oblivious:false");
+	if (ctl_bool("config.prof"))
+		child_runs("inside", "prof:true,lg_prof_sample:0");
 	return done_testing();
 }
