@@ -45,18 +45,21 @@ slab_get(void *ctx, void **home) {
 /*
  * Makes the memory of a slab retained. is_marked: the system may have recorded a request for or
  * against huge pages there (madvise), which must not outlive the slab: memory that is fetched again
- * is used as if it were new.
+ * is used as if it were new. If it cannot be withdrawn, pac_retain() maps the memory anew.
  */
 static void
 slab_put(void *ctx, void *home, bool is_marked) {
 	pac_t *pac = ctx;
 	edata_t *e = home;
+	int err = 0;
 	e->state = extent_state_active;
 	emap_set_boundary(e);
-	if (is_marked && hpa_sys() == hpa_sys_always) {
-		pages_huge(e->addr, e->size);
-	} else if (is_marked) {
-		pages_nohuge(e->addr, e->size);
+	if (is_marked) {
+		err = hpa_sys() == hpa_sys_always ? pages_huge(e->addr, e->size)
+		    : pages_nohuge(e->addr, e->size);
+	}
+	if (unlikely(err != 0)) {
+		extent_set_moved(e, true);
 	}
 	pac_retain(pac, e, NULL);
 }

@@ -25,6 +25,7 @@ static struct {
 	unsigned got, put, marked; /* slabs from the source, and back; of these with a mark */
 	unsigned huge, nohuge, collapse;
 	size_t purged;
+	unsigned anew; /* slabs that were mapped again in their place */
 	int fail_with; /* of making huge */
 	int advice;    /* the last one about huge pages */
 	bool is_dry;   /* the source has nothing */
@@ -46,6 +47,12 @@ fake_madvise(void *addr, size_t size, int advice) {
 	sys.nohuge += advice == MADV_NOHUGEPAGE;
 	sys.purged += advice == MADV_DONTNEED ? size >> LG_PAGE : 0;
 	return os_hooks_real.madvise(addr, size, advice);
+}
+
+static void *
+fake_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t off) {
+	sys.anew += (flags & MAP_FIXED) != 0 && size == HSLAB_SIZE;
+	return os_hooks_real.mmap(addr, size, prot, flags, fd, off);
 }
 
 static ssize_t
@@ -530,6 +537,7 @@ static void
 setup(void) {
 	hooks = os_hooks_real;
 	hooks.madvise = fake_madvise;
+	hooks.mmap = fake_mmap;
 	hooks.madvise_many = no_madvise_many;
 	hooks.open = fake_open;
 	now = 5000 * NSTIME_PER_SEC;
@@ -598,6 +606,12 @@ child_given(void) {
 	is_uint(free_pieces(pac, SLAB_PIECES / 2, SLAB_PIECES), 0, "it returns, too");
 	ok(sys.advice == MADV_HUGEPAGE && sys.huge == 1, "and may be huge again");
 	is_uint(take_slab(pac), 1, "as the next one is");
+	is_uint(free_pieces(pac, 0, SLAB_PIECES / 2), 1, "half of that is purged");
+	sys.fail_with = ENOMEM;
+	is_uint(free_pieces(pac, SLAB_PIECES / 2, SLAB_PIECES), 0, "it returns, and the mark stays");
+	is_uint(sys.anew, 1, "so its memory is mapped anew");
+	is_uint(extent_nmoved(), 0, "and is like any other");
+	is_uint(take_slab(pac), 1, "as the next slab says");
 	return done_testing();
 }
 
