@@ -420,6 +420,7 @@ pac_bound(pac_t *pac, size_t bytes) {
 	piece_flush(&pac->src, &pac->piece, &pac->dirty);
 	if (bytes != 0) {
 		pac_trim(pac);
+		pac_hpa_purge(pac, true, true); /* nothing is taken from slabs from now on */
 	}
 	/*
 	 * With a positive muzzy decay time nothing becomes muzzy from now on, and the bound does not

@@ -550,7 +550,7 @@ setup(void) {
 	nstime_now_hook = fake_now;
 }
 
-/* ------------------------------------------------------------------ marks for huge pages */
+/* ------------------------------------------------------------------ a page cache with slabs */
 
 #define SLAB_PIECE (64 << 10)
 #define SLAB_PIECES (HSLAB_SIZE / SLAB_PIECE)
@@ -615,6 +615,22 @@ child_given(void) {
 	return done_testing();
 }
 
+/* A bound for unused pages holds for those of slabs too, from the call on. */
+static int
+child_bound(void) {
+	pac_t *pac = cache_on(enabled);
+	take_slab(pac);
+	is_uint(free_pieces(pac, 1, SLAB_PIECES), 1, "one piece is in use");
+	edata_t *e = pac_alloc(pac, PAGE, PAGE, false);
+	pac_dalloc(pac, pieces[0]);
+	pac_dalloc(pac, e);
+	ok(atomic_load_zu(&pac->hpa->sec.bytes, MO_RELAXED) > 0, "an extent cache has something");
+	pac_bound(pac, HSLAB_SIZE);
+	is_uint(atomic_load_zu(&pac->hpa->sec.bytes, MO_RELAXED), 0, "with a bound nothing");
+	is_uint(atomic_load_zu(&pac->hpa->nslabs, MO_RELAXED), 0, "the slab is gone too");
+	return done_testing();
+}
+
 /* Where the process asks for them, no request outlives its slab. */
 static int
 child_asked(void) {
@@ -653,7 +669,7 @@ body(void) {
 int
 main(int argc, char **argv) {
 	static const struct test_child children[] = {{"given", child_given}, {"asked", child_asked},
-		{NULL, NULL}};
+		{"bound", child_bound}, {NULL, NULL}};
 	static struct test_result r;
 	bool is_body = argc > 1 && strcmp(argv[1], "--child=body") == 0;
 	if (!is_body) {
@@ -661,7 +677,7 @@ main(int argc, char **argv) {
 	}
 	for (unsigned i = 0; children[i].name != NULL && !is_body; i++) {
 		run_child_conf(&r, children[i].name, NULL);
-		child_exits(&r, 0, "marks for huge pages: %s", children[i].name);
+		child_exits(&r, 0, "a page cache with slabs: %s", children[i].name);
 	}
 	return core_run_all_pages(argc, argv, body);
 }
