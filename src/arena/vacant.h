@@ -4,11 +4,14 @@
  * unused pages of all vacant arenas together. It is enforced at the end of a thread, because in a
  * process that is idle nobody comes later, and at ticks (arenas_try_tick), because other threads
  * free objects of vacant arenas. If all other threads are idle when a thread ends, the bound holds
- * for the unused pages of all arenas. Unused pages of vacant arenas are also lent: a thread whose
- * own arena has grown is bound to the vacant arena that has most of them (vacant_try_bind), so that
- * it takes these and not more pages of the system. Arenas that no thread was ever bound to are not
- * vacant: requests name them. Callers: arenas.c for tsd.c and heartbeats, all inside the gate
- * (os/gate.h: fork waits meanwhile). They hold no lock, except perhaps when they count a thread
+ * for the unused pages of all arenas. A thread that had a heartbeat a moment ago is not idle: it
+ * probably needs the unused pages of its arena again (it starts threads and waits for them, in a
+ * loop). So they are left to decay, even if it then stops for good, because without background
+ * threads nobody looks again. Unused pages of vacant arenas are also lent: a thread whose own arena
+ * has grown is bound to the vacant arena that has most of them (vacant_try_bind), so that it takes
+ * these and not more pages of the system. Arenas that no thread was ever bound to are not vacant:
+ * requests name them. Callers: arenas.c for tsd.c and heartbeats, all inside the gate (os/gate.h:
+ * fork waits meanwhile). They hold no lock, except perhaps when they count a thread
  * (vacant_thread_bound, vacant_thread_left). tsd.c asks vacant_may_exceed() itself.
  */
 #ifndef ARENA_VACANT_H
