@@ -93,8 +93,8 @@ size_t ixalloc(void *ptr, imalloc_req_t *req, size_t extra);
 /* Frees ptr, which may be NULL, and keeps errno. */
 void ifree(void *ptr, int tcache, alloc_how_t how);
 /*
- * The usable size of an object in bytes; 0 if the page map has none at ptr. Whether a small object
- * is in use is checked only with canaries: it is 0 then.
+ * The usable size of an object in bytes; 0 if the page map has none at ptr. Only with canaries the
+ * result is 0 also for a small object that is free.
  */
 size_t iusize(const void *ptr);
 

@@ -905,7 +905,7 @@ write_default(void *opaque, const char *s) {
 
 /*
  * Refreshes the values of stats.* (epoch) and takes the report's copy of them and its buffer. 0, or
- * EAGAIN without memory for the copy; report_drop() is to be called in both cases.
+ * EAGAIN without memory for the values or the copy; report_drop() is to be called in both cases.
  */
 static int
 report_gather(report_t *r) {

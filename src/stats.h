@@ -10,7 +10,8 @@
 
 /*
  * Prints a report through write_cb; NULL: through the message function (malloc_message or fd 2).
- * opts: letters that omit parts, or NULL. Call it outside the gate.
+ * opts: letters, each of which omits a part, but J: JSON instead of text; NULL: none. Call it
+ * outside the gate.
  */
 void stats_print(void (*write_cb)(void *opaque, const char *s), void *opaque, const char *opts);
 

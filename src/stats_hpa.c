@@ -1,6 +1,7 @@
 /*
  * Prints the statistics of huge pages (stats_hpa.h): in JSON every key, also if hpa is off (zeros);
- * as a table one line for each kind of slabs that exists.
+ * as a table some lines of counters, and one line each for all, full and empty slabs, if there are
+ * such.
  * No lock and no state: prints from the snapshot of a report. Invariant: the keys are those of the
  * field lists in hpa/hpa.h, hpa/hsec.h and extent/piece.h. Called by stats.c.
  */

@@ -237,8 +237,8 @@ set_ncached_max(const ctl_call_t *call, const void *in) {
 }
 
 /*
- * Flushes the thread's cache. With more than two automatic arenas per processor, no other thread
- * may use this thread's arena soon, so it is purged at once.
+ * Flushes the thread's cache. With more than two automatic arenas per processor it is likely that
+ * no other thread uses this thread's arena soon, so the arena is purged at once.
  */
 static int
 act_idle(const ctl_call_t *call, const void *in) {

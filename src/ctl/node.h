@@ -27,7 +27,7 @@
 
 typedef enum {
 	CTL_DIR,   /* named children, then fields of the struct that base() returns */
-	CTL_ROOT,  /* named children by pointer: the directories of ctl_rooms.h */
+	CTL_ROOT,  /* named children by pointer: the nodes of ctl_rooms.h */
 	CTL_LIST,  /* named children, then leaves that the functions of `list` provide */
 	CTL_INDEX, /* numbered children, all like children[0] */
 	CTL_LEAF

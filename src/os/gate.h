@@ -124,7 +124,8 @@ void gate_for_each(void (*fn)(struct tls_s *t, void *ctx), void *ctx);
 
 /*
  * Whether a registered thread is inside; it may enter or leave at any time. If the caller has made
- * a sequentially consistent store before, false means that the thread sees it when it enters next.
+ * a sequentially consistent store before, false means that the thread sees that store when it
+ * enters next.
  */
 bool gate_is_inside(const struct tls_s *t);
 /* gate_is_inside(), but also true for a thread that left by gate_leave_all() and comes again. */
@@ -162,7 +163,7 @@ void gate_let_go(void);
 void gate_prefork(void);
 void gate_postfork_parent(void);
 void gate_postfork_child(void);
-/* In the parent, before its handler: whether that opens the gate. */
+/* In the parent, before gate_postfork_parent(): whether that call will open the gate. */
 bool gate_opens_next(void);
 
 #endif

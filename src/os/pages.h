@@ -88,9 +88,9 @@ int pages_move_over(void *from, size_t size, void *to, size_t new_size);
  */
 int pages_move_bytes(void *from, size_t size, void *to, bool may_go);
 /*
- * Moves private pages to an address of the system's choice. The range stays mapped, as pages that
- * read as zero. NULL: nothing was done, because the range consists of several mappings, there is no
- * memory, or the system is older than Linux 5.7.
+ * Moves private pages to an address of the system's choice, aligned only to the kernel's page. The
+ * range stays mapped, as pages that read as zero. NULL: nothing was done, because the range
+ * consists of several mappings, there is no memory, or the system is older than Linux 5.7.
  */
 void *pages_move_out(void *from, size_t size);
 /* Returns the errno value of munmap(2); ENOMEM: the range is still mapped. */
@@ -109,7 +109,7 @@ size_t pages_left(void);
  */
 int pages_commit(void *addr, size_t size);
 int pages_decommit(void *addr, size_t size);
-/* Guard pages: the range stays mapped, without access. */
+/* Guard pages: mapped, without access; pages_unmark_guard() makes them readable and writable. */
 int pages_mark_guard(void *addr, size_t size);
 int pages_unmark_guard(void *addr, size_t size);
 /* MADV_FREE: the kernel may take the pages later; the contents are undefined afterwards. */

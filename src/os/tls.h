@@ -23,7 +23,7 @@ struct tsd_s;
 
 /* Each word belongs to the module that is named. The fast path relies on the offset of `cache`. */
 struct tls_s {
-	/* The thread cache, or tls_boot_cache. */
+	/* The first of the bins of the thread's cache (tcache_t.bins), or tls_boot_cache. */
 	void *cache;
 	/* The thread's other data; NULL before it is made. Owned by thread/tsd. */
 	struct tsd_s *tsd;
@@ -33,7 +33,7 @@ struct tls_s {
 	uint32_t state;
 	/* Owned by os/mutex: this thread's number as a lock owner; 0 means none yet. */
 	uint32_t lock_id;
-	/* Owned by os/gate: the mark of being inside the gate; read by the thread that forks. */
+	/* Owned by os/gate: whether the thread is inside, and other marks (gate.c); others read it. */
 	uint32_t gate;
 	/* Owned by os/gate: levels of gate_enter() and gate_try_enter() that are not left yet. */
 	uint32_t gate_depth;
@@ -47,7 +47,10 @@ struct tls_s {
 	 * carries out.
 	 */
 	uint32_t recall;
-	/* Owned by thread/tsd: number and bytes of frees before the thread had a tsd. */
+	/*
+	 * Owned by thread/tsd: number of frees for which no tsd was made (tsd_fetch_to_free), and bytes
+	 * of all frees without a tsd.
+	 */
 	uint32_t n_early;
 	uint64_t early_bytes;
 	/*

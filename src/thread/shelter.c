@@ -36,7 +36,7 @@
 #define SLAB_CLAIMED ((uint32_t)1 << 31)
 /* From the header to the regions. */
 #define HEADER_BYTES (PAGE / 2)
-/* How many freed large blocks stay mapped without access, and the bytes of the largest of them. */
+/* How many freed large blocks stay mapped without access; most bytes (pages) of one of them. */
 #define LARGE_KEPT 8u
 #define LARGE_KEPT_MAX ((size_t)8 << 20)
 /* Largest size and alignment of a block, in bytes. */

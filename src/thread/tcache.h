@@ -40,7 +40,7 @@ typedef struct tcache_cold_s {
 	uint64_t to_sample;
 	/* the countdown at its start or last fold; minus its value now: pops not yet folded */
 	uint32_t window;
-	uint32_t nrequests;   /* requests served and not yet reported to the arena */
+	uint32_t nrequests;   /* requests up to the last fold that are not yet reported to an arena */
 	uint16_t nslots;      /* slots of the stack */
 	uint16_t max;         /* limit of nslots by options or calls; a granted bin exceeds it */
 	union {
@@ -155,7 +155,7 @@ tcache_took_sample(tsd_t *tsd, tcache_t *tc, unsigned slot) {
  * If that bin is empty, the name of the current slab of the arena's bin. 0: there is none.
  */
 uint64_t tcache_next_slab(const tsd_t *tsd, const tcache_t *tc, arena_t *from, unsigned slot);
-/* Subtracts a counted request that was not served from the counters. */
+/* Takes a counted request that was not served back out of the counters. */
 void tcache_uncount(tsd_t *tsd, tcache_t *tc, unsigned slot);
 /* Adds an uncounted request again, before it is tried once more. */
 void tcache_recount(tsd_t *tsd, tcache_t *tc, unsigned slot);

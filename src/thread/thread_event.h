@@ -153,7 +153,10 @@ void thread_event_take_interval(tsd_t *tsd);
 void thread_event_take_strictness(tsd_t *tsd);
 /* Objects of usize until the next sample, including it (>= 1); UINT64_MAX: no sample. */
 uint64_t thread_event_draw_objects(tsd_t *tsd, size_t usize);
-/* Bytes past the cache until the next sample; UINT64_MAX: no sample. */
+/*
+ * Bytes of requests past the cache that are no sample yet: the next sample is the request that
+ * exceeds what is left of them. UINT64_MAX: no sample.
+ */
 uint64_t thread_event_draw_bytes(tsd_t *tsd);
 
 /* Runs the heartbeat, unless the thread is inside other work of the library (tls_s.inside). */
