@@ -12,7 +12,8 @@
  * are served by the shelter (a heap without locks) and frees deferred. The fast path takes no lock;
  * the slow path holds none when it enters the gate. Callers: the public functions (jemalloc.c,
  * cxx.c, imalloc_flags.c); irealloc.c, which shares the part marked below; ctl_experimental.c for
- * batch_alloc, ctl_arena.c and ctl_prof.c to complete deferred frees.
+ * batch_alloc, ctl_arena.c and ctl_prof.c to complete deferred frees; stats.c and ctl_stats.c read
+ * imalloc_zero_reallocs().
  */
 #ifndef IMALLOC_H
 #define IMALLOC_H

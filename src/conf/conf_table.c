@@ -218,7 +218,7 @@ parse_lg_san_uaf_align(const conf_row_t *row, const char *value, size_t len) {
 	return err == 0 ? 0 : EINVAL; /* jemalloc reports an out-of-range value as invalid here */
 }
 
-/* Also records that modules which such options belong to must be started at boot. */
+/* Also notes in opt_prof_more that boot must start the modules that such options belong to. */
 static int
 parse_prof_more(const conf_row_t *row, const char *value, size_t len) {
 	int err = conf_store(row, value, len);

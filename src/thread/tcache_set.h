@@ -13,8 +13,8 @@
 /*
  * Implement thread.tcache.max (bytes), .enabled and .ncached_max (n objects for requests of
  * from..to bytes). They flush the cache and make a new one, or none. 0, or an errno value: EAGAIN
- * without memory, nothing changed; ENOENT if ncached_max is set in a thread without a cache. A range
- * from..to without a class gives 0 and changes nothing.
+ * without memory, nothing changed; ENOENT if ncached_max is set in a thread without a cache. A
+ * range from..to without a class gives 0 and changes nothing.
  */
 int tcache_max_set(tsd_t *tsd, size_t max);
 int tcache_enabled_set(tsd_t *tsd, bool enabled);
