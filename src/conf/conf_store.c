@@ -17,8 +17,8 @@ conf_is_choice(const conf_row_t *row, size_t i) {
 
 /*
  * Parses all of value as a number: octal with CONF_OCTAL, else decimal unless it begins with 0x or
- * 0, as in C. Blanks may stand before it; a minus sign negates it modulo 2^64. 0; EINVAL, also for a number of more than 64 bits; ERANGE if a suffix K, M or G makes
- * it one.
+ * 0, as in C. Blanks may stand before it; a minus sign negates it modulo 2^64. Returns 0; EINVAL,
+ * also for a number of more than 64 bits; ERANGE if a suffix K, M or G makes it one.
  */
 static int
 conf_number(const conf_row_t *row, const char *value, size_t len, uint64_t *out) {

@@ -14,8 +14,7 @@
 /*
  * Fetches the memory of a slab: retained or newly mapped, and zero. *home is set to its descriptor.
  * NULL: there is no memory, it cannot be made zero, or the arena has hooks of the user. While the
- * memory is a slab, the page map has the descriptors of the extents in it, not the descriptor of the
- * slab.
+ * memory is a slab, the page map has the descriptors of the extents in it, not that of the slab.
  */
 static char *
 slab_get(void *ctx, void **home) {
