@@ -10,6 +10,7 @@
 #include "listen.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -59,20 +60,25 @@ open_unix(const char *path) {
 	return fd;
 }
 
-/* Splits "[::1]:80" (host ::1) or "127.0.0.1:80"; false if malformed or above port 65535. */
-static bool
-split(const char *text, char *host, size_t size, char *port, size_t port_size) {
-	const char *colon = strrchr(text, ':');
-	if (colon == NULL || colon == text || colon[1] == '\0') {
+bool
+try_split_address(const char *text, size_t length, address_t *a) {
+	bool has_brackets = text[0] == '[';
+	const char *end = text + length, *host = text + has_brackets;
+	const char *host_end = memchr(host, has_brackets ? ']' : ':', (size_t)(end - host));
+	host_end = host_end == NULL && !has_brackets ? end : host_end;
+	if (host_end == NULL || host_end == host
+	    || (has_brackets && memchr(host, ':', (size_t)(host_end - host)) == NULL)) {
 		return false;
 	}
-	bool has_brackets = text[0] == '[' && colon[-1] == ']';
-	int length = (int)(colon - text) - (has_brackets ? 2 : 0);
-	int n = snprintf(host, size, "%.*s", length, text + has_brackets);
-	int m = snprintf(port, port_size, "%s", colon + 1);
-	return n > 0 && (size_t)n < size && (size_t)m < port_size
-	    && strspn(port, "0123456789") == strlen(port) && strlen(port) <= 5
-	    && strtoul(port, NULL, 10) <= 65535;
+	*a = (address_t){host, (size_t)(host_end - host), -1};
+	const char *colon = host_end + has_brackets;
+	if (colon == end) {
+		return true;
+	}
+	size_t digits = *colon == ':' ? strspn(colon + 1, "0123456789") : 0;
+	unsigned long port = digits <= 5 ? strtoul(colon + 1, NULL, 10) : ULONG_MAX;
+	a->port = (int)port;
+	return digits > 0 && colon + 1 + digits == end && port <= 65535;
 }
 
 static bool
@@ -98,10 +104,16 @@ name_address(int fd) {
 static int
 open_address(const char *text) {
 	char host[256], port[16];
+	address_t a;
 	struct addrinfo *found = NULL;
 	struct addrinfo want = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICHOST};
-	if (!split(text, host, sizeof(host), port, sizeof(port))
-	    || getaddrinfo(host, port, &want, &found) != 0) {
+	bool is_good = try_split_address(text, strlen(text), &a) && a.port >= 0
+	    && a.length < sizeof(host);
+	if (is_good) {
+		snprintf(host, sizeof(host), "%.*s", (int)a.length, a.host);
+		snprintf(port, sizeof(port), "%d", a.port);
+	}
+	if (!is_good || getaddrinfo(host, port, &want, &found) != 0) {
 		leave(2, "--listen: \"%s\" is no ADDR:PORT with an address in digits", text);
 	}
 	int one = 1, fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);

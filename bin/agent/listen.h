@@ -1,10 +1,21 @@
 /*
- * The socket that jeprofd listens on; there is one. Called by server.c. No locks: it is opened
- * before there are other threads, and afterwards its name is only read.
+ * The socket that jeprofd listens on; there is one. Called by server.c; try_split_address() also by
+ * options.c. No locks: it is opened before there are other threads, and afterwards its name is only
+ * read.
  */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
+
+/* The parts of "HOST:PORT" or "HOST"; an IPv6 address, and nothing else, stands in brackets. */
+typedef struct address_s {
+	const char *host; /* in the text, without brackets */
+	size_t length;    /* of the host; at least 1 */
+	int port;         /* 0 to 65535; -1: there is none */
+} address_t;
+
+/* Splits the first `length` bytes of a string; false if they are malformed. */
+bool try_split_address(const char *text, size_t length, address_t *a);
 
 /*
  * Opens the socket that --listen or --unix names and returns its descriptor; exits with the reason

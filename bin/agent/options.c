@@ -6,6 +6,7 @@
  */
 #include "agent.h"
 
+#include "listen.h"
 #include "route.h"
 
 #include <ctype.h>
@@ -176,17 +177,9 @@ has_good_authority(const char *url) {
 	const char *host = strstr(url, "://") + 3;
 	const char *end = host + strcspn(host, "/?#");
 	const char *user = memchr(host, '@', (size_t)(end - host));
+	address_t a;
 	host = user != NULL ? user + 1 : host;
-	/* Colons inside brackets belong to an IPv6 address. */
-	const char *address = *host == '[' ? memchr(host, ']', (size_t)(end - host)) : host;
-	const char *port = address == NULL ? NULL : memchr(address, ':', (size_t)(end - address));
-	if (port == NULL) {
-		return address != NULL && host < end;
-	}
-	size_t digits = strspn(port + 1, "0123456789");
-	unsigned long number = strtoul(port + 1, NULL, 10);
-	return port > host && digits > 0 && port + 1 + digits == end && number >= 1
-	    && number <= 65535;
+	return try_split_address(host, (size_t)(end - host), &a) && a.port != 0;
 }
 
 /* Whether a text may be the value of an option of this kind. */

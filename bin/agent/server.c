@@ -203,21 +203,29 @@ is_token(const char *given) {
 	return differs == 0;
 }
 
+static bool
+is_host(const address_t *a, const char *host, size_t length) {
+	return a->length == length && strncasecmp(a->host, host, length) == 0;
+}
+
 /*
  * Whether the host of a Host header, "host:port", is a loopback name or the address that this
  * server listens on.
  */
 static bool
-is_local_name(const char *at) {
-	static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
-	size_t length = at[0] == '[' ? strcspn(at, "]") + 1 : strcspn(at, ":/");
+is_local_name(const char *text) {
+	static const char *const names[] = {"localhost", "127.0.0.1", "::1"};
+	const char *name = listener_name();
+	address_t a, own;
+	if (!try_split_address(text, strlen(text), &a)) {
+		return false;
+	}
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (strlen(names[i]) == length && strncasecmp(at, names[i], length) == 0) {
+		if (is_host(&a, names[i], strlen(names[i]))) {
 			return true;
 		}
 	}
-	const char *own = listener_name();
-	return strlen(own) >= length && own[length] == ':' && strncmp(own, at, length) == 0;
+	return try_split_address(name, strlen(name), &own) && is_host(&a, own.host, own.length);
 }
 
 /* The value of a header of the request, or "". */

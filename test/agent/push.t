@@ -22,7 +22,7 @@ is_figure() { [ "$(figure "$1")" = "$2" ]; }
 at_least() { [ "$(figure "$1")" -ge "$2" ] 2>/dev/null; }
 
 # ---- the command line
-for bad in "--push ftp://x" "--push http://" "--push http://a:b" "--push http://a:65536" "--push http://:80" "--push http://[::1/x" "--push-header x" "--push-select pid=1" "--push-interval 10ms" "--label x" "--label =x" "--push-ca none.pem"; do
+for bad in "--push ftp://x" "--push http://" "--push http://a:b" "--push http://a:65536" "--push http://:80" "--push http://[::1/x" "--push http://[]/" "--push http://[::1]x:80" "--push http://a:80:80" "--push-header x" "--push-select pid=1" "--push-interval 10ms" "--label x" "--label =x" "--push-ca none.pem"; do
 	# shellcheck disable=SC2086
 	"$AGENT" $bad 2>bad.err
 	is $? 2 "$bad is refused"

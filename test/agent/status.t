@@ -113,6 +113,12 @@ get "/p/$pid/start" -X POST -H 'Origin: http://elsewhere.example'
 gives 403 'from elsewhere' "a form of another page"
 get /targets -H 'Host: elsewhere.example'
 gives 403 'Host' "another name for this machine"
+for host in '[::1' '[::1]x:1' 127.0.0.1:1:1 localhost:x '[localhost]:1' ::1; do
+	get /targets -H "Host: $host"
+	gives 403 'Host' "no name: $host"
+done
+get /targets -H 'Host: [::1]:1'
+gives 200 '[' "a name of this machine: an address in brackets"
 get /targets -H 'Host: localhost:1'
 gives 200 '[' "localhost"
 
@@ -359,7 +365,7 @@ end_agent
 ok $? "it goes with jeprofd"
 
 # words
-for words in "--rate 0" "--rate 5x" "--listen nowhere" "--listen 1.2.3.4" "--interval" "--passive=1" "--fly" "--max-scrapes 0" word; do
+for words in "--rate 0" "--rate 5x" "--listen nowhere" "--listen 1.2.3.4" "--listen 127.0.0.1:" "--listen ::1:0" "--listen [127.0.0.1]:0" "--listen [::1]x:0" "--listen [::1:0" "--listen 127.0.0.1:0x" "--interval" "--passive=1" "--fly" "--max-scrapes 0" word; do
 	# shellcheck disable=SC2086
 	"$AGENT" $words >/dev/null 2>words.err
 	is "$?" 2 "usage: $words"
