@@ -108,7 +108,11 @@ add_facts(text_t *t, const dead_t *d) {
 bool
 tell_dead(text_t *t, const char *key) {
 	dead_t *d = malloc(sizeof(*d));
-	bool is_there = d != NULL && dead_find(key, d);
+	if (d == NULL) {
+		t->is_cut = true;
+		return true;
+	}
+	bool is_there = dead_find(key, d);
 	if (is_there) {
 		page_report_begin(t, d->pid, d->labels.comm, "/dead/", "all that ended");
 		add_facts(t, d);

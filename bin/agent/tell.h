@@ -25,6 +25,6 @@ void tell_index(text_t *t);
 /* The page of one process. False: there is no such process. */
 bool tell_page(text_t *t, int pid);
 
-/* The page with the processes that ended; that of one (false: it is not kept, or no memory). */
+/* The page with the processes that ended; that of one (false: it is not kept). */
 void tell_dead_list(text_t *t);
 bool tell_dead(text_t *t, const char *key);
