@@ -183,13 +183,18 @@ sub own_directory {
 	my ($base) = grep { m{^/[^,]*$} && -d && -w _ } $ENV{TMPDIR} // (), '/tmp', Cwd::getcwd();
 	Talk::fail(1, 'no directory for the profiles (TMPDIR, /tmp); --dumps=DIR names one')
 	    unless defined $base;
-	my $stem = 'jeprof.' . Object::base_name($program) =~ s/[^\w.+-]/_/gr;
+	return new_directory("$base/jeprof." . Object::base_name($program) =~ s/[^\w.+-]/_/gr);
+}
+
+# Makes a directory that only this user may use and returns its path: $stem, a dot and a number.
+sub new_directory {
+	my ($stem) = @_;
 	for my $try (1 .. 100) {
-		my $path = sprintf '%s/%s.%06d', $base, $stem, rand 1e6;
+		my $path = sprintf '%s.%06d', $stem, rand 1e6;
 		return $path if mkdir $path, 0700;
 		Talk::fail(1, "$path: $!") unless $!{EEXIST};
 	}
-	Talk::fail(1, "$base: no free name for a directory");
+	Talk::fail(1, "$stem: no free name for a directory");
 }
 
 # What to write in LD_PRELOAD, which is divided at blanks and colons: the path of the library, or if
@@ -197,8 +202,8 @@ sub own_directory {
 sub linked {
 	my ($library, $dir) = @_;
 	return $library unless $library =~ /[\s:]/;
-	my ($place) = grep { !/[\s:]/ } "$dir/lib", '/tmp/lib' . Object::base_name($dir) =~ s/[\s:]/_/gr;
-	mkdir $place, 0700 or Talk::fail(1, "$place: $!");
+	my $place = new_directory(
+		(grep { !/[\s:]/ } "$dir/lib", '/tmp/lib' . Object::base_name($dir) =~ s/[\s:]/_/gr)[0]);
 	symlink $library, "$place/libjemalloc.so.2" or Talk::fail(1, "$place/libjemalloc.so.2: $!");
 	return "$place/libjemalloc.so.2";
 }
