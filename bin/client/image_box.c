@@ -3,7 +3,7 @@
  * file that has ranges of it. Also opens the simplest of such files, a box, which holds the
  * profiler's tables of one process and outlives it. The first bytes of a box are the root of the
  * tables (image_read.h). Invariant: image->ranges is sorted when image_read() is called. No locks
- * of its own; the library holds one on a box that it has mapped (is_in_use()). image_of_box() is
+ * of its own; the library holds one on a box that it has mapped (use_of()). image_of_box() is
  * called by image_file.c, image_box_try_add_parts() by image_tables.c, reading by most image_*.c.
  */
 #include "client/image_read.h"
@@ -154,6 +154,7 @@ box_cut(const jeprof_image_t *image, const image_root_t *root) {
 
 static const char running[] = "running";
 static const char replaced[] = "replaced by exec";
+static const char copied[] = "copied before its end";
 
 /* The result of the search for the process that made the box. */
 typedef struct owner_s {
@@ -183,26 +184,28 @@ look_at(jeprof_target_t *t, void *arg) {
 	jeprof_close(t);
 }
 
+/* Whether a process has the file of a box mapped. */
+typedef enum use_e { use_none, use_mapped, use_unknown } use_t;
+
 /*
- * Whether a process has the file mapped, even one that our /proc does not show. The library holds a
- * lock (flock) on the file for as long as it has the file mapped. False also where flock() fails
- * for another reason, as in a file system without it, and for a copy of the box.
+ * The library holds a lock (flock) on the file for as long as it has it mapped, so this also tells
+ * of a process that our /proc does not show. use_unknown: of a file system without such locks.
  */
-static bool
-is_in_use(int fd) {
-	bool is_locked = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-	if (!is_locked) {
-		(void)flock(fd, LOCK_UN);
+static use_t
+use_of(int fd) {
+	if (flock(fd, LOCK_SH | LOCK_NB) != 0) {
+		return errno == EWOULDBLOCK ? use_mapped : use_unknown;
 	}
-	return is_locked;
+	(void)flock(fd, LOCK_UN);
+	return use_none;
 }
 
 /*
  * How the process that made the box ended: "ended", "replaced by exec" or "killed"; "running" if it
- * did not, and then it may change the box while it is read. A box that nobody has locked may still
- * belong to a running process (see is_in_use()), so the process is searched for. The root has its
- * pid as the process itself sees it. In another pid namespace that number may be that of another
- * process here; then all processes are looked at.
+ * did not, and then it may change the box while it is read. If nobody has the file mapped although
+ * that process runs, the file is a copy, which does not change. The process is searched for: the
+ * root has its pid as the process itself sees it. In another pid namespace that number may be that
+ * of another process here; then all processes are looked at.
  */
 static const char *
 end_of(const image_root_t *root, int fd) {
@@ -213,7 +216,8 @@ end_of(const image_root_t *root, int fd) {
 	if (root->state == image_replaced) {
 		return replaced;
 	}
-	if (is_in_use(fd)) {
+	use_t use = use_of(fd);
+	if (use == use_mapped) {
 		return running;
 	}
 	jeprof_target_t *t = root->pid > 0 && root->pid <= INT_MAX ? malloc(sizeof(*t)) : NULL;
@@ -224,7 +228,8 @@ end_of(const image_root_t *root, int fd) {
 		(void)jeprof_each(look_at, &owner);
 	}
 	free(t);
-	return owner.is_there ? running : owner.is_replaced ? replaced : "killed";
+	return owner.is_there ? (use == use_none ? copied : running) : owner.is_replaced ? replaced
+	    : "killed";
 }
 
 int

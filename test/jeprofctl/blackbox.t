@@ -233,7 +233,11 @@ CONF=$BOXED becomes 'exec sleep 1000' wait
 set -- p."$pid".*.b.box
 is "$#" 1 "exec to a program with a box: the earlier one is removed" "$(ls p.*)"
 is "$(end_of "$1")" running "exec: the box of the new program"
+cp "$1" copy
+is "$(end_of copy)" "copied before its end" "a copy, which nobody changes"
 end
+is "$(end_of copy)" killed "the copy, when its process is killed"
+rm copy
 is "$(end_of "$1")" killed "exec: which is killed"
 rm -f p.*
 CONF=$BOXED,prof_blackbox_keep:true becomes 'exec env sleep 1000' wait
