@@ -145,12 +145,17 @@ is_command_ours(const command_t *c) {
 
 /*
  * Puts the command into place; while another one is there it waits, until the deadline or an
- * interrupt. 0, EBUSY, EIO or EINTR.
+ * interrupt. 0, EACCES, EBUSY, EIO or EINTR.
  */
 static int
 send_command(jeprof_target_t *t, command_t *c, const jeprof_request_t *r, int64_t deadline) {
+	struct stat st;
 	stat(c->status, &c->old);
 	int error = place_command(c->temporary, c->command);
+	if (error == EEXIST && lstat(c->command, &st) == 0 && S_ISDIR(st.st_mode)) {
+		return client_fail(t, EACCES, "%s is a directory, so no command can be given: remove it",
+		    c->command);
+	}
 	while (error == EEXIST && client_now_ms() < deadline && !client_is_interrupted(r)) {
 		client_sleep_ms(PAUSE_MS);
 		renew_lease(t, c);

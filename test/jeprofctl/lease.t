@@ -200,5 +200,19 @@ is "$(state)" idle "no session began"
 echo start >c/new && chmod 644 c/new && mv c/new "c/$pid.cmd" && sleep 1
 until_true is_taken
 is "$(state)" active "a command of a script holds for ever"
+# A directory is no command, and keeps no later one away.
+is_refused() { echo >&9 && sleep 0.6 && grep -q ' error=13$' "c/$pid.status"; }
+mkdir "c/$pid.cmd"
+until_true is_refused
+ok $? "a directory in place of a command is refused"
+until_true rmdir "c/$pid.cmd" 2>/dev/null
+ok $? "and is still there"
+"$CTL" stop "$pid" --ctl-dir "$W/c" --wait 100s >stop.out 2>&1 9>&- &
+asker=$!
+children="$children $asker"
+until_true has_command
+until_true is_taken
+wait $asker
+is "$? $(state)" "0 idle" "the next command is carried out" "$(cat stop.out)"
 end
 done_testing

@@ -121,6 +121,13 @@ echo "stop" >"ctl/$pid.cmd"
 ctl stop "$pid" --ctl-dir "$W/ctl" --wait 300ms
 gives 7 "somebody else's command waits"
 is "$(cat "ctl/$pid.cmd")" "stop" "and was not overwritten"
+rm "ctl/$pid.cmd"
+mkdir "ctl/$pid.cmd"
+ctl stop "$pid" --ctl-dir "$W/ctl" --wait 100s
+gives 5 "a directory in place of a command"
+has "$err" "$W/ctl/$pid.cmd is a directory" "is told at once"
+is "$(ls -A ctl)" "$pid.cmd" "and stays, alone"
+rmdir "ctl/$pid.cmd"
 end
 
 if [ "$(id -u)" -ne 0 ] || ! command -v setpriv >/dev/null; then

@@ -199,6 +199,17 @@ status_write(uint64_t nonce, int err) {
 	}
 }
 
+/*
+ * Removes PID.taken. A directory cannot be removed so, and no command could be renamed to that name
+ * any more; it goes back to PID.cmd, where jeprofctl tells of it.
+ */
+static void
+taken_remove(void) {
+	if (sys_unlink(ctl_dir.temp) == EISDIR) {
+		sys_rename_noreplace(ctl_dir.temp, ctl_dir.path);
+	}
+}
+
 /* Reads, checks and executes the command in the open file PID.taken, removes it, and answers. */
 static void
 command_serve(int fd) {
@@ -206,7 +217,7 @@ command_serve(int fd) {
 	size_t len;
 	uint64_t nonce = 0, until_ms = 0;
 	const char *fault = command_read(fd, &len);
-	sys_unlink(ctl_dir.temp); /* after command_read(), which counts the links */
+	taken_remove(); /* after command_read(), which counts the links */
 	char *text = fault != NULL ? NULL : prof_ctl_cmd_parse(ctl_dir.text, len, &nonce, &until_ms);
 	int err;
 	if (text != NULL) {
@@ -253,7 +264,7 @@ prof_ctl_dir_look(void) {
 	if (is_good && fd >= 0) {
 		command_serve(fd);
 	} else {
-		sys_unlink(ctl_dir.temp);
+		taken_remove();
 	}
 	if (is_good && fd < 0) {
 		err = fd == -ELOOP ? EACCES : -fd;
