@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "client/proc_stat.h"
 #include "labels.h"
 
 const char *const end_words[end_count] = {"exit", "signal", "oom", "unknown"};
@@ -87,28 +88,18 @@ is_hidden(int pid) {
 }
 
 /*
- * The exit status, as wait() gives it, of a process whose parent has not fetched it: the last field
- * of /proc/PID/stat. `start`: clock ticks from boot to the start of the process. -1: it is fetched,
+ * The exit status, as wait() gives it, of a process whose parent has not fetched it, from
+ * /proc/PID/stat. `start`: clock ticks from boot to the start of the process. -1: it is fetched,
  * or hidden from us, the process has not ended, its pid belongs to another one by now, or the file
  * cannot be read.
  */
 static int
 unfetched_status(int pid, uint64_t start) {
-	char path[64], text[1024], state = '?';
-	unsigned long long its_start = 0;
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	proc_stat_t stat;
 	/* First, so that what is read then tells whose right it was. */
 	bool is_shown = !is_hidden(pid);
-	if (!is_shown || read_file(path, text, sizeof(text)) <= 0) {
-		return -1;
-	}
-	const char *at = strrchr(text, ')'), *last = strrchr(text, ' ');
-	if (at == NULL || last == NULL || sscanf(at, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-	    "%*s %*s %*s %*s %*s %*s %*s %llu", &state, &its_start) != 2 || state != 'Z'
-	    || its_start != start) {
-		return -1;
-	}
-	return (int)strtol(last, NULL, 10);
+	return is_shown && proc_stat_read(pid, &stat) == 0 && stat.state == 'Z' && stat.start == start
+	    ? stat.status : -1;
 }
 
 end_t

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "client/elf.h"
+#include "client/proc_stat.h"
 
 enum { CONTAINER_DIGITS = 64 }; /* of the id of a container, hexadecimal */
 
@@ -247,35 +248,15 @@ read_labels(const jeprof_target_t *t, labels_t *l) {
 	    : (int)strlen(l->comm), is_service ? l->unit : l->comm);
 }
 
-/* What read_usage() takes from the file stat of a process or thread. */
-typedef struct usage_s {
-	char state;
-	unsigned long long threads; /* of the process */
-	unsigned long long start;   /* ticks from boot */
-	unsigned long long pages;   /* resident; 0 if the thread has ended */
-} usage_t;
-
-static bool
-read_stat(int id, usage_t *u) {
-	char path[64], text[1024];
-	snprintf(path, sizeof(path), "/proc/%d/stat", id);
-	if (read_file(path, text, sizeof(text)) <= 0) {
-		return false;
-	}
-	const char *at = strrchr(text, ')'); /* the name before it may hold anything */
-	return at != NULL && sscanf(at, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-	    "%*s %*s %llu %*s %llu %*s %llu", &u->state, &u->threads, &u->start, &u->pages) == 4;
-}
-
 bool
 read_usage(int pid, uint64_t start, figures_t *f) {
-	usage_t u, other;
-	if (!read_stat(pid, &u) || u.start != start) {
+	proc_stat_t u, other;
+	if (proc_stat_read(pid, &u) != 0 || u.start != start) {
 		return false;
 	}
 	if (u.state == 'Z' || u.state == 'X') { /* its first thread has ended */
 		int task = jeprof_task(pid);
-		if (task == pid || !read_stat(task, &other)) {
+		if (task == pid || proc_stat_read(task, &other) != 0) {
 			return false;
 		}
 		u.pages = other.pages;

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/proc_stat.h"
 #include "client/removed.h"
 
 int
@@ -55,26 +56,6 @@ client_read_link(const char *path, char *buf, size_t size) {
 	return buf;
 }
 
-/* Reads state and start time (field 22) in the file /proc/PID/NAME; false if there is none. */
-static bool
-read_stat(int pid, const char *name, char *state, uint64_t *start) {
-	char text[1024];
-	if (client_read_proc(pid, name, text, sizeof(text)) <= 0) {
-		return false;
-	}
-	char *at = strrchr(text, ')'); /* the name before it may hold anything */
-	if (at == NULL || at[1] == '\0') {
-		return false;
-	}
-	*state = at[2];
-	at += 2;
-	for (int field = 3; field < 22 && at != NULL; field++) {
-		at = strchr(at + 1, ' ');
-	}
-	*start = at != NULL ? strtoull(at + 1, NULL, 10) : 0;
-	return at != NULL;
-}
-
 /* Whether a thread in this state has ended; /proc has it until its process is waited for. */
 static bool
 is_over(char state) {
@@ -83,34 +64,43 @@ is_over(char state) {
 
 /*
  * Sets *task to the id of a thread that has not ended, and *state to its state. On entry *state is
- * that of the first thread, which is taken unless it has ended (pthread_exit() in main). False if
- * all threads have ended, or the first one has and the others cannot be listed.
+ * that of the first thread, which is taken unless it has ended (pthread_exit() in main). ESRCH if
+ * all threads have ended; or the errno with which they cannot be listed or looked at.
  */
-static bool
+static int
 find_task(int pid, int *task, char *state) {
-	char path[64], name[320];
-	uint64_t start;
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	DIR *dir = is_over(*state) ? opendir(path) : NULL;
-	struct dirent *e;
+	char path[64];
+	proc_stat_t stat;
+	int error = ESRCH;
 	*task = pid;
-	while (is_over(*state) && dir != NULL && (e = readdir(dir)) != NULL) {
-		snprintf(name, sizeof(name), "task/%s/stat", e->d_name);
-		*task = read_stat(pid, name, state, &start) && !is_over(*state) ? atoi(e->d_name) : pid;
+	if (!is_over(*state)) {
+		return 0;
 	}
-	if (dir != NULL) {
-		closedir(dir);
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	DIR *dir = opendir(path);
+	if (dir == NULL) {
+		return errno == ENOENT ? ESRCH : errno;
 	}
-	return !is_over(*state);
+	struct dirent *e;
+	while (is_over(*state) && (e = readdir(dir)) != NULL) {
+		int id = atoi(e->d_name); /* 0: "." and ".." */
+		int failed = id > 0 ? proc_stat_read(id, &stat) : ESRCH;
+		if (failed == 0 && !is_over(stat.state)) {
+			*task = id;
+			*state = stat.state;
+		}
+		error = client_is_lack(failed) ? failed : error;
+	}
+	closedir(dir);
+	return is_over(*state) ? error : 0;
 }
 
 int
 jeprof_task(int pid) {
-	char state;
-	uint64_t start;
+	proc_stat_t stat;
 	int task = pid;
-	if (read_stat(pid, "stat", &state, &start)) {
-		find_task(pid, &task, &state);
+	if (proc_stat_read(pid, &stat) == 0) {
+		find_task(pid, &task, &stat.state);
 	}
 	return task;
 }
@@ -142,9 +132,15 @@ own_pid(const char *text, int pid) {
 	return own;
 }
 
-/* EACCES for a process that /proc does not show to us, else ESRCH. */
+/*
+ * Sets the sentence for a process of which /proc could not be read. EACCES if /proc does not show
+ * it to us; `error` if that is a lack of our own; else ESRCH.
+ */
 static int
-hidden_or_gone(jeprof_target_t *t, int pid) {
+hidden_or_gone(jeprof_target_t *t, int pid, int error) {
+	if (client_is_lack(error)) {
+		return client_fail(t, error, "%d: %s", pid, strerror(error));
+	}
 	if (pid > 0 && (kill(pid, 0) == 0 || errno == EPERM)) {
 		return client_fail(t, EACCES, "%d exists, but /proc hides it from us (hidepid): use sudo",
 		    pid);
@@ -155,7 +151,7 @@ hidden_or_gone(jeprof_target_t *t, int pid) {
 /*
  * Clears *t and sets pid, task, own_pid, start, state, uids, caps and name from /proc/PID, with
  * `pid` as task. *tgid: the pid of the process to which the thread with the id `pid` belongs. 0,
- * EACCES or ESRCH.
+ * or as hidden_or_gone().
  */
 static int
 read_identity(jeprof_target_t *t, int pid, int *tgid) {
@@ -167,10 +163,14 @@ read_identity(jeprof_target_t *t, int pid, int *tgid) {
 	t->pid = pid;
 	t->task = pid;
 	t->fd = -1;
-	if (!read_stat(pid, "stat", &t->state, &t->start)
-	    || client_read_proc(pid, "status", text, sizeof(text)) <= 0) {
-		return hidden_or_gone(t, pid);
+	proc_stat_t stat;
+	int error = proc_stat_read(pid, &stat);
+	ssize_t n = error == 0 ? client_read_proc(pid, "status", text, sizeof(text)) : 0;
+	if (n <= 0) {
+		return hidden_or_gone(t, pid, error != 0 ? error : n < 0 ? errno : ESRCH);
 	}
+	t->state = stat.state;
+	t->start = stat.start;
 	*tgid = atoi(client_status_line(text, "\nTgid:"));
 	sscanf(client_status_line(text, "\nUid:"), "%u %u %u", &t->uids[0], &t->uids[1], &t->uids[2]);
 	t->caps = strtoull(client_status_line(text, "\nCapPrm:"), NULL, 16);
@@ -188,25 +188,31 @@ jeprof_find(jeprof_target_t *t, int pid) {
 	if (error == 0 && tgid > 0 && tgid != pid) { /* a thread was named */
 		error = read_identity(t, tgid, &tgid);
 	}
-	if (error == 0 && !find_task(t->pid, &t->task, &t->state)) {
-		return client_fail(t, ESRCH,
-		    "%d has ended; its parent has not yet fetched its exit status", pid);
+	if (error != 0) {
+		return error;
 	}
-	return error;
+	error = find_task(t->pid, &t->task, &t->state);
+	return error == 0 ? 0 : error == ESRCH ? client_fail(t, ESRCH,
+	    "%d has ended; its parent has not yet fetched its exit status", pid)
+	    : client_fail(t, error, "%d: its threads cannot be listed: %s", pid, strerror(error));
 }
 
 int
 jeprof_check_same(jeprof_target_t *t) {
-	char state;
-	uint64_t start;
-	if (!read_stat(t->pid, "stat", &state, &start) || !find_task(t->pid, &t->task, &state)) {
-		return client_fail(t, ESRCH, "%d %s has ended", t->pid, t->name);
-	}
-	if (start != t->start) {
+	proc_stat_t stat;
+	int error = proc_stat_read(t->pid, &stat);
+	if (error == 0 && stat.start != t->start) {
 		return client_fail(t, ESRCH,
 		    "%d %s has ended, and its pid belongs to another process now", t->pid, t->name);
 	}
-	t->state = state;
+	error = error != 0 ? error : find_task(t->pid, &t->task, &stat.state);
+	if (error == ESRCH || error == ENOENT) {
+		return client_fail(t, ESRCH, "%d %s has ended", t->pid, t->name);
+	}
+	if (error != 0) {
+		return client_fail(t, error, "%d %s: %s", t->pid, t->name, strerror(error));
+	}
+	t->state = stat.state;
 	return 0;
 }
 
@@ -234,8 +240,9 @@ int
 jeprof_each(void (*f)(jeprof_target_t *t, void *arg), void *arg) {
 	DIR *dir = opendir("/proc");
 	jeprof_target_t *t = malloc(sizeof(*t));
+	int error = 0;
 	if (dir == NULL || t == NULL) {
-		int error = errno;
+		error = errno;
 		free(t);
 		if (dir != NULL) {
 			closedir(dir);
@@ -244,11 +251,13 @@ jeprof_each(void (*f)(jeprof_target_t *t, void *arg), void *arg) {
 	}
 	for (struct dirent *e = readdir(dir); e != NULL; e = readdir(dir)) {
 		int pid = isdigit((unsigned char)e->d_name[0]) ? atoi(e->d_name) : 0;
-		if (pid > 0 && pid != getpid() && jeprof_find(t, pid) == 0) {
+		int failed = pid > 0 && pid != getpid() ? jeprof_find(t, pid) : ESRCH;
+		if (failed == 0) {
 			f(t, arg);
 		}
+		error = client_is_lack(failed) ? failed : error;
 	}
 	closedir(dir);
 	free(t);
-	return 0;
+	return error;
 }

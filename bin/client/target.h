@@ -9,6 +9,7 @@
 #endif
 #define _FILE_OFFSET_BITS 64
 
+#include <errno.h>
 #include <sys/types.h>
 
 #include "client/clock.h"
@@ -28,6 +29,12 @@ __attribute__((format(printf, 3, 4))) int client_fail(jeprof_target_t *t, int er
 
 /* Reads /proc/PID/NAME and adds a NUL. Returns its length, cut to size - 1, or -1 and errno. */
 ssize_t client_read_proc(int pid, const char *name, char *buf, size_t size);
+
+/* Whether it is the errno of a lack of memory or descriptors, which says nothing of a process. */
+static inline bool
+client_is_lack(int error) {
+	return error == ENOMEM || error == EMFILE || error == ENFILE;
+}
 
 /* What follows `key` ("\nUid:") in the text of /proc/PID/status, to its end; "": no such key. */
 const char *client_status_line(const char *text, const char *key);

@@ -20,11 +20,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "client/proc_stat.h"
+
 enum {
 	ENVIRON_MOST = 262144, /* bytes of the environment that are searched for MALLOC_CONF */
 	FDS_MOST = 65536,  /* descriptors of one process that are searched */
 	CAP_PTRACE = 19,   /* the bit of CAP_SYS_PTRACE */
-	PF_KTHREAD = 0x200000, /* the kernel's flag of its own threads, in field 9 of stat */
+	PF_KTHREAD = 0x200000, /* the kernel's flag of its own threads */
 };
 
 /*
@@ -369,12 +371,8 @@ may_come_yet(const jeprof_target_t *t, const client_finding_t *f) {
 /* Whether it is a thread of the kernel, which has no memory of its own. */
 static bool
 is_kernel_thread(const jeprof_target_t *t) {
-	char text[1024];
-	unsigned flags = 0;
-	const char *at = client_read_proc(t->pid, "stat", text, sizeof(text)) > 0
-	    ? strrchr(text, ')') : NULL;
-	return at != NULL && sscanf(at, ") %*c %*d %*d %*d %*d %*d %u", &flags) == 1
-	    && (flags & PF_KTHREAD) != 0;
+	proc_stat_t s;
+	return proc_stat_read(t->pid, &s) == 0 && (s.flags & PF_KTHREAD) != 0;
 }
 
 int
@@ -388,8 +386,9 @@ jeprof_open(jeprof_target_t *t, const jeprof_request_t *wait) {
 		}
 		close_fd(t);
 		client_sleep_ms(20);
-		if (jeprof_find(t, t->pid) != 0) { /* sets the name again, which exec changes */
-			return client_fail(t, ESRCH, "%d has ended", t->pid);
+		gone = jeprof_find(t, t->pid); /* sets the name again, which exec changes */
+		if (gone != 0) {
+			return gone == ESRCH ? client_fail(t, ESRCH, "%d has ended", t->pid) : gone;
 		}
 		error = look_inside(t, &f, &gone);
 	}
@@ -408,7 +407,7 @@ jeprof_open(jeprof_target_t *t, const jeprof_request_t *wait) {
 		t->way = jeprof_way_dir;
 		return 0;
 	}
-	if (error == ENOMEM || error == EMFILE || error == ENFILE) {
+	if (client_is_lack(error)) {
 		t->way = jeprof_way_none;
 		return client_fail(t, error, "%d %s: %s", t->pid, t->name, strerror(error));
 	}

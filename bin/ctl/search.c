@@ -171,7 +171,7 @@ find_process(jeprof_target_t *p) {
 	if (error == 0) {
 		return;
 	}
-	if (error == EACCES) {
+	if (error != ESRCH) {
 		leave_failed(p, error);
 	}
 	if (pid > 0 && (p->state == 'Z' || p->state == 'X')) {

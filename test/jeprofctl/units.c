@@ -5,11 +5,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "answer.h"
+#include "client/proc_stat.h"
 #include "client/target.h"
 #include "value.h"
 
@@ -152,6 +154,37 @@ test_find(void) {
 	}
 }
 
+/* The name of a process may look like what is behind it. */
+static void
+test_stat(void) {
+	static const char rest[] = " S 5 6 7 8 -1 4194560 9 0 0 0 1 2 0 0 20 -3 3 0 777 8888 99 0 1 2";
+	static const char *const names[] = {"a", "a b c", "x) Z 1 2", "))) (", "a\n7 (b) Z", ""};
+	char text[256];
+	proc_stat_t s;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(text, sizeof(text), "42 (%s)%s\n", names[i], rest);
+		check(proc_stat_parse(text, &s) == 0 && s.state == 'S' && s.flags == 4194560
+		    && s.threads == 3 && s.start == 777 && s.pages == 99 && s.status == 0, "stat:", rest);
+	}
+	check(proc_stat_parse("42 (a) S 5 6", &s) != 0 && proc_stat_parse("42 (a)", &s) != 0
+	    && proc_stat_parse("", &s) != 0, "stat:", "too short");
+}
+
+/* Without a descriptor nothing is told of a process, not even that it has ended. */
+static void
+test_no_descriptors(void) {
+	static jeprof_target_t t, other;
+	struct rlimit limit, none;
+	int error = jeprof_find(&t, getpid());
+	getrlimit(RLIMIT_NOFILE, &limit);
+	none = (struct rlimit){0, limit.rlim_max};
+	setrlimit(RLIMIT_NOFILE, &none);
+	int same = jeprof_check_same(&t), find = jeprof_find(&other, getpid());
+	setrlimit(RLIMIT_NOFILE, &limit);
+	check(error == 0 && same == EMFILE && find == EMFILE, "no descriptor is left:", other.why);
+	check(jeprof_check_same(&t) == 0, "no descriptor is left:", "they are back");
+}
+
 /* ---- leases ---- */
 
 static prof_mailbox_t mailbox;
@@ -253,6 +286,8 @@ main(void) {
 	test_answers();
 	test_directories();
 	test_find();
+	test_stat();
+	test_no_descriptors();
 	test_leases();
 	test_patience(0, "the first signal:");
 	test_patience(3, "the third signal:");

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "client/clock.h"
+#include "client/proc_stat.h"
 #include "maker.h"
 
 enum {
@@ -75,26 +76,11 @@ typedef struct kept_s {
 
 /* ---------------------------------------------------------------- the process */
 
-/* The start time: field 22 of /proc/PID/stat, in ticks since boot; 0 if it cannot be read. */
+/* The start time, in ticks since boot; 0 if it cannot be read. */
 static unsigned long long
 start_of(pid_t pid) {
-	char path[64], text[1024];
-	unsigned long long start = 0;
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (fd >= 0) {
-		close(fd);
-	}
-	text[len > 0 ? len : 0] = '\0';
-	const char *at = strrchr(text, ')');
-	for (unsigned field = 2; at != NULL && field < 22; field++) {
-		at = strchr(at + 1, ' ');
-	}
-	if (at != NULL) {
-		start = strtoull(at, NULL, 10);
-	}
-	return start;
+	proc_stat_t stat;
+	return proc_stat_read(pid, &stat) == 0 ? stat.start : 0;
 }
 
 /*
