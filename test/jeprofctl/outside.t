@@ -208,7 +208,8 @@ for i in 1 2 3 4 5 6 7 8 9 10; do
 done
 is "$bad" "" "ten times at full speed"
 kill -STOP "$pid"
-until [ "$(cat /proc/"$pid"/task/*/stat | sed 's/.*) //' | cut -c1 | sort -u)" = T ]; do sleep 0.05; done
+is_stopped() { [ "$(cat /proc/"$pid"/task/*/stat | sed 's/.*) //' | cut -c1 | sort -u)" = T ]; }
+until_true is_stopped
 "$CTL" dump "$pid" --outside -o s1.heap -q >/dev/null && "$CTL" dump "$pid" --outside -o s2.heap -q >/dev/null
 is "$(body s1.heap)" "$(body s2.heap)" "stopped in the midst of it: twice the same"
 samples=$(sed -n 's/^# jemalloc.samples=//p' s1.heap)
@@ -282,8 +283,9 @@ if command -v gcore >/dev/null; then
 	cmp -s got.heap piped.heap
 	ok $? "gcore, from a pipe: the same profile" "$(diff got.heap piped.heap)"
 	is "$(cat err | grep -v '^next:')" "" "gcore, from a pipe: nothing lacks"
-	# in such a core the notes are behind the memory
-	head -c $(($(wc -c <"gc.$pid") - 24200)) "gc.$pid" | "$CTL" dump --core - -o piped.heap >/dev/null 2>err
+	# in such a core the notes are behind the memory: it ends in the first of them
+	notes=$(readelf -lW "gc.$pid" | awk '$1 == "NOTE" { print $2 }')
+	head -c $((notes + 100)) "gc.$pid" | "$CTL" dump --core - -o piped.heap >/dev/null 2>err
 	has "$(cat err)" "cut" "gcore, cut off in a pipe: which is said"
 	end
 	# what coredump_filter leaves out: pages of files; shared memory, in which a memory file is
