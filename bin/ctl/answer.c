@@ -154,18 +154,23 @@ hint_top(const char *path) {
 	}
 }
 
-int
-print_path(jeprof_target_t *p, const char *answer, const char *key) {
-	char path[TEXT_BYTES];
-	path_here(p, answer, path, sizeof(path));
+void
+put_path(unsigned pid, const char *key, const char *path) {
 	if (is_on(o_json)) {
-		printf("{\"pid\":%d,\"%s\":", p->pid, key);
+		printf("{\"pid\":%u,\"%s\":", pid, key);
 		put_json_string(path);
 		puts("}");
 	} else {
 		put_plain(path);
 		putchar('\n');
 	}
+}
+
+int
+print_path(jeprof_target_t *p, const char *answer, const char *key) {
+	char path[TEXT_BYTES];
+	path_here(p, answer, path, sizeof(path));
+	put_path((unsigned)p->pid, key, path);
 	hint_top(path);
 	return EXIT_DONE;
 }

@@ -37,9 +37,12 @@ int fail(jeprof_target_t *p, const jeprof_reply_t *r);
  */
 void hint_top(const char *path);
 
+/* Prints a path and a newline; with --json an object with the pid and the path as member `key`. */
+void put_path(unsigned pid, const char *key, const char *path);
+
 /*
- * Prints the path in an answer of the process in a form that this shell can open, and the hint of
- * hint_top(); with --json as the member `key` of an object. Returns EXIT_DONE.
+ * Prints the path in an answer of the process in a form that this shell can open, as put_path()
+ * does, and the hint of hint_top(). Returns EXIT_DONE.
  */
 int print_path(jeprof_target_t *p, const char *answer, const char *key);
 

@@ -130,12 +130,22 @@ write_image(void *profile, FILE *to) {
 	return jeprof_image_write(profile, to);
 }
 
+/* Prints the name of the file that was written: as it was typed, with --json an absolute path. */
+static void
+put_name(unsigned pid, const char *name) {
+	char here[PATH_MAX], path[TEXT_BYTES];
+	bool is_known = !is_on(o_json) || name[0] == '/' || getcwd(here, sizeof(here)) == NULL;
+	print_to(path, sizeof(path), "%s%s%s", is_known ? "" : here, is_known
+	    || strcmp(here, "/") == 0 ? "" : "/", name);
+	put_path(pid, "path", path);
+}
+
 /*
- * Writes the profile into the file `name` and prints that name; returns the exit code. The file is
- * opened when the whole profile is here, because the output may be slow.
+ * Writes the profile of that process into the file `name` and prints that name; returns the exit
+ * code. The file is opened when the whole profile is here, because the output may be slow.
  */
 static int
-put_profile(const char *name, write_t *write, void *profile) {
+put_profile(unsigned pid, const char *name, write_t *write, void *profile) {
 	static char path[TEXT_BYTES], temporary[TEXT_BYTES];
 	FILE *to = open_output(name, path, temporary, sizeof(temporary));
 	int error = write(profile, to);
@@ -150,7 +160,7 @@ put_profile(const char *name, write_t *write, void *profile) {
 	}
 	unfinished = NULL;
 	if (to != stdout) {
-		printf("%s\n", name);
+		put_name(pid, name);
 	}
 	if (to != stdout && descriptor_of(path) < 0) {
 		hint_top(name);
@@ -198,17 +208,19 @@ tell_lacks(const jeprof_image_facts_t *f) {
 }
 
 /*
- * Writes the profile of an image and closes the image; returns the exit code. may_lack: the image
- * is of a file, so what it lacks is reported in any case; else only if objects were damaged.
+ * Writes the profile of an image and closes the image; returns the exit code. p: whose memory it
+ * is; NULL: it is of a file, so what it lacks is reported in any case, else only if objects were
+ * damaged.
  */
 static int
-put_image(jeprof_image_t *image, bool may_lack) {
+put_image(jeprof_image_t *image, const jeprof_target_t *p) {
 	char name[TEXT_BYTES];
 	jeprof_image_facts_t f = jeprof_image_facts(image);
-	if (may_lack || f.torn != 0) {
+	if (p == NULL || f.torn != 0) {
 		tell_lacks(&f);
 	}
-	int code = put_profile(outside_name(f.pid, name, sizeof(name)), write_image, image);
+	int code = put_profile(p != NULL ? (unsigned)p->pid : f.pid, outside_name(f.pid, name,
+	    sizeof(name)), write_image, image);
 	jeprof_image_close(image);
 	return code;
 }
@@ -218,7 +230,7 @@ static int
 dump_outside(jeprof_target_t *p) {
 	jeprof_image_t *image;
 	need(p, jeprof_image_of_process(&image, p));
-	return put_image(image, false);
+	return put_image(image, p);
 }
 
 /*
@@ -237,7 +249,7 @@ dump_unanswered(jeprof_target_t *p, int error) {
 		leave_failed(p, error);
 	}
 	talk("%s; the profile was read from outside instead", why);
-	return put_image(image, false);
+	return put_image(image, p);
 }
 
 int
@@ -252,7 +264,7 @@ verb_dump_core(void) {
 	if (jeprof_image_of_file(&image, fd, why) != 0) {
 		leave(EXIT_FAILED, "%s: %s", name, why);
 	}
-	return put_image(image, true);
+	return put_image(image, NULL);
 }
 
 /* ---- by the process ---- */
@@ -274,7 +286,7 @@ dump_here(jeprof_target_t *p, const char *name) {
 	if (r.error != 0) {
 		return fail(p, &r);
 	}
-	int code = put_profile(name, write_reply, &r);
+	int code = put_profile((unsigned)p->pid, name, write_reply, &r);
 	free(r.profile);
 	return code;
 }

@@ -99,6 +99,11 @@ gives 0 "a .part that was left blocks nothing"
 cmp want here.heap && [ "$(cat here.heap.part)" = stale ]
 ok $? "and is left alone"
 "$CTL" dump "$pid" -o - 2>pipe.err 9>&- | head -c 10 >/dev/null
+ctl dump "$pid" -o here.heap --json
+is "$out" "{\"pid\":$pid,\"path\":\"$W/here.heap\"}" "dump -o --json: the absolute path"
+ctl dump "$pid" -o - --json
+cmp want ctl.out
+ok $? "-o - --json: the profile alone"
 ctl dump "$pid" -o /dev/null
 gives 0 "dump -o to a device"
 is "$err" "" "no hint to read it"
