@@ -53,9 +53,13 @@ path_there(const jeprof_target_t *p, const char *path, char *buf, size_t size) {
 	char root[64], here[PATH_MAX];
 	struct stat ours;
 	snprintf(root, sizeof(root), "/proc/%d/root", p->task);
-	if (path[0] == '/' || getcwd(here, sizeof(here)) == NULL) {
+	if (path[0] == '/') {
 		print_to(buf, size, "%s", path);
 		return;
+	}
+	if (getcwd(here, sizeof(here)) == NULL) { /* the process would take it from its own directory */
+		leave(EXIT_USAGE, "%s: this directory has no path any more (%s): give an absolute path",
+		    path, strerror(errno));
 	}
 	char seen[PATH_MAX + 64];
 	snprintf(seen, sizeof(seen), "%s%s", root, here);

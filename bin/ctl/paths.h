@@ -10,7 +10,7 @@ void path_here(const jeprof_target_t *p, const char *path, char *buf, size_t siz
 
 /*
  * A path that was typed, as the process understands it: an absolute one unchanged; a relative one
- * in our working directory. Leaves if the process sees other files there.
+ * in our working directory. Leaves if that has no path, or if the process sees other files there.
  */
 void path_there(const jeprof_target_t *p, const char *path, char *buf, size_t size);
 

@@ -104,6 +104,13 @@ is "$out" "{\"pid\":$pid,\"path\":\"$W/here.heap\"}" "dump -o --json: the absolu
 ctl dump "$pid" -o - --json
 cmp want ctl.out
 ok $? "-o - --json: the profile alone"
+mkdir lost
+(cd lost && rmdir ../lost && "$CTL" dump "$pid" x 2>../lost.err 9>&-)
+is "$? $(cat lost.err)" "2 jeprofctl: x: this directory has no path any more (No such file or directory): give an absolute path" \
+	"a relative name in a directory that is gone"
+mkdir lost
+(cd lost && rmdir ../lost && "$CTL" start "$pid" --prefix x 2>../lost.err 9>&-)
+is "$?" 2 "a relative prefix there: no session whose files are elsewhere" "$(cat lost.err)"
 ctl dump "$pid" -o /dev/null
 gives 0 "dump -o to a device"
 is "$err" "" "no hint to read it"
