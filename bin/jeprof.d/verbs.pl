@@ -52,8 +52,8 @@ sub take_program {
 	$Object::program = $first if $head =~ /^\x7fELF/;
 }
 
-# The first 4096 bytes of a file, '---' for standard input, '' for an empty file; fails if it cannot
-# be read.
+# The first 4096 bytes of a file, '---' for standard input, '' for an empty file and for a pipe,
+# which can be read once only; fails if it cannot be read.
 sub head_of {
 	my ($path) = @_;
 	return '---' if $path eq '-';
@@ -61,6 +61,7 @@ sub head_of {
 	return $head if length $head;
 	Talk::fail(1, "$path: no such file") unless -e $path;
 	Talk::fail(1, "$path: is a directory") if -d _;
+	return '' if -p _; # its writer would end if the pipe was opened and closed again
 	open(my $fh, '<:raw', $path) or Talk::fail(1, "$path: $!");
 	return '';
 }

@@ -7,7 +7,7 @@ use strict;
 use warnings;
 no warnings 'portable';
 use JSON::PP ();
-our ($dir, $source);
+our ($dir, $jeprof, $source);
 
 my ($code, $out, $err);
 my $base = 0x555500000000;
@@ -201,5 +201,21 @@ is(scalar(@wrong), 0, 'each ends well') or diag join "\n", @wrong;
 ok($codes{1} && $codes{3} && $codes{1} + $codes{3} > 100, 'most are refused or doubted')
     or diag join ' ', %codes;
 ok(!-e 'pwned', 'and no shell has run');
+
+# A fifo is opened once: its writer ends with the first reader.
+for my $verb (['top'], ['ls'], ['export', '--to', 'collapsed'], ['symbolize'], ['report']) {
+	POSIX::mkfifo('fifo', 0600);
+	my $pid = fork // die "fork: $!";
+	if (!$pid) {
+		spew('fifo', slurp($ours));
+		POSIX::_exit(0);
+	}
+	my ($code, $out) = run('timeout', 60, $^X, $jeprof, @$verb, 'fifo');
+	kill 'TERM', $pid;
+	waitpid $pid, 0;
+	is($code, 0, "@$verb: reads a fifo");
+	like($out, $verb->[0] eq 'ls' ? qr/^ .*fifo$/m : qr/cache/, 'and all of it');
+	unlink 'fifo';
+}
 chdir $source;
 done_testing();
