@@ -41,6 +41,9 @@ sub take_program {
 	my $first = $files->[0];
 	my $head = head_of($first);
 	if (@$files == 1) {
+		Talk::fail(2, "$first: a core file; the profile in it: "
+			    . Talk::command('salvage', '-o', 'FILE.heap', [$first]))
+		    if $head =~ /^\x7fELF.{12}(?:\x04\0|\0\x04)/s; # the type ET_CORE in either order of bytes
 		Talk::fail(2, "no profile given after the program $first") if $head =~ /^\x7fELF/;
 		return;
 	}

@@ -110,6 +110,11 @@ like(slurp('s.heap'), qr/^heap_v2\/1\n(?=.*^# jemalloc\.end=killed$)(?=.*^# jema
 is(json('top', 's.heap')->{total}{bytes}, $held, 'with the same sum');
 like((jeprof('salvage', 's.heap'))[2], qr/^jeprof: s\.heap: this is no core file and no black box$/m, 'salvage of a profile');
 is((jeprof('salvage'))[0], 2, 'salvage of nothing');
+for my $type ("\4\0", "\0\4") {
+	spew('a core', "\x7fELF\2\1\1" . "\0" x 9 . $type . "\0" x 100);
+	($code, $out, $err) = jeprof('top', 'a core');
+	like("$code|$out|$err", qr/^2\|\|jeprof: a core: a core file; .* salvage -o FILE\.heap 'a core'\n\z/, 'top of a core file: what reads it');
+}
 my ($piped) = run(\slurp($box), $^X, $jeprof, 'top', '--json', '-');
 is($piped, 0, 'from standard input');
 run('gzip', '-k', $box);
