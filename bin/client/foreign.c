@@ -227,6 +227,21 @@ put_word(char *to, size_t room, const char *word) {
 	return at;
 }
 
+/*
+ * Whether the command line was replaced by a title, as by redis-server ("redis-server *:6379") and
+ * nginx ("nginx: master process ..."): a blank in its first word, and no '/' in front of it. Then
+ * only the name is left in the word.
+ */
+static bool
+cut_title(char *word) {
+	size_t name = strcspn(word, " /");
+	if (name == 0 || word[name] != ' ') {
+		return false;
+	}
+	word[name - (word[name - 1] == ':')] = '\0';
+	return true;
+}
+
 void
 client_restart_line(const jeprof_target_t *t, char *buf, size_t size) {
 	char text[LINE_MOST], library[2 * PATH_MAX];
@@ -234,10 +249,12 @@ client_restart_line(const jeprof_target_t *t, char *buf, size_t size) {
 	snprintf(buf, size, "LD_PRELOAD=%s", library);
 	size_t at = strlen(buf);
 	ssize_t length = client_read_proc(t->task, "cmdline", text, sizeof(text));
+	bool is_title = length > 0 && cut_title(text);
 	for (char *word = text; length > 0 && word < text + length && at + 2 < size;
 	    word += strlen(word) + 1) {
 		size_t n = put_word(buf + at + 1, size - at - 6, word);
-		if (n == 0 || word + strlen(word) == text + sizeof(text) - 1) {
+		bool is_cut = word + strlen(word) == text + sizeof(text) - 1;
+		if (n == 0 || is_cut || (is_title && word > text)) {
 			memcpy(buf + at, " ...", 4);
 			at += 4;
 			break;

@@ -81,7 +81,8 @@ const char *client_loaded_allocator(const jeprof_target_t *t, char *buf, size_t 
 
 /*
  * The command line that would start it on this library: LD_PRELOAD=/absolute/path program
- * arguments.
+ * arguments; with "..." for arguments that do not fit or are not known, because the process shows a
+ * title in their place.
  */
 void client_restart_line(const jeprof_target_t *t, char *buf, size_t size);
 

@@ -79,6 +79,18 @@ wait $asker
 is "$? $(head -n 1 late.out)" "0 session 1" "a program that is only about to become one with the library"
 exec 8>&-
 
+if command -v perl >/dev/null; then
+	perl -e 'exec {"sleep"} "titled: *:6379", 60' 9>&- &
+	titled=$!
+	children="$children $titled"
+	ctl status "$titled" --wait 300ms
+	gives 5 "a title in place of the command line"
+	has "$err" "/libjemalloc.so.2 titled ..." "the command has the name of the program alone"
+	kill "$titled"
+else
+	skip "no perl"
+fi
+
 fake normal
 ctl set "$pid" --rate 512K --alloc 4G --large 64M --highwater 1.5G --step 128M --metric rss --every 5m dump_max_files:9
 gives 0 "set"
