@@ -70,6 +70,7 @@ stats_merge_extents(pac_t *pac, arena_stats_t *out) {
 		x->dirty_bytes += atomic_load_zu(&pac->dirty.eset.classes[i].nbytes, MO_RELAXED);
 		x->muzzy_bytes += atomic_load_zu(&pac->muzzy.eset.classes[i].nbytes, MO_RELAXED);
 		x->retained_bytes += atomic_load_zu(&pac->retained.eset.classes[i].nbytes, MO_RELAXED);
+		pac_hot_count(pac, i, &x->ndirty, &x->dirty_bytes);
 	}
 }
 

@@ -32,6 +32,22 @@ pac_ndirty(const pac_t *pac) {
 	    + piece_npages(&pac->piece);
 }
 
+void
+pac_hot_count(pac_t *pac, unsigned pind, size_t *nextents, size_t *nbytes) {
+	mutex_lock(&pac->hot_mtx);
+	const pac_hot_stack_t *s = pac->hot[pind];
+	for (unsigned i = 0; s != NULL && i < s->n; i++) {
+		*nbytes += s->extents[i]->size;
+		++*nextents;
+	}
+	mutex_unlock(&pac->hot_mtx);
+	size_t rest = piece_npages(&pac->piece) << LG_PAGE;
+	if (rest != 0 && sz_psz_floor(rest) == pind) {
+		*nbytes += rest;
+		++*nextents;
+	}
+}
+
 /* ------------------------------------------------------------------ one stack */
 
 static size_t

@@ -14,7 +14,7 @@
  * pac_hot_destroy() put extents into the dirty cache after they have released hot_mtx. Their caller
  * holds no cache's lock, and calls pac_tell_back() (pac_purge.h) afterwards unless the arena ends.
  * Callers are pac*.c and large.c, all inside the gate (os/gate.h: fork waits meanwhile); statistics
- * call pac_ndirty().
+ * call pac_ndirty() and pac_hot_count().
  */
 #ifndef EXTENT_PAC_HOT_H
 #define EXTENT_PAC_HOT_H
@@ -30,6 +30,11 @@ void pac_hot_destroy(pac_t *pac);
  * that slabs are cut from (extent/piece.h). Needs no lock.
  */
 size_t pac_ndirty(const pac_t *pac);
+/*
+ * Adds number and bytes of what pac_ndirty() counts beside dirty extents, of one page class. Takes
+ * hot_mtx.
+ */
+void pac_hot_count(pac_t *pac, unsigned pind, size_t *nextents, size_t *nbytes);
 
 /*
  * Takes up to n hot extents that have at least `size` and at most `most` bytes (`most` is less than

@@ -148,6 +148,36 @@ test_large_counts(void) {
 }
 
 /* One mixed run; the sums of usable sizes are kept by hand. */
+/* The extents of the classes are all unused pages, whatever they wait for. */
+static void
+test_extents(void) {
+	static const char *const kinds[] = {"dirty", "muzzy"};
+	size_t page = ctl_size("arenas.page");
+	void *p[40];
+
+	for (int i = 0; i < 40; i++)
+		p[i] = keep(malloc((i + 5) * 20 * page));
+	for (int i = 0; i < 40; i += 2)
+		free(p[i]);
+	look();
+	for (int k = 0; k < 2; k++) {
+		size_t bytes = 0, n = 0;
+		size_t pages = arena_u64(k == 0 ? "pdirty" : "pmuzzy");
+		char name[128];
+
+		for (unsigned j = 0; !mallctl(ctl_name(name, "stats.arenas.4096.extents.%u.n%s", j,
+		    kinds[k]), NULL, NULL, NULL, 0); j++) {
+			n += ctl_u64(name);
+			bytes += ctl_u64(ctl_name(name, "stats.arenas.4096.extents.%u.%s_bytes", j, kinds[k]));
+		}
+		is_uint(bytes, pages * page, "the bytes of %s extents are all %s pages", kinds[k],
+		    kinds[k]);
+		ok((n == 0) == (bytes == 0) && n * page <= bytes, "%zu %s extents", n, kinds[k]);
+	}
+	for (int i = 1; i < 40; i += 2)
+		free(p[i]);
+}
+
 static void
 test_thread_counters(void) {
 	uint64_t a0, d0, a = 0, d = 0, seed = 3;
@@ -367,6 +397,7 @@ child_all(void) {
 	test_allocated();
 	test_bin_counts();
 	test_large_counts();
+	test_extents();
 	test_thread_counters();
 	test_other_thread();
 	test_peak();
