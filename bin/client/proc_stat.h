@@ -51,7 +51,7 @@ proc_stat_read(int id, proc_stat_t *s) {
 	char path[64], text[PROC_STAT_BYTES];
 	snprintf(path, sizeof(path), "/proc/%d/stat", id);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1; /* all of it, as it is one record */
+	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1; /* one record */
 	int error = n < 0 ? errno : 0;
 	if (fd >= 0) {
 		close(fd);
