@@ -37,10 +37,13 @@ ok "$(awk -v a="$live" -v b="$counted" 'BEGIN { exit !(b > 0 && a > 0.85 * b && 
 
 has "$(section "the report")" " open demo/report.html, or copy this one file" "it says how to open the report"
 has "$(head -c 4000 "$W/demo/report.html")" "Most is held by" "which has its words"
-# The page's own parts (47 000 bytes) are test/jeprof/report.t's; what redis adds to them is looked at here.
+# The page's own parts (47 000 bytes) are test/jeprof/report.t's; what redis adds to them is looked at here. The profiles
+# have 50 000 bytes and more; which stacks are sampled is chance, so the bound follows them (15 636 bytes were seen of 55 266).
 own=$({ "$SRC/scripts/join-page" model; "$SRC/scripts/join-page" report; cat "$SRC"/bin/page/style.css "$SRC"/bin/page/body.html; } | wc -c)
 size=$(wc -c <"$W/demo/report.html")
-ok "$([ "$size" -gt "$own" ] && [ $((size - own)) -le 20000 ]; echo $?)" "and its data are small" "$size bytes, $own of them the page's own"
+dumps=$(cat "$W"/demo/dumps/*.heap | wc -c)
+ok "$([ "$size" -gt "$own" ] && [ $(((size - own) * 2)) -le "$dumps" ]; echo $?)" "and its data are small" \
+	"$size bytes, $own of them the page's own, of profiles of $dumps bytes"
 
 commands=$(section "the commands that did it")
 for word in LD_LIBRARY_PATH= MALLOC_CONF=prof:true redis-server redis-benchmark shutdown jeprof; do
