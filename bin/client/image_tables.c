@@ -375,8 +375,10 @@ try_read_count(jeprof_image_t *image, uint64_t at, unsigned char *bytes) {
 		return false;
 	}
 	uint64_t size = image_field(image, bytes, image_count_bytes);
+	/* The second read brings another link: also that one is a count's only with the size. */
 	return size == plain || (size >= whole && size < 2 * OBJECT_MAX
-	    && image_is_in_parts(image, at, whole) && image_read(image, at, bytes, whole));
+	    && image_is_in_parts(image, at, whole) && image_read(image, at, bytes, whole)
+	    && image_field(image, bytes, image_count_bytes) == size);
 }
 
 /* Whether the bytes are a count of this site. */

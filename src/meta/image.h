@@ -32,11 +32,14 @@
  *   and an object that is on no list is never met.
  * - Only a removed object is freed, and only when no thread of the process can be reading it. A
  *   reader outside does not keep it from being freed. So in a RUNNING process, and only there, a
- *   reader may stand on a freed object. Therefore the second word of freed memory is set to 0,
- *   where objects in use have their size (site.bytes, count.bytes). And sites and counts prove
- *   themselves: a site by the hash of its frames (image_hash_frame), a count by the hash of its
- *   site, thread, rate and epoch (image_hash_count). A reader that stands on a site or count
- *   without proof goes back to the last one with proof, or to the head.
+ *   reader may stand on a removed object, or on what its memory is used for now. Therefore the
+ *   second word of an object in use has its size (site.bytes, count.bytes), and the link in its
+ *   first word leads on only together with that: before the link of a removed site or count changes
+ *   its size becomes one that no object has, and in freed memory the second word is 0. A reader
+ *   takes both words from one read. And sites and counts prove themselves: a site by the hash of
+ *   its frames (image_hash_frame), a count by the hash of its site, thread, rate and epoch
+ *   (image_hash_count). A reader that stands on a site or count without size or proof goes back to
+ *   the last one that has both, or to the head.
  * - In a process that was stopped or killed, the stores of a thread are visible up to some point in
  *   the order of its program, and none behind that point. This holds also where processors make
  *   stores visible in another order, because what a processor has carried out becomes visible even

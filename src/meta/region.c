@@ -226,7 +226,7 @@ region_free(void *ptr, size_t size) {
 	assert(region.in_use >= bytes);
 	region.in_use -= bytes;
 	meta_piece_t *p = ptr;
-	p->next = region.freed[meta_class(bytes)];
+	__atomic_store_n(&p->next, region.freed[meta_class(bytes)], MO_RELEASE); /* after the mark */
 	region.freed[meta_class(bytes)] = p;
 	mutex_unlock(&region.mtx);
 }

@@ -832,6 +832,15 @@ remove_count(int fd) {
 	poke(fd, s->counts[0].at, 0, 8);
 }
 
+/* The same, before it is freed: it has a size that is none, and leads nowhere. */
+static void
+retire_count(int fd) {
+	const site_t *s = &model.sites[removed_first];
+	poke(fd, s->at + fields[image_site_counts].offset, s->counts[1].at, 8);
+	poke(fd, s->counts[0].at + 8, COUNT_WHOLE | UINT32_C(1) << 31, 4);
+	poke(fd, s->counts[0].at, 0, 8);
+}
+
 /* Removes all, and puts another site with one sample where the first one was. */
 static void
 replace_sites(int fd) {
@@ -860,7 +869,10 @@ static void
 test_running(void (*how)(int), uint64_t first, uint64_t last, unsigned counts, unsigned others,
     const char *what) {
 	unsigned long n = 1, wrong = 0;
-	uint64_t most = 2 * model.nsites;
+	uint64_t most = 0;
+	for (unsigned i = 0; i < model.nsites; i++) {
+		most += model.sites[i].ncounts;
+	}
 	change = how;
 	removed_first = first;
 	removed_last = last;
@@ -948,16 +960,22 @@ test_course_runs(uint64_t before, uint64_t first) {
 	close(other);
 }
 
+/* Makes the box one of a process that runs. */
+static void
+make_running(void) {
+	model.root.state = image_open;
+	model.root.flags |= IMAGE_REALTIME;
+	model.root.pid = 0;
+	memcpy(box, &model.root, sizeof(model.root));
+}
+
 static void
 test_runs(void) {
 	test_course_runs(5400, 5411);
 	test_course_runs(5405, 5411);
 	test_course_runs(5460, 5401);
 	make_plain(8);
-	model.root.state = image_open;
-	model.root.flags |= IMAGE_REALTIME;
-	model.root.pid = 0;
-	memcpy(box, &model.root, sizeof(model.root));
+	make_running();
 	test_killed();
 	test_running(remove_sites, 0, 0, 2, 0, "the first site goes");
 	test_running(remove_sites, 3, 3, 2, 0, "a site goes");
@@ -966,7 +984,12 @@ test_runs(void) {
 	test_running(remove_sites, 0, 4, 10, 0, "the first five sites go");
 	test_running(remove_sites, 0, 7, 16, 0, "all sites go");
 	test_running(replace_sites, 0, 7, 2, 1, "all sites go, another one comes");
+	model.sites[3].counts[2] = model.sites[3].counts[1];
+	model.sites[3].ncounts = 3;
+	make_box(&model);
+	make_running();
 	test_running(remove_count, 3, 3, 1, 0, "a count goes");
+	test_running(retire_count, 3, 3, 1, 0, "a count is about to go");
 }
 
 /* ---- the edge of what is read ---- */

@@ -289,6 +289,41 @@ test_notes(void) {
 	prof_data_tdata_exit(other);
 }
 
+/* Adds and frees at other sites until the sweeper has removed what has this word. */
+static bool
+is_swept(prof_tdata_t *td, const atomic_u64_t *users) {
+	for (unsigned i = 0; i < 400000 && (atomic_load_u64(users, MO_RELAXED) & PROF_DEAD) == 0; i++)
+		sub(add_at(td, 8000001 + i, 1, 16), 16);
+	return (atomic_load_u64(users, MO_RELAXED) & PROF_DEAD) != 0;
+}
+
+/*
+ * A reader outside stands on a count and on a site when these are removed: each leads it to where
+ * it did before, or has no size of an object.
+ */
+static void
+test_retired(void) {
+	prof_tdata_t *a = prof_data_tdata_new(true), *b = prof_data_tdata_new(true);
+	prof_tdata_t *other = prof_data_tdata_new(true);
+	prof_cnt_t *older = add_at(a, 8000000, 1, 16), *c = add_at(b, 8000000, 1, 16);
+	prof_site_t *s = c->site;
+	prof_link_t *next = s->link.next;
+	uint32_t bytes = c->link.bytes, site_bytes = s->link.bytes;
+
+	ok(c->link.next == &older->link && next != NULL, "a count and a site lead to older ones");
+	atomic_store_u64(&b->pinned, 1, MO_RELAXED); /* so nothing is freed */
+	sub(c, 16);
+	ok(is_swept(other, &c->live), "the count is removed");
+	ok(c->link.next == &older->link || c->link.bytes != bytes, "nobody is led astray by it");
+	sub(older, 16);
+	ok(is_swept(other, &s->refs), "the site is removed");
+	ok(s->link.next == next || s->link.bytes != site_bytes, "nor by that");
+	atomic_store_u64(&b->pinned, 0, MO_RELAXED);
+	prof_data_tdata_exit(a);
+	prof_data_tdata_exit(b);
+	prof_data_tdata_exit(other);
+}
+
 /* Threads add; each hands half of what it has to its neighbour, who frees it. */
 enum { NTHREADS = 4, SLOTS = 512, ROUNDS = 60000, STACKS = 300 };
 static prof_cnt_t *slots[SLOTS];
@@ -431,6 +466,7 @@ main(void) {
 	test_transient();
 	test_last();
 	test_notes();
+	test_retired();
 	leave();
 	test_threads();
 	test_fork_meanwhile();

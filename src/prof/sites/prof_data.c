@@ -211,12 +211,16 @@ cnt_node_is(const prof_node_t *node, const void *key) {
 
 /* ---------------------------------------------------------------- retiring */
 
-/* Puts an object that was taken out of a table onto the limbo list. */
+/*
+ * Puts an object that was taken out of a table onto the limbo list. Readers outside the process,
+ * which may stand on it, see first that it is no object any more (meta/image.h).
+ */
 static void
 tables_retire(prof_link_t *link) {
-	assert(link->bytes >= sizeof(*link));
+	assert(link->bytes >= sizeof(*link) && link->bytes < PROF_RETIRED);
 	mutex_lock(&tables.limbo_mtx);
-	link->next = tables.limbo;
+	__atomic_store_n(&link->bytes, link->bytes | PROF_RETIRED, MO_RELAXED);
+	__atomic_store_n(&link->next, tables.limbo, MO_RELEASE);
 	tables.limbo = link;
 	tables.nlimbo++;
 	mutex_unlock(&tables.limbo_mtx);
@@ -289,7 +293,7 @@ limbo_reclaim_locked(size_t min) {
 	tables.waiting = NULL;
 	while (link != NULL) {
 		prof_link_t *next = link->next;
-		region_free(link, link->bytes);
+		region_free(link, link->bytes & ~PROF_RETIRED);
 		link = next;
 	}
 }

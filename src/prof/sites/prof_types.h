@@ -28,9 +28,12 @@
  */
 typedef struct prof_link_s {
 	struct prof_link_s *next;
-	uint32_t bytes;
+	uint32_t bytes; /* with PROF_RETIRED: the object is in limbo */
 	uint32_t extra; /* sites and counts have a number here, see there; otherwise not used */
 } prof_link_t;
+
+/* Bit of link.bytes that makes it the size of no object (meta/image.h). */
+#define PROF_RETIRED (UINT32_C(1) << 31)
 
 /* A node of a prof_table_t, embedded in its owner. */
 typedef struct prof_node_s {
