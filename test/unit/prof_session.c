@@ -21,6 +21,7 @@
 #include "prof/control/prof_session.h"
 #include "prof/file/prof_box.h"
 #include "prof/sites/prof_hook.h"
+#include "prof/trigger/prof_trigger.h"
 #include "unwind/module_history.h"
 
 static prof_session_opts_t o;
@@ -462,6 +463,97 @@ test_end_during_dump(void) {
 	alarm(0);
 }
 
+/* ------------------------------------------------------------------ an end during a stop */
+
+static bool is_in_tick, may_tick, was_over;
+static pthread_t ticker;
+static void (*changed)(void);
+
+static void
+stay_in_tick(void) {
+	__atomic_store_n(&is_in_tick, true, __ATOMIC_SEQ_CST);
+	until(&may_tick);
+	clock_ns += 11 * NSTIME_PER_SEC;
+}
+
+static void *
+tick_once(void *arg) {
+	prof_session_tick();
+	return arg;
+}
+
+/* The stop has begun, and has no profile yet. */
+static void
+tick_in_stop(void) {
+	prof_trigger_changed_hook = changed;
+	__atomic_store_n(&may_tick, true, __ATOMIC_SEQ_CST);
+	pthread_join(ticker, NULL);
+	was_over = prof_session_is_over();
+	changed();
+}
+
+/*
+ * A thread sees that a session is over, just when another one begins to stop it. That stop may give
+ * up, so the session still has its end.
+ */
+static void
+test_end_during_stop(void) {
+	alarm(200);
+	nstime_now_hook = clock_with_events;
+	is_int(prof_session_start("max_seconds:10", &why), 0, "a session");
+	meanwhile = stay_in_tick;
+	pthread_create(&ticker, NULL, tick_once, NULL);
+	until(&is_in_tick);
+	changed = prof_trigger_changed_hook;
+	prof_trigger_changed_hook = tick_in_stop;
+	is_int(prof_session_stop(0), 0, "which is stopped when it is over");
+	ok(was_over, "and is over until that has ended it");
+	ok(!prof_session_is_active() && !prof_session_is_over(), "is not any more then");
+	nstime_now_hook = NULL;
+	alarm(0);
+}
+
+/* ------------------------------------------------------------------ a fork in the dump hook */
+
+static pid_t hook_child;
+static bool starts_in_child;
+
+static void
+fork_in_hook(const char *path) {
+	(void)path;
+	hook_child = fork();
+	if (hook_child == 0) {
+		prof_hook_set(PROF_HOOK_DUMP, NULL);
+		hook_start = starts_in_child ? prof_session_start(NULL, NULL) : 0;
+	}
+}
+
+/* The child returns from the stop, which the fork has ended, and has the session that it began. */
+static void
+stop_and_fork(void) {
+	int status = -1;
+
+	is_int(prof_session_start(NULL, NULL), 0, "a session");
+	uint64_t id = prof_session_id();
+	prof_hook_set(PROF_HOOK_DUMP, (prof_hook_fn_t)fork_in_hook);
+	int err = prof_session_stop(0);
+	if (hook_child == 0)
+		_exit(err != 0 ? 1 : hook_start != 0 ? 2 : prof_session_is_active() != starts_in_child ? 3
+		    : prof_session_id() != id + starts_in_child ? 4
+		    : starts_in_child && prof_session_stop(0) != 0 ? 5 : 0);
+	prof_hook_set(PROF_HOOK_DUMP, NULL);
+	is_int(err, 0, "it is stopped");
+	is_int(waitpid(hook_child, &status, 0), hook_child, "its dump hook has forked");
+	is_int(status, 0, "in the child the stop ends well");
+}
+
+static void
+test_fork_in_hook(void) {
+	stop_and_fork();
+	starts_in_child = true;
+	stop_and_fork();
+}
+
 /* ------------------------------------------------------------------ in the middle of a start */
 
 static struct os_hooks_s hooks;
@@ -595,6 +687,7 @@ int
 main(void) {
 	static void (*const tests[])(void) = {test_rules, test_options, test_cycle, test_failures,
 	    test_late_end, test_changed_end, test_end_during_dump,
+	    test_end_during_stop, test_fork_in_hook,
 	    test_box_that_stays, test_fork_in_start, test_box_lock,
 	    test_confined_at_root, test_leftovers, NULL};
 

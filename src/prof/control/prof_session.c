@@ -519,7 +519,9 @@ deadline_close(uint64_t id) {
 	deadline_set(id + 1, 0);
 }
 
-/* The same for a session that ends because this is its end; false if that was changed meanwhile. */
+/*
+ * The same for a session that stops because this is its end; false if that was changed meanwhile.
+ */
 static bool
 deadline_try_close(uint64_t deadline, uint64_t id) {
 	return atomic_cas_strong_u64(&session.deadline, &deadline, deadline_make(id + 1, 0), MO_RELAXED,
@@ -708,7 +710,7 @@ session_dump(bool is_silent, char *told) {
  * All steps of a stop, by the thread that moved session id to stopping: writes the profile, closes
  * the black box, restores the values. late: the session.deadline that is over, and no caller waits
  * for the result; 0: there is a caller. Returns 0, the errno of the profile, or EBUSY: the session
- * goes on.
+ * goes on. In a child that the dump hook forks, the fork has ended the session already.
  */
 static int
 session_end(uint64_t id, uint64_t late, char *told) {
@@ -716,6 +718,9 @@ session_end(uint64_t id, uint64_t late, char *told) {
 	session.is_bounded = (late != 0 || told != NULL) && !prof_trigger_has_thread_hook();
 	prof_trigger_changed_hook();
 	int err = late != 0 && session.has_no_final ? 0 : session_dump(late == 0, told);
+	if (session_word() != (id << STATE_BITS | (uint64_t)prof_session_stopping)) {
+		return err;
+	}
 	if (err == EBUSY) {
 		if (late != 0) {
 			atomic_store_u64(&session.deadline, late, MO_RELAXED);
