@@ -9,10 +9,11 @@
  * their own, which are never changed or unmapped: a reader may be in one at any time. Invariant: an
  * entry of the list is complete before the list's length counts it, and then never changes. Where
  * an object was unloaded and another one is loaded, that one gets a new entry, which is found
- * first. Until the next look the old entry is found, so an FDE is checked at each use: it and its
- * CIE must still lie in the .eh_frame that was scanned, and describe the same function. No lock
- * for readers; one thread at a time adds entries (scan.is_busy). Called by unwind_rows.c,
- * unwind_step.c and unwind.c.
+ * first; so does an object that is back at its place, if another was there meanwhile. Until the
+ * next look the old entry is found, so an FDE is checked at each use: it and its CIE must still lie
+ * in the .eh_frame that was scanned, and describe the same function. No lock for readers; one
+ * thread at a time adds entries (scan.is_busy). Called by unwind_rows.c, unwind_step.c and
+ * unwind.c.
  */
 #include "unwind/frame_scan.h"
 
@@ -227,16 +228,22 @@ entry_scan(struct entry_s *e, const struct sys_module_s *m) {
 	}
 }
 
-/* The newest entry of the object at an address; NULL: none. */
+/* The newest entry of an object that overlaps this range; NULL: none. */
 static const struct entry_s *
-entry_find(uintptr_t addr) {
+entry_overlapping(uintptr_t start, uintptr_t end) {
 	for (uint32_t i = atomic_load_u32(&scan.n, MO_ACQUIRE); i > 0; i--) {
 		const struct entry_s *e = &scan.entries[i - 1];
-		if (addr - e->start < e->end - e->start) {
+		if (start < e->end && e->start < end) {
 			return e;
 		}
 	}
 	return NULL;
+}
+
+/* The newest entry of the object at an address; NULL: none. */
+static const struct entry_s *
+entry_find(uintptr_t addr) {
+	return entry_overlapping(addr, addr + 1);
 }
 
 /* A hash by which another object that is loaded at the same place later is told from this one. */
@@ -246,14 +253,17 @@ stamp_of(const struct sys_module_s *m) {
 	return m->build_id_len == 0 ? stamp : hash64(m->build_id, m->build_id_len, stamp);
 }
 
-/* Adds an entry for an object without .eh_frame_hdr that has none yet, and scans it. */
+/*
+ * Adds an entry for an object without .eh_frame_hdr and scans it, unless the newest entry in its
+ * range is its own.
+ */
 static int
 look_at(void *ctx UNUSED, const struct sys_module_s *m) {
 	uint32_t n = atomic_load_u32(&scan.n, MO_RELAXED);
-	const struct entry_s *known = entry_find(m->start);
 	if (m->eh_frame_hdr != NULL || n == N_ENTRIES) {
 		return 0;
 	}
+	const struct entry_s *known = entry_overlapping(m->start, m->end);
 	uint64_t stamp = stamp_of(m);
 	if (known != NULL && known->start == m->start && known->end == m->end
 	    && known->stamp == stamp) {

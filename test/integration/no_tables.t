@@ -158,6 +158,57 @@ done
 compile_linked places places.c
 is "$(MALLOC_CONF=prof:true,lg_prof_sample:0,prof_prefix:"$W"/x ./places)" same "samples in a library in the place of another one"
 
+# A library that is back at its place, after a smaller one was in a part of that. New objects are looked at a second later.
+cat >back.c <<'C'
+#include <dlfcn.h>
+#include <jemalloc/jemalloc.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static void
+call(void *library, const char *name) {
+	void *(*f)(int) = (void *(*)(int))dlsym(library, name);
+	usleep(1100000);
+	for (int k = 0; k < 300; k++)
+		f(3000);
+}
+static char *
+load(const char *path, void **library) {
+	*library = dlopen(path, RTLD_NOW);
+	call(*library, "hold");
+	return dlsym(*library, "hold");
+}
+int
+main(void) {
+	void *library;
+	size_t page = sysconf(_SC_PAGESIZE);
+	/* Gaps for what is mapped meanwhile, so that it leaves that of the library free. */
+	char *gaps = mmap(NULL, 65 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	for (int i = 1; i < 65; i += 2)
+		munmap(gaps + i * page, page);
+	char *first = load("./whole.so", &library);
+	dlclose(library);
+	char *less = load("./less.so", &library);
+	dlclose(library);
+	char *again = load("./whole.so", &library);
+	call(library, "later");
+	mallctl("prof.dump", NULL, NULL, NULL, 0);
+	puts(first < less && less - first <= 65536 && again == first ? "back" : "elsewhere");
+	return 0;
+}
+C
+page=$(getconf PAGESIZE)
+for part in whole:0x8000 less:$((0x8000 - page)); do
+	$CC -g -O1 -fno-builtin -fomit-frame-pointer -shared -fPIC -Wl,--no-eh-frame-hdr -DFRONT=0x10000 -DBACK="${part#*:}" \
+		-o "${part%%:*}.so" place.c
+done
+compile_linked back back.c
+rm -f ./*.heap
+got=$(MALLOC_CONF=prof:true,lg_prof_sample:0,prof_prefix:"$W"/x ./back)
+# Elsewhere the place depends on the alignment of segments.
+[ "$(uname -m)" != x86_64 ] || is "$got" back "a library is back at its place"
+is "$(perl "$BUILD/bin/jeprof" --collapsed x.*.heap 2>/dev/null | grep -c 'main;call;later;deeper ')" 1 "its stacks are whole"
+
 # A library without any unwind information, which has protected a page of its data: that page is not read.
 cat >shut.c <<'C'
 #include <stdlib.h>
