@@ -3,7 +3,7 @@
  * is filed under the largest page class that is not above its size, so every extent of a class from
  * the request's own upward fits. The class just below the request's may contain extents that fit
  * too, since sizes need not be class sizes; up to ESET_PEEK_MAX of them are examined first. The
- * lock of the ecache protects the set. Called by ecache.c, extent.c, piece.c, ahead.c and
+ * lock of the ecache protects the set. Called by ecache.c, extent.c, piece.c and
  * pac_purge.c.
  */
 #include "extent/eset.h"

@@ -3,7 +3,7 @@
  * which classes are not empty, and two lists order the extents from the least recently added to the
  * newest: one for extents that are only parts of huge pieces (extent/piece.h), one for all others.
  * The lock of the ecache that contains the set protects it; the counters may be read without the
- * lock. Called by ecache.c, extent.c, piece.c, ahead.c and pac_purge.c. join.c walks through
+ * lock. Called by ecache.c, extent.c, piece.c and pac_purge.c. join.c walks through
  * the classes; statistics read the counters.
  */
 #ifndef EXTENT_ESET_H
