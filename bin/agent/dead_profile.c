@@ -18,24 +18,15 @@
 
 #include "pprof.h"
 
-/*
- * The box as heap_v2 text, which the caller frees in any case. 0; or an errno, mostly with a
- * sentence in `why`.
- */
+/* The box as heap_v2 text, which the caller frees. 0; or an errno with a sentence in `why`. */
 static int
 write_text(int box, char **text, size_t *length, char why[JEPROF_WHY]) {
 	jeprof_image_t *image;
-	*text = NULL;
 	int error = jeprof_image_of_file(&image, box, why);
-	if (error != 0) {
-		return error;
+	if (error == 0) {
+		error = jeprof_image_text(image, options.profile_max, text, length);
+		jeprof_image_close(image);
 	}
-	FILE *to = open_memstream(text, length);
-	error = to != NULL ? jeprof_image_write(image, to) : ENOMEM;
-	if (to != NULL && fclose(to) != 0) {
-		error = ENOMEM;
-	}
-	jeprof_image_close(image);
 	return error;
 }
 
@@ -103,12 +94,12 @@ answer_from_box(const order_t *order, answer_t *a) {
 	if (box >= 0) {
 		close(box);
 	}
-	if (error != 0) {
-		answer_line(a, error == ENOMEM ? 503 : 404, "no profile of %s: %s", order->key,
-		    why[0] != '\0' ? why : strerror(error));
-	} else if (length > options.profile_max) {
+	if (error == EFBIG) {
 		answer_line(a, 503, "the profile has more than --max-profile %llu bytes",
 		    (unsigned long long)options.profile_max);
+	} else if (error != 0) {
+		answer_line(a, error == ENOMEM ? 503 : 404, "no profile of %s: %s", order->key,
+		    why[0] != '\0' ? why : strerror(error));
 	} else if (order->is_raw) {
 		*a = (answer_t){.status = 200, .type = "text/plain; charset=utf-8", .body = text,
 		    .length = length};

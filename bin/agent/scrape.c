@@ -4,7 +4,9 @@
  * for a mark) of a process that is not profiling starts a session with a time limit, a lease (not
  * with --passive); each later scrape extends the limit, so profiling ends by itself some intervals
  * after the last scrape. A delta shows what changed: either between two profiles, between which its
- * job sleeps (?seconds=N), or since the mark, the moment of the last POST /mark (?since=mark).
+ * job sleeps (?seconds=N), or since the mark, the moment of the last POST /mark (?since=mark). A
+ * profile that is no delta is read from the memory of the process (jeprof_image_t) if that does not
+ * answer, as it is stopped or hangs; the profile says so, by kind=outside.
  *
  * Invariant: done() is called exactly once for a job, by the job's thread or, after the deadline or
  * when jeprofd ends, by scrape_tick(); the job's thread always frees the job. A job in the list
@@ -56,6 +58,7 @@ typedef struct job_s {
 	bool has_uid;
 	/* between the profiles of a delta: counted neither in job_count nor in proc->scrapes */
 	bool is_sleeping;
+	int unanswered;          /* what jeprof_ask() returned for the last request; 0: an answer */
 	answer_t answer;         /* status 0: none yet */
 	jeprof_target_t target;  /* the process, which run() opens and closes */
 	proc_t *proc;            /* the process's record, held; NULL before try_enter_process() */
@@ -115,6 +118,7 @@ ask(job_t *j, const char *text, jeprof_manner_t manner, jeprof_reply_t *reply) {
 	jeprof_request_t request = {.text = text, .wait_ms = WAIT_MS, .taken_ms = TAKEN_MS, .manner =
 	    manner, .bytes_max = options.profile_max, .interrupts = &ending};
 	int error = jeprof_ask(&j->target, &request, reply);
+	j->unanswered = error;
 	if (error != 0 && error != EAGAIN) {
 		answer_failure(j, error);
 	}
@@ -557,6 +561,52 @@ is_own_delta(job_t *j) {
 	return is_own;
 }
 
+/*
+ * Fetches the profile of now into now->profile and, if jeprofd is to make a difference, the earlier
+ * one before that; the caller frees both in any case. 0, or an errno that is answered already.
+ */
+static int
+fetch_all(job_t *j, jeprof_reply_t *now, char **before, size_t *before_bytes) {
+	int error = ensure_profiling(j);
+	if (error != 0) {
+		return error;
+	}
+	bool is_own = is_own_delta(j);
+	if (j->order.is_raw && j->order.is_since_mark && !is_own) {
+		answer_no_mark(j);
+		return ENOENT;
+	}
+	if ((j->order.seconds > 0 || j->order.is_since_mark) && !is_own) {
+		error = fetch_before(j, before, before_bytes);
+	}
+	return error != 0 ? error : fetch(j, is_own ? "dump-delta-stream" : "dump-stream", now);
+}
+
+/*
+ * After a request that the process did not answer: makes the profile from its memory, and drops the
+ * answer of the failure. False: it did answer, it is not profiling (what its tables have is of an
+ * earlier session), or they cannot be read; then the answer stays as it is.
+ */
+static bool
+try_outside(job_t *j, jeprof_reply_t *now) {
+	jeprof_image_t *image;
+	jeprof_target_t *t = &j->target;
+	size_t bytes = 0;
+	if (j->unanswered == 0 || t->head.state == jeprof_state_idle
+	    || jeprof_image_unanswered(&image, t, j->unanswered, options.profile_max) != 0) {
+		return false;
+	}
+	int error = jeprof_image_text(image, options.profile_max, &now->profile, &bytes);
+	jeprof_image_close(image);
+	if (error != 0) {
+		return false;
+	}
+	now->profile_bytes = bytes;
+	free(j->answer.body);
+	j->answer = (answer_t){0};
+	return true;
+}
+
 /* A job_heap or job_allocs: one profile, or the difference of two. */
 static void
 run_profile(job_t *j) {
@@ -564,18 +614,8 @@ run_profile(job_t *j) {
 	char *before = NULL;
 	size_t before_bytes = 0;
 	bool is_delta = j->order.seconds > 0 || j->order.is_since_mark;
-	if (ensure_profiling(j) != 0) {
-		return;
-	}
-	bool is_own = is_own_delta(j);
-	if (j->order.is_raw && j->order.is_since_mark && !is_own) {
-		answer_no_mark(j);
-		return;
-	}
-	if (is_delta && !is_own && fetch_before(j, &before, &before_bytes) != 0) {
-		return;
-	}
-	if (fetch(j, is_own ? "dump-delta-stream" : "dump-stream", &now) == 0) {
+	int error = fetch_all(j, &now, &before, &before_bytes);
+	if (error == 0 || (!is_delta && try_outside(j, &now))) {
 		/*
 		 * A session that has ended since the earlier profile counts no frees from then on, so
 		 * the difference would be wrong.

@@ -2,7 +2,7 @@
  * Opens and closes images (jeprof_client.h has the contract). Invariant: of an image that is handed
  * out all tables have been read, but not the ring (image_course.c); one that could not be read is
  * freed. No locks, no state but the image's. Called by bin/ctl (dump.c, status.c) and bin/agent
- * (dead_facts.c, dead_profile.c).
+ * (dead_facts.c, dead_profile.c, scrape.c).
  */
 #include "client/image_read.h"
 
@@ -11,6 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
+/*
+ * Bytes of a profile, at least, for each object of the tables that it is made of, about: a site is
+ * two objects and takes 80 bytes or more with its stack, the share of another thread 25.
+ */
+enum { TEXT_PER_OBJECT = 32 };
+
 /* A new image whose sentences go to `why`. NULL, with a sentence there, without memory. */
 static jeprof_image_t *
 image_new(char *why) {
@@ -18,6 +24,7 @@ image_new(char *why) {
 	if (image != NULL) {
 		image->why = why;
 		image->fd = -1;
+		image->objects_most = UINT64_MAX;
 	} else {
 		strcpy(why, "no memory");
 	}
@@ -41,18 +48,41 @@ image_finish(jeprof_image_t *image, int error, jeprof_image_t **to) {
 	return error;
 }
 
-int
-jeprof_image_of_process(jeprof_image_t **to, jeprof_target_t *t) {
+/* jeprof_image_of_process() that reads no more than so many objects. */
+static int
+read_process(jeprof_image_t **to, jeprof_target_t *t, uint64_t objects_most) {
 	jeprof_image_t *image = image_new(t->why);
 	if (image == NULL) {
 		return ENOMEM;
 	}
 	image->target = t;
+	image->objects_most = objects_most;
 	if (t->way != jeprof_way_memory && t->way != jeprof_way_calls) {
 		return image_finish(image, image_fail(image, EACCES, "%d %s: its memory may not be read, "
 		    "only its mailbox: use sudo", t->pid, t->name), to);
 	}
 	return image_finish(image, image_of_process(image), to);
+}
+
+int
+jeprof_image_of_process(jeprof_image_t **to, jeprof_target_t *t) {
+	return read_process(to, t, UINT64_MAX);
+}
+
+int
+jeprof_image_unanswered(jeprof_image_t **to, jeprof_target_t *t, int error, uint64_t bytes_max) {
+	char why[JEPROF_WHY];
+	if (error != ETIMEDOUT && error != EBUSY) {
+		return error;
+	}
+	memcpy(why, t->why, sizeof(why));
+	int failed = read_process(to, t, bytes_max == 0 ? UINT64_MAX : bytes_max / TEXT_PER_OBJECT + 1);
+	if (failed == 0 && bytes_max != 0 && (*to)->is_spent) {
+		jeprof_image_close(*to); /* it is not whole */
+		failed = EFBIG;
+	}
+	memcpy(t->why, why, sizeof(why));
+	return failed == 0 ? 0 : error;
 }
 
 int

@@ -42,6 +42,9 @@ image_label_add(jeprof_image_t *image, uint32_t site, uint32_t label,
     const prof_counts_t *counts) {
 	uint64_t key = (uint64_t)(site + 1) << 16 | label;
 	uint32_t at = image_table_find(&image->labeled_at, key);
+	if (at == IMAGE_UNKNOWN && image->labeled.n >= image->objects_most) {
+		return ENOMEM; /* no more than the caller has set aside */
+	}
 	if (at == IMAGE_UNKNOWN) {
 		at = (uint32_t)image->labeled.n;
 		image_labeled_t *made = image_append(&image->labeled, sizeof(*made));

@@ -150,6 +150,8 @@ struct jeprof_image_s {
 	uint64_t at;                 /* address of the root */
 	image_root_t root;
 	uint64_t budget;             /* objects that may still be read; records have one of their own */
+	/* the largest budget, and the most sums by label, that the caller wants; UINT64_MAX: any */
+	uint64_t objects_most;
 	bool is_spent;               /* an object was not read, as the budget was used up */
 	uint64_t frames_most;        /* frames that all sites together may have */
 	image_array_t sites;

@@ -28,6 +28,7 @@ enum {
 	MODULES_MOST = 4096,     /* records of loaded objects; later ones are left out */
 	RESUMES_MOST = 1000,     /* times that a walk through a running process goes back */
 	RESTARTS_MOST = 16,      /* times that it forgets all sites and begins anew */
+	FRAMES_PER_OBJECT = 4,   /* frames of all sites, at most, for each of objects_most */
 	CHAIN_TRIES = 8,         /* times that the counts of a site are read, in a running process */
 	PIECE_BYTES = 64,        /* alignment of sites and counts, and least size of an object */
 	/* What each root has; later fields, structs and bytes are used only if the root has them. */
@@ -195,7 +196,11 @@ parts_check(jeprof_image_t *image) {
 	uint64_t budget = bytes / PIECE_BYTES + 1;
 	image->budget = budget < OBJECTS_MOST ? budget : OBJECTS_MOST;
 	image->budget *= image->is_live ? 4 : 1; /* some objects are read more than once */
-	image->frames_most = there / IMAGE_FRAME_BYTES; /* objects do not overlap */
+	uint64_t objects = image->objects_most;
+	image->budget = image->budget < objects ? image->budget : objects;
+	uint64_t frames = there / IMAGE_FRAME_BYTES; /* objects do not overlap */
+	image->frames_most = frames / FRAMES_PER_OBJECT < objects ? frames
+	    : objects * FRAMES_PER_OBJECT;
 	return 0;
 }
 

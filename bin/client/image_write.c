@@ -4,8 +4,8 @@
  * loaded objects, ages and labels; after them the seconds of the last hour, which no dump has.
  * Invariant: the text of a process that does not change is that of its own dump, but for the lines
  * that say when and how it was made, and the seconds. No locks. jeprof_image_write() is called by
- * jeprofctl (bin/ctl/dump.c) and jeprofd (bin/agent/dead_profile.c). A failed write is told
- * only at the end.
+ * jeprofctl (bin/ctl/dump.c), jeprof_image_text() by jeprofd (bin/agent/scrape.c, dead_profile.c).
+ * After a failed write nothing more is written; it is told at the end.
  */
 #include "client/image_read.h"
 
@@ -27,6 +27,7 @@ typedef struct writer_s {
 	size_t nlines;
 	FILE *to;
 	uint64_t bytes;             /* of the text so far; the last line has it */
+	uint64_t bytes_max;         /* of the whole text */
 	int error;                  /* errno of the first write that failed; 0: none */
 	struct {
 		uint64_t frame, place;
@@ -37,11 +38,14 @@ typedef struct writer_s {
 __attribute__((format(printf, 2, 3))) static void
 put(writer_t *w, const char *format, ...) {
 	va_list args;
+	if (w->error != 0) {
+		return;
+	}
 	va_start(args, format);
 	int n = vfprintf(w->to, format, args);
-	w->bytes += n > 0 ? (uint64_t)n : 0;
-	w->error = n < 0 && w->error == 0 ? errno : w->error;
 	va_end(args);
+	w->bytes += n > 0 ? (uint64_t)n : 0;
+	w->error = n < 0 ? errno : w->bytes > w->bytes_max ? EFBIG : 0;
 }
 
 /* ---- metadata ---- */
@@ -375,9 +379,11 @@ write_map(writer_t *w) {
 	const image_module_t *m = image->modules.items;
 	put(w, "\nMAPPED_LIBRARIES:\n");
 	if (image->maps != NULL) {
-		bool is_all = fwrite(image->maps, 1, image->maps_bytes, w->to) == image->maps_bytes;
-		w->error = !is_all && w->error == 0 ? errno : w->error;
 		w->bytes += image->maps_bytes;
+		w->error = w->error == 0 && w->bytes > w->bytes_max ? EFBIG : w->error;
+		bool is_all = w->error != 0
+		    || fwrite(image->maps, 1, image->maps_bytes, w->to) == image->maps_bytes;
+		w->error = is_all ? w->error : errno;
 		return;
 	}
 	for (size_t i = 0; i < image->modules.n; i++) {
@@ -587,9 +593,10 @@ write_all(writer_t *w) {
 	return error;
 }
 
-int
-jeprof_image_write(jeprof_image_t *image, FILE *to) {
-	writer_t w = {.image = image, .to = to};
+/* jeprof_image_write() of at most bytes_max bytes; EFBIG if the text has more. */
+static int
+write_bounded(jeprof_image_t *image, FILE *to, uint64_t bytes_max) {
+	writer_t w = {.image = image, .to = to, .bytes_max = bytes_max};
 	w.lines = malloc(JEPROF_COURSE_MOST * sizeof(*w.lines));
 	w.nlines = w.lines == NULL ? 0 : jeprof_image_course(image, w.lines, JEPROF_COURSE_MOST);
 	int error = w.lines == NULL ? ENOMEM : write_all(&w);
@@ -597,7 +604,31 @@ jeprof_image_write(jeprof_image_t *image, FILE *to) {
 	if (error != 0) {
 		return image_fail(image, error, "no memory for the profile");
 	}
+	if (w.bytes > bytes_max) {
+		return image_fail(image, EFBIG, "the profile has more than the %" PRIu64 " bytes allowed",
+		    bytes_max);
+	}
 	w.error = w.error == 0 && fflush(to) != 0 ? errno : w.error;
 	return w.error == 0 ? 0 : image_fail(image, w.error, "cannot write the profile: %s",
 	    strerror(w.error));
+}
+
+int
+jeprof_image_write(jeprof_image_t *image, FILE *to) {
+	return write_bounded(image, to, UINT64_MAX);
+}
+
+int
+jeprof_image_text(jeprof_image_t *image, uint64_t bytes_max, char **text, size_t *bytes) {
+	*text = NULL;
+	FILE *to = open_memstream(text, bytes);
+	int error = to != NULL ? write_bounded(image, to, bytes_max) : ENOMEM;
+	if (to != NULL && fclose(to) != 0 && error == 0) {
+		error = ENOMEM;
+	}
+	if (error != 0) {
+		free(*text);
+		*text = NULL;
+	}
+	return error == ENOMEM ? image_fail(image, ENOMEM, "no memory for the profile") : error;
 }

@@ -36,9 +36,9 @@
  *
  * The process may have forged every byte that is read from it. That costs the caller at most the
  * times and bytes of its request (wait_ms, taken_ms, bytes_max), and of an image memory in
- * proportion to the bytes of the tables. One exception: a read of its memory may block as long as
- * the process lives if it handles its own page faults (userfaultfd). A caller that no process may
- * delay asks each in a thread of its own.
+ * proportion to the bytes of the tables, or to bytes_max where that is given. One exception: a read
+ * of its memory may block as long as the process lives if it handles its own page faults
+ * (userfaultfd). A caller that no process may delay asks each in a thread of its own.
  */
 #ifndef JEPROF_CLIENT_H
 #define JEPROF_CLIENT_H
@@ -336,6 +336,15 @@ enum { JEPROF_COURSE_MOST = 3600 }; /* lines of an image: one hour */
  */
 int jeprof_image_of_process(jeprof_image_t **image, jeprof_target_t *t);
 /*
+ * The same after a jeprof_ask() for a profile that failed with `error`, if that says that the
+ * process did not answer (ETIMEDOUT, EBUSY). 0; `error` if it says something else, or there is no
+ * image. Either way the sentence is that of the request. bytes_max: the profile that the caller
+ * wants to write has at most so many bytes, 0: any number; tables of which a larger one would be
+ * made may be refused, so the memory of the image is bounded in proportion to bytes_max.
+ */
+int jeprof_image_unanswered(jeprof_image_t **image, jeprof_target_t *t, int error,
+    uint64_t bytes_max);
+/*
  * Reads a core file or a box; from a pipe only a core. fd stays the caller's, who keeps it open
  * until jeprof_image_close(). The sentence of an error goes to `why`, which must stay valid as long
  * as the image.
@@ -344,6 +353,11 @@ int jeprof_image_of_file(jeprof_image_t **image, int fd, char why[JEPROF_WHY]);
 jeprof_image_facts_t jeprof_image_facts(const jeprof_image_t *image);
 /* Writes it as a profile, heap_v2. ENOMEM or EIO; the sentence goes where that of opening went. */
 int jeprof_image_write(jeprof_image_t *image, FILE *to);
+/*
+ * The same into memory: *text has *bytes and ends with NUL; the caller frees it. EFBIG if there are
+ * more than bytes_max. After an error *text is NULL.
+ */
+int jeprof_image_text(jeprof_image_t *image, uint64_t bytes_max, char **text, size_t *bytes);
 /*
  * Copies the last lines, at most `most`, in the order in which they were written; returns their
  * number. Their times may step back where the clock was set.

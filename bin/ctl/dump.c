@@ -234,21 +234,17 @@ dump_outside(jeprof_target_t *p) {
 }
 
 /*
- * After a dump request that failed with `error`: if there was no answer (ETIMEDOUT, EBUSY), makes
- * the profile from outside, if the memory can be read and has tables, and not with --since-mark.
- * Else exits with the reason why the request failed.
+ * After a dump request that failed with `error`: if there was no answer, makes the profile from
+ * outside, if the memory can be read and has tables, and not with --since-mark. Else exits with the
+ * reason why the request failed.
  */
 static int
 dump_unanswered(jeprof_target_t *p, int error) {
-	char why[JEPROF_WHY];
 	jeprof_image_t *image;
-	print_to(why, sizeof(why), "%s", p->why);
-	bool may_read = (error == ETIMEDOUT || error == EBUSY) && !is_on(o_delta);
-	if (!may_read || jeprof_image_of_process(&image, p) != 0) {
-		print_to(p->why, sizeof(p->why), "%s", why);
+	if (is_on(o_delta) || jeprof_image_unanswered(&image, p, error, 0) != 0) {
 		leave_failed(p, error);
 	}
-	talk("%s; the profile was read from outside instead", why);
+	talk("%s; the profile was read from outside instead", p->why);
 	return put_image(image, p);
 }
 

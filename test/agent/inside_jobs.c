@@ -1,6 +1,7 @@
 /*
- * Inside of scrape.c: what a job counts as that was answered in its place, and what a mark leaves
- * whose profile does not come. Prints what is wrong. Built by inside.t.
+ * Inside of scrape.c: what a job counts as that was answered in its place, what a mark leaves whose
+ * profile does not come, and when a profile is read from outside. Prints what is wrong. Built by
+ * inside.t.
  */
 #include "scrape.c"
 #include "expect.h"
@@ -10,7 +11,7 @@ counts_t counts;
 volatile sig_atomic_t ending;
 
 static unsigned answers;
-static int stream_error, mark_error;
+static int stream_error, stream_refusal, mark_error;
 
 void
 table_lock(void) {}
@@ -41,11 +42,44 @@ jeprof_ask(jeprof_target_t *t, const jeprof_request_t *request, jeprof_reply_t *
 	memset(reply, 0, sizeof(*reply));
 	if (is_mark) {
 		reply->error = mark_error;
+	} else if (stream_refusal != 0) {
+		reply->error = stream_refusal;
 	} else if (stream_error == 0) {
 		reply->profile = strdup("now");
 		reply->profile_bytes = 3;
 	}
 	return is_mark ? 0 : stream_error;
+}
+
+static unsigned images;
+
+int
+jeprof_image_unanswered(jeprof_image_t **image, jeprof_target_t *t, int error, uint64_t bytes_max) {
+	(void)image, (void)t;
+	images++;
+	expect("the limit of an image", bytes_max, options.profile_max);
+	return error == ETIMEDOUT || error == EBUSY ? 0 : error;
+}
+
+int
+jeprof_image_text(jeprof_image_t *image, uint64_t bytes_max, char **text, size_t *bytes) {
+	(void)image;
+	expect("the limit of its text", bytes_max, options.profile_max);
+	*text = strdup("outside");
+	*bytes = 7;
+	return 0;
+}
+
+void
+jeprof_image_close(jeprof_image_t *image) {
+	(void)image;
+	images--;
+}
+
+int
+jeprof_look(jeprof_target_t *t) {
+	(void)t;
+	return 0;
 }
 
 static void
@@ -106,6 +140,38 @@ mark(const char *name, int error_of_mark, int error_of_stream, unsigned status, 
 	free(p.mark);
 }
 
+/* The outcome of a profile for which the request fails or is refused. */
+static void
+profile(const char *name, const order_t *order, unsigned state, int error, int refusal,
+    unsigned status) {
+	proc_t p = {0};
+	job_t j = {.proc = &p, .order = *order};
+	j.target.head.state = state;
+	images = 0;
+	stream_error = error;
+	stream_refusal = refusal;
+	run_profile(&j);
+	bool is_text = j.answer.body != NULL && strncmp(j.answer.body, "outside", 7) == 0;
+	if (j.answer.status != status || is_text != (status == 200) || images != 0) {
+		printf("%s: %u, %u images, %s\n", name, j.answer.status, images, j.answer.body);
+		bad = 1;
+	}
+	free(j.answer.body);
+	stream_error = stream_refusal = 0;
+}
+
+static void
+profiles(void) {
+	const order_t raw = {.kind = job_heap, .is_raw = true};
+	const order_t delta = {.kind = job_heap, .seconds = 1};
+	profile("no answer", &raw, jeprof_state_active, ETIMEDOUT, 0, 200);
+	profile("taken, no answer", &raw, jeprof_state_sampling, EBUSY, 0, 200);
+	profile("refused as busy", &raw, jeprof_state_active, 0, EBUSY, 503);
+	profile("of a session that ends", &raw, jeprof_state_stopping, ETIMEDOUT, 0, 503);
+	profile("of an earlier session", &raw, jeprof_state_idle, ETIMEDOUT, 0, 503);
+	profile("a difference", &delta, jeprof_state_active, ETIMEDOUT, 0, 503);
+}
+
 int
 main(void) {
 	run_one(false);
@@ -116,5 +182,6 @@ main(void) {
 	mark("no profile in time", 0, ETIMEDOUT, 503, NULL, true);
 	mark("an older library", EBADMSG, 0, 200, "now", false);
 	mark("an older library, too large", EBADMSG, EFBIG, 503, "old", false);
+	profiles();
 	return bad;
 }

@@ -1000,6 +1000,7 @@ box_opened(int fd, char *why) {
 	jeprof_image_t *image = calloc(1, sizeof(*image));
 	image->fd = fd;
 	image->why = why;
+	image->objects_most = UINT64_MAX;
 	if (image_of_box(image) != 0) {
 		abort();
 	}
@@ -1157,6 +1158,35 @@ test_late(jeprof_target_t *t, uint64_t before, bool has_records, const char *wha
 	put_root(0);
 }
 
+/* The image of a process that did not answer, which has our own tables. */
+static void
+test_unanswered(jeprof_target_t *t) {
+	char *text, *less;
+	size_t size = 0, none;
+	jeprof_image_t *image;
+	strcpy(t->why, "asked");
+	check(jeprof_image_unanswered(&image, t, EFBIG, 0) == EFBIG && strcmp(t->why, "asked") == 0,
+	    "a request that failed otherwise", 0);
+	/* there are more than a profile of 64 bytes shows */
+	check(jeprof_image_unanswered(&image, t, EBUSY, 64) == EBUSY && strcmp(t->why, "asked") == 0,
+	    "more objects than the caller wants", 0);
+	if (jeprof_image_unanswered(&image, t, ETIMEDOUT, 64 << 20) != 0) {
+		check(false, t->why, 0);
+		return;
+	}
+	check(strcmp(t->why, "asked") == 0, "the sentence stays that of the request", 0);
+	check(jeprof_image_text(image, 64 << 20, &text, &size) == 0 && strlen(text) == size
+	    && strstr(text, "\n# jemalloc.kind=outside\n") != NULL && strstr(text, "\n# end ") != NULL,
+	    "a text in memory", size);
+	/* some numbers of it, such as rss, may have grown by digits */
+	check(jeprof_image_text(image, size - 64, &less, &none) == EFBIG && less == NULL
+	    && strstr(t->why, "bytes allowed") != NULL, "that is larger than the caller wants", size);
+	free(text);
+	check(jeprof_image_text(image, size + 64, &text, &size) == 0 && text != NULL, "that is not", 0);
+	free(text);
+	jeprof_image_close(image);
+}
+
 static void
 test_process(void) {
 	static unsigned char mailbox[MAILBOX_BYTES];
@@ -1191,6 +1221,7 @@ test_process(void) {
 	t.way = jeprof_way_memory;
 	test_own(&t, "our own tables, by the file of the memory");
 	check(jeprof_box_opened(&t) == model.root.opened_ns, "its box", 1);
+	test_unanswered(&t);
 	test_late(&t, model.sites[0].at, false, "records and labels that come late");
 	test_late(&t, model.root.records, true, "labels that come later");
 	t.way = jeprof_way_memfd;
