@@ -12,6 +12,9 @@ our %packed; # key -> Elf, of packs
 our $program; # PROGRAM or --exe: a path, undef if not given
 # --sysroot, --lib_prefix, --add_lib, --debug-dir.
 our ($sysroot, @prefixes, @extra, $debug_dir) = ('');
+# Directories above the profiles, each once: one may be the root directory of its process, as that
+# of a chroot is, or /proc/PID/root. What lies below one counts only with the right build-id.
+my (@above, %is_above);
 
 # The Object of a build-id ('': not known) and a path, made if it is not there.
 sub get {
@@ -19,6 +22,14 @@ sub get {
 	my $key = $id || $path;
 	return $by_key{$key} //= bless { key => $key, id => $id, path => $path, code => [],
 		is_main => 0 }, 'Object';
+}
+
+# Notes the directories above the profile of this path, the deepest first.
+sub note_above {
+	my ($file) = @_;
+	return unless -e $file;
+	my $path = $file =~ m{^/} ? $file : (Cwd::getcwd() // '') . "/$file";
+	push @above, $path while $path =~ s{/[^/]*\z}{} && length $path && !$is_above{$path}++;
 }
 
 # A path without its directories.
@@ -48,6 +59,7 @@ sub candidates {
 	push @list, $program if $self->{is_main} && defined $program;
 	push @list, grep { base_name($_) eq $self->title } @extra;
 	push @list, map { ("$_$path", "$_/" . $self->title) } grep { length } $sysroot, @prefixes;
+	push @list, map { "$_$path" } @above if $self->{id} && $path =~ m{^/};
 	push @list, $path unless length $sysroot && !$self->{id};
 	push @list, "$path (deleted)" if $self->{gone} && !length $sysroot; # a file may be called so
 	my %seen;
@@ -153,13 +165,16 @@ sub from_debuginfod {
 sub debug_paths {
 	my ($elf, $id) = @_;
 	my @roots = grep { defined && length } $debug_dir,
-	    length $sysroot ? "$sysroot/usr/lib/debug" : undef, '/usr/lib/debug';
+	    length $sysroot ? "$sysroot/usr/lib/debug" : undef, map({ "$_/usr/lib/debug" } @above),
+	    '/usr/lib/debug';
 	my @paths;
 	push @paths, map { "$_/.build-id/" . substr($id, 0, 2) . '/' . substr($id, 2)
 		    . '.debug' } @roots if length $id > 2;
 	my $link = $elf->debug_link;
 	if (defined $link) {
-		my ($dir) = Cwd::abs_path($elf->{path}) =~ m{^(.*)/};
+		# /proc/PID/root is a link to "/", which would lead to the files of this root directory
+		my $path = $elf->{path} =~ m{^/proc/\d+/root/} ? $elf->{path} : Cwd::abs_path($elf->{path});
+		my ($dir) = $path =~ m{^(.*)/};
 		push @paths, "$dir/$link", "$dir/.debug/$link", map { ("$_$dir/$link", "$_/$link") } @roots;
 	}
 	return grep { $_ ne $elf->{path} } @paths;
@@ -186,6 +201,7 @@ my %number; # key of a place -> its number
 sub ranges {
 	my ($dump) = @_;
 	return $dump->{ranges} if $dump->{ranges};
+	Object::note_above($dump->{file});
 	my %ids;
 	my @all;
 	my @maps = sort { $a->{start} <=> $b->{start} } grep { $_->{path} =~ m{^/|^\[} } @{ $dump->{maps} };

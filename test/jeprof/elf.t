@@ -5,6 +5,7 @@ BEGIN { require Cwd; require((Cwd::abs_path(__FILE__) =~ s{[^/]*$}{}r) . 'common
 use strict;
 use warnings;
 no warnings 'portable';
+use File::Path ();
 our ($dir, $jeprof);
 
 my $id = 'ab' . '0123456789' x 3;
@@ -114,6 +115,47 @@ for my $case (["--sysroot=$dir/root"], ["--lib_prefix=/nowhere,$dir/root"],
 ($name, $code, $err) = names_of('/no/such/dir/moved', 0x7f0000000000);
 is($code, 3, 'an object that is not there: exit 3');
 like($err, qr{/no/such/dir/moved: not found}, 'and its path');
+
+# The root directory of the process is above its profile, and has its objects and debug files.
+{
+	local $dir = "$dir/jail/tmp"; # where names_of() writes the profile
+	my $inside = $dir =~ s{tmp$}{srv}r;
+	File::Path::make_path($dir, $inside);
+	elf_file("$inside/moved", id => $id, symbols => \@symbols);
+	($name, $code, $err) = names_of('/srv/moved', 0x7f0000000000);
+	is("$name->{0x1100} $code", 'first 0', 'found below a directory above the profile') or diag $err;
+	elf_file("$inside/moved", id => 'cd' x 16, symbols => \@symbols);
+	($name, $code, $err) = names_of('/srv/moved', 0x7f0000000000);
+	is("$name->{0x1100} $code", 'moved+0x1100 3', 'another build there is refused');
+	like($err, qr{jail/srv/moved: another build}, 'and said');
+	elf_file("$inside/moved", symbols => \@symbols);
+	($name) = names_of('/srv/moved', 0x7f0000000000);
+	is($name->{0x1100}, 'moved+0x1100', 'and one without a build-id');
+	elf_file("$inside/moved", id => $id);
+	my $debugs = $dir =~ s{tmp$}{usr/lib/debug/.build-id/ab}r;
+	File::Path::make_path($debugs);
+	elf_file("$debugs/" . substr($id, 2) . '.debug', id => $id, symbols => \@symbols);
+	($name) = names_of('/srv/moved', 0x7f0000000000);
+	is($name->{ 0x1700 + 5 }, 'inner', 'a debug file of that root directory');
+}
+SKIP: {
+	my $unshare = which('unshare');
+	skip 'no namespace of mounts here', 1
+	    unless $unshare && (run($unshare, '-m', qw(mount -t tmpfs none), $dir))[0] == 0;
+	mkdir "$dir/mnt";
+	my $pid = fork // die;
+	exec $unshare, '-m', 'sh', '-c', 'mount -t tmpfs none "$0" && exec sleep 900', "$dir/mnt"
+	    or exit 127 if !$pid;
+	until_true(sub { (readlink("/proc/$pid/exe") // '') =~ m{/(?:sleep|coreutils|busybox)$} });
+	local $dir = "/proc/$pid/root$dir/mnt";
+	elf_file("$dir/object", id => $id, link => 'object.dbg');
+	elf_file("$dir/object.dbg", id => $id, symbols => \@symbols);
+	($name, $code, $err) = names_of($dir =~ s{^/proc/\d+/root}{}r . '/object', 0x7f0000000000);
+	is("$name->{0x1705} $code", 'inner 0', 'below /proc/PID/root, where it stays for debug files')
+	    or diag $err;
+	kill 'KILL', $pid;
+	waitpid $pid, 0;
+}
 
 # As the loader names them: a relative path, a link, an object without a file.
 elf_file("$dir/object", id => $id, symbols => \@symbols);
