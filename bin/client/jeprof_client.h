@@ -172,10 +172,11 @@ typedef struct jeprof_reply_s {
 
 /*
  * Fills in *t for the process with this pid; the id of a thread stands for its process. EACCES if
- * /proc does not show it to us; EMFILE, ENFILE or ENOMEM, and no word about the process, if we lack
- * descriptors or memory. ESRCH if there is none, or if it has ended but is still in /proc;
- * in the second case t->state is 'Z' (its parent has not yet fetched its exit status) or 'X'.
- * Clears the private fields also after an error, so jeprof_close() may be called then.
+ * /proc does not show it to us, or is not mounted; EMFILE, ENFILE or ENOMEM, and no word about the
+ * process, if we lack descriptors or memory. ESRCH if there is none, or if it has ended but is
+ * still in /proc; in the second case t->state is 'Z' (its parent has not yet fetched its exit
+ * status) or 'X'. Clears the private fields also after an error, so jeprof_close() may be called
+ * then.
  */
 int jeprof_find(jeprof_target_t *t, int pid);
 
@@ -194,7 +195,8 @@ int jeprof_check_same(jeprof_target_t *t);
 /*
  * Calls f for each process but the caller's, with a target that jeprof_find has filled in and that
  * is valid during this call only. Processes that jeprof_find does not find are left out. 0, or the
- * errno of opening /proc, EMFILE, ENFILE or ENOMEM; there is no sentence.
+ * errno of opening /proc (ENOENT: it is not mounted), EMFILE, ENFILE or ENOMEM; there is no
+ * sentence.
  */
 int jeprof_each(void (*f)(jeprof_target_t *t, void *arg), void *arg);
 

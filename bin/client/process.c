@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/proc_stat.h"
@@ -132,6 +133,13 @@ own_pid(const char *text, int pid) {
 	return own;
 }
 
+/* Whether /proc is mounted; only its own root directory has this link. */
+static bool
+has_proc(void) {
+	struct stat st;
+	return lstat("/proc/self", &st) == 0;
+}
+
 /*
  * Sets the sentence for a process of which /proc could not be read. EACCES if /proc does not show
  * it to us; `error` if that is a lack of our own; else ESRCH.
@@ -140,6 +148,9 @@ static int
 hidden_or_gone(jeprof_target_t *t, int pid, int error) {
 	if (client_is_lack(error)) {
 		return client_fail(t, error, "%d: %s", pid, strerror(error));
+	}
+	if (!has_proc()) {
+		return client_fail(t, EACCES, "/proc is not mounted here, so no process can be found");
 	}
 	if (pid > 0 && (kill(pid, 0) == 0 || errno == EPERM)) {
 		return client_fail(t, EACCES, "%d exists, but /proc hides it from us (hidepid): use sudo",
@@ -238,11 +249,11 @@ jeprof_is_named(const jeprof_target_t *t, const char *name) {
 
 int
 jeprof_each(void (*f)(jeprof_target_t *t, void *arg), void *arg) {
-	DIR *dir = opendir("/proc");
+	DIR *dir = has_proc() ? opendir("/proc") : NULL;
+	int error = dir != NULL ? 0 : errno;
 	jeprof_target_t *t = malloc(sizeof(*t));
-	int error = 0;
 	if (dir == NULL || t == NULL) {
-		error = errno;
+		error = error != 0 ? error : ENOMEM;
 		free(t);
 		if (dir != NULL) {
 			closedir(dir);

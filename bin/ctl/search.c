@@ -57,7 +57,8 @@ static void
 each_process(void (*f)(jeprof_target_t *p, void *arg), void *arg) {
 	int error = jeprof_each(f, arg);
 	if (error != 0) {
-		leave(EXIT_NO_WAY, "/proc: %s", strerror(error));
+		leave(EXIT_NO_WAY, "/proc: %s", error == ENOENT ? "it is not mounted here"
+		    : strerror(error));
 	}
 }
 

@@ -184,6 +184,25 @@ S
 	end
 	unset LAUNCH
 
+	printf '#!/bin/sh\numount -l /proc || exit 99\n[ ! -e /proc/self ] || exit 99\nexec "$@"\n' >bare
+	chmod 755 bare
+	fake normal
+	AS="unshare -m $W/bare"
+	ctl status "$pid"
+	if [ "$code" -ne 99 ]; then
+		gives 5 "without /proc"
+		is "$err" "jeprofctl: /proc is not mounted here, so no process can be found" "which is the reason"
+		ctl list
+		gives 5 "without /proc: list"
+		is "$err" "jeprofctl: /proc: it is not mounted here" "and says so"
+		ctl status "$NAME"
+		gives 5 "without /proc: a name"
+	else
+		skip "cannot unmount /proc"
+	fi
+	unset AS
+	end
+
 	# /proc that is mounted read-only; /proc/PID/mem that may not be opened
 	fake memfd
 	cat >outside <<'S'
