@@ -91,8 +91,10 @@ sub program {
 	my ($path) = @_;
 	Talk::fail(1, "$path: no such file") unless -e $path;
 	return find('problem', 'program', "$path: a directory, not a program") if -d _;
+	my ($what, $command) = other_file($path);
+	return find('problem', 'program', "$path: $what, not a program", $command) if defined $what;
 	return find('problem', 'program', "$path: may not be executed; is it a program?",
-		'chmod +x ' . word($path)) unless -x _;
+		'chmod +x ' . word($path)) unless -x $path;
 	my $file = Run::interpreter($path);
 	my $elf = Elf::open_file($file)
 	    or return find('problem', 'program',
@@ -111,6 +113,27 @@ sub program {
 	names($file, $elf);
 	stacks($elf);
 	$next = run_line($path);
+}
+
+# What a file is that is no program, in words, and the command that reads it or undef; () for one
+# that may be a program, which begins as ELF or a script does, and for one that cannot be read.
+sub other_file {
+	my ($path) = @_;
+	return unless -f $path;
+	return ('an empty file', undef) if -z _;
+	return ('a black box', Talk::command('top', [$path])) if Input::is_box($path);
+	if (my $elf = Elf::open_file($path)) {
+		return ('a core file', Talk::command('salvage', '-o', 'FILE.heap', [$path]))
+		    if $elf->{type} == Elf::ET_CORE();
+		return $path =~ /\.so(?:\.[\d.]+)?$/ && !-x $path || $elf->{type} == Elf::ET_REL()
+		    ? ('a library or an object file', undef) : ();
+	}
+	my $head = eval { Input::beginning_unpacked($path, Input::FRONT()) } // '';
+	return if $head =~ /\A(?:#!|\x7fELF|\z)/;
+	return ('a pack of profiles', Talk::command('ls', [$path])) if index($head, Pack::MAGIC()) == 0;
+	return ('a profile', Talk::command('top', [$path])) if $head =~ /^[ \t]*$Input::header/m
+	    || Input::has_suffix($path, 'heap|pb');
+	return ('neither ELF nor a script that begins with #!', undef);
 }
 
 # The machine of an Elf, and how it is linked.

@@ -6,7 +6,7 @@
 package Elf;
 
 # Numbers of the ELF format; SYM_CHUNK: how many symbols are read at a time.
-use constant { ET_EXEC => 2, PT_LOAD => 1, PT_NOTE => 4, SHT_SYMTAB => 2, SHT_NOBITS => 8, SHT_DYNSYM => 11,
+use constant { ET_REL => 1, ET_EXEC => 2, ET_CORE => 4, PT_LOAD => 1, PT_NOTE => 4, SHT_SYMTAB => 2, SHT_NOBITS => 8, SHT_DYNSYM => 11,
 	SHF_EXECINSTR => 4,
 	EM_ARM => 40, PF_X => 1, SYM_CHUNK => 8192 };
 

@@ -122,11 +122,33 @@ SKIP: {
 		qr/^cp \S+setuid \/tmp\/setuid && \S+ run -- \/tmp\/setuid$/);
 }
 spew("$dir/garbage", "\x00\x01garbage\xff" x 100);
-case_is('garbage, no right to execute', {}, ["$dir/garbage"], 1, qr/may not be executed/,
-	qr/^chmod \+x/);
-chmod 0755, "$dir/garbage";
-case_is('garbage', {}, ["$dir/garbage"], 1,
-	qr/^problem  program    \S+garbage: not a program of ELF/m, qr/^$/);
+for my $mode (0644, 0755) {
+	chmod $mode, "$dir/garbage";
+	case_is('garbage', {}, ["$dir/garbage"], 1,
+		qr/^problem  program    \S+garbage: neither ELF nor a script that begins with #!, not a program$/m,
+		qr/^$/);
+}
+our_dump("$dir/doctor.heap", stacks => [[[0x1000], 1, 4096]]);
+case_is('a profile', {}, ["$dir/doctor.heap"], 1,
+	qr/^problem  program    \S+doctor\.heap: a profile, not a program$/m,
+	qr/ top \Q$dir\E\/doctor\.heap$/);
+spew("$dir/doctor.box", 'jjptable' . "\0" x 100);
+case_is('a black box', {}, ["$dir/doctor.box"], 1, qr/ a black box, not a program$/m,
+	qr/ top \Q$dir\E\/doctor\.box$/);
+my $core = slurp($app);
+substr($core, 16, 1) = "\4";
+spew("$dir/doctor.core", $core);
+case_is('a core file', {}, ["$dir/doctor.core"], 1, qr/ a core file, not a program$/m,
+	qr/ salvage -o FILE\.heap \Q$dir\E\/doctor\.core$/);
+spew("$dir/empty", '');
+case_is('an empty file', {}, ["$dir/empty"], 1, qr/: an empty file, not a program$/m, qr/^$/);
+system('cp', $app, "$dir/weak") == 0 or die;
+spew("$dir/script", "#!/bin/sh\n");
+for my $file ("$dir/weak", "$dir/script") {
+	chmod 0644, $file;
+	case_is('a program without the right to execute', {}, [$file], 1, qr/may not be executed/,
+		qr/^chmod \+x \Q$file\E$/);
+}
 spew("$dir/cut", substr slurp($app), 0, 300);
 chmod 0755, "$dir/cut";
 is(scalar(() = (doctor({}, "$dir/cut"))[3] =~ / at \S+ line \d/), 0,
