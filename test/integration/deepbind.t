@@ -58,4 +58,9 @@ is "$(sh ./jemalloc.sh ./program 2>&1 | grep -c libjemalloc)" 0 "jemalloc.sh alo
 sh ./jemalloc.sh --deepbind >out 2>&1
 is "$?" 1 "jemalloc.sh --deepbind without a program is refused"
 has "$(cat out)" "usage: " "with its usage"
+is "$(sh ./jemalloc.sh --help 2>err)" "usage: ./jemalloc.sh [--deepbind] <command> [<argument>...]" "jemalloc.sh --help"
+sh ./jemalloc.sh --nope >out 2>&1
+is "$? $(head -n 1 out)" "1 ./jemalloc.sh: no such option: --nope" "jemalloc.sh with an unknown option"
+sh ./jemalloc.sh --deepbind --nope ./program >out 2>&1
+is "$? $(head -n 1 out)" "1 ./jemalloc.sh: no such option: --nope" "also after --deepbind"
 done_testing
