@@ -7,8 +7,8 @@
  *
  *   stdin    file PATH, then its addresses as 0xHEX, one on a line; then the next file
  *   stdout   file PATH, then for each address, in any order: 0xHEX and pairs of lines, see answer.c
- *   exit     0 done; 1 some file could not be read (a line on stderr; its addresses have no
- *            answer); 2 the input is wrong
+ *   exit     0 done; 1 some file or stdin could not be read (a line on stderr; its addresses have
+ *            no answer); 2 the input is wrong
  */
 #include "symbolize.h"
 
@@ -89,6 +89,10 @@ serve(void) {
 			return 2;
 		}
 	}
+	if (!feof(stdin)) {
+		perror("jeprof-symbolize: stdin");
+		code = 1;
+	}
 	if (path != NULL && !file_answer(path, &list))
 		code = 1;
 	free(path);
@@ -100,14 +104,16 @@ serve(void) {
 int
 main(int argc, char **argv) {
 	int code;
+	bool is_asked;
 
 	(void)elf_version(EV_CURRENT);
 	if (argc > 1 && strcmp(argv[1], "--table") == 0)
 		return table_main(argc - 2, argv + 2);
 	if (argc > 1) {
+		is_asked = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
 		fputs("usage: jeprof-symbolize <INPUT    lines \"file PATH\", each followed by lines "
-		    "0xADDRESS\n", stderr);
-		return 2;
+		    "0xADDRESS\n", is_asked ? stdout : stderr);
+		return is_asked ? 0 : 2;
 	}
 	code = serve();
 	if (fflush(stdout) != 0 || ferror(stdout)) {

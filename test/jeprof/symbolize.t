@@ -106,7 +106,13 @@ POSIX::mkfifo("$dir/pipe", 0600);
 like("$code $err", qr/^1 jeprof-symbolize: \S+pipe: /, 'a pipe: exit 1, one line');
 ($code, undef, $err) = run(\"file $program{plain}\n0x1\n12\n", $tool);
 like($err, qr/\Ajeprof-symbolize: line 3 is neither .*\n\z/, 'and a line that says which');
-is((run($tool, '--help'))[0], 2, 'an argument: exit 2');
+is((run($tool, '--nope'))[0], 2, 'an argument: exit 2');
+($code, $out, $err) = run($tool, '--help');
+like("$code $out$err", qr/\A0 usage: jeprof-symbolize .*\n\z/, '--help: its usage');
+for my $case (["<$dir", 'Is a directory'], ['<&-', 'Bad file descriptor']) {
+	($code, $out, $err) = run('sh', '-c', "exec \"\$0\" $case->[0]", $tool);
+	is("$code $out$err", "1 jeprof-symbolize: stdin: $case->[1]\n", "stdin that cannot be read: $case->[1]");
+}
 system('strip', '-o', "$dir/stripped", $program{plain});
 ($code, $out, $err) = run(\"file $dir/stripped\n$first\n", $tool);
 is($code, 1, 'without DWARF: exit 1') or diag $out;
