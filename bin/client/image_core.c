@@ -47,15 +47,32 @@ typedef struct core_s {
 
 /* ---- headers ---- */
 
+/* The sentence for a file that does not begin as a core does; returns EINVAL. */
+static int
+fail_no_core(jeprof_image_t *image, const void *begin) {
+	static const struct {
+		char begin[7];
+		const char *tool;
+	} packers[] = {{"\x1f\x8b", "gzip"}, {"\xfd" "7zXZ", "xz"}, {"\x28\xb5\x2f\xfd", "zstd"},
+	    {"\x04\x22\x4d\x18", "lz4"}, {"BZh", "bzip2"}};
+	static const uint64_t magic = IMAGE_MAGIC;
+	for (size_t i = 0; i < sizeof(packers) / sizeof(packers[0]); i++) {
+		if (memcmp(begin, packers[i].begin, strlen(packers[i].begin)) == 0) {
+			return image_fail(image, EINVAL, "it is compressed; unpack it into a pipe: %s -dc FILE "
+			    "| jeprofctl dump --core -", packers[i].tool);
+		}
+	}
+	return image_fail(image, EINVAL, memcmp(begin, &magic, sizeof(magic)) == 0
+	    ? "a black box cannot be read from a pipe; give its file"
+	    : "this is no core file and no black box");
+}
+
 static int
 header_read(jeprof_image_t *image, core_t *core) {
 	static const uint16_t order = 1;
 	Elf64_Ehdr *e = &core->header;
-	static const uint64_t magic = IMAGE_MAGIC;
 	if (!image_read_file(image, 0, e, sizeof(*e)) || memcmp(e->e_ident, ELFMAG, SELFMAG) != 0) {
-		return image_fail(image, EINVAL, memcmp(e, &magic, sizeof(magic)) == 0
-		    ? "a black box cannot be read from a pipe; give its file"
-		    : "this is no core file and no black box");
+		return fail_no_core(image, e);
 	}
 	if (e->e_ident[EI_DATA] != (*(const char *)&order == 1 ? ELFDATA2LSB : ELFDATA2MSB)) {
 		return image_fail(image, EPROTO, "it is of a machine with another byte order; read it on "

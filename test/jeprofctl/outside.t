@@ -313,6 +313,15 @@ for file in "$LIB" ./tables "$0" /dev/null; do
 	is $? 1 "$(basename "$file") is no core: exit 1"
 	is "$(grep -c . err)" 1 "and one sentence"
 done
+for tool in gzip xz zstd lz4 bzip2; do
+	if command -v $tool >/dev/null; then
+		$tool -c <./tables >packed
+		"$CTL" dump --core packed -o none.heap 2>err
+		is "$? $(cat err)" "1 jeprofctl: packed: it is compressed; unpack it into a pipe: $tool -dc FILE | jeprofctl dump --core -" "a core compressed by $tool"
+	else
+		skip "no $tool"
+	fi
+done
 "$CTL" dump --core nowhere 2>err
 is $? 1 "no such file: exit 1"
 "$CTL" dump --core x 1 2>err
