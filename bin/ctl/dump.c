@@ -102,8 +102,10 @@ open_output(const char *name, char *path, char *temporary, size_t size) {
 	bool is_kept = own >= 0 || is_kept_file(name, path);
 	if (is_kept) {
 		print_to(temporary, size, "%s", name);
-	} else {
-		print_to(temporary, size, "%s.%016" PRIx64 ".part", path, client_random_word());
+	} else { /* not longer by the name of the file, which may have all the bytes a name may have */
+		const char *slash = strrchr(path, '/');
+		print_to(temporary, size, "%.*sjeprofctl.%016" PRIx64 ".part",
+		    slash != NULL ? (int)(slash + 1 - path) : 0, path, client_random_word());
 	}
 	int fd = own >= 0 ? dup(own) : open(temporary, O_WRONLY | O_CLOEXEC | (is_kept ? O_TRUNC
 	    : O_CREAT | O_EXCL | O_NOFOLLOW), 0600);

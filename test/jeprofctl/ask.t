@@ -89,6 +89,13 @@ awk 'BEGIN { for (i = 0; i < 10000; i++) { c = sprintf("%c", 97 + i % 26); print
 cmp want here.heap
 ok $? "byte for byte"
 is "$(stat -c %a here.heap)" 600 "nobody else reads it"
+long=$(printf '%0255d' 0)
+ctl dump "$pid" -o "$long"
+gives 0 "dump -o with the longest name"
+is "$out $(wc -c <"$long")" "$long 100000" "which is written too"
+ctl dump "$pid" -o "$W/$long"
+gives 0 "with its directory"
+rm -f "$long"
 ctl dump "$pid" -o -
 gives 0 "dump -o -"
 cmp want ctl.out
