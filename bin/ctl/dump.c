@@ -267,6 +267,25 @@ verb_dump_core(void) {
 
 /* ---- by the process ---- */
 
+/*
+ * Suggests another way to the profile after the process has answered a dump with this errno, unless
+ * there is none to get: ENOENT (nothing is sampled yet), ENODATA (there is no mark). is_here: it
+ * was to be streamed; else the process was to write it.
+ */
+static void
+hint_other_way(const jeprof_target_t *p, int error, bool is_here) {
+	bool is_readable = p->way == jeprof_way_memory || p->way == jeprof_way_calls;
+	if (error == ENOENT || error == ENODATA || p->way == jeprof_way_dir) {
+		return;
+	}
+	if (!is_here && error != ENOMEM) {
+		hint("the profile can be written here instead: jeprofctl dump %d -o FILE\n", p->pid);
+	} else if (is_readable && !is_on(o_delta)) {
+		hint("the profile can be read from its memory instead: jeprofctl dump %d --outside -o "
+		    "FILE\n", p->pid);
+	}
+}
+
 /* dump -o: fetches the profile and writes it; returns the exit code. */
 static int
 dump_here(jeprof_target_t *p, const char *name) {
@@ -282,7 +301,11 @@ dump_here(jeprof_target_t *p, const char *name) {
 		return dump_unanswered(p, error);
 	}
 	if (r.error != 0) {
-		return fail(p, &r);
+		int code = fail(p, &r);
+		if (code == EXIT_FAILED) {
+			hint_other_way(p, r.error, true);
+		}
+		return code;
 	}
 	int code = put_profile((unsigned)p->pid, name, write_reply, &r);
 	free(r.profile);
@@ -311,10 +334,8 @@ verb_dump(jeprof_target_t *p) {
 		return dump_unanswered(p, error);
 	}
 	int code = r.error != 0 ? fail(p, &r) : print_path(p, r.text, "path");
-	/* ENOENT: nothing is sampled yet; ENODATA: there is no mark */
-	bool is_place = r.error != ENOENT && r.error != ENODATA;
-	if (code == EXIT_FAILED && is_place && p->way != jeprof_way_dir) {
-		hint("the profile can be written here instead: jeprofctl dump %d -o FILE\n", p->pid);
+	if (code == EXIT_FAILED) {
+		hint_other_way(p, r.error, false);
 	}
 	return code;
 }

@@ -335,7 +335,8 @@ for mode in stream-fails stream-dies stream-late stream-lies stream-wraps; do
 	ctl dump "$pid" -o part.heap
 	if [ $mode = stream-dies ]; then gives 5 $mode; else gives 1 $mode; fi
 	if [ $mode = stream-late ]; then has "$err" "was not fetched in time" "$mode: and said"; fi
-	is "$(ls part.heap*  2>/dev/null)" "" "$mode: no file is left"
+	if [ $mode = stream-fails ]; then has "$err" "read from its memory instead: jeprofctl dump $pid --outside -o FILE" "$mode: and what works"; fi
+	is "$(ls part.heap jeprofctl.*.part 2>/dev/null)" "" "$mode: no file is left"
 	end
 done
 # a name that only the path of the program tells, with the kernel's word for a removed file inside and behind it
