@@ -217,6 +217,21 @@ put_usage(void) {
 	exit(EXIT_DONE);
 }
 
+/* Stores a word KEY:VALUE of set or start. */
+static void
+take_raw(char *word) {
+	size_t key = strspn(word, "abcdefghijklmnopqrstuvwxyz_");
+	bool is_pair = key > 0 && word[key] == ':' && !has_control(word);
+	if (!is_pair || strpbrk(word, ", ") != NULL) {
+		leave(EXIT_USAGE, "%s: \"%s\" is not KEY:VALUE%s", words.verb == SET ? "set" : "start",
+		    word, is_pair ? "; each pair is a word of its own" : "");
+	}
+	if (words.nraw == 32) {
+		leave(EXIT_USAGE, "too many words: %s", word);
+	}
+	words.raw[words.nraw++] = word;
+}
+
 /*
  * Stores a word that is no option. The first one is the verb. The next one is the process, except
  * for list, or if -p is given. Then dump takes the name of a file; set and start take
@@ -242,10 +257,8 @@ take_positional(char *word) {
 			    : "has control characters");
 		}
 		words.file = word;
-	} else if ((words.verb & (SET | START)) && strspn(word, "abcdefghijklmnopqrstuvwxyz_") > 0
-	    && strpbrk(word, ", ") == NULL && !has_control(word)
-	    && word[strspn(word, "abcdefghijklmnopqrstuvwxyz_")] == ':' && words.nraw < 32) {
-		words.raw[words.nraw++] = word;
+	} else if (words.verb & (SET | START)) {
+		take_raw(word);
 	} else {
 		leave(EXIT_USAGE, "too many words: %s", word);
 	}

@@ -18,8 +18,8 @@ sub text {
 # Fetches the text at a URL; fails if that cannot be done.
 sub get {
 	my ($url) = @_;
-	Talk::fail(2, "$url: only http:// and https:// are fetched")
-	    unless $url =~ m{^https?://[^/?#]}i;
+	Talk::fail(2, "$url: only http:// and https:// are fetched") unless $url =~ m{^https?://}i;
+	Talk::fail(2, "$url: it names no host") unless $url =~ m{^\w+://[^/?#]};
 	my $page = $url =~ m{^\w+://[^/]+/?$} ? $url =~ s{/?$}{/pprof/heap}r : $url;
 	$page .= ($page =~ /\?/ ? '&' : '?') . "seconds=$seconds"
 	    if $seconds > 0 && $page !~ /[?&]seconds=/;

@@ -60,6 +60,8 @@ sub seconds {
 	return undef
 	    unless $text =~ /^(\d{4})-?(\d\d)-?(\d\d)[T ](\d\d):?(\d\d)(?::?(\d\d(?:\.\d+)?))?Z?$/;
 	my ($year, $month, $day, $hour, $minute, $second) = ($1, $2, $3, $4, $5, $6 // 0);
+	return undef if $month < 1 || $month > 12 || $day < 1 || $day > 31 || $minute > 59
+	    || $second >= 61 || 60 * $hour + $minute > 1440;
 	($year, $month) = $month > 2 ? ($year, $month - 3) : ($year - 1, $month + 9);
 	my $days = 365 * $year + int($year / 4) - int($year / 100) + int($year / 400)
 	    + int((153 * $month + 2) / 5) + $day - 719469;

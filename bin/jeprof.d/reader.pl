@@ -35,6 +35,8 @@ sub of_text {
 	$text = $self->read_wrapper($self->from_header($text));
 	Talk::fail(1, "$path: a pack of profiles: name one of them, $path/NAME (jeprof ls $path)")
 	    if index($text, Pack::MAGIC()) == 0;
+	Talk::fail(1, "$path: its form, $1, is newer than this jeprof")
+	    if $text =~ m{\A(heap_v(?:[3-9]|\d\d+)|jeprof_pack/(?:[2-9]|\d\d+))(?=[/\s])};
 	$text = $self->read_wrapper(Foreign::heap_text($path, $text)
 		    // Talk::fail(1, "$path: not a heap profile (its first line is not heap_v2/...)"))
 	    if $text !~ m{^heap_v2/\d};

@@ -63,6 +63,13 @@ my ($fault_code, undef, $fault) = jeprof('--text', spew("$dir/rate.heap",
 		slurp("$dir/good.heap") =~ s{^heap_v2/\d+}{'heap_v2/' . '9' x 400}er));
 like("$fault_code $fault", qr{^1 .*: not a heap profile }, 'a sampling interval of 400 digits');
 
+for my $form ('heap_v3/524288', 'heap_v10/1', 'jeprof_pack/2') {
+	($fault_code, undef, $fault) = jeprof('--text', spew("$dir/new.heap", "$form\n  t*: 1: 1 [0: 0]\n"));
+	my ($name) = $form =~ m{^(heap_v\d+|.*)};
+	is("$fault_code $fault", "1 jeprof: $dir/new.heap: its form, $name, is newer than this jeprof\n",
+		"a form of later: $form");
+}
+
 # Names that would be obeyed by a terminal: of the program, objects, threads, functions and
 # metadata; escapes of seven and of eight bits, marks that turn the direction of writing.
 my $escape = "\x1b]0;x\x07\x1b[2J\x9b31m\xc2\x9b31m\xe2\x80\xae\xe2\x81\xa6\t";

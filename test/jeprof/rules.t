@@ -140,7 +140,8 @@ like($out, qr/ 100 100\.0% 100\.0% +100 100\.0% name_0x1234\n.* name_0x2344\n/,
 	'rule 5: http://HOST: its heap, with the names it gives') or diag $err;
 jeprof(@fetch, '--seconds=3', 'http://h/pprof/heap');
 like(slurp("$dir/asked"), qr{^http://h/pprof/heap\?seconds=3 $}m, 'rule 5: --seconds');
-for my $case (['http://h/none', 1, qr/curl could not fetch it/], ['ftp://h/x', 2, qr/only http/]) {
+for my $case (['http://h/none', 1, qr/curl could not fetch it/], ['ftp://h/x', 2, qr/only http/],
+	['http://', 2, qr/: it names no host$/m]) {
 	($code, $out, $err) = jeprof(@fetch, $case->[0]);
 	is("$code|$out", "$case->[1]|", "rule 5: $case->[0]: exit $case->[1]");
 	like($err, $case->[2], 'and why');

@@ -128,6 +128,10 @@ like($out, qr/^\s+\+\S+K\s+\xc2\xb1[1-9]\S*K\s.* leak < main$/m, 'diff: an estim
 for my $case ([['diff', $dump[0]], qr/compares two/],
 	[['diff', '--last', 'x', @dump], qr/--last takes/],
 	[['diff', '--from', 'noon', @dump], qr/not a time/],
+	[['diff', '--from', '24:01', @dump], qr/not a time: \S+T24:01 /],
+	[['diff', '--to', '12:60', @dump], qr/not a time/],
+	[['diff', '--to', '2026-13-01T10:00', @dump], qr/not a time/],
+	[['diff', '--from', '24:00', @dump], qr/none are left/],
 	[['diff', '--from', '05:00', @dump], qr/none are left/]) {
 	($code, $out, $err) = jeprof(@{ $case->[0] });
 	is("$code$out", '2', "usage: @{ $case->[0] }[0, 1]: exit 2");

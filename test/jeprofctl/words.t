@@ -24,6 +24,10 @@ for words in "fly 1" "status" "stop" "status 1 2" "status 1 --nonsense" "status 
 	gives 2 "$words"
 done
 has "$err" '"9ms" is too short; 10ms is the shortest' "watch: how short"
+ctl set 1 alloc:1,large:2
+has "$err" '"alloc:1,large:2" is not KEY:VALUE; each pair is a word of its own' "set: two pairs in a word"
+ctl start 1 nonsense
+is "$err" 'jeprofctl: start: "nonsense" is not KEY:VALUE' "start: a word that is no pair"
 ctl set rate:5 -p 999999999
 gives 5 "set: a word before -p is no process"
 ctl dump file -p 999999999

@@ -27,7 +27,7 @@
 /* Low bits of session.word that hold the state. */
 #define STATE_BITS 2
 #define STATE_MASK UINT64_C(3)
-/* Greatest max_seconds. */
+/* Greatest max_seconds, which opt_rows says. */
 #define MAX_SECONDS_LIMIT (UINT64_C(1) << 32)
 /* Low bits of session.deadline: the low bits of the session's number; the bits above are ms. */
 #define DEADLINE_ID_BITS 16
@@ -296,7 +296,7 @@ static const struct {
 	{"budget", opt_budget, "budget: wants percent of processor time from 0 to 100, such as 0.5"},
 	{"reset", opt_reset, "reset: wants true or false"},
 	{"accum", opt_accum, "accum: wants true or false"},
-	{"max_seconds", opt_max_seconds, "max_seconds: wants a number of seconds"},
+	{"max_seconds", opt_max_seconds, "max_seconds: wants a number of seconds, at most 4294967296"},
 	{"final", opt_final, "final: wants true or false"},
 	{"blackbox", opt_box, "blackbox: wants true, fd or false"},
 	{"blackbox_size", opt_box_size, "blackbox_size: wants a number of bytes from 1M to 1G"},
