@@ -493,8 +493,10 @@ client_ask_mailbox(jeprof_target_t *t, const jeprof_request_t *r, jeprof_reply_t
 			return 0; /* again and again: the process does not understand the request */
 		}
 		if (client_now_ms() >= w.deadline) {
-			return client_fail(t, EBUSY, "%d %s: others overwrite our request again and again",
-			    t->pid, t->name);
+			return client_fail(t, EBUSY, reply->error == ESTALE
+			    ? "%d %s: the lease of our request ended, as this program did not run for a while; "
+			    "try again"
+			    : "%d %s: others overwrite our request again and again", t->pid, t->name);
 		}
 		client_sleep_ms(1 + (int64_t)(client_random_word() % 16));
 	}

@@ -196,6 +196,11 @@ for mode in torn stolen abandoned slow; do
 	is "$out" "session 1" "$mode: was carried out once"
 	end
 done
+fake lapsed
+ctl status "$pid" --wait 5s
+gives 7 "a lease that was lost until there is no more time"
+has "$err" "the lease of our request ended" "which is said, and not of other clients"
+end
 fake stopping
 ctl start "$pid"
 ctl stop "$pid"

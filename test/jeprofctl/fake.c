@@ -276,6 +276,14 @@ look(void) {
 			s->answer_nonce = 77; /* as if another one's request had lain there */
 			copy.text[0] = '\0';
 		}
+		if (strcmp(mode, "lapsed") == 0) { /* the lease is over, and the client's time too */
+			usleep(6000000);
+			s->error = answer(s->answer, ESTALE, "now_ms=%llu: the client has ended",
+			    (unsigned long long)(clock_ns(CLOCK_MONOTONIC) / 1000000));
+			s->answer_length = (uint32_t)strlen(s->answer);
+			__atomic_store_n(&s->answered, sequence, __ATOMIC_RELEASE);
+			continue;
+		}
 		s->error = is_whole ? carry_out_once(copy.text, i, copy.nonce, s->answer) : EBADMSG;
 		s->answer_length = (uint32_t)strlen(s->answer);
 		__atomic_store_n(&s->answered, sequence, __ATOMIC_RELEASE);
