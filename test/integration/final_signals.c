@@ -6,10 +6,13 @@
 #include "ctl.h"
 #include "heap.h"
 #include <dirent.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 
 static char dir[] = "/tmp/jetest.XXXXXX";
 static void *volatile live[64];
@@ -311,6 +314,37 @@ child_inside(void) {
 	return wait_for_ever();
 }
 
+/* A filter of system calls refuses this one, of all threads, from now on. */
+static void
+refuse(int number) {
+	struct sock_filter f[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)number, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+	struct sock_fprog prog = {sizeof(f) / sizeof(f[0]), f};
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
+	    || syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &prog) != 0)
+		_exit(77);
+}
+
+static int
+child_no_action(void) {
+	some_heap();
+	refuse(SYS_rt_sigaction);
+	say('r');
+	return wait_for_ever();
+}
+
+static int
+child_no_tgkill(void) {
+	some_heap();
+	refuse(SYS_tgkill);
+	say('r');
+	return wait_for_ever();
+}
+
 static const struct test_child children[] = {
 	{"loop", child_loop},
 	{"sleep", child_sleep},
@@ -327,6 +361,8 @@ static const struct test_child children[] = {
 	{"leave", child_leave},
 	{"lock", child_lock},
 	{"inside", child_inside},
+	{"no action", child_no_action},
+	{"no tgkill", child_no_tgkill},
 	{NULL, NULL},
 };
 
@@ -384,6 +420,8 @@ start(struct run *r, const char *name) {
 	if (pipe(fds) != 0)
 		bail_out("pipe");
 	r->pid = fork();
+	if (r->pid < 0)
+		bail_out("fork"); /* never a signal to -1, which is all processes */
 	if (r->pid == 0) {
 		dup2(fds[1], 1);
 		close(fds[0]);
@@ -692,6 +730,25 @@ test_leave(void) {
 	ok(f->whole == 1 && f->other == 0, "one profile, whole (%d, %d)", f->whole, f->other);
 }
 
+/* The signal cannot be passed on: the program ends all the same, at once. */
+static void
+test_refused(const char *name) {
+	struct run r = run_new();
+
+	start(&r, name);
+	hears(&r, 'r');
+	kill(r.pid, SIGTERM);
+	int status = end(&r);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+		skip(2, "no filter of system calls here");
+		return;
+	}
+	ok(WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGTERM, "%s under a filter (%s): %x",
+	    name, mode, (unsigned)status);
+	struct found *f = files();
+	ok(f->whole == 1 && f->other == 0, "one profile, whole (%d, %d)", f->whole, f->other);
+}
+
 /* The handler waits for the dump, but not for ever; nor does the profiler's thread. */
 static void
 test_lock(void) {
@@ -766,6 +823,8 @@ main(int argc, char **argv) {
 		test_own_actions();
 		test_children_of_it();
 		test_exit();
+		test_refused("no action");
+		test_refused("no tgkill");
 		test_twice();
 	}
 	test_inside();

@@ -118,7 +118,9 @@ signal_send(int number) {
 
 /*
  * Lets the signal do what it would have done without us: by the default action in this thread, or
- * by the action that the program has set meanwhile, in a thread of the program.
+ * by the action that the program has set meanwhile, in a thread of the program. Where a filter of
+ * system calls refuses what that takes, our handler would stay and get the signal again and again,
+ * or nobody would: then the process ends with the status that a shell gives for the signal.
  */
 static void
 signal_pass_on(int number) {
@@ -131,17 +133,20 @@ signal_pass_on(int number) {
 	 * must not be taken for an echo.
 	 */
 	atomic_store_b(&sig.is_passed, true, MO_SEQ_CST);
-	if (sigaction(number, NULL, &a) != 0 || !(action_is_ours(&a) || action_is_default(&a))) {
+	bool is_known = sigaction(number, NULL, &a) == 0;
+	if (is_known && !action_is_ours(&a) && !action_is_default(&a)) {
 		signal_send(number);
 		atomic_store_b(&sig.is_passed, false, MO_SEQ_CST);
 		return;
 	}
 	a = (struct sigaction){.sa_handler = SIG_DFL};
-	sigaction(number, &a, NULL);
 	sigemptyset(&one);
 	sigaddset(&one, number);
-	pthread_sigmask(SIG_UNBLOCK, &one, &old);
-	syscall(SYS_tgkill, sys_pid(), os_tid(), number);
+	if (!is_known || sigaction(number, &a, NULL) != 0
+	    || pthread_sigmask(SIG_UNBLOCK, &one, &old) != 0
+	    || syscall(SYS_tgkill, sys_pid(), os_tid(), number) != 0) {
+		_exit(128 + number);
+	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	atomic_store_b(&sig.is_passed, false, MO_SEQ_CST);
 }
