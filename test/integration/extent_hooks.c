@@ -427,7 +427,7 @@ make_unsplit(void) {
 	static extent_hooks_t unsplit = {.alloc = count_alloc, .split = refuse_split};
 	extent_hooks_t *hooks = &unsplit;
 	size_t len = sizeof(unsigned), len_hooks = sizeof(hooks);
-	unsigned ind;
+	unsigned ind = 0;
 
 	if (mallctl("arena.0.extent_hooks", &system_pages, &len_hooks, NULL, 0) != 0
 	    || mallctl("arenas.create", &ind, &len, &hooks, sizeof(hooks)) != 0)
