@@ -712,8 +712,9 @@ child_inside(void) {
 	if (mallctl("arenas.create", &ind, &len, &hooks, sizeof(hooks)) != 0)
 		bail_out("no arena");
 	int flags = MALLOCX_ARENA(ind) | MALLOCX_TCACHE_NONE;
-	char *large = keep(mallocx(100000, flags));
-	memset(large, 7, 100000);
+	size_t size = 16 * ctl_size("arenas.page"); /* large, whatever the pages are */
+	char *large = keep(mallocx(size, flags));
+	memset(large, 7, size);
 	for (int i = 0; i < 2000; i++)
 		p[i] = mallocx(1000, flags);
 	for (int i = 0; i < 2000; i++)
