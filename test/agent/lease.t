@@ -53,9 +53,19 @@ is_begun() { echo >&9 && is_state "$pid" active; }
 until_true is_begun
 ok $? "which begins"
 
-# What jeprofd counts of its own work: each scrape of a session of its own moves the end of that.
+end_agent
+
+# What jeprofd counts of its own work: each scrape of a session of its own moves the end of that. The interval is long, because on a
+# slow machine a session could end between two scrapes.
+agent --interval 600s
+until_true is_target "$pid"
 own() { curl -s --max-time 60 "$URL/metrics" | sed -n "s/^jeprofd_$1_total //p"; }
 counted() { for name in scrapes scrapes_failed scrapes_refused sessions_started leases_renewed; do own $name; done | tr '\n' ' '; }
+is_own() {
+	echo >&9
+	get "/p/$pid/debug/pprof/heap" && [ "$(own leases_renewed)" -ge 1 ]
+}
+until_true is_own
 counted >before
 for _ in 1 2 3; do
 	get "/p/$pid/debug/pprof/heap"
