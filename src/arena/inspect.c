@@ -61,6 +61,13 @@ stats_merge_large(arena_t *a, arena_stats_t *out) {
 }
 
 static void
+stats_add_hot(void *ctx, unsigned pind, size_t size) {
+	ecache_stats_t *x = &((arena_stats_t *)ctx)->extents[pind];
+	x->ndirty++;
+	x->dirty_bytes += size;
+}
+
+static void
 stats_merge_extents(pac_t *pac, arena_stats_t *out) {
 	for (unsigned i = 0; i < SC_NPSIZES; i++) {
 		ecache_stats_t *x = &out->extents[i];
@@ -70,8 +77,8 @@ stats_merge_extents(pac_t *pac, arena_stats_t *out) {
 		x->dirty_bytes += atomic_load_zu(&pac->dirty.eset.classes[i].nbytes, MO_RELAXED);
 		x->muzzy_bytes += atomic_load_zu(&pac->muzzy.eset.classes[i].nbytes, MO_RELAXED);
 		x->retained_bytes += atomic_load_zu(&pac->retained.eset.classes[i].nbytes, MO_RELAXED);
-		pac_hot_count(pac, i, &x->ndirty, &x->dirty_bytes);
 	}
+	pac_hot_each(pac, stats_add_hot, out);
 }
 
 /*

@@ -33,19 +33,19 @@ pac_ndirty(const pac_t *pac) {
 }
 
 void
-pac_hot_count(pac_t *pac, unsigned pind, size_t *nextents, size_t *nbytes) {
+pac_hot_each(pac_t *pac, void (*add)(void *ctx, unsigned pind, size_t size), void *ctx) {
 	mutex_lock(&pac->hot_mtx);
-	const pac_hot_stack_t *s = pac->hot[pind];
-	for (unsigned i = 0; s != NULL && i < s->n; i++) {
-		*nbytes += s->extents[i]->size;
-		++*nextents;
+	for (unsigned pind = 0; pind < SC_NPSIZES; pind++) {
+		const pac_hot_stack_t *s = pac->hot[pind];
+		for (unsigned i = 0; s != NULL && i < s->n; i++) {
+			add(ctx, pind, s->extents[i]->size);
+		}
+	}
+	size_t rest = piece_npages(&pac->piece) << LG_PAGE;
+	if (rest != 0) {
+		add(ctx, sz_psz_floor(rest), rest);
 	}
 	mutex_unlock(&pac->hot_mtx);
-	size_t rest = piece_npages(&pac->piece) << LG_PAGE;
-	if (rest != 0 && sz_psz_floor(rest) == pind) {
-		*nbytes += rest;
-		++*nextents;
-	}
 }
 
 /* ------------------------------------------------------------------ one stack */

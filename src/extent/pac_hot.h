@@ -14,7 +14,7 @@
  * pac_hot_destroy() put extents into the dirty cache after they have released hot_mtx. Their caller
  * holds no cache's lock, and calls pac_tell_back() (pac_purge.h) afterwards unless the arena ends.
  * Callers are pac*.c and large.c, all inside the gate (os/gate.h: fork waits meanwhile); statistics
- * call pac_ndirty() and pac_hot_count().
+ * call pac_ndirty() and pac_hot_each().
  */
 #ifndef EXTENT_PAC_HOT_H
 #define EXTENT_PAC_HOT_H
@@ -31,10 +31,10 @@ void pac_hot_destroy(pac_t *pac);
  */
 size_t pac_ndirty(const pac_t *pac);
 /*
- * Adds number and bytes of what pac_ndirty() counts beside dirty extents, of one page class. Takes
- * hot_mtx.
+ * Calls add(ctx, page class, bytes) for each extent that pac_ndirty() counts beside dirty ones. Holds
+ * hot_mtx meanwhile; so add takes no lock.
  */
-void pac_hot_count(pac_t *pac, unsigned pind, size_t *nextents, size_t *nbytes);
+void pac_hot_each(pac_t *pac, void (*add)(void *ctx, unsigned pind, size_t size), void *ctx);
 
 /*
  * Takes up to n hot extents that have at least `size` and at most `most` bytes (`most` is less than
