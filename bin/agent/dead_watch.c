@@ -1,8 +1,9 @@
 /*
  * Holds the boxes of the living (dead.h: a box is a memory file with the tables of a process's
- * profiler; to hold it is to keep it open). Lookers (watch.c) and jobs (scrape.c), which have a
- * process open, call dead_look(), which lists it if it has a box; a thread waits for the ends of
- * listed processes, by their pidfds, and keeps what is known of them then (dead_store.c).
+ * profiler; to hold it is to keep it open). The threads of lookers (watch.c) and jobs (scrape.c)
+ * call dead_look() for a process that they have open (jeprof_target_t); it lists the process if
+ * that has a box. A thread waits for the ends of listed processes, by their pidfds, and keeps what
+ * is known of them then (dead_store.c).
  *
  * A process that calls exec has no box any more, though it lives on. The library locks (flock) the
  * file of a box for as long as the process has it open or mapped, so the thread checks once a
@@ -34,10 +35,10 @@
 #include "labels.h"
 
 enum {
-	/* Elements with a box, of up to three descriptors each; as many without one, of one each. */
+	/* Elements with an open box, of up to 3 descriptors; as many without, of one descriptor. */
 	HELD_MOST = 512,
 	DESCRIPTORS = 4096,         /* the soft limit of this process, if the hard one allows it */
-	EXPIRE_MS = 60000,          /* between two removals of the dead and of files that are too old */
+	EXPIRE_MS = 60000,          /* between two calls of dead_expire() and dead_sweep() */
 	LOCKS_MS = 1000,            /* between two checks of the locks */
 	CONFIRM_MS = 300,           /* a process that outlives its lock by this is not ending */
 	STACK_BYTES = 1 << 20,      /* of the thread */
@@ -57,7 +58,10 @@ typedef struct held_s {
 	bool is_locked;      /* the library held a lock on the box when it was opened here */
 	int64_t freed_ms;    /* when that lock was found gone, on the monotonic clock; 0: it was not */
 	int process;         /* a pidfd */
-	int root;            /* descriptor of its root directory; 0: it has ours, or it is not open */
+	/*
+	 * descriptor of its root directory; 0 (always jeprofd's stdin): it has ours, or it is not open
+	 */
+	int root;
 	labels_t labels;
 	uint64_t limit;      /* of memory of its cgroup, bytes; UINT64_MAX: none, or not known */
 	/*
@@ -71,7 +75,7 @@ typedef struct held_s {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static held_t *list;
 static unsigned counts_of[2]; /* its elements with box < 0; with an open box */
-static uint64_t number; /* of the element that was added last */
+static uint64_t number; /* of the element that put_in() got last */
 static int waiter = -1; /* an epoll of the pidfds; -1: --blackbox is off, no box is ever held */
 
 unsigned
@@ -234,8 +238,8 @@ raise_kills(kills_t *kills, const kills_t *seen) {
 
 /*
  * Whether the list has the box that the process opened at the time `opened` (ns since 1970; 0: it
- * has none now); if so notes the kills in its cgroup so far, if it lives. Sets *other to whether
- * the list has another box of the process.
+ * has none now, or is ending); if so notes the kills in its cgroup so far, if it lives. Sets *other
+ * to whether the list has another box of the process.
  */
 static bool
 note(const jeprof_target_t *t, uint64_t opened, bool *other) {
@@ -291,8 +295,9 @@ dead_look(const jeprof_target_t *t) {
 /* ---- the end ---- */
 
 /*
- * One out-of-memory kill has ended `dead`: this kill must not explain the ends of others too. One
- * that was seen alive after the kill has counted it already.
+ * An out-of-memory kill has ended `dead`: this kill must not explain the ends of others too. If
+ * another process was seen alive after the kill, note() has counted it for that one; so counters
+ * are raised to the number with this kill, not by one.
  */
 static void
 spend_kill(const held_t *dead) {
@@ -328,7 +333,7 @@ free_answer(void *arg, const answer_t *answer) {
 
 /*
  * Has a job make the profile now, because the files of the process, below its root, may be gone
- * soon. The job closes the descriptor of the root, if it can be started.
+ * soon. If it can be started, it owns the descriptor of the root, and closes it if that is not 0.
  */
 static void
 begin_profile(held_t *h, const dead_t *d) {

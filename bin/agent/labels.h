@@ -12,31 +12,33 @@
 /*
  * Reads the first size - 1 bytes of a file, or all if it has fewer, into buf, and puts a NUL behind
  * them. Returns their number; -1 if the file cannot be opened or a read fails (buf then has what
- * was read before, at least the NUL). size is at least 1.
+ * was read before, at least the NUL). size is at least 2.
  */
 ssize_t read_file(const char *path, char *buf, size_t size);
 
 /*
- * Whether a cgroup has its files below /sys/fs/cgroup. `cgroup` is its path in /proc/PID/cgroup. A
- * path "/../..." is that of a cgroup outside of our cgroup namespace: it has none there.
+ * Whether a cgroup has its files below /sys/fs/cgroup, judged by its path in /proc/PID/cgroup
+ * alone. A path "/../..." is that of a cgroup outside of our cgroup namespace: it has none there.
  */
 bool is_cgroup_visible(const char *cgroup);
 
 /*
- * Sets all labels; "" for those that cannot be read. The call may hang, because a process can stall
- * reads of its files in /proc; so it is not made under the table's lock.
+ * Sets all labels; "" for those that cannot be read, and for a user without a name in /etc/passwd
+ * the uid in digits. The call may hang, because a process can stall reads of its files in /proc; so
+ * it is not made under the table's lock.
  */
 void read_labels(const jeprof_target_t *t, labels_t *l);
 
 /*
- * Sets rss (bytes) and threads. False, and sets nothing, if the process has ended (a zombie too),
- * or if the process with this pid started at another time than `start` (clock ticks from boot).
+ * Sets rss (bytes) and threads. False, and sets nothing, if /proc does not show the process, if all
+ * its threads have ended (a zombie), or if the process with this pid started at another time than
+ * `start` (clock ticks from boot).
  */
 bool read_usage(int pid, uint64_t start, figures_t *f);
 
 /*
  * Reads the memory use and the limit of the cgroup with this path into cgroup_current and
  * cgroup_limit: bytes; a limit of UINT64_MAX means none. It tries the files of cgroup version 2
- * first, then those of version 1. has_cgroup becomes true if use and limit could be read.
+ * first, then those of version 1. Sets has_cgroup to whether both could be read.
  */
 void read_cgroup_memory(const char *cgroup, figures_t *f);
