@@ -1,15 +1,17 @@
 /*
- * Splits the sites of a profile, each of one thread with one stack, among the labels that the
- * threads had when they allocated (thread.prof.label). The labels stand in lines of the text that
- * follow the records of the stacks: "# label ID TEXT", where \xNN is a byte, and "# labeled STACK
- * ID:OBJECTS:BYTES ...". STACK is the stack's number in the text, from 1. OBJECTS and BYTES count
- * live samples; they are no estimates. Each label gets, in new sites, its part of the live
- * estimates of each of the stack's threads, rounded to 1/1024; what has no label stays in the old
- * sites. Invariant: the sums of each stack and of each thread stay the same. Time and memory are
- * linear in the number of sites and the length of the lines, because the text is not trusted. So
- * only one line divides a stack. And all together threads_divide() adds at most SITES_EACH new
- * sites for each old one; after that a label takes its part from one thread after the other instead
- * of from all. No locks: a profile belongs to one thread. Called by pprof_parse.c.
+ * Splits the sites of a profile, one for each stack and thread, among the labels that the threads
+ * had when they allocated (thread.prof.label). The labels stand in lines of the text that follow
+ * the records of the stacks: "# label ID TEXT", where \xNN is a byte, and "# labeled STACK
+ * ID:OBJECTS:BYTES ...". STACK is the stack's number in the text, from 1. OBJECTS and BYTES are the
+ * sums of its live samples with the label; they are no estimates. Each label gets, in new sites,
+ * its part of the live estimates of each of the stack's threads, rounded to 1/1024; what has no
+ * label stays in the old sites. Invariant: the sums of each stack and of each thread stay the same.
+ * The text is not trusted: memory is linear in the number of sites and the length of the lines, and
+ * so is the time, but for the sort and the search of labels. So only one line divides a stack, and
+ * for the whole profile threads_divide() adds at most SITES_EACH new sites for each old one. Where
+ * a label of a stack would exceed that, it and the later ones of this stack take their parts from
+ * one thread after the other (threads_use_up). No locks: a profile belongs to one thread. Called by
+ * pprof_parse.c.
  */
 #include <errno.h>
 #include <math.h>
@@ -33,7 +35,7 @@ typedef struct divider_s {
 	label_t *labels; /* by id */
 	size_t nlabels, room;
 	size_t sites_left; /* that threads_divide() may still add */
-	uint64_t last;     /* number of the stack that was divided last */
+	uint64_t last;     /* number of the last stack whose line was read */
 } divider_t;
 
 /* What of a stack has no label yet, while its line is read. */
@@ -42,8 +44,8 @@ typedef struct undivided_s {
 	told_t told;       /* live objects and bytes without a label, as printed */
 	/*
 	 * For threads_use_up(), which takes from one site after the other; all are indexes of sites.
-	 * The estimates of the sites before `summed` are in the sums below. The sites before at_objects
-	 * have no objects left to take, those before at_bytes no bytes.
+	 * The estimates of the sites before `summed` have been added to the sums below. The sites
+	 * before at_objects have no objects left to take, those before at_bytes no bytes.
 	 */
 	size_t summed, at_objects, at_bytes;
 	double objects, bytes; /* the sums, of what no label has taken yet */

@@ -1,8 +1,9 @@
 # Labels: what live memory was allocated for, as the program named it (thread.prof.label): a tenant,
-# a request, a phase. A profile tells for a stack how much of it each label has; the rest has none.
-# All counts of a profile are sampled counts. Each label gets that share of the estimate of a stack
-# which it has of the sampled counts. $text is what a profile says of one stack, "ID:OBJECTS:BYTES
-# ..."; undef: nothing. Callers: Dump, Reduce (also for export), Top, Report.
+# a request, a phase. A profile tells for a stack the sampled live objects and bytes of each label;
+# what remains of the stack's counts has no label. The estimate of a stack is divided in proportion
+# to these sampled counts. $text is what a profile says of one stack, "ID:OBJECTS:BYTES ..."; undef:
+# nothing. Callers: Dump (take), Reduce (divided, check; also for export), Top (table), Report
+# (parts, data).
 package Labels;
 
 use constant NONE => '(no label)'; # what stands for memory without a label
@@ -17,8 +18,9 @@ sub take {
 	$dump->{label}{$id} = Talk::clean($text);
 }
 
-# [label, share of the objects, share of the bytes] for each label of a stack with these sampled
-# counts; the label '' has what is left, if something is.
+# [label, share of the objects, share of the bytes] for each label of a stack; shares are 0 to 1.
+# $objects and $bytes are the sampled counts of the stack. The label '' has what is left, if
+# something is; a label of which the profile has no text is called "label ID".
 sub shares {
 	my ($dump, $text, $objects, $bytes) = @_;
 	my (@shares, %share);
@@ -78,8 +80,8 @@ sub parts {
 
 # The labels as members of the data of a report's page, '' without labels: their texts, and pairs of
 # record and label, where a record is told by its { at }, its index in { order } of $work. Sets
-# { labels_told } of each snapshot whose stacks the page has: the keys of %$whole are their indices
-# in { snaps } of $work.
+# { labels_told } of each snapshot whose stacks the page has: those are true in %$whole, by index in
+# { snaps } of $work.
 sub data {
 	my ($work, $whole) = @_;
 	my $store = $work->{store};
@@ -105,7 +107,7 @@ sub pairs_of {
 }
 
 # ---- top --by label ----
-# A table of Top::build's form, with a row for each label; the "callers" of a row are the functions
+# A table of Top::build's form, with a row for each label; { callers } of a row has the functions
 # that hold most of it.
 sub table {
 	my ($view, $option) = @_;
@@ -140,7 +142,7 @@ sub table {
 }
 
 # Whether --by label or --label is given; then all Dumps must have labels, else it fails. Fails for
-# another value of --by too.
+# another value of --by too. Reduce asks this for live counts only.
 sub check {
 	my ($option, @dumps) = @_;
 	Talk::fail(2, "--by takes label or function, not $option->{by}") if $option->{by} !~ /^(?:function|label|)$/;
