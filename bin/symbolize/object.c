@@ -1,11 +1,11 @@
 /*
  * Maps an object file and opens it with libelf and libdw. The mapping is private to this program
- * and not made by libelf, so that object_forget() can return its pages to the kernel before each
- * compilation unit. libdw keeps all that it has decoded; object_renew() closes and reopens it on
- * the same mapping. Both together bound the memory to that of one unit. Exceptions are a file with
- * compressed sections, whose pages stay, and a file of dwz (.gnu_debugaltlink), which is opened
- * here too and stays open. No locks. Called by main.c, table.c, tables.c, debug.c and, before each
- * unit, walk.c.
+ * and not made by libelf, so that object_forget() can return its pages to the kernel. libdw keeps
+ * all that it has decoded; object_renew() closes and reopens it on the same mapping. walk.c calls
+ * both before each compilation unit, which bounds the memory to that of one unit. Exceptions: the
+ * pages of a file with compressed sections and what libelf decompressed stay until object_close();
+ * so does the file to which dwz moved common parts (.gnu_debugaltlink), which is opened here too.
+ * No locks: one thread. Called by main.c, table.c, tables.c, debug.c and walk.c.
  */
 #include "symbolize.h"
 
@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Maps the file copy-on-write, because libelf writes into it. NULL or the reason of a failure. */
+/* Maps the file copy-on-write: see object_has_packed(). NULL or the reason of a failure. */
 static const char *
 object_map(object_t *object, int fd) {
 	struct stat st;
@@ -73,7 +73,10 @@ object_open_alt(object_t *object) {
 	}
 }
 
-/* Whether a section is compressed. libelf decompresses it once and marks that in the mapping. */
+/*
+ * Whether a section is compressed. libelf decompresses it once and marks that in the section's
+ * header in the mapping. The older form, .zdebug_*, has no flag there and does not count.
+ */
 static bool
 object_has_packed(object_t *object) {
 	GElf_Shdr header;

@@ -1,11 +1,12 @@
 /*
  * Reads symbol names in Rust's newer scheme (_R..., "v0"), which no C++ library knows, and writes
- * them as Rust does, but without what name_shorten() removes: template arguments, lifetimes and the
- * hashes of crates. A name is a path: parts that nest, and references back to parts of the same
- * name. Each *_read() function reads one part at r->at, moves behind it and writes it, unless
- * r->mute is above 0. Invariant: no read passes the NUL; once r->has_failed is set, nothing more is
- * read, so loops end. Cost: a damaged name may refer back in a tree, so the number of parts is
- * limited. No locks: one thread. Called by demangle.c.
+ * them as Rust does, but without generic arguments, lifetimes and the hashes of crates, which
+ * name_shorten() would remove, and without the name in extern "C". A name is a path: parts that
+ * nest, and references back to parts of the same name. Each *_read() function reads one part at
+ * r->at and moves behind it; those of paths, types and constants also write it, unless r->mute is
+ * above 0. Invariant: no read passes the NUL; once r->has_failed is set, nothing more is read, so
+ * loops end. The references of a damaged name may form a tree of exponential size, so the number of
+ * paths and types is limited. No locks: one thread. Called by demangle.c, for any name.
  */
 #include "symbolize.h"
 
@@ -86,7 +87,7 @@ marked_read(reader_t *r, char mark) {
 	return try_letter(r, mark) ? base62_read(r) + 1 : 0;
 }
 
-/* Begins one part; false if there are too many, or too many in each other. */
+/* Begins a path or a type; false if there are too many, or they nest too deep. */
 static bool
 try_enter(reader_t *r) {
 	r->depth++;
@@ -111,7 +112,7 @@ reference_read(reader_t *r, void (*read)(reader_t *)) {
 }
 
 /* ---- paths ---- */
-/* A name as it is in the source; of those that are not of ASCII alone none is read. */
+/* A name as it is in the source. Fails if that is not ASCII ('u' before the length: Punycode). */
 static void
 identifier_read(reader_t *r, const char **text, size_t *len) {
 	*len = 0;
@@ -154,7 +155,7 @@ nested_read(reader_t *r) {
 	write_text(r, number);
 }
 
-/* M, X, Y: <type> or <type as trait>; before the first two stands where that was written. */
+/* M, X, Y: <type> or <type as trait>. M and X begin with the path of the impl, not written here. */
 static void
 impl_read(reader_t *r, char kind) {
 	if (kind != 'Y') {
@@ -172,7 +173,7 @@ impl_read(reader_t *r, char kind) {
 	write_text(r, ">");
 }
 
-/* A constant: its type and a value in hex; one of another form ends the attempt. */
+/* A constant: its type and a value in hex, written in decimal. Fails for another form. */
 static void
 constant_read(reader_t *r) {
 	if (try_letter(r, 'p')) {

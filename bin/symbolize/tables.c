@@ -1,9 +1,10 @@
 /*
- * Builds a table of names in memory and writes it (tables.h). Symbols come from the object if it
- * has a full symbol table, else from its debug file too; DWARF from the one that has line numbers.
- * Then the rows of an older table are copied, except those of the new addresses, until ROWS_MAX or
- * half of STRINGS_MAX is reached. Invariant: each distinct string is stored once; rows are sorted
- * by address when tables_make() returns. No locks: one thread. Called by table.c.
+ * Builds a table of names in memory and writes it (tables.h). Symbols come from the object and, if
+ * that has no full symbol table, first from its debug file; DWARF from the one that has line
+ * numbers. Then the rows of an older table are copied, except those of addresses that have a new
+ * row, until ROWS_MAX or half of STRINGS_MAX is reached. Invariant: each distinct string is stored
+ * once; rows are sorted by address when tables_make() returns. No locks: one thread. Called by
+ * table.c.
  */
 #include "tables.h"
 
@@ -14,13 +15,16 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Rows from which on none of the older table is copied; bytes of strings, the same for all. */
+/*
+ * Rows, from which on none of the older table is copied; bytes of all strings, above which
+ * tables_make() fails.
+ */
 enum { ROWS_MAX = 1 << 21, STRINGS_MAX = NAMES_TABLE_MAX / 2 };
 
 /* ---- pieces ---- */
 /*
- * Adds a string if it is new, cut to NAMES_STRING_MAX; returns its offset. 0, and error is set,
- * without memory or room (STRINGS_MAX).
+ * Adds a string if it is new, cut to NAMES_STRING_MAX; returns its offset. Without memory or room
+ * (STRINGS_MAX) sets error and returns 0, the offset of "".
  */
 static uint32_t
 string_add(tables_t *t, const char *text, size_t len) {
@@ -149,8 +153,8 @@ frame_name(tables_t *t, names_frame_t *frame) {
 
 /*
  * Adds the row and the frames of address i: those of DWARF, with the symbol as the name of the
- * outermost one; else one frame of the symbol. A single DWARF frame without a file and a symbol is
- * dropped.
+ * outermost one; else one frame of the symbol. A single DWARF frame that has no file is dropped if
+ * there is no symbol either. Symbols are not empty (symbols.c).
  */
 static void
 frames_join(tables_t *t, size_t i) {
@@ -196,7 +200,10 @@ row_carry(tables_t *t, const names_table_t *old, const names_row_t *row) {
 	row_add(t, row->address, first);
 }
 
-/* Copies the rows of the older table, but those of the new addresses, as far as there is room. */
+/*
+ * Copies the rows of the older table, but those of the new addresses, as far as there is room, and
+ * adds its flags: a flag tells of some rows, not of all.
+ */
 static void
 old_carry(tables_t *t) {
 	names_table_t old;
@@ -217,8 +224,8 @@ old_carry(tables_t *t) {
 /* ---- the whole ---- */
 /*
  * Reads symbols and lines, and adds a row for each address. An object without a full symbol table
- * gets symbols from its debug file first, then its own; lines come from the object if it has them,
- * else from the debug file.
+ * gets symbols from its debug file, and where that has none, from its own tables; lines come from
+ * the object if it has them, else from the debug file.
  */
 static void
 object_read(tables_t *t, object_t *object) {
