@@ -1,12 +1,13 @@
 # Fetch: profiles over the network, by curl, only where the scheme is written out. The endpoints are
-# pprof's: /pprof/heap, and /pprof/symbol for a profile that does not say which builds its objects
-# are of. Callers: Input (text), Dump (add_names); both ask is_url first, as Main does.
+# pprof's: /pprof/heap, and /pprof/symbol for a profile that has neither names nor module lines (the
+# lines of objects with their build-ids). Callers: Input (text) and Dump (add_names), both for paths
+# that are URLs by is_url; Main (is_url).
 package Fetch;
 
 our $seconds = 0; # --seconds: how long the server shall watch before it answers, 0: not said
 my %fetched; # URL => text: each is fetched once
 
-# Whether a path has a scheme and is no file.
+# Whether a path begins with a scheme, whichever, and is no file.
 sub is_url { return $_[0] =~ m{^[a-z][a-z0-9+.-]*://}i && !-e $_[0] ? 1 : 0 }
 
 # The text at a URL; a host alone stands for its heap profile. Fails if it cannot be fetched.
@@ -40,7 +41,7 @@ sub curl {
 }
 
 # Sets { symbols } of a profile that has neither names nor module lines to the names that its server
-# gives; if it has none, those of local files count.
+# gives. An address for which the server gives none gets its name from local files.
 sub add_names {
 	my ($dump) = @_;
 	return if $dump->{symbols} || @{ $dump->{modules} };

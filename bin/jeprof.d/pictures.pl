@@ -1,8 +1,8 @@
-# Picture: the graph of a view (Main::view), in the language of dot and as drawn by dot. Nodes are
-# entries, edges go from callers to callees. Callers: Main, Open.
+# Picture: the graph of a view (Main::view), as text for dot (of Graphviz) and as the picture that dot
+# draws of it. Nodes are entries, edges go from callers to callees. Callers: Main, Open (drawn).
 package Picture;
 
-# The graph as dot reads it: the heaviest nodes, and the edges among them that dot_edges() leaves.
+# The graph as dot reads it: the heaviest nodes, and of the edges among them those of dot_edges().
 sub dot_text {
 	my ($view) = @_;
 	my $option = $view->{option};
@@ -39,7 +39,7 @@ sub quoted {
 	return $text;
 }
 
-# The line of a node $name; $whole: the sum that shares are of.
+# The line of a node $name; $whole: the sum of which percentages are shown.
 sub dot_node {
 	my ($sum, $entry, $name, $option, $whole) = @_;
 	my ($flat, $cum) = ($sum->{flat}[$entry] // 0, $sum->{cum}[$entry]);
@@ -55,7 +55,7 @@ sub dot_node {
 }
 
 # [from, to, value] of edges between shown nodes (%$number: entry => name), heaviest first, at most
-# $degree in and out of a node, and none with $cut or less.
+# $degree into a node and $degree out of it, and none whose absolute value is $cut or less.
 sub dot_edges {
 	my ($edges, $number, $cut, $degree) = @_;
 	my (@kept, %out, %in);
