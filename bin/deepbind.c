@@ -1,15 +1,15 @@
 /*
  * libjemalloc_deepbind.so: a dlopen() that removes the flag RTLD_DEEPBIND and calls the next
- * dlopen(), that of the C library. Preloaded before the allocator by "jemalloc.sh --deepbind".
+ * dlopen(), usually the C library's. Preloaded before the allocator by "jemalloc.sh --deepbind".
  *
  * A plugin that is opened with RTLD_DEEPBIND looks its symbols up in its own dependencies first, so
  * its malloc and free are those of the C library, whatever is preloaded. A block that passes
  * between the plugin and the program is then freed by an allocator that did not make it, which ends
  * the program. Debian's php8.2 opens its extensions in this way.
  *
- * Invariant: the call of the next dlopen() is a tail call, for which Makefile.in builds this with
- * -O2: the loader takes the return address as the caller's, and searches the caller's RUNPATH. No
- * lock: any thread may call dlopen at any time, and all that set next_dlopen set the same value.
+ * Invariant: the call of the next dlopen() is a tail call, because the loader takes its return
+ * address as the caller's, and searches that caller's RUNPATH. So Makefile.in puts -O2 behind
+ * CFLAGS. No lock: any thread may call dlopen at any time, and all set next_dlopen to one value.
  */
 #include <dlfcn.h>
 #include <stddef.h>
