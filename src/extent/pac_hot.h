@@ -31,8 +31,8 @@ void pac_hot_destroy(pac_t *pac);
  */
 size_t pac_ndirty(const pac_t *pac);
 /*
- * Calls add(ctx, page class, bytes) for each extent that pac_ndirty() counts beside dirty ones. Holds
- * hot_mtx meanwhile; so add takes no lock.
+ * Calls add(ctx, page class, bytes) for each extent that pac_ndirty() counts beside dirty ones.
+ * Holds hot_mtx meanwhile, so add() takes no lock.
  */
 void pac_hot_each(pac_t *pac, void (*add)(void *ctx, unsigned pind, size_t size), void *ctx);
 
