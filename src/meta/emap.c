@@ -1,12 +1,14 @@
 /*
  * The writing side of the page map. A leaf is installed by compare-and-swap and elements are atomic
- * stores. There is no lock, so that a thread may write too while another one forks (the gate is
- * closed: os/gate.h). Two threads may make the same leaf: the one whose exchange fails unmaps its
- * own and uses the other's, and since leaves are never removed, that one stays. Readers load the
- * root and the element with relaxed order. That is enough for an address that the allocator handed
- * out: it reached the reader from a thread that saw the leaf and the element, and the leaf's
- * contents are loaded through its address. For any other address an old NULL or 0 is a correct
- * result too. Called by arena/, extent/ and thread/shelter for the extents that they own.
+ * stores. There is no lock, because the shelter (thread/shelter.h) writes too while another thread
+ * forks. Two threads may make the same leaf: the one whose exchange fails unmaps its own and uses
+ * the other's, and since leaves are never removed, that one stays. Readers load the root and the
+ * element with relaxed order. That is enough for an address that the allocator handed out: it
+ * reached the reader from a thread that saw the leaf and the element, and the element's address is
+ * computed from the loaded entry of the root, so the processor does not reorder these two loads.
+ * For any other address an old NULL or 0 is a correct result too. Called by arena/, extent/ and
+ * thread/shelter for extents that they own, or that are in a cache whose lock they hold;
+ * emap_boot() by jemalloc_init.c, emap_bytes() by inspect.c.
  */
 #include "meta/emap.h"
 
@@ -16,10 +18,13 @@ LARGE_BSS atomic_p_t emap_root[EMAP_ROOT_ENTRIES];
 szind_t emap_ncacheable;
 
 static struct {
-	atomic_zu_t touched; /* 4 KiB pieces of leaves with elements that were reserved */
+	atomic_zu_t touched; /* pieces (of 4 KiB) of leaves with elements that were reserved */
 } emap;
 
-/* log2 of the address space in bytes that a 4 KiB piece of a leaf covers. */
+/*
+ * log2 of the address space in bytes that a piece of a leaf covers: a piece has 4 KiB, which is 2^9
+ * elements, and also the size of a granule.
+ */
 #define EMAP_LG_PIECE (EMAP_LG_GRANULE + 9)
 
 void
@@ -30,7 +35,8 @@ emap_boot(szind_t ncacheable) {
 
 /*
  * Maps a leaf and installs it; 0 also if another thread installed one. ENOMEM also if its entry
- * would be 0, which says that there is no leaf.
+ * would be 0, which says that there is no leaf; the leaf stays mapped then, so that the next call
+ * gets another address.
  */
 static int
 emap_leaf_create(size_t root_ind) {
