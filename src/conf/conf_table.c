@@ -1,10 +1,11 @@
 /*
  * The table of all options, and the functions that find a row in it (conf_table.h).
  *
- * Invariant: the order of the rows decides which row an abbreviated key matches. Rows are constant;
- * debug builds check each of them at boot (conf_table_check). Locks: none; the parsers here store
- * options only during boot, in one thread. Called by conf.c and ctl_opt.c; stats.c and doc/manual.c
- * read the rows.
+ * Invariant: a whole key matches its own row; debug builds check each row at boot
+ * (conf_table_check). An abbreviated key matches the first row that accepts it. Locks: none,
+ * because rows are constant and the parsers here run only during boot, in one thread; mallctl nodes
+ * (row->live) do not call them. Called by conf.c and ctl_opt.c; stats.c and doc/manual.c read the
+ * rows.
  */
 #include "conf/conf_table.h"
 
@@ -53,6 +54,7 @@ static LARGE_BSS char prof_prefix_room[PROF_PREFIX_TEXT_MAX + 1];
 static LARGE_BSS char prof_ctl_dir_room[PROF_CTL_DIR_MAX + 1];
 
 static const char *const junk_words[] = {"true", "false", "alloc", "free", NULL};
+/* A word with a blank is shown, and cannot be chosen. */
 static const char *const thp_words[] = {"default", "always", "never", "not supported", NULL};
 static const char *const stats_letters[] = {STATS_PRINT_LETTERS, NULL};
 
@@ -120,6 +122,7 @@ parse_lg_tcache_max(const conf_row_t *row, const char *value, size_t len) {
 	return err;
 }
 
+/* Calls row->set for each item; those before an item that is refused have taken effect. */
 static int
 parse_ranges(const conf_row_t *row, const char *value, size_t len) {
 	return conf_parse_ranges(value, len, row->set, NULL);
@@ -154,6 +157,7 @@ set_tcache_ncached(void *ctx, size_t lo, size_t hi, size_t n) {
 	    min_zu(n, TCACHE_NCACHED_LIMIT));
 }
 
+/* Refuses what needs sbrk in a build without it: with a line here, before the caller's message. */
 static int
 parse_dss(const conf_row_t *row, const char *value, size_t len) {
 	conf_row_t tried = *row;
@@ -215,7 +219,7 @@ parse_lg_san_uaf_align(const conf_row_t *row, const char *value, size_t len) {
 	if (err == 0 && opt_lg_san_uaf_align >= 0 && (size_t)opt_lg_san_uaf_align < LG_PAGE) {
 		opt_lg_san_uaf_align = (ssize_t)LG_PAGE;
 	}
-	return err == 0 ? 0 : EINVAL; /* jemalloc reports an out-of-range value as invalid here */
+	return err == 0 ? 0 : EINVAL; /* not ERANGE: jemalloc's message says "Invalid" here */
 }
 
 /* Also notes in opt_prof_more that boot must start the modules that such options belong to. */
@@ -297,7 +301,7 @@ parse_hpa_dirty_mult(const conf_row_t *row, const char *value, size_t len) {
 #define HERE CONF_HERE
 #define PROF CONF_NEEDS_PROF
 #define PROBES CONF_NEEDS_PROBES
-/* Marks, among the flags of a row, of options that upstream jemalloc does not have. */
+/* A row has one of these two flags if jemalloc does not have its option. */
 #define STABLE CONF_STABLE
 #define EXPERIMENTAL CONF_EXPERIMENTAL
 
@@ -438,21 +442,21 @@ NUM(tcache_gc_delay_bytes, CONF_SIZE, opt_tcache_gc_delay_bytes, 0, UINT64_MAX, 
     "accepted and shown, without effect"),
 NUM(lg_tcache_flush_small_div, CONF_UNSIGNED, opt_lg_tcache_flush_small_div, 1, 16, HERE,
     SHOWN | CONF_CLIP,
-    "share of a full small bin that is flushed, as a power of one half; with the default of 1, a "
-    "half, but seven eighths if the thread frees many objects in a row"),
+    "share of a full small bin that is flushed, as a power of one half; with 1 that is a half, or "
+    "seven eighths if the thread frees many objects in a row"),
 NUM(lg_tcache_flush_large_div, CONF_UNSIGNED, opt_lg_tcache_flush_large_div, 1, 16, HERE,
     SHOWN | CONF_CLIP,
-    "share of a full large bin that is flushed, as a power of one half; with the default of 1, a "
-    "half, but all if the thread frees many objects in a row"),
+    "share of a full large bin that is flushed, as a power of one half; with 1 that is a half, or "
+    "all if the thread frees many objects in a row"),
 NUM(debug_double_free_max_scan, CONF_UNSIGNED, opt_debug_double_free_max_scan, 0, UINT64_MAX,
     HERE, SHOWN,
     "accepted and shown, without effect: each flush of a cache looks for double frees"),
 NUM(calloc_madvise_threshold, CONF_SIZE, opt_calloc_madvise_threshold, 0, SC_LARGE_MAXCLASS,
     HERE, 0, "callocs of at least this size get zeroes from the kernel instead of memset"),
 NUM(oversize_threshold, CONF_SIZE, opt_oversize_threshold, 0, SC_LARGE_MAXCLASS, HERE, SHOWN,
-    "requests of at least this size go to an arena of their own, where half of what is in use, or "
-    "four times this, may lie unused, and never more than was in use at most; below the smallest "
-    "large class: none do"),
+    "requests of at least this size go to an arena of their own, whose unused memory is at most "
+    "half of what is in use, or four times this if that is more; and used and unused together "
+    "never exceed the greatest amount that was in use; below the smallest large class: none do"),
 NUM(lg_extent_max_active_fit, CONF_SIZE, opt_lg_extent_max_active_fit, 0, 64, HERE, SHOWN,
     "maximum ratio, as a power of two, of a reused dirty extent to the request"),
 WORD(percpu_arena, CONF_ENUM, opt_percpu_arena, percpu_arena_names, HERE,
@@ -464,7 +468,8 @@ WORD(percpu_arena, CONF_ENUM, opt_percpu_arena, percpu_arena_names, HERE,
     "started with the library, and are off in a forked child"},
 NUM(max_background_threads, CONF_SIZE, opt_max_background_threads, 1, BACKGROUND_THREADS_LIMIT,
     HERE, NODE | CONF_CLIP,
-    "maximum number of these threads; there are as many as arenas if that is less"),
+    "maximum number of these threads; there are as many as automatic arenas, but not more than "
+    "this"),
 BOOL(hpa, opt_hpa, HERE, SHOWN,
     "arenas take small extents from slabs of 2 MiB, the fullest that has room first, and slabs "
     "become huge pages"),
@@ -544,9 +549,10 @@ BOOL(prof_gdump, opt_prof_gdump, PROF, SHOWN,
     "dump after each new maximum of mapped memory; several before the next heartbeat make one"),
 BOOL(prof_final, opt_prof_final, PROF, SHOWN, "dump at exit"),
 BOOL(prof_leak, opt_prof_leak, PROF, SHOWN,
-    "report at exit what was not freed; switches prof on"),
+    "with prof_final: report at exit what was not freed; switches prof on"),
 BOOL(prof_leak_error, opt_prof_leak_error, PROF, SHOWN,
-    "exit with status 1 if the leak report found something; switches prof_leak on"),
+    "with prof_final: exit with status 1 if the leak report found something; switches prof_leak "
+    "on"),
 BOOL(prof_log, opt_prof_log, PROF, 0,
     "log each sampled allocation from the start, to a file written at exit"),
 BOOL(prof_pid_namespace, opt_prof_pid_namespace, PROF, NODE,
@@ -557,7 +563,8 @@ BOOL(prof_stats, opt_prof_stats, PROF, NODE, "count samples per size class, for 
 BOOL(prof_sys_thread_name, opt_prof_sys_thread_name, PROF, NODE,
     "take thread names from the system"),
 WORD(prof_time_resolution, CONF_ENUM, opt_prof_time_resolution, prof_time_res_names, PROF, NODE,
-    "clock of the log, coarse or exact"),
+    "clock of the times of samples (log, recent samples, ages): default is coarse and monotonic, "
+    "high is the exact time of day"),
 BOOL(prof_unbias, opt_prof_unbias, PROF, 0,
     "correct dumped numbers so that the usual scaling gives true totals"),
 BOOL(prof_dump_timestamp, opt_prof_dump_timestamp, PROF, SHOWN | STABLE,
@@ -577,11 +584,12 @@ THRESHOLD(large, CONF_SIZE, "dump after a single request of at least this size")
     .type = CONF_SIZE, .max = INT64_MAX, .feature = PROF, .flags = THRESHOLD_FLAGS,
     .parse = parse_highwater, .live = "prof.threshold.highwater",
     .help = "dump when live memory first reaches this; 1% to 100%: of the limit of the control "
-    "group (metric cgroup), or of the machine's memory (rss)"},
+    "group (metric cgroup) or of the machine's memory (rss), refused with other metrics"},
 {.key = "prof_highwater_step", .addr = &opt_prof_thresholds[prof_threshold_highwater_step],
     .type = CONF_SIZE, .max = INT64_MAX, .feature = PROF, .flags = THRESHOLD_FLAGS,
     .parse = parse_highwater, .live = "prof.threshold.highwater_step",
-    .help = "dump again after each further rise by this many bytes; 0: an eighth of the threshold"},
+    .help = "dump again after each further rise by this many bytes, or by percent as above; 0: an "
+    "eighth of the threshold"},
 {.key = "prof_highwater_metric", .addr = &opt_prof_highwater_metric, .type = CONF_ENUM,
     .words = prof_metric_names, .feature = PROF, .flags = SHOWN | STABLE,
     .parse = parse_prof_more, .live = "prof.threshold.highwater_metric",
@@ -640,7 +648,8 @@ WORD(thp, CONF_ENUM, opt_thp, thp_words, HERE, SHOWN | CONF_PREFIX_WORD,
     "transparent huge pages for the program's memory; default: for slabs of small objects of an "
     "arena that uses thp_min bytes or more, where the system gives them on request"),
 NUM(thp_min, CONF_SIZE, opt_thp_min, 0, SIZE_MAX, HERE, SHOWN | EXPERIMENTAL,
-    "bytes that an arena uses before it takes memory for slabs from huge pages (thp:default)"),
+    "bytes that an arena uses before it takes memory for slabs from huge pages (thp:default); no "
+    "arena below 1 MiB does"),
 WORD(zero_realloc, CONF_ENUM, opt_zero_realloc, zero_realloc_names, HERE, SHOWN,
     "what realloc(p, 0) does: return an object of the smallest size, free p, or abort"),
 {.key = "lg_san_uaf_align", .addr = &opt_lg_san_uaf_align, .type = CONF_SSIZE, .min = -1,
@@ -690,6 +699,7 @@ row_check_value(const conf_row_t *row) {
 
 static void
 row_check(const conf_row_t *row) {
+	/* It is printed or has a node, so its variable is read according to its type. */
 	bool is_shown = (row->flags & CONF_SHOWN) != 0;
 	size_t len = strlen(row->key);
 	assert(len > 0 && len <= KEY_LEN_MAX);
