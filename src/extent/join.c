@@ -3,7 +3,8 @@
  * why. The search goes through the page classes of the dirty cache from the request's downwards,
  * JOIN_LOOK_MAX extents in all, under that cache's lock. It reads sizes and arenas of neighbours
  * without their locks, as hints only. Invariant: at any time each piece is in a cache or active and
- * owned by this thread, so after a failure no page is lost. Called by pac.c.
+ * owned by this thread, so after a failure no page is lost. Called by pac.c. (The pieces of piece.h
+ * are others.)
  */
 #include "extent/join.h"
 
@@ -13,7 +14,8 @@
 
 /*
  * The cache that contains the unused piece of this arena at addr, which is an address at its begin
- * or end; *size: its apparent size in bytes. NULL if there is none that can be joined.
+ * or end; *size: its apparent size in bytes. NULL if there is none that can be joined; *size is
+ * undefined then.
  */
 static ecache_t *
 join_piece(const extent_src_t *src, ecache_t *const *caches, const char *addr, size_t *size) {
@@ -29,7 +31,7 @@ join_piece(const extent_src_t *src, ecache_t *const *caches, const char *addr, s
 	return NULL;
 }
 
-/* Unused bytes behind the address `end`, or (without is_behind) before it; at most `want`. */
+/* Unused bytes from the address `end` on, or (without is_behind) before it; at most `want`. */
 static size_t
 join_room(const extent_src_t *src, ecache_t *const *caches, const char *end, size_t want,
     bool is_behind) {
@@ -60,8 +62,9 @@ join_lead(const extent_src_t *src, ecache_t *const *caches, const edata_t *e, si
 }
 
 /*
- * The longest of the first few extents of a class that have enough room around them, or NULL; *lead
- * as returned by join_lead(). *looks: how many extents may still be examined.
+ * The longest of the examined extents of a class that are shorter than the request and have enough
+ * room around them, or NULL; *lead as returned by join_lead(). Longer ones are left to eset_fit().
+ * *looks: how many extents may still be examined.
  */
 static edata_t *
 join_pick_class(const extent_src_t *src, ecache_t *const *caches, const eset_class_t *c,
@@ -95,7 +98,7 @@ join_pick_class(const extent_src_t *src, ecache_t *const *caches, const eset_cla
 }
 
 /*
- * Searches from the largest class that is not above the request downwards, to a 16th of it. The
+ * Searches from the class of the request, rounded down, to that of a 16th of the request. The
  * caller holds the dirty cache's lock. Returns an extent that stays in the cache, or NULL.
  */
 static edata_t *
@@ -119,7 +122,8 @@ join_pick_locked(const extent_src_t *src, ecache_t *const *caches, size_t size, 
 
 /*
  * Adds `want` bytes behind or before *e, which is the longer extent then. Returns 0 or ENOMEM, with
- * what was added before in *e. *added grows by the bytes that came from the retained cache.
+ * what was added before in *e. *added grows by the bytes that came from the retained cache (muzzy
+ * pages count as mapped already).
  */
 static int
 join_add(extent_src_t *src, ecache_t *const *caches, edata_t **e, size_t want, bool is_behind,
