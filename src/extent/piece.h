@@ -1,15 +1,17 @@
 /*
  * Huge pieces: 2 MiB of address space each that the system is asked to back by one huge page. An
- * arena that uses opt_thp_min bytes or more takes fresh memory for slabs of small objects from such
- * a piece, from its low end upwards; the rest of the piece stays here for the next slabs, and
- * pac_ndirty() counts it as dirty. Invariant: this module marks memory for huge pages
- * (MADV_HUGEPAGE) exactly while the page map says that it is a piece, and retained memory is no
- * piece. So a large block in retained or new memory gets no huge pages from here; a program that
- * touches only a few places of it would waste the rest of them. When part of a piece is purged, the
- * piece is broken: it loses the mark, so that the system does not fill it again. The piece's rest
- * is protected by grow_mtx of its extent_src_t, which the functions here take; callers are inside
- * the gate (os/gate.h: fork waits meanwhile) and hold no lock of a cache. Called by pac*.c,
- * piece_break() by holes.c and shut.c too; mallctl and the profiler read the counters.
+ * arena that uses opt_thp_min bytes or more (and 1 to 3 MiB or more, see ahead_run()) takes fresh
+ * memory for slabs of small objects from such a piece, from its low end upwards; the rest of the
+ * piece stays here for the next slabs, and pac_ndirty() counts it as dirty. Invariant: this module
+ * marks memory for huge pages (MADV_HUGEPAGE) exactly while the page map says that it is a piece,
+ * and retained memory is no piece. So large blocks in retained or new memory get no huge pages from
+ * here, which would be wasted if only a few places of them were touched. When part of a piece is
+ * purged, the piece is broken: it loses the mark, so that the system does not fill it again. Locks:
+ * the functions that change the piece's rest take grow_mtx of its extent_src_t;
+ * piece_flush_locked() is called with it. piece_break() needs none: the page map's bit is atomic,
+ * and the caller owns the memory of the range. Callers are inside the gate (os/gate.h: fork waits
+ * meanwhile) and hold no lock of a cache. Called by pac*.c, piece_break() by holes.c and shut.c
+ * too, piece_boot() by jemalloc_init.c; mallctl and the profiler read the counters.
  */
 #ifndef EXTENT_PIECE_H
 #define EXTENT_PIECE_H
@@ -25,10 +27,10 @@ extern size_t opt_thp_min;
 /*
  * The first touch of a piece zeroes 2 MiB, and the system may move other pages to make room. It is
  * slow if it takes longer than PIECE_SLOW_NS and longer than PIECE_SLOW_RATIO times what 2 MiB of
- * small pages took last. (The counter nslow of PIECE_STATS_FIELDS leaves the ratio out.) After
+ * small pages took last. (The counter stats.thp.nslow counts by PIECE_SLOW_NS alone.) After
  * PIECE_SLOW_MAX slow ones in a row, or if there is no memory for a piece, no piece is made for
- * PIECE_PAUSE_NS. The ratio matters in a virtual machine whose host has reclaimed memory: there
- * pages of any size are slow.
+ * PIECE_PAUSE_NS; after another error of the system none is made any more. The ratio matters in a
+ * virtual machine whose host has reclaimed memory: there pages of any size are slow.
  */
 #define PIECE_SLOW_NS (UINT64_C(5) * NSTIME_PER_MSEC)
 #define PIECE_SLOW_RATIO 4u
@@ -68,9 +70,9 @@ bool piece_guard_note(piece_guard_t *g, uint64_t took, uint64_t small, uint64_t 
 	X(nbroken, size_t, "huge pieces of which a part was given back, which ended them") \
 	X(nslow, size_t, "huge pieces whose first touch took more than 5 ms") \
 	X(npauses, size_t, \
-	    "times that no more were made for a minute: three slow ones in a row, or a refusal")
+	    "times that no more were made for a minute: three slow ones in a row, or no memory for one")
 
-/* All counters stats.thp.*: those of populating and those of pieces. */
+/* All counters stats.thp.*: those of populating (ahead.h) and those of pieces. */
 #define THP_STATS_FIELDS(X) AHEAD_STATS_FIELDS(X) PIECE_STATS_FIELDS(X)
 
 typedef struct {
@@ -95,9 +97,12 @@ const char *piece_state(void);
 
 /* The piece from which an arena takes memory at present. Zeroed: none. */
 typedef struct {
-	/* edata_t * in the state hot: the part that was not taken yet; NULL: none. */
+	/*
+	 * edata_t * in the state hot (unused, and in no cache): the part that was not taken yet; NULL:
+	 * none. Written under grow_mtx, read without.
+	 */
 	atomic_p_t rest;
-	/* Pages of this piece below this address were populated; under grow_mtx. */
+	/* Pages of the newest piece below this address were populated; under grow_mtx. */
 	char *ready;
 	/*
 	 * The size of the rest, in pages, that piece_try_idle() saw last, and since when (monotonic
@@ -118,10 +123,10 @@ piece_npages(const piece_t *p) {
  * Takes size bytes for an arena with `use` bytes in use: from the piece's rest if that is long
  * enough, or else from a new piece; the rest of the former piece then becomes dirty. *added: bytes
  * of a new piece, 0 if none was made; a piece that was made stays also if the result is NULL. NULL:
- * there is no memory, or the rest is too short and no new piece may be made: use is below
- * opt_thp_min, size exceeds AHEAD_REQUEST_PAGES pages, the system makes no huge pages, a pause is
- * on, a limit of memory is near, or the request fits into a retained extent that is shorter than a
- * piece, which is to be used first.
+ * there is no memory, or the rest is too short and no new piece may be made. That is so if use is
+ * below opt_thp_min, size exceeds AHEAD_REQUEST_PAGES pages, the system makes no huge pages, a
+ * pause is on, a limit of memory is near, the arena has hooks of the user, or a retained extent
+ * that is shorter than a piece is long enough for the request (such extents are used first).
  */
 edata_t *piece_take(extent_src_t *src, piece_t *p, ecache_t *dirty, ecache_t *retained, size_t use,
     size_t size, size_t *added);
@@ -131,15 +136,17 @@ edata_t *piece_take_rest(extent_src_t *src, piece_t *p);
 void piece_flush(extent_src_t *src, piece_t *p, ecache_t *dirty);
 void piece_flush_locked(extent_src_t *src, piece_t *p, ecache_t *dirty);
 /*
- * Whether there is a rest and nothing was taken from it for ns nanoseconds, as far as these calls
- * observe; updates idle_size and idle_since. Under the dirty decay's mutex.
+ * Whether there is a rest and nothing was taken from it for ns nanoseconds. Only the sizes of the
+ * rest at these calls are compared; updates idle_size and idle_since. Under the dirty decay's
+ * mutex.
  */
 bool piece_try_idle(piece_t *p, uint64_t now, uint64_t ns);
 
 /*
- * piece_kept(): bytes of dirty memory that an arena with `use` bytes in use keeps for good rather
- * than break pieces: use / 2^PIECE_LG_KEPT (a 256th) if the arena is large enough for pieces and
- * the process has any, else 0.
+ * piece_kept(): bytes of dirty memory inside pieces that the decay of an arena with `use` bytes in
+ * use does not purge, because that would break pieces: use / 2^PIECE_LG_KEPT (a 256th) if the arena
+ * is large enough for pieces and the process has any, else 0. A limit of unused memory, or mallctl,
+ * purges these too.
  */
 #define PIECE_LG_KEPT 8
 size_t piece_kept(size_t use);
