@@ -2,8 +2,8 @@
  * Checks of canaries that end the process, and the random contents of canaries; canary.h has the
  * contract. Invariant: nothing here is called in builds without canaries, except canary_boot(),
  * which has no effect there. Callers: imalloc.c (a block that is freed or resized), arena.c (free
- * regions that are filled or flushed) and jemalloc_init.c (canary_boot); the memory belongs to
- * them, so there is no lock.
+ * regions that go from slabs to a thread cache or back) and jemalloc_init.c (canary_boot); the
+ * memory belongs to them, so there is no lock.
  */
 #include "arena/canary.h"
 
@@ -15,8 +15,9 @@ uint64_t canary_key;
 
 /*
  * All bytes of both words are from 0x80 to 0xfe, so none is 0, 0xff, ASCII or a small number, which
- * a faulty program writes most often. So one such byte over a canary, or over the last byte of the
- * state in front of a block, is detected in every run.
+ * a faulty program writes most often. So one such byte is detected in every run if it is written
+ * over a canary or over the byte in front of a block, which is the last byte of a state: that of
+ * the region before the block.
  */
 COLD void
 canary_boot(void) {
@@ -31,6 +32,7 @@ canary_boot(void) {
 /* What is wrong with a pointer that fails canary_is_intact(). */
 static const char *
 canary_fault(const char *p, size_t reg, const edata_t *slab, const char *if_freed) {
+	/* No region begins at p: a wrong pointer, or the pages became a slab of another class. */
 	if ((size_t)(p - slab->addr) % reg != 0 || !canary_may_begin(p, reg, slab)) {
 		return "double free or pointer into a block";
 	}

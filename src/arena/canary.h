@@ -209,11 +209,14 @@ canary_is_intact(const void *ptr, size_t reg, const edata_t *slab) {
 }
 
 /*
- * Ends the process unless canary_is_intact(); returns false if a test has set safety_abort_hook.
- * if_freed: the message for a region that is free.
+ * Ends the process unless canary_is_intact(); returns false if safety_abort_hook is set and
+ * returns. if_freed: the message for a region that is free.
  */
 bool canary_check(const void *ptr, size_t reg, const edata_t *slab, const char *if_freed);
-/* Ends the process unless each of n regions of reg bytes is free and its last words are there. */
+/*
+ * Ends the process unless each of n regions of reg bytes is free and its last words are there;
+ * returns after such a fault only if safety_abort_hook does.
+ */
 void canary_check_free(void *const *ptrs, unsigned n, size_t reg);
 
 #endif
