@@ -1,10 +1,11 @@
 /*
  * Reads machine code: calls, their targets, and the instructions that set a frame pointer (code.h).
  * Invariant: only bytes are read that the kernel has confirmed as readable; one confirmed byte
- * stands for its whole page. The bytes may be data, or may begin inside an instruction, so what is
- * found proves nothing; it only makes a wrong step unlikely. The bytes before a return address ra
- * are confirmed by code_is_call_in_object(ra): the caller of code_keeps_frame(pc, ra) has called
- * that before. No lock, no state. Called by unwind_step.c.
+ * stands for its whole page. (A page that another thread unmaps at the same time can still fault.)
+ * The bytes may be data, or may begin inside an instruction, so what is found proves nothing; it
+ * only makes a wrong step unlikely. code_keeps_frame(pc, ra) does not confirm the bytes before ra:
+ * unless ra is 0, its caller has called code_is_call_in_object(ra) before, which does. No lock, no
+ * state. Called by unwind_step.c.
  */
 #include "unwind/code.h"
 
@@ -18,11 +19,11 @@
 #define FUNCTION_MAX (ZU(16) << 10)
 /*
  * Bytes from the begin of a function in which it must set its frame pointer, if the call names the
- * function. find_setting() also keeps so many bytes in front of the place that it looks at
- * confirmed, where they can be read; sets_frame() looks back by less.
+ * function. find_setting() also asks for the page before its place when the confirmed bytes in
+ * front of the place are fewer than this; sets_frame() looks back by less.
  */
 #define BEGIN_MAX 64u
-/* Bytes of the longest instruction that calls. */
+/* Bytes of the longest instruction that calls, on x86-64; aarch64 reads the last 4 of them. */
 #define CALL_MAX 7
 /* Greatest number of bytes that are read of a stub (it jumps to a function of another object). */
 #define STUB_MAX 12
@@ -63,8 +64,9 @@ is_after_call(uintptr_t ra) {
 }
 
 /*
- * If a stub of the linkage table is at `at`: the function to which it jumps, which is in a slot
- * that the loader fills at the first call at the latest; otherwise `at`.
+ * If a stub of the linkage table is at `at`: the function to which it jumps; otherwise `at`. The
+ * function is in a slot, which the loader fills at the first call at the latest; the call before ra
+ * has been made.
  */
 static NO_SANITIZE_ADDRESS uintptr_t
 follow_stub(uintptr_t at) {
@@ -166,7 +168,7 @@ ends_frame(uintptr_t p) {
 	return insn == 0xd65f03c0 || insn == 0xd65f0bff || insn == 0xd65f0fff;
 }
 
-/* The same for aarch64, where all instructions have 4 bytes. */
+/* As above: the instruction that sets a frame pointer, and the step. All have 4 bytes here. */
 #define SETS_BYTES 4u
 #define SETS_STEP 4u
 
@@ -215,6 +217,7 @@ code_keeps_frame(uintptr_t pc, uintptr_t ra) {
 	if (setting == 0) {
 		return false;
 	}
+	/* It looks up the byte before its argument, as of a return address. */
 	unsigned kind = ROW_KIND(unwind_row_find(setting + 1));
 	uintptr_t function = ra == 0 ? 0 : call_target(ra);
 	bool is_of_call = function == 0 || setting - function <= BEGIN_MAX;

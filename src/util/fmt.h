@@ -15,8 +15,8 @@
 /*
  * A subset of printf: %s %c %d %i %u %o %x %X %p %%, with the length modifiers hh h l ll q j z t,
  * the flags '-', '0', '+', ' ' and '#', width and precision as digits or '*'. A NULL string prints
- * "(null)", a NULL pointer "0x0". An unknown conversion is copied as it is and takes no argument
- * but those of its '*'.
+ * "(null)", a NULL pointer "0x0". An unknown conversion, or a '%' at the end, is copied as it
+ * is; of arguments it takes only those of its '*'.
  * Writes at most size bytes including the final NUL (nothing if size is 0). Returns the length of
  * the whole text without the NUL, also when it did not fit, but at most INT_MAX.
  */
@@ -32,18 +32,19 @@ char *fmt_u64_dec(char *end, uint64_t v);
 char *fmt_u64_hex(char *end, uint64_t v);
 
 /*
- * Parses leading blanks, an optional sign, then digits in base 2 to 36. Base 0 means: 16 after "0x"
- * or "0X", 8 after "0", otherwise 10. Base 16 skips "0x" and "0X" too. A minus sign negates modulo
- * 2^64.
+ * Parses leading blanks (as of isspace() in the C locale), an optional sign, then digits in base 2
+ * to 36. Base 0 means: 16 after "0x" or "0X", 8 after "0", otherwise 10. Base 16 skips "0x" and
+ * "0X" too. "0x" without a digit behind it is the number 0, and the x is not used. A minus sign
+ * negates modulo 2^64.
  * *err becomes 0, EINVAL (no digits, or a bad base; the result is 0) or ERANGE (the number is too
- * large; the result is UINTMAX_MAX). end may be NULL. Otherwise *end becomes the address of the
- * first byte that was not used; if *err is EINVAL, that is s.
+ * large; the result is UINTMAX_MAX, with a minus sign too). If end is not NULL, *end becomes the
+ * address of the first byte that was not used; with EINVAL that is s.
  */
 uintmax_t fmt_parse_uint(const char *s, char **end, int base, int *err);
 
 /*
- * Returns the number if the len bytes at s are a number of 1 to 100 in decimal, with leading zeros
- * or without, and a percent sign; 0: they are something else.
+ * Returns the number if the len bytes at s are a number of 1 to 100 in decimal, which may have
+ * leading zeros, and a percent sign; 0: they are something else.
  */
 uint32_t fmt_parse_percent(const char *s, size_t len);
 
