@@ -1,23 +1,24 @@
 /*
- * The profiler's options that jemalloc has too, and some of our own; most options of our own are in
- * the headers of the modules that have them. conf_table.c describes each and sets it during boot;
- * prof_boot_conf() then applies those that imply others. Afterwards they are read-only, except
- * opt_prof_unwind, which becomes the method in use.
+ * The profiler's options that jemalloc has too, and four of our own: prof_sample_interval,
+ * prof_unwind, prof_dump_mode and prof_dump_timestamp. Our other options are in the headers of the
+ * modules that have them. conf_table.c describes each and sets it during boot; prof_boot_conf()
+ * then applies those that imply others. Afterwards they are read-only, so there is no lock; except
+ * opt_prof_unwind, which becomes the method in use when the profiler starts.
  */
 #ifndef PROF_OPT_H
 #define PROF_OPT_H
 
 #include "util/compiler.h"
 
-/* Most bytes of a path without its NUL; buffers for a prefix have one more. */
+/* Most bytes of a path that begins with the prefix, without its NUL; buffers have one more. */
 #define PROF_PREFIX_MAX 4096
-/* Most bytes behind a prefix: pid namespace, pid, two stamps, two numbers, suffix. */
+/* Most bytes behind a prefix: pid namespace, pid, two times (of a session), two numbers, suffix. */
 #define PROF_SUFFIX_MAX 112
 /* Longest file name in bytes. */
 #define PROF_FILE_NAME_MAX 255
 /*
- * Most bytes of a prefix, as given and when made absolute (TEXT), so that every name fits a path;
- * and of its part behind the last slash (BASE), so that this fits a file name.
+ * Most bytes of a prefix, both as given and when made absolute (TEXT), so that every name fits a
+ * path; and of its part behind the last slash (BASE), so that this fits a file name.
  */
 #define PROF_PREFIX_TEXT_MAX (PROF_PREFIX_MAX - PROF_SUFFIX_MAX)
 #define PROF_PREFIX_BASE_MAX (PROF_FILE_NAME_MAX - PROF_SUFFIX_MAX)
@@ -35,8 +36,8 @@ extern bool opt_prof_thread_active_init;	/* a new thread takes samples */
 extern bool opt_prof_accum;			/* keep also sums of all that was allocated */
 extern bool opt_prof_gdump;			/* dump at each new maximum of mapped memory */
 extern bool opt_prof_final;			/* dump at exit */
-extern bool opt_prof_leak;			/* report at exit what was not freed */
-extern bool opt_prof_leak_error;		/* exit with status 1 after such a report */
+extern bool opt_prof_leak;			/* with prof_final: report at exit what was not freed */
+extern bool opt_prof_leak_error;		/* with prof_final: status 1 if something was not freed */
 extern bool opt_prof_log;			/* run the log from the start (prof_log.h) */
 extern bool opt_prof_pid_namespace;		/* file names have the pid namespace */
 extern bool opt_prof_stats;			/* count samples by size class */
@@ -53,15 +54,15 @@ extern const char *opt_prof_prefix;		/* at most PROF_PREFIX_TEXT_MAX bytes */
 extern bool opt_prof_prefix_given;		/* the user set it */
 
 typedef enum {
-	prof_time_res_default, /* samples have coarse monotonic times */
+	prof_time_res_default, /* samples have coarse monotonic times (prof_log_clock()) */
 	prof_time_res_high     /* exact ones, UTC */
 } prof_time_res_t;
 extern prof_time_res_t opt_prof_time_resolution;
 extern const char *const prof_time_res_names[];	/* "default", "high", NULL */
 
 typedef enum {
-	prof_unwind_auto, /* the best method that works */
-	prof_unwind_fp,   /* frame pointers */
+	prof_unwind_auto, /* a method too (unwind.h); where it is not built, the first that works */
+	prof_unwind_fp,   /* frame pointers, checked by unwind tables */
 	prof_unwind_libunwind,
 	prof_unwind_libgcc
 } prof_unwind_t;
@@ -74,14 +75,14 @@ extern const char *const prof_unwind_names[];	/* as the enum, then NULL */
  */
 extern bool opt_prof_more;
 /*
- * No option: whether the mailbox is open; prof_control.c sets it at boot. Defined here because boot
- * touches this page anyway.
+ * No option: whether the mailbox is open; prof_control.c sets it at boot. It is among the options
+ * because boot touches their page anyway.
  */
 extern bool prof_mailbox_is_open;
 
 /*
- * No option of its own: jemalloc_init.c sets it from abort:true. A failed automatic dump, and an
- * atexit() that fails, then abort the process.
+ * No option of its own: jemalloc_init.c sets it from abort:true. If an automatic or the final dump
+ * fails, or the exit handler cannot be registered (atexit()), the process then aborts.
  */
 extern bool prof_abort;
 
