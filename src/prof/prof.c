@@ -53,6 +53,9 @@
  */
 static void
 boot_notice(void) {
+	if (opt_prof_leak && !opt_prof_leak_error && !opt_prof_final) {
+		malloc_write("<jemalloc>: prof_leak is set w/o prof_final: no leaks are reported.\n");
+	}
 	if (!opt_prof_final && !opt_prof_prefix_given) {
 		return;
 	}

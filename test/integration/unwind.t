@@ -134,6 +134,12 @@ if [ "$(uname -m)" = x86_64 ]; then
 	is "$(echo "$out" | grep -c 'at most 2 deep (prof_unwind:fp)')" 1 "with a method that was chosen: the line"
 	has "$out" "opt.prof_unwind fp" "but the choice stays"
 	has "$out" "<jemalloc>: Hint: prof_unwind:auto changes the method" "the next line says which other choice there is"
+	if built libgcc && ! built libunwind; then
+		out=$(MALLOC_CONF=$conf,prof_unwind:libgcc ./deep stumps s.heap 2>&1)
+		has "$out" "<jemalloc>: Hint: compile the program" "with the only other method there is no other choice"
+	else
+		skip "libgcc is not the method that auto changes to"
+	fi
 	# A note such as Go's linker writes: calls from Go into C have short stacks by their nature.
 	printf '%s\n' '.section .note.go.buildid,"a",@note' '.long 4,4,4' '.ascii "Go\0\0"' '.ascii "abcd"' \
 	    '.section .note.GNU-stack,"",@progbits' >gonote.s

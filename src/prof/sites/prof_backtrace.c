@@ -221,6 +221,8 @@ self_test_note(unsigned depth) {
 	atomic_fetch_add_u32(&backtrace.ntested, 1, MO_RELEASE);
 }
 
+#define ADVICE "compile the program with -fasynchronous-unwind-tables.\n"
+
 /*
  * If all of the first stacks are short, reports it with a hint, and changes the method if it was
  * chosen by "auto". A Go program is exempt: a call from Go into C runs on a stack of its own that
@@ -237,16 +239,18 @@ self_test_judge(void) {
 	}
 	malloc_printf("<jemalloc>: all of the first %u backtraces are at most %u deep "
 	    "(prof_unwind:%s)\n", SELF_TEST_STACKS, SELF_TEST_DEPTH, unwind_name());
-	bool is_auto = opt_prof_unwind == prof_unwind_auto;
-	if (is_auto) {
-		unwind_select(unwind_has("libunwind") ? "libunwind" : "libgcc");
+	const char *other = unwind_has("libunwind") ? "libunwind" : "libgcc";
+	if (!unwind_has(other) || strcmp(unwind_name(), other) == 0) {
+		malloc_write("<jemalloc>: Hint: " ADVICE);
+	} else if (opt_prof_unwind == prof_unwind_auto) {
+		unwind_select(other);
 		method_note();
+		malloc_printf("<jemalloc>: Hint: stacks are read from now on by %s. If stacks stay short, "
+		    ADVICE, unwind_name());
+	} else {
+		malloc_write("<jemalloc>: Hint: prof_unwind:auto changes the method by itself. If stacks "
+		    "stay short, " ADVICE);
 	}
-	malloc_printf("<jemalloc>: Hint: %s%s. If stacks stay short, compile the program with "
-	    "-fasynchronous-unwind-tables.\n",
-	    is_auto ? "stacks are read from now on by "
-	    : "prof_unwind:auto changes the method by itself",
-	    is_auto ? unwind_name() : "");
 }
 
 /*
