@@ -1,7 +1,8 @@
-// Makes the data of the page (Data in model.js) from profiles that were fetched. make_snapshot()
-// makes a snapshot of one profile, its stacks summed by names and thread; make_data() makes Data of
-// all snapshots. The profiles have estimates; Data has counts as they were sampled, so that Model
-// can tell their errors: of a site whose objects have B bytes on average, the share
+// Makes the data of the page (Data and Snap in model.js) from profiles that were fetched.
+// make_snapshot() makes a snapshot of one profile, its stacks summed by names and thread;
+// make_data() makes Data of all snapshots. The counts of a profile are estimates. Of records and
+// labels Data has the counts as they were sampled, so that Model can tell their errors; its other
+// counts stay estimates. Of a site whose objects have B bytes on average, the share
 // 1 - exp(-B / interval) was sampled. scripts/join-page makes the regular expressions WRAPPER
 // (functions that only hand memory on) of wrappers.txt and START_NAME of starts.txt, and the
 // thresholds LEAKS of leaks.txt. Called by live.js and by tests under node.
@@ -22,8 +23,8 @@
  * @property {Float64Array | null} ages  bytes by column, estimates; null: no ages are told
  */
 /**
- * One profile. sites is by a key of the titles of the frames and the thread; the other members are
- * as in Snap.
+ * One profile. The key of a site is made of the titles of its frames and its thread; the other
+ * members are as in Snap.
  * @typedef {object} Snapshot
  * @property {Map<string, Site>} sites
  * @property {[number, string, number, number][]} threads  the one with the most bytes first
@@ -34,7 +35,7 @@
  * @property {{[key: string]: string}} meta
  */
 /**
- * A record of Data: the sites with one key in all snapshots.
+ * A record of Data: all sites with the same key, at most one in each snapshot.
  * @typedef {object} DataRecord
  * @property {string} key
  * @property {Site} site      the first with this key
@@ -106,7 +107,7 @@ function thread_of(threads, { thread, thread_name }) {
 }
 
 /**
- * Adds a sample to its site.
+ * Adds a sample to its site. An age that is no bound of a column counts as 0.
  * @param {Site} site
  * @param {Sample} sample
  */
@@ -126,8 +127,9 @@ function add_sample(site, { objects, bytes, label, age }) {
 }
 
 /**
- * The share (0 to 1) of the objects of a site that was sampled, by their average size; so bytes and
- * objects may be estimates or samples. 1 where counts are exact or there are no objects.
+ * The share (0 to 1) of the objects of a site that was sampled. Only their average size,
+ * bytes / objects, matters, so both may be estimates, or both as sampled. 1 where counts are exact
+ * or there are no objects.
  * @param {number} bytes
  * @param {number} objects
  * @param {number} rate  as in Snap
@@ -137,7 +139,7 @@ function sampled_share(bytes, objects, rate) {
 }
 
 /**
- * Makes of the estimates of a site what was sampled.
+ * Turns the estimates of a site and of its labels into what was sampled, by the share of the site.
  * @param {Site} site
  * @param {number} rate
  */
@@ -172,10 +174,10 @@ function clock_text(time) {
 }
 
 /**
- * The index of the owner, so how many frames stand before it, from the leaf on. As Fold in jeprof:
- * wrappers and frames without a name are passed over. If a frame without a name was passed over, a
- * start of a program or thread owns nothing: then, or if no frame can own, the first frame without
- * a name is the owner; without one, the last frame.
+ * The index of the owner, which is the number of frames before it. As Fold in jeprof: the owner is
+ * the first frame that has a name and is no wrapper. The search ends at a start of a program or
+ * thread; the start is the owner only if all frames before it have names. If the search finds no
+ * owner, it is the first frame without a name, or if all have names, the last frame.
  * @param {Frame[]} frames  from the leaf on
  */
 function count_folded(frames) {
@@ -278,14 +280,12 @@ class DataMaker {
 		 * @type {Map<string, number>}
 		 */
 		this.names = new Map();
+		// as in Data, like up, name and lines
 		/** @type {number[]} */
 		this.module_of = [0];
 		/** @type {number[]} */
 		this.up = [0];
-		/**
-		 * The name of each node.
-		 * @type {number[]}
-		 */
+		/** @type {number[]} */
 		this.name = [0];
 		/**
 		 * Pairs of a record and a label.
@@ -374,7 +374,7 @@ class DataMaker {
 	}
 
 	/**
-	 * Makes the members threads and own of Data; neither if there is only one thread.
+	 * Makes the members threads and own of Data; neither if there are less than two threads.
 	 * @returns {Pick<Data, 'threads' | 'own'>}
 	 */
 	threads() {

@@ -1,6 +1,7 @@
 // First part of the view, which draws what the model adds up: what is shown, texts of numbers,
 // elements, tables, canvases. The parts of the view share one scope; scripts/join-page joins them.
-// Reads the elements of body.html, which have the ids. Called by all other parts.
+// The elements are those of body.html, found by their ids; state.js and tables.js hide the label
+// l-thread and the sections s-NAME that have nothing to show. Called by all other parts.
 
 /**
  * What is chosen, and what the address of the page holds, by the letters of LETTERS in state.js.
@@ -17,7 +18,7 @@
  * @property {Metric} metric
  * @property {'name' | 'module' | 'growth' | 'age'} colour
  * @property {'icicle' | 'flame'} direction
- * @property {boolean} is_whole        with wrappers of malloc
+ * @property {boolean} is_whole        whether wrappers of malloc are shown
  * @property {'self' | 'cum' | 'objects' | 'growth'} order  of the functions
  */
 /**
