@@ -1,8 +1,9 @@
-# Object: a file that was mapped, known by build-id or path, shared by all dumps that mapped it: {
-# key: the build-id or else the path, id: the build-id in hex or '', path, code: a list of [file
-# offset, length], in bytes, of its mappings of code, gone: it was deleted, is_main }. Package
-# Places is below. The variables are set by Main from options, %packed by Pack. Callers: Places
-# (get), Names, Reduce, Fold, Missing, Pack, Source and the exports, which ask for file or name.
+# Object: a mapped file, shared by all dumps that mapped it. { key }: the build-id, else the path;
+# { id }: the build-id in hex or ''; { path }; { code }: its mappings of code, a list of [file
+# offset, length] in bytes; { gone }: it was deleted; { is_main }: it is the main program. elf() and
+# the like keep their results in members of the same names. Package Places is below. Main sets the
+# variables of options, Pack sets %packed. Callers: Places (get), Names, Reduce, Fold, Missing,
+# Pack, Source and Report for file or name, Doctor for debug_paths(); most rooms for base_name().
 package Object;
 
 use Cwd ();
@@ -12,8 +13,9 @@ our %packed; # key -> Elf, of packs
 our $program; # PROGRAM or --exe: a path, undef if not given
 # --sysroot, --lib_prefix, --add_lib, --debug-dir.
 our ($sysroot, @prefixes, @extra, $debug_dir) = ('');
-# Directories above the profiles, each once: one may be the root directory of its process, as that
-# of a chroot is, or /proc/PID/root. What lies below one counts only with the right build-id.
+# Directories above the profiles, each once. A process in a chroot writes its profile below its root
+# directory, so one of them may be that root; so may /proc/PID/root. A file below one counts only
+# with the right build-id.
 my (@above, %is_above);
 
 # The Object of a build-id ('': not known) and a path, made if it is not there.
@@ -68,7 +70,7 @@ sub candidates {
 
 # The Elf of the file that ran, found once: that of a pack, else of the first file that fits, else,
 # if no file was refused, from debuginfod; undef if there is none. A doubt for each file that is
-# refused; one too if no file is found at all.
+# refused, and for an object that is_file() if no file is found at all.
 sub elf {
 	my ($self) = @_;
 	return $self->{elf} if exists $self->{elf};
@@ -133,9 +135,9 @@ sub line_elf {
 	return $self->{line_elf} //= !$elf || $elf->has_lines ? $elf : $self->debug_elf || $elf;
 }
 
-# The Elf of the separate debug file; undef if there is none. One with another build-id is not
-# taken; one without a build-id is, as files that the object names by .gnu_debuglink often have
-# none. elf() must have returned an Elf.
+# The Elf of the separate debug file; undef if there is none. A file with another build-id is passed
+# over. A file without a build-id is taken, because files named by .gnu_debuglink often have none.
+# elf() must have returned an Elf.
 sub debug_elf {
 	my ($self) = @_;
 	return $self->{debug_elf} if exists $self->{debug_elf};
@@ -161,7 +163,7 @@ sub from_debuginfod {
 	return $elf->build_id eq $id ? $elf : undef;
 }
 
-# Paths where the separate debug file of an Elf with this build-id may be. Doctor asks too.
+# Paths where the separate debug file of an Elf with this build-id may be. Doctor calls it too.
 sub debug_paths {
 	my ($elf, $id) = @_;
 	my @roots = grep { defined && length } $debug_dir,
@@ -182,10 +184,10 @@ sub debug_paths {
 
 # ---------------------------------------------------------------------------------------------------
 # Places: gives addresses numbers. A place is (object, offset); it is told by its number, from 0.
-# Equal places of several dumps have one number; if the profiles brought names along, only those
-# with the same names. The offset is the virtual address in the file of the object; of an address
-# that only a map covers, while the file is not here, the offset in the file; without an object it
-# is the address. Callers: Main, Series, Live and Pack (number_stacks), Report (of_text, ranges),
+# Equal places of several dumps have one number; where profiles bring names along, the names must be
+# equal too. The offset is the virtual address in the file of the object. Exceptions: where only a
+# map covers the address and the file is not here, it is the offset in the file; where nothing
+# covers it, the address. Callers: Main, Series, Live and Pack (number_stacks), Report (of_text, ranges),
 # Main for --symbols (number), Pprof and Otlp (span); others read the lists by place.
 package Places;
 
@@ -195,9 +197,9 @@ use constant DEEPEST => 4096; # frames of a stack that are kept; the library wri
 our (@object, @offset, @address, @given);
 my %number; # key of a place -> its number
 
-# The ranges of one dump, sorted by start: { start, end, object }, with bias (address - bias is the
-# offset) of module lines, or the members of a map. A map whose start a module line covers is left
-# out. Finds the main program too.
+# The ranges of one dump, sorted by start: { start, end, object }. One of a module line also has
+# { bias }: its offset is the address - bias; one of a map has the members of the map. A map whose
+# start a module line covers is left out. Also finds the main program (mark_main). Made once.
 sub ranges {
 	my ($dump) = @_;
 	return $dump->{ranges} if $dump->{ranges};
@@ -241,11 +243,12 @@ sub span {
 	return @{ $dump->{spans}{$object} // [0, 0] };
 }
 
-# The path for a module that has none. The first module is the program: the loader has no path of
-# it, and a dump that was written without /proc has no map that tells it. Its path is that by which
-# the program was started, else that of the file that is given, if this has the build-id of the
-# module or the module has no build-id; else it is [program], with a doubt. Another module without a
-# path is the file that is given, if that has its build-id; else its path is ''.
+# The path for a module that has none; '' if it cannot be told. The first module is the program: the
+# loader does not know its path, and a dump written without /proc has no map that names it. It gets
+# the path by which it was started (exe), else that of the given file ($Object::program), if the
+# build-ids are equal or the module has none; else [program], with a doubt. Another module gets the
+# path of the given file only if the build-ids are equal. A module that gets a path is marked as the
+# program.
 sub program_path {
 	my ($dump, $module) = @_;
 	my ($exe, $given) = ($dump->{meta}{exe} // '', $Object::program);
@@ -263,8 +266,8 @@ sub program_path {
 	return '[program]';
 }
 
-# Adds a mapping of code to { code } of an Object, by which mismatch() judges files without a
-# build-id. One that continues the last is joined to it.
+# Adds a mapping of code to { code } of an Object, by which mismatch() judges files if the dump has
+# no build-id. A mapping that continues the last one in the file is joined to it.
 sub note_code {
 	my ($object, $map) = @_;
 	my $size = $map->{end} - $map->{start};
@@ -273,7 +276,7 @@ sub note_code {
 	if ($last && $last->[0] + $last->[1] == $map->{offset}) {
 		$last->[1] += $size; # one segment in two mappings
 	} else {
-		my $same = $object->{code_at}{ $map->{offset} }; # the largest of this offset
+		my $same = $object->{code_at}{ $map->{offset} }; # the largest so far at this offset
 		return if $same && $same->[1] >= $size;
 		push @{ $object->{code} }, $object->{code_at}{ $map->{offset} } = [$map->{offset}, $size];
 	}
@@ -291,8 +294,8 @@ sub find_range {
 	return $range && $range->{start} <= $address ? $range : undef;
 }
 
-# Sets { main } of the dump to the Object of the main program: by the dump's own word, else the file
-# given, else the first mapping.
+# Sets { main } of the dump to the Object of the main program: the module marked by program_path(),
+# else the path that the dump tells (exe), else the given file, else the first mapped file.
 sub mark_main {
 	my ($dump, $ranges) = @_;
 	return $dump->{main} = nameless_main($dump, $ranges) if $dump->{has_nameless};
@@ -326,8 +329,8 @@ sub nameless_main {
 	return $first;
 }
 
-# For a dump without any map: adds the segments of the given program to @$ranges, if it is linked to
-# fixed addresses; else a doubt.
+# For a dump that maps no file: adds the segments of the given program to @$ranges, if it is linked
+# to fixed addresses; else a doubt.
 sub add_fixed_program {
 	my ($dump, $ranges, $given) = @_;
 	my $elf = Elf::open_file($given);
@@ -380,7 +383,8 @@ sub new_place {
 	return $#object;
 }
 
-# Replaces the text of every stack of a dump by its places, as of_text() packs them; once.
+# Replaces the text of every stack of a dump by its places, as of_text() packs them; does nothing
+# the second time.
 sub number_stacks {
 	my ($dump) = @_;
 	return if $dump->{numbered}++;
@@ -393,7 +397,8 @@ sub no_stack { return $number{"\0no stack"} //= new_place(undef, 0, 0, ['(no sta
 
 # The places of one stack, leaf first, packed: the numbers as four bytes each, big-endian. All
 # addresses but the first are return addresses; one less lies inside the call. A doubt if the stack
-# is longer than DEEPEST; its outermost frames are dropped then.
+# is longer than DEEPEST; its outermost frames are dropped then. { numbers } of the dump keeps the
+# numbers by text: of leaves, and of return addresses.
 sub of_text {
 	my ($dump, $text) = @_;
 	my ($first, $later) = @{ $dump->{numbers} //= [{}, {}] };
