@@ -2,9 +2,9 @@
  * Finds the separate file with the debug information of an object. Order: by build-id below the
  * root of the process, then below ours; by the name in .gnu_debuglink below the root of the
  * process; from the debuginfod servers, only if that is asked for. Invariant: the file has the
- * build-id of the object, or neither has one (one above ID_BYTES_MAX counts as none); the checksum
- * of .gnu_debuglink is not checked. No locks: one thread. debug_try_find() is called by tables.c,
- * object_id() also by table.c.
+ * build-id of the object, or neither file has one (an id longer than ID_BYTES_MAX counts as none);
+ * the checksum of .gnu_debuglink is not checked. No locks: one thread. Called by tables.c
+ * (debug_try_find) and table.c (object_id).
  */
 #include "symbolize.h"
 
@@ -29,7 +29,8 @@ object_id(object_t *object, char *hex) {
 
 /*
  * Opens the file `fd` (negative: there is none) as `debug` if it has this build-id ("": if it has
- * none); closes fd. False: `debug` is not open.
+ * none). Always closes fd: an open object is a mapping and does not need it. False: `debug` is not
+ * open.
  */
 static bool
 try_file(object_t *debug, int fd, int root, const char *path, const char *id) {
@@ -48,7 +49,7 @@ try_file(object_t *debug, int fd, int root, const char *path, const char *id) {
 	return is_it;
 }
 
-/* Joins front, middle and name to a path, and tries that. It is left in `path`, also if false. */
+/* Joins front, middle and name in `path`, where they stay, and tries that; false if it is cut. */
 static bool
 try_path(object_t *debug, int root, const char *id, char *path, const char *front,
     const char *middle, const char *name) {
@@ -68,8 +69,8 @@ try_by_id(object_t *debug, int root, const char *id, char *path) {
 
 /*
  * Tries the name in .gnu_debuglink in the directory of the object, in its .debug, and in the same
- * directory below /usr/lib/debug. The last is right only for an absolute path of the object, as
- * jeprofd gives it: no slash is put between.
+ * directory below /usr/lib/debug. The last needs an absolute path of the object, as jeprofd gives
+ * it, because no slash is put before the directory.
  */
 static bool
 try_by_link(object_t *debug, object_t *object, const char *id, char *path) {
@@ -87,10 +88,10 @@ try_by_link(object_t *debug, object_t *object, const char *id, char *path) {
 }
 
 /*
- * Asks the servers in $DEBUGINFOD_URLS; may wait for the network. A descriptor, or a negative
- * number: -1, or the negative errno of libdebuginfod. The library is loaded only here, so that the
- * program runs without it. Library and client are not released, because --table asks once at most
- * and then ends.
+ * Asks the servers in $DEBUGINFOD_URLS; may wait for the network. A descriptor; -1 if the library
+ * cannot be used, or its negative errno. The library is loaded only here, so that the program runs
+ * without it. Library and client are not released, because the program asks once at most (only
+ * table.c allows it, for --servers) and then ends.
  */
 static int
 server_open(const char *id) {

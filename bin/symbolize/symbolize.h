@@ -122,9 +122,10 @@ void name_for_people(const char *mangled, char *to, size_t room);
 bool rust_try_demangle(const char *mangled, char *to, size_t room);
 
 /*
- * Answers all queries from the DWARF of an object. They may be in any order; the array is reordered
- * by unit and address, and the answers come in that order. NULL, or the reason why it failed: then
- * some queries have no answer.
+ * Answers all queries from the DWARF of an object, which object_add_dwarf() has opened. They may be
+ * in any order; the array is reordered by unit and address, and the answers come in that order.
+ * NULL, or the reason why it failed: then some queries have no answer, and the object can only be
+ * closed.
  */
 const char *object_answer(object_t *object, query_t *queries, size_t count, const answer_t *to);
 

@@ -1,11 +1,12 @@
 /*
- * Answers all queries about one object: sorts them by address, finds the compilation unit of each,
- * sorts them by unit, and for each unit finds the scopes (the functions and inlined calls that
- * contain the address) and reports the frames: units.c, scopes.c and answer.c do these three. Each
- * unit is read once. libdw is closed and reopened before each one, so the memory needed is
- * that of the largest unit (exceptions: object.c), or that of the heads of all units, which
- * units_find() decodes and which the reopening before the first unit frees. Queries without a unit
- * are answered too. No locks. Called by main.c and tables.c.
+ * Answers all queries about one object whose DWARF is open: sorts them by address, finds the
+ * compilation unit of each (units.c) and sorts them by unit. Then, for each unit, it finds the
+ * scopes, which are the functions and inlined calls that contain the address (scopes.c), and
+ * reports the frames (answer.c). Each unit is read once. Before each unit object_forget() drops the
+ * pages of the file and object_renew() closes and reopens libdw. So the most memory is needed by
+ * the largest unit or, before the first one, by the heads of all units, which units_find() decodes.
+ * object.c lists exceptions. Queries without a unit get a frame without names. No locks. Called by
+ * main.c and tables.c.
  */
 #include "symbolize.h"
 
