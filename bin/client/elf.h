@@ -14,12 +14,15 @@ enum { CLIENT_BUILD_ID_MAX = 64 }; /* bytes; a longer build id counts as none */
 /* Copies bytes of the memory; false if not all can be read. */
 typedef bool client_read_t(void *arg, uint64_t at, void *buf, size_t size);
 
-/* A memory or file, and bounds of what is read from it, so that a hostile one costs little. */
+/*
+ * A memory or file, and how much was read from it, both 0 at first. elf.c bounds these counts, so
+ * that a hostile one costs little.
+ */
 typedef struct client_elf_s {
 	client_read_t *read;
 	void *arg;
-	bool is_file;            /* addresses are offsets in a file; the object begins at 0 */
-	unsigned headers;        /* ELF objects read so far */
+	bool is_file;            /* addresses are offsets in a file, whose object begins at 0 */
+	unsigned headers;        /* ELF headers read so far */
 	uint64_t notes;          /* bytes of notes read so far */
 } client_elf_t;
 
@@ -28,17 +31,18 @@ typedef struct client_object_s {
 	uint64_t start;          /* first address of its loaded segments */
 	uint64_t end;            /* the address after them */
 	uint64_t bias;           /* address in memory minus address in the file */
-	unsigned build_id_len;   /* 0: none, or it cannot be read */
+	unsigned build_id_len;   /* 0: none, a longer one, or it cannot be read */
 	unsigned char build_id[CLIENT_BUILD_ID_MAX];
-	bool has_note;           /* it has the library's note: the next two are set */
+	bool has_note;           /* it has the note of this allocator: note and block are set */
 	prof_note_t note;
 	uint64_t block;          /* address of its mailbox, computed from the note */
-	bool is_whole;           /* all its notes could be read */
+	bool is_whole;           /* all its note segments were read */
 } client_object_t;
 
 /*
- * Reads the object that begins at `start` into *o; false if there is none of this machine's byte
- * order, its program headers cannot be read, it has no loaded segment, or the bounds are reached.
- * Notes that cannot be read only clear o->is_whole.
+ * Reads the object whose ELF header is at `start`, of either word size, into *o. False, and *o is
+ * not usable, if there is none of this machine's byte order, its program headers are too many or
+ * cannot be read, it has no loaded segment, or the bound of headers is reached. Notes that cannot
+ * be read, or exceed a bound, only clear o->is_whole.
  */
 bool client_read_object(client_elf_t *elf, uint64_t start, client_object_t *o);
