@@ -1,11 +1,11 @@
 /*
  * Memory of a process that does not come from malloc (elsewhere.h). A "heap" here is a row of
- * page_heaps (bin/page/heaps.txt): a kind of program, such as a virtual machine, that has a heap
- * beside malloc's. Invariant: each read has a bounded size, and what is read may have any content;
- * the sentence has numbers, fixed words and words of heaps.txt only, no text of the process. No
- * locks, no state. Reading a file of a process may block, so only lookers, the threads of watch.c
- * that read processes, call elsewhere_look(); pages.c asks for the sentence. Both call
- * is_elsewhere().
+ * page_heaps (bin/page/heaps.txt): a heap beside malloc's, as virtual machines have, and the signs
+ * of a program that has it. Invariant: each read has a bounded size, and what is read may have any
+ * content; the sentence has numbers, fixed words and words of heaps.txt only, no text of the
+ * process. No locks, no state. Reading a file of a process may block, so only lookers, the threads
+ * of watch.c that read processes, call elsewhere_look(); pages.c asks for the sentence. watch.c and
+ * pages.c call is_elsewhere().
  */
 #include "elsewhere.h"
 
@@ -23,7 +23,7 @@
 #include "page_parts.h"
 
 enum {
-	LINE_BYTES = 4352,   /* of a line of /proc/PID/maps: a path and what stands before it */
+	LINE_BYTES = 4352,   /* of a line of /proc/PID/maps: its path and what is before it */
 	LINES_MAX = 65536,   /* of that file that are read, at most */
 	SECTIONS_MAX = 1024, /* a program with more is not searched */
 	SECTION_NAME = 64,   /* bytes of the longest name that is searched for, with its NUL */
@@ -32,6 +32,7 @@ enum {
 bool
 is_elsewhere(const figures_t *f) {
 	uint64_t own = f->values[fig_resident];
+	/* a product could overflow */
 	return (f->known & 1u << fig_resident) != 0 && f->rss > own
 	    && (f->rss - 1) / page_heap_times >= own && f->rss - own > page_heap_more;
 }
@@ -85,7 +86,7 @@ base_name(char *path) {
 	return slash != NULL ? slash + 1 : path;
 }
 
-/* Whether the extended regular expression matches in the name; false for NULL or a wrong one. */
+/* Whether the extended regular expression matches in the name; false if it is NULL or malformed. */
 static bool
 is_match(const char *pattern, const char *name) {
 	regex_t compiled;
@@ -133,8 +134,8 @@ first_mapped(int task, size_t end) {
 }
 
 /*
- * 1 + the index of the first heap that the program's name, a mapped object or a section of the
- * program shows; 0: none does.
+ * 1 + the index of the first heap of which one sign is there: the program's name, a mapped object
+ * or a section of the program. 0: there is none.
  */
 static unsigned
 find_heap(int task, const char *exe) {
@@ -158,7 +159,7 @@ elsewhere_look(int pid, const char *exe, bool may_search, figures_t *f) {
 	snprintf(path, sizeof(path), "/proc/%d/statm", task);
 	bool is_known = read_file(path, text, sizeof(text)) > 0
 	    && sscanf(text, "%*s %*s %llu", &shared) == 1;
-	/* 0 also if the process has just ended; the sentence then tells 0B of code and files. */
+	/* Not known, for instance, if the process has just ended; the sentence then says 0B. */
 	f->rss_shared = is_known ? shared * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 	if (may_search && f->heap == 0) {
 		f->heap = find_heap(task, exe);
@@ -167,7 +168,7 @@ elsewhere_look(int pid, const char *exe, bool may_search, figures_t *f) {
 
 /* ---- the words ---- */
 
-/* Adds a number of bytes as "812B", "1.5M": the form of the sentences of jeprof. */
+/* Adds a number of bytes as "812B", "1.5M", as sentences of jeprof do; tables have text_size(). */
 static void
 add_size(text_t *t, uint64_t bytes) {
 	static const char letters[] = "BKMGT";

@@ -1,9 +1,9 @@
 /*
  * Text that grows as it is written, and quoting for JSON, HTML and labels of metrics (text.h).
- * Invariant: a text that is not empty ends with NUL; once memory is lacking, is_cut is set and
- * later writes may be lost. No locks, because each text belongs to one thread. Called by the files
- * that write answers: targets.c, metrics.c, page.c, pages.c, dead_pages.c, dead_facts.c and
- * elsewhere.c.
+ * Invariant: a text ends with NUL, unless `at` is still NULL. An addition for which there is no
+ * memory is left out and sets is_cut; a later, shorter one may succeed. No locks, because each text
+ * belongs to one thread. Called by the files that write answers: targets.c, metrics.c, page.c,
+ * pages.c, dead_pages.c, dead_facts.c and elsewhere.c.
  */
 #include "agent.h"
 
@@ -57,10 +57,10 @@ text_add(text_t *t, const char *format, ...) {
 	t->length += (size_t)n;
 }
 
-/* Returns the escaped form of an ASCII byte, a constant or in buf; NULL: it stays as it is. */
+/* The escaped form of an ASCII byte, a constant or in buf; NULL: the byte stays as it is. */
 typedef const char *escape_t(unsigned char c, char buf[8]);
 
-/* Adds the text with each ASCII byte escaped, and each byte that is not valid UTF-8 as '?'. */
+/* Adds the text, its ASCII bytes as escape() says, and '?' for each byte of no valid UTF-8. */
 static void
 add_escaped(text_t *t, const char *from, escape_t *escape) {
 	char buf[8];
