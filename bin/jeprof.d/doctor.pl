@@ -2,9 +2,9 @@
 # line a finding: ok, warn or problem, what it is about, what was found; then the command to type.
 # Nothing of the program is run. What a live process says of itself is asked by jeprofctl status
 # --json (patient.pl, which has Doctor::process); the options are judged by the library itself, in a
-# process of ours. Exit: 0 fine, 1 a problem, 3 warnings only; 5 or 2, as jeprofctl says it, if
-# there is no such process. Callers: Main (command), Patient. The subs that judge one thing add
-# findings; what they return is that of find() or has no meaning, where nothing else is said.
+# process of ours. Exit: 0 fine, 1 a problem, 3 warnings only; 5 if there is no such process, 2 if
+# several have the name (Doctor::process). Callers: Main (command), Patient. A sub that judges one
+# thing adds findings; its result is used only where its comment says what it returns.
 package Doctor;
 
 use Cwd ();
@@ -49,7 +49,8 @@ sub worst {
 	return $worst // 0;
 }
 
-# The command about the worst finding, else what one does with a program that is fine.
+# The command of the first problem that has one, else of the first warning that has one, else
+# $next, what one does with a program that is fine.
 sub next_command {
 	for my $level (qw(problem warn)) {
 		for my $one (grep { $_->{level} eq $level && defined $_->{next} } @found) {
@@ -115,8 +116,8 @@ sub program {
 	$next = run_line($path);
 }
 
-# What a file is that is no program, in words, and the command that reads it or undef; () for one
-# that may be a program, which begins as ELF or a script does, and for one that cannot be read.
+# What a file is that is no program, in words, and the command that reads it or undef; () if it may
+# be a program (it begins as ELF or a script does), cannot be read, or is no regular file.
 sub other_file {
 	my ($path) = @_;
 	return unless -f $path;
@@ -146,8 +147,9 @@ sub kind_of {
 	    . (length $loader ? 'dynamically linked' : 'statically linked');
 }
 
-# Whether a program gets more rights at its start than its caller has, which is a finding: the
-# loader and the library ignore its environment then. $file is what the kernel starts for it.
+# Whether a program gets more rights at its start than its caller has; then the loader and the
+# library ignore its environment. That is a finding, and so is a program that gets such rights only
+# for other callers. $file is what the kernel starts for it.
 sub secure {
 	my ($file, $path) = @_;
 	my ($mode, $uid, $gid) = (stat $file)[2, 4, 5];
@@ -169,8 +171,9 @@ sub secure {
 	return 0;
 }
 
-# Findings: files that LD_PRELOAD, $text, names and that are not there, below the root directory of
-# the process; nor were they when it started, by its $maps.
+# Adds a finding for each file that LD_PRELOAD (its value is $text) names and that is not there.
+# $root: the root directory of the process, '' for ours; $maps: its map or undef. A file in the map
+# was there when the process started.
 sub preload_names {
 	my ($text, $root, $maps) = @_;
 	for my $name (grep { m{/} && !-e "$root$_" && index($maps // '', $_) < 0 } split /[\s:]+/,
@@ -180,8 +183,8 @@ sub preload_names {
 	}
 }
 
-# Adds the finding whose malloc the program uses; true if it is our library with the profiler.
-# $library: the path of ours, or undef.
+# Adds the finding that says which allocator's malloc the program uses; true if it is our library
+# with the profiler. $library: the path of ours, or undef.
 sub allocator_of_program {
 	my ($file, $elf, $path, $library) = @_;
 	my $is_static = !length Run::loader_of($elf);
@@ -211,14 +214,15 @@ sub allocator_of_program {
 sub told {
 	my ($whose) = @_;
 	return find('problem', 'profiler',
-		"$whose->{path}: the library was built without the profiler (--disable-prof); build it with") if $whose->{kind} eq 'bare';
+		"$whose->{path}: the library was built without the profiler (--disable-prof); build it without that option") if $whose->{kind} eq 'bare';
 	return find('ok', 'allocator',
 		"malloc is that of the library ($whose->{path}), with the profiler");
 }
 
 # ---- options ----
-# What /etc/malloc.conf and MALLOC_CONF ($conf) say, as a hash; of a key that comes twice the later.
-# $root: the root directory of the process, '' for this one.
+# What /etc/malloc.conf, a link whose target is the text, and MALLOC_CONF ($conf) say, as a hash; of
+# a key that comes twice the later. prof_final has its default if neither sets it. $root: the root
+# directory of the process, '' for ours.
 sub settings {
 	my ($conf, $root) = @_;
 	my %value;
@@ -234,8 +238,8 @@ sub settings {
 # Whether the value of an option is true.
 sub is_true { return ($_[0] // '') eq 'true' }
 
-# Findings: what the library of this jeprof ($library, undef: there is none) says to $conf, the
-# value of MALLOC_CONF. $root is not used.
+# Adds what the library of this jeprof ($library, undef: there is none) says to $conf, the value of
+# MALLOC_CONF. $root is not used: it is the root directory of the process, as for settings().
 sub options {
 	my ($conf, $root, $library) = @_;
 	return unless length $conf;
@@ -247,8 +251,9 @@ sub options {
 	find('problem', 'options', "MALLOC_CONF: $_", 'man 3 jemalloc') for @lines;
 }
 
-# What the library $library says to the options $conf, as lines; () if all are understood. It is
-# preloaded into the program "true", which does nothing else.
+# What the library $library says to the options $conf and to /etc/malloc.conf, as lines; () if all
+# are understood, and if it could not be tried. It is preloaded into the program "true", which does
+# nothing else.
 sub complaints {
 	my ($conf, $library) = @_;
 	my $program = Tool::find('true') or return;
@@ -256,7 +261,7 @@ sub complaints {
 	if (!$pid) {
 		open STDERR, '>&', \*STDOUT;
 		$ENV{LD_PRELOAD} = $library;
-		# Options of the program that write files are switched off.
+		# "true" shall write no file and open no mailbox for these options.
 		$ENV{MALLOC_CONF} =
 		    "$conf,abort_conf:false,confirm_conf:false,prof:false,prof_final:false,prof_leak:false,stats_print:false,prof_ctl_fd:false,prof_ctl_dir:";
 		no warnings 'exec';
@@ -268,7 +273,7 @@ sub complaints {
 	for my $line (@all) {
 		$line =~ /^<jemalloc>: (.*)$/ or next;
 		my $text = $1;
-		# that is a finding of its own
+		# prefix() judges the directory; the others are no complaints about $conf
 		next if $text =~ /^Abort|prof_ctl_dir:$|there is no such directory/;
 		next if $text =~ /without prof:true/ && is_true(settings($conf, '')->{prof});
 		$text =~ s/^Hint: // && @lines ? $lines[-1] .= " ($text)" : push @lines, $text;
@@ -296,9 +301,9 @@ sub triggers {
 		"MALLOC_CONF=prof:true,prof_final:true " . word($path));
 }
 
-# The directory of the profiles: prof_prefix, $text, in the process with this working and root
-# directory. $owner: { uid, groups } of the process, undef for this one. $command: what to type if
-# it is not good.
+# Adds a finding about the directory of the profiles. $text: the value of prof_prefix; $cwd, $root:
+# working directory and root directory of the process; $owner: its { uid, groups }, undef for our own
+# process; $command: what to type if the directory is missing or may not be written.
 sub prefix {
 	my ($text, $cwd, $root, $owner, $command) = @_;
 	my $name = length($text // '') ? $text : 'jeprof';
@@ -314,8 +319,8 @@ sub prefix {
 		    . '.PID....heap');
 }
 
-# Whether the process with this owner (see prefix()) may write in a directory: of this process or
-# another of the same user as the kernel says, else by the mode of the directory.
+# Whether the process with this owner (see prefix()) may write in a directory. The kernel is asked
+# if the owner is our user; else the mode of the directory tells.
 sub may_write {
 	my ($dir, $owner) = @_;
 	return POSIX::access($dir, POSIX::W_OK()) ? 1 : 0 if !$owner || $owner->{uid} == $>;
@@ -348,8 +353,8 @@ sub names {
 		: undef);
 }
 
-# Adds the finding how stacks of the program can be read: by frame pointers if its functions set
-# them up, else by its unwind tables.
+# Adds the finding how stacks of the program can be read: by frame pointers if at least half of its
+# functions set them up, else by its unwind tables.
 sub stacks {
 	my ($elf) = @_;
 	my $share = frame_pointers($elf);
