@@ -1,22 +1,22 @@
 # Live: the verb "live": what a running process holds, redrawn with each profile, every two seconds
 # or by --interval. While watch() shows the screen, keys are served also while jeprofctl waits for
-# an answer of the process. begin(), look_once() and end() wait for jeprofctl and heed no key, but
-# signals: a profile is given up at the first one, the start of a session at the second, and its end
-# at the next one after end() began. Where no session runs one is started, with a lease: a time
-# after which the process ends the session by itself, should this be killed, or the process not
-# answer at the end. It is renewed long before it is over, also between two profiles, and the session
-# is ended however this ends. Figures are what
-# figures() makes of one profile. $self has four of them: { start } of the first profile, { mark }
-# of the one that was shown when m was typed, { before } of the last but one, { now } of the last.
-# Caller: Main.
+# an answer of the process. begin(), look_once() and end() wait for jeprofctl and serve no key.
+# Signals make them give up: a profile at the first signal, the start of a session at the second, the
+# stop of the session at the first one after end() began. Where no session runs one is started, with
+# a lease: a time after which the process ends the session by itself, in case jeprof is killed or
+# the process does not answer the stop. The lease is renewed long before it is over, also between
+# two profiles, and end() stops the session however the verb ends. $self has up to four results of
+# figures(), each made of one profile: { start } the first, { mark } the one that was shown when m
+# was typed, { before } the last but one, { now } the last. Caller: Main.
 package Live;
 
 use POSIX ();
 
 # RATE: the default of --rate, mean bytes between samples of a session that is started. EVERY:
-# seconds from one profile to the next, by default. LEASE: seconds, see lease(). COURSE: how many
-# profiles the line of bars shows. TURN: seconds that a wait takes at most until it looks for
-# signals again: one may come just before a call that waits.
+# seconds from one profile to the next, by default. LEASE: seconds, the least lease, see lease().
+# COURSE: how many profiles the line of bars shows. TURN: seconds that a wait for jeprofctl or a key
+# takes at most before it looks for signals again, because one may come just before a call that
+# waits.
 use constant { RATE => '64K', EVERY => 2, LEASE => 60, COURSE => 60, TURN => 0.5 };
 
 # By what the table can be sorted, in the order in which the key s goes through them.
@@ -25,12 +25,15 @@ my @sorts = qw(growth now live objects name);
 # Bars of eight heights, in UTF-8.
 my @marks = map { "\xe2\x96" . chr } 0x81 .. 0x88;
 
-# The verb. Sets $main::status if a signal or the end of the terminal ended it. Of $self, { quit }
-# is the number of the signal, 1 (SIGHUP) at the end of the terminal, -1 after q, else 0; { signals }
-# counts the signals; { course } the allocated bytes of the last profiles; { notes } what Talk said;
-# { typing } the filter while it is typed, else undef; { job } what ask() returned, while it runs;
-# { asked } ticks() when it began; { renewed } ticks() at the last renewal; { file } where to write
-# the next profile; { is_old } whether to draw again; { has_ended } whether the process is gone.
+# The verb. Sets $main::status if a signal or the end of the terminal ended it. Members of $self:
+# { who } the process as it was typed; { every } seconds between profiles; { quit } the number of the
+# signal, 1 (SIGHUP) at the end of the terminal, -1 after q, else 0; { signals } how many signals
+# came; { course } the allocated bytes of the last profiles; { notes } what Talk said; { rest } says
+# how many rows did not fit; { typing } the filter while it is typed, else undef; { job } what ask()
+# returned, while it runs; { is_answered } whether all its output was read; { file } where to write
+# the next profile; { is_old } whether to draw again; { has_ended } whether the process is gone;
+# { slowest } the seconds of the slowest profile, rounded up. Times of ticks(): { next } when to ask
+# for the next profile; { asked } when the last one was asked for; { renewed } the last renewal.
 sub command {
 	my ($option, @arguments) = @_;
 	unshift @arguments, $option->{p} if length $option->{p};
@@ -105,8 +108,8 @@ sub has_ended {
 }
 
 # Waits for the end of a job: (exit code, output); the first line of what it said on standard error
-# is $job->{said}. When { signals } comes to $patience jeprofctl is told to give up; at one signal
-# more it is killed. { is_told } of the job: it was.
+# is $job->{said}. At signal number $patience, by { signals }, jeprofctl is told to give up, which
+# sets $job->{is_told}; at the next signal it is killed.
 sub end_of {
 	my ($self, $job, $patience) = @_;
 	for (my $told = $patience - 1; !has_ended($job);) {
@@ -139,9 +142,10 @@ sub json_value {
 	return $2 =~ s{\\(?:u00([0-9a-f]{2})|(.))}{defined $1 ? chr hex $1 : $2}ger;
 }
 
-# Finds the process, and starts a session if none runs and MALLOC_CONF has not switched sampling on.
-# Sets { pid, name, session: the number of the session that was started, 0 if it is pending, undef
-# if none was started } of $self. Fails if the process cannot be asked.
+# Finds the process, and starts a session if none runs (active, paused) and MALLOC_CONF has not
+# switched sampling on (sampling). Sets { pid, name, session: the number of the session that was
+# started, 0 if it is pending (begins when the process allocates), undef if none was started } of
+# $self. Fails if the process cannot be asked.
 sub begin {
 	my ($self) = @_;
 	my ($code, $text, $said) = $self->ctl(1, 'status', $self->{who}, '--json');
@@ -159,8 +163,9 @@ sub begin {
 	$self->{session} = json_value($text, 'session') // 0; # 0: pending
 }
 
-# The lease in seconds that the start of the session and each renewal set. Between two renewals lie
-# a third of LEASE and at most one answer, which may take twice as long as the slowest one so far.
+# The lease in seconds that the start of the session and each renewal set. It covers the time to the
+# next renewal: a third of LEASE and at most one answer, which may take twice as long as the slowest
+# one so far. It covers the interval too, because --once does not renew it.
 sub lease { return LEASE + int $_[0]{every} + 2 * $_[0]{slowest} }
 
 # When the lease is to be renewed, a time of ticks(); undef if no session was started.
@@ -169,8 +174,9 @@ sub renewal {
 	return defined $self->{session} ? $self->{renewed} + LEASE / 3 : undef;
 }
 
-# Ends the session that was started here, if any. The process writes a profile then: its path is
-# printed; with --once it is removed.
+# Ends the session that was started here, if any. The process writes a profile then, whose path, as
+# we can open it, is printed; with --once the profile is removed. The exit code of jeprofctl is 7
+# without an answer in time, 1 if the stop failed; after others our session is over.
 sub end {
 	my ($self) = @_;
 	my $patience = $self->{signals} + 1;
@@ -201,10 +207,10 @@ sub end {
 
 # ---- figures ----
 # Of the text of a profile: { time: seconds since 1970, at: seconds on a clock that nobody sets, or
-# time if the profile does not tell it, bytes and objects: live, estimated, session: its number, 0
-# if none is told, rate: mean bytes between samples, allocated, resident and rss: bytes, undef if
-# not told, elsewhere: a sentence or '', row: { name => { self: bytes, objects, age: seconds,
-# callers: text } } }, the rows as top says them.
+# time if the profile does not tell it (read by Order::minutes), bytes and objects: live, estimated,
+# session: its number, 0 if none is told, rate: mean bytes between samples, allocated, resident and
+# rss: bytes, undef if not told, elsewhere: a sentence or '', row: { name => { self: bytes, objects,
+# age: seconds, callers: text } } }, the rows as top says them.
 sub figures {
 	my ($self, $text) = @_;
 	my $option = $self->{option};
@@ -243,9 +249,9 @@ sub take {
 	shift @{ $self->{course} } if @{ $self->{course} } > COURSE;
 }
 
-# Rows { name, self: bytes, objects, age: seconds, callers, growth: bytes since the mark, or the
-# start if there is none, per_minute: that as a rate, now: the rate from the last profile but one to
-# the last } of each function that holds something now or did at the mark or start; sorted. Rates
+# Rows { name, self: bytes, objects, age: seconds, callers, growth: bytes since the mark, or since
+# the start if there is none, per_minute: the rate of this growth, now: the rate between the last
+# two profiles } of each function that holds something now or did at the mark or start; sorted. Rates
 # are in bytes a minute.
 sub rows {
 	my ($self) = @_;
@@ -418,7 +424,7 @@ sub draw {
 	Screen::draw(@lines);
 }
 
-# Shows the screen until q, a signal or the end of the terminal; $next: when to ask, by ticks().
+# Shows the screen until q, a signal or the end of the terminal.
 sub watch {
 	my ($self) = @_;
 	local $Talk::listener = sub { push @{ $self->{notes} }, $_[0] };
@@ -436,8 +442,8 @@ sub watch {
 	}
 }
 
-# The next job: a renewal of the lease if that is due, else a profile, perhaps into a file, if { next }
-# has come; undef if neither.
+# The next job: a renewal of the lease if that is due, else a profile if { next } has come, into
+# { file } if that is set; undef if neither is due.
 sub next_question {
 	my ($self) = @_;
 	my ($now, $renewal) = (ticks(), $self->renewal);
@@ -471,9 +477,10 @@ sub wait_for_something {
 	}
 }
 
-# Takes what jeprofctl answered; returns the time of the next profile. After a profile it is one
-# interval after the last question, or four times the cost if that is longer: the seconds from the
-# question until its answer was worked out here, so that this takes a quarter of the time at most.
+# Takes what jeprofctl answered; returns the time of the next profile. The cost of a profile is the
+# seconds from the question until the answer was worked out here. The next question comes one
+# interval, or four times the cost if that is longer, after the last one; so profiles take a quarter
+# of the time at most.
 sub answer {
 	my ($self) = @_;
 	my $job = delete $self->{job};
@@ -493,7 +500,7 @@ sub answer {
 		$self->{has_ended} = $code == 5;
 		return ticks() + $self->{every};
 	}
-	# it answers again
+	# it answers again: drops the message of a failure, which was to stay for 3600 seconds
 	$self->tell(undef, 0) if ($self->{message_until} // 0) > ticks() + 600;
 	$self->take($text) unless $self->{is_frozen};
 	my $cost = ticks() - $self->{asked};
