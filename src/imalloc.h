@@ -31,7 +31,7 @@
 #include "thread/tsd_types.h"
 #include "unwind/unwind.h"
 
-/* The options; opt_utrace and opt_debug_double_free_max_scan are only shown: they do nothing. */
+/* The options. opt_utrace and opt_debug_double_free_max_scan have no effect. */
 extern bool opt_abort;         /* warnings at run time end the process */
 extern const char *opt_junk;   /* "true", "false", "alloc", "free": sets the next two */
 extern bool opt_junk_alloc;    /* new memory is filled with JUNK_ALLOC_BYTE */
@@ -44,7 +44,7 @@ extern bool opt_experimental_infallible_new; /* operator new aborts instead of t
 
 struct tcache_s;
 
-/* realloc(p, 0): allocates a minimal block, frees p, or ends the process. */
+/* realloc(p, 0): makes p a block of the least size, frees p, or ends the process. */
 typedef enum {
 	zero_realloc_alloc,
 	zero_realloc_free,
@@ -55,7 +55,7 @@ extern const char *const zero_realloc_names[]; /* by the enum, NULL at the end *
 
 /*
  * Values in imalloc_req_t: the thread's own cache; no cache; no named arena, that is, the thread's
- * own, or for oversized requests theirs (arenas_oversize_min).
+ * own, or for a request from arenas_oversize_min bytes up the arena of oversized requests.
  */
 #define IMALLOC_TCACHE_AUTO (-1)
 #define IMALLOC_TCACHE_NONE (-2)
@@ -78,8 +78,8 @@ typedef struct imalloc_req_s {
 	    .arena = IMALLOC_ARENA_AUTO, .how = alloc_how_##name}
 
 /*
- * Allocates; keeps errno. Returns NULL with errno ENOMEM if too large, without memory, or if there
- * is no such arena; with xmalloc the process ends then.
+ * Allocates, and keeps errno. Returns NULL, with errno ENOMEM, if the request is too large, or
+ * there is no memory or no such arena; with xmalloc the process ends then.
  */
 void *imalloc(imalloc_req_t *req);
 /* For callers that report failure themselves: returns NULL without a message; may change errno. */
@@ -87,15 +87,16 @@ void *imalloc_quiet(imalloc_req_t *req);
 /* Resizes ptr, which is not NULL. Returns NULL as imalloc() does; ptr stays valid then. */
 void *irealloc(void *ptr, imalloc_req_t *req);
 /*
- * Resizes in place, to more or fewer bytes: to at least req->size, if possible to extra bytes more.
- * Returns the usable size afterwards, in bytes; it is the old one if nothing was possible.
+ * Resizes in place, to a larger or smaller size: to at least req->size bytes, and if possible to
+ * `extra` bytes more (limited to the largest size). Returns the usable size afterwards, in bytes;
+ * it is the old one if nothing was possible.
  */
 size_t ixalloc(void *ptr, imalloc_req_t *req, size_t extra);
 /* Frees ptr, which may be NULL, and keeps errno. */
 void ifree(void *ptr, int tcache, alloc_how_t how);
 /*
- * The usable size of an object in bytes; 0 if the page map has none at ptr. Only with canaries the
- * result is 0 also for a small object that is free.
+ * The usable size of an object in bytes; 0 if the page map has none at ptr. With canaries it is
+ * also 0 for a small object that is free, and for one that was requested with 0 bytes.
  */
 size_t iusize(const void *ptr);
 
@@ -144,9 +145,9 @@ imalloc_usize(const imalloc_req_t *req) {
 
 /*
  * Whether a signal handler of the user interrupted its own thread inside the gate, where locks may
- * be held and a cache may be half changed. Other code that is not ours runs inside only while the
- * thread's state is neither nominal nor gone: extent hooks, and the C library while the tsd is
- * made.
+ * be held and a cache may be half changed. Extent hooks, and the C library while the tsd is made,
+ * run inside too; meanwhile the thread's state is neither nominal nor gone, and the result is
+ * false.
  */
 static inline bool
 imalloc_is_interrupted(const struct tls_s *t) {
@@ -163,21 +164,21 @@ imalloc_assert_in_gate(const tsd_t *tsd) {
 }
 
 /*
- * Allocates an object, with sampling and counts. usize: usable size of the request; an object from
- * a cache has the size of its class, which may be larger. NULL: no memory, or no such arena.
+ * Allocates an object, with sampling and counts. usize: imalloc_usize(req), not 0; an object from a
+ * cache has the size of its class, which may be larger. NULL: no memory, or no such arena.
  */
 void *imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize);
 
 /*
- * Counts a request of size bytes, which no cache serves, of usable size usize. Returns 0, or if it
- * is to be a sample the mean distance of samples in bytes, by which it is weighed (1: it was chosen
- * for its size alone).
+ * Counts a request of size bytes, which no cache serves; usize: as imalloc_usize(). Returns 0, or
+ * if it is to be a sample the mean distance of samples in bytes, by which it is weighed (1: it was
+ * chosen for its size alone).
  */
 uint64_t imalloc_draw_sample(tsd_t *tsd, size_t size, size_t usize);
 
 /* After a request of size bytes was served: reports it to the profiler if that waits for such. */
 void imalloc_note_large(tsd_t *tsd, size_t size);
-/* The rest of imalloc_write_gdump(): a profile is due, and is written unless the call is nested. */
+/* The part of imalloc_write_gdump() that is not inline: writes, unless the call is nested. */
 void imalloc_gdump(struct tls_s *t) COLD;
 /*
  * Writes the profile of a new maximum of mapped memory that is due (prof_auto.h), if one is; at the
@@ -252,9 +253,9 @@ imalloc_aligned_try_fast(size_t size, size_t alignment, void **p) {
 }
 
 /*
- * Counts a cacheable object that realloc leaves in place as freed and allocated again
- * (thread.allocated, thread.deallocated); offset: of its bin, bytes. Returns false if the slow path
- * is needed: bins of the boot block have size 0.
+ * Counts a cacheable object that realloc leaves in place as freed and allocated again: `popped` is
+ * a part of both thread.allocated and thread.deallocated. offset: of its bin, bytes. Returns false
+ * if the slow path is needed: bins of the boot block have size 0.
  */
 ALWAYS_INLINE bool
 irealloc_try_count_fast(size_t offset) {
@@ -286,7 +287,8 @@ ifree_large_try_fast(void *ptr, uint64_t elem) {
 /*
  * Frees ptr by a push onto its bin. Returns false if the slow path is needed, also for NULL and
  * foreign pointers. Of the page-map element only the bin's offset is read first, because small
- * objects are freed in fewer instructions then.
+ * objects are freed in fewer instructions then. It is 0 for all others, and the bin at offset 0 is
+ * always full. A signal handler must not free in the midst of this function.
  */
 ALWAYS_INLINE bool
 ifree_try_fast(void *ptr) {
@@ -307,15 +309,16 @@ ifree_try_fast(void *ptr) {
 	if (likely(cache_bin_try_push(b, ptr))) {
 		return true;
 	}
-	const void *again = ptr;
+	const void *again = ptr; /* so that the slot's address is computed again, not kept */
 	OPAQUE(again);
 	return ifree_large_try_fast(ptr, emap_elem_of(origin, again));
 }
 
 /*
  * Frees ptr by a push onto the bin of the size: bytes as requested, rounded up to the alignment if
- * there was one. The size is not checked. Returns false if the slow path is needed, also for NULL,
- * whose entry of arena_sampled_map is set.
+ * there was one. The size is not checked; builds that check it, or have canaries, have no fast path
+ * here (ICHECK_IS_BUILT). Returns false if the slow path is needed, also for NULL, because
+ * arena_may_be_sampled(NULL) is true.
  */
 ALWAYS_INLINE bool
 ifree_sized_try_fast(void *ptr, size_t size) {

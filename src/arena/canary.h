@@ -1,8 +1,9 @@
 /*
  * Canaries: in builds with --enable-opt-safety-checks (config_hardening) bytes of known contents
- * behind each small object, by which a write outside of it is detected. In other builds the
- * functions here change and check nothing. Callers: imalloc.h, imalloc.c, irealloc.c, icheck.c,
- * jemalloc.c and jemalloc_init.c; arena.h, slab.c, arena.c, large.c; quarantine.c and shelter.c.
+ * behind each small object, by which a write outside of it is detected. Other builds write and
+ * check none: there sizes pass unchanged, and a function that does not test config_hardening is not
+ * called. Callers: imalloc.h, imalloc.c, irealloc.c, icheck.c, jemalloc.c and jemalloc_init.c;
+ * arena.h, slab.c, arena.c, large.c, large_marks.h; quarantine.c and shelter.c.
  *
  * A region of C bytes (the size of its class; C >= CANARY_BYTES) serves requests of up to C -
  * CANARY_BYTES bytes. After a request of n bytes, which is then the object's usable size, it has:
@@ -15,11 +16,11 @@
  * The last two words never belong to the user, so that the words in front of an object, which are
  * the last ones of the region before it in the slab, are known too. They are written when the slab
  * is made. The state of a region changes by one store of its owner, so that the owner of the next
- * region may read it at any time. A thread cache holds only regions that are free by their state,
- * at each instruction, since a forked child may find it there. Locks: none.
+ * region may read it at any time. At each instruction a thread cache holds only regions whose state
+ * is free, because a fork may copy the cache at any instruction. Locks: none.
  *
  * A small request for which no class has room, or whose alignment no class has, gets a large
- * object, with canary bytes in [n, n + 16); if it has marks (large_marks.h), they are at its ends.
+ * object, with canary bytes in [n, n + 16). Marks (large_marks.h) are outside of the whole object.
  */
 #ifndef ARENA_CANARY_H
 #define ARENA_CANARY_H
@@ -78,7 +79,8 @@ canary_load(const char *p) {
 
 /*
  * The state of the region that ends at `end`: 0: free; else 1 more than the size of the request.
- * The word holds it twice, so that one changed byte makes it greater than that of any class.
+ * The word holds it twice, so that after a change of one byte the result is above 2^32, which no
+ * size of a small request is.
  */
 ALWAYS_INLINE uint64_t
 canary_state(const char *end) {
@@ -109,7 +111,7 @@ canary_put(void *ptr, size_t reg, size_t n) {
 		char *p = ptr;
 		size_t room = canary_room(reg);
 		assert(n <= room);
-		__atomic_signal_fence(__ATOMIC_RELEASE); /* it has left its cache before */
+		__atomic_signal_fence(__ATOMIC_RELEASE); /* first the pop, then these stores */
 		memcpy(p + n, &canary_word, sizeof(canary_word));
 		memcpy(p + min_zu(n + CANARY_WORD_BYTES, room), &canary_word, sizeof(canary_word));
 		canary_set_state(p + reg, n + 1);
@@ -160,7 +162,10 @@ canary_end(void *ptr, size_t reg) {
 	}
 }
 
-/* Whether a region of reg bytes that begins at ptr would end in this slab, with its last words. */
+/*
+ * Whether [ptr, ptr + reg) ends inside the slab, at a multiple of 8 bytes from its start as the
+ * last words of a region do. ptr may be inside a region all the same.
+ */
 ALWAYS_INLINE bool
 canary_may_begin(const void *ptr, size_t reg, const edata_t *slab) {
 	size_t off = (size_t)((const char *)ptr - slab->addr);
@@ -168,8 +173,8 @@ canary_may_begin(const void *ptr, size_t reg, const edata_t *slab) {
 }
 
 /*
- * The size of the request that the object of a region of reg bytes serves; 0 if it is none. ptr may
- * be any pointer into the slab.
+ * The size of the request that the object of a region of reg bytes serves, which may be 0; 0 also
+ * if ptr, any pointer into the slab, is no object in use.
  */
 static inline size_t
 canary_size(const void *ptr, size_t reg, const edata_t *slab) {
