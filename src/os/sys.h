@@ -214,8 +214,9 @@ bool sys_module_of_image(struct sys_module_s *m, uintptr_t start, uintptr_t end,
  */
 bool sys_program_has_note(const char *owner, unsigned type);
 /*
- * Counts of objects loaded and unloaded since the start; false if the C library does not provide
- * them, or if the loader cannot be called (sys_modules_postfork_child()). Takes the loader's lock.
+ * Counts of objects loaded and unloaded since the start; false, and both are 0, if the C library
+ * does not provide them or the loader cannot be called (sys_modules_postfork_child()). Takes the
+ * loader's lock.
  */
 bool sys_module_changes(uint64_t *adds, uint64_t *subs);
 /*

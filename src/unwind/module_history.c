@@ -30,7 +30,7 @@ static LARGE_BSS struct {
 	record_t *last; /* last record of the list */
 	atomic_u32_t n; /* number of records, which is the number of the last one; read by all */
 	uint64_t adds;  /* the loader's count of objects loaded so far, at the last look */
-	bool has_missed; /* a record could not be made, for a closed gate or no memory: look again */
+	bool has_missed; /* the next look must list: a record was not made (gate closed, no memory) */
 	bool has_looked; /* there was a look, so `adds` counts */
 	char loaded[4096]; /* scratch: a copy of a path as the loader has it */
 	/*
@@ -59,10 +59,10 @@ is_record_of(const record_t *r, const struct sys_module_s *m) {
 }
 
 /*
- * Memory for a record with a path of path_len bytes (without the NUL). NULL if there are too many
- * records, or, with has_missed, if the gate is closed or there is no memory, as in a full box. The
- * caller has set is_looking. It may hold the loader's lock, for which a fork may wait: so nothing
- * waits here for the end of a fork.
+ * Memory for a record with a path of path_len bytes (without the NUL). NULL if there are
+ * MODULE_HISTORY_MAX records; NULL, and has_missed is set, if the gate is closed or the region has
+ * no memory. The caller has set is_looking. It may hold the loader's lock, for which a thread that
+ * forks may wait; so this function does not wait for the gate.
  */
 static record_t *
 record_new(size_t path_len) {
@@ -87,8 +87,11 @@ is_at(const record_t *r, const struct sys_module_s *m) {
 
 /*
  * The record that serves for m; NULL: m needs a new one. The last record that overlaps the range of
- * m serves if it is of the same object. An earlier record of the same object serves only from
- * MODULE_HISTORY_ENOUGH records on. *is_taken: there is a record that overlaps the range of m.
+ * m serves if it is of the same object. From MODULE_HISTORY_ENOUGH records on, an earlier record of
+ * the same object serves too. As no new record then says that m is there again, a profile may take
+ * frames of m for those of the object between, or the reverse, and the rows of that object stay
+ * cached until unwind_rows_refresh() sees that it was unloaded. *is_taken: there is a record that
+ * overlaps the range of m.
  */
 static const record_t *
 record_find(const struct sys_module_s *m, bool *is_taken) {
@@ -125,9 +128,9 @@ absolute(const char *path) {
 
 /*
  * Records an object that has no record yet. The caller has set is_looking. An object with an empty
- * path is not recorded: it is the program, which is never unloaded. module_history_look_program()
- * records the program too, because it alone passes its true path. Returns 0, so that a listing goes
- * on.
+ * path is the program, which is never unloaded and so not recorded: sys_modules() reports it by the
+ * path that its caller passes, which is "" except in module_history_look_program(). Returns 0, so
+ * that a listing goes on.
  */
 static int
 note_module(void *ctx UNUSED, const struct sys_module_s *m) {
@@ -391,9 +394,10 @@ note_unloadable(void *ctx UNUSED, const struct sys_module_s *m) {
 uint32_t
 module_history_note(void *const *frames, unsigned n) {
 	/*
-	 * Another thread holds is_looking for a short time. If all tries fail, these objects are
-	 * recorded at the next look, if they are still loaded: without a record they were loaded
-	 * after the last look, so the loader's count of loaded objects has changed since.
+	 * Another thread holds is_looking for a short time, or until this one leaves the gate
+	 * (prof_box.c), so it is not waited for. If all tries fail, these objects are recorded at
+	 * the next look, if they are still loaded: without a record they were loaded after the last
+	 * look, so the loader's count of loaded objects has changed since.
 	 */
 	for (unsigned tries = 0; tries < 100; tries++) {
 		if (try_look()) {

@@ -75,9 +75,10 @@ bool module_history_has_shadows(uint32_t now);
  */
 uint64_t module_history_place(uintptr_t addr, uint32_t then, uint32_t now);
 /*
- * Calls cb for each recorded object that is unloaded, or that is shadowed at record `now` (with its
- * substitute range), until cb returns nonzero; returns that value or 0. One caller at a time. Takes
- * the loader's lock before the first call of cb, but does not hold it during the calls.
+ * Calls cb for each recorded object that is unloaded, also with a number above `now`, or that is
+ * shadowed at record `now` (with its substitute range), until cb returns nonzero; returns that
+ * value or 0. One caller at a time. Takes the loader's lock before the first call of cb, but does
+ * not hold it during the calls.
  */
 int module_history_gone(int (*cb)(void *ctx, const struct sys_module_s *m), void *ctx,
     uint32_t now);
@@ -86,7 +87,7 @@ int module_history_gone(int (*cb)(void *ctx, const struct sys_module_s *m), void
 #define MODULE_HISTORY_MAX 1000
 /*
  * With this many records, an object that was recorded before gets no new record when it is loaded
- * again.
+ * again; record_find() says what that costs.
  */
 #define MODULE_HISTORY_ENOUGH 500
 
