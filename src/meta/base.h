@@ -6,8 +6,9 @@
  * process, and exists before everything else. A base gets its pages through a table of two
  * functions (base_pages_t); only tests pass another one than that for the system's pages, since
  * metadata never comes from extent hooks. Each base has a lock of its own. While it is held, only
- * the page source and base_populate_hook are called. Callers are arena, edata_cache, freepool, hpa,
- * background_thread and tcache_set.
+ * the page source and base_populate_hook are called. Callers are arena, edata_cache, freepool,
+ * hpa/, background_thread, tcache_set, inspect.c (counters) and jemalloc_init.c (boot); ahead.c
+ * sets base_populate_hook, and region.c calls base_fault_hook.
  */
 #ifndef META_BASE_H
 #define META_BASE_H
@@ -51,7 +52,7 @@ typedef struct base_s {
 /* Which blocks are made of huge pages; the option metadata_thp. */
 typedef enum {
 	metadata_thp_disabled,
-	metadata_thp_auto, /* those of 2 MiB or more; the first blocks of a base are smaller */
+	metadata_thp_auto, /* blocks of 2 MiB or more; the first ones of a base are smaller */
 	metadata_thp_always
 } metadata_thp_t;
 
@@ -73,15 +74,15 @@ base_t *base_b0(void);
  */
 base_t *base_new(const base_pages_t *pages);
 /*
- * Returns all blocks, including the one that holds the base itself, to the page source. No other
- * thread uses the base any more.
+ * Returns all blocks, including the one that holds the base itself, to the page source. The caller
+ * ensures that no other thread uses the base.
  */
 void base_delete(base_t *base);
 
 /*
  * A base that has handed out at least 1 MiB (4 MiB with pages of 64 KiB) has the pages that follow
- * populated before their first touch: a 64th of what it has handed out, 16 to 256 KiB in whole
- * pages. So at most a 64th is in memory too early. Boot sets base_populate_hook to a function that
+ * populated before their first touch: a 64th of what it has handed out, at most 256 KiB, rounded
+ * down to a multiple of 16 KiB or of a larger PAGE. Boot sets base_populate_hook to a function that
  * populates fresh pages and returns size, or 0 if that is not to be done or fails; NULL: not set.
  * Not called for bases with a page source of their own, nor for blocks of huge pages. It is called
  * under the base's lock.
@@ -98,9 +99,9 @@ base_ahead(size_t allocated) {
 }
 
 /*
- * For tests: if this returns true, an allocation of metadata fails as if there were no memory. The
- * users that hand out freed metadata again or have memory of their own (meta/freepool.c,
- * meta/region.c) call it too.
+ * For tests: if this returns true, an allocation of metadata fails as if there were no memory;
+ * NULL: not set. The users that hand out freed metadata again or have memory of their own
+ * (meta/freepool.c, meta/region.c) call it too.
  */
 extern HIDDEN bool (*base_fault_hook)(void);
 
@@ -113,9 +114,10 @@ void *base_alloc(base_t *base, size_t size, size_t alignment);
 void *base_alloc_edata(base_t *base, size_t size, size_t alignment);
 
 /*
- * Gives whole pages of what base_alloc() returned back to the system; the caller keeps them. They
- * read as zero, and are counted as untouched until base_touched() is told of them. 0 or an errno
- * value; ENOTSUP: the base has a page source of its own, or metadata_thp is on.
+ * Gives pages that base_alloc() returned back to the system; addr and size are multiples of PAGE.
+ * The caller keeps the addresses, which read as zero. The pages do not count as resident until
+ * base_touched() says that so many bytes are used again. 0 or an errno value; ENOTSUP: the base has
+ * a page source of its own, or metadata_thp is not `disabled`.
  */
 int base_purge(base_t *base, void *addr, size_t size);
 void base_touched(base_t *base, size_t size);

@@ -49,7 +49,7 @@ static struct {
 	size_t box_bytes;  /* 0: the parts are private memory */
 	char *tail;        /* the mapped rest of the box, which is no part yet; NULL: none */
 	size_t tail_bytes;
-	/* private memory as large as the box, for the copy that a forked child or a move back needs */
+	/* private memory as large as the box: copies go here for a forked child, and to move back */
 	char *spare;
 	/* what was mapped for a move and is not used: of the file, and private memory; NULL: none */
 	char *ahead;
@@ -90,7 +90,7 @@ part_add_locked(image_root_t *root, char *at, size_t bytes, size_t head) {
 	region.mapped += bytes;
 }
 
-/* Makes the rest of the box a part, if it has room for `least` bytes besides the last ones. */
+/* Makes the rest of the box a part, if it has room for `least` bytes besides BOX_LAST. */
 static bool
 part_try_tail_locked(size_t least) {
 	char *at = region.tail;
@@ -133,8 +133,8 @@ part_try_new_locked(size_t size) {
 }
 
 /*
- * Hands out bytes of the newest part; NULL if they do not fit. The last BOX_LAST bytes of a box are
- * for region_alloc_last().
+ * Hands out bytes of the newest part; NULL if they do not fit. If that is the last part that a box
+ * can have, its last BOX_LAST bytes are for region_alloc_last().
  */
 static void *
 part_carve_locked(size_t bytes, bool is_last) {
@@ -270,22 +270,22 @@ parts_copy(const image_root_t *root, char *box) {
 /* How bytes come from a mapping to the place of a part. */
 typedef enum {
 	by_copy,
-	by_move,        /* it is private memory, which stays mapped, without its bytes */
-	by_last_move    /* the same in a forked child: it may also be gone then */
+	by_move,        /* from private memory, which stays mapped and then reads as zero */
+	by_last_move    /* the same in a forked child, where it may also be unmapped then */
 } parts_way_t;
 
 /*
- * Puts private memory in place of each of the first n parts, with the bytes that `box` has of it.
- * No thread reads the tables meanwhile: none is inside the gate, and the caller holds the lock of
- * dumps, which read sites outside of it. An errno value: the parts behind the failed one are as
- * they were; it may be gone itself (pages_map_over).
+ * Puts private memory in place of each of the first n parts, with the bytes of it in the mapping
+ * `box`. No other thread reads the tables meanwhile: none is inside the gate, and the caller holds
+ * the lock of dumps, which read sites outside of it; or this is a forked child. An errno value: the
+ * failed part and those behind it are as they were (pages_map_anew).
  */
 static int
 parts_to_private(const image_root_t *copy, char *box, parts_way_t way, unsigned n) {
 	for (unsigned i = 0; i < n; i++) {
 		const image_part_t *p = &copy->parts[i];
 		void *part = (void *)(uintptr_t)p->address;
-		if (p->bytes == 0) { /* lost child (os/gate.h): another thread was adding it at the fork */
+		if (p->bytes == 0) { /* lost child (os/gate.h): copied while a thread added the part */
 			continue;
 		}
 		if (way != by_copy
@@ -308,7 +308,7 @@ parts_to_file(const image_root_t *copy, int fd, char *box) {
 		const image_part_t *p = &copy->parts[i];
 		void *part = (void *)(uintptr_t)p->address;
 		int err = pages_map_over(part, p->bytes, fd, p->offset);
-		/* The kernel has left this part as it was, unless the memory for its own records failed. */
+		/* The part is as it was, unless the kernel had no memory for its own records. */
 		unsigned n = err != 0 && !sys_is_readable(part, PAGE) ? i + 1 : i;
 		if (err != 0 && parts_to_private(copy, box, by_copy, n) != 0) {
 			abort(); /* there was memory a moment ago; without any the process cannot go on */
@@ -393,7 +393,7 @@ region_to_box(int fd) {
 	bool has_tail = used + 2 * BOX_LAST <= bytes;
 	region.tail = has_tail ? box + used : NULL;
 	region.tail_bytes = bytes - used;
-	region.ahead_bytes = has_tail ? used : bytes;
+	region.ahead_bytes = has_tail ? used : bytes; /* region_ahead_end() leaves the tail mapped */
 	region.spare = region.ahead_spare;
 	region.ahead_spare = NULL;
 	region.box_bytes = bytes;
@@ -403,7 +403,8 @@ region_to_box(int fd) {
 
 /*
  * Forgets the box: the parts are private memory. What is left of its mappings is for
- * region_ahead_end(): with the last one all pages of the file go, which takes milliseconds.
+ * region_ahead_end(), because unmapping the last one frees all pages of the file, which takes
+ * milliseconds.
  */
 static void
 box_forget(image_root_t *root) {
