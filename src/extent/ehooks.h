@@ -2,12 +2,12 @@
  * The page functions of an arena: the system's (mmap, sbrk, madvise), or the user's extent hooks.
  * The page cache maps, unmaps, commits and purges through these calls. A hook of the user is called
  * inside the gate (os/gate.h: fork waits meanwhile) with no lock held. Memory that a hook itself
- * allocates comes by default from an arena with the system's functions (arenas_fallback,
+ * allocates, if it names no arena, comes from one with the system's functions (arenas_fallback,
  * arena/arenas.h), and not from the thread's cache: ehooks_begin and ehooks_end, called around each
- * hook, switch that on and off. Functions that return an int return 0 or an errno value; a hook
- * that is NULL refuses. "custom" in a name means hooks that the user has set. The table of an arena
- * is an atomic pointer; there is no lock. Callers: the files of extent/; arena.c, arena_life.c and
- * arenas.c set tables; many ask ehooks_are_custom().
+ * hook, switch that on and off. Functions that return an int return 0 or an errno value. "custom"
+ * in a name means hooks that the user has set. The table of an arena is an atomic pointer; there is
+ * no lock. Callers: the files of extent/; arena.c, arena_life.c and arenas.c set tables, ctl/ dss
+ * precedences; many ask ehooks_are_custom().
  */
 #ifndef EXTENT_EHOOKS_H
 #define EXTENT_EHOOKS_H
@@ -22,7 +22,7 @@
  * same, so that a hook is called by the type with which the user compiled it: C requires compatible
  * types, and clang's -fsanitize=function and control flow integrity compare them at each call. A
  * test that includes the public header first has the struct from there. A hook that returns true
- * has refused.
+ * has refused. `alloc` is never NULL (ctl_arena.c checks that); any other hook may be.
  */
 typedef struct extent_hooks_s ehooks_table_t;
 #ifndef JEMALLOC_H_
@@ -51,9 +51,9 @@ struct extent_hooks_s {
 typedef struct ehooks_s {
 	atomic_p_t table; /* NULL: the system's functions */
 	atomic_u8_t dss;  /* dss_prec_t of pages from the system */
-	atomic_b_t refused_split; /* whether the last call of the user's split hook refused */
+	atomic_b_t refused_split; /* the last call of the user's split hook, by any thread, refused */
 	unsigned arena_ind; /* index of the arena; it may be hidden (arena/arena_table.h) */
-	unsigned shown_ind; /* passed to hooks: the visible arena to which that belongs */
+	unsigned shown_ind; /* passed to hooks: arena_ind, or the visible arena to which it belongs */
 } ehooks_t;
 
 /* The option retain: keep unused address space for reuse instead of unmapping it. */
@@ -77,12 +77,12 @@ void ehooks_init(ehooks_t *h, unsigned arena_ind, unsigned shown_ind, ehooks_tab
 /* The user's table, or the system's. */
 ehooks_table_t *ehooks_get(const ehooks_t *h);
 /*
- * Sets the table; returns the previous one. If other threads may use the arena, the caller is
- * pac_hooks_set().
+ * Sets the table, the user's or &ehooks_system; returns the previous one. If other threads may use
+ * the arena, the caller is pac_hooks_set().
  */
 ehooks_table_t *ehooks_set(ehooks_t *h, ehooks_table_t *table);
 
-/* Whether and when pages of the system come from sbrk; ENOTSUP: sbrk is not built in. */
+/* Whether and when pages come from sbrk; ENOTSUP: not `disabled`, and sbrk is not built in. */
 dss_prec_t ehooks_dss_get(const ehooks_t *h);
 int ehooks_dss_set(ehooks_t *h, dss_prec_t prec);
 
@@ -101,7 +101,8 @@ ehooks_are_custom(const ehooks_t *h) {
 /*
  * Each calls one hook of the arena's table. If the user has set the table back to the system's
  * since ehooks_are_custom() was true, it calls the function of ehooks_system. An int is 0, EAGAIN
- * (the hook refused) or EOPNOTSUPP (it is NULL). A NULL `destroy` is not called.
+ * (the hook refused) or EOPNOTSUPP (it is NULL). A NULL `destroy` is not called. An address that is
+ * not aligned as requested is given back to `dalloc`, and the result is NULL.
  */
 void *ehooks_custom_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool *commit);
 int ehooks_custom_dalloc(ehooks_t *h, void *addr, size_t size, bool is_committed);
@@ -121,8 +122,9 @@ bool ehooks_has_refused_split(const ehooks_t *h);
 
 /*
  * Returns size bytes of new pages at this alignment, or NULL. *zero and *commit are results only:
- * the pages read as zero; they are accessible. Where the system accounts for every writable page,
- * its pages come without access, and extent_commit() opens those that are used.
+ * whether the pages read as zero, and whether they are accessible. Where the system accounts for
+ * every writable page, its pages come without access, and extent_commit() opens those that are
+ * used.
  */
 static inline void *
 ehooks_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool *commit) {

@@ -1,9 +1,9 @@
 /*
- * Messages of the library: warnings, errors, statistics without a callback.
- * The text goes to the user's malloc_message function if one is set, otherwise to file descriptor 2
- * by write(2). No allocation, no stdio and no lock, at most about 1.6 KiB of stack, so messages can
- * be written in any state of the allocator. errno is preserved. Called by the top of src/, arena/,
- * conf/, os/ and the profiler; util/ must not depend on it.
+ * Messages of the library: warnings, errors, statistics printed without a callback. The text goes
+ * to the user's malloc_message function if one is set, otherwise to file descriptor 2 by write(2).
+ * No allocation, no stdio and no lock, at most about 1.6 KiB of stack, so messages can be written
+ * in any state of the allocator. errno is preserved. Called by the files directly in src/ and by
+ * arena/, conf/, os/ and the profiler; util/ must not depend on it.
  */
 #ifndef OS_MALLOC_IO_H
 #define OS_MALLOC_IO_H
@@ -16,19 +16,20 @@
 typedef void(malloc_io_write_t)(void *opaque, const char *s);
 
 /*
- * Passes s on to the user's message function, if there is one; set by jemalloc_init.c. NULL, before
- * boot: messages go to file descriptor 2.
+ * Where malloc_write() sends a text. Boot (jemalloc_init.c) sets it to a function that passes s on
+ * to the user's malloc_message or, without one, to file descriptor 2. NULL before: descriptor 2.
  */
 extern HIDDEN malloc_io_write_t *malloc_io_message;
 
-/* Makes failed assertions write through malloc_write(). */
+/* Makes failed assertions write by malloc_write(), and no longer directly to descriptor 2. */
 void malloc_io_boot(void);
 
 /* Writes s to the user's message function or to file descriptor 2. */
 void malloc_write(const char *s);
 /*
  * Writes to file descriptor 2 in every case; has the signature of a malloc_io_write_t. If that is a
- * closed pipe, or a file at the limit of file sizes, the text is lost, but no signal is raised.
+ * pipe without a reader, or a file at the limit of file sizes, the text is lost, but no signal is
+ * raised.
  */
 void malloc_io_write_stderr(void *opaque, const char *s);
 /* malloc_write() of a text that is formatted as fmt.h says. */

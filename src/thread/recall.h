@@ -3,7 +3,8 @@
  * its cache word (tls_s.cache) at the boot block, whose bins can neither be popped nor pushed. So
  * its next malloc or free takes the slow path, which handles the bits (tsd_look in thread/tsd.c)
  * and opens the fast path again. A thread that neither allocates nor frees is not disturbed. Called
- * by the profiler, alloc_hook.c, claim.c, thread_event.c, tsd.c and ctl_arena.c.
+ * by the profiler, alloc_hook.c, claim.c, thread_event.c, tsd.c and ctl_arena.c; tcache.c and tsd.c
+ * close and open the fast path of their own thread.
  */
 #ifndef THREAD_RECALL_H
 #define THREAD_RECALL_H
@@ -16,23 +17,24 @@
  * thread_event_is_wanted, tcache_watched_min or tsd_no_fast_path.
  */
 #define RECALL_SETTINGS 1u
-#define RECALL_PACE 2u      /* much memory has become unused: heartbeats at the shortest distance */
-#define RECALL_GRANTS 4u    /* an arena's decay time became 0: return granted slots */
+#define RECALL_PACE 2u      /* much memory has become unused: tcache_hasten() */
+#define RECALL_GRANTS 4u    /* an arena's decay time became 0: tcache_return_grants() */
 #define RECALL_CLAIM 8u     /* another thread takes objects of the cache: thread/claim.h */
 
 /*
- * Recalls one thread, whose tls_s must stay valid during the call (the gate's list is locked, or it
- * is the calling thread); `what`: bits. Takes no lock.
+ * Recalls one thread, whose tls_s must stay valid during the call (the caller holds the lock of the
+ * gate's list of threads, or is that thread); `what`: bits. Takes no lock.
  */
 void recall_one(struct tls_s *t, uint32_t what);
 /*
- * Closes the fast path of this thread for a change of its bins that takes more than one store: a
- * signal handler may allocate in between. The result is for recall_open(), which points the cache
- * word at `cache`, or at the boot block if there is a recall or in a lost child (gate_is_lost()).
+ * For a change of a bin of this thread that takes more than one store, between which a signal
+ * handler may allocate. recall_close() points the cache word at the boot block and returns its old
+ * value for recall_open(). recall_open() points it at `cache`; but at the boot block while a recall
+ * is pending, and in a lost child (gate_is_lost()).
  */
 void *recall_close(struct tls_s *t);
 void recall_open(struct tls_s *t, void *cache);
-/* Enters the gate, recalls each thread that has a tsd, also this one; returns their number. */
+/* Enters the gate, recalls each thread with a tsd, also the calling one; returns their number. */
 unsigned recall_all(uint32_t what);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * Writes what a profile says of labels (prof_dump_label.h). The sites' lists of labels are sorted
- * here and not when the tables are copied, because that is done inside the gate (os/gate.h: fork
- * waits until no thread is inside). Locks: none of its own; the caller, prof_dump.c, holds
- * prof_dump. No state.
+ * from here (prof_label_sums_make) and not when the tables are copied, because that is done inside
+ * the gate (os/gate.h: fork waits until no thread is inside). Locks: none of its own; the caller,
+ * prof_dump.c, holds prof_dump. No state.
  */
 #include "prof/file/prof_dump_label.h"
 
@@ -64,8 +64,9 @@ write_sum(prof_writer_t *w, uint32_t label, uint64_t objs, uint64_t bytes) {
 
 /*
  * Writes the sums of all labels of a site. The printed numbers of the site are divided in
- * proportion to the estimates of its samples. Running totals are rounded, not single shares, so
- * that the shares add up to the numbers of the site if each sample has a label.
+ * proportion to the estimates of its samples; with is_raw the sums are written as they are. Running
+ * totals are rounded, not single shares, so that the shares add up to the numbers of the site if
+ * each sample has a label.
  */
 static NOINLINE void
 write_sums(prof_writer_t *w, const prof_item_t *item, const prof_pair_text_t *pair, bool is_raw) {
@@ -92,7 +93,11 @@ is_all(const prof_label_sum_t *s, const prof_counts_t *cur) {
 	    && s->cur.c16 == cur->c16 && s->cur.est == cur->est;
 }
 
-/* Writes " ID:OBJECTS:BYTES" and the line end, the numbers copied from the text of the pair. */
+/*
+ * Writes " ID:OBJECTS:BYTES" and the line end. The numbers are copied from the text of the pair,
+ * where ": " is between them. Each copy has a fixed length, 8 bytes for the label's number of at
+ * most 5 digits: what it copies behind the number is overwritten next.
+ */
 static void
 write_all(prof_writer_t *w, uint32_t label, const prof_pair_text_t *pair) {
 	unsigned objs_len = pair->bytes_at - 2, bytes_len = pair->len - pair->bytes_at;
@@ -125,8 +130,8 @@ prof_dump_label_texts(prof_writer_t *w, const prof_snap_t *snap) {
 
 /*
  * For a site where the walk through the records found one sample only, with this label, although
- * its counts have `samples` samples: the label gets the share of one of these in the printed
- * numbers.
+ * its counts have `samples` samples, because other threads allocate and free meanwhile. The label
+ * gets the share of one of these in the printed numbers.
  */
 static NOINLINE void
 write_one_of(prof_writer_t *w, uint32_t label, const prof_pair_text_t *pair, uint64_t samples) {
