@@ -22,9 +22,9 @@
 /*
  * Locks: a decay's mutex is taken before any cache's and is held during a purging pass, so that one
  * thread purges at a time; pac_tick() only tries it. While a hook of the user runs, and in passes
- * for work on slabs (pac_pass_enter()), the mutex is released, and `passer` keeps other threads
- * out. The caller of a function here is inside the gate (os/gate.h: fork waits meanwhile) and holds
- * no lock.
+ * that only keep others from purging (pac_step.h), the mutex is released, and `passer` keeps other
+ * threads out. The caller of a function here is inside the gate (os/gate.h: fork waits meanwhile)
+ * and holds no lock.
  *
  * The number of pages in use, dirty or hot is limited to 5/4 of the greatest number in use so far,
  * unless the decay time is 0 or -1: dirty pages above the limit are purged, the oldest first, after
