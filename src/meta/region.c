@@ -374,6 +374,22 @@ region_ahead_end(void) {
 	}
 }
 
+/*
+ * Whether the box of so many bytes has room behind the parts, which use `used` of them, for a part
+ * of its own.
+ */
+static bool
+has_room_for_tail(const image_root_t *root, uint64_t used, size_t bytes) {
+	return used + 2 * BOX_LAST <= bytes && root->nparts < IMAGE_PARTS;
+}
+
+/* Whether region_alloc_last() can have its bytes in the newest part. */
+static bool
+has_room_for_last(const image_root_t *root) {
+	const image_part_t *newest = &root->parts[root->nparts - 1];
+	return newest->used + BOX_LAST <= newest->bytes;
+}
+
 int
 region_to_box(int fd) {
 	image_root_t *root = root_get();
@@ -381,7 +397,8 @@ region_to_box(int fd) {
 	size_t bytes = region.ahead_bytes;
 	assert(root != NULL && region.box_bytes == 0 && box != NULL);
 	uint64_t used = parts_trim(root, bytes);
-	if (used > bytes) {
+	bool has_tail = has_room_for_tail(root, used, bytes);
+	if (used > bytes || (!has_tail && !has_room_for_last(root))) {
 		return ENOSPC;
 	}
 	image_root_t copy = *root;
@@ -390,7 +407,6 @@ region_to_box(int fd) {
 	if (err != 0) {
 		return err;
 	}
-	bool has_tail = used + 2 * BOX_LAST <= bytes;
 	region.tail = has_tail ? box + used : NULL;
 	region.tail_bytes = bytes - used;
 	region.ahead_bytes = has_tail ? used : bytes; /* region_ahead_end() leaves the tail mapped */

@@ -6,6 +6,8 @@
 
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 
 #define N_PIECES 500
 
@@ -160,12 +162,90 @@ test_ahead(void) {
 	close(fd);
 }
 
+static int
+status_in_child(int (*run)(void)) {
+	int status = -1;
+	pid_t pid = fork();
+	if (pid == 0) {
+		_exit(run());
+	}
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + status;
+}
+
+/* The box of so many bytes: 0 or an errno. */
+static int
+to_box(size_t bytes) {
+	int fd = memfd_create("box", MFD_CLOEXEC);
+	int err = fd < 0 || ftruncate(fd, (off_t)bytes) != 0 ? errno : region_ahead_box(fd, bytes);
+	err = err == 0 ? region_to_box(fd) : err;
+	region_ahead_end();
+	close(fd);
+	return err;
+}
+
+static const image_part_t *
+newest_part(const image_root_t *root) {
+	return &root->parts[root->nparts - 1];
+}
+
+/* In a child: a box exactly as large as the parts, the newest of which is full. */
+static int
+box_of_full_parts(void) {
+	const image_root_t *root = region_root();
+	while (newest_part(root)->bytes - newest_part(root)->used >= 1024) {
+		region_alloc(1024);
+	}
+	return to_box(newest_part(root)->offset + newest_part(root)->bytes);
+}
+
+/* Bytes of address space that this process uses. */
+static rlim_t
+mapped_bytes(void) {
+	unsigned long npages = 0;
+	FILE *in = fopen("/proc/self/statm", "r");
+	if (in == NULL || fscanf(in, "%lu", &npages) != 1) {
+		return RLIM_INFINITY;
+	}
+	fclose(in);
+	return (rlim_t)npages * PAGE;
+}
+
+/* In a child: as many parts as there may be, which a limit of memory makes small, and a box. */
+static int
+box_of_most_parts(void) {
+	const image_root_t *root = region_root();
+	struct rlimit old, low;
+	getrlimit(RLIMIT_AS, &old);
+	low = (struct rlimit){.rlim_cur = mapped_bytes() + (400 << 10), .rlim_max = old.rlim_max};
+	setrlimit(RLIMIT_AS, &low);
+	while (root->nparts < IMAGE_PARTS && region_alloc(3000) != NULL) {
+	}
+	setrlimit(RLIMIT_AS, &old);
+	uint64_t sites = root->sites, used = newest_part(root)->offset + newest_part(root)->bytes;
+	int err = to_box(used + (1 << 20));
+	for (unsigned i = 0; i < 400; i++) {
+		region_alloc(3000);
+	}
+	return root->nparts != IMAGE_PARTS || root->sites != sites ? 1 : err;
+}
+
+static void
+test_no_room(void) {
+	if (PAGE != (size_t)sysconf(_SC_PAGESIZE)) {
+		return;
+	}
+	is_int(status_in_child(box_of_full_parts), ENOSPC, "no room for the last pieces");
+	is_int(status_in_child(box_of_most_parts), ENOSPC, "no room for a further part");
+}
+
 static void
 body(void) {
 	test_root();
 	test_churn();
 	test_threads();
 	test_ahead();
+	test_no_room();
 }
 
 int
