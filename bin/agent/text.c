@@ -1,9 +1,9 @@
 /*
  * Text that grows as it is written, and quoting for JSON, HTML and labels of metrics (text.h).
- * Invariant: a text ends with NUL, unless `at` is still NULL. An addition for which there is no
- * memory is left out and sets is_cut; a later, shorter one may succeed. No locks, because each text
- * belongs to one thread. Called by the files that write answers: targets.c, metrics.c, page.c,
- * pages.c, dead_pages.c, dead_facts.c and elsewhere.c.
+ * Invariant: a text ends with NUL, unless `at` is still NULL. An addition that is too long or
+ * for which there is no memory is left out and sets is_cut; a later, shorter one may succeed. No
+ * locks, because each text belongs to one thread. Called by the files that write answers:
+ * targets.c, metrics.c, page.c, pages.c, dead_pages.c, dead_facts.c and elsewhere.c.
  */
 #include "agent.h"
 
@@ -48,7 +48,11 @@ text_add(text_t *t, const char *format, ...) {
 	va_start(args, format);
 	int n = vsnprintf(NULL, 0, format, args);
 	va_end(args);
-	if (n < 0 || !try_grow(t, (size_t)n)) {
+	if (n < 0) {
+		t->is_cut = true; /* too long for an int */
+		return;
+	}
+	if (!try_grow(t, (size_t)n)) {
 		return;
 	}
 	va_start(args, format);

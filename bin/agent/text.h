@@ -12,7 +12,7 @@ typedef struct text_s {
 	char *at;       /* malloc()ed, ended with NUL; NULL while empty */
 	size_t length;  /* bytes without the NUL */
 	size_t room;    /* bytes allocated */
-	bool is_cut;    /* an addition is missing, perhaps in the middle: there was no memory */
+	bool is_cut;    /* an addition is missing, perhaps in the middle: too long, or no memory */
 } text_t;
 
 __attribute__((format(printf, 2, 3))) void text_add(text_t *t, const char *format, ...);
