@@ -68,9 +68,26 @@ try_by_id(object_t *debug, int root, const char *id, char *path) {
 }
 
 /*
+ * try_path() below the root of the object, but false if that is the object itself. Paths are
+ * compared too, because an overlay may give the file of a mapping another inode than its path.
+ */
+static bool
+try_other(object_t *debug, const object_t *object, const char *id, char *path, const char *front,
+    const char *middle, const char *name) {
+	if (!try_path(debug, object->root, id, path, front, middle, name))
+		return false;
+	if (strcmp(path, object->path) != 0 && (debug->inode != object->inode
+	    || debug->device != object->device))
+		return true;
+	object_close(debug);
+	return false;
+}
+
+/*
  * Tries the name in .gnu_debuglink in the directory of the object, in its .debug, and in the same
- * directory below /usr/lib/debug. The last needs an absolute path of the object, as jeprofd gives
- * it, because no slash is put before the directory.
+ * directory below /usr/lib/debug; passes over the object itself, which may have that name. The
+ * last needs an absolute path of the object, as jeprofd gives it, because no slash is put before
+ * the directory.
  */
 static bool
 try_by_link(object_t *debug, object_t *object, const char *id, char *path) {
@@ -82,9 +99,9 @@ try_by_link(object_t *debug, object_t *object, const char *id, char *path) {
 	if (name == NULL || strchr(name, '/') != NULL || slash == NULL)
 		return false;
 	snprintf(directory, sizeof(directory), "%.*s/", (int)(slash - object->path), object->path);
-	return try_path(debug, object->root, id, path, directory, "", name)
-		|| try_path(debug, object->root, id, path, directory, ".debug/", name)
-		|| try_path(debug, object->root, id, path, "/usr/lib/debug", directory, name);
+	return try_other(debug, object, id, path, directory, "", name)
+		|| try_other(debug, object, id, path, directory, ".debug/", name)
+		|| try_other(debug, object, id, path, "/usr/lib/debug", directory, name);
 }
 
 /*

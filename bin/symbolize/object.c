@@ -27,6 +27,8 @@ object_map(object_t *object, int fd) {
 	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
 		return "not a file with something in it";
 	object->size = (size_t)st.st_size;
+	object->device = st.st_dev;
+	object->inode = st.st_ino;
 	object->image = mmap(NULL, object->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
 	    fd, 0);
 	if (object->image != MAP_FAILED)

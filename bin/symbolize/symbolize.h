@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* An address to look up, and the DIEs (DWARF entries) that contain it, outermost first. */
 typedef struct {
@@ -25,6 +26,8 @@ typedef struct {
 	int root;
 	void *image;		/* the mapped file; NULL: none */
 	size_t size;		/* of the file, bytes */
+	dev_t device;		/* of the file, as its inode */
+	ino_t inode;
 	Elf *elf;
 	Dwarf *dwarf;		/* NULL until object_add_dwarf() */
 	Dwarf *alt;		/* the file that dwz made of the common parts of debug files; NULL: none */
