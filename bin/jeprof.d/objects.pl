@@ -111,7 +111,6 @@ sub mismatch {
 		return '' if $id eq $self->{id};
 		return 'another build: build-id ' . ($id || 'none') . ", the dump has $self->{id}";
 	}
-	return '' if $elf->{path} eq $self->{path} && !$self->{gone} && !@{ $self->{code} };
 	for my $map (@{ $self->{code} }) {
 		return 'another build: its code does not fit the mapping in the dump'
 		    unless $elf->fits_mapping(@$map);
@@ -151,6 +150,13 @@ sub debug_elf {
 	return $self->{debug_elf} = from_debuginfod('debuginfo', $id);
 }
 
+# Device and inode of the file of a path, '' if there is none.
+sub identity {
+	my ($path) = @_;
+	my ($device, $inode) = stat $path;
+	return defined $inode ? "$device $inode" : '';
+}
+
 # The Elf that debuginfod's servers have for a build-id, where the person has named some; undef
 # otherwise. $what: executable or debuginfo.
 sub from_debuginfod {
@@ -163,7 +169,8 @@ sub from_debuginfod {
 	return $elf->build_id eq $id ? $elf : undef;
 }
 
-# Paths where the separate debug file of an Elf with this build-id may be. Doctor calls it too.
+# Paths where the separate debug file of an Elf with this build-id may be; not those of the Elf's own
+# file, which .gnu_debuglink may name. Doctor calls it too.
 sub debug_paths {
 	my ($elf, $id) = @_;
 	my @roots = grep { defined && length } $debug_dir,
@@ -179,7 +186,8 @@ sub debug_paths {
 		my ($dir) = $path =~ m{^(.*)/};
 		push @paths, "$dir/$link", "$dir/.debug/$link", map { ("$_$dir/$link", "$_/$link") } @roots;
 	}
-	return grep { $_ ne $elf->{path} } @paths;
+	my $own = identity($elf->{path}); # its path may be relative or a link
+	return grep { $_ ne $elf->{path} && (!$own || identity($_) ne $own) } @paths;
 }
 
 # ---------------------------------------------------------------------------------------------------
@@ -267,19 +275,18 @@ sub program_path {
 }
 
 # Adds a mapping of code to { code } of an Object, by which mismatch() judges files if the dump has
-# no build-id. A mapping that continues the last one in the file is joined to it.
+# no build-id. One that continues another in the file is joined to it: a segment may be in two
+# mappings, and not in each dump in the same ones. So one that lies in another adds nothing.
 sub note_code {
 	my ($object, $map) = @_;
-	my $size = $map->{end} - $map->{start};
-	my $last = $object->{code}[-1];
+	my ($start, $end) = ($map->{offset}, $map->{offset} + $map->{end} - $map->{start});
+	my $code = $object->{code};
 	$object->{gone} ||= $map->{gone};
-	if ($last && $last->[0] + $last->[1] == $map->{offset}) {
-		$last->[1] += $size; # one segment in two mappings
-	} else {
-		my $same = $object->{code_at}{ $map->{offset} }; # the largest so far at this offset
-		return if $same && $same->[1] >= $size;
-		push @{ $object->{code} }, $object->{code_at}{ $map->{offset} } = [$map->{offset}, $size];
-	}
+	return if grep { $_->[0] <= $start && $end <= $_->[0] + $_->[1] } @$code;
+	my ($before) = grep { $_->[0] + $_->[1] == $start } @$code;
+	$start = $before->[0] if $before;
+	@$code = grep { $_->[0] < $start || $_->[0] + $_->[1] > $end } @$code;
+	push @$code, [$start, $end - $start];
 }
 
 # The range that holds an address, of ranges sorted by it; undef if none does.
@@ -339,6 +346,7 @@ sub add_fixed_program {
 	    if $elf->{type} != Elf::ET_EXEC();
 	my $path = Cwd::abs_path($given);
 	my $object = Object::get('', $path);
+	$object->{is_main} = 1;
 	$dump->{main} = $object;
 	for my $segment (grep { $_->{type} == Elf::PT_LOAD() } @{ $elf->{segments} }) {
 		push @$ranges, { start => $segment->{vaddr}, end => $segment->{vaddr} + $segment->{filesz},

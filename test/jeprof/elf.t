@@ -102,6 +102,26 @@ mkdir "$dir/.debug";
 elf_file("$dir/.debug/object.dbg", id => $id, symbols => \@symbols);
 ($name) = names_of("$dir/object", 0x7f0000000000);
 is($name->{ 0x1700 + 5 }, 'inner', 'debug file by .gnu_debuglink');
+# A .gnu_debuglink that has the name of its own file, which has no symbols.
+{
+	mkdir "$dir/own";
+	mkdir "$dir/own/.debug";
+	symlink 'object', "$dir/own/link";
+	elf_file("$dir/own/object", id => $id, link => 'object');
+	elf_file("$dir/own/.debug/object", id => $id, symbols => \@symbols);
+	chdir $dir;
+	for my $case (["$dir/own/object"], ["$dir/own/link"], ['/no/such/object', '--exe=own/object']) {
+		($name) = names_of($case->[0], 0x7f0000000000, @$case[1 .. $#$case]);
+		is($name->{0x1705}, 'inner', "a debug link of the object's own name: @$case");
+	}
+	like((jeprof('doctor', 'own/object'))[1], qr{by \S*/\.debug/object;}, 'doctor tells that debug file');
+	elf_file("$dir/own/object", link => 'object');
+	elf_file("$dir/own/.debug/object", symbols => \@symbols);
+	for my $path (-x "$jeprof-symbolize" ? ('own/object', 'own/link') : ()) {
+		is(table_names("$dir/$path", 0x1705)->{0x1705}, 'inner', "for jeprofd too: $path");
+	}
+	chdir '/';
+}
 
 # Other roots.
 mkdir "$dir/root";

@@ -166,6 +166,25 @@ elf_file("$dir/app", id => $app_id, symbols => \@app_symbols);
 is($code, 3, 'rule 7: a wrong PROGRAM beside the right file');
 like($out, qr/12000 .* worker$/m, 'rule 7: the recorded file is used instead');
 
+# Without a build-id: one segment in the mappings of two dumps, of which the first has no frame in it.
+{
+	my $at = 0x555500000000;
+	my $maps = sub { join '', map { sprintf "%x-%x r-xp %08x 08:01 9 %s\n", $at + $_->[0], $at + $_->[1], $_->[0], "$dir/split" } @_ };
+	my ($first, $second, $all) = ([0x1000, 0x2000], [0x2000, 0x3000], [0x1000, 0x3000]);
+	elf_file("$dir/split", symbols => [['half', 0x2100, 0x100]]);
+	for my $case (['two and two', [$first, $second], [$first, $second]], ['one and two', [$all], [$first, $second]],
+		['two and one', [$first, $second], [$all]], ['a half and one', [$second], [$all]],
+		['a half and two', [$first], [$first, $second]]) {
+		my ($what, @of) = @$case;
+		our_dump("$dir/idle.heap", maps => $maps->(@{ $of[0] }), stacks => [[[0x10], 1, 100]]);
+		our_dump("$dir/busy.heap", maps => $maps->(@{ $of[1] }), stacks => [[[$at + 0x2110], 1, 4000]]);
+		($code, $out, $err) = jeprof('top', '--sum', "$dir/idle.heap", "$dir/busy.heap");
+		like($out, qr/ half$/m, "rule 7: a segment in $what mappings fits") or diag $err;
+	}
+	our_dump("$dir/busy.heap", maps => $maps->($first), stacks => [[[$at + 0x1110], 1, 4000]]);
+	like((jeprof('top', "$dir/busy.heap"))[2], qr{/split: another build: its code}, 'rule 7: half of it does not');
+}
+
 SKIP: {
 	my ($library) = libraries();
 	skip 'no libjemalloc.so.2 or gcc', 3 unless $library && which('gcc');
@@ -296,6 +315,8 @@ for my $name ('fix ed', 'fixed (deleted)', "fi\xc3\xbfx") {
 	elf_file("$dir/$name", type => 2, code => [0x1000, 0x401000, 0x1000], symbols => [['leak', 0x401100, 0x10], ['main', 0x401110, 0x10]]);
 	($code, $out, $err) = jeprof('top', "$dir/$name", $bare);
 	like($out, qr/ leak +main\n/, "no map, fixed addresses: $name");
+	($code, $out, $err) = jeprof('top', "--sysroot=$dir/elsewhere", "$dir/$name", $bare);
+	like($out, qr/ leak +main\n/, "with --sysroot: $name") or diag $err;
 }
 elf_file("$dir/moved", code => [0x1000, 0x1000, 0x1000], symbols => [['leak', 0x1100, 0x10]]);
 ($code, $out, $err) = jeprof('top', "$dir/moved", $bare);
