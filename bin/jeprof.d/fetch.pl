@@ -21,7 +21,8 @@ sub get {
 	my ($url) = @_;
 	Talk::fail(2, "$url: only http:// and https:// are fetched") unless $url =~ m{^https?://}i;
 	Talk::fail(2, "$url: it names no host") unless $url =~ m{^\w+://[^/?#]};
-	my $page = $url =~ m{^\w+://[^/]+/?$} ? $url =~ s{/?$}{/pprof/heap}r : $url;
+	my ($server, $page) = $url =~ m{^(\w+://[^/?#]+)([^#]*)}; # a fragment is not for the server
+	$page = $server . $page =~ s{^/?(?=\?|\z)}{/pprof/heap}r;
 	$page .= ($page =~ /\?/ ? '&' : '?') . "seconds=$seconds"
 	    if $seconds > 0 && $page !~ /[?&]seconds=/;
 	my $text = curl($page, '') // Talk::fail(1, "$page: curl could not fetch it");
@@ -50,7 +51,8 @@ sub add_names {
 	return unless $there =~ /^num_symbols: [1-9]/m;
 	my %wanted;
 	for my $stack (@{ $dump->{stacks} }) {
-		@wanted{ $_, $_ - 1 } = () for map { hex } $stack->[0] =~ /0x([0-9a-f]{1,16})/g;
+		@wanted{ $_, $_ - 1 } = () for map { hex }
+		    $stack->[0] =~ /(?<!\S)0x([0-9a-fA-F]{1,16})(?!\S)/g;
 	}
 	my @addresses = sort { $a <=> $b } grep { $_ >= 0 } keys %wanted;
 	my $names = curl("$server/pprof/symbol", join '+', map { sprintf '0x%x', $_ } @addresses)

@@ -40,7 +40,7 @@ sub resolve {
 # no name.
 sub given_frame {
 	my ($name) = @_;
-	return $name =~ /(?:^|\+)0x[0-9a-f]+$/ ? { full => $name, is_bare => 1 }
+	return $name =~ /(?:^|\+)0x[0-9a-fA-F]+$/ ? { full => $name, is_bare => 1 }
 	    : { raw => $name, full => $name };
 }
 

@@ -118,7 +118,7 @@ sub read_wrapper {
 	return $text unless $text =~ /\A--- *symbol[^\n]*\n/gc;
 	$self->{symbols} //= {};
 	$self->{program} = $1 if $text =~ /\Gbinary=([^\n]*)\n/gc;
-	while ($text =~ /\G0x([0-9a-f]{1,16}) ([^\n]*)\n/gc) {
+	while ($text =~ /\G0x([0-9a-fA-F]{1,16}) ([^\n]*)\n/gc) {
 		$self->take_names(hex $1, $2);
 	}
 	$text =~ /\G---[ \t]*\n/gc

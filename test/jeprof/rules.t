@@ -140,6 +140,24 @@ like($out, qr/ 100 100\.0% 100\.0% +100 100\.0% name_0x1234\n.* name_0x2344\n/,
 	'rule 5: http://HOST: its heap, with the names it gives') or diag $err;
 jeprof(@fetch, '--seconds=3', 'http://h/pprof/heap');
 like(slurp("$dir/asked"), qr{^http://h/pprof/heap\?seconds=3 $}m, 'rule 5: --seconds');
+for my $case (['http://h?x=1', 'http://h/pprof/heap?x=1'], ['http://h/?x=1', 'http://h/pprof/heap?x=1'], ['http://h/', 'http://h/pprof/heap'],
+	['http://h?x=1/2', 'http://h/pprof/heap?x=1/2'], ['http://h#part', 'http://h/pprof/heap'], ['http://h/pprof/heap?x=1#part', 'http://h/pprof/heap?x=1']) {
+	for my $more ([], ['--seconds=3']) {
+		unlink "$dir/asked";
+		($code, $out, $err) = jeprof(@fetch, @$more, $case->[0]);
+		my $wanted = $case->[1] . (!@$more ? '' : $case->[1] =~ /\?/ ? '&seconds=3' : '?seconds=3');
+		is((split ' ', slurp("$dir/asked"))[0], $wanted, "rule 5: @$more $case->[0]");
+		like($out, qr/ name_0x1234$/m, 'its names come from the same server') or diag $err;
+	}
+}
+# Addresses in upper case.
+spew($curl, slurp($curl) =~ s/0x1234 0x2345/0x40A000 0xABCDE/r);
+($code, $out, $err) = jeprof(@fetch, 'http://h');
+like($out, qr/ name_0x40a000\n.* name_0xabcdd\n/, 'rule 5: addresses in upper case are asked for whole') or diag $err;
+my $named = "--- symbol\nbinary=/x\n0x000000000040A000 one\n0x00000000000ABCDD y+0xAB\n---\n--- heap\n"
+    . "heap_v2/1\n  t*: 1: 100 [0: 0]\n@ 0x40A000 0xABCDE\n  t*: 1: 100 [0: 0]\n\nMAPPED_LIBRARIES:\n00001000-00003000 r-xp 00000000 00:00 0 /x\n";
+($code, $out, $err) = jeprof('--text', '--show_bytes', spew("$dir/upper.heap", $named));
+like($out, qr/ one\n.*0xAB/, 'names that a profile brings along too') or diag $err;
 for my $case (['http://h/none', 1, qr/curl could not fetch it/], ['ftp://h/x', 2, qr/only http/],
 	['http://', 2, qr/: it names no host$/m]) {
 	($code, $out, $err) = jeprof(@fetch, $case->[0]);
