@@ -31,11 +31,11 @@ sub missing {
 }
 
 # Columns of the text of a stack, "0:123 4:5678": the number of a column from 0, its bytes; columns
-# that it leaves out are 0.
+# that it leaves out are 0. Words that are no such pair are passed over.
 sub columns {
 	my ($text) = @_;
 	my @columns = (0) x (1 + @bounds);
-	while ($text =~ /(\d{1,2}):(\d{1,20})/g) {
+	while ($text =~ /(?<!\S)(\d{1,2}):(\d{1,20})(?!\S)/g) {
 		$columns[$1] += $2 if $1 < @columns;
 	}
 	return \@columns;

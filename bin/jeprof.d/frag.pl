@@ -31,7 +31,7 @@ my @others = qw(resident muzzy retained huge kept spread arenas tcache_max thp_m
 # "NAME:NUMBER ..." as a hash.
 sub numbers {
 	my ($text) = @_;
-	return { $text =~ /([a-z_]+):(\d{1,20})/g };
+	return { $text =~ /(?<!\S)([a-z_]+):(\d{1,20})(?!\S)/g };
 }
 
 # Reads the lines that Dump has kept: sets { heap: bytes by the names of @parts and other figures,

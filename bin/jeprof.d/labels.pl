@@ -18,16 +18,31 @@ sub take {
 	$dump->{label}{$id} = Talk::clean($text);
 }
 
+# [label, objects, bytes] of each word of $text; a label of which the profile has no text is called
+# "label ID". A word that is damaged is a doubt, and left out.
+sub told {
+	my ($dump, $text) = @_;
+	my @told;
+	for my $word (split ' ', $text // '') {
+		if ($word =~ /^(\d{1,10}):(\d{1,20}):(\d{1,20})$/) {
+			push @told, [$dump->{label}{$1} // "label $1", $2, $3];
+		} else {
+			Talk::doubt("$dump->{file}: damaged: it has labels of stacks that cannot be read; what they have counts as without a label");
+		}
+	}
+	return @told;
+}
+
 # [label, share of the objects, share of the bytes] for each label of a stack; shares are 0 to 1.
 # $objects and $bytes are the sampled counts of the stack. The label '' has what is left, if
-# something is; a label of which the profile has no text is called "label ID".
+# something is.
 sub shares {
 	my ($dump, $text, $objects, $bytes) = @_;
 	my (@shares, %share);
 	my ($rest_objects, $rest) = (1, 1);
-	while (($text // '') =~ /(\d{1,10}):(\d{1,20}):(\d{1,20})/g) {
-		my $name = $dump->{label}{$1} // "label $1";
-		my ($some, $part) = ($objects ? $2 / $objects : 0, $bytes ? $3 / $bytes : 0);
+	for my $told (told($dump, $text)) {
+		my $name = $told->[0];
+		my ($some, $part) = ($objects ? $told->[1] / $objects : 0, $bytes ? $told->[2] / $bytes : 0);
 		$some = $rest_objects if $some > $rest_objects;
 		$part = $rest if $part > $rest;
 		push @shares, $share{$name} = [$name, 0, 0] unless $share{$name};
@@ -70,8 +85,8 @@ use constant PART => 'LLFF'; # as parts() packs
 sub parts {
 	my ($store, $dump, $number, $text) = @_;
 	my $parts = '';
-	while (($text // '') =~ /(\d{1,10}):(\d{1,20}):(\d{1,20})/g) {
-		my ($name, @pair) = ($dump->{label}{$1} // "label $1", $2, $3);
+	for my $told (told($dump, $text)) {
+		my ($name, @pair) = @$told;
 		my $label = $store->{label_index}{$name} //= push(@{ $store->{label_list} }, $name) - 1;
 		$parts .= pack PART, $number, $label, @pair;
 	}

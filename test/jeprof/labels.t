@@ -60,6 +60,17 @@ SKIP: {
 	like($out, qr/accounting for 115000B, \S+ of 140000B total/, 'and what is older than 16 s by its age') or diag $out;
 }
 
+# ---- damage ----
+for my $case (['12345678901:2:20000', 'an id of 11 digits'], ['x1:2:20000', 'an id that is no number'], ['1:2:20000:9', 'a fourth number'],
+	['1:2', 'no bytes'], ['1:2:123456789012345678901', 'bytes of 21 digits']) {
+	my $bad = profile("$dir/bad.heap", "# label 1 tenant a\n# label 2345678901 other\n# labeled 1 1:3:30000 $case->[0]\n");
+	($code, $out, $err) = jeprof('top', '--by=label', '--json', $bad);
+	is(join(' ', $code, map { "$_->{label}=$_->{self}" } @{ JSON::PP::decode_json($out)->{rows} }), '3 (no label)=110000 tenant a=30000',
+		"$case->[1]: it has no label");
+	like($err, qr/^jeprof: \S+bad\.heap: damaged: it has labels of stacks that cannot be read/m, 'and a doubt');
+	is((jeprof('report', '--json', $bad))[0], 3, 'in a report too');
+}
+
 # ---- the report: its page sums each label as top does, and shows one alone ----
 SKIP: {
 	skip 'no node', 4 unless which('node');
