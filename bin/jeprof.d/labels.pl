@@ -156,11 +156,10 @@ sub table {
 		has_ages => $all->{ages} ? 1 : 0 };
 }
 
-# Whether --by label or --label is given; then all Dumps must have labels, else it fails. Fails for
-# another value of --by too. Reduce asks this for live counts only.
+# Whether --by label or --label is given; then all Dumps must have labels, else it fails. Reduce asks
+# this for live counts only.
 sub check {
 	my ($option, @dumps) = @_;
-	Talk::fail(2, "--by takes label or function, not $option->{by}") if $option->{by} !~ /^(?:function|label|)$/;
 	return 0 unless $option->{by} eq 'label' || length $option->{label};
 	for my $dump (@dumps) {
 		Talk::fail(1, "$dump->{file}: has no labels: no thread that allocated had set thread.prof.label, "

@@ -235,7 +235,8 @@ sub names_for {
 }
 
 # Notes each option that has another value than its default and does nothing in this form, which is
-# a verb or an output mode; not in the interactive mode. Also --drop_negative without --base.
+# a verb or an output mode; not in the interactive mode. Those that divide or filter what is read are
+# set back, so that the note is true. Also notes --drop_negative without --base.
 sub say_idle {
 	my ($option, $form) = @_;
 	my %default = map { ($_->[0] =~ /^([\w-]+)/)[0] => $_->[1] } grep { @$_ == 3 } @options;
@@ -243,7 +244,9 @@ sub say_idle {
 		for my $name (@{ $row->[0] }) {
 			my $value = $option->{$name};
 			next if ref $value ? !@$value : $value eq $default{$name};
-			Talk::note(with_hyphens($name) . " has no effect here: it is $row->[2]") if $form ne 'interactive';
+			next if $form eq 'interactive';
+			Talk::note(with_hyphens($name) . " has no effect here: it is $row->[2]");
+			$option->{$name} = $default{$name} if $name =~ /^(?:by|label|older|younger)$/;
 		}
 	}
 	Talk::note('--drop_negative has no effect without --base')

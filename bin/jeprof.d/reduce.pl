@@ -3,8 +3,9 @@
 # Places::of_text: four bytes each, leaf first. An entry is the number, from 0, of a label that
 # frames get at a granularity: functions, files, lines or addresses; an object Reduce holds entries.
 # A path is the entries of a stack, innermost first. (Labels that a program gives its memory are
-# another thing: labels.pl.) Callers: Main and Export (collect, sum), Flame and Source (sum), Series
-# and Live (stacks), Report, Frag and Massif (cut); Top, Labels, Series, Report, Export (entries).
+# another thing: labels.pl.) Callers: Main (collect, sum, check_told), Export (collect, sum), Flame
+# and Source (sum), Series and Live (stacks), Report, Frag and Massif (cut); Top, Labels, Series,
+# Report, Export (entries).
 package Reduce;
 
 # What is counted => [index of its objects in a stack of Dump, 0: objects count, 1: bytes count].
@@ -147,6 +148,20 @@ sub thread_counts {
 		push @pairs, $at == 1 ? [$1, $2] : [$3, $4];
 	}
 	return @pairs;
+}
+
+# Fails for another value of --by than those there are, and if an option asks for labels or ages of
+# what is not in use: profiles tell neither of that, so all of it would be shown as if asked for.
+sub check_told {
+	my ($option) = @_;
+	my ($by, $index) = @$option{qw(by index)};
+	Talk::fail(2, "--by takes label or function, not $by") if $by !~ /^(?:function|label|)$/;
+	return if $index =~ /^inuse/;
+	my ($name) = grep { length $option->{$_} } qw(label older younger), $by eq 'label' ? 'by' : ();
+	Talk::fail(2, "--$name is for memory in use: profiles tell labels and ages of that alone, not of "
+		    . ($index =~ /^alloc/ ? "what was ever allocated (--$index)" : 'contention'))
+	    if defined $name;
+	return;
 }
 
 # The rows of all profiles; with a $base (undef: none) one row for each stack, thread and label:

@@ -77,6 +77,7 @@ sub load {
 	my @dumps = map { Dump::read_file($_) } @files;
 	my $base = length $option->{base} ? Dump::read_file($option->{base}) : undef;
 	Contention::settle($option, @dumps, $base // ());
+	Reduce::check_told($option);
 	my %pids = map { $_->pid => 1 } grep { length $_->pid } @dumps;
 	Talk::note(scalar(@dumps)
 		    . ' profiles of one process are added up: the sum is not what it held at any time (--sum to say that it is meant)')

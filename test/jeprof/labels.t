@@ -60,6 +60,35 @@ SKIP: {
 	like($out, qr/accounting for 115000B, \S+ of 140000B total/, 'and what is older than 16 s by its age') or diag $out;
 }
 
+# ---- labels and ages are told of what is in use alone ----
+for my $words (['top', '--label=tenant'], ['top', '--by=label'], ['top', '--older=1s'], ['flame', '--label=tenant'], ['--text', '--younger=1m'],
+	['--interactive', '--label=tenant']) {
+	for my $index ('--alloc_space', '--alloc_objects') {
+		($code, $out, $err) = jeprof(@$words, $index, $heap);
+		my ($name) = $words->[1] =~ /^(--\w+)/;
+		is("$code|$out", '2|', "@$words $index: exit 2");
+		like($err, qr/^jeprof: $name is for memory in use: .* ever allocated \($index\)$/m, 'and why');
+	}
+}
+($code, $out, $err) = jeprof('top', '--by=thread', '--alloc_space', $heap);
+like("$code $err", qr/^2 jeprof: --by takes label or function, not thread$/, 'a wrong --by is told there too');
+for my $words (['top'], ['top', '--by=function'], ['flame'], ['--text']) {
+	($code, $out, $err) = jeprof(@$words, '--alloc_space', $heap);
+	is($code, 0, "@$words --alloc_space: as before") or diag $err;
+}
+my $lock = spew("$dir/lock.prof", "--- contention\ncycles/second = 1000\n 5 1 \@ 0x1\n--- Memory map:\n00001000-00002000 r-xp 00000000 00:00 0 /x\n");
+($code, $out, $err) = jeprof('top', '--label=tenant', $lock);
+like("$code $err", qr/^2 .*--label is for memory in use: .* contention$/m, 'nor does a profile of contention tell them');
+# Where the options have no effect, they are named, and do not act.
+for my $words (['export', '--to=collapsed', '-o', '-'], ['export', '--to=dhat', '-o', '-'], ['report', '--json'], ['--raw'], ['diff', $heap], ['ls']) {
+	for my $index ('--inuse_space', '--alloc_space') {
+		my ($plain_code, $plain) = jeprof(@$words, $index, $heap);
+		($code, $out, $err) = jeprof(@$words, $index, '--label=^tenant a$', $heap);
+		is("$code $out", "$plain_code $plain", "@$words $index --label: as without");
+		like($err, qr/--label has no effect here/, 'and it is said');
+	}
+}
+
 # ---- damage ----
 for my $case (['12345678901:2:20000', 'an id of 11 digits'], ['x1:2:20000', 'an id that is no number'], ['1:2:20000:9', 'a fourth number'],
 	['1:2', 'no bytes'], ['1:2:123456789012345678901', 'bytes of 21 digits']) {
