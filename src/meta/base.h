@@ -6,9 +6,9 @@
  * process, and exists before everything else. A base gets its pages through a table of two
  * functions (base_pages_t); only tests pass another one than that for the system's pages, since
  * metadata never comes from extent hooks. Each base has a lock of its own. While it is held, only
- * the page source and base_populate_hook are called. Callers are arena, edata_cache, freepool,
- * hpa/, background_thread, tcache_set, inspect.c (counters) and jemalloc_init.c (boot); ahead.c
- * sets base_populate_hook, and region.c calls base_fault_hook.
+ * the page source and base_populate_hook (set by ahead.c) are called. Callers are arena,
+ * edata_cache, freepool, hpa/, background_thread, tcache_set, inspect.c (counters) and
+ * jemalloc_init.c (boot).
  */
 #ifndef META_BASE_H
 #define META_BASE_H
