@@ -16,6 +16,11 @@ filtered() {
 
 # ---- chronyd ----
 
+# chronyd answers and has put on its filter, which it does later; or it has ended
+is_up() {
+	test ! -d "/proc/$launched" || { test -S chrony/sock && server=$(cat chrony/pid) && filtered "$server"; }
+}
+
 # chronyd_runs CONF: it is given servers, whose names, keys and samples are memory, answers, and ends
 chronyd_runs() {
 	rm -rf chrony
@@ -25,8 +30,8 @@ chronyd_runs() {
 	MALLOC_CONF=$1 LD_PRELOAD=$LIB timeout -k 1 120 chronyd -F 1 -x -d -f "$W/chrony/conf" >chrony/out 2>&1 &
 	launched=$!
 	started="$started $launched"
-	until_true test -S chrony/sock -o ! -d "/proc/$launched"
-	server=$(cat chrony/pid)
+	server=
+	until_true is_up
 	filtered "$server"
 	ok $? "chronyd, ${1:-default options}: has a filter" "$(cat chrony/out)"
 	for i in 1 2 3 4 5 6 7 8; do
