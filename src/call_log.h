@@ -31,10 +31,10 @@ typedef enum { call_entry, call_exit, call_nsides } call_side_t;
 #if CONFIG_LOG
 /*
  * Chooses what is logged, in place of the choice before. `names` has len bytes and needs no NUL; it
- * has names joined by '|', or none: then nothing is logged. "core.FUNCTION.entry" and
- * "core.FUNCTION.exit" each name one line, "core.FUNCTION" both lines of a function, "core" and "."
- * all lines. Returns 0, or EINVAL if one of the names is none of these; then nothing changes.
- * Called while options are read, by one thread.
+ * has names joined by '|' (one more at the end is ignored), or none: then nothing is logged.
+ * "core.FUNCTION.entry" and "core.FUNCTION.exit" each name one line, "core.FUNCTION" both lines
+ * of a function, "core" and "." all lines. EINVAL if one of the names is none of these; then
+ * nothing changes. Otherwise 0. Called while options are read, by one thread.
  */
 int call_log_names_set(const char *names, size_t len);
 /*

@@ -14,20 +14,24 @@ typedef void *cxx_aligned_slow_t(size_t size, size_t alignment);
 void *cxx_new(size_t size, cxx_slow_t *slow);
 void *cxx_new_aligned(size_t size, size_t alignment, cxx_aligned_slow_t *slow);
 /*
- * Serves what the fast path of cxx_new() has not; alignment 0 is the natural one. Returns NULL with
- * errno ENOMEM without memory, or if the size is too large; otherwise errno stays.
+ * Called by slow(), also after each call of a new handler. alignment: a power of two, in bytes; 0:
+ * the natural one. Returns NULL with errno ENOMEM without memory, or if the size is too large, even
+ * with the option xmalloc; otherwise errno stays.
  */
 void *cxx_alloc(size_t size, size_t alignment);
 /* Frees ptr, which may be NULL. */
 void cxx_free(void *ptr);
-/* Free ptr, which may be NULL; size and alignment are those of the request, in bytes. */
+/*
+ * Free ptr, which may be NULL; size and alignment are those of the request, in bytes. The fast path
+ * does not check them; the slow path ends the process if they cannot be those of the block.
+ */
 void cxx_free_sized(void *ptr, size_t size);
 void cxx_free_sized_aligned(void *ptr, size_t size, size_t alignment);
-/* Whether operator new aborts instead of throwing (experimental_infallible_new). */
+/* Whether a failed operator new, also nothrow, ends the process (experimental_infallible_new). */
 bool cxx_is_infallible(void);
 /*
- * Prints a message and aborts; returns only if the program has set a function of its own by
- * experimental.hooks.safety_check_abort, and that returns.
+ * Prints a message with the size (bytes) and aborts. If experimental.hooks.safety_check_abort has a
+ * function of the program, calls that instead, and returns if it does.
  */
 void cxx_no_memory(size_t size);
 

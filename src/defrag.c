@@ -9,8 +9,8 @@
  * may lie in any slab), their copies fill the slab that serves requests, and the slabs they leave
  * become empty and are returned. The emptiest slab always has at least the mean, so a program that
  * repeats this over all its blocks gets hints until at most one slab is partly filled, if every
- * block can be moved. Invariant: nothing is changed here. Lock: that of the block's bin. Called by
- * jemalloc.c.
+ * block can be moved. Invariant: nothing is changed here. Lock: that of the block's bin, inside the
+ * gate (os/gate.h). Called by jemalloc.c (je_get_defrag_hint).
  */
 #include "defrag.h"
 
@@ -51,7 +51,7 @@ slab_is_sparse_locked(const edata_t *slab, const bin_t *bin) {
 	return slab->nfree * nslabs >= nfree / 2;
 }
 
-/* slab_is_sparse_locked() for the slab of the block at ptr; false: it is in none. */
+/* slab_is_sparse_locked() for the slab that has ptr; false: it is in none, or in one of samples. */
 static bool
 block_is_in_sparse_slab(const void *ptr) {
 	uint64_t elem = emap_elem_any(ptr);

@@ -1,9 +1,10 @@
 /*
  * Checks of the size at a sized free, and of whether a pointer is a block in use (icheck.h). A
- * block counts as free if the page map, its slab's bitmap, the table of deferred frees, or this
- * thread's cache, spares or quarantine say so.
+ * block counts as free if the page map, the bitmap of its slab, the descriptor of a large one, the
+ * table of deferred frees, its record as a spare (tcache_spare.h), or this thread's cache or
+ * quarantine says so. In hardened builds canaries replace record, cache and quarantine.
  *
- * Invariant: a check changes nothing; an error ends the process with one sentence. Locks: none are
+ * Invariant: a check changes nothing; an error ends the process (safety_fail()). Locks: none are
  * taken, so a check may miss an error, but does not report a correct call. Called by
  * irealloc.c, imalloc_flags.c and jemalloc.c.
  */
@@ -21,7 +22,8 @@
 
 /*
  * Whether a request of this size and alignment gets a block of `usable` usable bytes: its own
- * usable size, or that of its class if the block passed through a cache.
+ * usable size, or that of its class if the block passed through a cache. With canaries the usable
+ * size of a small request is the requested size itself.
  */
 static bool
 size_fits(size_t size, size_t alignment, size_t usable) {
@@ -49,8 +51,8 @@ icheck_size(const void *ptr, size_t size, size_t alignment) {
 }
 
 /*
- * Whether the bitmap shows the region of e as taken. The bit of a region does not change while its
- * owner uses it, although other bits of the word do.
+ * Whether a region of e begins at ptr and the bitmap shows it as taken. The bit of a region does
+ * not change while its owner uses it, although other bits of the word do.
  */
 static NO_SANITIZE_THREAD bool
 region_is_taken(const edata_t *e, const void *ptr) {
@@ -63,8 +65,8 @@ region_is_taken(const edata_t *e, const void *ptr) {
 }
 
 /*
- * Whether the object is in this thread's cache or quarantine. False without a check in a signal
- * handler that interrupted the thread inside the gate.
+ * Whether the object is in this thread's cache or quarantine. False without a check inside the
+ * gate (a signal handler or a hook), where the cache may be half changed.
  */
 static bool
 is_cached_here(const void *ptr, const edata_t *e) {
@@ -91,7 +93,7 @@ small_is_live(const void *ptr, uint64_t elem) {
 	return rec != NULL ? rec->req_size != TCACHE_REC_IS_SPARE : !is_cached_here(ptr, e);
 }
 
-/* Whether ptr is a block in use, as far as can be found; small ones only in builds with checks. */
+/* Whether ptr is a block in use, as far as icheck_live() looks. */
 static bool
 is_live(const void *ptr) {
 	uint64_t elem = emap_elem_any(ptr);

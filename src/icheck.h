@@ -4,8 +4,9 @@
  *
  * Every slow path of a sized free checks the size. In builds with checks (safety checks, size
  * checks, debug) sized frees have no fast path, so each one is checked. An error ends the process
- * with one sentence (arena/safety.h). Any thread may call, inside the gate or not; no lock is held
- * or taken. Called by imalloc_flags.c (icheck_size), jemalloc.c and irealloc.c (icheck_live).
+ * with one sentence (arena/safety.h; if safety_abort_hook returns, so does the check). Any thread
+ * may call, inside the gate or not; no lock is held or taken. Called by imalloc_flags.c
+ * (icheck_size), jemalloc.c and, for xallocx at a closed gate, irealloc.c (icheck_live).
  */
 #ifndef ICHECK_H
 #define ICHECK_H
@@ -17,14 +18,15 @@
 
 /*
  * Ends the process unless a request of this size and alignment (bytes; 0: none) gets a block of the
- * usable size of ptr. NULL and pointers that are no block are ignored.
+ * usable size of ptr. Ignored: NULL, pointers that are no block, and in hardened builds (those with
+ * canaries) blocks of 0 bytes.
  */
 void icheck_size(const void *ptr, size_t size, size_t alignment);
 
 /*
  * Ends the process if ptr, whose usable size is requested, is not NULL and not a block in use, as
- * far as can be found without a lock. Only builds with checks look for small objects that are free,
- * and for pointers that are no block of ours.
+ * far as can be found without a lock. Only builds with checks detect pointers that are no block of
+ * ours, and small objects that are free; all builds detect those whose free is deferred.
  */
 void icheck_live(const void *ptr);
 

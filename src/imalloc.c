@@ -65,8 +65,9 @@ imalloc_count_zero_realloc(void) {
 /* ------------------------------------------------------------------ choosing the source */
 
 /*
- * The cache that a request or a free may use; NULL: none, as for a named arena other than the
- * thread's. Each call in a thread that has no cache of its own yet brings the making of one nearer.
+ * The cache that a request or a free may use; NULL: none. The thread's own cache serves no named
+ * arena but the thread's, an explicit one any; an id that no cache has means none. Each call in a
+ * thread that has no cache of its own yet brings the making of one nearer.
  */
 static tcache_t *
 imalloc_cache(tsd_t *tsd, int tcache, unsigned arena) {
@@ -171,8 +172,8 @@ imalloc_sample_large(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_
 /*
  * Allocates a sampled object. A small one is a spare (a freed sample that the cache keeps) or comes
  * from an arena; a large one comes from where it would come from without the sample. NULL: no
- * memory, or no such arena; *rec is then not set. Otherwise *rec is the record, or NULL if there is
- * no memory for one: the object is no sample. tc, slot: the bin that would serve the request
+ * memory, or no such arena; *rec then means nothing. Otherwise *rec is the record, or NULL if there
+ * is no memory for one: the object is no sample. tc, slot: the bin that would serve the request
  * unsampled; tc may be NULL.
  */
 static void *
@@ -202,7 +203,7 @@ imalloc_sample_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache
 	return arenas_malloc_sampled(a, usize, req->alignment, zero, tc == NULL ? 1 : 0, rec);
 }
 
-/* Sets rec->slab: the slab that would have served the request unsampled; 0: none is known. */
+/* Sets rec->slab: name of the slab that would have served the request unsampled; 0: not known. */
 static NOINLINE void
 imalloc_note_slab(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
     sample_rec_t *rec) {
@@ -482,8 +483,8 @@ imalloc_orphan(tsd_t *tsd, const imalloc_req_t *req, size_t usize, bool is_own,
 }
 
 /*
- * imalloc_body() with a note of the explicit cache, which keeps extent hooks off it
- * (tcache_set.c). A hook that may delete it can have done so when the note is taken away.
+ * imalloc_body() with a note of the explicit cache, for which tcache_set.c refuses to flush or
+ * delete it in extent hooks. The profiler's hooks may delete it, so it is not used after the call.
  */
 static NOINLINE void *
 imalloc_named(tsd_t *tsd, const imalloc_req_t *req, size_t usize, const tcache_t *tc) {
@@ -623,8 +624,8 @@ imalloc(imalloc_req_t *req) {
 }
 
 /*
- * Whether something besides an empty or a full bin needs the slow path: this is a signal handler
- * that interrupted its thread inside the gate, a heartbeat is wanted, or frees are deferred.
+ * Whether something besides an empty or a full bin needs the slow path: the call comes from inside
+ * the gate (a signal handler, a hook of the user), a heartbeat is wanted, or frees are deferred.
  */
 ALWAYS_INLINE bool
 imalloc_has_work(const struct tls_s *t) {
@@ -746,10 +747,10 @@ imalloc_ended(size_t size, size_t offset) {
 }
 
 /*
- * malloc(size) from a bin that is empty or whose countdown ends. If the thread's fast path is open
- * and nothing else is due, imalloc_refill() or imalloc_ended() serves it, shorter variants of
- * imalloc_general(). If they find a closed gate or no memory, they call imalloc_general()
- * themselves, which serves the request anew; in all other cases this function calls it.
+ * If the thread's fast path is open, caches may hold the size and nothing else is due, then
+ * imalloc_refill() or imalloc_ended() serves the request, shorter variants of imalloc_general(). If
+ * they find a closed gate, a recall or no memory, they call imalloc_general() themselves, which
+ * serves the request anew; in all other cases this function calls it.
  */
 void *
 imalloc_default(size_t size) {
@@ -1013,8 +1014,9 @@ imalloc_settle_deferred(tsd_t *tsd) {
 }
 
 /*
- * The tsd for a free if the thread has none that is ready; NULL: the free is done without one. The
- * free of a sample may be recorded under the thread's name, so a tsd is made for it at once.
+ * The tsd for a free if the thread has none ready; NULL: the free is done without one. It is made
+ * at once if the free names a cache or none, or is that of a sample, recorded under the thread's
+ * name.
  */
 static NOINLINE tsd_t *
 ifree_fetch_tsd(struct tls_s *t, const void *ptr, int tcache) {

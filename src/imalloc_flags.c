@@ -2,8 +2,8 @@
  * Requests with MALLOCX_* flags and frees with a size; imalloc_flags.h has the contract.
  * MALLOCX_* flags consist of bits 0-5: log2 of the alignment in bytes, 0: natural; 6: zeroed
  * memory; 8-19: the cache, 0: automatic, 1: none, else id + 2; from 20 on: arena + 1, 0: automatic.
- * The size of a sized free is compared with the object's (icheck.h), after which the object is
- * freed as by free(). No state and no lock here. Called by jemalloc.c and cxx.c.
+ * The size of a sized free is compared with the object's (icheck.h); then it is freed as by free(),
+ * for sdallocx() as by dallocx(). No state and no lock here. Called by jemalloc.c and cxx.c.
  */
 #include "imalloc_flags.h"
 

@@ -1,10 +1,11 @@
 /*
  * Resizing: realloc, rallocx and xallocx.
- * A block stays where it is if its usable size is already right, or if it is large and its extent
- * can grow or shrink; otherwise its pages, if it is a large one that grows, or its contents move to
- * a new block. Invariant: if a call fails, the old block is unchanged. No lock is held here. A call
- * enters the gate (os/gate.h) once; if that is closed, or with allocation hooks, each of its steps
- * tries to. A tsd may be NULL. Called by jemalloc.c.
+ * A block stays where it is if its address has the alignment asked for (xallocx ignores that) and
+ * its usable size is already right, or it is large and its extent can grow or shrink. Otherwise,
+ * but not in xallocx, its pages, if it is a large one that grows, or its contents move to a new
+ * block. Invariant: if a call fails, the old block is unchanged. No lock is held here. A call
+ * enters the gate (os/gate.h) once. If that is closed, or with allocation hooks, each of its steps
+ * tries to; xallocx changes nothing at a closed gate. A tsd may be NULL. Called by jemalloc.c.
  */
 #include "imalloc.h"
 
@@ -117,7 +118,7 @@ irealloc_try_in_place(tsd_t *tsd, void *ptr, uint64_t elem, const imalloc_req_t 
 }
 
 /*
- * Moves a large object that grows with its pages, without a copy, in its arena. NULL: that is not
+ * Lets a large object grow by moving its pages, without a copy, in its arena. NULL: that is not
  * possible or not worth it; nothing has changed.
  */
 static void *
@@ -144,7 +145,7 @@ irealloc_try_move(tsd_t *tsd, void *ptr, uint64_t elem, const imalloc_req_t *req
 	return p;
 }
 
-/* Moves a block of `old` usable bytes to a new one. NULL: no memory, and the old block stays. */
+/* Copies a block of `old` usable bytes to a new one, and frees it. NULL: as imalloc_body(). */
 static void *
 irealloc_by_moving(tsd_t *tsd, void *ptr, size_t old, const imalloc_req_t *req, size_t usize) {
 	imalloc_req_t fresh = *req;
@@ -190,8 +191,8 @@ irealloc_guarded(char *ptr, uint64_t elem, size_t usize, size_t size, bool zero)
 }
 
 /*
- * With canaries: enlarges the usable size of an object to what its place allows, at most `most`
- * bytes, if a request of that size has the object's class and is not smaller than req->size.
+ * With canaries: makes the usable size of an object, which may shrink, `most` bytes or what its
+ * place allows, if a request of that size has the object's class and is not below req->size.
  */
 static void
 irealloc_guarded_most(void *ptr, uint64_t elem, const imalloc_req_t *req, size_t most) {
@@ -229,7 +230,7 @@ irealloc_try_stay(tsd_t *tsd, void *ptr, uint64_t elem, const imalloc_req_t *req
 	return true;
 }
 
-/* Resizes inside the gate. NULL: no memory, too large, or ptr is no block; ptr stays as it was. */
+/* Resizes inside the gate. NULL: no memory, no such arena, too large, or no block; ptr stays. */
 static void *
 irealloc_in_gate(struct tls_s *t, void *ptr, const imalloc_req_t *req) {
 	assert(t == tls_get() && gate_is_entered(t));

@@ -1,11 +1,12 @@
 /*
  * The exported C functions, and nothing else; the exported variables are in conf/conf.c, the C++
- * operators in jemalloc_cpp.cpp. The functions try their fast path (imalloc.h), and turn their
- * arguments into a request for the slow path.
+ * operators in jemalloc_cpp.cpp. A function tries its fast path (imalloc.h), if it has one, and
+ * passes all other calls on to the slow path, mostly as a request made of its arguments.
  *
  * Invariant: malloc and free call their slow path by tail calls, so the fast path needs no stack
  * frame. Locks: none here. Called by the user's code and by the C library; in builds with
- * --enable-log by jemalloc_logged.c, which then has the exported names.
+ * --enable-log by jemalloc_logged.c, which then has the exported names but those of smallocx and
+ * je_get_defrag_hint.
  */
 #define UNLOGGED_NAMES
 
@@ -148,9 +149,10 @@ realloc_small(void *ptr, size_t size, size_t bin) {
 }
 
 /*
- * If the size class of a cacheable object stays the same, only statistics change. NULL has no bin
- * (0), and size - 1 wraps around for size 0, so both take the slow path. So does each object that
- * moves in builds that look for misuse, where it is checked.
+ * A small object whose size class stays the same stays in place, and only statistics change. NULL
+ * has no bin (0), and size - 1 wraps around for size 0, so both take the slow path. So do samples
+ * and large objects, whose bin is 0 too; in hardened builds all calls; and in other builds that
+ * look for misuse (ICHECK_IS_BUILT) objects that move, because the slow path checks them.
  */
 EXPORT void *
 je_realloc(void *ptr, size_t size) {

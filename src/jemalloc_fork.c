@@ -3,11 +3,12 @@
  * fork_child, in the order in which they run.
  *
  * Invariant: no thread is inside the gate (os/gate.h) while the process forks, so all short locks
- * are free in the child. There are two exceptions: the fork of a signal handler that interrupted
- * its thread inside, because that fork must not wait for other threads; and a fork whose closed
- * gate a thread has entered after it had waited for seconds (gate_enter()). The child of such a
- * fork is lost (gate_is_lost()): it runs no step of the table. Other locks, which may be held for
- * long, are held outside the gate; steps of the table make them new in the child.
+ * are free in the child. There are three exceptions: the fork of a signal handler that interrupted
+ * its thread inside, because that fork must not wait for other threads; the fork of a handler that
+ * interrupted another fork while that waited for threads inside; and a fork whose closed gate a
+ * thread has entered after it had waited for seconds (gate_enter()). The child of such a fork is
+ * lost (gate_is_lost()): it runs no step of the table. Other locks, which may be held for long, are
+ * held outside the gate; steps of the table make them new in the child.
  *
  * The region (meta/region.h) is the memory of the profiler's tables. They may lie in a file, the
  * box; that is shared memory, so each child gets a copy. The shelter (thread/shelter.h) is the

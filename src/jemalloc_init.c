@@ -1,13 +1,14 @@
 /*
  * Boot: the order of the steps as two tables, and the function pointers (hooks) by which a lower
- * floor (layer of src/) calls a higher one. The first slow path, or the constructor, boots. After
+ * floor (layer of src/) calls a higher one. The first call of malloc_boot() boots: in the slow path
+ * of an allocation (a free does not call it), in mallctl and the like, or by the constructor. After
  * the first table (boot_core) the allocator can serve requests. Steps of the second (boot_late) may
  * call the C library, which may allocate: such requests of the booting thread find boot.is_serving
- * set and are served without a tsd.
+ * set and are served, without a tsd until tsd_boot(), the first of these steps, is done.
  *
  * Invariant: boot_state becomes boot_done after both tables. If a step of the first one fails, it
- * becomes boot_failed, and the next slow path boots again. Locks: `init`, held for the whole of
- * boot, so that other threads wait. Called by imalloc.c (slow paths), jemalloc.c,
+ * becomes boot_failed, and the next call boots again. Locks: `init`, held for the whole of boot, so
+ * that other threads wait. Called by imalloc.c (slow path of allocations), jemalloc.c,
  * jemalloc_logged.c and the constructor.
  */
 #include <pthread.h>
@@ -46,8 +47,8 @@
 enum { boot_none, boot_running, boot_done, boot_failed };
 
 /*
- * One of the enum above. Each slow path reads it first, so it lies on a page that is in memory in
- * any case (EARLY_DATA).
+ * One of the enum above. The slow path of allocations reads it first, so it lies on a page that is
+ * in memory in any case (EARLY_DATA).
  */
 static EARLY_DATA atomic_u8_t boot_state;
 
@@ -284,8 +285,9 @@ boot_run_core(void) {
 }
 
 /*
- * Runs both tables. Called with boot.mtx held, so that other threads wait; requests of this thread
- * are served from arena 0 after the first table, and fail before.
+ * Runs both tables. Called with boot.mtx held, so that other threads wait. Requests of this thread
+ * fail before the end of the first table; after it they are served, from arena 0 until tsd_boot()
+ * is done, and then as those of any thread.
  */
 static int
 boot_all(struct tls_s *t) {
@@ -308,7 +310,7 @@ boot_all(struct tls_s *t) {
 	return 0;
 }
 
-/* malloc_boot() until boot is done. In the booting thread ENOMEM before the first table is done. */
+/* malloc_boot() until boot is done; in the booting thread ENOMEM, and 0 once boot.is_serving. */
 static int
 malloc_boot_slow(void) {
 	struct tls_s *t = tls_get();

@@ -1,10 +1,11 @@
 /*
- * The exported functions of a build with --enable-log. je_NAME here writes a line, calls
- * unlogged_NAME, and writes a line with the result. In such a build jemalloc.c defines its function
- * NAME under the name unlogged_NAME. Other builds have nothing of this file.
+ * The exported functions of a build with --enable-log, but smallocx, je_get_defrag_hint and the C++
+ * operators. je_NAME here calls unlogged_NAME, and writes a line before and one with the result
+ * after it, each if the option `log` names it. In such a build jemalloc.c defines its function NAME
+ * under the name unlogged_NAME. Other builds have nothing of this file.
  *
  * Invariant: the library is booted before the first line, because the option `log` is known only
- * after boot. Locks: none. Called by the user's code.
+ * after boot. Locks: none, but boot takes one. Called by the user's code and by the C library.
  */
 #include "call_log.h"
 

@@ -1,11 +1,13 @@
 /*
- * malloc_stats_print (stats.h): text tables or JSON. The report takes its own snapshot of all
+ * malloc_stats_print (stats.h): text tables or JSON. The report takes its own snapshot of the
  * counters first (report_gather), so that its numbers belong together although other threads run,
- * and prints from it part by part; option letters omit parts. JSON members come from the field
- * lists that define the structs; one function prints both the header and the rows of a table.
+ * and prints from it part by part; option letters omit parts. Only settings, zero_reallocs and the
+ * counts of samples (prof_*) are read when they are printed. JSON members come from the field lists
+ * that define the structs; one function prints both the header and the rows of a table.
  *
- * Invariant: no lock is held while text is passed to the user's function. Locks: only those of the
- * snapshot (ctl). Called by jemalloc.c, at exit and at heartbeats.
+ * Invariant: no lock is held while text is passed to the user's function. Locks: those of the
+ * snapshot, and of the mallctl nodes that read_node() reads. Called by jemalloc.c, at exit and at
+ * heartbeats.
  */
 #include "stats.h"
 
@@ -949,7 +951,7 @@ void
 stats_print(void (*write_cb)(void *opaque, const char *s), void *opaque, const char *opts) {
 	report_t r;
 	memset(&r, 0, sizeof(r));
-	/* The user's function is called, so no other thread may have to wait for a lock of ours. */
+	/* The user's function may take long, and a fork would wait for a thread that is inside. */
 	assert(!gate_is_entered(tls_get()));
 	r.parts = parts_of(opts);
 	if (write_cb == NULL) {

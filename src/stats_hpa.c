@@ -1,9 +1,10 @@
 /*
- * Prints the statistics of huge pages (stats_hpa.h): in JSON every key, also if hpa is off (zeros);
- * as a table some lines of counters, and one line each for all, full and empty slabs, if there are
- * such.
- * No lock and no state: prints from the snapshot of a report. Invariant: the keys are those of the
- * field lists in hpa/hpa.h, hpa/hsec.h and extent/piece.h. Called by stats.c.
+ * Prints the statistics of huge pages (stats_hpa.h): in JSON every key, also if hpa is off (its
+ * counters are 0 then); as a table some lines of counters, and one line each for all, full and
+ * empty slabs and for each kind of request, if there were such.
+ * No lock and no state: prints from the snapshot of a report. Invariant: the keys of counters are
+ * those of the field lists in hpa/hpa.h, hpa/hsec.h (with "sec_" in front), extent/piece.h and
+ * extent/ahead.h. Called by stats.c.
  */
 #include "stats_hpa.h"
 

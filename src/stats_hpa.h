@@ -10,8 +10,9 @@
 #include "util/emitter.h"
 
 /*
- * Prints the statistics of the huge slabs of an arena (its hpa shard): as JSON always, as text only
- * if the arena has huge slabs or has purged some.
+ * Prints the statistics of the huge slabs of an arena (its hpa shard), or their sums over several
+ * arenas: as JSON always (a member of the open object), as text only if there are huge slabs or
+ * some were purged.
  */
 void stats_print_hpa(emitter_t *em, const hpa_stats_t *hpa);
 /*

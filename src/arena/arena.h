@@ -5,11 +5,12 @@
  * (meta/freepool.h) and the counters of the process. A thread allocates from the arena it is bound
  * to and frees to the arena that the object came from. Functions that allocate, free, count, trim
  * or set a decay time take the lock of a bin or of the page cache themselves, so they are called
- * without a lock; arenas.c calls arena_new() under its lock. The inline functions take none.
- * Sampled small objects lie in hidden arenas. The pieces of address space of these are marked in
- * arena_sampled_map, so that a sized free can exclude a sample by the address alone. Callers:
- * thread caches (tcache.c, tcache_spare.c), quarantine.c, shelter.c, the slow path of requests
- * (imalloc.c, irealloc.c), icheck.c, arenas.c, vacant.c, background threads, mallctl.
+ * without a lock, inside the gate (os/gate.h: fork waits meanwhile); arenas.c calls arena_new()
+ * under its lock. The inline functions take none. Sampled small objects lie in hidden arenas. The
+ * pieces of address space of these are marked in arena_sampled_map, so that a sized free can
+ * exclude a sample by the address alone. Callers: the fast path of sized frees (imalloc.h), the
+ * slow path of requests (imalloc.c, irealloc.c), thread caches (tcache.c, tcache_spare.c),
+ * quarantine.c, shelter.c, icheck.c, arenas.c, vacant.c, background threads, mallctl.
  */
 #ifndef ARENA_ARENA_H
 #define ARENA_ARENA_H
@@ -65,13 +66,15 @@ void arena_small_flush(szind_t szind, void **ptrs, unsigned n);
 /*
  * Returns n regions of class szind that leave a thread cache: they go into the stocks (stock.h) of
  * their bins while there is room and the arena's dirty decay time is not 0, the others to their
- * slabs.
+ * slabs. A double free into a stock is detected later, if at all, except in debug builds and those
+ * with safety checks (stock.h).
  */
 void arena_small_stow(szind_t szind, void **ptrs, unsigned n);
 /*
  * Returns regions of stocks to their slabs, and deletes empty slabs, also current ones. Without all
  * only those that were not used since the last trim; and an explicit or hidden arena is not trimmed
- * while any thread is in a pass of its dirty pages (extent/pac_step.h).
+ * while any thread is in a pass of its dirty pages (extent/pac_step.h); with all the call waits for
+ * the end of another thread's pass of such an arena.
  */
 void arena_trim(arena_t *a, bool all);
 /*
@@ -90,7 +93,10 @@ void arena_small_count_requests(arena_t *a, szind_t szind, unsigned shard, uint6
  * as zero. Returns NULL if there is no memory.
  */
 void *arena_malloc(arena_t *a, size_t usize, size_t alignment, bool zero, unsigned nrequests);
-/* Frees one object past the thread caches. elem: its page-map element. */
+/*
+ * Frees one object past the thread caches. elem: its page-map element. The caller has claimed a
+ * large object (arena_large_try_claim) and has ended a sample (tctx of its record is NULL).
+ */
 void arena_dalloc(void *ptr, uint64_t elem);
 
 /* Returns the record of a sampled object, NULL for any other object. */
@@ -139,8 +145,8 @@ arena_guard(void *ptr, size_t usize, size_t size) {
 }
 
 /*
- * Decay time of dirty or muzzy pages in ms: 0: purge at once, -1: never. Setting 0 for dirty pages
- * also trims the arena. 0, or EINVAL: not valid.
+ * Decay time of dirty or muzzy pages in ms; 0: purge at once; -1: never. If the time of dirty pages
+ * is 0 then, the arena is trimmed too. 0, or EINVAL if ms is below -1 or above DECAY_MS_MAX.
  */
 int arena_decay_ms_set(arena_t *a, bool is_dirty, ssize_t ms);
 ssize_t arena_decay_ms_get(const arena_t *a, bool is_dirty);

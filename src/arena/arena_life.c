@@ -4,8 +4,9 @@
  * Reset and destruction free every object, found through the list of all extent descriptors of the
  * arena (meta/edata_cache.h). Invariant: the page cache is closed meanwhile (pac_close), so that no
  * other thread purges. An extent is active while a thread purges it; so without such threads each
- * active extent is a slab or a large object. Locks: those of the bins, one at a time. Descriptors
- * are read without a lock, as no thread uses the arena. Called by arenas.c.
+ * active extent is a slab or a large object. Locks: those of the bins, one at a time, and inside
+ * the page cache its own. Descriptors are read without a lock, as no thread uses the arena. Called
+ * by arenas.c.
  */
 #include "arena/arena_life.h"
 

@@ -7,8 +7,8 @@
  * library's own activity (statistics, decay) may go on. Invariant: the memory of the arena's struct
  * and descriptors stays, so a thread that still reads it finds an empty arena, and the next arena
  * of this index uses it again. arenas.c calls these functions, one thread at a time for an arena
- * (its flag is_ending). arena_renew() is called under the lock "arenas", the other two without a
- * lock.
+ * (its flag is_ending), inside the gate (os/gate.h: fork waits meanwhile). arena_renew() is called
+ * under the lock "arenas", the other two without a lock.
  */
 #ifndef ARENA_ARENA_LIFE_H
 #define ARENA_ARENA_LIFE_H
@@ -23,8 +23,9 @@ void arena_reset(arena_t *a, arena_sample_fn_t *on_sample);
 /* As arena_reset(), and returns all pages and the address space to the system. */
 void arena_destroy(arena_t *a, arena_sample_fn_t *on_sample);
 /*
- * Makes a destroyed arena, which is not in the table, like a new one. Decay times are in ms; hooks
- * NULL: pages of the system.
+ * Makes a destroyed arena, which is not in the table, like a new one, except that its
+ * oversize_threshold (arenas.c sets it), the counters of its huge slabs, and those of locks other
+ * than of bins and decays stay. Decay times are in ms; hooks NULL: pages of the system.
  */
 void arena_renew(arena_t *a, ssize_t dirty_ms, ssize_t muzzy_ms, ehooks_table_t *hooks);
 

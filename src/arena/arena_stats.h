@@ -1,7 +1,7 @@
 /*
- * The counters of an arena. Each list of fields is written once; it generates the struct, the merge
- * (inspect.c), the mallctl leaves and the printed rows. The lists of decay and of huge slabs are in
- * extent/pac_types.h and hpa/hpa.h.
+ * The counters of an arena. Each list of fields is written once; it generates the struct, the
+ * mallctl leaves and the JSON report, and most of the merge (inspect.c) and of the printed tables
+ * (stats.c). The lists of decay and of huge slabs are in extent/pac_types.h and hpa/hpa.h.
  * A row is X(name, type, text for the manual); a row of ARENA_MUTEXES is X(name, address of the
  * mutex, text). Types only: no state and no lock. The counters themselves are under the locks that
  * bin.h and arena_types.h state.
@@ -91,7 +91,7 @@
 
 /*
  * The arena's locks: name in mallctl; the address of the mutex in arena_t *a, NULL if the arena has
- * no such lock; text for the manual.
+ * no such lock (of hpa_sec there are several, which inspect.c adds up); text for the manual.
  */
 #define ARENA_MUTEXES(X) \
 	X(large, &a->large_mtx, "kept for its name: nothing takes it") \

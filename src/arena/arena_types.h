@@ -59,7 +59,7 @@ typedef struct arena_s {
 	bool is_ending;            /* reset or destroy is under way; under the lock "arenas" */
 	struct arena_s *hidden;    /* its hidden arena, even if destroyed; under the lock "arenas" */
 	struct arena_s *next_gone; /* the arena destroyed before this one; under the lock "arenas" */
-	uint64_t created_ns;       /* when it was made or renewed, monotonic ns */
+	uint64_t created_ns;       /* when made or renewed, monotonic ns; set under the lock "arenas" */
 	atomic_zu_t oversize_threshold; /* bytes; the value that mallctl reports */
 	atomic_zu_t large_allocated; /* bytes of large objects given out, to caches too */
 	arena_large_all_t large_all;

@@ -2,12 +2,12 @@
  * Creation, choice and end of arenas, and work on all of them; arenas.h has the contract.
  *
  * Lock: arenas.mtx guards additions to the table, the choice of the arena with the fewest threads
- * (that by CPU needs no lock), and the fields of arena_t that are under the lock "arenas". It is
- * not held while an arena is reset or destroyed and its slots are cleared; is_ending keeps out
- * other resets and destructions, and the user promises that no thread uses the arena. Counts and
- * times are atomic and read without it; narenas_auto, first_manual and percpu_limit are set at
- * boot. Callers: boot, start and end of a thread (tsd.c), requests (imalloc.c), heartbeats
- * (thread/thread_event.c), background threads and mallctl.
+ * (that by CPU, or of a vacant arena, needs no lock), and the fields of arena_t that are under the
+ * lock "arenas". It is not held while an arena is reset or destroyed and its slots are cleared;
+ * is_ending keeps out other resets and destructions, and the user promises that no thread uses the
+ * arena. Counts and times are atomic and read without it; narenas_auto, first_manual and
+ * percpu_limit are set at boot. Callers: arenas.h names them; arenas_shed() is called through
+ * pac_shed_hook, whenever a thread leaves too much address space without use (pac_step.h).
  */
 #include "arena/arenas.h"
 

@@ -8,9 +8,10 @@
  * Later slots are explicit (arenas.create); only these may be reset or destroyed. Invariant: the
  * struct of a destroyed arena stays and is used again by the next explicit arena, so a pointer that
  * was read from a slot stays valid for ever. The lock "arenas" covers additions to the table and
- * the choice of an arena for a thread; reading a slot needs no lock. Callers: thread/tsd (start and
- * end of a thread), imalloc.c, heartbeats (upkeep that each thread does as it allocates:
- * thread/thread_event.h), background threads, mallctl.
+ * the choice of the arena with the fewest threads; reading a slot needs no lock. Callers: boot,
+ * thread/tsd (start, end and rebinding of a thread), imalloc.c, irealloc.c, tcache.c, quarantine.c,
+ * shut.c, heartbeats (upkeep that each thread does as it allocates: thread/thread_event.h),
+ * background threads, inspect.c, mallctl, stats.c, and the profiler, which counts over all arenas.
  */
 #ifndef ARENA_ARENAS_H
 #define ARENA_ARENAS_H
@@ -24,12 +25,13 @@ extern fxp_t opt_narenas_ratio;    /* arenas per CPU, with 16 fractional bits */
 extern bool opt_huge_arena_pac_thp; /* ask for huge pages for oversized requests */
 extern size_t opt_oversize_threshold; /* bytes; 0: none */
 
-/* Called once, after the options were read: computes the slots and makes arena 0. 0 or ENOMEM. */
+/* At each attempt to boot, after the options: computes the slots, makes arena 0. 0 or ENOMEM. */
 int arenas_boot(void);
 
 /*
- * Requests of at least this usable size, in bytes, go to arenas_oversize() unless the thread is
- * bound to an explicit arena; SIZE_MAX: none.
+ * Requests of at least this usable size, in bytes, that name no arena and are of no class that the
+ * thread's cache may hold go to arenas_oversize(), unless the thread is bound to an explicit arena
+ * or has no tsd; SIZE_MAX: none.
  */
 extern HIDDEN size_t arenas_oversize_min;
 /*
@@ -139,20 +141,24 @@ arena_t *arenas_sampled_get(unsigned ind);
 arena_t *arenas_sampled_wait(unsigned ind);
 
 /*
- * Allocates a sampled object and its record. Small ones lie in the hidden arena, large ones in a.
- * *rec is NULL if the object has no record and so is no sample: no memory for a record, or the
- * hidden arena could not serve a small one. nrequests: as for arena_malloc().
+ * Allocates a sampled object and its record; NULL: no memory. Small ones lie in the hidden arena,
+ * large ones in a. *rec is NULL if the object has no record and so is no sample: no memory for a
+ * record, or the hidden arena could not serve a small one (no memory, or `a` is explicit and its
+ * hooks cannot split an extent). nrequests: as for arena_malloc().
  */
 void *arenas_malloc_sampled(arena_t *a, size_t usize, size_t alignment, bool zero,
     unsigned nrequests, sample_rec_t **rec);
 
 /*
- * Trims all arenas, runs the decay of those that no background thread serves and makes holes in
- * them (holes.h), and bounds what vacant ones keep; at most once in 10 ms in the process, further
- * calls do nothing. Returns whether it did so. now: coarse monotonic time, ns.
+ * Trims all arenas (each at most once in 250 ms), runs the decay of those that no background thread
+ * serves and makes holes in them (holes.h), and bounds what vacant ones keep; at most once in 10 ms
+ * in the process, further calls do nothing. Returns whether it did so. now: coarse monotonic, ns.
  */
 bool arenas_try_tick(uint64_t now);
-/* Returns unused pages of an arena, those that are due or all; waits for other threads' passes. */
+/*
+ * Trims an arena, makes holes in it and returns unused pages: what is due, or all. Waits for other
+ * threads' passes.
+ */
 void arenas_decay(arena_t *a, bool all);
 /* Unused bytes of the arenas with a dirty decay time above 0 that no background thread serves. */
 size_t arenas_decaying(void);

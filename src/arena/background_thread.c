@@ -361,7 +361,7 @@ background_thread_boot(void) {
 	atomic_store_b(&bg.is_on, opt_background_thread, MO_RELAXED);
 }
 
-/* If a thread cannot be made, the switch stays on, and its arenas decay at heartbeats. */
+/* After a failure the switch stays on, and the arenas without a thread decay at heartbeats. */
 void
 background_thread_boot_late(void) {
 	if (background_thread_is_on()) {

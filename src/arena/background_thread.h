@@ -8,14 +8,15 @@
  * thread does as it allocates: thread/thread_event.h) do not purge these arenas. All are started
  * when the library is loaded, or when the user switches them on or changes `max`; never later,
  * because a program may forbid the system calls that create a thread. A thread sleeps until pages
- * are due, without limit if none are unused and there are no huge slabs; then the thread that frees
- * the next page wakes it (pac_serve). All its signals are blocked, and it allocates nothing. If it
- * cannot be started, its arenas decay at heartbeats.
+ * are due, without limit if none will be and there are no huge slabs; then the thread that frees
+ * the next page wakes it (pac_serve), except with a decay time of 0 (whoever frees purges) or -1.
+ * All its signals are blocked, and it allocates only metadata (but it may call the user's hooks).
+ * If it is not started, its arenas decay at heartbeats.
  *
  * Locks: background_thread is held while threads are started or ended, outside the gate (os/gate.h:
  * fork waits for threads inside) because that takes long; it is taken before the locks of mallctl
  * and of arenas. One lock for each thread covers its counters. In a forked child the threads are
- * off. Callers: boot, fork, mallctl.
+ * off. Callers: boot, fork, mallctl; arenas wake threads through hooks, with any lock held.
  */
 #ifndef ARENA_BACKGROUND_THREAD_H
 #define ARENA_BACKGROUND_THREAD_H
@@ -41,14 +42,17 @@ typedef struct background_thread_stats_s {
 
 /* Called once, after arenas_boot(): sets the hooks by which arenas wake threads; starts none. */
 void background_thread_boot(void);
-/* Called once, by the constructor: starts the threads if the option is set. */
+/*
+ * Called once, by the constructor: starts the threads if the option is set. If one cannot be
+ * started, those before it go on, those after it are not tried, and the switch stays on.
+ */
 void background_thread_boot_late(void);
 
 bool background_thread_is_on(void);
 /*
  * Switches the threads on or off. 0, or EFAULT: a thread could not be started (all are off then),
- * or the caller is a background thread. Call it outside the gate. After switching off, all have
- * ended.
+ * or the caller is a background thread. To switch on what is on does nothing, even if threads are
+ * missing. Call it outside the gate. After switching off, all have ended.
  */
 int background_thread_set(bool on);
 
@@ -63,7 +67,7 @@ void background_thread_postfork_child(void);
 
 /* Takes the lock of each thread, one at a time. */
 void background_thread_stats_read(background_thread_stats_t *out);
-/* Zeroes the counters of the locks, not those of the runs. */
+/* Zeroes the counters of the locks (of the common one if it is free), not those of the runs. */
 void background_thread_stats_reset(void);
 
 #endif

@@ -7,7 +7,7 @@
  * longer than a page are in the ring. A slab that becomes the current one has no holes any more:
  * its regions will be used. Invariant: bin_check(). Static functions, those named _locked and
  * bin_check_latest() are called with the bin's lock; no function fetches or returns pages. Called
- * by arena.c, arena_life.c, holes.c, defrag.c and statistics (inspect.c).
+ * by arena.c, arena_life.c, holes.c and statistics (inspect.c).
  */
 #include "arena/bin.h"
 

@@ -6,16 +6,18 @@
  * leaves the bin and is deleted. Not so slabcur: a pair of malloc and free would create it anew
  * each time. bin_drop_current_locked() takes it out of the bin, at once if the arena keeps no
  * unused memory (arena_may_keep), otherwise at a trim (arena_trim) if it was empty at the trim
- * before and nothing was taken from it since. Full slabs are on no list. The surplus of thread
- * caches goes into the stock first, and requests are served from there first. A region in the stock
- * is free in all statistics, but taken in the bitmap of its slab.
+ * before and nothing was taken from it since; also at a trim of all and in bin_put_pages_locked().
+ * Full slabs are on no list. The surplus of thread caches goes into the stock first, and requests
+ * are served from there first. A region in the stock is free in the statistics of the bin, but
+ * taken in the bitmap (and nfree) of its slab.
  *
  * Everything here, and nfree and the bitmap of its slabs, is written under the bin's lock, which is
- * never held while pages are fetched or returned. `ring`, `idle`, `nholes`, stats.curregs,
+ * never held while pages are fetched or returned. slabcur, ring, idle, nholes, stats.curregs,
  * stats.curslabs, and n and room of the stock are read without it too. Functions named _locked are
  * called with it, and so are those that write without that name and bin_check_latest();
  * bin_forget() and bin_stats_merge() take it; bin_init(), bin_idle() and bin_slab_of*() need none.
- * Callers: arena.c mainly, arena_life.c, holes.c, inspect.c, defrag.c.
+ * Callers: arena.c mainly, arena_life.c, holes.c, inspect.c, defrag.c; tcache.c, ctl_experimental.c
+ * and the profiler (prof_frag.c, prof_figures.c) read fields.
  */
 #ifndef ARENA_BIN_H
 #define ARENA_BIN_H
@@ -174,7 +176,10 @@ unsigned bin_put_locked(bin_t *bin, const bin_info_t *info, void **ptrs, unsigne
 
 /* Ends the process unless the n latest regions of the stock are taken in their slabs. */
 void bin_check_latest(const bin_t *bin, unsigned n);
-/* Puts surplus regions of caches into the stock while there is room. Returns the number. */
+/*
+ * Puts surplus regions of caches into the stock while its array has room (arena.c makes it longer
+ * before). Returns the number.
+ */
 ALWAYS_INLINE unsigned
 bin_stow_locked(bin_t *bin, void *const *ptrs, unsigned n) {
 	mutex_assert_owner(&bin->mtx);

@@ -2,12 +2,13 @@
  * Computes the shape of the slabs of each class; bin_info.h has the contract. By default a slab is
  * the smallest whole number of pages that regions fill without a remainder: the least common
  * multiple of page and region size; with canaries the smallest multiple of it with at least
- * CANARY_REGS_MIN regions. An option may set another number of pages. Slabs for samples are smaller
- * if possible. Of such a slab up to an eighth may stay unused, and more if it would have more than
- * SAMPLED_REGS_MAX regions. Invariant: the option parser writes `wish`, then bin_info_boot() fills
- * bin_infos, again if boot failed and is tried again; both in the thread that boots. The shapes for
- * samples are filled in later, once, under the lock of arenas.c. Nothing changes afterwards, so
- * reading needs no lock. Called by the option parser (conf_table.c), jemalloc_init.c and arenas.c.
+ * CANARY_REGS_MIN regions. An option (slab_sizes) may set another number of pages. Slabs for
+ * samples are smaller if possible. Of such a slab up to an eighth may stay unused, and more if it
+ * would have more than SAMPLED_REGS_MAX regions, or if the slabs that the option asks for waste
+ * more. Invariant: the option parser writes `wish`, then bin_info_boot() fills bin_infos, again if
+ * boot failed and is tried again; both in the thread that boots. The shapes for samples are filled
+ * in later, once, under the lock of arenas.c. Nothing changes afterwards, so reading needs no lock.
+ * Called by the option parser (conf_table.c), jemalloc_init.c and arenas.c.
  */
 #include "arena/bin_info.h"
 

@@ -1,9 +1,10 @@
 /*
  * The shape of each small class: the size of its slabs and how they are divided.
  * Invariant: bin_infos is computed from the page size and the options at boot; bin_infos_sampled,
- * the shapes for sampled objects, before the first hidden arena is made (the library makes one
- * beside an arena for its samples). Both are read-only afterwards, so reading needs no lock. Slabs,
- * bins, thread caches and statistics read them.
+ * the shapes for sampled objects, before the first hidden arena is made (the library makes one for
+ * the samples of arena 0 and the other automatic arenas, and one for those of an explicit arena).
+ * Both are read-only afterwards, so reading needs no lock. Read by most of arena/, thread caches,
+ * statistics (mallctl too) and the profiler.
  */
 #ifndef ARENA_BIN_INFO_H
 #define ARENA_BIN_INFO_H
@@ -32,9 +33,9 @@ typedef struct bin_info_s {
 extern HIDDEN bin_info_t bin_infos[BIN_MAX];
 /*
  * Shapes of slabs of sampled objects. Such a slab is as small as possible without wasting more than
- * one eighth of it, because the few samples of a class seldom fill one. It has at most
- * SAMPLED_REGS_MAX regions, because each region has a record. It is never larger than a slab of
- * other objects.
+ * one eighth of it, because the few samples of a class seldom fill one; but it is never larger than
+ * a slab of other objects, even if that wastes more. It has at most SAMPLED_REGS_MAX regions,
+ * because each region has a record.
  */
 #define SAMPLED_REGS_MAX 1024u
 extern HIDDEN bin_info_t bin_infos_sampled[BIN_MAX];

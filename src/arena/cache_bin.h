@@ -3,17 +3,20 @@
  * class a pointer does not point to the object but to its descriptor (edata_t).
  *
  * The stack grows towards lower addresses: *head is the next object to hand out. Pops stop at
- * `empty`. That is the bottom (the high end of the array) or a mark below it, which a step of
- * upkeep (tcache.c) sets. If the mark is still there at the next step, no object between the mark
- * and the bottom was used in that time. A pop that meets the mark takes the slow path (tcache.c),
- * which removes it. Pushes stop at `full`. countdown counts pops until the slow path is due. A push
- * does not count back, so that a tight loop of malloc and free reaches the slow path too.
- * Invariant: an all-zero bin is empty for pops and full for pushes. Only the owning thread calls
- * these functions, from the fast path (imalloc.h), imalloc.c, jemalloc.c and tcache.c, so there is
- * no lock. Another thread may take objects below the top of a stack (thread/claim.h); it writes
- * nothing that these functions read or write. A fork in another thread may stop the owner at any
- * instruction of these functions. So after each instruction all slots from `head` to the bottom
- * hold free objects, except those that were taken that way.
+ * `empty`. That is the bottom (the high end of the array) or a mark between the top and the bottom,
+ * which a step of upkeep (tcache.c) sets. If the mark is still there at the next step, no object
+ * between the mark and the bottom was used in that time. A pop that meets the mark takes the slow
+ * path (tcache.c), which removes it. Pushes stop at `full`, the lowest slot. In builds with safety
+ * checks tcache.c sometimes sets `full`, or `empty` and `full`, to the place of head, so that a
+ * push or pop takes the slow path. countdown counts pops until the slow path is due. A push does
+ * not count back, so that a tight loop of malloc and free reaches the slow path too.
+ * Invariant: an all-zero bin is empty for pops and full for pushes. One thread at a time calls
+ * these functions for a bin, so there is no lock: the owner of the cache, or the thread that names
+ * it if it is an explicit one (tcache.create). Callers are the fast path (imalloc.h), imalloc.c,
+ * jemalloc.c and tcache.c. Another thread may take objects below the top of a stack
+ * (thread/claim.h); it writes nothing that these functions read or write. A fork in another thread
+ * may stop the owner at any instruction of these functions. So after each instruction all slots
+ * from `head` to the bottom hold free objects, except those that were taken that way.
  */
 #ifndef ARENA_CACHE_BIN_H
 #define ARENA_CACHE_BIN_H
@@ -25,7 +28,7 @@
 typedef struct cache_bin_s {
 	void **head;          /* the next object to pop */
 	void **empty;         /* pops stop when head is here */
-	void **full;          /* pushes stop when head is here: the lowest slot of the array */
+	void **full;          /* pushes stop when head is here: the lowest slot, but for checks */
 	uint32_t countdown;   /* pops until the slow path is due */
 	uint32_t size;        /* size of the class in bytes; 0: the bin never holds anything */
 } cache_bin_t;

@@ -8,7 +8,7 @@
 #include "extent/pac_hpa.h"
 #include "os/nstime.h"
 
-/* Passes begin a third of the decay time apart, but not closer than PERIOD_MIN_NS. */
+/* Passes begin at least a third of the decay time apart, and at least PERIOD_MIN_NS. */
 #define PERIODS 3
 #define PERIOD_MIN_NS (250 * NSTIME_PER_MSEC)
 /* Least time between two steps of a pass. */
@@ -119,7 +119,10 @@ holes_look_some(holes_work_t *w) {
 
 /* ------------------------------------------------------------------ giving back */
 
-/* Gives the pages back, run by run. False if the system refuses. */
+/*
+ * Gives the pages back, run by run. False if the system refuses a run; then no page becomes a hole,
+ * though the runs before it were given back.
+ */
 static bool
 holes_try_purge(holes_work_t *w, const holes_take_t *take) {
 	pac_decay_t *d = &w->a->pac.decay_dirty;

@@ -60,6 +60,7 @@ stats_merge_large(arena_t *a, arena_stats_t *out) {
 #undef LARGE_ALL
 }
 
+/* Hot extents, and the rest of a huge piece (extent/piece.h), count as dirty. */
 static void
 stats_add_hot(void *ctx, unsigned pind, size_t size) {
 	ecache_stats_t *x = &((arena_stats_t *)ctx)->extents[pind];

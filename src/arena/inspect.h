@@ -1,8 +1,9 @@
 /*
  * Reading and adding up the counters of an arena and its hidden arena (small samples). Functions
- * may be called at any time; while other threads run, values are approximate. Each function takes
- * the locks that it needs one at a time; the caller holds none of them. Called by the statistics of
- * mallctl (ctl_snapshot.c) and by the profiler (prof_figures.c, prof_frag.c).
+ * may be called at any time, inside the gate (os/gate.h: fork waits meanwhile); while other threads
+ * run, values are approximate. Each function takes the locks that it needs one at a time; the
+ * caller holds none of them. Called by the statistics of mallctl (ctl_snapshot.c) and by the
+ * profiler (prof_figures.c, prof_frag.c).
  */
 #ifndef ARENA_INSPECT_H
 #define ARENA_INSPECT_H
@@ -13,11 +14,11 @@
 /* Bytes cached by the thread cache with this link in its arena list; set by thread/tsd. */
 extern size_t (*inspect_tcache_bytes)(ql_t *tcache_link);
 
-/* Bytes in all thread caches that are bound to the arena. */
+/* Bytes in all thread caches that are bound to the arena, also explicit ones (tcache.create). */
 size_t arena_cached_bytes(arena_t *arena);
 /*
  * Adds the counters of the arena and of its hidden arena to *out, which the caller zeroes before
- * the first call.
+ * the first call. The hidden arena of arena 0 has the samples of all automatic arenas.
  */
 void arena_stats_merge(arena_t *arena, arena_stats_t *out);
 /*
@@ -29,9 +30,9 @@ void arena_stats_merge(arena_t *arena, arena_stats_t *out);
 size_t arena_own_resident(arena_t *arena);
 /* Bytes that may be in memory, metadata included, muzzy pages and holes (holes.h) not. */
 size_t arena_resident(arena_t *arena);
-/* Bytes of mapped address space, metadata included, without retained extents. */
+/* Bytes of mapped address space, metadata included, retained extents and guard pages not. */
 size_t arena_mapped(arena_t *arena);
-/* Bytes of metadata in use. */
+/* Bytes of metadata in use; of what all arenas share, the bytes mapped or touched. */
 size_t arena_metadata(arena_t *arena);
 /*
  * Zeroes the contention counters of the locks that statistics report for the arena: its own and

@@ -9,11 +9,12 @@
  * it holds for all (opt_cache_oblivious_all in large.h). A guarded object ends where its last guard
  * begins, so it has no extra page, no offset. It is not resized in place, is not cached by a
  * thread, and is never hot (unused, but kept whole for the next request of its size:
- * extent/pac_hot.h). In a bounded page cache (pac_bound) a new extent is a multiple of PAC_GRAIN
- * bytes long; the rest behind the object is unused. (A write to arena.<i>.oversize_threshold can
- * bound a cache later; older extents may have any length.) Thread caches hold large objects by
- * their descriptors, so that none has to be looked up in the page map. large.h says who may call
- * these functions; counters are atomic and the page cache takes its own locks.
+ * extent/pac_hot.h). In a bounded page cache (pac_bound) a new extent, unless guarded, is a
+ * multiple of PAC_GRAIN bytes long; the rest behind the object is unused. (A write to
+ * arena.<i>.oversize_threshold can bound a cache later; older extents may have any length.) Thread
+ * caches hold large objects by their descriptors, so that none has to be looked up in the page map.
+ * large.h says who may call these functions; counters are atomic and the page cache takes its own
+ * locks.
  */
 #include "arena/large.h"
 

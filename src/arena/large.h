@@ -3,9 +3,11 @@
  *
  * Invariant: the descriptor of a large object says whether the object is free or handed out
  * (arena_large_try_claim()). Only the owner of an object calls a function with it, but for
- * arena_large_try_claim() and arena_large_is_live(); no lock may be held. Callers: arena.c, which
- * chooses between small and large, arenas.c, arena_life.c, shut.c, tcache.c, imalloc.c, irealloc.c
- * and icheck.c.
+ * arena_large_try_claim() and arena_large_is_live(); no lock may be held. The inline functions are
+ * also called outside the gate (os/gate.h: fork waits meanwhile), those of large.c that allocate,
+ * free or resize only inside. Callers: arena.c, which chooses between small and large, arenas.c,
+ * arena_life.c, shut.c, tcache.c, imalloc.c, imalloc.h (fast path), irealloc.c and icheck.c;
+ * conf_table.c and tcache_limits.c set the variables.
  */
 #ifndef ARENA_LARGE_H
 #define ARENA_LARGE_H
@@ -59,9 +61,9 @@ arena_large_start(const arena_t *a, const edata_t *e, size_t usize) {
  * is free. An allocation ends with arena_large_hand_out(), which returns the address of the object.
  * A free by the program begins with arena_large_try_claim(), which returns false if the object is
  * free already; arena_large_unclaim() takes such a claim back. While it is free, the object belongs
- * to a thread cache or to its arena. A free touches the object's memory, marks included, only after
- * its claim: a thread that frees the object at the same moment may have taken access away (shut.h).
- * (A reset frees objects without a claim, by arena_large_dalloc().)
+ * to a thread cache, to the ring of shut.h or to its arena. A free touches the object's memory,
+ * marks included, only after its claim: a thread that frees the object at the same moment may have
+ * taken access away (shut.h). (A reset frees objects without a claim, by arena_large_dalloc().)
  */
 ALWAYS_INLINE bool
 arena_large_try_claim(edata_t *e) {
@@ -94,8 +96,9 @@ arena_large_is_live(const void *ptr, const edata_t *e) {
 }
 
 /*
- * Makes a large object (usize >= SC_LARGE_MINCLASS), which is not handed out yet. NULL: there is no
- * memory. arena_large_malloc() hands it out.
+ * Makes a large object (usize >= SC_LARGE_MINCLASS, rounded up to pages), which is not handed out
+ * yet. alignment: in bytes; 0: that of a cache line; zero: its bytes must read as zero. NULL: no
+ * memory, or usize is too large. arena_large_malloc() hands it out.
  */
 edata_t *arena_large_new(arena_t *a, size_t usize, size_t alignment, bool zero);
 void *arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero);
@@ -103,7 +106,7 @@ void *arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero);
  * Makes up to n large objects, at most 32, in hot extents (extent/pac_hot.h), which may be a
  * quarter longer than needed, and writes their descriptors to out; they are not handed out yet.
  * Returns their number; 0: no hot extent fits, large extents are guarded, or the arena is bounded.
- * Their alignment is that of a cache line.
+ * Their alignment is that of a cache line; they hold old bytes.
  */
 unsigned arena_large_reuse(arena_t *a, size_t usize, void **out, unsigned n);
 /*
@@ -113,8 +116,8 @@ unsigned arena_large_reuse(arena_t *a, size_t usize, void **out, unsigned n);
 void arena_large_dalloc(edata_t *e);
 /*
  * Frees n large objects that leave a thread cache, given by their descriptors; cheaper if their
- * arena and class are the same. One that is in use again by its arena, because that was reset
- * meanwhile, ends the process.
+ * arena and class are the same. One whose extent is no freed object any more, because its arena was
+ * reset meanwhile, ends the process.
  */
 void arena_large_flush(void *const *objs, unsigned n);
 /*
@@ -141,8 +144,8 @@ void *arena_large_try_move(edata_t *e, size_t usize, bool zero);
  * Called when realloc has made an object longer by copying it to a new one, ptr, of usize bytes. If
  * its class is arena_large_explicit_min or above, no thread cache takes it when it is freed: the
  * program will seldom ask for that size at once, and the next block that grows needs the room,
- * which a cached object would occupy. The same holds for one made longer in place (may_cache
- * false).
+ * which a cached object would occupy. The same holds for one made longer in place (may_cache false)
+ * or by a move of its pages.
  */
 void arena_large_note_grown(void *ptr, size_t usize);
 /* Adds to the counters of a large class, and to those of all large classes (fills, flushes). */

@@ -1,6 +1,7 @@
 /*
  * The marks of a large object: fixed patterns in front of it and behind it, where its extent has
- * room, by which free() detects a write outside of the object.
+ * room, by which a write outside of the object is detected when the object returns to its arena or
+ * is resized in place; in builds with safety checks at each free and realloc.
  *
  * With cache_oblivious an object from LARGE_OFFSET_MIN up begins at a cache line of its first page
  * other than the first line, and so ends inside a page of its extent: there is room on both sides.
@@ -9,10 +10,10 @@
  * ones, those with an alignment above a cache line, and those in memory of the user's extent hooks.
  * Marks are written when the object is made or resized, and stay while the extent is hot (free, and
  * kept as it is for reuse) or the object is in a thread cache. To save touching fresh pages, they
- * are not written to those of objects below LARGE_MARKS_FRESH, nor to the last page of an object
- * from LARGE_SPARSE_MIN up: there the bytes are zero, as they are after the user has discarded the
- * page, and zero is accepted. The owner of the object calls these functions, from large.c,
- * imalloc.c, imalloc.h and thread/shelter; no lock is needed.
+ * are not written to those of objects below LARGE_MARKS_FRESH, nor (without safety checks) to the
+ * last page of an object from LARGE_SPARSE_MIN up: there the bytes are zero, as they are after the
+ * user has discarded the page, and zero is accepted. The owner of the object calls these functions,
+ * from large.c, imalloc.c, imalloc.h and thread/shelter; no lock is needed.
  */
 #ifndef ARENA_LARGE_MARKS_H
 #define ARENA_LARGE_MARKS_H
@@ -28,13 +29,13 @@
 cassert(LARGE_MARK_BYTES <= CACHELINE);
 /*
  * From this size (128 KiB) up the marks of a fresh object are written, which touches two of its 33
- * or more pages.
+ * or more pages (of 4 KiB).
  */
 #define LARGE_MARKS_FRESH ((size_t)128 << 10)
 /* From this size (512 KiB) up a fresh object is often used in part; its last page is left alone. */
 #define LARGE_SPARSE_MIN ((size_t)512 << 10)
 
-/* Whether a fresh object of usize bytes gets no mark behind it. */
+/* Whether a fresh object of usize bytes, if it has marks, gets only the one in front of it. */
 ALWAYS_INLINE bool
 large_may_be_sparse(size_t usize) {
 	return !config_hardening && usize >= LARGE_SPARSE_MIN;
@@ -52,7 +53,7 @@ large_front(const edata_t *e) {
 	return (uint64_t *)(void *)(e->u.large_start - LARGE_MARK_BYTES);
 }
 
-/* An object is whole pages long, so either both its ends lie inside of pages or none does. */
+/* Whether there is room for marks: an object is whole pages long, so at both ends or at none. */
 ALWAYS_INLINE bool
 large_has_marks(const edata_t *e) {
 	return ((uintptr_t)large_tail(e) & PAGE_MASK) != 0;
@@ -70,9 +71,7 @@ large_mark_is(const uint64_t *mark, uint64_t word) {
 	return ((mark[0] ^ word) | (mark[1] ^ word)) == 0;
 }
 
-/*
- * Whether the marks are right, or there are none. If false, large_marks_check() (large.h) decides.
- */
+/* Whether marks and canaries are right or absent. If false, large_marks_check() decides. */
 ALWAYS_INLINE bool
 large_is_marked(const edata_t *e) {
 	if (!canary_is_large_intact(e)) {

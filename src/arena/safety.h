@@ -21,8 +21,8 @@ extern void (*safety_abort_hook)(const char *message);
 #define SAFETY_FRONT_IS_LOST "write in front of a block"
 
 /*
- * Writes "<jemalloc>: ", `what` and a newline, and aborts; returns only if the hook is set and
- * returns.
+ * Writes "<jemalloc>: ", `what` and a newline, at most 127 bytes in all, and aborts; returns only
+ * if the hook is set and returns.
  */
 void safety_fail(const char *what) COLD;
 

@@ -22,8 +22,9 @@
 #define SHUT_BYTES ((size_t)256 << 20)
 
 /*
- * Takes over the extent of a freed large object that is not sampled: shuts it and puts it into the
- * ring. False: the arena is explicit, hidden or that of oversized requests, or has the user's
+ * Takes over the extent of a freed large object (claimed, not sampled): shuts it and puts it into
+ * the ring, or frees it if other threads have filled the ring meanwhile. A lost mark ends the
+ * process. False: the arena is explicit, hidden or that of oversized requests, or has the user's
  * hooks; the extent has guards or more than SHUT_BYTES / 2 bytes; or the system refuses. The caller
  * frees the object then; its contents may be lost.
  */

@@ -1,9 +1,10 @@
 /*
  * Slabs: creating and deleting them, and taking regions out of the bitmap; slab.h has the contract.
- * Invariant: nfree is the number of set bits, and a set bit is a free region. While a slab is in a
- * bin, the caller holds the bin's lock. Before and afterwards it belongs to the calling thread.
- * slab_nused() may be called at any time and takes no lock. Called by arena.c, arena_life.c, bin.c
- * and holes.c; slab_nused() by prof/sites/prof_frag.c.
+ * Invariant: nfree is the number of set bits, and a set bit is a free region (but arena_life.c sets
+ * nfree alone, just before slab_fini()). While a slab is in a bin, the caller holds the bin's lock.
+ * Before and afterwards it belongs to the calling thread. slab_nused() may be called at any time
+ * and takes no lock. Called by arena.c, arena_life.c, bin.c and holes.c; slab_nused() by
+ * prof/sites/prof_frag.c.
  */
 #include "arena/slab.h"
 

@@ -2,11 +2,12 @@
  * A slab: an extent divided into regions of one small class, with a bitmap of the free ones.
  *
  * The bitmap lies in the descriptor up to 256 regions, otherwise in metadata memory. It and nfree
- * are protected by the lock of the slab's bin, which callers (bin.c, holes.c) hold. A slab that is
- * not yet, or no longer, in a bin belongs to one thread (arena.c, arena_life.c). slab_name()
- * (tcache.c), slab_nused() (prof_frag.c) and slab_rec() (samples) need no lock. Regions are handed
- * out from the lowest address up (with canaries the first one last), so that the rest of a slab
- * stays untouched as long as possible.
+ * are protected by the lock of the slab's bin, which callers (bin.c, holes.c) hold; icheck.c and
+ * ctl_experimental.c also read them without it. A slab that is not yet, or no longer, in a bin
+ * belongs to one thread (arena.c, arena_life.c, holes.c). slab_name() (tcache.c), slab_nused()
+ * (prof_frag.c) and slab_rec() (samples) need no lock. Regions are handed out from the lowest
+ * address up (with canaries the first one last), so that the rest of a slab stays untouched as long
+ * as possible.
  */
 #ifndef ARENA_SLAB_H
 #define ARENA_SLAB_H
@@ -52,7 +53,7 @@ void slab_fini(edata_t *e);
 
 /*
  * The pages of which nothing is in use, a bit for each page: all regions that reach into the page
- * are free. 0 for a slab of one page, or of more than SLAB_PAGES_MAX.
+ * are free. 0 for a slab of one page, of more than SLAB_PAGES_MAX, or without a free region.
  */
 uint32_t slab_empty_pages(const edata_t *e, const bin_info_t *info);
 /* Take all regions that reach into these pages, which must be free, and put them back. */
@@ -62,8 +63,9 @@ void slab_put_pages(edata_t *e, const bin_info_t *info, uint32_t pages);
 /* Takes up to n regions into out, lowest address first. Returns the number. */
 unsigned slab_take(edata_t *e, const bin_info_t *info, void **out, unsigned n);
 /*
- * Marks the region at byte offset off of the slab as free; magic: bin_info_t.div.magic. Returns
- * false if it was free already (double free) or if no region begins there.
+ * Marks the region at byte offset off of the slab as free; off is below nregs * reg_size; magic:
+ * bin_info_t.div.magic. Returns false if it was free already (double free) or if no region begins
+ * there.
  */
 ALWAYS_INLINE bool
 slab_try_put(edata_t *e, size_t reg_size, uint64_t magic, size_t off) {
@@ -100,8 +102,9 @@ slab_name_class(uint64_t name) {
 }
 
 /*
- * The number of regions in use in the slab of this name, and of its pages that were given back
- * (holes.h); 0 and 0: it is gone. Takes no lock.
+ * The number of regions of the slab of this name that are taken (also by thread caches and the
+ * stock of its bin), and of its pages that were given back (holes.h); 0 and 0: it is gone. Takes no
+ * lock.
  */
 uint32_t slab_nused(uint64_t name, unsigned *nholes);
 

@@ -6,7 +6,7 @@
  */
 #include "arena/stock.h"
 
-/* Pointers that a stock has room for at first; it doubles from there. */
+/* Room of a stock at first, in pointers, unless its maximum is less; it doubles from there. */
 #define STOCK_ROOM_FIRST 64u
 
 unsigned

@@ -4,13 +4,14 @@
  *
  * A program that allocates a thousand objects in one thread and frees them in another empties one
  * thread cache and fills the other again and again. A region that passes through the stock needs no
- * search and no change in a bitmap. Therefore a double free is detected only when the region
- * returns from the stock to its slab, except in debug builds and in those with safety checks, which
- * look at the bitmap when it enters (bin_stow_locked).
+ * search and no change in a bitmap. Therefore a double free is found, if at all, when the region
+ * returns to its slab. Debug builds and those with safety checks look at the bitmap also when it
+ * enters (bin_stow_locked): that finds a region which is free in its slab, not one in the stock.
  *
  * Invariant: at most stock_max regions of the bin's class (bin_info.h), the latest on top; the
  * oldest are returned first. Everything is under the bin's lock. arena_trim() returns regions that
- * were not used between two trims to their slabs. Callers: bin.h, bin.c and arena.c.
+ * were not used between two trims to their slabs, or all. Callers: bin.h, bin.c and arena.c; n is
+ * also read by holes.c, defrag.c, tcache.c and prof_frag.c.
  */
 #ifndef ARENA_STOCK_H
 #define ARENA_STOCK_H
@@ -68,7 +69,10 @@ unsigned stock_room_for(const stock_t *s, unsigned n, unsigned max);
 /* Gives the stock the array ptrs of room pointers. Returns the old one, of *old_room pointers. */
 void **stock_set_room(stock_t *s, void **ptrs, unsigned room, unsigned *old_room);
 
-/* Removes the n oldest regions, which the caller has returned to their slabs. */
+/*
+ * Removes the n oldest regions, which are back in their slabs or, in a reset, go with these. low
+ * becomes the number of regions left.
+ */
 void stock_drop_oldest(stock_t *s, unsigned n);
 
 #endif

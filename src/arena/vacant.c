@@ -4,9 +4,9 @@
  *
  * Invariant: an arena is vacant if it has no threads and its number `left` is not 0; a smaller
  * number was drawn earlier. A thread that leaves writes the number before it subtracts itself from
- * nthreads, and looks at all arenas after that, both in sequentially consistent order. So of two
- * threads that end at the same time at least one sees that both arenas are vacant. No lock; the
- * page cache takes its own. Called by arenas.c.
+ * nthreads, and one that ends looks at all arenas after that, both in sequentially consistent
+ * order. So of two threads that end at the same time at least one sees that both arenas are vacant.
+ * No lock; trims and the page cache take their own. Called by arenas.c.
  */
 #include "arena/vacant.h"
 
@@ -52,7 +52,7 @@ vacant_unused(const arena_t *a) {
 
 /*
  * The order in which arenas are purged, the smallest first: vacant ones by the time when the last
- * thread left, then those that have threads.
+ * thread left, then the others by index.
  */
 static uint64_t
 vacant_number(const arena_t *a) {

@@ -2,10 +2,11 @@
  * Walks the tree of mallctl: translates names and MIBs into leaves and carries out calls on them.
  * Invariant: the rules that leaves share are kept here: lengths, NULL arguments, access, conditions
  * of the build, the fork gate and the lock of the snapshot. Only leaves of CTL_RAW check lengths
- * themselves. List items (opt.*) need neither gate, lock nor conditions. Lock: snapshot_mutex
- * (ctl_snapshot.h) is held during calls of leaves flagged CTL_LOCKED and while fields are read.
- * Called by jemalloc.c (ctl_byname, ctl_nametomib, ctl_bymib), stats.c (ctl_byname) and
- * jemalloc_fork.c (ctl_postfork_child).
+ * themselves. List items (opt.*) need neither gate, lock nor conditions. The walk takes no lock and
+ * does not enter the gate. Lock: snapshot_mutex (ctl_snapshot.h) is held during calls of leaves
+ * flagged CTL_LOCKED and while fields are read. Called in any thread by jemalloc.c (ctl_byname,
+ * ctl_nametomib, ctl_bymib) and stats.c (ctl_byname), and in a forked child by jemalloc_fork.c
+ * (ctl_postfork_child).
  */
 #include "ctl/ctl.h"
 
@@ -201,7 +202,7 @@ check_leaf(const ctl_node_t *leaf) {
 	assert((leaf->flags & CTL_AFTER) == 0 || leaf->access == CTL_RW);
 }
 
-/* Asserts that each name leads to its own child and to no other. */
+/* Asserts that each name leads to its own child. Only list items may have an empty name. */
 static void
 check_names(const ctl_node_t *node) {
 	for (size_t i = 0; i < node->nchildren + node_nitems(node); i++) {
@@ -249,7 +250,7 @@ ctl_check(void) {
 
 /* ------------------------------------------------------------------ calls on leaves */
 
-/* 0, or ENOENT if the build or the profiler's state lacks what the leaf needs. */
+/* 0, or ENOENT if the build or the profiler lacks what a leaf or field with these flags needs. */
 static int
 check_conditions(unsigned flags) {
 	if (((flags & CTL_IF_STATS) != 0 && !config_stats)
@@ -280,8 +281,8 @@ check_access(const ctl_node_t *leaf, const ctl_call_t *call) {
 }
 
 /*
- * 0, or EINVAL if newlen is not the size of the leaf's value, or newp is NULL with CTL_NEED_NEW.
- * Otherwise newlen has no meaning if newp is NULL.
+ * 0 or EINVAL. With newp, newlen must be the size of the value. Without newp only CTL_NEED_NEW is
+ * an error, and newlen has no meaning.
  */
 static int
 check_new(const ctl_node_t *leaf, const ctl_call_t *call) {
@@ -369,6 +370,7 @@ call_set(const ctl_node_t *leaf, const ctl_call_t *call) {
  * Reads a leaf into oldp and sets it from newp, as far as the caller gave these; with CTL_NULL_NEW
  * it is set without newp too. It is read before it is set, unless it is flagged CTL_AFTER. If
  * *oldlenp is not the size of the value, the leaf is not set, and the result is EINVAL (ctl_reply).
+ * If reading or setting it fails, nothing is stored in oldp.
  */
 static int
 call_read_write(const ctl_node_t *leaf, const ctl_call_t *call) {
@@ -399,7 +401,7 @@ call_read_write(const ctl_node_t *leaf, const ctl_call_t *call) {
 	return ctl_reply(call, &value, size);
 }
 
-/* Calls a leaf whose arguments were checked. */
+/* Calls a leaf whose arguments were checked. One of CTL_R is read even if no reply is wanted. */
 static int
 call_leaf_checked(const ctl_node_t *leaf, const ctl_call_t *call) {
 	assert((leaf->flags & CTL_LOCKED) == 0 || mutex_is_owner(&snapshot_mutex));
@@ -426,7 +428,10 @@ call_leaf_checked(const ctl_node_t *leaf, const ctl_call_t *call) {
 	return ENOENT;
 }
 
-/* Checks the call, enters the gate, takes the lock if the leaf needs it, and calls the leaf. */
+/*
+ * Checks the call and calls the leaf: inside the gate unless it is flagged CTL_OUTSIDE, and with
+ * snapshot_mutex held if it is flagged CTL_LOCKED.
+ */
 static int
 call_leaf(const ctl_node_t *leaf, const ctl_call_t *call) {
 	int err = check_conditions(leaf->flags);
@@ -456,7 +461,7 @@ call_leaf(const ctl_node_t *leaf, const ctl_call_t *call) {
 	return err;
 }
 
-/* Reads a member of the struct that the directory describes. */
+/* Reads a member of the struct that the base() of the directory returns; ENOENT if that is NULL. */
 static int
 call_field(const ctl_node_t *dir, size_t i, const ctl_call_t *call) {
 	assert(dir->kind == CTL_DIR && i < dir->nfields);
@@ -480,8 +485,8 @@ call_field(const ctl_node_t *dir, size_t i, const ctl_call_t *call) {
 }
 
 /*
- * In a forked child: gives back what the threads of its parent had cached, so that statistics and
- * actions see it in the arenas.
+ * In a forked child: gives back what the threads of its ancestors had cached, so that statistics
+ * and actions see it in the arenas.
  */
 static COLD void
 end_absent_threads(void) {
@@ -493,8 +498,8 @@ end_absent_threads(void) {
 }
 
 /*
- * Calls what is at a position. EAGAIN in a lost child (os/gate.h), before all else; ENOENT for a
- * directory; EPERM if a field or list item is to be written; otherwise what the leaf returns.
+ * Calls what is at a position. EAGAIN in a lost child (os/gate.h), whatever the position is; ENOENT
+ * for a directory; EPERM if a field or list item is to be written; otherwise what the leaf returns.
  */
 static int
 call_place(const ctl_place_t *at, const ctl_call_t *call) {

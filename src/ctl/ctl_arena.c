@@ -2,11 +2,12 @@
  * The directories arena.<i>.* (one arena or all of them) and arenas.* (facts, defaults, creation).
  * Arena indices in mib[1] were checked by has_arena() only for their range. Functions that need the
  * arena answer EFAULT if it is not set up. Exceptions: decay and purge then do nothing and return 0
- * (EFAULT only for the index of the destroyed arenas), and a write of extent_hooks sets an
- * automatic arena up. Called by ctl.c through the tree of nodes, inside the gate. arena.<i>.name
- * and the fields of arenas.* run under the snapshot's lock, which ctl.c takes; the other leaves run
- * without it, because the functions of arenas and pac take their own locks. ctl_arenas_create_ext()
- * is here too, since it shares the code of arenas.create; ctl_experimental.c has its node.
+ * (EFAULT only for the index of the destroyed arenas); extent_hooks of an arena that the library
+ * will set up reads as the system's, and a write sets the arena up. Called by ctl.c through the
+ * tree of nodes, inside the gate, but has_arena() before it is entered. arena.<i>.name and the
+ * fields of arenas.* run under the snapshot's lock, which ctl.c takes; the other leaves run without
+ * it, because the functions of arenas and pac take their own locks. ctl_arenas_create_ext() is here
+ * too, since it shares the code of arenas.create; ctl_experimental.c has its node.
  */
 #include "arena/arenas.h"
 #include "ctl/ctl_rooms.h"
@@ -88,8 +89,8 @@ end_sample(void *ptr, sample_rec_t *rec, size_t usize) {
 
 /*
  * Before an arena is reset or destroyed: completes the frees that this thread and all others
- * deferred during a fork, and empties this thread's own cache. Other threads' caches are the user's
- * responsibility.
+ * deferred during a fork, and empties this thread's own cache. Nothing in an extent hook, which has
+ * no tsd. Other threads' caches are the user's responsibility.
  */
 static void
 settle_own_frees(void) {
@@ -141,6 +142,7 @@ set_extent_hooks(const ctl_call_t *call, const void *in) {
 	return call->mib[1] >= ARENA_LIMIT ? EFAULT : arenas_hooks((unsigned)call->mib[1], table, &old);
 }
 
+/* This limit and the threshold below are not applied to the hidden arena of samples. */
 static int
 get_retain_grow_limit(const ctl_call_t *call, ctl_value_t *out) {
 	arena_t *arena = arena_of(call);
@@ -192,8 +194,9 @@ get_decay_ms(const ctl_call_t *call, ctl_value_t *out) {
 }
 
 /*
- * Makes all thread caches return what they hold beyond their limits: that of this thread now, those
- * of others at their next slow call. All, because a cache may hold objects of any arena.
+ * Makes the own caches of all threads return what they hold beyond their limits: that of this
+ * thread now, those of others at their next malloc or free. All, because a cache may hold objects
+ * of any arena.
  */
 static void
 return_grants(void) {
@@ -264,7 +267,7 @@ set_dss(const ctl_call_t *call, const void *in) {
 /*
  * Reads and sets an arena's name. oldp and newp each point to a char *. That at oldp points to a
  * buffer of ARENA_NAME_LEN bytes, which is filled; that at newp points to the new name. The name is
- * read before it is set.
+ * read before it is set, so the buffer is filled also if the result is EINVAL for a NULL at newp.
  */
 static int
 raw_name(const ctl_call_t *call, ctl_value_t *out) {
@@ -515,9 +518,10 @@ raw_lookup(const ctl_call_t *call, ctl_value_t *out) {
 	}
 	/*
 	 * Only the state of the extent is looked at, as the node's text says: a free region of a slab
-	 * has an index too, and the pages of a large object while they wait for the next one. A sampled
-	 * object of a small class lies in a hidden arena; the answer is the arena whose
-	 * statistics include that one: arena 0 for all automatic arenas.
+	 * has an index too, and the pages of a large object while they wait for the next one. An
+	 * address behind the first page of a large object may not be found (meta/emap.h). A sampled
+	 * object of a small class lies in a hidden arena; the answer is the arena whose statistics
+	 * include that one: arena 0 for all automatic arenas.
 	 */
 	unsigned ind = arena_ind_visible(elem_edata(elem)->arena_ind);
 	return ctl_reply(call, &ind, sizeof(ind));

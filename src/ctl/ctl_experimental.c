@@ -1,9 +1,10 @@
 /*
  * The directory experimental.*: utilisation of extents, batch allocation, hooks, recent samples,
- * the address of an arena's page count.
+ * the address of an arena's page count; and the node of arenas_create_ext (ctl_arena.c).
  * Structs that the user passes are copied in and out, because they need not be aligned. Leaves of
  * access CTL_RAW check lengths themselves. The only lock that is taken here is a bin's, for its
- * counters; what is called takes its own. Called by ctl.c through the tree of nodes.
+ * counters; what is called takes its own. Called by ctl.c through the tree of nodes: leaves inside
+ * the gate unless they are flagged CTL_OUTSIDE, has_arena() before it is entered.
  */
 #include "arena/arenas.h"
 #include "arena/bin.h"
@@ -19,7 +20,11 @@
 
 /* ------------------------------------------------------------------ utilization */
 
-/* The result of utilization.query, of the extent that contains a pointer. Part of the interface. */
+/*
+ * The result of utilization.query, of the extent that contains a pointer. Part of the interface.
+ * Objects in thread caches are not free. Those in the bin's stock (arena/stock.h) are free in
+ * bin_nfree, but not in nfree.
+ */
 typedef struct {
 	void *slabcur;    /* address of the current slab of its bin; NULL: none, or it is no slab */
 	size_t nfree;     /* free objects in the extent; 0 if it is no slab */
@@ -40,7 +45,7 @@ typedef struct {
 cassert(sizeof(extent_util_t) == 6 * sizeof(size_t));
 cassert(sizeof(extent_util_short_t) == 3 * sizeof(size_t));
 
-/* Fills in nfree and, of the slab's bin, slabcur and bin_*, read under the bin's lock. */
+/* Fills in nfree, slabcur and bin_* under the lock of the bin; only nfree if the arena is gone. */
 static void
 util_of_bin(const edata_t *e, extent_util_t *u) {
 	assert(e->is_slab);
@@ -61,9 +66,10 @@ util_of_bin(const edata_t *e, extent_util_t *u) {
 }
 
 /*
- * Fills in *u for the extent that contains ptr; all zero if there is none in use. An object that
- * was freed and is kept for reuse may be reported as if it lived. with_bin: the members about the
- * bin too; otherwise nfree is read without a lock.
+ * Fills in *u for the extent that contains ptr; all zero if there is none in use, and perhaps for
+ * an address behind the first page of a large object (meta/emap.h). An object that was freed and is
+ * kept for reuse may be reported as if it lived. with_bin: the members about the bin too; otherwise
+ * nfree is read without a lock.
  */
 static void
 util_of(const void *ptr, extent_util_t *u, bool with_bin) {
@@ -169,6 +175,7 @@ batch_request(const batch_alloc_packet_t *packet) {
 	};
 }
 
+/* Stops at the first object that there is no memory for; none is filled in if ptrs is NULL. */
 static int
 raw_batch_alloc(const ctl_call_t *call, ctl_value_t *out) {
 	batch_alloc_packet_t packet;
@@ -198,7 +205,7 @@ raw_batch_alloc(const ctl_call_t *call, ctl_value_t *out) {
 
 /*
  * Reads and sets the profiler's hook of CTL_ARG(), a pointer to a function. ENOENT: it is to be set
- * before the profiler is booted.
+ * before the profiler is booted. EINVAL: nothing asked, a wrong length, or prof_hook_set() refuses.
  */
 static int
 raw_prof_hook(const ctl_call_t *call, ctl_value_t *out) {

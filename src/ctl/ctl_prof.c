@@ -3,7 +3,7 @@
  * Most leaves call one function of the profiler, which does its own checks and locking. Leaves that
  * may take long, such as those that write files, are flagged CTL_OUTSIDE: a fork waits for the
  * threads inside the gate, so nothing inside it may take long. No state and no lock here. Called by
- * ctl.c through the tree of nodes.
+ * ctl.c through the tree of nodes; has_bin() and has_lextent() before the gate is entered.
  */
 #include "ctl/ctl_rooms.h"
 #include "imalloc.h"
@@ -17,7 +17,7 @@
 
 /* ------------------------------------------------------------------ dumps and log */
 
-/* The string that newp points to; NULL if there was no newp. */
+/* The string whose address is at newp; NULL if there was no newp. */
 static const char *
 read_text(const void *in) {
 	const char *text = NULL;
@@ -47,6 +47,7 @@ set_prefix(const ctl_call_t *call, const void *in) {
 	return prefix == NULL ? EFAULT : prof_prefix_set(prefix);
 }
 
+/* SIZE_MAX, without newp, keeps the rate; so a number above 63 becomes 63 here already. */
 static int
 set_reset(const ctl_call_t *call, const void *in) {
 	size_t lg = SIZE_MAX;
@@ -60,8 +61,8 @@ set_reset(const ctl_call_t *call, const void *in) {
 
 /*
  * Completes the frees that this thread and others deferred while another one forked, so that each
- * is recorded in the log if it came after the log's start and before its end. A hook may have
- * entered the gate already; entering it again only counts the level.
+ * is recorded in the log if it came after the log's start and before its end. Does nothing in an
+ * extent hook, which has no tsd and is inside the gate already; gate_enter() only counts then.
  */
 static void
 settle_own_frees(void) {
@@ -133,6 +134,7 @@ static const ctl_node_t session_nodes[] = {
 
 /* ------------------------------------------------------------------ prof.threshold */
 
+/* The type of these leaves is CTL_U64 or CTL_SIZE; both have 8 bytes (util/bits.h). */
 static int
 get_threshold(const ctl_call_t *call, ctl_value_t *out) {
 	out->u64 = prof_threshold_get((prof_threshold_t)ctl_arg(call));

@@ -1,7 +1,8 @@
 /*
  * What the files ctl_*.c define for each other: the nodes directly below the root of the tree
  * ("rooms"), which ctl_tree.c lists in the order of their MIB numbers, and the index checks
- * (ctl_stats.c) and the leaf (ctl_arena.c) that other files use. Constant data without a lock.
+ * (ctl_stats.c) and the leaf (ctl_arena.c) that other files use. stats.c reads the lists of
+ * ctl_dir_config and ctl_dir_opt. Constant data without a lock.
  */
 #ifndef CTL_CTL_ROOMS_H
 #define CTL_CTL_ROOMS_H
@@ -27,7 +28,7 @@ extern const ctl_node_t ctl_dir_experimental;
 ctl_has_fn_t ctl_has_bin;
 ctl_has_fn_t ctl_has_lextent;
 
-/* The leaf experimental.arenas_create_ext, which is arenas.create with a struct as its argument. */
+/* Called for experimental.arenas_create_ext: arenas.create with a struct as its argument. */
 int ctl_arenas_create_ext(const ctl_call_t *call, ctl_value_t *out);
 
 #endif /* CTL_CTL_ROOMS_H */

@@ -4,8 +4,8 @@
  * are added up in one struct. Invariant: merged is the sum of the arenas that were there when the
  * snapshot was last taken. snapshot_mutex protects everything here but has_destroyed, which is
  * atomic; ctl.c holds it also for leaves flagged CTL_LOCKED, such as the names of arenas. Called by
- * the leaves of epoch and stats.* (ctl_tree.c, ctl_stats.c), by stats.c, and by ctl_arena.c when an
- * arena is destroyed.
+ * the leaves of epoch and stats.* (ctl_tree.c, ctl_stats.c), by stats.c, and by ctl_arena.c for
+ * destroyed arenas.
  */
 #include "ctl/ctl_snapshot.h"
 

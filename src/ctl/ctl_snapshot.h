@@ -1,10 +1,11 @@
 /*
  * The snapshot of statistics: what stats.* reads and malloc_stats_print() prints.
  * The shared snapshot is taken at its first use, and refreshed by writes to the node "epoch" and by
- * malloc_stats_print(), which then prints a copy of it. Between refreshes an arena is added at its
- * first read and removed when it is destroyed. All that changes only under snapshot_mutex, and
- * functions named _locked need that lock; all callers are inside the gate. The field lists here
- * give the structs, the sums and the leaves.
+ * malloc_stats_print(), which then prints a copy of it. Between refreshes an arena that is new is
+ * added at its first read, and one that is destroyed is removed. All that changes only under
+ * snapshot_mutex, and functions named _locked need that lock. Callers, which are inside the gate
+ * but for snapshot_has_destroyed(): ctl_tree.c, ctl_stats.c, ctl_arena.c and stats.c; ctl.c takes
+ * the lock. The field lists here give the structs, the sums, the leaves and the printed rows.
  */
 #ifndef CTL_CTL_SNAPSHOT_H
 #define CTL_CTL_SNAPSHOT_H
@@ -94,18 +95,19 @@ typedef struct {
 	snapshot_arena_t *merged;
 	/* sums of destroyed arenas; NULL if there were none, no memory, or it is the shared snapshot */
 	snapshot_arena_t *destroyed;
-	snapshot_arena_t **arenas; /* by index; NULL: there was no such arena */
-	unsigned narenas; /* how many elements of arenas were filled in */
+	/* by index; NULL: there was no such arena, or none that a refresh or a read has added yet */
+	snapshot_arena_t **arenas;
+	unsigned narenas; /* elements of arenas that belong to the snapshot */
 	unsigned capacity; /* elements of arenas */
 } snapshot_t;
 
-/* Protects the shared snapshot; held while statistics are collected. */
+/* Protects the shared snapshot and the names of arenas; held while statistics are collected. */
 extern HIDDEN mutex_t snapshot_mutex;
 
 /*
  * Refreshes the shared snapshot and copies it to s, so that mallctl gives the same numbers until
  * the next refresh. s is all zero, or has been filled in by this function before. Takes the lock.
- * 0, or EAGAIN if there is no memory.
+ * 0, or EAGAIN without memory: then s may have old and new parts, only to be freed or filled again.
  */
 int snapshot_take(snapshot_t *s);
 /* Frees what snapshot_take() allocated; s is all zero afterwards. */
@@ -115,7 +117,7 @@ void snapshot_free(snapshot_t *s);
 int snapshot_refresh_locked(void);
 /* Number of refreshes by snapshot_refresh_locked() that succeeded, plus 1. */
 uint64_t snapshot_epoch_locked(void);
-/* The shared snapshot, which is taken now if there was none; NULL: no memory. */
+/* The shared snapshot, taken now, without a new epoch, if there was none; NULL: no memory. */
 const snapshot_t *snapshot_get_locked(void);
 /*
  * Arena `ind` of the shared snapshot, even if it was made after the last refresh; NULL: there is no
@@ -134,7 +136,10 @@ bool snapshot_has_destroyed(void);
 /* The sums of all arenas destroyed up to now; NULL if there were none, or no memory for them. */
 const snapshot_arena_t *snapshot_destroyed_locked(void);
 
-/* Zeroes the contention counters of arenas, profiler, background threads and snapshot_mutex. */
+/*
+ * Zeroes the contention counters of arenas, profiler, background threads and snapshot_mutex; the
+ * snapshot has the old numbers until its next refresh.
+ */
 void snapshot_mutexes_reset_locked(void);
 
 #endif /* CTL_CTL_SNAPSHOT_H */

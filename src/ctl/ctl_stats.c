@@ -1,9 +1,11 @@
 /*
- * The directories stats.* and approximate_stats: the leaves that read the shared snapshot.
+ * The directories stats.* and approximate_stats. All leaves read the shared snapshot, but for
+ * approximate_stats.active and stats.zero_reallocs (live values) and stats.mutexes.reset.
  * The leaves come from the field lists that also make the structs (arena_stats.h, ctl_snapshot.h);
- * the functions here only find the struct that a MIB is about. ctl.c calls all of them through the
+ * most functions here only find the struct that a MIB is about. ctl.c calls all of them through the
  * tree of nodes: the base functions and stats.mutexes.reset with snapshot_mutex held, the has
- * functions and the leaves that are read live without it.
+ * functions and the leaves that are read live without it. ctl_prof.c calls ctl_has_bin() and
+ * ctl_has_lextent() too.
  */
 #include "arena/arenas.h"
 #include "ctl/ctl_rooms.h"

@@ -1,10 +1,11 @@
 /*
  * The directories thread.* (the calling thread) and tcache.* (caches that were created explicitly).
- * In a thread that has no tsd (thread/tsd.h), for want of memory or because it is ending, a read
- * answers as for a thread without a cache on arena 0; what needs the tsd fails, mostly with EAGAIN.
- * The data of thread.* belongs to the calling thread, and the functions of tcache_set.c take their
- * lock themselves, so no lock is taken here. Called by ctl.c through the tree of nodes, inside the
- * gate.
+ * In a thread that has no tsd (thread/tsd.h), for want of memory, because it is ending, or in an
+ * extent hook, a read answers as for a thread without a cache on arena 0; allocatedp, deallocatedp
+ * and what needs the tsd fail, mostly with EAGAIN. Labels, and explicit caches that exist, need
+ * none; thread.idle and thread.peak.reset do nothing then. The data of thread.* belongs to the
+ * calling thread, and the functions of tcache_set.c take their lock themselves, so no lock is taken
+ * here. Called by ctl.c through the tree of nodes, inside the gate.
  */
 #include "arena/arenas.h"
 #include "arena/background_thread.h"
@@ -34,6 +35,7 @@ this_thread(void) {
 
 /* ------------------------------------------------------------------ arena and counters */
 
+/* A thread that was told its arena is not moved to a vacant one any more (tsd_borrow_heartbeat). */
 static int
 get_arena(const ctl_call_t *call, ctl_value_t *out) {
 	(void)call;
@@ -67,7 +69,7 @@ set_arena(const ctl_call_t *call, const void *in) {
 		arenas_bind(to);
 		tsd_move(tsd, to);
 		if (atomic_load_u32(&from->nthreads, MO_RELAXED) == 0 && !background_thread_is_on()) {
-			arenas_decay(from, true); /* no thread is left to tick it */
+			arenas_decay(from, true); /* no thread is bound to it any more */
 		}
 	}
 	return 0;
@@ -179,7 +181,7 @@ act_tcache_flush(const ctl_call_t *call, const void *in) {
 	return 0;
 }
 
-/* Reads the size in newp and returns the greatest number of cached objects of its class. */
+/* Returns the limit of cached objects of the class of the size in newp; 0 without a cache. */
 static int
 raw_ncached_max_read(const ctl_call_t *call, ctl_value_t *out) {
 	size_t size;
@@ -205,7 +207,7 @@ check_ncached_max(void *ctx, size_t from, size_t to, size_t n) {
 	return 0;
 }
 
-/* Applies an item to the cache of the thread ctx; sizes and numbers are clipped to the limits. */
+/* Applies an item, cut to the limits, to the cache of thread ctx; one beyond them is ignored. */
 static int
 apply_ncached_max(void *ctx, size_t from, size_t to, size_t n) {
 	/* The text was checked as a whole, and the thread had a cache then. */
@@ -215,7 +217,7 @@ apply_ncached_max(void *ctx, size_t from, size_t to, size_t n) {
 	    min_zu(n, TCACHE_NCACHED_LIMIT));
 }
 
-/* Checks the whole text before any of it is applied. */
+/* Checks the whole text before any of it is applied. After EAGAIN the items before have effect. */
 static int
 set_ncached_max(const ctl_call_t *call, const void *in) {
 	const char *text;

@@ -3,7 +3,7 @@
  * threads.
  * Invariant: the order of the children is part of every MIB and so of the interface; new ones are
  * appended. Constant data; epoch's functions are called inside the gate with snapshot_mutex held.
- * ctl.c starts every walk at ctl_root.
+ * ctl.c starts every walk at ctl_root, and doc/manual.c reads the texts of all nodes from it.
  */
 #include "arena/background_thread.h"
 #include "ctl/ctl_rooms.h"

@@ -3,10 +3,11 @@
  * A node is constant data: a directory of named children, a directory of numbered children that are
  * all alike, or a leaf. A directory of statistics also has a field list, whose entries are further
  * leaves that read members of one struct. All checks that leaves share (access, sizes, NULL,
- * conditions of the build) are made in ctl.c from the data here; get and set functions only see
- * values of the right size. A leaf whose value one function returns and one sets names these two
- * and needs no code (CTL_VALUE_R, CTL_VALUE_RW). Texts for the manual stand in the rows. No state
- * and no lock. Used by the files of ctl/ and, for the texts, by doc/manual.c.
+ * conditions of the build) are made in ctl.c from the data here; get and set functions, but those
+ * of CTL_RAW, only see values of the right size. A leaf whose value one function returns and one
+ * sets names these two and needs no code (CTL_VALUE_R, CTL_VALUE_RW). Texts for the manual stand in
+ * the rows. No state and no lock. Used by the files of ctl/, by stats.c and, for the texts, by
+ * doc/manual.c.
  */
 #ifndef CTL_NODE_H
 #define CTL_NODE_H
@@ -22,7 +23,7 @@
 /* Indices of arena.<i> and stats.arenas.<i> that name no single arena: all, and the destroyed. */
 #define CTL_ARENAS_ALL 4096
 #define CTL_ARENAS_DESTROYED 4097
-/* bytes of a name with its NUL */
+/* most bytes of a name, with its NUL */
 #define CTL_ENTRY_NAME_SIZE 28
 
 typedef enum {
@@ -106,7 +107,10 @@ typedef int ctl_get_fn_t(const ctl_call_t *call, ctl_value_t *out);
  * leaf's type and may be misaligned; NULL for CTL_ACT, and with CTL_NULL_NEW if there is no newp.
  */
 typedef int ctl_set_fn_t(const ctl_call_t *call, const void *in);
-/* Whether a directory of numbered children has the child i. */
+/*
+ * Whether a directory of numbered children has the child i, which may be any number. Called outside
+ * the gate too, and without a lock.
+ */
 typedef bool ctl_has_fn_t(size_t i);
 /* What returns the value of a CTL_DIRECT leaf, by its type. */
 typedef union {
@@ -127,8 +131,8 @@ typedef union {
 	int (*as_string)(const char *value);
 } ctl_writer_t;
 /*
- * Returns the struct whose members are the fields of the directory at mib, or NULL (ENOENT). Called
- * with snapshot_mutex held.
+ * Returns the struct whose members are the fields of the directory at mib, or NULL (ENOENT). ctl.c
+ * calls it with snapshot_mutex held; stats.c that of config.* without, and with mib NULL.
  */
 typedef const void *ctl_base_fn_t(const struct ctl_node_s *dir, const size_t *mib);
 
@@ -138,7 +142,7 @@ typedef struct {
 	/* Offset of the member in bytes. */
 	uint16_t offset;
 	uint8_t type;  /* ctl_type_t */
-	uint8_t flags; /* CTL_IF_* */
+	uint8_t flags; /* CTL_IF_STATS or 0 */
 	MANUAL_MEMBER(text)
 } ctl_field_t;
 
@@ -186,8 +190,8 @@ typedef struct ctl_node_s {
 } ctl_node_t;
 
 /*
- * Macros for rows: n the name, t the type, g and s the get and set function, fl the flags, `says`
- * the text for the manual (util/manual.h).
+ * Macros for rows: n the name, t the type, g and s the get and set function, r and w the reader and
+ * writer, fl the flags, `says` the text for the manual (util/manual.h), `what` the member takes.
  */
 #define CTL_NODE_DIR(n, kids) \
 	{.name = n, .kind = CTL_DIR, .children = (kids), .nchildren = ARRAY_LEN(kids)}
@@ -247,7 +251,7 @@ typedef struct ctl_node_s {
 /* The root of the tree; defined in ctl_tree.c. */
 extern const ctl_node_t ctl_root;
 
-/* Size of a value of this type in bytes; not for CTL_BYTES, whose size is in the node. */
+/* Bytes of a value of this type, 0 for CTL_NONE; not for CTL_BYTES, whose size is in the node. */
 size_t ctl_type_size(ctl_type_t type);
 
 /* The number that CTL_ARG() has put into a node's flags; and that of the leaf of a call. */

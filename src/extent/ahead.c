@@ -1,8 +1,9 @@
 /*
  * Takes runs of retained or newly mapped memory, populates them, and counts bytes and failures.
  * ahead.h explains why and when. Invariant: after one failure no further call of the system is made
- * (threads may race for the first). An extent that is being populated is active and owned by the
- * calling thread. The state is atomics; there is no lock. Called by pac.c, piece.c and bases.
+ * (threads may race for the first). A run that is being populated is an active extent, owned by the
+ * calling thread. The state is atomics; there is no lock. Called by pac.c, piece.c and bases, and
+ * ahead_boot() by jemalloc_init.c.
  */
 #include "extent/ahead.h"
 
@@ -23,8 +24,9 @@ static struct {
 } ahead;
 
 /*
- * Populates fresh pages; 0 or an errno value. After the first failure the process populates no
- * more: the kernel is older than 5.14, a filter forbids the call, or there is no memory.
+ * Populates fresh pages; 0 or an errno value. The callers look at nfailures before, so that after
+ * the first failure the process populates no more: the kernel is older than 5.14, a filter forbids
+ * the call, or there is no memory.
  */
 static int
 ahead_populate(void *addr, size_t size) {

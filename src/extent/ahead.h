@@ -1,12 +1,13 @@
 /*
  * Populates runs of pages before their first touch: sizes, limits and counters. A page fault costs
  * more than zeroing the page; a run of pages populated in one system call costs about half as much
- * per page (test/stress/bench_fault.c prints it). So when an arena takes address space without
- * pages for a slab of objects up to half a page, it takes a run of a 64th of the bytes it uses (16
- * KiB to 256 KiB) and puts it into its dirty cache, for this request and the next ones. Near a
- * limit of memory (os/room.h), and after a first failure, nothing is populated. No lock of its own;
- * ahead_fill() takes those of the two caches and of growth. Called by pac.c and piece.c, and by
- * bases (meta/base.h) through a hook.
+ * per page (test/stress/bench_fault.c prints it). So when an arena needs address space without
+ * pages for a slab of objects up to half a page, and no huge piece (piece.h) serves it, it takes a
+ * run of a 64th of the bytes it uses (16 KiB to 256 KiB) and puts it into its dirty cache, for this
+ * request and the next ones. Near a limit of memory (os/room.h) no run is taken; after a first
+ * failure nothing is populated any more. No lock of its own: ahead_fill() takes those of the two
+ * caches and of growth; the other functions take none, and piece.c and bases call them under their
+ * locks. Called by pac.c and piece.c, by bases (meta/base.h) through a hook, and jemalloc_init.c.
  */
 #ifndef EXTENT_AHEAD_H
 #define EXTENT_AHEAD_H
@@ -19,7 +20,7 @@ extern bool opt_populate;
 /*
  * A run is 1 / 2^AHEAD_LG_PART of the bytes that the arena uses, so at most that part of its memory
  * is populated too early; rounded down to a multiple of AHEAD_MIN (or of PAGE, if that is more), at
- * most AHEAD_MAX; in bytes. An arena that uses less than 1 MiB has no runs.
+ * most AHEAD_MAX; in bytes. An arena that uses less than 1 MiB (4 MiB if PAGE is 64 KiB) has none.
  */
 #define AHEAD_LG_PART 6
 #define AHEAD_MIN (ZU(16) << 10)
@@ -31,8 +32,8 @@ extern bool opt_populate;
 #define AHEAD_REQUEST_PAGES 8u
 
 /*
- * With fewer bytes than this below the limits of memory (room_now(), os/room.h) nothing is
- * populated.
+ * With fewer bytes than this until a limit of memory is near (room_now(), os/room.h), no run is
+ * taken, no huge piece is made, and no base populates. The rest of a piece is populated even then.
  */
 #define AHEAD_ROOM (ZU(4) << 20)
 
@@ -62,18 +63,19 @@ ahead_run(size_t use, size_t size) {
 /*
  * Takes size to `run` bytes of address space without pages, populates them, and puts them into the
  * dirty cache, where they join the rest of the run before, so that no gap remains between runs.
- * Returns the bytes populated. 0: no memory, populating is off, fails or has failed before, a limit
- * of memory is near, the arena has hooks of the user, the retained memory that fits is shorter than
- * AHEAD_MIN or not known to be zero, or a dirty extent is long enough already (the run might join
- * it, and would then be kept for long requests). The caller holds no lock.
+ * Returns the bytes populated, by which the caller raises pac_t.mapped. 0: no memory, populating is
+ * off, fails or has failed before, a limit of memory is near, the arena has hooks of the user, the
+ * retained memory that fits is shorter than AHEAD_MIN or not known to be zero, or a dirty extent is
+ * long enough already (the run might join it, and would then be kept for long requests). The caller
+ * holds no lock.
  */
 size_t ahead_fill(extent_src_t *src, ecache_t *dirty, ecache_t *retained, size_t size, size_t run);
-/* Populates pages of a huge piece or a base. Returns size; 0: that is off, fails or has failed. */
-size_t ahead_populate_more(char *addr, size_t size);
 /*
- * Nanoseconds that populating `size` bytes of small pages takes, as the last run of ahead_fill()
- * did; 0: not known.
+ * Populates pages of a huge piece or a base, without asking ahead_try_room(). Returns size; 0: that
+ * is off, fails or has failed.
  */
+size_t ahead_populate_more(char *addr, size_t size);
+/* Nanoseconds for populating size bytes of small pages, by the last ahead_fill(); 0: not known. */
 uint64_t ahead_small_ns(size_t size);
 /* Called once at boot: from now on bases populate their memory too, if the option is on. */
 void ahead_boot(void);

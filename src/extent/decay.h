@@ -2,13 +2,14 @@
  * When unused pages are due to be purged: a curve over time. Of the pages that became unused during
  * one epoch (1/200 of the decay time) all may stay at first, then fewer with each epoch, along the
  * smoothstep curve, and none after the decay time. The sum over the last 200 epochs is the limit;
- * the caller purges pages in excess of it. At the end of an epoch only pages above the limit of the
- * epoch before count as new. Otherwise the pages that a program takes and returns all the time
- * would be counted at each return, and the limit would grow far above what was ever unused.
- * Everything here is arithmetic on the struct and has neither a clock nor pages: the caller passes
- * the time (monotonic, in ns), so tests pass their own. Functions named _locked need the struct's
- * mutex. Called by pac_purge.c, pac_life.c, pac_serve.c and pac_relieve.c; others read the decay
- * time with decay_ms(), and arenas.c checks default times with decay_ms_is_valid().
+ * the caller purges pages in excess of it. At the end of an epoch only pages above npages_seen
+ * count as new: above both the number and the limit at its begin, or above what a purge has left
+ * since, if that is less. Otherwise the pages that a program takes and returns all the time would
+ * be counted at each return, and the limit would grow far above what was ever unused. Everything
+ * here is arithmetic on the struct and has neither a clock nor pages: the caller passes the time
+ * (monotonic, in ns), so tests pass their own. Functions named _locked need the struct's mutex.
+ * Called by pac_purge.c, pac_life.c, pac_serve.c and pac_relieve.c; others read the decay time with
+ * decay_ms(), and arenas.c checks default times with decay_ms_is_valid().
  */
 #ifndef EXTENT_DECAY_H
 #define EXTENT_DECAY_H
@@ -27,9 +28,9 @@ typedef struct decay_s {
 	 */
 	atomic_zu_t ms;
 	/*
-	 * Length of an epoch in nanoseconds, and start of the present one. Both are also read
-	 * without the mutex, so the two values may not belong together; decay_is_due() is called
-	 * again under the mutex.
+	 * Length of an epoch in nanoseconds (0 unless ms is above 0), and start of the present one.
+	 * Both are also read without the mutex, so the two values may not belong together;
+	 * decay_is_due() is called again under the mutex.
 	 */
 	atomic_u64_t epoch_ns;
 	atomic_u64_t epoch_start;
@@ -63,14 +64,15 @@ decay_is_due(const decay_t *d, uint64_t now) {
 
 /* Advances to the epoch of `now`; npages: pages that are unused now. decay_is_due() holds. */
 void decay_advance_locked(decay_t *d, uint64_t now, size_t npages);
-/* Number of unused pages that may stay, as of the last advance. */
+/* Unused pages that may stay, as of the last advance; 0 if none was since the time was set. */
 size_t decay_limit_locked(const decay_t *d);
 /* Pages that became unused within the decay time, as advances counted; older ones may not stay. */
 size_t decay_recent_locked(const decay_t *d);
 /*
  * Nanoseconds from now until `step` of the npages unused pages are due (or all, if they are fewer),
- * at most the decay time; UINT64_MAX: no page is unused or the decay time is -1; 0 if it is 0. Two
- * epochs if pages became unused since the last advance, because their epoch is not known yet.
+ * at most the decay time; UINT64_MAX: no page is unused or the decay time is -1; 0 if it is 0, or
+ * if they are due already. Without new pages that is the end of an epoch; if npages is above
+ * npages_seen, it is the end of the next epoch, because that of the new pages is not known yet.
  */
 uint64_t decay_ns_until_locked(const decay_t *d, uint64_t now, size_t npages, size_t step);
 /*

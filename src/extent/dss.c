@@ -3,7 +3,7 @@
  * Whole pages between the old break and the aligned start of a range are unmapped at once. Lock:
  * dss.mtx keeps our threads from moving the break at the same time. Invariant: other code may still
  * move it, so a range is returned only if it begins at the break that this try read before. Called
- * by ehooks.c, options and mallctl.
+ * by ehooks.c, arena_life.c, jemalloc_init.c (dss_boot), options and mallctl.
  */
 #include "extent/dss.h"
 
@@ -24,7 +24,7 @@ cassert(ARRAY_LEN(dss_prec_names) == dss_prec_count + 1);
 
 static struct {
 	mutex_t mtx;
-	atomic_u8_t prec; /* dss_default_get() */
+	atomic_u8_t prec; /* dss_prec_t of new arenas: dss_default_get() */
 } dss;
 
 void
@@ -82,7 +82,7 @@ dss_extend_locked(size_t size, size_t alignment, bool *retry) {
 	}
 	/*
 	 * The range begins elsewhere and may not be aligned. The break is moved back, unless other
-	 * code has moved it beyond the range.
+	 * code has moved it since; then the range stays unused for ever.
 	 */
 	if (os_hooks->sbrk(0) == before + bytes) {
 		os_hooks->sbrk(-(intptr_t)bytes);

@@ -1,10 +1,11 @@
 /*
  * Pages from the end of the data segment by sbrk(2): before mmap, after it, or not at all. Each
- * arena has its precedence. The segment only grows: pages of it that an arena returns to the system
- * are unmapped like any others. The user's program and the C library may move the break too; a
- * range that dss_alloc() returns was added by that call alone. One lock, "dss", is held during
- * dss_alloc(): up to eight tries of two to four system calls each. Called by ehooks_map();
- * precedences are set by options and mallctl.
+ * arena has its precedence. The segment grows only (except that a failed try is taken back): pages
+ * of it that an arena returns to the system are unmapped like any others. The user's program and
+ * the C library may move the break too; a range that dss_alloc() returns was added by that call
+ * alone. One lock, "dss", is held during dss_alloc(): up to eight tries of a few calls of sbrk(2)
+ * and munmap(2) each. Called by ehooks_map(), usually under the lock of growth; options, mallctl
+ * and new arenas read or set precedences; jemalloc_init.c calls dss_boot().
  */
 #ifndef EXTENT_DSS_H
 #define EXTENT_DSS_H
@@ -26,13 +27,16 @@ extern const char *const dss_prec_names[]; /* indexed by the enum, NULL at the e
 void dss_boot(void);
 
 /*
- * The precedence with which new arenas start from now on; at first opt_dss. ENOTSUP: sbrk is not
- * built in.
+ * Get and set the precedence with which new arenas start from now on; at first opt_dss. 0, or
+ * ENOTSUP: prec is not `disabled`, and sbrk is not built in.
  */
 dss_prec_t dss_default_get(void);
 int dss_default_set(dss_prec_t prec);
 
-/* Returns size bytes that read as zeros, aligned to a power of two, or NULL. Preserves errno. */
+/*
+ * Returns size bytes (a multiple of PAGE, not 0) that read as zeros, aligned to a power of two and
+ * to PAGE. NULL: no memory, or others moved the break in all tries. Preserves errno.
+ */
 void *dss_alloc(size_t size, size_t alignment);
 
 #endif

@@ -3,7 +3,8 @@
  * the contract. Invariant: a user's hook is called with no lock held and inside the gate, between
  * ehooks_begin() and ehooks_end(). The table and the dss precedence of an arena are atomics; there
  * is no lock. Called by extent.c, pac*.c and purge_batch.c; arena.c, arena_life.c and arenas.c set
- * tables, arena_life.c, arenas.c and mallctl precedences.
+ * tables, arena_life.c, arenas.c and mallctl precedences. mallctl gives out ehooks_system, so hooks
+ * of the user may call its functions too.
  */
 #include "extent/ehooks.h"
 
@@ -181,7 +182,7 @@ ehooks_custom_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool
 	void *p = table->alloc(table, NULL, size, alignment, zero, commit, h->shown_ind);
 	call_end(token);
 	if (((uintptr_t)p & (max_zu(alignment, PAGE) - 1)) != 0) {
-		/* The hook returned a misaligned address, which its dalloc hook takes back. */
+		/* The address is misaligned. It is lost if the dalloc hook is NULL or refuses. */
 		ehooks_custom_dalloc(h, p, size, *commit);
 		return NULL;
 	}

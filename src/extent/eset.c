@@ -1,10 +1,10 @@
 /*
  * The set of unused extents: insert, remove, and the search for a fitting one. Invariant: an extent
  * is filed under the largest page class that is not above its size, so every extent of a class from
- * the request's own upward fits. The class just below the request's may contain extents that fit
- * too, since sizes need not be class sizes; up to ESET_PEEK_MAX of them are examined first. The
- * lock of the ecache protects the set. Called by ecache.c, extent.c, piece.c and
- * pac_purge.c.
+ * the request's own upward fits, if a page is aligned enough. The class just below the request's
+ * may contain extents that fit too, since sizes need not be class sizes; up to ESET_PEEK_MAX of
+ * them are examined first. The lock of the ecache protects the set. Called by ecache.c, extent.c,
+ * piece.c and pac_purge.c (eset_spare(), which needs no lock).
  */
 #include "extent/eset.h"
 
@@ -115,7 +115,10 @@ eset_is_too_big(size_t have, size_t want, unsigned lg_max_fit) {
 	return lg_max_fit < 64 && (have >> lg_max_fit) > want;
 }
 
-/* The lowest extent of the first class from pind on that has any: all of these are large enough. */
+/*
+ * The lowest extent of the first class from pind on that has any: all of these are large enough.
+ * NULL: there is none, or this class is too big.
+ */
 static edata_t *
 eset_first_class(const eset_t *s, unsigned pind, size_t size, unsigned lg_max_fit) {
 	ssize_t i = pind >= SC_NPSIZES_MAX ? -1 : fb_first_set(s->used, SC_NPSIZES_MAX, pind);

@@ -15,7 +15,7 @@
 #include "os/witness.h"
 
 size_t opt_lg_extent_max_active_fit = 6;
-static atomic_zu_t extent_all_moved; /* extents with is_moved: pages moved in (pac_move.h) */
+static atomic_zu_t extent_all_moved; /* extents of all arenas with is_moved (pac_move.h) */
 
 void
 extent_src_init(extent_src_t *src, base_t *base, unsigned arena_ind) {
@@ -255,8 +255,8 @@ custom_put(extent_src_t *src, ecache_t *c, edata_t *e) {
 }
 
 /*
- * Cuts [addr, addr + size) out of e, which the caller owns. The rest goes into c. NULL: there is no
- * descriptor, or a hook refused; then all pages of e are in c.
+ * Cuts [addr, addr + size) out of e, which the caller owns. The rest goes into c, not joined. NULL:
+ * there is no descriptor, or a hook refused; then all pages of e are in c.
  */
 static edata_t *
 custom_carve(extent_src_t *src, ecache_t *c, edata_t *e, char *addr, size_t size) {
@@ -497,7 +497,7 @@ ecache_take_largest(ecache_t *c) {
 	return e;
 }
 
-/* Takes out the extent that `oldest` chooses; NULL if c has at most npages_min pages. */
+/* Takes out the extent that `oldest` chooses; NULL: none, or c has at most npages_min pages. */
 static edata_t *
 ecache_evict_as(ecache_t *c, size_t npages_min, edata_t *(*oldest)(const eset_t *s)) {
 	edata_t *e = NULL;
@@ -588,11 +588,11 @@ extent_map(extent_src_t *src, edata_t *e, size_t bytes, size_t alignment) {
 }
 
 /*
- * Bytes to map for a request: grow_next if that is enough for it. In three cases it is only the
- * request, rounded up to grow_alignment: if retain is false and grow_alignment is a page; if the
- * request's alignment is above grow_alignment and is not HUGEPAGE; if the surplus would exceed the
- * bound of address space without use (os/room.h). A result below size means that the rounding has
- * overflowed.
+ * Bytes to map for a request: grow_next, or else only the request, rounded up to grow_alignment.
+ * The latter if that is more than grow_next; if retain is false and grow_alignment is a page; if
+ * the request's alignment is above grow_alignment and is not HUGEPAGE; if the surplus would exceed
+ * the bound of address space without use (os/room.h). A result below size means that the rounding
+ * has overflowed.
  */
 static size_t
 extent_grow_bytes_locked(extent_src_t *src, size_t size, size_t alignment) {

@@ -1,15 +1,16 @@
 /*
  * Operations on extents: take out of and put into a cache (ecache.h), split, merge, map, unmap.
  * An extent in a cache is protected by the cache's lock. Taking it out sets its state in the page
- * map to active under that lock; from then on the thread that took it owns it. Only neighbours in
- * the same cache are joined. If the arena has hooks of the user, these decide about each split and
- * merge, and no lock may be held during the call: an extent to be cut or joined is first taken out
- * of the cache as a whole. Lock order: grow_mtx, one cache's lock, edata_cache, base; the locks of
- * two caches are never held together. The caller of an ecache_ or extent_ function holds no cache's
- * lock and owns the active extent that it passes; only piece.c, and it with extent_grow_locked(),
- * holds grow_mtx. Hooks are set under grow_mtx (pac_hooks_set), so its holder may rely on whether
- * there are any. Called by the page cache and its parts (pac*, join, piece, ahead, purge_batch);
- * mallctl sets the growth limit.
+ * map to active under that lock; from then on the thread that took it owns it. ecache_put() joins
+ * only neighbours in the same cache that are both committed or both not. If the arena has hooks of
+ * the user, these decide about each split and merge, and no lock may be held during the call: an
+ * extent to be cut or joined is first taken out of the cache as a whole. Lock order: those of
+ * decays and huge slabs, grow_mtx, one cache's lock, edata_cache, base; the locks of two caches are
+ * never held together. The caller of an ecache_ or extent_ function holds no cache's lock and owns
+ * the active extent that it passes. Only functions of piece.c call them with grow_mtx held, among
+ * them all calls of extent_grow_locked(). Hooks are set under grow_mtx (pac_hooks_set), so its
+ * holder may rely on whether there are any. Called by the page cache and its parts (pac*, join,
+ * piece, ahead, purge_batch); mallctl sets the growth limit, arenas.c grow_alignment and grown.
  */
 #ifndef EXTENT_EXTENT_H
 #define EXTENT_EXTENT_H
@@ -20,8 +21,8 @@
 #include "meta/emap.h"
 
 /*
- * A dirty or muzzy extent is split for a request only if it is at most 2^this times as large,
- * unless much is dirty or there is no other memory (pac_take_more() in pac.c).
+ * A dirty or muzzy extent is split for a request only if its page class is at most 2^this times the
+ * request, unless much is dirty or there is no other memory (pac_take_more() in pac.c).
  */
 extern size_t opt_lg_extent_max_active_fit;
 
@@ -29,13 +30,14 @@ extern size_t opt_lg_extent_max_active_fit;
 typedef struct extent_src_s {
 	ehooks_t ehooks;
 	edata_cache_t edata_cache;
-	/* Held while a mapping is made, so that threads that miss together map only once. */
+	/* Held while a mapping is made, not by hooks, so that threads that miss together map once. */
 	mutex_t grow_mtx;
 	/*
 	 * Growth step: bytes that the next mapping has at least, unless only the request is mapped
-	 * (extent_grow_bytes_locked()). Under grow_mtx. Starts at HUGEPAGE; each mapping of a step
-	 * raises it to the next page class; a step that the system or a hook refuses lowers it to the
-	 * request's. If grow_alignment is above a page only a lower limit changes it.
+	 * (extent_grow_bytes_locked()). Under grow_mtx. Starts at HUGEPAGE, or in hidden arenas at
+	 * grow_alignment; each mapping of a step raises it to the next page class; a step that the
+	 * system or a hook refuses lowers it to the request's. If grow_alignment is above a page only
+	 * a lower limit changes it.
 	 */
 	size_t grow_next;
 	/* Greatest value of grow_next in bytes, unless grow_alignment is more; under grow_mtx. */
@@ -55,8 +57,8 @@ typedef struct extent_src_s {
 /* Initialises src for pages of the system; ehooks_init() may set the user's hooks afterwards. */
 void extent_src_init(extent_src_t *src, base_t *base, unsigned arena_ind);
 /*
- * Get and set the largest growth step in bytes, rounded down to a page class; EINVAL: less than a
- * page.
+ * Get and set the largest growth step in bytes, rounded down to a page class, at most
+ * SC_LARGE_MAXCLASS. 0, or EINVAL: less than a page.
  */
 size_t extent_grow_limit_get(extent_src_t *src);
 int extent_grow_limit_set(extent_src_t *src, size_t limit);
@@ -64,51 +66,51 @@ int extent_grow_limit_set(extent_src_t *src, size_t limit);
 void extent_src_renew(extent_src_t *src);
 
 /*
- * Takes an active extent of exactly size bytes out of the cache; a retained one may not be
- * committed. NULL: none fits, or there is no memory for a descriptor. Page classes above
- * 2^lg_max_fit times the size are not searched (64: all are; see eset_fit()).
+ * Takes an extent out of the cache and returns exactly size bytes of it, active; retained ones may
+ * need extent_commit(). NULL: none was found (eset_fit()), no descriptor, or a hook refused to
+ * split. Page classes above 2^lg_max_fit times the size are not searched (64: all are).
  */
 edata_t *ecache_take(extent_src_t *src, ecache_t *c, size_t size, size_t alignment,
     unsigned lg_max_fit);
-/* Whether the cache has an extent that fits, however long it is. */
+/* Whether ecache_take() with lg_max_fit 64 would find an extent. */
 bool ecache_is_enough(ecache_t *c, size_t size, size_t alignment);
-/*
- * As ecache_take(), but of size to `most` bytes, as many as the found extent has; searches all
- * classes.
- */
+/* As ecache_take() with lg_max_fit 64, but up to `most` bytes, if the found extent has so many. */
 edata_t *ecache_take_upto(extent_src_t *src, ecache_t *c, size_t size, size_t most);
-/* Takes the first size bytes of the extent that begins at addr; NULL: there is none so long. */
+/*
+ * Take the first size bytes of the extent that begins at addr, or the last ones of that which ends
+ * at `end`. NULL: there is none so long of this arena, no descriptor, or a hook refused to split.
+ */
 edata_t *ecache_take_at(extent_src_t *src, ecache_t *c, char *addr, size_t size);
-/* Takes the last size bytes of the extent that ends at `end`; NULL: there is none so long. */
 edata_t *ecache_take_before(extent_src_t *src, ecache_t *c, char *end, size_t size);
 /*
  * Makes the active extent e longer by the first size bytes of the extent in c that lies behind it:
  * the border between the two moves, without a descriptor more. False: there is none that is long
- * enough, or the arena has the user's hooks, which split and merge; nothing has changed.
+ * enough and committed as e is, or the arena has hooks of the user; nothing has changed.
  */
 bool ecache_try_lend(extent_src_t *src, ecache_t *c, edata_t *e, size_t size);
-/* Puts an active extent, the caller's, into the cache and joins it with its neighbours there. */
-void ecache_put(extent_src_t *src, ecache_t *c, edata_t *e);
 /*
- * Takes out an extent of the largest page class that has any, as an active one; NULL if the cache
- * is empty.
+ * Puts the caller's active extent e into the cache, joined with its neighbours there. The caller
+ * may not use e afterwards.
  */
+void ecache_put(extent_src_t *src, ecache_t *c, edata_t *e);
+/* Takes out an extent of the largest page class that has any, as an active one; NULL: none. */
 edata_t *ecache_take_largest(ecache_t *c);
 /*
  * Takes out the least recently added extent, as an active one; NULL if the cache has at most
- * npages_min pages. Extents that are only parts of huge pieces (extent/piece.h) come last;
- * ecache_evict_spare() never takes them.
+ * npages_min pages. Extents that were only parts of huge pieces (extent/piece.h) when they were put
+ * in come last; ecache_evict_spare() never takes them (NULL: there are only such).
  */
 edata_t *ecache_evict(ecache_t *c, size_t npages_min);
 edata_t *ecache_evict_spare(ecache_t *c, size_t npages_min);
 
 /*
- * Maps new address space and returns an active extent of exactly size bytes, which may not be
- * committed; the surplus of the mapping goes to the retained cache. If another thread has grown the
- * arena meanwhile, the extent comes from the retained cache. NULL: there is no memory.
+ * Maps new address space and returns an active extent of exactly size bytes, which may need
+ * extent_commit(); the surplus of the mapping goes to the retained cache. If another thread has
+ * grown the arena meanwhile, it comes from the retained cache (not with hooks of the user). NULL:
+ * no memory, or a hook refused.
  */
 edata_t *extent_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment);
-/* extent_grow() for a caller that holds grow_mtx and has seen since that no hooks are set. */
+/* extent_grow() without the search, for a caller with grow_mtx that has seen no hooks since. */
 edata_t *extent_grow_locked(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment);
 
 /*

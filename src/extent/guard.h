@@ -1,14 +1,15 @@
 /*
- * Guard pages: pages without access before and behind an extent, so that an overrun faults at once.
- * pac.c allocates an extent that is larger by the guards; guard_on() then takes them off it. Guards
- * belong to no extent and are not in the page map, so no extent is joined across them. When the
- * extent is freed, the guards become part of it again (one that the system does not open is
- * unmapped). So unused extents have no guards, and are cut and joined as usual. A guarded extent
- * may cost the process four mappings. The system limits the number of mappings, so guard_limit
- * bounds the number of guarded extents. If the system refuses a guard there is none, which is not
- * an error. Only for pages of the system, in active extents, by their owner; no lock. pac.c makes
- * and removes guards; arena.c and large.c choose every n-th slab or large extent
- * (guard_count_extent).
+ * Guard pages: pages without access before and behind an extent (only behind it if its alignment is
+ * above a page), so that an overrun faults at once. pac.c allocates an extent that is larger by the
+ * guards; guard_on() then takes them off it. Guards belong to no extent and are not in the page
+ * map, so no extent is joined across them. When the extent is freed, the guards become part of it
+ * again (one that the system does not open is unmapped). So unused extents have no guards, and are
+ * cut and joined as usual. A guarded extent may cost the process four mappings. The system limits
+ * the number of mappings, so guard_limit bounds the number of guarded extents. If the system
+ * refuses a guard, which is not an error, the page counts as one, but stays accessible. Only for
+ * pages of the system, in active extents, by their owner; no lock. pac.c makes and removes guards;
+ * arena.c and large.c choose every n-th slab or large extent (guard_count_extent); jemalloc_init.c
+ * calls guard_boot().
  */
 #ifndef EXTENT_GUARD_H
 #define EXTENT_GUARD_H
@@ -16,7 +17,7 @@
 #include "meta/edata.h"
 #include "os/pages.h"
 
-/* Every n-th slab, or large extent, of an arena is guarded; 0: none. */
+/* Every n-th slab, or large extent, of an arena is guarded, if guard_limit allows; 0: none. */
 extern size_t opt_san_guard_small;
 extern size_t opt_san_guard_large;
 
@@ -48,8 +49,9 @@ guard_bytes(size_t alignment) {
 }
 
 /*
- * Makes the outermost pages of e, guard_bytes() in all, guards. e is reduced to what lies between;
- * its owner then enters it in the page map.
+ * Makes the outermost pages of e guards: a page at its end, and with 2 * PAGE one at its begin too;
+ * bytes: guard_bytes(). e, which is longer, is reduced to the rest; its owner then enters it in the
+ * page map.
  */
 void guard_on(edata_t *e, size_t bytes);
 /*

@@ -3,9 +3,9 @@
  * place. What becomes of unused pages is in pac_purge.c and pac_relieve.c. pac.h explains the
  * caches, the order in which they are tried and their locks. Invariant: `mapped` counts the bytes
  * of the extents that are in use, hot, dirty or muzzy, and those of whole huge slabs and pieces.
- * nactive counts the pages in use. Both are relaxed atomics that are exact whenever no operation is
- * under way. Called by arena.c, arena_life.c, holes.c, large.c and pac_move.c, inside the gate
- * (os/gate.h) without a lock.
+ * nactive counts the pages in use. Neither counts guard pages. Both are relaxed atomics that are
+ * exact whenever no operation is under way. Called by arena.c, arena_life.c, holes.c, large.c and
+ * pac_move.c, inside the gate (os/gate.h) without a lock; pac_mapped_all() by vacant.h.
  */
 #include "extent/pac.h"
 
@@ -19,7 +19,7 @@
 size_t opt_calloc_madvise_threshold = (size_t)8 << 20;
 void (*pac_new_maximum_hook)(void);
 
-/* Greatest value of room_mapped so far. */
+/* Greatest value of room_mapped that pac_mapped_add() has seen. */
 static atomic_zu_t pac_mapped_max;
 
 /*
@@ -77,9 +77,9 @@ pac_take_cached(pac_t *pac, size_t size, size_t alignment, unsigned lg_max_fit) 
 
 /*
  * For a dense request: takes from a huge piece (extent/piece.h), or puts a run of populated pages
- * into the dirty cache and takes from there (extent/ahead.h). NULL: the arena is too small for
- * either, its decay time is 0, it is bounded or has hooks of the user, or for a reason that those
- * headers name.
+ * into the dirty cache and takes from there (extent/ahead.h). NULL: ahead_run() is 0 (the arena is
+ * too small, or the request too long), the decay time is 0, the arena is bounded or has hooks of
+ * the user, another thread has taken the pages, or for a reason that those headers name.
  */
 static edata_t *
 pac_take_ahead(pac_t *pac, size_t size) {

@@ -1,8 +1,9 @@
 /*
  * The stacks of hot extents, one for each page class, last in, first out.
  * pac_hot.h has the contract. Invariant: hot_npages is the number of pages in the stacks, changed
- * under hot_mtx together with them. Extents that were taken out are made dirty after the lock is
- * released, because ecache_put() takes the dirty cache's. Called by pac*.c and large.c.
+ * under hot_mtx together with them. Extents that were taken out are made dirty (or returned to
+ * their huge slab: pac_put_unused) after the lock is released, because that takes other locks.
+ * Called by pac*.c and large.c; inspect.c and the profiler read pages and sizes.
  */
 #include "extent/pac_hot.h"
 
@@ -13,7 +14,7 @@
 /* Extents that pac_hot_cool_at() examines at most. */
 #define HOT_COOL_MAX 8
 /*
- * A hot extent may be longer than the request that takes it by one quarter of the request
+ * A hot extent may be longer than the large object that takes it by one quarter of the object
  * (1 / 2^HOT_LG_SLACK). That is the greatest distance between two classes from 4 pages up, so
  * extents of the next larger class fit.
  */

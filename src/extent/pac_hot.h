@@ -1,9 +1,10 @@
 /*
- * Hot extents: those freed last in each page class, kept whole for the next request of their size.
- * A hot extent is reused without a search, a split or a join, which a dirty one needs. All of them
- * are made dirty by each purge of dirty pages and by a background thread before it sleeps. A
+ * Hot extents: those freed last in each page class, kept whole for the next request of about their
+ * size. A hot extent is reused without a search, a split or a join, which a dirty one needs. All of
+ * them are made dirty by each purge of dirty pages and by a background thread before it sleeps. A
  * request for which no dirty or muzzy extent fits makes one longer hot extent dirty, to take a part
- * of it (pac_hot_try_cool); if that does not help, it makes all of them dirty.
+ * of it (pac_hot_try_cool); if that does not help, it makes all of them dirty. Wherever this header
+ * says that a hot extent becomes dirty, one of a huge slab returns to the slab (pac_put_unused).
  *
  * Invariant: an extent in a stack has the state hot in its descriptor (the rest of a huge piece and
  * extents in small extent caches have this state too). The page map says hot too, except for an
@@ -12,9 +13,10 @@
  * hot, and becomes objects again, without a write to the page map. Lock: hot_mtx guards the stacks;
  * no other lock is taken under it. pac_hot_flush(), pac_hot_try_cool(), pac_hot_cool_at() and
  * pac_hot_destroy() put extents into the dirty cache after they have released hot_mtx. Their caller
- * holds no cache's lock, and calls pac_tell_back() (pac_purge.h) afterwards unless the arena ends.
- * Callers are pac*.c and large.c, all inside the gate (os/gate.h: fork waits meanwhile); statistics
- * call pac_ndirty() and pac_hot_each().
+ * holds no cache's lock (with hooks of the user no lock at all), and calls pac_tell_back()
+ * (pac_purge.h) afterwards, unless the arena ends or its decay time is 0. Callers are pac*.c and
+ * large.c, all inside the gate (os/gate.h: fork waits meanwhile); statistics and the profiler call
+ * pac_ndirty(), statistics also pac_hot_each().
  */
 #ifndef EXTENT_PAC_HOT_H
 #define EXTENT_PAC_HOT_H
@@ -37,31 +39,32 @@ size_t pac_ndirty(const pac_t *pac);
 void pac_hot_each(pac_t *pac, void (*add)(void *ctx, unsigned pind, size_t size), void *ctx);
 
 /*
- * Takes up to n hot extents that have at least `size` and at most `most` bytes (`most` is less than
- * twice `size`) and this alignment, which is at least PAGE. Returns their number, 0 if none fits.
- * They are active and the caller's. Their elements of the page map are not written and say what
- * they said in the stack (hot or active); the caller writes them where its use of the extent needs
- * others.
+ * Takes up to n (not 0) hot extents that have at least `size` and at most `most` bytes (`most` is
+ * less than twice `size`) and this alignment, which is at least PAGE. Returns their number; an
+ * extent below many that do not fit is not found (HOT_LOOKS). They are active and the caller's, who
+ * adds their pages to nactive. Their elements of the page map still say hot or active, as in the
+ * stack; the caller writes them where its use of the extent needs others.
  */
 unsigned pac_hot_take(pac_t *pac, size_t size, size_t most, size_t alignment, edata_t **out,
     unsigned n);
 /*
- * The length in bytes of the greatest extent that a request for size bytes may take whole: a
- * quarter more than size, but exactly size in a bounded cache or with hooks of the user.
+ * Bytes of the longest extent that a large object of size bytes may take whole: a quarter more,
+ * rounded down to whole pages; but exactly size in a bounded cache or with hooks of the user.
  */
 size_t pac_hot_most(const pac_t *pac, size_t size);
 /*
- * Makes active extents hot, es[0] first, until all n are or there is no room. All are of one page
- * class. Returns how many became hot; the caller still owns the others. *npages: pages of the hot
- * ones, which the caller subtracts from nactive. The extents are neither slabs nor samples, and the
- * page map is as the invariant says. Other threads may take the hot ones at once.
+ * Makes n (not 0) active extents of one page class hot, es[0] first, until all are or there is no
+ * room: PAC_HOT_DEEP are in the stack, or there is no memory for a longer one. Returns how many
+ * became hot; the caller owns the others. *npages: pages of those, which the caller subtracts from
+ * nactive. The extents are neither slabs nor samples, and the page map is as the invariant says.
+ * Other threads may take the hot ones at once.
  */
 unsigned pac_hot_leave(pac_t *pac, edata_t *const *es, unsigned n, size_t *npages);
 
 /*
- * Makes hot an active extent that is no object or slab any more. False: there is no room, and the
- * caller keeps it, but its szind is cleared and the page map says hot, so the caller must put it
- * elsewhere.
+ * Makes hot an active extent that is no object or slab any more; the caller subtracts its pages
+ * from nactive. False: there is no room, and the caller keeps it, but its szind is SC_NSIZES and
+ * the page map says hot, so the caller must put it elsewhere.
  */
 bool pac_hot_try_keep(pac_t *pac, edata_t *e);
 
@@ -74,8 +77,8 @@ void pac_hot_flush(pac_t *pac);
  */
 bool pac_hot_try_cool(pac_t *pac, size_t size);
 /*
- * Makes hot extents in [addr, addr + size) dirty, up to the first one that is neither hot nor
- * dirty, so that an expansion in place finds one dirty extent there.
+ * Makes hot extents from addr on dirty, until one is neither in a stack nor dirty or addr + size is
+ * reached (at most HOT_COOL_MAX), so that an expansion in place finds one dirty extent there.
  */
 void pac_hot_cool_at(pac_t *pac, const char *addr, size_t size);
 

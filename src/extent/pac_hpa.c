@@ -2,10 +2,10 @@
  * Extents of huge slabs for the page cache, and memory for the slabs; pac_hpa.h has the contract.
  * hpa.c calls slab_get() and slab_put() when a slab is fetched or returned: slab_get() with the
  * shard's grow_mtx held, slab_put() with no lock, or with grow_mtx if a fetched slab cannot be
- * used. Other locks: those that hpa.c takes itself, and the mutex of the dirty pages' decay at the
- * begin and at the end of a pass. Invariant: pac->mapped counts whole slabs. Called by pac.c,
- * pac_purge.c, pac_relieve.c, pac_life.c and arena.c; pac_hpa.h says who calls its inline
- * functions.
+ * used. Other locks: those that hpa.c, hsec.c and extent.c take themselves, and the mutex of the
+ * dirty pages' decay at the begin and at the end of a pass. Invariant: pac->mapped counts whole
+ * slabs. Called by pac.c, pac_purge.c, pac_relieve.c, pac_life.c and arena.c; pac_hpa.h says who
+ * calls its inline functions.
  */
 #include "extent/pac_hpa.h"
 
@@ -43,9 +43,10 @@ slab_get(void *ctx, void **home) {
 }
 
 /*
- * Makes the memory of a slab retained. is_marked: the system may have recorded a request for or
- * against huge pages there (madvise), which must not outlive the slab: memory that is fetched again
- * is used as if it were new. If it cannot be withdrawn, pac_retain() maps the memory anew.
+ * Makes the memory of a slab retained, or unmaps it (pac_retain). is_marked: the system may have
+ * recorded a request for or against huge pages there (madvise), which must not outlive the slab:
+ * memory that is fetched again is used as if it were new. If it cannot be withdrawn, pac_retain()
+ * is made to map the memory anew.
  */
 static void
 slab_put(void *ctx, void *home, bool is_marked) {
@@ -102,7 +103,7 @@ hpa_put_all(pac_t *pac, ql_t *list) {
 	}
 }
 
-/* Adds up to n spare descriptors to a list. */
+/* Adds n descriptors that no extent uses to a list; fewer if there is no memory for more. */
 static void
 hpa_get_descriptors(pac_t *pac, ql_t *list, size_t n) {
 	edata_t *e;
@@ -122,7 +123,7 @@ hpa_put_descriptors(pac_t *pac, ql_t *list) {
 	}
 }
 
-/* Takes up to n extents from slabs; returns the first, puts the others into an extent cache. */
+/* Takes up to n extents from slabs; returns the first or NULL, puts the others into a cache. */
 static edata_t *
 hpa_fetch(pac_t *pac, size_t size, bool is_dense, size_t n) {
 	ql_t list, more, out;

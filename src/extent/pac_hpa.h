@@ -1,15 +1,16 @@
 /*
  * Connects the page cache to huge page allocation (hpa/hpa.h), if the option hpa is on. Requests up
- * to opt_hpa_slab_max_alloc bytes take pages from huge slabs instead of the caches; a free returns
- * these pages to their slab. Extents up to opt_hpa_sec_max_alloc bytes are put into the small
- * extent caches (hpa/hsec.h) when they are freed, and requests look there first; longer ones become
- * hot first, like other extents. With a dirty decay time of 0 neither happens: pac_dalloc() frees
- * to the slab at once, and pac_hpa_take() asks the slabs. The memory of a slab is taken from the
- * retained cache or newly mapped, and becomes retained again. Invariant: an extent of such pages is
+ * to opt_hpa_slab_max_alloc bytes for which there is no hot extent take pages from huge slabs
+ * instead of the caches; a free returns these pages to their slab. Before that, freed extents up to
+ * opt_hpa_sec_max_alloc bytes are put into the small extent caches (hpa/hsec.h), if any, in which
+ * pac_hpa_take() looks first; longer ones, and most of those that were large objects, become hot
+ * (pac_hot_leave). With a dirty decay time of 0 neither happens: pac_dalloc() frees to the slab at
+ * once. The memory of a slab is taken from the retained cache or newly mapped, and becomes
+ * retained again (unmapped if the option retain is off). Invariant: an extent of such pages is
  * active or hot, never in the dirty, muzzy or retained cache. Work for slabs is done in a pass of
  * the dirty decay, whose mutex is not held meanwhile; callers are inside the gate (os/gate.h: fork
  * waits meanwhile) and hold no lock. Called by pac.c, pac_purge.c, pac_relieve.c, pac_life.c,
- * pac_serve.c and arena.c; vacant.c and statistics read counters.
+ * pac_serve.c and arena.c; vacant.c, statistics and the profiler read counters.
  */
 #ifndef EXTENT_PAC_HPA_H
 #define EXTENT_PAC_HPA_H
@@ -36,14 +37,15 @@ pac_hpa_serves(const pac_t *pac, size_t size, size_t alignment) {
 /*
  * An active extent of a huge slab, dense (hpa.h) or not; NULL: there is no memory. The page map may
  * still say hot; the caller writes the entries that its use needs, as after pac_hot_take(). Called
- * only if pac_hpa_serves(). A slab may be mapped for it. That is counted under a lock, where the
- * hook for a new maximum of mapped memory cannot be called, so the caller calls pac_mapped_add() if
- * it grew.
+ * only if pac_hpa_serves(). May put more extents of this size into a small extent cache, and may
+ * map a slab. That is counted under a lock, where the hook for a new maximum of mapped memory
+ * cannot be called; so the caller calls pac_mapped_add() if pac->mapped grew.
  */
 edata_t *pac_hpa_take(pac_t *pac, size_t size, bool is_dense);
 /*
- * An active extent of exactly [addr, addr + size), behind another extent of the same slab; NULL: it
- * is in use, reaches beyond the slab, or there is no descriptor.
+ * An active extent of exactly [addr, addr + size), directly behind an extent of the caller in the
+ * same slab; NULL: some of it is in use (or in a small extent cache) or beyond the slab, the slab
+ * is out (hpa.h), or there is no descriptor.
  */
 edata_t *pac_hpa_take_at(pac_t *pac, char *addr, size_t size);
 
@@ -55,16 +57,17 @@ edata_t *pac_hpa_take_at(pac_t *pac, char *addr, size_t size);
 bool pac_hpa_try_keep(pac_t *pac, edata_t *e);
 
 /*
- * Does what is due for huge slabs at `now` (monotonic ns), unless another thread purges. Before
- * that, empties the small extent caches if they were not used for the dirty decay time.
+ * Does what is due for huge slabs at `now` (monotonic ns), unless a thread, also this one, is in a
+ * pass. Before that, empties the small extent caches if they were not used for the dirty decay time
+ * (never if that is -1).
  */
 void pac_hpa_tick(pac_t *pac, uint64_t now);
 /*
- * Purges empty slabs, and with is_all every dirty page. may_wait: waits for the pass of another
- * thread; else does nothing if there is one.
+ * Returns empty slabs, and with is_all purges every dirty page. may_wait: waits for the pass of
+ * another thread; else does nothing if there is one. Does nothing in a pass of this thread.
  */
 void pac_hpa_purge(pac_t *pac, bool is_all, bool may_wait);
-/* pac_hpa_purge() of everything if is_all, otherwise pac_hpa_tick(). */
+/* pac_hpa_purge() of everything, with waiting, if is_all; otherwise pac_hpa_tick(). */
 static inline void
 pac_hpa_decay(pac_t *pac, uint64_t now, bool is_all) {
 	if (is_all) {

@@ -2,8 +2,8 @@
  * The beginning and the end of a page cache; pac_life.h has the contract.
  * Invariant: between pac_close() and pac_open() the calling thread is in a pass of both decays, so
  * no other thread purges. The mutexes of the decays are held for short steps only; pac_hooks_set()
- * takes all mutexes under which a thread may ask for hooks of the user. Called by arena.c,
- * arena_life.c and arenas.c.
+ * takes all mutexes under which a thread may rely on whether there are hooks of the user. Called by
+ * arena.c, arena_life.c and arenas.c.
  */
 #include "extent/pac_life.h"
 

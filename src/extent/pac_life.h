@@ -9,33 +9,36 @@
 
 #include "extent/pac.h"
 
-/* Initialises a cache in zeroed memory. Decay times in ms; now: monotonic time in ns. */
+/* Initialises a cache in zeroed memory, without hooks. Decay times in ms; now: monotonic ns. */
 void pac_init(pac_t *pac, base_t *base, unsigned arena_ind, ssize_t dirty_ms, ssize_t muzzy_ms,
     uint64_t now);
 
 /* Whether this thread may call pac_close(): it is in no pass of the cache itself (in a hook). */
 bool pac_can_close(pac_t *pac);
 /*
- * Keeps other threads from purging until pac_open(), after waiting for the pass that is under way:
- * then no pass holds an extent, and every active one is a slab or a large object.
+ * Keeps other threads from purging until pac_open(), after waiting for passes that are under way:
+ * then no pass holds an extent, and as no thread uses the arena, every active one is a slab or a
+ * large object.
  */
 void pac_close(pac_t *pac);
 void pac_open(pac_t *pac);
 /*
- * Sets the user's hooks, or the system's; returns the previous table. A thread that holds a decay's
- * mutex, grow_mtx, or that of the huge slabs may rely on ehooks_are_custom() until it releases it,
- * because this function takes them all; it waits for them. While there are hooks of the user, there
- * is no rest of a huge piece (extent/piece.h).
+ * Sets the user's hooks, or &ehooks_system; returns the previous table. A thread that holds a
+ * decay's mutex, src.grow_mtx or the grow_mtx of the huge slabs (hpa.h) may rely on
+ * ehooks_are_custom() until it releases it, because this function waits for all of them and takes
+ * them. While there are hooks of the user, there is no rest of a huge piece (extent/piece.h).
  */
 ehooks_table_t *pac_hooks_set(pac_t *pac, ehooks_table_t *table);
 /*
  * At the end of an arena, which is closed and has no active extents: returns all pages and address
- * space; none stays retained. pac_open() is called afterwards too.
+ * space (to hooks of the user, if there are any); none stays retained. pac_open() is called
+ * afterwards too.
  */
 void pac_destroy(pac_t *pac);
 /*
  * After pac_destroy() and pac_open(), for reuse of the arena; parameters as of pac_init(). Zeroes
- * the counters of the decays, the bound and npeak; the huge slabs' shard stays.
+ * the counters of the decays, the bound and npeak, and resets the growth step; hooks and the huge
+ * slabs' shard stay.
  */
 void pac_renew(pac_t *pac, ssize_t dirty_ms, ssize_t muzzy_ms, uint64_t now);
 

@@ -6,8 +6,8 @@
  * system refuses the second step, the pages move back, and nothing is moved any more in the
  * process. The new extent may be unmapped then, and another thread may map something there at any
  * time. So it is mapped again only if the place is still free; otherwise the address space is given
- * up. Invariant: both extents belong to the caller throughout, so no lock is needed. Called by
- * large.c.
+ * up. Invariant: both extents belong to the caller throughout, so no lock is needed but those that
+ * the page cache takes itself. Called by large.c.
  */
 #include "extent/pac_move.h"
 
@@ -22,7 +22,7 @@ pac_move_again(void) {
 	atomic_store_b(&move_is_over, false, MO_RELAXED);
 }
 
-/* Whether e may move to size bytes. Not if so many are dirty, which a copy would use instead. */
+/* Whether e may move to size bytes. Not if so many are unused, which a copy would take instead. */
 static bool
 pac_may_move(pac_t *pac, const edata_t *e, size_t size) {
 	return e->nguards == 0 && !e->is_hpa && e->is_committed && !ehooks_are_custom(&pac->src.ehooks)
@@ -30,7 +30,10 @@ pac_may_move(pac_t *pac, const edata_t *e, size_t size) {
 	    && pac_ndirty(pac) < size >> LG_PAGE;
 }
 
-/* Makes an extent retained that may be unmapped, because a move over it failed. No more moves. */
+/*
+ * Maps an extent again that may be unmapped, because a move over it failed, and makes it retained;
+ * if its place is not free any more, forgets it. Ends all moves.
+ */
 static void
 pac_give_up(pac_t *pac, edata_t *e) {
 	bool is_committed = true;

@@ -3,9 +3,10 @@
  * part of what it costs to touch new pages and copy, and the block is never in memory twice.
  *
  * The kernel does not join a mapping of moved pages with the mappings beside it, and it limits the
- * number of mappings of a process. So extents with such pages are marked (is_moved), there are at
- * most about PAC_MOVED_MAX of them at a time in the process, and they are mapped anew when they are
- * purged. Called by large.c, inside the gate (os/gate.h: fork waits meanwhile), with no lock held.
+ * number of mappings of a process. So extents with such pages are marked (is_moved), no move begins
+ * while there are PAC_MOVED_MAX of them in the process (splits can make a few more), and they are
+ * mapped anew when they are purged. Called by large.c, inside the gate (os/gate.h: fork waits
+ * meanwhile), with no lock held.
  */
 #ifndef EXTENT_PAC_MOVE_H
 #define EXTENT_PAC_MOVE_H
@@ -15,10 +16,11 @@
 #define PAC_MOVED_MAX 4096u /* extents with is_moved in the process, about */
 
 /*
- * Returns a new active extent of size bytes, longer than e, which begins with the pages of e. e
- * belongs to the cache then. NULL: it is cheaper to copy, because there are enough unused pages, or
- * it is not possible. Then e is still the caller's, with the same contents, but may be a huge piece
- * no more (piece.h). alignment: of the new extent, in bytes.
+ * Returns a new active extent of size bytes, longer than e, which begins with the pages of e; its
+ * is_zeroed is true and means only the pages behind those. e belongs to the cache then. NULL: it is
+ * cheaper to copy, because there are enough unused pages, or it is not possible. Then e is still
+ * the caller's, with the same contents, but may be a huge piece no more (piece.h). e is no slab
+ * and has no record of a sample. size: whole pages; alignment: of the new extent, in bytes.
  */
 edata_t *pac_try_move(pac_t *pac, edata_t *e, size_t size, size_t alignment);
 /* Allows moves again after the system has refused one; for tests. */

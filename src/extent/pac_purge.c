@@ -1,12 +1,13 @@
 /*
  * What becomes of the unused pages of a page cache; pac_purge.h has the contract.
  *
- * Invariant: only the thread in a pass of a decay (pac_step.h) purges the cache of that decay.
- * Functions named _locked need the mutex of the decay that is their argument. Those that purge, and
- * pac_flush_hot_locked(), release it while hooks of the user may run. pac_purge_idle_locked() and
- * pac_flush_piece_locked() keep it: an arena with hooks of the user makes no huge piece (though it
- * may have one from before they were set). Called by pac.c after its steps, by pac_life, pac_serve
- * and pac_relieve, and by ticks, background threads and mallctl.
+ * Invariant: only the thread in a pass of a decay (pac_step.h) purges the cache of that decay;
+ * pac_relieve.c is an exception. Functions named _locked need the mutex of the decay that is their
+ * argument. Those that purge, and pac_flush_hot_locked(), release it while hooks of the user may
+ * run. pac_purge_idle_locked() and pac_flush_piece_locked() keep it: an arena with hooks of the
+ * user has no rest of a huge piece (pac_hooks_set). Called by pac.c and large.c after their steps,
+ * by pac_life, pac_serve and pac_relieve, by arena.c, arenas.c, holes.c, vacant.c and background
+ * threads.
  */
 #include "extent/pac_purge.h"
 
@@ -102,7 +103,7 @@ pac_may_become_muzzy(const pac_t *pac, bool is_over) {
 	return ms < 0 || (ms > 0 && !is_over && !pac_is_bounded(pac));
 }
 
-/* Gives back the pages of e, in a pass of d. With hooks of the user d's mutex is not held. */
+/* Makes e muzzy, or retains it, in a pass of d. With hooks of the user d's mutex is not held. */
 static void
 pac_purge_extent(pac_t *pac, pac_decay_t *d, edata_t *e, bool is_over, purge_batch_t *batch) {
 	assert(d->passer == tls_get());
@@ -118,8 +119,9 @@ pac_purge_extent(pac_t *pac, pac_decay_t *d, edata_t *e, bool is_over, purge_bat
 }
 
 /*
- * Takes the oldest extent out of the cache. If the extent is longer than what the cache has above
- * npages, takes only so much of its begin, rounded up to PAC_GRAIN bytes.
+ * Takes the oldest extent out of the cache; NULL if at most npages pages are there. If the extent
+ * is longer than what exceeds npages, takes only so much of its begin, rounded up to PAC_GRAIN
+ * bytes; all of it with hooks of the user, or if there is no descriptor.
  */
 static edata_t *
 pac_evict_some(pac_t *pac, pac_decay_t *d, size_t npages) {
@@ -139,9 +141,10 @@ pac_evict_some(pac_t *pac, pac_decay_t *d, size_t npages) {
 
 /*
  * Takes the next extent to purge out of the cache. The first choice is the oldest extent of which
- * some part breaks no huge piece (eset_spare()), and of it only that part; only while more than
- * npages are there, and not if the two numbers are equal. The second choice is the oldest extent of
- * all, while more than npages_held are there. NULL: neither.
+ * some part breaks no huge piece (eset_spare()), and of it only that part (all of it with hooks of
+ * the user, or if there is no descriptor); only while more than npages are there, and not if the
+ * two numbers are equal. The second choice is that of ecache_evict(), while more than npages_held
+ * are there. NULL: neither.
  */
 static edata_t *
 pac_evict_due(pac_t *pac, pac_decay_t *d, size_t npages, size_t npages_held) {
@@ -195,7 +198,7 @@ pac_purge_to_locked(pac_t *pac, pac_decay_t *d, size_t npages, size_t npages_hel
 		if (is_custom) {
 			mutex_unlock(&d->decay.mtx);
 		}
-		/* No batch with hooks of the user, which may be gone by now and back at its flush. */
+		/* No batch without the mutex: the hooks may be unset now, and set again at its flush. */
 		pac_purge_extent(pac, d, e, is_over, is_custom ? NULL : &batch);
 		if (is_custom) {
 			mutex_lock(&d->decay.mtx);
@@ -329,7 +332,7 @@ pac_has_room(const pac_t *pac, size_t npages) {
 
 /*
  * Purges the oldest dirty and hot pages, whatever their age, until at most npages are left.
- * with_piece: the rest of the huge piece is among them. Returns false if a thread purges already.
+ * with_piece: the rest of the huge piece is among them. False: some thread purges already.
  */
 static bool
 pac_try_purge_to(pac_t *pac, size_t npages, bool with_piece) {

@@ -4,9 +4,10 @@
  * pac_purge_oldest); and who is told that there are more of them (pac_tell). pac.h explains the
  * caches, the locks and the limits. A cache has two decays, of its dirty and of its muzzy pages.
  * Invariant: one thread at a time is in a pass of a decay, and only that thread purges the pages of
- * the decay. Callers: pac.c, large.c after a request or release; arenas.c (for mallctl and
- * heartbeats, the periodic upkeep of threads), vacant.c, background threads; arena.c, holes.c for
- * their own passes (arena.c also sets decay times); pac_life.c, pac_relieve.c, pac_serve.c. The
+ * the decay (but pac_relieve.c takes muzzy ones too, in a pass of the dirty decay). Callers: pac.c,
+ * large.c after a request or release; arenas.c (for mallctl and heartbeats, the periodic upkeep of
+ * threads), vacant.c, background threads; arena.c, holes.c for their own passes (arena.c also sets
+ * decay times); pac_life.c, pac_relieve.c, pac_serve.c; prof_frag.c reads pac_npages_kept(). The
  * callers are inside the gate (os/gate.h: fork waits meanwhile) and hold no lock, except where a
  * comment says otherwise.
  */
@@ -16,7 +17,7 @@
 #include "extent/pac_hot.h"
 #include "extent/pac_step.h"
 
-/* The options dirty_decay_ms and muzzy_decay_ms: the times with which arenas start. */
+/* The options dirty_decay_ms and muzzy_decay_ms: first defaults for new arenas (arenas_boot). */
 extern ssize_t opt_dirty_decay_ms;
 extern ssize_t opt_muzzy_decay_ms;
 /*
@@ -51,7 +52,9 @@ extern size_t pac_rise_step;
  * The limit is enforced at each request and release. So a program that frees nearly everything, and
  * then calls no more, keeps at most `bytes` unused. Purged pages do not become muzzy, unless the
  * muzzy decay time is -1. A dirty decay time of 0 (purged at once) or -1 (never purged) keeps its
- * meaning. bytes 0 removes the bound.
+ * meaning. bytes is at least PAGE, or 0: no bound. A bound also purges the unused pages of huge
+ * slabs, and with a positive muzzy decay time the muzzy ones, after the passes of other threads.
+ * For a new arena the caller holds the lock "arenas" (arenas.c).
  */
 void pac_bound(pac_t *pac, size_t bytes);
 
@@ -65,7 +68,7 @@ void pac_bound(pac_t *pac, size_t bytes);
 void pac_yields(pac_t *pac);
 /*
  * Pages of descriptors (meta/edata_cache.h) are given back when they have been spare for this many
- * ms, or for a quarter of the dirty decay time if that is longer.
+ * ms, or for a quarter of the dirty decay time if that is longer; not if the time is -1.
  */
 #define PAC_SPARE_MS ((size_t)1000)
 
@@ -80,8 +83,8 @@ size_t pac_nunused(const pac_t *pac);
 bool pac_has_room(const pac_t *pac, size_t npages);
 /*
  * Purges unused pages that exceed the limit: that of pac_bound(), or without a bound that for large
- * requests (pac.h). Does nothing while another thread is in a pass of the dirty pages. If that
- * thread is in this function too, it checks the limit again after its pass.
+ * requests (pac.h). Does nothing with a dirty decay time of 0 or -1, or while a thread is in a pass
+ * of the dirty pages; if that thread is in this function too, it then checks the limit again.
  */
 void pac_trim(pac_t *pac);
 /* Called when `grown` has brought the mapped bytes to a new maximum: see pac_yields(). */
@@ -94,8 +97,9 @@ void pac_yield(const pac_t *grown);
  */
 void pac_tick(pac_t *pac, uint64_t now);
 /*
- * As pac_tick(), but waits for the passes of other threads, and does not look at descriptors and
- * bounds. all: purges all unused pages, and all pages of spare descriptors, whatever their age.
+ * As pac_tick(), but waits for the passes of other threads (for huge slabs only with `all`), and
+ * does not look at descriptors and bounds. all: purges all unused pages, and all pages of spare
+ * descriptors, whatever their age. A decay in whose pass this thread is already is left out.
  */
 void pac_purge(pac_t *pac, uint64_t now, bool all);
 /*
@@ -107,10 +111,10 @@ void pac_purge_oldest(pac_t *pac, size_t npages);
 
 /*
  * Begins a pass of the cache's dirty pages, for work on the arena's slabs during which a reset must
- * wait. Returns 0; EBUSY if this thread is in such a pass already; and without may_wait EBUSY also
- * if another thread is in one or holds the mutex. A thread that is in a pass must not wait for one
- * of another cache. pac_pass_leave() ends it, and purges if the decay time is 0, which a release
- * inside the pass could not do.
+ * wait; the decay's mutex is not held during it. Returns 0; EBUSY if this thread is in such a pass
+ * already; and without may_wait EBUSY also if another thread is in one or holds the mutex. A thread
+ * that is in a pass must not wait for one of another cache. pac_pass_leave() ends it, and purges if
+ * the decay time is 0, which a release inside the pass could not do.
  */
 int pac_pass_enter(pac_t *pac, bool may_wait);
 void pac_pass_leave(pac_t *pac);
@@ -140,7 +144,7 @@ pac_tell(pac_t *pac) {
 /*
  * Called after an extent that a thread held for a moment is in a cache again. The background thread
  * may have counted the unused pages without it and sleep now, so wake_above, which pac_serve() has
- * set, is checked again.
+ * set, is checked again. The caller may hold a decay's mutex.
  */
 void pac_tell_back(pac_t *pac);
 
@@ -164,8 +168,8 @@ size_t pac_npages_kept(const pac_t *pac);
 
 /*
  * Sets the decay time of d, one of the two decays of pac, in ms. Its pages decay anew from `now`
- * (monotonic ns) on, and with ms 0 they are purged at once. 0, or EINVAL if ms is below -1 or above
- * DECAY_MS_MAX.
+ * (monotonic ns) on. Then, unless this thread is in a pass of d, waits for that of another one and
+ * makes hot extents dirty; ms 0: purges all. 0, or EINVAL: ms is below -1 or above DECAY_MS_MAX.
  */
 int pac_decay_ms_set(pac_t *pac, pac_decay_t *d, ssize_t ms, uint64_t now);
 

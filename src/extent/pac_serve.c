@@ -8,8 +8,9 @@
 #include "extent/pac_hpa.h"
 
 /*
- * If work is due within SERVE_SOON_NS, the thread sleeps until then and is not woken earlier.
- * Otherwise SERVE_STEP_PAGES (1 MiB) more dirty and hot pages than pac_serve() counted wake it.
+ * If work is due within SERVE_SOON_NS, the thread sleeps until then, and no release of pages wakes
+ * it earlier. Otherwise SERVE_STEP_PAGES (1 MiB) more dirty and hot pages than pac_serve() counted
+ * wake it.
  */
 #define SERVE_SOON_NS (NSTIME_PER_SEC / 10)
 #define SERVE_STEP_PAGES ((ZU(1) << 20) >> LG_PAGE)

@@ -38,8 +38,8 @@ pac_committed(pac_t *pac, edata_t *e) {
 
 /*
  * pac_retain() for an arena with hooks of the user: calls them until one accepts, that with the
- * greatest effect first: dalloc, decommit, purge_forced, purge_lazy. Unless dalloc accepted, the
- * extent becomes retained.
+ * greatest effect first: dalloc, decommit, purge_forced, purge_lazy (of an extent that is not
+ * committed only dalloc). Unless dalloc accepted, the extent becomes retained.
  */
 static void
 pac_retain_own(pac_t *pac, edata_t *e) {

@@ -4,7 +4,7 @@
  * the cache of a decay, dirty or muzzy, or does other work during which no thread may purge it.
  * Invariant: one thread at a time is in a pass of a decay, and only it purges. Locks: see pac.h; an
  * extent that is an argument belongs to the caller alone. Called by pac*.c; large.c calls only
- * pac_active_count() and pac_active_uncount().
+ * pac_active_count() and pac_active_uncount(); arenas.c sets the hook.
  */
 #ifndef EXTENT_PAC_STEP_H
 #define EXTENT_PAC_STEP_H
@@ -16,7 +16,7 @@
  * of any arenas until `want` bytes are unmapped, or slightly more, or until no more can be. Returns
  * the number of bytes that it unmapped. The caller is inside the gate (os/gate.h: fork waits
  * meanwhile) and holds no lock. The caller may be in a pass whose mutex it has released; so the
- * hook does not wait for passes of other threads, and skips their arenas. NULL before
+ * hook does not wait for passes of dirty pages, and skips arenas that are in one. NULL before
  * arenas_boot().
  */
 extern size_t (*pac_shed_hook)(size_t want);
@@ -50,18 +50,20 @@ pac_active_uncount(pac_t *pac, size_t npages) {
 }
 
 /*
- * Count bytes that are mapped from now on, or no longer. The callers may hold locks. So
- * pac_mapped_count() does not call the hook for a new maximum of mapped bytes (prof_gdump); the
- * next call of pac_mapped_add() in pac.c does, whose caller holds no lock.
+ * Count bytes that are mapped from now on, or no longer, also in room_mapped (of all arenas). The
+ * callers may hold locks. So pac_mapped_count() does not call the hook for a new maximum of mapped
+ * bytes (prof_gdump); the next call of pac_mapped_add() in pac.c does, whose caller holds no lock.
  */
 void pac_mapped_count(pac_t *pac, size_t bytes);
 void pac_mapped_sub(pac_t *pac, size_t bytes);
 /*
- * Returns the pages of e to the system. e becomes retained, or is unmapped and exists no more. If
- * the system refuses, e becomes retained, and its pages stay in memory. The caller owns e before
- * the call and not after it. If the arena has hooks of the user, the caller holds no lock;
- * otherwise it may hold the mutex of the decay. batch: takes e, if it can, and purges it later
- * together with others by one system call (purge_batch.h); NULL: e is purged at once.
+ * Returns the pages of e to the system, and subtracts its bytes from `mapped` in every case. e, an
+ * active extent, becomes retained, or is unmapped and exists no more (option retain off, or a hook
+ * of the user agrees). If the system refuses, e becomes retained, and its pages stay in memory. The
+ * caller owns e before the call and not after it. If the arena has hooks of the user, the caller
+ * holds no lock; otherwise it may hold the mutex of the decay, or grow_mtx of the huge slabs.
+ * batch: takes e, if it can, and purges it later together with others by one system call
+ * (purge_batch.h); NULL: e is purged at once.
  */
 struct purge_batch_s;
 void pac_retain(pac_t *pac, edata_t *e, struct purge_batch_s *batch);

@@ -1,7 +1,7 @@
 /*
  * The fields of the page cache, and small functions that its parts (pac*.c) share. Included by
  * these and by arena_types.h; other code includes pac.h, which explains the page cache and its
- * locks.
+ * locks, or the header of a part. arena/, the statistics and the profiler read fields directly.
  * Locks: that of each field is named beside it; atomic fields need none. Invariant: every unused
  * extent of the arena is in exactly one hot stack or cache, is the rest of the huge piece, belongs
  * to the huge slabs (hpa), or is in the hands of one thread.
@@ -19,8 +19,8 @@
 /*
  * Extents that a stack of hot extents may hold: PAC_HOT_FIRST at first, doubled when it is full, up
  * to PAC_HOT_DEEP, so that there is room also for many blocks that one thread frees at once and
- * another one allocates. A stack takes 96 bytes to 12 KiB of metadata; there is one in each page
- * class of which an extent was ever freed.
+ * another one allocates. A stack takes 96 bytes to 12 KiB of metadata; there is one for each page
+ * class of which an extent ever became hot, until the arena ends.
  */
 #define PAC_HOT_FIRST 8u
 #define PAC_HOT_DEEP 1024u
@@ -53,22 +53,22 @@ typedef struct pac_decay_s {
 typedef struct pac_s {
 	extent_src_t src;
 	atomic_zu_t mapped;  /* bytes in use, hot, dirty or muzzy, and whole huge slabs and pieces */
-	atomic_zu_t nactive; /* pages in use */
+	atomic_zu_t nactive; /* pages in use; users may read it (experimental.arenas.<i>.pactivep) */
 	/* guard pages around extents in use; not counted in nactive or mapped */
 	atomic_zu_t nguard;
 	atomic_zu_t npeak; /* greatest value of nactive seen by pac_active_add() so far */
 	atomic_zu_t bound; /* the bytes of pac_bound(); 0: not bounded */
 	/*
 	 * A background thread ticks this cache (pac_tick), so heartbeats of other threads
-	 * (thread/thread_event.h) do not. Written by that thread (pac_serve.c), cleared in a forked
-	 * child.
+	 * (thread/thread_event.h) do not. Written by that thread (pac_serve.c), cleared when it ends
+	 * and in a forked child.
 	 */
 	atomic_b_t is_served;
 	/*
 	 * Number of dirty and hot pages above which a release wakes the background thread, which
-	 * sleeps. SIZE_MAX: none is to be woken, because there is none, it is awake, or it sleeps so
-	 * shortly that it need not be woken. 0 also if the decay time is 0: then each release purges
-	 * (pac_tell_slow).
+	 * sleeps. SIZE_MAX: none is to be woken, because there is none, it is awake, it sleeps so
+	 * shortly that it need not be woken, or the decay time is -1. 0 also if the decay time is 0:
+	 * then each release purges (pac_tell_slow).
 	 */
 	atomic_zu_t wake_above;
 	/*
@@ -86,9 +86,9 @@ typedef struct pac_s {
 	pac_hot_stack_t *hot[SC_NPSIZES_MAX];
 	/* Pages in these stacks; written under hot_mtx, read by anyone. */
 	atomic_zu_t hot_npages;
-	/* Serves small extents from huge slabs (extent/pac_hpa.h); NULL: hpa is off. */
+	/* Serves small extents from huge slabs (pac_hpa.h); NULL: hpa is off, or a hidden arena. */
 	hpa_t *hpa;
-	/* The huge piece from which slabs are taken at present; under src.grow_mtx (piece.h). */
+	/* The huge piece from which arena slabs are taken at present; piece.h names its locks. */
 	piece_t piece;
 	eset_class_t classes[3][SC_NPSIZES_MAX]; /* of dirty, muzzy, retained */
 } pac_t;
@@ -119,7 +119,7 @@ pac_hpa_put(pac_t *pac, edata_t *e) {
 	hpa_dalloc(pac->hpa, addr, size);
 }
 
-/* The locks of the cache's huge slabs, for statistics; NULL: hpa is off. */
+/* The locks of the cache's huge slabs, for statistics and pac_hooks_set(); NULL: it has none. */
 static inline mutex_t *
 pac_hpa_mutex(pac_t *pac) {
 	return pac->hpa == NULL ? NULL : &pac->hpa->mtx;

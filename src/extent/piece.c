@@ -4,7 +4,7 @@
  * is changed under grow_mtx; the pointer to it may be read without. grow_mtx is held during the
  * first touch of a piece too: other threads of the arena that need fresh memory wait and then share
  * this piece, instead of making one each. Functions named _locked need it. Called by pac*.c,
- * holes.c and shut.c.
+ * holes.c, shut.c and jemalloc_init.c; mallctl and the profiler read the counters.
  */
 #include "extent/piece.h"
 
@@ -172,7 +172,7 @@ piece_make_locked(extent_src_t *src, piece_t *p, ecache_t *retained) {
 
 /*
  * Makes e, which may be NULL, the piece's rest. Its state becomes hot, as that of each unused
- * extent that is in no cache: a hot extent is not in use, and pac_ndirty() counts it as dirty.
+ * extent that is in no cache and in no thread's hands; pac_ndirty() counts it as dirty.
  */
 static void
 piece_put_locked(piece_t *p, edata_t *e) {
@@ -198,7 +198,7 @@ piece_get_locked(piece_t *p) {
 /*
  * Cuts size bytes off the low end of the rest, which has so many; NULL: no memory for a descriptor.
  * If they are not all populated yet, the next AHEAD_MAX bytes of the piece are populated, even if
- * these do not reach the end of what was cut off.
+ * these do not reach the end of what was cut off; nothing is, if pages before it are not either.
  */
 static edata_t *
 piece_cut_locked(extent_src_t *src, piece_t *p, size_t size) {

@@ -1,6 +1,6 @@
 /*
- * Functions of the user that are called at each allocation, free and resize in place:
- * experimental.hooks.install.
+ * Functions of the user that are called at each allocation that succeeds, and at each free and
+ * resize in place: experimental.hooks.install.
  *
  * tsd_no_fast_path is set exactly while any are installed. Then no thread has a fast path, and the
  * slow path calls them: after an allocation, and before a free, so that a free is reported before
@@ -47,8 +47,8 @@ typedef enum {
 extern const char *const alloc_how_names[];
 
 /*
- * args of a hook: [0] bytes of the request (for a free the usable size), [1] alignment (0:
- * natural), [2] 1 if zeroed. For a free [1] and [2] are 0.
+ * args of a hook: [0] bytes of the request (for a free the usable size; for xallocx without its
+ * `extra`), [1] alignment (0: natural), [2] 1 if zeroes were asked for. For a free [1], [2] are 0.
  */
 #define ALLOC_HOOK_NARGS 3
 
@@ -56,8 +56,8 @@ extern const char *const alloc_how_names[];
  * The hooks as the user passes them; the layout is part of the public interface. A function may be
  * NULL. extra: passed to each call; how: number of the public function (alloc_how_t); result: its
  * return value (alloc_hook.c makes it of `how`: 0 for posix_memalign, the usable size for xallocx,
- * otherwise the block, also for batch_alloc); args: see ALLOC_HOOK_NARGS. A block that realloc
- * moves is reported by alloc and dalloc, both with the `how` of realloc.
+ * otherwise the block, also for batch_alloc); args: see ALLOC_HOOK_NARGS. A block that realloc or
+ * rallocx moves is reported by alloc and then dalloc, both with the `how` of that function.
  */
 typedef struct alloc_hooks_s {
 	void (*alloc)(void *extra, unsigned how, void *p, uintptr_t result, const uintptr_t *args);

@@ -1,8 +1,8 @@
 /*
  * Takes over what the caches of idle threads hold, when the system has refused memory.
  *
- * A thread is idle if it had no heartbeat for a second (thread_event_is_idle). The fast path of a
- * thread has no mark that others could see, so a thread may be stopped at any instruction of it,
+ * A thread is idle if it had no heartbeat for a second, or none yet (thread_event_is_idle). The
+ * fast path has no mark that others could see, so a thread may be stopped at any instruction of it,
  * with the cache and the top of one stack already loaded. So a cache is claimed in steps, and its
  * top objects stay:
  *
@@ -17,9 +17,10 @@
  *    reads or writes: the number of taken objects is noted beside the stack.
  * 4. Taken: at its next slow call the owner removes these objects from its stacks.
  *
- * The owner may be back at any time. Inside the gate it looks at the state before it touches its
- * cache (claim_settle): it withdraws an announcement, waits while objects are taken, and completes
- * what was taken. It marks itself inside before it looks, and the claimant sets "taking" before it
+ * The owner may be back at any time. Inside the gate it looks before it touches its cache: short
+ * paths of imalloc.c look whether a recall is pending, and leave then; all others look at the state
+ * (claim_settle). That withdraws an announcement, waits while objects are taken, and completes what
+ * was taken. The owner marks itself inside before it looks; the claimant sets "taking" before it
  * looks at the mark, both in sequentially consistent order, so at least one sees the other.
  *
  * Locks: one claimant at a time; a second one does not wait, but claims nothing. The list of
@@ -39,8 +40,9 @@
 enum { CLAIM_NONE = 0, CLAIM_ANNOUNCED, CLAIM_TAKING, CLAIM_TAKEN };
 
 /*
- * Returns to the arenas what the caches of idle threads hold below the top of each stack. The
- * result is the number of bytes; 0 also while another thread does it.
+ * Returns to the arenas what the caches of idle threads hold below the top of each stack, after a
+ * wait of CLAIM_PAUSES if there are such threads. The result is the number of bytes; 0 also while
+ * another thread does it.
  */
 size_t claim_idle_caches(void);
 

@@ -110,8 +110,8 @@ deferred_take_all(void (*fn)(void *ptr, void *ctx), void *ctx) {
 	atomic_exchange_b(&deferred_are_there, false, MO_SEQ_CST);
 	for (unsigned k = 0; k < N_TABLES; k++) {
 		/*
-		 * An exchange, even if the flag is false already: it synchronizes this thread with those
-		 * that took addresses from the table before.
+		 * An exchange, even if the flag is false already: so this thread sees what another one,
+		 * which took addresses out earlier, stored before that (its count in imalloc.c).
 		 */
 		size_t n = atomic_exchange_b(&deferred.is_used[k], false, MO_SEQ_CST) ? table_nslots(k) : 0;
 		for (atomic_p_t *slot = table_slots(k); n > 0; slot++, n--) {

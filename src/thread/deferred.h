@@ -1,7 +1,8 @@
 /*
- * Deferred frees: blocks of arenas that were freed while the gate was closed (as another thread
- * forks), or by a signal handler that interrupted its own thread inside the gate. The next thread
- * whose malloc or free takes the slow path inside the gate frees them.
+ * Deferred frees: blocks of arenas that were freed while the gate was closed (another thread forks
+ * or stops it; in a lost child for ever), or by a signal handler that interrupted its own thread
+ * inside the gate. They are freed by the next thread that takes the slow path of malloc or free
+ * inside the gate, or that by mallctl resets or destroys an arena, or starts or stops the prof log.
  *
  * Their addresses are kept in hash tables of the process, without a lock. Nothing is written to a
  * block, because the pointer may be wrong or the block free already. An address is stored once, so
@@ -38,8 +39,8 @@ deferred_remind(void) {
 int deferred_add(void *ptr);
 
 /*
- * Whether the free of ptr is deferred. Without a lock: while other threads defer or take ptr,
- * either answer is possible.
+ * Whether the free of ptr is deferred. Without a lock: while other threads defer ptr or take any
+ * addresses out, either answer is possible.
  */
 bool deferred_has(const void *ptr);
 

@@ -1,11 +1,12 @@
 /*
  * The peak of a thread's net allocation (allocated minus freed) since the last reset (peak.h).
  *
- * Invariant: peak_max is at least the net use at each call of peak_update() since the reset: at
- * each read, at each heartbeat of a thread that has called thread.peak.reset, and at each note
- * after which the bytes that the thread has from arenas have grown by more than a 64th
- * (2^-PEAK_LG_STEP). Locks: none; only the thread itself uses these fields of its
- * tsd. Called at heartbeats, by imalloc.c for large memory, and by ctl_thread.c.
+ * Invariant: peak_max is at least the net use above peak_base at each call of peak_update() since
+ * the reset: at each read, at each heartbeat of a thread that has called thread.peak.reset, and at
+ * each note after which the bytes that the thread has from arenas have grown by more than a 64th
+ * (2^-PEAK_LG_STEP). Locks: none; only the thread itself uses these fields of its tsd. Called at
+ * heartbeats, by imalloc.c for memory past the cache or above TCACHE_LARGE_SOME, and by
+ * ctl_thread.c.
  */
 #include "thread/peak.h"
 
@@ -35,7 +36,8 @@ peak_update(tsd_t *tsd) {
 /*
  * The bytes that the thread has from the arenas, cached or not, are cheap to compute and an upper
  * bound of its net use. They rise all the time in a thread whose objects other threads free, so the
- * peak is updated only after a rise by 2^-PEAK_LG_STEP of them. Net use that grows only by what the
+ * peak is updated only after a rise by 2^-PEAK_LG_STEP of them; never while they are below 0
+ * (wrapped), in a thread that frees what others allocated. Net use that grows only by what the
  * cache already held does not raise them and is not seen here.
  */
 void
@@ -69,7 +71,7 @@ peak_read(tsd_t *tsd) {
 
 /*
  * Without cached objects above TCACHE_LARGE_SOME the next requests of such sizes come from an
- * arena, and each is noted.
+ * arena, and each is noted. If calls or options have set the limits of such bins, objects stay.
  */
 void
 peak_reset(tsd_t *tsd) {

@@ -4,8 +4,8 @@
  *
  * Invariant: every object in the ring was filled with STAMP, and no other structure refers to it;
  * for its slab it is in use. Locks: none; only the owner uses its ring, inside the gate (but for
- * quarantine_has). Called by imalloc.c, tcache.c, tsd.c, icheck.c (quarantine_has), and
- * jemalloc_init.c at exit.
+ * quarantine_has); a forked child deletes those of absent threads. Called by imalloc.c, tcache.c,
+ * tsd.c, icheck.c (quarantine_has), and jemalloc_init.c at exit.
  */
 #include "thread/quarantine.h"
 
@@ -14,8 +14,8 @@
 #include "meta/freepool.h"
 
 /*
- * The byte that objects are filled with. In hardened builds it is 0, because freed objects are zero
- * there; so nothing can be read in them, and nothing remains when they are used again.
+ * The byte that objects are filled with. In hardened builds it is 0: so nothing can be read in an
+ * object while it waits, and nothing remains when it is used again.
  */
 #define STAMP (config_hardening ? 0 : 0xdb)
 
@@ -91,7 +91,10 @@ quarantine_try_add(tsd_t *tsd, const edata_t *e, void *ptr, size_t usize) {
 		return false;
 	}
 	quarantine_t *q = tsd->quarantine;
-	/* An object of the user may consist of this byte too, so the ring is searched. */
+	/*
+	 * An object of the user may consist of this byte too, so the ring is searched. A double free is
+	 * missed here if the object was written to after the first one.
+	 */
 	if (unlikely(is_stamped(ptr, usize)) && quarantine_has(tsd, ptr)) {
 		safety_fail("double free");
 		return true;

@@ -7,15 +7,15 @@
  * many objects or bytes, the oldest leave it; when the thread's cache is flushed, all do. An object
  * that leaves must still consist of that byte, otherwise the process ends; then it returns to its
  * slab. The thread's counters count it as freed when it enters, the arena's statistics when it
- * leaves. Samples, and objects of explicit arenas, are not put here. The option exists in builds
- * with --enable-uaf-detection and debug builds. In hardened builds (--enable-opt-safety-checks)
- * small objects also enter while the option is -1, whatever their address: a few of each class (the
- * look, a check of freed objects: thread/tcache.h), and all that are freed by a thread without a
- * cache.
+ * leaves. Samples, objects of explicit arenas, and those whose free names a cache or none (mallocx
+ * flags) are not put here. The option exists in builds with --enable-uaf-detection and in debug
+ * builds. In hardened builds (--enable-opt-safety-checks) small objects also enter while the option
+ * is -1, whatever their address: a few of each class (the look, a check of freed objects:
+ * thread/tcache.h), and all that are freed by a thread with a tsd but no cache.
  *
- * Only the owner calls these functions, without a lock and inside the gate. The owner may call
- * quarantine_has() outside the gate too. Called by imalloc.c, icheck.c, tcache.c (flush), tsd.c
- * (end), jemalloc_init.c (at exit).
+ * Only the owner calls these functions, without a lock and inside the gate, but quarantine_has()
+ * also outside; a forked child deletes those of threads that do not exist there. Called by
+ * imalloc.c, icheck.c, tcache.c (flush), tsd.c (end), jemalloc_init.c (at exit).
  */
 #ifndef THREAD_QUARANTINE_H
 #define THREAD_QUARANTINE_H
@@ -26,7 +26,7 @@
 #define QUARANTINE_MAX 256u
 #define QUARANTINE_BYTES ((size_t)512 << 10)
 
-/* The option, log2 of bytes; -1: off, objects enter only in hardened builds (see above). */
+/* The option, log2 of bytes, at least LG_PAGE; -1: off, objects enter only in hardened builds. */
 extern ssize_t opt_lg_san_uaf_align;
 
 ALWAYS_INLINE bool
@@ -38,7 +38,8 @@ quarantine_is_on(void) {
  * Puts an object of usize bytes into quarantine. It lies in extent e, is in use and is no sample.
  * Returns false if it is not suitable (large, of an explicit arena, without a byte for the user, or
  * without such an address while the option is not -1) or there is no memory; the caller then frees
- * it. Ends the process if it is in this quarantine already (double free).
+ * it. Ends the process if it is in this quarantine already (double free) and was not written to
+ * since; true, without a change, if safety_abort_hook returns.
  */
 bool quarantine_try_add(tsd_t *tsd, const edata_t *e, void *ptr, size_t usize);
 /* Whether ptr is in quarantine. */

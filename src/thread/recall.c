@@ -34,7 +34,7 @@ void
 recall_open(struct tls_s *t, void *cache) {
 	__atomic_store_n(&t->cache, cache, __ATOMIC_SEQ_CST);
 	if (unlikely(__atomic_load_n(&t->recall, __ATOMIC_SEQ_CST) != 0) || gate_is_lost()) {
-		/* A recall that came meanwhile requires that the next call is slow. */
+		/* A recall that came meanwhile, and a lost child, require that the next call is slow. */
 		__atomic_store_n(&t->cache, (void *)(uintptr_t)tls_boot_cache, __ATOMIC_SEQ_CST);
 	}
 }

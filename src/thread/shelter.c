@@ -7,7 +7,7 @@
  * grows at its head, by compare-and-swap, and nothing is removed, so a walk needs no lock. A small
  * slab stays mapped for ever and is purged when it has no block. A large block is a slab of one
  * region in no list, with a tail mark (large_marks.h); its pages go when it is freed, and the last
- * few that were freed stay mapped without access.
+ * few that were freed, of up to LARGE_KEPT_MAX, stay mapped without access.
  *
  * Invariant: a region belongs to the thread that has cleared its bit, until the bit is set again.
  * n_used is raised before a bit is cleared and lowered after it was set, so whoever has raised it
@@ -119,7 +119,7 @@ slab_new(szind_t szind) {
 	return s;
 }
 
-/* Takes a region and returns its number; false if all are in use. */
+/* Takes a region, and sets *r to its number; false if all are in use or the slab is claimed. */
 static bool
 slab_try_take(shelter_slab_t *s, uint32_t *r) {
 	if (atomic_fetch_add_u32(&s->n_used, 1, MO_ACQUIRE) >= s->nregs) {
@@ -214,8 +214,9 @@ small_malloc(szind_t szind) {
 
 /*
  * A slab that becomes empty is purged, but not while the gate is closed, since shelter_trim()
- * follows, nor if it is the one that the next request of the class tries first, because otherwise a
- * handler that allocates and frees one block would fault in and purge its pages each time.
+ * follows (a lost child keeps its pages), nor if it is the one that the next request of the class
+ * tries first, because otherwise a handler that allocates and frees one block would fault in and
+ * purge its pages each time.
  */
 static void
 small_free(shelter_slab_t *s, void *ptr, size_t r) {
@@ -264,8 +265,8 @@ large_unmap(shelter_slab_t *s) {
 }
 
 /*
- * Frees a large block. One that is kept is without access, so that a later use of it is a fault; if
- * the system refuses that, it is only purged.
+ * Frees a large block. One of up to LARGE_KEPT_MAX is kept without access, so that a later use is a
+ * fault (if the system refuses that, it is only purged), and the one kept in its place is unmapped.
  */
 static void
 large_free(shelter_slab_t *s) {

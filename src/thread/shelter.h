@@ -1,6 +1,7 @@
 /*
- * The fork fallback heap ("shelter"): memory for threads that must not wait while another thread
- * forks, and for signal handlers that interrupted their own thread inside the gate.
+ * The fork fallback heap ("shelter"): memory for threads that must not wait while the gate is
+ * closed (another thread forks or stops it; in a lost child always), and for signal handlers that
+ * interrupted their own thread inside the gate.
  *
  * The forking thread may wait for a lock (for example of stdio) whose holder needs memory. If that
  * holder waited for the fork, both would wait for ever. So at a closed gate requests are served
@@ -13,11 +14,12 @@
  * is in the header of its slab, found through the page map; no links are in the blocks. A mark
  * follows each large block, and hardened builds put a canary, with the requested size, into small
  * ones. Free regions are zero: if one is not zero when it is handed out, or when its empty slab is
- * purged, it was written to after its free. The last few freed large blocks are inaccessible. A
- * forked child continues with the shelter as it is: a block or slab that another thread was
- * changing at the fork stays unused there. Called by imalloc.c at a closed gate, in handlers, and
- * where such a block is freed, by irealloc.c and icheck.c; shelter_trim() by jemalloc_fork.c after
- * a fork in the parent, and by prof_box.c after it has opened the gate again.
+ * purged, it was written to after its free. The last few freed large blocks of up to 8 MiB stay
+ * mapped without access; others are unmapped. A forked child continues with the shelter as it is: a
+ * block or slab that another thread was changing at the fork stays unused there. Called by
+ * imalloc.c at a closed gate, in handlers, and where such a block is freed, by irealloc.c and
+ * icheck.c; shelter_trim() by jemalloc_fork.c after a fork in the parent, and by prof_box.c after
+ * it has opened the gate again.
  */
 #ifndef THREAD_SHELTER_H
 #define THREAD_SHELTER_H

@@ -337,7 +337,8 @@ grants_change(tcache_t *tc, unsigned slot, size_t before, size_t after) {
 
 /*
  * Whether the class may have grants. None may while the arena returns unused pages at once (decay
- * time 0), and oversized objects never: the arena of oversized requests keeps their pages itself.
+ * time 0), and oversized objects above TCACHE_LARGE_SOME never: the arena of oversized requests
+ * keeps their pages itself.
  */
 static bool
 grants_suit(const tcache_t *tc, unsigned slot) {
@@ -405,7 +406,8 @@ bin_try_grant_batch(tcache_t *tc, unsigned slot) {
 
 /*
  * Halves the slots of a granted bin after upkeep has flushed objects, but not below its limit or
- * the number of its objects. A bin whose limit is 0 keeps at least one slot. Ends is_swinging.
+ * the number of its objects. A bin whose limit is 0 keeps at least one slot, another one at least
+ * TCACHE_NSLOTS_FIRST. Ends is_swinging, also without a grant.
  */
 static void
 bin_ungrant(tcache_t *tc, unsigned slot) {

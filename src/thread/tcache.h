@@ -17,13 +17,13 @@
  * bin's last turn, and takes grants back.
  *
  * Only the owner uses a cache, without a lock: the thread, or for an explicit one the thread that
- * names it, where the program sees to it that no two do at the same time. There is one exception:
+ * names it, where the program sees to it that no two do at the same time. There are two exceptions:
  * when memory is short, another thread may take what the cache of an idle thread holds, in a way
- * for which the owner needs no lock (claim.h). The link in the arena's list is under the arena's
- * tcache_list_mtx; statistics walk that list under it, and read `head`, `slots` and nslots of the
- * bins while their owners change them. Called inside the gate (os/gate.h), by imalloc.c, tsd.c,
- * tcache_set.c, claim.c, peak.c and mallctl, and at heartbeats; tcache_has() by icheck.c outside of
- * it.
+ * for which the owner needs no lock (claim.h); and a forked child deletes caches of threads that
+ * do not exist there. The link in the arena's list is under the arena's tcache_list_mtx; statistics
+ * walk that list under it, and read `head`, `slots` and nslots of bins while their owners change
+ * them. Called inside the gate (os/gate.h), by imalloc.c, tsd.c, tcache_set.c, claim.c, peak.c and
+ * mallctl, and at heartbeats; tcache_has() by icheck.c outside of it.
  */
 #ifndef THREAD_TCACHE_H
 #define THREAD_TCACHE_H
@@ -49,10 +49,11 @@ typedef struct tcache_cold_s {
 	};
 	bool has_missed : 1;  /* a request found the bin empty (a fill) since its last upkeep */
 	bool is_marked : 1;   /* cache_bin_t.empty is a mark, to find objects that nothing uses */
-	bool has_stowed : 1;  /* a free found the bin full since its last fill or upkeep */
+	/* a free found the bin full, without a grant, since its last fill or (with slots) upkeep */
+	bool has_stowed : 1;
 	/* the bin was full and later empty, and upkeep has found no unused objects since then */
 	bool is_swinging : 1;
-	bool is_fixed : 1;    /* a call has set `max`: nothing is granted */
+	bool is_fixed : 1;    /* a call or the thread's maximum has set `max`: nothing is granted */
 	uint8_t to_look;      /* hardened builds: requests that a look still sends to the slow path */
 } tcache_cold_t;
 
@@ -81,7 +82,7 @@ typedef struct tcache_note_s {
 
 /*
  * While sampling is on, each request of a class of at least this many bytes takes the slow path;
- * SIZE_MAX: none does. After a change call recall_all(RECALL_SETTINGS).
+ * SIZE_MAX: none does. prof_trigger.c sets it, and then calls recall_all(RECALL_SETTINGS).
  */
 extern atomic_zu_t tcache_watched_min;
 
@@ -95,12 +96,13 @@ tcache_t *tcache_new(tsd_t *tsd, arena_t *arena, size_t max, bool is_auto);
 void tcache_close_above(tcache_t *tc, size_t max);
 /*
  * Flushes a cache, removes it from its arena's list and frees its memory. A hook of the user may
- * call it while the thread has a request under way, which finds that by tsd_t.n_cache_ends.
+ * call it while the thread has a request under way, which finds that by tsd_t.n_cache_ends. tsd:
+ * may be NULL for an explicit cache, also in tcache_flush(): an extent hook has none.
  */
 void tcache_delete(tsd_t *tsd, tcache_t *tc);
 /*
  * Empties the cache, its spares and kept records included, and if it is a thread's own also that
- * thread's quarantine; reports its requests to the arena.
+ * thread's quarantine; reports its requests to the arena. Slots and grants stay.
  */
 void tcache_flush(tsd_t *tsd, tcache_t *tc);
 /*
@@ -109,9 +111,9 @@ void tcache_flush(tsd_t *tsd, tcache_t *tc);
  */
 bool tcache_try_gather(tsd_t *tsd, arena_t *a);
 /*
- * Takes back all granted slots of the cache, and flushes the objects beyond the bins' limits; slots
- * may be granted anew at once. Called by the cache's own thread when the decay time of an arena
- * became 0 (RECALL_GRANTS), and after another thread has taken objects.
+ * Takes back all granted slots of the cache (without memory for the smaller stack they stay), and
+ * flushes the objects beyond the bins' limits; slots may be granted anew at once. Called by its own
+ * thread when an arena's decay time became 0 (RECALL_GRANTS), or another thread has taken objects.
  */
 void tcache_return_grants(tsd_t *tsd, tcache_t *tc);
 /*
@@ -131,7 +133,7 @@ void tcache_rebind(tcache_t *tc, arena_t *arena);
  * calls tcache_take(), or tcache_took_sample() for a sample that is served elsewhere.
  */
 bool tcache_count_to_sample(tsd_t *tsd, tcache_t *tc, unsigned slot);
-/* Counts a request that is a sample for another reason: the distance to the next sample stays. */
+/* As above for a request that is a sample for another reason: the distance to the next stays. */
 void tcache_count_apart(tsd_t *tsd, tcache_t *tc, unsigned slot);
 /*
  * Takes an object from the bin, which is filled from the arena `from` if it is empty. Objects in
@@ -152,7 +154,8 @@ tcache_took_sample(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 }
 /*
  * The name (slab_name()) of the slab of the small object that the cache's bin would hand out next.
- * If that bin is empty, the name of the current slab of the arena's bin. 0: there is none.
+ * If tc is NULL, or that bin is empty or at its mark, that of the current slab of the arena's bin.
+ * 0: there is none.
  */
 uint64_t tcache_next_slab(const tsd_t *tsd, const tcache_t *tc, arena_t *from, unsigned slot);
 /* Takes a counted request that was not served back out of the counters. */
@@ -176,8 +179,9 @@ bool tcache_try_put(tsd_t *tsd, tcache_t *tc, unsigned slot, void *obj);
  * largest classes first, until `want` bytes are flushed or none is left, so that a large request
  * takes their pages instead of new ones. Nothing is flushed while granted_large is 0: by default
  * the limit of the bins above TCACHE_LARGE_SOME is 0, so without grants they are empty; and where
- * options have set limits, no bin has grants. Otherwise bins whose limit a call has set are flushed
- * too. Called when no hot extent fits the request, and by peak_reset().
+ * options have set limits, no bin has grants. Bins whose limit a call has set are never flushed.
+ * Called before an arena makes an object above TCACHE_LARGE_MUCH in another than a hot extent, and
+ * by peak_reset().
  */
 void tcache_make_way(tsd_t *tsd, tcache_t *tc, size_t above, size_t want);
 
@@ -186,9 +190,9 @@ void tcache_make_way(tsd_t *tsd, tcache_t *tc, size_t above, size_t want);
  * start of each countdown (about every 64 KiB of a small class) the bin of a thread's own cache is
  * closed: pops and pushes take the slow path until an object of the class is freed. That object
  * enters the quarantine, which zeroes its bytes and checks them when it leaves. If there is no free
- * during TCACHE_LOOK_TRIES requests (to_look), pops take the fast path again; the bin stays closed
- * for pushes. tcache_try_look() opens the bin at a free; true: the bin was closed, and the caller
- * puts the object into the quarantine.
+ * during TCACHE_LOOK_TRIES requests (to_look), pops take the fast path again, and a push takes the
+ * slow path only if as many objects were pushed as popped since. tcache_try_look() opens the bin at
+ * a free; true: the bin was closed, and the caller puts the object into the quarantine.
  */
 #define TCACHE_LOOK_TRIES 16u
 bool tcache_try_look(tcache_t *tc, unsigned slot);

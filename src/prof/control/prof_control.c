@@ -4,11 +4,12 @@
  *
  * Invariant: at most one thread serves requests at a time (control.server). Other processes may
  * write the mailbox block at any time, so a request is copied and then checked, and nothing that
- * the library itself relies on is kept there. Locks: none; state is atomic or written only at boot,
- * in a forked child or by the serving thread, and requests are served outside the gate (os/gate.h:
- * fork waits until no thread is inside). Called by jemalloc_init.c (hooks, constructor), by prof.c
- * at boot, after fork and at heartbeats, by thread_event at heartbeats (a hook that jemalloc_init
- * sets), by the profiler's thread, and through the hooks of prof_control_wire().
+ * the library itself relies on is kept there. Locks: none; state is atomic, or written only at
+ * boot, in a forked child, by the serving thread or by the one that starts the profiler's thread.
+ * Requests are served outside the gate (os/gate.h: fork waits until no thread is inside). Called by
+ * jemalloc_init.c (hooks, constructor), by prof.c at boot, after fork and at heartbeats, by
+ * thread_event at heartbeats (a hook that jemalloc_init sets), by the profiler's thread, and
+ * through the hooks of prof_control_wire(); conf_table.c sets the options.
  */
 #include "prof/control/prof_control.h"
 
@@ -46,7 +47,7 @@
 #define ROUND_NS (NSTIME_PER_SEC / 10)
 /* Minimum time between two looks into the control directory, in ns. */
 #define DIR_GAP_NS (NSTIME_PER_SEC / 2)
-/* Rounds without work after which the thread ends: about a second. */
+/* The thread ends after this many rounds without work, or one less: about a second. */
 #define ROUNDS_IDLE 10
 /* Answers that are remembered; more than the number of clients that are likely to ask at once. */
 #define ANSWERS_KEPT 16
@@ -92,7 +93,7 @@ __asm__(".pushsection jemalloc_mailbox, \"aw\", %nobits\n"
 	".popsection\n");
 
 static struct {
-	os_thread_t thread;       /* valid while has_thread */
+	os_thread_t thread;       /* filled in when the thread is started; not used later */
 	memfile_t file;           /* mapped over the block if prof_ctl_fd is set */
 	uint32_t pid;             /* of this process; 0: not known */
 	/* mutex_self() of the thread that is carrying out requests; 0: none */
@@ -103,12 +104,12 @@ static struct {
 	bool is_booted;
 	/* in a forked child, until it has a mailbox of its own */
 	bool is_forking;
-	/* prof_control_boot_late() was called; no thread is made before: the loader may hold locks */
+	/* prof_control_boot_late() was called; before it heartbeats start no thread (loader's locks) */
 	bool has_started;
 	/* this is a forked child: it may be under a filter, so prof_thread:true is as auto here */
 	bool is_child;
 	atomic_b_t has_thread;    /* the thread runs or is being started */
-	/* the system refused to create the thread; reported once, not tried again */
+	/* the system refused to create the thread; reported once, not tried again, nor in a child */
 	atomic_b_t thread_failed;
 	/* no thread is created, because a system call filter might end the process for that */
 	atomic_b_t thread_barred;
@@ -138,7 +139,7 @@ static LARGE_BSS struct {
 	} kept[ANSWERS_KEPT];
 } answers;
 
-/* The mailbox; "box" in this file means the mailbox, not the black box. */
+/* The mailbox, which box_ means here; prof_box_ and box_tick_unless_dumping mean the black box. */
 static prof_mailbox_t *
 box(void) {
 	return &prof_mailbox_block.box;
@@ -146,7 +147,7 @@ box(void) {
 
 /* ---------------------------------------------------------------- the block */
 
-/* Fills in the constant fields; also called at each serving, as a client may overwrite them. */
+/* Fills in the constant fields but magic and instance; again at each serving: clients may write. */
 static void
 box_header(void) {
 	static const char version[] = JEMALLOC_VERSION;
@@ -180,7 +181,7 @@ control_mirror(void) {
 	}
 }
 
-/* Opens the mailbox: `magic` last. instance identifies this process in answers. */
+/* Opens the mailbox: `magic` last. instance: random, also told in profiles (prof_sys_instance). */
 static void
 box_open(uint64_t instance) {
 	box_header();
@@ -210,8 +211,8 @@ box_to_memfd(void) {
 }
 
 /*
- * Puts the block into a memory file of its own if prof_ctl_fd is set. If that fails, a forked child
- * gets plain pages, because otherwise it would write into the file of its parent.
+ * Puts the block, if it is page aligned, into a memory file of its own if prof_ctl_fd is set. If
+ * that fails, a forked child gets plain pages, not to write into the file of its parent.
  */
 static void
 box_share(bool is_child) {
@@ -236,8 +237,8 @@ serving_assert(void) {
 }
 
 /*
- * Makes the remembered answer current and sets *err, if a request with the current nonce was
- * carried out before.
+ * If the answer to a request with the current nonce is remembered, makes it the current answer,
+ * sets *err and returns true.
  */
 static bool
 answer_try_repeat(int *err) {
@@ -330,7 +331,8 @@ slot_check_lease(unsigned slot, uint64_t sequence) {
 /*
  * Whether the current request is left to the profiler's thread: a dump, or a mark, which may wait
  * for a dump. Formatting and writing a profile takes milliseconds; an allocating thread does that
- * only if there can be no profiler's thread.
+ * only if there can be no profiler's thread. A stop needs no test here: while a session is active
+ * the thread runs, if there can be one.
  */
 static bool
 is_for_thread(void) {
@@ -369,7 +371,7 @@ slot_serve(unsigned slot, bool by_thread) {
 		return;
 	}
 	__atomic_store_n(&s->answer_nonce, current.nonce, __ATOMIC_RELEASE);
-	/* A client that finds its nonce after it has copied the answer has copied nothing later. */
+	/* A client that still finds its nonce after its copy of the answer has none of a later one. */
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	if (err == 0) {
 		err = text_serve(slot);
@@ -422,8 +424,8 @@ prof_control_serve(void) {
 }
 
 /*
- * Frees profiles that a client has fetched or none has in time, and pages kept for too long; if no
- * thread is serving.
+ * Frees profiles that a client has fetched or none has in time, and pages kept for too long; does
+ * nothing while another thread is serving.
  */
 static void
 handover_look(void) {
@@ -479,7 +481,7 @@ dir_look(void) {
 	serving_end();
 }
 
-/* What waits for a dump (prof_dump.h) is left to a later heartbeat, or round of the thread. */
+/* prof_box_tick() would wait for a dump; then a later heartbeat or round of the thread calls it. */
 static void
 box_tick_unless_dumping(void) {
 	if (!prof_dump_is_busy()) {
@@ -633,9 +635,9 @@ prof_control_has_thread(void) {
 }
 
 /*
- * Called after a session or threshold has changed, by the user's code, by a request, or in a forked
- * child by its handlers, after which prof_control_postfork_child() looks at all that has changed
- * (prof_trigger_changed_hook): starts or wakes the thread.
+ * prof_trigger_changed_hook, called after a session or threshold has changed, by the user's code, a
+ * request, a heartbeat or the profiler's thread: starts or wakes that thread. Not while handlers of
+ * a forked child run, because prof_control_postfork_child() looks at all changes after them.
  */
 static void
 control_changed(void) {
@@ -647,7 +649,7 @@ control_changed(void) {
 	if (prof_control_has_thread()) {
 		thread_wake();
 	} else if (gate_is_closed()) {
-		thread_want(); /* while a thread forks */
+		thread_want(); /* while a thread forks, or moves the tables (prof_box) */
 	} else if (thread_is_wanted()) {
 		thread_start();
 	}
@@ -676,7 +678,7 @@ is_safe(const struct tls_s *t) {
 
 /*
  * The slow part of a heartbeat: starts or wakes the profiler's thread. While there is none this
- * thread does its work, except the timer and the course, which prof_heartbeat() looks after.
+ * thread does its work, except the triggers and the course, which prof_heartbeat() looks after.
  */
 static void NOINLINE
 control_due(void) {
@@ -796,7 +798,7 @@ prof_control_boot(void) {
 	}
 }
 
-/* Clears requests and counts; writes only to used pages, so others stay shared with the parent. */
+/* Clears doorbell, heartbeats and used slots; pages of unused ones stay shared with the parent. */
 static void
 box_clear(void) {
 	prof_mailbox_t *b = box();
@@ -815,7 +817,8 @@ prof_control_postfork_begin(void) {
 }
 
 /*
- * The child of the dump hook goes on carrying out the request whose dump that is, for nobody.
+ * Ends the serving of a thread that does not exist here. If this thread was serving, it forked in
+ * the dump hook or a signal handler, and goes on with that request, though nobody gets the answer.
  */
 static void
 server_postfork_child(void) {

@@ -10,11 +10,14 @@
  *
  * The profiler's thread exists while it has work: a session, a timer, a black box, a control
  * directory, signals to wait for (prof_final_signals), a request left to it, a profile to hand
- * over; with prof_thread:true always. It is started by the constructor if the options want it, at a
- * heartbeat, or after a change of a session or threshold; a forked child does not have it at first.
+ * over; with prof_thread:true always, but for forked children. It is started by the constructor if
+ * the options want it, at a heartbeat, or after a change of a session or threshold; a forked child
+ * does not have it at first. There is none with prof_thread:false, if the system refuses it, or
+ * under a filter of system calls that prof_thread:true does not override; heartbeats do its work.
  *
  * Locks: none; requests are served outside the gate (os/gate.h: fork waits until no thread is
- * inside). Called by jemalloc_init.c and prof.c; at heartbeats through a hook of thread_event.h.
+ * inside). Called by jemalloc_init.c and prof.c, at heartbeats through a hook of thread_event.h,
+ * and through the hooks of prof_control_wire(); conf_table.c sets the options.
  */
 #ifndef PROF_CONTROL_H
 #define PROF_CONTROL_H

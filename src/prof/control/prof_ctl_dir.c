@@ -4,7 +4,7 @@
  *
  * Invariant: a command is executed at most once, because it is renamed before it is read. Locks:
  * none; buffers are static, because only one thread at a time calls. Called by prof_control.c,
- * which has set control.server; the option is also read by prof.c.
+ * which has set control.server; the option is also used by prof.c and conf_table.c.
  */
 #include "prof/control/prof_ctl_dir.h"
 
@@ -132,8 +132,8 @@ dir_judge(const char *fault) {
 }
 
 /*
- * Checks the directory. Returns 0, EAGAIN for a temporary lack of resources, or EACCES if the
- * directory is refused.
+ * Checks the directory. Returns 0, EAGAIN for a temporary lack of resources or a failed fstat, or
+ * EACCES if the directory is refused or cannot be opened.
  */
 static int
 dir_look(void) {
@@ -175,8 +175,8 @@ command_read(int fd, size_t *len) {
 }
 
 /*
- * Writes the answer to a temporary file and renames it to PID.status. If the limit on file sizes
- * forbids it, there is no answer.
+ * Writes the answer to a temporary file and renames it to PID.status. If that fails, or the limit
+ * on file sizes forbids it, there is no answer.
  */
 static void
 status_write(uint64_t nonce, int err) {
@@ -201,7 +201,7 @@ status_write(uint64_t nonce, int err) {
 
 /*
  * Removes PID.taken. A directory cannot be removed so, and no command could be renamed to that name
- * any more; it goes back to PID.cmd, where jeprofctl tells of it.
+ * any more; it goes back to PID.cmd, unless one is there, where jeprofctl tells of it.
  */
 static void
 taken_remove(void) {
@@ -210,7 +210,7 @@ taken_remove(void) {
 	}
 }
 
-/* Reads, checks and executes the command in the open file PID.taken, removes it, and answers. */
+/* Checks and reads the open file PID.taken, removes it, executes its command, and answers. */
 static void
 command_serve(int fd) {
 	static const prof_asker_t asker = {.is_confined = true};
@@ -246,7 +246,7 @@ prof_ctl_dir_look(void) {
 	if (!ctl_dir.is_good && dir_look() != 0) {
 		return;
 	}
-	/* Usually there is no command; that costs one system call. */
+	/* Usually there is no command; this costs getpid() twice and a rename that fails. */
 	if (!command_try_take()) {
 		return;
 	}

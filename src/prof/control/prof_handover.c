@@ -1,6 +1,6 @@
 /*
- * Keeps profiles in memory until a client outside has read them (prof_handover.h). The text is in
- * parts of one mebibyte, filled from the front, each with the address of the next one.
+ * Keeps profiles in memory until a client outside has read them (prof_handover.h). The text is in a
+ * memory file, or in parts of one mebibyte, filled in turn, each with the address of the next one.
  *
  * Parts of a freed profile are kept for the next one (up to SPARE_MAX), because a client that asked
  * once mostly asks again soon, and fresh pages cost processor time.
@@ -9,7 +9,8 @@
  * the list of spare ones. The lists of parts, the files and both counts change inside the gate
  * (os/gate.h: fork waits until no thread is inside) only, so a forked child finds them whole. The
  * text is written outside the gate. Locks: none. Called by prof_control.c, by the one thread that
- * serves requests; only prof_handover_is_any() by any thread, so these two counts are atomic.
+ * serves requests, in which prof_sys.c calls the sink, and in a forked child; but
+ * prof_handover_is_any() by any thread, so these two counts are atomic.
  */
 #include "prof/control/prof_handover.h"
 
@@ -188,7 +189,7 @@ void
 prof_handover_end(uint64_t nonce, int err) {
 	handover_t *h = handovers.current;
 	if (unlikely(h == NULL)) {
-		return; /* a child that this thread forked meanwhile, in the dump hook */
+		return; /* a child that this thread forked meanwhile */
 	}
 	prof_stream_t *s = stream_of(h);
 	handovers.current = NULL;

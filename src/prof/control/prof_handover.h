@@ -5,13 +5,15 @@
  *
  * There is one place for each slot of the mailbox (prof_mailbox.h). prof_dump writes the profile
  * into it in one go, and then it is announced in the mailbox. The client reads it through the
- * kernel, at its own speed, without a thread or lock of this process. It is freed when the client
- * has set is_taken, after PROF_HANDOVER_NS, or when the next profile takes its place. Up to 8 MiB
- * of freed pages are kept for the next profiles, until none was freed for PROF_HANDOVER_SPARE_NS.
+ * kernel, at its own speed, without a thread or lock of this process. It is freed when the next
+ * profile takes its place, or by prof_handover_tick() once the client has set is_taken or
+ * PROF_HANDOVER_NS have passed. Up to 8 MiB of freed pages are kept for the next profiles, until
+ * none was freed for PROF_HANDOVER_SPARE_NS.
  *
  * Invariant: an announcement is withdrawn before its pages are freed. So a client that still finds
  * its nonce after the read has read the profile, and one that does not knows that it was dropped.
- * Locks: none. Called by prof_control.c, by the one thread that is serving requests.
+ * Locks: none. Called by prof_control.c, by the one thread that is serving requests, in which
+ * prof_sys.c calls the sink; and in a forked child.
  */
 #ifndef PROF_HANDOVER_H
 #define PROF_HANDOVER_H
@@ -33,8 +35,8 @@
 void prof_handover_begin(prof_stream_t *streams, unsigned place, bool is_file);
 /*
  * A prof_sink_t: adds bytes to the profile. 0, ENOMEM, the memory file's errno, or EBADF: the
- * program has closed it. In a child that the serving thread forks meanwhile (in the dump hook), the
- * profile is gone: the sink returns ECANCELED, and prof_handover_end() does nothing.
+ * program has closed it. In a child that the serving thread forks meanwhile (in a signal handler or
+ * the dump hook) the profile is gone: the sink returns ECANCELED, prof_handover_end() does nothing.
  */
 int prof_handover_sink(const void *data, size_t len);
 /* Announces the profile with this nonce, or frees it if err is not 0 or the nonce is 0. */
@@ -44,7 +46,7 @@ void prof_handover_end(uint64_t nonce, int err);
 bool prof_handover_is_any(void);
 /* Frees profiles that were fetched or have waited too long, and pages that were kept too long. */
 void prof_handover_tick(void);
-/* In a forked child: frees its copies, because clients of the parent read from the parent. */
+/* In a forked child: frees its copies and kept pages, as clients of the parent read the parent. */
 void prof_handover_postfork_child(void);
 
 #endif /* PROF_HANDOVER_H */

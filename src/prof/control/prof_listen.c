@@ -4,10 +4,10 @@
  *
  * Invariant: listen_seen is the state that prof_listen_follow() read last. It is stored before that
  * state is acted on. Two threads may be in the function at once. If the older state is stored last,
- * the next heartbeat finds a difference and acts again. So it does if the older state is acted on
- * last, because its thread stores it again. Locks: none of its own; prof_start_now() and
- * prof_switch_listener_set() take theirs. Called by prof_control.c: at heartbeats
- * (thread/thread_event.h), and in the profiler's thread; by prof.c in a forked child.
+ * the next heartbeat finds a difference and acts again. If the older state is acted on last, its
+ * thread stores it again, so that the same happens. Locks: none of its own; prof_start_now(),
+ * prof_switch_listener_set() and prof_backtrace_prepare() take theirs. Called by prof_control.c at
+ * heartbeats (thread/thread_event.h) and in the profiler's thread, and by prof.c in a forked child.
  */
 #include "prof/control/prof_listen.h"
 
@@ -53,7 +53,7 @@ prof_listen_follow(void) {
 	gate_exit(t);
 }
 
-/* The thread that had stored a state may not have acted on it: the child compares with what is. */
+/* A thread of the parent may have stored a state and not acted on it: stores how sampling is. */
 void
 prof_listen_postfork_child(void) {
 	if (atomic_load_b(&listen_seen, MO_RELAXED) != prof_switch_has_listener()) {

@@ -4,9 +4,9 @@
  * While a tracer is attached the process takes samples, without an option, a session or a request:
  * while prof.active is on, as during a session, these are the samples taken anyway, at their rate;
  * otherwise one for each prof_probe_interval bytes on average. When the last tracer is detached,
- * sampling for tracers ends. Called by prof_control.c, at heartbeats (thread/thread_event.h) or in
- * the profiler's thread, and by prof.c in a forked child; prof_listen_follow() takes locks of other
- * modules.
+ * sampling for tracers ends. The process notices a change at its next heartbeat
+ * (thread/thread_event.h), or in a round of the profiler's thread. Called there by prof_control.c,
+ * and by prof.c in a forked child; prof_listen_follow() takes locks of other modules.
  */
 #ifndef PROF_LISTEN_H
 #define PROF_LISTEN_H
@@ -22,8 +22,8 @@ bool prof_listen_is_due(void);
 /*
  * Switches sampling for tracers on or off, as the semaphore of the probe says; does nothing unless
  * that is due. Makes the site tables if there are none; without memory for them nothing is sampled
- * until a tracer comes anew. Called outside the gate (os/gate.h: fork waits until no thread is
- * inside), with `inside` (os/tls.h) raised.
+ * for tracers until one comes anew. Called outside the gate (os/gate.h: fork waits until no thread
+ * is inside), with `inside` (os/tls.h) raised.
  */
 void prof_listen_follow(void);
 /* In a forked child: the next prof_listen_follow() acts if sampling differs from the semaphore. */

@@ -1,8 +1,8 @@
 /*
  * The mailbox: the block of memory through which another process (bin/jeprofctl) sends requests to
  * the profiler and reads the answers. This file is the protocol; both sides include it: the library
- * in prof_control.c, prof_handover.c and prof_request.c, clients in bin/client/. No locks: what one
- * side writes last of a message tells the other that it is complete.
+ * in prof_control.c, prof_handover.c, prof_request.c and prof_ctl_dir.c, clients in bin/client/. No
+ * locks: what one side writes last of a message tells the other that it is complete.
  *
  * The block is page aligned, in writable data of the library, and is found through an ELF note
  * (owner "jemalloc", type PROF_NOTE_TYPE) in a loaded segment. The note has the distance from
@@ -10,41 +10,42 @@
  *
  * A client fills a free slot (text, length, checksum, nonce), stores `sequence` last, and sets
  * `doorbell`. The library reads `doorbell` at heartbeats (periodic work of a thread by bytes
- * allocated), copies the slot, checks it, carries the request out, writes the answer with the same
- * nonce, and stores `answered` = sequence last. Two clients that took the same slot notice it by
- * the nonce: an answer with another nonce is not theirs, and they ask again in another slot with
- * the SAME nonce and a new sequence. The library remembers its answers to the last nonces and
- * repeats them. So a request is carried out once even if its answer was overwritten, or if its text
- * was read under the sequence of another client. `status` is not remembered. When the library has
- * copied a request it writes `answer_nonce`; from then on the client waits longer before it
- * withdraws the request (by sequence = 0). `sequence` is a random number, never 0. A slot whose
- * `answered` equals `sequence` is done, and belongs to its client until that client stores sequence
- * = 0; if it does not soon, the next client may use the slot. When all slots are in use, a client
- * may also use one whose request the library has not copied and whose lease has not changed for a
- * second, unless that is a start or set whose lease holds: the slot's client may have been killed,
- * and a client that still waits asks again.
+ * allocated) and in the profiler's thread, copies the slot, checks it, carries the request out,
+ * writes the answer with the same nonce, and stores `answered` = sequence last. Two clients that
+ * took the same slot notice it by the nonce: an answer with another nonce is not theirs, and they
+ * ask again in a free slot with the SAME nonce and a new sequence. The library remembers its
+ * answers to the last nonces and repeats them. So a request is carried out once even if its answer
+ * was overwritten. Answers to `status` and the errors EBADMSG and ESTALE are not remembered. When
+ * the library begins to carry out or to refuse a request, which may have waited for the profiler's
+ * thread, it writes `answer_nonce`; from then on the client waits longer before it withdraws the
+ * request (by sequence = 0). `sequence` is a random number, never 0. A slot whose `answered` equals
+ * `sequence` is done, and belongs to its client until that client stores sequence = 0; if it does
+ * not soon, the next client may use the slot. When all slots are in use, a client may also use one
+ * whose request the library has not taken and whose lease has not changed for a second, unless that
+ * is a start or set whose lease holds: the slot's client may have been killed, and a client that
+ * still waits asks again.
  *
  * A request has a lease, so that it ends with a client that is killed: an entry of `leases` with
  * the request's sequence, written before `sequence` is stored in the slot, says until when it
  * holds. A client that waits renews it at each look; one that leaves a start or set to an idle
  * process sets `span_ms` to 0, which means for ever, or to a longer time. To a request whose lease
- * is over the library answers ESTALE with the text `now_ms=N` and the reason, and does not remember
- * that. N is its monotonic clock, which may differ from the client's (time namespaces,
- * libfaketime): a client that still waits sets its clock by it and asks again. A request without an
- * entry, of an older client, has no end.
+ * is over the library answers ESTALE with the text `now_ms=N` and the reason. N is its monotonic
+ * clock, which may differ from the client's (time namespaces, libfaketime): a client that still
+ * waits sets its clock by it and asks again. A request without an entry, of an older client, has no
+ * end.
  *
  * The block is closed while `magic` is 0: before the first allocation, and in a process with
  * AT_SECURE. With prof_ctl_fd:true the block is a shared mapping of a memfd named
- * PROF_MAILBOX_FD_NAME. Numbers are in the byte order of the machine. A client of another
- * PROF_MAILBOX_VERSION must not write.
+ * PROF_MAILBOX_FD_NAME, if one could be made. Numbers are in the byte order of the machine. A
+ * client of another PROF_MAILBOX_VERSION must not write.
  *
  * A request is one line without a newline: `start k:v,k:v`, `stop [N]`, `dump [PATH]`,
  * `dump-stream`, `dump-delta [PATH]`, `dump-delta-stream`, `mark`, `status`, `set k:v,...`,
  * `rearm`. The answer to stop and dump is the path; to start the number of the session, and a
  * second line if no profile can be written in the directory of its prefix; to status lines
- * key=value; to mark, set and rearm it is empty. If error is not 0 the answer is one sentence.
- * EBADMSG means that the message is torn or malformed (ask again); other errors are those of the
- * function that carries the request out.
+ * key=value; to mark, set and rearm it is empty. If error is not 0 the answer is one sentence or
+ * empty. EBADMSG means that the message is torn, malformed or not known (ask again); other errors
+ * are those of the function that carries the request out.
  *
  * dump-delta and dump-delta-stream are dump and dump-stream of what was added since mark; without a
  * mark they fail with ENODATA.
@@ -59,7 +60,8 @@
  * In the control directory the file PID.cmd has the line `[nonce=<hex> ][until=<hex> ]REQUEST`,
  * with a newline; `until` is a lease of PROF_LEASE_MS, which the client renews in the file. The
  * library takes the file by renaming it to PID.taken, which it removes. PID.status begins with the
- * line `nonce=<hex> error=<errno>` (nonce 0 if none was given); the rest is the answer.
+ * line `nonce=<hex> error=<errno>` (nonce 0 if none was given); the rest is the answer. The two
+ * requests for a stream fail there with EOPNOTSUPP.
  */
 #ifndef PROF_MAILBOX_H
 #define PROF_MAILBOX_H
@@ -69,7 +71,7 @@
 
 #define PROF_MAILBOX_MAGIC UINT64_C(0x786f626c69616d6a) /* "jmailbox" */
 #define PROF_MAILBOX_VERSION 2u
-/* size and alignment: a multiple of the page size on every machine */
+/* size: a multiple of the page size on every machine */
 #define PROF_MAILBOX_BYTES 65536u
 #define PROF_MAILBOX_SLOTS 4u /* requests that can wait at the same time */
 #define PROF_MAILBOX_TEXT 1024u /* room for a request or an answer in bytes; one is for a NUL */
@@ -79,9 +81,9 @@
 #define PROF_NOTE_OWNER "jemalloc"
 #define PROF_NOTE_TYPE 0x6a706d62u    /* "jpmb" */
 
-/* Values of `state`. */
+/* Values of `state`. A session that is just starting counts as none. */
 enum {
-	prof_mailbox_idle,       /* no session, and no samples are taken */
+	prof_mailbox_idle,       /* no session, and no samples but those for a tracer */
 	prof_mailbox_active,     /* a session, and samples are taken */
 	prof_mailbox_stopping,   /* the profile of a session is being written */
 	prof_mailbox_paused,     /* a session, but prof.active was switched off */
@@ -109,7 +111,7 @@ typedef struct prof_slot_s {
 	char text[PROF_MAILBOX_TEXT];
 	/* The rest is written by the library; answered last. */
 	uint64_t answered;   /* the sequence that the answer is for */
-	uint64_t answer_nonce; /* nonce of the request that the library copied last */
+	uint64_t answer_nonce; /* nonce of the request taken last; a client sets it to 0 first */
 	int32_t error;       /* errno, 0: success */
 	uint32_t answer_length; /* bytes, without a NUL */
 	char answer[PROF_MAILBOX_TEXT];
@@ -127,7 +129,7 @@ typedef struct prof_stream_s {
 	uint64_t nonce;      /* nonce of its request; 0: none */
 	uint64_t bytes;      /* of the text */
 	uint64_t first;      /* address of the first prof_part_t; 0: the text is in the file */
-	/* with prof_ctl_fd the descriptor of a memfd named PROF_MAILBOX_PROFILE_NAME, else -1 */
+	/* descriptor of the memfd (PROF_MAILBOX_PROFILE_NAME) that has the text; -1: there is none */
 	int32_t fd;
 	uint32_t is_taken;   /* written by the client */
 } prof_stream_t;

@@ -302,7 +302,7 @@ verb_stop(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 		if (err != 0 || *end != '\0' || *args < '0' || *args > '9') {
 			return prof_request_refuse(a, EINVAL, "stop wants the number of a session");
 		}
-		id = id != 0 ? id : PROF_SESSION_NONE;
+		id = id != 0 ? id : PROF_SESSION_NONE; /* "stop 0" stops none; "stop" stops any */
 	}
 	int err = prof_session_stop_told(id, request.text);
 	return err == EALREADY || err == EBUSY || err == EPERM ? refuse_by_state(a, err)
@@ -357,7 +357,7 @@ verb_mark(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 	    ? "nothing has started the profiler yet" : "a profile is being written");
 }
 
-/* Passes a profile to the sink of the asker; the answer is "-". */
+/* Passes a profile to the sink of the asker; the answer is "-", or why that failed. */
 static int
 dump_to_stream(prof_kind_t kind, const prof_asker_t *asker, prof_answer_t *a) {
 	if (asker->stream == NULL) {

@@ -20,7 +20,7 @@ typedef struct {
 /* The rights of the client that sent the request. */
 typedef struct {
 	bool is_confined;     /* may only name files in the directory of the configured prefix */
-	prof_sink_t *stream;  /* where the profile of dump-stream goes, NULL: nowhere */
+	prof_sink_t *stream;  /* receives a profile of dump-stream; NULL: that is refused */
 } prof_asker_t;
 
 /* The first word of a request, up to a blank or the end. */
@@ -39,11 +39,14 @@ typedef enum {
 } prof_verb_t;
 
 /*
- * What prof_request() will do with this text. Whoever must know before or afterwards asks here, and
- * does not compare texts: "status " is the same request as "status".
+ * What prof_request() does with this text, unless it refuses it. Whoever must know before or
+ * afterwards asks here, and does not compare texts: "status " is the same request as "status".
  */
 prof_verb_t prof_request_verb(const char *text);
-/* Carries out one request: a line with a NUL, no newline. Returns 0 or an errno, and the answer. */
+/*
+ * Carries out one request: a line with a NUL, no newline. Returns 0 or an errno, and the answer:
+ * EBADMSG for a text that is no request, EINVAL for more text than it takes, else of the verb.
+ */
 int prof_request(const char *text, const prof_asker_t *asker, prof_answer_t *answer);
 
 /* Makes the sentence the answer and returns err. */

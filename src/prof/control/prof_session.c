@@ -27,7 +27,7 @@
 /* Low bits of session.word that hold the state. */
 #define STATE_BITS 2
 #define STATE_MASK UINT64_C(3)
-/* Greatest max_seconds, which opt_rows says. */
+/* Greatest max_seconds; the sentence about it in opt_rows has the same number. */
 #define MAX_SECONDS_LIMIT (UINT64_C(1) << 32)
 /* Low bits of session.deadline: the low bits of the session's number; the bits above are ms. */
 #define DEADLINE_ID_BITS 16
@@ -414,7 +414,7 @@ prefix_restore(void) {
 
 /*
  * Makes bytes of the thresholds in percent, with the metric among the options or the present one.
- * 0, or EINVAL and a sentence in *why.
+ * 0, or EINVAL and a sentence in *why, also if the metric cannot be read.
  */
 static int
 percent_resolve(prof_session_opts_t *o, const char **why) {
@@ -650,7 +650,7 @@ session_start(const prof_session_opts_t *o, uint64_t id, const char **why) {
 	return err;
 }
 
-/* prof_session_start() or, with is_bounded, prof_session_begin(). */
+/* prof_session_start() and prof_session_begin(); is_bounded as in prof_dump_t. */
 static int
 session_try_start(const char *options, bool is_bounded, const char **why, uint64_t *begun) {
 	prof_session_opts_t o;
@@ -846,11 +846,11 @@ prof_session_tick(void) {
 	if (now < end) {
 		return end - now;
 	}
-	/* If a dump keeps it off, a later heartbeat ends the session. */
+	/* If a dump keeps it off, a later heartbeat or round of the thread ends the session. */
 	bool is_kept_off = prof_dump_is_mine() || prof_trigger_is_kept_off();
 	if (word_state(word) == prof_session_active && deadline_is_of(deadline, id)
 	    && !is_kept_off && session_try_move(&word, id, prof_session_stopping)) {
-		/* The end is closed by who ends the session only: a stop that meets a dump gives up. */
+		/* False: prof_session_set() has moved the end meanwhile, so the session goes on. */
 		if (deadline_try_close(deadline, id)) {
 			session_end(id, deadline, NULL);
 		} else {
@@ -867,10 +867,10 @@ prof_session_is_over(void) {
 }
 
 /*
- * Ends a start or stop under way, whose thread does not exist in the child, and an active session
- * unless prof_fork is inherit. A start under way has changed nothing, or the prefix, or the values
- * too, as the flags tell. Its session never began, so it takes no number. All short locks are free
- * then.
+ * Ends a start or stop under way, whose thread does not exist in the child unless the dump hook of
+ * a stop forks (session_end()), and an active session unless prof_fork is inherit. A start under
+ * way has changed nothing, or the prefix, or the values too, as the flags tell. Its session never
+ * began, so it takes no number. All short locks are free then.
  */
 void
 prof_session_postfork_child(void) {

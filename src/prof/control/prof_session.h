@@ -7,8 +7,8 @@
  *      ^                  | start failed            |  stop, by anyone or by its number;
  *      |<-----------------'                         |  max_seconds are over
  *      |           profile written, or not          v
- *      '---------------------------------------- stopping ---> active: at a heartbeat another
- *                                                              dump takes too long
+ *      '---------------------------------------- stopping ---> active: at a heartbeat another dump
+ *                                        takes too long, or max_seconds was set anew meanwhile
  *
  * State and number are one atomic word. The thread that moves it to starting or stopping, by
  * compare-and-swap, owns the saved values until it moves it on. A refused request changes nothing.
@@ -17,7 +17,7 @@
  * prof.active is only switched off if it was off before.
  *
  * Locks: none of its own. Called by ctl_prof.c, prof_request.c and prof_control.c, and by prof.c in
- * a forked child.
+ * a forked child; conf_table.c and prof.c use the option.
  */
 #ifndef PROF_SESSION_H
 #define PROF_SESSION_H
@@ -37,8 +37,8 @@ typedef enum {
 typedef enum {
 	/* profiling continues as it was before the session, if one runs; the session ends */
 	prof_fork_auto,
-	prof_fork_inherit, /* profiling and a session continue */
-	prof_fork_idle     /* no samples are taken */
+	prof_fork_inherit, /* profiling continues, and a session unless it is just being stopped */
+	prof_fork_idle     /* no samples are taken; a session ends */
 } prof_fork_t;
 extern prof_fork_t opt_prof_fork;
 extern const char *const prof_fork_names[]; /* as the enum, then NULL */
@@ -46,17 +46,18 @@ extern const char *const prof_fork_names[]; /* as the enum, then NULL */
 /*
  * Starts a session. options is NULL or key:value pairs separated by commas: prefix,
  * sample_interval, budget, reset, accum, max_seconds, final, blackbox, blackbox_size,
- * highwater_metric, and the thresholds by their short names. Returns 0; EALREADY or EBUSY,
- * depending on the state; EINVAL, also if the directory of the prefix does not exist; ENOMEM; or
- * the errno of a black box that could not be opened. *why (why may be NULL) becomes a sentence
- * about EINVAL or the black box, else "". May be called inside the gate (os/gate.h: fork waits
- * until no thread is inside), with no lock held.
+ * highwater_metric, and the thresholds by their short names. Returns 0; EALREADY (a session runs or
+ * starts); EBUSY (one is being stopped); EINVAL, also if the directory of the prefix does not
+ * exist; ENOMEM; or the errno of a black box that could not be opened, EFAULT for one that has
+ * another meaning here. *why (why may be NULL) becomes a sentence about EINVAL or the black box,
+ * else "". May be called inside the gate (os/gate.h: fork waits until no thread is inside), with no
+ * lock held.
  */
 int prof_session_start(const char *options, const char **why);
 /*
- * The same for a client outside the process; if it returns 0, *id is the number of the session.
- * Without a profiler's thread, when it runs at a heartbeat, it waits for a dump for a bounded time
- * only (prof_dump_t), then fails.
+ * The same for a client outside the process, where why is not NULL; if it returns 0, *id is the
+ * number of the session. Without a profiler's thread, when it runs at a heartbeat, a start with a
+ * black box waits for a dump for a bounded time only (prof_dump_t), then fails.
  */
 int prof_session_begin(const char *options, const char **why, uint64_t *id);
 /* A number that no session has. */
@@ -76,9 +77,9 @@ int prof_session_stop(uint64_t id);
 int prof_session_stop_told(uint64_t id, char *told);
 /*
  * Changes values with or without a session: options as for start, without prefix, reset, accum,
- * final, blackbox and blackbox_size. Returns 0, or EINVAL or ENOENT (no session or no profiler to
- * change) and a sentence in *why; after an error nothing is changed. A stop does not take back what
- * only this changed.
+ * final, blackbox and blackbox_size. max_seconds counts from this call (0: no end), and needs a
+ * session. Returns 0, or EINVAL or ENOENT (no session or no profiler to change) and a sentence in
+ * *why; after an error nothing is changed. A stop does not take back what only this changed.
  */
 int prof_session_set(const char *options, const char **why);
 
@@ -133,13 +134,13 @@ typedef struct {
 	bool has_metric;
 	bool has_max_seconds;
 	bool has_final;
-	bool final;               /* a profile is written when the time is over */
+	bool final;               /* a profile is written when the time is over; not given: it is */
 	bool has_box;
 	prof_box_t box;           /* the session has a black box */
 	size_t box_size;          /* bytes; 0: not given */
 	prof_metric_t metric;     /* of the high-water threshold, if has_metric */
 } prof_session_opts_t;
-/* Parses options; 0, or EINVAL and a sentence in *why. *out points into text. */
+/* Parses options (NULL: none); 0, or EINVAL and a sentence in *why. *out points into text. */
 int prof_session_parse(prof_session_opts_t *out, const char *text, const char **why);
 
 #endif /* PROF_SESSION_H */

@@ -6,9 +6,9 @@
  * tables is lost. Locks: prof_dump is held during a move (and while prof_keep is asked for room),
  * and the gate (os/gate.h: fork waits until no thread is inside) is closed while the bytes are
  * copied. The thread that sets box.state to box_opening or box_closing, by compare-and-swap, owns
- * the other fields that are not atomic until it stores the next state. Called by prof_session.c,
- * prof_request.c and prof_control.c, by prof_earlier.c, and by prof.c at the start and in a forked
- * child.
+ * the other fields that are not atomic, and box_names.path, until it stores the next state. Called
+ * by prof_session.c, prof_request.c and prof_control.c, by prof_earlier.c, by prof.c at the start
+ * and in a forked child; box_at_exit() by the C library at exit.
  */
 #include "prof/file/prof_box.h"
 
@@ -66,7 +66,7 @@ static struct {
 	int pid;              /* of the process that has opened it; only this one ends it at exit */
 	memfile_t memfile;    /* the box if its kind is prof_box_fd; else not open */
 	int fd_plus_1;        /* 1 + descriptor of the file while it is being opened; else 0 */
-	atomic_b_t has_file;  /* the box is a file, at box_names.path */
+	atomic_b_t has_file;  /* the box is a file, at box_names.path; of no meaning in box_shut */
 	atomic_b_t is_due;    /* a forked child is to open one */
 	/* it has ended, but the tables could not be moved back yet; state is box_is_open again */
 	atomic_b_t is_over;
@@ -82,8 +82,8 @@ static LARGE_BSS struct {
 /* ---------------------------------------------------------------- the file */
 
 /*
- * Reserves size bytes (whole pages), or writes zeros where the file system cannot, a filter of
- * system calls forbids it, or signals interrupt it each time. 0 or an errno.
+ * Reserves size bytes (whole pages). After any error but those of a lack of room, as where the file
+ * system cannot or a filter of system calls forbids it, writes zeros instead. 0 or an errno.
  */
 static int
 file_reserve(int fd, size_t size) {
@@ -126,8 +126,8 @@ file_create(void) {
 }
 
 /*
- * Creates, locks and reserves the file or memory file of the box; *fd is its descriptor, or
- * negative. Returns 0 or an errno value. In both cases file_close() must follow.
+ * Creates, locks (if that is possible) and reserves the file or memory file of the box; *fd is its
+ * descriptor, or negative. Returns 0 or an errno value. In both cases file_close() must follow.
  */
 static int
 file_open(prof_box_t kind, size_t size, bool is_bounded, int *fd) {
@@ -337,7 +337,7 @@ box_leave(void) {
 		memfile_close(&box.memfile);
 		box_names.path[0] = '\0';
 	}
-	/* Else the tables stay in the file, though it was removed, until prof_box_tick(). */
+	/* Else the tables stay in the file, also if that was removed, until prof_box_tick(). */
 	atomic_store_b(&box.is_over, err != 0, MO_RELAXED);
 	atomic_store_u32(&box.state, err == 0 ? box_shut : box_is_open, MO_RELEASE);
 }
@@ -388,7 +388,7 @@ prof_box_path(char *buf, size_t size) {
 
 /* ---------------------------------------------------------------- fork, exit */
 
-/* The tables were made private by region_postfork_child(). */
+/* The tables were made private by region_postfork_child(). A box that was over counts as open. */
 void
 prof_box_postfork_child(bool is_sampling) {
 	image_root_t *root = prof_root();
@@ -427,7 +427,7 @@ prof_box_is_due(void) {
 
 /*
  * Opens the box that a forked child is due. After EALREADY and EBUSY it stays due, because what was
- * in the way goes on to its end.
+ * in the way goes on to its end; ECANCELED, as another thread ends the process, has no message.
  */
 static void
 due_open(void) {

@@ -6,15 +6,15 @@
  *
  * The whole size is reserved when the box opens, so a full disk is an error then, and not a SIGBUS
  * later. Samples that find no room in a full box are counted at one site, IMAGE_NO_ROOM. When the
- * process ends cleanly, or the session that opened the box ends, the file is removed unless
- * prof_blackbox_keep is set. The file is locked (flock) as long as a process has it mapped. By this
- * lock a reader knows that the process lives, also in another pid namespace, and prof_earlier.c
- * that no process uses the box.
+ * process ends by exit(), not by a signal or _exit(), or the session that opened the box ends, the
+ * file is removed unless prof_blackbox_keep is set. The file is locked (flock) as long as a process
+ * has it mapped, if the file system has such locks. By this lock a reader knows that the process
+ * lives, also in another pid namespace, and prof_earlier.c that no process uses the box.
  *
  * The functions that open, close or move take the lock prof_dump and close the gate (os/gate.h:
  * threads wait until it opens, or work without locks); the questions take no lock. `inside`
  * (os/tls.h) is raised while a thread does work of the library. Called by prof_session.c,
- * prof_control.c, prof_request.c, prof_earlier.c and prof.c.
+ * prof_control.c, prof_request.c, prof_earlier.c and prof.c; the exit of the process ends the box.
  */
 #ifndef PROF_BOX_H
 #define PROF_BOX_H
@@ -30,26 +30,28 @@ typedef enum {
 } prof_box_t;
 extern const char *const prof_box_names[]; /* as the enum, then NULL */
 
-/* Bytes of the largest box; REGION_BOX_MIN is the smallest. */
+/* Bytes of the largest box; REGION_BOX_MIN is the smallest. The parsers of options check both. */
 #define PROF_BOX_MAX ((size_t)1 << 30)
 
-/* Options: kind and bytes of the box at process start, and the defaults of a session's box. */
+/* Options: kind and bytes of the box at the start with prof:true; defaults of a session's box. */
 extern prof_box_t opt_prof_blackbox;
 extern size_t opt_prof_blackbox_size;
 extern bool opt_prof_blackbox_keep; /* the file stays after a clean end */
 
 /*
- * Opens a box of `size` bytes and moves the tables into it. Returns 0; EALREADY if one is open, or
- * another thread opens or closes one for too long; ENOSPC if the disk is full or the tables are
- * larger than the box; EAGAIN if a limit on files forbids it (prof_keep.h); EBUSY in a dump hook,
- * if a bounded wait (prof_dump_t) for a dump is over, or if the gate cannot be closed; or another
- * errno value. On failure nothing is changed. The caller is outside the gate, with `inside` raised,
- * and has booted the tables.
+ * Opens a box of `size` bytes, rounded up to pages, and moves the tables into it. Returns 0;
+ * EALREADY if one is open, or another thread opens or closes one for too long; ENOSPC if the disk
+ * is full or the tables are larger than the box; EAGAIN if a limit on files forbids it
+ * (prof_keep.h); EINVAL for prof_box_false, or for a file without a prefix; EBUSY in a dump hook,
+ * if a bounded wait (prof_dump_t) for a dump is over, if another thread records loaded objects for
+ * too long, or if the gate cannot be closed; or another errno value. On failure nothing is changed.
+ * The caller is outside the gate, with `inside` raised, and has booted the tables.
  */
 int prof_box_open(prof_box_t kind, size_t size, bool is_bounded);
 /*
  * Ends the box, if one is open: marks it as ended, removes the file unless it is to be kept, and
- * moves the tables back into memory. Called as prof_box_open() is.
+ * moves the tables back into memory; if that fails, see prof_box_is_over(). Waits two seconds at
+ * most for a dump. Called as prof_box_open() is.
  */
 void prof_box_close(void);
 /*
@@ -79,8 +81,9 @@ bool prof_box_is_over(void);
  */
 bool prof_box_wants_thread(void);
 /*
- * Records the loaded objects and the program, if a box is open, because a reader of the box cannot
- * ask the process for them. Takes the loader's lock: called outside the gate, without a lock.
+ * Called after prof_box_open(): if a box is open, records the loaded objects and the program, for
+ * which its reader cannot ask the process; while another thread records objects, the box names no
+ * program. Takes the loader's lock: called outside the gate, without a lock.
  */
 void prof_box_look(void);
 /* The value of an option by its name in prof_box_names. 0 or EINVAL. */
@@ -96,8 +99,9 @@ void prof_box_postfork_child(bool is_sampling);
 bool prof_box_is_due(void);
 /*
  * Opens the box that a forked child is due, and moves the tables back if prof_box_close() could
- * not; a dump that takes too long puts either off to the next call. Called outside the gate, at
- * heartbeats or by the profiler's thread.
+ * not. What is in the way, such as a dump that takes too long, puts either off to the next call;
+ * after any other error the child gets no box, and a message says so. Called outside the gate, at
+ * heartbeats, by the profiler's thread, or when a session starts while prof_box_is_over().
  */
 void prof_box_tick(void);
 

@@ -1,5 +1,5 @@
 /*
- * The files of a prefix: reads its directory and names those that are profiles or boxes.
+ * The files of a prefix: reads its directory and finds the names of profiles and boxes.
  *
  * Invariant: during prof_dir_each() `path` begins with the directory, which is the first dir_len
  * bytes of the prefix. dir_len 0: the prefix has no slash (it is "", or could not be made
@@ -29,9 +29,10 @@ typedef struct prof_dir_s {
  */
 bool prof_dir_try_update(prof_dir_t *d);
 /*
- * Calls cb for each file in the directory that is named as a profile or box of the prefix; name is
- * without the directory, d->path with it. Keeps errno. Returns 0, also if the directory is not
- * known, or an errno value if it cannot be read.
+ * Calls cb for each entry of the directory, of any type, that is named as a profile or box of the
+ * prefix that prof_dir_try_update() has copied; name is without the directory, d->path with it.
+ * Keeps errno. Returns 0, also if the directory is not known, or an errno value if it cannot be
+ * read, perhaps after some calls of cb.
  */
 int prof_dir_each(prof_dir_t *d, void (*cb)(prof_dir_t *d, prof_kind_t kind, const char *name));
 

@@ -7,11 +7,13 @@
  *
  * Invariant: dumper's buffers and file are in use only while dumper.mtx is held; outside of a dump
  * dumper.file is closed and the snapshot is empty. Locks: prof_dump, held for long and outside the
- * gate; prof_known, taken inside the gate, for the last outcome; no lock is taken under it. Called
- * for dumps by prof_auto.c, prof_trigger.c, prof_session.c and prof_request.c; by prof_box.c and
- * prof_auto.c (prof_mark) to keep dumps off; for its numbers and last outcome by prof.c,
+ * gate; under it `pass` (prof_data.h), from the copy until dump_drop(), also outside the gate, so
+ * that no site is freed; prof_known, taken inside the gate, for the last outcome, no lock under it.
+ * Called for dumps by prof_auto.c, prof_trigger.c, prof_session.c and prof_request.c; by prof_box.c
+ * and prof_auto.c (prof_mark) to keep dumps off; for its numbers and last outcome by prof.c,
  * prof_course.c, prof_trigger.c and prof_request.c; by prof_control.c, prof_session.c and
- * prof_trigger.c to ask who holds the lock; by prof.c in a forked child.
+ * prof_trigger.c to ask who holds the lock; by prof.c in a forked child and for the statistics of
+ * the lock; dump_at_exit() by the C library.
  */
 #include "prof/file/prof_dump.h"
 
@@ -84,7 +86,7 @@ cassert(prof_kind_final == 0 && prof_kind_log == prof_kind_n - 1);
 
 static LARGE_BSS struct {
 	/*
-	 * protects all below but the atomic counters; held for long, outside the gate; made new in a
+	 * protects all below but the atomic fields; held for long, outside the gate; made new in a
 	 * forked child, because a thread of the parent may have held it
 	 */
 	mutex_t mtx;
@@ -94,7 +96,7 @@ static LARGE_BSS struct {
 	prof_pair_text_t pairs[1u << PAIR_SLOTS_LG]; /* a cache of this dump, by a hash of the counts */
 	prof_frag_t frag;        /* where the heap's bytes were when the tables were copied */
 	prof_figures_t figures;  /* size of the heap at that time */
-	uint32_t last_module;    /* when the dump began: number of the last module_history record */
+	uint32_t last_module;    /* after the copy: number of the last module_history record */
 	bool has_shadows; /* an object was loaded where an unloaded one had been (module_history) */
 	uint64_t now_ns;         /* start of the dump, UTC in ns */
 	uint64_t mark_ns;        /* when the mark (prof_mark.h) was set, UTC in ns; 0: there is none */
@@ -121,7 +123,7 @@ static atomic_b_t is_used;
 static LARGE_BSS struct {
 	mutex_t mtx;
 	char last_path[PROF_PATH_SIZE];   /* of the last profile written to a file; "": none */
-	char last_failed[PROF_PATH_SIZE]; /* of the last failed dump; for a sink that of a file "-" */
+	char last_failed[PROF_PATH_SIZE]; /* path of the last failed dump; "-" for a sink */
 	int last_err;                     /* its errno; 0: none has failed */
 	uint64_t last_written;            /* bytes that the failed dump had written */
 } known = {.mtx = MUTEX_INITIALIZER("prof_known", WITNESS_RANK_PROF_MISC)};
@@ -684,8 +686,8 @@ write_heap_parts(prof_writer_t *w, const prof_frag_t *f) {
 }
 
 /*
- * Writes where the heap's bytes are, then for each site, by its number in the profile, the bytes
- * that it pins and their standard error (prof_frag.h).
+ * Writes where the heap's bytes are, then for each site that pins some, by its number in the
+ * profile, these bytes and their standard error (prof_frag.h).
  */
 static void
 write_frag(prof_writer_t *w, const prof_snap_t *snap) {
@@ -791,7 +793,7 @@ modules_list(modules_t *m) {
 	}
 }
 
-/* Writes the list of objects: measures it, maps memory, and makes it there. */
+/* Writes the list of objects: measures it, maps memory, makes it there; none without memory. */
 static void
 write_modules(prof_writer_t *w, bool as_maps) {
 	assert(!gate_is_entered(tls_get()));
@@ -847,7 +849,7 @@ write_map(prof_writer_t *w, bool in_handler) {
 	write_shrunk(w, &dumper.snap);
 }
 
-/* Writes the last line, by which a reader sees that no part of the profile is missing. */
+/* Writes the last line: the bytes before it, by which a reader sees that no part is missing. */
 static void
 write_end(prof_writer_t *w) {
 	uint64_t total = prof_writer_total(w);
@@ -898,8 +900,9 @@ writer_populate(const prof_writer_t *w) {
 }
 
 /*
- * Copies everything that needs locks of the allocator, inside the gate. 0, ENOMEM or ENODATA; after
- * an error there is neither a buffer nor a snapshot. Without memory for ages there are none.
+ * Copies everything that needs locks of the allocator, inside the gate (left for a moment if a
+ * thread waits to fork). 0, ENOMEM or ENODATA; after an error there is neither a buffer nor a
+ * snapshot. Without memory for ages there are none.
  */
 static int
 dump_copy(prof_kind_t kind) {
@@ -949,7 +952,7 @@ text_copy(char *buf, size_t size, const char *text) {
 	buf[len] = '\0';
 }
 
-/* Whether nobody asked for this dump. The final one counts as automatic too. */
+/* Whether no mallctl, request or session is behind this dump; the final one is automatic too. */
 static bool
 is_automatic(const prof_dump_t *d) {
 	return d->kind != prof_kind_manual && d->kind != prof_kind_delta
@@ -995,7 +998,7 @@ is_given_up(void) {
  * Counts a failed dump. If it is automatic, prints a message for the first of a series of failures
  * and for the final dump, aborts if prof_abort is set, and delays the next automatic dump
  * (FAILS_BEFORE_BACKOFF). Of the others only that of a session has a message. No message if
- * is_silent.
+ * is_silent or in_handler; nothing at all if is_given_up().
  */
 static void
 outcome_bad(const prof_dump_t *d, int err, bool was_open) {
@@ -1177,7 +1180,10 @@ dump_locked(prof_dump_t *d) {
 	return err;
 }
 
-/* Takes the lock; false if it is not free in so many ns, of which only_hook counts the hook's. */
+/*
+ * Takes the lock; false if it is not free within patience_ns. only_hook: that time begins anew
+ * whenever no dump hook is found running, so only one hook that runs as long ends the wait.
+ */
 static bool
 lock_patiently(uint64_t patience_ns, bool only_hook) {
 	static atomic_u32_t nobody_wakes;
@@ -1327,8 +1333,9 @@ prof_dump_postfork_child(void) {
 }
 
 /*
- * Exit does not wait: a profile that another thread is writing is abandoned, and no other thread
- * begins one. Then says how many automatic profiles were left out because one was being written.
+ * Exit does not wait for a profile or log that another thread is writing, but removes its temporary
+ * file (after prof_sys_end(), which waits 0.2 s or so for one that is being created); no other
+ * thread begins one. Then says how many automatic profiles were left out as one was being written.
  */
 __attribute__((destructor)) static void
 dump_at_exit(void) {

@@ -2,18 +2,20 @@
  * Writes one profile: copies the site tables, then formats and writes them.
  *
  * The lock, prof_dump, keeps dumps apart from each other. It is held while files are written and
- * therefore outside the gate (os/gate.h: fork waits until no thread is inside). No allocating
- * thread waits for it: an automatic dump that finds it held returns EBUSY, and its caller
- * (prof_auto, prof_trigger) retries it at the next heartbeat of a thread (thread/thread_event.h).
- * Only a dump that the user asked for, the dump of a session and the final one wait. The dump hook
- * runs under the lock, and may wait for a lock of the program; so the wait is bounded in a signal
- * handler and at a heartbeat, which come while the thread may hold that lock. A signal that is to
- * end the process waits for a dump, but not for a dump hook that does not come back.
+ * therefore outside the gate (os/gate.h: fork waits until no thread is inside). A dump at an
+ * interval, a maximum, a threshold or a timer does not wait for it: if another thread has it, the
+ * dump returns EBUSY, and its caller (prof_auto, prof_trigger) retries it at a later heartbeat
+ * (thread/thread_event.h) or in the profiler's thread. A dump that the user asked for, that of a
+ * session, the final one and prof_dump_try_hold() wait. The dump hook runs under the lock, and may
+ * wait for a lock of the program; so the wait is bounded in a signal handler and at a heartbeat,
+ * which come while the thread may hold that lock. The dump for a signal that is to end the process,
+ * if the profiler's thread writes it, waits as long as another is written, but not for a hook that
+ * does not return.
  *
  * Called for dumps by prof_auto.c, prof_trigger.c, prof_session.c and prof_request.c, by prof_box.c
  * and prof_auto.c to keep dumps off, by prof.c, prof_course.c, prof_trigger.c and prof_request.c
  * for numbers and texts, by prof_control.c, prof_session.c and prof_trigger.c to ask who holds the
- * lock, and by prof.c in a forked child.
+ * lock, and by prof.c in a forked child and for the statistics of the lock.
  */
 #ifndef PROF_DUMP_H
 #define PROF_DUMP_H
@@ -30,7 +32,7 @@ typedef struct {
 	bool may_wait;           /* wait for a dump in progress to end */
 	/* that wait ends after two seconds: the program may hold here what its dump hook waits for */
 	bool is_bounded;
-	/* it ends when the dump hook has run for ten seconds meanwhile: it may never come back */
+	/* without is_bounded: ends when one dump hook has run for ten seconds; it may never return */
 	bool is_hook_bounded;
 	/* path was sent by a client outside the process, which may replace profiles only */
 	bool is_confined;
@@ -39,7 +41,7 @@ typedef struct {
 	bool in_handler;
 	const char *metric;      /* name of the figure that triggered the dump; NULL: none */
 	uint64_t metric_value;   /* of that figure: bytes, ms, or the number of a signal */
-	uint64_t begin_ns;       /* of prof_kind_session: start of the session that ends, UTC */
+	uint64_t begin_ns;       /* of prof_kind_session: start of the session that ends, UTC in ns */
 	bool wants_leak;         /* print the leak summary */
 	bool found_leak;         /* out: the leak summary was not empty */
 	/*
@@ -53,16 +55,16 @@ typedef struct {
  * Writes a profile and then, also if that failed, calls the user's dump hook (not if in_handler).
  * May be called inside the gate, which it leaves meanwhile; the caller holds no lock. Preserves
  * errno. Returns 0 or the errno value of the call that failed. Neither writes nor calls the hook:
- * EBUSY if another dump runs and may_wait is false or the bounded wait is over, if called from the
- * dump hook, if another thread is ending the process, or in a lost child (gate_is_lost()); ENODATA
- * if prof_kind_delta has no mark; EAGAIN if a limit (prof_keep) or the wait after failures forbids
- * an automatic dump.
+ * EBUSY if another thread has the lock and may_wait is false or the bounded wait is over, if called
+ * from the dump hook, if another thread is ending the process, or in a lost child (gate_is_lost());
+ * ENODATA if prof_kind_delta has no mark at the call; EAGAIN if a limit (prof_keep) or the wait
+ * after failures (prof_dump.c) forbids an automatic dump.
  */
 int prof_dump(prof_dump_t *d);
 
-/* Whether the calling thread holds the lock: it is writing a profile, or runs in the dump hook. */
+/* Whether this thread holds the lock: for a dump, its hook included, or a prof_dump_try_hold(). */
 bool prof_dump_is_mine(void);
-/* Whether any thread holds it. */
+/* Whether any thread holds it; that may have changed on return. */
 bool prof_dump_is_busy(void);
 /*
  * Number and start (UTC, ns) of the running session or, if none runs, of the last one; 0: none yet.
@@ -86,7 +88,10 @@ void prof_dump_last_path(char *buf, size_t size);
 /* Read the contention counters of the lock, and set them to 0. */
 void prof_dump_mutex_read(mutex_prof_data_t *out);
 void prof_dump_mutex_reset(void);
-/* In a forked child: drops the dump of another thread, without touching its temporary file. */
+/*
+ * In a forked child: drops the dump of another thread, without touching its temporary file, sets
+ * the numbers to 0 and forgets the last outcome.
+ */
 void prof_dump_postfork_child(void);
 
 /*

@@ -1,7 +1,8 @@
 /*
- * The lines of a profile about labels: "# label ID TEXT" for each label that live samples have, and
- * "# labeled SITE ID:OBJECTS:BYTES ..." for each site with labeled samples, in the same units as
- * the numbers of the site's own line. SITE is the number of the site in the profile, from 1 on.
+ * The lines of a profile about labels: "# label ID TEXT" for each label that live samples have,
+ * with bytes other than printable ASCII, and backslashes, as \xNN; and
+ * "# labeled SITE ID:OBJECTS:BYTES ..." for each site with labeled live samples, in the same units
+ * as the numbers of the site's own line. SITE is the number of the site in the profile, from 1 on.
  * Called by prof_dump.c, which holds the lock prof_dump.
  */
 #ifndef PROF_DUMP_LABEL_H
@@ -35,8 +36,9 @@ typedef struct {
 bool prof_dump_label_texts(prof_writer_t *w, const prof_snap_t *snap);
 
 /*
- * Writes the sums by label of a site that has labels, and the line end, behind "# labeled SITE";
- * `pair` has the numbers of the site's own line. is_raw: as sampled, not estimated.
+ * Writes the sums by label of a site that has labels (item->labels is not 0), and the line end,
+ * behind "# labeled SITE"; `pair` has the numbers of the site's own line. is_raw: as sampled, not
+ * estimated. May sort the item's list of labels, though `item` is const.
  */
 void prof_dump_label_sums(prof_writer_t *w, const prof_item_t *item, const prof_pair_text_t *pair,
     bool is_raw);

@@ -2,8 +2,9 @@
  * Finds and ends boxes of earlier programs of this process (prof_earlier.h).
  *
  * Invariant: nothing is changed but a box that says open, whose pid and start are ours, that was
- * opened after our start, and that nobody has mapped (the lock of its owner, prof_box.c, is gone).
- * No locks of its own: called once, at boot, by prof.c.
+ * opened after our start (as far as that is known), and that nobody has mapped: its flock() lock,
+ * which its owner took (prof_box.c), is free, and is held here until the file is closed. No other
+ * lock is taken while it is held. Called once, at boot, by prof.c.
  */
 #include "prof/file/prof_earlier.h"
 
@@ -24,7 +25,7 @@
 
 /* Bytes that are read of a file: the root up to its texts, which has all that is_ours() asks. */
 #define HEAD_BYTES offsetof(image_root_t, library_version)
-/* ns by which the wall clock may have been set back since the process started. */
+/* ns by which the wall clock may have been set forward since the box was opened. */
 #define SLACK_NS NSTIME_PER_SEC
 /* Tries to lock a box: a reader holds the lock for a moment, a child of that program for good. */
 #define LOCK_TRIES 20
@@ -39,8 +40,9 @@ static LARGE_BSS struct {
 } look;
 
 /*
- * When this process started, UTC in ns; 0 if that is not known. It is needed besides pid and ticks:
- * a process of an earlier boot of the machine may have had the same pid and ticks.
+ * When this process started, UTC in ns; 0 if that is not known: then any time of a box is later.
+ * It is needed besides pid and ticks: a process of an earlier boot of the machine may have had the
+ * same pid and ticks.
  */
 static uint64_t
 start_of(uint64_t ticks) {

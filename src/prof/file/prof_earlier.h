@@ -9,10 +9,10 @@
 #define PROF_EARLIER_H
 
 /*
- * Ends these boxes as a clean end would: removes the files, or with prof_blackbox_keep marks them
- * as replaced by exec. Does nothing unless prof_blackbox is true. Called by prof.c, once, at the
- * start of the process, outside the fork gate (os/gate.h) and before the process opens a box of its
- * own.
+ * Ends these boxes: marks them as replaced by exec, and removes the files unless prof_blackbox_keep
+ * is set. Does nothing unless prof_blackbox is true (not fd), or where /proc or the locks of files,
+ * by which it knows them, are missing. Called by prof.c, once, at the start of the process, outside
+ * the fork gate (os/gate.h) and before the process opens a box of its own.
  */
 void prof_earlier_end(void);
 

@@ -33,26 +33,27 @@ typedef struct {
 } prof_label_shown_t;
 
 /*
- * *id becomes the number of the text; "" is 0. EINVAL: NULL, or too long; EAGAIN: no memory, or a
- * limit is reached. May be called anywhere, also in a signal handler: it waits for nobody.
+ * *id becomes the number of the text; "" is 0. EINVAL: NULL, or too long; EAGAIN, with *id 0: no
+ * memory, or a limit is reached by a text that has no number yet. May be called anywhere, also in a
+ * signal handler: it waits for nobody.
  */
 int prof_label_intern(const char *text, uint32_t *id);
 
-/* The text of a number; "" for 0 and for one that no text has. It is never freed. */
+/* The text of a number; "" for 0 and for one that was not given. It is never freed. */
 const char *prof_label_text(uint32_t id);
 
 /*
- * Copies the text of a label for readers outside the process, unless any thread has copied it
- * already. Called inside the gate (os/gate.h: fork waits until no thread is inside), before a
- * sample with the label is recorded; may take the lock of the region, or of other metadata. Without
- * memory the next sample tries again. Only the low 16 bits of id are used, as in the record of a
- * sample: a program may write any value to tls_s.label.
+ * Copies the text of a label for readers outside the process, unless it has none, or any thread has
+ * copied it already or is doing so. Called inside the gate (os/gate.h: fork waits until no thread
+ * is inside), before a sample with the label gets its record; may take the lock of the region, or
+ * of other metadata. Without memory the next sample tries again. Only the low 16 bits of id are
+ * used, as in the record of a sample: a program may write any value to tls_s.label.
  */
 void prof_label_show(uint32_t id);
 
 /*
  * How many numbers have been given. That may be more than there are labels: if two threads intern
- * the same text at once, one of two numbers remains unused.
+ * the same text at once, both get one number, and the other one is not used again.
  */
 unsigned prof_label_count(void);
 

@@ -2,13 +2,14 @@
  * Sums by site and label (prof_label_sums.h).
  *
  * While a site has one sample only, and that has a label, its item names the record of the sample.
- * When a second sample is found, the item gets a list of sums instead. A sample is added to the
- * element of its label, if that is among the first LOOKED_AT ones of the list; else it becomes a
- * new first element. So adding takes the same time at a site with thousands of labels, whose list
- * then may have a label more than once; prof_label_sums_make(), called outside the fork gate
- * (os/gate.h), sorts the list and adds up equal labels. Invariant: each label in a list has its bit
- * in snap->labels. Locks: none; the snapshot belongs to the thread that dumps. Called by prof_age.c
- * to add, and by prof_dump_label.c to make the sums.
+ * When a second sample is found, the item gets a list of sums instead. A sample with a label is
+ * added to the element of that label, if it is among the first LOOKED_AT ones of the list; else it
+ * becomes a new first element. A sample without a label is in no element. So adding takes the same
+ * time at a site with thousands of labels, whose list then may have a label more than once;
+ * prof_label_sums_make(), called outside the fork gate (os/gate.h), sorts the list and adds up
+ * equal labels. Invariant: each label in a list has its bit in snap->labels. Locks: none; the
+ * snapshot belongs to the thread that dumps. Called by prof_age.c to add, and by prof_dump_label.c
+ * to make the sums.
  */
 #include "prof/sites/prof_label_sums.h"
 

@@ -1,7 +1,8 @@
 /*
- * The live samples of a snapshot by site and label. prof_age.c adds each sample in its walk through
- * the records; prof_dump_label.c makes the sums and reads them when the profile is written. No
- * locks: the snapshot belongs to the thread that dumps.
+ * The live samples of a snapshot by site and label. prof_age.c adds them in its walk through the
+ * records; it leaves out those without a label while none with a label was found of the site.
+ * prof_dump_label.c makes the sums and reads them when the profile is written. No locks: the
+ * snapshot belongs to the thread that dumps.
  */
 #ifndef PROF_LABEL_SUMS_H
 #define PROF_LABEL_SUMS_H
@@ -33,9 +34,9 @@ prof_item_labels(const prof_item_t *item) {
 
 /*
  * Adds the live sample of record rec, with its counts, to a site's item; is_first: it is the first
- * one that is found of the site. label: 0 for none; a number without a text counts as none. Without
- * memory sets snap->lacks_labels. Called with the pass (prof_data.h) open, inside the fork gate
- * (os/gate.h).
+ * sample of the site, with or without a label, that is found. label: of 16 bits, 0 for none; a
+ * number without a text counts as none. Without memory sets snap->lacks_labels; from then on does
+ * nothing. Called with the pass (prof_data.h) open, inside the fork gate (os/gate.h).
  */
 void prof_label_sums_add(prof_snap_t *snap, prof_item_t *item, uint32_t label,
     const sample_rec_t *rec, const prof_counts_t *counts, bool is_first);
@@ -46,7 +47,7 @@ void prof_label_sums_add(prof_snap_t *snap, prof_item_t *item, uint32_t label,
  */
 void prof_label_sums_make(prof_item_t *item);
 
-/* Whether the label has its bit in snap->labels, so that the profile has its text. */
+/* Whether the label, of 16 bits, has its bit in snap->labels, so that the profile has its text. */
 static inline bool
 prof_label_is_in(const prof_snap_t *snap, uint32_t label) {
 	return snap->labels != NULL && (snap->labels[label / 64] >> label % 64 & 1) != 0;

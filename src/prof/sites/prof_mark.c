@@ -2,9 +2,10 @@
  * Sets the mark: writes into each site the sums over its counts (prof_mark.h).
  *
  * Invariant: while the mark holds (prof_data_is_marked) all sites have their sums of one pass, and
- * those that are newer have 0. Locks: `pass` of the tables (prof_data.h), held during the walk,
- * inside the fork gate (os/gate.h). Called by prof_auto.c, for the mallctl prof.mark and the
- * request "mark", and by prof_dump.c for the time.
+ * those that are newer have 0. Locks: `pass` of the tables (prof_data.h), held during the whole
+ * walk, which runs inside the fork gate (os/gate.h) but leaves it for a moment, with `pass` held,
+ * if a thread waits to fork; prof_mark_time_ns() takes none. Called by prof_auto.c, for the mallctl
+ * prof.mark and the request "mark", and by prof_dump.c for the time.
  */
 #include "prof/sites/prof_mark.h"
 

@@ -15,9 +15,10 @@
 /*
  * Sets the mark. Called inside the gate (os/gate.h: fork waits until no thread is inside), one
  * level deep; leaves it for a moment between two sites if a thread waits to fork. Samples that
- * other threads take meanwhile count as before the mark or as after it. Takes the lock `pass`,
- * which is held while a profile is copied and written; so the caller, prof_mark() of prof_auto.c,
- * first takes the lock of dumps, outside the gate.
+ * other threads take meanwhile count as before the mark or as after it. A prof.reset meanwhile
+ * leaves no mark. Takes the lock `pass` (prof_data.h), which is held while a profile is copied and
+ * written; so the caller, prof_mark() of prof_auto.c, first takes the lock of dumps, outside the
+ * gate.
  */
 void prof_mark_set(void);
 /* When the mark was set, in ns since 1970 (UTC); 0: there is none. */

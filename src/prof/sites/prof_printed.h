@@ -41,7 +41,10 @@ prof_weighted_bytes(uint64_t usize, uint64_t weight) {
 	return (uint64_t)((product + IMAGE_WEIGHT_ONE / 2) / IMAGE_WEIGHT_ONE);
 }
 
-/* Rounds x up if its fraction is at least `threshold`, else down; the result is at least 1. */
+/*
+ * Rounds x up if its fraction is at least `threshold`, else down; the result is at least 1, also
+ * for NaN, and at most UINT64_MAX.
+ */
 static inline uint64_t
 prof_round_clamped(double x, double threshold) {
 	if (!(x >= 1)) {
@@ -70,8 +73,9 @@ prof_round_threshold(const prof_counts_t *c) {
 
 /*
  * Computes the numbers to print, so that a reader that scales them with the rate in the header
- * (bytes between samples) gets the estimates back; is_raw: the numbers of the samples themselves.
- * Where any sum is 0, as while a sample is being added, 0 and 0.
+ * (mean bytes between samples, > 0) gets the estimates back, but for rounding; is_raw: the numbers
+ * of the samples themselves. Where any sum is 0, as while a sample is being added, 0 and 0; else
+ * both are at least 1.
  */
 static inline void
 prof_printed(const prof_counts_t *c, uint64_t header_rate, bool is_raw, uint64_t *objs,

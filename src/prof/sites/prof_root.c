@@ -3,10 +3,11 @@
  * the one list of their fields (IMAGE_FIELDS), and the facts that do not change (prof_root.h).
  *
  * Invariant: `version` is stored when all that does not change is there. Locks: none; later changes
- * are atomic stores of single words, except the unwinder's name, which is copied. Called by
- * prof_data.c at boot and for prof_accum, by prof_sample.c, prof_session.c, prof_backtrace.c and
- * prof_course.c for what they change, by prof.c in a forked child; prof_root() by prof_course.c,
- * prof_dump.c, prof_box.c, prof_control.c and prof_request.c.
+ * are atomic stores of single words, except the unwinder's name, which is copied by memcpy(), so
+ * that a reader may see parts of two names. Called by prof_data.c at boot and for prof_accum, by
+ * prof_sample.c, prof_session.c, prof_backtrace.c and prof_course.c for what they change, by prof.c
+ * in a forked child; prof_root() by prof_course.c, prof_dump.c, prof_box.c, prof_control.c and
+ * prof_request.c.
  */
 #include "prof/sites/prof_root.h"
 

@@ -1,9 +1,9 @@
 /*
  * The root of the site tables as other programs read them (meta/image.h): its constant part, and
- * what the profiler's modules store in it when it changes. No locks. Called by prof_data.c at boot,
- * by prof.c in a forked child, by prof_sample.c, prof_session.c, prof_backtrace.c and prof_course.c
- * to store, and by prof_course.c, prof_dump.c, prof_box.c, prof_control.c and prof_request.c for
- * the root itself.
+ * what the profiler's modules store in it when it changes. No locks. Called by prof_data.c when
+ * the profiler boots and for prof_accum, by prof.c in a forked child, by prof_sample.c,
+ * prof_session.c, prof_backtrace.c and prof_course.c to store, and by prof_course.c, prof_dump.c,
+ * prof_box.c, prof_control.c and prof_request.c for the root itself.
  */
 #ifndef PROF_ROOT_H
 #define PROF_ROOT_H
@@ -18,7 +18,7 @@
 image_root_t *prof_root_boot(void);
 /* The root; NULL before prof_root_boot(). */
 image_root_t *prof_root(void);
-/* In a forked child: stores its pid, as the tables are its own now. */
+/* In a forked child: stores its pid, 0 if not known, as the tables are its own now. */
 void prof_root_postfork_child(void);
 
 /*
@@ -28,7 +28,10 @@ void prof_root_postfork_child(void);
 void prof_root_rate_set(uint64_t rate);
 void prof_root_session_set(uint64_t session, uint64_t start_ns);
 void prof_root_accum_set(bool on);
-/* The name of the unwinder in use; prof_course.c stores the counters of its walks itself. */
+/*
+ * The name of the unwinder in use, cut to 15 bytes; nothing before prof_root_boot(). prof_course.c
+ * stores the counters of its walks itself.
+ */
 void prof_root_unwinder_set(const char *name);
 
 #endif /* PROF_ROOT_H */

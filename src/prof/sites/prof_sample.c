@@ -3,10 +3,11 @@
  *
  * Invariant: the interval published to the threads (thread_event_sample_interval) is the rate while
  * sampling is on, else the rate of tracers, which is 0 without one. The rates and the switch
- * change, and the interval is published, under the lock `prof_sampling`, a leaf, inside the fork
- * gate (os/gate.h); reads and weights take no lock. Called by prof_switch.c, prof_start.c,
- * prof_session.c and prof_budget.c for changes, by prof.c for weights, by prof_dump.c for the
- * numbers it prints, and by prof_recent.c, prof_request.c and others to read the rate.
+ * change, and the interval is published, under the lock `prof_sampling`, inside the fork gate
+ * (os/gate.h); under it recall_all() takes the lock of the gate's list of threads. Reads and
+ * weights take no lock. Called by prof_switch.c, prof_start.c, prof_session.c and prof_budget.c for
+ * changes, by prof.c for weights, by prof_dump.c for the numbers it prints, and by prof_recent.c,
+ * prof_request.c and others to read the rate.
  */
 #include "prof/sites/prof_sample.h"
 

@@ -7,9 +7,10 @@
  * for 1 / (1 - exp(-z/R)) objects. That weight is fixed when the sample is taken. With R = 1 every
  * object is sampled and every weight is exactly 1. Doubling the rate means fewer samples.
  *
- * Setters take the lock `prof_sampling`, a leaf; reads and weights take none. Set by prof_switch.c,
- * prof_start.c, prof_session.c and prof_budget.c; prof.c asks for weights, prof_dump.c for printed
- * numbers, prof_recent.c, prof_request.c and others for the rate.
+ * Setters take the lock `prof_sampling`, and under it that of the gate's list of threads; reads and
+ * weights take none. Set by prof_switch.c, prof_start.c, prof_session.c and prof_budget.c; prof.c
+ * asks for weights, prof_dump.c for printed numbers, prof_recent.c, prof_request.c and others for
+ * the rate.
  */
 #ifndef PROF_SAMPLE_H
 #define PROF_SAMPLE_H
@@ -23,7 +24,7 @@
 uint64_t prof_sample_configured(void);
 /*
  * The rate for samples of prof.active, in bytes, with the doublings of prof_sample_scale(); also
- * while prof.active is off. 0 until prof_start.c has booted the profiler.
+ * while prof.active is off. 0 until prof_start.c sets it, at the end of boot.
  */
 uint64_t prof_sample_rate(void);
 /*
@@ -37,16 +38,17 @@ void prof_sample_switch(bool on);
 uint64_t prof_sample_base(void);
 /*
  * Doubles the rate that holds `doublings` times. It becomes at most 2^20 times the rate that was
- * set, and at most 2^40 bytes unless more was set. Negative: halves it, not below the one that was
- * set. Samples keep the weight of their own rate. Nothing before a rate was set. For prof_budget.c.
+ * set, and at most 2^40 bytes unless more was set. Negative: takes back so many doublings, at most
+ * all; one that the limit of 2^40 bytes made void counts too, so the rate may stay as it is.
+ * Samples keep the weight of their own rate. Nothing before a rate was set. For prof_budget.c.
  */
 void prof_sample_scale(int doublings);
 /* Sets the rate, in bytes, while only a tracer wants samples; 0: none does. */
 void prof_sample_listener_set(uint64_t rate);
 
 /*
- * Number of objects that a sample of usize bytes, drawn with this rate, stands for, times
- * PROF_WEIGHT_ONE. Takes no lock.
+ * Number of objects that a sample of usize bytes (> 0), drawn with this rate (> 0), stands for,
+ * times PROF_WEIGHT_ONE; from 1 to 2^40 objects. Takes no lock.
  */
 uint64_t prof_weight(size_t usize, uint64_t rate);
 

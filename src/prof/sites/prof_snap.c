@@ -5,8 +5,8 @@
  * Invariant: after a successful prof_snap_take() or prof_snap_take_delta() the `pass` of the tables
  * (prof_data.h: nothing is removed from them) is held until prof_snap_drop(); a forked child, in
  * which no thread holds it, calls prof_snap_forget() instead. Locks: none of its own; `pass` keeps
- * sites, counts and thread records from being freed. Called by prof_dump.c; prof_age.c and
- * prof_label_sums.c store what they add to its items in the memory of the snapshot.
+ * sites, counts and thread records from being freed. Called by prof_dump.c, and by prof_age.c and
+ * prof_label_sums.c, which find items and get memory (prof_snap_piece()) for what they add.
  */
 #include "prof/sites/prof_snap.h"
 

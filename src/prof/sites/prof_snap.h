@@ -5,8 +5,8 @@
  * for each thread that has a share in it. If only one thread has a share, the site's item names
  * that thread (sole), because its sums are those of the site. Items only point to sites and thread
  * records, which stay because the pass (the lock `pass` of prof_data.c, without which nothing is
- * removed) is held until the snapshot is dropped. Made and read by prof_dump.c, one at a time;
- * prof_age.c, prof_frag.c and prof_label_sums.c add to its items.
+ * removed) is held until the snapshot is dropped. Made and read by prof_dump.c, one at a time, and
+ * read by prof_dump_label.c; prof_age.c, prof_frag.c and prof_label_sums.c add to its items.
  */
 #ifndef PROF_SNAP_H
 #define PROF_SNAP_H
@@ -44,7 +44,7 @@ typedef struct {
 	const void *who; /* the prof_site_t or, of prof_item_thread, the prof_tdata_t */
 	uint8_t kind;    /* a prof_item_kind_t */
 	/* The fields from here to `sole` are of sites only. */
-	/* the column of the sample that was found first; its estimated bytes are age.est */
+	/* the column of the sample that was found first; age.est: estimated bytes in this column */
 	uint8_t age_column;
 	uint16_t gone_class; /* the bin's class to which `gone` counts (prof_frag.h) */
 	float doubt;     /* variance of `pinned`, in bytes squared */
@@ -84,7 +84,7 @@ typedef struct {
 typedef struct {
 	prof_chunks_t items;
 	prof_chunks_t pieces;    /* memory of prof_age_t, prof_label_sum_t and `labels` */
-	/* PROF_LABEL_WORDS words: the labels that live samples have; NULL: none has one */
+	/* PROF_LABEL_WORDS words: the labels that live samples have; NULL: none, or lacks_labels */
 	uint64_t *labels;
 	prof_chunk_t *numbered[PROF_SNAP_CHUNKS]; /* chunks of items by their number */
 	unsigned nnumbered;      /* how many of these there are */
@@ -109,10 +109,10 @@ typedef struct {
 } prof_snap_t;
 
 /*
- * Begins the pass, for which it may wait, and copies the tables. 0: the pass is open, until
- * prof_snap_drop(); ENOMEM: it is not. Called inside the gate (os/gate.h: fork waits until no
- * thread is inside), one level deep; leaves the gate for a moment between two sites if a thread
- * waits to fork.
+ * Begins the pass, for which it may wait, and copies the tables. *snap need not be set. 0: the pass
+ * is open, until prof_snap_drop(); ENOMEM: it is not, and *snap is all zeros. Called inside the
+ * gate (os/gate.h: fork waits until no thread is inside), one level deep; leaves the gate for a
+ * moment between two sites if a thread waits to fork.
  */
 int prof_snap_take(prof_snap_t *snap);
 /*
@@ -135,8 +135,8 @@ const prof_item_t *prof_snap_next(const prof_snap_t *snap, const prof_item_t *it
  */
 prof_item_t *prof_snap_item(const prof_snap_t *snap, uint32_t number);
 /*
- * Zeroed memory until the snapshot is dropped; bytes is a multiple of 8, and less than the two
- * mebibytes of a chunk. NULL without memory.
+ * Zeroed memory until the snapshot is dropped; bytes is a multiple of 8, and at most one mebibyte,
+ * as it must fit a chunk. NULL without memory.
  */
 void *prof_snap_piece(prof_snap_t *snap, size_t bytes);
 

@@ -15,8 +15,9 @@ typedef struct {
 } prof_stats_t;
 /*
  * Read the numbers of one size class: those of live samples, and of all since the start. szind is
- * the index of the class among small and large ones together. 0, or ENOENT if the profiler is not
- * booted, without prof_stats, or if there is no such class.
+ * the index of the class among small and large ones together. 0; or ENOENT, with *out unchanged, if
+ * the profiler is not booted, without prof_stats, or if there is no such class. While threads
+ * sample, the two numbers may be of slightly different moments.
  */
 int prof_stats_live(unsigned szind, prof_stats_t *out);
 int prof_stats_accum(unsigned szind, prof_stats_t *out);

@@ -22,9 +22,9 @@ atomic_b_t prof_switch_active;
 atomic_b_t prof_switch_wants_samples; /* prof_switch_active or switches.has_listener */
 
 /*
- * All fields and the two words above change only under mtx, after which switches_apply_locked()
- * publishes the result; except in prof_switch_boot(), before the profiler is booted, and begun_ns
- * in prof_reset().
+ * All fields and the two words above change only under mtx; switches_apply_locked() publishes the
+ * result before mtx is released. Exceptions: prof_switch_boot(), before the profiler is booted, and
+ * begun_ns in prof_reset(). Under mtx the locks of prof_sample.c are taken.
  */
 static struct {
 	mutex_t mtx;

@@ -5,9 +5,11 @@
  * Together with thread.prof.active they decide whether samples are taken, and whether pac reports
  * new maxima of mapped memory. When a setter returns, the new state is published: whether a sample
  * that is due is taken follows it at once; each thread takes over a new sampling interval in its
- * next malloc or free. Setters take the lock `prof_switch` inside the gate (os/gate.h: fork waits
- * until no thread is inside), which they enter themselves; readers take none. Set by ctl_prof.c,
- * prof_session.c, prof_start.c and prof_listen.c; read by most of the profiler, ctl and stats.c.
+ * next malloc or free. Setters of switches take the lock `prof_switch`, and under it those of
+ * prof_sample.c; prof_sample_interval_set() takes only the latter, prof_reset() also those of
+ * prof_data.c. All enter the gate themselves (os/gate.h: fork waits until no thread is inside);
+ * readers take no lock. Set by ctl_prof.c, prof_session.c, prof_start.c and prof_listen.c; read by
+ * most of the profiler, ctl and stats.c.
  */
 #ifndef PROF_SWITCH_H
 #define PROF_SWITCH_H
@@ -35,12 +37,13 @@ bool prof_gdump_get(void);
 int prof_gdump_set(bool active);
 
 uint64_t prof_interval_get(void);		/* bytes between interval dumps; 0: off, or not booted */
-size_t prof_lg_sample_get(void);		/* floor(log2) of the sample interval; 0 until booted */
-size_t prof_sample_interval_get(void);		/* bytes; 0 until booted */
+size_t prof_lg_sample_get(void);		/* floor(log2) of the sample interval; 0 until it is set */
+size_t prof_sample_interval_get(void);		/* bytes; 0 until set, at the end of boot */
 int prof_sample_interval_set(size_t bytes);	/* 0, ENOENT, or EINVAL for 0; keeps all samples */
 /*
- * Forgets all samples, and sets the sample interval to 2^lg_sample bytes; SIZE_MAX keeps it, and 64
- * and above become 63. 0 or ENOENT. Called by ctl_prof.c and, inside the gate, by prof_session.c.
+ * Forgets all samples and the mark (prof_mark.h), and sets the sample interval to 2^lg_sample
+ * bytes; SIZE_MAX keeps it, and 64 and above become 63. 0, or ENOENT until booted. Called by
+ * ctl_prof.c and, inside the gate, by prof_session.c.
  */
 int prof_reset(size_t lg_sample);
 
@@ -71,16 +74,17 @@ prof_switch_is_active(void) {
 	return atomic_load_b(&prof_switch_active, MO_RELAXED);
 }
 
-/* prof.active or a tracer. */
+/* prof.active or a tracer; false from prof_switch_boot() to prof_switch_ready() or a setter. */
 static inline bool
 prof_switch_samples(void) {
 	return atomic_load_b(&prof_switch_wants_samples, MO_RELAXED);
 }
 
 /*
- * Called without a lock after each setting of prof.active, gdump or the initial state, also if that
- * changed nothing, and by prof_switch_ready(): copies the state into the mailbox, for readers
- * outside the process. prof_control_wire() sets it.
+ * Called without the lock `prof_switch` (prof_start.c may hold its own) after each setting of
+ * prof.active, gdump or the initial state once booted, also if that changed nothing, and by
+ * prof_switch_ready(): copies the state into the mailbox, for readers outside the process.
+ * prof_control_wire() sets it before the profiler can be booted.
  */
 extern void (*prof_switch_changed_hook)(void);
 

@@ -1,11 +1,12 @@
 /*
- * Hash table with chained buckets in 256 shards (prof_table.h). A shard doubles its bucket array
- * when it has two nodes per bucket on average.
+ * Hash table with chained buckets in 256 shards (prof_table.h). An insertion doubles the bucket
+ * array of the shard first if that has two nodes per bucket on average already.
  *
  * Invariant: while nobody holds the shard's lock, every node is reachable from the shard's current
  * bucket array; a reader without the lock may miss a node during a rehash. Locks: one per shard,
- * rank PROF_SITES, taken inside the gate (os/gate.h: fork waits until no thread is inside);
- * prof_table_find() may run without it. Called by prof_data.c.
+ * rank PROF_SITES, taken inside the gate (os/gate.h: fork waits until no thread is inside); under
+ * it those of the region (for arrays) and of the retire function. prof_table_find() may run without
+ * it. Called by prof_data.c.
  */
 #include "prof/sites/prof_table.h"
 

@@ -4,9 +4,10 @@
  * prof_data.c for sites and for counts.
  *
  * A reader that runs while a shard grows may follow a node into another chain and so miss a node
- * that is there. It never sees a node that was not inserted, and always terminates. So a miss is
- * certain only under the shard's lock. Replaced bucket arrays go to the retire function, because
- * readers may still be in them. Arrays never shrink.
+ * that is there. It never sees a node that was not inserted, but may find one that was removed just
+ * before (prof_data.c marks those PROF_DEAD), and always terminates. So a miss is certain only
+ * under the shard's lock. Replaced bucket arrays go to the retire function, as readers may still be
+ * in them; not those that are part of a shard. Arrays never shrink.
  */
 #ifndef PROF_TABLE_H
 #define PROF_TABLE_H
@@ -43,7 +44,8 @@ typedef bool prof_table_eq_t(const prof_node_t *node, const void *key);
 
 typedef struct {
 	prof_table_eq_t *is_equal;
-	void (*retire)(prof_link_t *link); /* frees a bucket array later, when no reader is in it */
+	/* frees a bucket array later, when no reader is in it; called under the lock of a shard */
+	void (*retire)(prof_link_t *link);
 	prof_shard_t shards[PROF_TABLE_SHARDS];
 } prof_table_t;
 
@@ -58,12 +60,15 @@ prof_node_t *prof_table_find(const prof_table_t *t, uint64_t hash, const void *k
 /* Locks the shard of the hash and returns its lock. */
 mutex_t *prof_table_lock(prof_table_t *t, uint64_t hash);
 void prof_table_unlock(prof_table_t *t, uint64_t hash);
-/* Both need the lock of node->hash, and cannot fail: without memory the chains grow longer. */
+/*
+ * Both need the lock of node->hash, and cannot fail: without memory the chains grow longer. The
+ * caller knows that the table does not have the key (insert), or has the node (remove).
+ */
 void prof_table_insert_locked(prof_table_t *t, prof_node_t *node);
 void prof_table_remove_locked(prof_table_t *t, prof_node_t *node);
 /* Number of nodes; takes the lock of each shard in turn. */
 size_t prof_table_size(prof_table_t *t);
-/* Read the contention counters of all shards, summed up, and set them to 0. */
+/* Read the contention counters of all shards, merged (os/mutex.h), and set them to 0; no lock. */
 void prof_table_mutex_read(prof_table_t *t, mutex_prof_data_t *out);
 void prof_table_mutex_reset(prof_table_t *t);
 

@@ -3,8 +3,9 @@
  * and the texts of prof.last_error and prof.last_dump.
  *
  * Invariant: tsd->prof is the only pointer to the record that is used here, and only the thread
- * itself follows it; so the fields `active` and `busy` need no atomics. Locks: none. Called by
- * prof.c, ctl_thread.c and, at the end of a thread, tsd; inside the fork gate (os/gate.h).
+ * itself follows it; so the fields `active` and `busy` need no atomics. Locks: none of
+ * its own; prof_data.c and meta_alloc() take those of metadata. Called by prof.c and prof.h,
+ * ctl_thread.c and, at the end of a thread, tsd; inside the fork gate (os/gate.h).
  */
 #include "prof/sites/prof_thread.h"
 

@@ -2,7 +2,9 @@
  * The profiler's record of the calling thread: its name (thread.prof.name), its own switch
  * (thread.prof.active), and the texts that were returned to it. The tsd is that of the calling
  * thread, or NULL. Called inside the gate (os/gate.h: fork waits until no thread is inside), by
- * prof.c, ctl_thread.c and, at the end of a thread, by tsd; no locks.
+ * prof.c and prof.h for samples, frees and texts, by ctl_thread.c and, at the end of a thread, by
+ * tsd. No locks of its own; to make and end a record takes locks of metadata (meta/region.h,
+ * meta/freepool.h), and only tries `pass` (prof_data.h).
  */
 #ifndef PROF_THREAD_H
 #define PROF_THREAD_H
@@ -33,19 +35,20 @@ void prof_thread_cleanup(tsd_t *tsd);
  * and writes ENOENT. A name may have printable ASCII characters and tabs; any other character is
  * EINVAL, and so is NULL. A name longer than PROF_THREAD_NAME_MAX - 1 bytes is cut. With
  * prof_sys_thread_name a write of a name is ENOENT. prof_thread_name_get() returns no copy but the
- * text in the record, which a later write changes. No memory for the record, or no tsd, is EAGAIN
- * for `active` and ENOMEM for the name.
+ * text in the record, which a later write changes and which may go with the thread. No memory for
+ * the record, or no tsd, is EAGAIN for `active` and ENOMEM for the name.
  */
 bool prof_thread_active_get(tsd_t *tsd);
 int prof_thread_active_set(tsd_t *tsd, bool active);	/* 0, ENOENT or EAGAIN */
 const char *prof_thread_name_get(tsd_t *tsd);		/* "" if it has none */
 int prof_thread_name_set(tsd_t *tsd, const char *name);	/* 0, EINVAL, ENOENT or ENOMEM */
-/* Copies the system's present name of the calling thread, for prof_sys_thread_name. */
+/* Copies the system's present name of the calling thread; '?' for what a name may not have. */
 void prof_thread_name_from_system(prof_tdata_t *td);
 
 /*
  * Calls `read` to fill the calling thread's text buffer number `which` (0 or 1), of PROF_TEXT_SIZE
- * bytes, and returns that buffer; "" without memory, and until the profiler is booted.
+ * bytes, and returns that buffer, which is valid until the next such call and the end of the
+ * thread; "" without memory or a tsd, and until the profiler is booted.
  */
 const char *prof_thread_text(unsigned which, void (*read)(char *, size_t));
 

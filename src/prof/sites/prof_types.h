@@ -1,6 +1,8 @@
 /*
- * The data types of the profiler's site tables. prof_data.c makes, changes and frees them;
- * prof_table.c, prof_snap.c, prof_mark.c, prof_age.c and the writers of profiles read them.
+ * The data types of the profiler's site tables. prof_data.c makes, changes and frees them.
+ * Others store some fields: prof_table.c links the nodes, prof_mark.c stores the sums of the mark,
+ * prof_snap.c the fields snap_*, and prof_thread.c, prof_backtrace.c and prof.c what a thread keeps
+ * in its tdata. prof_age.c, prof_log.c, prof_recent.c and the writers of profiles read them.
  *
  * A site is one distinct backtrace. A count holds what one thread sampled at one site with one
  * sampling rate (mean bytes between samples) in the time between two resets (an epoch); the record
@@ -43,7 +45,8 @@ typedef struct prof_node_s {
 
 /*
  * What was allocated in all, freed or not: the sums of a prof_counts_t (c16 in 1/65536 object, est
- * in bytes) as atomics, because several threads add to them.
+ * in bytes). The thread of the count adds to them and others read them; any thread that frees a
+ * sample adds to `life`. So all are atomic.
  */
 typedef struct {
 	atomic_u64_t objs;
@@ -74,7 +77,8 @@ typedef struct prof_site_s {
 	uint32_t then;
 	/*
 	 * The sums c16 (1/65536 object) and est (bytes) over its counts when the mark (prof_mark.h) was
-	 * set; 0 in a site that is newer. Read and written under `pass`.
+	 * set; 0 in a site that is newer. Valid only while there is a mark (prof_data_is_marked()).
+	 * Read and written under `pass`.
 	 */
 	uint64_t mark_c16;
 	uint64_t mark_est;
@@ -137,7 +141,7 @@ struct prof_tdata_s {
 	/* tables.pin_epoch when the thread began to read the tables; 0: it does not read them now */
 	atomic_u64_t pinned;
 	atomic_u64_t ncounts;  /* counts that point to this record */
-	/* the thread's name; a dump by another thread reads it word by word, without a lock */
+	/* set by the thread alone; a dump by another thread reads it word by word, without a lock */
 	union {
 		char text[PROF_THREAD_NAME_MAX];
 		atomic_u64_t words[PROF_THREAD_NAME_MAX / 8];
@@ -146,7 +150,7 @@ struct prof_tdata_s {
 	bool active;           /* thread.prof.active; used by the thread alone */
 	bool busy;             /* `frames` is in use (prof_backtrace()); used by the thread alone */
 	unsigned frames_max;   /* elements of `frames` */
-	void **frames;         /* addresses of the last backtrace; NULL until the first one */
+	void **frames; /* addresses of the last backtrace; NULL before the first, and after the end */
 	unsigned depth;        /* frames of the last backtrace, those of the allocator included */
 	struct unwind_memo_s memo; /* what the unwinder keeps of its last walk into `frames` */
 	prof_bt_t bt;          /* the last backtrace, in `frames` without those of the allocator */
