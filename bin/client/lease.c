@@ -1,10 +1,10 @@
 /*
  * Leases of requests in the mailbox (prof_mailbox.h has the format): until when the process may
- * carry a request out, so that it does not after its client was killed. Invariant: the lease of a
- * request is written before its sequence; only its client changes it. The times are those of the
- * monotonic clock of the process, which is taken to be ours until the process says otherwise
- * (client_try_set_clock). No locks, no state but the target's. Called by mailbox.c, pending.c and
- * directory.c.
+ * take a request, so that it does not carry one out after its client was killed. Invariant: the
+ * lease of a request is written before its sequence is stored in the slot; later only its client
+ * changes it, or the client that uses the slot next. The times are those of the monotonic clock of
+ * the process, which is taken to be ours until the process says otherwise (client_try_set_clock).
+ * No locks, no state but the target's. Called by mailbox.c, pending.c and directory.c.
  */
 #include "client/target.h"
 
@@ -50,9 +50,9 @@ client_renew_lease(jeprof_target_t *t, uint64_t span_ms) {
 	uint64_t at = lease_at(t, t->slot), until_ms = client_lease_end(t, span_ms), before_ms;
 	uint64_t span_at = at + offsetof(prof_lease_t, span_ms);
 	/*
-	 * A time left that is longer than the span counts as over, and the process reads the end, then
-	 * the span, at any moment. So the span is written first, and never made shorter: that may
-	 * only be as long as the end that was read before.
+	 * The process reads the end, then the span, at any moment; a time left that is longer than the
+	 * span counts as over. So the span is written first, and never made shorter (but 0: no end):
+	 * else it could be too short for an end that the process has read before.
 	 */
 	if (span_ms == 0 || !client_read_memory(t, span_at, &before_ms, sizeof(before_ms))
 	    || span_ms > before_ms) {

@@ -2,12 +2,15 @@
  * Sends requests through the mailbox in the memory of a process (protocol: prof_mailbox.h):
  * finds a slot, writes the request, rings the doorbell, and polls for the answer. Several clients
  * share the slots without a lock, so a request or an answer may be overwritten; then the same
- * request is sent again with the same nonce, but another sequence. The process carries out a nonce
- * only once. A lease, which the client renews, says until when the process may take a request.
- * Invariant: an unanswered request is removed from its slot before jeprof_ask() returns, unless it
- * returns EAGAIN and the manner is jeprof_manner_stay; t->sequence is not 0 exactly while a request
- * of this target may be in slot t->slot. No locks: a target belongs to one thread. The jeprof_
- * functions are called by bin/ctl and bin/agent, the client_ functions by the files of this folder.
+ * request is sent again with the same nonce, but another sequence. The process remembers its last
+ * answers by nonce, so it carries a request out once ("status": at each try). A lease, which the
+ * client renews, says until when the process may take a request. Invariant: an unanswered request
+ * is removed from its slot before jeprof_ask() returns, unless it returns EAGAIN and the manner is
+ * jeprof_manner_stay; t->sequence is not 0 exactly while a request of this target may be in slot
+ * t->slot, except one that jeprof_let_stay() has left there. No locks: a target belongs to one
+ * thread. ESRCH below stands also for the errno with which jeprof_check_same() cannot read /proc.
+ * The jeprof_ functions are called by bin/ctl, bin/agent and other users of libjeprof_client.a, the
+ * client_ functions by the files of this folder.
  */
 #include "client/target.h"
 
@@ -19,7 +22,7 @@
 enum {
 	ABANDONED_MS = 300,  /* a slot whose answer stays unfetched for so long is reusable */
 	LEFT_MS = 1000,      /* the same for a request that the process has not taken */
-	/* times that a request is sent again after the answer that it was torn, or its lease over */
+	/* times that a request is sent again after the answer EBADMSG or that its lease is over */
 	TORN_MAX = 8,
 	IDLE_MS = 1000,      /* default of request.idle_ms */
 	WAIT_MS = 5000,      /* default of request.wait_ms */
@@ -78,8 +81,8 @@ ring(jeprof_target_t *t) {
  * The client may have been killed; if it still waits, it finds another request in the slot and
  * sends its own again. A start or set may stay in its slot (jeprof_let_stay), so before it is
  * answered it is never overwritten while its lease holds, which may be for ever. So that these do
- * not fill all slots, a caller leaves one only if jeprof_count_pending() is less than the number of
- * slots minus 1.
+ * not fill all slots, jeprofctl leaves one only if jeprof_count_pending() is less than the number
+ * of slots minus 1, and jeprofd only if no other start is pending.
  */
 static bool
 is_slot_left(const jeprof_target_t *t, unsigned i, const prof_slot_t *s, const prof_lease_t *l) {
@@ -138,7 +141,7 @@ find_free_slot(jeprof_target_t *t, int *slot) {
 typedef struct wait_s {
 	const jeprof_request_t *request;
 	/*
-	 * the answer says that a profile is ready, which is to be fetched by the nonce of the request
+	 * the request is for a profile: its answer says that one is ready, to be fetched by the nonce
 	 */
 	bool wants_profile;
 	unsigned slot;        /* the slot of the request */
@@ -150,14 +153,14 @@ typedef struct wait_s {
 	bool is_answered;     /* an answer to our request was read, and its fields are in the reply */
 	/*
 	 * ask again: no slot was free, another client has overwritten the slot, or the process answers
-	 * that the request was torn or its lease over
+	 * that the request was torn or is not known (EBADMSG), or its lease over
 	 */
 	bool is_lost;
 } wait_t;
 
 /*
  * Writes the request into its slot with `sequence` 0, begins its lease, and writes `sequence` last,
- * because the process reads a slot when that has changed; then rings. 0 or ESRCH.
+ * because the process takes one that is neither 0 nor answered; then rings. 0 or ESRCH.
  */
 static int
 put_request(jeprof_target_t *t, wait_t *w) {
@@ -248,9 +251,9 @@ take_answer(jeprof_target_t *t, wait_t *w) {
 
 /*
  * Decides whether the process is idle. It is, if its count of heartbeats has not changed since the
- * wait began, idle_ms ago or more, and its state is not R (it runs, or waits for a processor).
- * After the deadline its state does not count: one in state R without a heartbeat is idle too.
- * Reads the head again. 0 (not idle, or the manner is to wait), EAGAIN (idle) or ESRCH.
+ * wait began, idle_ms ago or more, and t->state, of the thread t->task, is not R (it runs, or waits
+ * for a processor). After the deadline that state does not count. Reads the head again. 0 (not
+ * idle, the head cannot be read, or the manner is to wait), EAGAIN (idle) or ESRCH.
  */
 static int
 check_idle(jeprof_target_t *t, const wait_t *w) {
@@ -268,8 +271,8 @@ check_idle(jeprof_target_t *t, const wait_t *w) {
 }
 
 /*
- * Takes the request back, and waits SETTLE_MS for a process that is reading it at that moment: this
- * one writes answer_nonce at once after it has found `sequence` in the slot. Without that sign the
+ * Takes the request back, and waits SETTLE_MS in case the process is just reading it: the process
+ * writes answer_nonce at once after it has found `sequence` in the slot. Without that sign the
  * request counts as not taken. Returns the verdict if it was not taken; the result of
  * take_answer() if it was answered after all; ETIMEDOUT if it was taken, but not answered within
  * taken_ms or before an interrupt; ESRCH.
@@ -323,7 +326,7 @@ end_or_go_on(jeprof_target_t *t, wait_t *w, const prof_slot_t *s) {
 
 /*
  * Ends the wait with the verdict of end_or_go_on(), and takes the request back unless it is to stay
- * in its slot. Returns 0 if it was answered meanwhile or is_lost is set, else an errno.
+ * in its slot; after ESRCH jeprof_ask() does. 0: answered meanwhile, or is_lost; else an errno.
  */
 static int
 end_wait(jeprof_target_t *t, wait_t *w, int verdict) {
@@ -432,7 +435,7 @@ jeprof_explain_silence(jeprof_target_t *t, const jeprof_request_t *request) {
 	return client_unanswered(t, request, silence_unheard);
 }
 
-/* Whether the process has taken the request in the slot, but not answered it. */
+/* Whether the process has taken the request, which was in the slot and had no answer in time. */
 static bool
 is_in_hand(const jeprof_target_t *t, const wait_t *w) {
 	prof_slot_t now;
@@ -441,8 +444,8 @@ is_in_hand(const jeprof_target_t *t, const wait_t *w) {
 }
 
 /*
- * Sends the request once. 0: answered, or is_lost, because no slot was free or ours was
- * overwritten; else an errno with its sentence.
+ * Sends the request once, if a slot is free or is_slot_left(). 0: answered, or is_lost; else an
+ * errno with its sentence. After the deadline or an interrupt, no such slot is an error.
  */
 static int
 ask_once(jeprof_target_t *t, wait_t *w) {
@@ -505,7 +508,7 @@ client_ask_mailbox(jeprof_target_t *t, const jeprof_request_t *r, jeprof_reply_t
 
 /*
  * Adds to an answer to "status" what the process does not say through a mailbox, because it would
- * need system calls for it: its pid as it sees it, and its resident bytes.
+ * need system calls for it: its resident bytes, and its pid as it sees it. Without room: nothing.
  */
 static void
 add_seen(const jeprof_target_t *t, jeprof_reply_t *reply) {

@@ -1,11 +1,12 @@
 /*
- * Reads and writes the memory of a process, and finds the mailbox in it: reads the memory map, and
- * then the head of each mapping in which an ELF object may begin (elf.c). Of several open mailboxes
- * the one with most heartbeats (a count in the mailbox that rises while its process allocates) is
- * used. Invariant: the search finds a mailbox only after its magic, protocol version and place (a
- * writable mapping) were checked, and it looks at no more than RANGES_MOST mappings and CANDIDATES
- * mailboxes. No locks, no state. The search is called by way.c; the copying by most files of this
- * folder.
+ * Reads and writes the memory of a process (or its mailbox file), and finds the mailbox in it:
+ * reads the memory map, and then the head of each mapping in which an ELF object may begin (elf.c).
+ * Of several open mailboxes the one with most heartbeats (a count that rises while the process
+ * allocates or its profiler's thread runs) is used. Invariant: the search finds a mailbox only
+ * after its magic, protocol version, size and place (a writable mapping) were checked, and it looks
+ * at no more than RANGES_MOST mappings and CANDIDATES mailboxes. No locks, no state. The search is
+ * called by way.c; client_read_head() by way.c and mailbox.c, jeprof_look() by mailbox.c, bin/ctl
+ * and bin/agent; the copying by most files of this folder.
  */
 #include "client/target.h"
 
@@ -29,7 +30,7 @@ enum {
 typedef struct range_s {
 	uint64_t start;
 	uint64_t end;
-	bool is_writable;
+	bool is_writable;        /* and readable */
 	bool may_be_object;      /* an ELF object may begin here */
 } range_t;
 

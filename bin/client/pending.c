@@ -1,9 +1,10 @@
 /*
- * Finds requests that other clients have left in the mailbox of a process and that the process has
- * not taken yet; counts and withdraws those with the verbs start and set. A process takes a request
- * when it allocates, so an idle process may leave one unanswered for long. Invariant: the request
- * that this client has sent by the same jeprof_target_t is never among them. No locks; all state is
- * in the jeprof_target_t. Called by bin/ctl and bin/agent/scrape.c.
+ * Finds requests that other clients, which may still wait, have put into the mailbox of a process
+ * and that the process has not taken yet; counts and withdraws those with the verbs start and set.
+ * A process takes a request when it allocates, or in the profiler's thread if that runs, so an idle
+ * process may leave one unanswered for long. Invariant: the unanswered request that this client has
+ * sent by the same jeprof_target_t is never among them, unless jeprof_let_stay() has left it. No
+ * locks; all state is in the jeprof_target_t. Called by bin/ctl and bin/agent/scrape.c.
  */
 #include "client/target.h"
 
@@ -14,7 +15,7 @@ enum { SETTLE_MS = 50 }; /* time that the process gets to finish reading a slot 
 /*
  * Reads slot i into *s. True if it holds a complete request of that verb (the first word) which the
  * process has not taken and may still take (its lease is not over), and which was not sent by *t
- * itself. Then it adds a NUL to the text.
+ * itself. Then s->text ends with a NUL.
  */
 static bool
 read_pending(const jeprof_target_t *t, unsigned i, const char *verb, prof_slot_t *s) {
@@ -70,7 +71,7 @@ jeprof_withdraw_pending(jeprof_target_t *t, unsigned *count) {
 		if (error != 0) {
 			return error;
 		}
-		/* If the process began to read the slot before our write, it still answers. */
+		/* If the process began to read the slot before our write, it still carries it out. */
 		client_sleep_ms(SETTLE_MS);
 		*count += client_read_memory(t, at, &s, sizeof(s)) && s.answer_nonce != s.nonce;
 	}

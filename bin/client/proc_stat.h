@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum {
-	PROC_STAT_BYTES = 1536, /* more than the text has: a name and 51 numbers */
+	PROC_STAT_BYTES = 1536, /* more than the text has: a name and 51 other fields */
 	PROC_STAT_FIELDS = 52,
 };
 
@@ -23,11 +23,11 @@ typedef struct proc_stat_s {
 	unsigned flags;   /* 9: those of the kernel, PF_* */
 	uint64_t threads; /* 20: of the process */
 	uint64_t start;   /* 22: ticks from boot */
-	uint64_t pages;   /* 24: resident; 0 if the thread has ended */
-	int status;       /* 52: of its exit, as wait() gives it */
+	uint64_t pages;   /* 24: resident; 0 if the thread has ended or is of the kernel */
+	int status;       /* 52: of its exit, as wait() gives it; 0: it runs, or is hidden from us */
 } proc_stat_t;
 
-/* Parses the text; 0, or ESRCH if it does not have the state and the start. */
+/* Parses the text; 0, or ESRCH if it lacks the state or the start: then *s may be unset. */
 static inline int
 proc_stat_parse(const char *text, proc_stat_t *s) {
 	uint64_t fields[PROC_STAT_FIELDS + 1] = {0};

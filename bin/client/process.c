@@ -1,8 +1,8 @@
 /*
- * Reads the identity of processes from /proc: pid, start time, user, name (jeprof_client.h has the
- * contracts). Invariant: pid and start time together identify a process; jeprof_check_same() fails
- * once the pid belongs to another process. No locks and no state but the target's. Called by the
- * other files of this folder, by bin/ctl and by bin/agent.
+ * Reads the identity of processes from /proc: pid, start time, user, name (jeprof_client.h and
+ * target.h have the contracts). Invariant: pid and start time together identify a process;
+ * jeprof_check_same() fails once the pid belongs to another process. No locks and no state but the
+ * target's. Called by the other files of this folder, by bin/ctl and by bin/agent.
  */
 #include "client/target.h"
 
@@ -66,7 +66,8 @@ is_over(char state) {
 /*
  * Sets *task to the id of a thread that has not ended, and *state to its state. On entry *state is
  * that of the first thread, which is taken unless it has ended (pthread_exit() in main). ESRCH if
- * all threads have ended; or the errno with which they cannot be listed or looked at.
+ * all threads have ended; the errno with which they cannot be listed; or, if none was found alive,
+ * the lack (client_is_lack) for which one could not be looked at. Then *task is pid.
  */
 static int
 find_task(int pid, int *task, char *state) {
@@ -120,7 +121,7 @@ client_rss(const jeprof_target_t *t) {
 	return kib * 1024;
 }
 
-/* The process's own pid: the last number in the line NSpid, of the innermost namespace. */
+/* The pid in the innermost namespace: the last number in the line NSpid; `pid`: no such line. */
 static unsigned
 own_pid(const char *text, int pid) {
 	unsigned own = (unsigned)pid;
@@ -141,8 +142,8 @@ has_proc(void) {
 }
 
 /*
- * Sets the sentence for a process of which /proc could not be read. EACCES if /proc does not show
- * it to us; `error` if that is a lack of our own; else ESRCH.
+ * Sets the sentence for a process of which /proc could not be read. `error` if that is a lack of
+ * our own; EACCES if /proc does not show it to us, or is not mounted; else ESRCH.
  */
 static int
 hidden_or_gone(jeprof_target_t *t, int pid, int error) {
@@ -160,9 +161,9 @@ hidden_or_gone(jeprof_target_t *t, int pid, int error) {
 }
 
 /*
- * Clears *t and sets pid, task, own_pid, start, state, uids, caps and name from /proc/PID, with
- * `pid` as task. *tgid: the pid of the process to which the thread with the id `pid` belongs. 0,
- * or as hidden_or_gone().
+ * Clears *t, closing nothing, and sets pid, task, own_pid, start, state, uids, caps and name from
+ * /proc/PID, with `pid` as task. *tgid: the pid of the process to which the thread with the id
+ * `pid` belongs. 0, or as hidden_or_gone(): then only pid and task are set.
  */
 static int
 read_identity(jeprof_target_t *t, int pid, int *tgid) {

@@ -8,8 +8,8 @@
 #include <string.h>
 
 /*
- * The length of a path of `length` bytes without this mark. A path that is only the mark keeps
- * it.
+ * The length of a path of `length` bytes without this mark. A path that is only the mark keeps it;
+ * of a file that is not removed, a name that ends like the mark loses that end too.
  */
 static inline size_t
 length_unmarked(const char *path, size_t length) {

@@ -1,6 +1,7 @@
 /*
  * The standard descriptors of the tools (standard.h). Invariant: after the call 0, 1 and 2 are
- * open. No state and no locks: main() of jeprofctl and of jeprofd calls it first.
+ * open, if /dev/null can be opened. No state and no locks: main() of jeprofctl and of jeprofd calls
+ * it first, before there are other threads.
  */
 #include "client/target.h"
 

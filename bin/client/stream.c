@@ -1,10 +1,10 @@
 /*
  * Fetches a profile that the process holds ready (prof_mailbox.h has the format): from a memfd of
- * the process, else from a linked list of parts in its memory. Afterwards it checks that the
- * profile was still there, and tells the process to free the profile. Invariant: the size is
- * bounded by bytes_max, whatever the process writes. Of the list, the time is checked against
- * taken_ms after each part; reading the memfd has no time limit. No locks, no state but the
- * target's. Called by mailbox.c.
+ * the process if the stream names one, otherwise from a linked list of parts in its memory.
+ * Afterwards it checks that the profile was still there, and tells the process to free the profile.
+ * Invariant: the size is bounded by bytes_max, whatever the process writes. Of the list, the time
+ * since the fetch began is checked against taken_ms after each part, the last one too; reading the
+ * memfd has no time limit. No locks, no state but the target's. Called by mailbox.c.
  */
 #include "client/target.h"
 
@@ -25,7 +25,7 @@ stream_at(const jeprof_target_t *t, unsigned i) {
 	return t->block + offsetof(prof_mailbox_t, streams) + i * sizeof(prof_stream_t);
 }
 
-/* Reads the stream with this nonce into *s and returns its index; -1 if there is none. */
+/* Reads the stream with this nonce into *s and returns its index; -1: none, or it is unreadable. */
 static int
 find_stream(const jeprof_target_t *t, uint64_t nonce, prof_stream_t *s) {
 	for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++) {

@@ -1,7 +1,8 @@
 /*
- * What the files of bin/client/ share; its interface for the tools is jeprof_client.h. No function
+ * What the files of bin/client/ share; the interface for the tools is jeprof_client.h. No function
  * has state of its own: all of it is in the target, which belongs to one thread at a time, so there
- * are no locks. Unless it is said otherwise, an error comes with its sentence in t->why.
+ * are no locks. Unless it is said otherwise, an error comes with its sentence in t->why. ESRCH
+ * stands also for the errno with which jeprof_check_same() cannot read /proc.
  */
 #pragma once
 #ifndef _GNU_SOURCE
@@ -27,7 +28,7 @@ enum {
 __attribute__((format(printf, 3, 4))) int client_fail(jeprof_target_t *t, int error,
     const char *format, ...);
 
-/* Reads /proc/PID/NAME and adds a NUL. Returns its length, cut to size - 1, or -1 and errno. */
+/* Reads /proc/PID/NAME, adds a NUL. Its length, cut to size - 1; or -1 and errno, no sentence. */
 ssize_t client_read_proc(int pid, const char *name, char *buf, size_t size);
 
 /* Whether it is the errno of a lack of memory or descriptors, which says nothing of a process. */
@@ -57,9 +58,9 @@ bool client_write_memory(const jeprof_target_t *t, uint64_t at, const void *buf,
 /* The result of a search for the mailbox. */
 typedef struct client_finding_s {
 	uint64_t block;          /* address of the mailbox; 0: none that is open */
-	uint32_t other_version;  /* protocol version of a mailbox that is not ours; 0: none */
+	uint32_t other_version;  /* protocol version of a mailbox that cannot be used; 0: none */
 	bool is_without;         /* there is a library that was built without the profiler */
-	int closed;              /* number of mailboxes that are not open: without the magic */
+	int closed;              /* number of mailboxes without the magic, or unreadable */
 } client_finding_t;
 
 /*
@@ -68,7 +69,7 @@ typedef struct client_finding_s {
  */
 int client_find_block(jeprof_target_t *t, client_finding_t *found);
 
-/* Reads the mailbox up to its slots into t->head; false if there is no mailbox (any more). */
+/* Reads the mailbox up to its slots into t->head; false: none is open that has our version. */
 bool client_read_head(jeprof_target_t *t);
 
 /* ---- the malloc of a process that does not use the library ---- */
@@ -124,14 +125,14 @@ bool client_is_interrupted(const jeprof_request_t *r);
 
 /*
  * Until when a lease of span_ms that begins now holds, by the clock of the process; and whether
- * another client's lease is over, as far as that clock is known here.
+ * another client's lease is over, as far as that clock is known here; one of zeros never is.
  */
 uint64_t client_lease_end(const jeprof_target_t *t, uint64_t span_ms);
 bool client_is_lease_over(const jeprof_target_t *t, const prof_lease_t *lease);
 
 /*
- * Reads the lease of the request with this sequence in the slot; zeros if it has none. False if the
- * memory is gone.
+ * Reads the lease of the request with this sequence in the slot; zeros, which is no end, if it has
+ * none. False if the memory is gone; no sentence.
  */
 bool client_read_lease(const jeprof_target_t *t, unsigned slot, uint64_t sequence,
     prof_lease_t *lease);
@@ -140,14 +141,14 @@ bool client_read_lease(const jeprof_target_t *t, unsigned slot, uint64_t sequenc
 int client_begin_lease(jeprof_target_t *t, unsigned slot, uint64_t sequence);
 
 /*
- * Extends the lease of the target's request to span_ms from now on; 0: it has no end. A failure
- * shows at the next read.
+ * Sets the end of the lease in t->slot, where the target's request must be, to span_ms from now on,
+ * later or earlier than it was; 0: it has no end. A failure shows at the next read.
  */
 void client_renew_lease(jeprof_target_t *t, uint64_t span_ms);
 
 /*
  * If the process has refused a request because its lease was over, notes the clock of the process;
- * then the request may be sent again. False: it was not refused for that.
+ * then the request may be sent again. False, no sentence: it was not refused for that.
  */
 bool client_try_set_clock(jeprof_target_t *t, const jeprof_reply_t *reply);
 
@@ -156,18 +157,18 @@ bool client_try_set_clock(jeprof_target_t *t, const jeprof_reply_t *reply);
 /* Address, or offset in the mailbox file, of a slot. */
 uint64_t client_slot_at(const jeprof_target_t *t, unsigned slot);
 
-/* Writes a value into the mailbox; 0, or ESRCH with a sentence. */
+/* Writes `size` bytes at this address or offset. 0 or ESRCH. */
 int client_write_word(jeprof_target_t *t, uint64_t at, const void *word, size_t size);
 
-/* Returns ESRCH, with the sentence that the process has ended or runs another program now. */
+/* Returns ESRCH, with the sentence that the process has ended or runs another program by now. */
 int client_memory_gone(jeprof_target_t *t);
 
 /* Where a request without an answer is: taken back; not given, as no slot was free; taken. */
 typedef enum silence_e { silence_unheard, silence_full, silence_taken } silence_t;
 /*
  * Finds out why there was no answer to a request, and sets the sentence: ETIMEDOUT, EBUSY, EINTR,
- * ESRCH or ENXIO. t->head.heartbeats is that from when the wait began; if it is the same now, the
- * process is idle.
+ * ESRCH or ENXIO. t->head.heartbeats on entry is that from when the wait began; if it has not
+ * changed since then, the process is idle. Reads t->head again.
  */
 int client_unanswered(jeprof_target_t *t, const jeprof_request_t *r, silence_t silence);
 
@@ -176,8 +177,8 @@ int client_ask_mailbox(jeprof_target_t *t, const jeprof_request_t *r, jeprof_rep
 int client_ask_dir(jeprof_target_t *t, const jeprof_request_t *r, jeprof_reply_t *reply);
 
 /*
- * Fetches the profile that the process holds ready under this nonce into reply->profile. 0, EIO,
- * EFBIG, ENOMEM, ESRCH or ETIMEDOUT.
+ * Fetches the profile that the process holds ready under this nonce into reply->profile, which the
+ * caller frees. 0, EIO, EFBIG, ENOMEM, ESRCH or ETIMEDOUT.
  */
 int client_fetch(jeprof_target_t *t, uint64_t nonce, const jeprof_request_t *r,
     jeprof_reply_t *reply);

@@ -11,8 +11,8 @@
 enum { UTF8_BYTES = 4 }; /* of the longest character */
 
 /*
- * Reads the character that begins at s; at most `length` bytes (> 0) are there. Returns its bytes
- * and sets its code point; 0 if there is no valid one. A NUL is a character.
+ * Reads the character that begins at s, where `length` bytes (> 0) may be read. Returns its number
+ * of bytes and sets *point to its code point; 0 (*point undefined): none is valid. A NUL is valid.
  */
 static inline size_t
 utf8_read(const unsigned char *s, size_t length, uint32_t *point) {
@@ -33,14 +33,17 @@ utf8_read(const unsigned char *s, size_t length, uint32_t *point) {
 	    && (*point < 0xd800 || *point > 0xdfff)) ? n : 0;
 }
 
-/* The same of a text that ends with NUL, without the code point. */
+/* The same of a text that ends with NUL, without the code point; of its NUL 1. */
 static inline size_t
 utf8_length(const unsigned char *s) {
 	uint32_t point;
 	return utf8_read(s, UTF8_BYTES, &point);
 }
 
-/* Whether it is a control character, or a mark that turns the direction of writing. */
+/*
+ * Whether it is a control character, or one that embeds, overrides or isolates a direction of
+ * writing. The marks U+061C, U+200E and U+200F do not count.
+ */
 static inline bool
 utf8_is_obeyed(uint32_t point) {
 	return point < 0x20 || (point >= 0x7f && point < 0xa0)

@@ -1,11 +1,12 @@
 /*
  * Opens a way into a process (jeprof_open). The ways are tried in this order: /proc/PID/mem;
- * process_vm_readv() and its like, if that file is not accessible; the memfd of prof_ctl_fd:true;
- * the control directory of prof_ctl_dir. If none is open, the reason is found out. Invariant:
- * jeprof_open() checks the start time of the process after it has opened /proc/PID/mem, so that the
- * descriptor is not one of a later process with that pid; jeprof_ask() checks it again before each
- * request. No locks, no state but the target's. Called by bin/ctl and bin/agent; jeprof_probe() and
- * jeprof_close() also by image_box.c, client_denial_reason() only here and by a test.
+ * process_vm_readv() and its like, if that file is not accessible; and if the memory cannot be
+ * opened or searched, the memfd of prof_ctl_fd:true; the control directory of prof_ctl_dir. If none
+ * is open, the reason is found out. Invariant: jeprof_open() checks the start time of the process
+ * after it has opened /proc/PID/mem, so that the descriptor is not one of a later process with that
+ * pid; jeprof_ask() checks it again before each request. No locks, no state but the target's.
+ * Called by bin/ctl and bin/agent; jeprof_probe() and jeprof_close() also by image_box.c,
+ * client_denial_reason() only here and by a test.
  */
 #include "client/target.h"
 
@@ -33,8 +34,8 @@ enum {
  * Opens /proc/PID/mem, for writing too unless is_reader. That fails if we have the right to attach
  * (CAP_SYS_PTRACE) but not to open a file of that owner, and for writing in a read-only /proc; then
  * process_vm_readv() is tried, which needs the right to attach only. The read at address 0 may
- * fail, but not for want of that right. Sets t->way, also if it fails. 0, or the errno of the
- * kernel's refusal.
+ * fail, but not for want of that right. Sets t->way, also if it fails. 0, or the errno with which
+ * the file cannot be opened; EPERM instead of EROFS.
  */
 static int
 open_memory(jeprof_target_t *t, bool is_reader) {
@@ -59,7 +60,7 @@ close_fd(jeprof_target_t *t) {
 	t->fd = -1;
 }
 
-/* Opens the file behind the link /proc/PID/fd/N if it is the mailbox of that process. */
+/* Opens the file behind a link /proc/PID/fd/N if it is that process's mailbox; sets t->head. */
 static bool
 try_memfd(jeprof_target_t *t, const char *path) {
 	static const char want[] = "/memfd:" PROF_MAILBOX_FD_NAME;
@@ -104,8 +105,9 @@ open_memfd(jeprof_target_t *t) {
 }
 
 /*
- * Sets t->dir to the directory that a value of MALLOC_CONF names: below the root or the working
- * directory of the process, else the same absolute path here. False if neither exists.
+ * Sets t->dir to the directory that a value of MALLOC_CONF, up to a comma, names: below the root or
+ * the working directory of the process, else the same absolute path here. False if neither exists;
+ * then t->dir is undefined.
  */
 static bool
 find_dir_named(jeprof_target_t *t, const char *value) {
@@ -120,7 +122,7 @@ find_dir_named(jeprof_target_t *t, const char *value) {
 	return value[0] == '/' && n < (int)sizeof(t->dir) && stat(t->dir, &st) == 0;
 }
 
-/* The value, up to a comma, of the last pair of conf with this key ("KEY:"); NULL: none. */
+/* Where in conf the value of the last pair with this key ("KEY:") begins; NULL: no such pair. */
 static const char *
 last_value(const char *conf, const char *key) {
 	const char *value = NULL;
@@ -132,7 +134,7 @@ last_value(const char *conf, const char *key) {
 
 /*
  * Sets t->dir to the control directory that MALLOC_CONF names in the environment with which the
- * process was started. False if it names none that exists.
+ * process was started, in its first ENVIRON_MOST bytes. False if it names none that exists.
  */
 static bool
 find_dir(jeprof_target_t *t) {
@@ -221,7 +223,7 @@ yama_scope(void) {
 /*
  * Whether a process with these real, effective and saved group ids is dumpable: if not, root owns
  * the files in /proc/PID. Root owns those of its own processes in any case; such a process is taken
- * to be not dumpable if there is no other reason for the refusal (is_last).
+ * to be not dumpable if there is no other reason for the refusal (is_last). True if not known.
  */
 static bool
 is_dumpable(const jeprof_target_t *t, const unsigned gids[3], bool is_last) {
@@ -328,8 +330,8 @@ without_block(jeprof_target_t *t, const client_finding_t *f) {
 
 /*
  * Opens the memory and searches it for the mailbox; t->block is 0 if none is found. Returns 0, or
- * the errno of the refusal or of the search. *gone is ESRCH, with its sentence, if the process has
- * ended meanwhile, else 0.
+ * the errno of the opening or of the search. *gone, with its sentence, is the errno of
+ * jeprof_check_same() if the process has ended meanwhile or cannot be checked, else 0.
  */
 static int
 look_inside(jeprof_target_t *t, client_finding_t *f, int *gone) {

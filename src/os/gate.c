@@ -34,14 +34,14 @@ static struct {
 	gate_link_t *absent;     /* in a child: threads of its ancestors, a chain by `next` */
 	atomic_u32_t n_unlisted; /* threads inside that are not on the list */
 	atomic_b_t is_passed; /* a thread may have entered the closed gate; true in a lost child */
-	/* Forks by the thread that has closed the gate, in fork's handlers or in a signal handler. */
+	/* Further forks of the thread that closed it, in handlers of fork or of signals; else 0. */
 	unsigned nesting;
 } gate = {.mtx = MUTEX_INITIALIZER("gate", WITNESS_RANK_OMIT)};
 
 /*
  * Values of gate_forker besides NULL: the address of the TLS words of the thread that forks, plus 1
- * (FORKER_CLOSING) while it has not yet seen that nobody is inside; FORKER_STOPS between
- * gate_try_stop() and gate_let_go(); FORKER_LOST in a lost child.
+ * (FORKER_CLOSING) while it has not yet seen that nobody is inside, and while the child changes the
+ * list; FORKER_STOPS from gate_try_stop() to gate_let_go(); FORKER_LOST in a lost child.
  */
 #define FORKER_CLOSING(t) ((void *)((uintptr_t)(t) | 1))
 #define FORKER_STOPS ((void *)&gate.threads)
@@ -84,7 +84,7 @@ gate_unmark(struct tls_s *t) {
 	t->gate_depth = 0;
 }
 
-/* Whether this thread has closed the gate for a fork. */
+/* Whether this thread has closed the gate for a fork; not by gate_try_stop(). */
 static bool
 gate_is_mine(const struct tls_s *t) {
 	const void *forker = atomic_load_p(&gate_forker, MO_SEQ_CST);

@@ -1,15 +1,16 @@
 /*
  * The gate: guarantees that fork() never copies a short-held lock that another thread holds. Where
- * that cannot be guaranteed, the child is "lost" (gate_is_lost()); new calls in it take no lock.
- * Every lock that is held for a short time is taken between gate_enter() (or gate_try_enter()) and
- * gate_exit(). fork's prepare handler closes the gate and waits until nobody is inside; so nobody
- * holds such a lock, and the child needs no repair. The few locks that may be held for long are
- * held outside, and the child's handlers (jemalloc_fork.c) make them new. Rules for code inside: it
- * must not wait for long, and not for a lock that is held outside, whose owner may be waiting for
- * the gate. Callers are the entry points of the allocator (imalloc.c, irealloc.c, defrag.c, tsd.c,
- * ctl/, stats.c, background_thread.c, the profiler), user_event.c and module_history.c, the fork
- * handlers in jemalloc_fork.c, and recall.c, claim.c and thread_event.c, which walk the list of
- * threads.
+ * that cannot be guaranteed, the child is "lost" (gate_is_lost()); there, later calls of malloc,
+ * free and mallctl take no lock. Every lock that is held for a short time is taken between
+ * gate_enter() (or gate_try_enter()) and gate_exit(). fork's prepare handler closes the gate and
+ * waits until nobody is inside; so nobody holds such a lock, and the child needs no repair. The few
+ * locks that may be held for long are held, or stay held, outside, and the child's handlers
+ * (jemalloc_fork.c) make them new. Rules for code inside: it must not wait for long, and not for a
+ * lock that is held outside, whose owner may be waiting for the gate. Callers, in all threads, are
+ * the entry points of the allocator (imalloc.c, irealloc.c, defrag.c, tsd.c, ctl/, stats.c,
+ * background_thread.c, the profiler), user_event.c and module_history.c, the fork handlers in
+ * jemalloc_fork.c, and recall.c, claim.c and thread_event.c, which walk the list of threads. Others
+ * only ask for the state (jemalloc_init.c, icheck.c, alloc_hook.h, shelter.c).
  */
 #ifndef OS_GATE_H
 #define OS_GATE_H
@@ -39,8 +40,9 @@
  * gate_enter() waits, and its caller may hold a lock of the program that fork waits for: a malloc
  * that stdio calls under the lock of its list of streams may leave the gate for work of the
  * profiler and enter it again. So gate_enter() waits 2.5 to 5 s (PATIENCE_ROUNDS in gate.c) and
- * then enters though the gate is closed; threads that come after it enter at once. If the fork had
- * found nobody inside before that, its child is lost.
+ * then enters though the gate is closed. If the fork had found nobody inside before that, its child
+ * is lost, and gate_enter() enters at once in each thread until the gate opens; otherwise the fork
+ * waits for this thread too. gate_try_enter() returns false all the time.
  */
 
 /* NULL while the gate is open. Otherwise it says who has closed it; gate.c lists the values. */
@@ -64,8 +66,9 @@ gate_is_entered(const struct tls_s *t) {
 
 /*
  * Enters the gate. Returns true if the thread is inside, to be undone by gate_exit(). Returns false
- * if another thread forks, while gate_try_stop() has the gate closed, and in a lost child; then
- * there is nothing to undo. Calls nest, and an inner call always succeeds.
+ * if another thread forks, while any thread has the gate closed by gate_try_stop(), and in a lost
+ * child; then there is nothing to undo. The thread that forks may enter. Calls nest, and an inner
+ * call always succeeds.
  */
 ALWAYS_INLINE bool
 gate_try_enter(struct tls_s *t) {
@@ -76,8 +79,8 @@ gate_try_enter(struct tls_s *t) {
 }
 
 /*
- * Leaves one level. At the outermost level the thread must hold no lock that is taken inside the
- * gate.
+ * Leaves one level. At the outermost level the thread must hold none of the locks that are held for
+ * a short time.
  */
 ALWAYS_INLINE void
 gate_exit(struct tls_s *t) {
@@ -90,14 +93,15 @@ gate_exit(struct tls_s *t) {
 }
 
 /*
- * Enters the gate. Waits while forks are under way, 2.5 to 5 s at most; while gate_try_stop() has
- * it closed, without a limit. In a lost child it enters at once.
+ * Enters the gate. Waits while other threads fork, 2.5 to 5 s at most, and then enters the closed
+ * gate; while gate_try_stop() has it closed, waits without a limit, so the thread that closed it
+ * must not call this. In a lost child it enters at once. Calls nest as those of gate_try_enter().
  */
 void gate_enter(struct tls_s *t);
 
 /*
  * Leave all levels, and enter the same number again: around work that takes long. gate_leave_all()
- * returns the depth for gate_reenter(), which waits as gate_enter() does.
+ * returns the depth for gate_reenter(), which waits as gate_enter() does. At 0 both do nothing.
  */
 uint32_t gate_leave_all(struct tls_s *t);
 void gate_reenter(struct tls_s *t, uint32_t depth);
@@ -118,7 +122,8 @@ typedef struct gate_link_s {
 } gate_link_t;
 
 /*
- * Calls fn for each registered thread while holding the list's lock. The caller is inside the gate.
+ * Calls fn for each registered thread, the caller's too, while holding the list's lock. The caller
+ * is inside the gate.
  */
 void gate_for_each(void (*fn)(struct tls_s *t, void *ctx), void *ctx);
 
@@ -132,11 +137,12 @@ bool gate_is_inside(const struct tls_s *t);
 bool gate_is_amid(const struct tls_s *t);
 
 /*
- * Whether this process is the child of a fork in a handler that interrupted its thread inside or in
- * a fork that was not alone yet, or of one that a thread has passed: locks may belong to threads
+ * Whether this process is the child of a fork by a thread inside (in a signal handler or an extent
+ * hook), of one in a handler that interrupted another fork which was not alone yet, or of one whose
+ * gate a thread entered after the fork had seen nobody; or a descendant. Locks may be of threads
  * that do not exist here, and what they protect may be half changed. Its gate stays closed for all
- * threads: the shelter serves them, frees are deferred, and other functions of the library do
- * nothing. A call that the handler interrupted continues, and takes such locks (mutex_disown()).
+ * threads: the shelter serves them, frees are deferred, mallctl() fails with EAGAIN, and no profile
+ * is written. A call that the handler interrupted continues, and takes such locks (mutex_disown()).
  */
 bool gate_is_lost(void);
 
@@ -149,16 +155,19 @@ bool gate_has_absent(void);
 gate_link_t *gate_take_absent(void);
 
 /*
- * Closes the gate as a fork does, so that the caller can change what threads inside use, until it
- * opens the gate by gate_let_go(). The caller is outside and has blocked its signals (prof_box.c).
- * False, with nothing done: in a lost child, or if another thread's fork lasts 2.5 to 5 s.
+ * Closes the gate as a fork does and waits, without a limit, until nobody is inside, so that the
+ * caller can change what threads inside use. The caller is outside, has blocked its signals, and
+ * opens the gate by gate_let_go() (prof_box.c). False, with nothing done: in a lost child, or if
+ * forks keep the gate closed for 2.5 to 5 s.
  */
 bool gate_try_stop(void);
 void gate_let_go(void);
 
 /*
- * The handlers of fork(): before it, and after it in the parent and in the child. The child's opens
- * the gate and makes the other threads absent, unless the child is lost.
+ * The handlers of fork(): before it, and after it in the parent and in the child, each in the
+ * thread that forks. The last two open the gate, unless the child is lost, or the fork was made
+ * inside the gate or during another fork of this thread. The child's makes the other threads absent
+ * if the child is not lost.
  */
 void gate_prefork(void);
 void gate_postfork_parent(void);

@@ -1,7 +1,7 @@
 /*
  * Formats messages and passes them to malloc_io_message or to file descriptor 2. malloc_io.h has
- * the contract. The only state is that pointer, which jemalloc_init.c sets as the first step of
- * boot and which does not change afterwards. No lock.
+ * the contract. The only state is that pointer, NULL until jemalloc_init.c sets it in the first
+ * step of boot, and constant then. No lock; called in any thread, also in signal handlers.
  */
 #include "os/malloc_io.h"
 

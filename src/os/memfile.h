@@ -1,12 +1,13 @@
 /*
- * A memory file (memfd): lets another process reach pages of this one through /proc/PID/fd.
+ * A memory file (memfd): another process opens it through /proc/PID/fd; its owner here maps it or
+ * writes to it.
  * The user's program may close any descriptor, and the number may then refer to a file of the
  * program. So device and inode are kept beside the number. The descriptor is closed only if it is
- * still this file; owners also ask memfile_is_ours() before they use it, except directly after
- * memfile_open().
- * No lock: a memory file belongs to its owner: prof_control.c (the mailbox), prof_handover.c (a
- * profile for a tool) or prof_box.c (a black box). A memfile_t of zeros is not open. The functions
- * may change errno.
+ * still this file; an owner that comes back to it later asks memfile_is_ours() before it uses it.
+ * No lock: one thread at a time works on a memory file, that of its owner: prof_control.c (the
+ * mailbox), prof_handover.c (a profile for a tool) or prof_box.c (a black box). A forked child has
+ * the parent's descriptors, and its owners close them. A memfile_t of zeros is not open. The
+ * functions may change errno.
  */
 #ifndef OS_MEMFILE_H
 #define OS_MEMFILE_H
@@ -22,7 +23,8 @@ typedef struct {
 } memfile_t;
 
 /*
- * Creates a memory file. Returns 0, or an errno value and then f is not open. name is what the link
+ * Creates a memory file in f, which is not open before. Returns 0, or an errno value and then f is
+ * not open. The descriptor is closed on exec. name (at most 249 bytes) is what the link
  * in /proc/PID/fd shows. size is the number of bytes, all zero; the file is sealed, so that no
  * process can change its size (a file that is shorter than its mapping would cause SIGBUS). With
  * size 0 the file is empty and grows by writing.

@@ -1,8 +1,8 @@
 /*
  * The contended side of the mutex, its renewal in a forked child, and its counters; mutex.h has the
  * contract. A waiter first spins, then sets MUTEX_WAITERS and sleeps while the word keeps that
- * value. A thread that has slept takes the mutex with MUTEX_WAITERS set, because other threads may
- * still sleep: at most one wake is unneeded, and none is ever lost.
+ * value. Past the spin loop a thread takes the mutex with MUTEX_WAITERS set, because others may
+ * still sleep: so its release may wake nobody, but no wake is ever lost. Called in all threads.
  */
 #include "os/mutex.h"
 
@@ -12,15 +12,15 @@
 int64_t opt_mutex_max_spin = 600;
 
 /*
- * Longest sleep in one system call. In a child that was forked in a signal handler nobody may be
- * there to wake the thread; after this time it looks again whether the owner exists.
+ * Longest sleep in one system call. If a signal handler that interrupts the sleep forks, nobody in
+ * the child may be there to wake the thread; after this time it looks whether the owner exists.
  */
 #define MUTEX_SLEEP_NS NSTIME_PER_SEC
 
 static struct {
 	/* The last number assigned to a thread as a lock owner. */
 	atomic_u32_t next_id;
-	/* Owners up to this number, but for this thread, do not exist: see mutex_disown(). */
+	/* Owners up to this number, but for the caller, do not exist: see mutex_disown(). 0: all do. */
 	atomic_u32_t last_absent;
 } mutex_state;
 
@@ -73,7 +73,7 @@ mutex_try_spin(mutex_t *m, uint32_t me) {
 	return false;
 }
 
-/* Takes m, and sleeps until it is free; returns with MUTEX_WAITERS set in the word. */
+/* Sleeps until m is free or its owner absent, and takes it, with MUTEX_WAITERS set in the word. */
 static void
 sleep_until_got(mutex_t *m, uint32_t me) {
 	for (;;) {

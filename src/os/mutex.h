@@ -6,10 +6,10 @@
  * whose bytes are all 0 is valid and free, so locks work without initialisation (its rank is then 0
  * too, which is not checked). The counters are written by the holder and by mutex_prof_reset(). A
  * counter is added to by a load and a store, so an update is lost if both write at once. Only
- * n_waiting_thds is changed by the waiting threads, by atomic additions. Every lock of the
- * allocator is one of these: in meta/, extent/, hpa/, arena/, thread/, prof/, ctl/, the top of src/
+ * n_waiting_thds is changed by the waiting threads, by atomic additions. Apart from atomic flags,
+ * every lock is one of these: in meta/, extent/, hpa/, arena/, thread/, prof/, ctl/, top of src/
  * and os/gate. Locks that are held for a short time are taken inside the gate (os/gate.h); debug
- * builds check by rank that no such lock is held when a thread leaves the gate (gate_exit()).
+ * builds check that none from WITNESS_RANK_PROF_SITES on is held when a thread leaves the gate.
  */
 #ifndef OS_MUTEX_H
 #define OS_MUTEX_H
@@ -32,7 +32,7 @@
 
 /* A copy of a mutex's counters. */
 typedef struct {
-	/* Nanoseconds that acquisitions waited after spinning failed: their sum and the longest. */
+	/* Nanoseconds that acquisitions waited after the spin loop: their sum and the longest. */
 	uint64_t tot_wait_time;
 	uint64_t max_wait_time;
 	/* Acquisitions that had to wait so, and those for which spinning was enough. */
@@ -41,7 +41,7 @@ typedef struct {
 	/* The greatest number of threads that waited at once, and the number that waits now. */
 	uint32_t max_n_thds;
 	uint32_t n_waiting_thds;
-	/* Acquisitions by another thread than the last owner, and all acquisitions. */
+	/* Acquisitions by another thread than the last owner, the first one too, and all of them. */
 	uint64_t n_owner_switches;
 	uint64_t n_lock_ops;
 } mutex_prof_data_t;
@@ -84,7 +84,7 @@ void mutex_renew_in_child(mutex_t *m, const char *name, unsigned rank);
 /*
  * In a forked child in which any mutex may belong to a thread of the parent (gate_is_lost()). From
  * now on a thread that would wait for a mutex whose owner does not exist here takes it, because
- * waiting would never end. What the mutex protects may be half changed.
+ * waiting would never end; mutex_trylock() fails on it. What it protects may be half changed.
  */
 void mutex_disown(void);
 /*
@@ -103,8 +103,9 @@ void mutex_lock_slow(mutex_t *m, uint32_t me);
 /* Wakes one sleeper. */
 void mutex_wake(mutex_t *m);
 /*
- * Debug builds. Before a lock: asserts that this thread does not hold m and that the rank order
- * allows it. After it: enters m in the thread's list of held mutexes. Before an unlock: removes it.
+ * Debug builds. Before a lock: asserts that this thread does not hold m, that the rank order allows
+ * it, and that the thread is outside the gate if m is of one of two ranks that are held for long.
+ * After it: enters m in the thread's list of held mutexes. Before an unlock: removes it.
  */
 void mutex_debug_before_lock(mutex_t *m);
 void mutex_debug_after_lock(mutex_t *m);
@@ -164,7 +165,7 @@ mutex_count_owner(mutex_t *m, uint32_t me) {
 	}
 }
 
-/* Takes the mutex if it is free; returns whether it did. The rank order is not checked. */
+/* Takes m if it is free; returns whether it did, false if the caller holds m. No rank check. */
 ALWAYS_INLINE bool
 mutex_trylock(mutex_t *m) {
 	uint32_t me = mutex_self();

@@ -1,7 +1,8 @@
 /*
  * Time as 64-bit nanoseconds: the monotonic and the wall clock, and UTC stamps of file names.
- * No lock and no allocation; the only state is the two hooks, through which unit tests provide a
- * clock of their own. Called by mutex.c, sys.c, extent/ (pac, piece, ahead), hpa/, arena/, thread/
+ * No lock and no allocation, and errno is preserved. The only state is the two hooks, through which
+ * unit tests provide a clock of their own. A clock that the system refuses reads as 0.
+ * Called in any thread by mutex.c, sys.c, extent/ (pac*, piece, ahead), hpa/, arena/, thread/
  * (tsd, thread_event, tcache, claim) and the profiler.
  */
 #ifndef OS_NSTIME_H
@@ -14,7 +15,7 @@
 /* Bytes of "YYYYMMDDTHHMMSS.mmmZ" with the NUL. */
 #define NSTIME_STAMP_SIZE 21
 
-/* If not NULL, replaces the system's monotonic clock. */
+/* If not NULL, replaces the system's monotonic clock, in all three functions that read it. */
 extern HIDDEN uint64_t (*nstime_now_hook)(void);
 /* If not NULL, replaces the system's wall clock. */
 extern HIDDEN uint64_t (*nstime_realtime_hook)(void);
@@ -40,7 +41,8 @@ uint64_t nstime_realtime_ns(void);
 
 /*
  * Writes a wall-clock time, as nstime_realtime_ns() returns it, as "YYYYMMDDTHHMMSS.mmmZ" with a
- * NUL. Computed here because the C library's time-zone code takes locks and allocates.
+ * NUL; milliseconds are rounded down, also before 1970. Computed here because the C library's
+ * time-zone code takes locks and allocates.
  */
 void nstime_utc_stamp(char buf[NSTIME_STAMP_SIZE], uint64_t realtime_ns);
 

@@ -2,7 +2,7 @@
  * Pages of memory by mmap(2), munmap(2), mprotect(2) and madvise(2); pages.h has the contract.
  * All state is written at boot, except what is learned at run time (whether purging works) and the
  * ranges that could not be unmapped yet. Those are atomics, so no lock is needed. The calls that
- * map, unmap, protect and advise go through os_hooks, so that tests can make them fail.
+ * map, unmap, move, protect and advise go through os_hooks, so that tests can make them fail.
  */
 #include "os/pages.h"
 
@@ -291,7 +291,7 @@ pages_map_over(void *addr, size_t size, int fd, uint64_t offset) {
 int
 pages_map_anew(void *addr, size_t size) {
 	int err = pages_map_over(addr, size, -1, 0);
-	/* The kernel has left the mapping, unless memory for its records failed after their removal. */
+	/* The mapping is still there, unless the kernel removed it and then had no memory for ours. */
 	if (err != 0 && !sys_is_readable(addr, PAGE)) {
 		err = pages_map_over(addr, size, -1, 0);
 		if (err != 0) {

@@ -4,9 +4,10 @@
  * test of a debug build). It is a constant if the build fixes it, otherwise a variable that does
  * not change after boot. Sizes are bytes, multiples of PAGE; addresses are aligned to it. An int
  * result is 0 or an errno value; a pointer is NULL after a failure. The functions preserve errno
- * and take no lock. Callers are the owners of mappings: meta/ (base, region, emap, freepool),
- * extent/ (through ehooks; guard, pac, piece), hpa, arena/ (arenas, holes, shut), thread/ (shelter,
- * deferred), unwind/frame_scan and the profiler; jemalloc_init.c calls pages_boot().
+ * and take no lock; any thread may call them. Callers are the owners of mappings: meta/ (base,
+ * region, emap, freepool), extent/ (ehooks, guard, pac*, piece, ahead, dss, purge_batch), hpa,
+ * arena/ (arenas, holes, shut), thread/ (shelter, deferred), unwind/frame_scan and the profiler;
+ * jemalloc_init.c and unwind_fp.c call functions of boot, stats.c asks for a mode.
  */
 #ifndef OS_PAGES_H
 #define OS_PAGES_H
@@ -45,7 +46,10 @@ typedef enum {
 
 /* The option trust_madvise: MADV_DONTNEED is assumed to zero pages, without a test at run time. */
 extern HIDDEN bool opt_trust_madvise;
-/* The option process_madvise_max_batch: most ranges in one call of process_madvise(2); 0: none. */
+/*
+ * The option process_madvise_max_batch: most extents that purge_batch.c passes to one call of
+ * process_madvise(2), up to PAGES_BATCH_MAX; hpa.c always passes up to that. 0: no such calls.
+ */
 extern HIDDEN size_t opt_process_madvise_max_batch;
 extern HIDDEN thp_mode_t opt_thp;
 
@@ -53,14 +57,15 @@ extern HIDDEN thp_mode_t opt_thp;
 int pages_boot_size(void);
 /*
  * Sets the page size and reads the system's modes of overcommit and huge pages. Called at boot
- * after the options were read; further calls do nothing.
+ * before any other function here but pages_boot_size(). Calls after a success do nothing.
  */
 int pages_boot(void);
 
 /*
- * Maps size bytes aligned to `alignment` (a power of two >= PAGE): readable and writable if
+ * Maps size zeroed bytes aligned to `alignment` (a power of two >= PAGE): readable and writable if
  * *commit, otherwise without access. If the system overcommits, *commit is set, as if it had been
- * so. With an addr other than NULL the mapping is exactly there, or the result is NULL.
+ * so. With an addr other than NULL the mapping is exactly there, or, if that place is not free, the
+ * result is NULL. opt_thp is not applied.
  */
 void *pages_map(void *addr, size_t size, size_t alignment, bool *commit);
 /* Maps the first bytes of a file for reading and writing, shared with all who map it, or NULL. */
@@ -72,19 +77,20 @@ void *pages_map_file(int fd, size_t size);
  */
 int pages_map_over(void *addr, size_t size, int fd, uint64_t offset);
 /*
- * Puts zeroed pages of this process in place of a readable mapping. An errno value: that is as it
- * was. Ends the process if it is gone and there is no memory either to map it again.
+ * Puts private zeroed pages in place of a readable mapping. An errno value: the mapping is as it
+ * was. Ends the process if the mapping is gone and a second try to map pages fails too.
  */
 int pages_map_anew(void *addr, size_t size);
 /*
  * Moves private pages to the address `to`, in place of what is there, as one mapping of new_size
- * bytes, whose rest reads as zero; takes no memory. `from` is then no longer mapped. After an
- * error, what was at `to` may be gone.
+ * bytes, whose rest reads as zero; takes no memory. `from`, which need be aligned only to the
+ * kernel's page, is then no longer mapped. After an error `from` is as it was, but what was at `to`
+ * may be gone.
  */
 int pages_move_over(void *from, size_t size, void *to, size_t new_size);
 /*
  * As pages_move_over() with new_size equal to size, but `from` stays mapped, as pages that read as
- * zero. If the kernel cannot do that and may_go is set, `from` is no longer mapped afterwards.
+ * zero. If that fails and may_go is set, it does what pages_move_over() does.
  */
 int pages_move_bytes(void *from, size_t size, void *to, bool may_go);
 /*
@@ -93,14 +99,15 @@ int pages_move_bytes(void *from, size_t size, void *to, bool may_go);
  * consists of several mappings, there is no memory, or the system is older than Linux 5.7.
  */
 void *pages_move_out(void *from, size_t size);
-/* Returns the errno value of munmap(2); ENOMEM: the range is still mapped. */
+/* Returns 0 or the errno value of munmap(2); ENOMEM: the range is still mapped. */
 int pages_unmap(void *addr, size_t size);
 /*
  * Unmaps a range that the caller does not need any more. If the system refuses, its memory is given
- * up and the range is kept in a list; later calls of this file try again to unmap it.
+ * up and the range is kept in a list; later calls that map or unmap try again. If the list is full
+ * (256 ranges), the address space of the range is lost.
  */
 void pages_unmap_in_time(void *addr, size_t size);
-/* Tries again to unmap the kept ranges; returns the bytes of those that are still mapped. */
+/* For tests: tries again to unmap the kept ranges; returns the bytes of those still mapped. */
 size_t pages_left(void);
 /*
  * pages_commit() makes a range readable and writable; pages_decommit() gives its memory up and
@@ -109,21 +116,21 @@ size_t pages_left(void);
  */
 int pages_commit(void *addr, size_t size);
 int pages_decommit(void *addr, size_t size);
-/* Guard pages: mapped, without access; pages_unmark_guard() makes them readable and writable. */
+/* Guard pages: no access, contents kept; pages_unmark_guard() makes them readable and writable. */
 int pages_mark_guard(void *addr, size_t size);
 int pages_unmark_guard(void *addr, size_t size);
-/* MADV_FREE: the kernel may take the pages later; the contents are undefined afterwards. */
+/* MADV_FREE: the kernel may take pages later; their contents are undefined. ENOTSUP: not done. */
 int pages_purge_lazy(void *addr, size_t size);
 /* MADV_DONTNEED: gives the pages up at once; they read as zero afterwards. ENOTSUP: not done. */
 int pages_purge_forced(void *addr, size_t size);
 /*
  * pages_purge_forced() of up to PAGES_BATCH_MAX ranges in one system call. An errno value means
  * that some or all ranges were not purged; ENOTSUP that none was: the option is 0, MADV_DONTNEED
- * does not zero pages, or the kernel has no such call, which then is not tried again.
+ * does not zero pages, or the kernel or a filter refuses the call, which then is not tried again.
  */
 #define PAGES_BATCH_MAX 128u
 int pages_purge_forced_many(const struct iovec *ranges, unsigned n);
-/* Whether MADV_FREE may work: false once the kernel has rejected it. */
+/* For tests: whether MADV_FREE may work: false once the kernel has rejected it. */
 bool pages_can_purge_lazy(void);
 /*
  * Whether MADV_DONTNEED zeroes pages; the first call tests it on a page of its own, unless
@@ -146,7 +153,7 @@ int pages_populate(void *addr, size_t size);
  * EAGAIN or ENOMEM: there is no huge page at present.
  */
 int pages_collapse(void *addr, size_t size);
-/* Applies opt_thp to a new mapping. */
+/* Advises the kernel as opt_thp says, where that changes what the system's setting gives. */
 void pages_set_thp_state(void *addr, size_t size);
 /* Reads the system's setting of huge pages; pages_boot() calls it. */
 void pages_boot_thp(void);

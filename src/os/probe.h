@@ -5,10 +5,12 @@
  * a breakpoint there, by uprobes. While a tracer is attached the kernel keeps the probe's
  * semaphore, a word in the data of each process, above zero, so a probe that nobody traces costs
  * one comparison.
- * Called for sampled allocations only: prof.c fires the probes, and prof_listen.c samples while a
- * tracer is attached to `alloc`. No locks; the kernel alone writes the semaphores.
+ * Only for recorded samples and their frees: prof.c fires the probes, in the thread that allocates
+ * or frees, and prof_listen.c makes the process sample while a tracer is attached to `alloc`. No
+ * locks; the kernel alone writes the semaphores.
  *
- * The probes exist on x86-64 and aarch64 (CONFIG_PROF_PROBES); elsewhere they are never attached.
+ * The probes exist on x86-64 and aarch64, in builds with the profiler that do not leave them out
+ * (CONFIG_PROF_PROBES); elsewhere they are never attached, and firing does nothing.
  */
 #ifndef OS_PROBE_H
 #define OS_PROBE_H

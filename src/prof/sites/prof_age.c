@@ -2,13 +2,14 @@
  * The ages and labels of live samples in a snapshot, and what they pin (prof_age.h).
  *
  * Threads sample and free meanwhile. A record is read without a lock: its count first and, after
- * the rest, again; what was freed or replaced in between is left out. A count that a record names
- * during the pass cannot be freed before its end, because only the holder of `pass` removes counts.
- * A count has the number of its site's item; if this snapshot has not copied the count, the number
- * is that of an item of another site, or of none, which is checked. Invariant: only sites of the
- * snapshot get ages, labels and charges. Locks: none; the caller has the pass open, is inside the
- * fork gate (os/gate.h), and leaves it for a moment between two blocks if a thread waits to fork.
- * Called by prof_dump.c.
+ * the rest, again; what was freed in between, or replaced by a sample of another count, is left
+ * out. (If a sample of the same count replaced it, the fields read may be of both.) A count that a
+ * record names during the pass cannot be freed before its end, because only the holder of `pass`
+ * removes counts. A count has the number of its site's item; if this snapshot has not copied the
+ * count, the number is that of an item of another site, or of none, which is checked. Invariant:
+ * only sites of the snapshot get ages, labels and charges. Locks: none; the caller has the pass
+ * open. prof_age_take() runs inside the fork gate (os/gate.h), and leaves it for a moment after a
+ * block if a thread waits to fork. Called by prof_dump.c, the other two outside the gate.
  */
 #include "prof/sites/prof_age.h"
 
@@ -24,9 +25,9 @@
 /* One walk through all records. */
 typedef struct {
 	prof_snap_t *snap;
-	/* column i has samples taken after begins[i] (prof_log_clock()); the last one all else */
+	/* column i: samples after begins[i] (prof_log_clock()) that none before has; last: the rest */
 	uint64_t begins[PROF_AGES - 1];
-	bool has_failed;    /* there was no memory for an age; the walk ends */
+	bool has_failed;    /* no memory for an age; the walk ends with this block */
 	prof_frag_t *frag;
 } walk_t;
 

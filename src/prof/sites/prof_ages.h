@@ -1,8 +1,9 @@
 /*
  * The columns of ages: how old live samples are in a profile, and how old freed ones became
- * (prof_accum). Shared by the library (prof_age.c, prof_data.c, prof_dump.c) and by the tools that
- * read its tables from outside (image_ages.c and image_write.c of bin/client/), so it needs nothing
- * but the C library. Pure functions, no locks.
+ * (prof_accum). Shared by the library (prof_types.h, prof_age.c, prof_data.c, prof_dump.c), by the
+ * tools that read its tables from outside (image_*.c of bin/client/), and by readers of profiles
+ * (pprof_ages.c and pprof_encode.c of bin/agent/), so it needs nothing but the C library. Pure
+ * functions, no locks.
  */
 #ifndef PROF_AGES_H
 #define PROF_AGES_H
@@ -44,7 +45,7 @@ prof_age_between(uint64_t from, uint64_t to) {
 /*
  * A profile prints the bytes `total` for an estimate of est bytes. Splits total in proportion to
  * the columns, which hold estimated bytes; they become what is printed. If the estimates sum to
- * est, what is printed sums to total.
+ * est, what is printed sums to total. If est equals total, the columns stay as they are.
  */
 static inline void
 prof_ages_split(uint64_t columns[PROF_AGES], uint64_t est, uint64_t total) {

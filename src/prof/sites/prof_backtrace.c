@@ -2,12 +2,14 @@
  * Takes backtraces for samples: calls the unwinder (or the user's backtrace hook), drops the frames
  * of the allocator, and checks in the first stacks that the unwinder works.
  *
- * Invariant: td->busy is set from prof_backtrace() to prof_backtrace_done(), so a signal handler
- * that samples in between does not overwrite td->frames. Locks: none of its own; a compare-and-swap
+ * Invariant: td->busy is set from a successful prof_backtrace() to prof_backtrace_done(). So a free
+ * in a hook of the user, which may run in between outside the gate, does not overwrite td->frames.
+ * (No sample is taken there, as tls_s.inside is raised.) Locks: none of its own; a compare-and-swap
  * chooses the thread that boots. Booting and looking for loaded objects take the loader's lock,
  * outside the gate (os/gate.h): a thread that holds it may fork, and then waits for all that are
- * inside. Called by prof.c for each sample, at heartbeats and by the constructor, by prof_recent.c
- * and prof_log.c for frees, and prepared by prof_session.c and prof_listen.c.
+ * inside. Called by prof.c for samples, heartbeats, the constructor and in a forked child, by
+ * prof_recent.c and prof_log.c for frees, by prof_session.c and prof_listen.c to prepare, and by
+ * prof_dump.c and prof_course.c for prof_backtrace_ncut().
  */
 #include "prof/sites/prof_backtrace.h"
 
@@ -67,7 +69,7 @@ static struct {
 	atomic_u32_t ntested;  /* number of stacks in the self-test; it ends at SELF_TEST_STACKS */
 	atomic_b_t is_deep;    /* one of these stacks was deep enough */
 	atomic_b_t is_judged;  /* the self-test was evaluated */
-	atomic_u64_t refreshed_ns; /* monotonic time of the last refresh_sometimes() */
+	atomic_u64_t refreshed_ns; /* coarse monotonic time of the last refresh; 0: none */
 } backtrace;
 
 bool prof_backtrace_is_constructed;
@@ -90,7 +92,7 @@ learn_own_text(void) {
 	}
 }
 
-/* Sets opt.prof_unwind to the method in use, and tells the root. */
+/* Sets opt.prof_unwind to the method in use, unless that is "none", and tells the root its name. */
 static void
 method_note(void) {
 	prof_root_unwinder_set(unwind_name());
@@ -139,8 +141,8 @@ can_unwind(void) {
 
 /*
  * Boots unless that is done; false if it is not possible yet or another thread is doing it. A first
- * sample that comes before prof_backtrace_prepare() leaves the gate for it; one in a handler that
- * interrupted the allocator cannot.
+ * backtrace that comes before prof_backtrace_prepare() leaves the gate for it; a nested one, which
+ * is more than one level deep in the gate, cannot.
  */
 static bool
 try_boot(void) {
@@ -224,9 +226,10 @@ self_test_note(unsigned depth) {
 #define ADVICE "compile the program with -fasynchronous-unwind-tables.\n"
 
 /*
- * If all of the first stacks are short, reports it with a hint, and changes the method if it was
- * chosen by "auto". A Go program is exempt: a call from Go into C runs on a stack of its own that
- * ends at runtime.asmcgocall, and no method reads beyond that.
+ * If all of the first stacks are short, reports it with a hint. The method "auto" then gives way to
+ * libunwind (libgcc in a build without it), if that works. A Go program is exempt: a call from Go
+ * into C runs on a stack of its own that ends at runtime.asmcgocall, and no method reads beyond
+ * that.
  */
 static void
 self_test_judge(void) {

@@ -8,7 +8,7 @@
  * One frame more than prof_bt_max is read, to know whether the stack was cut off.
  *
  * A backtrace lies in its thread's record, and only that thread uses it; so there are no locks.
- * Called by prof.c for samples and heartbeats, by prof_recent.c and prof_log.c for frees, by
+ * Called by prof.c for samples, heartbeats and fork, by prof_recent.c and prof_log.c for frees, by
  * prof_session.c and prof_listen.c to prepare, and by prof_dump.c and prof_course.c for
  * prof_backtrace_ncut().
  */
@@ -20,14 +20,16 @@
 
 /*
  * Reads a backtrace into td->frames, which is allocated at first use, and returns td->bt, valid
- * until prof_backtrace_done(), which the caller then owes. Returns NULL if there is no memory, if
- * td is busy (a signal handler interrupted a backtrace), or in a static program before the
- * constructors. The first call, unless prof_backtrace_prepare() came before, selects the unwinder
- * and finds the range of our own code; it leaves the gate (os/gate.h: fork waits until no thread is
- * inside) for that. Other threads get NULL meanwhile, and so does a first call in a signal handler
- * that interrupted the allocator. Boot does not select, as that may take the loader's lock, and
- * boot holds a lock. where is the point at which the user's code entered the allocator; remaining
- * frames of ours are dropped. Called with no lock held.
+ * until prof_backtrace_done(), which the caller then owes. It has no frames if no method works
+ * here. Returns NULL if there is no memory, if td is busy (the caller is a free in a hook of the
+ * user that runs while td->bt is in use), or in a static program before the constructors. The first
+ * call, unless prof_backtrace_prepare() came before, selects the unwinder and finds the range of
+ * our own code; it leaves the gate (os/gate.h: fork waits until no thread is inside) for that.
+ * Other threads get NULL meanwhile, and so does a first call that is more than one level deep in
+ * the gate. malloc_boot() does not select: that may take the loader's lock, and it holds a lock.
+ * where is the point at which the user's code entered the allocator; remaining frames of ours are
+ * dropped. A backtrace hook of the user (prof_hook.h), if set, is called instead of the unwinder,
+ * each time, outside the gate. Called by the thread of td, inside the gate, with no lock held.
  */
 const prof_bt_t *prof_backtrace(prof_tdata_t *td, const struct unwind_where_s *where);
 /* As prof_backtrace(), from the present frame. */
@@ -68,7 +70,7 @@ uint64_t prof_backtrace_ncut(void);
  * Called at heartbeats (thread/thread_event.h), inside the gate, with no lock held: looks for
  * objects that were loaded or unloaded, at most once a second unless the unwinder asks, and leaves
  * the gate for that; evaluates the self-test once. If all of the first stacks are implausibly short
- * that is reported, and "auto" changes the method. Nothing before the unwinder was selected.
+ * that is reported, and "auto" may change the method. Nothing before the unwinder was selected.
  */
 void prof_backtrace_upkeep(void);
 

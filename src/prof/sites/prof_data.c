@@ -6,12 +6,14 @@
  * lock. Removed objects collect in the limbo list; a batch of them starts a new pin_epoch and is
  * freed when no thread is pinned in an earlier one. A thread is pinned (td->pinned) while it reads
  * the tables; the pins of a count (PROF_PIN in `live`) only keep it from being swept. Locks: the
- * shards of the two tables; `pass`, held by a dump from the snapshot until all is written and while
- * the mark is set, and only tried by the sweeper; `limbo_mtx`, under which no other lock is taken.
+ * shards of the two tables; `pass`, held by a dump from the snapshot until all is written and by
+ * prof_mark.c while it sets the mark, and only tried by the sweeper; `limbo_mtx`, under which no
+ * other lock is taken.
  * A thread pushes onto a list with compare-and-swap; only the holder of `pass` removes from it.
- * Called by prof.c for samples, by prof_log.c and prof_recent.c for frees, by prof_snap.c,
- * prof_age.c, prof_mark.c and prof_dump.c for dumps, by prof_thread.c for thread records, by
- * prof_switch.c and prof_session.c for resets and settings, by prof_start.c at boot.
+ * Called by prof.c for samples, frees, lock statistics and in a forked child, by prof_log.c and
+ * prof_recent.c for pins and the places of frees, by prof_snap.c, prof_age.c and prof_dump.c for
+ * dumps, by prof_mark.c for the mark, by prof_thread.c for thread records, by prof_switch.c for
+ * resets, by prof_session.c for prof_accum and to take the mark off, by prof_start.c at boot.
  */
 #include "prof/sites/prof_data.h"
 
@@ -36,7 +38,7 @@
 #define SWEEP_SPARES 256
 /* Least number of objects in the limbo list that become a batch, which then waits to be freed. */
 #define LIMBO_BATCH 64
-/* Reading the pins of all threads takes time, so only every 16th sweep does it. */
+/* Reading the pins of all threads takes time, so only every 16th sweep and each reset does it. */
 #define RECLAIM_EVERY 16
 
 /* More than 2^32 live objects and 2^20 pins fit below the PROF_DEAD mark. */
@@ -178,8 +180,8 @@ key_stamp(tables_key_t *k) {
 }
 
 /*
- * Whether the site has the frames and the stamp of the key. Reading a word at the last frame stays
- * inside the site because of PROF_FRAMES_PAD.
+ * Whether the site has the frames of the key, and its stamp; a site with stamp 0 matches any stamp.
+ * Reading a word at the last frame stays inside the site because of PROF_FRAMES_PAD.
  */
 static bool
 site_is(const prof_site_t *s, tables_key_t *k) {
@@ -212,8 +214,8 @@ cnt_node_is(const prof_node_t *node, const void *key) {
 /* ---------------------------------------------------------------- retiring */
 
 /*
- * Puts an object that was taken out of a table onto the limbo list. Readers outside the process,
- * which may stand on it, see first that it is no object any more (meta/image.h).
+ * Puts what was taken out of a table (site, count, bucket array) onto the limbo list. Readers
+ * outside the process, which may stand on it, see first that it is no object now (meta/image.h).
  */
 static void
 tables_retire(prof_link_t *link) {
@@ -764,7 +766,7 @@ tables_get_other(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, uint64_t 
  */
 ALWAYS_INLINE prof_cnt_t *
 tables_get(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, uint64_t what) {
-	assert(td->busy || td->frames == NULL); /* no signal handler writes td->frames meanwhile */
+	assert(td->busy || td->frames == NULL); /* no free in a hook writes td->frames now */
 	bool is_again = bt->stack != 0 && bt->stack == td->last_stack;
 	prof_cnt_t *c = is_again ? last_get(td, rate, what) : NULL;
 	return likely(c != NULL) ? c : tables_get_other(td, bt, rate, what, is_again);
@@ -843,7 +845,8 @@ prof_data_is_current(const prof_cnt_t *c) {
 
 /*
  * Reads `live` first: what the number of objects no longer contains is gone from the sums too. The
- * number may contain a sample that another thread has not added to all sums yet.
+ * number may contain a sample that another thread has not added to all sums yet, or has subtracted
+ * from some already.
  */
 void
 prof_data_counts_read(const prof_cnt_t *c, prof_counts_t *cur, prof_counts_t *accum) {
@@ -882,7 +885,7 @@ epoch_tell(void) {
 }
 
 /*
- * Sweeps one step at once and reclaims even a small batch, so that memory does not grow to
+ * If `pass` is free, sweeps one step and reclaims even a small batch. So memory does not grow to
  * LIMBO_BATCH objects in programs that reset often and make few counts.
  */
 void

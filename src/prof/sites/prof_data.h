@@ -1,21 +1,23 @@
 /*
  * The site tables: which allocation sites there are, and how much is live at each, by thread and by
- * sampling rate. Called by prof.c for samples and frees, by prof_log.c and prof_recent.c for the
- * places of frees, by prof_snap.c, prof_age.c, prof_mark.c and prof_dump.c to read them, by
- * prof_thread.c for thread records, by prof_switch.c for prof.reset, by prof_session.c for
- * prof_accum and the mark, and by prof_start.c at boot.
+ * sampling rate. Called by prof.c for samples, frees, lock statistics and fork, by prof_log.c and
+ * prof_recent.c for pins and the places of frees, by prof_snap.c, prof_age.c, prof_mark.c and
+ * prof_dump.c to read them, by prof_thread.c for thread records, by prof_switch.c for prof.reset,
+ * by prof_session.c for prof_accum and the mark, and by prof_start.c at boot.
  *
  * The sample path takes no lock if the thread has a count for the backtrace already: it pins
  * itself, so that nothing it may find is freed (prof_data.c), finds the count in a table and adds
  * to it. If the same backtrace comes twice in a row the thread keeps its count pinned and neither
- * hashes nor compares from the third time on. A new count or site is inserted under one of 256
- * locks per table. A free only subtracts from the count that the sample refers to.
+ * hashes nor compares from the third time on (but if the site lies in objects that can be unloaded,
+ * it does). A new count or site is inserted under one of 256 locks per table. A free only subtracts
+ * from the count that the sample refers to.
  *
- * Counts that have been empty for a while, and then sites without counts, are swept in small steps,
- * one step for each new count, by the thread that made it. So the tables shrink when the program
- * frees, and no thread waits for the sweep of another. The sweeper marks an object PROF_DEAD under
- * its shard's lock before it removes the object; a thread that finds PROF_DEAD repeats the look-up
- * under the lock. Memory is freed after every thread that could see it has unpinned.
+ * Counts that have been empty for a while, and then sites without counts, are swept in small steps:
+ * one step for each new count, by the thread that made it, and one for each reset. So the tables
+ * shrink only while these come, and no thread that samples waits for the sweep of another. The
+ * sweeper marks an object PROF_DEAD under its shard's lock before it removes the object; a thread
+ * that finds PROF_DEAD repeats the look-up under the lock. Memory is freed after every thread that
+ * could see it has unpinned.
  *
  * An epoch is the number of resets before; a count belongs to one epoch. A pin on a count keeps it
  * from being swept. What adds, notes, resets or makes a record is called inside the gate
@@ -49,17 +51,17 @@ void prof_data_tdata_exit(prof_tdata_t *td);
  */
 prof_cnt_t *prof_data_add(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, size_t usize,
     uint64_t weight);
-/* Subtracts a sample that prof_data_add() added with the same usize and weight. */
+/* Subtracts a sample that prof_data_add() added with the same usize and weight; by any thread. */
 void prof_data_sub(prof_cnt_t *c, size_t usize, uint64_t weight);
 /*
- * Adds a sample that lived from `from` to `to`, in ns by prof_log_clock(), to the lifetimes; the
- * count must keep them (prof_cnt_has_accum()).
+ * Before prof_data_sub() of a sample: adds it, which lived from `from` to `to`, in ns by
+ * prof_log_clock(), to the lifetimes; the count must keep them (prof_cnt_has_accum()).
  */
 void prof_data_add_life(prof_cnt_t *c, size_t usize, uint64_t weight, uint64_t from, uint64_t to);
 
 /*
  * Returns the count of a backtrace that is not a sample (the place of a free), of rate 0, with a
- * pin for the caller; NULL without memory. Needs td->busy.
+ * pin for the caller; NULL without memory, IMAGE_NO_ROOM as above. Needs td->busy.
  */
 prof_cnt_t *prof_data_note(prof_tdata_t *td, const prof_bt_t *bt);
 /* Adds a pin; the count must have a live object or a pin already. */
@@ -86,7 +88,7 @@ void prof_data_unmark(void);
 uint32_t prof_data_epoch(void);
 void prof_data_marked(uint32_t epoch);
 
-/* Forgets all samples: none that was taken before is reported any more. */
+/* Forgets all samples: none that was taken before is in a later profile. */
 void prof_data_reset(void);
 
 /* Whether the count keeps what was allocated in all. */
@@ -136,7 +138,7 @@ void prof_data_counts_read(const prof_cnt_t *c, prof_counts_t *cur, prof_counts_
 
 /* Reads the name. If the thread changes it meanwhile, the result may mix words of both names. */
 void prof_tdata_name_read(const prof_tdata_t *td, char name[PROF_THREAD_NAME_MAX]);
-/* Sets the name, cut to PROF_THREAD_NAME_MAX - 1 bytes. */
+/* Sets the name of the calling thread's record, cut to PROF_THREAD_NAME_MAX - 1 bytes. */
 void prof_tdata_name_write(prof_tdata_t *td, const char *name);
 
 /* Number of sites in the table, for tests; takes the lock of each shard in turn. */

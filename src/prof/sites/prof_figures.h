@@ -11,8 +11,8 @@
 
 typedef struct {
 	uint64_t allocated; /* objects in use or in thread caches */
-	uint64_t active;    /* pages in use by slabs and large objects */
-	uint64_t resident;  /* estimate of what is in memory, metadata included */
+	uint64_t active;    /* pages of slabs and large objects, holes (arena/holes.h) included */
+	uint64_t resident;  /* estimate of what is in memory, with metadata, without muzzy pages */
 	uint64_t retained;  /* unused address space without memory that is kept */
 	uint64_t mapped;    /* address space in use, metadata included, without retained */
 	uint64_t metadata;  /* the allocator's own data */

@@ -15,7 +15,8 @@
  * for some around which the slab would have been filled again; the sample cannot know. But the
  * waste of each class is known exactly. So the part of it that the samples of existing slabs do not
  * explain is charged to the samples whose slabs are gone, by weight, at most (w - 1) (S - r) each.
- * A sample of weight 1 stands for no other object. Regions that thread caches hold count as in use.
+ * A sample of weight 1 stands for no other object. Regions that thread caches hold or that wait in
+ * the stock of a bin count as in use.
  *
  * How sure a sum of charges c is: each comes with the probability 1 / w, so that the sum of
  * c^2 (1 - 1 / w) over the samples has the expected value of its variance, if samples are few among
@@ -81,8 +82,8 @@ void prof_frag_read(prof_frag_t *to);
 
 /*
  * Charges a live sample to the item of its site, in a snapshot made right after these counters were
- * read. slab is sample_rec_t.slab (a slab_name()), 0: none; weight: objects, in units of 1 /
- * PROF_WEIGHT_ONE. Takes no lock.
+ * read; inside the gate. slab is sample_rec_t.slab (a slab_name()); weight: objects in units of 1 /
+ * PROF_WEIGHT_ONE. Charges nothing if slab is 0 or weight that of one object. Takes no lock.
  */
 void prof_frag_take(prof_frag_t *frag, prof_item_t *item, uint64_t slab, uint64_t weight);
 /* After the last sample: whether any site has a charge. */

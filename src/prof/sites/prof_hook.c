@@ -1,11 +1,11 @@
 /*
  * The user's hooks as four atomic pointers (prof_hook.h).
  *
- * Invariant: a hook is loaded once, tested, and then called through the loaded pointer. So the call
- * is of a hook that was set when it was loaded, never of NULL; another thread may have set a new
- * one since. Locks: none of its own. The callers hold none while a hook runs, except prof_dump.c,
- * which holds its lock for the dump hook. Called by prof.c, prof_backtrace.c and prof_dump.c, and
- * by ctl_experimental.c to read and set them.
+ * Invariant: a hook is called through a pointer that was loaded once and is not NULL. So the call
+ * is of a hook that was set when it was loaded; another thread may have set a new one since. If the
+ * backtrace hook was taken away meanwhile, the default is called. Locks: none of its own. No caller
+ * holds one while a hook runs, except prof_dump.c, its own lock for the dump hook. Called by
+ * prof.c, prof_backtrace.c and prof_dump.c, and by ctl_experimental.c to read and set them.
  */
 #include "prof/sites/prof_hook.h"
 

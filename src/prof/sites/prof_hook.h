@@ -34,7 +34,10 @@ extern HIDDEN prof_hook_fn_t prof_hooks[PROF_HOOKS];
 
 /* The hook that is set, which for backtraces may be the default. */
 prof_hook_fn_t prof_hook_get(prof_hook_t which);
-/* Sets a hook. Returns 0, or EINVAL for a backtrace hook of NULL. */
+/*
+ * Sets a hook. NULL takes it away; to take a backtrace hook away, set the default. Returns 0, or
+ * EINVAL for a backtrace hook of NULL.
+ */
 int prof_hook_set(prof_hook_t which, prof_hook_fn_t hook);
 
 /* prof_hook_get() of these two, with their types. */
@@ -62,13 +65,13 @@ uint32_t prof_hook_begin(void);
 void prof_hook_end(uint32_t depth);
 /*
  * Calls the backtrace hook, with prof_hook_begin() before and prof_hook_end() after it; *len
- * becomes the number of addresses in vec, at most max.
+ * becomes the number of addresses in vec, at most max; it stays if the hook does not set it.
  */
 void prof_hook_backtrace(void **vec, unsigned *len, unsigned max);
 /*
  * Calls the dump hook, if there is one, with the path of the file, or "-" for a profile that was
- * streamed to a client. Called outside the gate, with `inside` raised, by prof_dump.c, which holds
- * its lock.
+ * streamed to a client; also after a dump that failed, but not if it was left out. Called outside
+ * the gate, with `inside` raised, by prof_dump.c, which holds its lock.
  */
 void prof_hook_dump(const char *filename);
 
