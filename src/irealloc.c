@@ -1,7 +1,7 @@
 /*
  * Resizing: realloc, rallocx and xallocx.
- * A block stays where it is if its address has the alignment asked for (xallocx ignores that) and
- * its usable size is already right, or it is large and its extent can grow or shrink. Otherwise,
+ * A block stays where it is if its address has the alignment asked for, and its usable size is
+ * already right, or it is large and its extent can grow or shrink. Otherwise,
  * but not in xallocx, its pages, if it is a large one that grows, or its contents move to a new
  * block. Invariant: if a call fails, the old block is unchanged. No lock is held here. A call
  * enters the gate (os/gate.h) once. If that is closed, or with allocation hooks, each of its steps
@@ -343,11 +343,12 @@ ixalloc(void *ptr, imalloc_req_t *req, size_t extra) {
 	upper.size = most;
 	size_t usize_min = imalloc_usize(req);
 	size_t usize_max = imalloc_usize(&upper);
+	bool is_aligned = req->alignment == 0 || ((uintptr_t)ptr & (req->alignment - 1)) == 0;
 	assert(most >= req->size || req->size > SC_LARGE_MAXCLASS);
-	if (usize_min != 0 && usize_max >= usize_min) {
+	if (is_aligned && usize_min != 0 && usize_max >= usize_min) {
 		irealloc_try_in_place(tsd, ptr, elem, req, usize_min, usize_max);
 	}
-	if (config_hardening) {
+	if (config_hardening && is_aligned) {
 		irealloc_guarded_most(ptr, elem, req, most);
 	}
 	size_t usize = iusize(ptr);

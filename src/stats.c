@@ -953,6 +953,9 @@ stats_print(void (*write_cb)(void *opaque, const char *s), void *opaque, const c
 	memset(&r, 0, sizeof(r));
 	/* The user's function may take long, and a fork would wait for a thread that is inside. */
 	assert(!gate_is_entered(tls_get()));
+	if (gate_is_lost()) {
+		return; /* the owners of the locks that would be taken do not exist */
+	}
 	r.parts = parts_of(opts);
 	if (write_cb == NULL) {
 		write_cb = write_default;
@@ -971,7 +974,7 @@ stats_print(void (*write_cb)(void *opaque, const char *s), void *opaque, const c
 
 void
 stats_atexit(void) {
-	if (opt_stats_print && !gate_is_lost()) {
+	if (opt_stats_print) {
 		stats_print(NULL, NULL, opt_stats_print_opts);
 	}
 }

@@ -14,7 +14,8 @@
  * message function (malloc_message or fd 2), without opaque. opts: letters; J: JSON, not text; each
  * of the others omits a part: g general, m sums over all arenas, d destroyed arenas, a each arena,
  * b bins, l large, x locks, e extents, h huge slabs; unknown ones are ignored. NULL: no letters. If
- * there is no memory for the snapshot, only a message is printed. Call it outside the gate.
+ * there is no memory for the snapshot, only a message is printed. Prints nothing in a lost child
+ * (os/gate.h). Call it outside the gate.
  */
 void stats_print(void (*write_cb)(void *opaque, const char *s), void *opaque, const char *opts);
 

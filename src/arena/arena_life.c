@@ -11,6 +11,7 @@
 #include "arena/arena_life.h"
 
 #include "arena/large.h"
+#include "extent/pac_hpa.h"
 #include "extent/pac_life.h"
 #include "os/nstime.h"
 
@@ -109,6 +110,30 @@ arena_destroy(arena_t *a, arena_sample_fn_t *on_sample) {
 }
 
 static void
+life_zero_mutex(mutex_t *m) {
+	if (m != NULL) {
+		mutex_lock(m);
+		mutex_prof_reset(m);
+		mutex_unlock(m);
+	}
+}
+
+void
+arena_mutexes_zero(arena_t *a) {
+#define ZERO_MUTEX(name, expr, says) life_zero_mutex(expr);
+	ARENA_MUTEXES(ZERO_MUTEX)
+#undef ZERO_MUTEX
+	for (unsigned i = 0; a->pac.hpa != NULL && i < a->pac.hpa->sec.n; i++) {
+		life_zero_mutex(&a->pac.hpa->sec.caches[i].mtx);
+	}
+	for (szind_t i = 0; i < SC_NBINS; i++) {
+		for (unsigned k = 0; k < bin_infos[i].n_shards; k++) {
+			life_zero_mutex(&arena_bin(a, i, k)->mtx);
+		}
+	}
+}
+
+static void
 life_zero_counters(arena_t *a) {
 	for (szind_t i = 0; i < SC_NBINS; i++) {
 		for (unsigned k = 0; k < bin_infos[i].n_shards; k++) {
@@ -116,7 +141,6 @@ life_zero_counters(arena_t *a) {
 			mutex_lock(&bin->mtx);
 			assert(bin->stats.curregs == 0 && bin->slabcur == NULL);
 			bin_stats_zero_locked(bin);
-			mutex_prof_reset(&bin->mtx);
 			mutex_unlock(&bin->mtx);
 		}
 	}
@@ -143,6 +167,7 @@ arena_renew(arena_t *a, ssize_t dirty_ms, ssize_t muzzy_ms, ehooks_table_t *hook
 	ehooks_set(&a->pac.src.ehooks, hooks != NULL ? hooks : &ehooks_system);
 	ehooks_dss_set(&a->pac.src.ehooks, dss_default_get());
 	pac_renew(&a->pac, dirty_ms, muzzy_ms, nstime_monotonic_coarse_ns());
+	arena_mutexes_zero(a);
 	a->created_ns = nstime_monotonic_ns();
 	arena_name_default(a);
 }

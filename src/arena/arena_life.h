@@ -24,9 +24,11 @@ void arena_reset(arena_t *a, arena_sample_fn_t *on_sample);
 void arena_destroy(arena_t *a, arena_sample_fn_t *on_sample);
 /*
  * Makes a destroyed arena, which is not in the table, like a new one, except that its
- * oversize_threshold (arenas.c sets it), the counters of its huge slabs, and those of locks other
- * than of bins and decays stay. Decay times are in ms; hooks NULL: pages of the system.
+ * oversize_threshold stays (arenas.c sets it). Decay times are in ms; hooks NULL: pages of the
+ * system.
  */
 void arena_renew(arena_t *a, ssize_t dirty_ms, ssize_t muzzy_ms, ehooks_table_t *hooks);
+/* Zeroes the contention counters of the arena's locks, each of which it takes. */
+void arena_mutexes_zero(arena_t *a);
 
 #endif

@@ -6,6 +6,7 @@
  */
 #include "arena/inspect.h"
 
+#include "arena/arena_life.h"
 #include "arena/holes.h"
 #include "arena/arenas.h"
 #include "extent/pac_hpa.h"
@@ -286,36 +287,11 @@ arena_stats_merge(arena_t *a, arena_stats_t *out) {
 	}
 }
 
-static void
-stats_reset_mutex(mutex_t *m) {
-	if (m != NULL) {
-		mutex_lock(m);
-		mutex_prof_reset(m);
-		mutex_unlock(m);
-	}
-}
-
-static void
-stats_reset_mutexes(arena_t *a) {
-#define ARENA_MUTEX_RESET(name, expr, says) stats_reset_mutex(expr);
-	ARENA_MUTEXES(ARENA_MUTEX_RESET)
-#undef ARENA_MUTEX_RESET
-	for (unsigned i = 0; a->pac.hpa != NULL && i < a->pac.hpa->sec.n; i++) {
-		stats_reset_mutex(&a->pac.hpa->sec.caches[i].mtx);
-	}
-	for (szind_t i = 0; i < SC_NBINS; i++) {
-		for (unsigned s = 0; s < bin_infos[i].n_shards; s++) {
-			bin_t *bin = arena_bin(a, i, s);
-			stats_reset_mutex(&bin->mtx);
-		}
-	}
-}
-
 void
 arena_mutexes_reset(arena_t *a) {
 	arena_t *sampled = arenas_sampled_get(a->ind);
-	stats_reset_mutexes(a);
+	arena_mutexes_zero(a);
 	if (sampled != NULL) {
-		stats_reset_mutexes(sampled);
+		arena_mutexes_zero(sampled);
 	}
 }

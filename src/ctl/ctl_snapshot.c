@@ -477,7 +477,7 @@ snapshot_add_destroyed(arena_t *arena, arena_t *hidden) {
 		}
 		forget_arena(&scratch);
 	}
-	if (arena->ind < snapshots.shared.narenas) {
+	if (arena->ind < snapshots.shared.capacity) { /* also one that a failed refresh has left */
 		forget_arena(&snapshots.shared.arenas[arena->ind]);
 	}
 	mutex_unlock(&snapshot_mutex);

@@ -91,6 +91,7 @@ extent_cut(edata_t *e, edata_t *tail, size_t size_a) {
 	assert(!e->is_slab && (!e->is_sampled || e->state == extent_state_active));
 	edata_init(tail, e->addr + size_a, e->size - size_a, e->is_committed, e->is_zeroed);
 	tail->state = e->state;
+	tail->szind = SC_NSIZES;
 	tail->is_hpa = e->is_hpa;
 	extent_set_moved(tail, e->is_moved);
 	edata_set_size(e, size_a);
@@ -108,7 +109,6 @@ extent_split(extent_src_t *src, edata_t *e, size_t size_a) {
 		return NULL;
 	}
 	extent_cut(e, tail, size_a);
-	tail->szind = SC_NSIZES;
 	emap_set_boundary(tail);
 	emap_set_boundary(e);
 	return tail;

@@ -109,7 +109,6 @@ static void
 pac_decay_renew(pac_decay_t *d, ssize_t ms, uint64_t now) {
 	mutex_lock(&d->decay.mtx);
 	decay_set_locked(&d->decay, ms, now);
-	mutex_prof_reset(&d->decay.mtx);
 #define DECAY_STATS_ZERO(name, type, help) atomic_store_u64(&d->name, 0, MO_RELAXED);
 	DECAY_STATS_FIELDS(DECAY_STATS_ZERO)
 #undef DECAY_STATS_ZERO
@@ -124,4 +123,7 @@ pac_renew(pac_t *pac, ssize_t dirty_ms, ssize_t muzzy_ms, uint64_t now) {
 	atomic_store_zu(&pac->bound, 0, MO_RELAXED);
 	atomic_store_zu(&pac->npeak, 0, MO_RELAXED);
 	extent_src_renew(&pac->src);
+	if (pac->hpa != NULL) {
+		hpa_stats_zero(pac->hpa);
+	}
 }

@@ -610,3 +610,15 @@ hpa_stats_read(hpa_t *h, hpa_stats_t *out) {
 	}
 	mutex_unlock(&h->mtx);
 }
+
+void
+hpa_stats_zero(hpa_t *h) {
+	hsec_stats_zero(&h->sec);
+	mutex_lock(&h->mtx);
+	assert(atomic_load_zu(&h->nslabs, MO_RELAXED) == 0);
+	memset(h->alloc, 0, sizeof(h->alloc));
+#define HPA_COUNTER_ZERO(name, type, says) atomic_store_u64(&h->name, 0, MO_RELAXED);
+	HPA_COUNTER_FIELDS(HPA_COUNTER_ZERO)
+#undef HPA_COUNTER_ZERO
+	mutex_unlock(&h->mtx);
+}

@@ -17,7 +17,8 @@
  * taken first. Neither is held during the calls that purge a slab which is out, or make it huge,
  * and mtx not while memory is fetched. The caller ensures that one thread at a time ticks or
  * purges. test/models/hpa.pml is a model of this. Called by pac_hpa.c; hpa_dalloc() also by
- * pac_types.h, hpa_stats_read() by arena/inspect.c, hpa_sys() by jemalloc_init.c.
+ * pac_types.h, hpa_stats_read() by arena/inspect.c, hpa_stats_zero() by pac_life.c, hpa_sys() by
+ * jemalloc_init.c.
  */
 #ifndef HPA_HPA_H
 #define HPA_HPA_H
@@ -168,6 +169,8 @@ void hpa_purge(hpa_t *h, bool is_all);
 hpa_sys_t hpa_sys(void);
 /* Adds the shard's counters to *out. */
 void hpa_stats_read(hpa_t *h, hpa_stats_t *out);
+/* Zeroes the counters of a shard that has no slabs. */
+void hpa_stats_zero(hpa_t *h);
 /* The kind of a call that asks for n runs: 1, 2, up to 4, up to 8, and so on. */
 static inline unsigned
 hpa_alloc_kind(unsigned n) {

@@ -144,6 +144,16 @@ hsec_stats_read(hsec_t *s, hsec_stats_t *out) {
 	}
 }
 
+void
+hsec_stats_zero(hsec_t *s) {
+	for (unsigned i = 0; i < s->n; i++) {
+		mutex_lock(&s->caches[i].mtx);
+		assert(s->caches[i].stats.bytes == 0);
+		memset(&s->caches[i].stats, 0, sizeof(s->caches[i].stats));
+		mutex_unlock(&s->caches[i].mtx);
+	}
+}
+
 bool
 hsec_try_idle(hsec_t *s, uint64_t now, uint64_t ns) {
 	hsec_stats_t stats = {0};

@@ -6,7 +6,7 @@
  * opt_hpa_sec_batch_fill_extra more from the slabs. When a cache exceeds opt_hpa_sec_max_bytes, it
  * is trimmed to half of that, the extent that was put in first from each list in turn. Invariant:
  * an extent in a cache has the state hot and counts as in use in its slab. Under a cache's lock no
- * other lock is taken. Called by pac_hpa.c, and by hpa.c (hsec_init, hsec_stats_read).
+ * other lock is taken. Called by pac_hpa.c, and by hpa.c (hsec_init, hsec_stats_*).
  */
 #ifndef HPA_HSEC_H
 #define HPA_HSEC_H
@@ -93,5 +93,7 @@ bool hsec_try_idle(hsec_t *s, uint64_t now, uint64_t ns);
 
 /* Adds the counters of all caches to *out. */
 void hsec_stats_read(hsec_t *s, hsec_stats_t *out);
+/* Zeroes the counters of all caches, which are empty. */
+void hsec_stats_zero(hsec_t *s);
 
 #endif

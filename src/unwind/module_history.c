@@ -225,19 +225,19 @@ module_history_release(void) {
 	end_look();
 }
 
-const module_record_t *
-module_history_look_program(const char *exe) {
-	const record_t *program = NULL;
+bool
+module_history_try_look_program(const char *exe, const module_record_t **program) {
 	uintptr_t at = (uintptr_t)sys_auxval(AT_PHDR);
 	if (!try_look()) {
-		return NULL;
+		return false;
 	}
 	sys_modules(note_module, NULL, exe);
 	end_look();
+	*program = NULL;
 	for (const record_t *r = record_next(NULL); r != NULL; r = record_next(r)) {
-		program = at - r->start < r->end - r->start ? r : program;
+		*program = at - r->start < r->end - r->start ? r : *program;
 	}
-	return program;
+	return true;
 }
 
 /* Sets is_covered if the range overlaps the record's. */

@@ -59,10 +59,10 @@ bool module_history_try_hold(void);
 void module_history_release(void);
 /*
  * Records the loaded objects, the program too, for a reader that cannot see them. exe is the
- * program's path. Returns the program's record; NULL if there is none, or while another thread
- * makes records. Takes the loader's lock.
+ * program's path. Sets *program to the program's record, NULL if there is none. False, and nothing
+ * is done: another thread makes records, try again. Takes the loader's lock.
  */
-const module_record_t *module_history_look_program(const char *exe);
+bool module_history_try_look_program(const char *exe, const module_record_t **program);
 /* In a forked child, before any other function here: the thread that made records is not there. */
 void module_history_postfork_child(void);
 /* The number of the last record; 0 if there is none. */

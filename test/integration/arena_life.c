@@ -94,9 +94,24 @@ test_reset(void) {
 	is_int(arena_do("destroy", ind), 0, "destroy");
 }
 
+/* How often the locks of an arena were taken, but those of its bins. */
+static uint64_t
+taken_locks(unsigned ind) {
+	static const char *const locks[] = {"extent_avail", "extents_dirty", "extents_muzzy",
+		"extents_retained", "decay_dirty", "decay_muzzy", "base", "tcache_list", "hpa_shard",
+		"hpa_shard_grow", "hpa_sec"};
+	uint64_t sum = 0;
+	char name[64];
+
+	for (unsigned i = 0; i < sizeof(locks) / sizeof(locks[0]); i++)
+		sum += ctl_u64(ctl_name(name, "stats.arenas.%u.mutexes.%s.num_ops", ind, locks[i]));
+	return sum;
+}
+
 static void
 test_destroy(void) {
 	unsigned a, b, n, ind = create();
+	uint64_t nlocked;
 	uint64_t nmalloc = count_of("small.nmalloc", MALLCTL_ARENAS_DESTROYED), mine;
 	char name[64];
 	ssize_t ms = 77;
@@ -106,6 +121,7 @@ test_destroy(void) {
 	ctl_write(ctl_name(name, "arena.%u.dirty_decay_ms", ind), ms);
 	ctl_epoch();
 	mine = count_of("small.nmalloc", ind);
+	nlocked = taken_locks(ind);
 	n = ctl_unsigned("arenas.narenas");
 	is_int(arena_do("destroy", ind), 0, "destroy");
 	ok(!ctl_bool(ctl_name(name, "arena.%u.initialized", ind)), "it is not there any more");
@@ -125,6 +141,8 @@ test_destroy(void) {
 	ok(a == ind && b == n, "the index comes again, then a new one (%u %u)", a, b);
 	ctl_epoch();
 	is_uint(count_of("small.nmalloc", a), 0, "its counters begin at 0");
+	ok(nlocked > 200 && taken_locks(a) < nlocked / 4, "those of its locks too (%u of %u)",
+	    (unsigned)taken_locks(a), (unsigned)nlocked);
 	is_int(ctl_ssize(ctl_name(name, "arena.%u.dirty_decay_ms", a)),
 	    ctl_ssize("arenas.dirty_decay_ms"), "its decay time is the default");
 	ok(fill(a, 1000) > 0, "it works");

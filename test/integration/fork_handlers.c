@@ -77,10 +77,18 @@ ordinary_child(void) {
 	_exit(bad + of_thread == 0 ? 7 : 1);
 }
 
+static void
+count_text(void *count, const char *text) {
+	++*(unsigned *)count;
+	(void)text;
+}
+
 /* Ends, but for each fourth child, which goes back into the interrupted call. */
 static void
 handler_child(unsigned n) {
 	size_t len = 0;
+	unsigned ntexts = 0;
+	bool is_lost;
 
 	switch (n % 4) {
 	case 0:
@@ -89,7 +97,10 @@ handler_child(unsigned n) {
 		_exit(allocate_many(200) == 0 ? 7 : 1);
 	case 2:
 		/* EAGAIN in a lost child; it does not wait. */
-		mallctl("stats.allocated", NULL, &len, NULL, 0);
+		is_lost = mallctl("stats.allocated", NULL, &len, NULL, 0) == EAGAIN;
+		malloc_stats_print(count_text, &ntexts, "bl");
+		if (wrong_if(is_lost ? ntexts != 0 : ntexts == 0))
+			_exit(1);
 		free(keep(malloc(100)));
 		execl("/bin/sh", "sh", "-c", "exit 7", NULL);
 		_exit(1);

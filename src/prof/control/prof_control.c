@@ -614,7 +614,7 @@ thread_start(void) {
 	    || !thread_try_permit()) {
 		return;
 	}
-	if (control.pid != (uint32_t)sys_pid()) {
+	if (control.pid != 0 && control.pid != (uint32_t)sys_pid()) {
 		/* A child of vfork in the memory of its parent: the thread would end with it. */
 		thread_want();
 		return;

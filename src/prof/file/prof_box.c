@@ -256,8 +256,15 @@ void
 prof_box_look(void) {
 	if (prof_box_is_open()) {
 		prof_sys_exe(box_names.exe, sizeof(box_names.exe));
-		const module_record_t *program = module_history_look_program(box_names.exe);
-		__atomic_store_n(&prof_root()->program, (uintptr_t)program, MO_RELEASE);
+		const module_record_t *program = NULL;
+		unsigned tries = 0;
+		while (!module_history_try_look_program(box_names.exe, &program)
+		    && ++tries < HOLD_TRIES) {
+			os_pause(tries);
+		}
+		if (program != NULL) {
+			__atomic_store_n(&prof_root()->program, (uintptr_t)program, MO_RELEASE);
+		}
 	}
 }
 

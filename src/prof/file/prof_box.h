@@ -82,8 +82,8 @@ bool prof_box_is_over(void);
 bool prof_box_wants_thread(void);
 /*
  * Called after prof_box_open(): if a box is open, records the loaded objects and the program, for
- * which its reader cannot ask the process; while another thread records objects, the box names no
- * program. Takes the loader's lock: called outside the gate, without a lock.
+ * which its reader cannot ask the process; waits for another thread that records objects, at most
+ * for HOLD_TRIES (prof_box.c). Takes the loader's lock: called outside the gate, without a lock.
  */
 void prof_box_look(void);
 /* The value of an option by its name in prof_box_names. 0 or EINVAL. */
