@@ -16,8 +16,8 @@
  * stats.curslabs, and n and room of the stock are read without it too. Functions named _locked are
  * called with it, and so are those that write without that name and bin_check_latest();
  * bin_forget() and bin_stats_merge() take it; bin_init(), bin_idle() and bin_slab_of*() need none.
- * Callers: arena.c mainly, arena_life.c, holes.c, inspect.c, defrag.c; tcache.c, ctl_experimental.c
- * and the profiler (prof_frag.c, prof_figures.c) read fields.
+ * Callers: arena.c mainly, arena_life.c, holes.c, inspect.c, defrag.c. Fields are also read by
+ * tcache.c, ctl_experimental.c and the profiler (prof_frag.c, prof_figures.c).
  */
 #ifndef ARENA_BIN_H
 #define ARENA_BIN_H

@@ -10,8 +10,8 @@
  *
  * Invariant: at most stock_max regions of the bin's class (bin_info.h), the latest on top; the
  * oldest are returned first. Everything is under the bin's lock. arena_trim() returns regions that
- * were not used between two trims to their slabs, or all. Callers: bin.h, bin.c and arena.c; n is
- * also read by holes.c, defrag.c, tcache.c and prof_frag.c.
+ * were not used between two trims to their slabs, or all. Callers: bin.h, bin.c and arena.c. n
+ * is also read by holes.c, defrag.c, tcache.c and prof_frag.c.
  */
 #ifndef ARENA_STOCK_H
 #define ARENA_STOCK_H

@@ -10,7 +10,7 @@
  * the active extent that it passes. Only functions of piece.c call them with grow_mtx held, among
  * them all calls of extent_grow_locked(). Hooks are set under grow_mtx (pac_hooks_set), so its
  * holder may rely on whether there are any. Called by the page cache and its parts (pac*, join,
- * piece, ahead, purge_batch); mallctl sets the growth limit, arenas.c grow_alignment and grown.
+ * piece, ahead, purge_batch). mallctl sets the growth limit, arenas.c grow_alignment and grown.
  */
 #ifndef EXTENT_EXTENT_H
 #define EXTENT_EXTENT_H
