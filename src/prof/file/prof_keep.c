@@ -1,8 +1,9 @@
 /*
  * Limits how often automatic profiles are written and how many files stay (prof_keep.h). Limits and
- * counters are atomic words of the process. There is no record of the files: after each automatic
- * profile the directory of the prefix is read again, names and lengths, and the marks in the files
- * too if a limit is reached.
+ * counters are atomic words of the process. There is no record of the files: after each profile to
+ * which a limit on files applies the directory of the prefix is read again, names and lengths, and
+ * the marks in the files too if a limit is reached; before it, only if the prefix has changed or
+ * there was no room.
  *
  * Invariant: only a regular file with a name of the prefix, the first line of a profile and the
  * mark of our family is removed; a box never is. Processes of a family that reach the limit at once
@@ -58,10 +59,10 @@ static struct {
 	/* profiles left out for a gap, a limit or failures; without overlapped ones */
 	atomic_u64_t suppressed;
 	atomic_u64_t overlapped; /* profiles that came due while another one was written */
-	atomic_u64_t last_ns[prof_kind_n]; /* monotonic time of the last profile of a kind */
+	atomic_u64_t last_ns[prof_kind_n]; /* monotonic time of the last permission (turn); 0: none */
 	atomic_u64_t family;     /* random number in the marks of our files; 0: not drawn yet */
-	atomic_b_t has_told;     /* reported that files of others use up a limit */
-} kept = {.limits = {{1000}, {100}, {UINT64_C(1) << 30}}};
+	atomic_b_t has_told;     /* reported that files of others use up a limit; stays in a child */
+} kept = {.limits = {{1000}, {100}, {UINT64_C(1) << 30}}}; /* if prof_keep_boot() is skipped */
 
 /* The directory of the prefix, as look() read it last; used under the lock prof_dump. */
 static LARGE_BSS struct {
@@ -292,7 +293,7 @@ mark_try_read(const char *path, prof_kept_t *f) {
 	return err == 0 && *at == '\n' && family == atomic_load_u64(&kept.family, MO_RELAXED);
 }
 
-/* Whether a process has the box open, by its lock (prof_box.h). Only other boxes count. */
+/* Whether a process has the box open, by its lock (prof_box.h); such a box does not count. */
 static bool
 is_open_box(const char *path) {
 	int fd = sys_open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);

@@ -2,13 +2,14 @@
  * Limits automatic profiles: how often one may be written, and which files stay.
  *
  * Between two profiles of one kind a process leaves a minimum gap; what comes sooner is counted as
- * suppressed. The files with the prefix are limited in number and in bytes together. A profile for
- * which a limit on files holds has a mark, which is a line in it (prof_keep_mark()). Only a process
- * that has the number in the mark may remove the profile; a process and the children that it forks,
- * the family, have the same number. Other files with the prefix count and are never removed, nor
- * are boxes (prof_box.h). Our own kinds (letters a, l, h, t in names, and b for boxes) always obey
- * the limits; jemalloc's automatic kinds (i, u) obey only limits that the user has set. A limit
- * that is lowered takes effect with the next file.
+ * suppressed. The files with the prefix are limited in number and in bytes together. A profile to
+ * which a limit on files applies has a mark, which is a line in it (prof_keep_mark()). Only a
+ * process that has the number in the mark may remove the profile; a process and the children that
+ * it forks, the family, have the same number. Others of these kinds, without our mark, count and
+ * are never removed; so do boxes (prof_box.h) that no process has open. Our own kinds (letters a,
+ * l, h, t in names; b, a box, has no gap) always obey the limits; jemalloc's automatic kinds (i, u)
+ * obey only limits that the user has set. Profiles of all other kinds neither count nor are
+ * removed. A lowered limit on files takes effect after the next profile that counts.
  *
  * Limits and counters are atomic, without a lock; functions that read the directory need the lock
  * prof_dump. Called by prof_dump.c, prof_box.c, prof_trigger.c, prof_auto.c, prof_request.c,
@@ -44,7 +45,7 @@ extern prof_keep_policy_t opt_prof_dump_keep;
 /* Whether the user set the limit, so that it holds for jemalloc's automatic kinds too. */
 extern bool opt_prof_dump_given[prof_keep_n];
 
-/* Stores the options as limits and policy. */
+/* Stores the options as limits and policy. Boot may skip it if none of these options is given. */
 void prof_keep_boot(void);
 /*
  * Draws the number of the family, once. Called when limits are set or triggers armed, so that the
@@ -75,23 +76,26 @@ typedef struct {
 
 /*
  * Whether a profile of this kind may be written now; if so, *turn is the permission and the kind's
- * gap begins. If not, it is too soon, and the caller counts that with prof_keep_suppress().
- * prof_keep_release() gives the permission back if no profile was written, so that the previous gap
- * holds again, unless another thread got a permission meanwhile.
+ * gap begins. If not, it is too soon, or another thread got the permission; the caller counts that
+ * with prof_keep_suppress(). prof_keep_release() gives the permission back, if another dump was in
+ * the way or the trigger was rearmed: the previous gap holds again, unless another thread got a
+ * permission meanwhile. After a failed dump the caller keeps it, so the gap holds.
  */
 bool prof_keep_try_turn(prof_kind_t kind, uint64_t now_ns, prof_keep_turn_t *turn);
 void prof_keep_release(const prof_keep_turn_t *turn);
 void prof_keep_suppress(void);
 /*
- * Counts a profile that came due while another was written, and that its caller keeps pending. The
- * retry subtracts it again; so what stays counted was merged into another pending one.
+ * Counts a profile that came due while another was written, or in a signal handler that interrupted
+ * the allocator, and that its caller keeps pending. The retry subtracts it again; so what stays
+ * counted was merged into another pending one, or dropped with it (prof_trigger_restart()).
  */
 void prof_keep_overlap(void);
 void prof_keep_overlap_retry(void);
 /*
- * Whether there is room for one more file of this kind. If not, files that we must not remove use
- * up the limit; a message says so once in a process. This and prof_keep_written() need the
- * prof_dump lock, outside the fork gate (os/gate.h).
+ * Whether there is room for one more file of this kind; true if no limit on files applies to it. If
+ * not, files that we must not remove use up the limit; a message says so once, and not again in a
+ * forked child. This and prof_keep_written() need the prof_dump lock, outside the fork gate
+ * (os/gate.h).
  */
 bool prof_keep_try_room(prof_kind_t kind);
 /* After a file of this kind and length was written: removes our family's files over the limit. */
@@ -111,7 +115,7 @@ void prof_keep_mark(char out[PROF_KEEP_MARK_SIZE], uint64_t order, uint64_t live
  */
 uint64_t prof_keep_suppressed(void);
 uint64_t prof_keep_overlapped(void);
-/* Sets the counters of a forked child to 0. */
+/* In a forked child: sets the counters to 0 and ends the gaps; limits and family stay. */
 void prof_keep_postfork_child(void);
 
 /* ---------------------------------------------------------------- the policy, on plain values */

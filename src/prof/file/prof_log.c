@@ -7,7 +7,7 @@
  * one record, a start or a stop, but not while the document is written: then the thread that
  * changed the state to prof_log_dumping owns the detached records, file, writer and tables. Called
  * by prof.c for frees and in a forked child; by ctl_prof.c, prof_start.c and prof_auto.c for start
- * and stop; by prof.c, prof_dump.c and prof_recent.c for the clock.
+ * and stop; by prof_dump.c at exit; by prof.c, prof_dump.c and prof_recent.c for the clock.
  */
 #include "prof/file/prof_log.h"
 
@@ -431,9 +431,9 @@ prof_log_abandon(void) {
 }
 
 /*
- * A running log goes on in the child, or is dropped unless goes_on. One that another thread of the
- * parent was writing is over here: that thread was outside the gate, between the two steps of
- * log_finish() there. Its file belongs to the parent.
+ * A running log goes on in the child, with the records from before the fork, or is dropped unless
+ * goes_on. One that another thread of the parent was writing is over here: that thread was outside
+ * the gate, in log_write_file(). Its file belongs to the parent.
  */
 void
 prof_log_postfork_child(bool goes_on) {

@@ -5,8 +5,8 @@
  * A record pins the two counts that it names (prof_types.h: each has the thread and the stack of
  * the allocation or the free), so these exist until it is written. There is one lock, `prof_log`,
  * held for one record; a stop detaches the records first and writes without it. Called by prof.c
- * for frees, by ctl_prof.c, prof_start.c and prof_auto.c for start and stop; the clock by prof.c,
- * prof_dump.c and prof_recent.c.
+ * for frees and in a forked child, by ctl_prof.c, prof_start.c and prof_auto.c for start and stop,
+ * by prof_dump.c at exit; the clock by prof.c, prof_dump.c and prof_recent.c.
  */
 #ifndef PROF_LOG_H
 #define PROF_LOG_H
@@ -15,11 +15,14 @@
 #include "prof/sites/prof_types.h"
 
 /*
- * Starts the log; path NULL: a name made from the prefix when it is written. 0, ENOENT until
- * booted, EFAULT if it runs or is being written, or if the path is too long.
+ * Starts the log; path NULL: a name made from the prefix. The path is first tried at the stop. 0,
+ * ENOENT until booted, EFAULT if it runs or is being written, or if the path is too long.
  */
 int prof_log_start(const char *path);
-/* Stops the log and writes it. 0, ENOENT, or EFAULT if none runs or the file cannot be written. */
+/*
+ * Stops the log and writes it, outside the gate. 0, ENOENT until booted, or EFAULT if none runs or
+ * it cannot be written; in that case its records are lost.
+ */
 int prof_log_stop(void);
 
 /* Values of prof_log_state. */
@@ -38,8 +41,8 @@ prof_log_is_running(void) {
 
 /*
  * Records that the thread of td frees an object of count c, which still includes the object: it was
- * allocated at alloc_ns (prof_log_clock) and has usize usable bytes. Nothing if no backtrace can be
- * taken or there is no memory. Inside the gate (os/gate.h: fork waits until no thread is inside).
+ * allocated at alloc_ns (prof_log_clock) and has usize usable bytes. Nothing without a backtrace or
+ * memory, or once the log is stopped. Inside the gate (os/gate.h: fork waits for threads inside).
  */
 void prof_log_free(prof_tdata_t *td, prof_cnt_t *c, uint64_t alloc_ns, size_t usize);
 
@@ -53,7 +56,7 @@ uint64_t prof_log_clock(void);
  * the log if another thread writes it.
  */
 void prof_log_abandon(void);
-/* In a forked child: drops a running log unless goes_on, and ends one that was being written. */
+/* In a forked child: drops a running log unless goes_on; ends one that another thread wrote. */
 void prof_log_postfork_child(bool goes_on);
 
 #endif /* PROF_LOG_H */

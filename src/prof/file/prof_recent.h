@@ -39,7 +39,10 @@ prof_recent_is_on(void) {
 	return atomic_load_u64(&prof_recent_max, MO_RELAXED) != 0;
 }
 
-/* Adds the new sample rec, whose count is c; without memory it is not entered. Inside the gate. */
+/*
+ * Adds the new sample rec, whose count is c and whose req_size and time_ns are set, and drops the
+ * oldest entry above the limit. Nothing without memory or if the list is off. Inside the gate.
+ */
 void prof_recent_alloc(sample_rec_t *rec, prof_cnt_t *c, size_t usize);
 /*
  * Notes in the entry of rec that the sample is freed by the thread of td, and where; td NULL: the
@@ -50,7 +53,7 @@ void prof_recent_free(prof_tdata_t *td, sample_rec_t *rec);
 /* Read the contention counters of the two locks, and set them to 0. */
 void prof_recent_mutex_read(mutex_prof_data_t *alloc, mutex_prof_data_t *dump);
 void prof_recent_mutex_reset(void);
-/* In a forked child: makes the lock of dumps new; the list stays. */
+/* In a forked child: ends a dump of another thread and makes its lock new; the list stays. */
 void prof_recent_postfork_child(void);
 
 #endif /* PROF_RECENT_H */

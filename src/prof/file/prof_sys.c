@@ -6,10 +6,11 @@
  * Locks: `prof_prefix`, inside the gate (os/gate.h: fork waits until no thread is inside), for the
  * prefix; no lock is taken under it. Sequence numbers are atomic. Large buffers are in the caller's
  * prof_file_t, because a dump may run on a very small stack. Called for files by prof_dump.c,
- * prof_write.c, prof_log.c and prof_keep.c; for names by prof_dump.c, prof_box.c and prof_dir.c;
- * for the prefix by conf_table.c, prof.c, prof_start.c, prof_session.c, prof_request.c, prof_dir.c,
- * prof_box.c, prof_auto.c and prof_trigger.c; for facts about the process by most of these,
- * prof_dump.c, prof_course.c, prof_earlier.c, prof_control.c and prof_ctl_dir.c.
+ * prof_write.c, prof_log.c and prof_keep.c; for names by prof_dump.c, prof_log.c, prof_box.c and
+ * prof_dir.c; for the prefix by conf_table.c, prof.c, prof_start.c, prof_session.c, prof_request.c,
+ * prof_dir.c, prof_box.c, prof_auto.c and prof_trigger.c; for facts about the process by most of
+ * these, prof_course.c, prof_earlier.c, prof_control.c and prof_ctl_dir.c; by prof_dump.c and
+ * prof_box.c at exit, and by prof.c in a forked child.
  */
 #include "prof/file/prof_sys.h"
 
@@ -342,7 +343,7 @@ prof_sys_name_kind(const char *name, const char *base) {
 	return prof_kind_n;
 }
 
-/* Makes f->temp, a name in the directory of f->path that no living process uses. 0 or an errno. */
+/* Makes f->temp, a name with pid and number in the directory of f->path. 0 or ENAMETOOLONG. */
 static int
 temp_name(prof_file_t *f) {
 	const char *slash = strrchr(f->path, '/');
@@ -392,7 +393,7 @@ temp_create(prof_file_t *f) {
 	return 0;
 }
 
-/* The same, unless another thread ends the process. */
+/* The same; ECANCELED if another thread ends the process. Sets the mode. */
 static int
 temp_open(prof_file_t *f) {
 	if (!prof_sys_create_begin()) {

@@ -4,13 +4,14 @@
  *
  * A file is written under a temporary name in the same directory and renamed at the end. Where that
  * is impossible (a device, a bind-mounted file, a directory without write permission), an explicit
- * path is written in place; a regular file only if the user owns it and it has no other name.
+ * path that exists is written in place; a regular file only if the user owns it and it has no other
+ * name. A path of a descriptor (/dev/stdout) is written in place without these two tests.
  *
  * A prof_file_t belongs to its caller, who serializes its use. Locks: `prof_prefix` for the prefix,
  * taken inside the gate (os/gate.h: fork waits until no thread is inside), which the functions for
- * the prefix and prof_dump_filename() enter themselves. Called by prof_dump.c, prof_log.c and
- * prof_box.c for files and names, by conf_table.c and most modules of the profiler for the prefix
- * and facts about the process (prof_sys.c lists them).
+ * the prefix and prof_dump_filename() enter themselves. Called by prof_dump.c, prof_log.c,
+ * prof_write.c, prof_box.c, prof_keep.c and prof_dir.c for files and names, by conf_table.c and
+ * most modules of the profiler for the prefix and facts about the process (prof_sys.c lists them).
  */
 #ifndef PROF_SYS_H
 #define PROF_SYS_H
@@ -118,35 +119,37 @@ typedef struct {
 	uint64_t written;   /* bytes */
 	prof_name_t name;   /* for another path, if a file with this one exists at prof_file_close() */
 	sys_write_signals_t signals; /* mask before open */
-	char path[PROF_PATH_SIZE];
+	char path[PROF_PATH_SIZE]; /* "-" of a sink; prof_file_close() may change a made name */
 	char temp[PROF_PATH_SIZE];
 } prof_file_t;
 
+/* Whether a descriptor is open; false for a sink. */
 static inline bool
 prof_file_is_open(const prof_file_t *f) {
 	return f->fd_plus_1 != 0;
 }
 
 /*
- * Opens a file. path NULL: a path made from `name`. Returns 0 or an errno, also in f->err. Blocks
- * SIGXFSZ and SIGPIPE in this thread until prof_file_close(), also if opening fails; so
- * prof_file_close() must follow in that case too.
+ * Opens a file. path NULL: a path made from `name`. Returns 0, or an errno, which is in f->err too;
+ * ECANCELED after prof_sys_end() of another thread. Blocks SIGXFSZ and SIGPIPE in this thread until
+ * prof_file_close(), also if opening fails; so prof_file_close() must follow in that case too.
  */
 int prof_file_open(prof_file_t *f, const char *path, const prof_name_t *name);
 /*
- * Like prof_file_open() with a path that comes from outside the process: EEXIST if a file exists
- * there that is no profile.
+ * Like prof_file_open() with a path that comes from outside the process: never in place, and only a
+ * profile may be replaced. Else EEXIST (also from prof_file_close(), which looks again), ELOOP or
+ * EISDIR.
  */
 int prof_file_open_confined(prof_file_t *f, const char *path, const prof_name_t *name);
 /*
  * Passes what is written to the sink instead of a file. Returns 0. prof_file_close() must follow.
  */
 int prof_file_open_sink(prof_file_t *f, prof_sink_t *sink);
-/* Writes all of data unless f->err is set; an error goes to f->err. */
+/* Writes all of data unless f->err is set; an error, perhaps after a part, goes to f->err. */
 void prof_file_write(prof_file_t *f, const void *data, size_t len);
 /*
- * Closes the file and gives it its name, or removes it if anything failed. Returns 0 or the first
- * errno.
+ * Closes the file and gives it its name, or removes it if anything failed; one written in place
+ * stays, incomplete. Returns 0 or the first errno.
  */
 int prof_file_close(prof_file_t *f);
 
@@ -186,7 +189,7 @@ void prof_sys_exe(char *buf, size_t size);
  * be others later.
  */
 void prof_sys_exe_boot(void);
-/* In a forked child: the numbers in file names begin at 0 again. */
+/* In a forked child: numbers in file names begin at 0 again; no thread creates a file or exits. */
 void prof_sys_postfork_child(void);
 
 /*

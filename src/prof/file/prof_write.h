@@ -3,8 +3,8 @@
  * converted by our own code, and the text of addresses is cached, because most frames of a profile
  * occur in many stacks. No lock: a writer belongs to one thread. Called by prof_dump.c,
  * prof_dump_label.c and prof_log.c. prof_writer_init(), prof_writer_end() and prof_writer_forget()
- * need to be called inside the gate (os/gate.h: fork waits until no thread is inside), as they
- * allocate or free; the others may be called in any state.
+ * need to be called inside the gate (os/gate.h: fork waits until no thread is inside) or in a
+ * forked child, as they allocate or free; the others may be called in any state.
  */
 #ifndef PROF_WRITE_H
 #define PROF_WRITE_H
@@ -30,12 +30,12 @@ typedef struct {
 	char *buf;                 /* PROF_WRITER_BYTES; NULL: not allocated */
 	prof_frame_text_t *frames; /* cache of address texts, in the same memory as buf */
 	size_t len;                /* bytes in buf that are not written yet */
-	uint64_t flushed;          /* bytes passed to the file so far */
+	uint64_t flushed;          /* bytes passed to the file so far, also after an error */
 } prof_writer_t;
 
 /* Allocates the buffer and the cache; the file need not be open yet. 0 or ENOMEM. */
 int prof_writer_init(prof_writer_t *w, prof_file_t *file);
-/* Writes what is in the buffer to the file; errors are in file->err. */
+/* Passes the buffer to the file and empties it, also after an error, which is in file->err. */
 void prof_writer_flush(prof_writer_t *w);
 /* Flushes and frees the buffer. To write outside the gate, prof_writer_flush() is called before. */
 void prof_writer_end(prof_writer_t *w);
@@ -61,7 +61,7 @@ void prof_write_json(prof_writer_t *w, const char *text);
 
 /*
  * Makes room for `bytes` (at most PROF_WRITER_BYTES) in the buffer, by flushing it if need be, and
- * returns where they are; the caller adds to w->len what it has written there.
+ * returns where they are; the caller adds to w->len what it has written there, which must be less.
  */
 ALWAYS_INLINE char *
 prof_writer_room_for(prof_writer_t *w, size_t bytes) {
