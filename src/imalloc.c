@@ -527,7 +527,7 @@ imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
 		}
 		return NULL;
 	}
-	assert(req->alignment == 0 || ((uintptr_t)p & (req->alignment - 1)) == 0);
+	assert(imalloc_is_aligned(p, req));
 	if (tc == NULL) {
 		imalloc_count_direct(tsd, usize);
 	} else if (!is_own) { /* the hook of a sample may have deleted the cache */

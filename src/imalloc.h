@@ -72,6 +72,12 @@ typedef struct imalloc_req_s {
 	struct unwind_where_s where; /* caller of the public function; set by the functions below */
 } imalloc_req_t;
 
+/* Whether a block at ptr has the alignment of the request. */
+ALWAYS_INLINE bool
+imalloc_is_aligned(const void *ptr, const imalloc_req_t *req) {
+	return req->alignment == 0 || is_aligned((uintptr_t)ptr, req->alignment);
+}
+
 /* Initializer of a request without flags. */
 #define IMALLOC_REQ(sz, al, is_zero, name) \
 	{.size = (sz), .alignment = (al), .zero = (is_zero), .tcache = IMALLOC_TCACHE_AUTO, \

@@ -1,11 +1,11 @@
 /*
  * Resizing: realloc, rallocx and xallocx.
  * A block stays where it is if its address has the alignment asked for, and its usable size is
- * already right, or it is large and its extent can grow or shrink. Otherwise,
- * but not in xallocx, its pages, if it is a large one that grows, or its contents move to a new
- * block. Invariant: if a call fails, the old block is unchanged. No lock is held here. A call
- * enters the gate (os/gate.h) once. If that is closed, or with allocation hooks, each of its steps
- * tries to; xallocx changes nothing at a closed gate. A tsd may be NULL. Called by jemalloc.c.
+ * already right, or it is large and its extent can grow or shrink. Otherwise, but not in xallocx,
+ * its pages, if it is a large one that grows, or its contents move to a new block. Invariant: if a
+ * call fails, the old block is unchanged. No lock is held here. A call enters the gate (os/gate.h)
+ * once. If that is closed, or with allocation hooks, each of its steps tries to; xallocx changes
+ * nothing at a closed gate. A tsd may be NULL. Called by jemalloc.c.
  */
 #include "imalloc.h"
 
@@ -212,12 +212,10 @@ irealloc_try_stay(tsd_t *tsd, void *ptr, uint64_t elem, const imalloc_req_t *req
 	imalloc_assert_in_gate(tsd);
 	assert(usize >= req->size);
 	size_t old = arena_usize(ptr, elem);
-	bool is_aligned_enough = req->alignment == 0
-	    || ((uintptr_t)ptr & (req->alignment - 1)) == 0;
 	/* The arena of the request is ignored if the block stays, but it must exist. */
 	bool has_arena = likely(req->arena == IMALLOC_ARENA_AUTO)
 	    || arenas_get_or_init(req->arena) != NULL;
-	if (!is_aligned_enough || !has_arena || (usize != old
+	if (!imalloc_is_aligned(ptr, req) || !has_arena || (usize != old
 	    && !irealloc_try_in_place(tsd, ptr, elem, req, usize, usize))) {
 		return false;
 	}
@@ -343,12 +341,12 @@ ixalloc(void *ptr, imalloc_req_t *req, size_t extra) {
 	upper.size = most;
 	size_t usize_min = imalloc_usize(req);
 	size_t usize_max = imalloc_usize(&upper);
-	bool is_aligned = req->alignment == 0 || ((uintptr_t)ptr & (req->alignment - 1)) == 0;
+	bool may_resize = imalloc_is_aligned(ptr, req);
 	assert(most >= req->size || req->size > SC_LARGE_MAXCLASS);
-	if (is_aligned && usize_min != 0 && usize_max >= usize_min) {
+	if (may_resize && usize_min != 0 && usize_max >= usize_min) {
 		irealloc_try_in_place(tsd, ptr, elem, req, usize_min, usize_max);
 	}
-	if (config_hardening && is_aligned) {
+	if (config_hardening && may_resize) {
 		irealloc_guarded_most(ptr, elem, req, most);
 	}
 	size_t usize = iusize(ptr);

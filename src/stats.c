@@ -950,12 +950,12 @@ report_print(report_t *r) {
 void
 stats_print(void (*write_cb)(void *opaque, const char *s), void *opaque, const char *opts) {
 	report_t r;
-	memset(&r, 0, sizeof(r));
-	/* The user's function may take long, and a fork would wait for a thread that is inside. */
-	assert(!gate_is_entered(tls_get()));
 	if (gate_is_lost()) {
 		return; /* the owners of the locks that would be taken do not exist */
 	}
+	memset(&r, 0, sizeof(r));
+	/* The user's function may take long, and a fork would wait for a thread that is inside. */
+	assert(!gate_is_entered(tls_get()));
 	r.parts = parts_of(opts);
 	if (write_cb == NULL) {
 		write_cb = write_default;

@@ -8,7 +8,7 @@
  * and descriptors stays, so a thread that still reads it finds an empty arena, and the next arena
  * of this index uses it again. arenas.c calls these functions, one thread at a time for an arena
  * (its flag is_ending), inside the gate (os/gate.h: fork waits meanwhile). arena_renew() is called
- * under the lock "arenas", the other two without a lock.
+ * under the lock "arenas", arena_reset() and arena_destroy() without a lock.
  */
 #ifndef ARENA_ARENA_LIFE_H
 #define ARENA_ARENA_LIFE_H
@@ -28,7 +28,10 @@ void arena_destroy(arena_t *a, arena_sample_fn_t *on_sample);
  * system.
  */
 void arena_renew(arena_t *a, ssize_t dirty_ms, ssize_t muzzy_ms, ehooks_table_t *hooks);
-/* Zeroes the contention counters of the arena's locks, each of which it takes. */
+/*
+ * Zeroes the contention counters of the locks of an arena of any kind; takes each of them. Also
+ * called by inspect.c for statistics.
+ */
 void arena_mutexes_zero(arena_t *a);
 
 #endif

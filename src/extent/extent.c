@@ -91,7 +91,6 @@ extent_cut(edata_t *e, edata_t *tail, size_t size_a) {
 	assert(!e->is_slab && (!e->is_sampled || e->state == extent_state_active));
 	edata_init(tail, e->addr + size_a, e->size - size_a, e->is_committed, e->is_zeroed);
 	tail->state = e->state;
-	tail->szind = SC_NSIZES;
 	tail->is_hpa = e->is_hpa;
 	extent_set_moved(tail, e->is_moved);
 	edata_set_size(e, size_a);
@@ -580,7 +579,6 @@ extent_map(extent_src_t *src, edata_t *e, size_t bytes, size_t alignment) {
 	}
 	atomic_fetch_add_zu(&room_space.mapped, bytes, MO_RELAXED);
 	edata_init(e, p, bytes, commit, zero);
-	e->szind = SC_NSIZES;
 	if (src->grown != NULL) {
 		src->grown(p, bytes);
 	}

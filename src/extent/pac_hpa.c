@@ -83,7 +83,6 @@ static edata_t *
 hpa_extent(edata_t *e, char *addr, size_t size, bool is_zeroed) {
 	edata_init(e, addr, size, true, is_zeroed);
 	e->is_hpa = true;
-	e->szind = SC_NSIZES;
 	emap_set_boundary(e);
 	return e;
 }

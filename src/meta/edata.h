@@ -11,6 +11,7 @@
 #ifndef META_EDATA_H
 #define META_EDATA_H
 
+#include "meta/sc.h"
 #include "util/assert.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
@@ -210,7 +211,7 @@ edata_init(edata_t *e, char *addr, size_t size, bool committed, bool zeroed) {
 	e->addr = addr;
 	edata_set_size(e, size);
 	e->nfree = 0;
-	e->szind = 0;
+	e->szind = SC_NSIZES;
 	e->state = extent_state_active;
 	e->bin_shard = 0;
 	e->is_slab = false;

@@ -225,19 +225,16 @@ module_history_release(void) {
 	end_look();
 }
 
-bool
-module_history_try_look_program(const char *exe, const module_record_t **program) {
+const module_record_t *
+module_history_look_program(const char *exe) {
+	const record_t *program = NULL;
 	uintptr_t at = (uintptr_t)sys_auxval(AT_PHDR);
-	if (!try_look()) {
-		return false;
-	}
+	assert(atomic_load_b(&history.is_looking, MO_RELAXED));
 	sys_modules(note_module, NULL, exe);
-	end_look();
-	*program = NULL;
 	for (const record_t *r = record_next(NULL); r != NULL; r = record_next(r)) {
-		*program = at - r->start < r->end - r->start ? r : *program;
+		program = at - r->start < r->end - r->start ? r : program;
 	}
-	return true;
+	return program;
 }
 
 /* Sets is_covered if the range overlaps the record's. */

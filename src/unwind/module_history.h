@@ -52,17 +52,17 @@ uint32_t module_history_stamp(void *const *frames, unsigned n);
  */
 uint32_t module_history_note(void *const *frames, unsigned n);
 /*
- * Keeps records from being made, while their memory is moved, until module_history_release().
- * False: another thread makes records just now, try again.
+ * Keeps other threads from making records until module_history_release(), while the memory of the
+ * records is moved or the caller makes some. False: another thread makes records, try again.
  */
 bool module_history_try_hold(void);
 void module_history_release(void);
 /*
  * Records the loaded objects, the program too, for a reader that cannot see them. exe is the
- * program's path. Sets *program to the program's record, NULL if there is none. False, and nothing
- * is done: another thread makes records, try again. Takes the loader's lock.
+ * program's path. Returns the program's record; NULL if there is none. Takes the loader's lock. The
+ * caller holds module_history_try_hold().
  */
-bool module_history_try_look_program(const char *exe, const module_record_t **program);
+const module_record_t *module_history_look_program(const char *exe);
 /* In a forked child, before any other function here: the thread that made records is not there. */
 void module_history_postfork_child(void);
 /* The number of the last record; 0 if there is none. */

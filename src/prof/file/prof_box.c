@@ -46,8 +46,8 @@ const char *const prof_box_names[] = {"false", "true", "fd", NULL};
 /* Names that are tried for the file of a box before the error is EEXIST. */
 #define NAME_TRIES 100
 /*
- * Rounds of os_pause() for which a move waits while another thread records loaded objects, or an
- * open while another one opens or closes the box: 2 s at least.
+ * Rounds of os_pause() for which a move or a look waits while another thread records loaded
+ * objects, or an open while another one opens or closes the box: 2 s at least.
  */
 #define HOLD_TRIES 10000
 /* Attempts to lock a box, with pauses, while a reader holds the lock to test it: 0.2 s at least. */
@@ -207,6 +207,19 @@ move_to_memory(int fd UNUSED) {
 	return region_to_private();
 }
 
+/* module_history_try_hold(), for which it waits. False: another thread has it for too long. */
+static bool
+modules_try_hold(void) {
+	unsigned tries = 0;
+	while (!module_history_try_hold()) {
+		if (++tries == HOLD_TRIES) {
+			return false;
+		}
+		os_pause(tries);
+	}
+	return true;
+}
+
 /*
  * Calls move(fd) while nobody else uses the tables, as the invariant above says. Returns its
  * result, or EBUSY if a dump hook calls, a bounded wait for a dump is over, another thread records
@@ -216,14 +229,10 @@ static int
 move_alone(int (*move)(int fd), int fd, bool is_bounded) {
 	sigset_t mask;
 	int err = EBUSY;
-	unsigned tries = 0;
 	if (!prof_dump_try_hold(is_bounded)) {
 		return EBUSY;
 	}
-	while (!module_history_try_hold() && ++tries < HOLD_TRIES) {
-		os_pause(tries);
-	}
-	if (tries < HOLD_TRIES) {
+	if (modules_try_hold()) {
 		os_thread_block_all_signals(&mask);
 		if (gate_try_stop()) {
 			err = move(fd);
@@ -254,17 +263,14 @@ root_tell(image_root_t *root) {
 
 void
 prof_box_look(void) {
-	if (prof_box_is_open()) {
-		prof_sys_exe(box_names.exe, sizeof(box_names.exe));
-		const module_record_t *program = NULL;
-		unsigned tries = 0;
-		while (!module_history_try_look_program(box_names.exe, &program)
-		    && ++tries < HOLD_TRIES) {
-			os_pause(tries);
-		}
-		if (program != NULL) {
-			__atomic_store_n(&prof_root()->program, (uintptr_t)program, MO_RELEASE);
-		}
+	if (!prof_box_is_open() || !modules_try_hold()) {
+		return;
+	}
+	prof_sys_exe(box_names.exe, sizeof(box_names.exe));
+	const module_record_t *program = module_history_look_program(box_names.exe);
+	module_history_release();
+	if (program != NULL) {
+		__atomic_store_n(&prof_root()->program, (uintptr_t)program, MO_RELEASE);
 	}
 }
 
