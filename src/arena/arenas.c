@@ -6,8 +6,8 @@
  * lock "arenas". It is not held while an arena is reset or destroyed and its slots are cleared;
  * is_ending keeps out other resets and destructions, and the user promises that no thread uses the
  * arena. Counts and times are atomic and read without it; narenas_auto, first_manual and
- * percpu_limit are set at boot. Callers: arenas.h names them; arenas_shed() is called through
- * pac_shed_hook, whenever a thread leaves too much address space without use (pac_step.h).
+ * percpu_limit are set at boot. Callers: arenas.h names them; arenas_relieve() is also called
+ * through pac_shed_hook, whenever a thread leaves too much address space without use (pac_step.h).
  */
 #include "arena/arenas.h"
 
@@ -504,7 +504,7 @@ arenas_percpu_count(void) {
 	return n;
 }
 
-static size_t arenas_shed(size_t want);
+static size_t arenas_relieve(size_t want, bool *was_busy);
 
 int
 arenas_boot(void) {
@@ -518,7 +518,7 @@ arenas_boot(void) {
 		arenas.narenas_auto = ARENA_LIMIT - 1;
 		malloc_printf("<jemalloc>: Reducing narenas to limit (%u)\n", ARENA_LIMIT - 1);
 	}
-	pac_shed_hook = arenas_shed;
+	pac_shed_hook = arenas_relieve;
 	pac_rise_step = max_zu(min_zu(ARENAS_RISE / (arenas.narenas_auto + 1), RISE_STEP_MAX),
 	    RISE_STEP_MIN);
 	arenas_oversize_boot();
@@ -629,15 +629,15 @@ arenas_try_space(size_t size) {
 
 /*
  * Returns up to about `want` bytes to the system, from arenas that have at least `least` unused
- * bytes each. Returns the number of bytes.
+ * bytes each. was_busy: as for pac_relieve(). Returns the number of bytes.
  */
 static size_t
-arenas_relieve_from(size_t want, size_t least, bool may_wait) {
+arenas_relieve_from(size_t want, size_t least, bool *was_busy) {
 	size_t gone = 0;
 	for (unsigned k = 0; k < arenas_nth_end() && gone < want; k++) {
 		arena_t *a = arenas_nth(k);
 		if (a != NULL && pac_relievable(&a->pac) >= least) {
-			gone += pac_relieve(&a->pac, want - gone, may_wait);
+			gone += pac_relieve(&a->pac, want - gone, was_busy);
 		}
 	}
 	return gone;
@@ -645,19 +645,13 @@ arenas_relieve_from(size_t want, size_t least, bool may_wait) {
 
 /*
  * Returns up to about `want` bytes to the system, first from arenas that have as many unused, so
- * that few pieces are unmapped. may_wait: for the passes of other threads (pac_relieve). Returns
- * the number of bytes.
+ * that few pieces are unmapped. was_busy: as for pac_relieve(): NULL waits for the passes of other
+ * threads. Returns the number of bytes. pac_shed_hook is this function.
  */
 static size_t
-arenas_relieve(size_t want, bool may_wait) {
-	size_t gone = arenas_relieve_from(want, want, may_wait);
-	return gone < want ? gone + arenas_relieve_from(want - gone, PAGE, may_wait) : gone;
-}
-
-/* pac_shed_hook: as arenas_relieve(), without waiting until another thread ends a pass. */
-static size_t
-arenas_shed(size_t want) {
-	return arenas_relieve(want, false);
+arenas_relieve(size_t want, bool *was_busy) {
+	size_t gone = arenas_relieve_from(want, want, was_busy);
+	return gone < want ? gone + arenas_relieve_from(want - gone, PAGE, was_busy) : gone;
 }
 
 bool
@@ -678,7 +672,7 @@ arenas_try_relieve(size_t want) {
 	if (has == useless || (has < want && !arenas_try_space(want - has))) {
 		return false;
 	}
-	return arenas_relieve(want, true) > 0;
+	return arenas_relieve(want, NULL) > 0;
 }
 
 void

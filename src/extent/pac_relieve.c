@@ -98,7 +98,7 @@ pac_relieve_slabs(pac_t *pac, bool may_wait) {
  * that it counts, so they come last. `first` has the two orders, of three caches each.
  */
 size_t
-pac_relieve(pac_t *pac, size_t want, bool may_wait) {
+pac_relieve(pac_t *pac, size_t want, bool *was_busy) {
 	ecache_t *const first[] = {&pac->retained, &pac->dirty, &pac->muzzy, &pac->dirty, &pac->muzzy,
 	    &pac->retained};
 	pac_decay_t *d = &pac->decay_dirty;
@@ -107,8 +107,8 @@ pac_relieve(pac_t *pac, size_t want, bool may_wait) {
 	if (pac_relievable(pac) == 0) {
 		return 0;
 	}
-	pac_relieve_slabs(pac, may_wait);
-	if (pac_pass_lock(d, may_wait) == 0) {
+	pac_relieve_slabs(pac, was_busy == NULL);
+	if (pac_pass_lock(d, was_busy == NULL) == 0) {
 		/* Hooks may have been set since; from here on they cannot be. */
 		want = ehooks_are_custom(&pac->src.ehooks) ? 0 : want;
 		for (unsigned i = from; i < from + 3 && gone < want; i++) {
@@ -120,6 +120,8 @@ pac_relieve(pac_t *pac, size_t want, bool may_wait) {
 			gone += is_kept ? 0 : pac_relieve_from_locked(pac, first[i], want - gone);
 		}
 		pac_pass_unlock(d);
+	} else if (was_busy != NULL) {
+		*was_busy = true;
 	}
 	pac_tell_back(pac);
 	return gone;

@@ -16,9 +16,9 @@ size_t pac_relievable(const pac_t *pac);
  * Returns unused pages and address space to the system, the largest extents of each cache first,
  * until `want` bytes (rounded up to PAC_GRAIN) are returned, none is left or the system refuses.
  * Returns the number of bytes; 0 with hooks of the user, or if this thread is in a pass of dirty
- * pages. may_wait: waits until another thread ends such a pass. Otherwise returns 0 if another
- * thread is in one, or holds the mutex.
+ * pages. was_busy: NULL: waits until another thread ends such a pass. Otherwise, if a thread is in
+ * one or holds the mutex, returns 0 and sets *was_busy to true.
  */
-size_t pac_relieve(pac_t *pac, size_t want, bool may_wait);
+size_t pac_relieve(pac_t *pac, size_t want, bool *was_busy);
 
 #endif

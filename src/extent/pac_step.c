@@ -174,19 +174,26 @@ pac_pass_end(pac_decay_t *d) {
 
 /* ------------------------------------------------------------------ address space */
 
-size_t (*pac_shed_hook)(size_t want);
+size_t (*pac_shed_hook)(size_t want, bool *was_busy);
 
 /*
  * Has excess address space unmapped, and an eighth of the bound more, so that this does not happen
- * at each release. If nothing could be unmapped, it is tried again when as much more is unused.
+ * at each release. Goes on until there is no excess or nothing could be unmapped, because another
+ * thread may have left some meanwhile and have skipped the arena whose pass this thread was in. The
+ * fences order its release before its look at that pass, and the end of the pass before the next
+ * look here. If nothing could be unmapped, it is tried again when as much more is unused; but at
+ * the next release, if an arena was skipped because a thread was in a pass of it.
  */
 void
 pac_shed_slow(void) {
-	size_t excess = room_space_excess(0), step = room_space.max / 8;
-	if (excess <= atomic_load_zu(&pac_stuck, MO_RELAXED) || pac_shed_hook == NULL) {
-		return;
+	size_t excess = room_space_excess(0), step = room_space.max / 8, gone = 1;
+	while (gone != 0 && excess > atomic_load_zu(&pac_stuck, MO_RELAXED) && pac_shed_hook != NULL) {
+		bool was_busy = false;
+		atomic_fence(MO_SEQ_CST);
+		gone = pac_shed_hook(excess + step, &was_busy);
+		atomic_fence(MO_SEQ_CST);
+		excess = room_space_excess(0);
+		bool is_stuck = gone == 0 && !was_busy && excess != 0;
+		atomic_store_zu(&pac_stuck, is_stuck ? excess + step : 0, MO_RELAXED);
 	}
-	size_t gone = pac_shed_hook(excess + step);
-	excess = room_space_excess(0);
-	atomic_store_zu(&pac_stuck, gone == 0 && excess != 0 ? excess + step : 0, MO_RELAXED);
 }

@@ -16,10 +16,10 @@
  * of any arenas until `want` bytes are unmapped, or slightly more, or until no more can be. Returns
  * the number of bytes that it unmapped. The caller is inside the gate (os/gate.h: fork waits
  * meanwhile) and holds no lock. The caller may be in a pass whose mutex it has released; so the
- * hook does not wait for passes of dirty pages, and skips arenas that are in one. NULL before
- * arenas_boot().
+ * hook does not wait for passes of dirty pages. It skips arenas that are in one, and sets *was_busy
+ * to true if it skipped any (else it leaves *was_busy as it is). NULL before arenas_boot().
  */
-extern size_t (*pac_shed_hook)(size_t want);
+extern size_t (*pac_shed_hook)(size_t want, bool *was_busy);
 
 /* Counts pages that are in use from now on. Returns the number of pages in use afterwards. */
 static inline size_t

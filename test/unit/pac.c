@@ -698,17 +698,17 @@ test_relieve(void) {
 	}
 	is_uint(pac_relievable(pac), kept + 20 * PAC_GRAIN, "what is unused, and kept address space");
 	sys.unmapped = 0;
-	is_uint(pac_relieve(pac, PAC_GRAIN, true), PAC_GRAIN, "a little is wanted");
+	is_uint(pac_relieve(pac, PAC_GRAIN, NULL), PAC_GRAIN, "a little is wanted");
 	is_uint(sys.unmapped, PAC_GRAIN, "no more goes");
-	is_uint(pac_relieve(pac, kept, true), kept, "kept address space goes");
+	is_uint(pac_relieve(pac, kept, NULL), kept, "kept address space goes");
 	ok(nretained() == 0 && ndirty() * PAGE == 19 * PAC_GRAIN, "first");
-	is_uint(pac_relieve(pac, 8 * PAC_GRAIN, true), 8 * PAC_GRAIN, "then dirty pages");
+	is_uint(pac_relieve(pac, 8 * PAC_GRAIN, NULL), 8 * PAC_GRAIN, "then dirty pages");
 	is_uint(ndirty() * PAGE, 11 * PAC_GRAIN, "as many as are wanted");
 	ok(ecache_take_at(&pac->src, &pac->dirty, e[0]->addr, 2 * PAC_GRAIN) != NULL,
 	    "of the largest: a small one is whole");
 	sys.fail_munmap = true;
 	size_t had = pac_relievable(pac);
-	is_uint(pac_relieve(pac, SIZE_MAX, true), 0, "what the system does not take");
+	is_uint(pac_relieve(pac, SIZE_MAX, NULL), 0, "what the system does not take");
 	is_uint(pac_relievable(pac), had, "stays");
 	sys.fail_munmap = false;
 }
@@ -720,6 +720,7 @@ static void
 test_relieve_slabs(bool may_wait) {
 	static edata_t *e[10 * HSLAB_SIZE / SLAB_PIECE];
 	const char *text = may_wait ? "waiting" : "not waiting";
+	bool was_busy = false, *wait = may_wait ? NULL : &was_busy;
 	start(10000, 0);
 	opt_hpa = true;
 	opt_retain = true;
@@ -735,9 +736,10 @@ test_relieve_slabs(bool may_wait) {
 	is_uint(atomic_load_zu(&pac->hpa->nslabs, MO_RELAXED), 10, "nine of them are empty");
 	size_t partly = HSLAB_SIZE - e[0]->size;
 	sys.unmapped = sys.dontneed = 0;
-	is_uint(pac_relieve(pac, PAGE, may_wait) != 0, true, "%s: a little is wanted", text);
+	is_uint(pac_relieve(pac, PAGE, wait) != 0, true, "%s: a little is wanted", text);
 	is_uint(pac_hpa_nidle(pac) * PAGE, partly, "%s: a slab in use keeps its pages", text);
-	pac_relieve(pac, 64 * MIB, may_wait);
+	pac_relieve(pac, 64 * MIB, wait);
+	ok(!was_busy, "%s: no thread is in a pass", text);
 	is_uint(atomic_load_zu(&pac->hpa->nslabs, MO_RELAXED), 1, "%s: the empty slabs go", text);
 	ok(sys.unmapped >= 9 * HSLAB_SIZE, "%s: to the system", text);
 	opt_hpa = false;
@@ -756,7 +758,15 @@ test_relieve_many_slabs(void) {
 	for (unsigned i = 0; i < ARRAY_LEN(e); i++) {
 		pac_dalloc(pac, e[i]);
 	}
-	pac_relieve(pac, 64 * MIB, false);
+	bool was_busy = false;
+	pac_decay_t *d = &pac->decay_dirty;
+	is_int(pac_pass_begin(d, true), 0, "a pass");
+	is_uint(pac_relieve(pac, 64 * MIB, &was_busy), 0, "nothing goes during it");
+	ok(was_busy, "and the caller is told");
+	pac_pass_end(d);
+	was_busy = false;
+	pac_relieve(pac, 64 * MIB, &was_busy);
+	ok(!was_busy, "not after it");
 	is_uint(atomic_load_zu(&pac->hpa->nslabs, MO_RELAXED), 0, "all slabs go at the first try");
 	opt_hpa = false;
 }

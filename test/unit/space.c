@@ -21,13 +21,13 @@ const char *malloc_conf = "narenas:4,populate:false,dirty_decay_ms:-1";
 #define N_HELD 3000
 #define N_THREADS 3
 
-static size_t (*shed)(size_t want);
+static size_t (*shed)(size_t want, bool *was_busy);
 static atomic_zu_t n_sheds;
 
 static size_t
-count_shed(size_t want) {
+count_shed(size_t want, bool *was_busy) {
 	atomic_fetch_add_zu(&n_sheds, 1, MO_RELAXED);
-	return shed(want);
+	return shed(want, was_busy);
 }
 
 static size_t
@@ -105,7 +105,7 @@ static void
 test_growth(void) {
 	size_t most = 0;
 	tsd_enter();
-	shed(SIZE_MAX / 2);
+	shed(SIZE_MAX / 2, NULL);
 	tsd_leave();
 	room_space.max = 2 * MIB;
 	for (unsigned i = 0; i < 4000; i++) {
@@ -117,12 +117,18 @@ test_growth(void) {
 }
 
 static size_t would_give;
+static size_t left_meanwhile; /* what another thread leaves during the next call */
 static unsigned n_asked;
+static bool are_passes; /* threads are in passes of all arenas */
 
 static size_t
-give_nothing(size_t want) {
+give(size_t want, bool *was_busy) {
+	size_t gone = min_zu(would_give, want);
 	n_asked++;
-	return would_give < want ? would_give : want;
+	*was_busy |= are_passes;
+	atomic_fetch_add_zu(&room_space.mapped, left_meanwhile - gone, MO_RELAXED);
+	left_meanwhile = 0;
+	return gone;
 }
 
 /* How often one of n releases asks for what is `excess` bytes above the bound to be unmapped. */
@@ -143,15 +149,50 @@ asked(size_t excess, unsigned n) {
 static void
 test_stuck(void) {
 	size_t step = room_space.max / 8;
-	pac_shed_hook = give_nothing;
+	pac_shed_hook = give;
 	is_uint(asked(PAGE, 5), 1, "nothing can be unmapped: it is tried once");
 	is_uint(asked(PAGE + step, 5), 0, "nor as long as not much more is unused");
 	is_uint(asked(2 * PAGE + step, 5), 1, "and then once again");
-	would_give = PAGE;
-	is_uint(asked(2 * PAGE + 3 * step, 5), 5, "what gives something is asked each time");
-	is_uint(asked(PAGE, 5), 5, "from the bound on");
+	would_give = step;
+	is_uint(asked(PAGE + 3 * step, 1), 4, "what gives something is asked until there is no excess");
+	is_uint(asked(PAGE, 5), 1, "from the bound on");
+	left_meanwhile = 2 * step;
+	is_uint(asked(PAGE, 1), 3, "also for what another thread leaves meanwhile");
 	would_give = 0;
+	are_passes = true;
+	is_uint(asked(PAGE, 5), 5, "an arena in a pass is asked again at the next release");
+	are_passes = false;
+	is_uint(asked(PAGE, 5), 1, "but not once no arena is");
 	pac_shed_hook = count_shed;
+}
+
+/* Passes of all arenas, begun or ended by this thread. */
+static void
+all_passes(bool begin) {
+	for (unsigned i = 0; i < arenas_narenas_total(); i++) {
+		arena_t *both[] = {arenas_get(i), arenas_sampled_get(i)};
+		for (unsigned k = 0; k < 2; k++) {
+			if (both[k] != NULL && begin) {
+				pac_pass_begin(&both[k]->pac.decay_dirty, true);
+			} else if (both[k] != NULL) {
+				pac_pass_end(&both[k]->pac.decay_dirty);
+			}
+		}
+	}
+}
+
+/* What is freed while a pass is under way goes at the first release after it. */
+static void
+test_pass(void) {
+	void *small = keep(mallocx(20000, MALLOCX_TCACHE_NONE));
+	void *big = keep(mallocx(48 * MIB, MALLOCX_TCACHE_NONE));
+	room_space.max = 8 * MIB;
+	all_passes(true);
+	dallocx(big, MALLOCX_TCACHE_NONE);
+	ok(room_space_excess(0) > 0, "nothing goes during a pass");
+	all_passes(false);
+	dallocx(small, MALLOCX_TCACHE_NONE);
+	is_uint(room_space_excess(0), 0, "the next release makes good");
 }
 
 int
@@ -165,5 +206,6 @@ main(void) {
 	test_bound();
 	test_growth();
 	test_stuck();
+	test_pass();
 	return done_testing();
 }
