@@ -16,7 +16,7 @@ enum {
 	OBJECTS_MOST = 4096,     /* loaded objects */
 };
 
-/* Bytes that are allocated for a text of n bytes: a power of two above n, so it grows rarely. */
+/* Bytes that are allocated for n bytes of text: a power of two above n, 65536 or more; 0 for 0. */
 static size_t
 text_room(size_t n) {
 	return n == 0 ? 0 : (size_t)1 << (64 - __builtin_clzll((uint64_t)n | 65535));
@@ -26,7 +26,7 @@ int
 image_add_text(jeprof_image_t *image, const char *text, size_t length) {
 	size_t sum = image->maps_bytes + length;
 	if (sum + 1 > TEXT_MOST) {
-		return 0; /* the rest is left out */
+		return 0; /* this piece is left out */
 	}
 	if (sum + 1 > text_room(image->maps_bytes)) {
 		char *more = realloc(image->maps, text_room(sum));
@@ -46,7 +46,7 @@ read_image(void *arg, uint64_t at, void *buf, size_t size) {
 	return image_read(arg, at, buf, size);
 }
 
-/* The path of a line, copied without what the kernel adds to it; NULL without memory. */
+/* A copy of a path without " (deleted)", control characters as '?'; NULL without memory. */
 static char *
 path_of(const char *path, size_t length) {
 	if (length == 6 && memcmp(path, "[vdso]", 6) == 0) {
@@ -60,9 +60,10 @@ path_of(const char *path, size_t length) {
 }
 
 /*
- * Adds the object that begins at `start`, if one does; counts it as lacking if its headers or notes
- * cannot be read. The caller has checked that a mapping of it is executable: a file that is mapped
- * only to be read is not loaded. 0 or ENOMEM.
+ * Adds the object whose ELF header is at `start`. Counts it as lacking if there is no ELF object,
+ * its headers cannot be read (in both cases nothing is added), or its notes cannot. The caller
+ * has checked that a mapping of the file is executable: one that is mapped only to be read is not
+ * loaded. 0 or ENOMEM.
  */
 static int
 object_add(jeprof_image_t *image, client_elf_t *elf, uint64_t start, const char *path,
@@ -82,12 +83,12 @@ object_add(jeprof_image_t *image, client_elf_t *elf, uint64_t start, const char 
 	return place->path == NULL ? ENOMEM : 0;
 }
 
-/* One line of the map. */
+/* One line of the map; of a line without a path, or a bad one, all numbers are 0. */
 typedef struct line_s {
 	uint64_t start;          /* first address of the mapping */
 	uint64_t offset;         /* of the mapping in its file */
 	bool is_executable;
-	const char *path;        /* "" if there is none */
+	const char *path;        /* in the text of the map, where no NUL ends it; "": none */
 	size_t length;           /* of the path */
 } line_t;
 
@@ -99,9 +100,9 @@ next_word(const char *at) {
 }
 
 /*
- * Parses the line at *text and sets *text to the next; a bad line is empty. False at the end. No
- * function that looks for the end of the text is called, as sscanf() is one: there may be a hundred
- * thousand lines.
+ * Parses the line at *text and sets *text to the next. False at the end, and at a last line without
+ * its newline. It calls no function that first looks for the end of the whole text, as sscanf()
+ * does: there may be a hundred thousand lines.
  */
 static bool
 try_next_line(const char **text, line_t *line) {
@@ -125,7 +126,7 @@ try_next_line(const char **text, line_t *line) {
 
 /*
  * The path of the last executable line among `first` and those that follow it for the same file;
- * NULL: none is. *end: behind the line `first`, then behind the last of these lines.
+ * NULL: none is. *end: on entry behind the line `first`, on return behind the last of them.
  */
 static const char *
 last_code(const line_t *first, const char **end) {

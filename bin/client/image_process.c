@@ -13,8 +13,9 @@
 #include <unistd.h>
 
 /*
- * Copies /proc/PID/maps, which tells the objects: the files that the process has mapped as code. 0
- * or ENOMEM; without the right to read it the image has no objects.
+ * Copies /proc/PID/maps, which tells the objects: the files that the process has mapped as code. If
+ * it cannot be opened, the image has no map and no objects; after a failed read, those read so far.
+ * 0 or ENOMEM.
  */
 static int
 maps_copy(jeprof_image_t *image) {
@@ -32,8 +33,10 @@ maps_copy(jeprof_image_t *image) {
 }
 
 /*
- * Sets is_live, kind, `at`, exe, the text of the map and the objects. 0; ENOENT if the profiler has
- * no root yet; ESRCH if the memory is gone; ENOMEM. `block` is not used: the target has it already.
+ * Sets is_live (also if the process is stopped), kind, `at`, exe, the text of the map and the
+ * objects. The caller has checked that the way into the target is its memory. 0; ENOENT if the
+ * profiler has no root yet; ESRCH if the memory is gone, or the errno with which that cannot be
+ * checked; ENOMEM. `block` is not used: the target has it already.
  */
 int
 image_of_process(jeprof_image_t *image) {

@@ -7,14 +7,15 @@
  * the heads of all lists. A site is a stack at which objects were sampled; a count has the sums of
  * one thread at one site; a share is what was read of a thread's counts at a site.
  *
- * A source (image_process.c, image_core.c, image_box.c) knows how to read memory by address, and
- * which files were mapped. Everything that comes from it may be forged. So the addresses of objects
+ * A source (image_process.c, image_core.c, image_box.c) finds the root and what image_read() reads;
+ * but for a box also the memory map. All that comes from it may be forged. So addresses of objects
  * are checked against the parts of the tables. Not checked are those of three lists whose objects
  * may lie outside of the parts: root.records_elsewhere, root.labels_elsewhere, and the ring of the
  * last hour (image_course.c). Sites and counts prove themselves: each has a hash, a site of its
- * frames, a count of its site's hash, thread, rate and epoch. The numbers of objects and frames
- * that are read are bounded by the bytes of the parts or of the file. No locks: an image belongs to
- * one thread at a time.
+ * frames, a count of its site's hash, thread, rate and epoch. The numbers of sites, counts, threads
+ * and frames that are read are bounded by the bytes of the parts or of the file, those of modules,
+ * records and labels by constants of image_tables.c, image_ages.c and image_labels.c. No locks: an
+ * image belongs to one thread at a time.
  */
 #pragma once
 #include "client/target.h"
@@ -139,12 +140,12 @@ struct jeprof_image_s {
 	/* a process, or the box of one that runs: objects may be freed while they are read */
 	bool is_live;
 	const char *kind;            /* for the metadata: "outside", "core" or "blackbox" */
-	const char *end;             /* of a box: how the process ended; NULL: it is no box */
+	const char *end;             /* of a box: how the process ended, or why not; NULL: no box */
 	image_array_t ranges;        /* image_range_t: what a file has of the memory, ascending */
 	char *maps;                  /* text of the memory map, as in /proc/PID/maps; NULL: none */
 	size_t maps_bytes;
 	image_array_t objects;       /* image_object_t: what is loaded, by the map */
-	uint64_t lacking;            /* objects whose headers or notes the source does not have */
+	uint64_t lacking;            /* files mapped as code that were not read whole as ELF objects */
 	char exe[PATH_MAX];          /* path of the program; "": not known */
 	/* The tables. */
 	uint64_t at;                 /* address of the root */
@@ -167,7 +168,7 @@ struct jeprof_image_s {
 	image_array_t labeled;       /* image_labeled_t: by site and label, when all was read */
 	image_table_t labeled_at;    /* index in `labeled` by site and label, until that is sorted */
 	image_label_t *labels;       /* IMAGE_LABELS; NULL: no live sample has one */
-	bool lacks_texts;            /* there are labels whose texts the image does not have */
+	bool lacks_texts;            /* there may be labels whose texts the image does not have */
 	bool has_ages;               /* `aged` is enough; else the profile shows no ages and labels */
 	unsigned aged;               /* percent of the live samples whose ages are known */
 	bool has_shadows;            /* one of the modules is shadowed */
@@ -186,7 +187,7 @@ struct jeprof_image_s {
 __attribute__((format(printf, 3, 4))) int image_fail(jeprof_image_t *image, int error,
     const char *format, ...);
 
-/* Appends a zeroed element; NULL without memory. */
+/* Appends a zeroed element; the array may move. NULL, and nothing is changed, without memory. */
 void *image_append(image_array_t *a, size_t size);
 
 /* The number that a key, such as an address, has in the table; or IMAGE_UNKNOWN. */
@@ -211,12 +212,15 @@ image_range_t *image_add_range(jeprof_image_t *image, const image_range_t *range
 void image_sort_ranges(image_array_t *ranges);
 /* The last of the sorted ranges that begins at or before the address; NULL: it lacks that byte. */
 const image_range_t *image_find_range(const image_array_t *sorted, uint64_t at);
-/* Of a box: adds a range for each part of this root that has none yet. False without memory. */
+/*
+ * Of a box: adds a range for each part of this root, which has at most IMAGE_PARTS, that has none
+ * yet; sorts the ranges. False without memory.
+ */
 bool image_box_try_add_parts(jeprof_image_t *image, const image_root_t *root);
 
 /* ---- image_process.c, image_core.c, image_box.c: set image->at, and read what is mapped ---- */
 
-/* The sources: 0, or an errno with its sentence in image->why. */
+/* The sources: 0, or an errno with its sentence in image->why. A box has no memory map. */
 
 int image_of_process(jeprof_image_t *image);
 int image_of_core(jeprof_image_t *image);
@@ -224,11 +228,15 @@ int image_of_box(jeprof_image_t *image);
 
 /* ---- image_maps.c ---- */
 
-/* Appends to the text of the memory map; beyond 64 MiB leaves it out. 0 or ENOMEM. */
+/*
+ * Appends `length` bytes, more than 0, to the text of the memory map. 0 or ENOMEM; 0 also for a
+ * piece that would make it larger than 64 MiB, which is left out.
+ */
 int image_add_text(jeprof_image_t *image, const char *text, size_t length);
 /*
- * Finds the loaded objects by the text of the memory map. *block is the address of the mailbox of
- * the library, 0 if none is found. 0 or ENOMEM.
+ * Finds the loaded objects by the text of the memory map; counts those that cannot be read
+ * (lacking). *block is the address of the mailbox of the first library that has one, 0 if none is
+ * found. 0 or ENOMEM, without a sentence.
  */
 int image_find_objects(jeprof_image_t *image, uint64_t *block);
 
@@ -239,45 +247,53 @@ int image_find_objects(jeprof_image_t *image, uint64_t *block);
  * started in the process.
  */
 int image_check_version(jeprof_image_t *image, const image_root_t *r);
-/* Reads the root at image->at, checks it and sets the budget. 0 or an errno. */
+/* Reads the root at image->at, checks it, sets budget and frames_most. 0 or an errno. */
 int image_read_root(jeprof_image_t *image);
-/* Reads all lists. 0 or ENOMEM. */
+/* Reads all lists; what is damaged is left out. 0 or ENOMEM, with its sentence. */
 int image_read_tables(jeprof_image_t *image);
 /*
- * The number in a field of an object that was read into `bytes`; 0 if the field has not the width
- * of a number (1, 4 or 8 bytes).
+ * The number in a field of an object that was read into `bytes`, which has room for the field; 0 if
+ * the field has not the width of a number (1, 4 or 8 bytes).
  */
 uint64_t image_field(const jeprof_image_t *image, const unsigned char *bytes, unsigned field);
 /*
  * Reads the list of parts again, to which a process only adds, and the heads of the lists of sites,
  * records and labels. The heads of records and labels are read first, the parts after them: so each
- * object of these lists lies in a part that is known. Changes nothing if the root cannot be read.
- * Without memory for the range of a new part, what lies in that part is left out.
+ * object of these lists lies in a part that is known. Changes nothing if the root cannot be read,
+ * has fewer parts than before, or more than IMAGE_PARTS. Without memory for the range of a new
+ * part, what lies in that part is left out.
  */
 void image_read_parts(jeprof_image_t *image);
-/* Whether all of these bytes lie in one part of the tables. */
+/* Whether all of these bytes lie in one part of the tables, in what is used of it. */
 bool image_is_in_parts(const jeprof_image_t *image, uint64_t at, uint64_t size);
 /* As image_read(); if is_in_parts, false for bytes that do not lie in one part. */
 bool image_try_read(jeprof_image_t *image, uint64_t at, void *buf, size_t size, bool is_in_parts);
 
 /* ---- image_ages.c ---- */
 
-/* The columns of this number (index + 1); if it is 0, sets it to that of new ones. NULL: ENOMEM. */
+/*
+ * The columns of this number (index + 1), valid until others are added; if it is 0, sets it to that
+ * of new ones. NULL without memory.
+ */
 uint64_t *image_columns_of(jeprof_image_t *image, size_t *number);
-/* Reads the records of samples, when all sites are read: ages and sums by label. 0 or ENOMEM. */
+/* Reads the records of samples, when all sites are read: ages, aged, labeled. 0 or ENOMEM. */
 int image_read_ages(jeprof_image_t *image);
 
 /* ---- image_labels.c ---- */
 
 /* Whether the root tells the lists of labels' texts, and the fields of a label lie in it. */
 bool image_has_label_lists(const jeprof_image_t *image);
-/* Adds live samples to the sums of the site with this index and the label. 0 or ENOMEM. */
+/*
+ * Adds live samples to the sums of the site with this index and the label. 0; ENOMEM also if there
+ * would be more than objects_most sums.
+ */
 int image_label_add(jeprof_image_t *image, uint32_t site, uint32_t label,
     const prof_counts_t *counts);
 /* When all records are read: reads the texts of the labels, and sorts the sums. 0 or ENOMEM. */
 int image_read_labels(jeprof_image_t *image);
 /*
  * Whether a profile shows the label: it has a text, or it may have one that the image lacks. Above
- * root.label_last no number was ever given to a text, so such a label is of a damaged record.
+ * root.label_last no number was ever given to a text, so such a label is of a damaged record. To be
+ * called only if image->labels is not NULL.
  */
 bool image_label_is_shown(const jeprof_image_t *image, uint32_t label);

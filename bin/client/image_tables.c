@@ -6,12 +6,14 @@
  * hash in a site is that of its frames, the hash in a count that of its site's hash, its thread,
  * rate and epoch. At a site without proof the walk goes back to the last site that still has it,
  * and goes on from there; at a count without proof the counts of its site are read again. In an
- * image that does not change, an object without proof is damaged: it is left out and counted
- * (torn), and the walk goes on after it.
+ * image that does not change, an object without proof is damaged: it is left out, and the walk goes
+ * on after it, but ends if not even its size is right. image->torn counts each such site, and each
+ * site with such counts once; a damaged thread or module ends its list, uncounted.
  *
- * Invariant: image->budget is the number of objects that may still be read, at first one for each
- * 64 bytes of the parts, four if the process may run, so every walk ends. No locks. The root and
- * the tables are read for image_file.c; the smaller functions are called by most image_*.c.
+ * Invariant: image->budget is the number of sites, counts, threads and modules that may still be
+ * read, at first one for each 64 bytes of the parts, four if the process may run, at most what the
+ * caller wants (objects_most); so every walk ends. No locks. The root and the tables are read for
+ * image_file.c; the smaller functions are called by most image_*.c.
  */
 #include "client/image_read.h"
 
@@ -204,7 +206,7 @@ parts_check(jeprof_image_t *image) {
 	return 0;
 }
 
-/* Checks that each field that we use is there, and lies within an object of bounded size. */
+/* Checks that the fields that each root has are there, and all fit OBJECT_MAX. 0 or an errno. */
 static int
 layout_check(jeprof_image_t *image) {
 	const image_root_t *r = &image->root;
@@ -291,7 +293,7 @@ image_field(const jeprof_image_t *image, const unsigned char *bytes, unsigned fi
 
 /*
  * Reads the fixed part of an object into `bytes`, which has OBJECT_MAX zeroed; false if it cannot
- * be one, or the budget is used up.
+ * be one, or the budget is used up (is_spent).
  */
 static bool
 try_read_object(jeprof_image_t *image, unsigned of, uint64_t at, unsigned char *bytes) {
@@ -369,7 +371,7 @@ has_life(const jeprof_image_t *image) {
 	    && image->root.fields[image_count_life].width == PROF_AGES * sizeof(uint64_t);
 }
 
-/* Reads a count, with the sums of all that was allocated if it has them. False: it is no count. */
+/* Reads a count, with its accum sums if it has them. False: it is no count, or the budget is 0. */
 static bool
 try_read_count(jeprof_image_t *image, uint64_t at, unsigned char *bytes) {
 	uint32_t plain = image->root.struct_bytes[image_struct_count];
@@ -380,7 +382,7 @@ try_read_count(jeprof_image_t *image, uint64_t at, unsigned char *bytes) {
 		return false;
 	}
 	uint64_t size = image_field(image, bytes, image_count_bytes);
-	/* The second read brings another link: also that one is a count's only with the size. */
+	/* The second read fetches the link again, which is a count's only if the size is the same. */
 	return size == plain || (size >= whole && size < 2 * OBJECT_MAX
 	    && image_is_in_parts(image, at, whole) && image_read(image, at, bytes, whole)
 	    && image_field(image, bytes, image_count_bytes) == size);
@@ -439,8 +441,8 @@ life_take(jeprof_image_t *image, image_site_t *site, const unsigned char *bytes)
 
 /*
  * Adds a count, which is at this address, to the share of its thread. Leaves it out if it has no
- * samples, is of another epoch (before a prof.reset), or its thread's record cannot be read. 0 or
- * ENOMEM.
+ * samples or no rate, is of another epoch (before a prof.reset), or its thread's record cannot be
+ * read. 0 or ENOMEM.
  */
 static int
 count_take(jeprof_image_t *image, image_site_t *site, uint64_t at, const unsigned char *bytes) {
@@ -479,7 +481,8 @@ count_take(jeprof_image_t *image, image_site_t *site, uint64_t at, const unsigne
 /*
  * Reads the list of a site's counts once, from `at` on. *is_broken: a count without proof was met,
  * which ends the walk if the process may run, and else is left out; or what is at an address is no
- * count, which ends the walk; or the list is a circle. 0 or ENOMEM.
+ * count, which ends the walk; or the list is a circle, whose counts may be added more than once. 0
+ * or ENOMEM.
  */
 static int
 chain_read(jeprof_image_t *image, image_site_t *site, uint64_t at, bool *is_broken) {
@@ -512,7 +515,7 @@ chain_read(jeprof_image_t *image, image_site_t *site, uint64_t at, bool *is_brok
 
 /* ---- sites ---- */
 
-/* Copies a site's frames to the end of image->frames, if they have its hash. 0 or ENOMEM. */
+/* Copies a site's frames to image->frames, if its hash is theirs and they fit. 0 or ENOMEM. */
 static int
 frames_take(jeprof_image_t *image, image_site_t *site, bool *is_proven) {
 	unsigned char packed[FRAMES_MAX * IMAGE_FRAME_BYTES];
@@ -571,8 +574,9 @@ is_still_site(jeprof_image_t *image, const image_site_t *site, uint64_t *counts,
 
 /*
  * Reads the counts of a site, the first of which is at `first`; if the list is broken because the
- * process changes it, reads it again, CHAIN_TRIES times in all. A site that was removed meanwhile
- * has none. Sets site->shares and nshares. 0 or ENOMEM.
+ * process changes it, reads it again, CHAIN_TRIES times in all; of a last try that is broken, what
+ * was read stays, and torn counts one. A site that was removed meanwhile has none. Sets
+ * site->shares and nshares. 0 or ENOMEM.
  */
 static int
 counts_walk(jeprof_image_t *image, image_site_t *site, uint64_t first) {
@@ -652,9 +656,9 @@ site_read(jeprof_image_t *image, uint64_t at, bool *is_proven, uint64_t *next) {
 
 /*
  * The address at which the walk through a running process goes on, after the object that it came to
- * had been freed: the site after the last one that is unchanged, or the head of the list if none
- * is. 0: all was read, or the budget is used up. *is_lost: no site that was read is left, and the
- * head is at an address that was read already, so that the caller must begin anew.
+ * had been freed: the site after the last one that is unchanged and whose next site was not read
+ * yet, or the head of the list if there is none. 0: all was read, or the budget is used up.
+ * *is_lost: the head was read already too, so that the caller must begin anew.
  */
 static uint64_t
 sites_resume(jeprof_image_t *image, bool *is_lost) {
@@ -684,7 +688,7 @@ table_clear(image_table_t *t) {
 	t->n = 0;
 }
 
-/* Drops all sites that were read, so that the walk can begin anew. */
+/* Drops all sites that were read, so that the walk can begin anew; torn and is_mixed stay. */
 static void
 sites_forget(jeprof_image_t *image) {
 	image_thread_t *threads = image->threads.items;
@@ -734,7 +738,7 @@ sites_walk(jeprof_image_t *image) {
 
 /* ---- loaded objects ---- */
 
-/* Copies the path of a record, control characters replaced; NULL without memory. */
+/* Copies a record's path, cut to 3840 bytes, control characters as '?'; NULL without memory. */
 static char *
 path_read(jeprof_image_t *image, uint64_t at) {
 	enum { PIECE = 256 };
@@ -751,7 +755,7 @@ path_read(jeprof_image_t *image, uint64_t at) {
 	return strdup(text);
 }
 
-/* Reads the records of loaded objects, up to the first that is damaged. 0 or ENOMEM. */
+/* Reads the records of loaded objects, up to a damaged one or MODULES_MOST. 0 or ENOMEM. */
 static int
 modules_walk(jeprof_image_t *image) {
 	uint32_t last = 0;

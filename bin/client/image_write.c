@@ -2,10 +2,11 @@
  * Writes an image as a profile, in the grammar of the library's own dumps (prof/file/prof_dump.c),
  * so that what reads those can read it: heap_v2 with metadata, threads, stacks, the memory map, the
  * loaded objects, ages and labels; after them the seconds of the last hour, which no dump has.
- * Invariant: the text of a process that does not change is that of its own dump, but for the lines
- * that say when and how it was made, and the seconds. No locks. jeprof_image_write() is called by
- * jeprofctl (bin/ctl/dump.c), jeprof_image_text() by jeprofd (bin/agent/scrape.c, dead_profile.c).
- * After a failed write nothing more is written; it is told at the end.
+ * Invariant: if a process does not change, its threads, stacks and counts are in the text as in its
+ * own dump, with ages and labels (those of the dump stand together for each site). The metadata are
+ * others, and the lines # frag are missing. No locks. jeprof_image_write() is called by jeprofctl
+ * (bin/ctl/dump.c), jeprof_image_text() by jeprofd (bin/agent/scrape.c, dead_profile.c). After a
+ * failed write nothing more is written; it is told at the end.
  */
 #include "client/image_read.h"
 
@@ -26,7 +27,7 @@ typedef struct writer_s {
 	jeprof_image_line_t *lines; /* the seconds of the last hour */
 	size_t nlines;
 	FILE *to;
-	uint64_t bytes;             /* of the text so far; the last line has it */
+	uint64_t bytes;             /* of the text so far; the last line has those before it */
 	uint64_t bytes_max;         /* of the whole text */
 	int error;                  /* errno of the first write that failed; 0: none */
 	struct {
@@ -141,7 +142,7 @@ write_growth(writer_t *w) {
 	}
 }
 
-/* The path of the program; of a file that does not say it, that of the program's record. */
+/* The path of the program; if the source does not say it, that of the program's record, or "". */
 static const char *
 exe_of(const jeprof_image_t *image) {
 	const image_module_t *m = image->modules.items;
@@ -236,7 +237,7 @@ compare_threads(const void *a, const void *b) {
 	return (*x)->uid < (*y)->uid ? -1 : (*x)->uid > (*y)->uid;
 }
 
-/* Ascending by number, as in a dump. 0 or ENOMEM. */
+/* Ascending by number, as in a dump; without ended threads whose sums are 0. 0 or ENOMEM. */
 static int
 write_threads(writer_t *w) {
 	image_array_t *threads = &w->image->threads;
@@ -283,7 +284,7 @@ place_find(const jeprof_image_t *image, uint64_t frame, uint32_t then) {
 	    : frame;
 }
 
-/* place_find(), which takes time for each module, with a memory. */
+/* As place_find(), which takes time for each module, but remembers results (w->places). */
 static uint64_t
 place_of(writer_t *w, uint64_t frame, uint32_t then) {
 	size_t i = (size_t)(frame * UINT64_C(0x9e3779b97f4a7c15) >> (64 - LG_PLACES));
@@ -372,7 +373,7 @@ write_records(writer_t *w) {
 	}
 }
 
-/* The text of the memory map; without one, a line for each recorded object. */
+/* The text of the memory map; without one, a line for each recorded object not shadowed. */
 static void
 write_map(writer_t *w) {
 	const jeprof_image_t *image = w->image;
@@ -593,7 +594,7 @@ write_all(writer_t *w) {
 	return error;
 }
 
-/* jeprof_image_write() of at most bytes_max bytes; EFBIG if the text has more. */
+/* jeprof_image_write() that ends with EFBIG soon after it has written more than bytes_max bytes. */
 static int
 write_bounded(jeprof_image_t *image, FILE *to, uint64_t bytes_max) {
 	writer_t w = {.image = image, .to = to, .bytes_max = bytes_max};

@@ -30,15 +30,16 @@
  *   EINTR      request.interrupts reached request.patience; the request was taken back, or `why`
  *              says that the process has taken it
  *   E2BIG      the request is longer than JEPROF_TEXT - 1 bytes, or a path is too long
- *   EFBIG      the profile is larger than request.bytes_max
+ *   EFBIG      the profile is larger than bytes_max of the request, or of jeprof_image_text()
  *   EIO        the profile was gone before it was fetched, or a file could not be written
  *   ENOMEM     no memory
  *
  * The process may have forged every byte that is read from it. That costs the caller at most the
- * times and bytes of its request (wait_ms, taken_ms, bytes_max), and of an image memory in
- * proportion to the bytes of the tables, or to bytes_max where that is given. One exception: a read
- * of its memory may block as long as the process lives if it handles its own page faults
- * (userfaultfd). A caller that no process may delay asks each in a thread of its own.
+ * times and bytes of its request (wait_ms, taken_ms, bytes_max), and of an image up to 64 MiB for
+ * the memory map, and memory in proportion to the bytes of the tables, or to bytes_max where it is
+ * given. One exception: a read of its memory may block as long as the process lives if it handles
+ * its own page faults (userfaultfd). A caller that no process may delay asks each in a thread of
+ * its own.
  */
 #ifndef JEPROF_CLIENT_H
 #define JEPROF_CLIENT_H
@@ -176,7 +177,7 @@ typedef struct jeprof_reply_s {
  * process, if we lack descriptors or memory. ESRCH if there is none, or if it has ended but is
  * still in /proc; in the second case t->state is 'Z' (its parent has not yet fetched its exit
  * status) or 'X'. Clears the private fields also after an error, so jeprof_close() may be called
- * then.
+ * then. An open target is to be closed first: its descriptor is forgotten.
  */
 int jeprof_find(jeprof_target_t *t, int pid);
 
@@ -208,19 +209,21 @@ bool jeprof_is_named(const jeprof_target_t *t, const char *name);
 
 /*
  * Checks whether the process runs the library; sets way and head. Only reads its memory, so no
- * right to write is needed. 0; ENXIO if it does not run it; EPROTO; EACCES if its memory cannot be
- * read; ESRCH. jeprof_close() is to be called in any case.
+ * right to write is needed; if that cannot be read, opens the file of jeprof_way_memfd. 0; ENXIO if
+ * it does not run it; EPROTO; EACCES if there is neither; ESRCH; or another errno, such as EMFILE.
+ * jeprof_close() is to be called in any case.
  */
 int jeprof_probe(jeprof_target_t *t);
 
 /*
  * Finds the best way into the process and opens it. If `wait` is not NULL and the process was
  * started less than wait->wait_ms ago, waits for its first allocation, which opens the mailbox;
- * EINTR if wait->interrupts reaches wait->patience meanwhile.
+ * EINTR if wait->interrupts reaches wait->patience meanwhile. jeprof_close() is to be called in any
+ * case.
  */
 int jeprof_open(jeprof_target_t *t, const jeprof_request_t *wait);
 
-/* Uses this control directory instead; E2BIG if the path is too long. */
+/* Uses this control directory instead, which need not be there yet; E2BIG: the path is too long. */
 int jeprof_open_dir(jeprof_target_t *t, const char *dir);
 
 /* Takes back the unanswered request, if there is one, and closes the descriptor. */
@@ -251,7 +254,8 @@ void jeprof_take_back(jeprof_target_t *t);
 
 /*
  * Copies the first pending request of another client with this verb; false if there is none. A
- * request is pending if the process has not taken it and its lease is not over.
+ * request is pending if the process has not taken it and its lease is not over. One that
+ * jeprof_let_stay() has left counts as another client's.
  */
 bool jeprof_find_pending(jeprof_target_t *t, const char *verb, char text[JEPROF_TEXT]);
 
@@ -312,7 +316,7 @@ typedef struct jeprof_image_facts_s {
 	/* objects of the tables that were left out as damaged, and walks that were given up */
 	uint64_t torn;
 	uint64_t no_room;          /* samples whose stacks found no room in the box */
-	uint64_t lacking;          /* loaded files whose build ids cannot be read */
+	uint64_t lacking;          /* files mapped as code whose ELF headers or notes cannot be read */
 	uint64_t cut;              /* bytes that the core file or box lacks at its end */
 	/* when the box was closed, by the end of the process or by exec; 0: by neither, or no box */
 	uint64_t ended_ns;
@@ -333,8 +337,9 @@ typedef struct jeprof_image_line_s {
 enum { JEPROF_COURSE_MOST = 3600 }; /* lines of an image: one hour */
 
 /*
- * Reads the image of a process that was opened or probed. The target must stay open, and belongs to
- * the image, until jeprof_image_close(). After an error there is no image to be closed.
+ * Reads the image of a process that was opened or probed; EACCES if only its mailbox file or its
+ * directory is open. The target must stay open, and belongs to the image, until
+ * jeprof_image_close(). After an error there is no image to be closed.
  */
 int jeprof_image_of_process(jeprof_image_t **image, jeprof_target_t *t);
 /*
@@ -353,11 +358,11 @@ int jeprof_image_unanswered(jeprof_image_t **image, jeprof_target_t *t, int erro
  */
 int jeprof_image_of_file(jeprof_image_t **image, int fd, char why[JEPROF_WHY]);
 jeprof_image_facts_t jeprof_image_facts(const jeprof_image_t *image);
-/* Writes it as a profile, heap_v2. ENOMEM or EIO; the sentence goes where that of opening went. */
+/* Writes it as a profile, heap_v2. ENOMEM, or the errno of a write; the sentence as at opening. */
 int jeprof_image_write(jeprof_image_t *image, FILE *to);
 /*
  * The same into memory: *text has *bytes and ends with NUL; the caller frees it. EFBIG if there are
- * more than bytes_max. After an error *text is NULL.
+ * more than bytes_max, of which 0 is no exception. After an error *text is NULL.
  */
 int jeprof_image_text(jeprof_image_t *image, uint64_t bytes_max, char **text, size_t *bytes);
 /*
@@ -371,6 +376,7 @@ size_t jeprof_image_course(jeprof_image_t *image, jeprof_image_line_t *lines, si
  * it, 1000 for each line. Both are 0 if the rise is less than an eighth of the last value.
  */
 uint64_t jeprof_course_growth(const jeprof_image_line_t *lines, size_t count, uint64_t *ms);
+/* Frees the image; NULL: nothing. The target or fd stays open. */
 void jeprof_image_close(jeprof_image_t *image);
 
 /*
@@ -379,9 +385,10 @@ void jeprof_image_close(jeprof_image_t *image);
  */
 uint64_t jeprof_box_opened(const jeprof_target_t *t);
 /*
- * Opens that box if it is a memory file, so that it can be read after the end of the process. The
- * descriptor, or -1 if the box is no memory file or may not be opened. The kernel frees the memory
- * of the box only when this descriptor is closed too.
+ * Opens the first memory file of a box among the descriptors of the process, so that it can be read
+ * after its end. Does not check that the tables lie in it. The descriptor, or -1 if there is none
+ * or it may not be opened. The kernel frees the memory of the box only when this descriptor is
+ * closed too.
  */
 int jeprof_box_open(const jeprof_target_t *t);
 
