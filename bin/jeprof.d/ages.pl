@@ -2,8 +2,8 @@
 # interval of ages. Bounds are in seconds. $columns is a list of bytes, one number for each column,
 # an estimate once it is scaled. The bytes of a column are taken to be spread evenly over the ages
 # from its lower to its upper bound. $span is for how many seconds the process has been sampled,
-# undef if not known; no age is above it. Callers: Dump, Reduce and Labels, and what prints or
-# judges their sums (top, leaks, Since, report, export, live).
+# undef if not known; the column that it lies in is taken to end there, see edges(). Callers: Dump,
+# Reduce and Labels, and what prints or judges their sums (top, leaks, Since, report, export, live).
 package Ages;
 
 # The upper bounds of the columns but the last, which has none: as in the library and in model.js.
@@ -31,7 +31,8 @@ sub missing {
 }
 
 # Columns of the text of a stack, "0:123 4:5678": the number of a column from 0, its bytes; columns
-# that it leaves out are 0. Words that are no such pair are passed over.
+# that it leaves out are 0. Words of another form, and numbers above the last column, are passed
+# over. Texts of lifetimes have the same form and the same bounds.
 sub columns {
 	my ($text) = @_;
 	my @columns = (0) x (1 + @bounds);
@@ -59,7 +60,8 @@ sub scaled {
 	return [map { $_ * $bytes / $sum } @$columns];
 }
 
-# Adds $columns (undef: nothing) to $to in place, and returns $to, a new list if that is undef.
+# Adds $columns to $to in place and returns $to, a new list if that is undef. If $columns is undef,
+# returns $to as it is.
 sub add {
 	my ($to, $columns) = @_;
 	return $to unless $columns;
@@ -68,7 +70,8 @@ sub add {
 	return $to;
 }
 
-# For how many seconds the process of a Dump has been sampled; undef if it does not say it.
+# For how many seconds the process of a Dump has been sampled: profiled_ms, else the time from the
+# beginning of the session, or of the black box, to the dump; undef if the Dump says neither.
 sub span {
 	my ($dump) = @_;
 	my $ms = $dump->{meta}{profiled_ms} // '';
@@ -82,7 +85,7 @@ sub span {
 }
 
 # [from, to] in seconds of each column. The column that $span lies in ends there; the last one ends
-# at $span, or at four times its beginning if $span is undef or less than that beginning. Columns
+# at $span, or at four times its beginning if $span is undef or not above that beginning. Columns
 # that begin after $span keep their bounds.
 sub edges {
 	my ($span) = @_;
@@ -96,7 +99,7 @@ sub edges {
 }
 
 # The share of the bytes that is at least $older and at most $younger seconds old, 0 to 1; undef for
-# no limit.
+# no limit. 0 if there are no bytes.
 sub share {
 	my ($columns, $older, $younger, $span) = @_;
 	my $all = sum($columns) or return 0;
@@ -143,7 +146,7 @@ sub seconds {
 	return $1 * { '' => 1, s => 1, m => 60, h => 3600, d => 86400 }->{$2};
 }
 
-# Seconds as short text: 0.3s, 45s, 12m, 3.2h, 5d; - for undef.
+# Seconds as short text: 0.3s, 45s, 90s, 12m, 3.2h, 5d; - for undef. A unit serves from two on.
 sub text {
 	my ($seconds) = @_;
 	return '-' unless defined $seconds;

@@ -1,7 +1,7 @@
-# Box: the black box of a process (prof_blackbox): a file with its tables, which is left when it is
-# killed. One program reads the tables, for all tools: jeprofctl. It checks each object and makes a
-# profile of them as the library writes it, and what jeprof reads is that profile. Callers: Input,
-# and Main for the verb salvage.
+# Box: the black box of a process (prof_blackbox): a file with the tables of its profiler, which
+# stays if the process is killed. A core file has the same tables. jeprof leaves the reading of them
+# to jeprofctl, which checks each object and makes a profile of them as the library writes it.
+# Callers: Input for boxes, and Main for the verb salvage, which takes core files too.
 package Box;
 
 my %text; # path => profile: the box of a living process changes, so it is read once
@@ -36,8 +36,8 @@ sub profile {
 }
 
 # ---- the verb ----
-# The verb: writes the profile in one black box or core file to a file, for readers that know
-# neither.
+# The verb: writes the profile in one black box or core file ('-': standard input), for readers that
+# know neither, to where Export::put() writes. A doubt if that file lacks its last bytes.
 sub salvage {
 	my ($option, @files) = @_;
 	Talk::fail(2, 'salvage takes one black box or core file') if @files != 1;

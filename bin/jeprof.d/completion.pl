@@ -26,7 +26,7 @@ sub words_for {
 	return map { length > 1 ? "--$_" : "-$_" } Options::names_for($verb);
 }
 
-# What can follow an option or a verb, where that is one of a few words.
+# The words that can follow --to of export, and the verb completion.
 my %values = ('--to' => [qw(pprof otlp speedscope dhat collapsed massif callgrind heap)],
 	completion => [qw(bash zsh fish)]);
 
@@ -121,5 +121,5 @@ sub fish {
 	return join '', $text, $old, @last;
 }
 
-# A text in single quotes, as all three shells read it.
+# A text without a backslash in single quotes, as all three shells read it.
 sub quoted { return "'" . $_[0] =~ s/'/'\\''/gr . "'" }

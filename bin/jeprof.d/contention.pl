@@ -2,8 +2,8 @@
 # how often, stack by stack. They become text of our heap profile format whose objects are the
 # contentions and whose bytes are nanoseconds, both multiplied by the sampling period, so top, flame
 # and the options of output that name no verb (--text, --dot and more) read them. Verbs about memory
-# refuse them. Callers: Foreign (heap_text); Main, Reduce, Series, Report, Export, Elsewhere and Top
-# ask whether a profile is one of contention.
+# refuse them. Callers: Foreign (heap_text); Main (settle, to_means); Series, Report and Export
+# (refuse); Reduce, Elsewhere and Top (is_one).
 package Contention;
 
 use constant GUESS => 2_800_000_000; # cycles in a second, for a profile that does not say it
@@ -12,7 +12,8 @@ use constant GUESS => 2_800_000_000; # cycles in a second, for a profile that do
 our @indices = qw(total_delay contentions mean_delay);
 
 # The profile as text of our own format; undef if it is no profile of contention. Fails if it has no
-# stacks; a line that is not understood is a doubt.
+# stacks; the first line that is not understood is a doubt. A stack without a count has one
+# contention.
 sub heap_text {
 	my ($path, $text) = @_;
 	return undef unless $text =~ /\A--- *(?:contention|(Stacks:))[^\n]*\n/gc;
@@ -37,7 +38,7 @@ sub heap_text {
 }
 
 # The text in our form, of what heap_text() has parsed: header values, rows [cycles, count, stack],
-# the list of mapped objects as text.
+# the list of mapped objects as text. The sampling period is 1 if it is missing or 0.
 sub written {
 	my ($path, $head, $rows, $maps) = @_;
 	my $speed = $head->{'cycles/second'} || GUESS;
@@ -63,7 +64,8 @@ sub is_one {
 }
 
 # Sets $option->{index}, what is counted, if the Dumps are of contention. Fails if only some are, as
-# they would be added. Says in a note which options have no effect, as they are for the other kind.
+# they would be added; for two of @indices; and for --mean_delay in other modes than --text and the
+# interactive one. Says in a note which options have no effect, as they are for the other kind.
 sub settle {
 	my ($option, @dumps) = @_;
 	my @mine = grep { is_one($_) } @dumps;
@@ -90,8 +92,9 @@ sub refuse {
 }
 
 # Turns sums of delays into means: changes $sum, the sums of delays of Reduce::sum, by $counts,
-# those of contentions. The mean of an entry is its delay divided by its contentions, not a sum of
-# the means of its stacks. Sets { delay_flat, delay_cum, whole } to the sums as they were.
+# those of contentions of the same rows (entries have the same numbers). The mean of an entry is its
+# delay divided by its contentions, not a sum of the means of its stacks; total and kept become
+# means too. Sets { delay_flat, delay_cum, whole } to flat, cum and kept as they were.
 sub to_means {
 	my ($sum, $counts) = @_;
 	for my $key (qw(flat cum)) {

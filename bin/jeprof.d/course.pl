@@ -1,7 +1,8 @@
-# Course: how a process fared second by second in its last hour, and how it ended, as a profile says
-# that was made of its tables (a black box, dump --outside, a core). A line is what one such second
-# had, a list in the order of @columns: { course } of a Dump. Callers: ls (Series), report (Page),
-# leaks, and Main for every profile that has an end.
+# Course: the memory of a process second by second in its last hour, and how it ended, as a profile
+# says that was made of its tables (a black box, dump --outside, a core). A line is what one such
+# second had, a list in the order of @columns: { course } of a Dump. A second may have no line; the
+# library keeps 3600 lines. Callers: ls (Series), report (Page, Series::point_json), leaks, and Main
+# for every profile that has an end.
 package Course;
 
 # The figures of a line, in the order of the profile: the time in milliseconds since 1970, five
@@ -24,7 +25,7 @@ sub size {
 	return sprintf '%.2fG', $bytes / (1 << 30);
 }
 
-# How the resident memory grew up to the end, as "40.0M/min for 25 min"; '' if it did not.
+# How the resident memory grew up to the end, as "40.0M/min for 25 min"; '' if the Dump tells none.
 sub growth {
 	my ($dump) = @_;
 	my ($bytes, $ms) = map { $dump->{meta}{$_} // '' } qw(grown grown_ms);
@@ -33,14 +34,15 @@ sub growth {
 		: sprintf '%.0f min', $ms / 60_000);
 }
 
-# The growth of the resident memory up to the end in bytes a minute; 0 if it did not grow.
+# The growth of the resident memory up to the end in bytes a minute; 0 if the Dump tells none.
 sub per_minute {
 	my ($dump) = @_;
 	my ($bytes, $ms) = map { $dump->{meta}{$_} // '' } qw(grown grown_ms);
 	return $bytes =~ /^\d{1,15}$/ && $ms =~ /^[1-9]\d{0,14}$/ ? $bytes * 60_000 / $ms : 0;
 }
 
-# "growing 40.0M/min for 25 min, killed at 1.98G of 2.00G"; '' if the Dump says nothing of it.
+# "growing 40.0M/min for 25 min, killed at 1.98G of 2.00G"; "then at 1.98G" if the end is not told;
+# '' if neither growth nor end is told.
 sub sentence {
 	my ($dump) = @_;
 	my $last = (lines($dump))[-1];
@@ -102,8 +104,9 @@ sub json {
 # ---- the report ----
 use constant { WIDTH => 1000, HEIGHT => 120 }; # units of the picture; a unit of the height is a pixel
 
-# Resident and allocated bytes over time, or by the number of the line where the clock was set back;
-# and the limit if it is below four times the largest of them. HTML; '' if there are not two lines.
+# Resident and allocated bytes over time, or by the number of the line where the clock was set back
+# or stood still; and the limit of the last line if it is below four times the largest of them.
+# HTML; '' if there are not two lines, or if all these bytes are 0.
 sub picture {
 	my ($dump) = @_;
 	my @lines = lines($dump);

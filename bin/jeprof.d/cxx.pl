@@ -1,5 +1,5 @@
-# Cxx: the short form of a C++ name (no parameters, no template arguments), where no c++filt is
-# there to ask; and of Rust's older names, which are of the same scheme. Walks the mangled name
+# Cxx: the short form of a C++ name (no parameters, no template arguments) that neither c++filt nor
+# llvm-cxxfilt has demangled; and of Rust's older names, of the same scheme. Walks the mangled name
 # (Itanium ABI) from left to right; what must be remembered on the way is the list of substitutions.
 # Each sub reads one part of the name at pos($in), moves behind it and returns its text, if it has
 # one. What is not known makes them die, and short() returns undef: then the mangled name is shown.
@@ -30,7 +30,8 @@ my %operator = (nw => ' new', na => ' new[]', dl => ' delete', da => ' delete[]'
 
 our ($in, @known); # the name, read at pos($in); substitutions so far
 
-# The short form of a mangled name; undef if it is not understood.
+# The short form of a mangled name; undef if it is not understood. What follows the name, such as
+# parameters, is not read.
 sub short {
 	my ($mangled) = @_;
 	local ($in, @known) = ($mangled);
@@ -42,7 +43,7 @@ sub short {
 my %escape = (SP => '@', BP => '*', RF => '&', LT => '<', GT => '>', LP => '(', RP => ')', C => ',');
 
 # A name of Rust's older scheme, which ends in a hash, without its escapes: $LT$ becomes <, and ..
-# becomes ::.
+# becomes ::. The hash stays; Names::shorten removes it.
 sub of_rust {
 	my ($text) = @_;
 	$text =~ s/(^|::|\.\.)_(?=\$)/$1/g; # the _ is there for linkers
@@ -59,7 +60,8 @@ sub take {
 # Dies, so that short() returns undef.
 sub unknown { die "not understood\n" }
 
-# A function. Its parameters are read only where more follows, as in another name ($is_inner).
+# A function or variable; for a thunk the function it calls. Parameters are read only where more
+# follows, as in another name ($is_inner).
 sub encoding {
 	my ($is_inner) = @_;
 	take(qr{GTt|T[hv](?:n?\d+_)+});
@@ -122,7 +124,7 @@ sub substitution {
 	return $known[$index] // unknown();
 }
 
-# Z..E: f()::x, the function, then what lies in it.
+# Z..E: the function, then what lies in it, as f::x.
 sub local_name {
 	my $text = encoding(1);
 	if (take(qr/s/)) {
@@ -135,8 +137,8 @@ sub local_name {
 	return $text;
 }
 
-# One name, operator, constructor or lambda; $prefix is the class that it stands in, for
-# constructors.
+# One name, operator, constructor, destructor, lambda or unnamed type; $prefix is the class that it
+# stands in, for constructors and destructors.
 sub unqualified {
 	my ($prefix) = @_;
 	take(qr/L|M(?=U)/);
@@ -205,7 +207,8 @@ sub argument {
 	return type();
 }
 
-# A type; only conversion operators need its text.
+# A type; only conversion operators need its text. That of a template parameter is "auto", that of a
+# function "function".
 sub type {
 	my $text;
 	if ($in =~ /\G([a-z])/gc) {

@@ -1,8 +1,10 @@
-# Elf: one object file: { path, wide: whether it has 64 bits, order: its byte order for pack (< or
-# >), type, machine, segments: a list of { type, flags, offset, vaddr, filesz } }. Opened once; the
-# header and the segments are read then, sections and symbols when they are asked for. Nothing in
-# the file is believed: what lies outside of it reads as ''. Offsets are in the file; offsets and
-# sizes are in bytes. Callers: Object and Places, Pack, Run, Whose, Doctor, Elsewhere.
+# Elf: one object file: { path, fh, size, text: a reference to its bytes if a pack has it,
+# wide: whether it has 64 bits, order: its byte order for pack (< or >), type, machine, segments: a
+# list of { type, flags, offset, vaddr, filesz } }. open_file() opens a path once; the header and
+# the segments are read then, sections and symbols when they are asked for. Nothing in the file is
+# believed: what lies outside of it reads as ''. Offsets are in the file; offsets and sizes are in
+# bytes. Callers: Object and Places, Names, Pack, Run, Whose, Doctor, Patient, Elsewhere, Fold,
+# Missing.
 package Elf;
 
 # Numbers of the ELF format; SYM_CHUNK: how many symbols are read at a time.
@@ -12,7 +14,7 @@ use constant { ET_REL => 1, ET_EXEC => 2, ET_CORE => 4, PT_LOAD => 1, PT_NOTE =>
 
 my %opened; # path -> Elf, or 0 if it is none
 
-# The Elf of a file; undef if it is none or cannot be opened. The answer is kept for the next call.
+# The Elf of a file; undef if it is none, not regular or cannot be opened. The answer is kept.
 sub open_file {
 	my ($path) = @_;
 	$opened{$path} = load($path) || 0 unless exists $opened{$path};
@@ -143,7 +145,7 @@ sub sections {
 	return $self->{sections} = \@all;
 }
 
-# The section of this name that has bytes in the file; undef if there is none.
+# The first section of this name whose type is not SHT_NOBITS; undef if there is none.
 sub section {
 	my ($self, $title) = @_;
 	for my $section (@{ $self->sections }) {
@@ -208,7 +210,7 @@ sub id_in_notes {
 	return '';
 }
 
-# The file name in .gnu_debuglink, undef if there is none.
+# The file name in .gnu_debuglink, undef if there is none or it contains a slash.
 sub debug_link {
 	my ($self) = @_;
 	my $section = $self->section('.gnu_debuglink') or return undef;
@@ -244,7 +246,8 @@ sub fits_mapping {
 }
 
 # { vaddr => raw name } for a list of virtual addresses: of functions that cover them, and where
-# none does of labels.
+# none does of labels. An address without a name is left out. The tables of exported symbols serve
+# only for addresses that the full ones do not name.
 sub names_for {
 	my ($self, @wanted) = @_;
 	my %best;
@@ -261,7 +264,7 @@ sub names_for {
 }
 
 # { vaddr => name } of addresses that no function covers, by labels, which have no size: code
-# written in assembler has them. It is the last symbol before the address in its section, if that is
+# written in assembler has them. It is the last symbol up to the address in its section, if that is
 # a label and starts in the page (4 KiB) of the address or the one before. Only of a whole symbol
 # table: else there may be functions without a symbol in between.
 sub labels_for {
@@ -279,7 +282,7 @@ sub labels_for {
 	return { map { $_ => $near{$_}[2] } grep { defined $near{$_}[2] && !$near{$_}[1] } keys %near };
 }
 
-# Looks in one symbol table for the last symbol before each address of %$near, and enters it there
+# Looks in one symbol table for the last symbol up to each address of %$near, and enters it there
 # as [start, size, name]. The size is not 0 if a symbol with a size starts there too.
 sub scan_labels {
 	my ($self, $section, $near) = @_;
@@ -367,8 +370,8 @@ sub offer {
 }
 
 # Whether $new rather than $old, which both cover an address, names it: the one with the smaller
-# size, then with fewer underscores before its name, then a global one, then the shorter name, then
-# the first in the alphabet.
+# size, then with fewer underscores before its name (that of _Z does not count), then one that is
+# not local, then the shorter name, then the first in the alphabet.
 sub is_better {
 	my ($new, $old) = @_;
 	return $new->{size} < $old->{size} if $new->{size} != $old->{size};
@@ -380,9 +383,9 @@ sub is_better {
 	return $new->{name} lt $old->{name};
 }
 
-# A small ELF file, as bytes, with all that gives addresses their names: the loaded segments
+# A small ELF file, as bytes, with what gives addresses in functions their names: loaded segments
 # (without their contents), the build-id, and the functions of the symbol tables of $from, which is
-# the Elf of this file or of the file with its symbols.
+# the Elf of this file or of the file with its symbols. Labels (see labels_for) are left out.
 sub summary {
 	my ($self, $from) = @_;
 	my ($symbols, $strings) = $from->functions;

@@ -6,7 +6,7 @@
 # top, Patient for doctor, Page for the report.
 package Elsewhere;
 
-# A figure of the metadata of a Dump; undef if it is not there.
+# A figure of the metadata of a Dump; undef if it is not there or no number of at most 18 digits.
 sub number {
 	my ($dump, $key) = @_;
 	my $value = $dump->{meta}{$key} // '';
@@ -15,8 +15,8 @@ sub number {
 
 # What is in memory, in bytes: { rss: by the kernel's count; heap: what the allocator has of it, by
 # its own count; files: mapped files and shared memory, by the kernel's count, 0 if not known;
-# other: the rest }; undef if the Dump does not say rss or heap. other is negative where pages that
-# the allocator counts as resident were never touched or are swapped out.
+# other: the rest }; undef if the Dump does not say heap, or rss is missing or 0. other is negative
+# where pages that the allocator counts as resident were never touched or are swapped out.
 sub beside {
 	my ($dump) = @_;
 	my ($rss, $shared) = map { number($dump, $_) } qw(rss rss_shared);
@@ -33,8 +33,8 @@ sub has_section {
 }
 
 # Whose heap the rest of the memory may be, in words, by the path of the program (undef: not known)
-# and those of its objects; '' if none is known. A heap of the list has either patterns or a
-# section, never both.
+# and those of its objects: the first of the list that fits; '' if none does. A heap of the list has
+# either patterns or a section, never both.
 sub whose {
 	my ($program, @objects) = @_;
 	my @paths = map { s/ \(deleted\)$//r } $program // '', @objects;

@@ -1,8 +1,8 @@
-# Export: forms that other programs read, written by the verb export or by options without a verb,
-# such as --collapsed. The bytes of the stacks are whole numbers that add up to the total that top
-# prints, see whole_numbers; only a profile with its names (heap, --raw) has the counts as they were
-# sampled. A view is that of Main::view. Callers: Main, Shell; Box (put), Massif (told_frames), Top
-# (whole_numbers).
+# Export: forms that other programs read, written by the verbs export and symbolize or by options
+# without a verb, such as --collapsed. The bytes of the stacks are whole numbers that add up to the
+# total that top prints, see whole_numbers; only a profile with its names (heap, --raw) has the
+# counts as they were sampled, of all stacks. A view is that of Main::view. Callers: Main, Shell;
+# Box (put), Massif (told_frames), Top (whole_numbers).
 package Export;
 
 use constant MOST => 9_000_000_000_000_000_000; # of a sum: readers take it for one of 64 bits with a sign
@@ -25,10 +25,10 @@ my %form = (
 	salvage => [undef, '%s.heap', 'jeprof top FILE'], # of the verb salvage
 	heap => [sub { raw_text($_[0]) }, '%s.symbolized.heap', 'jeprof top FILE'],
 );
-# What --to takes.
+# What --to takes, beside "symbolized", which is heap too.
 my @names = qw(pprof otlp speedscope dhat collapsed massif callgrind heap);
 
-# The verb.
+# The verbs export and symbolize (--to heap).
 sub command {
 	my ($option, @files) = @_;
 	my ($name) = grep { $_ eq ($option->{to} eq 'symbolized' ? 'heap' : $option->{to}) } @names;
@@ -49,7 +49,7 @@ sub of_series {
 	return Massif::text($work);
 }
 
-# The files to export: all with --sum, else the last, which is noted.
+# The files to export: all with --sum, else the last one (Order::last_of), which is noted.
 sub last_of {
 	my ($option, @files) = @_;
 	return @files if @files < 2 || $option->{sum};
@@ -59,7 +59,7 @@ sub last_of {
 	return $last;
 }
 
-# The text of one form of profiles that are added up.
+# The text of one form of profiles that are added up; with --thread=* of the first thread alone.
 sub one {
 	my ($option, $name, @files) = @_;
 	my $work = Main::load({ %$option, sum => 1 }, @files);
@@ -72,8 +72,8 @@ sub one {
 		? rows($view, $thread, $name eq 'otlp', $name =~ /^(?:pprof|otlp)$/, $name eq 'pprof') : undef);
 }
 
-# Writes the text of a form: to the file of -o, to stdout with - and into a pipe, else to a file in
-# this directory that is named after the profile $from.
+# Writes the text of a form: to the file of -o; to stdout with "-o -", or without -o if it is no
+# terminal; else to a file in this directory that is named after the profile $from.
 sub put {
 	my ($option, $name, $from, $text) = @_;
 	if (!length $option->{o} && !-t STDOUT || $option->{o} eq '-') {
@@ -138,8 +138,8 @@ sub new_row {
 	return $order->[-1];
 }
 
-# Numbers rounded so that their sum is the whole part of the sum of the numbers as they are, MOST at
-# most: each becomes what the whole part of the running sum gains by it.
+# Numbers rounded so that their sum is the whole part of the sum of the numbers as they are, between
+# -MOST and MOST: each becomes what the whole part of the running sum gains by it.
 sub whole_numbers {
 	my ($exact, $told) = (0, 0);
 	return map {
@@ -203,8 +203,8 @@ sub speedscope_profile {
 	    . join(',', map { $rows->[$_]{values}[$at] } @some) . ']}';
 }
 
-# The form of valgrind's dhat: one program point for each stack. Its figures at the end and those at
-# the maximum are both what is live in the profile.
+# The form of valgrind's dhat: one program point for each stack of frames. Its figures at the end
+# and those at the maximum are both what is live in the profile.
 sub dhat {
 	my ($view, $rows) = @_;
 	my $dump = $view->{dumps}[-1];
@@ -233,7 +233,7 @@ sub dhat {
 # Prints a view as the output mode --collapsed.
 sub collapsed { print collapsed_text(@_) }
 
-# A line for each stack: root;...;leaf VALUE
+# A line for each stack of names: root;...;leaf VALUE, which is what $option->{index} counts
 sub collapsed_text {
 	my ($view) = @_;
 	my %line;
@@ -256,7 +256,7 @@ sub collapsed_text {
 sub callgrind { print callgrind_text(@_) }
 
 # The form of callgrind: functions with what they hold themselves, and their calls with what is held
-# below.
+# below. Calls of a function by itself are left out.
 sub callgrind_text {
 	my ($view) = @_;
 	my $sum = Reduce::sum($view->{stacks}, $view->{option}, edges => 1);
@@ -302,8 +302,8 @@ sub pair {
 # Prints a view as the output mode --raw.
 sub raw { print raw_text(@_) }
 
-# The text of the profile of a view with its names in front (--- symbol); fails for several
-# profiles.
+# The text of the profile of a view with its names in front (--- symbol); filters leave out nothing
+# of it. Fails for several profiles.
 sub raw_text {
 	my ($view) = @_;
 	Talk::fail(2, 'a profile with its names is made of one profile') if @{ $view->{dumps} } != 1;

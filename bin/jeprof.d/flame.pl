@@ -1,14 +1,17 @@
-# Flame: a flame graph as one SVG, drawn here. Roots at the bottom, width is bytes, the title of a
-# box says its name, its sum and its share; a click zooms, / searches and tells the share of what it
-# finds. The file refers to nothing outside of itself, and without a script it is still the whole
-# picture. Callers: Main (command, draw), Open (draw); Page and Open for escape().
+# Flame: a flame graph as one SVG, drawn here. Roots at the bottom, width is what $option->{index}
+# counts (bytes), the title of a box says its name, its sum and its share; a click zooms, / searches
+# and tells the share of what it finds. The file refers to nothing outside of itself, and without a
+# script it is still the whole picture. Callers: Main (command, draw), Open (draw); Page and Open
+# for escape().
 package Flame;
 
 # Units of the picture, which are pixels at its usual size: its width, the height of a row of boxes
 # and of the lines above them, the width of the narrowest box that is drawn, and of a letter.
 use constant { WIDTH => 1200, ROW => 17, HEAD => 46, NARROW => 0.4, LETTER => 6.6 };
 
-# The verb.
+# The verb. Profiles are added up; with --thread=* the first thread is shown. Writes to the file of
+# -o; to stdout with "-o -", and without -o if stdout is no terminal or with --json; else to a file
+# in this directory that is named after the first profile.
 sub command {
 	my ($option, @files) = @_;
 	Main::take_program(\@files);
@@ -58,8 +61,8 @@ sub tree_json {
 	return "$text\n";
 }
 
-# (the tree { sum, children by entry } of all stacks of a view that are kept, root first; the names
-# of entries).
+# (the tree { sum, children by entry } of the stacks of a view that are kept and hold more than 0,
+# root first; the names of entries).
 sub tree {
 	my ($view, $option) = @_;
 	my $root = Reduce::new_tree();
@@ -71,8 +74,8 @@ sub tree {
 	return ($root, $sum->{label});
 }
 
-# Boxes [depth (0: the root), left, width, label, sum] that are at least NARROW wide, from the root
-# on; heavier children to the left. left and width are in units of the picture.
+# Boxes [depth (0: the root), left, width, label, sum]: the root, and those that are at least NARROW
+# wide; heavier children to the left. left and width are in units of the picture.
 sub boxes {
 	my ($root, $label) = @_;
 	my $scale = $root->{sum} ? WIDTH / $root->{sum} : 0;

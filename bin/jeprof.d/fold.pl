@@ -53,9 +53,9 @@ sub path {
 	return @path[$owner .. $#path];
 }
 
-# The index of its owner in a path; if nothing can own, the first nameless frame, else the last of
-# the path. If nameless frames were passed over, $bytes, what the stack holds, are noted for the
-# object of the first one; so this is called once for a stack.
+# The index of its owner in a path, not an empty one; if nothing can own, the first nameless frame,
+# else the last of the path. If nameless frames were passed over and there is an owner, $bytes, what
+# the stack holds, are noted for the object of the first one; so this is called once for a stack.
 sub owner {
 	my ($self, $bytes, $path) = @_;
 	my ($owner, $nameless);
@@ -90,7 +90,7 @@ sub note {
 }
 
 # The caller to show beside an owner. The path begins at the owner; the result is the first other
-# entry that has a name, else the first other entry, undef if there is no other.
+# entry that is not NAMELESS, else the first other entry, undef if there is no other.
 sub caller_of {
 	my ($self, $path) = @_;
 	my ($owner, $first) = ($path->[0]);
@@ -102,7 +102,8 @@ sub caller_of {
 	return $first;
 }
 
-# { object, bytes } of the objects with nameless frames that were passed over, the heaviest first.
+# { object, bytes } of the objects with nameless frames that were passed over, the heaviest first,
+# without those of less than half a byte.
 sub objects {
 	my ($self) = @_;
 	return sort { abs $b->{bytes} <=> abs $a->{bytes}
@@ -110,9 +111,9 @@ sub objects {
 	    values %{ $self->{nameless} };
 }
 
-# Notes in one line how much was passed over, of which objects, and where their names are to be had.
-# To ask for a package takes longer than all else: that is not done if less than a hundredth of $all
-# bytes were passed over. With $all undef it is always done.
+# Notes in one line how much was passed over, of which objects, and where the names of the heaviest
+# of them are to be had. To ask for a package takes longer than all else: that is not done if this
+# object has less than a hundredth of $all bytes. With $all undef its bytes do not matter.
 sub say_missing {
 	my ($self, $option, $all) = @_;
 	my ($first, @more) = $self->objects;

@@ -1,11 +1,12 @@
 # Foreign: converts heap profiles of other writers to text in our form, which Dump then parses:
-# gperftools' and Go's text, collapsed stacks, pprof's profile.proto. A profile with names but
-# without addresses gets invented addresses. Counts that are already estimates get the rate 0, which
-# means exact. Caller: Dump. $path is the name of the profile in messages.
+# gperftools' and Go's text, collapsed stacks, pprof's profile.proto. The last two get invented
+# addresses, one for each name, also where a profile.proto has addresses. Counts that are already
+# estimates get the rate 0, which means exact. Caller: Dump. $path is the name of the profile in
+# messages.
 package Foreign;
 
 # The text in our form of a profile that is another text, of lock contention too; undef if it is
-# none of the known forms.
+# none of the known forms. Fails for a profile of contention without stacks.
 sub heap_text {
 	my ($path, $text) = @_;
 	my $contention = Contention::heap_text($path, $text);
@@ -40,8 +41,8 @@ sub gperftools {
 }
 
 # The mean interval of the samples in bytes by the first line, as go tool pprof takes it: RATE for
-# kinds that end in _v2, half of it for the kind heap; 0, exact counts, if that half is below 2, for
-# kinds without a rate, and with a doubt for other kinds.
+# kinds heap..._v2, half of it for the kind heap; 0, exact counts, if that half is below 2 or there
+# is no rate, and with a doubt for other kinds.
 sub rate_of {
 	my ($path, $head) = @_;
 	my ($kind, $rate) = $head =~ m{\@ *([^\s/]*)(?:/($count))?};
@@ -52,7 +53,8 @@ sub rate_of {
 	return 0;
 }
 
-# "root;...;leaf VALUE" in each line, VALUE being live bytes; undef if a line is not so.
+# "root;...;leaf VALUE" in each line, VALUE being live bytes; undef if a line is not so, or none is
+# there. Empty lines are passed over.
 sub collapsed {
 	my ($text) = @_;
 	my @rows;
@@ -91,8 +93,8 @@ sub named {
 my %wanted = (inuse_objects => 0, inuse_space => 1, alloc_objects => 2, alloc_space => 3,
 	objects => 0, space => 1);
 
-# The text in our form of a profile.proto, unpacked; undef if the bytes are no such message. Fails
-# for a profile that is none of a heap, or damaged.
+# The text in our form of a profile.proto, whose bytes are not compressed; undef if they are no such
+# message. Fails for a profile that is none of a heap, or damaged.
 sub pprof {
 	my ($path, $data) = @_;
 	my $top = eval { fields($data) } or return undef;
@@ -103,7 +105,8 @@ sub pprof {
 	Talk::fail(1, "$path: a damaged profile of pprof");
 }
 
-# The text in our form of the fields of a profile.proto; dies with a text if it is damaged.
+# The text in our form of the fields of a profile.proto; dies with a text if it is damaged. Negative
+# counts become 0. A location without functions is named by its address.
 sub pprof_text {
 	my ($path, $top) = @_;
 	my @strings = @{ $top->{6} };
@@ -135,8 +138,8 @@ sub pprof_text {
 }
 
 # { number of a field => [values] } of a message: numbers, or bytes of what has a length. Fields
-# named in @packed are numbers that may be packed. Dies if the message is damaged, or has more than
-# 1000 fields of one number above 6: then it is some other data.
+# named in @packed are numbers that may be packed. Dies if the message is damaged, has fields of
+# another wire type, or more than 1000 fields of one number above 6: then it is some other data.
 sub fields {
 	my ($data, @packed) = @_;
 	my %packed = map { $_ => 1 } @packed;
