@@ -1,11 +1,11 @@
 # Frag: where the resident bytes of a process are, and which functions pin those that nobody uses,
-# as one profile tells it. The sum of the parts is what the allocator has in memory; that and what
-# is not the allocator's add up to RSS. How many bytes a stack pins is an estimate that the library
-# makes (src/prof/sites/prof_frag.h); jeprof does not scale it. The library tells its standard error
-# too; older versions do not, then it is 0. $self is { program, dump, option, beside: see Elsewhere,
-# rows, sum: bytes pinned by all rows, fold }. An object pins the free places of its slab: while it
-# lives these pages cannot be given back. Callers: Main (command), Report (take), Page (lines,
-# sentence).
+# as one profile tells it. The sum of the parts is what the allocator has in memory, by its count;
+# that and what is not the allocator's (Elsewhere; may be negative) add up to RSS. How many bytes
+# a stack pins is an estimate that the library makes (src/prof/sites/prof_frag.h); jeprof does not
+# scale it. The library tells its standard error too; older versions do not, then it is 0. $self is
+# { program, dump, option, beside: see Elsewhere, rows, sum: bytes pinned by all rows, fold }; that
+# of Page has no program and no fold. An object pins the free places of its slab: while it lives
+# these pages cannot be given back. Callers: Main (command), Report (take), Page (lines, sentence).
 package Frag;
 
 # The parts of the resident memory and what they are, for people; in the order in which they are
@@ -25,7 +25,7 @@ my @parts = (
 	[metadata => 'the allocator\'s own data, the profiler\'s among them'],
 );
 
-# What else the line has; the times of decay may lack.
+# What else a line "# frag_heap" has, in bytes but arenas; times of decay only if there is decay.
 my @others = qw(resident muzzy retained huge kept spread arenas tcache_max thp_min);
 
 # "NAME:NUMBER ..." as a hash.
@@ -36,8 +36,8 @@ sub numbers {
 
 # Reads the lines that Dump has kept: sets { heap: bytes by the names of @parts and other figures,
 # frag: [bytes pinned, their standard error] by stack, classes: a list of { size, slabs, used, stock
-# } in bytes: of an object, of all slabs of the size class, of what is in use, of what is in stock }
-# of the Dump; none if it has no such lines, or they are damaged.
+# } in bytes: of an object, of all slabs of the class, of what is in use or in thread caches, of
+# what is in stock } of the Dump. A damaged line is passed over, and sets nothing.
 sub take {
 	my ($dump) = @_;
 	return if $dump->{heap};
@@ -58,7 +58,8 @@ sub take_line {
 	}
 }
 
-# The verb "frag".
+# The verb "frag", for one profile: of several the last argument, of none the last of the newest
+# series. Fails with status 1 if it has no line "# frag_heap". With --json the advice is in it too.
 sub command {
 	my ($option, @files) = @_;
 	Main::take_program(\@files);
@@ -82,8 +83,8 @@ sub command {
 	Talk::next_is('frag', '--advice', Options::kept($option), [$dump->{file}]) unless $option->{advice} || @Talk::doubted;
 }
 
-# Why a Dump has no such lines, in words. Kinds outside, box and core were read from the tables of
-# the profiler, in a process or a file; these tell nothing of slabs.
+# Why a Dump has no line "# frag_heap", in words. Kinds outside, box and core were read from the
+# tables of the profiler, in a process or a file; these tell nothing of slabs.
 sub why_not {
 	my ($dump) = @_;
 	return 'it was written by a version without these lines, or by another allocator'
@@ -91,9 +92,9 @@ sub why_not {
 	return 'it was read from outside the process, where the slabs are not seen';
 }
 
-# Rows { name; pinned: bytes, margin, variance: of pinned; live: bytes; callers, is_bare } by the
-# owner, which is the function that holds the memory (see Fold), the most pinned first. Sets { fold,
-# sum } of $self.
+# Rows { name; pinned: bytes, margin, variance: of pinned; live: bytes, 0 if it holds none; callers,
+# is_bare } by the owner, which is the function that holds the memory (see Fold), in the order of
+# Top::build. An owner that pins nothing has no row. Sets { fold, sum } of $self.
 sub rows {
 	my ($self, $dump, $option) = @_;
 	my %libraries = map { $_ => 1 } grep { defined } $dump->{meta}{library};
@@ -115,7 +116,7 @@ sub rows {
 
 # ---- the lines ----
 # Two lists of [bytes, text]: of the parts, which sum to what is resident by the allocator's count,
-# and of what is beside them in RSS.
+# and of what is beside them in RSS: empty if RSS is not told; its last bytes may be negative.
 sub lines {
 	my ($self) = @_;
 	my ($heap, $beside) = ($self->{dump}{heap}, $self->{beside});
@@ -128,7 +129,7 @@ sub lines {
 	return (\@lines, \@more);
 }
 
-# Prints the sentence, and the lines of both lists with their sums.
+# Prints the sentence, and the lines of both lists that are not 0, with their sums.
 sub print_parts {
 	my ($self) = @_;
 	my ($dump, $option) = @$self{qw(dump option)};
@@ -146,8 +147,9 @@ sub print_parts {
 	$print->($self->{beside}{rss}, '= resident, by the kernel\'s count (RSS)');
 }
 
-# What most of the memory that the program does not use is, as a sentence; that of Elsewhere if most
-# memory is not malloc's.
+# A sentence: what most of the memory is that the program does not use: free places in slabs, unused
+# pages, thread caches or the allocator's data; "little is unused" if none of these is a tenth of
+# what is resident. The sentence of Elsewhere in its place if most memory is not malloc's.
 sub sentence {
 	my ($self) = @_;
 	my ($dump, $option, $beside) = @$self{qw(dump option beside)};
@@ -170,15 +172,15 @@ sub sentence {
 		: ', pinned by objects that no sample stands for');
 }
 
-# The free bytes in the slabs of a size class, without those in stock.
+# The free bytes in the slabs of a size class, without those in stock or thread caches; at least 0.
 sub waste {
 	my ($class) = @_;
 	my $waste = $class->{slabs} - $class->{used} - $class->{stock};
 	return $waste > 0 ? $waste : 0;
 }
 
-# Prints the size classes with the most waste; not those with less than a hundredth of what is
-# resident.
+# Prints the size classes with the most waste, at most eight; not those with less than a hundredth
+# of what is resident.
 sub print_classes {
 	my ($self) = @_;
 	my ($dump, $option) = @$self{qw(dump option)};
@@ -195,7 +197,7 @@ sub print_classes {
 	printf "%9s more sizes\n", $count - @classes if $count > @classes;
 }
 
-# Prints the rows, at most -n.
+# Prints the rows, at most -n; if there are none, says so if there are free places.
 sub print_rows {
 	my ($self) = @_;
 	my $option = $self->{option};
@@ -216,8 +218,8 @@ sub print_rows {
 }
 
 # ---- advice ----
-# { bytes, what, how } of each thing that would give memory back, the most bytes first. No more than
-# these bytes would come back.
+# { bytes, what, how } of each thing that would give memory back, the most bytes first; none without
+# bytes. Of each no more than these bytes would come back.
 sub advice {
 	my ($self) = @_;
 	my $heap = $self->{dump}{heap};
@@ -247,7 +249,7 @@ sub print_advice {
 }
 
 # ---- JSON ----
-# Prints parts, advice and rows as JSON.
+# Prints all as JSON; of the rows at most -n. rss, files and other are null if RSS is not told.
 sub print_json {
 	my ($self) = @_;
 	my ($dump, $beside) = @$self{qw(dump beside)};

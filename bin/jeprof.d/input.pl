@@ -1,7 +1,8 @@
 # Input: the bytes of a profile, from a file, a pack, standard input or the network; how to undo
 # their compression; and what the name of a file says. Parses nothing: see Dump. Callers: Dump,
 # Pack, Box, Writing, and all that look at the beginning or the name of a file. A path is that of a
-# file, PACK/NAME, a URL, or '-' for standard input.
+# file, PACK/NAME, a URL, or '-' for standard input; a file that has the name of a URL or member is
+# meant. What is read of standard input or a pipe is not kept: the next call gets what is left.
 package Input;
 
 use constant FRONT => 65536; # bytes in which the header of a profile is searched
@@ -10,12 +11,12 @@ use constant FRONT => 65536; # bytes in which the header of a profile is searche
 my @packers = (["\x1f\x8b", 'gzip'], ["\xfd7zXZ\0", 'xz'], ["\x28\xb5\x2f\xfd", 'zstd']);
 my $packed = qr/\.(?:gz|xz|zst)/; # suffixes of such files
 
-# How the first line of each kind of profile that is text begins.
+# How the first line of a pack and of each text form of a profile but collapsed stacks begins.
 our $header = qr{heap_v2/\d|heap profile:|--- *(?:symbol|contention|Stacks:)|jeprof_pack/\d};
 
 # ---- bytes ----
-# All bytes of a path, compressed or not; of a black box the profile in it. Fails if it cannot be
-# read.
+# All bytes of a path, compressed or not; of a black box the profile in it, but of a compressed box
+# its bytes, see unpacked(). Fails as raw(), and for a box that jeprofctl cannot read.
 sub slurp {
 	my ($path) = @_;
 	return is_box($path) ? Box::of_file($path) : raw($path);
@@ -29,7 +30,8 @@ sub is_box {
 	return Box::is_one($front // '');
 }
 
-# All bytes of a path, as they are; fails if it cannot be read.
+# All bytes of a path, as they are. Fails for a directory, for a device but a terminal, and for what
+# cannot be read, fetched, or found in its pack.
 sub raw {
 	my ($path) = @_;
 	my $held = -e $path ? undef : Pack::member($path);
@@ -53,7 +55,7 @@ sub raw {
 }
 
 # The first $length bytes of a path, of a black box those of the profile in it; '' for standard
-# input and a file that cannot be read. Fails for a URL that cannot be fetched.
+# input, a pipe and a file that cannot be read. For a URL, a pack and a box it fails as slurp().
 sub beginning {
 	my ($path, $length) = @_;
 	my $held = -e $path ? undef : Pack::member($path);
@@ -67,30 +69,30 @@ sub beginning {
 }
 
 # The first $length bytes of a path as beginning() gives them, of a compressed file those of what it
-# holds, which is unpacked whole.
+# holds. That is unpacked whole, with the failures and doubts of without_packer().
 sub beginning_unpacked {
 	my ($path, $length) = @_;
 	my $text = beginning($path, $length);
 	return defined packer_of($text) ? substr unpacked($path, slurp($path)), 0, $length : $text;
 }
 
-# The name of the program that unpacks these bytes; undef if they are not compressed.
+# The name of the program that unpacks these bytes; undef if they are in no form of @packers.
 sub packer_of {
 	my ($data) = @_;
 	my ($row) = grep { index($data, $_->[0]) == 0 } @packers;
 	return $row && $row->[1];
 }
 
-# The text of bytes that came from $path: unpacked if they are compressed; of a black box in them
-# the profile.
+# The text of bytes that came from $path: unpacked, once, if they are compressed; of a black box in
+# them the profile. Fails if either cannot be done.
 sub unpacked {
 	my ($path, $data) = @_;
 	my $text = without_packer($path, $data);
 	return Box::is_one($text) ? Box::of_bytes($path, $text) : $text;
 }
 
-# Bytes unpacked, or as they are if they are not compressed. Fails if that cannot be done; damaged
-# data are a doubt.
+# Bytes unpacked, or as they are if they are not compressed. Fails if the program is not installed,
+# or fails without output; if it fails after some output, that is returned, with a doubt.
 sub without_packer {
 	my ($path, $data) = @_;
 	my $name = packer_of(substr $data, 0, 8) // return $data;
@@ -104,7 +106,7 @@ sub without_packer {
 }
 
 # Whether a file that begins with these bytes can be a profile: it is compressed, begins with "---",
-# or one of its lines is a header.
+# or one of its lines is a header. 0 for collapsed stacks, and for pprof's form not compressed.
 sub may_be_profile {
 	my ($head) = @_;
 	return defined packer_of($head) || $head =~ /\A---|^[ \t\xef\xbb\xbf]*$header/m ? 1 : 0;
@@ -136,7 +138,7 @@ sub without_packed {
 	return $file =~ s/$packed$//r;
 }
 
-# Whether a name ends in one of the suffixes $suffixes, "heap|pb", before that of compression.
+# Whether a name ends in one of the suffixes $suffixes, "heap|pb", or one and that of compression.
 sub has_suffix {
 	my ($file, $suffixes) = @_;
 	return $file =~ /\.(?:$suffixes)$packed?$/ ? 1 : 0;

@@ -1,10 +1,11 @@
-# Leaks: which stacks of a series keep growing. A stack is judged by its live bytes in each dump;
-# stacks are told apart by the names of their frames, from the owner on (fold.pl). A suspect has
-# grown in most of the steps, has lost next to nothing on the way, goes on growing in the last third
-# and in the last step, and has grown by more than chance in the samples explains. These are no
-# suspects: tables that are loaded once, caches that fill and then stay, queues that grow and
-# shrink. It is a judgement of shape: that something is never freed, only the person who reads can
-# say. One profile alone is judged by its ages, by Since. The verb and the section of a report ask
+# Leaks: which stacks of a series keep growing. A stack is judged by its live bytes in each dump
+# (with --alloc_space by those ever allocated); stacks are told apart by the names of their frames,
+# from the owner on (fold.pl). A suspect has grown in most of the steps, nearly in a straight line,
+# has lost little on the way, goes on growing in the last third and in the last step, and has grown
+# by more than chance in the samples explains. These are no suspects: tables that are loaded once,
+# caches that fill and then stay, queues that grow and shrink. It is a judgement of shape: that
+# something is never freed, only the person who reads can say. Fewer profiles of a process than
+# LEAST are judged by the ages in the last one, by Since. The verb and the section of a report ask
 # the same functions. The thresholds but SHORTEST are those of bin/page/leaks.txt, which the live
 # page of jeprofd has too; scripts/join-page writes them as constants in front of this text. LEAST:
 # how many snapshots are needed; FINE: how many values of a course are judged at most; SURE:
@@ -15,7 +16,8 @@ package Leaks;
 
 use constant SHORTEST => 10; # seconds: growth in a shorter series may be that of a start
 
-# The verb "leaks".
+# The verb "leaks". Fails with status 2 if no process has LEAST profiles, and the last profile of
+# none has ages or lines of its last seconds (Course). Exits with 3 as check_gate() says.
 sub command {
 	my ($option, @files) = @_;
 	my $gate = length $option->{gate} ? per_minute($option->{gate}) : undef;
@@ -40,7 +42,8 @@ sub command {
 	    if $worst && !@Talk::doubted;
 }
 
-# Whether the last snapshot of a series has ages.
+# Whether the last snapshot of a series has ages. Of many snapshots with ages, Report::keep_ages
+# drops those of all but three at most, of whichever process.
 sub is_aged { return $_[0]{snaps}[-1]{ages} ? 1 : 0 }
 
 # Judges a series by its last snapshot alone: sets { stacks } to the rows of Since, and { suspects }
@@ -60,7 +63,7 @@ sub by_age {
 }
 
 # Suggests two commands: the report of the same profiles, unless they are too many for a line, and
-# the stacks of the worst suspect, $name, in the last profile.
+# the stacks of the suspect $name in the profile $last.
 sub say_next {
 	my ($option, $name, $last, @files) = @_;
 	my @kept = Options::kept($option, qw(focus base sum thread));
@@ -70,8 +73,8 @@ sub say_next {
 		. Talk::command('top', '--stacks', @kept, '--focus=' . Options::pattern($name), [$last]));
 }
 
-# Whether nothing is suspected although much has grown, in snapshots that span too little time to
-# tell.
+# Whether nothing is suspected although much has grown (more than a tenth of the last bytes), in
+# snapshots that span less than SHORTEST; 0 if the span is not known.
 sub is_too_short {
 	my ($snaps, @suspects) = @_;
 	my ($first, $last) = @$snaps[0, -1];
@@ -128,11 +131,12 @@ sub series {
 
 # ---- what is suspected ----
 # The suspects of snapshots of one process, that which grew most first: a list of { names, path:
-# from the owner on; grown: bytes, error: its standard error in bytes; live: bytes in the last
-# snapshot; objects: how many more the last has than the first; up: how many of the steps went up,
-# steps: how many there are; values: bytes in each snapshot; record; rate, rate_error: in bytes a
-# minute, undef without times or if they are the same; is_bare: the owner has no name }. Empty if
-# there are too few snapshots.
+# from the owner on; grown: bytes, error: its standard error in bytes; from, to: indices of the
+# snapshots between which it grew; live: bytes in the last snapshot; objects: how many more the last
+# has than the first; up: how many of the steps went up, steps: how many there are, after values
+# were taken together; values: bytes in each snapshot; record; rate, rate_error: in bytes a minute,
+# undef without times or if they are the same; is_bare: the owner has no name }. Empty if there are
+# fewer snapshots than LEAST.
 sub suspects {
 	my ($work, $snaps) = @_;
 	return [] if @$snaps < LEAST();
@@ -337,8 +341,8 @@ sub print_aged {
 	Since::print_rows($work, $snap, @{ $series->{stacks} }) if @{ $series->{stacks} };
 }
 
-# Prints what the last profile says of the seconds before it; and where the profiles are too few to
-# judge, who holds the memory.
+# Prints what the last profile says of the seconds before it. Of the process of the last profile of
+# all, if its profiles are too few to judge, also the three owners that hold most of that profile.
 sub print_course {
 	my ($work, $series) = @_;
 	my $last = $series->{snaps}[-1];

@@ -1,7 +1,8 @@
 # Massif: a series in the form of valgrind's massif, for ms_print and massif-visualizer: a snapshot
 # for each dump, each with its tree from the allocation to its callers. Callers that hold less than
-# one percent of the snapshot are told together in one line, as massif does. $work and its snapshots
-# are those of Report::gather. Caller: Export.
+# one percent of the snapshot are told together in one line, as massif does. Bytes are live ones, or
+# those ever allocated if $option->{index} says so, of the stacks that the filters leave. $work and
+# its snapshots are those of Report::gather. Caller: Export.
 package Massif;
 
 use constant THRESHOLD => 0.01; # share of the bytes of a snapshot, below which callers are joined
@@ -27,11 +28,11 @@ sub text {
 	return $text;
 }
 
-# A text without "#", which begins a comment for the readers of this form.
+# A text with ":" for "#", which begins a comment for the readers of this form.
 sub line { return $_[0] =~ tr/#/:/r }
 
 # The tree { sum, children by frame } of one snapshot: below the root the functions that called the
-# allocator, below each its callers. Bytes are rounded to whole numbers that add up to the total.
+# allocator, below each its callers. Bytes are whole numbers: their sum is the whole part of all.
 sub tree {
 	my ($work, $snap) = @_;
 	my $records = $work->{store}{records};

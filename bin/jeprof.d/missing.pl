@@ -1,12 +1,12 @@
 # Missing: the object files that the names of a profile need, but that are not here or have no
-# symbols; each with its build-id and where to get it. It asks no network itself; Object may have
-# asked debuginfod for them. Callers: Top, Report, Page, Pack, Export; Object and Fold for single
-# files.
+# symbols; each with its build-id and where to get it. It asks no network itself, but dpkg-query;
+# Object may have asked debuginfod for them. Callers: Top, Report, Page, Pack, Export; Object and
+# Fold for single files.
 package Missing;
 
-# { object, places } of each object file that a stack goes through, in the order of their keys. A
-# place whose name came with the profile needs no object and is left out. The object is an Object,
-# here and below.
+# { object, places } of each object file that a stack goes through, here or not, in the order of
+# their keys. A place whose name came with the profile needs no object and is left out. The object
+# is an Object, here and below.
 sub objects {
 	my %own;
 	for my $place (0 .. $#Places::object) {
@@ -18,9 +18,9 @@ sub objects {
 	return map { $own{$_} } sort keys %own;
 }
 
-# { object, bytes, share } of each object file that leaves rows ([bytes, place, is it nameless])
-# without a name, the one with most such bytes first; share is their percentage of $all. An object
-# whose symbol table is here lacks nothing.
+# { object, bytes, share } of each object file that leaves rows ([bytes, place, is it nameless]) of
+# more than 0 bytes without a name, the one with most such bytes first; share is their percentage of
+# $all. An object whose symbol table is here lacks nothing; the allocator's library is left out.
 sub of_rows {
 	my ($all, @rows) = @_;
 	my %own;
@@ -76,8 +76,9 @@ sub sentences {
 	} @_;
 }
 
-# Prints one line for each object file that lacks symbols. Whether too much of the profile has no name
-# is for Print::check_names to say, which does so for all forms of output.
+# Notes one line for each object file that has calls without a name and no symbol table here, not
+# for the allocator's library. Whether too much of the profile has no name is for Print::check_names
+# to say, which does so for all forms of output.
 sub tell {
 	for my $own (objects()) {
 		my $object = $own->{object};
@@ -91,14 +92,15 @@ sub tell {
 	}
 }
 
-# Whether an Object is the allocator's library. Its frames are cut, so it needs no names.
+# Whether an Object is the allocator's library: as Reduce::is_library found, else by its name. Its
+# frames are cut, so it needs no names.
 sub is_silent {
 	my ($object) = @_;
 	return $object->{is_library} // $object->title =~ /^libjemalloc/ ? 1 : 0;
 }
 
 # A list of where to get the file, or its symbols if the file is here; $is_quick: do not ask for its
-# package.
+# package, but guess it by the name.
 sub places_to_have {
 	my ($object, $id, $is_quick) = @_;
 	my @text;
@@ -139,8 +141,9 @@ sub with_symbols {
 	    ? $package =~ s/ /-dbgsym /r : "$package-dbgsym";
 }
 
-# The package that a library is in by Debian's rule: libfoo.so.1 is in libfoo1; after a digit comes a
-# hyphen, so libfoo2.so.0 is in libfoo2-0. undef: it is not named like a library.
+# The package that a library is in by Debian's rule, and the words "(by its name)": libfoo.so.1 is
+# in libfoo1; after a digit comes a hyphen, so libfoo2.so.0 is in libfoo2-0. undef: it is not named
+# like a library.
 sub guess {
 	my ($name) = @_;
 	return 'libc6 (by its name)'

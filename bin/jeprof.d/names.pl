@@ -1,12 +1,12 @@
 # Names: each place gets a list of frames, innermost first (more than one where calls were inlined).
-# A frame is { raw, full, short, is_bare }, and { file, line } once lines were asked for. raw: the
+# A frame is { raw, full, short, is_bare }, and { file, line } if a tool told lines. raw: the
 # symbol, or the name that the profile brought along; full: raw demangled; short: full without
 # parameters and templates. Where no program demangles, full is the short form too. is_bare: no name
 # is known, and raw is undef. full and short are then OBJECT+OFFSET or the address; of a frame
 # inlined in a function with a name, they are that name (use_lines).
 # A place is (object, offset), told by its number (Places). Callers, after Places has numbered the
-# stacks: Main, Series, Report, Live, Frag and Pack (resolve), Report (lines_of), Pack
-# (found_lines). Reduce and all that print names read @frames.
+# stacks: Main, Series, Report, Live, Frag and Pack (resolve), Series (drop_inlined), Report
+# (lines_of), Pack (found_lines); Main (line_tools). Reduce and all that print names read @frames.
 package Names;
 
 our @frames; # place => its list of frames
@@ -74,8 +74,9 @@ sub name_object {
 	}
 }
 
-# Sets full and short of all frames that have no short name yet. Demangles by one run of c++filt.
-# Without it, or where it fails, Cxx gives the short form, which is then full too.
+# Sets full and short of all frames that have no short name yet. Demangles by one run of c++filt or
+# llvm-cxxfilt. Without them, or for a name that they leave as it is, Cxx gives the short form,
+# which is then full too.
 sub demangle {
 	my %plain;
 	for my $frame (map { @$_ } @frames) {
@@ -167,9 +168,9 @@ my %told;
 # The programs among @tools that are there.
 sub line_tools { return grep { Tool::find($_) } @tools }
 
-# Adds file and line, and inlined frames, to all places in objects that are files, if it has not
-# done so before. A doubt (a message that makes the exit code 3) if there is no program that tells
-# lines.
+# Adds file and line, and inlined frames, to all places in objects that are files, but not to those
+# that the profile has named, if it has not done so before. A doubt (a message that makes the exit
+# code 3), and no more, if there is neither a program that tells lines nor a pack with some.
 sub add_lines {
 	return Talk::doubt('no file names and lines: neither jeprof-symbolize nor llvm-symbolizer nor addr2line is installed')
 	    unless %Pack::lines || line_tools();
@@ -184,7 +185,8 @@ sub add_lines {
 }
 
 # { place => [file, line] } of the outermost frame of each of these places, for the few stacks that
-# a report shows in full; changes no frames.
+# a report shows in full; changes no frames. Places whose line is not found, and those that the
+# profile has named, are not in it.
 sub lines_of {
 	my @places = @_;
 	my (%by_key, %line);
@@ -224,7 +226,7 @@ sub found_lines {
 	return {};
 }
 
-# The path of the file with the lines of an object, undef if there is none or no tool to read it.
+# The path of the file, not of a pack, that has the lines of an object; undef without one or a tool.
 sub path_of_lines {
 	my ($object) = @_;
 	my $elf = line_tools() ? $object->line_elf : undef;
@@ -298,8 +300,9 @@ sub answers {
 	return \%found;
 }
 
-# Sets the frames of a place by what a tool found. The tool adds files, lines and inlined frames.
-# The outermost frame keeps the name of the symbol; a bare one takes the name that the tool tells.
+# Sets the frames of a place by what a tool found, if anything. The tool adds files, lines and
+# inlined frames. The outermost frame keeps the name of the symbol; a bare one takes the name that
+# the tool tells, but not that of a single frame without a file, which may be a guess.
 sub use_lines {
 	my ($place, $found) = @_;
 	return unless $found && @$found;

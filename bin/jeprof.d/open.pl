@@ -1,9 +1,9 @@
 # Open: the verb "open" (command): shows a report or picture in a browser, which is started without
-# a shell. And the forms that show what they draw: flame(), graph() and listing(), called by the
-# output modes of Main and the commands of Shell.
+# a shell. And the forms that show what they draw: flame() and graph(), called by the output modes
+# of Main and the commands of Shell, and listing(), called by Shell alone.
 package Open;
 
-# The verb; @files: the file to show, or none.
+# The verb; @files: the file to show, or none for newest(). Fails for a profile, shows other files.
 sub command {
 	my ($option, @files) = @_;
 	Talk::fail(2, 'open takes one file') if @files > 1;
@@ -17,7 +17,8 @@ sub command {
 	show($file);
 }
 
-# The report of this directory: report.html, else the newest page that jeprof has made.
+# The report of this directory: report.html, whoever made it, else the newest *.html that is_ours().
+# Fails with status 2 if there is none.
 sub newest {
 	return 'report.html' if -e 'report.html';
 	my %age = map { $_ => (stat)[9] // 0 } grep { is_ours($_) } glob '*.html';
@@ -35,7 +36,8 @@ sub is_ours {
 }
 
 # Commands to try with a file, each as [program, arguments]: those of BROWSER (divided by colons, %s
-# stands for the file), then the desktop's. A program that is not there is left out.
+# stands for the file, which else comes last), then the desktop's if DISPLAY or WAYLAND_DISPLAY is
+# set. A program that is not in PATH is left out; one told with a "/" is not looked for.
 sub browsers {
 	my ($path) = @_;
 	my @commands;
@@ -50,8 +52,8 @@ sub browsers {
 	    map { [$_->[0] =~ m{/} ? $_->[0] : Tool::find($_->[0]), @$_[1 .. $#$_]] } @commands;
 }
 
-# Starts the first browser that works, waits for it, and prints the path of the file. A doubt if
-# none works.
+# Starts the first browser that works, which is one that ends with 0, waits for its end, and prints
+# the path of the file. If none works, a doubt; the path is printed too.
 sub show {
 	my ($file) = @_;
 	my $path = Cwd::abs_path($file);
@@ -88,7 +90,8 @@ sub flame {
 	show(own_file($view, '.svg', Flame::draw($view, $view->{option})));
 }
 
-# Shows the graph of a view, as drawn by dot in this format, in the viewer gv or evince.
+# Shows the graph of a view, as drawn by dot in this format, in the viewer gv or evince, and waits
+# for its end. Fails if the viewer or dot is not there or fails.
 sub graph {
 	my ($view, $viewer, $format) = @_;
 	my $program = Tool::find($viewer)
@@ -101,7 +104,7 @@ sub graph {
 	    if system({$program} $program, @words, $file);
 }
 
-# Shows the source lines of the routines that match in a browser.
+# Shows the source lines of the routines that match in a browser, as a page in a file of own_file().
 sub listing {
 	my ($view, $pattern) = @_;
 	open(my $page, '>', \my $text) or Talk::fail(1, "listing: $!");

@@ -1,5 +1,5 @@
-# Options: what the command line says, as a hash; the text of --help. Callers: Main, and those that
-# suggest commands or complete words.
+# Options: what the command line says, as a hash; the text of --help. Callers: Main, Contention
+# (choose), and those that suggest commands (kept, pattern) or complete words (names_for).
 package Options;
 
 use Getopt::Long ();
@@ -118,13 +118,13 @@ sub usage {
 	    . "The profile says where its objects were; PROGRAM is needed only if the program has moved.\n";
 }
 
-# Options that exclude each other: the granularity, the output mode, what is counted.
+# Options that exclude each other: the granularity, the output mode, what is counted of a heap.
 my @grains = qw(addresses lines functions files);
 my @modes = qw(text collapsed callgrind dot svg svg_graph ps pdf gif list disasm raw symbols gv
     evince web interactive);
 my @indices = qw(inuse_space inuse_objects alloc_space alloc_objects);
 
-# Options whose numbers count something, or are shares of it.
+# Options whose numbers count something, or are shares of it: they may not be negative.
 my @counts = qw(n callers nodecount nodefraction edgefraction maxdegree scale seconds);
 
 # An option as it is written on a command line.
@@ -140,10 +140,11 @@ sub help {
 	print "\nExit: 0 done, 1 failed, 2 usage, 3 done with doubts (truncated, other build, names missing)\n";
 }
 
-# Takes the options out of @$arguments, where the words that are none stay; fails if one is wrong.
-# Returns a hash: the value of each option by its first name, and top (the number of -n), debug_dir,
-# grain (of @grains), mode (of @modes, or ''), index (of @indices). With $is_ordered what follows
-# the first word that is no option stays as it is: another program's arguments.
+# Takes the options out of @$arguments, where the words that are none stay; fails with status 2 if
+# one is wrong. Names may be abbreviated; what follows "--" is no option. Returns a hash: the value
+# of each option by its first name, and top (the number of -n), debug_dir, grain (of @grains), mode
+# (of @modes, or ''), index (of @indices). With $is_ordered what follows the first word that is no
+# option stays as it is: another program's arguments.
 sub parse {
 	my ($arguments, $is_ordered) = @_;
 	my (%option, @specs);
@@ -235,8 +236,9 @@ sub names_for {
 }
 
 # Notes each option that has another value than its default and does nothing in this form, which is
-# a verb or an output mode; not in the interactive mode. Those that divide or filter what is read are
-# set back, so that the note is true. Also notes --drop_negative without --base.
+# a verb or an output mode; not in the interactive mode. Those that divide or filter what is read
+# (--by, --label, --older, --younger) are set back, so that the note is true; no others are. Also
+# notes --drop_negative without --base.
 sub say_idle {
 	my ($option, $form) = @_;
 	my %default = map { ($_->[0] =~ /^([\w-]+)/)[0] => $_->[1] } grep { @$_ == 3 } @options;
@@ -262,7 +264,8 @@ sub choose {
 }
 
 # The options of a view as words --NAME=VALUE, for a suggested command that shows more of the same:
-# those of other than default value that say what is looked at, without those named in @but.
+# those of other than default value that say what is looked at, without those named in @but. Those
+# under the heading Verbs (--label, --older, --younger) are not among them.
 sub kept {
 	my ($option, @but) = @_;
 	my %but = map { $_ => 1 } @but,
@@ -282,7 +285,7 @@ sub kept {
 	return @words;
 }
 
-# A regular expression, as text, that matches this name literally.
+# A regular expression, as text, that matches this name literally, also within a longer one.
 sub pattern {
 	my ($name) = @_;
 	return $name =~ s{([\\^.|()\[\]{}*+?]|\$)}{\\$1}gr;

@@ -1,16 +1,17 @@
 # Order: which dump of a series came first, and how much time lies between two dumps. Within one
 # process (its pid, and its instance where the dump says it) the numbers of the dumps and the
 # monotonic clock tell, because the wall clock can be set while the process runs. Dumps of different
-# processes are compared by the wall clock. Callers: series, report, leaks, run, live; pprof, otlp
-# and ages for times alone.
+# processes are compared by the wall clock. Callers: Series, Report, Leaks, Run, Live, Main and
+# Export; Pprof, Otlp, Ages and Page for times alone.
 #
 # A point is a hash for one dump, with { dump } and what its caller keeps in it. The caller adds
 # what stamp() returns: time, the wall clock in seconds since 1970; mono, the monotonic clock in
 # seconds; seq, the number of the dump; each undef if not known; process, its pid and instance as
-# text, '' if not known. sorted() adds: run, the number of the process, from 0; key, seconds since
-# 1970 by which points of several processes are merged; at, the same, for differences: by the
-# monotonic clock, or by the wall clock if nobody has set that back between the dumps; these two
-# undef if not known.
+# text, '' if no pid is known: all such dumps count as one process. sorted() adds: run, the number
+# of the process, from 0; key, seconds since 1970 by which points of several processes are merged;
+# at, the same, for differences: by the monotonic clock, or by the wall clock if nobody has set that
+# back between the dumps; these two undef if not known. Live makes points with { at } alone, for
+# minutes().
 package Order;
 
 use constant TOLERANCE => 1; # seconds: a smaller step back of the wall clock counts as none
@@ -54,7 +55,7 @@ sub marks {
 }
 
 # A time in UTC, as 20261122T220946.577Z, 2026-11-22T22:09:46.577Z, with a blank for the T or
-# without seconds, in seconds since 1970; undef for anything else.
+# without seconds, in seconds since 1970; undef for anything else. Day 31 counts in each month.
 sub seconds {
 	my ($text) = @_;
 	return undef
@@ -154,7 +155,7 @@ sub say_set_back {
 	return 1;
 }
 
-# Notes that two dumps which are compared are of different processes.
+# Notes that two dumps which are compared are of different processes, if both tell a pid.
 sub say_processes {
 	my ($from, $to) = @_;
 	my ($one, $other) = map { my %stamp = stamp($_); $stamp{process} } $from, $to;

@@ -1,11 +1,12 @@
 # Otlp: an ExportProfilesServiceRequest of OpenTelemetry (opentelemetry-proto 1.11), as jeprofd
-# pushes it: one resource, the process; a Profile for each sample type; and the dictionary with what
-# they refer to by number. Entry 0 of each of its tables is empty and stands for none, the others
-# are distinct; a Profile has no two samples with the same stack, thread and label. A location whose
-# name is not known has its address and mapping alone: a receiver may find the name by the build-id.
-# $file is { view, dump, a table of Proto for each key of %table, by_place: number of the location
-# of a place }. The subs return bytes, or the number of an entry where they end in Proto::entry.
-# Caller: Export.
+# pushes it: one resource, the process; a Profile for each sample type, those of alloc only if a
+# dump has such counts; and the dictionary with what they refer to by number. Entry 0 of each of its
+# tables is empty and stands for none, the others are distinct; a Profile has no two samples with
+# the same stack, thread and label, and none of value 0. A location whose name is not known has its
+# address and mapping alone: a receiver may find the name by the build-id. $file is { view, dump:
+# the last one, a table of Proto for each key of %table, by_place: number of the location of a place
+# }. The subs return bytes, or the number of an entry where they end in Proto::entry. Caller:
+# Export.
 package Otlp;
 
 # Table of the dictionary => number of its field.
@@ -59,7 +60,7 @@ sub samples {
 	return \@order;
 }
 
-# A stack: its locations.
+# A stack: its locations, leaf first, without places of which the filters leave no frame.
 sub stack {
 	my ($file, $row) = @_;
 	my $packed = join '', map { Proto::varint(
@@ -68,7 +69,7 @@ sub stack {
 	return Proto::message(1, $packed);
 }
 
-# The location of a place.
+# The location of a place. Its address is in the dump that met the place first; 0: none.
 sub location {
 	my ($file, $place) = @_;
 	my $object = $Places::object[$place];
@@ -78,7 +79,7 @@ sub location {
 			Proto::number(1, function($file, $_)) . Proto::number(2, $_->{line} || 0)) } @frames;
 }
 
-# The number of an object's mapping; 0 for undef.
+# The number of an object's mapping, with its addresses in the last dump; 0 for undef.
 sub mapping {
 	my ($file, $object) = @_;
 	return 0 unless $object;
@@ -106,7 +107,7 @@ sub attribute {
 }
 
 # ---- profiles ----
-# The profile of one sample type; $at: the index of its values.
+# The profile of one sample type; $at: the index of its values. Its time is 0 if that is not known.
 sub profile {
 	my ($file, $samples, $type, $unit, $at) = @_;
 	my $dump = $file->{dump};

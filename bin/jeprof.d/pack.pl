@@ -1,11 +1,13 @@
 # Pack: profiles and what names them in one file, to be read where neither the program nor its
-# libraries are. Each object is in it as a small ELF file: the segments, the build-id and the
-# functions of its symbol table; and with the source lines of the calls that the profiles hold, if a
-# tool knew them. A pack FILE.jepack is read like its profiles, which are called FILE.jepack/NAME.
-# Form, gzipped where gzip is: a line "jeprof_pack/1"; parts, each a line "part KIND LENGTH NAME"
-# and as many bytes and a line end, where KIND is dump, elf or lines (NAME: the key of the object, a
-# blank, its path); a line "end COUNT" of parts. Callers: Main (command, expand), Input (member);
-# Names reads %lines, Object the symbols.
+# libraries are. Each object whose file is here is in it as a small ELF file: the segments, the
+# build-id and the functions of its symbol table; and with the source lines of the calls that the
+# profiles hold, if a tool knew them. A pack FILE.jepack is read like its profiles, which are called
+# FILE.jepack/NAME. Form, gzipped where gzip is: a line "jeprof_pack/1"; parts, each a line "part
+# KIND LENGTH NAME" and as many bytes and a line end, where KIND is dump (NAME: of the profile), elf
+# or lines (NAME: the key of the object, % and blanks in it as %xx, a blank, its path); a line "end
+# COUNT" of parts. A part of lines has for each frame, innermost first, a line of four words between
+# tabs: offset in hex, function, file, line. Callers: Main (command, expand), Input (member); Names
+# reads %lines, Object the symbols, Dump and Doctor MAGIC.
 package Pack;
 
 use constant MAGIC => "jeprof_pack/1\n";
@@ -21,7 +23,8 @@ sub expand {
 		    : $path } @arguments;
 }
 
-# Whether a path is the file of a pack, by its beginning; of a compressed one by its suffix.
+# Whether a path is the file of a pack, by its beginning; of a compressed one by its suffix. 0 for a
+# path that begins with a hyphen.
 sub is_pack {
 	my ($path) = @_;
 	return 0 if $path =~ /^-/ || !-f $path || !open my $fh, '<:raw', $path;
@@ -31,7 +34,7 @@ sub is_pack {
 }
 
 # The text of the profile PACK/NAME; undef if that is no such path. Fails if the pack has no such
-# profile.
+# profile. A pack whose name does not end in .jepack is known only after expand().
 sub member {
 	my ($path) = @_;
 	return undef unless $path =~ m{^(.*?\.jepack(?:\.\w+)?)/(.+)$}s
@@ -47,7 +50,8 @@ sub load {
 	return $packs{$path} //= parse($path, Input::unpacked($path, Input::slurp($path)));
 }
 
-# Makes a pack of the text of the file $path; fails if it is none. A doubt if it is damaged.
+# Makes a pack of the text of the file $path; fails if it is none or holds no profile. A doubt if it
+# is damaged: parts after the damage are not read.
 sub parse {
 	my ($path, $text) = @_;
 	my $self = { names => [], dumps => {} };
@@ -68,7 +72,8 @@ sub parse {
 	return $self;
 }
 
-# Takes one part: a profile into $self, symbols and lines into their tables.
+# Takes one part: a profile into $self, symbols and lines into their tables. Of profiles with one
+# name, and of symbols with one key, the last counts.
 sub take_part {
 	my ($self, $path, $kind, $name, $data) = @_;
 	if ($kind eq 'dump') {
@@ -108,8 +113,9 @@ sub command {
 	Missing::tell();
 }
 
-# Writes the pack $text: to the file of -o, to stdout with - and into a pipe, else to a file named
-# after the profile $from.
+# Writes the pack $text: to the file of -o; to stdout with "-o -", and without -o if stdout is no
+# terminal; else to a file in this directory that is named after the profile $from. Fails with
+# status 2 if the name does not end in .jepack, or in that and a suffix of compression.
 sub put {
 	my ($option, $from, $text) = @_;
 	if (!length $option->{o} && !-t STDOUT || $option->{o} eq '-') {
@@ -126,8 +132,8 @@ sub put {
 		', on any machine');
 }
 
-# The parts [dump, NAME, text] of these files; a name that is there already gets a number before it,
-# "2/NAME".
+# The parts [dump, NAME, text] of these files, unpacked; a name that is there already gets a number
+# before it, "2/NAME". NAME has no directory and no suffix of compression.
 sub dumps {
 	my %seen;
 	return map {
