@@ -145,8 +145,10 @@ sub unqualified {
 	my $text;
 	if ($in =~ /\G(\d+)/gc) {
 		$text = source_name($1);
-	} elsif ($in =~ /\G(C)I?[1-5]|\G(D)[0-5]/gc) {
-		$text = (defined $2 ? "~" : "") . ($prefix =~ /(\w+)(?:::\{[^}]*\})*$/ ? $1 : unknown());
+	} elsif ($in =~ /\GC(I?)[1-5]|\G(D)[0-5]/gc) {
+		my ($inherits, $mark) = ($1, defined $2 ? '~' : '');
+		my $class = $inherits ? type() : $prefix; # of a base, whose name c++filt shows too
+		$text = $mark . ($class =~ /(\w+)(?:::\{[^}]*\})*$/ ? $1 : unknown());
 	} elsif (take(qr/Ul/)) {
 		type() until take(qr/E/);
 		$text = '{lambda#' . ordinal() . '}';

@@ -35,9 +35,9 @@ sub command {
 	Talk::fail(2, 'export --to ' . join('|', @names) . ' PROFILE') unless defined $name;
 	Main::take_program(\@files) if @files;
 	my @all = Series::files(@files);
-	my $text = $name eq 'massif' ? of_series($option, @all)
-	    : one($option, $name, last_of($option, @all));
-	put($option, $name, $all[-1], $text);
+	@all = last_of($option, @all) unless $name eq 'massif';
+	put($option, $name, $all[-1], $name eq 'massif' ? of_series($option, @all)
+		: one($option, $name, @all));
 	Missing::tell() if $name eq 'heap';
 }
 

@@ -14,7 +14,8 @@ use constant { NAMED => 0, WRAPPER => 1, NAMELESS => 2, START => 3 };
 sub new {
 	my ($class, $entries, $option) = @_;
 	return bless { entries => $entries, kind => [], nameless => {}, start => Wrappers::starts(),
-		patterns => [Wrappers::pattern(), map { Reduce::pattern($_) } @{ $option->{wrapper} }] },
+		patterns => [grep { defined } Wrappers::pattern(),
+			map { Reduce::pattern($_) } @{ $option->{wrapper} }] },
 	    $class;
 }
 

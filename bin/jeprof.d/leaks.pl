@@ -37,13 +37,13 @@ sub command {
 	$work->{fold}->say_missing($option);
 	Print::check_names(map { [$_->{grown}, $_->{is_bare}] } map { @{ $_->{suspects} } } @series);
 	check_gate($option, $gate, @series) if defined $gate;
-	my ($worst) = map { @{ $_->{suspects} } } @series;
-	say_next($option, $worst->{names}[0], $work->{snaps}[-1]{dump}{file}, @files)
+	my ($worst) = grep { @{ $_->{suspects} } } @series;
+	say_next($option, $worst->{suspects}[0]{names}[0], $worst->{snaps}[-1]{dump}{file}, @files)
 	    if $worst && !@Talk::doubted;
 }
 
-# Whether the last snapshot of a series has ages. Of many snapshots with ages, Report::keep_ages
-# drops those of all but three at most, of whichever process.
+# Whether the last snapshot of a series has ages. Report::keep_ages leaves them to the newest one of
+# each process.
 sub is_aged { return $_[0]{snaps}[-1]{ages} ? 1 : 0 }
 
 # Judges a series by its last snapshot alone: sets { stacks } to the rows of Since, and { suspects }
@@ -63,7 +63,7 @@ sub by_age {
 }
 
 # Suggests two commands: the report of the same profiles, unless they are too many for a line, and
-# the stacks of the suspect $name in the profile $last.
+# the stacks of the suspect $name in $last, the last profile of its process.
 sub say_next {
 	my ($option, $name, $last, @files) = @_;
 	my @kept = Options::kept($option, qw(focus base sum thread));

@@ -124,6 +124,7 @@ sub shorten_once {
 	$text =~ s/\(anonymous namespace\)/\x01/g;
 	$text =~ s/\boperator(\(\)|<=>|<<=?|>>=?|->\*?|<=?|>=?)/my $sign = $1; $sign =~ tr{()<>}{\x02\x03\x04\x05}; "operator$sign"/ge;
 	$text =~ s/->/-\x05/g;
+	$text =~ s/\.\((\*[^()]*)\)(?=\.)/.\x02$1\x03/g; # Go: package.(*Type).Method
 	$text =~ s/::(?=<)//g; # Rust: name::<Type>
 	1 while $text =~ s/<[^<>]*>//g;
 	$text =~ s/;[^\[\];]*\]/]/g; # Rust: [Type; 4]

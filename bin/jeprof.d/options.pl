@@ -237,7 +237,7 @@ sub names_for {
 
 # Notes each option that has another value than its default and does nothing in this form, which is
 # a verb or an output mode; not in the interactive mode. Those that divide or filter what is read
-# (--by, --label, --older, --younger) are set back, so that the note is true; no others are. Also
+# (--by, --label, --older, --younger) or sort (--cum) are set back, so that the note is true; no others are. Also
 # notes --drop_negative without --base.
 sub say_idle {
 	my ($option, $form) = @_;
@@ -248,7 +248,7 @@ sub say_idle {
 			next if ref $value ? !@$value : $value eq $default{$name};
 			next if $form eq 'interactive';
 			Talk::note(with_hyphens($name) . " has no effect here: it is $row->[2]");
-			$option->{$name} = $default{$name} if $name =~ /^(?:by|label|older|younger)$/;
+			$option->{$name} = $default{$name} if $name =~ /^(?:by|cum|label|older|younger)$/;
 		}
 	}
 	Talk::note('--drop_negative has no effect without --base')

@@ -37,10 +37,10 @@ sub is_pack {
 # profile. A pack whose name does not end in .jepack is known only after expand().
 sub member {
 	my ($path) = @_;
-	return undef unless $path =~ m{^(.*?\.jepack(?:\.\w+)?)/(.+)$}s
-	    || $path =~ m{^(.+)/([^/]+)$}s && $packs{$1};
-	my ($file, $name) = ($1, $2);
-	return undef unless $packs{$file} || is_pack($file);
+	my ($file) = grep { index($path, "$_/") == 0 } keys %packs;
+	$file //= $1 if $path =~ m{^(.*?\.jepack(?:\.\w+)?)/.}s;
+	return undef unless defined $file && ($packs{$file} || is_pack($file));
+	my $name = substr $path, 1 + length $file;
 	return load($file)->{dumps}{$name} // Talk::fail(1, "$file: holds no profile $name");
 }
 
@@ -73,7 +73,7 @@ sub parse {
 }
 
 # Takes one part: a profile into $self, symbols and lines into their tables. Of profiles with one
-# name, and of symbols with one key, the last counts.
+# name, of symbols with one key, and of the lines of one offset of it, the last counts.
 sub take_part {
 	my ($self, $path, $kind, $name, $data) = @_;
 	if ($kind eq 'dump') {
@@ -87,11 +87,13 @@ sub take_part {
 		return $elf ? $Object::packed{$key} = $elf
 		    : Talk::doubt("$path: the symbols of $file are damaged");
 	}
+	my %frames;
 	for my $line (split /\n/, $data) {
 		my ($offset, $function, $source, $number) = split /\t/, $line, -1;
-		push @{ $lines{$key}{ hex $offset } }, [$function, $source, $number]
+		push @{ $frames{ hex $offset } }, [$function, $source, $number]
 		    if ($offset // '') =~ /^[0-9a-f]{1,16}$/ && ($number // '') =~ /^\d+$/;
 	}
+	@{ $lines{$key} }{ keys %frames } = values %frames;
 }
 
 # ---- making ----

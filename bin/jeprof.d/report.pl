@@ -224,26 +224,28 @@ sub is_accum {
 	return scalar grep { $_->[3] } @{ $dump->{stacks} };
 }
 
-# Drops ages, to save memory: when four snapshots have some, all but the newest and the largest, one
-# of which is shown first, lose them. So up to three snapshots have ages in the end.
+# Drops ages, to save memory: when more snapshots have some than there are processes and two, all
+# but the newest of each process, by which Leaks judges it, and the largest, which may be shown
+# first, lose them.
 sub keep_ages {
 	my ($store) = @_;
 	my @aged = grep { $_->{ages} } @{ $store->{snaps} };
-	return if @aged < 4;
-	my $newest = $aged[0];
-	is_older($_, $newest) or $newest = $_ for @aged;
-	my ($largest) = sort { $b->{weight} <=> $a->{weight} || $a->{number} <=> $b->{number} } @aged;
-	for my $snap (grep { $_ != $newest && $_ != $largest } @aged) {
-		delete @$snap{qw(ages life)};
+	my (%newest, %is_kept);
+	for my $snap (@aged) {
+		my $newest = \$newest{ $snap->{process} };
+		$$newest = $snap unless $$newest && is_older($snap, $$newest);
 	}
+	return if @aged <= 2 + keys %newest;
+	my ($largest) = sort { $b->{weight} <=> $a->{weight} || $a->{number} <=> $b->{number} } @aged;
+	$is_kept{ $_->{number} } = 1 for $largest, values %newest;
+	delete @$_{qw(ages life)} for grep { !$is_kept{ $_->{number} } } @aged;
 }
 
-# Whether a snapshot is older than another: by the monotonic clock, which counts from a start of the
-# machine, if they are of one process, else by the wall clock.
+# Whether a snapshot is older than another one of its process: by the monotonic clock, else by the
+# wall clock.
 sub is_older {
 	my ($one, $other) = @_;
-	my $key = length $one->{process} && $one->{process} eq $other->{process}
-	    && defined $one->{mono} && defined $other->{mono} ? 'mono' : 'time';
+	my $key = defined $one->{mono} && defined $other->{mono} ? 'mono' : 'time';
 	return ($one->{$key} // 0) < ($other->{$key} // 0) ? 1 : 0;
 }
 

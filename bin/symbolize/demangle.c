@@ -17,7 +17,7 @@ enum { MANGLED_MAX = 4096 }; /* bytes; a longer name is not demangled */
 
 /*
  * Bytes that stand in a name for "(anonymous namespace)" and for the brackets of operators, as in
- * operator<, while pairs of brackets are removed.
+ * operator<, and of Go's receivers, while pairs of brackets are removed.
  */
 enum { ANONYMOUS = 1, OPEN_ROUND, CLOSE_ROUND, LESS, GREATER };
 
@@ -170,6 +170,19 @@ hide_operators(char *name) {
 	}
 	for (char *at = name; (at = strstr(at, "->")) != NULL;)
 		at[1] = GREATER;
+}
+
+/* Replaces the brackets of receivers in names of Go, package.(*Type).Method. */
+static void
+hide_receivers(char *name) {
+	for (char *at = name; (at = strstr(at, ".(*")) != NULL; at++) {
+		char *end = at + 2 + strcspn(at + 2, "()");
+
+		if (strncmp(end, ").", 2) == 0) {
+			at[1] = OPEN_ROUND;
+			*end = CLOSE_ROUND;
+		}
+	}
 }
 
 /* Removes all pairs of these brackets with their contents; a bracket without partner stays. */
@@ -428,6 +441,7 @@ name_shorten(const char *name, char *to, size_t room) {
 		remove_all(text, "[abi:", "]");
 		hide_anonymous(text);
 		hide_operators(text);
+		hide_receivers(text);
 		cut_turbofish(text);
 		cut_pairs(text, '<', '>');
 		cut_lengths(text);

@@ -182,7 +182,7 @@ for my $order ([@later], [reverse @later]) {
 }
 is((jeprof('--text', $aged))[0], 0, 'the table of old');
 
-# ---- a report keeps few ages: those of the newest profile and of the largest, which it shows ----
+# ---- a report keeps few ages: those of the newest profile of each process and of the largest ----
 sub series {
 	my @points = @_;
 	my $number = 0;
@@ -204,7 +204,15 @@ my ($many, $one) = (qr/./, qr/^leak$/);
 is(with_ages(series([$many, 60, 1000, 77], [$many, 60, 2000, 77], [$one, 90000, 3000, 77], [$many, 60, 4000, 77],
 			[$many, 60, 5000, 77], [$one, 5, 6000, 77])), '2 5', 'of the largest by bytes, and of the newest');
 is(with_ages(series([$many, 90, 9000000, 77], [$many, 60, 9060000, 77], [$many, 60, 9120000, 77], [$many, 60, 1000, 78],
-			[$many, 60, 61000, 78])), '0 3 4', 'of the newest after a start of the machine');
+			[$many, 60, 61000, 78])), '0 2 4', 'of the newest of each process');
+my @own = map {
+	my $other = slurp($aged) =~ s/^(# jemalloc.pid)=77/$1=10$_/mr =~ s/^# end .*\n//mr;
+	spew("$dir/own.$_.heap", $other . sprintf "# end %d\n", length $other);
+} 1 .. 5;
+is(join(' ', (jeprof('leaks', '--gate', '1M/min', @own))[2] =~ /past the gate: suspects of pid (\d+)/g),
+	'101 102 103 104 105', 'the gate judges each of five processes by its ages');
+($code, $out, $err) = jeprof('leaks', @own);
+like($err, qr/ top --stacks .*own\.${ \($out =~ m{pid 10(\d)})[0] }\.heap$/m, 'the next command looks at the process of the first suspect');
 # ---- for how long it was sampled: the same for the page ----
 for my $line ('start_time=20260102T025859.000Z', 'opened_time=20260102T025859.000Z') {
 	my $dated = spew("$dir/dated.heap", slurp($aged) =~ s/profiled_ms=\d+/$line/r =~ s/^# end .*\n//mr);

@@ -48,6 +48,7 @@ my %want = (
 	'_Z3fooi' => 'foo', '_ZN3app4Pool4growIiEEvm' => 'app::Pool::grow',
 	'_ZNSt6vectorIiSaIiEE6resizeEm' => 'std::vector::resize',
 	'_ZN12_GLOBAL__N_16Holder4fillEi' => '(anonymous namespace)::Holder::fill',
+	'_ZN3FooCI23BarEi' => 'Foo::Bar', '_ZN2ns3FooCI1NS_3BarIiEEEi' => 'ns::Foo::Bar',
 	'_ZN3FooC2ERKS_' => 'Foo::Foo', '_ZN3FooD0Ev' => 'Foo::~Foo',
 	'_Znwm' => 'operator new', '_ZN3FooixEi' => 'Foo::operator[]',
 	'_ZN3FooclEv' => 'Foo::operator()', '_ZlsRSoRK3Foo' => 'operator<<',
@@ -103,6 +104,7 @@ my %both = (
 	'my_operators::T foo<int>()' => 'foo', 'operator delete[]' => 'operator delete[]',
 	'std::vector<int>& my::operator_count<int>(char)' => 'my::operator_count',
 	'a->b' => 'a->b', '<unfinished' => '<unfinished', '<a>' => '<a>', '<a as b>x::y' => 'x::y',
+	'main.(*Pool).grow' => 'main.(*Pool).grow', 'net/http.(*conn).serve.func1' => 'net/http.(*conn).serve.func1',
 	'foo.isra.0.constprop.1' => 'foo', 'foo.cold' => 'foo',
 	'_ZN1a4main28_$u7b$$u7b$closure$u7d$$u7d$17h49f6f6c229b93c8eE' => 'a::main::{{closure}}',
 	'_ZN3std2rt10lang_start28_$u7b$$u7b$closure$u7d$$u7d$17h6fcb152e586341c1E.llvm.3113442414887620974' =>

@@ -34,6 +34,14 @@ my $top = JSON::PP::decode_json((jeprof('top', '--json', $dump[3]))[1]);
 my ($bytes, $objects) = @{ $top->{total} }{qw(bytes objects)};
 sub exported { my ($code, $out, $err) = jeprof('export', '--to', @_);
 	is($code, 0, "export --to $_[0]") or diag $err; return $out }
+SKIP: {
+	skip 'no program script', 1 unless which('script');
+	chdir $dir;
+	system("script -qec \"'$^X' '$main::jeprof' export --to collapsed '$dump[3]' '$dump[0]'\" /dev/null </dev/null >/dev/null 2>&1");
+	is(join(' ', glob '*.collapsed.txt'), ($dump[3] =~ s{.*/}{}r) =~ s/\.heap$//r . '.collapsed.txt',
+		'on a terminal: a file with the name of the profile that is in it');
+	chdir $source;
+}
 sub sum_of { my $sum = 0; $sum += $_ for @_; return $sum }
 
 # ---- pprof: fields of protobuf as [number, value], by the wire alone

@@ -144,6 +144,7 @@ like($out, qr/my_alloc/, 'top: an unknown wrapper has its line');
 like($err, qr/next: \S*jeprof --text /, 'top: the next command');
 ($code, $out) = jeprof('top', '--wrapper', '^my_alloc$', '-n', 2, $dump);
 unlike($out, qr/my_alloc/, 'top: --wrapper');
+is((jeprof('top', '--wrapper', '', $dump))[1], (jeprof('top', $dump))[1], 'top: an empty --wrapper folds nothing');
 like($out, qr/in \d+ more functions \(-n \d+\)$/m, 'top: -n says what is left out');
 is(scalar(() = $out =~ /^.*%.*%.* (?:main|serve).*$/mg), 2, 'top: -n 2');
 ($code, $out) = jeprof('top', '--json', $dump);

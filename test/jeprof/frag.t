@@ -70,6 +70,7 @@ sub profile {
 my $made = profile("$dir/made.heap");
 ($code, $out, $err) = jeprof('frag', $made);
 is($code, 0, 'a made profile') or diag $err;
+is((jeprof('frag', '--cum', $made))[1], $out, '--cum changes nothing, as its note says');
 is(sums($out), 2, 'its lines sum to what the allocator has, and to RSS') or diag $out;
 like($out, qr/^serve pid 77 at \S+: 107\.0M in memory, 30\.0M of it in use by the program; 60\.0M is free in slabs: objects of keeps pin 54\.4M of it$/m, 'the sentence');
 like($out, qr/^ +54\.4M +\xc2\xb15\.7M +99\.3% +\S+  keeps  main\n +390\.6K +0\.7% +\S+  packs  main$/m, 'who pins, with the margin where there is one');

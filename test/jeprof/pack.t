@@ -106,7 +106,14 @@ rename 'serve', 'away';
 like(slurp('plain.jepack'), qr/\Ajeprof_pack\/1\npart dump \d+ serve\.77/, 'it is plain');
 like((jeprof('ls', 'plain.jepack'))[1], qr{plain\.jepack/2/serve\.77},
 	'two profiles of one name are both there');
+spew('plain.bin', slurp('plain.jepack'));
+like((jeprof('ls', 'plain.bin'))[1], qr{plain\.bin/2/serve\.77}, 'also of a pack with another name');
 rename 'away', 'serve';
+for my $from ('-', '/dev/stdin') {
+	($code, $out, $err) = run('sh', '-c', "exec cat '$dump[0]' | '$^X' '$main::jeprof' pack -o in.jepack $from");
+	is("$code|$out", "0|in.jepack\n", "pack $from: a profile that can be read once") or diag $err;
+	like((jeprof('top', 'in.jepack'))[1], qr/live 40\.0K in 5/, 'is in it');
+}
 for my $bad (['pack', '-o', 'x.tar', @dump], ['pack', 'nothing.heap']) {
 	($code, $out, $err) = jeprof(@$bad);
 	cmp_ok($code, '>', 0, "@$bad[0, 1]: refused");
@@ -200,6 +207,9 @@ sub real_program {
 	like((jeprof('top', '--lines', "$name.jepack"))[1], qr/ hold \S*lines\.c:[345]\s/,
 		"$name: and its lines") unless $is_foreign && !which('llvm-symbolizer')
 	    && !which('aarch64-linux-gnu-addr2line');
+	spew('second.jepack', slurp("$name.jepack"));
+	like((jeprof('--collapsed', '--sum', "$name.jepack", 'second.jepack'))[1], qr/^main;hold 20$/m,
+		"$name: two packs with its lines: each call once");
 	rename "$program.away", $program;
 }
 chdir $source;
