@@ -55,8 +55,8 @@ typedef struct dead_s {
 /* ---- dead_watch.c ---- */
 
 /*
- * Reads what an earlier jeprofd has kept and, unless --blackbox is off, starts the thread that
- * notices ends. 0 or errno.
+ * Reads what an earlier jeprofd has kept, and starts the thread that notices ends and expires what
+ * is kept, unless --blackbox is off and there is no --cache. 0 or errno.
  */
 int dead_start(void);
 

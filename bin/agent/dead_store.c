@@ -11,8 +11,9 @@
  * does not push out the others. Lock: `lock`, for `all`, `kept` and `ended`; under it no file is
  * read or written. Only one thread at a time adds to `all`: first main's, by dead_open(); later
  * that of dead_watch.c, by dead_keep(). So the key that set_key() chose is still free when add()
- * takes the lock anew. Called by dead_watch.c, dead_profile.c and dead_pages.c, and by metrics.c
- * and pages.c for the counts.
+ * takes the lock anew. draft_lock: one thread at a time writes a profile, as two of one key would
+ * have one draft; `lock` is not held then. Called by dead_watch.c, dead_profile.c and dead_pages.c,
+ * and by metrics.c and pages.c for the counts.
  */
 #include "dead.h"
 
@@ -59,6 +60,7 @@ typedef struct entry_s {
 } entry_t;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t draft_lock = PTHREAD_MUTEX_INITIALIZER;
 static entry_t all[DEAD_MOST + 1]; /* oldest first */
 static unsigned kept;              /* elements of `all` in use */
 /* By end_t: how many processes ended so whose box jeprofd held open; also those not in `all`. */
@@ -435,11 +437,16 @@ dead_file(const char *key, dead_file_t which) {
 void
 dead_keep_pprof(const char *key, const char *bytes, size_t length) {
 	uint64_t taken = 0;
+	pthread_mutex_lock(&draft_lock);
 	int fd = create_file(key, dead_pprof);
-	if (fd < 0) {
+	bool is_made = fd >= 0;
+	if (is_made) {
+		fd = finish_file(fd, key, dead_pprof, try_write(fd, bytes, length, 0), &taken);
+	}
+	pthread_mutex_unlock(&draft_lock);
+	if (!is_made) {
 		return;
 	}
-	fd = finish_file(fd, key, dead_pprof, try_write(fd, bytes, length, 0), &taken);
 	pthread_mutex_lock(&lock);
 	entry_t *e = find(key);
 	bool is_first = e != NULL && e->bytes[dead_pprof] == 0;

@@ -475,8 +475,8 @@ dead_start(void) {
 	pthread_t thread;
 	pthread_attr_t attributes;
 	dead_open();
-	if (options.box_bytes == 0) {
-		return 0;
+	if (options.box_bytes == 0 && options.cache_dir == NULL) {
+		return 0; /* nothing is kept, so nothing expires */
 	}
 	raise_descriptors();
 	waiter = epoll_create1(EPOLL_CLOEXEC);

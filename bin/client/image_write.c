@@ -459,14 +459,17 @@ write_ages(writer_t *w) {
 		return;
 	}
 	put(w, "# age_bounds_s" PROF_AGE_BOUNDS_TEXT "\n");
-	for (size_t i = 0, n = 1; i < image->sites.n; i++) {
+	for (size_t i = 0, n = 0; i < image->sites.n; i++) {
+		if (sites[i].nshares == 0) {
+			continue; /* has no lines above either */
+		}
+		n++;
 		if (sites[i].age != 0 && sites[i].cur.objs != 0) {
 			write_columns(w, "age", n, sites[i].age, &sites[i].cur, columns_sum(w, sites[i].age));
 		}
 		if (sites[i].life != 0 && (image->root.flags & IMAGE_ACCUM) != 0) {
 			write_columns(w, "life", n, sites[i].life, &sites[i].accum, sites[i].accum.est);
 		}
-		n += sites[i].nshares != 0;
 	}
 }
 

@@ -492,10 +492,11 @@ client_ask_mailbox(jeprof_target_t *t, const jeprof_request_t *r, jeprof_reply_t
 		if (error != 0 || !w.is_lost) {
 			return error;
 		}
-		if (reply->error != 0 && ++torn > TORN_MAX) {
+		bool is_late = client_now_ms() >= w.deadline;
+		if ((reply->error != 0 && ++torn > TORN_MAX) || (reply->error == EBADMSG && is_late)) {
 			return 0; /* again and again: the process does not understand the request */
 		}
-		if (client_now_ms() >= w.deadline) {
+		if (is_late) {
 			return client_fail(t, EBUSY, reply->error == ESTALE
 			    ? "%d %s: the lease of our request ended, as this program did not run for a while; "
 			    "try again"

@@ -114,6 +114,9 @@ find_dir_named(jeprof_target_t *t, const char *value) {
 	int end = (int)strcspn(value, ",");
 	const char *from = value[0] == '/' ? "root" : "cwd/";
 	struct stat st;
+	if (end == 0) {
+		return false; /* an empty value: the process has no control directory */
+	}
 	int n = snprintf(t->dir, sizeof(t->dir), "/proc/%d/%s%.*s", t->task, from, end, value);
 	if (n > 0 && n < (int)sizeof(t->dir) && stat(t->dir, &st) == 0) {
 		return true;
@@ -377,8 +380,9 @@ is_kernel_thread(const jeprof_target_t *t) {
 	return proc_stat_read(t->pid, &s) == 0 && (s.flags & PF_KTHREAD) != 0;
 }
 
-int
-jeprof_open(jeprof_target_t *t, const jeprof_request_t *wait) {
+/* jeprof_open(), but for the descriptor that may be open after a failure. */
+static int
+try_open(jeprof_target_t *t, const jeprof_request_t *wait) {
 	client_finding_t f;
 	int gone, error = look_inside(t, &f, &gone);
 	while (gone == 0 && error == 0 && may_come_yet(t, &f) && is_young(t, wait)) {
@@ -418,6 +422,15 @@ jeprof_open(jeprof_target_t *t, const jeprof_request_t *wait) {
 		return denied(t, error);
 	}
 	return t->block != 0 && client_read_head(t) ? 0 : without_block(t, &f);
+}
+
+int
+jeprof_open(jeprof_target_t *t, const jeprof_request_t *wait) {
+	int error = try_open(t, wait);
+	if (error != 0) {
+		close_fd(t);
+	}
+	return error;
 }
 
 int

@@ -87,9 +87,10 @@ fail(jeprof_target_t *p, const jeprof_reply_t *r) {
 			talk("%d %s is already profiling%s; nothing changed", p->pid, p->name,
 			    session_text(p, since));
 		} else {
-			bool is_configured = jeprof_look(p) == 0 && p->head.state == jeprof_state_sampling;
-			talk("%d %s %s; nothing changed", p->pid, p->name,
-			    is_configured ? "has no session: it samples by MALLOC_CONF" : "is not profiling");
+			int state = jeprof_look(p) == 0 ? (int)p->head.state : -1;
+			talk("%d %s %s; nothing changed", p->pid, p->name, state == jeprof_state_sampling
+			    ? "has no session: it samples by MALLOC_CONF" : state == jeprof_state_switched_on
+			    ? "has no session: the program has switched sampling on" : "is not profiling");
 		}
 		return is_on(o_idempotent) ? EXIT_DONE : EXIT_ALREADY;
 	case EINVAL:
@@ -118,6 +119,17 @@ fail(jeprof_target_t *p, const jeprof_reply_t *r) {
 	}
 }
 
+/* Whether a word of the command that is passed on as it is begins with this text. */
+static bool
+has_raw(const char *front) {
+	for (int i = 0; i < words.nraw; i++) {
+		if (strncmp(words.raw[i], front, strlen(front)) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
 void
 build_request(const jeprof_target_t *p, const char *verb, char *buf, size_t size) {
 	size_t length;
@@ -138,7 +150,7 @@ build_request(const jeprof_target_t *p, const char *verb, char *buf, size_t size
 		length = strlen(buf);
 		print_to(buf + length, size - length, "%c%s", separator, words.raw[i]);
 	}
-	if (is_on(o_duration) && !is_on(o_max)) {
+	if (is_on(o_duration) && !is_on(o_max) && !has_raw("max_seconds:")) {
 		length = strlen(buf); /* so that the session ends even if this program is killed */
 		print_to(buf + length, size - length, "%cmax_seconds:%" PRIu64, separator,
 		    words.values[o_duration].number / 1000 + 60);

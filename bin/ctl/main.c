@@ -21,15 +21,25 @@
 #include "verbs.h"
 #include "words.h"
 
+/* A signal handler: removes what is half written and ends the program by the signal. */
+static void
+end_by_signal(int number) {
+	remove_unfinished();
+	raise(number);
+}
+
 /*
  * Makes signals end the wait for an answer instead of the program, which can then remove its
- * request and exit. A signal that was ignored (nohup) stays ignored. The verb list sends no
- * request: signals end it at once.
+ * request and exit. A signal that was ignored (nohup) stays ignored. The verb list and dump --core
+ * send no request: signals end them at once.
  */
 static void
 catch_signals(void) {
 	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
 	struct sigaction action = {.sa_handler = on_signal}, ignore = {.sa_handler = SIG_IGN}, old;
+	if (is_on(o_core)) {
+		action = (struct sigaction){.sa_handler = end_by_signal, .sa_flags = (int)SA_RESETHAND};
+	}
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]) && words.verb != LIST; i++) {
 		if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) {
 			sigaction(numbers[i], &action, NULL);

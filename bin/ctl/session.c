@@ -24,7 +24,7 @@
 /*
  * After a stop that an idle process did not answer: removes the starts and sets that it has not
  * read. If there is none, says that no session runs if the head of the mailbox says so and --wait
- * is not given; else exits with the reason for the silence.
+ * is not given. If a session runs, or with --wait, exits with the reason for the silence.
  */
 static int
 stop_idle(jeprof_target_t *p) {
@@ -32,7 +32,12 @@ stop_idle(jeprof_target_t *p) {
 	bool has_start = jeprof_find_pending(p, "start", text);
 	unsigned count;
 	need(p, jeprof_withdraw_pending(p, &count));
-	if (count > 0) {
+	bool runs = p->head.state == jeprof_state_active || p->head.state == jeprof_state_paused
+	    || p->head.state == jeprof_state_stopping;
+	if (count > 0 && runs) {
+		talk("%d %s: the pending %s was taken back; the session still runs", p->pid, p->name,
+		    has_start ? "start" : "set");
+	} else if (count > 0) {
 		if (is_on(o_json)) {
 			printf("{\"pid\":%d,\"withdrawn\":%u}\n", p->pid, count);
 		} else {
@@ -40,8 +45,7 @@ stop_idle(jeprof_target_t *p) {
 		}
 		return EXIT_DONE;
 	}
-	if (!has_start && !is_on(o_wait) && p->head.state != jeprof_state_active
-	    && p->head.state != jeprof_state_paused && p->head.state != jeprof_state_stopping) {
+	if (!has_start && !is_on(o_wait) && !runs) {
 		return fail(p, &(jeprof_reply_t){.error = EALREADY});
 	}
 	jeprof_request_t asked = request_of("stop", jeprof_manner_return);

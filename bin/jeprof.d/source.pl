@@ -90,7 +90,7 @@ sub disasm {
 }
 
 # Prints the instructions of one routine of line_sums(), each sum beside the instruction that holds
-# its address.
+# its address. Of routines with one name in several objects, those of the first object.
 sub disasm_routine {
 	my ($objdump, $sum, $routine, $option) = @_;
 	my $place = $sum->{place}[$routine->{entries}[0]];
@@ -100,8 +100,8 @@ sub disasm_routine {
 	return Talk::doubt('no instructions: the object file is missing') unless $elf && defined $raw;
 	my $text = Tool::filter([$objdump, '-d', '-l', '--no-show-raw-insn', "--disassemble=$raw",
 			$elf->{path}], '') // '';
-	my @hits = sort { $a->[0] <=> $b->[0] } map { [$Places::offset[$sum->{place}[$_]],
-			$_] } @{ $routine->{entries} };
+	my @hits = sort { $a->[0] <=> $b->[0] } map { [$Places::offset[$sum->{place}[$_]], $_] }
+	    grep { $Places::object[$sum->{place}[$_]] == $object } @{ $routine->{entries} };
 	my @lines = split /\n/, $text;
 	my @starts = map { /^\s*([0-9a-f]+):\s/ ? hex $1 : undef } @lines;
 	my $next;

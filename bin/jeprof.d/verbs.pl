@@ -315,7 +315,7 @@ sub run {
 	set_places($option);
 	Talk::note("--seconds has no effect here: it is for profiles over the network")
 	    if $option->{seconds} && !grep { Fetch::is_url($_) } @arguments;
-	Writing::begin($option, $verb, @arguments) if $answer;
+	Writing::begin($option, $answer ? $verb : '', @arguments);
 	@arguments = Pack::expand(@arguments)
 	    unless grep { $_ eq $verb } qw(run open live doctor completion);
 	return classic($option, @arguments) unless $answer;

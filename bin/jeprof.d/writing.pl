@@ -3,7 +3,7 @@
 # (/dev/fd/N, /dev/stderr) is written as it was opened, by > or >>. Anything else (a device, a fifo)
 # is opened and written as it is. What the command
 # reads is never written: neither its inputs nor the program, nor an object that names came from;
-# and no ELF file or heap profile is replaced. Callers: Main, which calls begin() before a verb
+# and no ELF file or heap profile is replaced. Callers: Main, which calls begin() before a command
 # works; the verbs that make a file.
 package Writing;
 
@@ -13,15 +13,16 @@ our @inputs; # the files that the command names as its input
 
 my $bytes_written = 0; # length of the last file
 
-# Remembers what the verb with these arguments reads, and judges the target of -o before the work;
-# fails if it may not be written. Sets -o to - if it is standard output.
+# Remembers what a command with these arguments reads; $verb is '' in a mode without a verb. For the
+# verbs that write a file, judges the target of -o before the work: fails if it may not be written,
+# and sets -o to - if it is standard output.
 sub begin {
 	my ($option, $verb, @files) = @_;
-	return unless $verb =~ /^(?:flame|report|run|export|symbolize|pack|salvage)$/;
 	@files = ($option->{lib}, eval { Run::find_program($files[0]) } // ())
 	    if $verb eq 'run' && @files;
 	@inputs = map { file_of($_) } grep { length }
 	    @files, @$option{qw(base exe)}, @{ $option->{add_lib} };
+	return unless $verb =~ /^(?:flame|report|run|export|symbolize|pack|salvage)$/;
 	return unless length $option->{o} && $option->{o} ne '-';
 	$option->{o} = '-' if is_stdout($option->{o});
 	check($option->{o}) if $option->{o} ne '-';

@@ -57,7 +57,7 @@ void
 print_frame(const answer_t *to, const char *function, const char *directory, const char *file,
     int line) {
 	(void)to;
-	text_print(function != NULL ? function : "??");
+	text_print(function != NULL && function[0] != '\0' ? function : "??"); /* never an empty line */
 	putchar('\n');
 	if (directory != NULL) {
 		text_print(directory);

@@ -237,12 +237,12 @@ sys_read_file(const char *path, void *buf, size_t size) {
 }
 
 /*
- * Opens a file of /proc about the calling thread (thread-self). The file of that name about the
- * process (self) shows no memory after the first thread has ended (pthread_exit() in main). It is
- * opened only if the other cannot be: kernels before 3.17 have no thread-self.
+ * The file about the process (self) shows no memory after the first thread has ended
+ * (pthread_exit() in main), and is opened only if that about the thread (thread-self) cannot be:
+ * kernels before 3.17 have none.
  */
-static int
-open_own(const char *name) {
+int
+sys_open_own(const char *name) {
 	char path[48];
 	assert(strlen(name) < 16);
 	fmt_snprintf(path, sizeof(path), "/proc/thread-self/%s", name);
@@ -256,7 +256,7 @@ open_own(const char *name) {
 
 ssize_t
 sys_read_statm(char *buf, size_t size) {
-	return read_and_close(open_own("statm"), buf, size);
+	return read_and_close(sys_open_own("statm"), buf, size);
 }
 
 ssize_t
@@ -582,7 +582,7 @@ int
 sys_maps_copy(char *buf, size_t size, int (*cb)(void *ctx, const char *text, size_t len),
     void *ctx) {
 	assert(size > 0);
-	int fd = open_own("maps");
+	int fd = sys_open_own("maps");
 	if (fd < 0) {
 		return -fd;
 	}

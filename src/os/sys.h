@@ -92,6 +92,8 @@ unsigned long sys_auxval(unsigned long type);
 
 /* Returns a descriptor (O_CLOEXEC is added), or -errno. */
 int sys_open(const char *path, int flags, unsigned mode);
+/* Opens a file of /proc about the calling thread ("statm"; at most 15 bytes). */
+int sys_open_own(const char *name);
 /* Returns the number of bytes read (0: end of file), or -errno. */
 ssize_t sys_read(int fd, void *buf, size_t size);
 /*

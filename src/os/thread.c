@@ -155,18 +155,40 @@ os_pause(unsigned round) {
 }
 
 /*
+ * The character behind the key in the thread's file status of /proc; '\0': it has no such line, or
+ * cannot be read. The list of groups before the key may be long, so the file is read in pieces.
+ */
+static char
+status_char(const char *key) {
+	char text[1024];
+	size_t length = strlen(key), kept = 0;
+	int fd = sys_open_own("status");
+	ssize_t n;
+	while (fd >= 0 && (n = sys_read(fd, text + kept, sizeof(text) - 1 - kept)) > 0) {
+		size_t end = kept + (size_t)n;
+		text[end] = '\0';
+		const char *at = strstr(text, key);
+		if (at != NULL && at[length] != '\0') {
+			sys_close(fd);
+			return at[length];
+		}
+		kept = min_zu(end, length); /* the key may lie in two pieces */
+		memmove(text, text + end - kept, kept);
+	}
+	if (fd >= 0) {
+		sys_close(fd);
+	}
+	return '\0';
+}
+
+/*
  * /proc is read first, because a seccomp filter may kill the process for prctl(PR_GET_SECCOMP).
  */
 bool
 os_thread_is_filtered(void) {
-	static const char key[] = "\nSeccomp:\t";
-	char status[2048];
 	int saved = errno;
-	ssize_t n = sys_read_file("/proc/self/status", status, sizeof(status) - 1);
-	status[n > 0 ? n : 0] = '\0';
-	const char *at = strstr(status, key);
-	bool is_filtered =
-	    at != NULL ? at[sizeof(key) - 1] != '0' : prctl(PR_GET_SECCOMP, 0, 0, 0, 0) > 0;
+	char told = status_char("\nSeccomp:\t");
+	bool is_filtered = told != '\0' ? told != '0' : prctl(PR_GET_SECCOMP, 0, 0, 0, 0) > 0;
 	errno = saved;
 	return is_filtered;
 }

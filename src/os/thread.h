@@ -47,7 +47,7 @@ int os_tid(void);
  */
 int os_tid_stored(void);
 /*
- * Whether system calls of the thread are filtered (seccomp). It cannot be known which calls the
+ * Whether system calls of this thread are filtered (seccomp). It cannot be known which calls the
  * filter forbids.
  */
 bool os_thread_is_filtered(void);

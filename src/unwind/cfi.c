@@ -789,7 +789,7 @@ cfi_read_record(const unsigned char *begin, const unsigned char **p, const unsig
 	if (back == 0) {
 		return read_cie(at, &cie) == 0 ? cfi_record_cie : cfi_record_bad;
 	}
-	if (back > (uint64_t)(field - begin) || record_end(field - back, at) == NULL
+	if (back < 4 || back > (uint64_t)(field - begin) || record_end(field - back, at) == NULL
 	    || read_cie(field - back, &cie) != 0) {
 		return cfi_record_bad;
 	}

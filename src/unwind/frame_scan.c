@@ -150,11 +150,11 @@ find_in_segment(struct search_s *s, const unsigned char *from, const unsigned ch
 	while (found == NULL && from < end) {
 		s->end = from;
 		while (s->end < end && sys_is_readable(s->end, 1)) {
-			const unsigned char *page = (const void *)align_up((uintptr_t)s->end + 1, PAGE);
+			const unsigned char *page = (const void *)align_up((uintptr_t)s->end + 1, os_page_size);
 			s->end = page < end ? page : end;
 		}
 		found = find_in_pages(s, from);
-		from = (const void *)align_up((uintptr_t)s->end + 1, PAGE);
+		from = (const void *)align_up((uintptr_t)s->end + 1, os_page_size);
 	}
 	return found;
 }

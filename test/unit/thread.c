@@ -1,6 +1,9 @@
-/* Threads, names, signals and processors. */
+/* Threads, names, signals, filters and processors. */
 #include "test.h"
 
+#include <grp.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -116,12 +119,59 @@ test_processors(void) {
 	is_int(os_tid(), (int)getpid(), "first thread");
 }
 
+static bool filtered[2]; /* before and after a filter of the thread alone */
+
+/* The filter permits every call. */
+static void *
+filter_itself(void *arg) {
+	struct sock_filter permit = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	struct sock_fprog program = {1, &permit};
+	filtered[0] = os_thread_is_filtered();
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
+	    || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+		return NULL;
+	}
+	filtered[1] = os_thread_is_filtered();
+	return arg;
+}
+
+/* As many groups as make the line with the filter lie behind several pieces of the file. */
+static int
+child_filter(void) {
+	static gid_t groups[600];
+	pthread_t t;
+	void *is_put;
+	for (unsigned i = 0; i < ARRAY_LEN(groups); i++) {
+		groups[i] = 1000000000 + i;
+	}
+	setgroups(ARRAY_LEN(groups), groups); /* of root only */
+	pthread_create(&t, NULL, filter_itself, &is_put);
+	pthread_join(t, &is_put);
+	if (is_put == NULL) {
+		return 77;
+	}
+	return !filtered[0] && filtered[1] && !os_thread_is_filtered() ? 0 : 1;
+}
+
+static void
+test_filter(void) {
+	static struct test_result r;
+	run_child_conf(&r, "filter", NULL);
+	if (exited_with(&r, 77)) {
+		skip(1, "no filter can be put on here");
+	} else {
+		child_exits(&r, 0, "a filter is the thread's own");
+	}
+}
+
 int
 main(int argc, char **argv) {
-	static const struct test_child children[] = {{"one", child_one}, {NULL, NULL}};
+	static const struct test_child children[] = {{"one", child_one}, {"filter", child_filter},
+	    {NULL, NULL}};
 	test_children(argc, argv, children);
 	test_create();
 	test_tid_stored();
 	test_processors();
+	test_filter();
 	return done_testing();
 }

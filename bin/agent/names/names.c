@@ -389,11 +389,12 @@ missing_collect(const names_table_t *table, const uint64_t *addresses, size_t co
 /*
  * Opens the table with lines (common key), if there is one, when it has all addresses or is not
  * older than the one without lines (own key), or when that one is missing or outdated; else the one
- * without lines. Returns the number of addresses that the table lacks, which are in `missing`.
+ * without lines, also an outdated one if may_be_old, that is, after makers had their chance.
+ * Returns the number of addresses that the table lacks, which are in `missing`.
  */
 static size_t
 table_open(const names_t *n, const names_object_t *object, const keys_t *keys,
-    const uint64_t *addresses, size_t count, kept_t *k, uint64_t *missing) {
+    const uint64_t *addresses, size_t count, bool may_be_old, kept_t *k, uint64_t *missing) {
 	kept_t own;
 	kept_open(n, keys->common, true, k);
 	size_t nmissing = missing_collect(&k->table, addresses, count, missing);
@@ -401,7 +402,8 @@ table_open(const names_t *n, const names_object_t *object, const keys_t *keys,
 		return 0;
 	}
 	kept_open(n, keys->own, false, &own);
-	if (own.fd < 0 || (k->fd >= 0 && own.made <= k->made) || is_outdated(n, object, &own)) {
+	if (own.fd < 0 || (k->fd >= 0 && own.made <= k->made)
+	    || (!may_be_old && is_outdated(n, object, &own))) {
 		kept_close(&own);
 		return nmissing;
 	}
@@ -542,12 +544,12 @@ names_try_table(names_t *n, const names_object_t *object, const uint64_t *addres
 	uint64_t *missing = malloc((count + 1) * sizeof(*missing));
 	candidates_open(n, object, &c);
 	if (missing != NULL && try_keys(n, object, &c, &keys)) {
-		size_t nmissing = table_open(n, object, &keys, addresses, count, &k, missing);
+		size_t nmissing = table_open(n, object, &keys, addresses, count, false, &k, missing);
 		if (nmissing > 0) {
 			order_t order = {object, addresses, missing, count, nmissing};
 			table_complete(n, &order, &c, &keys, &k);
 			kept_close(&k);
-			(void)table_open(n, object, &keys, addresses, count, &k, missing);
+			(void)table_open(n, object, &keys, addresses, count, true, &k, missing);
 		}
 	}
 	candidates_close(&c);

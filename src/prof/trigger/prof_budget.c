@@ -176,6 +176,9 @@ prof_budget_heartbeat(uint64_t gap_ns) {
 	window_begin(debt_ns(percent, cost, work));
 	if (by != 0) {
 		prof_sample_scale(by);
+		if (prof_budget_get() == 0) { /* set meanwhile; then nobody decides any more */
+			prof_sample_scale(-64);
+		}
 	}
 	atomic_store_b(&budget.is_deciding, false, MO_RELEASE);
 }
