@@ -40,10 +40,12 @@ typedef struct options_s {
 	/* expected between two scrapes; a scrape's session ends three of them after the last scrape */
 	uint64_t interval_ms;
 	uint64_t look_ms;         /* between two looks at a process that runs the library (watch.c) */
-	uint64_t scrapes_max;     /* jobs (scrape.h) that run at the same time, at most */
-	uint64_t connections_max; /* of HTTP clients at the same time, at most */
+	/* jobs (scrape.h) that run at the same time, at most; deltas that wake up may exceed it */
+	uint64_t scrapes_max;
+	/* HTTP connections; one more ends an older one, unless all older ones wait for their jobs */
+	uint64_t connections_max;
 	uint64_t processes_max;   /* processes that run the library in the table, at most */
-	uint64_t profile_max;     /* bytes of the largest profile that is fetched or sent */
+	uint64_t profile_max;     /* bytes of a heap_v2 text, at most; not of its conversion */
 	/* of the box (dead.h) of a session that jeprofd starts; 0: it gets none, and none is held */
 	uint64_t box_bytes;
 	uint64_t cache_max;       /* bytes of all symbol tables, at most; 0: as in pprof.h */

@@ -23,7 +23,7 @@
 
 enum {
 	DEAD_MOST = 64,             /* of the dead that are kept, at most */
-	DEAD_MS = 24 * 3600 * 1000, /* how long one of them is kept after its end, at most */
+	DEAD_MS = 24 * 3600 * 1000, /* how long one is kept after its end; checked once a minute */
 	DEAD_WHY = 256,             /* bytes of dead_t.why, with its NUL */
 };
 
@@ -38,7 +38,7 @@ typedef struct dead_s {
 	end_t how;
 	int code;             /* exit status or number of the signal; -1: not known */
 	uint64_t ended_ms;    /* when jeprofd noticed the end */
-	labels_t labels;
+	labels_t labels;      /* as they were when jeprofd opened the box */
 	/* What the box says. */
 	char why[DEAD_WHY];   /* why there is no profile; "": there is one */
 	uint64_t told_ms;     /* when the process told the following figures */
@@ -84,9 +84,9 @@ kills_t end_kills(const char *cgroup);
 /* Whether there was a kill in between: in the cgroup, if both know of it, else in the machine. */
 bool end_has_kill(const kills_t *before, const kills_t *now);
 /*
- * How a process that has ended did that. `process` is its pidfd; start: as above; has_kill: its
- * cgroup had an out-of-memory kill since it was last seen alive. Sets *code to the exit status or
- * the signal, or to -1.
+ * How a process that has ended did that. `process` is its pidfd; start: as above; has_kill: what
+ * end_has_kill() says of the time since it was last seen alive. Sets *code to the exit status or
+ * the number of the signal, or to -1.
  */
 end_t end_read(int process, int pid, uint64_t start, bool has_kill, int *code);
 
@@ -94,7 +94,7 @@ end_t end_read(int process, int pid, uint64_t start, bool has_kill, int *code);
 
 /*
  * Reads what the box (a descriptor, which stays open) says into *d, whose `how` and `limit` are
- * set; may correct these two. If it cannot be read, sets only d->why.
+ * set and whose other figures are 0; may correct these two. If it cannot be read, sets only d->why.
  */
 void facts_read(dead_t *d, int box);
 
@@ -108,8 +108,9 @@ void dead_open(void);
 
 /*
  * Counts the end, gives *d a key, and keeps a copy of it and, unless d->why is set, of its box (a
- * descriptor, which stays open); sets d->why if that cannot be copied. Then does dead_expire().
- * False: there is no memory, and nothing is kept.
+ * descriptor, which stays open); sets d->why if that cannot be copied. Then does dead_expire(), for
+ * which this one may be too much. False: there is no memory, and nothing is kept. Called by one
+ * thread only.
  */
 bool dead_keep(dead_t *d, int box);
 
@@ -128,15 +129,16 @@ bool dead_find(const char *key, dead_t *to);
 void dead_each(void (*f)(const dead_t *d, void *arg), void *arg);
 
 /*
- * Opens the box, or the profile, of one of the dead for reading; -1: it is not there. The caller
- * closes it, and reads by pread(): memory files share their offset. dead_files: number of kinds.
+ * Opens the box, or the profile, of one of the dead for reading; -1: it is not there or cannot be
+ * opened. The caller closes it, and reads by pread(): memory files share their offset. dead_files:
+ * number of kinds.
  */
 typedef enum { dead_box, dead_pprof, dead_files } dead_file_t;
 int dead_file(const char *key, dead_file_t which);
 
 /*
- * Keeps the profile (profile.proto, gzipped) of one of the dead. If there is no room for it, it is
- * made anew each time that it is asked for.
+ * Keeps the profile (profile.proto, gzipped) of one of the dead, then does dead_expire(). One that
+ * cannot be written is made anew each time that it is asked for.
  */
 void dead_keep_pprof(const char *key, const char *bytes, size_t length);
 

@@ -3,9 +3,9 @@
  * can read it from /proc/PID/stat as long as the parent has not fetched it, if they have the right
  * to trace the process; else the kernel shows 0 there. Afterwards they can read it from a pidfd
  * (PIDFD_GET_INFO, Linux 6.15). An end counts as a kill for want of memory if it is a SIGKILL or
- * nothing can be read of it, and if in both cases the counter of such kills (end_kills) rose before
- * it: that of its cgroup, or the machine's if the cgroup has none or is gone. No locks, no state.
- * Called by dead_watch.c; end_kills() also by metrics.c.
+ * nothing can be read of it, and if in both cases the counter of such kills (end_kills) has risen
+ * since it was last seen alive: that of its cgroup, or the machine's if the cgroup has none or is
+ * gone. No locks, no state. Called by dead_watch.c; end_kills() and end_words also by metrics.c.
  */
 #include "dead.h"
 

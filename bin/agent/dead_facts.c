@@ -1,8 +1,9 @@
 /*
  * Reads what a box says of the last hour of its process, and words the sentence about the end of
  * the process (dead.h). A box is a memory file with the tables of a process's profiler. It may say
- * anything: its numbers are only shown; the number of its lines is bounded by JEPROF_COURSE_MOST.
- * No locks, no state. Called by dead_watch.c (facts_read) and dead_pages.c (facts_sentence).
+ * anything: its numbers are only shown, but that it was closed turns an unknown end into an exit;
+ * at most JEPROF_COURSE_MOST of its lines are read. No locks, no state. Called by dead_watch.c
+ * (facts_read) and dead_pages.c (facts_sentence).
  */
 #include "dead.h"
 

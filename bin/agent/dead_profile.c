@@ -55,7 +55,8 @@ try_kept(const char *key, answer_t *a) {
 
 /*
  * Answers with the heap_v2 text as profile.proto, always with ages, and keeps that; or with a
- * failure. Names come from the files below order->root, or below our root if that is 0.
+ * failure. Names come from the files below order->root, or below our root if that is 0, as in the
+ * order of a client and where the process had our root.
  */
 static void
 convert(const order_t *order, const char *text, size_t length, answer_t *a) {

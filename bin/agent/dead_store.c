@@ -5,15 +5,15 @@
  * later jeprofd finds them, or are memory files. Pieces of a box that are zeros become holes.
  *
  * Invariant: the record of an element of `all` does not change; after each addition dead_expire()
- * leaves at most DEAD_MOST, whose files take at most bytes_max() bytes. Those that ended more than
- * DEAD_MS ago go first, then those that exited with status 0 or an unknown one, then those of the
- * program and user that have most of them, the oldest first: a program that crashes again and again
- * does not push out the others. Lock: `lock`, for `all`, `kept` and `ended`; under it no file is
- * read or written. Only one thread at a time adds to `all`: first main's, by dead_open(); later
- * that of dead_watch.c, by dead_keep(). So the key that set_key() chose is still free when add()
- * takes the lock anew. draft_lock: one thread at a time writes a profile, as two of one key would
- * have one draft; `lock` is not held then. Called by dead_watch.c, dead_profile.c and dead_pages.c,
- * and by metrics.c and pages.c for the counts.
+ * leaves at most DEAD_MOST, whose files take at most bytes_max() bytes. First go those that ended
+ * more than DEAD_MS ago, then those that exited with status 0 or an unknown one, then others; among
+ * equals first those of the program and user that have most of them, the oldest first. So a program
+ * that crashes again and again does not push out the others. Lock: `lock`, for `all`, `kept` and
+ * `ended`; under it no file is read or written. Only one thread at a time adds to `all`: first that
+ * of main(), by dead_open(); later that of dead_watch.c, by dead_keep(). So the key that set_key()
+ * chose is still free when add() takes the lock anew. draft_lock: one thread at a time writes a
+ * profile, as two of one key would have one draft; `lock` is not held then. Called by dead_watch.c,
+ * dead_profile.c and dead_pages.c, and by metrics.c and pages.c for the counts.
  */
 #include "dead.h"
 
@@ -512,7 +512,7 @@ read_record(int fd, const struct stat *st, const char *name, dead_t **record) {
 	return err;
 }
 
-/* Bytes that the profile beside a box takes; 0: there is none. */
+/* Bytes that the profile beside a box takes; 0: there is none, or others own it. */
 static uint64_t
 pprof_bytes(const char *key) {
 	char name[64];

@@ -20,5 +20,5 @@ bool is_elsewhere(const figures_t *f);
  */
 void elsewhere_look(int pid, const char *exe, bool may_search, figures_t *f);
 
-/* Says how much is not malloc's, and whose heap that may be. Only if is_elsewhere(f). */
+/* Adds how much is not malloc's and whose heap it may be, unquoted. Only if is_elsewhere(f). */
 void elsewhere_sentence(text_t *t, const figures_t *f);

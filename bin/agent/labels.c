@@ -3,7 +3,8 @@
  * container and systemd unit from the path of its cgroup, the user's name from /etc/passwd.
  * Invariant: everything that is read, but /etc/passwd, has a bounded size and may have any content.
  * No locks, no state. read_labels() reads files of the process, which may block; therefore only
- * lookers and jobs call it, in watch.c and dead_watch.c.
+ * lookers and jobs call it, in watch.c and dead_watch.c. read_usage() and read_cgroup_memory() read
+ * what the kernel tells without the process; the thread of dead_watch.c calls the second too.
  */
 #include "labels.h"
 

@@ -3,7 +3,7 @@
  * Invariant: a Unix socket is accessible to its owner and group only, and replaces no file but a
  * socket that nobody listens on. No locks: server.c opens the socket before there are other
  * threads; afterwards `name` and `is_local` are only read. On failure each open_*() exits with the
- * reason. Called by server.c.
+ * reason. Called by server.c; try_split_address() also by options.c.
  */
 #include "agent.h"
 

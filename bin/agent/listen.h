@@ -18,8 +18,9 @@ typedef struct address_s {
 bool try_split_address(const char *text, size_t length, address_t *a);
 
 /*
- * Opens the socket that --listen or --unix names and returns its descriptor; exits with the reason
- * if it cannot. The other functions below are about this socket: call them afterwards.
+ * Opens the socket that --listen or --unix names, else 127.0.0.1:7071, and returns its descriptor;
+ * exits with the reason if it cannot. Warns on stderr if other machines may ask without a token.
+ * The other functions below are about this socket: call them afterwards.
  */
 int open_listener(void);
 
@@ -31,8 +32,9 @@ const char *listener_name(void);
 
 /*
  * Whether only this machine can connect: the socket is a Unix socket or bound to a loopback
- * address. Then server.c refuses an HTTP request whose Host header names another machine. Such a
- * request comes from a web page that tries DNS rebinding: its own name was given our address.
+ * address. On a loopback address and without --token-file, server.c refuses a request whose Host
+ * header names another machine. It comes from a web page that tries DNS rebinding: the name of the
+ * page was given our address.
  */
 bool is_listener_local(void);
 

@@ -6,9 +6,10 @@
  * for --push (push.c), and looks for threads, requests and connections that are late; one of
  * libmicrohttpd serves connections (server.c); several read the state of processes (watch.c); each
  * job, such as a profile, has one of its own (scrape.c); one waits for the ends of processes
- * (dead_watch.c); one sends profiles (push.c). They share the table of processes (table.h), whose
- * lock memory_give_back() takes. Invariant: all input of processes and clients is checked, and no
- * process or client makes another one wait without a time limit.
+ * (dead_watch.c; none with --blackbox off and no --cache); one sends profiles (push.c; only with
+ * --push). They share the table of processes (table.h), whose lock memory_give_back() takes.
+ * Invariant: all input of processes and clients is checked, and no process or client makes another
+ * one wait without a time limit.
  */
 #include "agent.h"
 

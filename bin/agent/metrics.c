@@ -189,7 +189,7 @@ put_measured(const sheet_t *s) {
 	}
 }
 
-/* One sample for each state (a state set): 1 for the current state, else 0. */
+/* A state set: a sample for each known state, 1 for the current one. A newer state: all are 0. */
 static void
 put_states(const sheet_t *s) {
 	put_head(s, "jeprof_state", "gauge", "", "1 for the state that the profiler is in.");

@@ -2,7 +2,8 @@
  * Parses the command line of jeprofd by a table of options, and prints the messages of jeprofd on
  * stderr (agent.h has the contracts). Invariant: main() sets `options` before it starts threads
  * that read it, and nothing changes it afterwards, so they need no lock. main.c calls
- * read_options(); main.c, listen.c, push.c, rights.c, server.c and watch.c call talk() and leave().
+ * read_options(); main.c, dead_store.c, listen.c, push.c, rights.c, server.c and watch.c call
+ * talk() or leave().
  */
 #include "agent.h"
 

@@ -162,8 +162,8 @@ type_write(encoder_t *e, unsigned field, const char *type, const char *unit) {
 }
 
 /*
- * Writes the identifier of a Profile, 16 bytes: profiles of different processes of a machine, times
- * or types have different ones, and none is all zero.
+ * Writes the identifier of a Profile, 16 bytes: it differs if the type, the time or the pid (as the
+ * process sees itself: those of two containers may be equal) differs, and is never all zero.
  */
 static void
 id_write(encoder_t *e, unsigned type) {

@@ -5,7 +5,7 @@
 #pragma once
 #include "table.h"
 
-/* The begin of a page that is a list, up to its body; the title must need no quoting. */
+/* The begin of a page that is a list and reloads every 15 s; the title must need no quoting. */
 void page_list_begin(text_t *t, const char *title);
 
 enum { HOUR_MS = 3600000 };
@@ -13,7 +13,8 @@ enum { HOUR_MS = 3600000 };
 /*
  * The curves of the last `span` ms before `now` (ms, clock of the points): resident bytes in grey,
  * allocated ones in red. history: a ring of HISTORY_POINTS elements. points: how many points were
- * written to it in all; if that is more than HISTORY_POINTS, the newer ones replaced the older.
+ * written to it in all; if that is more than HISTORY_POINTS, the newer ones replaced the older. The
+ * top is the largest value of the ring, also if that is of a point before the span.
  */
 void page_picture(text_t *t, const point_t *history, unsigned points, int64_t now, int64_t span);
 

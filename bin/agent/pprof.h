@@ -19,7 +19,8 @@ enum {
 
 /* Options of one conversion; 0 and NULL stand for the defaults. */
 struct pprof_request {
-	const char *default_type; /* sample type that tools show at first; NULL: "inuse_space" */
+	/* sample type that tools show at first (pprof only); NULL or unknown: "inuse_space" */
+	const char *default_type;
 	const char *cache_dir;    /* of tables of names; NULL: they are kept in memory */
 	/* id of the process, or of a thread, whose root (/proc/PID/root) is searched for objects */
 	pid_t pid;
@@ -41,9 +42,10 @@ struct pprof_profile;
 int pprof_parse(const char *text, size_t len, struct pprof_profile **out, const char **why);
 
 /*
- * Subtracts `before` from `after`, by stack, thread and label. Live counts may become negative. 0;
- * EINVAL, without a change, if the profiles differ in process, session or sampling interval; or
- * ENOMEM, with `after` half done.
+ * Subtracts `before` from `after`, by stack, thread and label. Live counts may become negative,
+ * those of allocations become 0 instead; the ages are dropped. 0; EINVAL, without a change, if the
+ * profiles differ in process, session or sampling interval that was set; or ENOMEM, with `after`
+ * half done.
  */
 int pprof_subtract(struct pprof_profile *after, const struct pprof_profile *before);
 

@@ -2,8 +2,8 @@
  * Subtracts an earlier profile of a process from a later one: the estimates of each stack, thread
  * and label (together a site), found by a hash of these, as `jeprof --base` does. Invariant: the
  * sites of the later profile keep their order. Behind them follow those that only the earlier one
- * has, with live counts below 0 and counts of allocations 0. A table of type intern_t numbers its
- * keys from 0, in the order of first use: so the number of a site's key is the site's index. No
+ * has, with live counts of 0 or less and counts of allocations 0. A table of type intern_t numbers
+ * its keys from 0, in the order of first use: so the number of a site's key is the site's index. No
  * locks: a profile belongs to one thread. pprof_subtract() is called by scrape.c (?seconds=N,
  * ?since=mark), test/agent/convert.c and a fuzz target.
  */

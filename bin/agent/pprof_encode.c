@@ -1,13 +1,14 @@
 /*
  * Encodes a profile as profile.proto, gzipped: a sample for each site (with ages, for each range of
- * ages, called a column, that it has live bytes in), with four values in Go's order and without the
- * allocator's own frames; a location for each place (distinct address, pprof_frames.h) that a
- * sample uses; a mapping for each object (mapped file) that a location uses, and for object 0, the
- * main program. Invariant: ids of locations, mappings and functions begin at 1, and each one that
- * is referred to is written. Values are rounded as `jeprof export` does: by error diffusion, so
- * that the sum of the written values is that of the estimates, truncated. Functions that return
- * nothing set has_failed of a buffer or of the places without memory. No locks: a profile belongs
- * to one thread. Called by scrape.c, dead_profile.c, test/agent/convert.c and a fuzz target.
+ * ages, called a column, that it has live bytes in), unless its four values, in Go's order, are all
+ * 0; without the allocator's own frames; a location for each place (distinct address,
+ * pprof_frames.h) that a sample uses; a mapping for each object (mapped file) that a location uses,
+ * and for object 0, the main program. Invariant: ids of locations, mappings and functions begin at
+ * 1, and each one that is referred to is written. Values are rounded as `jeprof export` does: by
+ * error diffusion, so that the sum of the written values is that of the estimates, truncated.
+ * Functions that return nothing set has_failed of a buffer or of the places without memory. No
+ * locks: a profile belongs to one thread. Called by scrape.c, dead_profile.c, test/agent/convert.c
+ * and a fuzz target.
  */
 #include <errno.h>
 #include <math.h>

@@ -24,8 +24,8 @@ enum { ENTRY_DEPTH = 16 }; /* addresses of a stack that are searched for an entr
 /* ---------------------------------------------------------------- strings */
 
 /*
- * Writes a '?' over each byte that is not valid UTF-8 or belongs to a control character or a
- * bidirectional mark. The length stays.
+ * Writes a '?' over each byte that is not valid UTF-8 or belongs to a character that a terminal
+ * would obey (utf8_is_obeyed). The length stays.
  */
 static void
 text_clean(unsigned char *text, size_t len) {

@@ -70,8 +70,8 @@ void places_free(places_t *s);
 int places_name(places_t *s, const struct pprof_request *request);
 
 /*
- * Number of a string in the output. Each byte of control characters, bidirectional marks and
- * invalid UTF-8 in it becomes '?'. INTERN_FAILED without memory.
+ * Number of a string in the output. Each byte of invalid UTF-8, and of characters that control a
+ * terminal or set a direction of writing, becomes '?'. INTERN_FAILED without memory.
  */
 uint32_t string_put(places_t *s, const char *text, size_t len);
 
@@ -90,7 +90,8 @@ uint32_t string_of_path(places_t *s, uint32_t object);
 
 /*
  * Rounds a row of estimates to whole numbers, one with each call, in order. After each call the sum
- * of the returned numbers is the sum of the estimates so far, truncated. Both sums begin at 0.
+ * of the returned numbers is the sum of the estimates so far, truncated. Both begin at 0; that of
+ * the estimates is held between -(2^53 - 1) and 2^53 - 1.
  */
 typedef struct carry_s {
 	double exact, told; /* sums so far: of the estimates, of the returned numbers */

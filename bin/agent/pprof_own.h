@@ -60,8 +60,8 @@ struct pprof_profile {
 	uint64_t *addresses;
 	size_t naddresses, address_room;
 	/*
-	 * in the order of the text; behind these the parts that have labels, and in a difference that
-	 * the library made the stacks that shrank, whose live values are below 0
+	 * in the order of the text; behind these the parts that have labels, and in a difference the
+	 * stacks that shrank (dump-delta) or that only the earlier profile has, with live values <= 0
 	 */
 	site_t *sites;
 	size_t nsites, site_room;
@@ -80,11 +80,11 @@ struct pprof_profile {
 	uint64_t period;
 	/* the interval that was set, where a budget (prof_budget) has changed it; 0: none has */
 	uint64_t period_set;
-	uint64_t pid;      /* 0: not known */
+	uint64_t pid;      /* as the process sees itself; 0: not known */
 	/* since 1970, when the dump was made; of a difference, when it begins; 0: not known */
 	int64_t time_ns;
 	int64_t monotonic_ms;        /* of the dump, on a clock that nobody sets; 0: not known */
-	int64_t duration_ns;         /* between the two moments of a difference; 0: it is none */
+	int64_t duration_ns;         /* between the moments of a difference; 0: none, or not known */
 	uint32_t exe, library;       /* numbers of texts; 0: not known */
 	uint32_t session, start;     /* texts of the comments with session number and start; 0: none */
 	/* of a difference that the library made (dump-delta): its mark, since 1970; 0: it is none */

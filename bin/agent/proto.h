@@ -48,6 +48,6 @@ int proto_take(proto_t *p, unsigned char **out, size_t *len);
 
 /*
  * Compresses the buffer, which does not change, into *out, which the caller frees. 0 or ENOMEM
- * (also if has_failed).
+ * (also if has_failed, or if the size exceeds 32 bits).
  */
 int proto_gzip(const proto_t *p, unsigned char **out, size_t *len);

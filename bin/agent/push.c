@@ -8,8 +8,8 @@
  * ones are dropped and counted. Only the sending thread waits for the receiver, so that scrapes
  * never do. It sends the oldest profile until the receiver takes or refuses it or newer ones have
  * filled the queue. After an attempt in vain it waits: as long as the receiver asks (at most
- * ASKED_MOST_MS), else its own wait. That is WAIT_FIRST_MS at first, and each attempt in vain
- * doubles it, up to WAIT_MOST_MS, also if the receiver asked.
+ * ASKED_MOST_MS), else its own wait. That is WAIT_FIRST_MS at first, and again once a profile is
+ * taken or refused; each attempt in vain doubles it, up to WAIT_MOST_MS, whether asked or not.
  *
  * Locks: `lock` protects the queue and the figures; functions named *_locked run under it. Two
  * locks may be held when it is taken: scrape.c's of jobs (push_done) and the table's (metrics.c).

@@ -271,8 +271,8 @@ route_finish(route_t *r) {
 	/* Also a profile of the dead, unlike is_profile in find_argument(). */
 	bool is_profile = r->place == place_job && !r->is_post;
 	/*
-	 * Whether jeprofd makes the answer from two profiles. The answer to heap?since=mark is one
-	 * profile, in which the process itself has made the difference.
+	 * Whether jeprofd certainly makes the answer from two profiles. That to heap?since=mark is one
+	 * profile if the process itself makes the difference; else the job refuses raw.
 	 */
 	bool takes_two = r->order.seconds > 0
 	    || (r->order.is_since_mark && (r->order.kind != job_heap || r->order.is_otlp));

@@ -19,7 +19,7 @@ typedef struct route_s {
 	 */
 	order_t order;
 	unsigned given;       /* bit i: argument i (arg_t of route.c) was in the query */
-	unsigned fault;       /* HTTP status of a refusal; 0: none */
+	unsigned fault;       /* HTTP status of the first refusal, which ends the parsing; 0: none */
 	const char *why;      /* a constant: the sentence of the refusal, if fault is not 0 */
 } route_t;
 

@@ -46,7 +46,10 @@ enum {
 	STACK_BYTES = 1 << 20,   /* of a job's thread */
 };
 
-/* Under `lock`: done, uid, has_uid, is_sleeping and next. The rest is used by the job's thread. */
+/*
+ * Under `lock`: done, is_over, uid, has_uid, is_sleeping and next. What else changes belongs to the
+ * job's thread.
+ */
 typedef struct job_s {
 	order_t order;           /* does not change */
 	done_t *done;            /* NULL: scrape_tick has answered already */
@@ -146,7 +149,7 @@ is_session_ours(const job_t *j) {
 	    && lease.instance == j->target.head.instance;
 }
 
-/* Answers 409: the process is profiling already, by whose doing and since when. */
+/* Answers 409: the process is profiling already, by whose doing and, of a session, since when. */
 static void
 answer_already(job_t *j) {
 	char since[40];
@@ -204,9 +207,10 @@ note_session(job_t *j, uint64_t session, const start_t *start, bool is_pending) 
 
 /*
  * Called when the process is idle, so that it reads the start only at its next allocation. Leaves
- * the start in the mailbox, or takes it back if another client's start is there already. The start
- * of a lease becomes void if the process has not read it within start->seconds: then the next
- * scrape leaves another one. Answers 503 and returns EAGAIN in both cases.
+ * the start in the mailbox, or takes it back if another one, of any client or of an earlier job,
+ * is pending there. The start of a lease becomes void if the process has not read it within
+ * start->seconds: then the next scrape leaves another one. Answers 503 and returns EAGAIN in both
+ * cases.
  */
 static int
 leave_start(job_t *j, const start_t *start) {
@@ -266,8 +270,8 @@ ask_start(job_t *j, const start_t *start, jeprof_reply_t *reply) {
 }
 
 /*
- * Starts a session, records it and has its box held (dead_look). 0, or an errno: EALREADY, which
- * the caller answers, or another one, which is answered already.
+ * Starts a session, records it and has its box held (dead_look). 0, or an errno: EALREADY (the
+ * process profiles already), which the caller handles, or another one, which is answered already.
  */
 static int
 start_session(job_t *j, const start_t *start) {
@@ -764,7 +768,8 @@ run_mark(job_t *j) {
 
 /*
  * Records the user of the process in the job. False if the jobs that run for processes of that
- * user, with this one, are more than half of options.scrapes_max, rounded up; never for root.
+ * user, with this one, are more than half of options.scrapes_max, rounded up; never for root, or if
+ * scrapes_max is 1.
  */
 static bool
 try_enter_user(job_t *j) {
@@ -800,7 +805,7 @@ try_enter_process(job_t *j) {
 
 /*
  * Finds the process, checks the limits for its user and for itself, opens it and carries the order
- * out; the result is in j->answer.
+ * out. A job_dead has no process: dead_answer() does all. The result is in j->answer.
  */
 static void
 run(job_t *j) {

@@ -38,7 +38,10 @@ typedef struct order_s {
 	bool is_packed;       /* OTLP: gzipped, as push.c sends it */
 	bool is_since_mark;   /* the difference from the mark, the moment of the last job_mark */
 	char key[DEAD_KEY];   /* of a job_dead, instead of the pid */
-	/* of a job_dead: descriptor of the root of its process, which the job closes; 0: it has ours */
+	/*
+	 * of a job_dead: descriptor of the root directory of its process, closed by the job; 0: none,
+	 * files with names are looked for below our root
+	 */
 	int root;
 } order_t;
 
@@ -50,16 +53,17 @@ __attribute__((format(printf, 3, 4))) void answer_line(answer_t *a, unsigned sta
     const char *format, ...);
 
 /*
- * Starts a job. done(arg, answer) is called once, from the job's thread or main's and with the lock
- * of the job list held, so it must not call scrape_*; it takes ownership of the body. Returns false
- * if too many jobs run, if there is no memory or thread for one more, or if jeprofd is ending; then
- * done is not called, and order->root stays the caller's.
+ * Starts a job with a copy of *order. done(arg, answer) is called once, from the job's thread or
+ * main's, with the lock of the job list held, so it must not call scrape_*; it takes ownership of
+ * the body. Returns false if too many jobs run, if there is no memory or thread for one more, or if
+ * jeprofd is ending; then done is not called, and order->root stays the caller's.
  */
 typedef void done_t(void *arg, const answer_t *answer);
 bool scrape_begin(const order_t *order, done_t *done, void *arg);
 
 /*
- * Answers 503 in place of each job that is past its deadline, or of all jobs once `ending` is set.
- * now_ms: monotonic clock. Called by the loop of main() about every second, and once after it.
+ * Answers 503 in place of each job that is past its deadline (30 s after its begin; for a profile,
+ * `seconds` more), or of all jobs once `ending` is set. now_ms: monotonic clock. Called by the loop
+ * of main() about every second, and once after it.
  */
 void scrape_tick(int64_t now_ms);

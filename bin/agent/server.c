@@ -253,8 +253,9 @@ has_token(request_t *q) {
 /*
  * Checks the token, and that no foreign web page in a local browser makes the request: neither by a
  * host name that its owner resolves to this machine (DNS rebinding; only if no token is needed and
- * the address is a loopback one), nor by posting a form from another origin. For POST checks
- * --allow-control. If one of them fails, sets q->answer to the refusal and returns false.
+ * the address is a loopback one), nor, on a path for POST, by a form from another origin. On such a
+ * path also checks --allow-control, whatever the method is. If one of them fails, sets q->answer to
+ * the refusal and returns false.
  */
 static bool
 may_ask(request_t *q) {

@@ -3,11 +3,11 @@
  * library. The lookers, threads of watch.c that read processes, fill it; the functions that answer
  * requests read it, and jobs (scrape.c) keep the lease and the mark of a process in it. Invariant:
  * records are read and changed only under the table's lock, but for the fields that belong to a
- * looker, and nothing that a process can hold up is done under that lock. A record is found by pid
- * and replaced when the inode number of /proc/PID changes, because then the pid belongs to another
- * process. A record that was removed from the table is freed when no job holds it and no looker
- * works on it any more. Used by watch.c, dead_watch.c, scrape.c, push.c, the files that write
- * answers (tell.h), server.c and main.c.
+ * looker, and nothing that a process can hold up is done under that lock. A record is found by pid;
+ * if the inode number of /proc/PID or the start time is another, the pid belongs to another process
+ * by now, and the record is replaced. One that was removed from the table is freed when no job
+ * holds it and no looker works on it any more. Used by watch.c, dead_watch.c, scrape.c, push.c, the
+ * files that write answers (tell.h), server.c and main.c.
  */
 #pragma once
 #include "agent.h"
@@ -61,13 +61,14 @@ typedef struct lease_s {
 	bool is_renewed;          /* a scrape started it, so each scrape extends its time limit */
 	/* sampling interval, bytes, of a start that the process has not yet answered; 0: it has */
 	uint64_t rate;
-	/* if is_renewed: the limit never ends before this (monotonic ms), as a scrape relies on it */
+	/* if is_renewed: end of the limit that was last asked for (monotonic ms); never moved back */
 	int64_t until_ms;
 } lease_t;
 
 /*
- * Not looked at yet; without the library (or with it, but one too many for --max-processes, or
- * reachable by its control directory only); not readable by this jeprofd; with the library.
+ * Not looked at yet; without the library, or not opened for another reason than access (one too
+ * many for --max-processes; no descriptor or memory left); not readable by this jeprofd, even if it
+ * has a control directory; with the library.
  */
 typedef enum { kind_unknown, kind_foreign, kind_denied, kind_ours } proc_kind_t;
 
@@ -94,7 +95,8 @@ typedef struct proc_s {
 	bool is_seen;             /* found in /proc since the last round of watch.c, or by a job */
 	int64_t born_ms;          /* when the record was made */
 	int64_t look_again_ms;    /* earliest time of the next look */
-	labels_t *labels;         /* NULL until it is found to run the library */
+	/* NULL until it is found to run the library; its looker alone changes it, and reads unlocked */
+	labels_t *labels;
 	jeprof_head_t head;       /* what its mailbox said at the last look */
 	figures_t figures;
 	lease_t lease;
@@ -133,7 +135,7 @@ void table_unlock(void);
 
 /* The caller of each of the following functions, but for state_word(), holds the lock. */
 proc_t *table_find(int pid);                /* NULL: there is no record */
-proc_t *table_add(int pid, uint64_t inode); /* NULL: no memory */
+proc_t *table_add(int pid, uint64_t inode); /* of a pid without a record; NULL: no memory */
 
 /* Takes the record out of the table; frees it if it has no holder and no looker, else later. */
 void table_remove(proc_t *p);

@@ -1,8 +1,8 @@
 /*
- * /targets: the processes as a JSON list for HTTP service discovery (http_sd) of Prometheus and
- * compatible scrapers. Each process is a target with labels that identify it and the paths of its
- * metrics and profiles, so that a scraper needs no relabelling rules for them. Lock: the table's,
- * taken here for the whole answer. Called by server.c.
+ * /targets: the processes that run the library, as a JSON list for HTTP service discovery (http_sd)
+ * of Prometheus and compatible scrapers. Each is a target with labels that identify it and paths of
+ * its metrics and profiles, so that a scraper needs no relabelling rules for them. Lock: the
+ * table's, taken here for the whole answer. Called by server.c.
  */
 #include "table.h"
 

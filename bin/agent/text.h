@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 typedef struct text_s {
-	char *at;       /* malloc()ed, ended with NUL; NULL while empty */
+	char *at;       /* malloc()ed, its user frees it; ends with NUL; NULL until an addition */
 	size_t length;  /* bytes without the NUL */
 	size_t room;    /* bytes allocated */
 	bool is_cut;    /* an addition is missing, perhaps in the middle: too long, or no memory */

@@ -87,9 +87,9 @@ take_figures(look_t *l, const char *answer) {
 }
 
 /*
- * Asks the process for its figures, unless it has allocated nothing since it was last asked. A
- * process that is idle (EAGAIN) did not fail; for one that runs and does not answer, the time until
- * the next request doubles with each failure.
+ * Asks the process for its figures, unless that is not due, or it has allocated nothing since it
+ * was last asked. One that is idle (EAGAIN) did not fail; if one refuses, or runs and does not
+ * answer, the time until the next request doubles with each failure, up to FAILURES_MOST.
  */
 static void
 ask_figures(proc_t *p, look_t *l, int64_t now) {
@@ -166,7 +166,8 @@ is_still(const proc_t *p, const look_t *l, int64_t now) {
 
 /*
  * Reads how much memory is not malloc's, if is_elsewhere() says that it is much, and whose it may
- * be. A mapped object may show that, and be loaded late: a search without result is repeated.
+ * be. An object that shows whose may be loaded late: a search without result is repeated, after
+ * SEARCH_MS at the earliest.
  */
 static void
 look_elsewhere(proc_t *p, look_t *l, int64_t now) {
@@ -368,8 +369,8 @@ replace_lookers(int64_t now) {
 }
 
 /*
- * Removes the record if this round has not found its process in /proc, else queues it if a look is
- * due. The caller holds the table's lock.
+ * Removes the record if neither this round, in /proc, nor a job since the last one has found its
+ * process; else queues it if a look is due. The caller holds the table's lock.
  */
 static void
 queue_due(proc_t *p, void *arg) {

@@ -16,8 +16,8 @@ int watch_start(void);
 void watch_tick(int64_t now_ms);
 
 /*
- * Finds or adds the record of a process that jeprof_find() has just found, and raises its
- * `holders`, so that it is not freed before table_release(). NULL: no memory. Takes the table's
- * lock. Called by the threads of jobs.
+ * Finds or adds the record of a process that jeprof_find() has just found (that of an earlier one
+ * with its pid is removed), and raises its `holders`, so that it is not freed before
+ * table_release(). NULL: no memory. Takes the table's lock. Called by the threads of jobs.
  */
 proc_t *watch_hold(jeprof_target_t *t);

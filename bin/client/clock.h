@@ -7,6 +7,9 @@
 
 /* Milliseconds of the monotonic clock. */
 int64_t client_now_ms(void);
-/* Sleeps for ms milliseconds; ends early at a signal, so that the caller can look at interrupts. */
+/*
+ * Sleeps for ms milliseconds, not at all if that is 0 or less; ends early at a signal that this
+ * thread handles, so that the caller can look at interrupts.
+ */
 void client_sleep_ms(int64_t ms);
 uint64_t client_random_word(void); /* never 0 */

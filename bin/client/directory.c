@@ -1,11 +1,11 @@
 /*
  * Sends requests through the control directory (prof_mailbox.h has the form of its files): writes
  * the command to a temporary file, renames it to PID.cmd unless another command is there, and polls
- * PID.status for an answer with its nonce. The nonce is a random number for each command. Meanwhile
- * it renews the lease in the file: until when the process may take the command.
- * PID is that of the process in its own namespace. Invariant: a command that the process has not
- * taken is removed before client_ask_dir() returns. No locks, no state but the target's. Called by
- * jeprof_ask() in mailbox.c.
+ * PID.status for an answer with its nonce, a random number for each try. Meanwhile it renews the
+ * lease in the file: until when the process may take the command. Each request waits, whatever its
+ * manner. PID is that of the process in its own namespace. Invariant: a command that the process
+ * has not taken is removed before client_ask_dir() returns. No locks, no state but the target's.
+ * Called by jeprof_ask() in mailbox.c.
  */
 #include "client/target.h"
 
@@ -20,7 +20,10 @@
 
 /* Bytes of a path; bytes of a status file that are read; pause between two polls. */
 enum { PATH_BYTES = PATH_MAX + 64, STATUS_MOST = 4096, PAUSE_MS = 20 };
-/* Times that a command is sent again because its lease was over by the clock of the process. */
+/*
+ * Times that a command is sent again, because its lease was over by the clock of the process, or
+ * once as an older library may not know the lease.
+ */
 enum { STALE_MAX = 8 };
 
 /* One command and its files. */

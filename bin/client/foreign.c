@@ -69,7 +69,8 @@ client_loaded_allocator(const jeprof_target_t *t, char *buf, size_t size) {
 
 /*
  * Texts by which an allocator is recognised even in a stripped program: beginnings of its error
- * messages; of this library, the name of its mailbox file.
+ * messages; of this library, the name of its mailbox file: a program with that is taken to have no
+ * other malloc.
  */
 static const struct {
 	const char *words;

@@ -167,9 +167,9 @@ all_walk(walk_t *w) {
 
 /*
  * The time of the image by the clock of the records, in ns. For a process, running or stopped, and
- * for the box of a living process, this is the time now, by our own clock. Ages are wrong if the
- * process is in another time namespace, where the monotonic clock differs. For a core, and for the
- * box of a process that ended, it is the time at which the library last wrote root.figures (its
+ * for a box that a living process has mapped, this is the time now, by our own clock. Ages are
+ * wrong if the process is in another time namespace, where the monotonic clock differs. For a core,
+ * and for any other box or a copy of one, it is when the library last wrote root.figures (its
  * statistics). A sample that was taken later has the age 0.
  */
 static uint64_t

@@ -167,7 +167,7 @@ typedef struct owner_s {
 /*
  * If t is the process that made the box, by pid and start time, notes in the owner_t arg whether it
  * still has the tables at their addresses; after an exec it does not. If its memory may not be
- * read, it is taken to have them. Any other process is passed over; nothing is open in it then.
+ * read, it is taken to have them. Any other process is passed over and not opened.
  */
 static void
 look_at(jeprof_target_t *t, void *arg) {
@@ -203,9 +203,9 @@ use_of(int fd) {
 /*
  * How the process that made the box ended: "ended", "replaced by exec" or "killed"; "running" if it
  * did not, and then it may change the box while it is read. If nobody has the file mapped although
- * that process runs, the file is a copy, which does not change. The process is searched for: the
- * root has its pid as the process itself sees it. In another pid namespace that number may be that
- * of another process here; then all processes are looked at.
+ * that process runs: "copied before its end", as the file is a copy, which does not change. The
+ * process is searched for: the root has its pid as the process itself sees it. In another pid
+ * namespace that number may be of another process here, or of none; then all are looked at.
  */
 static const char *
 end_of(const image_root_t *root, int fd) {

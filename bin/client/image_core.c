@@ -2,12 +2,12 @@
  * An image of a core file: of the kernel, of gcore, or of an emulator (image_read.h). Its PT_LOAD
  * headers say which memory the file has, the note NT_FILE which files were mapped, and NT_AUXV
  * which of them is the program. The root of the tables is found through the library's ELF note, as
- * in a living process; where the core lacks the headers of files, by the head with which each part
- * of the tables begins.
+ * in a living process; where the core lacks that note or the mailbox, by the head with which each
+ * part of the tables begins.
  *
- * A stream (a pipe) is read once, from the front. Only the parts of the tables are kept, found by
- * their heads, and the first OBJECT_BYTES of what begins with an ELF header. The notes are before
- * the memory in a core of the kernel, and after it in one of gcore.
+ * A stream (a pipe) is read once, from the front. Only the parts of the tables, thus the root, are
+ * kept, found by their heads, and the first OBJECT_BYTES of a range that begins with an ELF header.
+ * The notes are before the memory in a core of the kernel, and after it in one of gcore.
  *
  * Invariant: what is kept of a file is bounded by what was read from it. No locks. Called by
  * image_file.c.
@@ -217,7 +217,8 @@ map_line(jeprof_image_t *image, const core_t *core, uint64_t start, uint64_t end
 
 /*
  * Makes the text of a memory map of the note NT_FILE, which has the number of mappings, the page
- * size, a row (start, end, offset in pages) for each mapping, then the paths.
+ * size, a row (start, end, offset in pages) for each mapping, then the paths; adds the vdso. Sets
+ * image->exe.
  */
 static int
 files_to_map(jeprof_image_t *image, const core_t *core) {
@@ -344,7 +345,7 @@ keep_try_add(keeper_t *k, const unsigned char *bytes, size_t n) {
 	return true;
 }
 
-/* Keeps what is wanted of one chunk of a range; sets image->at at the root. False: no memory. */
+/* Keeps what is wanted of a chunk; sets image->at at the root. False: no memory, or KEPT_MOST. */
 static bool
 chunk_try_look(jeprof_image_t *image, keeper_t *k, uint64_t address, const unsigned char *bytes,
     size_t n, bool is_first) {

@@ -89,7 +89,7 @@ resident_of(const jeprof_image_line_t *line) {
  * the rise so far (last value minus that lowest one): there the memory fell. The lines behind it
  * are the stretch. The rise is now last value minus lowest value of the stretch. It begins at the
  * last of those lines at the beginning of the stretch, without a gap, that exceed the lowest value
- * by at most 1/16 of the rise.
+ * by at most 1/16 of the rise; the first line of the stretch counts as one in any case.
  */
 uint64_t
 jeprof_course_growth(const jeprof_image_line_t *lines, size_t count, uint64_t *ms) {

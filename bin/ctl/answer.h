@@ -9,26 +9,30 @@
 #include "ctl.h"
 
 /*
- * A request with this text, the time of --wait (ms, at least 1), and the signals of talk.h that end
- * the wait. A process counts as idle when it has not allocated for 1 s; if --wait is given, only
- * when that time is over.
+ * A request with this text, which the caller keeps as long, the time of --wait (ms, at least 1),
+ * and the signals of talk.h that end the wait. A process counts as idle when its heartbeats have
+ * stood still for 1 s; if --wait is given, only when that time is over.
  */
 jeprof_request_t request_of(const char *text, jeprof_manner_t manner);
 
 /*
  * Sends a request and waits for the answer, or exits with the reason. True: *reply has it; it may
- * be a refusal (reply->error). False: the process is idle, and the manner is to return or to stay.
+ * be a refusal (reply->error). False: the process is idle, and the manner is to return, or to stay:
+ * then the request lies in its slot until jeprof_let_stay() or the exit.
  */
 bool ask(jeprof_target_t *p, const char *text, jeprof_manner_t manner, jeprof_reply_t *reply);
 
 /*
- * Writes "verb k:v,k:v" into buf, with the options that have a key there and the key:value words;
- * with -d and without --max also a max_seconds, 60 s above -d. Exits if it is too long, or if the
- * process sees no directory for --prefix.
+ * Writes "verb k:v,k:v" into buf: words.pairs (a relative --prefix made absolute), then words.raw;
+ * with -d and without --max also a max_seconds, about 60 s above -d. Exits if it is too long, or as
+ * path_there() and check_directory() do for --prefix.
  */
 void build_request(const jeprof_target_t *p, const char *verb, char *buf, size_t size);
 
-/* Prints the error of an answer on stderr and returns its exit code. */
+/*
+ * Prints the error of an answer on stderr and returns its exit code: EXIT_DONE for EALREADY with
+ * --idempotent, else never.
+ */
 int fail(jeprof_target_t *p, const jeprof_reply_t *r);
 
 /*
@@ -41,8 +45,8 @@ void hint_top(const char *path);
 void put_path(unsigned pid, const char *key, const char *path);
 
 /*
- * Prints the path in an answer of the process in a form that this shell can open, as put_path()
- * does, and the hint of hint_top(). Returns EXIT_DONE.
+ * Prints the path in an answer of the process as path_here() translates it for this shell, in the
+ * form of put_path(), and the hint of hint_top(). Returns EXIT_DONE.
  */
 int print_path(jeprof_target_t *p, const char *answer, const char *key);
 

@@ -53,9 +53,9 @@ is_descriptor(const char *path) {
 }
 
 /*
- * Sets path to what `name` is when all symbolic links are followed, whether or not a file is there,
- * so that the rename replaces the file and not the link; at most up to an open descriptor, as what
- * that is open on is not to be replaced.
+ * Sets path to `name`, or, as long as that is a symbolic link, to what the link names, whether or
+ * not a file is there, so that the rename replaces the file and not the link. Stops at a path of an
+ * open descriptor, as what that is open on is not to be replaced.
  */
 static void
 follow(const char *name, char *path, size_t size) {
@@ -76,7 +76,8 @@ follow(const char *name, char *path, size_t size) {
 
 /*
  * Whether the file is there and must be written in place: a descriptor, a device, a fifo, or a file
- * that a link of /proc leads to and not the path of that link. path is the result of follow().
+ * that only a link of /proc reaches, as the path in the link leads to another file or to none. path
+ * is the result of follow().
  */
 static bool
 is_kept_file(const char *name, const char *path) {
@@ -87,10 +88,10 @@ is_kept_file(const char *name, const char *path) {
 }
 
 /*
- * Opens the file for writing, or exits. Sets `temporary` to the name that is written, and path to
- * the one to which it is renamed; until then the file is `unfinished`. What is not replaced is
- * written in place: a descriptor of ours as it was opened (> or >>), anything else from its
- * beginning. "-" is stdout.
+ * Opens the file for writing, or exits. Sets `temporary` to the name that is written (mode 0600),
+ * and path to the one to which it is renamed; until then the file is `unfinished`. What is not
+ * replaced is written in place: a descriptor of ours as it was opened (> or >>), anything else from
+ * its beginning. "-" and our descriptor 1 are stdout.
  */
 static FILE *
 open_output(const char *name, char *path, char *temporary, size_t size) {
@@ -132,7 +133,7 @@ write_image(void *profile, FILE *to) {
 	return jeprof_image_write(profile, to);
 }
 
-/* Prints the name of the file that was written: as it was typed, with --json an absolute path. */
+/* Prints the name of the file that was written; with --json as an absolute path. */
 static void
 put_name(unsigned pid, const char *name) {
 	char here[PATH_MAX], path[TEXT_BYTES];
@@ -143,8 +144,9 @@ put_name(unsigned pid, const char *name) {
 }
 
 /*
- * Writes the profile of that process into the file `name` and prints that name; returns the exit
- * code. The file is opened when the whole profile is here, because the output may be slow.
+ * Writes the profile of that process into the file `name` and prints that name, unless it is
+ * stdout; returns EXIT_DONE or exits. The file is opened when the whole profile is here, because
+ * the output may be slow.
  */
 static int
 put_profile(unsigned pid, const char *name, write_t *write, void *profile) {
@@ -173,8 +175,9 @@ put_profile(unsigned pid, const char *name, write_t *write, void *profile) {
 /* ---- from outside ---- */
 
 /*
- * The file for a profile that is made from outside: that of -o, else the word FILE, else a name in
- * the working directory like those of the library's dumps, with the letter o.
+ * The file, as this program sees it, for a profile that is made from outside: that of -o, else the
+ * word FILE, else a name in the working directory like those of the library's dumps, with the
+ * letter o. pid is for that name: as the process sees itself.
  */
 static const char *
 outside_name(unsigned pid, char *buf, size_t size) {

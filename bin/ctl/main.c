@@ -6,7 +6,8 @@
  * find. Opening, asking and fetching are done by bin/client/ (jeprof_client.h), which jeprofd uses
  * too. Results go to stdout, messages to stderr.
  * Invariant: an unanswered request is removed from the mailbox at exit, also after SIGINT, SIGTERM
- * or SIGHUP, unless the verb leaves it there. One thread, so no locks.
+ * or SIGHUP, unless the verb leaves it there; if jeprofctl is killed, its lease ends soon. One
+ * thread, so no locks.
  */
 #include "ctl.h"
 
@@ -30,8 +31,9 @@ end_by_signal(int number) {
 
 /*
  * Makes signals end the wait for an answer instead of the program, which can then remove its
- * request and exit. A signal that was ignored (nohup) stays ignored. The verb list and dump --core
- * send no request: signals end them at once.
+ * request and exit. Reading an image of a process (--outside) goes on in spite of them. A signal
+ * that was ignored (nohup) stays ignored. The verb list and dump --core send no request: signals
+ * end them at once.
  */
 static void
 catch_signals(void) {
@@ -57,7 +59,10 @@ take_back(void) {
 	jeprof_take_back(&target);
 }
 
-/* Opens the process, by the control directory of --ctl-dir if given; or exits with the reason. */
+/*
+ * Opens the process, by the control directory of --ctl-dir if given; or exits with the reason. One
+ * that is younger than --wait gets that time to open its mailbox (jeprof_open()).
+ */
 static void
 open_target(jeprof_target_t *p) {
 	jeprof_request_t wait = request_of("", jeprof_manner_wait);

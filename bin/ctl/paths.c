@@ -1,9 +1,10 @@
 /*
  * Translates paths between the process and this shell, and checks that the process sees a
  * directory: see paths.h. The process may have another root directory, mount namespace or working
- * directory, so two paths are taken for the same only if both lead to one device and inode.
- * path_there() and check_directory() end the program if the process cannot see the directory. No
- * locks, no state. Called by answer.c, dump.c and status.c.
+ * directory, so two paths are taken for the same only if both lead to one device and inode;
+ * path_there() takes them for the same also if it may not look. It and check_directory() end the
+ * program if the process cannot see the directory. No locks, no state. Called by answer.c, dump.c
+ * and status.c.
  */
 #include "ctl.h"
 

@@ -1,9 +1,10 @@
 /*
  * The verb list, and find_process(), which finds the process for a pid or a program's name. The
- * verb and the search for a name walk through all of /proc and read the mailboxes (memory with the
- * state of the profiler and requests to it); the search for a pid walks only if there is no such
- * process, to look for it in other pid namespaces. Invariant: all only read; no process is stopped,
- * attached to or sent a request. No locks. Called by main.c.
+ * verb walks through all of /proc and reads the mailboxes (memory with the state of the profiler
+ * and requests to it); it returns EXIT_DONE even if it lists none. The search for a name walks too,
+ * and reads the mailboxes of those with that name; the search for a pid walks only if there is no
+ * such process, to look for it in other pid namespaces. Invariant: all only read; no process is
+ * stopped, attached to or sent a request. No locks. Called by main.c.
  */
 #include "ctl.h"
 
@@ -21,7 +22,7 @@
 #include "verbs.h"
 #include "words.h"
 
-enum { PIDS_TOLD = 16 }; /* of the processes that have one name, in a message */
+enum { PIDS_TOLD = 16 }; /* most pids, of processes with one name, in a message */
 
 /* The argument of the callbacks of each_process(); each field is used by the one that it names. */
 typedef struct search_s {
@@ -52,7 +53,10 @@ probe_library(jeprof_target_t *p, bool *is_pending, bool *is_denied) {
 	return error == 0;
 }
 
-/* Calls f for each process, or exits if /proc cannot be read. */
+/*
+ * Calls f for each process but this program. Exits if /proc cannot be opened, or, after the last
+ * call, if descriptors or memory were lacking for some.
+ */
 static void
 each_process(void (*f)(jeprof_target_t *p, void *arg), void *arg) {
 	int error = jeprof_each(f, arg);
@@ -62,7 +66,7 @@ each_process(void (*f)(jeprof_target_t *p, void *arg), void *arg) {
 	}
 }
 
-/* Prints a process that runs the library. */
+/* Prints a process if it runs the library; counts it if it cannot be read. */
 static void
 list_one(jeprof_target_t *p, void *arg) {
 	search_t *s = arg;
@@ -115,7 +119,7 @@ verb_list(void) {
 	return EXIT_DONE;
 }
 
-/* Adds a process that has the wanted name to s->found. */
+/* Counts a process if it has the wanted name, and notes its pid. */
 static void
 match_one(jeprof_target_t *p, void *arg) {
 	search_t *s = arg;

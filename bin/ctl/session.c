@@ -1,10 +1,11 @@
 /*
  * The verbs that change the profiler of a process: start, stop, set, rearm and mark. Requests lie
- * in its mailbox, slots in its memory that it reads when it allocates. A process that allocates
- * nothing (is idle) does not answer: "start" and "set" then leave their request in its slot
- * (pending), and "stop" removes such pending requests. Invariant: a start is not left if another
- * one is pending already, and one slot of the mailbox stays free for others. Functions that return
- * an int return the exit code. No locks. Called by main.c.
+ * in its mailbox, slots in its memory that it reads when it allocates or, if that runs, in the
+ * profiler's thread. A process that allocates nothing and has no such thread (is idle) does not
+ * answer: "start" and "set" without --wait and -d then leave their request in its slot (pending),
+ * and "stop" removes such pending requests. Invariant: a start is not left if another one is
+ * pending already, and one slot of the mailbox stays free for others. Functions that return an int
+ * return the exit code. No locks. Called by main.c.
  */
 #include "ctl.h"
 
@@ -22,9 +23,10 @@
 #include "words.h"
 
 /*
- * After a stop that an idle process did not answer: removes the starts and sets that it has not
- * read. If there is none, says that no session runs if the head of the mailbox says so and --wait
- * is not given. If a session runs, or with --wait, exits with the reason for the silence.
+ * After a stop that an idle process did not answer: removes the starts and sets of others that it
+ * has not read, and if there are any and no session runs, returns EXIT_DONE. If there are none,
+ * says that no session runs if the head of the mailbox says so and --wait is not given. Else, also
+ * if a session runs, exits with the reason for the silence.
  */
 static int
 stop_idle(jeprof_target_t *p) {
@@ -52,7 +54,7 @@ stop_idle(jeprof_target_t *p) {
 	leave_failed(p, jeprof_explain_silence(p, &asked));
 }
 
-/* Stops the running session; with has_number only if it has this number. Prints its profile. */
+/* Stops the running session; with has_number only that one. Prints the path of its profile. */
 static int
 stop_session(jeprof_target_t *p, bool has_number, uint64_t number) {
 	char text[64];
@@ -92,7 +94,7 @@ wait_and_stop(jeprof_target_t *p, uint64_t session) {
 /*
  * Leaves the request that was just sent in its slot of the mailbox; the process reads it when it
  * allocates again. It is taken back instead, at exit (main.c), if the program has a malloc of its
- * own, if it is a start and another one waits, or if JEPROF_SLOTS - 1 others wait.
+ * own, if it is a start and another one waits, or if JEPROF_SLOTS - 1 starts and sets wait.
  */
 static int
 leave_pending(jeprof_target_t *p, const char *verb) {
@@ -172,7 +174,7 @@ verb_start(jeprof_target_t *p) {
 	return EXIT_DONE;
 }
 
-/* set, rearm and mark; only a set may be left pending. */
+/* set, rearm and mark; only a set without --wait may be left pending. */
 int
 verb_set(jeprof_target_t *p) {
 	char text[JEPROF_TEXT];

@@ -2,8 +2,9 @@
  * The verbs status and watch, which send the request "status" and print its answer. An idle process
  * (it allocates nothing) does not answer; then status prints the head of its mailbox, which can be
  * read without a request, and no heap figures, and watch waits for the time of --wait, then ends
- * with the reason. status --outside sends nothing and reads the profiler's tables. Invariant:
- * neither changes the state of the profiler. No locks. Called by main.c.
+ * with the reason. status --outside sends nothing and reads the profiler's tables. A signal ends
+ * watch between two answers with EXIT_DONE. Invariant: neither changes the state of the profiler.
+ * No locks. Called by main.c.
  */
 #include "ctl.h"
 
@@ -179,7 +180,10 @@ verb_status(jeprof_target_t *p) {
 	return EXIT_DONE;
 }
 
-/* Prints one line of watch. *before: live bytes at the previous line; sets it to those now. */
+/*
+ * Prints one line of watch. *before: live bytes at the previous line, not used if is_first; sets it
+ * to those in this answer.
+ */
 static void
 put_tick(const jeprof_reply_t *r, uint64_t *before, bool is_first) {
 	char buf[256], live[24], change[24], at[40];

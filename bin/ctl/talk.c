@@ -1,8 +1,9 @@
 /*
- * Messages, hints, quoting, exit and the signal handler of jeprofctl: see talk.h. Invariant: all
- * functions that print or quote text replace or escape control characters, because text of another
- * process must not control the terminal. No locks: one thread; the signal handler only
- * counts. Called by the other files of jeprofctl.
+ * Messages, hints, quoting, exit and the signal handler of jeprofctl: see talk.h. Invariant: what
+ * prints or quotes text replaces or escapes control characters, because text of another process
+ * must not control the terminal; but put_json_string() leaves those from U+0080 on in valid UTF-8.
+ * print_to() replaces none. No locks: one thread; the signal handler only counts. Called by the
+ * other files of jeprofctl; parsing values needs none of it.
  */
 #include "ctl.h"
 
@@ -30,7 +31,8 @@ is_control(char c) {
 /*
  * How many bytes at the beginning of a text, which is not empty, make one character that a terminal
  * would obey: a control character of ASCII, or of the upper half, alone or as UTF-8, or a mark that
- * turns the direction of writing. 0: another character begins there; *n is its number of bytes.
+ * turns the direction of writing. 0: another character begins there. *n is its number of bytes in
+ * both cases.
  */
 static size_t
 control_length(const char *text, size_t *n) {
@@ -41,7 +43,7 @@ control_length(const char *text, size_t *n) {
 	return (length > 0 ? utf8_is_obeyed(point) : s[0] < 0xa0) ? *n : 0;
 }
 
-/* Replaces control characters by '?', but not a newline at the end. */
+/* Replaces each byte of control characters by '?', but not a newline at the end. */
 static void
 text_clean(char *text) {
 	size_t n;

@@ -1,7 +1,8 @@
 /*
  * Messages, and the end of the program. Results go to stdout, messages and hints to stderr; text
- * from another process reaches a terminal without control characters. Called by the other files of
- * jeprofctl.
+ * from another process reaches a terminal without control characters, but JSON may have those from
+ * U+0080 on. Called by the other files of jeprofctl; parsing
+ * values needs none of it.
  */
 #pragma once
 #include <limits.h>
@@ -28,15 +29,18 @@ extern char *unfinished;                   /* path of a file to remove at exit; 
 extern volatile sig_atomic_t interrupted;  /* SIGINT, SIGTERM and SIGHUP so far */
 extern int patience;                       /* this many signals end a wait for an answer */
 
-/* Prints "jeprofctl: MESSAGE" and a newline on stderr. Control characters become "?". */
+/*
+ * Prints "jeprofctl: MESSAGE" and a newline on stderr, cut off at TEXT_BYTES. "?" replaces control
+ * characters, also U+0080 to U+009F, and marks that turn the direction of writing.
+ */
 __attribute__((format(printf, 1, 2))) void talk(const char *format, ...);
 /* The same, then exit(code). */
 __attribute__((format(printf, 2, 3), noreturn)) void leave(int code, const char *format, ...);
 
 /*
  * The name of a file as one word for a shell, in buf, between single quotes if it needs them; "./"
- * is put before a "-" at its beginning. Control characters become "?". A word that does not fit
- * ends the program with EXIT_USAGE.
+ * is put before a "-" at its beginning. ASCII control characters become "?". A word that does not
+ * fit ends the program with EXIT_USAGE.
  */
 const char *shell_word(const char *text, char *buf, size_t size);
 
@@ -56,11 +60,11 @@ bool is_control(char c);
 /* Writes out what stdout holds back, or exits with EXIT_FAILED and the reason. */
 void need_written(void);
 
-/* Prints a text of another process on stdout; control characters become "?". */
+/* Prints a text of another process on stdout; control characters become "?", as in talk(). */
 void put_plain(const char *text);
 /*
- * Prints a text of another process on stdout as a string of JSON, with its quotes; if the text is
- * no UTF-8, each byte from 0x80 on is \u00xx.
+ * Prints a text of another process on stdout as a string of JSON, with its quotes. ASCII control
+ * characters become \u00xx; if the text is no UTF-8, so does each byte from 0x80 on.
  */
 void put_json_string(const char *text);
 

@@ -2,7 +2,7 @@
  * Parses and prints sizes (bytes) and times (value.h). Invariant: a parsed number is exact in 64
  * bits if its unit has the factor 1 (bytes, ms), and then may have no fraction; otherwise it is
  * computed as a double and rounded; a value above 64 bits is refused. No locks, no state. Called by
- * words.c, answer.c and the verbs.
+ * words.c, answer.c, search.c and status.c.
  */
 #include "ctl.h"
 

@@ -1,6 +1,7 @@
 /*
  * Parses and prints sizes and times in the form for people. The first row of a table of units is
- * for numbers without a unit: bytes, or seconds. Called by words.c, answer.c and the verbs.
+ * for numbers without a unit: bytes, or seconds. Called by words.c, answer.c, search.c and
+ * status.c.
  */
 #pragma once
 #include <stdbool.h>
@@ -15,7 +16,8 @@ extern const unit_t size_units[], ms_units[];
 
 /*
  * Parses "1.5G" or "30s": a decimal number and a unit of the table, with size_units also "KiB".
- * Sets *value in bytes or milliseconds. False if malformed or above 64 bits.
+ * Sets *value in bytes or milliseconds. False if malformed or above 64 bits; then *value is
+ * undefined if the form was right, else unchanged.
  */
 bool value_try_parse(const char *text, const unit_t *units, uint64_t *value);
 

@@ -1,6 +1,7 @@
 /*
  * The verbs of jeprofctl, called by main.c. Each acts on the process that main() has opened (list
- * and dump --core have none), prints its result, and returns the exit code of the program.
+ * and dump --core have none), prints its result, and returns the exit code of the program, or exits
+ * with the reason why it failed.
  */
 #pragma once
 #include "ctl.h"

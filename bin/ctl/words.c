@@ -3,8 +3,9 @@
  * verbs that take each, and the table of verbs. --help is made of the table of verbs and of text
  * here; the table of options is not printed. Invariant: a word that is wrong by these tables ends
  * the program with EXIT_USAGE before any process is opened. The keys and values of key:value words,
- * and texts such as that of --metric, are judged by the process. No locks. read_words() is called
- * by main.c, is_on() by main.c, answer.c and the verbs.
+ * and texts such as that of --metric, are judged by the process. An option given twice has its last
+ * value in words.values; with a key, both pairs are sent. No locks. read_words() is called by
+ * main.c, is_on() by main.c, answer.c and the verbs.
  */
 #include "ctl.h"
 

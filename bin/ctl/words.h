@@ -19,7 +19,8 @@ enum { o_pid, o_json, o_idempotent, o_wait, o_dir, o_session, o_duration, o_outp
 
 typedef struct value_s {
 	bool is_given;
-	uint64_t number;     /* bytes, ms, seconds or a count, by the kind of the option */
+	/* bytes, ms, seconds or a count, by the kind of the option; o_wait: 5000 if not given */
+	uint64_t number;
 	const char *text;    /* as it was typed; "" for an option without a value */
 } value_t;
 

@@ -48,7 +48,8 @@ sub escape { return Flame::escape($_[0]) }
 # A text in bold type, escaped.
 sub bold { return '<b>' . escape($_[0]) . '</b>' }
 
-# Sentences, as HTML: what is held, its course, its owners, suspects, doubts.
+# Sentences, as HTML: what is held, how the process ended, its course, its owners, suspects, names
+# that are missing, and all doubts told so far (Talk), also those about other processes.
 sub words {
 	my ($work) = @_;
 	my $option = $work->{option};
@@ -192,8 +193,8 @@ sub pins {
 			    grep { $_->{pinned} } values %row]);
 }
 
-# What opens below the bar: the lines of the verb frag, and the ten that pin most free memory; '' if
-# the dump has no lines "# frag_heap".
+# What opens below the bar: the lines of the verb frag, and the ten functions that pin most free
+# memory; '' if the dump has no lines "# frag_heap".
 sub rss_opened {
 	my ($work) = @_;
 	my ($dump, $option) = ($work->{snaps}[-1]{dump}, $work->{option});

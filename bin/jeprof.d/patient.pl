@@ -4,9 +4,10 @@
 # sub of package Doctor stands in this file.
 package Patient;
 
-# All findings about a process, by pid or name. Returns the exit status of jeprofctl if there is no
-# such process, else 0. Its exit statuses: 2, wrong words, or several processes have this name; 5,
-# no such process, or no way into it; 7, no answer in time.
+# All findings about a process, by pid or name. If there is no such process, or several have the
+# name, that is the one finding, and the exit status of jeprofctl is returned; else 0, also if the
+# process did not answer. Exit statuses of jeprofctl: 2, wrong words, or several processes have this
+# name; 5, no such process, or no way into it; 7, no answer in time.
 sub Doctor::process {
 	my ($who) = @_;
 	my $ctl = Tool::own_dir() . '/jeprofctl';
@@ -208,7 +209,7 @@ sub environment {
 }
 
 # Findings about what the program's own file lets a profile say; sets $Doctor::next, the command for
-# when all is fine.
+# when all is fine. Nothing if the file cannot be read.
 sub the_file {
 	my ($pid, $facts) = @_;
 	my $exe = "$facts->{dir}/exe";

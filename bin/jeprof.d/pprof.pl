@@ -11,7 +11,8 @@ package Pprof;
 my @types = (['alloc_objects', 'count'], ['alloc_space', 'bytes'], ['inuse_objects', 'count'],
 	['inuse_space', 'bytes']);
 
-# The profile of a view and its rows (Export::rows), as bytes.
+# The profile of a view and its rows (Export::rows), as bytes. The address of a place is that in the
+# dump that met it first, a mapping that of the last dump.
 sub text {
 	my ($view, $rows) = @_;
 	my $file = { strings => Proto::table(), functions => {}, mappings => {}, out => '' };
@@ -104,7 +105,7 @@ sub function {
 }
 
 # ---- gzip ----
-# Bytes packed by gzip, or stored in its form if it is not there.
+# Bytes packed by gzip, or stored in its form if it is not there or fails.
 sub zipped {
 	my ($data) = @_;
 	my $gzip = Tool::find('gzip');

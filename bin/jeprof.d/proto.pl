@@ -34,8 +34,8 @@ sub entry {
 	return $table->{number}{$bytes} //= push(@{ $table->{list} }, $bytes) - 1;
 }
 
-# The number of a text in a table of strings. Protobuf wants UTF-8: in a text that is none, what is
-# not ASCII is replaced.
+# The number of a text in a table of strings, 0 for ''. Control characters become "?" (Talk::clean),
+# and so does what is not ASCII in a text that is no UTF-8, as protobuf wants UTF-8.
 sub string {
 	my ($table, $text) = @_;
 	return $table->{by_text}{$text} //= do {

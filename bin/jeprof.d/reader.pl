@@ -49,9 +49,9 @@ sub of_text {
 	return $self;
 }
 
-# A doubt about a profile that jeprofctl made of an incomplete black box or core: one sentence, that
-# it is cut or that objects are damaged. Of a cut one the latter is not said, since it follows from
-# the cut.
+# A doubt about a profile that jeprofctl made of the profiler's tables: one sentence, that the black
+# box or core is cut, or that objects are damaged. Of a cut one the latter is not said, since it
+# follows from the cut.
 sub doubt_image {
 	my ($self) = @_;
 	my ($cut, $torn) = map { ($_ // '') =~ /^([1-9]\d*)$/ ? $1 : 0 } @{ $self->{meta} }{qw(cut torn)};
@@ -162,8 +162,8 @@ sub parse {
 
 # Reads stacks from pos($$text) on, as long as they have the usual form, into { stacks }: each as
 # [frames as text, live objects, live bytes, objects and bytes ever allocated, lines of its
-# threads], the counts as printed, that is of samples. The lines are left out if the profile has one
-# thread only: they would say the same.
+# threads], the counts as printed, that is of samples. The lines are left out if the profile lists
+# one thread, of which they would say the same, or none.
 sub read_stacks {
 	my ($self, $text) = @_;
 	my $stacks = $self->{stacks};
@@ -181,8 +181,9 @@ sub read_stacks {
 	$self->{frames} = $stacks->[-1][0];
 }
 
-# A line in another form: the frames of a stack, its counts, those of a thread, or one to skip.
-# $self->{frames} are those of the current stack, $self->{open} the same until it has its counts.
+# A line in another form: the frames of a stack, its counts, those of a thread, metadata in front of
+# the first stack, or one to skip. $self->{frames} are those of the current stack, $self->{open} the
+# same until it has its counts.
 sub read_line {
 	my ($self, $line) = @_;
 	if ($line =~ /^\s*@(\s.*|\s*0x.*|)$/s) {
@@ -330,7 +331,7 @@ sub ends_in_a_record {
 # The estimate (objects, bytes) for one pair of sampled counts: of objects of B bytes on average the
 # share 1 - exp(-B / rate) was sampled. The results of this are multiples of 1/1024: sums of such
 # numbers are exact, so they do not depend on the order or on the program that adds (a browser, for
-# a report). If the rate or a count is 0, the counts are returned as they are. Both are MOST at
+# a report). If the rate or a count is 0, the counts are returned as they are; else both are MOST at
 # most, which only damaged profiles reach.
 sub estimate {
 	my ($self, $objects, $bytes) = @_;

@@ -1,11 +1,12 @@
 # Reduce: from stacks of places to sums. A place is (object, offset), see Places. The allocator's
-# own frames are cut off first. A row is a stack as stacks() makes it; "packed" places are those of
-# Places::of_text: four bytes each, leaf first. An entry is the number, from 0, of a label that
-# frames get at a granularity: functions, files, lines or addresses; an object Reduce holds entries.
-# A path is the entries of a stack, innermost first. (Labels that a program gives its memory are
-# another thing: labels.pl.) Callers: Main (collect, sum, check_told), Export (collect, sum), Flame
-# and Source (sum), Series and Live (stacks), Report, Frag and Massif (cut); Top, Labels, Series,
-# Report, Export (entries).
+# own frames are cut off first, but not from profiles of contention. A row is a stack as stacks()
+# makes it; "packed" places are those of Places::of_text: four bytes each, leaf first. An entry is
+# the number, from 0, of a label that frames get at a granularity: functions, files, lines or
+# addresses; an object Reduce holds entries. A path is the entries of a stack, innermost first.
+# (Labels that a program gives its memory are another thing: labels.pl.) Callers: Main (collect,
+# sum, check_told), Export (collect, sum), Flame and Source (sum), Series and Live (stacks), Report
+# (cut, thread_counts), Frag and Massif (cut); Top, Labels, Series, Report, Export (entries); Flame
+# and Massif (trees); Missing (is_library), Fold and Source (pattern).
 package Reduce;
 
 # What is counted => [index of its objects in a stack of Dump, 0: objects count, 1: bytes count].
@@ -93,7 +94,8 @@ sub past_entries {
 # are the columns of ages (ages.pl), undef where they are not told; $row->[7] is set by collect().
 # %$want has limits, what Ages::limits returns: only memory of these ages counts; by_label, to
 # divide by labels, with $row->[9] being the label ('': none); label, a pattern: rows whose label it
-# does not match are left out.
+# does not match are left out, and those without one. The places must be numbered (Places) and named
+# (Names::resolve).
 sub stacks {
 	my ($dump, $index, $thread, $sign, $by_thread, $want) = @_;
 	my @limits = @{ $want->{limits} // [] };

@@ -6,7 +6,8 @@
 # before the next is read; a stack whose text was seen under the same mappings is not looked at
 # again. $work is what gather() returns, a snapshot what take_file() adds; a record is a stack of
 # the whole series, told by its index in { records } of the store. Callers: Main (command), Run
-# (html_of), Leaks and Export (gather); Threads, Labels and Page make parts of the file.
+# (html_of), Leaks and Export (gather), Page (shown_first); Threads, Labels and Page make parts of
+# the file. json() serves Export too.
 package Report;
 
 # STACKS_IN_FULL: the page lists so many stacks; the data have source lines for twice as many of the
@@ -16,7 +17,7 @@ package Report;
 use constant { STACKS_IN_FULL => 20, CHANGES => 1_000_000, PLAIN => 150_000 };
 
 # The verb: writes HTML to a file or to standard output. With --json and no -o it prints JSON in its
-# place; with -o too, JSON that only tells which file was made.
+# place; with -o FILE too, JSON that only tells which file was made; with "-o -", HTML all the same.
 sub command {
 	my ($option, @files) = @_;
 	Talk::fail(2, 'report shows all threads, or one: --thread=N') if $option->{thread} !~ /^\d*$/;

@@ -3,8 +3,8 @@
 # of their own and stay there. SIGINT, SIGTERM and SIGHUP do not end jeprof while the program runs:
 # the program gets them, and the report is made when it has ended. The standard streams are the
 # program's, so all that jeprof says, the name of the report too, goes to standard error, and the
-# exit status is the program's. Called by Main (command); Doctor, Whose and Writing use
-# find_program(), find_library(), interpreter(), loader_of() and why_not_preloaded().
+# exit status is the program's (see profile()). Called by Main (command); Doctor, Patient, Whose and
+# Writing use find_program(), find_library(), interpreter(), loader_of(), why_not_preloaded().
 package Run;
 
 use POSIX ();
@@ -38,7 +38,7 @@ sub command {
 	my $file = length $option->{o} ? $option->{o} : 'report.html';
 	Talk::fail(2, 'run writes its report to a file: standard output is the program\'s')
 	    if $file eq '-';
-	# fails now, not after the run, if the report cannot be written
+	# makes an empty file where none is: fails now, not after the run, if it cannot be written
 	my $new = -e $file ? undef : Writing::file($file, '');
 	my $status = eval { profile($option, $file, @command) };
 	my $error = $@;
@@ -222,8 +222,9 @@ sub glob_in { return names_in($_[0], qr/^[^.].*\.heap$/) }
 # Starts the program with %$environment added to its own, waits for its end and returns its pid and
 # wait status. The five signals are blocked except in sigsuspend, so their handlers run there only,
 # at once, and learn who sent the signal. A signal of the terminal reaches the program by itself;
-# INT, TERM or HUP that a process sent to jeprof alone is passed on. At SIGALRM, two seconds after
-# the last signal, thin_out() removes profiles of $dir that are too many.
+# INT, TERM or HUP that a process sent is passed on, also if it has reached the program by itself,
+# as one sent to the group of both has. At SIGALRM, two seconds after the last signal, thin_out()
+# removes profiles of $dir that are too many.
 sub wait_for {
 	my ($dir, $environment, $program, @command) = @_;
 	my @numbers = (POSIX::SIGINT(), POSIX::SIGTERM(), POSIX::SIGHUP(), POSIX::SIGCHLD(),
@@ -279,8 +280,9 @@ sub start {
 	Talk::fail(126, "$command[0]: $!");
 }
 
-# Removes profiles of each process that has more than FEW in $dir, so that the rest are about
-# equally far apart in time. The first, the largest and the newest always stay.
+# Removes profiles of each process that has more than FEW in $dir, of those with a time in their
+# name, so that the rest are about equally far apart in time. The first, the largest and the newest
+# always stay.
 sub thin_out {
 	my ($dir) = @_;
 	my %of;

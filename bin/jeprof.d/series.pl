@@ -7,8 +7,8 @@ package Series;
 # Bars of eight heights, in UTF-8.
 my @bars = map { "\xe2\x96" . chr } 0x81 .. 0x88;
 
-# The files of all_files() that show a course: not the deltas, which hold what was added since a
-# mark (kind d, prof.dump_delta). If there are only deltas, they stay.
+# The files of all_files() that show a course: not those whose names say that they are deltas, which
+# hold what was added since a mark (kind d, prof.dump_delta). If there are only deltas, they stay.
 sub files {
 	my @files = all_files(@_);
 	my @points = grep { !is_delta_name($_) } @files;
@@ -80,7 +80,8 @@ sub clock {
 }
 
 # ---- ls ----
-# The verb "ls".
+# The verb "ls". A delta has a line without a change, and no bar in the line of bars unless all are
+# deltas.
 sub ls {
 	my ($option, @files) = @_;
 	my @points = read_all($option, all_files(@files));
@@ -195,10 +196,10 @@ sub moment {
 }
 
 # What each stack holds more in the point $to than in $from: { list: rows { path: names from the
-# owner on; bytes, objects: by how many it rose; later: bytes of $to; variance, samples, margin: of
-# bytes; is_bare: the owner has no name }, the most grown first; fold: the Fold; later: [bytes of
-# $to, is_bare] of all }. Stacks are told apart by the names of their frames, from the owner on, so
-# that two runs of two builds agree where their functions do.
+# owner on; bytes, objects: by how many it rose, not 0; later: bytes of $to; variance, samples,
+# margin: of bytes; is_bare: the owner has no name }, the most grown first; fold: the Fold; later:
+# [bytes of $to, is_bare] of all }. Stacks are told apart by the names of their frames, from the
+# owner on, so that two runs of two builds agree where their functions do.
 sub growth {
 	my ($option, $from, $to) = @_;
 	Places::number_stacks($_->{dump}) for $from, $to;
@@ -291,7 +292,7 @@ sub ends {
 	return @rows[sort { $a <=> $b } @order[0 .. $count - 1]];
 }
 
-# The answer of diff as JSON.
+# The answer of diff as JSON: all rows, whatever -n says.
 sub diff_json {
 	my ($option, $from, $to, $span, $rows) = @_;
 	my @text = map {

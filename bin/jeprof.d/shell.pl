@@ -17,8 +17,8 @@ Commands:
 Add --lines, --files, --addresses to top and text for a finer or coarser table.
 HELP
 
-# Reads and does commands until "quit" or the end of input. A failure of one is printed and ends
-# nothing.
+# Reads and does commands until "quit", "exit", "q" or the end of input. A failure of one is printed
+# and ends nothing.
 sub run {
 	my ($work) = @_;
 	print STDERR "Welcome to jeprof!  For help, type 'help'.\n";
@@ -51,7 +51,8 @@ sub complain {
 	print STDERR 'jeprof: ', ref $error ? Talk::clean_lines($error->{text}) : $error, "\n";
 }
 
-# Does one command: takes its options out of the line. $work keeps its own.
+# Does one command: takes its options out of the line. They do not last until the next command;
+# --cum, --focus and --ignore of the command line have no effect on it.
 sub command {
 	my ($work, $line) = @_;
 	my ($name, @words) = split ' ', $line;
@@ -71,7 +72,8 @@ sub command {
 	dispatch($work, $option, $name, @plain);
 }
 
-# Does the command $name with the words @plain.
+# Does the command with whose name $name begins; @plain are its words. Of these "top" takes only a
+# number that comes first, "text" none.
 sub dispatch {
 	my ($work, $option, $name, @plain) = @_;
 	my $pattern = join '|', @plain;

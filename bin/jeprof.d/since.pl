@@ -11,7 +11,7 @@ package Since;
 
 use constant {
 	EXPECTED => 8, # samples that must be expected in each group of columns, if the stack grows
-	FEWEST => 22, # samples in all; with less a stack is "few", or "churn" from 6 samples on
+	FEWEST => 22, # samples, also of the parts that grow; with less a stack is "few", from 6 on "churn"
 	FLAT => 0.6, # share of the mean density, which a group must have
 	SURE => 3, # standard errors: a group that lacks fewer samples may lack them by chance
 	SHORT => 0.125, # share of $span: a stack whose oldest object is younger is short-lived
@@ -82,7 +82,8 @@ sub parts {
 
 # Joins parts that are neighbours to groups { from, to, n, e }. n is the number of samples in the
 # group. e is how many it would have of a stack that grows at a constant rate and has $samples in
-# all parts: in proportion to the time from `from` to `to`. A group ends where e reaches EXPECTED.
+# all parts: in proportion to the time from `from` to `to`. A group ends where e reaches EXPECTED; a
+# last one that does not is joined to the one before.
 sub groups {
 	my ($samples, @parts) = @_;
 	my $span = $parts[-1]{to} - $parts[0]{from};

@@ -5,6 +5,7 @@ package Source;
 # (what Reduce::sum returns by address, { name => { flat, cum, file: undef if not known, lines: {
 # line => { flat, cum } }, entries } }) of the routines (functions) whose short name matches; fails
 # if none does. A stack counts once in the cum of a routine or line, however often that recurs in it.
+# --focus and --ignore have no effect.
 sub line_sums {
 	my ($view, $pattern) = @_;
 	my (%routine, @parts, @paths); # parts: by entry, its routine and its line
@@ -89,8 +90,8 @@ sub disasm {
 	}
 }
 
-# Prints the instructions of one routine of line_sums(), each sum beside the instruction that holds
-# its address. Of routines with one name in several objects, those of the first object.
+# Prints the instructions of one routine of line_sums(), in the object where it was first met, each
+# sum beside the instruction that holds its address; a doubt if that file is not here.
 sub disasm_routine {
 	my ($objdump, $sum, $routine, $option) = @_;
 	my $place = $sum->{place}[$routine->{entries}[0]];

@@ -95,7 +95,7 @@ sub table {
 # ---------------------------------------------------------------------------------------------------
 # Top: the verb "top": one flat table for people, wrappers of malloc folded into their callers.
 # $table is what build() or Labels::table returns. Callers: Main (command); Frag and Live, which
-# print rows of build() too; all that write JSON, for json_string().
+# print rows of build() too; Labels (callers), Since (age_json); all that write JSON (json_string).
 package Top;
 
 use constant WIDEST => 40; # columns of a function's name
@@ -248,8 +248,9 @@ sub print_table {
 	    scalar @{ $table->{rows} } if $rest;
 }
 
-# Prints whole stacks, the heaviest first, each from the function that asked the allocator to the
-# root. What one path of names holds is added up; no frame is passed over.
+# Prints whole stacks, at most -n, the heaviest first, each from the function that asked the
+# allocator to the root. What one path of names holds is added up; no frame is passed over. With
+# --json prints them as JSON.
 sub print_stacks {
 	my ($view, $table, $option) = @_;
 	my %row;

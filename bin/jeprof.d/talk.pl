@@ -1,5 +1,6 @@
-# Talk: messages to the user: notes, doubts, failures. The same text is printed once. A doubt says
-# that the result may be wrong or partial, and makes the exit code 3. Called by all of bin/jeprof.d.
+# Talk: messages to the user: notes, doubts, failures. Of notes and doubts the same text is printed
+# once. A doubt says that the result may be wrong or partial, and makes the exit code 3, unless a
+# verb sets another ($main::status). Called by all of bin/jeprof.d.
 package Talk;
 
 our @doubted; # the texts of the doubts, each once
@@ -39,7 +40,7 @@ sub note {
 	say_once($text);
 }
 
-# A message that makes the exit code 3.
+# A message that makes the exit code 3, see the head.
 sub doubt {
 	my ($text) = @_;
 	push @doubted, $text unless grep { $_ eq $text } @doubted;
@@ -88,8 +89,8 @@ use Cwd ();
 our $spec = ''; # --tools: PREFIX and NAME:PATH, comma separated
 my %found; # name => path or undef
 
-# The path of a program: what --tools or JEPROF_TOOLS says, else from the directory of jeprof, else
-# from PATH; undef if it is nowhere.
+# The path of a program: what --tools says, or without it JEPROF_TOOLS (NAME:PATH is not checked),
+# else from the directory of jeprof, else from PATH; undef if it is nowhere. The answer is kept.
 sub find {
 	my ($name) = @_;
 	return $found{$name} if exists $found{$name};
@@ -127,7 +128,8 @@ sub filter {
 }
 
 # Runs @$command with the text $input on its stdin and without standard error. Returns the output,
-# also of a program that failed, and whether it ended with 0; undef if it could not be started.
+# also of a program that failed, and whether it ended with 0; undef if no child could be made. A
+# program that cannot be executed is one that failed without output.
 sub output {
 	my ($command, $input) = @_;
 	open(my $in, '+>', undef) or return undef;
@@ -144,8 +146,8 @@ sub output {
 }
 
 # Runs @command with $input (undef: nothing) on its standard input. Returns its exit code (128 + N
-# after signal N, 127 if it could not be executed) and the whole of its standard output and standard
-# error.
+# after signal N, 127 if it could not be executed, 1 if no child could be made) and the whole of its
+# standard output and standard error.
 sub asked {
 	my ($input, @command) = @_;
 	require File::Temp;

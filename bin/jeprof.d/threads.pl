@@ -4,7 +4,7 @@
 # dump to dump. Counts are sampled, as the profile prints them. Sums are those of top --thread.
 # $store and its records are those of Report::gather; $at is the index of the objects in a stack of
 # Dump (1: live, 3: ever allocated), their bytes follow. Callers: Report; Reduce for what is told by
-# thread (divided); Labels (told).
+# thread (divided, only); Labels (told).
 package Threads;
 
 use constant PART => 'LLFF'; # as parts() packs
@@ -42,7 +42,7 @@ sub add {
 
 # What threads have of the stack of record $number: (record, thread, objects, bytes) of each packed,
 # the thread as an index into the store's list. Sets { thread } of the record: the only one that it
-# ever had, -1 if there were several.
+# ever had, as such an index, -1 if there were several or if it had less than the stack.
 sub parts {
 	my ($store, $number, $stack, $at, @found) = @_;
 	my $record = $store->{records}[$number];
@@ -58,7 +58,7 @@ sub parts {
 	return $parts;
 }
 
-# { number of a thread => its name, '' if it has none } of a Dump.
+# { number of a thread => its name, '' if it has none } of a Dump, or of a snapshot of Report.
 sub names {
 	my ($dump) = @_;
 	return $dump->{thread_names} //= do {

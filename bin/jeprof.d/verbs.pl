@@ -33,8 +33,9 @@ sub set_places {
 	$Object::program = $option->{exe} if length $option->{exe};
 }
 
-# Removes the first of @$files if more follow and it is no profile: then it is the program. Sets
-# $Object::program to it if it is an ELF file; else that is a doubt. Fails for an ELF file alone.
+# Removes the first of @$files if more follow and it is no profile by its beginning and name, nor
+# '-', a pipe or an empty file: then it is the program. Sets $Object::program to it if it is an ELF
+# file; else that is a doubt. Fails for an ELF file alone.
 sub take_program {
 	my ($files) = @_;
 	return if !@$files;
@@ -299,8 +300,8 @@ our @verbs = (
 		'prints a script that completes verbs and options'],
 );
 
-# Does what the command line says: a verb, or an output mode without a verb. What it returns has no
-# meaning: a failure is an exception of Talk::fail.
+# Does what the command line says: a verb, or an output mode without a verb. A first word that names
+# a file is no verb. What it returns has no meaning: a failure is an exception of Talk::fail.
 sub run {
 	my @arguments = @_;
 	my $verb = @arguments && $arguments[0] =~ /^[a-z]+$/ && !-e $arguments[0] ? $arguments[0] : '';
@@ -334,8 +335,8 @@ sub take_bytes {
 }
 
 # Calls run(), prints the text of a failure, and returns the exit status of jeprof: that of a
-# failure, 1 if the result cannot be written, $main::status if a verb has set it, 3 after a doubt,
-# else 0.
+# failure (1 of an internal error), 1 if the result cannot be written, $main::status if a verb has
+# set it, 3 after a doubt, else 0.
 sub main {
 	my @words = @_;
 	take_bytes(\@words);

@@ -96,8 +96,9 @@ sub static_one {
 	    : { kind => 'libc', path => $path, name => 'the C library' };
 }
 
-# The files of the objects of a program in the loader's order, preloaded ones first; () if its
-# loader cannot be asked, as that of another kind of machine.
+# The files of the objects of a program in the loader's order, preloaded ones (by our LD_PRELOAD)
+# first; () if its loader cannot be asked: it is of another kind of machine than perl, or no file of
+# root in /lib or the like.
 sub objects {
 	my ($path, $elf) = @_;
 	my $loader = Run::loader_of($elf);

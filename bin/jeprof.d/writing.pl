@@ -1,10 +1,10 @@
 # Writing: the file of -o. A regular file is written beside its name and renamed, so a failed run
 # leaves what was there; symbolic links are followed first, so the link stays. An open descriptor
-# (/dev/fd/N, /dev/stderr) is written as it was opened, by > or >>. Anything else (a device, a fifo)
-# is opened and written as it is. What the command
-# reads is never written: neither its inputs nor the program, nor an object that names came from;
-# and no ELF file or heap profile is replaced. Callers: Main, which calls begin() before a command
-# works; the verbs that make a file.
+# (/dev/fd/N, /dev/stderr) is written as it was opened, by > or >>. Anything else (a device, a fifo,
+# a file that only a link of /proc reaches) is opened and written as it is. What the command reads
+# is never written: neither its inputs nor the program, nor an object that names came from; and no
+# ELF file or heap profile is replaced. Callers: Main, which calls begin() before a command works;
+# the verbs that make a file; Shell.
 package Writing;
 
 use Fcntl qw(O_WRONLY O_CREAT O_EXCL O_TRUNC);
@@ -87,7 +87,8 @@ sub followed {
 	return undef;
 }
 
-# Writes the text to the file and returns the path that was written; fails if it cannot.
+# Writes the text to the file and returns the path that was written; fails if it cannot, or if
+# check() does.
 sub file {
 	my ($file, $text) = @_;
 	check($file);

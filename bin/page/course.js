@@ -15,7 +15,7 @@ const CURVES = [
 ];
 // All but many in pixels. top and bottom: y of the ends of a mark; bottom is also y of the figure
 // 0, and rise tells how far above it the largest figure is. left, right: margins. many: a curve
-// other than the first has dots only if it has at most so many points.
+// other than the first has dots only if there are at most so many snapshots.
 const COURSE = { height: 150, top: 8, bottom: 130, left: 60, right: 15, rise: 118, many: 60 };
 
 /**
@@ -29,7 +29,8 @@ function meta_figure(key) {
 }
 
 /**
- * The x of each snapshot: by its time, or at equal distances if one has no time.
+ * The x of each snapshot: by its time, or at equal distances if one has no time or the last is not
+ * later than the first. That of a single one is in the middle.
  * @param {number} width
  */
 function course_places(width) {
@@ -122,7 +123,7 @@ function draw_mark(pen, x, colour) {
 
 /**
  * Draws a curve, with a gap where it has no figure (null). The first curve has a dot at each point,
- * the others only if there are few points.
+ * the others only if there are few snapshots.
  * @param {CanvasRenderingContext2D} pen
  * @param {number} number  index in CURVES
  * @param {({x: number, y: number} | null)[]} points

@@ -1,6 +1,6 @@
 // The flame graph, of view.totals: where its boxes lie, their colours, what is told of one. Boxes
 // narrower than a pixel are not drawn. Called by show() and the events of state.js. x, y and widths
-// are in pixels.
+// are in pixels of the page.
 
 /**
  * A box: the node, its left edge, width and row (0: the root); whether its node is a caller of the
@@ -30,7 +30,7 @@ function text_hash(text) {
 }
 
 /**
- * The colour of a node, as the state says.
+ * The colour of a node, as the state says. What a search has found gets another: see draw_box().
  * @param {number} node
  */
 function box_colour(node) {
@@ -49,7 +49,7 @@ function box_colour(node) {
 
 /**
  * Red for what has grown since the snapshot compared with, blue for what has shrunk; the larger the
- * change is as a share of the larger of the two sizes, the darker. Grey if nothing has changed.
+ * change is as a share of the larger of the two sizes, the darker. Grey if that is below 1 percent.
  * @param {number} node
  */
 function growth_colour(node) {
@@ -164,7 +164,8 @@ function draw_graph() {
 }
 
 /**
- * Draws a box with as much of its name as fits, and a frame around the focused one. Callers of the
+ * Draws a box with as much of its name as fits, and a frame around the focused one while the graph
+ * has the keyboard. What a search has found is violet, whatever colour is chosen. Callers of the
  * zoomed node, and what a search has not found, are faint.
  * @param {CanvasRenderingContext2D} pen
  * @param {Box} box

@@ -19,9 +19,9 @@
  */
 
 /**
- * How a course grows; null if it does not keep growing. The growth and its error are those of a
- * fine course of at most LEAKS.FINE values; the steps are those of a coarse one, made of it, in
- * which each step brings enough samples.
+ * How a course of at least LEAKS.LEAST values grows; null if it does not keep growing. The growth
+ * and its error are those of a fine course of at most LEAKS.FINE values; the steps are those of a
+ * coarse one, made of it, in which a step brings enough samples on average.
  * @param {number[]} values  bytes by snapshot
  * @param {number[]} variances
  * @returns {Growth | null}
@@ -63,8 +63,8 @@ function error_of_growth({ values, variances }) {
 }
 
 /**
- * The course of the least value of each of so many groups of neighbours; so of values that go up
- * and down it has the floor.
+ * The course of the least value (the first of several) of each of so many groups of neighbours; so
+ * of values that go up and down it has the floor.
  * @param {number[]} values
  * @param {number[]} variances
  * @param {number} count  of groups, at most as many as values

@@ -1,7 +1,7 @@
 // Last part of the view in jeprofd: fetches the profile of a running process at an interval, or
-// once that of a dead one, and converts the kept profiles to the data form of a report of files
-// (Data in model.js). Above MOST_SNAPSHOTS, every second one of the older half is dropped. The
-// selection survives new data: it is stored by names and times, because index numbers change.
+// once that of a dead one. series.js converts the kept profiles to the data form of a report of
+// files (Data in model.js). Above MOST_SNAPSHOTS, every second one of the older half is dropped.
+// The selection survives new data: it is stored by names and times, because index numbers change.
 // follow() is the first call of the page, which scripts/join-page writes behind this file; it reads
 // where to fetch, and how often, from the element "data" (bin/agent/page.c).
 
@@ -45,7 +45,7 @@ function follow() {
 	fetch_next();
 }
 
-/** Fetches a profile; when that has ended, sets the timer for the next one. */
+/** Fetches a profile; when that has ended, sets the timer for the next one, at least a second. */
 function fetch_next() {
 	const seconds = Math.max(Number(element('data').dataset.interval) || USUAL_SECONDS, 1);
 	feed.is_fetching = true;
@@ -173,7 +173,8 @@ function selection() {
 }
 
 /**
- * Sets the state, and the address, to a selection, by the indices of a new model.
+ * Sets the state, and the address, to a selection, by the indices of a new model. In place of what
+ * the model does not have: no function, all parts, the root.
  * @param {Selection} kept
  * @param {Model} model
  */

@@ -710,7 +710,8 @@ class Model {
 
 	/**
 	 * Callers and callees of a name, two lists, the most first; name 0 as a caller means that there
-	 * is none.
+	 * is none. A name that calls itself is one of its callees; the bytes below its inner calls count
+	 * there and for their own callees.
 	 * @param {number} name
 	 * @param {Float64Array} totals  of each node, in bytes
 	 */

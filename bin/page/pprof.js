@@ -1,9 +1,10 @@
 // Reads a profile.proto of pprof, as jeprofd serves it under debug/pprof/heap, unpacked from gzip.
 // Knows only the fields that the page shows; passes over others. Throws an Error where the bytes
-// end too early, a wire type is unknown or something is named that is not there; it does not check
-// that a field has the wire type of profile.proto. Called by live.js (read_profile) and by tests
-// under node. Fields are known by their numbers in profile.proto. A cursor is an object whose `at`
-// is the index of the byte that is read next.
+// end too early, a wire type is unknown, a text or a location is named that is not there, or there
+// are no values inuse_objects and inuse_space; a mapping or function that is not there is not known
+// ("?", ""). It does not check that a field has the wire type of profile.proto. Called by live.js
+// (read_profile) and by tests under node. Fields are known by their numbers in profile.proto. A
+// cursor is an object whose `at` is the index of the byte that is read next.
 
 /**
  * name: of the function, "" if not known. line: "file:line", or "". module: the name of the object
@@ -23,8 +24,8 @@
  */
 /**
  * @typedef {object} Profile
- * @property {number | null} time    seconds since 1970
- * @property {number} period         mean bytes between two samples
+ * @property {number | null} time    seconds since 1970; null: not told
+ * @property {number} period         mean bytes between two samples; 0: not told
  * @property {{[key: string]: string}} comments  metadata
  * @property {Sample[]} samples
  */
@@ -35,8 +36,9 @@
  */
 
 /**
- * The varint at cursor.at, which moves behind it. It is exact up to 2^53. A negative number is
- * rounded to a multiple of 2048, so -1 is 0; jeprofd serves no negative numbers.
+ * The varint at cursor.at, which moves behind it. Throws if it has more than 10 bytes. It is exact
+ * up to 2^53. A negative number is rounded to a multiple of 2048, so -1 is 0; jeprofd serves no
+ * negative numbers.
  * @param {Uint8Array} bytes
  * @param {{at: number}} cursor
  */

@@ -43,7 +43,7 @@ function bytes_of(letters) {
 
 /**
  * Makes a click on the tab of a process choose it, by the address, whose change shows it (listen()
- * in state.js); the left and right arrow keys choose a neighbour.
+ * in state.js), with all else at its default; the left and right arrow keys choose a neighbour.
  * @param {HTMLElement} tab
  * @param {number} process
  * @param {HTMLElement[]} tabs

@@ -36,11 +36,11 @@ function number_of(text, is_good, other) {
 }
 
 /**
- * The value that begins with a text, else the first.
+ * The value that a text stands for, else the first.
  * @template {string} T
  * @param {string | undefined} text
  * @param {readonly T[]} values
- * @param {boolean} is_letter  the text must be the first letter, or else the whole value
+ * @param {boolean} is_letter  the text is the first letter of the value, else the whole value
  */
 function value_of(text, values, is_letter) {
 	return values.find(value => text === (is_letter ? value[0] : value)) || values[0];
@@ -219,8 +219,8 @@ function set_controls() {
 }
 
 /**
- * Draws what depends on members of the state that have changed; without changes, all. The graph is
- * drawn each time.
+ * Draws what depends on members of the state that have changed; without changes, all but what only
+ * begin() fills: the lists to choose from and the suspects. The graph is drawn each time.
  * @param {Partial<ShownState>} [changes]
  */
 function show(changes) {
@@ -268,7 +268,8 @@ function next_colour() {
 }
 
 /**
- * Chooses the snapshot before (-1) or after (1) the one that is shown; nothing if there is none.
+ * Chooses the snapshot with stacks before (-1) or after (1) the one that is shown; nothing if there
+ * is none.
  * @param {number} step
  */
 function step_snapshot(step) {
@@ -403,7 +404,9 @@ function listen_to_controls() {
 }
 
 /**
- * Sets all events of the page; called once, at the start.
+ * Sets the events of the page, but those of tabs (report.js) and of the buttons of live.js; called
+ * once, at the start. Until begin() has shown a process, most of them throw; begin() then takes
+ * from the address what they have changed.
  * @param {(process: number) => void} open  shows another process
  */
 function listen(open) {
@@ -429,7 +432,8 @@ function listen(open) {
 }
 
 /**
- * Shows a process by its index, whose model must be there, as the address says.
+ * Shows a process by its index, whose model must be there, as the address says. What the address
+ * does not hold starts anew: the length of the table of functions and the focused box.
  * @param {number} process
  */
 function begin(process) {
@@ -450,7 +454,7 @@ function begin(process) {
 	show();
 }
 
-/** Fills the lists to choose from: of snapshots, and of the first 1000 threads and labels. */
+/** Fills the lists to choose from: snapshots with stacks, and the first 1000 threads and labels. */
 function fill_choices() {
 	const { model, data } = view;
 	const snapshots = () => model.full.map(snapshot => {

@@ -1,6 +1,6 @@
 // The tables: functions, callers and callees, growth, suspects, heaviest stacks, labels, threads,
-// figures of the snapshot. Called by show() and begin() of state.js, which say when each changes.
-// Cells are those of fill() in tools.js.
+// figures of the snapshot. Called by show() and begin() of state.js, which say when each changes;
+// fill_functions() also by the button for more rows. Cells are those of fill() in tools.js.
 
 // The most rows of the table of labels and of that of threads.
 const SHOWN_PARTS = 100;
@@ -19,7 +19,7 @@ function sums_before() {
 }
 
 /**
- * The names of all functions that hold something now or before, in the order of the state. The list
+ * The names of all functions whose cum is not 0 now or before, in the order of the state. The list
  * is kept until what it depends on changes.
  * @param {Sums} now
  * @param {Sums | null} before
@@ -147,7 +147,7 @@ function is_noise(stack) {
 	return Math.abs(stack.bytes) < margin_of(stack.variance, stack.samples);
 }
 
-/** Fills the table of stacks that changed most since the snapshot compared with, or the first. */
+/** Fills the table of stacks that changed most since the snapshot compared with, else the first. */
 function fill_growth() {
 	const { model, data } = view, { snapshot } = state, key = element('growth-key');
 	const since = state.compared === null ? model.full[0] : state.compared;
@@ -273,7 +273,8 @@ function part_link(part, text) {
 }
 
 /**
- * Fills the table of threads or labels; title is "thread" or "label". Hides it if there are none.
+ * Fills the table of threads or labels of all memory, whatever part is shown; title is "thread" or
+ * "label". Hides it if there are none.
  * @param {string} title
  * @param {{part: number, text: string, bytes: number, objects: number}[]} rows
  */

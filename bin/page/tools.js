@@ -1,7 +1,8 @@
 // First part of the view, which draws what the model adds up: what is shown, texts of numbers,
 // elements, tables, canvases. The parts of the view share one scope; scripts/join-page joins them.
-// The elements are those of body.html, found by their ids; state.js and tables.js hide the label
-// l-thread and the sections s-NAME that have nothing to show. Called by all other parts.
+// The elements are those of body.html, found by their ids, and a few around it that jeprof or
+// jeprofd writes; state.js and tables.js hide the label l-thread and the sections s-NAME that have
+// nothing to show. Called by all other parts of the view.
 
 /**
  * What is chosen, and what the address of the page holds, by the letters of LETTERS in state.js.
@@ -43,7 +44,7 @@
  * @property {{key: string, list: number[]}} ordered  names in the order of this table; key: the
  *                                         members of the state on which the list depends
  * @property {{key: string, boxes: Box[]}} laid  boxes of the graph; key as before
- * @property {number} focused              node of the box that the keyboard or a click chose
+ * @property {number} focused              node of the box that the keyboard or a click chose last
  * @property {string[]} hues               by name its colour, of names that were drawn
  * @property {number | null} drawn_compared  state.compared when last drawn
  */
@@ -289,7 +290,8 @@ function painter(id, height) {
 }
 
 /**
- * A Response whose body is what gzip packed into these bytes; null if this browser cannot unpack.
+ * A Response whose body is what gzip packed into these bytes, and fails to be read if they are
+ * damaged; null if this browser cannot unpack.
  * @param {ArrayBuffer | Uint8Array} bytes
  */
 function unpacked(bytes) {

@@ -1,9 +1,10 @@
 /*
  * Passes the frames of an address to a callback, the innermost inlined call first, with the names
- * that the linker knows (mangled). print_frame() is the callback for text: it prints two lines for
- * each frame, the function and FILE:LINE, as addr2line -f -i does, with "??" for what is not known.
- * Invariant: each frame is two lines, whatever its names contain. No locks. answer_give() is called
- * by walk.c; main.c passes the print functions as the callbacks.
+ * that the linker knows (mangled), or those in the source if DWARF has no others. print_frame() is
+ * the callback for text: it prints two lines for each frame, the function and FILE:LINE, as
+ * addr2line -f -i does, with "??" for what is not known. Invariant: each frame is two lines,
+ * whatever its names contain. No locks. answer_give() is called by walk.c. The callbacks are those
+ * that main.c (print_address, print_frame) or tables.c passes to walk.c.
  */
 #include "symbolize.h"
 
@@ -34,7 +35,7 @@ text_print(const char *text) {
 
 /*
  * The working directory of the compiler, to which the file's name is relative; NULL if the name is
- * absolute or begins with that directory, or the directory is not known.
+ * NULL, absolute or begins with that directory, or the directory is not known.
  */
 static const char *
 directory_of(Dwarf_Die *unit, const char *file) {
@@ -78,7 +79,7 @@ attribute_number(Dwarf_Die *die, unsigned name) {
 	return (int)value;
 }
 
-/* The file in which the call stands that was inlined as this DIE; NULL: not known. */
+/* The file of the call inlined as this DIE; if that tells none, entry 0 of files. NULL: unknown. */
 static const char *
 call_file(Dwarf_Die *unit, Dwarf_Die *die) {
 	Dwarf_Files *files;

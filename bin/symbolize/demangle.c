@@ -2,8 +2,9 @@
  * Makes readable names of symbols, shortened as jeprof does it. Names in the C++ scheme (_Z...),
  * which older Rust compilers use too, are demangled by the C++ library, if it is installed; then
  * parameters, template arguments and return type are removed. Rust's newer scheme (_R...) is read
- * by rust.c. From each name, also of C, the compiler's suffixes are removed. Invariant: a name that
- * cannot be demangled loses no more than these. No locks: one thread. Called by tables.c.
+ * by rust.c. From each name, also of C, the compiler's suffixes are removed. Invariant: a mangled
+ * name that cannot be demangled loses no more than these; any other name, as DWARF may have it, is
+ * shortened like a demangled one. No locks: one thread. Called by tables.c.
  */
 #include "symbolize.h"
 
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MANGLED_MAX = 4096 }; /* bytes; a longer name is not demangled */
+enum { MANGLED_MAX = 4096 }; /* bytes with NUL of a C++ name, above which it is not demangled */
 
 /*
  * Bytes that stand in a name for "(anonymous namespace)" and for the brackets of operators, as in
@@ -298,7 +299,7 @@ skip_return_type(const char *name) {
 	return start;
 }
 
-/* Copies the name, with what was replaced as it was and no spaces at the end, cut to room bytes. */
+/* Copies the name, hidden parts as they were, no spaces at the end; ends 22 bytes before `room`. */
 static void
 show_hidden(char *to, size_t room, const char *name) {
 	static const char anonymous[] = "(anonymous namespace)";
@@ -319,7 +320,7 @@ show_hidden(char *to, size_t room, const char *name) {
 
 /*
  * The character for which an escape of Rust's older names stands, and how long the escape is; '\0':
- * the text does not begin with one.
+ * the text does not begin with one, or with one of a character that is not printable ASCII.
  */
 static char
 escape_read(const char *text, size_t *len) {
@@ -421,7 +422,10 @@ expand_std_aliases(char *name, size_t room) {
 	}
 }
 
-/* Writes the short form of a name: the name itself if nothing would remain, or without memory. */
+/*
+ * Writes the short form of a name. Without memory it is the name itself; also, but without hashes,
+ * if nothing would remain, or a text that begins with "::".
+ */
 static void
 name_shorten(const char *name, char *to, size_t room) {
 	char *text = strdup(name);
@@ -473,7 +477,7 @@ name_for_people(const char *mangled, char *to, size_t room) {
 		return;
 	}
 	snprintf(whole, sizeof(whole), "%s", is_mangled ? mangled : "");
-	cut_suffixes(whole); /* with one, the library does not know a path without parameters */
+	cut_suffixes(whole); /* with one the library refuses a name that has no parameters */
 	plain = demangle != NULL ? demangle(whole, NULL, NULL, &status) : NULL;
 	if (plain != NULL && is_older_rust(whole))
 		unescape_rust(plain);

@@ -1,10 +1,11 @@
 /*
  * Opens files whose paths come from an untrusted process, below that process's root directory:
- * openat2() resolves symbolic links inside that root. With AT_FDCWD as the root the path is one of
- * our own, and nothing is confined. Invariant: only regular files are opened, because opening a
- * device or a pipe may have effects or block. So a file is first opened with O_PATH, which has no
- * effect; if it is a regular one, it is opened again for reading, by /proc/self/fd. No locks, no
- * state. Called by object.c and debug.c; file_reopen() by table.c.
+ * openat2() resolves symbolic links inside that root; before Linux 5.6, without it, each such open
+ * fails. With AT_FDCWD as the root the path is one of our own, and nothing is confined. Invariant:
+ * only regular files are opened, because opening a device or a pipe may have effects or block. So a
+ * file is first opened with O_PATH, which has no effect; if it is a regular one, it is opened again
+ * for reading, by /proc/self/fd. No locks, no state. Called by object.c and debug.c; file_reopen()
+ * by table.c.
  */
 #include "symbolize.h"
 

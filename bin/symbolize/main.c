@@ -2,13 +2,15 @@
  * jeprof-symbolize: prints the functions, files, lines and inlined calls of addresses in object
  * files with DWARF. jeprof runs it if it is installed; jeprofd runs its mode --table (table.c).
  * Invariant: all addresses of a file are read before they are answered, so that each unit of DWARF
- * is read once, whatever the order of the addresses, and released afterwards (walk.c). No locks:
- * one thread.
+ * is read once, whatever the order of the addresses, and released afterwards (walk.c). A file that
+ * stdin names twice is read twice. No locks: one thread.
  *
- *   stdin    file PATH, then its addresses as 0xHEX, one on a line; then the next file
+ *   stdin    file PATH, then its addresses (without load bias) as 0xHEX, one on a line; then the
+ *            next file
  *   stdout   file PATH, then for each address, in any order: 0xHEX and pairs of lines, see answer.c
  *   exit     0 done; 1 some file or stdin could not be read (a line on stderr; its addresses have
- *            no answer); 2 the input is wrong
+ *            no answer, or some of them), or stdout not written; 2 the input or an option is wrong:
+ *            then the files before the current one are answered
  */
 #include "symbolize.h"
 
@@ -25,7 +27,7 @@ typedef struct {
 
 static const answer_t printer = {print_address, print_frame, NULL};
 
-/* Answers the queries about one file and empties the list; false if the file cannot be read. */
+/* Answers the queries about one file, empties the list; false, with a message: it is unreadable. */
 static bool
 file_answer(const char *path, list_t *list) {
 	object_t object;

@@ -1,8 +1,9 @@
 /*
  * Finds the function that contains an address and the calls inlined there, by one walk through the
  * DIEs (DWARF entries) of a unit for all its addresses. The walk enters all namespaces, and those
- * functions and blocks that contain an address; it skips types and all other DIEs. Invariant: the
- * queries belong to one unit and are sorted by address. No locks. Called by walk.c.
+ * functions and blocks that contain an address; it skips types and all other DIEs. So a function
+ * that is nested in another, whose code lies outside of that, is not found. Invariant: the queries
+ * belong to one unit and are sorted by address. No locks. Called by walk.c.
  */
 #include "symbolize.h"
 
@@ -34,9 +35,9 @@ index_at_or_above(const group_t *group, Dwarf_Addr address) {
 
 /*
  * Whether the DIE contains the address of a query. If is_scope (a function or an inlined call, not
- * a block), it is added to the scopes of each such query: once even if its ranges overlap, because
- * query->count is above level then. level is the number of scopes that enclose the DIE. Scopes that
- * do not fit into the query are left out.
+ * a block), it is added to each such query that has `level` scopes, those that enclose the DIE. So
+ * it is added once even if its ranges overlap, and of two DIEs of one level that contain the
+ * address only the first is. Scopes that do not fit into the query are left out.
  */
 static bool
 die_try_match(Dwarf_Die *die, const group_t *group, bool is_scope, unsigned level) {

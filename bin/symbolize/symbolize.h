@@ -15,7 +15,7 @@
 typedef struct {
 	Dwarf_Addr address;	/* in the file, without load bias */
 	Dwarf_Off unit;		/* offset of the DIE of its compilation unit; 0: none */
-	Dwarf_Off scopes[64];	/* offsets of DIEs: a function, then the calls inlined in it */
+	Dwarf_Off scopes[64];	/* offsets of DIEs: a function, then calls inlined in it, 64 at most */
 	unsigned count;		/* of scopes */
 } query_t;
 
@@ -36,9 +36,10 @@ typedef struct {
 } object_t;
 
 /*
- * The receiver of answers: answer_give() calls for each address begin once, then frame for each
- * frame, innermost first. Strings are NULL and the line is 0 if they are not known; directory is
- * what the name of the file is relative to, NULL if that is complete.
+ * The receiver of answers: answer_give() calls for each query begin once, then frame for each
+ * frame, innermost first. A string that is not known is NULL, such a line 0; a line may be given
+ * without a file. directory is what the name of the file is relative to; NULL if that is complete,
+ * or if one of the two is not known.
  */
 typedef struct answer {
 	void (*begin)(const struct answer *to, Dwarf_Addr address);
@@ -50,27 +51,27 @@ typedef struct answer {
 enum { ID_BYTES_MAX = 64 };	/* of a build-id */
 
 /*
- * Opens a regular file for reading; -1 if there is none. `root` is a descriptor of the directory
- * that is the root for the path and for links in it; neither can lead out of that directory. With
+ * Opens a regular file for reading; -1 if there is none or that fails. `root` is a descriptor of
+ * the directory that is the root for the path and for links in it; neither can lead out of it. With
  * AT_FDCWD the path is one of this process, as for open(). Never opens a pipe, on which open()
  * could wait for another process, nor a device.
  */
 int file_open(int root, const char *path);
 
 /*
- * Opens for reading the regular file that an O_PATH descriptor names; -1 if it is none. Does not
- * close `named`.
+ * Opens for reading the regular file that an O_PATH descriptor names; -1 if it is none or cannot be
+ * read. Does not close `named`.
  */
 int file_reopen(int named);
 
 /*
  * Map an ELF file. NULL, or the reason why it cannot be read; the caller calls object_close() in
- * either case. object_open_fd() does not close the descriptor; `path` must stay valid.
+ * either case. object_open_fd() does not close the descriptor; `path` must stay valid until then.
  */
 const char *object_open(object_t *object, const char *path);
 const char *object_open_fd(object_t *object, int fd, int root, const char *path);
 
-/* Opens the DWARF of an open object. NULL, or the reason why there is none. */
+/* Opens the DWARF of an open object, once. NULL, or the reason why there is none. */
 const char *object_add_dwarf(object_t *object);
 void object_close(object_t *object);
 
@@ -96,39 +97,42 @@ bool object_has_lines(object_t *object);
 void object_id(object_t *object, char *hex);
 
 /*
- * Finds and opens the debug file of an object; false if there is none. `path` has PATH_MAX bytes
- * and must stay valid while `debug` is open; it gets the path of the debug file below its root. If
- * the file is from a server, debug->path is "/", and `path` has the last path that was tried.
+ * Finds and opens the debug file of an object; false if there is none, then `debug` is not open.
+ * `path` has PATH_MAX bytes and must stay valid while `debug` is open; it gets the path below
+ * debug->root. For a file from a server debug->path is "/", and `path` has the last path tried.
  * own_root: a descriptor of our root directory, as file_open() needs it to keep links inside.
  * with_servers: debuginfod is asked too.
  */
 bool debug_try_find(object_t *debug, object_t *object, int own_root, bool with_servers, char *path);
 
-/* Whether there is a full symbol table (.symtab), not only that of dynamic linking. */
+/* Whether there is a full symbol table (.symtab) that is not empty. */
 bool symbols_has_all(object_t *object);
 
 /*
- * Sets the symbol name of each address that has none (NULL) yet; the addresses ascend. The names
- * lie in the object, mangled and with the version of the symbol ("memcpy@@GLIBC_2.14"). False
- * without memory.
+ * Sets the symbol name of each address that has none (NULL) yet; NULL stays where no symbol fits.
+ * The addresses ascend. The names lie in the object, until object_close(): mangled, and with the
+ * version if the table has it ("memcpy@@GLIBC_2.14"). False without memory.
  */
 bool symbols_try_find(object_t *object, const uint64_t *addresses, const char **names,
     size_t count);
 
-/* Writes the short demangled form of a linker's name to `to`, cut to `room` bytes with its NUL. */
+/*
+ * Writes the short demangled form of a name, the linker's or that in the source, to `to`: `room`
+ * bytes (above 0) at most, with the NUL.
+ */
 void name_for_people(const char *mangled, char *to, size_t room);
 
 /*
  * Writes a name of Rust's newer scheme (_R...), without template arguments. False if it is none, is
- * damaged or does not fit.
+ * damaged, has a part that is not read (Punycode), or does not fit; then `to` is undefined.
  */
 bool rust_try_demangle(const char *mangled, char *to, size_t room);
 
 /*
- * Answers all queries from the DWARF of an object, which object_add_dwarf() has opened. They may be
- * in any order; the array is reordered by unit and address, and the answers come in that order.
- * NULL, or the reason why it failed: then some queries have no answer, and the object can only be
- * closed.
+ * Answers all queries from the DWARF of an object, which object_add_dwarf() has opened. Only the
+ * addresses are set, in any order; the rest is 0. The array is sorted by unit and address, and the
+ * answers come in that order. NULL, or the reason why it failed: then some queries have no answer,
+ * and the object can only be closed.
  */
 const char *object_answer(object_t *object, query_t *queries, size_t count, const answer_t *to);
 
@@ -147,7 +151,7 @@ void scopes_find(Dwarf_Die *unit, query_t *queries, size_t count);
  */
 void answer_give(Dwarf *dwarf, Dwarf_Die *unit, const query_t *query, const answer_t *to);
 
-/* The callbacks that print text as addr2line -a -f -i does. */
+/* The callbacks that print text as addr2line -a -f -i does, but addresses without leading zeros. */
 void print_address(const answer_t *to, Dwarf_Addr address);
 void print_frame(const answer_t *to, const char *function, const char *directory, const char *file,
     int line);

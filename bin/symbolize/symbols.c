@@ -4,8 +4,9 @@
  * of .symtab at or below it in the same section, in the page of the address or the one before. Of
  * several functions the smallest is used; of those of the same size the one with fewer leading
  * underscores, then one that is not local, then the one with the shorter name, then the first by
- * the alphabet. Each of the three searches makes one pass over the symbols, for all addresses with
- * no name yet; memory is proportional to the number of addresses. No locks. Called by tables.c.
+ * the alphabet; of labels at one address the first in the table is used. Each of the three searches
+ * makes one pass over the symbols, for all addresses with no name yet; memory is proportional to
+ * the number of addresses. No locks. Called by tables.c.
  */
 #include "symbolize.h"
 
@@ -103,8 +104,9 @@ function_visit(search_t *s, const GElf_Sym *symbol, const choice_t *choice) {
  * Makes a symbol the best one of those addresses at or above it to which it is the nearest, in the
  * page of the symbol and the next one; so an address gets a label of its own page or the one
  * before. At first best[].start of an address is the start of its section, so symbols below that
- * do not count. If the nearest one has a size, the address gets no name (search_run): it is past
- * the end of a function, or that symbol is data or has no type.
+ * do not count; nor do names that begin with . or $, absolute symbols and those of sections, files
+ * and thread-local data. If the nearest one has a size, the address gets no name (search_run): it
+ * is past the end of a function, or that symbol is data or has no type.
  */
 static void
 label_visit(search_t *s, const GElf_Sym *symbol, const choice_t *choice) {

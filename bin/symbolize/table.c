@@ -11,12 +11,14 @@
  *   --root FD          root directory of that process; without it ours
  *   --object FD        a file that may be the object; may stand up to 4 times: the first one with
  *                      the build-id is used; with a key of 'x' the first ELF file
- *   --old FD           an older table, whose rows are copied
+ *   --old FD           an older table, whose rows are copied; without effect if its key is another
  *   --servers          debug files may come from the servers of debuginfod
  *   --symbols          DWARF is not read
- *   stdin              the addresses, as words of 64 bits; a regular file
+ *   stdin              the addresses, as words of 64 bits of this machine; a regular file, which is
+ *                      read from its start; at most 2^20 of them
  *   stdout             the table
- *   exit               0 written, even without any name; 1 failed; 2 usage
+ *   exit               0 written, even without any name (no object found); 1 failed; 2 usage;
+ *                      SIGKILL after 60 s of CPU time or at the end of the thread that started it
  * Called by main.c.
  */
 #include "symbolize.h"
@@ -56,7 +58,7 @@ typedef struct {
 } order_t;
 
 /* ---- limits ---- */
-/* Sets the soft and the hard limit. Fails only if the hard one is lower; then both stay. */
+/* Sets the soft and the hard limit. May fail only if the hard one is lower; then both stay. */
 static void
 limit_set(int what, rlim_t value) {
 	struct rlimit limit = {value, value};
@@ -66,7 +68,8 @@ limit_set(int what, rlim_t value) {
 
 /*
  * Limits the address space: mapped files take as much as they are long, and the debug file, not
- * known yet, is estimated from the object. Not with AddressSanitizer, which reserves terabytes.
+ * known yet, is estimated from the object, for which each --object counts. Not with
+ * AddressSanitizer, which reserves terabytes.
  */
 static void
 space_limit(const order_t *order) {
@@ -83,9 +86,10 @@ space_limit(const order_t *order) {
 }
 
 /*
- * Drops all capabilities and limits time and file size. From here on only files can be opened that
- * the user may read without capabilities. Results are not checked: to drop rights needs none, and
- * under a filter of system calls that refused it jeprofd would have ended (drop_rights).
+ * Drops all capabilities, forbids core files and limits time and file size (not with servers). From
+ * here on only files can be opened that the user may read without capabilities. Results are not
+ * checked: to drop rights needs none, and under a filter of system calls that refused it jeprofd
+ * would have ended (drop_rights).
  */
 static void
 privileges_drop(bool with_servers) {
@@ -164,8 +168,8 @@ order_try_read(order_t *order, int count, char **words) {
 
 /*
  * Reads the addresses on stdin, sorts them and drops duplicates; *count is the number of those
- * left. NULL if stdin is no regular file, is too long or cannot be read whole, or there is no
- * memory; table_main() reports all of these as EINVAL.
+ * left, 0 if the file is empty. NULL if stdin is no regular file, is too long or cannot be read
+ * whole, or there is no memory; table_main() reports all of these as EINVAL.
  */
 static uint64_t *
 addresses_read(size_t *count) {

@@ -1,7 +1,7 @@
 /*
  * Builds a table of names (bin/agent/names/table.h) in memory for some addresses of an object. As
- * in jeprof, the name of the function comes from its symbol if there is one; files, lines and
- * inlined calls come from DWARF. No locks: one thread. Used by table.c.
+ * in jeprof, the name of the function comes from its symbol, or from DWARF if it has none; files,
+ * lines and inlined calls come from DWARF. No locks: one thread. Used by table.c.
  */
 #ifndef TABLES_H
 #define TABLES_H
@@ -18,7 +18,7 @@ typedef struct {
 /* The caller sets key to without_dwarf, the rest is 0 before tables_make(). "room": in elements. */
 typedef struct {
 	const char *key;	/* of the table */
-	int old;		/* descriptor of a table whose rows are copied; -1: none */
+	int old;		/* descriptor of a table whose rows are copied if it has this key; -1: none */
 	int own_root;		/* descriptor of this process's own root directory */
 	bool with_servers;	/* debuginfod may be asked for the debug file */
 	bool without_dwarf;	/* symbols only */
@@ -42,13 +42,14 @@ typedef struct {
 size_t addresses_sort(uint64_t *all, size_t count);
 
 /*
- * Fills the table with rows for these addresses, which ascend and must stay valid as long as it,
- * and with the rows of t->old. object NULL: the new rows have no frames. 0 or ENOMEM; tables_free()
- * in any case.
+ * Fills the table with rows for these addresses, which ascend, are distinct and must stay valid as
+ * long as it, and with other rows of t->old, as far as there is room. object NULL: the new rows
+ * have no frames; what cannot be read is no error either. 0 or ENOMEM (also if the strings take
+ * more than half of NAMES_TABLE_MAX); tables_free() in any case.
  */
 int tables_make(tables_t *t, object_t *object, const uint64_t *addresses, size_t count);
 
-/* Writes the table. 0, EFBIG (above NAMES_TABLE_MAX) or EIO. */
+/* Writes the table. 0, EFBIG (above NAMES_TABLE_MAX; nothing is written) or EIO. */
 int tables_write(const tables_t *t, int fd);
 void tables_free(tables_t *t);
 

@@ -1,13 +1,14 @@
 /*
  * Reads the MALLOC_CONF option strings (conf.h). A scanner cuts a string into key:value pairs and
- * finds what is malformed; conf_store() writes each value according to the type of its row
- * (conf_table). A first, silent scan of all sources looks only for confirm_conf, which changes what
- * the second one prints.
+ * finds what is malformed; conf_store(), or the parser that the row of the key names (conf_table),
+ * writes each value. A first, silent scan of all sources looks only for confirm_conf, which changes
+ * what the second one prints.
  *
- * Invariant: a complaint is printed once for each string, also if the pair occurs twice in it (of
- * the last CONF_SAID_MAX different ones); a bad pair is skipped and the rest of the string still
- * counts. Locks: none, because it runs during boot in one thread. Called by jemalloc_init.c and by
- * tests; stats.c and ctl_opt.c read the source texts.
+ * Invariant: a repetition of a bad pair in one string counts as an error too, but is reported again
+ * only if CONF_SAID_MAX others were reported since. A bad pair is skipped (except the items of a
+ * range option before its bad one), and the rest of the string still counts. Locks: none; options
+ * are read during boot in one thread. Called by jemalloc_init.c and by tests; stats.c and ctl_opt.c
+ * read the source texts, in any thread.
  */
 #include "conf/conf.h"
 
@@ -32,7 +33,7 @@ EXPORT void (*je_malloc_message)(void *cbopaque, const char *s);
 #define CONF_CONTEXT_MAX 64
 /* Most bytes of the text of the link /etc/malloc.conf that are kept, with the NUL. */
 #define CONF_LINK_MAX 4096
-/* How many pairs of one string are remembered as reported. */
+/* How many different bad pairs of one string are remembered as reported. */
 #define CONF_SAID_MAX 64
 
 typedef struct {
@@ -45,8 +46,9 @@ typedef struct {
 typedef enum {
 	SCAN_PAIR,
 	SCAN_PAIR_COMMA,  /* a pair, then a comma at the end of the string */
-	SCAN_MALFORMED,   /* key: the text before the bad character, value: from it to the comma */
-	SCAN_BARE_KEY,    /* the string ends inside a key */
+	SCAN_MALFORMED,   /* key: what stands before the bad character, perhaps nothing; value: from it
+	                     to the comma or the end */
+	SCAN_BARE_KEY,    /* the string ends with a key that no colon follows */
 	SCAN_END
 } scan_t;
 
@@ -55,10 +57,10 @@ cassert(CONF_ECHO_MAX + CONF_CONTEXT_MAX + 100 <= MALLOC_PRINTF_MAX);
 cassert(CONF_CONTEXT_MAX <= CONF_ECHO_MAX);
 
 static struct {
-	unsigned nerrors;         /* errors that abort_conf counts */
+	unsigned nerrors;         /* errors that abort_conf counts, of all strings so far */
 	bool silent;              /* first scan: only confirm_conf is stored, no messages */
 	bool has_equals_note;     /* the note about key=value was printed; once in the process */
-	unsigned nsaid;           /* number of pairs of the present string that were reported */
+	unsigned nsaid;           /* how often a bad pair of the present string was reported */
 	uint64_t said[CONF_SAID_MAX]; /* hashes of the last of them; the oldest is overwritten */
 	size_t link_len;          /* bytes of the text in conf_link; 0: no link */
 } conf;
@@ -133,7 +135,7 @@ conf_complain_format(const char *what, const char *from, const char *to) {
 	malloc_printf("<jemalloc>: %s -- %.*s\n", what, (int)len, from);
 }
 
-/* Writes the words that can be chosen, separated by commas, to buf, and returns buf. */
+/* Writes the words that can be chosen to buf, with commas, as many as fit, and returns buf. */
 static const char *
 conf_words_hint(const conf_row_t *row, char *buf, size_t size) {
 	size_t used = 0;
@@ -337,7 +339,7 @@ conf_apply(const conf_pair_t *p) {
 	}
 }
 
-/* Counts what is malformed at p, which ends at `at`, and prints a complaint with a hint. */
+/* Counts the error `found` at p, which ends at `at`; prints a complaint, mostly with a hint. */
 static void
 conf_report_format(scan_t found, const conf_pair_t *p, const char *at) {
 	if (conf.silent) {

@@ -2,12 +2,12 @@
  * MALLOC_CONF: reads the option strings of the five sources in order and stores the values in the
  * variables that conf_table names. It runs once, during boot, in one thread, before the first
  * allocation, so there is no lock. It allocates nothing and accepts any bytes. jemalloc_init.c
- * calls conf_boot(); stats.c and ctl_opt.c read the source texts later.
+ * calls conf_boot(); stats.c and ctl_opt.c read the source texts later, in any thread.
  *
  * Sources: the string given to configure, the program's variable malloc_conf, the text of the
  * symbolic link /etc/malloc.conf, the environment variable, the program's variable
- * malloc_conf_2_conf_harder. For each key the last value holds; only ranges and letters are added
- * to those given before.
+ * malloc_conf_2_conf_harder. For each key the last valid value holds; but ranges and letters are
+ * added to those given before.
  */
 #ifndef CONF_H
 #define CONF_H
@@ -25,25 +25,28 @@ typedef enum {
 
 /*
  * Public variables of the library. The two strings are weak symbols: a program that defines them
- * overrides them. je_malloc_message is called with each message; NULL: messages go to file
- * descriptor 2.
+ * overrides them. je_malloc_message is called with each message, its cbopaque is NULL; without a
+ * function messages go to file descriptor 2.
  */
 extern const char *je_malloc_conf;
 extern const char *je_malloc_conf_2_conf_harder;
 extern void (*je_malloc_message)(void *cbopaque, const char *s);
 
-/* Parses all sources. With abort_conf:true a bad pair ends the process at the end of its source. */
+/*
+ * Parses all sources. If abort_conf is true at the end of a source, an error that it counts, in
+ * this source or an earlier one, ends the process. Retired keys and experimental_* do not count.
+ */
 void conf_boot(void);
 
 /*
- * Text of a source, NULL if it does not exist: the link as it was read at boot, the program's
- * variables and the environment variable as they are now.
+ * Text of a source: the link as it was read at boot, the program's variables and the environment
+ * variable as they are now. NULL if it does not exist or the process must not read it.
  */
 const char *conf_source_text(conf_source_t source);
 
 /*
- * Parses one string of key:value pairs, for conf_boot() and for tests. Returns the number of errors
- * that abort_conf counts.
+ * Parses one string of key:value pairs, for conf_boot() and for tests. The string may be empty.
+ * Returns the number of errors in it that abort_conf counts, and never ends the process.
  */
 unsigned conf_parse(const char *text);
 

@@ -1,10 +1,10 @@
 /*
  * Parser of range options, lo-hi:n|lo-hi:n: two sizes in bytes and a number for each range, in
- * decimal, octal (0...) or hexadecimal (0x...) as in C. It also defines the two options about
- * reading options (conf_range.h).
+ * decimal, octal (0...) or hexadecimal (0x...) as in C, also with blanks and a sign before (-1 is
+ * SIZE_MAX). It also defines the two options about reading options (conf_range.h).
  *
- * Invariant: a number that would go on behind `stop` is refused; the character at `stop` is read,
- * so it must be readable, such as a comma or the NUL. Locks: none; the parser has no state. Called
+ * Invariant: a number that goes on behind `stop` is refused; it is read to its end, so a NUL must
+ * stand at `stop` or later. Locks: none; the parser has no state, so any thread may call it. Called
  * by the range options in conf_table.c and, for thread.tcache.ncached_max.write, by ctl_thread.c.
  */
 #include "conf/conf_range.h"

@@ -84,6 +84,10 @@ conf_bound_signed(const conf_row_t *row, int64_t *n) {
 	return 0;
 }
 
+/*
+ * The 64 bits of conf_number() are taken as they are: a signed row reads 2^63 and more as negative,
+ * other rows read -1 as 2^64 - 1. An unsigned variable gets at most UINT_MAX, without an error.
+ */
 static int
 conf_store_number(const conf_row_t *row, const char *value, size_t len) {
 	uint64_t n;

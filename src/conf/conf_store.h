@@ -34,14 +34,14 @@ enum {
 	CONF_CLIP_MAX = 1 << 1, /* the same for an integer above max */
 	CONF_NODE = 1 << 2,     /* readable as opt.<key> */
 	CONF_PRINT = 1 << 3,    /* shown by malloc_stats_print */
-	CONF_PREFIX_KEY = 1 << 4,   /* the key may be abbreviated */
+	CONF_PREFIX_KEY = 1 << 4,   /* the key may be abbreviated; the first such row matches */
 	CONF_PREFIX_WORD = 1 << 5,  /* the value may be abbreviated */
 	CONF_SUFFIX = 1 << 6,   /* K, M, G multiply by powers of 1024 */
 	CONF_STRICT = 1 << 7,   /* the message about an out-of-range value says that it is invalid */
 	CONF_OCTAL = 1 << 8,    /* a file mode, always octal */
 	CONF_RANGES = 1 << 9,   /* custom: lo-hi:n items; errors have a message of their own */
 	CONF_RATIO = 1 << 10,   /* custom: a decimal number, limits in 16.16 fixed point */
-	CONF_ABSOLUTE = 1 << 11, /* text: an absolute file name */
+	CONF_ABSOLUTE = 1 << 11, /* text: an absolute file name, or empty */
 	CONF_FILE_PREFIX = 1 << 12, /* text: file names begin with it */
 	CONF_NAMES = 1 << 13,   /* custom: names joined by | */
 	/*
@@ -55,7 +55,7 @@ enum {
 #define CONF_CLIP (CONF_CLIP_MIN | CONF_CLIP_MAX)
 #define CONF_SHOWN (CONF_NODE | CONF_PRINT)
 
-/* What a row needs: the part of the library without which its key is unknown. */
+/* What a row needs: the part of the library without which its key is refused as an unknown one. */
 typedef enum {
 	CONF_HERE,          /* nothing: always available */
 	CONF_NEEDS_FILL,
@@ -73,7 +73,7 @@ typedef enum {
 
 struct conf_row_s;
 
-/* Reads value[0..len); returns 0, EINVAL (bad value) or ERANGE (out of range). */
+/* Reads value[0..len), which a NUL or a comma follows; 0, EINVAL (bad) or ERANGE (out of range). */
 typedef int conf_parse_fn_t(const struct conf_row_s *row, const char *value, size_t len);
 
 typedef struct conf_row_s {
@@ -88,7 +88,7 @@ typedef struct conf_row_s {
 		char *room;            /* CONF_TEXT: keeps a value that was given */
 	};
 	const char *live;   /* mallctl node of the present value, where that can change at run time */
-	int64_t min;        /* least value of a number, in the unit of the variable */
+	int64_t min;        /* least number, in the unit in which it is written; of ratios 16.16 */
 	uint64_t max;       /* greatest value; of a text or letters: bytes, with the NUL */
 	uint8_t type;       /* conf_type_t */
 	uint8_t feature;    /* conf_feature_t */
@@ -96,7 +96,10 @@ typedef struct conf_row_s {
 	MANUAL_MEMBER(initially) /* the default in words, if the variable does not show it */
 } conf_row_t;
 
-/* Stores value[0..len) according to the row's type; on EINVAL or ERANGE nothing is changed. */
+/*
+ * Stores value[0..len) according to the row's type, which is not CONF_CUSTOM. Returns 0; EINVAL or
+ * ERANGE, and nothing is changed. A NUL or a comma follows the value.
+ */
 int conf_store(const conf_row_t *row, const char *value, size_t len);
 
 /*

@@ -34,7 +34,8 @@ const char *conf_row_build(const conf_row_t *row);
 bool conf_row_offers(const conf_row_t *row, size_t i);
 
 /*
- * The row that a key matches when parsed (an abbreviated key too, but not an empty one), or NULL.
+ * The first row that a key matches when parsed (an abbreviated key too, but not an empty one), also
+ * if it is not built in; NULL: none.
  */
 const conf_row_t *conf_row_find(const char *key, size_t len);
 

@@ -3,7 +3,7 @@
  * stats_opts.h describes them.
  *
  * Invariant: written during boot by one thread, through the rows of conf_table.c, and read-only
- * afterwards; so there is no lock. Read by stats.c and jemalloc_init.c.
+ * afterwards; so there is no lock. Read by stats.c, jemalloc_init.c and ctl_opt.c (opt.* nodes).
  */
 #include "conf/stats_opts.h"
 

@@ -17,7 +17,7 @@
 
 extern bool opt_stats_print; /* print at exit */
 extern char opt_stats_print_opts[STATS_OPTS_SIZE]; /* letters of the print at exit */
-extern int64_t opt_stats_interval; /* bytes allocated between two prints; 0: as 1; -1: never */
+extern int64_t opt_stats_interval; /* bytes of all threads between two prints; 0: as 1; -1: never */
 extern char opt_stats_interval_opts[STATS_OPTS_SIZE]; /* letters of these prints */
 
 #endif /* STATS_OPTS_H */

@@ -6,7 +6,8 @@
  * set and the empty list share the link `place` of a slab, so hset_remove() serves for both. A tick
  * chooses jobs in this order: return an empty slab, purge the slab that has been dirty longest,
  * make the slab huge that has been ripe longest (hpa_next_locked). Called by pac_hpa.c, by an
- * inline function of pac_types.h, by jemalloc_init.c (hpa_sys), and for statistics by inspect.c.
+ * inline function of pac_types.h (hpa_dalloc), by jemalloc_init.c (hpa_sys), by pac_life.c
+ * (hpa_stats_zero), and for statistics by inspect.c and ctl_snapshot.c.
  */
 #include "hpa/hpa.h"
 
@@ -363,7 +364,7 @@ hpa_return(hpa_t *h, hslab_t *s) {
 }
 
 /*
- * Purges ranges, in one system call if the option process_madvise_max_batch is not 0. 0, or an
+ * Purges ranges: in one call if that works (pages_purge_forced_many), else one by one. 0, or an
  * errno value if some were not purged.
  */
 static int

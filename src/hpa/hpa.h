@@ -16,9 +16,10 @@
  * huge), so that threads which miss together fetch one; mtx protects everything else. grow_mtx is
  * taken first. Neither is held during the calls that purge a slab which is out, or make it huge,
  * and mtx not while memory is fetched. The caller ensures that one thread at a time ticks or
- * purges. test/models/hpa.pml is a model of this. Called by pac_hpa.c; hpa_dalloc() also by
- * pac_types.h, hpa_stats_read() by arena/inspect.c, hpa_stats_zero() by pac_life.c, hpa_sys() by
- * jemalloc_init.c.
+ * purges. test/models/hpa.pml is a model of this. Called by pac_hpa.c, inside the gate (os/gate.h:
+ * fork waits meanwhile); hpa_dalloc() also by pac_types.h, hpa_stats_read() by arena/inspect.c,
+ * hpa_alloc_stats_add() by ctl_snapshot.c, hpa_stats_zero() by pac_life.c, hpa_sys() by
+ * jemalloc_init.c. pac_life.c takes grow_mtx too, to set hooks, and statistics take both.
  */
 #ifndef HPA_HPA_H
 #define HPA_HPA_H
@@ -31,7 +32,10 @@
 #include "util/atomic.h"
 #include "util/bits.h"
 
-/* The functions by which a shard fetches and returns the memory of its slabs. */
+/*
+ * The functions by which a shard fetches and returns the memory of its slabs. get() is called with
+ * grow_mtx, put() with no lock, or with grow_mtx if a slab that was fetched cannot be used.
+ */
 typedef struct hpa_source_s {
 	/* Returns 2 MiB of aligned memory that reads as zero, or NULL; *home: handle for put(). */
 	char *(*get)(void *ctx, void **home);
@@ -118,15 +122,17 @@ typedef struct hpa_s {
 	ql_t spare; /* descriptors without a slab */
 	hpa_alloc_stats_t alloc[HPA_ALLOC_KINDS];
 	hsec_t sec; /* small extent caches; only pac_hpa uses them */
-	/* Written under mtx, read without it. */
+	/* Down to nidle: written under mtx, read also without it. */
 	atomic_zu_t nslabs;
 	atomic_zu_t nempty;  /* slabs without pages in use */
 	atomic_zu_t nactive; /* pages in use */
 	atomic_zu_t ndirty;  /* pages touched and not in use */
 	atomic_zu_t nidle;   /* pages not in use that may be in memory: dirty, or in a huge slab all */
+	/* Under mtx. */
 	bool is_passing;     /* slabs are being purged because there are too many dirty pages */
 	size_t npassed;      /* slabs purged or returned since is_passing was set */
 	uint64_t last_pass;  /* when is_passing was last set, monotonic ns; 0: never */
+	/* Without a lock, as are the counters. */
 	atomic_u64_t huge_after; /* no slab is made huge before this time, monotonic ns */
 	atomic_b_t is_behind;    /* the last tick reached HPA_TICK_JOBS, so more may be due */
 #define HPA_COUNTER(name, type, says) atomic_u64_t name;
@@ -142,13 +148,16 @@ hpa_t *hpa_new(base_t *base, const hpa_source_t *source, void *ctx);
 
 /*
  * Takes a run of size bytes (whole pages, at most a slab) for each extent of the list, and sets its
- * addr and is_zeroed (the run is known to read as zero). is_dense: the kind of the extents. Returns
- * how many extents at the front of the list got a run; 0: there is no memory. A new slab is fetched
- * only if no slab has room for the first extent; without memory for it slabs of the other kind
- * serve too.
+ * addr and is_zeroed (the run is known to read as zero); the list stays. is_dense: the kind of the
+ * extents. Returns how many extents at the front of the list got a run; 0: there is no memory, or
+ * other threads took all of a new slab, which is fetched only if no slab has room for the first
+ * extent; without memory for it slabs of the other kind serve too.
  */
 unsigned hpa_alloc_some(hpa_t *h, size_t size, bool is_dense, ql_t *extents);
-/* Takes the run at addr if it is free and in the slab of the byte before addr, which is not out. */
+/*
+ * Takes the run at addr if it is free and in the slab of the byte before addr, which is not out.
+ * The caller owns the extent that ends at addr, so that this is a slab of the shard.
+ */
 bool hpa_try_alloc_at(hpa_t *h, char *addr, size_t size, bool *is_zeroed);
 /* Frees size bytes of pages, which lie in one slab and are in use; a run may be freed in parts. */
 void hpa_dalloc(hpa_t *h, char *addr, size_t size);
@@ -159,17 +168,14 @@ void hpa_dalloc(hpa_t *h, char *addr, size_t size);
  * thread may copy pages to make a slab huge at once.
  */
 void hpa_tick(hpa_t *h, uint64_t now, ssize_t decay_ms, bool may_collapse);
-/*
- * Returns all empty slabs, and with is_all purges all dirty pages too. Slabs that are out are left
- * alone.
- */
+/* Returns all empty slabs, and with is_all purges the dirty pages of the others too. */
 void hpa_purge(hpa_t *h, bool is_all);
 
-/* How the system uses huge pages; found out at the first call. */
+/* How the system uses huge pages; found out at the first call, which boot makes with hpa:true. */
 hpa_sys_t hpa_sys(void);
-/* Adds the shard's counters to *out. */
+/* Adds the shard's counters and its present state to *out. */
 void hpa_stats_read(hpa_t *h, hpa_stats_t *out);
-/* Zeroes the counters of a shard that has no slabs. */
+/* Zeroes the counters of a shard that has no slabs, also those of its small extent caches. */
 void hpa_stats_zero(hpa_t *h);
 /* The kind of a call that asks for n runs: 1, 2, up to 4, up to 8, and so on. */
 static inline unsigned

@@ -1,8 +1,8 @@
 /*
  * The options of huge page allocation with their default values (hpa_opt.h).
  * No lock: written at boot only, by the rows of conf/conf_table.c and hpa_opt_boot(). Invariant:
- * the names of the styles are in the order of their numbers. Read by the files of hpa/, by pac_hpa
- * and jemalloc_init.
+ * the names of the styles are in the order of their numbers. Read by the files of hpa/, by pac_hpa,
+ * jemalloc_init and, through the rows of conf_table.c, ctl_opt and stats.
  */
 #include "hpa/hpa_opt.h"
 

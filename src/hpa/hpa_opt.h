@@ -4,7 +4,8 @@
  * thresholds, sec_max_alloc and sec_max_bytes; milliseconds for names that end in _ms; otherwise a
  * number (sec_nshards: caches, sec_batch_fill_extra: extents, max_purge_nhp: slabs), or dirty pages
  * per page in use (dirty_mult, in 16.16 fixed point: util/fxp.h). hpa/hrule.h has the rules that
- * use them. Read by the files of hpa/, by pac_hpa and jemalloc_init.
+ * use them. Read by the files of hpa/, by pac_hpa and jemalloc_init, and through the rows of
+ * conf_table.c by ctl_opt and stats.
  */
 #ifndef HPA_HPA_OPT_H
 #define HPA_HPA_OPT_H

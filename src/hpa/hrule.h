@@ -12,8 +12,8 @@
 #include "os/nstime.h"
 
 /*
- * A shard of at least HRULE_GROWN slabs of which three quarters are in use is growing: its next
- * slab is expected to fill, and becomes huge at its first touch.
+ * A shard of at least HRULE_GROWN slabs of whose pages three quarters are in use is growing: its
+ * next slab is expected to fill, and in lazy mode becomes huge before its first touch.
  */
 #define HRULE_GROWN 4u
 /* After a refusal of the system no slab is made huge for this long. */
@@ -36,11 +36,10 @@ typedef enum {
 
 /*
  * The mode for the system and the options. is_enforced: ask even if the system uses huge pages
- * anyway; starts_huge: let the system do it, if it uses them wherever it can. style none: never;
- * auto: as lazy, but never where the system uses huge pages anyway; is_enforced makes both of them
- * lazy.
+ * anyway; starts_huge: if it uses them wherever it can and is_enforced is false, let it do so,
+ * whatever the style is. Otherwise style none: never; auto: as lazy, but never where the system
+ * uses huge pages anyway; is_enforced makes both of them lazy.
  */
-
 static inline hpa_mode_t
 hrule_mode(hpa_sys_t sys, unsigned style, bool is_enforced, bool starts_huge) {
 	if (sys == hpa_sys_off) {
@@ -57,7 +56,7 @@ hrule_mode(hpa_sys_t sys, unsigned style, bool is_enforced, bool starts_huge) {
 	return style == hpa_style_eager ? hpa_mode_eager : hpa_mode_lazy;
 }
 
-/* Whether at least ms milliseconds have passed from `since` to `now`. */
+/* Whether at least ms milliseconds have passed from `since` to `now`; if now is earlier: none. */
 static inline bool
 hrule_has_passed(uint64_t since, uint64_t ms, uint64_t now) {
 	return nstime_ns_between(since, now) / NSTIME_PER_MSEC >= ms;

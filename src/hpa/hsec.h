@@ -6,7 +6,8 @@
  * opt_hpa_sec_batch_fill_extra more from the slabs. When a cache exceeds opt_hpa_sec_max_bytes, it
  * is trimmed to half of that, the extent that was put in first from each list in turn. Invariant:
  * an extent in a cache has the state hot and counts as in use in its slab. Under a cache's lock no
- * other lock is taken. Called by pac_hpa.c, and by hpa.c (hsec_init, hsec_stats_*).
+ * other lock is taken. Called by pac_hpa.c, and by hpa.c (hsec_init, hsec_stats_*). The counters of
+ * the locks are read by inspect.c and zeroed by arena_life.c.
  */
 #ifndef HPA_HSEC_H
 #define HPA_HSEC_H
@@ -56,7 +57,7 @@ typedef struct hsec_s {
 	uint64_t idle_since;
 } hsec_t;
 
-/* Makes the caches that the options ask for, perhaps none. 0 or ENOMEM. */
+/* Makes the caches that the options ask for, perhaps none; *s is zeroed before. 0 or ENOMEM. */
 int hsec_init(hsec_t *s, base_t *base);
 
 /* Whether extents of this size (bytes) are cached. */
@@ -72,8 +73,8 @@ hsec_kept(size_t max_bytes) {
 }
 
 /*
- * Takes an extent of this size and kind (hpa.h), still in the state hot; the caller owns it. NULL:
- * a miss.
+ * Takes an extent of this size and kind (hpa.h) from the cache of this thread, still in the state
+ * hot; the caller owns it. NULL: a miss. This, hsec_put() and hsec_fill() only if hsec_serves().
  */
 edata_t *hsec_take(hsec_t *s, size_t size, bool is_dense);
 /*
@@ -83,11 +84,11 @@ edata_t *hsec_take(hsec_t *s, size_t size, bool is_dense);
  */
 void hsec_put(hsec_t *s, edata_t *e, bool is_dense, ql_t *out);
 void hsec_fill(hsec_t *s, ql_t *from, bool is_dense, ql_t *out);
-/* Moves all extents to the list out. */
+/* Moves all extents to the list out; those that are put in meanwhile may stay. */
 void hsec_drain(hsec_t *s, ql_t *out);
 /*
- * Whether there are extents, and none was put in or taken for ns nanoseconds, as far as these calls
- * observe; now: monotonic ns. Updates seen and idle_since. One thread at a time.
+ * Whether there are extents, and for ns nanoseconds none was put in, taken or missed, as far as
+ * these calls observe; now: monotonic ns. Updates seen and idle_since. One thread at a time.
  */
 bool hsec_try_idle(hsec_t *s, uint64_t now, uint64_t ns);
 

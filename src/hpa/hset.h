@@ -28,7 +28,7 @@ void hset_init(hset_t *set);
 void hset_insert(hset_t *set, hslab_t *s);
 /* Removes the slab from the set, or else from the empty list; it may be on neither. */
 void hset_remove(hset_t *set, hslab_t *s);
-/* The slab from which n pages are to be taken; NULL: none that was looked at has such a run. */
+/* The slab from which n pages (1 or more) are to be taken; NULL: none looked at has such a run. */
 hslab_t *hset_fit(const hset_t *set, unsigned n);
 
 #endif

@@ -30,10 +30,10 @@ typedef struct hslab_s {
 	uint16_t n_used;      /* pages in use */
 	uint16_t n_touched;   /* touched pages, those in use included */
 	uint16_t longest;     /* pages of the longest free run */
-	uint8_t level, pind;  /* indices of its list in the set (hset.h) */
+	uint8_t level, pind;  /* indices of its list in the set (hset.h), or the last ones it had */
 	/*
-	 * its extents are for slabs of small objects (hpa.h); changes under the mtx of the shard while
-	 * no page of it is in use
+	 * its extents are for slabs of small objects (hpa.h), or were when its first one was taken:
+	 * both kinds may mix (hrule_may_mix). Changes under the shard's mtx while no page is in use
 	 */
 	atomic_b_t is_dense;
 	bool is_huge;         /* the system was asked to back it by one huge page, or does so itself */
@@ -56,7 +56,7 @@ typedef struct hslab_s {
 /* A new slab at this address, without pages in use or touched; its links are on no list. */
 void hslab_init(hslab_t *s, char *addr, void *home);
 
-/* Index of the first page of the lowest free run of n pages; the slab has one. */
+/* Index of the first page of the lowest free run of at least n pages; the slab has one. */
 unsigned hslab_find(const hslab_t *s, unsigned n);
 /* Whether the n pages from the index `first` on exist and are free. */
 bool hslab_is_free(const hslab_t *s, unsigned first, unsigned n);
@@ -86,9 +86,12 @@ hslab_nidle(const hslab_t *s) {
 	return s->is_huge ? HSLAB_NPAGES - s->n_used : hslab_ndirty(s);
 }
 
-/* The slab that was entered for the 2 MiB of this address; NULL: none. */
+/* The slab entered for the 2 MiB of this address; NULL: none. It stays while it has extents. */
 hslab_t *hslab_of(const void *addr);
-/* Enters s, or NULL, for these 2 MiB. 0, or ENOMEM with nothing changed; removing cannot fail. */
+/*
+ * Enters s, or NULL, for these 2 MiB, which lie below 2^48. 0, or ENOMEM with nothing changed;
+ * removing cannot fail.
+ */
 int hslab_enter(const void *addr, hslab_t *s);
 
 #endif

@@ -2,10 +2,11 @@
  * Maps blocks of metadata, hands out their bytes, and counts the touched pages; base.h has the
  * contract. A request is served from the newest block; if it does not fit, a new block is mapped,
  * and the rest of the old one stays unused. The first block of a base has 64 KiB and each further
- * one twice as much, up to 2 MiB, so an arena that needs little metadata maps little. A base's
- * mutex protects its cursor, blocks and counters; functions whose names end in _locked are called
- * with it held, or for a base that no other thread knows. Called by arena, edata_cache, freepool,
- * hpa, background_thread and tcache_set.
+ * one twice as much, up to 2 MiB, so an arena that needs little metadata maps little; but huge ones
+ * (metadata_thp) are whole huge pages, and near a limit of memory a block is just large enough. A
+ * base's mutex protects its cursor, blocks and counters; functions whose names end in _locked are
+ * called with it held, or for a base that no other thread knows. Called by arena, edata_cache,
+ * freepool, hpa, background_thread and tcache_set, inspect (counters) and jemalloc_init (boot).
  */
 #include "meta/base.h"
 

@@ -6,7 +6,7 @@
  * returns to it. So a thread that finds a descriptor through the page map may ask edata_is_of()
  * without a lock. All other fields belong to the owner of the extent: the thread that holds it, or
  * the lock of the cache that contains it; nfree and the bitmap of a slab belong to the lock of its
- * bin. Used in meta/, extent/, hpa/, arena/ and thread/, and by malloc and free.
+ * bin. Used in meta/, extent/, hpa/, arena/, thread/ and ctl/, and by malloc, free and defrag.c.
  */
 #ifndef META_EDATA_H
 #define META_EDATA_H
@@ -25,12 +25,12 @@
 
 /* Where an extent is. The numbers occur in elements of the page map. */
 typedef enum {
-	extent_state_none = 0,
+	extent_state_none = 0, /* spare, or the memory of a huge slab (hpa/) */
 	extent_state_active,
 	extent_state_dirty,
 	extent_state_muzzy,
 	extent_state_retained,
-	extent_state_hot,     /* unused, and in none of the three caches (extent/pac_hot.h) */
+	extent_state_hot,     /* unused, in none of the three caches (extent/pac_hot.h, hpa/hsec.h) */
 	extent_state_shelter, /* serves requests while the gate is closed (thread/shelter.h) */
 	extent_state_shut,    /* freed recently and without access (arena/shut.h) */
 	extent_state_count
@@ -40,7 +40,7 @@ typedef enum {
  * The profiler's record of one sampled object. While tctx is NULL it is the record of no sample:
  * then only a req_size of TCACHE_REC_IS_SPARE has a meaning (thread/tcache_spare.h), and link is
  * NULL or chains records without an object. Written by the thread that samples or frees the object
- * (recs_begin(), recs_end()); dumps read it without a lock.
+ * (recs_begin(), recs_end()), link under the lock of the recent list; dumps read it without a lock.
  */
 typedef struct sample_rec_s {
 	void *tctx;        /* the prof_cnt_t that counts it; NULL: not sampled */
@@ -116,7 +116,8 @@ struct edata_s {
 	bool is_hpa : 1;   /* its pages are of a huge slab (hpa/hpa.h); never dirty, muzzy, retained */
 	bool is_moved : 1; /* it may have pages that were mapped elsewhere (extent/pac_move.h) */
 	uint8_t look : 6;  /* slab: its bin's `look` if this pass has seen it (arena/holes.h) */
-	ql_t link;       /* in a page cache: its LRU list; slab: a list of its bin; spare: their list */
+	/* in a page cache: its LRU list; slab: a list of its bin; spare: their list; or of hpa/hsec */
+	ql_t link;
 	ph_link_t heap;  /* in a page cache: its class; slab with free regions: its bin */
 	/* sampled: one record per region of a slab, or one for a large allocation */
 	sample_rec_t *recs;

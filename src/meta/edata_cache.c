@@ -3,8 +3,8 @@
  * edata_cache.h has the contract. Invariant: a descriptor is spare if and only if its address is
  * NULL and it was made; it keeps its arena_ind while its page is not given back. The cache's mutex
  * protects the list and the headers of the blocks. Initialised with the arena, then called by
- * extent.c, pac_hpa.c and pac_types.h for each descriptor that they use or return, and by
- * pac_purge.c to give pages back.
+ * extent.c, pac_hpa.c and pac_types.h for each descriptor that they use or return, by pac_purge.c
+ * to give pages back, and by arena_life.c for the blocks.
  */
 #include "meta/edata_cache.h"
 
@@ -57,7 +57,7 @@ edata_fresh_locked(edata_cache_t *c) {
 
 /*
  * The first of the pages of a block that consist of descriptors which were made; *n: their number,
- * at most 15.
+ * at most 15; with pages of 64 KiB 0.
  */
 static char *
 edata_block_pages(edata_block_t *b, unsigned *n) {
@@ -231,7 +231,7 @@ edata_block_purge_locked(edata_cache_t *c, edata_block_t *b) {
 	}
 }
 
-/* Goes on with the pass for nblocks blocks; ends it when no block or no excess is left. */
+/* Goes on with the pass for nblocks blocks; ends it without block or excess, or at a refusal. */
 static void
 edata_pass_locked(edata_cache_t *c, size_t nblocks) {
 	c->is_passing = true;

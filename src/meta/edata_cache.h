@@ -39,7 +39,7 @@ typedef struct edata_cache_s {
 	size_t excess;         /* spare ones to be given back in the pass under way */
 	edata_block_t *at;     /* the block at which that pass goes on; NULL: none is under way */
 	bool is_passing;       /* a thread works on that pass */
-	bool is_kept;          /* the system refused to take a page: not tried again */
+	bool is_kept;          /* base_purge() refused a page (also ENOTSUP): never tried again */
 	/* When edata_cache_tick() has something to do next, monotonic ns; 0: at the next call. */
 	atomic_u64_t due;
 	/* Number of spare descriptors, without those of pages given back; statistics read it too. */
@@ -59,14 +59,15 @@ edata_t *edata_cache_get(edata_cache_t *c);
 void edata_cache_put(edata_cache_t *c, edata_t *e);
 
 /*
- * Gives pages of descriptors that were spare for `period` ns back to the system, at most 4 MiB a
- * call. Returns at once if nothing is due. now: monotonic ns.
+ * Gives pages of spare descriptors back to the system: as many as were spare above EDATA_KEPT
+ * during all of the last `period` ns, at most 4 MiB a call. Returns at once if nothing is due. now:
+ * monotonic ns.
  */
 void edata_cache_tick(edata_cache_t *c, uint64_t now, uint64_t period);
-/* Gives all pages whose descriptors are all spare back, unless another thread is at it. */
+/* Gives back all pages with spare descriptors only, unless another thread is at it or is_kept. */
 void edata_cache_purge(edata_cache_t *c);
 
-/* The newest block; the others follow by next. */
+/* The newest block; the others follow by next. NULL: none was made. */
 edata_block_t *edata_cache_blocks(edata_cache_t *c);
 
 /* Descriptor i of the block; the header has the place of one. */

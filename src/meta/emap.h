@@ -9,7 +9,7 @@
  * may be missing.) A huge slab (hpa/) is not in the map, but the extents that are taken from it
  * are. Elements of an extent in a page cache are written under that cache's lock, others by the
  * extent's owner. Leaves are never freed. Written by arena/, extent/ and thread/shelter. These read
- * it too, as do the paths of free, realloc and usable sizes.
+ * it too, as do the paths of free, realloc and usable sizes, other files of thread/, and ctl/.
  */
 #ifndef META_EMAP_H
 #define META_EMAP_H
@@ -22,7 +22,7 @@
  * An element:
  *   [63:48] slab: byte offset of the thread-cache bin to which a free of a region goes; else 0
  *   [47:7]  the edata (128-byte aligned)    [4:2] its state    [1] sampled    [0] slab
- *   [5]     a large object that a thread cache may hold (its bin: edata_t.u.large_bin)
+ *   [5]     a large object that a thread cache may hold (its bin: edata_t.u.large_bin), no sample
  * The other bits are 0.
  * The state says in which cache an extent lies, or active; a hot extent that was an object stays
  * active here (extent/pac_hot.h). Because the element has the state, a neighbour is judged without
@@ -90,8 +90,8 @@ emap_bin_of(uintptr_t origin, const void *ptr) {
 }
 
 /*
- * The element of an address that is known to be below 2^48; 0 if it was never mapped. Inside a
- * large extent, behind its first page and before its last granule, it tells nothing.
+ * The element of an address that is known to be below 2^48; 0 if no extent is there. In an extent
+ * other than a slab, behind the first page and before the last granule, it tells nothing.
  */
 ALWAYS_INLINE uint64_t
 emap_elem(const void *ptr) {
@@ -145,7 +145,7 @@ emap_bin_of_class(szind_t szind) {
 	return szind >= emap_ncacheable ? 0 : (uint32_t)(szind + 1) << SC_LG_BIN_STRIDE;
 }
 
-/* Sets emap_ncacheable; to be called once. */
+/* Sets emap_ncacheable; called at boot, again only if boot failed. */
 void emap_boot(szind_t ncacheable);
 
 /*

@@ -3,7 +3,7 @@
  * base of the process (b0); larger pieces are mapped directly. freepool.h has the contract.
  * meta.mtx protects the lists and counters. It is held while base hands out a new piece, but not
  * while pages of large pieces are mapped or unmapped. Called by the arena, extent and thread
- * modules, the profiler and the statistics.
+ * modules, recs, the profiler and the statistics.
  */
 #include "meta/freepool.h"
 

@@ -18,7 +18,7 @@
  *   modules  -> (module.next) objects that were loaded at some time, oldest first
  *   records, records_elsewhere -> (block.next) blocks of the records of samples
  *   labels, labels_elsewhere   -> (label.next) the texts of the labels that samples have
- *   root.blocks -> the ring: one line for each second of the last hour (not the blocks of records)
+ *   root.blocks -> the ring: a line a second or fewer, the last 3600 (not the blocks of records)
  * The types of these are private to the library. root.fields says where their fields are; the
  * library makes it from IMAGE_FIELDS by offsetof, so it is always right, and a reader does not
  * depend on the version of the library. A reader takes only fields that it knows and the root has:
@@ -293,7 +293,7 @@ typedef struct image_root_s {
 	uint64_t blocks[IMAGE_BLOCKS];
 	uint64_t nlines;
 	/* Written when they change. */
-	uint64_t epoch;        /* calls of prof.reset; counts of other epochs are not reported */
+	uint64_t epoch;        /* resets, also of sessions; counts of other epochs are not reported */
 	uint64_t rate;         /* sampling interval in bytes */
 	uint64_t session;      /* number of the last session (prof_session.c) */
 	uint64_t session_start_ns; /* when it started, UTC */

@@ -11,7 +11,7 @@
 
 /* log2 of the smallest class in bytes. */
 #define META_LG_MIN 4u
-/* Number of classes up to 2^lg bytes. */
+/* Number of classes up to 2^lg bytes, class 1 included. */
 #define META_NCLASSES(lg) (2 * ((lg) - META_LG_MIN) + 1)
 
 /* The first word of a freed piece: the next one in the list of its class. */

@@ -27,7 +27,10 @@ struct recs_block_s {
 	const sample_rec_t *recs;
 };
 
-/* Returns n (> 0) records in a row, without a count or a link; NULL if there is no memory. */
+/*
+ * Returns n records in a row (n > 0, at most 1 MiB), without a count or a link; NULL if there is
+ * no memory. Other fields may have old values.
+ */
 sample_rec_t *recs_alloc(uint32_t n);
 /* n is what was passed to recs_alloc(). No record has a count or a link; r may be NULL. */
 void recs_free(sample_rec_t *r, uint32_t n);

@@ -25,12 +25,12 @@ image_root_t *region_root(void);
 
 /*
  * Returns size bytes (> 0), zeroed, aligned to 16 (to 64 from 64 bytes on); NULL if there is no
- * memory or size is above 64 MiB.
+ * memory, a box is full, or size is above 64 MiB.
  */
 void *region_alloc(size_t size);
 /* size is what was passed to region_alloc(). ptr may be NULL. */
 void region_free(void *ptr, size_t size);
-/* Bytes that region_alloc() uses for size. */
+/* Bytes that region_alloc() uses for size, which is at most 64 MiB. */
 size_t region_good_size(size_t size);
 
 /*
@@ -54,9 +54,10 @@ void *region_alloc_last(size_t size);
 int region_ahead_box(int fd, size_t bytes);
 void region_ahead_private(void);
 /*
- * Moves all that is and will be handed out into the file, which is mapped at the same addresses:
- * ENOSPC if more is in use already, or another errno value, and nothing is moved. The caller has
- * closed the gate, holds the lock of dumps, and keeps module_history from writing.
+ * Moves all that is and will be handed out into the file, which is mapped at the same addresses. 0;
+ * ENOSPC if more is in use already, or another errno value, and nothing is moved (abort() if the
+ * system then refuses to undo it). The caller has closed the gate, holds the lock of dumps, and
+ * keeps module_history from writing. The root exists.
  */
 int region_to_box(int fd);
 /*
@@ -78,7 +79,8 @@ region_box_part(unsigned parts) {
 /*
  * The handlers of fork(), called with the gate closed; they do nothing if there is no box and
  * nothing is mapped for one. A box is shared memory: the child gets a copy, made by the parent
- * before the fork, so that the two do not write into the same tables.
+ * before the fork, so that the two do not write into the same tables; without memory for that the
+ * child ends by abort().
  */
 void region_prefork(void);
 void region_postfork_parent(void);

@@ -34,7 +34,7 @@ extern HIDDEN const size_t sc_size_tab[SC_NSIZES];
 #define SC_BIN_STRIDE (1u << SC_LG_BIN_STRIDE)
 extern HIDDEN const uint16_t sc_offset_tab[SC_LOOKUP_MAX / 8 + 1];
 
-/* Offset of the bin for a request of at most SC_LOOKUP_MAX bytes. */
+/* Offset of the bin for a request of at most SC_LOOKUP_MAX bytes; 0 counts as 1. */
 ALWAYS_INLINE size_t
 sc_bin_offset(size_t size) {
 	return sc_offset_tab[(size + 7) >> 3];

@@ -54,7 +54,10 @@ sz_s2u(size_t size) {
 	return PAGE_CEILING(size);
 }
 
-/* Usable size of a request with an alignment (a power of two); 0 if one of them is too large. */
+/*
+ * Usable size of a request with an alignment (a power of two), above a page at least four pages; 0
+ * if size or alignment is too large. A size of 0 counts as 1.
+ */
 size_t sz_sa2u(size_t size, size_t alignment);
 
 /*

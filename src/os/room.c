@@ -1,8 +1,9 @@
 /*
  * Reads the memory limits of the process and how much of each is used (room.h has the contract).
- * Invariant: a limit that cannot be read or parsed counts as none. All buffers are on the stack,
- * and there is no lock: room_boot(), called once by jemalloc_init.c, writes room_at_start and
- * room_space.max; the counters are atomic.
+ * Invariant: a limit that cannot be read or parsed counts as none, and so does memory.max if the
+ * container's use cannot be read; of a resource limit 0 bytes are used then. All buffers are on the
+ * stack, and there is no lock: room_boot(), called at boot by jemalloc_init.c, writes room_at_start
+ * and room_space.max; the counters are atomic.
  */
 #include "os/room.h"
 
@@ -123,7 +124,7 @@ room_statm(unsigned field) {
 	return err == 0 ? pages * os_page_size : 0;
 }
 
-/* A resource limit; UINT64_MAX: none. */
+/* A resource limit (the soft one, at present); UINT64_MAX: none. */
 static uint64_t
 room_limit_of_resource(int resource) {
 	struct rlimit lim;

@@ -2,15 +2,17 @@
  * How much memory the process may still take before it comes near a limit (room_now()).
  * Limits are memory.max of a container (cgroup v2), RLIMIT_DATA and RLIMIT_AS; "near" means that
  * nine tenths of one are used. What is used is computed: what room_boot() has read once from files
- * at the start, because a program may forbid that afterwards, plus what the allocator has taken
- * since. So a limit that changes later, and memory that other processes of the container take
- * later, are not seen; nor is the limit of a group below the root of the tree that the process
- * sees, because asking the system which group that is would cost each start 30 us.
+ * at the start, because a program may forbid that afterwards, plus what the arenas have mapped
+ * since. So a limit that changes later, and what the program or other processes of the container
+ * take later, are not seen; nor is the limit of a group below the root of the tree that the process
+ * sees, because asking the system which group that is would cost each start 30 us. (room_limit()
+ * reads anew, asks for the group, and knows version 1 too.)
  *
  * Under RLIMIT_AS or RLIMIT_DATA address space without use is bounded too, to half of the limit,
  * because it keeps other mappings, such as stacks of threads, from being made. No lock: all is
- * atomic or written at boot. extent/ (pac, pac_step, extent) counts what is taken and asks for the
- * excess; extent/ahead and tcache_budget ask for the room; prof_course.c for the limit.
+ * atomic or written at boot (jemalloc_init.c calls room_boot()). extent/ (pac, pac_step, extent)
+ * counts what is taken and asks for the excess; extent/ahead and tcache_budget ask for the room;
+ * prof_course.c for the limit.
  */
 #ifndef OS_ROOM_H
 #define OS_ROOM_H
@@ -59,9 +61,9 @@ void room_boot(void);
 /* Bytes until the nearest limit is near; SIZE_MAX if there is none, or before room_boot(). */
 size_t room_now(void);
 /*
- * The smallest limit of memory in bytes, read now from files: of the process's control group (of
- * version 1 or 2) and those above, or RLIMIT_DATA or RLIMIT_AS; 0 if there is none that can be
- * read.
+ * The smallest limit of memory in bytes, read at the call: of the process's control group (of
+ * version 1 or 2) and those above, from files, or RLIMIT_DATA or RLIMIT_AS; 0 if there is none that
+ * can be read, or the smallest is ROOM_NONE or more. Preserves errno.
  */
 uint64_t room_limit(void);
 
@@ -72,11 +74,12 @@ uint64_t room_limit(void);
 #define ROOM_LINES_MAX 2048
 /* A limit of this or more bytes is none: version 1 says "no limit" by a number of about 2^63. */
 #define ROOM_NONE (UINT64_C(1) << 62)
-/* Reads a file as a text with a NUL; false if it is empty or cannot be read. */
+/* Reads at most size - 1 bytes of a file, and adds a NUL; false if it is empty or not readable. */
 bool room_try_read_text(const char *path, char *text, size_t size);
 /*
  * Reads the number in the file `name` of the control group whose directory is dir, below
- * /sys/fs/cgroup; false if there is none ("max": no limit) or the path is too long.
+ * /sys/fs/cgroup; false if there is none ("max": no limit) or the path is too long; *number then
+ * means nothing.
  */
 bool room_try_read_number(const char *dir, const char *name, uint64_t *number);
 /*

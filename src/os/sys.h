@@ -1,12 +1,13 @@
 /*
  * The system calls of the allocator, as wrappers over one table of hooks.
  * Nearly all uses of the calls in the table os_hooks go through it, so that a test can make each
- * fail at its k-th use. The rest of src/ calls the sys_*() functions. Those for files retry EINTR
- * (up to SYS_TRIES_MAX times) and report failure as an errno value; all preserve errno. None of
- * them allocates, takes a lock of the C library or is a cancellation point, except where it says
- * so. They take no lock of ours; their state is the table and facts that are learned once. Called
- * by the profiler, unwind/, conf.c, meta/region, extent/guard, extent/dss (sbrk), arena/canary,
- * thread/tsd, jemalloc_init.c and the other files of os/.
+ * fail at its k-th use. os/pages, os/thread and extent/dss use the table itself, the rest of src/
+ * the sys_*() functions. Those for files retry EINTR (up to SYS_TRIES_MAX times; sys_close() and
+ * the reads of sys_dir_each() do not) and report failure as an errno value; all preserve errno.
+ * None of them allocates, takes a lock of the C library or is a cancellation point, except where it
+ * says so. They take no lock of ours; their state is the table and facts that are learned once.
+ * Called by the profiler, unwind/, conf.c, meta/region, extent/guard, arena/canary, thread/tsd,
+ * jemalloc_init.c and the other files of os/.
  *
  * A program may forbid system calls after its start, and the kernel then ends it for making one of
  * those. So from the end of boot on the library makes only the calls that the C library's malloc
@@ -102,8 +103,8 @@ ssize_t sys_read(int fd, void *buf, size_t size);
  */
 ssize_t sys_read_file(const char *path, void *buf, size_t size);
 /*
- * Reads the file statm of /proc: the pages of the process, also if its first thread has ended.
- * Returns the number of bytes, or -errno.
+ * Reads the file statm of /proc: the pages of the process, also if its first thread has ended (on
+ * Linux 3.17 and later). Returns the number of bytes, or -errno. Adds no NUL.
  */
 ssize_t sys_read_statm(char *buf, size_t size);
 /* Writes once. Returns the number of bytes written, or -errno. */
@@ -113,7 +114,10 @@ ssize_t sys_write(int fd, const void *buf, size_t size);
  * of bytes that were written, also after an error.
  */
 int sys_write_all(int fd, const void *buf, size_t size, size_t *written);
-/* Waits until a pipe has room. 0, ETIMEDOUT after so many milliseconds, or another errno. */
+/*
+ * Waits until a pipe has room, or nobody can read it any more: 0. ETIMEDOUT after so many
+ * milliseconds, or another errno.
+ */
 int sys_wait_writable(int fd, unsigned ms);
 /*
  * Blocks SIGXFSZ and SIGPIPE, which a failing write raises, in the calling thread, whose mask stays
@@ -126,16 +130,19 @@ typedef struct sys_write_signals_s {
 } sys_write_signals_t;
 void sys_write_signals_block(sys_write_signals_t *w);
 void sys_write_signals_restore(const sys_write_signals_t *w, bool has_failed);
-/* The following return 0 or an errno value. sys_close() never retries. */
+/* The following return 0 or an errno value. sys_close() never retries; EINTR is success there. */
 int sys_close(int fd);
 int sys_fstat(int fd, struct stat *st);
 int sys_fchmod(int fd, unsigned mode);
 int sys_ftruncate(int fd, uint64_t size);
-/* Reserves the blocks of a file of so many bytes; EOPNOTSUPP where the file system cannot. */
+/* Makes a file at least so long, with all its blocks; EOPNOTSUPP where the file system cannot. */
 int sys_reserve(int fd, uint64_t size);
 int sys_unlink(const char *path);
 int sys_rename(const char *from, const char *to);
-/* Renames a file; EEXIST if `to` exists, which is never replaced. */
+/*
+ * Renames a file; EEXIST if `to` exists, which is not replaced. Where neither renameat2(2) nor
+ * link(2) works, a file may be replaced that another process puts there during the call.
+ */
 int sys_rename_noreplace(const char *from, const char *to);
 /* Returns the length of the target (NUL terminated, cut to size - 1), or -errno. */
 ssize_t sys_readlink(const char *path, char *buf, size_t size);
@@ -146,17 +153,18 @@ uint64_t sys_random(void);
 
 /*
  * Whether all these bytes can be read; size > 0. Asks the kernel, so it never faults; the kernel
- * may make the pages present for that.
+ * may make the pages present for that. False for page 0, and for a range that wraps around.
  */
 bool sys_is_readable(const void *addr, size_t size);
 /*
- * Copies memory of this process that may be unmapped. Returns false if not all of it can be read;
- * `to` has undefined contents then. The memory is tested and then read, because a filter may forbid
+ * Copies memory of this process that may be unmapped; size > 0. Returns false if not all of it can
+ * be read; `to` is unchanged then. The memory is tested and then read, because a filter may forbid
  * process_vm_readv(2): it faults if another thread unmaps the memory just in between.
  */
 bool sys_copy_memory(void *to, const void *from, size_t size);
 /*
- * Copies a text with its NUL like sys_copy_memory(); false if it does not end within `size` bytes.
+ * Copies a text with its NUL like sys_copy_memory(), and perhaps bytes behind it. False if it does
+ * not end within `size` bytes or cannot be read; `to` has undefined contents then.
  */
 bool sys_copy_text(char *to, const char *from, size_t size);
 
@@ -194,19 +202,20 @@ struct sys_module_s {
 };
 
 /*
- * Calls cb for each loaded object until it returns nonzero. Takes the loader's lock: the caller
- * must hold no lock of the allocator. build_id and path are valid only during cb. exe is what cb
- * gets as the program's own path. Returns what the last cb returned, or -1 if the objects cannot be
- * listed; see sys_modules_postfork_child().
+ * Calls cb for each loaded object with loaded segments, the program first, until it returns
+ * nonzero. Takes the loader's lock: the caller must hold no lock of the allocator. build_id and
+ * path are valid only during cb. exe is what cb gets as the program's own path. Returns what the
+ * last cb returned, or -1 if the objects cannot be listed; see sys_modules_postfork_child().
  */
 int sys_modules(int (*cb)(void *ctx, const struct sys_module_s *m), void *ctx, const char *exe);
 /* Bytes of a build id that sys_module_of_image() keeps; more are cut off. */
 #define SYS_BUILD_ID_MAX 64
 /*
- * Fills in the range and the build id (stored in the caller's array) of a loaded object from the
- * headers at the start of its image [start, end). In *m the caller has set the bias and the path,
- * and all else is zero. Returns false if there are no headers, or they name another start. Another
- * thread may have unmapped the image; it is read by sys_copy_memory().
+ * Fills in the range, .eh_frame_hdr and the build id (stored in the caller's array) of a loaded
+ * object from the headers at the start of its image [start, end). In *m the caller has set the bias
+ * and the path, and all else is zero. Returns false if there are no headers or too many (more than
+ * 1536 bytes), or they name another start; *m may have changed then. Another thread may have
+ * unmapped the image; it is read by sys_copy_memory().
  */
 bool sys_module_of_image(struct sys_module_s *m, uintptr_t start, uintptr_t end,
     unsigned char build_id[SYS_BUILD_ID_MAX]);
@@ -228,8 +237,9 @@ bool sys_module_changes(uint64_t *adds, uint64_t *subs);
  */
 void sys_module_keep_self(void);
 /*
- * In a forked child: notes whether the loader's lock may be held by a thread that does not exist
- * here. If so, sys_modules() and sys_module_changes() fail from now on.
+ * In a forked child: notes whether a call of these functions was under way in the parent, so that
+ * the loader's lock may be held by a thread that does not exist here; then sys_modules() and
+ * sys_module_changes() fail from now on. The program's own calls of the loader are not seen.
  */
 void sys_modules_postfork_child(void);
 

@@ -3,7 +3,8 @@
  * dl_iterate_phdr() takes the loader's lock, so callers hold no lock of the allocator. A fork
  * copies the loader's lock as it is, and the C library does not repair it in the child. If a thread
  * was in loader_iterate() during a fork, the lock may stay held in the child for ever; so that
- * child and its children never call the loader again (loader.is_lost). Callers are unwind/
+ * child and its children never list objects again (loader.is_lost). Invariant: loader.inside is
+ * above 0 while a thread of this process is in loader_iterate(). Callers are unwind/
  * (module_history.c, objects.c, frame_scan.c, unwind_rows.c), prof_dump.c, prof_backtrace.c (the
  * notes), prof.c (after a fork) and jemalloc_init.c (to stay loaded); sys.h has the prototypes.
  */
@@ -44,8 +45,8 @@ sys_modules_postfork_child(void) {
 }
 
 /*
- * Most bytes of an image's program headers, and of one segment of notes, that are copied before
- * they are read.
+ * Most bytes of an image's program headers, and of one segment of notes, that sys_module_of_image()
+ * copies before it reads them; more headers are refused, more notes left out.
  */
 #define HEADERS_MAX 1536
 #define NOTES_MAX 512
@@ -142,7 +143,7 @@ add_build_id(struct sys_module_s *m, const ElfW(Phdr) *ph, const char *notes, si
 
 /*
  * Copies the program headers of the image at start. Returns their number; 0 if there is no valid
- * image.
+ * image, or if they are more than `size` bytes.
  */
 static unsigned
 copy_headers(ElfW(Phdr) ph[], size_t size, uintptr_t start, uintptr_t end) {

@@ -30,9 +30,9 @@ typedef struct {
 
 /*
  * Starts fn(arg) in a new thread of this name (at most OS_THREAD_NAME_SIZE bytes with the NUL) with
- * all signals blocked, and waits until it runs, at most a second: so a filter of system calls that
- * the program puts on afterwards does not meet the calls that only a start makes. Returns 0 or an
- * errno value. The C library allocates.
+ * all signals blocked, and waits until it runs, at most a second, or until a signal comes: so a
+ * filter of system calls that the program puts on afterwards hardly meets the calls that only a
+ * start makes. Returns 0 or an errno value. The C library allocates.
  */
 int os_thread_create(os_thread_t *t, const char *name, void *(*fn)(void *), void *arg);
 /* Waits until the thread has ended. Returns 0 or an errno value. */
@@ -51,7 +51,7 @@ int os_tid_stored(void);
  * filter forbids.
  */
 bool os_thread_is_filtered(void);
-/* Number of processors that this process may use, as found by the first call; at least 1. */
+/* Number of processors that the thread which first calls this may use, found then; at least 1. */
 unsigned os_ncpus(void);
 /*
  * os_word_wait() sleeps while *word equals seen, for at most ns nanoseconds (UINT64_MAX: no limit);

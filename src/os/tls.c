@@ -1,8 +1,9 @@
 /*
  * Defines the thread's words and implements the thread-exit hook with a pthread key.
- * Destructors of keys run after those of thread_local objects and are repeated up to four times. So
- * the owner of the hook (thread/tsd.c) can arm it again while other destructors still allocate. No
- * lock; the hook is created at boot.
+ * Destructors of keys run after those of thread_local objects, in any order, and are repeated up to
+ * four times. So other destructors may still allocate after the hook has run; its owner
+ * (thread/tsd.c) serves them without a tsd and does not arm it again. No lock; the hook is created
+ * at boot.
  */
 #include "os/tls.h"
 

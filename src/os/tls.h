@@ -6,8 +6,8 @@
  * work of the library's own (a heartbeat, which is upkeep after some bytes allocated; a dump, a
  * session, a hook of the user): allocations that it makes meanwhile are not sampled and run no
  * heartbeat. Only the thread itself writes its words, except `recall` and, together with it,
- * `cache` (thread/recall.h). No lock; words that others read or write are accessed by atomic
- * builtins. Used by most folders of src/, not by util/.
+ * `cache` (thread/recall.h), and `label`, to which the program has the address. No lock; words that
+ * others read or write are accessed by atomic builtins. Used by most folders of src/, not by util/.
  */
 #ifndef OS_TLS_H
 #define OS_TLS_H
@@ -43,8 +43,8 @@ struct tls_s {
 	 */
 	uint32_t beat;
 	/*
-	 * Owned by thread/recall: RECALL_* bits, requests that other threads set and this thread
-	 * carries out.
+	 * Owned by thread/recall: RECALL_* bits, requests that any thread sets and this thread carries
+	 * out.
 	 */
 	uint32_t recall;
 	/*
@@ -74,7 +74,10 @@ tls_get(void) {
 	return &tls_words;
 }
 
-/* Whether the thread has no cache of its own, or is being recalled. */
+/*
+ * Whether the thread's fast path is closed: it has no cache of its own, is being recalled, is in an
+ * extent hook, is changing a bin (recall_close), or always takes the slow path.
+ */
 ALWAYS_INLINE bool
 tls_cache_is_boot(const struct tls_s *t) {
 	return __atomic_load_n(&t->cache, __ATOMIC_RELAXED) == (const void *)tls_boot_cache;
@@ -92,8 +95,9 @@ struct tls_hook_s {
  */
 int tls_hook_init(struct tls_hook_s *hook, void (*fn)(void *));
 /*
- * Arms the calling thread, once more if it was armed before. arg must not be NULL. EAGAIN: the hook
- * does not exist yet. The C library may allocate, so the caller marks the thread as inside first.
+ * Arms the calling thread for one run of fn, with this arg from now on if it was armed before. arg
+ * must not be NULL. 0 or an errno value; EAGAIN: the hook does not exist yet. The C library may
+ * allocate: the caller's thread must be ready to be served then (tsd_state_making).
  */
 int tls_hook_arm(const struct tls_hook_s *hook, void *arg);
 

@@ -1,6 +1,7 @@
 /*
  * The list of held mutexes of each thread, and the check of their order.
- * witness.h explains the ranks. Only debug builds call this. No lock: a list belongs to its thread.
+ * witness.h explains the ranks. Only debug builds call this, but for witness_assert_lockless(),
+ * which does nothing in others. No lock: a list belongs to its thread.
  */
 #include "os/witness.h"
 

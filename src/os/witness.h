@@ -6,10 +6,11 @@
  * one rank may be held together only if the rank was given with WITNESS_ADDR_ORDER and they are
  * taken in the order of their addresses. The ranks stand in the order in which locks are taken,
  * outermost first. Rank 0, which a mutex has whose bytes are all zero, is not checked.
- * os/mutex adds, checks and removes. Others call witness_depth_from() and witness_assert_lockless()
- * where no lock, or none from a rank on, may be held: when the gate is left, before functions of
- * the user are called (except those that run under WITNESS_RANK_PROF_DUMP), before stacks are
- * unwound. doc/INDEX.md lists the locks.
+ * os/mutex adds, checks and removes, in debug builds only; in others the lists are empty. Others
+ * assert by witness_depth_from() and witness_assert_lockless() that no lock, or none from a rank
+ * on, is held: when the gate is left, before functions of the user are called (except those that
+ * run under WITNESS_RANK_PROF_DUMP), before stacks are unwound, before arenas are searched for
+ * memory to return. doc/INDEX.md lists the locks.
  */
 #ifndef OS_WITNESS_H
 #define OS_WITNESS_H

@@ -7,8 +7,8 @@
  * object. Locks: none of its own; the modules below (site tables, names and files, dumps, log,
  * recent list) have theirs, and none of them is held while this file calls a hook of the user.
  * Called by imalloc and irealloc (samples), thread_event (heartbeats, by a hook that jemalloc_init
- * sets), jemalloc_init (boot), jemalloc_fork, and ctl (ctl_arena for samples of an arena that is
- * reset).
+ * sets), jemalloc_init (boot), the C library at exit (prof_fdump), jemalloc_fork, ctl_arena
+ * (samples of an arena that is reset), ctl_prof (prefix, texts) and ctl_snapshot (lock statistics).
  */
 #include "prof/prof.h"
 
@@ -48,8 +48,9 @@
 /* ---------------------------------------------------------------- boot */
 
 /*
- * Prints one line each if prof_final or prof_prefix has no effect because nothing will be sampled,
- * and if the directory of prof_prefix does not exist. These are no complaints for abort_conf.
+ * Prints one line each if prof_leak has no effect without prof_final, if prof_final or prof_prefix
+ * has none because nothing will be sampled, and if the directory of prof_prefix does not exist.
+ * These are no complaints for abort_conf.
  */
 static void
 boot_notice(void) {
@@ -228,7 +229,7 @@ sample_free_is_told(const sample_rec_t *rec) {
 	    || opt_prof_stats;
 }
 
-/* Adds the sample to the lifetimes of its site, if these are kept. */
+/* Adds the sample to the lifetimes of its site; its count keeps them. */
 static NOINLINE void
 sample_life(prof_cnt_t *c, const sample_rec_t *rec, size_t usize) {
 	prof_data_add_life(c, usize, rec->weight, rec->time_ns, prof_log_clock());

@@ -10,7 +10,7 @@
  * An int result is an errno as mallctl returns it, unless its comment says otherwise. Locks: none
  * of its own. Called by jemalloc_init.c (boot), imalloc.c and irealloc.c (samples),
  * jemalloc_fork.c, ctl_prof.c, ctl_arena.c and ctl_snapshot.c, and thread_event (heartbeats, by a
- * hook).
+ * hook). Others (stats.c, ctl_thread.c and so on) include it for the headers of the profiler below.
  */
 #ifndef PROF_H
 #define PROF_H
@@ -32,32 +32,35 @@
 /*
  * Runs during boot, after the options were read: applies the options that imply others, reports if
  * prof_leak_error is set but prof_final is not, makes the prefix absolute if opt_prof is set,
- * starts the modules whose options were given (prof_keep, prof_trigger) and opens the mailbox.
- * Returns the number of invalid settings that it has reported; with abort_conf the caller then
- * aborts.
+ * starts the modules whose options were given (prof_keep, prof_trigger) and opens the mailbox; a
+ * set-user-ID process gets none, and prof_ctl_dir and prof_ctl_fd are unset there. Returns the
+ * number of invalid settings that it has reported (0 or 1); with abort_conf the caller then aborts.
  */
 int prof_boot_conf(void);
 /*
  * Registers prof_fdump with atexit() if prof_final, prof_log, prof_final_signals or prof_gdump is
  * set. Called during boot only, even if the profiler is not booted, because it may be booted later.
+ * If atexit() fails, prints that, and aborts with abort:true.
  */
 void prof_boot_exit(void);
 /*
- * Called during boot if opt_prof is set: opens the black box that MALLOC_CONF asks for, before the
- * first sample. If that fails, prints why and goes on without one.
+ * Called during boot if opt_prof is set: ends the black boxes that the process left before an exec
+ * (prof_earlier.h) and opens the one that MALLOC_CONF asks for, before the first sample. If that
+ * fails, prints why and goes on without one. Without prof_blackbox or the site tables does nothing.
  */
 void prof_boot_box(void);
 /*
- * Called by the library's constructor if opt_prof is set: selects the unwinder, and records the
- * loaded objects in the black box if there is one. Other threads lose the samples that they take
- * while the unwinder is selected. So it is selected here, where there rarely are other threads, and
- * not at the first sample.
+ * Called by the library's constructor if opt_prof is set; does nothing without the site tables.
+ * Selects the unwinder, and records the loaded objects in the black box if there is one. Other
+ * threads lose the samples that they take while the unwinder is selected. So it is selected here,
+ * where there rarely are other threads, and not at the first sample.
  */
 void prof_boot_constructed(void);
 /*
  * Stops the log, writes a gdump that is due, the final profile and the leak summary, each if its
- * option asks for it; with prof_leak_error and leaks it ends the process with status 1.
- * prof_boot_exit() registers it with atexit().
+ * option asks for it; with prof_leak_error and leaks it ends the process by _exit(1). An empty
+ * prefix means no final profile and no summary, so no such end. Nothing in a lost child
+ * (os/gate.h). prof_boot_exit() registers it with atexit().
  */
 void prof_fdump(void);
 /*
@@ -71,8 +74,8 @@ void prof_postfork_child(void);
 
 /*
  * Whether the switches allow a sample: prof.active is set or a tracer is attached, and
- * thread.prof.active is set. Makes the thread's record if it has none. Asked when a sample is due,
- * before the object is allocated.
+ * thread.prof.active is set. Makes the thread's record if it has none; false if there is no memory
+ * for it. Asked when a sample is due, before the object is allocated.
  */
 static inline bool
 prof_should_sample(tsd_t *tsd) {
@@ -82,13 +85,13 @@ prof_should_sample(tsd_t *tsd) {
 
 /*
  * Records a sampled object of req requested bytes. The caller passes a rec without a count (tctx is
- * NULL) and without a link. On failure it stays so, and the object counts as not sampled. usize is
- * the usable size that the request would have had without sampling. rate is the interval in bytes
- * with which this sample was drawn, whatever has been published since; it is 1 for a large request
- * that is sampled for its size alone (prof_trigger_large_bytes), because that sample stands for
- * itself only. where is the point at which the user's code entered the allocator. Called inside the
- * gate (os/gate.h: fork waits until no thread is inside), without a lock, with `inside` (os/tls.h)
- * raised; leaves the gate while a hook runs.
+ * NULL) and without a link. Without memory or a backtrace it stays so, and the object counts as not
+ * sampled. usize is the usable size that the request would have had without sampling. rate is the
+ * interval in bytes with which this sample was drawn, whatever has been published since; it is 1
+ * for a large request that is sampled for its size alone (prof_trigger_large_bytes), because that
+ * sample stands for itself only. where is the point at which the user's code entered the allocator.
+ * Called inside the gate (os/gate.h: fork waits until no thread is inside), without a lock, with
+ * `inside` (os/tls.h) raised; leaves the gate while a hook runs.
  */
 void prof_sample_alloc(tsd_t *tsd, void *ptr, sample_rec_t *rec, uint64_t rate, size_t req,
     size_t usize, const struct unwind_where_s *where);
@@ -101,7 +104,8 @@ void prof_sample_free(tsd_t *tsd, const void *ptr, sample_rec_t *rec, size_t usi
 /*
  * Called at each heartbeat of a thread (its periodic work by bytes allocated), inside the gate,
  * without a lock, with `inside` raised; bytes is what the thread has allocated since its previous
- * heartbeat.
+ * heartbeat. Writes dumps that are due, and leaves the gate meanwhile. Does nothing until boot of
+ * the profiler is complete, or if the heartbeat interrupted the allocator (in a signal handler).
  */
 void prof_heartbeat(tsd_t *tsd, uint64_t bytes);
 
@@ -115,14 +119,15 @@ void prof_heartbeat(tsd_t *tsd, uint64_t bytes);
 int prof_prefix_set(const char *prefix);
 /*
  * "ERRNO-NAME PATH BYTES-WRITTEN" of the last failed dump; "" if there is none, before the profiler
- * is booted, and without memory. The text is valid until the same thread asks again.
+ * is booted, and without memory. The text is valid until the same thread asks again or ends. This
+ * and the next two begin anew in a forked child.
  */
 const char *prof_last_error(void);
-/* Number of failed dumps since the start. */
+/* Number of failed dumps since the start; before the profiler is booted 0. */
 uint64_t prof_dump_errors(void);
 /*
- * Absolute path of the last profile written; "" if there is none, before the profiler is booted,
- * and without memory. The text is valid until the same thread asks again.
+ * Absolute path of the last profile written to a file (relative if the absolute one is too long);
+ * "" if there is none, before the profiler is booted, and without memory. Valid as the text above.
  */
 const char *prof_last_dump(void);
 

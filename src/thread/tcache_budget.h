@@ -8,11 +8,12 @@
  * number of caches that have grants.
  *
  * Invariant: the sum of all grants grows only up to the budget; a cache grows beyond its part only
- * while the sum is at most half of the budget. A process that becomes smaller, or a cache that gets
- * its first grant, makes the budget or the parts smaller afterwards: then caches give back at their
- * upkeep what is beyond their parts, even if they use it.
+ * while the sum is below half of the budget. The budget becomes smaller when the arenas return
+ * memory, or when the process comes near a limit of memory; the parts also when a cache gets its
+ * first grant. Then caches that have over a quarter more than their part give some back at their
+ * upkeep, even if they use it (tcache_budget_is_exceeded).
  *
- * No lock: the sum and the number of caches are atomic words, written when the slots of a bin
+ * No lock: the sum and the number of caches are atomic words, written when the grants of a cache
  * change, which is seldom. Threads that ask at once may exceed the budget by a request each.
  * Called by tcache.c.
  */
@@ -28,16 +29,19 @@
 
 /* The sum of all grants, without those of caches that another thread took over (claim.h). */
 size_t tcache_budget_sum(void);
-/* The budget now. */
+/* The budget at present, in bytes; 0 if a limit of memory is near. */
 size_t tcache_budget(void);
-/* Bytes that a cache with grants of `have` bytes may be granted beside them. */
+/*
+ * Bytes that a cache with grants of `have` bytes (0: it would be one cache more) may be granted in
+ * addition; 0: none. Reserves nothing: the caller reports by tcache_budget_change().
+ */
 size_t tcache_budget_more(size_t have);
 /*
  * Whether a cache with grants of `have` bytes must give some back: it has over a quarter more than
  * its part, and less than one part of the budget is left.
  */
 bool tcache_budget_is_exceeded(size_t have);
-/* Counts a change of the grants of one cache, from `before` to `after` bytes. */
+/* Counts that all grants of one cache together changed from `before` to `after` bytes. */
 void tcache_budget_change(size_t before, size_t after);
 
 #endif

@@ -1,8 +1,9 @@
 /*
  * The limits of caches, computed from the options; tcache_limits.h has the contract.
  * Invariant: after boot nothing here changes, so there is no lock. The option parser and boot write
- * it; tcache.c reads it when a cache is made or asks for a grant (slots beyond the limit of a bin),
- * tcache_set.c when a program changes the limits of one cache.
+ * it; tcache.c reads it when a cache is made, asks for a grant (slots beyond the limit of a bin) or
+ * flushes a full bin, tcache_set.c when a program changes the limits of one cache. The header names
+ * who reads tcache_max_default and opt_tcache.
  */
 #include "thread/tcache_limits.h"
 
@@ -35,14 +36,15 @@ unsigned tcache_nhbins;
 static struct {
 	uint16_t ncached[TCACHE_CLASSES_MAX]; /* tcache_ncached_max by class, plus one; 0: not set */
 	bool has_ncached;                     /* at least one element of ncached is set */
-	bool may_grant;                       /* no option has set a limit (opt_tcache_limits_given) */
+	bool may_grant;                       /* no option has set a limit, not even of one class */
 } limits;
 
 /*
  * The limit of a class, in objects, for which no ncached_max is set. That of a small class is the
- * number of regions in its slabs times 2^opt_lg_tcache_nslots_mul, between
- * opt_tcache_nslots_small_min and opt_tcache_nslots_small_max, rounded down to an even number, and
- * at least 2.
+ * number of regions in one of its slabs times 2^opt_lg_tcache_nslots_mul, between
+ * opt_tcache_nslots_small_min and opt_tcache_nslots_small_max (the latter wins if it is smaller),
+ * rounded down to an even number, and at least 2. That of a large class is opt_tcache_nslots_large,
+ * but above TCACHE_LARGE_SOME it is 0 unless opt_tcache_large_given.
  */
 static unsigned
 ncached_from_options(szind_t szind) {

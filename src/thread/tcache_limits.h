@@ -1,9 +1,10 @@
 /*
  * How much a thread cache may hold: the options, and the limits by class that follow from them.
  * Invariant: values are set while options are parsed (conf_table.c) and at boot, and are read-only
- * afterwards, so no lock is needed. tcache.c reads the limits when it makes a cache or grants
- * slots, tcache_set.c when a program changes them; imalloc.c, tsd.c and mallctl read
- * tcache_max_default.
+ * afterwards, so no lock is needed. tcache.c reads the limits when it makes a cache, grants slots
+ * or flushes a full bin, tcache_set.c when a program changes them. jemalloc_init.c, imalloc.c,
+ * tsd.c, stats.c and mallctl read tcache_max_default or tcache_nhbins; jemalloc_init.c, tsd.c and
+ * prof_dump.c read opt_tcache, prof_dump.c also opt_tcache_max.
  */
 #ifndef THREAD_TCACHE_LIMITS_H
 #define THREAD_TCACHE_LIMITS_H
@@ -43,8 +44,9 @@
  * only shown.
  */
 extern bool opt_tcache;
-/* Whether an option that limits caches was set, to any value; and one for large objects. */
+/* Whether an option that limits caches, except tcache_ncached_max, was set, to any value. */
 extern bool opt_tcache_limits_given;
+/* The same of tcache_max, lg_tcache_max and tcache_nslots_large alone. */
 extern bool opt_tcache_large_given;
 extern size_t opt_tcache_max;
 extern ssize_t opt_lg_tcache_nslots_mul;
@@ -57,13 +59,13 @@ extern unsigned opt_lg_tcache_flush_small_div;
 extern unsigned opt_lg_tcache_flush_large_div;
 extern bool opt_experimental_tcache_gc;
 
-/* Largest size (a class, bytes) that caches hold by default, and number of classes up to it. */
+/* Largest size in bytes that caches hold by default: opt_tcache_max rounded up to a class. */
 extern HIDDEN size_t tcache_max_default;
-extern unsigned tcache_nhbins;
+extern unsigned tcache_nhbins; /* number of classes up to it */
 
-/* Computes the defaults, and arena_large_explicit_min; called by boot, after bin_info_boot(). */
+/* Computes the two, and arena_large_explicit_min; called by boot, after bin_info_boot(). */
 void tcache_boot(void);
-/* The limit of a class in a new cache, in objects. */
+/* The limit, in objects, of a class that a new cache holds; the cache's maximum is not regarded. */
 unsigned tcache_ncached_max_default(szind_t szind);
 /*
  * Whether a bin with this limit (max) may be granted more: no option has set a limit, and this one

@@ -1,9 +1,10 @@
 /*
  * Changes of thread caches while the process runs, and the table of explicit caches.
  * Invariant: an id is in use, or in free_ids, or not below n_used (never used yet). set.mtx guards
- * the table; tcaches_get() reads one element without it. A thread changes only its own cache, and
- * an explicit one that no other thread uses meanwhile. Called by the mallctl nodes thread.tcache.*
- * and tcache.* (ctl_thread.c), and by requests with MALLOCX_TCACHE() (imalloc.c).
+ * the table, and under it only a base (meta/base.h) is locked; tcaches_get() reads one element
+ * without it. A thread changes only its own cache, and an explicit one that no other thread uses
+ * meanwhile. Called by the mallctl nodes thread.tcache.* and tcache.* (ctl_thread.c), and by
+ * requests and frees with MALLOCX_TCACHE() (imalloc.c).
  */
 #include "thread/tcache_set.h"
 
@@ -52,8 +53,8 @@ tcache_rebuild(tsd_t *tsd, size_t max) {
 }
 
 /*
- * Opens the bins above `was`, the earlier maximum, which has closed them, up to max. Those below it
- * have the limits that calls have set.
+ * Gives the bins above `was` (the earlier maximum, which has closed them) up to max their default
+ * limits. Bins up to `was` keep theirs, which a call may have set.
  */
 static void
 tcache_open_up_to(tcache_t *tc, size_t was, size_t max) {
@@ -195,8 +196,8 @@ tcaches_get(tsd_t *tsd UNUSED, unsigned id) {
 
 /*
  * Whether this is an extent hook of the program (it has no tsd) that was called while its thread is
- * in the middle of this cache: a flush, or a request or free that names it. There are several of
- * these if another hook has made one of its own, with another cache.
+ * in the middle of this cache: a flush, or a request or free that names it. Several may be under
+ * way: a hook of a heartbeat or of the profiler may make one, with another cache, amid the first.
  */
 static bool
 tcaches_is_in_use(const tsd_t *tsd, const tcache_t *tc) {

@@ -1,7 +1,8 @@
 /*
  * Freed samples that a thread keeps; tcache_spare.h has the contract.
  * Invariant: a place with a slot holds a region of that class; the list `recs` has nrecs members.
- * Locks: none; the owner of the cache calls.
+ * Locks: none here; recs_alloc(), recs_free() and arena_dalloc() take their own. The owner of the
+ * cache calls, from imalloc.c and tcache.c.
  */
 #include "thread/tcache_spare.h"
 

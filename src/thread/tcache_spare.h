@@ -7,9 +7,11 @@
  * uses the place of its slot (class + 1) modulo that, and a spare is never replaced by another.
  * Invariant: a spare is allocated in its slab, and its record has req_size TCACHE_REC_IS_SPARE, by
  * which free() recognises a double free. Only samples of the automatic arenas become spares; they
- * lie in one hidden arena. Spares belong to a thread's own cache, whose owner alone calls these
- * functions (imalloc.c, tcache.c), inside the gate, so there is no lock. Upkeep returns all spares
- * to their slabs, and frees the kept records, once in a round over the bins.
+ * lie in one hidden arena. Spares belong to a thread's own cache (those of an explicit one stay
+ * empty), whose owner alone calls these functions (imalloc.c, tcache.c), inside the gate, so there
+ * is no lock; but a forked child flushes those of threads that do not exist there. Upkeep returns
+ * all spares to their slabs, and frees the kept records, once in a round over the bins; so does
+ * each flush of the cache.
  */
 #ifndef THREAD_TCACHE_SPARE_H
 #define THREAD_TCACHE_SPARE_H
@@ -24,7 +26,7 @@
 
 typedef struct {
 	void *ptr;          /* the object, a region of a slab of samples */
-	sample_rec_t *rec;  /* its record in that slab */
+	sample_rec_t *rec;  /* its record, one of those of that slab */
 	unsigned slot;      /* of the object's class: class + 1; 0: this place is empty */
 } tcache_spare_t;
 
@@ -46,11 +48,11 @@ void *tcache_spare_take(tcache_spares_t *sp, unsigned slot, sample_rec_t **rec);
  */
 bool tcache_spare_try_put(tcache_spares_t *sp, const edata_t *e, void *ptr, sample_rec_t *rec);
 /*
- * A record for a large sample: one that tcache_rec_put() has kept, or a new one; NULL: no memory.
- * sp may be NULL.
+ * A record for a large sample, without a count or a link: one that tcache_rec_put() has kept, or a
+ * new one; NULL: no memory. sp may be NULL: always a new one.
  */
 sample_rec_t *tcache_rec_take(tcache_spares_t *sp);
-/* Keeps the record of a large sample that has ended, or frees it. sp may be NULL. */
+/* Keeps the record of a large sample that has ended; frees it if sp is NULL or keeps enough. */
 void tcache_rec_put(tcache_spares_t *sp, sample_rec_t *rec);
 /* Frees all spares to their slabs, and all kept records. */
 void tcache_spare_flush(tcache_spares_t *sp);

@@ -3,12 +3,12 @@
  *
  * A heartbeat adjusts the pace (pace_keep), runs decay and the hooks. If it did a round of decay,
  * it looks whether much memory has become unused (pace_look); thread_event_unused_rose() does so
- * when pages are released. Invariant: between two heartbeats a thread allocates less than twice
- * beat_bytes from each of its bins, but up to 32 objects of a class above 2 KiB, and a few large
- * objects past the cache. Locks: none, but a recall takes that of the gate's list; the fields are
- * the thread's own, and `pace` consists of atomic words. Called by tcache.c and imalloc.c inside
- * the gate, by the page cache (pac_rise_hook), by claim.c, and by tsd.c at a thread's start and
- * end.
+ * when pages are released. Invariant: outside other work of the library, a thread allocates between
+ * two heartbeats less than twice beat_bytes from each of its bins, but up to 32 objects of a class
+ * above 2 KiB, and about as many large objects past the cache. Locks: none, but a recall and
+ * thread_event_try_end_last() take that of the gate's list; the fields are the thread's own, and
+ * `pace` consists of atomic words. Called by tcache.c and imalloc.c inside the gate, by the page
+ * cache (pac_rise_hook), by claim.c, and by tsd.c at a thread's start, recalls and end.
  */
 #include "thread/thread_event.h"
 
@@ -91,8 +91,8 @@ thread_event_count_to_sample(tsd_t *tsd, size_t usize) {
 /* ------------------------------------------------------------------ pace */
 
 static struct {
-	atomic_zu_t base;      /* unused bytes at the last recall, or the fewest seen since */
-	atomic_zu_t told;      /* bytes that became unused since pace_look(), as caches reported them */
+	atomic_zu_t base;      /* unused bytes at the last recall by pace_look(), or the fewest since */
+	atomic_zu_t told;      /* bytes that page caches reported since a report led to pace_look() */
 	atomic_u64_t next_ns;  /* earliest time of the next recall; 0: there was none */
 } pace;
 
@@ -183,8 +183,8 @@ thread_event_freed_much(tsd_t *tsd) {
 }
 
 /*
- * Adjusts beat_bytes so that about four heartbeats come in a second, or more at the greatest
- * distance THREAD_EVENT_BYTES.
+ * Adjusts beat_bytes so that 4 to 16 heartbeats come in a second, or more at the greatest distance
+ * THREAD_EVENT_BYTES.
  */
 static void
 pace_keep(tsd_t *tsd, uint64_t now) {

@@ -8,10 +8,11 @@
  * the next one runs: decay, and the hooks in thread_event_hooks, of which one is the upkeep of the
  * cache. Decay depends on time, so heartbeats follow after fewer bytes in a thread that allocates
  * slowly, down to THREAD_EVENT_LEAST, and after more bytes again when it gets faster (its pace); a
- * new thread begins at THREAD_EVENT_FIRST. A thread may suddenly become slow, with countdowns set
- * for its old pace, or end, while the pages that it freed wait for some thread's heartbeat. So the
- * thread that makes pages unused reports it: when ARENAS_RISE bytes have become unused, all
- * threads are recalled (thread/recall.h), which sets them to the shortest distance. They are
+ * new thread begins at THREAD_EVENT_FIRST, or once there was a recall at THREAD_EVENT_LEAST. A
+ * thread may suddenly become slow, with countdowns set for its old pace, or end, while the pages
+ * that it freed wait for some thread's heartbeat. So the thread that makes pages unused reports it:
+ * when ARENAS_RISE bytes have become unused, all threads are recalled (thread/recall.h; not more
+ * often than THREAD_EVENT_TELL_NS says), which sets them to the shortest distance. They are
  * recalled too when a thread has returned as many bytes of small objects between two heartbeats,
  * which may have left free regions in slabs instead of unused pages.
  *
@@ -19,9 +20,10 @@
  * class are independent and exponential, so a request of z bytes is a sample with probability
  * 1-exp(-z/interval).
  *
- * A thread calls these functions for its own tsd, inside the gate, without a lock. Called by
- * tcache.c, imalloc.c, tsd.c, claim.c (thread_event_is_idle) and, by a hook, the page cache; the
- * profiler writes the settings.
+ * A thread calls these functions for its own tsd, inside the gate, without a lock; two need no tsd:
+ * thread_event_is_idle() is about any thread, thread_event_unused_rose() is for every thread that
+ * releases pages. Called by tcache.c, imalloc.c, tsd.c, claim.c (thread_event_is_idle) and, by a
+ * hook, the page cache; the profiler writes the settings.
  */
 #ifndef THREAD_THREAD_EVENT_H
 #define THREAD_THREAD_EVENT_H
@@ -36,12 +38,12 @@
 #define THREAD_EVENT_BYTES ((uint64_t)64 << 10)
 #define THREAD_EVENT_FIRST ((uint64_t)16 << 10)
 #define THREAD_EVENT_LEAST ((uint64_t)64)
-/* Minimum time between two recalls of all threads: 50 ms, or 0.1 ms for each thread if more. */
+/* Least time between two RECALL_PACE of all threads: 50 ms, or 0.1 ms for each thread if more. */
 #define THREAD_EVENT_TELL_NS ((uint64_t)50 * 1000 * 1000)
 #define THREAD_EVENT_TELL_EACH_NS ((uint64_t)100 * 1000)
 /*
  * If the time between two heartbeats was at least SLOW, the distance in bytes shrinks in
- * proportion; if it was below QUICK, the distance grows fourfold.
+ * proportion; if it was below QUICK, it grows fourfold. A thread's first heartbeat changes nothing.
  */
 #define THREAD_EVENT_SLOW_NS ((uint64_t)250 * 1000 * 1000)
 #define THREAD_EVENT_QUICK_NS (THREAD_EVENT_SLOW_NS / 4)
@@ -89,9 +91,9 @@ thread_event_direct_requests(const tsd_t *tsd) {
 }
 
 /*
- * While this is set, a thread that takes the slow path has a heartbeat, however little it has
- * allocated. The profiler sets it, then calls recall_all(RECALL_SETTINGS), and clears it at the
- * heartbeat that follows.
+ * While this is set, a thread that takes the slow path of an allocation has a heartbeat, however
+ * little it has allocated. The profiler sets it, then calls recall_all(RECALL_SETTINGS), and clears
+ * it at the heartbeat that follows.
  */
 extern HIDDEN atomic_b_t thread_event_is_wanted;
 
@@ -111,26 +113,28 @@ void thread_event_begin(tsd_t *tsd);
 void thread_event_hasten(tsd_t *tsd);
 /*
  * The hook of the page caches (pac_rise_hook), called by a thread that has made pages unused, once
- * for each pac_rise_step bytes: runs decay if that is due, recalls all threads if ARENAS_RISE bytes
- * have become unused, and otherwise at least this one, so that its own next heartbeat is near.
+ * for each pac_rise_step bytes: runs decay if that is due (not inside other work of the library),
+ * recalls all threads if ARENAS_RISE bytes have become unused since the last recall, and otherwise
+ * this one, if it has a tsd, so that its own next heartbeat is near.
  */
 void thread_event_unused_rose(void);
 /*
- * Called when ARENAS_RISE bytes of small objects have left the thread's cache since its last
- * heartbeat or call, because it was full: runs decay if that is due, and recalls all threads,
- * unless that was done a short while ago. Inside the gate, without a lock.
+ * Called when ARENAS_RISE bytes of small objects have left full bins of the thread's cache, or of
+ * explicit ones, since its last heartbeat or call: runs decay if that is due, and recalls all
+ * threads, unless that was done a short while ago. Inside other work of the library it does
+ * neither, and the bytes are forgotten. Inside the gate, without a lock.
  */
 void thread_event_freed_much(tsd_t *tsd);
 /*
  * Called at the end of a thread, when its cache is empty: whether all other threads are idle
- * (thread_event_is_idle) or at their end like this one. This thread counts as ending from then on,
- * so of threads that end at the same time at least one gets true. n: number of threads; above 64
- * the answer is no without a look.
+ * (thread_event_is_idle) or at their end like this one. This thread counts as ending from then on.
+ * So if only threads that end are awake, at least one of them gets true. Takes the lock of the
+ * gate's list. n: number of threads; above 64 the answer is no without a look.
  */
 bool thread_event_try_end_last(tsd_t *tsd, unsigned n);
 /*
- * Whether a thread had no heartbeat within the last second, or none at all; now: monotonic time in
- * ns. Any thread may ask.
+ * Whether a thread had no heartbeat within the last second, or none at all, or is ending; now:
+ * monotonic time in ns. Any thread may ask.
  */
 bool thread_event_is_idle(const struct tls_s *t, uint64_t now);
 

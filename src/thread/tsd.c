@@ -5,9 +5,12 @@
  * Invariant: tls->tsd is set from tsd_make() to tsd_cleanup(). The gate's list gets the thread
  * before tls->tsd is set (the C library may allocate in between) and loses it just before tls->tsd
  * is cleared. The fast path is open while tls->cache points at the bins of the thread's cache, and
- * closed while it points at the boot block. Locks: that of the gate's list, and the arena's list of
- * caches. Called by imalloc.c and irealloc.c (slow paths), by libc at the end of a thread, at
- * heartbeats, by tcache_set.c, mallctl, jemalloc_init.c and jemalloc_fork.c.
+ * closed while it points at the boot block. Locks: none here; what is called takes those of the
+ * gate's list, of arenas, and of an arena's list of caches and bins. Called by imalloc.c and
+ * irealloc.c (slow paths), by libc at the end of a thread, at heartbeats, by tcache_set.c,
+ * user_event.c, mallctl, jemalloc_init.c and jemalloc_fork.c. tsd_boot() sets pointers to functions
+ * of this file for ehooks.c (around extent hooks), background_thread.c (around calls of libc about
+ * threads) and inspect.c (statistics).
  */
 #include "thread/tsd.h"
 
@@ -332,8 +335,8 @@ tsd_try_end_absent(void) {
 }
 
 /*
- * The destructor of the key: ends and frees the data. tsd_make() calls it too, before tls->tsd is
- * set, if the destructor cannot be armed.
+ * The destructor of the key: ends and frees the data; in a lost child (gate.h) does nothing.
+ * tsd_make() calls it too, before tls->tsd is set, if the destructor cannot be armed.
  */
 static void
 tsd_cleanup(void *arg) {

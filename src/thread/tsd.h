@@ -1,14 +1,16 @@
 /*
  * The tsd: the data that the allocator has for a thread, apart from the words in its TLS.
  *
- * A tsd is created at the first slow path of a thread and freed at its end. A thread without one
- * (before its first allocation, without memory, in its last destructors, at boot) is served without
- * a cache from arena 0, or if that has hooks of the user from its hidden one (arenas_fallback); its
- * tsd is NULL in the slow path. Only the thread itself uses its tsd, but for a claim of its cache
- * (thread/claim.h). Other threads can make it handle a change of settings (thread/recall.h). All
+ * A tsd is created at the first slow path of a thread (if it only frees, later: tsd_fetch_to_free)
+ * and freed at its end. A thread without one (before that, without memory, in its last destructors,
+ * at boot), or in an extent hook of the user, is served without a cache from arena 0, or if that
+ * has hooks of the user from its hidden one (arenas_fallback); its tsd is NULL in the slow path.
+ * Only the thread itself uses its tsd, but for a claim of its cache (thread/claim.h) and what
+ * tsd_types.h names. Other threads can make it handle a change of settings (thread/recall.h). All
  * functions here are called inside the gate, but for tsd_boot(), tsd_enter(), tsd_count() and the
  * handlers of fork. Called by imalloc.c and irealloc.c (slow paths), mallctl, jemalloc_init.c,
- * jemalloc_fork.c, and tcache_set.c.
+ * jemalloc_fork.c, tcache_set.c, user_event.c, and at heartbeats; alloc_hook.c sets
+ * tsd_no_fast_path.
  */
 #ifndef THREAD_TSD_H
 #define THREAD_TSD_H
@@ -54,7 +56,8 @@ tsd_fetch_to_free(struct tls_s *t) {
 /*
  * A thread gets a cache only after TSD_UNCACHED_MAX slow operations, because a cache would cost
  * more memory than a thread uses that allocates a few objects in its life. tsd_make_cache() makes
- * it now, if the thread is to have one and has none; without memory nothing changes.
+ * it now, if the thread is to have one and has none; without memory the next try is after as many
+ * operations more.
  */
 #define TSD_UNCACHED_MAX 32
 void tsd_make_cache(tsd_t *tsd);
@@ -71,7 +74,7 @@ tsd_cache(tsd_t *tsd) {
 
 /*
  * Moves the thread and its cache to the arena `to`, which counts the thread already (arenas_bind)
- * and is not its present arena.
+ * and is not its present arena. That one no longer counts it.
  */
 void tsd_move(tsd_t *tsd, arena_t *to);
 /*
@@ -94,8 +97,8 @@ tsd_t *tsd_enter(void);
 void tsd_leave(void);
 
 /*
- * Opens the fast path (tls_s.cache) if this thread may use it, otherwise closes it. To be called by
- * the thread after its is_slow, its cache or tsd_no_fast_path changed.
+ * Opens the fast path (tls_s.cache) if this thread may use it and is not being recalled, otherwise
+ * closes it. To be called by the thread after its is_slow, its cache or tsd_no_fast_path changed.
  */
 void tsd_fast_path_update(tsd_t *tsd);
 
@@ -107,7 +110,7 @@ extern bool tsd_all_slow;
 
 /*
  * Called in order at the end of a thread, inside the gate, before the cache is freed; the last
- * entry is NULL.
+ * entry is NULL. Not for threads that tsd_try_end_absent() ends.
  */
 extern void (*const *tsd_cleanups)(tsd_t *tsd);
 
@@ -116,8 +119,8 @@ uint64_t tsd_allocated(tsd_t *tsd);
 uint64_t tsd_deallocated(tsd_t *tsd);
 
 /*
- * Addresses at which the two counters can be read at any time. From the first call on the thread
- * always takes the slow path, which updates them.
+ * Addresses at which the two counters can be read at any time until the thread ends. From the first
+ * call on the thread always takes the slow path, which updates them.
  */
 uint64_t *tsd_allocatedp(tsd_t *tsd);
 uint64_t *tsd_deallocatedp(tsd_t *tsd);

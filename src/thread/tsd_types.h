@@ -22,7 +22,7 @@ enum {
 	tsd_state_fresh = 0,
 	tsd_state_making,   /* in tsd_make(): served without a tsd */
 	tsd_state_nominal,
-	tsd_state_gone,     /* ended; it is not created again */
+	tsd_state_gone,     /* ended: served without a tsd, as none is created again */
 	tsd_state_in_hook   /* in an extent hook of the user: served without a tsd */
 };
 
@@ -43,7 +43,7 @@ struct tsd_s {
 	struct tcache_s *tcache;      /* NULL: switched off, or not made yet */
 	atomic_u32_t claim;           /* CLAIM_*: another thread takes objects of the cache */
 	bool is_cached;               /* has a cache, or gets one after a few operations */
-	uint8_t n_uncached;           /* slow operations without a cache so far */
+	uint8_t n_uncached;           /* slow operations without a cache; 0 after a try to make one */
 	arena_t *arena;               /* the one to which the thread is bound */
 	/*
 	 * the lowest number of bytes that this arena had mapped since the thread last looked for
@@ -61,11 +61,15 @@ struct tsd_s {
 	uint64_t gc_ns;               /* beat_ns when upkeep last ran */
 	size_t tcache_max;            /* largest size in bytes that this thread caches */
 	uint64_t prng;                /* state of the random numbers for distances to samples */
-	uint64_t popped;              /* bytes popped from the cache, up to the last fold of each bin */
+	/*
+	 * bytes popped from the cache, up to the last fold of each bin; a resize to the same usable
+	 * size counts so too
+	 */
+	uint64_t popped;
 	uint64_t filled;              /* bytes moved from arenas to the cache; samples count so too */
 	uint64_t flushed;             /* bytes that flushes moved from the cache to arenas */
-	uint64_t direct_alloc;        /* bytes allocated past the thread's own cache */
-	uint64_t direct_dalloc;       /* bytes freed past it, also before the thread had a tsd */
+	uint64_t direct_alloc;        /* bytes allocated past the thread's own cache, or resized to */
+	uint64_t direct_dalloc;       /* bytes freed past it, also without a tsd, or resized from */
 	/*
 	 * Exact counts of allocated and freed bytes. The program has their addresses (thread.allocatedp
 	 * and thread.deallocatedp). Valid once is_counted.
@@ -77,8 +81,7 @@ struct tsd_s {
 	uint64_t sample_interval;
 	uint64_t sample_gap;          /* bytes until a sample is due, of requests not from the cache */
 	uint32_t n_direct;            /* requests that thread_event_try_pass() may still pass */
-	/* thread_event_is_strict at the last recall */
-	bool is_strict;
+	bool is_strict;               /* thread_event_is_strict at the last RECALL_SETTINGS */
 	uint64_t event_bytes;         /* bytes allocated since the last heartbeat, as counted so far */
 	/* bytes between two heartbeats; a countdown that runs keeps the number with which it started */
 	uint64_t beat_bytes;
@@ -96,7 +99,7 @@ struct tsd_s {
 	uint64_t peak_max;            /* greatest net use above peak_base so far, bytes */
 	/* tsd_held() when peak_note() last updated peak_max (next when it is clearly more); 0: never */
 	uint64_t peak_bound;
-	void *prof;                   /* the profiler's record, a prof_tdata_t */
+	void *prof;                   /* the profiler's record, a prof_tdata_t; NULL: none yet */
 	quarantine_t *quarantine;     /* NULL: none yet */
 	user_mark_t user_marks[USER_EVENTS_MAX];
 };

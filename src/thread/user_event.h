@@ -3,8 +3,10 @@
  * experimental.hooks.thread_event.
  *
  * They are checked at heartbeats, so an interval is exact to the distance of heartbeats
- * (thread/thread_event.h). An entry stays for ever. The lock is a leaf and is held only while an
- * entry is added; heartbeats read the count first and then entries that no longer change. Called by
+ * (thread/thread_event.h). In each thread the first heartbeat after an event was added only starts
+ * its interval; a later one calls the function at most once for bytes allocated and once for bytes
+ * freed. An entry stays for ever. The lock is a leaf and is held only while an entry is added;
+ * heartbeats read the count first and then entries that no longer change. Called by
  * ctl_experimental.c and at heartbeats.
  */
 #ifndef THREAD_USER_EVENT_H
@@ -16,14 +18,14 @@
 typedef struct user_event_s {
 	/* is_alloc: it is due by bytes allocated; the others: all bytes of the thread so far */
 	void (*callback)(bool is_alloc, uint64_t allocated, uint64_t deallocated);
-	/* bytes that the thread allocates (and, separately, frees) between two calls */
+	/* least bytes that the thread allocates (and, separately, frees) between two calls; not 0 */
 	uint64_t interval;
 	bool is_alloc_only; /* no calls for frees */
 } user_event_t;
 
 /*
- * Adds an event for all threads. 0, also if it was added before; EINVAL: no callback, no interval,
- * or there are USER_EVENTS_MAX already. Inside the gate.
+ * Adds an event for all threads. 0, also if the same (all three fields) was added before; EINVAL:
+ * no callback, no interval, or there are USER_EVENTS_MAX already. Inside the gate.
  */
 int user_event_add(const user_event_t *event);
 

@@ -5,10 +5,10 @@
  * how to compute the canonical frame address (CFA), and where the caller's frame pointer and the
  * return address are. The FDE is found by binary search in .eh_frame_hdr. Invariant: reading stays
  * inside the lengths that the records and the table of .eh_frame_hdr state; only cfi_read_record()
- * checks that these are true. Anything unknown in a record ends in ENOTSUP, never in a guessed row,
- * and another form of the table in ENOENT. No lock, no allocation, no state between calls, because
- * a walk over a stack may begin anywhere in the program. Called by unwind_rows.c, unwind_step.c and
- * frame_scan.c.
+ * checks that these are true. Anything unknown in a record ends in ENOTSUP, or for the rule of a
+ * single register in cfi_reg_bad, never in a guessed row; another form of the table in ENOENT. No
+ * lock, no allocation, no state between calls, because a walk may begin anywhere in the program.
+ * Called by unwind_rows.c, unwind_step.c and frame_scan.c.
  */
 #include "unwind/cfi.h"
 

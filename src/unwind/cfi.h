@@ -69,16 +69,17 @@ struct cfi_regs_s {
 /*
  * Finds the row for the instruction at pc. For a return address, pass the address minus 1, which
  * lies in the call. Returns 0, ENOENT (no function is described there, or the .eh_frame_hdr has
- * another form than linkers write) or ENOTSUP (the record of the function, or the CFA at pc, is not
- * supported). With 0 single registers of the row may still be cfi_reg_bad.
+ * another form than linkers write) or ENOTSUP (the record of the last function that begins at or
+ * before pc, or the CFA at pc, is not supported). With 0 single registers of the row may still be
+ * cfi_reg_bad; with an error *row means nothing.
  */
 int cfi_find_row(const void *eh_frame_hdr, uintptr_t pc, struct cfi_row_s *row);
 
 /*
  * The two steps of cfi_find_row(). cfi_find_fde() finds the FDE (record of one function) of the
  * last function that begins at or before pc; NULL: there is none, or the table has another form.
- * cfi_row_of_fde() computes the row of pc; ENOENT: pc is not in that function. It also serves for
- * FDEs that were registered with libgcc or found by a scan.
+ * cfi_row_of_fde() computes the row of pc; ENOENT: its record can be read, and pc is not in that
+ * function. It also serves for FDEs that were registered with libgcc or found by a scan.
  */
 const unsigned char *cfi_find_fde(const void *eh_frame_hdr, uintptr_t pc);
 int cfi_row_of_fde(const unsigned char *fde, uintptr_t pc, struct cfi_row_s *row);
@@ -92,11 +93,12 @@ typedef enum {
 } cfi_record_t;
 
 /*
- * Reads one record at *p of an .eh_frame that begins at `begin`. Its length need not be known: its
- * end is not behind `end`, and all bytes up to `end` are readable. Moves *p behind the record, also
- * behind a bad one; if the record's end is not found at or before `end`, *p stays. If the result is
- * cfi_record_fde, *start is the address of its function and *size the bytes of the function; else
- * they mean nothing. The CIE of an FDE must lie between `begin` and the FDE.
+ * Reads one record at *p of an .eh_frame that begins at `begin`. The length of the .eh_frame need
+ * not be known; all bytes from `begin` to `end` are readable. Moves *p behind the record, also
+ * behind a bad one or the terminator; if the end of the record is not found at or before `end`, the
+ * result is cfi_record_bad and *p stays. If the result is cfi_record_fde, *start is the address of
+ * its function and *size the bytes of the function; else they mean nothing. An FDE whose CIE does
+ * not lie between `begin` and the FDE is bad.
  */
 cfi_record_t cfi_read_record(const unsigned char *begin, const unsigned char **p,
     const unsigned char *end, uintptr_t *start, uintptr_t *size);

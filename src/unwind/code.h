@@ -1,10 +1,11 @@
 /*
- * What the machine code around an address says, for steps where there is no unwind information:
- * whether a word can be a return address, and whether a function keeps a frame pointer. Both are
- * guesses. The stack may still hold return addresses of earlier calls, which have returned; without
- * these two checks a step could take such an address for that of the caller. Code is read only
- * where the kernel has confirmed that it can be read, so a wrong address does not fault. errno is
- * preserved. No lock, no state. Called by unwind_step.c.
+ * What the machine code around an address says: whether a word can be a return address, and whether
+ * a function keeps a frame pointer. Both are guesses. The stack may still hold return addresses of
+ * earlier calls, which have returned; without these two checks a step could take such an address
+ * for that of the caller. unwind_step.c asks both for steps where there is no unwind information,
+ * and the first for steps by a row to another stack. Code is read only where the kernel has just
+ * confirmed that it can be read, so a wrong address does not fault (unless another thread unmaps it
+ * in between). errno is preserved. No lock, no state of its own.
  */
 #ifndef UNWIND_CODE_H
 #define UNWIND_CODE_H

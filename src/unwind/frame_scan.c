@@ -11,7 +11,7 @@
  * an object was unloaded and another one is loaded, that one gets a new entry, which is found
  * first; so does an object that is back at its place, if another was there meanwhile. Until the
  * next look the old entry is found, so an FDE is checked at each use: it and its CIE must still lie
- * in the .eh_frame that was scanned, and describe the same function. No lock for readers; one
+ * in the .eh_frame that was scanned, and its function begin where it did. No lock for readers; one
  * thread at a time adds entries (scan.is_busy). Called by unwind_rows.c, unwind_step.c and
  * unwind.c.
  */
@@ -48,7 +48,7 @@ struct entry_s {
 	const unsigned char *frames;   /* its .eh_frame, up to frames_end */
 	const unsigned char *frames_end;
 	const struct function_s *functions; /* sorted by start */
-	uint32_t n;                    /* number of functions; 0: no .eh_frame that can be read */
+	uint32_t n; /* number of functions; 0: no .eh_frame was found, or no memory for the table */
 };
 
 static LARGE_BSS struct {
@@ -58,7 +58,7 @@ static LARGE_BSS struct {
 	atomic_b_t is_wanted; /* a walk has come to an object that was not seen */
 	/* The following belong to the thread that has set is_busy. */
 	uint64_t adds;         /* the loader's count of loaded objects at the last look */
-	bool has_looked;       /* all objects were listed once, so `adds` counts */
+	bool has_looked;       /* the last listing was complete, so `adds` counts */
 } scan;
 
 /* ---- recognising ---- */
@@ -66,7 +66,7 @@ static LARGE_BSS struct {
 /* A range of an object that is searched, and what is counted or stored on the way. */
 struct search_s {
 	const struct sys_module_s *module;
-	const unsigned char *end;       /* of the segment */
+	const unsigned char *end;       /* of the run of readable pages that is searched */
 	struct function_s *to;          /* room for the functions; NULL: they are only counted */
 	uint32_t room;                  /* functions that have room in `to` */
 	uint32_t n;                     /* functions counted or stored */
@@ -206,7 +206,7 @@ functions_sort(struct function_s *v, size_t n) {
 	}
 }
 
-/* Fills in the table of an object's entry, if it has an .eh_frame and there is memory. */
+/* Makes the table of an entry: none without an .eh_frame, above 4 GiB or without memory. */
 static void
 entry_scan(struct entry_s *e, const struct sys_module_s *m) {
 	struct search_s s = {.module = m};
@@ -255,7 +255,7 @@ stamp_of(const struct sys_module_s *m) {
 
 /*
  * Adds an entry for an object without .eh_frame_hdr and scans it, unless the newest entry in its
- * range is its own.
+ * range is its own or the list is full. Returns 0, so that the listing goes on.
  */
 static int
 look_at(void *ctx UNUSED, const struct sys_module_s *m) {

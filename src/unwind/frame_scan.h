@@ -1,6 +1,6 @@
 /*
  * Unwind tables of objects that were linked without .eh_frame_hdr (musl-gcc, ld --no-eh-frame-hdr):
- * nothing says where their .eh_frame is. When such an object is first seen, its segments are
+ * nothing says where their .eh_frame is. When a look first finds such an object, its segments are
  * scanned for it, and a sorted table of its functions is made. Finding a function is possible in
  * any state of the program: no lock, no allocation. Called by unwind_rows.c, by unwind_step.c (is
  * an object known) and by unwind.c (is a look wanted; in a forked child). An FDE is the record of
@@ -13,9 +13,10 @@
 
 /*
  * A look: scans the loaded objects without .eh_frame_hdr that were not seen yet, if any object was
- * loaded since the last call. Takes the loader's lock and maps memory: to be called with no lock
- * held. Returns whether there were such objects; then cached unwind rows of their addresses are to
- * be forgotten. Returns false at once while another thread scans.
+ * loaded since the last look or the loader does not count them. Those that have no room in the list
+ * (128) are left out. Takes the loader's lock and maps memory: to be called with no lock held.
+ * Returns whether objects were scanned; then cached unwind rows of their addresses are to be
+ * forgotten. Returns false at once while another thread scans.
  */
 bool frame_scan_try_look(void);
 
@@ -24,7 +25,7 @@ bool frame_scan_try_look(void);
  * list, frame_scan_is_wanted() is true from now until the next look begins.
  */
 bool frame_scan_try_know(uintptr_t pc);
-/* Whether a walk has come to an object that was not seen. */
+/* Whether a walk has come to such an object since the last look began. */
 bool frame_scan_is_wanted(void);
 
 /*

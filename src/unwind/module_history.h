@@ -1,8 +1,8 @@
 /*
  * History of loaded objects: what a profile needs to name addresses in objects that were unloaded.
- * Records are never removed, and fields that readers use never change, so they are read without a
- * lock; one thread at a time makes records. To look is to list the loaded objects and to record
- * those that have no record yet. Record numbers rise: the object that lay at an address at a given
+ * Records are never removed, and no field that readers use changes but `next`, so they are read
+ * without a lock; one thread at a time makes records. To look is to list the loaded objects and to
+ * record those without a record. Record numbers rise: the object that lay at an address at a given
  * time is that of the last record there with a number up to module_history_last() at that time. If
  * a later object was loaded at the place of an earlier one, the earlier one is shadowed, and a
  * profile gives it and its addresses a substitute range that no object has. An object that was
@@ -29,13 +29,14 @@ typedef struct module_record_s {
 	bool is_covered; /* a loaded object lies here; scratch field of module_history_gone() */
 	uint8_t build_id_len; /* bytes; 0: it has none */
 	unsigned char build_id[MODULE_BUILD_ID_MAX];
-	char path[]; /* NUL terminated; absolute unless the loader has only a name */
+	char path[]; /* NUL terminated, as the loader has it: it may be relative or only a name */
 } module_record_t;
 
 /*
- * Records the objects that are loaded, if any were loaded since the last look. Does nothing while
- * another thread makes records. Takes the loader's lock, so the caller must hold no lock. Objects
- * beyond MODULE_HISTORY_MAX are not recorded.
+ * Records the objects that are loaded, if any were loaded since the last look, or one could not be
+ * recorded then, or the loader does not count them. The program itself is left out. Does nothing
+ * while another thread makes records. Takes the loader's lock, so the caller must hold no lock.
+ * Objects beyond MODULE_HISTORY_MAX are not recorded.
  */
 void module_history_look(void);
 /*
@@ -48,7 +49,9 @@ uint32_t module_history_stamp(void *const *frames, unsigned n);
 /*
  * Records the objects in which these return addresses lie, if they can be unloaded. Returns the
  * number of the last record of all, as module_history_last() does. Does not take the loader's lock;
- * a new record takes memory of the region, with its lock.
+ * a new record takes memory of the region, with its lock. Does not wait: if another thread makes
+ * records, the gate is closed or memory is lacking, an object that stays loaded is recorded at the
+ * next look.
  */
 uint32_t module_history_note(void *const *frames, unsigned n);
 /*

@@ -3,8 +3,8 @@
  * search in a table of our own, which each refresh lists again. The table exists in two copies:
  * readers use the current one while a refresh fills the other. A copy's counter of changes is odd
  * while it is written, so a reader can tell that it read a mixture (a seqlock). No lock of its own:
- * a refresh that finds another one under way returns; it takes the loader's lock to list the
- * objects. objects.h names the callers.
+ * a refresh that finds another one under way returns at once. To list the objects, a refresh takes
+ * the loader's lock. objects.h names the callers.
  */
 #include "unwind/objects.h"
 
@@ -168,7 +168,7 @@ on_module(void *opaque, const struct sys_module_s *m) {
 	return 0;
 }
 
-/* Lists the objects in the other copy, and makes that the current one. */
+/* Lists the objects in the other copy, and makes that the current one if the listing worked. */
 static void
 modules_read(void) {
 	unsigned next = 1 - atomic_load_u32(&objects.now, MO_RELAXED);

@@ -10,11 +10,13 @@
 
 #include "util/compiler.h"
 
-/* Whether the C library has a look-up that takes no lock. */
+/* Whether the C library has a look-up that takes no lock, and this library was compiled for it. */
 bool objects_have_lookup(void);
 /*
  * Finds the .eh_frame_hdr of the object at pc (*hdr is NULL if it has none). Returns false if no
- * object is known there.
+ * object is known there; *hdr means nothing then. Without a look-up of the C library an object is
+ * known from the refresh after its loading to the refresh after its unloading, if it is one of the
+ * first 512; and a search is given up, with false, when refreshes disturbed it 4 times.
  */
 bool objects_find(uintptr_t pc, const void **hdr);
 /* The range of an object, and the address of the loader's description of it (a struct link_map). */
@@ -30,16 +32,17 @@ struct object_place_s {
 bool objects_place(uintptr_t pc, struct object_place_s *place);
 struct sys_module_s;
 /*
- * Describes the object at a place. The C library may still find an object for a moment after it was
- * unmapped, so its memory may disappear during the call: then the result is false, as it is for
- * unexpected headers. build_id has room for SYS_BUILD_ID_MAX bytes. m->path is the loader's text
- * and may disappear too; see sys_copy_text().
+ * Describes the object at a place. False without a look-up of the C library, for unexpected headers
+ * and if the headers are gone: the C library may find an object for a moment after it was
+ * unmapped. (sys_copy_memory() says when such a read still faults.) *m may be half filled in then.
+ * build_id has room for SYS_BUILD_ID_MAX bytes; m->build_id is then that array, or NULL. m->path is
+ * the loader's text and may disappear too; see sys_copy_text().
  */
 bool objects_describe(const struct object_place_s *place, struct sys_module_s *m,
     unsigned char *build_id);
 /*
- * Lists the objects again if the C library has no look-up. Takes the loader's lock then, so the
- * caller must hold no lock.
+ * Lists the objects again if the C library has no look-up, unless another thread is doing it or the
+ * loader cannot be called. Takes the loader's lock then, so the caller must hold no lock.
  */
 void objects_refresh(void);
 /* In a forked child: a refresh of another thread is over. */

@@ -18,7 +18,7 @@
 /* Why a walk ended; counted for statistics. */
 typedef enum {
 	unwind_stop_end,       /* the outermost frame was reached */
-	unwind_stop_full,      /* there are more frames than were asked for */
+	unwind_stop_full, /* as many frames as were asked for; after libgcc or libunwind perhaps all */
 	/* a return address is in no known object or function, and no other way to go on was found */
 	unwind_stop_no_module,
 	/* unwind information cannot be used: not supported, or it needs a register that is not known */
@@ -61,10 +61,10 @@ struct unwind_where_s {
 	(where)->fp = *(const uintptr_t *)__builtin_frame_address(0)
 
 /*
- * The registers of a frame, and the addresses from which its return address and frame pointer were
- * read. ra_at is NOT_READ if the return address was not found by a row alone, and has the flag
- * RA_AT_SIGNED if the word there is signed (both unwind_step.h). fp_at is 0 if the frame pointer is
- * the same as in the frame that this one called.
+ * The registers of a frame, and the addresses from which its pc (a return address, kept in the
+ * array of frames) and its fp were read. ra_at is NOT_READ if pc was not found by a row alone; it
+ * has the flag RA_AT_SIGNED if the word there is signed (both unwind_step.h). fp_at is 0 if fp is
+ * the same as in the frame that this one called, or is lost.
  */
 struct unwind_mark_s {
 	uintptr_t sp;
@@ -92,10 +92,10 @@ struct unwind_memo_s {
 	/* the thread's own stack: start of the lowest page that a walk used, and end; 0: not known */
 	uintptr_t own_lo;
 	uintptr_t own_hi;
-	/* the range of another stack that a walk has used; it may be unmapped by now */
+	/* the range that a walk used of a stack not known as the thread's own; perhaps unmapped */
 	uintptr_t lo;
 	uintptr_t hi;
-	/* end of a stack that was tested and is not the thread's own; 0: none */
+	/* end of the last range that was tested for being the thread's own stack; 0: none */
 	uintptr_t tried_hi;
 	uint64_t salt; /* of the generation of rows with which the marks were made (unwind_rows.salt) */
 	unsigned room;  /* marks that there is memory for, at most the elements of the frames' array */
@@ -147,10 +147,11 @@ struct unwind_backend_s {
 	int (*boot)(void);
 	/*
 	 * Chooses memo->first and stores return addresses, innermost first, from frames[memo->first]
-	 * on; the first one is where->pc. Readers take an address for that behind a call; so for an
-	 * instruction that a signal interrupted, its address plus 1 is stored. A method that keeps no
-	 * marks calls unwind_memo_forget(), which sets memo->first to 0. Preserves errno. Returns the
-	 * number of frames.
+	 * on; the first one is where->pc; max > 0. Readers take an address for that behind a call; so
+	 * for an instruction that a signal interrupted, its address plus 1 is stored, except by
+	 * libunwind, whose addresses are stored as they come. A method that keeps no marks calls
+	 * unwind_memo_forget(), which sets memo->first to 0. Preserves errno. Returns the number of
+	 * frames.
 	 */
 	unsigned (*capture)(void **frames, unsigned max, const struct unwind_where_s *where,
 	    struct unwind_memo_s *memo);

@@ -1,12 +1,13 @@
 /*
  * The methods "fp" and "auto": stacks by frame pointers, checked by unwind rows; "auto" asks libgcc
  * for a sample whose walk ended because a row could not be used. A frame-pointer chain alone is
- * unreliable: a function without a frame pointer between two functions with one is lost. So every
- * step uses the unwind row of the return address, which says how to compute the canonical frame
- * address (CFA) and where the caller's registers are saved. A row is read once from the object's
- * tables and then cached: "CFA = fp + c" is the frame-pointer step, "CFA = sp + c" the other common
- * one. Cached rows become invalid together: each such generation of rows has another salt, which is
- * part of the cache's keys.
+ * unreliable: it loses the caller of each function that has no frame pointer. So a step uses the
+ * unwind row of the return address, which says how to compute the canonical frame address (CFA) and
+ * where the caller's registers are saved; only code without unwind information is left by the bare
+ * frame pointer, with checks (unwind_step.c). A row is read once from the object's tables and then
+ * cached: "CFA = fp + c" is the frame-pointer step, "CFA = sp + c" the other common one. Cached
+ * rows become invalid together: each such generation of rows has another salt, which is part of the
+ * keys of the cache.
  *
  * A thread keeps from its last walk (memo): the frames, and for each a mark with sp, fp and the
  * addresses from which the return address and fp were read. A walk compares the stack with these
@@ -87,7 +88,7 @@ struct trail_s {
 	unsigned room;
 	unsigned n;
 	unsigned old;
-	/* Number of frames that were not guessed by bare frame pointers. */
+	/* Number of frames, without those guessed by bare frame pointers since the last known code. */
 	unsigned n_sure;
 	/* The frames from `old` on ended the last walk and end this one too. */
 	bool is_joined;

@@ -3,9 +3,11 @@
  * information, but much slower than our own walk. Its first call may allocate and resolve symbols,
  * so it is made at boot. libgcc does not check what it reads: a wrong row or register would make it
  * read anywhere. Therefore each of its steps is taken by a walk of ours first, the guard, with
- * every check. Invariant: libgcc takes a step only if the guard has taken it, and stands at the
- * same frame. No lock of ours; libgcc takes the loader's lock where the C library has no look-up
- * without it. unwind.c calls the table at the end, and unwind_fp.c as its fallback.
+ * every check (without HAS_WALK, on other processors, there is none). Invariant: libgcc takes a
+ * step only if the guard has taken it, and both stand at the same frame; only the step out of
+ * libgcc's own function comes before the guard. No lock of ours; libgcc takes the loader's lock
+ * where the C library has no look-up without it. unwind.c calls the table at the end; unwind_fp.c
+ * boots it and calls it as its fallback.
  */
 #include <unwind.h>
 

@@ -3,9 +3,9 @@
  * or the quick walk finds nothing. Built only if configure was asked for it
  * (--enable-prof-libunwind). libunwind does not check what it reads. Therefore a walk of ours, with
  * every check, goes first and counts the steps that can be taken. Invariant: libunwind is asked for
- * no more steps than that, where there is a walk of ours (HAS_WALK). No lock of ours, no state of
- * ours but libunwind's caching policy, which boot sets. unwind.c calls the table at the end, with
- * max > 0.
+ * no more steps than that, where there is a walk of ours (HAS_WALK), except at boot: 2 frames. No
+ * lock of ours; libunwind itself may take the loader's lock. No state of ours but the caching
+ * policy of libunwind, which boot sets. unwind.c calls the table at the end, with max > 0.
  */
 #define UNW_LOCAL_ONLY
 #include <libunwind.h>

@@ -3,9 +3,10 @@
  * Each address has a pair of entries, row_slot() and the slot beside it: a new row is stored in the
  * first and moves the row there to the second, whose row is lost; a look-up tries both, the fast
  * step (unwind_fp.c) only the first. unwind_rows.h explains why no lock is needed. Invariant: a row
- * in the cache is correct for its generation, and a step by a plain row stays inside the frame. The
- * walks (unwind_fp.c, unwind_step.c) and code.c call unwind_row_find(); unwind_step.c packs rows of
- * its own; unwind.c and the boot of unwind_fp.c call the refresh, with no lock held.
+ * in the cache is correct for its generation, and a step by a plain row stays inside the frame.
+ * unwind_step.c, code.c and the boot of unwind_fp.c call unwind_row_find(); unwind_step.c also
+ * packs rows of its own. unwind.c and that boot call the refresh, with no lock held; unwind.c also
+ * forgets all rows and reads the counters.
  */
 #include "unwind/unwind_rows.h"
 
@@ -64,7 +65,7 @@ is_words(int64_t off) {
 	return (off & 7) == 0 && off / 8 >= -limit && off / 8 < limit;
 }
 
-/* The bits of the rule of the frame pointer in a row; those of ROW_FP_LOST if it does not fit. */
+/* The bits of the frame pointer's rule in a row: ROW_FP_LOST if it does not fit or has no place. */
 static row_t
 pack_fp_rule(const struct cfi_rule_s *rule) {
 	row_t off = ROW_PACK_FP(rule->off / 8);
@@ -187,9 +188,10 @@ row_make(const void *hdr, uintptr_t pc) {
 }
 
 /*
- * Whether there is an object at pc whose tables, if it has some (*hdr), can be read. An object that
- * is being unloaded is unmapped before the C library forgets it; if other code is mapped there
- * meanwhile, the address is still found in the object although its tables are gone.
+ * Whether there is an object at pc whose .eh_frame_hdr, if it has one (*hdr), can be read; only its
+ * first bytes are tried. An object that is being unloaded is unmapped before the C library forgets
+ * it; if other code is mapped there meanwhile, the address is still found in the object although
+ * its tables are gone.
  */
 static bool
 has_tables(uintptr_t pc, const void **hdr) {

@@ -4,7 +4,7 @@
  * address and the caller's frame pointer. No lock: an entry is two words, the packed row and a key
  * that mixes the address, the row and the generation of rows, so a torn or stale entry does not
  * match. The generation changes when an object was unloaded or may have been, when another object
- * lies where one was, or when the tables of an object were found by a scan. Called by the walks
+ * lies where one was, or when an object without .eh_frame_hdr was scanned. Called by the walks
  * (unwind_fp.c, unwind_step.c), by code.c and by unwind.c.
  */
 #ifndef UNWIND_UNWIND_ROWS_H
@@ -39,7 +39,7 @@ enum {
 	ROW_UNKNOWN  /* described in a way that is not supported */
 };
 #define ROW_KIND(r) ((unsigned)(r) & 7) /* one of these */
-/* A ROW_SP that saves all between sp and the CFA: a step checks only that the CFA is below hi. */
+/* A ROW_SP that saves all between sp and the CFA: a step only checks that the CFA is at most hi. */
 #define ROW_PLAIN 8u
 /* The saved return address is signed (aarch64). */
 #define ROW_RA_SIGNED 64u
@@ -91,7 +91,7 @@ struct row_entry_s {
 
 extern HIDDEN struct unwind_rows_s {
 	ALIGNED(CACHELINE) struct row_entry_s rows[N_ROWS];
-	/* Mixed into the keys: a hash of the generation. */
+	/* Mixed into the keys: a hash of the generation; 0 for the first one. */
 	atomic_u64_t salt;
 	atomic_u64_t made;        /* rows read from tables, for statistics */
 	atomic_u64_t generations; /* number of the present generation, from 0 on */
@@ -120,8 +120,9 @@ row_load(size_t slot, uintptr_t pc, uint64_t salt) {
 
 /*
  * The row of the call before the return address pc: from the cache, or computed from the object's
- * tables and then stored in the cache. ROW_MISSING: no object is there; that is not stored, because
- * code may be loaded there later. Takes no lock and may be called at any time.
+ * tables and then stored in the cache. ROW_MISSING: no object is there, or none whose tables can be
+ * read; that is not stored, because code may be loaded there later. Takes no lock, preserves errno
+ * and may be called at any time.
  */
 row_t unwind_row_find(uintptr_t pc);
 /* Packs a row; ROW_UNKNOWN if its CFA or return address does not fit. */

@@ -1,12 +1,13 @@
 /*
  * One step of a walk with all checks, and what is known of the thread's stacks.
  * unwind_step.h has the contract. A step leads to a frame above the last one inside the confirmed
- * range [sp, hi), or to another stack (out of a signal handler, or at most MOVES_MAX times by
- * rows), or says why the walk ends. A row says how to find the canonical frame address (CFA), the
- * return address and the caller's frame pointer; a guard is a walk that goes ahead of an unwinder
- * that checks nothing. Invariant: what is read lies below hi or was confirmed by the kernel. The
- * caller bounds the number of frames, so a walk always ends. No lock and no state outside of the
- * walk and the thread's memo. Called by unwind_fp.c, unwind_libgcc.c and unwind_libunwind.c.
+ * range [sp, hi) (at the same sp only out of an interrupted leaf function), or to another stack
+ * (out of a signal handler, or at most MOVES_MAX times by rows), or says why the walk ends. A row
+ * says how to find the canonical frame address (CFA), the return address and the caller's frame
+ * pointer; a guard is a walk that goes ahead of an unwinder that checks nothing. Invariant: what is
+ * read lies below hi or was confirmed by the kernel. The caller bounds the number of frames, so a
+ * walk always ends. No lock and no state outside of the walk and the thread's memo. Called by
+ * unwind_fp.c, unwind_libgcc.c and unwind_libunwind.c.
  */
 #include "unwind/unwind_step.h"
 
@@ -22,7 +23,7 @@
 #include "util/assert.h"
 #include "util/bits.h"
 
-/* Largest distance in bytes from sp that a step may bridge; more is taken for a broken chain. */
+/* Largest distance in bytes from sp at which a step may go beyond hi; more is a broken chain. */
 #define FRAME_SPAN_MAX (ZU(16) << 20)
 /* Most consecutive steps by bare frame pointers to addresses in no loaded object. */
 #define GUESS_MAX 64

@@ -3,13 +3,13 @@
  * unwind row of its code says (unwind_rows.h). A guard is such a walk that goes ahead of an
  * unwinder which checks nothing (libgcc, libunwind), and stops it before a step that it must not
  * take. A mark is what a thread keeps of a frame for its next walk (unwind_backend.h).
- * Invariant: only memory that is known to be a mapped stack is read. A step leads upwards on the
- * stack, not beyond hi, or to another stack. The range [sp, hi) is either part of the thread's own
- * stack, whose end is known and which exists as long as the thread, or memory that the kernel has
- * confirmed as readable during this walk. Another stack (of a signal handler, a coroutine) may be
- * unmapped before the next walk; so the kernel is asked again, by one call for what the last walk
- * saw. No lock. Called by the walks (unwind_fp.c) and by the guards of the other unwinders
- * (unwind_libgcc.c, unwind_libunwind.c).
+ * Invariant: only memory that is known to be a mapped stack is read as one. A step leads upwards on
+ * the stack, not beyond hi, or to another stack. The range [sp, hi) is either part of the thread's
+ * own stack, whose end is known and which exists as long as the thread, or the rest of the page in
+ * which the walk began, or memory that the kernel has confirmed as readable during this walk.
+ * Another stack (of a signal handler, a coroutine) may be unmapped before the next walk; so the
+ * kernel is asked again, by one call for what the last walk saw. No lock. Called by the walks
+ * (unwind_fp.c) and by the guards of the other unwinders (unwind_libgcc.c, unwind_libunwind.c).
  */
 #ifndef UNWIND_UNWIND_STEP_H
 #define UNWIND_UNWIND_STEP_H
@@ -152,7 +152,10 @@ unwind_walk_end(const struct walk_s *w, uintptr_t first_sp) {
 	}
 }
 
-/* A step with all checks. Returns 0, or why the walk ends: an unwind_stop_t plus 1. */
+/*
+ * A step with all checks. Returns 0, and w has the registers of the caller; or why the walk ends,
+ * as an unwind_stop_t plus 1, and the registers in w mean nothing.
+ */
 unsigned unwind_step(struct walk_s *w);
 /* Finds an FDE that was registered with another unwinder; NULL if there is none. */
 typedef const unsigned char *unwind_find_fde_t(uintptr_t pc);

@@ -1,8 +1,9 @@
 /*
  * Reports a failed assertion and ends the process: assert_fail() and assert_fail_not_reached().
- * An assertion may fail in any state of the allocator and with any lock held. So the message is
- * formatted on the stack, nothing is allocated and no lock is taken. Both functions are called only
- * by the macros in the header, and neither returns.
+ * An assertion may fail in any state of the allocator and with any lock held. So the message (at
+ * most 511 bytes, the rest is cut off) is formatted on the stack, and the library allocates nothing
+ * and takes no lock for it; a malloc_message function of the program may. Both functions are called
+ * only by the macros in the header, in debug builds, and neither returns.
  */
 #include "util/assert.h"
 

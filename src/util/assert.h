@@ -11,12 +11,15 @@
 
 #include "util/compiler.h"
 
-/* What writes a NUL-terminated message; it must neither allocate nor take a lock. */
+/*
+ * What writes a NUL-terminated message. It must neither allocate nor take a lock; malloc_write
+ * calls malloc_message of the program, for which the program must see to that.
+ */
 extern void (*assert_write)(const char *s);
 
-/* Writes "<jemalloc>: FILE:LINE: Failed assertion: "EXPR"" and aborts. */
+/* Writes the line "<jemalloc>: FILE:LINE: Failed assertion: "EXPR"" and aborts. */
 void assert_fail(const char *file, int line, const char *expr) NORETURN COLD;
-/* Writes "<jemalloc>: FILE:LINE: Unreachable code reached" and aborts. */
+/* Writes the line "<jemalloc>: FILE:LINE: Unreachable code reached" and aborts. */
 void assert_fail_not_reached(const char *file, int line) NORETURN COLD;
 
 /* Replaces the C library's macro of the same name, whose failing side uses stdio. */

@@ -1,5 +1,5 @@
 /*
- * Typed atomic words over the compiler's __atomic builtins, used by all folders of src/ but conf/.
+ * Typed atomic words over the compiler's __atomic builtins, used in src/ but for conf/ and util/.
  * Each type is a struct around one word, so that a plain access to it does not compile. Every
  * operation names its memory order, and no operation takes a lock. An object whose bytes are all
  * zero is a valid atomic that holds zero, so zeroed memory needs no initialisation.

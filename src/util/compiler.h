@@ -1,9 +1,10 @@
 /*
  * config.h, standard headers, and names for compiler extensions. All files of the library include
- * this, directly or through other headers.
- * Only headers without library state are included here. Outside of os/ and unwind/ this is the only
- * file that may test the platform or the compiler with the preprocessor; the rest of the code uses
- * the names defined here. No state and no lock.
+ * this, directly or through other headers, but jemalloc_cpp.cpp and the headers that the tools use
+ * too (meta/image.h names them).
+ * Only headers without library state are included here. Outside of os/ and unwind/ only this file
+ * (and jemalloc_cpp.cpp) may test the platform or the compiler with the preprocessor; the rest of
+ * the code uses the names defined here. No state and no lock.
  */
 #ifndef UTIL_COMPILER_H
 #define UTIL_COMPILER_H

@@ -11,12 +11,12 @@
 #include "util/compiler.h"
 
 typedef enum {
-	emitter_json,
-	emitter_json_compact,
+	emitter_json, /* indented by tabs; only tests use it */
+	emitter_json_compact, /* without any blank or newline */
 	emitter_table,
 } emitter_mode_t;
 
-/* The type of what a value pointer points to; for string and title it points to a const char *. */
+/* What a value points to; for string and title a const char *, of which NULL prints as empty. */
 typedef enum {
 	emitter_type_bool,
 	emitter_type_int,
@@ -49,7 +49,10 @@ emitter_is_json(const emitter_t *em) {
 	return em->mode != emitter_table;
 }
 
-/* Begin and end the whole report: in JSON the outermost object, in the table mode nothing. */
+/*
+ * Begin and end the whole report: in JSON the outermost object, in the indented form with a newline
+ * behind it; in the table mode they print nothing.
+ */
 void emitter_begin(emitter_t *em);
 void emitter_end(emitter_t *em);
 
@@ -85,7 +88,7 @@ void emitter_json_object_kv_begin(emitter_t *em, const char *key);
 void emitter_table_kv(emitter_t *em, const char *table_key, emitter_type_t type, const void *value);
 void emitter_table_dict_begin(emitter_t *em, const char *header);
 void emitter_table_dict_end(emitter_t *em);
-/* Prints free text; at most 1023 bytes, the rest is cut off. */
+/* Prints free text, without indentation; at most 1023 bytes, the rest is cut off. */
 void emitter_table_printf(emitter_t *em, const char *f, ...) PRINTF_FMT(2, 3);
 
 #endif /* UTIL_EMITTER_H */

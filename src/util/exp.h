@@ -1,9 +1,9 @@
 /*
- * Exponentials without libm: the argument is first reduced by a power of two, then a power series
- * is summed from its smallest term. ln 2 is kept in two parts, so that the product of the first
- * part and an exponent is exact. Needs no header of the library, so that the tools can use it too.
- * Pure functions without a lock. Called by prof/sites/prof_sample.c and prof_printed.h (the weight
- * of a sample); prng.c uses exp_bits().
+ * Exponentials without libm: a multiple of ln 2 is subtracted from the argument, which is a power
+ * of two in the result; then a power series is summed from its smallest term. ln 2 is kept in two
+ * parts, so that the product of the first part and an exponent is exact. Needs no header of the
+ * library, so that the tools can use it too. Pure functions without a lock. Called by
+ * prof/sites/prof_sample.c and prof_printed.h (the weight of a sample); prng.c uses exp_bits().
  */
 #ifndef UTIL_EXP_H
 #define UTIL_EXP_H

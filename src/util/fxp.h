@@ -21,8 +21,9 @@ typedef uint32_t fxp_t;
 
 /*
  * Parses digits[.digits] or .digits; at least one digit must follow a point. Digits behind the 14th
- * decimal are ignored. Returns 0, EINVAL (not a number) or ERANGE (65536 or more). On success only,
- * *out is set and *end (end may be NULL) points behind the number.
+ * decimal are ignored, and what follows the number is not looked at. Returns 0, EINVAL (not a
+ * number) or ERANGE (65536 or more; a smaller one that would round up to it becomes FXP_MAX). On
+ * success only, *out is set and *end (end may be NULL) points behind the number.
  */
 int fxp_parse(fxp_t *out, const char *s, char **end);
 

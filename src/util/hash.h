@@ -1,8 +1,8 @@
 /*
  * Hashing for tables in memory; not cryptographic.
- * The value depends on the input only, not on addresses or the process. hash64() may change between
- * versions; hash_mix64() (mix.h) may not, because the tools use it too. Pure functions without
- * state or lock.
+ * The value depends on the input only, not on addresses or the process; that of hash64() also on
+ * the byte order of the processor. hash64() may change between versions; hash_mix64() (mix.h) may
+ * not, because the tools use it too. Pure functions without state or lock.
  */
 #ifndef UTIL_HASH_H
 #define UTIL_HASH_H

@@ -32,11 +32,14 @@ typedef struct {
 	void *opaque; /* passed to mem_alloc and mem_free */
 } htab_t;
 
-/* Initialises an empty table of 2^lg_cap slots (at least 4). Returns 0 or ENOMEM. */
+/*
+ * Initialises an empty table of 2^lg_cap slots (at least 4; lg_cap < 48). Returns 0, or ENOMEM:
+ * then the table must not be used; htab_destroy() does nothing.
+ */
 int htab_init(htab_t *h, unsigned lg_cap, htab_hash_t *hash_fn, htab_eq_t *eq_fn,
     htab_alloc_t *mem_alloc, htab_free_t *mem_free, void *opaque);
 
-/* Frees the slots. Keys and values still belong to the caller. */
+/* Frees the slots. Keys and values still belong to the caller. May be called again. */
 void htab_destroy(htab_t *h);
 
 static inline size_t

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-/* Each bit of the input affects each bit of the output. */
+/* Each bit of the input affects each bit of the output; 0 stays 0. */
 static inline __attribute__((always_inline)) uint64_t
 hash_mix64(uint64_t x) {
 	x ^= x >> 32;

@@ -56,8 +56,8 @@ ph_first(const ph_t *ph, ph_cmp_t *cmp UNUSED) {
 }
 
 /*
- * Joins two trees that have no siblings; the root that compares later becomes the first child of
- * the other. Returns the new root.
+ * Joins two trees; the root that compares later (b if they are equal) becomes the first child of
+ * the other. Returns the new root, whose prev and next stay as they were: the caller sets them.
  */
 ALWAYS_INLINE ph_link_t *
 ph_meld(ph_link_t *a, ph_link_t *b, ph_cmp_t *cmp) {

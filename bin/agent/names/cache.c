@@ -1,8 +1,8 @@
 /*
  * The cache of tables of names: files KEY.names in a directory or, without one, memory files
  * (memfds) of this process. A table is written as a draft, a file without a key, and gets its key
- * when it is complete; the least recently used tables are removed when the limit of bytes is
- * passed. Invariant: the contents of KEY.names never change, so a thread that has mapped a table
+ * when it is complete; the least recently used tables are removed when the limit of bytes or of
+ * tables is passed. Invariant: the contents of a table never change, so a thread that has mapped it
  * can read it without a lock; a file that another user owns or may write is ignored. Lock:
  * memory.mutex, for the tables in memory; held for no I/O but close(). Called by names.c, and by
  * main.c and dead_store.c at the start.
@@ -104,7 +104,10 @@ memory_find(const char *key) {
 	return i;
 }
 
-/* Removes least recently used tables until `more` bytes fit, or none is left. The lock is held. */
+/*
+ * Removes least recently used tables until `more` bytes and one more table fit, or none is left.
+ * The lock is held.
+ */
 static void
 memory_trim(uint64_t bytes_max, uint64_t more) {
 	for (;;) {

@@ -28,6 +28,7 @@ typedef struct cache_draft_s {
  * 0: 256 MiB in a directory, 64 MiB in memory. 0 or an errno; then c->dir is -1.
  */
 int cache_begin(cache_t *c, const char *dir, uint64_t bytes_max);
+/* Closes the directory. Tables stay, also those in memory, which all caches in memory share. */
 void cache_end(cache_t *c);
 
 /*
@@ -39,7 +40,7 @@ const char *cache_doubt(int dir, char buf[80]);
 
 /*
  * The descriptor of the table with this key, which the caller closes, and in *made the time when it
- * was made; -1 if there is none, or another user owns or may write it.
+ * was made; -1 if there is none that can be opened, or another user owns or may write it.
  */
 int cache_open(const cache_t *c, const char *key, time_t *made);
 

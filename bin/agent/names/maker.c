@@ -4,8 +4,8 @@
  * reads a file. Invariant: the child has ended when maker_run() returns. It inherits the addresses
  * as stdin, the table's file as stdout, and the files that its command line names, these by two
  * descriptors each (see descriptors_move()). It inherits no other file, as our descriptors are
- * close-on-exec, and of the environment only PATH, HOME and what libdebuginfod reads. No locks, no
- * state: several threads may run one each. Called by names.c.
+ * close-on-exec, and of the environment only PATH, HOME and four variables of libdebuginfod. No
+ * locks, no state: several threads may run one each. Called by names.c.
  */
 #include "maker.h"
 

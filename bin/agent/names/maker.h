@@ -22,7 +22,8 @@ typedef struct maker_s {
 } maker_t;
 
 /*
- * Has a table with these addresses (those in the ELF file) written into `out`; descriptors stay
- * open. 0 or an errno, such as ETIMEDOUT, ENOENT (no such program), EIO (it failed).
+ * Has a table with these addresses (those in the ELF file; at most 2^20) written into `out`, which
+ * after an error may have a part of it; descriptors stay open. 0 or an errno, such as ETIMEDOUT,
+ * ENOENT (no such program), EIO (it failed).
  */
 int maker_run(const maker_t *m, const uint64_t *addresses, size_t count, int out);

@@ -4,9 +4,9 @@
  * child process (maker.h), for the addresses that the table lacks. A table with lines (NAMES_LINES:
  * from DWARF) serves all files with its build-id (of the same root and owner); one without lines
  * only the files that were read.
- * Invariant: at most one thread makes a table for a key, and at most MAKING_MAX makers run; a key
- * that failed is not tried again for FAILED_SECONDS. Lock: making.mutex; a thread that holds it
- * waits for nothing but making.done. Called by pprof_names.c.
+ * Invariant: at most one thread makes a table for an own key (keys_t), and at most MAKING_MAX
+ * makers run; a key that failed is not tried again for FAILED_SECONDS. Lock: making.mutex; a thread
+ * that holds it waits for nothing but making.done. Called by pprof_names.c.
  */
 #include "names.h"
 
@@ -34,8 +34,9 @@ enum {
 	NEWS_SECONDS = 60,    /* the same, if a debug file was installed since it was made */
 	ADDRESSES_MAX = 1 << 20, /* that one maker is given, at most */
 	MADE_MAX = 64,        /* makers for one profile; the next profile gets the other tables */
-	ALL_MS = 20000,       /* from names_begin() to the deadline of all makers of one profile */
-	SYMBOLS_MS = 3000,    /* a maker with DWARF ends this much earlier; one without gets this */
+	ALL_MS = 20000,       /* from names_begin() until no more makers are begun for the profile */
+	/* a maker with DWARF ends this much before that; one without gets this, also beyond that */
+	SYMBOLS_MS = 3000,
 };
 
 /* The keys whose tables are being made, and a ring of those that failed. */
@@ -165,8 +166,8 @@ candidate_add(candidates_t *c, int fd, const names_object_t *object) {
 
 /*
  * Opens the file at the object's path below the root of the process; RESOLVE_IN_ROOT keeps links
- * from leading out of it. If that has not the inode number of the mapped file, adds those that
- * /proc gives: exe, for the program, and the file of map_files.
+ * from leading out of it. If that has not the inode number of the mapped file, adds those that, for
+ * a living process, /proc gives: exe, if it is the program, and the file of map_files.
  */
 static void
 candidates_open(const names_t *n, const names_object_t *object, candidates_t *c) {
@@ -198,8 +199,8 @@ candidates_close(candidates_t *c) {
 /*
  * The common key consists of the build-id, the root and the owner of the file. Without a build-id
  * the inode stands in its place, and with it the process, so that no other one uses that table, or,
- * if the process has ended, the hash of the files. The own key adds the hash of the files. False:
- * nothing identifies the object, or the key is too long.
+ * if the process has ended, the hash of the files. The own key adds that hash. False: no file was
+ * opened, nothing identifies the object, or the key is too long.
  */
 static bool
 try_keys(const names_t *n, const names_object_t *object, const candidates_t *c, keys_t *keys) {
@@ -230,8 +231,8 @@ try_keys(const names_t *n, const names_object_t *object, const candidates_t *c, 
 /* ---------------------------------------------------------------- one maker for each key */
 
 /*
- * Whether a thread makes this table, in slot *place; else *place is a free slot, or MAKING_MAX if
- * there is none. The lock is held.
+ * Whether a thread makes this table. If not, *place is a free slot, or MAKING_MAX if there is none.
+ * The lock is held.
  */
 static bool
 making_find(const char *key, size_t *place) {
@@ -265,7 +266,7 @@ making_try_wait(const names_t *n) {
 
 /*
  * Takes a slot to make this table, and waits for a free one. If another thread makes the table
- * meanwhile, waits until that ends and returns false. Also false after the deadline.
+ * meanwhile, waits until that ends and returns false. Also false if the deadline comes meanwhile.
  */
 static bool
 making_try_begin(const names_t *n, const char *key, size_t *place) {
@@ -390,7 +391,8 @@ missing_collect(const names_table_t *table, const uint64_t *addresses, size_t co
  * Opens the table with lines (common key), if there is one, when it has all addresses or is not
  * older than the one without lines (own key), or when that one is missing or outdated; else the one
  * without lines, also an outdated one if may_be_old, that is, after makers had their chance.
- * Returns the number of addresses that the table lacks, which are in `missing`.
+ * Returns the number of addresses that the table lacks, at most ADDRESSES_MAX, which are in
+ * `missing`.
  */
 static size_t
 table_open(const names_t *n, const names_object_t *object, const keys_t *keys,
@@ -437,9 +439,9 @@ head_change(const cache_draft_t *draft, names_head_t head, const char *key, bool
 }
 
 /*
- * Checks a new table and chooses its *key: the common one if it has lines, which is then written
- * into its head. 0, or: ENODATA, the maker could not read the object; ESTALE, it found lines, but
- * the rows copied from an older table have none, so that it must be made without the older one;
+ * Checks a new table and chooses its *key: the common one if it has lines, else the own one; writes
+ * it into the head if that has the other. 0, or: ENODATA, no object was read; ESTALE, there are
+ * lines, but rows copied from an older table have none, so that it must be made without that one;
  * EIO, it is malformed or cannot be written.
  */
 static int
@@ -492,7 +494,7 @@ typedef struct order_s {
 
 /*
  * Makes the table with DWARF, anew if the rows of the older one are stale (ESTALE); if that takes
- * too long or the maker fails, with the symbol table only. 0 or an errno.
+ * too long or the maker fails (EIO), with the symbol table only. 0 or an errno.
  */
 static int
 table_make(names_t *n, const order_t *o, const candidates_t *c, const keys_t *keys,

@@ -19,7 +19,7 @@
 typedef struct names_s {
 	const struct pprof_request *request;
 	cache_t cache;
-	/* descriptor of the process's root directory, ours too; -1 after names_end() or a failure */
+	/* descriptor of the process's root directory, which may be ours; -1: closed, or not opened */
 	int root;
 	char root_id[64];    /* part of the key: identifies a root other than ours; "" if it is ours */
 	/*
@@ -27,7 +27,8 @@ typedef struct names_s {
 	 * time (clock ticks from boot, hexadecimal)
 	 */
 	char process[48];
-	int64_t deadline_ms; /* of the monotonic clock: after it no maker is begun or waited for */
+	/* of the monotonic clock: no maker is begun after it; one without DWARF may end 3 s later */
+	int64_t deadline_ms;
 	unsigned nmade;      /* makers started so far for this names_t */
 } names_t;
 

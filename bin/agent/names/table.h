@@ -20,7 +20,10 @@ enum {
 	NAMES_KEY_MAX = 240,        /* bytes of a key, without a NUL */
 };
 
-/* Flags: a symbol table, line numbers (DWARF), the object file itself was read. */
+/*
+ * Flags: what was read for at least some of the rows: a full symbol table (.symtab), line numbers
+ * (DWARF), the object file itself.
+ */
 enum { NAMES_SYMBOLS = 1, NAMES_LINES = 2, NAMES_OBJECT = 4 };
 
 #define NAMES_MAGIC "jepnames"
@@ -74,7 +77,10 @@ void names_table_close(names_table_t *t);
 /* Row i, for i below head.nrows. */
 names_row_t names_table_row(const names_table_t *t, size_t i);
 
-/* Finds the row of an address by binary search; false if there is none, or no open table. */
+/*
+ * Finds the row of an address by binary search; false if there is none, or no open table; then *row
+ * is undefined.
+ */
 bool names_table_find(const names_table_t *t, uint64_t address, names_row_t *row);
 
 /* Frame i of a row; false if there is none. */

@@ -2,11 +2,11 @@
  * Dumps at an interval of allocated bytes, at a new maximum of mapped memory, on request, and at
  * the end of the process; and the mark for dumps of growth.
  *
- * Invariant: of the kinds interval and gdump at most one dump each is due or pending, and further
- * ones that come due meanwhile are merged into it. Pending: it could not be written, because
+ * Invariant: of the kinds interval and gdump at most one dump each is pending, and further ones
+ * that cannot be written meanwhile are merged into it. Pending: it could not be written, because
  * another dump was being written. Each heartbeat of any thread (thread/thread_event.h) tries a
- * pending dump once more, also the heartbeat at which it became pending. Locks: none of its own,
- * state is atomic; prof_dump() and prof_mark() take the lock of dumps (prof_dump.c). Called by
+ * pending dump once more, also that at which it became pending; exit does not. Locks: none of its
+ * own, state is atomic; prof_dump() and prof_mark() take the lock of dumps (prof_dump.c). Called by
  * prof.c (heartbeat, exit, fork), imalloc.c, by pac through its hook, by prof_signal.c for the
  * final profile, and by ctl_prof.c and prof_request.c for dumps on request and the mark.
  */

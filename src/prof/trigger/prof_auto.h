@@ -14,27 +14,29 @@
 /*
  * Called at heartbeats (thread/thread_event.h), where a dump is safe, with the bytes that the
  * thread has allocated since its last one. Writes what is due, and what is pending of the kinds
- * interval and gdump.
+ * interval and gdump, if prof_trigger_fire() permits it.
  */
 void prof_auto_heartbeat(uint64_t bytes);
 /*
  * Hook for pac, called at a new maximum of mapped memory; prof_start.c passes it to
  * prof_switch_ready(). Writes nothing: the thread may be filling its cache, and a dump runs the
  * user's hook, which may change the cache. The dump follows at the next heartbeat of any thread, at
- * the end of a request that passes the shorter ways of malloc, or at exit with prof_gdump:true;
- * several maxima until then are one.
+ * the end of a request that passes the shorter ways of malloc, or at exit if prof_final_dump() is
+ * called there (prof_boot_exit()); several maxima until then are one.
  */
 void prof_gdump_due(void);
 extern HIDDEN atomic_b_t prof_gdump_is_due; /* set until prof_gdump_write() takes the dump up */
 /*
- * Writes the dump of gdump if one is due and prof.gdump is still on; at heartbeats, other ends of a
- * request, and at exit.
+ * Writes the dump of gdump if one is due, prof.gdump is still on and prof_trigger_fire() permits
+ * it; at heartbeats, other ends of a request, and at exit. While another dump is written it becomes
+ * pending: the next heartbeat writes it, exit does not.
  */
 void prof_gdump_write(void);
 /*
  * prof.mark: each site remembers what it holds (prof_mark.h). Waits for a dump in progress, outside
- * the gate (os/gate.h: fork waits until no thread is inside); is_bounded as in prof_dump_t. 0,
- * ENOENT if not booted, EBUSY if that wait is over or if called from the dump hook.
+ * the gate (os/gate.h: fork waits until no thread is inside), which it leaves meanwhile; the caller
+ * holds no lock. is_bounded as in prof_dump_t. 0, ENOENT if not booted, EBUSY if that wait is over
+ * or if called from the dump hook.
  */
 int prof_mark(bool is_bounded);
 /*
@@ -47,7 +49,7 @@ int prof_mark(bool is_bounded);
 int prof_mdump(prof_kind_t kind, const char *path);
 /*
  * Like prof_mdump(), for requests from outside the process; is_confined and told are as in
- * prof_dump_t.
+ * prof_dump_t. With told, unless the profiler's thread runs, the wait ends after 2 s with EBUSY.
  */
 int prof_mdump_told(prof_kind_t kind, const char *path, bool is_confined, char *told);
 /*
@@ -55,8 +57,10 @@ int prof_mdump_told(prof_kind_t kind, const char *path, bool is_confined, char *
  * the prefix is empty. signal is the signal that ends the process; 0 for exit, when a final profile
  * is written with prof_final only. in_handler: the call comes from the handler of that signal; then
  * the log is left as it is, and what calls the loader or the user's code is left out. *found_leak
- * (may be NULL) becomes whether a leak summary was wanted and was not empty; without a profile it
- * stays. Waits for a dump in progress; for a signal 2 s at most unless the profiler's thread calls.
+ * (may be NULL) becomes whether a leak summary was wanted and was not empty; if no profile is due
+ * it stays. Waits for a dump in progress: at exit without limit, for a signal 2 s at most; but with
+ * the profiler's thread and without in_handler until one dump hook has run for 10 s. Does nothing
+ * until booted.
  */
 void prof_final_dump(int signal, bool in_handler, bool *found_leak);
 

@@ -5,9 +5,10 @@
  * of work at the latest, and when the budget is set. What a window cost above the budget is a debt,
  * part of the cost of the next one, so that the interval does not halve before it is paid: else a
  * few costly samples, each followed by windows without one, would exceed the budget in the long
- * run. One thread at a time decides (budget.is_deciding). Locks: none; prof_sample_scale() has its
- * own. Called by prof.c at boot, samples and heartbeats, by ctl_prof.c and prof_session.c to set
- * and read the budget, and by prof_request.c to read it.
+ * run. What other threads add while a window begins may be lost. One thread at a time decides
+ * (budget.is_deciding). Locks: none; prof_sample_scale() has its own. Called by prof.c at boot,
+ * samples and heartbeats, by ctl_prof.c and prof_session.c to set and read the budget, and by
+ * prof_request.c to read it.
  */
 #include "prof/trigger/prof_budget.h"
 
@@ -37,8 +38,8 @@
  */
 #define TICK_NS (NSTIME_PER_SEC / 250)
 /*
- * The interval doubles after at least SAMPLES_MIN samples of the window or at its end, after
- * WINDOW_NS of work; it halves at the end only.
+ * The interval doubles after at least SAMPLES_MIN samples of the window, or at its end, after
+ * WINDOW_NS of work, if there was a sample; it halves at the end only.
  */
 #define SAMPLES_MIN 32u
 #define WINDOW_NS (NSTIME_PER_SEC / 10)

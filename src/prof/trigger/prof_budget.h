@@ -10,9 +10,10 @@
  * change of the interval does not bias the estimates. No system call is made: one of 8 samples is
  * measured, by a clock that needs none, and from it the time to record a sample is learned. Every
  * sample, measured or not, is charged the learned time and a constant (SAMPLE_NS in prof_budget.c)
- * for its cost outside the recording. A thread is taken to work from one heartbeat
- * (thread/thread_event.h) to the next, but not for longer than 10 ms. No locks. Called by prof.c at
- * samples and heartbeats, by ctl_prof.c, prof_session.c and prof_request.c for the value.
+ * for its cost outside the recording. A thread that has had a sample is taken to work from one
+ * heartbeat (thread/thread_event.h) to the next, but not for longer than 10 ms. No locks but that
+ * of prof_sample.c. Called by prof.c at boot, samples and heartbeats, by ctl_prof.c, prof_session.c
+ * and prof_request.c for the value.
  */
 #ifndef PROF_BUDGET_H
 #define PROF_BUDGET_H
@@ -29,8 +30,8 @@ extern HIDDEN fxp_t opt_prof_budget;
 /* The budget that holds now. */
 fxp_t prof_budget_get(void);
 /*
- * Returns 0, or EINVAL above PROF_BUDGET_MAX. If percent is 0, the sampling interval goes back to
- * the interval that was set.
+ * Sets the budget and forgets the debt. Returns 0, or EINVAL above PROF_BUDGET_MAX. If percent is
+ * 0, the sampling interval goes back to the interval that was set.
  */
 int prof_budget_set(fxp_t percent);
 
@@ -52,7 +53,7 @@ prof_budget_is_on(void) {
 /*
  * Called around the recording of a sample while the budget is on. _begin returns what _end gets:
  * the monotonic time in ns, or 0 if this sample is not measured. _end charges the sample in both
- * cases, with the learned time and the constant.
+ * cases, with the learned time and the constant; it is not called if the recording fails.
  */
 uint64_t prof_budget_sample_begin(void);
 void prof_budget_sample_end(uint64_t begun);
@@ -71,8 +72,8 @@ void prof_budget_charge(uint64_t ns);
 /*
  * The rule, as a pure function for tests: +1 to double the interval, -1 to halve it, 0 to leave it,
  * from the number of samples in a window, their cost and the debt of windows before (ns), and the
- * time that threads worked in it (ns). A window is the time from one decision to the next, at most
- * 100 ms of work.
+ * time that threads worked in it (ns). A window ends with a result other than 0, or after 100 ms of
+ * the work of all threads together.
  */
 int prof_budget_judge(fxp_t percent, uint64_t samples, uint64_t cost_ns, uint64_t work_ns);
 

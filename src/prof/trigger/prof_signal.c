@@ -60,7 +60,7 @@ static struct {
 	atomic_u32_t came;       /* whether that signal arrived during the change: a CAME_ word */
 	/* pid of this process; a child of vfork runs in our memory with another one */
 	atomic_u32_t pid;
-	uint64_t boot_ns;        /* monotonic time of boot */
+	uint64_t boot_ns;        /* monotonic time of boot, of the parent in a forked child */
 	int timer; /* the timer of os_signal_later(), which sends the signal again; 0: not made */
 } sig;
 
@@ -240,8 +240,8 @@ exit_pass_on(void) {
 
 /*
  * Acts on the noted signal in the handler. The profiler's thread is woken and this thread waits for
- * it; without that thread, or if it does not act in time, the handler writes the profile itself. If
- * it interrupted the allocator or a fork it does not wait: without the profiler's thread a timer
+ * it; without that thread, or if it has not begun in time, the handler writes the profile itself.
+ * If it interrupted the allocator or a fork it does not wait: without the profiler's thread a timer
  * repeats the signal. While exit writes its profile nothing is done, as exit passes the signal on.
  * `due` was stored before `exit` is loaded here, and exit stores its word before it looks for a
  * signal, so one of the two sees the other's word.

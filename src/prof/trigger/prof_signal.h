@@ -12,11 +12,12 @@
  * profile, restores the default and sends the signal again, so the process still dies of it. The
  * interrupted thread waits in the handler, for 2 s at most and only if it was outside of the
  * allocator, so that no call returns EINTR to a program about to die. Without the profiler's
- * thread, or if that has not acted by then, the handler writes the profile. If it interrupted the
+ * thread, or if that has not begun by then, the handler writes the profile. If it interrupted the
  * allocator or a fork it cannot; then, without the thread, a timer sends the signal again a moment
- * later, and without a timer the process ends at once and without a profile. A second signal within
- * a second is ignored, as an echo of the first; a later one ends the process at once. A process
- * that the default action does not end (pid 1 of a container) goes on.
+ * later, and without a timer the process ends at once and without a profile. While a signal is
+ * acted on, a second one within a second of it is ignored, as an echo of the first; a later one
+ * ends the process at once. A process that the default action does not end (pid 1 of a container)
+ * goes on.
  *
  * Locks: none of its own. Called by prof_control.c, and by prof.c around the profile of exit.
  */
@@ -42,7 +43,8 @@ void prof_signal_tick(void);
 /*
  * Called around the final profile of exit: a signal that comes in between is acted on by _end,
  * which sends it again. _begin waits for a profile that is being written because of a signal, and
- * does not return if that signal then ends the process.
+ * does not return if that signal then ends the process. If this thread is writing it (the dump hook
+ * calls exit()), that signal is forgotten. After _end a signal gets no profile.
  */
 void prof_signal_exit_begin(void);
 void prof_signal_exit_end(void);

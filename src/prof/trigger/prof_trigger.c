@@ -6,13 +6,14 @@
  * bound reaches the level of the next crossing (highwater_next()), and for at most 1/READ_SHARE of
  * the time. Invariant: each crossing is handled by exactly one thread, the one whose
  * compare-and-swap succeeds; no thread waits for another. A profile that came due while another was
- * written stays pending, by kind, and is retried at the next heartbeat or by the profiler's thread;
- * one of highwater is found due again at the next read. Locks: `prof_trigger`, short, inside the
- * gate (os/gate.h: fork waits until no thread is inside), for changes of the settings and of
- * whether there is something pending; none is held while a profile is written. Called by prof.c at
- * boot, heartbeats and after fork, by imalloc.c for large requests, by the profiler's thread
- * (prof_control.c) for the timer, by ctl_prof.c, prof_session.c and prof_request.c for settings,
- * and by prof_auto.c, whose dumps pass prof_trigger_fire() too.
+ * written, or in a signal handler that interrupted the allocator, stays pending, by kind, and is
+ * retried at the next heartbeat or by the profiler's thread; one of highwater is found due again at
+ * the next read. Locks: `prof_trigger`, short, inside the gate (os/gate.h: fork waits until no
+ * thread is inside), for changes of the settings and of whether there is something pending; none is
+ * held while a profile is written. Called by prof.c at boot, heartbeats and after fork, by
+ * imalloc.c for large requests, by the profiler's thread (prof_control.c) for the timer, highwater
+ * and what is pending, by ctl_prof.c, prof_session.c and prof_request.c for settings, and by
+ * prof_auto.c, whose dumps pass prof_trigger_fire() too.
  */
 #include "prof/trigger/prof_trigger.h"
 
@@ -57,7 +58,7 @@ const char *const prof_threshold_names[] = {
 };
 static_assert(ARRAY_LEN(prof_threshold_names) == prof_threshold_n + 1, "a name each");
 
-/* The kinds whose pending profiles are written at heartbeats; highwater is never pending. */
+/* The kinds whose pending profiles fire_pending() writes; highwater is never pending. */
 static const prof_kind_t retried[] = {
 	prof_kind_alloc, prof_kind_large, prof_kind_timer
 };
@@ -73,7 +74,7 @@ static struct {
 	atomic_b_t is_armed;         /* heartbeats have something to do */
 	atomic_b_t has_pending;      /* some element of pending may be set */
 	atomic_u64_t pending[prof_kind_n]; /* value to report, by kind; 0: no profile is pending */
-	/* bytes allocated since the alloc trigger came due last, less than its threshold */
+	/* bytes allocated, while is_on(), since the alloc trigger came due last: below its threshold */
 	atomic_u64_t alloc_bytes;
 	/* The trigger highwater: the metric reaches highwater_next(mark); levels are in bytes. */
 	/* the metric at the last read; prof_trigger_rearm() sets the start value */
@@ -180,8 +181,8 @@ watch_from(size_t min, bool strict) {
 
 /*
  * Derives is_armed and what the allocator compares with from the settings, and publishes them under
- * one hold of the lock, so that of two changes the later one holds. Called after each change of a
- * threshold, and when the first profile becomes pending or the last one was written.
+ * one hold of the lock, so that of two changes the later one holds. Called at boot, after each
+ * change of a threshold, and when the first profile becomes pending or the last one was written.
  */
 static void
 trigger_arm(void) {

@@ -8,17 +8,18 @@
  * one word, a request compares with another one (prof_trigger_large_bytes()). A profile is written
  * only while prof.active is true, the prefix is not empty, and prof_keep.h permits it.
  *
- * What highwater looks at is the metric. The mark is the metric at the last profile of highwater
- * (not the mark of prof_mark.h): the next level is one step above it, or the threshold if there is
- * no mark. Of the metric `allocated` an upper bound is known between two reads: the last value plus
- * what was allocated since. The true figure is read only if the bound reaches the next level, and
- * that takes at most a fiftieth of the time on average. The other metrics are read at heartbeats,
- * at most every 100 ms.
+ * What highwater looks at is the metric. The mark is the metric at the last profile of highwater,
+ * also one that failed (not the mark of prof_mark.h): the next level is one step above it, or the
+ * threshold if there is no mark; the mark does not fall with the metric. Of the metric `allocated`
+ * an upper bound is known between two reads: the last value plus what was allocated since. The true
+ * figure is read only if the bound reaches the next level, and that takes at most a fiftieth of the
+ * time on average. The other metrics are read at heartbeats and by the profiler's thread, at most
+ * every 100 ms.
  *
  * Of its own it has one lock, `prof_trigger`, for changes of the settings; none is held while a
  * profile is written. Called by prof.c at boot, heartbeats and after fork, by imalloc.c for large
- * requests, by prof_control.c for the timer, by ctl_prof.c, prof_session.c and prof_request.c for
- * the settings, by prof_auto.c to fire.
+ * requests, by prof_control.c for the timer, highwater and what is pending, by ctl_prof.c,
+ * prof_session.c and prof_request.c for the settings, by prof_auto.c to fire.
  */
 #ifndef PROF_TRIGGER_H
 #define PROF_TRIGGER_H
@@ -74,8 +75,9 @@ void prof_trigger_boot(void);
 /* Short names as in the options of a session: "alloc", "large" and so on, then NULL. */
 extern const char *const prof_threshold_names[];
 /*
- * Setting alloc, highwater, time_ms or the metric starts that count, mark or timer anew. The
- * setters enter the gate (os/gate.h: fork waits until no thread is inside) where they take a lock.
+ * Setting alloc, highwater, time_ms or the metric, also to the same value, starts that count, mark
+ * or timer anew. The setters enter the gate (os/gate.h: fork waits until no thread is inside) where
+ * they take a lock; that of a threshold calls prof_trigger_changed_hook().
  */
 uint64_t prof_threshold_get(prof_threshold_t t);
 void prof_threshold_set(prof_threshold_t t, uint64_t value);
@@ -83,7 +85,7 @@ prof_metric_t prof_threshold_metric_get(void);
 void prof_threshold_metric_set(prof_metric_t metric);
 int prof_metric_by_name(const char *name, size_t len, prof_metric_t *out); /* 0 or EINVAL */
 
-/* Forgets the mark of highwater, so that the next crossing of the threshold counts again. */
+/* Forgets the mark of highwater: a metric at or above the threshold is a crossing again. */
 void prof_trigger_rearm(void);
 /* Starts all counts anew and drops pending profiles, at the beginning of a session. */
 void prof_trigger_restart(void);
@@ -114,7 +116,8 @@ void prof_trigger_large(size_t size);
 void prof_trigger_heartbeat(uint64_t bytes);
 /*
  * Called by the profiler's thread in each round: writes what is pending, looks at highwater, and
- * serves the timer. Returns the ns until the timer is due next; UINT64_MAX: there is no timer.
+ * serves the timer. Returns the ns until the timer is due next; UINT64_MAX: there is none, or no
+ * profile may be written.
  */
 uint64_t prof_trigger_tick(void);
 /* Whether the timer is set and can fire, so that the profiler's thread is needed. */
@@ -133,7 +136,8 @@ bool prof_trigger_is_kept_off(void);
 /*
  * Writes a profile of an automatic kind if the switches and prof_keep permit it; metric and value
  * say in it why (NULL: nothing). Also called by prof_auto.c, for its kinds. Returns 0, EBUSY
- * (another dump runs, try again), EAGAIN (left out), or the errno of the failed write.
+ * (another dump runs, try again), EAGAIN (left out; counted as suppressed unless prof.active is
+ * false or the prefix is empty), or the errno of the failed write.
  */
 int prof_trigger_fire(prof_kind_t kind, const char *metric, uint64_t value);
 
