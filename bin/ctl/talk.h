@@ -1,8 +1,7 @@
 /*
  * Messages, and the end of the program. Results go to stdout, messages and hints to stderr; text
  * from another process reaches a terminal without control characters, but JSON may have those from
- * U+0080 on. Called by the other files of jeprofctl; parsing
- * values needs none of it.
+ * U+0080 on. Called by the other files of jeprofctl; parsing values needs none of it.
  */
 #pragma once
 #include <limits.h>
