@@ -295,6 +295,21 @@ kill -USR1 "$pid"
 wait $waiting
 is "$? $(cat ctl.out)" "0 $W/p.$pid.0.s0.heap" "start -d waits for an idle process"
 end
+fake normal
+ctl start "$pid" -d 300ms max_seconds:9 --prefix "$W/p"
+gives 0 "start -d with max_seconds"
+ctl status "$pid" --json
+has "$out" '"settings":"prefix:'"$W/p,max_seconds:9\"" "what was given is not replaced"
+end
+mkfifo silent
+exec 8<>silent
+"$CTL" dump --core - -o none.heap <silent >ctl.out 2>ctl.err 8>&- 9>&- &
+waiting=$!
+until_true catches $waiting
+kill $waiting
+wait $waiting
+is $? 143 "dump --core -: a signal ends the wait for a silent pipe"
+exec 8>&-
 fake sampling
 ctl list
 has "$out" "sampling (MALLOC_CONF)" "a process that samples without a session"

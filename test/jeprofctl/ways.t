@@ -254,6 +254,12 @@ S
 	ctl start "$pid"
 	[ "$code" -eq 99 ] || gives 5 "no right to attach, no memfd"
 	end
+	LAUNCH="$nobody env MALLOC_CONF=prof_ctl_dir:,x:y"
+	fake normal
+	AS="unshare -m $W/outside mem $W/closed $pid"
+	ctl start "$pid"
+	[ "$code" -eq 99 ] || gives 5 "no right to attach, an empty prof_ctl_dir: its working directory is none"
+	end
 	mkdir -m 755 nobody
 	chown 65534:65534 nobody
 	LAUNCH="$nobody env MALLOC_CONF=abc:1,prof_ctl_dir:/tmp,prof_ctl_dir:$W/nobody,x:y"
