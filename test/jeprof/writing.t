@@ -43,6 +43,11 @@ sub through {
 	return (@answer, -e 'got' ? slurp('got') : '');
 }
 
+my $stacks = spew('in.collapsed', "main;leak 7\n");
+my ($heard) = (jeprof(\"callgrind $stacks\ncallgrind other\nquit\n", '--interactive', $stacks))[2];
+is(slurp($stacks), "main;leak 7\n", 'interactive: callgrind does not overwrite what is read');
+like($heard, qr/an input of this command.*Wrote other/s, 'and says so; another file is made');
+is((jeprof('report', '--json', '-o', '-', $file))[0], 2, 'report --json -o -: refused, as export does');
 for my $case (@verbs) {
 	my $name = $case->[0];
 	my $to = $name eq 'pack' ? 'to.jepack' : 'to';
