@@ -1,9 +1,9 @@
 /*
  * Protobuf's wire format, as far as profiles need it: varints, fixed numbers and fields with a
- * length; and gzip (proto.h). Buffers grow by doubling. Invariant: len <= room. When a buffer could
- * not grow, has_failed is set, and nothing more is added: the field that was being written may
- * then be incomplete. No locks: a buffer belongs to one thread. Called by pprof_encode.c,
- * pprof_parts.c and otlp_encode.c.
+ * length; and gzip (proto.h). A full buffer grows to more than twice its room. Invariant: len <=
+ * room. When a buffer could not grow, has_failed is set, and nothing more is added: the field that
+ * was being written may then be incomplete. No locks: a buffer belongs to one thread. Called by
+ * pprof_encode.c, pprof_parts.c and otlp_encode.c.
  */
 #include "proto.h"
 
@@ -20,7 +20,7 @@ enum {
 	GZIP_WINDOW = 15 + 16, /* windowBits of zlib: a window of 32 KiB; 16: the format of gzip */
 };
 
-/* Makes room for `more` bytes. False, and has_failed set: there is, or was before, no memory. */
+/* Makes room for `more` bytes. False, and has_failed is set, if there is or was no memory. */
 static bool
 try_room(proto_t *p, size_t more) {
 	if (p->has_failed) {
@@ -135,6 +135,7 @@ proto_gzip(const proto_t *p, unsigned char **out, size_t *len) {
 	z.avail_in = (uInt)p->len;
 	z.next_out = packed;
 	z.avail_out = (uInt)bound;
+	/* A size of more than 32 bits does not fit into z, and is refused. */
 	bool is_whole = packed != NULL && p->len == z.avail_in && bound == z.avail_out
 	    && deflate(&z, Z_FINISH) == Z_STREAM_END;
 	*len = z.total_out;

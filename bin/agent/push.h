@@ -6,32 +6,37 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Counts, since the start, of requests, each with the profile of one process; bytes that wait. */
+/*
+ * Counts since the start, and `queued`. A request has the profile of one process; it may take
+ * several attempts.
+ */
 typedef struct push_figures_s {
-	uint64_t sent;     /* the receiver answered 2xx, even if it rejected some (`rejected`) */
-	uint64_t retried;  /* attempts that failed and are made again */
-	uint64_t refused;  /* given up: by the answer, or the URL, no other attempt would help */
-	uint64_t dropped;  /* no room in the queue, or no memory */
-	uint64_t rejected; /* OTLP Profiles that, by its answers, it left out of requests it took */
+	uint64_t sent;     /* requests that the receiver answered with 2xx */
+	uint64_t retried;  /* failed attempts whose request waits for the next one */
+	uint64_t refused;  /* requests given up: answer but 2xx, 429, 502 to 504; or wrong URL */
+	uint64_t dropped;  /* no memory, too large for the queue, or the oldest when it was full */
+	uint64_t rejected; /* OTLP Profiles that the receiver left out, by its answers with 2xx */
 	uint64_t queued;   /* bytes that wait now, without those that are being sent */
 } push_figures_t;
 
+/* Copies the figures, all 0 without --push. Any thread; takes the lock of push.c. */
 void push_read(push_figures_t *f);
 
 /* Starts the thread that sends; does nothing without --push. Exits with the reason on failure. */
 void push_start(void);
 
 /*
- * Begins the profiles that are due at now_ms (monotonic), at most 4 in a call: those that are due
- * for longest. Called by main() about every second; takes the locks of the table and of the jobs.
+ * Begins the profiles that are due at now_ms (monotonic), one of each selected process in each
+ * --push-interval; at most 4 in a call, those that are due for longest. Called by main() about
+ * every second; takes the locks of the table and of the jobs.
  */
 void push_tick(int64_t now_ms);
 
 /*
- * Ends the thread: has it give up an attempt, and waits for its end 3 s at most. A search for the
- * receiver's address cannot be given up and may last longer. What is still queued or being sent is
- * lost.
+ * Ends the thread: aborts the attempt that it makes now, and waits for its end 3 s at most. A
+ * look-up of the receiver's address cannot be aborted and may last longer. What is still queued or
+ * being sent is lost.
  */
 void push_stop(void);
-/* Whether no such thread runs. Else the process must end by _exit(), without exit handlers. */
+/* Whether that thread does not run. While it runs, the process must end by _exit(). */
 bool push_is_stopped(void);
