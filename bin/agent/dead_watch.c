@@ -5,10 +5,10 @@
  * that has a box. A thread waits for the ends of listed processes, by their pidfds, and keeps what
  * is known of them then (dead_store.c).
  *
- * A process that calls exec has no box any more, though it lives on. The library locks (flock) the
- * file of a box for as long as the process has it open or mapped, so the thread checks once a
- * second which locks are gone. It closes such a box if the process still lives CONFIRM_MS later,
- * because when a process ends its lock goes first, and only then its pidfd tells the end.
+ * A process that calls exec has no box any more, though it lives on. The library has an exclusive
+ * lock (flock) on the file of a box while the process has it open or mapped, so the thread checks
+ * once a second which locks are gone. It closes such a box if the process still lives CONFIRM_MS
+ * later, because when a process ends its lock goes first, and only then its pidfd tells the end.
  *
  * Invariant: whoever takes an element out of the list owns it, and frees it with its descriptors.
  * Its pidfd is of the process with the pid and the start time: that was compared after the pidfd
@@ -35,7 +35,10 @@
 #include "labels.h"
 
 enum {
-	/* Elements with an open box, of up to 3 descriptors; as many without, of one descriptor. */
+	/*
+	 * Elements with an open box, of up to 3 descriptors; also those without one, of one descriptor.
+	 * If so many boxes are open, none of either kind is added.
+	 */
 	HELD_MOST = 512,
 	DESCRIPTORS = 4096,         /* the soft limit of this process, if the hard one allows it */
 	EXPIRE_MS = 60000,          /* between two calls of dead_expire() and dead_sweep() */
@@ -44,7 +47,7 @@ enum {
 	STACK_BYTES = 1 << 20,      /* of the thread */
 };
 
-/* A process with a box. */
+/* A process that has a box, even if jeprofd cannot open that. */
 typedef struct held_s {
 	uint64_t number;     /* of this element alone; epoll tells it at the end of the process */
 	int pid;
@@ -65,8 +68,8 @@ typedef struct held_s {
 	labels_t labels;
 	uint64_t limit;      /* of memory of its cgroup, bytes; UINT64_MAX: none, or not known */
 	/*
-	 * out-of-memory kills in its cgroup and on the machine that did not end it: those when it was
-	 * last seen alive, and those that ended another process of this list
+	 * counts of the out-of-memory kills, in its cgroup and on the machine, that did not end it:
+	 * those before it was last seen alive, and those that ended another process of this list
 	 */
 	kills_t kills;
 	struct held_s *next;
@@ -76,7 +79,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static held_t *list;
 static unsigned counts_of[2]; /* its elements with box < 0; with an open box */
 static uint64_t number; /* of the element that put_in() got last */
-static int waiter = -1; /* an epoll of the pidfds; -1: --blackbox is off, no box is ever held */
+static int waiter = -1; /* an epoll of the pidfds; -1: there is no thread, no box is held */
 
 unsigned
 dead_held(void) {
@@ -140,7 +143,10 @@ take_out(int pid, uint64_t key) {
 
 /* ---- holding ---- */
 
-/* Whether somebody else holds the lock (flock) of the file. */
+/*
+ * Whether somebody else holds the lock (flock) of the file. Takes a shared one for a moment; a
+ * library that finds that tries again (prof_box_try_lock).
+ */
 static bool
 is_lock_held(int fd) {
 	bool is_free = flock(fd, LOCK_SH | LOCK_NB) == 0;
@@ -167,7 +173,8 @@ open_root(int pid) {
 
 /*
  * Opens box, pidfd and, if there is a box, root directory of a process and reads its labels. False:
- * it has ended, or there is no pidfd.
+ * it has ended, or there is no pidfd. The start time is compared last, in read_usage(), so all of
+ * these are of this process.
  */
 static bool
 try_open(held_t *h, const jeprof_target_t *t) {
@@ -237,9 +244,9 @@ raise_kills(kills_t *kills, const kills_t *seen) {
 }
 
 /*
- * Whether the list has the box that the process opened at the time `opened` (ns since 1970; 0: it
- * has none now, or is ending); if so notes the kills in its cgroup so far, if it lives. Sets *other
- * to whether the list has another box of the process.
+ * Whether the list has the box that the process opened at the time `opened` (ns since 1970; 0,
+ * which no element has: it has none now, or is ending); if so notes the kills in its cgroup so far,
+ * if it lives. Sets *other to whether the list has another box of the process.
  */
 static bool
 note(const jeprof_target_t *t, uint64_t opened, bool *other) {
@@ -279,7 +286,7 @@ dead_look(const jeprof_target_t *t) {
 		return;
 	}
 	figures_t f;
-	/* `opened` is 0 too if the process is ending: its memory is gone, but its box must be kept. */
+	/* Its box must be kept if it is ending: then its memory is gone, so `opened` is 0 too. */
 	if (!read_usage(t->pid, t->start, &f)) {
 		return;
 	}
@@ -295,9 +302,9 @@ dead_look(const jeprof_target_t *t) {
 /* ---- the end ---- */
 
 /*
- * An out-of-memory kill has ended `dead`: this kill must not explain the ends of others too. If
- * another process was seen alive after the kill, note() has counted it for that one; so counters
- * are raised to the number with this kill, not by one.
+ * An out-of-memory kill has ended `dead`: this kill must not explain the ends of others too, so
+ * they get the number that includes it. Their counters are not raised by one, as note() has counted
+ * it already for a process that was seen alive after the kill.
  */
 static void
 spend_kill(const held_t *dead) {
@@ -358,7 +365,7 @@ keep(held_t *h, dead_t *d) {
 		spend_kill(h);
 	}
 	read_cgroup_memory(h->labels.cgroup, &f);
-	d->limit = f.has_cgroup ? f.cgroup_limit : d->limit;
+	d->limit = f.has_cgroup ? f.cgroup_limit : d->limit; /* the cgroup may be gone */
 	facts_read(d, h->box);
 	bool is_kept = dead_keep(d, h->box);
 	close(h->box); /* its memory counts for the cgroup of the process until here */
@@ -382,6 +389,7 @@ end(held_t *h) {
 
 /* ---- boxes of living processes that have them no more ---- */
 
+/* Whether the process has ended; true also if poll() fails, as its box is kept then. */
 static bool
 has_ended(const held_t *h) {
 	struct pollfd end = {.fd = h->process, .events = POLLIN};
@@ -476,7 +484,7 @@ dead_start(void) {
 	pthread_attr_t attributes;
 	dead_open();
 	if (options.box_bytes == 0 && options.cache_dir == NULL) {
-		return 0; /* nothing is kept, so nothing expires */
+		return 0; /* no box is held, and there is no directory whose files expire */
 	}
 	raise_descriptors();
 	waiter = epoll_create1(EPOLL_CLOEXEC);
