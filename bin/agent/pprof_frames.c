@@ -1,12 +1,13 @@
 /*
  * Makes the places of a profile, its distinct addresses (pprof_frames.h), and decides which
  * addresses at the leaf (the begin) of a stack are the allocator's own, with the rules of `jeprof`.
- * First the run of addresses in the allocator's library, with those of the unwinder in between.
- * Then, because a program may have an allocator linked in, the addresses up to the last entry point
- * (malloc and its like) among the next ENTRY_DEPTH, as long as they are in one object. Also makes
- * the strings of the output, and rounds. Invariant: after places_make() only ids of places are set
- * (by pprof_parts.c) and strings added. No locks: a profile belongs to one thread. Called by
- * pprof_encode.c, otlp_encode.c, pprof_parts.c and pprof_names.c.
+ * First the run of addresses in the allocator's library or the unwinder, up to the last one in the
+ * library. Then, because a program may have an allocator linked in, the addresses up to the last
+ * entry point (malloc and its like) among the next ENTRY_DEPTH, as far as they are in the object of
+ * the first of these. Also makes the strings of the output, and rounds. Invariant: after
+ * places_make() only the ids of places, their numbers in the output, are set (by pprof_parts.c) and
+ * strings added. No locks: a profile belongs to one thread. Called by pprof_encode.c,
+ * otlp_encode.c, pprof_parts.c and pprof_names.c.
  */
 #include "pprof_frames.h"
 
@@ -91,7 +92,7 @@ string_of_path(places_t *s, uint32_t object) {
 
 /* ---------------------------------------------------------------- rounding */
 
-/* 2^53 - 1: the largest number up to which doubles, and so JavaScript, hold every integer. */
+/* 2^53 - 1: up to it doubles, and so the numbers of bin/page/pprof.js, hold every integer. */
 #define VALUE_MAX 9007199254740991.0
 
 int64_t
@@ -125,7 +126,7 @@ is_in_list(const char *text, const char *const *list) {
 	return false;
 }
 
-/* Is this the name of a function that programs call to allocate? */
+/* Is this a function that programs call to allocate, or malloc_default, to which malloc jumps? */
 static bool
 is_entry_name(const char *name) {
 	static const char *const fronts[] = {"je_", "jemalloc_", "__libc_", "__wrap_", "__", NULL};
@@ -146,7 +147,10 @@ is_entry_name(const char *name) {
 	return is_in_list(name, verbs) || starts_with(name, "smallocx_");
 }
 
-/* The kind of the places in this object, before kinds_set() looks for entry points. */
+/*
+ * The kind of the places in this object, before kinds_set() looks for entry points. Object 0 is the
+ * program; even if it has the library linked in, most of it is not the allocator's.
+ */
 static place_kind_t
 object_kind(const struct pprof_profile *p, uint32_t number) {
 	const object_t *o = &p->objects[number];
