@@ -20,14 +20,14 @@
 #include <string.h>
 
 enum {
-	ABANDONED_MS = 300,  /* a slot whose answer stays unfetched for so long is reusable */
-	LEFT_MS = 1000,      /* the same for a request that the process has not taken */
-	/* times that a request is sent again after the answer EBADMSG or that its lease is over */
+	ABANDONED_MS = 300,  /* a slot is reusable when its answer was not fetched for so long */
+	LEFT_MS = 1000,      /* or when its request was not taken for so long */
+	/* how often a request is sent again after EBADMSG or ESTALE (its lease is over), together */
 	TORN_MAX = 8,
 	IDLE_MS = 1000,      /* default of request.idle_ms */
 	WAIT_MS = 5000,      /* default of request.wait_ms */
 	TAKEN_WAIT_MS = 60000, /* default of request.taken_ms: it may write a large profile */
-	/* pauses of wait_answer() double up to the first above this, 32 ms; settle() pauses so long */
+	/* wait_answer() doubles its pause while that is shorter, so up to 32; settle() pauses 20 */
 	PAUSE_MAX_MS = 20,
 	SETTLE_MS = 50,      /* after a request was taken back, as the process may be reading it */
 	STAY_MS = 10000,     /* lease of a request while the caller decides whether it may stay */
@@ -76,13 +76,14 @@ ring(jeprof_target_t *t) {
 }
 
 /*
- * Whether a used slot may be reused, because it and its lease have not changed for a while: an
- * answer that no client fetches, or a request that the process does not take and nobody renews.
- * The client may have been killed; if it still waits, it finds another request in the slot and
- * sends its own again. A start or set may stay in its slot (jeprof_let_stay), so before it is
- * answered it is never overwritten while its lease holds, which may be for ever. So that these do
- * not fill all slots, jeprofctl leaves one only if jeprof_count_pending() is less than the number
- * of slots minus 1, and jeprofd only if no other start is pending.
+ * Whether a used slot may be reused, because it and its lease have not changed for a while: no
+ * client fetches the answer, or the process does not take the request and nobody renews it. A slot
+ * whose request is taken is left until there is an answer. The client may have been killed; if it
+ * still waits, it finds another request in the slot and sends its own again. A start or set that
+ * was left there (jeprof_let_stay) is not overwritten before it is answered or its lease ends,
+ * which may be never. So that these do not fill all slots, jeprofctl leaves one only if
+ * jeprof_count_pending() is less than the number of slots minus 1, and jeprofd only if no other
+ * start is pending.
  */
 static bool
 is_slot_left(const jeprof_target_t *t, unsigned i, const prof_slot_t *s, const prof_lease_t *l) {
@@ -213,9 +214,9 @@ jeprof_let_stay(jeprof_target_t *t, uint64_t keep_ms) {
 }
 
 /*
- * Copies the answer to our request, fetches the profile if one is wanted, then frees the slot. It
- * keeps the slot until then, as the next profile of that slot would take the place of ours; after
- * settle() the slot is free already. 0, also if is_lost is set, or an errno.
+ * Copies the answer to our request, fetches the profile if one is wanted, then frees the slot. Not
+ * before, as the next profile of that slot takes the place of ours. settle() has freed it already:
+ * then that may happen, and client_fetch() returns EIO. 0, also if is_lost is set, or an errno.
  */
 static int
 take_answer(jeprof_target_t *t, wait_t *w) {
@@ -223,8 +224,9 @@ take_answer(jeprof_target_t *t, wait_t *w) {
 	uint64_t at = client_slot_at(t, w->slot), nonce;
 	int error = 0;
 	/*
-	 * A read takes time: that which found `answered` may have got the answer's bytes before; and in
-	 * this one the process may answer another client who uses the slot too, from answer_nonce on.
+	 * Reads the slot again, as the read that found `answered` may have copied the answer before it
+	 * was complete. During this read the process may begin to answer another client who uses the
+	 * slot too; it writes answer_nonce first, so that is read once more at the end.
 	 */
 	if (!client_read_memory(t, at, &s, sizeof(s)) || !client_read_memory(t,
 	    at + offsetof(prof_slot_t, answer_nonce), &nonce, sizeof(nonce))) {
@@ -251,9 +253,9 @@ take_answer(jeprof_target_t *t, wait_t *w) {
 
 /*
  * Decides whether the process is idle. It is, if its count of heartbeats has not changed since the
- * wait began, idle_ms ago or more, and t->state, of the thread t->task, is not R (it runs, or waits
- * for a processor). After the deadline that state does not count. Reads the head again. 0 (not
- * idle, the head cannot be read, or the manner is to wait), EAGAIN (idle) or ESRCH.
+ * wait began, idle_ms ago or more, and the thread t->task neither runs nor waits for a processor
+ * (state R); after the deadline, whatever that state. Reads the head again. 0 (not idle, the head
+ * cannot be read, or the manner is jeprof_manner_wait, the default), EAGAIN (idle) or ESRCH.
  */
 static int
 check_idle(jeprof_target_t *t, const wait_t *w) {
@@ -303,8 +305,8 @@ settle(jeprof_target_t *t, wait_t *w, int verdict) {
 /*
  * Decides whether to go on waiting (0) for a request that is not answered, or why not: EBADMSG
  * (is_lost: nonce or sequence in the slot is not ours), EAGAIN, ETIMEDOUT (also after an interrupt)
- * or ESRCH. With ETIMEDOUT, a request that the process has taken is removed from its slot here,
- * which end_wait() sees by t->sequence.
+ * or ESRCH. If it is ETIMEDOUT and the process has taken the request, the request is removed from
+ * its slot here, and t->sequence is 0.
  */
 static int
 end_or_go_on(jeprof_target_t *t, wait_t *w, const prof_slot_t *s) {
@@ -325,8 +327,9 @@ end_or_go_on(jeprof_target_t *t, wait_t *w, const prof_slot_t *s) {
 }
 
 /*
- * Ends the wait with the verdict of end_or_go_on(), and takes the request back unless it is to stay
- * in its slot; after ESRCH jeprof_ask() does. 0: answered meanwhile, or is_lost; else an errno.
+ * Ends the wait with the verdict of end_or_go_on(), and takes the request back, unless it is to
+ * stay in its slot; after ESRCH jeprof_ask() takes it back. 0: answered meanwhile, or is_lost; else
+ * an errno.
  */
 static int
 end_wait(jeprof_target_t *t, wait_t *w, int verdict) {
@@ -383,7 +386,10 @@ wait_answer(jeprof_target_t *t, wait_t *w) {
 	}
 }
 
-/* Sets the sentence for a process that does not answer. ETIMEDOUT; ENXIO: it has its own malloc. */
+/*
+ * Sets the sentence for a process that does not answer. ETIMEDOUT; ENXIO: it is idle because its
+ * program has its own malloc.
+ */
 static int
 silent(jeprof_target_t *t, const jeprof_request_t *r, bool is_idle) {
 	double seconds = (double)client_wait_ms(r) / 1000;
@@ -464,7 +470,7 @@ ask_once(jeprof_target_t *t, wait_t *w) {
 	error = put_request(t, w);
 	error = error != 0 ? error : wait_answer(t, w);
 	if (error == ETIMEDOUT && !w->is_answered) {
-		t->head.heartbeats = w->heartbeats;
+		t->head.heartbeats = w->heartbeats; /* client_unanswered() compares with it */
 		return client_unanswered(t, w->request, is_in_hand(t, w) ? silence_taken : silence_unheard);
 	}
 	return error == EAGAIN ? client_fail(t, EAGAIN, "%d %s is idle", t->pid, t->name) : error;
@@ -494,7 +500,7 @@ client_ask_mailbox(jeprof_target_t *t, const jeprof_request_t *r, jeprof_reply_t
 		}
 		bool is_late = client_now_ms() >= w.deadline;
 		if ((reply->error != 0 && ++torn > TORN_MAX) || (reply->error == EBADMSG && is_late)) {
-			return 0; /* again and again: the process does not understand the request */
+			return 0; /* the process does not understand the request, or never accepts its lease */
 		}
 		if (is_late) {
 			return client_fail(t, EBUSY, reply->error == ESTALE
@@ -509,7 +515,8 @@ client_ask_mailbox(jeprof_target_t *t, const jeprof_request_t *r, jeprof_reply_t
 
 /*
  * Adds to an answer to "status" what the process does not say through a mailbox, because it would
- * need system calls for it: its resident bytes, and its pid as it sees it. Without room: nothing.
+ * need system calls for it: its resident bytes, and its pid as it sees it. Adds nothing if there is
+ * no room, or a line rss= already.
  */
 static void
 add_seen(const jeprof_target_t *t, jeprof_reply_t *reply) {
