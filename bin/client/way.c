@@ -1,12 +1,12 @@
 /*
- * Opens a way into a process (jeprof_open). The ways are tried in this order: /proc/PID/mem;
- * process_vm_readv() and its like, if that file is not accessible; and if the memory cannot be
- * opened or searched, the memfd of prof_ctl_fd:true; the control directory of prof_ctl_dir. If none
- * is open, the reason is found out. Invariant: jeprof_open() checks the start time of the process
- * after it has opened /proc/PID/mem, so that the descriptor is not one of a later process with that
- * pid; jeprof_ask() checks it again before each request. No locks, no state but the target's.
- * Called by bin/ctl and bin/agent; jeprof_probe() and jeprof_close() also by image_box.c,
- * client_denial_reason() only here and by a test.
+ * Opens a way into a process (jeprof_open). The ways are tried in this order: /proc/PID/mem; if
+ * opening it fails with EACCES or EROFS, process_vm_readv() and its like; and if the memory cannot
+ * be opened or searched, the memfd of prof_ctl_fd:true, then the control directory of prof_ctl_dir.
+ * If none is open, the reason is found out. Invariant: jeprof_open() checks the start time of the
+ * process after it has opened /proc/PID/mem, so that the descriptor is not one of a later process
+ * with that pid; jeprof_ask() checks it again before each request. No locks, no state but the
+ * target's. Called by bin/ctl and bin/agent; jeprof_probe() and jeprof_close() also by image_box.c.
+ * client_denial_reason() is called only here and by a test.
  */
 #include "client/target.h"
 
@@ -31,11 +31,12 @@ enum {
 };
 
 /*
- * Opens /proc/PID/mem, for writing too unless is_reader. That fails if we have the right to attach
- * (CAP_SYS_PTRACE) but not to open a file of that owner, and for writing in a read-only /proc; then
- * process_vm_readv() is tried, which needs the right to attach only. The read at address 0 may
- * fail, but not for want of that right. Sets t->way, also if it fails. 0, or the errno with which
- * the file cannot be opened; EPERM instead of EROFS.
+ * Opens /proc/PID/mem, for writing too unless is_reader. That fails with EACCES if we have the
+ * right to attach (CAP_SYS_PTRACE) but not to open a file of that owner, and with EROFS in a
+ * read-only /proc; then process_vm_readv() is tried, which needs the right to attach only. It is
+ * refused if a read at address 0 fails with EPERM (no right) or ENOSYS; any other errno comes from
+ * the address. Sets t->way, also if it fails. 0, or the errno with which the file cannot be opened;
+ * EPERM instead of EROFS.
  */
 static int
 open_memory(jeprof_target_t *t, bool is_reader) {
@@ -81,8 +82,8 @@ try_memfd(jeprof_target_t *t, const char *path) {
 
 /*
  * Searches the descriptors of the process for the memfd that prof_ctl_fd:true keeps open. That
- * needs only the right to read /proc/PID/fd, not to attach. If that can be read, t->way is
- * jeprof_way_memfd afterwards, even if no memfd was found (false).
+ * needs only the right to read /proc/PID/fd, not to attach. False: it cannot be read, which changes
+ * nothing; or no memfd is found, and t->fd is closed and t->way is jeprof_way_memfd.
  */
 static bool
 open_memfd(jeprof_target_t *t) {
@@ -161,7 +162,7 @@ find_dir(jeprof_target_t *t) {
 	"SYS_PTRACE), " OR_DIR
 #define OR_DIR "or start it with MALLOC_CONF=prof_ctl_dir:DIR"
 
-/* The reason for a user without CAP_SYS_PTRACE; NULL: none of the common ones. */
+/* The reason for a user but root without CAP_SYS_PTRACE; NULL: none of the common ones. */
 static const char *
 missing_right(const client_denial_t *d, char *buf, size_t size) {
 	if (d->is_set_id) {
@@ -224,9 +225,10 @@ yama_scope(void) {
 }
 
 /*
- * Whether a process with these real, effective and saved group ids is dumpable: if not, root owns
- * the files in /proc/PID. Root owns those of its own processes in any case; such a process is taken
- * to be not dumpable if there is no other reason for the refusal (is_last). True if not known.
+ * Whether a process with these group ids (real, effective, saved) is dumpable. If so, its effective
+ * user and group own the files in /proc/PID; if not, root does. Of a process of root that tells
+ * nothing: it is taken to be not dumpable if there is no other reason for the refusal (is_last).
+ * True if not known.
  */
 static bool
 is_dumpable(const jeprof_target_t *t, const unsigned gids[3], bool is_last) {
@@ -365,8 +367,8 @@ is_young(const jeprof_target_t *t, const jeprof_request_t *wait) {
 }
 
 /*
- * Whether a mailbox may still appear: none is open, none is of another version, and there is not
- * only a library that was built without the profiler.
+ * Whether a mailbox may still appear: none is open, none is of another version, and there is no
+ * library that was built without the profiler, or a closed mailbox beside it.
  */
 static bool
 may_come_yet(const jeprof_target_t *t, const client_finding_t *f) {
@@ -380,7 +382,7 @@ is_kernel_thread(const jeprof_target_t *t) {
 	return proc_stat_read(t->pid, &s) == 0 && (s.flags & PF_KTHREAD) != 0;
 }
 
-/* jeprof_open(), but for the descriptor that may be open after a failure. */
+/* Does what jeprof_open() promises, but may leave t->fd open after a failure. */
 static int
 try_open(jeprof_target_t *t, const jeprof_request_t *wait) {
 	client_finding_t f;
