@@ -1,7 +1,7 @@
 /*
- * Messages, and the end of the program. Results go to stdout, messages and hints to stderr; text
- * from another process reaches a terminal without control characters, but JSON may have those from
- * U+0080 on. Called by the other files of jeprofctl; parsing values needs none of it.
+ * Messages, and the end of the program. Results go to stdout, messages and hints to stderr. Control
+ * characters in text of another process are replaced or escaped; only a string of JSON keeps those
+ * from U+0080 on. Called by the other files of jeprofctl but value.c, which only parses.
  */
 #pragma once
 #include <limits.h>
@@ -21,12 +21,12 @@ enum {
 	EXIT_NO_ANSWER = 7, /* no answer in time, or busy */
 };
 
-enum { TEXT_BYTES = 2 * PATH_MAX }; /* of a path or a message */
+enum { TEXT_BYTES = 2 * PATH_MAX }; /* room for a path or a message, with its NUL */
 
 extern bool talk_is_quiet;                 /* hint() prints nothing (-q, --json) */
 extern char *unfinished;                   /* path of a file to remove at exit; NULL: none */
-extern volatile sig_atomic_t interrupted;  /* SIGINT, SIGTERM and SIGHUP so far */
-extern int patience;                       /* this many signals end a wait for an answer */
+extern volatile sig_atomic_t interrupted;  /* how many SIGINT, SIGTERM, SIGHUP came so far */
+extern int patience;                       /* so many of them end a wait: 1, or 2 with --duration */
 
 /*
  * Prints "jeprofctl: MESSAGE" and a newline on stderr, cut off at TEXT_BYTES. "?" replaces control
@@ -44,8 +44,8 @@ __attribute__((format(printf, 2, 3), noreturn)) void leave(int code, const char 
 const char *shell_word(const char *text, char *buf, size_t size);
 
 /*
- * Prints on stderr what to type next, unless talk_is_quiet; the format ends in a newline. Control
- * characters become "?".
+ * Prints on stderr what to type next, unless talk_is_quiet; the format ends in a newline.
+ * Characters are replaced as in talk().
  */
 __attribute__((format(printf, 1, 2))) void hint(const char *format, ...);
 
