@@ -1,7 +1,7 @@
 # Print: amounts and the plain table. A view is what Main::view returns, a row of its stacks what
 # Reduce::stacks makes; $option->{index} says what is counted. human() is for the tables of verbs;
-# unit(), amount() and table() are for the output modes that the old jeprof had, as --text. Callers:
-# all that print.
+# unit(), amount() and table() are for the output modes that the old jeprof had, such as --text.
+# Callers: all that print.
 package Print;
 
 # The unit of amount().
@@ -13,15 +13,16 @@ sub unit {
 	return $option->{show_bytes} ? 'B' : 'MB';
 }
 
-# A value in that unit, as text: bytes, objects or contentions; of delays it is in nanoseconds.
+# $value as text in that unit. It is bytes, objects or contentions, or nanoseconds of delay.
 sub amount {
 	my ($value, $option) = @_;
 	return sprintf '%.3f', $value / 1e9 if $option->{index} =~ /delay/;
 	return unit($option) eq 'MB' ? sprintf '%.1f', $value / 1048576 : sprintf '%d', $value;
 }
 
-# Bytes as short text, 1.5M. Where delays are counted $bytes has nanoseconds, and the text has
-# seconds; with --show_bytes, and of contentions, the number itself. $option may be {}.
+# Bytes as short text, 1.5M; with --show_bytes the number itself. Where delays are counted, $bytes
+# is nanoseconds and the text seconds; where contentions are, both are their number. $option may be
+# {}.
 sub human {
 	my ($bytes, $option) = @_;
 	return sprintf '%.3fs', $bytes / 1e9 if ($option->{index} // '') =~ /delay/;
@@ -49,7 +50,7 @@ sub check_names {
 		100 * $bare / $all) if $all && $bare * 2 > $all;
 }
 
-# A share of $whole as text in percent; if that is 0, +inf, -inf or nan.
+# The share of $part in $whole, as text in percent; +inf, -inf or nan if $whole is 0.
 sub percent {
 	my ($part, $whole) = @_;
 	return sprintf '%.1f%%', $part * 100 / $whole if $whole != 0;
@@ -100,7 +101,7 @@ package Top;
 
 use constant WIDEST => 40; # columns of a function's name
 
-# Prints a view as the options say.
+# Prints a view as the options say. After a doubt it suggests no command: the table may be wrong.
 sub command {
 	my ($view, $option) = @_;
 	my $table = $option->{by} eq 'label' ? Labels::table($view, $option) : build($view, $option);
@@ -124,9 +125,9 @@ sub command {
 		[map { $_->{file} } @{ $view->{dumps} }]);
 }
 
-# { rows, bytes, objects, variance, margin: of all; fold: the Fold; has_ages } of a view. Rows are,
-# one for each owner, { name; self: bytes, objects, cum: bytes, variance, margin: of self; age: the
-# median in seconds, ages: columns; callers: see callers(); is_bare: it has no name; place: the
+# { rows; bytes, objects, variance, margin: of all rows; fold: the Fold; has_ages } of a view. Rows
+# are, one for each owner, { name; self: bytes, objects, cum: bytes, variance, margin: of self; age:
+# the median in seconds, ages: columns; callers: see callers(); is_bare: it has no name; place: the
 # first one with this name }, by self (by cum with --cum), the largest first.
 sub build {
 	my ($view, $option) = @_;
@@ -248,9 +249,9 @@ sub print_table {
 	    scalar @{ $table->{rows} } if $rest;
 }
 
-# Prints whole stacks, at most -n, the heaviest first, each from the function that asked the
-# allocator to the root. What one path of names holds is added up; no frame is passed over. With
-# --json prints them as JSON.
+# Prints whole stacks, at most -n, the heaviest first, each from the function that called the
+# allocator, even if that is a wrapper of malloc, to the root. What one path of names holds is added
+# up. With --json prints them as JSON.
 sub print_stacks {
 	my ($view, $table, $option) = @_;
 	my %row;
@@ -298,7 +299,7 @@ sub print_stacks_json {
 	    $table->{bytes}, $table->{objects}, join ",\n", @text;
 }
 
-# A name, or if it is longer than $width characters, its beginning and its end with "..." between.
+# A name, or if it is longer than $width bytes, its beginning and its end with "..." between.
 sub fitted {
 	my ($name, $width) = @_;
 	return $name if length $name <= $width;
@@ -306,7 +307,7 @@ sub fitted {
 	return substr($name, 0, $head) . '...' . substr $name, $head + 3 - $width;
 }
 
-# The $count callers of a row that bring most, with their shares if there are several. Those of a
+# The $count callers of a row that bring most, with their shares if several are named. Those of a
 # difference have no shares if some grew and others shrank: these would be above 100 % and below 0.
 sub callers_text {
 	my ($row, $count) = @_;
@@ -335,8 +336,8 @@ sub age_json {
 	return defined $row->{age} ? sprintf '%.1f', $row->{age} : 'null';
 }
 
-# Rounds the named figures of all rows to whole numbers, which add up to the whole part of the sum
-# of the figures.
+# Rounds the named figures of these rows in place. For each figure, the whole numbers of all rows
+# add up to the whole part of its sum.
 sub round_rows {
 	my ($rows, @names) = @_;
 	for my $name (@names) {
