@@ -25,15 +25,15 @@
  *                                          parent; the length of this list: a new name of fresh
  * @property {number[]} [fresh]             the names that such lists get, in the order of nodes
  * @property {number[]} records             of each: difference of the node of its leaf, number of
- *                                          its frames before the owner, from the leaf on
+ *                                          steps up from its leaf to its owner
  * @property {[number, string][]} [threads] number of each in the profile, its name
  * @property {number[]} [own]               thread of each record; -1: it has several, see pairs
  * @property {number[]} [pairs]             of each: difference of the record, a thread that has a
  *                                          part of this record
  * @property {string[]} [labels]
  * @property {number[]} [label_pairs]       as pairs, with a label in place of the thread
- * @property {{[node: number]: string[]}} lines  source lines of the frames of a stack that ends
- *                                          at the node, from the leaf on; '': not known
+ * @property {{[node: number]: string[]}} lines  of a leaf the source lines of its frames, from
+ *                                          the leaf on; '': not known
  * @property {Suspect[]} suspects
  * @property {Snap[]} snaps
  */
@@ -48,7 +48,8 @@
  * @typedef {object} Snap
  * @property {string} file
  * @property {string} pid
- * @property {number | null} time           seconds, only for differences; null: not known
+ * @property {number | null} time           seconds since any moment, the same for all
+ *                                          snapshots; null: not known
  * @property {string} clock                 the time of the wall clock as a text; '': not known
  * @property {string} kind                  why it was made
  * @property {number} rate                  sampling interval in bytes; 0: counts are exact
@@ -65,7 +66,7 @@
  *                                          number of columns, and of each of these its index (see
  *                                          AGE_BOUNDS), thousandths of the bytes of the record
  */
-/** Of each record, or of each pair: as they were sampled.
+/** Counts as they were sampled, of each record or of each pair.
  * @typedef {{objects: Float64Array, bytes: Float64Array}} Counts */
 /** A record, and the index of the thread or label that has a part of it.
  * @typedef {{record: number, index: number}} Pair */
@@ -76,7 +77,7 @@
  * @property {Float64Array} variance  of the bytes, in bytes squared
  * @property {Float64Array} samples */
 /** Of each name, estimates of the records that it owns; self and cum are bytes, cum those of all
- * records with this name in the path from the root to the owner.
+ * records with this name in the path from the root, which is not counted, to the owner.
  * @typedef {object} Sums
  * @property {Float64Array} self
  * @property {Float64Array} cum
@@ -228,8 +229,8 @@ function no_counts(length) {
 }
 
 /**
- * Adds to the counts what changed since the snapshot before (cells, parts or label_parts of Snap);
- * returns a copy of the new counts.
+ * Adds to the counts, in place, what changed since the last snapshot that has cells (cells, parts
+ * or label_parts of Snap); returns a copy of the new counts.
  * @param {Counts} counts
  * @param {number[]} changes
  * @returns {Counts}
@@ -304,6 +305,7 @@ function largest(sums, nodes) {
 	/** @type {Stack[]} */
 	const best = [];
 	let count = 0, least = 0;
+	// best is cut to 2 * STACKS each time that it has 4 * STACKS: one sort for many entries.
 	const trim = () => {
 		best.sort((x, y) => Math.abs(y.bytes) - Math.abs(x.bytes) || x.node - y.node);
 		best.length = Math.min(best.length, 2 * STACKS);
@@ -710,8 +712,8 @@ class Model {
 
 	/**
 	 * Callers and callees of a name, two lists, the most first; name 0 as a caller means that there
-	 * is none. A name that calls itself is one of its callees; the bytes below its inner calls count
-	 * there and for their own callees.
+	 * is none. A name that calls itself is one of its callees, with the bytes of its inner calls;
+	 * their callees are told too, so the callees may add up to more than the name has.
 	 * @param {number} name
 	 * @param {Float64Array} totals  of each node, in bytes
 	 */
