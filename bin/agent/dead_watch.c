@@ -79,7 +79,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static held_t *list;
 static unsigned counts_of[2]; /* its elements with box < 0; with an open box */
 static uint64_t number; /* of the element that put_in() got last */
-static int waiter = -1; /* an epoll of the pidfds; -1: there is no thread, no box is held */
+static int waiter = -1; /* an epoll of the pidfds; -1: there is no thread */
 
 unsigned
 dead_held(void) {
@@ -278,7 +278,7 @@ note(const jeprof_target_t *t, uint64_t opened, bool *other) {
 void
 dead_look(const jeprof_target_t *t) {
 	bool has_other;
-	if (waiter < 0) {
+	if (waiter < 0 || options.box_bytes == 0) {
 		return;
 	}
 	uint64_t opened = jeprof_box_opened(t);
@@ -287,7 +287,7 @@ dead_look(const jeprof_target_t *t) {
 	}
 	figures_t f;
 	/* Its box must be kept if it is ending: then its memory is gone, so `opened` is 0 too. */
-	if (!read_usage(t->pid, t->start, &f)) {
+	if (!read_usage(t->pid, t->start, &f) || (opened == 0 && f.rss == 0)) {
 		return;
 	}
 	held_t *h = has_other ? take_out(t->pid, t->start) : NULL;

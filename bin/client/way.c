@@ -382,10 +382,11 @@ is_kernel_thread(const jeprof_target_t *t) {
 	return proc_stat_read(t->pid, &s) == 0 && (s.flags & PF_KTHREAD) != 0;
 }
 
-/* Does what jeprof_open() promises, but may leave t->fd open after a failure. */
+/* Does what jeprof_open() promises, but may leave t->fd open and t->way set after a failure. */
 static int
 try_open(jeprof_target_t *t, const jeprof_request_t *wait) {
 	client_finding_t f;
+	uint64_t start = t->start;
 	int gone, error = look_inside(t, &f, &gone);
 	while (gone == 0 && error == 0 && may_come_yet(t, &f) && is_young(t, wait)) {
 		if (client_is_interrupted(wait)) {
@@ -395,6 +396,7 @@ try_open(jeprof_target_t *t, const jeprof_request_t *wait) {
 		close_fd(t);
 		client_sleep_ms(20);
 		gone = jeprof_find(t, t->pid); /* sets the name again, which exec changes */
+		gone = gone == 0 && t->start != start ? ESRCH : gone; /* another one has its pid */
 		if (gone != 0) {
 			return gone == ESRCH ? client_fail(t, ESRCH, "%d has ended", t->pid) : gone;
 		}
@@ -404,7 +406,6 @@ try_open(jeprof_target_t *t, const jeprof_request_t *wait) {
 		return gone;
 	}
 	if (t->block == 0 && is_kernel_thread(t)) {
-		t->way = jeprof_way_none;
 		return client_fail(t, ENXIO, "%d %s does not run the library: it is a thread of the "
 		    "kernel, which has no malloc; jeprofctl list shows who does", t->pid, t->name);
 	}
@@ -416,11 +417,9 @@ try_open(jeprof_target_t *t, const jeprof_request_t *wait) {
 		return 0;
 	}
 	if (client_is_lack(error)) {
-		t->way = jeprof_way_none;
 		return client_fail(t, error, "%d %s: %s", t->pid, t->name, strerror(error));
 	}
 	if (error != 0) {
-		t->way = jeprof_way_none;
 		return denied(t, error);
 	}
 	return t->block != 0 && client_read_head(t) ? 0 : without_block(t, &f);
@@ -431,6 +430,7 @@ jeprof_open(jeprof_target_t *t, const jeprof_request_t *wait) {
 	int error = try_open(t, wait);
 	if (error != 0) {
 		close_fd(t);
+		t->way = jeprof_way_none;
 	}
 	return error;
 }
@@ -454,10 +454,10 @@ jeprof_probe(jeprof_target_t *t) {
 
 int
 jeprof_open_dir(jeprof_target_t *t, const char *dir) {
-	t->way = jeprof_way_dir;
 	int n = snprintf(t->dir, sizeof(t->dir), "%s", dir);
-	return n < 0 || (size_t)n >= sizeof(t->dir) ? client_fail(t, E2BIG, "too long: %.80s...", dir)
-	    : 0;
+	bool is_whole = n >= 0 && (size_t)n < sizeof(t->dir);
+	t->way = is_whole ? jeprof_way_dir : jeprof_way_none;
+	return is_whole ? 0 : client_fail(t, E2BIG, "too long: %.80s...", dir);
 }
 
 void

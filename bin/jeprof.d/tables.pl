@@ -243,9 +243,10 @@ sub print_table {
 		$line =~ s/\s+$//;
 		print "$line\n";
 	}
-	printf "%9s%s %6s  in %d more functions (-n %d)\n",
+	printf "%9s%s %6s  in %d more %s (-n %d)\n",
 	    Print::human($table->{bytes} - $running, $option), $has[0] ? ' ' x 9 : '',
 	    Print::percent($table->{bytes} - $running, $table->{bytes}), $rest,
+	    $option->{by} ? 'labels' : 'functions',
 	    scalar @{ $table->{rows} } if $rest;
 }
 
@@ -352,7 +353,10 @@ sub print_json {
 	my ($dump) = @{ $view->{dumps} };
 	my @rows = @{ $table->{rows} };
 	round_rows(\@rows, qw(self objects));
-	$_->{cum} < $_->{self} and $_->{cum} = $_->{self} for @rows;
+	for my $row (@rows) { # what rounding made of equal numbers
+		my $excess = $row->{self} - $row->{cum};
+		$row->{cum} = $row->{self} if $excess > 0 && $excess < 1;
+	}
 	splice @rows, $option->{top} if @rows > $option->{top};
 	my @text;
 	for my $row (@rows) {

@@ -57,7 +57,13 @@ static struct {
 	 * fewer since; a new try needs more than these. 0: the last try helped.
 	 */
 	atomic_zu_t useless;
+	atomic_u32_t keeping; /* the flags KEEP_*, of arenas_keep_limit() */
 } arenas;
+
+/* A thread is in vacant_keep_limit(); one is to be; that one has found all other threads idle. */
+#define KEEP_NOW 1u
+#define KEEP_WANTED 2u
+#define KEEP_IDLE 4u
 
 unsigned
 arenas_narenas_total(void) {
@@ -331,9 +337,21 @@ arenas_unbind(arena_t *a) {
 	vacant_thread_left(a);
 }
 
+/*
+ * One thread at a time purges, and does so anew for those that come meanwhile: each of several at
+ * once would purge as much as exceeds the limit, and skip the arenas that the others are purging.
+ */
 void
 arenas_keep_limit(bool is_idle) {
-	vacant_keep_limit(arenas_narenas_total(), is_idle);
+	uint32_t flags = KEEP_NOW | KEEP_WANTED | (is_idle ? KEEP_IDLE : 0);
+	if ((atomic_fetch_or_u32(&arenas.keeping, flags, MO_SEQ_CST) & KEEP_NOW) != 0) {
+		return;
+	}
+	do {
+		flags = atomic_fetch_and_u32(&arenas.keeping, KEEP_NOW, MO_SEQ_CST);
+		vacant_keep_limit(arenas_narenas_total(), (flags & KEEP_IDLE) != 0);
+		flags = KEEP_NOW;
+	} while (!atomic_cas_strong_u32(&arenas.keeping, &flags, 0, MO_SEQ_CST, MO_SEQ_CST));
 }
 
 arena_t *
@@ -577,7 +595,7 @@ arenas_try_tick(uint64_t now) {
 		}
 	}
 	if (vacant_may_exceed()) {
-		vacant_keep_limit(n, false);
+		arenas_keep_limit(false);
 	}
 	return true;
 }

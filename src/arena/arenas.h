@@ -116,8 +116,9 @@ arena_t *arenas_bind_least(void);
 void arenas_bind(arena_t *a);
 void arenas_unbind(arena_t *a);
 /*
- * Called at the end of a thread, after arenas_unbind(): bounds the unused pages of vacant arenas
- * (vacant.h); is_idle: all other threads are idle, so those of any arenas.
+ * Called at the end of a thread, after arenas_unbind(), and at ticks: bounds the unused pages of
+ * vacant arenas (vacant.h); is_idle: all other threads are idle, so those of any arenas. If another
+ * thread is in this call, it does the work.
  */
 void arenas_keep_limit(bool is_idle);
 /*

@@ -55,7 +55,8 @@ void vacant_thread_left(arena_t *a);
  * for all arenas, and each may be purged. If stocks may hold pages in use, first trims the arenas
  * (arena_trim). The arena that has been vacant longest comes first; arenas that have threads come
  * last. Skips arenas whose decay time is -1 (never) or 0 (nothing stays unused), and one that
- * another thread is purging. n: slots of the table of arenas that are looked at.
+ * another thread is purging. n: slots of the table of arenas that are looked at. Called by
+ * arenas_keep_limit(), by one thread at a time.
  */
 void vacant_keep_limit(unsigned n, bool is_idle);
 

@@ -11,6 +11,7 @@
 #include "arena/vacant.h"
 #include "extent/pac_hpa.h"
 #include "os/gate.h"
+#include "os/sys.h"
 #include "thread/thread_event.h"
 #include "thread/tsd.h"
 
@@ -314,6 +315,54 @@ test_last_awake(void) {
 	nstime_now_hook = NULL;
 }
 
+static edata_t *late[64]; /* in use until another thread ends during the first purge */
+static bool has_other_ended;
+
+/* A thread that ends: what it had becomes unused, and it skips the arena that is being purged. */
+static void *
+end_meanwhile(void *arg) {
+	void (*saved)(void) = pac_rise_hook;
+	pac_rise_hook = NULL;
+	gate_enter(tls_get());
+	for (unsigned i = 0; i < ARRAY_LEN(late); i++) {
+		pac_dalloc(&arena[1]->pac, late[i]);
+	}
+	keep_limit(false);
+	gate_exit(tls_get());
+	pac_rise_hook = saved;
+	return arg;
+}
+
+static int
+end_other(void *addr, size_t size, int advice) {
+	pthread_t t;
+	if (!has_other_ended) {
+		has_other_ended = true;
+		pthread_create(&t, NULL, end_meanwhile, NULL);
+		pthread_join(t, NULL);
+		ok(unused(1) >= ARRAY_LEN(late) * MIB, "a thread that ends during a purge skips the arena");
+	}
+	return os_hooks_real.madvise(addr, size, advice);
+}
+
+/* The limit holds also for what becomes unused while another thread purges. */
+static void
+test_meanwhile(void) {
+	struct os_hooks_s hooks = os_hooks_real;
+	start();
+	for (unsigned i = 0; i < ARRAY_LEN(late); i++) {
+		late[i] = pac_alloc(&arena[1]->pac, MIB, PAGE, false);
+	}
+	make_unused(1, 40 * MIB);
+	leave(1);
+	hooks.madvise = end_other;
+	os_hooks = &hooks;
+	keep_limit(false);
+	os_hooks = &os_hooks_real;
+	ok(has_other_ended, "something was purged");
+	is_uint(unused(1), 16 * MIB, "whoever purged looks again");
+}
+
 static void
 body(void) {
 	free(keep(malloc(1)));
@@ -331,6 +380,7 @@ body(void) {
 	test_idle();
 	test_borrow();
 	test_last_awake();
+	test_meanwhile();
 	gate_exit(tls_get());
 }
 
