@@ -13,10 +13,10 @@
 #include "page.h"
 #include "tell.h"
 
-/* Seconds between two profiles that the report fetches, at most; --interval if that is less. */
+/* Seconds between two profiles that the report fetches: --interval, but from 1 to this. */
 enum { LIVE_SECONDS = 10 };
 
-/* The sentence about memory that is not malloc's, between two texts; nothing if there is little. */
+/* If is_elsewhere(): the sentence about memory that is not malloc's, quoted, between two texts. */
 static void
 add_elsewhere(text_t *t, const proc_t *p, const char *before, const char *after) {
 	text_t words = {0};

@@ -1,14 +1,14 @@
 /*
  * Parses a heap_v2 text: metadata, threads, stacks with their counts; from the memory map on it
  * calls pprof_maps.c, pprof_labels.c and pprof_ages.c. Unknown lines before the memory map are
- * skipped and counted, by nearly the rules of `jeprof` (bin/jeprof.d/reader.pl). A text from which
- * a line of metadata was kept (meta_add()) must end in the line that counts its bytes, else it was
- * cut off. Sampled counts become estimates as in `jeprof`, rounded to 1/1024, so that a sum of them
- * is the same in whatever order they are added. The estimate of a stack is split among its threads
- * in the ratio of theirs, and each thread's part is a site_t. Invariant: memory is linear in the
- * length of the text, because the text is not trusted. A function that can fail and has no
- * comment here returns 0 or ENOMEM; pprof.h tells what pprof_parse() returns. No locks: a profile
- * belongs to one thread. pprof_parse() and pprof_free() are called by scrape.c, dead_profile.c,
+ * skipped and counted as by `jeprof` (bin/jeprof.d/reader.pl), which accepts some more forms. A
+ * text from which a line of metadata was kept (meta_add()) must end in the line that counts its
+ * bytes, else it was cut off. Sampled counts become estimates as in `jeprof`, rounded to 1/1024, so
+ * that a sum of them is the same in whatever order they are added. The estimate of a stack is split
+ * among its threads in the ratio of theirs, and each thread's part is a site_t. Invariant: memory
+ * is linear in the length of the text, because the text is not trusted. A function that can fail
+ * returns 0 or ENOMEM, unless its comment says something else. No locks: a profile belongs to one
+ * thread. pprof_parse() and pprof_free() are called by scrape.c, dead_profile.c,
  * test/agent/convert.c and a fuzz target, thread_of() by pprof_delta.c.
  */
 #include <errno.h>
@@ -43,7 +43,7 @@ typedef struct parser_s {
 	bool has_counts;   /* the current one has its counts, and its sites are not added yet */
 	part_t *parts;     /* the threads of the current stack */
 	size_t nparts, part_room;
-	/* all stacks so far; there is room for one more element, which will end the last stack */
+	/* all stacks so far; after the first there is room for the element that ends the last one */
 	told_t *stacks;
 	size_t nstacks, stack_room;
 	uint64_t nskipped; /* unknown lines */
@@ -483,8 +483,9 @@ records_parse(parser_t *r) {
 }
 
 /*
- * Parses a line "# shrunk OBJECTS BYTES @ ADDRESSES", the estimated loss of a stack since the mark,
- * as a site with negative values; another line is passed over. 0 or ENOMEM.
+ * Parses a line "# shrunk OBJECTS BYTES @ ADDRESSES", the loss of a stack since the mark, as a site
+ * with negative values; the numbers are estimates already. Another line is passed over. 0 or
+ * ENOMEM.
  */
 static int
 shrunk_parse(parser_t *r, const char *at, const char *end) {
@@ -553,6 +554,7 @@ has_end(const char *text, size_t len) {
 	return c == end;
 }
 
+/* Parses the text. 0, ENOMEM, or EBADMSG with r->why. */
 static int
 profile_parse(parser_t *r, const char *text, size_t len) {
 	int err = head_parse(r);

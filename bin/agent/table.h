@@ -39,7 +39,7 @@ typedef struct figures_s {
 	uint64_t rss;             /* resident memory of the process, bytes */
 	/* bytes of rss that are code and mapped files; set only where is_elsewhere() (elsewhere.h) */
 	uint64_t rss_shared;
-	/* whose heap the memory beside malloc's may be: 1 + index in page_heaps; 0: not known */
+	/* the heap beside malloc's that it may have, as 1 + index in page_heaps; 0: not known */
 	unsigned heap;
 	uint64_t threads;
 	uint64_t cgroup_current;  /* bytes */
@@ -59,16 +59,16 @@ typedef struct lease_s {
 	uint64_t instance;        /* random number of the library's run that has it (jeprof_head_t) */
 	uint64_t session;         /* its number; 0: none is ours */
 	bool is_renewed;          /* a scrape started it, so each scrape extends its time limit */
-	/* sampling interval, bytes, of a start that the process has not yet answered; 0: it has */
+	/* sampling interval, bytes, of a start that the process has not answered yet; 0: none */
 	uint64_t rate;
 	/* if is_renewed: end of the limit that was last asked for (monotonic ms); never moved back */
 	int64_t until_ms;
 } lease_t;
 
 /*
- * Not looked at yet; without the library, or not opened for another reason than access (one too
- * many for --max-processes; no descriptor or memory left); not readable by this jeprofd, even if it
- * has a control directory; with the library.
+ * unknown: not looked at yet. foreign: without the library, or not opened for another reason than
+ * access (one too many for --max-processes; no descriptor or memory left). denied: not readable by
+ * this jeprofd, even if it has a control directory. ours: with the library.
  */
 typedef enum { kind_unknown, kind_foreign, kind_denied, kind_ours } proc_kind_t;
 
@@ -83,7 +83,7 @@ typedef struct proc_s {
 	bool was_asked;           /* its figures were asked for since it was opened */
 	uint64_t beats_seen;      /* heartbeats when its resident memory was last read */
 	int64_t usage_ms;         /* when its resident memory was last read */
-	unsigned failures;        /* requests in a row without an answer; stops at FAILURES_MOST */
+	unsigned failures;        /* failed requests in a row, at most FAILURES_MOST; idle is none */
 	int64_t ask_again_ms;     /* earliest time of the next request */
 	int64_t search_again_ms;  /* earliest time of the next search for figures.heap */
 	/* Under the lock. */
@@ -92,22 +92,22 @@ typedef struct proc_s {
 	unsigned uid;             /* effective; set with the labels */
 	bool is_busy;             /* in the queue of the lookers, or being worked on by one */
 	bool is_gone;             /* no longer in the table */
-	bool is_seen;             /* found in /proc since the last round of watch.c, or by a job */
+	bool is_seen;             /* found by the present round of watch.c, or by a job before it */
 	int64_t born_ms;          /* when the record was made */
 	int64_t look_again_ms;    /* earliest time of the next look */
-	/* NULL until it is found to run the library; its looker alone changes it, and reads unlocked */
+	/* NULL until it first runs the library; its looker writes it, and reads it without the lock */
 	labels_t *labels;
 	jeprof_head_t head;       /* what its mailbox said at the last look */
 	figures_t figures;
 	lease_t lease;
-	unsigned scrapes;         /* running jobs (scrape.c), without the deltas that sleep */
+	unsigned scrapes;         /* running jobs (scrape.c); one that sleeps does not count */
 	int64_t push_again_ms;    /* earliest time of its next push */
 	point_t *history;         /* ring of HISTORY_POINTS; NULL exactly while labels is NULL */
 	unsigned points;          /* ever added; the next one goes to index points % HISTORY_POINTS */
 	char *mark;               /* profile (heap_v2) that a POST /mark kept; NULL: none */
 	size_t mark_bytes;        /* of it; 0 without one */
-	bool has_own_mark;        /* the process itself was told to remember the same moment */
-	unsigned holders;         /* jobs that hold the record (watch_hold); for lookers see is_busy */
+	bool has_own_mark;        /* the process itself was told to remember the last mark */
+	unsigned holders;         /* jobs that hold the record (watch_hold), not its looker (is_busy) */
 	struct proc_s *next;      /* in the chain of the hash table */
 } proc_t;
 
@@ -121,7 +121,7 @@ typedef struct counts_s {
 	uint64_t bytes;           /* in the answers of jobs with status 200 */
 	uint64_t sessions;        /* started, including starts that were left pending */
 	uint64_t renewed;         /* extensions of leases */
-	uint64_t written_off;     /* lookers and jobs that a process blocked for too long */
+	uint64_t written_off;     /* lookers replaced and jobs answered, as a process blocked them */
 	unsigned processes;       /* kind_ours, now */
 	unsigned unreadable;      /* kind_denied, now */
 	size_t mark_bytes;        /* of all records together */
@@ -140,15 +140,18 @@ proc_t *table_add(int pid, uint64_t inode); /* of a pid without a record; NULL: 
 /* Takes the record out of the table; frees it if it has no holder and no looker, else later. */
 void table_remove(proc_t *p);
 
-/* Lowers `holders`, and frees the record if it is gone, without a holder and not is_busy. */
+/*
+ * Lowers `holders`, and frees the record if it is gone, without a holder and not is_busy. A looker
+ * whose record is gone when its look ends raises `holders` and calls this.
+ */
 void table_release(proc_t *p);
 
 /* Calls f for each record; f may remove it. */
 void table_each(void (*f)(proc_t *p, void *arg), void *arg);
 
 /*
- * The records of kind_ours, by pid, in an array that ends with NULL. Both are valid until the lock
- * is given up; the next call fills the same array.
+ * The records of kind_ours, by pid, in an array that ends with NULL. Array and records are valid
+ * until the lock is given up; the next call fills the same array.
  */
 proc_t *const *table_sorted(void);
 
