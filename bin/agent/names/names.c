@@ -31,18 +31,18 @@ enum {
 	FAILED_MAX = 256,     /* failed keys that are remembered */
 	FAILED_SECONDS = 600, /* a failed key is not tried again for this time */
 	RETRY_SECONDS = 3600, /* a table without lines that is older is made again */
-	NEWS_SECONDS = 60,    /* the same, if a debug file was installed since it was made */
+	NEWS_SECONDS = 60,    /* so is one older than this, if a debug file was installed since then */
 	ADDRESSES_MAX = 1 << 20, /* that one maker is given, at most */
 	MADE_MAX = 64,        /* makers for one profile; the next profile gets the other tables */
 	ALL_MS = 20000,       /* from names_begin() until no more makers are begun for the profile */
-	/* a maker with DWARF ends this much before that; one without gets this, also beyond that */
+	/* limit of a maker without DWARF, even past ALL_MS; one with DWARF ends so long before it */
 	SYMBOLS_MS = 3000,
 };
 
 /* The keys whose tables are being made, and a ring of those that failed. */
 static struct {
 	pthread_mutex_t mutex;
-	pthread_cond_t done;
+	pthread_cond_t done; /* a maker has ended */
 	char keys[MAKING_MAX][NAMES_KEY_MAX + 1]; /* "": a free slot */
 	struct {
 		char key[NAMES_KEY_MAX + 1];
@@ -51,11 +51,11 @@ static struct {
 	size_t next_failed; /* keys that ever failed; the next goes to this index modulo FAILED_MAX */
 } making = {.mutex = PTHREAD_MUTEX_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
 
-/* The files that may be the object, as O_PATH descriptors; the maker takes the right one. */
+/* Files that may be the object (O_PATH); the maker takes the first one that has the build-id. */
 typedef struct candidates_s {
 	int fds[NAMES_CANDIDATES];
 	size_t count;
-	bool is_common;  /* root owns them, and nobody else may write them */
+	bool is_common;  /* root owns them, nobody else may write them: the keys name no owner */
 	unsigned uid;    /* owner of the first */
 	bool is_mapped;  /* the first has the inode number of the memory map */
 	uint64_t sum;    /* hash of their devices, inodes, sizes and times of modification */
@@ -63,7 +63,7 @@ typedef struct candidates_s {
 
 /* The keys of the two tables that an object may have. */
 typedef struct keys_s {
-	char common[NAMES_KEY_MAX + 1]; /* table with lines, for any file with this build-id */
+	char common[NAMES_KEY_MAX + 1]; /* table with lines; see try_keys() */
 	char own[NAMES_KEY_MAX + 1];    /* table without lines, for these candidates only */
 } keys_t;
 
@@ -265,8 +265,9 @@ making_try_wait(const names_t *n) {
 }
 
 /*
- * Takes a slot to make this table, and waits for a free one. If another thread makes the table
- * meanwhile, waits until that ends and returns false. Also false if the deadline comes meanwhile.
+ * Takes a slot to make this table, and waits for a free one; false if none is free by the deadline.
+ * If another thread makes the table meanwhile, waits for its end, or the deadline, and returns
+ * false.
  */
 static bool
 making_try_begin(const names_t *n, const char *key, size_t *place) {
@@ -351,7 +352,7 @@ changed_at(int root, const char *path) {
 	return when;
 }
 
-/* Was a debug file of this build-id installed after that time, below the process's root or ours? */
+/* Has a debug file of this build-id, below the process's root or ours, changed since `made`? */
 static bool
 has_newer_debug_file(const names_t *n, const char *id, time_t made) {
 	char path[NAMES_KEY_MAX + 64];
@@ -388,11 +389,10 @@ missing_collect(const names_table_t *table, const uint64_t *addresses, size_t co
 }
 
 /*
- * Opens the table with lines (common key), if there is one, when it has all addresses or is not
- * older than the one without lines (own key), or when that one is missing or outdated; else the one
- * without lines, also an outdated one if may_be_old, that is, after makers had their chance.
- * Returns the number of addresses that the table lacks, at most ADDRESSES_MAX, which are in
- * `missing`.
+ * Opens the table with lines (common key) if it has all addresses. Else opens the one without lines
+ * (own key) if it is newer than the other, and not outdated. Else opens that with lines, if there
+ * is one. may_be_old: makers had their chance, so an outdated table is taken too. Returns the
+ * number of addresses that the table lacks, at most ADDRESSES_MAX, which are in `missing`.
  */
 static size_t
 table_open(const names_t *n, const names_object_t *object, const keys_t *keys,
@@ -513,7 +513,7 @@ table_make(names_t *n, const order_t *o, const candidates_t *c, const keys_t *ke
 		err = m.wait_ms <= 0 ? ETIMEDOUT : draft_make(n, &m, keys, o->addresses, count);
 	}
 	if (err == EIO || err == ETIMEDOUT) {
-		m.old = old->fd; /* without lines its rows are as good as new ones */
+		m.old = old->fd; /* after ESTALE too: its rows lack lines, as the new ones will */
 		m.symbols_only = true;
 		m.wait_ms = SYMBOLS_MS;
 		err = draft_make(n, &m, keys, o->missing, o->nmissing);
