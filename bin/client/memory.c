@@ -1,12 +1,12 @@
 /*
- * Reads and writes the memory of a process (or its mailbox file), and finds the mailbox in it:
- * reads the memory map, and then the head of each mapping in which an ELF object may begin (elf.c).
- * Of several open mailboxes the one with most heartbeats (a count that rises while the process
- * allocates or its profiler's thread runs) is used. Invariant: the search finds a mailbox only
- * after its magic, protocol version, size and place (a writable mapping) were checked, and it looks
- * at no more than RANGES_MOST mappings and CANDIDATES mailboxes. No locks, no state. The search is
- * called by way.c; client_read_head() by way.c and mailbox.c, jeprof_look() by mailbox.c, bin/ctl
- * and bin/agent; the copying by most files of this folder.
+ * Reads and writes the memory of a process (or, at offsets, its mailbox file), and finds the
+ * mailbox in it: reads the memory map, and then the head of each mapping in which an ELF object may
+ * begin (elf.c). Of several open mailboxes the one with most heartbeats (a count that rises while
+ * the process allocates or its profiler's thread runs) is used. Invariant: the search finds a
+ * mailbox only after its magic, protocol version, size and place (it begins in a writable mapping)
+ * were checked, and it looks at no more than RANGES_MOST mappings and CANDIDATES mailboxes. No
+ * locks, no state. The search is called by way.c; client_read_head() by way.c and mailbox.c,
+ * jeprof_look() by mailbox.c, bin/ctl and bin/agent; the copying by most files of this folder.
  */
 #include "client/target.h"
 
@@ -30,7 +30,7 @@ enum {
 typedef struct range_s {
 	uint64_t start;
 	uint64_t end;
-	bool is_writable;        /* and readable */
+	bool is_writable;        /* may be read and written */
 	bool may_be_object;      /* an ELF object may begin here */
 } range_t;
 
@@ -121,7 +121,7 @@ is_in_writable(const search_t *s, uint64_t block) {
 	return low < s->count && block >= s->ranges[low].start && s->ranges[low].is_writable;
 }
 
-/* Checks the mailbox at the address that a note gives, and notes the result in s->found. */
+/* Checks the mailbox at `block`, which an ELF note names; the result goes to s->found. */
 static void
 look_at_block(search_t *s, const prof_note_t *note, uint64_t block) {
 	prof_mailbox_t m;

@@ -2,10 +2,10 @@
  * The verbs that change the profiler of a process: start, stop, set, rearm and mark. Requests lie
  * in its mailbox, slots in its memory that it reads when it allocates or, if that runs, in the
  * profiler's thread. A process that allocates nothing and has no such thread (is idle) does not
- * answer: "start" and "set" without --wait and -d then leave their request in its slot (pending),
- * and "stop" removes such pending requests. Invariant: a start is not left if another one is
- * pending already, and one slot of the mailbox stays free for others. Functions that return an int
- * return the exit code. No locks. Called by main.c.
+ * answer: a "start" with neither --wait nor -d, and a "set" without --wait, then leave their
+ * request in its slot (pending), and "stop" removes the pending ones of all clients. Invariant: no
+ * start is left beside another client's, and one slot of the mailbox stays free for others.
+ * Functions that return an int return the exit code. No locks. Called by main.c.
  */
 #include "ctl.h"
 
@@ -24,9 +24,9 @@
 
 /*
  * After a stop that an idle process did not answer: removes the starts and sets of others that it
- * has not read, and if there are any and no session runs, returns EXIT_DONE. If there are none,
- * says that no session runs if the head of the mailbox says so and --wait is not given. Else, also
- * if a session runs, exits with the reason for the silence.
+ * has not read. If no session runs and some were removed, returns EXIT_DONE; if there were none,
+ * and --wait is not given, says that no session runs. In all other cases (a session runs, --wait,
+ * or the process is just taking a start) exits with the reason for the silence.
  */
 static int
 stop_idle(jeprof_target_t *p) {
@@ -94,7 +94,8 @@ wait_and_stop(jeprof_target_t *p, uint64_t session) {
 /*
  * Leaves the request that was just sent in its slot of the mailbox; the process reads it when it
  * allocates again. It is taken back instead, at exit (main.c), if the program has a malloc of its
- * own, if it is a start and another one waits, or if JEPROF_SLOTS - 1 starts and sets wait.
+ * own, if it is a start and another client's lies there, whether left or waited for, or if others
+ * have JEPROF_SLOTS - 1 starts and sets there.
  */
 static int
 leave_pending(jeprof_target_t *p, const char *verb) {
