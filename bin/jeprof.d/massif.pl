@@ -1,14 +1,14 @@
 # Massif: a series in the form of valgrind's massif, for ms_print and massif-visualizer: a snapshot
 # for each dump, each with its tree from the allocation to its callers. Callers that hold less than
-# one percent of the snapshot are told together in one line, as massif does. Bytes are live ones, or
-# those ever allocated if $option->{index} says so, of the stacks that the filters leave. $work and
-# its snapshots are those of Report::gather. Caller: Export.
+# one percent of the snapshot are told together in one line, as massif does. Bytes are those that
+# Report::gather counts (live ones, or with --alloc_space those ever allocated), of the stacks that
+# the filters leave. $work and its snapshots are those of Report::gather. Caller: Export.
 package Massif;
 
 use constant THRESHOLD => 0.01; # share of the bytes of a snapshot, below which callers are joined
 
 # The file in the form of massif, as text. Times are in milliseconds since the first snapshot, or if
-# one has no time, numbers of snapshots.
+# one has no time, numbers of snapshots. The peak is the first snapshot with the most bytes.
 sub text {
 	my ($work) = @_;
 	my @snaps = @{ $work->{snaps} };
@@ -32,7 +32,8 @@ sub text {
 sub line { return $_[0] =~ tr/#/:/r }
 
 # The tree { sum, children by frame } of one snapshot: below the root the functions that called the
-# allocator, below each its callers. Bytes are whole numbers: their sum is the whole part of all.
+# allocator, below each its callers. Bytes of a stack are whole numbers, which add up to the whole
+# part of the sum of the estimates.
 sub tree {
 	my ($work, $snap) = @_;
 	my $records = $work->{store}{records};

@@ -11,9 +11,9 @@ package Since;
 
 use constant {
 	EXPECTED => 8, # samples that must be expected in each group of columns, if the stack grows
-	FEWEST => 22, # samples, also of the parts that grow; with less a stack is "few", from 6 on "churn"
-	FLAT => 0.6, # share of the mean density, which a group must have
-	SURE => 3, # standard errors: a group that lacks fewer samples may lack them by chance
+	FEWEST => 22, # samples, also of the parts that grow; with less a stack is "few" ("churn" needs 6)
+	FLAT => 0.6, # share of the mean density: a group that has it has enough samples
+	SURE => 3, # standard errors: a group that lacks no more samples has enough too
 	SHORT => 0.125, # share of $span: a stack whose oldest object is younger is short-lived
 	FREED => 0.3, # share of the live bytes: if more was freed at these ages, it is renewed
 	PART => 0.2, # share of the samples of a stack, which the parts that grow must have
@@ -33,9 +33,9 @@ my %words = (
 
 # { kind, seconds, rate in bytes a second } of a stack with these columns of ages, which stand for
 # so many samples; $freed are columns of what was freed, by its lifetime, undef if that is not told.
-# Kinds are the keys of %words. seconds is for "stays" the age of the youngest bytes, for other
-# kinds the highest age that their words are about; seconds and rate are missing where the kind has
-# none.
+# Kinds are the keys of %words. seconds is for "stays" the age of the youngest bytes; for "grows"
+# and "bounded" $span, if the density is constant up to it; else the age of the oldest bytes.
+# seconds and rate are missing where the kind has none.
 sub judge {
 	my ($columns, $samples, $span, $freed) = @_;
 	my $bytes = Ages::sum($columns);
@@ -47,6 +47,7 @@ sub judge {
 	if (defined(my $start = flat_from($samples, @parts))) {
 		my ($inside, $width) = (0, $span - $parts[$start]{from});
 		$inside += $_->{bytes} for @parts[$start .. $#parts];
+		# younger ones that were freed may be short-lived objects beside a leak
 		my $limit = $parts[$start]{from} > $span / 4 ? $parts[$start]{from} : $span / 4;
 		return { kind => 'bounded', seconds => $span }
 		    if $freed && freed_since($freed, $limit, $span) > FREED * $inside;
@@ -81,8 +82,8 @@ sub parts {
 }
 
 # Joins parts that are neighbours to groups { from, to, n, e }. n is the number of samples in the
-# group. e is how many it would have of a stack that grows at a constant rate and has $samples in
-# all parts: in proportion to the time from `from` to `to`. A group ends where e reaches EXPECTED; a
+# group. e is how many it would have if the stack grew at a constant rate and had $samples in all
+# parts: in proportion to the time from `from` to `to`. A group ends where e reaches EXPECTED; a
 # last one that does not is joined to the one before.
 sub groups {
 	my ($samples, @parts) = @_;
@@ -174,11 +175,11 @@ sub freed_since {
 }
 
 # ---- the stacks of one profile ----
-# The stacks of a snapshot $snap of Report, from the owner on, each as { names, path, record, live,
-# margin, variance, samples, objects, ages, age: their median, is_bare }, and what judge() says, the
-# rate in bytes a minute, with { rate_margin, rate_error: its 95 % margin and its standard error };
-# those that grow first, the fastest at the top, then the others by live bytes. Small ones that do
-# not grow are left out. $work is that of Report::gather.
+# The stacks of a snapshot $snap of Report, from the owner on: the rows of sums() with { names, age:
+# the median of ages, margin, is_bare } and what judge() says. A rate is here in bytes a minute, and
+# has { rate_margin, rate_error: its 95 % margin and its standard error }. Those that grow come
+# first, the fastest at the top, then the others by live bytes. Small ones that do not grow are left
+# out. $work is that of Report::gather.
 sub rows {
 	my ($work, $snap) = @_;
 	my $self = $work->{self};
@@ -218,7 +219,8 @@ sub longest {
 
 # Rows { path, record, live: bytes, objects, samples, variance, ages, freed } of the records of a
 # snapshot that have ages, summed by owner and callers; ages and freed are columns, of freed by
-# lifetime, undef if none is told; record: the number of the first record.
+# lifetime, undef if none is told; record: the number of the first record. folded, counts, ages and
+# life are those of Report (find_owners, take_file).
 sub sums {
 	my ($work, $snap) = @_;
 	my $records = $work->{store}{records};

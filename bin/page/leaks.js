@@ -1,14 +1,14 @@
 // Which stacks keep growing, by the rules of Leaks in jeprof (bin/jeprof.d/leaks.pl). LEAKS are the
-// thresholds, which leaks.txt explains; scripts/join-page adds them. Called by series.js (judged).
-// A course is the live bytes of a stack by snapshot, estimated, with the variance of each.
+// thresholds, which bin/page/leaks.txt explains; scripts/join-page adds them. Called by series.js
+// (judged). A course is the live bytes of a stack by snapshot, estimated, or some of these values.
 
 /**
- * A course of some values, and for each its index in the list that grouped() took it from.
+ * The values that grouped() took from a list, their variances, and their indices in that list.
  * @typedef {{values: number[], variances: number[], places: number[]}} Course
  */
 /**
  * Bytes grown and their standard error; how many steps between neighbours of the coarse course (see
- * judged()) go up, of how many; the indices of the snapshots from and to which it grew.
+ * judged()) go up, of how many; the snapshots of the first and last value of the fine course.
  * @typedef {object} Growth
  * @property {number} grown
  * @property {number} error
@@ -45,7 +45,8 @@ function judged(values, variances) {
 /**
  * The standard error of the growth from the first value to the last, in bytes; null if it did not
  * grow, or too much of what came went again (LEAKS.LOST). Samples that stayed count in both ends,
- * so their error cancels out; where some went, others may have come instead.
+ * so their error cancels out. Where some went, others may have come instead: then the variance of
+ * the first value counts in both ends, by four times the share that went, at most whole.
  * @param {Course} course
  */
 function error_of_growth({ values, variances }) {
@@ -85,7 +86,8 @@ function grouped(values, variances, count) {
 
 /**
  * How many values a course should be grouped into, so that each step brings LEAKS.PER_STEP samples
- * on average: at least LEAKS.LEAST, at most as many as it has.
+ * on average: at least LEAKS.LEAST, at most as many as it has, which is LEAKS.LEAST or more. The
+ * last variance by the last value is the bytes of a sample.
  * @param {Course} course
  */
 function wanted_points({ values, variances }) {
