@@ -1,19 +1,20 @@
 /*
  * Writes one profile. The steps: wait for the dump in progress, or return EBUSY; check the limits
- * (prof_keep); copy the site tables and the statistics inside the gate (os/gate.h: fork waits until
- * no thread is inside); format and write outside of it; record the outcome; call the user's dump
- * hook. From the FAILS_BEFORE_BACKOFF-th failure of automatic dumps in a row on, automatic dumps
- * except the final one are left out for a time that doubles with each failure.
+ * of automatic dumps (prof_keep), which may mean EAGAIN; copy the site tables and the statistics
+ * inside the gate (os/gate.h: fork waits until no thread is inside); format and write outside of
+ * it; record the outcome; call the user's dump hook. From the FAILS_BEFORE_BACKOFF-th failure of
+ * automatic dumps in a row on, automatic dumps except the final one are left out for a time that
+ * doubles with each failure.
  *
  * Invariant: dumper's buffers and file are in use only while dumper.mtx is held; outside of a dump
  * dumper.file is closed and the snapshot is empty. Locks: prof_dump, held for long and outside the
- * gate; under it `pass` (prof_data.h), from the copy until dump_drop(), also outside the gate, so
- * that no site is freed; prof_known, taken inside the gate, for the last outcome, no lock under it.
- * Called for dumps by prof_auto.c, prof_trigger.c, prof_session.c and prof_request.c; by prof_box.c
- * and prof_auto.c (prof_mark) to keep dumps off; for its numbers and last outcome by prof.c,
- * prof_course.c, prof_trigger.c and prof_request.c; by prof_control.c, prof_session.c and
- * prof_trigger.c to ask who holds the lock; by prof.c in a forked child and for the statistics of
- * the lock; dump_at_exit() by the C library.
+ * gate; under it `pass` (prof_data.h), which prof_snap_take() locks and dump_drop() unlocks, also
+ * outside the gate, so that no site is freed; prof_known, taken inside the gate, for the last
+ * outcome, no lock under it. Called for dumps by prof_auto.c, prof_trigger.c, prof_session.c and
+ * prof_request.c; by prof_box.c and prof_auto.c (prof_mark) to keep dumps off; for its numbers and
+ * last outcome by prof.c, prof_course.c, prof_trigger.c and prof_request.c; by prof_control.c,
+ * prof_session.c and prof_trigger.c to ask who holds the lock; by prof.c in a forked child and for
+ * the statistics of the lock; dump_at_exit() by the C library.
  */
 #include "prof/file/prof_dump.h"
 
@@ -98,9 +99,9 @@ static LARGE_BSS struct {
 	prof_figures_t figures;  /* size of the heap at that time */
 	uint32_t last_module;    /* after the copy: number of the last module_history record */
 	bool has_shadows; /* an object was loaded where an unloaded one had been (module_history) */
-	uint64_t now_ns;         /* start of the dump, UTC in ns */
+	uint64_t now_ns;         /* when the dump had its lock, UTC in ns */
 	uint64_t mark_ns;        /* when the mark (prof_mark.h) was set, UTC in ns; 0: there is none */
-	uint64_t monotonic_ns;   /* start of the dump, by the monotonic clock in ns */
+	uint64_t monotonic_ns;   /* the same by the monotonic clock, in ns */
 	unsigned fails;          /* failed automatic dumps in a row */
 	uint64_t retry_ns; /* monotonic time in ns until which automatic dumps are left out; 0: none */
 	char maps[MAPS_BUF];     /* for the program's path, or a piece of the memory map */
@@ -976,6 +977,7 @@ path_remember(char *to, const char *path) {
 	memcpy(to + at, path, len + 1);
 }
 
+/* Prints the failure, with at most 900 bytes of the path; `written` only if the file was open. */
 static void
 outcome_print(int err, bool was_open) {
 	char name[16];
@@ -996,9 +998,9 @@ is_given_up(void) {
 
 /*
  * Counts a failed dump. If it is automatic, prints a message for the first of a series of failures
- * and for the final dump, aborts if prof_abort is set, and delays the next automatic dump
- * (FAILS_BEFORE_BACKOFF). Of the others only that of a session has a message. No message if
- * is_silent or in_handler; nothing at all if is_given_up().
+ * and for the final dump, aborts if the option abort is set (prof_abort), and delays the next
+ * automatic dump (FAILS_BEFORE_BACKOFF). Of the others only that of a session has a message. No
+ * message if is_silent or in_handler (never a session); nothing at all if is_given_up().
  */
 static void
 outcome_bad(const prof_dump_t *d, int err, bool was_open) {
@@ -1171,7 +1173,7 @@ dump_locked(prof_dump_t *d) {
 		}
 		dump_drop();
 	}
-	/* Also after a failed dump, as jemalloc does. */
+	/* Also after a failed dump, as jemalloc does; the path of a sink is "-". */
 	if (!d->in_handler) {
 		atomic_store_b(&dumper.is_in_hook, true, MO_RELAXED);
 		prof_hook_dump(dumper.file.path);
@@ -1181,12 +1183,13 @@ dump_locked(prof_dump_t *d) {
 }
 
 /*
- * Takes the lock; false if it is not free within patience_ns. only_hook: that time begins anew
- * whenever no dump hook is found running, so only one hook that runs as long ends the wait.
+ * Takes the lock; false if it is not free within patience_ns. With only_hook the wait ends only
+ * when at each look, once a millisecond for patience_ns, a dump hook was running; so writing may
+ * take any time.
  */
 static bool
 lock_patiently(uint64_t patience_ns, bool only_hook) {
-	static atomic_u32_t nobody_wakes;
+	static atomic_u32_t nobody_wakes; /* waiting on it is a sleep */
 	uint64_t now = nstime_monotonic_ns(), end = now + patience_ns;
 	bool is_mine = mutex_trylock(&dumper.mtx);
 	while (!is_mine && now < end) {
@@ -1310,7 +1313,8 @@ prof_dump_mutex_reset(void) {
 
 /*
  * Another thread may have been in the middle of a dump, with its copy made and its file open.
- * Neither is of use in the child, and the temporary file belongs to the parent. The child has
+ * Neither is of use in the child, and the temporary file belongs to the parent. If this thread
+ * holds the lock, it has forked in the dump hook, after its dump, and keeps it. The child has
  * written nothing yet, and nothing has failed in it.
  */
 void
@@ -1333,9 +1337,10 @@ prof_dump_postfork_child(void) {
 }
 
 /*
- * Exit does not wait for a profile or log that another thread is writing, but removes its temporary
- * file (after prof_sys_end(), which waits 0.2 s or so for one that is being created); no other
- * thread begins one. Then says how many automatic profiles were left out as one was being written.
+ * From prof_sys_end() on no other thread begins a profile or a log; it waits 0.2 s or so at
+ * most for a file that is being created. Exit does not wait for another thread to finish one, but
+ * removes its temporary file. Then prints how many automatic profiles were left out as one was being
+ * written.
  */
 __attribute__((destructor)) static void
 dump_at_exit(void) {

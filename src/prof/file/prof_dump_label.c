@@ -1,8 +1,8 @@
 /*
- * Writes what a profile says of labels (prof_dump_label.h). The sites' lists of labels are sorted
- * from here (prof_label_sums_make) and not when the tables are copied, because that is done inside
- * the gate (os/gate.h: fork waits until no thread is inside). Locks: none of its own; the caller,
- * prof_dump.c, holds prof_dump. No state.
+ * Writes what a profile says of labels (prof_dump_label.h). A site's list of labels, in which a
+ * label may stand twice, is sorted and added up here (prof_label_sums_make) and not when the tables
+ * are copied, because that is done inside the gate (os/gate.h: fork waits until no thread is
+ * inside). Locks: none of its own; the caller, prof_dump.c, holds prof_dump. No state.
  */
 #include "prof/file/prof_dump_label.h"
 
@@ -64,9 +64,10 @@ write_sum(prof_writer_t *w, uint32_t label, uint64_t objs, uint64_t bytes) {
 
 /*
  * Writes the sums of all labels of a site. The printed numbers of the site are divided in
- * proportion to the estimates of its samples; with is_raw the sums are written as they are. Running
- * totals are rounded, not single shares, so that the shares add up to the numbers of the site if
- * each sample has a label.
+ * proportion to the estimates of its samples, and the shares never exceed them. Running totals are
+ * rounded, not single shares, so that the shares add up to these numbers if each sample has a
+ * label. With is_raw the site's numbers are sums of samples too, so the sums are written as they
+ * are; they may exceed the site's, as its records were read later than its counts (prof_age_take).
  */
 static NOINLINE void
 write_sums(prof_writer_t *w, const prof_item_t *item, const prof_pair_text_t *pair, bool is_raw) {
@@ -85,7 +86,7 @@ write_sums(prof_writer_t *w, const prof_item_t *item, const prof_pair_text_t *pa
 
 /*
  * Whether all samples of the site have the label of s: then its numbers are those of the site's
- * line.
+ * line. May be false, which only costs time, for a list that is not sorted yet.
  */
 static bool
 is_all(const prof_label_sum_t *s, const prof_counts_t *cur) {
@@ -95,8 +96,9 @@ is_all(const prof_label_sum_t *s, const prof_counts_t *cur) {
 
 /*
  * Writes " ID:OBJECTS:BYTES" and the line end. The numbers are copied from the text of the pair,
- * where ": " is between them. Each copy has a fixed length, 8 bytes for the label's number of at
- * most 5 digits: what it copies behind the number is overwritten next.
+ * where ": " is between them. Each copy has a fixed length, so it also copies bytes behind the
+ * number, which are overwritten next: 8 bytes of the label's number, which has at most 5 digits and
+ * ends at number + 8.
  */
 static void
 write_all(prof_writer_t *w, uint32_t label, const prof_pair_text_t *pair) {
@@ -151,6 +153,7 @@ prof_dump_label_sums(prof_writer_t *w, const prof_item_t *item, const prof_pair_
 	} else if (is_all(s, &item->cur)) {
 		write_all(w, s->label, pair);
 	} else {
+		/* The cast drops const: the snapshot belongs to the thread that dumps. */
 		prof_label_sums_make((prof_item_t *)(uintptr_t)item);
 		write_sums(w, item, pair, is_raw);
 	}
