@@ -5,9 +5,10 @@
  * Invariant: listen_seen is the state that prof_listen_follow() read last. It is stored before that
  * state is acted on. Two threads may be in the function at once. If the older state is stored last,
  * the next heartbeat finds a difference and acts again. If the older state is acted on last, its
- * thread stores it again, so that the same happens. Locks: none of its own; prof_start_now(),
- * prof_switch_listener_set() and prof_backtrace_prepare() take theirs. Called by prof_control.c at
- * heartbeats (thread/thread_event.h) and in the profiler's thread, and by prof.c in a forked child.
+ * thread stores it again, so that the next heartbeat finds a difference in this case too. Locks:
+ * none of its own; prof_start_now(), prof_switch_listener_set() and prof_backtrace_prepare() take
+ * theirs. Called by prof_control.c at heartbeats (thread/thread_event.h) and in the profiler's
+ * thread, and by prof.c in a forked child.
  */
 #include "prof/control/prof_listen.h"
 
@@ -37,11 +38,11 @@ prof_listen_follow(void) {
 	assert(t->inside > 0 && !gate_is_entered(t));
 	atomic_store_b(&listen_seen, is_attached, MO_RELAXED);
 	if (is_attached) {
-		/* Before samples are taken: while a thread prepares, samples of all threads are lost. */
+		/* First, because while this runs in one thread prof_backtrace() fails in all others. */
 		prof_backtrace_prepare();
 	}
 	gate_enter(t);
-	/* If there is no memory to start, that is not tried again until a tracer comes anew. */
+	/* Without memory to start, that is tried again when a tracer comes anew, or in a child. */
 	bool is_ready = is_attached ? prof_start_now() == 0 : prof_switch_is_ready();
 	if (is_ready) {
 		prof_switch_listener_set(is_attached ? opt_prof_probe_interval : 0);
