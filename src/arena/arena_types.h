@@ -2,8 +2,8 @@
  * The fields of an arena. arena.h and large.h include this header; arena.h says what an arena is.
  *
  * Invariant: `ind`, `is_auto`, `base` and `bins` do not change after arena_new(). The lock of each
- * other field is named beside it; atomic ones need none, and mutexes, `bins` and `pac` have their
- * own.
+ * other field is named beside it, that of `holes` at holes_t; atomic ones need none, and mutexes,
+ * `bins` and `pac` have their own.
  */
 #ifndef ARENA_ARENA_TYPES_H
 #define ARENA_ARENA_TYPES_H
@@ -32,7 +32,7 @@ typedef struct arena_large_all_s {
  */
 typedef struct {
 	atomic_u64_t due;       /* when the next step is due, monotonic ns; 0: not known yet */
-	atomic_u32_t nrefused;  /* how often the system did not take pages */
+	atomic_u32_t nrefused;  /* how often the system failed to take pages back */
 	bool is_under_way;
 	bool has_more;          /* pages were seen that may be due at the next pass */
 	szind_t szind;          /* class and shard of the bin at which the pass goes on */
@@ -48,7 +48,7 @@ typedef struct arena_s {
 	unsigned ind;              /* index in the table */
 	bool is_auto;              /* neither explicit (arenas.create) nor hidden (of samples) */
 	atomic_u32_t nthreads;     /* threads bound to the arena */
-	atomic_u64_t left;         /* number drawn when a thread left it last; 0: none has (vacant.c) */
+	atomic_u64_t left;         /* number that vacant.c gave to the last thread that left; 0: none */
 	base_t *base;              /* memory of this struct and of descriptors */
 	mutex_t tcache_list_mtx;
 	ql_t tcaches;              /* thread caches bound to it; under tcache_list_mtx */
@@ -57,14 +57,14 @@ typedef struct arena_s {
 	atomic_u64_t next_trim;    /* time of the next trim, monotonic ns */
 	holes_t holes;
 	bool is_ending;            /* reset or destroy is under way; under the lock "arenas" */
-	struct arena_s *hidden;    /* its hidden arena, even if destroyed; under the lock "arenas" */
+	struct arena_s *hidden;    /* its hidden arena, perhaps destroyed; under the lock "arenas" */
 	struct arena_s *next_gone; /* the arena destroyed before this one; under the lock "arenas" */
 	uint64_t created_ns;       /* when made or renewed, monotonic ns; set under the lock "arenas" */
-	atomic_zu_t oversize_threshold; /* bytes; the value that mallctl reports */
+	atomic_zu_t oversize_threshold; /* bytes, as mallctl reports; setting it bounds `pac` */
 	atomic_zu_t large_allocated; /* bytes of large objects given out, to caches too */
 	arena_large_all_t large_all;
-	atomic_u64_t guard_small;  /* slabs so far, counted while some are guarded */
-	atomic_u64_t guard_large;  /* large extents so far, counted while some are guarded */
+	atomic_u64_t guard_small;  /* slabs so far; counted unless opt_san_guard_small is 0 */
+	atomic_u64_t guard_large;  /* large extents so far; unless opt_san_guard_large is 0 */
 	char name[ARENA_NAME_LEN]; /* under snapshot_mutex (ctl/) once the arena is in the table */
 	bin_t *bins[BIN_MAX];      /* each has n_shards elements, by the class */
 	pac_t pac;                 /* its page cache */

@@ -6,9 +6,9 @@
  * it, its extent loses its pages and the access to them, and enters a ring of the process. When the
  * ring is full, the oldest extents are made accessible and freed; when memory is short, all extents
  * are. Invariant: the page map says extent_state_shut meanwhile, by which a double free is
- * detected; statistics count them as allocated. Only extents without guards, of arenas to which the
- * library binds threads and that have no hooks of the user. The ring is under the lock "shut",
- * under which no other is taken; an extent taken from it belongs to the thread that took it.
+ * detected; statistics count them as allocated. Only extents without guards, of automatic arenas
+ * without hooks of the user, are shut. The ring is under the lock "shut", under which no other is
+ * taken; an extent taken from it belongs to the thread that took it.
  * Callers, in imalloc.c, inside the gate (os/gate.h: fork waits meanwhile) without a lock:
  * ifree_in_gate(), and imalloc_relieved() for shut_flush().
  */
@@ -22,10 +22,11 @@
 #define SHUT_BYTES ((size_t)256 << 20)
 
 /*
- * Takes over the extent of a freed large object (claimed, not sampled): shuts it and puts it into
- * the ring, or frees it if other threads have filled the ring meanwhile. A lost mark ends the
- * process. False: the arena is explicit, hidden or that of oversized requests, or has the user's
- * hooks; the extent has guards or more than SHUT_BYTES / 2 bytes; or the system refuses. The caller
+ * Takes over the extent of a freed large object (claimed, not sampled): makes room in the ring,
+ * shuts the extent and puts it there, or frees it if other threads have filled the ring again. A
+ * mark (large_marks.h) that was overwritten ends the process. False: the arena is explicit, hidden
+ * or that of oversized requests, or has the user's hooks; the extent, which may be a page longer
+ * than the object, has guards or more than SHUT_BYTES / 2 bytes; or the system refuses. The caller
  * frees the object then; its contents may be lost.
  */
 bool shut_try_keep(edata_t *e);
