@@ -5,9 +5,12 @@
  * The parameter `slot` is the index of a bin, its size class plus 1. A bin is a stack that grows
  * towards lower addresses: `head` is its top, the end of its array the bottom. The places of the
  * array are its slots; those beyond their limit `max` are its grant. Its countdown is the number of
- * requests (pops) until the slow path takes a sample or looks whether a heartbeat is due; to fold
- * it is to add what it has counted to the counters. Upkeep sets `empty` to the middle of the stack
- * as a mark; if it is still there at the next upkeep, the objects below it were not used.
+ * requests (pops) until the slow path takes a sample or tests whether a heartbeat is due; to fold
+ * the countdown is to add the requests that it has counted to the counters. Upkeep sets `empty`,
+ * where pops stop, to the middle of the stack as a mark; the slow path of a pop removes it. If it
+ * is still there at the next upkeep, the objects below it were not used. A bin is closed (or shut)
+ * while a look is due (tcache.h); but bin_close() frees slots, tcache_close_above() sets limits to
+ * 0, and recall_close() keeps the pops and pushes of a signal handler off.
  *
  * Invariant: each bin's pointers lie between `head` and the bottom of its stack, the oldest at the
  * bottom, which is flushed first (see bin_check). Only the owner of a cache changes it (but for
@@ -74,13 +77,16 @@ bin_check(const cache_bin_t *b UNUSED, const tcache_cold_t *c UNUSED) {
 
 /* ------------------------------------------------------------------ counting */
 
-/* Whether each request of the class takes the slow path (tcache_watched_min); size: the class's. */
+/*
+ * Whether each request of the class takes the slow path (tcache_watched_min), which it does only
+ * while sampling is on. size: the class's.
+ */
 static bool
 bin_is_watched(const tcache_cold_t *c, size_t size) {
 	return c->to_sample != UINT64_MAX && size >= atomic_load_zu(&tcache_watched_min, MO_RELAXED);
 }
 
-/* Starts the next countdown, to a sample or a heartbeat, and the next look (hardened builds). */
+/* Starts the next countdown, to a sample or a heartbeat, and the next look (tcache.h). */
 static void
 bin_arm(const tsd_t *tsd, cache_bin_t *b, tcache_cold_t *c) {
 	size_t size = b->size;
@@ -107,7 +113,7 @@ bin_is_past_zero(const cache_bin_t *b, const tcache_cold_t *c) {
 /*
  * Adds the pops since the last fold to the bin's nrequests and, in bytes, to tsd->popped (not those
  * of an explicit cache). Returns their bytes, which all callers but tcache_flush() add to
- * tsd->event_bytes. A countdown that has wrapped becomes 0.
+ * tsd->event_bytes, themselves or by thread_event_*(). A countdown that has wrapped becomes 0.
  */
 static uint64_t
 bin_fold(tsd_t *tsd, const tcache_t *tc, cache_bin_t *b, tcache_cold_t *c) {
@@ -215,7 +221,7 @@ tcache_count_apart(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	}
 	b->countdown -= b->countdown != 0;
 	uint64_t bytes = bin_fold(tsd, tc, b, c);
-	/* The request is a sample anyway, so the distance to the next one does not shrink. */
+	/* The countdown has counted the request, which is not to shorten the distance to a sample. */
 	c->to_sample += c->to_sample != UINT64_MAX;
 	if (b->countdown == 0) {
 		bin_arm(tsd, b, c);
@@ -396,6 +402,7 @@ bin_try_grant(tcache_t *tc, unsigned slot) {
 /*
  * Grants a bin without slots those of a batch, for a thread that only allocates or only frees such
  * objects: it then takes the arena's lock once for a batch. Not if it would be less than 2 objects.
+ * Only for large classes: a small one has a limit of 0 only if it was set (tcache_may_grant).
  */
 static bool
 bin_try_grant_batch(tcache_t *tc, unsigned slot) {
@@ -513,8 +520,9 @@ tcache_settle_taken(tsd_t *tsd, tcache_t *tc) {
 		cache_bin_t *b = &tc->bins[s];
 		tcache_cold_t *c = &tc->cold[s];
 		unsigned n = c->n_taken, ncached = c->nslots == 0 ? 0 : bin_ncached(b, c);
-		c->n_taken = 0; /* it shares its place with marked_at: 0 is an old mark, not a young one */
+		c->n_taken = 0; /* and so marked_at, in the same union: an old mark, not a young one */
 		if (n > 0) {
+			/* One was left; a pop or a push that was under way has perhaps made that 0 or 2. */
 			assert(ncached >= n && ncached - n <= 2);
 			memmove(b->head + n, b->head, (ncached - n) * sizeof(void *));
 			cache_bin_set_head(b, b->head + n);
@@ -744,9 +752,9 @@ tcache_take(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 
 /*
  * The number of objects that leave a full stack, at least 1: its slots divided by 2 to the power of
- * an option lg_tcache_flush_*_div. With its default 1 that is half; but seven eighths of a bin that
- * was not filled since it was last full, because the thread is in a phase of freeing; of large
- * objects all, but not in a thread that allocates them in turn.
+ * an option lg_tcache_flush_*_div. With its default 1 that is half. But in a phase of freeing, when
+ * the bin was not filled since it was last full (has_stowed), it is seven eighths of small objects,
+ * and all large ones unless the thread allocates them in turn (is_swinging).
  */
 static unsigned
 bin_surplus(const tcache_cold_t *c, bool is_small) {
@@ -766,7 +774,7 @@ bin_make_room(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	unsigned n = bin_surplus(c, slot_is_small(slot));
 	bin_return_bottom(tsd, tc, slot, n, true);
 	c->has_stowed = true;
-	/* Large ones are extents, of which the page cache tells (pac_tell_rise). */
+	/* Large objects are extents: the page cache counts them itself (pac_tell_rise). */
 	tsd->small_freed += slot_is_small(slot) ? n * slot_size(slot) : 0;
 	if (unlikely(tsd->small_freed >= ARENAS_RISE)) {
 		thread_event_freed_much(tsd);
@@ -926,6 +934,7 @@ bin_upkeep(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
 	uint16_t now = c->nslots > c->max ? (uint16_t)(nstime_monotonic_coarse_ns() >> 26) : 0;
+	/* Only two misses without an upkeep between them grant slots to a bin that has none. */
 	c->has_missed = c->has_missed && c->nslots != 0;
 	bool is_exceeded = c->nslots > c->max && tcache_budget_is_exceeded(tc->granted);
 	if (c->nslots == 0 || (bin_is_mark_young(c, now) && (c->is_marked || !is_exceeded))) {
