@@ -2,8 +2,9 @@
  * A report that is described once and printed as JSON (indented or compact) or as text for people.
  * Functions named json_ act in the JSON modes only, those named table_ in the table mode only, all
  * others in both. The text goes to a write callback in many small pieces, so a buf_writer should be
- * behind it. Strings become valid JSON whatever bytes they hold. An emitter_t is used by one thread
- * at a time and has no lock. Callers are stats.c, stats_hpa.c and prof_recent.c.
+ * behind it. In JSON a string is escaped, and a byte that is not part of valid UTF-8 becomes
+ * U+FFFD. Keys and headers must not be NULL. An emitter_t is used by one thread at a time and has
+ * no lock. Callers are stats.c, stats_hpa.c and prof_recent.c.
  */
 #ifndef UTIL_EMITTER_H
 #define UTIL_EMITTER_H
@@ -16,7 +17,7 @@ typedef enum {
 	emitter_table,
 } emitter_mode_t;
 
-/* What a value points to; for string and title a const char *, of which NULL prints as empty. */
+/* The C type of the variable that `value` points to. */
 typedef enum {
 	emitter_type_bool,
 	emitter_type_int,
@@ -26,8 +27,8 @@ typedef enum {
 	emitter_type_uint64,
 	emitter_type_size,
 	emitter_type_ssize,
-	emitter_type_string, /* printed in quotes, also in the table */
-	emitter_type_title, /* printed without quotes in the table */
+	emitter_type_string, /* const char *, NULL as an empty one; in quotes, also in the table */
+	emitter_type_title, /* the same, but without quotes in the table */
 } emitter_type_t;
 
 typedef void emitter_write_t(void *opaque, const char *s);
