@@ -136,7 +136,8 @@ static void ctl_check(void);
 
 /*
  * Moves `at` from the root along a name, at most *miblen levels deep, and stores the MIB. *miblen
- * becomes the number of levels. What the name has beyond them is not looked at. 0 or ENOENT.
+ * becomes the number of levels. What the name has beyond them is ignored; with CTL_MAX_DEPTH + 1 a
+ * name that is too deep is ENOENT. 0 or ENOENT.
  */
 static int
 walk_name(ctl_place_t *at, const char *name, size_t *mib, size_t *miblen) {
@@ -202,7 +203,10 @@ check_leaf(const ctl_node_t *leaf) {
 	assert((leaf->flags & CTL_AFTER) == 0 || leaf->access == CTL_RW);
 }
 
-/* Asserts that each name leads to its own child. Only list items may have an empty name. */
+/*
+ * Asserts that each name leads to its own child. Only list items may have an empty name, which is
+ * not found (node.h), or one of more than CTL_ENTRY_NAME_SIZE - 1 bytes.
+ */
 static void
 check_names(const ctl_node_t *node) {
 	for (size_t i = 0; i < node->nchildren + node_nitems(node); i++) {
@@ -282,7 +286,7 @@ check_access(const ctl_node_t *leaf, const ctl_call_t *call) {
 
 /*
  * 0 or EINVAL. With newp, newlen must be the size of the value. Without newp only CTL_NEED_NEW is
- * an error, and newlen has no meaning.
+ * an error, and newlen is ignored, though not by check_access().
  */
 static int
 check_new(const ctl_node_t *leaf, const ctl_call_t *call) {
@@ -369,8 +373,9 @@ call_set(const ctl_node_t *leaf, const ctl_call_t *call) {
 /*
  * Reads a leaf into oldp and sets it from newp, as far as the caller gave these; with CTL_NULL_NEW
  * it is set without newp too. It is read before it is set, unless it is flagged CTL_AFTER. If
- * *oldlenp is not the size of the value, the leaf is not set, and the result is EINVAL (ctl_reply).
- * If reading or setting it fails, nothing is stored in oldp.
+ * *oldlenp is not the size of the value, the leaf is not set, as much of the value as fits is
+ * stored in oldp, and the result is EINVAL (ctl_reply). If reading or setting it fails, nothing is
+ * stored in oldp; with CTL_AFTER the leaf is set already if reading fails.
  */
 static int
 call_read_write(const ctl_node_t *leaf, const ctl_call_t *call) {
@@ -401,7 +406,10 @@ call_read_write(const ctl_node_t *leaf, const ctl_call_t *call) {
 	return ctl_reply(call, &value, size);
 }
 
-/* Calls a leaf whose arguments were checked. One of CTL_R is read even if no reply is wanted. */
+/*
+ * Calls a leaf whose arguments were checked. One of CTL_R is read even if no reply is wanted, so
+ * the result is that of the read.
+ */
 static int
 call_leaf_checked(const ctl_node_t *leaf, const ctl_call_t *call) {
 	assert((leaf->flags & CTL_LOCKED) == 0 || mutex_is_owner(&snapshot_mutex));
@@ -485,8 +493,8 @@ call_field(const ctl_node_t *dir, size_t i, const ctl_call_t *call) {
 }
 
 /*
- * In a forked child: gives back what the threads of its ancestors had cached, so that statistics
- * and actions see it in the arenas.
+ * In a forked child: gives back what absent threads had cached (those of its ancestors, which do
+ * not exist here), so that statistics and actions see it in the arenas.
  */
 static COLD void
 end_absent_threads(void) {

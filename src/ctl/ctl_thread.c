@@ -1,9 +1,10 @@
 /*
  * The directories thread.* (the calling thread) and tcache.* (caches that were created explicitly).
  * In a thread that has no tsd (thread/tsd.h), for want of memory, because it is ending, or in an
- * extent hook, a read answers as for a thread without a cache on arena 0; allocatedp, deallocatedp
- * and what needs the tsd fail, mostly with EAGAIN. Labels, and explicit caches that exist, need
- * none; thread.idle and thread.peak.reset do nothing then. The data of thread.* belongs to the
+ * extent hook, a read answers as for a thread without a cache on arena 0; thread.idle and
+ * thread.peak.reset do nothing; what needs the tsd fails: with EFAULT thread.tcache.flush and
+ * tcache.create, with ENOENT ncached_max.write, with ENOMEM a write of prof.name, all else with
+ * EAGAIN. Labels, and explicit caches that exist, need no tsd. The data of thread.* belongs to the
  * calling thread, and the functions of tcache_set.c take their lock themselves, so no lock is taken
  * here. Called by ctl.c through the tree of nodes, inside the gate.
  */
@@ -35,7 +36,7 @@ this_thread(void) {
 
 /* ------------------------------------------------------------------ arena and counters */
 
-/* A thread that was told its arena is not moved to a vacant one any more (tsd_borrow_heartbeat). */
+/* From now on the thread is not moved to a vacant arena (tsd_borrow_heartbeat). */
 static int
 get_arena(const ctl_call_t *call, ctl_value_t *out) {
 	(void)call;
@@ -181,7 +182,7 @@ act_tcache_flush(const ctl_call_t *call, const void *in) {
 	return 0;
 }
 
-/* Returns the limit of cached objects of the class of the size in newp; 0 without a cache. */
+/* Returns the limit of cached objects of the class of the size in newp; 0 without cache or tsd. */
 static int
 raw_ncached_max_read(const ctl_call_t *call, ctl_value_t *out) {
 	size_t size;
@@ -207,7 +208,10 @@ check_ncached_max(void *ctx, size_t from, size_t to, size_t n) {
 	return 0;
 }
 
-/* Applies an item, cut to the limits, to the cache of thread ctx; one beyond them is ignored. */
+/*
+ * Applies an item, cut to the limits, to the cache of thread ctx; one that lies beyond them, or has
+ * from > to, which the parser accepts, is ignored.
+ */
 static int
 apply_ncached_max(void *ctx, size_t from, size_t to, size_t n) {
 	/* The text was checked as a whole, and the thread had a cache then. */
@@ -239,7 +243,7 @@ set_ncached_max(const ctl_call_t *call, const void *in) {
 }
 
 /*
- * Flushes the thread's cache. With more than two automatic arenas per processor it is likely that
+ * Flushes the thread's cache. If there are more than two automatic arenas per processor, probably
  * no other thread uses this thread's arena soon, so the arena is purged at once.
  */
 static int
@@ -371,7 +375,7 @@ static const ctl_node_t ncached_max_nodes[] = {
 	CTL_NODE_W("write", CTL_STRING, set_ncached_max, 0,
 	    "sets how many: items lo-hi:n joined by |, sizes in bytes, n at most 8191. The whole text "
 	    "is checked before any of it holds. ENOENT: the thread has no cache; EINVAL: grammar, or "
-	    "1000 bytes and more"),
+	    "1000 bytes and more; EAGAIN: no memory, and the items before hold"),
 };
 static const ctl_node_t thread_tcache_nodes[] = {
 	CTL_NODE_RW("enabled", CTL_BOOL, get_enabled, set_enabled, 0,
@@ -387,7 +391,7 @@ static const ctl_node_t thread_tcache_nodes[] = {
 static const ctl_node_t peak_nodes[] = {
 	CTL_NODE_R("read", CTL_U64, get_peak, CTL_IF_STATS,
 	    "most bytes that this thread had more allocated than freed since it began or since the "
-	    "last reset, looked at at its heartbeats and at each read"),
+	    "last reset, as measured at its heartbeats and at each read"),
 	CTL_NODE_ACT("reset", act_peak_reset, CTL_IF_STATS,
 	    "what the thread has now becomes the zero of thread.peak.read"),
 };
@@ -412,8 +416,9 @@ static const ctl_node_t thread_prof_nodes[] = {
 static const ctl_node_t thread_nodes[] = {
 	CTL_NODE_RW("arena", CTL_UNSIGNED, get_arena, set_arena, 0,
 	    "the arena that serves the calling thread; a write moves it and its cache to another one. "
-	    "EFAULT: no such arena; EAGAIN: it cannot be made; EPERM: percpu_arena chooses that one. "
-	    "An arena that loses its last thread is purged"),
+	    "EFAULT: no such arena; EAGAIN: it cannot be made, or was destroyed; EPERM: percpu_arena "
+	    "chooses that one. An arena that loses its last thread is purged unless background "
+	    "threads run"),
 	CTL_NODE_R("allocated", CTL_U64, get_allocated, 0,
 	    "bytes that the calling thread ever allocated, in usable sizes"),
 	CTL_NODE_R("allocatedp", CTL_POINTER, get_allocatedp, 0,
