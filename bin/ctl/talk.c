@@ -3,7 +3,7 @@
  * prints or quotes text replaces or escapes control characters, because text of another process
  * must not control the terminal; but put_json_string() leaves those from U+0080 on in valid UTF-8.
  * print_to() replaces none. No locks: one thread; the signal handler only counts. Called by the
- * other files of jeprofctl but value.c, which only parses.
+ * other files of jeprofctl; parsing values needs none of it.
  */
 #include "ctl.h"
 

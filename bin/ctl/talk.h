@@ -1,7 +1,7 @@
 /*
  * Messages, and the end of the program. Results go to stdout, messages and hints to stderr. Control
  * characters in text of another process are replaced or escaped; only a string of JSON keeps those
- * from U+0080 on. Called by the other files of jeprofctl but value.c, which only parses.
+ * from U+0080 on. Called by the other files of jeprofctl; parsing values needs none of it.
  */
 #pragma once
 #include <limits.h>

@@ -503,12 +503,12 @@ class Model {
 		const sums = no_estimates(this.record_count);
 		const { objects, bytes } = this.counts[snapshot], shared = this.pair_counts[snapshot];
 		for (let r = 0; r < this.record_count; r++) {
-			if ((objects[r] || bytes[r]) && (thread === ALL || own[r] === thread)) {
+			if (bytes[r] && (thread === ALL || own[r] === thread)) {
 				add_estimate(sums, r, objects[r], bytes[r], rate);
 			}
 		}
 		this.pairs.forEach(({ record, index }, i) => {
-			if (index === thread && (shared.objects[i] || shared.bytes[i])) {
+			if (index === thread && shared.bytes[i]) {
 				add_estimate(sums, record, shared.objects[i], shared.bytes[i], rate);
 			}
 		});
