@@ -5,8 +5,10 @@
  * Every slow path of a sized free checks the size. In builds with checks (safety checks, size
  * checks, debug) sized frees have no fast path, so each one is checked. An error ends the process
  * with one sentence (arena/safety.h; if safety_abort_hook returns, so does the check). Any thread
- * may call, inside the gate or not; no lock is held or taken. Called by imalloc_flags.c
- * (icheck_size), jemalloc.c and, for xallocx at a closed gate, irealloc.c (icheck_live).
+ * may call, inside the gate (os/gate.h) or not; no lock is held or taken. imalloc_flags.c calls
+ * icheck_size(); jemalloc.c calls icheck_live() for sallocx and malloc_usable_size, irealloc.c for
+ * xallocx while another thread forks. In builds without checks malloc_usable_size does not call it
+ * for small objects of classes that thread caches hold.
  */
 #ifndef ICHECK_H
 #define ICHECK_H
@@ -18,15 +20,17 @@
 
 /*
  * Ends the process unless a request of this size and alignment (bytes; 0: none) gets a block of the
- * usable size of ptr. Ignored: NULL, pointers that are no block, and in hardened builds (those with
- * canaries) blocks of 0 bytes.
+ * usable size of ptr: in hardened builds (config_hardening, with canaries) that of a small block is
+ * the size that was requested. Ignored: NULL, pointers that are no block, and in hardened builds
+ * blocks that were requested with 0 bytes.
  */
 void icheck_size(const void *ptr, size_t size, size_t alignment);
 
 /*
  * Ends the process if ptr, whose usable size is requested, is not NULL and not a block in use, as
  * far as can be found without a lock. Only builds with checks detect pointers that are no block of
- * ours, and small objects that are free; all builds detect those whose free is deferred.
+ * ours, and free small objects. All builds detect free large objects, as long as the page map has
+ * their extents, and blocks of any size whose free is deferred (thread/deferred.h).
  */
 void icheck_live(const void *ptr);
 
