@@ -1,23 +1,28 @@
 /*
- * What a page cache returns when the system has no more memory, or too much address space is
- * without use: unused pages, and address space without pages. Invariant: `mapped` falls by the
- * bytes whose pages went. Locks: the mutex of the decay of dirty pages, taken here; the caller is
- * inside the gate (os/gate.h: fork waits meanwhile) and holds no lock. Callers: arenas.c, also for
- * pac_shed_hook (pac_step.h); tcache.c asks pac_relievable().
+ * What a page cache gives back to the system when that has no more memory, or when too much
+ * address space is unused: unused pages, and address space without pages. Invariant: `mapped`,
+ * which does not count the latter, falls by the bytes whose pages went. Locks: pac_relieve() takes
+ * the mutex of the decay of dirty pages; its caller is inside the gate (os/gate.h: fork waits
+ * meanwhile) and holds no lock. Callers: arenas.c, also for pac_shed_hook (pac_step.h); tcache.c
+ * asks pac_relievable().
  */
 #ifndef EXTENT_PAC_RELIEVE_H
 #define EXTENT_PAC_RELIEVE_H
 
 #include "extent/pac_purge.h"
 
-/* Bytes that pac_relieve() can return at most, by the counters; 0: hooks of the user. No lock. */
+/*
+ * Bytes that pac_relieve() can give back at most, by the counters; 0 with hooks of the user. Takes
+ * no lock.
+ */
 size_t pac_relievable(const pac_t *pac);
 /*
- * Returns unused pages and address space to the system, the largest extents of each cache first,
- * until `want` bytes (rounded up to PAC_GRAIN) are returned, none is left or the system refuses.
- * Returns the number of bytes; 0 with hooks of the user, or if this thread is in a pass of dirty
- * pages. was_busy: NULL: waits until another thread ends such a pass. Otherwise, if a thread is in
- * one or holds the mutex, returns 0 and sets *was_busy to true.
+ * Gives unused pages and address space back to the system, the largest extents of each cache first,
+ * until at least `want` bytes went, none is left or the system refuses. Of the last extent only
+ * what is still wanted goes, rounded up to PAC_GRAIN. Returns the number of bytes; 0 with hooks of
+ * the user, or if this thread is in a pass of dirty pages. was_busy: NULL: waits until another
+ * thread ends such a pass. Otherwise, if a thread (this one too) is in one or holds the mutex,
+ * returns 0 and sets *was_busy to true; it is never set to false.
  */
 size_t pac_relieve(pac_t *pac, size_t want, bool *was_busy);
 
