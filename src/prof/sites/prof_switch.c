@@ -1,11 +1,12 @@
 /*
  * The switches of the profiler as atomic words, the sampling rate, and prof_reset().
  *
- * Invariant: once boot is complete (prof_switch_ready()), the sampling interval that prof_sample.c
- * publishes and pac_new_maximum_hook agree with the switches whenever the lock `prof_switch` is
- * free: a switch, the interval and the hook change under one hold of it, inside the fork gate
- * (os/gate.h). Readers take no lock. Set by ctl_prof.c, prof_session.c, prof_start.c and, for
- * tracers, prof_listen.c; read by most of the profiler, stats.c and ctl.
+ * Invariant: from prof_switch_ready() on, whether prof_sample.c publishes an interval, and which,
+ * and pac_new_maximum_hook follow from the switches whenever the lock `prof_switch` (switches.mtx)
+ * is free: all change under one hold of it, inside the fork gate (os/gate.h). The rate changes
+ * under prof_sample.c's own lock. Setters enter the gate; their callers mostly are inside already
+ * and may hold locks of lower rank. Readers take no lock. Set by ctl_prof.c, prof_session.c,
+ * prof_start.c and, for tracers, prof_listen.c; read by most of the profiler, stats.c and ctl.
  */
 #include "prof/sites/prof_switch.h"
 
@@ -19,11 +20,12 @@
 #include "util/bits.h"
 
 atomic_b_t prof_switch_active;
-atomic_b_t prof_switch_wants_samples; /* prof_switch_active or switches.has_listener */
+/* prof_switch_active or switches.has_listener, as switches_apply_locked() found them last */
+atomic_b_t prof_switch_wants_samples;
 
 /*
  * All fields and the two words above change only under mtx; switches_apply_locked() publishes the
- * result before mtx is released. Exceptions: prof_switch_boot(), before the profiler is booted, and
+ * result before mtx is released. Exceptions: prof_switch_boot(), before is_booted is true, and
  * begun_ns in prof_reset(). Under mtx the locks of prof_sample.c are taken.
  */
 static struct {
@@ -34,7 +36,8 @@ static struct {
 	atomic_b_t gdump;              /* prof.gdump */
 	atomic_b_t has_listener;       /* a tracer has samples taken */
 	atomic_u64_t begun_ns;   /* prof_switch_begun_ns() */
-	void (*gdump_due)(void); /* pac's hook while gdump is on; NULL before prof_switch_ready() */
+	/* pac_new_maximum_hook while gdump is on; NULL before prof_switch_ready() */
+	void (*gdump_due)(void);
 } switches = {.mtx = MUTEX_INITIALIZER("prof_switch", WITNESS_RANK_PROF_MISC)};
 
 EARLY_DATA void (*prof_switch_changed_hook)(void);
@@ -54,7 +57,10 @@ prof_switch_begun_ns(void) {
 	return atomic_load_u64(&switches.begun_ns, MO_RELAXED);
 }
 
-/* Sets sampling and pac's hook according to the switches, and notes when counting begins. */
+/*
+ * Sets sampling and pac's hook according to the switches, and notes when counting begins. While
+ * prof_sample_switch() is off, prof_sample.c publishes the rate of the tracer, if there is one.
+ */
 static void
 switches_apply_locked(void) {
 	mutex_assert_owner(&switches.mtx);
@@ -200,7 +206,7 @@ prof_reset(size_t lg_sample) {
 	if (lg_sample != SIZE_MAX) {
 		prof_sample_rate_set(UINT64_C(1) << min_zu(lg_sample, 63));
 	}
-	/* Last, so that hardly any sample of the old rate is counted after the reset. */
+	/* After the new rate, so that hardly any sample of the old one is counted after the reset. */
 	gate_enter(tls_get());
 	prof_data_reset();
 	gate_exit(tls_get());
