@@ -6,15 +6,16 @@
  * lines of the first page. The extent's address decides which, so that equal large buffers do not
  * all compete for the same lines of the cache. A smaller one starts where its extent starts,
  * because the extra page would be up to a fifth of the extent; but if the user has set the option,
- * it holds for all (opt_cache_oblivious_all in large.h). A guarded object ends where its last guard
- * begins, so it has no extra page, no offset. It is not resized in place, is not cached by a
- * thread, and is never hot (unused, but kept whole for the next request of its size:
- * extent/pac_hot.h). In a bounded page cache (pac_bound) a new extent, unless guarded, is a
- * multiple of PAC_GRAIN bytes long; the rest behind the object is unused. (A write to
- * arena.<i>.oversize_threshold can bound a cache later; older extents may have any length.) Thread
- * caches hold large objects by their descriptors, so that none has to be looked up in the page map.
- * large.h says who may call these functions; counters are atomic and the page cache takes its own
- * locks.
+ * objects of all sizes have an offset (opt_cache_oblivious_all in large.h). A guarded object ends
+ * where its last guard begins, so it has neither the extra page nor an offset. A guarded object is
+ * neither resized in place nor moved, is not cached by a thread, and is never hot (unused, but kept
+ * whole for the next request of its size: extent/pac_hot.h). In a bounded page cache (pac_bound) a
+ * new extent, unless guarded, is a multiple of PAC_GRAIN bytes long; the rest behind the object is
+ * unused. (A write to arena.<i>.oversize_threshold can bound a cache later; older extents may have
+ * any length.) Thread caches hold large objects by their descriptors, so that none has to be looked
+ * up in the page map. A free by the program comes here only when the cache does not take the object
+ * or returns it; before that imalloc.c has ended its sample. large.h says who may call these
+ * functions; counters are atomic and the page cache takes its own locks.
  */
 #include "arena/large.h"
 
@@ -27,7 +28,8 @@
 
 /*
  * When an object of this size (1 MiB) or more cannot grow in place, its pages are moved instead of
- * its bytes copied. Not in builds with safety checks.
+ * its bytes copied. Not in builds with safety checks (config_hardening), nor if it is guarded
+ * (pac_move.c).
  */
 #define LARGE_MOVE_MIN ((size_t)1 << 20)
 /*
@@ -38,7 +40,7 @@
 
 bool opt_cache_oblivious = CONFIG_CACHE_OBLIVIOUS;
 bool opt_cache_oblivious_all;
-szind_t arena_large_explicit_min = SC_NSIZES;
+szind_t arena_large_explicit_min = SC_NSIZES; /* until tcache_limits.c sets it */
 
 static arena_large_count_t *
 large_count(arena_t *a, size_t usize) {
@@ -93,13 +95,13 @@ large_adopt(const arena_t *a, edata_t *e, size_t usize, char *start, bool has_gr
 	assert(e->size >= usize && !e->is_slab && start >= e->addr && start + usize <= edata_end(e));
 	e->u.large_start = start;
 	e->szind = (uint8_t)sz_s2i(usize);
-	e->bin_shard = 0; /* that of a slab before; large_is_alike() compares it */
+	e->bin_shard = 0; /* a slab may have left another value; large_is_alike() compares it */
 	e->u.large_usize = usize;
 	e->large_request = 0;
 	/*
-	 * No thread cache takes an object of a cacheable class that has not the size of the class, nor
-	 * a guarded one. From arena_large_explicit_min on, none takes an object of an explicit arena,
-	 * nor one that has grown.
+	 * Thread caches must not take an object whose size is not that of its class (if they hold the
+	 * class at all), a guarded one, and, from arena_large_explicit_min on, one of an explicit arena
+	 * or one that has grown.
 	 */
 	if ((sz_i2s(e->szind) != usize && e->szind < emap_ncacheable) || e->nguards != 0
 	    || (e->szind >= arena_large_explicit_min && (has_grown || !a->is_auto))) {
@@ -129,7 +131,10 @@ large_is_lost(const uint64_t *mark) {
 	return unlikely(!large_mark_is(mark, LARGE_MARK_WORD)) && unlikely(!large_mark_is(mark, 0));
 }
 
-/* What is wrong with the marks of an object; NULL: nothing. */
+/*
+ * What is wrong with the marks of an object; NULL: nothing. Without safety checks they are examined
+ * when it is freed past the thread caches, leaves one or is resized, not when it enters a cache.
+ */
 ALWAYS_INLINE const char *
 large_fault(const edata_t *e) {
 	if (likely(large_is_marked(e))) {
@@ -188,7 +193,10 @@ arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero) {
 	return e == NULL ? NULL : arena_large_hand_out(e);
 }
 
-/* Makes a formerly hot extent an object of usize bytes; nothing to do if it still is one. */
+/*
+ * Makes a formerly hot extent an object of usize bytes; nothing to do if it was one. szind is
+ * SC_NSIZES if the extent became hot otherwise than as a large object (pac_hot_try_keep).
+ */
 ALWAYS_INLINE void
 large_reuse(const arena_t *a, edata_t *e, size_t usize) {
 	if (likely(e->szind != SC_NSIZES) && likely(e->u.large_usize == usize)) {
@@ -243,8 +251,8 @@ large_dalloc_slow(arena_t *a, edata_t *e) {
 
 /*
  * Whether the extent of an object may become hot, with the object's fields left for reuse: not for
- * a sample, an object that must not be cached, a bounded page cache or decay time 0; and not if a
- * mark is lost, because large_dalloc_slow() reports that (safety_fail()).
+ * a sample (freed by a reset), an object that must not be cached, a bounded page cache or decay
+ * time 0; and not if a mark is lost, because large_dalloc_slow() reports that (safety_fail()).
  */
 static bool
 large_may_be_hot(const arena_t *a, const edata_t *e) {
@@ -373,7 +381,10 @@ large_grow(arena_t *a, char *ptr, edata_t *e, size_t usize, bool zero) {
 	return 0;
 }
 
-/* Shortens the extent as large_grow() lengthens it; ENOMEM if it is guarded or cannot be split. */
+/*
+ * Shortens the extent to what an object of usize bytes needs. 0; ENOMEM if it is guarded or cannot
+ * be split.
+ */
 static int
 large_shrink(arena_t *a, edata_t *e, size_t usize) {
 	size_t size = large_extent_size(a, e, usize);
@@ -415,8 +426,8 @@ arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bo
 }
 
 /*
- * Zeroes the object from its byte `old` on. The first `moved` bytes of the extent are those of the
- * old extent and may hold anything; the others are not written if the extent is_zeroed.
+ * Zeroes the object from its byte `old` on. moved: length of the old extent, whose pages are the
+ * first of this one and may hold anything. What follows them is not written if is_zeroed.
  */
 static void
 large_zero_rest(edata_t *e, size_t old, size_t moved) {
