@@ -1,17 +1,19 @@
 /*
  * The data types of the profiler's site tables. prof_data.c makes, changes and frees them.
  * Others store some fields: prof_table.c links the nodes, prof_mark.c stores the sums of the mark,
- * prof_snap.c the fields snap_*, and prof_thread.c, prof_backtrace.c and prof.c what a thread keeps
- * in its tdata. prof_age.c, prof_log.c, prof_recent.c and the writers of profiles read them.
+ * prof_snap.c the fields snap_*; in a tdata prof_thread.c stores the name, `active` and the texts,
+ * prof_backtrace.c what belongs to the backtrace, prof.c beat_ns. prof_age.c, prof_log.c,
+ * prof_recent.c and the writers of profiles read them.
  *
  * A site is one distinct backtrace. A count holds what one thread sampled at one site with one
  * sampling rate (mean bytes between samples) in the time between two resets (an epoch); the record
  * of a live sample points to its count. A tdata is the profiler's record of one thread; it outlives
  * the thread for as long as a count refers to it.
  *
- * Sites and counts are found without a lock, a tdata through its thread's tsd. Only the sweeper
- * removes sites and counts from the tables, and their memory is freed when no thread can be reading
- * it any more (prof_data.c). All of them lie in the region, and other programs read them there:
+ * Sites and counts are found without a lock, a tdata through its thread's tsd. Only the sweeper (in
+ * prof_data.c; any thread may run a step of it) removes sites and counts from the tables, and their
+ * memory is freed when no thread can be reading it any more. `pass` below is the lock of
+ * prof_data_pass_begin(). All of them lie in the region, and other programs read them there:
  * meta/image.h lists the fields that those use.
  */
 #ifndef PROF_TYPES_H
@@ -30,11 +32,11 @@
  */
 typedef struct prof_link_s {
 	struct prof_link_s *next;
-	uint32_t bytes; /* with PROF_RETIRED: the object is in limbo */
+	uint32_t bytes; /* the size; in limbo PROF_RETIRED is added */
 	uint32_t extra; /* sites and counts have a number here, see there; otherwise not used */
 } prof_link_t;
 
-/* Bit of link.bytes that makes it the size of no object (meta/image.h). */
+/* Bit of link.bytes in limbo; no object is that large, so readers see that it is retired. */
 #define PROF_RETIRED (UINT32_C(1) << 31)
 
 /* A node of a prof_table_t, embedded in its owner. */
@@ -44,9 +46,9 @@ typedef struct prof_node_s {
 } prof_node_t;
 
 /*
- * What was allocated in all, freed or not: the sums of a prof_counts_t (c16 in 1/65536 object, est
- * in bytes). The thread of the count adds to them and others read them; any thread that frees a
- * sample adds to `life`. So all are atomic.
+ * What was allocated in all, freed or not: the sums of a prof_counts_t (prof_printed.h; c16 in
+ * 1/65536 object, est in bytes). The thread of the count adds to them and others read them; any
+ * thread that frees a sample adds to `life`. So all are atomic.
  */
 typedef struct {
 	atomic_u64_t objs;
@@ -66,7 +68,7 @@ typedef struct prof_site_s {
 	prof_link_t link;      /* list of all sites, newest first; link.extra: number of frames */
 	prof_node_t node;      /* node in the table of sites */
 	atomic_p_t counts;     /* prof_cnt_t of this site, newest first, chained by link.next */
-	/* number of counts of this site, and of threads that are making one; PROF_DEAD: removed */
+	/* number of counts of this site, and of threads making a count for it; PROF_DEAD: removed */
 	atomic_u64_t refs;
 	/*
 	 * hash of the loaded objects that contain the frames (module_history_stamp()); 0: these are
@@ -119,12 +121,12 @@ typedef struct prof_cnt_s {
 	prof_node_t node;      /* node in the table of counts */
 	prof_site_t *site;
 	prof_tdata_t *tdata;
-	/* sample interval in bytes of all its samples; 0: the place of a free (prof_data_note()) */
+	/* sample interval in bytes of all its samples; 0: the place of a free, which has none */
 	uint64_t rate;
-	atomic_b_t is_idle;    /* nothing was added since the sweeper found it empty */
+	atomic_b_t is_idle;    /* the sweeper found it empty; a new sample or pin clears it */
 	/*
 	 * the number of its site's item in the present snapshot (prof_snap_item()); any value if that
-	 * snapshot has not copied the count
+	 * snapshot has not copied the count, so readers compare the item's `who` with the site
 	 */
 	uint32_t snap_number;
 	atomic_u64_t live;     /* sampled objects that are not freed, and pins; layout above */
@@ -165,10 +167,10 @@ struct prof_tdata_s {
 	 * returned to the thread last; NULL: none yet
 	 */
 	char *texts[2];
-	/* Written under `pass` by the present snapshot only: the thread's sums over all sites. */
+	/* The next four are written under `pass`, by the present snapshot: the sums over all sites. */
 	prof_counts_t snap_cur;
 	prof_counts_t snap_accum;
-	void *snap_site;       /* the prof_item_t of the site for which snap_item was made */
+	void *snap_site;       /* the prof_item_t of the site for which snap_item was made; or NULL */
 	void *snap_item;       /* the thread's own prof_item_t for that site */
 };
 
