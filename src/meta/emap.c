@@ -1,13 +1,13 @@
 /*
  * The writing side of the page map. A leaf is installed by compare-and-swap and elements are atomic
- * stores. There is no lock, because the shelter (thread/shelter.h) writes too while another thread
- * forks. Two threads may make the same leaf: the one whose exchange fails unmaps its own and uses
- * the other's, and since leaves are never removed, that one stays. Readers load the root and the
+ * stores. There is no lock, because the shelter (thread/shelter.h: the fork fallback heap) writes
+ * too while another thread forks. Two threads may make the same leaf: the one whose exchange fails
+ * unmaps its own and uses the other's. No leaf is ever removed. Readers load the root and the
  * element with relaxed order. That is enough for an address that the allocator handed out: it
  * reached the reader from a thread that saw the leaf and the element, and the element's address is
  * computed from the loaded entry of the root, so the processor does not reorder these two loads.
- * For any other address an old NULL or 0 is a correct result too. Called by arena/, extent/ and
- * thread/shelter for extents that they own, or that are in a cache whose lock they hold;
+ * For any other address a reader may see an old NULL or 0, which is a correct answer too. Called by
+ * arena/, extent/ and thread/shelter for extents that they own or whose cache's lock they hold;
  * emap_boot() by jemalloc_init.c, emap_bytes() by inspect.c.
  */
 #include "meta/emap.h"
@@ -18,25 +18,26 @@ LARGE_BSS atomic_p_t emap_root[EMAP_ROOT_ENTRIES];
 szind_t emap_ncacheable;
 
 static struct {
-	atomic_zu_t touched; /* pieces (of 4 KiB) of leaves with elements that were reserved */
+	atomic_zu_t touched; /* 4 KiB pieces of leaves for which emap_reserve() was called */
 } emap;
 
 /*
- * log2 of the address space in bytes that a piece of a leaf covers: a piece has 4 KiB, which is 2^9
- * elements, and also the size of a granule.
+ * log2 of the address space in bytes that a piece of a leaf covers: a piece of 4 KiB has 2^9
+ * elements, one for each granule. (A granule has 4 KiB too; emap_bytes() makes use of that.)
  */
 #define EMAP_LG_PIECE (EMAP_LG_GRANULE + 9)
 
 void
 emap_boot(szind_t ncacheable) {
 	emap_ncacheable = ncacheable;
+	/* The largest offset of a bin fits into an element. */
 	cassert(((SC_NSIZES + 1) << SC_LG_BIN_STRIDE) < (1 << (64 - ELEM_BIN_SHIFT)));
 }
 
 /*
- * Maps a leaf and installs it; 0 also if another thread installed one. ENOMEM also if its entry
- * would be 0, which says that there is no leaf; the leaf stays mapped then, so that the next call
- * gets another address.
+ * Maps a leaf and installs it; 0 also if another thread installed one. ENOMEM also if the leaf's
+ * address equals its bias: the entry would be 0, which means that there is no leaf. The leaf stays
+ * mapped then, so that the next call gets another address.
  */
 static int
 emap_leaf_create(size_t root_ind) {
@@ -83,7 +84,10 @@ emap_reserve(const void *addr, size_t size) {
 	return 0;
 }
 
-/* The element of an extent in its present state. */
+/*
+ * The element of an extent in its present state. That of a sample has neither a bin nor ELEM_LARGE,
+ * so that its free takes the slow path.
+ */
 static uint64_t
 elem_make(const edata_t *e) {
 	assert(((uintptr_t)e & (EDATA_ALIGN - 1)) == 0);
