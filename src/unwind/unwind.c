@@ -1,9 +1,10 @@
 /*
  * Selects the unwinding method and calls it; unwind.h has the contract. The selected method is one
  * atomic pointer, so a sample that runs during a change uses the old or the new method entirely. No
- * lock. Called by prof_backtrace.c for samples, the method and refreshes; by prof_hook.c for the
- * default backtrace hook; by prof_dump.c, prof_course.c and prof_request.c for its name and
- * statistics; by module_history.c to forget rows; by prof.c in a forked child.
+ * lock. Called by prof_backtrace.c to read stacks, to select a method and to refresh; by
+ * prof_hook.c for the default backtrace hook; by prof_dump.c, prof_course.c and prof_request.c for
+ * the method's name and statistics; by module_history.c to forget rows; by prof.c in a forked
+ * child.
  */
 #include "unwind/unwind.h"
 
@@ -13,7 +14,7 @@
 #include "unwind/unwind_rows.h"
 #include "util/assert.h"
 
-/* Some method uses unwind rows, so unwind_rows.c is linked. */
+/* Whether unwind_rows.c and frame_scan.c are in the build: with any method but "none". */
 #define HAS_ROWS (CONFIG_PROF_FRAMEPTR || CONFIG_PROF_LIBUNWIND || CONFIG_PROF_LIBGCC)
 
 /* The method "none": no frames. */
@@ -59,7 +60,7 @@ current(void) {
 	return b != NULL ? b : &unwind_none;
 }
 
-/* Boots and selects a method; 0 or ENOTSUP. */
+/* Boots and selects a method, which may have been booted before; 0 or ENOTSUP. */
 static int
 select_backend(const struct unwind_backend_s *b) {
 	if (b == current()) {

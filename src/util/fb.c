@@ -1,7 +1,8 @@
 /*
  * The search in a flat bitmap; fb.h describes the representation. Invariant: bits of the last word
- * at and beyond nbits are zero, so a search never finds one. The function is pure; the owner of the
- * words holds the lock. Called by extent/eset.c, where a bit says that a size class has extents.
+ * at and beyond nbits are zero, so a search never returns such a position. It only reads; the owner
+ * of the words holds the lock. Called by extent/eset.c, where a bit says that a size class has
+ * extents.
  */
 #include "util/fb.h"
 
