@@ -53,7 +53,8 @@ sub judge {
 		    if $freed && freed_since($freed, $limit, $span) > FREED * $inside;
 		return { kind => 'grows', seconds => $span, rate => $inside / $width };
 	}
-	my ($young, $old) = ends_of(@parts);
+	my ($young, $old) = ends_of(@parts)
+	    or return $from < SHORT * $span ? { kind => 'few' } : { kind => 'stays', seconds => $from };
 	return { kind => 'stays', seconds => $from } if !$young;
 	return { kind => 'mixed' } if $old;
 	return { kind => 'recent', seconds => $to, rate => $bytes / $to } unless $freed;
@@ -137,14 +138,14 @@ sub before {
 	return groups($inside * $from / ($parts[-1]{to} - $from), @parts[0 .. $start - 1]);
 }
 
-# (1 or 0 for the youngest group, the same for the oldest): whether each has its share. (0, 1) if
-# there is one group only.
+# (1 or 0 for the youngest group, the same for the oldest): whether each has its share. Nothing if
+# there is one group only: the samples are too few to compare ends.
 sub ends_of {
 	my @parts = @_;
 	my $samples = 0;
 	$samples += $_->{n} for @parts;
 	my @groups = groups($samples, @parts);
-	return @groups > 1 ? map { is_enough($_) ? 1 : 0 } @groups[0, -1] : (0, 1);
+	return @groups > 1 ? map { is_enough($_) ? 1 : 0 } @groups[0, -1] : ();
 }
 
 # The age in seconds of the oldest object. It lies in the last part with bytes; how far into it is

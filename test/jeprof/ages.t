@@ -213,6 +213,18 @@ is(join(' ', (jeprof('leaks', '--gate', '1M/min', @own))[2] =~ /past the gate: s
 	'101 102 103 104 105', 'the gate judges each of five processes by its ages');
 ($code, $out, $err) = jeprof('leaks', @own);
 like($err, qr/ top --stacks .*own\.${ \($out =~ m{pid 10(\d)})[0] }\.heap$/m, 'the next command looks at the process of the first suspect');
+# ---- samples that are spread evenly are never said to stay, however few they are ----
+load_jeprof();
+my %said;
+for my $span (60, 120, 240, 480, 960, 3840) {
+	for my $samples (22 .. 200) {
+		my @columns = map { my ($from, $to) = @$_; $from < $span ? $samples * ($to - $from) / $span : 0 } Ages::edges($span);
+		my $kind = Since::judge(\@columns, $samples, $span)->{kind};
+		$said{$kind}{"$samples in $span s"} = 1;
+	}
+}
+is(join(' ', sort keys %{ $said{stays} // {} }, keys %{ $said{mixed} // {} }), '', 'a leak with few samples: not that it stays');
+ok($said{grows}, 'with more it grows');
 # ---- for how long it was sampled: the same for the page ----
 for my $line ('start_time=20260102T025859.000Z', 'opened_time=20260102T025859.000Z') {
 	my $dated = spew("$dir/dated.heap", slurp($aged) =~ s/profiled_ms=\d+/$line/r =~ s/^# end .*\n//mr);
