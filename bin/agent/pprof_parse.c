@@ -321,7 +321,10 @@ meta_add(struct pprof_profile *p, const char *text, size_t len) {
 	bool is_exe = word_read(&text, end, "exe=");
 	if (is_exe || word_read(&text, end, "library=")) {
 		number = intern_put(&p->texts, text, (size_t)(end - text));
-		*(is_exe ? &p->exe : &p->library) = number == INTERN_FAILED ? 0 : number;
+		if (number == INTERN_FAILED) {
+			return ENOMEM;
+		}
+		*(is_exe ? &p->exe : &p->library) = number;
 	}
 	return 0;
 }
@@ -352,16 +355,23 @@ stack_end(parser_t *r) {
 	return has_counts ? sites_add(r, &r->stack) : 0;
 }
 
+/* Sorts the threads by uid. The text lists all of them before the first stack. */
+static void
+threads_sort(struct pprof_profile *p) {
+	if (p->nthreads > 1) {
+		qsort(p->threads, p->nthreads, sizeof(*p->threads), by_uid);
+	}
+}
+
 /*
  * Begins the stack whose addresses follow "@": first adds the sites of the stack that ends here,
- * then parses the addresses. The text lists all threads before the first stack; so they are sorted
- * by uid at the first one.
+ * then parses the addresses.
  */
 static int
 frames_parse(parser_t *r, const char *at, const char *end) {
 	struct pprof_profile *p = r->p;
-	if (!r->has_frames && p->nthreads > 1) {
-		qsort(p->threads, p->nthreads, sizeof(*p->threads), by_uid);
+	if (!r->has_frames) {
+		threads_sort(p);
 	}
 	int err = stack_end(r);
 	r->has_frames = true;
@@ -478,6 +488,9 @@ records_parse(parser_t *r) {
 			break;
 		}
 		err = line_parse(r, line, line + len);
+	}
+	if (!r->has_frames) {
+		threads_sort(r->p); /* pprof_subtract() looks for those of the earlier profile */
 	}
 	return err != 0 ? err : stack_end(r);
 }

@@ -146,8 +146,12 @@ look_at_block(search_t *s, const prof_note_t *note, uint64_t block) {
 		s->found->closed++;
 		return;
 	}
-	if (m.version != PROF_MAILBOX_VERSION || m.bytes < sizeof(m)) {
+	if (m.version != PROF_MAILBOX_VERSION) {
 		s->found->other_version = m.version;
+		return;
+	}
+	if (m.bytes < sizeof(m)) {
+		s->found->closed++; /* it is not made yet, or damaged */
 		return;
 	}
 	if (s->found->block == 0 || m.heartbeats > s->heartbeats) {

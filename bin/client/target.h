@@ -60,7 +60,7 @@ typedef struct client_finding_s {
 	uint64_t block;          /* address of the mailbox; 0: none that is open */
 	uint32_t other_version;  /* protocol version of a mailbox that cannot be used; 0: none */
 	bool is_without;         /* there is a library that was built without the profiler */
-	int closed;              /* number of mailboxes without the magic, or unreadable */
+	int closed;              /* number of mailboxes without the magic, too short, or unreadable */
 } client_finding_t;
 
 /*

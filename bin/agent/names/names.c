@@ -57,6 +57,7 @@ typedef struct candidates_s {
 	size_t count;
 	bool is_common;  /* root owns them, nobody else may write them: the keys name no owner */
 	unsigned uid;    /* owner of the first */
+	bool has_owners; /* another one has another owner */
 	bool is_mapped;  /* the first has the inode number of the memory map */
 	uint64_t sum;    /* hash of their devices, inodes, sizes and times of modification */
 } candidates_t;
@@ -157,6 +158,7 @@ candidate_add(candidates_t *c, int fd, const names_object_t *object) {
 		c->is_common = true;
 		c->is_mapped = object->inode != 0 && st.st_ino == object->inode;
 	}
+	c->has_owners = c->has_owners || st.st_uid != c->uid;
 	c->is_common = c->is_common && st.st_uid == 0 && (st.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 	c->sum = sum_add(sum_add(c->sum, st.st_dev), st.st_ino);
 	c->sum = sum_add(sum_add(c->sum, (uint64_t)st.st_size), (uint64_t)st.st_mtim.tv_sec);
@@ -199,17 +201,20 @@ candidates_close(candidates_t *c) {
 /*
  * The common key consists of the build-id, the root and the owner of the file. Without a build-id
  * the inode stands in its place, and with it the process, so that no other one uses that table, or,
- * if the process has ended, the hash of the files. The own key adds that hash. False: no file was
- * opened, nothing identifies the object, or the key is too long.
+ * if the process has ended, the hash of the files. If the files have several owners, that hash is
+ * in it too, because the file of one must not name another one's functions. The own key adds that
+ * hash. False: no file was opened, nothing identifies the object, or the key is too long.
  */
 static bool
 try_keys(const names_t *n, const names_object_t *object, const candidates_t *c, keys_t *keys) {
-	char owner[24] = "", ended[24];
+	char owner[40] = "", ended[24];
 	int len;
 	if (c->count == 0 || (*object->id == '\0' && !c->is_mapped)) {
 		return false;
 	}
-	if (!c->is_common) {
+	if (c->has_owners) { /* the maker may take a file of any of them */
+		snprintf(owner, sizeof(owner), "-u%x.%016llx", c->uid, (unsigned long long)c->sum);
+	} else if (!c->is_common) {
 		snprintf(owner, sizeof(owner), "-u%x", c->uid);
 	}
 	if (*object->id != '\0') {
