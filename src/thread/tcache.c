@@ -563,15 +563,17 @@ tcache_make_way(tsd_t *tsd, tcache_t *tc, size_t above, size_t want) {
 
 /*
  * Fetches up to n objects from an arena, as a bin of the slot holds them (large ones: descriptors),
- * and reports the bin's requests to it. Large ones come from hot extents, or if none fits, only one
- * is made in another extent. Returns the number; 0: no memory.
+ * and reports the bin's earlier requests to it. Large ones come from hot extents, or if none fits,
+ * only one is made in another extent. Returns the number; 0: no memory.
  */
 ALWAYS_INLINE unsigned
 slot_fetch_objects(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot, void **out, unsigned n) {
 	assert(n > 0);
 	tcache_cold_t *c = &tc->cold[slot];
-	uint64_t nrequests = c->nrequests;
-	c->nrequests = 0;
+	/* This request, if it ended a countdown, stays: on failure tcache_uncount() subtracts it. */
+	uint32_t kept = c->nrequests > 0 && tc->bins[slot].countdown == c->window ? 1 : 0;
+	uint64_t nrequests = c->nrequests - kept;
+	c->nrequests = kept;
 	if (slot_is_small(slot)) {
 		return arena_small_fill(from, slot - 1, bin_shard(tsd, slot), out, n, nrequests, 1);
 	}

@@ -85,6 +85,14 @@ sizes_now(void *arg) {
 	_exit(exhaust_up_to(n + 1, size) > n ? 0 : 5);
 }
 
+/* Large requests of all arenas, also those that this thread has not reported yet. */
+static uint64_t
+large_requests(void) {
+	ctl_void("thread.tcache.flush");
+	ctl_epoch();
+	return ctl_u64("stats.arenas.4096.large.nrequests");
+}
+
 /*
  * Each block is counted once, also one that was refused first and served from what this thread's
  * cache held, and none that was refused in the end.
@@ -99,6 +107,7 @@ counts_now(void *arg) {
 		release(n);
 	}
 	uint64_t before = ctl_u64("thread.allocated");
+	uint64_t requests = large_requests();
 	limit_memory(0);
 	n = exhaust((size_t)2 << 20);
 	for (size_t i = 0; i < n; i++)
@@ -107,7 +116,12 @@ counts_now(void *arg) {
 		_exit(1);
 	if (ctl_u64("thread.allocated") - before != want)
 		_exit(2);
-	_exit(release(n) ? 0 : 3);
+	if (!release(n))
+		_exit(3);
+	uint64_t counted = large_requests() - requests;
+	printf("%zu blocks, %llu requests\n", n, (unsigned long long)counted);
+	fflush(stdout);
+	_exit(counted == n ? 0 : 4);
 }
 
 static void
