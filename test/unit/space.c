@@ -184,14 +184,14 @@ all_passes(bool begin) {
 /* What is freed while a pass is under way goes at the first release after it. */
 static void
 test_pass(void) {
-	void *small = keep(mallocx(20000, MALLOCX_TCACHE_NONE));
+	void *some = keep(mallocx(MIB, MALLOCX_TCACHE_NONE)); /* whole pages, of any size */
 	void *big = keep(mallocx(48 * MIB, MALLOCX_TCACHE_NONE));
 	room_space.max = 8 * MIB;
 	all_passes(true);
 	dallocx(big, MALLOCX_TCACHE_NONE);
 	ok(room_space_excess(0) > 0, "nothing goes during a pass");
 	all_passes(false);
-	dallocx(small, MALLOCX_TCACHE_NONE);
+	dallocx(some, MALLOCX_TCACHE_NONE);
 	is_uint(room_space_excess(0), 0, "the next release makes good");
 }
 
