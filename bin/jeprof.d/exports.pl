@@ -76,11 +76,7 @@ sub one {
 # terminal; else to a file in this directory that is named after the profile $from.
 sub put {
 	my ($option, $name, $from, $text) = @_;
-	if (!length $option->{o} && !-t STDOUT || $option->{o} eq '-') {
-		Talk::no_json($option);
-		binmode STDOUT;
-		return print $text;
-	}
+	return if Writing::try_stdout($option, $text);
 	my $file = length $option->{o} ? $option->{o} : sprintf $form{$name}[1],
 	    Input::plain_name(Object::base_name($from));
 	Writing::file($file, $text);

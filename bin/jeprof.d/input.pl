@@ -2,7 +2,7 @@
 # their compression; and what the name of a file says. Parses nothing: see Dump. Callers: Dump,
 # Pack, Box, Writing, and all that look at the beginning or the name of a file. A path is that of a
 # file, PACK/NAME, a URL, or '-' for standard input; a file that has the name of a URL or member is
-# meant. What is read of standard input or a pipe is kept, so that the next call gets it too.
+# meant. Standard input and pipes give their bytes once: a caller that needs them again keeps them.
 package Input;
 
 use constant FRONT => 65536; # bytes in which the header of a profile is searched
@@ -10,8 +10,6 @@ use constant FRONT => 65536; # bytes in which the header of a profile is searche
 # Compressed forms: [first bytes, program that unpacks them from stdin to stdout with -dcq].
 my @packers = (["\x1f\x8b", 'gzip'], ["\xfd7zXZ\0", 'xz'], ["\x28\xb5\x2f\xfd", 'zstd']);
 my $packed = qr/\.(?:gz|xz|zst)/; # suffixes of such files
-
-my %read_once; # the bytes of standard input and of each pipe, by path
 
 # How the first line of a pack and of each text form of a profile but collapsed stacks begins.
 our $header = qr{heap_v2/\d|heap profile:|--- *(?:symbol|contention|Stacks:)|jeprof_pack/\d};
@@ -36,16 +34,15 @@ sub is_box {
 # cannot be read, fetched, or found in its pack.
 sub raw {
 	my ($path) = @_;
-	return $read_once{$path} //= of_handle($path, \*STDIN) if $path eq '-';
-	my $held = -e $path ? $read_once{$path} : Pack::member($path);
+	return of_handle($path, \*STDIN) if $path eq '-';
+	my $held = -e $path ? undef : Pack::member($path);
 	return $held if defined $held;
 	return Fetch::text($path) if Fetch::is_url($path);
 	Talk::fail(1, "$path: no such file") unless -e $path;
 	Talk::fail(1, "$path: is a directory") if -d _;
 	open(my $fh, '<', $path) or Talk::fail(1, "$path: $!");
 	Talk::fail(1, "$path: is a device") if -b $fh || -c _ && !-t $fh;
-	return of_handle($path, $fh) if -f $fh;
-	return $read_once{$path} = of_handle($path, $fh);
+	return of_handle($path, $fh);
 }
 
 # All bytes of a handle, as they are; the path is for the message of a failure to read.

@@ -102,10 +102,11 @@ sub command {
 	my ($option, @files) = @_;
 	Main::take_program(\@files) if @files;
 	my @all = Series::all_files(@files);
-	my @dumps = map { Dump::read_file($_) } @all;
+	my @texts = map { Input::unpacked($_, Input::slurp($_)) } @all;
+	my @dumps = map { Dump::read_file($all[$_], $texts[$_]) } 0 .. $#all;
 	Places::number_stacks($_) for @dumps;
 	Names::resolve(Main::wants_lines({ %$option, takes_lines => 1 }));
-	my @parts = dumps(@all);
+	my @parts = dump_parts(\@all, \@texts);
 	push @parts, object_parts($_) for Missing::objects();
 	my $text = MAGIC . join('', map { sprintf "part %s %d %s\n%s\n", $_->[0], length $_->[2],
 			    @$_[1, 2] } @parts) . sprintf "end %d\n", scalar @parts;
@@ -120,11 +121,7 @@ sub command {
 # status 2 if the name does not end in .jepack, or in that and a suffix of compression.
 sub put {
 	my ($option, $from, $text) = @_;
-	if (!length $option->{o} && !-t STDOUT || $option->{o} eq '-') {
-		Talk::no_json($option);
-		binmode STDOUT;
-		return print $text;
-	}
+	return if Writing::try_stdout($option, $text);
 	my $file = length $option->{o} ? $option->{o}
 	    : Input::plain_name(Object::base_name(Series::stem($from))) . '.jepack';
 	Talk::fail(2, "$file: the name of a pack ends in .jepack")
@@ -134,17 +131,18 @@ sub put {
 		', on any machine');
 }
 
-# The parts [dump, NAME, text] of these files, unpacked; a name that is there already gets a number
-# before it, "2/NAME". NAME has no directory and no suffix of compression.
-sub dumps {
+# The parts [dump, NAME, text] of these files and their texts; a name that is there already gets a
+# number before it, "2/NAME". NAME has no directory and no suffix of compression.
+sub dump_parts {
+	my ($files, $texts) = @_;
 	my %seen;
 	return map {
-		my $name = Input::without_packed(Object::base_name($_)) =~ tr/\n/?/r;
+		my $name = Input::without_packed(Object::base_name($files->[$_])) =~ tr/\n/?/r;
 		$name = 'stdin.heap' if $name eq '-';
 		my $number = ++$seen{$name};
 		$name = "$number/$name" if $number > 1;
-		['dump', $name, Input::unpacked($_, Input::slurp($_))];
-	} @_;
+		['dump', $name, $texts->[$_]];
+	} 0 .. $#$files;
 }
 
 # The parts elf and lines of an object that Missing::objects gives; none if its file is not here.

@@ -16,9 +16,10 @@ package Dump;
 use constant MOST => 1_000_000_000_000_000_000; # of objects and bytes of a stack
 
 # Reads a file, a member of a pack, a URL or '-', and returns the Dump; fails if it is no profile.
+# $text: what the path holds, unpacked, of a caller that has it already.
 sub read_file {
-	my ($path) = @_;
-	my $self = of_text($path, Input::unpacked($path, Input::slurp($path)));
+	my ($path, $text) = @_;
+	my $self = of_text($path, $text // Input::unpacked($path, Input::slurp($path)));
 	Fetch::add_names($self) if Fetch::is_url($path);
 	return $self;
 }

@@ -25,10 +25,7 @@ sub command {
 	@files = Series::files(@files);
 	return print json_of($option, by_process(@files)) if $option->{json} && !length $option->{o};
 	my $html = html_of($option, by_process(@files));
-	if (!length $option->{o} && !-t STDOUT || $option->{o} eq '-') {
-		Talk::no_json($option);
-		return print $html;
-	}
+	return if Writing::try_stdout($option, $html);
 	my $file = length $option->{o} ? $option->{o}
 	    : Object::base_name(Series::stem($files[-1])) . '.html';
 	Writing::file($file, $html);

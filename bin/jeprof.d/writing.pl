@@ -131,6 +131,17 @@ sub into {
 	return $file;
 }
 
+# Prints a text that a verb makes for -o, if that is for standard output: with "-o -", and without -o
+# if standard output is no terminal. Returns whether it did; if not, the text is for a file.
+sub try_stdout {
+	my ($option, $text) = @_;
+	return 0 unless length $option->{o} ? $option->{o} eq '-' : !-t STDOUT;
+	Talk::no_json($option);
+	binmode STDOUT;
+	print $text;
+	return 1;
+}
+
 # Whether a command that is typed later finds in this file what was written.
 sub can_be_read {
 	my ($file) = @_;
