@@ -160,25 +160,23 @@ os_pause(unsigned round) {
  */
 static char
 status_char(const char *key) {
-	char text[1024];
+	char text[1024], found = '\0';
 	size_t length = strlen(key), kept = 0;
 	int fd = sys_open_own("status");
+	if (fd < 0) {
+		return '\0';
+	}
 	ssize_t n;
-	while (fd >= 0 && (n = sys_read(fd, text + kept, sizeof(text) - 1 - kept)) > 0) {
+	while (found == '\0' && (n = sys_read(fd, text + kept, sizeof(text) - 1 - kept)) > 0) {
 		size_t end = kept + (size_t)n;
 		text[end] = '\0';
 		const char *at = strstr(text, key);
-		if (at != NULL && at[length] != '\0') {
-			sys_close(fd);
-			return at[length];
-		}
+		found = at != NULL ? at[length] : '\0';
 		kept = min_zu(end, length); /* the key may lie in two pieces */
 		memmove(text, text + end - kept, kept);
 	}
-	if (fd >= 0) {
-		sys_close(fd);
-	}
-	return '\0';
+	sys_close(fd);
+	return found;
 }
 
 /*
