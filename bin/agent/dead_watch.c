@@ -344,7 +344,7 @@ free_answer(void *arg, const answer_t *answer) {
  */
 static void
 begin_profile(held_t *h, const dead_t *d) {
-	order_t order = {.kind = job_dead, .root = h->root};
+	order_t order = {.kind = job_dead, .is_own = true, .root = h->root};
 	memcpy(order.key, d->key, sizeof(order.key));
 	if (scrape_begin(&order, free_answer, NULL)) {
 		h->root = 0;

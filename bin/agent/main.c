@@ -94,10 +94,10 @@ memory_give_back(int64_t now_ms) {
 	static int64_t since_ms;
 	static bool is_kept;
 	table_lock();
-	uint64_t scrapes = counts.scrapes;
+	uint64_t jobs = counts.jobs;
 	table_unlock();
-	if (scrapes != seen) {
-		seen = scrapes;
+	if (jobs != seen) {
+		seen = jobs;
 		since_ms = now_ms;
 		is_kept = true;
 	} else if (is_kept && now_ms - since_ms > KEPT_MS) {

@@ -864,10 +864,13 @@ count_job(job_t *j) {
 	bool is_good = j->answer.status == 200 && j->done != NULL;
 	pthread_mutex_unlock(&lock);
 	table_lock();
-	counts.scrapes++;
-	counts.failed += !is_good;
-	counts.seconds += (double)(client_now_ms() - j->begin_ms) / 1000;
-	counts.bytes += is_good ? j->answer.length : 0;
+	counts.jobs++;
+	if (!j->order.is_own) {
+		counts.scrapes++;
+		counts.failed += !is_good;
+		counts.seconds += (double)(client_now_ms() - j->begin_ms) / 1000;
+		counts.bytes += is_good ? j->answer.length : 0;
+	}
 	if (j->proc != NULL) {
 		j->proc->scrapes--;
 		table_release(j->proc);
@@ -956,7 +959,7 @@ scrape_begin(const order_t *order, done_t *done, void *arg) {
 	if (!is_begun) {
 		free(j);
 		table_lock();
-		counts.refused++;
+		counts.refused += !order->is_own;
 		table_unlock();
 	}
 	return is_begun;

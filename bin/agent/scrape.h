@@ -37,6 +37,7 @@ typedef struct order_s {
 	bool is_otlp;         /* OTLP instead of profile.proto */
 	bool is_packed;       /* OTLP: gzipped, as push.c sends it */
 	bool is_since_mark;   /* the difference from the mark, the moment of the last job_mark */
+	bool is_own;          /* nobody has asked for it but jeprofd: it is in no count of scrapes */
 	char key[DEAD_KEY];   /* of a job_dead, instead of the pid */
 	/*
 	 * of a job_dead: descriptor of the root directory of its process, closed by the job; 0: none,

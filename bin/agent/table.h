@@ -114,11 +114,14 @@ typedef struct proc_s {
 /* Counters of the agent itself; under the lock. */
 typedef struct counts_s {
 	uint64_t requests;        /* to the server */
-	uint64_t scrapes;         /* finished jobs */
-	uint64_t failed;          /* finished jobs whose status was not 200 */
+	uint64_t jobs;            /* finished */
+	/* jobs that a request or --push asked for */
+	uint64_t scrapes;         /* finished */
+	uint64_t failed;          /* finished, and the status was not 200 */
 	uint64_t refused;         /* not started: too many jobs, no memory or thread, or jeprofd ends */
-	double seconds;           /* from begin to end of finished jobs, with the sleep of deltas */
-	uint64_t bytes;           /* in the answers of jobs with status 200 */
+	double seconds;           /* from begin to end of finished ones, with the sleep of deltas */
+	uint64_t bytes;           /* in the answers with status 200 */
+	/* all jobs */
 	uint64_t sessions;        /* started, including starts that were left pending */
 	uint64_t renewed;         /* extensions of leases */
 	uint64_t written_off;     /* lookers replaced and jobs answered, as a process blocked them */

@@ -191,9 +191,14 @@ exec 9>go
 until_true is_held
 ok $? "a box that MALLOC_CONF has made is held too"
 sleep 1.5
+scrapes=$(metric jeprofd_scrapes_total)
 kill -9 "$pid"
 wait "$pid" 2>/dev/null
 ends "MALLOC_CONF" "ended by SIGKILL"
+until_true [ -s "$W/cache/dead/$key.pprof" ]
+ok $? "MALLOC_CONF: its profile is made" "$(ls "$W/cache/dead")"
+sleep 0.2
+is "$(metric jeprofd_scrapes_total)" "$scrapes" "which is no scrape"
 holds "MALLOC_CONF"
 # A box in a file of its own stays there: it is not held, nor counted.
 MALLOC_CONF="prof:true,lg_prof_sample:14,prof_prefix:$W/own,prof_blackbox:true,prof_blackbox_size:2M" LD_PRELOAD=$LIB "./$HOLD" plain <go >/dev/null 2>&1 &
