@@ -5,18 +5,20 @@
  * There are as many as automatic arenas, but at most `max`. Thread k of n serves the arenas whose
  * index is k modulo n, and their hidden arenas (of samples): it purges pages that are due
  * (pac_tick), trims bins and makes holes; the heartbeats of the user's threads (upkeep that each
- * thread does as it allocates: thread/thread_event.h) do not purge these arenas. All are started
- * when the library is loaded, or when the user switches them on or changes `max`; never later,
- * because a program may forbid the system calls that create a thread. A thread sleeps until pages
- * are due, without limit if none will be and there are no huge slabs; then the thread that frees
- * the next page wakes it (pac_serve), except with a decay time of 0 (whoever frees purges) or -1.
- * All its signals are blocked, and it allocates only metadata (but it may call the user's hooks).
- * If it is not started, its arenas decay at heartbeats.
+ * thread does as it allocates: thread/thread_event.h) do not purge these arenas. All are started,
+ * also for automatic arenas that are not made yet, when the library is loaded or when the user
+ * switches them on or changes `max`; never later, because a program may forbid the system calls
+ * that create a thread. A thread sleeps until pages are due, without a limit if none will be and
+ * there are no huge slabs. From a sleep above 100 ms it is woken by the thread that makes 1 MiB
+ * more unused or, if no dirty page will become due, by the one that frees the next page
+ * (pac_serve). With a dirty decay time of 0 (whoever frees purges) or -1 freed pages do not wake
+ * it; with 0 it sleeps for at most 1 s. All its signals are blocked, and it allocates only metadata
+ * (but it may call the user's hooks). If it is not started, its arenas decay at heartbeats.
  *
- * Locks: background_thread is held while threads are started or ended, outside the gate (os/gate.h:
- * fork waits for threads inside) because that takes long; it is taken before the locks of mallctl
- * and of arenas. One lock for each thread covers its counters. In a forked child the threads are
- * off. Callers: boot, fork, mallctl; arenas wake threads through hooks, with any lock held.
+ * Locks: the lock `background_thread` is held while threads are started or ended, outside the gate
+ * (os/gate.h: fork waits for threads inside) because that takes long; it is taken before the locks
+ * of mallctl and of arenas. Each thread has a lock for its counters. In a forked child the threads
+ * are off. Callers: boot, fork, mallctl; arenas wake threads through hooks, with any lock held.
  */
 #ifndef ARENA_BACKGROUND_THREAD_H
 #define ARENA_BACKGROUND_THREAD_H
@@ -29,14 +31,14 @@
 
 extern bool opt_background_thread;
 extern size_t opt_max_background_threads;
-/* The option abort: ends the process if a thread cannot be started. */
+/* The option abort: ends the process if a thread cannot be started, at load or later. */
 extern bool background_thread_abort;
 
 typedef struct background_thread_stats_s {
 	size_t num_threads;                /* threads that run now */
 	uint64_t num_runs;                 /* rounds of all threads */
 	uint64_t run_interval;             /* mean time between two runs of a thread, ns */
-	mutex_prof_data_t mutex;           /* of the common lock */
+	mutex_prof_data_t mutex;           /* of the lock `background_thread` */
 	mutex_prof_data_t max_per_thread;  /* of one thread's lock: the one taken most often */
 } background_thread_stats_t;
 
@@ -56,18 +58,24 @@ bool background_thread_is_on(void);
  */
 int background_thread_set(bool on);
 
+/* The most threads at present. */
 size_t background_thread_max(void);
 /*
  * If max changes, ends all threads, and starts them anew if they are on. EINVAL: 0 or more than
- * opt_max_background_threads; EFAULT: as background_thread_set(). Call it outside the gate.
+ * opt_max_background_threads; EFAULT: as background_thread_set(); if a thread could not be started,
+ * max is the new one, and all are off. Call it outside the gate.
  */
 int background_thread_max_set(size_t max);
 
+/* In a forked child, where the threads do not exist: switches them off. */
 void background_thread_postfork_child(void);
 
 /* Takes the lock of each thread, one at a time. */
 void background_thread_stats_read(background_thread_stats_t *out);
-/* Zeroes the counters of the locks (of the common one if it is free), not those of the runs. */
+/*
+ * Zeroes the counters of the locks (of `background_thread` only if it is free), not those of the
+ * runs.
+ */
 void background_thread_stats_reset(void);
 
 #endif

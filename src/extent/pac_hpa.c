@@ -131,6 +131,7 @@ hpa_fetch(pac_t *pac, size_t size, bool is_dense, size_t n) {
 	ql_init(&more);
 	ql_init(&out);
 	hpa_get_descriptors(pac, &list, n);
+	bool has_slabs = atomic_load_zu(&pac->hpa->nslabs, MO_RELAXED) != 0;
 	unsigned got = ql_is_empty(&list) ? 0 : hpa_alloc_some(pac->hpa, size, is_dense, &list);
 	for (; got > 0; got--) {
 		edata_t *e = edata_of_link(ql_first(&list));
@@ -145,6 +146,9 @@ hpa_fetch(pac_t *pac, size_t size, bool is_dense, size_t n) {
 		ql_push_tail(&more, &e->link);
 	}
 	hpa_put_descriptors(pac, &list);
+	if (unlikely(!has_slabs && first != NULL)) {
+		pac_wake(pac); /* pac_hpa_sleep_max() */
+	}
 	if (!ql_is_empty(&more)) {
 		hsec_fill(&pac->hpa->sec, &more, is_dense, &out);
 		hpa_put_all(pac, &out);

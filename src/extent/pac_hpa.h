@@ -104,7 +104,8 @@ pac_nidle(const pac_t *pac) {
 
 /*
  * How long a background thread may sleep, in ns, because nothing wakes it when work for slabs is
- * due: 50 ms if the last tick left work undone, otherwise 1 s; UINT64_MAX: there are no slabs.
+ * due: 50 ms if the last tick left work undone, otherwise 1 s; UINT64_MAX: there are no slabs, and
+ * pac_hpa_take() wakes it when it has made the first.
  */
 static inline uint64_t
 pac_hpa_sleep_max(const pac_t *pac) {

@@ -18,7 +18,6 @@
 
 ssize_t opt_dirty_decay_ms = 10000;
 ssize_t opt_muzzy_decay_ms = 0;
-void (*pac_wake_hook)(unsigned arena_ind);
 void (*pac_rise_hook)(void);
 size_t pac_rise_step;
 
@@ -29,13 +28,6 @@ void
 pac_tell_by_default(pac_t *pac) {
 	size_t limit = decay_ms(&pac->decay_dirty.decay) == 0 ? 0 : SIZE_MAX;
 	atomic_store_zu(&pac->wake_above, limit, MO_SEQ_CST);
-}
-
-void
-pac_wake(pac_t *pac) {
-	if (pac_wake_hook != NULL) {
-		pac_wake_hook(pac->src.ehooks.arena_ind);
-	}
 }
 
 size_t

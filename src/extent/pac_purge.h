@@ -20,11 +20,6 @@
 /* The options dirty_decay_ms and muzzy_decay_ms: first defaults for new arenas (arenas_boot). */
 extern ssize_t opt_dirty_decay_ms;
 extern ssize_t opt_muzzy_decay_ms;
-/*
- * Called when the background thread of an arena has work. The caller may hold any lock. NULL before
- * background_thread_boot().
- */
-extern void (*pac_wake_hook)(unsigned arena_ind);
 
 /*
  * Called when the unused bytes of a cache (pac_unused) exceed a base by more than pac_rise_step
@@ -37,9 +32,10 @@ extern void (*pac_rise_hook)(void);
 extern size_t pac_rise_step;
 
 /*
- * Large extents of a bounded cache (except guarded ones) begin and end at multiples of this many
- * bytes. So an unused extent is split at the same places again and again, and its parts fit the
- * next requests. Parts of extents that are purged have such lengths too.
+ * Large extents of a bounded cache begin and end at multiples of this many bytes (except those
+ * chosen for guards, also where they get none). So an unused extent is split at the same places
+ * again and again, and its parts fit the next requests. Parts of extents that are purged have such
+ * lengths too.
  */
 #define PAC_GRAIN ((size_t)64 << 10)
 
@@ -118,9 +114,6 @@ void pac_purge_oldest(pac_t *pac, size_t npages);
  */
 int pac_pass_enter(pac_t *pac, bool may_wait);
 void pac_pass_leave(pac_t *pac);
-
-/* Wakes the background thread of the cache, if there is one. May be called with any lock held. */
-void pac_wake(pac_t *pac);
 
 /*
  * pac_tell() is called after more pages became unused. It wakes the background thread if more than

@@ -1,7 +1,7 @@
 /*
- * How long the background thread of a page cache may sleep; pac_serve.h has the contract.
- * Invariant: while the thread sleeps, the thread that makes more than wake_above pages unused wakes
- * it (pac_tell). A decay's mutex is held while its cache is read. Called by background_thread.c.
+ * How long the background thread of a page cache may sleep; pac_serve.h has the contract and the
+ * invariant. Releases call pac_tell(), which wakes the thread. A decay's mutex is held while its
+ * cache is read. Called by background_thread.c.
  */
 #include "extent/pac_serve.h"
 
@@ -14,6 +14,8 @@
  */
 #define SERVE_SOON_NS (NSTIME_PER_SEC / 10)
 #define SERVE_STEP_PAGES ((ZU(1) << 20) >> LG_PAGE)
+/* The longest sleep with a dirty decay time of 0, from which no release wakes the thread. */
+#define SERVE_UNWOKEN_NS NSTIME_PER_SEC
 
 /*
  * Makes hot extents dirty. Between stack and cache an extent is in neither, so this is done in a
@@ -84,6 +86,9 @@ pac_serve(pac_t *pac, uint64_t now) {
 	uint64_t next = dirty < muzzy ? dirty : muzzy;
 	uint64_t sleep_max = pac_hpa_sleep_max(pac);
 	next = next < sleep_max ? next : sleep_max;
+	if (ms == 0 && next > SERVE_UNWOKEN_NS) {
+		next = SERVE_UNWOKEN_NS;
+	}
 	size_t limit = dirty == UINT64_MAX ? seen : seen + SERVE_STEP_PAGES;
 	if (next <= SERVE_SOON_NS || ms <= 0) {
 		pac_tell_by_default(pac);

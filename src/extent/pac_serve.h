@@ -1,8 +1,10 @@
 /*
- * The background thread of a page cache: what it does after a tick, and how long it may then sleep.
- * Invariant: while it sleeps, the thread that makes more than wake_above pages unused wakes it.
- * pac_serve() takes the mutexes of the decays, one at a time; its caller is inside the gate
- * (os/gate.h: fork waits meanwhile) and holds no lock. Called by background_thread.c.
+ * What the background thread that serves a page cache does after a tick, and how long it may then
+ * sleep. Invariant: while it sleeps, the thread whose release raises the dirty and hot pages above
+ * wake_above wakes it; if wake_above is SIZE_MAX, or the dirty decay time is 0, none does.
+ * pac_serve() takes the mutexes of the decays and of the dirty cache, one at a time; its caller is
+ * inside the gate (os/gate.h: fork waits meanwhile) and holds no lock. Called by
+ * background_thread.c.
  */
 #ifndef EXTENT_PAC_SERVE_H
 #define EXTENT_PAC_SERVE_H
@@ -10,12 +12,15 @@
 #include "extent/pac.h"
 
 /*
- * For the background thread of this cache, after a tick at `now` (monotonic ns). Sets is_served and
- * makes hot extents dirty. Returns the nanoseconds until the next tick is useful; UINT64_MAX: not
- * before pages become unused; 100 ms if another thread is in a pass, with nothing else done. If the
- * thread may sleep for more than 100 ms and the dirty decay time is above 0, pac_wake_hook is
- * called once when 1 MiB more is dirty or hot than now, or any page more if no page will become
- * due.
+ * For the background thread of this cache, after a tick at `now` (monotonic ns). Sets is_served,
+ * and makes hot extents dirty in a pass of the dirty pages. If another thread is in such a pass,
+ * does nothing but set is_served, and returns 100 ms. Otherwise returns the nanoseconds until the
+ * next tick is useful; UINT64_MAX: none is before more pages become unused.
+ *
+ * If the thread may sleep for more than 100 ms and the dirty decay time is above 0, pac_wake_hook
+ * is called once: when 1 MiB more is dirty or hot than now or, if no dirty page will become due for
+ * purging, when one page more is. With a dirty decay time of 0 each release purges by itself and
+ * wakes nobody, so at most 1 s is returned, after which the thread looks for muzzy pages and holes.
  */
 uint64_t pac_serve(pac_t *pac, uint64_t now);
 /*

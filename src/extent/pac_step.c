@@ -2,12 +2,15 @@
  * Steps that the parts of the page cache share; pac_step.h has the contract. Invariant: an extent
  * that is retained or unmapped here belongs to the calling thread alone. Functions named _locked
  * need the mutex of the decay that is their argument, the others no lock but for pac_pass_unlock(),
- * which releases that mutex. Called by pac*.c; the inline functions of the header by large.c too.
+ * which releases that mutex. Called by pac*.c; pac_wake() by arena.c too, and the inline functions
+ * of the header by large.c.
  */
 #include "extent/pac_step.h"
 
 #include "extent/purge_batch.h"
 #include "os/thread.h"
+
+void (*pac_wake_hook)(unsigned arena_ind);
 
 /* Bytes of excess address space up to which nothing is tried, as the last try unmapped nothing. */
 static atomic_zu_t pac_stuck;
@@ -23,6 +26,13 @@ pac_mapped_sub(pac_t *pac, size_t bytes) {
 	assert(atomic_load_zu(&pac->mapped, MO_RELAXED) >= bytes);
 	atomic_fetch_sub_zu(&pac->mapped, bytes, MO_RELAXED);
 	atomic_fetch_sub_zu(&room_mapped, bytes, MO_RELAXED);
+}
+
+void
+pac_wake(pac_t *pac) {
+	if (pac_wake_hook != NULL) {
+		pac_wake_hook(pac->src.ehooks.arena_ind);
+	}
 }
 
 edata_t *

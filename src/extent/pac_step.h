@@ -1,10 +1,11 @@
 /*
  * Steps that the parts of the page cache share: they count pages and bytes, give the pages of an
- * extent back to the system, and begin and end passes. A pass is a time in which one thread purges
- * the cache of a decay, dirty or muzzy, or does other work during which no thread may purge it.
- * Invariant: one thread at a time is in a pass of a decay, and only it purges. Locks: see pac.h; an
- * extent that is an argument belongs to the caller alone. Called by pac*.c; large.c calls only
- * pac_active_count() and pac_active_uncount(); arenas.c sets the hook.
+ * extent back to the system, wake the background thread, and begin and end passes. A pass is a time
+ * in which one thread purges the cache of a decay, dirty or muzzy, or does other work during which
+ * no thread may purge it. Invariant: one thread at a time is in a pass of a decay, and only it
+ * purges. Locks: see pac.h; an extent that is an argument belongs to the caller alone. Called by
+ * pac*.c; large.c calls only pac_active_count() and pac_active_uncount(), arena.c only pac_wake().
+ * arenas.c sets pac_shed_hook, background_thread.c pac_wake_hook.
  */
 #ifndef EXTENT_PAC_STEP_H
 #define EXTENT_PAC_STEP_H
@@ -20,6 +21,14 @@
  * to true if it skipped any (else it leaves *was_busy as it is). NULL before arenas_boot().
  */
 extern size_t (*pac_shed_hook)(size_t want, bool *was_busy);
+/*
+ * Called when the background thread of an arena has work. The caller may hold any lock. NULL before
+ * background_thread_boot().
+ */
+extern void (*pac_wake_hook)(unsigned arena_ind);
+
+/* Wakes the background thread of the cache, if there is one. May be called with any lock held. */
+void pac_wake(pac_t *pac);
 
 /* Counts pages that are in use from now on. Returns the number of pages in use afterwards. */
 static inline size_t

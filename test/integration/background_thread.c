@@ -360,6 +360,42 @@ child_late_decay(void) {
 }
 
 /*
+ * Releases that purge by themselves wake no thread; what they leave, muzzy pages and slabs with
+ * pages of free regions only, is its business all the same.
+ */
+static int
+child_at_once(void) {
+	enum { N = 100000, EACH = 448, KEPT = 64 };
+	static void *small[N];
+	size_t before = rss_bytes(), full, now;
+
+	ok(threads_become(1), "a thread");
+	for (int i = 0; i < N; i++)
+		small[i] = memset(keep(malloc(EACH)), 1, EACH);
+	full = now = rss_bytes();
+	for (int i = 0; i < N; i++) {
+		if (i % KEPT != 0)
+			free(small[i]);
+	}
+	free(memset(keep(malloc(BLOCK)), 1, BLOCK));
+	/* A slab's page without a live block: at least half, since 64 blocks are 7 pages. */
+	for (int64_t end = test_now_ms() + 200000; test_now_ms() < end; usleep(5000)) {
+		now = rss_bytes();
+		if (now < before + (full - before) / 2)
+			break;
+	}
+	ok(now < before + (full - before) / 2, "pages without a live block go (%zu -> %zu MB)",
+	    MB(full), MB(now));
+	ctl_epoch();
+	for (int tries = 0; tries < 20000 && ctl_size("stats.arenas.0.pmuzzy") != 0; tries++) {
+		usleep(10000);
+		ctl_epoch();
+	}
+	is_uint(ctl_size("stats.arenas.0.pmuzzy"), 0, "and so do muzzy pages");
+	return done_testing();
+}
+
+/*
  * What the C library maps for a thread of ours is a new maximum: the dump is written later, when no
  * lock is held. (musl takes a thread's memory from the system, so there nothing becomes due.)
  */
@@ -391,6 +427,7 @@ static const struct test_child children[] = {
 	{"forks", child_forks},
 	{"max", child_max},
 	{"late_decay", child_late_decay},
+	{"at_once", child_at_once},
 	{"gdump", child_gdump},
 	{NULL, NULL},
 };
@@ -405,6 +442,8 @@ main(int argc, char **argv) {
 	child_runs("switched", "dirty_decay_ms:100,narenas:8");
 	child_runs("forks", "background_thread:true,dirty_decay_ms:200,narenas:1");
 	child_runs("max", "max_background_threads:3,narenas:8");
+	child_runs("at_once",
+	    "background_thread:true,dirty_decay_ms:0,muzzy_decay_ms:500,narenas:1,tcache:false");
 	child_runs("late_decay", "background_thread:true,dirty_decay_ms:-1,narenas:1");
 	if (ctl_bool("config.prof"))
 		child_runs("gdump",

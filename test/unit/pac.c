@@ -177,6 +177,47 @@ test_serve(void) {
 	pac_wake_hook = NULL;
 }
 
+/* With a dirty decay time of 0 releases wake nobody, but leave muzzy pages. */
+static void
+test_serve_at_once(void) {
+	pac_wake_hook = count_wake;
+	nwakes = 0;
+	start(0, 1500);
+	is_uint(pac_serve(pac, clock_ns), 1000 * MS, "decay time 0: the thread looks each second");
+	make_dirty(100);
+	is_uint(nmuzzy(), 100, "each release makes its pages muzzy");
+	is_uint(nwakes, 0, "and wakes nobody");
+	unsigned runs = 0;
+	uint64_t longest = 0;
+	for (; nmuzzy() > 0 && runs < 100; runs++) {
+		uint64_t ns = pac_serve(pac, clock_ns);
+		longest = ns > longest ? ns : longest;
+		clock_ns += ns;
+		pac_tick(pac, clock_ns);
+	}
+	ok(nmuzzy() == 0 && longest <= 1000 * MS, "the thread purges them (in %u runs)", runs);
+	pac_unserve(pac);
+	pac_wake_hook = NULL;
+}
+
+/* The first huge slab wakes the thread, which then looks each second. */
+static void
+test_serve_slabs(void) {
+	pac_wake_hook = count_wake;
+	nwakes = 0;
+	start(-1, 0);
+	opt_hpa = true;
+	is_int(pac_hpa_init(pac, base_new(NULL)), 0, "a cache that may have slabs");
+	is_uint(pac_serve(pac, clock_ns), UINT64_MAX, "no slabs: for ever");
+	edata_t *first = pac_alloc(pac, PAGE, PAGE, false);
+	ok(first->is_hpa && nwakes == 1, "the first wakes");
+	is_uint(pac_serve(pac, clock_ns), 1000 * MS, "the thread looks each second");
+	edata_t *next = pac_alloc(pac, PAGE, PAGE, false);
+	ok(next->is_hpa && nwakes == 1, "the next extent does not wake");
+	opt_hpa = false;
+	pac_wake_hook = NULL;
+}
+
 /* The thread that serves looks while an extent is in nobody's place, and sleeps. */
 static void
 test_back_in_place(void) {
@@ -825,6 +866,8 @@ body(void) {
 	nstime_now_hook = read_clock;
 	test_curve();
 	test_serve();
+	test_serve_at_once();
+	test_serve_slabs();
 	test_back_in_place();
 	test_sleep();
 	test_never_and_at_once();
