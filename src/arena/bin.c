@@ -11,6 +11,8 @@
  */
 #include "arena/bin.h"
 
+#include <stdlib.h>
+
 #include "os/witness.h"
 
 /* Checks the counters against each other and the current slab. */
@@ -195,6 +197,20 @@ bin_slab_settle(bin_t *bin, const bin_info_t *info, edata_t *slab, edata_t **emp
 	bin_let_go(bin, slab, empty);
 }
 
+void
+bin_fail_no_slab(void) {
+	safety_fail("double free or pointer to no block");
+	abort(); /* the hook returned, but there is no slab to go on with */
+}
+
+/* Misuse; bin_put_locked() will count the region, which was not in use, as one that came back. */
+static NOINLINE void
+bin_fail_not_in_use(bin_t *bin) {
+	safety_fail("double free or pointer into a block");
+	bin->stats.ndalloc--;
+	bin_set_curregs(bin, bin->stats.curregs + 1);
+}
+
 /*
  * Returns the regions at the front of ptrs that belong to this bin to their slabs; returns their
  * number. Neighbours in a batch often lie in one slab, so bin_slab_settle() is called only when a
@@ -223,7 +239,7 @@ bin_regs_back_locked(bin_t *bin, const bin_info_t *info, void **ptrs, unsigned n
 		}
 		assert(slab->is_slab && sz_i2s(slab->szind) == reg);
 		if (unlikely(off >= end) || unlikely(!slab_try_put(slab, reg, magic, off))) {
-			safety_fail("double free or pointer into a block");
+			bin_fail_not_in_use(bin);
 		}
 	}
 	bin_slab_settle(bin, info, slab, empty);

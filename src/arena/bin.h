@@ -1,5 +1,6 @@
 /*
- * A bin: the slabs of one class (or of one shard of it) in one arena.
+ * A bin: the slabs of one small class in one arena. With the option bin_shards a class has several
+ * bins (shards) there, and each slab belongs to one of them.
  *
  * slabcur serves requests until all its regions are taken; then the lowest slab with a free region
  * replaces it, the lowest one without holes (holes.h) if there is any. A slab with all regions free
@@ -13,9 +14,10 @@
  *
  * Everything here, and nfree and the bitmap of its slabs, is written under the bin's lock, which is
  * never held while pages are fetched or returned. slabcur, ring, idle, nholes, stats.curregs,
- * stats.curslabs, and n and room of the stock are read without it too. Functions named _locked are
- * called with it, and so are those that write without that name and bin_check_latest();
- * bin_forget() and bin_stats_merge() take it; bin_init(), bin_idle() and bin_slab_of*() need none.
+ * stats.curslabs, and n and room of the stock are read without it too. It is held in functions
+ * named _locked, in bin_check_latest(), and in the small writers bin_set_idle(), bin_found_idle(),
+ * bin_ring_set(), bin_set_curregs() and bin_count_back(); bin_forget() and bin_stats_merge() take
+ * it; bin_init(), bin_idle() and bin_slab_of*() need none.
  * Callers: arena.c mainly, arena_life.c, holes.c, inspect.c, defrag.c. Fields are also read by
  * tcache.c, ctl_experimental.c and the profiler (prof_frag.c, prof_figures.c).
  */
@@ -51,7 +53,7 @@ typedef struct bin_s {
 	stock_t stock;
 	uint8_t idle; /* bin_idle_t of slabcur; written under the lock, read without */
 	/*
-	 * Number of the latest pass, below BIN_LOOKS. That pass passes over a slab whose `look` is the
+	 * Number of the latest pass, below BIN_LOOKS. That pass skips a slab whose `look` is the
 	 * same: it has seen the slab, or the slab has joined the ring since the pass began.
 	 */
 	uint8_t look;
@@ -117,8 +119,9 @@ bin_next_slab_locked(const bin_t *bin) {
 }
 
 /*
- * Takes all regions in some pages of a slab in the ring, so that no request gets them. `pages`: a
- * bit for each page of the slab; all their regions must be free.
+ * Marks all regions in some pages of a slab in the ring as taken, so that no request gets them
+ * while the caller gives the pages back. `pages`: a bit for each page of the slab, which has at
+ * most SLAB_PAGES_MAX; all their regions must be free.
  */
 void bin_take_pages_locked(bin_t *bin, const bin_info_t *info, edata_t *slab, uint32_t pages);
 /*
@@ -129,12 +132,15 @@ void bin_take_pages_locked(bin_t *bin, const bin_info_t *info, edata_t *slab, ui
 void bin_put_pages_locked(bin_t *bin, const bin_info_t *info, edata_t *slab, uint32_t pages,
     bool are_holes, edata_t **empty);
 
-/* The slab of a region that is freed. A pointer that is in no slab ends the process. */
+/* Misuse: a pointer that is in no slab. Ends the process even if safety_abort_hook returns. */
+void bin_fail_no_slab(void) NORETURN COLD;
+
+/* The slab of a region that is freed. */
 static inline edata_t *
 bin_slab_of(const void *ptr) {
 	uint64_t elem = emap_elem(ptr);
 	if (unlikely((elem & ELEM_SLAB) == 0)) {
-		safety_fail("double free or pointer to no block");
+		bin_fail_no_slab();
 	}
 	return elem_edata(elem);
 }
@@ -158,6 +164,7 @@ bin_set_curregs(bin_t *bin, size_t n) {
 	__atomic_store_n(&bin->stats.curregs, n, MO_RELAXED);
 }
 
+/* Counts n regions that came back, to their slabs or into the stock. */
 ALWAYS_INLINE void
 bin_count_back(bin_t *bin, unsigned n) {
 	assert(bin->stats.curregs >= n);

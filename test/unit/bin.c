@@ -150,6 +150,37 @@ test_others(void) {
 	finish();
 }
 
+static unsigned n_told;
+
+static void
+count_told(const char *message) {
+	n_told += strstr(message, "double free") != NULL;
+}
+
+/* A hook that returns in place of abort: the counts stay those of the regions in use. */
+static void
+test_double_free(void) {
+	void *out[4];
+	start(1024);
+	safety_abort_hook = count_told;
+	mutex_lock(&bin.mtx);
+	bin_try_add_slab_locked(&bin, &slabs[0].e);
+	bin_take_locked(&bin, info, out, 4);
+	put_one(out[0]);
+	put_one(out[0]);
+	void *ptrs[] = {out[1], out[0], out[1], out[2]};
+	edata_t *empty = NULL;
+	is_uint(bin_put_locked(&bin, info, ptrs, 4, &empty), 4, "four, of which two are free already");
+	is_uint(n_told, 3, "the hook hears of each that is free already");
+	is_uint(bin.stats.curregs, 1, "which is not counted");
+	is_uint(bin.stats.nmalloc - bin.stats.ndalloc, 1, "nor as freed");
+	put_one(out[3]);
+	is_uint(bin.stats.curregs, 0, "the last one");
+	mutex_unlock(&bin.mtx);
+	safety_abort_hook = NULL;
+	finish();
+}
+
 static void
 test_random_use(size_t size) {
 	uint64_t seed = size;
@@ -338,6 +369,7 @@ body(void) {
 	}
 	test_lowest_first();
 	test_others();
+	test_double_free();
 	test_current();
 	if (!config_hardening) {
 		test_holes();
