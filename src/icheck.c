@@ -99,13 +99,13 @@ is_live(const void *ptr) {
 	uint64_t elem = emap_elem_any(ptr);
 	if (elem_state(elem) != extent_state_active) {
 		bool is_foreign = elem_state(elem) == extent_state_none;
-		return is_foreign ? !ICHECK_IS_BUILT : shelter_owns(elem) && shelter_is_live(ptr);
+		return is_foreign ? !ICHECK_IS_STRICT : shelter_owns(elem) && shelter_is_live(ptr);
 	}
 	if (deferred_has_any() && deferred_has(ptr)) {
 		return false;
 	}
 	return (elem & ELEM_SLAB) == 0 ? arena_large_is_live(ptr, elem_edata(elem))
-	    : !ICHECK_IS_BUILT || small_is_live(ptr, elem);
+	    : !ICHECK_IS_STRICT || small_is_live(ptr, elem);
 }
 
 void

@@ -15,8 +15,11 @@
 
 #include "util/compiler.h"
 
-/* Whether this is a build with checks. */
-#define ICHECK_IS_BUILT (config_debug || config_opt_size_checks || config_opt_safety_checks)
+/*
+ * Whether this is a build with checks: there no fast path bypasses the functions below, and
+ * icheck_live() detects more. All builds have both functions.
+ */
+#define ICHECK_IS_STRICT (config_debug || config_opt_size_checks || config_opt_safety_checks)
 
 /*
  * Ends the process unless a request of this size and alignment (bytes; 0: none) gets a block of the

@@ -323,12 +323,12 @@ ifree_try_fast(void *ptr) {
 /*
  * Frees ptr by a push onto the bin of the size: bytes as requested, rounded up to the alignment if
  * there was one. The size is not checked; builds that check it, or have canaries, have no fast path
- * here (ICHECK_IS_BUILT). Returns false if the slow path is needed, also for NULL, because
+ * here (ICHECK_IS_STRICT). Returns false if the slow path is needed, also for NULL, because
  * arena_may_be_sampled(NULL) is true.
  */
 ALWAYS_INLINE bool
 ifree_sized_try_fast(void *ptr, size_t size) {
-	return likely(size <= SC_LOOKUP_MAX) && !ICHECK_IS_BUILT
+	return likely(size <= SC_LOOKUP_MAX) && !ICHECK_IS_STRICT
 	    && likely(!arena_may_be_sampled(ptr))
 	    && likely(cache_bin_try_push(fast_bin(sc_bin_offset(size)), ptr));
 }

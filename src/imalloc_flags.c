@@ -1,9 +1,10 @@
 /*
  * Requests with MALLOCX_* flags and frees with a size; imalloc_flags.h has the contract.
- * MALLOCX_* flags consist of bits 0-5: log2 of the alignment in bytes, 0: natural; 6: zeroed
- * memory; 8-19: the cache, 0: automatic, 1: none, else id + 2; from 20 on: arena + 1, 0: automatic.
- * The size of a sized free is compared with the object's (icheck.h); then it is freed as by free(),
- * for sdallocx() as by dallocx(). No state and no lock here. Called by jemalloc.c and cxx.c.
+ * MALLOCX_* flags: bits 0-5 are log2 of the alignment in bytes (0: natural); bit 6 asks for zeroed
+ * memory; bits 8-19 are the cache (0: automatic, 1: none, else id + 2); bits 20-31 are the arena's
+ * index + 1 (0: automatic). A sized free that comes here first compares the size with that of the
+ * object, in every build (icheck.h); then it frees as free() does, or for sdallocx() as dallocx().
+ * No state and no lock here. Called by jemalloc.c and cxx.c.
  */
 #include "imalloc_flags.h"
 
@@ -25,12 +26,13 @@ imalloc_flags_req(size_t size, int flags, alloc_how_t how) {
 	unsigned arena = (unsigned)flags >> 20;
 	imalloc_req_t req
 	    = IMALLOC_REQ(size, lg == 0 ? 0 : (size_t)1 << lg, (flags & 0x40) != 0, mallocx);
-	req.how = how;
+	req.how = how; /* not always mallocx */
 	req.tcache = imalloc_flags_tcache(flags);
 	req.arena = arena == 0 ? IMALLOC_ARENA_AUTO : arena - 1;
 	return req;
 }
 
+/* imalloc_try_fast(), which the caller has tried, serves up to IMALLOC_FAST_MAX bytes. */
 void *
 imalloc_mallocx(size_t size, int flags) {
 	void *p;
@@ -46,11 +48,15 @@ ifree_flags(void *ptr, int flags) {
 	ifree(ptr, imalloc_flags_tcache(flags), alloc_how_dallocx);
 }
 
+/*
+ * The size is checked in every build. A build with checks (ICHECK_IS_STRICT) has no fast path of
+ * sized frees, so that of free() is tried here; in others the caller's has failed or cannot serve.
+ */
 void
 ifree_sized_standard(void *ptr, size_t size, size_t alignment) {
 	assert(alignment == 0 || is_pow2_zu(alignment));
 	icheck_size(ptr, size, alignment);
-	if (!ICHECK_IS_BUILT || unlikely(!ifree_try_fast(ptr))) {
+	if (!ICHECK_IS_STRICT || unlikely(!ifree_try_fast(ptr))) {
 		ifree_default(ptr);
 	}
 }

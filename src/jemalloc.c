@@ -152,7 +152,7 @@ realloc_small(void *ptr, size_t size, size_t bin) {
  * A small object whose size class stays the same stays in place, and only statistics change. NULL
  * has no bin (0), and size - 1 wraps around for size 0, so both take the slow path. So do samples
  * and large objects, whose bin is 0 too; in hardened builds all calls; and in other builds that
- * look for misuse (ICHECK_IS_BUILT) objects that move, because the slow path checks them.
+ * look for misuse (ICHECK_IS_STRICT) objects that move, because the slow path checks them.
  */
 EXPORT void *
 je_realloc(void *ptr, size_t size) {
@@ -168,10 +168,10 @@ je_realloc(void *ptr, size_t size) {
 		    && likely(irealloc_try_count_fast(bin))) {
 			return same;
 		}
-		if (!ICHECK_IS_BUILT && likely(bin != 0)) {
+		if (!ICHECK_IS_STRICT && likely(bin != 0)) {
 			return realloc_small(same, size, bin);
 		}
-	} else if (!config_hardening && !ICHECK_IS_BUILT && bin != 0
+	} else if (!config_hardening && !ICHECK_IS_STRICT && bin != 0
 	    && size - 1 < SC_SMALL_MAXCLASS && bin != sc_bin_offset_compute(size)) {
 		return realloc_small(same, size, bin);
 	}
@@ -236,7 +236,7 @@ je_pvalloc(size_t size) {
 #if HAVE_MALLOC_USABLE_SIZE
 EXPORT size_t
 je_malloc_usable_size(const void *ptr) {
-	size_t slot = ICHECK_IS_BUILT ? 0 : emap_bin(ptr) >> SC_LG_BIN_STRIDE;
+	size_t slot = ICHECK_IS_STRICT ? 0 : emap_bin(ptr) >> SC_LG_BIN_STRIDE;
 	if (likely(slot != 0)) {
 		return sc_size_tab[slot - 1];
 	}

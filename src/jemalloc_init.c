@@ -155,7 +155,7 @@ boot_wires(void) {
 	assert(!boot.is_serving);
 	/* this may be a second attempt to boot */
 	memset(boot_event_hooks, 0, sizeof(boot_event_hooks));
-	boot_add_event_hook(opt_stats_interval >= 0, stats_interval_event);
+	boot_add_event_hook(opt_stats_interval >= 0, stats_heartbeat);
 	boot_add_event_hook(arenas_percpu_limit() > 0, tsd_percpu_heartbeat);
 	boot_add_event_hook(arenas_percpu_limit() == 0, tsd_borrow_heartbeat);
 	boot_add_event_hook(true, tcache_heartbeat);

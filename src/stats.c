@@ -986,7 +986,7 @@ stats_atexit(void) {
 static atomic_u64_t interval_bytes;
 
 void
-stats_interval_event(struct tsd_s *tsd UNUSED, uint64_t bytes) {
+stats_heartbeat(struct tsd_s *tsd UNUSED, uint64_t bytes) {
 	if (opt_stats_interval < 0) {
 		return;
 	}

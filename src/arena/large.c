@@ -4,18 +4,19 @@
  * With cache_oblivious the extent of an object from LARGE_OFFSET_MIN up, with an alignment of at
  * most a cache line, has one page more than it needs, and the object starts at one of the cache
  * lines of the first page. The extent's address decides which, so that equal large buffers do not
- * all compete for the same lines of the cache. A smaller one starts where its extent starts,
- * because the extra page would be up to a fifth of the extent; but if the user has set the option,
- * objects of all sizes have an offset (opt_cache_oblivious_all in large.h). A guarded object ends
- * where its last guard begins, so it has neither the extra page nor an offset. A guarded object is
- * neither resized in place nor moved, is not cached by a thread, and is never hot (unused, but kept
- * whole for the next request of its size: extent/pac_hot.h). In a bounded page cache (pac_bound) a
- * new extent, unless guarded, is a multiple of PAC_GRAIN bytes long; the rest behind the object is
- * unused. (A write to arena.<i>.oversize_threshold can bound a cache later; older extents may have
- * any length.) Thread caches hold large objects by their descriptors, so that none has to be looked
- * up in the page map. A free by the program comes here only when the cache does not take the object
- * or returns it; before that imalloc.c has ended its sample. large.h says who may call these
- * functions; counters are atomic and the page cache takes its own locks.
+ * all compete for the same lines of the cache. A smaller object starts where its extent starts,
+ * because the extra page would be up to a fifth of the extent; but if the user has set
+ * cache_oblivious to true, objects of all sizes have an offset (opt_cache_oblivious_all in
+ * large.h). A guarded object ends where its last guard begins, so it has neither the extra page nor
+ * an offset. A guarded object is neither resized in place nor moved, is not cached by a thread, and
+ * is never hot (unused, but kept whole for the next request of its size: extent/pac_hot.h). In a
+ * bounded page cache (pac_bound) a new extent, unless chosen for guards (also if it then gets
+ * none), is a multiple of PAC_GRAIN bytes long; the rest behind the object is unused. (A write to
+ * arena.<i>.oversize_threshold can bound a cache later; older extents may have any length.) Thread
+ * caches hold large objects by their descriptors, so that none has to be looked up in the page map.
+ * A free by the program comes here only when the cache does not take the object or returns it;
+ * before that imalloc.c has ended its sample. large.h says who may call these functions; counters
+ * are atomic and the page cache takes its own locks.
  */
 #include "arena/large.h"
 
@@ -88,7 +89,8 @@ arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, unsign
 
 /*
  * Makes an active extent a large object of usize bytes at start. szind becomes that of the class,
- * or SC_NSIZES if thread caches must not take the object. has_grown: see arena_large_note_grown().
+ * or SC_NSIZES if thread caches must not take the object. has_grown: see arena_large_note_grown()
+ * in large.h.
  */
 static void
 large_adopt(const arena_t *a, edata_t *e, size_t usize, char *start, bool has_grown) {
@@ -194,8 +196,9 @@ arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero) {
 }
 
 /*
- * Makes a formerly hot extent an object of usize bytes; nothing to do if it was one. szind is
- * SC_NSIZES if the extent became hot otherwise than as a large object (pac_hot_try_keep).
+ * Makes an extent that was hot an object of usize bytes. Nothing is to be done if it was one of the
+ * same size before. szind is SC_NSIZES if the extent became hot otherwise than as a large object
+ * (pac_hot_try_keep).
  */
 ALWAYS_INLINE void
 large_reuse(const arena_t *a, edata_t *e, size_t usize) {
@@ -246,7 +249,7 @@ large_dalloc_slow(arena_t *a, edata_t *e) {
 		recs_free(e->recs, 1);
 		e->recs = NULL;
 	}
-	pac_dalloc(&a->pac, e);
+	pac_dalloc(&a->pac, e); /* clears is_sampled */
 }
 
 /*
@@ -347,10 +350,10 @@ arena_large_flush(void *const *objs, unsigned n) {
 }
 
 /*
- * Bytes that the extent needs if its object has usize bytes. They contain a page for the offset if
- * the extent is longer than the object now. In a bounded cache that does not tell, as sizes are
- * rounded up to PAC_GRAIN; there the page is added if the object does not start where its extent
- * starts. 0: usize is too large.
+ * Bytes that the extent needs if its object has usize bytes. A page for the offset is among them if
+ * the extent is longer than the object now. In a bounded cache an extent may be longer in any case,
+ * as sizes are rounded up to PAC_GRAIN; there the page is among them if the object does not start
+ * where its extent starts. 0: usize is too large.
  */
 static size_t
 large_extent_size(const arena_t *a, const edata_t *e, size_t usize) {

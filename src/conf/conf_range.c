@@ -1,11 +1,13 @@
 /*
  * Parser of range options, lo-hi:n|lo-hi:n: two sizes in bytes and a number for each range, in
  * decimal, octal (0...) or hexadecimal (0x...) as in C, also with blanks and a sign before (-1 is
- * SIZE_MAX). It also defines the two options about reading options (conf_range.h).
+ * SIZE_MAX). Whether lo, hi and n make sense is for set() to check. Also defined here:
+ * opt_confirm_conf and opt_abort_conf (conf_range.h).
  *
- * Invariant: a number that goes on behind `stop` is refused; it is read to its end, so a NUL must
- * stand at `stop` or later. Locks: none; the parser has no state, so any thread may call it. Called
- * by the range options in conf_table.c and, for thread.tcache.ncached_max.write, by ctl_thread.c.
+ * Invariant: a number that goes on behind `stop` is refused. It is read to its end, so the caller
+ * sees to it that a NUL stands at `stop` or later. Locks: none; the parser has no state, so any
+ * thread may call it. Called by conf_table.c for range options, and by ctl_thread.c for
+ * thread.tcache.ncached_max.write.
  */
 #include "conf/conf_range.h"
 

@@ -3,8 +3,8 @@
  * the contract. Invariant: a user's hook is called with no lock held and inside the gate, between
  * ehooks_begin() and ehooks_end(). The table and the dss precedence of an arena are atomics; there
  * is no lock. Called by extent.c, pac*.c and purge_batch.c; arena.c, arena_life.c and arenas.c set
- * tables, arena_life.c, arenas.c and mallctl precedences. mallctl gives out ehooks_system, so hooks
- * of the user may call its functions too.
+ * tables, arena_life.c, arenas.c and mallctl precedences. Programs can read ehooks_system by
+ * mallctl, so hooks of the user may call the functions in it.
  */
 #include "extent/ehooks.h"
 
@@ -32,6 +32,7 @@ static void *
 system_alloc(ehooks_table_t *hooks UNUSED, void *new_addr, size_t size, size_t alignment,
     bool *zero, bool *commit, unsigned arena_ind UNUSED) {
 	void *p = system_pages(new_addr, size, max_zu(alignment, PAGE), commit);
+	/* The system's new pages are zeroed whether or not that was asked for. */
 	*zero = *zero || p != NULL;
 	return p;
 }
@@ -82,16 +83,16 @@ ehooks_table_t ehooks_system = {system_alloc, system_dalloc, system_destroy, sys
 
 /* ------------------------------------------------------------------ the table of an arena */
 
-/* The user's table, or the system's. ("own" in this file: of the user, as "custom".) */
+/* The user's table, or the system's. */
 static ehooks_table_t *
-own_table(const ehooks_t *h) {
+current_table(const ehooks_t *h) {
 	ehooks_table_t *table = atomic_load_p(&h->table, MO_ACQUIRE);
 	return table != NULL ? table : &ehooks_system;
 }
 
 ehooks_table_t *
 ehooks_get(const ehooks_t *h) {
-	return own_table(h);
+	return current_table(h);
 }
 
 ehooks_table_t *
@@ -143,12 +144,12 @@ ehooks_init(ehooks_t *h, unsigned arena_ind, unsigned shown_ind, ehooks_table_t 
 
 bool
 ehooks_can_split(const ehooks_t *h) {
-	return own_table(h)->split != NULL;
+	return current_table(h)->split != NULL;
 }
 
 bool
 ehooks_can_merge(const ehooks_t *h) {
-	return own_table(h)->merge != NULL;
+	return current_table(h)->merge != NULL;
 }
 
 bool
@@ -161,7 +162,7 @@ ehooks_has_refused_split(const ehooks_t *h) {
 /* Called before each call of a user's hook; the result is for call_end(), after it. */
 static uint32_t
 call_begin(void) {
-	/* A user's hook may do anything: no lock that another operation waits for may be held. */
+	/* A user's hook may do anything, so no lock that has a rank (os/witness.h) may be held. */
 	assert(witness_depth_from(WITNESS_RANK_OMIT) == 0);
 	assert(tls_get()->gate_depth > 0);
 	return ehooks_begin != NULL ? ehooks_begin() : 0;
@@ -177,7 +178,7 @@ call_end(uint32_t token) {
 
 void *
 ehooks_custom_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool *commit) {
-	ehooks_table_t *table = own_table(h);
+	ehooks_table_t *table = current_table(h);
 	uint32_t token = call_begin();
 	void *p = table->alloc(table, NULL, size, alignment, zero, commit, h->shown_ind);
 	call_end(token);
@@ -191,7 +192,7 @@ ehooks_custom_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool
 
 int
 ehooks_custom_dalloc(ehooks_t *h, void *addr, size_t size, bool is_committed) {
-	ehooks_table_t *table = own_table(h);
+	ehooks_table_t *table = current_table(h);
 	if (table->dalloc == NULL) {
 		return EOPNOTSUPP;
 	}
@@ -203,7 +204,7 @@ ehooks_custom_dalloc(ehooks_t *h, void *addr, size_t size, bool is_committed) {
 
 void
 ehooks_custom_destroy(ehooks_t *h, void *addr, size_t size, bool is_committed) {
-	ehooks_table_t *table = own_table(h);
+	ehooks_table_t *table = current_table(h);
 	if (table->destroy != NULL) {
 		uint32_t token = call_begin();
 		table->destroy(table, addr, size, is_committed, h->shown_ind);
@@ -217,7 +218,7 @@ typedef bool range_fn_t(ehooks_table_t *hooks, void *addr, size_t size, size_t o
 
 /* Calls a hook for a whole extent. 0, EAGAIN: it refused, or EOPNOTSUPP: it is NULL. */
 static int
-own_range(ehooks_t *h, ehooks_table_t *table, range_fn_t *fn, void *addr, size_t size) {
+custom_range(ehooks_t *h, ehooks_table_t *table, range_fn_t *fn, void *addr, size_t size) {
 	if (fn == NULL) {
 		return EOPNOTSUPP;
 	}
@@ -227,20 +228,20 @@ own_range(ehooks_t *h, ehooks_table_t *table, range_fn_t *fn, void *addr, size_t
 	return is_refused ? EAGAIN : 0;
 }
 
-#define OWN_RANGE(member) \
+#define CUSTOM_RANGE(member) \
 int \
 ehooks_custom_##member(ehooks_t *h, void *addr, size_t size) { \
-	ehooks_table_t *table = own_table(h); \
-	return own_range(h, table, table->member, addr, size); \
+	ehooks_table_t *table = current_table(h); \
+	return custom_range(h, table, table->member, addr, size); \
 }
-OWN_RANGE(commit)
-OWN_RANGE(decommit)
-OWN_RANGE(purge_lazy)
-OWN_RANGE(purge_forced)
+CUSTOM_RANGE(commit)
+CUSTOM_RANGE(decommit)
+CUSTOM_RANGE(purge_lazy)
+CUSTOM_RANGE(purge_forced)
 
 int
 ehooks_custom_split(ehooks_t *h, void *addr, size_t size, size_t size_a, bool is_committed) {
-	ehooks_table_t *table = own_table(h);
+	ehooks_table_t *table = current_table(h);
 	assert(size_a > 0 && size_a < size);
 	if (table->split == NULL) {
 		return EOPNOTSUPP;
@@ -256,7 +257,7 @@ ehooks_custom_split(ehooks_t *h, void *addr, size_t size, size_t size_a, bool is
 int
 ehooks_custom_merge(ehooks_t *h, void *addr_a, size_t size_a, void *addr_b, size_t size_b,
     bool is_committed) {
-	ehooks_table_t *table = own_table(h);
+	ehooks_table_t *table = current_table(h);
 	assert((char *)addr_a + size_a == addr_b);
 	if (table->merge == NULL) {
 		return EOPNOTSUPP;

@@ -66,8 +66,8 @@ extern bool opt_retain;
 extern ehooks_table_t ehooks_system;
 
 /*
- * Called before and after each call of a user's hook; ehooks_end() gets what ehooks_begin()
- * returned. NULL: not set.
+ * Called before and after each call of a user's hook, and by background_thread.c around calls of
+ * the C library that may allocate; ehooks_end() gets what ehooks_begin() returned. NULL: not set.
  */
 extern uint32_t (*ehooks_begin)(void);
 extern void (*ehooks_end)(uint32_t token);

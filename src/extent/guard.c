@@ -13,7 +13,7 @@
 #define MAPS_DEFAULT 65530u
 /*
  * guard_limit is the system's limit of mappings divided by this. A guarded extent costs up to 4
- * mappings; twice as many are reckoned, so that half of the limit remains for the user's program.
+ * mappings. 8 are counted for each, so that half of the limit remains for the user's program.
  */
 #define MAPS_PER_EXTENT 8u
 
@@ -47,9 +47,9 @@ guard_is_allowed(void) {
 }
 
 /*
- * Makes a page of e a guard. Its contents are purged first, unless e->is_zeroed says that it has
- * none. If the system refuses to make it a guard, the page stays accessible and unused, which is
- * harmless; it still counts as a guard.
+ * Makes a page of e a guard. The page is purged first, as nobody needs its memory, unless
+ * e->is_zeroed says that it holds nothing. If the system refuses to make it a guard, the page stays
+ * accessible and unused, which is harmless; it still counts as a guard.
  */
 static void
 guard_shut(const edata_t *e, char *page) {
@@ -61,6 +61,7 @@ guard_shut(const edata_t *e, char *page) {
 
 void
 guard_on(edata_t *e, size_t bytes) {
+	/* The extent of a slab becomes one only after this, and is none any more at guard_off(). */
 	assert(e->state == extent_state_active && !e->is_slab && e->recs == NULL && e->nguards == 0);
 	assert((bytes == PAGE || bytes == 2 * PAGE) && e->size > bytes);
 	size_t before = bytes - PAGE;

@@ -1,15 +1,15 @@
 /*
- * Guard pages: pages without access before and behind an extent (only behind it if its alignment is
- * above a page), so that an overrun faults at once. pac.c allocates an extent that is larger by the
- * guards; guard_on() then takes them off it. Guards belong to no extent and are not in the page
- * map, so no extent is joined across them. When the extent is freed, the guards become part of it
- * again (one that the system does not open is unmapped). So unused extents have no guards, and are
- * cut and joined as usual. A guarded extent may cost the process four mappings. The system limits
- * the number of mappings, so guard_limit bounds the number of guarded extents. If the system
- * refuses a guard, which is not an error, the page counts as one, but stays accessible. Only for
- * pages of the system, in active extents, by their owner; no lock. pac.c makes and removes guards;
- * arena.c and large.c choose every n-th slab or large extent (guard_count_extent); jemalloc_init.c
- * calls guard_boot().
+ * Guard pages: pages without access before and behind an extent, so that an overrun faults at once
+ * (an extent with an alignment above a page has only the one behind). pac.c allocates an extent
+ * that is larger by the guards; guard_on() then cuts them off. Guards belong to no extent and are
+ * not in the page map, so no extent is joined across them. When the extent is freed, the guards
+ * become part of it again (one that the system does not open is unmapped). So unused extents have
+ * no guards, and are cut and joined as usual. A guarded extent may cost the process four mappings.
+ * The system limits the number of mappings, so guard_limit bounds the number of guarded extents. If
+ * the system refuses a guard, which is not an error, the page counts as one, but stays accessible.
+ * Extents with hooks of the user get no guards. An extent that gets or loses guards is active, and
+ * its owner calls; there is no lock. pac.c makes and removes guards; arena.c and large.c choose
+ * every n-th slab or large extent (guard_count_extent); jemalloc_init.c calls guard_boot().
  */
 #ifndef EXTENT_GUARD_H
 #define EXTENT_GUARD_H
@@ -21,7 +21,10 @@
 extern size_t opt_san_guard_small;
 extern size_t opt_san_guard_large;
 
-/* Number of extents of the process that may have guards at the same time, approximately. */
+/*
+ * The most extents of the process that have guards at one time; a few more when several threads
+ * allocate at once.
+ */
 extern HIDDEN unsigned guard_limit;
 
 /*
@@ -36,7 +39,7 @@ guard_count_extent(atomic_u64_t *count, size_t nth) {
 	return unlikely(nth != 0) && atomic_fetch_add_u64(count, 1, MO_RELAXED) % nth == nth - 1;
 }
 
-/* Whether fewer than guard_limit extents have guards. */
+/* Whether fewer than guard_limit extents have guards; pac_alloc_guarded() asks. */
 bool guard_is_allowed(void);
 
 /*

@@ -3,14 +3,16 @@
  * reads; gate.h explains the idea. A fork that finds threads inside polls their marks, first
  * spinning, then sleeping (os_pause). Invariant: a thread that is inside is marked: by
  * GATE_INSIDE in tls_s.gate if it is on the list, else in gate.n_unlisted; its gate_depth is not 0
- * from before the mark is set until after it is removed. The gate is closed exactly while
- * gate_forker is not NULL. Only the thread that closed it opens it; that of a lost child is never
+ * from before the mark is set until after it is removed (a signal handler that enters between these
+ * two steps is inside without a mark). The gate is closed exactly while gate_forker is not NULL.
+ * Only the thread that closed it opens it; that of a lost child (gate_is_lost() in gate.h) is never
  * opened. gate.mtx protects the lists; it is taken inside the gate or by the thread that has closed
  * the gate. All other state is atomic, or, as gate.nesting, used only by the thread that has closed
  * the gate.
  *
- * gate.is_passed tells a fork that a thread has entered the closed gate. Such a thread does three
- * things in this order: it marks itself; it sets the flag, or sees that it is set; it works inside.
+ * gate.is_passed tells a fork that a thread may have entered the closed gate (a late one sets it
+ * even if gate_try_pass() then refuses it). A thread that enters does three things in this order:
+ * it marks itself; it sets the flag, or sees that it is set; it works inside.
  * The closing thread clears the flag and then looks at the marks. If it finds nobody, a thread that
  * enters later leaves the flag set, because the flag is not cleared again before the fork.
  */
@@ -70,7 +72,10 @@ gate_mark(struct tls_s *t) {
 	}
 }
 
-/* Removes the mark and then makes the depth 0: a handler in between finds the thread inside. */
+/*
+ * Removes the mark, then makes the depth 0. So a handler that forks in between finds the thread
+ * inside, and its child is lost; in the other order it would wait for this mark for ever.
+ */
 static void
 gate_unmark(struct tls_s *t) {
 	assert(t == tls_get() && t->gate_depth != 0);
@@ -164,7 +169,10 @@ gate_reenter(struct tls_s *t, uint32_t depth) {
 	}
 }
 
-/* Makes a link the first of the list, before `next`. The caller holds gate.mtx. */
+/*
+ * Makes `link` the first of the list; `next` was the first until now, or is NULL if the list was
+ * empty. The caller holds gate.mtx.
+ */
 static void
 gate_link(gate_link_t *link, gate_link_t *next) {
 	mutex_assert_owner(&gate.mtx);
@@ -326,6 +334,7 @@ gate_postfork_parent(void) {
 	} /* else this fork went ahead without closing the gate */
 }
 
+/* Signals are blocked (gate.h): a handler that forked would wait for its own thread for ever. */
 bool
 gate_try_stop(void) {
 	assert(!gate_is_entered(tls_get()));
@@ -384,11 +393,11 @@ gate_postfork_child(void) {
 	if (gate_child_is_whole(self)) {
 		/* So a handler that forks while the list changes makes a child that is lost. */
 		atomic_store_p(&gate_forker, FORKER_CLOSING(self), MO_RELAXED);
-		/* A thread that was refused at the instant of the fork was counted for a moment. */
+		/* A thread that was refused at the instant of the fork counted itself for a moment. */
 		atomic_store_u32(&gate.n_unlisted, 0, MO_RELAXED);
 		gate_part_from_others(self);
 		atomic_store_p(&gate_forker, self, MO_RELAXED);
-		gate_postfork_parent();
+		gate_postfork_parent(); /* opens, or counts nesting down, as in the parent */
 		return;
 	}
 	atomic_store_b(&gate.is_passed, true, MO_RELAXED);

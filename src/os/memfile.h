@@ -3,11 +3,11 @@
  * writes to it.
  * The user's program may close any descriptor, and the number may then refer to a file of the
  * program. So device and inode are kept beside the number. The descriptor is closed only if it is
- * still this file; an owner that comes back to it later asks memfile_is_ours() before it uses it.
- * No lock: one thread at a time works on a memory file, that of its owner: prof_control.c (the
- * mailbox), prof_handover.c (a profile for a tool) or prof_box.c (a black box). A forked child has
- * the parent's descriptors, and its owners close them. A memfile_t of zeros is not open. The
- * functions may change errno.
+ * still this file; an owner that uses the descriptor again later asks memfile_is_ours() first. No
+ * lock: each memory file has one owner, of which one thread at a time works on the file. Owners are
+ * prof_control.c (the mailbox), prof_handover.c (a profile for a tool) and prof_box.c (a black
+ * box). A forked child has copies of the parent's descriptors; the owners close them there. A
+ * memfile_t of zeros is not open. The functions may change errno.
  */
 #ifndef OS_MEMFILE_H
 #define OS_MEMFILE_H
@@ -23,11 +23,11 @@ typedef struct {
 } memfile_t;
 
 /*
- * Creates a memory file in f, which is not open before. Returns 0, or an errno value and then f is
- * not open. The descriptor is closed on exec. name (at most 249 bytes) is what the link
- * in /proc/PID/fd shows. size is the number of bytes, all zero; the file is sealed, so that no
- * process can change its size (a file that is shorter than its mapping would cause SIGBUS). With
- * size 0 the file is empty and grows by writing.
+ * Creates a memory file in f, which must not be open (its descriptor would be lost). Returns 0, or
+ * an errno value and then f is not open. The descriptor is closed on exec. name (at most 249 bytes,
+ * else EINVAL) is what the link in /proc/PID/fd shows. size is the number of bytes, all zero; the
+ * file is sealed, so that no process can change its size (a file that is shorter than its mapping
+ * would cause SIGBUS). With size 0 the file is empty and grows by writing.
  */
 int memfile_open(memfile_t *f, const char *name, size_t size);
 /* Whether f is open and the descriptor still refers to this file. */

@@ -138,7 +138,7 @@ prof_boot_constructed(void) {
 		struct tls_s *t = tls_get();
 		t->inside++;
 		prof_backtrace_prepare();
-		prof_box_look();
+		prof_box_record_objects();
 		t->inside--;
 	}
 }

@@ -5,7 +5,7 @@
  * The hash of an address selects 16 neighbouring slots in each table; the address is stored in the
  * first table where one of them is empty. Slots change atomically: from NULL to an address by the
  * freeing thread, back to NULL by the thread that takes it out. Invariant: a thread that put an
- * address in then sets is_used of the table and deferred_are_there; a thread that takes addresses
+ * address in then sets is_used of the table and deferred_may_be; a thread that takes addresses
  * out clears these flags first. So an address is found by the walk that cleared the flags, or the
  * flags are set after that and cause the next walk. Locks: none. Called by imalloc.c and icheck.c.
  */
@@ -24,7 +24,7 @@
 #define LG_STEP 3u
 #define N_PROBES 16u
 
-HIDDEN atomic_b_t deferred_are_there;
+HIDDEN atomic_b_t deferred_may_be;
 
 static LARGE_BSS struct {
 	atomic_p_t slots[N_TABLES]; /* NULL: not mapped; [0] is not used */
@@ -107,7 +107,7 @@ deferred_has(const void *ptr) {
 
 void
 deferred_take_all(void (*fn)(void *ptr, void *ctx), void *ctx) {
-	atomic_exchange_b(&deferred_are_there, false, MO_SEQ_CST);
+	atomic_exchange_b(&deferred_may_be, false, MO_SEQ_CST);
 	for (unsigned k = 0; k < N_TABLES; k++) {
 		/*
 		 * An exchange, even if the flag is false already: so this thread sees what another one,

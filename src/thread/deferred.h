@@ -1,14 +1,15 @@
 /*
- * Deferred frees: blocks of arenas that were freed while the gate was closed (another thread forks
- * or stops it; in a lost child for ever), or by a signal handler that interrupted its own thread
- * inside the gate. They are freed by the next thread that takes the slow path of malloc or free
- * inside the gate, or that by mallctl resets or destroys an arena, or starts or stops the prof log.
+ * Deferred frees, of blocks of arenas (not of the shelter). A free is deferred if the gate is
+ * closed, because another thread forks or holds it by gate_try_stop(), or for ever in a lost child
+ * (gate_is_lost()); or if it comes from a signal handler that interrupted its own thread inside the
+ * gate. It is carried out by the next thread that, inside the gate, takes the slow path of malloc
+ * or free, or by mallctl resets or destroys an arena, or starts or stops the prof log.
  *
- * Their addresses are kept in hash tables of the process, without a lock. Nothing is written to a
+ * The addresses are kept in hash tables of the process, without a lock. Nothing is written to a
  * block, because the pointer may be wrong or the block free already. An address is stored once, so
- * that a second free is detected at once (or, if a thread is taking addresses out just then, when
- * it is carried out). Called by imalloc.c, by icheck.c (deferred_has) and by tsd.c
- * (deferred_remind).
+ * a second free is detected at once; if a thread takes addresses out just then, the second free is
+ * stored, and detected when it is carried out. Called by imalloc.c, by icheck.c (deferred_has) and
+ * by tsd.c (deferred_remind).
  */
 #ifndef THREAD_DEFERRED_H
 #define THREAD_DEFERRED_H
@@ -16,20 +17,21 @@
 #include "util/atomic.h"
 #include "util/compiler.h"
 
-extern HIDDEN atomic_b_t deferred_are_there;
+extern HIDDEN atomic_b_t deferred_may_be;
 
 /*
  * Whether there may be deferred frees, or in a forked child threads whose data are to be freed
- * (tsd_try_end_absent). deferred_remind() says that there may be.
+ * (tsd_try_end_absent). deferred_remind() makes it true. A look that misses a change only delays
+ * the frees, so it is relaxed; the store is ordered with deferred_take_all() (deferred.c).
  */
 static inline bool
 deferred_has_any(void) {
-	return unlikely(atomic_load_b(&deferred_are_there, MO_RELAXED));
+	return unlikely(atomic_load_b(&deferred_may_be, MO_RELAXED));
 }
 
 static inline void
 deferred_remind(void) {
-	atomic_store_b(&deferred_are_there, true, MO_SEQ_CST);
+	atomic_store_b(&deferred_may_be, true, MO_SEQ_CST);
 }
 
 /*

@@ -1,7 +1,8 @@
 /*
- * Typed atomic words over the compiler's __atomic builtins, used in src/ but for conf/ and util/.
- * Each type is a struct around one word, so that a plain access to it does not compile. Every
- * operation names its memory order, and no operation takes a lock. An object whose bytes are all
+ * Typed atomic words over the compiler's __atomic builtins, for all folders of src/ except conf/
+ * and util/, which need none. Each type is a struct around one word, so it cannot be used like a
+ * number by mistake. Every operation names its memory order, but for atomic_add_nonatomic_x(),
+ * which is relaxed. None takes a lock, as all targets have 64 bits. An object whose bytes are all
  * zero is a valid atomic that holds zero, so zeroed memory needs no initialisation.
  */
 #ifndef UTIL_ATOMIC_H
@@ -41,8 +42,8 @@ typedef struct { bool repr; } atomic_b_t;
 	}
 
 /*
- * strength is "weak" or "strong", is_weak the builtin's flag for it. On failure *expected is set to
- * the value that was read.
+ * strength is "weak" or "strong", is_weak the builtin's flag for it. Returns whether `desired` was
+ * stored; if not, *expected becomes the value that was read. A weak one may fail without a cause.
  */
 #define ATOMIC_DEFINE_CAS(T, x, strength, is_weak) \
 	ALWAYS_INLINE bool atomic_cas_##strength##_##x(atomic_##x##_t *a, T *expected, T desired, \
@@ -56,9 +57,9 @@ typedef struct { bool repr; } atomic_b_t;
 	}
 
 /*
- * Adds to a counter that has one writer at a time, such as the holder of a lock. The load and the
- * store are separate atomic accesses: a reader never sees a torn value, and the writer needs no
- * locked bus cycle.
+ * Adds to a counter that has one writer at a time, such as the holder of a lock. "nonatomic": only
+ * the addition as a whole. The load and the store are separate atomic accesses: a reader never sees
+ * a torn value, and the writer needs no locked bus cycle.
  */
 #define ATOMIC_DEFINE_ADD_NONATOMIC(T, x) \
 	ALWAYS_INLINE void atomic_add_nonatomic_##x(atomic_##x##_t *a, T v) { \

@@ -17,8 +17,8 @@ struct ql_s {
 };
 
 /*
- * Makes q an empty head, or a link that is on no list. A link that is on a list must be removed
- * first.
+ * Makes q an empty head, or a link that is on no list. If q is on a list now, ql_remove() must come
+ * first, because the neighbours would still point to it.
  */
 static inline void
 ql_init(ql_t *q) {
@@ -42,6 +42,7 @@ ql_insert_after(ql_t *pos, ql_t *e) {
 	pos->next = e;
 }
 
+/* Inserts e, which is on no list, as the last. ql_insert_after(head, e) makes it the first. */
 static inline void
 ql_push_tail(ql_t *head, ql_t *e) {
 	ql_insert_after(head->prev, e);
@@ -56,15 +57,15 @@ ql_remove(ql_t *e) {
 	ql_init(e);
 }
 
-/* The first element, or NULL if the list is empty. */
+/* The link of the first element, or NULL if the list is empty. */
 static inline ql_t *
 ql_first(const ql_t *head) {
 	return ql_is_empty(head) ? NULL : head->next;
 }
 
 /*
- * The element behind e, or NULL if e is the last. A loop that removes e asks this before, because a
- * removed link points to itself.
+ * The link behind e, or NULL if e is the last. A loop that removes e must ask this before it does,
+ * because a removed link points to itself.
  */
 static inline ql_t *
 ql_next(const ql_t *head, const ql_t *e) {

@@ -580,7 +580,7 @@ box_begin(const prof_session_opts_t *o, const char **why) {
 	if (err == EALREADY && prof_box_is_open() && !prof_box_is_over()) {
 		return 0; /* the one that a forked child was due */
 	}
-	prof_box_look();
+	prof_box_record_objects();
 	*why = err == 0 ? "" : err == ENOSPC
 	    ? "blackbox: there is no room for it, or the tables are larger than blackbox_size"
 	    : err == EBUSY ? "blackbox: a profile is being written; try again"

@@ -52,7 +52,7 @@ prof_boot_late(void) {
 		prof_log_start(NULL);
 	}
 	prof_sample_rate_set(prof_sample_configured());
-	prof_switch_ready(prof_gdump_due);
+	prof_switch_set_ready(prof_gdump_due);
 	prof_course_begin();
 	gate_exit(t);
 	t->inside--;

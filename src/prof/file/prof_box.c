@@ -7,8 +7,9 @@
  * and the gate (os/gate.h: fork waits until no thread is inside) is closed while the bytes are
  * copied. The thread that sets box.state to box_opening or box_closing, by compare-and-swap, owns
  * the other fields that are not atomic, and box_names.path, until it stores the next state. Called
- * by prof_session.c, prof_request.c and prof_control.c, by prof_earlier.c, by prof.c at the start
- * and in a forked child; box_at_exit() by the C library at exit.
+ * by prof_session.c, prof_request.c and prof_control.c, by prof_earlier.c (for the box of a program
+ * that ran in this process before exec), by prof.c at the start and in a forked child;
+ * box_at_exit() by the C library at exit.
  */
 #include "prof/file/prof_box.h"
 
@@ -46,8 +47,8 @@ const char *const prof_box_names[] = {"false", "true", "fd", NULL};
 /* Names that are tried for the file of a box before the error is EEXIST. */
 #define NAME_TRIES 100
 /*
- * Rounds of os_pause() for which a move or a look waits while another thread records loaded
- * objects, or an open while another one opens or closes the box: 2 s at least.
+ * Rounds of os_pause(), 2 s at least: how long a move or prof_box_record_objects() waits for a
+ * thread that records loaded objects, and an open for a thread that opens or closes the box.
  */
 #define HOLD_TRIES 10000
 /* Attempts to lock a box, with pauses, while a reader holds the lock to test it: 0.2 s at least. */
@@ -59,16 +60,17 @@ const char *const prof_box_names[] = {"false", "true", "fd", NULL};
 enum { box_shut, box_opening, box_closing, box_is_open };
 
 /*
- * Heartbeats and the exit of each process read this, so the paths, which are large, are not in it.
+ * Heartbeats and the exit of each process read this. The paths, which are large, are elsewhere, so
+ * that a process without a box does not touch their pages.
  */
 static struct {
 	atomic_u32_t state;
-	int pid;              /* of the process that has opened it; only this one ends it at exit */
+	atomic_u32_t pid;     /* of the process that has opened it; only this one ends it at exit */
 	memfile_t memfile;    /* the box if its kind is prof_box_fd; else not open */
 	int fd_plus_1;        /* 1 + descriptor of the file while it is being opened; else 0 */
 	atomic_b_t has_file;  /* the box is a file, at box_names.path; of no meaning in box_shut */
 	atomic_b_t is_due;    /* a forked child is to open one */
-	/* it has ended, but the tables could not be moved back yet; state is box_is_open again */
+	/* prof_box_close() ended it but could not move the tables back; state: box_is_open again */
 	atomic_b_t is_over;
 	prof_box_t kind;
 	size_t size;          /* bytes of the file: whole pages */
@@ -76,14 +78,14 @@ static struct {
 
 static LARGE_BSS struct {
 	char path[PROF_PATH_SIZE]; /* of the file; "memfd" for a memory file, "" without a box */
-	char exe[PROF_PATH_SIZE];  /* buffer of prof_box_look() */
+	char exe[PROF_PATH_SIZE];  /* buffer of prof_box_record_objects() */
 } box_names;
 
 /* ---------------------------------------------------------------- the file */
 
 /*
- * Reserves size bytes (whole pages). After any error but those of a lack of room, as where the file
- * system cannot or a filter of system calls forbids it, writes zeros instead. 0 or an errno.
+ * Reserves size bytes (whole pages). If the file system cannot do that, or a filter of system calls
+ * forbids it, writes zeros instead; a lack of room is an error at once. 0 or an errno.
  */
 static int
 file_reserve(int fd, size_t size) {
@@ -176,8 +178,9 @@ file_open(prof_box_t kind, size_t size, bool is_bounded, int *fd) {
 }
 
 /*
- * Closes the descriptor of a file, which a mapped box does not need; that of a memory file stays
- * open, because readers come to it through /proc/PID/fd. If err is not 0 nothing is left of either.
+ * Closes the descriptor of a file, which a mapped box does not need: the mapping keeps the lock of
+ * prof_box_try_lock() too. That of a memory file stays open, because readers come to it through
+ * /proc/PID/fd. If err is not 0 nothing is left of either.
  */
 static void
 file_close(int fd, int err) {
@@ -261,8 +264,9 @@ root_tell(image_root_t *root) {
 	prof_course_begin();
 }
 
+/* Records all loaded objects, and in the root which of them is the program (module_history.h). */
 void
-prof_box_look(void) {
+prof_box_record_objects(void) {
 	if (!prof_box_is_open() || !modules_try_hold()) {
 		return;
 	}
@@ -300,7 +304,7 @@ prof_box_open(prof_box_t kind, size_t size, bool is_bounded) {
 	if (!box_try_begin()) {
 		return EALREADY;
 	}
-	box.pid = sys_pid();
+	atomic_store_u32(&box.pid, (uint32_t)sys_pid(), MO_RELAXED);
 	box.size = PAGE_CEILING(size);
 	int err = file_open(kind, box.size, is_bounded, &fd);
 	err = err != 0 ? err : region_ahead_box(fd, box.size);
@@ -321,6 +325,7 @@ prof_box_wants_thread(void) {
 	return prof_box_is_open() || (opt_prof && opt_prof_blackbox != prof_box_false);
 }
 
+/* Only marks the box and removes its file; prof_box_close() also moves the tables back. */
 void
 prof_box_end(image_root_t *root, uint32_t state, const char *path) {
 	__atomic_store_n(&root->ended_ns, nstime_realtime_ns(), MO_RELAXED);
@@ -394,6 +399,7 @@ prof_box_is_over(void) {
 	return prof_box_is_open() && atomic_load_b(&box.is_over, MO_RELAXED);
 }
 
+/* Another thread may close the box meanwhile, or open one; the text may then be wrong or empty. */
 void
 prof_box_path(char *buf, size_t size) {
 	fmt_snprintf(buf, size, "%s", prof_box_is_open() ? box_names.path : "");
@@ -426,7 +432,7 @@ prof_box_postfork_child(bool is_sampling) {
 	}
 }
 
-/* Whether a forked child is to open its box, which waits while a session has one. */
+/* Whether a forked child is to open its box now; it waits while a session's box is open. */
 static bool
 is_open_due(void) {
 	return unlikely(atomic_load_b(&box.is_due, MO_RELAXED))
@@ -446,7 +452,7 @@ static void
 due_open(void) {
 	char name[16];
 	int err = prof_box_open(opt_prof_blackbox, opt_prof_blackbox_size, true);
-	prof_box_look();
+	prof_box_record_objects();
 	if (err == EALREADY || err == EBUSY) {
 		return;
 	}
@@ -477,10 +483,11 @@ __attribute__((destructor)) static void
 box_at_exit(void) {
 	prof_sys_end();
 	uint32_t state = atomic_load_u32(&box.state, MO_ACQUIRE);
-	if (state == box_shut || box.pid != sys_pid()) {
+	if (state == box_shut || atomic_load_u32(&box.pid, MO_RELAXED) != (uint32_t)sys_pid()) {
 		return;
 	}
 	if (state != box_opening) {
+		/* Also if it is over or being closed: this may repeat what prof_box_close() did. */
 		box_end();
 	} else if (atomic_load_b(&box.has_file, MO_ACQUIRE)) {
 		sys_unlink(box_names.path); /* another thread is opening it: there is nothing in it yet */

@@ -3,13 +3,14 @@
  *
  * Threads sample and free meanwhile. A record is read without a lock: its count first and, after
  * the rest, again; what was freed in between, or replaced by a sample of another count, is left
- * out. (If a sample of the same count replaced it, the fields read may be of both.) A count that a
- * record names during the pass cannot be freed before its end, because only the holder of `pass`
- * removes counts. A count has the number of its site's item; if this snapshot has not copied the
- * count, the number is that of an item of another site, or of none, which is checked. Invariant:
- * only sites of the snapshot get ages, labels and charges. Locks: none; the caller has the pass
- * open. prof_age_take() runs inside the fork gate (os/gate.h), and leaves it for a moment after a
- * block if a thread waits to fork. Called by prof_dump.c, the other two outside the gate.
+ * out. (A sample of the same count that replaced it meanwhile is not noticed; the fields may then
+ * be of both.) A count that a record names during the pass cannot be freed before its end, because
+ * only the holder of `pass` removes counts. A count has the number of its site's item
+ * (snap_number). If this snapshot has not copied the count, the number may be any; so the item's
+ * `who` is compared with the count's site. Invariant: only sites of the snapshot get ages, labels
+ * and charges. Locks: none; the caller has the pass open. prof_age_take() runs inside the fork gate
+ * (os/gate.h), and leaves it for a moment after a block if a thread waits to fork. Called by
+ * prof_dump.c; prof_age_read() and prof_life_read() outside the gate.
  */
 #include "prof/sites/prof_age.h"
 
@@ -25,7 +26,10 @@
 /* One walk through all records. */
 typedef struct {
 	prof_snap_t *snap;
-	/* column i: samples after begins[i] (prof_log_clock()) that none before has; last: the rest */
+	/*
+	 * column i: samples taken after begins[i], but not after begins[i - 1]; the last: the rest;
+	 * times of prof_log_clock(), in ns
+	 */
 	uint64_t begins[PROF_AGES - 1];
 	bool has_failed;    /* no memory for an age; the walk ends with this block */
 	prof_frag_t *frag;
@@ -132,6 +136,7 @@ blocks_walk(walk_t *w, const recs_block_t *b) {
 			batch_take(w, &b->recs[i], (unsigned)(b->n - i < BATCH ? b->n - i : BATCH));
 		}
 		if (unlikely(gate_is_closed())) {
+			/* Blocks are never freed (recs.h), so `next` stays valid meanwhile. */
 			gate_exit(t);
 			gate_enter(t);
 		}
@@ -151,6 +156,7 @@ prof_age_take(prof_snap_t *snap, uint64_t now, prof_frag_t *frag) {
 		/* While the clock is still below a bound, only a sample of time 0 counts as so old. */
 		w.begins[i] = now > bounds[i] ? now - bounds[i] : 0;
 	}
+	/* First the records in the memory of the tables, then those elsewhere. */
 	blocks_walk(&w, recs_blocks(true));
 	blocks_walk(&w, recs_blocks(false));
 	snap->has_ages = !w.has_failed;

@@ -1,12 +1,13 @@
 /*
  * The switches of the profiler as atomic words, the sampling rate, and prof_reset().
  *
- * Invariant: from prof_switch_ready() on, whether prof_sample.c publishes an interval, and which,
- * and pac_new_maximum_hook follow from the switches whenever the lock `prof_switch` (switches.mtx)
- * is free: all change under one hold of it, inside the fork gate (os/gate.h). The rate changes
- * under prof_sample.c's own lock. Setters enter the gate; their callers mostly are inside already
- * and may hold locks of lower rank. Readers take no lock. Set by ctl_prof.c, prof_session.c,
- * prof_start.c and, for tracers, prof_listen.c; read by most of the profiler, stats.c and ctl.
+ * Invariant: from prof_switch_set_ready() on, whenever the lock `prof_switch` (switches.mtx) is
+ * free, the interval that prof_sample.c publishes (or that it publishes none) and
+ * pac_new_maximum_hook follow from the switches: a switch and what follows from it change under one
+ * hold of the lock, inside the fork gate (os/gate.h). The rate changes under prof_sample.c's own
+ * lock. Setters enter the gate; their callers mostly are inside already and may hold locks of lower
+ * rank. Readers take no lock. Set by ctl_prof.c, prof_session.c, prof_start.c and, for tracers,
+ * prof_listen.c; read by most of the profiler, stats.c and ctl.
  */
 #include "prof/sites/prof_switch.h"
 
@@ -24,9 +25,9 @@ atomic_b_t prof_switch_active;
 atomic_b_t prof_switch_wants_samples;
 
 /*
- * All fields and the two words above change only under mtx; switches_apply_locked() publishes the
- * result before mtx is released. Exceptions: prof_switch_boot(), before is_booted is true, and
- * begun_ns in prof_reset(). Under mtx the locks of prof_sample.c are taken.
+ * All fields and the two words above change only under mtx; after a change switches_apply_locked()
+ * publishes the result before mtx is released. Exceptions: prof_switch_boot(), before is_booted is
+ * true, and begun_ns in prof_reset(). Under mtx the locks of prof_sample.c are taken.
  */
 static struct {
 	mutex_t mtx;
@@ -36,7 +37,7 @@ static struct {
 	atomic_b_t gdump;              /* prof.gdump */
 	atomic_b_t has_listener;       /* a tracer has samples taken */
 	atomic_u64_t begun_ns;   /* prof_switch_begun_ns() */
-	/* pac_new_maximum_hook while gdump is on; NULL before prof_switch_ready() */
+	/* pac_new_maximum_hook while gdump is on; NULL before prof_switch_set_ready() */
 	void (*gdump_due)(void);
 } switches = {.mtx = MUTEX_INITIALIZER("prof_switch", WITNESS_RANK_PROF_MISC)};
 
@@ -66,7 +67,7 @@ switches_apply_locked(void) {
 	mutex_assert_owner(&switches.mtx);
 	bool ready = prof_switch_is_ready();
 	assert(prof_is_booted() && (!ready || switches.gdump_due != NULL));
-	bool gdump = ready && atomic_load_b(&switches.gdump, MO_ACQUIRE);
+	bool gdump = ready && atomic_load_b(&switches.gdump, MO_RELAXED);
 	bool wants = prof_switch_is_active() || prof_switch_has_listener();
 	atomic_store_b(&prof_switch_wants_samples, wants, MO_RELAXED);
 	if (ready && wants && prof_switch_begun_ns() == 0) {
@@ -86,7 +87,7 @@ prof_switch_boot(void) {
 }
 
 void
-prof_switch_ready(void (*gdump_due)(void)) {
+prof_switch_set_ready(void (*gdump_due)(void)) {
 	gate_enter(tls_get());
 	mutex_lock(&switches.mtx);
 	switches.gdump_due = gdump_due;

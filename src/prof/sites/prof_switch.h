@@ -56,12 +56,13 @@ void prof_switch_boot(void);
  * Called by prof_start.c when boot is complete: sampling begins if prof.active is true. pac calls
  * gdump_due at a new maximum of mapped memory while gdump is on.
  */
-void prof_switch_ready(void (*gdump_due)(void));
+void prof_switch_set_ready(void (*gdump_due)(void));
 /* Whether boot is complete, so that samples and dumps may begin. */
 bool prof_switch_is_ready(void);
 /*
  * From now on samples are taken for a tracer, with this mean of bytes between them while
- * prof.active is off; 0: no longer. Called by prof_listen.c when boot is complete.
+ * prof.active is off; 0: no longer. Does not call prof_switch_changed_hook: the mailbox tells
+ * nothing of tracers. Called by prof_listen.c when boot is complete.
  */
 void prof_switch_listener_set(uint64_t rate);
 /* Whether a tracer has samples taken. */
@@ -74,7 +75,7 @@ prof_switch_is_active(void) {
 	return atomic_load_b(&prof_switch_active, MO_RELAXED);
 }
 
-/* prof.active or a tracer; false from prof_switch_boot() to prof_switch_ready() or a setter. */
+/* prof.active or a tracer; false from prof_switch_boot() to prof_switch_set_ready() or a setter. */
 static inline bool
 prof_switch_samples(void) {
 	return atomic_load_b(&prof_switch_wants_samples, MO_RELAXED);
@@ -83,7 +84,7 @@ prof_switch_samples(void) {
 /*
  * Called without the lock `prof_switch` (prof_start.c may hold its own) after each setting of
  * prof.active, gdump or the initial state once booted, also if that changed nothing, and by
- * prof_switch_ready(): copies the state into the mailbox, for readers outside the process.
+ * prof_switch_set_ready(): copies the state into the mailbox, for readers outside the process.
  * prof_control_wire() sets it before the profiler can be booted.
  */
 extern void (*prof_switch_changed_hook)(void);
