@@ -6,7 +6,9 @@
  * none (arena_small_fill). A flush locks a bin once for a row of its regions, after sorting them by
  * bin where rows are short, and puts them into stocks or slabs (arena_small_return); empty slabs
  * are deleted after the lock is released. arena_trim() returns unused stocks and slabs. Locks:
- * small objects are under the lock of their bin, which is not held while pages are fetched or
+ * arena_new() and arena_name_default() are called under the lock "arenas" (arenas.c),
+ * arena_mark_slow_sized_free() and arena_decay_ms_get() under any lock or none, all others without
+ * one. Small objects are under the lock of their bin, which is not held while pages are fetched or
  * returned; the locks of two bins are never held together. Callers: arenas.c makes arenas, marks
  * their pieces and allocates samples; tcache.c fills, flushes and trims; imalloc.c allocates and
  * frees single objects; quarantine.c and tcache_spare.c free them; shelter.c marks its pieces;
@@ -69,7 +71,7 @@ arena_bins_init(arena_t *a) {
 	for (szind_t i = 0; i < SC_NBINS; i++) {
 		a->bins[i] = bins;
 		for (unsigned k = 0; k < bin_infos[i].n_shards; k++, bins++) {
-			/* Zeroed memory is a valid bin; only the lock-order check needs the lock's name. */
+			/* Zeroed memory is a valid bin; bin_init() names its lock for the lock-order check. */
 			if (config_debug) {
 				bin_init(bins);
 			}
@@ -254,14 +256,14 @@ static bool
 arena_has_stock_room(szind_t szind, const void *ptr) {
 	const edata_t *slab = bin_slab_of_class(ptr, szind);
 	arena_t *a = arena_table_get(slab->arena_ind);
-	szind = slab->szind;
+	szind = slab->szind; /* another one only if safety_abort_hook returned */
 	return arena_may_keep(a)
 	    && STOCK_SEEN(arena_bin(a, szind, slab->bin_shard)->stock.n) < bin_infos[szind].stock_max;
 }
 
 /*
- * Returns the objects at the front of ptrs that belong to the same bin as ptrs[0] to their slabs.
- * Returns their number.
+ * Puts the objects at the front of ptrs that belong to the same bin as ptrs[0] back into their
+ * slabs. The result is their number.
  */
 static unsigned
 arena_put_row(szind_t szind, void **ptrs, unsigned n, edata_t **empty) {
@@ -331,20 +333,20 @@ arena_order_by_bin(uint8_t *order, const edata_t *const *slabs, unsigned n) {
 	assert(at[0] == 0);
 }
 
-/* Returns up to FLUSH_MAX objects of any bins of the class, sorted by bin. */
+/* Returns up to FLUSH_MAX objects of any bins of the class; FLUSH_FEW or more are sorted by bin. */
 static void
 arena_return_sorted(szind_t szind, void *const *ptrs, unsigned n, bool is_stowed,
     edata_t **empty) {
 	const edata_t *slabs[FLUSH_MAX];
 	void *sorted[FLUSH_MAX];
 	uint8_t order[FLUSH_MAX];
-	uint64_t others = 0;
+	uint64_t differ = 0; /* bits that differ among the slabs */
 	for (unsigned i = 0; i < n; i++) {
 		slabs[i] = bin_slab_of_class(ptrs[i], szind);
-		others |= slabs[i]->home ^ slabs[0]->home;
+		differ |= slabs[i]->home ^ slabs[0]->home;
 		order[i] = (uint8_t)i;
 	}
-	if (others != 0 && n >= FLUSH_FEW) {
+	if (differ != 0 && n >= FLUSH_FEW) {
 		arena_order_by_bin(order, slabs, n);
 	}
 	for (unsigned i = 0; i < n; i++) {
@@ -451,16 +453,21 @@ arena_trim_bins(arena_t *a, bool all) {
  * An explicit or hidden arena is trimmed in a pass of dirty pages. A reset is such a pass too, so
  * it cannot free the slabs that a trim is about to delete. With `all` this waits for the pass of
  * another thread; EBUSY then means that the caller itself is in one, and the trim is part of that.
- * Without `all` there is no trim if a pass is under way.
+ * Without `all` there is no trim if a pass is under way, or if nothing became spare since the last
+ * one. That does not stop a trim with `all`: another thread may have cleared has_spare for a trim
+ * without `all`, which is under way and leaves what was used lately.
  */
 void
 arena_trim(arena_t *a, bool all) {
-	if (likely(!atomic_load_b(&a->has_spare, MO_RELAXED))) {
+	if (likely(!all && !atomic_load_b(&a->has_spare, MO_RELAXED))) {
 		return;
 	}
 	int err = a->is_auto ? EBUSY : pac_pass_enter(&a->pac, all);
-	if ((err == 0 || a->is_auto || all) && atomic_exchange_b(&a->has_spare, false, MO_SEQ_CST)) {
-		arena_trim_bins(a, all);
+	if (err == 0 || a->is_auto || all) {
+		bool has_spare = atomic_exchange_b(&a->has_spare, false, MO_SEQ_CST);
+		if (has_spare || all) {
+			arena_trim_bins(a, all);
+		}
 	}
 	if (err == 0) {
 		pac_pass_leave(&a->pac);
@@ -536,6 +543,7 @@ arena_decay_ms_set(arena_t *a, bool is_dirty, ssize_t ms) {
 	int err = pac_decay_ms_set(&a->pac, is_dirty ? &a->pac.decay_dirty : &a->pac.decay_muzzy, ms,
 	    nstime_monotonic_coarse_ns());
 	if (err == 0 && is_dirty) {
+		/* Not known any more: the next holes_tick() computes it by the new time. */
 		atomic_store_u64(&a->holes.due, 0, MO_RELAXED);
 	}
 	if (err == 0 && !arena_may_keep(a)) {

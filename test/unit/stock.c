@@ -200,6 +200,13 @@ test_trim(void) {
 	arena_small_stow(IND, ptrs, N);
 	arenas_decay(arena, true);
 	is_uint(bin->stock.n, 0, "purging empties it");
+	fill(arena, ptrs, N);
+	arena_small_stow(IND, ptrs, N);
+	atomic_store_b(&arena->has_spare, false, MO_RELAXED); /* as another thread's trim begins */
+	arena_trim(arena, false);
+	is_uint(bin->stock.n, N, "while another thread trims, nothing is done");
+	arena_trim(arena, true);
+	is_uint(bin->stock.n, 0, "but everything goes when it is asked for");
 }
 
 /* By time, whoever looks: what is not used leaves, and then there is nothing to look for. */
