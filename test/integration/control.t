@@ -277,4 +277,44 @@ out=$($CTL start "$pid" -q 2>err)
 is "$out" "session 1" "prof_thread:false" "$(cat err)"
 is "$(ls /proc/$pid/task | wc -l)" 1 "one thread"
 end
+
+# A constructor that runs before the library's own, while the loader may hold its locks.
+cat >early.c <<'END'
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int mallctl(const char *, void *, size_t *, void *, size_t);
+static int
+tasks(void)
+{
+	DIR *d = opendir("/proc/self/task");
+	int n = -2;
+	while (d != NULL && readdir(d) != NULL)
+		n++;
+	if (d != NULL)
+		closedir(d);
+	return n;
+}
+static int error, early;
+__attribute__((constructor)) static void
+begin(void)
+{
+	error = mallctl("prof.session.start", NULL, NULL, NULL, 0);
+	for (int i = 0; i < 50000; i++)
+		free(malloc(3000));
+	early = tasks();
+}
+void
+tell(void)
+{
+	for (int i = 0; i < 1000 && tasks() < 2; i++)
+		usleep(10000);
+	printf("%d %d %d\n", error, early, tasks());
+}
+END
+printf 'void tell(void);\nint main(void) { tell(); return 0; }\n' >late.c
+runs "an early constructor compiles" $CC -fPIC -shared -fno-builtin -o libearly.so early.c
+runs "and a program with it" $CC -o late late.c -L. -learly -Wl,--unresolved-symbols=ignore-all -Wl,-rpath,"$W"
+is "$(LD_PRELOAD=$LIB ./late)" "0 1 2" "a session begins there; its thread comes with the library's constructor"
 done_testing

@@ -47,7 +47,7 @@
 #define ROUND_NS (NSTIME_PER_SEC / 10)
 /* Minimum time between two looks into the control directory, in ns. */
 #define DIR_GAP_NS (NSTIME_PER_SEC / 2)
-/* The thread ends after this many rounds without work, or one less: about a second. */
+/* Rounds without work until the thread ends, or one less after one with work: about a second. */
 #define ROUNDS_IDLE 10
 /* Answers that are remembered; more than the number of clients that are likely to ask at once. */
 #define ANSWERS_KEPT 16
@@ -93,7 +93,7 @@ __asm__(".pushsection jemalloc_mailbox, \"aw\", %nobits\n"
 	".popsection\n");
 
 static struct {
-	os_thread_t thread;       /* filled in when the thread is started; not used later */
+	os_thread_t thread;       /* filled in by the thread that starts it; used only for the start */
 	memfile_t file;           /* mapped over the block if prof_ctl_fd is set */
 	uint32_t pid;             /* of this process; 0: not known */
 	/* mutex_self() of the thread that is carrying out requests; 0: none */
@@ -104,9 +104,9 @@ static struct {
 	bool is_booted;
 	/* in a forked child, until it has a mailbox of its own */
 	bool is_forking;
-	/* prof_control_boot_late() was called; before it heartbeats start no thread (loader's locks) */
+	/* prof_control_boot_late() was called; before it no thread is started (loader's locks) */
 	bool has_started;
-	/* this is a forked child: it may be under a filter, so prof_thread:true is as auto here */
+	/* this is a forked child, which may be under a filter; so prof_thread:true means auto here */
 	bool is_child;
 	atomic_b_t has_thread;    /* the thread runs or is being started */
 	/* the system refused to create the thread; reported once, not tried again, nor in a child */
@@ -139,7 +139,7 @@ static LARGE_BSS struct {
 	} kept[ANSWERS_KEPT];
 } answers;
 
-/* The mailbox, which box_ means here; prof_box_ and box_tick_unless_dumping mean the black box. */
+/* The mailbox, as are all box_*() here; prof_box_*() are of the black box. */
 static prof_mailbox_t *
 box(void) {
 	return &prof_mailbox_block.box;
@@ -347,8 +347,8 @@ is_for_thread(void) {
 
 /*
  * Carries out the request in the slot, if it has one without an answer, and writes the answer.
- * by_thread: the caller is the profiler's thread; another thread may leave the request to it
- * (is_awaited).
+ * by_thread: all is carried out here, as by the profiler's thread; otherwise a long request is left
+ * to that thread (is_awaited) if there can be one.
  */
 static void
 slot_serve(unsigned slot, bool by_thread) {
@@ -371,7 +371,10 @@ slot_serve(unsigned slot, bool by_thread) {
 		return;
 	}
 	__atomic_store_n(&s->answer_nonce, current.nonce, __ATOMIC_RELEASE);
-	/* A client that still finds its nonce after its copy of the answer has none of a later one. */
+	/*
+	 * A client copies the answer, then reads answer_nonce: if it is still its own, no later answer
+	 * is in the copy.
+	 */
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	if (err == 0) {
 		err = text_serve(slot);
@@ -424,8 +427,8 @@ prof_control_serve(void) {
 }
 
 /*
- * Frees profiles that a client has fetched or none has in time, and pages kept for too long; does
- * nothing while another thread is serving.
+ * Frees profiles (prof_handover.h) that a client has fetched, or that none has fetched in time, and
+ * freed pages that were kept for too long; does nothing while another thread is serving.
  */
 static void
 handover_look(void) {
@@ -481,9 +484,9 @@ dir_look(void) {
 	serving_end();
 }
 
-/* prof_box_tick() would wait for a dump; then a later heartbeat or round of the thread calls it. */
+/* Not during a dump, for which prof_box_tick() would wait; a later heartbeat or round calls it. */
 static void
-box_tick_unless_dumping(void) {
+black_box_tick(void) {
 	if (!prof_dump_is_busy()) {
 		prof_box_tick();
 	}
@@ -501,7 +504,7 @@ thread_round(void) {
 	dir_look();
 	uint64_t session = prof_session_tick();
 	uint64_t timer = prof_trigger_tick();
-	box_tick_unless_dumping();
+	black_box_tick();
 	prof_course_tick(nstime_monotonic_ns(), true);
 	uint64_t next = session < timer ? session : timer;
 	__atomic_fetch_add(&box()->heartbeats, 1, __ATOMIC_RELAXED);
@@ -542,6 +545,7 @@ static void *
 thread_main(void *arg) {
 	(void)arg;
 	struct tls_s *t = tls_get();
+	pthread_detach(pthread_self());
 	t->inside++; /* allocations of this thread are never samples */
 	do {
 		thread_rounds();
@@ -556,7 +560,6 @@ thread_make(void) {
 	assert(atomic_load_b(&control.has_thread, MO_RELAXED) && !gate_is_entered(tls_get()));
 	int err = os_thread_create(&control.thread, "jemalloc_prof", thread_main, NULL);
 	if (err == 0) {
-		pthread_detach(control.thread.handle);
 		return;
 	}
 	atomic_store_b(&control.has_thread, false, MO_RELEASE);
@@ -648,8 +651,9 @@ control_changed(void) {
 	atomic_fence(MO_SEQ_CST); /* pairs with thread_try_continue() */
 	if (prof_control_has_thread()) {
 		thread_wake();
-	} else if (gate_is_closed()) {
-		thread_want(); /* while a thread forks, or moves the tables (prof_box) */
+	} else if (gate_is_closed() || !control.has_started) {
+		/* While a thread forks, or moves the tables into or out of a black box; or at the start. */
+		thread_want();
 	} else if (thread_is_wanted()) {
 		thread_start();
 	}
@@ -678,7 +682,8 @@ is_safe(const struct tls_s *t) {
 
 /*
  * The slow part of a heartbeat: starts or wakes the profiler's thread. While there is none this
- * thread does its work, except the triggers and the course, which prof_heartbeat() looks after.
+ * thread does its work, except the triggers and the course, which prof_heartbeat() (prof.c) looks
+ * after.
  */
 static void NOINLINE
 control_due(void) {
@@ -702,7 +707,7 @@ control_due(void) {
 	handover_look();
 	dir_look();
 	prof_session_tick();
-	box_tick_unless_dumping();
+	black_box_tick();
 	gate_reenter(t, depth);
 	if (atomic_load_b(&control.is_awaited, MO_RELAXED)) {
 		thread_start();
@@ -710,8 +715,9 @@ control_due(void) {
 }
 
 /*
- * Whether control_due() has something to do: a request, a signal, a tracer, a time limit or a black
- * box; a thread to start; or, while there is none, the control directory or a profile to free.
+ * Whether control_due() has something to do: a request, a signal, a tracer that came or went, a
+ * time limit or a black box; a thread to start; or, while there is none, the control directory or a
+ * profile to free.
  */
 static bool
 is_anything_due(void) {
@@ -748,8 +754,8 @@ prof_control_heartbeat(tsd_t *tsd, uint64_t bytes) {
 }
 
 /*
- * If the options want the thread, starts it now, before the program may forbid the system calls
- * that this needs. Called by the constructor.
+ * If the thread is due (the options want it, or a change before), starts it now, before the program
+ * may forbid the system calls that this needs. Called by the constructor.
  */
 void
 prof_control_boot_late(void) {
@@ -759,7 +765,10 @@ prof_control_boot_late(void) {
 	}
 }
 
-/* The part of boot for options of this wing; without one it is skipped. */
+/*
+ * The part of boot for the options of the profiler that need it; without any of them
+ * (opt_prof_more) it is skipped.
+ */
 static void
 control_boot_options(void) {
 	box_share(false);
@@ -798,7 +807,10 @@ prof_control_boot(void) {
 	}
 }
 
-/* Clears doorbell, heartbeats and used slots; pages of unused ones stay shared with the parent. */
+/*
+ * Clears doorbell, heartbeats and used slots; pages of unused ones stay shared with the parent. A
+ * lease that stays fits no request, as each try has a random `sequence`.
+ */
 static void
 box_clear(void) {
 	prof_mailbox_t *b = box();
@@ -837,7 +849,7 @@ box_postfork_child(void) {
 	}
 	box_clear();
 	prof_handover_postfork_child();
-	/* A number of its own, made without a system call too. */
+	/* A number of its own; not by sys_random(), which makes a system call. */
 	box_open(hash_mix64(box()->instance ^ control.pid ^ nstime_realtime_ns()));
 	box_mirror();
 }
