@@ -115,8 +115,8 @@ static bool
 imalloc_find_slot(const tcache_t *tc, const imalloc_req_t *req, size_t usize, unsigned *slot) {
 	assert(usize > 0 && usize <= SC_LARGE_MAXCLASS);
 	*slot = sz_s2i(usize) + 1;
-	bool is_untouched = usize > TCACHE_LARGE_MUCH && (req->zero || opt_zero);
-	return *slot < tc->nslots && sz_i2s(*slot - 1) >= usize && !is_untouched
+	bool wants_new = usize > TCACHE_LARGE_MUCH && (req->zero || opt_zero);
+	return *slot < tc->nslots && sz_i2s(*slot - 1) >= usize && !wants_new
 	    && req->alignment <= (usize < SC_LARGE_MINCLASS ? PAGE : CACHELINE);
 }
 
@@ -162,7 +162,7 @@ imalloc_sample_large(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_
 	} else if ((p = imalloc_no_sample(tsd, req, usize, tc, slot)) != NULL) {
 		obj = emap_edata(p);
 	} else {
-		tcache_recount(tsd, tc, slot); /* a sample stays counted until the request fails */
+		tcache_recount(tsd, tc, slot); /* a sample stays counted: imalloc_again() */
 		return NULL;
 	}
 	*rec = arena_large_make_sampled(obj, tcache_rec_take(&tc->spares));
@@ -205,7 +205,7 @@ imalloc_sample_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache
 
 /* Sets rec->slab: name of the slab that would have served the request unsampled; 0: not known. */
 static NOINLINE void
-imalloc_note_slab(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
+imalloc_set_slab(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
     sample_rec_t *rec) {
 	arena_t *a = imalloc_arena(tsd, req->arena, usize);
 	rec->slab = a == NULL ? 0 : tcache_next_slab(tsd, tc, a, sz_s2i(usize) + 1);
@@ -225,7 +225,7 @@ imalloc_sample_inline(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache
 		arena_guard(p, usize, req->size); /* a hook may ask for its size */
 		rec->slab = 0;
 		if (interval > 1 && usize < SC_LARGE_MINCLASS) { /* 1: it stands for itself alone */
-			imalloc_note_slab(tsd, req, usize, tc, rec);
+			imalloc_set_slab(tsd, req, usize, tc, rec);
 		}
 		tsd->tls->inside++;
 		prof_sample_alloc(tsd, p, rec, interval, req->size, usize, &req->where);
@@ -393,7 +393,9 @@ imalloc_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
 }
 
 /*
- * imalloc_object() once more after a failure, which has uncounted the request if it is no sample.
+ * imalloc_object() once more after a failure. A failure has uncounted the request, which is
+ * therefore counted again here; but a sample (interval not 0) stays counted through all tries, and
+ * imalloc_body() or imalloc_bin_body() uncounts it if the last one has failed.
  */
 static void *
 imalloc_again(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot,
@@ -562,9 +564,9 @@ imalloc_in_gate(struct tls_s *t, const imalloc_req_t *req) {
 }
 
 /*
- * Allocates *p from the shelter at a closed gate, and returns false. If the shelter has no memory
- * for it, waits for the gate, enters it and returns true; *p is NULL. But in a lost child, whose
- * gate stays closed (gate_is_lost), returns false with *p NULL.
+ * At a closed gate: allocates *p from the shelter and returns false, not inside. If the shelter has
+ * no memory for it, waits for the gate and enters: returns true, *p is NULL, and the caller serves
+ * the request. In a lost child, whose gate stays closed (gate_is_lost), false with *p NULL.
  */
 static COLD bool
 imalloc_at_closed_gate(struct tls_s *t, const imalloc_req_t *req, void **p) {
@@ -701,7 +703,7 @@ imalloc_refill(size_t size, size_t offset) {
 	    : imalloc_general(size);
 }
 
-/* imalloc_body() for a bin of the thread's own cache; a failed request is uncounted. */
+/* imalloc_body() for a bin of the thread's own cache. NULL: no memory; the request is uncounted. */
 ALWAYS_INLINE void *
 imalloc_bin_body(tsd_t *tsd, const imalloc_req_t *req, tcache_t *tc, unsigned slot) {
 	size_t usize = tc->bins[slot].size;
@@ -715,6 +717,7 @@ imalloc_bin_body(tsd_t *tsd, const imalloc_req_t *req, tcache_t *tc, unsigned sl
 	}
 	void *p = imalloc_sample_inline(tsd, req, usize, tc, slot, interval);
 	if (unlikely(p == NULL)) {
+		/* Here, not in imalloc_general(): that draws anew, and mostly makes no sample of it. */
 		p = imalloc_relieved(tsd, req, usize, tc, slot, interval);
 	}
 	if (unlikely(p == NULL)) {
@@ -741,6 +744,7 @@ imalloc_ended(size_t size, size_t offset) {
 		arena_guard(p, sz_i2s(slot - 1), size); /* a hook may have deleted the cache */
 		imalloc_note_large(tsd, size);
 	}
+	/* No imalloc_write_gdump(): the next heartbeat or general request does that. */
 	gate_exit(t);
 	errno = saved;
 	return likely(p != NULL) ? p : imalloc_general(size);
@@ -839,8 +843,8 @@ ifree_count_direct(tsd_t *tsd, size_t usize) {
 /*
  * Hardened builds close a bin from time to time, so that the next free of its class is checked (the
  * look, thread/tcache.h). Opens the bin of the freed small object if it is closed, and returns
- * whether it was: the object is then to be put into quarantine. In a thread that has no cache true
- * for each small object, because such a thread frees few.
+ * whether it was: the object is then to be put into quarantine. A thread that has no cache frees
+ * few objects, so each of its small objects is to be put there: the result is true.
  */
 ALWAYS_INLINE bool
 ifree_try_look(tsd_t *tsd, uint64_t elem) {
@@ -1051,6 +1055,7 @@ ifree(void *ptr, int tcache, alloc_how_t how) {
 		errno = saved;
 		return;
 	}
+	/* Before the gate, and so also for a free that a closed gate defers (thread/alloc_hook.h). */
 	if (alloc_hook_is_wanted(t)) {
 		alloc_hook_dalloc(how, ptr, iusize(ptr));
 	}
@@ -1146,6 +1151,7 @@ ifree_default(void *ptr) {
 	ifree(ptr, IMALLOC_TCACHE_AUTO, alloc_how_free);
 }
 
+/* A free object has a size too while its element says active; with canaries not a small one. */
 size_t
 iusize(const void *ptr) {
 	uint64_t elem = emap_elem_any(ptr);

@@ -153,7 +153,8 @@ imalloc_usize(const imalloc_req_t *req) {
  * Whether a signal handler of the user interrupted its own thread inside the gate, where locks may
  * be held and a cache may be half changed. Extent hooks, and the C library while the tsd is made,
  * run inside too; meanwhile the thread's state is neither nominal nor gone, and the result is
- * false.
+ * false. It is false too in a thread that has no tsd yet (tsd_fetch_to_free): a handler there is
+ * not recognised.
  */
 static inline bool
 imalloc_is_interrupted(const struct tls_s *t) {

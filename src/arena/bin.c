@@ -48,7 +48,7 @@ bin_heap_of(bin_t *bin, const edata_t *slab) {
 	return likely(slab->holes == 0) ? &bin->nonfull : &bin->holed;
 }
 
-/* Adds a slab to the ring. The pass under way, if any, passes over it. */
+/* Adds a slab to the ring. The pass under way, if any, skips it. */
 static void
 bin_ring_add(bin_t *bin, edata_t *slab) {
 	assert(ql_is_empty(&slab->link));
@@ -203,7 +203,10 @@ bin_fail_no_slab(void) {
 	abort(); /* the hook returned, but there is no slab to go on with */
 }
 
-/* Misuse; bin_put_locked() will count the region, which was not in use, as one that came back. */
+/*
+ * Misuse. Undoes the count of the region, which was not in use, as one that came back:
+ * bin_stow_locked() has made that count, or bin_put_locked() will.
+ */
 static NOINLINE void
 bin_fail_not_in_use(bin_t *bin) {
 	safety_fail("double free or pointer into a block");

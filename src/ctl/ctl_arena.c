@@ -3,11 +3,12 @@
  * Arena indices in mib[1] were checked by has_arena() only for their range. Functions that need the
  * arena answer EFAULT if it is not set up. Exceptions: decay and purge then do nothing and return 0
  * (EFAULT only for the index of the destroyed arenas); extent_hooks of an arena that the library
- * will set up reads as the system's, and a write sets the arena up. Called by ctl.c through the
- * tree of nodes, inside the gate, but has_arena() before it is entered. arena.<i>.name and the
- * fields of arenas.* run under the snapshot's lock, which ctl.c takes; the other leaves run without
- * it, because the functions of arenas and pac take their own locks. ctl_arenas_create_ext() is here
- * too, since it shares the code of arenas.create; ctl_experimental.c has its node.
+ * will set up reads as the system's, and a write sets the arena up. ctl.c calls these functions
+ * through the tree of nodes, inside the gate (os/gate.h), but has_arena() before it enters the
+ * gate. The leaf arena.<i>.name and the fields of arenas.* run under the snapshot's lock, which
+ * ctl.c takes; the other leaves run without it, because the functions of arenas and pac take their
+ * own locks. ctl_arenas_create_ext() is here too, since it shares the code of arenas.create;
+ * ctl_experimental.c has its node.
  */
 #include "arena/arenas.h"
 #include "ctl/ctl_rooms.h"
@@ -194,9 +195,9 @@ get_decay_ms(const ctl_call_t *call, ctl_value_t *out) {
 }
 
 /*
- * Makes the own caches of all threads return what they hold beyond their limits: that of this
- * thread now, those of others at their next malloc or free. All, because a cache may hold objects
- * of any arena.
+ * Makes the own caches of all threads return their grants (slots beyond their limits, tcache.h) and
+ * what is in them: that of this thread now, those of others at their next malloc or free. All,
+ * because a cache may hold objects of any arena.
  */
 static void
 return_grants(void) {
@@ -216,9 +217,10 @@ set_decay_ms(const ctl_call_t *call, const void *in) {
 	if (arena == NULL || arena_decay_ms_set(arena, is_dirty, ms) != 0) {
 		return EFAULT;
 	}
+	/* One that is being made has perhaps copied the old setting: it is waited for. */
 	arena_t *hidden = arenas_sampled_wait((unsigned)call->mib[1]);
 	if (hidden != NULL) {
-		arena_decay_ms_set(hidden, is_dirty, ms);
+		arena_decay_ms_set(hidden, is_dirty, ms); /* cannot fail: ms was accepted above */
 	}
 	if (is_dirty && ms == 0) {
 		return_grants();
@@ -257,6 +259,7 @@ set_dss(const ctl_call_t *call, const void *in) {
 	if (arena == NULL || ehooks_dss_set(&arena->pac.src.ehooks, (dss_prec_t)prec) != 0) {
 		return EFAULT;
 	}
+	/* As in set_decay_ms(). */
 	arena_t *hidden = arenas_sampled_wait((unsigned)call->mib[1]);
 	if (hidden != NULL) {
 		ehooks_dss_set(&hidden->pac.src.ehooks, (dss_prec_t)prec);
@@ -265,9 +268,9 @@ set_dss(const ctl_call_t *call, const void *in) {
 }
 
 /*
- * Reads and sets an arena's name. oldp and newp each point to a char *. That at oldp points to a
- * buffer of ARENA_NAME_LEN bytes, which is filled; that at newp points to the new name. The name is
- * read before it is set, so the buffer is filled also if the result is EINVAL for a NULL at newp.
+ * Reads an arena's name, then sets it. oldp and newp each point to a char *: the one at oldp to a
+ * buffer of ARENA_NAME_LEN bytes, which is filled; the one at newp to the new name. As reading
+ * comes first, the buffer is filled also if the result is EINVAL because of a NULL at newp.
  */
 static int
 raw_name(const ctl_call_t *call, ctl_value_t *out) {

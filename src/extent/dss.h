@@ -1,11 +1,13 @@
 /*
  * Pages from the end of the data segment by sbrk(2): before mmap, after it, or not at all. Each
- * arena has its precedence. The segment grows only (except that a failed try is taken back): pages
- * of it that an arena returns to the system are unmapped like any others. The user's program and
- * the C library may move the break too; a range that dss_alloc() returns was added by that call
- * alone. One lock, "dss", is held during dss_alloc(): up to eight tries of a few calls of sbrk(2)
- * and munmap(2) each. Called by ehooks_map(), usually under the lock of growth; options, mallctl
- * and new arenas read or set precedences; jemalloc_init.c calls dss_boot().
+ * arena has its precedence. The break goes down only to take back a failed try (unless others have
+ * moved it since): pages that an arena returns to the system are unmapped like any others, which
+ * leaves a hole. The user's program and the C library may move the break too; a range that
+ * dss_alloc() returns was added by that call alone. One lock, "dss", is held during dss_alloc(): up
+ * to eight tries of a few calls of sbrk(2) each, and a munmap(2) of what was skipped for the
+ * alignment. Precedences are atomic. Called by ehooks_map(), under grow_mtx (extent.h) of the arena
+ * unless its user's hooks were just taken away; options, mallctl and new arenas read or set
+ * precedences; jemalloc_init.c calls dss_boot().
  */
 #ifndef EXTENT_DSS_H
 #define EXTENT_DSS_H
@@ -27,15 +29,17 @@ extern const char *const dss_prec_names[]; /* indexed by the enum, NULL at the e
 void dss_boot(void);
 
 /*
- * Get and set the precedence with which new arenas start from now on; at first opt_dss. 0, or
- * ENOTSUP: prec is not `disabled`, and sbrk is not built in.
+ * The precedence with which new arenas start from now on; at first opt_dss. dss_default_set()
+ * returns 0, or ENOTSUP: prec is not `disabled`, and sbrk is not built in. Any thread may call
+ * both.
  */
 dss_prec_t dss_default_get(void);
 int dss_default_set(dss_prec_t prec);
 
 /*
- * Returns size bytes (a multiple of PAGE, not 0) that read as zeros, aligned to a power of two and
- * to PAGE. NULL: no memory, or others moved the break in all tries. Preserves errno.
+ * Returns size bytes (a multiple of PAGE, not 0) that read as zeros, at a multiple of alignment (a
+ * power of two) and of PAGE. NULL: no memory, or others moved the break in all tries. Preserves
+ * errno.
  */
 void *dss_alloc(size_t size, size_t alignment);
 

@@ -1,9 +1,11 @@
 /*
  * The stacks of hot extents, one for each page class, last in, first out.
- * pac_hot.h has the contract. Invariant: hot_npages is the number of pages in the stacks, changed
- * under hot_mtx together with them. Extents that were taken out are made dirty (or returned to
- * their huge slab: pac_put_unused) after the lock is released, because that takes other locks.
- * Called by pac*.c and large.c; inspect.c and the profiler read pages and sizes.
+ * pac_hot.h has the contract, and says what the page map has for a hot extent: `hot` for one that
+ * pac_hot_try_keep() got, still `active` for the objects that large.c left (pac_hot_leave).
+ * Invariant: hot_npages is the number of pages in the stacks, changed under hot_mtx together with
+ * them. Extents that were taken out are made dirty (or returned to their huge slab: pac_put_unused)
+ * after the lock is released, because that takes other locks. Called by pac*.c and large.c;
+ * inspect.c and the profiler read pages and sizes.
  */
 #include "extent/pac_hot.h"
 
@@ -14,9 +16,9 @@
 /* Extents that pac_hot_cool_at() examines at most. */
 #define HOT_COOL_MAX 8
 /*
- * A hot extent may be longer than the large object that takes it by one quarter of the object
- * (1 / 2^HOT_LG_SLACK). That is the greatest distance between two classes from 4 pages up, so
- * extents of the next larger class fit.
+ * A hot extent may be longer than the large object that takes it by a quarter of the object's size
+ * (size >> HOT_LG_SLACK). From 4 pages up a class exceeds the one before it by at most a quarter of
+ * that, so extents of the next larger class fit.
  */
 #define HOT_LG_SLACK 2
 /* Extents that a flush takes out of the stacks at once. */
@@ -42,6 +44,7 @@ pac_hot_each(pac_t *pac, void (*add)(void *ctx, unsigned pind, size_t size), voi
 			add(ctx, pind, s->extents[i]->size);
 		}
 	}
+	/* Not under hot_mtx, but it may be read without a lock (extent/piece.h). */
 	size_t rest = piece_npages(&pac->piece) << LG_PAGE;
 	if (rest != 0) {
 		add(ctx, sz_psz_floor(rest), rest);
@@ -231,7 +234,11 @@ pac_hot_try_keep(pac_t *pac, edata_t *e) {
 	size_t npages;
 	e->szind = SC_NSIZES;
 	e->is_sampled = false;
-	/* The page map must say hot before another thread can take the extent. */
+	/*
+	 * It is no object any more, so the page map must not say active (pac_hot.h). Written before
+	 * another thread can take the extent. If there is no room, the caller's next step writes the
+	 * elements anew (pac_put_unused).
+	 */
 	e->state = extent_state_hot;
 	emap_set_boundary(e);
 	e->state = extent_state_active;

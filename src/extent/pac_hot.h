@@ -77,8 +77,9 @@ void pac_hot_flush(pac_t *pac);
  */
 bool pac_hot_try_cool(pac_t *pac, size_t size);
 /*
- * Makes hot extents from addr on dirty, until one is neither in a stack nor dirty or addr + size is
- * reached (at most HOT_COOL_MAX), so that an expansion in place finds one dirty extent there.
+ * Makes hot extents dirty that lie one behind another, or between dirty ones, from addr on, which
+ * is the end of an extent. Ends at the first that is neither in a stack nor dirty, at addr + size,
+ * or after HOT_COOL_MAX extents. An expansion in place then finds one dirty extent there.
  */
 void pac_hot_cool_at(pac_t *pac, const char *addr, size_t size);
 

@@ -1,9 +1,10 @@
 /*
  * Collects extents in a chain and purges them with one system call.
  * purge_batch.h has the contract. Invariant: an extent of the chain is active and not known to be
- * zero, and it is put into the retained cache in every case. The array of ranges is built from the
- * chain at the call. No lock of its own: the caller holds the mutex of the decay. Called by
- * pac_purge.c and pac_step.c.
+ * zero; the flush puts it into the retained cache, purged or not. The array of ranges is made from
+ * the chain just before the system call. Arenas with hooks of the user use no batch, because that
+ * call passes their hooks by. No lock of its own: the caller holds the mutex of the decay. Called
+ * by pac_purge.c and pac_step.c.
  */
 #include "extent/purge_batch.h"
 
@@ -47,9 +48,9 @@ purge_together(const purge_batch_t *b) {
 
 void
 purge_batch_flush(purge_batch_t *b) {
-	/* A single extent uses the ordinary system call. */
+	/* A single extent is purged by madvise(2), as without a batch. */
 	bool is_done = b->n > 1 && purge_together(b) == 0;
-	b->ncalls += is_done ? 1 : b->n;
+	b->ncalls += is_done ? 1 : b->n; /* a refused call for all is not counted */
 	while (b->first != NULL) {
 		edata_t *e = b->first;
 		b->first = e->heap.next == NULL ? NULL : edata_of_heap(e->heap.next);

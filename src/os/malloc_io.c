@@ -1,7 +1,8 @@
 /*
  * Formats messages and passes them to malloc_io_message or to file descriptor 2. malloc_io.h has
- * the contract. The only state is that pointer, NULL until jemalloc_init.c sets it in the first
- * step of boot, and constant then. No lock; called in any thread, also in signal handlers.
+ * the contract. The only state is that pointer: NULL until jemalloc_init.c sets it, in the first
+ * step of boot, to a function that reads the user's malloc_message each time; constant then. No
+ * lock; called in any thread, also in signal handlers and with locks held.
  */
 #include "os/malloc_io.h"
 
@@ -48,4 +49,3 @@ malloc_printf(const char *format, ...) {
 	va_end(ap);
 	malloc_write(buf);
 }
-

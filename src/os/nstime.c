@@ -11,7 +11,7 @@
 
 #include "util/assert.h"
 
-/* Most whole seconds, with a fraction of a second added, whose nanoseconds 63 bits hold. */
+/* The greatest number of seconds whose nanoseconds, with any fraction added, fit into 63 bits. */
 #define REALTIME_SEC_MAX (INT64_MAX / (int64_t)NSTIME_PER_SEC - 1)
 /* Days of 400 years, after which the calendar repeats. */
 #define DAYS_IN_400_YEARS UINT64_C(146097)
@@ -25,6 +25,7 @@ ns_of(const struct timespec *ts) {
 	return (uint64_t)ts->tv_sec * NSTIME_PER_SEC + (uint64_t)ts->tv_nsec;
 }
 
+/* 0 if the system refuses the clock (nstime.h). */
 static uint64_t
 clock_ns(clockid_t id) {
 	int saved = errno;
@@ -64,6 +65,7 @@ nstime_monotonic_coarse_ns(void) {
 #endif
 }
 
+/* The coarse clock, not by the C library: that would cost two page faults (nstime.h). */
 uint64_t
 nstime_monotonic_syscall_ns(void) {
 	int saved = errno;
@@ -91,7 +93,7 @@ is_leap_year(unsigned y) {
 static void
 date_of_day(uint64_t day, unsigned *year, unsigned *month, unsigned *mday) {
 	static const unsigned char month_days[12] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-	/* Skips whole cycles of 400 years first, so that the loops below stay short. */
+	/* Whole cycles of 400 years are skipped: the loop over years makes less than 400 turns. */
 	unsigned y = 1570 + (unsigned)(day / DAYS_IN_400_YEARS) * 400;
 	unsigned rest = (unsigned)(day % DAYS_IN_400_YEARS);
 	while (rest >= 365u + is_leap_year(y)) {
@@ -126,10 +128,10 @@ put_digits(char *p, unsigned n, unsigned digits) {
 }
 
 void
-nstime_utc_stamp(char buf[NSTIME_STAMP_SIZE], uint64_t realtime_ns) {
+nstime_utc_stamp(char buf[NSTIME_STAMP_SIZE], uint64_t wall_ns) {
 	/* Counted from a cycle of 400 years before 1970, so that nothing below is negative. */
 	uint64_t since_1570 = DAYS_IN_400_YEARS * 86400 * UINT64_C(1000);
-	int64_t ns = (int64_t)realtime_ns;
+	int64_t ns = (int64_t)wall_ns;
 	int64_t floor_ms = ns / (int64_t)NSTIME_PER_MSEC - (ns % (int64_t)NSTIME_PER_MSEC < 0);
 	uint64_t ms = since_1570 + (uint64_t)floor_ms;
 	uint64_t sec = ms / 1000;

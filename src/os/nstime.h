@@ -44,7 +44,7 @@ uint64_t nstime_realtime_ns(void);
  * NUL; milliseconds are rounded down, also before 1970. Computed here because the C library's
  * time-zone code takes locks and allocates.
  */
-void nstime_utc_stamp(char buf[NSTIME_STAMP_SIZE], uint64_t realtime_ns);
+void nstime_utc_stamp(char buf[NSTIME_STAMP_SIZE], uint64_t wall_ns);
 
 /* Nanoseconds from `from` to `to`; 0 if `to` is earlier. */
 static inline uint64_t

@@ -1,20 +1,22 @@
 /*
  * The system calls of the allocator, as wrappers over one table of hooks.
  * Nearly all uses of the calls in the table os_hooks go through it, so that a test can make each
- * fail at its k-th use. os/pages, os/thread and extent/dss use the table itself, the rest of src/
- * the sys_*() functions. Those for files retry EINTR (up to SYS_TRIES_MAX times; sys_close() and
- * the reads of sys_dir_each() do not) and report failure as an errno value; all preserve errno.
- * None of them allocates, takes a lock of the C library or is a cancellation point, except where it
- * says so. They take no lock of ours; their state is the table and facts that are learned once.
- * Called by the profiler, unwind/, conf.c, meta/region, extent/guard, arena/canary, thread/tsd,
- * jemalloc_init.c and the other files of os/.
+ * fail at its k-th use. (Exceptions: the mapping of the mailbox in prof_control.c,
+ * sys_is_readable(), messages of util/assert.c.) os/pages, os/thread and extent/dss use the table
+ * itself, the rest of src/ the sys_*() functions. Those for files retry EINTR (up to SYS_TRIES_MAX
+ * times; sys_close() and the reads of sys_dir_each() do not) and report failure as an errno value,
+ * in functions that return a number or a descriptor as -errno; all preserve errno. None of them
+ * allocates, takes a lock of the C library or is a cancellation point, except where it says so.
+ * They take no lock of ours; their state is the table, facts that are learned once, and what is
+ * known of the loader's lock (sys_modules.c). Called by the profiler, unwind/, conf.c, meta/region,
+ * extent/guard, arena/canary, thread/tsd, jemalloc_init.c and the other files of os/.
  *
  * A program may forbid system calls after its start, and the kernel then ends it for making one of
  * those. So from the end of boot on the library makes only the calls that the C library's malloc
  * makes: mmap, munmap, mremap, mprotect, madvise, brk, futex, getrandom, write of a message, with
- * rt_sigprocmask. It makes others only for what the user asks for and what needs them: a profile, a
- * request from outside, a session, a timer (test/integration/confined.c; doc/PRODUCTION.md lists
- * them).
+ * rt_sigprocmask. (sys_is_readable() asks by madvise or futex.) It makes others only for what the
+ * user asks for and what needs them: a profile, a request from outside, a session, a timer
+ * (test/integration/confined.c; doc/PRODUCTION.md lists them).
  */
 #ifndef OS_SYS_H
 #define OS_SYS_H
@@ -71,7 +73,10 @@ struct os_hooks_s {
 extern HIDDEN const struct os_hooks_s os_hooks_real;
 extern HIDDEN const struct os_hooks_s *os_hooks;
 
-/* The kernel's page size in bytes; set by os/pages at boot. */
+/*
+ * The kernel's page size in bytes; os/pages sets it at boot. It is here because sys.c, which is
+ * below os/pages, needs it.
+ */
 extern HIDDEN size_t os_page_size;
 
 /*
@@ -82,8 +87,9 @@ const char *sys_env(const char *name);
 /* Whether the process has privileges that its environment must not control (AT_SECURE). */
 bool sys_is_secure(void);
 /*
- * The process id, in its own namespace, by a system call. A filter may forbid that later, so it is
- * to be called at the start of the process, or in work that makes other system calls anyway.
+ * The process id in the process's own pid namespace, by a system call. A filter may forbid that
+ * later, so it is to be called at the start of the process, or in work that makes other system
+ * calls anyway.
  */
 int sys_pid(void);
 /* Inode number of the pid namespace; 0 if not known. */
@@ -93,7 +99,10 @@ unsigned long sys_auxval(unsigned long type);
 
 /* Returns a descriptor (O_CLOEXEC is added), or -errno. */
 int sys_open(const char *path, int flags, unsigned mode);
-/* Opens a file of /proc about the calling thread ("statm"; at most 15 bytes). */
+/*
+ * Opens a file of /proc/thread-self or, if that fails, /proc/self. The name (like "statm") has at
+ * most 15 bytes. What the kernel says there of memory is that of the process.
+ */
 int sys_open_own(const char *name);
 /* Returns the number of bytes read (0: end of file), or -errno. */
 ssize_t sys_read(int fd, void *buf, size_t size);
@@ -103,8 +112,8 @@ ssize_t sys_read(int fd, void *buf, size_t size);
  */
 ssize_t sys_read_file(const char *path, void *buf, size_t size);
 /*
- * Reads the file statm of /proc: the pages of the process, also if its first thread has ended (on
- * Linux 3.17 and later). Returns the number of bytes, or -errno. Adds no NUL.
+ * Reads the file statm of /proc: the pages of the process, also if its first thread has ended (with
+ * thread-self: Linux 3.17 and later). Returns the number of bytes, or -errno. Adds no NUL.
  */
 ssize_t sys_read_statm(char *buf, size_t size);
 /* Writes once. Returns the number of bytes written, or -errno. */
@@ -120,9 +129,9 @@ int sys_write_all(int fd, const void *buf, size_t size, size_t *written);
  */
 int sys_wait_writable(int fd, unsigned ms);
 /*
- * Blocks SIGXFSZ and SIGPIPE, which a failing write raises, in the calling thread, whose mask stays
- * so until sys_write_signals_restore(); has_failed: a write has failed in between, and the signal
- * that it raised is consumed.
+ * sys_write_signals_block() blocks SIGXFSZ and SIGPIPE, which a failing write raises, in the
+ * calling thread; sys_write_signals_restore() sets its old mask again. The caller sets has_failed
+ * if a write has failed in between: then the signal that it raised is taken away first.
  */
 typedef struct sys_write_signals_s {
 	sigset_t old_mask;
@@ -130,7 +139,9 @@ typedef struct sys_write_signals_s {
 } sys_write_signals_t;
 void sys_write_signals_block(sys_write_signals_t *w);
 void sys_write_signals_restore(const sys_write_signals_t *w, bool has_failed);
-/* The following return 0 or an errno value. sys_close() never retries; EINTR is success there. */
+/* The functions from here to sys_rename_noreplace() return 0 or an errno value. */
+
+/* Never retries; EINTR is success. */
 int sys_close(int fd);
 int sys_fstat(int fd, struct stat *st);
 int sys_fchmod(int fd, unsigned mode);
@@ -153,7 +164,8 @@ uint64_t sys_random(void);
 
 /*
  * Whether all these bytes can be read; size > 0. Asks the kernel, so it never faults; the kernel
- * may make the pages present for that. False for page 0, and for a range that wraps around.
+ * may make the pages present for that. False for page 0, even if it is mapped, and for a range that
+ * wraps around.
  */
 bool sys_is_readable(const void *addr, size_t size);
 /*
@@ -204,8 +216,9 @@ struct sys_module_s {
 /*
  * Calls cb for each loaded object with loaded segments, the program first, until it returns
  * nonzero. Takes the loader's lock: the caller must hold no lock of the allocator. build_id and
- * path are valid only during cb. exe is what cb gets as the program's own path. Returns what the
- * last cb returned, or -1 if the objects cannot be listed; see sys_modules_postfork_child().
+ * path are valid only during cb. For the program cb gets exe as the path, because the loader has no
+ * name for it, or one that is not its path. Returns what the last cb returned, or -1 if the objects
+ * cannot be listed; see sys_modules_postfork_child().
  */
 int sys_modules(int (*cb)(void *ctx, const struct sys_module_s *m), void *ctx, const char *exe);
 /* Bytes of a build id that sys_module_of_image() keeps; more are cut off. */
@@ -215,7 +228,8 @@ int sys_modules(int (*cb)(void *ctx, const struct sys_module_s *m), void *ctx, c
  * object from the headers at the start of its image [start, end). In *m the caller has set the bias
  * and the path, and all else is zero. Returns false if there are no headers or too many (more than
  * 1536 bytes), or they name another start; *m may have changed then. Another thread may have
- * unmapped the image; it is read by sys_copy_memory().
+ * unmapped the image before; it is read by sys_copy_memory(), which says when it faults all the
+ * same.
  */
 bool sys_module_of_image(struct sys_module_s *m, uintptr_t start, uintptr_t end,
     unsigned char build_id[SYS_BUILD_ID_MAX]);
@@ -225,9 +239,9 @@ bool sys_module_of_image(struct sys_module_s *m, uintptr_t start, uintptr_t end,
  */
 bool sys_program_has_note(const char *owner, unsigned type);
 /*
- * Counts of objects loaded and unloaded since the start; false, and both are 0, if the C library
- * does not provide them or the loader cannot be called (sys_modules_postfork_child()). Takes the
- * loader's lock.
+ * Counts of objects loaded and unloaded since the start of the process; false, and both are 0, if
+ * the C library does not provide them or the loader cannot be called
+ * (sys_modules_postfork_child()). Takes the loader's lock.
  */
 bool sys_module_changes(uint64_t *adds, uint64_t *subs);
 /*

@@ -12,7 +12,7 @@
 /* The fast path reads the cache's address relative to the thread pointer. */
 cassert(offsetof(struct tls_s, cache) == 0);
 cassert(TLS_BOOT_CACHE_BYTES % CACHELINE == 0);
-/* gate and recall are accessed by other threads, so they must be aligned words. */
+/* gate, beat and recall are accessed by other threads, so they must be aligned words. */
 cassert(sizeof(((struct tls_s *)NULL)->gate) == 4 && offsetof(struct tls_s, gate) % 4 == 0);
 cassert(sizeof(((struct tls_s *)NULL)->recall) == 4 && offsetof(struct tls_s, recall) % 4 == 0);
 

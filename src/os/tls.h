@@ -3,11 +3,13 @@
  * points to a readable block. A thread without a cache of its own points to tls_boot_cache, whose
  * zeroed bins read as "empty" for malloc and "full" for free, so the fast path needs no test for
  * initialisation. That block is shared and never written. `inside` > 0 means that the thread does
- * work of the library's own (a heartbeat, which is upkeep after some bytes allocated; a dump, a
- * session, a hook of the user): allocations that it makes meanwhile are not sampled and run no
- * heartbeat. Only the thread itself writes its words, except `recall` and, together with it,
- * `cache` (thread/recall.h), and `label`, to which the program has the address. No lock; words that
- * others read or write are accessed by atomic builtins. Used by most folders of src/, not by util/.
+ * work of the library's own (a heartbeat, which is upkeep after some bytes allocated; a dump; the
+ * start or end of a profiling session; a hook of the user): allocations that it makes meanwhile are
+ * not sampled and run no heartbeat. Only the thread itself writes its words, except `recall` and,
+ * together with it, `cache`, both from any thread (thread/recall.h), and `label`, to which the
+ * program has the address. Other threads read `gate` and `beat`, and `tsd` under the lock of the
+ * gate's list. No lock; `cache`, `recall`, `gate` and `beat` are accessed by atomic builtins where
+ * another thread may write or read them. Used by most folders of src/, not by util/.
  */
 #ifndef OS_TLS_H
 #define OS_TLS_H
@@ -21,13 +23,13 @@
 
 struct tsd_s;
 
-/* Each word belongs to the module that is named. The fast path relies on the offset of `cache`. */
+/* A word belongs to the module that is named, if one is. The fast path needs `cache` first. */
 struct tls_s {
 	/* The first of the bins of the thread's cache (tcache_t.bins), or tls_boot_cache. */
 	void *cache;
 	/* The thread's other data; NULL before it is made. Owned by thread/tsd. */
 	struct tsd_s *tsd;
-	/* How deep the thread is in work of the library's own, by whoever does it; not gate_depth. */
+	/* How deep the thread is in work of the library's own: any module raises it; not gate_depth. */
 	uint32_t inside;
 	/* Owned by thread/tsd: the thread's state; 0 means never initialised. */
 	uint32_t state;
@@ -47,11 +49,9 @@ struct tls_s {
 	 * out.
 	 */
 	uint32_t recall;
-	/*
-	 * Owned by thread/tsd: number of frees for which no tsd was made (tsd_fetch_to_free), and bytes
-	 * of all frees without a tsd.
-	 */
+	/* Owned by thread/tsd: frees that made no tsd; tsd_fetch_to_free() limits their number. */
 	uint32_t n_early;
+	/* Bytes of all frees without a tsd; the tsd, if one is made later, starts with them. */
 	uint64_t early_bytes;
 	/*
 	 * Owned by prof/sites/prof_label: number of the label that the thread's samples get; 0: none.
@@ -95,9 +95,9 @@ struct tls_hook_s {
  */
 int tls_hook_init(struct tls_hook_s *hook, void (*fn)(void *));
 /*
- * Arms the calling thread for one run of fn, with this arg from now on if it was armed before. arg
- * must not be NULL. 0 or an errno value; EAGAIN: the hook does not exist yet. The C library may
- * allocate: the caller's thread must be ready to be served then (tsd_state_making).
+ * Makes fn(arg) run once when the calling thread exits; a later call only replaces arg, which must
+ * not be NULL. 0 or an errno value; EAGAIN: tls_hook_init() was not called, or failed. The C
+ * library may allocate: the caller's thread must be ready to be served then (tsd_state_making).
  */
 int tls_hook_arm(const struct tls_hook_s *hook, void *arg);
 

@@ -3,9 +3,9 @@
  * Invariant: only bytes are read that the kernel has confirmed as readable; one confirmed byte
  * stands for its whole page. (A page that another thread unmaps at the same time can still fault.)
  * The bytes may be data, or may begin inside an instruction, so what is found proves nothing; it
- * only makes a wrong step unlikely. code_keeps_frame(pc, ra) does not confirm the bytes before ra:
- * unless ra is 0, its caller has called code_is_call_in_object(ra) before, which does. No lock, no
- * state. Called by unwind_step.c.
+ * only makes a wrong step unlikely. code_keeps_frame(pc, ra) does not confirm the bytes before ra
+ * again: unless ra is 0, its caller has called code_is_call_in_object(ra), which confirms them. No
+ * lock, no state. Called by unwind_step.c.
  */
 #include "unwind/code.h"
 
@@ -19,11 +19,14 @@
 #define FUNCTION_MAX (ZU(16) << 10)
 /*
  * Bytes from the begin of a function in which it must set its frame pointer, if the call names the
- * function. find_setting() also asks for the page before its place when the confirmed bytes in
- * front of the place are fewer than this; sets_frame() looks back by less.
+ * function. Also: when fewer confirmed bytes than this lie below the place that find_setting() has
+ * reached, it asks for the page below them. (sets_frame() reads at most 16 bytes below the place.)
  */
 #define BEGIN_MAX 64u
-/* Bytes of the longest instruction that calls, on x86-64; aarch64 reads the last 4 of them. */
+/*
+ * Bytes before a return address that must be readable: those of x86-64's longest call. (A call of
+ * aarch64 has 4.)
+ */
 #define CALL_MAX 7
 /* Greatest number of bytes that are read of a stub (it jumps to a function of another object). */
 #define STUB_MAX 12
@@ -139,8 +142,8 @@ is_after_call(uintptr_t ra) {
 }
 
 /*
- * The function that the call before ra names; 0: it calls through a register, or through a stub of
- * the linkage table (adrp).
+ * The function that the call before ra names. 0: it calls through a register, or the target is a
+ * stub of the linkage table (adrp) or cannot be read.
  */
 static NO_SANITIZE_ADDRESS uintptr_t
 call_target(uintptr_t ra) {
@@ -149,10 +152,10 @@ call_target(uintptr_t ra) {
 		return 0;
 	}
 	uintptr_t to = ra - 4 + (uintptr_t)((int64_t)(int32_t)(insn << 6) >> 4);
-	bool is_stub = !sys_is_readable((const void *)to, STUB_MAX)
+	bool is_unknown = !sys_is_readable((const void *)to, STUB_MAX)
 	    || (*(const uint32_t *)to & 0x9f00001f) == 0x90000010
 	    || (*(const uint32_t *)(to + 4) & 0x9f00001f) == 0x90000010;
-	return is_stub ? 0 : to;
+	return is_unknown ? 0 : to;
 }
 
 /* Whether "add x29, sp, #n" is at p; "mov x29, sp" is one of these. */
@@ -168,7 +171,7 @@ ends_frame(uintptr_t p) {
 	return insn == 0xd65f03c0 || insn == 0xd65f0bff || insn == 0xd65f0fff;
 }
 
-/* As above: the instruction that sets a frame pointer, and the step. All have 4 bytes here. */
+/* Bytes of the instruction that sets a frame pointer, and step: all instructions have 4 bytes. */
 #define SETS_BYTES 4u
 #define SETS_STEP 4u
 
@@ -217,9 +220,10 @@ code_keeps_frame(uintptr_t pc, uintptr_t ra) {
 	if (setting == 0) {
 		return false;
 	}
-	/* It looks up the byte before its argument, as of a return address. */
+	/* + 1: unwind_row_find() takes a return address, and looks up the byte before it. */
 	unsigned kind = ROW_KIND(unwind_row_find(setting + 1));
 	uintptr_t function = ra == 0 ? 0 : call_target(ra);
+	/* A setting below the begin of the function is not of it: the difference wraps and is large. */
 	bool is_of_call = function == 0 || setting - function <= BEGIN_MAX;
 	return (kind == ROW_MISSING || kind == ROW_NO_FDE) && is_of_call;
 }

@@ -1,15 +1,16 @@
 /*
  * Collects text and passes it to a write callback when the buffer is full or flushed; buf_writer.h
- * has the contract. Invariant: used < buf_len if there is a buffer, so its last byte is always free
- * for the NUL. A buffer shorter than 2 bytes could hold no text and is treated as no buffer. No
- * lock: one thread uses a buf_writer_t at a time. Called by stats.c.
+ * has the contract. Invariant: used < buf_len if there is a buffer, so the last byte of the buffer
+ * is always free for the NUL. The buffer is the caller's, and is not freed here. One shorter than 2
+ * bytes could hold no text and is treated as no buffer. No lock: one thread uses a buf_writer_t at
+ * a time. Called by stats.c.
  */
 #include "util/buf_writer.h"
 
 #include "util/assert.h"
 #include "util/bits.h"
 
-/* Size in bytes, with the NUL, of the pieces in which text is passed on without a buffer. */
+/* Bytes, with the NUL, of the copies in which buf_writer_write() passes on text if unbuffered. */
 #define BUF_WRITER_STACK 256
 
 void

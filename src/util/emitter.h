@@ -1,10 +1,11 @@
 /*
  * A report that is described once and printed as JSON (indented or compact) or as text for people.
- * Functions named json_ act in the JSON modes only, those named table_ in the table mode only, all
- * others in both. The text goes to a write callback in many small pieces, so a buf_writer should be
- * behind it. In JSON a string is escaped, and a byte that is not part of valid UTF-8 becomes
- * U+FFFD. Keys and headers must not be NULL. An emitter_t is used by one thread at a time and has
- * no lock. Callers are stats.c, stats_hpa.c and prof_recent.c.
+ * Functions named emitter_json_ do nothing in the table mode, those named emitter_table_ nothing in
+ * the JSON modes; all others act in both. The text goes to a write callback in many small pieces,
+ * so a buffer (util/buf_writer.h) should be behind it. In JSON, not in the table, a string is
+ * escaped, and a byte that is not part of valid UTF-8 becomes U+FFFD. Keys and headers must not be
+ * NULL. An emitter_t is used by one thread at a time and has no lock. Callers are stats.c,
+ * stats_hpa.c and prof_recent.c.
  */
 #ifndef UTIL_EMITTER_H
 #define UTIL_EMITTER_H
@@ -17,7 +18,7 @@ typedef enum {
 	emitter_table,
 } emitter_mode_t;
 
-/* The C type of the variable that `value` points to. */
+/* The C type of the variable that `value` points to: for a string `value` is a const char **. */
 typedef enum {
 	emitter_type_bool,
 	emitter_type_int,
@@ -38,7 +39,7 @@ typedef struct {
 	emitter_write_t *write;
 	void *opaque;
 	unsigned depth; /* open objects and arrays (JSON) or open dicts (table) */
-	bool has_item; /* the innermost JSON container has an item: the next one needs a comma */
+	bool has_item; /* the innermost JSON container has an item: its next one begins with a comma */
 	bool has_key; /* a JSON key was written whose value is still to come */
 } emitter_t;
 
@@ -61,7 +62,10 @@ void emitter_end(emitter_t *em);
 void emitter_kv(emitter_t *em, const char *json_key, const char *table_key, emitter_type_t type,
     const void *value);
 
-/* Like emitter_kv(); the table line ends in " (note_key: note_value)" if note_key is not NULL. */
+/*
+ * Like emitter_kv(); the table line ends in " (note_key: note_value)" if note_key is not NULL. JSON
+ * has no note.
+ */
 void emitter_kv_note(emitter_t *em, const char *json_key, const char *table_key,
     emitter_type_t type,
     const void *value, const char *note_key, emitter_type_t note_type, const void *note_value);
@@ -72,7 +76,10 @@ void emitter_kv_note(emitter_t *em, const char *json_key, const char *table_key,
 void emitter_dict_begin(emitter_t *em, const char *json_key, const char *table_header);
 void emitter_dict_end(emitter_t *em);
 
-/* Inside an object: emitter_json_key(), then exactly one value, array or object. */
+/*
+ * Inside an object: emitter_json_key(), then exactly one value, array or object; emitter_json_kv()
+ * writes key and value.
+ */
 void emitter_json_key(emitter_t *em, const char *key);
 void emitter_json_value(emitter_t *em, emitter_type_t type, const void *value);
 void emitter_json_kv(emitter_t *em, const char *key, emitter_type_t type, const void *value);

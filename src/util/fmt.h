@@ -15,8 +15,8 @@
 /*
  * A subset of printf: %s %c %d %i %u %o %x %X %p %%, with the length modifiers hh h l ll q j z t,
  * the flags '-', '0', '+', ' ' and '#', width and precision as digits or '*'. A NULL string prints
- * "(null)", a NULL pointer "0x0". An unknown conversion, or a '%' at the end, is copied as it
- * is; of arguments it takes only those of its '*'.
+ * "(null)", a NULL pointer "0x0". An unknown conversion, or a '%' at the end, is copied to the
+ * text; it takes no argument but those of a '*' in it.
  * Writes at most size bytes including the final NUL (nothing if size is 0). Returns the length of
  * the whole text without the NUL, also when it did not fit, but at most INT_MAX.
  */
@@ -25,8 +25,8 @@ int fmt_snprintf(char *buf, size_t size, const char *f, ...) PRINTF_FMT(3, 4);
 
 /*
  * Write the digits of v so that they end directly before end; return the address of the first one.
- * There is no prefix and no NUL; hexadecimal digits are in lower case. FMT_U64_BUF bytes before end
- * are more than enough.
+ * There is no prefix and no NUL; hexadecimal digits are in lower case. At most 20 bytes before end
+ * are written, in hexadecimal 16.
  */
 char *fmt_u64_dec(char *end, uint64_t v);
 char *fmt_u64_hex(char *end, uint64_t v);
@@ -34,17 +34,17 @@ char *fmt_u64_hex(char *end, uint64_t v);
 /*
  * Parses leading blanks (as of isspace() in the C locale), an optional sign, then digits in base 2
  * to 36. Base 0 means: 16 after "0x" or "0X", 8 after "0", otherwise 10. Base 16 skips "0x" and
- * "0X" too. "0x" without a digit behind it is the number 0, and the x is not used. A minus sign
- * negates modulo 2^64.
- * *err becomes 0, EINVAL (no digits, or a bad base; the result is 0) or ERANGE (the number is too
- * large; the result is UINTMAX_MAX, with a minus sign too). If end is not NULL, *end becomes the
- * address of the first byte that was not used; with EINVAL that is s.
+ * "0X" too. In "0x" without such a digit behind it the number is 0, and *end is the address of the
+ * x. A minus sign negates modulo 2^64.
+ * *err becomes 0; or EINVAL: no digits, or a bad base, and the result is 0; or ERANGE: the digits
+ * are more than 64 bits hold, and the result is UINTMAX_MAX, whatever the sign. If end is not NULL,
+ * *end becomes the address of the first byte that was not used; with EINVAL that is s.
  */
 uintmax_t fmt_parse_uint(const char *s, char **end, int base, int *err);
 
 /*
- * Returns the number if the len bytes at s are a number of 1 to 100 in decimal, which may have
- * leading zeros, and a percent sign; 0: they are something else.
+ * The len bytes at s as a percentage: a decimal number from 1 to 100, with or without leading
+ * zeros, and directly behind it '%', at the end. Returns the number; 0: they are anything else.
  */
 uint32_t fmt_parse_percent(const char *s, size_t len);
 

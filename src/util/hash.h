@@ -1,8 +1,10 @@
 /*
- * Hashing for tables in memory; not cryptographic.
- * The value depends on the input only, not on addresses or the process; that of hash64() also on
- * the byte order of the processor. hash64() may change between versions; hash_mix64() (mix.h) may
- * not, because the tools use it too. Pure functions without state or lock.
+ * Hash of bytes for tables in memory; not cryptographic.
+ * hash64() depends on the bytes, the seed and the byte order of the processor only, not on
+ * addresses or the process, and may change between versions. mix.h, included here, has the mixing
+ * of one word, hash_mix64(), which may not change, because the tools compare its values with the
+ * library's. Pure functions without state or lock. hash64() is called by conf.c, prof_dir.c,
+ * prof_label.c, module_history.c and frame_scan.c.
  */
 #ifndef UTIL_HASH_H
 #define UTIL_HASH_H

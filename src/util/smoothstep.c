@@ -1,6 +1,6 @@
 /*
- * The table of the decay curve that smoothstep.h describes; read-only data.
- * The values are computed in exact integer arithmetic:
+ * The table of the decay curve, read-only data; smoothstep.h says what an entry means and who reads
+ * it. The numbers were computed once, in exact integer arithmetic: entry i - 1 is
  * round(2^24 * i^3 (6 i^2 - 15 i N + 10 N^2) / N^5) for i = 1 .. N, N = 200.
  */
 #include "util/smoothstep.h"

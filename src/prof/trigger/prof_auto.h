@@ -21,8 +21,8 @@ void prof_auto_heartbeat(uint64_t bytes);
  * Hook for pac, called at a new maximum of mapped memory; prof_start.c passes it to
  * prof_switch_set_ready(). Writes nothing: the thread may be filling its cache, and a dump runs the
  * user's hook, which may change the cache. The dump follows at the next heartbeat of any thread, at
- * the end of a request that passes the shorter ways of malloc, or at exit if prof_final_dump() is
- * called there (prof_boot_exit()); several maxima until then are one.
+ * the end of a request that takes none of the shorter ways of malloc, or at exit if
+ * prof_final_dump() is called there (prof_boot_exit()); several maxima until then are one.
  */
 void prof_gdump_due(void);
 extern HIDDEN atomic_b_t prof_gdump_is_due; /* set until prof_gdump_write() takes the dump up */
