@@ -123,6 +123,7 @@ arena_metadata(arena_t *a) {
 }
 
 size_t (*inspect_tcache_bytes)(ql_t *tcache_link);
+void (*inspect_tcache_requests)(ql_t *tcache_link, uint64_t by_class[SC_NSIZES]);
 
 size_t
 arena_cached_bytes(arena_t *a) {
@@ -264,6 +265,28 @@ stats_merge_mutexes(arena_t *a, arena_stats_t *out) {
 	}
 }
 
+/* Requests that the caches bound to the arena have served and not yet reported to it. */
+static void
+stats_merge_cached_requests(arena_t *a, arena_stats_t *out) {
+	uint64_t by_class[SC_NSIZES] = {0};
+	if (inspect_tcache_requests == NULL) {
+		return;
+	}
+	mutex_lock(&a->tcache_list_mtx);
+	for (ql_t *l = ql_first(&a->tcaches); l != NULL; l = ql_next(&a->tcaches, l)) {
+		inspect_tcache_requests(l, by_class);
+	}
+	mutex_unlock(&a->tcache_list_mtx);
+	for (szind_t i = 0; i < SC_NBINS; i++) {
+		out->bins[i].nrequests += by_class[i];
+		out->small.nrequests += by_class[i];
+	}
+	for (szind_t i = SC_NBINS; i < SC_NSIZES; i++) {
+		out->lextents[i - SC_NBINS].nrequests += by_class[i];
+		out->large.nrequests += by_class[i];
+	}
+}
+
 static void
 stats_merge_one(arena_t *a, arena_stats_t *out, bool is_visible) {
 	stats_merge_bins(a, out);
@@ -280,6 +303,7 @@ arena_stats_merge(arena_t *a, arena_stats_t *out) {
 	uint64_t up = nstime_ns_between(a->created_ns, nstime_monotonic_ns());
 	out->uptime_ns = up > out->uptime_ns ? up : out->uptime_ns;
 	stats_merge_one(a, out, true);
+	stats_merge_cached_requests(a, out);
 	arena_t *sampled = arenas_sampled_get(a->ind);
 	if (sampled != NULL) {
 		/* Arena 0 reports the samples of all automatic arenas, an explicit arena its own. */

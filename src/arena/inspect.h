@@ -13,6 +13,11 @@
 
 /* Bytes cached by the thread cache with this link in its arena list; set by thread/tsd. */
 extern size_t (*inspect_tcache_bytes)(ql_t *tcache_link);
+/*
+ * Adds to by_class[i] the requests of class i that this cache has served and not yet reported to
+ * its arena; set by thread/tsd. The cache may serve meanwhile.
+ */
+extern void (*inspect_tcache_requests)(ql_t *tcache_link, uint64_t by_class[SC_NSIZES]);
 
 /* Bytes in all thread caches that are bound to the arena, also explicit ones (tcache.create). */
 size_t arena_cached_bytes(arena_t *arena);

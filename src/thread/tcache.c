@@ -1025,6 +1025,18 @@ tcache_cached_bytes(const tcache_t *tc) {
 	return bytes > taken ? bytes - taken : 0;
 }
 
+void
+tcache_add_requests(const tcache_t *tc, uint64_t by_class[SC_NSIZES]) {
+	for (unsigned s = 1; s < tc->nslots; s++) {
+		const tcache_cold_t *c = &tc->cold[s];
+		uint32_t window = __atomic_load_n(&c->window, MO_RELAXED);
+		uint32_t left = __atomic_load_n(&tc->bins[s].countdown, MO_RELAXED);
+		by_class[s - 1] += __atomic_load_n(&c->nrequests, MO_RELAXED);
+		/* left > window: the countdown has just begun anew, or is past zero */
+		by_class[s - 1] += left <= window ? window - left : 0;
+	}
+}
+
 /* ------------------------------------------------------------------ life */
 
 /*

@@ -225,5 +225,10 @@ void tcache_hasten(tsd_t *tsd);
 void tcache_fold(tsd_t *tsd, tcache_t *tc);
 /* Bytes in the cache now; other threads may call it and get an approximate value. */
 size_t tcache_cached_bytes(const tcache_t *tc);
+/*
+ * Adds to by_class[i] the requests of class i that are not yet reported to an arena. Other threads
+ * may call it; then the numbers are approximate while the cache's thread serves.
+ */
+void tcache_add_requests(const tcache_t *tc, uint64_t by_class[SC_NSIZES]);
 
 #endif

@@ -44,6 +44,12 @@ tsd_tcache_bytes(ql_t *link) {
 	return tcache_cached_bytes(container_of(link, tcache_t, link));
 }
 
+/* For statistics too (inspect_tcache_requests). */
+static void
+tsd_tcache_requests(ql_t *link, uint64_t by_class[SC_NSIZES]) {
+	tcache_add_requests(container_of(link, tcache_t, link), by_class);
+}
+
 static void tsd_cleanup(void *arg);
 
 /* In the result of tsd_hook_begin(), besides the state: the fast path was closed before. */
@@ -85,6 +91,7 @@ tsd_boot(void) {
 	tsds.seed = sys_random();
 	int err = tls_cleanup_init(tsd_cleanup);
 	inspect_tcache_bytes = tsd_tcache_bytes;
+	inspect_tcache_requests = tsd_tcache_requests;
 	tsds.is_booted = err == 0;
 	return err;
 }

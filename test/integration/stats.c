@@ -86,6 +86,42 @@ lextent_of(size_t size) {
 	return i;
 }
 
+static volatile int is_served, may_end;
+
+static void *
+serve_70(void *arg) {
+	for (int i = 0; i < 70; i++)
+		free(keep(malloc(448 - canary_bytes())));
+	is_served = 1;
+	while (!may_end)
+		usleep(1000);
+	return arg;
+}
+
+/* What the caches of living threads have served is counted before anything leaves them. */
+static void
+test_cached_requests(void) {
+	unsigned bin = bin_of(448);
+	char name[96];
+	pthread_t t;
+
+	ctl_epoch();
+	uint64_t before = ctl_u64(ctl_name(name, "stats.arenas.4096.bins.%u.nrequests", bin));
+	for (int i = 0; i < 1000; i++)
+		free(keep(malloc(448 - canary_bytes())));
+	pthread_create(&t, NULL, serve_70, NULL);
+	while (!is_served)
+		usleep(1000);
+	ctl_epoch();
+	is_uint(ctl_u64(ctl_name(name, "stats.arenas.4096.bins.%u.nrequests", bin)) - before, 1070,
+	    "requests that the caches of two threads have served");
+	may_end = 1;
+	pthread_join(t, NULL);
+	ctl_epoch();
+	is_uint(ctl_u64(ctl_name(name, "stats.arenas.4096.bins.%u.nrequests", bin)) - before, 1070,
+	    "counted once");
+}
+
 static void
 test_bin_counts(void) {
 	unsigned bin = bin_of(320);
@@ -395,6 +431,7 @@ test_peak(void) {
 static int
 child_all(void) {
 	test_allocated();
+	test_cached_requests();
 	test_bin_counts();
 	test_large_counts();
 	test_extents();
