@@ -63,6 +63,7 @@ static struct {
 	unsigned nsaid;           /* how often a bad pair of the present string was reported */
 	uint64_t said[CONF_SAID_MAX]; /* hashes of the last of them; the oldest is overwritten */
 	size_t link_len;          /* bytes of the text in conf_link; 0: no link */
+	const char *env;          /* value of MALLOC_CONF at boot; not read again, as it may change */
 } conf;
 /* The text of the link /etc/malloc.conf, as read at boot. */
 static LARGE_BSS char conf_link[CONF_LINK_MAX];
@@ -419,7 +420,7 @@ conf_source_text(conf_source_t source) {
 	case CONF_SOURCE_SYMLINK:
 		return conf.link_len == 0 ? NULL : conf_link;
 	case CONF_SOURCE_ENV:
-		return config_user_config ? sys_env(JEMALLOC_CONFIG_ENV) : NULL;
+		return conf.env;
 	case CONF_SOURCE_HARDER:
 		return je_malloc_conf_2_conf_harder;
 	case CONF_NSOURCES:
@@ -451,6 +452,7 @@ conf_boot(void) {
 		conf_table_check();
 	}
 	conf_read_link();
+	conf.env = config_user_config ? sys_env(JEMALLOC_CONFIG_ENV) : NULL;
 	conf.silent = true;
 	for (unsigned i = 0; i < CONF_NSOURCES; i++) {
 		conf_parse_source((conf_source_t)i);

@@ -23,6 +23,18 @@ child_show(void) {
 	return 0;
 }
 
+/* The environment that the program changes for its children. */
+static int
+child_changed(void) {
+	setenv("MALLOC_CONF", "narenas:77", 1);
+	printf("before=%s\n", ctl_str("opt.malloc_conf.env_var"));
+	fflush(stdout);
+	clearenv();
+	malloc_stats_print(NULL, NULL, "mdablxeh");
+	printf("after=%s\n", ctl_str("opt.malloc_conf.env_var"));
+	return 0;
+}
+
 /* Makes /etc/malloc.conf in a new mount namespace, then runs this program again. */
 static void
 with_link(void *arg) {
@@ -60,6 +72,7 @@ test_link(void) {
 
 static const struct test_child children[] = {
 	{"show", child_show},
+	{"changed", child_changed},
 	{NULL, NULL},
 };
 
@@ -76,6 +89,10 @@ main(int argc, char **argv) {
 	run_child_conf(&r, "show", "mutex_max_spin:4,muzzy_decay_ms:4");
 	contains(r.out, "narenas=2 fit=2 spin=4 dirty=2222 muzzy=5\n", "with the environment");
 	contains(r.out, "env=mutex_max_spin:4,muzzy_decay_ms:4 ", "which can be read");
+	run_child_conf(&r, "changed", "narenas:3");
+	contains(r.out, "before=narenas:3\n", "as it was at the start, if the program changes it");
+	contains(r.out, "after=narenas:3\n", "or cleared it");
+	contains(r.out, "MALLOC_CONF: \"narenas:3\"", "the statistics say so too");
 	test_link();
 	return done_testing();
 }
