@@ -145,11 +145,25 @@ take_arena(snapshot_arena_t *to, arena_t *arena) {
 	to->name[sizeof(to->name) - 1] = '\0';
 }
 
+/*
+ * Memory for a snapshot. If the system refuses it, as in a process that has reached its limit, some
+ * of what arenas do not use is returned to it first. NULL: no memory all the same.
+ */
+static void *
+snapshot_alloc(size_t size) {
+	void *p = meta_alloc(size);
+	if (p == NULL && arenas_try_relieve(size + HUGEPAGE)) {
+		p = meta_alloc(size);
+		arenas_relieve_end(p != NULL);
+	}
+	return p;
+}
+
 /* The struct of an arena, allocated if it is missing; NULL: no memory. */
 static snapshot_arena_t *
 room_for_arena(snapshot_arena_t **slot) {
 	if (*slot == NULL) {
-		*slot = meta_alloc(sizeof(**slot));
+		*slot = snapshot_alloc(sizeof(**slot));
 	}
 	return *slot;
 }
@@ -219,7 +233,7 @@ make_room(snapshot_t *s, unsigned narenas) {
 		return 0;
 	}
 	unsigned capacity = narenas + 16;
-	snapshot_arena_t **arenas = meta_alloc(capacity * sizeof(*arenas));
+	snapshot_arena_t **arenas = snapshot_alloc(capacity * sizeof(*arenas));
 	if (arenas == NULL) {
 		return EAGAIN;
 	}

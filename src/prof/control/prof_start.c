@@ -12,6 +12,7 @@
 #include "os/gate.h"
 #include "os/mutex.h"
 #include "prof/file/prof_course.h"
+#include "prof/file/prof_dump.h"
 #include "prof/file/prof_log.h"
 #include "prof/file/prof_recent.h"
 #include "prof/file/prof_sys.h"
@@ -51,6 +52,7 @@ prof_boot_late(void) {
 	if (opt_prof_log) {
 		prof_log_start(NULL);
 	}
+	prof_dump_reserve();
 	prof_sample_rate_set(prof_sample_configured());
 	prof_switch_set_ready(prof_gdump_due);
 	prof_course_begin();

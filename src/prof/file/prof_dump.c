@@ -108,6 +108,7 @@ static LARGE_BSS struct {
 	atomic_u64_t nerrors;    /* failed dumps since the start, or since the fork in a forked child */
 	atomic_u64_t nwritten;   /* profiles written, counted alike */
 	atomic_b_t is_in_hook;   /* the dump hook runs; read without the lock */
+	atomic_p_t reserve;      /* RESERVE_BYTES of address space; NULL: none */
 } dumper = {.mtx = MUTEX_INITIALIZER("prof_dump", WITNESS_RANK_PROF_DUMP)};
 
 /*
@@ -901,17 +902,36 @@ writer_populate(const prof_writer_t *w) {
 }
 
 /*
- * Copies everything that needs locks of the allocator, inside the gate (left for a moment if a
- * thread waits to fork). 0, ENOMEM or ENODATA; after an error there is neither a buffer nor a
- * snapshot. Without memory for ages there are none.
+ * Address space for the copy of a small profile: a chunk of 2 MiB that is aligned to its size
+ * (prof_snap.c), the writer's buffer, and the list of threads. It is writable, because RLIMIT_DATA
+ * counts such pages only, and never touched.
  */
+#define RESERVE_BYTES ((size_t)6 << 20)
+
+void
+prof_dump_reserve(void) {
+	bool commit = true;
+	void *p = pages_map(NULL, RESERVE_BYTES, PAGE, &commit), *none = NULL;
+	if (p != NULL
+	    && !atomic_cas_strong_p(&dumper.reserve, &none, p, MO_ACQ_REL, MO_RELAXED)) {
+		pages_unmap_in_time(p, RESERVE_BYTES);
+	}
+}
+
+/* Unmaps the reserve; false if there is none. */
+static bool
+reserve_try_use(void) {
+	void *p = atomic_exchange_p(&dumper.reserve, NULL, MO_ACQ_REL);
+	if (p != NULL) {
+		pages_unmap_in_time(p, RESERVE_BYTES);
+	}
+	return p != NULL;
+}
+
+/* dump_copy() once. */
 static int
-dump_copy(prof_kind_t kind) {
-	struct tls_s *t = tls_get();
-	mutex_assert_owner(&dumper.mtx);
+dump_try_copy(prof_kind_t kind) {
 	assert(dumper.writer.buf == NULL && dumper.snap.items.first == NULL);
-	assert(!prof_file_is_open(&dumper.file));
-	gate_enter(t);
 	int err = prof_writer_init(&dumper.writer, &dumper.file);
 	if (err == 0) {
 		writer_populate(&dumper.writer);
@@ -927,11 +947,34 @@ dump_copy(prof_kind_t kind) {
 	if (err != 0) {
 		prof_writer_forget(&dumper.writer);
 	}
+	return err;
+}
+
+/*
+ * Copies everything that needs locks of the allocator, inside the gate (left for a moment if a
+ * thread waits to fork). 0, ENOMEM or ENODATA; after an error there is neither a buffer nor a
+ * snapshot. Without memory for ages there are none. If the system refuses memory, as in a program
+ * that has reached its limit, tries again with the reserve, and then with what arenas do not use.
+ */
+static int
+dump_copy(prof_kind_t kind) {
+	struct tls_s *t = tls_get();
+	mutex_assert_owner(&dumper.mtx);
+	assert(!prof_file_is_open(&dumper.file));
+	gate_enter(t);
+	int err = dump_try_copy(kind);
+	if (err == ENOMEM && reserve_try_use()) {
+		err = dump_try_copy(kind);
+	}
+	if (err == ENOMEM && arenas_try_relieve(RESERVE_BYTES)) {
+		err = dump_try_copy(kind);
+		arenas_relieve_end(err != ENOMEM);
+	}
 	gate_exit(t);
 	return err;
 }
 
-/* Frees the snapshot and the buffer. */
+/* Frees the snapshot and the buffer, and makes the reserve again if the dump has used it. */
 static void
 dump_drop(void) {
 	struct tls_s *t = tls_get();
@@ -940,6 +983,9 @@ dump_drop(void) {
 	gate_enter(t);
 	prof_snap_drop(&dumper.snap);
 	prof_writer_forget(&dumper.writer);
+	if (atomic_load_p(&dumper.reserve, MO_RELAXED) == NULL) {
+		prof_dump_reserve();
+	}
 	gate_exit(t);
 }
 

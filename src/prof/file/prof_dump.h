@@ -15,7 +15,8 @@
  * Called for dumps by prof_auto.c, prof_trigger.c, prof_session.c and prof_request.c, by prof_box.c
  * and prof_auto.c to keep dumps off, by prof.c, prof_course.c, prof_trigger.c and prof_request.c
  * for numbers and texts, by prof_control.c, prof_session.c and prof_trigger.c to ask who holds the
- * lock, and by prof.c in a forked child and for the statistics of the lock.
+ * lock, by prof.c in a forked child and for the statistics of the lock, and by prof_start.c for the
+ * reserve.
  */
 #ifndef PROF_DUMP_H
 #define PROF_DUMP_H
@@ -93,6 +94,12 @@ void prof_dump_mutex_reset(void);
  * the numbers to 0 and forgets the last outcome.
  */
 void prof_dump_postfork_child(void);
+
+/*
+ * Reserves 6 MiB of address space for dumps in a program that has reached its limit (RLIMIT_AS,
+ * RLIMIT_DATA); nothing if it is there, or if the system refuses it. Called inside the gate.
+ */
+void prof_dump_reserve(void);
 
 /*
  * Keep dumps from being made: prof_dump_try_hold() waits for the one in progress, is_bounded as in
