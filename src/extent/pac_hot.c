@@ -184,7 +184,8 @@ pac_hot_take(pac_t *pac, size_t size, size_t most, size_t alignment, edata_t **o
 size_t
 pac_hot_most(const pac_t *pac, size_t size) {
 	bool is_exact = ehooks_are_custom(&pac->src.ehooks) || pac_is_bounded(pac);
-	return is_exact ? size : size + PAGE_FLOOR(size >> HOT_LG_SLACK);
+	size_t more = size < SC_LARGE_MAXCLASS / 2 ? PAGE_FLOOR(size >> HOT_LG_SLACK) : 0;
+	return is_exact ? size : size + more;
 }
 
 /* Makes n extents hot, for which the stack has room; returns their bytes. */

@@ -30,8 +30,11 @@
 #define MADV_COLLAPSE 25
 #endif
 
-/* EARLY_DATA: every start of a program sets them, and that page is already present then. */
-EARLY_DATA unsigned lg_page;
+/*
+ * EARLY_DATA: every start of a program sets them, and that page is already present then. The first
+ * request, which boots, compares its size with bounds of LG_PAGE before that.
+ */
+EARLY_DATA unsigned lg_page = LG_PAGE_MIN;
 EARLY_DATA size_t page_size;
 
 bool opt_trust_madvise = false;
