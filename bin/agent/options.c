@@ -139,7 +139,7 @@ static const struct {
 	{"push", kind_url, &options.push_url, 0, 0, "URL",
 	    "posts the profiles as OTLP to URL/v1development/profiles"},
 	{"push-interval", kind_time, &options.push_ms, 1000, 86400000, "60s",
-	    "between two pushes of a process"},
+	    "between two pushes of a process; profiling ends by itself three of them after the last"},
 	{"push-header", kind_header, &options.push_header, 0, 0, "\"Name: value\"",
 	    "one more header of each push"},
 	{"push-ca", kind_file, &options.push_ca, 0, 0, "FILE",

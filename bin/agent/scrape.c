@@ -167,12 +167,17 @@ answer_already(job_t *j) {
 }
 
 /*
- * Time limit of a lease, in seconds from now: LEASE_INTERVALS times --interval, rounded up, plus
- * the seconds that this job sleeps if it is a delta.
+ * Time limit of a lease, in seconds from now: LEASE_INTERVALS times --interval, of a push times
+ * --push-interval if that is longer, rounded up, plus the seconds that this job sleeps if it is a
+ * delta.
  */
 static uint64_t
 lease_seconds(const job_t *j) {
-	return (LEASE_INTERVALS * options.interval_ms + 999) / 1000 + j->order.seconds;
+	uint64_t every = options.interval_ms;
+	if (j->order.is_packed && options.push_ms > every) {
+		every = options.push_ms;
+	}
+	return (LEASE_INTERVALS * every + 999) / 1000 + j->order.seconds;
 }
 
 /*

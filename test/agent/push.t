@@ -164,4 +164,15 @@ agent --push "$receiver_url" --push-interval 1s --push-select "exe=$W/work" --ma
 until_true got few 8
 is "$(pids_in few)" "$(printf '%s\n' "$1" "$2" "$3" "$4" | sort -n | tr '\n' ' ')" "each process has its turn"
 end_agent
+
+# ---- pushes further apart than three scrapes would be: the session lasts from one to the next
+kill "$1" "$2" "$3" "$4"
+wait "$1" "$2" "$3" "$4" 2>/dev/null
+LD_PRELOAD=$LIB ./work &
+children="$children $!"
+receiver apart 200
+agent --push "$receiver_url" --interval 1s --push-interval 4s --push-select "exe=$W/work"
+until_true got apart 3
+is "$(curl -s "$URL/metrics" | sed -n 's/^jeprofd_sessions_started_total //p')" 1 "one session for three pushes"
+end_agent
 done_testing
