@@ -28,11 +28,15 @@ my %form = (
 # What --to takes, beside "symbolized", which is heap too.
 my @names = qw(pprof otlp speedscope dhat collapsed massif callgrind heap);
 
-# The verbs export and symbolize (--to heap).
+# The verbs export and symbolize (--to heap). Notes the options that act for other forms alone.
 sub command {
 	my ($option, @files) = @_;
 	my ($name) = grep { $_ eq ($option->{to} eq 'symbolized' ? 'heap' : $option->{to}) } @names;
 	Talk::fail(2, 'export --to ' . join('|', @names) . ' PROFILE') unless defined $name;
+	Options::say_unused($option, @Options::whole) if $name eq 'heap';
+	Options::say_unused($option, 'for one profile, not for a series', qw(base sum))
+	    if $name eq 'massif';
+	Threads::refuse_each($option);
 	Main::take_program(\@files) if @files;
 	my @all = Series::files(@files);
 	@all = last_of($option, @all) unless $name eq 'massif';
@@ -59,7 +63,7 @@ sub last_of {
 	return $last;
 }
 
-# The text of one form of profiles that are added up; with --thread=* of the first thread alone.
+# The text of one form of profiles that are added up.
 sub one {
 	my ($option, $name, @files) = @_;
 	my $work = Main::load({ %$option, sum => 1 }, @files);
@@ -255,7 +259,7 @@ sub callgrind { print callgrind_text(@_) }
 # below. Calls of a function by itself are left out.
 sub callgrind_text {
 	my ($view) = @_;
-	my $sum = Reduce::sum($view->{stacks}, $view->{option}, edges => 1);
+	my $sum = Reduce::sum($view->{stacks}, $view->{option}, edges => 1, by_file => 1);
 	my (%file_number, %name_number, %calls);
 	for my $edge (keys %{ $sum->{edges} }) {
 		my ($caller, $callee) = split / /, $edge;

@@ -9,11 +9,12 @@ package Flame;
 # and of the lines above them, the width of the narrowest box that is drawn, and of a letter.
 use constant { WIDTH => 1200, ROW => 17, HEAD => 46, NARROW => 0.4, LETTER => 6.6 };
 
-# The verb. Profiles are added up; with --thread=* the first thread is shown. Writes to the file of
-# -o; to stdout with "-o -", and without -o if stdout is no terminal or with --json; else to a file
-# in this directory that is named after the first profile.
+# The verb. Profiles are added up; --thread=* is refused. Writes to the file of -o; to stdout with
+# "-o -", and without -o if stdout is no terminal or with --json; else to a file in this directory
+# that is named after the first profile.
 sub command {
 	my ($option, @files) = @_;
+	Threads::refuse_each($option);
 	Main::take_program(\@files);
 	@files = Main::newest() unless @files;
 	my $work = Main::load($option, @files);

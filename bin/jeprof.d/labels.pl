@@ -137,7 +137,7 @@ sub table {
 		for my $sum ($row, $all //= {}) {
 			$sum->{self} += $stack->[2];
 			$sum->{objects} += $stack->[1];
-			$sum->{variance} += Noise::variance(@$stack[1, 2, 4]);
+			$sum->{variance} += $stack->[7] // Noise::variance(@$stack[1, 2, 4]);
 			$sum->{samples} += $stack->[4];
 			$sum->{ages} = Ages::add($sum->{ages}, $stack->[6]) if $stack->[6];
 		}

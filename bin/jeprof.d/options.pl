@@ -1,5 +1,6 @@
 # Options: what the command line says, as a hash; the text of --help. Callers: Main, Contention
-# (choose), and those that suggest commands (kept, pattern) or complete words (names_for).
+# (choose), Export (say_unused, @whole), and those that suggest commands (kept, pattern) or complete
+# words (names_for).
 package Options;
 
 use Getopt::Long ();
@@ -60,7 +61,8 @@ my @options = (
 	['ignore=s', '', '--ignore=RE           no stacks with a matching routine'],
 	['retain=s', '', '--retain=RE           only frames that match'],
 	['exclude=s', '', '--exclude=RE          no frames that match'],
-	['thread=s', '', '--thread=N            only thread N; * for each in turn'],
+	['thread=s', '',
+		'--thread=N            only thread N; top and the output modes: * for each in turn'],
 	['nodecount=i', 80, '--nodecount=N         nodes of a graph (80)'],
 	['nodefraction=f', .005, '--nodefraction=F      omit nodes below F of the total (.005)'],
 	['edgefraction=f', .001, '--edgefraction=F      omit edges below F of the total (.001)'],
@@ -179,6 +181,9 @@ sub parse {
 }
 
 my $graphs = qr/^(?:dot|svg_graph|ps|pdf|gif|gv|evince)$/;
+# Where a profile is written whole: what the options are for that do not act there, and their names.
+our @whole = ('for sums, and here the profile is written whole',
+	qw(base thread focus ignore retain exclude));
 # Options that do not act everywhere: [names, pattern of the verbs and output modes where they act,
 # what they are for].
 my @partial = (
@@ -206,6 +211,8 @@ my @partial = (
 	[['thread'], qr/^(?!(?:ls|diff|pack|frag)$)/, 'for one profile, not for a series'],
 	[[qw(base sum)], qr/^(?!(?:ls|diff|leaks|report|run|live|pack|frag)$)/,
 		'for one profile, not for a series'],
+	[[@whole[1 .. $#whole]], qr/^(?!(?:symbolize|raw)$)/, $whole[0]],
+	[[qw(focus ignore retain exclude)], qr/^(?!ls$)/, 'for what names functions'],
 	[['by'], qr/^top$/, 'for the verb top'],
 	[[qw(older younger label)], qr/^(?!(?:ls|diff|frag|leaks|report|run|live|pack|export|symbolize|raw)$)/,
 		'for what one profile holds'],
@@ -236,23 +243,27 @@ sub names_for {
 }
 
 # Notes each option that has another value than its default and does nothing in this form, which is
-# a verb or an output mode; not in the interactive mode. Those that divide or filter what is read
-# (--by, --label, --older, --younger) or sort (--cum) are set back, so that the note is true; no others are. Also
-# notes --drop_negative without --base.
+# a verb or an output mode; not in the interactive mode. Also notes --drop_negative without --base.
 sub say_idle {
 	my ($option, $form) = @_;
-	my %default = map { ($_->[0] =~ /^([\w-]+)/)[0] => $_->[1] } grep { @$_ == 3 } @options;
-	for my $row (grep { $form !~ $_->[1] } @partial) {
-		for my $name (@{ $row->[0] }) {
-			my $value = $option->{$name};
-			next if ref $value ? !@$value : $value eq $default{$name};
-			next if $form eq 'interactive';
-			Talk::note(with_hyphens($name) . " has no effect here: it is $row->[2]");
-			$option->{$name} = $default{$name} if $name =~ /^(?:by|cum|label|older|younger)$/;
-		}
-	}
 	Talk::note('--drop_negative has no effect without --base')
 	    if $option->{drop_negative} && !length $option->{base};
+	return if $form eq 'interactive';
+	say_unused($option, $_->[2], @{ $_->[0] }) for grep { $form !~ $_->[1] } @partial;
+}
+
+# Notes each of these options that has another value than its default: it does nothing here, as $why
+# says. Those that divide or filter what is read or sort it are set back, so that the note is true.
+sub say_unused {
+	my ($option, $why, @names) = @_;
+	my %default = map { ($_->[0] =~ /^([\w-]+)/)[0] => $_->[1] } grep { @$_ == 3 } @options;
+	for my $name (@names) {
+		my $value = $option->{$name};
+		next if ref $value ? !@$value : $value eq $default{$name};
+		Talk::note(with_hyphens($name) . " has no effect here: it is $why");
+		$option->{$name} = $default{$name}
+		    if $name =~ /^(?:by|cum|label|older|younger|base|thread|focus|ignore|retain|exclude)$/;
+	}
 }
 
 # The name of the one option of @names that is set, else the default; fails if two are set.

@@ -152,12 +152,16 @@ sub thread_counts {
 	return @pairs;
 }
 
-# Fails for another value of --by than those there are, and if an option asks for labels or ages of
-# what is not in use: profiles tell neither of that, so all of it would be shown as if asked for.
+# Fails for another value of --by than those there are; if an option asks for labels or ages of what
+# is not in use: profiles tell neither of that, so all of it would be shown as if asked for; and for
+# --older and --younger with --base: the ages of the base are those at another time.
 sub check_told {
 	my ($option) = @_;
 	my ($by, $index) = @$option{qw(by index)};
 	Talk::fail(2, "--by takes label or function, not $by") if $by !~ /^(?:function|label|)$/;
+	Talk::fail(2,
+		'--older and --younger are for what one profile holds, not for a difference (--base)')
+	    if length $option->{base} && grep { length $option->{$_} } qw(older younger);
 	return if $index =~ /^inuse/;
 	my ($name) = grep { length $option->{$_} } qw(label older younger), $by eq 'label' ? 'by' : ();
 	Talk::fail(2, "--$name is for memory in use: profiles tell labels and ages of that alone, not of "
@@ -181,7 +185,7 @@ sub collect {
 	}
 	my @all = map { @{ stacks($_, $index, $thread, 1, $by_thread, $want) } } @$dumps;
 	return \@all unless $base;
-	my @less = @{ stacks($base, $index, $thread, -1, $by_thread, { %$want, limits => [] }) };
+	my @less = @{ stacks($base, $index, $thread, -1, $by_thread, $want) };
 	$_->[6] = undef for @less;
 	push @all, @less;
 	my (%sum, @order);
@@ -252,7 +256,8 @@ sub of_place {
 		my $frame = shift @frames;
 		next if $self->{retain} && $label !~ $self->{retain};
 		next if $self->{exclude} && $label =~ $self->{exclude};
-		push @list, $self->{by_label}{$label} //= $self->add($label, $frame, $place);
+		my $key = $self->{by_file} ? join "\0", $label, $frame->{file} // '' : $label;
+		push @list, $self->{by_label}{$key} //= $self->add($label, $frame, $place);
 	}
 	$self->{one}[$place] = $list[0] if @list == 1;
 	return $self->{of_place}[$place] = \@list;
@@ -288,11 +293,13 @@ sub of_stack {
 
 # A new object Reduce with sums over rows, of bytes or objects as $option->{index} says: total
 # before and kept after the filters, flat (of rows whose leaf it is) and cum (of rows that have it)
-# by entry. %want: grain, another granularity; edges, for { edges }: "caller callee" => sum;
+# by entry. %want: grain, another granularity; by_file, so that functions of one name in two files,
+# as static ones, are two entries of one label; edges, for { edges }: "caller callee" => sum;
 # on_stack, a sub that is called with (path, row, value) of each row that is kept.
 sub sum {
 	my ($stacks, $option, %want) = @_;
 	my $self = entries($want{grain} // $option->{grain}, $option);
+	$self->{by_file} = $want{by_file};
 	my $which = 1 + $index_of{ $option->{index} }[1];
 	my ($total, $kept) = (0, 0);
 	my (@flat, @cum, %edges, @met);

@@ -20,7 +20,6 @@ use constant { STACKS_IN_FULL => 20, CHANGES => 1_000_000, PLAIN => 150_000 };
 # place; with -o FILE too, JSON that only tells which file was made; with "-o -", HTML all the same.
 sub command {
 	my ($option, @files) = @_;
-	Talk::fail(2, 'report shows all threads, or one: --thread=N') if $option->{thread} !~ /^\d*$/;
 	Main::take_program(\@files) if @files;
 	@files = Series::files(@files);
 	return print json_of($option, by_process(@files)) if $option->{json} && !length $option->{o};
@@ -143,9 +142,10 @@ sub part {
 # are used, order, name } and { fold, held, owners, missing, name_rows }. The store is { records,
 # snaps, program; and to find records again by_text: mapping_key() => { text of a stack => record },
 # by_places: packed places => record }. Fails if no file has the thread of --thread, unless
-# { may_lack_thread } of the option: another process may have it.
+# { may_lack_thread } of the option: another process may have it. Fails for --thread=*.
 sub gather {
 	my ($option, @files) = @_;
+	Threads::refuse_each($option);
 	my $store = { records => [], by_text => {}, by_places => {}, snaps => [] };
 	take_file($store, $option, $_) for @files;
 	my @snaps = @{ $store->{snaps} };

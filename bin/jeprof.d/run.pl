@@ -35,6 +35,7 @@ sub command {
 	my ($option, @command) = @_;
 	Talk::fail(2, "run takes a command: jeprof run [-o report.html] -- ./app its arguments")
 	    unless @command;
+	Threads::refuse_each($option); # as its report would, after the run
 	my $file = length $option->{o} ? $option->{o} : 'report.html';
 	Talk::fail(2, 'run writes its report to a file: standard output is the program\'s')
 	    if $file eq '-';

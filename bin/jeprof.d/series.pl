@@ -162,8 +162,8 @@ sub diff {
 	my $rows = growth($option, $from, $to);
 	my $span = Order::minutes($from, $to);
 	Print::check_names(@{ $rows->{later} });
-	if ($option->{json}) { diff_json($option, $from, $to, $span,
-			$rows->{list}) } else { diff_table($option, $from, $to, $span, $rows->{list}) }
+	my $print = $option->{json} ? \&diff_json : \&diff_table;
+	$print->($option, $from, $to, $span, $rows);
 	$rows->{fold}->say_missing($option);
 }
 
@@ -198,8 +198,9 @@ sub moment {
 # What each stack holds more in the point $to than in $from: { list: rows { path: names from the
 # owner on; bytes, objects: by how many it rose, not 0; later: bytes of $to; variance, samples,
 # margin: of bytes; is_bare: the owner has no name }, the most grown first; fold: the Fold; later:
-# [bytes of $to, is_bare] of all }. Stacks are told apart by the names of their frames, from the
-# owner on, so that two runs of two builds agree where their functions do.
+# [bytes of $to, is_bare] of all; sums: [bytes of $from, bytes of $to] of the stacks that the filters
+# leave }. Stacks are told apart by the names of their frames, from the owner on, so that two runs of
+# two builds agree where their functions do.
 sub growth {
 	my ($option, $from, $to) = @_;
 	Places::number_stacks($_->{dump}) for $from, $to;
@@ -209,7 +210,7 @@ sub growth {
 	Names::drop_inlined() if !$has_lines && !$from->{dump}{symbols} != !$to->{dump}{symbols};
 	my $self = Reduce::entries($option->{grain}, $option);
 	my $fold = Fold->new($self, $option);
-	my %row;
+	my (%row, @sums);
 	for my $side ([$from, -1], [$to, 1]) {
 		my ($point, $sign) = @$side;
 		for my $stack (@{ Reduce::stacks($point->{dump}, $option->{index}, undef, $sign) }) {
@@ -223,6 +224,7 @@ sub growth {
 				is_bare => $self->{frame}[$path[0]]{is_bare} };
 			$row->{objects} += $stack->[1];
 			$row->{bytes} += $stack->[2];
+			$sums[$sign > 0] += $sign * $stack->[2];
 			$row->{later} += $stack->[2] if $sign > 0;
 			$row->{variance} += Noise::variance(@$stack[1, 2, 4]);
 			$row->{samples} += $stack->[4];
@@ -231,7 +233,7 @@ sub growth {
 	$_->{margin} = Noise::margin(@$_{qw(variance samples)}) for values %row;
 	my @list = grep { abs $_->{bytes} >= 0.5 || abs $_->{objects} >= 0.5 } values %row;
 	@list = sort { $b->{bytes} <=> $a->{bytes} || "@{ $a->{path} }" cmp "@{ $b->{path} }" } @list;
-	return { list => \@list, fold => $fold,
+	return { list => \@list, fold => $fold, sums => [map { $_ // 0 } @sums[0, 1]],
 		later => [map { [$_->{later}, $_->{is_bare}] } values %row] };
 }
 
@@ -241,18 +243,19 @@ sub rate_text {
 	return defined $bytes && defined $span ? signed($bytes / $span, $option) . '/min' : '-';
 }
 
-# Prints the answer of diff for people; $span: minutes or undef, $rows: the list of growth().
+# Prints the answer of diff for people; $span: minutes or undef, $grown: what growth() returns.
 sub diff_table {
-	my ($option, $from, $to, $span, $rows) = @_;
+	my ($option, $from, $to, $span, $grown) = @_;
 	my ($a, $b) = map { $_->{dump} } $from, $to;
-	my $change = $to->{bytes} - $from->{bytes};
+	my ($rows, @sums) = ($grown->{list}, @{ $grown->{sums} });
+	my $change = $sums[1] - $sums[0];
 	my $margin = margin_of_sum(@$rows);
 	printf "%s -> %s%s: %s -> %s, %s%s%s%s\n",
 	    map({ my $time = $_->{time};
 			defined $time ? clock($time) : Talk::clean($_->{dump}{file}) } $from, $to),
 	    length $a->pid && length $b->pid && $a->pid ne $b->pid
 	    ? ' (pid ' . $a->pid . ' -> pid ' . $b->pid . ')' : '',
-	    map({ Print::human($_->{bytes}, $option) } $from, $to), signed($change, $option),
+	    map({ Print::human($_, $option) } @sums), signed($change, $option),
 	    $margin ? ' ' . Noise::text($margin, $option) : '',
 	    defined $span ? ', ' . rate_text($change, $span, $option) : '',
 	    @$rows && Noise::hides($change, $margin) ? ', within noise' : '';
@@ -294,7 +297,7 @@ sub ends {
 
 # The answer of diff as JSON: all rows, whatever -n says.
 sub diff_json {
-	my ($option, $from, $to, $span, $rows) = @_;
+	my ($option, $from, $to, $span, $grown) = @_;
 	my @text = map {
 		my $row = $_;
 		sprintf '{"bytes":%d,"error":%d,"within_noise":%s,"objects":%d,"per_minute":%s,"stack":[%s]}',
@@ -302,8 +305,8 @@ sub diff_json {
 		    Noise::hides(@$row{qw(bytes margin)}) ? 'true' : 'false', $row->{objects},
 		    defined $span ? sprintf('%d', $row->{bytes} / $span) : 'null', join ',',
 		    map { Top::json_string($_) } @{ $row->{path} }
-	} @$rows;
+	} @{ $grown->{list} };
 	printf "{\"from\":%s,\"to\":%s,\"index\":\"%s\",\"minutes\":%s,\"before\":%d,\"after\":%d,\n\"rows\":[\n%s\n]}\n", map({ Top::json_string($_->{dump}{file}) } $from, $to),
-	    $option->{index}, defined $span ? sprintf('%.4f', $span) : 'null', $from->{bytes},
-	    $to->{bytes}, join ",\n", @text;
+	    $option->{index}, defined $span ? sprintf('%.4f', $span) : 'null',
+	    @{ $grown->{sums} }, join ",\n", @text;
 }

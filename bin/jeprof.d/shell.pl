@@ -1,5 +1,6 @@
 # Shell: the interactive mode: commands on standard input, answers on standard output. $work is what
-# Main::load returns, $option the options of one command. Caller: Main.
+# Main::load returns, with { only }: the number of the thread that alone is shown, undef for all.
+# $option: the options of one command. Caller: Main.
 package Shell;
 
 my $help = <<'HELP';
@@ -15,12 +16,16 @@ Commands:
   help                      this list
   quit                      or end of input
 Add --lines, --files, --addresses to top and text for a finer or coarser table.
+--thread, --focus and --ignore of the command line last for all commands; RE takes the place of
+--focus, -RE is added to --ignore. list, disasm and weblist show all stacks, whatever these two say.
 HELP
 
 # Reads and does commands until "quit", "exit", "q" or the end of input. A failure of one is printed
-# and ends nothing.
+# and ends nothing. Fails with status 2 for --thread=*.
 sub run {
 	my ($work) = @_;
+	Threads::refuse_each($work->{option});
+	($work->{only}) = Main::threads($work, $work->{option});
 	print STDERR "Welcome to jeprof!  For help, type 'help'.\n";
 	$| = 1;
 	while (1) {
@@ -51,13 +56,13 @@ sub complain {
 	print STDERR 'jeprof: ', ref $error ? Talk::clean_lines($error->{text}) : $error, "\n";
 }
 
-# Does one command: takes its options out of the line. They do not last until the next command;
-# --cum, --focus and --ignore of the command line have no effect on it.
+# Does one command: takes its options out of the line. They do not last until the next command. Of
+# the command line --cum has no effect on it, --focus has if the command names no other.
 sub command {
 	my ($work, $line) = @_;
 	my ($name, @words) = split ' ', $line;
 	return unless defined $name;
-	my $option = { %{ $work->{option} }, cum => 0, focus => '', ignore => '' };
+	my $option = { %{ $work->{option} }, cum => 0 };
 	my (@plain, @without);
 	for my $word (@words) {
 		if ($word =~ /^--?(cum|lines|files|functions|addresses)$/) {
@@ -68,7 +73,7 @@ sub command {
 			push @plain, $word;
 		}
 	}
-	$option->{ignore} = join '|', @without;
+	$option->{ignore} = join '|', grep { length } $option->{ignore}, @without;
 	dispatch($work, $option, $name, @plain);
 }
 
@@ -77,6 +82,7 @@ sub command {
 sub dispatch {
 	my ($work, $option, $name, @plain) = @_;
 	my $pattern = join '|', @plain;
+	my $focus = length $pattern ? $pattern : $option->{focus};
 	if ($name =~ /^(top|text)(\d*)/) {
 		my $limit = length $2 ? $2 : $1 eq 'top' && @plain && $plain[0] =~ /^\d+$/ ? $plain[0]
 		    : $1 eq 'top' ? 10 : undef;
@@ -84,22 +90,22 @@ sub dispatch {
 	} elsif ($name =~ /^(list|disasm)/) {
 		$option->{grain} = 'addresses' if $1 eq 'list';
 		my $print = $1 eq 'list' ? \&Source::list : \&Source::disasm;
-		$print->(Main::view($work, $option), $pattern);
+		$print->(view($work, $option), $pattern);
 	} elsif ($name =~ /^callgrind/) {
 		my $file = shift(@plain) // Talk::fail(2,
 			'callgrind: the name of the file to write is missing');
-		$option->{focus} = join '|', @plain;
+		$option->{focus} = join '|', @plain if @plain;
 		write_callgrind(told($work, $option), $file);
 	} elsif ($name =~ /^tree/) {
-		$option->{focus} = $pattern;
+		$option->{focus} = $focus;
 		Export::collapsed(told($work, $option));
 	} elsif ($name =~ /^help/) {
 		print $help;
 	} elsif ($name =~ /^weblist/) {
 		$option->{grain} = 'addresses';
-		Open::listing(Main::view($work, $option), $pattern);
+		Open::listing(view($work, $option), $pattern);
 	} elsif (my ($viewer) = $name =~ /^(gv|web|evince)/) {
-		@$option{qw(mode focus)} = ($viewer, $pattern);
+		@$option{qw(mode focus)} = ($viewer, $focus);
 		my $view = told($work, $option);
 		return Open::flame($view) if $viewer eq 'web';
 		Open::graph($view, $viewer, $viewer eq 'gv' ? 'ps2' : 'pdf');
@@ -108,10 +114,16 @@ sub dispatch {
 	}
 }
 
-# A view of Main, after printing its total and what focus and ignore left.
+# A view of Main, of all threads or of the one of --thread.
+sub view {
+	my ($work, $option) = @_;
+	return Main::view($work, $option, $work->{only});
+}
+
+# A view, after printing its total and what focus and ignore left.
 sub told {
 	my ($work, $option) = @_;
-	my $view = Main::view($work, $option);
+	my $view = view($work, $option);
 	my ($kept, $whole) = @{ $view->{sum} }{qw(kept total)};
 	print Print::total_line($view->{sum}, $option, $view->{tag});
 	for my $case (['focus', 'focusing on'], ['ignore', 'ignoring']) {

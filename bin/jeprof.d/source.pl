@@ -2,12 +2,13 @@
 # Callers: Main, Shell, Open.
 package Source;
 
-# (what Reduce::sum returns by address, { name => { flat, cum, file: undef if not known, lines: {
-# line => { flat, cum } }, entries } }) of the routines (functions) whose short name matches; fails
-# if none does. A stack counts once in the cum of a routine or line, however often that recurs in it.
-# --focus and --ignore have no effect.
+# (what Reduce::sum returns by address, then { name, flat, cum, file: undef if not known, lines: {
+# line => { flat, cum } }, entries } of each routine (function) whose short name matches, sorted);
+# fails if none does. Functions of one name, as static ones of two files, are told apart by what the
+# sub $home returns of a frame and its place. A stack counts once in the cum of a routine or line,
+# however often that recurs in it. --focus and --ignore have no effect.
 sub line_sums {
-	my ($view, $pattern) = @_;
+	my ($view, $pattern, $home) = @_;
 	my (%routine, @parts, @paths); # parts: by entry, its routine and its line
 	my $option = { %{ $view->{option} }, focus => '', ignore => '' };
 	my $sum = Reduce::sum($view->{stacks}, $option, grain => 'addresses',
@@ -15,8 +16,8 @@ sub line_sums {
 	for my $entry (0 .. $#{ $sum->{label} }) {
 		my $frame = $sum->{frame}[$entry];
 		next unless $frame->{short} =~ $pattern;
-		my $own = $routine{ $frame->{short} } //=
-		    { flat => 0, cum => 0, file => undef, lines => {}, entries => [] };
+		my $own = $routine{ join "\0", $frame->{short}, $home->($frame, $sum->{place}[$entry]) } //=
+		    { name => $frame->{short}, flat => 0, cum => 0, file => undef, lines => {}, entries => [] };
 		push @{ $own->{entries} }, $entry;
 		$parts[$entry] = [$own];
 		next unless defined $frame->{file};
@@ -31,23 +32,23 @@ sub line_sums {
 		my %met;
 		$met{$_}++ or $_->{cum} += $value for map { @{ $parts[$_] // [] } } @$path;
 	}
-	return ($sum, \%routine);
+	return ($sum, map { $routine{$_} } sort keys %routine);
 }
 
 # Prints the source lines of routines that match.
 sub list {
 	my ($view, $regexp) = @_;
-	my ($sum, $routines) = line_sums($view, Reduce::pattern($regexp) // qr//);
+	my ($sum, @routines) = line_sums($view, Reduce::pattern($regexp) // qr//,
+		sub { $_[0]{file} // '' });
 	my $option = $view->{option};
 	print Print::total_line($sum, $option, $view->{tag});
-	for my $name (sort keys %$routines) {
-		my $routine = $routines->{$name};
+	for my $routine (@routines) {
 		printf "ROUTINE ====================== %s in %s\n%6s %6s Total %s (flat / cumulative)\n",
-		    $name,
+		    $routine->{name},
 		    $routine->{file} // '??', Print::amount($routine->{flat}, $option),
 		    Print::amount($routine->{cum}, $option), Print::unit($option);
 		if (!defined $routine->{file}) {
-			Talk::doubt("$name: no line information");
+			Talk::doubt("$routine->{name}: no line information");
 			next;
 		}
 		list_lines($routine, $option);
@@ -76,13 +77,12 @@ sub disasm {
 	my ($view, $regexp) = @_;
 	my $objdump = Tool::find('objdump')
 	    or Talk::fail(1, '--disasm needs objdump (package binutils), which is not installed');
-	my ($sum, $routines) = line_sums($view, Reduce::pattern($regexp) // qr//);
+	my ($sum, @routines) = line_sums($view, Reduce::pattern($regexp) // qr//, \&instructions);
 	my $option = $view->{option};
 	print Print::total_line($sum, $option, $view->{tag});
-	for my $name (sort keys %$routines) {
-		my $routine = $routines->{$name};
+	for my $routine (@routines) {
 		printf "ROUTINE ====================== %s\n%6s %6s %s (flat, cumulative) %s of total\n",
-		    $name,
+		    $routine->{name},
 		    Print::amount($routine->{flat}, $option), Print::amount($routine->{cum}, $option),
 		    Print::unit($option),
 		    Print::percent($routine->{cum}, $sum->{total});
@@ -90,8 +90,15 @@ sub disasm {
 	}
 }
 
-# Prints the instructions of one routine of line_sums(), in the object where it was first met, each
-# sum beside the instruction that holds its address; a doubt if that file is not here.
+# Where the instructions of a frame are, as a text: its object and the symbol that has its place.
+sub instructions {
+	my (undef, $place) = @_;
+	my $object = $Places::object[$place];
+	return join "\0", $object ? $object->{path} : '', $Names::frames[$place][-1]{raw} // '';
+}
+
+# Prints the instructions of one routine of line_sums(), all of one object and symbol, each sum
+# beside the instruction that holds its address; a doubt if that file is not here.
 sub disasm_routine {
 	my ($objdump, $sum, $routine, $option) = @_;
 	my $place = $sum->{place}[$routine->{entries}[0]];

@@ -246,7 +246,7 @@ sub print_table {
 	printf "%9s%s %6s  in %d more %s (-n %d)\n",
 	    Print::human($table->{bytes} - $running, $option), $has[0] ? ' ' x 9 : '',
 	    Print::percent($table->{bytes} - $running, $table->{bytes}), $rest,
-	    $option->{by} ? 'labels' : 'functions',
+	    $option->{by} eq 'label' ? 'labels' : 'functions',
 	    scalar @{ $table->{rows} } if $rest;
 }
 

@@ -4,10 +4,17 @@
 # dump to dump. Counts are sampled, as the profile prints them. Sums are those of top --thread.
 # $store and its records are those of Report::gather; $at is the index of the objects in a stack of
 # Dump (1: live, 3: ever allocated), their bytes follow. Callers: Report; Reduce for what is told by
-# thread (divided, only); Labels (told).
+# thread (divided, only); Labels (told); Run, Export, Flame and Shell (refuse_each).
 package Threads;
 
 use constant PART => 'LLFF'; # as parts() packs
+
+# Fails with status 2 for --thread=* and what is no number, where all threads are shown, or one.
+sub refuse_each {
+	my ($option) = @_;
+	return if $option->{thread} =~ /^\d*$/;
+	Talk::fail(2, "--thread=$option->{thread}: all threads are shown here, or one: --thread=N");
+}
 
 # The number of the only thread of a Dump, whose stacks have no lines of threads; undef if the Dump
 # tells none or several.

@@ -181,6 +181,11 @@ for my $order ([@later], [reverse @later]) {
 	like($out, qr/ 3\ds  load_table/, 'top --sum --base: ages of all') or diag $out, $err;
 }
 is((jeprof('--text', $aged))[0], 0, 'the table of old');
+for my $words (['top', '--older=16s'], ['top', '--younger=16s'], ['flame', '--older=16s'], ['--text', '--older=16s']) {
+	($code, $out, $err) = jeprof(@$words, "--base=$aged", $aged);
+	is("$code|$out", '2|', "@$words --base: exit 2");
+	like($err, qr/^jeprof: --older and --younger are .* not for a difference \(--base\)$/m, 'and why');
+}
 
 # ---- a report keeps few ages: those of the newest profile of each process and of the largest ----
 sub series {

@@ -93,6 +93,20 @@ ok(-s "$dir/out.cg", 'callgrind FILE');
 is(scalar(() = $out =~ /^Total/mg), 7, 'quitter quits') or diag $out;
 ($code, $out, $err) = jeprof(\'top', '--interactive', $dump);
 like($out, qr/^Total/, 'a last line without its end, and end of input');
+# --focus, --ignore and --thread of the command line act on every command.
+sub rows { return join "\n", grep { /^Total|^ .*%/ } split /\n/, $_[0] }
+for my $words (['--focus=0x1100'], ['--ignore=0x1100'], ['--thread=1'], ['--thread=0', '--focus=0x1200']) {
+	my $table = rows((jeprof('--text', @$words, $dump))[1]);
+	($code, $out, $err) = jeprof(\"top\ntop\n", '--interactive', @$words, $dump);
+	is(rows($out), "$table\n$table", "interactive, @$words: the table of --text, twice");
+	unlike($table, qr/0x1100.*0x1200|0x1200.*0x1100/s, 'which is not all');
+}
+($code, $out) = jeprof(\"tree\ntree 0x1200\n", '--interactive', '--focus=0x1100', $dump);
+like($out, qr/\A.*\n.*\n.*;0x1100 \d+\nTotal.*\n.*\n.*;0x1200 \d+\n\z/, 'RE takes the place of --focus') or diag $out;
+($code, $out) = jeprof(\"top -0x1200\n", '--interactive', '--ignore=0x1100', $dump);
+like($out, qr/^After ignoring '0x1100\|0x1200': (?!.* 0x1[12]00).* 0x1000\n/ms, '-RE is added to --ignore') or diag $out;
+($code, $out, $err) = jeprof(\"top\n", '--interactive', '--thread=*', $dump);
+is("$code|$out", '2|', 'interactive, --thread=*: exit 2');
 
 # Writing
 SKIP: {

@@ -247,6 +247,19 @@ for my $bad ([], ['--to', 'xml'], ['--to']) {
 }
 like((jeprof('export', '--to', 'x', $dump[3]))[2], qr/--to pprof\|otlp\|speedscope/,
 	'and the forms are named');
+for my $form (qw(pprof otlp speedscope dhat collapsed massif callgrind)) {
+	($code, $out, $err) = jeprof('export', '--to', $form, '-o', '-', '--thread=*', $dump[3]);
+	is("$code|$out", '2|', "$form --thread=*: exit 2");
+}
+for my $words (['export', '--to', 'massif'], ['export', '--to', 'heap'], ['symbolize'], ['--raw']) {
+	my @out = $words->[0] eq '--raw' ? () : ('-o', '-');
+	my $plain = (jeprof(@$words, @out, $dump[3]))[1];
+	my @idle = ("--base=$dump[0]", $words->[-1] eq 'massif' ? () : ('--thread=*', '--focus=leak'));
+	($code, $out, $err) = jeprof(@$words, @out, @idle, $dump[3]);
+	is("$code|$out", "0|$plain", "@$words @idle: as without");
+	is(join(' ', $err =~ /^jeprof: (--\w+) has no effect here/mg), join(' ', map { /(--\w+)/ } @idle), 'and it is said')
+	    or diag $err;
+}
 for my $form (qw(pprof otlp speedscope dhat collapsed massif callgrind heap)) {
 	($code, $out, $err) = jeprof('export', '--to', $form,
 		our_dump("$dir/nothing.heap", stacks => [],

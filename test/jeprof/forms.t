@@ -156,6 +156,9 @@ SKIP: {
 	is($tree && $tree->{rows}[0]{function}, 'list_add', 'top --json: valid JSON');
 }
 
+like((jeprof('top', '--by=function', '-n', 1, $dump))[1], qr/in \d+ more functions \(-n \d+\)$/m, 'top --by=function: and these are functions');
+is((jeprof('flame', @$_, '--thread=*', $dump))[0], 2, "flame @$_ --thread=*: exit 2") for [], ['--json'];
+
 # Columns stay straight beside a long name, and --json has all of it.
 my $long = 'a_very' . '_long' x 20 . '_name';
 elf_file("$dir/long", id => '55' x 20,
@@ -273,7 +276,7 @@ like((jeprof('--text', "--diff_base=$dump", $dump))[1], qr/\A\z/, '--diff_base i
 # What needs real code: list, disasm, symbols, files, inlined functions
 SKIP: {
 	my ($library) = libraries();
-	skip 'no libjemalloc.so.2 or gcc', 8 unless $library && which('gcc');
+	skip 'no libjemalloc.so.2 or gcc', 12 unless $library && which('gcc');
 	my $program = build('lines.c', <<'C', '-no-pie', '-fno-pie');
 #include <stdlib.h>
 void *volatile sink;
@@ -303,6 +306,36 @@ C
 		($code, $out) = jeprof('--disasm=^holder$', $program, $real);
 		like($out, qr/^\s+\d+\.\d\s+\d+\.\d\s+[0-9a-f]+:\s+(?:call|bl|jal)/m,
 			'--disasm: the sum beside the call');
+	}
+	{
+		my $text = <<'C';
+#include <stdlib.h>
+static __attribute__((noinline)) void *hold(size_t n) {
+	void *volatile block = malloc(n); return block;
+}
+void *one(void) { void *volatile block = hold(3 << 20); return block; }
+C
+		my $shared = build('one.c', $text, '-shared', '-fPIC');
+		my $two = build('two.c', "void *one(void);\n\n" . $text =~ s/3 << 20/5 << 20/r =~ s/\bone\b/two/r
+			    . "int main(void) { return !one() + !two(); }\n", $shared, '-no-pie', '-fno-pie');
+		my $both = dump_of($library, 'lg_prof_sample:0', $two);
+	    SKIP: {
+			skip 'no line tool', 3 unless line_tool();
+			($code, $out, $err) = jeprof('--list=^hold$', $two, $both);
+			is(join(' ', $out =~ m{^ROUTINE =+ hold in .*/(\w+\.c)\n +(\S+) +\S+ Total}mg), 'one.c 3.0 two.c 5.0',
+				'--list: functions of one name in two files are two') or diag $out;
+			is(join(' ', $out =~ /^ +(\d\S*) +\S+ +(\d+): .*malloc\(n\)/mg), '3.0 3 5.0 5', 'each beside its own line') or diag $out;
+			$out = (jeprof('--callgrind', $two, $both))[1]; # which tells a name once, then its number
+			my %file = $out =~ m{^(?:fl|cfi)=\((\d+)\) \S*/(\w+\.c)$}mg;
+			my ($hold, @found) = $out =~ /fn=\((\d+)\) hold$/m;
+			push @found, "$file{$1} $2" while $out =~ /^fl=\((\d+)\).*\nfn=\($hold\).*\n(\d+ \d+)$/mg;
+			is(join(', ', sort @found), 'one.c 3 3145728, two.c 5 5242880', '--callgrind: and so are they here') or diag $out;
+		}
+	    SKIP: {
+			skip 'no objdump', 1 unless which('objdump');
+			($code, $out) = jeprof('--disasm=^hold$', $two, $both);
+			is(join(' ', sort $out =~ /^ +(\d\S*) +\S+ +[0-9a-f]+:/mg), '3.0 5.0', '--disasm: the instructions of both') or diag $out;
+		}
 	}
 	my ($address) = `nm '$program'` =~ /^([0-9a-f]+) T holder$/m;
 	skip 'no nm', 2 unless $address;

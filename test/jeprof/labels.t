@@ -14,10 +14,11 @@ elf_file("$dir/serve", id => $id, symbols => [map { [$_->[0], 0x1100 + 0x100 * $
 my %at = (main => $base + 0x1112, answer => $base + 0x1212, load => $base + 0x1312);
 
 sub profile {
-	my ($path, $trailer) = @_;
-	our_dump($path, rate => 1, meta => { version => '5.3.1', pid => 77 },
+	my ($path, $trailer, $rate, $objects) = @_;
+	$objects //= 10;
+	our_dump($path, rate => $rate // 1, meta => { version => '5.3.1', pid => 77 },
 		modules => [[$base + 0x1000, $base + 0x3000, $base, $id, "$dir/serve"]],
-		stacks => [[[@at{qw(answer main)}], 10, 100_000], [[@at{qw(load main)}], 4, 40_000]], no_end => 1);
+		stacks => [[[@at{qw(answer main)}], $objects, 10_000 * $objects], [[@at{qw(load main)}], 4, 40_000]], no_end => 1);
 	my $text = slurp($path) . $trailer;
 	return spew($path, $text . sprintf "# end %d\n", length $text);
 }
@@ -47,6 +48,12 @@ for my $bad (['--by=thread', 2, qr/--by takes label/, $heap], ['--label=x', 1, q
 	($code, $out, $err) = jeprof('top', @$bad[0, 3]);
 	is($code, $bad->[1], "$bad->[0]: exit $bad->[1]");
 	like($err, $bad->[2], 'and why');
+}
+{
+	my ($then, $now) = map { profile("$dir/sampled$_.heap", "# label 1 tenant a\n# labeled 1 1:$_:${_}0000\n# labeled 2 1:4:40000\n", 65536, $_) } 10, 12;
+	my ($plain, $by) = map { JSON::PP::decode_json((jeprof('top', '--json', @$_, "--base=$then", $now))[1])->{total} } [], ['--by=label'];
+	is("$by->{bytes} $by->{error}", "$plain->{bytes} $plain->{error}", '--by label --base: the sum and its error as without');
+	cmp_ok($by->{error}, '>', $by->{bytes}, 'so few samples more are noise');
 }
 ($code, $out) = jeprof('export', '--to=otlp', '-o', '-', $heap);
 like($out, qr/tenant a/, 'OTLP has them');

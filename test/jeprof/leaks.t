@@ -79,6 +79,10 @@ for my $case (['9K/min', 3], ['11K/min', 0], ['160/s', 3], ['500K/h', 3], ['1M',
 }
 is((jeprof('leaks', '--gate', '0', '--json',
 			map { one($_, { cache => 5000 }, pid => 5) } 0 .. 8))[0], 0, '--gate 0 without a suspect');
+for my $verb (['leaks'], ['leaks', '--gate', '9K/min'], ['export', '--to', 'massif', '-o', '-']) {
+	($code, $out, $err) = jeprof(@$verb, '--thread=*', @dump);
+	is("$code|$out|$err", "2||jeprof: --thread=*: all threads are shown here, or one: --thread=N\n", "@$verb --thread=*");
+}
 for my $bad ('fast', '1M/week', '-1') {
 	is((jeprof('leaks', "--gate=$bad", @dump))[0], 2, "--gate $bad: exit 2");
 }

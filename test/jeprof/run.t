@@ -173,6 +173,7 @@ my $debian =
 for my $case ([[], 2, qr/run takes a command/],
 	[['nonesuch'], 127, qr/^jeprof: nonesuch: no such program$/],
 	[['./plain'], 126, qr/not a program/],
+	[['--thread=*', $app], 2, qr/all threads are shown here, or one/],
 	[['--rate=x', $app], 2, qr/not a size/], [['-o', '-', $app], 2, qr/to a file/],
 	[['-o', 'none/r.html', $app, 0, 0], 1, qr/No such file/],
 	[['./other'], 1, qr/for another kind of machine/], [['--', $app, 0, 0], undef, undef],

@@ -105,6 +105,17 @@ like($err, qr/next: \S+ top --stacks --focus=leak /, 'diff: the next command');
 		'diff: a nameless place that changed is no doubt about all bytes') or diag $err;
 	unlike($err, qr/without a name/, 'nor said to be most of them');
 }
+{
+	($code, $out) = jeprof('diff', '--focus=leak', @dump[0, 3]);
+	like($out, qr/: 1000B -> 3\.9K, \+2\.9K, \+1000B\/min\n(?:.*\n)+.* leak < main\n\z/, 'diff --focus: the head line is of the rows');
+	my ($json) = (jeprof('diff', '--json', '--ignore=gone', $dump[0], $dump[3]))[1];
+	is(join(' ', $json =~ /"(?:before|after|bytes)":(-?\d+)/g), '41000 44000 3000', 'diff --json --ignore: after less before is the rows');
+	my $all = (jeprof('ls', @dump))[1];
+	($code, $out, $err) = jeprof('ls', '--focus=leak', '--exclude=main', @dump);
+	is("$code|$out", "0|$all", 'ls --focus: the table of all');
+	is(scalar(() = $err =~ /^jeprof: --(?:focus|exclude) has no effect here/mg), 2, 'and it is said');
+	like($err, qr/next: \S+ diff \S+ \S+$/m, 'nor does the next command have it');
+}
 sub grown { return join ' ', map { my ($bytes, $stack) = /"bytes":(-?\d+).*"stack":\["(\w+)"/;
 		defined $bytes ? "$stack=$bytes" : () } split /\n/, (jeprof('diff', '--json', @_))[1] }
 is(grown(@dump), 'leak=3000 gone=-5000', 'diff of a series: the first and the last');
