@@ -499,8 +499,10 @@ static bool dumps_end;
 static void *
 dump_often(void *arg) {
 	(void)arg;
-	while (!__atomic_load_n(&dumps_end, __ATOMIC_RELAXED))
+	while (!__atomic_load_n(&dumps_end, __ATOMIC_RELAXED)) {
 		prof_mdump(prof_kind_manual, NULL);
+		usleep(2000); /* a stop looks for the lock each millisecond, for 2 s at most */
+	}
 	return NULL;
 }
 
