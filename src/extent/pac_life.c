@@ -119,6 +119,8 @@ void
 pac_renew(pac_t *pac, ssize_t dirty_ms, ssize_t muzzy_ms, uint64_t now) {
 	pac_decay_renew(&pac->decay_dirty, dirty_ms, now);
 	pac_decay_renew(&pac->decay_muzzy, muzzy_ms, now);
+	/* The thread that served it may have ended meanwhile; if not, it is woken for the new arena. */
+	atomic_store_b(&pac->is_served, false, MO_RELAXED);
 	pac_tell_by_default(pac);
 	atomic_store_zu(&pac->bound, 0, MO_RELAXED);
 	atomic_store_zu(&pac->npeak, 0, MO_RELAXED);

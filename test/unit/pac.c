@@ -196,6 +196,9 @@ test_serve_at_once(void) {
 		pac_tick(pac, clock_ns);
 	}
 	ok(nmuzzy() == 0 && longest <= 1000 * MS, "the thread purges them (in %u runs)", runs);
+	ok(atomic_load_b(&pac->is_served, MO_RELAXED), "it is served");
+	pac_renew(pac, 1000, 0, clock_ns);
+	ok(!atomic_load_b(&pac->is_served, MO_RELAXED), "not after its arena was destroyed and made");
 	pac_unserve(pac);
 	pac_wake_hook = NULL;
 }
