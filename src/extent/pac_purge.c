@@ -21,6 +21,8 @@ ssize_t opt_muzzy_decay_ms = 0;
 void (*pac_rise_hook)(void);
 size_t pac_rise_step;
 
+#define DECAY_ROUNDS 16 /* of pac_decay_try() */
+
 /* The cache that pac_yields() has named, a pac_t *; NULL: none. */
 static atomic_p_t pac_yielding;
 
@@ -269,11 +271,11 @@ pac_decay_is_due(const pac_decay_t *d, uint64_t now) {
 	return ms == 0 ? ecache_npages(d->cache) != 0 : decay_is_due(&d->decay, now);
 }
 
-/* Purges what is due of d's cache, in a pass; not if another thread is in one. */
-static void
-pac_decay_try(pac_t *pac, pac_decay_t *d, uint64_t now) {
+/* Purges what is due of d's cache, in a pass; false if nothing is, or another thread is in one. */
+static bool
+pac_decay_try_once(pac_t *pac, pac_decay_t *d, uint64_t now) {
 	if (!pac_decay_is_due(d, now) || pac_pass_lock(d, false) != 0) {
-		return;
+		return false;
 	}
 	if (d == &pac->decay_dirty) {
 		pac_flush_hot_locked(pac, d);
@@ -281,6 +283,24 @@ pac_decay_try(pac_t *pac, pac_decay_t *d, uint64_t now) {
 	}
 	pac_decay_run_locked(pac, d, now);
 	pac_pass_unlock(d);
+	return true;
+}
+
+/*
+ * Purges what is due of d's cache. With a decay time of 0 looks again after its pass, because a
+ * thread that released pages meanwhile found the pass and left them; DECAY_ROUNDS times at most,
+ * then a heartbeat does it. The fences order that thread's release before its look at the pass, and
+ * the end of the pass before the next look at the pages.
+ */
+static void
+pac_decay_try(pac_t *pac, pac_decay_t *d, uint64_t now) {
+	bool is_at_once = decay_ms(&d->decay) == 0, has_run = true;
+	for (unsigned i = 0; has_run && i < (is_at_once ? DECAY_ROUNDS : 1); i++) {
+		if (is_at_once) {
+			atomic_fence(MO_SEQ_CST);
+		}
+		has_run = pac_decay_try_once(pac, d, now);
+	}
 }
 
 void
