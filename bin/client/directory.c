@@ -118,9 +118,6 @@ write_command(jeprof_target_t *t, command_t *c, const char *text) {
 		return client_fail(t, EACCES, "%s: %s; the control directory is written by root or the "
 		    "process's own user", t->dir, strerror(errno));
 	}
-	if (geteuid() == 0) {
-		(void)!fchmod(c->fd, 0644); /* a process of another user reads it; it is no secret */
-	}
 	char head[64];
 	command_head(t, c, head);
 	bool is_written = dprintf(c->fd, "%s%s\n", head, text) > 0;
