@@ -179,7 +179,7 @@ runs "and stopped" "$CTL" stop $pid
 [ $? -ne 0 ]
 ok $? "a second stop is refused" "$(cat out)"
 set -- session.*.heap
-is "$(echo "$1" | sed 's/\.[0-9]\{8\}T[0-9]\{6\}\.[0-9]\{3\}Z\..*/.TIME/')" "session.$pid.TIME" "names have the time"
+is "$(echo "$1" | sed 's/\.[0-9]\{8\}T[0-9]\{6\}\.[0-9]\{3\}Z[_.].*/.TIME/')" "session.$pid.TIME" "names have the time"
 MALLOC_CONF=prof:true,prof_sample_interval:1000,prof_threshold_alloc:1M,prof_dump_min_gap_ms:0,prof_prefix:$W/by LD_PRELOAD=$LIB ./a.out
 ok "$([ "$(ls by.*.heap 2>/dev/null | wc -l)" -ge 5 ]; echo $?)" "a threshold of allocated bytes and a free sampling value"
 kill $pid
