@@ -910,6 +910,9 @@ writer_populate(const prof_writer_t *w) {
 
 void
 prof_dump_reserve(void) {
+	if (atomic_load_p(&dumper.reserve, MO_RELAXED) != NULL) {
+		return;
+	}
 	bool commit = true;
 	void *p = pages_map(NULL, RESERVE_BYTES, PAGE, &commit), *none = NULL;
 	if (p != NULL
@@ -983,9 +986,7 @@ dump_drop(void) {
 	gate_enter(t);
 	prof_snap_drop(&dumper.snap);
 	prof_writer_forget(&dumper.writer);
-	if (atomic_load_p(&dumper.reserve, MO_RELAXED) == NULL) {
-		prof_dump_reserve();
-	}
+	prof_dump_reserve();
 	gate_exit(t);
 }
 
