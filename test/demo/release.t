@@ -12,6 +12,9 @@ is "$(sed -n 's/.*global release_version \([0-9.]*\)}$/\1/p' packaging/rpm/jemal
 is "$(sed -n 's/^pkgver=//p' packaging/alpine/APKBUILD)" "$version" "the APKBUILD"
 is "$(cat doc/examples/fleet/*.yaml | sed -n 's/.*image: registry.example\/jeprofd://p' | sort -u)" "$version" "the images of doc/examples/fleet"
 has "$(cat CONTRIBUTING.md)" "\`v$version\`" "CONTRIBUTING.md"
+day=$(sed -n "s/^## $version, //p" CHANGELOG.md)
+has "$(cat README.md)" "release $version, $(date -d "$day" '+%-d %B %Y')" "README.md has the day of the release"
+has "$(sed -n 's/^ -- .*  //p' debian/changelog)" "$(date -d "$day" '+%a, %d %b %Y')" "debian/changelog has it too"
 
 scripts/misuse-table >"$OLDPWD/table"
 sed -n '/^| misuse | cases/,/^$/p' SECURITY.md | sed '/^$/d' >"$OLDPWD/page"
