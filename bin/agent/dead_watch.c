@@ -21,6 +21,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,6 +172,16 @@ open_root(int pid) {
 	return root > 0 ? root : 0;
 }
 
+/* Tells once that boxes stay closed: their processes end unseen. error: an errno of the kernel. */
+static void
+tell_closed(const jeprof_target_t *t, int error) {
+	static atomic_flag is_told = ATOMIC_FLAG_INIT;
+	if (error != ENOENT && error != ESRCH && !atomic_flag_test_and_set(&is_told)) {
+		talk("%d %s: its box cannot be opened (%s), so its end will not be below /dead/; others "
+		    "are not told", t->pid, t->name, strerror(error));
+	}
+}
+
 /*
  * Opens box, pidfd and, if there is a box, root directory of a process and reads its labels. False:
  * it has ended, or there is no pidfd. The start time is compared last, in read_usage(), so all of
@@ -180,6 +191,9 @@ static bool
 try_open(held_t *h, const jeprof_target_t *t) {
 	figures_t f;
 	h->box = jeprof_box_open(t);
+	if (h->box < 0) {
+		tell_closed(t, errno);
+	}
 	h->is_locked = h->box >= 0 && is_lock_held(h->box);
 	h->process = (int)syscall(SYS_pidfd_open, t->pid, 0);
 	h->root = h->box >= 0 ? open_root(t->task) : 0;

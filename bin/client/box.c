@@ -10,11 +10,17 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "meta/image.h"
+
+#ifndef SYS_pidfd_getfd
+#define SYS_pidfd_getfd 438 /* on every architecture; headers before Linux 5.6 lack it */
+#endif
 
 enum { DESCRIPTORS_MOST = 1 << 17 }; /* descriptors of one process that are searched */
 
@@ -30,8 +36,8 @@ jeprof_box_opened(const jeprof_target_t *t) {
 }
 
 /*
- * Opens the file behind descriptor `number` of the process (`dir`: its /proc/PID/fd) if that is the
- * memory file of a box; -1: it is not.
+ * Opens the file behind the descriptor `number` of a process (`dir`: its /proc/PID/fd) if that is
+ * the memory file of a box; -1: it is not.
  */
 static int
 open_if_box(int dir, const char *number) {
@@ -55,11 +61,12 @@ open_if_box(int dir, const char *number) {
 	return fd;
 }
 
-int
-jeprof_box_open(const jeprof_target_t *t) {
+/* Searches the directory /proc/PID/fd. The descriptor, or -1 and errno, ENOENT: there is none. */
+static int
+search_directory(int task) {
 	char path[64];
 	int fd = -1;
-	snprintf(path, sizeof(path), "/proc/%d/fd", t->task);
+	snprintf(path, sizeof(path), "/proc/%d/fd", task);
 	DIR *dir = opendir(path);
 	if (dir == NULL) {
 		return -1;
@@ -71,5 +78,60 @@ jeprof_box_open(const jeprof_target_t *t) {
 		}
 	}
 	closedir(dir);
+	errno = ENOENT;
 	return fd;
+}
+
+/*
+ * Copies descriptor `number` of the process (a pidfd) and opens the file behind it anew if it is a
+ * box (`own`: our /proc/self/fd). The copy does not stay: it is the process's own open file, so it
+ * would keep the library's lock on the box, and a lock of ours would change that one.
+ */
+static int
+open_copied(int own, int process, int number) {
+	char name[16];
+	int copy = (int)syscall(SYS_pidfd_getfd, process, number, 0);
+	if (copy < 0) {
+		return -1;
+	}
+	snprintf(name, sizeof(name), "%d", copy);
+	int fd = open_if_box(own, name);
+	close(copy);
+	errno = EBADF;
+	return fd;
+}
+
+/*
+ * As search_directory(), for a process of another user: its directory is closed even to root
+ * without CAP_DAC_READ_SEARCH, while the right to trace the process permits copies (Linux 5.6).
+ */
+static int
+search_copies(const jeprof_target_t *t) {
+	char status[CLIENT_STATUS_BYTES];
+	int fd = -1, error = ENOENT;
+	if (client_read_proc(t->task, "status", status, sizeof(status)) <= 0) {
+		return -1;
+	}
+	int most = atoi(client_status_line(status, "\nFDSize:"));
+	int process = (int)syscall(SYS_pidfd_open, t->pid, 0);
+	int own = process >= 0 ? open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	error = own < 0 ? errno : error;
+	for (int i = 0; own >= 0 && fd < 0 && i < most && i < DESCRIPTORS_MOST; i++) {
+		fd = open_copied(own, process, i);
+		error = fd < 0 && errno != EBADF ? errno : error;
+	}
+	if (own >= 0) {
+		close(own);
+	}
+	if (process >= 0) {
+		close(process);
+	}
+	errno = error;
+	return fd;
+}
+
+int
+jeprof_box_open(const jeprof_target_t *t) {
+	int fd = search_directory(t->task);
+	return fd < 0 && errno == EACCES ? search_copies(t) : fd;
 }

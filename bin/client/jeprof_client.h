@@ -386,8 +386,9 @@ void jeprof_image_close(jeprof_image_t *image);
 uint64_t jeprof_box_opened(const jeprof_target_t *t);
 /*
  * Opens the first memory file of a box among the descriptors of the process, so that it can be read
- * after its end. Does not check that the tables lie in it. The descriptor, or -1 if there is none
- * or it may not be opened. The kernel frees the memory of the box only when this descriptor is
+ * after its end. Checks neither that the tables lie in it, nor that the pid is still that of the
+ * process: the caller does. The descriptor, or -1 and errno: ENOENT if there is none, another one
+ * if it may not be opened. The kernel frees the memory of the box only when this descriptor is
  * closed too.
  */
 int jeprof_box_open(const jeprof_target_t *t);

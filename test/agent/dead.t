@@ -214,6 +214,33 @@ ls own.*.b.box >/dev/null && ! is_held
 ok $? "nor held" "$(ls)"
 kill -9 "$pid"
 
+# ---- a process of another user: its /proc/PID/fd is closed to root without CAP_DAC_READ_SEARCH ----
+if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
+	chmod 755 "$W"
+	cp "$LIB" lib.so
+	chmod 755 lib.so "$HOLD"
+	rm -f go
+	mkfifo go
+	setpriv --reuid 65534 --regid 65534 --clear-groups env LD_PRELOAD="$W/lib.so" "$W/$HOLD" plain <go >/dev/null 2>&1 &
+	pid=$!
+	children="$children $pid"
+	exec 9>go
+	until_true is_target "$pid"
+	until_true is_scraped
+	until_true is_held
+	ok $? "another user: its box is held" "$(cat agent.err)"
+	# A copy of the process's descriptor would have its flags: it is opened anew, for reading.
+	number=$(find "/proc/$agent_pid/fd" -type l -printf '%f %l\n' | sed -n 's/ .memfd:jemalloc-blackbox.*//p' | tail -n 1)
+	is "$(sed -n 's/^flags:.*\(.\)$/\1/p' "/proc/$agent_pid/fdinfo/$number")" 0 "for reading only"
+	kill -9 "$pid"
+	wait "$pid" 2>/dev/null
+	ends "another user" "ended by SIGKILL"
+	holds "another user"
+	is "$(grep -c 'cannot be opened' agent.err)" 0 "no box is told as closed"
+else
+	skip "not root"
+fi
+
 # ---- killed for want of memory ----
 if group=$("$SRC/scripts/memory-group" 83886080 "jeprofd-test.$$.service" 2>reason); then
 	rm -f go
