@@ -4,10 +4,10 @@
  * requests read it, and jobs (scrape.c) keep the lease and the mark of a process in it. Invariant:
  * records are read and changed only under the table's lock, but for the fields that belong to a
  * looker, and nothing that a process can hold up is done under that lock. A record is found by pid;
- * if the inode number of /proc/PID or the start time is another, the pid belongs to another process
- * by now, and the record is replaced. One that was removed from the table is freed when no job
- * holds it and no looker works on it any more. Used by watch.c, dead_watch.c, scrape.c, push.c, the
- * files that write answers (tell.h), server.c and main.c.
+ * if the start time is another (which is read if the inode number of /proc/PID is another), the pid
+ * belongs to another process by now, and the record is replaced. One that was removed from the
+ * table is freed when no job holds it and no looker works on it any more. Used by watch.c,
+ * dead_watch.c, scrape.c, push.c, the files that write answers (tell.h), server.c and main.c.
  */
 #pragma once
 #include "agent.h"
@@ -76,7 +76,7 @@ typedef enum { kind_unknown, kind_foreign, kind_denied, kind_ours } proc_kind_t;
 typedef struct proc_s {
 	/* Set by table_add(), the inode number also later if it was not known (0). */
 	int pid;
-	uint64_t inode;           /* of /proc/PID: another process with this pid has another */
+	uint64_t inode;           /* of /proc/PID when last seen; another process has another */
 	/* Used without a lock, but only by the looker that works on the record (is_busy). */
 	jeprof_target_t *target;  /* open; NULL if the last look did not make it kind_ours */
 	uint64_t heartbeats;      /* of the process when its figures were last asked for */

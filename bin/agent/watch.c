@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/proc_stat.h"
 #include "dead.h"
 #include "elsewhere.h"
 #include "labels.h"
@@ -392,15 +393,25 @@ queue_due(proc_t *p, void *arg) {
 	pthread_mutex_unlock(&lock);
 }
 
+/* Whether the process with the record's pid has started when that of the record has. */
+static bool
+is_same_start(const proc_t *p) {
+	proc_stat_t stat;
+	return p->labels != NULL && proc_stat_read(p->pid, &stat) == 0 && stat.start == p->start;
+}
+
 /*
- * Finds or makes the record of a process that exists. A record with another inode number belongs
- * to an earlier process with that pid and is removed. inode: of /proc/PID; 0: not known. NULL: no
- * memory. The caller holds the table's lock.
+ * Finds or makes the record of a process that exists. One of an earlier process with that pid is
+ * removed. Another inode number alone does not show that: the kernel drops the inode of /proc/PID
+ * for want of memory, and makes another one. A record that never ran the library has no start time,
+ * and loses nothing if it is made anew. inode: of /proc/PID; 0: not known. NULL: no memory. The
+ * caller holds the table's lock.
  */
 static proc_t *
 find_or_add(int pid, uint64_t inode) {
 	proc_t *p = table_find(pid);
-	if (p != NULL && inode != 0 && p->inode != inode && p->inode != 0) {
+	bool is_other = p != NULL && inode != 0 && p->inode != 0 && p->inode != inode;
+	if (is_other && !is_same_start(p)) {
 		table_remove(p);
 		p = NULL;
 	}

@@ -99,9 +99,29 @@ try_hold(void) {
 	expect("and stays", removed, 1);
 }
 
+/* The kernel gives /proc/PID another inode number when it has dropped the old one. */
+static void
+try_inode(void) {
+	labels_t labels = {0};
+	proc_stat_t own = {0};
+	proc_stat_read(getpid(), &own);
+	removed = 0;
+	proc_t *p = table_add(getpid(), 1000);
+	p->labels = &labels;
+	p->start = own.start;
+	expect("another inode, the same start: its record", find_or_add(getpid(), 1001) == p, true);
+	expect("which has the new number", (unsigned)p->inode, 1001);
+	expect("nothing is removed", removed, 0);
+	p->start = own.start + 1;
+	expect("the same inode: is not asked", find_or_add(getpid(), 1001) == p, true);
+	expect("another start: a new record", find_or_add(getpid(), 1002) != p, true);
+	expect("in place of the old one: start", removed, 1);
+}
+
 int
 main(void) {
 	try_lookers();
 	try_hold();
+	try_inode();
 	return bad;
 }
