@@ -61,6 +61,13 @@ typedef struct dead_s {
 int dead_start(void);
 
 /*
+ * How many descriptors the boxes that are held may take; and sets that, but no more than it was.
+ * Called by main(), before it starts threads.
+ */
+uint64_t dead_descriptors(void);
+void dead_limit(uint64_t descriptors);
+
+/*
  * Begins or ends to hold the box of a process, or notes how many out-of-memory kills its cgroup has
  * seen so far. To be called from time to time while the process, which is open, lives; may be
  * blocked by it.

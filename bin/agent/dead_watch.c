@@ -27,7 +27,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/file.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -38,10 +37,11 @@
 enum {
 	/*
 	 * Elements with an open box, of up to 3 descriptors; also those without one, of one descriptor.
-	 * If so many boxes are open, none of either kind is added.
+	 * If so many boxes are open, none of either kind is added. Fewer (held_most) if the system
+	 * permits fewer descriptors.
 	 */
 	HELD_MOST = 512,
-	DESCRIPTORS = 4096,         /* the soft limit of this process, if the hard one allows it */
+	HELD_DESCRIPTORS = 3 + 1, /* for one element of each kind */
 	EXPIRE_MS = 60000,          /* between two calls of dead_expire() and dead_sweep() */
 	LOCKS_MS = 1000,            /* between two checks of the locks */
 	CONFIRM_MS = 300,           /* a process that outlives its lock by this is not ending */
@@ -78,6 +78,7 @@ typedef struct held_s {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static held_t *list;
+static unsigned held_most = HELD_MOST; /* only main() changes it, before there are threads */
 static unsigned counts_of[2]; /* its elements with box < 0; with an open box */
 static uint64_t number; /* of the element that put_in() got last */
 static int waiter = -1; /* an epoll of the pidfds; -1: there is no thread */
@@ -212,7 +213,7 @@ put_in(held_t *h) {
 	h->number = ++number;
 	struct epoll_event event = {.events = EPOLLIN, .data.u64 = h->number};
 	/* A looker and a job may have opened the same box. */
-	if (find(h->pid, h->start) == NULL && counts_of[h->box >= 0] < HELD_MOST
+	if (find(h->pid, h->start) == NULL && counts_of[h->box >= 0] < held_most
 	    && epoll_ctl(waiter, EPOLL_CTL_ADD, h->process, &event) == 0) {
 		h->next = list;
 		list = h;
@@ -308,7 +309,7 @@ dead_look(const jeprof_target_t *t) {
 	if (h != NULL) {
 		free_held(h);
 	}
-	if (opened != 0 && dead_held() < HELD_MOST) {
+	if (opened != 0 && dead_held() < held_most) {
 		hold(t, opened);
 	}
 }
@@ -482,14 +483,15 @@ wait_for_ends(void *arg) {
 	return NULL;
 }
 
-/* Each element takes descriptors; the soft limit is often lower than the hard one allows. */
-static void
-raise_descriptors(void) {
-	struct rlimit limit;
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < DESCRIPTORS) {
-		limit.rlim_cur = limit.rlim_max < DESCRIPTORS ? limit.rlim_max : DESCRIPTORS;
-		setrlimit(RLIMIT_NOFILE, &limit);
-	}
+uint64_t
+dead_descriptors(void) {
+	return options.box_bytes != 0 ? (uint64_t)HELD_DESCRIPTORS * held_most : 0;
+}
+
+void
+dead_limit(uint64_t descriptors) {
+	uint64_t most = descriptors / HELD_DESCRIPTORS;
+	held_most = most < held_most ? (unsigned)most : held_most;
 }
 
 int
@@ -500,7 +502,6 @@ dead_start(void) {
 	if (options.box_bytes == 0 && options.cache_dir == NULL) {
 		return 0; /* no box is held, and there is no directory whose files expire */
 	}
-	raise_descriptors();
 	waiter = epoll_create1(EPOLL_CLOEXEC);
 	if (waiter < 0) {
 		return errno;

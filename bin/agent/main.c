@@ -17,6 +17,7 @@
 #include <malloc.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "client/standard.h"
@@ -33,6 +34,8 @@ enum {
 	KEPT_BYTES = 32 << 20, /* freed memory that an arena of malloc keeps for the next profile */
 	KEPT_MS = 60000,       /* from the end of the last job until kept memory is given back */
 	STEP_BYTES = 1 << 20,  /* by which an arena grows beyond what it needs */
+	JOB_DESCRIPTORS = 8,   /* that a job takes, at most: its process, its objects and tables */
+	SPARE_DESCRIPTORS = 128, /* of all else, connections that end among them */
 };
 
 static void
@@ -76,6 +79,35 @@ cache_choose(void) {
 }
 
 /*
+ * Raises the limit of descriptors to what the options may take, as the soft limit is often lower
+ * than the hard one. Where that is too low as well, fewer processes and boxes are kept open, which
+ * is told; otherwise jobs would find none left, and fail.
+ */
+static void
+descriptors_raise(void) {
+	struct rlimit limit;
+	uint64_t others = options.connections_max + JOB_DESCRIPTORS * options.scrapes_max
+	    + SPARE_DESCRIPTORS;
+	uint64_t wanted = options.processes_max + dead_descriptors() + others;
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+		return;
+	}
+	if (limit.rlim_cur < wanted) {
+		limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+	if (limit.rlim_cur < wanted) {
+		uint64_t most = limit.rlim_cur, left = most > 2 * others ? most - others : most / 2;
+		uint64_t processes = dead_descriptors() > 0 ? left / 2 : left;
+		processes = processes < options.processes_max ? processes : options.processes_max;
+		options.processes_max = processes > 0 ? processes : 1;
+		dead_limit(left - processes);
+		talk("the limit of descriptors is %llu: at most %llu processes are kept in mind",
+		    (unsigned long long)most, (unsigned long long)options.processes_max);
+	}
+}
+
+/*
  * Has malloc keep freed memory, so that a profile reuses that of the one before and takes fewer
  * page faults. Threads share two arenas (those of glibc), so that what is kept is little.
  */
@@ -110,6 +142,7 @@ int
 main(int argc, char **argv) {
 	client_hold_standard();
 	read_options(argc, argv);
+	descriptors_raise();
 	malloc_configure();
 	catch_signals();
 	server_listen();

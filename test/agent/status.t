@@ -175,6 +175,28 @@ fi
 kill $pair
 end_agent
 
+# Each process that is looked at may take a descriptor: the soft limit follows the options, as far as the hard one lets it.
+soft_limit() { sed -n 's/^Max open files *\([0-9]*\) .*/\1/p' "/proc/$agent_pid/limits"; }
+soft=$(ulimit -Sn)
+hard=$(ulimit -Hn)
+ulimit -Sn 64
+agent --blackbox off --max-processes 3000
+ulimit -Sn "$soft"
+if [ "$hard" = unlimited ] || [ "$hard" -ge 8192 ]; then
+	[ "$(soft_limit)" -ge 3256 ]
+	ok $? "without boxes too there are descriptors for --max-processes and --max-connections" "$(soft_limit)"
+	is "$(grep -c descriptors agent.err)" 0 "nothing is told of it"
+else
+	skip "a hard limit of $hard descriptors"
+fi
+end_agent
+printf '#!/bin/sh\nulimit -n 200\nexec "%s" "$@"\n' "$AGENT" >few
+chmod 755 few
+(AGENT=./few && agent --max-processes 3000 && end_agent)
+has "$(cat agent.err)" 'the limit of descriptors is 200: at most 50 processes are kept in mind' "with a low hard limit fewer processes are kept open"
+(AGENT=./few && agent --blackbox off --max-processes 3000 && end_agent)
+has "$(cat agent.err)" 'at most 100 processes are kept in mind' "without boxes more of them"
+
 # differences: those that wait, and whose client has gone, leave their places to others
 agent --allow-control
 for _ in 1 2 3; do
