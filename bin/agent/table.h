@@ -81,8 +81,6 @@ typedef struct proc_s {
 	jeprof_target_t *target;  /* open; NULL if the last look did not make it kind_ours */
 	uint64_t heartbeats;      /* of the process when its figures were last asked for */
 	bool was_asked;           /* its figures were asked for since it was opened */
-	uint64_t beats_seen;      /* heartbeats when its resident memory was last read */
-	int64_t usage_ms;         /* when its resident memory was last read */
 	unsigned failures;        /* failed requests in a row, at most FAILURES_MOST; idle is none */
 	int64_t ask_again_ms;     /* earliest time of the next request */
 	int64_t search_again_ms;  /* earliest time of the next search for figures.heap */

@@ -34,7 +34,6 @@ enum {
 	ASK_MS = 400,           /* to take a "status" request, and as long again to answer it */
 	QUEUE_ROOM = 4096,      /* records; those beyond it wait for the next round */
 	FAILURES_MOST = 8,      /* each failed request doubles the wait, at most this many times */
-	STILL_MS = 60000,       /* if a process allocates nothing, its memory is read only so often */
 	RETRY_MIN_MS = 1000,    /* bounds of the time between looks at a process that is not ours */
 	RETRY_MAX_MS = 300000,
 	SEARCH_MS = 300000,     /* from a search for a heap beside malloc's (elsewhere.h) to the next */
@@ -157,15 +156,6 @@ look_anew(proc_t *p, look_t *l) {
 }
 
 /*
- * Whether the process has allocated nothing since its resident memory was last read, and that was
- * less than STILL_MS ago; then no figures are read again.
- */
-static bool
-is_still(const proc_t *p, const look_t *l, int64_t now) {
-	return !l->is_new && p->beats_seen == l->head.heartbeats && now - p->usage_ms < STILL_MS;
-}
-
-/*
  * Reads how much memory is not malloc's, if is_elsewhere() says that it is much, and whose it may
  * be. An object that shows whose may be loaded late: a search without result is repeated, after
  * SEARCH_MS at the earliest.
@@ -191,11 +181,10 @@ look_at(proc_t *p, look_t *l) {
 	if (l->kind == kind_ours) {
 		dead_look(p->target);
 	}
-	if (l->kind != kind_ours || is_still(p, l, client_now_ms())) {
+	if (l->kind != kind_ours) {
 		return;
 	}
-	p->beats_seen = l->head.heartbeats;
-	p->usage_ms = client_now_ms();
+	/* Also of one that allocates nothing: it may map memory, and others share its cgroup. */
 	l->is_ended = !read_usage(p->pid, l->start, &l->figures);
 	if (!l->is_ended) {
 		read_cgroup_memory(l->is_new ? l->labels.cgroup : p->labels->cgroup, &l->figures);

@@ -76,6 +76,43 @@ tr -s ' \n' ' ' <doctor.out | sed 's/[0-9][0-9.]*[BKMGT] /N /g' >said
 grep -qF "$plain (Go's runtime maps the heap of Go itself; to see it: net/http/pprof; here is what cgo allocates)" said
 ok $? "doctor says the same" "$(cat doctor.out)"
 
+# A program that maps memory later and calls malloc no more: the next looks see it, though the library counts nothing.
+cat >still.c <<'C'
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int main(void) {
+	char go, *volatile kept = malloc(3000);
+	for (int i = 0; i < 2000; i++) {
+		free(malloc(20000 + (size_t)i));
+	}
+	kept[0] = read(0, &go, 1) == 1;
+	size_t bytes = 64 << 20;
+	memset(mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 1, bytes);
+	for (;;) {
+		pause();
+	}
+}
+C
+$CC -O1 -o still still.c || { echo "Bail out! still.c does not compile"; exit 1; }
+mkfifo go
+exec 9<>go
+LD_PRELOAD=$LIB ./still <go >/dev/null 2>&1 &
+still=$!
+children="$children $still"
+points() { curl -s --max-time 60 "$URL/" | grep "/p/$still/" | grep -o 'points="[^"]*"' | head -n 1 | wc -w; }
+has_points() { [ "$(points)" -ge "$1" ]; }
+is_resident() { [ "$(sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$still/status")" -ge 65536 ]; }
+until_true has_points 3
+ok $? "a process that waits is looked at"
+echo >&9
+until_true is_resident
+until_true has_points $(($(points) + 3))
+[ "$(curl -s "$URL/p/$still/metrics" | sed -n 's/^jeprof_rss_bytes //p')" -ge 67108864 ]
+ok $? "what it maps without malloc shows in the next looks" "$(curl -s "$URL/p/$still/metrics" | grep rss)"
+exec 9>&-
+
 # CPython's small objects
 cat >hold.py <<'PY'
 import time
