@@ -167,6 +167,7 @@ main(int argc, char **argv) {
 	}
 	push_stop();
 	scrape_tick(client_now_ms()); /* ends the requests that still wait, before the server stops */
+	server_drain();
 	server_stop();
 	if (!push_is_stopped()) {
 		_exit(0);

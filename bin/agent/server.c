@@ -40,6 +40,7 @@ enum {
 	TOKEN_MOST = 512,        /* bytes: at most 511 of the token file are read, and a NUL */
 	READING_MS = 30000,      /* time for a client to send a request */
 	SENDING_MS = 60000,      /* time for a client to read the answer */
+	DRAIN_MS = 1000,         /* time for all clients to read the last answers, when jeprofd ends */
 	SPARE_CONNECTIONS = 64,  /* above connections_max, for those shut down but not yet closed */
 };
 
@@ -571,6 +572,27 @@ server_start(void) {
 		leave(1, "libmicrohttpd does not start: %s", strerror(errno));
 	}
 	talk("listens on %s%s", options.unix_path != NULL ? "unix:" : "http://", listener_name());
+}
+
+/* Whether a request has not got its whole answer yet. */
+static bool
+is_answering(void) {
+	bool is = false;
+	pthread_mutex_lock(&conns_lock);
+	for (const conn_t *c = conns.next; c != &conns && !is; c = c->next) {
+		is = c->phase != phase_reading && !c->is_ended;
+	}
+	pthread_mutex_unlock(&conns_lock);
+	return is;
+}
+
+void
+server_drain(void) {
+	int64_t end_ms = client_now_ms() + DRAIN_MS;
+	MHD_quiesce_daemon(daemon_); /* no connection begins */
+	while (is_answering() && client_now_ms() < end_ms) {
+		client_sleep_ms(10);
+	}
 }
 
 void

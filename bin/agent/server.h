@@ -1,6 +1,6 @@
 /*
  * The HTTP server: checks who may ask, answers by path, and limits what clients may use
- * (server.c). Called by main.c: listen, start, tick and stop, in this order.
+ * (server.c). Called by main.c: listen, start, tick, drain and stop, in this order.
  */
 #pragma once
 #include "agent.h"
@@ -16,6 +16,9 @@ void server_start(void);
 
 /* Ends connections that are too slow. now_ms: monotonic clock. Called by main() each second. */
 void server_tick(int64_t now_ms);
+
+/* Takes no new connection, and waits up to a second until the answers that are due are sent. */
+void server_drain(void);
 
 /*
  * Stops serving and removes a Unix socket. To be called after a scrape_tick() that has answered all

@@ -219,6 +219,17 @@ get "/p/$pid/stop" -X POST
 rm -f "$out"
 end_agent
 
+# who waits when jeprofd ends is told so
+agent
+until_true is_target "$pid"
+curl -s -o late -w '%{http_code}' --max-time 60 "$URL/p/$pid/debug/pprof/heap?seconds=600" >late.code &
+waiting=$!
+until_true is_state "$pid" active
+end_agent
+is "$ended" 0 "SIGTERM ends a jeprofd with a client that waits"
+wait "$waiting"
+is "$(cat late.code)" 503 "which gets an answer" "$(cat late)"
+
 # the time limit of a session is its own: the one after a long difference ends soon after its last scrape
 agent --allow-control --interval 300ms
 curl -s -o /dev/null "$URL/p/$pid/debug/pprof/heap?seconds=600" &
