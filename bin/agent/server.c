@@ -36,7 +36,9 @@
 enum {
 	POOL_BYTES = 16384,      /* of one connection: request line, headers, buffers */
 	PATH_MOST = 512,         /* bytes */
-	BODY_MOST = 4096,        /* bytes, which are discarded; a longer one closes the connection */
+	BODY_MOST = 4096,        /* bytes, which are discarded; the answer to a longer one is 413 */
+	/* Of a body that is read for that: closed before its end a connection may lose the answer. */
+	DISCARDED_MOST = 1 << 20,
 	TOKEN_MOST = 512,        /* bytes: at most 511 of the token file are read, and a NUL */
 	READING_MS = 30000,      /* time for a client to send a request */
 	SENDING_MS = 60000,      /* time for a client to read the answer */
@@ -440,6 +442,10 @@ parse_request(request_t *q, const char *path, const char *method) {
 		answer_line(&q->answer, 414, "the path is longer than %d bytes", PATH_MOST);
 		return;
 	}
+	if (strtoull(header(q, "Content-Length"), NULL, 10) > DISCARDED_MOST) {
+		answer_line(&q->answer, 413, "a body of more than %d bytes", BODY_MOST);
+		return;
+	}
 	route_path(path, &q->route);
 	MHD_get_connection_values(q->connection, MHD_GET_ARGUMENT_KIND, on_argument, q);
 	route_finish(&q->route);
@@ -452,6 +458,20 @@ parse_request(request_t *q, const char *path, const char *method) {
 		answer_line(&q->answer, 405, "%s is not served here", method);
 	} else if (q->route.is_post != is_post) {
 		answer_line(&q->answer, 405, "this path wants %s", q->route.is_post ? "POST" : "GET");
+	}
+}
+
+/*
+ * Sets q->answer to a refusal if the request had a body that is too long, or one with a path for
+ * POST, whose arguments its client may have put there.
+ */
+static void
+refuse_body(request_t *q) {
+	if (q->body_bytes > BODY_MOST) {
+		answer_line(&q->answer, 413, "a body of more than %d bytes", BODY_MOST);
+	} else if (q->body_bytes > 0 && q->route.is_post) {
+		answer_line(&q->answer, 400, "a body is not read: arguments stand behind the ? of the "
+		    "path");
 	}
 }
 
@@ -480,7 +500,10 @@ on_request(void *arg, struct MHD_Connection *connection, const char *path, const
 	if (*body_bytes > 0) {
 		q->body_bytes += *body_bytes;
 		*body_bytes = 0;
-		return q->body_bytes <= BODY_MOST ? MHD_YES : MHD_NO;
+		return q->body_bytes <= DISCARDED_MOST ? MHD_YES : MHD_NO;
+	}
+	if (q->answer.status == 0 && !q->is_checked) {
+		refuse_body(q);
 	}
 	if (q->answer.status == 0 && !q->is_checked) {
 		q->is_checked = true;
