@@ -259,17 +259,18 @@ put_push(const sheet_t *s) {
 		return;
 	}
 	push_read(&f);
-	put_own(s, "jeprofd_push_sent", "counter", "", "Profiles that the receiver took.",
+	put_own(s, "jeprofd_push_sent", "counter", "", "Requests that the receiver answered by 2xx.",
 	    (double)f.sent);
 	put_own(s, "jeprofd_push_retried", "counter", "",
 	    "Attempts to push that failed and are made again.", (double)f.retried);
-	put_own(s, "jeprofd_push_refused", "counter", "", "Profiles that the receiver does not take.",
-	    (double)f.refused);
+	put_own(s, "jeprofd_push_refused", "counter", "",
+	    "Requests that the receiver answered by a failure for good.", (double)f.refused);
 	put_own(s, "jeprofd_push_rejected", "counter", "",
-	    "Profiles that the receiver took the request of, but not themselves.", (double)f.rejected);
+	    "OTLP profiles, several in a request, that were rejected by an answer of 2xx.",
+	    (double)f.rejected);
 	put_own(s, "jeprofd_push_dropped", "counter", "",
-	    "Profiles for which the queue had no room.", (double)f.dropped);
-	put_own(s, "jeprofd_push_queued_bytes", "gauge", "bytes", "Profiles that wait to be pushed.",
+	    "Requests for which the queue had no room.", (double)f.dropped);
+	put_own(s, "jeprofd_push_queued_bytes", "gauge", "bytes", "Requests that wait to be pushed.",
 	    (double)f.queued);
 }
 
@@ -308,14 +309,14 @@ put_agent(const sheet_t *s) {
 	    "for.", (double)counts.scrapes);
 	put_own(s, "jeprofd_scrapes_failed", "counter", "", "Those that were not answered by 200.",
 	    (double)counts.failed);
-	put_own(s, "jeprofd_scrapes_refused", "counter", "", "Those for which there was no room.",
-	    (double)counts.refused);
+	put_own(s, "jeprofd_scrapes_refused", "counter", "",
+	    "Requests for them that found no room, and are not among them.", (double)counts.refused);
 	put_own(s, "jeprofd_scrape_seconds", "counter", "seconds",
 	    "Time they took, with the waits of deltas.", counts.seconds);
-	put_own(s, "jeprofd_scrape_bytes", "counter", "bytes", "Bytes of the profiles that were sent.",
-	    (double)counts.bytes);
+	put_own(s, "jeprofd_scrape_bytes", "counter", "bytes",
+	    "Bytes of the profiles that were made for them.", (double)counts.bytes);
 	put_own(s, "jeprofd_sessions_started", "counter", "",
-	    "Sessions that scrapes and requests started.", (double)counts.sessions);
+	    "Sessions that scrapes and requests began.", (double)counts.sessions);
 	put_own(s, "jeprofd_leases_renewed", "counter", "",
 	    "Time limits of sessions that scrapes moved on.", (double)counts.renewed);
 	put_own(s, "jeprofd_threads_held_up", "counter", "",

@@ -202,7 +202,8 @@ push_tick(int64_t now_ms) {
 	due_t due[BEGIN_MOST];
 	size_t n = options.push_url != NULL ? collect_due(now_ms, due) : 0;
 	for (size_t i = 0; i < n; i++) {
-		order_t order = {.kind = job_heap, .pid = due[i].pid, .is_otlp = true, .is_packed = true};
+		order_t order = {.kind = job_heap, .pid = due[i].pid, .is_otlp = true, .is_packed = true,
+		    .is_push = true};
 		if (!scrape_begin(&order, push_done, NULL)) {
 			put_back(&due[i]);
 		}

@@ -15,7 +15,7 @@ typedef struct route_s {
 	bool is_post;         /* the path is for POST, otherwise for GET and HEAD */
 	/*
 	 * pid is set for all places below /p/, key for those below /dead/KEY, the other fields for
-	 * place_job; is_packed and root are never set
+	 * place_job; is_packed, is_push and root are never set
 	 */
 	order_t order;
 	unsigned given;       /* bit i: argument i (arg_t of route.c) was in the query */

@@ -174,7 +174,7 @@ answer_already(job_t *j) {
 static uint64_t
 lease_seconds(const job_t *j) {
 	uint64_t every = options.interval_ms;
-	if (j->order.is_packed && options.push_ms > every) {
+	if (j->order.is_push && options.push_ms > every) {
 		every = options.push_ms;
 	}
 	return (LEASE_INTERVALS * every + 999) / 1000 + j->order.seconds;
@@ -197,8 +197,8 @@ promise_seconds(job_t *j) {
 
 /*
  * Records the session with this number as started by this jeprofd, and counts it. With is_pending
- * the process has not read the start yet, and the number is a guess, the one behind that of the
- * last session; confirm_pending_lease() checks it.
+ * the process has not read the start yet, so nothing has begun, and the number is a guess, the one
+ * behind that of the last session; confirm_pending_lease() checks it, and counts it then.
  */
 static void
 note_session(job_t *j, uint64_t session, const start_t *start, bool is_pending) {
@@ -206,7 +206,7 @@ note_session(job_t *j, uint64_t session, const start_t *start, bool is_pending) 
 	j->proc->lease = (lease_t){.instance = j->target.head.instance, .session = session,
 	    .is_renewed = start->is_lease, .rate = is_pending ? start->rate : 0,
 	    .until_ms = start->is_lease ? client_now_ms() + (int64_t)start->seconds * 1000 : 0};
-	counts.sessions++;
+	counts.sessions += !is_pending;
 	table_unlock();
 }
 
@@ -315,7 +315,10 @@ confirm_pending_lease(job_t *j) {
 	    sizeof(value)) != NULL;
 	table_lock();
 	lease_t *lease = &j->proc->lease;
-	lease->session = is_told && strtoull(value, NULL, 10) == lease->rate ? lease->session : 0;
+	bool is_ours = is_told && strtoull(value, NULL, 10) == lease->rate;
+	/* Another job may have done this meanwhile. */
+	counts.sessions += is_ours && lease->rate != 0;
+	lease->session = is_ours || lease->rate == 0 ? lease->session : 0;
 	lease->rate = 0;
 	table_unlock();
 	return 0;
@@ -858,6 +861,12 @@ unlink_job(job_t *j) {
 	job_count--;
 }
 
+/* Whether the answer of the order's job is a profile. */
+static bool
+is_profile(const order_t *order) {
+	return order->kind == job_heap || order->kind == job_allocs || order->kind == job_dead;
+}
+
 /*
  * Adds the job to the counters and releases the process's record, if it holds one. A job that was
  * answered in its place by scrape_tick() has failed, whatever its own answer is.
@@ -874,7 +883,7 @@ count_job(job_t *j) {
 		counts.scrapes++;
 		counts.failed += !is_good;
 		counts.seconds += (double)(client_now_ms() - j->begin_ms) / 1000;
-		counts.bytes += is_good ? j->answer.length : 0;
+		counts.bytes += is_good && is_profile(&j->order) ? j->answer.length : 0;
 	}
 	if (j->proc != NULL) {
 		j->proc->scrapes--;
@@ -964,7 +973,7 @@ scrape_begin(const order_t *order, done_t *done, void *arg) {
 	if (!is_begun) {
 		free(j);
 		table_lock();
-		counts.refused += !order->is_own;
+		counts.refused += !order->is_own && !order->is_push;
 		table_unlock();
 	}
 	return is_begun;

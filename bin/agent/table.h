@@ -116,11 +116,12 @@ typedef struct counts_s {
 	/* jobs that a request or --push asked for */
 	uint64_t scrapes;         /* finished */
 	uint64_t failed;          /* finished, and the status was not 200 */
-	uint64_t refused;         /* not started: too many jobs, no memory or thread, or jeprofd ends */
+	/* of requests, not started: too many jobs, no memory or thread, or jeprofd ends */
+	uint64_t refused;
 	double seconds;           /* from begin to end of finished ones, with the sleep of deltas */
-	uint64_t bytes;           /* in the answers with status 200 */
+	uint64_t bytes;           /* of the profiles in the answers with status 200 */
 	/* all jobs */
-	uint64_t sessions;        /* started, including starts that were left pending */
+	uint64_t sessions;        /* begun; one of a start that was left pending, once a job sees it */
 	uint64_t renewed;         /* extensions of leases */
 	uint64_t written_off;     /* lookers replaced and jobs answered, as a process blocked them */
 	unsigned processes;       /* kind_ours, now */

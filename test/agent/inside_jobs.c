@@ -108,6 +108,28 @@ run_one(bool is_late) {
 	expect(is_late ? "late: bytes" : "in time: bytes", counts.bytes, is_late ? 0 : 10);
 }
 
+/* What is no profile counts no bytes. */
+static void
+try_stop(void) {
+	job_t j = {.order.kind = job_stop, .done = take, .answer = {.status = 200, .length = 10}};
+	counts = (counts_t){0};
+	count_job(&j);
+	expect("a stop is counted", counts.scrapes, 1);
+	expect("but not the bytes of its line", counts.bytes, 0);
+}
+
+static void
+try_lease(void) {
+	job_t j = {.order = {.is_packed = true}};
+	options.interval_ms = 1000;
+	options.push_ms = 5000;
+	expect("packed: not yet a push", lease_seconds(&j), LEASE_INTERVALS);
+	j.order.is_push = true;
+	expect("a push", lease_seconds(&j), 5 * LEASE_INTERVALS);
+	options.push_ms = 500;
+	expect("a push between two scrapes", lease_seconds(&j), LEASE_INTERVALS);
+}
+
 static void
 try_over(void) {
 	job_t j = {.done = take, .deadline_ms = 50, .is_over = true};
@@ -177,6 +199,8 @@ main(void) {
 	run_one(false);
 	run_one(true);
 	try_over();
+	try_stop();
+	try_lease();
 	mark("all well", 0, 0, 200, "now", true);
 	mark("the profile is too large", 0, EFBIG, 200, NULL, true);
 	mark("no profile in time", 0, ETIMEDOUT, 503, NULL, true);

@@ -43,23 +43,26 @@ echo >&9
 sleep 0.5
 is "$(state "$pid")" idle "and it does not begin at the next allocation"
 
+own() { curl -s --max-time 60 "$URL/metrics" | sed -n "s/^jeprofd_$1_total //p"; }
 agent --interval 2s
 until_true is_target "$pid"
 until_true is_left
 sleep 7
 until_true is_left
 ok $? "a scrape after three intervals leaves another one" "$code" "$out"
+is "$(own sessions_started)" 0 "a start that is left is no session yet"
 is_begun() { echo >&9 && is_state "$pid" active; }
 until_true is_begun
 ok $? "which begins"
-
+is_noticed() { echo >&9 && get "/p/$pid/debug/pprof/heap" && [ "$(own sessions_started)" -ge 1 ]; }
+until_true is_noticed
+ok $? "and counts when a scrape sees it" "$(own sessions_started)"
 end_agent
 
 # What jeprofd counts of its own work: each scrape of a session of its own moves the end of that. The interval is long, because on a
 # slow machine a session could end between two scrapes.
 agent --interval 600s
 until_true is_target "$pid"
-own() { curl -s --max-time 60 "$URL/metrics" | sed -n "s/^jeprofd_$1_total //p"; }
 counted() { for name in scrapes scrapes_failed scrapes_refused sessions_started leases_renewed; do own $name; done | tr '\n' ' '; }
 is_own() {
 	echo >&9

@@ -163,6 +163,7 @@ receiver few 200
 agent --push "$receiver_url" --push-interval 1s --push-select "exe=$W/work" --max-scrapes 1
 until_true got few 8
 is "$(pids_in few)" "$(printf '%s\n' "$1" "$2" "$3" "$4" | sort -n | tr '\n' ' ')" "each process has its turn"
+is "$(curl -s "$URL/metrics" | sed -n 's/^jeprofd_scrapes_refused_total //p')" 0 "no place for a push is no refused scrape"
 end_agent
 
 # ---- pushes further apart than three scrapes would be: the session lasts from one to the next
