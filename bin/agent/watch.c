@@ -57,6 +57,7 @@ static proc_t *queue[QUEUE_ROOM];
  */
 static unsigned first, last;
 static looker_t lookers[LOOKERS_MOST];
+static bool is_full; /* there was a process too many for --max-processes; under the table's lock */
 
 /* ---- one look, without a lock ---- */
 
@@ -205,6 +206,7 @@ make_room(proc_t *p) {
 		return true;
 	}
 	if (counts.processes >= options.processes_max) {
+		is_full = true;
 		return false;
 	}
 	labels_t *labels = calloc(1, sizeof(*labels));
@@ -434,11 +436,26 @@ read_processes(int64_t now) {
 	closedir(dir);
 }
 
+/* Tells once that processes are left out. */
+static void
+tell_full(void) {
+	static bool is_told;
+	table_lock();
+	bool is_new = is_full && !is_told;
+	table_unlock();
+	if (is_new) {
+		is_told = true;
+		talk("more than %llu processes run the library (--max-processes): the others are left out",
+		    (unsigned long long)options.processes_max);
+	}
+}
+
 void
 watch_tick(int64_t now_ms) {
 	static int64_t next_ms;
 	int64_t every = options.look_ms < 5000 ? (int64_t)options.look_ms : 5000;
 	replace_lookers(now_ms);
+	tell_full();
 	if (now_ms >= next_ms) {
 		next_ms = now_ms + every;
 		read_processes(now_ms);

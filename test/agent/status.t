@@ -181,6 +181,9 @@ if ls "/proc/$agent_pid/fd" >/dev/null 2>&1; then
 else
 	skip "an agent that is not root hides its descriptors"
 fi
+until_true grep -q 'more than 1 processes run the library (--max-processes): the others are left out' agent.err
+sleep 2
+is "$(grep -c 'left out' agent.err)" 1 "that there are more is told once" "$(cat agent.err)"
 # shellcheck disable=SC2086
 kill $pair
 end_agent
