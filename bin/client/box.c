@@ -86,18 +86,20 @@ search_directory(int task) {
  * Copies descriptor `number` of the process (a pidfd) and opens the file behind it anew if it is a
  * box (`own`: our /proc/self/fd). The copy does not stay: it is the process's own open file, so it
  * would keep the library's lock on the box, and a lock of ours would change that one.
+ * -1 and errno; ENOENT: it is none, or is not there, or may not be copied (EACCES), and others may.
  */
 static int
 open_copied(int own, int process, int number) {
 	char name[16];
 	int copy = (int)syscall(SYS_pidfd_getfd, process, number, 0);
 	if (copy < 0) {
+		errno = errno == EBADF || errno == EACCES ? ENOENT : errno;
 		return -1;
 	}
 	snprintf(name, sizeof(name), "%d", copy);
 	int fd = open_if_box(own, name);
 	close(copy);
-	errno = EBADF;
+	errno = ENOENT;
 	return fd;
 }
 
@@ -116,9 +118,9 @@ search_copies(const jeprof_target_t *t) {
 	int process = (int)syscall(SYS_pidfd_open, t->pid, 0);
 	int own = process >= 0 ? open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	error = own < 0 ? errno : error;
-	for (int i = 0; own >= 0 && fd < 0 && i < most && i < DESCRIPTORS_MOST; i++) {
+	for (int i = 0; fd < 0 && error == ENOENT && i < most && i < DESCRIPTORS_MOST; i++) {
 		fd = open_copied(own, process, i);
-		error = fd < 0 && errno != EBADF ? errno : error;
+		error = fd < 0 ? errno : error;
 	}
 	if (own >= 0) {
 		close(own);
