@@ -110,6 +110,18 @@ command_head(const jeprof_target_t *t, const command_t *c, char head[64]) {
 	    client_lease_end(t, PROF_LEASE_MS)) : snprintf(head, 64, "nonce=%016" PRIx64 " ", c->nonce);
 }
 
+/*
+ * Lets the process, if it is another user's and we are root, read the command: gives it the file,
+ * as its library trusts its own user's in each user namespace; or, if we may not do that, lets
+ * everybody read it.
+ */
+static void
+share_command(const jeprof_target_t *t, const command_t *c) {
+	if (geteuid() == 0 && t->uids[1] != 0 && fchown(c->fd, t->uids[1], (gid_t)-1) != 0) {
+		(void)!fchmod(c->fd, 0644);
+	}
+}
+
 /* Writes the command under its temporary name, and leaves the file open. 0, EACCES or EIO. */
 static int
 write_command(jeprof_target_t *t, command_t *c, const char *text) {
@@ -118,6 +130,7 @@ write_command(jeprof_target_t *t, command_t *c, const char *text) {
 		return client_fail(t, EACCES, "%s: %s; the control directory is written by root or the "
 		    "process's own user", t->dir, strerror(errno));
 	}
+	share_command(t, c);
 	char head[64];
 	command_head(t, c, head);
 	bool is_written = dprintf(c->fd, "%s%s\n", head, text) > 0;

@@ -304,7 +304,7 @@ look_at_dir(void) {
 	ssize_t n = read(fd, text, sizeof(text) - 1);
 	text[n > 0 ? n : 0] = '\0';
 	text[strcspn(text, "\n")] = '\0';
-	bool is_good = fstat(fd, &st) == 0 && st.st_nlink == 1 && (st.st_mode & 077) == 0
+	bool is_good = fstat(fd, &st) == 0 && st.st_nlink == 1 && (st.st_mode & 022) == 0
 	    && strcmp(mode, "distrustful") != 0;
 	close(fd);
 	unlink(path);

@@ -136,6 +136,21 @@ if [ "$(id -u)" -ne 0 ] || ! command -v setpriv >/dev/null; then
 fi
 nobody="setpriv --reuid=65534 --regid=65534 --clear-groups"
 
+# root and the control directory of another user's process
+mkdir -m 755 theirs
+chown 65534:65534 theirs
+LAUNCH=$nobody
+fake directory "$W/theirs"
+ctl start "$pid" --ctl-dir "$W/theirs"
+gives 0 "root, and a control directory of another user"
+AS="setpriv --bounding-set -chown --inh-caps -chown"
+ctl status "$pid" --ctl-dir "$W/theirs"
+gives 0 "and without CAP_CHOWN"
+unset AS
+is "$(find theirs ! -name '*.status' -type f)" "" "and no command is left"
+end
+unset LAUNCH
+
 mkdir -p jail/tmp
 build jail/static -static
 PROGRAM=$W/jail/static
