@@ -264,6 +264,37 @@ test_lease(void) {
 	nstime_now_hook = NULL;
 }
 
+/* A request in the slot that was left, or is waited for (span_ms not 0), since given_ms. */
+static void
+put_given(unsigned i, const char *text, uint64_t given_ms, uint64_t span_ms) {
+	put(i, text);
+	box->leases[i] = (prof_lease_t){box->slots[i].sequence, span_ms, given_ms + span_ms};
+}
+
+/* Requests are carried out in the order in which they were given, whatever slots they lie in. */
+static void
+test_order(void) {
+	nstime_now_hook = own_clock;
+	now_ns = UINT64_C(777777) * NSTIME_PER_MSEC;
+	put_given(3, "start alloc:64M", 777000, 0);
+	put_given(0, "set alloc:128M", 777001, 0);
+	put_given(2, "set alloc:256M", 777002, 10000);
+	put_given(1, "stop", 777770, PROF_LEASE_MS);
+	prof_control_serve();
+	is_int(box->slots[3].error, 0, "a start that was left is the first");
+	is_int(box->slots[0].error, 0, "the set that was left after it finds its session");
+	is_int(box->slots[2].error, 0, "and the next one, with a lease");
+	is_int(box->slots[1].error, 0, "a stop that is waited for ends it: %s", box->slots[1].answer);
+	ok(!prof_session_is_active(), "and nothing begins after it");
+	put_given(1, "start alloc:64M", 777001, 0);
+	put_given(2, "set alloc:128M", 777002, 0);
+	put_given(0, "set alloc:256M", 777003, 0);
+	prof_control_serve();
+	is_uint(prof_threshold_get(prof_threshold_alloc), 256 << 20, "the last of two sets holds");
+	is_int(ask("stop"), 0, "stop");
+	nstime_now_hook = NULL;
+}
+
 /* A blank behind a request changes nothing of it. */
 static void
 test_blank(void) {
@@ -655,7 +686,7 @@ test_thread(void) {
 int
 main(void) {
 	static void (*const tests[])(void) = {test_block, test_verbs, test_torn, test_stopping,
-	    test_once, test_lease, test_blank, test_noise, test_stream, test_stream_taken,
+	    test_once, test_lease, test_order, test_blank, test_noise, test_stream, test_stream_taken,
 	    test_dir_rules, test_own_path, test_no_end, test_child, test_thread, NULL};
 
 	opt_prof_thread = prof_thread_false; /* so that nobody else serves */

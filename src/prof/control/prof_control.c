@@ -387,6 +387,43 @@ slot_serve(unsigned slot, bool by_thread) {
 	__atomic_store_n(&s->answered, sequence, __ATOMIC_RELEASE);
 }
 
+/*
+ * When the client of the request in the slot left it there or, if it waits, looked for its answer
+ * last: the beginning of the lease, in ms. 0: it has no lease.
+ */
+static uint64_t
+slot_given_ms(unsigned slot) {
+	const prof_lease_t *l = &box()->leases[slot];
+	uint64_t sequence = __atomic_load_n(&box()->slots[slot].sequence, __ATOMIC_ACQUIRE);
+	uint64_t until_ms = __atomic_load_n(&l->until_ms, __ATOMIC_RELAXED);
+	uint64_t span_ms = __atomic_load_n(&l->span_ms, __ATOMIC_RELAXED);
+	return __atomic_load_n(&l->sequence, __ATOMIC_RELAXED) == sequence ? until_ms - span_ms : 0;
+}
+
+/*
+ * Serves all slots in the order in which their requests were given: of those that an idle process
+ * was left, a set acts on the session of the start before it; and a stop whose client waits ends
+ * that session.
+ */
+static void
+slots_serve(bool by_thread) {
+	unsigned order[PROF_MAILBOX_SLOTS];
+	uint64_t given[PROF_MAILBOX_SLOTS];
+	for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++) {
+		uint64_t ms = slot_given_ms(i);
+		unsigned at = i;
+		for (; at > 0 && given[at - 1] > ms; at--) {
+			given[at] = given[at - 1];
+			order[at] = order[at - 1];
+		}
+		given[at] = ms;
+		order[at] = i;
+	}
+	for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++) {
+		slot_serve(order[i], by_thread);
+	}
+}
+
 static bool
 serving_try_begin(void) {
 	uint32_t none = 0;
@@ -410,9 +447,7 @@ box_serve(bool by_thread) {
 	atomic_store_b(&control.is_awaited, false, MO_RELAXED);
 	box_header();
 	prof_handover_tick();
-	for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++) {
-		slot_serve(i, by_thread);
-	}
+	slots_serve(by_thread);
 	if (atomic_load_b(&control.is_awaited, MO_RELAXED)) {
 		__atomic_store_n(&box()->doorbell, 1, __ATOMIC_SEQ_CST);
 	}

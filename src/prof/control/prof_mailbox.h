@@ -32,7 +32,8 @@
  * is over the library answers ESTALE with the text `now_ms=N` and the reason. N is its monotonic
  * clock, which may differ from the client's (time namespaces, libfaketime): a client that still
  * waits sets its clock by it and asks again. A request without an entry, of an older client, has no
- * end.
+ * end. Requests are carried out in the order of until_ms - span_ms, so one that was left comes
+ * before one that was given later.
  *
  * The block is closed while `magic` is 0: before the first allocation, and in a process with
  * AT_SECURE. With prof_ctl_fd:true the block is a shared mapping of a memfd named
