@@ -51,6 +51,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+struct stat;
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -225,6 +227,15 @@ int jeprof_open(jeprof_target_t *t, const jeprof_request_t *wait);
 
 /* Uses this control directory instead, which need not be there yet; E2BIG: the path is too long. */
 int jeprof_open_dir(jeprof_target_t *t, const char *dir);
+
+/*
+ * What the process sees at its absolute path: sets *file, and buf to a path that leads us there
+ * while the process lives (/proc/PID/root/..., with room for that and PATH_MAX bytes). 0; ESRCH, or
+ * the errno with which its root directory may not be opened; ENOSYS: it is not known, as the kernel
+ * cannot follow the links of that root; else the errno that the process would get. No sentence.
+ */
+int jeprof_find_below(const jeprof_target_t *t, const char *path, char *buf, size_t size,
+    struct stat *file);
 
 /* Takes back the unanswered request, if there is one, and closes the descriptor. */
 void jeprof_close(jeprof_target_t *t);

@@ -112,18 +112,18 @@ open_memfd(jeprof_target_t *t) {
  */
 static bool
 find_dir_named(jeprof_target_t *t, const char *value) {
-	int end = (int)strcspn(value, ",");
-	const char *from = value[0] == '/' ? "root" : "cwd/";
+	char path[sizeof(t->dir)];
 	struct stat st;
-	if (end == 0) {
-		return false; /* an empty value: the process has no control directory */
+	int n = snprintf(path, sizeof(path), "%.*s", (int)strcspn(value, ","), value);
+	if (n <= 0 || n >= (int)sizeof(path)) {
+		return false; /* also an empty value: the process has no control directory */
 	}
-	int n = snprintf(t->dir, sizeof(t->dir), "/proc/%d/%s%.*s", t->task, from, end, value);
-	if (n > 0 && n < (int)sizeof(t->dir) && stat(t->dir, &st) == 0) {
+	if (path[0] == '/' && jeprof_find_below(t, path, t->dir, sizeof(t->dir), &st) == 0) {
 		return true;
 	}
-	n = snprintf(t->dir, sizeof(t->dir), "%.*s", end, value);
-	return value[0] == '/' && n < (int)sizeof(t->dir) && stat(t->dir, &st) == 0;
+	n = path[0] == '/' ? snprintf(t->dir, sizeof(t->dir), "%s", path)
+	    : snprintf(t->dir, sizeof(t->dir), "/proc/%d/cwd/%s", t->task, path);
+	return n > 0 && n < (int)sizeof(t->dir) && stat(t->dir, &st) == 0;
 }
 
 /* Where in conf the value of the last pair with this key ("KEY:") begins; NULL: no such pair. */

@@ -27,23 +27,27 @@ is_same_file(const char *here, const struct stat *theirs) {
 
 /*
  * Sets buf to the path as it is if that leads to the file of the process; else, for a process in a
- * chroot, to the path with its root directory in front if that does; else to /proc/PID/root/PATH,
- * which is valid only while the process lives. The path is unchanged also if it is relative, or if
- * the process has no such file that we can see.
+ * chroot, to the path with its root directory in front if that does, as it is or without links;
+ * else to that below /proc/PID/root, which is valid only while the process lives. The path is
+ * unchanged also if it is relative, or if the process has no such file that we can see.
  */
 void
 path_here(const jeprof_target_t *p, const char *path, char *buf, size_t size) {
 	char root[64], jail[PATH_MAX], inside[TEXT_BYTES];
 	struct stat st;
-	snprintf(root, sizeof(root), "/proc/%d/root", p->task);
-	print_to(inside, sizeof(inside), "%s%s", root, path);
+	int length = snprintf(root, sizeof(root), "/proc/%d/root", p->task);
 	ssize_t n = readlink(root, jail, sizeof(jail) - 1);
 	jail[n > 0 ? n : 0] = '\0';
 	snprintf(buf, size, "%s", path);
-	if (path[0] != '/' || stat(inside, &st) != 0 || is_same_file(path, &st)) {
+	if (path[0] != '/' || jeprof_find_below(p, path, inside, sizeof(inside), &st) != 0
+	    || is_same_file(path, &st)) {
 		return;
 	}
-	snprintf(buf, size, "%s%s", strcmp(jail, "/") != 0 ? jail : "", path);
+	const char *front = strcmp(jail, "/") != 0 ? jail : "";
+	snprintf(buf, size, "%s%s", front, path);
+	if (!is_same_file(buf, &st)) {
+		snprintf(buf, size, "%s%s", front, inside + length);
+	}
 	if (!is_same_file(buf, &st)) {
 		snprintf(buf, size, "%s", inside);
 	}
@@ -51,9 +55,8 @@ path_here(const jeprof_target_t *p, const char *path, char *buf, size_t size) {
 
 void
 path_there(const jeprof_target_t *p, const char *path, char *buf, size_t size) {
-	char root[64], here[PATH_MAX];
-	struct stat ours;
-	snprintf(root, sizeof(root), "/proc/%d/root", p->task);
+	char here[PATH_MAX], seen[TEXT_BYTES];
+	struct stat theirs;
 	if (path[0] == '/') {
 		print_to(buf, size, "%s", path);
 		return;
@@ -62,9 +65,8 @@ path_there(const jeprof_target_t *p, const char *path, char *buf, size_t size) {
 		leave(EXIT_USAGE, "%s: this directory has no path any more (%s): give an absolute path",
 		    path, strerror(errno));
 	}
-	char seen[PATH_MAX + 64];
-	snprintf(seen, sizeof(seen), "%s%s", root, here);
-	if (stat(seen, &ours) == 0 ? !is_same_file(here, &ours) : errno == ENOENT) {
+	int error = jeprof_find_below(p, here, seen, sizeof(seen), &theirs);
+	if (error == 0 ? !is_same_file(here, &theirs) : error == ENOENT) {
 		leave(EXIT_USAGE, "%d %s sees other files than this shell: give an absolute path, as it "
 		    "sees it", p->pid, p->name);
 	}
@@ -73,17 +75,15 @@ path_there(const jeprof_target_t *p, const char *path, char *buf, size_t size) {
 
 void
 check_directory(const jeprof_target_t *p, const char *path) {
-	char there[TEXT_BYTES];
+	char directory[TEXT_BYTES], there[TEXT_BYTES];
 	struct stat st;
 	const char *slash = strrchr(path, '/');
-	print_to(there, sizeof(there), "/proc/%d/root", p->task);
-	if (slash == NULL || stat(there, &st) != 0) {
+	if (slash == NULL) {
 		return;
 	}
-	print_to(there, sizeof(there), "/proc/%d/root%.*s", p->task,
-	    (int)(slash - path + 1), path);
-	if (stat(there, &st) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
-		leave(EXIT_USAGE, "--prefix: %d %s sees no directory %.*s", p->pid, p->name,
-		    (int)(slash - path + 1), path);
+	print_to(directory, sizeof(directory), "%.*s", (int)(slash - path + 1), path);
+	int error = jeprof_find_below(p, directory, there, sizeof(there), &st);
+	if (error == ENOENT || error == ENOTDIR) {
+		leave(EXIT_USAGE, "--prefix: %d %s sees no directory %s", p->pid, p->name, directory);
 	}
 }

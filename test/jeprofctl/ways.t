@@ -159,11 +159,22 @@ PROGRAM=$W/static fake chroot "$W/jail"
 works "chroot"
 ctl dump "$pid" /tmp/named -q
 is "$out" "$W/jail/tmp/named" "chroot: the path as seen from outside"
+mkdir jail/data
+ln -s /data jail/link
+ctl dump "$pid" /link/named -q
+is "$out" "$W/jail/data/named" "chroot: a path with an absolute link, as seen from outside"
 ctl dump "$pid" named
 gives 2 "chroot: a relative file name"
 has "$err" "give an absolute path" "and why"
 ctl dump "$pid" -o streamed -q
 gives 0 "chroot: streamed"
+ctl start "$pid" --prefix /none/p
+gives 2 "chroot: a prefix in a directory that it does not see"
+ctl start "$pid" --prefix /link/p
+gives 0 "chroot: a prefix with an absolute link"
+ctl stop "$pid" -q
+[ -f "$out" ]
+ok $? "chroot: its profile opens here" "$out"
 end
 unset PROGRAM
 
@@ -181,6 +192,11 @@ S
 	ctl dump "$pid" "$W/private/p" -q
 	gives 0 "mount namespace"
 	is "$out" "/proc/$pid/root$W/private/p" "the path leads into it"
+	[ -s "$out" ]
+	ok $? "and opens"
+	ln -s "$W/private" link
+	ctl dump "$pid" "$W/link/q" -q
+	is "$out" "/proc/$pid/root$W/private/q" "mount namespace: without the link, which would lead elsewhere"
 	[ -s "$out" ]
 	ok $? "and opens"
 	end
