@@ -6,6 +6,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#include "os/malloc_io.h"
 #include "os/nstime.h"
 #include "os/sys.h"
 #include "prof/file/prof_keep.h"
@@ -244,6 +245,57 @@ test_files(void) {
 	write_file(23, 1001, 1);
 	ok(!is_there(21) && !is_there(22) && !is_there(23),
 	    "one that is larger than the cap alone goes as well");
+}
+
+static char told[1024]; /* the last message */
+
+static void
+listen(void *opaque UNUSED, const char *text) {
+	snprintf(told, sizeof(told), "%s", text);
+}
+
+static int
+closed_open(const char *path, int flags, unsigned mode) {
+	return (flags & O_DIRECTORY) != 0 ? -EACCES : os_hooks_real.open(path, flags, mode);
+}
+
+/* What a user would not find out by himself is said once. */
+static void
+test_told(void) {
+	static struct os_hooks_s hooks;
+	malloc_io_write_t *old_voice = malloc_io_message;
+
+	malloc_io_message = listen;
+	prof_keep_set(prof_keep_max_files, 0);
+	prof_keep_set(prof_keep_max_bytes, 300);
+	write_file(24, 300, 1);
+	is_str(told, "", "as large as the cap");
+	write_file(25, 301, 1);
+	ok(strstr(told, "a profile of 301 bytes was removed at once") != NULL && !is_there(25),
+	    "a profile larger than the cap: %s", told);
+	told[0] = '\0';
+	write_file(26, 302, 1);
+	is_str(told, "", "once");
+	hooks = os_hooks_real;
+	hooks.open = closed_open;
+	os_hooks = &hooks;
+	prof_keep_set(prof_keep_max_files, 3);
+	prof_keep_set(prof_keep_max_bytes, 0);
+	for (unsigned i = 27; i < 30; i++) {
+		ok(prof_keep_try_room(prof_kind_alloc), "a directory that cannot be read: file %u", i);
+		write_file(i, 100, 1);
+	}
+	ok(!prof_keep_try_room(prof_kind_alloc), "and no more");
+	ok(strstr(told, "cannot be read") != NULL, "and why: %s", told);
+	os_hooks = &os_hooks_real;
+	malloc_io_message = old_voice;
+	for (unsigned i = 24; i < 30; i++) {
+		char path[256];
+		path_of(path, i);
+		unlink(path);
+	}
+	now_ns += UINT64_C(2) * NSTIME_PER_SEC;
+	ok(prof_keep_try_room(prof_kind_alloc), "it can be read again");
 }
 
 static unsigned n_reads; /* of the directory */
@@ -564,6 +616,7 @@ main(void) {
 	prof_sys_prefix_set(command);
 	prof_keep_set(prof_keep_min_gap_ms, 0);
 	test_kinds_of_limit();
+	test_told();
 	test_files();
 	test_lowered();
 	test_reads();

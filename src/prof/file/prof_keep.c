@@ -61,7 +61,9 @@ static struct {
 	atomic_u64_t overlapped; /* profiles that came due while another one was written */
 	atomic_u64_t last_ns[prof_kind_n]; /* monotonic time of the last permission (turn); 0: none */
 	atomic_u64_t family;     /* random number in the marks of our files; 0: not drawn yet */
-	atomic_b_t has_told;     /* reported that files of others use up a limit; stays in a child */
+	/* reported that there is no room, or that a profile is too large; both stay in a child */
+	atomic_b_t has_told;
+	atomic_b_t has_told_large;
 } kept = {.limits = {{1000}, {100}, {UINT64_C(1) << 30}}}; /* if prof_keep_boot() is skipped */
 
 /* The directory of the prefix, as look() read it last; used under the lock prof_dump. */
@@ -69,6 +71,7 @@ static LARGE_BSS struct {
 	uint64_t next_ns;     /* monotonic time of the next read if there is no room */
 	/* the limit for which the files in `own` count; prof_keep_n: no mark was read */
 	prof_keep_limit_t listed;
+	bool is_blind;        /* it could not be read: the sums only have what was written since */
 	sums_t all;           /* of all files that count */
 	sums_t others;        /* of these, files that we must not remove; all, if no mark was read */
 	prof_keep_list_t own; /* of these, files of our family */
@@ -379,7 +382,9 @@ static bool
 survey(uint64_t bytes) {
 	bool is_read = look(limit_find(1, bytes));
 	prof_keep_limit_t limit = limit_find(1, 1);
-	return is_read && (limit == prof_keep_n || scan.listed != prof_keep_n || look(limit));
+	scan.is_blind = !is_read
+	    || (limit != prof_keep_n && scan.listed == prof_keep_n && !look(limit));
+	return !scan.is_blind;
 }
 
 /* Whether files that we must not remove alone use up a limit that applies to this kind. */
@@ -404,7 +409,10 @@ prof_keep_try_room(prof_kind_t kind) {
 	}
 	bool has_room = !is_full(kind);
 	if (!has_room && !atomic_exchange_b(&kept.has_told, true, MO_RELAXED)) {
-		malloc_printf("<jemalloc>: files of other processes at \"%.*s\" are as many as "
+		malloc_printf(scan.is_blind ? "<jemalloc>: the directory of \"%.*s\" cannot be read, so "
+		    "old files are not found there: as many as prof_dump_max_files or prof_dump_max_bytes "
+		    "allow were written, and no more is by itself\n"
+		    : "<jemalloc>: files of other processes at \"%.*s\" are as many as "
 		    "prof_dump_max_files or prof_dump_max_bytes allow: no more is written by itself "
 		    "until some are removed\n", 800, scan.dir.prefix);
 	}
@@ -455,6 +463,11 @@ prof_keep_written(prof_kind_t kind, uint64_t bytes) {
 	while ((limit = limit_find(0, 0)) != prof_keep_n
 	    && (scan.listed == limit || look(limit)) && victims_try_remove(limit)) {
 		scan.listed = prof_keep_n; /* what is still over is looked for again */
+	}
+	if (prof_keep_governs(kind, prof_keep_max_bytes) && is_over(prof_keep_max_bytes, bytes)
+	    && !atomic_exchange_b(&kept.has_told_large, true, MO_RELAXED)) {
+		malloc_printf("<jemalloc>: a profile of %llu bytes was removed at once, as are others like "
+		    "it: prof_dump_max_bytes is smaller\n", (unsigned long long)bytes);
 	}
 }
 
