@@ -104,10 +104,12 @@ pac_purge_extent(pac_t *pac, pac_decay_t *d, edata_t *e, bool is_over, purge_bat
 	assert(e->state == extent_state_active && !e->is_slab);
 	atomic_fetch_add_u64(&d->nmadvise, 1, MO_RELAXED);
 	atomic_fetch_add_u64(&d->purged, e->size >> LG_PAGE, MO_RELAXED);
-	if (d->cache == &pac->dirty && pac_may_become_muzzy(pac, is_over)
-	    && ehooks_purge_lazy(&pac->src.ehooks, e->addr, e->size) == 0) {
-		ecache_put(&pac->src, &pac->muzzy, e);
-		return;
+	if (d->cache == &pac->dirty && pac_may_become_muzzy(pac, is_over)) {
+		piece_break(e->addr, e->size);
+		if (ehooks_purge_lazy(&pac->src.ehooks, e->addr, e->size) == 0) {
+			ecache_put(&pac->src, &pac->muzzy, e);
+			return;
+		}
 	}
 	pac_retain(pac, e, batch);
 }

@@ -4,10 +4,10 @@
  * memory for slabs of small objects from such a piece, from its low end upwards; the rest of the
  * piece stays here for the next slabs, and pac_ndirty() counts it as dirty. Invariant: this module
  * marks memory for huge pages (MADV_HUGEPAGE) exactly while the page map says that it is a piece,
- * and retained memory is no piece. So large blocks in retained or new memory get no huge pages from
- * here, which would be wasted if only a few places of them were touched. When part of a piece is
- * purged, the piece is broken: it loses the mark, so that the system does not fill it again. Locks:
- * the functions that change the piece's rest take grow_mtx of its extent_src_t;
+ * and muzzy or retained memory is no piece. So large blocks in retained or new memory get no huge
+ * pages from here, which would be wasted if only a few places of them were touched. When part of a
+ * piece is purged, the piece is broken: it loses the mark, so that the system does not fill it
+ * again. Locks: the functions that change the piece's rest take grow_mtx of its extent_src_t;
  * piece_flush_locked() is called with it. piece_break() needs none: the page map's bit is atomic,
  * and the caller owns the memory of the range. Callers are inside the gate (os/gate.h: fork waits
  * meanwhile) and hold no lock of a cache. Called by pac*.c, piece_break() by holes.c and shut.c

@@ -305,6 +305,19 @@ is "$(grep -c '^# age none: the image has the ages of [0-9]* % of the live sampl
 grep -q '\[no room\]' top.out
 ok $? "full: jeprof names it" "$(cat top.out)"
 rm -f p.*
+CONF=prof_prefix:$W/p,prof_dump_max_files:1 begin allocate
+echo heap_v2/1 >p.1.0.a0.heap # of another process
+"$CTL" start "$pid" --blackbox -q 2>err
+grep -q 'blackbox: the files at the prefix are as many as prof_dump_max_files' err
+ok $? "start --blackbox with no room among the files: why" "$(cat err)"
+rm -f p.*
+end
+CONF=prof_prefix:$W/none/p begin allocate
+"$CTL" start "$pid" --blackbox -q 2>err
+grep -q 'blackbox: the directory of the prefix is not there' err
+ok $? "and with no directory" "$(cat err)"
+end
+
 if [ "$(id -u)" -eq 0 ] && mkdir small && mount -t tmpfs -o size=1m tmpfs small 2>/dev/null; then
 	CONF=prof_prefix:$W/small/p begin allocate
 	"$CTL" start "$pid" --blackbox -q 2>err
