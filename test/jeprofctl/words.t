@@ -26,6 +26,15 @@ done
 has "$err" '"9ms" is too short; 10ms is the shortest' "watch: how short"
 ctl set 1 alloc:1,large:2
 has "$err" '"alloc:1,large:2" is not KEY:VALUE; each pair is a word of its own' "set: two pairs in a word"
+for most in "--max 1s" max_seconds:3; do
+	# shellcheck disable=SC2086
+	ctl start 1 -d 3s $most
+	gives 2 "start -d 3s $most"
+	has "$err" "-d 3s: --max or max_seconds ends the session before" "and why"
+done
+ctl start 1 -d 200000000d
+gives 2 "start -d for too long"
+has "$err" '-d: "200000000d" is too long; 49710d is the longest' "and how long it may be"
 ctl start 1 nonsense
 is "$err" 'jeprofctl: start: "nonsense" is not KEY:VALUE' "start: a word that is no pair"
 ctl set rate:5 -p 999999999
