@@ -526,28 +526,41 @@ test_child(void) {
 /* ------------------------------------------------------------------ whose path an answer has */
 
 static bool dumps_end;
+static unsigned n_dumps; /* that others have made; their hook holds the lock for a while */
+
+static void
+slow_hook(const char *path) {
+	if (strstr(path, ".m") != NULL) {
+		__atomic_add_fetch(&n_dumps, 1, __ATOMIC_RELAXED);
+		usleep(5000);
+	}
+}
 
 static void *
 dump_often(void *arg) {
 	(void)arg;
-	while (!__atomic_load_n(&dumps_end, __ATOMIC_RELAXED)) {
+	while (!__atomic_load_n(&dumps_end, __ATOMIC_RELAXED))
 		prof_mdump(prof_kind_manual, NULL);
-		usleep(2000); /* a stop looks for the lock each millisecond, for 2 s at most */
-	}
 	return NULL;
 }
 
-/* While others write profiles, stop and dump answer with their own. */
+/*
+ * While others write profiles one after the other, stop and dump answer with their own, and it is
+ * their turn when one or two of the others have ended.
+ */
 static void
 test_own_path(void) {
 	pthread_t t[2];
-	unsigned bad_stops = 0, bad_dumps = 0;
+	unsigned bad_stops = 0, bad_dumps = 0, n_before = 0;
 
+	prof_hook_set(PROF_HOOK_DUMP, (prof_hook_fn_t)slow_hook);
 	for (unsigned i = 0; i < 2; i++)
 		pthread_create(&t[i], NULL, dump_often, NULL);
 	for (unsigned i = 0; i < 30; i++) {
 		ask_only("start");
+		n_before -= __atomic_load_n(&n_dumps, __ATOMIC_RELAXED);
 		int err = ask_only("stop");
+		n_before += __atomic_load_n(&n_dumps, __ATOMIC_RELAXED);
 		if (err != 0 || strstr(answer(), ".s") == NULL) {
 			diag("stop %u: error %d, \"%s\"", i, err, answer());
 			bad_stops++;
@@ -560,6 +573,8 @@ test_own_path(void) {
 	__atomic_store_n(&dumps_end, true, __ATOMIC_RELAXED);
 	for (unsigned i = 0; i < 2; i++)
 		pthread_join(t[i], NULL);
+	prof_hook_set(PROF_HOOK_DUMP, NULL);
+	ok(n_before < 30 * 10, "30 stops: %u dumps of others came before them", n_before);
 	is_uint(bad_stops, 0, "30 stops: the path of the session's profile");
 	is_uint(bad_dumps, 0, "30 dumps: the path that was asked for");
 }

@@ -76,6 +76,8 @@ atomic_u64_t prof_dump_session_begin_ns;
 #define PATIENCE_NS (2 * NSTIME_PER_SEC)
 /* Longest wait for the dump hook (prof_dump_t.is_hook_bounded), which may send the profile away. */
 #define HOOK_PATIENCE_NS (10 * NSTIME_PER_SEC)
+/* Time after its last look for the lock until a thread no longer counts as waiting for it. */
+#define WANTED_NS (NSTIME_PER_SEC / 10)
 
 cassert(BACKOFF_MAX_NS >= NSTIME_PER_SEC);
 /* dumper.maps also has to hold the path of the program. */
@@ -108,6 +110,7 @@ static LARGE_BSS struct {
 	atomic_u64_t nerrors;    /* failed dumps since the start, or since the fork in a forked child */
 	atomic_u64_t nwritten;   /* profiles written, counted alike */
 	atomic_b_t is_in_hook;   /* the dump hook runs; read without the lock */
+	atomic_u64_t wanted_ns;  /* when who waits with a bound looked for mtx last; 0: nobody waits */
 	atomic_p_t reserve;      /* RESERVE_BYTES of address space; NULL: none */
 } dumper = {.mtx = MUTEX_INITIALIZER("prof_dump", WITNESS_RANK_PROF_DUMP)};
 
@@ -1229,25 +1232,40 @@ dump_locked(prof_dump_t *d) {
 	return err;
 }
 
+/* Sleeps for a millisecond. */
+static void
+lock_pause(void) {
+	static atomic_u32_t nobody_wakes;
+	os_word_wait(&nobody_wakes, 0, NSTIME_PER_MSEC);
+}
+
 /*
  * Takes the lock; false if it is not free within patience_ns. With only_hook the wait ends only
  * when at each look, once a millisecond for patience_ns, a dump hook was running; so writing may
- * take any time.
+ * take any time. New dumps leave the lock to who waits here (lock_is_wanted()).
  */
 static bool
 lock_patiently(uint64_t patience_ns, bool only_hook) {
-	static atomic_u32_t nobody_wakes; /* waiting on it is a sleep */
 	uint64_t now = nstime_monotonic_ns(), end = now + patience_ns;
 	bool is_mine = mutex_trylock(&dumper.mtx);
 	while (!is_mine && now < end) {
-		os_word_wait(&nobody_wakes, 0, NSTIME_PER_MSEC);
+		atomic_store_u64(&dumper.wanted_ns, now, MO_RELAXED);
+		lock_pause();
 		is_mine = mutex_trylock(&dumper.mtx);
 		now = nstime_monotonic_ns();
 		if (only_hook && !atomic_load_b(&dumper.is_in_hook, MO_RELAXED)) {
 			end = now + patience_ns;
 		}
 	}
+	atomic_store_u64(&dumper.wanted_ns, 0, MO_RELAXED); /* another one who waits sets it again */
 	return is_mine;
+}
+
+/* Whether somebody waits in lock_patiently(), where the lock is seen to be free only at a look. */
+static bool
+lock_is_wanted(void) {
+	uint64_t wanted_ns = atomic_load_u64(&dumper.wanted_ns, MO_RELAXED);
+	return wanted_ns != 0 && nstime_monotonic_ns() - wanted_ns < WANTED_NS;
 }
 
 /* Waits for the lock and takes it; false if the wait is bounded and over. */
@@ -1260,11 +1278,18 @@ lock_wait(bool is_bounded) {
 	return true;
 }
 
-/* The same for a dump, which may also be one that does not wait at all. */
+/*
+ * The same for a dump, which may also be one that does not wait at all. If its wait is not bounded,
+ * those that wait already come first; else dumps in a row would leave none a moment.
+ */
 static bool
 dump_try_lock(const prof_dump_t *d) {
 	if (!d->may_wait) {
-		return mutex_trylock(&dumper.mtx);
+		return !lock_is_wanted() && mutex_trylock(&dumper.mtx);
+	}
+	for (uint64_t i = 0; i < PATIENCE_NS / NSTIME_PER_MSEC && !d->is_bounded && lock_is_wanted();
+	    i++) {
+		lock_pause();
 	}
 	return d->is_hook_bounded && !d->is_bounded ? lock_patiently(HOOK_PATIENCE_NS, true)
 	    : lock_wait(d->is_bounded);
