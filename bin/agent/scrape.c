@@ -219,9 +219,8 @@ note_session(job_t *j, uint64_t session, const start_t *start, bool is_pending) 
  */
 static int
 leave_start(job_t *j, const start_t *start) {
-	char text[JEPROF_TEXT];
 	jeprof_target_t *t = &j->target;
-	if (jeprof_find_pending(t, "start", text)) {
+	if (jeprof_comes_second(t, "start")) {
 		jeprof_take_back(t);
 	} else {
 		jeprof_let_stay(t, start->is_lease ? start->seconds * 1000 : 0);

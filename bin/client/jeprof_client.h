@@ -270,6 +270,12 @@ void jeprof_take_back(jeprof_target_t *t);
  */
 bool jeprof_find_pending(jeprof_target_t *t, const char *verb, char text[JEPROF_TEXT]);
 
+/*
+ * After EAGAIN of jeprof_manner_stay: whether another client's pending request with this verb has
+ * precedence, so that ours is to be taken back. Waits a moment for one that may be withdrawn too.
+ */
+bool jeprof_comes_second(jeprof_target_t *t, const char *verb);
+
 /* Number of pending requests of other clients with the verbs start and set. */
 unsigned jeprof_count_pending(jeprof_target_t *t);
 

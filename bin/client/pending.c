@@ -10,7 +10,10 @@
 
 #include <string.h>
 
-enum { SETTLE_MS = 50 }; /* time that the process gets to finish reading a slot */
+enum {
+	SETTLE_MS = 50, /* time that the process gets to finish reading a slot */
+	YIELD_MS = 200, /* time that a client in a later slot gets to withdraw its request */
+};
 
 /*
  * Reads slot i into *s. True if it holds a complete request of that verb (the first word) which the
@@ -45,6 +48,21 @@ jeprof_find_pending(jeprof_target_t *t, const char *verb, char text[JEPROF_TEXT]
 		}
 	}
 	return false;
+}
+
+/* Two that ask this of each other at the same moment do not both withdraw: the first slot stays. */
+bool
+jeprof_comes_second(jeprof_target_t *t, const char *verb) {
+	prof_slot_t s;
+	for (int64_t end = client_now_ms() + YIELD_MS;; client_sleep_ms(10)) {
+		unsigned i = 0;
+		while (i < PROF_MAILBOX_SLOTS && !read_pending(t, i, verb, &s)) {
+			i++;
+		}
+		if (i == PROF_MAILBOX_SLOTS || i < t->slot || client_now_ms() >= end) {
+			return i < PROF_MAILBOX_SLOTS;
+		}
+	}
 }
 
 unsigned

@@ -99,9 +99,8 @@ wait_and_stop(jeprof_target_t *p, uint64_t session) {
  */
 static int
 leave_pending(jeprof_target_t *p, const char *verb) {
-	char text[JEPROF_TEXT];
 	need(p, jeprof_check_allocator(p));
-	if (strcmp(verb, "start") == 0 && jeprof_find_pending(p, verb, text)) {
+	if (strcmp(verb, "start") == 0 && jeprof_comes_second(p, verb)) {
 		talk("%d %s: a start is pending already; nothing changed", p->pid, p->name);
 		return is_on(o_idempotent) ? EXIT_DONE : EXIT_ALREADY;
 	}

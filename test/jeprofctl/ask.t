@@ -277,6 +277,56 @@ ctl stop "$pid"
 gives 4 "and again: nothing runs, nothing is pending"
 ctl status "$pid" --json
 has "$out" '"state":"idle","session":0' "idle again"
+cat >pair.c <<'C'
+/* pair PID: two clients leave a start at the same moment, 20 times; how often not one of them remains */
+#include "client/jeprof_client.h"
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static jeprof_target_t clients[2];
+static pthread_barrier_t both;
+static int left;
+static void *
+decide(void *arg) {
+	pthread_barrier_wait(&both);
+	if (jeprof_comes_second(arg, "start")) {
+		usleep(20000); /* so that the other one has decided too */
+		jeprof_take_back(arg);
+	} else
+		__atomic_add_fetch(&left, 1, __ATOMIC_RELAXED);
+	return NULL;
+}
+int
+main(int argc, char **argv) {
+	static jeprof_reply_t reply;
+	pthread_t t[2];
+	int bad = 0;
+	pthread_barrier_init(&both, NULL, 2);
+	for (int i = 0; i < 2; i++)
+		if (argc < 2 || jeprof_find(&clients[i], atoi(argv[1])) != 0 || jeprof_open(&clients[i], NULL) != 0)
+			return 1;
+	for (int round = 0; round < 20; round++) {
+		jeprof_request_t r = {.text = "start", .wait_ms = 60000, .idle_ms = 1, .manner = jeprof_manner_stay};
+		left = 0;
+		for (int i = 0; i < 2; i++)
+			if (jeprof_ask(&clients[i], &r, &reply) != EAGAIN)
+				return 1;
+		for (int i = 0; i < 2; i++)
+			pthread_create(&t[i], NULL, decide, &clients[i]);
+		for (int i = 0; i < 2; i++) {
+			pthread_join(t[i], NULL);
+			jeprof_take_back(&clients[i]);
+		}
+		bad += left != 1;
+	}
+	printf("%d\n", bad);
+	return 0;
+}
+C
+$CC -std=gnu11 -I"$SRC/src" -I"$SRC/bin" -o pair pair.c "$SRC"/bin/client/*.c -lpthread
+is "$(./pair "$pid" 9>&-)" 0 "of two starts at the same moment one is left pending"
 ctl start "$pid" --prefix "$W/p"
 gives 0 "start"
 kill -USR1 "$pid"
