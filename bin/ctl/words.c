@@ -21,7 +21,8 @@
 #include "talk.h"
 #include "value.h"
 
-enum { TICK_MIN_MS = 10 }; /* shortest interval of watch, in ms */
+/* Shortest interval of watch, in ms; longest start -d: max_seconds, with a minute more, is 32 bits. */
+enum { TICK_MIN_MS = 10, DURATION_DAYS = 49710 };
 /* Sets of verbs, one bit each: ANY has all; ONE those that concern one process, so all but LIST. */
 enum { ONE = 511 - LIST, ANY = 511 };
 
@@ -265,6 +266,32 @@ take_positional(char *word) {
 	}
 }
 
+/* Seconds after which the session ends by itself: of --max or max_seconds:N; 0: it does not. */
+static uint64_t
+max_seconds(void) {
+	uint64_t seconds = is_on(o_max) ? words.values[o_max].number : 0;
+	for (int i = 0; i < words.nraw; i++) {
+		if (strncmp(words.raw[i], "max_seconds:", 12) == 0) {
+			seconds = strtoull(words.raw[i] + 12, NULL, 10);
+		}
+	}
+	return seconds;
+}
+
+/* Checks start -d, which stops the session that it has begun. */
+static void
+check_duration(void) {
+	const value_t *d = &words.values[o_duration];
+	uint64_t most = max_seconds();
+	if (d->is_given && most != 0 && most <= d->number / 1000) {
+		leave(EXIT_USAGE, "-d %s: --max or max_seconds ends the session before; give one of them",
+		    d->text);
+	}
+	if (d->is_given && d->number / 1000 > DURATION_DAYS * UINT64_C(86400)) {
+		leave(EXIT_USAGE, "-d: \"%s\" is too long; %dd is the longest", d->text, DURATION_DAYS);
+	}
+}
+
 /* Checks the words together, and sets the default of --wait. */
 static void
 words_complete(void) {
@@ -295,6 +322,7 @@ words_complete(void) {
 		leave(EXIT_USAGE, "--interval: \"%s\" is too short; %dms is the shortest",
 		    words.values[o_tick].text, TICK_MIN_MS);
 	}
+	check_duration();
 	if (words.verb == SET && words.npairs + words.nraw == 0) {
 		leave(EXIT_USAGE, "set what? For example --rate 256K");
 	}

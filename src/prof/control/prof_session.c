@@ -584,6 +584,10 @@ box_begin(const prof_session_opts_t *o, const char **why) {
 	*why = err == 0 ? "" : err == ENOSPC
 	    ? "blackbox: there is no room for it, or the tables are larger than blackbox_size"
 	    : err == EBUSY ? "blackbox: a profile is being written; try again"
+	    : err == EAGAIN ? "blackbox: the files at the prefix are as many as prof_dump_max_files or "
+	    "prof_dump_max_bytes allow"
+	    : err == ENOENT ? "blackbox: the directory of the prefix is not there"
+	    : err == EINVAL && prof_sys_prefix_is_empty() ? "blackbox: the prefix is empty"
 	    : "blackbox: its file could not be made";
 	return plain_error(err);
 }
