@@ -234,6 +234,26 @@ arena_set_has_spare(arena_t *a) {
 	}
 }
 
+/* Notes that a pass has work, and wakes the background thread unless a pass is to come anyway. */
+static NOINLINE void
+arena_want_holes_slow(arena_t *a) {
+	if (atomic_load_zu(&a->pac.nactive, MO_RELAXED) < HOLES_LEAST_USE >> LG_PAGE) {
+		return;
+	}
+	atomic_store_b(&a->holes.is_wanted, true, MO_SEQ_CST);
+	if (!atomic_load_b(&a->holes.is_busy, MO_SEQ_CST)) {
+		pac_wake(&a->pac);
+	}
+}
+
+/* Called after regions went back to slabs, in which pages may hold nothing now (holes.h). */
+ALWAYS_INLINE void
+arena_want_holes(arena_t *a) {
+	if (unlikely(!atomic_load_b(&a->holes.is_wanted, MO_SEQ_CST))) {
+		arena_want_holes_slow(a);
+	}
+}
+
 /*
  * Called after regions were returned. If the current slab has become empty, it is deleted at once
  * if nothing may be kept, otherwise by a trim if it stays unused.
@@ -275,6 +295,7 @@ arena_put_row(szind_t szind, void **ptrs, unsigned n, edata_t **empty) {
 	n = bin_put_locked(bin, info, ptrs, n, empty);
 	arena_note_back_locked(a, bin, info, empty);
 	mutex_unlock(&bin->mtx);
+	arena_want_holes(a);
 	return n;
 }
 
@@ -288,6 +309,7 @@ arena_return_row(const edata_t *slab, void **ptrs, unsigned n, bool is_stowed, e
 	bin_t *bin = arena_bin(a, szind, slab->bin_shard);
 	const bin_info_t *info = slab_info(slab);
 	unsigned nput = 0;
+	bool are_put = false;
 	if (is_stowed && arena_may_keep(a)) {
 		bin_stock_grow(bin, info, n);
 	} else {
@@ -298,11 +320,15 @@ arena_return_row(const edata_t *slab, void **ptrs, unsigned n, bool is_stowed, e
 		nput = bin_stow_locked(bin, ptrs, n);
 	}
 	if (nput < n) {
+		are_put = true;
 		nput += bin_put_locked(bin, info, ptrs + nput, n - nput, empty);
 		arena_note_back_locked(a, bin, info, empty);
 	}
 	assert(nput == n && !(is_stowed && slab->is_sampled));
 	mutex_unlock(&bin->mtx);
+	if (are_put) {
+		arena_want_holes(a);
+	}
 	if (is_stowed) {
 		/* Not earlier: a trim meanwhile would find the stock empty and expect nothing more. */
 		arena_set_has_spare(a);
@@ -441,6 +467,7 @@ arena_trim_bins(arena_t *a, bool all) {
 			bin_t *bin = arena_bin(a, i, k);
 			if (STOCK_SEEN(bin->stock.n) != 0 || bin_idle(bin) != bin_idle_not) {
 				is_left = bin_trim(bin, slab_info_of(i, is_hidden), all) || is_left;
+				arena_want_holes(a);
 			}
 		}
 	}

@@ -164,6 +164,8 @@ arena_renew(arena_t *a, ssize_t dirty_ms, ssize_t muzzy_ms, ehooks_table_t *hook
 	atomic_store_u64(&a->holes.due, 0, MO_RELAXED);
 	atomic_store_u32(&a->holes.nrefused, 0, MO_RELAXED);
 	a->holes.is_under_way = false;
+	atomic_store_b(&a->holes.is_wanted, false, MO_RELAXED);
+	atomic_store_b(&a->holes.is_busy, false, MO_RELAXED);
 	ehooks_set(&a->pac.src.ehooks, hooks != NULL ? hooks : &ehooks_system);
 	ehooks_dss_set(&a->pac.src.ehooks, dss_default_get());
 	pac_renew(&a->pac, dirty_ms, muzzy_ms, nstime_monotonic_coarse_ns());

@@ -26,12 +26,18 @@ typedef struct arena_large_all_s {
 } arena_large_all_t;
 #undef ARENA_COUNT
 
+/* Bytes in use from which on an arena wants passes; holes_make_all() does not ask. */
+#define HOLES_LEAST_USE (ZU(1) << 20)
 /*
- * How far a pass over the slabs of an arena has come (holes.h). All fields but the first two belong
- * to the thread that is in the pass of dirty pages.
+ * How far a pass over the slabs of an arena has come (holes.h). All fields but the atomic ones
+ * belong to the thread that is in the pass of dirty pages.
  */
 typedef struct {
 	atomic_u64_t due;       /* when the next step is due, monotonic ns; 0: not known yet */
+	/* Regions went back to slabs since the last pass began (arena_want_holes() in arena.c). */
+	atomic_b_t is_wanted;
+	/* A pass is under way, or the last one has seen pages that may be due at the next one. */
+	atomic_b_t is_busy;
 	atomic_u32_t nrefused;  /* how often the system failed to take pages back */
 	bool is_under_way;
 	bool has_more;          /* pages were seen that may be due at the next pass */

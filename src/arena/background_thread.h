@@ -11,9 +11,11 @@
  * that create a thread. A thread sleeps until pages are due, without a limit if none will be and
  * there are no huge slabs. From a sleep above 100 ms it is woken by the thread that makes 1 MiB
  * more unused or, if no dirty page will become due, by the one that frees the next page
- * (pac_serve). With a dirty decay time of 0 (whoever frees purges) or -1 freed pages do not wake
- * it; with 0 it sleeps for at most 1 s. All its signals are blocked, and it allocates only metadata
- * (but it may call the user's hooks). If it is not started, its arenas decay at heartbeats.
+ * (pac_serve); also by the one that puts small objects back into slabs when no pass over the slabs
+ * is to come (holes.h). With a dirty decay time of 0 (whoever frees purges) or -1 freed pages do
+ * not wake it; with 0 it sleeps for at most 1 s. All its signals are blocked, and it allocates only
+ * metadata (but it may call the user's hooks). If it is not started, its arenas decay at
+ * heartbeats.
  *
  * Locks: the lock `background_thread` is held while threads are started or ended, outside the gate
  * (os/gate.h: fork waits for threads inside) because that takes long; it is taken before the locks

@@ -39,7 +39,7 @@ typedef struct {
 	bin_t *bin;
 	const bin_info_t *info;
 	bool all;      /* whatever the age of the pages */
-	bool has_more; /* pages were seen that may become due at the next pass */
+	bool has_more; /* pages were seen, or slabs passed over, that may be due at the next pass */
 	size_t budget; /* slabs that may still be looked at */
 	size_t makes;  /* slabs of which pages may still be given back */
 	edata_t *empty; /* slabs without regions in use, to be deleted; a chain by heap.next */
@@ -110,6 +110,8 @@ holes_look_some(holes_work_t *w) {
 			bin_ring_set(bin, slab->link.next);
 			if (slab->look != bin->look) {
 				holes_look_locked(w, slab, quarters >= 2);
+			} else {
+				w->has_more = true;
 			}
 		}
 	}
@@ -202,9 +204,16 @@ bin_begin_pass(bin_t *bin) {
 	return n;
 }
 
+/*
+ * Begins a pass. is_wanted is cleared before the locks of the bins are taken, so of regions that go
+ * back meanwhile the pass sees the slab, or their thread sets is_wanted again. is_busy is set
+ * first, so that the thread need not wake anybody.
+ */
 static void
 holes_begin(arena_t *a, uint64_t now) {
 	holes_t *h = &a->holes;
+	atomic_store_b(&h->is_busy, true, MO_SEQ_CST);
+	atomic_store_b(&h->is_wanted, false, MO_SEQ_CST);
 	h->began = h->last = now;
 	h->szind = h->shard = 0;
 	h->left = SIZE_MAX;
@@ -213,8 +222,7 @@ holes_begin(arena_t *a, uint64_t now) {
 	h->is_under_way = true;
 	for (szind_t i = 0; i < SC_NBINS; i++) {
 		for (unsigned k = 0; k < bin_infos[i].n_shards; k++) {
-			bin_t *bin = arena_bin(a, i, k);
-			h->nslabs += bin_has_ring(bin) ? bin_begin_pass(bin) : 0;
+			h->nslabs += bin_begin_pass(arena_bin(a, i, k));
 		}
 	}
 }
@@ -257,6 +265,7 @@ holes_go_on(arena_t *a, size_t budget, size_t makes, bool all) {
 	}
 	h->has_more = h->has_more || w.has_more;
 	h->is_under_way = !is_end;
+	atomic_store_b(&h->is_busy, !is_end || h->has_more, MO_SEQ_CST);
 	holes_delete_empty(&w);
 }
 
@@ -293,33 +302,39 @@ holes_step(arena_t *a, uint64_t now) {
 	return h->is_under_way ? now + STEP_NS : next > soonest ? next : soonest;
 }
 
+/*
+ * Whether a pass, or the next step of one, may find pages and give them back. Called after is_busy
+ * was cleared; arena_want_holes() sets is_wanted and then reads is_busy. So this finds is_wanted
+ * set, or that function wakes the background thread.
+ */
+static bool
+holes_are_wanted(const arena_t *a) {
+	const holes_t *h = &a->holes;
+	return (atomic_load_b(&h->is_busy, MO_SEQ_CST) || atomic_load_b(&h->is_wanted, MO_SEQ_CST))
+	    && decay_ms(&a->pac.decay_dirty.decay) >= 0 && holes_are_possible(a);
+}
+
 uint64_t
 holes_tick(arena_t *a, uint64_t now) {
 	holes_t *h = &a->holes;
 	uint64_t due = atomic_load_u64(&h->due, MO_RELAXED);
+	if (!holes_are_wanted(a)) {
+		return UINT64_MAX;
+	}
 	if (likely(now < due)) {
 		return due - now;
-	}
-	if (atomic_load_zu(&a->pac.nactive, MO_RELAXED) < HOLES_LEAST_USE >> LG_PAGE
-	    || decay_ms(&a->pac.decay_dirty.decay) < 0) {
-		return UINT64_MAX;
 	}
 	uint64_t period = holes_period(a), next = now + (due == 0 ? period : STEP_NS);
 	if (!atomic_cas_strong_u64(&h->due, &due, next, MO_RELAXED, MO_RELAXED) || due == 0) {
 		return next - now;
 	}
-	if (!holes_are_possible(a)) {
-		atomic_store_u64(&h->due, now + period, MO_RELAXED);
-		return UINT64_MAX;
-	}
 	if (pac_pass_enter(&a->pac, false) != 0) {
 		return next - now;
 	}
 	next = holes_step(a, now);
-	bool is_idle = !h->is_under_way && !h->has_more;
 	atomic_store_u64(&h->due, next, MO_RELAXED);
 	pac_pass_leave(&a->pac);
-	return is_idle ? UINT64_MAX : next > now ? next - now : STEP_NS;
+	return !holes_are_wanted(a) ? UINT64_MAX : next > now ? next - now : STEP_NS;
 }
 
 void

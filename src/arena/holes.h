@@ -29,8 +29,6 @@
 
 #include "arena/arena.h"
 
-/* holes_tick() skips an arena that uses less (bytes); holes_make_all() does not. */
-#define HOLES_LEAST_USE (ZU(1) << 20)
 /*
  * No pass, that of holes_make_all() included, looks at a bin that has fewer free bytes than this.
  * Two more limits are numbers in holes.c: no pass looks at a bin of which less than a quarter is
@@ -39,10 +37,12 @@
 #define HOLES_LEAST_FREE (ZU(64) << 10)
 
 /*
- * Goes on with the pass under way, or begins one if it is time; an arena's first call only sets the
- * time of the first pass. The longer the last step is ago, the more slabs a call looks at. now:
- * monotonic time in ns. Returns ns from now to the next call that may be useful; UINT64_MAX: no
- * later call is known to be useful.
+ * Goes on with the pass under way, or begins one if it is time, and regions went back to slabs
+ * since the last one began or that one has seen pages that may be due now; the first call for an
+ * arena of which that is true only sets the time of the first pass. The longer the last step is
+ * ago, the more slabs a call looks at. now: monotonic time in ns. Returns ns from now to the next
+ * call that may be useful; UINT64_MAX: none is before more regions go back, of which the background
+ * thread is told (pac_wake_hook).
  */
 uint64_t holes_tick(arena_t *a, uint64_t now);
 /*

@@ -161,23 +161,36 @@ child_silent(void) {
 	return done_testing();
 }
 
+/*
+ * Waits until no thread runs for two seconds. What was due may come late; a thread that never
+ * sleeps runs in each of the tries. Returns the runs so far.
+ */
+static uint64_t
+fall_asleep(void) {
+	uint64_t a, b;
+	int tries = 0;
+
+	do {
+		a = nruns();
+		usleep(2000000);
+		b = nruns();
+	} while (a != b && ++tries < 30);
+	is_uint(b, a, "asleep: no run in two seconds (%llu runs so far)", (unsigned long long)b);
+	return b;
+}
+
 /* Nothing unused: nothing to do, and no look at the clock either. */
 static int
 child_idle(void) {
-	uint64_t a, b;
-	int tries = 0;
+	uint64_t b;
+	int tries;
 
 	fill();
 	drop();
 	is_int(ctl_void("thread.tcache.flush"), 0, "flush");
 	is_int(ctl_void("arena.4096.purge"), 0, "purge");
 	ok(threads_become(1), "the thread is there");
-	do { /* what was due may come late: a thread that never sleeps runs in each of these */
-		a = nruns();
-		usleep(2000000);
-		b = nruns();
-	} while (a != b && ++tries < 30);
-	is_uint(b, a, "asleep: no run in two seconds (%llu runs so far)", (unsigned long long)b);
+	b = fall_asleep();
 	fill();
 	drop();
 	for (tries = 0; nruns() == b && tries < 12000; tries++)
@@ -359,39 +372,78 @@ child_late_decay(void) {
 	return done_testing();
 }
 
+#define SMALL 100000
+#define SMALL_KEPT 64 /* one of so many lives on */
+static void *small[SMALL];
+
+/* Allocates 43 MB of small blocks; returns the RSS then. */
+static size_t
+fill_small(void) {
+	for (int i = 0; i < SMALL; i++)
+		small[i] = memset(keep(malloc(448)), 1, 448);
+	return rss_bytes();
+}
+
+/* Frees most of them, so that no slab becomes empty. */
+static void
+drop_small(void) {
+	for (int i = 0; i < SMALL; i++) {
+		if (i % SMALL_KEPT != 0)
+			free(small[i]);
+	}
+}
+
+/*
+ * Waits, with no call of the allocator. Pages of slabs without a live block are at least half,
+ * since 64 blocks are 7 pages.
+ */
+static void
+holes_go(size_t before, size_t full) {
+	size_t limit = before + (full - before) / 2, now = full;
+
+	for (int64_t end = test_now_ms() + 200000; now >= limit && test_now_ms() < end; usleep(5000))
+		now = rss_bytes();
+	ok(now < limit, "pages without a live block go (%zu -> %zu MB)", MB(full), MB(now));
+}
+
 /*
  * Releases that purge by themselves wake no thread; what they leave, muzzy pages and slabs with
  * pages of free regions only, is its business all the same.
  */
 static int
 child_at_once(void) {
-	enum { N = 100000, EACH = 448, KEPT = 64 };
-	static void *small[N];
-	size_t before = rss_bytes(), full, now;
+	size_t before = rss_bytes(), full;
 
 	ok(threads_become(1), "a thread");
-	for (int i = 0; i < N; i++)
-		small[i] = memset(keep(malloc(EACH)), 1, EACH);
-	full = now = rss_bytes();
-	for (int i = 0; i < N; i++) {
-		if (i % KEPT != 0)
-			free(small[i]);
-	}
+	full = fill_small();
+	drop_small();
 	free(memset(keep(malloc(BLOCK)), 1, BLOCK));
-	/* A slab's page without a live block: at least half, since 64 blocks are 7 pages. */
-	for (int64_t end = test_now_ms() + 200000; test_now_ms() < end; usleep(5000)) {
-		now = rss_bytes();
-		if (now < before + (full - before) / 2)
-			break;
-	}
-	ok(now < before + (full - before) / 2, "pages without a live block go (%zu -> %zu MB)",
-	    MB(full), MB(now));
+	holes_go(before, full);
 	ctl_epoch();
 	for (int tries = 0; tries < 20000 && ctl_size("stats.arenas.0.pmuzzy") != 0; tries++) {
 		usleep(10000);
 		ctl_epoch();
 	}
 	is_uint(ctl_size("stats.arenas.0.pmuzzy"), 0, "and so do muzzy pages");
+	return done_testing();
+}
+
+/*
+ * Blocks that go back to slabs of which none becomes empty, while the thread sleeps. When all pages
+ * have gone, it sleeps again, although it serves two arenas (one is that of oversized requests).
+ */
+static int
+child_slabs(void) {
+	size_t before = rss_bytes(), full;
+	void *large = memset(keep(malloc(3 * BLOCK)), 1, 3 * BLOCK);
+
+	ok(threads_become(1), "a thread");
+	full = fill_small();
+	fall_asleep();
+	drop_small();
+	holes_go(before, full);
+	fall_asleep();
+	free(large);
 	return done_testing();
 }
 
@@ -428,6 +480,7 @@ static const struct test_child children[] = {
 	{"max", child_max},
 	{"late_decay", child_late_decay},
 	{"at_once", child_at_once},
+	{"slabs", child_slabs},
 	{"gdump", child_gdump},
 	{NULL, NULL},
 };
@@ -444,6 +497,8 @@ main(int argc, char **argv) {
 	child_runs("max", "max_background_threads:3,narenas:8");
 	child_runs("at_once",
 	    "background_thread:true,dirty_decay_ms:0,muzzy_decay_ms:500,narenas:1,tcache:false");
+	if (canary_bytes() == 0) /* with checks free blocks have contents */
+		child_runs("slabs", "background_thread:true,dirty_decay_ms:500,narenas:1,tcache:false");
 	child_runs("late_decay", "background_thread:true,dirty_decay_ms:-1,narenas:1");
 	if (ctl_bool("config.prof"))
 		child_runs("gdump",

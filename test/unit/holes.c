@@ -1,0 +1,131 @@
+/*
+ * arena/holes.h: who asks for a pass, when the next one is due, and that none is once everything
+ * was looked at. What passes give back: test/integration/holes.c.
+ */
+#include "core.h"
+
+#include "arena/arenas.h"
+#include "arena/holes.h"
+#include "os/gate.h"
+#include "os/nstime.h"
+
+#define MS NSTIME_PER_MSEC
+#define N 40000u
+#define KEPT 50u /* one of so many lives on */
+
+static arena_t *arena, *other;
+static void *objects[N], *others[100];
+static size_t usize;
+static uint64_t now;
+static unsigned nwakes;
+
+static void
+count_wake(unsigned ind) {
+	nwakes += ind == arena->ind;
+}
+
+static void
+make(arena_t *a, void **out, unsigned n) {
+	for (unsigned i = 0; i < n; i++) {
+		out[i] = arena_malloc(a, usize, 0, false, 1);
+	}
+}
+
+/* Lets time pass until no call is due; how often one was. */
+static unsigned
+ticks_until_idle(void) {
+	unsigned n = 0;
+	for (uint64_t ns; n < 10000 && (ns = holes_tick(arena, now)) != UINT64_MAX; n++) {
+		now += ns;
+	}
+	return n;
+}
+
+/* Objects come back: the thread is woken once, and passes give pages back. */
+static void
+test_pass(void) {
+	is_uint(holes_tick(arena, now), UINT64_MAX, "nothing came back to a slab: no pass is due");
+	is_uint(nwakes, 0, "nor is anybody woken");
+	for (unsigned i = 0; i < N; i++) {
+		if (i % KEPT != 0) {
+			arena_dalloc(objects[i], emap_elem(objects[i]));
+		}
+	}
+	is_uint(nwakes, 1, "objects come back: the thread is woken once");
+	is_uint(holes_tick(arena, now), 10000 * MS / 3, "the first pass is a third of the decay time "
+	    "away");
+	unsigned n = ticks_until_idle();
+	ok(holes_npages(arena) > 0, "pages go (%zu)", holes_npages(arena));
+	ok(n > 1 && n < 10000, "then nothing is due (after %u calls)", n);
+	now += MS;
+	is_uint(holes_tick(arena, now), UINT64_MAX, "nor at a call before the next could begin");
+	now += 10000 * MS;
+	is_uint(holes_tick(arena, now), UINT64_MAX, "nor at a late one");
+	is_uint(nwakes, 1, "nobody was woken meanwhile");
+}
+
+/* All ways in which objects come back to slabs. */
+static void
+test_ways(void) {
+	void *mixed[2 * 20];
+	arena_dalloc(objects[0], emap_elem(objects[0]));
+	is_uint(nwakes, 2, "one object wakes again");
+	is_uint(holes_tick(arena, now), 10000 * MS / 3, "a pass is made at once, and a next one is due");
+	arena_dalloc(objects[KEPT], emap_elem(objects[KEPT]));
+	is_uint(nwakes, 2, "none does before that");
+	ok(ticks_until_idle() > 1, "which has a next one too");
+	for (unsigned i = 0; i < 20; i++) {
+		mixed[2 * i] = objects[(i + 2) * KEPT];
+		mixed[2 * i + 1] = others[i];
+	}
+	arena_small_flush(sz_s2i(usize), mixed, ARRAY_LEN(mixed));
+	is_uint(nwakes, 3, "objects in a batch with those of another arena");
+	ticks_until_idle();
+	for (unsigned i = 0; i < 20; i++) {
+		mixed[i] = objects[(i + 22) * KEPT];
+	}
+	arena_small_stow(sz_s2i(usize), mixed, 20);
+	is_uint(holes_tick(arena, now), UINT64_MAX, "what is in a stock has not come back");
+	arena_trim(arena, true);
+	ok(holes_tick(arena, now) != UINT64_MAX, "what leaves it has");
+	ticks_until_idle();
+	arena_decay_ms_set(arena, true, -1);
+	arena_dalloc(objects[42 * KEPT], emap_elem(objects[42 * KEPT]));
+	is_uint(holes_tick(arena, now), UINT64_MAX, "never, with a decay time of -1");
+	arena_decay_ms_set(arena, true, 3000);
+	is_uint(holes_tick(arena, now), 1000 * MS, "but with another one");
+	holes_make_all(arena);
+	is_uint(holes_tick(arena, now), UINT64_MAX, "unless all pages went meanwhile");
+	arena_dalloc(others[99], emap_elem(others[99]));
+	is_uint(holes_tick(other, now), UINT64_MAX, "a small arena is left alone");
+}
+
+static void
+body(void) {
+	unsigned ind, ind2 = 0;
+	if (config_hardening) {
+		skip(1, "free blocks have contents");
+		return;
+	}
+	if (arenas_create(&ind, NULL) != 0 || arenas_create(&ind2, NULL) != 0) {
+		bail_out("no arena");
+	}
+	arena = arenas_get(ind);
+	other = arenas_get(ind2);
+	usize = sz_s2u(PAGE / 40);
+	now = nstime_monotonic_ns();
+	pac_wake_hook = count_wake;
+	gate_enter(tls_get());
+	make(arena, objects, N);
+	make(other, others, ARRAY_LEN(others));
+	nwakes = 0;
+	test_pass();
+	test_ways();
+	gate_exit(tls_get());
+	pac_wake_hook = NULL;
+}
+
+int
+main(int argc, char **argv) {
+	return core_run_all_pages(argc, argv, body);
+}
