@@ -279,6 +279,38 @@ test_give_back(void) {
 	ok(!emap_is_huge(few), "and breaks it");
 }
 
+/*
+ * Scattered pages that become muzzy: they are in no piece any more, and all go after their decay
+ * time, although some dirty ones stay because they would break pieces.
+ */
+static void
+test_muzzy(void) {
+	start(1000);
+	pac_decay_ms_set(pac, &pac->decay_muzzy, 1000, now);
+	grow(64 * MIB);
+	unsigned n = n_got;
+	for (unsigned i = n / 4; i < n / 2; i += 2) {
+		pac_dalloc(pac, got[i]);
+	}
+	pac_hot_flush(pac);
+	for (unsigned i = 0; i < 2000 && ecache_npages(&pac->muzzy) == 0; i++) {
+		now += MSEC;
+		pac_tick(pac, now);
+	}
+	ok(ecache_npages(&pac->muzzy) > 0, "pages become muzzy");
+	size_t most = 0;
+	for (unsigned i = 0; i < 6000 / 50; i++) {
+		now += 50 * MSEC;
+		pac_tick(pac, now);
+		most = max_zu(most, ecache_npages(&pac->muzzy));
+	}
+	ok(most > 2 * pac_npages_kept(pac), "%zu of them", most);
+	is_uint(ecache_npages(&pac->muzzy), 0, "all of them go");
+	is_uint(pac_serve(pac, now), UINT64_MAX, "and no thread has to come again (%zu dirty)",
+	    pac_ndirty(pac));
+	pac_purge(pac, now, true);
+}
+
 /* Holes that are shorter than a piece are filled before a new piece is made. */
 static void
 test_holes(void) {
@@ -532,6 +564,7 @@ body(void) {
 	test_spare();
 	test_growth();
 	test_give_back();
+	test_muzzy();
 	test_holes();
 	test_not();
 	test_wake();
