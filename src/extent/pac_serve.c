@@ -86,6 +86,8 @@ pac_serve(pac_t *pac, uint64_t now) {
 	uint64_t next = dirty < muzzy ? dirty : muzzy;
 	uint64_t sleep_max = pac_hpa_sleep_max(pac);
 	next = next < sleep_max ? next : sleep_max;
+	uint64_t spare = ms >= 0 ? edata_cache_ns_until(&pac->src.edata_cache, now) : UINT64_MAX;
+	next = next < spare ? next : spare;
 	if (ms == 0 && next > SERVE_UNWOKEN_NS) {
 		next = SERVE_UNWOKEN_NS;
 	}

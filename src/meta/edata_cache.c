@@ -266,10 +266,22 @@ edata_cache_tick(edata_cache_t *c, uint64_t now, uint64_t period) {
 		edata_pass_locked(c, EDATA_BLOCKS_A_TICK);
 		if (c->at == NULL) {
 			c->least = atomic_load_zu(&c->count, MO_RELAXED);
+			c->stuck = c->excess >= PAGE / EDATA_ALIGN ? c->least : 0;
 			atomic_store_u64(&c->due, now + period, MO_RELAXED);
 		}
 	}
 	mutex_unlock(&c->mtx);
+}
+
+uint64_t
+edata_cache_ns_until(edata_cache_t *c, uint64_t now) {
+	mutex_lock(&c->mtx);
+	size_t count = atomic_load_zu(&c->count, MO_RELAXED);
+	uint64_t due = atomic_load_u64(&c->due, MO_RELAXED);
+	bool has_work = c->at != NULL
+	    || (count >= EDATA_KEPT + PAGE / EDATA_ALIGN && count != c->stuck && !c->is_kept);
+	mutex_unlock(&c->mtx);
+	return !has_work ? UINT64_MAX : due > now ? due - now : 0;
 }
 
 void

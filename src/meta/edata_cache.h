@@ -37,6 +37,8 @@ typedef struct edata_cache_s {
 	size_t npurged;        /* pages given back */
 	size_t least;          /* least number of spare ones since the period began */
 	size_t excess;         /* spare ones to be given back in the pass under way */
+	/* Spare ones that the last pass left because their pages have others too; 0: it left none. */
+	size_t stuck;
 	edata_block_t *at;     /* the block at which that pass goes on; NULL: none is under way */
 	bool is_passing;       /* a thread works on that pass */
 	bool is_kept;          /* base_purge() refused a page (also ENOTSUP): never tried again */
@@ -64,6 +66,11 @@ void edata_cache_put(edata_cache_t *c, edata_t *e);
  * monotonic ns.
  */
 void edata_cache_tick(edata_cache_t *c, uint64_t now, uint64_t period);
+/*
+ * ns from now to the next call of edata_cache_tick() that may give pages back; UINT64_MAX: none,
+ * unless more descriptors become spare.
+ */
+uint64_t edata_cache_ns_until(edata_cache_t *c, uint64_t now);
 /* Gives back all pages with spare descriptors only, unless another thread is at it or is_kept. */
 void edata_cache_purge(edata_cache_t *c);
 

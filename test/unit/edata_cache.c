@@ -95,11 +95,13 @@ test_purge(void) {
 	tick(&c, 1000);
 	is_uint(take_many(&c), 0, "many are of the arena");
 	tick(&c, 3000);
+	is_uint(edata_cache_ns_until(&c, 3000), UINT64_MAX, "none is spare: no call is due");
 	put_many(&c, 0, 1);
 	size_t full = resident(base);
 	tick(&c, 3999);
 	tick(&c, 4000);
 	is_uint(resident(base), full, "not before they were spare for a whole period");
+	is_uint(edata_cache_ns_until(&c, 4000), 1000, "which ends so much later");
 	tick(&c, 4999);
 	is_uint(resident(base), full, "whose end counts");
 	const edata_t *last = edata_of_link(ql_first(&c.spare)->prev->prev);
@@ -114,6 +116,7 @@ test_purge(void) {
 	size_t npurged = c.npurged;
 	tick(&c, 6000);
 	is_uint(c.npurged, npurged, "some remain");
+	is_uint(edata_cache_ns_until(&c, 6000), UINT64_MAX, "for good");
 	edata_cache_purge(&c);
 	ok(c.npurged >= npurged && (PAGE > 4096 || resident(base) <= full / 8 + 64 * PAGE),
 	    "unless all are to go");
@@ -132,7 +135,11 @@ test_purge(void) {
 	is_uint(bad, 0, "those in use keep their pages");
 	ok(PAGE > 4096 || (c.npurged > MANY / 128 && c.npurged < MANY / 64), "%zu others go",
 	    c.npurged);
+	tick(&c, 8000);
+	tick(&c, 9000);
+	is_uint(edata_cache_ns_until(&c, 9000), UINT64_MAX, "none is due for pages with some in use");
 	put_many(&c, 0, 64);
+	ok(PAGE > 4096 || edata_cache_ns_until(&c, 9000) == 1000, "but when more are spare");
 	base_delete(base);
 }
 

@@ -70,7 +70,7 @@ test_ways(void) {
 	void *mixed[2 * 20];
 	arena_dalloc(objects[0], emap_elem(objects[0]));
 	is_uint(nwakes, 2, "one object wakes again");
-	is_uint(holes_tick(arena, now), 10000 * MS / 3, "a pass is made at once, and a next one is due");
+	is_uint(holes_tick(arena, now), 10000 * MS / 3, "a pass is made at once, and one is to come");
 	arena_dalloc(objects[KEPT], emap_elem(objects[KEPT]));
 	is_uint(nwakes, 2, "none does before that");
 	ok(ticks_until_idle() > 1, "which has a next one too");

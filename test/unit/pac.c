@@ -203,6 +203,30 @@ test_serve_at_once(void) {
 	pac_wake_hook = NULL;
 }
 
+/* Many extents are freed: the thread comes again until pages of their descriptors have gone too. */
+static void
+test_serve_spare(void) {
+	static edata_t *e[5 * EDATA_KEPT];
+	edata_cache_t *c;
+	start(1000, 0);
+	c = &pac->src.edata_cache;
+	for (unsigned i = 0; i < ARRAY_LEN(e); i++) {
+		e[i] = pac_alloc(pac, PAGE, PAGE, false);
+	}
+	for (unsigned i = 0; i < ARRAY_LEN(e); i++) {
+		pac_dalloc(pac, e[i]);
+	}
+	unsigned runs = 0;
+	for (uint64_t ns; (ns = pac_serve(pac, clock_ns)) != UINT64_MAX && runs < 1000; runs++) {
+		clock_ns += ns > 10 * MS ? ns : 10 * MS;
+		pac_tick(pac, clock_ns);
+	}
+	ok(ndirty() == 0 && runs < 1000, "all go (in %u runs)", runs);
+	ok(PAGE > 4096 || (c->npurged > 0 && atomic_load_zu(&c->count, MO_RELAXED) < 2 * EDATA_KEPT),
+	    "so do their descriptors: %zu pages, %zu are left", c->npurged,
+	    atomic_load_zu(&c->count, MO_RELAXED));
+}
+
 /* The first huge slab wakes the thread, which then looks each second. */
 static void
 test_serve_slabs(void) {
@@ -893,6 +917,7 @@ body(void) {
 	test_relieve_many_slabs();
 	test_slabs_at_once();
 	test_purge_oldest();
+	test_serve_spare();
 	os_hooks = &os_hooks_real;
 	nstime_now_hook = NULL;
 }
