@@ -56,6 +56,7 @@ void
 pac_open(pac_t *pac) {
 	pac_pass_end(&pac->decay_dirty);
 	pac_pass_end(&pac->decay_muzzy);
+	pac_pass_ended(pac);
 }
 
 void

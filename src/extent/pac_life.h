@@ -21,6 +21,7 @@ bool pac_can_close(pac_t *pac);
  * large object.
  */
 void pac_close(pac_t *pac);
+/* Purges what was released meanwhile and has to go at once (pac_pass_ended). */
 void pac_open(pac_t *pac);
 /*
  * Sets the user's hooks, or &ehooks_system; returns the previous table. A thread that holds a

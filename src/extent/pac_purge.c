@@ -310,9 +310,10 @@ pac_tick(pac_t *pac, uint64_t now) {
 	if (pac_is_bounded(pac)) {
 		pac_trim(pac);
 	}
+	/* Its pass comes before that of the dirty pages, after which a thread looks again. */
+	pac_hpa_tick(pac, now);
 	pac_decay_try(pac, &pac->decay_dirty, now);
 	pac_decay_try(pac, &pac->decay_muzzy, now);
-	pac_hpa_tick(pac, now);
 	if (pac_unused(pac) + pac_rise_step < atomic_load_zu(&pac->rise_above, MO_RELAXED)) {
 		pac_rise_again(pac);
 	}
@@ -373,6 +374,15 @@ pac_trim(pac_t *pac) {
 }
 
 void
+pac_pass_ended(pac_t *pac) {
+	if (decay_ms(&pac->decay_dirty.decay) == 0) {
+		pac_tick(pac, nstime_monotonic_coarse_ns());
+	} else if (pac_is_bounded(pac)) {
+		pac_trim(pac);
+	}
+}
+
+void
 pac_yields(pac_t *pac) {
 	atomic_store_p(&pac_yielding, pac, MO_RELEASE);
 }
@@ -388,6 +398,7 @@ pac_yield(const pac_t *grown) {
 	size_t n = pac_nunused(pac), part = PAC_YIELD >> LG_PAGE;
 	if (atomic_load_zu(&pac->mapped, MO_RELAXED) > used && decay_ms(&pac->decay_dirty.decay) > 0) {
 		pac_try_purge_to(pac, n > part ? n - part : 0, false);
+		pac_pass_ended(pac);
 	}
 }
 
@@ -397,6 +408,7 @@ pac_purge_oldest(pac_t *pac, size_t npages) {
 	size_t held = pac_hpa_nidle(pac);
 	if (pac_ndirty(pac) + held > npages) {
 		pac_try_purge_to(pac, npages > held ? npages - held : 0, true);
+		pac_pass_ended(pac);
 	}
 	if (npages == 0) {
 		edata_cache_purge(&pac->src.edata_cache);
@@ -424,6 +436,7 @@ pac_purge(pac_t *pac, uint64_t now, bool all) {
 	pac_purge_one(pac, &pac->decay_dirty, now, all);
 	pac_purge_one(pac, &pac->decay_muzzy, now, all);
 	pac_hpa_decay(pac, now, all);
+	pac_pass_ended(pac);
 	if (all) {
 		edata_cache_purge(&pac->src.edata_cache);
 	}
@@ -456,9 +469,7 @@ pac_pass_enter(pac_t *pac, bool may_wait) {
 void
 pac_pass_leave(pac_t *pac) {
 	pac_pass_end(&pac->decay_dirty);
-	if (decay_ms(&pac->decay_dirty.decay) == 0) {
-		pac_tick(pac, nstime_monotonic_coarse_ns());
-	}
+	pac_pass_ended(pac);
 }
 
 int
@@ -481,6 +492,7 @@ pac_decay_ms_set(pac_t *pac, pac_decay_t *d, ssize_t ms, uint64_t now) {
 	if (d == &pac->decay_dirty && decay_ms(&d->decay) == 0) {
 		pac_hpa_purge(pac, false, true); /* behind the hot extents, of which some were of slabs */
 	}
+	pac_pass_ended(pac);
 	pac_wake(pac);
 	return 0;
 }

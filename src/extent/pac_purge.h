@@ -109,11 +109,17 @@ void pac_purge_oldest(pac_t *pac, size_t npages);
  * Begins a pass of the cache's dirty pages, for work on the arena's slabs during which a reset must
  * wait; the decay's mutex is not held during it. Returns 0; EBUSY if this thread is in such a pass
  * already; and without may_wait EBUSY also if another thread is in one or holds the mutex. A thread
- * that is in a pass must not wait for one of another cache. pac_pass_leave() ends it, and purges if
- * the decay time is 0, which a release inside the pass could not do.
+ * that is in a pass must not wait for one of another cache. pac_pass_leave() ends it, and calls
+ * pac_pass_ended().
  */
 int pac_pass_enter(pac_t *pac, bool may_wait);
 void pac_pass_leave(pac_t *pac);
+/*
+ * Called after each pass of dirty pages that ended outside pac_tick() and pac_trim(). Purges what
+ * was released meanwhile, in the pass or by other threads, and could not be purged then: all with a
+ * dirty decay time of 0, otherwise what exceeds a bound.
+ */
+void pac_pass_ended(pac_t *pac);
 
 /*
  * pac_tell() is called after more pages became unused. It wakes the background thread if more than

@@ -123,6 +123,7 @@ pac_relieve(pac_t *pac, size_t want, bool *was_busy) {
 	} else if (was_busy != NULL) {
 		*was_busy = true;
 	}
+	pac_pass_ended(pac);
 	pac_tell_back(pac);
 	return gone;
 }

@@ -31,6 +31,9 @@ pac_try_flush(pac_t *pac) {
 		pac_pass_end_locked(d);
 	}
 	mutex_unlock(&d->decay.mtx);
+	if (has_begun) {
+		pac_pass_ended(pac);
+	}
 	return has_begun;
 }
 

@@ -15,6 +15,9 @@
 
 #include <sys/mman.h>
 
+#include <pthread.h>
+#include <semaphore.h>
+
 #define MS UINT64_C(1000000)
 #define T0 (UINT64_C(1000000) * MS)
 
@@ -27,7 +30,33 @@ static struct {
 	size_t unmapped;
 	bool fail_munmap;
 	bool fail_madvise;
+	edata_t *freed_in_call; /* what another thread frees during the next call */
 } sys;
+
+/* The other thread; it is made before, because this one may hold locks when it needs it. */
+static sem_t is_wanted, is_done;
+
+static void *
+other_thread(void *arg UNUSED) {
+	for (;;) {
+		sem_wait(&is_wanted);
+		edata_t *e = sys.freed_in_call;
+		if (e == NULL) {
+			return NULL;
+		}
+		sys.freed_in_call = NULL;
+		pac_dalloc(pac, e);
+		sem_post(&is_done);
+	}
+}
+
+static void
+free_in_call(void) {
+	if (sys.freed_in_call != NULL) {
+		sem_post(&is_wanted);
+		sem_wait(&is_done);
+	}
+}
 
 static int
 count_madvise(void *addr, size_t size, int advice) {
@@ -35,6 +64,7 @@ count_madvise(void *addr, size_t size, int advice) {
 		errno = EINVAL;
 		return -1;
 	}
+	free_in_call();
 	sys.dontneed += advice == MADV_DONTNEED ? size : 0;
 	sys.freed += advice == MADV_FREE ? size : 0;
 	return os_hooks_real.madvise(addr, size, advice);
@@ -46,6 +76,7 @@ count_munmap(void *addr, size_t size) {
 		errno = ENOMEM;
 		return -1;
 	}
+	free_in_call();
 	sys.unmapped += size;
 	return os_hooks_real.munmap(addr, size);
 }
@@ -201,6 +232,99 @@ test_serve_at_once(void) {
 	ok(!atomic_load_b(&pac->is_served, MO_RELAXED), "not after its arena was destroyed and made");
 	pac_unserve(pac);
 	pac_wake_hook = NULL;
+}
+
+static void
+way_dalloc(edata_t *e) {
+	pac_dalloc(pac, e);
+}
+
+/* Frees e in a pass of this thread, so that it stays dirty. */
+static void
+free_in_pass(edata_t *e) {
+	pac_pass_begin(&pac->decay_dirty, true);
+	pac_dalloc(pac, e);
+	pac_pass_end(&pac->decay_dirty);
+}
+
+static void
+way_purge(edata_t *e) {
+	free_in_pass(e);
+	pac_purge(pac, clock_ns, true);
+}
+
+static void
+way_oldest(edata_t *e) {
+	free_in_pass(e);
+	pac_purge_oldest(pac, 0);
+}
+
+static void
+way_relieve(edata_t *e) {
+	free_in_pass(e);
+	pac_relieve(pac, PAGE, NULL); /* retained address space is enough */
+}
+
+static void
+way_set(edata_t *e) {
+	pac_decay_ms_set(pac, &pac->decay_dirty, 1000, clock_ns);
+	pac_dalloc(pac, e);
+	pac_decay_ms_set(pac, &pac->decay_dirty, 0, clock_ns);
+}
+
+static void
+way_pass(edata_t *e) {
+	pac_pass_enter(pac, true);
+	pac_dalloc(pac, e);
+	free_in_call();
+	pac_pass_leave(pac);
+}
+
+/* As arena.<i>.reset. */
+static void
+way_reset(edata_t *e) {
+	pac_close(pac);
+	pac_dalloc(pac, e);
+	free_in_call();
+	pac_open(pac);
+}
+
+/*
+ * Each kind of pass: what another thread frees meanwhile, and what is freed in the pass, goes when
+ * it ends, with a decay time of 0, and down to a bound.
+ */
+static void
+test_passes_at_once(void) {
+	static const struct {
+		const char *name;
+		void (*fn)(edata_t *e);
+	} ways[] = {{"a release", way_dalloc}, {"a purge", way_purge}, {"the oldest", way_oldest},
+		{"want of memory", way_relieve}, {"a new decay time", way_set}, {"a pass", way_pass},
+		{"a reset", way_reset}};
+	pthread_t t;
+	sem_init(&is_wanted, 0, 0);
+	sem_init(&is_done, 0, 0);
+	pthread_create(&t, NULL, other_thread, NULL);
+	for (unsigned i = 0; i < ARRAY_LEN(ways); i++) {
+		start(0, 0);
+		edata_t *e = pac_alloc(pac, 64 * PAGE, PAGE, false);
+		edata_t *gap = pac_alloc(pac, PAGE, PAGE, false);
+		edata_t *f = pac_alloc(pac, 64 * PAGE, PAGE, false);
+		sys.freed_in_call = f;
+		ways[i].fn(e);
+		ok(sys.freed_in_call == NULL && gap->state == extent_state_active,
+		    "%s: another thread frees meanwhile", ways[i].name);
+		is_uint(ndirty(), 0, "%s: all has gone afterwards", ways[i].name);
+	}
+	for (unsigned i = 5; i < ARRAY_LEN(ways); i++) {
+		start(10000, 0);
+		pac_bound(pac, PAC_GRAIN);
+		ways[i].fn(pac_alloc(pac, 32 * PAC_GRAIN, PAGE, false));
+		is_uint(ndirty() * PAGE, PAC_GRAIN, "%s: no more stays than the bound", ways[i].name);
+	}
+	sys.freed_in_call = NULL;
+	sem_post(&is_wanted);
+	pthread_join(t, NULL);
 }
 
 /* Many extents are freed: the thread comes again until pages of their descriptors have gone too. */
@@ -917,6 +1041,7 @@ body(void) {
 	test_relieve_many_slabs();
 	test_slabs_at_once();
 	test_purge_oldest();
+	test_passes_at_once();
 	test_serve_spare();
 	os_hooks = &os_hooks_real;
 	nstime_now_hook = NULL;
