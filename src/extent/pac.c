@@ -90,6 +90,10 @@ pac_take_ahead(pac_t *pac, size_t size) {
 		return NULL;
 	}
 	edata_t *e = piece_take(&pac->src, &pac->piece, &pac->dirty, &pac->retained, use, size, &added);
+	if (added > 0 && atomic_load_b(&pac->wants_piece, MO_SEQ_CST)) {
+		atomic_store_b(&pac->wants_piece, false, MO_SEQ_CST);
+		pac_wake(pac);
+	}
 	if (e == NULL) {
 		added = ahead_fill(&pac->src, &pac->dirty, &pac->retained, size, run);
 	}

@@ -66,6 +66,18 @@ pac_nunused_last(pac_t *pac) {
 }
 
 /*
+ * Whether the huge piece has a rest, asked after wants_piece was set. Whoever made the piece before
+ * grow_mtx is locked here has left its rest there; who makes one later reads wants_piece.
+ */
+static bool
+pac_has_rest_last(pac_t *pac) {
+	mutex_lock(&pac->src.grow_mtx);
+	bool has_rest = piece_npages(&pac->piece) > 0;
+	mutex_unlock(&pac->src.grow_mtx);
+	return has_rest;
+}
+
+/*
  * The limit is published before the pages are counted for the last time, and a thread that frees
  * adds its pages before it reads the limit, so at least one of the two threads notices the other.
  * For dirty extents the cache's lock ensures that, for hot ones the sequential consistency of the
@@ -76,6 +88,7 @@ pac_nunused_last(pac_t *pac) {
 uint64_t
 pac_serve(pac_t *pac, uint64_t now) {
 	atomic_store_b(&pac->is_served, true, MO_RELAXED);
+	atomic_store_b(&pac->wants_piece, false, MO_SEQ_CST);
 	if (!pac_try_flush(pac)) {
 		return SERVE_SOON_NS; /* the arena is about to end, or another thread purges */
 	}
@@ -100,7 +113,10 @@ pac_serve(pac_t *pac, uint64_t now) {
 		return next;
 	}
 	atomic_store_zu(&pac->wake_above, limit, MO_SEQ_CST);
-	return pac_nunused_last(pac) > limit ? 0 : next;
+	atomic_store_b(&pac->wants_piece, dirty == UINT64_MAX, MO_SEQ_CST);
+	bool is_missed = pac_nunused_last(pac) > limit
+	    || (dirty == UINT64_MAX && pac_has_rest_last(pac));
+	return is_missed ? 0 : next;
 }
 
 void

@@ -2,8 +2,8 @@
  * What the background thread that serves a page cache does after a tick, and how long it may then
  * sleep. Invariant: while it sleeps, the thread whose release raises the dirty and hot pages above
  * wake_above wakes it; if wake_above is SIZE_MAX, or the dirty decay time is 0, none does.
- * pac_serve() takes the mutexes of the decays and of the dirty cache, one at a time; its caller is
- * inside the gate (os/gate.h: fork waits meanwhile) and holds no lock. Called by
+ * pac_serve() takes the mutexes of the decays, of the dirty cache, and grow_mtx, one at a time; its
+ * caller is inside the gate (os/gate.h: fork waits meanwhile) and holds no lock. Called by
  * background_thread.c.
  */
 #ifndef EXTENT_PAC_SERVE_H
@@ -19,8 +19,9 @@
  *
  * If the thread may sleep for more than 100 ms and the dirty decay time is above 0, pac_wake_hook
  * is called once: when 1 MiB more is dirty or hot than now or, if no dirty page will become due for
- * purging, when one page more is. With a dirty decay time of 0 each release purges by itself and
- * wakes nobody, so at most 1 s is returned, after which the thread looks for muzzy pages and holes.
+ * purging, when one page more is, or a huge piece (piece.h) is made. With a dirty decay time of 0
+ * each release purges by itself and wakes nobody, so at most 1 s is returned, after which the
+ * thread looks for muzzy pages and holes.
  */
 uint64_t pac_serve(pac_t *pac, uint64_t now);
 /*

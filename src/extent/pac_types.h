@@ -72,6 +72,11 @@ typedef struct pac_s {
 	 */
 	atomic_zu_t wake_above;
 	/*
+	 * The background thread sleeps although it would look after a rest of a huge piece in time: who
+	 * makes a piece wakes it. Set by pac_serve.c.
+	 */
+	atomic_b_t wants_piece;
+	/*
 	 * bytes; a release after which more are unused (pac_unused) may call pac_rise_hook
 	 * (pac_tell_rise)
 	 */

@@ -373,6 +373,22 @@ test_wake(void) {
 	is_uint(nwakes, 0, "a megabyte that becomes unused does not wake it");
 	pac_dalloc(pac, got[step]);
 	is_uint(nwakes, 1, "a page more does");
+	pac_purge(pac, now, true);
+	size_t huge = sys.huge;
+	while ((sys.huge == huge || piece_npages(&pac->piece) > 0) && n_got < N_MAX) {
+		grow(use() + PAGE);
+	}
+	is_uint(pac_serve(pac, now), UINT64_MAX, "nothing is unused, nor left of a piece: for ever");
+	huge = sys.huge;
+	nwakes = 0;
+	grow(use() + PAGE);
+	ok(sys.huge == huge + 1 && nwakes == 1, "a new piece wakes it");
+	is_uint(pac_serve(pac, now), 10000 * MSEC, "it looks again when that may be idle");
+	nwakes = 0;
+	while (sys.huge == huge + 1 && n_got < N_MAX) {
+		grow(use() + PAGE);
+	}
+	is_uint(nwakes, 0, "the next piece does not wake it");
 	pac_wake_hook = NULL;
 }
 
