@@ -12,8 +12,10 @@ package Names;
 our @frames; # place => its list of frames
 our $tells_files = 0; # set by --debug: say in notes which file gave names and lines
 my %by_object; # object key -> its places for which add_lines() has not asked yet
+my (@plain, @lined); # place => its frames without lines and with them, where a tool told lines
 
-# Names all places that have no frames yet; with $want_lines also adds files, lines and inlined calls.
+# Names all places that have no frames yet; with $want_lines also adds files, lines and inlined
+# calls, without it frames have none, whatever was asked for before.
 sub resolve {
 	my ($want_lines) = @_;
 	my %fresh;
@@ -34,6 +36,8 @@ sub resolve {
 	}
 	demangle();
 	add_lines() if $want_lines;
+	my $wanted = $want_lines ? \@lined : \@plain;
+	$frames[$_] = $wanted->[$_] for grep { $wanted->[$_] } 0 .. $#$wanted;
 }
 
 # The frame of a name that the profile brought along. "0xADDRESS" and "ANYTHING+0xOFFSET" count as
@@ -321,5 +325,6 @@ sub use_lines {
 	if (!$outer->{is_bare}) {
 		@{ $list[-1] }{qw(raw full short is_bare)} = @$outer{qw(raw full short is_bare)};
 	}
-	$frames[$place] = \@list;
+	$plain[$place] = $frames[$place];
+	$frames[$place] = $lined[$place] = \@list;
 }

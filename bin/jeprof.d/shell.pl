@@ -95,6 +95,7 @@ sub dispatch {
 		my $file = shift(@plain) // Talk::fail(2,
 			'callgrind: the name of the file to write is missing');
 		$option->{focus} = join '|', @plain if @plain;
+		$option->{mode} = 'callgrind'; # it shows lines
 		write_callgrind(told($work, $option), $file);
 	} elsif ($name =~ /^tree/) {
 		$option->{focus} = $focus;

@@ -276,7 +276,7 @@ like((jeprof('--text', "--diff_base=$dump", $dump))[1], qr/\A\z/, '--diff_base i
 # What needs real code: list, disasm, symbols, files, inlined functions
 SKIP: {
 	my ($library) = libraries();
-	skip 'no libjemalloc.so.2 or gcc', 12 unless $library && which('gcc');
+	skip 'no libjemalloc.so.2 or gcc', 16 unless $library && which('gcc');
 	my $program = build('lines.c', <<'C', '-no-pie', '-fno-pie');
 #include <stdlib.h>
 void *volatile sink;
@@ -291,7 +291,7 @@ int main(void) { for (int i = 0; i < 50; i++) { holder(); } return 0; }
 C
 	my $real = dump_of($library, 'lg_prof_sample:0', $program);
     SKIP: {
-		skip 'no line tool', 4 unless line_tool();
+		skip 'no line tool', 8 unless line_tool();
 		($code, $out) = jeprof('--list=^holder$', $program, $real);
 		like($out, qr/^ROUTINE =+ holder in .*lines\.c$/m, '--list: head');
 		like($out, qr/^\s+\d+\.\d\s+\d+\.\d\s+8: \tsink = malloc\(300000\);$/m,
@@ -300,6 +300,12 @@ C
 		like($out, qr/^\s+\d+\.\d\s+\d+\.\d%.*lines\.c$/m, '--files');
 		($code, $out) = jeprof('--inlines', '--text', $program, $real);
 		like($out, qr/ folded$/m, '--inlines');
+		my $file = "$dir/shell.callgrind";
+		($code, $out) = jeprof(\"callgrind $file\ntop\ntop --lines\ntop\nlist holder\ntop\n", '--interactive', $program, $real);
+		my @tables = split /^(?=Total)/m, $out;
+		like($tables[2], qr/ folded \S+:4$/m, 'interactive: top --lines') or diag $out;
+		is($tables[$_], $tables[1], 'top behind it, and behind list, is as before') for 3, 5;
+		like(slurp($file), qr{^fl=\S* \S*lines\.c$}m, 'callgrind FILE has files, as --callgrind');
 	}
     SKIP: {
 		skip 'no objdump', 1 unless which('objdump');
