@@ -41,14 +41,15 @@ sub json_of {
 		my $work = worked({ %$option, may_lack_thread => @groups > 1 }, @$group);
 		push @name_rows, @{ $work->{name_rows} };
 		my @snaps = @{ $work->{snaps} };
-		my @owners = @{ $work->{owners} };
+		my @owners = map { { function => $_->[0], bytes => $_->[1] } } @{ $work->{owners} };
+		Top::round_rows(\@owners, 'bytes');
 		splice @owners, $option->{top} if @owners > $option->{top};
 		push @parts, [shown_first(@snaps)->{bytes}, sprintf "{\"program\":%s,\"pid\":%s,\"index\":\"%s\",\"snapshots\":[\n%s\n],\n\"owners\":[%s],\n\"suspects\":[%s],\n%s}",
 			Top::json_string($work->{store}{program}),
 			$snaps[-1]{dump}->pid =~ /^(\d+)$/ ? $1 : 'null', $option->{index},
 			join(",\n", map { Series::point_json($_) } @snaps),
-			join(',', map { sprintf '{"function":%s,"bytes":%d}', Top::json_string($_->[0]),
-					    $_->[1] } @owners),
+			join(',', map { sprintf '{"function":%s,"bytes":%d}', Top::json_string($_->{function}),
+					    $_->{bytes} } @owners),
 			join(",\n", map { Leaks::row_json($_) } @{ $work->{suspects} }),
 			Missing::json(@{ $work->{missing} })];
 	}

@@ -295,18 +295,19 @@ sub ends {
 	return @rows[sort { $a <=> $b } @order[0 .. $count - 1]];
 }
 
-# The answer of diff as JSON: all rows, whatever -n says.
+# The answer of diff as JSON: all rows, whatever -n says; they add up to what is between the sums.
 sub diff_json {
 	my ($option, $from, $to, $span, $grown) = @_;
+	my ($before, @whole) = Export::whole_numbers($grown->{sums}[0], map { $_->{bytes} } @{ $grown->{list} });
 	my @text = map {
 		my $row = $_;
 		sprintf '{"bytes":%d,"error":%d,"within_noise":%s,"objects":%d,"per_minute":%s,"stack":[%s]}',
-		    $row->{bytes}, sqrt $row->{variance},
+		    shift @whole, sqrt $row->{variance},
 		    Noise::hides(@$row{qw(bytes margin)}) ? 'true' : 'false', $row->{objects},
 		    defined $span ? sprintf('%d', $row->{bytes} / $span) : 'null', join ',',
 		    map { Top::json_string($_) } @{ $row->{path} }
 	} @{ $grown->{list} };
 	printf "{\"from\":%s,\"to\":%s,\"index\":\"%s\",\"minutes\":%s,\"before\":%d,\"after\":%d,\n\"rows\":[\n%s\n]}\n", map({ Top::json_string($_->{dump}{file}) } $from, $to),
 	    $option->{index}, defined $span ? sprintf('%.4f', $span) : 'null',
-	    @{ $grown->{sums} }, join ",\n", @text;
+	    $before, $grown->{sums}[1], join ",\n", @text;
 }

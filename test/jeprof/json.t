@@ -63,6 +63,17 @@ for my $case (['rows', 'self'], ['stacks', 'bytes', '--stacks']) {
 	my ($is_done, $flame) = jeprof('flame', '--json', $sampled);
 	is(leaves(JSON::PP->new->decode($flame)), $value->{total}{bytes}, 'flame --json too');
 }
+sub nameless { return JSON::PP->new->decode((jeprof(@_, '--json'))[1]) } # exit 3
+sub sum_of { my ($sum) = (0); $sum += $_->{bytes} for @_; return $sum }
+{
+	my ($process) = @{ nameless('report', '-n', 1000, $sampled)->{processes} };
+	is(sum_of(@{ $process->{owners} }), $process->{snapshots}[0]{bytes}, 'report --json: the owners add up');
+	my $other = our_dump('other.heap', rate => 524288,
+		stacks => [map { [[0x1000 * $_, 0x401158], 2 + $_ % 3, 900 * $_ + 41 * $_ * $_] } 5 .. 40]);
+	my $value = nameless('diff', $sampled, $other);
+	is(sum_of(@{ $value->{rows} }), $value->{after} - $value->{before}, 'diff --json: the rows add up');
+	unlink $other;
+}
 unlink $sampled;
 my ($report) = @{ json_of('report', 'report')->{processes} };
 is(scalar @{ $report->{snapshots} }, 9, 'report: the newest series, all of it');
