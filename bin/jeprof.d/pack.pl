@@ -23,11 +23,11 @@ sub expand {
 		    : $path } @arguments;
 }
 
-# Whether a path is the file of a pack, by its beginning; of a compressed one by its suffix. 0 for a
-# path that begins with a hyphen.
+# Whether a path is the file of a pack, by its beginning; of a compressed one by its suffix. 0 for
+# standard input, "-".
 sub is_pack {
 	my ($path) = @_;
-	return 0 if $path =~ /^-/ || !-f $path || !open my $fh, '<:raw', $path;
+	return 0 if $path eq '-' || !-f $path || !open my $fh, '<:raw', $path;
 	read $fh, my $head, length MAGIC;
 	return ($head // '') eq MAGIC || Input::has_suffix($path, 'jepack')
 	    && defined Input::packer_of($head // '') ? 1 : 0;

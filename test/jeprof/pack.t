@@ -82,6 +82,10 @@ spew('serve.77.jepack', $out);
 like((jeprof('pack', '-o', 'again.jepack'))[2], qr/next, on any machine: jeprof top again\.jepack/,
 	'and what is next');
 is(slurp('again.jepack'), $out, '-o: the same');
+spew('-p.jepack', $out);
+is((jeprof('top', "--$_", '--', '-p.jepack'))[1], (jeprof('top', "--$_", 'again.jepack'))[1] =~ s/again\.jepack/-p.jepack/r,
+	"a pack whose name begins with a hyphen, behind --") for qw(stacks json);
+unlink '-p.jepack';
 my $want = (jeprof('leaks', @dump))[1];
 rename 'serve', 'away';
 is((jeprof('leaks', 'serve.77.jepack'))[1], $want, 'leaks of the pack');
