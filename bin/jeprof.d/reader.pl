@@ -103,11 +103,16 @@ sub skip {
 	$self->{skipped}++;
 }
 
+# Between the names "INNER--OUTER" of one address, but not within "operator--" or behind the
+# "operator" of another operator that begins with a hyphen.
+my $between = qr/(?<!\boperator)(?<!\boperator- )(?:(?<!\boperator-)--|(?<=\boperator-)--(?!-))/;
+
 # Keeps the names "INNER--OUTER" of an address in { symbols }; a text that has none, as an empty one,
-# leaves it without.
+# leaves it without. What was written as "operator- -", to hold no "--", is operator--.
 sub take_names {
 	my ($self, $address, $text) = @_;
-	my @names = grep { length } split /--/, Talk::clean($text);
+	my @names = grep { length } split $between, Talk::clean($text);
+	s/\boperator- -/operator--/ for @names;
 	$self->{symbols}{$address} = \@names if @names;
 	return;
 }

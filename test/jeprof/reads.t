@@ -74,6 +74,17 @@ for my $none ('', '--', '----') {
 	my $text = $symbolized =~ s/^(0x[0-9a-f]+) [^\n]+$/$1 $none/mgr;
 	like((jeprof('--text', spew('nameless', $text)))[1], qr/^Total: /, "its names are '$none': none");
 }
+# Operators whose names hold the mark between inlined names, here "inner" inlined in each.
+for my $case (['T::operator--(int)', 'T::operator--'], ['operator--', 'operator--'], ['T::operator-', 'T::operator-'],
+	['T::operator->() const', 'T::operator->'], ['T::operator-=(int)', 'T::operator-='], ['my_operator', 'my_operator']) {
+	my ($full, $short) = @$case;
+	my $file = spew('operators', "--- symbol\n0x10 inner--$full--outer\n0x1f main\n---\n--- heap\nheap_v2/0\n"
+		    . "\@ 0x10 0x20\n  t*: 2: 200 [0: 0]\nMAPPED_LIBRARIES:\n");
+	my $line = "main;outer;$short;inner 200\n";
+	is((jeprof('--collapsed', $file))[1], $line, "a name $full of another writer");
+	jeprof('symbolize', '-o', 'again', $file);
+	is((jeprof('--collapsed', 'again'))[1], $line, 'and of ours');
+}
 SKIP: {
 	skip 'no gzip', 1 unless which('gzip');
 	system('gzip', '-kf', 'ours.heap');
