@@ -22,8 +22,9 @@ sub command {
 	Main::check_sense($work, $view);
 	Main::check_names($view);
 	my $text = $option->{json} ? tree_json(tree($view, $option)) : draw($view, $option);
-	return print $text if !length $option->{o} && ($option->{json} || !-t STDOUT)
-	    || $option->{o} eq '-';
+	my $shrunk = shrunk($view, $option);
+	Talk::note("what went away has no box: $shrunk") if length $shrunk;
+	return if Writing::try_stdout($option, $text, $option->{json});
 	my $file = length $option->{o} ? $option->{o}
 	    : Object::base_name($work->{dumps}[0]{file}) . '.svg';
 	Writing::file($file, $text);
@@ -75,6 +76,25 @@ sub tree {
 	return ($root, $sum->{label});
 }
 
+# How many stacks of a view, of those that are kept, hold less than 0, and how much that is together,
+# as text; '' if none does. A box cannot show them.
+sub shrunk {
+	my ($view, $option) = @_;
+	my ($count, $less) = (0, 0);
+	Reduce::sum($view->{stacks}, $option, on_stack => sub {
+			my ($path, undef, $value) = @_;
+			$value < 0 and $count++, $less -= $value;
+	});
+	return $count ? sprintf '%d %s shrunk by %s', $count, $count == 1 ? 'stack' : 'stacks',
+		    amount($less, $option) : '';
+}
+
+# A sum of the picture, as text.
+sub amount {
+	my ($sum, $option) = @_;
+	return $option->{index} =~ /objects/ ? sprintf '%d objects', $sum : Print::human($sum, $option);
+}
+
 # Boxes [depth (0: the root), left, width, label, sum]: the root, and those that are at least NARROW
 # wide; heavier children to the left. left and width are in units of the picture.
 sub boxes {
@@ -102,15 +122,15 @@ sub draw {
 	my ($root, $label) = tree($view, $option);
 	my @boxes = boxes($root, $label);
 	my $height = HEAD + ROW * ($boxes[-1][0] + 1) + 6;
-	my $amount = sub { $option->{index} =~ /objects/ ? sprintf '%d objects',
-		    $_[0] : Print::human($_[0], $option) };
+	my $amount = sub { amount($_[0], $option) };
+	my $shrunk = shrunk($view, $option);
 	my $dump = $view->{dumps}[-1];
 	my $title = escape(join ' ', Object::base_name($view->{program}),
 		length $dump->pid ? 'pid ' . $dump->pid : (), $dump->time_text);
 	my $text = sprintf qq{<?xml version="1.0" encoding="UTF-8"?>\n<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="monospace" font-size="11">\n},
 	    WIDTH, $height, WIDTH, $height;
 	$text .= qq{<style>rect{stroke:#fff;stroke-width:.5}g.f{cursor:pointer}g.f:hover rect{stroke:#000}text{pointer-events:none}.hit rect{fill:#a4c}.off{display:none}</style>\n};
-	$text .= qq{<rect width="100%" height="100%" fill="#fafafa"/>\n<text x="6" y="16" font-size="13">$title: } . escape($amount->($root->{sum})) . qq{</text>\n}
+	$text .= qq{<rect width="100%" height="100%" fill="#fafafa"/>\n<text x="6" y="16" font-size="13">$title: } . escape($amount->($root->{sum}) . (length $shrunk ? "; not shown: $shrunk" : '')) . qq{</text>\n}
 	    . qq{<text id="told" x="6" y="34">click: zoom; the lowest box: back; key / or a click here: search</text>\n};
 	$text .= box($_, $height, $root->{sum}, $amount) for @boxes;
 	return $text . script() . "</svg>\n";
@@ -125,7 +145,7 @@ sub box {
 	my $shown = $room < 3 ? '' : length $name <= $room ? $name : substr($name, 0, $room - 2) . '..';
 	my $top = $height - 4 - ROW * ($depth + 1);
 	return sprintf qq{<g class="f" data-v="%.0f"><title>%s: %s, %s</title><rect x="%.2f" y="%d" width="%.2f" height="%d" fill="%s"/><text x="%.2f" y="%d">%s</text></g>\n},
-	    $sum, escape($name), escape($amount->($sum)), Print::percent($sum, $all), $left, $top,
+	    $sum, escape($name), escape($amount->($sum)), $all ? Print::percent($sum, $all) : '0.0%', $left, $top,
 	    $width, ROW - 1, colour($name), $left + 2, $top + 12, escape($shown);
 }
 

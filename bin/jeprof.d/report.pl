@@ -17,7 +17,7 @@ package Report;
 use constant { STACKS_IN_FULL => 20, CHANGES => 1_000_000, PLAIN => 150_000 };
 
 # The verb: writes HTML to a file or to standard output. With --json and no -o it prints JSON in its
-# place; with -o FILE too, JSON that only tells which file was made; with "-o -", HTML all the same.
+# place; with -o FILE too, JSON that only tells which file was made; with "-o -" it fails.
 sub command {
 	my ($option, @files) = @_;
 	Main::take_program(\@files) if @files;

@@ -132,11 +132,12 @@ sub into {
 }
 
 # Prints a text that a verb makes for -o, if that is for standard output: with "-o -", and without -o
-# if standard output is no terminal. Returns whether it did; if not, the text is for a file.
+# if standard output is no terminal or if $is_json, that is, the text itself is what --json asks for;
+# without $is_json fails for --json. Returns whether it did; if not, the text is for a file.
 sub try_stdout {
-	my ($option, $text) = @_;
-	return 0 unless length $option->{o} ? $option->{o} eq '-' : !-t STDOUT;
-	Talk::no_json($option);
+	my ($option, $text, $is_json) = @_;
+	return 0 unless length $option->{o} ? $option->{o} eq '-' : $is_json || !-t STDOUT;
+	Talk::no_json($option) unless $is_json;
 	binmode STDOUT;
 	print $text;
 	return 1;

@@ -205,4 +205,18 @@ SKIP: {
 is($code, 1, 'flame: a file that cannot be written: exit 1');
 ($code, $out, $err) = jeprof('flame', our_dump("$dir/nothing.heap", stacks => []));
 is($err =~ /is still alive/ && $out =~ /<\/svg>/ ? 1 : 0, 1, 'flame of nothing') or diag $err;
+# What shrank has no box: it is told.
+my ($old, $new) = map { our_dump("$dir/flame$_->[0].heap", stacks => [[[0x1000], 3, $_->[1]], [[0x2000], 5, $_->[2]]]) }
+    [1, 7000, 900], [2, 3000, 950];
+for my $case ([[$old, $new], 50, '1 stack shrunk by 3.9K'], [[$new, $old], 4000, '1 stack shrunk by 50B'],
+	[[$new, $old, '--ignore=0x1fff|0x1000'], 0, '1 stack shrunk by 50B'], [[$new, $new], 0, '']) {
+	my ($base, @words) = @{ $case->[0] };
+	($code, $out, $err) = jeprof('flame', "--base=$base", @words);
+	my ($title) = $out =~ m{<text x="6" y="16".*?: (\d.*)</text>};
+	is($title, ($case->[1] == 4000 ? '3.9K' : "$case->[1]B") . ($case->[2] ? "; not shown: $case->[2]" : ''), "flame --base: $case->[1] grown") or diag $err;
+	like($err, $case->[2] ? qr/went away has no box: \Q$case->[2]\E$/m : qr/\A(?!.*went away)/s, 'and the note');
+	unlike($out, qr/nan|inf/, 'no share of nothing');
+	is((jeprof('flame', '--json', "--base=$base", @words, '-o', '-'))[1], (jeprof('flame', '--json', "--base=$base", @words))[1],
+		'--json -o - is --json');
+}
 done_testing();
