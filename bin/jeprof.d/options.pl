@@ -130,7 +130,7 @@ my @indices = qw(inuse_space inuse_objects alloc_space alloc_objects);
 my @counts = qw(n callers nodecount nodefraction edgefraction maxdegree scale seconds);
 
 # An option as it is written on a command line.
-sub with_hyphens { return (length $_[0] > 1 ? '--' : '-') . $_[0] }
+sub with_hyphens { return (length $_[0] > 1 ? '--' : '-') . $_[0] =~ s/^svg_/svg=/r }
 
 # Prints --help.
 sub help {
@@ -180,6 +180,7 @@ sub parse {
 	return \%option;
 }
 
+my $modes = join '|', @modes;
 my $graphs = qr/^(?:dot|svg_graph|ps|pdf|gif|gv|evince)$/;
 # Where a profile is written whole: what the options are for that do not act there, and their names.
 our @whole = ('for sums, and here the profile is written whole',
@@ -208,13 +209,22 @@ my @partial = (
 	[['callers'], qr/^(?:top|live|frag)$/, 'for the verbs top, live and frag'],
 	[[qw(from last)], qr/^diff$/, 'for the verb diff'],
 	[['to'], qr/^(?:diff|export)$/, 'for the verbs diff and export'],
-	[['thread'], qr/^(?!(?:ls|diff|pack|frag)$)/, 'for one profile, not for a series'],
+	[[@modes], qr/^(?:$modes)$/, 'for a command without a verb'],
+	[[@grains, @indices, qw(inlines debug drop_negative base sum thread focus ignore retain exclude older younger label)],
+		qr/^(?!(?:doctor|open|completion)$)/, 'for verbs that read a profile'],
+	[[@grains, 'inlines'], qr/^(?!(?:ls|live)$)/, 'for what finds source lines'],
+	[\@indices, qr/^(?!(?:frag|pack|salvage|symbolize|raw)$)/, 'for sums of one kind'],
+	[[qw(total_delay contentions mean_delay)],
+		qr/^(?!(?:ls|diff|leaks|frag|report|pack|salvage|run|live|doctor|open|completion)$)/,
+		'for tables and graphs of contention'],
+	[[qw(focus ignore)], qr/^(?!(?:list|disasm)$)/, 'for tables and graphs, and here all stacks count'],
+	[['thread'], qr/^(?!(?:ls|diff|pack|frag|live)$)/, 'for one profile, not for a series'],
 	[[qw(base sum)], qr/^(?!(?:ls|diff|leaks|report|run|live|pack|frag)$)/,
 		'for one profile, not for a series'],
-	[[@whole[1 .. $#whole]], qr/^(?!(?:symbolize|raw)$)/, $whole[0]],
+	[[@whole[1 .. $#whole]], qr/^(?!(?:symbolize|raw|pack|salvage)$)/, $whole[0]],
 	[[qw(focus ignore retain exclude)], qr/^(?!ls$)/, 'for what names functions'],
 	[['by'], qr/^top$/, 'for the verb top'],
-	[[qw(older younger label)], qr/^(?!(?:ls|diff|frag|leaks|report|run|live|pack|export|symbolize|raw)$)/,
+	[[qw(older younger label)], qr/^(?!(?:ls|diff|frag|leaks|report|run|live|pack|export|symbolize|salvage|raw)$)/,
 		'for what one profile holds'],
 	[['cum'], qr/^(?:text|interactive|top)$/, 'for tables'],
 );
@@ -262,7 +272,9 @@ sub say_unused {
 		next if ref $value ? !@$value : $value eq $default{$name};
 		Talk::note(with_hyphens($name) . " has no effect here: it is $why");
 		$option->{$name} = $default{$name}
-		    if $name =~ /^(?:by|cum|label|older|younger|base|thread|focus|ignore|retain|exclude)$/;
+		    if $name =~ /^(?:by|cum|label|older|younger|base|thread|focus|ignore|retain|exclude|contentions|.*_delay)$/;
+		$option->{grain} = 'functions' if grep { $_ eq $name } @grains;
+		$option->{index} = 'inuse_space' if grep { $_ eq $name } @indices;
 	}
 }
 

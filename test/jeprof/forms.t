@@ -258,12 +258,23 @@ for my $tool ('c++filt', 'none') {
 for my $case ([['--text', '--nodecount=5'], 'nodecount'], [['--text', '--scale=2'], 'scale'],
 	[['--text', '--seconds=3'], 'seconds'], [['--dot', '--wrapper=x'], 'wrapper'],
 	[['--text', '--contentions'], 'contentions'], [['--text', '--json'], 'json'],
-	[['top', '--maxdegree=2'], 'maxdegree'], [['--text', '--drop_negative'], 'drop_negative']) {
+	[['top', '--maxdegree=2'], 'maxdegree'], [['--text', '--drop_negative'], 'drop_negative'],
+	[['top', '--text'], 'text'], [['top', '--svg=graph'], 'svg=graph'], [['ls', '--list=x'], 'list'],
+	[['ls', '--lines'], 'lines'], [['diff', '--contentions', $dump], 'contentions'],
+	(map { [['pack', '-o', "$dir/whole.jepack", "--$_"], $_ =~ s/=.*//r] } qw(focus=x ignore=x retain=x exclude=x alloc_space)),
+	[['symbolize', '--alloc_space'], 'alloc_space'], [['--raw', '--inuse_objects'], 'inuse_objects']) {
 	my ($arguments, $name) = @$case;
 	($code, $out, $err) = jeprof(@$arguments, $dump);
 	like($err, qr/--$name has no effect/, "@$arguments: said to do nothing");
 	is($code, 0, 'and the answer is given');
 }
+for my $case (['live', $$], ['doctor', $$], ['completion', 'bash'], ['salvage', '-o', "$dir/salvaged", $dump]) {
+	$err = (jeprof($case->[0], '--thread=1', '--ignore=x', '--lines', @$case[1 .. $#$case]))[2];
+	my @said = $err =~ /--(\w+) has no effect/g;
+	is(join(' ', sort @said), $case->[0] eq 'live' ? 'lines thread' : $case->[0] eq 'salvage' ? 'ignore thread'
+		: 'ignore lines thread', "$case->[0]: what it does not use is said") or diag $err;
+}
+unlike((jeprof('--collapsed', '--alloc_space', '--focus=.', '--thread=1', '--lines', $dump))[2], qr/no effect/, 'what acts is not');
 ($code, $out, $err) = jeprof('--dot', '--heapcheck', '--nodecount=5', '--cum', $dump);
 like($out, qr/style=filled,fillcolor=gray/, '--heapcheck marks what is held');
 unlike($err, qr/nodecount has no/, 'an option where it acts is not complained of');
