@@ -32,7 +32,7 @@ sub heap_text {
 		}
 	}
 	Talk::doubt("$path: a line of the contention profile is not understood: "
-		    . substr Talk::clean($wrong), 0, 60) if defined $wrong;
+		    . Talk::piece(Talk::clean($wrong), 0, 60)) if defined $wrong;
 	Talk::fail(1, "$path: a profile of contention that holds none") unless @rows;
 	return written($path, \%head, \@rows, substr $text, pos($text) // 0);
 }

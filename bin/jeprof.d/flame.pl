@@ -126,7 +126,7 @@ sub draw {
 	my $shrunk = shrunk($view, $option);
 	my $dump = $view->{dumps}[-1];
 	my $title = escape(join ' ', Object::base_name($view->{program}),
-		length $dump->pid ? 'pid ' . $dump->pid : (), $dump->time_text);
+		length $dump->pid ? 'pid ' . $dump->pid : (), grep { length } $dump->time_text);
 	my $text = sprintf qq{<?xml version="1.0" encoding="UTF-8"?>\n<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="monospace" font-size="11">\n},
 	    WIDTH, $height, WIDTH, $height;
 	$text .= qq{<style>rect{stroke:#fff;stroke-width:.5}g.f{cursor:pointer}g.f:hover rect{stroke:#000}text{pointer-events:none}.hit rect{fill:#a4c}.off{display:none}</style>\n};
@@ -142,7 +142,7 @@ sub box {
 	my ($box, $height, $all, $amount) = @_;
 	my ($depth, $left, $width, $name, $sum) = @$box;
 	my $room = int(($width - 4) / LETTER);
-	my $shown = $room < 3 ? '' : length $name <= $room ? $name : substr($name, 0, $room - 2) . '..';
+	my $shown = $room < 3 ? '' : Talk::width($name) <= $room ? $name : Talk::piece($name, 0, $room - 2) . '..';
 	my $top = $height - 4 - ROW * ($depth + 1);
 	return sprintf qq{<g class="f" data-v="%.0f"><title>%s: %s, %s</title><rect x="%.2f" y="%d" width="%.2f" height="%d" fill="%s"/><text x="%.2f" y="%d">%s</text></g>\n},
 	    $sum, escape($name), escape($amount->($sum)), $all ? Print::percent($sum, $all) : '0.0%', $left, $top,

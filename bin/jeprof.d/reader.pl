@@ -162,7 +162,7 @@ sub parse {
 	$self->read_maps(pos $text) if $is_in_maps;
 	$self->check_end($is_in_maps);
 	Talk::note(sprintf '%s: skipped %d unknown line%s, the first is "%s"', $self->{file},
-		$self->{skipped}, $self->{skipped} == 1 ? '' : 's', substr $self->{first_skipped}, 0, 60)
+		$self->{skipped}, $self->{skipped} == 1 ? '' : 's', Talk::piece($self->{first_skipped}, 0, 60))
 	    if $self->{skipped};
 }
 

@@ -223,7 +223,7 @@ sub print_table {
 	splice @rows, $option->{top} if $rest;
 	my $width = 8;
 	for my $row (@rows) {
-		my $length = length $row->{name};
+		my $length = Talk::width($row->{name});
 		$width = $length > WIDEST ? WIDEST : $length if $length > $width;
 	}
 	my @has = ($table->{margin} && $option->{index} !~ /delay/, $table->{has_ages});
@@ -233,12 +233,12 @@ sub print_table {
 	my $running = 0;
 	for my $row (@rows) {
 		$running += $row->{self};
-		my $line = sprintf "%9s%s %6s %9s %6s %10d%s  %-*s  %s", Print::human($row->{self}, $option),
+		my $line = sprintf "%9s%s %6s %9s %6s %10d%s  %s  %s", Print::human($row->{self}, $option),
 		    $has[0] ? Noise::column(9, Noise::text($row->{margin}, $option)) : '',
 		    Print::percent($row->{self}, $table->{bytes}),
 		    Print::human($row->{cum}, $option), Print::percent($row->{cum}, $table->{bytes}),
 		    $row->{objects}, $has[1] ? sprintf(' %6s', Ages::text($row->{age})) : '',
-		    $width, fitted($row->{name}, $width),
+		    fitted($row->{name}, $width),
 		    callers_text($row, $option->{callers});
 		$line =~ s/\s+$//;
 		print "$line\n";
@@ -300,12 +300,14 @@ sub print_stacks_json {
 	    $table->{bytes}, $table->{objects}, join ",\n", @text;
 }
 
-# A name, or if it is longer than $width bytes, its beginning and its end with "..." between.
+# A name and blanks, $width characters wide; if it is longer, its beginning and its end with "..."
+# between.
 sub fitted {
 	my ($name, $width) = @_;
-	return $name if length $name <= $width;
+	my $blank = $width - Talk::width($name);
+	return $name . ' ' x $blank if $blank >= 0;
 	my $head = int(($width - 3) / 2);
-	return substr($name, 0, $head) . '...' . substr $name, $head + 3 - $width;
+	return Talk::piece($name, 0, $head) . '...' . Talk::piece($name, $head + 3 - $width, $width);
 }
 
 # The $count callers of a row that bring most, with their shares if several are named. Those of a

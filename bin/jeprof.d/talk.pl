@@ -67,6 +67,22 @@ sub next_is {
 	note('next: ' . command(@_));
 }
 
+# How many characters a text has, if it is UTF-8; else how many bytes.
+sub width {
+	my ($text) = @_;
+	utf8::decode($text);
+	return length $text;
+}
+
+# A part of a text, counted as width() does, so that no character is cut apart.
+sub piece {
+	my ($text, $start, $count) = @_;
+	utf8::decode($text);
+	$text = substr $text, $start, $count;
+	utf8::encode($text) if utf8::is_utf8($text);
+	return $text;
+}
+
 # Fails if --json is given although the result itself goes to standard output.
 sub no_json {
 	my ($option) = @_;

@@ -205,6 +205,19 @@ SKIP: {
 is($code, 1, 'flame: a file that cannot be written: exit 1');
 ($code, $out, $err) = jeprof('flame', our_dump("$dir/nothing.heap", stacks => []));
 is($err =~ /is still alive/ && $out =~ /<\/svg>/ ? 1 : 0, 1, 'flame of nothing') or diag $err;
+# Names in UTF-8 are cut and aligned by characters, others by bytes.
+{
+	my %name = (0x11 => 'x' . "\xc3\xb6" x 45, 0x21 => 'x' . "\xe5\x87\xbd" x 50, 0x31 => "\xff" x 60, 0x41 => "m\xc3\xa4in");
+	my $file = spew("$dir/utf8.heap", "--- symbol\n" . join('', map { sprintf "0x%x %s\n", $_, $name{$_} } sort keys %name)
+		    . "---\n--- heap\nheap_v2/0\n" . join('', map { sprintf "@ 0x%x 0x42\n  t*: 2: %d [0: 0]\n", $_, 100 * $_ } 0x11, 0x21, 0x31)
+		    . "@ 0x41\n  t*: 2: 900 [0: 0]\nMAPPED_LIBRARIES:\n");
+	my @names = (jeprof('top', '--callers=0', $file))[1] =~ /%  +2  (\S+)/g;
+	is(join(' ', map { my $text = $_; (utf8::decode($text) ? 'whole ' : 'bytes ') . length $text } @names),
+		'bytes 40 whole 40 whole 40 whole 4', 'top: each name is cut to whole characters') or diag "@names";
+	my @shown = (jeprof('flame', $file))[1] =~ /<text x="[\d.]+" y="\d+">([^<]+)</g;
+	is(join(' ', map { /^\?+$/ ? 'bytes' : /\.\.$/ ? 'cut' : 'whole' } @shown), 'whole whole bytes whole cut',
+		'flame: and in its boxes') or diag "@shown";
+}
 # What shrank has no box: it is told.
 my ($old, $new) = map { our_dump("$dir/flame$_->[0].heap", stacks => [[[0x1000], 3, $_->[1]], [[0x2000], 5, $_->[2]]]) }
     [1, 7000, 900], [2, 3000, 950];
