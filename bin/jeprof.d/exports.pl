@@ -168,8 +168,10 @@ sub told_frame {
 }
 
 # ---- forms: a sub takes a view and its rows, and returns the text ----
-# Bytes as the first profile, objects as the second. No lines: speedscope would take the calls of
-# one function for so many functions.
+# Profiles of live bytes, live objects and, if the dump tells them, of bytes and objects ever
+# allocated; the one that --inuse_* or --alloc_* names is shown first. What shrank with --base is
+# left out, which a note says. No lines: speedscope would take the calls of one function for so many
+# functions.
 sub speedscope {
 	my ($view, $rows) = @_;
 	my (@frames, %number, @samples);
@@ -185,9 +187,14 @@ sub speedscope {
 		    . (defined $_->{file} ? ',"file":' . Report::json($_->{file}) : '') . '}' } @frames;
 	my $title = Report::json(Object::base_name($view->{program}) . ' '
 		    . $view->{dumps}[-1]->time_text);
-	my @profiles = map { speedscope_profile($rows, \@samples, @$_) } ['live bytes', 'bytes', 3],
-	    ['live objects', 'none', 2];
-	return "{\"\$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"jeprof\",\"name\":$title,\"activeProfileIndex\":0,\n"
+	my @kinds = (['live bytes', 'bytes', 3, 'inuse_space'], ['live objects', 'none', 2, 'inuse_objects'],
+		['allocated bytes', 'bytes', 1, 'alloc_space'], ['allocated objects', 'none', 0, 'alloc_objects']);
+	splice @kinds, 2 unless grep { $_->{values}[0] } @$rows;
+	my $active = (grep { $kinds[$_][3] eq $view->{option}{index} } 0 .. $#kinds)[0] // 0;
+	my $less = grep { $_->{values}[$kinds[$active][2]] < 0 } @$rows;
+	Talk::note("speedscope shows no loss: stacks that shrank are left out, $less of them") if $less;
+	my @profiles = map { speedscope_profile($rows, \@samples, @$_) } @kinds;
+	return "{\"\$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"jeprof\",\"name\":$title,\"activeProfileIndex\":$active,\n"
 	    . "\"shared\":{\"frames\":[\n" . join(",\n", @text) . "\n]},\n\"profiles\":[\n"
 	    . join(",\n", @profiles) . "\n]}\n";
 }

@@ -149,6 +149,15 @@ is(join(' ',
 		sort map { join '>',
 			    map { $s->{shared}{frames}[$_]{name} } @$_ } @{ $s->{profiles}[0]{samples} }),
 	'main main>app::Pool::grow>zmalloc main>serve>cache>zmalloc main>serve>leak>zmalloc main>serve>serve>a;b"<&\\#{1}', 'speedscope: stacks, root first');
+{
+	my ($counted, $grown) = map { spew("$dir/counted$_", "heap_v2/0\n@ 0x10\n  t*: 2: 200 [5: 700]\n@ 0x20\n  t*: $_: ${_}00 [$_: ${_}00]\nMAPPED_LIBRARIES:\n") } 3, 8;
+	my $all = JSON::PP::decode_json((jeprof('export', '--to', 'speedscope', '--alloc_space', '-o', '-', $counted))[1]);
+	is(join(', ', map { "$_->{name} $_->{endValue}" } @{ $all->{profiles} }),
+		'live bytes 500, live objects 5, allocated bytes 1000, allocated objects 8', 'speedscope: all that the dump counts');
+	is($all->{activeProfileIndex}, 2, 'and first what was asked for');
+	like((jeprof('export', '--to', 'speedscope', '-o', '-', "--base=$grown", $counted))[2],
+		qr/stacks that shrank are left out, 1 of them$/m, 'speedscope --base: what shrank is said');
+}
 
 # ---- DHAT
 my $d = JSON::PP::decode_json(exported('dhat', $dump[3]));
