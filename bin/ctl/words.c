@@ -21,7 +21,7 @@
 #include "talk.h"
 #include "value.h"
 
-/* Shortest interval of watch, in ms; longest start -d: max_seconds, with a minute more, is 32 bits. */
+/* Shortest interval of watch, in ms; longest start -d: max_seconds and a minute are 32 bits. */
 enum { TICK_MIN_MS = 10, DURATION_DAYS = 49710 };
 /* Sets of verbs, one bit each: ANY has all; ONE those that concern one process, so all but LIST. */
 enum { ONE = 511 - LIST, ANY = 511 };
