@@ -62,7 +62,7 @@ static EARLY_DATA struct {
 static void
 boot_message(void *opaque, const char *s) {
 	if (je_malloc_message != NULL) {
-		je_malloc_message(opaque, s);
+		je_malloc_message(NULL, s);
 	} else {
 		malloc_io_write_stderr(opaque, s);
 	}

@@ -899,12 +899,6 @@ parts_of(const char *opts) {
 	};
 }
 
-static void
-write_default(void *opaque, const char *s) {
-	(void)opaque;
-	malloc_write(s);
-}
-
 /*
  * Refreshes the values of stats.* (epoch) and takes the report's copy of them and its buffer. 0, or
  * EAGAIN without memory for the values or the copy; report_drop() is to be called in both cases.
@@ -950,6 +944,7 @@ report_print(report_t *r) {
 void
 stats_print(void (*write_cb)(void *opaque, const char *s), void *opaque, const char *opts) {
 	report_t r;
+	unsigned patience_ms = MALLOC_IO_PATIENCE_MS;
 	if (gate_is_lost()) {
 		return; /* the owners of the locks that would be taken do not exist */
 	}
@@ -958,7 +953,8 @@ stats_print(void (*write_cb)(void *opaque, const char *s), void *opaque, const c
 	assert(!gate_is_entered(tls_get()));
 	r.parts = parts_of(opts);
 	if (write_cb == NULL) {
-		write_cb = write_default;
+		write_cb = malloc_write_long;
+		opaque = &patience_ms;
 	}
 	if (report_gather(&r) != 0) {
 		write_cb(opaque, "<jemalloc>: Memory allocation failure in mallctl(\"epoch\", ...)\n");
@@ -985,6 +981,9 @@ stats_atexit(void) {
  */
 static atomic_u64_t interval_bytes;
 
+/* Milliseconds that such a print, which nobody has asked for now, waits for a reader each time. */
+#define INTERVAL_PATIENCE_MS 100
+
 void
 stats_heartbeat(struct tsd_s *tsd UNUSED, uint64_t bytes) {
 	if (opt_stats_interval < 0) {
@@ -997,7 +996,8 @@ stats_heartbeat(struct tsd_s *tsd UNUSED, uint64_t bytes) {
 			struct tls_s *tls = tls_get();
 			assert(witness_depth_from(WITNESS_RANK_INIT) == 0);
 			uint32_t depth = gate_leave_all(tls);
-			stats_print(NULL, NULL, opt_stats_interval_opts);
+			stats_print(malloc_write_long, &(unsigned){INTERVAL_PATIENCE_MS},
+			    opt_stats_interval_opts);
 			gate_reenter(tls, depth);
 			return;
 		}

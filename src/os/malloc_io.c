@@ -19,25 +19,56 @@ malloc_io_boot(void) {
 	assert_write = malloc_write;
 }
 
-void
-malloc_io_write_stderr(void *opaque, const char *s) {
-	sys_write_signals_t signals;
-	(void)opaque;
-	/* A closed pipe, or a log file at its limit, must not end the program. */
-	sys_write_signals_block(&signals);
-	int err = sys_write_all(STDERR_FILENO, s, strlen(s), NULL);
-	sys_write_signals_restore(&signals, err != 0);
+/* Writes s, as malloc_io_write_stderr() does with this patience (NULL: none). 0 or an errno. */
+static int
+write_patiently(const char *s, unsigned *patience_ms) {
+	size_t left = strlen(s), done;
+	if (patience_ms != NULL && *patience_ms == 0) {
+		return 0;
+	}
+	int err = sys_write_all(STDERR_FILENO, s, left, &done);
+	while (err == EAGAIN && patience_ms != NULL) {
+		s += done;
+		left -= done;
+		err = sys_wait_writable(STDERR_FILENO, *patience_ms);
+		if (err != 0) {
+			*patience_ms = 0;
+			return err;
+		}
+		err = sys_write_all(STDERR_FILENO, s, left, &done);
+	}
+	return err;
 }
 
 void
-malloc_write(const char *s) {
+malloc_io_write_stderr(void *opaque, const char *s) {
+	sys_write_signals_t signals;
+	/* A closed pipe, or a log file at its limit, must not end the program. */
+	sys_write_signals_block(&signals);
+	int err = write_patiently(s, opaque);
+	sys_write_signals_restore(&signals, err != 0);
+}
+
+static void
+write_message(void *opaque, const char *s) {
 	int saved = errno;
 	malloc_io_write_t *cb = malloc_io_message;
 	if (cb == NULL) {
 		cb = malloc_io_write_stderr;
 	}
-	cb(NULL, s);
+	cb(opaque, s);
 	errno = saved;
+}
+
+void
+malloc_write(const char *s) {
+	write_message(NULL, s);
+}
+
+void
+malloc_write_long(void *patience_ms, const char *s) {
+	assert(patience_ms != NULL);
+	write_message(patience_ms, s);
 }
 
 void

@@ -120,6 +120,32 @@ if [ "$(asks config.prof)" = true ]; then
 	is "$(grep -o 'opt.prof_budget: .*' text)" 'opt.prof_budget: "2.5" (prof.budget: "2.5")' "a ratio too"
 	is "$(grep -c '^  opt\.\w*: .* (prof\.' text)" 14 "options with a node of the profiler"
 fi
+# A pipe that does not block and is read only when it is full: the report comes whole.
+cat >late_reader.pl <<'P'
+use strict;
+use Fcntl;
+use POSIX ();
+pipe my $r, my $w or die;
+my $size = fcntl($w, 1031, 4096) or die;    # F_SETPIPE_SZ
+my $child = fork // die;
+if ($child == 0) {
+	fcntl($w, F_SETFL, O_WRONLY | O_NONBLOCK) or die;
+	open STDERR, ">&", $w or die;
+	open STDOUT, ">", "/dev/null" or die;
+	@ENV{qw(MALLOC_CONF LD_PRELOAD)} = ("stats_print:true", $ARGV[0]);
+	exec "./asks", "version" or POSIX::_exit(1);
+}
+close $w;
+my $queued = pack "i", 0;
+while (unpack("i", $queued) < $size && waitpid($child, POSIX::WNOHANG()) == 0) {
+	select undef, undef, undef, 0.01;
+	ioctl $r, 0x541b, $queued or die;        # FIONREAD
+}
+print while <$r>;
+P
+perl late_reader.pl "$LIB" >late
+is "$(sed -n '1p;$p' late)" "___ Begin jemalloc statistics ___
+--- End jemalloc statistics ---" "to a pipe that does not block and has a late reader"
 if ! perl -MJSON::PP -e 1 2>/dev/null; then
 	skip "no JSON::PP"
 	done_testing

@@ -420,6 +420,34 @@ test_messages(void) {
 	malloc_io_message = NULL;
 }
 
+/* Nobody reads the pipe: the first wait is in vain, and the rest of the text is dropped. */
+static void
+speak_long(void *arg) {
+	static char text[1 << 18];
+	unsigned patience_ms = 1;
+	int fds[2], told = dup(STDERR_FILENO);
+	(void)arg;
+	memset(text, 'x', sizeof(text) - 1);
+	if (told < 0 || pipe(fds) != 0 || fcntl(fds[0], F_SETFL, O_NONBLOCK) != 0
+	    || fcntl(fds[1], F_SETFL, O_WRONLY | O_NONBLOCK) != 0 || dup2(fds[1], STDERR_FILENO) < 0) {
+		_exit(2);
+	}
+	malloc_write_long(&patience_ms, "begin ");
+	dprintf(told, "%u ", patience_ms);
+	malloc_write_long(&patience_ms, text);
+	ssize_t n = read(fds[0], text, sizeof(text));
+	dprintf(told, "%u %d %.7s ", patience_ms, n > 7, text);
+	malloc_write_long(&patience_ms, "more");
+	dprintf(told, "%zd", read(fds[0], text, sizeof(text)));
+}
+
+static void
+test_long_message(void) {
+	static struct test_result r;
+	run_forked(&r, speak_long, NULL);
+	is_str(r.out, "1 0 1 begin x -1", "a long text ends where nobody has read it");
+}
+
 int
 main(void) {
 	pages_boot_size();
@@ -439,6 +467,7 @@ main(void) {
 	test_maps_and_modules();
 	test_modules_after_fork();
 	test_messages();
+	test_long_message();
 	rmdir(dir);
 	return done_testing();
 }

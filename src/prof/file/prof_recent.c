@@ -299,12 +299,6 @@ emit_all(emitter_t *em, const recent_copy_t *copy) {
 	emitter_end(em);
 }
 
-static void
-write_default(void *opaque, const char *s) {
-	(void)opaque;
-	malloc_write(s);
-}
-
 int
 prof_recent_alloc_dump(void (*write_cb)(void *, const char *), void *opaque) {
 	if (!prof_is_booted()) {
@@ -315,15 +309,19 @@ prof_recent_alloc_dump(void (*write_cb)(void *, const char *), void *opaque) {
 	}
 	struct tls_s *t = tls_get();
 	uint32_t depth = gate_leave_all(t);
+	unsigned patience_ms = MALLOC_IO_PATIENCE_MS;
 	emitter_t em;
+	if (write_cb == NULL) {
+		write_cb = malloc_write_long;
+		opaque = &patience_ms;
+	}
 	t->inside++;
 	mutex_lock(&recent.dump_mtx);
 	gate_enter(t);
 	int err = recent_copy(&printed);
 	gate_exit(t);
 	if (err == 0) {
-		emitter_init(&em, emitter_json_compact, write_cb != NULL ? write_cb : write_default,
-		    opaque);
+		emitter_init(&em, emitter_json_compact, write_cb, opaque);
 		emit_all(&em, &printed);
 		gate_enter(t);
 		recent_copy_free(&printed);
