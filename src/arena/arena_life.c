@@ -80,7 +80,7 @@ life_free_objects(arena_t *a, arena_sample_fn_t *on_sample) {
 			life_free_extent(a, edata_block_at(b, i), on_sample);
 		}
 	}
-	assert(atomic_load_zu(&a->pac.nactive, MO_RELAXED) == 0);
+	assert(pac_nactive(&a->pac) == 0);
 	assert(atomic_load_zu(&a->large_allocated, MO_RELAXED) == 0);
 }
 

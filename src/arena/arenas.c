@@ -441,6 +441,7 @@ arenas_sampled_init_locked(unsigned ind) {
 	}
 	if (hidden != NULL) {
 		a->hidden = hidden;
+		hidden->pac.visible = &a->pac;
 		ehooks_dss_set(&hidden->pac.src.ehooks, ehooks_dss_get(&a->pac.src.ehooks));
 		/* It grows by whole marked pieces, and keeps them until it is destroyed. */
 		hidden->pac.src.grow_alignment = max_zu((size_t)1 << SAMPLED_MAP_LG_PIECE, PAGE);

@@ -101,7 +101,7 @@ arena_own_resident(arena_t *a) {
 
 size_t
 arena_resident(arena_t *a) {
-	size_t pages = atomic_load_zu(&a->pac.nactive, MO_RELAXED) + pac_ndirty(&a->pac)
+	size_t pages = pac_nactive(&a->pac) + pac_ndirty(&a->pac)
 	    + pac_hpa_nidle(&a->pac);
 	pages -= min_zu(holes_npages(a), pages);
 	return arena_own_resident(a) + (pages << LG_PAGE);
@@ -156,7 +156,7 @@ sum_nthreads(const sum_t *s) {
 
 static size_t
 sum_pactive(const sum_t *s) {
-	return atomic_load_zu(&s->a->pac.nactive, MO_RELAXED);
+	return pac_nactive(&s->a->pac);
 }
 
 static size_t

@@ -42,7 +42,7 @@ vacant_is_limited(const arena_t *a, bool is_idle) {
 
 static size_t
 vacant_used(const arena_t *a) {
-	return atomic_load_zu(&a->pac.nactive, MO_RELAXED) << LG_PAGE;
+	return pac_nactive(&a->pac) << LG_PAGE;
 }
 
 static size_t

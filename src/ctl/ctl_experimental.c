@@ -292,7 +292,7 @@ static const ctl_node_t utilization_nodes[] = {
 };
 static const ctl_node_t arena_nodes[] = {
 	CTL_NODE_R("pactivep", CTL_POINTER, get_pactivep, CTL_IF_STATS,
-	    "address of the arena's count of pages in use (size_t *), to be read without a call"),
+	    "address of stats.arenas.<i>.pactive as it is now (size_t *), to be read without a call"),
 };
 static const ctl_node_t arena_proto[] = {CTL_NODE_DIR("", arena_nodes)};
 

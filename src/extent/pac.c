@@ -83,7 +83,7 @@ pac_take_cached(pac_t *pac, size_t size, size_t alignment, unsigned lg_max_fit) 
  */
 static edata_t *
 pac_take_ahead(pac_t *pac, size_t size) {
-	size_t use = atomic_load_zu(&pac->nactive, MO_RELAXED) << LG_PAGE, run = ahead_run(use, size),
+	size_t use = pac_nactive(pac) << LG_PAGE, run = ahead_run(use, size),
 	    added;
 	if (run == 0 || decay_ms(&pac->decay_dirty.decay) == 0 || pac_is_bounded(pac)
 	    || ehooks_are_custom(&pac->src.ehooks)) {
@@ -158,7 +158,7 @@ pac_active_add(pac_t *pac, size_t npages, bool are_new) {
  */
 static bool
 pac_has_plenty(const pac_t *pac) {
-	size_t active = atomic_load_zu(&pac->nactive, MO_RELAXED);
+	size_t active = pac_nactive(pac);
 	return ecache_npages(&pac->dirty) > active / 8 + (JOIN_MIN >> LG_PAGE);
 }
 
@@ -312,7 +312,7 @@ pac_alloc_guarded(pac_t *pac, size_t size, size_t alignment, bool zero) {
 		return pac_alloc(pac, size, alignment, zero);
 	}
 	guard_on(e, more);
-	atomic_fetch_sub_zu(&pac->nactive, more >> LG_PAGE, MO_RELAXED);
+	pac_nactive_sub(pac, more >> LG_PAGE);
 	atomic_fetch_add_zu(&pac->nguard, more >> LG_PAGE, MO_RELAXED);
 	pac_mapped_sub(pac, more);
 	if (zero) {
@@ -330,7 +330,7 @@ pac_alloc_guarded(pac_t *pac, size_t size, size_t alignment, bool zero) {
 static void
 pac_unguard(pac_t *pac, edata_t *e) {
 	size_t npages = e->nguards;
-	atomic_fetch_add_zu(&pac->nactive, npages, MO_RELAXED);
+	pac_nactive_add(pac, npages);
 	atomic_fetch_sub_zu(&pac->nguard, npages, MO_RELAXED);
 	size_t opened = guard_off(e), lost = (npages << LG_PAGE) - opened;
 	pac_mapped_count(pac, opened);
@@ -352,7 +352,7 @@ void
 pac_dalloc(pac_t *pac, edata_t *e) {
 	edata_check(e);
 	assert(e->state == extent_state_active && e->arena_ind == pac->src.ehooks.arena_ind);
-	assert(atomic_load_zu(&pac->nactive, MO_RELAXED) >= e->size >> LG_PAGE);
+	assert(pac_nactive(pac) >= e->size >> LG_PAGE);
 	bool goes_now = decay_ms(&pac->decay_dirty.decay) == 0;
 	bool is_kept = !goes_now
 	    && (!pac_is_bounded(pac) || pac_has_room(pac, e->size >> LG_PAGE));

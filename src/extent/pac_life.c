@@ -63,8 +63,7 @@ void
 pac_destroy(pac_t *pac) {
 	ecache_t *mapped[] = {&pac->dirty, &pac->muzzy};
 	edata_t *e;
-	assert(atomic_load_zu(&pac->nactive, MO_RELAXED) == 0 && atomic_load_zu(&pac->nguard,
-	    MO_RELAXED) == 0);
+	assert(pac_nactive(pac) == 0 && atomic_load_zu(&pac->nguard, MO_RELAXED) == 0);
 	pac_hot_destroy(pac);
 	pac_hpa_empty(pac, true);
 	piece_flush(&pac->src, &pac->piece, &pac->dirty);

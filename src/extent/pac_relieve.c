@@ -24,7 +24,7 @@ pac_relievable(const pac_t *pac) {
 		return 0;
 	}
 	size_t mapped = atomic_load_zu(&pac->mapped, MO_RELAXED) >> LG_PAGE;
-	size_t active = atomic_load_zu(&pac->nactive, MO_RELAXED);
+	size_t active = pac_nactive(pac);
 	active += pac_hpa_held(pac) >> LG_PAGE;
 	size_t unused = mapped > active ? mapped - active : 0;
 	return (unused + (pac_may_unmap(pac) ? ecache_npages(&pac->retained) : 0)) << LG_PAGE;

@@ -36,7 +36,7 @@ pac_active_count(pac_t *pac, size_t npages) {
 	if (room_space_is_limited()) {
 		atomic_fetch_add_zu(&room_space.used, npages << LG_PAGE, MO_RELAXED);
 	}
-	return atomic_fetch_add_zu(&pac->nactive, npages, MO_RELAXED) + npages;
+	return pac_nactive_add(pac, npages);
 }
 
 /*
@@ -51,7 +51,7 @@ void pac_shed_slow(void);
  */
 static inline void
 pac_active_uncount(pac_t *pac, size_t npages) {
-	atomic_fetch_sub_zu(&pac->nactive, npages, MO_RELAXED);
+	pac_nactive_sub(pac, npages);
 	if (room_space_is_limited()) {
 		atomic_fetch_sub_zu(&room_space.used, npages << LG_PAGE, MO_RELAXED);
 		pac_shed_slow();

@@ -53,7 +53,14 @@ typedef struct pac_decay_s {
 typedef struct pac_s {
 	extent_src_t src;
 	atomic_zu_t mapped;  /* bytes in use, hot, dirty or muzzy, and whole huge slabs and pieces */
-	atomic_zu_t nactive; /* pages in use; users may read it (experimental.arenas.<i>.pactivep) */
+	/*
+	 * Pages in use, with those of its hidden arena; users may read it (experimental.arenas.<i>
+	 * .pactivep). pac_nactive() is without these.
+	 */
+	atomic_zu_t nactive;
+	atomic_zu_t nactive_hidden; /* of nactive, the pages of the hidden arena */
+	/* in a hidden arena, the cache whose nactive has its pages too; NULL in others; constant */
+	struct pac_s *visible;
 	/* guard pages around extents in use; not counted in nactive or mapped */
 	atomic_zu_t nguard;
 	atomic_zu_t npeak; /* greatest value of nactive seen by pac_active_add() so far */
@@ -98,6 +105,35 @@ typedef struct pac_s {
 	eset_class_t classes[3][SC_NPSIZES_MAX]; /* of dirty, muzzy, retained */
 } pac_t;
 
+/* Pages in use, of this arena alone: what is of its hidden arena is not counted. */
+static inline size_t
+pac_nactive(const pac_t *pac) {
+	size_t hidden = atomic_load_zu(&pac->nactive_hidden, MO_ACQUIRE);
+	size_t sum = atomic_load_zu(&pac->nactive, MO_RELAXED);
+	return sum > hidden ? sum - hidden : 0;
+}
+
+/* Changes nactive, and those of the visible arena. Returns the new value. */
+static inline size_t
+pac_nactive_add(pac_t *pac, size_t npages) {
+	pac_t *v = pac->visible;
+	if (unlikely(v != NULL)) {
+		atomic_fetch_add_zu(&v->nactive, npages, MO_RELAXED);
+		atomic_fetch_add_zu(&v->nactive_hidden, npages, MO_RELEASE);
+	}
+	return atomic_fetch_add_zu(&pac->nactive, npages, MO_RELAXED) + npages;
+}
+
+static inline void
+pac_nactive_sub(pac_t *pac, size_t npages) {
+	pac_t *v = pac->visible;
+	atomic_fetch_sub_zu(&pac->nactive, npages, MO_RELAXED);
+	if (unlikely(v != NULL)) {
+		atomic_fetch_sub_zu(&v->nactive_hidden, npages, MO_RELAXED);
+		atomic_fetch_sub_zu(&v->nactive, npages, MO_RELAXED);
+	}
+}
+
 /*
  * Bytes of pages that may be in memory without use: hot, dirty, muzzy, and those of huge slabs and
  * of the huge piece. The two counters are not read at one time, so a value may be wrong for a
@@ -106,7 +142,7 @@ typedef struct pac_s {
 static inline size_t
 pac_unused(const pac_t *pac) {
 	size_t mapped = atomic_load_zu(&pac->mapped, MO_RELAXED);
-	size_t used = atomic_load_zu(&pac->nactive, MO_RELAXED) << LG_PAGE;
+	size_t used = pac_nactive(pac) << LG_PAGE;
 	return mapped > used ? mapped - used : 0;
 }
 

@@ -181,15 +181,46 @@ test_abort(void) {
 	ok(died_of(&r, SIGABRT), "NULL: abort again");
 }
 
+/* Each allocation is a sample, so the small ones lie in the hidden arena. */
+static int
+child_pactivep(void) {
+	unsigned narenas = ctl_unsigned("arenas.narenas");
+	size_t sum = 0, len = sizeof(size_t *), *pages;
+	char name[64];
+
+	for (int i = 0; i < 5000; i++)
+		if (malloc(1000) == NULL)
+			return 2;
+	for (unsigned i = 0; i < narenas; i++)
+		if (mallctl(ctl_name(name, "experimental.arenas.%u.pactivep", i), &pages, &len, NULL, 0)
+		    == 0)
+			sum += *pages;
+	ctl_epoch();
+	printf("%d %d", sum * ctl_size("arenas.page") == ctl_size("stats.active"),
+	    sum * ctl_size("arenas.page") == ctl_size("approximate_stats.active"));
+	return 0;
+}
+
+static void
+test_pactivep(void) {
+	static struct test_result r;
+
+	if (!ctl_bool("config.stats"))
+		return;
+	run_child_conf(&r, "pactivep", ctl_bool("config.prof") ? "prof:true,lg_prof_sample:0" : NULL);
+	is_str(r.out, "1 1", "*pactivep of all arenas are stats.active, samples included");
+}
+
 int
 main(int argc, char **argv) {
 	static const struct test_child children[] = {{"abort", child_abort},
-	    {"abort_again", child_abort_again},
+	    {"abort_again", child_abort_again}, {"pactivep", child_pactivep},
 		{NULL, NULL}};
 
 	test_children(argc, argv, children);
 	test_query();
 	test_batch();
 	test_abort();
+	test_pactivep();
 	return done_testing();
 }

@@ -36,9 +36,8 @@ static size_t
 used_by_arenas(void) {
 	size_t npages = 0;
 	for (unsigned i = 0; i < arenas_narenas_total(); i++) {
-		const arena_t *a = arenas_get(i), *hidden = arenas_sampled_get(i);
+		const arena_t *a = arenas_get(i);
 		npages += a == NULL ? 0 : atomic_load_zu(&a->pac.nactive, MO_RELAXED);
-		npages += hidden == NULL ? 0 : atomic_load_zu(&hidden->pac.nactive, MO_RELAXED);
 	}
 	return npages << LG_PAGE;
 }

@@ -28,7 +28,7 @@ arena_allocated(arena_t *a) {
 
 static size_t
 arena_active(arena_t *a) {
-	return atomic_load_zu(&a->pac.nactive, MO_RELAXED) << LG_PAGE;
+	return pac_nactive(&a->pac) << LG_PAGE;
 }
 
 static size_t

@@ -91,7 +91,7 @@ pages_add(prof_frag_t *to, sums_t *s, arena_t *a) {
 	uint64_t hot = atomic_load_zu(&a->pac.hot_npages, MO_RELAXED);
 	hot = hot < dirty ? hot : dirty;
 	uint64_t kept = pac_npages_kept(&a->pac);
-	s->active += (uint64_t)atomic_load_zu(&a->pac.nactive, MO_RELAXED) << LG_PAGE;
+	s->active += (uint64_t)pac_nactive(&a->pac) << LG_PAGE;
 	s->large += atomic_load_zu(&a->large_allocated, MO_RELAXED);
 	to->hot += hot << LG_PAGE;
 	to->dirty += (dirty - hot) << LG_PAGE;
