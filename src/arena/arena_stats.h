@@ -33,7 +33,8 @@
 	X(metadata_rtree, size_t, "bytes of the page map") \
 	X(metadata_thp, size_t, "huge pages under the allocator's own data") \
 	X(tcache_bytes, size_t, "bytes in the caches of the arena's threads") \
-	X(tcache_stashed_bytes, size_t, "always 0: nothing is stashed") \
+	X(tcache_stashed_bytes, size_t, \
+	    "bytes of freed objects that wait to be checked (lg_san_uaf_align)") \
 	X(resident, size_t, "bytes that may be in memory, at most") \
 	X(abandoned_vm, size_t, "always 0: what the system refuses to unmap is unmapped later") \
 	X(extent_avail, size_t, "spare descriptors of extents")

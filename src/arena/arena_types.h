@@ -67,6 +67,7 @@ typedef struct arena_s {
 	struct arena_s *next_gone; /* the arena destroyed before this one; under the lock "arenas" */
 	uint64_t created_ns;       /* when made or renewed, monotonic ns; set under the lock "arenas" */
 	atomic_zu_t oversize_threshold; /* bytes, as mallctl reports; setting it bounds `pac` */
+	atomic_zu_t stashed;       /* bytes of its objects that wait in quarantines of threads */
 	atomic_zu_t large_allocated; /* bytes of large objects given out, to caches too */
 	arena_large_all_t large_all;
 	atomic_u64_t guard_small;  /* slabs so far; counted unless opt_san_guard_small is 0 */

@@ -122,21 +122,26 @@ arena_metadata(arena_t *a) {
 	return base.allocated + shared_bytes(a, region_resident);
 }
 
-size_t (*inspect_tcache_bytes)(ql_t *tcache_link);
-void (*inspect_tcache_requests)(ql_t *tcache_link, uint64_t by_class[SC_NSIZES]);
+void (*inspect_tcache)(ql_t *tcache_link, inspect_caches_t *sum);
 
-size_t
-arena_cached_bytes(arena_t *a) {
-	size_t bytes = 0;
-	if (inspect_tcache_bytes == NULL) {
-		return 0;
+/* Adds up what the caches bound to the arena have. */
+static void
+sum_caches(arena_t *a, inspect_caches_t *sum) {
+	if (inspect_tcache == NULL) {
+		return;
 	}
 	mutex_lock(&a->tcache_list_mtx);
 	for (ql_t *l = ql_first(&a->tcaches); l != NULL; l = ql_next(&a->tcaches, l)) {
-		bytes += inspect_tcache_bytes(l);
+		inspect_tcache(l, sum);
 	}
 	mutex_unlock(&a->tcache_list_mtx);
-	return bytes;
+}
+
+size_t
+arena_cached_bytes(arena_t *a) {
+	inspect_caches_t sum = {0, NULL};
+	sum_caches(a, &sum);
+	return sum.bytes;
 }
 
 /*
@@ -147,6 +152,7 @@ typedef struct {
 	arena_t *a;
 	base_stats_t base;
 	bool is_visible;
+	size_t cached; /* bytes in the caches bound to it */
 } sum_t;
 
 static size_t
@@ -208,12 +214,12 @@ sum_metadata_thp(const sum_t *s) {
 
 static size_t
 sum_tcache_bytes(const sum_t *s) {
-	return s->is_visible ? arena_cached_bytes(s->a) : 0;
+	return s->cached;
 }
 
 static size_t
-sum_tcache_stashed_bytes(const sum_t *s UNUSED) {
-	return 0;
+sum_tcache_stashed_bytes(const sum_t *s) {
+	return atomic_load_zu(&s->a->stashed, MO_RELAXED);
 }
 
 static size_t
@@ -232,8 +238,8 @@ sum_extent_avail(const sum_t *s) {
 }
 
 static void
-stats_merge_sums(arena_t *a, arena_stats_t *out, bool is_visible) {
-	sum_t s = {.a = a, .is_visible = is_visible};
+stats_merge_sums(arena_t *a, arena_stats_t *out, bool is_visible, size_t cached) {
+	sum_t s = {.a = a, .is_visible = is_visible, .cached = cached};
 	base_stats_read(a->base, &s.base);
 #define SUM_ADD(name, type, says) out->name += (type)sum_##name(&s);
 	ARENA_STATS_SUM_FIELDS(SUM_ADD)
@@ -265,49 +271,43 @@ stats_merge_mutexes(arena_t *a, arena_stats_t *out) {
 	}
 }
 
-/* Requests that the caches bound to the arena have served and not yet reported to it. */
 static void
-stats_merge_cached_requests(arena_t *a, arena_stats_t *out) {
-	uint64_t by_class[SC_NSIZES] = {0};
-	if (inspect_tcache_requests == NULL) {
-		return;
-	}
-	mutex_lock(&a->tcache_list_mtx);
-	for (ql_t *l = ql_first(&a->tcaches); l != NULL; l = ql_next(&a->tcaches, l)) {
-		inspect_tcache_requests(l, by_class);
-	}
-	mutex_unlock(&a->tcache_list_mtx);
-	for (szind_t i = 0; i < SC_NBINS; i++) {
-		out->bins[i].nrequests += by_class[i];
-		out->small.nrequests += by_class[i];
-	}
-	for (szind_t i = SC_NBINS; i < SC_NSIZES; i++) {
-		out->lextents[i - SC_NBINS].nrequests += by_class[i];
-		out->large.nrequests += by_class[i];
-	}
-}
-
-static void
-stats_merge_one(arena_t *a, arena_stats_t *out, bool is_visible) {
+stats_merge_one(arena_t *a, arena_stats_t *out, bool is_visible, size_t cached) {
 	stats_merge_bins(a, out);
 	stats_merge_large(a, out);
 	stats_merge_extents(&a->pac, out);
-	stats_merge_sums(a, out, is_visible);
+	stats_merge_sums(a, out, is_visible, cached);
 	stats_merge_mutexes(a, out);
 	stats_merge_decay(&a->pac.decay_dirty, &out->dirty);
 	stats_merge_decay(&a->pac.decay_muzzy, &out->muzzy);
+}
+
+/* Adds the requests that the caches bound to the arena have served; gives the bytes in them. */
+static size_t
+stats_merge_caches(arena_t *a, arena_stats_t *out) {
+	uint64_t requests[SC_NSIZES] = {0};
+	inspect_caches_t sum = {0, requests};
+	sum_caches(a, &sum);
+	for (szind_t i = 0; i < SC_NBINS; i++) {
+		out->bins[i].nrequests += requests[i];
+		out->small.nrequests += requests[i];
+	}
+	for (szind_t i = SC_NBINS; i < SC_NSIZES; i++) {
+		out->lextents[i - SC_NBINS].nrequests += requests[i];
+		out->large.nrequests += requests[i];
+	}
+	return sum.bytes;
 }
 
 void
 arena_stats_merge(arena_t *a, arena_stats_t *out) {
 	uint64_t up = nstime_ns_between(a->created_ns, nstime_monotonic_ns());
 	out->uptime_ns = up > out->uptime_ns ? up : out->uptime_ns;
-	stats_merge_one(a, out, true);
-	stats_merge_cached_requests(a, out);
+	stats_merge_one(a, out, true, stats_merge_caches(a, out));
 	arena_t *sampled = arenas_sampled_get(a->ind);
 	if (sampled != NULL) {
 		/* Arena 0 reports the samples of all automatic arenas, an explicit arena its own. */
-		stats_merge_one(sampled, out, false);
+		stats_merge_one(sampled, out, false, 0);
 	}
 }
 

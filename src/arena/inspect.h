@@ -11,13 +11,18 @@
 #include "arena/arena.h"
 #include "arena/arena_stats.h"
 
-/* Bytes cached by the thread cache with this link in its arena list; set by thread/tsd. */
-extern size_t (*inspect_tcache_bytes)(ql_t *tcache_link);
+/* What thread caches hold and have served. */
+typedef struct {
+	size_t bytes;       /* in the caches */
+	/* [SC_NSIZES]: requests served and not yet reported to the arena; NULL: not asked for */
+	uint64_t *requests;
+} inspect_caches_t;
+
 /*
- * Adds to by_class[i] the requests of class i that this cache has served and not yet reported to
- * its arena; set by thread/tsd. The cache may serve meanwhile.
+ * Adds to *sum what the thread cache with this link in its arena's list has; it may serve
+ * meanwhile. Set by thread/tsd; NULL before.
  */
-extern void (*inspect_tcache_requests)(ql_t *tcache_link, uint64_t by_class[SC_NSIZES]);
+extern void (*inspect_tcache)(ql_t *tcache_link, inspect_caches_t *sum);
 
 /* Bytes in all thread caches that are bound to the arena, also explicit ones (tcache.create). */
 size_t arena_cached_bytes(arena_t *arena);

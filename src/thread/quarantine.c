@@ -61,6 +61,13 @@ quarantine_has(const tsd_t *tsd, const void *ptr) {
 	return false;
 }
 
+/* Counts an object of the extent in the statistics of its arena, which lasts: it is automatic. */
+static void
+count_stashed(const edata_t *e, bool enters) {
+	size_t usize = sz_i2s(e->szind);
+	atomic_fetch_add_zu(&arenas_get(e->arena_ind)->stashed, enters ? usize : 0 - usize, MO_RELAXED);
+}
+
 /* The oldest object leaves: it is checked, and freed to its slab. */
 static void
 quarantine_drop_first(quarantine_t *q) {
@@ -76,6 +83,7 @@ quarantine_drop_first(quarantine_t *q) {
 	q->first = place_of(q, 1);
 	q->n--;
 	q->bytes -= usize;
+	count_stashed(elem_edata(elem), false);
 	arena_dalloc(ptr, elem);
 }
 
@@ -105,6 +113,7 @@ quarantine_try_add(tsd_t *tsd, const edata_t *e, void *ptr, size_t usize) {
 	}
 	q->ptrs[place_of(q, q->n++)] = ptr;
 	q->bytes += usize;
+	count_stashed(e, true);
 	return true;
 }
 

@@ -38,16 +38,14 @@ static struct {
 	uint64_t seed;       /* source of the threads' seeds */
 } tsds;
 
-/* For statistics (inspect_tcache_bytes): bytes in the cache with this link in its arena's list. */
-static size_t
-tsd_tcache_bytes(ql_t *link) {
-	return tcache_cached_bytes(container_of(link, tcache_t, link));
-}
-
-/* For statistics too (inspect_tcache_requests). */
+/* For statistics (inspect_tcache): adds the cache with this link in its arena's list. */
 static void
-tsd_tcache_requests(ql_t *link, uint64_t by_class[SC_NSIZES]) {
-	tcache_add_requests(container_of(link, tcache_t, link), by_class);
+tsd_inspect_tcache(ql_t *link, inspect_caches_t *sum) {
+	const tcache_t *tc = container_of(link, tcache_t, link);
+	sum->bytes += tcache_cached_bytes(tc);
+	if (sum->requests != NULL) {
+		tcache_add_requests(tc, sum->requests);
+	}
 }
 
 static void tsd_cleanup(void *arg);
@@ -90,8 +88,7 @@ tsd_boot(void) {
 	ehooks_end = tsd_hook_end;
 	tsds.seed = sys_random();
 	int err = tls_cleanup_init(tsd_cleanup);
-	inspect_tcache_bytes = tsd_tcache_bytes;
-	inspect_tcache_requests = tsd_tcache_requests;
+	inspect_tcache = tsd_inspect_tcache;
 	tsds.is_booted = err == 0;
 	return err;
 }

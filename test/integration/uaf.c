@@ -165,6 +165,29 @@ child_value(void) {
 	return 0;
 }
 
+/* What waits counts as allocated: statistics tell it from what is live. */
+static size_t
+live(void) {
+	ctl_epoch();
+	return ctl_size("stats.allocated") - ctl_size("stats.arenas.0.tcache_bytes")
+	    - ctl_size("stats.arenas.0.tcache_stashed_bytes");
+}
+
+static int
+child_stashed(void) {
+	size_t before = live();
+
+	make(ctl_size("arenas.bin.20.size") - canary_bytes());
+	is_uint(live(), before + N * ctl_size("arenas.bin.20.size"), "blocks in use");
+	drop();
+	is_uint(live(), before, "none, some of them wait");
+	ok(ctl_size("stats.arenas.0.tcache_stashed_bytes") > 0, "that is said of those");
+	ctl_void("thread.tcache.flush");
+	ctl_epoch();
+	is_uint(ctl_size("stats.arenas.0.tcache_stashed_bytes"), 0, "none waits after a flush");
+	return done_testing();
+}
+
 static const struct test_child children[] = {
 	{"write", child_write},
 	{"write_large_class", child_write_large_class},
@@ -174,6 +197,7 @@ static const struct test_child children[] = {
 	{"twice", child_twice},
 	{"honest", child_honest},
 	{"counters", child_counters},
+	{"stashed", child_stashed},
 	{"value", child_value},
 	{NULL, NULL},
 };
@@ -245,5 +269,7 @@ main(int argc, char **argv) {
 	child_runs("honest", "lg_san_uaf_align:0,tcache:false");
 	child_runs("honest", "lg_san_uaf_align:0,prof:true,lg_prof_sample:12,prof_prefix:");
 	child_runs("counters", "lg_san_uaf_align:0");
+	if (ctl_bool("config.stats"))
+		child_runs("stashed", "lg_san_uaf_align:0,narenas:1");
 	return done_testing();
 }
