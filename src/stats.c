@@ -37,6 +37,12 @@
 #define STATS_BUF_SIZE ((size_t)64 << 10)
 #define STATS_LINE_MAX 768
 
+/*
+ * Milliseconds to wait for a reader of standard error each time, if nobody has asked for the report
+ * now (opt_stats_interval), or where a fork may wait for this thread (an extent hook).
+ */
+#define PATIENCE_BRIEF_MS 100
+
 /* A whole line fits into the writer's buffer. */
 cassert(STATS_LINE_MAX < STATS_BUF_SIZE);
 
@@ -944,13 +950,11 @@ report_print(report_t *r) {
 void
 stats_print(void (*write_cb)(void *opaque, const char *s), void *opaque, const char *opts) {
 	report_t r;
-	unsigned patience_ms = MALLOC_IO_PATIENCE_MS;
+	unsigned patience_ms = gate_is_entered(tls_get()) ? PATIENCE_BRIEF_MS : MALLOC_IO_PATIENCE_MS;
 	if (gate_is_lost()) {
 		return; /* the owners of the locks that would be taken do not exist */
 	}
 	memset(&r, 0, sizeof(r));
-	/* The user's function may take long, and a fork would wait for a thread that is inside. */
-	assert(!gate_is_entered(tls_get()));
 	r.parts = parts_of(opts);
 	if (write_cb == NULL) {
 		write_cb = malloc_write_long;
@@ -981,9 +985,6 @@ stats_atexit(void) {
  */
 static atomic_u64_t interval_bytes;
 
-/* Milliseconds that such a print, which nobody has asked for now, waits for a reader each time. */
-#define INTERVAL_PATIENCE_MS 100
-
 void
 stats_heartbeat(struct tsd_s *tsd UNUSED, uint64_t bytes) {
 	if (opt_stats_interval < 0) {
@@ -996,7 +997,7 @@ stats_heartbeat(struct tsd_s *tsd UNUSED, uint64_t bytes) {
 			struct tls_s *tls = tls_get();
 			assert(witness_depth_from(WITNESS_RANK_INIT) == 0);
 			uint32_t depth = gate_leave_all(tls);
-			stats_print(malloc_write_long, &(unsigned){INTERVAL_PATIENCE_MS},
+			stats_print(malloc_write_long, &(unsigned){PATIENCE_BRIEF_MS},
 			    opt_stats_interval_opts);
 			gate_reenter(tls, depth);
 			return;

@@ -16,7 +16,8 @@
  * each other letter leaves a part out: g general, m sums over all arenas, d destroyed arenas, a
  * each arena, b bins, l large, x locks, e extents, h huge slabs; unknown ones are ignored. If there
  * is no memory for the snapshot, only a message is printed. Prints nothing in a lost child
- * (gate_is_lost()). Call it outside the gate.
+ * (gate_is_lost()). Called outside the gate, or by a hook of the user that the library calls
+ * inside: a fork waits for the hook, and for what the report calls, in any case.
  */
 void stats_print(void (*write_cb)(void *opaque, const char *s), void *opaque, const char *opts);
 

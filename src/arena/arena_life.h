@@ -18,7 +18,7 @@
 /* Called for each sampled object before it is freed; usize in bytes. */
 typedef void arena_sample_fn_t(void *ptr, sample_rec_t *rec, size_t usize);
 
-/* Frees all objects; their pages become unused. The caller has asked pac_can_close(). */
+/* Frees all objects; their pages become unused. As for pac_close(), not in a hook. */
 void arena_reset(arena_t *a, arena_sample_fn_t *on_sample);
 /* As arena_reset(), and returns all pages and the address space to the system. */
 void arena_destroy(arena_t *a, arena_sample_fn_t *on_sample);

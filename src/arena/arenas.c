@@ -223,7 +223,9 @@ arena_has_users(arena_t *a) {
 /* Reserves the arena for reset or destruction by this thread. NULL: that is not possible now. */
 static arena_t *
 arenas_end_begin(unsigned ind, bool is_destroy) {
-	arena_t *a = ind >= arenas.first_manual ? arenas_get(ind) : NULL;
+	/* In a hook of the arena's, this thread is amid work on it: a request, a free or a purge. */
+	bool is_possible = ind >= arenas.first_manual && !ehooks_may_be_calling(ind);
+	arena_t *a = is_possible ? arenas_get(ind) : NULL;
 	mutex_lock(&arenas.mtx);
 	if (a != NULL && (a != arenas_get(ind) || a->is_ending
 	    || (is_destroy && arena_has_users(a)))) {
@@ -236,22 +238,15 @@ arenas_end_begin(unsigned ind, bool is_destroy) {
 	return a;
 }
 
-/*
- * Calls `end` for the arena and its hidden one. EFAULT, with nothing changed: this thread runs an
- * extent hook of the user, and a purge or trim of one of the two has called it.
- */
-static int
+/* Calls `end` for the arena and its hidden one. */
+static void
 arenas_end_both(arena_t *a, arena_t *hidden, void (*end)(arena_t *a, arena_sample_fn_t *on_sample),
     arena_sample_fn_t *on_sample) {
 	assert(a->is_ending);
-	if (!pac_can_close(&a->pac) || (hidden != NULL && !pac_can_close(&hidden->pac))) {
-		return EFAULT;
-	}
 	end(a, on_sample);
 	if (hidden != NULL) {
 		end(hidden, on_sample);
 	}
-	return 0;
 }
 
 /* Ends what arenas_end_begin() began; is_gone: the arena waits for the next arenas_create(). */
@@ -272,9 +267,9 @@ arenas_reset(unsigned ind, arena_sample_fn_t *on_sample) {
 	if (a == NULL) {
 		return EFAULT;
 	}
-	int err = arenas_end_both(a, arenas_sampled_get(ind), arena_reset, on_sample);
+	arenas_end_both(a, arenas_sampled_get(ind), arena_reset, on_sample);
 	arenas_end_done(a, false);
-	return err;
+	return 0;
 }
 
 int
@@ -285,15 +280,13 @@ arenas_destroy(unsigned ind, arena_sample_fn_t *on_sample,
 		return EFAULT;
 	}
 	arena_t *hidden = arenas_sampled_get(ind);
-	int err = arenas_end_both(a, hidden, arena_destroy, on_sample);
-	if (err == 0) {
-		/* The index is still reserved: it is used again only after arenas_end_done(). */
-		arena_table_set(ind, NULL);
-		arena_table_set(ARENA_HIDDEN(ind), NULL);
-		on_gone(a, hidden);
-	}
-	arenas_end_done(a, err == 0);
-	return err;
+	arenas_end_both(a, hidden, arena_destroy, on_sample);
+	/* The index is still reserved: it is used again only after arenas_end_done(). */
+	arena_table_set(ind, NULL);
+	arena_table_set(ARENA_HIDDEN(ind), NULL);
+	on_gone(a, hidden);
+	arenas_end_done(a, true);
+	return 0;
 }
 
 int

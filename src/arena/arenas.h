@@ -80,7 +80,7 @@ int arenas_create(unsigned *ind, ehooks_table_t *hooks);
 /*
  * Frees all objects of an explicit arena; on_sample is called for each sampled one before. 0 or
  * EFAULT: there is no such arena, it is not explicit, it is being reset or destroyed already, or
- * this thread is in a hook that a purge or trim of the arena has called.
+ * this thread is in an extent hook of the arena, or in hooks of several arenas.
  */
 int arenas_reset(unsigned ind, arena_sample_fn_t *on_sample);
 /*

@@ -317,7 +317,7 @@ static const ctl_node_t arena_nodes[] = {
 	CTL_NODE_ACT("reset", act_reset, 0,
 	    "ends all objects of an arena made by arenas.create, at once; no other thread may use it "
 	    "meanwhile, and no cache but this thread's own may hold objects of it (tcache.flush). "
-	    "EFAULT: no such arena, or an automatic one"),
+	    "EFAULT: no such arena, an automatic one, or an extent hook of the arena asks for it"),
 	CTL_NODE_ACT("destroy", act_destroy, 0,
 	    "as reset, and gives back all its pages; its index may be used again by arenas.create. "
 	    "EFAULT: as reset, or a thread or a cache of tcache.create is bound to it"),

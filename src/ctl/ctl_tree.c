@@ -8,6 +8,7 @@
 #include "arena/background_thread.h"
 #include "ctl/ctl_rooms.h"
 #include "ctl/ctl_snapshot.h"
+#include "os/gate.h"
 #include "util/assert.h"
 
 static int
@@ -38,14 +39,29 @@ const ctl_node_t ctl_node_epoch =
 	    "what stats.* shows is a snapshot: each write, of any value, takes a new one and adds 1 "
 	    "to the epoch. A read, also in the same call, gives the epoch after that. EAGAIN: no "
 	    "memory for the snapshot");
-/* Outside the gate, because starting and ending threads takes long. */
+/*
+ * Outside the gate, because starting and ending threads takes long. In an extent hook the caller is
+ * inside, and a thread whose end it awaits may wait at the gate.
+ */
+static int
+set_background_thread(bool on) {
+	return gate_is_entered(tls_get()) ? EAGAIN : background_thread_set(on);
+}
+
+static int
+set_max_background_threads(size_t max) {
+	return gate_is_entered(tls_get()) ? EAGAIN : background_thread_max_set(max);
+}
+
 const ctl_node_t ctl_node_background_thread = CTL_VALUE_RW("background_thread", boolean,
-    background_thread_is_on, background_thread_set, CTL_OUTSIDE,
+    background_thread_is_on, set_background_thread, CTL_OUTSIDE,
     "threads of the library give unused memory back when it is due. Switched off, they have ended "
-    "when the call returns. EFAULT: a thread could not be made, or this is one of them");
+    "when the call returns. EFAULT: a thread could not be made, or this is one of them; EAGAIN: "
+    "an extent hook asks for it");
 const ctl_node_t ctl_node_max_background_threads = CTL_VALUE_RW("max_background_threads", size_t,
-    background_thread_max, background_thread_max_set, CTL_OUTSIDE,
-    "most of these threads; holds at once. EINVAL: 0, or more than opt.max_background_threads");
+    background_thread_max, set_max_background_threads, CTL_OUTSIDE,
+    "most of these threads; holds at once. EINVAL: 0, or more than opt.max_background_threads; "
+    "EAGAIN: an extent hook asks for it");
 
 static const ctl_node_t *const rooms[] = {
 	&ctl_node_version,

@@ -159,29 +159,49 @@ ehooks_has_refused_split(const ehooks_t *h) {
 
 /* ------------------------------------------------------------------ the user's */
 
+/* In tls_s.hook_arena: hooks of several arenas are being called, one inside another. */
+#define HOOKS_OF_SEVERAL UINT32_MAX
+
+/* What is to be set again after a call. */
+typedef struct {
+	uint32_t token;
+	uint32_t hook_arena;
+} call_t;
+
 /* Called before each call of a user's hook; the result is for call_end(), after it. */
-static uint32_t
-call_begin(void) {
+static call_t
+call_begin(const ehooks_t *h) {
+	struct tls_s *t = tls_get();
 	/* A user's hook may do anything, so no lock that has a rank (os/witness.h) may be held. */
 	assert(witness_depth_from(WITNESS_RANK_OMIT) == 0);
-	assert(tls_get()->gate_depth > 0);
-	return ehooks_begin != NULL ? ehooks_begin() : 0;
+	assert(t->gate_depth > 0);
+	call_t call = {ehooks_begin != NULL ? ehooks_begin() : 0, t->hook_arena};
+	bool is_only = t->hook_arena == 0 || t->hook_arena == h->shown_ind + 1;
+	t->hook_arena = is_only ? h->shown_ind + 1 : HOOKS_OF_SEVERAL;
+	return call;
 }
 
 static void
-call_end(uint32_t token) {
+call_end(call_t call) {
 	assert(witness_depth_from(WITNESS_RANK_OMIT) == 0);
+	tls_get()->hook_arena = call.hook_arena;
 	if (ehooks_end != NULL) {
-		ehooks_end(token);
+		ehooks_end(call.token);
 	}
+}
+
+bool
+ehooks_may_be_calling(unsigned arena_ind) {
+	uint32_t of = tls_get()->hook_arena;
+	return of == HOOKS_OF_SEVERAL || of == arena_ind + 1;
 }
 
 void *
 ehooks_custom_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool *commit) {
 	ehooks_table_t *table = current_table(h);
-	uint32_t token = call_begin();
+	call_t call = call_begin(h);
 	void *p = table->alloc(table, NULL, size, alignment, zero, commit, h->shown_ind);
-	call_end(token);
+	call_end(call);
 	if (((uintptr_t)p & (max_zu(alignment, PAGE) - 1)) != 0) {
 		/* The address is misaligned. It is lost if the dalloc hook is NULL or refuses. */
 		ehooks_custom_dalloc(h, p, size, *commit);
@@ -196,9 +216,9 @@ ehooks_custom_dalloc(ehooks_t *h, void *addr, size_t size, bool is_committed) {
 	if (table->dalloc == NULL) {
 		return EOPNOTSUPP;
 	}
-	uint32_t token = call_begin();
+	call_t call = call_begin(h);
 	bool is_refused = table->dalloc(table, addr, size, is_committed, h->shown_ind);
-	call_end(token);
+	call_end(call);
 	return is_refused ? EAGAIN : 0;
 }
 
@@ -206,9 +226,9 @@ void
 ehooks_custom_destroy(ehooks_t *h, void *addr, size_t size, bool is_committed) {
 	ehooks_table_t *table = current_table(h);
 	if (table->destroy != NULL) {
-		uint32_t token = call_begin();
+		call_t call = call_begin(h);
 		table->destroy(table, addr, size, is_committed, h->shown_ind);
-		call_end(token);
+		call_end(call);
 	}
 }
 
@@ -222,9 +242,9 @@ custom_range(ehooks_t *h, ehooks_table_t *table, range_fn_t *fn, void *addr, siz
 	if (fn == NULL) {
 		return EOPNOTSUPP;
 	}
-	uint32_t token = call_begin();
+	call_t call = call_begin(h);
 	bool is_refused = fn(table, addr, size, 0, size, h->shown_ind);
-	call_end(token);
+	call_end(call);
 	return is_refused ? EAGAIN : 0;
 }
 
@@ -246,10 +266,10 @@ ehooks_custom_split(ehooks_t *h, void *addr, size_t size, size_t size_a, bool is
 	if (table->split == NULL) {
 		return EOPNOTSUPP;
 	}
-	uint32_t token = call_begin();
+	call_t call = call_begin(h);
 	bool is_refused = table->split(table, addr, size, size_a, size - size_a, is_committed,
 	    h->shown_ind);
-	call_end(token);
+	call_end(call);
 	atomic_store_b(&h->refused_split, is_refused, MO_RELAXED);
 	return is_refused ? EAGAIN : 0;
 }
@@ -262,9 +282,9 @@ ehooks_custom_merge(ehooks_t *h, void *addr_a, size_t size_a, void *addr_b, size
 	if (table->merge == NULL) {
 		return EOPNOTSUPP;
 	}
-	uint32_t token = call_begin();
+	call_t call = call_begin(h);
 	bool is_refused = table->merge(table, addr_a, size_a, addr_b, size_b, is_committed,
 	    h->shown_ind);
-	call_end(token);
+	call_end(call);
 	return is_refused ? EAGAIN : 0;
 }

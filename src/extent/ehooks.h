@@ -72,6 +72,12 @@ extern ehooks_table_t ehooks_system;
 extern uint32_t (*ehooks_begin)(void);
 extern void (*ehooks_end)(uint32_t token);
 
+/*
+ * Whether this thread is in a hook of the user that was called for this (visible) arena or its
+ * hidden one. Also true in any hook that was called inside a hook of another arena.
+ */
+bool ehooks_may_be_calling(unsigned arena_ind);
+
 /* table NULL: the system's. The arena starts with the default dss precedence. */
 void ehooks_init(ehooks_t *h, unsigned arena_ind, unsigned shown_ind, ehooks_table_t *table);
 /* The user's table, or the system's. */

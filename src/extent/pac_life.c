@@ -30,20 +30,6 @@ pac_init(pac_t *pac, base_t *base, unsigned arena_ind, ssize_t dirty_ms, ssize_t
 	pac->decay_muzzy.cache = &pac->muzzy;
 }
 
-/* Whether this thread is in a pass of d. */
-static bool
-pac_pass_is_ours(pac_decay_t *d) {
-	mutex_lock(&d->decay.mtx);
-	bool is_ours = d->passer == tls_get();
-	mutex_unlock(&d->decay.mtx);
-	return is_ours;
-}
-
-bool
-pac_can_close(pac_t *pac) {
-	return !pac_pass_is_ours(&pac->decay_dirty) && !pac_pass_is_ours(&pac->decay_muzzy);
-}
-
 void
 pac_close(pac_t *pac) {
 	int err = pac_pass_begin(&pac->decay_dirty, true);

@@ -13,12 +13,10 @@
 void pac_init(pac_t *pac, base_t *base, unsigned arena_ind, ssize_t dirty_ms, ssize_t muzzy_ms,
     uint64_t now);
 
-/* Whether this thread may call pac_close(): it is in no pass of the cache itself (in a hook). */
-bool pac_can_close(pac_t *pac);
 /*
  * Keeps other threads from purging until pac_open(), after waiting for passes that are under way:
  * then no pass holds an extent, and as no thread uses the arena, every active one is a slab or a
- * large object.
+ * large object. This thread is in no pass of the cache, so in no hook of the arena.
  */
 void pac_close(pac_t *pac);
 /* Purges what was released meanwhile and has to go at once (pac_pass_ended). */

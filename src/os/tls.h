@@ -58,6 +58,11 @@ struct tls_s {
 	 * The program writes it too, at the address that thread.prof.labelp gives.
 	 */
 	uint32_t label;
+	/*
+	 * Owned by extent/ehooks: index + 1 of the arena whose hook of the user is being called; 0 if
+	 * none is, UINT32_MAX if hooks of several are.
+	 */
+	uint32_t hook_arena;
 };
 
 #if CONFIG_INITIAL_EXEC_TLS

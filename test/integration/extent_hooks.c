@@ -730,6 +730,73 @@ child_inside(void) {
 	return done_testing();
 }
 
+static unsigned amid_ind, amid_other, amid_nested;
+static struct {
+	int reset, destroy, reset_other, reset_nested, background, max_background;
+	size_t printed;
+} amid;
+
+static void
+amid_write(void *opaque, const char *s) {
+	(void)opaque;
+	amid.printed += strlen(s);
+}
+
+static void
+amid_ask(unsigned ind) {
+	bool off = false;
+	size_t one = 1;
+
+	amid.reset = ctl_arena("reset", ind);
+	amid.destroy = ctl_arena("destroy", ind);
+	amid.reset_other = ctl_arena("reset", amid_other);
+	amid.background = ctl_write("background_thread", off);
+	amid.max_background = ctl_write("max_background_threads", one);
+	malloc_stats_print(amid_write, NULL, NULL);
+	keep(mallocx(1 << 20, MALLOCX_ARENA(amid_nested) | MALLOCX_TCACHE_NONE));
+}
+
+static void *
+amid_alloc(extent_hooks_t *hooks, void *at, size_t size, size_t alignment, bool *zero,
+    bool *commit, unsigned ind) {
+	(void)hooks;
+	if (ind == amid_ind && amid.printed == 0)
+		amid_ask(ind);
+	else if (ind == amid_nested)
+		amid.reset_nested = ctl_arena("reset", amid_ind);
+	return system_pages->alloc(system_pages, at, size, alignment, zero, commit, ind);
+}
+
+/* The hook that a request has called asks for what would end the request's arena, and more. */
+static int
+child_amid(void) {
+	static extent_hooks_t own;
+	extent_hooks_t *hooks = &own;
+	size_t len = sizeof(unsigned), len_hooks = sizeof(hooks);
+
+	if (mallctl("arena.0.extent_hooks", &system_pages, &len_hooks, NULL, 0) != 0)
+		bail_out("no hooks");
+	own = *system_pages;
+	own.alloc = amid_alloc;
+	if (mallctl("arenas.create", &amid_other, &len, NULL, 0) != 0
+	    || mallctl("arenas.create", &amid_nested, &len, &hooks, sizeof(hooks)) != 0
+	    || mallctl("arenas.create", &amid_ind, &len, &hooks, sizeof(hooks)) != 0)
+		bail_out("no arena");
+	char *p = mallocx(1 << 20, MALLOCX_ARENA(amid_ind) | MALLOCX_TCACHE_NONE);
+	memset(p, 1, 1 << 20);
+	is_int(amid.reset, EFAULT, "reset of the arena is refused");
+	is_int(amid.destroy, EFAULT, "and to destroy it");
+	is_int(amid.reset_nested, EFAULT, "also by the hook of an arena that the hook has used");
+	is_int(amid.reset_other, 0, "reset of another one is not");
+	is_int(amid.background, EAGAIN, "background threads are not awaited");
+	is_int(amid.max_background, EAGAIN, "nor ended to have another number of them");
+	ok(amid.printed > 1000, "statistics are printed: %zu bytes", amid.printed);
+	is_uint(sallocx(p, 0), 1 << 20, "the request is served");
+	is_int(ctl_arena("reset", amid_ind), 0, "afterwards the arena is reset");
+	is_int(ctl_arena("destroy", amid_ind), 0, "and destroyed");
+	return done_testing();
+}
+
 static const struct test_child children[] = {
 	{"model", child_model},
 	{"refused", child_refused},
@@ -739,6 +806,7 @@ static const struct test_child children[] = {
 	{"rules", child_rules},
 	{"scarce", child_scarce},
 	{"inside", child_inside},
+	{"amid", child_amid},
 	{NULL, NULL},
 };
 
@@ -758,6 +826,7 @@ main(int argc, char **argv) {
 	child_runs("scarce", NULL);
 	child_runs("scarce", "prof:true,lg_prof_sample:5");
 	child_runs("agrees", "cache_oblivious:false");
+	child_runs("amid", NULL);
 	if (ctl_bool("config.prof"))
 		child_runs("inside", "prof:true,lg_prof_sample:0");
 	return done_testing();
