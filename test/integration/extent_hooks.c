@@ -7,6 +7,7 @@
 #include "ctl.h"
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #define REGION ((size_t)64 << 30)	/* never given twice */
 #define RANGES 40000
@@ -797,6 +798,58 @@ child_amid(void) {
 	return done_testing();
 }
 
+static unsigned n_at_limit;
+
+static bool
+limit_dalloc(extent_hooks_t *hooks, void *addr, size_t size, bool committed, unsigned ind) {
+	(void)hooks;
+	(void)addr;
+	(void)size;
+	(void)committed;
+	(void)ind;
+	n_at_limit++;
+	return true;
+}
+
+/*
+ * Statistics at a limit of memory take back what arenas do not use, while a lock of mallctl is
+ * held; so they call no hook, which might use mallctl. Objects of this arena lie in stocks, and its
+ * unused memory is limited, so that its slabs would go back at once.
+ */
+static int
+child_limit(void) {
+	static extent_hooks_t own;
+	static void *p[40000];
+	extent_hooks_t *hooks = &own;
+	size_t len = sizeof(unsigned), len_hooks = sizeof(hooks), large = 4 * ctl_size("arenas.page");
+	unsigned ind, cache = 0;
+	char name[64];
+
+	if (mallctl("arena.0.extent_hooks", &system_pages, &len_hooks, NULL, 0) != 0)
+		bail_out("no hooks");
+	own = *system_pages;
+	own.dalloc = limit_dalloc;
+	for (int i = 0; i < 300; i++) /* much to be told */
+		mallctl("arenas.create", &ind, &len, NULL, 0);
+	if (mallctl("arenas.create", &ind, &len, &hooks, sizeof(hooks)) != 0
+	    || mallctl("tcache.create", &cache, &len, NULL, 0) != 0
+	    || ctl_write(ctl_name(name, "arena.%u.oversize_threshold", ind), large) != 0)
+		bail_out("no arena");
+	int flags = MALLOCX_ARENA(ind) | MALLOCX_TCACHE(cache);
+	for (int i = 0; i < 40000; i++)
+		p[i] = mallocx(64, flags);
+	for (int i = 0; i < 40000; i++)
+		dallocx(p[i], flags);
+	ctl_write("tcache.flush", cache);
+	size_t used = proc_status_bytes("VmSize");
+	if (setrlimit(RLIMIT_AS, &(struct rlimit){used, RLIM_INFINITY}) != 0)
+		bail_out("no limit");
+	n_at_limit = 0;
+	ctl_epoch();
+	is_uint(n_at_limit, 0, "no hook is called");
+	return done_testing();
+}
+
 static const struct test_child children[] = {
 	{"model", child_model},
 	{"refused", child_refused},
@@ -807,6 +860,7 @@ static const struct test_child children[] = {
 	{"scarce", child_scarce},
 	{"inside", child_inside},
 	{"amid", child_amid},
+	{"limit", child_limit},
 	{NULL, NULL},
 };
 
@@ -827,6 +881,7 @@ main(int argc, char **argv) {
 	child_runs("scarce", "prof:true,lg_prof_sample:5");
 	child_runs("agrees", "cache_oblivious:false");
 	child_runs("amid", NULL);
+	child_runs("limit", NULL);
 	if (ctl_bool("config.prof"))
 		child_runs("inside", "prof:true,lg_prof_sample:0");
 	return done_testing();
