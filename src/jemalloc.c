@@ -51,11 +51,21 @@ je_free(void *ptr) {
 	ifree_default(ptr);
 }
 
+/* What aligned_alloc() and memalign() (who) do with an alignment that cannot be: NULL, EINVAL. */
+static COLD void *
+fail_alignment(const char *who) {
+	if (opt_xmalloc && config_xmalloc) {
+		malloc_printf("<jemalloc>: Error in %s(): invalid alignment\n", who);
+		abort();
+	}
+	errno = EINVAL;
+	return NULL;
+}
+
 EXPORT void *
 je_aligned_alloc(size_t alignment, size_t size) {
 	if (unlikely(!is_pow2_zu(alignment))) {
-		errno = EINVAL;
-		return NULL;
+		return fail_alignment("aligned_alloc");
 	}
 	void *p;
 	if (likely(imalloc_aligned_try_fast(size, alignment, &p))) {
@@ -203,8 +213,7 @@ EXPORT void *
 je_memalign(size_t alignment, size_t size) {
 	alignment = pow2_ceil_zu(alignment);
 	if (unlikely(alignment == 0)) {
-		errno = EINVAL;
-		return NULL;
+		return fail_alignment("memalign");
 	}
 	imalloc_req_t req = IMALLOC_REQ(size, alignment, false, memalign);
 	return imalloc(&req);

@@ -388,22 +388,51 @@ child_zero_realloc_heard(void) {
 	return 0;
 }
 
+/* Each function that may fail, by its number in how_xmalloc. */
 static int
 child_xmalloc(void) {
-	return keep(malloc(hide(SIZE_MAX))) == NULL ? 0 : 1;
+	size_t most = hide(SIZE_MAX);
+	void *p = NULL;
+
+	switch (atoi(getenv("WHICH"))) {
+	case 0: p = malloc(most); break;
+	case 1: p = calloc(most, 2); break;
+	case 2: p = realloc(keep(malloc(1)), most); break;
+	case 3: p = aligned_alloc(64, most); break;
+	case 4: p = aligned_alloc(hide(3), 8); break;
+	case 5: p = memalign(64, most); break;
+	case 6: p = memalign(hide(SIZE_MAX), 8); break;
+	case 7: return posix_memalign(&p, 64, most);
+	case 8: return posix_memalign(&p, hide(3), 8);
+	case 9: p = mallocx(most, 0); break;
+	case 10: p = rallocx(keep(malloc(1)), most, 0); break;
+	case 11: p = pvalloc(most); break;
+	}
+	return keep(p) == NULL ? 0 : 1;
 }
 
 static void
 test_xmalloc(void) {
 	static struct test_result r;
+	static const struct {
+		const char *who, *what;
+	} how_xmalloc[] = {{"malloc()", "out of memory"}, {"calloc()", "out of memory"},
+	    {"realloc()", "out of memory"}, {"aligned_alloc()", "out of memory"},
+	    {"aligned_alloc()", "invalid alignment"}, {"memalign()", "out of memory"},
+	    {"memalign()", "invalid alignment"}, {"aligned memory", "out of memory"},
+	    {"aligned memory", "invalid alignment"}, {"mallocx()", "out of memory"},
+	    {"rallocx()", "out of memory"}, {"pvalloc()", "out of memory"}};
 
-	if (!ctl_bool("config.xmalloc")) {
-		skip(2, "xmalloc is not in this build");
-		return;
+	for (int i = 0; i < 12 && ctl_bool("config.xmalloc"); i++) {
+		char which[16], text[80];
+		const char *env[] = {"MALLOC_CONF=xmalloc:true", which, NULL};
+
+		snprintf(which, sizeof(which), "WHICH=%d", i);
+		snprintf(text, sizeof(text), "%s: %s", how_xmalloc[i].who, how_xmalloc[i].what);
+		run_child_env(&r, "xmalloc", env);
+		ok(died_of(&r, SIGABRT), "xmalloc:true aborts");
+		contains(r.out, text, "its message");
 	}
-	run_child_conf(&r, "xmalloc", "xmalloc:true");
-	ok(died_of(&r, SIGABRT), "xmalloc:true aborts");
-	contains(r.out, "<jemalloc>: Error in malloc(): out of memory", "its message");
 }
 
 static const struct test_child children[] = {
