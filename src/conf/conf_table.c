@@ -584,7 +584,8 @@ THRESHOLD(large, CONF_SIZE, "dump after a single request of at least this size")
     .type = CONF_SIZE, .max = INT64_MAX, .feature = PROF, .flags = THRESHOLD_FLAGS,
     .parse = parse_highwater, .live = "prof.threshold.highwater",
     .help = "dump when live memory first reaches this; 1% to 100%: of the limit of the control "
-    "group (metric cgroup) or of the machine's memory (rss), refused with other metrics"},
+    "group (metric cgroup) or of the machine's memory (rss). With another metric, or where there "
+    "is no limit, a message says so and nothing is dumped; abort_conf does not count that"},
 {.key = "prof_highwater_step", .addr = &opt_prof_thresholds[prof_threshold_highwater_step],
     .type = CONF_SIZE, .max = INT64_MAX, .feature = PROF, .flags = THRESHOLD_FLAGS,
     .parse = parse_highwater, .live = "prof.threshold.highwater_step",
