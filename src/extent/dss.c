@@ -49,12 +49,13 @@ dss_default_set(dss_prec_t prec) {
 	return 0;
 }
 
-/* Unmaps the whole pages of [end, start), which were skipped for the alignment. */
+/* Unmaps the whole pages of [start, end), which were added and are not used. */
 static void
-dss_give_back_gap(char *end, char *start) {
-	char *first = (char *)align_up((uintptr_t)end, PAGE);
-	if (first < start) {
-		pages_unmap_in_time(first, (size_t)(start - first));
+dss_give_back(char *start, char *end) {
+	char *first = (char *)align_up((uintptr_t)start, PAGE);
+	char *last = (char *)PAGE_FLOOR((uintptr_t)end);
+	if (first < last) {
+		pages_unmap_in_time(first, (size_t)(last - first));
 	}
 }
 
@@ -77,16 +78,14 @@ dss_extend_locked(size_t size, size_t alignment, bool *retry) {
 		return NULL;
 	}
 	if (before == end) {
-		dss_give_back_gap(end, start);
+		dss_give_back(end, start);
 		return start;
 	}
 	/*
-	 * The range begins elsewhere and may not be aligned. The break is moved back, unless other
-	 * code has moved it since; then the range stays unused for ever.
+	 * The range begins elsewhere and may not be aligned. The break is not moved back: another
+	 * thread may move it just before, and would lose what it has got.
 	 */
-	if (os_hooks->sbrk(0) == before + bytes) {
-		os_hooks->sbrk(-(intptr_t)bytes);
-	}
+	dss_give_back(before, before + bytes);
 	*retry = true;
 	return NULL;
 }

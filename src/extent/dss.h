@@ -1,13 +1,13 @@
 /*
  * Pages from the end of the data segment by sbrk(2): before mmap, after it, or not at all. Each
- * arena has its precedence. The break goes down only to take back a failed try (unless others have
- * moved it since): pages that an arena returns to the system are unmapped like any others, which
- * leaves a hole. The user's program and the C library may move the break too; a range that
- * dss_alloc() returns was added by that call alone. One lock, "dss", is held during dss_alloc(): up
- * to eight tries of a few calls of sbrk(2) each, and a munmap(2) of what was skipped for the
- * alignment. Precedences are atomic. Called by ehooks_map(), under grow_mtx (extent.h) of the arena
- * unless its user's hooks were just taken away; options, mallctl and new arenas read or set
- * precedences; jemalloc_init.c calls dss_boot().
+ * arena has its precedence. The break never goes down, as what others have added since would be
+ * lost: pages that an arena returns to the system, and those of a failed try, are unmapped like any
+ * others, which leaves a hole. The user's program and the C library may move the break too; a range
+ * that dss_alloc() returns was added by that call alone. One lock, "dss", is held during
+ * dss_alloc(): up to eight tries of a few calls of sbrk(2) each, and a munmap(2) of what was
+ * skipped for the alignment or came elsewhere. Precedences are atomic. Called by ehooks_map(),
+ * under grow_mtx (extent.h) of the arena unless its user's hooks were just taken away; options,
+ * mallctl and new arenas read or set precedences; jemalloc_init.c calls dss_boot().
  */
 #ifndef EXTENT_DSS_H
 #define EXTENT_DSS_H
