@@ -8,8 +8,8 @@
  * not sampled and run no heartbeat. Only the thread itself writes its words, except `recall` and,
  * together with it, `cache`, both from any thread (thread/recall.h), and `label`, to which the
  * program has the address. Other threads read `gate` and `beat`, and `tsd` under the lock of the
- * gate's list. No lock; `cache`, `recall`, `gate` and `beat` are accessed by atomic builtins where
- * another thread may write or read them. Used by most folders of src/, not by util/.
+ * gate's list. No lock; `cache`, `tsd`, `recall`, `gate` and `beat` are accessed by atomic builtins
+ * where another thread may write or read them. Used by most folders of src/, not by util/.
  */
 #ifndef OS_TLS_H
 #define OS_TLS_H

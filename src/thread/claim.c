@@ -29,7 +29,7 @@ typedef struct {
 static void
 claim_announce(struct tls_s *t, void *ctx) {
 	claim_walk_t *walk = ctx;
-	tsd_t *tsd = t->tsd;
+	tsd_t *tsd = __atomic_load_n(&t->tsd, __ATOMIC_ACQUIRE);
 	uint32_t none = CLAIM_NONE;
 	if (t != tls_get() && tsd != NULL && thread_event_is_idle(t, walk->now)
 	    && atomic_cas_strong_u32(&tsd->claim, &none, CLAIM_ANNOUNCED, MO_SEQ_CST, MO_RELAXED)) {
@@ -52,7 +52,7 @@ claim_holds(const struct tls_s *t) {
 static void
 claim_pick(struct tls_s *t, void *ctx) {
 	claim_walk_t *walk = ctx;
-	tsd_t *tsd = t->tsd;
+	tsd_t *tsd = __atomic_load_n(&t->tsd, __ATOMIC_ACQUIRE);
 	uint32_t announced = CLAIM_ANNOUNCED;
 	if (walk->tsd != NULL || tsd == NULL
 	    || !atomic_cas_strong_u32(&tsd->claim, &announced, CLAIM_TAKING, MO_SEQ_CST, MO_RELAXED)) {

@@ -229,7 +229,7 @@ tsd_make(struct tls_s *t) {
 		t->state = tsd_state_fresh;
 		return NULL;
 	}
-	t->tsd = tsd;
+	__atomic_store_n(&t->tsd, tsd, __ATOMIC_RELEASE); /* claim.c of another thread may read it */
 	t->state = tsd_state_nominal;
 	/* The sample rate may have changed between drawing the distances and registering. */
 	recall_one(t, RECALL_SETTINGS);
