@@ -151,15 +151,14 @@ imalloc_usize(const imalloc_req_t *req) {
 
 /*
  * Whether a signal handler of the user interrupted its own thread inside the gate, where locks may
- * be held and a cache may be half changed. Extent hooks, and the C library while the tsd is made,
- * run inside too; meanwhile the thread's state is neither nominal nor gone, and the result is
- * false. It is false too in a thread that has no tsd yet (tsd_fetch_to_free): a handler there is
- * not recognised.
+ * be held and a cache may be half changed, also in a thread that has no tsd yet or none any more.
+ * Extent hooks, and the C library while the tsd is made, run inside too; the thread's state says so
+ * meanwhile, and the result is false.
  */
 static inline bool
 imalloc_is_interrupted(const struct tls_s *t) {
 	assert(t == tls_get());
-	return gate_is_entered(t) && (t->state == tsd_state_nominal || t->state == tsd_state_gone);
+	return gate_is_entered(t) && t->state != tsd_state_making && t->state != tsd_state_in_hook;
 }
 
 /* Asserts the precondition of the slow path's parts: inside the gate, with the thread's own tsd. */

@@ -491,6 +491,30 @@ interrupted(void) {
 	return good && !deferred_has_any() ? 0 : 1;
 }
 
+/* As in a handler that has interrupted the first free of a thread, which has no tsd. */
+static void *
+use_fresh(void *arg) {
+	struct tls_s *t = tls_get();
+	bool was_fresh = t->state == tsd_state_fresh;
+	gate_enter(t);
+	void *p = keep(malloc(100));
+	free(arg);
+	bool is_deferred = deferred_has_any();
+	gate_exit(t);
+	*(bool *)p = was_fresh && is_sheltered(p) && is_deferred;
+	return p;
+}
+
+static void
+test_fresh(void) {
+	pthread_t thread;
+	void *p;
+	pthread_create(&thread, NULL, use_fresh, keep(malloc(100)));
+	pthread_join(thread, &p);
+	ok(*(bool *)p, "a handler in a thread without a tsd: it takes no lock");
+	free(p);
+}
+
 static void
 test_interrupted(void) {
 	int status = -1;
@@ -519,6 +543,7 @@ main(void) {
 	test_deferred_misuse();
 	test_reuse();
 	test_interrupted();
+	test_fresh();
 	wish = 3;
 	pthread_join(t, NULL);
 	return done_testing();
