@@ -237,7 +237,7 @@ arena_set_has_spare(arena_t *a) {
 /* Notes that a pass has work, and wakes the background thread unless a pass is to come anyway. */
 static NOINLINE void
 arena_want_holes_slow(arena_t *a) {
-	if (atomic_load_zu(&a->pac.nactive, MO_RELAXED) < HOLES_LEAST_USE >> LG_PAGE) {
+	if (pac_nactive(&a->pac) < HOLES_LEAST_USE >> LG_PAGE) {
 		return;
 	}
 	atomic_store_b(&a->holes.is_wanted, true, MO_SEQ_CST);

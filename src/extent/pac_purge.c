@@ -208,7 +208,7 @@ pac_purge_to_locked(pac_t *pac, pac_decay_t *d, size_t npages, size_t npages_hel
 
 size_t
 pac_npages_kept(const pac_t *pac) {
-	return piece_kept(atomic_load_zu(&pac->nactive, MO_RELAXED) << LG_PAGE) >> LG_PAGE;
+	return piece_kept(pac_nactive(pac) << LG_PAGE) >> LG_PAGE;
 }
 
 /* Purges what is due of d's cache, in a pass: nothing with a decay time of -1, all with 0. */
@@ -340,7 +340,7 @@ pac_trim_limit(const pac_t *pac, size_t active) {
 
 bool
 pac_has_room(const pac_t *pac, size_t npages) {
-	size_t active = atomic_load_zu(&pac->nactive, MO_RELAXED);
+	size_t active = pac_nactive(pac);
 	assert(active >= npages);
 	return pac_nunused(pac) + npages <= pac_trim_limit(pac, active - npages);
 }
@@ -368,7 +368,7 @@ void
 pac_trim(pac_t *pac) {
 	bool is_done = false;
 	while (!is_done && decay_ms(&pac->decay_dirty.decay) > 0 && !pac_has_room(pac, 0)) {
-		size_t active = atomic_load_zu(&pac->nactive, MO_RELAXED);
+		size_t active = pac_nactive(pac);
 		is_done = !pac_try_purge_to(pac, pac_trim_limit(pac, active), false);
 	}
 }
@@ -394,7 +394,7 @@ pac_yield(const pac_t *grown) {
 	    || ehooks_are_custom(&pac->src.ehooks)) {
 		return;
 	}
-	size_t used = atomic_load_zu(&pac->nactive, MO_RELAXED) << LG_PAGE;
+	size_t used = pac_nactive(pac) << LG_PAGE;
 	size_t n = pac_nunused(pac), part = PAC_YIELD >> LG_PAGE;
 	if (atomic_load_zu(&pac->mapped, MO_RELAXED) > used && decay_ms(&pac->decay_dirty.decay) > 0) {
 		pac_try_purge_to(pac, n > part ? n - part : 0, false);
