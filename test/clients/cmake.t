@@ -58,7 +58,21 @@ done
 cat >package.cmake <<'CMAKE'
 cmake_minimum_required(VERSION 3.13)
 project(user C)
+set(all prefix exec_prefix libdir includedir beside beside_include to_include shared libraries name)
+foreach(one ${all})
+	set(${one} mine)
+endforeach()
+set(after)
+get_cmake_property(before VARIABLES)
 find_package(jemalloc-prof REQUIRED)
+get_cmake_property(after VARIABLES)
+list(REMOVE_ITEM after ${before} before)
+foreach(one ${all})
+	if(NOT "${${one}}" STREQUAL mine)
+		list(APPEND after "${one}, changed")
+	endif()
+endforeach()
+file(WRITE ${CMAKE_BINARY_DIR}/variables "${after}")
 add_executable(by-shared main.c)
 target_link_libraries(by-shared PRIVATE jemalloc-prof::shared)
 add_executable(by-static main.c)
@@ -72,6 +86,8 @@ for kind in shared static; do
 	is "$(bymade/by-$kind 2>&1)" "$version serves malloc" "by-$kind: the library serves the program"
 done
 is "$(cat bymade/preload)" "$W/root/lib/libjemalloc.so.2" "JEMALLOC_PROF_LIBRARY is the installed one"
+is "$(tr ';' '\n' <bymade/variables | grep -vE '^(jemalloc-prof_|JEMALLOC_PROF_LIBRARY$|CMAKE_|FIND_PACKAGE_MESSAGE_DETAILS_)')" "" \
+    "no other variable of the project is made or changed"
 is "$(ldd bymade/by-static | grep -c libjemalloc)" 0 "the static target needs no library"
 release=$(sed -n 's/^set(PACKAGE_VERSION "\(.*\)")$/\1/p' root/lib/cmake/jemalloc-prof/jemalloc-prof-config-version.cmake)
 sed -i "s/find_package(.*/find_package(jemalloc-prof $release REQUIRED)/" by/CMakeLists.txt
