@@ -18,7 +18,7 @@ AS_IF([test $je_agent = 1 && test $je_prof = 1],
    AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <curl/curl.h>]], [[return curl_easy_init() == 0]])], [je_curl=1])
    LIBS=$je_saved_LIBS
    AS_IF([test $je_symbolize = 0], [je_agent_lacks="$je_agent_lacks libdw (package libdw-dev)"])
-   AC_MSG_RESULT([`test -z "$je_agent_lacks" && echo yes || echo no`])
+   JEM_MSG_RESULT([test -z "$je_agent_lacks"])
    AS_IF([test -n "$je_agent_lacks"],
      [je_agent=0
       JEM_NOTE([no$je_agent_lacks: jeprofd, which serves profiles of all processes over HTTP, is left out])])],

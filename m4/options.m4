@@ -77,3 +77,6 @@ AC_COMPILE_IFELSE([AC_LANG_SOURCE([$2
 #endif
 int x;])], [je_defined=1], [je_defined=0])
 ])
+
+dnl JEM_MSG_RESULT(condition) - the answer to AC_MSG_CHECKING. AC_MSG_RESULT quotes backquotes, so it prints no command's output.
+AC_DEFUN([JEM_MSG_RESULT], [AS_IF([$1], [AC_MSG_RESULT([yes])], [AC_MSG_RESULT([no])])])

@@ -9,7 +9,7 @@ AS_IF([test $je_symbolize = 1],
    AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <elfutils/libdwelf.h>
 #include <dwarf.h>]], [[return elf_version(EV_CURRENT) == EV_NONE || dwarf_begin(0, DWARF_C_READ) != NULL]])],
      [], [je_symbolize=0])
-   AC_MSG_RESULT([`test $je_symbolize = 1 && echo yes || echo no`])
+   JEM_MSG_RESULT([test $je_symbolize = 1])
    LIBS=$je_saved_LIBS
    AS_IF([test $je_symbolize = 0], [JEM_NOTE([no libdw (package libdw-dev): jeprof-symbolize, which reads DWARF for jeprof, is left out])])])
 ])

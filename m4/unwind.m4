@@ -22,7 +22,7 @@ AS_IF([test $je_prof_libunwind = 1],
 #include <libunwind.h>]], [[void *v[4]; return unw_backtrace(v, 4);]])], [],
      [je_prof_libunwind=0
       JE_UNWIND_LIBS=])
-   AC_MSG_RESULT([`test $je_prof_libunwind = 1 && echo yes || echo no`])
+   JEM_MSG_RESULT([test $je_prof_libunwind = 1])
    LIBS=$je_saved_LIBS
    AS_IF([test $je_prof_libunwind = 0], [JEM_NOTE([--enable-prof-libunwind: no usable libunwind, left out])])])
 AS_IF([test $je_prof_libgcc = 1],

@@ -1,8 +1,9 @@
 #!/bin/sh
-# What ./configure refuses: directories in which nothing could be built or used.
+# What ./configure says: results are words, and directories in which nothing could be built or used are refused.
 . "$JEMALLOC_SRC/test/include/tap.sh"
 
 [ -x "$SRC/configure" ] || skip_all "no configure in the source tree"
+is "$(grep 'result: .*`' "$BUILD/config.log")" "" "no result of a check is a command"
 
 # refuses DIRECTORY NAME: the last configure did, and told which it was
 refuses() {
