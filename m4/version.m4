@@ -1,4 +1,5 @@
-dnl The version string: --with-version, else git, else the file VERSION, else "no revision".
+dnl The version string: --with-version, else git, else the file VERSION, else "no revision". And the name of our release, as scripts/dist
+dnl names the tarball: 1.0.0 for its commit, 1.0.0+gitN.COMMIT after it; 1.0.0 alone also where there is neither git nor VERSION.
 
 AC_DEFUN([JEM_VERSION], [
 AC_ARG_WITH([version], [AS_HELP_STRING([--with-version=M.m.b-nrev-gGID], [version string; VERSION takes the file VERSION])],
@@ -29,6 +30,14 @@ je_version_minor=`echo "$je_version" | sed 's/^@<:@0-9@:>@*\.\(@<:@0-9@:>@*\).*/
 je_version_bugfix=`echo "$je_version" | sed 's/^@<:@0-9@:>@*\.@<:@0-9@:>@*\.\(@<:@0-9@:>@*\).*/\1/'`
 je_version_nrev=`echo "$je_version" | sed 's/^@<:@^-@:>@*-\(@<:@0-9@:>@*\)-g.*/\1/'`
 je_version_gid=`echo "$je_version" | sed 's/^.*-g//'`
+je_release_name=
+if test -e "$srcdir/.git"; then
+  je_release_name=`"$srcdir/scripts/dist" --name 2>/dev/null | sed 's/^jemalloc-prof-//'`
+elif test -r "$srcdir/VERSION"; then
+  je_release_name=`sed -n 's/^release //p' "$srcdir/VERSION"`
+fi
+: ${je_release_name:=JEM_RELEASE}
+AC_SUBST([je_release_name])
 AC_SUBST([je_version])
 AC_SUBST([je_version_major])
 AC_SUBST([je_version_minor])

@@ -21,6 +21,10 @@
 #include "talk.h"
 #include "value.h"
 
+#ifndef JEPROFCTL_VERSION
+#define JEPROFCTL_VERSION "unknown"
+#endif
+
 /* Shortest interval of watch, in ms; longest start -d: max_seconds and a minute are 32 bits. */
 enum { TICK_MIN_MS = 10, DURATION_DAYS = 49710 };
 /* Sets of verbs, one bit each: ANY has all; ONE those that concern one process, so all but LIST. */
@@ -350,7 +354,8 @@ read_words(int argc, char **argv) {
 			put_usage();
 		}
 		if (strcmp(argv[i], "--version") == 0) {
-			printf("jeprofctl, mailbox protocol %u\n", JEPROF_CLIENT_PROTOCOL);
+			printf("jeprofctl %s, mailbox protocol %u\n", JEPROFCTL_VERSION,
+			    JEPROF_CLIENT_PROTOCOL);
 			need_written();
 			exit(EXIT_DONE);
 		}

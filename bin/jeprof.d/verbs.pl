@@ -8,6 +8,9 @@ use Cwd ();
 # Verbs that are passed on to jeprofctl.
 our @handed = qw(start stop dump mark status set watch list rearm);
 
+# The release of this script. scripts/join-jeprof writes it here.
+our $release = 'unknown';
+
 # The version for --version and for exports: that of jemalloc-config beside this jeprof, else 5.3.1.
 sub version {
 	my $config = Tool::own_dir() . '/jemalloc-config';
@@ -311,7 +314,7 @@ sub run {
 	my $option = Options::parse(\@arguments, $verb eq 'run');
 	return Options::help() if $option->{help};
 	if ($option->{version}) {
-		return print 'jeprof ', version(), "\n";
+		return print 'jeprof ', version(), ", release $release\n";
 	}
 	set_places($option);
 	Talk::note("--seconds has no effect here: it is for profiles over the network")

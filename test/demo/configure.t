@@ -1,9 +1,30 @@
 #!/bin/sh
-# What ./configure says: results are words, and directories in which nothing could be built or used are refused.
+# What ./configure says: results are words, the tools tell the release, and directories in which nothing could be built or used are refused.
 . "$JEMALLOC_SRC/test/include/tap.sh"
 
 [ -x "$SRC/configure" ] || skip_all "no configure in the source tree"
 is "$(grep 'result: .*`' "$BUILD/config.log")" "" "no result of a check is a command"
+
+# The release, as each tool tells it: the one that configure found.
+release=$(sed -n 's/^release=//p' "$BUILD/jemalloc.pc")
+number=$(sed -n 's/^m4_define(\[JEM_RELEASE\], \[\(.*\)\])$/\1/p' "$SRC/configure.ac")
+case $release in
+"$number" | "$number"[+~]git[0-9]*.*) ok 0 "jemalloc.pc has the release" ;;
+*) ok 1 "jemalloc.pc has the release" "$release" ;;
+esac
+is "$("$BUILD/bin/jemalloc-config" --release)" "$release" "jemalloc-config --release"
+interface=$("$BUILD/bin/jemalloc-config" --version)
+is "$("$BUILD/bin/jeprof" --version)" "jeprof $interface, release $release" "jeprof --version"
+for tool in jeprofctl jeprofd; do
+	[ -x "$BUILD/bin/$tool" ] || continue
+	is "$("$BUILD/bin/$tool" --version)" "$tool $release, mailbox protocol 2" "$tool --version"
+done
+# A copy of configure in a tree of another kind: a release, and nothing at all.
+mkdir tree tree/src && cp "$SRC/configure" tree/ && cp "$SRC/src/public_symbols.txt" tree/src/
+found() { (cd tree && sed -n "/^je_release_name=\$/,/^: /p" configure >name.sh && srcdir=. && . ./name.sh && echo "$je_release_name"); }
+is "$(found)" "$number" "without git and VERSION it is the number alone"
+printf '%s\n' "5.3.1-7-gabc" "release 7.8.9" >tree/VERSION
+is "$(found)" "7.8.9" "the tarball's VERSION names it"
 
 # refuses DIRECTORY NAME: the last configure did, and told which it was
 refuses() {
