@@ -21,6 +21,7 @@ if test "x$je_version" = x && test -r "$srcdir/VERSION"; then
 fi
 if test "x$je_version" = x; then
   je_version=JEM_BASE_VERSION-0-g0000000000000000000000000000000000000000
+  JEM_NOTE([neither git nor a file VERSION: the revision is not known (--with-version tells it)])
 fi
 if echo "$je_version" | grep -E '^@<:@0-9@:>@+\.@<:@0-9@:>@+\.@<:@0-9@:>@+-@<:@0-9@:>@+-g@<:@0-9a-zA-Z_@:>@+$' >/dev/null; then :; else
   AC_MSG_ERROR([version "$je_version" is not of the form M.m.b-nrev-gGID])

@@ -15,6 +15,12 @@ has "$(cat CONTRIBUTING.md)" "\`v$version\`" "CONTRIBUTING.md"
 day=$(sed -n "s/^## $version, //p" CHANGELOG.md)
 has "$(cat README.md)" "release $version, $(date -d "$day" '+%-d %B %Y')" "README.md has the day of the release"
 has "$(sed -n 's/^ -- .*  //p' debian/changelog)" "$(date -d "$day" '+%a, %d %b %Y')" "debian/changelog has it too"
+# What autogen.sh makes of the source, builds and the history stay out of an image's build; what is tracked gets in.
+for name in .git 'build*' configure autom4te.cache config.log config.status; do
+	ok "$(grep -qxF "$name" .dockerignore; echo $?)" ".dockerignore has $name"
+done
+is "$(scripts/tracked '^(build|configure$|config[.]|autom4te|.*[.]o$)')" "" "and no file of the source"
+has "$(cat packaging/docker/Dockerfile)" '--with-version="$VERSION"' "the Dockerfile takes the version from who knows it"
 
 scripts/misuse-table >"$OLDPWD/table"
 sed -n '/^| misuse | cases/,/^$/p' SECURITY.md | sed '/^$/d' >"$OLDPWD/page"
