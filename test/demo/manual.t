@@ -29,6 +29,7 @@ check_options();
 check_nodes();
 check_marks();
 check_examples();
+check_messages();
 check_tool('jeprofctl', "$build/bin/jeprofctl", "$src/doc/jeprofctl.1");
 check_tool('jeprofd', "$build/bin/jeprofd", "$src/doc/jeprofd.1") if -x "$build/bin/jeprofd";
 check('jeprof.1 is made',
@@ -90,6 +91,18 @@ sub plain {
 	$text =~ s/\\-/-/g;
 	$text =~ s/\\e/\\/g;
 	return $text;
+}
+
+# What is said of MALLOC_CONF at the start: each first line stands in the page, with k for the key.
+sub check_messages {
+	my @lack;
+	for my $pair (qw(nonsuch:1 narenas:x narenas:0 bin_shards:x nonsuch=1 nonsuch narenas=1)) {
+		my ($said) = `MALLOC_CONF='$pair' LD_PRELOAD='$lib' /bin/true 2>&1` =~ /^<jemalloc>: (.*)/;
+		my ($key) = $pair =~ /^(\w+)/;
+		my $words = ($said // '(nothing)') =~ s/\b$key\b/k/gr =~ s/k:[^ ]*$/k/r =~ s/ -- .*| \(.*//r;
+		push @lack, "$pair: $words" if index($plain =~ s/\\\(dq/"/gr, $words) < 0;
+	}
+	check('messages: the page has what wrong pairs of MALLOC_CONF bring', !@lack, @lack);
 }
 
 # Both lists, one in the page: what lacks, and for a whole list what is too many.
