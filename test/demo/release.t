@@ -1,6 +1,7 @@
 #!/bin/sh
-# A release: its version stands in each recipe of packages and in the changelog; scripts/dist finds its commit by the tag, and without
-# it by the heading of CHANGELOG.md, and names what comes before and after it; SECURITY.md has the table of misuse that the tests hold.
+# A release: its version stands in each recipe of packages and in the changelog; README.md's first words are few, and name the library
+# by a path; scripts/dist finds its commit by the tag, and without it by the heading of CHANGELOG.md, and names what comes before and
+# after it; SECURITY.md has the table of misuse that the tests hold.
 . "$JEMALLOC_SRC/test/include/tap.sh"
 
 cd "$SRC" || exit 1
@@ -14,6 +15,11 @@ is "$(cat doc/examples/fleet/*.yaml | sed -n 's/.*image: registry.example\/jepro
 has "$(cat CONTRIBUTING.md)" "\`v$version\`" "CONTRIBUTING.md"
 day=$(sed -n "s/^## $version, //p" CHANGELOG.md)
 has "$(cat README.md)" "release $version, $(date -d "$day" '+%-d %B %Y')" "README.md has the day of the release"
+first=$(sed -n '2,/^!\[/p' README.md | grep -v '^!\[' | grep .)
+ok $([ "$(echo "$first" | wc -l)" -le 10 ]; echo $?) "README.md's first words are ten lines at most"
+is "$(echo "$first" | grep -E '.{121}')" "" "of 120 columns at most"
+has "$first" 'LD_PRELOAD=/usr/local/lib/libjemalloc.so.2 PROGRAM' "they name the library by its path"
+is "$(grep -n 'LD_PRELOAD=libjemalloc' README.md doc/GUIDE.md)" "" "nowhere by its name alone, which may find another one"
 has "$(sed -n 's/^ -- .*  //p' debian/changelog)" "$(date -d "$day" '+%a, %d %b %Y')" "debian/changelog has it too"
 # What autogen.sh makes of the source, builds and the history stay out of an image's build; what is tracked gets in.
 for name in .git 'build*' configure autom4te.cache config.log config.status; do
