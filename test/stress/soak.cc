@@ -8,9 +8,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <random>
 #include <string>
 #include <sys/wait.h>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -43,11 +45,31 @@ request(std::mt19937 &random) {
 	buffers[random() % buffers.size()].swap(buffer);
 }
 
+// Needs new address space now and then, which the limit may refuse.
+void
+large_request(std::mt19937 &random) {
+	std::unique_ptr<char[]> large(new char[(1 + random() % 96) << 20]);
+	*const_cast<volatile char *>(large.get()) = 1;
+}
+
+// At the limit of address space that scripts/soak sets; it counts these lines.
+void
+say_refused(const char *what) {
+	std::fprintf(stderr, "soak server: refused %s\n", what);
+}
+
 void
 work(unsigned seed) {
 	std::mt19937 random(seed);
 	for (unsigned n = 200 + random() % 400; n > 0 && !ends; n--) {
-		request(random);
+		try {
+			request(random);
+			if (random() % 256 == 0) {
+				large_request(random);
+			}
+		} catch (const std::bad_alloc &) {
+			say_refused("a request");
+		}
 		usleep(500);
 	}
 }
@@ -56,7 +78,12 @@ work(unsigned seed) {
 void
 supply(unsigned place) {
 	for (unsigned n = 0; !ends; n++) {
-		std::thread(work, place * 1000003 + n).join();
+		try {
+			std::thread(work, place * 1000003 + n).join();
+		} catch (const std::system_error &) {
+			say_refused("a thread");
+			usleep(10000);
+		}
 	}
 }
 
@@ -64,9 +91,13 @@ void
 fork_one() {
 	pid_t pid = fork();
 	if (pid == 0) {
-		std::vector<std::string> kept;
-		for (unsigned i = 0; i < 2000; i++) {
-			kept.emplace_back(i, 'f');
+		try {
+			std::vector<std::string> kept;
+			for (unsigned i = 0; i < 2000; i++) {
+				kept.emplace_back(i, 'f');
+			}
+		} catch (const std::bad_alloc &) {
+			say_refused("a child");
 		}
 		_exit(0);
 	}
