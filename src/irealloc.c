@@ -4,8 +4,9 @@
  * already right, or it is large and its extent can grow or shrink. Otherwise, but not in xallocx,
  * its pages, if it is a large one that grows, or its contents move to a new block. Invariant: if a
  * call fails, the old block is unchanged. No lock is held here. A call enters the gate (os/gate.h)
- * once. If that is closed, or with allocation hooks, each of its steps tries to; xallocx changes
- * nothing at a closed gate. A tsd may be NULL. Called by jemalloc.c.
+ * once, and after a long copy, which is made outside, again to free the old block. If the gate is
+ * closed, or with allocation hooks, each step of a call tries to enter; xallocx changes nothing at
+ * a closed gate. A tsd may be NULL. Called by jemalloc.c.
  */
 #include "imalloc.h"
 
@@ -14,6 +15,9 @@
 #include "prof/prof.h"
 #include "thread/shelter.h"
 #include "thread/tsd.h"
+
+/* Most bytes that are copied inside the gate, because a fork waits for those who are inside. */
+#define COPY_INSIDE_MAX ((size_t)1 << 20)
 
 /*
  * The page-map element of a block to be resized; 0: it is no block in use, and safety_abort_hook is
@@ -145,9 +149,15 @@ irealloc_try_move(tsd_t *tsd, void *ptr, uint64_t elem, const imalloc_req_t *req
 	return p;
 }
 
-/* Copies a block of `old` usable bytes to a new one, and frees it. NULL: as imalloc_body(). */
+/*
+ * Copies a block of `old` usable bytes to a new one, and frees it. If that is much to copy, *later
+ * is set to the number of bytes, and the caller calls irealloc_copy() outside the gate. Where it
+ * cannot leave the gate (a nested call, as in an extent hook) all is done here. NULL: as
+ * imalloc_body().
+ */
 static void *
-irealloc_by_moving(tsd_t *tsd, void *ptr, size_t old, const imalloc_req_t *req, size_t usize) {
+irealloc_by_moving(tsd_t *tsd, void *ptr, size_t old, const imalloc_req_t *req, size_t usize,
+    size_t *later) {
 	imalloc_req_t fresh = *req;
 	size_t copied = min_zu(old, req->size);
 	assert(usize >= req->size && copied <= usize);
@@ -160,11 +170,15 @@ irealloc_by_moving(tsd_t *tsd, void *ptr, size_t old, const imalloc_req_t *req, 
 	if (p == NULL) {
 		return NULL;
 	}
-	memcpy(p, ptr, copied);
 	if (req->zero && !fresh.zero) {
 		memset((char *)p + copied, 0, iusize(p) - copied);
 	}
-	ifree_in_gate(tsd, ptr, req->tcache);
+	if (unlikely(copied > COPY_INSIDE_MAX) && tls_get()->gate_depth == 1) {
+		*later = copied;
+	} else {
+		memcpy(p, ptr, copied);
+		ifree_in_gate(tsd, ptr, req->tcache);
+	}
 	imalloc_note_large(tsd, req->size);
 	return p;
 }
@@ -228,9 +242,12 @@ irealloc_try_stay(tsd_t *tsd, void *ptr, uint64_t elem, const imalloc_req_t *req
 	return true;
 }
 
-/* Resizes inside the gate. NULL: no memory, no such arena, too large, or no block; ptr stays. */
+/*
+ * Resizes inside the gate, but see irealloc_by_moving() for *later. NULL: no memory, no such arena,
+ * too large, or no block; ptr stays.
+ */
 static void *
-irealloc_in_gate(struct tls_s *t, void *ptr, const imalloc_req_t *req) {
+irealloc_in_gate(struct tls_s *t, void *ptr, const imalloc_req_t *req, size_t *later) {
 	assert(t == tls_get() && gate_is_entered(t));
 	tsd_t *tsd = tsd_fetch_in_gate(t);
 	uint64_t elem = irealloc_elem(ptr);
@@ -239,7 +256,7 @@ irealloc_in_gate(struct tls_s *t, void *ptr, const imalloc_req_t *req) {
 		return NULL;
 	}
 	if (shelter_owns(elem)) {
-		return irealloc_by_moving(tsd, ptr, shelter_usize(ptr), req, usize);
+		return irealloc_by_moving(tsd, ptr, shelter_usize(ptr), req, usize, later);
 	}
 	size_t old = arena_usize(ptr, elem);
 	void *p = irealloc_try_stay(tsd, ptr, elem, req, usize) ? ptr
@@ -247,11 +264,18 @@ irealloc_in_gate(struct tls_s *t, void *ptr, const imalloc_req_t *req) {
 	if (p != NULL) {
 		return p;
 	}
-	p = irealloc_by_moving(tsd, ptr, arena_usable(ptr, elem), req, usize);
+	p = irealloc_by_moving(tsd, ptr, arena_usable(ptr, elem), req, usize, later);
 	if (p != NULL && usize > old && usize >= SC_LARGE_MINCLASS) {
 		arena_large_note_grown(p, usize);
 	}
 	return p;
+}
+
+/* Copies so many bytes to the new block p, and frees ptr. */
+static void
+irealloc_copy(void *p, void *ptr, size_t bytes, const imalloc_req_t *req) {
+	memcpy(p, ptr, bytes);
+	ifree(ptr, req->tcache, req->how);
 }
 
 /*
@@ -263,8 +287,7 @@ static void *
 irealloc_in_steps(void *ptr, size_t old, imalloc_req_t *req) {
 	void *p = imalloc(req);
 	if (p != NULL) {
-		memcpy(p, ptr, min_zu(old, req->size));
-		ifree(ptr, req->tcache, req->how);
+		irealloc_copy(p, ptr, min_zu(old, req->size), req);
 	}
 	return p;
 }
@@ -309,11 +332,15 @@ irealloc(void *ptr, imalloc_req_t *req) {
 	if (unlikely(imalloc_is_interrupted(t)) || unlikely(!gate_try_enter(t))) {
 		return irealloc_in_steps(ptr, iusize(ptr), req);
 	}
-	void *p = irealloc_in_gate(t, ptr, req);
+	size_t later = 0;
+	void *p = irealloc_in_gate(t, ptr, req, &later);
 	imalloc_write_gdump(t);
 	gate_exit(t);
 	if (p == NULL) {
 		return imalloc_fail(alloc_how_names[req->how]);
+	}
+	if (unlikely(later != 0)) {
+		irealloc_copy(p, ptr, later, req);
 	}
 	errno = saved;
 	return p;

@@ -6,6 +6,7 @@
 
 #include <malloc.h>
 #include <pthread.h>
+#include <sys/mman.h>
 
 #include "arena/arena.h"
 #include "arena/safety.h"
@@ -143,6 +144,67 @@ test_sized_frees(void) {
 	}
 	mallctl("thread.tcache.flush", NULL, NULL, NULL, 0);
 	is_uint(bad, 0, "freed with their size, they reach no cache");
+}
+
+/*
+ * A copy that takes long. The handler of a fault in the midst of it closes the gate, as a fork does
+ * that must not wait for the copy.
+ */
+static struct {
+	char *page; /* without access until the copy reaches it */
+	unsigned faults, inside;
+} slow;
+
+static void
+on_fault(int sig UNUSED) {
+	slow.faults++;
+	if (gate_is_entered(tls_get())) {
+		slow.inside++;
+	} else {
+		set_closed(true);
+	}
+	mprotect(slow.page, PAGE, PROT_READ | PROT_WRITE);
+}
+
+#define SLOW_SIZE ((size_t)4 << 20)
+
+/* Moves p, of SLOW_SIZE bytes, to a block of `size` bytes with an alignment that p has not. */
+static void
+is_copied_outside(char *p, size_t size, int flags, const char *what) {
+	size_t alignment = (size_t)2 << __builtin_ctzll((uintptr_t)p);
+	bool was_sheltered = is_sheltered(p);
+	memset(p, 0x61, SLOW_SIZE);
+	slow.page = p + SLOW_SIZE / 2;
+	slow.page -= (uintptr_t)slow.page % PAGE;
+	slow.faults = slow.inside = 0;
+	mprotect(slow.page, PAGE, PROT_NONE);
+	char *q = keep(rallocx(p, size, flags | MALLOCX_ALIGN(alignment)));
+	is_uint(slow.faults, 1, "%s is copied", what);
+	is_uint(slow.inside, 0, "outside the gate");
+	size_t copied = size < SLOW_SIZE ? size : SLOW_SIZE;
+	ok(q != NULL && q != p && !is_sheltered(q) && is_filled(q, 0x61, copied),
+	    "its contents are the same");
+	if ((flags & MALLOCX_ZERO) != 0) {
+		ok(is_filled(q + copied, 0, malloc_usable_size(q) - copied), "and zero behind them");
+	}
+	ok(deferred_has_any() != was_sheltered, "only an arena's block waits to be freed");
+	set_closed(false);
+	free(q);
+	free(keep(malloc(100000)));
+	ok(!deferred_has_any(), "and no longer");
+}
+
+static void
+test_slow_copy(void) {
+	struct sigaction act = {.sa_handler = on_fault}, old;
+	uint64_t before = net();
+	sigaction(SIGSEGV, &act, &old);
+	is_copied_outside(keep(malloc(SLOW_SIZE)), SLOW_SIZE, 0, "a block of an arena");
+	is_copied_outside(keep(malloc(SLOW_SIZE)), 2 * SLOW_SIZE, MALLOCX_ZERO, "one that grows");
+	is_copied_outside(keep(malloc(SLOW_SIZE)), SLOW_SIZE - 5000, MALLOCX_ZERO, "one that shrinks");
+	is_uint(net(), before, "each is counted as freed");
+	is_copied_outside(keep(shelter_malloc(SLOW_SIZE, 0)), SLOW_SIZE, 0, "a block of the shelter");
+	sigaction(SIGSEGV, &old, NULL);
 }
 
 /* Frees at a closed gate wait, and happen then. */
@@ -535,6 +597,7 @@ main(void) {
 	pthread_create(&t, NULL, forker, NULL);
 	test_objects();
 	test_sized_frees();
+	test_slow_copy();
 	test_deferred();
 	test_deferred_end();
 	test_countdown();
