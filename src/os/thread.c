@@ -83,8 +83,11 @@ os_thread_create(os_thread_t *t, const char *name, void *(*fn)(void *), void *ar
 
 int
 os_thread_join(os_thread_t *t) {
-	int saved = errno;
+	int saved = errno, state;
+	/* Joining is a cancellation point: a thread cancelled here would keep its caller's locks. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	int err = pthread_join(t->handle, NULL);
+	pthread_setcancelstate(state, NULL);
 	errno = saved;
 	return err;
 }

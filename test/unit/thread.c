@@ -71,6 +71,51 @@ test_create(void) {
 	    "signals restored then too");
 }
 
+/* Ends when its creator sleeps, as it does in the join, or after a minute. */
+static void *
+wait_for_join(void *arg) {
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", *(int *)arg);
+	for (unsigned ms = 0; ms < 60000; ms++) {
+		char text[200] = "";
+		FILE *f = fopen(path, "r");
+		if (f == NULL) {
+			break;
+		}
+		bool has_read = fgets(text, sizeof(text), f) != NULL;
+		fclose(f);
+		const char *name_end = has_read ? strrchr(text, ')') : NULL;
+		if (name_end != NULL && name_end[2] == 'S' && ms > 20) {
+			break;
+		}
+		usleep(1000);
+	}
+	return NULL;
+}
+
+static void *
+join_cancelled(void *has_joined) {
+	int tid = os_tid();
+	os_thread_t t;
+	if (os_thread_create(&t, "waits", wait_for_join, &tid) == 0) {
+		pthread_cancel(pthread_self());
+		*(bool *)has_joined = os_thread_join(&t) == 0;
+	}
+	pthread_testcancel();
+	return NULL;
+}
+
+static void
+test_join_cancelled(void) {
+	pthread_t t;
+	bool has_joined = false;
+	void *ret = NULL;
+	pthread_create(&t, NULL, join_cancelled, &has_joined);
+	pthread_join(t, &ret);
+	ok(has_joined, "a thread that is to be cancelled joins first");
+	ok(ret == PTHREAD_CANCELED, "and is cancelled then");
+}
+
 static void *
 look_stored(void *arg) {
 	*(bool *)arg = os_tid_stored() == os_tid();
@@ -184,6 +229,7 @@ main(int argc, char **argv) {
 	    {NULL, NULL}};
 	test_children(argc, argv, children);
 	test_create();
+	test_join_cancelled();
 	test_tid_stored();
 	test_processors();
 	test_filter();
