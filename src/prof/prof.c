@@ -43,6 +43,7 @@
 #include "thread/tsd.h"
 #include "unwind/module_history.h"
 #include "unwind/unwind.h"
+#include "unwind/unwind_step.h"
 #include "util/assert.h"
 
 /* ---------------------------------------------------------------- boot */
@@ -91,6 +92,7 @@ prof_boot_conf(void) {
 		assert(err == 0); /* conf refuses a prefix that is too long */
 		(void)err;
 		prof_sys_exe_boot();
+		unwind_step_boot();
 	}
 	prof_budget_boot();
 	if (opt_prof_more || opt_lg_prof_interval >= 0) {

@@ -11,6 +11,7 @@
 #include <ucontext.h>
 
 #include "os/sys.h"
+#include "os/tls.h"
 #include "unwind/code.h"
 #include "unwind/unwind.h"
 #include "unwind/unwind_step.h"
@@ -836,6 +837,33 @@ test_jit(void) {
 }
 #endif
 
+/* ---- the end of the thread's own stack ---- */
+
+/* What the memo takes for the end of a stack that is known up to the page of the thread's TLS. */
+static void *
+own_end_below_tls(void *arg) {
+	struct unwind_memo_s m = {.lo = 0};
+	uintptr_t hi = align_down((uintptr_t)tls_get(), os_page_size);
+	struct walk_s w = {.sp = hi - 64, .hi = hi, .memo = &m};
+	unwind_walk_learn(&w, hi - 64);
+	*(uintptr_t *)arg = m.own_hi;
+	return tls_get();
+}
+
+/* The first thread's TLS lies among the libraries, below which the stack of a coroutine may lie. */
+static void
+test_own_end(void) {
+	uintptr_t end;
+	pthread_t t;
+	void *tls;
+	unwind_step_boot();
+	own_end_below_tls(&end);
+	is_uint(end, 0, "what lies below the TLS of the first thread is not its stack");
+	pthread_create(&t, NULL, own_end_below_tls, &end);
+	pthread_join(t, &tls);
+	is_uint(end, align_down((uintptr_t)tls, sizeof(tls)), "that of another thread ends its stack");
+}
+
 /* ---- the front ---- */
 
 static void *hint_frames[8];
@@ -1036,6 +1064,7 @@ main(void) {
 	test_one_fallback();
 	test_jit();
 	test_stack_shrunk();
+	test_own_end();
 	test_hint();
 	test_generation();
 	test_hammer();
