@@ -58,9 +58,9 @@ void prof_boot_box(void);
 void prof_boot_constructed(void);
 /*
  * Stops the log, writes a gdump that is due, the final profile and the leak summary, each if its
- * option asks for it; with prof_leak_error and leaks it ends the process by _exit(1). An empty
- * prefix means no final profile and no summary, so no such end. Nothing in a lost child
- * (os/gate.h). prof_boot_exit() registers it with atexit().
+ * option asks for it; with prof_leak_error and leaks the process ends with status 1, after what is
+ * left of its exit. An empty prefix means no final profile and no summary, so no such end. Nothing
+ * in a lost child (os/gate.h). prof_boot_exit() registers it with atexit().
  */
 void prof_fdump(void);
 /*

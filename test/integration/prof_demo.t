@@ -71,6 +71,13 @@ is $? 1 "prof_leak_error:true: exit status 1"
 has "$(cat out)" "Exiting with error code because memory leaks were detected" "and it says why"
 f=$(ls err.*.f.heap)
 is "$(bytes "$f")" "$b" "and the file is whole"
+printf '%s\n' '#include <stdio.h>' '#include <stdlib.h>' 'void *volatile p;' \
+    'static void last(void) { puts("last words"); }' \
+    'int main(void) { atexit(last); p = malloc(5000); p = NULL; puts("result"); return 0; }' >says.c
+ok "$($CC -o says says.c 2>&1; echo $?)" "a program that prints to a pipe"
+MALLOC_CONF=prof_leak_error:true,lg_prof_sample:0,prof_final:true,prof_prefix:says \
+    LD_PRELOAD="$LIB" ./says >out 2>err
+is "$? $(tr '\n' ' ' <out)" "1 result last words " "what it has printed is not lost, nor its handlers"
 
 # --- dumps by interval
 in_dir "$W/interval.d"
