@@ -93,8 +93,8 @@ prof_boot_conf(void) {
 		assert(err == 0); /* conf refuses a prefix that is too long */
 		(void)err;
 		prof_sys_exe_boot();
-		unwind_step_boot();
 	}
+	unwind_step_boot();
 	prof_budget_boot();
 	if (opt_prof_more || opt_lg_prof_interval >= 0) {
 		prof_keep_boot();

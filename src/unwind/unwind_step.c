@@ -406,7 +406,8 @@ static uintptr_t first_tls;
 
 void
 unwind_step_boot(void) {
-	first_tls = os_tid() == sys_pid() ? (uintptr_t)tls_get() : 0;
+	int tid = os_tid_stored();
+	first_tls = (tid != 0 ? tid : os_tid()) == sys_pid() ? (uintptr_t)tls_get() : 0;
 }
 
 /*
