@@ -213,6 +213,11 @@ sys_open(const char *path, int flags, unsigned mode) {
 	return (int)COUNT_OF(os_hooks->open(path, flags | O_CLOEXEC, mode));
 }
 
+int
+sys_dup(int fd) {
+	return (int)COUNT_OF(syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+}
+
 ssize_t
 sys_read(int fd, void *buf, size_t size) {
 	ssize_t n = COUNT_OF(os_hooks->read(fd, buf, size));

@@ -99,6 +99,8 @@ unsigned long sys_auxval(unsigned long type);
 
 /* Returns a descriptor (O_CLOEXEC is added), or -errno. */
 int sys_open(const char *path, int flags, unsigned mode);
+/* Another descriptor above stderr (O_CLOEXEC) of the same open file, offset and all; or -errno. */
+int sys_dup(int fd);
 /*
  * Opens a file of /proc/thread-self or, if that fails, /proc/self. The name (like "statm") has at
  * most 15 bytes. What the kernel says there of memory is that of the process.

@@ -479,6 +479,22 @@ test_descriptor(void) {
 	close(fds[1]);
 }
 
+/* A log to which the program appends, or which it writes from some offset on. */
+static void
+test_descriptor_of_file(int flags) {
+	char path[128], fd_path[32], got[32] = "";
+
+	snprintf(path, sizeof(path), "%s/log", dir);
+	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | flags, 0600);
+	snprintf(fd_path, sizeof(fd_path), "/dev/fd/%d", fd);
+	ok(fd >= 0 && write(fd, "early", 5) == 5, "a log");
+	is_int(write_one(fd_path, "dump"), 0, "/dev/fd/N of a file");
+	ok(write(fd, "late", 4) == 4 && pread(fd, got, sizeof(got) - 1, 0) > 0, "which goes on");
+	is_str(got, "earlydumplate", "the profile lies between what the program writes");
+	close(fd);
+	unlink(path);
+}
+
 static void
 test_errno_names(void) {
 	char buf[16];
@@ -562,6 +578,8 @@ main(void) {
 	test_sticky();
 	test_explicit_file();
 	test_descriptor();
+	test_descriptor_of_file(0);
+	test_descriptor_of_file(O_APPEND);
 	test_errno_names();
 	test_start_ticks();
 	test_is_dir_there();

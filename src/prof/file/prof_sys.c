@@ -427,24 +427,37 @@ in_place_check(int fd) {
 	return S_ISFIFO(st.st_mode) && !is_ours && st.st_uid != 0 ? EACCES : 0;
 }
 
-/*
- * Opens the path itself for writing, not a temporary file. is_checked: in_place_check() has to
- * permit it; false for a path that stands for a descriptor (is_descriptor_path).
- */
+/* Opens the path itself for writing, not a temporary file, if in_place_check() permits it. */
 static int
-in_place_open(prof_file_t *f, bool is_checked) {
+in_place_open(prof_file_t *f) {
 	assert(!prof_file_is_open(f) && f->is_explicit && !f->is_confined);
 	/* O_NONBLOCK, because what was a file a moment ago may be a pipe now. */
-	int fd = sys_open(f->path, O_WRONLY | O_NOCTTY | O_NONBLOCK
-	    | (is_checked ? O_NOFOLLOW : O_TRUNC),
-	    opt_prof_dump_mode);
+	int fd = sys_open(f->path, O_WRONLY | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW, 0);
 	if (fd < 0) {
 		return -fd;
 	}
-	int err = is_checked ? in_place_check(fd) : 0;
+	int err = in_place_check(fd);
 	if (err != 0) {
 		sys_close(fd);
 		return err;
+	}
+	f->fd_plus_1 = fd + 1;
+	return 0;
+}
+
+/*
+ * Opens the path of descriptor n. A regular file is written where the program stands in it, and the
+ * program goes on behind the profile: opened by its path it would be another file, with an offset of
+ * its own and not for appending. Other files are opened, so that O_NONBLOCK holds for us only.
+ */
+static int
+descriptor_open(prof_file_t *f, int n) {
+	struct stat st;
+	assert(!prof_file_is_open(f) && f->is_explicit && !f->is_confined);
+	bool is_regular = sys_fstat(n, &st) == 0 && S_ISREG(st.st_mode);
+	int fd = is_regular ? sys_dup(n) : sys_open(f->path, O_WRONLY | O_NOCTTY | O_NONBLOCK, 0);
+	if (fd < 0) {
+		return -fd;
 	}
 	f->fd_plus_1 = fd + 1;
 	return 0;
@@ -473,11 +486,34 @@ prof_sys_is_profile(const char *path) {
 	    && prof_sys_head_read(path, text, sizeof(text)) > 0;
 }
 
-/* Whether the path stands for a descriptor; only such a path may be a symbolic link. */
-static bool
-is_descriptor_path(const char *path) {
-	return strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/self/fd/", 14) == 0
-	    || strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/stderr") == 0;
+/* The number that a text is, of at most 9 digits; -1: it is none. */
+static int
+number_of(const char *text) {
+	int n = 0;
+	size_t len = strspn(text, "0123456789");
+	if (len == 0 || len > 9 || text[len] != '\0') {
+		return -1;
+	}
+	for (size_t i = 0; i < len; i++) {
+		n = n * 10 + (text[i] - '0');
+	}
+	return n;
+}
+
+/* The descriptor that a path stands for, -1: none. Only such a path may be a symbolic link. */
+static int
+descriptor_of(const char *path) {
+	static const char *const fronts[] = {"/dev/fd/", "/proc/self/fd/"};
+	if (strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/stderr") == 0) {
+		return path[sizeof("/dev/std") - 1] == 'o' ? STDOUT_FILENO : STDERR_FILENO;
+	}
+	for (size_t i = 0; i < 2; i++) {
+		size_t front = strlen(fronts[i]);
+		if (strncmp(path, fronts[i], front) == 0) {
+			return number_of(path + front);
+		}
+	}
+	return -1;
 }
 
 /*
@@ -489,7 +525,7 @@ static int
 regular_open(prof_file_t *f, bool exists) {
 	int err = temp_open(f);
 	bool refused = err == EACCES || err == EPERM || err == EROFS || err == ENOENT;
-	return refused && exists ? in_place_open(f, true) : err;
+	return refused && exists ? in_place_open(f) : err;
 }
 
 /* Opens an explicit path, according to what exists there. 0 or an errno. */
@@ -499,9 +535,10 @@ explicit_open(prof_file_t *f) {
 	int saved = errno;
 	int err = lstat(f->path, &st) == 0 ? 0 : errno;
 	errno = saved;
-	if (is_descriptor_path(f->path) && !f->is_confined) {
+	int n = f->is_confined ? -1 : descriptor_of(f->path);
+	if (n >= 0) {
 		f->may_block = true;
-		return in_place_open(f, false);
+		return descriptor_open(f, n);
 	}
 	f->is_new = err == ENOENT;
 	if (f->is_new) {
@@ -522,7 +559,7 @@ explicit_open(prof_file_t *f) {
 		return EISDIR;
 	default:
 		f->may_block = true;
-		return f->is_confined ? EEXIST : in_place_open(f, true);
+		return f->is_confined ? EEXIST : in_place_open(f);
 	}
 }
 
@@ -662,7 +699,7 @@ copy_in_place(prof_file_t *f) {
 	if (in < 0) {
 		return -in;
 	}
-	int err = in_place_open(f, true);
+	int err = in_place_open(f);
 	ssize_t n = 1;
 	while (err == 0 && n > 0) {
 		n = sys_read(in, buf, sizeof(buf));
