@@ -206,12 +206,14 @@ irealloc_guarded(char *ptr, uint64_t elem, size_t usize, size_t size, bool zero)
 
 /*
  * With canaries: makes the usable size of an object, which may shrink, `most` bytes or what its
- * place allows, if a request of that size has the object's class and is not below req->size.
+ * place allows, if a request of that size has the object's class and is not below req->size. For a
+ * small request it is req->size, without the extra, because a sized free may name that size, and is
+ * checked against the usable size exactly (icheck.c).
  */
 static void
 irealloc_guarded_most(void *ptr, uint64_t elem, const imalloc_req_t *req, size_t most) {
 	size_t usize = arena_usize(ptr, elem);
-	size_t n = min_zu(most, (elem & ELEM_SLAB) != 0 ? canary_room(usize) : usize);
+	size_t n = req->size <= SC_SMALL_MAXCLASS ? req->size : min_zu(most, usize);
 	if (n >= req->size && canary_usize(n, req->alignment) == usize) {
 		irealloc_guarded(ptr, elem, usize, n, req->zero);
 	}

@@ -100,6 +100,23 @@ test_resizing(void) {
 	is_uint(bad, 0, "each size to each other");
 }
 
+/* The size that xallocx was asked for frees a block; an extra that it may give is no part of it. */
+static void
+test_extra(void) {
+	unsigned bad = 0;
+
+	for (size_t n = 21; n < 2000; n += 13) {
+		for (int flags = 0; flags < 32; flags += 16) { /* 2^16: in large objects */
+			char *p = keep(mallocx(n - 1, flags));
+			size_t now = xallocx(p, n, 8, flags);
+			bad += wrong_if(now != malloc_usable_size(p)) || wrong_if(now < n - 1);
+			memset(p, 1, now);
+			sdallocx(p, now < n ? now : n, flags);
+		}
+	}
+	is_uint(bad, 0, "a sized free names no extra");
+}
+
 /* Much at once, so that blocks pass through all caches, in threads that free each other's. */
 static void *given[4][3000];
 
@@ -212,6 +229,7 @@ run_all(void) {
 	has_canaries = canary_bytes() != 0 && page == 4096;
 	test_requests();
 	test_resizing();
+	test_extra();
 	test_threads();
 	test_reset();
 }
