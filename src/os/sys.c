@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -137,6 +138,17 @@ const struct os_hooks_s os_hooks_real = {
 
 size_t os_page_size;
 const struct os_hooks_s *os_hooks = &os_hooks_real;
+
+/* glibc's exit() may be called by a handler: it goes on with the handlers that are left. */
+void
+sys_exit_from_handler(int status) {
+#if defined(__GLIBC__)
+	exit(status);
+#else
+	fflush(NULL);
+	_exit(status);
+#endif
+}
 
 unsigned long
 sys_auxval(unsigned long type) {

@@ -97,6 +97,12 @@ uint64_t sys_pidns(void);
 /* The value of an auxiliary vector entry; 0 if absent. */
 unsigned long sys_auxval(unsigned long type);
 
+/*
+ * Ends the process from a handler of its exit (atexit), with another status. What the program has
+ * written to stdio may still be in its buffers: it is not lost.
+ */
+_Noreturn void sys_exit_from_handler(int status);
+
 /* Returns a descriptor (O_CLOEXEC is added), or -errno. */
 int sys_open(const char *path, int flags, unsigned mode);
 /* Another descriptor above stderr (O_CLOEXEC) of the same open file, offset and all; or -errno. */

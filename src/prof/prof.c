@@ -12,7 +12,6 @@
  */
 #include "prof/prof.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -318,21 +317,6 @@ prof_heartbeat(tsd_t *tsd, uint64_t bytes) {
 	prof_backtrace_upkeep();
 }
 
-/*
- * Ends the process with status 1 from a handler of its exit. What the program has printed may still
- * be in the buffers of stdio. glibc lets a handler call exit(): that sets the status and goes on
- * with the handlers that are left, then writes the buffers. Elsewhere the same is done here.
- */
-static COLD _Noreturn void
-exit_with_error(void) {
-#if defined(__GLIBC__)
-	exit(1);
-#else
-	fflush(NULL);
-	_exit(1);
-#endif
-}
-
 void
 prof_fdump(void) {
 	bool found_leak = false;
@@ -344,7 +328,7 @@ prof_fdump(void) {
 	prof_signal_exit_end();
 	if (found_leak && opt_prof_leak_error) {
 		malloc_write("<jemalloc>: Exiting with error code because memory leaks were detected\n");
-		exit_with_error();
+		sys_exit_from_handler(1);
 	}
 }
 

@@ -6,8 +6,9 @@
  * says how to find the canonical frame address (CFA), the return address and the caller's frame
  * pointer; a guard is a walk that goes ahead of an unwinder that checks nothing. Invariant: what is
  * read lies below hi or was confirmed by the kernel. The caller bounds the number of frames, so a
- * walk always ends. No lock, and no state outside of the walk and the thread's memo but which thread
- * is the first one. Called by unwind_fp.c, unwind_libgcc.c and unwind_libunwind.c; by prof.c at boot.
+ * walk always ends. No lock, and no state outside of the walk and the thread's memo but which
+ * thread is the first one. Called by unwind_fp.c, unwind_libgcc.c and unwind_libunwind.c, at boot
+ * by prof.c.
  */
 #include "unwind/unwind_step.h"
 

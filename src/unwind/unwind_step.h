@@ -127,8 +127,8 @@ mark_load_ra(const struct unwind_mark_s *m) {
 }
 
 /*
- * Notes whether the caller is the first thread of the process, whose stack and TLS lie apart. Called
- * at boot, by one thread; before that no walk takes the end of a stack from the TLS.
+ * Notes whether the caller is the first thread of the process, whose stack and TLS lie apart. To be
+ * called at boot, by one thread; before that no walk takes the end of a stack from the TLS.
  */
 void unwind_step_boot(void);
 /*

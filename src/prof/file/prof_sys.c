@@ -447,8 +447,8 @@ in_place_open(prof_file_t *f) {
 
 /*
  * Opens the path of descriptor n. A regular file is written where the program stands in it, and the
- * program goes on behind the profile: opened by its path it would be another file, with an offset of
- * its own and not for appending. Other files are opened, so that O_NONBLOCK holds for us only.
+ * program goes on behind the profile: opened by its path it would be another open file, with an
+ * offset of its own and not for appending. Other files are opened, so that O_NONBLOCK is ours only.
  */
 static int
 descriptor_open(prof_file_t *f, int n) {
