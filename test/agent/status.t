@@ -375,6 +375,7 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
 	agent_pid=$!
 	children="$children $agent_pid"
 	until_true grep -q 'listens on' agent.err
+	until_true [ ! -e nobody/dead/20261125T000000.000Z.4.box ] # it has looked at what is left there
 	is "$(ls nobody/dead) $(grep -c 'others own' agent.err)" "20261125T000000.000Z.3.box 0" "a box of our own that cannot be opened now stays, and is not told as another's"
 	end_agent
 	# The same where /proc tells their numbers and no more: they are there, and counted.
