@@ -98,11 +98,13 @@ frame_give(const answer_t *to, Dwarf_Die *unit, const char *function, const char
 
 /*
  * The line table gives the file and line of the innermost frame; those of each outer frame are
- * where the next inner one was called.
+ * where the next inner one was called. libdw sorts the rows of discarded functions among the
+ * others; where such a row may be found, the line is unknown.
  */
 void
 answer_give(Dwarf *dwarf, Dwarf_Die *unit, const query_t *query, const answer_t *to) {
-	Dwarf_Line *row = unit != NULL ? dwarf_getsrc_die(unit, query->address) : NULL;
+	Dwarf_Line *row = unit != NULL && !query->is_row_unsure
+	    ? dwarf_getsrc_die(unit, query->address) : NULL;
 	const char *file = row != NULL ? dwarf_linesrc(row, NULL, NULL) : NULL;
 	Dwarf_Die die;
 	int line = 0;

@@ -90,6 +90,23 @@ object_has_packed(object_t *object) {
 	return false;
 }
 
+static bool
+object_has_code_at_0(object_t *object) {
+	GElf_Shdr header;
+
+	for (Elf_Scn *section = NULL; (section = elf_nextscn(object->elf, section)) != NULL;) {
+		if (gelf_getshdr(section, &header) != NULL && header.sh_addr == 0
+		    && (header.sh_flags & SHF_ALLOC) != 0 && (header.sh_flags & SHF_EXECINSTR) != 0)
+			return true;
+	}
+	return false;
+}
+
+bool
+object_is_discarded(const object_t *object, Dwarf_Addr start) {
+	return start < 2 && !object->has_code_at_0;
+}
+
 bool
 object_has_lines(object_t *object) {
 	size_t names;
@@ -127,6 +144,7 @@ object_open_fd(object_t *object, int fd, int root, const char *path) {
 	if (header.e_type == ET_REL)
 		return "not linked: an object file of a compiler";
 	object->is_packed = object_has_packed(object);
+	object->has_code_at_0 = object_has_code_at_0(object);
 	return NULL;
 }
 

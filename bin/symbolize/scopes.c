@@ -13,8 +13,10 @@ enum { DEEPEST = 200 };		/* nested DIEs; a damaged file may have any number */
 
 /* The queries of the unit, sorted by address. */
 typedef struct {
+	const object_t *object;
 	query_t *queries;
 	size_t count;
+	Dwarf_Addr discarded_end;	/* greatest end of a discarded function, which begins at 0 or 1 */
 } group_t;
 
 /* Index of the first query at or above the address. */
@@ -37,14 +39,19 @@ index_at_or_above(const group_t *group, Dwarf_Addr address) {
  * Whether the DIE contains the address of a query. If is_scope (a function or an inlined call, not
  * a block), it is added to each such query that has `level` scopes, those that enclose the DIE. So
  * it is added once even if its ranges overlap, and of two DIEs of one level that contain the
- * address only the first is. Scopes that do not fit into the query are left out.
+ * address only the first is. Scopes that do not fit into the query are left out. Ranges of
+ * discarded code, which overlap those of real code, count for discarded_end only.
  */
 static bool
-die_try_match(Dwarf_Die *die, const group_t *group, bool is_scope, unsigned level) {
+die_try_match(Dwarf_Die *die, group_t *group, bool is_scope, unsigned level) {
 	Dwarf_Addr base, start, end;
 	bool holds = false;
 
 	for (ptrdiff_t at = 0; (at = dwarf_ranges(die, at, &base, &start, &end)) > 0;) {
+		if (object_is_discarded(group->object, start)) {
+			group->discarded_end = end > group->discarded_end ? end : group->discarded_end;
+			continue;
+		}
 		for (size_t i = index_at_or_above(group, start); i < group->count
 		    && group->queries[i].address < end; i++) {
 			query_t *query = &group->queries[i];
@@ -59,10 +66,10 @@ die_try_match(Dwarf_Die *die, const group_t *group, bool is_scope, unsigned leve
 }
 
 /* Visits the children of `parent`, which `level` scopes enclose; depth: DIEs above `parent`. */
-static void scope_walk(Dwarf_Die *parent, const group_t *group, unsigned level, unsigned depth);
+static void scope_walk(Dwarf_Die *parent, group_t *group, unsigned level, unsigned depth);
 
 static void
-die_visit(Dwarf_Die *die, const group_t *group, unsigned level, unsigned depth) {
+die_visit(Dwarf_Die *die, group_t *group, unsigned level, unsigned depth) {
 	switch (dwarf_tag(die)) {
 	case DW_TAG_subprogram:
 	case DW_TAG_inlined_subroutine:
@@ -85,7 +92,7 @@ die_visit(Dwarf_Die *die, const group_t *group, unsigned level, unsigned depth) 
 }
 
 static void
-scope_walk(Dwarf_Die *parent, const group_t *group, unsigned level, unsigned depth) {
+scope_walk(Dwarf_Die *parent, group_t *group, unsigned level, unsigned depth) {
 	Dwarf_Die die;
 
 	if (depth > DEEPEST || dwarf_child(parent, &die) != 0)
@@ -96,8 +103,10 @@ scope_walk(Dwarf_Die *parent, const group_t *group, unsigned level, unsigned dep
 }
 
 void
-scopes_find(Dwarf_Die *unit, query_t *queries, size_t count) {
-	group_t group = {queries, count};
+scopes_find(const object_t *object, Dwarf_Die *unit, query_t *queries, size_t count) {
+	group_t group = {object, queries, count, 0};
 
 	scope_walk(unit, &group, 0, 0);
+	for (size_t i = 0; i < count && queries[i].address < group.discarded_end; i++)
+		queries[i].is_row_unsure = true;
 }

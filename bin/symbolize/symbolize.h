@@ -17,6 +17,7 @@ typedef struct {
 	Dwarf_Off unit;		/* offset of the DIE of its compilation unit; 0: none */
 	Dwarf_Off scopes[64];	/* offsets of DIEs: a function, then calls inlined in it, 64 at most */
 	unsigned count;		/* of scopes */
+	bool is_row_unsure;	/* rows of a discarded function may have this address too */
 } query_t;
 
 /* An object file in memory. */
@@ -33,6 +34,7 @@ typedef struct {
 	Dwarf *alt;		/* the file that dwz made of the common parts of debug files; NULL: none */
 	int alt_fd;		/* its descriptor; -1: none */
 	bool is_packed;		/* some section is compressed */
+	bool has_code_at_0;	/* a section of code begins at address 0 */
 } object_t;
 
 /*
@@ -142,8 +144,17 @@ const char *object_answer(object_t *object, query_t *queries, size_t count, cons
  */
 void units_find(object_t *object, query_t *queries, size_t count);
 
-/* Sets the scopes of queries that belong to one unit, have none yet and are sorted by address. */
-void scopes_find(Dwarf_Die *unit, query_t *queries, size_t count);
+/*
+ * Whether a range that begins there is that of code which the linker has discarded; it leaves the
+ * debug information of that, with addresses from 0 (in some tables 1) on.
+ */
+bool object_is_discarded(const object_t *object, Dwarf_Addr start);
+
+/*
+ * Sets the scopes and is_row_unsure of queries that belong to one unit, have no scopes yet and are
+ * sorted by address.
+ */
+void scopes_find(const object_t *object, Dwarf_Die *unit, query_t *queries, size_t count);
 
 /*
  * Passes the frames of a query, whose scopes are set, to the receiver; unit NULL: no unit contains

@@ -27,13 +27,16 @@ static size_t
 units_by_table(object_t *object, query_t *queries, size_t count) {
 	Dwarf_Aranges *table;
 	size_t entries, found = 0;
+	Dwarf_Addr start;
 
 	if (dwarf_getaranges(object->dwarf, &table, &entries) != 0)
 		return 0;
 	for (size_t i = 0; i < count; i++) {
 		Dwarf_Arange *range = dwarf_getarange_addr(table, queries[i].address);
 
-		if (range != NULL && dwarf_getarangeinfo(range, NULL, NULL, &queries[i].unit) == 0)
+		if (range != NULL && dwarf_getarangeinfo(range, &start, NULL, NULL) == 0
+		    && !object_is_discarded(object, start)
+		    && dwarf_getarangeinfo(range, NULL, NULL, &queries[i].unit) == 0)
 			found++;
 	}
 	return found;
@@ -41,11 +44,13 @@ units_by_table(object_t *object, query_t *queries, size_t count) {
 
 /* Gives the unit with this DIE to the queries in its ranges that have none; returns to how many. */
 static size_t
-unit_claim(Dwarf_Die *die, query_t *queries, size_t count) {
+unit_claim(const object_t *object, Dwarf_Die *die, query_t *queries, size_t count) {
 	Dwarf_Addr base, start, end;
 	size_t found = 0;
 
 	for (ptrdiff_t at = 0; (at = dwarf_ranges(die, at, &base, &start, &end)) > 0;) {
+		if (object_is_discarded(object, start))
+			continue;
 		for (size_t i = query_at(queries, count, start); i < count && queries[i].address < end;
 		    i++) {
 			if (queries[i].unit == 0) {
@@ -67,6 +72,6 @@ units_find(object_t *object, query_t *queries, size_t count) {
 		Dwarf_Die die;
 
 		if (dwarf_offdie(object->dwarf, at + header, &die) != NULL)
-			found += unit_claim(&die, queries, count);
+			found += unit_claim(object, &die, queries, count);
 	}
 }

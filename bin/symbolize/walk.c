@@ -34,7 +34,7 @@ unit_answer(object_t *object, query_t *queries, size_t count, const answer_t *to
 	    &unit) != NULL;
 
 	if (has_unit)
-		scopes_find(&unit, queries, count);
+		scopes_find(object, &unit, queries, count);
 	for (size_t i = 0; i < count; i++)
 		answer_give(object->dwarf, has_unit ? &unit : NULL, &queries[i], to);
 }

@@ -140,6 +140,25 @@ SKIP: {
 		'the first address of a unit, behind the last one of another');
 }
 
+# A function that the linker discards keeps its debug information, at addresses from 0 on.
+for my $compiler (qw(gcc clang)) {
+    SKIP: {
+		skip "no $compiler", 2 if !which($compiler);
+		my $steps = "x++;\n" x 3000;
+		spew("$dir/gone.c", "volatile int x;\nstatic inline __attribute__((always_inline)) void "
+			    . "gone_inline(void) {\n$steps}\nvoid gone(void) { gone_inline(); }\n"
+			    . "__attribute__((noinline)) void stays(void) { x = 7; }\n"
+			    . "int main(void) { stays(); return 0; }\n");
+		skip "$compiler cannot", 2 if (run($compiler, qw(-g -O2 -fPIE -pie -ffunction-sections),
+				'-Wl,--gc-sections', '-o', "$dir/gone", "$dir/gone.c"))[0];
+		my ($at) = `nm $dir/gone` =~ /^([0-9a-f]+) T stays$/m;
+		my $asked = (run(\"file $dir/gone\n0x$at\n", $tool))[1];
+		like($asked, qr/^stays\n/m, "$compiler: the function that is there");
+		unlike($asked, qr/^gone|gone\.c:(?!3005\b)\d/m,
+			"$compiler: none that is not, nor its line");
+	}
+}
+
 # jeprof: the same answer by whatever program is there, and it says by which.
 my ($library) = libraries();
 SKIP: {
