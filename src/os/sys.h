@@ -247,6 +247,12 @@ bool sys_module_of_image(struct sys_module_s *m, uintptr_t start, uintptr_t end,
  */
 bool sys_program_has_note(const char *owner, unsigned type);
 /*
+ * Whether the command that started the process names the loader (ld.so PROGRAM): the kernel loaded
+ * no other one, yet the program wants one. /proc/self/exe is that loader then; glibc's sets
+ * AT_EXECFN and AT_PHDR to what is the program's.
+ */
+bool sys_is_run_by_loader(void);
+/*
  * Counts of objects loaded and unloaded since the start of the process; false, and both are 0, if
  * the C library does not provide them or the loader cannot be called
  * (sys_modules_postfork_child()). Takes the loader's lock.

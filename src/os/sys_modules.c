@@ -108,6 +108,18 @@ sys_program_has_note(const char *owner, unsigned type) {
 	return false;
 }
 
+bool
+sys_is_run_by_loader(void) {
+	const ElfW(Phdr) *ph = (const void *)sys_auxval(AT_PHDR);
+	size_t n = ph == NULL || sys_auxval(AT_BASE) != 0 ? 0 : sys_auxval(AT_PHNUM);
+	for (size_t i = 0; i < n; i++) {
+		if (ph[i].p_type == PT_INTERP) {
+			return true;
+		}
+	}
+	return false;
+}
+
 /* Extends the object's range by a segment, or notes the object's .eh_frame_hdr. */
 static void
 add_segment(struct sys_module_s *m, const ElfW(Phdr) *ph) {

@@ -78,6 +78,11 @@ ok "$($CC -o says says.c 2>&1; echo $?)" "a program that prints to a pipe"
 MALLOC_CONF=prof_leak_error:true,lg_prof_sample:0,prof_final:true,prof_prefix:says \
     LD_PRELOAD="$LIB" ./says >out 2>err
 is "$? $(tr '\n' ' ' <out)" "1 result last words " "what it has printed is not lost, nor its handlers"
+loader=$(readelf -lW says | sed -n 's/.*interpreter: \(.*\)\]/\1/p')
+MALLOC_CONF=prof:true,lg_prof_sample:0,prof_final:true,prof_prefix:loaded \
+    LD_PRELOAD="$LIB" "$loader" ./says >out 2>err
+is "$(sed -n 's/^# jemalloc.exe=//p' loaded.*.f.heap)" "$(pwd -P)/says" \
+    "started by a named loader: the program is told, not the loader"
 
 # --- dumps by interval
 in_dir "$W/interval.d"

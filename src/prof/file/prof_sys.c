@@ -879,7 +879,8 @@ exe_of_start(char *buf, size_t size) {
 void
 prof_sys_exe_boot(void) {
 	assert(names.exe[0] == '\0');
-	if (sys_readlink("/proc/self/exe", names.exe, sizeof(names.exe)) < 0) {
+	if (sys_is_run_by_loader()
+	    || sys_readlink("/proc/self/exe", names.exe, sizeof(names.exe)) < 0) {
 		exe_of_start(names.exe, sizeof(names.exe));
 	}
 }
@@ -887,7 +888,8 @@ prof_sys_exe_boot(void) {
 void
 prof_sys_exe(char *buf, size_t size) {
 	assert(size >= sizeof(names.exe));
-	if (sys_readlink("/proc/self/exe", buf, size) >= 0) {
+	bool is_known = sys_is_run_by_loader() && names.exe[0] != '\0';
+	if (!is_known && sys_readlink("/proc/self/exe", buf, size) >= 0) {
 		return;
 	}
 	if (names.exe[0] != '\0') {

@@ -181,8 +181,9 @@ uint64_t prof_sys_start_ticks(void);
 extern atomic_u64_t prof_sys_instance;
 /*
  * Path of the program, "" if unknown, in a buffer of PROF_PATH_SIZE bytes or more. That is the path
- * that /proc gives now; if it gives none, the path that prof_sys_exe_boot() has learned; without
- * that, the path by which the program was started (AT_EXECFN).
+ * that /proc gives now; if it gives none or that of a loader that was named (sys_is_run_by_loader),
+ * the path that prof_sys_exe_boot() has learned; without that, the path by which the program was
+ * started (AT_EXECFN).
  */
 void prof_sys_exe(char *buf, size_t size);
 /*

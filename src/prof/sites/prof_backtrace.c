@@ -132,11 +132,13 @@ prof_backtrace_nown(void *const *vec, unsigned len, uintptr_t start, uintptr_t e
 
 /*
  * A static program allocates before it can be unwound, because its unwind tables are registered by
- * its constructors. With a dynamic loader (AT_BASE is set) they are in place from the first call.
+ * its constructors. With a dynamic loader they are in place from the first call; AT_BASE is set
+ * then, unless the command names the loader.
  */
 static bool
 can_unwind(void) {
-	return prof_backtrace_is_constructed || sys_auxval(AT_BASE) != 0;
+	return prof_backtrace_is_constructed || sys_auxval(AT_BASE) != 0
+	    || sys_is_run_by_loader();
 }
 
 /*
