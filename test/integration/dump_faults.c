@@ -508,10 +508,13 @@ test_exit_meanwhile(void) {
 	is_int(system(cmd), 0, "what is whole goes");
 }
 
-/* A file behind a descriptor holds the profile and nothing else afterwards. */
+/*
+ * A file behind a descriptor, such as the log that standard output is, keeps what it has: the
+ * profile is written where the descriptor stands, which then is behind it.
+ */
 static void
 test_descriptor(void) {
-	char path[40];
+	char path[40], cmd[300];
 	int fd = open(in_dir("open"), O_RDWR | O_CREAT, 0600);
 	char filler[1 << 16];
 
@@ -521,12 +524,18 @@ test_descriptor(void) {
 			bail_out("write");
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	is_int(dump_to(path), 0, "a path of an open file");
-	ok(is_whole(in_dir("open")), "the profile is whole");
-	ssize_t n = pread(fd, filler, 30, lseek(fd, 0, SEEK_END) - 30);
+	off_t end = lseek(fd, 0, SEEK_CUR);
+	ssize_t n = pread(fd, filler, 30, end - 30);
 	filler[n < 0 ? 0 : n] = '\0';
-	ok(strstr(filler, "\n# end ") != NULL, "and the end of the file: \"%s\"", filler);
+	ok(strstr(filler, "\n# end ") != NULL, "and its end: \"%s\"", filler);
+	ok(end == lseek(fd, 0, SEEK_END), "is that of the file");
+	snprintf(cmd, sizeof(cmd), "cd %s && test \"$(head -c 2097152 open | tr -d x | wc -c)\" -eq 0"
+	    " && tail -c +2097153 open >behind", dir);
+	is_int(system(cmd), 0, "what the file had stays");
+	ok(is_whole(in_dir("behind")), "the profile behind it is whole");
 	close(fd);
 	unlink(in_dir("open"));
+	unlink(in_dir("behind"));
 }
 
 static int
