@@ -43,7 +43,6 @@
 #include "thread/tsd.h"
 #include "unwind/module_history.h"
 #include "unwind/unwind.h"
-#include "unwind/unwind_step.h"
 #include "util/assert.h"
 
 /* ---------------------------------------------------------------- boot */
@@ -93,7 +92,7 @@ prof_boot_conf(void) {
 		(void)err;
 		prof_sys_exe_boot();
 	}
-	unwind_step_boot();
+	unwind_boot();
 	prof_budget_boot();
 	if (opt_prof_more || opt_lg_prof_interval >= 0) {
 		prof_keep_boot();

@@ -12,6 +12,7 @@
 #include "unwind/frame_scan.h"
 #include "unwind/objects.h"
 #include "unwind/unwind_rows.h"
+#include "unwind/unwind_step.h"
 #include "util/assert.h"
 
 /* Whether unwind_rows.c and frame_scan.c are in the build: with any method but "none". */
@@ -100,6 +101,13 @@ unwind_select(const char *name) {
 		}
 	}
 	return ENOTSUP;
+}
+
+void
+unwind_boot(void) {
+#if HAS_ROWS
+	unwind_step_boot();
+#endif
 }
 
 bool

@@ -16,6 +16,8 @@
 
 #include "unwind/unwind_backend.h"
 
+/* Notes the first thread of the process, at the start of the library. */
+void unwind_boot(void);
 /*
  * Selects and boots a method: "auto", "fp", "libgcc", "libunwind" or "none"; NULL means "auto".
  * Returns 0; EINVAL: there is no such method; ENOTSUP: it is not built in or does not work here,

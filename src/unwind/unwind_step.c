@@ -8,7 +8,7 @@
  * read lies below hi or was confirmed by the kernel. The caller bounds the number of frames, so a
  * walk always ends. No lock, and no state outside of the walk and the thread's memo but which
  * thread is the first one. Called by unwind_fp.c, unwind_libgcc.c and unwind_libunwind.c, at boot
- * by prof.c.
+ * by unwind.c.
  */
 #include "unwind/unwind_step.h"
 

@@ -162,7 +162,7 @@ gives 0 "start -d"
 [ -s "$out" ]
 ok $? "its profile" "$out"
 is_idle() { "$CTL" status "$pid" --json | grep -q '"state":"idle"'; }
-"$CTL" start "$pid" -d 60s --max 1s --wait 60s --prefix "$W/orphan" >orphan.out 2>&1 9>&- &
+"$CTL" start "$pid" -d 5s --max 6s --wait 60s --prefix "$W/orphan" >orphan.out 2>&1 9>&- &
 orphan=$!
 until_true grep -q runs orphan.out
 kill -9 $orphan
