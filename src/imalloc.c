@@ -605,13 +605,18 @@ imalloc_quiet(imalloc_req_t *req) {
 }
 
 void *
-imalloc_fail(const char *who) {
+imalloc_refuse(const char *who, int error, const char *why) {
 	if (opt_xmalloc && config_xmalloc) {
-		malloc_printf("<jemalloc>: Error in %s(): out of memory\n", who);
+		malloc_printf("<jemalloc>: Error in %s(): %s\n", who, why);
 		abort();
 	}
-	errno = ENOMEM;
+	errno = error;
 	return NULL;
+}
+
+void *
+imalloc_fail(const char *who) {
+	return imalloc_refuse(who, ENOMEM, "out of memory");
 }
 
 void *

@@ -122,7 +122,11 @@ void imalloc_count_zero_realloc(void);
  */
 void imalloc_settle_deferred(tsd_t *tsd);
 
-/* Sets ENOMEM; with xmalloc ends the process with a message that names a function. Returns NULL. */
+/*
+ * Sets errno to the error; with xmalloc ends the process with a message that names a function and
+ * says why. Returns NULL. imalloc_fail(): for want of memory, ENOMEM.
+ */
+void *imalloc_refuse(const char *who, int error, const char *why) COLD;
 void *imalloc_fail(const char *who) COLD;
 
 /* malloc() of a size above IMALLOC_FAST_MAX; errno as for imalloc(). */

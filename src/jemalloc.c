@@ -51,21 +51,10 @@ je_free(void *ptr) {
 	ifree_default(ptr);
 }
 
-/* What aligned_alloc() and memalign() (who) do with an alignment that cannot be: NULL, EINVAL. */
-static COLD void *
-fail_alignment(const char *who) {
-	if (opt_xmalloc && config_xmalloc) {
-		malloc_printf("<jemalloc>: Error in %s(): invalid alignment\n", who);
-		abort();
-	}
-	errno = EINVAL;
-	return NULL;
-}
-
 EXPORT void *
 je_aligned_alloc(size_t alignment, size_t size) {
 	if (unlikely(!is_pow2_zu(alignment))) {
-		return fail_alignment("aligned_alloc");
+		return imalloc_refuse("aligned_alloc", EINVAL, "invalid alignment");
 	}
 	void *p;
 	if (likely(imalloc_aligned_try_fast(size, alignment, &p))) {
@@ -213,7 +202,7 @@ EXPORT void *
 je_memalign(size_t alignment, size_t size) {
 	alignment = pow2_ceil_zu(alignment);
 	if (unlikely(alignment == 0)) {
-		return fail_alignment("memalign");
+		return imalloc_refuse("memalign", EINVAL, "invalid alignment");
 	}
 	imalloc_req_t req = IMALLOC_REQ(size, alignment, false, memalign);
 	return imalloc(&req);

@@ -427,6 +427,11 @@ on_argument(void *arg, enum MHD_ValueKind kind, const char *key, const char *val
 	return MHD_YES;
 }
 
+static void
+refuse_large_body(request_t *q) {
+	answer_line(&q->answer, 413, "a body of more than %d bytes", BODY_MOST);
+}
+
 /*
  * Parses the request line, checks whether the client may make the request, and counts it. Sets
  * q->answer if the request is refused.
@@ -443,7 +448,7 @@ parse_request(request_t *q, const char *path, const char *method) {
 		return;
 	}
 	if (strtoull(header(q, "Content-Length"), NULL, 10) > DISCARDED_MOST) {
-		answer_line(&q->answer, 413, "a body of more than %d bytes", BODY_MOST);
+		refuse_large_body(q);
 		return;
 	}
 	route_path(path, &q->route);
@@ -468,7 +473,7 @@ parse_request(request_t *q, const char *path, const char *method) {
 static void
 refuse_body(request_t *q) {
 	if (q->body_bytes > BODY_MOST) {
-		answer_line(&q->answer, 413, "a body of more than %d bytes", BODY_MOST);
+		refuse_large_body(q);
 	} else if (q->body_bytes > 0 && q->route.is_post) {
 		answer_line(&q->answer, 400, "a body is not read: arguments stand behind the ? of the "
 		    "path");

@@ -34,9 +34,8 @@ open_in_root(int directory, const char *path) {
 #endif
 }
 
-/* Whether the path leads to this file here. */
-static bool
-leads_to(const char *path, const struct stat *file) {
+bool
+jeprof_leads_to(const char *path, const struct stat *file) {
 	struct stat st;
 	return stat(path, &st) == 0 && st.st_dev == file->st_dev && st.st_ino == file->st_ino;
 }
@@ -56,7 +55,7 @@ name_below(const char *root, int fd, const struct stat *file, char *buf, size_t 
 		return false;
 	}
 	int n = snprintf(buf, size, "%s%s", root, name + length);
-	return n > 0 && (size_t)n < size && leads_to(buf, file);
+	return n > 0 && (size_t)n < size && jeprof_leads_to(buf, file);
 }
 
 int

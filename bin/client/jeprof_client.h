@@ -237,6 +237,9 @@ int jeprof_open_dir(jeprof_target_t *t, const char *dir);
 int jeprof_find_below(const jeprof_target_t *t, const char *path, char *buf, size_t size,
     struct stat *file);
 
+/* Whether our path leads to the file of which stat() or jeprof_find_below() told this. */
+bool jeprof_leads_to(const char *path, const struct stat *file);
+
 /* Takes back the unanswered request, if there is one, and closes the descriptor. */
 void jeprof_close(jeprof_target_t *t);
 

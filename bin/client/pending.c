@@ -38,16 +38,24 @@ read_pending(const jeprof_target_t *t, unsigned i, const char *verb, prof_slot_t
 	    || s->text[length] == ' ');
 }
 
+/* The first slot with such a request, read into *s; PROF_MAILBOX_SLOTS: there is none. */
+static unsigned
+find_slot(const jeprof_target_t *t, const char *verb, prof_slot_t *s) {
+	unsigned i = 0;
+	while (i < PROF_MAILBOX_SLOTS && !read_pending(t, i, verb, s)) {
+		i++;
+	}
+	return i;
+}
+
 bool
 jeprof_find_pending(jeprof_target_t *t, const char *verb, char text[JEPROF_TEXT]) {
 	prof_slot_t s;
-	for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++) {
-		if (read_pending(t, i, verb, &s)) {
-			memcpy(text, s.text, s.length + 1);
-			return true;
-		}
+	bool is_found = find_slot(t, verb, &s) < PROF_MAILBOX_SLOTS;
+	if (is_found) {
+		memcpy(text, s.text, s.length + 1);
 	}
-	return false;
+	return is_found;
 }
 
 /* Two that ask this of each other at the same moment do not both withdraw: the first slot stays. */
@@ -55,10 +63,7 @@ bool
 jeprof_comes_second(jeprof_target_t *t, const char *verb) {
 	prof_slot_t s;
 	for (int64_t end = client_now_ms() + YIELD_MS;; client_sleep_ms(10)) {
-		unsigned i = 0;
-		while (i < PROF_MAILBOX_SLOTS && !read_pending(t, i, verb, &s)) {
-			i++;
-		}
+		unsigned i = find_slot(t, verb, &s);
 		if (i == PROF_MAILBOX_SLOTS || i < t->slot || client_now_ms() >= end) {
 			return i < PROF_MAILBOX_SLOTS;
 		}

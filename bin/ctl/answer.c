@@ -119,17 +119,6 @@ fail(jeprof_target_t *p, const jeprof_reply_t *r) {
 	}
 }
 
-/* Whether a word of the command that is passed on as it is begins with this text. */
-static bool
-has_raw(const char *front) {
-	for (int i = 0; i < words.nraw; i++) {
-		if (strncmp(words.raw[i], front, strlen(front)) == 0) {
-			return true;
-		}
-	}
-	return false;
-}
-
 void
 build_request(const jeprof_target_t *p, const char *verb, char *buf, size_t size) {
 	size_t length;
@@ -150,7 +139,7 @@ build_request(const jeprof_target_t *p, const char *verb, char *buf, size_t size
 		length = strlen(buf);
 		print_to(buf + length, size - length, "%c%s", separator, words.raw[i]);
 	}
-	if (is_on(o_duration) && !is_on(o_max) && !has_raw("max_seconds:")) {
+	if (is_on(o_duration) && !is_on(o_max) && raw_value("max_seconds:") == NULL) {
 		length = strlen(buf); /* so that the session ends even if this program is killed */
 		print_to(buf + length, size - length, "%cmax_seconds:%" PRIu64, separator,
 		    words.values[o_duration].number / 1000 + 60);

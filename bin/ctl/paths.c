@@ -18,13 +18,6 @@
 
 #include "talk.h"
 
-/* Whether our path `here` leads to the file that stat() found for the process. */
-static bool
-is_same_file(const char *here, const struct stat *theirs) {
-	struct stat st;
-	return stat(here, &st) == 0 && st.st_dev == theirs->st_dev && st.st_ino == theirs->st_ino;
-}
-
 /*
  * Sets buf to the path as it is if that leads to the file of the process; else, for a process in a
  * chroot, to the path with its root directory in front if that does, as it is or without links;
@@ -40,15 +33,15 @@ path_here(const jeprof_target_t *p, const char *path, char *buf, size_t size) {
 	jail[n > 0 ? n : 0] = '\0';
 	snprintf(buf, size, "%s", path);
 	if (path[0] != '/' || jeprof_find_below(p, path, inside, sizeof(inside), &st) != 0
-	    || is_same_file(path, &st)) {
+	    || jeprof_leads_to(path, &st)) {
 		return;
 	}
 	const char *front = strcmp(jail, "/") != 0 ? jail : "";
 	snprintf(buf, size, "%s%s", front, path);
-	if (!is_same_file(buf, &st)) {
+	if (!jeprof_leads_to(buf, &st)) {
 		snprintf(buf, size, "%s%s", front, inside + length);
 	}
-	if (!is_same_file(buf, &st)) {
+	if (!jeprof_leads_to(buf, &st)) {
 		snprintf(buf, size, "%s", inside);
 	}
 }
@@ -66,7 +59,7 @@ path_there(const jeprof_target_t *p, const char *path, char *buf, size_t size) {
 		    path, strerror(errno));
 	}
 	int error = jeprof_find_below(p, here, seen, sizeof(seen), &theirs);
-	if (error == 0 ? !is_same_file(here, &theirs) : error == ENOENT) {
+	if (error == 0 ? !jeprof_leads_to(here, &theirs) : error == ENOENT) {
 		leave(EXIT_USAGE, "%d %s sees other files than this shell: give an absolute path, as it "
 		    "sees it", p->pid, p->name);
 	}

@@ -270,16 +270,22 @@ take_positional(char *word) {
 	}
 }
 
+const char *
+raw_value(const char *front) {
+	const char *value = NULL;
+	for (int i = 0; i < words.nraw; i++) {
+		if (strncmp(words.raw[i], front, strlen(front)) == 0) {
+			value = words.raw[i] + strlen(front);
+		}
+	}
+	return value;
+}
+
 /* Seconds after which the session ends by itself: of --max or max_seconds:N; 0: it does not. */
 static uint64_t
 max_seconds(void) {
-	uint64_t seconds = is_on(o_max) ? words.values[o_max].number : 0;
-	for (int i = 0; i < words.nraw; i++) {
-		if (strncmp(words.raw[i], "max_seconds:", 12) == 0) {
-			seconds = strtoull(words.raw[i] + 12, NULL, 10);
-		}
-	}
-	return seconds;
+	const char *raw = raw_value("max_seconds:");
+	return raw != NULL ? strtoull(raw, NULL, 10) : is_on(o_max) ? words.values[o_max].number : 0;
 }
 
 /* Checks start -d, which stops the session that it has begun. */

@@ -46,5 +46,8 @@ extern words_t words;
 /* Whether the option with this index was given. */
 bool is_on(int place);
 
+/* What follows this text in the last of words.raw that begins with it; NULL: none does. */
+const char *raw_value(const char *front);
+
 /* Fills in `words`; a wrong word ends the program with EXIT_USAGE and the reason. */
 void read_words(int argc, char **argv);

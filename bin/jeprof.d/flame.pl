@@ -21,8 +21,9 @@ sub command {
 	my $view = Main::view($work, $option, (Main::threads($work, $option))[0]);
 	Main::check_sense($work, $view);
 	Main::check_names($view);
-	my $text = $option->{json} ? tree_json(tree($view, $option)) : draw($view, $option);
-	my $shrunk = shrunk($view, $option);
+	my ($root, $label, $shrunk) = tree($view, $option);
+	my $text = $option->{json} ? tree_json($root, $label)
+	    : draw_tree($view, $option, $root, $label, $shrunk);
 	Talk::note("what went away has no box: $shrunk") if length $shrunk;
 	return if Writing::try_stdout($option, $text, $option->{json});
 	my $file = length $option->{o} ? $option->{o}
@@ -64,29 +65,20 @@ sub tree_json {
 }
 
 # (the tree { sum, children by entry } of the stacks of a view that are kept and hold more than 0,
-# root first; the names of entries).
+# root first; the names of entries; how many kept stacks hold less than 0, which a box cannot show,
+# and how much that is together, as text, '' if none does).
 sub tree {
 	my ($view, $option) = @_;
 	my $root = Reduce::new_tree();
+	my ($count, $less) = (0, 0);
 	my $sum = Reduce::sum($view->{stacks}, $option, on_stack => sub {
 			my ($path, undef, $value) = @_;
-			return if $value <= 0;
-			Reduce::add_to_tree($root, $value, reverse @$path);
-	});
-	return ($root, $sum->{label});
-}
-
-# How many stacks of a view, of those that are kept, hold less than 0, and how much that is together,
-# as text; '' if none does. A box cannot show them.
-sub shrunk {
-	my ($view, $option) = @_;
-	my ($count, $less) = (0, 0);
-	Reduce::sum($view->{stacks}, $option, on_stack => sub {
-			my ($path, undef, $value) = @_;
 			$value < 0 and $count++, $less -= $value;
+			Reduce::add_to_tree($root, $value, reverse @$path) if $value > 0;
 	});
-	return $count ? sprintf '%d %s shrunk by %s', $count, $count == 1 ? 'stack' : 'stacks',
-		    amount($less, $option) : '';
+	my $shrunk = $count ? sprintf '%d %s shrunk by %s', $count,
+	    $count == 1 ? 'stack' : 'stacks', amount($less, $option) : '';
+	return ($root, $sum->{label}, $shrunk);
 }
 
 # A sum of the picture, as text.
@@ -119,11 +111,15 @@ sub boxes {
 # The picture of a view, as text.
 sub draw {
 	my ($view, $option) = @_;
-	my ($root, $label) = tree($view, $option);
+	return draw_tree($view, $option, tree($view, $option));
+}
+
+# The same of what tree() has returned.
+sub draw_tree {
+	my ($view, $option, $root, $label, $shrunk) = @_;
 	my @boxes = boxes($root, $label);
 	my $height = HEAD + ROW * ($boxes[-1][0] + 1) + 6;
 	my $amount = sub { amount($_[0], $option) };
-	my $shrunk = shrunk($view, $option);
 	my $dump = $view->{dumps}[-1];
 	my $title = escape(join ' ', Object::base_name($view->{program}),
 		length $dump->pid ? 'pid ' . $dump->pid : (), grep { length } $dump->time_text);

@@ -108,6 +108,7 @@ my @options = (
 	['help|h!', 0, '--help                this text'],
 	['version|v!', 0, '--version             the version'],
 );
+my %default = map { ($_->[0] =~ /^([\w-]+)/)[0] => $_->[1] } grep { @$_ == 3 } @options;
 
 # The lines of --help before the options, as text: forms of the command line and verbs, of Main's
 # list.
@@ -266,7 +267,6 @@ sub say_idle {
 # says. Those that divide or filter what is read or sort it are set back, so that the note is true.
 sub say_unused {
 	my ($option, $why, @names) = @_;
-	my %default = map { ($_->[0] =~ /^([\w-]+)/)[0] => $_->[1] } grep { @$_ == 3 } @options;
 	for my $name (@names) {
 		my $value = $option->{$name};
 		next if ref $value ? !@$value : $value eq $default{$name};

@@ -83,8 +83,7 @@ pac_take_cached(pac_t *pac, size_t size, size_t alignment, unsigned lg_max_fit) 
  */
 static edata_t *
 pac_take_ahead(pac_t *pac, size_t size) {
-	size_t use = pac_nactive(pac) << LG_PAGE, run = ahead_run(use, size),
-	    added;
+	size_t use = pac_nactive(pac) << LG_PAGE, run = ahead_run(use, size), added;
 	if (run == 0 || decay_ms(&pac->decay_dirty.decay) == 0 || pac_is_bounded(pac)
 	    || ehooks_are_custom(&pac->src.ehooks)) {
 		return NULL;

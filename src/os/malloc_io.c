@@ -26,8 +26,11 @@ write_patiently(const char *s, unsigned *patience_ms) {
 	if (patience_ms != NULL && *patience_ms == 0) {
 		return 0;
 	}
-	int err = sys_write_all(STDERR_FILENO, s, left, &done);
-	while (err == EAGAIN && patience_ms != NULL) {
+	for (;;) {
+		int err = sys_write_all(STDERR_FILENO, s, left, &done);
+		if (err != EAGAIN || patience_ms == NULL) {
+			return err;
+		}
 		s += done;
 		left -= done;
 		err = sys_wait_writable(STDERR_FILENO, *patience_ms);
@@ -35,9 +38,7 @@ write_patiently(const char *s, unsigned *patience_ms) {
 			*patience_ms = 0;
 			return err;
 		}
-		err = sys_write_all(STDERR_FILENO, s, left, &done);
 	}
-	return err;
 }
 
 void

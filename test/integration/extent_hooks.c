@@ -398,6 +398,14 @@ child_model(void) {
 }
 
 static extent_hooks_t *system_pages;
+
+static void
+read_system_pages(void) {
+	size_t len = sizeof(system_pages);
+
+	if (mallctl("arena.0.extent_hooks", &system_pages, &len, NULL, 0) != 0)
+		bail_out("no hooks");
+}
 static size_t mapped, nmapped, step;
 static bool agrees;
 
@@ -427,11 +435,11 @@ static unsigned
 make_unsplit(void) {
 	static extent_hooks_t unsplit = {.alloc = count_alloc, .split = refuse_split};
 	extent_hooks_t *hooks = &unsplit;
-	size_t len = sizeof(unsigned), len_hooks = sizeof(hooks);
+	size_t len = sizeof(unsigned);
 	unsigned ind = 0;
 
-	if (mallctl("arena.0.extent_hooks", &system_pages, &len_hooks, NULL, 0) != 0
-	    || mallctl("arenas.create", &ind, &len, &hooks, sizeof(hooks)) != 0)
+	read_system_pages();
+	if (mallctl("arenas.create", &ind, &len, &hooks, sizeof(hooks)) != 0)
 		bail_out("no arena");
 	return ind;
 }
@@ -702,12 +710,11 @@ child_inside(void) {
 	static extent_hooks_t own;
 	static void *p[2000];
 	extent_hooks_t *hooks = &own;
-	size_t len = sizeof(unsigned), len_hooks = sizeof(hooks);
+	size_t len = sizeof(unsigned);
 	unsigned ind;
 	char name[64];
 
-	if (mallctl("arena.0.extent_hooks", &system_pages, &len_hooks, NULL, 0) != 0)
-		bail_out("no hooks");
+	read_system_pages();
 	own = *system_pages;
 	own.dalloc = reset_dalloc;
 	if (mallctl("arenas.create", &ind, &len, &hooks, sizeof(hooks)) != 0)
@@ -773,10 +780,9 @@ static int
 child_amid(void) {
 	static extent_hooks_t own;
 	extent_hooks_t *hooks = &own;
-	size_t len = sizeof(unsigned), len_hooks = sizeof(hooks);
+	size_t len = sizeof(unsigned);
 
-	if (mallctl("arena.0.extent_hooks", &system_pages, &len_hooks, NULL, 0) != 0)
-		bail_out("no hooks");
+	read_system_pages();
 	own = *system_pages;
 	own.alloc = amid_alloc;
 	if (mallctl("arenas.create", &amid_other, &len, NULL, 0) != 0
@@ -821,12 +827,11 @@ child_limit(void) {
 	static extent_hooks_t own;
 	static void *p[40000];
 	extent_hooks_t *hooks = &own;
-	size_t len = sizeof(unsigned), len_hooks = sizeof(hooks), large = 4 * ctl_size("arenas.page");
+	size_t len = sizeof(unsigned), large = 4 * ctl_size("arenas.page");
 	unsigned ind, cache = 0;
 	char name[64];
 
-	if (mallctl("arena.0.extent_hooks", &system_pages, &len_hooks, NULL, 0) != 0)
-		bail_out("no hooks");
+	read_system_pages();
 	own = *system_pages;
 	own.dalloc = limit_dalloc;
 	for (int i = 0; i < 300; i++) /* much to be told */

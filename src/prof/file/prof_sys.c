@@ -489,15 +489,10 @@ prof_sys_is_profile(const char *path) {
 /* The number that a text is, of at most 9 digits; -1: it is none. */
 static int
 number_of(const char *text) {
-	int n = 0;
+	int err;
 	size_t len = strspn(text, "0123456789");
-	if (len == 0 || len > 9 || text[len] != '\0') {
-		return -1;
-	}
-	for (size_t i = 0; i < len; i++) {
-		n = n * 10 + (text[i] - '0');
-	}
-	return n;
+	bool is_number = len > 0 && len <= 9 && text[len] == '\0';
+	return is_number ? (int)fmt_parse_uint(text, NULL, 10, &err) : -1;
 }
 
 /* The descriptor that a path stands for, -1: none. Only such a path may be a symbolic link. */
