@@ -203,9 +203,14 @@ for part in whole:0x8000 less:$((0x8000 - page)); do
 		-o "${part%%:*}.so" place.c
 done
 compile_linked back back.c
-rm -f ./*.heap
-got=$(MALLOC_CONF=prof:true,lg_prof_sample:0,prof_prefix:"$W"/x ./back)
-# Elsewhere the place depends on the alignment of segments.
+# The kernel chooses the places: in about 1 of 100 runs the second library comes elsewhere.
+got='' tries=5
+until [ "$got" = back ] || [ "$tries" = 0 ]; do
+	rm -f ./*.heap
+	got=$(MALLOC_CONF=prof:true,lg_prof_sample:0,prof_prefix:"$W"/x ./back)
+	[ "$(uname -m)" = x86_64 ] && tries=$((tries - 1)) || tries=0
+done
+# On other machines the place depends on the alignment of segments.
 [ "$(uname -m)" != x86_64 ] || is "$got" back "a library is back at its place"
 is "$(perl "$BUILD/bin/jeprof" --collapsed x.*.heap 2>/dev/null | grep -c 'main;call;later;deeper ')" 1 "its stacks are whole"
 
