@@ -69,6 +69,7 @@ pac_destroy(pac_t *pac) {
 		extent_destroy(&pac->src, e);
 	}
 	assert(atomic_load_zu(&pac->mapped, MO_RELAXED) == 0 && pac_ndirty(pac) == 0);
+	edata_cache_purge(&pac->src.edata_cache);
 }
 
 ehooks_table_t *

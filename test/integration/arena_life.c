@@ -439,6 +439,21 @@ test_many(void) {
 	is_uint(bad, 0, "four threads make and end arenas, others look on");
 }
 
+/* Of a destroyed arena no pages stay, those of its descriptors included (128 B each). */
+static void
+test_memory(void) {
+	unsigned ind = create(), n = 40000;
+	size_t before, after;
+
+	for (unsigned i = 0; i < n; i++)
+		keep(mallocx(16384, FLAGS(ind)));
+	is_int(arena_do("reset", ind), 0, "reset of many extents");
+	before = rss_bytes();
+	is_int(arena_do("destroy", ind), 0, "destroy");
+	after = rss_bytes();
+	ok(after + (size_t)n * 100 < before, "it gives back descriptors (RSS %zu, was %zu)", after, before);
+}
+
 static int
 child_plain(void) {
 	test_reset();
@@ -449,6 +464,7 @@ child_plain(void) {
 	test_lives();
 	test_large_of_other();
 	test_many();
+	test_memory();
 	return done_testing();
 }
 
