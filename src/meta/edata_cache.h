@@ -5,8 +5,8 @@
  * spare, a larger heap needed the others; then pages of blocks whose descriptors are all spare are
  * given back to the system, down to that number. Such a page reads as zeros, also for a thread that
  * has found one of its descriptors in the page map before. The lock is the cache's own; base's may
- * be taken below it. Called by extent.c, pac_hpa.c, pac_types.h, pac_purge.c (ticks), pac_life.c and
- * arena_life.c (blocks).
+ * be taken below it. Called by extent.c, pac_hpa.c, pac_types.h, pac_life.c, pac_purge.c (ticks)
+ * and arena_life.c (blocks).
  */
 #ifndef META_EDATA_CACHE_H
 #define META_EDATA_CACHE_H

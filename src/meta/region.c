@@ -19,6 +19,7 @@
 
 #include "meta/base.h"
 #include "meta/meta_class.h"
+#include "os/gate.h"
 #include "os/mutex.h"
 #include "os/pages.h"
 #include "util/assert.h"
@@ -56,6 +57,8 @@ static struct {
 	size_t ahead_bytes;
 	char *ahead_spare;
 	size_t ahead_spare_bytes;
+	/* A page that reads as zero in a child (gate_watch()); NULL: there is none, or none yet. */
+	uint64_t *own;
 	meta_piece_t *freed[REGION_NCLASSES];
 } region = {.mtx = MUTEX_INITIALIZER("region", WITNESS_RANK_LEAF)};
 
@@ -339,6 +342,25 @@ parts_trim(image_root_t *root, size_t box_bytes) {
 	return last->offset + last->bytes;
 }
 
+/* Maps region.own, for good, if there is none. */
+static void
+own_try_map(void) {
+	bool commit = true;
+	uint64_t *page = region.own == NULL ? pages_map(NULL, PAGE, PAGE, &commit) : NULL;
+	if (page != NULL && pages_wipe_in_child(page, PAGE) == 0) {
+		region.own = page;
+	} else if (page != NULL) {
+		pages_unmap(page, PAGE);
+	}
+}
+
+/* In a silent child (gate_watch()), which must not write into the box: it belongs to its parent. */
+static void
+region_leave_parent(void) {
+	region_prefork();
+	region_postfork_child();
+}
+
 int
 region_ahead_box(int fd, size_t bytes) {
 	assert(region.box_bytes == 0 && region.ahead == NULL && bytes % PAGE == 0);
@@ -352,6 +374,7 @@ region_ahead_box(int fd, size_t bytes) {
 		return ENOMEM;
 	}
 	parts_populate(root_get(), region.ahead, bytes);
+	own_try_map();
 	return 0;
 }
 
@@ -414,6 +437,10 @@ region_to_box(int fd) {
 	region.ahead_spare = NULL;
 	region.box_bytes = bytes;
 	root->box_bytes = bytes;
+	if (region.own != NULL) {
+		*region.own = 1;
+		gate_watch(region.own, region_leave_parent);
+	}
 	return 0;
 }
 
@@ -433,6 +460,7 @@ box_forget(image_root_t *root) {
 	region.spare = NULL;
 	region.box_bytes = 0;
 	root->box_bytes = 0;
+	gate_unwatch();
 }
 
 int

@@ -38,6 +38,9 @@ static struct {
 	atomic_b_t is_passed; /* a thread may have entered the closed gate; true in a lost child */
 	/* Further forks of the thread that closed it, in handlers of fork or of signals; else 0. */
 	unsigned nesting;
+	/* Of gate_watch(); NULL: silent children are not looked for. */
+	const uint64_t *own;
+	void (*leave)(void);
 } gate = {.mtx = MUTEX_INITIALIZER("gate", WITNESS_RANK_OMIT)};
 
 /*
@@ -96,14 +99,59 @@ gate_is_mine(const struct tls_s *t) {
 	return forker == t || forker == FORKER_CLOSING(t);
 }
 
+/*
+ * Whether this process is a silent child that is not lost yet. The child of this thread's own fork
+ * is none, though its word is zero until its handler has run.
+ */
+static bool
+gate_is_silent_child(void) {
+	return unlikely(gate.own != NULL) && __atomic_load_n(gate.own, __ATOMIC_RELAXED) == 0
+	    && !gate_is_mine(tls_get());
+}
+
 bool
 gate_is_lost(void) {
-	return unlikely(atomic_load_p(&gate_forker, MO_RELAXED) == FORKER_LOST);
+	return unlikely(atomic_load_p(&gate_forker, MO_RELAXED) == FORKER_LOST)
+	    || gate_is_silent_child();
+}
+
+/* Keeps the gate closed for ever; locks may be of threads that do not exist here. */
+static void
+gate_lose(void) {
+	atomic_store_b(&gate.is_passed, true, MO_RELAXED);
+	atomic_store_p(&gate_forker, FORKER_LOST, MO_RELAXED);
+	mutex_disown();
+}
+
+/* In a silent child: loses it, and makes it leave what it shares with its parent. */
+static COLD void
+gate_try_leave_parent(void) {
+	void (*leave)(void) = gate.leave;
+	if (gate_is_silent_child()) {
+		gate_lose();
+		gate_unwatch();
+		leave();
+	}
+}
+
+void
+gate_watch(const uint64_t *own, void (*leave)(void)) {
+	assert(gate_is_closed() && *own != 0);
+	gate.leave = leave;
+	__atomic_store_n(&gate.own, own, __ATOMIC_RELEASE);
+}
+
+void
+gate_unwatch(void) {
+	__atomic_store_n(&gate.own, NULL, __ATOMIC_RELEASE);
 }
 
 bool
 gate_enter_first(struct tls_s *t) {
 	assert(t->gate_depth == 1);
+	if (unlikely(gate.own != NULL)) {
+		gate_try_leave_parent();
+	}
 	gate_mark(t);
 	if (unlikely(gate_is_closed()) && !gate_is_mine(t)) {
 		gate_unmark(t);
@@ -312,6 +360,9 @@ void
 gate_prefork(void) {
 	struct tls_s *self = tls_get();
 	void *closing = FORKER_CLOSING(self);
+	if (unlikely(gate.own != NULL)) {
+		gate_try_leave_parent();
+	}
 	if (gate_is_mine(self)) {
 		gate.nesting++;
 	} else if (!gate_is_entered(self) && gate_try_close(closing, UINT_MAX)) {
@@ -400,9 +451,7 @@ gate_postfork_child(void) {
 		gate_postfork_parent(); /* opens, or counts nesting down, as in the parent */
 		return;
 	}
-	atomic_store_b(&gate.is_passed, true, MO_RELAXED);
-	atomic_store_p(&gate_forker, FORKER_LOST, MO_RELAXED);
-	mutex_disown();
+	gate_lose();
 	/* A signal handler may have forked in the midst of a change of the cache: it is not used. */
 	__atomic_store_n(&self->cache, (void *)(uintptr_t)tls_boot_cache, __ATOMIC_SEQ_CST);
 }

@@ -139,12 +139,24 @@ bool gate_is_amid(const struct tls_s *t);
 /*
  * Whether this process is the child of a fork by a thread inside (in a signal handler or an extent
  * hook), of one in a handler that interrupted another fork which was not alone yet, or of one whose
- * gate a thread entered after the fork had seen nobody; or a descendant. Locks may be of threads
+ * gate a thread entered after the fork had seen nobody; or a silent child (gate_watch()); or a
+ * descendant. Locks may be of threads
  * that do not exist here, and what they protect may be half changed. Its gate stays closed for all
  * threads: the shelter serves them, frees are deferred, mallctl() fails with EAGAIN, and no profile
  * is written. A call that the handler interrupted continues, and takes such locks (mutex_disown()).
  */
 bool gate_is_lost(void);
+
+/*
+ * A silent child is one of _Fork() or of clone() without CLONE_VM: no handler of fork() runs in it.
+ * From gate_watch() to gate_unwatch() it is found, and lost, when it asks gate_is_lost() or when it
+ * enters the gate or forks first; then, in the latter two cases, leave() is called in it, before
+ * anything that the gate protects is used. own: a word, not 0, in a page that reads as zero in a
+ * child (pages_wipe_in_child()). To be called by the thread that has closed the gate, both; also by
+ * the child of fork(), whose word is zero too.
+ */
+void gate_watch(const uint64_t *own, void (*leave)(void));
+void gate_unwatch(void);
 
 /*
  * In a forked child: whether there are links of threads of its ancestors, which do not exist here.

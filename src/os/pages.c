@@ -26,6 +26,9 @@
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4 /* Linux 5.7 */
 #endif
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
 #endif
@@ -510,6 +513,12 @@ int
 pages_populate(void *addr, size_t size) {
 	assert(is_range(addr, size));
 	return os_madvise(addr, size, MADV_POPULATE_WRITE);
+}
+
+int
+pages_wipe_in_child(void *addr, size_t size) {
+	assert(is_range(addr, size));
+	return os_madvise(addr, size, MADV_WIPEONFORK);
 }
 
 int

@@ -148,6 +148,8 @@ int pages_nohuge(void *addr, size_t size);
  * kernel may refuse that (EINVAL before Linux 5.14), or stop in the middle.
  */
 int pages_populate(void *addr, size_t size);
+/* Private pages read as zero in each child that has a copy of them. EINVAL before Linux 4.14. */
+int pages_wipe_in_child(void *addr, size_t size);
 /*
  * Copies the pages into huge ones now, which takes some 100 us for 2 MiB. EINVAL before Linux 6.1;
  * EAGAIN or ENOMEM: there is no huge page at present.

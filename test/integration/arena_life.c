@@ -451,7 +451,8 @@ test_memory(void) {
 	before = rss_bytes();
 	is_int(arena_do("destroy", ind), 0, "destroy");
 	after = rss_bytes();
-	ok(after + (size_t)n * 100 < before, "it gives back descriptors (RSS %zu, was %zu)", after, before);
+	ok(after + (size_t)n * 100 < before, "it gives back descriptors (RSS %zu, was %zu)", after,
+	    before);
 }
 
 static int

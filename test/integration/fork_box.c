@@ -1,19 +1,21 @@
 /*
  * A black box and forks: a child has tables of its own, also when a handler of the fork, which runs
  * after the library's, forks in turn. A child that shared the box would write into its parent's.
- * And each child gets a box, also that of a child that had none yet, and during a long dump.
+ * So would one of which the library is not told (a clone() of its own): it leaves the profiler. And
+ * each other child gets a box, also that of one that had none yet, and during a long dump.
  */
 #include "ctl.h"
 #include "dir.h"
 
 #include <glob.h>
 #include <pthread.h>
+#include <sys/syscall.h>
 
 static bool is_nesting;
 
-/* Shared mappings of memory files. */
+/* Shared mappings of boxes: of memory files, "memfd:", or of files, ".box". */
 static unsigned
-n_shared(void) {
+n_shared(const char *of) {
 	static char text[1 << 18];
 	unsigned n = 0;
 	size_t len = 0;
@@ -25,7 +27,7 @@ n_shared(void) {
 	close(fd);
 	text[len] = '\0';
 	for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n"))
-		n += strstr(line, " rw-s ") != NULL && strstr(line, "memfd:") != NULL;
+		n += strstr(line, " rw-s ") != NULL && strstr(line, of) != NULL;
 	return n;
 }
 
@@ -36,7 +38,7 @@ shared_in_child(void) {
 	pid_t pid = fork();
 
 	if (pid == 0)
-		_exit((int)n_shared());
+		_exit((int)n_shared("memfd:"));
 	waitpid(pid, &status, 0);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + status;
 }
@@ -59,11 +61,11 @@ __attribute__((section(".preinit_array"), used)) static void (*const registers)(
 
 static int
 run_forks(void) {
-	ok(n_shared() > 0, "the box is open");
+	ok(n_shared("memfd:") > 0, "the box is open");
 	is_int(shared_in_child(), 0, "a child shares nothing of it");
 	is_nesting = true;
 	is_int(shared_in_child(), 0, "nor where a handler has forked meanwhile");
-	ok(n_shared() > 0, "the parent has its box");
+	ok(n_shared("memfd:") > 0, "the parent has its box");
 	return done_testing();
 }
 
@@ -181,8 +183,64 @@ run_long_dump(void) {
 	return done_testing();
 }
 
+static void *blocks[5000];
+
+/* Exchanges all blocks some times, each a sample. */
+static void
+exchange(unsigned rounds) {
+	for (unsigned n = 0; n < rounds; n++) {
+		for (unsigned i = 0; i < 5000; i++) {
+			free(blocks[i]);
+			blocks[i] = malloc(50 + (i * 7 + n) % 5000);
+			memset(blocks[i], (int)n, 50);
+		}
+	}
+}
+
+/* What a child does of which the library is not told; its exit status. */
+static int
+live_in_silence(unsigned n) {
+	pid_t pid;
+	int status = -1;
+
+	if (n == 1) { /* it forks before it allocates */
+		pid = fork();
+		if (pid == 0)
+			_exit((int)n_shared(".box"));
+		waitpid(pid, &status, 0);
+		if (status != 0)
+			return 10;
+	} else if (n == 2) {
+		return 0;
+	}
+	exchange(4);
+	if (n_shared(".box") != 0)
+		return 11;
+	return mallctl("prof.dump", NULL, NULL, NULL, 0) == EAGAIN ? 0 : 12;
+}
+
+static int
+run_silent(void) {
+	exchange(1);
+	ok(has_own_box() && n_shared(".box") > 0, "the box is open");
+	for (unsigned n = 0; n < 4; n++) {
+		int status = -1;
+		pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+
+		if (pid == 0)
+			exit(live_in_silence(n));
+		exchange(4);
+		waitpid(pid, &status, 0);
+		is_int(status, 0, "silent child %u leaves the box", n);
+	}
+	exchange(2);
+	ok(has_own_box() && n_shared(".box") > 0, "the parent still has it");
+	is_int(mallctl("prof.dump", NULL, NULL, NULL, 0), 0, "and dumps");
+	return done_testing();
+}
+
 static const struct test_child children[] = {{"forks", run_forks}, {"short lives", run_short_lives},
-    {"daemon", run_daemon}, {"long dump", run_long_dump}, {0}};
+    {"silent", run_silent}, {"daemon", run_daemon}, {"long dump", run_long_dump}, {0}};
 
 int
 main(int argc, char **argv) {
@@ -190,6 +248,7 @@ main(int argc, char **argv) {
 	child_runs("forks", "prof:true,prof_blackbox:fd,prof_thread:false");
 	dir_enter();
 	child_runs("short lives", "prof:true,prof_blackbox:true,prof_prefix:short");
+	child_runs("silent", "prof:true,prof_blackbox:true,prof_prefix:silent,lg_prof_sample:0");
 	child_runs("daemon", "prof:true,prof_blackbox:true,prof_prefix:daemon,prof_thread:false");
 	child_runs("long dump", "prof:true,prof_blackbox:true,prof_prefix:long");
 	dir_leave();

@@ -483,7 +483,8 @@ __attribute__((destructor)) static void
 box_at_exit(void) {
 	prof_sys_end();
 	uint32_t state = atomic_load_u32(&box.state, MO_ACQUIRE);
-	if (state == box_shut || atomic_load_u32(&box.pid, MO_RELAXED) != (uint32_t)sys_pid()) {
+	if (state == box_shut || gate_is_lost()
+	    || atomic_load_u32(&box.pid, MO_RELAXED) != (uint32_t)sys_pid()) {
 		return;
 	}
 	if (state != box_opening) {
