@@ -583,6 +583,17 @@ test_own_path(void) {
 
 static struct os_hooks_s hooks;
 static pthread_t made;
+static unsigned n_refused;
+
+static int
+refused_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg) {
+	(void)t;
+	(void)attr;
+	(void)fn;
+	(void)arg;
+	n_refused++;
+	return EAGAIN;
+}
 
 static int
 noted_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg) {
@@ -661,20 +672,25 @@ test_no_end(void) {
 	nstime_now_hook = NULL;
 }
 
-/* It comes with a session, goes by itself some time after it, and leaves nothing to be joined. */
+/* It comes with a session, also after it was refused to one before, goes by itself some time after it, and leaves nothing to be joined. */
 static void
 test_thread(void) {
 	pthread_attr_t attr;
 	int state = -1;
 
 	hooks = os_hooks_real;
-	hooks.pthread_create = noted_create;
 	os_hooks = &hooks;
 	now_ns = nstime_monotonic_ns() + PROF_HANDOVER_SPARE_NS;
 	nstime_now_hook = own_clock;
 	prof_handover_tick(); /* pages that are kept for a profile want the thread too */
 	nstime_now_hook = NULL;
 	opt_prof_thread = prof_thread_auto;
+	hooks.pthread_create = refused_create;
+	ask_only("start");
+	ask_only("dump");
+	ok(n_refused <= 1 && !prof_control_has_thread(), "a refused thread: tried once a session");
+	ask_only("stop");
+	hooks.pthread_create = noted_create;
 	ask_only("start");
 	if (!prof_control_has_thread()) {
 		skip(3, "no thread here: a filter, or no room for one");

@@ -109,8 +109,9 @@ static struct {
 	/* this is a forked child, which may be under a filter; so prof_thread:true means auto here */
 	bool is_child;
 	atomic_b_t has_thread;    /* the thread runs or is being started */
-	/* the system refused to create the thread; reported once, not tried again, nor in a child */
+	/* the system refused to create the thread; tried again after the next change of a session */
 	atomic_b_t thread_failed;
+	atomic_b_t has_reported_failure;
 	/* no thread is created, because a system call filter might end the process for that */
 	atomic_b_t thread_barred;
 	atomic_b_t is_awaited;    /* a slot has a request that was left to the thread */
@@ -597,8 +598,9 @@ thread_make(void) {
 	if (err == 0) {
 		return;
 	}
+	atomic_store_b(&control.thread_failed, true, MO_RELAXED);
 	atomic_store_b(&control.has_thread, false, MO_RELEASE);
-	if (!atomic_exchange_b(&control.thread_failed, true, MO_RELAXED)) {
+	if (!atomic_exchange_b(&control.has_reported_failure, true, MO_RELAXED)) {
 		malloc_printf("<jemalloc>: the profiler's thread could not be started (error %d); "
 		    "it goes on at the program's own allocations\n", err);
 	}
@@ -690,6 +692,7 @@ control_changed(void) {
 		/* While a thread forks, or moves the tables into or out of a black box; or at the start. */
 		thread_want();
 	} else if (thread_is_wanted()) {
+		atomic_store_b(&control.thread_failed, false, MO_RELAXED);
 		thread_start();
 	}
 }
