@@ -312,6 +312,10 @@ read_options(int argc, char **argv) {
 	if (options.listen != NULL && options.unix_path != NULL) {
 		leave(2, "--listen and --unix exclude each other");
 	}
+	if (options.push_url == NULL && (options.push_header != NULL || options.push_ca != NULL
+	    || options.push_select != NULL)) {
+		leave(2, "--push-header, --push-ca and --push-select are of --push, which is not given");
+	}
 	if (!HAVE_CURL && options.push_url != NULL) {
 		leave(2, "--push needs libcurl, which this jeprofd was built without");
 	}

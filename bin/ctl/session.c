@@ -196,7 +196,12 @@ verb_set(jeprof_target_t *p) {
 		put_plain(r.text);
 		putchar('\n');
 	}
+	bool is_idle = is_set && jeprof_look(p) == 0 && p->head.state == jeprof_state_idle;
+	if (is_idle) {
+		talk("%d %s is not profiling: no threshold writes a profile before a session runs", p->pid,
+		    p->name);
+	}
 	hint(words.verb == MARK ? "next: jeprofctl dump %d --since-mark\n"
-	    : "next: jeprofctl status %d\n", p->pid);
+	    : is_idle ? "next: jeprofctl start %d\n" : "next: jeprofctl status %d\n", p->pid);
 	return EXIT_DONE;
 }

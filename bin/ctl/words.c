@@ -288,6 +288,16 @@ max_seconds(void) {
 	return raw != NULL ? strtoull(raw, NULL, 10) : is_on(o_max) ? words.values[o_max].number : 0;
 }
 
+/* Whether an option was given that is this key in a request. */
+static bool
+has_pair(const char *key) {
+	int i = 0;
+	while (i < words.npairs && strcmp(words.pairs[i].key, key) != 0) {
+		i++;
+	}
+	return i < words.npairs;
+}
+
 /* Checks start -d, which stops the session that it has begun. */
 static void
 check_duration(void) {
@@ -321,6 +331,9 @@ words_complete(void) {
 	if (words.verb != LIST && words.who == NULL && !is_on(o_pid) && !is_on(o_core)) {
 		leave(EXIT_USAGE, "which process? Give a pid or a program's name; jeprofctl list shows "
 		    "them");
+	}
+	if (has_pair("blackbox_size") && !has_pair("blackbox") && raw_value("blackbox:") == NULL) {
+		leave(EXIT_USAGE, "--blackbox-size is the size of --blackbox, which is not given");
 	}
 	if (is_on(o_output) && words.file != NULL) {
 		leave(EXIT_USAGE, "a FILE that the process writes and -o exclude each other");

@@ -47,24 +47,34 @@
 
 /* ---------------------------------------------------------------- boot */
 
+/* The name of an option that was given and has no effect before something is sampled, or NULL. */
+static const char *
+boot_idle_option(void) {
+	bool is_any = opt_prof_highwater_percent[0] != 0;
+	for (unsigned i = 0; i < prof_threshold_n; i++) {
+		is_any |= opt_prof_thresholds[i] != 0;
+	}
+	return opt_prof_final ? "prof_final" : opt_prof_prefix_given ? "prof_prefix"
+	    : is_any ? "a threshold" : opt_prof_final_signals ? "prof_final_signals"
+	    : opt_prof_blackbox != prof_box_false ? "prof_blackbox" : NULL;
+}
+
 /*
- * Prints one line each if prof_leak has no effect without prof_final, if prof_final or prof_prefix
- * has none because nothing will be sampled, and if the directory of prof_prefix does not exist.
- * These are no complaints for abort_conf.
+ * Prints one line each if prof_leak has no effect without prof_final, if an option has none because
+ * nothing will be sampled, and if the directory of prof_prefix does not exist. These are no
+ * complaints for abort_conf.
  */
 static void
 boot_notice(void) {
 	if (opt_prof_leak && !opt_prof_leak_error && !opt_prof_final) {
 		malloc_write("<jemalloc>: prof_leak is set w/o prof_final: no leaks are reported.\n");
 	}
-	if (!opt_prof_final && !opt_prof_prefix_given) {
-		return;
-	}
 	/* If control from outside is configured, waiting for a session is the normal case. */
 	bool is_prepared = opt_prof || opt_prof_ctl_fd || opt_prof_ctl_dir[0] != '\0';
-	if (!is_prepared) {
+	const char *idle = boot_idle_option();
+	if (!is_prepared && idle != NULL) {
 		malloc_printf("<jemalloc>: %s without prof:true: nothing is sampled until a session is "
-		    "started (jeprofctl start).\n", opt_prof_final ? "prof_final" : "prof_prefix");
+		    "started (jeprofctl start).\n", idle);
 	}
 	if (opt_prof_prefix_given && !prof_sys_prefix_has_dir(opt_prof_prefix)) {
 		malloc_printf("<jemalloc>: prof_prefix:%.*s: there is no such directory, so no profile "

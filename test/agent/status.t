@@ -412,7 +412,7 @@ end_agent
 ok $? "it goes with jeprofd"
 
 # words
-for words in "--rate 0" "--rate 5x" "--listen nowhere" "--listen 1.2.3.4" "--listen 127.0.0.1:" "--listen ::1:0" "--listen [127.0.0.1]:0" "--listen [::1]x:0" "--listen [::1:0" "--listen 127.0.0.1:0x" "--interval" "--passive=1" "--fly" "--max-scrapes 0" word; do
+for words in "--push-select comm=x" "--push-header A:b" "--rate 0" "--rate 5x" "--listen nowhere" "--listen 1.2.3.4" "--listen 127.0.0.1:" "--listen ::1:0" "--listen [127.0.0.1]:0" "--listen [::1]x:0" "--listen [::1:0" "--listen 127.0.0.1:0x" "--interval" "--passive=1" "--fly" "--max-scrapes 0" word; do
 	# shellcheck disable=SC2086
 	"$AGENT" $words >/dev/null 2>words.err
 	is "$?" 2 "usage: $words"

@@ -281,6 +281,11 @@ test_notices(void) {
 		{"prof_final:true", "<jemalloc>: prof_final without prof:true: "},
 		{"prof_prefix:/tmp/x", "<jemalloc>: prof_prefix without prof:true: "},
 		{"prof_final:true,prof_prefix:/tmp/x", "<jemalloc>: prof_final without prof:true: "},
+		{"prof_threshold_large:1000000", "<jemalloc>: a threshold without prof:true: "},
+		{"prof_threshold_highwater:90%,prof_highwater_metric:rss",
+		    "<jemalloc>: a threshold without prof:true: "},
+		{"prof_blackbox:true", "<jemalloc>: prof_blackbox without prof:true: "},
+		{"prof:true,prof_threshold_large:1000000", NULL},
 		{"prof:true,prof_prefix:/nowhere/x", "<jemalloc>: prof_prefix:/nowhere/x: there is no such "
 		    "directory"},
 		{"prof:true,prof_prefix:/tmp/x", NULL},

@@ -142,6 +142,10 @@ printf '%s' "$out" | grep -q '\.s0\.heap$'
 ok $? "bears the kind of a session" "$out"
 "$BUILD/bin/jeprof" --text "$W/$NAME" "$out" >text 2>&1
 has "$(cat text)" "the_place" "and names the function that allocates"
+ctl set "$pid" --large 1G
+has "$err" "is not profiling: no threshold writes a profile before a session runs" "set without a session: what it does not do"
+has "$err" "next: jeprofctl start $pid" "and what does"
+ctl set "$pid" large:0
 ctl start "$pid" --metric moon
 gives 2 "bad options"
 many=

@@ -18,7 +18,7 @@ has "$out" "protocol 2" "--version"
 for words in "fly 1" "status" "stop" "status 1 2" "status 1 --nonsense" "status 1 --rate 5" "start 1 --rate" "start 1 --rate x" \
     "start 1 --rate -5" "start 1 --max 5x" "stop 1 --session x" "start 1 --prefix a,b" "set 1" "set 1 nonsense" "set 1 A:b" "set 1 a:b,c:d" \
     "dump 1 f -o g" "dump 1 -o g --ctl-dir d" "list 1" "status 1 --json=1" "status --pid=x" "watch 1 -n x" "watch 1 -n 0" "stop 1 -p 2" "status name --pid 2" \
-    "set 1 rate:5 -p 2" "watch 1 -n 9ms"; do
+    "set 1 rate:5 -p 2" "start 1 --blackbox-size 1M" "watch 1 -n 9ms"; do
 	# shellcheck disable=SC2086
 	ctl $words
 	gives 2 "$words"

@@ -672,7 +672,10 @@ test_no_end(void) {
 	nstime_now_hook = NULL;
 }
 
-/* It comes with a session, also after it was refused to one before, goes by itself some time after it, and leaves nothing to be joined. */
+/*
+ * It comes with a session, also after it was refused to one before, goes by itself some time after
+ * it, and leaves nothing to be joined.
+ */
 static void
 test_thread(void) {
 	pthread_attr_t attr;
