@@ -62,7 +62,8 @@ static EARLY_DATA struct {
 static void
 boot_message(void *opaque, const char *s) {
 	if (je_malloc_message != NULL) {
-		je_malloc_message(NULL, s);
+		const malloc_io_text_t *text = opaque;
+		je_malloc_message(text == NULL ? NULL : text->opaque, s);
 	} else {
 		malloc_io_write_stderr(opaque, s);
 	}

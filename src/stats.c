@@ -950,7 +950,8 @@ report_print(report_t *r) {
 void
 stats_print(void (*write_cb)(void *opaque, const char *s), void *opaque, const char *opts) {
 	report_t r;
-	unsigned patience_ms = gate_is_entered(tls_get()) ? PATIENCE_BRIEF_MS : MALLOC_IO_PATIENCE_MS;
+	malloc_io_text_t text = {opaque,
+		gate_is_entered(tls_get()) ? PATIENCE_BRIEF_MS : MALLOC_IO_PATIENCE_MS};
 	if (gate_is_lost()) {
 		return; /* the owners of the locks that would be taken do not exist */
 	}
@@ -958,7 +959,7 @@ stats_print(void (*write_cb)(void *opaque, const char *s), void *opaque, const c
 	r.parts = parts_of(opts);
 	if (write_cb == NULL) {
 		write_cb = malloc_write_long;
-		opaque = &patience_ms;
+		opaque = &text;
 	}
 	if (report_gather(&r) != 0) {
 		write_cb(opaque, "<jemalloc>: Memory allocation failure in mallctl(\"epoch\", ...)\n");
@@ -997,7 +998,7 @@ stats_heartbeat(struct tsd_s *tsd UNUSED, uint64_t bytes) {
 			struct tls_s *tls = tls_get();
 			assert(witness_depth_from(WITNESS_RANK_INIT) == 0);
 			uint32_t depth = gate_leave_all(tls);
-			stats_print(malloc_write_long, &(unsigned){PATIENCE_BRIEF_MS},
+			stats_print(malloc_write_long, &(malloc_io_text_t){NULL, PATIENCE_BRIEF_MS},
 			    opt_stats_interval_opts);
 			gate_reenter(tls, depth);
 			return;

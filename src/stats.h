@@ -12,12 +12,12 @@
 
 /*
  * Prints a report: calls write_cb(opaque, piece) for each piece of the text; with write_cb NULL it
- * goes to malloc_message or fd 2. opts is a string of letters, or NULL for none: J prints JSON;
- * each other letter leaves a part out: g general, m sums over all arenas, d destroyed arenas, a
- * each arena, b bins, l large, x locks, e extents, h huge slabs; unknown ones are ignored. If there
- * is no memory for the snapshot, only a message is printed. Prints nothing in a lost child
- * (gate_is_lost()). Called outside the gate, or by a hook of the user that the library calls
- * inside: a fork waits for the hook, and for what the report calls, in any case.
+ * goes to malloc_message with the same opaque, or to fd 2. opts is a string of letters, or NULL for
+ * none: J prints JSON; each other letter leaves a part out: g general, m sums over all arenas, d
+ * destroyed arenas, a each arena, b bins, l large, x locks, e extents, h huge slabs; unknown ones
+ * are ignored. If there is no memory for the snapshot, only a message is printed. Prints nothing in
+ * a lost child (gate_is_lost()). Called outside the gate, or by a hook of the user that the library
+ * calls inside: a fork waits for the hook, and for what the report calls, in any case.
  */
 void stats_print(void (*write_cb)(void *opaque, const char *s), void *opaque, const char *opts);
 

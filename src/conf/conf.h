@@ -25,8 +25,8 @@ typedef enum {
 
 /*
  * Public variables of the library. The two strings are weak symbols: a program that defines them
- * overrides them. je_malloc_message is called with each message, its cbopaque is NULL; without a
- * function messages go to file descriptor 2.
+ * overrides them. je_malloc_message is called with each message, its cbopaque is NULL or
+ * that of the call that asked for the text; without a function messages go to file descriptor 2.
  */
 extern const char *je_malloc_conf;
 extern const char *je_malloc_conf_2_conf_harder;

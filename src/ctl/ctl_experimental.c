@@ -349,8 +349,8 @@ static const ctl_node_t recent_nodes[] = {
 	    .access = CTL_W, .set = set_recent_dump,
 	    .flags = CTL_IF_BOOTED | CTL_NEED_NEW | CTL_OUTSIDE,
 	    MANUAL(text, "takes in newp {void (*write)(void *, const char *); void *opaque}: writes "
-	    "the recent samples as JSON, by malloc_message if write is NULL. EINVAL: wrong length; "
-	    "EBUSY: called from write")},
+	    "the recent samples as JSON, by malloc_message with this opaque if write is NULL. "
+	    "EINVAL: wrong length; EBUSY: called from write")},
 };
 static const ctl_node_t experimental_nodes[] = {
 	CTL_NODE_DIR("utilization", utilization_nodes),

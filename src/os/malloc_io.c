@@ -19,23 +19,23 @@ malloc_io_boot(void) {
 	assert_write = malloc_write;
 }
 
-/* Writes s, as malloc_io_write_stderr() does with this patience (NULL: none). 0 or an errno. */
+/* Writes s, as malloc_io_write_stderr() does with this text (NULL: no patience). 0 or an errno. */
 static int
-write_patiently(const char *s, unsigned *patience_ms) {
+write_patiently(const char *s, malloc_io_text_t *text) {
 	size_t left = strlen(s), done;
-	if (patience_ms != NULL && *patience_ms == 0) {
+	if (text != NULL && text->patience_ms == 0) {
 		return 0;
 	}
 	for (;;) {
 		int err = sys_write_all(STDERR_FILENO, s, left, &done);
-		if (err != EAGAIN || patience_ms == NULL) {
+		if (err != EAGAIN || text == NULL) {
 			return err;
 		}
 		s += done;
 		left -= done;
-		err = sys_wait_writable(STDERR_FILENO, *patience_ms);
+		err = sys_wait_writable(STDERR_FILENO, text->patience_ms);
 		if (err != 0) {
-			*patience_ms = 0;
+			text->patience_ms = 0;
 			return err;
 		}
 	}
@@ -67,9 +67,9 @@ malloc_write(const char *s) {
 }
 
 void
-malloc_write_long(void *patience_ms, const char *s) {
-	assert(patience_ms != NULL);
-	write_message(patience_ms, s);
+malloc_write_long(void *text, const char *s) {
+	assert(text != NULL);
+	write_message(text, s);
 }
 
 void

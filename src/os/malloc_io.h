@@ -15,10 +15,16 @@
 
 typedef void(malloc_io_write_t)(void *opaque, const char *s);
 
+/* Goes with all pieces of a long text. */
+typedef struct {
+	void *opaque; /* for the user's malloc_message */
+	unsigned patience_ms; /* malloc_io_write_stderr() waits as long each time, and lowers it to 0 */
+} malloc_io_text_t;
+
 /*
  * Where malloc_write() sends a text. Boot (jemalloc_init.c) sets it to a function that passes s on
- * to the user's malloc_message or, without one, both arguments to malloc_io_write_stderr(). NULL
- * before: that function.
+ * to the user's malloc_message or, without one, to malloc_io_write_stderr(). NULL before: that
+ * function. opaque is a malloc_io_text_t *, or NULL for a message of the library's own.
  */
 extern HIDDEN malloc_io_write_t *malloc_io_message;
 
@@ -29,17 +35,16 @@ void malloc_io_boot(void);
 void malloc_write(const char *s);
 /*
  * malloc_write() of one piece of a long text; has the signature of a malloc_io_write_t. May wait,
- * so the caller is outside the gate. patience_ms: unsigned *, as the opaque of
- * malloc_io_write_stderr(), the same for all pieces.
+ * so the caller is outside the gate. text: malloc_io_text_t *, the same for all pieces.
  */
-void malloc_write_long(void *patience_ms, const char *s);
+void malloc_write_long(void *text, const char *s);
 /* The patience, in ms, with a text that somebody has asked for. */
 #define MALLOC_IO_PATIENCE_MS 5000
 /*
  * Writes to file descriptor 2 in every case; has the signature of a malloc_io_write_t. If that is a
  * pipe without a reader, or a file at the limit of file sizes, the text is lost, but no signal is
  * raised. If it is a full pipe that does not block, the rest of s is lost with opaque NULL. Else
- * opaque is an unsigned *, the milliseconds to wait each time until there is room; if that was in
+ * opaque is a malloc_io_text_t *: waits patience_ms each time until there is room; if that was in
  * vain it becomes 0, and with 0 nothing is written: so what is lost is the end of a text.
  */
 void malloc_io_write_stderr(void *opaque, const char *s);

@@ -424,7 +424,7 @@ test_messages(void) {
 static void
 speak_long(void *arg) {
 	static char text[1 << 18];
-	unsigned patience_ms = 1;
+	malloc_io_text_t long_text = {NULL, 1};
 	int fds[2], told = dup(STDERR_FILENO);
 	(void)arg;
 	memset(text, 'x', sizeof(text) - 1);
@@ -432,12 +432,12 @@ speak_long(void *arg) {
 	    || fcntl(fds[1], F_SETFL, O_WRONLY | O_NONBLOCK) != 0 || dup2(fds[1], STDERR_FILENO) < 0) {
 		_exit(2);
 	}
-	malloc_write_long(&patience_ms, "begin ");
-	dprintf(told, "%u ", patience_ms);
-	malloc_write_long(&patience_ms, text);
+	malloc_write_long(&long_text, "begin ");
+	dprintf(told, "%u ", long_text.patience_ms);
+	malloc_write_long(&long_text, text);
 	ssize_t n = read(fds[0], text, sizeof(text));
-	dprintf(told, "%u %d %.7s ", patience_ms, n > 7, text);
-	malloc_write_long(&patience_ms, "more");
+	dprintf(told, "%u %d %.7s ", long_text.patience_ms, n > 7, text);
+	malloc_write_long(&long_text, "more");
 	dprintf(told, "%zd", read(fds[0], text, sizeof(text)));
 }
 

@@ -309,11 +309,11 @@ prof_recent_alloc_dump(void (*write_cb)(void *, const char *), void *opaque) {
 	}
 	struct tls_s *t = tls_get();
 	uint32_t depth = gate_leave_all(t);
-	unsigned patience_ms = MALLOC_IO_PATIENCE_MS;
+	malloc_io_text_t text = {opaque, MALLOC_IO_PATIENCE_MS};
 	emitter_t em;
 	if (write_cb == NULL) {
 		write_cb = malloc_write_long;
-		opaque = &patience_ms;
+		opaque = &text;
 	}
 	t->inside++;
 	mutex_lock(&recent.dump_mtx);

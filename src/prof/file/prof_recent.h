@@ -24,8 +24,8 @@ ssize_t prof_recent_alloc_max_get(void);
 int prof_recent_alloc_max_set(ssize_t max);
 /*
  * Writes the list as JSON by calls of write_cb, outside the gate (os/gate.h: fork waits until no
- * thread is inside); write_cb NULL: to malloc_message. 0, ENOENT until booted, EBUSY if called from
- * the callback of a dump, or ENOMEM.
+ * thread is inside); write_cb NULL: to malloc_message with this opaque. 0, ENOENT until booted,
+ * EBUSY if called from the callback of a dump, or ENOMEM.
  */
 int prof_recent_alloc_dump(void (*write_cb)(void *, const char *), void *opaque);
 
