@@ -12,7 +12,9 @@
 
 #include "util/atomic.h"
 
-#define ARENA_LIMIT 4095u          /* visible indices are below this; the last one is not used */
+#define ARENA_LIMIT 4095u /* visible indices are below this; index 4095 may mean all arenas */
+/* At most so many are automatic: the arena of oversized requests, which follows, has its slot. */
+#define ARENA_LIMIT_AUTO (ARENA_LIMIT - 1)
 /*
  * Sampled small objects lie in hidden arenas: those of all automatic arenas in the hidden arena of
  * arena 0, those of an explicit arena in its own.

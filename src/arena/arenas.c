@@ -134,7 +134,7 @@ arenas_oversize_threshold_set(arena_t *a, size_t threshold) {
 static arena_t *
 arenas_init_locked(unsigned ind, bool is_auto, ehooks_table_t *hooks) {
 	mutex_assert_owner(&arenas.mtx);
-	assert(ind < ARENA_LIMIT - 1);
+	assert(ind < ARENA_LIMIT);
 	arena_t *a = arenas_get(ind);
 	if (a == NULL) {
 		a = arena_new(ind, is_auto, arenas_decay_ms_default_get(true),
@@ -199,7 +199,7 @@ arenas_create(unsigned *ind, ehooks_table_t *hooks) {
 	mutex_lock(&arenas.mtx);
 	unsigned n = atomic_load_u32(&arenas.total, MO_RELAXED);
 	arena_t *a = arenas_revive_locked(hooks);
-	if (a == NULL && n < ARENA_LIMIT - 1) {
+	if (a == NULL && n < ARENA_LIMIT) {
 		a = arenas_init_locked(n, false, hooks);
 		if (a != NULL) {
 			atomic_store_u32(&arenas.total, n + 1, MO_RELEASE);
@@ -482,7 +482,8 @@ arenas_oversize_boot(void) {
 	arenas_oversize_min = SIZE_MAX;
 	if (!oversize_is_threshold(opt_oversize_threshold)) {
 		opt_oversize_threshold = 0;
-	} else if (arenas.narenas_auto < ARENA_LIMIT - 1) {
+	} else {
+		assert(arenas.narenas_auto <= ARENA_LIMIT_AUTO);
 		arenas.first_manual++;
 		/* The class below ends at most a page before the smallest size that reaches it. */
 		size_t below = sz_i2s(sz_s2i(opt_oversize_threshold) - 1);
@@ -509,9 +510,9 @@ arenas_percpu_count(void) {
 		    "(%u) of CPUs (no hyper threading?).\n", ncpus);
 	}
 	unsigned n = opt_percpu_arena == percpu_arena_phycpu ? (ncpus + 1) / 2 : ncpus;
-	if (n > ARENA_LIMIT - 1) {
+	if (n > ARENA_LIMIT_AUTO) {
 		malloc_printf("<jemalloc>: narenas w/ percpuarena beyond limit (%u)\n", n);
-		n = ARENA_LIMIT - 1;
+		n = ARENA_LIMIT_AUTO;
 	}
 	return n;
 }
@@ -526,9 +527,9 @@ arenas_boot(void) {
 	arenas.percpu_limit = arenas_percpu_count();
 	opt_narenas = (unsigned)max_zu(arenas_auto_count(), arenas.percpu_limit);
 	arenas.narenas_auto = opt_narenas;
-	if (opt_narenas > ARENA_LIMIT - 1) {
-		arenas.narenas_auto = ARENA_LIMIT - 1;
-		malloc_printf("<jemalloc>: Reducing narenas to limit (%u)\n", ARENA_LIMIT - 1);
+	if (opt_narenas > ARENA_LIMIT_AUTO) {
+		arenas.narenas_auto = ARENA_LIMIT_AUTO;
+		malloc_printf("<jemalloc>: Reducing narenas to limit (%u)\n", ARENA_LIMIT_AUTO);
 	}
 	pac_shed_hook = arenas_relieve;
 	pac_rise_step = max_zu(min_zu(ARENAS_RISE / (arenas.narenas_auto + 1), RISE_STEP_MAX),

@@ -372,6 +372,58 @@ test_oversize(void) {
 	contains(r.out, "asked=1\n", "the arena that was asked for serves them too");
 }
 
+/* ------------------------------------------------------------------ as many as there can be */
+
+#define LAST 4094u
+
+/* Arenas by hand until there is none any more; then the last one works as any other. */
+static int
+child_last(void) {
+	unsigned ind = 0, made;
+	size_t len = sizeof(ind);
+	char name[64];
+
+	while (mallctl("arenas.create", &made, &len, NULL, 0) == 0)
+		ind = made;
+	is_int(mallctl("arenas.create", &made, &len, NULL, 0), EAGAIN, "no arena is left");
+	is_uint(ind, LAST, "the last index");
+	is_uint(ctl_unsigned("arenas.narenas"), LAST + 1, "arenas.narenas");
+	void *p = mallocx(100, MALLOCX_ARENA(LAST) | MALLOCX_TCACHE_NONE);
+	ok(p != NULL && arena_of(p) == LAST, "a block of that arena");
+	ctl_epoch();
+	if (ctl_bool("config.stats")) {
+		ok(ctl_size(ctl_name(name, "stats.arenas.%u.pactive", LAST)) > 0, "its pages");
+		is_uint(ctl_size(ctl_name(name, "stats.arenas.%u.pactive", LAST + 1)),
+		    ctl_size("stats.arenas.4096.pactive"), "the number of arenas means all");
+	}
+	is_int(ctl_void(ctl_name(name, "arena.%u.purge", LAST + 1)), 0, "all of them are purged");
+	is_int(ctl_void(ctl_name(name, "arena.%u.destroy", LAST)), 0, "it is destroyed");
+	is_int(mallctl("arenas.create", &made, &len, NULL, 0), 0, "one can be made again");
+	is_uint(made, LAST, "its index");
+	return done_testing();
+}
+
+/* With as many automatic arenas as there can be, that of oversized requests is there too. */
+static int
+child_most(void) {
+	is_uint(ctl_unsigned("arenas.narenas"), LAST + 1, "arenas.narenas");
+	is_uint(arena_of(keep(malloc((size_t)16 << 20))), LAST, "an oversized request");
+	return done_testing();
+}
+
+static void
+test_limit(void) {
+	static struct test_result r;
+
+	run_child_conf(&r, "last", ctl_bool("config.prof") ? "prof:true,lg_prof_sample:0" : NULL);
+	child_exits(&r, 0, "arenas by hand up to the limit");
+	run_child_conf(&r, "most", "narenas:4094");
+	child_exits(&r, 0, "automatic arenas up to the limit");
+	run_child_conf(&r, "most", "narenas:9999");
+	child_exits(&r, 0, "and beyond");
+	contains(r.out, "Reducing narenas to limit (4094)\n", "which a message says");
+}
+
 #define PAGES(n) ((size_t)(n) << 12)
 
 /* Extents of objects are longer than these need, the arena gets a bound, then they grow. */
@@ -410,6 +462,8 @@ test_bounded(void) {
 
 static const struct test_child children[] = {
 	{"bounded", child_bounded},
+	{"last", child_last},
+	{"most", child_most},
 	{"oversize", child_oversize},
 	{"percpu", child_percpu},
 	{"phycpu", child_phycpu},
@@ -425,6 +479,7 @@ main(int argc, char **argv) {
 	test_children(argc, argv, children);
 	test_percpu();
 	test_oversize();
+	test_limit();
 	test_bounded();
 	test_dss_nodes();
 	test_dss();

@@ -275,7 +275,7 @@ limit_now(void *arg) {
 		n++;
 	}
 	if (arenas_create(&ind, NULL) != EAGAIN || n < 100 || arenas_narenas_total() != ARENA_LIMIT
-	    - 1) {
+	    || last != ARENA_LIMIT - 1) {
 		_exit(2);
 	}
 	char *p = arena_malloc(arenas_get(last), 100, 0, true, 1);
