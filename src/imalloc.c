@@ -132,11 +132,10 @@ imalloc_count_direct(tsd_t *tsd, size_t usize) {
 		return;
 	}
 	tsd->direct_alloc += usize;
-	if (thread_event_try_pass(tsd, usize)) {
-		peak_note(tsd);
-	} else {
+	if (!thread_event_try_pass(tsd, usize)) {
 		thread_event_advance_large(tsd, usize);
 	}
+	peak_note(tsd);
 }
 
 /* ------------------------------------------------------------------ allocation */

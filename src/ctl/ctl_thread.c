@@ -391,7 +391,8 @@ static const ctl_node_t thread_tcache_nodes[] = {
 static const ctl_node_t peak_nodes[] = {
 	CTL_NODE_R("read", CTL_U64, get_peak, CTL_IF_STATS,
 	    "most bytes that this thread had more allocated than freed since it began or since the "
-	    "last reset, as measured at its heartbeats and at each read"),
+	    "last reset, as measured at its heartbeats and at each read; in a thread that has reset "
+	    "it that is at most 64 KiB, one block, and 4 KiB of each size class too little"),
 	CTL_NODE_ACT("reset", act_peak_reset, CTL_IF_STATS,
 	    "what the thread has now becomes the zero of thread.peak.read"),
 };

@@ -10,6 +10,7 @@
  */
 #include "thread/peak.h"
 
+#include "thread/recall.h"
 #include "thread/tcache.h"
 
 /* Minus log2 of the share by which the bytes from arenas must grow for a new measurement. */
@@ -78,7 +79,10 @@ peak_reset(tsd_t *tsd) {
 	if (tsd->tcache != NULL) {
 		tcache_make_way(tsd, tsd->tcache, TCACHE_LARGE_SOME, SC_LARGE_MAXCLASS);
 	}
-	tsd->has_peak_reset = true;
+	if (!tsd->has_peak_reset) {
+		tsd->has_peak_reset = true;
+		recall_one(tsd->tls, RECALL_SETTINGS); /* shortens the countdowns that run */
+	}
 	tsd->peak_base = peak_net(tsd);
 	tsd->peak_max = 0;
 	tsd->peak_bound = 0;

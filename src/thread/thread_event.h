@@ -56,6 +56,11 @@
 extern HIDDEN atomic_b_t thread_event_is_strict;
 #define THREAD_EVENT_REQUESTS 32u
 /*
+ * Bytes of one class between two looks whether a heartbeat is due, in a thread that measures its
+ * peak (thread/peak.h): what it has in many classes is seen before it is freed.
+ */
+#define THREAD_EVENT_PEAK_BYTES ((uint64_t)4 << 10)
+/*
  * Bytes that requests past the cache, and large samples, allocate at most without a heartbeat,
  * which looks at stats_interval and the user's own events.
  */
@@ -64,17 +69,21 @@ extern HIDDEN atomic_b_t thread_event_is_strict;
 /*
  * Requests of `size` bytes from a bin until the countdown ends (>= 1): as many as fit the distance
  * beat_bytes, but unless strict at least THREAD_EVENT_REQUESTS, or proportionally fewer at a
- * shorter distance. It is rounded down, so where it is not exact the first end of a countdown falls
- * short of the distance, and a thread that uses one class has a heartbeat at every second end.
+ * shorter distance; in a thread that measures its peak, as many as fit THREAD_EVENT_PEAK_BYTES, or
+ * one. It is rounded down, so where it is not exact the first end of a countdown falls short of the
+ * distance, and a thread that uses one class has a heartbeat at every second end.
  */
 ALWAYS_INLINE uint64_t
 thread_event_requests(const tsd_t *tsd, size_t size) {
 	const uint64_t step = THREAD_EVENT_BYTES / THREAD_EVENT_REQUESTS;
-	uint64_t least = (tsd->beat_bytes + step - 1) / step, n = tsd->beat_bytes / size;
+	bool is_short = unlikely(tsd->has_peak_reset) && tsd->beat_bytes > THREAD_EVENT_PEAK_BYTES;
+	uint64_t least = (tsd->beat_bytes + step - 1) / step;
+	uint64_t n = (is_short ? THREAD_EVENT_PEAK_BYTES : tsd->beat_bytes) / size;
 	assert(tsd->beat_bytes >= THREAD_EVENT_LEAST && tsd->beat_bytes <= THREAD_EVENT_BYTES
 	    && least > 0);
 	if (unlikely(n < least)) {
-		n = !atomic_load_b(&thread_event_is_strict, MO_RELAXED) ? least : n + (n == 0);
+		bool is_strict = tsd->has_peak_reset || atomic_load_b(&thread_event_is_strict, MO_RELAXED);
+		n = is_strict ? n + (n == 0) : least;
 	}
 	return n;
 }
@@ -85,7 +94,7 @@ thread_event_requests(const tsd_t *tsd, size_t size) {
  */
 ALWAYS_INLINE uint32_t
 thread_event_direct_requests(const tsd_t *tsd) {
-	bool is_strict = atomic_load_b(&thread_event_is_strict, MO_RELAXED);
+	bool is_strict = tsd->has_peak_reset || atomic_load_b(&thread_event_is_strict, MO_RELAXED);
 	return is_strict ? 0
 	    : (uint32_t)(tsd->beat_bytes / (THREAD_EVENT_BYTES / THREAD_EVENT_REQUESTS));
 }

@@ -93,7 +93,7 @@ struct tsd_s {
 	uint64_t small_freed;
 	/* beat_ns when the thread last counted a beat for the profiler's clients outside */
 	uint64_t beat_told_ns;
-	/* the thread measures its peak: large objects are fetched one by one, see peak.c */
+	/* the thread measures its peak: large objects are fetched one by one, see peak.h */
 	bool has_peak_reset;
 	uint64_t peak_base;           /* net use at the last reset of thread.peak, bytes */
 	uint64_t peak_max;            /* greatest net use above peak_base so far, bytes */
