@@ -334,9 +334,9 @@ static const ctl_node_t hooks_nodes[] = {
 	    MANUAL(text, "takes in newp {void (*f)(bool is_alloc, uint64_t allocated, uint64_t freed); "
 	    "uint64_t interval; bool alloc_only}: each thread calls f as its bytes allocated, and "
 	    "unless alloc_only those freed, pass a further interval, with both numbers; seen at its "
-	    "next heartbeat, after at most 128 KiB of one size or 32 large requests. Four at most, "
-	    "for good; the same twice is one. EINVAL: NULL, wrong length, no f, interval 0 or no "
-	    "place")},
+	    "next heartbeat, after at most 64 KiB, 64 KiB of each size class, and a block. Four at "
+	    "most, for good; the same twice is one. EINVAL: NULL, wrong length, no f, interval 0 or "
+	    "no place")},
 	CTL_NODE_W("safety_check_abort", CTL_POINTER, set_safety_abort, 0,
 	    "void hook(const char *message) is called instead of abort when misuse is found; NULL: "
 	    "abort again"),

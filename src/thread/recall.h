@@ -13,7 +13,7 @@
 
 /*
  * The bits of tls_s.recall: what has changed. RECALL_SETTINGS: a setting on which the fast path or
- * its countdowns depend: thread_event_sample_interval, thread_event_is_strict,
+ * its countdowns depend: thread_event_sample_interval, thread_event_waiting,
  * thread_event_is_wanted, tcache_watched_min or tsd_no_fast_path.
  */
 #define RECALL_SETTINGS 1u

@@ -20,7 +20,7 @@
 atomic_u64_t thread_event_sample_interval;
 atomic_b_t thread_event_is_wanted;
 thread_event_hook_t *const *thread_event_hooks;
-atomic_b_t thread_event_is_strict;
+atomic_u32_t thread_event_waiting;
 
 /* log2 of the unit of tls_s.beat in ns (about 1 ms); no heartbeat for BEAT_IDLE units: idle. */
 #define BEAT_LG_NS 20
@@ -44,9 +44,16 @@ thread_event_take_interval(tsd_t *tsd) {
 	tsd->sample_gap = thread_event_draw_bytes(tsd);
 }
 
+bool
+thread_event_wait(uint32_t who, bool waits) {
+	uint32_t was = waits ? atomic_fetch_or_u32(&thread_event_waiting, who, MO_SEQ_CST)
+	    : atomic_fetch_and_u32(&thread_event_waiting, ~who, MO_SEQ_CST);
+	return ((was & who) != 0) != waits;
+}
+
 void
 thread_event_take_strictness(tsd_t *tsd) {
-	bool is_strict = atomic_load_b(&thread_event_is_strict, MO_RELAXED);
+	bool is_strict = thread_event_is_strict();
 	if (is_strict && !tsd->is_strict) {
 		tsd->event_bytes = 0;
 	}

@@ -48,22 +48,28 @@
 #define THREAD_EVENT_SLOW_NS ((uint64_t)250 * 1000 * 1000)
 #define THREAD_EVENT_QUICK_NS (THREAD_EVENT_SLOW_NS / 4)
 /*
- * thread_event_is_strict: a client of the profiler waits for a number of allocated bytes or a large
- * request, so no request of 64 KiB or more passes without a heartbeat. Otherwise up to
- * THREAD_EVENT_REQUESTS requests of one cached class above 2 KiB do, and as many past the cache or
- * that are large samples. After a change call recall_all(RECALL_SETTINGS).
+ * Who waits for a number of allocated bytes, or for a large request: bits of thread_event_waiting.
+ * Each client sets and clears its own by thread_event_wait(). While there is one, heartbeats are
+ * strict: no request of 64 KiB or more passes without one. Otherwise up to THREAD_EVENT_REQUESTS of
+ * one cached class above 2 KiB do, and as many past the cache or that are large samples.
  */
-extern HIDDEN atomic_b_t thread_event_is_strict;
+#define THREAD_EVENT_FOR_PROF 1u  /* a threshold of the profiler */
+#define THREAD_EVENT_FOR_STATS 2u /* stats_interval */
+#define THREAD_EVENT_FOR_USER 4u  /* functions of the user (thread/user_event.h) */
+extern HIDDEN atomic_u32_t thread_event_waiting;
 #define THREAD_EVENT_REQUESTS 32u
+ALWAYS_INLINE bool
+thread_event_is_strict(void) {
+	return atomic_load_u32(&thread_event_waiting, MO_RELAXED) != 0;
+}
+/* Sets or clears one of them. True if that changed it: call recall_all(RECALL_SETTINGS) then. */
+bool thread_event_wait(uint32_t who, bool waits);
 /*
  * Bytes of one class between two looks whether a heartbeat is due, in a thread that measures its
  * peak (thread/peak.h): what it has in many classes is seen before it is freed.
  */
 #define THREAD_EVENT_PEAK_BYTES ((uint64_t)4 << 10)
-/*
- * Bytes that requests past the cache, and large samples, allocate at most without a heartbeat,
- * which looks at stats_interval and the user's own events.
- */
+/* Bytes that requests past the cache, and large samples, allocate at most without a heartbeat. */
 #define THREAD_EVENT_DIRECT_BYTES ((uint64_t)128 << 20)
 
 /*
@@ -82,7 +88,7 @@ thread_event_requests(const tsd_t *tsd, size_t size) {
 	assert(tsd->beat_bytes >= THREAD_EVENT_LEAST && tsd->beat_bytes <= THREAD_EVENT_BYTES
 	    && least > 0);
 	if (unlikely(n < least)) {
-		bool is_strict = tsd->has_peak_reset || atomic_load_b(&thread_event_is_strict, MO_RELAXED);
+		bool is_strict = tsd->has_peak_reset || thread_event_is_strict();
 		n = is_strict ? n + (n == 0) : least;
 	}
 	return n;
@@ -94,7 +100,7 @@ thread_event_requests(const tsd_t *tsd, size_t size) {
  */
 ALWAYS_INLINE uint32_t
 thread_event_direct_requests(const tsd_t *tsd) {
-	bool is_strict = tsd->has_peak_reset || atomic_load_b(&thread_event_is_strict, MO_RELAXED);
+	bool is_strict = tsd->has_peak_reset || thread_event_is_strict();
 	return is_strict ? 0
 	    : (uint32_t)(tsd->beat_bytes / (THREAD_EVENT_BYTES / THREAD_EVENT_REQUESTS));
 }
@@ -160,8 +166,8 @@ extern HIDDEN thread_event_hook_t *const *thread_event_hooks;
  */
 void thread_event_take_interval(tsd_t *tsd);
 /*
- * Copies thread_event_is_strict to the tsd. If it becomes true, the bytes allocated since the last
- * heartbeat are forgotten, because they belong to the time before a client waited.
+ * Copies thread_event_is_strict() to the tsd. If it becomes true, the bytes allocated since the
+ * last heartbeat are forgotten, because they belong to the time before a client waited.
  */
 void thread_event_take_strictness(tsd_t *tsd);
 /* Objects of usize until the next sample, including it (>= 1); UINT64_MAX: no sample. */

@@ -81,7 +81,7 @@ struct tsd_s {
 	uint64_t sample_interval;
 	uint64_t sample_gap;          /* bytes until a sample is due, of requests not from the cache */
 	uint32_t n_direct;            /* requests that thread_event_try_pass() may still pass */
-	bool is_strict;               /* thread_event_is_strict at the last RECALL_SETTINGS */
+	bool is_strict;               /* thread_event_is_strict() at the last RECALL_SETTINGS */
 	uint64_t event_bytes;         /* bytes allocated since the last heartbeat, as counted so far */
 	/* bytes between two heartbeats; a countdown that runs keeps the number with which it started */
 	uint64_t beat_bytes;

@@ -10,6 +10,8 @@
 
 #include "os/mutex.h"
 #include "os/witness.h"
+#include "thread/recall.h"
+#include "thread/thread_event.h"
 #include "thread/tsd.h"
 #include "util/assert.h"
 
@@ -51,6 +53,9 @@ user_event_add(const user_event_t *event) {
 	mutex_lock(&user_events.mtx);
 	int err = add_locked(event);
 	mutex_unlock(&user_events.mtx);
+	if (err == 0 && thread_event_wait(THREAD_EVENT_FOR_USER, true)) {
+		recall_all(RECALL_SETTINGS);
+	}
 	return err;
 }
 

@@ -2,12 +2,12 @@
  * Functions of the user that are called in each thread as it allocates:
  * experimental.hooks.thread_event.
  *
- * They are checked at heartbeats, so an interval is exact to the distance of heartbeats
- * (thread/thread_event.h). In each thread the first heartbeat after an event was added only starts
- * its interval; a later one calls the function at most once for bytes allocated and once for bytes
- * freed. An entry stays for ever. The lock is a leaf and is held only while an entry is added;
- * heartbeats read the count first and then entries that no longer change. Called by
- * ctl_experimental.c and at heartbeats.
+ * They are checked at heartbeats, so an interval is exact to the distance of heartbeats, which are
+ * strict from the first event on (thread/thread_event.h). In each thread the first heartbeat after
+ * an event was added only starts its interval; a later one calls the function at most once for
+ * bytes allocated and once for bytes freed. An entry stays for ever. The lock is a leaf and is held
+ * only while an entry is added; heartbeats read the count first and then entries that no longer
+ * change. Called by ctl_experimental.c and at heartbeats.
  */
 #ifndef THREAD_USER_EVENT_H
 #define THREAD_USER_EVENT_H

@@ -444,7 +444,35 @@ child_all(void) {
 	return done_testing();
 }
 
+static unsigned n_reports;
+
+static void
+count_report(void *opaque, const char *s) {
+	(void)opaque;
+	n_reports += strstr(s, "___ Begin") != NULL;
+}
+
+/* stats_interval: as many reports as bytes, by few large blocks too. */
+static int
+child_interval(void) {
+	static const size_t sizes[] = {1000, 14336, 1 << 18, 1 << 20, 2 << 20, 5 << 20};
+
+	malloc_message = count_report;
+	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		unsigned n = (unsigned)((80u << 20) / sizes[i]);
+
+		n_reports = 0;
+		for (unsigned k = 0; k < n; k++)
+			free(keep(malloc(sizes[i])));
+		ok(n_reports + 1 >= n * sizes[i] / (5u << 20), "%u blocks of %zu bytes: %u reports", n,
+		    sizes[i], n_reports);
+	}
+	malloc_message = NULL;
+	return done_testing();
+}
+
 static const struct test_child children[] = {
+	{"interval", child_interval},
 	{"all", child_all},
 	{"locks", child_locks},
 	{NULL, NULL},
@@ -466,6 +494,7 @@ main(int argc, char **argv) {
 		run_child_conf(&r, "all", confs[i]);
 		child_exits(&r, 0, "the same with %s", confs[i]);
 	}
+	child_runs("interval", "stats_interval:5242880,stats_interval_opts:mdablxeh");
 	if (ctl_bool("config.prof"))
 		child_runs("locks", "prof:true,lg_prof_sample:0,prof_recent_alloc_max:5");
 	return done_testing();

@@ -70,6 +70,28 @@ work(void *arg) {
 	return NULL;
 }
 
+/*
+ * Blocks of one size, however large: between two calls lie the interval, 64 KiB of each class (that
+ * of on_both too), 64 KiB, and a block.
+ */
+static void *
+large_work(void *arg) {
+	static const size_t sizes[] = {4000, 14336, 65536, 1 << 18, 1 << 20, 4000000, 5000000};
+
+	(void)arg;
+	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		unsigned n = (unsigned)((64u << 20) / sizes[i]);
+		unsigned least = (unsigned)((64u << 20) / ((1u << 20) + 3 * 65536 + sizes[i]));
+
+		n_alloc = 0;
+		for (unsigned k = 0; k < n; k++)
+			free(keep(malloc(sizes[i])));
+		ok(n_alloc + 2 >= least, "%u blocks of %zu bytes: %u calls", n, sizes[i], n_alloc);
+	}
+	is_uint(n_wrong, 0, "never before the interval is over");
+	return NULL;
+}
+
 int
 main(void) {
 	struct event e = {on_both, 1, false};
@@ -87,6 +109,8 @@ main(void) {
 	if (pthread_create(&t, NULL, work, NULL) != 0 || pthread_join(t, NULL) != 0)
 		bail_out("no thread");
 	work(NULL);
+	if (pthread_create(&t, NULL, large_work, NULL) != 0 || pthread_join(t, NULL) != 0)
+		bail_out("no thread");
 	is_int(add(on_nothing, 1, false), 0, "a third");
 	is_int(add(on_nothing, 2, false), 0, "a fourth: they were two so far");
 	is_int(add(on_nothing, 3, false), EINVAL, "there are four places");

@@ -65,8 +65,8 @@ static const prof_kind_t retried[] = {
 
 static struct {
 	/*
-	 * held while is_armed, prof_trigger_large_min, tcache_watched_min and thread_event_is_strict
-	 * are derived from the settings and published
+	 * held while is_armed, prof_trigger_large_min, tcache_watched_min and its bit of
+	 * thread_event_waiting are derived from the settings and published
 	 */
 	mutex_t mtx;
 	atomic_u64_t thresholds[prof_threshold_n];
@@ -166,15 +166,14 @@ const prof_trigger_hooks_t *prof_trigger_hooks = &prof_trigger_hooks_real;
 
 /*
  * Makes requests of at least `min` bytes take the slow path. strict: single large requests or exact
- * bytes matter, so no large request passes without a heartbeat (thread_event_is_strict).
+ * bytes matter, so no large request passes without a heartbeat (thread_event_wait).
  */
 static void
 watch_from(size_t min, bool strict) {
 	mutex_assert_owner(&trig.mtx);
-	if (atomic_load_zu(&tcache_watched_min, MO_RELAXED) != min
-	    || atomic_load_b(&thread_event_is_strict, MO_RELAXED) != strict) {
+	bool is_changed = thread_event_wait(THREAD_EVENT_FOR_PROF, strict);
+	if (is_changed || atomic_load_zu(&tcache_watched_min, MO_RELAXED) != min) {
 		atomic_store_zu(&tcache_watched_min, min, MO_SEQ_CST);
-		atomic_store_b(&thread_event_is_strict, strict, MO_SEQ_CST);
 		recall_all(RECALL_SETTINGS);
 	}
 }
