@@ -57,8 +57,8 @@ put_status_value(const char *key, const char *value, uint64_t session, bool is_i
 
 /*
  * Prints the lines key=value of an answer, which it cuts up, as members of a JSON object or as a
- * table; not the line pid=, which put_process() has printed. The path of the last dump is
- * translated for this shell.
+ * table; not the line pid=, which put_process() has printed. The paths of the last dump and of the
+ * box are translated for this shell.
  */
 static void
 put_status(jeprof_target_t *p, char *text, bool is_idle) {
@@ -75,7 +75,8 @@ put_status(jeprof_target_t *p, char *text, bool is_idle) {
 			continue;
 		}
 		*value++ = '\0';
-		if (strcmp(line, "last_dump") == 0 && value[0] == '/') {
+		bool is_path = strcmp(line, "last_dump") == 0 || strcmp(line, "blackbox") == 0;
+		if (is_path && value[0] == '/') {
 			path_here(p, value, path, sizeof(path));
 			value = path;
 		}

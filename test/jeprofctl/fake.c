@@ -136,11 +136,12 @@ status(char *out) {
 	return answer(out, 0,
 	    "state=%s\nsession=%d\nstart_time_ns=%llu\nsample_interval=524288\nsettings=%s\n"
 	    "allocated=%llu\n"
-	    "active=4194304\ndumps=%llu\nsuppressed=0\nlast_dump=%s\nlast_error=a \"quoted\" "
-	    "\033[31mtext\nunwinder=fp\nversion=fake\n"
+	    "active=4194304\nblackbox=%s\ndumps=%llu\nsuppressed=0\nlast_dump=%s\n"
+	    "last_error=a \"quoted\" \033[31mtext\nunwinder=fp\nversion=fake\n"
 	    "pid=%d\nrejected=%llu", box->state == prof_mailbox_active ? "active" : "idle",
 	    (int)box->session_id, (unsigned long long)box->session_start_ns, settings,
-	    (unsigned long long)allocated, (unsigned long long)dumps, last_dump, (int)getpid(),
+	    (unsigned long long)allocated, strcmp(mode, "chroot") == 0 ? last_dump : "",
+	    (unsigned long long)dumps, last_dump, (int)getpid(),
 	    (unsigned long long)rejected);
 }
 

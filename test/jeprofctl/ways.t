@@ -163,6 +163,8 @@ mkdir jail/data
 ln -s /data jail/link
 ctl dump "$pid" /link/named -q
 is "$out" "$W/jail/data/named" "chroot: a path with an absolute link, as seen from outside"
+ctl status "$pid" --json
+has "$out" '"blackbox":"'"$W/jail/data/named"'"' "chroot: the path of its box too"
 ctl dump "$pid" named
 gives 2 "chroot: a relative file name"
 has "$err" "give an absolute path" "and why"
