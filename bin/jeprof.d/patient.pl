@@ -130,9 +130,9 @@ sub answered {
 		Doctor::find('warn', 'profiler', 'a start is pending: it begins when the process allocates',
 			Talk::command('status', $pid));
 	} else {
-		Doctor::find('ok', 'profiler',
-			"state $state, one sample for each " . Print::human($status->{sample_interval} // 0, {})
-			    . ' allocated');
+		my $interval = $status->{sample_interval}; # the short status of an idle process has none
+		Doctor::find('ok', 'profiler', "state $state" . (defined $interval
+				? ', one sample for each ' . Print::human($interval, {}) . ' allocated' : ''));
 	}
 	return Doctor::find('ok', 'profiler',
 		'it allocates nothing just now, so its figures are not known')

@@ -172,6 +172,11 @@ my ($code, $json) = jeprof('doctor', '--json', $pid);
 like($json, qr/^\{"target":"$pid","verdict":"ok","next":"[^"]+",\n"findings":\[\n\{"level":"ok","about":"process",/, '--json');
 is(() = $json =~ /^\{"level":"\w+","about":"\w+","text":"[^"]*","next":(?:null|"[^"]*")\},?$/mg,
 	() = $json =~ /"level"/g, 'one object a finding');
+kill 'STOP', $pid;
+until_true(sub { slurp("/proc/$pid/status") =~ /^State:\tT/m });
+$out = case_is('stopped', {}, [$pid], 0, qr/^ok       profiler   state \w+$/m, qr/ dump $pid$/);
+unlike($out, qr/\b0B/, 'stopped: what is not known is no figure');
+kill 'CONT', $pid;
 run($ctl, 'stop', $pid, '--wait', '60s');
 $pid = started({ LD_PRELOAD => $library,
 		MALLOC_CONF =>
