@@ -22,8 +22,8 @@
  *   ENXIO      the process does not run the library, or the library offers no way in
  *   EPROTO     its library speaks another version of the protocol
  *   EACCES     the kernel or the file system refuses; the sentence says why and what would help
- *   ETIMEDOUT  the process has not taken the request in time (wait_ms), or is stopped; the request
- *              was taken back
+ *   ETIMEDOUT  the process has not taken the request in time (wait_ms), or is stopped, frozen or
+ *              waiting in the kernel; the request was taken back, or `why` says that it was taken
  *   EBUSY      the requests of others are in the way, or the process has taken the request but
  *              not answered it in time (wait_ms + taken_ms)
  *   EAGAIN     the process is idle, and the manner of the request says not to wait
@@ -301,6 +301,13 @@ const char *jeprof_value(const char *answer, const char *key, char *buf, size_t 
  * jeprof_check_allocator(); ESRCH; EINTR if request.interrupts has reached request.patience.
  */
 int jeprof_explain_silence(jeprof_target_t *t, const jeprof_request_t *request);
+
+/*
+ * Why a process that does not answer cannot run at all: "stopped (...)", "frozen (...)" or "waiting
+ * in the kernel (...)", to be put behind "is"; NULL: it can. By t->state and its control group; the
+ * freezer of cgroup version 1 shows as a wait in the kernel. No sentence in t->why.
+ */
+const char *jeprof_halted(const jeprof_target_t *t);
 
 /*
  * ENXIO with a sentence if the program has a malloc of its own though the library is loaded, so

@@ -424,16 +424,18 @@ client_unanswered(jeprof_target_t *t, const jeprof_request_t *r, silence_t silen
 	if (error != 0) {
 		return error;
 	}
-	if (t->state == 'T' || t->state == 't') {
-		return client_fail(t, ETIMEDOUT, "%d %s is stopped (by a signal or a debugger) and cannot "
-		    "answer; %s", t->pid, t->name, fate(silence));
+	bool is_idle = t->head.heartbeats == before;
+	const char *halted = jeprof_halted(t);
+	if (halted != NULL && (t->state != 'D' || is_idle)) { /* D may last a moment only */
+		return client_fail(t, ETIMEDOUT, "%d %s is %s and cannot answer; %s", t->pid, t->name,
+		    halted, fate(silence));
 	}
 	if (silence != silence_unheard) {
 		return client_fail(t, EBUSY, silence == silence_full
 		    ? "%d %s is busy: the requests of others fill its mailbox; %s"
 		    : "%d %s is busy: our request takes too long; %s", t->pid, t->name, fate(silence));
 	}
-	return silent(t, r, t->head.heartbeats == before);
+	return silent(t, r, is_idle);
 }
 
 int

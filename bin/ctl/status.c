@@ -1,10 +1,10 @@
 /*
  * The verbs status and watch, which send the request "status" and print its answer. An idle process
- * (it allocates nothing) does not answer; then status prints the head of its mailbox, which can be
- * read without a request, and no heap figures, and watch waits for the time of --wait, then ends
- * with the reason. status --outside sends nothing and reads the profiler's tables. A signal ends
- * watch between two answers with EXIT_DONE. Invariant: neither changes the state of the profiler.
- * No locks. Called by main.c.
+ * (it allocates nothing), or one that cannot run, does not answer; then status prints the head of
+ * its mailbox, which can be read without a request, why it cannot run if that is so, and no heap
+ * figures, and watch waits for the time of --wait, then ends with the reason. status --outside
+ * sends nothing and reads the profiler's tables. A signal ends watch between two answers with
+ * EXIT_DONE. Invariant: neither changes the state of the profiler. No locks. Called by main.c.
  */
 #include "ctl.h"
 
@@ -132,12 +132,17 @@ status_idle(jeprof_target_t *p) {
 	need(p, jeprof_look(p));
 	bool is_idle = p->head.state == jeprof_state_idle || p->head.state > jeprof_state_switched_on;
 	bool is_start = is_pending && strncmp(request, "start", 5) == 0;
+	char halted[160] = "";
+	if (jeprof_halted(p) != NULL) {
+		snprintf(halted, sizeof(halted), "halted=%s\n", jeprof_halted(p));
+	}
 	snprintf(text, sizeof(text), "state=%s\nsession=%" PRIu64 "\nstart_time_ns=%" PRIu64
-	    "\n%s%s%sversion=%.63s\n", is_start && is_idle ? "pending" : state_word(p->head.state),
+	    "\n%s%s%s%sversion=%.63s\n", is_start && is_idle ? "pending" : state_word(p->head.state),
 	    p->head.session_id, p->head.session_start_ns, is_pending ? "pending=" : "", is_pending
-	    ? request : "", is_pending ? "\n" : "", p->head.library_version);
+	    ? request : "", is_pending ? "\n" : "", halted, p->head.library_version);
 	put_process(p, text, is_idle);
-	hint("%d %s allocates nothing just now: its heap figures are not known\n", p->pid, p->name);
+	hint("%d %s %s: its heap figures are not known\n", p->pid, p->name,
+	    halted[0] != '\0' ? "cannot run" : "allocates nothing just now");
 	return EXIT_DONE;
 }
 

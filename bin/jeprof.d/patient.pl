@@ -134,6 +134,11 @@ sub answered {
 		Doctor::find('ok', 'profiler', "state $state" . (defined $interval
 				? ', one sample for each ' . Print::human($interval, {}) . ' allocated' : ''));
 	}
+	return Doctor::find('warn', 'answer',
+		"it is $status->{halted} and answers nothing",
+		$state =~ /^(?:idle|pending)$/ ? undef
+		: Talk::word(Tool::own_dir() . '/jeprofctl') . " dump $pid --outside -o profile.heap")
+	    if length($status->{halted} // '');
 	return Doctor::find('ok', 'profiler',
 		'it allocates nothing just now, so its figures are not known')
 	    unless defined $status->{allocated};

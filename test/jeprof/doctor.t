@@ -174,7 +174,10 @@ is(() = $json =~ /^\{"level":"\w+","about":"\w+","text":"[^"]*","next":(?:null|"
 	() = $json =~ /"level"/g, 'one object a finding');
 kill 'STOP', $pid;
 until_true(sub { slurp("/proc/$pid/status") =~ /^State:\tT/m });
-$out = case_is('stopped', {}, [$pid], 0, qr/^ok       profiler   state \w+$/m, qr/ dump $pid$/);
+$out = case_is('stopped', {}, [$pid], 3, qr/^ok       profiler   state \w+$/m,
+	qr/jeprofctl dump $pid --outside -o /);
+like($out, qr/^warn     answer     it is stopped \(by a signal or a debugger\) and answers nothing$/m,
+	'stopped: is said');
 unlike($out, qr/\b0B/, 'stopped: what is not known is no figure');
 kill 'CONT', $pid;
 run($ctl, 'stop', $pid, '--wait', '60s');

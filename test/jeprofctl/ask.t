@@ -234,7 +234,19 @@ until_true is_in_state "$pid" T
 ctl start "$pid" --wait 300ms
 gives 7 "stopped by a signal"
 has "$err" "is stopped" "and said"
+WAIT= # as a person types it
+ctl status "$pid"
+has "$out" "halted                      stopped (by a signal or a debugger)" "status says it"
+has "$err" "cannot run" "and no other reason"
+unset WAIT
 kill -CONT "$pid"
+end
+fake waiting
+until_true is_in_state "$pid" D
+ctl start "$pid" --wait 300ms
+gives 7 "hanging in the kernel"
+has "$err" "is waiting in the kernel" "and said"
+is "$(echo "$err" | grep -c prof_thread)" 0 "a thread of the profiler would not help"
 end
 
 # what a process calls itself does not reach the terminal as it is

@@ -180,6 +180,27 @@ ok $? "chroot: its profile opens here" "$out"
 end
 unset PROGRAM
 
+# the freezer of cgroup version 2, which /proc shows as sleep, and that of version 1
+for group in /sys/fs/cgroup/unified /sys/fs/cgroup /sys/fs/cgroup/freezer; do
+	group=$group/$NAME
+	mkdir "$group" 2>/dev/null || continue
+	switch=$group/cgroup.freeze frozen=1 thawed=0
+	[ -e "$switch" ] || switch=$group/freezer.state frozen=FROZEN thawed=THAWED
+	if [ -e "$switch" ]; then
+		fake idle
+		echo "$pid" >"$group/cgroup.procs"
+		echo "$frozen" >"$switch"
+		until_true grep -q -e '^frozen 1' -e '^FROZEN' "$group/cgroup.events" "$group/freezer.state" 2>/dev/null
+		ctl start "$pid" --wait 300ms
+		gives 7 "frozen by $switch"
+		has "$err" "frozen" "and said"
+		is "$(echo "$err" | grep -c prof_thread)" 0 "a thread of the profiler would not help"
+		echo "$thawed" >"$switch"
+		end
+	fi
+	rmdir "$group"
+done
+
 if can_unshare; then
 	cat >inside <<'S'
 #!/bin/sh

@@ -1,0 +1,43 @@
+/*
+ * Tells from /proc and /sys/fs/cgroup why a process cannot run at all (jeprof_halted). It is a look
+ * at one instant: a process that uses a disk waits in the kernel now and then. No locks, no state.
+ * Called by mailbox.c, for a process that gave no answer, and by bin/ctl.
+ */
+#include "client/target.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * Whether the freezer of cgroup version 2 holds the process, which /proc shows as asleep. False
+ * also if its cgroup cannot be seen from here.
+ */
+static bool
+is_frozen(const jeprof_target_t *t) {
+	static const char *const roots[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
+	char text[8192], path[CLIENT_PATH + 64], events[256];
+	if (client_read_proc(t->task, "cgroup", text, sizeof(text)) <= 0) {
+		return false;
+	}
+	const char *group = strncmp(text, "0::", 3) == 0 ? text + 3 : client_status_line(text, "\n0::");
+	FILE *f = NULL;
+	for (int i = 0; i < 2 && f == NULL && group[0] == '/'; i++) {
+		snprintf(path, sizeof(path), "%s%.*s/cgroup.events", roots[i], (int)strcspn(group, "\n"),
+		    group);
+		f = fopen(path, "re");
+	}
+	if (f == NULL) {
+		return false;
+	}
+	events[fread(events, 1, sizeof(events) - 1, f)] = '\0';
+	fclose(f);
+	return strstr(events, "frozen 1") != NULL;
+}
+
+const char *
+jeprof_halted(const jeprof_target_t *t) {
+	return t->state == 'T' || t->state == 't' ? "stopped (by a signal or a debugger)"
+	    : t->state == 'D' ? "waiting in the kernel (frozen by its control group, or for a disk or "
+	    "a server that does not answer)"
+	    : is_frozen(t) ? "frozen (by its control group)" : NULL;
+}
