@@ -317,6 +317,13 @@ put_agent(const sheet_t *s) {
 	    "Bytes of the profiles that were made for them.", (double)counts.bytes);
 	put_own(s, "jeprofd_sessions_started", "counter", "",
 	    "Sessions that scrapes and requests began.", (double)counts.sessions);
+	put_head(s, "jeprofd_sessions_without_box", "counter", "",
+	    "Those that were to have a box (--blackbox) and have none.");
+	for (int i = lack_none + 1; i < lack_count; i++) {
+		text_add(s->text, "jeprofd_sessions_without_box_total{");
+		text_label(s->text, "why", lack_words[i]);
+		text_add(s->text, "} %" PRIu64 "\n", counts.lacks[i]);
+	}
 	put_own(s, "jeprofd_leases_renewed", "counter", "",
 	    "Time limits of sessions that scrapes moved on.", (double)counts.renewed);
 	put_own(s, "jeprofd_threads_held_up", "counter", "",

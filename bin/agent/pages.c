@@ -74,6 +74,20 @@ tell_index(text_t *t) {
 
 /* ---- the page of one process ---- */
 
+/* Why the session that we have begun has no box; "": it has one, or none was wanted. */
+static const char *
+lack_text(const proc_t *p) {
+	static const char *const texts[lack_count] = {
+		[lack_none] = "",
+		[lack_filter] = "none: its system calls are filtered (seccomp), by a filter of its own or "
+		    "one that is not known to be its container's",
+		[lack_refused] = "none: the process has no room for it, or its library is older",
+	};
+	bool is_ours = p->lease.session != 0 && p->lease.session == p->head.session_id
+	    && p->lease.instance == p->head.instance;
+	return is_ours ? texts[p->lease.lack] : "";
+}
+
 static void
 add_facts(text_t *t, const proc_t *p) {
 	text_add(t, "<details><summary>this process</summary>");
@@ -87,6 +101,7 @@ add_facts(text_t *t, const proc_t *p) {
 	page_fact(t, "cgroup", p->labels->cgroup);
 	page_fact(t, "container", p->labels->container_id);
 	page_fact(t, "library", p->head.library_version);
+	page_fact(t, "box", lack_text(p));
 	for (int i = 0; i < fig_count; i++) {
 		if (proc_has(p, (fig_t)i)) {
 			text_add(t, "<tr><td class=\"t\">%s</td><td class=\"t\">%llu</td></tr>\n", fig_keys[i],

@@ -61,6 +61,7 @@ typedef struct job_s {
 	bool has_uid;
 	/* between the profiles of a delta: counted neither in job_count nor in proc->scrapes */
 	bool is_sleeping;
+	lack_t lack;             /* of the session that it starts */
 	int unanswered;          /* what jeprof_ask() returned for the last request; 0: an answer */
 	answer_t answer;         /* status 0: none yet */
 	jeprof_target_t target;  /* the process, which run() opens and closes */
@@ -195,6 +196,13 @@ promise_seconds(job_t *j) {
 	return (uint64_t)(until - now + 999) / 1000;
 }
 
+/* Counts a session that has begun. The caller holds the table's lock. */
+static void
+count_session(lack_t lack) {
+	counts.sessions++;
+	counts.lacks[lack]++;
+}
+
 /*
  * Records the session with this number as started by this jeprofd, and counts it. With is_pending
  * the process has not read the start yet, so nothing has begun, and the number is a guess, the one
@@ -204,9 +212,11 @@ static void
 note_session(job_t *j, uint64_t session, const start_t *start, bool is_pending) {
 	table_lock();
 	j->proc->lease = (lease_t){.instance = j->target.head.instance, .session = session,
-	    .is_renewed = start->is_lease, .rate = is_pending ? start->rate : 0,
+	    .is_renewed = start->is_lease, .lack = j->lack, .rate = is_pending ? start->rate : 0,
 	    .until_ms = start->is_lease ? client_now_ms() + (int64_t)start->seconds * 1000 : 0};
-	counts.sessions += !is_pending;
+	if (!is_pending) {
+		count_session(j->lack);
+	}
 	table_unlock();
 }
 
@@ -246,8 +256,8 @@ answer_refusal(job_t *j, const jeprof_reply_t *reply) {
  * directory; blackbox has the profiler keep its tables in a box, a memory file that jeprofd reads
  * when the process has ended (dead.h). If the process refuses because its older library does not
  * know an option, or there is no room for a box, asks again without the box, and then without accum
- * and final. A process whose system calls are filtered (is_barred) gets no box: the calls that make
- * one may be forbidden to it. 0 or an errno of ask(); *reply may be a refusal.
+ * and final. A process that would end by making a box (jeprof_check_box) is asked for none. Sets
+ * j->lack. 0 or an errno of ask(); *reply may be a refusal.
  */
 static int
 ask_start(job_t *j, const start_t *start, jeprof_reply_t *reply) {
@@ -256,7 +266,9 @@ ask_start(job_t *j, const start_t *start, jeprof_reply_t *reply) {
 	int n = snprintf(text, sizeof(text), "start sample_interval:%llu,max_seconds:%llu%s",
 	    (unsigned long long)start->rate, (unsigned long long)start->seconds, start->is_lease
 	    ? ",accum:true,final:false" : ",accum:true");
-	if (options.box_bytes != 0 && !j->target.head.is_barred) {
+	bool wants_box = options.box_bytes != 0;
+	j->lack = wants_box && jeprof_check_box(&j->target) != 0 ? lack_filter : lack_none;
+	if (wants_box && j->lack == lack_none) {
 		snprintf(text + n, sizeof(text) - (size_t)n, ",blackbox:fd,blackbox_size:%llu",
 		    (unsigned long long)options.box_bytes);
 	}
@@ -267,6 +279,7 @@ ask_start(job_t *j, const start_t *start, jeprof_reply_t *reply) {
 		    == 0 || strstr(reply->text, "unknown option") != NULL);
 		if (is_refused && part != NULL) {
 			*part = '\0';
+			j->lack = i == 0 ? lack_refused : j->lack; /* the first is the box */
 			error = ask(j, text, jeprof_manner_stay, reply);
 		}
 	}
@@ -316,7 +329,9 @@ confirm_pending_lease(job_t *j) {
 	lease_t *lease = &j->proc->lease;
 	bool is_ours = is_told && strtoull(value, NULL, 10) == lease->rate;
 	/* Another job may have done this meanwhile. */
-	counts.sessions += is_ours && lease->rate != 0;
+	if (is_ours && lease->rate != 0) {
+		count_session(lease->lack);
+	}
 	lease->session = is_ours || lease->rate == 0 ? lease->session : 0;
 	lease->rate = 0;
 	table_unlock();

@@ -54,11 +54,16 @@ typedef struct point_s {
 	uint64_t allocated;       /* bytes; 0: not known */
 } point_t;
 
+/* Why a session that was to have a box has none (jeprof_check_box); refused: by the process. */
+typedef enum { lack_none, lack_filter, lack_refused, lack_count } lack_t;
+extern const char *const lack_words[lack_count];
+
 /* A session that this jeprofd has started. */
 typedef struct lease_s {
 	uint64_t instance;        /* random number of the library's run that has it (jeprof_head_t) */
 	uint64_t session;         /* its number; 0: none is ours */
 	bool is_renewed;          /* a scrape started it, so each scrape extends its time limit */
+	lack_t lack;              /* lack_none also if no box was wanted */
 	/* sampling interval, bytes, of a start that the process has not answered yet; 0: none */
 	uint64_t rate;
 	/* if is_renewed: end of the limit that was last asked for (monotonic ms); never moved back */
@@ -122,6 +127,7 @@ typedef struct counts_s {
 	uint64_t bytes;           /* of the profiles in the answers with status 200 */
 	/* all jobs */
 	uint64_t sessions;        /* begun; one of a start that was left pending, once a job sees it */
+	uint64_t lacks[lack_count]; /* those of `sessions`, by what they lack */
 	uint64_t renewed;         /* extensions of leases */
 	uint64_t written_off;     /* lookers replaced and jobs answered, as a process blocked them */
 	unsigned processes;       /* kind_ours, now */

@@ -1,8 +1,8 @@
 /*
  * Finds the box (a file with the profiler's tables, meta/image.h) of a living process, so that it
- * can be read when the process is dead; jeprof_client.h has the contract. Invariant: what is handed
- * out is a memory file that cannot shrink. No locks, no state. Called by jeprofd
- * (bin/agent/dead_watch.c).
+ * can be read when the process is dead, and tells whether a process can have one; jeprof_client.h
+ * has the contract. Invariant: what is handed out is a memory file that cannot shrink. No locks, no
+ * state. Called by jeprofd (bin/agent/dead_watch.c, scrape.c) and jeprofctl (bin/ctl/session.c).
  */
 #include "client/target.h"
 
@@ -33,6 +33,17 @@ jeprof_box_opened(const jeprof_target_t *t) {
 	    && at != 0 && client_read_memory(t, at, &root, sizeof(root))
 	    && root.head.magic == IMAGE_MAGIC && root.version == IMAGE_VERSION;
 	return is_there && root.box_bytes != 0 && root.state == image_open ? root.opened_ns : 0;
+}
+
+int
+jeprof_check_box(jeprof_target_t *t) {
+	if (jeprof_box_opened(t) == 0 && client_has_own_filter(t->pid)) {
+		return client_fail(t, EPERM, "%d %s: system calls are filtered (seccomp), by a filter of "
+		    "its own or one that is not known to be its container's: a call that it does not "
+		    "permit may end the process, and a box takes memfd_create, ftruncate, fallocate, flock "
+		    "and fcntl", t->pid, t->name);
+	}
+	return 0;
 }
 
 /*

@@ -412,6 +412,13 @@ void jeprof_image_close(jeprof_image_t *image);
  */
 uint64_t jeprof_box_opened(const jeprof_target_t *t);
 /*
+ * To be called before a process is asked to start with a box ("blackbox:true" or "blackbox:fd"):
+ * whether it can have one. The kernel is asked, not the process. 0, also if it has a box already;
+ * EPERM: it has a filter of system calls of its own, or one that is not known to be that of its
+ * container, so the calls that make a box may end it.
+ */
+int jeprof_check_box(jeprof_target_t *t);
+/*
  * Opens the first memory file of a box among the descriptors of the process, so that it can be read
  * after its end. Checks neither that the tables lie in it, nor that the pid is still that of the
  * process: the caller does. The descriptor, or -1 and errno: ENOENT if there is none, another one

@@ -121,15 +121,16 @@ client_rss(const jeprof_target_t *t) {
 	return kib * 1024;
 }
 
-/* The pid in the innermost namespace: the last number in the line NSpid; `pid`: no such line. */
-static unsigned
-own_pid(const char *text, int pid) {
+unsigned
+client_own_pid(const char *text, int pid, unsigned *levels) {
 	unsigned own = (unsigned)pid;
 	char *end;
 	const char *at = client_status_line(text, "\nNSpid:");
+	*levels = 0;
 	for (unsigned long n = strtoul(at, &end, 10); end != at; n = strtoul(at, &end, 10)) {
 		own = (unsigned)n;
 		at = end;
+		++*levels;
 	}
 	return own;
 }
@@ -168,6 +169,7 @@ hidden_or_gone(jeprof_target_t *t, int pid, int error) {
 static int
 read_identity(jeprof_target_t *t, int pid, int *tgid) {
 	char text[CLIENT_STATUS_BYTES];
+	unsigned levels;
 	memset(t, 0, offsetof(jeprof_target_t, dir));
 	t->dir[0] = t->why[0] = '\0';
 	memset(&t->head, 0, sizeof(t->head));
@@ -186,7 +188,7 @@ read_identity(jeprof_target_t *t, int pid, int *tgid) {
 	*tgid = atoi(client_status_line(text, "\nTgid:"));
 	sscanf(client_status_line(text, "\nUid:"), "%u %u %u", &t->uids[0], &t->uids[1], &t->uids[2]);
 	t->caps = strtoull(client_status_line(text, "\nCapPrm:"), NULL, 16);
-	t->own_pid = own_pid(text, pid);
+	t->own_pid = client_own_pid(text, pid, &levels);
 	if (client_read_proc(pid, "comm", t->name, sizeof(t->name)) > 0) {
 		t->name[strcspn(t->name, "\n")] = '\0';
 	}

@@ -40,6 +40,13 @@ client_is_lack(int error) {
 /* What follows `key` ("\nUid:") in the text of /proc/PID/status, to its end; "": no such key. */
 const char *client_status_line(const char *text, const char *key);
 
+/*
+ * The pid of a process in its innermost pid namespace, from the text of /proc/PID/status: the last
+ * number in the line NSpid; `pid` if there is no such line. *levels: numbers in that line, one for
+ * each namespace from ours down to that one.
+ */
+unsigned client_own_pid(const char *text, int pid, unsigned *levels);
+
 /* Resident bytes of a living process; 0 if they cannot be read. */
 uint64_t client_rss(const jeprof_target_t *t);
 
@@ -111,6 +118,16 @@ typedef struct client_denial_s {
 
 /* The reason of a denial, and a remedy: buf or a constant. NULL if it is not known. */
 const char *client_denial_reason(const client_denial_t *d, char *buf, size_t size);
+
+/* ---- what a box takes ---- */
+
+/*
+ * Whether a thread of the process is under a filter of system calls (seccomp) that the process may
+ * have put on itself. Not so if there is none; if process 1 of its pid namespace has as many, as
+ * all processes of a container have those of the container; and if it is process 1, has one only,
+ * and was started by the runtime of a container. What is not known, as before Linux 5.9, is so.
+ */
+bool client_has_own_filter(int pid);
 
 /* ---- asking ---- */
 

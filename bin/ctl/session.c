@@ -137,11 +137,34 @@ start_warnings(jeprof_target_t *p, const char *answer) {
 	}
 }
 
+/* What start asks for, of a key as "KEY:"; words come after options, the last counts. Or NULL. */
+static const char *
+asked_value(const char *front) {
+	const char *value = raw_value(front);
+	for (int i = words.npairs - 1; i >= 0 && value == NULL; i--) {
+		size_t length = strlen(words.pairs[i].key);
+		if (strncmp(front, words.pairs[i].key, length) == 0 && front[length] == ':') {
+			value = words.pairs[i].value;
+		}
+	}
+	return value;
+}
+
+/* If a box is asked for that the process cannot have, exits with the reason, before it is asked. */
+static void
+need_box(jeprof_target_t *p) {
+	const char *box = asked_value("blackbox:");
+	if (box != NULL && strcmp(box, "false") != 0 && jeprof_check_box(p) != 0) {
+		leave(EXIT_REFUSED, "%s; start without --blackbox", p->why);
+	}
+}
+
 int
 verb_start(jeprof_target_t *p) {
 	char text[JEPROF_TEXT];
 	static jeprof_reply_t r;
 	build_request(p, "start", text, sizeof(text));
+	need_box(p);
 	/* With -d the first Ctrl-C ends the session, the second one jeprofctl. */
 	patience = is_on(o_duration) ? 2 : 1;
 	if (is_on(o_duration) && !is_on(o_wait) && words.values[o_duration].number

@@ -17,7 +17,7 @@ enum {
 	EXIT_USAGE = 2,     /* wrong words or options: jeprofctl finds it, or the process answers so */
 	EXIT_ALREADY = 4,   /* it is in that state already; --idempotent makes it 0 */
 	EXIT_NO_WAY = 5,    /* no such process, or no way into it */
-	EXIT_REFUSED = 6,   /* the process refuses */
+	EXIT_REFUSED = 6,   /* the process refuses, or would end by it */
 	EXIT_NO_ANSWER = 7, /* no answer in time, or busy */
 };
 

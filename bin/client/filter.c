@@ -1,0 +1,145 @@
+/*
+ * Whose filter of system calls (seccomp) a process is under, as the kernel tells it in /proc; the
+ * process itself is not asked, since the answer alone could end it. Invariant: what cannot be read
+ * or is not known counts as a filter of its own. No locks, no state. Called by box.c.
+ */
+#include "client/target.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ANCESTORS_MOST = 4096 }; /* processes from one up to process 1 of its pid namespace */
+
+/* The filters of the threads of a process. */
+typedef struct filters_s {
+	bool is_strict;      /* a thread may only read, write and exit */
+	bool is_filtered;    /* a thread has filters */
+	bool is_counted;     /* the kernel tells how many (Linux 5.9) */
+	unsigned long count; /* the most that one of them has */
+} filters_t;
+
+/* Adds a thread, by its file below /proc/PID. False: it cannot be read though it has not ended. */
+static bool
+add_thread(int pid, const char *file, filters_t *f) {
+	char text[CLIENT_STATUS_BYTES];
+	ssize_t n = client_read_proc(pid, file, text, sizeof(text));
+	if (n <= 0) {
+		return n < 0 && (errno == ENOENT || errno == ESRCH);
+	}
+	const char *mode = client_status_line(text, "\nSeccomp:");
+	const char *count = client_status_line(text, "\nSeccomp_filters:");
+	if (*mode == '\0') { /* this kernel has no filters, if the text is all there */
+		return (size_t)n < sizeof(text) - 1;
+	}
+	unsigned long filters = strtoul(count, NULL, 10);
+	f->is_strict = f->is_strict || atoi(mode) == 1;
+	f->is_filtered = f->is_filtered || atoi(mode) != 0 || filters != 0;
+	f->is_counted = f->is_counted && *count != '\0';
+	f->count = filters > f->count ? filters : f->count;
+	return true;
+}
+
+/* Sets *f to those of all threads. False: a thread cannot be read. */
+static bool
+read_filters(int pid, filters_t *f) {
+	char path[64];
+	bool is_read = true;
+	*f = (filters_t){.is_counted = true};
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	DIR *dir = opendir(path);
+	if (dir == NULL) {
+		return false;
+	}
+	for (struct dirent *e = readdir(dir); is_read && e != NULL; e = readdir(dir)) {
+		if (isdigit((unsigned char)e->d_name[0])) {
+			snprintf(path, sizeof(path), "task/%.20s/status", e->d_name);
+			is_read = add_thread(pid, path, f);
+		}
+	}
+	closedir(dir);
+	return is_read;
+}
+
+/* Where a process stands among the pid namespaces. */
+typedef struct place_s {
+	unsigned own;    /* its pid in the innermost of them */
+	unsigned levels; /* of namespaces, from ours down to that one */
+	int parent;      /* 0: we do not see it */
+	char space[64];  /* which one that is: the kernel's name for it */
+} place_t;
+
+/* False: it has ended, or what it takes is not shown to us. */
+static bool
+read_place(int pid, place_t *p) {
+	char text[CLIENT_STATUS_BYTES], path[64];
+	if (client_read_proc(pid, "status", text, sizeof(text)) <= 0) {
+		return false;
+	}
+	p->own = client_own_pid(text, pid, &p->levels);
+	p->parent = atoi(client_status_line(text, "\nPPid:"));
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", pid);
+	return client_read_link(path, p->space, sizeof(p->space))[0] != '\0';
+}
+
+/* Process 1 of the pid namespace of a process; 0: it is not found. */
+static int
+first_process(int pid) {
+	place_t at, above;
+	bool is_known = read_place(pid, &at);
+	for (int i = 0; is_known && at.own != 1; i++) {
+		is_known = i < ANCESTORS_MOST && at.parent != 0 && read_place(at.parent, &above)
+		    && strcmp(above.space, at.space) == 0;
+		pid = at.parent;
+		at = above;
+	}
+	return is_known ? pid : 0;
+}
+
+/*
+ * Whether the parent of this process 1 is the runtime of a container, outside of the namespace, and
+ * so has given it the filter. The filters of runtimes refuse a call that they do not permit with an
+ * errno and do not kill, unless one was written for that; so a box that cannot be made is refused
+ * by the process, in a sentence.
+ */
+static bool
+is_of_runtime(int first) {
+	/* the first 15 bytes, more of a name the kernel does not keep; '*': or what begins so */
+	static const char *const runtimes[] = {"containerd-shim*", "conmon", "docker-containe*",
+	    "lxc-start", "systemd-nspawn"};
+	place_t place;
+	char name[JEPROF_NAME];
+	bool is_one = false;
+	if (!read_place(first, &place) || place.levels < 2 || place.parent == 0
+	    || client_read_proc(place.parent, "comm", name, sizeof(name)) <= 0) {
+		return false;
+	}
+	name[strcspn(name, "\n")] = '\0';
+	for (size_t i = 0; i < sizeof(runtimes) / sizeof(runtimes[0]) && !is_one; i++) {
+		size_t length = strcspn(runtimes[i], "*");
+		is_one = strncmp(name, runtimes[i], length) == 0
+		    && (runtimes[i][length] == '*' || name[length] == '\0');
+	}
+	return is_one;
+}
+
+bool
+client_has_own_filter(int pid) {
+	filters_t of_it, of_first;
+	if (!read_filters(pid, &of_it) || of_it.is_strict) {
+		return true;
+	}
+	if (!of_it.is_filtered) {
+		return false;
+	}
+	int first = of_it.is_counted ? first_process(pid) : 0;
+	if (first == 0) {
+		return true;
+	}
+	if (first == pid) {
+		return of_it.count != 1 || !is_of_runtime(pid);
+	}
+	return !read_filters(first, &of_first) || of_first.count != of_it.count;
+}
