@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "client/cgroup.h"
 #include "client/proc_stat.h"
 #include "labels.h"
 
@@ -60,7 +61,7 @@ end_kills(const char *cgroup) {
 	    "/sys/fs/cgroup/memory%s/memory.oom_control"};
 	char path[640];
 	kills_t kills = {0};
-	for (size_t i = 0; i < 2 && is_cgroup_visible(cgroup) && !kills.has_group; i++) {
+	for (size_t i = 0; i < 2 && client_is_cgroup_visible(cgroup) && !kills.has_group; i++) {
 		snprintf(path, sizeof(path), files[i], cgroup);
 		kills.has_group = read_word(path, "oom_kill", &kills.of_group);
 	}

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "client/cgroup.h"
 #include "client/elf.h"
 #include "client/proc_stat.h"
 
@@ -109,39 +110,10 @@ find_unit(const char *cgroup, char *unit, size_t size) {
 	}
 }
 
-/*
- * The path in the line of this controller, "7:memory:/path", also if others are mounted with it,
- * "7:cpu,memory:/path"; that of cgroup version 2 names none, "0::/path". The path ends at a newline
- * or NUL, and may hold colons. NULL: there is no such line.
- */
-static const char *
-path_of(const char *text, const char *controller) {
-	size_t length = strlen(controller);
-	for (const char *at = text; *at != '\0'; at += *at == '\n') {
-		const char *field = at + strcspn(at, ":\n");
-		bool is_it = false;
-		for (at = field; *at == (at == field ? ':' : ',');) {
-			size_t n = strcspn(++at, ",:\n");
-			is_it = is_it || (n == length && strncmp(at, controller, n) == 0);
-			at += n;
-		}
-		if (is_it && *at == ':') {
-			return at + 1;
-		}
-		at += strcspn(at, "\n");
-	}
-	return NULL;
-}
-
 /* Sets cgroup, container_id and unit from the text of /proc/PID/cgroup. */
 static void
 take_cgroup(const char *text, labels_t *l) {
-	const char *at = path_of(text, "memory");
-	at = at != NULL ? at : path_of(text, "");
-	if (at == NULL) {
-		return;
-	}
-	snprintf(l->cgroup, sizeof(l->cgroup), "%.*s", (int)strcspn(at, "\n"), at);
+	client_take_cgroup(text, l->cgroup, sizeof(l->cgroup));
 	find_container(l->cgroup, l->container_id, sizeof(l->container_id));
 	find_unit(l->cgroup, l->unit, sizeof(l->unit));
 }
@@ -155,37 +127,9 @@ read_cgroup(const jeprof_target_t *t, labels_t *l) {
 	}
 }
 
-/* Reads a number from the cgroup's file at `format`; "max" is UINT64_MAX. False: unreadable. */
-static bool
-read_number_at(const char *format, const char *cgroup, uint64_t *out) {
-	char path[640], text[64];
-	snprintf(path, sizeof(path), format, cgroup);
-	if (read_file(path, text, sizeof(text)) <= 0) {
-		return false;
-	}
-	*out = strncmp(text, "max", 3) == 0 ? UINT64_MAX : strtoull(text, NULL, 10);
-	return true;
-}
-
-bool
-is_cgroup_visible(const char *cgroup) {
-	return cgroup[0] == '/' && strstr(cgroup, "/..") == NULL;
-}
-
 void
 read_cgroup_memory(const char *cgroup, figures_t *f) {
-	f->has_cgroup = false;
-	if (!is_cgroup_visible(cgroup)) {
-		return;
-	}
-	if (read_number_at("/sys/fs/cgroup%s/memory.current", cgroup, &f->cgroup_current)) {
-		f->has_cgroup = read_number_at("/sys/fs/cgroup%s/memory.max", cgroup, &f->cgroup_limit);
-	} else if (read_number_at("/sys/fs/cgroup/memory%s/memory.usage_in_bytes", cgroup,
-	    &f->cgroup_current)) {
-		f->has_cgroup = read_number_at("/sys/fs/cgroup/memory%s/memory.limit_in_bytes", cgroup,
-		    &f->cgroup_limit);
-		f->cgroup_limit = f->cgroup_limit > INT64_MAX / 2 ? UINT64_MAX : f->cgroup_limit;
-	}
+	f->has_cgroup = client_read_cgroup(cgroup, &f->cgroup_current, &f->cgroup_limit);
 }
 
 /* ---- the rest ---- */

@@ -17,12 +17,6 @@
 ssize_t read_file(const char *path, char *buf, size_t size);
 
 /*
- * Whether a cgroup has its files below /sys/fs/cgroup, judged by its path in /proc/PID/cgroup
- * alone. A path "/../..." is that of a cgroup outside of our cgroup namespace: it has none there.
- */
-bool is_cgroup_visible(const char *cgroup);
-
-/*
  * Sets all labels; "" for those that cannot be read, and for a user without a name in /etc/passwd
  * the uid in digits. The call may hang, because a process can stall reads of its files in /proc; so
  * it is not made under the table's lock.

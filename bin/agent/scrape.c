@@ -256,7 +256,7 @@ answer_refusal(job_t *j, const jeprof_reply_t *reply) {
  * directory; blackbox has the profiler keep its tables in a box, a memory file that jeprofd reads
  * when the process has ended (dead.h). If the process refuses because its older library does not
  * know an option, or there is no room for a box, asks again without the box, and then without accum
- * and final. A process that would end by making a box (jeprof_check_box) is asked for none. Sets
+ * and final. A process that may end by making a box (jeprof_check_box) is asked for none. Sets
  * j->lack. 0 or an errno of ask(); *reply may be a refusal.
  */
 static int
@@ -266,11 +266,12 @@ ask_start(job_t *j, const start_t *start, jeprof_reply_t *reply) {
 	int n = snprintf(text, sizeof(text), "start sample_interval:%llu,max_seconds:%llu%s",
 	    (unsigned long long)start->rate, (unsigned long long)start->seconds, start->is_lease
 	    ? ",accum:true,final:false" : ",accum:true");
-	bool wants_box = options.box_bytes != 0;
-	j->lack = wants_box && jeprof_check_box(&j->target) != 0 ? lack_filter : lack_none;
-	if (wants_box && j->lack == lack_none) {
+	uint64_t bytes = options.box_bytes;
+	int barred = bytes != 0 ? jeprof_check_box(&j->target, bytes) : 0;
+	j->lack = barred == EPERM ? lack_filter : barred == ENOSPC ? lack_room : lack_none;
+	if (bytes != 0 && barred == 0) {
 		snprintf(text + n, sizeof(text) - (size_t)n, ",blackbox:fd,blackbox_size:%llu",
-		    (unsigned long long)options.box_bytes);
+		    (unsigned long long)bytes);
 	}
 	int error = ask(j, text, jeprof_manner_stay, reply);
 	for (size_t i = 0; i < sizeof(optional) / sizeof(optional[0]); i++) {

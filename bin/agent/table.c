@@ -17,7 +17,7 @@
 
 enum { CHAINS = 1024 }; /* of the hash table, by pid modulo this */
 
-const char *const lack_words[lack_count] = {"", "filter", "refused"};
+const char *const lack_words[lack_count] = {"", "filter", "room", "refused"};
 const char *const fig_keys[fig_count] = {"allocated", "active", "metadata", "resident", "mapped",
     "retained", "sample_interval", "dumps", "suppressed", "dump_errors",
     "rejected"};

@@ -55,7 +55,7 @@ typedef struct point_s {
 } point_t;
 
 /* Why a session that was to have a box has none (jeprof_check_box); refused: by the process. */
-typedef enum { lack_none, lack_filter, lack_refused, lack_count } lack_t;
+typedef enum { lack_none, lack_filter, lack_room, lack_refused, lack_count } lack_t;
 extern const char *const lack_words[lack_count];
 
 /* A session that this jeprofd has started. */

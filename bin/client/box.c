@@ -16,13 +16,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "client/cgroup.h"
 #include "meta/image.h"
 
 #ifndef SYS_pidfd_getfd
 #define SYS_pidfd_getfd 438 /* on every architecture; headers before Linux 5.6 lack it */
 #endif
 
-enum { DESCRIPTORS_MOST = 1 << 17 }; /* descriptors of one process that are searched */
+enum {
+	DESCRIPTORS_MOST = 1 << 17, /* descriptors of one process that are searched */
+	ROOM_TIMES = 4,             /* a box is made where there is room for so many */
+};
 
 uint64_t
 jeprof_box_opened(const jeprof_target_t *t) {
@@ -35,13 +39,30 @@ jeprof_box_opened(const jeprof_target_t *t) {
 	return is_there && root.box_bytes != 0 && root.state == image_open ? root.opened_ns : 0;
 }
 
+static double
+mebibytes(uint64_t bytes) {
+	return (double)bytes / (1 << 20);
+}
+
 int
-jeprof_check_box(jeprof_target_t *t) {
-	if (jeprof_box_opened(t) == 0 && client_has_own_filter(t->pid)) {
+jeprof_check_box(jeprof_target_t *t, uint64_t bytes) {
+	client_room_t room;
+	if (jeprof_box_opened(t) != 0) {
+		return 0;
+	}
+	if (client_has_own_filter(t->pid)) {
 		return client_fail(t, EPERM, "%d %s: system calls are filtered (seccomp), by a filter of "
 		    "its own or one that is not known to be its container's: a call that it does not "
 		    "permit may end the process, and a box takes memfd_create, ftruncate, fallocate, flock "
 		    "and fcntl", t->pid, t->name);
+	}
+	client_find_room(t->task, &room);
+	if (room.bytes / ROOM_TIMES < bytes) {
+		return client_fail(t, ENOSPC, "%d %s: the memory cgroup %s has room for %.1fM (%.1fM of "
+		    "%.1fM are used): a box of %.1fM takes as much memory and wants %d times of it, since "
+		    "the kernel kills when the limit is reached", t->pid, t->name, room.cgroup[0] != '\0'
+		    ? room.cgroup : "/", mebibytes(room.bytes), mebibytes(room.used),
+		    mebibytes(room.limit), mebibytes(bytes), ROOM_TIMES);
 	}
 	return 0;
 }

@@ -415,9 +415,10 @@ uint64_t jeprof_box_opened(const jeprof_target_t *t);
  * To be called before a process is asked to start with a box ("blackbox:true" or "blackbox:fd"):
  * whether it can have one. The kernel is asked, not the process. 0, also if it has a box already;
  * EPERM: it has a filter of system calls of its own, or one that is not known to be that of its
- * container, so the calls that make a box may end it.
+ * container, so the calls that make a box may end it. ENOSPC: its memory cgroup, or one above, has
+ * room for less than four boxes of so many bytes, and where the kernel finds no room it kills.
  */
-int jeprof_check_box(jeprof_target_t *t);
+int jeprof_check_box(jeprof_target_t *t, uint64_t bytes);
 /*
  * Opens the first memory file of a box among the descriptors of the process, so that it can be read
  * after its end. Checks neither that the tables lie in it, nor that the pid is still that of the

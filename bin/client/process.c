@@ -31,9 +31,7 @@ client_fail(jeprof_target_t *t, int error, const char *format, ...) {
 }
 
 ssize_t
-client_read_proc(int pid, const char *name, char *buf, size_t size) {
-	char path[64];
-	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+client_read_file(const char *path, char *buf, size_t size) {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0) {
 		return -1;
@@ -48,6 +46,13 @@ client_read_proc(int pid, const char *name, char *buf, size_t size) {
 	errno = error;
 	buf[length] = '\0';
 	return n < 0 && length == 0 ? -1 : (ssize_t)length;
+}
+
+ssize_t
+client_read_proc(int pid, const char *name, char *buf, size_t size) {
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+	return client_read_file(path, buf, size);
 }
 
 const char *

@@ -28,7 +28,11 @@ enum {
 __attribute__((format(printf, 3, 4))) int client_fail(jeprof_target_t *t, int error,
     const char *format, ...);
 
-/* Reads /proc/PID/NAME, adds a NUL. Its length, cut to size - 1; or -1 and errno, no sentence. */
+/*
+ * Reads a file of the kernel's, or /proc/PID/NAME, adds a NUL. Its length, cut to size - 1; or -1
+ * and errno, no sentence.
+ */
+ssize_t client_read_file(const char *path, char *buf, size_t size);
 ssize_t client_read_proc(int pid, const char *name, char *buf, size_t size);
 
 /* Whether it is the errno of a lack of memory or descriptors, which says nothing of a process. */

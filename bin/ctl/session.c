@@ -137,6 +137,8 @@ start_warnings(jeprof_target_t *p, const char *answer) {
 	}
 }
 
+enum { BOX_BYTES = 16 << 20 }; /* of a box whose size is not given: prof_blackbox_size */
+
 /* What start asks for, of a key as "KEY:"; words come after options, the last counts. Or NULL. */
 static const char *
 asked_value(const char *front) {
@@ -153,8 +155,9 @@ asked_value(const char *front) {
 /* If a box is asked for that the process cannot have, exits with the reason, before it is asked. */
 static void
 need_box(jeprof_target_t *p) {
-	const char *box = asked_value("blackbox:");
-	if (box != NULL && strcmp(box, "false") != 0 && jeprof_check_box(p) != 0) {
+	const char *box = asked_value("blackbox:"), *size = asked_value("blackbox_size:");
+	uint64_t bytes = size != NULL ? strtoull(size, NULL, 10) : BOX_BYTES;
+	if (box != NULL && strcmp(box, "false") != 0 && jeprof_check_box(p, bytes) != 0) {
 		leave(EXIT_REFUSED, "%s; start without --blackbox", p->why);
 	}
 }

@@ -29,7 +29,7 @@ read_file(const char *path, char *buf, size_t size) {
 }
 
 bool
-is_cgroup_visible(const char *cgroup) {
+client_is_cgroup_visible(const char *cgroup) {
 	return cgroup[0] == '/';
 }
 

@@ -26,11 +26,6 @@ client_now_ms(void) {
 	return 0;
 }
 
-int
-jeprof_task(int pid) {
-	return pid;
-}
-
 void
 talk(const char *format, ...) {
 	(void)format;
