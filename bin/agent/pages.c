@@ -79,8 +79,8 @@ static const char *
 lack_text(const proc_t *p) {
 	static const char *const texts[lack_count] = {
 		[lack_none] = "",
-		[lack_filter] = "none: its system calls are filtered (seccomp), by a filter of its own or "
-		    "one that is not known to be its container's",
+		[lack_filter] = ("none: its system calls are filtered (seccomp), by a filter of its own or "
+		    "one that is not known to be its container's"),
 		[lack_room] = "none: its memory cgroup, or one above, has too little room for it",
 		[lack_refused] = "none: the process has no room for it, or its library is older",
 	};

@@ -134,12 +134,8 @@ client_has_own_filter(int pid) {
 	if (!of_it.is_filtered) {
 		return false;
 	}
-	int first = of_it.is_counted ? first_process(pid) : 0;
-	if (first == 0) {
-		return true;
-	}
-	if (first == pid) {
-		return of_it.count != 1 || !is_of_runtime(pid);
-	}
-	return !read_filters(first, &of_first) || of_first.count != of_it.count;
+	/* One, which process 1 has too and brought with it: all that it put on itself would be more. */
+	int first = of_it.is_counted && of_it.count == 1 ? first_process(pid) : 0;
+	return first == 0 || !is_of_runtime(first) || !read_filters(first, &of_first)
+	    || of_first.count != 1;
 }

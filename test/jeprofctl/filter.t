@@ -73,11 +73,12 @@ ends
 rm -f p.*
 if [ -n "$SPACES" ]; then
 	SPACE="unshare $SPACES"
-	boxed "from process 1 of its pid namespace" child errno none
-	refused "one more than process 1" child errno none kill memfd_create
+	refused "from process 1, of no runtime" child errno none
 	refused "process 1, of no runtime" alone errno none
 	SPACE="./conmon $SPACES"
 	boxed "process 1 of a container" alone errno none
+	boxed "in a container" child errno none
+	refused "in a container, one more" child errno none kill memfd_create
 else
 	skip "no pid namespace"
 fi
