@@ -146,6 +146,41 @@ wait "$pid"
 of_box "kept after a clean end"
 rm -f p.*
 
+# What may no longer remove it says so, once: after setuid or chroot. What somebody else has removed is no message.
+cat >drop.c <<'C'
+#define _GNU_SOURCE
+#include <grp.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(int c, char **v) {
+	void *volatile p = malloc(1000);
+	free(p);
+	switch (v[1][0]) {
+	case 's': return setgroups(0, 0) || setgid(65534) || setuid(65534);
+	case 'r': return chroot(v[2]) || chdir("/");
+	case 'm': return system("rm p.*.b.box");
+	}
+	return 0;
+}
+C
+$CC -w -o drop drop.c
+mkdir jail
+if [ "$(id -u)" -eq 0 ]; then
+	for how in "setuid EACCES" "root ENOENT"; do
+		set -- $how
+		LD_PRELOAD=$LIB MALLOC_CONF=$EXACT,prof_blackbox:true,prof_blackbox_size:1M ./drop "$1" jail 2>err
+		is "$? $(grep -c "cannot be removed ($2): $(echo "$W"/p.*.b.box)\$" err) $(wc -l <err)" "0 1 1" "after $1: a message that the file stays" "$(cat err)"
+		is "$("$CTL" dump --core "$(echo p.*)" -o - 2>/dev/null | sed -n 's/^# jemalloc.end=//p')" ended "after $1: and it says how it ended"
+		LD_PRELOAD=$LIB MALLOC_CONF=$EXACT,prof_blackbox:true,prof_blackbox_keep:true ./drop "$1" jail 2>err
+		is "$(cat err)" "" "after $1: no message if it is to be kept"
+		rm -f p.*
+	done
+else
+	skip "not root"
+fi
+LD_PRELOAD=$LIB MALLOC_CONF=$EXACT,prof_blackbox:true,prof_blackbox_size:1M ./drop more 2>err
+is "$(cat err) $(ls p.* 2>/dev/null)" " " "removed by somebody else: no message"
+
 # ---- a session ----
 
 CONF=prof_prefix:$W/p begin allocate

@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -74,6 +75,10 @@ static struct {
 	atomic_b_t is_over;
 	prof_box_t kind;
 	size_t size;          /* bytes of the file: whole pages */
+	/* the root directory when the file was opened; 0: not known */
+	dev_t root_dev;
+	ino_t root_ino;
+	atomic_b_t is_told;   /* a message has said that a file was left */
 } box;
 
 static LARGE_BSS struct {
@@ -127,6 +132,26 @@ file_create(void) {
 	return fd;
 }
 
+/* Notes the root directory, for has_other_root(). */
+static void
+note_root(void) {
+	struct stat st;
+	bool is_known = lstat("/", &st) == 0;
+	box.root_dev = is_known ? st.st_dev : 0;
+	box.root_ino = is_known ? st.st_ino : 0;
+}
+
+/*
+ * Whether the root directory is another one than when the file was opened, as after chroot(): then
+ * ENOENT does not mean that somebody has removed the file. False also if that is not known.
+ */
+static bool
+has_other_root(void) {
+	struct stat st;
+	return box.root_ino != 0 && lstat("/", &st) == 0
+	    && (st.st_dev != box.root_dev || st.st_ino != box.root_ino);
+}
+
 /*
  * Creates, locks (if that is possible) and reserves the file or memory file of the box; *fd is its
  * descriptor, or negative. Returns 0 or an errno value. In both cases file_close() must follow.
@@ -159,6 +184,7 @@ file_open(prof_box_t kind, size_t size, bool is_bounded, int *fd) {
 	if (!has_room) {
 		return EAGAIN;
 	}
+	note_root();
 	if (!prof_sys_create_begin()) {
 		return ECANCELED;
 	}
@@ -326,20 +352,27 @@ prof_box_wants_thread(void) {
 }
 
 /* Only marks the box and removes its file; prof_box_close() also moves the tables back. */
-void
+int
 prof_box_end(image_root_t *root, uint32_t state, const char *path) {
 	__atomic_store_n(&root->ended_ns, nstime_realtime_ns(), MO_RELAXED);
 	__atomic_store_n(&root->state, state, MO_RELEASE);
-	if (path != NULL && !opt_prof_blackbox_keep) {
-		sys_unlink(path);
-	}
+	return path != NULL && !opt_prof_blackbox_keep ? sys_unlink(path) : 0;
 }
 
-/* Marks the own box as ended, and removes its file unless it is to be kept. */
+/*
+ * Marks the own box as ended, and removes its file unless it is to be kept. A process that has
+ * given up its rights since the start may be unable to; the first time, a message says so.
+ */
 static void
 box_end(void) {
-	prof_box_end(prof_root(), image_ended, atomic_load_b(&box.has_file, MO_ACQUIRE)
+	char name[16];
+	int err = prof_box_end(prof_root(), image_ended, atomic_load_b(&box.has_file, MO_ACQUIRE)
 	    ? box_names.path : NULL);
+	bool is_left = err != 0 && (err != ENOENT || has_other_root());
+	if (is_left && !atomic_exchange_b(&box.is_told, true, MO_RELAXED)) {
+		malloc_printf("<jemalloc>: the black box of process %d has ended, but its file cannot be "
+		    "removed (%s): %.*s\n", sys_pid(), prof_errno_name(err, name), 800, box_names.path);
+	}
 }
 
 /*

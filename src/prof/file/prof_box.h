@@ -7,9 +7,10 @@
  * The whole size is reserved when the box opens, so a full disk is an error then, and not a SIGBUS
  * later. Samples that find no room in a full box are counted at one site, IMAGE_NO_ROOM. When the
  * process ends by exit(), not by a signal or _exit(), or the session that opened the box ends, the
- * file is removed unless prof_blackbox_keep is set. The file is locked (flock) as long as a process
- * has it mapped, if the file system has such locks. By this lock a reader knows that the process
- * lives, also in another pid namespace, and prof_earlier.c that no process uses the box.
+ * file is removed unless prof_blackbox_keep is set; it stays, with a message, where the process may
+ * no longer do that. The file is locked (flock) as long as a process has it mapped, if the file
+ * system has such locks. By this lock a reader knows that the process lives, also in another pid
+ * namespace, and prof_earlier.c that no process uses the box.
  *
  * The functions that open, close or move take the lock prof_dump and close the gate (os/gate.h:
  * threads wait until it opens, or work without locks); the questions take no lock. `inside`
@@ -57,9 +58,9 @@ void prof_box_close(void);
 /*
  * Stores in a box how it has ended (image_ended, image_replaced) and when, and removes the file at
  * path unless it is to be kept; path NULL: there is no file. For the box of an earlier program
- * (prof_earlier.c) root is a mapping of its file.
+ * (prof_earlier.c) root is a mapping of its file. 0, or the errno with which it was not removed.
  */
-void prof_box_end(image_root_t *root, uint32_t state, const char *path);
+int prof_box_end(image_root_t *root, uint32_t state, const char *path);
 /*
  * Takes the flock() lock of the file of a box, which lasts as long as a process has this file open
  * or mapped. A reader that tests it holds it for a moment, so it is tried up to `tries` times, with
