@@ -127,9 +127,9 @@ const char *client_denial_reason(const client_denial_t *d, char *buf, size_t siz
 
 /*
  * Whether a thread of the process is under a filter of system calls (seccomp) that the process may
- * have put on itself. Not so if there is none, and if it is that of a container: it has one only, as
- * process 1 of its pid namespace, which the runtime of a container has started. What is not known,
- * as before Linux 5.9, is so.
+ * have put on itself. Not so if there is none, or one that is a container's: process 1 of its pid
+ * namespace has one too, and was started by the runtime of a container. What is not known, as
+ * before Linux 5.9, is so.
  */
 bool client_has_own_filter(int pid);
 
