@@ -16,6 +16,8 @@
 #include <errno.h>
 #include <malloc.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -119,6 +121,23 @@ malloc_configure(void) {
 	mallopt(M_TOP_PAD, STEP_BYTES);
 }
 
+/*
+ * With --debuginfod: files from the servers are kept in the cache, because libdebuginfod, which
+ * jeprof-symbolize uses, needs a directory that it may write to, and a service may have no home.
+ */
+static void
+debuginfod_prepare(void) {
+	char path[4096];
+	const char *servers = getenv("DEBUGINFOD_URLS");
+	if (options.use_debuginfod && (servers == NULL || servers[0] == '\0')) {
+		talk("--debuginfod: DEBUGINFOD_URLS names no server, so none is asked");
+	}
+	if (options.use_debuginfod && options.cache_dir != NULL
+	    && snprintf(path, sizeof(path), "%s/debuginfod", options.cache_dir) < (int)sizeof(path)) {
+		(void)setenv("DEBUGINFOD_CACHE_PATH", path, 0);
+	}
+}
+
 /* Returns kept memory to the system when no job has ended for KEPT_MS; once until the next job. */
 static void
 memory_give_back(int64_t now_ms) {
@@ -148,6 +167,7 @@ main(int argc, char **argv) {
 	server_listen();
 	drop_rights();
 	cache_choose();
+	debuginfod_prepare();
 	int error = dead_start();
 	error = error != 0 ? error : watch_start();
 	if (error != 0) {
