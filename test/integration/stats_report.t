@@ -12,6 +12,7 @@ cat >report.c <<'C'
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 static volatile int ends;
 static char json[8 << 20], name[256];
 static size_t length;
@@ -22,6 +23,7 @@ take(void *opaque, const char *text) {
 		memcpy(json + length, text, n);
 	length += n;
 }
+static bool works[4];
 static void *
 work(void *arg) {
 	static void *volatile kept[4][512];
@@ -31,6 +33,7 @@ work(void *arg) {
 		mine[i % 512] = malloc(8 << i / 512 % 14);
 		if (i / 16 % 256 == 0)
 			mallctl("thread.tcache.flush", NULL, NULL, NULL, 0);
+		__atomic_store_n(&works[(uintptr_t)arg], true, __ATOMIC_RELEASE);
 	}
 	return NULL;
 }
@@ -39,6 +42,9 @@ main(void) {
 	pthread_t threads[4];
 	for (uintptr_t i = 0; i < 4; i++)
 		pthread_create(&threads[i], NULL, work, (void *)i);
+	for (int i = 0; i < 4; i++) /* so that each run has the same arenas */
+		while (!__atomic_load_n(&works[i], __ATOMIC_ACQUIRE))
+			usleep(1000);
 	for (int i = 0; i < 20; i++) {
 		length = 0;
 		malloc_stats_print(take, NULL, "J");
