@@ -11,6 +11,7 @@ cat >busy.c <<'END'
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,15 @@ main(int argc, char **argv)
 	if (argc > 1 && strcmp(argv[1], "undumpable") == 0)
 		prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	alarm(900); /* should the test have died */
+	if (argc > 1 && strcmp(argv[1], "silent") == 0) {
+		free(busy_leaf(3000));
+		if (syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+		} else { /* only the child allocates, until somebody tells the parent to */
+			while (access("go", F_OK) != 0)
+				usleep(10000);
+		}
+	}
 	free(busy_leaf(3000));
 	write(1, "ready\n", 6);
 	for (unsigned i = 0;; i++) {
@@ -251,6 +261,22 @@ begin "prof_ctl_fd:true" $([ "$(id -u)" -ne 0 ] || echo undumpable)
 out=$($CTL start "$pid" -q 2>err)
 is "$out" "session 1" "prof_ctl_fd" "$(cat err)"
 $CTL stop "$pid" -q >/dev/null 2>&1
+end
+
+# A child of clone(), which has the same memory file, leaves the requests to its parent.
+rm -f go
+begin "prof_ctl_fd:true" silent
+$CTL start "$pid" -q >out 2>err &
+asker=$!
+until_true [ -s ready ]
+sleep 1
+kill -0 "$asker" 2>/dev/null
+ok $? "no child answers for its parent" "$(cat out err)"
+: >go
+wait "$asker"
+is "$(cat out)" "session 1" "which answers itself" "$(cat err)"
+$CTL dump "$pid" -q >out 2>err
+is $? 0 "and has the session" "$(cat err)"
 end
 
 begin "" nothreads

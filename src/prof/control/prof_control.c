@@ -437,11 +437,20 @@ serving_end(void) {
 	atomic_store_u32(&control.server, 0, MO_RELEASE);
 }
 
-/* Serves all slots; false if the mailbox is closed or another thread is serving. */
+/*
+ * Whether the mailbox is a memory file that another process serves, of which this is a child that
+ * no handler of fork() has told (gate_watch()), or that has its memory too (vfork).
+ */
+static bool
+is_of_parent(void) {
+	return opt_prof_ctl_fd && control.pid != (uint32_t)sys_pid();
+}
+
+/* Serves all slots; false if the mailbox is closed or another thread or process is serving. */
 static bool
 box_serve(bool by_thread) {
 	assert(!gate_is_entered(tls_get()));
-	if (!prof_mailbox_is_open || !serving_try_begin()) {
+	if (!prof_mailbox_is_open || is_of_parent() || !serving_try_begin()) {
 		return false;
 	}
 	__atomic_store_n(&box()->doorbell, 0, __ATOMIC_SEQ_CST);
