@@ -168,6 +168,12 @@ on_fault(int sig UNUSED) {
 
 #define SLOW_SIZE ((size_t)4 << 20)
 
+/* A request and a free that no cache of the thread serves. */
+static void
+enter_gate(void) {
+	dallocx(keep(mallocx(100000, MALLOCX_TCACHE_NONE)), MALLOCX_TCACHE_NONE);
+}
+
 /* Moves p, of SLOW_SIZE bytes, to a block of `size` bytes with an alignment that p has not. */
 static void
 is_copied_outside(char *p, size_t size, int flags, const char *what) {
@@ -190,7 +196,7 @@ is_copied_outside(char *p, size_t size, int flags, const char *what) {
 	ok(deferred_has_any() != was_sheltered, "only an arena's block waits to be freed");
 	set_closed(false);
 	free(q);
-	free(keep(malloc(100000)));
+	enter_gate();
 	ok(!deferred_has_any(), "and no longer");
 }
 
@@ -221,7 +227,7 @@ test_deferred(void) {
 	}
 	ok(deferred_has_any(), "frees at a closed gate wait");
 	set_closed(false);
-	free(keep(malloc(100000)));
+	enter_gate();
 	ok(!deferred_has_any(), "the next one in the gate does them");
 	is_uint(net(), before, "and counts them");
 }
@@ -296,7 +302,7 @@ child_after_fork(void) {
 	pid_t pid = fork();
 	int status = -1;
 	if (pid == 0) {
-		free(keep(malloc(100000)));
+		enter_gate();
 		_exit(7);
 	}
 	waitpid(pid, &status, 0);
