@@ -282,13 +282,14 @@ set_recent_dump(const ctl_call_t *call, const void *in) {
 
 static const ctl_node_t utilization_nodes[] = {
 	CTL_NODE_RAW("query", raw_query, 0, "a struct, rw",
-	    "of the pointer in newp: {void *current slab of its class; size_t free objects in its "
-	    "slab, objects of its slab, bytes of its slab; free objects of its class in the arena, "
-	    "all objects of it there}. All zero for an address that is no allocation. EINVAL: wrong "
-	    "lengths"),
+	    "of the extent (a slab, or a large object) with the pointer in newp: {void *current "
+	    "slab of its bin; size_t free objects, objects and bytes of the extent; free objects and "
+	    "objects in all slabs of its bin}. A bin is a class in an arena, or one shard of it "
+	    "(bin_shards). All zero for an address in no extent that is in use; what was freed lately "
+	    "may still count as in use. EINVAL: wrong lengths"),
 	CTL_NODE_RAW("batch_query", raw_batch_query, 0, "size_t[3] each, rw",
-	    "for each pointer of the array in newp: free objects, objects and bytes of its slab or "
-	    "extent. EINVAL: wrong lengths"),
+	    "for each pointer of the array in newp: free objects, objects and bytes, as query. EINVAL: "
+	    "wrong lengths"),
 };
 static const ctl_node_t arena_nodes[] = {
 	CTL_NODE_R("pactivep", CTL_POINTER, get_pactivep, CTL_IF_STATS,

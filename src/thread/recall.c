@@ -4,7 +4,7 @@
  * Invariant: after recall_one() each malloc and free of the thread takes the slow path until one of
  * them has handled the bit (tsd_look), even if the thread was in the slow path during the call.
  * Locks: recall_all() takes that of the gate's list of threads. Called by the profiler,
- * alloc_hook.c, claim.c, peak.c, thread_event.c, tsd.c, tcache.c and ctl_arena.c.
+ * alloc_hook.c, claim.c, peak.c, thread_event.c, user_event.c, tsd.c, tcache.c and ctl_arena.c.
  */
 #include "thread/recall.h"
 

@@ -3,8 +3,8 @@
  * its cache word (tls_s.cache) at the boot block, whose bins can neither be popped nor pushed. So
  * its next malloc or free takes the slow path, which handles the bits (tsd_look in thread/tsd.c)
  * and opens the fast path again. A thread that neither allocates nor frees is not disturbed. Called
- * by the profiler, alloc_hook.c, claim.c, thread_event.c, tsd.c and ctl_arena.c; tcache.c and tsd.c
- * close and open the fast path of their own thread.
+ * by the profiler, alloc_hook.c, claim.c, peak.c, thread_event.c, user_event.c, tsd.c and
+ * ctl_arena.c; tcache.c and tsd.c close and open the fast path of their own thread.
  */
 #ifndef THREAD_RECALL_H
 #define THREAD_RECALL_H

@@ -22,8 +22,10 @@
  *
  * A thread calls these functions for its own tsd, inside the gate, without a lock; two need no tsd:
  * thread_event_is_idle() is about any thread, thread_event_unused_rose() is for every thread that
- * releases pages. Called by tcache.c, imalloc.c, tsd.c, claim.c (thread_event_is_idle) and, by a
- * hook, the page cache; the profiler writes the settings.
+ * releases pages, also one without a tsd. A recall of all threads, which these functions may make,
+ * and thread_event_try_end_last() take the lock of the gate's list; decay takes those of arenas.
+ * Called by tcache.c, imalloc.c, tsd.c, claim.c (thread_event_is_idle) and, by a hook, the page
+ * cache; the profiler, jemalloc_init.c and user_event.c write the settings.
  */
 #ifndef THREAD_THREAD_EVENT_H
 #define THREAD_THREAD_EVENT_H

@@ -124,7 +124,7 @@ tsd_may_look(const tsd_t *tsd) {
 static void
 tsd_take_settings(tsd_t *tsd) {
 	thread_event_take_interval(tsd);
-	/* The next large request looks for a heartbeat: a client of the profiler may wait for that. */
+	/* The next large request looks for a heartbeat: a threshold or a hook may wait for that. */
 	tsd->n_direct = 0;
 	if (tsd->tcache != NULL) {
 		tcache_retune(tsd, tsd->tcache);

@@ -53,7 +53,8 @@ prof_budget_is_on(void) {
 /*
  * Called around the recording of a sample while the budget is on. _begin returns what _end gets:
  * the monotonic time in ns, or 0 if this sample is not measured. _end charges the sample in both
- * cases, with the learned time and the constant; it is not called if the recording fails.
+ * cases, with the learned time and the constant, also if there was no memory for its count; it is
+ * not called if no stack could be read.
  */
 uint64_t prof_budget_sample_begin(void);
 void prof_budget_sample_end(uint64_t begun);
