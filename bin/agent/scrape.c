@@ -250,6 +250,8 @@ answer_refusal(job_t *j, const jeprof_reply_t *reply) {
 	return reply->error;
 }
 
+enum { BOX_BYTES = 16 << 20 }; /* what prof_blackbox_size of a process is by default */
+
 /*
  * Asks the process to start a session. Options: accum:true counts what has been freed too;
  * final:false, for a lease, has the end of the session write no profile into the process's
@@ -267,9 +269,11 @@ ask_start(job_t *j, const start_t *start, jeprof_reply_t *reply) {
 	    (unsigned long long)start->rate, (unsigned long long)start->seconds, start->is_lease
 	    ? ",accum:true,final:false" : ",accum:true");
 	uint64_t bytes = options.box_bytes;
-	int barred = bytes != 0 ? jeprof_check_box(&j->target, bytes) : 0;
-	j->lack = barred == EPERM ? lack_filter : barred == ENOSPC ? lack_room : lack_none;
-	if (bytes != 0 && barred == 0) {
+	int barred = jeprof_check_box(&j->target, bytes != 0 ? bytes : BOX_BYTES);
+	j->lack = bytes == 0 || barred == 0 ? lack_none : barred == EPERM ? lack_filter : lack_room;
+	if (barred != 0) { /* nor the one that its options ask for (prof_blackbox) */
+		snprintf(text + n, sizeof(text) - (size_t)n, ",blackbox:false");
+	} else if (bytes != 0) {
 		snprintf(text + n, sizeof(text) - (size_t)n, ",blackbox:fd,blackbox_size:%llu",
 		    (unsigned long long)bytes);
 	}
@@ -280,7 +284,7 @@ ask_start(job_t *j, const start_t *start, jeprof_reply_t *reply) {
 		    == 0 || strstr(reply->text, "unknown option") != NULL);
 		if (is_refused && part != NULL) {
 			*part = '\0';
-			j->lack = i == 0 ? lack_refused : j->lack; /* the first is the box */
+			j->lack = i == 0 && barred == 0 ? lack_refused : j->lack; /* the first is the box */
 			error = ask(j, text, jeprof_manner_stay, reply);
 		}
 	}

@@ -7,6 +7,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,8 +100,24 @@ first_process(int pid) {
 }
 
 /*
+ * Whether this process 1 cannot have put its filter on itself: that takes CAP_SYS_ADMIN, which a
+ * runtime has and takes away for good, or the flag no_new_privs, which it then has for good.
+ */
+static bool
+is_given(int first) {
+	char text[CLIENT_STATUS_BYTES];
+	if (client_read_proc(first, "status", text, sizeof(text)) <= 0) {
+		return false;
+	}
+	const char *flag = client_status_line(text, "\nNoNewPrivs:");
+	const char *bound = client_status_line(text, "\nCapBnd:");
+	return *flag != '\0' && atoi(flag) == 0 && *bound != '\0'
+	    && (strtoull(bound, NULL, 16) >> CAP_SYS_ADMIN & 1) == 0;
+}
+
+/*
  * Whether the parent of this process 1 is the runtime of a container, outside of the namespace, and
- * so has given it the filter. The filters of runtimes refuse a call that they do not permit with an
+ * has given it the filter. The filters of runtimes refuse a call that they do not permit with an
  * errno and do not kill, unless one was written for that; so a box that cannot be made is refused
  * by the process, in a sentence.
  */
@@ -112,7 +129,7 @@ is_of_runtime(int first) {
 	place_t place;
 	char name[JEPROF_NAME];
 	bool is_one = false;
-	if (!read_place(first, &place) || place.levels < 2 || place.parent == 0
+	if (!is_given(first) || !read_place(first, &place) || place.levels < 2 || place.parent == 0
 	    || client_read_proc(place.parent, "comm", name, sizeof(name)) <= 0) {
 		return false;
 	}
@@ -134,7 +151,7 @@ client_has_own_filter(int pid) {
 	if (!of_it.is_filtered) {
 		return false;
 	}
-	/* One, which process 1 has too and brought with it: all that it put on itself would be more. */
+	/* One, which process 1 has too and was given: what it puts on itself would be another one. */
 	int first = of_it.is_counted && of_it.count == 1 ? first_process(pid) : 0;
 	return first == 0 || !is_of_runtime(first) || !read_filters(first, &of_first)
 	    || of_first.count != 1;

@@ -137,7 +137,7 @@ start_warnings(jeprof_target_t *p, const char *answer) {
 	}
 }
 
-enum { BOX_BYTES = 16 << 20 }; /* of a box whose size is not given: prof_blackbox_size */
+enum { BOX_BYTES = 16 << 20 }; /* of a box whose size is not given, then asked for */
 
 /* What start asks for, of a key as "KEY:"; words come after options, the last counts. Or NULL. */
 static const char *
@@ -152,13 +152,34 @@ asked_value(const char *front) {
 	return value;
 }
 
-/* If a box is asked for that the process cannot have, exits with the reason, before it is asked. */
+/* Appends a pair to the request. */
 static void
-need_box(jeprof_target_t *p) {
+add_pair(char text[JEPROF_TEXT], const char *pair) {
+	size_t length = strlen(text);
+	print_to(text + length, JEPROF_TEXT - length, "%c%s", strchr(text, ' ') == NULL ? ' ' : ',',
+	    pair);
+}
+
+/*
+ * If a box is asked for that the process cannot have, exits with the reason, before it is asked. If
+ * none is, has one that MALLOC_CONF of the process asks for (prof_blackbox) denied in this case.
+ * Names the size of a box, as what the process has as prof_blackbox_size is not known here.
+ */
+static void
+settle_box(jeprof_target_t *p, char text[JEPROF_TEXT]) {
 	const char *box = asked_value("blackbox:"), *size = asked_value("blackbox_size:");
-	uint64_t bytes = size != NULL ? strtoull(size, NULL, 10) : BOX_BYTES;
-	if (box != NULL && strcmp(box, "false") != 0 && jeprof_check_box(p, bytes) != 0) {
+	bool is_wanted = box != NULL && strcmp(box, "false") != 0;
+	uint64_t bytes = BOX_BYTES;
+	if (size != NULL && !try_size(size, &bytes)) {
+		bytes = UINT64_MAX / 8; /* more than there is room for, where that is limited */
+	}
+	bool is_possible = jeprof_check_box(p, bytes) == 0;
+	if (is_wanted && !is_possible) {
 		leave(EXIT_REFUSED, "%s; start without --blackbox", p->why);
+	} else if (is_wanted && size == NULL) {
+		add_pair(text, "blackbox_size:16777216");
+	} else if (box == NULL && !is_possible) {
+		add_pair(text, "blackbox:false");
 	}
 }
 
@@ -167,7 +188,7 @@ verb_start(jeprof_target_t *p) {
 	char text[JEPROF_TEXT];
 	static jeprof_reply_t r;
 	build_request(p, "start", text, sizeof(text));
-	need_box(p);
+	settle_box(p, text);
 	/* With -d the first Ctrl-C ends the session, the second one jeprofctl. */
 	patience = is_on(o_duration) ? 2 : 1;
 	if (is_on(o_duration) && !is_on(o_wait) && words.values[o_duration].number

@@ -270,6 +270,11 @@ take_positional(char *word) {
 	}
 }
 
+bool
+try_size(const char *text, uint64_t *bytes) {
+	return value_try_parse(text, size_units, bytes);
+}
+
 const char *
 raw_value(const char *front) {
 	const char *value = NULL;

@@ -46,6 +46,9 @@ extern words_t words;
 /* Whether the option with this index was given. */
 bool is_on(int place);
 
+/* Reads a size (64M, 1.5G; a number alone: bytes) into *bytes; false: it is none. */
+bool try_size(const char *text, uint64_t *bytes);
+
 /* What follows this text in the last of words.raw that begins with it; NULL: none does. */
 const char *raw_value(const char *front);
 

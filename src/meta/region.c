@@ -354,13 +354,6 @@ own_try_map(void) {
 	}
 }
 
-/* In a silent child (gate_watch()), which must not write into the box: it belongs to its parent. */
-static void
-region_leave_parent(void) {
-	region_prefork();
-	region_postfork_child();
-}
-
 int
 region_ahead_box(int fd, size_t bytes) {
 	assert(region.box_bytes == 0 && region.ahead == NULL && bytes % PAGE == 0);
@@ -439,7 +432,7 @@ region_to_box(int fd) {
 	root->box_bytes = bytes;
 	if (region.own != NULL) {
 		*region.own = 1;
-		gate_watch(region.own, region_leave_parent);
+		gate_watch(region.own, region_prefork, region_postfork_child);
 	}
 	return 0;
 }

@@ -38,8 +38,9 @@ static struct {
 	atomic_b_t is_passed; /* a thread may have entered the closed gate; true in a lost child */
 	/* Further forks of the thread that closed it, in handlers of fork or of signals; else 0. */
 	unsigned nesting;
-	/* Of gate_watch(); NULL: silent children are not looked for. */
+	/* Of gate_watch(); NULL: children are not looked for. */
 	const uint64_t *own;
+	void (*copy)(void);
 	void (*leave)(void);
 } gate = {.mtx = MUTEX_INITIALIZER("gate", WITNESS_RANK_OMIT)};
 
@@ -123,20 +124,40 @@ gate_lose(void) {
 	mutex_disown();
 }
 
-/* In a silent child: loses it, and makes it leave what it shares with its parent. */
+/*
+ * In a child that shares something with its parent: makes it leave that, and loses a silent child.
+ * The child of fork() comes here if a handler of another library enters before ours has run; for
+ * it prefork has made the copy.
+ */
 static COLD void
 gate_try_leave_parent(void) {
-	void (*leave)(void) = gate.leave;
+	const uint64_t *own = __atomic_load_n(&gate.own, __ATOMIC_RELAXED);
+	if (own == NULL || __atomic_load_n(own, __ATOMIC_RELAXED) != 0) {
+		return;
+	}
 	if (gate_is_silent_child()) {
 		gate_lose();
-		gate_unwatch();
-		leave();
+		gate.copy();
+	}
+	gate_unwatch();
+	gate.leave();
+}
+
+/*
+ * In the thread that forks, whose handlers may run after ours, before the fork: what they have
+ * changed inside is in the copy for the child too.
+ */
+static COLD void
+gate_renew_copy(const struct tls_s *t) {
+	if (gate_is_mine(t)) {
+		gate.copy();
 	}
 }
 
 void
-gate_watch(const uint64_t *own, void (*leave)(void)) {
+gate_watch(const uint64_t *own, void (*copy)(void), void (*leave)(void)) {
 	assert(gate_is_closed() && *own != 0);
+	gate.copy = copy;
 	gate.leave = leave;
 	__atomic_store_n(&gate.own, own, __ATOMIC_RELEASE);
 }
@@ -164,6 +185,9 @@ void
 gate_exit_last(struct tls_s *t) {
 	/* Some locks of lower (outer) ranks may be held outside the gate, so these are not checked. */
 	assert(witness_depth_from(WITNESS_RANK_PROF_SITES) == 0);
+	if (unlikely(gate.own != NULL)) {
+		gate_renew_copy(t);
+	}
 	gate_unmark(t);
 }
 

@@ -150,12 +150,14 @@ bool gate_is_lost(void);
 /*
  * A silent child is one of _Fork() or of clone() without CLONE_VM: no handler of fork() runs in it.
  * From gate_watch() to gate_unwatch() it is found, and lost, when it asks gate_is_lost() or when it
- * enters the gate or forks first; then, in the latter two cases, leave() is called in it, before
- * anything that the gate protects is used. own: a word, not 0, in a page that reads as zero in a
- * child (pages_wipe_in_child()). To be called by the thread that has closed the gate, both; also by
- * the child of fork(), whose word is zero too.
+ * enters the gate or forks first; in the latter two cases copy() and leave() are called in it,
+ * before anything that the gate protects is used. So is leave() alone in the child of fork() if the
+ * handler of another library enters there before our own handler runs; and copy() in its parent
+ * when the thread that forks leaves the closed gate. own: a word, not 0, in a page that reads as
+ * zero in a child (pages_wipe_in_child()). Both are called by the thread that has closed the gate,
+ * or by the child.
  */
-void gate_watch(const uint64_t *own, void (*leave)(void));
+void gate_watch(const uint64_t *own, void (*copy)(void), void (*leave)(void));
 void gate_unwatch(void);
 
 /*

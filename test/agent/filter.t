@@ -55,6 +55,9 @@ with() {
 
 SPACE=
 without "kills at memfd_create" alone kill memfd_create
+export MALLOC_CONF=prof_blackbox:fd
+without "kills at flock, with prof_blackbox" alone kill flock
+unset MALLOC_CONF
 without "kills at flock" alone kill flock
 without "kills at fallocate" alone kill fallocate
 without "of one thread" thread kill memfd_create
@@ -64,9 +67,10 @@ if [ -n "$SPACES" ]; then
 	without "from process 1, of no runtime" child errno none
 	without "process 1, of no runtime" alone errno none
 	SPACE="./conmon $SPACES"
-	with "process 1 of a container" alone errno none
-	with "in a container" child errno none
-	without "in a container, one more" child errno none kill flock
+	with "process 1 of a container" given errno none
+	with "in a container" given-child errno none
+	without "process 1 of a container, by itself" alone kill memfd_create
+	without "in a container, one more" given-child errno none kill flock
 else
 	skip "no pid namespace"
 fi

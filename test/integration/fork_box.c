@@ -11,7 +11,8 @@
 #include <pthread.h>
 #include <sys/syscall.h>
 
-static bool is_nesting;
+static bool is_nesting, is_exchanging;
+static void exchange(unsigned rounds);
 
 /* Shared mappings of boxes: of memory files, "memfd:", or of files, ".box". */
 static unsigned
@@ -45,16 +46,25 @@ shared_in_child(void) {
 
 static void
 prepare(void) {
+	if (is_exchanging)
+		exchange(1);
 	if (is_nesting) {
 		is_nesting = false;
 		is_int(shared_in_child(), 0, "the child of the fork in the handler");
 	}
 }
 
-/* Before the library's own handler, so that this one runs after it. */
+/* In the child before the library's own handler. */
+static void
+begin_child(void) {
+	if (is_exchanging)
+		exchange(1);
+}
+
+/* Before the library's own handlers, so that this one runs after that of prepare. */
 static void
 register_first(void) {
-	pthread_atfork(prepare, NULL, NULL);
+	pthread_atfork(prepare, NULL, begin_child);
 }
 __attribute__((section(".preinit_array"), used)) static void (*const registers)(void) =
     register_first;
@@ -219,6 +229,31 @@ live_in_silence(unsigned n) {
 	return mallctl("prof.dump", NULL, NULL, NULL, 0) == EAGAIN ? 0 : 12;
 }
 
+/* Handlers that allocate while the child still has the parent's box. */
+static int
+run_handlers(void) {
+	unsigned bad = 0;
+
+	exchange(1);
+	ok(has_own_box() && n_shared(".box") > 0, "the box is open");
+	is_exchanging = true;
+	for (unsigned n = 0; n < 10; n++) {
+		int status = -1;
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			exchange(2);
+			_exit(mallctl("prof.dump", NULL, NULL, NULL, 0));
+		}
+		exchange(2);
+		waitpid(pid, &status, 0);
+		bad += status != 0;
+	}
+	is_uint(bad, 0, "10 children live and dump");
+	is_int(mallctl("prof.dump", NULL, NULL, NULL, 0), 0, "the parent dumps");
+	return done_testing();
+}
+
 static int
 run_silent(void) {
 	exchange(1);
@@ -240,7 +275,7 @@ run_silent(void) {
 }
 
 static const struct test_child children[] = {{"forks", run_forks}, {"short lives", run_short_lives},
-    {"silent", run_silent}, {"daemon", run_daemon}, {"long dump", run_long_dump}, {0}};
+    {"silent", run_silent}, {"handlers", run_handlers}, {"daemon", run_daemon}, {"long dump", run_long_dump}, {0}};
 
 int
 main(int argc, char **argv) {
@@ -249,6 +284,7 @@ main(int argc, char **argv) {
 	dir_enter();
 	child_runs("short lives", "prof:true,prof_blackbox:true,prof_prefix:short");
 	child_runs("silent", "prof:true,prof_blackbox:true,prof_prefix:silent,lg_prof_sample:0");
+	child_runs("handlers", "prof:true,prof_blackbox:true,prof_prefix:handlers,lg_prof_sample:0");
 	child_runs("daemon", "prof:true,prof_blackbox:true,prof_prefix:daemon,prof_thread:false");
 	child_runs("long dump", "prof:true,prof_blackbox:true,prof_prefix:long");
 	dir_leave();

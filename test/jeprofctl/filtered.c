@@ -4,9 +4,12 @@
  * VERDICT: "kill" or "errno", what the filter does at CALL: "memfd_create", "flock", "fallocate" or
  * "none". HOW: "alone"; "thread": a thread that sleeps has the filter, the others none; "child": a
  * child allocates, which has the filter from its parent, and one more by the second pair if there
- * is one; "strict": it may only read and write.
+ * is one; "given", "given-child": like "alone" and "child", with the filter as the runtime of a
+ * container gives it, which needs CAP_SYS_ADMIN and takes it away for good; "strict": it may only
+ * read and write.
  */
 #define _GNU_SOURCE
+#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -23,7 +26,7 @@
 static char **words;
 
 static void
-put_filter(const char *verdict, const char *call) {
+put_filter(const char *verdict, const char *call, int is_given) {
 	unsigned number = strcmp(call, "memfd_create") == 0 ? SYS_memfd_create
 	    : strcmp(call, "flock") == 0 ? SYS_flock : strcmp(call, "fallocate") == 0 ? SYS_fallocate
 	    : ~0U;
@@ -35,8 +38,9 @@ put_filter(const char *verdict, const char *call) {
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	struct sock_fprog program = {sizeof(f) / sizeof(f[0]), f};
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
-	    || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+	if ((!is_given && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+	    || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0
+	    || (is_given && prctl(PR_CAPBSET_DROP, CAP_SYS_ADMIN, 0, 0, 0) != 0)) {
 		perror("seccomp");
 		_exit(77);
 	}
@@ -44,7 +48,7 @@ put_filter(const char *verdict, const char *call) {
 
 static void *
 sleep_filtered(void *ready) {
-	put_filter(words[2], words[3]);
+	put_filter(words[2], words[3], 0);
 	__atomic_store_n((int *)ready, 1, __ATOMIC_RELEASE);
 	pause();
 	return NULL;
@@ -83,13 +87,13 @@ main(int argc, char **argv) {
 		}
 		allocate();
 	}
-	put_filter(argv[2], argv[3]);
-	if (strcmp(argv[1], "child") == 0) {
+	put_filter(argv[2], argv[3], strncmp(argv[1], "given", 5) == 0);
+	if (strstr(argv[1], "child") != NULL) {
 		if (fork() != 0) {
 			return wait(NULL) < 0;
 		}
 		if (argc > 4) {
-			put_filter(argv[4], argv[5]);
+			put_filter(argv[4], argv[5], 0);
 		}
 	}
 	allocate();
