@@ -274,8 +274,9 @@ run_silent(void) {
 	return done_testing();
 }
 
-static const struct test_child children[] = {{"forks", run_forks}, {"short lives", run_short_lives},
-    {"silent", run_silent}, {"handlers", run_handlers}, {"daemon", run_daemon}, {"long dump", run_long_dump}, {0}};
+static const struct test_child children[] = {{"forks", run_forks},
+    {"short lives", run_short_lives}, {"silent", run_silent}, {"handlers", run_handlers},
+    {"daemon", run_daemon}, {"long dump", run_long_dump}, {0}};
 
 int
 main(int argc, char **argv) {
