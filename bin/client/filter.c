@@ -7,12 +7,14 @@
 
 #include <ctype.h>
 #include <dirent.h>
-#include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ANCESTORS_MOST = 4096 }; /* processes from one up to process 1 of its pid namespace */
+enum {
+	ANCESTORS_MOST = 4096, /* processes from one up to process 1 of its pid namespace */
+	CAP_ADMIN = 21,        /* the bit of CAP_SYS_ADMIN */
+};
 
 /* The filters of the threads of a process. */
 typedef struct filters_s {
@@ -64,11 +66,17 @@ read_filters(int pid, filters_t *f) {
 	return is_read;
 }
 
-/* Where a process stands among the pid namespaces. */
+/* Where a process stands among the pid namespaces, and what it may do. */
 typedef struct place_s {
+	int pid;
 	unsigned own;    /* its pid in the innermost of them */
 	unsigned levels; /* of namespaces, from ours down to that one */
 	int parent;      /* 0: we do not see it */
+	/*
+	 * It cannot have put a filter on itself: that takes CAP_SYS_ADMIN, which a runtime has and
+	 * takes away for good, or the flag no_new_privs, which the process then has for good.
+	 */
+	bool is_unable;
 	char space[64];  /* which one that is: the kernel's name for it */
 } place_t;
 
@@ -79,40 +87,28 @@ read_place(int pid, place_t *p) {
 	if (client_read_proc(pid, "status", text, sizeof(text)) <= 0) {
 		return false;
 	}
+	const char *flag = client_status_line(text, "\nNoNewPrivs:");
+	const char *bound = client_status_line(text, "\nCapBnd:");
+	p->pid = pid;
 	p->own = client_own_pid(text, pid, &p->levels);
 	p->parent = atoi(client_status_line(text, "\nPPid:"));
+	p->is_unable = *flag != '\0' && atoi(flag) == 0 && *bound != '\0'
+	    && (strtoull(bound, NULL, 16) >> CAP_ADMIN & 1) == 0;
 	snprintf(path, sizeof(path), "/proc/%d/ns/pid", pid);
 	return client_read_link(path, p->space, sizeof(p->space))[0] != '\0';
 }
 
-/* Process 1 of the pid namespace of a process; 0: it is not found. */
-static int
-first_process(int pid) {
-	place_t at, above;
-	bool is_known = read_place(pid, &at);
-	for (int i = 0; is_known && at.own != 1; i++) {
-		is_known = i < ANCESTORS_MOST && at.parent != 0 && read_place(at.parent, &above)
-		    && strcmp(above.space, at.space) == 0;
-		pid = at.parent;
-		at = above;
-	}
-	return is_known ? pid : 0;
-}
-
-/*
- * Whether this process 1 cannot have put its filter on itself: that takes CAP_SYS_ADMIN, which a
- * runtime has and takes away for good, or the flag no_new_privs, which it then has for good.
- */
+/* Sets *at to process 1 of the pid namespace of a process; false: it is not found. */
 static bool
-is_given(int first) {
-	char text[CLIENT_STATUS_BYTES];
-	if (client_read_proc(first, "status", text, sizeof(text)) <= 0) {
-		return false;
+find_first(int pid, place_t *at) {
+	place_t above;
+	bool is_known = read_place(pid, at);
+	for (int i = 0; is_known && at->own != 1; i++) {
+		is_known = i < ANCESTORS_MOST && at->parent != 0 && read_place(at->parent, &above)
+		    && strcmp(above.space, at->space) == 0;
+		*at = above;
 	}
-	const char *flag = client_status_line(text, "\nNoNewPrivs:");
-	const char *bound = client_status_line(text, "\nCapBnd:");
-	return *flag != '\0' && atoi(flag) == 0 && *bound != '\0'
-	    && (strtoull(bound, NULL, 16) >> CAP_SYS_ADMIN & 1) == 0;
+	return is_known;
 }
 
 /*
@@ -122,15 +118,14 @@ is_given(int first) {
  * by the process, in a sentence.
  */
 static bool
-is_of_runtime(int first) {
+is_of_runtime(const place_t *first) {
 	/* the first 15 bytes, more of a name the kernel does not keep; '*': or what begins so */
 	static const char *const runtimes[] = {"containerd-shim*", "conmon", "docker-containe*",
 	    "lxc-start", "systemd-nspawn"};
-	place_t place;
 	char name[JEPROF_NAME];
 	bool is_one = false;
-	if (!is_given(first) || !read_place(first, &place) || place.levels < 2 || place.parent == 0
-	    || client_read_proc(place.parent, "comm", name, sizeof(name)) <= 0) {
+	if (!first->is_unable || first->levels < 2 || first->parent == 0
+	    || client_read_proc(first->parent, "comm", name, sizeof(name)) <= 0) {
 		return false;
 	}
 	name[strcspn(name, "\n")] = '\0';
@@ -145,6 +140,7 @@ is_of_runtime(int first) {
 bool
 client_has_own_filter(int pid) {
 	filters_t of_it, of_first;
+	place_t first;
 	if (!read_filters(pid, &of_it) || of_it.is_strict) {
 		return true;
 	}
@@ -152,7 +148,6 @@ client_has_own_filter(int pid) {
 		return false;
 	}
 	/* One, which process 1 has too and was given: what it puts on itself would be another one. */
-	int first = of_it.is_counted && of_it.count == 1 ? first_process(pid) : 0;
-	return first == 0 || !is_of_runtime(first) || !read_filters(first, &of_first)
-	    || of_first.count != 1;
+	return !of_it.is_counted || of_it.count != 1 || !find_first(pid, &first)
+	    || !is_of_runtime(&first) || !read_filters(first.pid, &of_first) || of_first.count != 1;
 }
