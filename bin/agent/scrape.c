@@ -250,8 +250,6 @@ answer_refusal(job_t *j, const jeprof_reply_t *reply) {
 	return reply->error;
 }
 
-enum { BOX_BYTES = 16 << 20 }; /* what prof_blackbox_size of a process is by default */
-
 /*
  * Asks the process to start a session. Options: accum:true counts what has been freed too;
  * final:false, for a lease, has the end of the session write no profile into the process's
@@ -269,7 +267,7 @@ ask_start(job_t *j, const start_t *start, jeprof_reply_t *reply) {
 	    (unsigned long long)start->rate, (unsigned long long)start->seconds, start->is_lease
 	    ? ",accum:true,final:false" : ",accum:true");
 	uint64_t bytes = options.box_bytes;
-	int barred = jeprof_check_box(&j->target, bytes != 0 ? bytes : BOX_BYTES);
+	int barred = jeprof_check_box(&j->target, bytes != 0 ? bytes : JEPROF_BOX_BYTES);
 	j->lack = bytes == 0 || barred == 0 ? lack_none : barred == EPERM ? lack_filter : lack_room;
 	if (barred != 0) { /* nor the one that its options ask for (prof_blackbox) */
 		snprintf(text + n, sizeof(text) - (size_t)n, ",blackbox:false");

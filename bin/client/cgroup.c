@@ -22,13 +22,8 @@ static const struct {
 };
 enum { VERSIONS = sizeof(versions) / sizeof(versions[0]) };
 
-/*
- * The path in the line of this controller, "7:memory:/path", also if others are mounted with it,
- * "7:cpu,memory:/path"; that of cgroup version 2 names none, "0::/path". The path ends at a newline
- * or NUL, and may hold colons. NULL: there is no such line.
- */
-static const char *
-path_of(const char *text, const char *controller) {
+const char *
+client_cgroup_of(const char *text, const char *controller) {
 	size_t length = strlen(controller);
 	for (const char *at = text; *at != '\0'; at += *at == '\n') {
 		const char *field = at + strcspn(at, ":\n");
@@ -48,8 +43,8 @@ path_of(const char *text, const char *controller) {
 
 void
 client_take_cgroup(const char *text, char *cgroup, size_t size) {
-	const char *at = path_of(text, "memory");
-	at = at != NULL ? at : path_of(text, "");
+	const char *at = client_cgroup_of(text, "memory");
+	at = at != NULL ? at : client_cgroup_of(text, "");
 	snprintf(cgroup, size, "%.*s", at != NULL ? (int)strcspn(at, "\n") : 0, at != NULL ? at : "");
 }
 

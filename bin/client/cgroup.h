@@ -1,7 +1,7 @@
 /*
  * Memory cgroups, of version 1 and 2, as the kernel tells them below /sys/fs/cgroup; a process is
- * named by its path there. No state, no locks. Used by box.c, and in bin/agent by labels.c and
- * dead_end.c.
+ * named by its path there. No state, no locks. Used by box.c and halted.c, and in bin/agent by
+ * labels.c and dead_end.c.
  */
 #pragma once
 #include <stdbool.h>
@@ -9,6 +9,13 @@
 #include <stdint.h>
 
 enum { CLIENT_CGROUP = 512 }; /* bytes of the longest path, with its NUL */
+
+/*
+ * The path in the line of this controller in the text of /proc/PID/cgroup, "7:memory:/path", also
+ * if others are mounted with it, "7:cpu,memory:/path"; that of cgroup version 2 names none,
+ * "0::/path". The path ends at a newline or NUL, and may hold colons. NULL: there is no such line.
+ */
+const char *client_cgroup_of(const char *text, const char *controller);
 
 /*
  * Copies the path of the memory cgroup from the text of /proc/PID/cgroup, cut to size - 1 bytes; ""

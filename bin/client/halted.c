@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/cgroup.h"
+
 /*
  * Whether the freezer of cgroup version 2 holds the process, which /proc shows as asleep. False
  * also if its cgroup cannot be seen from here.
@@ -19,19 +21,14 @@ is_frozen(const jeprof_target_t *t) {
 	if (client_read_proc(t->task, "cgroup", text, sizeof(text)) <= 0) {
 		return false;
 	}
-	const char *group = strncmp(text, "0::", 3) == 0 ? text + 3 : client_status_line(text, "\n0::");
-	FILE *f = NULL;
-	for (int i = 0; i < 2 && f == NULL && group[0] == '/'; i++) {
+	const char *group = client_cgroup_of(text, "");
+	bool is_read = false;
+	for (int i = 0; i < 2 && !is_read && group != NULL && group[0] == '/'; i++) {
 		snprintf(path, sizeof(path), "%s%.*s/cgroup.events", roots[i], (int)strcspn(group, "\n"),
 		    group);
-		f = fopen(path, "re");
+		is_read = client_read_file(path, events, sizeof(events)) > 0;
 	}
-	if (f == NULL) {
-		return false;
-	}
-	events[fread(events, 1, sizeof(events) - 1, f)] = '\0';
-	fclose(f);
-	return strstr(events, "frozen 1") != NULL;
+	return is_read && strstr(events, "frozen 1") != NULL;
 }
 
 const char *

@@ -411,6 +411,8 @@ void jeprof_image_close(jeprof_image_t *image);
  * box is not in use any more, or the memory may not be read. The process must be open.
  */
 uint64_t jeprof_box_opened(const jeprof_target_t *t);
+/* Bytes of a box whose size neither a request nor prof_blackbox_size names. */
+enum { JEPROF_BOX_BYTES = 16 << 20 };
 /*
  * To be called before a process is asked to start with a box ("blackbox:true" or "blackbox:fd"):
  * whether it can have one. The kernel is asked, not the process. 0, also if it has a box already;

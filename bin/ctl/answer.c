@@ -119,29 +119,35 @@ fail(jeprof_target_t *p, const jeprof_reply_t *r) {
 	}
 }
 
+size_t
+begin_pair(char *request, size_t size) {
+	size_t length = strlen(request);
+	print_to(request + length, size - length, "%c", strchr(request, ' ') == NULL ? ' ' : ',');
+	return length + 1;
+}
+
 void
 build_request(const jeprof_target_t *p, const char *verb, char *buf, size_t size) {
-	size_t length;
+	size_t at;
 	char path[TEXT_BYTES];
-	char separator = ' ';
 	print_to(buf, size, "%s", verb);
-	for (int i = 0; i < words.npairs; i++, separator = ',') {
+	for (int i = 0; i < words.npairs; i++) {
 		const char *value = words.pairs[i].value;
 		if (strcmp(words.pairs[i].key, "prefix") == 0) {
 			path_there(p, value, path, sizeof(path));
 			check_directory(p, path);
 			value = path;
 		}
-		length = strlen(buf);
-		print_to(buf + length, size - length, "%c%s:%s", separator, words.pairs[i].key, value);
+		at = begin_pair(buf, size);
+		print_to(buf + at, size - at, "%s:%s", words.pairs[i].key, value);
 	}
-	for (int i = 0; i < words.nraw; i++, separator = ',') {
-		length = strlen(buf);
-		print_to(buf + length, size - length, "%c%s", separator, words.raw[i]);
+	for (int i = 0; i < words.nraw; i++) {
+		at = begin_pair(buf, size);
+		print_to(buf + at, size - at, "%s", words.raw[i]);
 	}
-	if (is_on(o_duration) && !is_on(o_max) && raw_value("max_seconds:") == NULL) {
-		length = strlen(buf); /* so that the session ends even if this program is killed */
-		print_to(buf + length, size - length, "%cmax_seconds:%" PRIu64, separator,
+	if (is_on(o_duration) && asked_value("max_seconds") == NULL) {
+		at = begin_pair(buf, size); /* so that the session ends even if this program is killed */
+		print_to(buf + at, size - at, "max_seconds:%" PRIu64,
 		    words.values[o_duration].number / 1000 + 60);
 	}
 }

@@ -30,6 +30,12 @@ bool ask(jeprof_target_t *p, const char *text, jeprof_manner_t manner, jeprof_re
 void build_request(const jeprof_target_t *p, const char *verb, char *buf, size_t size);
 
 /*
+ * Appends to a request what stands before its next pair: a blank behind the verb, else a comma.
+ * Where the pair begins. Exits if there is no room.
+ */
+size_t begin_pair(char *request, size_t size);
+
+/*
  * Prints the error of an answer on stderr and returns its exit code: EXIT_DONE for EALREADY with
  * --idempotent, else never.
  */

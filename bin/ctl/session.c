@@ -137,29 +137,6 @@ start_warnings(jeprof_target_t *p, const char *answer) {
 	}
 }
 
-enum { BOX_BYTES = 16 << 20 }; /* of a box whose size is not given, then asked for */
-
-/* What start asks for, of a key as "KEY:"; words come after options, the last counts. Or NULL. */
-static const char *
-asked_value(const char *front) {
-	const char *value = raw_value(front);
-	for (int i = words.npairs - 1; i >= 0 && value == NULL; i--) {
-		size_t length = strlen(words.pairs[i].key);
-		if (strncmp(front, words.pairs[i].key, length) == 0 && front[length] == ':') {
-			value = words.pairs[i].value;
-		}
-	}
-	return value;
-}
-
-/* Appends a pair to the request. */
-static void
-add_pair(char text[JEPROF_TEXT], const char *pair) {
-	size_t length = strlen(text);
-	print_to(text + length, JEPROF_TEXT - length, "%c%s", strchr(text, ' ') == NULL ? ' ' : ',',
-	    pair);
-}
-
 /*
  * If a box is asked for that the process cannot have, exits with the reason, before it is asked. If
  * none is, has one that MALLOC_CONF of the process asks for (prof_blackbox) denied in this case.
@@ -167,9 +144,10 @@ add_pair(char text[JEPROF_TEXT], const char *pair) {
  */
 static void
 settle_box(jeprof_target_t *p, char text[JEPROF_TEXT]) {
-	const char *box = asked_value("blackbox:"), *size = asked_value("blackbox_size:");
+	const char *box = asked_value("blackbox"), *size = asked_value("blackbox_size");
+	size_t at;
 	bool is_wanted = box != NULL && strcmp(box, "false") != 0;
-	uint64_t bytes = BOX_BYTES;
+	uint64_t bytes = JEPROF_BOX_BYTES;
 	if (size != NULL && !try_size(size, &bytes)) {
 		bytes = UINT64_MAX / 8; /* more than there is room for, where that is limited */
 	}
@@ -177,9 +155,11 @@ settle_box(jeprof_target_t *p, char text[JEPROF_TEXT]) {
 	if (is_wanted && !is_possible) {
 		leave(EXIT_REFUSED, "%s; start without --blackbox", p->why);
 	} else if (is_wanted && size == NULL) {
-		add_pair(text, "blackbox_size:16777216");
+		at = begin_pair(text, JEPROF_TEXT);
+		print_to(text + at, JEPROF_TEXT - at, "blackbox_size:%d", JEPROF_BOX_BYTES);
 	} else if (box == NULL && !is_possible) {
-		add_pair(text, "blackbox:false");
+		at = begin_pair(text, JEPROF_TEXT);
+		print_to(text + at, JEPROF_TEXT - at, "blackbox:false");
 	}
 }
 

@@ -132,17 +132,16 @@ status_idle(jeprof_target_t *p) {
 	need(p, jeprof_look(p));
 	bool is_idle = p->head.state == jeprof_state_idle || p->head.state > jeprof_state_switched_on;
 	bool is_start = is_pending && strncmp(request, "start", 5) == 0;
-	char halted[160] = "";
-	if (jeprof_halted(p) != NULL) {
-		snprintf(halted, sizeof(halted), "halted=%s\n", jeprof_halted(p));
-	}
+	const char *halted = jeprof_halted(p);
 	snprintf(text, sizeof(text), "state=%s\nsession=%" PRIu64 "\nstart_time_ns=%" PRIu64
-	    "\n%s%s%s%sversion=%.63s\n", is_start && is_idle ? "pending" : state_word(p->head.state),
-	    p->head.session_id, p->head.session_start_ns, is_pending ? "pending=" : "", is_pending
-	    ? request : "", is_pending ? "\n" : "", halted, p->head.library_version);
+	    "\n%s%s%s%s%s%sversion=%.63s\n", is_start && is_idle ? "pending"
+	    : state_word(p->head.state), p->head.session_id, p->head.session_start_ns,
+	    is_pending ? "pending=" : "", is_pending ? request : "", is_pending ? "\n" : "",
+	    halted != NULL ? "halted=" : "", halted != NULL ? halted : "", halted != NULL ? "\n" : "",
+	    p->head.library_version);
 	put_process(p, text, is_idle);
 	hint("%d %s %s: its heap figures are not known\n", p->pid, p->name,
-	    halted[0] != '\0' ? "cannot run" : "allocates nothing just now");
+	    halted != NULL ? "cannot run" : "allocates nothing just now");
 	return EXIT_DONE;
 }
 

@@ -275,32 +275,40 @@ try_size(const char *text, uint64_t *bytes) {
 	return value_try_parse(text, size_units, bytes);
 }
 
-const char *
-raw_value(const char *front) {
+/* What an option has put into the request as this key, the last one; NULL: none has. */
+static const char *
+pair_value(const char *key) {
 	const char *value = NULL;
+	for (int i = 0; i < words.npairs; i++) {
+		value = strcmp(words.pairs[i].key, key) == 0 ? words.pairs[i].value : value;
+	}
+	return value;
+}
+
+/* What follows KEY: in the last of words.raw that begins with that; NULL: none does. */
+static const char *
+raw_value(const char *key) {
+	const char *value = NULL;
+	size_t length = strlen(key);
 	for (int i = 0; i < words.nraw; i++) {
-		if (strncmp(words.raw[i], front, strlen(front)) == 0) {
-			value = words.raw[i] + strlen(front);
+		if (strncmp(words.raw[i], key, length) == 0 && words.raw[i][length] == ':') {
+			value = words.raw[i] + length + 1;
 		}
 	}
 	return value;
 }
 
+const char *
+asked_value(const char *key) {
+	const char *value = raw_value(key);
+	return value != NULL ? value : pair_value(key);
+}
+
 /* Seconds after which the session ends by itself: of --max or max_seconds:N; 0: it does not. */
 static uint64_t
 max_seconds(void) {
-	const char *raw = raw_value("max_seconds:");
+	const char *raw = raw_value("max_seconds");
 	return raw != NULL ? strtoull(raw, NULL, 10) : is_on(o_max) ? words.values[o_max].number : 0;
-}
-
-/* Whether an option was given that is this key in a request. */
-static bool
-has_pair(const char *key) {
-	int i = 0;
-	while (i < words.npairs && strcmp(words.pairs[i].key, key) != 0) {
-		i++;
-	}
-	return i < words.npairs;
 }
 
 /* Checks start -d, which stops the session that it has begun. */
@@ -337,7 +345,7 @@ words_complete(void) {
 		leave(EXIT_USAGE, "which process? Give a pid or a program's name; jeprofctl list shows "
 		    "them");
 	}
-	if (has_pair("blackbox_size") && !has_pair("blackbox") && raw_value("blackbox:") == NULL) {
+	if (pair_value("blackbox_size") != NULL && asked_value("blackbox") == NULL) {
 		leave(EXIT_USAGE, "--blackbox-size is the size of --blackbox, which is not given");
 	}
 	if (is_on(o_output) && words.file != NULL) {

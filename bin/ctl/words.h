@@ -49,8 +49,11 @@ bool is_on(int place);
 /* Reads a size (64M, 1.5G; a number alone: bytes) into *bytes; false: it is none. */
 bool try_size(const char *text, uint64_t *bytes);
 
-/* What follows this text in the last of words.raw that begins with it; NULL: none does. */
-const char *raw_value(const char *front);
+/*
+ * What the request will ask for as this key: of the words key:value, which come after the options,
+ * else of the option; the last counts. NULL: it has no such key.
+ */
+const char *asked_value(const char *key);
 
 /* Fills in `words`; a wrong word ends the program with EXIT_USAGE and the reason. */
 void read_words(int argc, char **argv);
