@@ -129,10 +129,13 @@ static void
 debuginfod_prepare(void) {
 	char path[4096];
 	const char *servers = getenv("DEBUGINFOD_URLS");
-	if (options.use_debuginfod && (servers == NULL || servers[0] == '\0')) {
+	if (!options.use_debuginfod) {
+		return;
+	}
+	if (servers == NULL || servers[0] == '\0') {
 		talk("--debuginfod: DEBUGINFOD_URLS names no server, so none is asked");
 	}
-	if (options.use_debuginfod && options.cache_dir != NULL
+	if (options.cache_dir != NULL
 	    && snprintf(path, sizeof(path), "%s/debuginfod", options.cache_dir) < (int)sizeof(path)) {
 		(void)setenv("DEBUGINFOD_CACHE_PATH", path, 0);
 	}

@@ -100,14 +100,20 @@ gate_is_mine(const struct tls_s *t) {
 	return forker == t || forker == FORKER_CLOSING(t);
 }
 
+/* Whether this process is a child that shares with its parent what gate_watch() is about. */
+static bool
+gate_is_sharing(void) {
+	const uint64_t *own = __atomic_load_n(&gate.own, __ATOMIC_RELAXED);
+	return unlikely(own != NULL) && __atomic_load_n(own, __ATOMIC_RELAXED) == 0;
+}
+
 /*
  * Whether this process is a silent child that is not lost yet. The child of this thread's own fork
- * is none, though its word is zero until its handler has run.
+ * is none, though it shares until its handler has run.
  */
 static bool
 gate_is_silent_child(void) {
-	return unlikely(gate.own != NULL) && __atomic_load_n(gate.own, __ATOMIC_RELAXED) == 0
-	    && !gate_is_mine(tls_get());
+	return gate_is_sharing() && !gate_is_mine(tls_get());
 }
 
 bool
@@ -131,11 +137,10 @@ gate_lose(void) {
  */
 static COLD void
 gate_try_leave_parent(void) {
-	const uint64_t *own = __atomic_load_n(&gate.own, __ATOMIC_RELAXED);
-	if (own == NULL || __atomic_load_n(own, __ATOMIC_RELAXED) != 0) {
+	if (!gate_is_sharing()) {
 		return;
 	}
-	if (gate_is_silent_child()) {
+	if (!gate_is_mine(tls_get())) {
 		gate_lose();
 		gate.copy();
 	}

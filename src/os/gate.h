@@ -140,10 +140,10 @@ bool gate_is_amid(const struct tls_s *t);
  * Whether this process is the child of a fork by a thread inside (in a signal handler or an extent
  * hook), of one in a handler that interrupted another fork which was not alone yet, or of one whose
  * gate a thread entered after the fork had seen nobody; or a silent child (gate_watch()); or a
- * descendant. Locks may be of threads
- * that do not exist here, and what they protect may be half changed. Its gate stays closed for all
- * threads: the shelter serves them, frees are deferred, mallctl() fails with EAGAIN, and no profile
- * is written. A call that the handler interrupted continues, and takes such locks (mutex_disown()).
+ * descendant. Locks may be of threads that do not exist here, and what they protect may be half
+ * changed. Its gate stays closed for all threads: the shelter serves them, frees are deferred,
+ * mallctl() fails with EAGAIN, and no profile is written. A call that the handler interrupted
+ * continues, and takes such locks (mutex_disown()).
  */
 bool gate_is_lost(void);
 

@@ -438,19 +438,20 @@ serving_end(void) {
 }
 
 /*
- * Whether the mailbox is a memory file that another process serves, of which this is a child that
- * no handler of fork() has told (gate_watch()), or that has its memory too (vfork).
+ * Whether this is the child of another process without a handler of fork() having told it: one that
+ * has its parent's memory (vfork), or a silent one (gate_watch()).
  */
 static bool
-is_of_parent(void) {
-	return opt_prof_ctl_fd && control.pid != (uint32_t)sys_pid();
+is_untold_child(void) {
+	return control.pid != 0 && control.pid != (uint32_t)sys_pid();
 }
 
 /* Serves all slots; false if the mailbox is closed or another thread or process is serving. */
 static bool
 box_serve(bool by_thread) {
 	assert(!gate_is_entered(tls_get()));
-	if (!prof_mailbox_is_open || is_of_parent() || !serving_try_begin()) {
+	/* A mailbox that is a memory file is its parent's, which serves it. */
+	if (!prof_mailbox_is_open || (opt_prof_ctl_fd && is_untold_child()) || !serving_try_begin()) {
 		return false;
 	}
 	__atomic_store_n(&box()->doorbell, 0, __ATOMIC_SEQ_CST);
@@ -663,7 +664,7 @@ thread_start(void) {
 	    || !thread_try_permit()) {
 		return;
 	}
-	if (control.pid != 0 && control.pid != (uint32_t)sys_pid()) {
+	if (is_untold_child()) {
 		/* A child of vfork in the memory of its parent: the thread would end with it. */
 		thread_want();
 		return;
