@@ -62,18 +62,7 @@ without "kills at flock" alone kill flock
 without "kills at fallocate" alone kill fallocate
 without "of one thread" thread kill memfd_create
 without "from its parent, in no container" child errno none
-if [ -n "$SPACES" ]; then
-	SPACE="unshare $SPACES"
-	without "from process 1, of no runtime" child errno none
-	without "process 1, of no runtime" alone errno none
-	SPACE="./conmon $SPACES"
-	with "process 1 of a container" given errno none
-	with "in a container" given-child errno none
-	without "process 1 of a container, by itself" alone kill memfd_create
-	without "in a container, one more" given-child errno none kill flock
-else
-	skip "no pid namespace"
-fi
+in_spaces with without flock
 kill -0 "$agent_pid"
 ok $? "jeprofd lives"
 done_testing

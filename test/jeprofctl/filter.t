@@ -82,16 +82,5 @@ is_alive
 ok $? "and lives"
 ends
 rm -f p.*
-if [ -n "$SPACES" ]; then
-	SPACE="unshare $SPACES"
-	refused "from process 1, of no runtime" child errno none
-	refused "process 1, of no runtime" alone errno none
-	SPACE="./conmon $SPACES"
-	boxed "process 1 of a container" given errno none
-	boxed "in a container" given-child errno none
-	refused "process 1 of a container, by itself" alone kill memfd_create
-	refused "in a container, one more" given-child errno none kill memfd_create
-else
-	skip "no pid namespace"
-fi
+in_spaces boxed refused memfd_create
 done_testing
