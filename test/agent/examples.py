@@ -136,15 +136,26 @@ def check_dashboard(have):
             expect(found and found.group(2) in have.get(found.group(1), ()), "grafana-dashboard.json: variable %s: %s" % (v["name"], v["query"]))
 
 
+def check_container(name, pod, container, known):
+    for option in re.findall(r"--[a-z-]+", " ".join(container["args"])):
+        expect(option in known, "%s: jeprofd has no %s" % (name, option))
+    # The entry point of an image is another one, or none.
+    expect(container.get("command") == ["jeprofd"], name + ": its command is not jeprofd")
+    rights = {**pod.get("securityContext", {}), **container["securityContext"]}
+    expect(rights["capabilities"]["drop"] == ["ALL"], name + ": capabilities are kept")
+    expect(not (rights.get("runAsNonRoot") and rights.get("runAsUser") == 0), name + ": it is root, which it must not be")
+
+
 def check_manifests(help_text):
     known = set(re.findall(r"--[a-z-]+", help_text))
+    root = None
     for name in MANIFESTS:
-        for whole in load(name):
-            for container in whole["spec"]["template"]["spec"]["containers"]:
-                if container["name"] == "jeprofd":
-                    for option in re.findall(r"--[a-z-]+", " ".join(container["args"])):
-                        expect(option in known, "%s: jeprofd has no %s" % (name, option))
-                    expect(container["securityContext"]["capabilities"]["drop"] == ["ALL"], name + ": capabilities are kept")
+        pod = load(name)[0]["spec"]["template"]["spec"]
+        container = next(c for c in pod["containers"] if c["name"] == "jeprofd")
+        check_container(name, pod, container, known)
+        # sidecar.yaml names the rights of daemonset.yaml, the first one, as the other choice.
+        root = root or container["securityContext"]
+        check_container(name + " with the rights of " + MANIFESTS[0], pod, {**container, "securityContext": root}, known)
 
 
 def queries():
