@@ -298,7 +298,7 @@ end
 rm -f p.*
 # Files that only look like one that this process has left: of another start, in use, a link, a pipe.
 CONF=$BOXED becomes "box=\$(echo p.\$\$.*.b.box) n=20200101T000000.000Z
-	cp \$box p.\$\$.\$n.1.b.box; dd if=/dev/zero of=p.\$\$.\$n.1.b.box bs=1 seek=64 count=1 conv=notrunc 2>/dev/null
+	cp \$box p.\$\$.\$n.1.b.box; dd if=/dev/zero of=p.\$\$.\$n.1.b.box bs=8 seek=8 count=1 conv=notrunc 2>/dev/null
 	cp \$box p.\$\$.\$n.2.b.box; exec 7<p.\$\$.\$n.2.b.box; flock -x 7
 	cp \$box other; ln -s other p.\$\$.\$n.3.b.box
 	mkfifo p.\$\$.\$n.4.b.box; : >p.\$\$.\$n.5.b.box; cp \$box p.\$\$.\$n.6.b.box; exec sleep 1000" wait
