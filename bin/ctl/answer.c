@@ -10,10 +10,12 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "paths.h"
 #include "talk.h"
@@ -152,12 +154,31 @@ build_request(const jeprof_target_t *p, const char *verb, char *buf, size_t size
 	}
 }
 
+/*
+ * The name of jeprof. Packages of systems whose own jemalloc has a jeprof call ours jeprof-prof; it
+ * is in the directory of this program then.
+ */
+static const char *
+jeprof_name(void) {
+	static const char renamed[] = "jeprof-prof";
+	char path[PATH_MAX + sizeof(renamed)];
+	ssize_t length = readlink("/proc/self/exe", path, PATH_MAX);
+	while (length > 0 && path[length - 1] != '/') {
+		length--;
+	}
+	if (length <= 0) {
+		return "jeprof";
+	}
+	memcpy(path + length, renamed, sizeof(renamed));
+	return access(path, X_OK) == 0 ? renamed : "jeprof";
+}
+
 void
 hint_top(const char *path) {
 	struct stat st;
 	char word[4 * TEXT_BYTES + 8];
 	if (stat(path, &st) != 0 || S_ISREG(st.st_mode)) {
-		hint("next: jeprof top %s\n", shell_word(path, word, sizeof(word)));
+		hint("next: %s top %s\n", jeprof_name(), shell_word(path, word, sizeof(word)));
 	}
 }
 

@@ -43,8 +43,9 @@ sub bash {
 	my $verbs = join ' ', map { $_->[0] } verbs();
 	my $cases = cases("\t%s) words='%s' ;;\n", "\t%s) ;;\n");
 	my $old = join ' ', words_for('');
+	my $name = Talk::name();
 	return <<"BASH";
-# For bash: eval "\$(jeprof completion bash)" in ~/.bashrc
+# For bash: eval "\$($name completion bash)" in ~/.bashrc
 _jeprof() {
 	local current=\${COMP_WORDS[COMP_CWORD]} before=\${COMP_WORDS[COMP_CWORD-1]} words=
 	COMPREPLY=()
@@ -62,7 +63,7 @@ $cases	*) words='$old' ;;
 	fi
 	COMPREPLY=(\$(compgen -W "\$words" -- "\$current"))
 }
-complete -o bashdefault -o default -F _jeprof jeprof
+complete -o bashdefault -o default -F _jeprof $name
 BASH
 }
 
@@ -71,9 +72,10 @@ sub zsh {
 	my $verbs = join ' ', map { quoted("$_->[0]:$_->[1]") } verbs();
 	my $cases = cases("\t%s) compadd -- %s ;;\n", "\t%s) ;;\n");
 	my $old = join ' ', words_for('');
+	my $name = Talk::name();
 	return <<"ZSH";
-#compdef jeprof
-# For zsh: jeprof completion zsh >_jeprof in a directory of \$fpath
+#compdef $name
+# For zsh: $name completion zsh >_jeprof in a directory of \$fpath
 _jeprof() {
 	local -a verbs
 	verbs=($verbs)
@@ -95,27 +97,28 @@ $cases	*) compadd -- $old ;;
 if [ "\$funcstack[1]" = _jeprof ]; then
 	_jeprof "\$@"
 else
-	compdef _jeprof jeprof
+	compdef _jeprof $name
 fi
 ZSH
 }
 
 # The script for fish.
 sub fish {
-	my $text = "# For fish: jeprof completion fish >~/.config/fish/completions/jeprof.fish\n";
-	$text .= join '', map { "complete -c jeprof -n __fish_use_subcommand -a $_->[0] -d "
+	my $name = Talk::name();
+	my $text = "# For fish: $name completion fish >~/.config/fish/completions/$name.fish\n";
+	$text .= join '', map { "complete -c $name -n __fish_use_subcommand -a $_->[0] -d "
 		    . quoted($_->[1]) . "\n" } verbs();
 	my %verbs_of;
 	push @{ $verbs_of{ $_->[1] } }, $_->[0]
 	    for map { my $verb = $_->[0]; map { [$verb, $_] } words_for($verb) } @Main::verbs;
 	for my $word (sort keys %verbs_of) {
 		my $kind = $word =~ /^--/ ? '-l' : '-s';
-		$text .= sprintf "complete -c jeprof -n '__fish_seen_subcommand_from %s' %s %s\n",
+		$text .= sprintf "complete -c $name -n '__fish_seen_subcommand_from %s' %s %s\n",
 		    join(' ', @{ $verbs_of{$word} }), $kind, $word =~ s/^-+//r;
 	}
-	my $old = join '', map { sprintf "complete -c jeprof -n __fish_use_subcommand %s %s\n",
+	my $old = join '', map { sprintf "complete -c $name -n __fish_use_subcommand %s %s\n",
 		    /^--/ ? '-l' : '-s', s/^-+//r } words_for('');
-	my @last = map { sprintf "complete -c jeprof -n '__fish_seen_subcommand_from %s' %s -x -a '%s'\n",
+	my @last = map { sprintf "complete -c $name -n '__fish_seen_subcommand_from %s' %s -x -a '%s'\n",
 		    @$_[0, 1], join ' ', @{ $values{ $_->[2] } } }
 	    ['export', '-l to', '--to'], ['completion', '', 'completion'];
 	return join '', $text, $old, @last;

@@ -22,8 +22,8 @@ my %form = (
 		'flamegraph.pl FILE >FILE.svg'],
 	massif => [undef, 'massif.out.%s', 'ms_print FILE'],
 	callgrind => [sub { callgrind_text($_[0]) }, 'callgrind.out.%s', 'callgrind_annotate FILE'],
-	salvage => [undef, '%s.heap', 'jeprof top FILE'], # of the verb salvage
-	heap => [sub { raw_text($_[0]) }, '%s.symbolized.heap', 'jeprof top FILE'],
+	salvage => [undef, '%s.heap', Talk::name() . ' top FILE'], # of the verb salvage
+	heap => [sub { raw_text($_[0]) }, '%s.symbolized.heap', Talk::name() . ' top FILE'],
 );
 # What --to takes, beside "symbolized", which is heap too.
 my @names = qw(pprof otlp speedscope dhat collapsed massif callgrind heap);

@@ -127,7 +127,7 @@ sub put {
 	Talk::fail(2, "$file: the name of a pack ends in .jepack")
 	    unless Input::has_suffix($file, 'jepack');
 	Writing::file($file, $text);
-	Writing::made($option, $file, 'jeprof top ' . Talk::word($file =~ s{^-}{./-}r),
+	Writing::made($option, $file, Talk::name() . ' top ' . Talk::word($file =~ s{^-}{./-}r),
 		', on any machine');
 }
 

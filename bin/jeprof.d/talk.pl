@@ -62,6 +62,13 @@ sub command {
 	return join ' ', $0 =~ /^\w+=/ ? "'$0'" : word($0), map { word($_) } @words;
 }
 
+# The name of this program, without its directory: "jeprof", or that which a package gave it, for
+# command lines that may be typed elsewhere.
+sub name {
+	my $name = $0 =~ s{.*/}{}sr;
+	return $name =~ /^[A-Za-z0-9_][A-Za-z0-9_.-]*\z/ ? $name : 'jeprof';
+}
+
 # Suggests a command to type next: its words as command() takes them.
 sub next_is {
 	note('next: ' . command(@_));

@@ -21,6 +21,14 @@ for my $case ([], ['csh'], ['bash', 'zsh']) {
 	like($err, qr/bash, zsh or fish/, 'and which there are');
 }
 
+# A package may give jeprof another name: that one is completed, and no command of the other is told.
+symlink $jeprof, "$dir/jeprof-prof";
+for my $shell (qw(bash zsh fish)) {
+	my ($code, $out) = run("$dir/jeprof-prof", 'completion', $shell);
+	is($out =~ s/\bjeprof-prof\b/jeprof/gr, slurp($text{$shell}), "completion $shell of another name");
+	unlike($out =~ s/_jeprof\b//gr =~ s/\(jeprofctl\)//gr, qr/\bjeprof\b(?!-prof)/, 'which is the only one');
+}
+
 # Options of jeprof, which jeprofctl does not have.
 like(slurp($text{zsh}), qr/^\tstart\|stop\|[a-z|]+\) ;;$/m, "zsh: none for jeprofctl's verbs");
 unlike(slurp($text{fish}), qr/seen_subcommand_from [a-z ]*\bstart\b/, 'fish: none');

@@ -163,6 +163,11 @@ gives 0 "dump -o to a hostile name"
 (jeprof() { shift; cat "$1"; }; eval "${err#next: }") >evaluated
 cmp want evaluated && [ ! -e OWNED ]
 ok $? "the next command is quoted" "$err"
+# Packages of systems whose jemalloc has a jeprof give ours another name.
+mkdir renamed && cp "$CTL" renamed/ && touch renamed/jeprof-prof && chmod +x renamed/jeprof-prof
+has "$(renamed/jeprofctl dump "$pid" -o renamed.heap 2>&1)" "next: jeprof-prof top renamed.heap" "it has the name that jeprof has beside it"
+ctl dump "$pid" -o renamed.heap
+has "$err" "next: jeprof top renamed.heap" "which is jeprof elsewhere"
 ctl status "$pid"
 gives 0 "and it still answers"
 
