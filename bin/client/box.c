@@ -35,7 +35,9 @@ jeprof_box_opened(const jeprof_target_t *t) {
 	bool is_there = (t->way == jeprof_way_memory || t->way == jeprof_way_calls)
 	    && client_read_memory(t, t->block + offsetof(prof_mailbox_t, root), &at, sizeof(at))
 	    && at != 0 && client_read_memory(t, at, &root, sizeof(root))
-	    && root.head.magic == IMAGE_MAGIC && root.version == IMAGE_VERSION;
+	    && root.head.magic == IMAGE_MAGIC && root.version == IMAGE_VERSION
+	    /* A child of clone() that has only waited still sees its parent's box. */
+	    && (root.pid == 0 || root.pid == t->own_pid);
 	return is_there && root.box_bytes != 0 && root.state == image_open ? root.opened_ns : 0;
 }
 

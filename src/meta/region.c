@@ -342,15 +342,22 @@ parts_trim(image_root_t *root, size_t box_bytes) {
 	return last->offset + last->bytes;
 }
 
-/* Maps region.own, for good, if there is none. */
+/*
+ * Maps region.own, for good, if there is none, and has the gate look for silent children. Before
+ * the move, because one that is made during the move finds the gate closed, and nobody opens it.
+ */
 static void
-own_try_map(void) {
+own_try_watch(void) {
 	bool commit = true;
 	uint64_t *page = region.own == NULL ? pages_map(NULL, PAGE, PAGE, &commit) : NULL;
 	if (page != NULL && pages_wipe_in_child(page, PAGE) == 0) {
 		region.own = page;
 	} else if (page != NULL) {
 		pages_unmap(page, PAGE);
+	}
+	if (region.own != NULL) {
+		__atomic_store_n(region.own, 1, MO_RELAXED);
+		gate_watch(region.own, region_prefork, region_postfork_child);
 	}
 }
 
@@ -367,7 +374,7 @@ region_ahead_box(int fd, size_t bytes) {
 		return ENOMEM;
 	}
 	parts_populate(root_get(), region.ahead, bytes);
-	own_try_map();
+	own_try_watch();
 	return 0;
 }
 
@@ -387,6 +394,9 @@ region_ahead_end(void) {
 	}
 	if (spare != NULL) {
 		pages_unmap_in_time(spare, region.ahead_spare_bytes);
+	}
+	if (region.box_bytes == 0) {
+		gate_unwatch();
 	}
 }
 
@@ -430,10 +440,6 @@ region_to_box(int fd) {
 	region.ahead_spare = NULL;
 	region.box_bytes = bytes;
 	root->box_bytes = bytes;
-	if (region.own != NULL) {
-		*region.own = 1;
-		gate_watch(region.own, region_prefork, region_postfork_child);
-	}
 	return 0;
 }
 
@@ -453,7 +459,6 @@ box_forget(image_root_t *root) {
 	region.spare = NULL;
 	region.box_bytes = 0;
 	root->box_bytes = 0;
-	gate_unwatch();
 }
 
 int

@@ -65,7 +65,10 @@ int region_to_box(int fd);
  * private memory already. To be called under the same conditions.
  */
 int region_to_private(void);
-/* The third step, also when a move failed: unmaps what is not needed any more. */
+/*
+ * The third step, also when a move failed: unmaps what is not needed any more. From the first step
+ * to this one, and while there is a box, silent children are looked for (gate_watch()).
+ */
 void region_ahead_end(void);
 /* Bytes of the box; 0: there is none. */
 size_t region_box_bytes(void);

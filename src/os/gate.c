@@ -103,7 +103,7 @@ gate_is_mine(const struct tls_s *t) {
 /* Whether this process is a child that shares with its parent what gate_watch() is about. */
 static bool
 gate_is_sharing(void) {
-	const uint64_t *own = __atomic_load_n(&gate.own, __ATOMIC_RELAXED);
+	const uint64_t *own = __atomic_load_n(&gate.own, __ATOMIC_ACQUIRE);
 	return unlikely(own != NULL) && __atomic_load_n(own, __ATOMIC_RELAXED) == 0;
 }
 
@@ -154,14 +154,14 @@ gate_try_leave_parent(void) {
  */
 static COLD void
 gate_renew_copy(const struct tls_s *t) {
-	if (gate_is_mine(t)) {
+	if (__atomic_load_n(&gate.own, __ATOMIC_ACQUIRE) != NULL && gate_is_mine(t)) {
 		gate.copy();
 	}
 }
 
 void
 gate_watch(const uint64_t *own, void (*copy)(void), void (*leave)(void)) {
-	assert(gate_is_closed() && *own != 0);
+	assert(*own != 0);
 	gate.copy = copy;
 	gate.leave = leave;
 	__atomic_store_n(&gate.own, own, __ATOMIC_RELEASE);

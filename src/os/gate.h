@@ -154,8 +154,8 @@ bool gate_is_lost(void);
  * before anything that the gate protects is used. So is leave() alone in the child of fork() if the
  * handler of another library enters there before our own handler runs; and copy() in its parent
  * when the thread that forks leaves the closed gate. own: a word, not 0, in a page that reads as
- * zero in a child (pages_wipe_in_child()). Both are called by the thread that has closed the gate,
- * or by the child.
+ * zero in a child (pages_wipe_in_child()). Both are called by one thread at a time, or by the
+ * child; the gate may be open. What is shared is shared only while children are looked for.
  */
 void gate_watch(const uint64_t *own, void (*copy)(void), void (*leave)(void));
 void gate_unwatch(void);

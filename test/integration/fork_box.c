@@ -274,9 +274,56 @@ run_silent(void) {
 	return done_testing();
 }
 
+static bool is_closing;
+
+/* Opens and closes a box, one after the other; counts the boxes. */
+static void *
+open_boxes(void *arg) {
+	unsigned *n = arg;
+	const char *options = "blackbox:true";
+
+	while (!__atomic_load_n(&is_closing, __ATOMIC_SEQ_CST)) {
+		bool is_begun = ctl_write("prof.session.start", options) == 0;
+
+		if (is_begun && mallctl("prof.session.stop", NULL, NULL, NULL, 0) == 0)
+			__atomic_fetch_add(n, 1, __ATOMIC_SEQ_CST);
+	}
+	return NULL;
+}
+
+/* Children made while a box is opened or closed: whoever closed the gate does not exist in them. */
+static int
+run_moves(void) {
+	pthread_t t;
+	unsigned n_boxes = 0, n_children = 0, bad = 0;
+
+	pthread_create(&t, NULL, open_boxes, &n_boxes);
+	while (__atomic_load_n(&n_boxes, __ATOMIC_SEQ_CST) < 150 && n_children < 50000) {
+		int status = -1;
+		pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+
+		if (pid == 0) {
+			size_t bytes = 0, len = sizeof(bytes);
+
+			alarm(20);
+			int err = mallctl("stats.allocated", &bytes, &len, NULL, 0);
+			free(keep(malloc(100)));
+			_exit(err == 0 || err == EAGAIN ? 0 : 1);
+		}
+		waitpid(pid, &status, 0);
+		bad += status != 0;
+		n_children++;
+	}
+	__atomic_store_n(&is_closing, true, __ATOMIC_SEQ_CST);
+	pthread_join(t, NULL);
+	is_uint(bad, 0, "%u children of which the library is not told end", n_children);
+	ok(n_boxes >= 150, "meanwhile %u boxes were opened and closed", n_boxes);
+	return done_testing();
+}
+
 static const struct test_child children[] = {{"forks", run_forks},
     {"short lives", run_short_lives}, {"silent", run_silent}, {"handlers", run_handlers},
-    {"daemon", run_daemon}, {"long dump", run_long_dump}, {0}};
+    {"daemon", run_daemon}, {"long dump", run_long_dump}, {"moves", run_moves}, {0}};
 
 int
 main(int argc, char **argv) {
@@ -287,6 +334,7 @@ main(int argc, char **argv) {
 	child_runs("silent", "prof:true,prof_blackbox:true,prof_prefix:silent,lg_prof_sample:0");
 	child_runs("handlers", "prof:true,prof_blackbox:true,prof_prefix:handlers,lg_prof_sample:0");
 	child_runs("daemon", "prof:true,prof_blackbox:true,prof_prefix:daemon,prof_thread:false");
+	child_runs("moves", "prof:true,prof_active:false,prof_prefix:moves,lg_prof_sample:0");
 	child_runs("long dump", "prof:true,prof_blackbox:true,prof_prefix:long");
 	dir_leave();
 	return done_testing();
