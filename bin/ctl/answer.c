@@ -80,21 +80,38 @@ session_text(jeprof_target_t *p, char buf[96]) {
 }
 
 int
+leave_unchanged(const jeprof_target_t *p, uint64_t session) {
+	if (!is_on(o_idempotent)) {
+		return EXIT_ALREADY;
+	}
+	if (is_on(o_json)) {
+		printf("{\"pid\":%d,\"changed\":false", p->pid);
+		if (session != 0) {
+			printf(",\"session\":%" PRIu64, session);
+		}
+		puts("}");
+	}
+	return EXIT_DONE;
+}
+
+int
 fail(jeprof_target_t *p, const jeprof_reply_t *r) {
 	char since[96];
+	uint64_t session = 0;
 	const char *what = r->text[0] != '\0' ? r->text : strerror(r->error);
 	switch (r->error) {
 	case EALREADY:
 		if (words.verb == START) {
 			talk("%d %s is already profiling%s; nothing changed", p->pid, p->name,
 			    session_text(p, since));
+			session = since[0] != '\0' ? p->head.session_id : 0;
 		} else {
 			int state = jeprof_look(p) == 0 ? (int)p->head.state : -1;
 			talk("%d %s %s; nothing changed", p->pid, p->name, state == jeprof_state_sampling
 			    ? "has no session: it samples by MALLOC_CONF" : state == jeprof_state_switched_on
 			    ? "has no session: the program has switched sampling on" : "is not profiling");
 		}
-		return is_on(o_idempotent) ? EXIT_DONE : EXIT_ALREADY;
+		return leave_unchanged(p, session);
 	case EINVAL:
 		talk("%d %s: %s", p->pid, p->name, what);
 		return EXIT_USAGE;

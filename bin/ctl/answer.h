@@ -42,6 +42,12 @@ size_t begin_pair(char *request, size_t size);
 int fail(jeprof_target_t *p, const jeprof_reply_t *r);
 
 /*
+ * The exit code where the process is as wanted already: EXIT_ALREADY; with --idempotent EXIT_DONE,
+ * and --json prints that nothing changed. session: the one that runs; 0: none, or it is not known.
+ */
+int leave_unchanged(const jeprof_target_t *p, uint64_t session);
+
+/*
  * Prints, as a hint, the command that shows the profile at `path`, unless something other than a
  * regular file is there.
  */

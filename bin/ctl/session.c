@@ -102,7 +102,7 @@ leave_pending(jeprof_target_t *p, const char *verb) {
 	need(p, jeprof_check_allocator(p));
 	if (strcmp(verb, "start") == 0 && jeprof_comes_second(p, verb)) {
 		talk("%d %s: a start is pending already; nothing changed", p->pid, p->name);
-		return is_on(o_idempotent) ? EXIT_DONE : EXIT_ALREADY;
+		return leave_unchanged(p, 0);
 	}
 	if (jeprof_count_pending(p) >= JEPROF_SLOTS - 1) {
 		leave(EXIT_NO_ANSWER, "%d %s is idle, and pending requests fill its mailbox; ours was "

@@ -15,6 +15,9 @@ gives 4 "stop, idle"
 is "$err" "jeprofctl: $pid $NAME is not profiling; nothing changed" "and said"
 ctl stop "$pid" --idempotent
 gives 0 "stop, idle, --idempotent"
+is "$out" "" "which prints nothing"
+ctl stop "$pid" --idempotent --json
+is "$out" "{\"pid\":$pid,\"changed\":false}" "but with --json an object"
 ctl start "$pid" --metric moon
 gives 2 "start with a bad option"
 has "$err" 'no such metric "moon"' "the library's sentence"
@@ -30,6 +33,10 @@ printf '%s' "$err" | grep -qE "^jeprofctl: $pid $NAME is already profiling since
 ok $? "the whole sentence" "$err"
 ctl start "$pid" --idempotent
 gives 0 "second start, --idempotent"
+ctl start "$pid" --idempotent --json
+is "$out" "{\"pid\":$pid,\"changed\":false,\"session\":1}" "--json: the session that runs"
+ctl start "$pid" --json
+is "$code $out" "4 " "without --idempotent it is an error, and no object"
 ctl stop "$pid" --session 2
 gives 6 "stop of another session"
 has "$err" "another session runs since" "and said"
@@ -49,7 +56,7 @@ has "$out" "sample_interval             524288 (512K)" "a size"
 has "$out" 'a "quoted" ?[31mtext' "control characters do not reach the terminal"
 ctl status "$pid" --json
 has "$out" "\"last_dump\":\"$W/named.heap\",\"last_error\":\"a \\\"quoted\\\" \\u001b[31mtext\"" "--json quotes"
-has "$out" '"rejected":5' "the library counted what it refused"
+has "$out" '"rejected":8' "the library counted what it refused"
 if command -v perl >/dev/null && perl -MJSON::PP -e1 2>/dev/null; then
 	perl -MJSON::PP -e 'local $/; decode_json(<STDIN>)' <ctl.out
 	ok $? "a JSON parser reads it"
@@ -285,6 +292,8 @@ gives 4 "another start"
 has "$err" "a start is pending already; nothing changed" "and said"
 ctl start "$pid" --idempotent
 gives 0 "another start, --idempotent"
+ctl start "$pid" --idempotent --json
+is "$code $out" "0 {\"pid\":$pid,\"changed\":false}" "and with --json"
 ctl set "$pid" --alloc 1G --json
 is "$out" "{\"pid\":$pid,\"pending\":true}" "set is left pending too"
 ctl stop "$pid"
