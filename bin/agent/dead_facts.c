@@ -1,9 +1,10 @@
 /*
  * Reads what a box says of the last hour of its process, and words the sentence about the end of
- * the process (dead.h). A box is a memory file with the tables of a process's profiler. It may say
- * anything: its numbers are only shown, but that it was closed turns an unknown end into an exit;
- * at most JEPROF_COURSE_MOST of its lines are read. No locks, no state. Called by dead_watch.c
- * (facts_read) and dead_pages.c (facts_sentence).
+ * the process (dead.h). A box is a memory file with the tables of a process's profiler, and may say
+ * anything. So its numbers are only shown; one fact decides something: that the box was closed
+ * makes an exit (with an unknown status, code -1) of an unknown end. At most JEPROF_COURSE_MOST of
+ * its lines are read. No locks, no state. Called by dead_watch.c (facts_read) and dead_pages.c
+ * (facts_sentence).
  */
 #include "dead.h"
 
@@ -20,7 +21,7 @@ resident_of(const jeprof_image_line_t *line) {
 	return line->rss != 0 ? line->rss : line->resident;
 }
 
-/* Sets d->course to every step-th line up to the last one, at most HISTORY_POINTS of them. */
+/* Sets d->course to at most HISTORY_POINTS lines: the last one, and every step-th before it. */
 static void
 keep_course(dead_t *d, const jeprof_image_line_t *lines, size_t count) {
 	size_t step = (count + HISTORY_POINTS - 1) / HISTORY_POINTS;
@@ -69,9 +70,10 @@ facts_read(dead_t *d, int box) {
 static const struct {
 	int number;
 	const char *name;
-} signals[] = {{SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"}, {SIGFPE, "SIGFPE"}, {SIGHUP, "SIGHUP"},
-    {SIGILL, "SIGILL"}, {SIGINT, "SIGINT"}, {SIGKILL, "SIGKILL"}, {SIGQUIT, "SIGQUIT"},
-    {SIGSEGV, "SIGSEGV"}, {SIGSYS, "SIGSYS"}, {SIGTERM, "SIGTERM"}, {SIGTRAP, "SIGTRAP"}};
+} signals[] = {{SIGABRT, "SIGABRT"}, {SIGALRM, "SIGALRM"}, {SIGBUS, "SIGBUS"}, {SIGFPE, "SIGFPE"},
+    {SIGHUP, "SIGHUP"}, {SIGILL, "SIGILL"}, {SIGINT, "SIGINT"}, {SIGKILL, "SIGKILL"},
+    {SIGPIPE, "SIGPIPE"}, {SIGQUIT, "SIGQUIT"}, {SIGSEGV, "SIGSEGV"}, {SIGSYS, "SIGSYS"},
+    {SIGTERM, "SIGTERM"}, {SIGTRAP, "SIGTRAP"}, {SIGUSR1, "SIGUSR1"}, {SIGUSR2, "SIGUSR2"}};
 
 /* The name of a signal of the list; NULL: it is not there, and the sentence gives the number. */
 static const char *

@@ -1,8 +1,9 @@
 /*
  * The pages of the dead, processes that ended (dead.h): the list /dead/, and /dead/KEY/ for each.
- * Functions add HTML to a text_t; strings of a process are quoted (text_html). No locks of its own:
- * dead_each() holds that of dead_store.c while all rows of the list are added, dead_find() only
- * while it copies. No state. Called by server.c.
+ * Functions add HTML to a text_t; strings of a process are quoted (text_html). Without memory
+ * t->is_cut is set, and server.c answers 503 instead of the page. No locks of its own: dead_each()
+ * holds the lock of dead_store.c while all rows of the list are added, dead_find() only while it
+ * copies. No state. Called by server.c.
  */
 #include "dead.h"
 
@@ -27,7 +28,7 @@ add_time(text_t *t, uint64_t ms) {
 	text_add(t, "%s", stamp);
 }
 
-/* The time before the end that the picture shows, in ms: that of `course`, but 10 s to an hour. */
+/* The time before the end that the picture shows: that of `course`, held to 10 s .. 1 h; ms. */
 static int64_t
 span_of(const dead_t *d) {
 	int64_t known = d->points > 0 ? (int64_t)d->ended_ms - d->course[0].at_ms : 0;
@@ -57,8 +58,9 @@ void
 tell_dead_list(text_t *t) {
 	page_list_begin(t, "jeprofd: processes that ended");
 	text_add(t, "<p><a href=\"/\">all processes</a></p><h1>Processes that ended</h1>\n"
-	    "<p>Those whose tables lay in a memory file, at most %d, for a day.%s</p>\n<table><tr><th>"
-	    "ended<th class=\"n\">pid<th>name<th>service<th>user<th>how<th>before the end</tr>\n",
+	    "<p>Those whose profiler had its tables in a memory file; at most %d are kept, for a "
+	    "day.%s</p>\n<table><tr><th>ended<th class=\"n\">pid<th>name<th>service<th>user<th>how<th>"
+	    "before the end</tr>\n",
 	    DEAD_MOST, options.box_bytes == 0 ? " This jeprofd looks for none: --blackbox off." : "");
 	dead_each(add_row, t);
 	text_add(t, "</table></html>\n");
@@ -116,7 +118,7 @@ tell_dead(text_t *t, const char *key) {
 	if (is_there) {
 		page_report_begin(t, d->pid, d->labels.comm, "/dead/", "all that ended");
 		add_facts(t, d);
-		page_report_end(t, 0);
+		page_report_end(t, 0); /* its profile is fetched once */
 	}
 	free(d);
 	return is_there;

@@ -2,7 +2,7 @@
  * Profiles of the dead, processes that ended (dead.h). Each is made from the kept copy of its box,
  * the profiler's tables, with names, and is then kept itself. dead_watch.c starts a job for that
  * when it has noticed the end, because the files with the names may be gone soon. If that job kept
- * none, the profile is made when a client asks for it, and kept then. --max-profile limits the
+ * no profile, one is made when a client asks for it, and kept then. --max-profile limits the
  * heap_v2 text that a profile is made from, not the profile made; a kept one that is larger is not
  * read. No locks of its own, no state: each job has its own image of the box. Called by scrape.c,
  * in the thread of a job.
@@ -54,9 +54,10 @@ try_kept(const char *key, answer_t *a) {
 }
 
 /*
- * Answers with the heap_v2 text as profile.proto, always with ages, and keeps that; or with a
- * failure. Names come from the files below order->root, or below our root if that is 0, as in the
- * order of a client and where the process had our root.
+ * Answers with the heap_v2 text as profile.proto, and keeps that; or with a failure. Always with
+ * ages, whatever ?ages= says, since one profile is kept for all. Names come from the files below
+ * order->root. If that is 0, as in a client's order, or where the process had our root, they come
+ * from files below ours; a file with another build-id (without one: another inode) names nothing.
  */
 static void
 convert(const order_t *order, const char *text, size_t length, answer_t *a) {
@@ -77,7 +78,7 @@ convert(const order_t *order, const char *text, size_t length, answer_t *a) {
 		pprof_free(profile);
 	}
 	if (error != 0) {
-		answer_line(a, 503, "its profile: %s", why);
+		answer_line(a, 503, "the profile of %s: %s", order->key, why);
 		return;
 	}
 	dead_keep_pprof(order->key, (const char *)out, bytes);

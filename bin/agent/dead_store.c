@@ -63,7 +63,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t draft_lock = PTHREAD_MUTEX_INITIALIZER;
 static entry_t all[DEAD_MOST + 1]; /* oldest first */
 static unsigned kept;              /* elements of `all` in use */
-/* By end_t: how many processes ended so whose box jeprofd held open; also those not in `all`. */
+/* By end_t: ends of processes whose box jeprofd held, also of those that are not in `all`. */
 static uint64_t ended[end_count];
 static int dir = -1;              /* "dead" below --cache; -1: there is none, files are in memory */
 
@@ -149,8 +149,8 @@ try_write(int fd, const void *from, size_t size, off_t at) {
 }
 
 /*
- * Copies the box up to `size`, but for pieces of zeros. False: its other pieces have more than
- * COPY_MOST bytes, it cannot be read to its end, or the copy cannot be written.
+ * Copies the box up to `size`, but for pieces of zeros; one that has shrunk counts as zeros from
+ * its end on. False: its other pieces have more than COPY_MOST bytes, or a read or a write fails.
  */
 static bool
 try_copy(int to, int box, off_t size) {
@@ -186,9 +186,9 @@ try_copy(int to, int box, off_t size) {
 
 /*
  * Writes the box, unless d->why is set, and behind it the record and a tail_t. If the box is too
- * large or cannot be copied, sets d->why and writes the other two alone; if what was copied cannot
- * be cut off, behind it. If fstat() of the box fails, d->why stays "" although there is no copy.
- * False: the record or the tail_t could not be written.
+ * large or cannot be copied, sets d->why and writes the other two alone; if the part that was
+ * copied cannot be cut off again, it writes them behind that part. If fstat() of the box fails,
+ * d->why stays "" although there is no copy. False: the record or the tail_t could not be written.
  */
 static bool
 try_fill(int fd, dead_t *d, int box) {
@@ -197,7 +197,7 @@ try_fill(int fd, dead_t *d, int box) {
 	bool has_box = d->why[0] == '\0' && fstat(box, &st) == 0;
 	if (has_box && (st.st_size > BOX_MOST || ftruncate(fd, st.st_size) != 0
 	    || !try_copy(fd, box, st.st_size))) {
-		snprintf(d->why, sizeof(d->why), "there was no room for its box");
+		snprintf(d->why, sizeof(d->why), "its box is too large, or could not be copied");
 		has_box = ftruncate(fd, 0) != 0;
 	}
 	d->box_bytes = has_box ? (uint64_t)st.st_size : 0;
@@ -292,9 +292,9 @@ try_take_key(const char *name, const char *end, char key[DEAD_KEY]) {
 
 /*
  * Whether a file belongs to none of the dead: a draft that nobody has written to for DRAFT_SECONDS,
- * or a profile without a box. A box is always there before its profile, also if another jeprofd
- * with the same cache writes them. False for a box, a file with another name, and a file that
- * is_ours() refuses.
+ * or a profile without a box. A box gets its name before its profile does, also if another jeprofd
+ * with the same cache writes them; so such a profile is not on its way. False for a box, a file
+ * with another name, and a file that is_ours() refuses.
  */
 static bool
 is_left_over(const char *name) {
@@ -350,7 +350,7 @@ dead_sweep(void) {
 }
 
 /*
- * Sets a key that no other has: time of the end (if taken, some ms later) and pid, so that keys
+ * Sets a key that no element has: time of the end (if taken, some ms later) and pid, so that keys
  * sort by time. d->key is "" before.
  */
 static void
@@ -383,7 +383,7 @@ dead_keep(dead_t *d, int box) {
 	ended[d->how]++;
 	pthread_mutex_unlock(&lock);
 	if (e.d == NULL) {
-		return false; /* without a file, which no entry would have */
+		return false; /* before a file is made: no entry would own it */
 	}
 	set_key(d);
 	int fd = create_file(d->key, dead_box);
@@ -479,7 +479,10 @@ read_whole(int fd, void *to, size_t size, off_t at) {
 	return n < 0 ? errno : (size_t)n == size ? 0 : EINVAL;
 }
 
-/* Whether the record is one that this version has written into the file `name`, before `tail`. */
+/*
+ * Whether the record is one that this version has written into the file `name`, before `tail`.
+ * Labels without a NUL end in that of `why`, which lies behind them.
+ */
 static bool
 is_record(const dead_t *d, const tail_t *tail, uint64_t at, const char *name) {
 	return memcmp(tail->magic, TAIL_MAGIC, sizeof(tail->magic)) == 0 && tail->size == sizeof(*d)
@@ -525,7 +528,8 @@ pprof_bytes(const char *key) {
 /*
  * Adds the record of one box. Removes a file that others own or may write, and one without a record
  * of this version. One that cannot be read now, for want of a descriptor or of memory, stays for a
- * later start. False: others own the file or may write it, and it is removed.
+ * later start. False: others own the file or may write it, and it has been removed; true in all
+ * other cases.
  */
 static bool
 read_one(const char *name) {

@@ -12,8 +12,9 @@
  *
  * Invariant: whoever takes an element out of the list owns it, and frees it with its descriptors.
  * Its pidfd is of the process with the pid and the start time: that was compared after the pidfd
- * was made. Lock: `lock`, for the list, its elements and the counts; under it nothing blocks.
- * Called by main.c, watch.c and scrape.c, and by metrics.c for what is held.
+ * was made. Lock: `lock`, for the list, its elements and the counts; under it nothing blocks and no
+ * other lock is taken. The table's may be held around it: metrics.c asks so for what is held.
+ * Called by main.c, watch.c, scrape.c and metrics.c.
  */
 #include "dead.h"
 
@@ -36,9 +37,9 @@
 
 enum {
 	/*
-	 * Elements with an open box, of up to 3 descriptors; also those without one, of one descriptor.
-	 * If so many boxes are open, none of either kind is added. Fewer (held_most) if the system
-	 * permits fewer descriptors.
+	 * At most so many elements with an open box (up to 3 descriptors each), and as many without one
+	 * (1 descriptor each). While so many boxes are open, dead_look() adds none of either kind.
+	 * Fewer (held_most) if the system permits fewer descriptors.
 	 */
 	HELD_MOST = 512,
 	HELD_DESCRIPTORS = 3 + 1, /* for one element of each kind */
@@ -56,11 +57,11 @@ typedef struct held_s {
 	uint64_t opened;     /* when the process opened its box, ns since 1970 */
 	/*
 	 * descriptor of the box; -1: none, because the box is no memory file, or may not be opened.
-	 * Such an element only spares a search for the box at each look.
+	 * Such an element is there only so that later looks do not search for its box again.
 	 */
 	int box;
 	bool is_locked;      /* the library held a lock on the box when it was opened here */
-	int64_t freed_ms;    /* when that lock was found gone, on the monotonic clock; 0: it was not */
+	int64_t unlocked_ms; /* when that lock was found gone, on the monotonic clock; 0: it was not */
 	int process;         /* a pidfd */
 	/*
 	 * descriptor of its root directory; 0 (always jeprofd's stdin): it has ours, or it is not open
@@ -81,7 +82,7 @@ static held_t *list;
 static unsigned held_most = HELD_MOST; /* only main() changes it, before there are threads */
 static unsigned counts_of[2]; /* its elements with box < 0; with an open box */
 static uint64_t number; /* of the element that put_in() got last */
-static int waiter = -1; /* an epoll of the pidfds; -1: there is no thread */
+static int waiter = -1; /* an epoll of the pidfds; -1: dead_start() has made none */
 
 unsigned
 dead_held(void) {
@@ -226,7 +227,10 @@ put_in(held_t *h) {
 	}
 }
 
-/* Adds an element for the process, whose box it opened at the time `opened`, if it lives. */
+/*
+ * Adds an element for a process, if it lives. opened: when the process opened its box, ns since
+ * 1970.
+ */
 static void
 hold(const jeprof_target_t *t, uint64_t opened) {
 	figures_t f = {0};
@@ -260,8 +264,8 @@ raise_kills(kills_t *kills, const kills_t *seen) {
 
 /*
  * Whether the list has the box that the process opened at the time `opened` (ns since 1970; 0,
- * which no element has: it has none now, or is ending); if so notes the kills in its cgroup so far,
- * if it lives. Sets *other to whether the list has another box of the process.
+ * which no element has: the process has no box now, or is ending). If so, notes the kills in its
+ * cgroup so far, if it lives. Sets *other to whether the list has another box of the process.
  */
 static bool
 note(const jeprof_target_t *t, uint64_t opened, bool *other) {
@@ -317,9 +321,9 @@ dead_look(const jeprof_target_t *t) {
 /* ---- the end ---- */
 
 /*
- * An out-of-memory kill has ended `dead`: this kill must not explain the ends of others too, so
- * they get the number that includes it. Their counters are not raised by one, as note() has counted
- * it already for a process that was seen alive after the kill.
+ * An out-of-memory kill has ended `dead`. It must not explain the ends of others too, so their
+ * counters are raised to the number that includes it. They are not increased by one: note() has
+ * counted this kill already for a process that was seen alive after it.
  */
 static void
 spend_kill(const held_t *dead) {
@@ -413,29 +417,29 @@ has_ended(const held_t *h) {
 
 /* Notes since when the lock of a box is gone, if it had one. The caller holds the lock. */
 static void
-note_lock(held_t *h, int64_t now_ms) {
+note_box_lock(held_t *h, int64_t now_ms) {
 	if (!h->is_locked || is_lock_held(h->box)) {
-		h->freed_ms = 0;
-	} else if (h->freed_ms == 0) {
-		h->freed_ms = now_ms;
+		h->unlocked_ms = 0;
+	} else if (h->unlocked_ms == 0) {
+		h->unlocked_ms = now_ms;
 	}
 }
 
 /* Whether the lock has been gone for CONFIRM_MS, and the process lives. */
 static bool
 is_let_go(const held_t *h, int64_t now_ms) {
-	return h->freed_ms != 0 && now_ms - h->freed_ms >= CONFIRM_MS && !has_ended(h);
+	return h->unlocked_ms != 0 && now_ms - h->unlocked_ms >= CONFIRM_MS && !has_ended(h);
 }
 
 /* Frees the elements whose box the process no longer has. Returns the time of the next check. */
 static int64_t
-look_at_locks(int64_t now_ms) {
+look_at_box_locks(int64_t now_ms) {
 	held_t *gone = NULL;
 	int64_t next_ms = now_ms + LOCKS_MS;
 	pthread_mutex_lock(&lock);
 	for (held_t **at = &list; *at != NULL;) {
 		held_t *h = *at;
-		note_lock(h, now_ms);
+		note_box_lock(h, now_ms);
 		if (is_let_go(h, now_ms)) {
 			*at = h->next;
 			counts_of[true]--;
@@ -444,7 +448,7 @@ look_at_locks(int64_t now_ms) {
 			gone = h;
 			continue;
 		}
-		next_ms = h->freed_ms != 0 ? now_ms + CONFIRM_MS : next_ms;
+		next_ms = h->unlocked_ms != 0 ? now_ms + CONFIRM_MS : next_ms;
 		at = &h->next;
 	}
 	pthread_mutex_unlock(&lock);
@@ -472,7 +476,7 @@ wait_for_ends(void *arg) {
 			}
 		}
 		if (client_now_ms() >= locks_ms) {
-			locks_ms = look_at_locks(client_now_ms());
+			locks_ms = look_at_box_locks(client_now_ms());
 		}
 		if (client_now_ms() >= expire_ms) {
 			expire_ms = client_now_ms() + EXPIRE_MS;

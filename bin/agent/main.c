@@ -6,8 +6,9 @@
  * for --push (push.c), and looks for threads, requests and connections that are late; one of
  * libmicrohttpd serves connections (server.c); several read the state of processes (watch.c); each
  * job, such as a profile, has one of its own (scrape.c); one waits for the ends of processes
- * (dead_watch.c; none with --blackbox off and no --cache); one sends profiles (push.c; only with
- * --push). They share the table of processes (table.h), whose lock memory_give_back() takes.
+ * (dead_watch.c), and expires what is kept of them; none with --blackbox off and no --cache; one
+ * sends profiles (push.c; only with --push). They share the table of processes (table.h), whose
+ * lock memory_give_back() takes.
  * Invariant: all input of processes and clients is checked, and no process or client makes another
  * one wait without a time limit.
  */
@@ -33,7 +34,7 @@
 
 enum {
 	TICK_MS = 1000,        /* between two turns of the loop of main() */
-	KEPT_BYTES = 32 << 20, /* freed memory that an arena of malloc keeps for the next profile */
+	KEPT_BYTES = 32 << 20, /* freed memory that an arena keeps; larger blocks are mapped alone */
 	KEPT_MS = 60000,       /* from the end of the last job until kept memory is given back */
 	STEP_BYTES = 1 << 20,  /* by which an arena grows beyond what it needs */
 	JOB_DESCRIPTORS = 8,   /* that a job takes, at most: its process, its objects and tables */
@@ -51,8 +52,8 @@ catch_signals(void) {
 	struct sigaction action = {.sa_handler = on_signal}, ignore = {.sa_handler = SIG_IGN};
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGPIPE, &ignore, NULL); /* a write then fails with EPIPE, or EFBIG */
-	sigaction(SIGXFSZ, &ignore, NULL);
+	sigaction(SIGPIPE, &ignore, NULL); /* a write then fails with EPIPE */
+	sigaction(SIGXFSZ, &ignore, NULL); /* the same with EFBIG */
 }
 
 /*
@@ -81,9 +82,9 @@ cache_choose(void) {
 }
 
 /*
- * Raises the limit of descriptors to what the options may take, as the soft limit is often lower
- * than the hard one. Where that is too low as well, fewer processes and boxes are kept open, which
- * is told; otherwise jobs would find none left, and fail.
+ * Raises the soft limit of descriptors to what the options may take, or else to the hard one. If
+ * that is too low, fewer processes and boxes are kept open, as jobs would find no descriptor left
+ * and fail; the message has the number of processes only.
  */
 static void
 descriptors_raise(void) {
@@ -192,6 +193,7 @@ main(int argc, char **argv) {
 	scrape_tick(client_now_ms()); /* ends the requests that still wait, before the server stops */
 	server_drain();
 	server_stop();
+	/* Exit handlers of the TLS library must not run beside the sender (push.c). */
 	if (!push_is_stopped()) {
 		_exit(0);
 	}

@@ -8,15 +8,16 @@
 #include <stdint.h>
 
 /*
- * Scripts (model: adds up profiles; live: fetches and draws them), CSS and HTML. No NUL ends them:
- * use the sizes.
+ * Two scripts (page_model adds up profiles; page_live fetches and draws them), the CSS (page_style)
+ * and the HTML (page_body). No NUL ends them: use the sizes.
  */
 extern const unsigned char page_model[], page_live[], page_style[], page_body[];
 extern const size_t page_model_size, page_live_size, page_style_size, page_body_size; /* bytes */
 
 /*
- * A kind of program that has a heap beside malloc's, and how it is recognised (heaps.txt): by the
- * name of the program, of a mapped object, or of a section; NULL: not by this.
+ * A kind of program that has a heap of its own beside malloc's, and by which signs it is recognised
+ * (heaps.txt): the name of the program, of a mapped object, or of a section. Any one of them is
+ * enough; NULL: it has no such sign.
  */
 typedef struct page_heap_s {
 	/* extended regular expressions (regcomp), for the last part of a path, behind its last '/' */
@@ -29,6 +30,7 @@ extern const page_heap_t page_heaps[];
 extern const size_t page_heaps_count;
 /*
  * A process has much memory beside malloc's if its resident memory is more than page_heap_times
- * that of the allocator, and exceeds it by more than page_heap_more bytes.
+ * (a factor) times the allocator's resident memory, and exceeds that by more than page_heap_more
+ * bytes.
  */
 extern const uint64_t page_heap_times, page_heap_more;

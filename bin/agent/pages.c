@@ -1,8 +1,8 @@
 /*
- * Writes the pages of processes that run the library (tell.h, page.h): "/" lists them, "/p/PID/" is
- * the report of one of them, which fetches debug/pprof/heap repeatedly. Takes the table's lock, and
- * before it, not inside it, that of dead_store.c; static functions with a proc_t run under the
- * table's. Called by server.c.
+ * Writes the HTML pages of processes that run the library (tell.h, page.h): "/" lists them,
+ * "/p/PID/" is the report of one of them, whose script fetches debug/pprof/heap again and again.
+ * Locks: that of dead_store.c, then the table's, one after the other; static functions with a
+ * proc_t run under the table's lock. Called by server.c.
  */
 #include "table.h"
 
@@ -66,15 +66,16 @@ tell_index(text_t *t) {
 	for (proc_t *const *p = table_sorted(); *p != NULL; p++) {
 		add_row(t, *p);
 	}
-	text_add(t, "</table>\n<p>%u more may not be looked into. <a href=\"/targets\">targets</a> "
-	    "<a href=\"/metrics\">metrics</a> <a href=\"/dead/\">%u that ended</a></p></html>\n",
+	text_add(t, "</table>\n<p>%u more processes may not be looked into. <a "
+	    "href=\"/targets\">targets</a> <a href=\"/metrics\">metrics</a> <a href=\"/dead/\">%u that "
+	    "ended</a></p></html>\n",
 	    counts.unreadable, dead.kept);
 	table_unlock();
 }
 
 /* ---- the page of one process ---- */
 
-/* Why the session that we have begun has no box; "": it has one, or none was wanted. */
+/* Why our session has no box; "": it has one, none was wanted, or the session is not ours. */
 static const char *
 lack_text(const proc_t *p) {
 	static const char *const texts[lack_count] = {

@@ -2,10 +2,11 @@
  * Subtracts an earlier profile of a process from a later one: the estimates of each stack, thread
  * and label (together a site), found by a hash of these, as `jeprof --base` does. Invariant: the
  * sites of the later profile keep their order. Behind them follow those that only the earlier one
- * has, with live counts of 0 or less and counts of allocations 0. A table of type intern_t numbers
- * its keys from 0, in the order of first use: so the number of a site's key is the site's index. No
- * locks: a profile belongs to one thread. pprof_subtract() is called by scrape.c (?seconds=N,
- * ?since=mark), test/agent/convert.c and a fuzz target.
+ * has, with live counts of 0 or less and counts of allocations 0. After sites_join() the number of
+ * a site's key in the table `known` is the site's index, since intern_t counts from 0 in the order
+ * of first use, and new sites are appended in that order. No locks: a profile belongs to one
+ * thread. pprof_subtract() is called by scrape.c (?seconds=N, ?since=mark), test/agent/convert.c
+ * and a fuzz target.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -65,7 +66,10 @@ sites_join(struct pprof_profile *p, intern_t *labels, intern_t *known, uint64_t 
 	return 0;
 }
 
-/* Appends to p a site that only the earlier profile (from) has, with values 0. 0 or ENOMEM. */
+/*
+ * Appends to p a site that only the earlier profile (from) has, with values 0; without a thread if
+ * p does not have that, as it has ended meanwhile. 0 or ENOMEM.
+ */
 static int
 site_take_over(struct pprof_profile *p, const struct pprof_profile *from, const site_t *s) {
 	site_t site = {p->naddresses, s->depth, NO_THREAD, 0, 0, {0}};
@@ -113,8 +117,8 @@ sites_subtract(struct pprof_profile *after, const struct pprof_profile *before, 
 
 /*
  * Raises negative counts of allocations to 0. What was ever allocated cannot shrink. A smaller
- * count means that the library has begun to count anew; or only the estimate is smaller, as that of
- * the objects when their mean size has risen.
+ * count means that the program has made the library count anew (prof.reset) within the session; or
+ * only the estimate is smaller, as that of the objects when their mean size has risen.
  */
 static void
 allocations_clamp(struct pprof_profile *p) {
@@ -130,7 +134,7 @@ allocations_clamp(struct pprof_profile *p) {
  * That does not matter here: the library then gives each sample the weight of the interval in use.
  */
 static uint64_t
-period_set(const struct pprof_profile *p) {
+period_of(const struct pprof_profile *p) {
 	return p->period_set != 0 ? p->period_set : p->period;
 }
 
@@ -141,7 +145,7 @@ period_set(const struct pprof_profile *p) {
  */
 static bool
 is_one_session(const struct pprof_profile *a, const struct pprof_profile *b) {
-	return a->pid == b->pid && period_set(a) == period_set(b)
+	return a->pid == b->pid && period_of(a) == period_of(b)
 	    && strcmp(intern_text(&a->texts, a->session), intern_text(&b->texts, b->session)) == 0
 	    && strcmp(intern_text(&a->texts, a->start), intern_text(&b->texts, b->start)) == 0;
 }

@@ -1,13 +1,14 @@
 /*
  * Makes the places of a profile, its distinct addresses (pprof_frames.h), and decides which
- * addresses at the leaf (the begin) of a stack are the allocator's own, with the rules of `jeprof`.
- * First the run of addresses in the allocator's library or the unwinder, up to the last one in the
- * library. Then, because a program may have an allocator linked in, the addresses up to the last
- * entry point (malloc and its like) among the next ENTRY_DEPTH, as far as they are in the object of
- * the first of these. Also makes the strings of the output, and rounds. Invariant: after
- * places_make() only the ids of places, their numbers in the output, are set (by pprof_parts.c) and
- * strings added. No locks: a profile belongs to one thread. Called by pprof_encode.c,
- * otlp_encode.c, pprof_parts.c and pprof_names.c.
+ * addresses at the leaf of a stack (its first address, the innermost call) are the allocator's own,
+ * with the rules of `jeprof`. First the run of addresses in the allocator's library or the
+ * unwinder, up to the last one in the library. Then, because a program may have an allocator linked
+ * in, the addresses up to the last entry point (malloc and its like) among the next ENTRY_DEPTH;
+ * this search ends at the first address that is in another object than the one where it began. Also
+ * makes the strings of the output, and rounds. Invariant: after places_make() only the ids of
+ * places, their numbers in the output, are set (by pprof_parts.c), strings added and has_failed
+ * set. No locks: a profile belongs to one thread. Called by pprof_encode.c, otlp_encode.c,
+ * pprof_parts.c and pprof_names.c.
  */
 #include "pprof_frames.h"
 
@@ -148,8 +149,8 @@ is_entry_name(const char *name) {
 }
 
 /*
- * The kind of the places in this object, before kinds_set() looks for entry points. Object 0 is the
- * program; even if it has the library linked in, most of it is not the allocator's.
+ * The kind of the places in this object, but for entry points, which kinds_set() finds by name.
+ * Object 0 is the program; even if it has the library linked in, most of it is not the allocator's.
  */
 static place_kind_t
 object_kind(const struct pprof_profile *p, uint32_t number) {
@@ -191,14 +192,15 @@ kinds_set(places_t *s) {
 }
 
 /*
- * Looks at up to ENTRY_DEPTH addresses of a stack (of, depth) from index `keep` on, and stops at
- * the first one in another object than the address at `keep`. Returns the index behind the last
- * entry point among them; `keep` itself if there is none.
+ * Looks at up to ENTRY_DEPTH addresses of a stack (of, depth) from index `first_kept` on, and stops
+ * at the first one in another object than the address at `first_kept`. Returns the index behind the
+ * last entry point among them; `first_kept` itself if there is none.
  */
 static uint32_t
-past_entries(const places_t *s, const uint32_t *of, uint32_t depth, uint32_t keep) {
-	uint32_t result = keep, first = keep < depth ? s->all[of[keep]].object : NO_OBJECT;
-	for (uint32_t i = keep; i < depth && i < keep + ENTRY_DEPTH; i++) {
+past_entries(const places_t *s, const uint32_t *of, uint32_t depth, uint32_t first_kept) {
+	uint32_t result = first_kept;
+	uint32_t first = first_kept < depth ? s->all[of[first_kept]].object : NO_OBJECT;
+	for (uint32_t i = first_kept; i < depth && i < first_kept + ENTRY_DEPTH; i++) {
 		const place_t *place = &s->all[of[i]];
 		if (place->object != first) {
 			break;
@@ -211,17 +213,17 @@ past_entries(const places_t *s, const uint32_t *of, uint32_t depth, uint32_t kee
 uint32_t
 places_to_cut(const places_t *s, const site_t *site) {
 	const uint32_t *of = s->of + site->first;
-	uint32_t keep = 0;
+	uint32_t first_kept = 0;
 	for (uint32_t i = 0; i < site->depth; i++) {
 		place_kind_t kind = s->all[of[i]].kind;
 		if (kind == place_library) {
-			keep = i + 1;
+			first_kept = i + 1;
 		} else if (kind != place_unwinder) {
 			break;
 		}
 	}
-	keep = past_entries(s, of, site->depth, keep);
-	return keep < site->depth ? keep : site->depth == 0 ? 0 : site->depth - 1;
+	first_kept = past_entries(s, of, site->depth, first_kept);
+	return first_kept < site->depth ? first_kept : site->depth == 0 ? 0 : site->depth - 1;
 }
 
 /* ---------------------------------------------------------------- all places */

@@ -3,15 +3,16 @@
  * had when they allocated (thread.prof.label). The labels stand in lines of the text that follow
  * the records of the stacks: "# label ID TEXT", where \xNN is a byte, and "# labeled STACK
  * ID:OBJECTS:BYTES ...". STACK is the stack's number in the text, from 1. OBJECTS and BYTES are the
- * sums of its live samples with the label; they are no estimates. Each label gets, in new sites,
- * its part of the live estimates of each of the stack's threads, rounded to 1/1024; what has no
- * label stays in the old sites. Invariant: the sums of each stack and of each thread stay the same.
- * The text is not trusted: memory is linear in the number of sites and the length of the lines, and
- * so is the time, but for the sort and the search of labels. So only one line divides a stack, and
- * for the whole profile threads_divide() adds at most SITES_EACH new sites for each old one. Where
- * a label of a stack would exceed that, it and the later ones of this stack take their parts from
- * one thread after the other (threads_use_up). No locks: a profile belongs to one thread. Called by
- * pprof_parse.c.
+ * sums of its live samples with the label, as printed, that is, before estimates. Each label gets,
+ * in new sites, its part of the live estimates of each of the stack's threads, rounded to 1/1024
+ * as all estimates are, so that sums stay exact; what has no label stays in the old sites.
+ * Invariant: the sums of each stack and of each thread stay the same. The text is not trusted:
+ * memory is linear in the number of sites and the length of the lines, and so is the time, but for
+ * the sort and the search of labels. So only one line divides a stack, and for the whole profile
+ * threads_divide() adds at most SITES_EACH new sites for each old one. From the first label of a
+ * stack that would exceed that, the labels of this stack no longer get a part of each thread, but
+ * use up one thread after the other (threads_use_up). No locks: a profile belongs to one thread.
+ * Called by pprof_parse.c.
  */
 #include <errno.h>
 #include <math.h>
@@ -92,7 +93,7 @@ label_parse(divider_t *d, const char *at, const char *end) {
 	return 0;
 }
 
-/* The part some/of of a value, rounded to 1/1024, but at most all of it. */
+/* The part some/of of a value, rounded to 1/1024; all of it if some >= of, also if that is 0. */
 static double
 part_of(double value, uint64_t some, uint64_t of) {
 	return some >= of ? value : floor(value * ((double)some / (double)of) * 1024 + 0.5) / 1024;
@@ -191,7 +192,7 @@ threads_use_up(divider_t *d, undivided_t *u, uint32_t text, told_t part) {
 }
 
 /*
- * Gives a label its part of what has no label yet: part.objects and part.bytes (printed counts) of
+ * Gives a label its part of what has no label yet: part.objects and part.bytes (as printed) of
  * those of u->told. Takes it from all threads as long as sites_left allows that; from the first
  * label on for which it does not, threads_use_up() serves this stack. 0 or ENOMEM.
  */
@@ -214,8 +215,9 @@ text_of(const divider_t *d, uint64_t id) {
 }
 
 /*
- * Divides a stack as its line says. Passes over a line whose number of a stack is unknown, or not
- * above the last one, because each line walks all the sites of its stack. 0 or ENOMEM.
+ * Divides a stack as its line says. Passes over a line with the number of no stack, and one whose
+ * number is not above that of the last line: a line walks all sites of its stack, so each stack has
+ * one line at most. 0 or ENOMEM.
  */
 static int
 labeled_parse(divider_t *d, const char *at, const char *end, const told_t *stacks,

@@ -1,12 +1,12 @@
 /*
  * Parses the end of a heap_v2 text: lines of the memory map (those of /proc/PID/maps), and module
  * lines, "# module ...", each with the build-id and the bias (address in memory minus address in
- * the ELF file) of a loaded file. Both make ranges of addresses. A line of the map whose start lies
- * in a module makes none; the one that holds the module's start gives it path, device and inode.
- * Ranges with the same build-id, or without one the same path, belong to one object. Invariant:
- * ranges are sorted by start, each has an object, and object 0 is the main program if that is known
- * (main_first). No locks: a profile belongs to one thread. Called by pprof_parse.c; range_of() by
- * pprof_frames.c and pprof_names.c.
+ * the ELF file) of a loaded file. Both make ranges of addresses, but a line of the map whose start
+ * lies in a module makes none. The line of the map that holds the start of a module gives its path,
+ * device and inode to the object of this module. Ranges with the same build-id, or without one the
+ * same path, belong to one object. Invariant: ranges are sorted by start, each has an object, and
+ * object 0 is the main program if that is known (main_first). No locks: a profile belongs to one
+ * thread. Called by pprof_parse.c; range_of() by pprof_frames.c and pprof_names.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,11 +15,12 @@
 #include "client/removed.h"
 #include "pprof_own.h"
 
-/*
- * Lines that are kept, at most; hexadecimal digits of a build-id, at least and at most; bytes of a
- * path, at most: a longer one counts as none.
- */
-enum { RANGES_MAX = 1 << 17, ID_MIN = 4, ID_MAX = 128, PATH_BYTES = 4096 };
+enum {
+	ROWS_MAX = 1 << 17,  /* lines that are kept, at most */
+	ID_MIN = 4,          /* hexadecimal digits of a build-id, at least */
+	ID_MAX = 128,        /* the same, at most */
+	PATH_BYTES = 4096,   /* of a path, at most; a longer one counts as none */
+};
 
 /* A parsed line. Path and id (the build-id) are numbers in p->texts; 0: none. */
 typedef struct row_s {
@@ -130,7 +131,7 @@ main_note(const struct pprof_profile *p, maps_t *m, row_t *row) {
 
 /*
  * Adds a line to the rows. Skips malformed lines, those without path and id, and those beyond
- * RANGES_MAX. 0 or ENOMEM.
+ * ROWS_MAX. 0 or ENOMEM.
  */
 static int
 row_add(struct pprof_profile *p, maps_t *m, const char *line, const char *end) {
@@ -140,7 +141,7 @@ row_add(struct pprof_profile *p, maps_t *m, const char *line, const char *end) {
 	if (row.path == INTERN_FAILED || row.id == INTERN_FAILED) {
 		return ENOMEM;
 	}
-	if (!is_row || row.end <= row.start || m->count == RANGES_MAX) {
+	if (!is_row || row.end <= row.start || m->count == ROWS_MAX) {
 		return 0;
 	}
 	main_note(p, m, &row);
@@ -166,7 +167,7 @@ by_kind_and_start(const void *a, const void *b) {
 
 /*
  * The row whose range contains the address, by binary search in rows of one kind, which are sorted
- * by start and do not overlap; NULL if none.
+ * by start; NULL if none. A forged text may have rows that overlap: then one may be missed.
  */
 static row_t *
 row_of(row_t *rows, size_t count, uint64_t address) {
@@ -194,7 +195,8 @@ object_add(struct pprof_profile *p, uint32_t id, uint32_t path, uint32_t *number
 
 /*
  * Finds or adds the object of a row, by build-id, else by path, extends it by the row's range, and
- * sets *number to its index. The number of a key in `known` is that index too. 0 or ENOMEM.
+ * sets *number to its index. Keys get their numbers in `known` in the order in which objects are
+ * added, so the number of a key is the index of its object. 0 or ENOMEM.
  */
 static int
 object_get(struct pprof_profile *p, intern_t *known, const row_t *row, uint32_t *number) {

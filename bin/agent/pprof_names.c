@@ -1,10 +1,11 @@
 /*
  * Sets the frames (functions with file and line) of the places (distinct addresses) of a profile:
  * sorts the places by object and offset, and asks names.c for one table of names per object, that
- * is, per mapped file. If the symbols of an object were read and none covers a place, its frame is
- * OBJECT+0xOFFSET. If nothing could be read, the place has no frame, so that a server that has the
- * symbols can still name it. Invariant: at most one table is mapped at a time for a profile. No
- * locks of its own: a profile belongs to one thread. places_name() is called by pprof_frames.c.
+ * is, per mapped file. If symbols or lines of an object were read and none covers a place, its
+ * frame is OBJECT+0xOFFSET. If nothing could be read, or the table has no row for it (makers had no
+ * time, or too many addresses), the place has no frame, so that a server that has the symbols can
+ * still name it. Invariant: the table of an object is closed before that of the next is asked for.
+ * No locks of its own: a profile belongs to one thread. places_name() is called by pprof_frames.c.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -30,7 +31,10 @@ by_object_and_offset(const void *a, const void *b) {
 	return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-/* Whether the object can have a file. The program can without a path, by /proc/PID/exe. */
+/*
+ * Whether the object can have a file, by its path; the file is not looked for. The program can
+ * without a path, by /proc/PID/exe.
+ */
 static bool
 has_file(const struct pprof_profile *p, uint32_t object) {
 	const char *path = intern_text(&p->texts, p->objects[object].path);
@@ -67,7 +71,10 @@ table_string(places_t *s, const names_table_t *table, uint32_t offset) {
 	return string_put(s, text, len);
 }
 
-/* The same of "OBJECT+0xOFFSET"; OBJECT is the file's name, or without a path its build-id. */
+/*
+ * Number in s->strings of "OBJECT+0xOFFSET"; OBJECT is the file's name, or without a path its
+ * build-id. INTERN_FAILED without memory.
+ */
 static uint32_t
 offset_string(places_t *s, const point_t *point) {
 	char name[300];
@@ -78,7 +85,10 @@ offset_string(places_t *s, const point_t *point) {
 	return string_put(s, name, (size_t)len);
 }
 
-/* Adds a frame to the place, outside those that it has. 0; ENOMEM, also if *f has INTERN_FAILED. */
+/*
+ * Adds a frame to the place, as the caller of those that it has. 0; ENOMEM, also if *f has
+ * INTERN_FAILED.
+ */
 static int
 frame_put(places_t *s, place_t *place, const function_t *f, uint32_t line) {
 	if (f->name == INTERN_FAILED || f->system_name == INTERN_FAILED || f->file == INTERN_FAILED) {
@@ -102,7 +112,7 @@ frame_put(places_t *s, place_t *place, const function_t *f, uint32_t line) {
 }
 
 /*
- * Names the places that no object can name: that of stacks that could not be read, and that of
+ * Names the places that no object can name: NO_STACK, of stacks that could not be read, and 0, of
  * words in a stack that are no address. 0 or ENOMEM.
  */
 static int
@@ -177,7 +187,10 @@ places_name(places_t *s, const struct pprof_request *request) {
 	point_t *points = malloc((s->count + 1) * sizeof(*points));
 	uint64_t *offsets = malloc((s->count + 1) * sizeof(*offsets));
 	int err = points == NULL || offsets == NULL ? ENOMEM : fixed_names(s);
-	/* Without a process or a cache there are no names, which is no failure. */
+	/*
+	 * Without a root (of the process, or request->root) or a cache there are no names, which is no
+	 * failure.
+	 */
 	if (err == 0 && names_begin(&names, request) == 0) {
 		size_t count = points_collect(s, points), end;
 		for (size_t at = 0; at < count && err == 0; at = end) {

@@ -109,7 +109,7 @@ bool line_next(lines_t *l, const char **line, size_t *len);
  */
 int maps_parse(struct pprof_profile *p, lines_t *l);
 
-/* The range of an address, NULL if there is none. */
+/* The range of an address, NULL if there is none. Of ranges that overlap one may be missed. */
 const range_t *range_of(const struct pprof_profile *p, uint64_t address);
 
 /* A stack of the text. Later lines of the text name it by its number (pprof_labels.c). */

@@ -1,9 +1,11 @@
 /*
  * What profile.proto and OTLP write alike: the locations of a stack, and the messages of mappings,
- * locations and functions. Both number the fields in the same order, but in profile.proto these
- * messages begin with an id, so that their other fields have a number that is higher by one.
- * Without memory the has_failed of the message or of the places is set. Called by pprof_encode.c
- * and otlp_encode.c.
+ * locations and functions. In both forms these have numbers from 1, and 0 stands for "none". In
+ * profile.proto the number is field 1 of the message, its id; in OTLP it is the index in a table,
+ * whose entry 0 is empty. So the other fields are in the same order, but without the id each has a
+ * number that is lower by one. Without memory has_failed of the message is set; stack_put() sets
+ * that of `packed`, and mapping_put() may set that of the places too. The callers test all of them
+ * at their end. Called by pprof_encode.c and otlp_encode.c.
  */
 #pragma once
 #include "pprof_frames.h"
@@ -11,18 +13,21 @@
 
 /*
  * Adds the numbers of a site's locations to a packed field, leaf first and without the allocator's
- * frames. A place gets its number, which is its id, at the first use.
+ * frames. A place that is used for the first time gets the next number, place_t.id.
  */
 void stack_put(places_t *s, const site_t *site, proto_t *packed);
 
-/* The following add fields to `message`; id 0: the message is of OTLP, which has no id. */
+/* The following add fields to `message`; id 0: the message is of OTLP, and has no id. */
 
-/* Lowest and highest address and path of an object; object: its index in the profile. */
+/*
+ * Lowest and highest address and path of an object; object: its index in the profile. The path
+ * becomes a string of the output.
+ */
 void mapping_put(places_t *s, uint32_t object, uint32_t id, proto_t *message);
 
 /*
- * The address of a place and its frames. mapping: the number in the output of its object's mapping,
- * 0: none. line: scratch, a buffer that is overwritten.
+ * The address of a place and its frames, innermost first. mapping: the number of the mapping of its
+ * object; 0: none. line: scratch, a buffer that is overwritten.
  */
 void location_put(const places_t *s, const place_t *place, uint32_t id, uint32_t mapping,
     proto_t *message, proto_t *line);

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 /* Most seconds of ?seconds= of a profile and of a start; most digits of a number in a request. */
 enum { SECONDS_MOST = 600, SESSION_MOST = 86400, DIGITS_MOST = 15 };
@@ -20,14 +19,14 @@ enum { SECONDS_MOST = 600, SESSION_MOST = 86400, DIGITS_MOST = 15 };
 /*
  * The paths: requests and --help read this table. PROCESS stands in front of those of a process,
  * DEAD in front of those of one that has ended. kind and is_otlp are copied to the order; they are
- * read for place_job only, and have no meaning in the other rows.
+ * read for place_job only, whatever the other rows have.
  */
 #define PROCESS "/p/PID"
 #define DEAD "/dead/KEY"
 
 static const struct {
 	const char *path;
-	place_t place;
+	route_place_t place;
 	bool is_post;
 	job_kind_t kind;
 	bool is_otlp;
@@ -268,11 +267,12 @@ route_argument(const char *key, const char *value, route_t *r) {
 
 void
 route_finish(route_t *r) {
-	/* Also a profile of the dead, unlike is_profile in find_argument(). */
+	/* The dead are in it too, but take neither seconds nor since. */
 	bool is_profile = r->place == place_job && !r->is_post;
 	/*
-	 * Whether jeprofd certainly makes the answer from two profiles. That to heap?since=mark is one
-	 * profile if the process itself makes the difference; else the job refuses raw.
+	 * Whether jeprofd surely makes the answer from two profiles, so that there is no raw one. Not
+	 * for heap?since=mark: there the process can make the difference itself, as one profile. If it
+	 * does not, the job refuses raw (scrape.c).
 	 */
 	bool takes_two = r->order.seconds > 0
 	    || (r->order.is_since_mark && (r->order.kind != job_heap || r->order.is_otlp));

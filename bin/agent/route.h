@@ -1,31 +1,33 @@
 /*
- * A parsed request line: which place of the server it names, with which arguments. Independent of
- * libmicrohttpd, so that it can be tested and fuzzed alone. Called by server.c for each request, in
- * this order: route_path(), route_argument() for each argument, route_finish(). options.c prints
- * the help.
+ * A parsed request line: which place of the server it names, with which arguments. Without
+ * libmicrohttpd, so that test/fuzz/agent_route.c can use it alone. The method is not checked here:
+ * server.c compares it with is_post. Called by server.c for each request, in this order:
+ * route_path(), route_argument() for each argument, route_finish(); after a fault the rest changes
+ * nothing. options.c prints the help.
  */
 #pragma once
 #include "scrape.h"
 
 typedef enum { place_none, place_index, place_targets, place_metrics, place_page,
-    place_process_metrics, place_dead_list, place_dead, place_job } place_t;
+    place_process_metrics, place_dead_list, place_dead, place_job } route_place_t;
 
 typedef struct route_s {
-	place_t place;
+	route_place_t place;
 	bool is_post;         /* the path is for POST, otherwise for GET and HEAD */
 	/*
-	 * pid is set for all places below /p/, key for those below /dead/KEY, the other fields for
-	 * place_job; is_packed, is_push and root are never set
+	 * pid is set for all places below /p/, key for those below /dead/KEY. A place_job has the other
+	 * fields too, but for is_packed, is_push, is_own and root, which stay 0.
 	 */
 	order_t order;
-	unsigned given;       /* bit i: argument i (arg_t of route.c) was in the query */
-	unsigned fault;       /* HTTP status of the first refusal, which ends the parsing; 0: none */
+	unsigned given;       /* a bit for each argument seen so far: finds those given twice */
+	unsigned fault; /* HTTP status of the first refusal; later calls change nothing; 0: none */
 	const char *why;      /* a constant: the sentence of the refusal, if fault is not 0 */
 } route_t;
 
 /*
- * Clears *r and parses the path, without unescaping. A path that is none of the places is a fault
- * (404), also one with %, .. or //; so is "/p/" without a number behind it (400).
+ * Clears *r and parses the path, without unescaping it or resolving "..". A path that is none of
+ * the places is a fault: 400 if it begins with "/p/" and no number follows, otherwise 404. The key
+ * behind "/dead/" is any text of DEAD_KEY_BYTES, even "..": it is only compared with kept ones.
  */
 void route_path(const char *path, route_t *r);
 

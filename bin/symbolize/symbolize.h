@@ -108,7 +108,7 @@ void object_id(object_t *object, char *hex);
 bool debug_try_find(object_t *debug, object_t *object, int own_root, bool with_servers, char *path);
 
 /* Whether there is a full symbol table (.symtab) that is not empty. */
-bool symbols_has_all(object_t *object);
+bool symbols_has_table(object_t *object);
 
 /*
  * Sets the symbol name of each address that has none (NULL) yet; NULL stays where no symbol fits.

@@ -1,12 +1,12 @@
 /*
  * Finds the symbol names of addresses, with the rules of jeprof: first functions in .symtab whose
- * size covers the address, then those in .dynsym, then the nearest label (a symbol without a size)
- * of .symtab at or below it in the same section, in the page of the address or the one before. Of
- * several functions the smallest is used; of those of the same size the one with fewer leading
- * underscores, then one that is not local, then the one with the shorter name, then the first by
- * the alphabet; of labels at one address the first in the table is used. Each of the three searches
- * makes one pass over the symbols, for all addresses with no name yet; memory is proportional to
- * the number of addresses. No locks. Called by tables.c.
+ * size covers the address, then those in .dynsym, then the nearest symbol of .symtab at or below it
+ * in the same section, in the page of the address or the one before, if that is a label (a symbol
+ * without a size). Of several functions that cover the address the smallest is used; of those of
+ * the same size the one with fewer leading underscores, then one that is not local, then the one
+ * with the shorter name, then the first by the alphabet; of labels at one address the first in the
+ * table is used. Each of the three searches makes one pass over the symbols, for all addresses with
+ * no name yet; memory is proportional to the number of addresses. No locks. Called by tables.c.
  */
 #include "symbolize.h"
 
@@ -18,7 +18,7 @@ enum { PAGE = 4096 }; /* bytes; of the rule for labels, not of the machine */
 /* A symbol, or the best one so far for an address. */
 typedef struct {
 	GElf_Addr start;
-	GElf_Xword size;	/* bytes; in a search for labels see sections_set() */
+	GElf_Xword size;	/* bytes; before a search for labels 0 or UINT64_MAX: sections_set() */
 	const char *name;	/* NULL: none */
 	unsigned bind;		/* STB_* */
 } choice_t;
@@ -122,7 +122,7 @@ label_visit(search_t *s, const GElf_Sym *symbol, const choice_t *choice) {
 		if (near->size == UINT64_MAX)
 			continue;
 		if (choice->start < near->start)
-			break;
+			break; /* the nearest ones of the addresses behind it start no lower */
 		if (choice->start > near->start || near->name == NULL || choice->size != 0)
 			*near = *choice;
 	}
@@ -229,7 +229,7 @@ search_run(object_t *object, GElf_Word type, bool is_label, const uint64_t *addr
 }
 
 bool
-symbols_has_all(object_t *object) {
+symbols_has_table(object_t *object) {
 	GElf_Shdr header;
 
 	for (Elf_Scn *section = NULL; (section = elf_nextscn(object->elf, section)) != NULL;) {

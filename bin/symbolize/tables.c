@@ -231,12 +231,12 @@ static void
 object_read(tables_t *t, object_t *object) {
 	char path[PATH_MAX];
 	object_t debug = {.alt_fd = -1};
-	bool has_symbols = symbols_has_all(object), has_lines = object_has_lines(object);
+	bool has_symbols = symbols_has_table(object), has_lines = object_has_lines(object);
 	bool has_debug = !(has_symbols && has_lines) && debug_try_find(&debug, object, t->own_root,
 	    t->with_servers, path);
 	object_t *from = has_lines ? object : &debug;
 
-	t->flags |= NAMES_OBJECT | (has_symbols || (has_debug && symbols_has_all(&debug))
+	t->flags |= NAMES_OBJECT | (has_symbols || (has_debug && symbols_has_table(&debug))
 	    ? NAMES_SYMBOLS : 0);
 	if (has_debug && !has_symbols && !symbols_try_find(&debug, t->addresses, t->symbols, t->count))
 		t->error = ENOMEM;
