@@ -47,7 +47,9 @@ int pprof_parse(const char *text, size_t len, struct pprof_profile **out, const 
  * Subtracts `before` from `after`, by stack, thread and label. Live counts may become negative,
  * those of allocations become 0 instead; the ages are dropped. 0; EINVAL, without a change, if the
  * profiles differ in process, session or the sampling interval that the user set (not that of a
- * budget); or ENOMEM, with `after` fit to be freed only.
+ * budget); ESTALE, without a change, if the program has made the library count anew in between
+ * (prof.reset), so that what was live before is in `before` alone; or ENOMEM, with `after` fit to
+ * be freed only.
  */
 int pprof_subtract(struct pprof_profile *after, const struct pprof_profile *before);
 

@@ -116,9 +116,9 @@ sites_subtract(struct pprof_profile *after, const struct pprof_profile *before, 
 }
 
 /*
- * Raises negative counts of allocations to 0. What was ever allocated cannot shrink. A smaller
- * count means that the program has made the library count anew (prof.reset) within the session; or
- * only the estimate is smaller, as that of the objects when their mean size has risen.
+ * Raises negative counts of allocations to 0. What was ever allocated cannot shrink, but the
+ * estimate can, as that of the objects when their mean size has risen. Profiles that do not tell
+ * profiled_ms may also be from before and after a prof.reset.
  */
 static void
 allocations_clamp(struct pprof_profile *p) {
@@ -151,6 +151,21 @@ is_one_session(const struct pprof_profile *a, const struct pprof_profile *b) {
 }
 
 /*
+ * Whether the program has made the library count anew (prof.reset) between the profiles: then the
+ * counts of `after` began later. Each of the two times is rounded down to a millisecond, so moments
+ * at which the same counts began may differ by 1.
+ */
+static bool
+is_counted_anew(const struct pprof_profile *after, const struct pprof_profile *before) {
+	if (after->monotonic_ms == 0 || after->profiled_ms < 0 || before->monotonic_ms == 0
+	    || before->profiled_ms < 0) {
+		return false;
+	}
+	return after->monotonic_ms - after->profiled_ms
+	    > before->monotonic_ms - before->profiled_ms + 1;
+}
+
+/*
  * The difference lasts from the earlier profile to the later one: sets time_ns to its begin and
  * duration_ns to its length. Leaves both if the times are not known or would be negative. Where
  * both profiles tell the monotonic clock, it does not matter if the wall clock was set meanwhile.
@@ -173,6 +188,9 @@ int
 pprof_subtract(struct pprof_profile *after, const struct pprof_profile *before) {
 	if (!is_one_session(after, before)) {
 		return EINVAL;
+	}
+	if (is_counted_anew(after, before)) {
+		return ESTALE;
 	}
 	uint64_t *key = malloc(KEY_MAX * sizeof(*key));
 	intern_t known = {0}, labels = {0};

@@ -84,6 +84,7 @@ struct pprof_profile {
 	/* since 1970, when the dump was made; of a difference, when it begins; 0: not known */
 	int64_t time_ns;
 	int64_t monotonic_ms;        /* of the dump, on a clock that nobody sets; 0: not known */
+	int64_t profiled_ms;         /* of that clock, since the counts began; -1: not known */
 	int64_t duration_ns;         /* between the moments of a difference; 0: none, or not known */
 	uint32_t exe, library;       /* numbers of texts; 0: not known */
 	uint32_t session, start;     /* texts of the comments with session number and start; 0: none */

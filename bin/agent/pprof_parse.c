@@ -291,6 +291,8 @@ meta_note(struct pprof_profile *p, uint32_t text_number) {
 		p->time_ns = stamp_ns(value);
 	} else if (key == 12 && memcmp(text, "monotonic_ms", 12) == 0 && is_number) {
 		p->monotonic_ms = number <= INT64_MAX / 1000000 ? (int64_t)number : 0;
+	} else if (key == 11 && memcmp(text, "profiled_ms", 11) == 0 && is_number) {
+		p->profiled_ms = number <= INT64_MAX / 1000000 ? (int64_t)number : -1;
 	} else if (key == 9 && memcmp(text, "mark_time", 9) == 0) {
 		p->mark_ns = stamp_ns(value);
 	} else if (key == 7 && memcmp(text, "session", 7) == 0) {
@@ -598,6 +600,7 @@ pprof_parse(const char *text, size_t len, struct pprof_profile **out, const char
 	if (r.p == NULL) {
 		return ENOMEM;
 	}
+	r.p->profiled_ms = -1;
 	int err = intern_put(&r.p->texts, "", 0) == 0 ? profile_parse(&r, text, len) : ENOMEM;
 	free(r.parts);
 	free(r.stacks);

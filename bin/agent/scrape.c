@@ -393,7 +393,8 @@ ensure_profiling(job_t *j) {
 static void
 answer_other_session(job_t *j) {
 	answer_line(&j->answer, 409, "%d %s: the session of the earlier profile has ended, or its rate "
-	    "was changed: there is no difference to show", j->target.pid, j->target.name);
+	    "was changed, or the program has reset the profiler (prof.reset): there is no difference "
+	    "to show", j->target.pid, j->target.name);
 }
 
 /*
@@ -404,7 +405,7 @@ static int
 fetch(job_t *j, const char *request, jeprof_reply_t *reply) {
 	int error = ask(j, request, jeprof_manner_wait, reply);
 	if (error == 0 && reply->error == ENODATA) {
-		answer_other_session(j); /* the process has no mark: a session that starts removes it */
+		answer_other_session(j); /* it has no mark: the start of a session or a reset removes it */
 		return ENODATA;
 	}
 	if (error == 0 && reply->error != 0) {
@@ -506,6 +507,10 @@ subtract(job_t *j, struct pprof_profile *after, const char *text, size_t bytes) 
 	}
 	if (error == EINVAL) {
 		answer_other_session(j);
+	} else if (error == ESTALE) {
+		answer_line(&j->answer, 409, "%d %s: the program has reset the profiler (prof.reset) since "
+		    "the earlier profile, which forgets all samples: there is no difference to show",
+		    j->target.pid, j->target.name);
 	} else if (error != 0) {
 		answer_line(&j->answer, 503, "%d %s: the earlier profile: %s", j->target.pid,
 		    j->target.name, why);

@@ -146,6 +146,18 @@ is((run($convert, '--base', $second, one(6, meta => { %head, dump_time => '20260
 for my $other ([session => 3], [start_time => '20260102T025901.000Z'], [sample_interval => 8192]) {
 	is((run($convert, '--base', $second, one(6, meta => { %head, @$other })))[0], 1, "another $other->[0]: refused");
 }
+# The counts began 2 s before the earlier profile. Times are rounded down, so 1 ms more or less is the same begin.
+$second = one(5, meta => { %head, monotonic_ms => 5000, profiled_ms => 2000 });
+for my $same ('6000 3000', '6000 2999', '6001 3001', '5000 2000', '5000 1999', '0 0', '6000', '6000 x', '6000 99999999999999') {
+	my ($now, $since) = split ' ', $same;
+	my $later = one(6, meta => { %head, monotonic_ms => $now, defined $since ? (profiled_ms => $since) : () });
+	is((run($convert, '--base', $second, $later))[0], 0, "profiled for $same: taken");
+}
+for my $anew ('6000 2998', '6000 999', '6000 0', '5000 0') {
+	my ($now, $since) = split ' ', $anew;
+	is((run($convert, '--base', $second, one(6, meta => { %head, monotonic_ms => $now, profiled_ms => $since })))[0], 1, "profiled for $anew, so there was a reset: refused");
+}
+is((run($convert, '--base', one(4, meta => \%head), $second))[0], 0, 'an earlier one that does not tell: taken');
 
 # ---- a stack that could not be read, unknown lines, blanks: as jeprof reads them
 my $ends = sub { my ($text) = @_; $text =~ s/# end .*//s; return $text . sprintf "# end %d\n", length $text };

@@ -230,6 +230,31 @@ get "/p/$pid/debug/pprof/allocs?seconds=1"
 ok $? "a session that was asked for counts allocations too"
 get "/p/$pid/stop" -X POST
 rm -f "$out"
+# a program that makes the library forget its samples again and again
+cat >forget.c <<'C'
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <unistd.h>
+char *volatile held;
+int main(void) {
+	int (*ctl)(const char *, void *, size_t *, void *, size_t);
+	*(void **)&ctl = dlsym(RTLD_DEFAULT, "mallctl");
+	for (;; usleep(20000)) {
+		ctl("prof.reset", NULL, NULL, NULL, 0);
+		held = malloc(1 << 20);
+		free(held);
+	}
+}
+C
+$CC -D_GNU_SOURCE -g -O1 -o forget forget.c -ldl || exit 1
+work ./forget
+get "/p/$pid/debug/pprof/heap?seconds=1"
+gives 409 'has reset the profiler (prof.reset) since' "no difference over a reset of the program"
+get "/p/$pid/mark" -X POST
+get "/p/$pid/debug/pprof/allocs?since=mark"
+gives 409 '(prof.reset)' "nor from a mark that jeprofd keeps"
+get "/p/$pid/stop" -X POST
+rm -f "$out"
 end_agent
 
 # who waits when jeprofd ends is told so
