@@ -1,11 +1,12 @@
-# Frag: where the resident bytes of a process are, and which functions pin those that nobody uses,
-# as one profile tells it. The sum of the parts is what the allocator has in memory, by its count;
-# that and what is not the allocator's (Elsewhere; may be negative) add up to RSS. How many bytes
-# a stack pins is an estimate that the library makes (src/prof/sites/prof_frag.h); jeprof does not
-# scale it. The library tells its standard error too; older versions do not, then it is 0. $self is
-# { program, dump, option, beside: see Elsewhere, rows, sum: bytes pinned by all rows, fold }; that
-# of Page has no program and no fold. An object pins the free places of its slab: while it lives
-# these pages cannot be given back. Callers: Main (command), Report (take), Page (lines, sentence).
+# Frag: where the resident bytes of a process are, by one profile, and which functions pin the free
+# ones: an object pins the free places of its slab, whose pages cannot be given back while it lives.
+# The sum of the parts is what the allocator has in memory, by its count; that and what is not the
+# allocator's (Elsewhere; may be negative) add up to RSS. How many bytes a stack pins is an estimate
+# that the library makes (src/prof/sites/prof_frag.h); jeprof does not scale it. The library tells
+# the standard error of the estimate too; that of older versions, which do not, is 0. $self is {
+# program, dump, option, beside: see Elsewhere, rows, sum: bytes pinned by all rows, fold }; Page
+# makes its own, without program, sum and fold. Callers: Main (command), Report (take), Page (lines,
+# sentence).
 package Frag;
 
 # The parts of the resident memory and what they are, for people; in the order in which they are
@@ -35,13 +36,16 @@ sub numbers {
 }
 
 # Reads the lines that Dump has kept: sets { heap: bytes by the names of @parts and other figures,
-# frag: [bytes pinned, their standard error] by stack, classes: a list of { size, slabs, used, stock
-# } in bytes: of an object, of all slabs of the class, of what is in use or in thread caches, of
-# what is in stock } of the Dump. A damaged line is passed over, and sets nothing.
+# frag: [bytes pinned, their standard error] by stack, charged: bytes pinned by all stacks, classes:
+# a list of { size, slabs, used, stock } in bytes: of an object, of all slabs of the class, of what
+# is in use or in thread caches, of what is in stock } of the Dump. A damaged line is passed over,
+# and sets nothing.
 sub take {
 	my ($dump) = @_;
 	return if $dump->{heap};
 	take_line($dump, $_) for @{ $dump->{frag_lines} // [] };
+	$dump->{charged} = 0;
+	$dump->{charged} += $_->[0] for grep { $_ } @{ $dump->{frag} // [] };
 }
 
 # Reads one line of those that take() reads.
@@ -166,10 +170,18 @@ sub sentence {
 	return $head . $human->($unused) . ' is unused pages that decay has not given back yet' if $most == $unused;
 	return $head . $human->($heap->{cached}) . ' lies in thread caches' if $most == $heap->{cached};
 	return $head . $human->($heap->{metadata}) . ' is the allocator\'s own data' if $most == $heap->{metadata};
+	$head .= $human->($free) . ' is free in slabs';
+	return "$head, pinned by objects that no sample stands for" unless is_explained($dump, $free);
 	my ($row) = @{ $self->{rows} };
-	return $head . $human->($free) . ' is free in slabs' . ($row && $self->{sum} >= 0.3 * $free
-		? sprintf(': objects of %s pin %s of it', $row->{name}, $human->($row->{pinned} < $free ? $row->{pinned} : $free))
-		: ', pinned by objects that no sample stands for');
+	return $head unless $row; # the filters leave none
+	return "$head: objects of $row->{name} pin " . $human->($row->{pinned} < $free ? $row->{pinned} : $free) . ' of it';
+}
+
+# Whether the stacks of a Dump, also those that filters leave out, pin enough of the $free bytes to
+# tell who does.
+sub is_explained {
+	my ($dump, $free) = @_;
+	return $dump->{charged} >= 0.3 * $free;
 }
 
 # The free bytes in the slabs of a size class, without those in stock or thread caches; at least 0.
@@ -197,12 +209,14 @@ sub print_classes {
 	printf "%9s more sizes\n", $count - @classes if $count > @classes;
 }
 
-# Prints the rows, at most -n; if there are none, says so if there are free places.
+# Prints the rows, at most -n; if there are none, says so if there are free places. The shares are
+# of what all stacks pin, also those that filters leave out.
 sub print_rows {
 	my ($self) = @_;
-	my $option = $self->{option};
+	my ($dump, $option) = @$self{qw(dump option)};
 	my @rows = @{ $self->{rows} };
-	return print $self->{dump}{heap}{free} ? "no live sample lies in a slab with free places\n" : '' unless @rows;
+	return print $dump->{charged} ? "no stack that is shown pins free places\n"
+	    : $dump->{heap}{free} ? "no live sample lies in a slab with free places\n" : '' unless @rows;
 	my $rest = @rows > $option->{top} ? @rows - $option->{top} : 0;
 	splice @rows, $option->{top} if $rest;
 	my $width = (grep { $_->{margin} } @rows) ? 8 : 0;
@@ -210,7 +224,7 @@ sub print_rows {
 	for my $row (@rows) {
 		my $margin = $row->{margin} ? Noise::text($row->{margin}, $option) : '';
 		printf "%9s%s %6s %9s  %s\n", Print::human($row->{pinned}, $option), Noise::column($width, $margin),
-		    Print::percent($row->{pinned}, $self->{sum}),
+		    Print::percent($row->{pinned}, $dump->{charged}),
 		    Print::human($row->{live}, $option), join '  ', grep { length }
 		    $row->{name}, Top::callers_text({ %$row, self => $row->{pinned} }, $option->{callers});
 	}
@@ -218,12 +232,21 @@ sub print_rows {
 }
 
 # ---- advice ----
+# Who pins free places, as a clause for the advice about slabs: that the first row pins most of the
+# $free bytes, or how many; '' if there is no row or the stacks explain too little.
+sub pinner {
+	my ($self, $free) = @_;
+	my ($row) = @{ $self->{rows} };
+	return '' unless $row && is_explained($self->{dump}, $free);
+	return "; most are pinned by $row->{name}" if 2 * $row->{pinned} >= $free;
+	return "; $row->{name} pins " . Print::human($row->{pinned}, $self->{option}) . ' of all that is free';
+}
+
 # { bytes, what, how } of each thing that would give memory back, the most bytes first; none without
 # bytes. Of each no more than these bytes would come back.
 sub advice {
 	my ($self) = @_;
 	my $heap = $self->{dump}{heap};
-	my ($row) = @{ $self->{rows} };
 	my $decays = sub { defined $heap->{ $_[0] } ? $heap->{ $_[0] } . ' ms' : 'never' };
 	my @advice = (
 		[$heap->{dirty} + $heap->{hot} + $heap->{hpa} - $heap->{kept}, 'purge', 'unused pages: now by mallctl("arena.4096.purge"), '
@@ -234,7 +257,7 @@ sub advice {
 		[$heap->{stock}, 'stock', 'places kept for thread caches: returned by themselves within a second of no use'],
 		[$heap->{spread}, 'narenas', "free places in other arenas than the fullest: at most this with narenas:1 ($heap->{arenas} now)"],
 		[$heap->{free} - $heap->{spread}, 'slabs', 'free places in slabs: only the end of the objects that pin them'
-			    . ($row ? "; most are pinned by $row->{name}" : '') . ', or a copy of these to new ones'],
+			    . pinner($self, $heap->{free}) . ', or a copy of these to new ones'],
 		[$heap->{samples}, 'samples', 'slabs of samples: fewer samples (a greater lg_prof_sample)'],
 	);
 	return sort { $b->{bytes} <=> $a->{bytes} } map { { bytes => $_->[0], what => $_->[1], how => $_->[2] } }

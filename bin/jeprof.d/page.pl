@@ -172,12 +172,12 @@ sub rss_bar {
 }
 
 # Who pins free memory in the last dump. A function pins the free places of a slab, which is a run
-# of pages for objects of one size, if it holds an object in that slab (see Frag). (sum => bytes
-# pinned, rows => [{ name, pinned, variance, samples, live }, ...]), the most pinned first.
+# of pages for objects of one size, if it holds an object in that slab (see Frag). Rows { name,
+# pinned, variance, samples, live }, the most pinned first.
 sub pins {
 	my ($work) = @_;
 	my $pins = $work->{snaps}[-1]{pins};
-	my (%row, $sum);
+	my %row;
 	for my $number (@{ $work->{order} }) {
 		my $record = $work->{store}{records}[$number];
 		my $name = $work->{self}{label}[$record->{path}[$record->{folded}]];
@@ -187,10 +187,9 @@ sub pins {
 		$row->{pinned} += $bytes;
 		$row->{variance} += $error**2;
 		$row->{samples} += $samples;
-		$sum += $bytes;
 	}
-	return (sum => $sum // 0, rows => [sort { $b->{pinned} <=> $a->{pinned} || $a->{name} cmp $b->{name} }
-			    grep { $_->{pinned} } values %row]);
+	return sort { $b->{pinned} <=> $a->{pinned} || $a->{name} cmp $b->{name} }
+	    grep { $_->{pinned} } values %row;
 }
 
 # What opens below the bar: the lines of the verb frag, and the ten functions that pin most free
@@ -199,7 +198,7 @@ sub rss_opened {
 	my ($work) = @_;
 	my ($dump, $option) = ($work->{snaps}[-1]{dump}, $work->{option});
 	return '' unless $dump->{heap};
-	my $frag = { dump => $dump, option => $option, beside => Elsewhere::beside($dump), pins($work) };
+	my $frag = { dump => $dump, option => $option, beside => Elsewhere::beside($dump), rows => [pins($work)] };
 	my ($lines, $more) = Frag::lines($frag);
 	my $row = sub { '<tr><td>' . escape(Print::human($_[0], $option)) . '</td><td>' . escape($_[1]) . "</td></tr>\n" };
 	my @rows = (map({ $row->(@$_) } grep { $_->[0] } @$lines),

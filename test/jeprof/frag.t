@@ -64,7 +64,7 @@ sub profile {
 	    "$dir/serve", $base, $base + 0x3000, $base, $id, "$dir/serve";
 	$text .= '# frag_heap ' . join(' ', map { "$_:$heap{$_}" } sort keys %heap)
 	    . "\n# frag_class 64 slabs:8388608 used:8380000 stock:0\n# frag_class 112 slabs:80000000 used:18000000 stock:0\n"
-	    . "# frag 1 57000000 3000000\n# frag 2 400000\n" unless $want{bare};
+	    . ($want{pins} // "# frag 1 57000000 3000000\n# frag 2 400000\n") unless $want{bare};
 	return spew($path, $text . '# end ' . length($text) . "\n");
 }
 my $made = profile("$dir/made.heap");
@@ -102,6 +102,24 @@ is(join(' ', map { "$_->{what}:$_->{bytes}" } @{ $json->{advice} }), sprintf('sl
 ($code, $out) = jeprof('frag', '--advice', $made);
 like($out, qr/^ +4\.0M  purge +unused pages: now by mallctl\("arena\.4096\.purge"\).*dirty_decay_ms \(10000 ms\)/m, 'what gives pages back');
 like($out, qr/^ +58\.0M  slabs +.*most are pinned by keeps/m, 'what does not');
+
+# ---- who pins it, where that is not one function
+for my $case (["# frag 1 1000 100\n# frag 2 90 1\n", 'pinned by objects that no sample stands for', '', 'a thousandth'],
+	["# frag 1 21000000\n# frag 2 16000000\n", ': objects of keeps pin 20.0M of it', '; keeps pins 20.0M of all that is free', 'a third']) {
+	my $file = profile("$dir/case.heap", pins => $case->[0]);
+	like((jeprof('frag', $file))[1], qr/60\.0M is free in slabs,? ?\Q$case->[1]\E$/m, "the sentence if stacks pin $case->[3]");
+	like((jeprof('frag', '--advice', $file))[1], qr/^ +58\.0M  slabs +.* that pin them\Q$case->[2]\E, or a copy/m, 'the advice');
+}
+
+# ---- filters: what is said of the process stays true
+($code, $out) = jeprof('frag', '--focus=zzz', $made);
+like($out, qr/; 60\.0M is free in slabs$/m, 'no row: nobody is named');
+like($out, qr/^no stack that is shown pins free places$/m, 'and they do not say that no sample pins');
+($code, $out) = jeprof('frag', '--ignore=keeps', $made);
+like($out, qr/^ +390\.6K +0\.7% +\S+  packs  main$/m, 'shares are of what all stacks pin');
+unlike((jeprof('frag', '--ignore=keeps', '--advice', $made))[1], qr/most are pinned/, 'the first row need not pin most');
+jeprof('report', '--focus=packs', '-o', "$dir/focus.html", $made);
+like(slurp("$dir/focus.html"), qr{60\.0M is free in slabs: objects of packs pin 390\.6K of it</summary>}, 'the page');
 
 # ---- other sentences
 my @cases = (
