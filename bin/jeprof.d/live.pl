@@ -208,7 +208,7 @@ sub end {
 # ---- figures ----
 # Of the text of a profile: { time: seconds since 1970, at: seconds on a clock that nobody sets, or
 # time if the profile does not tell it (read by Order::minutes), bytes and objects: live, estimated,
-# session: its number, 0 if none is told, rate: mean bytes between samples, allocated, resident and
+# session: its number, 0 if none is told, begun: see Order, rate: mean bytes between samples, allocated, resident and
 # rss: bytes, undef if not told, elsewhere: a sentence or '', row: { name => { self: bytes, objects,
 # age: seconds, callers: text } } }, the rows as top says them.
 sub figures {
@@ -223,6 +223,7 @@ sub figures {
 	my $wall = $stamp{time} // time;
 	my $now = { time => $wall, at => $stamp{mono} // $wall, bytes => $table->{bytes},
 		objects => $table->{objects}, session => $dump->{meta}{session} // 0, row => {},
+		begun => Order::begun($dump),
 		rate => $dump->interval };
 	$now->{elsewhere} = Elsewhere::sentence($dump, {});
 	for my $key (qw(allocated resident rss)) {
@@ -233,18 +234,25 @@ sub figures {
 	return $now;
 }
 
-# Takes the text of a profile that has come. If somebody has begun another session since the last
-# one, this profile becomes the { start }, and mark, before and course begin anew.
+# Whether one of two results of figures() is of another session than the other, or the process began
+# to count anew between them: what the later one lacks may still be held.
+sub is_apart {
+	my ($one, $other) = @_;
+	return $one->{session} ne $other->{session} || Order::is_anew(map { $_->{begun} } $one, $other);
+}
+
+# Takes the text of a profile that has come. If it is apart from the last one, it becomes the
+# { start }, and mark, before and course begin anew.
 sub take {
 	my ($self, $text) = @_;
 	my $now = $self->figures($text);
 	my $first = $self->{start};
-	if (!$first || $first->{session} ne $now->{session}) {
+	if (!$first || is_apart($first, $now)) {
 		@$self{qw(start mark)} = ($now, undef);
 		$self->{course} = [] if $first;
 	}
 	@$self{qw(before now)} = ($self->{now}, $now);
-	$self->{before} = undef if $self->{before} && $self->{before}{session} ne $now->{session};
+	$self->{before} = undef if $self->{before} && is_apart($self->{before}, $now);
 	push @{ $self->{course} }, $now->{allocated} // $now->{bytes};
 	shift @{ $self->{course} } if @{ $self->{course} } > COURSE;
 }

@@ -2,7 +2,7 @@
 # process (its pid, and its instance where the dump says it) the numbers of the dumps and the
 # monotonic clock tell, because the wall clock can be set while the process runs. Dumps of different
 # processes are compared by the wall clock. Callers: Series, Report, Leaks, Run, Live, Main and
-# Export; Pprof, Otlp, Ages and Page for times alone.
+# Export; Pprof, Otlp, Ages and Page for times, Page and Live for counts that began anew.
 #
 # A point is a hash for one dump, with { dump } and what its caller keeps in it. The caller adds
 # what stamp() returns: time, the wall clock in seconds since 1970; mono, the monotonic clock in
@@ -161,6 +161,44 @@ sub say_processes {
 	my ($one, $other) = map { my %stamp = stamp($_); $stamp{process} } $from, $to;
 	return if !length $one || !length $other || $one eq $other;
 	Talk::note("$from->{file} is of another process (pid " . $from->pid . ") than $to->{file} (pid " . $to->pid . ')');
+}
+
+# When the process of a dump began to count, in ms of the monotonic clock: when sampling was first
+# switched on, or at the last reset, which forgets all samples; undef if the dump does not tell it.
+# Both figures are rounded down, so that dumps of one count may differ by 1.
+sub begun {
+	my ($dump) = @_;
+	my ($now, $span) = map { ($dump->{meta}{$_} // '') =~ /^(\d{1,15})$/ ? $1 : return undef }
+	    qw(monotonic_ms profiled_ms);
+	return $now - $span;
+}
+
+# Whether a process began to count anew between two dumps with these results of begun(): what it had
+# allocated before is not in the later one, even if it is still held.
+sub is_anew {
+	my ($one, $other) = @_;
+	return defined $one && defined $other && abs($one - $other) > 1 ? 1 : 0;
+}
+
+# A sentence, if some of these dumps are of one process that began to count anew between them; '' if
+# not, and of dumps that do not tell the instance of their process: the pid may be used again.
+sub anew {
+	my @points = sort { $a->{process} cmp $b->{process} || $a->{begun} <=> $b->{begun} || $a->{mono} <=> $b->{mono} }
+	    grep { length $_->{process} && defined $_->{begun} && length($_->{dump}{meta}{instance} // '') }
+	    map { { dump => $_, begun => begun($_), stamp($_) } } @_;
+	for my $at (1 .. $#points) {
+		my ($before, $after) = @points[$at - 1, $at];
+		next if $before->{process} ne $after->{process} || !is_anew(map { $_->{begun} } $before, $after);
+		return "$after->{dump}{file}: its process began to count anew (prof.reset, or the start of a session) after $before->{dump}{file}: "
+		    . 'what it had allocated before is not in it, even if it is still held';
+	}
+	return '';
+}
+
+# Notes what anew() says.
+sub say_anew {
+	my $text = anew(@_);
+	Talk::note($text) if length $text;
 }
 
 # The minutes from one point to another; undef if they are not known, or not above 0.

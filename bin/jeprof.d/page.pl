@@ -48,8 +48,9 @@ sub escape { return Flame::escape($_[0]) }
 # A text in bold type, escaped.
 sub bold { return '<b>' . escape($_[0]) . '</b>' }
 
-# Sentences, as HTML: what is held, how the process ended, its course, its owners, suspects, names
-# that are missing, and all doubts told so far (Talk), also those about other processes.
+# Sentences, as HTML: what is held, how the process ended, its course, its owners, whether it began to
+# count anew, suspects, names that are missing, and all doubts told so far (Talk), also those about
+# other processes.
 sub words {
 	my ($work) = @_;
 	my $option = $work->{option};
@@ -74,6 +75,8 @@ sub words {
 	push @out, (@{ $work->{owners} } == 1 ? 'All' : 2 * $share > $last->{bytes} ? 'Most' : 'Part')
 	    . ' is held by ' . join(', ', map { bold($_->[0]) . ' ' . $size->($_->[1]) . ' ('
 			    . Print::percent($_->[1], $last->{bytes}) . ')' } @owners) . '.' if @owners;
+	my $anew = Order::anew(map { $_->{dump} } @snaps);
+	push @out, escape("$anew.") if length $anew;
 	my %runs = map { $_->{run} => 1 } @snaps;
 	push @out, keys %runs > 1 ? 'The snapshots are of several processes: growth is not judged.'
 	    : suspects($option, \@snaps, @{ $work->{suspects} }) if @snaps >= Leaks::LEAST();

@@ -153,6 +153,7 @@ sub gather {
 	Main::threads({ dumps => [map { $_->{dump} } @snaps] }, $option) unless $option->{may_lack_thread};
 	Threads::drop_only(@snaps);
 	@snaps = Order::sorted(@snaps);
+	Order::say_anew(map { $_->{dump} } @snaps);
 	Names::resolve(Main::wants_lines($option));
 	my $work = { store => $store, snaps => \@snaps, option => $option,
 		self => Reduce::entries($option->{grain}, $option) };

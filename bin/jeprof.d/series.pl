@@ -85,6 +85,7 @@ sub clock {
 sub ls {
 	my ($option, @files) = @_;
 	my @points = read_all($option, all_files(@files));
+	Order::say_anew(map { $_->{dump} } @points);
 	return ls_json($option, @points) if $option->{json};
 	my ($most) = sort { $b <=> $a } map { $_->{bytes} } @points;
 	printf "%4s  %-20s %-9s %9s %9s %10s  %-8s %s\n", 'seq', 'time', 'reason',
@@ -156,6 +157,7 @@ sub diff {
 	Talk::note("$from->{dump}{file} is later than $to->{dump}{file}")
 	    if (Order::sorted($from, $to))[0] != $from;
 	Order::say_processes($from->{dump}, $to->{dump});
+	Order::say_anew($from->{dump}, $to->{dump});
 	my @rates = map { $_->{dump}->interval } $from, $to;
 	Talk::note("sampled at different rates ($rates[0] and $rates[1] bytes): estimates are compared")
 	    if $rates[0] != $rates[1];

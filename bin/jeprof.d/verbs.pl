@@ -91,6 +91,7 @@ sub load {
 	my $program = $dumps[0]{program} // $Object::program
 	    // ($main ? $main->{path} : $dumps[0]{meta}{exe} // '?');
 	Order::say_processes($base, $dumps[-1]) if $base;
+	Order::say_anew($base, @dumps) if $base;
 	note_age($dumps[0], $main);
 	Talk::note("$_->{file}: " . Course::sentence($_)) for grep { $_->{meta}{end} } @dumps;
 	return { dumps => \@dumps, base => $base, program => Talk::clean($program), option => $option };

@@ -100,5 +100,41 @@ in_dir('start');
 my @early = map { one(1, $_, $_, 5000 + 60 * $_, 1000, start => 'a', stem => 'x') } 3, 4;
 my @late = map { one(1, $_, 10 + $_, 60 * $_, 1000, start => 'b', stem => 'x') } 0, 1;
 is(order(@late, @early), '3 4 0 1', 'the instance tells two apart, across a boot of the machine');
+
+# The process calls prof.reset, or a session resets, between the dumps 2 and 3: they have another
+# begin, which is monotonic_ms less profiled_ms. The rounding of the two makes 1 ms.
+in_dir('anew');
+sub counted {
+	my ($seq, $begun, %more) = @_;
+	my %meta = (pid => 9, instance => 'c', monotonic_ms => 60_000 * $seq, profiled_ms => 60_000 * $seq - $begun,
+		dump_time => "20260102T030${seq}00.000Z", exe => $app, session => 1, %more);
+	defined $meta{$_} or delete $meta{$_} for keys %meta;
+	return our_dump("c.9.20260102T030${seq}00.000Z.$seq.i$seq.heap", modules => [[$base + 0x1000, $base + 0x3000, $base, $id, $app]],
+		meta => \%meta, stacks => [[[$base + 0x1210, $base + 0x1111], 10, $begun > 100_000 ? 1000 : 90_000]]);
+}
+my @anew = (counted(1, 7000), counted(2, 7001), counted(3, 130_000), counted(4, 130_001));
+my $note = qr/^jeprof: \Q$anew[2]\E: its process began to count anew \(prof\.reset, or the start of a session\) after \Q$anew[1]\E: what it had allocated before is not in it, even if it is still held$/m;
+for my $case (['diff', @anew[1, 2]], ['diff', @anew[2, 1]], ['top', "--base=$anew[1]", $anew[2]], ['--text', "--base=$anew[1]", $anew[2]],
+	['ls', @anew], ['leaks', @anew], ['report', @anew]) {
+	($code, $out, $err) = jeprof(@$case);
+	is($code, 0, "$case->[0]: counted anew") or diag $err;
+	like($err, $note, 'is said');
+	is(() = $err =~ /count anew/g, 1, 'once');
+	like($out, qr{<p>\Q$anew[2]\E: its process began to count anew}, 'in the page too') if $case->[0] eq 'report';
+}
+# Not of one count, whatever its sessions; not of dumps that lack one of the figures, as those of
+# older versions; and not where another process may have the pid.
+my @plain = ([7000, 7000], [7000, 7000, session => 2], [7000, 7001, session => 0],
+	map { [7000, 200_000, $_ => undef] } qw(profiled_ms monotonic_ms instance));
+push @plain, [7000, 200_000, instance => 'd'];
+for my $case (@plain) {
+	my ($begun, $then, @more) = @$case;
+	for my $earlier ([], \@more) { # of the later one alone, of both
+		my @pair = (counted(5, $begun, @$earlier), counted(6, $then, @more));
+		next if @more && $more[0] eq 'instance' && defined $more[1] && @$earlier;
+		unlike(join('', map { (jeprof(@$_))[2] } ['diff', @pair], ['top', "--base=$pair[0]", $pair[1]], ['report', @pair]),
+			qr/count anew/, join ' ', 'not a word:', map { $_ // 'not told' } @$earlier, 'then', $then, @more);
+	}
+}
 chdir $source;
 done_testing();

@@ -34,12 +34,12 @@ C
 chdir $dir;
 
 sub serving {
-	my ($conf) = @_;
+	my ($conf, $program) = @_;
 	my $pid = fork // die;
 	if (!$pid) {
 		$ENV{LD_PRELOAD} = $library;
 		$ENV{MALLOC_CONF} = $conf;
-		exec $app;
+		exec $program // $app;
 	}
 	run($ctl, 'status', $pid, '--wait', '60s'); # as long as it has no mailbox yet
 	return $pid;
@@ -88,6 +88,48 @@ jeprof('live', '--once', '--interval=100ms', $pid);
 is(state_of($pid), 'active', "somebody else's session stays");
 run($ctl, 'stop', $pid, '-q');
 unlink glob '*.heap';
+# A process that counts anew between two profiles (prof.reset): what it still holds has not shrunk.
+{
+	my $resets = build('resets.c', <<'C');
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int mallctl(const char *, void *, size_t *, void *, size_t) __attribute__((weak));
+static volatile sig_atomic_t due;
+static void on(int sig) { (void)sig; due = 1; }
+void *held[1000];
+int main(void) {
+	signal(SIGUSR1, on);
+	pid_t test = getppid();
+	for (int i = 0; i < 1000; i++) { held[i] = memset(malloc(20000), 1, 20000); }
+	while (getppid() == test) {
+		usleep(1000);
+		void *volatile p = malloc(50000);
+		free(p); /* a process that allocates nothing would not answer */
+		if (!due) { continue; }
+		due = 0;
+		mallctl("prof.reset", 0, 0, 0, 0);
+		close(open("was_reset", O_CREAT | O_WRONLY, 0600));
+	}
+	return 0;
+}
+C
+	my $own = serving('prof:true,lg_prof_sample:12', $resets);
+	my $place = "$dir/resets.d";
+	mkdir $place;
+	spew("$place/jeprof", slurp($jeprof));
+	spew("$place/jeprofctl", "#!/bin/sh\nif [ \"\$1\" = dump ]; then\n\tif [ -e '$place/first' ]; then kill -USR1 $own; until [ -e '$dir/was_reset' ]; do sleep .05; done; fi\n\t: >'$place/first'\nfi\nexec '$ctl' \"\$@\"\n");
+	chmod 0755, "$place/jeprofctl";
+	($code, $out, $err) = run($^X, "$place/jeprof", 'live', '--once', '--json', '--interval', '200ms', $own);
+	is($code, 0, 'live of one that counts anew') or diag $err;
+	$look = eval { JSON::PP->new->utf8->decode($out) } // {};
+	ok(-e "$dir/was_reset", 'it was reset between the two profiles');
+	is(join(' ', grep { $_->{growth} < 0 } @{ $look->{rows} // ['no answer'] }), '', 'nothing that it holds is shown as gone') or diag $out;
+	kill 'TERM', $own;
+	waitpid $own, 0;
+}
 for my $case ([[$pid], 2, qr/this is none; --once/],
 	[['--once', 999999999], 5, qr/no such process|999999999/], [[], 2, qr/one process/],
 	[['--json', $pid], 2, qr/this is none|--once/],
