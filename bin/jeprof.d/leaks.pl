@@ -291,11 +291,12 @@ sub print_series {
 	my ($first, $last) = @snaps[0, -1];
 	my @rows = @{ $series->{suspects} };
 	return print_aged($work, $series) if $series->{stacks};
-	printf "%s%s, %d profile%s%s: %s -> %s, %s%s; %s\n",
+	printf "%s%s, %d profile%s%s%s: %s -> %s, %s%s; %s\n",
 	    Talk::clean(Object::base_name($work->{store}{program})),
 	    length $series->{pid} ? " pid $series->{pid}" : '',
 	    scalar @snaps, @snaps == 1 ? '' : 's', defined $series->{span}
 	    ? ', ' . Series::clock($first->{time}) . ' -> ' . Series::clock($last->{time}) : '',
+	    Options::filters($option, 'thread'),
 	    map({ Print::human($_->{bytes}, $option) } $first, $last),
 	    Series::signed($last->{bytes} - $first->{bytes}, $option),
 	    defined $series->{span} ? ', '
@@ -329,11 +330,11 @@ sub print_aged {
 	my $snap = $series->{snaps}[-1];
 	my $span = Ages::span($snap->{dump});
 	my $count = @{ $series->{suspects} };
-	printf "%s%s, one profile%s%s: %s live; by its ages %s\n",
+	printf "%s%s, one profile%s%s%s: %s live; by its ages %s\n",
 	    Talk::clean(Object::base_name($work->{store}{program})),
 	    length $series->{pid} ? " pid $series->{pid}" : '',
 	    defined $snap->{time} ? ' at ' . Series::clock($snap->{time}) : '',
-	    defined $span ? ', of ' . Order::span_text($span) : '',
+	    defined $span ? ', of ' . Order::span_text($span) : '', Options::filters($option, 'thread'),
 	    Print::human($snap->{bytes}, $option), $count == 0 ? 'no stack grows' : $count == 1
 	    ? '1 stack grows' : "$count stacks grow";
 	my $sentence = Course::sentence($snap->{dump});

@@ -366,8 +366,8 @@ sub head {
 	push @lines, [Talk::clean($now->{elsewhere}), ''] if length $now->{elsewhere};
 	push @lines, ['course    ' . $self->course_line, '']
 	    if @{ $self->{course} } > 1 && !$option->{once};
-	push @lines, [sprintf('sampled   %s live in %d objects%s', Print::human($now->{bytes}, $option),
-			$now->{objects}, defined $self->{session} ? ', allocated since the session began' : ''),
+	push @lines, [sprintf('sampled   %s live in %d objects%s%s', Print::human($now->{bytes}, $option),
+			$now->{objects}, Options::filters($option), defined $self->{session} ? ', allocated since the session began' : ''),
 		''];
 	return @lines;
 }

@@ -1,6 +1,6 @@
 # Options: what the command line says, as a hash; the text of --help. Callers: Main, Contention
 # (choose), Export (say_unused, @whole), and those that suggest commands (kept, pattern) or complete
-# words (names_for).
+# words (names_for); those that tell a sum in a sentence (filters).
 package Options;
 
 use Getopt::Long ();
@@ -306,6 +306,14 @@ sub kept {
 	push @words, "--exe=$Object::program" if defined $Object::program && !length $option->{exe};
 	push @words, "--tools=$option->{tools}" if length $option->{tools};
 	return @words;
+}
+
+# The filters of a view, and what @more names of it, as " (--focus=RE)" for a sentence that tells sums
+# of what they leave: these are not sums of the process. '' without any.
+sub filters {
+	my ($option, @more) = @_;
+	my @words = map { length($option->{$_} // '') ? "--$_=$option->{$_}" : () } @more, qw(focus ignore retain exclude label);
+	return @words ? Talk::clean(" (@words)") : '';
 }
 
 # A regular expression, as text, that matches this name literally, also within a longer one.

@@ -61,7 +61,7 @@ sub words {
 	my $pid = $last->{dump}->pid;
 	my $text = (length $pid ? 'Process ' . escape($pid) . ', ' : '')
 	    . (defined $last->{time} ? escape(Series::clock($last->{time})) . ': ' : '')
-	    . bold($size->($last->{bytes}) . " $held") . sprintf ' in %d objects', $last->{objects};
+	    . bold($size->($last->{bytes}) . " $held") . sprintf ' in %d objects%s', $last->{objects}, escape(Options::filters($option));
 	my $rate = $last->{dump}->interval;
 	$text .= ', estimated from samples, one for each ' . escape($size->($rate)) . ' allocated'
 	    if $rate =~ /^\d+$/ && $rate > 1;

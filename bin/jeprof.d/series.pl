@@ -252,11 +252,11 @@ sub diff_table {
 	my ($rows, @sums) = ($grown->{list}, @{ $grown->{sums} });
 	my $change = $sums[1] - $sums[0];
 	my $margin = margin_of_sum(@$rows);
-	printf "%s -> %s%s: %s -> %s, %s%s%s%s\n",
+	printf "%s -> %s%s%s: %s -> %s, %s%s%s%s\n",
 	    map({ my $time = $_->{time};
 			defined $time ? clock($time) : Talk::clean($_->{dump}{file}) } $from, $to),
 	    length $a->pid && length $b->pid && $a->pid ne $b->pid
-	    ? ' (pid ' . $a->pid . ' -> pid ' . $b->pid . ')' : '',
+	    ? ' (pid ' . $a->pid . ' -> pid ' . $b->pid . ')' : '', Options::filters($option),
 	    map({ Print::human($_, $option) } @sums), signed($change, $option),
 	    $margin ? ' ' . Noise::text($margin, $option) : '',
 	    defined $span ? ', ' . rate_text($change, $span, $option) : '',

@@ -176,7 +176,7 @@ sub callers {
 			    || $self->{label}[$a] cmp $self->{label}[$b] } keys %{ $sums || {} }];
 }
 
-# The first line of the table: the process and its sum.
+# The first line of the table: the process, the filters and the sum of what they leave.
 sub headline {
 	my ($view, $table, $option) = @_;
 	my ($dump) = @{ $view->{dumps} };
@@ -184,6 +184,7 @@ sub headline {
 	$text .= ' pid ' . $dump->pid if length $dump->pid;
 	$text .= ' at ' . $dump->time_text if length $dump->time_text;
 	$text .= ", thread $view->{tag}" . thread_name($dump, $view->{tag}) if length $view->{tag};
+	$text .= Options::filters($option);
 	return $text . sprintf ": waited %s in %d contentions\n",
 	    Print::human($table->{bytes}, $option), $table->{objects} if Contention::is_one($dump);
 	$text .= $dump->is_delta ? ': grown by ' : $option->{index} =~ /alloc/ ? ': allocated ' : ': live ';

@@ -278,7 +278,7 @@ unlike((jeprof('--collapsed', '--alloc_space', '--focus=.', '--thread=1', '--lin
 ($code, $out, $err) = jeprof('--dot', '--heapcheck', '--nodecount=5', '--cum', $dump);
 like($out, qr/style=filled,fillcolor=gray/, '--heapcheck marks what is held');
 unlike($err, qr/nodecount has no/, 'an option where it acts is not complained of');
-like((jeprof('top', '--focus=^serve$', $dump))[1], qr/live 595\.7K in 11 objects/,
+like((jeprof('top', '--focus=^serve$', $dump))[1], qr/ \(--focus=\^serve\$\): live 595\.7K in 11 objects/,
 	'top: --focus acts');
 like((jeprof('top', '--cum', '-n', 1, $dump))[1], qr/ list_add /, 'top: --cum acts');
 like((jeprof('top', '--files', '-n', 1, $dump))[1], qr/\[server\]/, 'top: --files acts');

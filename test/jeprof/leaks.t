@@ -64,6 +64,7 @@ like($err, qr/next: \S+ report -o leaks\.html .*\n.* top --stacks --focus=leak /
 	'what to do next');
 is($code, 0, 'a suspect alone is no failure');
 is(suspects('--focus=cache', @dump), '', '--focus');
+like((jeprof('leaks', '--focus=cache', @dump))[1], qr/ profiles[^\n]* \(--focus=cache\): .*; no stack keeps growing$/m, 'and it is said of what it leaves');
 is(suspects('--wrapper=^leak$', @dump), 'main=10000', '--wrapper');
 chdir $dir;
 is(suspects(), 'leak=10000', 'the series of the directory');

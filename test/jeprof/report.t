@@ -125,6 +125,7 @@ agrees(rows_of($data, $_), top_of($dump[$_]),
 is($data->{snaps}[2]{live}[0], JSON::PP::decode_json((jeprof('top', '--json',
 				$dump[2]))[1])->{total}{bytes}, 'the total of top');
 is(join(' ', map { $_->{kind} } @{ $data->{snaps} }), 'interval ' x 3 . 'interval', 'reasons');
+ok((jeprof('report', '--focus=<walk|walk', '--ignore=none', @dump))[1] =~ m{<b>\S+ live</b> in \d+ objects \(--focus=&#60;walk\|walk --ignore=none\)[.,]}, 'the words say what filters leave');
 agrees(rows_of(data_of((jeprof('report', '--focus=walk', @dump))[1]), 1),
 	top_of('--focus=walk', $dump[1]), '--focus: as top');
 agrees(rows_of(data_of((jeprof('report', '--wrapper=^leak$', @dump))[1]), 1),

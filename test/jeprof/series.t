@@ -107,7 +107,7 @@ like($err, qr/next: \S+ top --stacks --focus=leak /, 'diff: the next command');
 }
 {
 	($code, $out) = jeprof('diff', '--focus=leak', @dump[0, 3]);
-	like($out, qr/: 1000B -> 3\.9K, \+2\.9K, \+1000B\/min\n(?:.*\n)+.* leak < main\n\z/, 'diff --focus: the head line is of the rows');
+	like($out, qr/ \(--focus=leak\): 1000B -> 3\.9K, \+2\.9K, \+1000B\/min\n(?:.*\n)+.* leak < main\n\z/, 'diff --focus: the head line is of the rows');
 	my ($json) = (jeprof('diff', '--json', '--ignore=gone', $dump[0], $dump[3]))[1];
 	is(join(' ', $json =~ /"(?:before|after|bytes)":(-?\d+)/g), '41000 44000 3000', 'diff --json --ignore: after less before is the rows');
 	my $all = (jeprof('ls', @dump))[1];
