@@ -26,7 +26,9 @@ my @parts = (
 	[metadata => 'the allocator\'s own data, the profiler\'s among them'],
 );
 
-# What else a line "# frag_heap" has, in bytes but arenas; times of decay only if there is decay.
+# What else a line "# frag_heap" has. All are bytes, but arenas is a count. huge: bytes of the parts
+# in huge pieces; kept: unused pages that stay so that these stay whole; spread: free places in
+# other arenas than the one that has most. Times of decay (ms) are there only if there is decay.
 my @others = qw(resident muzzy retained huge kept spread arenas tcache_max thp_min);
 
 # "NAME:NUMBER ..." as a hash.
@@ -93,7 +95,7 @@ sub why_not {
 	my ($dump) = @_;
 	return 'it was written by a version without these lines, or by another allocator'
 	    unless ($dump->{meta}{kind} // '') =~ /^(?:outside|box|core)/;
-	return 'it was read from outside the process, where the slabs are not seen';
+	return 'it was read from the tables of the profiler, which tell nothing of slabs';
 }
 
 # Rows { name; pinned: bytes, margin, variance: of pinned; live: bytes, 0 if it holds none; callers,
@@ -153,7 +155,8 @@ sub print_parts {
 
 # A sentence: what most of the memory is that the program does not use: free places in slabs, unused
 # pages, thread caches or the allocator's data; "little is unused" if none of these is a tenth of
-# what is resident. The sentence of Elsewhere in its place if most memory is not malloc's.
+# what is resident. It names who pins the free places only if the stacks explain 30 % of them. The
+# sentence of Elsewhere in its place if most memory is not malloc's.
 sub sentence {
 	my ($self) = @_;
 	my ($dump, $option, $beside) = @$self{qw(dump option beside)};
@@ -243,7 +246,7 @@ sub pinner {
 }
 
 # { bytes, what, how } of each thing that would give memory back, the most bytes first; none without
-# bytes. Of each no more than these bytes would come back.
+# bytes. At most these bytes would come back.
 sub advice {
 	my ($self) = @_;
 	my $heap = $self->{dump}{heap};

@@ -156,6 +156,11 @@ is($code, 0, 'a report of memory that is not malloc\'s');
 ($code, $out, $err) = jeprof('frag', profile("$dir/bare.heap", bare => 1));
 is("$code|$out", '1|', 'a profile without these lines');
 like($err, qr/bare\.heap: does not say where the memory is: it was written by a version without these lines/, 'says why');
+for my $kind (qw(outside box core)) {
+	my $text = slurp("$dir/bare.heap") =~ s/^# end .*\n//mr =~ s/kind=manual/kind=$kind/r;
+	spew("$dir/$kind.heap", $text . '# end ' . length($text) . "\n");
+	like((jeprof('frag', "$dir/$kind.heap"))[2], qr/does not say where the memory is: it was read from the tables of the profiler, which tell nothing of slabs$/m, "kind $kind: why");
+}
 like((jeprof('frag', '--older=1s', $made))[2], qr/--older has no effect here/, 'options of others');
 like((jeprof('top', '--advice', $made))[2], qr/--advice has no effect here: it is for the verb frag/, 'an option of its own');
 like((jeprof('frag', spew("$dir/evil.heap", slurp($made) =~ s/^# frag 1 57000000 3000000$/# frag 0 1\n# frag 999999999 1\n# frag_heap\n# frag_class x\n# frag 1 99999999999999999999999/mr
