@@ -67,9 +67,45 @@ sites_join(struct pprof_profile *p, intern_t *labels, intern_t *known, uint64_t 
 }
 
 /*
- * Appends to p a site that only the earlier profile (from) has, with values 0; without a thread if
- * p does not have that, as it has ended meanwhile. 0 or ENOMEM.
+ * Adds the threads to p that only the earlier profile (from) has, since they have ended meanwhile:
+ * what they freed is shown as theirs. The sites of p get the new indexes. 0 or ENOMEM.
  */
+static int
+threads_merge(struct pprof_profile *p, const struct pprof_profile *from) {
+	size_t room = p->nthreads + from->nthreads + 1, count = 0, i = 0;
+	thread_t *all = malloc(room * sizeof(*all));
+	uint32_t *moved = malloc((p->nthreads + 1) * sizeof(*moved));
+	int err = all == NULL || moved == NULL ? ENOMEM : 0;
+	for (size_t k = 0; err == 0 && k <= from->nthreads; k++) {
+		const thread_t *t = k < from->nthreads ? &from->threads[k] : NULL;
+		for (; i < p->nthreads && (t == NULL || p->threads[i].uid <= t->uid); i++) {
+			moved[i] = (uint32_t)count;
+			all[count++] = p->threads[i];
+		}
+		if (t != NULL && (count == 0 || all[count - 1].uid != t->uid)) {
+			uint32_t name = intern_put(&p->texts, intern_text(&from->texts, t->name),
+			    intern_len(&from->texts, t->name));
+			err = name == INTERN_FAILED ? ENOMEM : 0;
+			all[count++] = (thread_t){t->uid, name};
+		}
+	}
+	for (size_t k = 0; err == 0 && k < p->nsites; k++) {
+		uint32_t *thread = &p->sites[k].thread;
+		*thread = *thread != NO_THREAD ? moved[*thread] : NO_THREAD;
+	}
+	if (err == 0) {
+		thread_t *old = p->threads;
+		p->threads = all;
+		p->nthreads = count;
+		p->thread_room = room;
+		all = old;
+	}
+	free(all);
+	free(moved);
+	return err;
+}
+
+/* Appends to p a site that only the earlier profile (from) has, with values 0. 0 or ENOMEM. */
 static int
 site_take_over(struct pprof_profile *p, const struct pprof_profile *from, const site_t *s) {
 	site_t site = {p->naddresses, s->depth, NO_THREAD, 0, 0, {0}};
@@ -194,7 +230,8 @@ pprof_subtract(struct pprof_profile *after, const struct pprof_profile *before) 
 	}
 	uint64_t *key = malloc(KEY_MAX * sizeof(*key));
 	intern_t known = {0}, labels = {0};
-	int err = key == NULL ? ENOMEM : sites_subtract(after, before, &labels, &known, key);
+	int err = key == NULL ? ENOMEM : threads_merge(after, before);
+	err = err != 0 ? err : sites_subtract(after, before, &labels, &known, key);
 	if (err == 0) {
 		after->nages = 0; /* a difference has no ages */
 		allocations_clamp(after);

@@ -139,6 +139,17 @@ is(scalar @{ $delta->{samples} }, 1, 'what did not change is left out');
 is((totals(converted('--base', $dump[3], $dump[3])))[3], 0, 'nothing of itself');
 my $gone = converted('--base', $dump[3], one(4, stacks => []));
 is(-(totals($gone))[3], (totals(converted($dump[3])))[3], 'what was freed is negative');
+# Each [UID, NAME, BYTES] is a thread that holds one object, with a stack of its own.
+sub of_threads {
+	my ($name, @threads) = @_;
+	my $text = slurp(our_dump("$dir/$name.heap", meta => { pid => 77, sample_interval => 1 }, stacks => [], no_end => 1));
+	my $listed = join '', map { "  t$_->[0]: 1: $_->[2] [0: 0] $_->[1]\n" } @threads;
+	my $held = join '', map { sprintf "@ 0x%x\n  t*: 1: %d [0: 0]\n  t%d: 1: %d [0: 0]\n", $base + 0x1111 + $_->[0], $_->[2], $_->[0], $_->[2] } @threads;
+	$text =~ s/^  t0: .*\n/$listed$held/m;
+	return spew("$dir/$name.heap", $text . sprintf "# end %d\n", length $text);
+}
+my $ended = converted('--base', of_threads('earlier', [5, 'five', 500], [2, 'two', 200], [9, 'nine', 900]), of_threads('later', [3, 'three', 300], [5, 'five', 500], [7, 'seven', 700]));
+is(join(' ', sort map { "$_->{labels}{thread}=$_->{values}[3]" } @{ $ended->{samples} }), 'nine=-900 seven=700 three=300 two=-200', 'each thread has its own, also those that have ended');
 is((run($convert, '--base', "$data/counts.heap", $dump[3]))[0], 1, 'another process: refused');
 my %head = (pid => 77, dump_time => '20260102T030005.000Z', session => 2, start_time => '20260102T025900.000Z', sample_interval => 4096);
 my $second = one(5, meta => \%head);
