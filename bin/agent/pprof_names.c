@@ -42,15 +42,16 @@ has_file(const struct pprof_profile *p, uint32_t object) {
 }
 
 /*
- * Collects all places whose object has a file and a known bias, sorted by object and offset.
- * Returns how many.
+ * Collects all places without a frame whose object has a file and a known bias, sorted by object
+ * and offset. A forged object may cover address 0, which fixed_names() has named. Returns how many.
  */
 static size_t
 points_collect(const places_t *s, point_t *points) {
 	size_t count = 0;
 	for (size_t i = 0; i < s->count; i++) {
 		const range_t *range = range_of(s->p, s->all[i].address);
-		if (range != NULL && range->has_bias && has_file(s->p, range->object)) {
+		if (s->all[i].nframes == 0 && range != NULL && range->has_bias
+		    && has_file(s->p, range->object)) {
 			points[count++] = (point_t){range->object, (uint32_t)i,
 			    s->all[i].address - range->bias};
 		}

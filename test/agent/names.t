@@ -221,6 +221,9 @@ sub at_serve {
 sub names_in { my ($profile) = @_; return join ' ', map { my $one = $_; join '<', map { $_->{name} } map { @{ $_->{frames} } } @{ $one->{stack} } } @{ $profile->{samples} } }
 my $offset = $made->{stack}[0]{address} - $serve->{start};
 my ($second) = map { $_->{stack}[0]{address} - $serve->{start} } grep { my $f = $_->{stack}[0]; $f->{mapping}{build_id} eq $serve->{build_id} && $f->{address} != $made->{stack}[0]{address} && @{ $f->{frames} } && $f->{frames}[0]{line} } @{ $got->{samples} };
+my $low = our_dump("$dir/low.heap", modules => [[0, 0x1000, ~$offset + 1, $serve->{build_id}, "$dir/serve"], [0x1000000, 0x2000000, 0x1000000, $serve->{build_id}, "$dir/serve"]],
+	stacks => [[[0x1000000 + $offset, 0], 1, 1000]]);
+is(names_in(named('--pid', $pid, $low)), 'box::made<box::twice<grow<0x0', 'a forged object that covers address 0 does not name it');
 SKIP: {
 	skip 'no strip', 10 unless which('strip') && defined $second;
 	for my $in (['in memory'], ['in a directory', '--cache', "$dir/c8"]) {
