@@ -186,13 +186,16 @@ tell_closed(const jeprof_target_t *t, int error) {
 
 /*
  * Opens box, pidfd and, if there is a box, root directory of a process and reads its labels. False:
- * it has ended, or there is no pidfd. The start time is compared last, in read_usage(), so all of
- * these are of this process.
+ * it has ended, or there is no pidfd, or a descriptor or memory lacks now; then the next look tries
+ * again. The start time is compared last, in read_usage(), so all of these are of this process.
  */
 static bool
 try_open(held_t *h, const jeprof_target_t *t) {
 	figures_t f;
 	h->box = jeprof_box_open(t);
+	if (h->box < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
+		return false;
+	}
 	if (h->box < 0) {
 		tell_closed(t, errno);
 	}

@@ -69,9 +69,12 @@ jeprof_check_box(jeprof_target_t *t, uint64_t bytes) {
 	return 0;
 }
 
+
+
 /*
  * Opens the file behind the descriptor `number` of a process (`dir`: its /proc/PID/fd) if that is
- * the memory file of a box; -1: it is not.
+ * the memory file of a box. -1 and errno: it is not, or may not be opened (ENOENT), or it cannot be
+ * opened now (client_is_lack).
  */
 static int
 open_if_box(int dir, const char *number) {
@@ -80,16 +83,19 @@ open_if_box(int dir, const char *number) {
 	struct stat st;
 	if (readlinkat(dir, number, name, sizeof(name) - 1) != sizeof(name) - 1
 	    || memcmp(name, front, sizeof(name) - 1) != 0) {
+		errno = ENOENT;
 		return -1;
 	}
 	int fd = openat(dir, number, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0) {
+		errno = client_is_lack(errno) ? errno : ENOENT;
 		return -1;
 	}
 	/* Only memory files have seals: a file of another kind may have that name too. */
 	int seals = fcntl(fd, F_GET_SEALS);
 	if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
 		close(fd);
+		errno = ENOENT;
 		return -1;
 	}
 	return fd;
@@ -99,20 +105,22 @@ open_if_box(int dir, const char *number) {
 static int
 search_directory(int task) {
 	char path[64];
-	int fd = -1;
+	int fd = -1, error = ENOENT;
 	snprintf(path, sizeof(path), "/proc/%d/fd", task);
 	DIR *dir = opendir(path);
 	if (dir == NULL) {
 		return -1;
 	}
 	struct dirent *e;
-	for (int i = 0; fd < 0 && i < DESCRIPTORS_MOST && (e = readdir(dir)) != NULL; i++) {
+	for (int i = 0; fd < 0 && error == ENOENT && i < DESCRIPTORS_MOST
+	    && (e = readdir(dir)) != NULL; i++) {
 		if (isdigit((unsigned char)e->d_name[0])) {
 			fd = open_if_box(dirfd(dir), e->d_name);
+			error = fd < 0 ? errno : error;
 		}
 	}
 	closedir(dir);
-	errno = ENOENT;
+	errno = error;
 	return fd;
 }
 
@@ -131,9 +139,9 @@ open_copied(int own, int process, int number) {
 		return -1;
 	}
 	snprintf(name, sizeof(name), "%d", copy);
-	int fd = open_if_box(own, name);
+	int fd = open_if_box(own, name), error = errno;
 	close(copy);
-	errno = ENOENT;
+	errno = error;
 	return fd;
 }
 

@@ -424,9 +424,9 @@ int jeprof_check_box(jeprof_target_t *t, uint64_t bytes);
 /*
  * Opens the first memory file of a box among the descriptors of the process, so that it can be read
  * after its end. Checks neither that the tables lie in it, nor that the pid is still that of the
- * process: the caller does. The descriptor, or -1 and errno: ENOENT if there is none, another one
- * if it may not be opened. The kernel frees the memory of the box only when this descriptor is
- * closed too.
+ * process: the caller does. The descriptor, or -1 and errno: ENOENT if there is none; EMFILE,
+ * ENFILE or ENOMEM if a later call may find it; another one if it may not be opened. The kernel
+ * frees the memory of the box only when this descriptor is closed too.
  */
 int jeprof_box_open(const jeprof_target_t *t);
 

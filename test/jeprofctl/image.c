@@ -14,6 +14,7 @@
 #include <malloc.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -1262,6 +1263,14 @@ test_descriptor(void) {
 	check(fd >= 0 && fstat(fd, &a) == 0 && fstat(fds[2], &b) == 0 && a.st_ino == b.st_ino
 	    && write(fd, "x", 1) < 0, "the box, to be read", 0);
 	close(fd);
+	/* The directory of the descriptors takes the last one. */
+	struct rlimit limit;
+	getrlimit(RLIMIT_NOFILE, &limit);
+	struct rlimit low = {(rlim_t)fds[2] + 2, limit.rlim_max};
+	setrlimit(RLIMIT_NOFILE, &low);
+	errno = 0;
+	check(jeprof_box_open(&t) == -1 && errno == EMFILE, "a box, but no descriptor for it", 0);
+	setrlimit(RLIMIT_NOFILE, &limit);
 	for (unsigned i = 0; i < 3; i++) {
 		close(fds[i]);
 	}
