@@ -69,8 +69,6 @@ jeprof_check_box(jeprof_target_t *t, uint64_t bytes) {
 	return 0;
 }
 
-
-
 /*
  * Opens the file behind the descriptor `number` of a process (`dir`: its /proc/PID/fd) if that is
  * the memory file of a box. -1 and errno: it is not, or may not be opened (ENOENT), or it cannot be
