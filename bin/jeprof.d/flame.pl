@@ -123,10 +123,11 @@ sub draw_tree {
 	my $dump = $view->{dumps}[-1];
 	my $title = escape(join ' ', Object::base_name($view->{program}),
 		length $dump->pid ? 'pid ' . $dump->pid : (), grep { length } $dump->time_text);
+	$title .= escape((length $view->{tag} ? ", thread $view->{tag}" : '') . Options::filters($option));
 	my $text = sprintf qq{<?xml version="1.0" encoding="UTF-8"?>\n<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="monospace" font-size="11">\n},
 	    WIDTH, $height, WIDTH, $height;
 	$text .= qq{<style>rect{stroke:#fff;stroke-width:.5}g.f{cursor:pointer}g.f:hover rect{stroke:#000}text{pointer-events:none}.hit rect{fill:#a4c}.off{display:none}</style>\n};
-	$text .= qq{<rect width="100%" height="100%" fill="#fafafa"/>\n<text x="6" y="16" font-size="13">$title: } . escape($amount->($root->{sum}) . (length $shrunk ? "; not shown: $shrunk" : '')) . qq{</text>\n}
+	$text .= qq{<rect width="100%" height="100%" fill="#fafafa"/>\n<text x="6" y="16" font-size="13">$title: } . escape($amount->($root->{sum}) . Ages::words($option) . (length $shrunk ? "; not shown: $shrunk" : '')) . qq{</text>\n}
 	    . qq{<text id="told" x="6" y="34">click: zoom; the lowest box: back; key / or a click here: search</text>\n};
 	$text .= box($_, $height, $root->{sum}, $amount) for @boxes;
 	return $text . script() . "</svg>\n";

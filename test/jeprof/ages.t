@@ -181,6 +181,7 @@ for my $order ([@later], [reverse @later]) {
 	like($out, qr/ 3\ds  load_table/, 'top --sum --base: ages of all') or diag $out, $err;
 }
 is((jeprof('--text', $aged))[0], 0, 'the table of old');
+ok((jeprof('flame', '--older=16s', '--focus=a|.', $aged))[1] =~ / \(--focus=a\|\.\): \S+ older than 16s</, 'flame: its title says what is shown');
 for my $words (['top', '--older=16s'], ['top', '--younger=16s'], ['flame', '--older=16s'], ['--text', '--older=16s']) {
 	($code, $out, $err) = jeprof(@$words, "--base=$aged", $aged);
 	is("$code|$out", '2|', "@$words --base: exit 2");
