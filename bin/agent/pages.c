@@ -23,6 +23,7 @@ add_elsewhere(text_t *t, const proc_t *p, const char *before, const char *after)
 	if (is_elsewhere(&p->figures)) {
 		elsewhere_sentence(&words, &p->figures);
 	}
+	t->is_cut |= words.is_cut;
 	if (words.length > 0) {
 		text_add(t, "%s", before);
 		text_html(t, words.at);

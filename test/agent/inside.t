@@ -12,5 +12,6 @@ try watch "blocked lookers, and a pid that another process has now"
 try kills "each out-of-memory kill explains one end"
 try copy "a box that grows while it is copied"
 try open "a box that cannot be opened now is tried again at a later look"
+try pages "a page with a part for which there was no memory"
 try jobs "a job that was answered in its place, and a mark without a profile"
 done_testing
