@@ -20,6 +20,7 @@
 #include "client/cgroup.h"
 #include "client/elf.h"
 #include "client/proc_stat.h"
+#include "client/removed.h"
 
 enum { CONTAINER_DIGITS = 64 }; /* of the id of a container, hexadecimal */
 
@@ -59,11 +60,11 @@ read_build_id(int fd, char *hex, size_t size) {
 
 static void
 read_program(const jeprof_target_t *t, labels_t *l) {
-	char path[64];
+	char path[64], exe[EXE_BYTES];
 	struct stat st;
+	read_exe(t->task, exe);
+	snprintf(l->exe, sizeof(l->exe), "%.*s", (int)sizeof(l->exe) - 1, exe);
 	snprintf(path, sizeof(path), "/proc/%d/exe", t->task);
-	ssize_t n = readlink(path, l->exe, sizeof(l->exe) - 1);
-	l->exe[n > 0 ? n : 0] = '\0';
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
 		read_build_id(fd, l->build_id, sizeof(l->build_id));

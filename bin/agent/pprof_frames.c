@@ -19,6 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/removed.h"
 #include "client/utf8.h"
 
 enum { ENTRY_DEPTH = 16 }; /* addresses of a stack that are searched for an entry point */
@@ -81,14 +82,12 @@ string_of_text(places_t *s, uint32_t text) {
 
 uint32_t
 string_of_path(places_t *s, uint32_t object) {
-	char link[64], path[4096];
+	char path[EXE_BYTES];
 	uint32_t text = s->p->objects[object].path;
 	if (object != 0 || *intern_text(&s->p->texts, text) != '\0' || s->pid <= 0) {
 		return string_of_text(s, text);
 	}
-	snprintf(link, sizeof(link), "/proc/%d/exe", (int)s->pid);
-	ssize_t len = readlink(link, path, sizeof(path));
-	return string_of(s, path, len > 0 ? (size_t)len : 0);
+	return string_of(s, path, read_exe((int)s->pid, path));
 }
 
 /* ---------------------------------------------------------------- rounding */

@@ -17,7 +17,7 @@ enum { HISTORY_POINTS = 240 }; /* kept of one process: an hour of them at one lo
 
 typedef struct labels_s {
 	char comm[JEPROF_NAME];   /* name of the main thread */
-	char exe[512];            /* path of the program, as its process sees it */
+	char exe[512];            /* path of the program, as its process sees it; also if removed */
 	char build_id[130];       /* hex, of the program; "": none */
 	char cgroup[512];         /* path of the (memory) cgroup; "": not known */
 	char container_id[80];    /* hex, "": none */

@@ -1,11 +1,16 @@
 /*
  * The mark that the kernel puts behind the path of a removed file, in /proc/PID/maps and in links
  * such as /proc/PID/exe. No state and no locks. Used by bin/client (process.c, image_maps.c) and
- * bin/agent (elsewhere.c, pprof_maps.c). Not part of jeprof_client.h.
+ * bin/agent (elsewhere.c, labels.c, pprof_maps.c, pprof_frames.c). Not part of jeprof_client.h.
  */
 #pragma once
+#include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /*
  * The length of a path of `length` bytes without this mark. A path that is only the mark keeps it;
@@ -16,4 +21,34 @@ length_unmarked(const char *path, size_t length) {
 	static const char mark[] = " (deleted)";
 	size_t n = sizeof(mark) - 1;
 	return length > n && memcmp(path + length - n, mark, n) == 0 ? length - n : length;
+}
+
+/* Whether both paths lead to one file. */
+static inline bool
+is_one_file(const char *one, const char *other) {
+	struct stat a, b;
+	return stat(one, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev
+	    && a.st_ino == b.st_ino;
+}
+
+enum { EXE_BYTES = PATH_MAX + 1 };
+
+/*
+ * Sets path to that of the program of a process, from the link /proc/PID/exe, and returns its
+ * length; "" and 0 if the link cannot be read. It has the mark only if it is part of the name: then
+ * the program is found by that name, below the root of the process or below ours.
+ */
+static inline size_t
+read_exe(int pid, char path[EXE_BYTES]) {
+	char link[64], whole[64 + EXE_BYTES];
+	snprintf(link, sizeof(link), "/proc/%d/exe", pid);
+	ssize_t n = readlink(link, path, EXE_BYTES - 1);
+	size_t length = n > 0 ? (size_t)n : 0, unmarked = length_unmarked(path, length);
+	path[length] = '\0';
+	if (unmarked < length) {
+		snprintf(whole, sizeof(whole), "/proc/%d/root%s", pid, path);
+		length = is_one_file(link, whole) || is_one_file(link, path) ? length : unmarked;
+		path[length] = '\0';
+	}
+	return length;
 }

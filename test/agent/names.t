@@ -224,6 +224,11 @@ my ($second) = map { $_->{stack}[0]{address} - $serve->{start} } grep { my $f = 
 my $low = our_dump("$dir/low.heap", modules => [[0, 0x1000, ~$offset + 1, $serve->{build_id}, "$dir/serve"], [0x1000000, 0x2000000, 0x1000000, $serve->{build_id}, "$dir/serve"]],
 	stacks => [[[0x1000000 + $offset, 0], 1, 1000]]);
 is(names_in(named('--pid', $pid, $low)), 'box::made<box::twice<grow<0x0', 'a forged object that covers address 0 does not name it');
+system('cp', "$dir/serve", "$dir/gone") == 0 or die 'cp';
+my $of_gone = started("$dir/gone", 'wait');
+unlink "$dir/gone" or die "gone: $!";
+my $pathless = our_dump("$dir/pathless.heap", modules => [[0x1000000, 0x2000000, 0x1000000, $serve->{build_id}, '']], stacks => [[[0x1000000 + $offset], 1, 1000]]);
+is(named('--pid', $of_gone, $pathless)->{samples}[0]{stack}[0]{mapping}{file}, "$dir/gone", 'a program whose file was removed: its path, when only the kernel knows it');
 SKIP: {
 	skip 'no strip', 10 unless which('strip') && defined $second;
 	for my $in (['in memory'], ['in a directory', '--cache', "$dir/c8"]) {

@@ -268,6 +268,23 @@ is "$ended" 0 "SIGTERM ends a jeprofd with a client that waits"
 wait "$waiting"
 is "$(cat late.code)" 503 "which gets an answer" "$(cat late)"
 
+# a program whose file was removed or replaced is still told by its path; " (deleted)" may be part of a name
+cp work upgraded
+cp work 'named (deleted)'
+for program in upgraded 'named (deleted)'; do
+	LD_PRELOAD=$LIB "./$program" >/dev/null 2>&1 &
+	children="$children $!"
+	until_true grep -q libjemalloc "/proc/$!/maps"
+done
+cp work upgraded.new
+mv upgraded.new upgraded
+agent
+until_true sh -c 'curl -s "$1/targets" | grep -q "\"exe\":\"[^\"]*/upgraded\""' sh "$URL"
+ok $? "a replaced program is told by its path" "$(curl -s "$URL/targets")"
+curl -s "$URL/targets" | grep -q '/named (deleted)"'
+ok $? "a name that ends like the kernel's mark stays" "$(curl -s "$URL/targets")"
+end_agent
+
 # the time limit of a session is its own: the one after a long difference ends soon after its last scrape
 agent --allow-control --interval 300ms
 curl -s -o /dev/null "$URL/p/$pid/debug/pprof/heap?seconds=600" &
