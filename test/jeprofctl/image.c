@@ -1265,8 +1265,10 @@ test_descriptor(void) {
 	close(fd);
 	/* The directory of the descriptors takes the last one. */
 	struct rlimit limit;
+	int next = dup(fds[2]);
+	close(next);
 	getrlimit(RLIMIT_NOFILE, &limit);
-	struct rlimit low = {(rlim_t)fds[2] + 2, limit.rlim_max};
+	struct rlimit low = {(rlim_t)next + 1, limit.rlim_max};
 	setrlimit(RLIMIT_NOFILE, &low);
 	errno = 0;
 	check(jeprof_box_open(&t) == -1 && errno == EMFILE, "a box, but no descriptor for it", 0);
@@ -1274,7 +1276,7 @@ test_descriptor(void) {
 	for (unsigned i = 0; i < 3; i++) {
 		close(fds[i]);
 	}
-	check(fcntl(fds[2] + 1, F_GETFD) == -1, "no descriptor stays open", 0);
+	check(fcntl(next, F_GETFD) == -1, "no descriptor stays open", 0);
 	t.pid = -1;
 	check(jeprof_box_open(&t) == -1, "no process", 0);
 }
