@@ -1212,7 +1212,8 @@ test_process(void) {
 		memcpy(at, box + i * PART_BYTES, PART_BYTES);
 	}
 	t = (jeprof_target_t){.pid = getpid(), .task = getpid(), .block = (uintptr_t)mailbox,
-	    .name = "me", .way = jeprof_way_calls, .fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC)};
+	    .own_pid = model.root.pid, .name = "me", .way = jeprof_way_calls,
+	    .fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC)};
 	check(jeprof_image_of_process(&image, &t) == ENOENT && strstr(t.why, "nothing has started")
 	    != NULL, "a process without tables", 0);
 	check(jeprof_box_opened(&t) == 0, "has no box", 0);
@@ -1233,6 +1234,11 @@ test_process(void) {
 	image_root_t *root = (image_root_t *)(uintptr_t)AT;
 	root->state = image_ended;
 	check(jeprof_box_opened(&t) == 0, "a box that has ended", 0);
+	*root = model.root;
+	root->pid++;
+	check(jeprof_box_opened(&t) == 0, "of another process", 0);
+	root->pid = 0;
+	check(jeprof_box_opened(&t) == root->opened_ns, "of one that does not know its pid", 0);
 	*root = model.root;
 	root->version++;
 	check(jeprof_box_opened(&t) == 0, "of another version", 0);
