@@ -7,12 +7,11 @@ use strict;
 use warnings;
 
 my $root = $ENV{JEMALLOC_SRC} // die "JEMALLOC_SRC is not set\n";
+require "$root/test/demo/faults.pl";
 chdir "$root/src" or die "$root/src: $!\n";
 my $page = slurp('../doc/HOUSE.md') . slurp('../doc/INDEX.md');
 my @files = map { s{^src/}{}r } split /\n/, `../scripts/tracked '^src/.*[.](c|h|cpp|in)\$'`;
 my %text = map { $_ => slurp($_) } @files;
-my $tests = 0;
-my $failures = 0;
 
 check('every room is on its floor in the table', map { "not there: $_" } rooms_missing());
 check('no room is named that does not exist', map { "no such room: $_" } rooms_unknown());
@@ -31,24 +30,7 @@ check('the ranks rise as in os/witness.h', rank_faults());
 check('files that a head names as callers call', caller_faults());
 check('the head of jeprof lists the packages of its rooms', package_faults());
 check('README says how many test programs and scripts there are, 40 less at most', count_faults());
-print "1..$tests\n";
-exit($failures != 0);
-
-sub slurp {
-	my ($file) = @_;
-	open my $in, '<', $file or die "$file: $!\n";
-	local $/;
-	return <$in> // '';
-}
-
-sub check {
-	my ($name, @faults) = @_;
-	$tests++;
-	$failures++ if @faults;
-	print @faults ? 'not ok' : 'ok', " $tests - $name\n";
-	# prove shows standard error only.
-	print STDERR "not ok $tests - $name\n", map { "#   $_\n" } @faults if @faults;
-}
+finish();
 
 # Rows of the table of floors: folder of the floor => text of its rooms.
 sub floors {

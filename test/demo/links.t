@@ -5,8 +5,8 @@ use strict;
 use warnings;
 
 my $root = $ENV{JEMALLOC_SRC} // die "JEMALLOC_SRC is not set\n";
+require "$root/test/demo/faults.pl";
 chdir $root or die "$root: $!\n";
-my ($tests, $failures) = (0, 0);
 
 my @pages = split /\n/, `scripts/tracked '[.]md\$'`;
 check('there are pages with links', @pages > 10 ? () : 'too few');
@@ -34,24 +34,7 @@ for my $part ([$most, 'loops that do nothing but allocate small'], [$most_large,
 	my $text = sprintf 'up to %.0f %%', 100 * ($ratio - 1);
 	check("doc/PRODUCTION.md: $text", $production =~ /\Q$text\E [^.:]{0,40}\Q$where\E/ ? () : 'not there');
 }
-print "1..$tests\n";
-exit($failures != 0);
-
-sub slurp {
-	my ($file) = @_;
-	open my $in, '<', $file or die "$file: $!\n";
-	local $/;
-	return <$in> // '';
-}
-
-sub check {
-	my ($name, @faults) = @_;
-	$tests++;
-	$failures++ if @faults;
-	print @faults ? 'not ok' : 'ok', " $tests - $name\n";
-	# prove shows standard error only.
-	print STDERR "not ok $tests - $name\n", map { "#   $_\n" } @faults if @faults;
-}
+finish();
 
 # The anchors of a page: its headings in small letters, with hyphens for spaces and no other marks.
 sub anchors {
