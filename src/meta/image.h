@@ -314,6 +314,8 @@ typedef struct image_root_s {
 	uint64_t labels;
 	uint64_t labels_elsewhere;
 	uint64_t label_last;   /* the greatest number on them */
+	/* When counting began (first sampling, or the last reset), by the monotonic clock; 0: never. */
+	uint64_t begun_ns;
 } image_root_t;
 
 /*

@@ -24,6 +24,7 @@ enum {
 #define AT UINT64_C(0x7f0000000000)        /* address of the first part; the others lie apart */
 #define APART (UINT64_C(1) << 30)
 #define NOW UINT64_C(1700000000123456789)
+#define BEGUN UINT64_C(499999999999999)
 /* 82 bytes, so that the list of names has no NUL. */
 #define TEN "1234567890"
 #define LONG_STOP "more-" TEN TEN TEN TEN TEN TEN TEN "1234567"
@@ -168,7 +169,7 @@ draw_root(model_t *m) {
 	    .box_bytes = BOX_BYTES, .epoch = draw(2) * ((UINT64_C(1) << 32) + 5),
 	    .session = draw(2) * 77, .session_start_ns = NOW - 90000000000, .no_room = draw(2) * 9,
 	    .without_hdr = 31, .scanned = 29, .start_ticks = 1};
-	r->figures = (image_figures_t){.time_ns = NOW, .monotonic_ns = UINT64_C(999999999999999),
+	r->figures = (image_figures_t){.time_ns = NOW, .monotonic_ns = 2 * BEGUN + 1,
 	    .instance = draw(2) * 0xabcdef, .allocated = 101, .active = 102, .resident = 103,
 	    .retained = 104, .huge = 105, .populated = 106, .rss = 107, .limit = draw(2) * 108,
 	    .faults = 109, .truncated_stacks = 110, .suppressed = 111, .overlapped = 112,
@@ -187,6 +188,7 @@ draw_model(model_t *m, uint64_t seed) {
 	memset(m, 0, sizeof(*m));
 	state = seed;
 	draw_root(m);
+	m->root.begun_ns = seed % 4 * BEGUN; /* 0, twice before the figures, and after them */
 	m->nthreads = 1 + (unsigned)draw(THREADS);
 	for (unsigned i = 0; i < m->nthreads; i++) {
 		m->threads[i] = (thread_t){.uid = (i * 5 + 3) % 7, .is_attached = draw(2) == 0};
@@ -594,7 +596,11 @@ say_metadata(FILE *f, const model_t *m, const totals_t *t, const source_t *from)
 		say_stamp(f, "start_time", r->session_start_ns);
 	}
 	say_stamp(f, "dump_time", NOW);
-	fprintf(f, "# jemalloc.monotonic_ms=999999999\n# jemalloc.kind=%s\n", from->kind);
+	fprintf(f, "# jemalloc.monotonic_ms=999999999\n");
+	if (r->begun_ns != 0) {
+		fprintf(f, "# jemalloc.profiled_ms=%d\n", r->begun_ns == BEGUN ? 500000000 : 0);
+	}
+	fprintf(f, "# jemalloc.kind=%s\n", from->kind);
 	if (from->end != NULL) {
 		say_stamp(f, "opened_time", r->opened_ns);
 		fprintf(f, "# jemalloc.end=%s\n", from->end);

@@ -84,12 +84,19 @@ begin sleep
 runs "idle" "$CTL" dump "$pid" --outside -o got.heap
 same got.heap idle
 is "$(modules got.heap)" "$(modules own.heap)" "the same loaded objects, with their build ids"
-grep -v '^# jemalloc\.\(dump_time\|monotonic_ms\|profiled_ms\|kind\|torn\|rss\|rss_shared\|allocated\|active\|resident\|retained\)=' got.heap | grep '^# jemalloc' >got.meta
-grep -v '^# jemalloc\.\(dump_time\|monotonic_ms\|profiled_ms\|kind\|torn\|rss\|rss_shared\|allocated\|active\|resident\|retained\)=' own.heap | grep '^# jemalloc' >own.meta
+grep -v '^# jemalloc\.\(dump_time\|monotonic_ms\|kind\|torn\|rss\|rss_shared\|allocated\|active\|resident\|retained\)=' got.heap | grep '^# jemalloc' >got.meta
+grep -v '^# jemalloc\.\(dump_time\|monotonic_ms\|kind\|torn\|rss\|rss_shared\|allocated\|active\|resident\|retained\)=' own.heap | grep '^# jemalloc' >own.meta
 is "$(cut -d= -f1 got.meta)" "$(cut -d= -f1 own.meta)" "the same metadata"
 for key in version prof_ext_version pid instance exe session sample_interval mixed_rates samples sites unwinder unwinder_tables; do
 	is "$(grep "\.$key=" got.meta)" "$(grep "\.$key=" own.meta)" "the same $key"
 done
+# begun FILE: when its process began to count, in ms of the monotonic clock; each of the two figures is rounded down
+begun() {
+	awk -F= '/\.monotonic_ms=/ { now = $2 } /\.profiled_ms=/ { span = $2 } END { print now - span }' "$1"
+}
+off=$(($(begun got.heap) - $(begun own.heap)))
+[ $off -ge -1 ] && [ $off -le 1 ]
+ok $? "the same begin of the counts" "$off ms"
 grep -qx '# jemalloc.kind=outside' got.heap
 ok $? "kind=outside"
 "$CTL" dump "$pid" --outside -o - >piped.heap 2>/dev/null

@@ -5,9 +5,9 @@
  * Invariant: `version` is stored when all that does not change is there. Locks: none; later changes
  * are atomic stores of single words, except the unwinder's name, which is copied by memcpy(), so
  * that a reader may see parts of two names. Called by prof_data.c at boot and for prof_accum, by
- * prof_sample.c, prof_session.c, prof_backtrace.c and prof_course.c for what they change, by prof.c
- * in a forked child; prof_root() by prof_course.c, prof_dump.c, prof_box.c, prof_control.c and
- * prof_request.c.
+ * prof_sample.c, prof_switch.c, prof_session.c, prof_backtrace.c and prof_course.c for what they
+ * change, by prof.c in a forked child; prof_root() by prof_course.c, prof_dump.c, prof_box.c,
+ * prof_control.c and prof_request.c.
  */
 #include "prof/sites/prof_root.h"
 
@@ -110,6 +110,14 @@ prof_root_session_set(uint64_t session, uint64_t start_ns) {
 	if (root != NULL) {
 		__atomic_store_n(&root->session_start_ns, start_ns, MO_RELAXED);
 		__atomic_store_n(&root->session, session, MO_RELAXED);
+	}
+}
+
+void
+prof_root_begun_set(uint64_t begun_ns) {
+	image_root_t *root = prof_root();
+	if (root != NULL) {
+		__atomic_store_n(&root->begun_ns, begun_ns, MO_RELAXED);
 	}
 }
 

@@ -16,6 +16,7 @@
 #include "os/nstime.h"
 #include "prof/sites/prof_data.h"
 #include "prof/sites/prof_opt.h"
+#include "prof/sites/prof_root.h"
 #include "prof/sites/prof_sample.h"
 #include "util/assert.h"
 #include "util/bits.h"
@@ -58,6 +59,13 @@ prof_switch_begun_ns(void) {
 	return atomic_load_u64(&switches.begun_ns, MO_RELAXED);
 }
 
+static void
+begun_now(void) {
+	uint64_t now = nstime_monotonic_ns();
+	atomic_store_u64(&switches.begun_ns, now, MO_RELAXED);
+	prof_root_begun_set(now);
+}
+
 /*
  * Sets sampling and pac's hook according to the switches, and notes when counting begins. While
  * prof_sample_switch() is off, prof_sample.c publishes the rate of the tracer, if there is one.
@@ -71,7 +79,7 @@ switches_apply_locked(void) {
 	bool wants = prof_switch_is_active() || prof_switch_has_listener();
 	atomic_store_b(&prof_switch_wants_samples, wants, MO_RELAXED);
 	if (ready && wants && prof_switch_begun_ns() == 0) {
-		atomic_store_u64(&switches.begun_ns, nstime_monotonic_ns(), MO_RELAXED);
+		begun_now();
 	}
 	prof_sample_switch(ready && prof_switch_is_active());
 	__atomic_store_n(&pac_new_maximum_hook, gdump ? switches.gdump_due : NULL, MO_RELEASE);
@@ -212,7 +220,7 @@ prof_reset(size_t lg_sample) {
 	prof_data_reset();
 	gate_exit(tls_get());
 	if (prof_switch_begun_ns() != 0) {
-		atomic_store_u64(&switches.begun_ns, nstime_monotonic_ns(), MO_RELAXED);
+		begun_now();
 	}
 	return 0;
 }
