@@ -112,9 +112,9 @@ leave_pending(jeprof_target_t *p, const char *verb) {
 	if (is_on(o_json)) {
 		printf("{\"pid\":%d,\"pending\":true}\n", p->pid);
 	} else {
-		printf("pending: %s at its next allocation%s\n", strcmp(verb, "start") == 0 ? "begins"
-		    : "is set", p->state == 'T' || p->state == 't'
-		    ? ", once it is no longer stopped (by a signal or a debugger)" : "");
+		const char *why = jeprof_halted(p);
+		printf("pending: %s at its next allocation%s%s\n", strcmp(verb, "start") == 0 ? "begins"
+		    : "is set", why != NULL ? ", once it is no longer " : "", why != NULL ? why : "");
 	}
 	hint("next: jeprofctl status %d; jeprofctl stop %d takes it back\n", p->pid, p->pid);
 	return EXIT_DONE;

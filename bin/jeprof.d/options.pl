@@ -173,6 +173,9 @@ sub parse {
 	for my $name (grep { $option{$_} < 0 } @counts) {
 		Talk::fail(2, with_hyphens($name) . " takes a number, 0 or more, not $option{$name}");
 	}
+	for my $name (grep { length $option{$_} && !-d $option{$_} } qw(sysroot debug-dir)) {
+		Talk::fail(2, "--$name takes a directory, and $option{$name} is none");
+	}
 	$option{top} = $option{n};
 	$option{debug_dir} = $option{'debug-dir'};
 	$option{grain} = choose(\%option, 'functions', @grains);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "os/malloc_io.h"
+#include "util/atomic.h"
 #include "util/fmt.h"
 
 void (*safety_abort_hook)(const char *message);
@@ -16,8 +17,9 @@ void
 safety_fail(const char *what) {
 	char line[128];
 	fmt_snprintf(line, sizeof(line), "<jemalloc>: %s\n", what);
-	if (safety_abort_hook != NULL) {
-		safety_abort_hook(line);
+	void (*hook)(const char *) = __atomic_load_n(&safety_abort_hook, MO_RELAXED);
+	if (hook != NULL) {
+		hook(line);
 		return;
 	}
 	malloc_write(line);

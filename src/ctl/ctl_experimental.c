@@ -227,8 +227,10 @@ raw_prof_hook(const ctl_call_t *call, ctl_value_t *out) {
 
 static int
 set_safety_abort(const ctl_call_t *call, const void *in) {
+	void (*hook)(const char *);
 	(void)call;
-	memcpy(&safety_abort_hook, in, sizeof(safety_abort_hook));
+	memcpy(&hook, in, sizeof(hook));
+	__atomic_store_n(&safety_abort_hook, hook, MO_RELAXED);
 	return 0;
 }
 

@@ -131,6 +131,12 @@ for my $case (["--sysroot=$dir/root"], ["--lib_prefix=/nowhere,$dir/root"],
 	is($name->{0x1100}, 'first', "found by @$case");
 	is($code, 0, 'and there is no doubt') or diag($err);
 }
+for my $option (qw(sysroot debug-dir)) {
+	for my $none ("$dir/root/none", "$dir/root/moved") {
+		(undef, $code, $err) = names_of('/no/such/dir/moved', 0x7f0000000000, "--$option=$none");
+		is("$code $err", "2 jeprof: --$option takes a directory, and $none is none\n", "--$option=$none is refused");
+	}
+}
 ($name, $code, $err) = names_of('/no/such/dir/moved', 0x7f0000000000);
 is($code, 3, 'an object that is not there: exit 3');
 like($err, qr{/no/such/dir/moved: not found}, 'and its path');

@@ -328,6 +328,7 @@ like($err, qr/nameless\.heap: has no path of the program \(build-id (?:11){20}\)
 unlike(leaves("--exe=$dir/other", nameless('')), qr/liar/, 'another build: its names are refused');
 like($err, qr/; \S+other is another build \(build-id (?:77){20}\)$/m, 'and said');
 # A program without any map; files whose names end as the kernel marks removed ones.
+mkdir "$dir/elsewhere";
 my $bare = spew("$dir/bare.heap", "heap profile: 1: 100 [ 1: 100] @ heapprofile\n 1: 100 [ 1: 100] @ 0x401108 0x401118\n");
 for my $name ('fix ed', 'fixed (deleted)', "fi\xc3\xbfx") {
 	elf_file("$dir/$name", type => 2, code => [0x1000, 0x401000, 0x1000], symbols => [['leak', 0x401100, 0x10], ['main', 0x401110, 0x10]]);

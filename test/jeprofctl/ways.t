@@ -195,6 +195,11 @@ for group in /sys/fs/cgroup/unified /sys/fs/cgroup /sys/fs/cgroup/freezer; do
 		gives 7 "frozen by $switch"
 		has "$err" "frozen" "and said"
 		is "$(echo "$err" | grep -c prof_thread)" 0 "a thread of the profiler would not help"
+		WAIT= # as a person types it
+		ctl start "$pid"
+		unset WAIT
+		has "$out" "pending: begins at its next allocation, once it is no longer " "a start may stay there"
+		has "$out" "frozen" "and why it waits"
 		echo "$thawed" >"$switch"
 		end
 	fi
