@@ -33,8 +33,8 @@ irealloc_elem(const void *ptr) {
 }
 
 /*
- * Reports a large object that was resized in place, or moved with its pages from `was` to ptr, to
- * the profiler as one that was freed and allocated: the sample of the old object ends, and whether
+ * Reports a large object, e, that was resized in place, or moved with its pages from `was`, to the
+ * profiler as one that was freed and allocated: the sample of the old object ends, and whether
  * the new object is a sample is drawn independently. This keeps estimates unbiased over any chain
  * of resizes: an object of z bytes is a sample with probability p = 1 - exp(-z/R), where R is the
  * mean distance of samples in bytes, and it is weighed by 1/p.
@@ -43,22 +43,24 @@ irealloc_elem(const void *ptr) {
  * profiler counts them. Without memory for a record the new object is no sample.
  */
 static void
-irealloc_sample_in_place(tsd_t *tsd, const imalloc_req_t *req, const void *was, void *ptr,
+irealloc_sample_in_place(tsd_t *tsd, const imalloc_req_t *req, const void *was, edata_t *e,
     sample_rec_t *rec, size_t old, size_t size) {
 	imalloc_assert_in_gate(tsd);
-	size_t usize = iusize(ptr);
+	void *ptr = e->u.large_start;
+	size_t usize = canary_large_size(e);
+	assert(e == emap_edata(ptr) && usize == iusize(ptr));
 	if (rec != NULL) {
 		prof_sample_free(tsd, was, rec, old);
 	}
 	uint64_t interval = imalloc_draw_sample(tsd, size, usize);
 	if (interval == 0) {
 		if (rec != NULL) {
-			recs_free(arena_large_end_sampled(emap_edata(ptr)), 1);
+			recs_free(arena_large_end_sampled(e), 1);
 		}
 		return;
 	}
 	if (rec == NULL) {
-		rec = arena_large_make_sampled(emap_edata(ptr), recs_alloc(1));
+		rec = arena_large_make_sampled(e, recs_alloc(1));
 	}
 	if (rec != NULL) {
 		tsd->tls->inside++;
@@ -115,7 +117,7 @@ irealloc_try_in_place(tsd_t *tsd, void *ptr, uint64_t elem, const imalloc_req_t 
 	if (usize != old) {
 		sample_rec_t *rec = config_prof ? e->recs : NULL;
 		size_t size = usize > usize_min ? usize : req->size;
-		irealloc_sample_in_place(tsd, req, ptr, ptr, rec, old, size);
+		irealloc_sample_in_place(tsd, req, ptr, e, rec, old, size);
 		irealloc_count(tsd, old, usize);
 	}
 	return true;
@@ -143,7 +145,7 @@ irealloc_try_move(tsd_t *tsd, void *ptr, uint64_t elem, const imalloc_req_t *req
 	if (opt_junk_alloc && config_fill && !zero) {
 		memset((char *)p + old, JUNK_ALLOC_BYTE, usize - old);
 	}
-	irealloc_sample_in_place(tsd, req, ptr, p, rec, old, req->size);
+	irealloc_sample_in_place(tsd, req, ptr, emap_edata(p), rec, old, req->size);
 	irealloc_count(tsd, old, usize);
 	imalloc_note_large(tsd, req->size);
 	return p;

@@ -43,38 +43,75 @@ eset_is_held(const edata_t *e) {
 	return emap_is_huge(e->addr) && eset_spare(e, &lead) == 0;
 }
 
-void
-eset_insert(eset_t *s, edata_t *e) {
-	unsigned pind = sz_psz_floor(e->size);
+/* Makes e, which is on no list, the newest of its list. */
+static void
+eset_list(eset_t *s, edata_t *e) {
+	assert(ql_is_empty(&e->link));
+	ql_push_tail(eset_is_held(e) ? &s->lru_held : &s->lru, &e->link);
+}
+
+/* Puts e into the heap of its class. */
+ALWAYS_INLINE void
+eset_file(eset_t *s, edata_t *e, unsigned pind) {
 	eset_class_t *c = &s->classes[pind];
-	assert(pind < SC_NPSIZES && ql_is_empty(&e->link));
-	assert(sz_pind2sz(pind) <= e->size && !e->is_slab);
+	assert(pind < SC_NPSIZES && sz_pind2sz(pind) <= e->size && !e->is_slab);
 	if (ph_is_empty(&c->heap)) {
 		fb_set(s->used, SC_NPSIZES_MAX, pind);
 	}
 	ph_insert(&c->heap, &e->heap, edata_cmp_addr);
-	ql_push_tail(eset_is_held(e) ? &s->lru_held : &s->lru, &e->link);
 	atomic_add_nonatomic_zu(&c->nextents, 1);
 	atomic_add_nonatomic_zu(&c->nbytes, e->size);
+}
+
+/* Takes e out of the heap of its class. */
+ALWAYS_INLINE void
+eset_unfile(eset_t *s, edata_t *e, unsigned pind) {
+	eset_class_t *c = &s->classes[pind];
+	assert(pind < SC_NPSIZES && !ph_is_empty(&c->heap));
+	assert(fb_get(s->used, SC_NPSIZES_MAX, pind) && !ql_is_empty(&e->link));
+	assert(atomic_load_zu(&c->nextents, MO_RELAXED) > 0);
+	ph_remove(&c->heap, &e->heap, edata_cmp_addr);
+	if (ph_is_empty(&c->heap)) {
+		fb_unset(s->used, SC_NPSIZES_MAX, pind);
+	}
+	atomic_add_nonatomic_zu(&c->nextents, (size_t)-1);
+	atomic_add_nonatomic_zu(&c->nbytes, (size_t)0 - e->size);
+}
+
+void
+eset_insert(eset_t *s, edata_t *e) {
+	eset_file(s, e, sz_psz_floor(e->size));
+	eset_list(s, e);
 	atomic_add_nonatomic_zu(&s->npages, e->size >> LG_PAGE);
 }
 
 void
 eset_remove(eset_t *s, edata_t *e) {
-	unsigned pind = sz_psz_floor(e->size);
-	eset_class_t *c = &s->classes[pind];
-	assert(pind < SC_NPSIZES && !ph_is_empty(&c->heap));
-	assert(fb_get(s->used, SC_NPSIZES_MAX, pind) && !ql_is_empty(&e->link));
-	ph_remove(&c->heap, &e->heap, edata_cmp_addr);
-	ql_remove(&e->link);
-	if (ph_is_empty(&c->heap)) {
-		fb_unset(s->used, SC_NPSIZES_MAX, pind);
-	}
-	assert(atomic_load_zu(&c->nextents, MO_RELAXED) > 0);
 	assert(eset_npages(s) >= e->size >> LG_PAGE);
-	atomic_add_nonatomic_zu(&c->nextents, (size_t)-1);
-	atomic_add_nonatomic_zu(&c->nbytes, (size_t)0 - e->size);
+	eset_unfile(s, e, sz_psz_floor(e->size));
+	ql_remove(&e->link);
 	atomic_add_nonatomic_zu(&s->npages, (size_t)0 - (e->size >> LG_PAGE));
+}
+
+void
+eset_resize(eset_t *s, edata_t *e, char *addr, size_t size) {
+	unsigned from = sz_psz_floor(e->size), to = sz_psz_floor(size);
+	size_t more = size - e->size; /* wraps around if it becomes shorter */
+	assert(size > 0 && (size & PAGE_MASK) == 0 && eset_npages(s) >= e->size >> LG_PAGE);
+	assert(addr < edata_end(e) && e->addr < addr + size);
+	if (from != to) {
+		eset_unfile(s, e, from);
+	}
+	e->addr = addr;
+	edata_set_size(e, size);
+	if (from != to) {
+		eset_file(s, e, to);
+	} else {
+		atomic_add_nonatomic_zu(&s->classes[to].nbytes, more);
+	}
+	ql_remove(&e->link);
+	eset_list(s, e);
+	atomic_add_nonatomic_zu(&s->npages, (size_t)((ssize_t)more >> LG_PAGE));
 }
 
 /* Whether the extent holds size bytes at the alignment. */

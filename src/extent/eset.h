@@ -34,9 +34,14 @@ typedef struct eset_s {
 
 /* s and classes must be zeroed memory. */
 void eset_init(eset_t *s, eset_class_t *classes);
-/* Size (a multiple of PAGE) and address of an extent must not change while it is in the set. */
+/*
+ * Size (a multiple of PAGE) and address of an extent in the set change by eset_resize() only. It
+ * then counts as added anew. The heaps stay as they are if the class does: what the extent gains
+ * belongs to no other one of the set, so none changes its place in the order of addresses.
+ */
 void eset_insert(eset_t *s, edata_t *e);
 void eset_remove(eset_t *s, edata_t *e);
+void eset_resize(eset_t *s, edata_t *e, char *addr, size_t size);
 
 /*
  * Finds an extent that can hold size bytes at the given alignment. First a few extents are examined

@@ -150,42 +150,6 @@ ecache_neighbour_locked(const ecache_t *c, const edata_t *e, const char *addr) {
 	return edata_is_of(n, e->arena_ind) && n->is_committed == e->is_committed ? n : NULL;
 }
 
-/*
- * Joins two neighbours, of which `other` lies in c; returns the lower one. The descriptor that is
- * no longer needed is pushed on *spare.
- */
-static edata_t *
-ecache_join_locked(ecache_t *c, edata_t *low, edata_t *high, edata_t *other, edata_t **spare) {
-	mutex_assert_owner(&c->mtx);
-	assert(edata_end(low) == high->addr && low->arena_ind == high->arena_ind);
-	assert(other->state == c->state && (other == low || other == high));
-	eset_remove(&c->eset, other);
-	emap_clear_boundary(high);
-	emap_clear_boundary(low);
-	edata_set_size(low, low->size + high->size);
-	low->is_zeroed = low->is_zeroed && high->is_zeroed;
-	extent_join_moved(low, high);
-	high->heap.next = *spare == NULL ? NULL : &(*spare)->heap;
-	*spare = high;
-	return low;
-}
-
-/* Joins e, which the caller owns, with its neighbours in c on both sides; returns the result. */
-static edata_t *
-ecache_coalesce_locked(ecache_t *c, edata_t *e, edata_t **spare) {
-	edata_t *n = ecache_neighbour_locked(c, e, edata_end(e));
-	if (n != NULL) {
-		assert(n->addr == edata_end(e));
-		e = ecache_join_locked(c, e, n, n, spare);
-	}
-	n = ecache_neighbour_locked(c, e, e->addr - 1);
-	if (n != NULL) {
-		assert(edata_end(n) == e->addr);
-		e = ecache_join_locked(c, n, e, n, spare);
-	}
-	return e;
-}
-
 /* Enters e in the cache's set and its state in the page map. */
 static void
 ecache_file_locked(ecache_t *c, edata_t *e) {
@@ -194,6 +158,45 @@ ecache_file_locked(ecache_t *c, edata_t *e) {
 	emap_set_boundary(e);
 	assert(elem_edata(emap_elem(e->addr)) == e && elem_edata(emap_elem(edata_end(e) - 1)) == e);
 	eset_insert(&c->eset, e);
+}
+
+/* b, which is in no set, becomes a part of its neighbour a. b is pushed on *spare. */
+static void
+extent_absorb(edata_t *a, edata_t *b, edata_t **spare) {
+	assert(a->arena_ind == b->arena_ind && a->is_committed == b->is_committed);
+	emap_clear_boundary(b);
+	a->is_zeroed = a->is_zeroed && b->is_zeroed;
+	extent_join_moved(a, b);
+	b->heap.next = *spare == NULL ? NULL : &(*spare)->heap;
+	*spare = b;
+}
+
+/*
+ * Enters e, which the caller owns, in the cache, joined with its neighbours there: one of these
+ * grows, so that the set changes less. Descriptors that are no longer needed are pushed on *spare.
+ */
+static void
+ecache_file_joined_locked(ecache_t *c, edata_t *e, edata_t **spare) {
+	edata_t *low = ecache_neighbour_locked(c, e, e->addr - 1);
+	edata_t *high = ecache_neighbour_locked(c, e, edata_end(e));
+	edata_t *n = low != NULL ? low : high;
+	if (n == NULL) {
+		ecache_file_locked(c, e);
+		return;
+	}
+	char *addr = low != NULL ? low->addr : e->addr;
+	size_t size = n->size + e->size;
+	assert((low == NULL || edata_end(low) == e->addr) && n->state == c->state);
+	assert(high == NULL || high->addr == edata_end(e));
+	emap_clear_boundary(n);
+	extent_absorb(n, e, spare);
+	if (low != NULL && high != NULL) {
+		eset_remove(&c->eset, high);
+		size += high->size;
+		extent_absorb(n, high, spare);
+	}
+	eset_resize(&c->eset, n, addr, size);
+	emap_set_boundary(n);
 }
 
 /*
@@ -292,8 +295,7 @@ ecache_put(extent_src_t *src, ecache_t *c, edata_t *e) {
 		return;
 	}
 	mutex_lock(&c->mtx);
-	e = ecache_coalesce_locked(c, e, &spare);
-	ecache_file_locked(c, e);
+	ecache_file_joined_locked(c, e, &spare);
 	mutex_unlock(&c->mtx);
 	extent_spares_put(src, spare);
 }
@@ -334,12 +336,39 @@ ecache_cut_tail_locked(extent_src_t *src, ecache_t *c, edata_t *e, size_t size) 
 	return 0;
 }
 
+/* Takes the first size bytes, which are not all, away from an extent that stays in the cache. */
+static void
+ecache_behead_locked(ecache_t *c, edata_t *e, size_t size) {
+	char *from = e->addr;
+	mutex_assert_owner(&c->mtx);
+	assert(e->state == c->state && size < e->size && (size & PAGE_MASK) == 0);
+	eset_resize(&c->eset, e, from + size, e->size - size);
+	emap_move_start(e, from);
+}
+
+/* ecache_carve_locked() at the start of e: e stays in the cache, and the part is the new extent. */
+static edata_t *
+ecache_carve_front_locked(extent_src_t *src, ecache_t *c, edata_t *e, size_t size) {
+	edata_t *front = edata_cache_get(&src->edata_cache);
+	if (front != NULL) {
+		edata_init(front, e->addr, size, e->is_committed, e->is_zeroed);
+		extent_set_moved(front, e->is_moved);
+		ecache_behead_locked(c, e, size);
+		emap_set_boundary(front);
+	}
+	return front;
+}
+
 /*
  * Takes [addr, addr + size) out of e, which is in the cache. NULL: there is no descriptor, and all
  * pages of e are still in the cache.
  */
 static edata_t *
 ecache_carve_locked(extent_src_t *src, ecache_t *c, edata_t *e, char *addr, size_t size) {
+	assert(!e->is_hpa);
+	if (addr == e->addr && size < e->size) {
+		return ecache_carve_front_locked(src, c, e, size);
+	}
 	eset_remove(&c->eset, e);
 	if (addr > e->addr) {
 		edata_t *rest = ecache_cut_lead_locked(src, c, e, addr);
@@ -450,18 +479,18 @@ ecache_take_before(extent_src_t *src, ecache_t *c, char *end, size_t size) {
 /* Adds the first size bytes of n, which is in c, to e. If these are all, n is in no cache then. */
 static void
 ecache_lend_locked(ecache_t *c, edata_t *e, edata_t *n, size_t size) {
-	assert(n->addr == edata_end(e) && n->size >= size && (size & PAGE_MASK) == 0);
-	eset_remove(&c->eset, n);
-	emap_clear_boundary(n);
+	const char *from = edata_end(e);
+	assert(n->addr == from && n->size >= size && (size & PAGE_MASK) == 0);
+	if (n->size > size) {
+		ecache_behead_locked(c, n, size);
+	} else {
+		eset_remove(&c->eset, n);
+		emap_clear_boundary(n);
+	}
 	edata_set_size(e, e->size + size);
-	emap_move_end(e, n->addr);
+	emap_move_end(e, from);
 	e->is_zeroed = e->is_zeroed && n->is_zeroed;
 	extent_set_moved(e, e->is_moved || n->is_moved);
-	if (n->size > size) {
-		n->addr += size;
-		edata_set_size(n, n->size - size);
-		ecache_file_locked(c, n);
-	}
 }
 
 bool

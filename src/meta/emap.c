@@ -146,6 +146,15 @@ emap_move_end(const edata_t *e, const char *from) {
 }
 
 void
+emap_move_start(const edata_t *e, char *from) {
+	edata_check(e);
+	assert(from < e->addr && ((uintptr_t)from & PAGE_MASK) == 0);
+	uint64_t elem = emap_elem(from);
+	emap_write_page(from, 0);
+	emap_write_page(e->addr, elem);
+}
+
+void
 emap_set_sampled(const edata_t *e) {
 	edata_check(e);
 	assert(!e->is_slab && e->state == extent_state_active);

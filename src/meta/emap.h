@@ -164,6 +164,11 @@ void emap_set_boundary(const edata_t *e);
  * one. Those of the first page stay. from: the old end, the first address behind the extent.
  */
 void emap_move_end(const edata_t *e, const char *from);
+/*
+ * For one that has become shorter at its start: clears the elements of its old first page and
+ * writes those of the new one. from: the old start.
+ */
+void emap_move_start(const edata_t *e, char *from);
 /* Writes the first page only, for a large extent that has begun or ceased to be a sample. */
 void emap_set_sampled(const edata_t *e);
 /*

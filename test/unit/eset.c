@@ -10,6 +10,8 @@ static eset_class_t classes[SC_NPSIZES_MAX];
 static edata_t all[N];
 static bool is_in[N];
 static unsigned added_at[N];
+static char *whole_addr[N];
+static size_t whole_size[N];
 
 static size_t
 random_pages(uint64_t *seed) {
@@ -24,8 +26,23 @@ make_all(void) {
 		size_t size = random_pages(&seed) * PAGE;
 		at += core_below(&seed, 50) * PAGE;
 		edata_init(&all[i], at, size, true, false);
+		whole_addr[i] = at;
+		whole_size[i] = size;
 		at += size;
 	}
+}
+
+/* An extent of the set that has all its pages keeps some of them at random; another gets all. */
+static void
+resize(unsigned k, uint64_t *seed) {
+	char *addr = whole_addr[k];
+	size_t size = whole_size[k];
+	if (all[k].size == size) {
+		size_t lead = core_below(seed, size / PAGE);
+		addr += lead * PAGE;
+		size = (1 + core_below(seed, size / PAGE - lead)) * PAGE;
+	}
+	eset_resize(&set, &all[k], addr, size);
 }
 
 static bool
@@ -69,12 +86,12 @@ test_fit(void) {
 	unsigned bad = 0, n_found = 0, n_none = 0;
 	for (unsigned i = 0; i < 6000; i++) {
 		unsigned k = (unsigned)core_below(&seed, N);
-		if (is_in[k]) {
-			eset_remove(&set, &all[k]);
+		if (is_in[k] && core_below(&seed, 3) != 0) {
+			resize(k, &seed);
 		} else {
-			eset_insert(&set, &all[k]);
+			(is_in[k] ? eset_remove : eset_insert)(&set, &all[k]);
+			is_in[k] = !is_in[k];
 		}
-		is_in[k] = !is_in[k];
 		added_at[k] = i;
 		size_t size = random_pages(&seed) * PAGE;
 		size_t alignment = core_below(&seed, 3) != 0 ? PAGE : PAGE << core_below(&seed, 10);
