@@ -281,9 +281,11 @@ irealloc_try_count_fast(size_t offset) {
 /* ifree_try_fast() for a pointer whose page-map element has no bin: a large object, or none. */
 ALWAYS_INLINE bool
 ifree_large_try_fast(void *ptr, uint64_t elem) {
-	edata_t *e = elem_edata(elem);
-	if ((elem & ELEM_LARGE) == 0 || unlikely(ptr != e->u.large_start)
-	    || unlikely(!arena_large_try_claim(e))) {
+	if ((elem & ELEM_LARGE) == 0) {
+		return false;
+	}
+	edata_t *e = elem_edata_large(elem);
+	if (unlikely(ptr != e->u.large_start) || unlikely(!arena_large_try_claim(e))) {
 		return false;
 	}
 	if ((!config_hardening || large_is_marked(e))
@@ -306,10 +308,11 @@ ifree_try_fast(void *ptr) {
 	if (unlikely(origin == 0)) {
 		return false;
 	}
-	size_t bin = emap_bin_of(origin, ptr);
+	uintptr_t granule = emap_granule(ptr);
+	size_t bin = emap_bin_of(origin, granule);
 	cache_bin_t *b = fast_bin(bin);
 	if (config_hardening && bin != 0) {
-		edata_t *e = elem_edata(emap_elem_of(origin, ptr));
+		edata_t *e = elem_edata(emap_elem_of(origin, granule));
 		if (b->head == b->full || b->size == 0
 		    || unlikely(!canary_is_intact(ptr, b->size, e))) {
 			return false;
@@ -319,9 +322,8 @@ ifree_try_fast(void *ptr) {
 	if (likely(cache_bin_try_push(b, ptr))) {
 		return true;
 	}
-	const void *again = ptr; /* so that the slot's address is computed again, not kept */
-	OPAQUE(again);
-	return ifree_large_try_fast(ptr, emap_elem_of(origin, again));
+	OPAQUE(granule); /* so that the slot's address is computed again, not kept */
+	return ifree_large_try_fast(ptr, emap_elem_of(origin, granule));
 }
 
 /*

@@ -70,7 +70,7 @@ ALWAYS_INLINE bool
 arena_large_try_claim(edata_t *e) {
 	/* If this is a double free, the extent may be hot by now. */
 	assert(!e->is_slab && (e->state == extent_state_active || e->state == extent_state_hot));
-	if (mutex_is_single_threaded()) {
+	if (likely(mutex_is_single_threaded())) {
 		/* Nobody else can claim it meanwhile; the locked operation costs a third of a pair. */
 		if (atomic_load_u32(&e->u.large_is_freed, MO_RELAXED) != 0) {
 			return false;

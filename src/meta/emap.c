@@ -107,7 +107,7 @@ elem_make(const edata_t *e) {
 
 static void
 emap_write(const char *addr, uint64_t elem) {
-	atomic_store_u64(emap_slot_of(emap_origin(addr), addr), elem, MO_RELEASE);
+	atomic_store_u64(emap_slot_of(emap_origin(addr), emap_granule(addr)), elem, MO_RELEASE);
 }
 
 /* Writes the elements of [from, to). */

@@ -70,22 +70,29 @@ emap_origin(const void *ptr) {
 	return (uintptr_t)atomic_load_p(&emap_root[(uintptr_t)ptr >> EMAP_LG_LEAF], MO_RELAXED);
 }
 
-/* The element of an address with this entry, which is not 0. */
+/* The number of the granule of an address below 2^48 in the whole address space. */
+ALWAYS_INLINE uintptr_t
+emap_granule(const void *ptr) {
+	assert(((uintptr_t)ptr >> 48) == 0);
+	return (uintptr_t)ptr >> EMAP_LG_GRANULE;
+}
+
+/* The element of a granule with this entry, which is not 0. */
 ALWAYS_INLINE atomic_u64_t *
-emap_slot_of(uintptr_t origin, const void *ptr) {
-	assert(((uintptr_t)ptr >> 48) == 0 && origin != 0);
-	return (atomic_u64_t *)(origin + ((uintptr_t)ptr >> EMAP_LG_GRANULE) * sizeof(uint64_t));
+emap_slot_of(uintptr_t origin, uintptr_t granule) {
+	assert(origin != 0);
+	return (atomic_u64_t *)(origin + granule * sizeof(uint64_t));
 }
 
 ALWAYS_INLINE uint64_t
-emap_elem_of(uintptr_t origin, const void *ptr) {
-	return atomic_load_u64(emap_slot_of(origin, ptr), MO_RELAXED);
+emap_elem_of(uintptr_t origin, uintptr_t granule) {
+	return atomic_load_u64(emap_slot_of(origin, granule), MO_RELAXED);
 }
 
 /* Only the bin's offset of that element, read without a shift. */
 ALWAYS_INLINE size_t
-emap_bin_of(uintptr_t origin, const void *ptr) {
-	const elem_part_t *parts = (const elem_part_t *)emap_slot_of(origin, ptr);
+emap_bin_of(uintptr_t origin, uintptr_t granule) {
+	const elem_part_t *parts = (const elem_part_t *)emap_slot_of(origin, granule);
 	return __atomic_load_n(&parts[ELEM_BIN_PART], __ATOMIC_RELAXED);
 }
 
@@ -96,14 +103,14 @@ emap_bin_of(uintptr_t origin, const void *ptr) {
 ALWAYS_INLINE uint64_t
 emap_elem(const void *ptr) {
 	uintptr_t origin = emap_origin(ptr);
-	return unlikely(origin == 0) ? 0 : emap_elem_of(origin, ptr);
+	return unlikely(origin == 0) ? 0 : emap_elem_of(origin, emap_granule(ptr));
 }
 
 /* The same for the bin's offset. */
 ALWAYS_INLINE size_t
 emap_bin(const void *ptr) {
 	uintptr_t origin = emap_origin(ptr);
-	return unlikely(origin == 0) ? 0 : emap_bin_of(origin, ptr);
+	return unlikely(origin == 0) ? 0 : emap_bin_of(origin, emap_granule(ptr));
 }
 
 /* Bytes by which the address of a leaf is above the root's entry for it. */
@@ -126,6 +133,14 @@ emap_elem_any(const void *ptr) {
 static inline edata_t *
 elem_edata(uint64_t elem) {
 	return (edata_t *)(uintptr_t)(elem & ELEM_EDATA_MASK);
+}
+
+/* The same for an element with ELEM_LARGE, in which all bits but the descriptor's are known. */
+ALWAYS_INLINE edata_t *
+elem_edata_large(uint64_t elem) {
+	const uint64_t others = ELEM_LARGE | (uint64_t)extent_state_active << ELEM_STATE_SHIFT;
+	assert((elem & ~ELEM_EDATA_MASK) == others);
+	return (edata_t *)(uintptr_t)(elem - others);
 }
 
 static inline extent_state_t
