@@ -18,9 +18,12 @@
 /*
  * A hot extent may be longer than the large object that takes it by a quarter of the object's size
  * (size >> HOT_LG_SLACK). From 4 pages up a class exceeds the one before it by at most a quarter of
- * that, so extents of the next larger class fit.
+ * that, so extents of the next larger class fit. An object of at most HOT_EXACT bytes takes only an
+ * extent of its own class: a part of another one costs little more, and there are many such
+ * objects, of which the rests would be 2 % of the memory (doc/PERFORMANCE.md).
  */
 #define HOT_LG_SLACK 2
+#define HOT_EXACT ((size_t)128 << 10)
 /* Extents that a flush takes out of the stacks at once. */
 #define HOT_FLUSH 32u
 
@@ -183,7 +186,8 @@ pac_hot_take(pac_t *pac, size_t size, size_t most, size_t alignment, edata_t **o
 
 size_t
 pac_hot_most(const pac_t *pac, size_t size) {
-	bool is_exact = ehooks_are_custom(&pac->src.ehooks) || pac_is_bounded(pac);
+	bool is_exact = size <= HOT_EXACT || ehooks_are_custom(&pac->src.ehooks)
+	    || pac_is_bounded(pac);
 	size_t more = size < SC_LARGE_MAXCLASS / 2 ? PAGE_FLOOR(size >> HOT_LG_SLACK) : 0;
 	return is_exact ? size : size + more;
 }

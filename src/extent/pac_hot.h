@@ -48,9 +48,9 @@ void pac_hot_each(pac_t *pac, void (*add)(void *ctx, unsigned pind, size_t size)
 unsigned pac_hot_take(pac_t *pac, size_t size, size_t most, size_t alignment, edata_t **out,
     unsigned n);
 /*
- * Bytes of the longest extent that a large object of size bytes may take whole: a quarter more,
- * rounded down to whole pages; but exactly size in a bounded cache or with hooks of the user, and
- * if a quarter more might be in no class.
+ * Bytes of the longest extent that a large object of size bytes may take whole: above 128 KiB a
+ * quarter more, rounded down to whole pages; but exactly size in a bounded cache or with hooks of
+ * the user, and if a quarter more might be in no class.
  */
 size_t pac_hot_most(const pac_t *pac, size_t size);
 /*

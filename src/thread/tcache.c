@@ -33,6 +33,8 @@
 
 /* Slots of a stack when it is first used; it doubles up to the bin's limit. */
 #define TCACHE_NSLOTS_FIRST 8u
+/* Requests after which a bin that becomes full is granted nothing (bin_is_soon_full). */
+#define TCACHE_GRANT_REQUESTS 16u
 
 atomic_zu_t tcache_watched_min = {SIZE_MAX};
 
@@ -389,14 +391,28 @@ bin_try_grow(tcache_t *tc, unsigned slot, size_t next) {
 }
 
 /*
+ * Whether a full bin has served few requests since its last fill: at most TCACHE_GRANT_REQUESTS, or
+ * at most as many as it has slots, which after a fill and a row of frees is always so. Where large
+ * objects come and go at random the stack is full or empty now and then; more slots for it hold
+ * memory and save few instructions (doc/PERFORMANCE.md). True for small objects.
+ */
+static bool
+bin_is_soon_full(const tcache_t *tc, unsigned slot) {
+	const tcache_cold_t *c = &tc->cold[slot];
+	size_t served = c->nrequests + (c->window - tc->bins[slot].countdown);
+	return slot_is_small(slot) || served <= max_zu(TCACHE_GRANT_REQUESTS, c->nslots);
+}
+
+/*
  * Adds half of its slots and one to a full bin (the first one to a bin without slots), if the
  * thread alternates between taking and freeing more objects than the bin holds (is_swinging).
  */
 static bool
 bin_try_grant(tcache_t *tc, unsigned slot) {
 	assert(tc->bins[slot].head == tc->bins[slot].full);
-	const tcache_cold_t *c = &tc->cold[slot];
-	return c->is_swinging && bin_try_grow(tc, slot, c->nslots + c->nslots / 2u + 1u);
+	unsigned n = tc->cold[slot].nslots;
+	return tc->cold[slot].is_swinging && bin_is_soon_full(tc, slot)
+	    && bin_try_grow(tc, slot, n + n / 2u + 1u);
 }
 
 /*
@@ -570,7 +586,10 @@ ALWAYS_INLINE unsigned
 slot_fetch_objects(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot, void **out, unsigned n) {
 	assert(n > 0);
 	tcache_cold_t *c = &tc->cold[slot];
-	/* This request, if it ended a countdown, stays: on failure tcache_uncount() subtracts it. */
+	if (!slot_is_small(slot) && tc->is_auto) {
+		tsd->event_bytes += bin_fold(tsd, tc, &tc->bins[slot], c); /* for bin_is_soon_full() */
+	}
+	/* This request, if it is in nrequests, stays: on failure tcache_uncount() subtracts it. */
 	uint32_t kept = c->nrequests > 0 && tc->bins[slot].countdown == c->window ? 1 : 0;
 	uint64_t nrequests = c->nrequests - kept;
 	c->nrequests = kept;
