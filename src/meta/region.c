@@ -429,16 +429,20 @@ region_to_box(int fd) {
 	}
 	image_root_t copy = *root;
 	parts_copy(root, box);
+	/* Before the first part is the file's: a silent child that is made meanwhile leaves it. */
+	region.spare = region.ahead_spare;
+	region.ahead_spare = NULL;
+	region.box_bytes = bytes;
 	int err = parts_to_file(&copy, fd, box);
 	if (err != 0) {
+		region.box_bytes = 0;
+		region.ahead_spare = region.spare;
+		region.spare = NULL;
 		return err;
 	}
 	region.tail = has_tail ? box + used : NULL;
 	region.tail_bytes = bytes - used;
 	region.ahead_bytes = has_tail ? used : bytes; /* region_ahead_end() leaves the tail mapped */
-	region.spare = region.ahead_spare;
-	region.ahead_spare = NULL;
-	region.box_bytes = bytes;
 	root->box_bytes = bytes;
 	return 0;
 }

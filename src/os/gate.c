@@ -109,11 +109,12 @@ gate_is_sharing(void) {
 
 /*
  * Whether this process is a silent child that is not lost yet. The child of this thread's own fork
- * is none, though it shares until its handler has run.
+ * is none, though it shares until its handler has run. A fork that is not alone yet has no child of
+ * its own; so this is one of a signal handler that interrupted the fork while it waited.
  */
 static bool
 gate_is_silent_child(void) {
-	return gate_is_sharing() && !gate_is_mine(tls_get());
+	return gate_is_sharing() && atomic_load_p(&gate_forker, MO_SEQ_CST) != tls_get();
 }
 
 bool
@@ -133,19 +134,23 @@ gate_lose(void) {
 /*
  * In a child that shares something with its parent: makes it leave that, and loses a silent child.
  * The child of fork() comes here if a handler of another library enters before ours has run; for
- * it prefork has made the copy.
+ * it prefork has made the copy. Signals are blocked, because a handler that came here meanwhile
+ * would find the tables half moved.
  */
 static COLD void
 gate_try_leave_parent(void) {
+	sigset_t old;
 	if (!gate_is_sharing()) {
 		return;
 	}
-	if (!gate_is_mine(tls_get())) {
+	os_thread_block_all_signals(&old);
+	if (gate_is_silent_child()) {
 		gate_lose();
 		gate.copy();
 	}
 	gate_unwatch();
 	gate.leave();
+	os_thread_restore_signals(&old);
 }
 
 /*
@@ -374,7 +379,7 @@ gate_try_close(void *forker, unsigned max_rounds) {
 	void *seen = NULL;
 	for (unsigned round = 0; !atomic_cas_strong_p(&gate_forker, &seen, forker, MO_SEQ_CST,
 	    MO_SEQ_CST); round++, seen = NULL) {
-		if (seen == FORKER_LOST || round >= max_rounds) {
+		if (gate_is_lost() || round >= max_rounds) {
 			return false;
 		}
 		os_pause(round);
@@ -407,9 +412,12 @@ gate_opens_next(void) {
 
 void
 gate_postfork_parent(void) {
+	struct tls_s *self = tls_get();
+	void *seen = self;
 	if (gate_opens_next()) {
-		atomic_store_p(&gate_forker, NULL, MO_SEQ_CST);
-	} else if (gate_is_mine(tls_get())) {
+		/* Fails if a handler has forked here and this is its child, which is lost. */
+		atomic_cas_strong_p(&gate_forker, &seen, NULL, MO_SEQ_CST, MO_SEQ_CST);
+	} else if (gate_is_mine(self)) {
 		gate.nesting--;
 	} /* else this fork went ahead without closing the gate */
 }

@@ -155,7 +155,9 @@ bool gate_is_lost(void);
  * handler of another library enters there before our own handler runs; and copy() in its parent
  * when the thread that forks leaves the closed gate. own: a word, not 0, in a page that reads as
  * zero in a child (pages_wipe_in_child()). Both are called by one thread at a time, or by the
- * child; the gate may be open. What is shared is shared only while children are looked for.
+ * child; the gate may be open. What is shared is shared only while children are looked for. Not
+ * found is a child of a signal handler that interrupted its thread inside, or in a fork that was
+ * alone already: until it has left the gate, or opened it, it goes on with what it shares.
  */
 void gate_watch(const uint64_t *own, void (*copy)(void), void (*leave)(void));
 void gate_unwatch(void);
