@@ -100,6 +100,17 @@ gate_is_mine(const struct tls_s *t) {
 	return forker == t || forker == FORKER_CLOSING(t);
 }
 
+/*
+ * Whether this thread forks, and no other one has been inside since it saw nobody. Only then may
+ * it enter without a wait: this may be the child already, before its handler has run, and a lock
+ * that another thread had would be taken there for ever.
+ */
+static bool
+gate_is_mine_alone(const struct tls_s *t) {
+	return atomic_load_p(&gate_forker, MO_SEQ_CST) == t
+	    && !atomic_load_b(&gate.is_passed, MO_SEQ_CST);
+}
+
 /* Whether this process is a child that shares with its parent what gate_watch() is about. */
 static bool
 gate_is_sharing(void) {
@@ -184,7 +195,7 @@ gate_enter_first(struct tls_s *t) {
 		gate_try_leave_parent();
 	}
 	gate_mark(t);
-	if (unlikely(gate_is_closed()) && !gate_is_mine(t)) {
+	if (unlikely(gate_is_closed()) && !gate_is_mine_alone(t)) {
 		gate_unmark(t);
 		return false;
 	}
@@ -203,9 +214,9 @@ gate_exit_last(struct tls_s *t) {
 
 /*
  * Enters though a fork has closed the gate, if this thread has waited long enough (is_late) or
- * another thread has entered the closed gate. If the fork has not yet seen that nobody is inside,
- * it sees the mark and waits; if it has, its child is lost. Never enters while gate_try_stop() has
- * the gate closed.
+ * another thread has entered the closed gate, or the fork is this thread's. If the fork has not yet
+ * seen that nobody is inside, it sees the mark and waits; if it has, its child is lost. Never
+ * enters while gate_try_stop() has the gate closed.
  */
 static bool
 gate_try_pass(struct tls_s *t, bool is_late) {
@@ -214,8 +225,8 @@ gate_try_pass(struct tls_s *t, bool is_late) {
 	if (is_late) {
 		atomic_store_b(&gate.is_passed, true, MO_SEQ_CST);
 	}
-	if (atomic_load_b(&gate.is_passed, MO_SEQ_CST)
-	    && atomic_load_p(&gate_forker, MO_SEQ_CST) != FORKER_STOPS) {
+	if ((atomic_load_b(&gate.is_passed, MO_SEQ_CST)
+	    && atomic_load_p(&gate_forker, MO_SEQ_CST) != FORKER_STOPS) || gate_is_mine(t)) {
 		return true;
 	}
 	gate_unmark(t);
@@ -471,8 +482,7 @@ gate_part_from_others(const struct tls_s *self) {
  */
 static bool
 gate_child_is_whole(const struct tls_s *self) {
-	return atomic_load_p(&gate_forker, MO_RELAXED) == self && !gate_is_entered(self)
-	    && !atomic_load_b(&gate.is_passed, MO_RELAXED);
+	return gate_is_mine_alone(self) && !gate_is_entered(self);
 }
 
 void

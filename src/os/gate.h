@@ -67,8 +67,10 @@ gate_is_entered(const struct tls_s *t) {
 /*
  * Enters the gate. Returns true if the thread is inside, to be undone by gate_exit(). Returns false
  * if another thread forks, while any thread has the gate closed by gate_try_stop(), and in a lost
- * child; then there is nothing to undo. The thread that forks may enter. Calls nest, and an inner
- * call always succeeds.
+ * child; then there is nothing to undo. The thread that forks may enter once it has seen nobody
+ * inside, and until another one enters the closed gate; so nobody's lock hangs it in the child,
+ * where a handler of fork() or of a signal may come before ours. Calls nest, and an inner call
+ * always succeeds.
  */
 ALWAYS_INLINE bool
 gate_try_enter(struct tls_s *t) {
@@ -95,7 +97,8 @@ gate_exit(struct tls_s *t) {
 /*
  * Enters the gate. Waits while other threads fork, 2.5 to 5 s at most, and then enters the closed
  * gate; while gate_try_stop() has it closed, waits without a limit, so the thread that closed it
- * must not call this. In a lost child it enters at once. Calls nest as those of gate_try_enter().
+ * must not call this. In a lost child, and in a fork of this thread, it enters at once. Calls nest
+ * as those of gate_try_enter().
  */
 void gate_enter(struct tls_s *t);
 
