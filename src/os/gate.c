@@ -410,9 +410,13 @@ gate_prefork(void) {
 	}
 	if (gate_is_mine(self)) {
 		gate.nesting++;
-	} else if (!gate_is_entered(self) && gate_try_close(closing, UINT_MAX)) {
+	} else if (gate_is_entered(self)) {
+		return;
+	} else if (gate_try_close(closing, UINT_MAX)) {
 		/* Fails if a handler has forked here and this is its child. */
 		atomic_cas_strong_p(&gate_forker, &closing, self, MO_SEQ_CST, MO_SEQ_CST);
+	} else {
+		gate_try_leave_parent(); /* a handler may have made a silent child here, and this is it */
 	}
 }
 

@@ -13,11 +13,13 @@
  * Asserted: who takes an extent finds it where it was left and nobody has it; at the end, the workers done and the server
  * asleep, no extent lies in a stack or in the cache.
  *
- * MUTANT_COUNT       an extent that became hot is counted after the limit was looked at
- * MUTANT_NO_RECHECK  the server sleeps without the last look
- * MUTANT_NO_TELL     an extent that was in hand for a moment goes back silently
- * MUTANT_NO_LOCK     the last look at the cache is taken without its lock
- * MUTANT_COOL        takes the one that was seen in the page map without a look whether it is still in the stack
+ * CONFIG whole 31373668 states
+ *
+ * MUTANT_COUNT       whole: an extent that became hot is counted after the limit was looked at
+ * MUTANT_NO_RECHECK  whole: the server sleeps without the last look
+ * MUTANT_NO_TELL     whole: an extent that was in hand for a moment goes back silently
+ * MUTANT_NO_LOCK     whole: the last look at the cache is taken without its lock
+ * MUTANT_COOL        whole: takes the one that was seen in the page map without a look whether it is still in the stack
  */
 #define NE 2          /* extents 1..NE; 0: none */
 #ifndef ROUNDS

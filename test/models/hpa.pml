@@ -9,12 +9,14 @@
  * Asserted: a page that is purged or returned is in use by nobody; a page handed out as zeroed has no contents; at the end
  * the slab is not out and nothing is in use.
  *
- * MUTANT_NOT_OUT     pages are taken also from a slab that is out
- * MUTANT_BEFORE      the state is copied before the slab is made out
- * MUTANT_CLEAN_ALL   what is dirty at the end is marked as clean, not what was dirty in the copy
- * MUTANT_FAILED      after a purge that failed the pages are marked as clean, too
- * MUTANT_EMPTY       whether the slab is empty is looked at before it is made out
- * MUTANT_TWO         the slab is fetched without another look behind the lock of growing
+ * CONFIG whole 1587868 states
+ *
+ * MUTANT_NOT_OUT     whole: pages are taken also from a slab that is out
+ * MUTANT_BEFORE      whole: the state is copied before the slab is made out
+ * MUTANT_CLEAN_ALL   whole: what is dirty at the end is marked as clean, not what was dirty in the copy
+ * MUTANT_FAILED      whole: after a purge that failed the pages are marked as clean, too
+ * MUTANT_EMPTY       whole: whether the slab is empty is looked at before it is made out
+ * MUTANT_TWO         whole: the slab is fetched without another look behind the lock of growing
  */
 #define NP 2
 #ifndef ROUNDS

@@ -555,7 +555,7 @@ passed_now(void *arg UNUSED) {
 	while (is_made && atomic_load_u32(&came, MO_SEQ_CST) == 0) {
 		usleep(1000);
 	}
-	/* The child has the other's lock: before our handler runs there, this thread must not want it. */
+	/* The child has the other's lock: before our handler runs there, nobody must want it. */
 	is_made = is_made && !gate_try_enter(tls_get());
 	pid_t pid = fork();
 	if (pid == 0) {
