@@ -145,14 +145,24 @@ static void *imalloc_no_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usiz
 static void *imalloc_large_direct(tsd_t *tsd, const imalloc_req_t *req, arena_t *a, size_t usize,
     bool zero);
 
+/* The profiler counts a sample that has a record. interval: mean distance of samples, bytes. */
+ALWAYS_INLINE void
+imalloc_record(tsd_t *tsd, const imalloc_req_t *req, void *p, size_t usize, sample_rec_t *rec,
+    uint64_t interval) {
+	arena_guard(p, usize, req->size); /* a hook may ask for its size */
+	tsd->tls->inside++;
+	prof_sample_alloc(tsd, p, rec, interval, req->size, usize, &req->where);
+	tsd->tls->inside--;
+}
+
 /*
- * imalloc_sample_object() for a large object of a class that tc holds. Such a sample is an object
- * like any other, usually from the bin, with a record while it is in use.
+ * imalloc_sample() for a large object of a class that tc holds. Such a sample is an object like any
+ * other, usually from the bin, with a record while it is in use.
  */
-static void *
+static NOINLINE void *
 imalloc_sample_large(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
-    unsigned slot, sample_rec_t **rec) {
-	assert(usize >= SC_LARGE_MINCLASS && slot > 0);
+    unsigned slot, uint64_t interval) {
+	assert(usize >= SC_LARGE_MINCLASS && slot > 0 && interval > 0 && tsd->tls->inside == 0);
 	void *obj = NULL, *p;
 	bool zero = req->zero || opt_zero;
 	bool is_plain = !config_hardening && req->arena == IMALLOC_ARENA_AUTO && !zero;
@@ -164,25 +174,25 @@ imalloc_sample_large(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_
 		tcache_recount(tsd, tc, slot); /* a sample stays counted: imalloc_again() */
 		return NULL;
 	}
-	*rec = arena_large_make_sampled(obj, tcache_rec_take(&tc->spares));
+	sample_rec_t *rec = arena_large_make_sampled(obj, tcache_rec_take(&tc->spares));
+	if (likely(rec != NULL)) {
+		imalloc_record(tsd, req, p, usize, rec, interval);
+	}
 	return p;
 }
 
 /*
- * Allocates a sampled object. A small one is a spare (a freed sample that the cache keeps) or comes
- * from an arena; a large one comes from where it would come from without the sample. NULL: no
- * memory, or no such arena; *rec then means nothing. Otherwise *rec is the record, or NULL if there
- * is no memory for one: the object is no sample. tc, slot: the bin that would serve the request
- * unsampled; tc may be NULL.
+ * Allocates a sampled object that is small, or large of no class that tc holds. A small one is a
+ * spare (a freed sample that the cache keeps) or comes from an arena; a large one comes from where
+ * it would come from without the sample. NULL: no memory, or no such arena; *rec then means
+ * nothing. Otherwise *rec is the record, or NULL if there is no memory for one: the object is no
+ * sample. tc, slot: the bin that would serve the request unsampled; tc may be NULL.
  */
 static void *
 imalloc_sample_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
     unsigned slot, sample_rec_t **rec) {
 	assert(tsd != NULL && (tc == NULL || (slot > 0 && slot < tc->nslots)));
 	bool zero = req->zero || opt_zero;
-	if (tc != NULL && usize >= SC_LARGE_MINCLASS) {
-		return imalloc_sample_large(tsd, req, usize, tc, slot, rec);
-	}
 	/* A request that the thread's own cache may serve is one for the thread's arena. */
 	if (tc != NULL && tc->is_auto && tsd->arena->is_auto) {
 		void *p = tcache_spare_take(&tc->spares, slot, rec);
@@ -210,33 +220,27 @@ imalloc_set_slab(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *t
 	rec->slab = a == NULL ? 0 : tcache_next_slab(tsd, tc, a, sz_s2i(usize) + 1);
 }
 
-/* imalloc_sample_object(); if there is a record, the profiler then counts the sample. */
-ALWAYS_INLINE void *
-imalloc_sample_inline(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
-    unsigned slot, uint64_t interval) {
+/* Allocates a sampled object; if there is a record, the profiler then counts the sample. */
+static NOINLINE void *
+imalloc_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot,
+    uint64_t interval) {
 	assert(interval > 0 && tsd->tls->inside == 0);
+	if (tc != NULL && usize >= SC_LARGE_MINCLASS) {
+		return imalloc_sample_large(tsd, req, usize, tc, slot, interval);
+	}
 	sample_rec_t *rec;
 	void *p = imalloc_sample_object(tsd, req, usize, tc, slot, &rec);
-	if (p != NULL && tc != NULL && usize < SC_LARGE_MINCLASS) {
+	if (p != NULL && tc != NULL) {
 		tcache_took_sample(tsd, tc, slot);
 	}
 	if (p != NULL && rec != NULL) {
-		arena_guard(p, usize, req->size); /* a hook may ask for its size */
 		rec->slab = 0;
 		if (interval > 1 && usize < SC_LARGE_MINCLASS) { /* 1: it stands for itself alone */
 			imalloc_set_slab(tsd, req, usize, tc, rec);
 		}
-		tsd->tls->inside++;
-		prof_sample_alloc(tsd, p, rec, interval, req->size, usize, &req->where);
-		tsd->tls->inside--;
+		imalloc_record(tsd, req, p, usize, rec, interval);
 	}
 	return p;
-}
-
-static NOINLINE void *
-imalloc_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot,
-    uint64_t interval) {
-	return imalloc_sample_inline(tsd, req, usize, tc, slot, interval);
 }
 
 /*
@@ -719,7 +723,9 @@ imalloc_bin_body(tsd_t *tsd, const imalloc_req_t *req, tcache_t *tc, unsigned sl
 	if (interval == 0) {
 		return imalloc_take(tsd, tc, NULL, slot);
 	}
-	void *p = imalloc_sample_inline(tsd, req, usize, tc, slot, interval);
+	void *p = usize >= SC_LARGE_MINCLASS
+	    ? imalloc_sample_large(tsd, req, usize, tc, slot, interval)
+	    : imalloc_sample(tsd, req, usize, tc, slot, interval);
 	if (unlikely(p == NULL)) {
 		/* Here, not in imalloc_general(): that draws anew, and mostly makes no sample of it. */
 		p = imalloc_relieved(tsd, req, usize, tc, slot, interval);
@@ -869,7 +875,7 @@ ifree_junk(void *ptr, uint64_t elem) {
  * Ends the sample of a large object that the caller has claimed (arena_large_try_claim); the object
  * is then one like any other. Its record is kept for the thread's next large sample, or freed.
  */
-static void
+ALWAYS_INLINE void
 ifree_end_large_sample(tsd_t *tsd, void *ptr, edata_t *e, size_t usize) {
 	sample_rec_t *rec = e->recs;
 	assert(!e->is_slab && rec != NULL);
@@ -1130,7 +1136,9 @@ ifree_try_large_sample(void *ptr, uint64_t elem) {
 		size_t usize = e->u.large_usize;
 		ifree_end_large_sample(t->tsd, ptr, e, usize);
 		tcache_t *tc = t->tsd->tcache; /* the user's hook may have ended it */
-		if (tc == NULL || !tcache_try_put(t->tsd, tc, e->u.large_bin >> SC_LG_BIN_STRIDE, e)) {
+		unsigned slot = e->u.large_bin >> SC_LG_BIN_STRIDE;
+		if (tc == NULL || (unlikely(!cache_bin_try_push(&tc->bins[slot], e))
+		    && !tcache_try_put(t->tsd, tc, slot, e))) {
 			arena_dalloc(ptr, elem);
 			ifree_count_direct(t->tsd, usize);
 		}

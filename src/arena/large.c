@@ -469,26 +469,3 @@ arena_large_try_move(edata_t *e, size_t usize, bool zero) {
 	large_stats_resized(a, old, usize);
 	return arena_large_hand_out(to);
 }
-
-sample_rec_t *
-arena_large_make_sampled(edata_t *e, sample_rec_t *rec) {
-	assert(!e->is_slab && e->recs == NULL);
-	if (likely(rec != NULL)) {
-		assert(rec->tctx == NULL && rec->link == NULL);
-		rec->slab = 0;
-		e->recs = rec;
-		e->is_sampled = true;
-		emap_set_sampled(e);
-	}
-	return rec;
-}
-
-sample_rec_t *
-arena_large_end_sampled(edata_t *e) {
-	sample_rec_t *rec = e->recs;
-	assert(!e->is_slab && rec != NULL && rec->tctx == NULL);
-	e->recs = NULL;
-	e->is_sampled = false;
-	emap_set_sampled(e);
-	return rec;
-}

@@ -14,6 +14,7 @@
 
 #include "arena/arena_types.h"
 #include "arena/large_marks.h"
+#include "meta/emap.h"
 #include "os/mutex.h"
 
 /* Large objects start at varying cache lines of their first page, not all at the same one. */
@@ -165,7 +166,27 @@ void arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, u
  * Gives a large object a record (with tctx NULL: the profiler counts it later), which makes it a
  * sample. Returns rec, also if that is NULL; nothing has changed then.
  */
-sample_rec_t *arena_large_make_sampled(edata_t *e, sample_rec_t *rec);
+ALWAYS_INLINE sample_rec_t *
+arena_large_make_sampled(edata_t *e, sample_rec_t *rec) {
+	assert(!e->is_slab && e->recs == NULL);
+	if (likely(rec != NULL)) {
+		assert(rec->tctx == NULL && rec->link == NULL);
+		rec->slab = 0;
+		e->recs = rec;
+		e->is_sampled = true;
+		emap_set_sampled(e);
+	}
+	return rec;
+}
+
 /* Takes the record, whose tctx must be NULL again, from an object that lives on, and returns it. */
-sample_rec_t *arena_large_end_sampled(edata_t *e);
+ALWAYS_INLINE sample_rec_t *
+arena_large_end_sampled(edata_t *e) {
+	sample_rec_t *rec = e->recs;
+	assert(!e->is_slab && rec != NULL && rec->tctx == NULL);
+	e->recs = NULL;
+	e->is_sampled = false;
+	emap_set_sampled(e);
+	return rec;
+}
 #endif

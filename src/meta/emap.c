@@ -105,24 +105,11 @@ elem_make(const edata_t *e) {
 	return elem | (e->is_slab ? bin << ELEM_BIN_SHIFT : bin != 0 ? ELEM_LARGE : 0);
 }
 
-static void
-emap_write(const char *addr, uint64_t elem) {
-	atomic_store_u64(emap_slot_of(emap_origin(addr), emap_granule(addr)), elem, MO_RELEASE);
-}
-
 /* Writes the elements of [from, to). */
 static void
 emap_write_range(const char *from, const char *to, uint64_t elem) {
 	for (; from < to; from += (size_t)1 << EMAP_LG_GRANULE) {
 		emap_write(from, elem);
-	}
-}
-
-/* Writes the elements of one page: one write where the granule is a page. */
-ALWAYS_INLINE void
-emap_write_page(const char *addr, uint64_t elem) {
-	for (size_t i = 0; i < PAGE >> EMAP_LG_GRANULE; i++) {
-		emap_write(addr + (i << EMAP_LG_GRANULE), elem);
 	}
 }
 
@@ -152,13 +139,6 @@ emap_move_start(const edata_t *e, char *from) {
 	uint64_t elem = emap_elem(from);
 	emap_write_page(from, 0);
 	emap_write_page(e->addr, elem);
-}
-
-void
-emap_set_sampled(const edata_t *e) {
-	edata_check(e);
-	assert(!e->is_slab && e->state == extent_state_active);
-	emap_write_page(e->addr, elem_make(e));
 }
 
 void

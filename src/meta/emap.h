@@ -184,8 +184,30 @@ void emap_move_end(const edata_t *e, const char *from);
  * writes those of the new one. from: the old start.
  */
 void emap_move_start(const edata_t *e, char *from);
-/* Writes the first page only, for a large extent that has begun or ceased to be a sample. */
-void emap_set_sampled(const edata_t *e);
+/* Writes the element of one granule, or those of one page: one where the granule is a page. */
+ALWAYS_INLINE void
+emap_write(const char *addr, uint64_t elem) {
+	atomic_store_u64(emap_slot_of(emap_origin(addr), emap_granule(addr)), elem, MO_RELEASE);
+}
+
+ALWAYS_INLINE void
+emap_write_page(const char *addr, uint64_t elem) {
+	for (size_t i = 0; i < PAGE >> EMAP_LG_GRANULE; i++) {
+		emap_write(addr + (i << EMAP_LG_GRANULE), elem);
+	}
+}
+
+/*
+ * Writes the first page only, for a large extent that is_sampled has just changed; that of a sample
+ * has neither a bin nor ELEM_LARGE, so that its free takes the slow path.
+ */
+ALWAYS_INLINE void
+emap_set_sampled(const edata_t *e) {
+	assert(!e->is_slab && e->state == extent_state_active);
+	uint64_t elem = (uintptr_t)e | (uint64_t)extent_state_active << ELEM_STATE_SHIFT;
+	emap_write_page(e->addr, elem | (e->is_sampled ? ELEM_SAMPLED
+	    : emap_bin_of_class(e->szind) != 0 ? ELEM_LARGE : 0));
+}
 /*
  * emap_set_slab() writes all granules of an active slab. emap_clear_slab_interior() clears all but
  * those of its first page, also the last one: the cache that gets the extent writes that anew.

@@ -7,7 +7,6 @@
 #include "thread/tcache_spare.h"
 
 #include "arena/arenas.h"
-#include "meta/recs.h"
 
 cassert((TCACHE_NSPARES & (TCACHE_NSPARES - 1)) == 0);
 
@@ -43,30 +42,6 @@ tcache_spare_try_put(tcache_spares_t *sp, const edata_t *e, void *ptr, sample_re
 	*s = (tcache_spare_t){ptr, rec, slot};
 	rec->req_size = TCACHE_REC_IS_SPARE;
 	return true;
-}
-
-sample_rec_t *
-tcache_rec_take(tcache_spares_t *sp) {
-	if (sp == NULL || sp->nrecs == 0) {
-		return recs_alloc(1);
-	}
-	sample_rec_t *rec = sp->recs;
-	sp->recs = rec->link;
-	sp->nrecs--;
-	rec->link = NULL;
-	return rec;
-}
-
-void
-tcache_rec_put(tcache_spares_t *sp, sample_rec_t *rec) {
-	assert(rec->tctx == NULL && rec->link == NULL);
-	if (sp == NULL || sp->nrecs == TCACHE_NRECS) {
-		recs_free(rec, 1);
-		return;
-	}
-	rec->link = sp->recs;
-	sp->recs = rec;
-	sp->nrecs++;
 }
 
 void

@@ -16,7 +16,7 @@
 #ifndef THREAD_TCACHE_SPARE_H
 #define THREAD_TCACHE_SPARE_H
 
-#include "meta/edata.h"
+#include "meta/recs.h"
 
 /* Places for spares of a cache, a power of two; most records that it keeps without an object. */
 #define TCACHE_NSPARES 4
@@ -51,9 +51,31 @@ bool tcache_spare_try_put(tcache_spares_t *sp, const edata_t *e, void *ptr, samp
  * A record for a large sample, without a count or a link: one that tcache_rec_put() has kept, or a
  * new one; NULL: no memory. sp may be NULL: always a new one.
  */
-sample_rec_t *tcache_rec_take(tcache_spares_t *sp);
+ALWAYS_INLINE sample_rec_t *
+tcache_rec_take(tcache_spares_t *sp) {
+	if (sp == NULL || unlikely(sp->nrecs == 0)) {
+		return recs_alloc(1);
+	}
+	sample_rec_t *rec = sp->recs;
+	sp->recs = rec->link;
+	sp->nrecs--;
+	rec->link = NULL;
+	return rec;
+}
+
 /* Keeps the record of a large sample that has ended; frees it if sp is NULL or keeps enough. */
-void tcache_rec_put(tcache_spares_t *sp, sample_rec_t *rec);
+ALWAYS_INLINE void
+tcache_rec_put(tcache_spares_t *sp, sample_rec_t *rec) {
+	assert(rec->tctx == NULL && rec->link == NULL);
+	if (sp == NULL || unlikely(sp->nrecs == TCACHE_NRECS)) {
+		recs_free(rec, 1);
+		return;
+	}
+	rec->link = sp->recs;
+	sp->recs = rec;
+	sp->nrecs++;
+}
+
 /* Frees all spares to their slabs, and all kept records. */
 void tcache_spare_flush(tcache_spares_t *sp);
 

@@ -1,5 +1,5 @@
 /*
- * Pseudo-random numbers, and the logarithm that they need, without libm.
+ * Pseudo-random numbers, without libm.
  * The generator is a counter that is mixed by a 64-bit bijection: every state is valid and the
  * period is 2^64. A state belongs to one thread and needs no lock. Not for cryptographic use.
  * thread/thread_event.c draws the distances between samples with prng_exponential().
@@ -26,10 +26,31 @@ prng_u64(uint64_t *state) {
 /* Uniform in [0, n) without bias; n > 0. Only tests call it. */
 uint64_t prng_range(uint64_t *state, uint64_t n);
 
-/* -ln(u) for u uniform in (0, 1): exponential with mean 1; the result is between 0 and 44.4. */
-double prng_exponential(uint64_t *state);
+/* Uniform in [0, 1), a multiple of 2^-53. */
+ALWAYS_INLINE double
+prng_to_double(uint64_t random) {
+	return (double)(int64_t)(random >> 11) * 0x1p-53;
+}
 
-/* -ln(r / 2^64) for r > 0, not below 0, with an absolute error below 1e-13. */
-double neg_ln(uint64_t r);
+ALWAYS_INLINE double
+prng_double(uint64_t *state) {
+	return prng_to_double(prng_u64(state));
+}
+
+/* The widths of the ziggurat's pieces, in falling order, the last 0 (prng.c); a power of two. */
+#define PRNG_LAYERS 64
+extern HIDDEN const double prng_layers[PRNG_LAYERS + 1];
+
+/* prng_exponential() for a point of piece i that may lie above the curve. */
+double prng_exponential_edge(uint64_t *state, unsigned i, double x) NOINLINE;
+
+/* Exponential with mean 1. The piece and the point in it are drawn by different bits. */
+ALWAYS_INLINE double
+prng_exponential(uint64_t *state) {
+	uint64_t random = prng_u64(state);
+	unsigned i = random % PRNG_LAYERS;
+	double x = prng_to_double(random) * prng_layers[i];
+	return likely(x < prng_layers[i + 1]) ? x : prng_exponential_edge(state, i, x);
+}
 
 #endif /* UTIL_PRNG_H */
