@@ -682,7 +682,7 @@ imalloc_general(size_t size) {
  */
 ALWAYS_INLINE bool
 imalloc_try_enter(struct tls_s *t) {
-	if (unlikely(!gate_try_enter(t))) {
+	if (unlikely(!gate_try_enter_inline(t))) {
 		return false;
 	}
 	if (unlikely(__atomic_load_n(&t->recall, __ATOMIC_SEQ_CST) != 0)) {
@@ -705,7 +705,7 @@ imalloc_refill(size_t size, size_t offset) {
 	unsigned slot = (unsigned)(offset >> SC_LG_BIN_STRIDE);
 	tc->bins[slot].countdown--;
 	void *p = imalloc_take(t->tsd, tc, NULL, slot);
-	gate_exit(t);
+	gate_exit_inline(t);
 	errno = saved;
 	return likely(p != NULL) ? arena_guard(p, tc->bins[slot].size, size)
 	    : imalloc_general(size);
@@ -755,7 +755,7 @@ imalloc_ended(size_t size, size_t offset) {
 		imalloc_note_large(tsd, size);
 	}
 	/* No imalloc_write_gdump(): the next heartbeat or general request does that. */
-	gate_exit(t);
+	gate_exit_inline(t);
 	errno = saved;
 	return likely(p != NULL) ? p : imalloc_general(size);
 }
@@ -1099,7 +1099,7 @@ ifree_try_overflow(void *obj, size_t offset) {
 	unsigned slot = (unsigned)(offset >> SC_LG_BIN_STRIDE);
 	bool is_done = !tcache_is_closed(t->tsd->tcache, slot)
 	    && tcache_try_put(t->tsd, t->tsd->tcache, slot, obj);
-	gate_exit(t);
+	gate_exit_inline(t);
 	errno = saved;
 	return is_done;
 }
@@ -1144,7 +1144,7 @@ ifree_try_large_sample(void *ptr, uint64_t elem) {
 		}
 		errno = saved;
 	}
-	gate_exit(t);
+	gate_exit_inline(t);
 	return is_claimed;
 }
 

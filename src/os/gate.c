@@ -23,12 +23,7 @@
 
 atomic_p_t gate_forker;
 
-/*
- * tls_s.gate: two bits, and above them how many gate_leave_all() of the thread have no
- * gate_reenter() yet (one each, whatever the depth that was left). One word, so that one load sees
- * all of it. Only the thread writes it.
- */
-enum { GATE_INSIDE = 1, GATE_REGISTERED = 2, GATE_LEFT_ONE = 4 };
+const uint64_t *gate_own;
 
 static struct {
 	mutex_t mtx;             /* protects the two lists */
@@ -38,9 +33,7 @@ static struct {
 	atomic_b_t is_passed; /* a thread may have entered the closed gate; true in a lost child */
 	/* Further forks of the thread that closed it, in handlers of fork or of signals; else 0. */
 	unsigned nesting;
-	/* Of gate_watch(); NULL: children are not looked for. */
-	const uint64_t *own;
-	void (*copy)(void);
+	void (*copy)(void); /* these two: of gate_watch() */
 	void (*leave)(void);
 } gate = {.mtx = MUTEX_INITIALIZER("gate", WITNESS_RANK_OMIT)};
 
@@ -60,35 +53,26 @@ cassert(_Alignof(struct tls_s) > 1);
  */
 #define PATIENCE_ROUNDS (OS_PAUSE_SLEEPS + 12500)
 
-/*
- * Marks the thread as inside. The mark must be ordered before the load of gate_forker, unless the
- * process has a single thread.
- */
+/* gate_mark_listed() and gate_unmark_listed() for any thread. */
 static void
 gate_mark(struct tls_s *t) {
 	assert(t == tls_get() && t->gate_depth != 0);
 	if (unlikely((t->gate & GATE_REGISTERED) == 0)) {
 		atomic_fetch_add_u32(&gate.n_unlisted, 1, MO_SEQ_CST);
-	} else if (mutex_is_single_threaded()) {
-		__atomic_store_n(&t->gate, t->gate | GATE_INSIDE, __ATOMIC_RELAXED);
 	} else {
-		__atomic_exchange_n(&t->gate, t->gate | GATE_INSIDE, __ATOMIC_SEQ_CST);
+		gate_mark_listed(t);
 	}
 }
 
-/*
- * Removes the mark, then makes the depth 0. So a handler that forks in between finds the thread
- * inside, and its child is lost; in the other order it would wait for this mark for ever.
- */
 static void
 gate_unmark(struct tls_s *t) {
 	assert(t == tls_get() && t->gate_depth != 0);
-	if (unlikely((t->gate & GATE_REGISTERED) == 0)) {
-		assert((t->gate & GATE_INSIDE) == 0);
-		atomic_fetch_sub_u32(&gate.n_unlisted, 1, MO_RELEASE);
-	} else {
-		__atomic_store_n(&t->gate, t->gate & ~(uint32_t)GATE_INSIDE, __ATOMIC_RELEASE);
+	if (likely((t->gate & GATE_REGISTERED) != 0)) {
+		gate_unmark_listed(t);
+		return;
 	}
+	assert((t->gate & GATE_INSIDE) == 0);
+	atomic_fetch_sub_u32(&gate.n_unlisted, 1, MO_RELEASE);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	t->gate_depth = 0;
 }
@@ -114,7 +98,7 @@ gate_is_mine_alone(const struct tls_s *t) {
 /* Whether this process is a child that shares with its parent what gate_watch() is about. */
 static bool
 gate_is_sharing(void) {
-	const uint64_t *own = __atomic_load_n(&gate.own, __ATOMIC_ACQUIRE);
+	const uint64_t *own = __atomic_load_n(&gate_own, __ATOMIC_ACQUIRE);
 	return unlikely(own != NULL) && __atomic_load_n(own, __ATOMIC_RELAXED) == 0;
 }
 
@@ -170,7 +154,7 @@ gate_try_leave_parent(void) {
  */
 static COLD void
 gate_renew_copy(const struct tls_s *t) {
-	if (__atomic_load_n(&gate.own, __ATOMIC_ACQUIRE) != NULL && gate_is_mine(t)) {
+	if (__atomic_load_n(&gate_own, __ATOMIC_ACQUIRE) != NULL && gate_is_mine(t)) {
 		gate.copy();
 	}
 }
@@ -180,18 +164,18 @@ gate_watch(const uint64_t *own, void (*copy)(void), void (*leave)(void)) {
 	assert(*own != 0);
 	gate.copy = copy;
 	gate.leave = leave;
-	__atomic_store_n(&gate.own, own, __ATOMIC_RELEASE);
+	__atomic_store_n(&gate_own, own, __ATOMIC_RELEASE);
 }
 
 void
 gate_unwatch(void) {
-	__atomic_store_n(&gate.own, NULL, __ATOMIC_RELEASE);
+	__atomic_store_n(&gate_own, NULL, __ATOMIC_RELEASE);
 }
 
 bool
 gate_enter_first(struct tls_s *t) {
 	assert(t->gate_depth == 1);
-	if (unlikely(gate.own != NULL)) {
+	if (unlikely(gate_own != NULL)) {
 		gate_try_leave_parent();
 	}
 	gate_mark(t);
@@ -206,7 +190,7 @@ void
 gate_exit_last(struct tls_s *t) {
 	/* Some locks of lower (outer) ranks may be held outside the gate, so these are not checked. */
 	assert(witness_depth_from(WITNESS_RANK_PROF_SITES) == 0);
-	if (unlikely(gate.own != NULL)) {
+	if (unlikely(gate_own != NULL)) {
 		gate_renew_copy(t);
 	}
 	gate_unmark(t);
@@ -405,7 +389,7 @@ void
 gate_prefork(void) {
 	struct tls_s *self = tls_get();
 	void *closing = FORKER_CLOSING(self);
-	if (unlikely(gate.own != NULL)) {
+	if (unlikely(gate_own != NULL)) {
 		gate_try_leave_parent();
 	}
 	if (gate_is_mine(self)) {

@@ -48,6 +48,16 @@
 /* NULL while the gate is open. Otherwise it says who has closed it; gate.c lists the values. */
 extern HIDDEN atomic_p_t gate_forker;
 
+/* The word of gate_watch(); NULL: silent children are not looked for. */
+extern HIDDEN const uint64_t *gate_own;
+
+/*
+ * tls_s.gate: two bits, and above them how many gate_leave_all() of the thread have no
+ * gate_reenter() yet (one each, whatever the depth that was left). One word, so that one load sees
+ * all of it. Only the thread writes it.
+ */
+enum { GATE_INSIDE = 1, GATE_REGISTERED = 2, GATE_LEFT_ONE = 4 };
+
 /* Whether the gate is closed, by any thread. */
 ALWAYS_INLINE bool
 gate_is_closed(void) {
@@ -92,6 +102,61 @@ gate_exit(struct tls_s *t) {
 	} else {
 		t->gate_depth--;
 	}
+}
+
+/*
+ * Marks a registered thread as inside. The mark must be ordered before the load of gate_forker,
+ * unless the process has a single thread.
+ */
+ALWAYS_INLINE void
+gate_mark_listed(struct tls_s *t) {
+	if (mutex_is_single_threaded()) {
+		__atomic_store_n(&t->gate, t->gate | GATE_INSIDE, __ATOMIC_RELAXED);
+	} else {
+		__atomic_exchange_n(&t->gate, t->gate | GATE_INSIDE, __ATOMIC_SEQ_CST);
+	}
+}
+
+/*
+ * Removes the mark, then makes the depth 0. So a handler that forks in between finds the thread
+ * inside, and its child is lost; in the other order it would wait for this mark for ever.
+ */
+ALWAYS_INLINE void
+gate_unmark_listed(struct tls_s *t) {
+	__atomic_store_n(&t->gate, t->gate & ~(uint32_t)GATE_INSIDE, __ATOMIC_RELEASE);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	t->gate_depth = 0;
+}
+
+/* Whether the thread needs more than its mark to enter or leave. */
+ALWAYS_INLINE bool
+gate_is_special(const struct tls_s *t) {
+	return unlikely(gate_own != NULL) || unlikely((t->gate & GATE_REGISTERED) == 0);
+}
+
+/*
+ * gate_try_enter() and gate_exit() inline, for paths that many calls take. The first is called
+ * outside only.
+ */
+ALWAYS_INLINE bool
+gate_try_enter_inline(struct tls_s *t) {
+	assert(t == tls_get() && t->gate_depth == 0);
+	t->gate_depth = 1;
+	if (gate_is_special(t)) {
+		return gate_enter_first(t);
+	}
+	gate_mark_listed(t);
+	return likely(!gate_is_closed()) || gate_enter_first(t); /* which marks it again */
+}
+
+ALWAYS_INLINE void
+gate_exit_inline(struct tls_s *t) {
+	if (unlikely(t->gate_depth != 1) || gate_is_special(t)) {
+		gate_exit(t);
+		return;
+	}
+	assert(witness_depth_from(WITNESS_RANK_PROF_SITES) == 0);
+	gate_unmark_listed(t);
 }
 
 /*
