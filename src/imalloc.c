@@ -873,17 +873,16 @@ ifree_junk(void *ptr, uint64_t elem) {
 
 /*
  * Ends the sample of a large object that the caller has claimed (arena_large_try_claim); the object
- * is then one like any other. Its record is kept for the thread's next large sample, or freed.
+ * is then one like any other. Returns its record, for tcache_rec_put().
  */
-ALWAYS_INLINE void
+ALWAYS_INLINE sample_rec_t *
 ifree_end_large_sample(tsd_t *tsd, void *ptr, edata_t *e, size_t usize) {
 	sample_rec_t *rec = e->recs;
 	assert(!e->is_slab && rec != NULL);
 	if (likely(rec->tctx != NULL)) {
 		prof_sample_free(tsd, ptr, rec, usize);
 	}
-	arena_large_end_sampled(e);
-	tcache_rec_put(tsd == NULL || tsd->tcache == NULL ? NULL : &tsd->tcache->spares, rec);
+	return arena_large_end_sampled(e);
 }
 
 /* Frees a small sampled object: it becomes a spare of the cache, or returns to its arena. */
@@ -960,7 +959,8 @@ ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 			ifree_sampled(tsd, ptr, elem, tcache, usize);
 			return;
 		}
-		ifree_end_large_sample(tsd, ptr, e, usize);
+		sample_rec_t *rec = ifree_end_large_sample(tsd, ptr, e, usize);
+		tcache_rec_put(tsd == NULL || tsd->tcache == NULL ? NULL : &tsd->tcache->spares, rec);
 		elem &= ~ELEM_SAMPLED;
 	}
 	if (!is_large) {
@@ -1130,14 +1130,15 @@ ifree_try_large_sample(void *ptr, uint64_t elem) {
 	    || unlikely(!imalloc_try_enter(t))) {
 		return false;
 	}
-	bool is_claimed = arena_large_is_live(ptr, e) && arena_large_try_claim(e);
+	bool is_claimed = ptr == e->u.large_start && arena_large_try_claim(e);
 	if (likely(is_claimed)) {
 		int saved = errno;
 		size_t usize = e->u.large_usize;
-		ifree_end_large_sample(t->tsd, ptr, e, usize);
+		sample_rec_t *rec = ifree_end_large_sample(t->tsd, ptr, e, usize);
 		tcache_t *tc = t->tsd->tcache; /* the user's hook may have ended it */
+		tcache_rec_put(tc == NULL ? NULL : &tc->spares, rec);
 		unsigned slot = e->u.large_bin >> SC_LG_BIN_STRIDE;
-		if (tc == NULL || (unlikely(!cache_bin_try_push(&tc->bins[slot], e))
+		if (unlikely(tc == NULL) || (unlikely(!cache_bin_try_push(&tc->bins[slot], e))
 		    && !tcache_try_put(t->tsd, tc, slot, e))) {
 			arena_dalloc(ptr, elem);
 			ifree_count_direct(t->tsd, usize);

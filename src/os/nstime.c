@@ -1,6 +1,7 @@
 /*
  * Reads the clocks, and computes calendar dates for time stamps.
- * nstime.h has the contract and the callers. Invariant: errno is preserved. No lock and no state
+ * nstime.h has the contract and the callers. Invariant: errno is preserved, but by
+ * nstime_sample_ns(). No lock and no state
  * besides the hooks of tests.
  */
 #include "os/nstime.h"
@@ -63,6 +64,18 @@ nstime_monotonic_coarse_ns(void) {
 #else
 	return clock_ns(CLOCK_MONOTONIC);
 #endif
+}
+
+uint64_t
+nstime_sample_ns(void) {
+#ifdef CLOCK_MONOTONIC_COARSE
+	struct timespec ts = {0, 0};
+	if (likely(nstime_now_hook == NULL)) {
+		clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+		return ns_of(&ts);
+	}
+#endif
+	return nstime_monotonic_coarse_ns();
 }
 
 /* The coarse clock, not by the C library: that would cost two page faults (nstime.h). */

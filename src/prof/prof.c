@@ -179,7 +179,7 @@ sample_tell_tracer(const prof_bt_t *bt, const void *ptr, size_t req, uint64_t by
  * prof.stats, the recent list, tracers and the user's hook. Without memory for the count nothing is
  * done.
  */
-static void
+ALWAYS_INLINE void
 sample_record(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, const void *ptr,
     sample_rec_t *rec, size_t req, size_t usize) {
 	assert(req <= usize && rate > 0 && prof_is_booted());
@@ -211,25 +211,42 @@ sample_record(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, const void *
 	}
 }
 
-void
-prof_sample_alloc(tsd_t *tsd, void *ptr, sample_rec_t *rec, uint64_t rate, size_t req, size_t usize,
+/* Takes the stack of a sample and records it; false: there is no stack or no memory for one. */
+ALWAYS_INLINE bool
+sample_alloc(tsd_t *tsd, void *ptr, sample_rec_t *rec, uint64_t rate, size_t req, size_t usize,
     const struct unwind_where_s *where) {
-	assert(rec->tctx == NULL);
-	/* What only a tracer wants is no part of the budget. */
-	bool is_charged = prof_budget_is_on() && prof_switch_is_active();
-	uint64_t begun = is_charged ? prof_budget_sample_begin() : 0;
 	prof_tdata_t *td = prof_tdata(tsd);
 	const prof_bt_t *bt = unlikely(td == NULL) ? NULL : prof_backtrace(td, where);
 	if (unlikely(bt == NULL)) {
-		return;
+		return false;
 	}
 	if (unlikely(opt_prof_sys_thread_name)) {
 		prof_thread_name_from_system(td);
 	}
 	sample_record(td, bt, rate, ptr, rec, req, usize);
 	prof_backtrace_done(td);
-	if (is_charged) {
+	return true;
+}
+
+/* sample_alloc(), whose time the budget is told. */
+static NOINLINE void
+sample_alloc_charged(tsd_t *tsd, void *ptr, sample_rec_t *rec, uint64_t rate, size_t req,
+    size_t usize, const struct unwind_where_s *where) {
+	uint64_t begun = prof_budget_sample_begin();
+	if (sample_alloc(tsd, ptr, rec, rate, req, usize, where)) {
 		prof_budget_sample_end(begun);
+	}
+}
+
+void
+prof_sample_alloc(tsd_t *tsd, void *ptr, sample_rec_t *rec, uint64_t rate, size_t req, size_t usize,
+    const struct unwind_where_s *where) {
+	assert(rec->tctx == NULL);
+	/* What only a tracer wants is no part of the budget. */
+	if (unlikely(prof_budget_is_on()) && prof_switch_is_active()) {
+		sample_alloc_charged(tsd, ptr, rec, rate, req, usize, where);
+	} else {
+		sample_alloc(tsd, ptr, rec, rate, req, usize, where);
 	}
 }
 

@@ -48,7 +48,7 @@ void prof_log_free(prof_tdata_t *td, prof_cnt_t *c, uint64_t alloc_ns, size_t us
 
 /*
  * The time in ns by which samples are dated, in their records, the log and the recent list:
- * monotonic and coarse, or UTC and exact with prof_time_resolution:high.
+ * monotonic and coarse, or UTC and exact with prof_time_resolution:high. May change errno.
  */
 uint64_t prof_log_clock(void);
 /*

@@ -55,8 +55,8 @@ void prof_backtrace_make_room(prof_tdata_t *td) COLD;
 static inline void
 prof_backtrace_done(prof_tdata_t *td) {
 	assert(td->busy);
-	/* The memo should have room for this stack and a quarter more. */
-	if (unlikely(td->depth + td->depth / 4 > td->memo.room)) {
+	/* The memo should have room for this stack and a quarter more, as it has for the last one. */
+	if (!td->memo.is_same && unlikely(td->depth + td->depth / 4 > td->memo.room)) {
 		prof_backtrace_make_room(td);
 	}
 	td->busy = false;

@@ -151,37 +151,38 @@ weight_compute(size_t usize, uint64_t rate) {
 
 /*
  * Cache of the weights of recent sizes, by a hash of the size; all threads read and write it
- * without a lock. The keys mix size and rate with the weight, so that words of two writers do not
- * match each other. Weight 0: the slot is empty.
+ * without a lock. The key is made of size and rate, both below 2^32, mixed with the weight, so that
+ * words of two writers do not match each other. Both 0: the slot is empty.
  */
+#define WEIGHT_KNOWN_BITS 32
 static LARGE_BSS struct weight_s {
 	atomic_u64_t weight;
-	atomic_u64_t size_key;
-	atomic_u64_t rate_key;
+	atomic_u64_t key;
 } weights[64];
+
+ALWAYS_INLINE uint64_t
+weight_key(size_t usize, uint64_t rate, uint64_t weight) {
+	return ((uint64_t)usize | rate << WEIGHT_KNOWN_BITS) ^ weight * UINT64_C(0xd6e8feb86659fd93);
+}
 
 static NOINLINE uint64_t
 weight_learn(struct weight_s *known, size_t usize, uint64_t rate) {
-	uint64_t weight = weight_compute(usize, rate);
-	uint64_t salt = weight * UINT64_C(0xd6e8feb86659fd93);
-	atomic_store_u64(&known->weight, weight, MO_RELAXED);
-	atomic_store_u64(&known->size_key, usize ^ salt, MO_RELAXED);
-	atomic_store_u64(&known->rate_key, rate ^ salt, MO_RELAXED);
+	uint64_t weight = rate == 1 ? PROF_WEIGHT_ONE : weight_compute(usize, rate);
+	if (((usize | rate) >> WEIGHT_KNOWN_BITS) == 0) {
+		atomic_store_u64(&known->weight, weight, MO_RELAXED);
+		atomic_store_u64(&known->key, weight_key(usize, rate, weight), MO_RELAXED);
+	}
 	return weight;
 }
 
 uint64_t
 prof_weight(size_t usize, uint64_t rate) {
 	assert(usize > 0 && rate > 0);
-	if (rate == 1) {
-		return PROF_WEIGHT_ONE;
-	}
 	struct weight_s *known = &weights[((uint64_t)usize * UINT64_C(0x9e3779b97f4a7c15)) >> 58];
 	uint64_t weight = atomic_load_u64(&known->weight, MO_RELAXED);
-	uint64_t salt = weight * UINT64_C(0xd6e8feb86659fd93);
-	if (likely(weight != 0 && atomic_load_u64(&known->size_key, MO_RELAXED) == (usize ^ salt)
-	    && atomic_load_u64(&known->rate_key, MO_RELAXED) == (rate ^ salt))) {
-		assert(weight == weight_compute(usize, rate));
+	if (likely(((usize | rate) >> WEIGHT_KNOWN_BITS) == 0)
+	    && likely(atomic_load_u64(&known->key, MO_RELAXED) == weight_key(usize, rate, weight))) {
+		assert(weight == weight_learn(known, usize, rate));
 		return weight;
 	}
 	return weight_learn(known, usize, rate);
