@@ -1,8 +1,7 @@
 /*
  * Reads the clocks, and computes calendar dates for time stamps.
  * nstime.h has the contract and the callers. Invariant: errno is preserved, but by
- * nstime_sample_ns(). No lock and no state
- * besides the hooks of tests.
+ * nstime_sample_ns(). No lock and no state besides the hooks of tests.
  */
 #include "os/nstime.h"
 

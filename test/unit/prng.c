@@ -1,6 +1,7 @@
 /*
- * util/prng.h: logarithm and exponential against libm in long double; the moments, the tail and the
- * distribution of the variates.  Seeds are fixed, so a result is the same on every run.
+ * util/prng.h: the exponential against libm in long double; the ziggurat's table by its formula; the
+ * moments, the tail and the distribution of the variates, over all and in each piece of the
+ * ziggurat.  Seeds are fixed, so a result is the same on every run.
  */
 #include "test.h"
 
@@ -18,32 +19,6 @@ rel_err(double got, long double want) {
 	return (double)fabsl(((long double)got - want) / want);
 }
 
-static double
-neg_ln_err(uint64_t r) {
-	return (double)fabsl((long double)neg_ln(r) - (64 * logl(2) - logl((long double)r)));
-}
-
-static void
-test_ln(void) {
-	uint64_t rng = 1;
-	double worst = 0;
-	double worst_near_1 = 0;
-	for (int i = 0; i < 500000; i++) {
-		uint64_t x = prng_u64(&rng) >> prng_range(&rng, 64);
-		worst = fmax(worst, neg_ln_err(x | 1));
-		worst_near_1 = fmax(worst_near_1, neg_ln_err(~(x >> 1)));
-	}
-	ok(worst < 1e-13, "-ln over all exponents, error %.2g", worst);
-	ok(worst_near_1 < 1e-13, "-ln near 1, error %.2g", worst_near_1);
-	ok(neg_ln(UINT64_MAX) >= 0 && neg_ln(UINT64_MAX) < 1e-13, "-ln of almost 1");
-}
-
-/* Uniform in [0, 1). */
-static double
-double01(uint64_t *state) {
-	return (double)(prng_u64(state) >> 11) * 0x1p-53;
-}
-
 static void
 test_exp(void) {
 	uint64_t rng = 2;
@@ -51,8 +26,8 @@ test_exp(void) {
 	double worst_expm1 = 0;
 	double worst_tiny = 0;
 	for (int i = 0; i < 500000; i++) {
-		double x = double01(&rng) * (i % 2 == 0 ? 708 : 3);
-		double tiny = ldexp(double01(&rng), -(int)prng_range(&rng, 900));
+		double x = prng_double(&rng) * (i % 2 == 0 ? 708 : 3);
+		double tiny = ldexp(prng_double(&rng), -(int)prng_range(&rng, 900));
 		worst_exp = fmax(worst_exp, rel_err(exp_neg(x), expl(-(long double)x)));
 		worst_expm1 = fmax(worst_expm1, rel_err(expm1_neg(x), -expm1l(-(long double)x)));
 		worst_tiny = fmax(worst_tiny, rel_err(expm1_neg(tiny), -expm1l(-(long double)tiny)));
@@ -63,6 +38,56 @@ test_exp(void) {
 	ok(exp_neg(0) == 1 && expm1_neg(0) == 0, "both at 0");
 	ok(exp_neg(1e300) == 0 && expm1_neg(1e300) == 1, "both far out");
 	ok(exp_neg(744) > 0 && exp_neg(744) < 1e-300, "the last numbers above 0");
+}
+
+/* All pieces of the ziggurat have the same area, and together they cover the curve up to 1. */
+static void
+test_layers(void) {
+	long double r = prng_layers[1];
+	long double area = (r + 1) * expl(-r);
+	double worst = rel_err(prng_layers[0], r + 1);
+	for (int i = 1; i < PRNG_LAYERS; i++) {
+		long double height = expl(-(long double)prng_layers[i + 1]) - expl(-(long double)prng_layers[i]);
+		worst = fmax(worst, rel_err(prng_layers[i], area / height));
+	}
+	ok(worst < 1e-14, "the areas of the pieces, relative error %.2g", worst);
+	ok(prng_layers[PRNG_LAYERS] == 0, "the last piece ends at the top");
+}
+
+/*
+ * Chi squared over eight cells between each two widths of the ziggurat, where one that accepts too
+ * much or too little at the edge of a piece bends the distribution.
+ */
+static void
+test_exponential_layers(void) {
+	enum { EACH = 8, CELLS = (PRNG_LAYERS - 1) * EACH };
+	static unsigned count[CELLS];
+	uint64_t rng = 6;
+	unsigned tail = 0;
+	for (int i = 0; i < 4 * NSAMPLES; i++) {
+		double e = prng_exponential(&rng);
+		int layer = PRNG_LAYERS - 1;
+		while (layer > 0 && e >= prng_layers[layer]) {
+			layer--;
+		}
+		if (layer == 0) {
+			tail++;
+			continue;
+		}
+		double low = prng_layers[layer + 1], width = prng_layers[layer] - low;
+		int cell = (int)((e - low) / width * EACH);
+		count[(layer - 1) * EACH + (cell < EACH ? cell : EACH - 1)]++;
+	}
+	double want = 4.0 * NSAMPLES * exp(-prng_layers[1]);
+	double chi2 = (tail - want) * (tail - want) / want;
+	for (int i = 0; i < CELLS; i++) {
+		double high = prng_layers[i / EACH + 1], low = prng_layers[i / EACH + 2];
+		double from = low + (high - low) * (i % EACH) / EACH;
+		want = -4.0 * NSAMPLES * exp(-from) * expm1(-(high - low) / EACH);
+		chi2 += (count[i] - want) * (count[i] - want) / want;
+	}
+	/* 504 degrees of freedom: standard deviation 31.7, five of them. */
+	ok(fabs(chi2 - CELLS) < 5 * 31.7, "chi squared over %d cells is %.1f", CELLS, chi2);
 }
 
 static void
@@ -151,7 +176,7 @@ test_seeds(void) {
 	for (uint64_t seed = 0; seed < 100000; seed++) {
 		uint64_t a = seed;
 		uint64_t b = seed + 1;
-		sum_xy += (double01(&a) - 0.5) * (double01(&b) - 0.5);
+		sum_xy += (prng_double(&a) - 0.5) * (prng_double(&b) - 0.5);
 	}
 	double r = sum_xy / 100000 * 12;
 	ok(fabs(r) < 5 / sqrt(100000), "first numbers of neighbouring seeds, correlation %.5f", r);
@@ -159,10 +184,11 @@ test_seeds(void) {
 
 int
 main(void) {
-	test_ln();
+	test_layers();
 	test_exp();
 	test_exponential_moments();
 	test_exponential_cells();
+	test_exponential_layers();
 	test_range();
 	test_seeds();
 	return done_testing();
