@@ -1069,7 +1069,7 @@ ifree(void *ptr, int tcache, alloc_how_t how) {
 	if (alloc_hook_is_wanted(t)) {
 		alloc_hook_dalloc(how, ptr, iusize(ptr));
 	}
-	if (unlikely(!gate_try_enter(t))) {
+	if (unlikely(!gate_try_enter_any(t))) {
 		ifree_outside(ptr);
 		errno = saved;
 		return;
@@ -1079,7 +1079,7 @@ ifree(void *ptr, int tcache, alloc_how_t how) {
 		imalloc_drain_deferred(tsd);
 	}
 	ifree_in_gate(tsd, ptr, tcache);
-	gate_exit(t);
+	gate_exit_inline(t);
 	errno = saved;
 }
 

@@ -135,8 +135,8 @@ gate_is_special(const struct tls_s *t) {
 }
 
 /*
- * gate_try_enter() and gate_exit() inline, for paths that many calls take. The first is called
- * outside only.
+ * gate_try_enter(), for a thread that is outside, and for any, and gate_exit() inline, for paths
+ * that many calls take.
  */
 ALWAYS_INLINE bool
 gate_try_enter_inline(struct tls_s *t) {
@@ -147,6 +147,11 @@ gate_try_enter_inline(struct tls_s *t) {
 	}
 	gate_mark_listed(t);
 	return likely(!gate_is_closed()) || gate_enter_first(t); /* which marks it again */
+}
+
+ALWAYS_INLINE bool
+gate_try_enter_any(struct tls_s *t) {
+	return unlikely(gate_is_entered(t)) ? gate_try_enter(t) : gate_try_enter_inline(t);
 }
 
 ALWAYS_INLINE void

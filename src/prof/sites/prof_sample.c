@@ -167,7 +167,7 @@ weight_key(size_t usize, uint64_t rate, uint64_t weight) {
 
 static NOINLINE uint64_t
 weight_learn(struct weight_s *known, size_t usize, uint64_t rate) {
-	uint64_t weight = rate == 1 ? PROF_WEIGHT_ONE : weight_compute(usize, rate);
+	uint64_t weight = weight_compute(usize, rate);
 	if (((usize | rate) >> WEIGHT_KNOWN_BITS) == 0) {
 		atomic_store_u64(&known->weight, weight, MO_RELAXED);
 		atomic_store_u64(&known->key, weight_key(usize, rate, weight), MO_RELAXED);
@@ -178,6 +178,9 @@ weight_learn(struct weight_s *known, size_t usize, uint64_t rate) {
 uint64_t
 prof_weight(size_t usize, uint64_t rate) {
 	assert(usize > 0 && rate > 0);
+	if (rate == 1) {
+		return PROF_WEIGHT_ONE;
+	}
 	struct weight_s *known = &weights[((uint64_t)usize * UINT64_C(0x9e3779b97f4a7c15)) >> 58];
 	uint64_t weight = atomic_load_u64(&known->weight, MO_RELAXED);
 	if (likely(((usize | rate) >> WEIGHT_KNOWN_BITS) == 0)
