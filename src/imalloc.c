@@ -879,9 +879,7 @@ ALWAYS_INLINE sample_rec_t *
 ifree_end_large_sample(tsd_t *tsd, void *ptr, edata_t *e, size_t usize) {
 	sample_rec_t *rec = e->recs;
 	assert(!e->is_slab && rec != NULL);
-	if (likely(rec->tctx != NULL)) {
-		prof_sample_free(tsd, ptr, rec, usize);
-	}
+	prof_sample_free(tsd, ptr, rec, usize);
 	return arena_large_end_sampled(e);
 }
 

@@ -92,12 +92,12 @@ bin_is_watched(const tcache_cold_t *c, size_t size) {
 static void
 bin_arm(const tsd_t *tsd, cache_bin_t *b, tcache_cold_t *c) {
 	size_t size = b->size;
-	uint64_t beat = unlikely(bin_is_watched(c, size)) ? 1 : thread_event_requests(tsd, size);
-	uint64_t w = c->to_sample < beat ? c->to_sample : beat;
-	assert(w > 0);
+	uint64_t w = unlikely(bin_is_watched(c, size)) ? 1 : thread_event_requests(tsd, size);
 	if (c->to_sample != UINT64_MAX) {
+		w = c->to_sample < w ? c->to_sample : w;
 		c->to_sample -= w;
 	}
+	assert(w > 0);
 	c->window = (uint32_t)w;
 	b->countdown = (uint32_t)w;
 	c->to_look = config_hardening && size < SC_LARGE_MINCLASS ? TCACHE_LOOK_TRIES : 0;
