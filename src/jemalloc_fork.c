@@ -56,16 +56,16 @@ jemalloc_postfork_parent(void) {
 void
 jemalloc_postfork_child(void) {
 	int saved = errno;
-	bool has_box = region_box_bytes() != 0;
+	bool is_watched = gate_own != NULL; /* also while another thread is about to open a box */
 	sigset_t old;
-	if (has_box) {
+	if (is_watched) {
 		/* The gate opens before the box is left: a handler would take this for a silent child. */
 		os_thread_block_all_signals(&old);
 	}
 	gate_postfork_child();
 	/* In a lost child too, so that it does not write into the box of its parent. */
 	region_postfork_child();
-	if (has_box) {
+	if (is_watched) {
 		os_thread_restore_signals(&old);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(fork_child) && !gate_is_lost(); i++) {

@@ -3,7 +3,7 @@
  * of two in the result; then a power series is summed from its smallest term. ln 2 is kept in two
  * parts, so that the product of the first part and an exponent is exact. Needs no header of the
  * library, so that the tools can use it too. Pure functions without a lock. Called by
- * prof/sites/prof_sample.c and prof_printed.h (the weight of a sample); prng.c uses exp_bits().
+ * prof/sites/prof_sample.c and prof_printed.h (the weight of a sample), and by prng.c.
  */
 #ifndef UTIL_EXP_H
 #define UTIL_EXP_H

@@ -1,6 +1,6 @@
 /*
- * util/prng.h: the exponential against libm in long double; the ziggurat's table by its formula; the
- * moments, the tail and the distribution of the variates, over all and in each piece of the
+ * util/prng.h: the exponential against libm in long double; the ziggurat's table by its formula;
+ * the moments, the tail and the distribution of the variates, over all and in each piece of the
  * ziggurat.  Seeds are fixed, so a result is the same on every run.
  */
 #include "test.h"
@@ -47,7 +47,8 @@ test_layers(void) {
 	long double area = (r + 1) * expl(-r);
 	double worst = rel_err(prng_layers[0], r + 1);
 	for (int i = 1; i < PRNG_LAYERS; i++) {
-		long double height = expl(-(long double)prng_layers[i + 1]) - expl(-(long double)prng_layers[i]);
+		long double height = expl(-(long double)prng_layers[i + 1])
+		    - expl(-(long double)prng_layers[i]);
 		worst = fmax(worst, rel_err(prng_layers[i], area / height));
 	}
 	ok(worst < 1e-14, "the areas of the pieces, relative error %.2g", worst);

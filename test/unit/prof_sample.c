@@ -31,6 +31,16 @@ test_weights(void) {
 		}
 	}
 	is_uint(bad, 0, "weights are 1 / (1 - exp(-z/R))");
+	/* 32 bits of each are the key of a known weight: these pairs all have the same. */
+	bad = 0;
+	for (uint64_t k = 1; k < 1000; k++) {
+		size_t z = 4096 | k << 32;
+		uint64_t rate = 0xffff | UINT64_C(1) << 40;
+		double want = 1 / -expm1(-(double)z / (double)rate);
+		bad += prof_weight(4096, 0xffff) >> 16 != 16;
+		bad += fabs((double)prof_weight(z, rate) / PROF_WEIGHT_ONE - want) > want * 1e-9 + 1e-5;
+	}
+	is_uint(bad, 0, "greater sizes and rates are not taken for smaller ones");
 	is_uint(prof_weight(8, 1), PROF_WEIGHT_ONE, "rate 1: everything is sampled, weight one");
 	is_uint(prof_weight(1 << 30, 524288), PROF_WEIGHT_ONE, "certain to be sampled: weight one");
 	ok(prof_weight(8, UINT64_C(1) << 63) >= PROF_WEIGHT_ONE << 30, "an absurd rate: a huge weight");
