@@ -77,8 +77,7 @@ gate_unmark(struct tls_s *t) {
 	t->gate_depth = 0;
 }
 
-/* Whether this thread has closed the gate for a fork; not by gate_try_stop(). */
-static bool
+bool
 gate_is_mine(const struct tls_s *t) {
 	const void *forker = atomic_load_p(&gate_forker, MO_SEQ_CST);
 	return forker == t || forker == FORKER_CLOSING(t);

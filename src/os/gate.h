@@ -210,6 +210,12 @@ bool gate_is_inside(const struct tls_s *t);
 bool gate_is_amid(const struct tls_s *t);
 
 /*
+ * Whether this thread has closed the gate for a fork, not by gate_try_stop(). From the handler
+ * before a fork to the one behind it, in the parent and in the child; t: the calling thread.
+ */
+bool gate_is_mine(const struct tls_s *t);
+
+/*
  * Whether this process is the child of a fork by a thread inside (in a signal handler or an extent
  * hook), of one in a handler that interrupted another fork which was not alone yet, or of one whose
  * gate a thread entered after the fork had seen nobody; or a silent child (gate_watch()); or a

@@ -3,7 +3,7 @@
  * dl_iterate_phdr() takes the loader's lock, so callers hold no lock of the allocator. A fork
  * copies the loader's lock as it is, and the C library does not repair it in the child. If a thread
  * was in loader_iterate() during a fork, the lock may stay held in the child for ever; so that
- * child and its children never list objects again (loader.is_lost). Invariant: loader.inside is
+ * child and its children never list objects again (loader_may_be_lost). Invariant: loader.inside is
  * above 0 while a thread of this process is in loader_iterate(). Callers are unwind/
  * (module_history.c, objects.c, frame_scan.c, unwind_rows.c), prof_dump.c, prof_backtrace.c (the
  * notes), prof.c (after a fork) and jemalloc_init.c (to stay loaded); sys.h has the prototypes.
@@ -13,6 +13,7 @@
 #include <link.h>
 #include <sys/auxv.h>
 
+#include "os/gate.h"
 #include "os/pages.h"
 #include "os/sys.h"
 #include "util/atomic.h"
@@ -23,10 +24,20 @@ static struct {
 	atomic_b_t is_lost;
 } loader;
 
+/*
+ * Whether a thread that does not exist here may hold the lock. In a signal handler of a thread that
+ * forks this may be the child already, before sys_modules_postfork_child() has run there.
+ */
+static bool
+loader_may_be_lost(void) {
+	return atomic_load_b(&loader.is_lost, MO_RELAXED)
+	    || (atomic_load_u32(&loader.inside, MO_SEQ_CST) != 0 && gate_is_mine(tls_get()));
+}
+
 /* Returns what dl_iterate_phdr() returns, or -1 if it may not be called. */
 static int
 loader_iterate(int (*cb)(struct dl_phdr_info *info, size_t size, void *ctx), void *ctx) {
-	if (atomic_load_b(&loader.is_lost, MO_RELAXED)) {
+	if (loader_may_be_lost()) {
 		return -1;
 	}
 	int saved = errno;

@@ -15,6 +15,7 @@
 #define HAS_FILTERS 0
 #endif
 
+#include "os/gate.h"
 #include "os/malloc_io.h"
 #include "os/pages.h"
 #include "os/sys.h"
@@ -356,6 +357,32 @@ fork_in_it(void *ctx, const struct sys_module_s *m) {
 	return 1;
 }
 
+/* As fork() does, but no handler has run when the child asks. */
+static int
+fork_in_it_early(void *ctx, const struct sys_module_s *m) {
+	(void)m;
+	struct module_seen seen = {0, false, ""};
+	pid_t *pid = ctx;
+	gate_prefork();
+	*pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+	if (*pid == 0) {
+		_exit(sys_modules(on_module, &seen, "/the/program") == -1 && seen.n == 0 ? 7 : 8);
+	}
+	gate_postfork_parent();
+	return 1;
+}
+
+static void
+test_modules_before_handlers(void) {
+	struct module_seen m = {0, false, ""};
+	pid_t pid = -1;
+	int status = 0;
+	sys_modules(fork_in_it_early, &pid, "");
+	ok(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 7,
+	    "a child in which no handler of fork has run does not ask either");
+	is_int(sys_modules(on_module, &m, "/the/program"), 0, "its parent does");
+}
+
 /* The child's lock of the loader is its parent's. */
 static void
 test_modules_after_fork(void) {
@@ -466,6 +493,7 @@ main(void) {
 	test_copy();
 	test_maps_and_modules();
 	test_modules_after_fork();
+	test_modules_before_handlers();
 	test_messages();
 	test_long_message();
 	rmdir(dir);
