@@ -800,6 +800,32 @@ quiet_cycles(void) {
 	is_uint(metadata(), before, "no byte either");
 }
 
+static void *
+last_of_the_program(void *arg) {
+	(void)arg;
+	keep(malloc(100));
+	while (!ctl_bool("prof.session.active"))
+		usleep(1000);
+	usleep(100000);
+	return NULL;
+}
+
+/* The profiler's thread does not keep a process alive whose own threads have ended. */
+static void
+main_ends_first(void) {
+	int status = -1;
+	pid_t pid = fork();
+	if (pid == 0) {
+		pthread_t t;
+		alarm(100);
+		pthread_create(&t, NULL, last_of_the_program, NULL);
+		start("sample_interval:1");
+		pthread_exit(NULL);
+	}
+	ok(waitpid(pid, &status, 0) == pid && status == 0, "it ends with 0");
+	is_uint(files(".heap", NULL), 1, "and writes its final profile");
+}
+
 /* ------------------------------------------------------------------ all of them */
 
 static const struct {
@@ -823,6 +849,8 @@ static const struct {
 	{"small", small_large, "prof_dump_min_gap_ms:0,prof_dump_timestamp:false"},
 	{"fork", forked, ""},
 	{"cycles", many_cycles, ""},
+	{"main", main_ends_first, "prof_final:true"},
+	{"main2", main_ends_first, "prof_final:true,prof_thread:true"},
 	{"quiet", quiet_cycles, "prof_thread:false,lg_prof_sample:0"},
 	    /* else chance makes a record late */
 };

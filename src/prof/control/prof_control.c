@@ -558,11 +558,32 @@ thread_round(void) {
 	return next < ROUND_NS ? next : ROUND_NS;
 }
 
-/* Runs rounds until there has been nothing to do for a while. */
+static void
+count_other(struct tls_s *t, void *n) {
+	*(unsigned *)n += t != tls_get();
+}
+
+/*
+ * Whether no other thread that allocates is left: the first one has ended by pthread_exit(), and so
+ * have those that it made. The C library ends a process with its last thread, and counts this one,
+ * which must not keep the process alive. Threads that have never allocated are not seen; for them
+ * the process goes on without this thread.
+ */
+static bool
+thread_is_last(void) {
+	struct tls_s *t = tls_get();
+	unsigned n = 0;
+	gate_enter(t);
+	gate_for_each(count_other, &n);
+	gate_exit(t);
+	return n == 0;
+}
+
+/* Runs rounds until there has been nothing to do for a while, or it is the last thread. */
 static void
 thread_rounds(void) {
 	assert(tls_get()->inside > 0);
-	for (unsigned idle = 0; idle < ROUNDS_IDLE; idle++) {
+	for (unsigned idle = 0; idle < ROUNDS_IDLE && !thread_is_last(); idle++) {
 		uint32_t seen = atomic_load_u32(&control.wakes, MO_ACQUIRE);
 		bool is_asked = doorbell_is_rung();
 		uint64_t wait = thread_round();
@@ -583,7 +604,7 @@ thread_try_continue(void) {
 	assert(atomic_load_b(&control.has_thread, MO_RELAXED));
 	atomic_store_b(&control.has_thread, false, MO_SEQ_CST);
 	atomic_fence(MO_SEQ_CST);
-	return (thread_is_wanted() || doorbell_is_rung())
+	return (thread_is_wanted() || doorbell_is_rung()) && !thread_is_last()
 	    && !atomic_exchange_b(&control.has_thread, true, MO_ACQ_REL);
 }
 
