@@ -1,8 +1,9 @@
 /*
- * The ring of an image: one line for each second of the last hour, IMAGE_BLOCKS blocks of
- * IMAGE_BLOCK_LINES lines, and what the lines say of growth (jeprof_client.h has the contract: what
- * is returned, in which units). Invariant: no more lines are read than the ring has room for,
- * whatever the root says. No locks. Called by image_write.c and by jeprofd (dead_facts.c).
+ * The ring of an image: the last lines, of which the process writes one a second or fewer,
+ * IMAGE_BLOCKS blocks of IMAGE_BLOCK_LINES lines, and what the lines say of growth
+ * (jeprof_client.h has the contract: what is returned, in which units). Invariant: no more lines
+ * are read than the ring has room for, whatever the root says. No locks. Called by image_write.c
+ * and by jeprofd (dead_facts.c).
  */
 #include "client/image_read.h"
 
@@ -116,7 +117,7 @@ jeprof_course_growth(const jeprof_image_line_t *lines, size_t count, uint64_t *m
 		return 0;
 	}
 	uint64_t from = lines[first].time_ns, to = lines[count - 1].time_ns;
-	/* There is a line for each second, also where the clock was set back. */
+	/* Where the clock was set back the times do not tell: then at least a second for each line. */
 	*ms = to > from ? (to - from) / 1000000 : (count - 1 - first) * 1000;
 	return grown;
 }

@@ -42,10 +42,11 @@ typedef struct {
 size_t addresses_sort(uint64_t *all, size_t count);
 
 /*
- * Fills the table with rows for these addresses, which ascend, are distinct and must stay valid as
- * long as it, and with other rows of t->old, as far as there is room. object NULL: the new rows
- * have no frames; what cannot be read is no error either. 0 or ENOMEM (also if the strings take
- * more than half of NAMES_TABLE_MAX); tables_free() in any case.
+ * Fills the table with a row for each of these addresses, which ascend, are distinct and must stay
+ * valid as long as it; then with rows of t->old for other addresses, until there are 2^21 rows, or
+ * the strings take a quarter of NAMES_TABLE_MAX. object NULL: the new rows have no frames; symbols
+ * or DWARF that cannot be read are no error either. 0 or ENOMEM (also if the strings take more than
+ * half of NAMES_TABLE_MAX); tables_free() in any case.
  */
 int tables_make(tables_t *t, object_t *object, const uint64_t *addresses, size_t count);
 

@@ -5,8 +5,10 @@
  * arena (meta/edata_cache.h). Invariant: the page cache is closed meanwhile (pac_close), so that no
  * other thread purges. An extent is active while a thread purges it; so without such threads each
  * active extent is a slab or a large object. Locks: those of the bins, one at a time, and inside
- * the page cache its own. Descriptors are read without a lock, as no thread uses the arena. Called
- * by arenas.c.
+ * the page cache its own; arena_mutexes_zero() takes each lock of the arena by itself. Descriptors
+ * are read without a lock, as no thread uses the arena. Called by arenas.c (reset and destruction
+ * without a lock, renewal under its lock "arenas") and inspect.c (arena_mutexes_zero(), under that
+ * of the snapshot).
  */
 #include "arena/arena_life.h"
 

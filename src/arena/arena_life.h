@@ -18,21 +18,22 @@
 
 /*
  * Called for each sampled object before it is freed; usize in bytes. Small samples lie in the
- * hidden arena, large ones in the arena itself.
+ * hidden arena, large ones in the arena itself, so arenas.c ends both, one call for each.
  */
 typedef void arena_sample_fn_t(void *ptr, sample_rec_t *rec, size_t usize);
 
 /*
  * Frees all objects; their pages become unused (with a decay time of 0 they go back at once).
- * on_sample is not NULL. As for pac_close(), this thread is in no extent hook of the arena.
+ * on_sample is not NULL. Not to be called in an extent hook of the arena (pac_close() waits for
+ * passes, which call hooks).
  */
 void arena_reset(arena_t *a, arena_sample_fn_t *on_sample);
 /* As arena_reset(), and returns all pages and the address space to the system, or to its hooks. */
 void arena_destroy(arena_t *a, arena_sample_fn_t *on_sample);
 /*
- * Makes a destroyed arena like a new one, but for its oversize_threshold, which the caller sets. It
- * was removed from the table when it was destroyed; the caller puts it there again afterwards.
- * Decay times are in ms; hooks NULL: pages of the system.
+ * Makes a destroyed arena like a new one, but for its oversize_threshold, which the caller sets (of
+ * an explicit arena). arenas.c has taken it from the table after arena_destroy(), and puts it there
+ * again afterwards. Decay times are in ms, -1: never; hooks NULL: pages of the system.
  */
 void arena_renew(arena_t *a, ssize_t dirty_ms, ssize_t muzzy_ms, ehooks_table_t *hooks);
 /*

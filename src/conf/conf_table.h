@@ -3,7 +3,7 @@
  * opt.* nodes (ctl/ctl_opt.c), the option section of malloc_stats_print (stats.c) and the manual
  * (doc/manual.c) read these rows; there is no other list of options. Rows are constant; the
  * variables they point to are written during boot by one thread, so there is no lock
- * (opt_prof_unwind is written once more when the profiler starts).
+ * (opt_prof_unwind is one word, written again when a method is selected).
  */
 #ifndef CONF_TABLE_H
 #define CONF_TABLE_H

@@ -136,8 +136,9 @@ static void ctl_check(void);
 
 /*
  * Moves `at` from the root along a name, at most *miblen levels deep, and stores the MIB. *miblen
- * becomes the number of levels. What the name has beyond them is ignored; with CTL_MAX_DEPTH + 1 a
- * name that is too deep is ENOENT. 0 or ENOENT.
+ * becomes the number of levels. What the name has beyond them is ignored, so a caller that wants
+ * the whole name asks for CTL_MAX_DEPTH + 1 levels; of more than CTL_MAX_DEPTH the result is
+ * ENOENT. 0 or ENOENT.
  */
 static int
 walk_name(ctl_place_t *at, const char *name, size_t *mib, size_t *miblen) {
@@ -286,7 +287,7 @@ check_access(const ctl_node_t *leaf, const ctl_call_t *call) {
 
 /*
  * 0 or EINVAL. With newp, newlen must be the size of the value. Without newp only CTL_NEED_NEW is
- * an error, and newlen is ignored, though not by check_access().
+ * an error, whatever newlen is (for a leaf of CTL_R check_access() refuses it).
  */
 static int
 check_new(const ctl_node_t *leaf, const ctl_call_t *call) {
@@ -493,8 +494,8 @@ call_field(const ctl_node_t *dir, size_t i, const ctl_call_t *call) {
 }
 
 /*
- * In a forked child: gives back what absent threads had cached (those of its ancestors, which do
- * not exist here), so that statistics and actions see it in the arenas.
+ * In a forked child: gives back what absent threads (those of its ancestors: they do not exist
+ * here) had cached, so that statistics and actions see it in the arenas.
  */
 static COLD void
 end_absent_threads(void) {

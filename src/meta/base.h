@@ -110,7 +110,10 @@ extern HIDDEN bool (*base_fault_hook)(void);
  * is no memory.
  */
 void *base_alloc(base_t *base, size_t size, size_t alignment);
-/* base_alloc() for extent descriptors, which are counted apart (edata) and populated as a whole. */
+/*
+ * base_alloc() for extent descriptors, which are counted apart (edata). If the base populates pages
+ * ahead at all (base_ahead() is not 0), it populates all that the descriptors need at once.
+ */
 void *base_alloc_edata(base_t *base, size_t size, size_t alignment);
 
 /*

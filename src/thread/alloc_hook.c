@@ -2,9 +2,11 @@
  * The user's allocation hooks: a table of four slots, and the calls (alloc_hook.h).
  *
  * Invariant: a slot is read consistently or not at all: its number is odd while it is written, and
- * a reader discards what it read if the number changed. Locks: `alloc_hook`, a leaf, for writers;
- * readers take none. Called by imalloc.c and irealloc.c for each allocation, free and resize in
- * place while hooks exist, and by ctl_experimental.c.
+ * a reader discards what it read if the number changed. Locks: `alloc_hook`, for writers, inside
+ * the gate: a leaf of the ranked locks; under it recall_all() takes that of the gate's list, which
+ * has no rank. Readers take none, so a hook may still be running when it has been removed. Called
+ * by imalloc.c and irealloc.c for each allocation, free and resize in place while hooks exist, and
+ * by ctl_experimental.c.
  */
 #include "thread/alloc_hook.h"
 

@@ -2,9 +2,10 @@
  * The records of loaded objects: a linked list that only grows, in the region, so that other
  * programs can read it (meta/image.h). Readers need no lock. Invariant: a record is complete before
  * its address is stored with release order. Writers take turns through the flag history.is_looking,
- * and a writer that finds it set does not wait. A forked child clears the flag, because the thread
- * that had set it may not exist there, and completes what that thread had begun. module_history.h
- * explains the use and names the callers.
+ * and a writer that finds it set does not wait. Locks: to list the objects takes the loader's, and
+ * a new record that of the region. A forked child clears the flag, because the thread that had set
+ * it may not exist there, and completes what that thread had begun. module_history.h explains the
+ * use and names the callers.
  */
 #include "unwind/module_history.h"
 

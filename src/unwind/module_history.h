@@ -21,7 +21,7 @@
 
 /* One loaded object. */
 typedef struct module_record_s {
-	atomic_p_t next; /* atomic: the only field that changes while others read */
+	atomic_p_t next; /* atomic: the only field of readers that changes */
 	uintptr_t start; /* first address */
 	uintptr_t end;   /* behind the last address */
 	uintptr_t bias;  /* load bias in bytes: address in memory minus the file's (p_vaddr) */
@@ -35,8 +35,8 @@ typedef struct module_record_s {
 /*
  * Records the objects that are loaded, if any were loaded since the last look, or one could not be
  * recorded then, or the loader does not count them. The program itself is left out. Does nothing
- * while another thread makes records. Takes the loader's lock, so the caller must hold no lock.
- * Objects beyond MODULE_HISTORY_MAX are not recorded.
+ * while another thread makes records. Takes the loader's lock, so the caller must hold no lock and
+ * be outside the gate. Objects beyond MODULE_HISTORY_MAX are not recorded.
  */
 void module_history_look(void);
 /*
@@ -48,15 +48,16 @@ void module_history_look(void);
 uint32_t module_history_stamp(void *const *frames, unsigned n);
 /*
  * Records the objects in which these return addresses lie, if they can be unloaded. Returns the
- * number of the last record of all, as module_history_last() does. Does not take the loader's lock;
- * a new record takes memory of the region, with its lock. Does not wait: if another thread makes
- * records, the gate is closed or memory is lacking, an object that stays loaded is recorded at the
- * next look.
+ * number of the last record of all, as module_history_last() does. Called inside the gate
+ * (os/gate.h). Does not take the loader's lock; a new record takes memory of the region, with its
+ * lock. Does not wait: if another thread makes records or memory is lacking, an object that stays
+ * loaded is recorded at the next look.
  */
 uint32_t module_history_note(void *const *frames, unsigned n);
 /*
- * Keeps other threads from making records until module_history_release(), while the memory of the
- * records is moved or the caller makes some. False: another thread makes records, try again.
+ * Keeps other threads from making records until module_history_release(): while prof_box.c moves
+ * the tables' memory into or out of a box (their addresses stay), or makes records itself. False:
+ * another thread makes records, try again.
  */
 bool module_history_try_hold(void);
 void module_history_release(void);

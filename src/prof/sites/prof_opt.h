@@ -3,7 +3,8 @@
  * prof_unwind, prof_dump_mode and prof_dump_timestamp. Our other options are in the headers of the
  * modules that have them. conf_table.c describes each and sets it during boot; prof_boot_conf()
  * then applies those that imply others. Afterwards they are read-only, so there is no lock; except
- * opt_prof_unwind, which becomes the method in use when the profiler starts.
+ * opt_prof_unwind, one word: prof_backtrace.c stores the method in use when it selects one, at the
+ * start of the profiler and once more if the self-test of backtraces changes the method.
  */
 #ifndef PROF_OPT_H
 #define PROF_OPT_H
@@ -30,8 +31,8 @@
 #define PROF_BT_MAX_DEFAULT 128
 #define PROF_BT_MAX_LIMIT 4096
 
-extern bool opt_prof;				/* profile from the start */
-extern bool opt_prof_active;			/* take samples from the start */
+extern bool opt_prof;				/* start the profiler at boot; else a session may */
+extern bool opt_prof_active;			/* first value of prof.active: samples are taken */
 extern bool opt_prof_thread_active_init;	/* a new thread takes samples */
 extern bool opt_prof_accum;			/* keep also sums of all that was allocated */
 extern bool opt_prof_gdump;			/* dump at each new maximum of mapped memory */
