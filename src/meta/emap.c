@@ -97,12 +97,7 @@ elem_make(const edata_t *e) {
 	if (e->state != extent_state_active) {
 		return elem;
 	}
-	elem |= e->is_slab ? ELEM_SLAB : 0;
-	if (e->is_sampled) {
-		return elem | ELEM_SAMPLED;
-	}
-	uint64_t bin = emap_bin_of_class(e->szind);
-	return elem | (e->is_slab ? bin << ELEM_BIN_SHIFT : bin != 0 ? ELEM_LARGE : 0);
+	return elem | elem_use(e, e->is_slab);
 }
 
 /* Writes the elements of [from, to). */

@@ -160,6 +160,21 @@ emap_bin_of_class(szind_t szind) {
 	return szind >= emap_ncacheable ? 0 : (uint32_t)(szind + 1) << SC_LG_BIN_STRIDE;
 }
 
+/*
+ * What the element of an active extent says of its use. is_slab: e->is_slab. Regions of a slab and
+ * large objects are freed fast; a sample has neither a bin nor ELEM_LARGE, so that its free takes
+ * the slow path.
+ */
+ALWAYS_INLINE uint64_t
+elem_use(const edata_t *e, bool is_slab) {
+	uint64_t slab = is_slab ? ELEM_SLAB : 0;
+	if (e->is_sampled) {
+		return slab | ELEM_SAMPLED;
+	}
+	uint64_t bin = emap_bin_of_class(e->szind);
+	return slab | (is_slab ? bin << ELEM_BIN_SHIFT : bin != 0 ? ELEM_LARGE : 0);
+}
+
 /* Sets emap_ncacheable; called at boot, again only if boot failed. */
 void emap_boot(szind_t ncacheable);
 
@@ -197,16 +212,12 @@ emap_write_page(const char *addr, uint64_t elem) {
 	}
 }
 
-/*
- * Writes the first page only, for a large extent that is_sampled has just changed; that of a sample
- * has neither a bin nor ELEM_LARGE, so that its free takes the slow path.
- */
+/* Writes the first page only, for a large extent whose is_sampled has just changed. */
 ALWAYS_INLINE void
 emap_set_sampled(const edata_t *e) {
 	assert(!e->is_slab && e->state == extent_state_active);
 	uint64_t elem = (uintptr_t)e | (uint64_t)extent_state_active << ELEM_STATE_SHIFT;
-	emap_write_page(e->addr, elem | (e->is_sampled ? ELEM_SAMPLED
-	    : emap_bin_of_class(e->szind) != 0 ? ELEM_LARGE : 0));
+	emap_write_page(e->addr, elem | elem_use(e, false));
 }
 /*
  * emap_set_slab() writes all granules of an active slab. emap_clear_slab_interior() clears all but

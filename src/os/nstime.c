@@ -54,27 +54,21 @@ nstime_monotonic_ns(void) {
 }
 
 uint64_t
-nstime_monotonic_coarse_ns(void) {
+nstime_sample_ns(void) {
+	struct timespec ts = {0, 0};
 	if (unlikely(nstime_now_hook != NULL)) {
 		return nstime_now_hook();
 	}
-#ifdef CLOCK_MONOTONIC_COARSE
-	return clock_ns(CLOCK_MONOTONIC_COARSE);
-#else
-	return clock_ns(CLOCK_MONOTONIC);
-#endif
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+	return ns_of(&ts);
 }
 
 uint64_t
-nstime_sample_ns(void) {
-#ifdef CLOCK_MONOTONIC_COARSE
-	struct timespec ts = {0, 0};
-	if (likely(nstime_now_hook == NULL)) {
-		clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
-		return ns_of(&ts);
-	}
-#endif
-	return nstime_monotonic_coarse_ns();
+nstime_monotonic_coarse_ns(void) {
+	int saved = errno;
+	uint64_t ns = nstime_sample_ns();
+	errno = saved;
+	return ns;
 }
 
 /* The coarse clock, not by the C library: that would cost two page faults (nstime.h). */

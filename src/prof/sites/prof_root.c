@@ -6,8 +6,8 @@
  * are atomic stores of single words, except the unwinder's name, which is copied by memcpy(), so
  * that a reader may see parts of two names. Called by prof_data.c at boot and for prof_accum, by
  * prof_sample.c, prof_switch.c, prof_session.c, prof_backtrace.c and prof_course.c for what they
- * change, by prof.c in a forked child; prof_root() by prof_course.c, prof_dump.c, prof_box.c,
- * prof_control.c and prof_request.c.
+ * change, by prof.c in a forked child; prof_root() by prof_switch.c, prof_course.c, prof_dump.c,
+ * prof_box.c, prof_control.c and prof_request.c.
  */
 #include "prof/sites/prof_root.h"
 

@@ -185,7 +185,7 @@ prof_weight(size_t usize, uint64_t rate) {
 	uint64_t weight = atomic_load_u64(&known->weight, MO_RELAXED);
 	if (likely(((usize | rate) >> WEIGHT_KNOWN_BITS) == 0)
 	    && likely(atomic_load_u64(&known->key, MO_RELAXED) == weight_key(usize, rate, weight))) {
-		assert(weight == weight_learn(known, usize, rate));
+		assert(weight == weight_compute(usize, rate));
 		return weight;
 	}
 	return weight_learn(known, usize, rate);

@@ -27,8 +27,8 @@ atomic_b_t prof_switch_wants_samples;
 
 /*
  * All fields and the two words above change only under mtx; after a change switches_apply_locked()
- * publishes the result before mtx is released. Exceptions: prof_switch_boot(), before is_booted is
- * true, and begun_ns in prof_reset(). Under mtx the locks of prof_sample.c are taken.
+ * publishes the result before mtx is released. Exception: prof_switch_boot(), before is_booted is
+ * true. Under mtx the locks of prof_sample.c are taken.
  */
 static struct {
 	mutex_t mtx;
@@ -37,7 +37,6 @@ static struct {
 	atomic_b_t thread_active_init; /* thread.prof.active of threads that get a record from now on */
 	atomic_b_t gdump;              /* prof.gdump */
 	atomic_b_t has_listener;       /* a tracer has samples taken */
-	atomic_u64_t begun_ns;   /* prof_switch_begun_ns() */
 	/* pac_new_maximum_hook while gdump is on; NULL before prof_switch_set_ready() */
 	void (*gdump_due)(void);
 } switches = {.mtx = MUTEX_INITIALIZER("prof_switch", WITNESS_RANK_PROF_MISC)};
@@ -56,14 +55,8 @@ prof_switch_is_ready(void) {
 
 uint64_t
 prof_switch_begun_ns(void) {
-	return atomic_load_u64(&switches.begun_ns, MO_RELAXED);
-}
-
-static void
-begun_now(void) {
-	uint64_t now = nstime_monotonic_ns();
-	atomic_store_u64(&switches.begun_ns, now, MO_RELAXED);
-	prof_root_begun_set(now);
+	const image_root_t *root = prof_root();
+	return root == NULL ? 0 : __atomic_load_n(&root->begun_ns, MO_RELAXED);
 }
 
 /*
@@ -79,7 +72,7 @@ switches_apply_locked(void) {
 	bool wants = prof_switch_is_active() || prof_switch_has_listener();
 	atomic_store_b(&prof_switch_wants_samples, wants, MO_RELAXED);
 	if (ready && wants && prof_switch_begun_ns() == 0) {
-		begun_now();
+		prof_root_begun_set(nstime_monotonic_ns());
 	}
 	prof_sample_switch(ready && prof_switch_is_active());
 	__atomic_store_n(&pac_new_maximum_hook, gdump ? switches.gdump_due : NULL, MO_RELEASE);
@@ -218,9 +211,9 @@ prof_reset(size_t lg_sample) {
 	/* After the new rate, so that hardly any sample of the old one is counted after the reset. */
 	gate_enter(tls_get());
 	prof_data_reset();
-	gate_exit(tls_get());
 	if (prof_switch_begun_ns() != 0) {
-		begun_now();
+		prof_root_begun_set(nstime_monotonic_ns());
 	}
+	gate_exit(tls_get());
 	return 0;
 }
