@@ -305,6 +305,16 @@ gate_for_each(void (*fn)(struct tls_s *t, void *ctx), void *ctx) {
 }
 
 bool
+gate_has_others(const struct tls_s *t) {
+	assert(t == tls_get() && t->gate_depth > 0);
+	mutex_lock(&gate.mtx);
+	const gate_link_t *l = gate.threads;
+	bool has = l != NULL && (l->tls != t || l->next != NULL);
+	mutex_unlock(&gate.mtx);
+	return has;
+}
+
+bool
 gate_is_inside(const struct tls_s *t) {
 	return (__atomic_load_n(&t->gate, __ATOMIC_SEQ_CST) & GATE_INSIDE) != 0;
 }

@@ -199,6 +199,8 @@ typedef struct gate_link_s {
  * is inside the gate.
  */
 void gate_for_each(void (*fn)(struct tls_s *t, void *ctx), void *ctx);
+/* Whether a thread other than the calling one, t, is registered. The caller is inside the gate. */
+bool gate_has_others(const struct tls_s *t);
 
 /*
  * Whether a registered thread is inside; it may enter or leave at any time. If the caller has made

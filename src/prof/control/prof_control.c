@@ -558,11 +558,6 @@ thread_round(void) {
 	return next < ROUND_NS ? next : ROUND_NS;
 }
 
-static void
-count_other(struct tls_s *t, void *n) {
-	*(unsigned *)n += t != tls_get();
-}
-
 /*
  * Whether no other thread that allocates is left: the first one has ended by pthread_exit(), and so
  * have those that it made. The C library ends a process with its last thread, and counts this one,
@@ -572,11 +567,10 @@ count_other(struct tls_s *t, void *n) {
 static bool
 thread_is_last(void) {
 	struct tls_s *t = tls_get();
-	unsigned n = 0;
 	gate_enter(t);
-	gate_for_each(count_other, &n);
+	bool has_others = gate_has_others(t);
 	gate_exit(t);
-	return n == 0;
+	return !has_others;
 }
 
 /* Runs rounds until there has been nothing to do for a while, or it is the last thread. */
