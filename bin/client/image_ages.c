@@ -55,7 +55,7 @@ static bool
 has_layout(const jeprof_image_t *image) {
 	const image_root_t *r = &image->root;
 	if (r->nfields < FIELDS_NEEDED || r->nstructs <= image_struct_record
-	    || r->root_bytes < offsetof(image_root_t, records_elsewhere) + sizeof(uint64_t)) {
+	    || !IMAGE_ROOT_HAS(r, records_elsewhere)) {
 		return false;
 	}
 	for (unsigned i = image_block_next; i < FIELDS_NEEDED; i++) {

@@ -24,7 +24,7 @@ bool
 image_has_label_lists(const jeprof_image_t *image) {
 	const image_root_t *r = &image->root;
 	if (r->nfields < FIELDS_NEEDED || r->nstructs <= image_struct_label
-	    || r->root_bytes < offsetof(image_root_t, label_last) + sizeof(uint64_t)
+	    || !IMAGE_ROOT_HAS(r, label_last)
 	    || r->struct_bytes[image_struct_label] > LABEL_MAX) {
 		return false;
 	}

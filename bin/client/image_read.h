@@ -242,6 +242,10 @@ int image_find_objects(jeprof_image_t *image, uint64_t *block);
 
 /* ---- image_tables.c ---- */
 
+/* Whether the root, of an older library maybe, has all bytes of this field. */
+#define IMAGE_ROOT_HAS(r, field) \
+	((r)->root_bytes >= offsetof(image_root_t, field) + sizeof((r)->field))
+
 /*
  * Checks the version and the byte order in a root. 0, EPROTO, or ENOENT: the profiler was never
  * started in the process.

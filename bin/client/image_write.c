@@ -122,8 +122,8 @@ write_times(writer_t *w) {
 	meta_stamp(w, "dump_time", is_live ? clock_ns(CLOCK_REALTIME) : r->figures.time_ns);
 	uint64_t now = is_live ? clock_ns(CLOCK_MONOTONIC) : r->figures.monotonic_ns;
 	meta_number(w, "monotonic_ms", now / 1000000);
-	/* 0 for an older library. It is after `now` if the last figures were written before a reset. */
-	if (r->root_bytes >= offsetof(image_root_t, begun_ns) + sizeof(uint64_t) && r->begun_ns != 0) {
+	/* It is after `now` if the last figures were written before a reset. */
+	if (IMAGE_ROOT_HAS(r, begun_ns) && r->begun_ns != 0) {
 		meta_number(w, "profiled_ms", now > r->begun_ns ? (now - r->begun_ns) / 1000000 : 0);
 	}
 	meta_text(w, "kind", image->kind, SIZE_MAX);
