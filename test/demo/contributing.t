@@ -12,6 +12,7 @@ my ($src, $build, $lib) = map { abs_path($ENV{$_} // die "$_ is not set\n") } qw
 delete @ENV{qw(MALLOC_CONF LD_PRELOAD MAKEFLAGS MFLAGS MAKELEVEL CFLAGS CC)};
 delete @ENV{ grep { /^GIT_/ } keys %ENV }; # a hook that runs this has its own
 $ENV{LC_ALL} = 'C';
+require "$src/test/demo/slurp.pl";
 my $config = slurp("$build/src/config.h");
 if ($config =~ /^#define CONFIG_(?:DEBUG 1|PROF 0|STATS 0|CACHE_OBLIVIOUS 0)/m
 	|| $config =~ /^#define JEMALLOC_PREFIX_STR "[^"]/m
@@ -230,12 +231,6 @@ sub edit {
 	push @at, $-[0] while $old =~ /$where/g;
 	check("$file: the place of a step is there", @at == 1, "$where: " . @at . ' places') if @at != 1;
 	spew("$copy/$file", substr($old, 0, $at[0]) . $text . substr($old, $at[0])) if @at;
-}
-
-sub slurp {
-	open my $in, '<', $_[0] or die "$_[0]: $!\n";
-	local $/;
-	return <$in> // '';
 }
 
 sub spew {

@@ -3,14 +3,9 @@
 use strict;
 use warnings;
 
-my ($tests, $failures) = (0, 0);
+require "$ENV{JEMALLOC_SRC}/test/demo/slurp.pl";
 
-sub slurp {
-	my ($file) = @_;
-	open my $in, '<', $file or die "$file: $!\n";
-	local $/;
-	return <$in> // '';
-}
+my ($tests, $failures) = (0, 0);
 
 sub check {
 	my ($name, @faults) = @_;

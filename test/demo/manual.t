@@ -11,6 +11,7 @@ my ($src, $build, $lib) = map { $ENV{$_} // die "$_ is not set\n" } qw(JEMALLOC_
     JEMALLOC_LIB);
 delete @ENV{qw(MALLOC_CONF LD_PRELOAD)};
 $ENV{LC_ALL} = 'C';
+require "$src/test/demo/slurp.pl";
 my $config = slurp("$build/src/config.h");
 my ($tests, $failures) = (0, 0);
 if ($config =~ /^#define JEMALLOC_PREFIX_STR "[^"]/m || `LD_PRELOAD='$lib' /bin/true 2>&1` ne '') {
@@ -42,12 +43,6 @@ check_renders($_) for "$src/doc/jemalloc.3", "$src/doc/jeprofctl.1", "$src/doc/j
     "$dir/jeprof.1";
 print "1..$tests\n";
 exit($failures != 0);
-
-sub slurp {
-	open my $in, '<', $_[0] or die "$_[0]: $!\n";
-	local $/;
-	return <$in> // '';
-}
 
 sub check {
 	my ($name, $is_ok, @remarks) = @_;

@@ -11,6 +11,7 @@ use Time::HiRes qw(sleep time);
 
 my ($src, $build, $lib) = map { $ENV{$_} // die "$_ is not set\n" } qw(JEMALLOC_SRC JEMALLOC_BUILD
     JEMALLOC_LIB);
+require "$src/test/demo/slurp.pl";
 my ($tests, $failures, $config, $dir, %shell) = (0, 0);
 
 # Pages: [file, fence, fence ...]. Ends the program.
@@ -60,12 +61,6 @@ sub skip {
 	my ($name, $reason) = @_;
 	$tests++;
 	print "ok $tests # SKIP $reason: ", $name =~ s/\s*\n\s*/ /gr =~ s/#/\\#/gr, "\n";
-}
-
-sub slurp {
-	open my $in, '<', $_[0] or die "$_[0]: $!\n";
-	local $/;
-	return <$in> // '';
 }
 
 sub lay_out {

@@ -84,8 +84,12 @@ begin sleep
 runs "idle" "$CTL" dump "$pid" --outside -o got.heap
 same got.heap idle
 is "$(modules got.heap)" "$(modules own.heap)" "the same loaded objects, with their build ids"
-grep -v '^# jemalloc\.\(dump_time\|monotonic_ms\|kind\|torn\|rss\|rss_shared\|allocated\|active\|resident\|retained\)=' got.heap | grep '^# jemalloc' >got.meta
-grep -v '^# jemalloc\.\(dump_time\|monotonic_ms\|kind\|torn\|rss\|rss_shared\|allocated\|active\|resident\|retained\)=' own.heap | grep '^# jemalloc' >own.meta
+# meta FILE: the metadata, but for what changes from one profile to the next
+meta() {
+	grep -v '^# jemalloc\.\(dump_time\|monotonic_ms\|kind\|torn\|rss\|rss_shared\|allocated\|active\|resident\|retained\)=' "$1" | grep '^# jemalloc'
+}
+meta got.heap >got.meta
+meta own.heap >own.meta
 is "$(cut -d= -f1 got.meta)" "$(cut -d= -f1 own.meta)" "the same metadata"
 for key in version prof_ext_version pid instance exe session sample_interval mixed_rates samples sites unwinder unwinder_tables; do
 	is "$(grep "\.$key=" got.meta)" "$(grep "\.$key=" own.meta)" "the same $key"

@@ -127,7 +127,7 @@ byte count = 0;         /* gate.n_unlisted */
 bool listed[N];         /* on the list */
 bool reg[N], in[N];     /* GATE_REGISTERED, GATE_INSIDE of tls_s.gate */
 byte levels[N];         /* tls_s.gate_depth */
-bool own = BOXED;       /* gate.own is not NULL */
+bool own = BOXED;       /* gate_own is not NULL */
 bool boxed = BOXED;     /* region.box_bytes is not 0 */
 bool mapped = BOXED;    /* a part is the file's */
 byte copy = 0;          /* region.spare: 0 not the tables, 1 being made, 2 the tables as they are */

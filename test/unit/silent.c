@@ -133,6 +133,7 @@ thread_holds(void *arg) {
 static int
 interrupted(int what) {
 	pthread_t t, self = pthread_self();
+	silent_pid = -1;
 	if (to_box() != 0) {
 		return 1;
 	}
@@ -155,13 +156,11 @@ interrupted(int what) {
 
 static int
 interrupted_alone(void) {
-	silent_pid = -1;
 	return interrupted(1);
 }
 
 static int
 interrupted_before(void) {
-	silent_pid = -1;
 	return interrupted(2);
 }
 
