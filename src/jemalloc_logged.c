@@ -1,8 +1,9 @@
 /*
  * The exported functions of a build with --enable-log, but smallocx, je_get_defrag_hint and the C++
- * operators. je_NAME here calls unlogged_NAME, and writes a line before and one with the result
- * after it, each if the option `log` names it. In such a build jemalloc.c defines its function NAME
- * under the name unlogged_NAME. Other builds have nothing of this file.
+ * operators. je_NAME here calls unlogged_NAME, and writes a line before it and one with the result
+ * after it; the option `log` says which of these lines are written (call_log.h). In such a build
+ * jemalloc.c defines its function NAME under the name unlogged_NAME. Other builds have nothing of
+ * this file.
  *
  * Invariant: the library is booted before the first line, because the option `log` is known only
  * after boot. Locks: none, but boot takes one. Called by the user's code and by the C library.
@@ -80,16 +81,16 @@ LOGGED(int, mallctlbymib, "%d", (const size_t *mib, size_t miblen, void *oldp, s
 LOGGED_VOID(malloc_stats_print, (void (*write_cb)(void *, const char *), void *cbopaque,
     const char *opts), (write_cb, cbopaque, opts), "opts: %s", opts)
 
-/* Written out, because its last line tells two values: the result, and *memptr. */
+/* Written out: its last line tells two values, and *memptr only if the result is 0. */
 int unlogged_posix_memalign(void **memptr, size_t alignment, size_t size);
 
 EXPORT int
 je_posix_memalign(void **memptr, size_t alignment, size_t size) {
 	malloc_boot();
-	CALL_LOG(posix_memalign, call_entry, "memptr: %p, alignment: %zu, size: %zu", (void *)memptr,
-	    alignment, size);
+	call_log(call_of_posix_memalign, call_entry, "memptr: %p, alignment: %zu, size: %zu",
+	    (void *)memptr, alignment, size);
 	int err = unlogged_posix_memalign(memptr, alignment, size);
-	CALL_LOG(posix_memalign, call_exit, "result: %d, *memptr: %p", err,
+	call_log(call_of_posix_memalign, call_exit, "result: %d, *memptr: %p", err,
 	    err == 0 ? *memptr : NULL);
 	return err;
 }

@@ -35,7 +35,7 @@ life_free_slab(arena_t *a, edata_t *e, arena_sample_fn_t *on_sample) {
 	if (e->is_sampled) {
 		life_report_samples(e, on_sample);
 	}
-	/* No bin refers to the slab after bin_forget(), so its fields may say that all is free. */
+	/* No bin refers to the slab after bin_forget(); slab_fini() wants one that is all free. */
 	e->nfree = slab_info_of(e->szind, e->is_sampled)->nregs;
 	e->is_listed = false;
 	ql_init(&e->link);
@@ -52,8 +52,9 @@ life_free_large(edata_t *e, arena_sample_fn_t *on_sample) {
 }
 
 /*
- * Frees what is in an active extent. The state is another one if the extent is unused, if the
- * descriptor has no extent, or if its own page was given back to the system and reads as zero.
+ * Frees what is in an active extent. The state is another one if the extent is unused or if the
+ * descriptor has no extent; also extent_state_none, which is 0, if the page in which the descriptor
+ * lies was given back to the system.
  */
 static void
 life_free_extent(arena_t *a, edata_t *e, arena_sample_fn_t *on_sample) {
@@ -87,15 +88,16 @@ life_free_objects(arena_t *a, arena_sample_fn_t *on_sample) {
 }
 
 /*
- * Reset, or with is_last destruction, which returns all pages to the system too. The page cache is
- * opened again in both cases, as arena_renew() uses a destroyed arena anew.
+ * Reset, or with is_destroy destruction, which returns all pages to the system too. The page cache
+ * is opened again in both cases, as arena_renew() uses a destroyed arena anew; with a decay time of
+ * 0 pac_open() purges what a reset has left in it.
  */
 static void
-life_end(arena_t *a, arena_sample_fn_t *on_sample, bool is_last) {
+life_end(arena_t *a, arena_sample_fn_t *on_sample, bool is_destroy) {
 	assert(!a->is_auto);
 	pac_close(&a->pac);
 	life_free_objects(a, on_sample);
-	if (is_last) {
+	if (is_destroy) {
 		pac_destroy(&a->pac);
 	}
 	pac_open(&a->pac);

@@ -2,14 +2,15 @@
  * Reset of an arena (frees all objects), destruction (a reset that also returns all pages to the
  * system), and renewal (makes a destroyed arena ready for the next use of its index).
  *
- * Only for explicit arenas (arenas.create) and hidden ones (of the samples of another arena). The
- * user promises that no thread uses the arena meanwhile and that no thread cache holds its objects;
- * the library's own activity (statistics, decay) may go on. Invariant: the arena's struct and
- * descriptors stay mapped, so a thread that still reads them finds an empty arena (a page of
- * descriptors that was given back reads as zero), and the next arena of this index uses the same
- * struct and descriptors. arenas.c calls arena_reset() and arena_destroy(), without a lock, one
- * thread at a time for an arena (its flag is_ending), and arena_renew(), under the lock "arenas";
- * inspect.c calls arena_mutexes_zero(). All inside the gate (os/gate.h: fork waits meanwhile).
+ * All but arena_mutexes_zero() only for explicit arenas (arenas.create) and hidden ones (of the
+ * samples of another arena). The user promises that no thread uses the arena meanwhile and that no
+ * thread cache holds its objects; the library's own activity (statistics, decay) may go on.
+ * Invariant: the arena's struct and descriptors stay mapped, so a thread that still reads them
+ * finds an empty arena (a page of descriptors that was given back reads as zero), and the next
+ * arena of this index uses the same struct and descriptors. arenas.c calls arena_reset() and
+ * arena_destroy(), without a lock, one thread at a time for an arena (its flag is_ending), and
+ * arena_renew(), under the lock "arenas"; inspect.c calls arena_mutexes_zero(). All inside the gate
+ * (os/gate.h: fork waits meanwhile).
  */
 #ifndef ARENA_ARENA_LIFE_H
 #define ARENA_ARENA_LIFE_H

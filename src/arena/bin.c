@@ -2,12 +2,13 @@
  * Bins: taking regions from the stock and the slabs and returning them; bin.h has the contract. The
  * current slab (slabcur) and full slabs are on no list. A slab other than slabcur enters the heap
  * nonfull (by address) when a region returns, and leaves the bin when all have returned; an empty
- * slabcur stays until bin_drop_current_locked(). The caller gets slabs that leave in a list. A slab
- * of which pages were given back is in the heap `holed` instead; slabs of both heaps that are
- * longer than a page are in the ring. A slab that becomes the current one has no holes any more:
- * its regions will be used. Invariant: bin_check(). Static functions, those named _locked and
- * bin_check_latest() are called with the bin's lock; no function fetches or returns pages. Called
- * by arena.c, arena_life.c, holes.c and statistics (inspect.c).
+ * slabcur stays until bin_drop_current_locked(). Slabs that leave are put into a list, which the
+ * caller deletes. A slab of which pages were given back is in the heap `holed` instead; slabs of
+ * both heaps that are longer than a page are in the ring (bin.h), except in builds with canaries. A
+ * slab that becomes the current one has no holes any more: its regions will be used. Invariant:
+ * bin_check(). Static functions, those named _locked and bin_check_latest() are called with the
+ * bin's lock; no function fetches or returns pages. Called by arena.c, arena_life.c, holes.c and
+ * statistics (inspect.c).
  */
 #include "arena/bin.h"
 
@@ -76,7 +77,7 @@ bin_set_nholes(bin_t *bin, uint32_t n) {
 
 /* The slab has no holes from now on. */
 static NOINLINE void
-bin_forget_holes(bin_t *bin, edata_t *slab) {
+bin_drop_holes(bin_t *bin, edata_t *slab) {
 	unsigned n = popcount_zu(slab->holes);
 	assert(bin->nholes >= n && !slab->is_listed);
 	bin_set_nholes(bin, bin->nholes - n);
@@ -115,7 +116,7 @@ bin_try_next_slab(bin_t *bin) {
 	bin_nonfull_remove(bin, slab);
 	slab->seen_empty = 0;
 	if (unlikely(slab->holes != 0)) {
-		bin_forget_holes(bin, slab);
+		bin_drop_holes(bin, slab);
 	}
 	bin->slabcur = slab;
 	bin->stats.nreslabs++;
@@ -159,7 +160,7 @@ bin_let_go(bin_t *bin, edata_t *slab, edata_t **empty) {
 	assert(slab != bin->slabcur && !slab->is_listed && bin->stats.curslabs > 0);
 	bin->stats.curslabs--;
 	if (unlikely(slab->holes != 0)) {
-		bin_forget_holes(bin, slab);
+		bin_drop_holes(bin, slab);
 	}
 	slab->heap.next = *empty == NULL ? NULL : &(*empty)->heap;
 	*empty = slab;
@@ -204,8 +205,8 @@ bin_fail_no_slab(void) {
 }
 
 /*
- * Misuse. Undoes the count of the region, which was not in use, as one that came back:
- * bin_stow_locked() has made that count, or bin_put_locked() will.
+ * Misuse: a region that was not in use came back. It counts as one that came back, by
+ * bin_stow_locked() before or by bin_put_locked() afterwards; this takes that count off again.
  */
 static NOINLINE void
 bin_fail_not_in_use(bin_t *bin) {
@@ -270,7 +271,8 @@ bin_take_pages_locked(bin_t *bin, const bin_info_t *info, edata_t *slab, uint32_
 
 /*
  * While the pages were taken, the slab may have become the current one. Then they do not count as
- * holes, because their regions will be used next.
+ * holes, because their regions will be used next. The current slab, this one or another, is not
+ * kept if it is empty.
  */
 void
 bin_put_pages_locked(bin_t *bin, const bin_info_t *info, edata_t *slab, uint32_t pages,

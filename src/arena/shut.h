@@ -8,7 +8,7 @@
  * accessible and freed; when memory is short, all extents are. One that the system does not make
  * accessible again stays shut for ever, outside the ring. Invariant: the page map says
  * extent_state_shut meanwhile, by which a double free is detected; statistics of the arena count
- * them as allocated. shut_try_keep() says which extents are shut. The ring is under the lock
+ * them as allocated. The comment of shut_try_keep() says which are shut. The ring is under the lock
  * "shut", under which no other is taken; an extent taken out belongs to the thread that took it.
  * Callers, in imalloc.c, inside the gate (os/gate.h: fork waits meanwhile) without a lock:
  * ifree_in_gate(), and imalloc_relieved() for shut_flush().
@@ -24,8 +24,9 @@
 
 /*
  * Takes over the extent of a freed large object (claimed by arena_large_try_claim(), not sampled).
- * True: room was made in the ring, and the extent is shut and in the ring, or, if other threads
- * have filled the ring again, freed. A mark (large_marks.h) that was overwritten ends the process.
+ * True: the caller has nothing more to do. The extent is shut and in the ring, in which room was
+ * made; or it was freed, because other threads have filled the ring again. A mark (large_marks.h)
+ * that was overwritten is reported first (safety_fail()).
  * False: the caller frees the object. Either the arena is not automatic (explicit, hidden, that of
  * oversized requests) or has the user's hooks; or the extent has guards or over SHUT_BYTES / 2
  * bytes (it may be a page longer than the object); or the system refuses, and then the contents may

@@ -1,11 +1,12 @@
 /*
  * A slab: an extent divided into regions of one small class, with a bitmap of the free ones.
  *
- * The bitmap lies in the descriptor up to 256 regions, otherwise in metadata memory. It and nfree
- * are protected by the lock of the slab's bin, which callers (bin.c, holes.c) hold; icheck.c and
- * ctl_experimental.c also read them without it. A slab that is not yet, or no longer, in a bin
- * belongs to one thread (arena.c, arena_life.c, holes.c). slab_name() (tcache.c), slab_nused()
- * (prof_frag.c) and slab_rec() (samples) need no lock. Regions are handed out from the lowest
+ * The bitmap of at most 256 regions lies in the descriptor, a larger one in metadata memory. It and
+ * nfree are protected by the lock of the slab's bin, which callers (bin.c, holes.c) hold; icheck.c
+ * and ctl_experimental.c also read them without it: the bit of a region that is in use does not
+ * change, and a number may be old. A slab that is not yet, or no longer, in a bin belongs to one
+ * thread (arena.c, arena_life.c, holes.c). slab_name() (tcache.c), slab_nused() (prof_frag.c) and
+ * slab_rec() (samples) need no lock. Regions are handed out from the lowest
  * address up (with canaries the first one last), so that the rest of a slab stays untouched as long
  * as possible.
  */
@@ -20,9 +21,10 @@
 
 /*
  * The name of a slab is one number, for samples: the granule (address / 4096) of one of its
- * regions, its class, and the low 20 bits of its serial number in its bin. So a later slab at the
- * same place has another name, but for about one in 2^20. A slab has as many names as granules with
- * regions.
+ * regions, its class, and the low 20 bits of its serial number in its bin. A later slab at the same
+ * place mostly has another name: in the same bin the numbers repeat after 2^20 slabs, or if they
+ * began anew (arena_renew()); in another bin its number may be the same by chance. A slab has one
+ * name for each granule in which regions lie.
  */
 #define SLAB_NAME_SERIAL_BITS 20u
 #define SLAB_NAME_CLASS_BITS 8u
@@ -48,7 +50,10 @@ int slab_init(edata_t *e, szind_t szind, unsigned shard, bool is_sampled);
  */
 void slab_fini(edata_t *e);
 
-/* Slabs of more pages have no holes (holes.h). */
+/*
+ * Slabs of more pages have no holes (holes.h): none of their pages is given back before the slab
+ * is.
+ */
 #define SLAB_PAGES_MAX 16u
 
 /*
@@ -56,11 +61,14 @@ void slab_fini(edata_t *e);
  * are free. 0 for a slab of one page, of more than SLAB_PAGES_MAX, or without a free region.
  */
 uint32_t slab_empty_pages(const edata_t *e, const bin_info_t *info);
-/* Take all regions that reach into these pages, which must be free, and put them back. */
+/* Take all regions that reach into these pages (all must be free), and put them back. */
 void slab_take_pages(edata_t *e, const bin_info_t *info, uint32_t pages);
 void slab_put_pages(edata_t *e, const bin_info_t *info, uint32_t pages);
 
-/* Takes up to n regions into out, lowest address first. Returns the number. */
+/*
+ * Takes up to n regions into out, lowest address first (with canaries see above). Returns the
+ * number.
+ */
 unsigned slab_take(edata_t *e, const bin_info_t *info, void **out, unsigned n);
 /*
  * Marks the region at byte offset off of the slab as free; off is below nregs * reg_size; magic:
@@ -103,8 +111,8 @@ slab_name_class(uint64_t name) {
 
 /*
  * The number of regions of the slab of this name that are taken (also by thread caches and the
- * stock of its bin), and of its pages that were given back (holes.h); 0 and 0: it is gone. Takes no
- * lock.
+ * stock of its bin), and of its pages that were given back (holes.h); 0 and 0: it is gone, or has
+ * no region in use. Takes no lock.
  */
 uint32_t slab_nused(uint64_t name, unsigned *nholes);
 

@@ -206,7 +206,7 @@ check_leaf(const ctl_node_t *leaf) {
 
 /*
  * Asserts that each name leads to its own child. Only list items may have an empty name, which is
- * not found (node.h), or one of more than CTL_ENTRY_NAME_SIZE - 1 bytes.
+ * not found (node.h), or one that is longer than a node's can be.
  */
 static void
 check_names(const ctl_node_t *node) {
@@ -214,8 +214,8 @@ check_names(const ctl_node_t *node) {
 		const char *name = i < node->nchildren ? node_child(node, i)->name
 		    : node_item_name(node, i - node->nchildren);
 		size_t found = SIZE_MAX;
-		assert(strchr(name, '.') == NULL && strlen(name) < CTL_ENTRY_NAME_SIZE + 20);
-		assert(name[0] != '\0' || node->kind == CTL_LIST);
+		assert(strchr(name, '.') == NULL);
+		assert((name[0] != '\0' && strlen(name) < CTL_ENTRY_NAME_SIZE) || node->kind == CTL_LIST);
 		assert(name[0] == '\0' || (find_by_name(node, name, strlen(name), &found) == 0
 		    && found == i));
 		(void)found;
@@ -383,15 +383,15 @@ call_read_write(const ctl_node_t *leaf, const ctl_call_t *call) {
 	assert(leaf->access == CTL_RW);
 	ctl_value_t value;
 	size_t size = leaf_size(leaf);
-	bool has_new = call->newp != NULL || (leaf->flags & CTL_NULL_NEW) != 0;
+	bool must_set = call->newp != NULL || (leaf->flags & CTL_NULL_NEW) != 0;
 	bool after = (leaf->flags & CTL_AFTER) != 0;
 	bool fits = ctl_wants_reply(call) && *call->oldlenp == size;
 	int err;
-	if (has_new && after && (fits || !ctl_wants_reply(call))) {
+	if (must_set && after && (fits || !ctl_wants_reply(call))) {
 		if ((err = call_set(leaf, call)) != 0) {
 			return err;
 		}
-		has_new = false;
+		must_set = false;
 	}
 	if (ctl_wants_reply(call)) {
 		if ((err = call_get(leaf, call, &value)) != 0) {
@@ -401,7 +401,7 @@ call_read_write(const ctl_node_t *leaf, const ctl_call_t *call) {
 			return ctl_reply(call, &value, size);
 		}
 	}
-	if (has_new && (err = call_set(leaf, call)) != 0) {
+	if (must_set && (err = call_set(leaf, call)) != 0) {
 		return err;
 	}
 	return ctl_reply(call, &value, size);
@@ -447,8 +447,8 @@ call_leaf(const ctl_node_t *leaf, const ctl_call_t *call) {
 	if (err != 0 || (err = check_access(leaf, call)) != 0) {
 		return err;
 	}
-	bool has_new = leaf->access == CTL_W || leaf->access == CTL_RW;
-	if (has_new && (err = check_new(leaf, call)) != 0) {
+	bool takes_new = leaf->access == CTL_W || leaf->access == CTL_RW;
+	if (takes_new && (err = check_new(leaf, call)) != 0) {
 		return err;
 	}
 	bool in_gate = (leaf->flags & CTL_OUTSIDE) == 0;

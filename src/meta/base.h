@@ -80,12 +80,12 @@ base_t *base_new(const base_pages_t *pages);
 void base_delete(base_t *base);
 
 /*
- * A base that has handed out at least 1 MiB (4 MiB with pages of 64 KiB) has the pages that follow
- * populated before their first touch: a 64th of what it has handed out, at most 256 KiB, rounded
- * down to a multiple of 16 KiB or of a larger PAGE. Boot sets base_populate_hook to a function that
- * populates fresh pages and returns size, or 0 if that is not to be done or fails; NULL: not set.
- * Not called for bases with a page source of their own, nor for blocks of huge pages. It is called
- * under the base's lock.
+ * A base that has handed out at least 1 MiB (4 MiB with pages of 64 KiB) populates the pages behind
+ * those already touched, before their first touch: a 64th of what it has handed out, at most 256
+ * KiB, rounded down to a multiple of 16 KiB or of a larger PAGE. Boot sets base_populate_hook to a
+ * function that populates fresh pages and returns size, or 0 if that is not to be done or fails;
+ * NULL: not set. Not called for bases with a page source of their own, nor for blocks of huge
+ * pages. It is called under the base's lock.
  */
 #define BASE_LG_AHEAD 6
 #define BASE_AHEAD_MIN (ZU(16) << 10)
@@ -101,7 +101,7 @@ base_ahead(size_t allocated) {
 /*
  * For tests: if this returns true, an allocation of metadata fails as if there were no memory;
  * NULL: not set. The users that hand out freed metadata again or have memory of their own
- * (meta/freepool.c, meta/region.c) call it too.
+ * (meta/freepool.c, meta/region.c) ask this hook too.
  */
 extern HIDDEN bool (*base_fault_hook)(void);
 
@@ -118,9 +118,9 @@ void *base_alloc_edata(base_t *base, size_t size, size_t alignment);
 
 /*
  * Gives pages that base_alloc() returned back to the system; addr and size are multiples of PAGE.
- * The caller keeps the addresses, which read as zero. The pages do not count as resident until
- * base_touched() says that so many bytes are used again. 0 or an errno value; ENOTSUP: the base has
- * a page source of its own, or metadata_thp is not `disabled`.
+ * The caller keeps the addresses, which read as zero. The pages do not count as resident until the
+ * caller uses them again, and says how many bytes by base_touched(). 0 or an errno value; ENOTSUP:
+ * the base has a page source of its own, or metadata_thp is not `disabled`.
  */
 int base_purge(base_t *base, void *addr, size_t size);
 void base_touched(base_t *base, size_t size);

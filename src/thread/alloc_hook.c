@@ -16,22 +16,22 @@
 #include "util/assert.h"
 
 /*
- * A handle is a number: the index of the slot in HANDLE_PLACE_BITS low bits, and above them the
- * sequence number that the slot has since its hooks were written.
+ * A handle is a number: the index of the slot in HANDLE_SLOT_BITS low bits, and above them the
+ * sequence number of the slot, which is another one after each write of its hooks.
  */
-#define HANDLE_PLACE_BITS 2
-cassert(ALLOC_HOOKS_MAX == 1 << HANDLE_PLACE_BITS);
+#define HANDLE_SLOT_BITS 2
+cassert(ALLOC_HOOKS_MAX == 1 << HANDLE_SLOT_BITS);
 
-typedef struct place_s {
+typedef struct slot_s {
 	atomic_u32_t seq; /* sequence number; odd while the slot is being written */
 	bool is_taken;    /* protected by the lock */
 	alloc_hooks_t hooks;
-} place_t;
+} slot_t;
 
 static LARGE_BSS struct {
 	mutex_t mtx;
 	unsigned n; /* slots in use; protected by the lock */
-	place_t places[ALLOC_HOOKS_MAX];
+	slot_t slots[ALLOC_HOOKS_MAX];
 } alloc_hooks = {.mtx = MUTEX_INITIALIZER("alloc_hook", WITNESS_RANK_LEAF)};
 
 const char *const alloc_how_names[] = {
@@ -43,7 +43,7 @@ const char *const alloc_how_names[] = {
 /* ------------------------------------------------------------------ slots */
 
 static void
-place_write_locked(place_t *p, const alloc_hooks_t *h) {
+slot_write_locked(slot_t *p, const alloc_hooks_t *h) {
 	mutex_assert_owner(&alloc_hooks.mtx);
 	uint32_t seq = atomic_load_u32(&p->seq, MO_RELAXED);
 	assert(seq % 2 == 0);
@@ -56,9 +56,12 @@ place_write_locked(place_t *p, const alloc_hooks_t *h) {
 	atomic_store_u32(&p->seq, seq + 2, MO_RELEASE);
 }
 
-/* Copies the slot, whose functions are NULL if it is empty; false if it is being written. */
+/*
+ * Copies the slot, whose functions are NULL if it is empty; false if it is, or was meanwhile,
+ * written.
+ */
 static bool
-place_read(const place_t *p, alloc_hooks_t *h) {
+slot_read(const slot_t *p, alloc_hooks_t *h) {
 	uint32_t seq = atomic_load_u32(&p->seq, MO_ACQUIRE);
 	h->alloc = __atomic_load_n(&p->hooks.alloc, MO_ACQUIRE);
 	h->dalloc = __atomic_load_n(&p->hooks.dalloc, MO_ACQUIRE);
@@ -71,18 +74,18 @@ static void *
 handle_make(unsigned i) {
 	mutex_assert_owner(&alloc_hooks.mtx);
 	assert(i < ALLOC_HOOKS_MAX);
-	uint32_t seq = atomic_load_u32(&alloc_hooks.places[i].seq, MO_RELAXED);
-	return (void *)((uintptr_t)seq << HANDLE_PLACE_BITS | i);
+	uint32_t seq = atomic_load_u32(&alloc_hooks.slots[i].seq, MO_RELAXED);
+	return (void *)((uintptr_t)seq << HANDLE_SLOT_BITS | i);
 }
 
 static int
 install_locked(const alloc_hooks_t *hooks, void **handle) {
 	mutex_assert_owner(&alloc_hooks.mtx);
 	for (unsigned i = 0; i < ALLOC_HOOKS_MAX; i++) {
-		place_t *p = &alloc_hooks.places[i];
+		slot_t *p = &alloc_hooks.slots[i];
 		if (!p->is_taken) {
 			p->is_taken = true;
-			place_write_locked(p, hooks);
+			slot_write_locked(p, hooks);
 			*handle = handle_make(i);
 			return 0;
 		}
@@ -106,11 +109,11 @@ int
 alloc_hook_remove(const void *handle) {
 	static const alloc_hooks_t none;
 	unsigned i = (unsigned)((uintptr_t)handle % ALLOC_HOOKS_MAX);
-	place_t *p = &alloc_hooks.places[i];
+	slot_t *p = &alloc_hooks.slots[i];
 	mutex_lock(&alloc_hooks.mtx);
 	int err = p->is_taken && handle == handle_make(i) ? 0 : EINVAL;
 	if (err == 0) {
-		place_write_locked(p, &none);
+		slot_write_locked(p, &none);
 		p->is_taken = false;
 		if (--alloc_hooks.n == 0) {
 			atomic_store_b(&tsd_no_fast_path, false, MO_SEQ_CST);
@@ -161,7 +164,7 @@ event_call(const event_t *ev, const alloc_hooks_t *h) {
 	}
 }
 
-/* Calls the hooks of all slots for one operation, with nested operations not reported. */
+/* Calls the hooks of all slots for one operation. What they allocate or free is not reported. */
 static void
 event_show(const event_t *ev) {
 	assert(ev->p != NULL && ev->how < ARRAY_LEN(alloc_how_names));
@@ -171,7 +174,7 @@ event_show(const event_t *ev) {
 	t->inside++;
 	for (unsigned i = 0; i < ALLOC_HOOKS_MAX; i++) {
 		alloc_hooks_t h;
-		if (place_read(&alloc_hooks.places[i], &h)) {
+		if (slot_read(&alloc_hooks.slots[i], &h)) {
 			event_call(ev, &h);
 		}
 	}

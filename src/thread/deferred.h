@@ -2,8 +2,8 @@
  * Deferred frees, of blocks of arenas (not of the shelter). A free is deferred if the gate is
  * closed, because another thread forks or holds it by gate_try_stop(), or for ever in a lost child
  * (gate_is_lost()); or if it comes from a signal handler that interrupted its own thread inside the
- * gate. It is carried out by the next thread that, inside the gate, takes the slow path of malloc
- * or free, or by mallctl resets or destroys an arena, or starts or stops the prof log.
+ * gate. It is carried out inside the gate by the next thread that takes the slow path of malloc or
+ * free, or that calls mallctl to reset or destroy an arena or to start or stop the prof log.
  *
  * The addresses are kept in hash tables of the process, without a lock. Nothing is written to a
  * block, because the pointer may be wrong or the block free already. An address is stored once, so
@@ -21,8 +21,9 @@ extern HIDDEN atomic_b_t deferred_may_be;
 
 /*
  * Whether there may be deferred frees, or in a forked child threads whose data are to be freed
- * (tsd_try_end_absent). deferred_remind() makes it true. A look that misses a change only delays
- * the frees, so it is relaxed; the store is ordered with deferred_take_all() (deferred.c).
+ * (tsd_try_end_absent). True after deferred_add(), and after deferred_remind() for such threads.
+ * This read is relaxed: if it misses a change, frees are carried out later, and a double free may
+ * be found later. The store is ordered with deferred_take_all() (deferred.c).
  */
 static inline bool
 deferred_has_any(void) {
@@ -35,8 +36,9 @@ deferred_remind(void) {
 }
 
 /*
- * Defers the free. 0; EEXIST if it was deferred already; ENOMEM if no table has a place for it, or
- * the system no memory for the next table: the free is lost and the block stays allocated.
+ * Defers the free. 0; EEXIST if it was deferred already; ENOMEM if all tables (their number is
+ * limited) are full at its hash, or the next one cannot be mapped: the free is lost and the block
+ * stays allocated.
  */
 int deferred_add(void *ptr);
 

@@ -26,7 +26,10 @@ typedef module_record_t record_t;
 
 static LARGE_BSS struct {
 	atomic_p_t first; /* first record of the list */
-	/* Set by the thread that may write `first`, the fields from `last` to `loaded`, and records. */
+	/*
+	 * Set by the thread that may write `first`, the fields from `last` to `loaded`, and records
+	 * (all but is_covered, see `path`).
+	 */
 	atomic_b_t is_looking;
 	record_t *last; /* last record of the list */
 	atomic_u32_t n; /* number of records, which is the number of the last one; read by all */
@@ -80,10 +83,10 @@ record_new(size_t path_len) {
 	return r;
 }
 
-/* Whether the ranges overlap. */
+/* Whether the range of the record overlaps this one. */
 static bool
-is_at(const record_t *r, const struct sys_module_s *m) {
-	return r->start < m->end && m->start < r->end;
+overlaps(const record_t *r, uintptr_t start, uintptr_t end) {
+	return r->start < end && start < r->end;
 }
 
 /*
@@ -98,7 +101,7 @@ static const record_t *
 record_find(const struct sys_module_s *m, bool *is_taken) {
 	const record_t *last = NULL, *same = NULL;
 	for (const record_t *r = record_next(NULL); r != NULL; r = record_next(r)) {
-		last = is_at(r, m) ? r : last;
+		last = overlaps(r, m->start, m->end) ? r : last;
 		same = is_record_of(r, m) ? r : same;
 	}
 	*is_taken = last != NULL;
@@ -241,7 +244,7 @@ module_history_look_program(const char *exe) {
 /* Sets is_covered if the range overlaps the record's. */
 static void
 cover(record_t *r, uintptr_t start, uintptr_t end) {
-	r->is_covered = r->is_covered || (start < r->end && r->start < end);
+	r->is_covered = r->is_covered || overlaps(r, start, end);
 }
 
 /* Marks the records of places where an object is loaded now. */
@@ -258,7 +261,7 @@ static bool
 is_shadowed(const record_t *r, uint32_t now) {
 	for (const record_t *later = record_next(r); later != NULL && later->number <= now;
 	    later = record_next(later)) {
-		if (later->start < r->end && r->start < later->end) {
+		if (overlaps(later, r->start, r->end)) {
 			return true;
 		}
 	}
@@ -392,10 +395,11 @@ note_unloadable(void *ctx UNUSED, const struct sys_module_s *m) {
 uint32_t
 module_history_note(void *const *frames, unsigned n) {
 	/*
-	 * Another thread holds is_looking for a short time, or until this one leaves the gate
-	 * (prof_box.c), so it is not waited for. If all tries fail, these objects are recorded at
-	 * the next look, if they are still loaded: without a record they were loaded after the last
-	 * look, so the loader's count of loaded objects has changed since.
+	 * Another thread holds is_looking, for a short time or, to move the records (prof_box.c),
+	 * until nobody is in the gate; as this thread is in it, it does not wait. If all tries fail,
+	 * these objects are recorded at the next look, if they are still loaded: without a record
+	 * they were loaded after the last look, so the loader's count of loaded objects has changed
+	 * since (or there is no room for more records).
 	 */
 	for (unsigned tries = 0; tries < 100; tries++) {
 		if (try_look()) {

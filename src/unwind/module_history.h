@@ -2,13 +2,14 @@
  * History of loaded objects: what a profile needs to name addresses in objects that were unloaded.
  * Records are never removed, and no field that readers use changes but `next`, so they are read
  * without a lock; one thread at a time makes records. To look is to list the loaded objects and to
- * record those without a record. Record numbers rise: the object that lay at an address at a given
- * time is that of the last record there with a number up to module_history_last() at that time. If
- * a later object was loaded at the place of an earlier one, the earlier one is shadowed, and a
- * profile gives it and its addresses a substitute range that no object has. An object that was
- * loaded and unloaded between two looks, and in which nothing was sampled, is not known. Called by
- * prof_backtrace.c (looks), prof_data.c (stamps, notes), prof_dump.c (looks, all questions),
- * prof_box.c (holds, looks), and by prof.c in a forked child.
+ * record those without a record. Record numbers rise. For an address and a time: of the records up
+ * to the number that module_history_last() gave at that time, the last one whose object covers the
+ * address is that of the object that lay there then. If a later object was loaded at the place of
+ * an earlier one, the earlier one is shadowed, and a profile gives it and its addresses a
+ * substitute range that no object has. An object that was loaded and unloaded between two looks,
+ * and in which nothing was sampled, is not known. Called by prof_backtrace.c (looks), prof_data.c
+ * (stamps, notes), prof_dump.c (looks, all questions), prof_box.c (holds, looks), and by prof.c in
+ * a forked child.
  */
 #ifndef UNWIND_MODULE_HISTORY_H
 #define UNWIND_MODULE_HISTORY_H
@@ -36,7 +37,7 @@ typedef struct module_record_s {
  * Records the objects that are loaded, if any were loaded since the last look, or one could not be
  * recorded then, or the loader does not count them. The program itself is left out. Does nothing
  * while another thread makes records. Takes the loader's lock, so the caller must hold no lock and
- * be outside the gate. Objects beyond MODULE_HISTORY_MAX are not recorded.
+ * be outside the gate (os/gate.h). Objects beyond MODULE_HISTORY_MAX are not recorded.
  */
 void module_history_look(void);
 /*
@@ -48,10 +49,10 @@ void module_history_look(void);
 uint32_t module_history_stamp(void *const *frames, unsigned n);
 /*
  * Records the objects in which these return addresses lie, if they can be unloaded. Returns the
- * number of the last record of all, as module_history_last() does. Called inside the gate
- * (os/gate.h). Does not take the loader's lock; a new record takes memory of the region, with its
- * lock. Does not wait: if another thread makes records or memory is lacking, an object that stays
- * loaded is recorded at the next look.
+ * number of the last record of all, as module_history_last() does. Called inside the gate. Does not
+ * take the loader's lock; a new record takes memory of the region, with its lock. If another thread
+ * makes records, this one does not wait; then, or if memory is lacking, an object that stays loaded
+ * is recorded at the next look.
  */
 uint32_t module_history_note(void *const *frames, unsigned n);
 /*
@@ -79,10 +80,10 @@ bool module_history_has_shadows(uint32_t now);
  */
 uint64_t module_history_place(uintptr_t addr, uint32_t then, uint32_t now);
 /*
- * Calls cb for each recorded object that is unloaded, also with a number above `now`, or that is
- * shadowed at record `now` (with its substitute range), until cb returns nonzero; returns that
- * value or 0. One caller at a time. Takes the loader's lock before the first call of cb, but does
- * not hold it during the calls.
+ * Calls cb for each recorded object that is unloaded, also with a number above `now` (recorded
+ * while the profile was written), or that is shadowed at record `now` (with its substitute range),
+ * until cb returns nonzero; returns that value or 0. One caller at a time. Takes the loader's lock
+ * before the first call of cb, but does not hold it during the calls.
  */
 int module_history_gone(int (*cb)(void *ctx, const struct sys_module_s *m), void *ctx,
     uint32_t now);

@@ -1,9 +1,10 @@
 /*
  * Prints a report as JSON or as text; emitter.h describes the interface.
- * The JSON side keeps three facts: how many containers are open, whether the innermost one needs a
- * comma before the next item, and whether a key has been written whose value is still to come. The
- * text side keeps only the indentation. No lock and no allocation: the state is in the caller's
- * emitter_t. Callers are malloc_stats_print() (stats.c, stats_hpa.c) and prof_recent.c.
+ * The JSON side keeps three facts: how many containers are open (depth), whether the innermost one
+ * needs a comma before the next item, and whether a key has been written whose value is still to
+ * come. The text side keeps only its level of indentation, in depth too. No lock and no allocation:
+ * the state is in the caller's emitter_t. Callers are malloc_stats_print() (stats.c, stats_hpa.c)
+ * and prof_recent.c.
  */
 #include "util/emitter.h"
 
@@ -94,8 +95,9 @@ value_string(const void *value) {
  */
 static size_t
 json_escape(char out[8], const unsigned char *p) {
-	static const char short_names[] = "\"\"\\\\\bb\ff\nn\rr\tt";
-	for (const char *n = short_names; *n != '\0'; n += 2) {
+	/* pairs: a character, and what stands for it behind a backslash */
+	static const char short_escapes[] = "\"\"\\\\\bb\ff\nn\rr\tt";
+	for (const char *n = short_escapes; *n != '\0'; n += 2) {
 		if (*p == (unsigned char)n[0]) {
 			fmt_snprintf(out, 8, "\\%c", n[1]);
 			return 1;
@@ -139,6 +141,7 @@ json_string(emitter_t *em, const char *s) {
 	emitter_puts(em, piece);
 }
 
+/* A line break and the indentation; nothing in the compact form. */
 static void
 json_newline(emitter_t *em) {
 	if (em->mode == emitter_json) {
@@ -148,8 +151,8 @@ json_newline(emitter_t *em) {
 }
 
 /*
- * Writes the comma and the line break before an item. Called before a key, and before a value,
- * where it does nothing if the value has a key.
+ * Writes the comma and the line break before an item. Called before a key and before a value; for a
+ * value that has a key it writes nothing, and only notes that the key has its value now.
  */
 static void
 json_item_begin(emitter_t *em) {

@@ -1,8 +1,7 @@
 /*
- * The search in a flat bitmap; fb.h describes the representation. Invariant: bits of the last word
- * at and beyond nbits are zero, so a search never returns such a position. It only reads; the owner
- * of the words holds the lock. Called by extent/eset.c, where a bit says that a size class has
- * extents.
+ * The search in a flat bitmap; fb.h describes the representation. It relies on the bits of the last
+ * word at and beyond nbits being zero, and so never returns such a position. It only reads; whoever
+ * owns the words holds a lock of its own. Called by extent/eset.c, also through fb_is_empty().
  */
 #include "util/fb.h"
 

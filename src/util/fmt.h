@@ -2,7 +2,7 @@
  * Formats text with numbers and parses numbers, in place of libc's printf and strtol.
  * libc's versions use the locale, take locks and may allocate. These keep no state, take no lock
  * and leave errno unchanged, so they may be called anywhere in the allocator, also from a signal
- * handler.
+ * handler. Called for messages, statistics, options and dump files.
  */
 #ifndef UTIL_FMT_H
 #define UTIL_FMT_H
@@ -16,7 +16,7 @@
  * A subset of printf: %s %c %d %i %u %o %x %X %p %%, with the length modifiers hh h l ll q j z t,
  * the flags '-', '0', '+', ' ' and '#', width and precision as digits or '*'. A NULL string prints
  * "(null)", a NULL pointer "0x0". An unknown conversion, or a '%' at the end, is copied to the
- * text; it takes no argument but those of a '*' in it.
+ * text, and takes no argument but one for each '*' in it.
  * Writes at most size bytes including the final NUL (nothing if size is 0). Returns the length of
  * the whole text without the NUL, also when it did not fit, but at most INT_MAX.
  */
@@ -34,8 +34,8 @@ char *fmt_u64_hex(char *end, uint64_t v);
 /*
  * Parses leading blanks (as of isspace() in the C locale), an optional sign, then digits in base 2
  * to 36. Base 0 means: 16 after "0x" or "0X", 8 after "0", otherwise 10. Base 16 skips "0x" and
- * "0X" too. In "0x" without such a digit behind it the number is 0, and *end is the address of the
- * x. A minus sign negates modulo 2^64.
+ * "0X" too. In "0x" without a hexadecimal digit behind it the number is 0, and *end is the address
+ * of the x. A minus sign negates modulo 2^64.
  * *err becomes 0; or EINVAL: no digits, or a bad base, and the result is 0; or ERANGE: the digits
  * are more than 64 bits hold, and the result is UINTMAX_MAX, whatever the sign. If end is not NULL,
  * *end becomes the address of the first byte that was not used; with EINVAL that is s.
@@ -43,8 +43,8 @@ char *fmt_u64_hex(char *end, uint64_t v);
 uintmax_t fmt_parse_uint(const char *s, char **end, int base, int *err);
 
 /*
- * The len bytes at s as a percentage: a decimal number from 1 to 100, with or without leading
- * zeros, and directly behind it '%', at the end. Returns the number; 0: they are anything else.
+ * Parses a percentage, which is all of the len bytes at s: a decimal number from 1 to 100, with or
+ * without leading zeros, then '%'. Returns the number; 0: the bytes are anything else.
  */
 uint32_t fmt_parse_percent(const char *s, size_t len);
 

@@ -15,11 +15,11 @@
 #define NUMBER_MAX 24
 static_assert(NUMBER_MAX <= PROF_WRITER_ROOM, "room for any number");
 static_assert(3 + 16 <= PROF_WRITER_ROOM, "room for any frame");
-static_assert(sizeof(prof_frame_text_t) == 24, "copied in one go, and no padding");
+static_assert(sizeof(prof_frame_text_t) == 24, "no padding");
+static_assert(PROF_WRITER_ROOM < PROF_WRITER_BYTES, "a buffer holds more than one number");
 
 /* Bytes of the cache of address texts. */
 #define FRAMES_BYTES (sizeof(prof_frame_text_t) << PROF_FRAME_SLOTS_LG)
-static_assert(PROF_WRITER_ROOM < PROF_WRITER_BYTES, "a buffer holds more than one number");
 
 int
 prof_writer_init(prof_writer_t *w, prof_file_t *file) {
@@ -32,12 +32,12 @@ prof_writer_init(prof_writer_t *w, prof_file_t *file) {
 		return ENOMEM;
 	}
 	/*
-	 * All slots are zeroed, so each seems to hold the address 0. The slot in which 0 is looked up
-	 * gets the text of 0 now, so a look-up need not ask whether a slot is empty.
+	 * meta_alloc() has zeroed all slots, so each seems to hold the address 0. Only one of them is
+	 * looked at for 0; it gets the text of 0 now. So a look-up need not ask if a slot is empty.
 	 */
 	prof_frame_text_t *zero = prof_frame_slot(w, 0);
 	memcpy(zero->text, " 0x0", 4);
-	zero->text[PROF_FRAME_TEXT] = 4;
+	zero->text[PROF_FRAME_TEXT] = 4; /* the length */
 	return 0;
 }
 

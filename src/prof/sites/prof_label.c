@@ -4,15 +4,17 @@
  * It is one mapping, made with the first label, to which entries are only added: an entry is
  * complete before its chain or its number lead to it, and never changes or goes. Invariant: a text
  * is in one entry of the chains. If two threads add a text at the same moment, the second finds the
- * entry of the first on the chain; its own entry and number are given to nobody. Locks: none to
- * intern and to look up, so neither a fork nor a signal handler finds one held; a forked child has
- * the table as it was. Called by ctl_thread.c and ctl_prof.c, by prof.c to show the label of a
- * sample, and for the texts by prof_label_sums.c and prof_dump_label.c.
+ * entry of the first on the chain and gives that one's number; its own is given to nobody, but
+ * leads to the same text. Locks: none to intern and to look up, so neither a fork nor a signal
+ * handler finds one held; a forked child has the table as it was. Called by ctl_thread.c and
+ * ctl_prof.c, by prof.c to show the label of a sample, and for the texts by prof_label_sums.c and
+ * prof_dump_label.c.
  *
- * Readers outside the process do not read this table. Those of a box see the region only, and to
- * allocate there takes a lock. So a text is copied by the first sample that has it, which may wait,
- * and not by whoever interns it: into the region, up to a limit (may_use_region()), or else into
- * other metadata, which readers of a core and of a living process see too.
+ * Readers outside the process do not read this table. Those of a box (the region in shared memory)
+ * see the region only, and to allocate there takes a lock. So a text is copied by the first sample
+ * that has it, which may wait, and not by whoever interns it: into the region, up to a limit
+ * (may_use_region()), or else into other metadata, which only readers of a core and of a living
+ * process see.
  */
 #include "prof/sites/prof_label.h"
 
@@ -32,7 +34,7 @@ typedef struct {
 	char text[];   /* with its NUL */
 } entry_t;
 
-/* Places are offsets in `bytes`; 0 is none, as the first entry does not lie there. */
+/* Places are offsets in `bytes`; 0 is none: labels_make() leaves the first bytes unused. */
 typedef struct {
 	atomic_u32_t chains[CHAINS]; /* place of the first entry, the newest */
 	atomic_u32_t of_id[PROF_LABELS_MAX + 1]; /* place of the entry of each number */
@@ -186,14 +188,14 @@ prof_label_text(uint32_t id) {
 
 /*
  * Whether labels may take so many bytes more of the region: an eighth of the box in all, without a
- * box an eighth of the smallest one.
+ * box an eighth of the smallest box there can be. Threads that ask at once may exceed it a little.
  */
 static bool
 may_use_region(const labels_t *l, size_t bytes) {
 	return atomic_load_zu(&l->in_region, MO_RELAXED) + bytes <= region_box_part(8);
 }
 
-/* The root has the greatest number that was shown. */
+/* Raises the greatest number of a shown label, which the root has; the copy is listed after it. */
 static void
 last_tell(image_root_t *root, uint64_t id) {
 	uint64_t last = __atomic_load_n(&root->label_last, MO_RELAXED);

@@ -13,13 +13,16 @@
 
 /* Most bytes of a path that begins with the prefix, without its NUL; buffers have one more. */
 #define PROF_PREFIX_MAX 4096
-/* Most bytes behind a prefix: pid namespace, pid, two times (of a session), two numbers, suffix. */
+/*
+ * Most bytes behind a prefix: pid namespace, pid, two times (of a session), two numbers, and
+ * ".heap" or the like.
+ */
 #define PROF_SUFFIX_MAX 112
 /* Longest file name in bytes. */
 #define PROF_FILE_NAME_MAX 255
 /*
- * Most bytes of a prefix, both as given and when made absolute (TEXT), so that every name fits a
- * path; and of its part behind the last slash (BASE), so that this fits a file name.
+ * Most bytes of a prefix, as given and when made absolute, so that every name fits a path; and most
+ * bytes of the part of it behind the last slash, so that this fits a file name.
  */
 #define PROF_PREFIX_TEXT_MAX (PROF_PREFIX_MAX - PROF_SUFFIX_MAX)
 #define PROF_PREFIX_BASE_MAX (PROF_FILE_NAME_MAX - PROF_SUFFIX_MAX)
@@ -43,10 +46,10 @@ extern bool opt_prof_log;			/* run the log from the start (prof_log.h) */
 extern bool opt_prof_pid_namespace;		/* file names have the pid namespace */
 extern bool opt_prof_stats;			/* count samples by size class */
 extern bool opt_prof_sys_thread_name;		/* thread names come from the system */
-extern bool opt_prof_unbias;			/* print counts so that scaling gives estimates */
+extern bool opt_prof_unbias;			/* print counts that pprof scales to estimates */
 extern bool opt_prof_dump_timestamp;		/* file names have the time */
 extern size_t opt_lg_prof_sample;		/* log2 of the mean bytes between samples */
-extern uint64_t opt_prof_sample_interval;	/* these bytes; 0: 1 << opt_lg_prof_sample */
+extern uint64_t opt_prof_sample_interval;	/* mean bytes between samples; 0: by the line above */
 extern ssize_t opt_lg_prof_interval;		/* log2 of the bytes between dumps; -1: off */
 extern ssize_t opt_prof_recent_alloc_max;	/* entries; -1: no limit, 0: off */
 extern unsigned opt_prof_bt_max;		/* frames of a backtrace */
@@ -62,7 +65,8 @@ extern prof_time_res_t opt_prof_time_resolution;
 extern const char *const prof_time_res_names[];	/* "default", "high", NULL */
 
 typedef enum {
-	prof_unwind_auto, /* a method too (unwind.h); where it is not built, the first that works */
+	/* by the unwind row of each address (unwind.h); if not built, the first method that works */
+	prof_unwind_auto,
 	prof_unwind_fp,   /* frame pointers, checked by unwind tables */
 	prof_unwind_libunwind,
 	prof_unwind_libgcc

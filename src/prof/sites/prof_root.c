@@ -1,13 +1,15 @@
 /*
- * Fills in the root of the image: the layout of the types that a reader outside walks through, from
- * the one list of their fields (IMAGE_FIELDS), and the facts that do not change (prof_root.h).
+ * Fills in the root of the image, the tables as another program reads them (meta/image.h): the
+ * layout of the types that such a reader walks through, from the one list of their fields
+ * (IMAGE_FIELDS), and the facts that do not change (prof_root.h).
  *
  * Invariant: `version` is stored when all that does not change is there. Locks: none; later changes
  * are atomic stores of single words, except the unwinder's name, which is copied by memcpy(), so
- * that a reader may see parts of two names. Called by prof_data.c at boot and for prof_accum, by
- * prof_sample.c, prof_switch.c, prof_session.c, prof_backtrace.c and prof_course.c for what they
- * change, by prof.c in a forked child; prof_root() by prof_switch.c, prof_course.c, prof_dump.c,
- * prof_box.c, prof_control.c and prof_request.c.
+ * that a reader may see parts of two names. Called by prof_data.c at boot and when prof_accum
+ * changes (at boot and by sessions), by prof_sample.c, prof_switch.c, prof_session.c,
+ * prof_backtrace.c and prof_course.c for what they change, by prof.c in a forked child;
+ * prof_root() by prof_switch.c, prof_course.c, prof_dump.c, prof_box.c, prof_control.c and
+ * prof_request.c.
  */
 #include "prof/sites/prof_root.h"
 
@@ -54,7 +56,7 @@ stops_write(char *to, size_t size) {
 		at += i == 0 ? 0 : 1;
 		text_copy(to + at, size - at, unwind_stop_name((unwind_stop_t)i));
 		at += strlen(to + at);
-		to[at] = i + 1 < unwind_stop_count ? ' ' : '\0';
+		to[at] = i + 1 < unwind_stop_count && at + 1 < size ? ' ' : '\0';
 	}
 }
 

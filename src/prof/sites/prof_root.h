@@ -1,7 +1,7 @@
 /*
  * The root of the site tables as other programs read them (meta/image.h): its constant part, and
  * what the profiler's modules store in it when it changes. No locks. Called by prof_data.c when
- * the profiler boots and for prof_accum, by prof.c in a forked child, by prof_sample.c,
+ * the profiler boots and when prof_accum changes, by prof.c in a forked child, by prof_sample.c,
  * prof_switch.c, prof_session.c, prof_backtrace.c and prof_course.c to store, and by prof_switch.c,
  * prof_course.c, prof_dump.c, prof_box.c, prof_control.c and prof_request.c for the root itself.
  */
