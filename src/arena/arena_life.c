@@ -98,6 +98,7 @@ life_end(arena_t *a, arena_sample_fn_t *on_sample, bool is_destroy) {
 	pac_close(&a->pac);
 	life_free_objects(a, on_sample);
 	if (is_destroy) {
+		a->holes.is_under_way = false; /* here, as this thread is in the pass of dirty pages */
 		pac_destroy(&a->pac);
 	}
 	pac_open(&a->pac);
@@ -167,7 +168,6 @@ arena_renew(arena_t *a, ssize_t dirty_ms, ssize_t muzzy_ms, ehooks_table_t *hook
 	atomic_store_u64(&a->left, 0, MO_RELAXED);
 	atomic_store_u64(&a->holes.due, 0, MO_RELAXED);
 	atomic_store_u32(&a->holes.nrefused, 0, MO_RELAXED);
-	a->holes.is_under_way = false;
 	atomic_store_b(&a->holes.is_wanted, false, MO_RELAXED);
 	atomic_store_b(&a->holes.is_busy, false, MO_RELAXED);
 	ehooks_set(&a->pac.src.ehooks, hooks != NULL ? hooks : &ehooks_system);

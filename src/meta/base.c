@@ -77,8 +77,8 @@ base_block_map_huge(size_t bytes) {
 
 /*
  * Maps a block of `at_least` bytes or more, with room for size bytes at the given alignment; it
- * belongs to no base yet. *unit is the wanted page size, PAGE or HUGEPAGE; it becomes PAGE if huge
- * pages are not available. NULL if there is no memory.
+ * belongs to no base yet. *unit becomes HUGEPAGE if huge pages are wanted for a block of this size
+ * and available, else PAGE. NULL if there is no memory.
  */
 static base_block_t *
 base_block_map(const base_pages_t *pages, size_t size, size_t alignment, size_t at_least,
@@ -89,12 +89,13 @@ base_block_map(const base_pages_t *pages, size_t size, size_t alignment, size_t 
 	}
 	size_t bytes = PAGE_CEILING(max_zu(need, at_least));
 	base_block_t *block = NULL;
-	if (*unit == HUGEPAGE) {
+	*unit = PAGE;
+	if (base_wants_thp(pages, bytes)
+	    && (block = base_block_map_huge(HUGEPAGE_CEILING(bytes))) != NULL) {
+		*unit = HUGEPAGE;
 		bytes = HUGEPAGE_CEILING(bytes);
-		block = base_block_map_huge(bytes);
 	}
 	if (block == NULL) {
-		*unit = PAGE;
 		block = pages->map(pages->ctx, bytes);
 	}
 	if (block != NULL) {
@@ -171,7 +172,7 @@ base_alloc_locked(base_t *base, size_t size, size_t alignment, bool is_whole) {
 	if (p != NULL) {
 		return p;
 	}
-	size_t unit = base_wants_thp(base->pages, base->next_size) ? HUGEPAGE : PAGE;
+	size_t unit;
 	base_block_t *block = base_block_map(base->pages, size, alignment, base->next_size, &unit);
 	if (block == NULL) {
 		/*
@@ -244,7 +245,7 @@ base_new(const base_pages_t *pages) {
 	if (pages == NULL) {
 		pages = &base_pages_system;
 	}
-	size_t unit = base_wants_thp(pages, BASE_BLOCK_MIN) ? HUGEPAGE : PAGE;
+	size_t unit;
 	base_block_t *block = base_block_map(pages, sizeof(base_t), CACHELINE, BASE_BLOCK_MIN, &unit);
 	if (block == NULL) {
 		return NULL;

@@ -194,7 +194,7 @@ test_no_memory(void) {
 	is_uint(source.mapped, 0, "nothing leaks");
 }
 
-/* With "auto" a base has huge pages only when it has some MiB of metadata. */
+/* With "auto" a base has huge pages only when it has, or is asked for, some MiB of metadata. */
 static void
 test_auto_thp(void) {
 	unsigned before = opt_metadata_thp;
@@ -213,6 +213,11 @@ test_auto_thp(void) {
 	thp_mode_t mode = pages_system_thp_mode();
 	bool has_huge = HUGEPAGE != PAGE && (mode == thp_mode_default || mode == thp_mode_always);
 	ok(!has_huge || st.n_thp > 0, "but some with 4 MiB");
+	base_delete(base);
+	base = base_new(NULL);
+	base_alloc(base, (size_t)3 << 20, 64);
+	base_stats_read(base, &st);
+	ok(!has_huge || st.n_thp > 0, "a first request of 3 MiB has a block of huge pages");
 	base_delete(base);
 	opt_metadata_thp = before;
 }
