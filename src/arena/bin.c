@@ -218,7 +218,7 @@ bin_fail_not_in_use(bin_t *bin) {
 /*
  * Returns the regions at the front of ptrs that belong to this bin to their slabs; returns their
  * number. Neighbours in a batch often lie in one slab, so bin_slab_settle() is called only when a
- * region of another slab follows.
+ * region of another slab follows; and not if none went back, as the slab may have left the bin.
  */
 static unsigned
 bin_regs_back_locked(bin_t *bin, const bin_info_t *info, void **ptrs, unsigned n,
@@ -227,7 +227,8 @@ bin_regs_back_locked(bin_t *bin, const bin_info_t *info, void **ptrs, unsigned n
 	assert(n > 0);
 	size_t reg = info->reg_size, end = info->nregs * reg;
 	uint64_t magic = info->div.magic;
-	void **at = ptrs, **last = ptrs + n;
+	/* from: at - from is the number of regions that went back to `slab` */
+	void **at = ptrs, **last = ptrs + n, **from = ptrs;
 	edata_t *slab = bin_slab_of(ptrs[0]);
 	for (; at < last; at++) {
 		size_t off = (size_t)((char *)*at - slab->addr);
@@ -237,16 +238,22 @@ bin_regs_back_locked(bin_t *bin, const bin_info_t *info, void **ptrs, unsigned n
 			    || unlikely(next->szind != slab->szind)) {
 				break;
 			}
-			bin_slab_settle(bin, info, slab, empty);
+			if (likely(at != from)) {
+				bin_slab_settle(bin, info, slab, empty);
+			}
 			slab = next;
+			from = at;
 			off = (size_t)((char *)*at - slab->addr);
 		}
 		assert(slab->is_slab && sz_i2s(slab->szind) == reg);
 		if (unlikely(off >= end) || unlikely(!slab_try_put(slab, reg, magic, off))) {
 			bin_fail_not_in_use(bin);
+			from++;
 		}
 	}
-	bin_slab_settle(bin, info, slab, empty);
+	if (likely(at != from)) {
+		bin_slab_settle(bin, info, slab, empty);
+	}
 	return (unsigned)(at - ptrs);
 }
 

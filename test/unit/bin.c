@@ -181,6 +181,37 @@ test_double_free(void) {
 	finish();
 }
 
+/* The last region of a slab that has left the bin comes back again: the slab leaves it once. */
+static void
+test_double_free_of_last(void) {
+	void *out[3 * 64];
+	unsigned nregs, n_empty = 0;
+	start(1024);
+	nregs = info->nregs;
+	n_told = 0;
+	safety_abort_hook = count_told;
+	mutex_lock(&bin.mtx);
+	for (unsigned i = 0; i < 3; i++) {
+		bin_try_add_slab_locked(&bin, &slabs[i].e);
+		bin_take_locked(&bin, info, &out[i * nregs], nregs);
+	}
+	edata_t *empty = NULL;
+	bin_put_locked(&bin, info, out, nregs - 1, &empty);
+	void *ptrs[] = {out[nregs - 1], out[nregs], out[nregs - 1]};
+	bin_put_locked(&bin, info, ptrs, 3, &empty);
+	bin_put_locked(&bin, info, ptrs, 1, &empty);
+	for (edata_t *e = empty; e != NULL && n_empty < N_SLABS; n_empty++) {
+		e = e->heap.next == NULL ? NULL : edata_of_heap(e->heap.next);
+	}
+	is_uint(n_told, 2, "the hook hears of both frees of a region whose slab has left");
+	is_uint(n_empty, 1, "the slab is deleted once");
+	is_uint(bin.stats.curslabs, 2, "and counted once");
+	is_uint(bin.stats.curregs, 2 * nregs - 1, "as are its regions");
+	mutex_unlock(&bin.mtx);
+	safety_abort_hook = NULL;
+	finish();
+}
+
 static void
 test_random_use(size_t size) {
 	uint64_t seed = size;
@@ -370,6 +401,7 @@ body(void) {
 	test_lowest_first();
 	test_others();
 	test_double_free();
+	test_double_free_of_last();
 	test_current();
 	if (!config_hardening) {
 		test_holes();
