@@ -38,6 +38,7 @@
 #include "prof/prof.h"
 #include "prof/sites/prof_backtrace.h"
 #include "stats.h"
+#include "thread/claim.h"
 #include "thread/peak.h"
 #include "thread/quarantine.h"
 #include "thread/tcache.h"
@@ -133,7 +134,7 @@ boot_background(void) {
  * The hooks that heartbeats call, in this order; NULL ends the list. Some are there always, others
  * only if an option needs them.
  */
-static thread_event_hook_t *boot_event_hooks[10];
+static thread_event_hook_t *boot_event_hooks[11];
 
 static void
 boot_add_event_hook(bool is_wanted, thread_event_hook_t *hook) {
@@ -161,6 +162,7 @@ boot_wires(void) {
 	boot_add_event_hook(arenas_percpu_limit() > 0, tsd_percpu_heartbeat);
 	boot_add_event_hook(arenas_percpu_limit() == 0, tsd_borrow_heartbeat);
 	boot_add_event_hook(true, tcache_heartbeat);
+	boot_add_event_hook(true, claim_heartbeat);
 	boot_add_event_hook(true, peak_heartbeat);
 	boot_add_event_hook(config_prof, prof_control_heartbeat);
 	boot_add_event_hook(config_prof, prof_heartbeat);

@@ -4,7 +4,7 @@
  * Invariant: RECALL_CLAIM is set in a thread's recall word from the announcement until the thread
  * handles it inside the gate, after claim_settle(); while it is set the thread's fast path is
  * closed. Only the one claimant sets it. No lock is held while objects are returned. Called by
- * imalloc.c, when the system has refused memory, and by tsd.c.
+ * imalloc.c, when the system has refused memory, by tsd.c, and at heartbeats.
  */
 #include "thread/claim.h"
 
@@ -12,16 +12,19 @@
 #include "os/thread.h"
 #include "thread/recall.h"
 #include "thread/tcache.h"
+#include "thread/tcache_budget.h"
 #include "thread/thread_event.h"
 
 static struct {
-	atomic_b_t is_busy; /* there is a claimant */
+	atomic_b_t is_busy;   /* there is a claimant */
+	bool has_announced;   /* perhaps a claim stands that is not picked yet; the claimant's */
+	atomic_u64_t due_ns;  /* earliest time of the next step; the claimant stores it */
 } claims;
 
 /* What claim_announce() and claim_pick() get and tell; now: monotonic ns. */
 typedef struct {
 	uint64_t now;
-	unsigned n_announced; /* threads whose claim claim_announce() has announced */
+	bool wants_all; /* also caches without grants */
 	tsd_t *tsd; /* the one whose cache is being taken; NULL: none is picked */
 } claim_walk_t;
 
@@ -34,7 +37,7 @@ claim_announce(struct tls_s *t, void *ctx) {
 	if (t != tls_get() && tsd != NULL && thread_event_is_idle(t, walk->now)
 	    && atomic_cas_strong_u32(&tsd->claim, &none, CLAIM_ANNOUNCED, MO_SEQ_CST, MO_RELAXED)) {
 		recall_one(t, RECALL_CLAIM);
-		walk->n_announced++;
+		claims.has_announced = true;
 	}
 }
 
@@ -48,7 +51,10 @@ claim_holds(const struct tls_s *t) {
 	    && (__atomic_load_n(&t->recall, __ATOMIC_SEQ_CST) & RECALL_CLAIM) != 0;
 }
 
-/* Puts the first thread whose announced claim still holds into walk->tsd, in state CLAIM_TAKING. */
+/*
+ * Puts the first thread whose announced claim still holds, and whose cache is wanted, into
+ * walk->tsd, in state CLAIM_TAKING. Withdraws the other claims on the way.
+ */
 static void
 claim_pick(struct tls_s *t, void *ctx) {
 	claim_walk_t *walk = ctx;
@@ -58,36 +64,75 @@ claim_pick(struct tls_s *t, void *ctx) {
 	    || !atomic_cas_strong_u32(&tsd->claim, &announced, CLAIM_TAKING, MO_SEQ_CST, MO_RELAXED)) {
 		return;
 	}
-	if (claim_holds(t)) {
+	/* While the claim holds, the owner waits (claim_settle), so its cache may be read. */
+	if (claim_holds(t) && tsd->tcache != NULL && (walk->wants_all || tsd->tcache->granted != 0)) {
 		walk->tsd = tsd;
 	} else {
 		atomic_store_u32(&tsd->claim, CLAIM_NONE, MO_RELEASE);
 	}
 }
 
+/*
+ * Takes the cache of one thread whose claim was announced, and adds its bytes to *bytes. False:
+ * there is none. The caller is the claimant.
+ */
+static bool
+claim_try_take(bool wants_all, size_t *bytes) {
+	claim_walk_t walk = {0, wants_all, NULL};
+	gate_for_each(claim_pick, &walk);
+	claims.has_announced = walk.tsd != NULL;
+	if (walk.tsd == NULL) {
+		return false;
+	}
+	*bytes += tcache_take_over(walk.tsd->tcache);
+	atomic_store_u32(&walk.tsd->claim, CLAIM_TAKEN, MO_SEQ_CST);
+	return true;
+}
+
 size_t
 claim_idle_caches(void) {
-	claim_walk_t walk = {nstime_monotonic_ns(), 0, NULL};
+	claim_walk_t walk = {nstime_monotonic_ns(), true, NULL};
 	size_t bytes = 0;
 	assert(gate_is_entered(tls_get()));
 	if (atomic_exchange_b(&claims.is_busy, true, MO_ACQUIRE)) {
 		return 0;
 	}
 	gate_for_each(claim_announce, &walk);
-	for (unsigned i = 0; walk.n_announced > 0 && i < CLAIM_PAUSES; i++) {
+	for (unsigned i = 0; claims.has_announced && i < CLAIM_PAUSES; i++) {
 		os_pause(OS_PAUSE_SLEEPS);
 	}
-	for (unsigned i = 0; i < walk.n_announced; i++) {
-		walk.tsd = NULL;
-		gate_for_each(claim_pick, &walk);
-		if (walk.tsd == NULL) {
-			break;
-		}
-		bytes += walk.tsd->tcache == NULL ? 0 : tcache_take_over(walk.tsd->tcache);
-		atomic_store_u32(&walk.tsd->claim, CLAIM_TAKEN, MO_SEQ_CST);
+	while (claims.has_announced && claim_try_take(true, &bytes)) {
 	}
 	atomic_store_b(&claims.is_busy, false, MO_RELEASE);
 	return bytes;
+}
+
+size_t
+claim_step(uint64_t now) {
+	size_t bytes = 0;
+	assert(gate_is_entered(tls_get()));
+	if (now < atomic_load_u64(&claims.due_ns, MO_RELAXED)
+	    || atomic_exchange_b(&claims.is_busy, true, MO_ACQUIRE)) {
+		return 0;
+	}
+	uint64_t wait = CLAIM_ROUND_NS;
+	if (claims.has_announced) {
+		wait = claim_try_take(false, &bytes) ? 0 : CLAIM_ROUND_NS;
+	} else if (tcache_budget_sum() != 0) {
+		claim_walk_t walk = {now, false, NULL};
+		gate_for_each(claim_announce, &walk);
+		wait = claims.has_announced ? CLAIM_WAIT_NS : CLAIM_ROUND_NS;
+	}
+	atomic_store_u64(&claims.due_ns, now + wait, MO_RELAXED);
+	atomic_store_b(&claims.is_busy, false, MO_RELEASE);
+	return bytes;
+}
+
+void
+claim_heartbeat(tsd_t *tsd, uint64_t bytes UNUSED) {
+	if (unlikely(tsd->beat_ns >= atomic_load_u64(&claims.due_ns, MO_RELAXED))) {
+		claim_step(tsd->beat_ns);
+	}
 }
 
 void

@@ -1,5 +1,7 @@
 /*
- * Takes over what the caches of idle threads hold, when the system has refused memory.
+ * Takes over what the caches of idle threads hold: of all of them when the system has refused
+ * memory, and otherwise, by and by at heartbeats of other threads, of those that have grants
+ * (tcache_budget.h), so that a thread that sleeps for ever does not keep its part of the budget.
  *
  * A thread is idle if it had no heartbeat for a second, or none yet (thread_event_is_idle). The
  * fast path has no mark that others could see, so a thread may be stopped at any instruction of it,
@@ -8,7 +10,7 @@
  *
  * 1. Announced: the owner's cache word (tls_s.cache) points at the boot block and its recall bit is
  *    set. An operation that begins from now on takes the slow path.
- * 2. After CLAIM_PAUSES all operations that began before are over, or the owner is stopped within
+ * 2. After CLAIM_PAUSES, or CLAIM_WAIT_NS, all operations that began before are over, or the owner is stopped within
  *    one, at most one because each loads the cache word anew; the stores of the others are visible.
  *    That one pops the top object of a stack or pushes a new one (realloc: pops from one stack and
  *    pushes onto another).
@@ -26,7 +28,8 @@
  * Locks: one claimant at a time; a second one does not wait, but claims nothing. The list of
  * threads is locked (gate_for_each) while caches are announced and picked, not while objects are
  * returned: a thread whose cache is being taken cannot end meanwhile, because claim_settle() waits.
- * Called by imalloc.c (claim_idle_caches) and tsd.c (claim_settle) inside the gate, no lock held.
+ * Called by imalloc.c (claim_idle_caches), at heartbeats (claim_heartbeat) and by tsd.c
+ * (claim_settle) inside the gate, no lock held.
  */
 #ifndef THREAD_CLAIM_H
 #define THREAD_CLAIM_H
@@ -35,6 +38,13 @@
 
 /* Sleeps between the announcement and the taking, 200 us each; a few thousand cycles would do. */
 #define CLAIM_PAUSES 8u
+/*
+ * Claims at heartbeats come in rounds. A round begins by announcing the claims, at the earliest
+ * CLAIM_ROUND_NS after the end of the last one. From CLAIM_WAIT_NS later on each heartbeat takes
+ * one cache, until none is left.
+ */
+#define CLAIM_ROUND_NS ((uint64_t)1000 * 1000 * 1000)
+#define CLAIM_WAIT_NS ((uint64_t)20 * 1000 * 1000)
 
 /* Values of tsd_t.claim. */
 enum { CLAIM_NONE = 0, CLAIM_ANNOUNCED, CLAIM_TAKING, CLAIM_TAKEN };
@@ -45,6 +55,13 @@ enum { CLAIM_NONE = 0, CLAIM_ANNOUNCED, CLAIM_TAKING, CLAIM_TAKEN };
  * another thread does it.
  */
 size_t claim_idle_caches(void);
+/*
+ * A hook of the heartbeat: a step of a round, if one is due. Takes at most one cache, so that no
+ * heartbeat becomes long. bytes: not used.
+ */
+void claim_heartbeat(tsd_t *tsd, uint64_t bytes);
+/* The same at the time now (monotonic coarse ns). Returns the bytes that were taken. */
+size_t claim_step(uint64_t now);
 
 /* claim_settle() where there is a claim. */
 void claim_settle_slow(tsd_t *tsd);

@@ -356,18 +356,6 @@ grants_suit(const tcache_t *tc, unsigned slot) {
 }
 
 /*
- * Bytes by which the grant of this bin may grow: what the budget of all threads and the limits of
- * one (TCACHE_GRANT_*) leave. When a thread sleeps, or becomes slow, its grants stay unused.
- */
-static size_t
-grants_room(const tcache_t *tc, unsigned slot) {
-	bool is_large = slot_size(slot) > TCACHE_LARGE_SOME;
-	size_t most = is_large ? TCACHE_GRANT_LARGE : TCACHE_GRANT_SMALL;
-	size_t have = is_large ? tc->granted_large : tc->granted - tc->granted_large;
-	return min_zu(tcache_budget_more(tc->granted), most > have ? most - have : 0);
-}
-
-/*
  * Enlarges a bin to `next` slots, or to as many as the budget allows, but by more than an eighth or
  * not at all. A limit that was set by an option or a call is never exceeded. Returns whether one
  * more object has room now; false if the bin did not grow.
@@ -380,7 +368,8 @@ bin_try_grow(tcache_t *tc, unsigned slot, size_t next) {
 	if (c->is_fixed || !tc->is_auto || !tcache_may_grant(slot - 1, c->max)) {
 		return false;
 	}
-	next = min_zu(min_zu(next, TCACHE_NSLOTS_LIMIT), now + grants_room(tc, slot) / slot_size(slot));
+	next = min_zu(min_zu(next, TCACHE_NSLOTS_LIMIT),
+	    now + tcache_budget_more(tc->granted) / slot_size(slot));
 	if (next <= now + now / 8 || !grants_suit(tc, slot)) {
 		return false;
 	}

@@ -2,7 +2,7 @@
  * The budget of grants: bytes by which the bins of all thread caches together may exceed their
  * limits (grants, tcache.h).
  *
- * The budget is a quarter (1 / TCACHE_BUDGET_SHARE) of the bytes that the arenas have from the
+ * The budget is half (1 / TCACHE_BUDGET_SHARE) of the bytes that the arenas have from the
  * system, at least TCACHE_BUDGET_LEAST, but never more than an eighth (1 / TCACHE_BUDGET_ROOM) of
  * the room below limits of memory (os/room.h). The part of a cache is the budget divided by the
  * number of caches that have grants.
@@ -24,7 +24,7 @@
 
 /* Bytes, and two divisors: see above. */
 #define TCACHE_BUDGET_LEAST ((size_t)48 << 20)
-#define TCACHE_BUDGET_SHARE 4u
+#define TCACHE_BUDGET_SHARE 2u
 #define TCACHE_BUDGET_ROOM 8u
 
 /* The sum of all grants, without those of caches that another thread took over (claim.h). */

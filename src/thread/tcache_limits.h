@@ -17,14 +17,6 @@
 /* Largest size that a cache can hold, in bytes. */
 #define TCACHE_MAX_LIMIT ((size_t)8 << 20)
 /*
- * Bytes by which the bins of one thread may exceed their limits: all bins of objects above
- * TCACHE_LARGE_SOME together, and all others together; tcache_budget.h has what all threads
- * together may. They are constants, not shares of the budget, because a thread that sleeps for ever
- * keeps what it has.
- */
-#define TCACHE_GRANT_LARGE ((size_t)32 << 20)
-#define TCACHE_GRANT_SMALL ((size_t)24 << 20)
-/*
  * Most bytes and objects of a batch: the slots that a bin with the limit 0 is granted in a thread
  * that only allocates or only frees such objects.
  */

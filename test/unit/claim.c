@@ -13,6 +13,7 @@
 #include "thread/claim.h"
 #include "thread/recall.h"
 #include "thread/tcache.h"
+#include "thread/tcache_budget.h"
 #include "thread/tsd.h"
 #include "thread/thread_event.h"
 
@@ -321,6 +322,82 @@ test_back_at_once(void) {
 	pthread_join(idle, NULL);
 }
 
+/* ------------------------------------------------------------------ rounds at heartbeats */
+
+static size_t
+step(uint64_t ms) {
+	static uint64_t now;
+	now = (now == 0 ? nstime_monotonic_coarse_ns() : now) + ms * NSTIME_PER_MSEC;
+	tsd_enter();
+	size_t bytes = claim_step(now);
+	tsd_leave();
+	return bytes;
+}
+
+/* A thread that fills its cache, sleeps, and then uses the cache again. */
+typedef struct {
+	pthread_t id;
+	pthread_barrier_t turn;
+	bool keeps_grants; /* before it sleeps */
+	struct tls_s *tls;
+} sleeper_t;
+
+static void *
+asleep(void *arg) {
+	sleeper_t *me = arg;
+	fill();
+	me->tls = tls_get();
+	if (!me->keeps_grants) {
+		tcache_return_grants(tsd_enter(), me->tls->tsd->tcache);
+		tsd_leave();
+	}
+	pthread_barrier_wait(&me->turn);
+	pthread_barrier_wait(&me->turn);
+	swing(LARGE);
+	ok(config_hardening || me->tls->tsd->tcache->granted > 0, "it gets grants again when it is back");
+	return NULL;
+}
+
+static uint32_t
+claim_of(const sleeper_t *who) {
+	return atomic_load_u32(&who->tls->tsd->claim, MO_RELAXED);
+}
+
+/*
+ * Of the caches of idle threads those with grants are taken, one by one, 20 ms after all were
+ * announced; then nothing happens for a second.
+ */
+static void
+test_steps(void) {
+	const uint64_t round = CLAIM_ROUND_NS / NSTIME_PER_MSEC, wait = CLAIM_WAIT_NS / NSTIME_PER_MSEC;
+	sleeper_t who[3] = {{.keeps_grants = true}, {.keeps_grants = false}, {.keeps_grants = true}};
+	unsigned n = 0;
+	for (unsigned i = 0; i < 3; i++) {
+		pthread_barrier_init(&who[i].turn, NULL, 2);
+		pthread_create(&who[i].id, NULL, asleep, &who[i]);
+		pthread_barrier_wait(&who[i].turn);
+	}
+	size_t sum = tcache_budget_sum();
+	step(round);
+	for (unsigned i = 0; i < 3; i++) {
+		n += claim_of(&who[i]) == CLAIM_ANNOUNCED;
+	}
+	is_uint(n, config_hardening ? 0 : 3, "a round announces the claims of all idle threads");
+	is_uint(step(wait - 1), 0, "nothing is taken at once");
+	size_t one = step(1), two = step(0);
+	ok((one > 0 && two > 0) || config_hardening, "then a cache a step: %zu, %zu bytes", one, two);
+	is_uint(step(0), 0, "and no third one");
+	is_uint(claim_of(&who[1]), CLAIM_NONE, "that of the thread without grants is left alone");
+	ok(tcache_budget_sum() < sum || config_hardening, "the budget has the grants back");
+	is_uint(step(round - 1), 0, "nothing for a second");
+	is_uint(claim_of(&who[1]), CLAIM_NONE, "and nothing is announced");
+	for (unsigned i = 0; i < 3; i++) {
+		pthread_barrier_wait(&who[i].turn);
+		pthread_join(who[i].id, NULL);
+		pthread_barrier_destroy(&who[i].turn);
+	}
+}
+
 /* ------------------------------------------------------------------ within a pop, a push */
 
 /* The steps of cache_bin_try_pop() and cache_bin_try_push(), with a claim in between. */
@@ -464,6 +541,7 @@ main(void) {
 	test_forked();
 	test_not_claimed();
 	test_back_at_once();
+	test_steps();
 	test_within(true);
 	test_within(false);
 	test_churn();

@@ -413,11 +413,12 @@ child_grants(void) {
 }
 
 /*
- * Random use, of sizes that together want more than the budget of a thread: the grants that a cache
- * counts are those of its bins, the limits hold, and a bin grows by more than an eighth or not.
+ * Random use, of sizes that together want more than the budget: the grants that a cache counts are
+ * those of its bins, they stay within the budget, and a bin grows by more than an eighth or not.
  */
 static unsigned
 grants_wrong(const tcache_t *tc, const unsigned *before) {
+	static size_t budget; /* the greatest so far: what was granted within it may stay for a while */
 	size_t all = 0, large = 0;
 	uint64_t map = 0;
 	unsigned bad = 0;
@@ -436,7 +437,8 @@ grants_wrong(const tcache_t *tc, const unsigned *before) {
 		}
 	}
 	bad += all != tc->granted || large != tc->granted_large || map != tc->granted_map;
-	return bad + (large > TCACHE_GRANT_LARGE || all - large > TCACHE_GRANT_SMALL);
+	budget = max_zu(budget, tcache_budget());
+	return bad + (all > budget);
 }
 
 static void
@@ -561,7 +563,7 @@ child_handed(void) {
 	swing(12, 2 * HANDED_SIZE);
 	unsigned nslots = slots_of(2 * HANDED_SIZE);
 	/* Less than an eighth is not granted. */
-	size_t budget = TCACHE_GRANT_LARGE / (2 * HANDED_SIZE);
+	size_t budget = TCACHE_BUDGET_LEAST / (2 * HANDED_SIZE);
 	ok(nslots >= min_zu(N_SWUNG, budget - budget / 8) || config_hardening,
 	    "a thread that frees what it allocates gets slots for all: %u", nslots);
 	nstime_now_hook = NULL;

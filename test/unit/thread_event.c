@@ -12,6 +12,7 @@
 #include "os/nstime.h"
 #include "thread/recall.h"
 #include "thread/tcache.h"
+#include "thread/tcache_budget.h"
 #include "thread/tcache_set.h"
 #include "thread/thread_event.h"
 #include "thread/tsd.h"
@@ -148,7 +149,7 @@ test_pace(void) {
 		is_uint(tsd->beat_bytes, THREAD_EVENT_BYTES, "%zu bytes: a fast thread has its heartbeats "
 		    "apart", sizes[i]);
 		bool is_small = i % 2 == 0;
-		free_much(is_small ? 2000 : 1 << 20, (30 << 20) + (is_small ? 0 : TCACHE_GRANT_LARGE));
+		free_much(is_small ? 2000 : 1 << 20, (30 << 20) + (is_small ? 0 : TCACHE_BUDGET_LEAST));
 		ok(tsd->beat_bytes <= PACE_NEAR, "no longer when it has freed much");
 		uint64_t first = slow_traffic(sizes[i], 4), then = slow_traffic(sizes[i], 60);
 		ok(first <= (uint64_t)2500 * 1000 * 1000, "it gets slow: %llu ms until the first",
