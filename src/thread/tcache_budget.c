@@ -2,7 +2,7 @@
  * The sum of all grants, and who may have more of the budget (tcache_budget.h has the rules).
  * Invariant: grants.bytes is the sum of tcache_t.granted (bytes) of all caches but those that
  * another thread took over (claim.h); grants.n_caches is how many of these caches have grants.
- * Called by tcache.c, without a lock.
+ * Called by tcache.c and claim.c, without a lock.
  */
 #include "thread/tcache_budget.h"
 

@@ -11,11 +11,12 @@
  * while the sum is below half of the budget. The budget becomes smaller when the arenas return
  * memory, or when the process comes near a limit of memory; the parts also when a cache gets its
  * first grant. Then caches that have over a quarter more than their part give some back at their
- * upkeep, even if they use it (tcache_budget_is_exceeded).
+ * upkeep, even if they use it (tcache_budget_is_exceeded). The cache of an idle thread has no
+ * upkeep; other threads take it over at their heartbeats (claim.h), which ends its grants.
  *
  * No lock: the sum and the number of caches are atomic words, written when the grants of a cache
  * change, which is seldom. Threads that ask at once may exceed the budget by a request each.
- * Called by tcache.c.
+ * Called by tcache.c and claim.c.
  */
 #ifndef THREAD_TCACHE_BUDGET_H
 #define THREAD_TCACHE_BUDGET_H
