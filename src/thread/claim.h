@@ -10,10 +10,10 @@
  *
  * 1. Announced: the owner's cache word (tls_s.cache) points at the boot block and its recall bit is
  *    set. An operation that begins from now on takes the slow path.
- * 2. After CLAIM_PAUSES, or CLAIM_WAIT_NS, all operations that began before are over, or the owner is stopped within
- *    one, at most one because each loads the cache word anew; the stores of the others are visible.
- *    That one pops the top object of a stack or pushes a new one (realloc: pops from one stack and
- *    pushes onto another).
+ * 2. After CLAIM_PAUSES or CLAIM_WAIT_NS all operations that began before are over, or the owner is
+ *    stopped within one, at most one because each loads the cache word anew; the stores of the
+ *    others are visible. That one pops the top object of a stack or pushes a new one (realloc:
+ *    pops from one stack and pushes onto another).
  * 3. Taking: if the owner is outside the gate and the announcement still stands, the objects below
  *    the top of each stack are returned to their arenas. Nothing is written that a pop or push
  *    reads or writes: the number of taken objects is noted beside the stack.

@@ -18,8 +18,9 @@
  *
  * Only the owner uses a cache, without a lock: the thread, or for an explicit one the thread that
  * names it, where the program sees to it that no two do at the same time. There are two exceptions:
- * another thread may take what the cache of an idle thread holds, in a way for which the owner needs
- * no lock (claim.h); and a forked child deletes caches of threads that do not exist there. The link in the arena's list is under the arena's tcache_list_mtx; statistics
+ * another thread may take what the cache of an idle thread holds, in a way for which the owner
+ * needs no lock (claim.h); and a forked child deletes caches of threads that do not exist there.
+ * The link in the arena's list is under the arena's tcache_list_mtx; statistics
  * walk that list under it, and read `head`, `slots` and nslots of bins while their owners change
  * them. Called inside the gate (os/gate.h), by imalloc.c, tsd.c, tcache_set.c, claim.c, peak.c and
  * mallctl, and at heartbeats; tcache_has() by icheck.c outside of it.

@@ -354,7 +354,7 @@ asleep(void *arg) {
 	pthread_barrier_wait(&me->turn);
 	pthread_barrier_wait(&me->turn);
 	swing(LARGE);
-	ok(config_hardening || me->tls->tsd->tcache->granted > 0, "it gets grants again when it is back");
+	ok(config_hardening || me->tls->tsd->tcache->granted > 0, "it is back and gets grants again");
 	return NULL;
 }
 
