@@ -217,7 +217,8 @@ static NOINLINE void
 imalloc_set_slab(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
     sample_rec_t *rec) {
 	arena_t *a = imalloc_arena(tsd, req->arena, usize);
-	rec->slab = a == NULL ? 0 : tcache_next_slab(tsd, tc, a, sz_s2i(usize) + 1);
+	uint64_t slab = a == NULL ? 0 : tcache_next_slab(tsd, tc, a, sz_s2i(usize) + 1);
+	__atomic_store_n(&rec->slab, slab, MO_RELAXED);
 }
 
 /* Allocates a sampled object; if there is a record, the profiler then counts the sample. */
@@ -234,7 +235,7 @@ imalloc_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
 		tcache_took_sample(tsd, tc, slot);
 	}
 	if (p != NULL && rec != NULL) {
-		rec->slab = 0;
+		__atomic_store_n(&rec->slab, 0, MO_RELAXED); /* a dump may read it (prof_age.c) */
 		if (interval > 1 && usize < SC_LARGE_MINCLASS) { /* 1: it stands for itself alone */
 			imalloc_set_slab(tsd, req, usize, tc, rec);
 		}

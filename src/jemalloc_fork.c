@@ -56,7 +56,8 @@ jemalloc_postfork_parent(void) {
 void
 jemalloc_postfork_child(void) {
 	int saved = errno;
-	bool is_watched = gate_own != NULL; /* also while another thread is about to open a box */
+	/* also while another thread is about to open a box */
+	bool is_watched = __atomic_load_n(&gate_own, __ATOMIC_RELAXED) != NULL;
 	sigset_t old;
 	if (is_watched) {
 		/* The gate opens before the box is left: a handler would take this for a silent child. */

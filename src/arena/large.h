@@ -171,7 +171,7 @@ arena_large_make_sampled(edata_t *e, sample_rec_t *rec) {
 	assert(!e->is_slab && e->recs == NULL);
 	if (likely(rec != NULL)) {
 		assert(rec->tctx == NULL && rec->link == NULL);
-		rec->slab = 0;
+		__atomic_store_n(&rec->slab, 0, MO_RELAXED); /* a dump may read it (prof_age.c) */
 		e->recs = rec;
 		e->is_sampled = true;
 		emap_set_sampled(e);

@@ -45,23 +45,35 @@ typedef struct {
 cassert(sizeof(extent_util_t) == 6 * sizeof(size_t));
 cassert(sizeof(extent_util_short_t) == 3 * sizeof(size_t));
 
-/* Fills in nfree, slabcur and bin_* under the lock of the bin; only nfree if the arena is gone. */
+/* The word edata_t.home of an extent that another thread may give up meanwhile, as a descriptor. */
+static edata_t
+util_home(const edata_t *e) {
+	edata_t seen;
+	seen.home = __atomic_load_n(&e->home, __ATOMIC_ACQUIRE);
+	return seen;
+}
+
+/*
+ * Fills in nfree, slabcur and bin_* under the lock of the bin; only nfree if the arena is gone.
+ * seen: util_home() of e, a slab. Nothing is filled in if e is no longer that slab.
+ */
 static void
-util_of_bin(const edata_t *e, extent_util_t *u) {
-	assert(e->is_slab);
-	arena_t *arena = arena_table_get(e->arena_ind);
-	const bin_info_t *info = slab_info(e);
+util_of_bin(const edata_t *e, const edata_t *seen, extent_util_t *u) {
+	arena_t *arena = arena_table_get(seen->arena_ind);
+	const bin_info_t *info = slab_info(seen);
 	if (arena == NULL) {
 		u->nfree = e->nfree;
 		return;
 	}
-	bin_t *bin = arena_bin(arena, e->szind, e->bin_shard);
+	bin_t *bin = arena_bin(arena, seen->szind, seen->bin_shard);
 	mutex_lock(&bin->mtx);
-	u->nfree = e->nfree;
-	u->slabcur = bin->slabcur == NULL ? NULL : bin->slabcur->addr;
-	u->bin_nregs = (size_t)info->nregs * bin->stats.curslabs;
-	assert(u->nfree <= info->nregs && bin->stats.curregs <= u->bin_nregs);
-	u->bin_nfree = u->bin_nregs - bin->stats.curregs;
+	if (util_home(e).home == seen->home) {
+		u->nfree = e->nfree;
+		u->slabcur = bin->slabcur == NULL ? NULL : bin->slabcur->addr;
+		u->bin_nregs = (size_t)info->nregs * bin->stats.curslabs;
+		assert(u->nfree <= info->nregs && bin->stats.curregs <= u->bin_nregs);
+		u->bin_nfree = u->bin_nregs - bin->stats.curregs;
+	}
 	mutex_unlock(&bin->mtx);
 }
 
@@ -79,14 +91,15 @@ util_of(const void *ptr, extent_util_t *u, bool with_bin) {
 		return;
 	}
 	const edata_t *e = elem_edata(elem);
+	edata_t seen = util_home(e);
 	u->size = e->size;
 	u->nregs = 1;
-	if (!e->is_slab) {
+	if (!seen.is_slab || seen.szind >= SC_NBINS) { /* its fields may be amid a change */
 		return;
 	}
-	u->nregs = slab_info(e)->nregs;
+	u->nregs = slab_info(&seen)->nregs;
 	if (with_bin) {
-		util_of_bin(e, u);
+		util_of_bin(e, &seen, u);
 	} else {
 		u->nfree = e->nfree;
 	}

@@ -454,8 +454,8 @@ ecache_take_piece(extent_src_t *src, ecache_t *c, char *addr, size_t size, bool 
 	uint64_t elem = emap_elem_any(border);
 	if (elem_state(elem) == c->state) {
 		edata_t *n = elem_edata(elem);
-		bool is_there = is_behind ? n->addr == addr : edata_end(n) == addr + size;
-		if (edata_is_of(n, src->ehooks.arena_ind) && is_there && n->size >= size) {
+		if (edata_is_of(n, src->ehooks.arena_ind) && n->size >= size
+		    && (is_behind ? n->addr == addr : edata_end(n) == addr + size)) {
 			e = is_custom ? n : ecache_carve_locked(src, c, n, addr, size);
 		}
 	}

@@ -131,7 +131,8 @@ gate_unmark_listed(struct tls_s *t) {
 /* Whether the thread needs more than its mark to enter or leave. */
 ALWAYS_INLINE bool
 gate_is_special(const struct tls_s *t) {
-	return unlikely(gate_own != NULL) || unlikely((t->gate & GATE_REGISTERED) == 0);
+	return unlikely(__atomic_load_n(&gate_own, __ATOMIC_RELAXED) != NULL)
+	    || unlikely((t->gate & GATE_REGISTERED) == 0);
 }
 
 /*
