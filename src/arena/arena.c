@@ -3,16 +3,17 @@
  * arena.h has the contract.
  *
  * A fill takes regions from the bin's stock, then from slabs, and makes a new slab if there are
- * none (arena_small_fill). A flush locks a bin once for a row of its regions, after sorting them by
- * bin where rows are short, and puts them into stocks or slabs (arena_small_return); empty slabs
- * are deleted after the lock is released. arena_trim() returns unused stocks and slabs. Locks:
- * arena_new() and arena_name_default() are called under the lock "arenas" (arenas.c),
- * arena_mark_slow_sized_free() and arena_decay_ms_get() under any lock or none, all others without
- * one. Small objects are under the lock of their bin, which is not held while pages are fetched or
- * returned; the locks of two bins are never held together. Callers: arenas.c makes arenas, marks
- * their pieces and allocates samples; tcache.c fills, flushes and trims; imalloc.c allocates and
- * frees single objects; quarantine.c and tcache_spare.c free them; shelter.c marks its pieces;
- * ticks of arenas.c, background threads, vacant.c and mallctl call the trim.
+ * none (arena_small_fill). A flush locks a bin once for a row (neighbours in the array that belong
+ * to one bin), after sorting them by bin where rows are short, and puts them into stocks or slabs
+ * (arena_small_return); empty slabs are deleted after the lock is released. arena_trim() returns
+ * unused stocks and slabs. Locks: arena_new() and arena_name_default() are called under the lock
+ * "arenas" (arenas.c), arena_mark_slow_sized_free() and arena_decay_ms_get() under any lock or
+ * none, all others without one. Small objects are under the lock of their bin, which is not held
+ * while pages are fetched or returned; the locks of two bins are never held together. Callers:
+ * arenas.c makes arenas, marks their pieces and allocates samples; tcache.c fills, flushes and
+ * trims; imalloc.c allocates and frees single objects; quarantine.c and tcache_spare.c free them;
+ * shelter.c marks its pieces; ticks of arenas.c, background threads, vacant.c and mallctl call the
+ * trim.
  */
 #include "arena/arena.h"
 

@@ -92,7 +92,7 @@ slab_try_put(edata_t *e, size_t reg_size, uint64_t magic, size_t off) {
 }
 
 /*
- * The name of the slab e, in which ptr is. Takes no lock: unless the caller holds a region of the
+ * The name of the slab e, in which ptr is. Takes no lock: unless the caller has an object of the
  * slab, e may be gone or another's meanwhile, and the name is then that of no slab, or of another.
  */
 NO_SANITIZE_THREAD static inline uint64_t

@@ -4,7 +4,7 @@
  * Structs that the user passes are copied in and out, because they need not be aligned. Leaves of
  * access CTL_RAW check lengths themselves. The only lock that is taken here is a bin's, for its
  * counters; what is called takes its own. Called by ctl.c through the tree of nodes: leaves inside
- * the gate unless they are flagged CTL_OUTSIDE, has_arena() before it is entered.
+ * the gate unless they are flagged CTL_OUTSIDE; has_arena() outside, before the gate is entered.
  */
 #include "arena/arenas.h"
 #include "arena/bin.h"
@@ -78,10 +78,10 @@ util_of_bin(const edata_t *e, const edata_t *seen, extent_util_t *u) {
 }
 
 /*
- * Fills in *u for the extent that contains ptr; all zero if there is none in use, and perhaps for
- * an address behind the first page of a large object (meta/emap.h). An object that was freed and is
- * kept for reuse may be reported as if it lived. with_bin: the members about the bin too; otherwise
- * nfree is read without a lock.
+ * Fills in *u for the extent that contains ptr; all zero if there is none in use, and perhaps
+ * inside a large object behind its first page, because the page map describes only the borders of
+ * those (meta/emap.h). An object that was freed and is kept for reuse may be reported as if it
+ * lived. with_bin: the members about the bin too; otherwise nfree is read without a lock.
  */
 static void
 util_of(const void *ptr, extent_util_t *u, bool with_bin) {

@@ -172,8 +172,8 @@ extent_absorb(edata_t *a, edata_t *b, edata_t **spare) {
 }
 
 /*
- * Enters e, which the caller owns, in the cache, joined with its neighbours there: one of these
- * grows, so that the set changes less. Descriptors that are no longer needed are pushed on *spare.
+ * Enters e, which the caller owns, in the cache, joined with its neighbours there: one neighbour
+ * grows in its place in the set. Descriptors that are no longer needed are pushed on *spare.
  */
 static void
 ecache_file_joined_locked(ecache_t *c, edata_t *e, edata_t **spare) {
@@ -476,7 +476,7 @@ ecache_take_before(extent_src_t *src, ecache_t *c, char *end, size_t size) {
 	return ecache_take_piece(src, c, end - size, size, false);
 }
 
-/* Adds the first size bytes of n, which is in c, to e. If these are all, n is in no cache then. */
+/* Gives the first size bytes of n, which is in c, to e; if these are all, n is in no cache then. */
 static void
 ecache_lend_locked(ecache_t *c, edata_t *e, edata_t *n, size_t size) {
 	const char *from = edata_end(e);

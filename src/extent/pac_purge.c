@@ -138,8 +138,8 @@ pac_evict_some(pac_t *pac, pac_decay_t *d, size_t npages) {
 /*
  * Takes the next extent to purge out of the cache. The first choice is the oldest extent of which
  * some part breaks no huge piece (eset_spare()), and of it only that part (all of it with hooks of
- * the user, or if there is no descriptor); only while more than npages are there, and not if the
- * two numbers are equal. The second choice is that of ecache_evict(), while more than npages_held
+ * the user, or if there is no descriptor); only while more than npages are in the cache, and not if
+ * npages_held is npages. The second choice is that of ecache_evict(), while more than npages_held
  * are there. NULL: neither.
  */
 static edata_t *

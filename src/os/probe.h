@@ -9,7 +9,7 @@
  * or frees, and prof_listen.c makes the process sample while a tracer is attached to `alloc`. No
  * locks; the kernel alone writes the semaphores.
  *
- * The probes exist on x86-64 and aarch64, in builds with the profiler that do not leave them out
+ * The probes exist on x86-64 and aarch64, in builds with the profiler without --disable-prof-probes
  * (CONFIG_PROF_PROBES); elsewhere they are never attached, and firing does nothing.
  */
 #ifndef OS_PROBE_H
@@ -35,7 +35,8 @@ struct probe_frame_s {
 /*
  * The probe alloc: address, bytes requested, bytes that this sample stands for. At the nop the
  * frame pointer is `frames` (not NULL), so a tracer that follows frame pointers reads that stack. A
- * tracer that reads unwind tables finds the stack of this call.
+ * tracer that reads unwind tables sees the real stack of the thread instead, from this function
+ * outwards.
  */
 void probe_alloc_fire(const void *ptr, size_t size, uint64_t weighted_bytes,
     const struct probe_frame_s *frames);

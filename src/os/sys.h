@@ -4,12 +4,13 @@
  * fail at its k-th use. (Exceptions: the mapping of the mailbox in prof_control.c,
  * sys_is_readable(), messages of util/assert.c.) os/pages, os/thread and extent/dss use the table
  * itself, the rest of src/ the sys_*() functions. Those for files retry EINTR (up to SYS_TRIES_MAX
- * times; sys_close() and the reads of sys_dir_each() do not) and report failure as an errno value,
- * in functions that return a number or a descriptor as -errno; all preserve errno. None of them
- * allocates, takes a lock of the C library or is a cancellation point, except where it says so.
- * They take no lock of ours; their state is the table, facts that are learned once, and what is
- * known of the loader's lock (sys_modules.c). Called by the profiler, unwind/, conf.c, meta/region,
- * extent/guard, arena/canary, thread/tsd, jemalloc_init.c and the other files of os/.
+ * times; sys_close() and the reads of sys_dir_each() do not) and report failure as an errno value;
+ * those that return a number or a descriptor report it as -errno. All functions of this file
+ * preserve errno. None of them allocates, takes a lock of the C library or is a cancellation point,
+ * except where the comment of a function says so. They take no lock of ours; their state is the
+ * table, facts that are learned once, and what is known of the loader's lock (sys_modules.c).
+ * Called by the profiler, unwind/, conf.c, meta/region, extent/guard, arena/canary, thread/tsd,
+ * jemalloc_init.c and the other files of os/.
  *
  * A program may forbid system calls after its start, and the kernel then ends it for making one of
  * those. So from the end of boot on the library makes only the calls that the C library's malloc
@@ -109,7 +110,8 @@ int sys_open(const char *path, int flags, unsigned mode);
 int sys_dup(int fd);
 /*
  * Opens a file of /proc/thread-self or, if that fails, /proc/self. The name (like "statm") has at
- * most 15 bytes. What the kernel says there of memory is that of the process.
+ * most 15 bytes. What such a file says of memory is true of the whole process, also that of
+ * thread-self.
  */
 int sys_open_own(const char *name);
 /* Returns the number of bytes read (0: end of file), or -errno. */
@@ -224,8 +226,8 @@ struct sys_module_s {
 /*
  * Calls cb for each loaded object with loaded segments, the program first, until it returns
  * nonzero. Takes the loader's lock: the caller must hold no lock of the allocator. build_id and
- * path are valid only during cb. For the program cb gets exe as the path, because the loader has no
- * name for it, or one that is not its path. Returns what the last cb returned, or -1 if the objects
+ * path are valid only during cb. exe: the path that cb gets for the program, because the loader's
+ * name for it is empty or not its path. Returns what the last cb returned, or -1 if the objects
  * cannot be listed; see sys_modules_postfork_child().
  */
 int sys_modules(int (*cb)(void *ctx, const struct sys_module_s *m), void *ctx, const char *exe);
@@ -235,9 +237,9 @@ int sys_modules(int (*cb)(void *ctx, const struct sys_module_s *m), void *ctx, c
  * Fills in the range, .eh_frame_hdr and the build id (stored in the caller's array) of a loaded
  * object from the headers at the start of its image [start, end). In *m the caller has set the bias
  * and the path, and all else is zero. Returns false if there are no headers or too many (more than
- * 1536 bytes), or they name another start; *m may have changed then. Another thread may have
- * unmapped the image before; it is read by sys_copy_memory(), which says when it faults all the
- * same.
+ * 1536 bytes), or their first address is not `start`; *m may have changed then. Another thread may
+ * have unmapped the image before; it is read by sys_copy_memory(), which says when it faults all
+ * the same.
  */
 bool sys_module_of_image(struct sys_module_s *m, uintptr_t start, uintptr_t end,
     unsigned char build_id[SYS_BUILD_ID_MAX]);
@@ -247,9 +249,9 @@ bool sys_module_of_image(struct sys_module_s *m, uintptr_t start, uintptr_t end,
  */
 bool sys_program_has_note(const char *owner, unsigned type);
 /*
- * Whether the command that started the process names the loader (ld.so PROGRAM): the kernel loaded
- * no other one, yet the program wants one. /proc/self/exe is that loader then; glibc's sets
- * AT_EXECFN and AT_PHDR to what is the program's.
+ * Whether the command that started the process names the loader (ld.so PROGRAM): the kernel has
+ * loaded no interpreter, although the program's headers ask for one. /proc/self/exe is that loader
+ * then; glibc's sets AT_EXECFN and AT_PHDR to what is the program's.
  */
 bool sys_is_run_by_loader(void);
 /*

@@ -20,8 +20,8 @@
 
 /*
  * A packed row. Offsets count words of 8 bytes. The offsets of the return address and of the frame
- * pointer count from the CFA (with ROW_FP_FP, that of the frame pointer counts from fp); the offset
- * of the CFA counts from sp or fp, as the kind says.
+ * pointer count from the CFA (with ROW_FP_FP, that of the frame pointer counts from the callee's
+ * frame pointer); the offset of the CFA counts from sp or fp, as the kind says.
  *   bits 0-2 kind (ROW_*), bit 3 ROW_PLAIN, bits 4-5 frame pointer (ROW_FP_*), bit 6
  *   ROW_RA_SIGNED, then three offsets of 19 bits: return address (0: still in the link register),
  *   frame pointer, CFA
@@ -94,7 +94,7 @@ extern HIDDEN struct unwind_rows_s {
 	/* Mixed into the keys: a hash of the generation; 0 for the first one. */
 	atomic_u64_t salt;
 	atomic_u64_t made;        /* rows read from tables, for statistics */
-	atomic_u64_t generations; /* number of the present generation, from 0 on */
+	atomic_u64_t generations; /* the present generation; the first: 0 */
 	atomic_u64_t unloads;     /* the loader's count of unloaded objects at the last refresh */
 } unwind_rows;
 

@@ -4,11 +4,11 @@
  *
  * A process that can write there can control the profiler. So the directory must belong to the
  * effective user or root and must not be writable by its group or others, and it must not be a
- * symbolic link. A command is a regular file with one link, that one of these two owns and others
- * cannot write, with one line of at most 4096 bytes. A directory that fails the check is not used,
- * but checked again, because it may be repaired; a command that was taken from it just before is
- * removed without an answer. Locks: none. Called by prof_control.c, by one thread at a time;
- * conf_table.c and prof.c use the option.
+ * symbolic link. A command is a regular file with one link, that belongs to one of these two and
+ * that neither its group nor others can write, with one line of at most 4096 bytes. A directory
+ * that fails the check is not used, but checked again, because it may be repaired; a command that
+ * was taken from it just before is removed without an answer. Locks: none. Called by
+ * prof_control.c, by one thread at a time; conf_table.c and prof.c use the option.
  */
 #ifndef PROF_CTL_DIR_H
 #define PROF_CTL_DIR_H

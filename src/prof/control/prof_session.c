@@ -873,8 +873,9 @@ prof_session_is_over(void) {
 /*
  * Ends a start or stop under way, whose thread does not exist in the child unless the dump hook of
  * a stop forks (session_end()), and an active session unless prof_fork is inherit. A start under
- * way has changed nothing, or the prefix, or the values too, as the flags tell. Its session never
- * began, so it takes no number. All short locks are free then.
+ * way has changed nothing, or the prefix, or the values too: has_prefix and has_values tell,
+ * because values change inside the gate, for which a fork waits. Its session never began, so it
+ * takes no number. All short locks are free then.
  */
 void
 prof_session_postfork_child(void) {
