@@ -1,7 +1,8 @@
 # Object: a mapped file, shared by all dumps that mapped it. { key }: the build-id, else the path;
 # { id }: the build-id in hex or ''; { path }; { code }: its mappings of code, a list of [file
-# offset, length] in bytes; { gone }: it was deleted; { is_main }: it is the main program. elf() and
-# the like keep their results in members of the same names. Package Places is below. Main sets the
+# offset, length] in bytes; { gone }: it was deleted; { is_main }: it is the main program; {
+# is_asked }: elf() was called, so that doubts of it are told. elf() and the like keep their results
+# in members of the same names. Package Places is below. Main sets the
 # variables of options, Pack sets %packed. Callers: Places (get), Names, Reduce, Fold, Missing,
 # Pack, Source and Report for file or name, Doctor for debug_paths(); most rooms for base_name().
 package Object;
@@ -68,10 +69,18 @@ sub candidates {
 	return grep { !$seen{$_}++ } @list;
 }
 
-# The Elf of the file that ran, found once: that of a pack, else of the first file that fits, else,
-# if no file was refused, from debuginfod; undef if there is none. A doubt for each file that is
-# refused, and for an object that is_file() if no file is found at all.
+# The Elf of the file that ran, see found(), for callers who need names of it. A doubt for each file
+# that was refused, and for an object that is_file() if no file was found at all.
 sub elf {
+	my ($self) = @_;
+	my $elf = $self->found;
+	$self->complain(@{ $self->{refused} // [] }) unless $self->{is_asked}++;
+	return $elf;
+}
+
+# The Elf of the file that ran, found once: that of a pack, else of the first file that fits, else,
+# if no file was refused, from debuginfod; undef if there is none. Tells no doubt.
+sub found {
 	my ($self) = @_;
 	return $self->{elf} if exists $self->{elf};
 	$self->{elf} = $packed{ $self->{key} } and return $self->{elf};
@@ -87,7 +96,7 @@ sub elf {
 		last;
 	}
 	$self->{elf} //= from_debuginfod('executable', $self->{id}) if $self->is_file && !@refused;
-	$self->complain(@refused);
+	$self->{refused} = \@refused;
 	return $self->{elf};
 }
 
@@ -360,24 +369,24 @@ sub add_fixed_program {
 sub number {
 	my ($dump, $address) = @_;
 	my $range = find_range(ranges($dump), $address);
+	my $names = $dump->{symbols} && $dump->{symbols}{$address};
 	my ($object, $offset) = (undef, $address);
 	if ($range) {
 		$object = $range->{object};
-		$offset = defined $range->{bias} ? $address - $range->{bias} : offset_in($range, $address);
+		$offset = defined $range->{bias} ? $address - $range->{bias} : offset_in($range, $address, $names);
 	}
 	my $key = ($object ? $object->{key} : '') . "\0$offset";
-	my $names = $dump->{symbols} && $dump->{symbols}{$address};
 	$key .= "\0@$names" if $names;
 	return $number{$key} //= new_place($object, $offset, $address, $names);
 }
 
 # The offset of an address in a map: a virtual address if the file is here, else the offset in the
-# file.
+# file. With $is_named the profile has its name, so it does not matter if the file is missing.
 sub offset_in {
-	my ($range, $address) = @_;
+	my ($range, $address, $is_named) = @_;
 	my $offset = $address - $range->{start} + $range->{offset};
 	my $object = $range->{object};
-	my $elf = $object->is_file ? $object->elf : undef;
+	my $elf = !$object->is_file ? undef : $is_named ? $object->found : $object->elf;
 	return $elf ? $elf->vaddr_of_offset($offset) // $offset : $offset;
 }
 

@@ -97,11 +97,11 @@ sub load {
 	return { dumps => \@dumps, base => $base, program => Talk::clean($program), option => $option };
 }
 
-# Notes that the program file is newer than the profile: without build-ids nothing else tells
-# another build. $main: the Object of the program, or undef.
+# Notes that the program file, if names of it are needed, is newer than the profile: without
+# build-ids nothing else tells another build. $main: the Object of the program, or undef.
 sub note_age {
 	my ($dump, $main) = @_;
-	return unless $main && !$main->{id} && $main->{elf} && $dump->{file} ne '-';
+	return unless $main && !$main->{id} && $main->{is_asked} && $main->{elf} && $dump->{file} ne '-';
 	my $built = (stat $main->{elf}{path})[9] // return;
 	my $dumped = (stat $dump->{file})[9] // return;
 	Talk::note("$main->{elf}{path} is newer than $dump->{file}; if it was rebuilt, names are wrong")

@@ -138,6 +138,7 @@ my @fetch = ("--tools=curl:$curl", '--text', '--show_bytes');
 ($code, $out, $err) = jeprof(@fetch, 'http://h');
 like($out, qr/ 100 100\.0% 100\.0% +100 100\.0% name_0x1234\n.* name_0x2344\n/,
 	'rule 5: http://HOST: its heap, with the names it gives') or diag $err;
+is("$code|$err", "0|Using local file http://h.\n", 'rule 5: and it is no matter that its program is not here');
 jeprof(@fetch, '--seconds=3', 'http://h/pprof/heap');
 like(slurp("$dir/asked"), qr{^http://h/pprof/heap\?seconds=3 $}m, 'rule 5: --seconds');
 for my $case (['http://h?x=1', 'http://h/pprof/heap?x=1'], ['http://h/?x=1', 'http://h/pprof/heap?x=1'], ['http://h/', 'http://h/pprof/heap'],
@@ -158,6 +159,20 @@ my $named = "--- symbol\nbinary=/x\n0x000000000040A000 one\n0x00000000000ABCDD y
     . "heap_v2/1\n  t*: 1: 100 [0: 0]\n@ 0x40A000 0xABCDE\n  t*: 1: 100 [0: 0]\n\nMAPPED_LIBRARIES:\n00001000-00003000 r-xp 00000000 00:00 0 /x\n";
 ($code, $out, $err) = jeprof('--text', '--show_bytes', spew("$dir/upper.heap", $named));
 like($out, qr/ one\n.*0xAB/, 'names that a profile brings along too') or diag $err;
+# A profile that brings all names along needs no file; of a file that is needed all doubts are told.
+{
+	my $all = $named =~ s/00001000-00003000/00001000-00100000/r =~ s/0x40A000/0xA000/gr =~ s/40A000 one/00A000 one/r =~ s/ y\+0xAB/ two/r;
+	for my $path ('/nowhere/x', spew("$dir/rebuilt", slurp("$dir/app"))) {
+		my $text = $all =~ s{ /x$}{ $path}mr;
+		($code, $out, $err) = jeprof('top', spew("$dir/all.heap", $text));
+		like($out, qr/ one /, "all names in the profile: $path");
+		is($code, 0, 'no doubt') or diag $err;
+		unlike($err, qr/missing|another build|newer/, 'nor a word about the file');
+		($code, $out, $err) = jeprof('top', spew("$dir/most.heap", $text =~ s/^0x0+0ABCDD.*\n//mr));
+		is($code, 3, 'but one: a doubt');
+		is(scalar(() = $err =~ /^jeprof: \Q$path\E: /mg), 1, 'once') or diag $err;
+	}
+}
 for my $case (['http://h/none', 1, qr/curl could not fetch it/], ['ftp://h/x', 2, qr/only http/],
 	['http://', 2, qr/: it names no host$/m]) {
 	($code, $out, $err) = jeprof(@fetch, $case->[0]);
