@@ -3,11 +3,12 @@
 package Picture;
 
 # The graph as dot reads it: the heaviest nodes, and of the edges among them those of dot_edges().
+# Shares are of the sum; sizes are of the largest amount, which in a difference may be above the sum.
 sub dot_text {
 	my ($view) = @_;
 	my $option = $view->{option};
 	my $sum = $view->{sum};
-	my $whole = abs $sum->{kept} || 1;
+	my $whole = abs $sum->{kept};
 	my ($node_cut, $edge_cut) = ($option->{nodefraction} * $whole,
 		$option->{edgefraction} * $whole);
 	my @order = sort { abs $sum->{cum}[$b] <=> abs $sum->{cum}[$a] || $a <=> $b } $sum->order(1);
@@ -20,13 +21,14 @@ sub dot_text {
 		'Focusing on: ' . Print::amount($sum->{kept}, $option),
 		'Dropped nodes with <= ' . Print::amount($node_cut, $option) . " abs($unit)",
 		'Dropped edges with <= ' . Print::amount($edge_cut, $option) . " $unit");
+	my ($size) = sort { $b <=> $a } $whole, map { abs } grep { $_ } @{ $sum->{flat} }, @{ $sum->{cum} };
 	my $text = sprintf "digraph \"%s; %s %s\" {\nnode [width=0.375,height=0.25];\n",
 	    quoted($view->{program}),
 	    Print::amount($sum->{total}, $option), $unit;
 	$text .= 'Legend [shape=box,fontsize=24,shape=plaintext,label="'
 	    . join('', map { "$_\\l" } @legend) . "\"];\n";
-	$text .= join '', map { dot_node($sum, $_, $number{$_}, $option, $whole) } @nodes;
-	$text .= join '', map { dot_edge($_, $whole, $option) }
+	$text .= join '', map { dot_node($sum, $_, $number{$_}, $option, $whole, $size) } @nodes;
+	$text .= join '', map { dot_edge($_, $size, $option) }
 	    dot_edges($sum->edges_among($view->{stacks}, $option, \%number), \%number, $edge_cut,
 		$option->{maxdegree});
 	return "$text}\n";
@@ -39,9 +41,10 @@ sub quoted {
 	return $text;
 }
 
-# The line of a node $name; $whole: the sum of which percentages are shown.
+# The line of a node $name; $whole: the sum of which percentages are shown; $size: the amount of the
+# largest letters, as above.
 sub dot_node {
-	my ($sum, $entry, $name, $option, $whole) = @_;
+	my ($sum, $entry, $name, $option, $whole, $size) = @_;
 	my ($flat, $cum) = ($sum->{flat}[$entry] // 0, $sum->{cum}[$entry]);
 	my $label = quoted($sum->{label}[$entry]);
 	$label =~ s/::/\\n/g;
@@ -51,7 +54,7 @@ sub dot_node {
 	my $style = !$option->{heapcheck} || !$flat ? '' : $flat > 0 ? ',style=filled,fillcolor=gray'
 	    : ',peripheries=3';
 	return sprintf "%s [label=\"%s\",shape=box,fontsize=%.1f%s];\n", $name, $label,
-	    8 + 50 * sqrt(abs $flat / $whole), $style;
+	    8 + 50 * sqrt(abs $flat / $size), $style;
 }
 
 # [from, to, value] of edges between shown nodes (%$number: entry => name), heaviest first, at most
@@ -70,12 +73,12 @@ sub dot_edges {
 	return @kept;
 }
 
-# The line of such an edge.
+# The line of such an edge; $size as above.
 sub dot_edge {
-	my ($edge, $whole, $option) = @_;
+	my ($edge, $size, $option) = @_;
 	my ($from, $to, $value) = @$edge;
 	my $weight = abs($value)**0.7;
-	my $width = 20 * abs($value) / $whole;
+	my $width = 20 * abs($value) / $size;
 	return sprintf "%s -> %s [label=%s, weight=%d, style=\"setlinewidth(%f)\"];\n", $from, $to,
 	    Print::amount($value, $option), $weight > 100000 ? 100000 : $weight,
 	    $width > 2 ? 2 : $width;

@@ -50,11 +50,11 @@ sub check_names {
 		100 * $bare / $all) if $all && $bare * 2 > $all;
 }
 
-# The share of $part in $whole, as text in percent; +inf, -inf or nan if $whole is 0.
+# The share of $part in $whole, as text in percent; "-" if $whole is 0, as that of a difference may
+# be.
 sub percent {
 	my ($part, $whole) = @_;
-	return sprintf '%.1f%%', $part * 100 / $whole if $whole != 0;
-	return $part > 0 ? '+inf' : $part < 0 ? '-inf' : 'nan';
+	return $whole != 0 ? sprintf '%.1f%%', $part * 100 / $whole : '-';
 }
 
 # The line "Total: 1.5 MB" of sums; $tag names a thread, or is ''.
@@ -69,7 +69,7 @@ sub text {
 	my ($view) = @_;
 	# Scripts that read this form expect no total line of an empty profile. The interactive top has
 	# one, see Shell::told.
-	print total_line(@$view{qw(sum option tag)}) if $view->{sum}{total} != 0;
+	print total_line(@$view{qw(sum option tag)}) if $view->{sum}{total} != 0 || @{ $view->{stacks} };
 	table($view);
 }
 

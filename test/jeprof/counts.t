@@ -67,6 +67,22 @@ Total: 2478 B
        0   0.0% 100.0%     2478 100.0% 0x2fff
 W
 text_is(["--base=$dump"], '', 'a profile minus itself is nothing');
+# What only moved: the difference is 0, and there are no shares of it.
+our_dump("$dir/$_->[0].heap", stacks => [[[$_->[1], 0x100], 3, 300000], [[0x40, $_->[2]], 1, 50000]])
+    for ['from', 0x10, 0x200], ['to', 0x30, 0x300];
+my @moved = ("--base=$dir/from.heap", "$dir/to.heap");
+is((jeprof('--text', '--show_bytes', @moved))[1], <<'W', 'a difference of 0 has its total, and no shares');
+Total: 0 B
+  300000      -      -   300000      - 0x30
+       0      -      -   -50000      - 0x1ff
+       0      -      -    50000      - 0x2ff
+       0      -      -        0      - 0x40
+       0      -      -        0      - 0xff
+ -300000      -      -  -300000      - 0x10
+W
+for my $case (['top'], ['top', '--stacks'], ['--list=.'], ['--dot'], ['flame', '-o', '-'], ['--callgrind'], ['top', '--json']) {
+	unlike((jeprof(@$case, @moved))[1], qr/\b(?:nan|inf)\b|\d{4}(?:\.\d)?%/, "@$case: none either");
+}
 text_is(['--thread=1'], <<'W', '--thread=1');
 Total (t1): 1051229 B
   526791  50.1%  50.1%   526791  50.1% 0x1100
@@ -109,6 +125,13 @@ text_is(['--collapsed', '--notext'], <<'W', '--collapsed: root first, bytes');
 W
 ($code, $out, $err) = jeprof('--text', '--focus=(', $dump);
 is($code, 2, 'a bad regular expression is a usage error');
+
+# The letters of a graph are at most as large as of one that is no difference.
+for my $more (0, 1) {
+	our_dump("$dir/to.heap", stacks => [[[0x30, 0x100], 3, 300000 + $more], [[0x40, 0x300], 1, 50000]]);
+	my @sizes = sort { $a <=> $b } (jeprof('--dot', @moved))[1] =~ /^N.*fontsize=([\d.]+)/mg;
+	is("@sizes[0, -1]", '8.0 58.0', "--dot of a difference of $more: its letters");
+}
 
 # Counts that could divide by zero, and 64-bit ones.
 our_dump("$dir/odd.heap", rate => 524288,
