@@ -101,18 +101,27 @@ package Top;
 
 use constant WIDEST => 40; # columns of a function's name
 
-# Prints a view as the options say. After a doubt it suggests no command: the table may be wrong.
+# Prints a view as the options say; with --json returns the text instead. After a doubt it suggests
+# no command: the table may be wrong.
 sub command {
 	my ($view, $option) = @_;
 	my $table = $option->{by} eq 'label' ? Labels::table($view, $option) : build($view, $option);
 	Print::check_names(map { [$_->{self}, $_->{is_bare}] } @{ $table->{rows} });
-	if ($option->{stacks}) {
+	my $json = '';
+	if ($option->{json}) {
+		$json = $option->{stacks} ? stacks_json($view, $table, $option) : json($view, $table, $option);
+	} elsif ($option->{stacks}) {
 		print_stacks($view, $table, $option);
-	} elsif ($option->{json}) {
-		print_json($view, $table, $option);
 	} else {
 		print_table($view, $table, $option);
 	}
+	suggest($view, $table, $option);
+	return $json;
+}
+
+# Notes what has no name, and the next command.
+sub suggest {
+	my ($view, $table, $option) = @_;
 	$table->{fold}->say_missing($option, $table->{bytes});
 	Talk::note($_)
 	    for Missing::sentences(grep { $_->{share} >= 1 } Missing::of_rows($table->{bytes},
@@ -251,10 +260,11 @@ sub print_table {
 	    scalar @{ $table->{rows} } if $rest;
 }
 
-# Prints whole stacks, at most -n, the heaviest first, each from the function that called the
-# allocator, even if that is a wrapper of malloc, to the root. What one path of names holds is added
-# up. With --json prints them as JSON.
-sub print_stacks {
+# (How many stacks there are; those of them, at most -n, the heaviest first) of a view, as rows {
+# names, bytes, objects, variance, samples, age }, each from the function that called the allocator,
+# even if that is a wrapper of malloc, to the root. What one path of names holds is added up. With
+# --json bytes and objects are whole numbers.
+sub stack_rows {
 	my ($view, $table, $option) = @_;
 	my %row;
 	my $self = Reduce::entries($option->{grain}, $option);
@@ -276,7 +286,13 @@ sub print_stacks {
 	my $count = @rows;
 	round_rows(\@rows, qw(bytes objects)) if $option->{json};
 	splice @rows, $option->{top} if $count > $option->{top};
-	return print_stacks_json($view, $table, @rows) if $option->{json};
+	return ($count, @rows);
+}
+
+# Prints whole stacks.
+sub print_stacks {
+	my ($view, $table, $option) = @_;
+	my ($count, @rows) = stack_rows($view, $table, $option);
 	print headline($view, $table, $option);
 	for my $row (@rows) {
 		my $margin = $option->{index} =~ /delay/ ? 0 : Noise::margin(@$row{qw(variance samples)});
@@ -290,15 +306,24 @@ sub print_stacks {
 	printf "%d more stacks (-n %d)\n", $count - @rows, $count if $count > @rows;
 }
 
-# Prints the rows of print_stacks() as JSON.
-sub print_stacks_json {
-	my ($view, $table, @rows) = @_;
+# Whole stacks as JSON.
+sub stacks_json {
+	my ($view, $table, $option) = @_;
+	my ($count, @rows) = stack_rows($view, $table, $option);
 	my @text = map { my $row = $_; sprintf '{"bytes":%d,"objects":%d,"stack":[%s],"error":%d,"age":%s}',
 		    $row->{bytes}, $row->{objects}, join(',', map { json_string($_) } @{ $row->{names} }),
 		    sqrt $row->{variance}, age_json($row) } @rows;
-	printf "{\"dump\":%s,\"total\":{\"bytes\":%d,\"objects\":%d},\n\"stacks\":[\n%s\n]}\n",
-	    json_string($view->{dumps}[0]{file}),
+	return sprintf "{\"dump\":%s,%s,\"total\":{\"bytes\":%d,\"objects\":%d},\n\"stacks\":[\n%s\n]}\n",
+	    json_string($view->{dumps}[0]{file}), thread_json($view),
 	    $table->{bytes}, $table->{objects}, join ",\n", @text;
+}
+
+# "thread":NUMBER,"thread_name":TEXT, of the thread that alone is shown; null if all are.
+sub thread_json {
+	my ($view) = @_;
+	my ($number) = $view->{tag} =~ /^t(\d+)/;
+	my $name = defined $number ? Threads::names($view->{dumps}[0])->{$number} // '' : undef;
+	return sprintf '"thread":%s,"thread_name":%s', $number // 'null', defined $name ? json_string($name) : 'null';
 }
 
 # A name and blanks, $width characters wide; if it is longer, its beginning and its end with "..."
@@ -350,8 +375,8 @@ sub round_rows {
 	}
 }
 
-# Prints the rows as JSON, at most -n.
-sub print_json {
+# The rows as JSON, at most -n.
+sub json {
 	my ($view, $table, $option) = @_;
 	my ($dump) = @{ $view->{dumps} };
 	my @rows = @{ $table->{rows} };
@@ -376,8 +401,8 @@ sub print_json {
 	my $nameless = join ',', map { sprintf '{"object":%s,"build_id":%s,"bytes":%d}',
 		    json_string($_->{object}{path}),
 		    json_string($_->{object}{id}), $_->{bytes} } $table->{fold}->objects;
-	printf "{\"dump\":%s,\"program\":%s,\"pid\":%s,\"time\":%s,\"index\":%s,\"age_bounds\":%s,\"total\":{\"bytes\":%d,\"error\":%d,\"objects\":%d},\"doubts\":%d,\"nameless\":[%s],%s,\n\"rows\":[\n%s\n]}\n",
-	    json_string($dump->{file}), json_string($view->{program}),
+	return sprintf "{\"dump\":%s,%s,\"program\":%s,\"pid\":%s,\"time\":%s,\"index\":%s,\"age_bounds\":%s,\"total\":{\"bytes\":%d,\"error\":%d,\"objects\":%d},\"doubts\":%d,\"nameless\":[%s],%s,\n\"rows\":[\n%s\n]}\n",
+	    json_string($dump->{file}), thread_json($view), json_string($view->{program}),
 	    $dump->pid =~ /^(\d+)$/ ? $1 : 'null',
 	    json_string($dump->time_text), json_string($option->{index}),
 	    $table->{has_ages} ? Ages::bounds_json() : 'null', $table->{bytes},

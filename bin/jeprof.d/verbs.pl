@@ -233,7 +233,8 @@ sub newest {
 	return Order::last_of(Series::files());
 }
 
-# The verb "top": of several profiles the last one, or with --sum all together.
+# The verb "top": of several profiles the last one, or with --sum all together. JSON of --thread=*
+# is one object, with a list of what is printed for each thread alone.
 sub verb_top {
 	my ($option, @files) = @_;
 	take_program(\@files);
@@ -246,12 +247,15 @@ sub verb_top {
 	my $work = load($option, @files);
 	# The table of top has columns for the delay and for the number of contentions.
 	$option->{index} = 'total_delay' if $option->{index} =~ /contentions|delay/;
+	my @json;
 	for my $thread (threads($work, $option)) {
 		my $view = view($work, $option, $thread, 1);
 		check_sense($work, $view);
-		Top::command($view, $option);
+		push @json, Top::command($view, $option);
 		say_elsewhere($option, @{ $work->{dumps} }) unless length $option->{thread};
 	}
+	return unless $option->{json};
+	print $option->{thread} eq '*' ? "{\"threads\":[\n" . join(',', @json) . "]}\n" : @json;
 }
 
 # Notes for one profile that most of the memory of its process is not malloc's, if it is so.

@@ -104,6 +104,22 @@ for my $case (['completion', 'bash'], ['open', 'r.html'], ['--text', $last]) {
 		"$case->[0] --json: why not");
 }
 
+# Of threads one by one: one document.
+my $threads = spew('threads.heap', "heap_v2/1\n  t*: 3: 600 [0: 0]\n  t1: 1: 100 [0: 0] the \"first\"\n  t2: 2: 500 [0: 0]\n"
+	    . "@ 0x401104 0x401158\n  t*: 3: 600 [0: 0]\n  t1: 1: 100 [0: 0]\n  t2: 2: 500 [0: 0]\n\nMAPPED_LIBRARIES:\n"
+	    . "00401000-00402000 r-xp 00001000 08:01 1 $program\n");
+for my $case (['rows'], ['stacks', '--stacks']) {
+	my ($list, @words) = @$case;
+	my $each = json_of("top @words of each thread", 'top', @words, '--thread=*', $threads)->{threads};
+	is(join(' ', map { "$_->{thread} $_->{thread_name} $_->{total}{bytes} " . @{ $_->{$list} } } @{ $each // [] }),
+		'1 the "first" 100 1 2  500 1', 'a list of them');
+	my $one = json_of("top @words of one", 'top', @words, '--thread=2', $threads);
+	is_deeply($one, $each->[1], 'one alone: the same');
+	is(json_of("top @words of all", 'top', @words, $threads)->{thread}, undef, 'all together: no thread');
+}
+is(scalar @{ json_of('top of the only thread', 'top', '--thread=*', $files[0])->{threads} // [] }, 1, 'of one thread: a list of one');
+unlink $threads;
+
 # The next command, without --json
 for my $case ([qr/next: \S+ open r\.html$/m, 'report', '-o', 'r.html'],
 	[qr/next: \S+ open f\.svg$/m, 'flame', '-o', 'f.svg'], [qr/next: \S+ --text /, 'top'],
