@@ -23,7 +23,7 @@ sub heap_text {
 		&& $text =~ /\G([^\n]*)\n?/gc && (length $1 || pos $text < length $text)) {
 		my $line = $1;
 		if (my ($cycles, $count, $stack) =
-			$line =~ /^\s*(\d{1,20})\s+(?:(\d{1,20})\s+)?@\s*((?:0x[0-9a-fA-F]{1,16}\s*)*)$/) {
+			$line =~ /^\s*(\d{1,20})\s+(?:(\d{1,20})\s+)?@\s*((?:(?:0x)?[0-9a-fA-F]{1,16}(?:\s+|$))*+)$/) {
 			push @rows, [$cycles, $count // 1, $stack];
 		} elsif ($line =~ m{^\s*([a-z/ ]+?)\s*=\s*(\d{1,20})\s*$}) {
 			$head{$1} = $2 + 0;

@@ -52,13 +52,13 @@ sub add_names {
 	my %wanted;
 	for my $stack (@{ $dump->{stacks} }) {
 		@wanted{ $_, $_ - 1 } = () for map { hex }
-		    $stack->[0] =~ /(?<!\S)0x([0-9a-fA-F]{1,16})(?!\S)/g;
+		    $stack->[0] =~ /(?<!\S)(?:0x)?([0-9a-f]{1,16})(?!\S)/gi;
 	}
 	my @addresses = sort { $a <=> $b } grep { $_ >= 0 } keys %wanted;
 	my $names = curl("$server/pprof/symbol", join '+', map { sprintf '0x%x', $_ } @addresses)
 	    // return;
 	$dump->{symbols} = {};
-	while ($names =~ /^0x([0-9a-f]{1,16})[ \t]+(\S[^\n]*)$/mgi) {
-		$dump->take_names(hex $1, $2);
+	while ($names =~ /^(?:0x)?([0-9a-f]{1,16})[ \t]+(\S[^\n]*)$/mgi) {
+		$dump->take_names(hex $1, $2) if exists $wanted{ hex $1 };
 	}
 }

@@ -27,9 +27,8 @@ sub gperftools {
 	while (@lines) {
 		my $line = shift @lines;
 		if ($line =~ /^\s*($count)\s*:\s*($count)\s*\[\s*($count)\s*:\s*($count)\s*\]\s*\@(.*)$/) {
-			my ($live, $frames) = ("$1: $2 [$3: $4]", lc $5);
-			my @frames = map { /^[0-9a-f]{1,16}$/ ? "0x$_" : $_ } split ' ', $frames;
-			push @out, join(' ', '@', @frames), "  t*: $live";
+			my ($live, $frames) = ("$1: $2 [$3: $4]", $5);
+			push @out, join(' ', '@', split ' ', $frames), "  t*: $live";
 		} elsif ($line =~ /^(?:MAPPED_LIBRARIES:|--- *Memory map:)/) {
 			push @out, $line, @lines;
 			last;

@@ -420,7 +420,7 @@ sub of_text {
 	my ($dump, $text) = @_;
 	my ($first, $later) = @{ $dump->{numbers} //= [{}, {}] };
 	my ($leaf, @rest) = split ' ', $text;
-	return pack 'N', no_stack() if !defined $leaf || !@rest && $leaf =~ /^0x0+$/;
+	return pack 'N', no_stack() if !defined $leaf || !@rest && $leaf =~ /^(?:0x)?0+$/i;
 	if (@rest >= DEEPEST) {
 		Talk::doubt("$dump->{file}: a stack of " . (1 + @rest) . ' frames is cut to ' . DEEPEST);
 		$#rest = DEEPEST - 2;
@@ -432,10 +432,10 @@ sub of_text {
 	return pack 'N*', $place, @places;
 }
 
-# An address of a stack as a number; 0, and a doubt, if it is none.
+# An address of a stack, hexadecimal with or without 0x, as a number; 0, and a doubt, if it is none.
 sub address {
 	my ($dump, $text) = @_;
-	return hex $1 if $text =~ /^0x([0-9a-fA-F]{1,16})$/;
+	return hex $1 if $text =~ /^(?:0x)?([0-9a-f]{1,16})$/i;
 	Talk::doubt("$dump->{file}: damaged: it has frames that are no addresses; they are shown as 0x0");
 	return 0;
 }

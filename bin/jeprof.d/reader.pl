@@ -118,17 +118,22 @@ sub take_names {
 }
 
 # The text behind the names of a symbolized profile, which stand in front: "--- symbol", lines,
-# "---", "--- heap"; the names go to { symbols }. A text without them is returned as it is.
+# "---", "--- heap"; the names go to { symbols }. The lines are the path of the program and names
+# behind their addresses; empty ones and comments are passed over. A text without them is returned
+# as it is.
 sub read_wrapper {
 	my ($self, $text) = @_;
 	return $text unless $text =~ /\A--- *symbol[^\n]*\n/gc;
 	$self->{symbols} //= {};
-	$self->{program} = $1 if $text =~ /\Gbinary=([^\n]*)\n/gc;
-	while ($text =~ /\G0x([0-9a-fA-F]{1,16}) ([^\n]*)\n/gc) {
-		$self->take_names(hex $1, $2);
+	until ($text =~ /\G---[ \t]*\n/gc) {
+		if ($text =~ /\G(?:0x)?([0-9a-fA-F]{1,16})[ \t]([^\n]*)\n/gc) {
+			$self->take_names(hex $1, $2);
+		} elsif ($text =~ /\Gbinary=([^\n]*)\n/gc) {
+			$self->{program} = $1 if length $1;
+		} elsif ($text !~ /\G[ \t]*(?:#[^\n]*)?\n/gc) {
+			Talk::fail(1, "$self->{file}: its symbol part is damaged at byte " . pos $text);
+		}
 	}
-	$text =~ /\G---[ \t]*\n/gc
-	    or Talk::fail(1, "$self->{file}: its symbol part is damaged at byte " . (pos($text) // 0));
 	return $self->from_header(substr $text, pos $text);
 }
 
@@ -192,7 +197,7 @@ sub read_stacks {
 # same until it has its counts.
 sub read_line {
 	my ($self, $line) = @_;
-	if ($line =~ /^\s*@(\s.*|\s*0x.*|)$/s) {
+	if ($line =~ /^\s*@(\s.*|0[xX].*|)$/s) {
 		$self->{broken}++ if defined $self->{open};
 		$self->{open} = $self->{frames} = $1;
 	} elsif ($line =~ /^\s*t\*\s*:\s*$any_counts/) {

@@ -72,6 +72,8 @@ for my $zero ("cycles/second = 00\n", "cycles/second = 2800000000\nsampling peri
 	is($out, (jeprof('--text', profile('zero.prof', head => "cycles/second = 2800000000\n")))[1],
 		'a figure that is 0 is as one that is missing');
 }
+spew("$dir/bare.prof", slurp($profile) =~ s/(?<= )0x//gr);
+is((jeprof('--text', "$dir/bare.prof"))[1], (jeprof('--text', $profile))[1], 'addresses without 0x');
 for my $first ('--- contention', '--- contention:') {
 	is((jeprof('--text', profile('other.prof', first => $first)))[1],
 		(jeprof('--text', $profile))[1], "the first line $first");

@@ -42,10 +42,15 @@ is(rows(spew('mac.heap', $upstream . sprintf "%016x-%016x: %s\n", $base, $base +
 			"$dir/serve")), $want, 'mappings as macOS has them');
 is(rows(spew('crlf.heap', ($upstream . $maps) =~ s/\n/\r\n/gr)), $want,
 	'line ends of another system');
+for my $mark ('', '0X') {
+	is(rows(spew('hex.heap', ($upstream =~ s/\b0x/$mark/gr) . $maps)), $want, "addresses with '$mark' for 0x");
+}
+is(rows(spew('near.heap', ($upstream =~ s/^\@ 0x/\@0X/mgr) . $maps)), $want, 'and close to their sign');
 my $text = "heap profile:      7:    49000 [   7: 49000] \@ heap_v2/4096\n"
     . join('', map { sprintf "%6d: %8d [%6d: %8d] @ %s\n", @$_[1, 2, 1, 2],
 		    $frames->($_->[0]) } @stacks) . "\nMAPPED_LIBRARIES:\n$maps";
 is(rows(spew('gperf.heap', $text)), $want, 'gperftools, sampled');
+is(rows(spew('hex.heap', $text =~ s/\b0x//gr)), $want, 'the same, addresses without 0x');
 is(rows(spew('exact.heap', $text =~ s/heap_v2\/4096/heapprofile/r)), 'cache=40000/4 leak=9000/3',
 	'gperftools, exact');
 is(rows(spew('v1.heap', $text =~ s/heap_v2\/4096/heap\/8192/r)), $want,
@@ -70,6 +75,13 @@ is(rows(spew('front.heap', "%warn slow\n--- growth\n" . ($text =~ s/heap_v2\/409
 				    =~ s/MAPPED_LIBRARIES:.*/$cooked/sr))), 'cache=40000/4 leak=9000/3', 'the same of a growth');
 my $symbolized = (jeprof('symbolize', $ours))[1];
 is(rows(spew('symbolized', $symbolized)), $want, 'with its names');
+for my $case (['no 0x', qr/^0x/m, ''], ['a tab', qr/^0x\w+\K /m, "\t"], ['an empty line for its program', qr/^binary=.*/m, ''],
+	['a comment for it', qr/^binary=.*/m, '# none'], ['neither', qr/^binary=.*\n/m, ''],
+	['empty lines and comments between', qr/\n(?=0x)/, "\n\n# more\n"]) {
+	my ($what, $from, $to) = @$case;
+	my ($names, $rest) = $symbolized =~ /\A(.*?\n)(---\n.*)\z/s;
+	is(rows(spew('symbolized', ($names =~ s/$from/$to/gr) . $rest =~ s/^# end.*\n//mr)), $want, "with its names, and $what");
+}
 for my $none ('', '--', '----') {
 	my $text = $symbolized =~ s/^(0x[0-9a-f]+) [^\n]+$/$1 $none/mgr;
 	like((jeprof('--text', spew('nameless', $text)))[1], qr/^Total: /, "its names are '$none': none");

@@ -155,6 +155,9 @@ for my $case (['http://h?x=1', 'http://h/pprof/heap?x=1'], ['http://h/?x=1', 'ht
 spew($curl, slurp($curl) =~ s/0x1234 0x2345/0x40A000 0xABCDE/r);
 ($code, $out, $err) = jeprof(@fetch, 'http://h');
 like($out, qr/ name_0x40a000\n.* name_0xabcdd\n/, 'rule 5: addresses in upper case are asked for whole') or diag $err;
+spew($curl, slurp($curl) =~ s/echo "\$a name_/echo "\${a#0x} name_/r =~ s/\@ 0x40A000 0x/@ 40A000 /r);
+($code, $out, $err) = jeprof(@fetch, 'http://h');
+like($out, qr/ name_0x40a000\n.* name_0xabcdd\n/, 'and in both directions without 0x') or diag $err;
 my $named = "--- symbol\nbinary=/x\n0x000000000040A000 one\n0x00000000000ABCDD y+0xAB\n---\n--- heap\n"
     . "heap_v2/1\n  t*: 1: 100 [0: 0]\n@ 0x40A000 0xABCDE\n  t*: 1: 100 [0: 0]\n\nMAPPED_LIBRARIES:\n00001000-00003000 r-xp 00000000 00:00 0 /x\n";
 ($code, $out, $err) = jeprof('--text', '--show_bytes', spew("$dir/upper.heap", $named));
