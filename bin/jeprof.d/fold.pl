@@ -127,7 +127,8 @@ sub say_missing {
 	my $rest = 0;
 	$rest += $_->{bytes} for @more;
 	$text .= '; ' . Print::human($rest, $option) . ' more in ' . join ', ',
-	    map { $_->{object}->title } @more[0 .. ($#more > 2 ? 2 : $#more)] if @more;
+	    (map { $_->{object}->title } @more[0 .. ($#more > 2 ? 2 : $#more)]),
+	    @more > 3 ? @more - 3 . ' more' : () if @more;
 	Talk::note("$text; " . where_names_are($object, $id,
 			100 * abs $first->{bytes} >= abs($all // 0)));
 }

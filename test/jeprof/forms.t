@@ -196,6 +196,18 @@ like($out, qr/^\s+8\.8K .* shown\s+__libc_start_call_main$/m,
 	'stripped: nameless frames are folded into the next named caller');
 like($out, qr/^\s+500B .* thin\+0x1701/m, 'stripped: not into the start of the program');
 like($err, qr/^jeprof: 8\.8K lie in functions without a name of thin \(build-id (?:66){20}\), .*-dbgsym.*\.build-id\/66\/.*DEBUGINFOD_URLS$/m, 'stripped: one line says how much and what is missing');
+{
+	my @thin = map { my $id = sprintf '%02x', 0x70 + $_;
+		[0x7f0000000000 + ($_ << 20), $id x 20, elf_file("$dir/thin$_", id => $id x 20, symbols => [['exported', 0x1100, 0x10]], dynamic => 1)] } 1 .. 6;
+	elf_file("$dir/whole", id => '88' x 20, symbols => [['main', 0x1100, 0x100]]);
+	for my $count (4, 6) {
+		our_dump("$dir/many.heap", stacks => [map { [[$thin[$_ - 1][0] + 0x1800, 0x550000001111], 1, 10000 - 1000 * $_] } 1 .. $count],
+			modules => [map { [$_->[0] + 0x1000, $_->[0] + 0x3000, $_->[0], $_->[1], $_->[2]] } @thin, [0x550000000000, '88' x 20, "$dir/whole"]]);
+		($code, $out, $err) = jeprof('top', '--show_bytes', "$dir/many.heap");
+		my $rest = $count == 4 ? '21000 more in thin2, thin3, thin4;' : '30000 more in thin2, thin3, thin4, 2 more;';
+		like($err, qr/^jeprof: 9000 lie .* callers; \Q$rest\E/m, "$count objects without names: the sum is that of the list");
+	}
+}
 is(scalar(() = $err =~ /without a name/g), 1, 'stripped: once');
 like((jeprof('top', '--json', $thin))[1],
 	qr/"nameless":\[\{"object":"[^"]*thin","build_id":"(?:66)+","bytes":9000\}\]/,
