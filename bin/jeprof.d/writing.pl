@@ -1,5 +1,6 @@
 # Writing: the file of -o. A regular file is written beside its name and renamed, so a failed run
-# leaves what was there; symbolic links are followed first, so the link stays. An open descriptor
+# leaves what was there, and gets the permissions of what it replaces; symbolic links are followed
+# first, so the link stays. An open descriptor
 # (/dev/fd/N, /dev/stderr) is written as it was opened, by > or >>. Anything else (a device, a fifo,
 # a file that only a link of /proc reaches) is opened and written as it is. What the command reads
 # is never written: neither its inputs nor the program, nor an object that names came from; and no
@@ -100,12 +101,22 @@ sub file {
 	return into($file, $path, $text)
 	    if @there && !(@same && $there[0] == $same[0] && $there[1] == $same[1]);
 	my $part = ($path =~ m{^(.*/)}s ? $1 : '') . sprintf 'jeprof.%d.%06d.part', $$, rand 1e6;
-	sysopen(my $fh, $part, O_WRONLY | O_CREAT | O_EXCL) or Talk::fail(1, "$file: $!");
+	sysopen(my $fh, $part, O_WRONLY | O_CREAT | O_EXCL, @there ? 0600 : 0666) or Talk::fail(1, "$file: $!");
+	give_rights($fh, @there[2, 4, 5]) if @there;
 	my $reason = fault_of($fh, $text);
 	return $path if !length $reason && rename $part, $path;
 	$reason = $! unless length $reason;
 	unlink $part;
 	Talk::fail(1, "$file: $reason");
+}
+
+# Gives a file owner, group and mode as far as this process may: as > would leave them, without
+# set-user-id. The owner first, so that the mode grants nothing to another one.
+sub give_rights {
+	my ($fh, $mode, $owner, $group) = @_;
+	chown($owner, $group, $fh) || chown -1, $group, $fh;
+	chmod $mode & 0777, $fh;
+	return;
 }
 
 # Writes all to a handle and closes it; returns what went wrong, '' if nothing did.

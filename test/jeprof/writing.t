@@ -74,6 +74,16 @@ for my $case (@verbs) {
 	    unless $name eq 'pack';
 	is(join(' ', glob '*.part sub/*'), '', "$name: nothing is left");
 }
+# What is replaced keeps its mode and its owner.
+for my $mode (0640, 0600, 0666) {
+	my @own = $> == 0 ? (12345, 54321) : ($>, $) + 0);
+	chmod $mode, spew('kept', 'old');
+	chown @own, 'kept';
+	jeprof('flame', $file, '-o', 'kept');
+	cmp_ok(-s 'kept', '>', 3, sprintf 'a file of mode %o is replaced', $mode);
+	is(sprintf('%o %d %d', (stat 'kept')[2] & 07777, (stat _)[4, 5]), sprintf('%o %d %d', $mode, @own), 'its mode and owner stay');
+	unlink 'kept';
+}
 # What the shell has opened is written as it was opened, and the shell writes on behind it.
 my $drawn = do { jeprof('flame', $file, '-o', 'drawn.svg'); slurp('drawn.svg') };
 symlink '/dev/fd/3', 'third';
