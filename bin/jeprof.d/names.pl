@@ -218,7 +218,8 @@ sub lines_of {
 # or all fail (a doubt). The result may have offsets that were not asked for.
 sub found_lines {
 	my ($object, @offsets) = @_;
-	return $Pack::lines{ $object->{key} } if $Pack::lines{ $object->{key} };
+	my $packed = $object->packed_lines;
+	return $packed if $packed;
 	my $path = path_of_lines($object) // return {};
 	return $told{$path} if $told{$path} && !grep { !$told{$path}{$_} } @offsets;
 	my @there = line_tools();
@@ -245,7 +246,7 @@ sub ask_all {
 	my %input;
 	for my $pair (@_) {
 		my ($object, $places) = @$pair;
-		my $path = $Pack::lines{ $object->{key} } ? undef : path_of_lines($object);
+		my $path = $object->packed_lines ? undef : path_of_lines($object);
 		$input{$path} .= join '', map { sprintf "0x%x\n", $Places::offset[$_] } @$places
 		    if defined $path && $path !~ /\n/;
 	}

@@ -1,5 +1,5 @@
-# Object: a mapped file, shared by all dumps that mapped it. { key }: the build-id, else the path;
-# { id }: the build-id in hex or ''; { path }; { code }: its mappings of code, a list of [file
+# Object: a mapped file, shared by all dumps that mapped it. { key }: the build-id, else the path, see
+# also of_code(); { id }: the build-id in hex or ''; { path }; { code }: its mappings of code, a list of [file
 # offset, length] in bytes; { gone }: it was deleted; { is_main }: it is the main program; {
 # is_asked }: elf() was called, so that doubts of it are told. elf() and the like keep their results
 # in members of the same names. Package Places is below. Main sets the
@@ -10,7 +10,7 @@ package Object;
 use Cwd ();
 
 our %by_key; # key -> Object
-our %packed; # key -> Elf, of packs
+our %packed; # pack_key() -> Elf, of packs
 our $program; # PROGRAM or --exe: a path, undef if not given
 # --sysroot, --lib_prefix, --add_lib, --debug-dir.
 our ($sysroot, @prefixes, @extra, $debug_dir) = ('');
@@ -25,6 +25,30 @@ sub get {
 	my $key = $id || $path;
 	return $by_key{$key} //= bless { key => $key, id => $id, path => $path, code => [],
 		is_main => 0 }, 'Object';
+}
+
+# The Object of a path without a build-id, for a dump with these mappings of code ([file offset,
+# length]): that of get(), unless its file was judged by the mappings of other dumps and these are
+# of another build. Then it is another one of the same path, for all dumps with these.
+sub of_code {
+	my ($path, @code) = @_;
+	my $self = get('', $path);
+	if (!exists $self->{elf}) {
+		Places::join_code($self->{code}, @$_) for @code;
+	} elsif ($self->is_other_build(@code)) {
+		my $key = join "\0", $path, map { sprintf '%x+%x', @$_ } @code;
+		$self = $by_key{$key} //= bless { %{ get('', $path) }{qw(id path gone)}, key => $key, code => [@code], is_main => 0 }, 'Object';
+	}
+	return $self;
+}
+
+# Whether mappings of code are not of the file that was found for an Object, or that was refused.
+sub is_other_build {
+	my ($self, @code) = @_;
+	my %known = map { ("@$_" => 1) } @{ $self->{code} };
+	my @new = grep { !$known{"@$_"} } @code;
+	return grep({ !$self->{elf}->fits_mapping(@$_) } @new) > 0 if $self->{elf};
+	return @new && @{ $self->{refused} // [] } > 0;
 }
 
 # Notes the directories above the profile of this path, the deepest first.
@@ -83,13 +107,13 @@ sub elf {
 sub found {
 	my ($self) = @_;
 	return $self->{elf} if exists $self->{elf};
-	$self->{elf} = $packed{ $self->{key} } and return $self->{elf};
 	my @refused;
-	for my $path ($self->candidates) {
-		my $elf = Elf::open_file($path) or next;
+	$self->{elf} = undef;
+	for my $file ($packed{ $self->pack_key } // (), $self->candidates) {
+		my $elf = ref $file ? $file : Elf::open_file($file) // next;
 		my $reason = $self->mismatch($elf);
 		if ($reason) {
-			push @refused, "$path: $reason";
+			push @refused, "$elf->{path}: $reason";
 			next;
 		}
 		$self->{elf} = $elf;
@@ -110,6 +134,17 @@ sub complain {
 	Talk::doubt("$self->{path}: not found or not an ELF file; its names are missing ("
 		    . (length $id > 2 ? "build-id $id" : 'no build-id') . '): '
 		    . join ', or ', Missing::places_to_have($self, $id, 1));
+}
+
+# What its file is called in packs: the key of one without a build-id depends on the order of the
+# dumps.
+sub pack_key { return $_[0]{id} || $_[0]{path} }
+
+# What its pack tells of lines, see Names::found_lines; undef if there is no pack, or no line.
+sub packed_lines {
+	my ($self) = @_;
+	my $key = $self->pack_key;
+	return $packed{$key} && ($self->elf // 0) == $packed{$key} ? $Pack::lines{$key} : undef;
 }
 
 # Why an Elf cannot be the file that ran, in words; '' if it can.
@@ -234,12 +269,15 @@ sub ranges {
 		push @all, { %$module, object => $object };
 	}
 	my @covered = sort { $a->{start} <=> $b->{start} } @all;
-	for my $map (@maps) {
-		my $known = find_range(\@covered, $map->{start});
-		next if $known;
-		my $object = Object::get($ids{ $map->{path} } // '', $map->{path});
+	my @bare = grep { !find_range(\@covered, $_->{start}) } @maps;
+	my %code;
+	join_code($code{ $_->{path} } //= [], $_->{offset}, $_->{end} - $_->{start})
+	    for grep { $_->{perms} =~ /x/ } @bare;
+	for my $map (@bare) {
+		my ($id, $path) = ($ids{ $map->{path} } // '', $map->{path});
+		my $object = $id ? Object::get($id, $path) : Object::of_code($path, @{ $code{$path} // [] });
+		$object->{gone} ||= $map->{gone} if $map->{perms} =~ /x/;
 		push @all, { %$map, object => $object };
-		note_code($object, $map) if $map->{perms} =~ /x/;
 	}
 	@all = sort { $a->{start} <=> $b->{start} } @all;
 	mark_main($dump, \@all);
@@ -283,14 +321,13 @@ sub program_path {
 	return '[program]';
 }
 
-# Adds a mapping of code to { code } of an Object, by which mismatch() judges files if the dump has
-# no build-id. One that continues another in the file is joined to it: a segment may be in two
-# mappings, and not in each dump in the same ones. So one that lies in another adds nothing.
-sub note_code {
-	my ($object, $map) = @_;
-	my ($start, $end) = ($map->{offset}, $map->{offset} + $map->{end} - $map->{start});
-	my $code = $object->{code};
-	$object->{gone} ||= $map->{gone};
+# Adds a mapping of code to a list [file offset, length] as { code } of an Object, by which mismatch()
+# judges files if the dump has no build-id. One that continues another in the file is joined to it:
+# a segment may be in two mappings, and not in each dump in the same ones. So one that lies in
+# another adds nothing.
+sub join_code {
+	my ($code, $start, $length) = @_;
+	my $end = $start + $length;
 	return if grep { $_->[0] <= $start && $end <= $_->[0] + $_->[1] } @$code;
 	my ($before) = grep { $_->[0] + $_->[1] == $start } @$code;
 	$start = $before->[0] if $before;

@@ -4,16 +4,16 @@
 # profiles hold, if a tool knew them. A pack FILE.jepack is read like its profiles, which are called
 # FILE.jepack/NAME. Form, gzipped where gzip is: a line "jeprof_pack/1"; parts, each a line "part
 # KIND LENGTH NAME" and as many bytes and a line end, where KIND is dump (NAME: of the profile), elf
-# or lines (NAME: the key of the object, % and blanks in it as %xx, a blank, its path); a line "end
-# COUNT" of parts. A part of lines has for each frame, innermost first, a line of four words between
-# tabs: offset in hex, function, file, line. Callers: Main (command, expand), Input (member); Names
-# reads %lines, Object the symbols, Dump and Doctor MAGIC.
+# or lines (NAME: the pack_key() of the object, % and blanks in it as %xx, a blank, its path); a line
+# "end COUNT" of parts. A part of lines has for each frame, innermost first, a line of four words
+# between tabs: offset in hex, function, file, line. Callers: Main (command, expand), Input (member);
+# Object reads %lines and the symbols, Dump and Doctor MAGIC.
 package Pack;
 
 use constant MAGIC => "jeprof_pack/1\n";
 
 my %packs; # path -> { names: of its profiles, in order, dumps: name -> text }
-our (%lines); # key of an object -> { offset => [[function, file, line], ...] }
+our (%lines); # pack_key() of an object -> { offset => [[function, file, line], ...] }
 
 # ---- reading ----
 # The arguments, each pack replaced by the paths PACK/NAME of its profiles.
@@ -150,7 +150,7 @@ sub object_parts {
 	my ($own) = @_;
 	my $object = $own->{object};
 	my $elf = $object->elf or return;
-	my $name = $object->{key} =~ s/([%\s])/sprintf '%%%02x', ord $1/ger . ' '
+	my $name = $object->pack_key =~ s/([%\s])/sprintf '%%%02x', ord $1/ger . ' '
 	    . $object->{path} =~ tr/\n/?/r;
 	my @parts = ['elf', $name, $elf->summary($object->symbol_elf)];
 	my $found = Names::found_lines($object, map { $Places::offset[$_] } @{ $own->{places} });

@@ -180,6 +180,24 @@ is(scalar(@bad), 0, 'damaged packs: one line, no noise') or diag @bad;
 like((jeprof('top', spew('bad.jepack', "jeprof_pack/1\nend 0\n")))[2], qr/holds no profile/,
 	'a pack of nothing');
 
+# Without build-ids: the pack has the names of the build whose file was there, and only these.
+{
+	elf_file('builds', symbols => [['half', 0x2100, 0x100]]);
+	my @builds = map { my ($name, $length, $offset) = @$_;
+		our_dump("$name.heap", stacks => [[[$base + $offset], 1, 100]],
+			maps => sprintf "%x-%x r-xp 00001000 08:01 9 %s\n", $base + 0x1000, $base + 0x1000 + $length, "$dir/builds") }
+	    ['this', 0x2000, 0x2110], ['that', 0x60000, 0x2120];
+	for my $order ([0, 1], [1, 0]) {
+		jeprof('pack', '-o', 'builds.jepack', @builds[@$order]);
+		rename 'builds', 'gone';
+		for my $read ([0, 1], [1, 0]) {
+			($code, $out) = jeprof('--collapsed', map { "builds.jepack/$builds[$_]" } @$read);
+			is($out, "builds+0x2120 100\nhalf 100\n", "two builds, packed as @$order, read as @$read");
+		}
+		rename 'gone', 'builds';
+	}
+}
+
 # Real code: source lines are in the pack; another machine's program too.
 SKIP: {
 	skip 'no gcc or line tool', 3 unless which('gcc') && line_tool();

@@ -217,6 +217,21 @@ like($out, qr/12000 .* worker$/m, 'rule 7: the recorded file is used instead');
 		($code, $out, $err) = jeprof('top', '--sum', "$dir/idle.heap", "$dir/busy.heap");
 		like($out, qr/ half$/m, "rule 7: a segment in $what mappings fits") or diag $err;
 	}
+	# Two builds in one command: the file has names for one of them, whichever comes first.
+	our_dump("$dir/this.heap", maps => $maps->($all), stacks => [[[$at + 0x2110], 1, 4000]]);
+	for my $case (['longer', [0x1000, 0x60000], 0x2110], ['shorter', [0x1000, 0x1800], 0x1610]) {
+		my ($what, $code_of, $frame) = @$case;
+		our_dump("$dir/that.heap", maps => $maps->($code_of), stacks => [[[$at + 0x1510], 1, 500]]);
+		our_dump("$dir/that2.heap", maps => $maps->($code_of), stacks => [[[$at + $frame], 1, 300]]);
+		for my $files ([qw(this that that2 this)], [qw(that this that2)], [qw(that2 that this)]) {
+			my @files = map { "$dir/$_.heap" } @$files;
+			($code, $out, $err) = jeprof('--text', '--show_bytes', @files);
+			my $row = table($out);
+			my $mine = 4000 * grep { $_ eq 'this' } @$files;
+			is($row->{half}[0], $mine, "@$files, that of a $what build: names of the right one");
+			is(scalar(() = $err =~ m{/split: another build: its code}g), 1, 'the other is refused, once') or diag $err;
+		}
+	}
 	our_dump("$dir/busy.heap", maps => $maps->($first), stacks => [[[$at + 0x1110], 1, 4000]]);
 	like((jeprof('top', "$dir/busy.heap"))[2], qr{/split: another build: its code}, 'rule 7: half of it does not');
 }
