@@ -1,12 +1,10 @@
 /*
- * The exported functions of a build with --enable-log, but smallocx, je_get_defrag_hint and the C++
- * operators. je_NAME here calls unlogged_NAME, and writes a line before it and one with the result
- * after it; the option `log` says which of these lines are written (call_log.h). In such a build
- * jemalloc.c defines its function NAME under the name unlogged_NAME. Other builds have nothing of
- * this file.
- *
- * Invariant: the library is booted before the first line, because the option `log` is known only
- * after boot. Locks: none, but boot takes one. Called by the user's code and by the C library.
+ * In a build with --enable-log, the exported functions except smallocx and je_get_defrag_hint, of
+ * which no line is written, and the C++ operators, which write theirs themselves (cxx.c). je_NAME
+ * here calls unlogged_NAME, and writes a line before it and one with the result after it; the
+ * option `log` says which of these lines are written (call_log.h: no lock, keeps errno, (null) for
+ * NULL). In such a build jemalloc.c defines its function NAME under the name unlogged_NAME. Other
+ * builds have nothing of this file.
  */
 #include "call_log.h"
 
@@ -81,7 +79,7 @@ LOGGED(int, mallctlbymib, "%d", (const size_t *mib, size_t miblen, void *oldp, s
 LOGGED_VOID(malloc_stats_print, (void (*write_cb)(void *, const char *), void *cbopaque,
     const char *opts), (write_cb, cbopaque, opts), "opts: %s", opts)
 
-/* Written out: its last line tells two values, and *memptr only if the result is 0. */
+/* Written out: its last line tells two values; *memptr, which an error leaves unset, as NULL. */
 int unlogged_posix_memalign(void **memptr, size_t alignment, size_t size);
 
 EXPORT int

@@ -33,14 +33,16 @@ extern const char *je_malloc_conf_2_conf_harder;
 extern void (*je_malloc_message)(void *cbopaque, const char *s);
 
 /*
- * Parses all sources. If abort_conf is true at the end of a source, an error that it counts, in
- * this source or an earlier one, ends the process. Retired keys and experimental_* do not count.
+ * Parses all sources. If abort_conf is true at the end of a source, an error in this source or an
+ * earlier one ends the process; but not a pair with a retired key or one that begins with
+ * experimental_.
  */
 void conf_boot(void);
 
 /*
- * Text of a source: the link as it was read at boot, the program's variables and the environment
- * variable as they are now. NULL if it does not exist or the process must not read it.
+ * Text of a source: the string given to configure; the link and the environment variable as they
+ * were found at boot (a later setenv() has no effect on it); the program's variables as they are
+ * now. NULL if it does not exist or the process must not read it.
  */
 const char *conf_source_text(conf_source_t source);
 

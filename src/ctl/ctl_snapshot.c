@@ -30,7 +30,10 @@ static struct {
 	atomic_b_t has_destroyed;
 } snapshots = {.epoch = 1};
 
-/* The field lists cover their structs completely, so that no member is forgotten in sums. */
+/*
+ * The field lists have all members of snapshot_background_t, and all of snapshot_global_t that are
+ * in front of `background`, so none is forgotten.
+ */
 #define COUNT_SIZE(name, type, says) +sizeof(type)
 cassert(sizeof(snapshot_background_t) == 0 SNAPSHOT_BACKGROUND_FIELDS(COUNT_SIZE));
 cassert(offsetof(snapshot_global_t, background) == 0 SNAPSHOT_GLOBAL_FIELDS(COUNT_SIZE));
@@ -94,10 +97,10 @@ add_hpa_counters(hpa_stats_t *to, const hpa_stats_t *from) {
 }
 
 /*
- * Adds the members that are kept of a destroyed arena: all but those of ARENA_STATS_SUM_FIELDS and
- * those that add_hpa() adds. These tell what an arena has now. Some of the members that are added
- * tell that too (curregs, curslabs, the counts of extents); they are 0 in a destroyed arena. Of
- * uptime_ns the maximum is kept.
+ * Adds the members that are kept of a destroyed arena. Left out are those of ARENA_STATS_SUM_FIELDS
+ * and those that add_hpa() adds: they tell what an arena has now. Some members that are added tell
+ * that too (curregs, curslabs, the counts of extents), but are 0 in a destroyed arena. Of uptime_ns
+ * the maximum is kept.
  */
 static void
 add_counters(arena_stats_t *to, const arena_stats_t *from) {
@@ -174,8 +177,8 @@ forget_arena(snapshot_arena_t **slot) {
 	*slot = NULL;
 }
 
-/* Copies the counters of the locks that belong to no arena. Always returns 0. */
-static int
+/* Copies the counters of the locks that belong to no arena. */
+static void
 take_mutexes(mutex_prof_data_t *to, const background_thread_stats_t *bg) {
 	static const struct {
 		uint8_t to;
@@ -195,7 +198,6 @@ take_mutexes(mutex_prof_data_t *to, const background_thread_stats_t *bg) {
 	for (unsigned i = 0; config_prof && i < ARRAY_LEN(of_prof); i++) {
 		prof_mutex_stats_read((prof_mutex_ind_t)of_prof[i].from, &to[of_prof[i].to]);
 	}
-	return 0;
 }
 
 static void
@@ -286,8 +288,8 @@ take_arenas(snapshot_t *s) {
 }
 
 /*
- * Collects everything into s. 0, or EAGAIN: what s had is unchanged, but some arenas that are new
- * may have their structs already.
+ * Collects everything into s. 0, or EAGAIN: what s had is unchanged, but structs for the sum and
+ * for some arenas that are new may have been added.
  */
 static int
 snapshot_take_locked(snapshot_t *s) {

@@ -35,6 +35,10 @@ hset_remove(hset_t *set, hslab_t *s) {
 	}
 }
 
+/*
+ * Only the first slab of each list is looked at. n was rounded down to the class `low`, so only in
+ * that one it may be too short; then a longer one behind it is passed over.
+ */
 hslab_t *
 hset_fit(const hset_t *set, unsigned n) {
 	unsigned low = sz_psz_floor((size_t)n << LG_PAGE);

@@ -3,7 +3,7 @@
  * objects, labels, bucket arrays, the ring of the last hour's figures. It is apart from other
  * memory of the allocator so that another program can read the tables (meta/image.h), and so that
  * they can lie in a file, the box. Pieces are recycled by size class; the caller remembers the
- * size. One lock, `region`, below which no other is taken; it is taken inside the gate (os/gate.h:
+ * size. One lock, `region`, under which no other is taken; it is taken inside the gate (os/gate.h:
  * fork waits meanwhile). Called by prof/sites/, meta/recs, unwind/module_history and prof_course.c
  * for memory, by prof_box.c and jemalloc_fork.c to move and copy it, and by prof_course.c,
  * prof/control/ and arena/inspect for its sizes.
@@ -34,8 +34,8 @@ void region_free(void *ptr, size_t size);
 size_t region_good_size(size_t size);
 
 /*
- * Makes an object, whose first word is the address of the next one, the first of a list that the
- * root has; by compare-and-swap, so no lock is needed.
+ * Puts an object at the front of a list whose head is a field of the root; the object's first word
+ * becomes the address of the next one. By compare-and-swap, so no lock is needed.
  */
 void region_list_push(uint64_t *list, void *object);
 
@@ -89,7 +89,10 @@ void region_prefork(void);
 void region_postfork_parent(void);
 void region_postfork_child(void);
 
-/* Bytes in use, with rounding; bytes of pages that were handed out once; bytes of all parts. */
+/*
+ * Bytes in use, with rounding; bytes of the pages of which anything was ever handed out, which may
+ * be in memory; bytes of all parts.
+ */
 size_t region_in_use(void);
 size_t region_resident(void);
 size_t region_mapped(void);

@@ -1,7 +1,7 @@
 /*
  * The fork fallback heap ("shelter"): memory for threads that must not wait while the gate is
- * closed (another thread forks or stops it; in a lost child always), and for signal handlers that
- * interrupted their own thread inside the gate.
+ * closed (another thread forks or has stopped the others; for ever in a lost child, os/gate.h), and
+ * for signal handlers that interrupted their own thread inside the gate.
  *
  * The forking thread may wait for a lock (for example of stdio) whose holder needs memory. If that
  * holder waited for the fork, both would wait for ever. So at a closed gate requests are served
@@ -10,16 +10,18 @@
  * mutex would not do: a thread outside the gate could hold it, and the fork handler, which waits
  * only for threads inside, would not know that.
  *
- * Blocks are regions of slabs, and usable sizes are the usual ones (sz.h). All data about a block
- * is in the header of its slab, found through the page map; no links are in the blocks. A mark
- * follows each large block, and hardened builds put a canary, with the requested size, into small
- * ones. Free regions are zero: if one is not zero when it is handed out, or when its empty slab is
- * purged, it was written to after its free. The last few freed large blocks of up to 8 MiB stay
- * mapped without access; others are unmapped. A forked child continues with the shelter as it is: a
- * block or slab that another thread was changing at the fork stays unused there. Called by
- * imalloc.c at a closed gate, in handlers, and where such a block is freed, by irealloc.c and
- * icheck.c; shelter_trim() by jemalloc_fork.c after a fork in the parent, and by prof_box.c after
- * it has opened the gate again.
+ * Blocks are regions of slabs, and usable sizes are the usual ones (sz.h); a large block is a slab
+ * of one region. What is needed to find and free a block is in the header of its slab, which is
+ * found through the page map; no links are in the blocks. A mark follows each large block, and
+ * hardened builds put a canary, with the requested size, behind the bytes of small ones. A free
+ * zeroes a small block: if its region is not zero when it is handed out, or when its empty slab is
+ * purged, it was written to after its free. Of freed large blocks of up to 8 MiB each, the last
+ * eight stay mapped without access; others are unmapped. A forked child continues with the shelter
+ * as it is: a block or slab that another thread was changing at the fork stays unused there.
+ *
+ * Called by imalloc.c (requests at a closed gate and in handlers; each free of such a block),
+ * irealloc.c and icheck.c; shelter_trim() by jemalloc_fork.c after a fork in the parent, and by
+ * prof_box.c after it has opened the gate again.
  */
 #ifndef THREAD_SHELTER_H
 #define THREAD_SHELTER_H
@@ -50,7 +52,8 @@ size_t shelter_usize(const void *ptr);
 void shelter_free(void *ptr);
 /*
  * Returns the pages of slabs without a block to the system. Called after a fork or a stop of the
- * gate has ended. Another fork may still have the gate closed; that does no harm.
+ * gate has ended. Another fork may still have the gate closed: a slab is claimed by one atomic
+ * step, so a child has it whole or unused.
  */
 void shelter_trim(void);
 

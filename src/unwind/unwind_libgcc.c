@@ -14,7 +14,7 @@
 #include "unwind/unwind_step.h"
 #include "util/assert.h"
 
-/* DWARF's number of the frame pointer. */
+/* DWARF's number of the frame pointer: of x86-64, of aarch64; not used on others (HAS_WALK). */
 #if defined(__x86_64__)
 #define REG_FP 6
 #else
@@ -33,7 +33,10 @@ struct libgcc_walk {
 	unwind_stop_t stop;  /* why the guard ended; unwind_stop_end while it goes on */
 };
 
-/* Declared in no header of libgcc: finds the FDE of the function at pc, also a registered one. */
+/*
+ * Declared in no header of libgcc: finds the FDE of the function at pc, also one that the program
+ * has registered (__register_frame).
+ */
 struct bases_s {
 	void *text;
 	void *data;

@@ -24,10 +24,7 @@ typedef struct {
 	ph_link_t *root;
 } ph_t;
 
-/*
- * Returns a negative number, zero or a positive number if a comes before, is equal to or comes
- * after b.
- */
+/* Negative if a comes before b, 0 if they are equal, positive if a comes after b. */
 typedef int ph_cmp_t(const ph_link_t *a, const ph_link_t *b);
 
 static inline void
@@ -49,7 +46,10 @@ ph_any(const ph_t *ph) {
 	return ph->root;
 }
 
-/* Returns the least element, or NULL if the heap is empty. */
+/*
+ * Returns the least element, or NULL if the heap is empty. The comparator only tells the reader by
+ * what order it is the least.
+ */
 ALWAYS_INLINE ph_link_t *
 ph_first(const ph_t *ph, ph_cmp_t *cmp UNUSED) {
 	return ph->root;

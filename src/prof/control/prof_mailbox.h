@@ -10,30 +10,33 @@
  *
  * A client fills a free slot (text, length, checksum, nonce), stores `sequence` last, and sets
  * `doorbell`. The library reads `doorbell` at heartbeats (periodic work of a thread by bytes
- * allocated) and in the profiler's thread, copies the slot, checks it, carries the request out,
- * writes the answer with the same nonce, and stores `answered` = sequence last. Two clients that
- * took the same slot notice it by the nonce: an answer with another nonce is not theirs, and they
- * ask again in a free slot with the SAME nonce and a new sequence. The library remembers its
- * answers to the last nonces and repeats them. So a request is carried out once even if its answer
- * was overwritten. Answers to `status` and the errors EBADMSG and ESTALE are not remembered. When
- * the library begins to carry out or to refuse a request, which may have waited for the profiler's
- * thread, it writes `answer_nonce`; from then on the client waits longer before it withdraws the
- * request (by sequence = 0). `sequence` is a random number, never 0. A slot whose `answered` equals
- * `sequence` is done, and belongs to its client until that client stores sequence = 0; if it does
- * not soon, the next client may use the slot. When all slots are in use, a client may also use one
- * whose request the library has not taken and whose lease has not changed for a second, unless that
- * is a start or set whose lease holds: the slot's client may have been killed, and a client that
- * still waits asks again.
+ * allocated) and in the profiler's thread. If it is set, the library clears it, and for each slot
+ * with a request copies and checks that, carries it out, writes the answer with the same nonce, and
+ * stores `answered` = sequence last. Two clients that took the same slot notice it by the nonce: an
+ * answer with another nonce is not theirs, and they ask again in a free slot with the SAME nonce
+ * and a new sequence. The library remembers its answers to the last nonces and repeats them. So a
+ * request is carried out once even if its answer was overwritten. Answers to `status` and the
+ * errors EBADMSG and ESTALE are not remembered. When the library begins to carry out or to refuse a
+ * request, which may have waited for the profiler's thread, it writes `answer_nonce`; from then on
+ * the client waits longer before it withdraws the request (by sequence = 0). `sequence` is a random
+ * number, never 0.
+ *
+ * A slot whose `answered` equals `sequence` is done, and belongs to its client until that client
+ * stores sequence = 0; after 300 ms another client may use it. When no slot is free, a client may
+ * also use one whose request the library has not taken and whose lease has not changed for a
+ * second: the slot's client may have been killed, and one that still waits asks again. Not so a
+ * start or set whose lease holds: its client may have left it there on purpose.
  *
  * A request has a lease, so that it ends with a client that is killed: an entry of `leases` with
  * the request's sequence, written before `sequence` is stored in the slot, says until when it
  * holds. A client that waits renews it at each look; one that leaves a start or set to an idle
- * process sets `span_ms` to 0, which means for ever, or to a longer time. To a request whose lease
- * is over the library answers ESTALE with the text `now_ms=N` and the reason. N is its monotonic
- * clock, which may differ from the client's (time namespaces, libfaketime): a client that still
- * waits sets its clock by it and asks again. A request without an entry, of an older client, has no
- * end. Requests are carried out in the order of until_ms - span_ms, so one that was left comes
- * before one that was given later.
+ * process, which carries it out at its next heartbeat, sets `span_ms` to 0, which means for ever,
+ * or to a longer time. To a request whose lease is over the library answers ESTALE with the text
+ * `now_ms=N` and the reason. N is its monotonic clock, which may differ from the client's (time
+ * namespaces, libfaketime): a client that still waits sets its clock by it and asks again. A
+ * request without an entry has no end (clients that were built before there were leases write
+ * none). Requests are carried out in the order of until_ms - span_ms, the time of the last renewal,
+ * those without an entry first.
  *
  * The block is closed while `magic` is 0: before the first allocation, and in a process with
  * AT_SECURE. With prof_ctl_fd:true the block is a shared mapping of a memfd named
@@ -54,9 +57,9 @@
  * The answer to dump-stream says that the profile is ready: its whole text, made at once, in memory
  * that the process keeps for the client. The entry of `streams` with the index of the slot has the
  * nonce of the request and says where. The client reads it at its own speed and stores is_taken=1.
- * The process frees it then, or after 30 s, or when the next profile takes its place. It sets the
- * nonce to 0 first, so what was read is the profile if the nonce is still there after the read. A
- * start or set to an idle process may be left in its slot: it is carried out at the next heartbeat.
+ * The process frees it then, or after 30 s, or when the next profile of the same slot takes its
+ * place. Before it frees, it sets the nonce to 0, so what was read is the profile if the nonce is
+ * still there after the read.
  *
  * In the control directory the file PID.cmd has the line `[nonce=<hex> ][until=<hex> ]REQUEST`,
  * with a newline; `until` is a lease of PROF_LEASE_MS, which the client renews in the file. The
@@ -104,15 +107,16 @@ typedef struct prof_note_s {
 } prof_note_t;
 
 typedef struct prof_slot_s {
-	/* The next five are written by the client; sequence last. */
+	/* The next five are written by the client, sequence after the others. */
 	uint64_t sequence;   /* a random number for each try; 0: the slot is free */
 	uint64_t nonce;      /* a random number for each request, the same in all tries */
 	uint32_t length;     /* of the text in bytes, without a NUL */
 	uint32_t checksum;   /* prof_mailbox_sum() of sequence, nonce and text */
 	char text[PROF_MAILBOX_TEXT];
-	/* The rest is written by the library; answered last. */
+	/* The rest is written by the library (but see answer_nonce); answered is stored last. */
 	uint64_t answered;   /* the sequence that the answer is for */
-	uint64_t answer_nonce; /* nonce of the request taken last; a client sets it to 0 first */
+	/* nonce of the request taken last; a client sets it to 0 before it fills the slot */
+	uint64_t answer_nonce;
 	int32_t error;       /* errno, 0: success */
 	uint32_t answer_length; /* bytes, without a NUL */
 	char answer[PROF_MAILBOX_TEXT];

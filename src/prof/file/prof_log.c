@@ -431,9 +431,10 @@ prof_log_abandon(void) {
 }
 
 /*
- * A running log goes on in the child, with the records from before the fork, or is dropped unless
- * goes_on. One that another thread of the parent was writing is over here: that thread was outside
- * the gate, in log_write_file(). Its file belongs to the parent.
+ * In the child a log that runs goes on with the records from before the fork if goes_on, else it is
+ * dropped. One that another thread was writing is over: that thread was outside the gate, between
+ * gate_leave_all() and gate_reenter() of log_finish(), and its file is the parent's. If this thread
+ * itself writes (it forked in a hook or a handler), it goes on; its mutex_self() is the same here.
  */
 void
 prof_log_postfork_child(bool goes_on) {
