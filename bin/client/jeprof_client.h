@@ -232,7 +232,8 @@ int jeprof_open_dir(jeprof_target_t *t, const char *dir);
  * What the process sees at its absolute path: sets *file, and buf to a path that leads us there
  * while the process lives (/proc/PID/root/..., with room for that and PATH_MAX bytes). 0; ESRCH, or
  * the errno with which its root directory may not be opened; ENOSYS: it is not known, as the kernel
- * cannot follow the links of that root; else the errno that the process would get. No sentence.
+ * cannot follow the links of that root, or as no path of ours leads there; else the errno that the
+ * process would get. No sentence.
  */
 int jeprof_find_below(const jeprof_target_t *t, const char *path, char *buf, size_t size,
     struct stat *file);

@@ -2,10 +2,15 @@
 #include "ctl.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -271,6 +276,73 @@ test_patience(sig_atomic_t patience, const char *what) {
 	waitpid(pid, NULL, 0);
 }
 
+/* ---- files below another root ---- */
+
+static bool has_no_openat2;
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
+
+long
+__wrap_syscall(long number, long a, long b, long c, long d, long e, long f) {
+#ifdef SYS_openat2
+	if (number == SYS_openat2 && has_no_openat2) {
+		errno = ENOSYS;
+		return -1;
+	}
+#endif
+	return __real_syscall(number, a, b, c, d, e, f);
+}
+
+/* A process in a chroot that has dir/file, and links to it; -1 if there may be none. */
+static pid_t
+start_jailed(void) {
+	int pipes[2];
+	char is_in = 0;
+	if (mkdir("jail", 0700) != 0 || mkdir("jail/dir", 0700) != 0 || mkdir("up", 0700) != 0
+	    || close(creat("jail/dir/file", 0600)) != 0 || symlink("/up", "jail/dir/absolute") != 0
+	    || symlink("file", "jail/dir/relative") != 0 || symlink("/dev/null", "jail/null") != 0
+	    || pipe(pipes) != 0) {
+		return -1;
+	}
+	pid_t pid = fork();
+	if (pid == 0) {
+		is_in = chroot("jail") == 0 || (unshare(CLONE_NEWUSER) == 0 && chroot("jail") == 0);
+		_exit(write(pipes[1], &is_in, 1) != 1 || pause());
+	}
+	bool is_read = read(pipes[0], &is_in, 1) == 1;
+	return is_read && is_in ? pid : -1;
+}
+
+/* Without openat2, what is found is what the process sees, or it is said that this is not known. */
+static void
+test_below(void) {
+	static const struct {
+		const char *path;
+		int error;
+	} cases[] = {{"/dir/file", 0}, {"//dir/./file", 0}, {"/", 0}, {"/dir/", 0}, {"/none", ENOENT},
+	    {"/none/file", ENOENT}, {"/dir/file/", ENOTDIR}, {"/null", ENOSYS},
+	    {"/dir/relative", ENOSYS}, {"/dir/absolute/..", ENOSYS}, {"/../up", ENOSYS}};
+	char buf[2 * PATH_MAX], ours[PATH_MAX];
+	struct stat st, wanted;
+	pid_t pid = start_jailed();
+	jeprof_target_t t = {.pid = pid, .task = pid};
+	if (pid < 0) {
+		return; /* no chroot here */
+	}
+	has_no_openat2 = true;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		int error = jeprof_find_below(&t, cases[i].path, buf, sizeof(buf), &st);
+		snprintf(ours, sizeof(ours), "jail%s", cases[i].path);
+		check(error == cases[i].error && (error != 0 || (stat(ours, &wanted) == 0
+		    && wanted.st_ino == st.st_ino && jeprof_leads_to(buf, &wanted))),
+		    "below another root:", cases[i].path);
+	}
+	has_no_openat2 = false;
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
 static void
 test_layout(void) {
 	check(offsetof(prof_mailbox_t, slots) == 128 && offsetof(prof_slot_t, answered) == 24
@@ -291,6 +363,7 @@ main(void) {
 	test_leases();
 	test_patience(0, "the first signal:");
 	test_patience(3, "the third signal:");
+	test_below();
 	test_layout();
 	printf("1..%d\n", count);
 	return failures != 0;
