@@ -1,36 +1,55 @@
 /*
  * Opens the listening socket, of TCP or a Unix socket, and remembers its name (listen.h).
  * Invariant: a Unix socket is accessible to its owner and group only, and replaces no file but a
- * socket that nobody listens on. No locks: server.c opens the socket before there are other
- * threads; afterwards `name` and `is_local` are only read. On failure each open_*() exits with the
- * reason. Called by server.c; try_split_address() also by options.c.
+ * socket that nobody listens on; so that of two that start at once none takes the other's for such
+ * a one, each finds out, binds and listens under a lock of the directory (flock). No locks of
+ * threads: server.c opens the socket before there are others; afterwards the static data are only
+ * read. On failure each open_*() exits with the reason. Called by server.c; try_split_address()
+ * also by options.c.
  */
 #include "agent.h"
 
 #include "listen.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "client/clock.h"
+
+enum { LOCK_MS = 1000 }; /* how long the lock of the directory is waited for */
 
 #define DEFAULT_LISTEN "127.0.0.1:7071"
 
 static char name[320];       /* see listener_name() */
 static bool is_local = true; /* see is_listener_local() */
 
-/* Whether the path is a Unix socket that refuses connections, because nobody listens on it. */
+static struct stat own;       /* the file of the Unix socket */
+
+/* Binds the socket and listens; false and errno if it cannot. */
+static bool
+try_listen(int fd, const struct sockaddr *address, socklen_t length) {
+	return fd >= 0 && bind(fd, address, length) == 0 && listen(fd, SOMAXCONN) == 0;
+}
+
+/*
+ * Whether the path is a Unix socket that an earlier process left: it refuses connections. It does
+ * not wait: a full backlog gives EAGAIN, and somebody listens there, though stopped.
+ */
 static bool
 is_left_over(const struct sockaddr_un *address) {
 	struct stat st;
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	bool is_refused = fd >= 0
 	    && connect(fd, (const struct sockaddr *)address, sizeof(*address)) != 0
 	    && errno == ECONNREFUSED;
@@ -40,6 +59,28 @@ is_left_over(const struct sockaddr_un *address) {
 	return is_refused && lstat(address->sun_path, &st) == 0 && S_ISSOCK(st.st_mode);
 }
 
+/*
+ * Takes the lock of the directory of this path. Returns a descriptor, which holds it until it is
+ * closed; -1 if the directory cannot be read, or if another process keeps the lock.
+ */
+static int
+lock_directory(const char *path) {
+	char directory[sizeof(((struct sockaddr_un *)0)->sun_path) + 1];
+	const char *slash = strrchr(path, '/');
+	snprintf(directory, sizeof(directory), "%.*s", slash == NULL ? 1 : (int)(slash - path + 1),
+	    slash == NULL ? "." : path);
+	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int64_t end = client_now_ms() + LOCK_MS;
+	while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0) {
+		if (errno != EWOULDBLOCK || client_now_ms() >= end) {
+			close(fd);
+			return -1;
+		}
+		client_sleep_ms(10);
+	}
+	return fd;
+}
+
 static int
 open_unix(const char *path) {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -47,15 +88,22 @@ open_unix(const char *path) {
 		leave(2, "--unix: %s is longer than %zu bytes", path, sizeof(address.sun_path) - 1);
 	}
 	strcpy(address.sun_path, path);
-	if (is_left_over(&address)) {
+	int lock = lock_directory(path);
+	if (lock >= 0 && is_left_over(&address)) {
 		unlink(path);
 	}
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	mode_t mask = umask(0117);
-	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
+	if (!try_listen(fd, (struct sockaddr *)&address, sizeof(address))) {
 		leave(1, "--unix: %s: %s", path, strerror(errno));
 	}
 	umask(mask);
+	if (lstat(path, &own) != 0) {
+		leave(1, "--unix: %s: %s", path, strerror(errno));
+	}
+	if (lock >= 0) {
+		close(lock);
+	}
 	snprintf(name, sizeof(name), "%s", path);
 	return fd;
 }
@@ -114,13 +162,13 @@ open_address(const char *text) {
 		snprintf(port, sizeof(port), "%d", a.port);
 	}
 	if (!is_good || getaddrinfo(host, port, &want, &found) != 0) {
-		leave(2, "--listen: \"%s\" is no ADDR:PORT with an address in digits", text);
+		leave(2, "--listen: \"%s\" is no ADDR:PORT with an address and a port in digits", text);
 	}
 	int one = 1, fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd >= 0) {
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	}
-	if (fd < 0 || bind(fd, found->ai_addr, found->ai_addrlen) != 0) {
+	if (!try_listen(fd, found->ai_addr, found->ai_addrlen)) {
 		leave(1, "--listen: %s: %s", text, strerror(errno));
 	}
 	is_local = is_loopback(found->ai_addr);
@@ -134,7 +182,7 @@ open_address(const char *text) {
  * functions and amounts of memory.
  */
 static void
-warn_open(void) {
+warn_if_open_to_others(void) {
 	if (!is_local && options.token_file == NULL) {
 		talk("warning: whoever reaches %s may %s: there is no --token-file", name,
 		    options.may_control ? "read profiles, start and stop sessions"
@@ -146,10 +194,7 @@ int
 open_listener(void) {
 	int fd = options.unix_path != NULL ? open_unix(options.unix_path)
 	    : open_address(options.listen != NULL ? options.listen : DEFAULT_LISTEN);
-	if (listen(fd, SOMAXCONN) != 0) {
-		leave(1, "%s: %s", name, strerror(errno));
-	}
-	warn_open();
+	warn_if_open_to_others();
 	return fd;
 }
 
@@ -165,7 +210,9 @@ is_listener_local(void) {
 
 void
 remove_listener(void) {
-	if (options.unix_path != NULL) {
+	struct stat st;
+	if (options.unix_path != NULL && lstat(options.unix_path, &st) == 0 && st.st_dev == own.st_dev
+	    && st.st_ino == own.st_ino) {
 		unlink(options.unix_path);
 	}
 }

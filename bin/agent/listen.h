@@ -14,7 +14,7 @@ typedef struct address_s {
 	int port;         /* 0 to 65535; -1: there is none */
 } address_t;
 
-/* Splits the first `length` bytes of a string; false if they are malformed. */
+/* Splits the first `length` bytes of a string, behind which a NUL is; false if they are malformed. */
 bool try_split_address(const char *text, size_t length, address_t *a);
 
 /*
@@ -38,5 +38,8 @@ const char *listener_name(void);
  */
 bool is_listener_local(void);
 
-/* Removes the file of the Unix socket, if there is one; does not close the socket. */
+/*
+ * Removes the file of the Unix socket, if there is one, and if no other file has taken its name; to
+ * be called before the socket is closed.
+ */
 void remove_listener(void);

@@ -359,7 +359,7 @@ if [ "$(id -u)" = 0 ]; then
 fi
 end_agent
 "$AGENT" --listen 127.0.0.1:65536 2>words.err
-is "$? $(cat words.err)" '2 jeprofd: --listen: "127.0.0.1:65536" is no ADDR:PORT with an address in digits' "port 65536"
+is "$? $(cat words.err)" '2 jeprofd: --listen: "127.0.0.1:65536" is no ADDR:PORT with an address and a port in digits' "port 65536"
 
 if [ -c /dev/full ]; then
 	for word in --help --version; do
@@ -452,6 +452,53 @@ is "$(stat -c %a "$W/socket")" 660 "for its user and group only"
 end_agent
 [ ! -e "$W/socket" ]
 ok $? "it goes with jeprofd"
+# a socket that a process left; the lock of the directory; a listener that does not accept, and has a full backlog
+left() { perl -MSocket -e 'socket my $s, AF_UNIX, SOCK_STREAM, 0; bind $s, sockaddr_un("left") or die "$!\n"'; }
+mkdir locked && cd locked || exit 1
+left
+"$AGENT" --unix left 2>../unix.err &
+agent_pid=$!
+children="$children $agent_pid"
+until_true grep -q 'listens on' ../unix.err
+rm left
+left
+inode=$(stat -c %i left)
+end_agent
+is "$(stat -c %i left)" "$inode" "one that has its name by then stays"
+cat >hold.pl <<'P'
+use strict;
+use warnings;
+use Fcntl qw(:DEFAULT :flock);
+sysopen my $d, '.', O_RDONLY or die "$!\n";
+flock $d, LOCK_EX or die "$!\n";
+exit system(@ARGV) >> 8;
+P
+perl hold.pl timeout 30 "$AGENT" --unix left 2>../unix.err
+is "$? $(cat ../unix.err) $(stat -c %i left)" "1 jeprofd: --unix: left: Address already in use $inode" "no left one is replaced while another jeprofd may be replacing it"
+cat >full.pl <<'P'
+use strict;
+use warnings;
+use Socket qw(:DEFAULT SOCK_NONBLOCK);
+socket my $s, AF_UNIX, SOCK_STREAM, 0;
+bind $s, sockaddr_un('full') and listen $s, 1 or die "$!\n";
+my @in;
+do { socket my $c, AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0; push @in, $c } while connect $in[-1], sockaddr_un('full');
+exit system(@ARGV) >> 8;
+P
+perl full.pl timeout 30 "$AGENT" --unix full 2>../unix.err
+is "$? $(cat ../unix.err)" "1 jeprofd: --unix: full: Address already in use" "a listener that does not accept is not waited for"
+rm left
+left
+for i in 1 2 3 4 5; do
+	"$AGENT" --unix left 2>"../unix.err$i" &
+	children="$children $!"
+done
+gone() { [ "$(cat ../unix.err? | grep -c 'Address already')" = 4 ] && cat ../unix.err? | grep -q 'listens on'; }
+until_true gone
+ok $? "of five that start at once on a left one, one has it" "$(cat ../unix.err?)"
+curl -s --unix-socket left -o ../answer http://localhost/targets
+ok $? "and is reached by it"
+cd ..
 
 # words
 for words in "--push-select comm=x" "--push-header A:b" "--rate 0" "--rate 5x" "--listen nowhere" "--listen 1.2.3.4" "--listen 127.0.0.1:" "--listen ::1:0" "--listen [127.0.0.1]:0" "--listen [::1]x:0" "--listen [::1:0" "--listen 127.0.0.1:0x" "--interval" "--passive=1" "--fly" "--max-scrapes 0" word; do
