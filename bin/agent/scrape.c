@@ -697,18 +697,19 @@ run_start(job_t *j) {
 static void
 run_stop(job_t *j) {
 	jeprof_reply_t reply;
-	unsigned count = 0;
+	jeprof_withdrawn_t w;
+	char what[80];
 	jeprof_target_t *t = &j->target;
 	int error = ask(j, "stop", jeprof_manner_return, &reply);
 	if (error == EAGAIN) {
-		error = jeprof_withdraw_pending(t, &count);
-		if (error != 0 || count == 0) {
+		error = jeprof_withdraw_pending(t, &w);
+		if (error != 0 || w.starts + w.sets == 0) {
 			answer_line(&j->answer, t->head.state == jeprof_state_idle ? 409 : 503,
 			    "%d %s is idle%s", t->pid, t->name, t->head.state == jeprof_state_idle
 			    ? " and not profiling; nothing changed" : " and does not answer");
 			return;
 		}
-		answer_line(&j->answer, 200, "the pending start was taken back");
+		answer_line(&j->answer, 200, "%s", jeprof_withdrawn_text(&w, what));
 		return;
 	}
 	if (error != 0) {

@@ -283,12 +283,19 @@ bool jeprof_comes_second(jeprof_target_t *t, const char *verb);
 /* Number of pending requests of other clients with the verbs start and set. */
 unsigned jeprof_count_pending(jeprof_target_t *t);
 
+/* Pending requests that were removed. */
+typedef struct jeprof_withdrawn_s {
+	unsigned starts, sets; /* those with the verbs start and set */
+} jeprof_withdrawn_t;
+
 /*
  * Removes the pending requests of other clients with the verbs start and set. The process may take
- * one while it is being removed, and then carries it out; *count is the number of the others. 0 or
- * ESRCH.
+ * one while it is being removed, and then carries it out; *w counts the others. 0 or ESRCH.
  */
-int jeprof_withdraw_pending(jeprof_target_t *t, unsigned *count);
+int jeprof_withdraw_pending(jeprof_target_t *t, jeprof_withdrawn_t *w);
+
+/* What was removed, at least one, as a sentence without its full stop. Returns buf. */
+const char *jeprof_withdrawn_text(const jeprof_withdrawn_t *w, char buf[80]);
 
 /*
  * The value of a key in an answer of lines key=value, copied and cut off at size; NULL if the key

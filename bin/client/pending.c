@@ -8,6 +8,7 @@
  */
 #include "client/target.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -81,12 +82,13 @@ jeprof_count_pending(jeprof_target_t *t) {
 }
 
 int
-jeprof_withdraw_pending(jeprof_target_t *t, unsigned *count) {
+jeprof_withdraw_pending(jeprof_target_t *t, jeprof_withdrawn_t *w) {
 	prof_slot_t s;
-	*count = 0;
+	*w = (jeprof_withdrawn_t){0, 0};
 	for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++) {
 		uint64_t none = 0;
-		if (!read_pending(t, i, "start", &s) && !read_pending(t, i, "set", &s)) {
+		bool is_start = read_pending(t, i, "start", &s);
+		if (!is_start && !read_pending(t, i, "set", &s)) {
 			continue;
 		}
 		uint64_t at = client_slot_at(t, i);
@@ -96,7 +98,26 @@ jeprof_withdraw_pending(jeprof_target_t *t, unsigned *count) {
 		}
 		/* If the process began to read the slot before our write, it still carries it out. */
 		client_sleep_ms(SETTLE_MS);
-		*count += client_read_memory(t, at, &s, sizeof(s)) && s.answer_nonce != s.nonce;
+		bool is_gone = client_read_memory(t, at, &s, sizeof(s)) && s.answer_nonce != s.nonce;
+		w->starts += is_gone && is_start;
+		w->sets += is_gone && !is_start;
 	}
 	return 0;
+}
+
+const char *
+jeprof_withdrawn_text(const jeprof_withdrawn_t *w, char buf[80]) {
+	const char *starts = w->starts == 1 ? "start" : "starts";
+	const char *sets = w->sets == 1 ? "set" : "sets";
+	if (w->starts + w->sets == 1) {
+		snprintf(buf, 80, "the pending %s was taken back", w->starts == 1 ? starts : sets);
+	} else if (w->sets == 0) {
+		snprintf(buf, 80, "%u pending %s were taken back", w->starts, starts);
+	} else if (w->starts == 0) {
+		snprintf(buf, 80, "%u pending %s were taken back", w->sets, sets);
+	} else {
+		snprintf(buf, 80, "%u pending %s and %u pending %s were taken back", w->starts, starts,
+		    w->sets, sets);
+	}
+	return buf;
 }

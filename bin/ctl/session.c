@@ -1,11 +1,12 @@
 /*
  * The verbs that change the profiler of a process: start, stop, set, rearm and mark. Requests lie
- * in its mailbox, slots in its memory that it reads when it allocates or, if that runs, in the
- * profiler's thread. A process that allocates nothing and has no such thread (is idle) does not
- * answer: a "start" with neither --wait nor -d, and a "set" without --wait, then leave their
- * request in its slot (pending), and "stop" removes the pending ones of all clients. Invariant: no
- * start is left beside another client's, and one slot of the mailbox stays free for others.
- * Functions that return an int return the exit code. No locks. Called by main.c.
+ * in the slots of its mailbox, in its memory. It reads them when it allocates, and in the
+ * profiler's thread if it has one. A process that allocates nothing and has no such thread (is
+ * idle) does not answer: a "start" with neither --wait nor -d, and a "set" without --wait, then
+ * leave their request in its slot (pending), and "stop" without --session removes the pending ones
+ * of all clients. Invariant: no start is left beside another client's, and one slot of the mailbox
+ * stays free for others. Functions that return an int return the exit code. No locks. Called by
+ * main.c.
  */
 #include "ctl.h"
 
@@ -23,28 +24,30 @@
 #include "words.h"
 
 /*
- * After a stop that an idle process did not answer: removes the starts and sets of others that it
- * has not read. If no session runs and some were removed, returns EXIT_DONE; if there were none,
- * and --wait is not given, says that no session runs. In all other cases (a session runs, --wait,
- * or the process is just taking a start) exits with the reason for the silence.
+ * After a stop that an idle process did not answer. If the stop is for whatever runs, and not for
+ * one session (is_any), removes the starts and sets of others that the process has not read. If no
+ * session runs and some were removed, returns EXIT_DONE; if there were none, and --wait is not
+ * given, says that no session runs. In all other cases (a session runs, --wait, or the process is
+ * just taking a start) exits with the reason for the silence.
  */
 static int
-stop_idle(jeprof_target_t *p) {
+stop_idle(jeprof_target_t *p, bool is_any) {
 	static char text[JEPROF_TEXT];
-	bool has_start = jeprof_find_pending(p, "start", text);
-	unsigned count;
-	need(p, jeprof_withdraw_pending(p, &count));
+	char what[80];
+	bool has_start = is_any && jeprof_find_pending(p, "start", text);
+	jeprof_withdrawn_t w = {0, 0};
+	need(p, is_any ? jeprof_withdraw_pending(p, &w) : jeprof_look(p));
 	bool runs = p->head.state == jeprof_state_active || p->head.state == jeprof_state_paused
 	    || p->head.state == jeprof_state_stopping;
-	if (count > 0 && runs) {
-		talk("%d %s: the pending %s was taken back; the session still runs", p->pid, p->name,
-		    has_start ? "start" : "set");
-	} else if (count > 0) {
-		if (is_on(o_json)) {
-			printf("{\"pid\":%d,\"withdrawn\":%u}\n", p->pid, count);
-		} else {
-			printf("withdrawn: the pending %s was taken back\n", has_start ? "start" : "set");
-		}
+	bool is_done = w.starts + w.sets > 0;
+	if (is_done && runs) {
+		talk("%d %s: %s; the session still runs", p->pid, p->name, jeprof_withdrawn_text(&w, what));
+	} else if (is_done && is_on(o_json)) {
+		printf("{\"pid\":%d,\"withdrawn\":%u}\n", p->pid, w.starts + w.sets);
+	} else if (is_done) {
+		printf("withdrawn: %s\n", jeprof_withdrawn_text(&w, what));
+	}
+	if (is_done && !runs) {
 		return EXIT_DONE;
 	}
 	if (!has_start && !is_on(o_wait) && !runs) {
@@ -61,7 +64,7 @@ stop_session(jeprof_target_t *p, bool has_number, uint64_t number) {
 	static jeprof_reply_t r;
 	snprintf(text, sizeof(text), has_number ? "stop %" PRIu64 : "stop", number);
 	if (!ask(p, text, jeprof_manner_return, &r)) {
-		return stop_idle(p);
+		return stop_idle(p, !has_number);
 	}
 	int code = r.error != 0 ? fail(p, &r) : print_path(p, r.text, "path");
 	if (code == EXIT_FAILED) {
@@ -92,10 +95,10 @@ wait_and_stop(jeprof_target_t *p, uint64_t session) {
 }
 
 /*
- * Leaves the request that was just sent in its slot of the mailbox; the process reads it when it
+ * Has the request that was just sent stay in its slot of the mailbox; the process reads it when it
  * allocates again. It is taken back instead, at exit (main.c), if the program has a malloc of its
- * own, if it is a start and another client's lies there, whether left or waited for, or if others
- * have JEPROF_SLOTS - 1 starts and sets there.
+ * own, if it is a start and another client's lies there, left or waited for, or if others have
+ * JEPROF_SLOTS - 1 starts and sets there.
  */
 static int
 leave_pending(jeprof_target_t *p, const char *verb) {
@@ -139,8 +142,9 @@ start_warnings(jeprof_target_t *p, const char *answer) {
 
 /*
  * If a box is asked for that the process cannot have, exits with the reason, before it is asked. If
- * none is, has one that MALLOC_CONF of the process asks for (prof_blackbox) denied in this case.
- * Names the size of a box, as what the process has as prof_blackbox_size is not known here.
+ * the user says nothing of a box and the process cannot have one, denies it, as MALLOC_CONF of the
+ * process may ask for one (prof_blackbox). Names the size of a box that is asked for without one:
+ * the process would take its prof_blackbox_size, which is not known here, so not checked.
  */
 static void
 settle_box(jeprof_target_t *p, char text[JEPROF_TEXT]) {

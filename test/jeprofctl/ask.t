@@ -296,9 +296,15 @@ ctl start "$pid" --idempotent --json
 is "$code $out" "0 {\"pid\":$pid,\"changed\":false}" "and with --json"
 ctl set "$pid" --alloc 1G --json
 is "$out" "{\"pid\":$pid,\"pending\":true}" "set is left pending too"
+ctl stop "$pid" --session 1
+gives 4 "stop of a session, though none runs"
+WAIT= ctl set "$pid" --rate 1M
+has "$out" "pending: is set" "another set"
+WAIT= ctl stop "$pid" --session 1
+gives 4 "stop of a session that does not run"
 ctl stop "$pid"
 gives 0 "stop"
-is "$out" "withdrawn: the pending start was taken back" "takes both back"
+is "$out" "withdrawn: 1 pending start and 2 pending sets were taken back" "takes all back, also what the stops of a session left"
 ctl stop "$pid"
 gives 4 "and again: nothing runs, nothing is pending"
 ctl status "$pid" --json

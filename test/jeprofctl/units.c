@@ -276,6 +276,22 @@ test_patience(sig_atomic_t patience, const char *what) {
 	waitpid(pid, NULL, 0);
 }
 
+static void
+test_withdrawn(void) {
+	static const struct {
+		jeprof_withdrawn_t w;
+		const char *text;
+	} cases[] = {{{1, 0}, "the pending start was taken back"},
+	    {{0, 1}, "the pending set was taken back"}, {{2, 0}, "2 pending starts were taken back"},
+	    {{0, 3}, "3 pending sets were taken back"},
+	    {{1, 2}, "1 pending start and 2 pending sets were taken back"}};
+	char buf[80];
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		check(strcmp(jeprof_withdrawn_text(&cases[i].w, buf), cases[i].text) == 0, "withdrawn:",
+		    cases[i].text);
+	}
+}
+
 /* ---- files below another root ---- */
 
 static bool has_no_openat2;
@@ -363,6 +379,7 @@ main(void) {
 	test_leases();
 	test_patience(0, "the first signal:");
 	test_patience(3, "the third signal:");
+	test_withdrawn();
 	test_below();
 	test_layout();
 	printf("1..%d\n", count);
