@@ -455,9 +455,9 @@ has_addresses(const char *at, const char *end) {
 /* Parses a line before the memory map. 0 or ENOMEM. */
 static int
 line_parse(parser_t *r, const char *at, const char *end) {
-	bool is_known = false;
 	int err = 0;
 	blanks_pass(&at, end);
+	bool is_known = at == end; /* an empty line is nothing to skip */
 	const char *frames = at;
 	if (word_read(&frames, end, "@") && has_addresses(frames, end)) {
 		is_known = true;
@@ -468,7 +468,7 @@ line_parse(parser_t *r, const char *at, const char *end) {
 		is_known = true;
 		err = meta_add(r->p, at, (size_t)(end - at));
 	}
-	r->nskipped += !is_known && at != end;
+	r->nskipped += !is_known;
 	return err;
 }
 
