@@ -1,7 +1,7 @@
 /*
  * The memory map of an image as text, and the loaded objects that it shows (image_read.h).
- * Invariant: the text and the number of objects are bounded. No locks. Called by image_process.c
- * and image_core.c.
+ * Invariant: the text is bounded; so is the number of objects, as client_read_object() reads no more
+ * (those beyond count as lacking). No locks. Called by image_process.c and image_core.c.
  */
 #include "client/image_read.h"
 
@@ -13,7 +13,6 @@
 
 enum {
 	TEXT_MOST = 64 << 20,    /* bytes of a memory map */
-	OBJECTS_MOST = 4096,     /* loaded objects */
 };
 
 /* Bytes that are allocated for n bytes of text: a power of two above n, 65536 or more; 0 for 0. */
@@ -71,7 +70,7 @@ object_add(jeprof_image_t *image, client_elf_t *elf, uint64_t start, const char 
 	client_object_t o;
 	bool is_read = client_read_object(elf, start, &o);
 	image->lacking += !is_read || !o.is_whole;
-	if (!is_read || image->objects.n == OBJECTS_MOST) {
+	if (!is_read) {
 		return 0;
 	}
 	image_object_t *place = image_append(&image->objects, sizeof(*place));
@@ -83,7 +82,7 @@ object_add(jeprof_image_t *image, client_elf_t *elf, uint64_t start, const char 
 	return place->path == NULL ? ENOMEM : 0;
 }
 
-/* One line of the map; of a line without a path, or a bad one, all numbers are 0. */
+/* One line of the map; of one of fewer than six words all is 0, and a word that is no number is. */
 typedef struct line_s {
 	uint64_t start;          /* first address of the mapping */
 	uint64_t offset;         /* of the mapping in its file */
@@ -125,8 +124,8 @@ try_next_line(const char **text, line_t *line) {
 }
 
 /*
- * The path of the last executable line among `first` and those that follow it for the same file;
- * NULL: none is. *end: on entry behind the line `first`, on return behind the last of them.
+ * Where in the text the path of the last executable line stands, of `first` and the lines of the
+ * same file behind it; NULL: none is executable. *end: on entry behind the line `first`, on return behind the last of them.
  */
 static const char *
 last_code(const line_t *first, const char **end) {
