@@ -3,8 +3,8 @@
  * directory: see paths.h. The process may have another root directory, mount namespace or working
  * directory, so two paths are taken for the same only if both lead to one device and inode;
  * path_there() takes them for the same also if it may not look. It and check_directory() end the
- * program if the process cannot see the directory. No locks, no state. Called by answer.c, dump.c
- * and status.c.
+ * program if the process cannot see the directory. No locks, no state. Called by answer.c, dump.c,
+ * session.c and status.c.
  */
 #include "ctl.h"
 
@@ -19,10 +19,32 @@
 #include "talk.h"
 
 /*
+ * path_here() for a relative path, as of a prefix that its working directory would make too long:
+ * the absolute one if that leads to the file, else that below /proc/PID/cwd.
+ */
+static void
+relative_here(const jeprof_target_t *p, const char *path, char *buf, size_t size) {
+	char link[64], directory[PATH_MAX];
+	struct stat st;
+	snprintf(link, sizeof(link), "/proc/%d/cwd", p->task);
+	ssize_t n = readlink(link, directory, sizeof(directory) - 1);
+	directory[n > 0 ? n : 0] = '\0';
+	int length = snprintf(buf, size, "%s/%s", link, path);
+	if (path[0] == '\0' || length < 0 || (size_t)length >= size || stat(buf, &st) != 0) {
+		snprintf(buf, size, "%s", path);
+		return;
+	}
+	snprintf(buf, size, "%s/%s", directory, path);
+	if (!jeprof_leads_to(buf, &st)) {
+		snprintf(buf, size, "%s/%s", link, path);
+	}
+}
+
+/*
  * Sets buf to the path as it is if that leads to the file of the process; else, for a process in a
  * chroot, to the path with its root directory in front if that does, as it is or without links;
  * else to that below /proc/PID/root, which is valid only while the process lives. The path is
- * unchanged also if it is relative, or if the process has no such file that we can see.
+ * unchanged also if the process has no such file that we can see.
  */
 void
 path_here(const jeprof_target_t *p, const char *path, char *buf, size_t size) {
@@ -31,8 +53,12 @@ path_here(const jeprof_target_t *p, const char *path, char *buf, size_t size) {
 	int length = snprintf(root, sizeof(root), "/proc/%d/root", p->task);
 	ssize_t n = readlink(root, jail, sizeof(jail) - 1);
 	jail[n > 0 ? n : 0] = '\0';
+	if (path[0] != '/') {
+		relative_here(p, path, buf, size);
+		return;
+	}
 	snprintf(buf, size, "%s", path);
-	if (path[0] != '/' || jeprof_find_below(p, path, inside, sizeof(inside), &st) != 0
+	if (jeprof_find_below(p, path, inside, sizeof(inside), &st) != 0
 	    || jeprof_leads_to(path, &st)) {
 		return;
 	}

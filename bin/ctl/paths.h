@@ -1,13 +1,15 @@
 /*
  * Translates a path that a process uses into one that this shell can open, and back; the process
- * may have another root directory or mount namespace. Called by answer.c, dump.c and status.c.
+ * may have another root directory or mount namespace. Called by answer.c, dump.c, session.c
+ * and status.c.
  */
 #pragma once
 #include "ctl.h"
 
 /*
- * A path of the process as this shell can open it, in buf; the path itself if it is relative or no
- * such file can be seen. /proc/PID/root/... is valid only while the process lives.
+ * A path of the process as this shell can open it, in buf; the path itself if no such file can be
+ * seen. A relative one begins at the working directory of the process. A path below /proc/PID is
+ * valid only while the process lives.
  */
 void path_here(const jeprof_target_t *p, const char *path, char *buf, size_t size);
 

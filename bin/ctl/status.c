@@ -75,8 +75,8 @@ put_status(jeprof_target_t *p, char *text, bool is_idle) {
 			continue;
 		}
 		*value++ = '\0';
-		bool is_path = strcmp(line, "last_dump") == 0 || strcmp(line, "blackbox") == 0;
-		if (is_path && value[0] == '/') {
+		bool is_box = strcmp(line, "blackbox") == 0 && value[0] == '/';
+		if (is_box || strcmp(line, "last_dump") == 0) {
 			path_here(p, value, path, sizeof(path));
 			value = path;
 		}

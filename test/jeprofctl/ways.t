@@ -151,6 +151,18 @@ is "$(find theirs ! -name '*.status' -type f)" "" "and no command is left"
 end
 unset LAUNCH
 
+# an answer with a relative path, as where the working directory makes the prefix too long
+mkdir there
+LAUNCH="env -C $W/there"
+fake busy
+unset LAUNCH
+ctl start "$pid" prefix:rel
+ctl stop "$pid" -q
+is "$code $out" "0 $(ls "$W"/there/rel.*)" "a relative path begins at the directory of the process"
+ctl status "$pid"
+has "$out" " $(ls "$W"/there/rel.*)" "in the status too"
+end
+
 mkdir -p jail/tmp
 build jail/static -static
 PROGRAM=$W/jail/static
