@@ -12,12 +12,14 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "answer.h"
 #include "client/clock.h"
+#include "paths.h"
 #include "talk.h"
 #include "value.h"
 #include "verbs.h"
@@ -57,6 +59,19 @@ stop_idle(jeprof_target_t *p, bool is_any) {
 	leave_failed(p, jeprof_explain_silence(p, &asked));
 }
 
+/* For a session of start -d that another client has stopped: says where its profile may be. */
+static void
+tell_last_dump(jeprof_target_t *p) {
+	char value[PATH_MAX], path[TEXT_BYTES];
+	static jeprof_reply_t r;
+	jeprof_request_t asked = request_of("status", jeprof_manner_return);
+	if (jeprof_ask(p, &asked, &r) == 0 && r.error == 0 && jeprof_value(r.text, "last_dump", value,
+	    sizeof(value)) != NULL && value[0] != '\0') {
+		path_here(p, value, path, sizeof(path));
+		talk("%d %s: the last profile that it wrote: %s", p->pid, p->name, path);
+	}
+}
+
 /* Stops the running session; with has_number only that one. Prints the path of its profile. */
 static int
 stop_session(jeprof_target_t *p, bool has_number, uint64_t number) {
@@ -67,6 +82,9 @@ stop_session(jeprof_target_t *p, bool has_number, uint64_t number) {
 		return stop_idle(p, !has_number);
 	}
 	int code = r.error != 0 ? fail(p, &r) : print_path(p, r.text, "path");
+	if (is_on(o_duration) && (r.error == EALREADY || r.error == EPERM)) {
+		tell_last_dump(p);
+	}
 	if (code == EXIT_FAILED) {
 		hint("the session is over, but what it sampled is still there: jeprofctl dump %d -o FILE\n",
 		    p->pid);

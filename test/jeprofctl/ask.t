@@ -382,6 +382,13 @@ ctl start "$pid" -d 300ms max_seconds:9 --prefix "$W/p"
 gives 0 "start -d with max_seconds"
 ctl status "$pid" --json
 has "$out" '"settings":"prefix:'"$W/p,max_seconds:9\"" "what was given is not replaced"
+"$CTL" start "$pid" -d 60s --wait 60s >ctl.out 2>start.err 9>&- &
+waiting=$!
+until_true grep -q runs start.err
+ctl stop "$pid" -q
+kill -TERM $waiting
+wait $waiting
+is "$? $(tail -n 1 start.err)" "4 jeprofctl: $pid $NAME: the last profile that it wrote: $out" "start -d whose session somebody else has stopped tells the profile"
 end
 mkfifo silent
 exec 8<>silent
