@@ -41,11 +41,18 @@ static const char *
 directory_of(Dwarf_Die *unit, const char *file) {
 	Dwarf_Attribute attribute;
 	const char *directory;
+	size_t length;
+	bool is_below;
 
 	if (file == NULL || file[0] == '/' || dwarf_attr(unit, DW_AT_comp_dir, &attribute) == NULL)
 		return NULL;
 	directory = dwarf_formstring(&attribute);
-	return directory == NULL || strncmp(file, directory, strlen(directory)) == 0 ? NULL : directory;
+	if (directory == NULL)
+		return NULL;
+	length = strlen(directory);
+	is_below = strncmp(file, directory, length) == 0
+	    && (length == 0 || directory[length - 1] == '/' || file[length] == '/');
+	return is_below ? NULL : directory;
 }
 
 void

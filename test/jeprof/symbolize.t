@@ -120,6 +120,15 @@ spew("$dir/half", substr slurp($program{plain}), 0, 20000);
 ($code, $out, $err) = run(\"file $dir/half\n$first\n", $tool);
 like("$code $err", qr/^1 jeprof-symbolize: \S+half: /, 'half a file: exit 1, one line');
 
+# A working directory that the compiler was told to write as a relative path.
+mkdir "$dir/src2";
+spew("$dir/src2/a.c", "int one(int n) { return n * 3; }\nint main(int n, char **v) { (void)v; return one(n); }\n");
+SKIP: {
+	skip 'gcc cannot', 1 if (run('sh', '-c', 'cd "$0" && gcc -g -O0 -fdebug-prefix-map="$0"=src -o mapped src2/a.c', $dir))[0];
+	($first) = map { /^([0-9a-f]+) . one$/ ? "0x$1" : () } `nm "$dir/mapped"`;
+	like((run(\"file $dir/mapped\n$first\n", $tool))[1], qr{^one\nsrc/src2/a\.c:1$}m, 'a name that begins like the directory is below it nevertheless');
+}
+
 # Units that touch, without a table of their ranges: an address is of the unit that begins there.
 SKIP: {
 	my @unit = map { "$dir/unit$_" } 1 .. 3;
