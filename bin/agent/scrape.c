@@ -709,7 +709,8 @@ run_stop(job_t *j) {
 			    ? " and not profiling; nothing changed" : " and does not answer");
 			return;
 		}
-		answer_line(&j->answer, 200, "%s", jeprof_withdrawn_text(&w, what));
+		jeprof_withdrawn_text(&w, what);
+		answer_line(&j->answer, 200, "%s", what);
 		return;
 	}
 	if (error != 0) {

@@ -294,8 +294,8 @@ typedef struct jeprof_withdrawn_s {
  */
 int jeprof_withdraw_pending(jeprof_target_t *t, jeprof_withdrawn_t *w);
 
-/* What was removed, at least one, as a sentence without its full stop. Returns buf. */
-const char *jeprof_withdrawn_text(const jeprof_withdrawn_t *w, char buf[80]);
+/* Sets buf to what was removed, as a sentence without its full stop. */
+void jeprof_withdrawn_text(const jeprof_withdrawn_t *w, char buf[80]);
 
 /*
  * The value of a key in an answer of lines key=value, copied and cut off at size; NULL if the key

@@ -105,19 +105,12 @@ jeprof_withdraw_pending(jeprof_target_t *t, jeprof_withdrawn_t *w) {
 	return 0;
 }
 
-const char *
+void
 jeprof_withdrawn_text(const jeprof_withdrawn_t *w, char buf[80]) {
-	const char *starts = w->starts == 1 ? "start" : "starts";
-	const char *sets = w->sets == 1 ? "set" : "sets";
 	if (w->starts + w->sets == 1) {
-		snprintf(buf, 80, "the pending %s was taken back", w->starts == 1 ? starts : sets);
-	} else if (w->sets == 0) {
-		snprintf(buf, 80, "%u pending %s were taken back", w->starts, starts);
-	} else if (w->starts == 0) {
-		snprintf(buf, 80, "%u pending %s were taken back", w->sets, sets);
+		snprintf(buf, 80, "the pending %s was taken back", w->starts == 1 ? "start" : "set");
 	} else {
-		snprintf(buf, 80, "%u pending %s and %u pending %s were taken back", w->starts, starts,
-		    w->sets, sets);
+		snprintf(buf, 80, "pending requests were taken back (start: %u, set: %u)", w->starts,
+		    w->sets);
 	}
-	return buf;
 }

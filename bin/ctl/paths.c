@@ -29,8 +29,8 @@ relative_here(const jeprof_target_t *p, const char *path, char *buf, size_t size
 	snprintf(link, sizeof(link), "/proc/%d/cwd", p->task);
 	ssize_t n = readlink(link, directory, sizeof(directory) - 1);
 	directory[n > 0 ? n : 0] = '\0';
-	int length = snprintf(buf, size, "%s/%s", link, path);
-	if (path[0] == '\0' || length < 0 || (size_t)length >= size || stat(buf, &st) != 0) {
+	snprintf(buf, size, "%s/%s", link, path);
+	if (path[0] == '\0' || stat(buf, &st) != 0) { /* cut off, it is too long for stat() too */
 		snprintf(buf, size, "%s", path);
 		return;
 	}

@@ -42,12 +42,13 @@ stop_idle(jeprof_target_t *p, bool is_any) {
 	bool runs = p->head.state == jeprof_state_active || p->head.state == jeprof_state_paused
 	    || p->head.state == jeprof_state_stopping;
 	bool is_done = w.starts + w.sets > 0;
+	jeprof_withdrawn_text(&w, what);
 	if (is_done && runs) {
-		talk("%d %s: %s; the session still runs", p->pid, p->name, jeprof_withdrawn_text(&w, what));
+		talk("%d %s: %s; the session still runs", p->pid, p->name, what);
 	} else if (is_done && is_on(o_json)) {
 		printf("{\"pid\":%d,\"withdrawn\":%u}\n", p->pid, w.starts + w.sets);
 	} else if (is_done) {
-		printf("withdrawn: %s\n", jeprof_withdrawn_text(&w, what));
+		printf("withdrawn: %s\n", what);
 	}
 	if (is_done && !runs) {
 		return EXIT_DONE;

@@ -304,7 +304,7 @@ WAIT= ctl stop "$pid" --session 1
 gives 4 "stop of a session that does not run"
 ctl stop "$pid"
 gives 0 "stop"
-is "$out" "withdrawn: 1 pending start and 2 pending sets were taken back" "takes all back, also what the stops of a session left"
+is "$out" "withdrawn: pending requests were taken back (start: 1, set: 2)" "takes all back, also what the stops of a session left"
 ctl stop "$pid"
 gives 4 "and again: nothing runs, nothing is pending"
 ctl status "$pid" --json
