@@ -7,9 +7,10 @@
  * between the plugin and the program is then freed by an allocator that did not make it, which ends
  * the program. Debian's php8.2 opens its extensions in this way.
  *
- * Invariant: the call of the next dlopen() is a tail call, because the loader takes its return
- * address as the caller's, and searches that caller's RUNPATH. So Makefile.in puts -O2 behind
- * CFLAGS. No lock: any thread may call dlopen at any time, and all set next_dlopen to one value.
+ * Invariant: the call of the next dlopen() is a tail call, so that its return address lies in our
+ * caller: by that address the loader knows who calls, and searches that object's RUNPATH. Only the
+ * optimiser makes it a tail call, so Makefile.in puts -O2 behind CFLAGS, where it wins. No lock:
+ * any thread may call dlopen at any time, and all set next_dlopen to the same value.
  */
 #include <dlfcn.h>
 #include <stddef.h>

@@ -1,10 +1,10 @@
 /*
- * Reads what a box says of the last hour of its process, and words the sentence about the end of
- * the process (dead.h). A box is a memory file with the tables of a process's profiler, and may say
- * anything. So its numbers are only shown; one fact decides something: that the box was closed
- * makes an exit (with an unknown status, code -1) of an unknown end. At most JEPROF_COURSE_MOST of
- * its lines are read. No locks, no state. Called by dead_watch.c (facts_read) and dead_pages.c
- * (facts_sentence).
+ * Reads what a box says of the last hour or more of its process, and words the sentence about the
+ * end of the process (dead.h). A box is a memory file with the tables of a process's profiler, and
+ * may say anything. So its numbers are only shown; one fact decides something: that the box was
+ * closed makes an exit (with an unknown status, code -1) of an unknown end. At most
+ * JEPROF_COURSE_MOST of its lines are read. No locks, no state. Called by dead_watch.c (facts_read)
+ * and dead_pages.c (facts_sentence).
  */
 #include "dead.h"
 

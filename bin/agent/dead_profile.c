@@ -1,11 +1,11 @@
 /*
  * Profiles of the dead, processes that ended (dead.h). Each is made from the kept copy of its box,
- * the profiler's tables, with names, and is then kept itself. dead_watch.c starts a job for that
- * when it has noticed the end, because the files with the names may be gone soon. If that job kept
- * no profile, one is made when a client asks for it, and kept then. --max-profile limits the
- * heap_v2 text that a profile is made from, not the profile made; a kept one that is larger is not
- * read. No locks of its own, no state: each job has its own image of the box. Called by scrape.c,
- * in the thread of a job.
+ * the profiler's tables, gets names of functions from ELF files, and is then kept itself.
+ * dead_watch.c starts a job for that when it has noticed the end, because these files may be gone
+ * soon. If that job kept no profile, one is made when a client asks for it, and kept then.
+ * --max-profile limits the heap_v2 text that a profile is made from, not the profile made; but a
+ * kept one above that limit is not read: it is made anew for each request. No locks of its own, no
+ * state: each job has its own image of the box. Called by scrape.c, in the thread of a job.
  */
 #include "dead.h"
 
@@ -55,9 +55,10 @@ try_kept(const char *key, answer_t *a) {
 
 /*
  * Answers with the heap_v2 text as profile.proto, and keeps that; or with a failure. Always with
- * ages, whatever ?ages= says, since one profile is kept for all. Names come from the files below
- * order->root. If that is 0, as in a client's order, or where the process had our root, they come
- * from files below ours; a file with another build-id (without one: another inode) names nothing.
+ * ages, whatever ?ages= says, since one profile is kept for all. Function names come from the files
+ * below order->root; if it is 0, from those below our root. It is 0 in a client's order, and if the
+ * process had our root or its root could not be opened. pprof_encode() takes names only from a file
+ * with the build-id that the profile tells or, if it tells none, with the inode.
  */
 static void
 convert(const order_t *order, const char *text, size_t length, answer_t *a) {

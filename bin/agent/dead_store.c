@@ -9,11 +9,11 @@
  * more than DEAD_MS ago, then those that exited with status 0 or an unknown one, then others; among
  * equals first those of the program and user that have most of them, the oldest first. So a program
  * that crashes again and again does not push out the others. Lock: `lock`, for `all`, `kept` and
- * `ended`; under it no file is read or written. Only one thread at a time adds to `all`: first that
- * of main(), by dead_open(); later that of dead_watch.c, by dead_keep(). So the key that set_key()
- * chose is still free when add() takes the lock anew. draft_lock: one thread at a time writes a
- * profile, as two of one key would have one draft; `lock` is not held then. Called by dead_watch.c,
- * dead_profile.c and dead_pages.c, and by metrics.c and pages.c for the counts.
+ * `ended`; under it no file is read or written. Only one thread at a time adds to `all`: first the
+ * main thread, in dead_open(); later that of dead_watch.c, in dead_keep(). So the key that
+ * set_key() chose is still free when add() takes the lock anew. draft_lock: one thread at a time
+ * writes a profile, as two writers of one key would share a draft; `lock` is not held then. Called
+ * by dead_watch.c, dead_profile.c and dead_pages.c, and by metrics.c and pages.c for the counts.
  */
 #include "dead.h"
 
@@ -149,8 +149,8 @@ try_write(int fd, const void *from, size_t size, off_t at) {
 }
 
 /*
- * Copies the box up to `size`, but for pieces of zeros; one that has shrunk counts as zeros from
- * its end on. False: its other pieces have more than COPY_MOST bytes, or a read or a write fails.
+ * Copies the box up to `size`, but for pieces of zeros. If it ends before that, the rest counts as
+ * zeros. False: the other pieces have more than COPY_MOST bytes, or a read or a write fails.
  */
 static bool
 try_copy(int to, int box, off_t size) {
@@ -351,7 +351,7 @@ dead_sweep(void) {
 
 /*
  * Sets a key that no element has: time of the end (if taken, some ms later) and pid, so that keys
- * sort by time. d->key is "" before.
+ * sort by time. On entry d->key is "".
  */
 static void
 set_key(dead_t *d) {
@@ -481,7 +481,7 @@ read_whole(int fd, void *to, size_t size, off_t at) {
 
 /*
  * Whether the record is one that this version has written into the file `name`, before `tail`.
- * Labels without a NUL end in that of `why`, which lies behind them.
+ * A label without a NUL runs on to that of `why`, as `why` follows `labels` in dead_t.
  */
 static bool
 is_record(const dead_t *d, const tail_t *tail, uint64_t at, const char *name) {
@@ -572,7 +572,7 @@ open_dir(int cache) {
 	}
 	why = dir >= 0 ? cache_doubt(dir, buf) : strerror(errno);
 	if (why != NULL) {
-		talk("--cache %s/dead: %s; who ends is kept in memory", options.cache_dir, why);
+		talk("--cache %s/dead: %s; processes that end are kept in memory", options.cache_dir, why);
 	}
 	if (why != NULL && dir >= 0) {
 		close(dir);

@@ -2,9 +2,10 @@
  * Reads labels and memory use of a process (labels.h): the build-id from the notes of its program,
  * container and systemd unit from the path of its cgroup, the user's name from /etc/passwd.
  * Invariant: everything that is read, but /etc/passwd, has a bounded size and may have any content.
- * No locks, no state. read_labels() reads files of the process, which may block; therefore only
- * lookers and jobs call it, in watch.c and dead_watch.c. read_usage() and read_cgroup_memory() read
- * what the kernel tells without the process; the thread of dead_watch.c calls the second too.
+ * No locks, no state. read_labels() reads files that the process can stall; so only the lookers
+ * (threads of watch.c that read processes) and jobs call it, in watch.c and dead_watch.c. The
+ * kernel answers read_usage() and read_cgroup_memory() whatever the process does; they call these
+ * too, and the thread of dead_watch.c that notices ends calls read_cgroup_memory().
  */
 #include "labels.h"
 
@@ -46,7 +47,7 @@ read_at(void *fd, uint64_t at, void *buf, size_t size) {
 	return at <= INT64_MAX && pread(*(int *)fd, buf, size, (off_t)at) == (ssize_t)size;
 }
 
-/* Sets hex to the build-id of an ELF file, cut off at `size` bytes; leaves it if there is none. */
+/* Sets hex to the build-id of an ELF file, cut to fit `size` bytes; leaves it if there is none. */
 static void
 read_build_id(int fd, char *hex, size_t size) {
 	client_elf_t elf = {.read = read_at, .arg = &fd, .is_file = true};

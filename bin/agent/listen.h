@@ -14,7 +14,7 @@ typedef struct address_s {
 	int port;         /* 0 to 65535; -1: there is none */
 } address_t;
 
-/* Splits the first `length` bytes of a string, behind which a NUL is; false if they are malformed. */
+/* Splits the first `length` bytes of a string, which a NUL ends; false if they are malformed. */
 bool try_split_address(const char *text, size_t length, address_t *a);
 
 /*

@@ -1,12 +1,12 @@
 /*
  * Parses the end of a heap_v2 text: lines of the memory map (those of /proc/PID/maps), and module
  * lines, "# module ...", each with the build-id and the bias (address in memory minus address in
- * the ELF file) of a loaded file. Both make ranges of addresses, but a line of the map whose start
- * lies in a module makes none. The line of the map that holds the start of a module gives its path,
- * device and inode to the object of this module. Ranges with the same build-id, or without one the
- * same path, belong to one object. Invariant: ranges are sorted by start, each has an object, and
- * object 0 is the main program if that is known (main_first). No locks: a profile belongs to one
- * thread. Called by pprof_parse.c; range_of() by pprof_frames.c and pprof_names.c.
+ * the ELF file) of a loaded file. Lines of both kinds make ranges of addresses, but a line of the
+ * map whose start lies in a module makes none. The line of the map that holds the start of a module
+ * gives its path, device and inode to the object of this module. Ranges with the same build-id, or
+ * without one the same path, belong to one object. Invariant: ranges are sorted by start, each has
+ * an object, and object 0 is the main program if that is known (main_first). No locks: a profile
+ * belongs to one thread. Called by pprof_parse.c; range_of() by pprof_frames.c and pprof_names.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ typedef struct maps_s {
 	row_t *rows;
 	size_t count, room;
 	bool has_module;     /* a module line was parsed */
-	uint64_t main_start; /* start of the first module if its line has no path; else 0 */
+	uint64_t main_start; /* start of the first module if its line has no path that fits; else 0 */
 } maps_t;
 
 static bool
@@ -252,7 +252,7 @@ ranges_make(struct pprof_profile *p, maps_t *m, intern_t *known) {
 	for (size_t i = 0; i < m->count && err == 0; i++) {
 		row_t *row = &m->rows[i], *map = row_of(maps, m->count - nmodules, row->start);
 		if (row->is_module) {
-			/* The loader's path may be relative or a link; that of the map is absolute. */
+			/* The loader's path may be relative or a link; that of the map is not. */
 			row->path = map != NULL ? map->path : row->path;
 			err = range_add(p, known, row, map);
 		} else if (row_of(m->rows, nmodules, row->start) == NULL) {

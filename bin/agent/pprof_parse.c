@@ -1,8 +1,8 @@
 /*
  * Parses a heap_v2 text: metadata, threads, stacks with their counts; from the memory map on it
  * calls pprof_maps.c, pprof_labels.c and pprof_ages.c. Unknown lines before the memory map are
- * skipped and counted as by `jeprof` (bin/jeprof.d/reader.pl), which accepts some more forms. A
- * text from which a line of metadata was kept (meta_add()) must end in the line that counts its
+ * skipped and counted; `jeprof` (bin/jeprof.d/reader.pl) does the same, but knows some more forms.
+ * A text from which a line of metadata was kept (meta_add()) must end in the line that counts its
  * bytes, else it was cut off. Sampled counts become estimates as in `jeprof`, rounded to 1/1024, so
  * that a sum of them is the same in whatever order they are added. The estimate of a stack is split
  * among its threads in the ratio of theirs, and each thread's part is a site_t. Invariant: memory
@@ -43,7 +43,7 @@ typedef struct parser_s {
 	bool has_counts;   /* the current one has its counts, and its sites are not added yet */
 	part_t *parts;     /* the threads of the current stack */
 	size_t nparts, part_room;
-	/* all stacks so far; after the first there is room for the element that ends the last one */
+	/* all stacks so far; once there is one, there is room for one more, which ends the last one */
 	told_t *stacks;
 	size_t nstacks, stack_room;
 	uint64_t nskipped; /* unknown lines */
@@ -421,7 +421,8 @@ part_add(parser_t *r, uint64_t uid, const counts_t *counts) {
 /*
  * Parses what follows "t". "*: COUNTS" are the counts of all threads together. "UID: COUNTS NAME"
  * lists a thread, before the first stack; later "UID: COUNTS" is a thread's part of the current
- * stack. *is_known: the line is one of these. 0 or ENOMEM.
+ * stack. *is_known: the line is one of these; a thread's part is one only behind the counts of its
+ * stack. 0 or ENOMEM.
  */
 static int
 counts_parse(parser_t *r, const char *at, const char *end, bool *is_known) {

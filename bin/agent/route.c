@@ -201,11 +201,11 @@ static const struct {
 static arg_t
 find_argument(const char *key, const route_t *r) {
 	bool is_dead = r->place == place_job && r->order.kind == job_dead;
-	bool is_profile = r->place == place_job && !r->is_post && !is_dead;
+	bool is_living = r->place == place_job && !r->is_post && !is_dead;
 	bool is_start = r->place == place_job && r->order.kind == job_start;
 	arg_t i = 0;
 	while (i < arg_count && (strcmp(key, arguments[i].key) != 0
-	    || !((is_profile && arguments[i].is_of_profile)
+	    || !((is_living && arguments[i].is_of_profile)
 	    || (is_start && arguments[i].is_of_start)
 	    || (is_dead && arguments[i].is_of_dead)))) {
 		i++;
@@ -277,8 +277,8 @@ route_finish(route_t *r) {
 	bool takes_two = r->order.seconds > 0
 	    || (r->order.is_since_mark && (r->order.kind != job_heap || r->order.is_otlp));
 	if (is_profile && r->order.is_raw && takes_two) {
-		set_fault(r, 400, "raw is one profile as it is: it has no difference (seconds; since only "
-		    "of the heap)");
+		set_fault(r, 400, "raw is one profile as it is, no difference: it goes with neither "
+		    "seconds nor, but for the heap, since");
 	}
 	if (is_profile && r->order.seconds > 0 && r->order.is_since_mark) {
 		set_fault(r, 400, "seconds and since exclude each other");

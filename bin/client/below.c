@@ -20,8 +20,8 @@
 enum { IN_ROOT = 0x10 }; /* RESOLVE_IN_ROOT */
 
 /*
- * Opens one part of a path, with O_PATH, below the directory, which it closes. -1 and errno; ENOSYS:
- * the part is a link or "..", whose end is not known here.
+ * Opens one part of a path, with O_PATH, below the directory, which it closes. -1 and errno;
+ * ENOSYS: the part is a link or "..", whose end is not known here.
  */
 static int
 open_part(int directory, const char *part, bool is_last) {

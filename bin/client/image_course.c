@@ -25,10 +25,10 @@ try_read_line(jeprof_image_t *image, uint64_t n, image_line_t *line) {
 }
 
 /*
- * The first line into whose place a process that runs cannot have begun to write a newer one;
- * UINT64_MAX if that cannot be read. Asked after lines were read: the number of lines only rises,
- * so what is safe then was so while they were read. Their times do not tell it: the clock may have
- * been set back.
+ * The lowest number of a line whose place a running process cannot have begun to use for a newer
+ * line; UINT64_MAX if that cannot be read. Asked after lines were read: the number of lines only
+ * rises, so what is safe then was so while they were read. Their times do not tell it: the clock
+ * may have been set back.
  */
 static uint64_t
 first_safe(jeprof_image_t *image) {
@@ -87,10 +87,11 @@ resident_of(const jeprof_image_line_t *line) {
 
 /*
  * Goes back from the last line until a line exceeds the lowest value behind it by more than 1/16 of
- * the rise so far (last value minus that lowest one): there the memory fell. The lines behind it
- * are the stretch. The rise is now last value minus lowest value of the stretch. It begins at the
- * last of those lines at the beginning of the stretch, without a gap, that exceed the lowest value
- * by at most 1/16 of the rise; the first line of the stretch counts as one in any case.
+ * the rise so far (last value minus that lowest one) and a byte: there the memory fell. The lines
+ * behind it are the stretch; `low` is its lowest value, `level` 1/16 of the way from there to the
+ * last value. The growth begins at the last of the lines at the front of the stretch that are not
+ * above `level`; its very first line counts as one of them in any case. The result is the last
+ * value minus the value at that line.
  */
 uint64_t
 jeprof_course_growth(const jeprof_image_line_t *lines, size_t count, uint64_t *ms) {

@@ -1,7 +1,7 @@
 /*
  * The memory map of an image as text, and the loaded objects that it shows (image_read.h).
- * Invariant: the text is bounded; so is the number of objects, as client_read_object() reads no more
- * (those beyond count as lacking). No locks. Called by image_process.c and image_core.c.
+ * Invariant: the text is bounded; so is the number of objects, as client_read_object() reads no
+ * more (those beyond count as lacking). No locks. Called by image_process.c and image_core.c.
  */
 #include "client/image_read.h"
 
@@ -82,7 +82,7 @@ object_add(jeprof_image_t *image, client_elf_t *elf, uint64_t start, const char 
 	return place->path == NULL ? ENOMEM : 0;
 }
 
-/* One line of the map; of one of fewer than six words all is 0, and a word that is no number is. */
+/* One line of the map. With fewer than six words all is 0, as is a word that is no number. */
 typedef struct line_s {
 	uint64_t start;          /* first address of the mapping */
 	uint64_t offset;         /* of the mapping in its file */
@@ -125,7 +125,8 @@ try_next_line(const char **text, line_t *line) {
 
 /*
  * Where in the text the path of the last executable line stands, of `first` and the lines of the
- * same file behind it; NULL: none is executable. *end: on entry behind the line `first`, on return behind the last of them.
+ * same file behind it; NULL: none is executable. *end: on entry behind the line `first`, on return
+ * behind the last of them.
  */
 static const char *
 last_code(const line_t *first, const char **end) {

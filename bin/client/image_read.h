@@ -10,12 +10,12 @@
  * A source (image_process.c, image_core.c, image_box.c) finds the root and what image_read() reads;
  * but for a box also the memory map. All that comes from it may be forged. So addresses of objects
  * are checked against the parts of the tables. Not checked are those of three lists whose objects
- * may lie outside of the parts: root.records_elsewhere, root.labels_elsewhere, and the ring of the
- * last hour (image_course.c). Sites and counts prove themselves: each has a hash, a site of its
- * frames, a count of its site's hash, thread, rate and epoch. The numbers of sites, counts, threads
- * and frames that are read are bounded by the bytes of the parts or of the file, those of modules,
- * records and labels by constants of image_tables.c, image_ages.c and image_labels.c. No locks: an
- * image belongs to one thread at a time.
+ * may lie outside of the parts: root.records_elsewhere, root.labels_elsewhere, and the ring of
+ * lines, the last hour or more (image_course.c). Sites and counts prove themselves: each has a
+ * hash, a site of its frames, a count of its site's hash, thread, rate and epoch. The numbers of
+ * sites, counts, threads and frames that are read are bounded by the bytes of the parts or of the
+ * file, those of modules, records and labels by constants of image_tables.c, image_ages.c and
+ * image_labels.c. No locks: an image belongs to one thread at a time.
  */
 #pragma once
 #include "client/target.h"

@@ -1,10 +1,10 @@
 /*
  * Writes an image as a profile, in the grammar of the library's own dumps (prof/file/prof_dump.c),
  * so that what reads those can read it: heap_v2 with metadata, threads, stacks, the memory map, the
- * loaded objects, ages and labels; after them the seconds of the last hour, which no dump has.
- * Invariant: if a process does not change, its threads, stacks and counts are in the text as in its
- * own dump, with ages and labels (those of the dump stand together for each site). The metadata are
- * others, and the lines # frag are missing. No locks. jeprof_image_write() is called by jeprofctl
+ * loaded objects, ages and labels; after them the lines of the ring, which no dump has. Invariant:
+ * if a process does not change, its threads, stacks and counts are in the text as in its own dump,
+ * with ages and labels (those of the dump stand together for each site). The metadata are others,
+ * and the lines # frag are missing. No locks. jeprof_image_write() is called by jeprofctl
  * (bin/ctl/dump.c), jeprof_image_text() by jeprofd (bin/agent/scrape.c, dead_profile.c). After a
  * failed write nothing more is written; it is told at the end.
  */
@@ -24,7 +24,7 @@
 /* The profile that is being written. */
 typedef struct writer_s {
 	jeprof_image_t *image;
-	jeprof_image_line_t *lines; /* the seconds of the last hour */
+	jeprof_image_line_t *lines; /* the lines of the ring (image_course.c) */
 	size_t nlines;
 	FILE *to;
 	uint64_t bytes;             /* of the text so far; the last line has those before it */

@@ -357,7 +357,7 @@ typedef struct jeprof_image_facts_s {
 	uint64_t ended_ns;
 } jeprof_image_facts_t;
 
-/* A second of the last hour. */
+/* A line of the ring (image_course.c): the figures at one second. */
 typedef struct jeprof_image_line_s {
 	uint64_t time_ns;          /* ns since 1970, UTC */
 	uint64_t allocated;        /* this one and the next four are bytes */
@@ -369,7 +369,7 @@ typedef struct jeprof_image_line_s {
 	uint64_t faults;           /* major page faults since the start */
 } jeprof_image_line_t;
 
-enum { JEPROF_COURSE_MOST = 3600 }; /* lines of an image: one hour */
+enum { JEPROF_COURSE_MOST = 3600 }; /* lines of an image: an hour or more */
 
 /*
  * Reads the image of a process that was opened or probed; EACCES if only its mailbox file or its

@@ -9,35 +9,37 @@
 #include "ctl.h"
 
 /*
- * A request with this text, which the caller keeps as long, the time of --wait (ms, at least 1),
- * and the signals of talk.h that end the wait. A process counts as idle when its heartbeats have
- * stood still for 1 s; if --wait is given, only when that time is over.
+ * A request with this text, which the caller keeps until the request is done. It has the time of
+ * --wait (ms, at least 1) and ends at the signals of talk.h. A process counts as idle when its
+ * heartbeats have stood still for 1 s, or, if --wait is given, for that whole time.
  */
 jeprof_request_t request_of(const char *text, jeprof_manner_t manner);
 
 /*
  * Sends a request and waits for the answer, or exits with the reason. True: *reply has it; it may
- * be a refusal (reply->error). False: the process is idle, and the manner is to return, or to stay:
- * then the request lies in its slot until jeprof_let_stay() or the exit.
+ * be a refusal (reply->error). False: the process is idle, and the manner is not
+ * jeprof_manner_wait. With jeprof_manner_return the request was taken back. With jeprof_manner_stay
+ * it lies in its slot, for 10 s or until this program exits, unless jeprof_let_stay() is called.
  */
 bool ask(jeprof_target_t *p, const char *text, jeprof_manner_t manner, jeprof_reply_t *reply);
 
 /*
  * Writes "verb k:v,k:v" into buf: words.pairs (a relative --prefix made absolute), then words.raw;
- * with -d and without --max also a max_seconds, about 60 s above -d. Exits if it is too long, or as
- * path_there() and check_directory() do for --prefix.
+ * with -d and without --max also a max_seconds, about 60 s above -d. Exits if it is too long, if a
+ * relative --prefix is another directory to the process, or if the process sees no such directory.
+ * `words`: see words.h.
  */
 void build_request(const jeprof_target_t *p, const char *verb, char *buf, size_t size);
 
 /*
  * Appends to a request what stands before its next pair: a blank behind the verb, else a comma.
- * Where the pair begins. Exits if there is no room.
+ * Returns the index in `request` where the pair begins. Exits if there is no room.
  */
 size_t begin_pair(char *request, size_t size);
 
 /*
- * Prints the error of an answer on stderr and returns its exit code: EXIT_DONE for EALREADY with
- * --idempotent, else never.
+ * Prints the error of an answer on stderr and returns its exit code (talk.h). For EALREADY that is
+ * the one of leave_unchanged(); for any other error it is never EXIT_DONE.
  */
 int fail(jeprof_target_t *p, const jeprof_reply_t *r);
 
@@ -62,14 +64,14 @@ void put_path(unsigned pid, const char *key, const char *path);
  */
 int print_path(jeprof_target_t *p, const char *answer, const char *key);
 
-/* Whether the text is a decimal number without a leading zero, so that JSON may have it bare. */
+/* Whether the text is a decimal number that JSON may have bare: "0", or no zero in front. */
 bool is_number(const char *text);
 
 /* The word for a jeprof_state_t, which --json prints: "idle", "active", ...; else "unknown". */
 const char *state_word(uint32_t state);
 
 /*
- * The text for a person for a word of state_word(): "sampling (MALLOC_CONF)", "session 3". Returns
- * buf, a constant, or `word`.
+ * A word of state_word() for a person: "sampling (MALLOC_CONF)" for "sampling", "session 3" for
+ * "active", "session 3, paused" for "paused". Returns buf, a constant, or `word`.
  */
 const char *state_text(const char *word, uint64_t session, char buf[64]);

@@ -1,9 +1,9 @@
 /*
- * Passes the frames of an address to a callback, the innermost inlined call first, with the names
- * that the linker knows (mangled), or those in the source if DWARF has no others. print_frame() is
- * the callback for text: it prints two lines for each frame, the function and FILE:LINE, as
- * addr2line -f -i does, with "??" for what is not known. Invariant: each frame is two lines,
- * whatever its names contain. No locks. answer_give() is called by walk.c. The callbacks are those
+ * Passes the frames of an address to a callback, the innermost inlined call first, each by its name
+ * for the linker (mangled), or where DWARF has none by that in the source. print_frame() is the
+ * callback for text: it prints two lines for each frame, the function and FILE:LINE, as addr2line
+ * -f -i does, with "??" for what is not known. Invariant: print_frame() prints two lines, whatever
+ * the names contain. No locks. answer_give() is called by walk.c. The callbacks are those
  * that main.c (print_address, print_frame) or tables.c passes to walk.c.
  */
 #include "symbolize.h"
@@ -86,7 +86,7 @@ attribute_number(Dwarf_Die *die, unsigned name) {
 	return (int)value;
 }
 
-/* The file of the call inlined as this DIE; if that tells none, entry 0 of files. NULL: unknown. */
+/* The file of the call inlined as this DIE; entry 0 if the DIE names none. NULL: unknown. */
 static const char *
 call_file(Dwarf_Die *unit, Dwarf_Die *die) {
 	Dwarf_Files *files;
@@ -105,8 +105,9 @@ frame_give(const answer_t *to, Dwarf_Die *unit, const char *function, const char
 
 /*
  * The line table gives the file and line of the innermost frame; those of each outer frame are
- * where the next inner one was called. libdw sorts the rows of discarded functions among the
- * others; where such a row may be found, the line is unknown.
+ * where the next inner one was called. libdw mixes the rows of functions that the linker
+ * discarded with the others; where such a row may be found (is_row_unsure), file and line are
+ * unknown.
  */
 void
 answer_give(Dwarf *dwarf, Dwarf_Die *unit, const query_t *query, const answer_t *to) {

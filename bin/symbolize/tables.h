@@ -15,7 +15,7 @@ typedef struct {
 	size_t first, count;
 } told_t;
 
-/* The caller sets key to without_dwarf, the rest is 0 before tables_make(). "room": in elements. */
+/* The caller sets the fields from key to without_dwarf; the rest is 0. "room": in elements. */
 typedef struct {
 	const char *key;	/* of the table */
 	int old;		/* descriptor of a table whose rows are copied if it has this key; -1: none */
@@ -26,8 +26,8 @@ typedef struct {
 	const uint64_t *addresses;
 	const char **symbols;	/* by index of the address; NULL: no symbol was found */
 	told_t *found;		/* by index of the address */
-	/* number of addresses; index of the one that the callbacks tell of, count: of none */
-	size_t count, at;
+	size_t count;		/* of addresses */
+	size_t at;		/* index of the address that the callbacks tell of; count: of none */
 	names_frame_t *told;	/* all frames from DWARF; `name` is not set yet */
 	size_t ntold, told_room;
 	names_row_t *rows;	/* of the table that is written */

@@ -341,7 +341,7 @@ chmod 0755 open
 mkdir open/dead
 chmod 0777 open/dead
 agent --cache open
-has "$(cat agent.err)" '--cache open/dead: others may write there (mode 0777): chmod go-w; who ends is kept in memory' "a directory of the dead that others may write into"
+has "$(cat agent.err)" '--cache open/dead: others may write there (mode 0777): chmod go-w; processes that end are kept in memory' "a directory of the dead that others may write into"
 end_agent
 chmod 0700 open/dead
 printf 'boxed' >open/dead/20261125T000000.000Z.1.box

@@ -3,10 +3,10 @@
  * the root of the process, derives the cache keys, opens the cached table, and runs a maker, a
  * child process (maker.h), for the addresses that the table lacks. A table with lines (NAMES_LINES:
  * from DWARF) serves all files with its build-id (of the same root and owner); one without lines
- * only the files that were read.
- * Invariant: at most one thread makes a table for an own key (keys_t), and at most MAKING_MAX
- * makers run; a key that failed is not tried again for FAILED_SECONDS. Lock: making.mutex; a thread
- * that holds it waits for nothing but making.done. Called by pprof_names.c.
+ * only the files that were read. Invariant: at most one thread makes a table for an own key
+ * (keys_t), and at most MAKING_MAX makers run; an own key that failed is not tried again for
+ * FAILED_SECONDS. Lock: making.mutex; a thread that holds it waits for nothing but making.done.
+ * Called by pprof_names.c.
  */
 #include "names.h"
 
@@ -33,9 +33,13 @@ enum {
 	RETRY_SECONDS = 3600, /* a table without lines that is older is made again */
 	NEWS_SECONDS = 60,    /* so is one older than this, if a debug file was installed since then */
 	ADDRESSES_MAX = 1 << 20, /* that one maker is given, at most */
-	MADE_MAX = 64,        /* makers for one profile; the next profile gets the other tables */
+	/* no table is begun after so many makers for one profile; the next one gets the other tables */
+	MADE_MAX = 64,
 	ALL_MS = 20000,       /* from names_begin() until no more makers are begun for the profile */
-	/* limit of a maker without DWARF, even past ALL_MS; one with DWARF ends so long before it */
+	/*
+	 * Time limit of a maker without DWARF, which may run past ALL_MS; one with DWARF is killed at
+	 * ALL_MS - SYMBOLS_MS.
+	 */
 	SYMBOLS_MS = 3000,
 };
 
@@ -55,7 +59,7 @@ static struct {
 typedef struct candidates_s {
 	int fds[NAMES_CANDIDATES];
 	size_t count;
-	bool is_common;  /* root owns them, nobody else may write them: the keys name no owner */
+	bool is_root;    /* root owns them, nobody else may write them: the keys name no owner */
 	unsigned uid;    /* owner of the first */
 	bool has_owners; /* another one has another owner */
 	bool is_mapped;  /* the first has the inode number of the memory map */
@@ -155,11 +159,11 @@ candidate_add(candidates_t *c, int fd, const names_object_t *object) {
 	}
 	if (c->count == 0) {
 		c->uid = st.st_uid;
-		c->is_common = true;
+		c->is_root = true;
 		c->is_mapped = object->inode != 0 && st.st_ino == object->inode;
 	}
 	c->has_owners = c->has_owners || st.st_uid != c->uid;
-	c->is_common = c->is_common && st.st_uid == 0 && (st.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+	c->is_root = c->is_root && st.st_uid == 0 && (st.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 	c->sum = sum_add(sum_add(c->sum, st.st_dev), st.st_ino);
 	c->sum = sum_add(sum_add(c->sum, (uint64_t)st.st_size), (uint64_t)st.st_mtim.tv_sec);
 	c->sum = sum_add(c->sum, (uint64_t)st.st_mtim.tv_nsec);
@@ -202,8 +206,9 @@ candidates_close(candidates_t *c) {
  * The common key consists of the build-id, the root and the owner of the file. Without a build-id
  * the inode stands in its place, and with it the process, so that no other one uses that table, or,
  * if the process has ended, the hash of the files. If the files have several owners, that hash is
- * in it too, because the file of one must not name another one's functions. The own key adds that
- * hash. False: no file was opened, nothing identifies the object, or the key is too long.
+ * in it too, because the file of one must not name another one's functions. The own key is the
+ * common one with that hash added. False: no file was opened, nothing identifies the object, or the
+ * key is too long.
  */
 static bool
 try_keys(const names_t *n, const names_object_t *object, const candidates_t *c, keys_t *keys) {
@@ -214,7 +219,7 @@ try_keys(const names_t *n, const names_object_t *object, const candidates_t *c, 
 	}
 	if (c->has_owners) { /* the maker may take a file of any of them */
 		snprintf(owner, sizeof(owner), "-u%x.%016llx", c->uid, (unsigned long long)c->sum);
-	} else if (!c->is_common) {
+	} else if (!c->is_root) {
 		snprintf(owner, sizeof(owner), "-u%x", c->uid);
 	}
 	if (*object->id != '\0') {
@@ -272,7 +277,7 @@ making_try_wait(const names_t *n) {
 /*
  * Takes a slot to make this table, and waits for a free one; false if none is free by the deadline.
  * If another thread makes the table meanwhile, waits for its end, or the deadline, and returns
- * false.
+ * false. In both cases the caller opens the table anew.
  */
 static bool
 making_try_begin(const names_t *n, const char *key, size_t *place) {
@@ -395,8 +400,8 @@ missing_collect(const names_table_t *table, const uint64_t *addresses, size_t co
 
 /*
  * Opens the table with lines (common key) if it has all addresses. Else opens the one without lines
- * (own key) if it is newer than the other, and not outdated. Else opens that with lines, if there
- * is one. may_be_old: makers had their chance, so an outdated table is taken too. Returns the
+ * (own key) if it is newer than the other, and not outdated. Else leaves that with lines open, if
+ * there is one. may_be_old: makers had their chance, so an outdated table is taken too. Returns the
  * number of addresses that the table lacks, at most ADDRESSES_MAX, which are in `missing`.
  */
 static size_t
@@ -457,7 +462,10 @@ draft_check(const maker_t *m, const keys_t *keys, const uint64_t *missing, size_
 	if (!names_table_try_map(&made, draft->fd, m->key)) {
 		return EIO;
 	}
-	/* NAMES_LINES may come from the older table, so the new rows are checked. */
+	/*
+	 * NAMES_LINES may come from the older table, so the new rows are checked: if none has a line,
+	 * the table gets the own key, so that lines are searched for again.
+	 */
 	bool with_lines = (made.head.flags & NAMES_LINES) != 0
 	    && (!is_common || has_any_line(&made, missing, count));
 	*key = with_lines ? keys->common : keys->own;
