@@ -150,13 +150,18 @@ is_session_ours(const job_t *j) {
 	    && lease.instance == j->target.head.instance;
 }
 
+/* Whether a session runs, even if it just ends or is paused. */
+static bool
+has_session(const jeprof_target_t *t) {
+	return t->head.state >= jeprof_state_active && t->head.state <= jeprof_state_paused;
+}
+
 /* Answers 409: the process is profiling already, by whose doing and, of a session, since when. */
 static void
 answer_already(job_t *j) {
 	char since[40];
 	const jeprof_target_t *t = &j->target;
-	bool is_session = t->head.state >= jeprof_state_active && t->head.state <= jeprof_state_paused;
-	if (!is_session) {
+	if (!has_session(t)) {
 		answer_line(&j->answer, 409, "%d %s is profiling already, switched on by %s; nothing "
 		    "changed", t->pid, t->name, t->head.state == jeprof_state_sampling ? "its MALLOC_CONF"
 		    : "the program itself");
@@ -693,34 +698,64 @@ run_start(job_t *j) {
 	}
 }
 
+/*
+ * After our start was perhaps withdrawn: if its session has not begun, none is ours, so that the
+ * next one, which gets the same number, is not taken for it.
+ */
+static void
+forget_pending_lease(job_t *j) {
+	table_lock();
+	lease_t *lease = &j->proc->lease;
+	if (lease->rate != 0 && lease->session != j->target.head.session_id) {
+		lease->session = 0;
+		lease->rate = 0;
+	}
+	table_unlock();
+}
+
+/*
+ * After a stop that an idle process did not answer: withdraws the pending starts and sets of all
+ * clients. Answers 200 only if there were some and no session runs; 409 if there was nothing to be
+ * stopped.
+ */
+static void
+stop_idle(job_t *j) {
+	char text[JEPROF_TEXT], what[80];
+	jeprof_withdrawn_t w;
+	jeprof_target_t *t = &j->target;
+	bool has_start = jeprof_find_pending(t, "start", text);
+	int error = jeprof_withdraw_pending(t, &w);
+	error = error != 0 ? error : jeprof_look(t);
+	if (error != 0) {
+		answer_failure(j, error);
+		return;
+	}
+	forget_pending_lease(j);
+	bool runs = has_session(t);
+	if (w.starts + w.sets > 0) {
+		jeprof_withdrawn_text(&w, what);
+		answer_line(&j->answer, runs ? 503 : 200, "%s%s", what, runs
+		    ? "; the session still runs: the process is idle" : "");
+	} else if (t->head.state == jeprof_state_idle && !has_start) {
+		answer_line(&j->answer, 409, "%d %s is idle and not profiling; nothing changed", t->pid,
+		    t->name);
+	} else { /* it profiles, or is just taking the start */
+		answer_line(&j->answer, 503, "%d %s is idle and does not answer", t->pid, t->name);
+	}
+}
+
 /* A job_stop. If the process is idle, takes the pending starts and sets of all clients back. */
 static void
 run_stop(job_t *j) {
 	jeprof_reply_t reply;
-	jeprof_withdrawn_t w;
-	char what[80];
-	jeprof_target_t *t = &j->target;
 	int error = ask(j, "stop", jeprof_manner_return, &reply);
 	if (error == EAGAIN) {
-		error = jeprof_withdraw_pending(t, &w);
-		if (error != 0 || w.starts + w.sets == 0) {
-			answer_line(&j->answer, t->head.state == jeprof_state_idle ? 409 : 503,
-			    "%d %s is idle%s", t->pid, t->name, t->head.state == jeprof_state_idle
-			    ? " and not profiling; nothing changed" : " and does not answer");
-			return;
-		}
-		jeprof_withdrawn_text(&w, what);
-		answer_line(&j->answer, 200, "%s", what);
-		return;
-	}
-	if (error != 0) {
-		return;
-	}
-	if (reply.error != 0) {
+		stop_idle(j);
+	} else if (error == 0 && reply.error != 0) {
 		answer_refusal(j, &reply);
-		return;
+	} else if (error == 0) {
+		answer_line(&j->answer, 200, "%s", reply.text);
 	}
-	answer_line(&j->answer, 200, "%s", reply.text);
 }
 
 /*

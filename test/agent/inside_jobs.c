@@ -1,7 +1,7 @@
 /*
  * Inside of scrape.c: what a job counts as that was answered in its place, what a mark leaves whose
- * profile does not come, and when a profile is read from outside. Prints what is wrong. Built by
- * inside.t.
+ * profile does not come, when a profile is read from outside, and what a stop of an idle process
+ * says. Prints what is wrong. Built by inside.t.
  */
 #include "scrape.c"
 #include "expect.h"
@@ -10,8 +10,9 @@ options_t options = {.scrapes_max = 4};
 counts_t counts;
 volatile sig_atomic_t ending;
 
-static unsigned answers;
-static int stream_error, stream_refusal, mark_error;
+static unsigned answers, withdrawn;
+static bool is_start_pending;
+static int stream_error, stream_refusal, mark_error, withdraw_error;
 
 void
 table_lock(void) {}
@@ -40,6 +41,9 @@ jeprof_ask(jeprof_target_t *t, const jeprof_request_t *request, jeprof_reply_t *
 	bool is_mark = strcmp(request->text, "mark") == 0;
 	(void)t;
 	memset(reply, 0, sizeof(*reply));
+	if (strcmp(request->text, "stop") == 0) {
+		return EAGAIN;
+	}
 	if (is_mark) {
 		reply->error = mark_error;
 	} else if (stream_refusal != 0) {
@@ -87,6 +91,25 @@ int
 jeprof_look(jeprof_target_t *t) {
 	(void)t;
 	return 0;
+}
+
+bool
+jeprof_find_pending(jeprof_target_t *t, const char *verb, char text[JEPROF_TEXT]) {
+	(void)t, (void)text;
+	return is_start_pending && strcmp(verb, "start") == 0;
+}
+
+int
+jeprof_withdraw_pending(jeprof_target_t *t, jeprof_withdrawn_t *w) {
+	(void)t;
+	w->starts = is_start_pending ? withdrawn : 0;
+	w->sets = is_start_pending ? 0 : withdrawn;
+	return withdraw_error;
+}
+
+void
+jeprof_withdrawn_text(const jeprof_withdrawn_t *w, char buf[80]) {
+	snprintf(buf, 80, "the pending %s was taken back", w->starts > 0 ? "start" : "set");
 }
 
 static void
@@ -201,6 +224,42 @@ profiles(void) {
 	profile("a difference", &delta, jeprof_state_active, ETIMEDOUT, 0, 503);
 }
 
+/*
+ * The outcome of a stop of an idle process, in which `count` requests are pending; our start too if
+ * is_ours, for session 5.
+ */
+static void
+stop_of_idle(const char *name, unsigned state, unsigned count, bool is_start, bool is_ours,
+    unsigned status, const char *part) {
+	proc_t p = {.lease = {.session = 5, .rate = is_ours ? 1000 : 0}};
+	job_t j = {.proc = &p, .order.kind = job_stop};
+	j.target.head.state = state;
+	j.target.head.session_id = is_ours ? 4 : 5;
+	withdrawn = count;
+	is_start_pending = is_start;
+	run_stop(&j);
+	if (j.answer.status != status || strstr(j.answer.body, part) == NULL) {
+		printf("%s: %u, %s\n", name, j.answer.status, j.answer.body);
+		bad = 1;
+	}
+	expect(name, (long long)p.lease.session, is_ours ? 0 : 5);
+	free(j.answer.body);
+}
+
+static void
+stops(void) {
+	stop_of_idle("our start", jeprof_state_idle, 1, true, true, 200, "pending start was taken");
+	stop_of_idle("a set", jeprof_state_idle, 1, false, false, 200, "pending set was taken");
+	stop_of_idle("a set, and a session", jeprof_state_active, 1, false, false, 503, "still runs");
+	stop_of_idle("a start, and a session", jeprof_state_paused, 1, true, false, 503, "still runs");
+	stop_of_idle("only a session", jeprof_state_active, 0, false, false, 503, "does not answer");
+	stop_of_idle("a start just taken", jeprof_state_idle, 0, true, false, 503, "does not answer");
+	stop_of_idle("nothing", jeprof_state_idle, 0, false, false, 409, "nothing changed");
+	withdraw_error = ESRCH;
+	stop_of_idle("it has ended", jeprof_state_idle, 0, false, false, 404, "");
+	withdraw_error = 0;
+}
+
 int
 main(void) {
 	run_one(false);
@@ -214,5 +273,6 @@ main(void) {
 	mark("an older library", EBADMSG, 0, 200, "now", false);
 	mark("an older library, too large", EBADMSG, EFBIG, 503, "old", false);
 	profiles();
+	stops();
 	return bad;
 }
