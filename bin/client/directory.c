@@ -3,9 +3,9 @@
  * the command to a temporary file, renames it to PID.cmd unless another command is there, and polls
  * PID.status for an answer with its nonce, a random number for each try. Meanwhile it renews the
  * lease in the file: until when the process may take the command. Each request waits, whatever its
- * manner. PID is that of the process in its own namespace. Invariant: a command that the process
- * has not taken is removed before client_ask_dir() returns. No locks, no state but the target's.
- * Called by jeprof_ask() in mailbox.c.
+ * manner (jeprof_manner_t). PID is that of the process in its own namespace. Invariant: a command
+ * that the process has not taken is removed before client_ask_dir() returns. No locks, no state but
+ * the target's. Called by jeprof_ask() in mailbox.c.
  */
 #include "client/target.h"
 
@@ -21,8 +21,8 @@
 /* Bytes of a path; bytes of a status file that are read; pause between two polls. */
 enum { PATH_BYTES = PATH_MAX + 64, STATUS_MOST = 4096, PAUSE_MS = 20 };
 /*
- * Times that a command is sent again, because its lease was over by the clock of the process, or
- * once as an older library may not know the lease.
+ * Times that a command is sent again, at most: because its lease was over by the clock of the
+ * process or, once, without a lease, because an older library may not know that word.
  */
 enum { STALE_MAX = 8 };
 
@@ -34,7 +34,8 @@ typedef struct command_s {
 	char temporary[PATH_BYTES];
 	char command[PATH_BYTES];
 	char status[PATH_BYTES];
-	struct stat old;      /* the status file before the command was placed; zeros: none */
+	/* the status file when the process had not taken the command; zeros: none */
+	struct stat old;
 } command_t;
 
 /* Renames the command into place; EEXIST if another one is there. 0 or an errno. */
@@ -54,7 +55,7 @@ place_command(const char *from, const char *to) {
 	return rename(from, to) == 0 ? 0 : errno;
 }
 
-/* Whether the open status file is that from before the command; true for fd -1: there is none. */
+/* Whether the open status file is *old, so of another command; true also if there is none (-1). */
 static bool
 is_old(int fd, const struct stat *old) {
 	struct stat st;
@@ -63,13 +64,13 @@ is_old(int fd, const struct stat *old) {
 }
 
 /*
- * Reads the answer from PID.status; false if it is none to our command. A new status file with
- * nonce 0 and an error counts too: the process could not read the command.
+ * Reads the answer from PID.status; false if it is none to our command. Once that is taken, a new
+ * status file with nonce 0 and an error counts too: the process could not read the command.
  */
 static bool
-read_answer(const command_t *c, jeprof_reply_t *reply) {
+read_answer(const command_t *c, bool is_taken, jeprof_reply_t *reply) {
 	char text[STATUS_MOST];
-	uint64_t its;
+	uint64_t answered;
 	int start = 0, error;
 	int fd = open(c->status, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
@@ -78,8 +79,8 @@ read_answer(const command_t *c, jeprof_reply_t *reply) {
 		close(fd);
 	}
 	text[n > 0 ? n : 0] = '\0';
-	if (sscanf(text, "nonce=%" SCNx64 " error=%d%n", &its, &error, &start) != 2
-	    || (its != c->nonce && (its != 0 || error == 0 || was_there))) {
+	if (sscanf(text, "nonce=%" SCNx64 " error=%d%n", &answered, &error, &start) != 2
+	    || (answered != c->nonce && (answered != 0 || error == 0 || was_there || !is_taken))) {
 		return false;
 	}
 	reply->error = error;
@@ -111,9 +112,9 @@ command_head(const jeprof_target_t *t, const command_t *c, char head[64]) {
 }
 
 /*
- * Lets the process, if it is another user's and we are root, read the command: gives it the file,
- * as its library trusts its own user's in each user namespace; or, if we may not do that, lets
- * everybody read it.
+ * Lets the process, if it is another user's and we are root, read the command: gives its user the
+ * file, as a library trusts those of its own user, but knows no root of ours if it runs in a user
+ * namespace of its own; or, if we may not do that, lets everybody read it.
  */
 static void
 share_command(const jeprof_target_t *t, const command_t *c) {
@@ -190,18 +191,36 @@ send_command(jeprof_target_t *t, command_t *c, const jeprof_request_t *r, int64_
 }
 
 /*
+ * Whether the process has taken the command. As long as not, a status file that is there answers
+ * that of somebody else, and is noted as c->old.
+ */
+static bool
+note_taken(command_t *c) {
+	struct stat st;
+	bool has_status = stat(c->status, &st) == 0; /* before the look at the command */
+	bool is_taken = !is_command_ours(c);
+	if (!is_taken && has_status) {
+		c->old = st;
+	}
+	return is_taken;
+}
+
+/*
  * Polls for the answer: until the deadline, and for taken_ms more if the process has taken the
- * command. 0, ESRCH, or without a sentence ETIMEDOUT, or EINTR after an interrupt.
+ * command. 0; ESRCH; or, both without a sentence, ETIMEDOUT, or EINTR after an interrupt.
  */
 static int
-wait_answer(jeprof_target_t *t, const command_t *c, const jeprof_request_t *r, int64_t deadline,
+wait_answer(jeprof_target_t *t, command_t *c, const jeprof_request_t *r, int64_t deadline,
     jeprof_reply_t *reply) {
-	while (!read_answer(c, reply)) {
-		int error = jeprof_check_same(t);
+	for (;;) {
+		int error = jeprof_check_same(t); /* first, as it may answer and end */
+		bool is_taken = note_taken(c);
+		if (read_answer(c, is_taken, reply)) {
+			return 0;
+		}
 		if (error != 0) {
 			return error;
 		}
-		bool is_taken = !is_command_ours(c);
 		if (client_is_interrupted(r)) {
 			return EINTR;
 		}
@@ -211,7 +230,6 @@ wait_answer(jeprof_target_t *t, const command_t *c, const jeprof_request_t *r, i
 		renew_lease(t, c);
 		client_sleep_ms(PAUSE_MS);
 	}
-	return 0;
 }
 
 /*

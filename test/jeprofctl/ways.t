@@ -374,6 +374,23 @@ has "$err" "interrupted; the command was not given" "control directory: an inter
 ok $? "control directory: the command of somebody else stays, of ours nothing" "exit $code: $(ls -A shared)"
 end
 
+# somebody's command without a nonce was taken before ours, and fails while ours waits
+fake normal
+rm -f "shared/$pid.cmd" "shared/$pid.status"
+(
+	until_true [ -e "shared/$pid.cmd" ]
+	printf 'nonce=0 error=28\nno room\n' >answer
+	mv answer "shared/$pid.status"
+	sleep 1
+	mv "shared/$pid.cmd" taken
+	sed 's/ .*/ error=0/' taken >answer
+	mv answer "shared/$pid.status"
+) 2>played.err &
+ctl stop "$pid" --ctl-dir "$W/shared" --wait 100s
+gives 0 "control directory: the failure of somebody else's command is no answer to ours"
+wait $!
+end
+
 # a command that is taken, and not answered
 fake normal
 "$CTL" status "$pid" --ctl-dir "$W/shared" --wait 1h >ctl.out 2>ctl.err 9>&- &
