@@ -53,8 +53,9 @@ sub take {
 # Reads one line of those that take() reads.
 sub take_line {
 	my ($dump, $line) = @_;
-	if ($line =~ /^# frag (\d{1,9}) (\d{1,20})(?: (\d{1,20}))?$/ && $1 > 0 && $1 <= @{ $dump->{stacks} }) {
-		$dump->{frag}[$1 - 1] = [$2, $3 // 0];
+	if ($line =~ /^# frag (\d{1,9}) (\d{1,20})(?: (\d{1,20}))?$/) {
+		my ($place, @charge) = ($dump->place($1), $2, $3 // 0);
+		$dump->{frag}[$place] = \@charge if defined $place;
 	} elsif ($line =~ /^# frag_heap (.*)$/) {
 		my $heap = numbers($1);
 		$dump->{heap} = $heap unless grep { !defined $heap->{$_} } @others, map { $_->[0] } @parts;

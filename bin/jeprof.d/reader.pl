@@ -1,16 +1,16 @@
 # Dump: one profile file as data. Stacks stay text until Places turns them into numbers. Unknown
 # lines do not stop the parser: those before the list of mapped objects are skipped, and one remark
 # a file says how many. Blanks, tabs and empty lines may stand where no writer puts them. A record
-# that is not complete, and a missing end, is a doubt (exit 3). Callers: Main, and all verbs that
+# that is not complete, or a cut (check_end), is a doubt (exit 3). Callers: Main, and all verbs that
 # read or look at a profile; Foreign and Contention make the text of other forms.
 #
 # A Dump is { file: its name in messages; meta: KEY => VALUE of "# jemalloc.KEY=VALUE"; rate: mean
 # bytes between samples, 0 if counts are exact; text: all of it; threads: [number, name]; stacks:
 # see read_stacks(); maps: see map_line(); modules: { start, end, bias, id, path } of module lines;
 # symbols: address => [names] if it brings names along; program: its path by these; skipped: how
-# many unknown lines; broken: how many stacks without counts }, and if told: { course: lines "#
-# second" as lists; age, life, labeled: texts by index in stacks; has_ages, ages_why: see Ages;
-# label: number => text; frag_lines: see Frag }.
+# many unknown lines; broken: of each stack without counts, which is left out, how many of { stacks
+# } are before it }, and if told: { course: lines "# second" as lists; age, life, labeled: texts by
+# index in stacks; has_ages, ages_why: see Ages; label: number => text; frag_lines: see Frag }.
 package Dump;
 
 use constant MOST => 1_000_000_000_000_000_000; # of objects and bytes of a stack
@@ -28,7 +28,7 @@ sub read_file {
 sub of_text {
 	my ($path, $text) = @_;
 	my $self = bless { file => $path, meta => {}, threads => [], maps => [], modules => [],
-		stacks => [], skipped => 0, broken => 0, symbols => undef, program => undef }, 'Dump';
+		stacks => [], skipped => 0, broken => [], symbols => undef, program => undef }, 'Dump';
 	Talk::fail(1, "$path: the file is empty") unless length $text;
 	$text = ($text =~ /\A[\x0a-\x7a]/ && $text !~ /\A[-h]/ ? Foreign::pprof($path, $text) : undef)
 	    // $text;
@@ -51,8 +51,8 @@ sub of_text {
 }
 
 # A doubt about a profile that jeprofctl made of the profiler's tables: one sentence, that the black
-# box or core is cut, or that objects are damaged. Of a cut one the latter is not said, since it
-# follows from the cut.
+# box or core is cut, or that objects are damaged. If it is cut, damage is not told: it follows
+# from the cut.
 sub doubt_image {
 	my ($self) = @_;
 	my ($cut, $torn) = map { ($_ // '') =~ /^([1-9]\d*)$/ ? $1 : 0 } @{ $self->{meta} }{qw(cut torn)};
@@ -107,8 +107,8 @@ sub skip {
 # "operator" of another operator that begins with a hyphen.
 my $between = qr/(?<!\boperator)(?<!\boperator- )(?:(?<!\boperator-)--|(?<=\boperator-)--(?!-))/;
 
-# Keeps the names "INNER--OUTER" of an address in { symbols }; a text that has none, as an empty one,
-# leaves it without. What was written as "operator- -", to hold no "--", is operator--.
+# Keeps the names "INNER--OUTER" of an address in { symbols }; a text without a name, such as an
+# empty one, changes nothing. What was written as "operator- -", to hold no "--", is operator--.
 sub take_names {
 	my ($self, $address, $text) = @_;
 	my @names = grep { length } split $between, Talk::clean($text);
@@ -163,7 +163,7 @@ sub parse {
 		$is_in_maps = $text =~ /\G\n*(?:$maps_heading|(?=# module |# end \d))/gc;
 		$self->read_line($1) if !$is_in_maps && $text =~ /\G([^\n]*)(?:\n|\z)/gc;
 	}
-	$self->{broken}++ if $is_in_maps && defined delete $self->{open};
+	$self->leave_out if $is_in_maps && defined $self->{open};
 	$self->read_maps(pos $text) if $is_in_maps;
 	$self->check_end($is_in_maps);
 	Talk::note(sprintf '%s: skipped %d unknown line%s, the first is "%s"', $self->{file},
@@ -174,7 +174,7 @@ sub parse {
 # Reads stacks from pos($$text) on, as long as they have the usual form, into { stacks }: each as
 # [frames as text, live objects, live bytes, objects and bytes ever allocated, lines of its
 # threads], the counts as printed, that is of samples. The lines are left out if the profile lists
-# one thread, of which they would say the same, or none.
+# no thread, or one, which has all that the stack has.
 sub read_stacks {
 	my ($self, $text) = @_;
 	my $stacks = $self->{stacks};
@@ -188,8 +188,15 @@ sub read_stacks {
 		    while $$text =~ /\G@((?: [^\n]*)?)\n  t\*: $counts\n$lines/gc;
 	}
 	return if @$stacks == $before;
-	$self->{broken}++ if defined delete $self->{open};
+	$self->leave_out($before) if defined $self->{open};
 	$self->{frames} = $stacks->[-1][0];
+}
+
+# Leaves out the open stack, which has no counts; $before: how many of { stacks } are before it.
+sub leave_out {
+	my ($self, $before) = @_;
+	push @{ $self->{broken} }, $before // scalar @{ $self->{stacks} };
+	delete $self->{open};
 }
 
 # A line in another form: the frames of a stack, its counts, those of a thread, metadata in front of
@@ -198,7 +205,7 @@ sub read_stacks {
 sub read_line {
 	my ($self, $line) = @_;
 	if ($line =~ /^\s*@(\s.*|0[xX].*|)$/s) {
-		$self->{broken}++ if defined $self->{open};
+		$self->leave_out if defined $self->{open};
 		$self->{open} = $self->{frames} = $1;
 	} elsif ($line =~ /^\s*t\*\s*:\s*$any_counts/) {
 		return if !defined $self->{frames}; # the sum of all threads, before the first stack
@@ -210,8 +217,7 @@ sub read_line {
 	} elsif ($line =~ /^\s*# jemalloc\.([^=]+?)\s*=\s*(.*?)\s*$/ && !defined $self->{frames}) {
 		$self->{meta}{$1} = $2;
 	} elsif ($line =~ /^\s*t\*/ && defined $self->{open}) {
-		delete $self->{open};
-		$self->{broken}++;
+		$self->leave_out;
 	} else {
 		$self->skip($line);
 	}
@@ -233,7 +239,7 @@ sub read_thread {
 
 # ---- mapped objects ----
 # Reads all from the list of mapped objects on; $from is its place in { text }. Lines "NAME=VALUE"
-# define what $NAME in the paths after them stands for. What is unknown is passed over.
+# define what $NAME in the paths after them stands for. The rest, as "# shrunk", is passed over.
 sub read_maps {
 	my ($self, $from) = @_;
 	my %value;
@@ -261,20 +267,33 @@ sub read_maps {
 	}
 }
 
-# A line of ages, lifetimes or labels. It names a stack by its number in the order of the file, from
-# 1.
+# The place in { stacks } of the stack with this number in the order of the file, from 1; undef if
+# there is none, or it was left out.
+sub place {
+	my ($self, $number) = @_;
+	my $count = @{ $self->{stacks} };
+	return $number >= 1 && $number <= $count ? $number - 1 : undef unless @{ $self->{broken} };
+	if (!$self->{places}) {
+		my $next = 0;
+		for my $before (@{ $self->{broken} }, $count) {
+			push @{ $self->{places} }, $next .. $before - 1, undef;
+			$next = $before;
+		}
+	}
+	return $number >= 1 ? $self->{places}[$number - 1] : undef;
+}
+
+# A line of ages, lifetimes or labels, those of a stack with its number.
 sub read_trailer {
 	my ($self, $line) = @_;
-	my $count = @{ $self->{stacks} };
-	if ($line =~ /^# (age|life) (\d{1,9}) (\d.*)$/ && $2 > 0 && $2 <= $count) {
-		$self->{$1}[$2 - 1] = $3;
+	if ($line =~ /^# (age|life|labeled) (\d{1,9}) (\d.*)$/) {
+		my $place = $self->place($2);
+		$self->{$1}[$place] = $3 if defined $place;
 	} elsif ($line =~ /^# age_bounds_s((?: \d{1,9})+)$/) {
-		$self->{has_ages} = !$self->{broken} && $1 eq Ages::bounds_text();
+		$self->{has_ages} = $1 eq Ages::bounds_text();
 		$self->{ages_why} = 'it has other columns than this version knows, or is damaged';
 	} elsif ($line =~ /^# label (\d{1,10}) (.*)$/) {
 		Labels::take($self, $1, $2);
-	} elsif ($line =~ /^# labeled (\d{1,9}) (\d.*)$/ && $1 > 0 && $1 <= $count) {
-		$self->{labeled}[$1 - 1] = $2;
 	} elsif ($line =~ /^# age none: (.*)$/) {
 		$self->{ages_why} = Talk::clean($1);
 	}
@@ -315,8 +334,8 @@ sub check_end {
 	if (defined $self->{open} || $is_cut && $self->ends_in_a_record($is_in_maps)) {
 		Talk::doubt("$name: truncated after " . scalar(@{ $self->{stacks} })
 			    . ' stacks; what is there is shown');
-	} elsif ($self->{broken}) {
-		Talk::doubt("$name: damaged: stacks without counts: $self->{broken}; the others are shown");
+	} elsif (my $count = @{ $self->{broken} }) {
+		Talk::doubt("$name: damaged: stacks without counts: $count; the others are shown");
 	} elsif (!@{ $self->{maps} } && !@{ $self->{modules} } && !$self->{symbols}) {
 		Talk::doubt("$name: has no list of mapped objects: truncated, or written where there is none");
 	}
@@ -336,14 +355,14 @@ sub ends_in_a_record {
 	my ($self, $is_in_maps) = @_;
 	my $last = substr $self->{text}, 1 + rindex $self->{text}, "\n";
 	return $is_in_maps ? !map_line($last) && $last !~ /^# end/
-	    : $self->{broken} || ($self->{last_skipped} // '') eq $last;
+	    : @{ $self->{broken} } || ($self->{last_skipped} // '') eq $last;
 }
 
 # The estimate (objects, bytes) for one pair of sampled counts: of objects of B bytes on average the
 # share 1 - exp(-B / rate) was sampled. The results of this are multiples of 1/1024: sums of such
 # numbers are exact, so they do not depend on the order or on the program that adds (a browser, for
-# a report). If the rate or a count is 0, the counts are returned as they are; else both are MOST at
-# most, which only damaged profiles reach.
+# a report). If the rate or a count is 0, the counts are returned as they are; else neither result
+# exceeds MOST, which only damaged profiles reach.
 sub estimate {
 	my ($self, $objects, $bytes) = @_;
 	my $rate = $self->{rate};

@@ -89,6 +89,13 @@ for my $heap ('live:1', 'none', 'live:9 resident:0', $zeros) {
 		like("$code $err", $heap eq $zeros ? qr/^0 (?:jeprof: next: .*)?$/s : qr/^[01] (?!.*(?:division|uninit|internal))/s, "frag_heap $heap: @verb") or diag $out;
 	}
 }
+# A stack without counts is left out, and no other one gets what it pins.
+{
+	my $text = slurp($made) =~ s/  t\*: 55: .*\n(?=@)//r =~ s/^# end .*\n//mr;
+	($code, $out, $err) = jeprof('frag', spew("$dir/less.heap", $text . '# end ' . length($text) . "\n"));
+	like("$code $err", qr/^3 .*damaged: stacks without counts: 1;/, 'a stack without counts');
+	like($out, qr/^ +390\.6K +100\.0% +\S+  packs  main$/m, 'the other one pins what it did') or diag $out;
+}
 ($code, $out, $err) = jeprof('frag', '--json', $made);
 my $json = decoded($out);
 is($code, 0, '--json') or diag $err;

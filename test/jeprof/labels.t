@@ -55,6 +55,16 @@ for my $bad (['--by=thread', 2, qr/--by takes label/, $heap], ['--label=x', 1, q
 	is("$by->{bytes} $by->{error}", "$plain->{bytes} $plain->{error}", '--by label --base: the sum and its error as without');
 	cmp_ok($by->{error}, '>', $by->{bytes}, 'so few samples more are noise');
 }
+# A stack without counts is left out; what the file says of the others by their numbers stays theirs.
+for my $damage ("  t?: damaged\n  t0: 10: 100000 [0: 0]\n", '') {
+	my $text = slurp($heap) =~ s/^(@.*\n)  t\*: 10: .*\n  t0: 10: .*\n/$1$damage/mr =~ s/^# end .*\n//mr;
+	my $damaged = spew("$dir/damaged.heap", $text . sprintf "# end %d\n", length $text);
+	($code, $out, $err) = jeprof('top', '--by=label', $damaged);
+	like("$code $err", qr/^3 .*damaged: stacks without counts: 1;/, 'the first stack is damaged');
+	like($out, qr/^ +9\.8K +25\.0% .* tenant a +load$/m, 'the second keeps its label') or diag $out;
+	unlike($out, qr/tenant.b|answer/, 'and gets none of the first');
+	like((jeprof('top', '--cum', $damaged))[1], qr/^ +39\.1K 100\.0% .* 2\.5m  load/m, 'and its own age');
+}
 ($code, $out) = jeprof('export', '--to=otlp', '-o', '-', $heap);
 like($out, qr/tenant a/, 'OTLP has them');
 SKIP: {
