@@ -413,15 +413,7 @@ fetch(job_t *j, const char *request, jeprof_reply_t *reply) {
 		answer_other_session(j); /* it has no mark: the start of a session or a reset removes it */
 		return ENODATA;
 	}
-	if (error == 0 && reply->error != 0) {
-		return answer_refusal(j, reply);
-	}
-	if (error == 0 && reply->profile == NULL) {
-		answer_line(&j->answer, 503, "%d %s cannot stream its profile: only its control directory "
-		    "is open to us", j->target.pid, j->target.name);
-		return EIO;
-	}
-	return error;
+	return error == 0 && reply->error != 0 ? answer_refusal(j, reply) : error;
 }
 
 /*
@@ -600,6 +592,21 @@ is_own_delta(job_t *j) {
 	return is_own;
 }
 
+/* Answers that there is no raw difference, as the process cannot make it; returns an errno. */
+static int
+refuse_raw(job_t *j) {
+	table_lock();
+	bool has_mark = j->proc->mark != NULL;
+	table_unlock();
+	if (!has_mark) {
+		answer_no_mark(j);
+		return ENOENT;
+	}
+	answer_line(&j->answer, 400, "%d %s: its library is too old to make a difference itself, so "
+	    "there is no raw one", j->target.pid, j->target.name);
+	return EBADMSG;
+}
+
 /*
  * Fetches the profile of now into now->profile and, if jeprofd is to make a difference, the earlier
  * one before that; the caller frees both in any case. 0, or an errno that is answered already.
@@ -612,8 +619,7 @@ fetch_all(job_t *j, jeprof_reply_t *now, char **before, size_t *before_bytes) {
 	}
 	bool is_own = is_own_delta(j);
 	if (j->order.is_raw && j->order.is_since_mark && !is_own) {
-		answer_no_mark(j);
-		return ENOENT;
+		return refuse_raw(j);
 	}
 	if ((j->order.seconds > 0 || j->order.is_since_mark) && !is_own) {
 		error = fetch_before(j, before, before_bytes);

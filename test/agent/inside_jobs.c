@@ -192,6 +192,17 @@ mark(const char *name, int error_of_mark, int error_of_stream, unsigned status, 
 	free(p.mark);
 }
 
+/* A raw difference since the mark, where a profile of it is kept for a library that has no marks. */
+static void
+raw_since_mark(char *kept, unsigned status) {
+	proc_t p = {.mark = kept};
+	job_t j = {.proc = &p, .order = {.kind = job_heap, .is_raw = true, .is_since_mark = true}};
+	j.target.head.state = jeprof_state_active;
+	run_profile(&j);
+	expect(kept != NULL ? "raw, an older library" : "raw, no mark", j.answer.status, status);
+	free(j.answer.body);
+}
+
 /* The outcome of a profile for which the request fails or is refused. */
 static void
 profile(const char *name, const order_t *order, unsigned state, int error, int refusal,
@@ -272,6 +283,8 @@ main(void) {
 	mark("no profile in time", 0, ETIMEDOUT, 503, NULL, true);
 	mark("an older library", EBADMSG, 0, 200, "now", false);
 	mark("an older library, too large", EBADMSG, EFBIG, 503, "old", false);
+	raw_since_mark("old", 400);
+	raw_since_mark(NULL, 404);
 	profiles();
 	stops();
 	return bad;
