@@ -7,13 +7,14 @@
  * Invariant: the record of an element of `all` does not change; after each addition dead_expire()
  * leaves at most DEAD_MOST, whose files take at most bytes_max() bytes. First go those that ended
  * more than DEAD_MS ago, then those that exited with status 0 or an unknown one, then others; among
- * equals first those of the program and user that have most of them, the oldest first. So a program
- * that crashes again and again does not push out the others. Lock: `lock`, for `all`, `kept` and
- * `ended`; under it no file is read or written. Only one thread at a time adds to `all`: first the
- * main thread, in dead_open(); later that of dead_watch.c, in dead_keep(). So the key that
- * set_key() chose is still free when add() takes the lock anew. draft_lock: one thread at a time
- * writes a profile, as two writers of one key would share a draft; `lock` is not held then. Called
- * by dead_watch.c, dead_profile.c and dead_pages.c, and by metrics.c and pages.c for the counts.
+ * equals first those of the program and user of which most are kept, however they ended, and of
+ * these the oldest. So a program that crashes again and again does not push out the others. Lock:
+ * `lock`, for `all`, `kept` and `ended`; under it no file is read or written. Only one thread at a
+ * time adds to `all`: first the main thread, by dead_start() and dead_open(); later that of
+ * dead_watch.c, by dead_keep(). So a key that set_key() found free is still free in add(), though
+ * the lock is given up in between. draft_lock: one thread at a time writes a profile, as two
+ * writers of one key would share a draft; `lock` is not held then. Called by dead_watch.c,
+ * dead_profile.c and dead_pages.c, and by metrics.c and pages.c for the counts.
  */
 #include "dead.h"
 
@@ -61,7 +62,7 @@ typedef struct entry_s {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t draft_lock = PTHREAD_MUTEX_INITIALIZER;
-static entry_t all[DEAD_MOST + 1]; /* oldest first */
+static entry_t all[DEAD_MOST + 1]; /* in the order of addition; of an earlier jeprofd by key */
 static unsigned kept;              /* elements of `all` in use */
 /* By end_t: ends of processes whose box jeprofd held, also of those that are not in `all`. */
 static uint64_t ended[end_count];
@@ -83,6 +84,12 @@ now_ms(void) {
 
 /* ---- files ---- */
 
+/* Bytes that a file takes; never 0, which means no file, as some file systems tell no blocks. */
+static uint64_t
+bytes_taken(const struct stat *st) {
+	return st->st_blocks > 0 ? (uint64_t)st->st_blocks * 512 : 1;
+}
+
 /* Makes an empty file, in the directory a draft, for finish_file(); -1 and errno if it cannot. */
 static int
 create_file(const char *key, dead_file_t which) {
@@ -98,7 +105,8 @@ create_file(const char *key, dead_file_t which) {
 /*
  * Ends the writing of a file. In the directory it gets its final name and is closed, and -1 is
  * returned; a memory file stays open, and its descriptor is returned. If not is_good, or if that
- * fails, removes it and returns -1. *bytes: what it takes on disk or in memory; 0: it is removed.
+ * fails, removes it and returns -1, and errno stays that of the failure. *bytes: what it takes on
+ * disk or in memory; 0: it is removed.
  */
 static int
 finish_file(int fd, const char *key, dead_file_t which, bool is_good, uint64_t *bytes) {
@@ -108,7 +116,8 @@ finish_file(int fd, const char *key, dead_file_t which, bool is_good, uint64_t *
 	snprintf(name, sizeof(name), "%s%s", key, ends[which]);
 	is_good = is_good && fstat(fd, &st) == 0
 	    && (dir < 0 || renameat(dir, draft, dir, name) == 0);
-	*bytes = is_good ? (uint64_t)st.st_blocks * 512 : 0;
+	int error = errno;
+	*bytes = is_good ? bytes_taken(&st) : 0;
 	if (is_good && dir < 0) {
 		return fd;
 	}
@@ -116,6 +125,7 @@ finish_file(int fd, const char *key, dead_file_t which, bool is_good, uint64_t *
 		unlinkat(dir, draft, 0);
 	}
 	close(fd);
+	errno = error;
 	return -1;
 }
 
@@ -135,12 +145,13 @@ drop(entry_t *e) {
 	free(e->d);
 }
 
-/* Writes all `size` bytes at the offset `at`; false if that fails. */
+/* Writes all `size` bytes at the offset `at`; false and errno if that fails. */
 static bool
 try_write(int fd, const void *from, size_t size, off_t at) {
 	for (size_t done = 0; done < size;) {
 		ssize_t n = pwrite(fd, (const char *)from + done, size - done, at + (off_t)done);
 		if (n <= 0 && !(n < 0 && errno == EINTR)) {
+			errno = n < 0 ? errno : EIO;
 			return false;
 		}
 		done += n > 0 ? (size_t)n : 0;
@@ -186,9 +197,9 @@ try_copy(int to, int box, off_t size) {
 
 /*
  * Writes the box, unless d->why is set, and behind it the record and a tail_t. If the box is too
- * large or cannot be copied, sets d->why and writes the other two alone; if the part that was
- * copied cannot be cut off again, it writes them behind that part. If fstat() of the box fails,
- * d->why stays "" although there is no copy. False: the record or the tail_t could not be written.
+ * large or cannot be copied, sets d->why and writes the other two alone; if the copy cannot be cut
+ * off again, it writes them behind the size of the box. If fstat() of the box fails, d->why stays
+ * "" although there is no copy. False and errno: the record or the tail_t could not be written.
  */
 static bool
 try_fill(int fd, dead_t *d, int box) {
@@ -458,7 +469,7 @@ dead_keep_pprof(const char *key, const char *bytes, size_t length) {
 	if (!is_first && fd >= 0) {
 		close(fd);
 	}
-	dead_expire(); /* if the box was removed meanwhile, dead_sweep() removes this file */
+	dead_expire(); /* if e is NULL, the element is gone: dead_sweep() removes this file */
 }
 
 void
@@ -522,7 +533,7 @@ pprof_bytes(const char *key) {
 	struct stat st;
 	snprintf(name, sizeof(name), "%s%s", key, ends[dead_pprof]);
 	return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && is_ours(&st)
-	    ? (uint64_t)st.st_blocks * 512 : 0;
+	    ? bytes_taken(&st) : 0;
 }
 
 /*
@@ -550,8 +561,7 @@ read_one(const char *name) {
 		unlinkat(dir, name, 0);
 	}
 	if (err == 0) {
-		add(&(entry_t){.d = d, .fds = {-1, -1},
-		    .bytes = {(uint64_t)st.st_blocks * 512, pprof_bytes(d->key)}});
+		add(&(entry_t){.d = d, .fds = {-1, -1}, .bytes = {bytes_taken(&st), pprof_bytes(d->key)}});
 	}
 	return true;
 }

@@ -1,10 +1,44 @@
 /*
- * Inside of dead_store.c: a copy of a box that grows meanwhile. Prints what is wrong. Built by
- * inside.t with checks of the sizes of buffers.
+ * Inside of dead_store.c: a copy of a box that grows meanwhile, and what is kept where a file system
+ * tells no blocks of a file, or is full. Prints what is wrong. Built by inside.t with checks of the
+ * sizes of buffers.
  */
-#include "dead_store.c"
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-static int bad;
+static int write_error; /* of pwrite(); 0: it succeeds */
+static int has_no_blocks;
+
+static int
+told_fstat(int fd, struct stat *st) {
+	int result = fstat(fd, st);
+	st->st_blocks = has_no_blocks ? 0 : st->st_blocks;
+	return result;
+}
+
+static ssize_t
+tried_pwrite(int fd, const void *from, size_t size, off_t at) {
+	if (write_error == 0) {
+		return pwrite(fd, from, size, at);
+	}
+	errno = write_error;
+	return -1;
+}
+
+static int
+failing_unlinkat(int at, const char *name, int flags) {
+	(void)at, (void)name, (void)flags;
+	errno = EROFS;
+	return -1;
+}
+
+#define fstat told_fstat
+#define pwrite tried_pwrite
+#define unlinkat failing_unlinkat
+#include "dead_store.c"
+#include "expect.h"
 
 /* Copies the first `size` bytes of a box of `all` bytes with data in its last piece. */
 static void
@@ -27,6 +61,45 @@ try_size(off_t size, off_t all) {
 	close(to);
 }
 
+/* Keeps one of the dead; why: what it says if there is no box. */
+static void
+try_keep(const char *name, int error, const char *why) {
+	static dead_t d;
+	d = (dead_t){.pid = 7, .how = end_signal, .ended_ms = now_ms()};
+	write_error = error;
+	int box = memfd_create("box", 0);
+	expect("a box of one page", ftruncate(box, PIECE), 0);
+	expect(name, dead_keep(&d, box), true);
+	if (strcmp(d.why, why) != 0) {
+		printf("%s: %s\n", name, d.why);
+		bad = 1;
+	}
+	int fd = dead_file(d.key, dead_box);
+	expect(name, fd >= 0, error == 0);
+	if (fd >= 0) {
+		close(fd);
+	}
+	close(box);
+	write_error = 0;
+}
+
+static void
+try_disk(void) {
+	char path[] = "dead.XXXXXX", name[64];
+	expect("a directory", mkdtemp(path) != NULL, true);
+	dir = open(path, O_RDONLY | O_DIRECTORY);
+	try_keep("on disk", 0, "");
+	snprintf(name, sizeof(name), "%s.box", all[kept - 1].d->key);
+#undef unlinkat
+	expect("its file", unlinkat(dir, name, 0), 0);
+	try_keep("a full disk", ENOSPC, "its box could not be written: No space left on device");
+	snprintf(name, sizeof(name), "%s.box.draft", all[kept - 1].d->key);
+	expect("its draft", unlinkat(dir, name, 0), 0);
+	expect("nothing else", rmdir(path), 0);
+	close(dir);
+	dir = -1;
+}
+
 int
 main(void) {
 	try_size(8 * PIECE, 8 * PIECE);
@@ -34,5 +107,9 @@ main(void) {
 	try_size(2 * PIECE + 100, 3 * PIECE);
 	try_size(2 * PIECE + 100, 4 * PIECE);
 	try_size(3 * PIECE, 4 * PIECE);
+	try_keep("in memory", 0, "");
+	has_no_blocks = 1;
+	try_keep("no blocks", 0, "");
+	try_disk();
 	return bad;
 }
