@@ -278,11 +278,13 @@ ask_once(jeprof_target_t *t, const jeprof_request_t *r, bool has_lease, int64_t 
 static int
 check_mode(jeprof_target_t *t) {
 	struct stat st;
+	char word[CLIENT_PATH];
 	if (stat(t->dir, &st) != 0 || (st.st_mode & (S_IWGRP | S_IWOTH)) == 0) {
 		return 0;
 	}
+	word[client_put_word(word, sizeof(word) - 1, t->dir)] = '\0';
 	return client_fail(t, EACCES, "%s is writable by others (mode %04o), so %d %s does not use it: "
-	    "chmod go-w %s", t->dir, (unsigned)(st.st_mode & 07777), t->pid, t->name, t->dir);
+	    "chmod go-w %s", t->dir, (unsigned)(st.st_mode & 07777), t->pid, t->name, word);
 }
 
 int

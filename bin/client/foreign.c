@@ -1,9 +1,9 @@
 /*
- * Finds out which malloc a process uses that does not use this library: another allocator that is
- * loaded, by file names in its memory map; or one that is linked into the program, which no
+ * Finds out, of a process that does not use this library, which malloc it uses: another allocator
+ * that is loaded, by file names in its memory map; or one linked into the program, which no
  * preloaded library replaces, by texts in the program's file and by an exported malloc. Also builds
  * the command line that would start it with this library. No locks, no state. Called by way.c,
- * mailbox.c and bin/ctl/session.c.
+ * mailbox.c, directory.c and bin/ctl/session.c.
  */
 #include "client/target.h"
 
@@ -69,8 +69,8 @@ client_loaded_allocator(const jeprof_target_t *t, char *buf, size_t size) {
 
 /*
  * Texts by which an allocator is recognised even in a stripped program: beginnings of its error
- * messages; of this library, the name of its mailbox file: a program with that is taken to have no
- * other malloc.
+ * messages. The mark of this library is the name of its mailbox file; a program that has it is
+ * taken to have no other malloc.
  */
 static const struct {
 	const char *words;
@@ -199,22 +199,21 @@ library_path(char *buf, size_t size) {
 	snprintf(buf, size, "%s/libjemalloc.so.2", LIBRARY_DIR);
 }
 
-/*
- * Writes a word without a NUL, quoted for a shell if necessary. Returns its length in bytes, or 0
- * if `room` is less than its longest form needs, with each byte quoted.
- */
-static size_t
-put_word(char *to, size_t room, const char *word) {
+size_t
+client_put_word(char *to, size_t room, const char *word) {
 	static const char plain[] =
 	    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=,+@%-";
-	size_t at = 0;
-	bool is_plain = word[0] != '\0' && strspn(word, plain) == strlen(word);
-	if (4 * strlen(word) + 4 > room) {
+	size_t at = 0, length = strlen(word), quotes = 0;
+	bool is_plain = length > 0 && strspn(word, plain) == length;
+	for (const char *c = word; (c = strchr(c, '\'')) != NULL; c++) {
+		quotes++;
+	}
+	if (length + (is_plain ? 0 : 2 + 3 * quotes) > room) {
 		return 0;
 	}
 	if (is_plain) {
-		memcpy(to, word, strlen(word));
-		return strlen(word);
+		memcpy(to, word, length);
+		return length;
 	}
 	to[at++] = '\'';
 	for (; *word != '\0'; word++) {
@@ -229,9 +228,9 @@ put_word(char *to, size_t room, const char *word) {
 }
 
 /*
- * Whether the command line was replaced by a title, as by redis-server ("redis-server *:6379") and
- * nginx ("nginx: master process ..."): a blank in its first word, and no '/' in front of it. Then
- * only the name is left in the word.
+ * Cuts the first word to the name of the program, and returns true, if the command line was
+ * replaced by a title, as by redis-server ("redis-server *:6379") and nginx ("nginx: master process
+ * ..."): there is a blank in that word, and no '/' in front of it.
  */
 static bool
 cut_title(char *word) {
@@ -247,13 +246,13 @@ void
 client_restart_line(const jeprof_target_t *t, char *buf, size_t size) {
 	char text[LINE_MOST], library[2 * PATH_MAX];
 	library_path(library, sizeof(library));
-	snprintf(buf, size, "LD_PRELOAD=%s", library);
-	size_t at = strlen(buf);
+	size_t at = (size_t)snprintf(buf, size, "LD_PRELOAD=");
+	at += client_put_word(buf + at, size - at - 1, library);
 	ssize_t length = client_read_proc(t->task, "cmdline", text, sizeof(text));
 	bool is_title = length > 0 && cut_title(text);
-	for (char *word = text; length > 0 && word < text + length && at + 2 < size;
+	for (char *word = text; length > 0 && word < text + length && at + 6 < size;
 	    word += strlen(word) + 1) {
-		size_t n = put_word(buf + at + 1, size - at - 6, word);
+		size_t n = client_put_word(buf + at + 1, size - at - 6, word);
 		bool is_cut = word + strlen(word) == text + sizeof(text) - 1;
 		if (n == 0 || is_cut || (is_title && word > text)) {
 			memcpy(buf + at, " ...", 4);

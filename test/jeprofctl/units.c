@@ -276,6 +276,24 @@ test_patience(sig_atomic_t patience, const char *what) {
 	waitpid(pid, NULL, 0);
 }
 
+/* A restart line in less room than it needs: it is cut, and nothing is written behind that. */
+static void
+test_restart_line(void) {
+	static jeprof_target_t t;
+	char buf[512];
+	bool is_whole = jeprof_find(&t, (int)getpid()) == 0;
+	for (size_t size = 16; size < sizeof(buf); size++) {
+		memset(buf, 'x', sizeof(buf));
+		client_restart_line(&t, buf, size);
+		size_t used = strnlen(buf, size);
+		is_whole = is_whole && used < size;
+		for (size_t i = size; i < sizeof(buf); i++) {
+			is_whole = is_whole && buf[i] == 'x';
+		}
+	}
+	check(is_whole, "a restart line", "in each room");
+}
+
 static void
 test_withdrawn(void) {
 	static const struct {
@@ -381,6 +399,7 @@ main(void) {
 	test_patience(3, "the third signal:");
 	test_withdrawn();
 	test_below();
+	test_restart_line();
 	test_layout();
 	printf("1..%d\n", count);
 	return failures != 0;

@@ -54,6 +54,21 @@ gives 5 "a library without a profiler"
 has "$err" "built without the profiler (--disable-prof)" "and said"
 end
 unset PROGRAM
+# a process without the library: the line that starts it on that, for a shell
+mkdir -p "it's (here)/bin" "it's (here)/lib"
+cp jeprofctl "it's (here)/bin"
+: >"it's (here)/lib/libjemalloc.so.2"
+sleep 1000 &
+pid=$!
+children="$children $pid"
+is_sleep() { tr '\0' ' ' <"/proc/$pid/cmdline" | grep -q ^sleep; }
+until_true is_sleep
+CTL="$W/it's (here)/bin/jeprofctl"
+ctl status "$pid" --wait 100ms
+CTL=$W/jeprofctl
+gives 5 "a process without the library"
+has "$err" ": LD_PRELOAD='$W/it'\\''s (here)/lib/libjemalloc.so.2' sleep 1000" "how to start it, quoted for a shell"
+kill "$pid"
 fake closed
 ctl start "$pid" --wait 200ms # how long it may still become one
 gives 5 "closed"
@@ -105,6 +120,9 @@ ctl stop "$pid" --ctl-dir "$W/ctl" --wait 100s
 gives 5 "a directory that others may write, which no library uses"
 has "$err" "$W/ctl is writable by others (mode 0775)" "is refused at once"
 has "$err" "chmod go-w $W/ctl" "with the way out"
+mkdir -m 775 "of others"
+ctl stop "$pid" --ctl-dir "$W/of others" --wait 100s
+has "$err" "chmod go-w '$W/of others'" "quoted for a shell if it has blanks"
 chmod 755 ctl
 is "$(find ctl -name '.*' -type f; ls ctl | grep cmd)" "" "no command is left"
 end
