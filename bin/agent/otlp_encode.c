@@ -369,7 +369,7 @@ encoder_free(encoder_t *e) {
 }
 
 int
-otlp_encode(struct pprof_profile *p, const struct pprof_request *request,
+otlp_encode(const struct pprof_profile *p, const struct pprof_request *request,
     const struct otlp_resource *resource, bool is_packed, unsigned char **out, size_t *len,
     const char **why) {
 	encoder_t e = {.p = p, .mapping = calloc(p->nobjects + 1, sizeof(*e.mapping))};

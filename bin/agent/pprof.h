@@ -58,7 +58,7 @@ int pprof_subtract(struct pprof_profile *after, const struct pprof_profile *befo
  * profile, which it does not change, into *out, which the caller frees. 0, or ENOMEM as above.
  * Missing names are no failure.
  */
-int pprof_encode(struct pprof_profile *, const struct pprof_request *, unsigned char **out,
+int pprof_encode(const struct pprof_profile *, const struct pprof_request *, unsigned char **out,
     size_t *len, const char **why);
 
 /* An attribute of the process: a text, or with text NULL a number. */
@@ -78,7 +78,8 @@ struct otlp_resource {
  * The same as pprof_encode(), but as an ExportProfilesServiceRequest of OTLP, gzipped if is_packed
  * (otlp_encode.c).
  */
-int otlp_encode(struct pprof_profile *, const struct pprof_request *, const struct otlp_resource *,
-    bool is_packed, unsigned char **out, size_t *len, const char **why);
+int otlp_encode(const struct pprof_profile *, const struct pprof_request *,
+    const struct otlp_resource *, bool is_packed, unsigned char **out, size_t *len,
+    const char **why);
 
 void pprof_free(struct pprof_profile *); /* does nothing with NULL */

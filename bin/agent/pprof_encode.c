@@ -274,8 +274,8 @@ encoder_free(encoder_t *e) {
 }
 
 int
-pprof_encode(struct pprof_profile *p, const struct pprof_request *request, unsigned char **out,
-    size_t *len, const char **why) {
+pprof_encode(const struct pprof_profile *p, const struct pprof_request *request,
+    unsigned char **out, size_t *len, const char **why) {
 	encoder_t e = {.p = p, .mapping = calloc(p->nobjects + 1, sizeof(*e.mapping))};
 	*out = NULL;
 	*why = "there is not enough memory";

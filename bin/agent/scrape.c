@@ -517,7 +517,7 @@ subtract(job_t *j, struct pprof_profile *after, const char *text, size_t bytes) 
 
 /* Encodes for OTLP, with the labels of the process and of --label. 0, or an errno and *why. */
 static int
-encode_otlp(job_t *j, struct pprof_profile *profile, const struct pprof_request *request,
+encode_otlp(job_t *j, const struct pprof_profile *profile, const struct pprof_request *request,
     unsigned char **out, size_t *length, const char **why) {
 	char host[256] = "";
 	labels_t l = {0};
