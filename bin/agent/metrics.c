@@ -1,10 +1,10 @@
 /*
  * /metrics: the figures of all processes and of jeprofd, and /p/PID/metrics: those of one process,
  * as OpenMetrics 1.0 or in the older text format of Prometheus. Only OpenMetrics has UNIT lines and
- * an EOF line; only the text format has "_total" in the HELP and TYPE lines of counters. Invariant:
- * all samples of a metric follow its TYPE line. Locks: the table's, which tell_*() take for the
- * whole answer, so that all other functions here run under it; inside it, one at a time, those of
- * dead_watch.c, dead_store.c and push.c. Called by server.c.
+ * an EOF line; only the older one has "_total" in the HELP and TYPE lines of counters (samples
+ * always do). Invariant: all samples of a metric follow its TYPE line. Locks: the table's, which
+ * tell_*() take for the whole answer, so that all other functions here run under it; inside it, one
+ * at a time, those of dead_watch.c, dead_store.c and push.c. Called by server.c.
  */
 #include "table.h"
 
@@ -22,7 +22,7 @@
 typedef struct sheet_s {
 	text_t *text;
 	proc_t *const *list;      /* ends with NULL */
-	bool is_open;             /* OpenMetrics */
+	bool is_openmetrics;      /* else the older format */
 	/* each sample has labels that tell its process; else the scraper has them from /targets */
 	bool has_labels;
 } sheet_t;
@@ -30,14 +30,14 @@ typedef struct sheet_s {
 /* The HELP, TYPE and UNIT lines of a metric; name is without "_total". */
 static void
 put_head(const sheet_t *s, const char *name, const char *type, const char *unit, const char *help) {
-	const char *end = strcmp(type, "counter") == 0 && !s->is_open ? "_total" : "";
+	const char *end = strcmp(type, "counter") == 0 && !s->is_openmetrics ? "_total" : "";
 	text_add(s->text, "# HELP %s%s %s\n# TYPE %s%s %s\n", name, end, help, name, end, type);
-	if (s->is_open && unit[0] != '\0') {
+	if (s->is_openmetrics && unit[0] != '\0') {
 		text_add(s->text, "# UNIT %s %s\n", name, unit);
 	}
 }
 
-/* The labels that each sample of a process has, if has_labels. */
+/* The labels that tell the process of a sample; the caller has looked at has_labels. */
 static void
 put_labels(const sheet_t *s, const proc_t *p) {
 	char pid[16];
@@ -114,7 +114,7 @@ put_reported(const sheet_t *s) {
 	}
 }
 
-/* Sets *value to a figure that is not from an answer to "status"; false: it is not known. */
+/* A function that sets *value to a figure that jeprofd itself has seen; false: not known. */
 typedef bool seen_t(const proc_t *p, uint64_t *value);
 
 static bool
@@ -168,7 +168,7 @@ static const struct {
 	{"jeprof_rss_bytes", "bytes", "Resident memory of the process.", seen_rss},
 	{"jeprof_threads", "", "Threads of the process.", seen_threads},
 	{"jeprof_cgroup_current_bytes", "bytes", "Memory of the cgroup of the process.", seen_cgroup},
-	{"jeprof_cgroup_limit_bytes", "bytes", "Limit of that memory.", seen_limit},
+	{"jeprof_cgroup_limit_bytes", "bytes", "Limit of the memory of the cgroup.", seen_limit},
 	{"jeprof_start_time_seconds", "seconds", "Start of the process since 1970.", seen_start},
 	{"jeprof_session", "", "Number of this or the last session of the profiler.", seen_session},
 	{"jeprof_box_held", "", "1 if jeprofd can read the tables of the process when it is dead.",
@@ -282,7 +282,8 @@ put_dead(const sheet_t *s) {
 	    "Processes whose tables jeprofd can read when they are dead.", dead_held());
 	put_own(s, "jeprofd_dead_kept", "gauge", "", "Processes that ended and are shown below /dead/.",
 	    c.kept);
-	put_own(s, "jeprofd_dead_bytes", "gauge", "bytes", "Bytes that these take.", (double)c.bytes);
+	put_own(s, "jeprofd_dead_bytes", "gauge", "bytes", "Bytes of those below /dead/.",
+	    (double)c.bytes);
 	put_head(s, "jeprofd_dead", "counter", "", "Processes that ended, of those that were held.");
 	for (int i = 0; i < end_count; i++) {
 		text_add(s->text, "jeprofd_dead_total{");
@@ -307,18 +308,19 @@ put_agent(const sheet_t *s) {
 	put_own(s, "jeprofd_requests", "counter", "", "Requests.", (double)counts.requests);
 	put_own(s, "jeprofd_scrapes", "counter", "", "Profiles and changes of sessions that were asked "
 	    "for.", (double)counts.scrapes);
-	put_own(s, "jeprofd_scrapes_failed", "counter", "", "Those that were not answered by 200.",
+	put_own(s, "jeprofd_scrapes_failed", "counter", "", "Scrapes not answered by 200.",
 	    (double)counts.failed);
 	put_own(s, "jeprofd_scrapes_refused", "counter", "",
-	    "Requests for them that found no room, and are not among them.", (double)counts.refused);
+	    "Requests for scrapes that were refused for want of room, which are no scrapes.",
+	    (double)counts.refused);
 	put_own(s, "jeprofd_scrape_seconds", "counter", "seconds",
-	    "Time they took, with the waits of deltas.", counts.seconds);
+	    "Time that scrapes took, with the waits of deltas.", counts.seconds);
 	put_own(s, "jeprofd_scrape_bytes", "counter", "bytes",
-	    "Bytes of the profiles that were made for them.", (double)counts.bytes);
+	    "Bytes of the profiles that scrapes got.", (double)counts.bytes);
 	put_own(s, "jeprofd_sessions_started", "counter", "",
 	    "Sessions that scrapes and requests began.", (double)counts.sessions);
 	put_head(s, "jeprofd_sessions_without_box", "counter", "",
-	    "Those that were to have a box (--blackbox) and have none.");
+	    "Sessions that were to have a box (--blackbox) and have none.");
 	for (int i = lack_none + 1; i < lack_count; i++) {
 		text_add(s->text, "jeprofd_sessions_without_box_total{");
 		text_label(s->text, "why", lack_words[i]);
@@ -327,7 +329,7 @@ put_agent(const sheet_t *s) {
 	put_own(s, "jeprofd_leases_renewed", "counter", "",
 	    "Time limits of sessions that scrapes moved on.", (double)counts.renewed);
 	put_own(s, "jeprofd_threads_held_up", "counter", "",
-	    "Threads that a process held up and that were replaced.", (double)counts.written_off);
+	    "Threads that a process held up: replaced, or answered for.", (double)counts.written_off);
 	put_dead(s);
 	put_push(s);
 	put_own(s, "jeprofd_cpu_seconds", "counter", "seconds", "Processor time of jeprofd.", cpu);

@@ -1,14 +1,15 @@
 /*
- * Encodes a profile as profile.proto, gzipped: a sample for each site (with ages, for each range of
- * ages, called a column, that it has live bytes in), unless its four values, in Go's order, are all
- * 0; without the allocator's own frames; a location for each place (distinct address,
- * pprof_frames.h) that a sample uses; a mapping for each object (mapped file) that a location uses,
- * and for object 0, the main program. Invariant: ids of locations, mappings and functions begin at
- * 1, and each one that is referred to is written. Values are rounded as `jeprof export` does: by
- * error diffusion, so that the sum of the written values is that of the estimates, truncated.
- * Functions that return nothing set has_failed of a buffer or of the places without memory. No
- * locks: a profile belongs to one thread. Called by scrape.c, dead_profile.c, test/agent/convert.c
- * and a fuzz target.
+ * Encodes a profile as profile.proto, gzipped. It has a sample for each site; with ages, for each
+ * range of ages (column) that the site has live bytes in. A sample has no frames of the allocator,
+ * and is left out if its four values, in Go's order, are all 0. It has a location for each place
+ * (distinct address, pprof_frames.h) that a sample uses, and a mapping for each object (mapped
+ * file) that a location uses, and for object 0, the main program. Invariant: ids of locations,
+ * mappings and functions begin at 1, and each one that is referred to is written. Values are
+ * rounded as `jeprof export` does: by error diffusion, so that the sum of the written values is
+ * that of the estimates, truncated. Functions that return nothing set has_failed of the places or
+ * of a buffer if there is no memory; that of a message sets that of the one it is put into, so
+ * e.out has it at the end. No locks: a profile belongs to one thread. Called by scrape.c,
+ * dead_profile.c, test/agent/convert.c and a fuzz target.
  */
 #include <errno.h>
 #include <math.h>
@@ -25,7 +26,7 @@ enum {
 	TYPE_TYPE = 1, TYPE_UNIT,
 	SAMPLE_LOCATION = 1, SAMPLE_VALUE, SAMPLE_LABEL,
 	LABEL_KEY = 1, LABEL_STRING, LABEL_NUMBER, LABEL_UNIT,
-	MAPPING_BUILD_ID = 6, MAPPING_HAS,
+	MAPPING_BUILD_ID = 6, MAPPING_HAS, /* has_functions; then three more has_* */
 };
 
 static const char *const types[PPROF_TYPES][2] = {{"alloc_objects", "count"},
@@ -128,8 +129,8 @@ sample_write(encoder_t *e, const site_t *s, int column) {
 }
 
 /*
- * Sets what is live in *to to a share of what is live in *from, rounded to 1/1024, and takes it out
- * there; with a share of 1 all of it.
+ * Moves a share of what is live in *from to *to: rounded to 1/1024 of an object or byte; with a
+ * share of 1 all of it.
  */
 static void
 share_move(site_t *from, site_t *to, double share_of_rest) {
@@ -169,7 +170,7 @@ site_write(encoder_t *e, const site_t *s, bool has_ages) {
 
 /* --------------------------------------------------------------- mappings, locations, functions */
 
-/* Id of the mapping of object number `object`, which the first call for it writes; 0: NO_OBJECT. */
+/* Id of the mapping of an object by its number, which the first call writes; 0 for NO_OBJECT. */
 static uint32_t
 mapping_of(encoder_t *e, uint32_t object) {
 	if (object == NO_OBJECT || e->mapping[object] != 0) {

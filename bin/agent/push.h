@@ -8,13 +8,13 @@
 
 /*
  * Counts since the start, and `queued`. A request has the profile of one process; it may take
- * several attempts.
+ * several attempts: after 429, 502 to 504, or no answer, another one follows.
  */
 typedef struct push_figures_s {
 	uint64_t sent;     /* requests that the receiver answered with 2xx */
-	uint64_t retried;  /* failed attempts whose request waits for the next one */
-	uint64_t refused;  /* requests given up: answer but 2xx, 429, 502 to 504; or wrong URL */
-	uint64_t dropped;  /* no memory, too large for the queue, or the oldest when it was full */
+	uint64_t retried;  /* failed attempts, the request being kept for another one */
+	uint64_t refused;  /* requests given up, as no attempt would help: other answers; wrong URL */
+	uint64_t dropped;  /* requests lost: no memory, too large, or the oldest of a full queue */
 	uint64_t rejected; /* OTLP Profiles that the receiver left out, by its answers with 2xx */
 	uint64_t queued;   /* bytes that wait now, without those that are being sent */
 } push_figures_t;
@@ -22,21 +22,24 @@ typedef struct push_figures_s {
 /* Copies the figures, all 0 without --push. Any thread; takes the lock of push.c. */
 void push_read(push_figures_t *f);
 
-/* Starts the thread that sends; does nothing without --push. Exits with the reason on failure. */
+/*
+ * Starts the thread that sends; does nothing without --push. Exits with the reason if there is no
+ * thread; a thread without memory says so and ends.
+ */
 void push_start(void);
 
 /*
  * Begins the profiles that are due at now_ms (monotonic), one of each selected process in each
  * --push-interval; at most 4 in a call, those that are due for longest. Called by main() about
- * every second; takes the locks of the table and of the jobs.
+ * every second; takes the lock of the table, then that of the jobs, never both.
  */
 void push_tick(int64_t now_ms);
 
 /*
- * Ends the thread: aborts the attempt that it makes now, and waits for its end 3 s at most. A
- * look-up of the receiver's address cannot be aborted and may last longer. What is still queued or
- * being sent is lost.
+ * Aborts the attempt that is being made, and waits at most 3 s until the thread ends. A look-up of
+ * the receiver's address cannot be aborted and may last longer. What is still queued or being sent
+ * is lost.
  */
 void push_stop(void);
-/* Whether that thread does not run. While it runs, the process must end by _exit(). */
+/* Whether that thread has ended, or was never started. Else the process must end by _exit(). */
 bool push_is_stopped(void);

@@ -10,14 +10,15 @@
  *
  * Invariant: done() is called exactly once for a job, by the job's thread or, after the deadline or
  * when jeprofd ends, by scrape_tick(); the job's thread always frees the job. A job in the list
- * runs unless it sleeps. A job is started only if fewer than options.scrapes_max run (a delta that
- * wakes up may exceed that) and, if it will sleep, fewer than DELTAS_MOST such jobs are in the
- * list. So that processes that block their readers cannot stop all others, a job asks its process
- * only if the jobs that run for processes of the same effective uid, itself included, are at most
- * half of options.scrapes_max, rounded up (no such limit for uid 0), and at most PER_PROCESS run
- * for this process; else its answer is 503. Locks: `lock` protects the list of jobs and the fields
- * of a job that say so; done() is called under it. It is never held together with the table's lock.
- * Called by server.c, push.c, dead_watch.c and main.c; answer_line() also by dead_profile.c.
+ * runs unless it sleeps, also after scrape_tick() has answered it. A job is started only if fewer
+ * than options.scrapes_max run (a delta that wakes up may exceed that) and, if it will sleep, fewer
+ * than DELTAS_MOST such jobs are in the list. So that processes that block their readers cannot
+ * stop all others, a job asks its process only if the jobs that run for processes of the same
+ * effective uid, itself included, are at most half of options.scrapes_max, rounded up (no such
+ * limit for uid 0, nor if that option is 1), and at most PER_PROCESS run for this process; else its
+ * answer is 503. Locks: `lock` protects the list of jobs and the fields of a job that say so;
+ * done() is called under it. It is never held together with the table's lock. Called by server.c,
+ * push.c, dead_watch.c and main.c; answer_line() also by dead_profile.c.
  */
 #include "scrape.h"
 
@@ -62,7 +63,7 @@ typedef struct job_s {
 	/* between the profiles of a delta: counted neither in job_count nor in proc->scrapes */
 	bool is_sleeping;
 	lack_t lack;             /* of the session that it starts */
-	int unanswered;          /* what jeprof_ask() returned for the last request; 0: an answer */
+	int ask_error;           /* errno of the last jeprof_ask(); 0: an answer */
 	answer_t answer;         /* status 0: none yet */
 	jeprof_target_t target;  /* the process, which run() opens and closes */
 	proc_t *proc;            /* the process's record, held; NULL before try_enter_process() */
@@ -122,7 +123,7 @@ ask(job_t *j, const char *text, jeprof_manner_t manner, jeprof_reply_t *reply) {
 	jeprof_request_t request = {.text = text, .wait_ms = WAIT_MS, .taken_ms = TAKEN_MS, .manner =
 	    manner, .bytes_max = options.profile_max, .interrupts = &ending};
 	int error = jeprof_ask(&j->target, &request, reply);
-	j->unanswered = error;
+	j->ask_error = error;
 	if (error != 0 && error != EAGAIN) {
 		answer_failure(j, error);
 	}
@@ -210,14 +211,15 @@ count_session(lack_t lack) {
 
 /*
  * Records the session with this number as started by this jeprofd, and counts it. With is_pending
- * the process has not read the start yet, so nothing has begun, and the number is a guess, the one
- * behind that of the last session; confirm_pending_lease() checks it, and counts it then.
+ * the process has not read the start yet, so nothing has begun, and the number is a guess, the
+ * number of the last session plus 1; confirm_pending_lease() checks it, and counts it then.
  */
 static void
 note_session(job_t *j, uint64_t session, const start_t *start, bool is_pending) {
 	table_lock();
 	j->proc->lease = (lease_t){.instance = j->target.head.instance, .session = session,
-	    .is_renewed = start->is_lease, .lack = j->lack, .rate = is_pending ? start->rate : 0,
+	    .is_renewed = start->is_lease, .lack = j->lack,
+	    .pending_rate = is_pending ? start->rate : 0,
 	    .until_ms = start->is_lease ? client_now_ms() + (int64_t)start->seconds * 1000 : 0};
 	if (!is_pending) {
 		count_session(j->lack);
@@ -274,7 +276,7 @@ ask_start(job_t *j, const start_t *start, jeprof_reply_t *reply) {
 	uint64_t bytes = options.box_bytes;
 	int barred = jeprof_check_box(&j->target, bytes != 0 ? bytes : JEPROF_BOX_BYTES);
 	j->lack = bytes == 0 || barred == 0 ? lack_none : barred == EPERM ? lack_filter : lack_room;
-	if (barred != 0) { /* nor the one that its options ask for (prof_blackbox) */
+	if (barred != 0) { /* no box, not even the one that its MALLOC_CONF asks for (prof_blackbox) */
 		snprintf(text + n, sizeof(text) - (size_t)n, ",blackbox:false");
 	} else if (bytes != 0) {
 		snprintf(text + n, sizeof(text) - (size_t)n, ",blackbox:fd,blackbox_size:%llu",
@@ -320,8 +322,8 @@ start_session(job_t *j, const start_t *start) {
 /*
  * Decides whether the running session is the one of our start that was left pending, whose number
  * it has. The number alone does not prove it, because another client's start may have come first;
- * so the session is ours only if its sampling interval is lease.rate, that of our start. If not,
- * sets lease.session to 0 (none is ours). 0, or an errno that is answered already.
+ * so the session is ours only if its sampling interval is lease.pending_rate, that of our start. If
+ * not, sets lease.session to 0 (none is ours). 0, or an errno that is answered already.
  */
 static int
 confirm_pending_lease(job_t *j) {
@@ -335,13 +337,13 @@ confirm_pending_lease(job_t *j) {
 	    sizeof(value)) != NULL;
 	table_lock();
 	lease_t *lease = &j->proc->lease;
-	bool is_ours = is_told && strtoull(value, NULL, 10) == lease->rate;
+	bool is_ours = is_told && strtoull(value, NULL, 10) == lease->pending_rate;
 	/* Another job may have done this meanwhile. */
-	if (is_ours && lease->rate != 0) {
+	if (is_ours && lease->pending_rate != 0) {
 		count_session(lease->lack);
 	}
-	lease->session = is_ours || lease->rate == 0 ? lease->session : 0;
-	lease->rate = 0;
+	lease->session = is_ours || lease->pending_rate == 0 ? lease->session : 0;
+	lease->pending_rate = 0;
 	table_unlock();
 	return 0;
 }
@@ -358,7 +360,7 @@ renew_lease(job_t *j) {
 	table_lock();
 	lease_t lease = j->proc->lease;
 	table_unlock();
-	int error = lease.rate != 0 && is_session_ours(j) ? confirm_pending_lease(j) : 0;
+	int error = lease.pending_rate != 0 && is_session_ours(j) ? confirm_pending_lease(j) : 0;
 	if (error != 0 || !lease.is_renewed || !is_session_ours(j)) {
 		return error;
 	}
@@ -472,7 +474,7 @@ copy_mark(job_t *j, char **text, size_t *bytes) {
 /*
  * Gets the earlier profile of a difference, which the caller frees: a copy of that of the mark, or
  * one fetched now, after which the job sleeps for order.seconds. 0, or an errno that is answered
- * already; then the caller frees nothing.
+ * already; then *text is NULL or as it was.
  */
 static int
 fetch_before(job_t *j, char **text, size_t *bytes) {
@@ -609,7 +611,8 @@ refuse_raw(job_t *j) {
 
 /*
  * Fetches the profile of now into now->profile and, if jeprofd is to make a difference, the earlier
- * one before that; the caller frees both in any case. 0, or an errno that is answered already.
+ * one before that; the caller frees both in any case. A raw difference can be made by the process
+ * alone. 0, or an errno that is answered already.
  */
 static int
 fetch_all(job_t *j, jeprof_reply_t *now, char **before, size_t *before_bytes) {
@@ -637,8 +640,8 @@ try_outside(job_t *j, jeprof_reply_t *now) {
 	jeprof_image_t *image;
 	jeprof_target_t *t = &j->target;
 	size_t bytes = 0;
-	if (j->unanswered == 0 || t->head.state == jeprof_state_idle
-	    || jeprof_image_unanswered(&image, t, j->unanswered, options.profile_max) != 0) {
+	if (j->ask_error == 0 || t->head.state == jeprof_state_idle
+	    || jeprof_image_unanswered(&image, t, j->ask_error, options.profile_max) != 0) {
 		return false;
 	}
 	int error = jeprof_image_text(image, options.profile_max, &now->profile, &bytes);
@@ -658,14 +661,14 @@ run_profile(job_t *j) {
 	jeprof_reply_t now = {0};
 	char *before = NULL;
 	size_t before_bytes = 0;
-	bool is_delta = j->order.seconds > 0 || j->order.is_since_mark;
+	bool is_difference = j->order.seconds > 0 || j->order.is_since_mark;
 	int error = fetch_all(j, &now, &before, &before_bytes);
-	if (error == 0 || (!is_delta && try_outside(j, &now))) {
+	if (error == 0 || (!is_difference && try_outside(j, &now))) {
 		/*
 		 * A session that has ended since the earlier profile counts no frees from then on, so
 		 * the difference would be wrong.
 		 */
-		if (is_delta && (jeprof_look(&j->target) != 0
+		if (is_difference && (jeprof_look(&j->target) != 0
 		    || j->target.head.state == jeprof_state_idle)) {
 			answer_other_session(j);
 		} else if (j->order.is_raw) {
@@ -712,9 +715,9 @@ static void
 forget_pending_lease(job_t *j) {
 	table_lock();
 	lease_t *lease = &j->proc->lease;
-	if (lease->rate != 0 && lease->session != j->target.head.session_id) {
+	if (lease->pending_rate != 0 && lease->session != j->target.head.session_id) {
 		lease->session = 0;
-		lease->rate = 0;
+		lease->pending_rate = 0;
 	}
 	table_unlock();
 }

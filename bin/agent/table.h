@@ -3,10 +3,10 @@
  * library. The lookers, threads of watch.c that read processes, fill it; the functions that answer
  * requests read it, and jobs (scrape.c) keep the lease and the mark of a process in it. Invariant:
  * records are read and changed only under the table's lock, but for the fields that belong to a
- * looker, and nothing that a process can hold up is done under that lock. A record is found by pid;
- * if the start time is another (which is read if the inode number of /proc/PID is another), the pid
- * belongs to another process by now, and the record is replaced. One that was removed from the
- * table is freed when no job holds it and no looker works on it any more. Used by watch.c,
+ * looker, and nothing that a process can hold up is done under that lock. A record is found by pid.
+ * If the inode number of /proc/PID has changed, the start time is read; if that has changed too,
+ * the pid belongs to another process by now, and the record is replaced. One that was removed from
+ * the table is freed when no job holds it and no looker works on it any more. Used by watch.c,
  * dead_watch.c, scrape.c, push.c, the files that write answers (tell.h), server.c and main.c.
  */
 #pragma once
@@ -17,7 +17,8 @@ enum { HISTORY_POINTS = 240 }; /* kept of one process: an hour of them at one lo
 
 typedef struct labels_s {
 	char comm[JEPROF_NAME];   /* name of the main thread */
-	char exe[512];            /* path of the program, as its process sees it; also if removed */
+	/* path of the program, as its process sees it; if it was removed, without " (deleted)" */
+	char exe[512];
 	char build_id[130];       /* hex, of the program; "": none */
 	char cgroup[512];         /* path of the (memory) cgroup; "": not known */
 	char container_id[80];    /* hex, "": none */
@@ -58,22 +59,22 @@ typedef struct point_s {
 typedef enum { lack_none, lack_filter, lack_room, lack_refused, lack_count } lack_t;
 extern const char *const lack_words[lack_count];
 
-/* A session that this jeprofd has started. */
+/* A session that this jeprofd has started: a lease, or that of a POST /start (not is_renewed). */
 typedef struct lease_s {
 	uint64_t instance;        /* random number of the library's run that has it (jeprof_head_t) */
 	uint64_t session;         /* its number; 0: none is ours */
 	bool is_renewed;          /* a scrape started it, so each scrape extends its time limit */
 	lack_t lack;              /* lack_none also if no box was wanted */
-	/* sampling interval, bytes, of a start that the process has not answered yet; 0: none */
-	uint64_t rate;
+	/* 0, or while the process has not answered our start its sampling interval in bytes */
+	uint64_t pending_rate;
 	/* if is_renewed: end of the limit that was last asked for (monotonic ms); never moved back */
 	int64_t until_ms;
 } lease_t;
 
 /*
- * unknown: not looked at yet. foreign: without the library, or not opened for another reason than
- * access (one too many for --max-processes; no descriptor or memory left). denied: not readable by
- * this jeprofd, even if it has a control directory. ours: with the library.
+ * unknown: not looked at yet. foreign: not served: without the library, or not opened for another
+ * reason than access (one too many for --max-processes; no descriptor or memory left). denied: not
+ * readable by this jeprofd, even if the process has a control directory. ours: with the library.
  */
 typedef enum { kind_unknown, kind_foreign, kind_denied, kind_ours } proc_kind_t;
 
@@ -95,10 +96,13 @@ typedef struct proc_s {
 	unsigned uid;             /* effective; set with the labels */
 	bool is_busy;             /* in the queue of the lookers, or being worked on by one */
 	bool is_gone;             /* no longer in the table */
-	bool is_seen;             /* found by the present round of watch.c, or by a job before it */
+	bool is_seen;             /* by the present round of watch.c, or by a job since the last one */
 	int64_t born_ms;          /* when the record was made */
 	int64_t look_again_ms;    /* earliest time of the next look */
-	/* NULL until it first runs the library; its looker writes it, and reads it without the lock */
+	/*
+	 * NULL until it first runs the library; only its looker writes it, under the lock, and so reads
+	 * it without
+	 */
 	labels_t *labels;
 	jeprof_head_t head;       /* what its mailbox said at the last look */
 	figures_t figures;
@@ -121,12 +125,13 @@ typedef struct counts_s {
 	/* jobs that a request or --push asked for */
 	uint64_t scrapes;         /* finished */
 	uint64_t failed;          /* finished, and the status was not 200 */
-	/* of requests, not started: too many jobs, no memory or thread, or jeprofd ends */
+	/* not started, of requests only: too many jobs, no memory or thread, or jeprofd ends */
 	uint64_t refused;
 	double seconds;           /* from begin to end of finished ones, with the sleep of deltas */
 	uint64_t bytes;           /* of the profiles in the answers with status 200 */
 	/* all jobs */
-	uint64_t sessions;        /* begun; one of a start that was left pending, once a job sees it */
+	/* begun; that of a start that was left pending counts when a job finds it running */
+	uint64_t sessions;
 	uint64_t lacks[lack_count]; /* those of `sessions`, by what they lack */
 	uint64_t renewed;         /* extensions of leases */
 	uint64_t written_off;     /* lookers replaced and jobs answered, as a process blocked them */
@@ -150,7 +155,8 @@ void table_remove(proc_t *p);
 
 /*
  * Lowers `holders`, and frees the record if it is gone, without a holder and not is_busy. A looker
- * whose record is gone when its look ends raises `holders` and calls this.
+ * whose record is gone when its look ends clears is_busy, raises `holders` and calls this, to free
+ * it.
  */
 void table_release(proc_t *p);
 

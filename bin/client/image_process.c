@@ -1,5 +1,6 @@
 /*
- * An image of the memory of a process, which may run, or be stopped, or hang (image_read.h).
+ * Begins an image of the memory of a process, which may run, or be stopped, or hang: finds the root
+ * of the profiler's tables, which image_file.c then has read, and the objects (image_read.h).
  * Invariant: nothing is written into the process, and it need not run. No locks. Called by
  * image_file.c.
  */
@@ -12,9 +13,9 @@
 #include <unistd.h>
 
 /*
- * Copies /proc/PID/maps, which tells the objects: the files that the process has mapped as code. If
- * it cannot be opened, the image has no map and no objects; after a failed read, those read so far.
- * 0 or ENOMEM.
+ * Copies /proc/TASK/maps, which tells the objects: the files that the process has mapped as code.
+ * If it cannot be opened, the image has no map and no objects; after a failed read, what came
+ * before. 0 or ENOMEM.
  */
 static int
 maps_copy(jeprof_image_t *image) {
@@ -35,13 +36,13 @@ maps_copy(jeprof_image_t *image) {
  * Sets is_live (also if the process is stopped), kind, `at`, exe, the text of the map and the
  * objects. The caller has checked that the way into the target is its memory. 0; ENOENT if the
  * profiler has no root yet; ESRCH if the memory is gone, or the errno with which that cannot be
- * checked; ENOMEM. `block` is not used: the target has it already.
+ * checked; ENOMEM.
  */
 int
 image_of_process(jeprof_image_t *image) {
 	jeprof_target_t *t = image->target;
 	char path[64];
-	uint64_t block;
+	uint64_t block; /* not used: the target has it already */
 	image->is_live = true;
 	image->kind = "outside";
 	if (!client_read_memory(t, t->block + offsetof(prof_mailbox_t, root), &image->at,

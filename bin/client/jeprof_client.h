@@ -17,15 +17,17 @@
  * returns 0 or an errno, and puts one sentence into t->why, without a newline at its end. Names and
  * paths in the sentence come from the process and may hold any byte but NUL, so a caller that
  * prints it replaces control characters. Used by bin/ctl (jeprofctl) and bin/agent (jeprofd).
- * Errors:
+ * Errors (functions name others of their own):
  *   ESRCH      no such process, it has ended, or its pid belongs to another one by now
  *   ENXIO      the process does not run the library, or the library offers no way in
  *   EPROTO     its library speaks another version of the protocol
  *   EACCES     the kernel or the file system refuses; the sentence says why and what would help
- *   ETIMEDOUT  the process has not taken the request in time (wait_ms), or is stopped, frozen or
- *              waiting in the kernel; the request was taken back, or `why` says that it was taken
- *   EBUSY      the requests of others are in the way, or the process has taken the request but
- *              not answered it in time (wait_ms + taken_ms)
+ *   ETIMEDOUT  the process has not taken the request in time (wait_ms), and it was taken back; or
+ *              it is stopped, frozen or waiting in the kernel, and `why` says whether it has taken
+ *              the request; or, with jeprof_way_dir, it has taken it and not answered in time; or
+ *              the profile could not be read within taken_ms
+ *   EBUSY      the requests of others are in the way, or the process, which runs, has taken the
+ *              request but not answered it in time (wait_ms + taken_ms; not with jeprof_way_dir)
  *   EAGAIN     the process is idle, and the manner of the request says not to wait
  *   EINTR      request.interrupts reached request.patience; the request was taken back, or `why`
  *              says that the process has taken it
@@ -125,8 +127,9 @@ typedef struct jeprof_target_s {
 	int64_t clock_ahead_ms; /* of the monotonic clock of the process, compared with ours */
 	/*
 	 * What was last read in each slot of the mailbox: the sequence of the request; the end of its
-	 * lease, in ms by the monotonic clock of the process; whether it was answered. slot_seen_ms:
-	 * since when these three have not changed, in ms by our monotonic clock.
+	 * lease (until when the process may take it), in ms by the monotonic clock of the process;
+	 * whether it was answered. slot_seen_ms: when one of these three was last seen to change, in ms
+	 * by our monotonic clock.
 	 */
 	uint64_t slot_seen[JEPROF_SLOTS];
 	uint64_t slot_lease[JEPROF_SLOTS];
@@ -213,15 +216,15 @@ bool jeprof_is_named(const jeprof_target_t *t, const char *name);
  * Checks whether the process runs the library; sets way and head. Only reads its memory, so no
  * right to write is needed; if that cannot be read, opens the file of jeprof_way_memfd. 0; ENXIO if
  * it does not run it; EPROTO; EACCES if there is neither; ESRCH; or another errno, such as EMFILE.
- * jeprof_close() is to be called in any case.
+ * jeprof_close() is to be called in any case. Requests need jeprof_open().
  */
 int jeprof_probe(jeprof_target_t *t);
 
 /*
  * Finds the best way into the process and opens it. If `wait` is not NULL and the process was
  * started less than wait->wait_ms ago, waits for its first allocation, which opens the mailbox;
- * EINTR if wait->interrupts reaches wait->patience meanwhile. jeprof_close() is to be called in any
- * case.
+ * EINTR if wait->interrupts reaches wait->patience meanwhile. Of `wait` only these three count.
+ * jeprof_close() is to be called in any case.
  */
 int jeprof_open(jeprof_target_t *t, const jeprof_request_t *wait);
 
@@ -397,7 +400,7 @@ jeprof_image_facts_t jeprof_image_facts(const jeprof_image_t *image);
 int jeprof_image_write(jeprof_image_t *image, FILE *to);
 /*
  * The same into memory: *text has *bytes and ends with NUL; the caller frees it. EFBIG if there are
- * more than bytes_max, of which 0 is no exception. After an error *text is NULL.
+ * more than bytes_max (0: none are allowed). After an error *text is NULL.
  */
 int jeprof_image_text(jeprof_image_t *image, uint64_t bytes_max, char **text, size_t *bytes);
 /*
@@ -407,8 +410,8 @@ int jeprof_image_text(jeprof_image_t *image, uint64_t bytes_max, char **text, si
 size_t jeprof_image_course(jeprof_image_t *image, jeprof_image_line_t *lines, size_t most);
 /*
  * How much the resident memory (rss, where that is known) has risen up to the last of these lines,
- * without a great fall; in bytes. *ms: how long that took; where the times of the lines do not tell
- * it, 1000 for each line. Both are 0 if the rise is less than an eighth of the last value.
+ * without a great fall; in bytes. *ms: how long that took; if the clock was set back, 1000 (a
+ * second) for each line. Both are 0 if the rise is less than an eighth of the last value.
  */
 uint64_t jeprof_course_growth(const jeprof_image_line_t *lines, size_t count, uint64_t *ms);
 /* Frees the image; NULL: nothing. The target or fd stays open. */
@@ -424,9 +427,10 @@ enum { JEPROF_BOX_BYTES = 16 << 20 };
 /*
  * To be called before a process is asked to start with a box ("blackbox:true" or "blackbox:fd"):
  * whether it can have one. The kernel is asked, not the process. 0, also if it has a box already;
- * EPERM: it has a filter of system calls of its own, or one that is not known to be that of its
- * container, so the calls that make a box may end it. ENOSPC: its memory cgroup, or one above, has
- * room for less than four boxes of so many bytes, and where the kernel finds no room it kills.
+ * EPERM: it has a filter of system calls (seccomp) of its own, or one that is not known to be that
+ * of its container, so the calls that make a box may end it. ENOSPC: its memory cgroup, or one
+ * above, has room for less than four boxes of so many bytes, and where the kernel finds no room it
+ * kills.
  */
 int jeprof_check_box(jeprof_target_t *t, uint64_t bytes);
 /*

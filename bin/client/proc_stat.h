@@ -1,7 +1,7 @@
 /*
- * Reads /proc/PID/stat. The name in its second field may hold blanks, parentheses and
- * line ends, so fields are counted from the last parenthesis. No state, no locks. Used by process.c
- * and way.c, and in bin/agent by labels.c, dead_end.c and names/names.c.
+ * Reads /proc/PID/stat. The name in its second field may hold blanks, parentheses and line ends, so
+ * fields are counted from the last parenthesis. No state, no locks. Used by process.c and way.c,
+ * and in bin/agent by labels.c, dead_end.c, watch.c and names/names.c.
  */
 #pragma once
 #include <errno.h>
@@ -13,21 +13,21 @@
 #include <unistd.h>
 
 enum {
-	PROC_STAT_BYTES = 1536, /* more than the text has: a name and 51 other fields */
+	PROC_STAT_BYTES = 1536, /* more bytes than the longest text has: a name, 51 other fields */
 	PROC_STAT_FIELDS = 52,
 };
 
-/* Some of the fields; those that the text lacks are 0. */
+/* Some of the fields, with their numbers in proc(5); those that the text lacks are 0. */
 typedef struct proc_stat_s {
 	char state;
 	unsigned flags;   /* 9: those of the kernel, PF_* */
-	uint64_t threads; /* 20: of the process */
+	uint64_t threads; /* 20: how many the process has */
 	uint64_t start;   /* 22: ticks from boot */
 	uint64_t pages;   /* 24: resident; 0 if the thread has ended or is of the kernel */
-	int status;       /* 52: of its exit, as wait() gives it; 0: it runs, or is hidden from us */
+	int status;       /* 52: of its exit, as wait() gives it; 0 also if it runs, or is hidden */
 } proc_stat_t;
 
-/* Parses the text; 0, or ESRCH if it lacks the state or the start: then *s may be unset. */
+/* Parses the text; 0, or ESRCH if it lacks the state (*s stays unset) or the start (0 in *s). */
 static inline int
 proc_stat_parse(const char *text, proc_stat_t *s) {
 	uint64_t fields[PROC_STAT_FIELDS + 1] = {0};

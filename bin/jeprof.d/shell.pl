@@ -6,7 +6,7 @@ package Shell;
 my $help = <<'HELP';
 Commands:
   top[N] [--cum] [-RE]      the N first lines (10), by flat or cumulative value; -RE leaves out stacks
-  text[N] [--cum] [-RE]     the same, all lines
+  text[N] [--cum] [-RE]     the same, without N all lines
   list RE                   source lines of the routines that match
   disasm RE                 their instructions (needs objdump)
   callgrind FILE [RE]       writes the profile for callgrind_annotate and kcachegrind
@@ -15,9 +15,9 @@ Commands:
   tree [RE]                 who calls it: stacks that hold a matching routine, one per line
   help                      this list
   quit                      or end of input
-Add --lines, --files, --addresses to top and text for a finer or coarser table.
+Add --lines, --files, --functions, --addresses to top and text for a finer or coarser table.
 --thread, --focus and --ignore of the command line last for all commands; RE takes the place of
---focus, -RE is added to --ignore. list, disasm and weblist show all stacks, whatever these two say.
+--focus, -RE is added to --ignore; list, disasm and weblist show all stacks all the same.
 HELP
 
 # Reads and does commands until "quit", "exit", "q" or the end of input. A failure of one is printed
@@ -37,7 +37,7 @@ sub run {
 	}
 }
 
-my $waiting = ''; # what was read of the input and is no whole command yet, or the next ones
+my $waiting = ''; # input that was read and not done yet: commands, and the beginning of one
 
 # The next command, undef at the end of input. Read by sysread, past perl's own buffers: what they
 # hold would be put back (by lseek) into the input of every tool that is started.
@@ -77,8 +77,8 @@ sub command {
 	dispatch($work, $option, $name, @plain);
 }
 
-# Does the command with whose name $name begins; @plain are its words. Of these "top" takes only a
-# number that comes first, "text" none.
+# Does the command whose name is the beginning of $name ("top" for "top5"); @plain are the words
+# behind it. Of those "top" takes only a number that comes first, "text" none.
 sub dispatch {
 	my ($work, $option, $name, @plain) = @_;
 	my $pattern = join '|', @plain;

@@ -48,7 +48,7 @@ enum {
 	OBJECTS_MAX = 4,		/* options --object */
 };
 
-/* The parsed command line, as the opening describes it. */
+/* What is to be done: the parsed command line, as the opening describes it. */
 typedef struct {
 	const char *key, *path;
 	int root, old;			/* descriptors; -1: not given */
@@ -68,7 +68,7 @@ limit_set(int what, rlim_t value) {
 
 /*
  * Limits the address space: mapped files take as much as they are long, and the debug file, not
- * known yet, is estimated from the object, for which each --object counts. Not with
+ * known yet, is estimated from the object; the sizes of all --object are added. Not with
  * AddressSanitizer, which reserves terabytes.
  */
 static void
@@ -88,8 +88,8 @@ space_limit(const order_t *order) {
 /*
  * Drops all capabilities, forbids core files and limits time and file size (not with servers). From
  * here on only files can be opened that the user may read without capabilities. Results are not
- * checked: to drop rights needs none, and under a filter of system calls that refused it jeprofd
- * would have ended (drop_rights).
+ * checked: rights can be dropped without any, and under a filter of system calls that refused it
+ * jeprofd would have ended at its start (bin/agent/rights.c).
  */
 static void
 privileges_drop(bool with_servers) {

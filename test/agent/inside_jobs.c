@@ -242,7 +242,7 @@ profiles(void) {
 static void
 stop_of_idle(const char *name, unsigned state, unsigned count, bool is_start, bool is_ours,
     unsigned status, const char *part) {
-	proc_t p = {.lease = {.session = 5, .rate = is_ours ? 1000 : 0}};
+	proc_t p = {.lease = {.session = 5, .pending_rate = is_ours ? 1000 : 0}};
 	job_t j = {.proc = &p, .order.kind = job_stop};
 	j.target.head.state = state;
 	j.target.head.session_id = is_ours ? 4 : 5;

@@ -4,8 +4,9 @@
  * when it is complete; the least recently used tables are removed when the limit of bytes or of
  * tables is passed. Invariant: the contents of a table never change, so a thread that has mapped it
  * can read it without a lock; a file that another user owns or may write is ignored. Lock:
- * memory.mutex, for the tables in memory; held for no I/O but close(). Called by names.c, and by
- * main.c and dead_store.c at the start.
+ * memory.mutex, for the tables in memory; held for no I/O but close(). Called by names.c; main.c
+ * checks the directory at the start by cache_begin() and cache_doubt(), dead_store.c its own by the
+ * latter.
  */
 #include "cache.h"
 
@@ -20,13 +21,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "table.h"
+
 enum {
 	DISK_BYTES = 256 << 20,  /* default limit of all tables in a directory */
 	MEMORY_BYTES = 64 << 20, /* the same in memory */
 	MEMORY_TABLES = 512,  /* in memory, at most: each has a descriptor */
 	TOUCH_SECONDS = 60,   /* the access time of a file in use is set if older than this */
 	DRAFT_SECONDS = 600,  /* an older draft was left by a process that has died */
-	FILES_MAX = 20000,    /* tables that dir_trim() looks at; of these it leaves half at most */
+	FILES_MAX = 20000,    /* tables that dir_trim() looks at; it leaves at most half as many */
 };
 
 #define TABLE_END ".names" /* behind the key, in the name of a table's file */
@@ -37,8 +40,9 @@ static struct {
 	struct {
 		char *key;
 		int fd;
-		uint64_t size, used; /* bytes; the value of `uses` at the last use */
-		time_t made;         /* seconds since 1970 */
+		uint64_t size; /* bytes */
+		uint64_t used; /* the value of `uses` at the last use */
+		time_t made;   /* seconds since 1970 */
 	} tables[MEMORY_TABLES];
 	size_t count;  /* of `tables`, in use */
 	uint64_t uses; /* number of uses so far, of all tables */
@@ -105,8 +109,8 @@ memory_find(const char *key) {
 }
 
 /*
- * Removes least recently used tables until `more` bytes and one more table fit, or none is left.
- * The lock is held.
+ * Removes least recently used tables until one more of `more` bytes fits, or none is left. The lock
+ * is held.
  */
 static void
 memory_trim(uint64_t bytes_max, uint64_t more) {
@@ -172,7 +176,7 @@ ends_with(const char *name, const char *end) {
 	return len > tail && strcmp(name + len - tail, end) == 0;
 }
 
-/* Sets the time of use, which is the access time, because a mount with noatime would not. */
+/* Sets the access time, which tells the last use here; a mount with noatime does not set it. */
 static void
 file_touch(int fd, const struct stat *st) {
 	struct timespec times[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_OMIT}};
@@ -204,7 +208,7 @@ file_open(const cache_t *c, const char *key, time_t *made) {
 typedef struct entry_s {
 	char *name;
 	uint64_t size;
-	time_t used;
+	time_t used; /* the access time */
 } entry_t;
 
 static int

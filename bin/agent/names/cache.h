@@ -10,11 +10,9 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "table.h"
-
 typedef struct cache_s {
 	int dir;            /* -1: in memory */
-	uint64_t bytes_max; /* of all tables */
+	uint64_t bytes_max; /* of all tables when this cache adds one */
 } cache_t;
 
 /* A table that is being written. */
@@ -25,22 +23,23 @@ typedef struct cache_draft_s {
 
 /*
  * Opens the cache in a directory, which is created if it does not exist; NULL: in memory. bytes_max
- * 0: 256 MiB in a directory, 64 MiB in memory. 0 or an errno; then c->dir is -1.
+ * 0: 256 MiB in a directory, 64 MiB in memory. 0, or an errno, after which c is as one in memory.
  */
 int cache_begin(cache_t *c, const char *dir, uint64_t bytes_max);
 /* Closes the directory. Tables stay, also those in memory, which all caches in memory share. */
 void cache_end(cache_t *c);
 
 /*
- * Why a directory is none whose files may be trusted: another user than we and root owns it, or
- * others may write into it, so they could give a file of ours the name of another one. buf, or a
- * constant; NULL: it may be used.
+ * Why the files in a directory may not be trusted, as text (buf or a constant); NULL: they may.
+ * Another user than we and root owns it, or others may write into it: they could rename our files,
+ * so that one has the key of another.
  */
 const char *cache_doubt(int dir, char buf[80]);
 
 /*
  * The descriptor of the table with this key, which the caller closes, and in *made the time when it
- * was made; -1 if there is none that can be opened, or another user owns or may write it.
+ * was made; -1 if there is none that can be opened, or another user owns or may write it. It counts
+ * as a use.
  */
 int cache_open(const cache_t *c, const char *key, time_t *made);
 

@@ -1,9 +1,10 @@
 /*
  * A table of names: the functions, files and lines that jeprof-symbolize found for addresses of one
- * object, as a file that is mapped and read in place. It may be forged, so each access is checked
- * against the size, and no reference can form a loop. bin/symbolize/tables.c writes it, and reads
- * older tables to copy their rows; names.c and pprof_names.c read it. Numbers have the byte order
- * of the machine, because a table stays on the machine. Layout:
+ * object, as a file that is mapped and read in place. It may be forged, so each access but that of
+ * names_table_row() is checked against the size, and no reference can form a loop.
+ * bin/symbolize/tables.c writes it, and reads older tables to copy their rows; names.c and
+ * pprof_names.c read it, and names.c may change key and flags of a new one. Numbers have the byte
+ * order of the machine, because a table stays on the machine. Layout:
  *
  *   head | rows, by address | frames | strings, each with a NUL behind it
  */
@@ -35,7 +36,7 @@ typedef struct names_head_s {
 	uint64_t size;      /* of the file, bytes */
 	uint32_t nrows, nframes;
 	uint64_t nstrings;  /* bytes of strings */
-	char key[NAMES_KEY_MAX + 8]; /* under which the cache has it (names.h), ended with NUL */
+	char key[NAMES_KEY_MAX + 8]; /* in the cache (its parts: names.h), ended with NUL */
 	uint64_t sum;       /* names_head_sum() of the head: of the bytes before this field */
 } names_head_t;
 
@@ -89,6 +90,7 @@ bool names_table_frame(const names_table_t *t, const names_row_t *row, size_t i,
 
 /*
  * The string at an offset in the part with the strings; "" for an invalid offset. *len: its bytes
- * without the NUL, at most NAMES_STRING_MAX; of a longer string the rest does not count.
+ * without the NUL, at most NAMES_STRING_MAX; a longer string is cut there, so has no NUL at
+ * *len.
  */
 const char *names_table_string(const names_table_t *t, uint32_t offset, size_t *len);
