@@ -1,7 +1,7 @@
 /*
- * Inside of dead_store.c: a copy of a box that grows meanwhile, and what is kept where a file system
- * tells no blocks of a file, or is full. Prints what is wrong. Built by inside.t with checks of the
- * sizes of buffers.
+ * Inside of dead_store.c: a copy of a box that grows meanwhile, and what is kept where a file
+ * system tells no blocks of a file, or is full. Prints what is wrong. Built by inside.t with checks
+ * of the sizes of buffers.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -192,7 +192,7 @@ mark(const char *name, int error_of_mark, int error_of_stream, unsigned status, 
 	free(p.mark);
 }
 
-/* A raw difference since the mark, where a profile of it is kept for a library that has no marks. */
+/* A raw difference since the mark; a profile of it is kept for a library that has no marks. */
 static void
 raw_since_mark(char *kept, unsigned status) {
 	proc_t p = {.mark = kept};
