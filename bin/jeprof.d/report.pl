@@ -11,13 +11,13 @@
 package Report;
 
 # STACKS_IN_FULL: the page lists so many stacks; the data have source lines for twice as many of the
-# heaviest records. CHANGES: if the snapshots have more counts together, one for each record that a
-# snapshot has, some keep their sums only. Counts that did not change are among them, so what the
-# page gets is mostly less. PLAIN: bytes of data above which gzip packs them.
-use constant { STACKS_IN_FULL => 20, CHANGES => 1_000_000, PLAIN => 150_000 };
+# heaviest records. COUNTS_MOST: of all snapshots together, one for each stack that a snapshot has;
+# where there are more, some snapshots keep their sums only. The page gets fewer, as it has only
+# those that changed. PLAIN: bytes of data above which gzip packs them.
+use constant { STACKS_IN_FULL => 20, COUNTS_MOST => 1_000_000, PLAIN => 150_000 };
 
-# The verb: writes HTML to a file or to standard output. With --json and no -o it prints JSON in its
-# place; with -o FILE too, JSON that only tells which file was made; with "-o -" it fails.
+# The verb: writes HTML to a file or to standard output. --json without -o: prints JSON in place of
+# it; with -o FILE: writes the HTML, and prints JSON that tells the file; with "-o -": fails.
 sub command {
 	my ($option, @files) = @_;
 	Main::take_program(\@files) if @files;
@@ -227,9 +227,9 @@ sub is_accum {
 	return scalar grep { $_->[3] } @{ $dump->{stacks} };
 }
 
-# Drops ages, to save memory: when more snapshots have some than there are processes and two, all
-# but the newest of each process, by which Leaks judges it, and the largest, which may be shown
-# first, lose them.
+# Drops ages, to save memory: once more than N + 2 snapshots have some, N being the processes of
+# these, only the newest of each process, by which Leaks judges it, and the largest, which may be
+# shown first, keep theirs.
 sub keep_ages {
 	my ($store) = @_;
 	my @aged = grep { $_->{ages} } @{ $store->{snaps} };
@@ -265,7 +265,8 @@ sub mapping_key {
 # The number of the record { places, libraries } of a stack, $text: the first record with the same
 # places that no stack of this dump has yet (@$seen is true at the numbers of those that one has),
 # else a new one. libraries: the allocator's, for Reduce::cut. find_paths() adds { path, key, at },
-# find_owners() { folded }, Threads::parts { thread }.
+# find_owners() { folded }, Threads::parts { thread }. take_file() asks it only if the record that
+# it knows for this text is taken by another stack of the dump, or there is none.
 sub record {
 	my ($store, $dump, $text, $seen) = @_;
 	my $places = Places::of_text($dump, $text);
@@ -404,10 +405,10 @@ sub modules {
 # (members of the data, the node of each record in order). The paths of all records are one tree in
 # preorder; the root is node 0. Members: "up", of each node its number minus that of its parent;
 # "step", of each node but the root the index of its name in the list of names that nodes before it
-# have below the name of its parent (lists are short, so the numbers are small), the length of this
-# list for a new name; "fresh", the names that such lists get, in the order of nodes; "records", of
-# each record the number of its node minus that of the record before, and its folded frames. Sets
-# { up } of $work. Can be called once: it takes { key } away from the records.
+# have below the name of its parent (lists are short, so the numbers are small), for a new name the
+# length that the list had before; "fresh", the names that are new in a list, in the order of nodes;
+# "records", of each record the number of its node minus that of the record before, and its folded
+# frames. Sets { up } of $work. Can be called once: it takes { key } away from the records.
 sub tree {
 	my ($work) = @_;
 	my (@name, @up, @step, @fresh, @next, @records, @nodes) = (0);
@@ -424,9 +425,9 @@ sub tree {
 			my $parent = $depth ? $path[$depth - 1] : 0;
 			my $next = $next[$name[$parent]] //= {};
 			push @up, @name - $parent;
-			my $number = $next->{ $names[$depth] } // keys %$next;
-			push @fresh, $names[$depth] if $number == keys %$next;
-			push @step, $next->{ $names[$depth] } = $number;
+			my $step = $next->{ $names[$depth] } // keys %$next;
+			push @fresh, $names[$depth] if $step == keys %$next;
+			push @step, $next->{ $names[$depth] } = $step;
 			push @name, $names[$depth];
 			push @path, $#name;
 		}
@@ -548,16 +549,16 @@ sub cells {
 	return join ',', @out;
 }
 
-# The snapshots whose stacks the page has, as { index => 1 }: all if they have CHANGES counts at
-# most or are three at most, else about as many as have that together, evenly chosen, with the
+# The snapshots whose stacks the page has, as { index => 1 }: all if they have COUNTS_MOST counts
+# at most or are three at most, else about as many as have that together, evenly chosen, with the
 # first, the last and the largest. Of the others the page has the sums.
 sub whole {
 	my @snaps = @_;
 	my $size = 0;
 	$size += length($_->{counts}) / length pack 'LFF', 0, 0, 0 for @snaps;
-	return { map { $_ => 1 } 0 .. $#snaps } if $size <= CHANGES || @snaps <= 3;
+	return { map { $_ => 1 } 0 .. $#snaps } if $size <= COUNTS_MOST || @snaps <= 3;
 	my ($peak) = sort { $snaps[$b]{bytes} <=> $snaps[$a]{bytes} || $a <=> $b } 0 .. $#snaps;
-	my $count = int(@snaps * CHANGES / $size);
+	my $count = int(@snaps * COUNTS_MOST / $size);
 	$count = 3 if $count < 3;
 	my %whole = map { int($_ * $#snaps / ($count - 1) + 0.5) => 1 } 0 .. $count - 1;
 	$whole{$peak} = 1;
@@ -570,7 +571,7 @@ sub whole {
 sub head_of_snap {
 	my ($snap) = @_;
 	my $dump = $snap->{dump};
-	my ($seq, $kind) = Order::marks($dump);
+	my (undef, $kind) = Order::marks($dump);
 	my %meta = %{ $dump->{meta} };
 	my $span = $snap->{ages} ? Ages::span($dump) : undef; # by which the page judges ages
 	$meta{profiled_ms} = sprintf '%.0f', 1000 * $span if defined $span;

@@ -1,9 +1,11 @@
-// The course of memory over time, by snapshot: curves of the figures that snapshots tell. Called by
-// show() and the events of state.js. A pen draws on the canvas; x and y are in pixels of the page.
+// The course of memory over time, by snapshot: curves of live, allocated, resident and RSS. Called
+// by show() and the events of state.js. A pen draws on the canvas; x and y are CSS pixels from its
+// top left corner.
 
 /**
- * A curve: its title, its colour (a property of style.css), and a function that tells its figure in
- * a snapshot, in bytes, null if the snapshot has none.
+ * A curve: its title; its colour, a property of style.css (behind its -- the name is also a class
+ * of the key, k0); and a function that tells its figure in a snapshot, in bytes, null if the
+ * snapshot has none.
  * @typedef {{title: string, colour: string, figure: (snap: Snap) => number | null}} Curve
  */
 /** @type {Curve[]} */
@@ -13,10 +15,10 @@ const CURVES = [
 	{ title: 'resident', colour: '--k2', figure: meta_figure('resident') },
 	{ title: 'RSS', colour: '--k3', figure: meta_figure('rss') },
 ];
-// All but many in pixels. top and bottom: y of the ends of a mark; bottom is also y of the figure
-// 0, and rise tells how far above it the largest figure is. left, right: margins. many: a curve
-// other than the first has dots only if there are at most so many snapshots.
-const COURSE = { height: 150, top: 8, bottom: 130, left: 60, right: 15, rise: 118, many: 60 };
+// All but dots in pixels. top and bottom: y of the ends of a mark; bottom is also y of the figure
+// 0, and rise tells how far above it the largest figure is. left, right: margins. dots: with more
+// snapshots than this only the first curve has dots, and a figure without neighbours.
+const COURSE = { height: 150, top: 8, bottom: 130, left: 60, right: 15, rise: 118, dots: 60 };
 
 /**
  * Returns a function that tells the number of a key in the metadata of a snapshot, null if there is
@@ -44,7 +46,7 @@ function course_places(width) {
 }
 
 /**
- * The larger one; null counts as 0.
+ * The larger of x and a figure; one of null counts as 0.
  * @param {number} x
  * @param {number | null} y
  */
@@ -123,29 +125,26 @@ function draw_mark(pen, x, colour) {
 
 /**
  * Draws a curve, with a gap where it has no figure (null). The first curve has a dot at each point,
- * the others only if there are few snapshots.
+ * the others only if there are few snapshots, or where no line leads to the point.
  * @param {CanvasRenderingContext2D} pen
  * @param {number} number  index in CURVES
  * @param {({x: number, y: number} | null)[]} points
  */
 function draw_curve(pen, number, points) {
 	const colour = css(CURVES[number].colour);
-	let is_on = false;
 	pen.fillStyle = colour;
 	pen.strokeStyle = colour;
 	pen.lineWidth = number ? 1.2 : 2.4;
 	pen.beginPath();
-	points.forEach(point => {
-		if (point && is_on) {
-			pen.lineTo(point.x, point.y);
-		} else if (point) {
-			pen.moveTo(point.x, point.y);
+	points.forEach((point, i) => {
+		if (point) {
+			pen[points[i - 1] ? 'lineTo' : 'moveTo'](point.x, point.y);
 		}
-		is_on = point !== null;
 	});
 	pen.stroke();
-	points.forEach(point => {
-		if (point && (!number || points.length <= COURSE.many)) {
+	points.forEach((point, i) => {
+		if (point && (!number || points.length <= COURSE.dots
+			|| !points[i - 1] && !points[i + 1])) {
 			pen.beginPath();
 			pen.arc(point.x, point.y, number ? 1.8 : 3.5, 0, 7);
 			pen.fill();

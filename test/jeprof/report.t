@@ -172,6 +172,19 @@ JS
 		'the process that was chosen last is shown');
 }
 
+# Where no line leads to a point of a curve, it is a dot.
+SKIP: {
+	skip 'no node', 1 unless which('node');
+	spew('dots.js', slurp("$source/bin/page/course.js") . <<'JS');
+function css(name) { return name; }
+const dots = [], pen = { beginPath() {}, moveTo() {}, lineTo() {}, stroke() {}, fill() {}, arc(x) { dots.push(x); } };
+const points = Array.from({ length: COURSE.dots + 1 }, (_, x) => [1, 2, 4, 6, 7].includes(x) || x === COURSE.dots ? { x, y: 0 } : null);
+draw_curve(pen, 1, points);
+console.log(dots.join());
+JS
+	is((run('node', 'dots.js'))[1], "4,60\n", 'a figure without neighbours is a dot');
+}
+
 # By thread: what top --thread says, also of stacks that several threads share, and of a thread that
 # comes twice in one.
 sub with_threads {
