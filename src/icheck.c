@@ -15,6 +15,7 @@
 #include "arena/safety.h"
 #include "os/gate.h"
 #include "os/tls.h"
+#include "thread/claim.h"
 #include "thread/deferred.h"
 #include "thread/quarantine.h"
 #include "thread/shelter.h"
@@ -66,7 +67,8 @@ region_is_taken(const edata_t *e, const void *ptr) {
 
 /*
  * Whether the object is in this thread's cache or quarantine. False without a check inside the
- * gate (a signal handler or a hook), where the cache may be half changed.
+ * gate (a signal handler or a hook), where the cache may be half changed; and while another thread
+ * takes over the cache, as what it has taken may be in use again.
  */
 static bool
 is_cached_here(const void *ptr, const edata_t *e) {
@@ -75,8 +77,8 @@ is_cached_here(const void *ptr, const edata_t *e) {
 		return false;
 	}
 	const tsd_t *tsd = t->tsd;
-	return (tsd->tcache != NULL && tcache_has(tsd->tcache, e->szind + 1u, ptr))
-	    || quarantine_has(tsd, ptr);
+	bool has_cache = tsd->tcache != NULL && !claim_is_taking(tsd);
+	return (has_cache && tcache_has(tsd->tcache, e->szind + 1u, ptr)) || quarantine_has(tsd, ptr);
 }
 
 /* Whether the region of an active slab is in use, as far as this thread can see. */

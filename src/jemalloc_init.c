@@ -169,6 +169,7 @@ boot_wires(void) {
 	boot_add_event_hook(true, user_event_heartbeat);
 	thread_event_hooks = boot_event_hooks;
 	pac_rise_hook = thread_event_unused_rose;
+	background_thread_hook = claim_serve;
 	tsd_cleanups = boot_tsd_cleanups;
 	if (config_prof) {
 		prof_control_wire();

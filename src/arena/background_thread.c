@@ -21,6 +21,7 @@
 
 bool opt_background_thread;
 size_t opt_max_background_threads = 4;
+uint64_t (*background_thread_hook)(uint64_t now);
 bool background_thread_abort;
 
 /* Least sleep of a thread between two rounds (10 ms), however much is due, unless it is woken. */
@@ -115,10 +116,24 @@ bg_serve(arena_t *a) {
 	return holes < next ? holes : next;
 }
 
+/* What the first thread does besides. Returns ns until the next time; UINT64_MAX: not known. */
+static uint64_t
+bg_serve_caches(unsigned k) {
+	uint64_t (*serve)(uint64_t) = k == 0 ? background_thread_hook : NULL;
+	if (serve == NULL) {
+		return UINT64_MAX;
+	}
+	struct tls_s *tls = tls_get();
+	gate_enter(tls);
+	uint64_t next = serve(nstime_monotonic_ns());
+	gate_exit(tls);
+	return next;
+}
+
 /* Serves all arenas of thread k. Returns ns until the next one is due. */
 static uint64_t
 bg_serve_all(unsigned k) {
-	uint64_t next = UINT64_MAX;
+	uint64_t next = bg_serve_caches(k);
 	unsigned n = arenas_narenas_total();
 	for (unsigned i = k; i < n; i += bg_count()) {
 		uint64_t own = bg_serve(arenas_get(i));

@@ -12,10 +12,11 @@
  * there are no huge slabs. From a sleep above 100 ms it is woken by the thread that makes 1 MiB
  * more unused or, if no dirty page will become due, by the one that frees the next page
  * (pac_serve); also by the one that puts small objects back into slabs when no pass over the slabs
- * is to come (holes.h). With a dirty decay time of 0 (whoever frees purges) or -1 freed pages do
- * not wake it; with 0 it sleeps for at most 1 s. All its signals are blocked, and it allocates only
- * metadata (but it may call the user's hooks). If it is not started, its arenas decay at
- * heartbeats.
+ * is to come (holes.h). The first thread also takes back what idle threads cache, once a second
+ * while there is something (background_thread_hook). With a dirty decay time of 0 (whoever frees
+ * purges) or -1 freed pages do not wake it; with 0 it sleeps for at most 1 s. All its signals are
+ * blocked, and it allocates only metadata (but it may call the user's hooks). If it is not started,
+ * its arenas decay at heartbeats.
  *
  * Locks: the lock `background_thread` is held while threads are started or ended, outside the gate
  * (os/gate.h: fork waits for threads inside) because that takes long; it is taken before the locks
@@ -35,6 +36,13 @@ extern bool opt_background_thread;
 extern size_t opt_max_background_threads;
 /* The option abort: ends the process if a thread cannot be started, at load or later. */
 extern bool background_thread_abort;
+
+/*
+ * Called by the first thread in each of its rounds, inside the gate; now: monotonic ns. Returns ns
+ * until it wants to be called again; UINT64_MAX: pac_wake_hook(0) is called when it does. Set once,
+ * at boot, or NULL.
+ */
+extern uint64_t (*background_thread_hook)(uint64_t now);
 
 typedef struct background_thread_stats_s {
 	size_t num_threads;                /* threads that run now */

@@ -65,7 +65,8 @@ claim_pick(struct tls_s *t, void *ctx) {
 		return;
 	}
 	/* While the claim holds, the owner waits (claim_settle), so its cache may be read. */
-	if (claim_holds(t) && tsd->tcache != NULL && (walk->wants_all || tsd->tcache->granted != 0)) {
+	if (claim_holds(t)
+	    && (walk->wants_all || (tsd->tcache != NULL && tsd->tcache->granted != 0))) {
 		walk->tsd = tsd;
 	} else {
 		atomic_store_u32(&tsd->claim, CLAIM_NONE, MO_RELEASE);
@@ -84,7 +85,7 @@ claim_try_take(bool wants_all, size_t *bytes) {
 	if (walk.tsd == NULL) {
 		return false;
 	}
-	*bytes += tcache_take_over(walk.tsd->tcache);
+	*bytes += walk.tsd->tcache == NULL ? 0 : tcache_take_over(walk.tsd->tcache);
 	atomic_store_u32(&walk.tsd->claim, CLAIM_TAKEN, MO_SEQ_CST);
 	return true;
 }
@@ -126,6 +127,13 @@ claim_step(uint64_t now) {
 	atomic_store_u64(&claims.due_ns, now + wait, MO_RELAXED);
 	atomic_store_b(&claims.is_busy, false, MO_RELEASE);
 	return bytes;
+}
+
+uint64_t
+claim_serve(uint64_t now) {
+	claim_step(now);
+	uint64_t due = atomic_load_u64(&claims.due_ns, MO_RELAXED);
+	return tcache_budget_sum() == 0 ? UINT64_MAX : due > now ? due - now : 0;
 }
 
 void

@@ -28,8 +28,9 @@
  * Locks: one claimant at a time; a second one does not wait, but claims nothing. The list of
  * threads is locked (gate_for_each) while caches are announced and picked, not while objects are
  * returned: a thread whose cache is being taken cannot end meanwhile, because claim_settle() waits.
- * Called by imalloc.c (claim_idle_caches), at heartbeats (claim_heartbeat) and by tsd.c
- * (claim_settle) inside the gate, no lock held.
+ * Called by imalloc.c (claim_idle_caches), at heartbeats (claim_heartbeat), by a background thread
+ * (claim_serve) and by tsd.c (claim_settle) inside the gate, no lock held; icheck.c asks
+ * claim_is_taking().
  */
 #ifndef THREAD_CLAIM_H
 #define THREAD_CLAIM_H
@@ -60,8 +61,23 @@ size_t claim_idle_caches(void);
  * heartbeat becomes long. bytes: not used.
  */
 void claim_heartbeat(tsd_t *tsd, uint64_t bytes);
-/* The same at the time now (monotonic coarse ns). Returns the bytes that were taken. */
+/* The same at the time now (monotonic ns). Returns the bytes that were taken. */
 size_t claim_step(uint64_t now);
+/*
+ * A hook of the background threads (background_thread_hook), which do the steps when no thread of
+ * the program has heartbeats: a step if one is due. Returns ns until the next; UINT64_MAX while
+ * there are no grants.
+ */
+uint64_t claim_serve(uint64_t now);
+
+/*
+ * Whether objects of the thread's cache are being taken, or were and still stand in its stacks.
+ * Answers the thread itself, also outside the gate.
+ */
+static inline bool
+claim_is_taking(const tsd_t *tsd) {
+	return atomic_load_u32(&tsd->claim, MO_ACQUIRE) >= CLAIM_TAKING;
+}
 
 /* claim_settle() where there is a claim. */
 void claim_settle_slow(tsd_t *tsd);

@@ -6,6 +6,7 @@
  */
 #include "thread/tcache_budget.h"
 
+#include "extent/pac_serve.h"
 #include "os/room.h"
 #include "util/bits.h"
 
@@ -55,7 +56,10 @@ tcache_budget_is_exceeded(size_t have) {
 
 void
 tcache_budget_change(size_t before, size_t after) {
-	atomic_fetch_add_zu(&grants.bytes, after - before, MO_RELAXED);
+	size_t sum = atomic_fetch_add_zu(&grants.bytes, after - before, MO_RELAXED);
+	if (unlikely(sum == 0 && after != 0) && pac_wake_hook != NULL) {
+		pac_wake_hook(0); /* a background thread that sleeps without a limit (claim_serve) */
+	}
 	if ((before == 0) != (after == 0)) {
 		atomic_fetch_add_zu(&grants.n_caches, (size_t)(after != 0) - (before != 0), MO_RELAXED);
 	}

@@ -5,7 +5,9 @@
  */
 #include "ctl.h"
 
+#include <malloc.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include "arena/arenas.h"
 #include "os/gate.h"
@@ -398,6 +400,71 @@ test_steps(void) {
 	}
 }
 
+/* Without heartbeats of other threads a background thread makes the steps. */
+static void
+test_background(void) {
+	sleeper_t who = {.keeps_grants = true};
+	bool on = true, off = false;
+	pthread_barrier_init(&who.turn, NULL, 2);
+	is_int(ctl_write("background_thread", on), 0, "background threads");
+	pthread_create(&who.id, NULL, asleep, &who);
+	pthread_barrier_wait(&who.turn);
+	unsigned n = 0;
+	for (; n < 3000 && claim_of(&who) != CLAIM_TAKEN; n++) {
+		usleep(10 * 1000);
+	}
+	ok(n < 3000 || config_hardening, "take the cache of a thread when all are idle");
+	is_int(ctl_write("background_thread", off), 0, "no background threads");
+	pthread_barrier_wait(&who.turn);
+	pthread_join(who.id, NULL);
+	step(5 * CLAIM_ROUND_NS / NSTIME_PER_MSEC); /* ends the round */
+	pthread_barrier_destroy(&who.turn);
+}
+
+/* ------------------------------------------------------------------ what the owner sees */
+
+#define N_HANDED 4096
+static void *handed[N_HANDED];
+
+/* The first call asks for the size of blocks, of which some were in its own cache. */
+static void *
+asker(void *arg) {
+	size_t wrong = 0;
+	bool off = false;
+	fill();
+	wait_turn();
+	wait_turn();
+	for (unsigned i = 0; i < N_HANDED; i++) {
+		wrong += malloc_usable_size(handed[i]) < SMALL;
+	}
+	is_uint(wrong, 0, "sizes of blocks that were taken from the cache");
+	is_int(ctl_write("thread.tcache.enabled", off), 0, "no cache");
+	__atomic_store_n(&its->beat, 0, __ATOMIC_SEQ_CST);
+	wait_turn();
+	wait_turn();
+	return arg;
+}
+
+static void
+test_asked(void) {
+	pthread_t t;
+	pthread_create(&t, NULL, asker, NULL);
+	wait_turn();
+	ok(claim_now() > 0, "a cache is taken");
+	for (unsigned i = 0; i < N_HANDED; i++) {
+		handed[i] = malloc(SMALL);
+	}
+	wait_turn();
+	wait_turn();
+	is_uint(claim_now(), 0, "a thread without a cache has nothing");
+	is_uint(atomic_load_u32(&its->tsd->claim, MO_RELAXED), CLAIM_TAKEN, "and is not claimed again");
+	wait_turn();
+	pthread_join(t, NULL);
+	for (unsigned i = 0; i < N_HANDED; i++) {
+		free(handed[i]);
+	}
+}
+
 /* The heartbeats of this thread make the steps. */
 static void
 test_heartbeats(void) {
@@ -564,10 +631,12 @@ main(void) {
 	test_forked();
 	test_not_claimed();
 	test_back_at_once();
+	test_background();
 	test_steps();
 	test_within(true);
 	test_within(false);
 	test_churn();
+	test_asked();
 	test_heartbeats();
 	return done_testing();
 }
