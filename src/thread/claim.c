@@ -85,7 +85,10 @@ claim_try_take(bool wants_all, size_t *bytes) {
 	if (walk.tsd == NULL) {
 		return false;
 	}
+	/* No decay meanwhile, which may call the user's hooks: the owner may wait for this. */
+	tls_get()->inside++;
 	*bytes += walk.tsd->tcache == NULL ? 0 : tcache_take_over(walk.tsd->tcache);
+	tls_get()->inside--;
 	atomic_store_u32(&walk.tsd->claim, CLAIM_TAKEN, MO_SEQ_CST);
 	return true;
 }

@@ -500,13 +500,25 @@ tcache_flush(tsd_t *tsd, tcache_t *tc) {
 	}
 }
 
+/* Whether the free of a cached object may call hooks of the user. */
+static bool
+slot_object_has_hooks(unsigned slot, void *obj) {
+	const edata_t *e = slot_is_small(slot) ? emap_edata(obj) : obj;
+	arena_t *a = arena_table_get(e->arena_ind);
+	return a == NULL || ehooks_are_custom(&a->pac.src.ehooks);
+}
+
 size_t
 tcache_take_over(tcache_t *tc) {
 	size_t bytes = 0;
 	for (unsigned s = 1; s < tc->nslots; s++) {
 		tcache_cold_t *c = &tc->cold[s];
 		void **head = __atomic_load_n(&tc->bins[s].head, MO_RELAXED), **bottom = bin_bottom(c);
-		unsigned n = head < bottom ? (unsigned)(bottom - head) - 1 : 0;
+		unsigned most = head < bottom ? (unsigned)(bottom - head) - 1 : 0, n = 0;
+		/* The owner may wait for this, with a lock of its own that a hook wants too. */
+		while (n < most && !slot_object_has_hooks(s, bottom[-1 - (ptrdiff_t)n])) {
+			n++;
+		}
 		if (n > 0) {
 			slot_free_objects(s, bottom - n, n, false);
 		}

@@ -118,8 +118,9 @@ bool tcache_try_gather(tsd_t *tsd, arena_t *a);
 void tcache_return_grants(tsd_t *tsd, tcache_t *tc);
 /*
  * For claim.c, in another thread than the owner, which may be within a pop or a push: gives the
- * objects below the top of each stack back to the arenas. The result is their bytes. The owner then
- * calls tcache_settle_taken(), which removes their pointers.
+ * objects below the top of each stack back to the arenas, from the oldest one up to the first of an
+ * arena with hooks of the user, since none may be called here. The result is their bytes. The owner
+ * then calls tcache_settle_taken(), which removes their pointers.
  */
 size_t tcache_take_over(tcache_t *tc);
 void tcache_settle_taken(tsd_t *tsd, tcache_t *tc);

@@ -465,6 +465,34 @@ test_asked(void) {
 	}
 }
 
+/* A thread whose cache has blocks of an arena with hooks of the user only. */
+static void *
+hooked(void *arg) {
+	ctl_write("thread.arena", *(unsigned *)arg);
+	fill();
+	wait_turn();
+	wait_turn();
+	return NULL;
+}
+
+/* No hook is called while the owner may wait. */
+static void
+test_hooked(void) {
+	pthread_t t;
+	static extent_hooks_t own;
+	extent_hooks_t *system = NULL, *hooks = &own;
+	unsigned ind = 0;
+	size_t size = sizeof(system), ind_size = sizeof(ind);
+	mallctl("arena.0.extent_hooks", &system, &size, NULL, 0);
+	own = *system;
+	is_int(mallctl("arenas.create", &ind, &ind_size, &hooks, sizeof(hooks)), 0, "an arena");
+	pthread_create(&t, NULL, hooked, &ind);
+	wait_turn();
+	is_uint(claim_now(), 0, "what has hooks is left in the cache");
+	wait_turn();
+	pthread_join(t, NULL);
+}
+
 /* The heartbeats of this thread make the steps. */
 static void
 test_heartbeats(void) {
@@ -636,6 +664,7 @@ main(void) {
 	test_within(true);
 	test_within(false);
 	test_churn();
+	test_hooked();
 	test_asked();
 	test_heartbeats();
 	return done_testing();
