@@ -4,7 +4,8 @@
  * Invariant: RECALL_CLAIM is set in a thread's recall word from the announcement until the thread
  * handles it inside the gate, after claim_settle(); while it is set the thread's fast path is
  * closed. Only the one claimant sets it. No lock is held while objects are returned. Called by
- * imalloc.c, when the system has refused memory, by tsd.c, and at heartbeats.
+ * imalloc.c, when the system has refused memory, by tsd.c, at heartbeats, and by a background
+ * thread.
  */
 #include "thread/claim.h"
 

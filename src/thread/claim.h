@@ -1,7 +1,8 @@
 /*
  * Takes over what the caches of idle threads hold: of all of them when the system has refused
- * memory, and otherwise, by and by at heartbeats of other threads, of those that have grants
- * (tcache_budget.h), so that a thread that sleeps for ever does not keep its part of the budget.
+ * memory; and otherwise, one by one at heartbeats of other threads and in a background thread, of
+ * those that have grants (tcache_budget.h), so that a thread that sleeps for ever does not keep its
+ * part of the budget.
  *
  * A thread is idle if it had no heartbeat for a second, or none yet (thread_event_is_idle). The
  * fast path has no mark that others could see, so a thread may be stopped at any instruction of it,
