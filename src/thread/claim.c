@@ -126,6 +126,9 @@ claim_step(uint64_t now) {
 	} else if (tcache_budget_sum() != 0) {
 		claim_walk_t walk = {now, false, NULL};
 		gate_for_each(claim_announce, &walk);
+		/* `now` may be long ago: a heartbeat has read the clock before it did other work. */
+		uint64_t begun = nstime_monotonic_coarse_ns();
+		now = begun > now ? begun : now;
 		wait = claims.has_announced ? CLAIM_WAIT_NS : CLAIM_ROUND_NS;
 	}
 	atomic_store_u64(&claims.due_ns, now + wait, MO_RELAXED);

@@ -44,7 +44,8 @@ size_t
 tcache_budget_more(size_t have) {
 	size_t budget = tcache_budget(), sum = tcache_budget_sum();
 	size_t in_part = min_zu(less(budget, sum), less(part_of(budget, have), have));
-	return max_zu(in_part, less(budget / 2, sum));
+	size_t most = max_zu(TCACHE_BUDGET_LEAST, budget / TCACHE_BUDGET_EACH);
+	return min_zu(max_zu(in_part, less(budget / 2, sum)), less(most, have));
 }
 
 /* A cache keeps up to a quarter more than its part, so that slots do not come and go. */

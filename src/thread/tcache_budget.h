@@ -5,7 +5,9 @@
  * The budget is half (1 / TCACHE_BUDGET_SHARE) of the bytes that the arenas have from the
  * system, at least TCACHE_BUDGET_LEAST, but never more than an eighth (1 / TCACHE_BUDGET_ROOM) of
  * the room below limits of memory (os/room.h). The part of a cache is the budget divided by the
- * number of caches that have grants.
+ * number of caches that have grants. No cache has more than an eighth (1 / TCACHE_BUDGET_EACH) of
+ * the budget, or TCACHE_BUDGET_LEAST if that is more: what it holds is of no use to the thread's
+ * next phase, or to another thread.
  *
  * Invariant: the sum of all grants grows only up to the budget; a cache grows beyond its part only
  * while the sum is below half of the budget. The budget becomes smaller when the arenas return
@@ -23,9 +25,10 @@
 
 #include "util/compiler.h"
 
-/* Bytes, and two divisors: see above. */
+/* Bytes, and three divisors: see above. */
 #define TCACHE_BUDGET_LEAST ((size_t)48 << 20)
 #define TCACHE_BUDGET_SHARE 2u
+#define TCACHE_BUDGET_EACH 8u
 #define TCACHE_BUDGET_ROOM 8u
 
 /* The sum of all grants, without those of caches that another thread took over (claim.h). */

@@ -24,10 +24,13 @@ test_budget(void) {
 	size_t mapped = atomic_load_zu(&room_mapped, MO_RELAXED), sum = tcache_budget_sum();
 	is_uint(sum, 0, "nothing is granted");
 	is_uint(tcache_budget(), TCACHE_BUDGET_LEAST, "a small process");
+	atomic_store_zu(&room_mapped, 16 * TCACHE_BUDGET_SHARE * TCACHE_BUDGET_LEAST, MO_RELAXED);
+	is_uint(tcache_budget_more(0), 2 * TCACHE_BUDGET_LEAST, "one cache gets an eighth");
+	is_uint(tcache_budget_more(TCACHE_BUDGET_LEAST), TCACHE_BUDGET_LEAST, "with what it has");
 	atomic_store_zu(&room_mapped, 2 * TCACHE_BUDGET_SHARE * TCACHE_BUDGET_LEAST, MO_RELAXED);
 	size_t all = 2 * TCACHE_BUDGET_LEAST;
 	is_uint(tcache_budget(), all, "a large one: a share of what is mapped");
-	is_uint(tcache_budget_more(0), all, "one cache gets all");
+	is_uint(tcache_budget_more(0), all / 2, "of which one cache gets no less than in a small one");
 	tcache_budget_change(0, all / 4);
 	is_uint(tcache_budget_more(0), all / 2, "two caches get halves");
 	tcache_budget_change(all / 4, all);
