@@ -25,12 +25,12 @@
 static const char *const call_names[call_count] = {CALL_LOG_FUNCTIONS(CALL_NAME)};
 static const char *const side_names[call_nsides] = {[call_entry] = "entry", [call_exit] = "exit"};
 static bool wanted[call_count][call_nsides];
-/* The thread is writing a line; still true in a signal handler that interrupts it. */
+/* The thread is writing a line; what it calls meanwhile, in a signal handler too, is not logged. */
 static TLS_MODEL __thread bool is_writing;
 
 /* ------------------------------------------------------------------ names */
 
-/* Whether a given name is "." (all), this name, or a prefix of it that ends before a dot. */
+/* Whether `given` covers `name`: it is ".", equals it, or is its part before one of its dots. */
 static bool
 name_covers(const char *given, size_t len, const char *name) {
 	if (len == 1 && given[0] == '.') {

@@ -292,7 +292,7 @@ boot_run_core(void) {
 /*
  * Runs both tables. Called with boot.mtx held, so that other threads wait. Requests of this thread
  * fail before the end of the first table; after it they are served, from arena 0 until tsd_boot()
- * is done, and then as those of any thread.
+ * is done, and then as those of any thread. If tsd_boot() fails, all threads stay without a tsd.
  */
 static int
 boot_all(struct tls_s *t) {

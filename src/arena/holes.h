@@ -46,9 +46,9 @@
  */
 uint64_t holes_tick(arena_t *a, uint64_t now);
 /*
- * Gives back all pages that hold nothing, however recently they became empty, of the bins of which
- * enough is free. Waits for the pass of another thread; does nothing if this thread is in one
- * already.
+ * A pass at once, whatever the decay time: gives back all pages that hold nothing, however recently
+ * they became empty, of the bins of which enough is free. Waits for the pass of another thread;
+ * does nothing if this thread is in one already.
  */
 void holes_make_all(arena_t *a);
 /* Number of pages of the arena's slabs that are given back at present; needs no lock. */

@@ -136,9 +136,9 @@ static void ctl_check(void);
 
 /*
  * Moves `at` from the root along a name, at most *miblen levels deep, and stores the MIB. *miblen
- * becomes the number of levels. What the name has beyond them is ignored, so a caller that wants
- * the whole name asks for CTL_MAX_DEPTH + 1 levels; of more than CTL_MAX_DEPTH the result is
- * ENOENT. 0 or ENOENT.
+ * becomes the number of levels. What the name has beyond *miblen levels is ignored (so mallctl says
+ * of nametomib). With *miblen CTL_MAX_DEPTH + 1 nothing is: a longer name is an error, as no node
+ * lies so deep. 0 or ENOENT.
  */
 static int
 walk_name(ctl_place_t *at, const char *name, size_t *mib, size_t *miblen) {
@@ -199,7 +199,7 @@ check_leaf(const ctl_node_t *leaf) {
 	assert(leaf->nchildren == 0 && leaf->nfields == 0);
 	/* The lock of the snapshot is only taken inside the gate. */
 	assert((leaf->flags & (CTL_LOCKED | CTL_OUTSIDE)) != (CTL_LOCKED | CTL_OUTSIDE));
-	/* Without newp the first refuses the call, and the second has set() called. */
+	/* Without newp CTL_NEED_NEW refuses the call, but CTL_NULL_NEW calls set(). */
 	assert((leaf->flags & (CTL_NEED_NEW | CTL_NULL_NEW)) != (CTL_NEED_NEW | CTL_NULL_NEW));
 	assert((leaf->flags & CTL_AFTER) == 0 || leaf->access == CTL_RW);
 }

@@ -28,7 +28,10 @@ extern const ctl_node_t ctl_dir_experimental;
 ctl_has_fn_t ctl_has_bin;
 ctl_has_fn_t ctl_has_lextent;
 
-/* Called for experimental.arenas_create_ext: arenas.create with a struct as its argument. */
+/*
+ * Carries out experimental.arenas_create_ext, a raw leaf (out is NULL, it replies by ctl_reply()):
+ * arenas.create with a struct as its argument. Returns 0 or an errno value.
+ */
 int ctl_arenas_create_ext(const ctl_call_t *call, ctl_value_t *out);
 
 #endif /* CTL_CTL_ROOMS_H */

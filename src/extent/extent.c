@@ -160,7 +160,7 @@ ecache_file_locked(ecache_t *c, edata_t *e) {
 	eset_insert(&c->eset, e);
 }
 
-/* b, which is in no set, becomes a part of its neighbour a. b is pushed on *spare. */
+/* b, in no set, becomes a part of its neighbour a, whose size the caller sets; *spare gets b. */
 static void
 extent_absorb(edata_t *a, edata_t *b, edata_t **spare) {
 	assert(a->arena_ind == b->arena_ind && a->is_committed == b->is_committed);
@@ -311,8 +311,8 @@ ecache_unfile_locked(ecache_t *c, edata_t *e) {
 }
 
 /*
- * Cuts off the part before addr and puts it into the cache again. Returns the rest; NULL if there
- * is no descriptor, and e is unchanged.
+ * Cuts e at addr: e keeps the part before addr and is put into the cache again. Returns the rest, a
+ * new descriptor; NULL if there is none, and e is unchanged.
  */
 static edata_t *
 ecache_cut_lead_locked(extent_src_t *src, ecache_t *c, edata_t *e, char *addr) {
@@ -762,9 +762,9 @@ custom_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment
 }
 
 /*
- * A thread that has waited for grow_mtx searches the retained cache again, because the thread
- * before it has put its surplus there. Otherwise each thread that missed at the same time would map
- * a step, each larger than the one before.
+ * Under grow_mtx the retained cache is searched again, because a thread that held it before may
+ * have put its surplus there. Otherwise threads that missed at the same time would each map a step,
+ * and each step would be larger than the one before.
  */
 edata_t *
 extent_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment) {

@@ -7,10 +7,11 @@
  * extent to be cut or joined is first taken out of the cache as a whole. Lock order: those of
  * decays and huge slabs, grow_mtx, one cache's lock, edata_cache, base; the locks of two caches are
  * never held together. The caller of an ecache_ or extent_ function holds no cache's lock and owns
- * the active extent that it passes. Only functions of piece.c call them with grow_mtx held, among
- * them all calls of extent_grow_locked(). Hooks are set under grow_mtx (pac_hooks_set), so its
- * holder may rely on whether there are any. Called by the page cache and its parts (pac*, join,
- * piece, ahead, purge_batch). mallctl sets the growth limit, arenas.c grow_alignment and grown.
+ * the active extent that it passes. Outside extent.c only piece.c calls them with grow_mtx held; it
+ * alone calls extent_grow_locked(). Hooks are set under grow_mtx (pac_hooks_set), so its holder may
+ * rely on whether there are any; other calls under way then may not ask the new hooks. Called by
+ * the page cache and its parts (pac*, join, piece, ahead, purge_batch). mallctl sets the growth
+ * limit, arenas.c grow_alignment, grow_next and grown.
  */
 #ifndef EXTENT_EXTENT_H
 #define EXTENT_EXTENT_H
@@ -110,7 +111,7 @@ edata_t *ecache_evict_spare(ecache_t *c, size_t npages_min);
  * no memory, or a hook refused.
  */
 edata_t *extent_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment);
-/* extent_grow() without the search, for a caller with grow_mtx that has seen no hooks since. */
+/* extent_grow() without the search; under grow_mtx, under which the caller has seen no hooks. */
 edata_t *extent_grow_locked(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment);
 
 /*

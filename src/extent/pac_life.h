@@ -14,9 +14,9 @@ void pac_init(pac_t *pac, base_t *base, unsigned arena_ind, ssize_t dirty_ms, ss
     uint64_t now);
 
 /*
- * Keeps other threads from purging until pac_open(), after waiting for passes that are under way:
- * then no pass holds an extent, and as no thread uses the arena, every active one is a slab or a
- * large object. This thread is in no pass of the cache, so in no hook of the arena.
+ * Waits for passes that are under way, and keeps other threads from purging until pac_open(). Then
+ * no pass holds an extent, so every active one is a slab or a large object. The caller ensures that
+ * no other thread uses the arena, and is itself in no pass of it, so in no hook of the arena.
  */
 void pac_close(pac_t *pac);
 /* Purges what was released meanwhile and has to go at once (pac_pass_ended). */
@@ -35,9 +35,9 @@ ehooks_table_t *pac_hooks_set(pac_t *pac, ehooks_table_t *table);
  */
 void pac_destroy(pac_t *pac);
 /*
- * After pac_destroy() and pac_open(), for reuse of the arena; parameters as of pac_init(). Zeroes
- * the counters of the decays, the bound and npeak, and resets the growth step; hooks and the huge
- * slabs' shard stay.
+ * After pac_destroy() and pac_open(), for reuse of the arena; parameters as of pac_init(). Sets to
+ * 0 the counters of the decays and of the huge slabs, `bound` and `npeak` (pac_types.h), and resets
+ * the growth step and its limit. Hooks and the shard of huge slabs itself stay.
  */
 void pac_renew(pac_t *pac, ssize_t dirty_ms, ssize_t muzzy_ms, uint64_t now);
 

@@ -38,8 +38,9 @@ pac_try_flush(pac_t *pac) {
 }
 
 /*
- * Nanoseconds until enough pages are due: 1 MiB of them, or a sixteenth of all if that is more. If
- * there are at most `kept` pages, which stay for good, none is due (UINT64_MAX).
+ * Nanoseconds until enough pages are due: 1 MiB of them, or a sixteenth of all if that is more.
+ * None is due (UINT64_MAX) if there are at most `kept` pages, which may stay for good; if there are
+ * more, all count.
  */
 static uint64_t
 pac_ns_until(pac_decay_t *d, uint64_t now, size_t kept) {

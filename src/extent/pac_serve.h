@@ -14,8 +14,9 @@
 /*
  * For the background thread of this cache, after a tick at `now` (monotonic ns). Sets is_served,
  * and makes hot extents dirty in a pass of the dirty pages. If another thread is in such a pass,
- * does nothing but set is_served, and returns 100 ms. Otherwise returns the nanoseconds until the
- * next tick is useful; UINT64_MAX: none is before more pages become unused.
+ * only sets is_served, clears wants_piece, and returns 100 ms; wake_above stays as it is. Otherwise
+ * returns the nanoseconds until the next tick is useful; UINT64_MAX: none is before more pages
+ * become unused.
  *
  * If the thread may sleep for more than 100 ms and the dirty decay time is above 0, pac_wake_hook
  * is called once: when 1 MiB more is dirty or hot than now or, if no dirty page will become due for

@@ -131,8 +131,8 @@ hpa_close_locked(hpa_t *h, hslab_t *s) {
 }
 
 /*
- * The slab becomes "out" (hpa.h), for a system call of this thread. Of the lists only that of all
- * slabs keeps it; the shard's counts keep it too.
+ * The slab becomes "out" (hpa.h), for a system call of this thread. It leaves all lists but
+ * hpa_t.all; the shard's counts still include it.
  */
 static void
 hpa_take_out_locked(hpa_t *h, hslab_t *s) {
@@ -174,7 +174,7 @@ hpa_take_locked(hpa_t *h, unsigned n, bool is_dense, bool *is_zeroed) {
 
 /*
  * Takes a run of n pages for each extent, from the front of the list on, until no slab has one.
- * Returns how many extents got a run; adds them, their pages and the slabs to *count.
+ * Returns how many extents got a run; adds them, their pages and the changes of slab to *count.
  */
 static unsigned
 hpa_take_some(hpa_t *h, unsigned n, bool is_dense, ql_t *extents, hpa_alloc_stats_t *count) {

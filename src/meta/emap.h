@@ -25,9 +25,9 @@
  *   [5]     a large object that a thread cache may hold (its bin: edata_t.u.large_bin), no sample
  * The other bits are 0.
  * The state says in which cache an extent lies, or active; a hot extent that was an object stays
- * active here (extent/pac_hot.h). Because the element has the state, a neighbour is judged without
- * a look at its descriptor: if its element has our cache's state while we hold our cache's lock, it
- * stays in our cache.
+ * active here (extent/pac_hot.h). The caches of all arenas have the same states. If the element of
+ * a neighbour has our cache's state while we hold our cache's lock, and its descriptor is of our
+ * arena (edata_is_of), it is in our cache and stays there.
  */
 /* log2 of the bytes of a granule, and of the address space that a leaf is for. */
 #define EMAP_LG_GRANULE 12
@@ -98,7 +98,7 @@ emap_bin_of(uintptr_t origin, uintptr_t granule) {
 
 /*
  * The element of an address that is known to be below 2^48; 0 if no extent is there. In an extent
- * other than a slab, behind the first page and before the last granule, it tells nothing.
+ * other than a slab, behind the first page and before the last granule, it may be anything.
  */
 ALWAYS_INLINE uint64_t
 emap_elem(const void *ptr) {
@@ -199,7 +199,7 @@ void emap_move_end(const edata_t *e, const char *from);
  * writes those of the new one. from: the old start.
  */
 void emap_move_start(const edata_t *e, char *from);
-/* Writes the element of one granule, or those of one page: one where the granule is a page. */
+/* emap_write() writes the element of one granule, emap_write_page() all elements of one page. */
 ALWAYS_INLINE void
 emap_write(const char *addr, uint64_t elem) {
 	atomic_store_u64(emap_slot_of(emap_origin(addr), emap_granule(addr)), elem, MO_RELEASE);
@@ -212,7 +212,10 @@ emap_write_page(const char *addr, uint64_t elem) {
 	}
 }
 
-/* Writes the first page only, for a large extent whose is_sampled has just changed. */
+/*
+ * For a large extent whose is_sampled has just changed: writes the elements of the first page. Its
+ * object begins there; in the last granule's element only the extent and its state are asked for.
+ */
 ALWAYS_INLINE void
 emap_set_sampled(const edata_t *e) {
 	assert(!e->is_slab && e->state == extent_state_active);
@@ -221,7 +224,7 @@ emap_set_sampled(const edata_t *e) {
 }
 /*
  * emap_set_slab() writes all granules of an active slab. emap_clear_slab_interior() clears all but
- * those of its first page, also the last one: the cache that gets the extent writes that anew.
+ * those of its first page; the cache that gets the extent writes the last granule's anew.
  */
 void emap_set_slab(const edata_t *e);
 void emap_clear_slab_interior(const edata_t *e);

@@ -40,7 +40,10 @@ room_space_is_limited(void) {
 	return unlikely(room_space.max != SIZE_MAX);
 }
 
-/* Bytes of unused address space beyond the bound, if `more` bytes were mapped too; 0: none. */
+/*
+ * Bytes of unused address space beyond the bound, if `more` bytes were mapped too; 0: it is within
+ * the bound, or there is no bound.
+ */
 static inline size_t
 room_space_excess(size_t more) {
 	size_t mapped = atomic_load_zu(&room_space.mapped, MO_RELAXED) + more;

@@ -1,7 +1,9 @@
 /*
  * The list of held mutexes of each thread, and the check of their order.
- * witness.h explains the ranks. Only debug builds call this, but for witness_assert_lockless(),
- * which does nothing in others. No lock: a list belongs to its thread.
+ * witness.h explains the ranks. Only debug builds call these functions; in others only calls of
+ * witness_assert_lockless() are left, which does nothing there. A mutex that was taken by trylock
+ * is in the list without a check, so it may stand there in the wrong order. No lock: a list belongs
+ * to its thread. In a forked child the forking thread keeps its list (mutex_renew_in_child()).
  */
 #include "os/witness.h"
 

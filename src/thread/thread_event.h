@@ -8,24 +8,25 @@
  * the next one runs: decay, and the hooks in thread_event_hooks, of which one is the upkeep of the
  * cache. Decay depends on time, so heartbeats follow after fewer bytes in a thread that allocates
  * slowly, down to THREAD_EVENT_LEAST, and after more bytes again when it gets faster (its pace); a
- * new thread begins at THREAD_EVENT_FIRST, or once there was a recall at THREAD_EVENT_LEAST. A
+ * new thread begins at THREAD_EVENT_FIRST or, once there was a recall, at THREAD_EVENT_LEAST. A
  * thread may suddenly become slow, with countdowns set for its old pace, or end, while the pages
  * that it freed wait for some thread's heartbeat. So the thread that makes pages unused reports it:
  * when ARENAS_RISE bytes have become unused, all threads are recalled (thread/recall.h; not more
  * often than THREAD_EVENT_TELL_NS says), which sets them to the shortest distance. They are
- * recalled too when a thread has returned as many bytes of small objects between two heartbeats,
- * which may have left free regions in slabs instead of unused pages.
+ * recalled too when a thread has returned ARENAS_RISE bytes (arenas.h) of small objects between two
+ * heartbeats, which may have left free regions in slabs instead of unused pages.
  *
  * Samples: a Poisson process over bytes with mean `interval`, split by class. The distances of each
  * class are independent and exponential, so a request of z bytes is a sample with probability
  * 1-exp(-z/interval).
  *
- * A thread calls these functions for its own tsd, inside the gate, without a lock; two need no tsd:
- * thread_event_is_idle() is about any thread, thread_event_unused_rose() is for every thread that
- * releases pages, also one without a tsd. A recall of all threads, which these functions may make,
- * and thread_event_try_end_last() take the lock of the gate's list; decay takes those of arenas.
- * Called by tcache.c, imalloc.c, tsd.c, claim.c (thread_event_is_idle) and, by a hook, the page
- * cache; the profiler, jemalloc_init.c and user_event.c write the settings.
+ * A thread calls these functions for its own tsd, inside the gate, without a lock. Four need no
+ * tsd: thread_event_wait() and thread_event_is_strict() concern all threads, thread_event_is_idle()
+ * is about any one, and thread_event_unused_rose() is for each thread that releases pages, also one
+ * without a tsd. A recall of all threads, which these functions may make, and
+ * thread_event_try_end_last() take the lock of the gate's list; decay takes those of arenas. Called
+ * by tcache.c, imalloc.c, tsd.c, claim.c (thread_event_is_idle) and, by a hook, the page cache; the
+ * profiler, jemalloc_init.c and user_event.c write the settings.
  */
 #ifndef THREAD_THREAD_EVENT_H
 #define THREAD_THREAD_EVENT_H
@@ -64,7 +65,7 @@ ALWAYS_INLINE bool
 thread_event_is_strict(void) {
 	return atomic_load_u32(&thread_event_waiting, MO_RELAXED) != 0;
 }
-/* Sets or clears one of them. True if that changed it: call recall_all(RECALL_SETTINGS) then. */
+/* Sets or clears the bit `who`. True if that bit changed: call recall_all(RECALL_SETTINGS) then. */
 bool thread_event_wait(uint32_t who, bool waits);
 /*
  * Bytes of one class between two looks whether a heartbeat is due, in a thread that measures its
@@ -145,8 +146,9 @@ void thread_event_freed_much(tsd_t *tsd);
 /*
  * Called at the end of a thread, when its cache is empty: whether all other threads are idle
  * (thread_event_is_idle) or at their end like this one. This thread counts as ending from then on.
- * So if only threads that end are awake, at least one of them gets true. Takes the lock of the
- * gate's list. n: number of threads; above 64 the answer is no without a look.
+ * So if only threads that end are awake, at least one of them gets true; but not if n, the number
+ * of threads, is above 64, because then the answer is false without a look. Takes the lock of the
+ * gate's list.
  */
 bool thread_event_try_end_last(tsd_t *tsd, unsigned n);
 /*

@@ -31,7 +31,7 @@
 #define N_ENTRIES 128
 /* Most bytes of one segment that are scanned. */
 #define SCAN_MAX (ZU(256) << 20)
-/* A CIE whose length is not below this (bytes) is not taken for the first one of an .eh_frame. */
+/* Only a CIE whose length is below this (bytes) is taken for the first one of an .eh_frame. */
 #define CIE_BYTES_MAX 256u
 
 /* A function and its FDE, as distances in bytes from the start of the object. */

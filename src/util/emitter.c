@@ -14,7 +14,7 @@
 
 /* Bytes for the text of any value that is not a string, with the NUL. */
 #define EMITTER_VALUE_BUF 32
-/* Bytes, with the NUL, of the stack buffer in which padding and JSON strings are put together. */
+/* Bytes, with the NUL, of the stack buffer for indentation and for the pieces of JSON strings. */
 #define EMITTER_PIECE 256
 /* Blanks for each level of nesting in the table mode. */
 #define EMITTER_TABLE_INDENT 2

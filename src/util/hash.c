@@ -16,7 +16,7 @@ rotl64(uint64_t x, unsigned n) {
 	return (x << n) | (x >> (64 - n));
 }
 
-/* Mixes one word of input into a lane. */
+/* Mixes one word of input into a lane. k: HASH_K1 for the first lane, HASH_K0 for the second. */
 ALWAYS_INLINE uint64_t
 hash_absorb(uint64_t lane, uint64_t word, uint64_t k) {
 	lane ^= word * k;

@@ -60,8 +60,8 @@ prof_switch_begun_ns(void) {
 }
 
 /*
- * Sets sampling and pac's hook according to the switches, and notes when counting begins. While
- * prof_sample_switch() is off, prof_sample.c publishes the rate of the tracer, if there is one.
+ * Sets sampling and pac's hook according to the switches, and notes when counting begins. After
+ * prof_sample_switch(false) prof_sample.c publishes the rate of the tracer, if there is one.
  */
 static void
 switches_apply_locked(void) {
