@@ -12,12 +12,22 @@
 #include "arena/safety.h"
 #include "call_log.h"
 #include "imalloc_flags.h"
+#include "malloc_boot.h"
 #include "util/fmt.h"
+
+/* In a build with a log: reads the options, so that the first call of all is logged as they say. */
+static inline void
+log_begin(void) {
+	if (config_log) {
+		malloc_boot();
+	}
+}
 
 void *
 cxx_alloc(size_t size, size_t alignment) {
 	assert(alignment == 0 || is_pow2_zu(alignment));
 	void *p;
+	log_begin();
 	CALL_LOG(operator_new, call_entry, "size: %zu, alignment: %zu", size, alignment);
 	if (alignment != 0 || size <= IMALLOC_FAST_MAX || !imalloc_above_try_fast(size, &p)) {
 		imalloc_req_t req = IMALLOC_REQ(size, alignment, false, new);
@@ -46,6 +56,7 @@ cxx_new_aligned(size_t size, size_t alignment, cxx_aligned_slow_t *slow) {
 
 void
 cxx_free(void *ptr) {
+	log_begin();
 	CALL_LOG(operator_delete, call_entry, "ptr: %p", ptr);
 	if (unlikely(!ifree_try_fast(ptr))) {
 		ifree_default(ptr);
@@ -55,6 +66,7 @@ cxx_free(void *ptr) {
 
 void
 cxx_free_sized(void *ptr, size_t size) {
+	log_begin();
 	CALL_LOG(operator_delete, call_entry, "ptr: %p, size: %zu", ptr, size);
 	if (unlikely(!ifree_sized_try_fast(ptr, size))) {
 		ifree_sized_standard(ptr, size, 0);
@@ -65,6 +77,7 @@ cxx_free_sized(void *ptr, size_t size) {
 void
 cxx_free_sized_aligned(void *ptr, size_t size, size_t alignment) {
 	assert(is_pow2_zu(alignment));
+	log_begin();
 	CALL_LOG(operator_delete, call_entry, "ptr: %p, size: %zu, alignment: %zu", ptr, size,
 	    alignment);
 	size_t rounded = align_up(max_zu(size, 1), alignment);

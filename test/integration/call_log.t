@@ -143,6 +143,15 @@ is "$(grep -c '^core.operator_new.entry: size: 50, alignment: 0$' err)" 1 "opera
 is "$(grep -c '^core.operator_new.entry: size: 64, alignment: 64$' err)" 1 "operator new with an alignment"
 is "$(grep -c '^core.operator_delete.entry' err)" "$(grep -c '^core.operator_delete.exit: done' err)" "operator delete"
 ok "$([ "$(grep -c '^core.malloc.entry: size: 40' err)" -ge 3990 ]; echo $?)" "four threads, with signals whose handler allocates" "$(grep -c '^core.malloc.entry: size: 40' err)"
+# Its constructor runs before ours, and needs no C++ runtime, which would call malloc first.
+cat >early.c <<'END'
+void *_Znwm(unsigned long size);
+void _ZdlPv(void *ptr);
+static __attribute__((constructor)) void early(void) { _ZdlPv(_Znwm(77)); }
+END
+runs "a library of an early constructor" "$CC" -O0 -w -shared -fPIC -o early.so early.c
+MALLOC_CONF=log:core.operator_new LD_PRELOAD="$LIB $PWD/early.so" /bin/true 2>err
+is "$(grep -c '^core.operator_new.*size: 77' err) $(grep -c '^core.operator_new.exit' err)" "1 1" "operator new as the first call of all"
 MALLOC_CONF=log:core.mallocx LD_PRELOAD=$LIB /bin/true 2>err
 is "$? $(wc -c <err)" "0 0" "nothing is written for other functions"
 

@@ -342,10 +342,14 @@ start_jailed(void) {
 	pid_t pid = fork();
 	if (pid == 0) {
 		is_in = chroot("jail") == 0 || (unshare(CLONE_NEWUSER) == 0 && chroot("jail") == 0);
-		_exit(write(pipes[1], &is_in, 1) != 1 || pause());
+		_exit(write(pipes[1], &is_in, 1) != 1 || !is_in || pause());
 	}
-	bool is_read = read(pipes[0], &is_in, 1) == 1;
-	return is_read && is_in ? pid : -1;
+	close(pipes[1]);
+	if (read(pipes[0], &is_in, 1) != 1 || !is_in) {
+		waitpid(pid, NULL, 0);
+		return -1;
+	}
+	return pid;
 }
 
 /* Without openat2, what is found is what the process sees, or it is said that this is not known. */
