@@ -68,9 +68,9 @@ uint64_t dead_descriptors(void);
 void dead_limit(uint64_t descriptors);
 
 /*
- * Begins or ends to hold the box of a process, or notes how many out-of-memory kills its cgroup has
- * seen so far. To be called from time to time while the process, which is open, lives; may be
- * blocked by it.
+ * Begins or ends to hold the box of a process, or notes how many out-of-memory kills its cgroup and
+ * the machine have seen so far. To be called from time to time while the process, which is open,
+ * lives; may be blocked by it.
  */
 void dead_look(const jeprof_target_t *t);
 

@@ -39,11 +39,12 @@ enum {
 	/*
 	 * At most so many elements with an open box (up to 3 descriptors each), and as many without one
 	 * (1 descriptor each). While so many boxes are open, dead_look() adds none of either kind.
-	 * Fewer (held_most) if the system permits fewer descriptors.
+	 * Elements without a box are bounded too: beyond, each look opens a pidfd in vain. Fewer of
+	 * both (held_most) if the system permits fewer descriptors.
 	 */
 	HELD_MOST = 512,
 	HELD_DESCRIPTORS = 3 + 1, /* for one element of each kind */
-	EXPIRE_MS = 60000,          /* between two calls of dead_expire() and dead_sweep() */
+	EXPIRE_MS = 60000,          /* between two turns of dead_expire() and dead_sweep() */
 	LOCKS_MS = 1000,            /* between two checks of the locks */
 	CONFIRM_MS = 300,           /* a process that outlives its lock by this is not ending */
 	STACK_BYTES = 1 << 20,      /* of the thread */
@@ -82,7 +83,8 @@ static held_t *list;
 static unsigned held_most = HELD_MOST; /* only main() changes it, before there are threads */
 static unsigned counts_of[2]; /* its elements with box < 0; with an open box */
 static uint64_t number; /* of the element that put_in() got last */
-static int waiter = -1; /* an epoll of the pidfds; -1: dead_start() has made none */
+/* an epoll of the pidfds, made before lookers run, so read without lock; -1: none */
+static int waiter = -1;
 
 unsigned
 dead_held(void) {
@@ -186,8 +188,10 @@ tell_closed(const jeprof_target_t *t, int error) {
 
 /*
  * Opens box, pidfd and, if there is a box, root directory of a process and reads its labels. False:
- * it has ended, or there is no pidfd, or a descriptor or memory lacks now; then the next look tries
- * again. The start time is compared last, in read_usage(), so all of these are of this process.
+ * it has ended, there is no pidfd, or a descriptor or memory for the box lacks; then the next look
+ * tries again. A root directory that cannot be opened is not tried again: it is 0 then, and names
+ * are taken from files of the same build-id (dead_profile.c). The start time is compared last, in
+ * read_usage(), so all of these are of this process.
  */
 static bool
 try_open(held_t *h, const jeprof_target_t *t) {
@@ -268,10 +272,11 @@ raise_kills(kills_t *kills, const kills_t *seen) {
 /*
  * Whether the list has the box that the process opened at the time `opened` (ns since 1970; 0,
  * which no element has: the process has no box now, or is ending). If so, notes the kills in its
- * cgroup so far, if it lives. Sets *other to whether the list has another box of the process.
+ * cgroup and on the machine so far, if it lives. Sets *other to whether the list has another box of
+ * the process.
  */
 static bool
-note(const jeprof_target_t *t, uint64_t opened, bool *other) {
+note_kills(const jeprof_target_t *t, uint64_t opened, bool *other) {
 	char cgroup[sizeof(list->labels.cgroup)] = "";
 	pthread_mutex_lock(&lock);
 	const held_t *h = find(t->pid, t->start);
@@ -304,7 +309,7 @@ dead_look(const jeprof_target_t *t) {
 		return;
 	}
 	uint64_t opened = jeprof_box_opened(t);
-	if (note(t, opened, &has_other)) {
+	if (note_kills(t, opened, &has_other)) {
 		return;
 	}
 	figures_t f;
@@ -325,8 +330,8 @@ dead_look(const jeprof_target_t *t) {
 
 /*
  * An out-of-memory kill has ended `dead`. It must not explain the ends of others too, so their
- * counters are raised to the number that includes it. They are not increased by one: note() has
- * counted this kill already for a process that was seen alive after it.
+ * counters are raised to the number that includes it. They are not increased by one: note_kills()
+ * has counted this kill already for a process that was seen alive after it.
  */
 static void
 spend_kill(const held_t *dead) {

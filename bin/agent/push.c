@@ -6,15 +6,16 @@
  *
  * Invariant: `queue` holds at most QUEUE_MOST bytes; where a new profile does not fit, the oldest
  * ones are dropped and counted. Only the sending thread waits for the receiver, so that scrapes
- * never do. It sends the oldest profile until the receiver takes or refuses it or newer ones have
- * filled the queue. After an attempt in vain it waits: as long as the receiver asks (at most
- * ASKED_MOST_MS), else its own wait. That is WAIT_FIRST_MS at first, and again once a profile is
- * taken or refused; each attempt in vain doubles it, up to WAIT_MOST_MS, whether asked or not.
+ * never do. It sends the oldest profile until the receiver takes or refuses it; one that failed is
+ * dropped if newer ones have filled the queue meanwhile. After an attempt in vain it waits: as long
+ * as the receiver asks (at most ASKED_MOST_MS), else its own wait. That is WAIT_FIRST_MS at first,
+ * and again once a profile is taken or refused; each attempt in vain doubles it, up to
+ * WAIT_MOST_MS, also one after which the receiver's wait was used.
  *
- * Locks: `lock` protects the queue and the figures; functions named *_locked run under it. Two
- * locks may be held when it is taken: scrape.c's of jobs (push_done) and the table's (metrics.c).
- * No other lock is taken under it, and it is not held while sending. push_tick() takes the table's
- * lock. Called by main.c, and by metrics.c for the figures.
+ * Locks: `lock` protects the queue and the figures; functions named *_locked run under it. One of
+ * two locks may be held when it is taken: scrape.c's of jobs (push_done) or the table's
+ * (metrics.c). No other lock is taken under it, and it is not held while sending. push_tick() takes
+ * the table's lock. Called by main.c, and by metrics.c for the figures.
  */
 #include "push.h"
 
@@ -37,7 +38,7 @@ enum {
 	BEGIN_MOST = 4,           /* profiles begun in one tick */
 	WAIT_FIRST_MS = 1000,     /* before the second attempt */
 	WAIT_MOST_MS = 60000,     /* longest wait for which the receiver did not ask */
-	ASKED_MOST_MS = 600000,   /* longest wait that a receiver gets if it asks for more */
+	ASKED_MOST_MS = 600000,   /* longest wait, however long the receiver asks for */
 	SEND_MS = 20000,          /* time limit of one attempt */
 	END_SECONDS = 3,          /* push_stop() waits this long for the sender to give up an attempt */
 	ANSWER_MOST = 64 << 10,   /* bytes of an answer that are kept */
@@ -135,7 +136,7 @@ push_done(void *arg, const answer_t *answer) {
 
 /*
  * Whether the process has the label and value of --push-select (comm, exe, unit, user,
- * service_name); true without that option.
+ * service_name); true without that option. The caller holds the table's lock.
  */
 static bool
 is_selected(const proc_t *p) {
@@ -150,7 +151,10 @@ is_selected(const proc_t *p) {
 	return select == NULL;
 }
 
-/* The process of the list that is selected and due for longest; NULL: none is due. */
+/*
+ * The process of the list that is selected and due for longest; NULL: none is due. The caller holds
+ * the table's lock.
+ */
 static proc_t *
 find_due(proc_t *const *list, int64_t now_ms) {
 	proc_t *due = NULL;
@@ -188,7 +192,7 @@ collect_due(int64_t now_ms, due_t *due) {
  * another process has got its pid meanwhile, that one is due.
  */
 static void
-put_back(const due_t *due) {
+make_due_again(const due_t *due) {
 	table_lock();
 	proc_t *p = table_find(due->pid);
 	if (p != NULL) {
@@ -205,7 +209,7 @@ push_tick(int64_t now_ms) {
 		order_t order = {.kind = job_heap, .pid = due[i].pid, .is_otlp = true, .is_packed = true,
 		    .is_push = true};
 		if (!scrape_begin(&order, push_done, NULL)) {
-			put_back(&due[i]);
+			make_due_again(&due[i]);
 		}
 	}
 }
@@ -258,7 +262,7 @@ rejected_read(const reply_t *r) {
 	return varint_read(&at, end) == 1 << 3 ? varint_read(&at, end) : 0;
 }
 
-/* Called by libcurl about once a second during an attempt: whether to give it up. */
+/* Called by libcurl about once a second in an attempt; true: it is given up. */
 static int
 on_progress(void *arg, curl_off_t down, curl_off_t has_down, curl_off_t up, curl_off_t has_up) {
 	(void)arg, (void)down, (void)has_down, (void)up, (void)has_up;

@@ -15,13 +15,13 @@ enum { CLIENT_BUILD_ID_MAX = 64 }; /* bytes; a longer build id counts as none */
 typedef bool client_read_t(void *arg, uint64_t at, void *buf, size_t size);
 
 /*
- * A memory or file, and how much was read from it, both 0 at first. elf.c bounds these counts, so
- * that a hostile one costs little.
+ * Memory or a file to read from. headers and notes tell how much was read from it; the caller sets
+ * both to 0 at first. elf.c bounds them, so that a hostile source costs little.
  */
 typedef struct client_elf_s {
 	client_read_t *read;
 	void *arg;
-	bool is_file;            /* addresses are offsets in a file, whose object begins at 0 */
+	bool is_file;            /* addresses are offsets in a file; `start` is 0 then */
 	unsigned headers;        /* ELF headers read so far */
 	uint64_t notes;          /* bytes of notes read so far */
 } client_elf_t;
@@ -41,8 +41,9 @@ typedef struct client_object_s {
 
 /*
  * Reads the object whose ELF header is at `start`, of either word size, into *o. False, and *o is
- * not usable, if there is none of this machine's byte order, its program headers are too many or
- * cannot be read, it has no loaded segment, or the bound of headers is reached. Notes that cannot
- * be read, or exceed a bound, only clear o->is_whole.
+ * not usable, if no ELF header of this machine's byte order is there, its program headers are too
+ * many or cannot be read, it has no loaded segment, or the bound of headers is reached. A note
+ * segment that cannot be read, or exceeds a bound, only clears o->is_whole; a malformed note does
+ * not even that, it hides those behind it in its segment.
  */
 bool client_read_object(client_elf_t *elf, uint64_t start, client_object_t *o);

@@ -1,6 +1,6 @@
 /*
  * Begins an image of the memory of a process, which may run, or be stopped, or hang: finds the root
- * of the profiler's tables, which image_file.c then has read, and the objects (image_read.h).
+ * of the profiler's tables (image_file.c then reads the tables) and the objects (image_read.h).
  * Invariant: nothing is written into the process, and it need not run. No locks. Called by
  * image_file.c.
  */
@@ -34,9 +34,9 @@ maps_copy(jeprof_image_t *image) {
 
 /*
  * Sets is_live (also if the process is stopped), kind, `at`, exe, the text of the map and the
- * objects. The caller has checked that the way into the target is its memory. 0; ENOENT if the
- * profiler has no root yet; ESRCH if the memory is gone, or the errno with which that cannot be
- * checked; ENOMEM.
+ * objects. The caller has checked that t->way is memory or calls. 0; ENOENT if the profiler has no
+ * root yet; ESRCH if the memory is gone, or the errno with which that cannot be checked; ENOMEM.
+ * After a failure the sentence is in image->why.
  */
 int
 image_of_process(jeprof_image_t *image) {

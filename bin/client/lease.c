@@ -3,8 +3,9 @@
  * take a request, so that it does not carry one out after its client was killed. Invariant: the
  * lease of a request is written before its sequence is stored in the slot; later only its client
  * changes it, or the client that uses the slot next. The times are those of the monotonic clock of
- * the process, which is taken to be ours until the process says otherwise (client_try_set_clock).
- * No locks, no state but the target's. Called by mailbox.c, pending.c and directory.c.
+ * the process, which may not be that of this client (time namespaces, libfaketime); they are taken
+ * to be the same until the process says otherwise (client_try_set_clock). No locks; all state is
+ * in the jeprof_target_t. Called by mailbox.c, pending.c and directory.c.
  */
 #include "client/target.h"
 
@@ -50,9 +51,10 @@ client_renew_lease(jeprof_target_t *t, uint64_t span_ms) {
 	uint64_t at = lease_at(t, t->slot), until_ms = client_lease_end(t, span_ms), before_ms;
 	uint64_t span_at = at + offsetof(prof_lease_t, span_ms);
 	/*
-	 * The process reads the end, then the span, at any moment; a time left that is longer than the
-	 * span counts as over. So the span is written first, and never made shorter (but 0: no end):
-	 * else it could be too short for an end that the process has read before.
+	 * The process reads the end, then the span, at any moment; if more time is left than the span,
+	 * the lease counts as over. So the span is written first, and is not made shorter: an end that
+	 * the process has read before may need the longer one. 0, no end, fits every end; after it
+	 * nothing is renewed, as jeprof_let_stay() then forgets the request.
 	 */
 	if (span_ms == 0 || !client_read_memory(t, span_at, &before_ms, sizeof(before_ms))
 	    || span_ms > before_ms) {

@@ -1,7 +1,7 @@
 /*
  * Characters of UTF-8 in texts of other processes: how long one is, and whether a terminal would
- * obey it. No state and no locks. Used by bin/ctl (talk.c) and bin/agent (text.c, pprof_frames.c).
- * Not part of jeprof_client.h.
+ * obey it (utf8_is_obeyed). No state and no locks. Used by bin/ctl (talk.c) and bin/agent (text.c,
+ * pprof_frames.c). Not part of the interface of bin/client/, jeprof_client.h.
  */
 #pragma once
 #include <stdbool.h>
@@ -33,7 +33,10 @@ utf8_read(const unsigned char *s, size_t length, uint32_t *point) {
 	    && (*point < 0xd800 || *point > 0xdfff)) ? n : 0;
 }
 
-/* The same of a text that ends with NUL, without the code point; of its NUL 1. */
+/*
+ * The length of the character at s in a text that ends with NUL: as above, 0 if it is not valid, 1
+ * at the NUL. Nothing behind the NUL is read: it continues no character.
+ */
 static inline size_t
 utf8_length(const unsigned char *s) {
 	uint32_t point;

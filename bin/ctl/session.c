@@ -27,10 +27,11 @@
 
 /*
  * After a stop that an idle process did not answer. If the stop is for whatever runs, and not for
- * one session (is_any), removes the starts and sets of others that the process has not read. If no
- * session runs and some were removed, returns EXIT_DONE; if there were none, and --wait is not
- * given, says that no session runs. In all other cases (a session runs, --wait, or the process is
- * just taking a start) exits with the reason for the silence.
+ * one session (is_any), removes the starts and sets of others that the process has not read. Then:
+ * - some were removed and no session runs: EXIT_DONE;
+ * - there was no start, no session runs and --wait is not given: says that no session runs;
+ * - else (a session runs, --wait, or the process is just taking a start): exits with the reason for
+ *   the silence.
  */
 static int
 stop_idle(jeprof_target_t *p, bool is_any) {
@@ -98,7 +99,10 @@ verb_stop(jeprof_target_t *p) {
 	return stop_session(p, is_on(o_session), words.values[o_session].number);
 }
 
-/* start -d: waits for the duration, or until a signal (Ctrl-C), then stops this session. */
+/*
+ * start -d: waits for the duration, or until a signal (Ctrl-C), then stops this session, or if its
+ * number is not known (0) any.
+ */
 static int
 wait_and_stop(jeprof_target_t *p, uint64_t session) {
 	int64_t end = client_now_ms() + (int64_t)words.values[o_duration].number;
@@ -160,10 +164,11 @@ start_warnings(jeprof_target_t *p, const char *answer) {
 }
 
 /*
- * If a box is asked for that the process cannot have, exits with the reason, before it is asked. If
- * the user says nothing of a box and the process cannot have one, denies it, as MALLOC_CONF of the
- * process may ask for one (prof_blackbox). Names the size of a box that is asked for without one:
- * the process would take its prof_blackbox_size, which is not known here, so not checked.
+ * Before the process is asked: if the user wants a box that the process cannot have, exits with the
+ * reason. If the user says nothing of a box and the process cannot have one, adds blackbox:false to
+ * the request, as MALLOC_CONF of the process may want one (prof_blackbox). If the user wants a box
+ * and names no size, adds the size that was checked: the process would take its
+ * prof_blackbox_size, which is not known here.
  */
 static void
 settle_box(jeprof_target_t *p, char text[JEPROF_TEXT]) {
@@ -246,12 +251,12 @@ verb_set(jeprof_target_t *p) {
 		put_plain(r.text);
 		putchar('\n');
 	}
-	bool is_idle = is_set && jeprof_look(p) == 0 && p->head.state == jeprof_state_idle;
-	if (is_idle) {
+	bool is_off = is_set && jeprof_look(p) == 0 && p->head.state == jeprof_state_idle;
+	if (is_off) {
 		talk("%d %s is not profiling: no threshold writes a profile before a session runs", p->pid,
 		    p->name);
 	}
 	hint(words.verb == MARK ? "next: jeprofctl dump %d --since-mark\n"
-	    : is_idle ? "next: jeprofctl start %d\n" : "next: jeprofctl status %d\n", p->pid);
+	    : is_off ? "next: jeprofctl start %d\n" : "next: jeprofctl status %d\n", p->pid);
 	return EXIT_DONE;
 }

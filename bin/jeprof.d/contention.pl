@@ -8,7 +8,7 @@ package Contention;
 
 use constant GUESS => 2_800_000_000; # cycles in a second, for a profile that does not say it
 
-# The options, and values of $option->{index}, that say what is counted in such profiles alone.
+# Options for such profiles only, and values of $option->{index}: what is counted.
 our @indices = qw(total_delay contentions mean_delay);
 
 # The profile as text of our own format; undef if it is no profile of contention. Fails if it has no
@@ -64,8 +64,9 @@ sub is_one {
 }
 
 # Sets $option->{index}, what is counted, if the Dumps are of contention. Fails if only some are, as
-# they would be added; for two of @indices; and for --mean_delay in other modes than --text and the
-# interactive one. Says in a note which options have no effect, as they are for the other kind.
+# they would be added; if two of @indices are given; and for --mean_delay in modes other than --text
+# and the interactive one. Notes the options of the other kind, which have no effect; of those for
+# heaps the first only.
 sub settle {
 	my ($option, @dumps) = @_;
 	my @mine = grep { is_one($_) } @dumps;
@@ -94,7 +95,7 @@ sub refuse {
 # Turns sums of delays into means: changes $sum, the sums of delays of Reduce::sum, by $counts,
 # those of contentions of the same rows (entries have the same numbers). The mean of an entry is its
 # delay divided by its contentions, not a sum of the means of its stacks; total and kept become
-# means too. Sets { delay_flat, delay_cum, whole } to flat, cum and kept as they were.
+# means too. Keeps the sums: { delay_flat, delay_cum, whole } are the old flat, cum and kept.
 sub to_means {
 	my ($sum, $counts) = @_;
 	for my $key (qw(flat cum)) {

@@ -1,7 +1,7 @@
-# Fetch: profiles over the network, by curl, only where the scheme is written out. The endpoints are
-# pprof's: /pprof/heap, and /pprof/symbol for a profile that has neither names nor module lines (the
-# lines of objects with their build-ids). Callers: Input (text) and Dump (add_names), both for paths
-# that are URLs by is_url; Main (is_url).
+# Fetch: profiles over the network, by curl, where a path begins with http:// or https://. The
+# endpoints are pprof's: /pprof/heap, and /pprof/symbol for a profile that has no names and no
+# module lines (these are the lines of objects with their build-ids). Callers: Input (text) and Dump
+# (add_names), both for paths that are URLs by is_url; Main (is_url).
 package Fetch;
 
 our $seconds = 0; # --seconds: how long the server shall watch before it answers, 0: not said
@@ -10,7 +10,7 @@ my %fetched; # URL => text: each is fetched once
 # Whether a path begins with a scheme, whichever, and is no file.
 sub is_url { return $_[0] =~ m{^[a-z][a-z0-9+.-]*://}i && !-e $_[0] ? 1 : 0 }
 
-# The text at a URL; a host alone stands for its heap profile. Fails if it cannot be fetched.
+# The text at a URL; without a path, or with "/", it is /pprof/heap. Fails if it cannot be fetched.
 sub text {
 	my ($url) = @_;
 	return $fetched{$url} //= get($url);
@@ -42,7 +42,8 @@ sub curl {
 }
 
 # Sets { symbols } of a profile that has neither names nor module lines to the names that its server
-# gives. An address for which the server gives none gets its name from local files.
+# gives. Of a return address it asks for the byte before too, which is in the call. Names later
+# looks up in local files what the server did not name.
 sub add_names {
 	my ($dump) = @_;
 	return if $dump->{symbols} || @{ $dump->{modules} };

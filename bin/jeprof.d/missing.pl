@@ -1,7 +1,7 @@
 # Missing: the object files that the names of a profile need, but that are not here or have no
-# symbols; each with its build-id and where to get it. It asks no network itself, but dpkg-query;
-# Object may have asked debuginfod for them. Callers: Top, Report, Page, Pack, Export; Object and
-# Fold for single files.
+# symbols; each with its build-id and where to get it. Runs dpkg-query (by Fold), but asks no
+# network; Object may have asked debuginfod. Called by Top, Report, Page, Pack and Export for whole
+# profiles, by Object and Fold for single files.
 package Missing;
 
 # { object, places } of each object file that a stack goes through, here or not, in the order of
@@ -36,7 +36,7 @@ sub of_rows {
 		    || $a->{object}{key} cmp $b->{object}{key} } values %own;
 }
 
-# Whether the symbol table of an Object is here. Then no other file says more.
+# Whether the symbol table of an Object is here. Then no other file has more names.
 sub is_whole {
 	my ($object) = @_;
 	return $object->elf && $object->symbol_elf->has_symtab ? 1 : 0;
@@ -76,9 +76,9 @@ sub sentences {
 	} @_;
 }
 
-# Notes one line for each object file that has calls without a name and no symbol table here, not
-# for the allocator's library. Whether too much of the profile has no name is for Print::check_names
-# to say, which does so for all forms of output.
+# Notes one line for each object file that has places (shown as calls) without a name and no symbol
+# table here, not for the allocator's library. Whether too much of the profile has no name is for
+# Print::check_names to say, which does so for all forms of output.
 sub tell {
 	for my $own (objects()) {
 		my $object = $own->{object};
@@ -143,7 +143,7 @@ sub with_symbols {
 
 # The package that a library is in by Debian's rule, and the words "(by its name)": libfoo.so.1 is
 # in libfoo1; after a digit comes a hyphen, so libfoo2.so.0 is in libfoo2-0. undef: it is not named
-# like a library.
+# lib*.so.NUMBER.
 sub guess {
 	my ($name) = @_;
 	return 'libc6 (by its name)'

@@ -74,8 +74,8 @@ sub facts {
 	return \%fact;
 }
 
-# Findings about what lies between the process and us: filters of system calls, namespaces, files
-# that it has mapped and that were deleted.
+# Findings about its surroundings: filters of system calls, namespaces, files that it has mapped and
+# that were deleted.
 sub surroundings {
 	my ($pid, $facts) = @_;
 	Doctor::find('warn', 'rights',
@@ -213,8 +213,8 @@ sub environment {
 		Talk::command('start', $pid, '--prefix', '/tmp/jeprof')) unless $status->{dumps};
 }
 
-# Findings about what the program's own file lets a profile say; sets $Doctor::next, the command for
-# when all is fine. Nothing if the file cannot be read.
+# Findings about what the program's own file lets a profile say; sets $Doctor::next, the command
+# that Doctor suggests if no finding has one. Nothing if the file cannot be read.
 sub the_file {
 	my ($pid, $facts) = @_;
 	my $exe = "$facts->{dir}/exe";

@@ -2,8 +2,9 @@
 # draws of it. Nodes are entries, edges go from callers to callees. Callers: Main, Open (drawn).
 package Picture;
 
-# The graph as dot reads it: the heaviest nodes, and of the edges among them those of dot_edges().
-# Shares are of the sum; sizes are of the largest amount, which in a difference may be above the sum.
+# The graph as dot reads it: the heaviest nodes, and the edges among them that dot_edges() keeps.
+# Percentages are of the sum; letters and lines are as large as the share in the largest amount,
+# which in a difference may be above the sum.
 sub dot_text {
 	my ($view) = @_;
 	my $option = $view->{option};
@@ -41,8 +42,8 @@ sub quoted {
 	return $text;
 }
 
-# The line of a node $name; $whole: the sum of which percentages are shown; $size: the amount of the
-# largest letters, as above.
+# The line of a node $name; $whole: the sum of which percentages are shown; $size: the largest
+# amount of all nodes, which gets the largest letters.
 sub dot_node {
 	my ($sum, $entry, $name, $option, $whole, $size) = @_;
 	my ($flat, $cum) = ($sum->{flat}[$entry] // 0, $sum->{cum}[$entry]);

@@ -7,9 +7,9 @@ use POSIX ();
 
 use constant TIOCGWINSZ => 0x5413; # the ioctl for the size, as most machines of Linux number it
 
-# The modes of the terminal before enter(), whether they are changed, and the beginning of a sequence
-# that keys_typed() has read.
-my ($before, $is_on, $pending) = (undef, 0, '');
+my $before; # the modes of the terminal before enter()
+my $is_on = 0; # they are changed, or about to be
+my $pending = ''; # the beginning of a sequence that keys_typed() has read
 
 # Whether there is a terminal: standard input and output are one, and TERM is set and not dumb.
 sub is_there {
@@ -84,9 +84,9 @@ sub fitted {
 }
 
 # Waits for keys and returns them, each byte as a character. Keys that send a sequence, ESC [ or ESC
-# O and more, as arrows do, have no meaning here and are left out; what has come of one waits for the
-# rest. An ESC alone is a key if nothing follows for a tenth of a second. () if a signal came, or no
-# whole key; (undef) if the terminal has gone.
+# O and more, as arrows do, have no meaning here and are left out; the beginning of such a sequence
+# waits for its rest. An ESC alone is a key if nothing follows for a tenth of a second. () if a
+# signal came, or no whole key; (undef) if the terminal has gone.
 sub keys_typed {
 	do {
 		my $count = sysread STDIN, $pending, 1024, length $pending;

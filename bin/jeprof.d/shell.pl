@@ -16,8 +16,9 @@ Commands:
   help                      this list
   quit                      or end of input
 Add --lines, --files, --functions, --addresses to top and text for a finer or coarser table.
---thread, --focus and --ignore of the command line last for all commands; RE takes the place of
---focus, -RE is added to --ignore; list, disasm and weblist show all stacks all the same.
+--thread, --focus and --ignore of the command line last for all commands; the RE of callgrind, web,
+gv, evince and tree takes the place of --focus, -RE is added to --ignore; list, disasm and weblist
+heed --thread alone.
 HELP
 
 # Reads and does commands until "quit", "exit", "q" or the end of input. A failure of one is printed
@@ -56,8 +57,9 @@ sub complain {
 	print STDERR 'jeprof: ', ref $error ? Talk::clean_lines($error->{text}) : $error, "\n";
 }
 
-# Does one command: takes its options out of the line. They do not last until the next command. Of
-# the command line --cum has no effect on it, --focus has if the command names no other.
+# Does one command: takes its options out of the line. They do not last until the next command. The
+# --cum of the command line has no effect on a command; its --focus has, unless the command names
+# another, but on list, disasm and weblist none (Source::line_sums).
 sub command {
 	my ($work, $line) = @_;
 	my ($name, @words) = split ' ', $line;
@@ -95,7 +97,7 @@ sub dispatch {
 		my $file = shift(@plain) // Talk::fail(2,
 			'callgrind: the name of the file to write is missing');
 		$option->{focus} = join '|', @plain if @plain;
-		$option->{mode} = 'callgrind'; # it shows lines
+		$option->{mode} = 'callgrind'; # Main::wants_lines: this form shows lines
 		write_callgrind(told($work, $option), $file);
 	} elsif ($name =~ /^tree/) {
 		$option->{focus} = $focus;

@@ -83,7 +83,7 @@ sub table {
 		last if defined $limit && $limit-- <= 0;
 		my ($flat, $cum) = ($sum->{flat}[$entry] // 0, $sum->{cum}[$entry]);
 		my ($part, $parts) = ($flat, $cum);
-		# With means (Contention::to_means) the shares are those of the delays, which add up.
+		# Means do not add up, so with them (Contention::to_means) the shares are of the delays.
 		($part, $parts, $whole) = ($sum->{delay_flat}[$entry] // 0, $sum->{delay_cum}[$entry],
 			$sum->{whole}) if $sum->{delay_flat};
 		$running += $part;
@@ -101,8 +101,7 @@ package Top;
 
 use constant WIDEST => 40; # columns of a function's name
 
-# Prints a view as the options say; with --json returns the text instead. After a doubt it suggests
-# no command: the table may be wrong.
+# Prints a view as the options say; with --json returns the text instead.
 sub command {
 	my ($view, $option) = @_;
 	my $table = $option->{by} eq 'label' ? Labels::table($view, $option) : build($view, $option);
@@ -119,7 +118,7 @@ sub command {
 	return $json;
 }
 
-# Notes what has no name, and the next command.
+# Notes what has no name, and the next command; none after a doubt, as the table may be wrong.
 sub suggest {
 	my ($view, $table, $option) = @_;
 	$table->{fold}->say_missing($option, $table->{bytes});
@@ -134,10 +133,11 @@ sub suggest {
 		[map { $_->{file} } @{ $view->{dumps} }]);
 }
 
-# { rows; bytes, objects, variance, margin: of all rows; fold: the Fold; has_ages } of a view. Rows
-# are, one for each owner, { name; self: bytes, objects, cum: bytes, variance, margin: of self; age:
-# the median in seconds, ages: columns; callers: see callers(); is_bare: it has no name; place: the
-# first one with this name }, by self (by cum with --cum), the largest first.
+# { rows; bytes, objects, variance, margin: of all rows; fold: the Fold; has_ages } of a view. There
+# is a row for each owner (see Fold): { name; self: its bytes; objects; cum: bytes of stacks that
+# have it; variance, margin: of self; age: the median in seconds; ages: bytes by columns (see Ages);
+# callers: see callers(); is_bare: it has no name; place: the first one with this name }. Rows are
+# sorted by self (by cum with --cum), the largest first.
 sub build {
 	my ($view, $option) = @_;
 	my $self = Reduce::entries($option->{grain}, $option);
@@ -260,9 +260,9 @@ sub print_table {
 	    scalar @{ $table->{rows} } if $rest;
 }
 
-# (How many stacks there are; those of them, at most -n, the heaviest first) of a view, as rows {
-# names, bytes, objects, variance, samples, age }, each from the function that called the allocator,
-# even if that is a wrapper of malloc, to the root. What one path of names holds is added up. With
+# A list: how many stacks a view has, then rows of the heaviest of them, at most -n: { names,
+# bytes, objects, variance, samples, age }. names go from the function that called the allocator,
+# even if that is a wrapper of malloc, to the root. Stacks of the same entries are one row. With
 # --json bytes and objects are whole numbers.
 sub stack_rows {
 	my ($view, $table, $option) = @_;
@@ -381,7 +381,7 @@ sub json {
 	my ($dump) = @{ $view->{dumps} };
 	my @rows = @{ $table->{rows} };
 	round_rows(\@rows, qw(self objects));
-	for my $row (@rows) { # what rounding made of equal numbers
+	for my $row (@rows) { # self, rounded up, may exceed a cum that it was equal to
 		my $excess = $row->{self} - $row->{cum};
 		$row->{cum} = $row->{self} if $excess > 0 && $excess < 1;
 	}

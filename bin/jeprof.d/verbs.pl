@@ -18,8 +18,8 @@ sub version {
 	return defined $text && $text =~ /^(\S+)/ ? $1 : '5.3.1';
 }
 
-# Hands options to the rooms that keep them in variables of their own: Tool, Fetch, Object, Names.
-# Fails if a file of --add_lib or --exe is not there.
+# Hands options to the packages that keep them in variables of their own: Tool, Fetch, Object and
+# Names. Fails if a file of --add_lib or --exe is not there.
 sub set_places {
 	my ($option) = @_;
 	$Tool::spec = $option->{tools};
@@ -36,9 +36,9 @@ sub set_places {
 	$Object::program = $option->{exe} if length $option->{exe};
 }
 
-# Removes the first of @$files if more follow and it is no profile by its beginning and name, nor
-# '-', a pipe or an empty file: then it is the program. Sets $Object::program to it if it is an ELF
-# file; else that is a doubt. Fails for an ELF file alone.
+# Removes the first of @$files if more follow and it is taken for the program: neither its beginning
+# nor its name is a profile's, and it is no '-', pipe or empty file. Sets $Object::program to it if
+# it is an ELF file; else that is a doubt. Fails for an ELF file alone.
 sub take_program {
 	my ($files) = @_;
 	return if !@$files;
@@ -59,8 +59,8 @@ sub take_program {
 	$Object::program = $first if $head =~ /^\x7fELF/;
 }
 
-# The first 4096 bytes of a file, '---' for standard input, '' for an empty file and for a pipe,
-# which can be read once only; fails if it cannot be read.
+# The first 4096 bytes of a file; for standard input '---', which passes for a profile; '' for an
+# empty file and for a pipe, which can be read once only; fails if it cannot be read.
 sub head_of {
 	my ($path) = @_;
 	return '---' if $path eq '-';
@@ -204,8 +204,8 @@ sub threads {
 	return $option->{thread} + 0;
 }
 
-# The mode --symbols: maps and addresses come on stdin, one name for each address goes out, ?? for
-# none. @files: the program alone.
+# The mode --symbols: maps and addresses come on stdin, one name for each address goes out, of the
+# function itself, not of one inlined there; ?? for none. @files: the program alone.
 sub symbols {
 	my ($option, @files) = @_;
 	Talk::fail(2, '--symbols takes one program') if @files != 1;
@@ -245,7 +245,7 @@ sub verb_top {
 		@files = $files[-1];
 	}
 	my $work = load($option, @files);
-	# The table of top has columns for the delay and for the number of contentions.
+	# The table shows the delay and the number of contentions, so one index serves all three options.
 	$option->{index} = 'total_delay' if $option->{index} =~ /contentions|delay/;
 	my @json;
 	for my $thread (threads($work, $option)) {
@@ -360,6 +360,6 @@ sub main {
 		print STDERR "jeprof: cannot write the result: $!\n";
 		return 1;
 	}
-	return $main::status if defined $main::status; # of the program that was run
+	return $main::status if defined $main::status; # set by run, live or doctor
 	return @Talk::doubted ? 3 : 0;
 }

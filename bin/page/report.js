@@ -1,11 +1,11 @@
 // Last part of the view in a report of jeprof, whose data stand in the page: one script element for
-// each process, "data", "data1" and so on (bin/jeprof.d/page.pl). start() is the first call of the
-// page, which scripts/join-page writes behind this file.
+// each process, "data", "data1" and so on (bin/jeprof.d/page.pl). scripts/join-page writes the call
+// of start() behind this file.
 
 /**
  * Shows a process by its index; its data are unpacked and its model is made when it is first shown.
- * Packed data are shown later, when they are unpacked; if another one was chosen meanwhile, that
- * stays.
+ * Unpacking ends later: then the model is kept, and shown unless another process was chosen
+ * meanwhile.
  * @param {number} process
  */
 function open_process(process) {
@@ -42,8 +42,9 @@ function bytes_of(letters) {
 }
 
 /**
- * Makes a click on the tab of a process choose it, by the address, whose change shows it (listen()
- * in state.js), with all else at its default; the left and right arrow keys choose a neighbour.
+ * Makes a click on the tab of a process set the address to that process alone, all other settings
+ * at their defaults; the change of the address shows it (listen() in state.js). The left and right
+ * arrow keys choose a neighbour.
  * @param {HTMLElement} tab
  * @param {number} process
  * @param {HTMLElement[]} tabs

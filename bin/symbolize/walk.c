@@ -4,9 +4,9 @@
  * scopes, which are the functions and inlined calls that contain the address (scopes.c), and
  * reports the frames (answer.c). Each unit is read once. Before each unit object_forget() drops the
  * pages of the file and object_renew() closes and reopens libdw. So the most memory is needed by
- * the largest unit or, before the first one, by the heads of all units, which units_find() decodes.
- * object.c lists exceptions. Queries without a unit get a frame without names. No locks. Called by
- * main.c and tables.c.
+ * the largest unit or, before the first one, by the headers and first DIEs of all units, which
+ * units_find() decodes; object.c lists what stays in memory all the time. Queries without a unit
+ * get a frame without names. No locks. Called by main.c and tables.c.
  */
 #include "symbolize.h"
 

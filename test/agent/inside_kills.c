@@ -65,7 +65,7 @@ static bool
 see(held_t *h) {
 	bool has_other;
 	jeprof_target_t t = {.pid = h->pid, .start = h->start};
-	return note(&t, h->opened, &has_other);
+	return note_kills(&t, h->opened, &has_other);
 }
 
 /* Whether a kill explains the end of the process, which is then the first of the list. */

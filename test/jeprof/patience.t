@@ -42,7 +42,7 @@ for my $case ([1, 2], [14, 2], [25, 2], [50, 2], [0, 3600], [50, 300]) {
 }
 
 # ---- keys ----
-do "$source/bin/jeprof.d/screen.pl" or die $@;
+defined(do "$source/bin/jeprof.d/screen.pl") or die $@;
 sub typed {
 	my @parts = @_;
 	pipe my $out, my $in or die;
