@@ -125,12 +125,13 @@ sub suggest {
 	Talk::note($_)
 	    for Missing::sentences(grep { $_->{share} >= 1 } Missing::of_rows($table->{bytes},
 			map { [@$_{qw(self place is_bare)}] } @{ $table->{rows} }));
-	return if !@{ $table->{rows} } || @Talk::doubted;
-	return Talk::next_is('top', Options::kept($option), '--label=^' . Options::pattern($table->{rows}[0]{name}) . '$',
-		[map { $_->{file} } @{ $view->{dumps} }]) if $option->{by} eq 'label' && $table->{rows}[0]{name} ne Labels::NONE();
-	Talk::next_is('--text', '--cum', Options::kept($option, 'focus'),
-		'--focus=' . Options::pattern($table->{rows}[0]{name}),
-		[map { $_->{file} } @{ $view->{dumps} }]);
+	my $is_by_label = $option->{by} eq 'label';
+	my ($first) = grep { !$is_by_label || $_->{name} ne Labels::NONE() } @{ $table->{rows} };
+	return if !$first || @Talk::doubted;
+	my $pattern = Options::pattern($first->{name});
+	my @words = $is_by_label ? ('top', Options::kept($option), "--label=^$pattern\$")
+	    : ('--text', '--cum', Options::kept($option, 'focus'), "--focus=$pattern");
+	Talk::next_is(@words, [map { $_->{file} } @{ $view->{dumps} }]);
 }
 
 # { rows; bytes, objects, variance, margin: of all rows; fold: the Fold; has_ages } of a view. There

@@ -39,6 +39,8 @@ like($out, qr/^ +39\.1K  28\.6% +39\.1K  28\.6% +4 +\S+  \(no label\) +load 75%,
 like($out, qr/^ +29\.3K .* tenant\\b\?x +answer$/m, 'bytes that no terminal should see');
 like($err, qr/next: .* top .*--label='\^tenant a\$' /, 'what to type next');
 is($code, 0, 'exit 0');
+like((jeprof('top', '--by=label', '--ignore=answer', $heap))[2], qr/next: .* top .*--label='\^tenant a\$' /, 'also if most has none');
+unlike((jeprof('top', '--by=label', '--ignore=answer', profile("$dir/rest.heap", "# label 1 tenant a\n# labeled 1 1:6:60000\n")))[2], qr/next:/, 'nothing if all has none');
 my @rows = @{ JSON::PP::decode_json((jeprof('top', '--by', 'label', '--json', $heap))[1])->{rows} };
 is(join(' ', map { "$_->{label}=$_->{self}" } @rows), 'tenant a=70000 (no label)=40000 tenant\b?x=30000', '--json');
 ($code, $out) = jeprof('top', '--label', '^tenant a$', $heap);
