@@ -131,13 +131,17 @@ sub view {
 		tag => defined $thread ? "t$thread" : '' };
 }
 
-# Notes why, if a view has no stack at all.
+# Notes why, if a view has no stack at all: what was counted, and the options that may have left out
+# all of it (not --focus and others that judge names: they act later).
 sub check_sense {
 	my ($work, $view) = @_;
 	return if @{ $view->{stacks} };
+	my $option = $view->{option};
 	my $samples = grep { @{ $_->{stacks} } } @{ $work->{dumps} };
-	return Talk::note("nothing to show for --$view->{option}{index}"
-		    . ($view->{option}{index} =~ /alloc/ ? ' (the program ran without prof_accum:true)' : ''))
+	my @by = grep { length $option->{$_} && $option->{$_} ne '*' } qw(base thread label older younger);
+	return Talk::note("nothing to show for --$option->{index}"
+		    . (@by ? join '', map { " --$_=$option->{$_}" } @by
+			: $option->{index} =~ /alloc/ ? ' (the program ran without prof_accum:true)' : ''))
 	    if $samples;
 	return Talk::note('nothing has grown since the mark') if $work->{dumps}[-1]->is_delta;
 	my $kind = $work->{dumps}[-1]{meta}{kind} // '';

@@ -45,6 +45,9 @@ my @rows = @{ JSON::PP::decode_json((jeprof('top', '--by', 'label', '--json', $h
 is(join(' ', map { "$_->{label}=$_->{self}" } @rows), 'tenant a=70000 (no label)=40000 tenant\b?x=30000', '--json');
 ($code, $out) = jeprof('top', '--label', '^tenant a$', $heap);
 like($out, qr/: live 68\.4K in 7 objects\n.*\n +58\.6K +85\.7% .* answer .*\n +9\.8K +14\.3% .* load /, '--label: of that label only');
+for my $words (['--label=typo'], ['--older=99d'], ['--label=typo', '--younger=1s'], ["--base=$heap"]) {
+	like((jeprof('top', @$words, $heap))[2], qr/^jeprof: nothing to show for --inuse_space \Q@$words\E$/m, "@$words: that is why nothing is shown");
+}
 like((jeprof('--text', '--show_bytes', '--label=tenant', $heap))[1], qr/^Total: 100000 B$/m, 'the table of old');
 for my $bad (['--by=thread', 2, qr/--by takes label/, $heap], ['--label=x', 1, qr/has no labels: no thread/, profile("$dir/none.heap", '')]) {
 	($code, $out, $err) = jeprof('top', @$bad[0, 3]);
