@@ -17,17 +17,17 @@ sub is_there {
 }
 
 # Takes the terminal: no echo, keys one by one, the other screen, no cursor. Does nothing if
-# standard input is no terminal.
+# standard input is no terminal. A handler of a signal may call leave() and enter() meanwhile, so
+# the modes of before are kept before they change, and never taken from changed ones.
 sub enter {
-	my $mode = POSIX::Termios->new;
-	return unless $mode->getattr(0);
-	$before = POSIX::Termios->new;
-	$before->getattr(0);
+	my ($now, $mode) = map { POSIX::Termios->new } 1, 2;
+	return unless $now->getattr(0) && $mode->getattr(0);
+	$before = $now unless $is_on;
+	$is_on = 1;
 	$mode->setlflag($mode->getlflag & ~(POSIX::ECHO() | POSIX::ICANON()));
 	$mode->setcc(POSIX::VMIN(), 1);
 	$mode->setcc(POSIX::VTIME(), 0);
 	$mode->setattr(0, POSIX::TCSADRAIN());
-	$is_on = 1;
 	$pending = '';
 	put("\e[?1049h\e[?25l\e[2J");
 }

@@ -62,6 +62,27 @@ is(typed("\eO", "Ps"), '|s|gone', 'of a key of functions');
 is(typed("\e", 'q'), "\e|q|gone", 'ESC alone is a key');
 is(typed("/\e"), "/ \e|gone", 'behind another one too');
 
+# ---- the terminal: its modes are a word here ----
+{
+	package Modes;
+	our ($now, $then) = ('plain'); # then: what a signal does just after they have changed
+	sub getattr { $_[0]{is} = $now; return 1 }
+	sub getlflag { return 0 }
+	sub setlflag { $_[0]{is} = 'changed' }
+	sub setcc { }
+	sub setattr { $now = $_[0]{is}; my $act = $then; $then = undef; $act->() if $act }
+}
+{
+	no warnings qw(redefine once);
+	local *POSIX::Termios::new = sub { return bless {}, 'Modes' };
+	local *Screen::put = sub { };
+	$Modes::then = sub { Screen::leave(); Screen::enter() };
+	Screen::enter();
+	is($Modes::now, 'changed', 'Ctrl-Z and fg while the terminal is taken: it is');
+	Screen::leave();
+	is($Modes::now, 'plain', 'and at the end it is as before');
+}
+
 # ---- signals ----
 mkdir "$dir/beside";
 spew("$dir/beside/jeprof", slurp($jeprof));
