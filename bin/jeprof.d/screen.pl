@@ -63,15 +63,16 @@ sub size {
 
 # Draws lines from the top, over what the screen showed before; the rest of the screen is cleared.
 # Lines and columns that do not fit are left out. A line is [text, number of an ANSI attribute such
-# as 1 (bold) or ''].
+# as 1 (bold) or '']. Each is cleared before it is written: behind a text that fills the line the
+# cursor may still be on its last character.
 sub draw {
 	my @lines = @_;
 	my ($height, $width) = size();
 	splice @lines, $height if @lines > $height;
 	my $text = join "\r\n", map { my ($line, $look) = @$_;
 		$line = fitted($line, $width);
-		(length $look ? "\e[${look}m$line\e[0m" : $line) . "\e[K" } @lines;
-	put("\e[H$text" . (@lines < $height ? "\e[J" : ''));
+		"\e[K" . (length $look ? "\e[${look}m$line\e[0m" : $line) } @lines;
+	put("\e[H$text" . (@lines < $height ? "\r\n\e[J" : ''));
 }
 
 # The first columns of a line of UTF-8 (each character is taken for one column wide).

@@ -75,12 +75,18 @@ is(typed("/\e"), "/ \e|gone", 'behind another one too');
 {
 	no warnings qw(redefine once);
 	local *POSIX::Termios::new = sub { return bless {}, 'Modes' };
-	local *Screen::put = sub { };
+	my $drawn = '';
+	local *Screen::put = sub { $drawn .= $_[0] };
 	$Modes::then = sub { Screen::leave(); Screen::enter() };
 	Screen::enter();
 	is($Modes::now, 'changed', 'Ctrl-Z and fg while the terminal is taken: it is');
 	Screen::leave();
 	is($Modes::now, 'plain', 'and at the end it is as before');
+	local *Screen::size = sub { return (3, 5) };
+	$drawn = '';
+	Screen::draw(['abcdefg', ''], ['hijklmn', '1']);
+	is($drawn, "\e[H\e[Kabcde\r\n\e[K\e[1mhijkl\e[0m\r\n\e[J",
+		'nothing is cleared where a line that fills the width has ended');
 }
 
 # ---- signals ----
