@@ -41,6 +41,8 @@ unit_answer(object_t *object, query_t *queries, size_t count, const answer_t *to
 
 const char *
 object_answer(object_t *object, query_t *queries, size_t count, const answer_t *to) {
+	if (count == 0)
+		return NULL; /* and queries may be NULL, which qsort() does not take */
 	qsort(queries, count, sizeof(*queries), by_address);
 	units_find(object, queries, count);
 	qsort(queries, count, sizeof(*queries), by_unit);

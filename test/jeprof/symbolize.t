@@ -5,7 +5,7 @@ BEGIN { require Cwd; require((Cwd::abs_path(__FILE__) =~ s{[^/]*$}{}r) . 'common
 use strict;
 use warnings;
 use POSIX ();
-our ($dir, $jeprof);
+our ($dir, $jeprof, $source);
 
 my $tool = "$jeprof-symbolize";
 plan skip_all => 'jeprof-symbolize is not built (no libdw)' unless -x $tool;
@@ -112,6 +112,14 @@ like("$code $out$err", qr/\A0 usage: jeprof-symbolize .*\n\z/, '--help: its usag
 for my $case (["<$dir", 'Is a directory'], ['<&-', 'Bad file descriptor']) {
 	($code, $out, $err) = run('sh', '-c', "exec \"\$0\" $case->[0]", $tool);
 	is("$code $out$err", "1 jeprof-symbolize: stdin: $case->[1]\n", "stdin that cannot be read: $case->[1]");
+}
+SKIP: { # without addresses there is nothing to sort, and qsort() takes no NULL
+	my @command = ('gcc', qw(-std=gnu11 -O1 -D_GNU_SOURCE -fsanitize=undefined -fno-sanitize-recover=undefined),
+		"-I$source/src", "-I$source/bin", "-I$source/bin/agent", '-o', "$dir/checked", glob("$source/bin/symbolize/*.c"),
+		"$source/bin/agent/intern.c", "$source/bin/agent/names/table.c", qw(-ldw -lelf -ldl));
+	skip 'gcc cannot', 1 if (run(@command))[0];
+	($code, $out, $err) = run(\"file $program{plain}\nfile $program{plain}\n$first\n", "$dir/checked");
+	is("$code $err", '0 ', 'a file without addresses: no sanitizer speaks');
 }
 system('strip', '-o', "$dir/stripped", $program{plain});
 ($code, $out, $err) = run(\"file $dir/stripped\n$first\n", $tool);
