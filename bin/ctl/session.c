@@ -87,7 +87,8 @@ stop_session(jeprof_target_t *p, bool has_number, uint64_t number) {
 	if (is_on(o_duration) && (r.error == EALREADY || r.error == EPERM)) {
 		tell_last_dump(p);
 	}
-	if (code == EXIT_FAILED) {
+	/* After EBADMSG and ESTALE nothing was carried out (TORN_MAX in mailbox.c). */
+	if (code == EXIT_FAILED && r.error != EBADMSG && r.error != ESTALE) {
 		hint("the session is over, but what it sampled is still there: jeprofctl dump %d -o FILE\n",
 		    p->pid);
 	}

@@ -208,6 +208,11 @@ for mode in torn stolen abandoned slow; do
 	is "$out" "session 1" "$mode: was carried out once"
 	end
 done
+fake torn always
+ctl stop "$pid"
+gives 1 "a stop that is never read whole"
+is "$(printf '%s' "$err" | grep -c 'session is over')" 0 "nothing is said of a session"
+end
 fake lapsed
 ctl status "$pid" --wait 5s
 gives 7 "a lease that was lost until there is no more time"

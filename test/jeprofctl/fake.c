@@ -269,7 +269,7 @@ look(void) {
 			_exit(0);
 		}
 		if (strcmp(mode, "torn") == 0 && !is_torn_once) {
-			is_torn_once = true;
+			is_torn_once = strcmp(argument, "always") != 0;
 			is_whole = false;
 		}
 		if (strcmp(mode, "stolen") == 0 && !is_torn_once) {
