@@ -178,7 +178,7 @@ settle_box(jeprof_target_t *p, char text[JEPROF_TEXT]) {
 	bool is_wanted = box != NULL && strcmp(box, "false") != 0;
 	uint64_t bytes = JEPROF_BOX_BYTES;
 	if (size != NULL && !try_size(size, &bytes)) {
-		bytes = UINT64_MAX / 8; /* more than there is room for, where that is limited */
+		return; /* the process refuses what is no size, whatever else is asked for */
 	}
 	bool is_possible = jeprof_check_box(p, bytes) == 0;
 	if (is_wanted && !is_possible) {

@@ -20,6 +20,9 @@ for words in --blackbox "--blackbox --blackbox-size 1M" "blackbox:fd blackbox_si
 	has "$(cat out)" "${group##*/} " "full: of the group above its own"
 	has "$(cat out)" "start without --blackbox" "full: and what to do"
 done
+start --blackbox blackbox_size:junk
+is "$code" 2 "full: a size that is none" "$(cat out)"
+has "$(cat out)" "blackbox_size: wants a number of bytes" "full: the process says so"
 is_alive
 ok $? "full: it lives"
 is "$(state)" idle "full: nothing has changed"
