@@ -5,7 +5,7 @@
 /**
  * Shows a process by its index; its data are unpacked and its model is made when it is first shown.
  * Unpacking ends later: then the model is kept, and shown unless another process was chosen
- * meanwhile.
+ * meanwhile. If it fails, a sentence says why.
  * @param {number} process
  */
 function open_process(process) {
@@ -25,12 +25,12 @@ function open_process(process) {
 		take(text);
 		return;
 	}
-	const answer = unpacked(bytes_of(atob(text)));
-	if (answer) {
-		answer.text().then(take);
-	} else {
-		element('told').textContent = 'This browser is too old to unpack the data.';
-	}
+	// Fails if the text is no base64, not what gzip wrote, or if unpacked() returns null.
+	const unpack = async () => /** @type {Response} */ (unpacked(bytes_of(atob(text)))).text();
+	unpack().then(take, () => {
+		element('told').textContent =
+			'The data are damaged, or this browser is too old to unpack them.';
+	});
 }
 
 /**

@@ -170,6 +170,24 @@ setTimeout(() => { console.log(shown.join(), view.models.map(model => model.data
 JS
 	is((run('node', 'chosen.js'))[1], "2 ,data1\xc3\xbf,data2\xc3\xbf\n",
 		'the process that was chosen last is shown');
+	spew('damaged.js', <<'JS' . slurp("$source/bin/page/report.js") . <<'JS');
+var view = { models: [] }, is_old = false, told = { textContent: '' }, store = { dataset: { form: 'gz' } };
+function element(id) { return id === 'told' ? told : store; }
+function unpacked() { return is_old ? null : { text: () => Promise.reject(new TypeError('cut')) }; }
+JS
+const tell = () => new Promise(done => {
+	open_process(0);
+	setTimeout(() => { console.log(told.textContent); told.textContent = ''; done(); }, 0);
+});
+store.textContent = btoa('cut');
+tell().then(() => { store.textContent = '<'; return tell(); }).then(() => {
+	is_old = true;
+	store.textContent = btoa('whole');
+	return tell();
+});
+JS
+	is((run('node', 'damaged.js'))[1], "The data are damaged, or this browser is too old to unpack them.\n" x 3,
+		'packed data that cannot be read: a sentence says why');
 }
 
 # Where no line leads to a point of a curve, it is a dot.
