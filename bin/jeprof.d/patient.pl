@@ -178,20 +178,22 @@ sub written {
 }
 
 # The finding why no profile was written, if none was: no threshold is set; the only one, highwater,
-# is not reached yet; or else which are set.
+# is not reached yet (with the command that sets a lower one, unless it is near); or else which are
+# set. Status does not tell what a cgroup uses.
 sub thresholds {
 	my ($pid, $status) = @_;
 	return if $status->{dumps};
 	my @set = grep { $status->{"threshold_$_"} } qw(alloc large highwater time_ms);
 	my $metric = $status->{threshold_highwater_metric} // 'allocated';
-	my ($limit, $is) = ($status->{threshold_highwater} // 0, $status->{$metric} // 0);
+	my ($limit, $is) = ($status->{threshold_highwater} // 0, $status->{$metric});
+	my $lower = 1 + int(($is // 0) * 1.2 / 1048576); # MiB
 	return Doctor::find('ok', 'triggers',
 		'no threshold: a profile is written when one is asked for, at the end of the session or by prof_final') unless @set;
 	return Doctor::find('warn', 'triggers',
 		sprintf('threshold_highwater is %s, %s is %s: no profile was due yet',
 			Print::human($limit, {}), $metric, Print::human($is, {})),
-		sprintf '%s set %d --highwater %dM', $0, $pid, 1 + $is * 1.2 / 1048576)
-	    if $limit && $is < $limit && @set == 1;
+		$lower * 1048576 < $limit ? Talk::command('set', $pid, '--highwater', "${lower}M") : undef)
+	    if $limit && defined $is && $is < $limit && @set == 1;
 	Doctor::find('ok', 'triggers', 'no profile was due yet; thresholds: ' . join ', ',
 		map { "$_ " . $status->{"threshold_$_"} } @set);
 }

@@ -191,6 +191,21 @@ like($out, qr/^problem  files      profiles go to \Q$dir\E\/none, and there is n
 like($out, qr/^problem  options    MALLOC_CONF: Invalid conf value: narenas:x/m,
 	'and a wrong option');
 unlike($out, qr/without prof:true/, 'nothing that is not so');
+# What jeprofctl could say of the only threshold: [metric, its value or null, the threshold in MiB; the finding, what to type].
+my $beside = "$dir/be side";
+mkdir $beside;
+spew("$beside/jeprof", slurp($jeprof));
+for my $case (['allocated', 50 << 20, 100, 'warn     triggers   threshold_highwater is 100.0M, allocated is 50.0M: no profile was due yet', "set $idle --highwater 61M"],
+	['allocated', 95 << 20, 100, 'warn     triggers   threshold_highwater is 100.0M, allocated is 95.0M: no profile was due yet', "dump $idle"],
+	['cgroup', 0, 100, 'ok       triggers   no profile was due yet; thresholds: highwater 104857600', "dump $idle"]) {
+	my ($metric, $is, $limit, $line, $next) = @$case;
+	spew("$beside/jeprofctl", sprintf "#!/bin/sh\necho '{\"pid\":%d,\"way\":\"mailbox\",\"state\":\"active\",\"allocated\":%d,\"dumps\":0,\"threshold_highwater\":%d,\"threshold_highwater_metric\":\"%s\"}'\n",
+		$idle, $is, $limit << 20, $metric);
+	chmod 0755, "$beside/jeprofctl";
+	my (undef, $said, $err) = run($^X, "$beside/jeprof", 'doctor', $idle);
+	like($said, qr/^\Q$line\E$/m, "$metric: the threshold");
+	like($err, qr/^jeprof: next: '\Q$beside\E\/jeprof' \Q$next\E$/m, 'and what to type');
+}
 # What lies around a process: files that went away, a filter of system calls, a namespace.
 system('cp', $library, "$dir/libjemalloc.so.2") == 0 && system('cp', $app, "$dir/moved") == 0
     or die;
