@@ -2,8 +2,8 @@
 # how often, stack by stack. They become text of our heap profile format whose objects are the
 # contentions and whose bytes are nanoseconds, both multiplied by the sampling period, so top, flame
 # and the options of output that name no verb (--text, --dot and more) read them. Verbs about memory
-# refuse them. Callers: Foreign (heap_text); Main (settle, to_means); Series, Report and Export
-# (refuse); Reduce, Elsewhere and Top (is_one).
+# refuse them. Callers: Foreign (heap_text); Main (settle, to_means); Shell (check_means); Series,
+# Report and Export (refuse); Reduce, Elsewhere and Top (is_one).
 package Contention;
 
 use constant GUESS => 2_800_000_000; # cycles in a second, for a profile that does not say it
@@ -79,9 +79,14 @@ sub settle {
 	my ($heap) = grep { $option->{$_} } qw(inuse_space inuse_objects alloc_space alloc_objects);
 	Talk::note("--$heap has no effect here: it is for profiles of a heap, and this is one of contention") if defined $heap;
 	$option->{index} = Options::choose($option, 'total_delay', @indices);
+	check_means($option) if $option->{mode} ne 'interactive'; # there each command is checked
+}
+
+# Fails for --mean_delay in another mode than --text.
+sub check_means {
+	my ($option) = @_;
 	Talk::fail(2, '--mean_delay is for --text: means of several stacks cannot be added')
-	    if $option->{index} eq 'mean_delay'
-	    && $option->{mode} !~ /^(?:text|interactive)$/;
+	    if $option->{index} eq 'mean_delay' && $option->{mode} ne 'text';
 }
 
 # Returns the dump, and fails for one of contention: for the verbs that know memory only.

@@ -88,6 +88,7 @@ sub dispatch {
 	if ($name =~ /^(top|text)(\d*)/) {
 		my $limit = length $2 ? $2 : $1 eq 'top' && @plain && $plain[0] =~ /^\d+$/ ? $plain[0]
 		    : $1 eq 'top' ? 10 : undef;
+		$option->{mode} = 'text';
 		Print::table(told($work, $option), $limit);
 	} elsif ($name =~ /^(list|disasm)/) {
 		$option->{grain} = 'addresses' if $1 eq 'list';
@@ -117,9 +118,10 @@ sub dispatch {
 	}
 }
 
-# A view of Main, of all threads or of the one of --thread.
+# A view of Main, of all threads or of the one of --thread. Fails for means that would be added.
 sub view {
 	my ($work, $option) = @_;
+	Contention::check_means($option);
 	return Main::view($work, $option, $work->{only});
 }
 

@@ -111,6 +111,10 @@ for my $case (['--dot', '--mean_delay', $profile], ['report', '-o', "$dir/r.html
 	is("$code|$out", '2|', "@$case[0, 1]: exit 2");
 	is(() = $err =~ /^/mg, 1, 'one line') or diag $err;
 }
+($code, $out, $err) = jeprof(\"top\ntree\nlist work_a\ncallgrind $dir/mean.out\ntext\n", '--interactive', '--mean_delay', $profile);
+is($out, (jeprof('--text', '--mean_delay', $profile))[1] x 2, 'interactive, --mean_delay: tables alone');
+is(() = $err =~ /jeprof: --mean_delay is for --text: means of several stacks cannot be added$/mg, 3, 'and why not the others') or diag $err;
+ok(!-e "$dir/mean.out", 'nor is a file written');
 ($code, $out, $err) = jeprof('--text',
 	profile('broken.prof', rows => "12 34 \@ $a $main\n\e[31mnonsense\n"));
 is($code, 3, 'a line that is not understood: exit 3');
