@@ -18,20 +18,22 @@ sub objects {
 	return map { $own{$_} } sort keys %own;
 }
 
-# { object, bytes, share } of each object file that leaves rows ([bytes, place, is it nameless]) of
-# more than 0 bytes without a name, the one with most such bytes first; share is their percentage of
-# $all. An object whose symbol table is here lacks nothing; the allocator's library is left out.
+# { object, bytes, share } of each object file that leaves rows ([bytes, place, is it nameless])
+# without a name, the one with most such bytes first; share is their percentage of the bytes of all
+# rows. Rows of a difference count without their signs. An object whose symbol table is here lacks
+# nothing; the allocator's library is left out.
 sub of_rows {
-	my ($all, @rows) = @_;
-	my %own;
-	for my $row (grep { $_->[2] && $_->[0] > 0 } @rows) {
+	my @rows = @_;
+	my (%own, $all);
+	$all += abs $_->[0] for @rows;
+	for my $row (grep { $_->[2] && $_->[0] } @rows) {
 		my $object = $Places::object[$row->[1]] or next;
 		next unless $object->is_file && !$Places::given[$row->[1]] && !is_silent($object)
 		    && !is_whole($object);
 		my $own = $own{ $object->{key} } //= { object => $object, bytes => 0 };
-		$own->{bytes} += $row->[0];
+		$own->{bytes} += abs $row->[0];
 	}
-	$_->{share} = $all ? 100 * $_->{bytes} / $all : 0 for values %own;
+	$_->{share} = 100 * $_->{bytes} / $all for values %own;
 	return sort { $b->{bytes} <=> $a->{bytes}
 		    || $a->{object}{key} cmp $b->{object}{key} } values %own;
 }

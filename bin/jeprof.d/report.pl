@@ -343,7 +343,7 @@ sub find_owners {
 	$work->{held} = \%held;
 	$work->{owners} = [map { [$label->[$_], $self{$_}] } sort { $self{$b} <=> $self{$a}
 			    || $label->[$a] cmp $label->[$b] } keys %self];
-	$work->{missing} = [Missing::of_rows($work->{snaps}[-1]{bytes},
+	$work->{missing} = [Missing::of_rows(
 			map { [$self{$_}, $self->{place}[$_], $self->{frame}[$_]{is_bare}] } keys %self)];
 	$work->{name_rows} = [map { [$self{$_}, $self->{frame}[$_]{is_bare}] } keys %self];
 }

@@ -123,8 +123,8 @@ sub suggest {
 	my ($view, $table, $option) = @_;
 	$table->{fold}->say_missing($option, $table->{bytes});
 	Talk::note($_)
-	    for Missing::sentences(grep { $_->{share} >= 1 } Missing::of_rows($table->{bytes},
-			map { [@$_{qw(self place is_bare)}] } @{ $table->{rows} }));
+	    for Missing::sentences(grep { $_->{share} >= 1 }
+		    Missing::of_rows(map { [@$_{qw(self place is_bare)}] } @{ $table->{rows} }));
 	my $is_by_label = $option->{by} eq 'label';
 	my ($first) = grep { !$is_by_label || $_->{name} ne Labels::NONE() } @{ $table->{rows} };
 	return if !$first || @Talk::doubted;
@@ -397,8 +397,8 @@ sub json {
 		    $table->{bytes} ? 100 * $row->{self} / $table->{bytes} : 0, $row->{cum},
 		    $row->{objects}, $callers;
 	}
-	my $missing = Missing::json(Missing::of_rows($table->{bytes},
-			map { [@$_{qw(self place is_bare)}] } @{ $table->{rows} }));
+	my $missing = Missing::json(
+		Missing::of_rows(map { [@$_{qw(self place is_bare)}] } @{ $table->{rows} }));
 	my $nameless = join ',', map { sprintf '{"object":%s,"build_id":%s,"bytes":%d}',
 		    json_string($_->{object}{path}),
 		    json_string($_->{object}{id}), $_->{bytes} } $table->{fold}->objects;

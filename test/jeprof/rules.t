@@ -318,6 +318,16 @@ is($code, 2, 'a program and no profile: usage');
 	jeprof('report', '-o', "$dir/gone.html", '--tools=debuginfod-find:/nonexistent', $gone);
 	like(slurp("$dir/gone.html"),
 		qr{<p>100\.0% of the bytes have no name: /nowhere/libgone\.so\.2 is missing\.</p>\n<p>Doubts: [^<]*$id/executable}, 'and the page');
+	# Of a difference: the share of all that has grown or shrunk.
+	my @module = [0x7f0000001000, 0x7f0000003000, 0x7f0000000000, 'ab' x 20, '/nowhere/libgone.so.2'];
+	my ($then, $now) = map { my $grown = $_;
+		our_dump("$dir/gone.$grown.heap", modules => \@module,
+			stacks => [[[0x7f0000001111], 1, 100 + $grown], [[0x7f0000001211], 1, 400 - $grown / 3]]) } 0, 300;
+	for my $case ([$then, $now], [$now, $then]) {
+		($code, $out, $err) = jeprof('top', '--json', '--tools=debuginfod-find:/nonexistent', "--base=$case->[0]", $case->[1]);
+		like($out, qr/"share":100\.00,/, '--base: the share that has no name') or diag $err;
+		like($err, qr/^jeprof: 100\.0% of the bytes have no name: /m, 'and the sentence');
+	}
 	# A doubt that comes twice is one.
 	my $twice = our_dump("$dir/twice.heap",
 		stacks => [[[0x10, 0x20], 1, 100], [[0x11, 0x21], 1, 100]]);
