@@ -136,11 +136,12 @@ sub package_hint {
 	return 'package ' . ($kind eq 'debuginfo' ? with_symbols($package) : $package);
 }
 
-# The package with the symbols of a package: NAME-dbgsym, but libc6-dbg of the C library.
+# The package with the symbols of a package: NAME-dbgsym, but libc6-dbg of the C library. Words
+# behind the name stay.
 sub with_symbols {
 	my ($package) = @_;
-	return $package =~ /^(libc6(?:\.1)?|libc0\.\d)(?:-\w+)?(?= |$)/ ? "$1-dbg" : $package =~ / /
-	    ? $package =~ s/ /-dbgsym /r : "$package-dbgsym";
+	my ($name, $words) = $package =~ /^(\S+)(.*)/;
+	return ($name =~ /^(libc6(?:\.1)?|libc0\.\d)(?:-\w+)?$/ ? "$1-dbg" : "$name-dbgsym") . $words;
 }
 
 # The package that a library is in by Debian's rule, and the words "(by its name)": libfoo.so.1 is

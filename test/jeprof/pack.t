@@ -145,6 +145,11 @@ rename 'away', 'serve';
 elf_file('serve', id => $id, symbols => undef);
 like((jeprof('pack', '-o', 'foo.jepack', $dump[0]))[2],
 	qr{missing: \S+/serve \(build-id $id\): 4 of 4 calls without a name; https://[^ ]*/debuginfo, or /usr/lib/debug/\.build-id/47/\w+\.debug}, 'stripped: its debug file');
+do "$source/bin/jeprof.d/missing.pl";
+die $@ if $@;
+is(Missing::with_symbols(Missing::guess($_->[0])), "$_->[1] (by its name)", "$_->[0]: the package that has its symbols, and that it is a guess")
+    for ['libc.so.6', 'libc6-dbg'], ['libfoo.so.1', 'libfoo1-dbgsym'];
+is(Missing::with_symbols($_->[0]), $_->[1], "of $_->[0]") for ['libc6', 'libc6-dbg'], ['libc6-i386', 'libc6-dbg'], ['libfoo1', 'libfoo1-dbgsym'];
 
 # symbolize
 elf_file('serve', id => $id, symbols => \@symbols);

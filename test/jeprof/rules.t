@@ -343,7 +343,7 @@ is($code, 2, 'a program and no profile: usage');
 		stacks => [[[0x7f0000001111], 1, 100]]);
 	elf_file("$dir/libc.so.6", id => $id);
 	($code, $out, $err) = jeprof('top', '--tools=debuginfod-find:/nonexistent', "$dir/libc.heap");
-	like($err, qr{: \S+/libc\.so\.6 \(build-id $id\) has no symbols: .*, or package libc6-dbg$}m,
+	like($err, qr{: \S+/libc\.so\.6 \(build-id $id\) has no symbols: .*, or package libc6-dbg \(by its name\)$}m,
 		'the symbols of the C library are those of libc6-dbg');
 }
 
