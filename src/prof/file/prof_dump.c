@@ -1409,7 +1409,7 @@ prof_dump_postfork_child(void) {
 }
 
 /*
- * From prof_sys_end() on no other thread begins a profile or a log; it waits 0.2 s or so at most
+ * From prof_sys_end() on no other thread begins a profile or a log; it waits 1 s or so at most
  * for a file that is being created. Exit does not wait for another thread to finish one, but
  * removes its temporary file. Then prints how many automatic profiles were left out as one was
  * being written.

@@ -58,8 +58,8 @@ static LARGE_BSS struct {
 
 atomic_u64_t prof_sys_instance;
 
-/* Rounds of os_pause() for which exit waits until other threads have created their files. */
-#define CREATE_TRIES 1000
+/* Rounds of os_pause() (1 s) for which exit waits until other threads have created their files. */
+#define CREATE_TRIES 5000
 
 struct prof_sys_creation_s prof_sys_creation;
 

@@ -202,7 +202,7 @@ void prof_sys_postfork_child(void);
  */
 bool prof_sys_create_begin(void);
 void prof_sys_create_end(void);
-/* Waits, for 0.2 s or somewhat longer at most, until no thread is creating a file. */
+/* Waits, for 1 s or somewhat longer at most, until no thread is creating a file. */
 void prof_sys_await_created(void);
 /*
  * How a thread that creates a file and the thread that ends the process see each other: the first
