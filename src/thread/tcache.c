@@ -625,7 +625,7 @@ uint64_t
 tcache_next_slab(const tsd_t *tsd, const tcache_t *tc, arena_t *from, unsigned slot) {
 	assert(slot_is_small(slot));
 	const cache_bin_t *b = tc == NULL || slot >= tc->nslots ? NULL : &tc->bins[slot];
-	if (b == NULL || b->head == b->empty) {
+	if (b == NULL || b->head == bin_bottom(&tc->cold[slot])) {
 		return current_slab(tsd, from, slot);
 	}
 	const void *p = *b->head;

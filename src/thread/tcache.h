@@ -155,8 +155,8 @@ tcache_took_sample(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 }
 /*
  * The name (slab_name()) of the slab of the small object that the cache's bin would hand out next.
- * If tc is NULL, or that bin is empty or at its mark, that of the current slab of the arena's bin.
- * 0: there is none.
+ * If tc is NULL or that bin is empty, that of the current slab of the arena's bin. 0: there is
+ * none.
  */
 uint64_t tcache_next_slab(const tsd_t *tsd, const tcache_t *tc, arena_t *from, unsigned slot);
 /* Takes a counted request that was not served back out of the counters. */

@@ -339,12 +339,7 @@ test_threads(void) {
 	is_uint(bad, 0, "dumps while four threads sample and free");
 	caches_flush();
 	dump();
-	/*
-	 * In hardened builds a look closes the bins of caches now and then; what is sampled meanwhile
-	 * is taken to be of the current slab of the arena's bin, which has more free places.
-	 */
-	ok(is_near(pinned(0), part("free"), config_hardening ? 60 : 15), "objects that four threads "
-	    "left: %llu of %llu",
+	ok(is_near(pinned(0), part("free"), 15), "objects that four threads left: %llu of %llu",
 	    (unsigned long long)pinned(0), (unsigned long long)part("free"));
 	objects_free(0, N / 2);
 }
