@@ -22,20 +22,21 @@ static struct {
 	atomic_u64_t due_ns;  /* earliest time of the next step; the claimant stores it */
 } claims;
 
-/* What claim_announce() and claim_pick() get and tell; now: monotonic ns. */
+/* What claim_pick() gets and tells. */
 typedef struct {
-	uint64_t now;
 	bool wants_all; /* also caches without grants */
 	tsd_t *tsd; /* the one whose cache is being taken; NULL: none is picked */
 } claim_walk_t;
 
-/* Announces a claim of the thread's cache, if the thread is another one, idle, and not claimed. */
+/*
+ * Announces a claim of the thread's cache, if the thread is another one, idle, and not claimed.
+ * now: points at the time, monotonic ns.
+ */
 static void
-claim_announce(struct tls_s *t, void *ctx) {
-	claim_walk_t *walk = ctx;
+claim_announce(struct tls_s *t, void *now) {
 	tsd_t *tsd = __atomic_load_n(&t->tsd, __ATOMIC_ACQUIRE);
 	uint32_t none = CLAIM_NONE;
-	if (t != tls_get() && tsd != NULL && thread_event_is_idle(t, walk->now)
+	if (t != tls_get() && tsd != NULL && thread_event_is_idle(t, *(uint64_t *)now)
 	    && atomic_cas_strong_u32(&tsd->claim, &none, CLAIM_ANNOUNCED, MO_SEQ_CST, MO_RELAXED)) {
 		recall_one(t, RECALL_CLAIM);
 		claims.has_announced = true;
@@ -80,7 +81,7 @@ claim_pick(struct tls_s *t, void *ctx) {
  */
 static bool
 claim_try_take(bool wants_all, size_t *bytes) {
-	claim_walk_t walk = {0, wants_all, NULL};
+	claim_walk_t walk = {wants_all, NULL};
 	gate_for_each(claim_pick, &walk);
 	claims.has_announced = walk.tsd != NULL;
 	if (walk.tsd == NULL) {
@@ -96,13 +97,13 @@ claim_try_take(bool wants_all, size_t *bytes) {
 
 size_t
 claim_idle_caches(void) {
-	claim_walk_t walk = {nstime_monotonic_ns(), true, NULL};
+	uint64_t now = nstime_monotonic_ns();
 	size_t bytes = 0;
 	assert(gate_is_entered(tls_get()));
 	if (atomic_exchange_b(&claims.is_busy, true, MO_ACQUIRE)) {
 		return 0;
 	}
-	gate_for_each(claim_announce, &walk);
+	gate_for_each(claim_announce, &now);
 	for (unsigned i = 0; claims.has_announced && i < CLAIM_PAUSES; i++) {
 		os_pause(OS_PAUSE_SLEEPS);
 	}
@@ -112,20 +113,19 @@ claim_idle_caches(void) {
 	return bytes;
 }
 
-size_t
-claim_step(uint64_t now) {
+/* claim_step() at a time when one is due. */
+static NOINLINE size_t
+claim_step_due(uint64_t now) {
 	size_t bytes = 0;
+	uint64_t wait = CLAIM_ROUND_NS;
 	assert(gate_is_entered(tls_get()));
-	if (now < atomic_load_u64(&claims.due_ns, MO_RELAXED)
-	    || atomic_exchange_b(&claims.is_busy, true, MO_ACQUIRE)) {
+	if (atomic_exchange_b(&claims.is_busy, true, MO_ACQUIRE)) {
 		return 0;
 	}
-	uint64_t wait = CLAIM_ROUND_NS;
 	if (claims.has_announced) {
 		wait = claim_try_take(false, &bytes) ? 0 : CLAIM_ROUND_NS;
 	} else if (tcache_budget_sum() != 0) {
-		claim_walk_t walk = {now, false, NULL};
-		gate_for_each(claim_announce, &walk);
+		gate_for_each(claim_announce, &now);
 		/* `now` may be long ago: a heartbeat has read the clock before it did other work. */
 		uint64_t begun = nstime_monotonic_coarse_ns();
 		now = begun > now ? begun : now;
@@ -134,6 +134,11 @@ claim_step(uint64_t now) {
 	atomic_store_u64(&claims.due_ns, now + wait, MO_RELAXED);
 	atomic_store_b(&claims.is_busy, false, MO_RELEASE);
 	return bytes;
+}
+
+size_t
+claim_step(uint64_t now) {
+	return likely(now < atomic_load_u64(&claims.due_ns, MO_RELAXED)) ? 0 : claim_step_due(now);
 }
 
 uint64_t
@@ -145,9 +150,7 @@ claim_serve(uint64_t now) {
 
 void
 claim_heartbeat(tsd_t *tsd, uint64_t bytes UNUSED) {
-	if (unlikely(tsd->beat_ns >= atomic_load_u64(&claims.due_ns, MO_RELAXED))) {
-		claim_step(tsd->beat_ns);
-	}
+	claim_step(tsd->beat_ns);
 }
 
 void

@@ -360,6 +360,22 @@ asleep(void *arg) {
 	return NULL;
 }
 
+/* Starts the thread, and waits until it sleeps. */
+static void
+sleeper_begin(sleeper_t *who) {
+	pthread_barrier_init(&who->turn, NULL, 2);
+	pthread_create(&who->id, NULL, asleep, who);
+	pthread_barrier_wait(&who->turn);
+}
+
+/* Wakes the thread, and waits for its end. */
+static void
+sleeper_end(sleeper_t *who) {
+	pthread_barrier_wait(&who->turn);
+	pthread_join(who->id, NULL);
+	pthread_barrier_destroy(&who->turn);
+}
+
 static uint32_t
 claim_of(const sleeper_t *who) {
 	return atomic_load_u32(&who->tls->tsd->claim, MO_RELAXED);
@@ -375,9 +391,7 @@ test_steps(void) {
 	sleeper_t who[3] = {{.keeps_grants = true}, {.keeps_grants = false}, {.keeps_grants = true}};
 	unsigned n = 0;
 	for (unsigned i = 0; i < 3; i++) {
-		pthread_barrier_init(&who[i].turn, NULL, 2);
-		pthread_create(&who[i].id, NULL, asleep, &who[i]);
-		pthread_barrier_wait(&who[i].turn);
+		sleeper_begin(&who[i]);
 	}
 	size_t sum = tcache_budget_sum();
 	step(round);
@@ -394,9 +408,7 @@ test_steps(void) {
 	is_uint(step(round - 1), 0, "nothing for a second");
 	is_uint(claim_of(&who[1]), CLAIM_NONE, "and nothing is announced");
 	for (unsigned i = 0; i < 3; i++) {
-		pthread_barrier_wait(&who[i].turn);
-		pthread_join(who[i].id, NULL);
-		pthread_barrier_destroy(&who[i].turn);
+		sleeper_end(&who[i]);
 	}
 }
 
@@ -405,20 +417,16 @@ static void
 test_background(void) {
 	sleeper_t who = {.keeps_grants = true};
 	bool on = true, off = false;
-	pthread_barrier_init(&who.turn, NULL, 2);
 	is_int(ctl_write("background_thread", on), 0, "background threads");
-	pthread_create(&who.id, NULL, asleep, &who);
-	pthread_barrier_wait(&who.turn);
+	sleeper_begin(&who);
 	unsigned n = 0;
 	for (; n < 3000 && claim_of(&who) != CLAIM_TAKEN; n++) {
 		usleep(10 * 1000);
 	}
 	ok(n < 3000 || config_hardening, "take the cache of a thread when all are idle");
 	is_int(ctl_write("background_thread", off), 0, "no background threads");
-	pthread_barrier_wait(&who.turn);
-	pthread_join(who.id, NULL);
+	sleeper_end(&who);
 	step(5 * CLAIM_ROUND_NS / NSTIME_PER_MSEC); /* ends the round */
-	pthread_barrier_destroy(&who.turn);
 }
 
 /* ------------------------------------------------------------------ what the owner sees */
@@ -469,10 +477,7 @@ test_asked(void) {
 static void *
 hooked(void *arg) {
 	ctl_write("thread.arena", *(unsigned *)arg);
-	fill();
-	wait_turn();
-	wait_turn();
-	return NULL;
+	return ending(NULL);
 }
 
 /* No hook is called while the owner may wait. */
@@ -497,9 +502,7 @@ test_hooked(void) {
 static void
 test_heartbeats(void) {
 	sleeper_t who = {.keeps_grants = true};
-	pthread_barrier_init(&who.turn, NULL, 2);
-	pthread_create(&who.id, NULL, asleep, &who);
-	pthread_barrier_wait(&who.turn);
+	sleeper_begin(&who);
 	now_ns = nstime_monotonic_ns() + 60 * NSTIME_PER_SEC; /* later than steps of other tests */
 	nstime_now_hook = stopped_clock;
 	unsigned n = 0;
@@ -511,9 +514,7 @@ test_heartbeats(void) {
 	}
 	ok(n < 200 || config_hardening, "a cache is taken by heartbeats: %u ms", n * 50);
 	nstime_now_hook = NULL;
-	pthread_barrier_wait(&who.turn);
-	pthread_join(who.id, NULL);
-	pthread_barrier_destroy(&who.turn);
+	sleeper_end(&who);
 }
 
 /* ------------------------------------------------------------------ within a pop, a push */
