@@ -57,7 +57,7 @@ void
 jemalloc_postfork_child(void) {
 	int saved = errno;
 	/* also while another thread is about to open a box */
-	bool is_watched = __atomic_load_n(&gate_own, __ATOMIC_RELAXED) != NULL;
+	bool is_watched = gate_is_watched();
 	sigset_t old;
 	if (is_watched) {
 		/* The gate opens before the box is left: a handler would take this for a silent child. */

@@ -45,17 +45,9 @@ typedef struct {
 cassert(sizeof(extent_util_t) == 6 * sizeof(size_t));
 cassert(sizeof(extent_util_short_t) == 3 * sizeof(size_t));
 
-/* The word edata_t.home of an extent that another thread may give up meanwhile, as a descriptor. */
-static edata_t
-util_home(const edata_t *e) {
-	edata_t seen;
-	seen.home = __atomic_load_n(&e->home, __ATOMIC_ACQUIRE);
-	return seen;
-}
-
 /*
  * Fills in nfree, slabcur and bin_* under the lock of the bin; only nfree if the arena is gone.
- * seen: util_home() of e, a slab. Nothing is filled in if e is no longer that slab.
+ * seen: edata_seen() of e, a slab. Nothing is filled in if e is no longer that slab.
  */
 static void
 util_of_bin(const edata_t *e, const edata_t *seen, extent_util_t *u) {
@@ -67,7 +59,7 @@ util_of_bin(const edata_t *e, const edata_t *seen, extent_util_t *u) {
 	}
 	bin_t *bin = arena_bin(arena, seen->szind, seen->bin_shard);
 	mutex_lock(&bin->mtx);
-	if (util_home(e).home == seen->home) {
+	if (edata_seen(e).home == seen->home) {
 		u->nfree = e->nfree;
 		u->slabcur = bin->slabcur == NULL ? NULL : bin->slabcur->addr;
 		u->bin_nregs = (size_t)info->nregs * bin->stats.curslabs;
@@ -91,7 +83,7 @@ util_of(const void *ptr, extent_util_t *u, bool with_bin) {
 		return;
 	}
 	const edata_t *e = elem_edata(elem);
-	edata_t seen = util_home(e);
+	edata_t seen = edata_seen(e);
 	u->size = e->size;
 	u->nregs = 1;
 	if (!seen.is_slab || seen.szind >= SC_NBINS) { /* its fields may be amid a change */

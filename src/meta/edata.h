@@ -149,15 +149,22 @@ cassert(sizeof(((edata_t *)0)->u) == EDATA_INLINE_BITS_WORDS * sizeof(uint64_t))
 cassert(offsetof(edata_t, is_committed) - offsetof(edata_t, home) < sizeof(uint64_t));
 
 /*
- * Whether a descriptor, which may have another owner or be spare by now, is that of an extent of
- * this arena. A descriptor whose page was given back meanwhile reads as zeros: arena 0, no state.
- * The other owner may write a byte of the word meanwhile; its arena stays the same, which is what
- * decides then.
+ * The word `home`, read at once, of a descriptor that may have another owner or be spare by now,
+ * as a descriptor of which only the members of that word are set. The other owner may write a byte
+ * of the word meanwhile; the arena stays the same. A descriptor whose page was given back meanwhile
+ * reads as zeros: arena 0, no state.
  */
-NO_SANITIZE_THREAD static inline bool
-edata_is_of(const edata_t *e, unsigned arena_ind) {
+NO_SANITIZE_THREAD static inline edata_t
+edata_seen(const edata_t *e) {
 	edata_t seen;
 	seen.home = *(const volatile uint64_t *)&e->home;
+	return seen;
+}
+
+/* Whether a descriptor as of edata_seen() is that of an extent of this arena. */
+static inline bool
+edata_is_of(const edata_t *e, unsigned arena_ind) {
+	edata_t seen = edata_seen(e);
 	return seen.arena_ind == arena_ind && seen.state != extent_state_none;
 }
 

@@ -174,7 +174,7 @@ gate_unwatch(void) {
 bool
 gate_enter_first(struct tls_s *t) {
 	assert(t->gate_depth == 1);
-	if (unlikely(__atomic_load_n(&gate_own, __ATOMIC_RELAXED) != NULL)) {
+	if (unlikely(gate_is_watched())) {
 		gate_try_leave_parent();
 	}
 	gate_mark(t);
@@ -189,7 +189,7 @@ void
 gate_exit_last(struct tls_s *t) {
 	/* Some locks of lower (outer) ranks may be held outside the gate, so these are not checked. */
 	assert(witness_depth_from(WITNESS_RANK_PROF_SITES) == 0);
-	if (unlikely(__atomic_load_n(&gate_own, __ATOMIC_RELAXED) != NULL)) {
+	if (unlikely(gate_is_watched())) {
 		gate_renew_copy(t);
 	}
 	gate_unmark(t);
@@ -398,7 +398,7 @@ void
 gate_prefork(void) {
 	struct tls_s *self = tls_get();
 	void *closing = FORKER_CLOSING(self);
-	if (unlikely(__atomic_load_n(&gate_own, __ATOMIC_RELAXED) != NULL)) {
+	if (unlikely(gate_is_watched())) {
 		gate_try_leave_parent();
 	}
 	if (gate_is_mine(self)) {

@@ -50,6 +50,11 @@ extern HIDDEN atomic_p_t gate_forker;
 
 /* The word of gate_watch(); NULL: silent children are not looked for. */
 extern HIDDEN const uint64_t *gate_own;
+/* Whether gate_watch() is on. */
+ALWAYS_INLINE bool
+gate_is_watched(void) {
+	return __atomic_load_n(&gate_own, __ATOMIC_RELAXED) != NULL;
+}
 
 /*
  * tls_s.gate: two bits, and above them how many gate_leave_all() of the thread have no
@@ -131,8 +136,7 @@ gate_unmark_listed(struct tls_s *t) {
 /* Whether the thread needs more than its mark to enter or leave. */
 ALWAYS_INLINE bool
 gate_is_special(const struct tls_s *t) {
-	return unlikely(__atomic_load_n(&gate_own, __ATOMIC_RELAXED) != NULL)
-	    || unlikely((t->gate & GATE_REGISTERED) == 0);
+	return unlikely(gate_is_watched()) || unlikely((t->gate & GATE_REGISTERED) == 0);
 }
 
 /*
