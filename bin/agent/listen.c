@@ -94,13 +94,10 @@ open_unix(const char *path) {
 	}
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	mode_t mask = umask(0117);
-	if (!try_listen(fd, (struct sockaddr *)&address, sizeof(address))) {
+	if (!try_listen(fd, (struct sockaddr *)&address, sizeof(address)) || lstat(path, &own) != 0) {
 		leave(1, "--unix: %s: %s", path, strerror(errno));
 	}
 	umask(mask);
-	if (lstat(path, &own) != 0) {
-		leave(1, "--unix: %s: %s", path, strerror(errno));
-	}
 	if (lock >= 0) {
 		close(lock);
 	}

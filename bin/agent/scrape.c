@@ -151,18 +151,12 @@ is_session_ours(const job_t *j) {
 	    && lease.instance == j->target.head.instance;
 }
 
-/* Whether a session runs, even if it just ends or is paused. */
-static bool
-has_session(const jeprof_target_t *t) {
-	return t->head.state >= jeprof_state_active && t->head.state <= jeprof_state_paused;
-}
-
 /* Answers 409: the process is profiling already, by whose doing and, of a session, since when. */
 static void
 answer_already(job_t *j) {
 	char since[40];
 	const jeprof_target_t *t = &j->target;
-	if (!has_session(t)) {
+	if (!jeprof_has_session(t)) {
 		answer_line(&j->answer, 409, "%d %s is profiling already, switched on by %s; nothing "
 		    "changed", t->pid, t->name, t->head.state == jeprof_state_sampling ? "its MALLOC_CONF"
 		    : "the program itself");
@@ -740,7 +734,7 @@ stop_idle(job_t *j) {
 		return;
 	}
 	forget_pending_lease(j);
-	bool runs = has_session(t);
+	bool runs = jeprof_has_session(t);
 	if (w.starts + w.sets > 0) {
 		jeprof_withdrawn_text(&w, what);
 		answer_line(&j->answer, runs ? 503 : 200, "%s%s", what, runs

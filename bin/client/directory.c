@@ -9,6 +9,8 @@
  */
 #include "client/target.h"
 
+#include "client/word.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -3,9 +3,11 @@
  * that is loaded, by file names in its memory map; or one linked into the program, which no
  * preloaded library replaces, by texts in the program's file and by an exported malloc. Also builds
  * the command line that would start it with this library. No locks, no state. Called by way.c,
- * mailbox.c, directory.c and bin/ctl/session.c.
+ * mailbox.c and bin/ctl/session.c.
  */
 #include "client/target.h"
+
+#include "client/word.h"
 
 #include <errno.h>
 #include <elf.h>
@@ -197,34 +199,6 @@ library_path(char *buf, size_t size) {
 		}
 	}
 	snprintf(buf, size, "%s/libjemalloc.so.2", LIBRARY_DIR);
-}
-
-size_t
-client_put_word(char *to, size_t room, const char *word) {
-	static const char plain[] =
-	    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=,+@%-";
-	size_t at = 0, length = strlen(word), quotes = 0;
-	bool is_plain = length > 0 && strspn(word, plain) == length;
-	for (const char *c = word; (c = strchr(c, '\'')) != NULL; c++) {
-		quotes++;
-	}
-	if (length + (is_plain ? 0 : 2 + 3 * quotes) > room) {
-		return 0;
-	}
-	if (is_plain) {
-		memcpy(to, word, length);
-		return length;
-	}
-	to[at++] = '\'';
-	for (; *word != '\0'; word++) {
-		if (*word == '\'') {
-			memcpy(to + at, "'\\'", 3);
-			at += 3;
-		}
-		to[at++] = *word;
-	}
-	to[at++] = '\'';
-	return at;
 }
 
 /*

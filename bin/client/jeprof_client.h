@@ -137,6 +137,12 @@ typedef struct jeprof_target_s {
 	bool slot_was_answered[JEPROF_SLOTS];
 } jeprof_target_t;
 
+/* Whether a session ran at the last look (t->head), even if it just ended or was paused. */
+static inline bool
+jeprof_has_session(const jeprof_target_t *t) {
+	return t->head.state >= jeprof_state_active && t->head.state <= jeprof_state_paused;
+}
+
 /*
  * How a request treats a process that is idle, that is, allocates nothing and therefore does not
  * read its mailbox. With jeprof_way_dir every request waits.

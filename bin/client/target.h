@@ -92,12 +92,6 @@ bool client_read_head(jeprof_target_t *t);
 const char *client_loaded_allocator(const jeprof_target_t *t, char *buf, size_t size);
 
 /*
- * Writes a word, quoted for a shell if necessary, and no NUL. Returns the bytes written; or 0, if
- * they are more than `room`.
- */
-size_t client_put_word(char *to, size_t room, const char *word);
-
-/*
  * The command line that would start it on this library, for a shell: LD_PRELOAD=/absolute/path
  * program arguments; with "..." for arguments that do not fit or are not known, because the process
  * shows a title in their place. size: CLIENT_PATH.

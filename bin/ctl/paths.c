@@ -50,9 +50,6 @@ void
 path_here(const jeprof_target_t *p, const char *path, char *buf, size_t size) {
 	char root[64], jail[PATH_MAX], inside[TEXT_BYTES];
 	struct stat st;
-	int length = snprintf(root, sizeof(root), "/proc/%d/root", p->task);
-	ssize_t n = readlink(root, jail, sizeof(jail) - 1);
-	jail[n > 0 ? n : 0] = '\0';
 	if (path[0] != '/') {
 		relative_here(p, path, buf, size);
 		return;
@@ -62,6 +59,9 @@ path_here(const jeprof_target_t *p, const char *path, char *buf, size_t size) {
 	    || jeprof_leads_to(path, &st)) {
 		return;
 	}
+	int length = snprintf(root, sizeof(root), "/proc/%d/root", p->task);
+	ssize_t n = readlink(root, jail, sizeof(jail) - 1);
+	jail[n > 0 ? n : 0] = '\0';
 	const char *front = strcmp(jail, "/") != 0 ? jail : "";
 	snprintf(buf, size, "%s%s", front, path);
 	if (!jeprof_leads_to(buf, &st)) {

@@ -46,7 +46,7 @@ static bool
 probe_library(jeprof_target_t *p, bool *is_pending, bool *is_denied) {
 	char request[JEPROF_TEXT];
 	int error = jeprof_probe(p);
-	bool has_session = p->head.state != jeprof_state_idle && p->head.state < jeprof_state_sampling;
+	bool has_session = jeprof_has_session(p);
 	*is_pending = error == 0 && !has_session && jeprof_find_pending(p, "start", request);
 	*is_denied = error == EACCES;
 	jeprof_close(p);

@@ -40,8 +40,7 @@ stop_idle(jeprof_target_t *p, bool is_any) {
 	bool has_start = is_any && jeprof_find_pending(p, "start", text);
 	jeprof_withdrawn_t w = {0, 0};
 	need(p, is_any ? jeprof_withdraw_pending(p, &w) : jeprof_look(p));
-	bool runs = p->head.state == jeprof_state_active || p->head.state == jeprof_state_paused
-	    || p->head.state == jeprof_state_stopping;
+	bool runs = jeprof_has_session(p);
 	bool is_done = w.starts + w.sets > 0;
 	jeprof_withdrawn_text(&w, what);
 	if (is_done && runs) {

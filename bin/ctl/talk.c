@@ -8,6 +8,7 @@
 #include "ctl.h"
 
 #include "client/utf8.h"
+#include "client/word.h"
 #include "talk.h"
 
 #include <errno.h>
@@ -104,21 +105,16 @@ print_to(char *buf, size_t size, const char *format, ...) {
 
 const char *
 shell_word(const char *text, char *buf, size_t size) {
-	static const char plain[] =
-	    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:=+,@%-";
-	const char *directory = *text == '-' ? "./" : "";
-	if (*text != '\0' && text[strspn(text, plain)] == '\0') {
-		print_to(buf, size, "%s%s", directory, text);
-		return buf;
+	char name[TEXT_BYTES];
+	print_to(name, sizeof(name), "%s%s", *text == '-' ? "./" : "", text);
+	for (char *c = name; *c != '\0'; c++) {
+		*c = is_control(*c) ? '?' : *c;
 	}
-	print_to(buf, size, "'%s", directory);
-	size_t n = strlen(buf);
-	for (; *text != '\0'; text++) {
-		char one[2] = {is_control(*text) ? '?' : *text, '\0'};
-		print_to(buf + n, size - n, "%s", *text == '\'' ? "'\\''" : one);
-		n += strlen(buf + n);
+	size_t n = client_put_word(buf, size - 1, name);
+	if (n == 0) {
+		leave(EXIT_USAGE, "too long: %.80s...", name);
 	}
-	print_to(buf + n, size - n, "'");
+	buf[n] = '\0';
 	return buf;
 }
 
