@@ -100,8 +100,11 @@ claim_idle_caches(void) {
 	uint64_t now = nstime_monotonic_ns();
 	size_t bytes = 0;
 	assert(gate_is_entered(tls_get()));
-	if (atomic_exchange_b(&claims.is_busy, true, MO_ACQUIRE)) {
-		return 0;
+	for (; atomic_exchange_b(&claims.is_busy, true, MO_ACQUIRE); bytes++) {
+		if (bytes == CLAIM_PATIENCE) {
+			return bytes;
+		}
+		os_pause(OS_PAUSE_SLEEPS);
 	}
 	gate_for_each(claim_announce, &now);
 	for (unsigned i = 0; claims.has_announced && i < CLAIM_PAUSES; i++) {

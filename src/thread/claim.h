@@ -26,9 +26,10 @@
  * was taken. The owner marks itself inside before it looks; the claimant sets "taking" before it
  * looks at the mark, both in sequentially consistent order, so at least one sees the other.
  *
- * Locks: one claimant at a time; a second one does not wait, but claims nothing. The list of
- * threads is locked (gate_for_each) while caches are announced and picked, not while objects are
- * returned: a thread whose cache is being taken cannot end meanwhile, because claim_settle() waits.
+ * Locks: one claimant at a time. A heartbeat does not wait for another one, but claims nothing; a
+ * refused request waits for a bounded time. The list of threads is locked (gate_for_each) while
+ * caches are announced and picked, not while objects are returned: a thread whose cache is being
+ * taken cannot end meanwhile, because claim_settle() waits.
  * Called by imalloc.c (claim_idle_caches), at heartbeats (claim_heartbeat), by a background thread
  * (claim_serve) and by tsd.c (claim_settle) inside the gate, no lock held; icheck.c asks
  * claim_is_taking().
@@ -40,6 +41,8 @@
 
 /* Sleeps between the announcement and the taking, 200 us each; a few thousand cycles would do. */
 #define CLAIM_PAUSES 8u
+/* Sleeps for which a refused request waits at most while another thread is the claimant. */
+#define CLAIM_PATIENCE 64u
 /*
  * Claims at heartbeats come in rounds. A round begins by announcing the claims, at the earliest
  * CLAIM_ROUND_NS after the end of the last one. From CLAIM_WAIT_NS later on each heartbeat takes
@@ -53,8 +56,9 @@ enum { CLAIM_NONE = 0, CLAIM_ANNOUNCED, CLAIM_TAKING, CLAIM_TAKEN };
 
 /*
  * Returns to the arenas what the caches of idle threads hold below the top of each stack, after a
- * wait of CLAIM_PAUSES if there are such threads. The result is the number of bytes; 0 also while
- * another thread does it.
+ * wait of CLAIM_PAUSES if there are such threads. Waits for another claimant, for at most
+ * CLAIM_PATIENCE. The result is the number of bytes, and not 0 after a wait: the other claimant has
+ * perhaps returned some. 0: to try again is useless.
  */
 size_t claim_idle_caches(void);
 /*

@@ -429,6 +429,47 @@ test_background(void) {
 	step(5 * CLAIM_ROUND_NS / NSTIME_PER_MSEC); /* ends the round */
 }
 
+/* The clock stops the claimant, while it announces claims, until another request was refused. */
+static pthread_barrier_t busy;
+static __thread bool is_slow;
+
+static uint64_t
+slow_clock(void) {
+	if (is_slow) {
+		is_slow = false;
+		pthread_barrier_wait(&busy);
+		usleep(5000);
+	}
+	return now_ns;
+}
+
+static void *
+slow_step(void *arg) {
+	is_slow = true;
+	step(2 * CLAIM_ROUND_NS / NSTIME_PER_MSEC);
+	return arg;
+}
+
+/* A refused request does not fail because another thread is just taking what would serve it. */
+static void
+test_second_claimant(void) {
+	sleeper_t who = {.keeps_grants = true};
+	pthread_t t;
+	if (config_hardening) {
+		return; /* no grants, so no thread claims at heartbeats */
+	}
+	sleeper_begin(&who);
+	now_ns = nstime_monotonic_ns() + 3 * CLAIM_ROUND_NS;
+	pthread_barrier_init(&busy, NULL, 2);
+	nstime_now_hook = slow_clock;
+	pthread_create(&t, NULL, slow_step, NULL);
+	pthread_barrier_wait(&busy);
+	ok(claim_now() > 0, "a second claimant waits for the first");
+	pthread_join(t, NULL);
+	nstime_now_hook = NULL;
+	sleeper_end(&who);
+}
+
 /* ------------------------------------------------------------------ what the owner sees */
 
 #define N_HANDED 4096
@@ -662,6 +703,7 @@ main(void) {
 	test_back_at_once();
 	test_background();
 	test_steps();
+	test_second_claimant();
 	test_within(true);
 	test_within(false);
 	test_churn();
