@@ -79,6 +79,9 @@ if [ "$(id -u)" != 0 ] || ! unshare -m true 2>/dev/null; then
 	skip 1 "uprobes need root"
 	done_testing
 fi
+# A file of its own: a probe is set in all processes that use the file, and other tests run meanwhile.
+cp "$LIB" "$W/probed.so"
+LIB=$W/probed.so
 mkdir tracing
 if ! unshare -m sh -c "mount -t tracefs none '$W/tracing' && test -w '$W/tracing/uprobe_events'" 2>/dev/null; then
 	skip 1 "the kernel has no uprobes here"
