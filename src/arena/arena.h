@@ -10,7 +10,7 @@
  * pieces of address space of these are marked in arena_sampled_map, so that a sized free can
  * exclude a sample by the address alone. Callers: the fast path of sized frees (imalloc.h), the
  * slow path of requests (imalloc.c, irealloc.c), thread caches (tcache.c, tcache_spare.c),
- * quarantine.c, shelter.c, icheck.c, arenas.c, vacant.c, background threads, mallctl.
+ * quarantine.c, shelter.c, icheck.c, arenas.c, arena_life.c, vacant.c, background threads, mallctl.
  */
 #ifndef ARENA_ARENA_H
 #define ARENA_ARENA_H

@@ -674,7 +674,7 @@ arenas_try_relieve(size_t want) {
 	if (has < want) {
 		for (unsigned k = 0; k < arenas_nth_end(); k++) {
 			arena_t *a = arenas_nth(k);
-			/* The caller may hold a lock, as no hook of the user may find it. */
+			/* A hook of the user must not be called: the caller may hold a lock. */
 			if (a != NULL && !ehooks_are_custom(&a->pac.src.ehooks)) {
 				arena_trim(a, true);
 			}

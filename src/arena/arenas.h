@@ -11,7 +11,8 @@
  * the choice of the arena with the fewest threads; reading a slot needs no lock. Callers: boot,
  * thread/tsd (start, end and rebinding of a thread), imalloc.c, irealloc.c, tcache.c, quarantine.c,
  * shut.c, heartbeats (upkeep that each thread does as it allocates: thread/thread_event.h),
- * background threads, inspect.c, mallctl, stats.c, and the profiler, which counts over all arenas.
+ * background threads, inspect.c, mallctl, stats.c, and the profiler, which counts over all arenas
+ * and calls arenas_try_relieve() for a dump.
  */
 #ifndef ARENA_ARENAS_H
 #define ARENA_ARENAS_H
@@ -94,7 +95,7 @@ int arenas_destroy(unsigned ind, arena_sample_fn_t *on_sample,
 /*
  * Reads the hooks of an arena into *old and then sets them, for an explicit arena also those of its
  * hidden arena; table NULL: no change. An automatic arena that does not exist yet is made if there
- * is a change. EFAULT: no such arena, or no memory.
+ * is a change, and its *old is the system's table. 0, or EFAULT: no such arena, or no memory.
  */
 int arenas_hooks(unsigned ind, ehooks_table_t *table, ehooks_table_t **old);
 

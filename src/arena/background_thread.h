@@ -21,7 +21,8 @@
  * Locks: the lock `background_thread` is held while threads are started or ended, outside the gate
  * (os/gate.h: fork waits for threads inside) because that takes long; it is taken before the locks
  * of mallctl and of arenas. Each thread has a lock for its counters. In a forked child the threads
- * are off. Callers: boot, fork, mallctl; arenas wake threads through hooks, with any lock held.
+ * are off. Callers: boot, fork, mallctl; arenas and tcache_budget.c wake threads through hooks,
+ * with any lock held.
  */
 #ifndef ARENA_BACKGROUND_THREAD_H
 #define ARENA_BACKGROUND_THREAD_H
@@ -34,7 +35,10 @@
 
 extern bool opt_background_thread;
 extern size_t opt_max_background_threads;
-/* The option abort: ends the process if a thread cannot be started, at load or later. */
+/*
+ * The option abort. If a thread cannot be started, at load or later, a line is printed; if this is
+ * set, the process ends then.
+ */
 extern bool background_thread_abort;
 
 /*

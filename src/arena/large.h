@@ -113,7 +113,7 @@ arena_large_is_live(const void *ptr, const edata_t *e) {
 edata_t *arena_large_new(arena_t *a, size_t usize, size_t alignment, bool zero);
 void *arena_large_malloc(arena_t *a, size_t usize, size_t alignment, bool zero);
 /*
- * Makes up to n large objects, at most 32, in hot extents (extent/pac_hot.h), which may be a
+ * Makes up to n large objects, at most 32, in hot extents (extent/pac_hot.h), which may be up to a
  * quarter longer than needed, and writes their descriptors to out; they are not handed out yet.
  * Returns their number; 0: no hot extent fits, large extents are guarded, or the arena is bounded.
  * Their alignment is that of a cache line; they hold old bytes.

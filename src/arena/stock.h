@@ -66,7 +66,10 @@ stock_put(stock_t *s, void *const *ptrs, unsigned n) {
  * the present room. An estimate: may be called without the bin's lock.
  */
 unsigned stock_room_for(const stock_t *s, unsigned n, unsigned max);
-/* Gives the stock the array ptrs of room pointers. Returns the old one, of *old_room pointers. */
+/*
+ * Gives the stock the array ptrs of room pointers, at least n. Returns the old array, of *old_room
+ * pointers, which the caller frees; NULL if *old_room is 0.
+ */
 void **stock_set_room(stock_t *s, void **ptrs, unsigned room, unsigned *old_room);
 
 /*

@@ -11,10 +11,9 @@
  * are also lent: a thread whose own arena has grown is bound to the vacant arena that has most of
  * them (vacant_try_bind), so that it takes these and not more pages of the system. Arenas that no
  * thread was ever bound to (only requests name them) are not vacant; hidden ones (of samples) are
- * not looked at. Callers: arenas.c, for tsd.c, ticks and thread.arena, inside the gate
- * (os/gate.h: fork waits meanwhile). They hold no lock, except
- * perhaps when they count a thread (vacant_thread_bound, vacant_thread_left). tsd.c asks
- * vacant_may_exceed() itself.
+ * not looked at. Callers: arenas.c, for tsd.c, ticks and thread.arena, inside the gate (os/gate.h:
+ * fork waits meanwhile). They hold no lock, except perhaps when they count a thread
+ * (vacant_thread_bound, vacant_thread_left). tsd.c asks vacant_may_exceed() itself.
  */
 #ifndef ARENA_VACANT_H
 #define ARENA_VACANT_H

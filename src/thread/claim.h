@@ -9,8 +9,9 @@
  * with the cache and the top of one stack already loaded. So a cache is claimed in steps, and its
  * top objects stay:
  *
- * 1. Announced: the owner's cache word (tls_s.cache) points at the boot block and its recall bit is
- *    set. An operation that begins from now on takes the slow path.
+ * 1. Announced: the owner's cache word (tls_s.cache) points at the boot block (os/tls.h), whose
+ *    bins serve nothing, and its recall bit is set. So an operation that begins from now on takes
+ *    the slow path.
  * 2. After CLAIM_PAUSES or CLAIM_WAIT_NS all operations that began before are over, or the owner is
  *    stopped within one, at most one because each loads the cache word anew; the stores of the
  *    others are visible. That one pops the top object of a stack or pushes a new one (realloc:

@@ -7,7 +7,8 @@
  * freeing thread, back to NULL by the thread that takes it out. Invariant: a thread that put an
  * address in then sets is_used of the table and deferred_may_be; a thread that takes addresses
  * out clears these flags first. So an address is found by the walk that cleared the flags, or the
- * flags are set after that and cause the next walk. Locks: none. Called by imalloc.c and icheck.c.
+ * flags are set after that and cause the next walk. Locks: none. Called by imalloc.c, icheck.c and
+ * tsd.c.
  */
 #include "thread/deferred.h"
 

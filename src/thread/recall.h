@@ -34,7 +34,11 @@ void recall_one(struct tls_s *t, uint32_t what);
  */
 void *recall_close(struct tls_s *t);
 void recall_open(struct tls_s *t, void *cache);
-/* Enters the gate, recalls each thread with a tsd, also the calling one; returns their number. */
+/*
+ * Recalls each thread with a tsd, also the calling one; returns their number. Enters the gate, also
+ * if the thread is inside already, and takes the lock of the gate's list of threads. what: not
+ * RECALL_CLAIM.
+ */
 unsigned recall_all(uint32_t what);
 
 #endif

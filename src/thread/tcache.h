@@ -13,17 +13,17 @@
  * all threads share (tcache_budget.h). A bin of an automatic cache that is full, empty and full
  * again may get one. A bin whose limit is 0 may also get one for a batch: for the objects that are
  * fetched from, or returned to, the arena under one hold of its lock. Upkeep, at heartbeats, goes
- * through the bins one by one, flushes three quarters of the objects that were not used since the
- * bin's last turn, and takes grants back.
+ * through the bins one by one. If nothing in the older half of a stack (towards its bottom) was
+ * used since the bin's last turn, it flushes three quarters of this half, and takes grants back.
  *
  * Only the owner uses a cache, without a lock: the thread, or for an explicit one the thread that
  * names it, where the program sees to it that no two do at the same time. There are two exceptions:
  * another thread may take what the cache of an idle thread holds, in a way for which the owner
  * needs no lock (claim.h); and a forked child deletes caches of threads that do not exist there.
- * The link in the arena's list is under the arena's tcache_list_mtx; statistics
- * walk that list under it, and read `head`, `slots` and nslots of bins while their owners change
- * them. Called inside the gate (os/gate.h), by imalloc.c, tsd.c, tcache_set.c, claim.c, peak.c and
- * mallctl, and at heartbeats; tcache_has() by icheck.c outside of it.
+ * The link in the arena's list is under the arena's tcache_list_mtx; statistics walk that list
+ * under it, and read `head`, `slots` and nslots of bins while their owners change them. Called
+ * inside the gate (os/gate.h), by imalloc.c, tsd.c, tcache_set.c, claim.c, peak.c and mallctl, and
+ * at heartbeats; tcache_has() by icheck.c outside of it.
  */
 #ifndef THREAD_TCACHE_H
 #define THREAD_TCACHE_H
@@ -204,8 +204,8 @@ bool tcache_is_closed(const tcache_t *tc, unsigned slot);
 bool tcache_has(const tcache_t *tc, unsigned slot, const void *ptr);
 
 /*
- * One step of upkeep: goes to the next bin, and flushes three quarters of its objects that were not
- * used since its last turn. After the last bin frees the spares and the kept records.
+ * One step of upkeep (see above) of the next bin; before it returns to the first bin, frees the
+ * spares and the kept records.
  */
 void tcache_gc_step(tsd_t *tsd, tcache_t *tc);
 /*

@@ -45,7 +45,11 @@ size_t tcache_budget_more(size_t have);
  * its part, and less than one part of the budget is left.
  */
 bool tcache_budget_is_exceeded(size_t have);
-/* Counts that all grants of one cache together changed from `before` to `after` bytes. */
+/*
+ * Counts that all grants of one cache together changed from `before` to `after` bytes. If no cache
+ * had grants before, wakes the first background thread, which looks for idle threads from then on
+ * (claim_serve).
+ */
 void tcache_budget_change(size_t before, size_t after);
 
 #endif

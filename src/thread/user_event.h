@@ -25,7 +25,8 @@ typedef struct user_event_s {
 
 /*
  * Adds an event for all threads. 0, also if the same (all three fields) was added before; EINVAL:
- * no callback, no interval, or there are USER_EVENTS_MAX already. Inside the gate.
+ * no callback, no interval, or there are USER_EVENTS_MAX already. Inside the gate. The first event
+ * recalls all threads (thread/recall.h), because it makes heartbeats strict.
  */
 int user_event_add(const user_event_t *event);
 

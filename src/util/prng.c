@@ -5,10 +5,10 @@
  * x[i] between the heights f(x[i]) and f(x[i + 1]), f(x) = e^-x; piece 0 is what lies below
  * f(x[1]), the tail beyond x[1] included, and counts as a rectangle of the width x[0] = v / f(x[1])
  * = x[1] + 1. A point is drawn in a piece that is drawn first, all being equally likely; if it lies
- * below the curve, its x is the result, which is exponential to the precision of a double. Left of
- * x[i + 1] a point of piece i is below the curve without a look, which 96 of 100 are. Draws change
- * only the caller's state; no lock. thread/thread_event.c calls prng_exponential() for the distance
- * to the next sample.
+ * below the curve, its x is the result, which is exponential to the precision of a double. A point
+ * of piece i left of x[i + 1], as 93 of 100 are, is below the curve and needs no further test.
+ * Draws change only the caller's state; no lock. thread/thread_event.c calls prng_exponential() for
+ * the distance to the next sample.
  */
 #include "util/prng.h"
 

@@ -26,7 +26,7 @@ prng_u64(uint64_t *state) {
 /* Uniform in [0, n) without bias; n > 0. Only tests call it. */
 uint64_t prng_range(uint64_t *state, uint64_t n);
 
-/* Uniform in [0, 1), a multiple of 2^-53. */
+/* Uniform in [0, 1), a multiple of 2^-53. random: 64 random bits, of which the upper 53 count. */
 ALWAYS_INLINE double
 prng_to_double(uint64_t random) {
 	return (double)(int64_t)(random >> 11) * 0x1p-53;
@@ -41,7 +41,10 @@ prng_double(uint64_t *state) {
 #define PRNG_LAYERS 64
 extern HIDDEN const double prng_layers[PRNG_LAYERS + 1];
 
-/* prng_exponential() for a point of piece i that may lie above the curve. */
+/*
+ * prng_exponential() for a point at x of piece i that may lie above the curve: x is at least
+ * prng_layers[i + 1]. Returns x or a number drawn anew.
+ */
 double prng_exponential_edge(uint64_t *state, unsigned i, double x) NOINLINE;
 
 /* Exponential with mean 1. The piece and the point in it are drawn by different bits. */
