@@ -211,7 +211,10 @@ sample_record(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, const void *
 	}
 }
 
-/* Takes the stack of a sample and records it; false: there is no stack or no memory for one. */
+/*
+ * Takes the stack of a sample and records it. False: there is no stack, or no memory for it or for
+ * the thread's record. True also if there was no memory for the count, so that nothing is recorded.
+ */
 ALWAYS_INLINE bool
 sample_alloc(tsd_t *tsd, void *ptr, sample_rec_t *rec, uint64_t rate, size_t req, size_t usize,
     const struct unwind_where_s *where) {

@@ -35,6 +35,7 @@
  * starts the modules whose options were given (prof_keep, prof_trigger) and opens the mailbox; a
  * set-user-ID process gets none, and prof_ctl_dir and prof_ctl_fd are unset there. Returns the
  * number of invalid settings that it has reported (0 or 1); with abort_conf the caller then aborts.
+ * Prints a notice, which does not count, for an option without effect or a missing directory.
  */
 int prof_boot_conf(void);
 /*
@@ -104,8 +105,10 @@ void prof_sample_free(tsd_t *tsd, const void *ptr, sample_rec_t *rec, size_t usi
 /*
  * Called at each heartbeat of a thread (its periodic work by bytes allocated), inside the gate,
  * without a lock, with `inside` raised; bytes is what the thread has allocated since its previous
- * heartbeat. Writes dumps that are due, and leaves the gate meanwhile. Does nothing until boot of
- * the profiler is complete, or if the heartbeat interrupted the allocator (in a signal handler).
+ * heartbeat. Writes dumps that are due, and leaves the gate meanwhile; lets the budget decide on
+ * the sampling interval, and without the profiler's thread stores the course. Does nothing until
+ * boot of the profiler is complete, or if the heartbeat interrupted the allocator (in a signal
+ * handler).
  */
 void prof_heartbeat(tsd_t *tsd, uint64_t bytes);
 

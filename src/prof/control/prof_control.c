@@ -109,7 +109,7 @@ static struct {
 	/* this is a forked child, which may be under a filter; so prof_thread:true means auto here */
 	bool is_child;
 	atomic_b_t has_thread;    /* the thread runs or is being started */
-	/* the system refused to create the thread; tried again after the next change of a session */
+	/* the system refused to create the thread; the next change of a session or threshold retries */
 	atomic_b_t thread_failed;
 	atomic_b_t has_reported_failure;
 	/* no thread is created, because a system call filter might end the process for that */
@@ -402,9 +402,9 @@ slot_given_ms(unsigned slot) {
 }
 
 /*
- * Serves all slots in the order in which their requests were given: of those that an idle process
- * was left, a set acts on the session of the start before it; and a stop whose client waits ends
- * that session.
+ * Serves all slots in the order in which their requests were given. So if several were left to an
+ * idle process, a set acts on the session that the start before it began, and a stop whose client
+ * still waits ends that session.
  */
 static void
 slots_serve(bool by_thread) {
@@ -438,8 +438,8 @@ serving_end(void) {
 }
 
 /*
- * Whether this is the child of another process without a handler of fork() having told it: one that
- * has its parent's memory (vfork), or a silent one (gate_watch()).
+ * Whether this is a child in which our fork handlers have not run: one of vfork(), which has its
+ * parent's memory, or a silent one (gate_watch()).
  */
 static bool
 is_untold_child(void) {

@@ -200,8 +200,9 @@ status_write(uint64_t nonce, int err) {
 }
 
 /*
- * Removes PID.taken. A directory cannot be removed so, and no command could be renamed to that name
- * any more; it goes back to PID.cmd, unless one is there, where jeprofctl tells of it.
+ * Removes PID.taken. If it is a directory, unlink() refuses that, and no later command could be
+ * renamed to this name; so it is renamed back to PID.cmd, where jeprofctl reports it, unless there
+ * is a newer PID.cmd.
  */
 static void
 taken_remove(void) {

@@ -57,7 +57,7 @@ int prof_session_start(const char *options, const char **why);
 /*
  * The same for a client outside the process, where why is not NULL; if it returns 0, *id is the
  * number of the session. Without a profiler's thread, when it runs at a heartbeat, a start with a
- * black box waits for a dump for a bounded time only (prof_dump_t), then fails.
+ * black box waits for a dump for a bounded time only (prof_dump_t), then fails with EFAULT.
  */
 int prof_session_begin(const char *options, const char **why, uint64_t *id);
 /* A number that no session has. */

@@ -7,8 +7,9 @@
 #define PROF_START_H
 
 /*
- * The first step: makes the site tables, and what records samples; does nothing if they exist. 0 or
- * an errno. Called with one of the two locks.
+ * The first step: makes the site tables, and what records samples, and without prof:true stores the
+ * prefix of the option; does nothing if the tables exist. 0 or ENOMEM, and then nothing is made.
+ * Called with one of the two locks.
  */
 int prof_boot(void);
 /*
@@ -21,7 +22,7 @@ void prof_boot_late(void);
 /*
  * Both steps, as prof:true,prof_active:false would have taken them at boot, if that has not
  * happened yet. Called inside the gate (os/gate.h: fork waits until no thread is inside), with
- * `inside` (os/tls.h) raised. 0 or an errno.
+ * `inside` (os/tls.h) raised. 0 or ENOMEM.
  */
 int prof_start_now(void);
 

@@ -42,11 +42,13 @@ extern bool opt_prof_blackbox_keep; /* the file stays after a clean end */
 /*
  * Opens a box of `size` bytes, rounded up to pages, and moves the tables into it. Returns 0;
  * EALREADY if one is open, or another thread opens or closes one for too long; ENOSPC if the disk
- * is full or the tables are larger than the box; EAGAIN if a limit on files forbids it
- * (prof_keep.h); EINVAL for prof_box_false, or for a file without a prefix; EBUSY in a dump hook,
- * if a bounded wait (prof_dump_t) for a dump is over, if another thread records loaded objects for
- * too long, or if the gate cannot be closed; or another errno value. On failure nothing is changed.
- * The caller is outside the gate, with `inside` raised, and has booted the tables.
+ * is full or the tables are larger than the box; EFBIG above RLIMIT_FSIZE; EAGAIN if a limit on
+ * files forbids it (prof_keep.h); EINVAL for prof_box_false, or for a file without a prefix; EEXIST
+ * if NAME_TRIES (prof_box.c) names in a row exist; ECANCELED for a file while another thread ends
+ * the process; EBUSY in a dump hook, if a bounded wait (prof_dump_t) for a dump is over, if another
+ * thread records loaded objects for too long, or if the gate cannot be closed; or another errno
+ * value. On failure nothing is changed. The caller is outside the gate, with `inside` raised, and
+ * has booted the tables.
  */
 int prof_box_open(prof_box_t kind, size_t size, bool is_bounded);
 /*

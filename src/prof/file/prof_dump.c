@@ -14,7 +14,7 @@
  * prof_request.c; by prof_box.c and prof_auto.c (prof_mark) to keep dumps off; for its numbers and
  * last outcome by prof.c, prof_course.c, prof_trigger.c and prof_request.c; by prof_control.c,
  * prof_session.c and prof_trigger.c to ask who holds the lock; by prof.c in a forked child and for
- * the statistics of the lock; dump_at_exit() by the C library.
+ * the statistics of the lock; by prof_start.c for the reserve; dump_at_exit() by the C library.
  */
 #include "prof/file/prof_dump.h"
 
@@ -110,7 +110,8 @@ static LARGE_BSS struct {
 	atomic_u64_t nerrors;    /* failed dumps since the start, or since the fork in a forked child */
 	atomic_u64_t nwritten;   /* profiles written, counted alike */
 	atomic_b_t is_in_hook;   /* the dump hook runs; read without the lock */
-	atomic_u64_t wanted_ns;  /* when who waits with a bound looked for mtx last; 0: nobody waits */
+	/* monotonic time of the last attempt of lock_patiently() to take mtx; 0: nobody waits there */
+	atomic_u64_t wanted_ns;
 	atomic_p_t reserve;      /* RESERVE_BYTES of address space; NULL: none */
 } dumper = {.mtx = MUTEX_INITIALIZER("prof_dump", WITNESS_RANK_PROF_DUMP)};
 
@@ -1261,7 +1262,7 @@ lock_patiently(uint64_t patience_ns, bool only_hook) {
 	return is_mine;
 }
 
-/* Whether somebody waits in lock_patiently(), where the lock is seen to be free only at a look. */
+/* Whether a thread waits in lock_patiently(), which tries the lock only once a millisecond. */
 static bool
 lock_is_wanted(void) {
 	uint64_t wanted_ns = atomic_load_u64(&dumper.wanted_ns, MO_RELAXED);
@@ -1279,8 +1280,9 @@ lock_wait(bool is_bounded) {
 }
 
 /*
- * The same for a dump, which may also be one that does not wait at all. If its wait is not bounded,
- * those that wait already come first; else dumps in a row would leave none a moment.
+ * Takes the lock for a dump, by the fields of d; without may_wait only tries once, and fails if
+ * lock_is_wanted(). A dump whose wait has no is_bounded first leaves the lock for two seconds at
+ * most to threads in lock_patiently(): dumps in a row would leave them no moment to take it.
  */
 static bool
 dump_try_lock(const prof_dump_t *d) {

@@ -296,7 +296,10 @@ mark_try_read(const char *path, prof_kept_t *f) {
 	return err == 0 && *at == '\n' && family == atomic_load_u64(&kept.family, MO_RELAXED);
 }
 
-/* Whether a process has the box open, by its lock (prof_box.h); such a box does not count. */
+/*
+ * Whether a process has the box open, by its lock (prof_box.h); such a box does not count. False on
+ * a file system without locks.
+ */
 static bool
 is_open_box(const char *path) {
 	int fd = sys_open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);

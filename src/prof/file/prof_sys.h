@@ -5,8 +5,9 @@
  * A file is written under a temporary name in the same directory and renamed at the end. Where that
  * is impossible (a device, a bind-mounted file, a directory without write permission), an explicit
  * path that exists is written in place; a regular file only if the user owns it and it has no other
- * name. A path of a descriptor (/dev/stdout) is written in place without these two tests, a regular
- * file from the descriptor's offset on.
+ * name, a FIFO only if the user or root owns it, else EACCES. A symbolic link fails with ELOOP, a
+ * directory with EISDIR. A path of a descriptor (/dev/stdout) is written in place without these
+ * tests, a regular file from the descriptor's offset on; a socket fails with ENXIO.
  *
  * A prof_file_t belongs to its caller, who serializes its use. Locks: `prof_prefix` for the prefix,
  * taken inside the gate (os/gate.h: fork waits until no thread is inside), which the functions for
@@ -71,7 +72,10 @@ bool prof_sys_prefix_is_empty(void);
 typedef struct {
 	prof_kind_t kind;
 	uint64_t kseq;      /* number among the files of this kind, from 0 on */
-	/* start of the dump or of the session, and end of the session (nstime_realtime_ns) */
+	/*
+	 * start of the dump or of the session, and end of the session (nstime_realtime_ns); not used
+	 * for a log
+	 */
 	uint64_t begin_ns;
 	uint64_t end_ns;
 } prof_name_t;
@@ -181,9 +185,9 @@ uint64_t prof_sys_start_ticks(void);
 extern atomic_u64_t prof_sys_instance;
 /*
  * Path of the program, "" if unknown, in a buffer of PROF_PATH_SIZE bytes or more. That is the path
- * that /proc gives now; if it gives none or that of a loader that was named (sys_is_run_by_loader),
- * the path that prof_sys_exe_boot() has learned; without that, the path by which the program was
- * started (AT_EXECFN).
+ * that /proc gives now; but the one that prof_sys_exe_boot() has learned, if there is one, where
+ * /proc gives none, or that of a loader that was named (sys_is_run_by_loader). If both give none,
+ * the path by which the program was started (AT_EXECFN).
  */
 void prof_sys_exe(char *buf, size_t size);
 /*

@@ -61,7 +61,8 @@ void prof_write_json(prof_writer_t *w, const char *text);
 
 /*
  * Makes room for `bytes` (at most PROF_WRITER_BYTES) in the buffer, by flushing it if need be, and
- * returns where they are; the caller adds to w->len what it has written there, which must be less.
+ * returns where they are; the caller adds to w->len what it has written there, which must be less
+ * than `bytes`, so that one byte of the buffer stays free.
  */
 ALWAYS_INLINE char *
 prof_writer_room_for(prof_writer_t *w, size_t bytes) {

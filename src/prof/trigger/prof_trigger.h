@@ -8,9 +8,10 @@
  * one word, a request compares with another one (prof_trigger_large_bytes()). A profile is written
  * only while prof.active is true, the prefix is not empty, and prof_keep.h permits it.
  *
- * What highwater looks at is the metric. The mark is the metric at the last profile of highwater,
- * also one that failed (not the mark of prof_mark.h): the next level is one step above it, or the
- * threshold if there is no mark; the mark does not fall with the metric. Of the metric `allocated`
+ * What highwater looks at is the metric. The mark is the metric at the last profile of highwater
+ * (not the mark of prof_mark.h), also one that failed or that a limit on files forbade: the next
+ * level is one step above it, or the threshold if there is no mark; the mark does not fall with the
+ * metric. Of the metric `allocated`
  * an upper bound is known between two reads: the last value plus what was allocated since. The true
  * figure is read only if the bound reaches the next level, and that takes at most a fiftieth of the
  * time on average. The other metrics are read at heartbeats and by the profiler's thread, at most
