@@ -25,7 +25,7 @@
 
 enum {
 	DESCRIPTORS_MOST = 1 << 17, /* descriptors of one process that are searched */
-	ROOM_TIMES = 4,             /* a box is made where there is room for so many */
+	ROOM_TIMES = 4,             /* a box is allowed where there is room for so many of its size */
 };
 
 uint64_t
@@ -124,9 +124,10 @@ search_directory(int task) {
 
 /*
  * Copies descriptor `number` of the process (a pidfd) and opens the file behind it anew if it is a
- * box (`own`: our /proc/self/fd). The copy does not stay: it is the process's own open file, so it
- * would keep the library's lock on the box, and a lock of ours would change that one.
- * -1 and errno; ENOENT: it is none, or is not there, or may not be copied (EACCES), and others may.
+ * box (`own`: our /proc/self/fd). The copy is closed again: it shares the open file description of
+ * the process, so it would keep the library's lock (flock) on the box, and a lock of ours would
+ * change that one. -1 and errno; ENOENT: the descriptor is no box, is not there, or may not be
+ * copied (EACCES), though others may.
  */
 static int
 open_copied(int own, int process, int number) {

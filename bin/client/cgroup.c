@@ -11,10 +11,10 @@
 
 #include "client/target.h"
 
-/* What the two versions have, below the path of a cgroup. */
+/* Versions 2 and 1 of cgroups: where they are mounted; the files of a cgroup that are read. */
 static const struct {
 	const char *root, *current, *limit;
-	const char *cache; /* in memory.stat, of the cgroup and those below it */
+	const char *cache; /* key in memory.stat: bytes, of the cgroup and those below it */
 } versions[] = {
 	{"/sys/fs/cgroup", "memory.current", "memory.max", "\ninactive_file "},
 	{"/sys/fs/cgroup/memory", "memory.usage_in_bytes", "memory.limit_in_bytes",
@@ -53,7 +53,7 @@ client_is_cgroup_visible(const char *cgroup) {
 	return cgroup[0] == '/' && strstr(cgroup, "/..") == NULL;
 }
 
-/* Reads the begin of a file of a cgroup; false: there is none, or it cannot be read. */
+/* Reads the beginning of a file of a cgroup; false: there is none, or it cannot be read. */
 static bool
 read_text(unsigned version, const char *cgroup, const char *file, char *text, size_t size) {
 	char path[CLIENT_CGROUP + 128];
@@ -61,7 +61,10 @@ read_text(unsigned version, const char *cgroup, const char *file, char *text, si
 	return client_read_file(path, text, size) > 0;
 }
 
-/* A number of bytes; "max", and the largest that version 1 has, are UINT64_MAX. */
+/*
+ * Reads a number of bytes; "max", and the largest that version 1 has, become UINT64_MAX. False: the
+ * file cannot be read.
+ */
 static bool
 read_bytes(unsigned version, const char *cgroup, const char *file, uint64_t *bytes) {
 	char text[64];
@@ -85,7 +88,10 @@ client_read_cgroup(const char *cgroup, uint64_t *current, uint64_t *limit) {
 	    && (read_version(0, cgroup, current, limit) || read_version(1, cgroup, current, limit));
 }
 
-/* Makes it *room if this cgroup has less. */
+/*
+ * Sets *room to the figures of this cgroup if it has less room than that. Nothing changes if the
+ * cgroup has no limit, or its files cannot be read.
+ */
 static void
 lessen_room(unsigned version, const char *cgroup, client_room_t *room) {
 	char text[16384] = "";
@@ -112,7 +118,10 @@ client_find_room(int task, client_room_t *room) {
 	}
 	client_take_cgroup(text, cgroup, sizeof(cgroup));
 	for (unsigned i = 0; i < VERSIONS && client_is_cgroup_visible(cgroup); i++) {
-		/* Else what is above belongs to somebody else: to the container that we are in. */
+		/*
+		 * If the cgroup itself is not seen here, what is at the paths above it belongs to others,
+		 * as to the container that we are in.
+		 */
 		if (!read_text(i, cgroup, "cgroup.procs", text, sizeof(text))) {
 			continue;
 		}

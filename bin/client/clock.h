@@ -12,4 +12,5 @@ int64_t client_now_ms(void);
  * thread handles, so that the caller can look at interrupts.
  */
 void client_sleep_ms(int64_t ms);
-uint64_t client_random_word(void); /* never 0 */
+/* A random number, never 0; if getrandom() fails, it is made of the time and the pid. */
+uint64_t client_random_word(void);

@@ -37,7 +37,10 @@ take_note(client_object_t *o, const Elf64_Nhdr *h, const char *name, const char 
 	}
 }
 
-/* Reads a note segment. */
+/*
+ * Takes the notes of one segment, up to a malformed one. Clears o->is_whole if the segment cannot
+ * be read or exceeds a bound.
+ */
 static void
 look_at_notes(client_elf_t *elf, client_object_t *o, const Elf64_Phdr *segment) {
 	char text[NOTES_MAX];
@@ -89,7 +92,7 @@ is_ours(const header_t *e) {
 	return memcmp(e->ident, ELFMAG, SELFMAG) == 0 && e->ident[EI_DATA] == data;
 }
 
-/* Sets the bias and the range of the object from its loaded segments; false if it has none. */
+/* Sets bias, start and end of the object from its loaded segments; false if it has none. */
 static bool
 take_range(client_object_t *o, uint64_t start, const Elf64_Phdr *h, unsigned count) {
 	bool has_bias = false;

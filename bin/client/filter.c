@@ -77,10 +77,10 @@ typedef struct place_s {
 	 * takes away for good, or the flag no_new_privs, which the process then has for good.
 	 */
 	bool is_unable;
-	char space[64];  /* which one that is: the kernel's name for it */
+	char space[64];  /* name of its pid namespace in the kernel, "pid:[NUMBER]" */
 } place_t;
 
-/* False: it has ended, or what it takes is not shown to us. */
+/* Sets *p. False: the process has ended, or /proc does not show us what is needed. */
 static bool
 read_place(int pid, place_t *p) {
 	char text[CLIENT_STATUS_BYTES], path[64];
@@ -119,7 +119,7 @@ find_first(int pid, place_t *at) {
  */
 static bool
 is_of_runtime(const place_t *first) {
-	/* the first 15 bytes, more of a name the kernel does not keep; '*': or what begins so */
+	/* The kernel keeps 15 bytes of a name. '*': each name that begins so. */
 	static const char *const runtimes[] = {"containerd-shim*", "conmon", "docker-containe*",
 	    "lxc-start", "systemd-nspawn"};
 	char name[JEPROF_NAME];
@@ -147,7 +147,10 @@ client_has_own_filter(int pid) {
 	if (!of_it.is_filtered) {
 		return false;
 	}
-	/* One, which process 1 has too and was given: what it puts on itself would be another one. */
+	/*
+	 * It has exactly one, as process 1 has, which was given it. Children inherit that; so one that
+	 * the process had put on itself would be its second.
+	 */
 	return !of_it.is_counted || of_it.count != 1 || !find_first(pid, &first)
 	    || !is_of_runtime(&first) || !read_filters(first.pid, &of_first) || of_first.count != 1;
 }

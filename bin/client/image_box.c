@@ -125,6 +125,7 @@ image_read(jeprof_image_t *image, uint64_t at, void *buf, size_t size) {
 
 bool
 image_box_try_add_parts(jeprof_image_t *image, const image_root_t *root) {
+	/* A box has no ranges but those of its first parts. */
 	for (size_t i = image->ranges.n; i < root->nparts; i++) {
 		const image_part_t *p = &root->parts[i];
 		image_range_t range = {p->address, p->bytes, p->offset, NULL, "rw-p"};
@@ -189,7 +190,7 @@ typedef enum use_e { use_none, use_mapped, use_unknown } use_t;
 
 /*
  * The library holds a lock (flock) on the file for as long as it has it mapped, so this also tells
- * of a process that our /proc does not show. use_unknown: of a file system without such locks.
+ * of a process that our /proc does not show. use_unknown: the file system has no such locks.
  */
 static use_t
 use_of(int fd) {

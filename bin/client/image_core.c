@@ -5,8 +5,9 @@
  * in a living process; where the core lacks that note or the mailbox, by the head with which each
  * part of the tables begins.
  *
- * A stream (a pipe) is read once, from the front. Only the parts of the tables, thus the root, are
- * kept, found by their heads, and the first OBJECT_BYTES of a range that begins with an ELF header.
+ * A stream (a pipe) is read once, from the front. Of its memory two things are kept: the parts of
+ * the tables, found by their heads, with the root at the start of the first; and the first
+ * OBJECT_BYTES of each range that begins with an ELF header.
  * The notes are before the memory in a core of the kernel, and after it in one of gcore.
  *
  * Invariant: what is kept of a file is bounded by what was read from it. No locks. Called by
@@ -67,6 +68,7 @@ fail_no_core(jeprof_image_t *image, const void *begin) {
 	    : "this is no core file and no black box");
 }
 
+/* Reads and checks the ELF header. 0, or EINVAL or EPROTO with its sentence. */
 static int
 header_read(jeprof_image_t *image, core_t *core) {
 	static const uint16_t order = 1;
@@ -117,6 +119,7 @@ header_take(jeprof_image_t *image, core_t *core, const Elf64_Phdr *h, uint64_t f
 	return image_add_range(image, &range) == NULL ? ENOMEM : 0;
 }
 
+/* Reads the program headers into image->ranges and *core. 0, EINVAL or ENOMEM with its sentence. */
 static int
 headers_read(jeprof_image_t *image, core_t *core) {
 	struct stat st = {.st_size = 0};
@@ -175,6 +178,7 @@ note_take(jeprof_image_t *image, core_t *core, uint32_t type, uint64_t at, uint3
 	return 0;
 }
 
+/* Reads the notes of the first note segment, as far as they are there. 0 or ENOMEM. */
 static int
 notes_read(jeprof_image_t *image, core_t *core) {
 	uint64_t at = core->notes_at, end = core->notes_at + core->notes_size;
@@ -255,7 +259,7 @@ is_head(const void *bytes, uint64_t address, image_head_t *h) {
 	return h->magic == IMAGE_MAGIC && h->self == address;
 }
 
-/* Looks at the beginning of each page of the core for the root. */
+/* Looks for the root at the beginning of each page of the core; sets image->at if it is there. */
 static void
 root_search(jeprof_image_t *image) {
 	const image_range_t *r = image->ranges.items;
@@ -375,7 +379,11 @@ compare_offsets(const void *a, const void *b) {
 	return x < y ? -1 : x > y;
 }
 
-/* Reads the ranges, moved to core->loads; image->ranges becomes what is kept. False: no memory. */
+/*
+ * Moves image->ranges to core->loads and reads these ranges in the order of the file; image->ranges
+ * becomes what is kept. Adds what the stream lacks of them to image->cut. False: no memory, or
+ * KEPT_MOST.
+ */
 static bool
 stream_try_read(jeprof_image_t *image, core_t *core) {
 	unsigned char bytes[CHUNK];

@@ -12,8 +12,9 @@
 #include <unistd.h>
 
 /*
- * Bytes of a profile, at least, for each object of the tables that it is made of, about: a site is
- * two objects and takes 80 bytes or more with its stack, the share of another thread 25.
+ * A profile has about so many bytes, or more, for each object of the tables that it is made of: a
+ * site with one count is two objects and takes 80 bytes or more with its stack; each further count,
+ * of another thread, takes about 25.
  */
 enum { TEXT_PER_OBJECT = 32 };
 

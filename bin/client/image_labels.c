@@ -77,7 +77,7 @@ text_take(jeprof_image_t *image, uint64_t at, const unsigned char *object, bool 
 	return text[0] != '\0' && image->labels[id].text == NULL ? ENOMEM : 0;
 }
 
-/* Keeps the texts of a list; one that is not there ends it, and sets lacks_texts. 0 or ENOMEM. */
+/* Keeps the texts of a list; an unreadable object ends it and sets lacks_texts. 0 or ENOMEM. */
 static int
 list_walk(jeprof_image_t *image, uint64_t at, bool is_in_parts) {
 	int error = 0;

@@ -7,15 +7,15 @@
  * the heads of all lists. A site is a stack at which objects were sampled; a count has the sums of
  * one thread at one site; a share is what was read of a thread's counts at a site.
  *
- * A source (image_process.c, image_core.c, image_box.c) finds the root and what image_read() reads;
- * but for a box also the memory map. All that comes from it may be forged. So addresses of objects
- * are checked against the parts of the tables. Not checked are those of three lists whose objects
- * may lie outside of the parts: root.records_elsewhere, root.labels_elsewhere, and the ring of
- * lines, the last hour or more (image_course.c). Sites and counts prove themselves: each has a
- * hash, a site of its frames, a count of its site's hash, thread, rate and epoch. The numbers of
- * sites, counts, threads and frames that are read are bounded by the bytes of the parts or of the
- * file, those of modules, records and labels by constants of image_tables.c, image_ages.c and
- * image_labels.c. No locks: an image belongs to one thread at a time.
+ * A source (image_process.c, image_core.c, image_box.c) finds the root and the memory that
+ * image_read() reads, and, but for a box, the memory map. All that comes from it may be forged. So
+ * addresses of objects are checked against the parts of the tables. Not checked are those of three
+ * lists whose objects may lie outside of the parts: root.records_elsewhere, root.labels_elsewhere,
+ * and the ring of lines, the last hour or more (image_course.c). Sites and counts prove themselves:
+ * each has a hash, a site of its frames, a count of its site's hash, thread, rate and epoch. The
+ * numbers of sites, counts, threads and frames that are read are bounded by the bytes of the parts
+ * or of the file, those of modules, records and labels by constants of image_tables.c, image_ages.c
+ * and image_labels.c. No locks: an image belongs to one thread at a time.
  */
 #pragma once
 #include "client/target.h"
@@ -75,7 +75,7 @@ typedef struct image_site_s {
 	size_t frames;           /* index in image.frames */
 	unsigned nframes;
 	uint32_t stamp;          /* 0: its frames are in objects that are never unloaded */
-	uint32_t then;           /* if stamp is not 0: the last module record's number at its making */
+	uint32_t then;           /* if stamp is not 0: last module record's number when it was made */
 	size_t shares;           /* index of its first share in image.shares; they are adjacent */
 	size_t nshares;          /* 0: there is nothing to report */
 	prof_counts_t cur;
@@ -280,7 +280,10 @@ bool image_try_read(jeprof_image_t *image, uint64_t at, void *buf, size_t size, 
  * of new ones. NULL without memory.
  */
 uint64_t *image_columns_of(jeprof_image_t *image, size_t *number);
-/* Reads the records of samples, when all sites are read: ages, aged, labeled. 0 or ENOMEM. */
+/*
+ * Reads the records of samples, when all sites are read: sets has_ages, aged, the ages of sites,
+ * and labeled. Nothing is set if the root, of an older library, has no such lists. 0 or ENOMEM.
+ */
 int image_read_ages(jeprof_image_t *image);
 
 /* ---- image_labels.c ---- */

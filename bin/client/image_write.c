@@ -303,7 +303,7 @@ place_of(writer_t *w, uint64_t frame, uint32_t then) {
 	return w->places[i].place;
 }
 
-/* Leaf first. Readers subtract 1 from each address but the first, so that is written less 1. */
+/* Leaf first, less 1: readers subtract 1 from the other addresses themselves. */
 static void
 write_stack(writer_t *w, const image_site_t *site) {
 	const uint64_t *frames = w->image->frames.items;

@@ -19,8 +19,11 @@
 #include "prof/control/prof_mailbox.h"
 
 enum {
-	CLIENT_PATH = 2 * PATH_MAX,  /* bytes of a restart line */
-	/* Bytes of /proc/PID/status that are read: a user of a directory may be in 65536 groups. */
+	CLIENT_PATH = 2 * PATH_MAX,  /* room for a restart line, or for two paths */
+	/*
+	 * Bytes of /proc/PID/status that are read: its line Groups, with up to 11 bytes for each group
+	 * of the user, stands before most of the others.
+	 */
 	CLIENT_STATUS_BYTES = 65536,
 };
 
@@ -112,7 +115,10 @@ typedef struct client_denial_s {
 	unsigned uid;       /* effective uid of the other process */
 	bool is_other_user; /* one of its uids is not our_uid */
 	bool is_other_group; /* one of its gids is not our effective one */
-	/* its real user or group is ours, the effective and the saved one are not: set-user-id */
+	/*
+	 * its real user (or group) is ours; the effective and the saved one are equal and another:
+	 * set-user-id (or set-group-id)
+	 */
 	bool is_set_id;
 	bool is_dumpable;   /* see PR_SET_DUMPABLE */
 	bool may_trace;     /* we hold CAP_SYS_PTRACE */
@@ -128,8 +134,8 @@ const char *client_denial_reason(const client_denial_t *d, char *buf, size_t siz
 /*
  * Whether a thread of the process is under a filter of system calls (seccomp) that the process may
  * have put on itself. Not so if there is none, or one that is a container's: process 1 of its pid
- * namespace has one too, and was started by the runtime of a container. What is not known, as
- * before Linux 5.9, is so.
+ * namespace has one too, and was started by the runtime of a container. True also if it is not
+ * known, as before Linux 5.9.
  */
 bool client_has_own_filter(int pid);
 
@@ -145,8 +151,9 @@ bool client_is_interrupted(const jeprof_request_t *r);
 /* ---- leases ---- */
 
 /*
- * Until when a lease of span_ms that begins now holds, by the clock of the process; and whether
- * another client's lease is over, as far as that clock is known here; one of zeros never is.
+ * Until when a lease of span_ms that begins now holds, in ms of the monotonic clock of the process;
+ * and whether another client's lease is over, as far as that clock is known here (clock_ahead_ms).
+ * A lease of zeros never is.
  */
 uint64_t client_lease_end(const jeprof_target_t *t, uint64_t span_ms);
 bool client_is_lease_over(const jeprof_target_t *t, const prof_lease_t *lease);

@@ -294,6 +294,7 @@ foreign(jeprof_target_t *t) {
 
 /*
  * Whether the program runs with more rights than its user has: AT_SECURE in its auxiliary vector.
+ * False also if that cannot be read.
  */
 static bool
 is_secure(const jeprof_target_t *t) {

@@ -103,7 +103,7 @@ open_output(const char *name, char *path, char *temporary, size_t size) {
 	bool is_kept = own >= 0 || is_kept_file(name, path);
 	if (is_kept) {
 		print_to(temporary, size, "%s", name);
-	} else { /* not longer by the name of the file, which may have all the bytes a name may have */
+	} else { /* without the file's own name, which may be as long as a name may be */
 		const char *slash = strrchr(path, '/');
 		print_to(temporary, size, "%.*sjeprofctl.%016" PRIx64 ".part",
 		    slash != NULL ? (int)(slash + 1 - path) : 0, path, client_random_word());

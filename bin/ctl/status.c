@@ -4,7 +4,8 @@
  * its mailbox, which can be read without a request, why it cannot run if that is so, and no heap
  * figures, and watch waits for the time of --wait, then ends with the reason. status --outside
  * sends nothing and reads the profiler's tables. A signal ends watch between two answers with
- * EXIT_DONE. Invariant: neither changes the state of the profiler. No locks. Called by main.c.
+ * EXIT_DONE; while it waits for one, with EXIT_FAILED. Invariant: neither changes the state of the
+ * profiler. No locks. Called by main.c.
  */
 #include "ctl.h"
 
@@ -22,7 +23,11 @@
 #include "verbs.h"
 #include "words.h"
 
-/* Prints a line for a person: sizes also with a unit, times as a clock shows them (UTC). */
+/*
+ * Prints a line for a person: numbers with these keys also as a size with its unit, times as a
+ * clock shows them (UTC). is_idle: the state is idle, so `session`, if not 0, is the last one's
+ * number.
+ */
 static void
 put_status_value(const char *key, const char *value, uint64_t session, bool is_idle) {
 	static const char *const sizes[] = {"sample_interval", "sample_interval_set",

@@ -25,7 +25,7 @@
 #define JEPROFCTL_VERSION "unknown"
 #endif
 
-/* Shortest interval of watch, in ms; longest start -d: max_seconds and a minute are 32 bits. */
+/* Shortest interval of watch, in ms; longest start -d, so that 60 s more fit 32 bits of seconds. */
 enum { TICK_MIN_MS = 10, DURATION_DAYS = 49710 };
 /* Sets of verbs, one bit each: ANY has all; ONE those that concern one process, so all but LIST. */
 enum { ONE = 511 - LIST, ANY = 511 };
