@@ -50,11 +50,15 @@ decay_ms(const decay_t *d) {
 	return (ssize_t)atomic_load_zu(&d->ms, MO_RELAXED);
 }
 
+/* name and rank: of the mutex; the first epoch begins at `now`. */
 void decay_init(decay_t *d, const char *name, unsigned rank, ssize_t ms, uint64_t now);
 /* Sets a new decay time. Pages that are unused now count as new at the next advance. */
 void decay_set_locked(decay_t *d, ssize_t ms, uint64_t now);
 
-/* Whether an epoch has ended, so that decay_advance_locked() is to be called. */
+/*
+ * Whether an epoch has ended, so that decay_advance_locked() is to be called; never with a decay
+ * time of 0 or -1.
+ */
 static inline bool
 decay_is_due(const decay_t *d, uint64_t now) {
 	uint64_t start = atomic_load_u64(&d->epoch_start, MO_RELAXED);
@@ -64,7 +68,7 @@ decay_is_due(const decay_t *d, uint64_t now) {
 
 /* Advances to the epoch of `now`; npages: pages that are unused now. decay_is_due() holds. */
 void decay_advance_locked(decay_t *d, uint64_t now, size_t npages);
-/* Unused pages that may stay, as of the last advance; 0 if none was since the time was set. */
+/* Unused pages that may stay, as of the last advance; 0: no advance since the time was set. */
 size_t decay_limit_locked(const decay_t *d);
 /* Pages that became unused within the decay time, as advances counted; older ones may not stay. */
 size_t decay_recent_locked(const decay_t *d);

@@ -6,8 +6,8 @@
  * that dss_alloc() returns was added by that call alone. One lock, "dss", is held during
  * dss_alloc(): up to eight tries of a few calls of sbrk(2) each, and a munmap(2) of what was
  * skipped for the alignment or came elsewhere. Precedences are atomic. Called by ehooks_map(),
- * under grow_mtx (extent.h) of the arena unless its user's hooks were just taken away; options,
- * mallctl and new arenas read or set precedences; jemalloc_init.c calls dss_boot().
+ * under grow_mtx (extent.h) of the arena (without it if hooks of the user were removed during the
+ * call); options, mallctl and new arenas read or set precedences; jemalloc_init.c calls dss_boot().
  */
 #ifndef EXTENT_DSS_H
 #define EXTENT_DSS_H

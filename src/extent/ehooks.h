@@ -83,8 +83,8 @@ void ehooks_init(ehooks_t *h, unsigned arena_ind, unsigned shown_ind, ehooks_tab
 /* The user's table, or the system's. */
 ehooks_table_t *ehooks_get(const ehooks_t *h);
 /*
- * Sets the table, the user's or &ehooks_system; returns the previous one. If other threads may use
- * the arena, the caller is pac_hooks_set().
+ * Sets the table, the user's or &ehooks_system, and clears refused_split; returns the previous
+ * table. If other threads may use the arena, the caller is pac_hooks_set().
  */
 ehooks_table_t *ehooks_set(ehooks_t *h, ehooks_table_t *table);
 

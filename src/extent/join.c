@@ -3,8 +3,8 @@
  * why. The search goes through the page classes of the dirty cache from the request's downwards,
  * JOIN_LOOK_MAX extents in all, under that cache's lock. It reads sizes and arenas of neighbours
  * without their locks, as hints only. Invariant: at any time each piece is in a cache or active and
- * owned by this thread, so after a failure no page is lost. Called by pac.c. (The pieces of piece.h
- * are others.)
+ * owned by this thread, so after a failure no page is lost. Called by pac.c. (Pieces here are not
+ * the huge pieces of piece.h.)
  */
 #include "extent/join.h"
 

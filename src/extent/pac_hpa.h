@@ -58,8 +58,8 @@ bool pac_hpa_try_keep(pac_t *pac, edata_t *e);
 
 /*
  * Does what is due for huge slabs at `now` (monotonic ns), unless a thread, also this one, is in a
- * pass. Before that, empties the small extent caches if they were not used for the dirty decay time
- * (never if that is -1).
+ * pass, or another one holds the decay's mutex. Before that, empties the small extent caches if
+ * they were not used for the dirty decay time (never if that is -1).
  */
 void pac_hpa_tick(pac_t *pac, uint64_t now);
 /*

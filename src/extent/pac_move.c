@@ -22,7 +22,7 @@ pac_move_again(void) {
 	atomic_store_b(&move_is_over, false, MO_RELAXED);
 }
 
-/* Whether e may move to size bytes. Not if so many are unused, which a copy would take instead. */
+/* Whether e may move to size bytes; not if as many bytes are dirty, which a copy would reuse. */
 static bool
 pac_may_move(pac_t *pac, const edata_t *e, size_t size) {
 	return e->nguards == 0 && !e->is_hpa && e->is_committed && !ehooks_are_custom(&pac->src.ehooks)

@@ -19,7 +19,7 @@
  * Returns a new active extent of size bytes, longer than e, which begins with the pages of e; its
  * is_zeroed is true and means only the pages behind those. e belongs to the cache then. NULL: it is
  * cheaper to copy, because there are enough unused pages, or it is not possible. Then e is still
- * the caller's, with the same contents, but may be a huge piece no more (piece.h). e is no slab
+ * the caller's, with the same contents, but huge pieces in it may be broken (piece.h). e is no slab
  * and has no record of a sample. size: whole pages; alignment: of the new extent, in bytes.
  */
 edata_t *pac_try_move(pac_t *pac, edata_t *e, size_t size, size_t alignment);

@@ -93,9 +93,10 @@ void pac_yield(const pac_t *grown);
  */
 void pac_tick(pac_t *pac, uint64_t now);
 /*
- * As pac_tick(), but waits for the passes of other threads (for huge slabs only with `all`), and
- * does not look at descriptors and bounds. all: purges all unused pages, and all pages of spare
- * descriptors, whatever their age. A decay in whose pass this thread is already is left out.
+ * As pac_tick(), but waits for the passes of other threads (for huge slabs only with `all`), always
+ * makes hot extents dirty, and leaves descriptors and an idle rest of a huge piece (but a dirty
+ * decay time of 0 makes it end with a pac_tick()). all: purges all unused pages, and all pages of
+ * spare descriptors, whatever their age. A decay in whose pass this thread is already is left out.
  */
 void pac_purge(pac_t *pac, uint64_t now, bool all);
 /*
@@ -168,7 +169,8 @@ size_t pac_npages_kept(const pac_t *pac);
 /*
  * Sets the decay time of d, one of the two decays of pac, in ms. Its pages decay anew from `now`
  * (monotonic ns) on. Then, unless this thread is in a pass of d, waits for that of another one and
- * makes hot extents dirty; ms 0: purges all. 0, or EINVAL: ms is below -1 or above DECAY_MS_MAX.
+ * makes hot extents dirty; ms 0: purges all. Wakes the background thread. 0, or EINVAL (nothing is
+ * done): ms is below -1 or above DECAY_MS_MAX.
  */
 int pac_decay_ms_set(pac_t *pac, pac_decay_t *d, ssize_t ms, uint64_t now);
 

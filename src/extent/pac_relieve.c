@@ -78,9 +78,9 @@ pac_relieve_from_locked(pac_t *pac, ecache_t *c, size_t want) {
 }
 
 /*
- * Makes the memory of empty slabs retained, after the extents that are hot or in small extent
- * caches have gone to their slabs. Unused pages of the other slabs stay: they free no address
- * space.
+ * Makes the memory of empty slabs retained (unmaps it with the option retain off), after the
+ * extents that are hot or in small extent caches have gone to their slabs. Unused pages of the
+ * other slabs stay: they free no address space.
  */
 static void
 pac_relieve_slabs(pac_t *pac, bool may_wait) {

@@ -2,9 +2,9 @@
  * What the background thread that serves a page cache does after a tick, and how long it may then
  * sleep. Invariant: while it sleeps, the thread whose release raises the dirty and hot pages above
  * wake_above wakes it; if wake_above is SIZE_MAX, or the dirty decay time is 0, none does.
- * pac_serve() takes the mutexes of the decays, of the dirty cache, and grow_mtx, one at a time; its
- * caller is inside the gate (os/gate.h: fork waits meanwhile) and holds no lock. Called by
- * background_thread.c.
+ * pac_serve() takes the mutexes of both decays, of the hot extents, of the dirty cache and of the
+ * descriptors, and grow_mtx; its caller is inside the gate (os/gate.h: fork waits meanwhile) and
+ * holds no lock. Called by background_thread.c.
  */
 #ifndef EXTENT_PAC_SERVE_H
 #define EXTENT_PAC_SERVE_H

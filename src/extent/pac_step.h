@@ -106,8 +106,8 @@ void pac_pass_end(pac_decay_t *d);
  * Takes away the access to the pages of e, and their memory (decommit), on a system that counts
  * every writable page against a limit (it does not overcommit), so that retained pages do not
  * count. This maps the range anew. The advice for huge pages, which the arena of oversized requests
- * may have given for the old mapping, is lost. False: decommit is not in use, or failed; then e is
- * unchanged.
+ * may have given for the old mapping, is lost. True: e is no longer is_committed, and is_zeroed.
+ * False: decommit is not in use, or failed; then e is unchanged.
  */
 bool pac_try_decommit(edata_t *e);
 

@@ -67,8 +67,8 @@ typedef struct pac_s {
 	atomic_zu_t bound; /* the bytes of pac_bound(); 0: not bounded */
 	/*
 	 * A background thread ticks this cache (pac_tick), so heartbeats of other threads
-	 * (thread/thread_event.h) do not. Written by that thread (pac_serve.c), cleared when it ends
-	 * and in a forked child.
+	 * (thread/thread_event.h) do not. Written by that thread (pac_serve.c), cleared when it ends,
+	 * in a forked child, and when the arena is reused (pac_renew).
 	 */
 	atomic_b_t is_served;
 	/*
@@ -79,8 +79,9 @@ typedef struct pac_s {
 	 */
 	atomic_zu_t wake_above;
 	/*
-	 * The background thread sleeps although it would look after a rest of a huge piece in time: who
-	 * makes a piece wakes it. Set by pac_serve.c.
+	 * Set by pac_serve() if no dirty page will be due: the background thread then sleeps without
+	 * regard to dirty pages, so a thread that makes a huge piece, whose rest is dirty, clears this
+	 * and wakes it.
 	 */
 	atomic_b_t wants_piece;
 	/*

@@ -3,8 +3,8 @@
  * purge_batch.h has the contract. Invariant: an extent of the chain is active and not known to be
  * zero; the flush puts it into the retained cache, purged or not. The array of ranges is made from
  * the chain just before the system call. Arenas with hooks of the user use no batch, because that
- * call passes their hooks by. No lock of its own: the caller holds the mutex of the decay. Called
- * by pac_purge.c and pac_step.c.
+ * call bypasses their hooks. No lock of its own: the caller holds the mutex of the decay. Called by
+ * pac_purge.c and pac_step.c.
  */
 #include "extent/purge_batch.h"
 

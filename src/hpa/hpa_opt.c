@@ -36,7 +36,7 @@ const char *const hpa_hugify_style_names[] = {
 
 static void
 at_least_a_page(size_t *size) {
-	if (*size < PAGE) { /* no write without need: it would be the first to its page */
+	if (*size < PAGE) { /* a needless write would cost a page fault */
 		*size = PAGE;
 	}
 }

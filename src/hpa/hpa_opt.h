@@ -2,10 +2,10 @@
  * The options of huge page allocation. Set during boot by one thread, read-only afterwards, so
  * there is no lock. conf/conf_table.c describes each option. Units: bytes for slab_max_alloc, the
  * thresholds, sec_max_alloc and sec_max_bytes; milliseconds for names that end in _ms; otherwise a
- * number (sec_nshards: caches, sec_batch_fill_extra: extents, max_purge_nhp: slabs), or dirty pages
- * per page in use (dirty_mult, in 16.16 fixed point: util/fxp.h). hpa/hrule.h has the rules that
- * use them. Read by the files of hpa/, by pac_hpa and jemalloc_init, and through the rows of
- * conf_table.c by ctl_opt and stats.
+ * number (sec_nshards: caches, sec_batch_fill_extra: extents, max_purge_nhp: slabs, -1: no limit),
+ * or dirty pages per page in use (dirty_mult, in 16.16 fixed point: util/fxp.h). hpa/hrule.h has
+ * the rules that use them. Read by the files of hpa/, by pac_hpa and jemalloc_init, and through the
+ * rows of conf_table.c by ctl_opt and stats.
  */
 #ifndef HPA_HPA_OPT_H
 #define HPA_HPA_OPT_H

@@ -5,8 +5,9 @@
  * by its state. A descriptor never changes its arena: it comes from the arena's edata_cache and
  * returns to it. So a thread that finds a descriptor through the page map may ask edata_is_of()
  * without a lock. All other fields belong to the owner of the extent: the thread that holds it, or
- * the lock of the cache that contains it; nfree and the bitmap of a slab belong to the lock of its
- * bin. Used in meta/, extent/, hpa/, arena/, thread/ and ctl/, and by malloc, free and defrag.c.
+ * the lock of the cache that contains it; of a slab nfree, the bitmap, the links, is_listed, look,
+ * holes and seen_empty belong to the lock of its bin. Used in meta/, extent/, hpa/, arena/, thread/
+ * and ctl/, and by malloc, free and defrag.c.
  */
 #ifndef META_EDATA_H
 #define META_EDATA_H

@@ -20,7 +20,7 @@
 
 /* log2 of the largest class in bytes: the records of one slab. */
 #define RECS_LG_MAX 20u
-/* Records of a block of single ones. */
+/* Single records that a block of them hands out; its size class has room for a few more. */
 #define SINGLES 64u
 
 cassert(offsetof(recs_block_t, bytes) == sizeof(uint64_t));

@@ -343,8 +343,9 @@ parts_trim(image_root_t *root, size_t box_bytes) {
 }
 
 /*
- * Maps region.own, for good, if there is none, and has the gate look for silent children. Before
- * the move, because one that is made during the move finds the gate closed, and nobody opens it.
+ * Maps region.own, for good, if there is none, and has the gate look for silent children (made by
+ * _Fork() or clone(), so that no handler of fork() runs in them; os/gate.h). Called before the
+ * move, because one that is made during the move finds the gate closed, and nobody opens it.
  */
 static void
 own_try_watch(void) {

@@ -57,7 +57,7 @@ sc_bin_offset_of_last(size_t last) {
 /* number of small classes, which are 0 .. SC_NBINS - 1; also the class of 4 pages */
 #define SC_NBINS SC_NBINS_OF(LG_PAGE)
 #define SC_NBINS_OF(lg) (4 * ((lg) + 2 - 6) + 4)
-/* number of page classes, and the greatest one of any page size (4 KiB pages) */
+/* number of page classes, and an upper bound of it for all page sizes (199 with 4 KiB pages) */
 #define SC_NPSIZES SC_NPSIZES_OF(LG_PAGE)
 #define SC_NPSIZES_OF(lg) (4 + (SC_NSIZES - 1 - SC_NBINS_OF(lg)))
 #define SC_NPSIZES_MAX 200u
