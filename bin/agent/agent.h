@@ -48,7 +48,8 @@ typedef struct options_s {
 	uint64_t profile_max;     /* bytes of a heap_v2 text, at most; not of its conversion */
 	/* of the box (dead.h) of a session that jeprofd starts; 0: it gets none, and none is held */
 	uint64_t box_bytes;
-	uint64_t cache_max;       /* bytes of all symbol tables, at most; 0: as in pprof.h */
+	/* bytes of all symbol tables, at most; 0: 256 MiB in cache_dir, 64 MiB in memory */
+	uint64_t cache_max;
 	bool is_passive;          /* a scrape never starts a session */
 	bool may_control;         /* start, stop and mark are served */
 	label_t labels[LABELS_MOST];
@@ -71,12 +72,12 @@ extern options_t options;
 extern volatile sig_atomic_t ending;
 
 /*
- * Parses the command line into `options`. Exits with the reason if it is wrong, and after --help
- * and --version.
+ * Parses the command line into `options`, which keeps pointers into argv. Exits with the reason and
+ * code 2 if it is wrong; after --help and --version with 0, or 1 if stdout cannot be written.
  */
 void read_options(int argc, char **argv);
 
-/* Prints one line on stderr, "jeprofd: ..."; control characters become '?'. */
+/* Prints a line on stderr, "jeprofd: " and 2047 bytes at most; control characters become '?'. */
 __attribute__((format(printf, 1, 2))) void talk(const char *format, ...);
 
 /* talk(), then exits with the code. */

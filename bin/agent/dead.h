@@ -13,9 +13,9 @@
  *   dead_profile.c  their profiles
  *   dead_pages.c    /dead/ and /dead/KEY/
  *
- * Locks: one of dead_watch.c and one of dead_store.c, which are never held together, and inside
- * which no other one is taken. The table's may be held around them. Called by main.c, watch.c,
- * scrape.c, pages.c and metrics.c.
+ * Locks: one of dead_watch.c and two of dead_store.c; no two of them are held together, and no
+ * other lock is taken inside one. The table's may be held around them, but not around draft_lock.
+ * Called by main.c, watch.c, scrape.c, pages.c and metrics.c.
  */
 #pragma once
 #include "scrape.h"
@@ -33,7 +33,8 @@ extern const char *const end_words[end_count];
 
 /* One of the dead. All times are of the wall clock, ms since 1970. */
 typedef struct dead_s {
-	char key[DEAD_KEY];   /* of its paths below /dead/ and of its files: time of the end and pid */
+	/* of its paths below /dead/ and of its files: end and pid, "20261125T100341.666Z.28804" */
+	char key[DEAD_KEY];
 	int pid;
 	end_t how;
 	int code;             /* exit status or number of the signal; -1: not known */
@@ -70,7 +71,7 @@ void dead_limit(uint64_t descriptors);
 /*
  * Begins or ends to hold the box of a process, or notes how many out-of-memory kills its cgroup and
  * the machine have seen so far. To be called from time to time while the process, which is open,
- * lives; may be blocked by it.
+ * lives; may be blocked by it. Does nothing with --blackbox off.
  */
 void dead_look(const jeprof_target_t *t);
 
@@ -92,8 +93,9 @@ kills_t end_kills(const char *cgroup);
 bool end_has_kill(const kills_t *before, const kills_t *now);
 /*
  * How a process that has ended did that. `process` is its pidfd; start: as above; has_kill: what
- * end_has_kill() says of the time since it was last seen alive. Sets *code to the exit status or
- * the number of the signal, or to -1.
+ * end_has_kill() says of the time since it was last seen alive: then a SIGKILL, or an end of which
+ * nothing can be read, is end_oom. Sets *code to the exit status or the number of the signal; -1:
+ * not known.
  */
 end_t end_read(int process, int pid, uint64_t start, bool has_kill, int *code);
 
@@ -110,14 +112,17 @@ void facts_sentence(text_t *t, const dead_t *d);
 
 /* ---- dead_store.c ---- */
 
-/* With --cache, opens the directory and reads what an earlier jeprofd left there. */
+/*
+ * With --cache, opens the directory and reads what an earlier jeprofd left there. If that cannot be
+ * used, tells why; files are then kept in memory, as without --cache.
+ */
 void dead_open(void);
 
 /*
- * Counts the end, gives *d a key, and keeps a copy of it and, unless d->why is set, of its box (a
- * descriptor, which stays open); sets d->why if that cannot be copied. Then does dead_expire(), for
- * which this one may be too much. False: there is no memory, and nothing is kept. Called by one
- * thread only.
+ * Counts the end, gives *d a key (on entry it is ""), and keeps a copy of it and, unless d->why is
+ * set, of its box (a descriptor, which stays open); sets d->why if that cannot be copied. Then does
+ * dead_expire(), which may remove this very one. False: there is no memory; the end is counted, but
+ * nothing is kept. Called by one thread only.
  */
 bool dead_keep(dead_t *d, int box);
 
@@ -158,5 +163,5 @@ void dead_count(dead_counts_t *to);
 
 /* ---- dead_profile.c ---- */
 
-/* Carries out a job_dead, and closes order->root if that is not 0. */
+/* Carries out a job_dead: sets *a to its answer, and closes order->root if that is not 0. */
 void dead_answer(const order_t *order, answer_t *a);

@@ -78,8 +78,8 @@ end_has_kill(const kills_t *before, const kills_t *now) {
 }
 
 /*
- * Whether the kernel hides from us what needs the right to trace this process; the link is one such
- * thing, and one that has ended has none.
+ * Whether we lack the right to trace this process, which the link needs. With that right the link
+ * can be read, or gives ENOENT if the process has ended.
  */
 static bool
 is_hidden(int pid) {

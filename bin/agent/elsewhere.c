@@ -39,7 +39,7 @@ is_elsewhere(const figures_t *f) {
 
 /* ---- whose heap ---- */
 
-/* Whether the 64-bit ELF file has a section of this name. */
+/* Whether the file is a 64-bit ELF file with a section of this name; false if a read fails. */
 static bool
 has_section(int fd, const char *name) {
 	Elf64_Ehdr e;
@@ -65,6 +65,7 @@ has_section(int fd, const char *name) {
 	return false;
 }
 
+/* The same of the program of a process; task: its id in /proc, as of jeprof_task(). */
 static bool
 has_program_section(int task, const char *name) {
 	char path[64];

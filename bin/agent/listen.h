@@ -14,13 +14,17 @@ typedef struct address_s {
 	int port;         /* 0 to 65535; -1: there is none */
 } address_t;
 
-/* Splits the first `length` bytes of a string, which a NUL ends; false if they are malformed. */
+/*
+ * Splits the first `length` bytes of a string, which a NUL ends. False if they are malformed; *a is
+ * undefined then.
+ */
 bool try_split_address(const char *text, size_t length, address_t *a);
 
 /*
  * Opens the socket that --listen or --unix names, else 127.0.0.1:7071, and returns its descriptor;
- * exits with the reason if it cannot. Warns on stderr if other machines may ask without a token.
- * The other functions below are about this socket: call them afterwards.
+ * exits with the reason if it cannot (code 2: the option is malformed, else 1). Warns on stderr if
+ * other machines may ask without a token. The functions below are about this socket: call them
+ * afterwards.
  */
 int open_listener(void);
 

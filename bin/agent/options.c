@@ -2,8 +2,8 @@
  * Parses the command line of jeprofd by a table of options, and prints the messages of jeprofd on
  * stderr (agent.h has the contracts). Invariant: main() sets `options` before it starts threads
  * that read it, and nothing changes it afterwards, so they need no lock. main.c calls
- * read_options(); main.c, dead_store.c, listen.c, push.c, rights.c, server.c and watch.c call
- * talk() or leave().
+ * read_options(); main.c, dead_store.c, dead_watch.c, listen.c, push.c, rights.c, server.c and
+ * watch.c call talk() or leave().
  */
 #include "agent.h"
 
@@ -85,7 +85,8 @@ static const unit_t plain[] = {{"", 1}, {NULL, 0}};
 
 /*
  * Parses a whole number with one of the units behind it, in upper or lower case. *out is the number
- * times the factor of the unit. False if it is malformed or not from `least` to `most`.
+ * times the factor of the unit. False, without a change, if it is malformed or not from `least` to
+ * `most`.
  */
 static bool
 parse_number(const char *text, const unit_t *units, uint64_t least, uint64_t most, uint64_t *out) {
@@ -172,7 +173,7 @@ has_front(const char *text, const char *const *words) {
 	return false;
 }
 
-/* Whether a URL names a host and, if there is a colon behind it, a port of 1 to 65535. */
+/* Whether a URL, which has "://", names a host and, behind a colon, a port of 1 to 65535. */
 static bool
 has_good_authority(const char *url) {
 	const char *host = strstr(url, "://") + 3;

@@ -8,7 +8,8 @@
  * are distinct, and each one that is referred to is written. Within a Profile no two samples have
  * the same stack and attributes. Values are rounded by carry_next(), as in pprof_encode.c. Without
  * memory has_failed of the encoder, its places or a buffer is set, and otlp_encode() fails at its
- * end. No locks: a profile belongs to one thread. Called by scrape.c and test/agent/convert.c.
+ * end; pprof.h has its contract. No locks: a profile belongs to one thread. Called by scrape.c and
+ * test/agent/convert.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -162,8 +163,9 @@ type_write(encoder_t *e, unsigned field, const char *type, const char *unit) {
 }
 
 /*
- * Writes the identifier of a Profile, 16 bytes: it differs if the type, the time or the pid (as the
- * process sees itself: those of two containers may be equal) differs, and is never all zero.
+ * Writes the identifier of a Profile, 16 bytes: it differs if the type, the time (by 2 ns at least)
+ * or the pid (as the process sees itself: those of two containers may be equal) differs, and is
+ * never all zero.
  */
 static void
 id_write(encoder_t *e, unsigned type) {

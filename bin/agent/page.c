@@ -11,7 +11,7 @@
 
 enum {
 	PICTURE_WIDTH = 240,     /* of a picture with curves, in pixels */
-	PICTURE_HEIGHT = 36,     /* the same */
+	PICTURE_HEIGHT = 36,     /* in pixels */
 	MINUTE_MS = 60000,
 };
 

@@ -1,12 +1,12 @@
 /*
  * Reads how old the live bytes of a profile are. Two kinds of lines behind the stacks say it.
- * "# age_bounds_s SECONDS..." has the ages between the columns, which are ranges of ages. It must
- * be equal to ours, byte for byte (prof_ages.h), and stand before the others; else the profile has
- * no ages, which is no error. "# age STACK COLUMN:BYTES ..." has the live bytes (before estimates)
- * of the stack with this number in the text, from 1; COLUMN is from 0, the youngest, to
- * PROF_AGES - 1. Invariant: p->ages has one element for each pair COLUMN:BYTES, so its memory is
- * linear in the text, which is not trusted; it is sorted by stack. No locks: a profile belongs to
- * one thread. ages_parse() is called by pprof_parse.c, ages_of() by pprof_encode.c.
+ * "# age_bounds_s SECONDS..." has the ages between the columns, which are ranges of ages. The
+ * others count only behind such a line that is equal to ours, byte for byte (prof_ages.h); without
+ * it the profile has no ages, which is no error. "# age STACK COLUMN:BYTES ..." has the live bytes
+ * (before estimates) of the stack with this number in the text, from 1; COLUMN is from 0, the
+ * youngest, to PROF_AGES - 1. Invariant: p->ages has one element for each pair COLUMN:BYTES, so its
+ * memory is linear in the text, which is not trusted; it is sorted by stack. No locks: a profile
+ * belongs to one thread. ages_parse() is called by pprof_parse.c, ages_of() by pprof_encode.c.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -60,8 +60,8 @@ typedef struct places_s {
 enum { HAS_FUNCTIONS = 1, HAS_FILES = 2, HAS_LINES = 4, HAS_INLINED = 8 };
 
 /*
- * Makes the places of a profile, with frames and kinds. Finding the names may take about 20 s. 0
- * or ENOMEM; places_free() in any case.
+ * Makes the places of a profile, with frames and kinds. Finding the names may take about 23 s; a
+ * name that is not found is no failure. 0 or ENOMEM; places_free() in any case.
  */
 int places_make(places_t *s, const struct pprof_profile *p, const struct pprof_request *request);
 void places_free(places_t *s);

@@ -130,7 +130,10 @@ int labels_parse(struct pprof_profile *p, lines_t l, const told_t *stacks, size_
 /* Reads the ages of the stacks from the lines that remain. 0 or ENOMEM. */
 int ages_parse(struct pprof_profile *p, lines_t l, size_t nstacks);
 
-/* The share (0 to 1) of each column in the live bytes of the site's stack; false: not told. */
+/*
+ * Sets the share (0 to 1) of each column in the live bytes of the site's stack; false: not told,
+ * and all are 0.
+ */
 bool ages_of(const struct pprof_profile *p, const site_t *s, double shares[PROF_AGES]);
 
 /* Parses at most 16 hexadecimal digits at *at, moves *at behind them; false if there are none. */

@@ -9,6 +9,7 @@
 #pragma once
 #include "table.h"
 
+/* Profiles, of what lives and of all allocated; POST /start, /stop, /mark; profile of the dead. */
 typedef enum { job_heap, job_allocs, job_start, job_stop, job_mark, job_dead } job_kind_t;
 
 enum { DEAD_KEY = 40 }; /* bytes of the key of a dead process (dead.h), with its NUL */

@@ -37,10 +37,13 @@ enum {
 	POOL_BYTES = 16384,      /* of one connection: request line, headers, buffers */
 	PATH_MOST = 512,         /* bytes */
 	BODY_MOST = 4096,        /* bytes, which are discarded; the answer to a longer one is 413 */
-	/* Of a body that is read for that: closed before its end a connection may lose the answer. */
+	/*
+	 * bytes of a body that are read; beyond, the connection is closed. More than BODY_MOST, as a
+	 * connection that is closed before the end of the body may lose the answer.
+	 */
 	DISCARDED_MOST = 1 << 20,
 	TOKEN_MOST = 512,        /* bytes: at most 511 of the token file are read, and a NUL */
-	READING_MS = 30000,      /* time for a client to send a request */
+	READING_MS = 30000,      /* time for a client to send a request, idle time before it included */
 	SENDING_MS = 60000,      /* time for a client to read the answer */
 	DRAIN_MS = 1000,         /* time for all clients to read the last answers, when jeprofd ends */
 	SPARE_CONNECTIONS = 64,  /* above connections_max, for those shut down but not yet closed */
@@ -343,7 +346,7 @@ on_done(void *arg, const answer_t *answer) {
 	pthread_mutex_unlock(&answers_lock);
 }
 
-/* Suspends the connection and starts the job; on_done() resumes it. If none starts answers 503. */
+/* Suspends the connection and starts the job; on_done() resumes it. Answers 503 if none starts. */
 static enum MHD_Result
 begin_job(request_t *q) {
 	pthread_mutex_lock(&answers_lock);

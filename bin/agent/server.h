@@ -14,7 +14,10 @@ void server_listen(void);
 /* Starts the thread that serves; exits with the reason if it cannot. */
 void server_start(void);
 
-/* Ends connections that are too slow. now_ms: monotonic clock. Called by main() each second. */
+/*
+ * Ends connections that take more than 30 s to send a request (idle ones too) or 60 s to read the
+ * answer. now_ms: monotonic clock. Called by main() about every second.
+ */
 void server_tick(int64_t now_ms);
 
 /* Takes no new connection, and waits up to a second until the answers that are due are sent. */

@@ -1,9 +1,9 @@
 /*
  * Writes the answers that need no job (scrape.h): service discovery (targets.c), metrics
  * (metrics.c) and pages (pages.c) from the table of processes, and the pages of the dead, processes
- * that ended (dead_pages.c). The others are those that run the library. Each function adds to *t
- * and takes the locks that it needs. Without memory t->is_cut is set, and the text is thrown away
- * for a 503. Called by server.c.
+ * that ended (dead_pages.c). Otherwise "process" means one that runs the library. Each function
+ * adds to *t and takes the locks that it needs. Without memory t->is_cut is set; the caller then
+ * frees the text and answers 503. Called by server.c.
  */
 #pragma once
 #include "text.h"

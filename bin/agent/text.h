@@ -29,5 +29,5 @@ void text_label(text_t *t, const char *name, const char *value);
 /* Text for HTML, also within a quoted attribute. */
 void text_html(text_t *t, const char *from);
 
-/* A number of bytes in the largest unit of 1024 that fits, K to E: "1.5G"; without one "812". */
+/* Bytes in the largest unit of 1024 that fits, K to E, with 4 digits at most: "1.5G", "812". */
 void text_size(text_t *t, double bytes);

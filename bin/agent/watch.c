@@ -88,9 +88,10 @@ take_figures(look_t *l, const char *answer) {
 }
 
 /*
- * Asks the process for its figures, unless that is not due, or it has allocated nothing since it
- * was last asked. One that is idle (EAGAIN) did not fail; if one refuses, or runs and does not
- * answer, the time until the next request doubles with each failure, up to FAILURES_MOST.
+ * Asks the process for its figures, unless that is not due, or its heartbeats have not changed
+ * since it was last asked: then it has allocated little or nothing. One that is idle (EAGAIN) did
+ * not fail; if one refuses, or runs and does not answer, the time until the next request doubles
+ * with each failure, up to FAILURES_MOST.
  */
 static void
 ask_figures(proc_t *p, look_t *l, int64_t now) {
@@ -115,8 +116,9 @@ ask_figures(proc_t *p, look_t *l, int64_t now) {
 
 /*
  * Closes the process if it is open, opens it again and decides its kind: first a probe that only
- * reads, then, if it runs the library, an open that can also write requests. Sets p->target and,
- * besides kind and is_ended, the results only for kind_ours. Does nothing without memory.
+ * reads, then, if it runs the library, an open that can also write requests. Sets p->target (NULL
+ * unless kind_ours) and, besides kind and is_ended, the results only for kind_ours. Without memory
+ * does nothing, so the kind stays.
  */
 static void
 look_anew(proc_t *p, look_t *l) {

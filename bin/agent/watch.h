@@ -16,8 +16,9 @@ int watch_start(void);
 void watch_tick(int64_t now_ms);
 
 /*
- * Finds or adds the record of a process that jeprof_find() has just found (that of an earlier one
- * with its pid is removed), and raises its `holders`, so that it is not freed before
- * table_release(). NULL: no memory. Takes the table's lock. Called by the threads of jobs.
+ * Finds or adds the record of a process that jeprof_find() has just found, and raises its
+ * `holders`, so that it is not freed before table_release(). Removes that of an earlier process
+ * with its pid, if that ran the library, and has the next round look at a process whose record is
+ * not kind_ours. NULL: no memory. Takes the table's lock. Called by the threads of jobs.
  */
 proc_t *watch_hold(jeprof_target_t *t);

@@ -2,6 +2,7 @@
 // once that of a dead one. series.js converts the kept profiles to the data form of a report of
 // files (Data in model.js). Above MOST_SNAPSHOTS, every second one of the older half is dropped.
 // The selection survives new data: it is stored by names and times, because index numbers change.
+// The length of the table of functions, the focused box and unfolded stacks do not survive.
 // follow() is the first call of the page, which scripts/join-page writes behind this file; it reads
 // where to fetch, and how often, from the element "data" (bin/agent/page.c).
 

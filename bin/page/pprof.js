@@ -37,8 +37,8 @@
 
 /**
  * The varint at cursor.at, which moves behind it. Throws if it has more than 10 bytes. It is exact
- * up to 2^53. A negative number is rounded to a multiple of 2048, so -1 is 0; jeprofd serves no
- * negative numbers.
+ * up to 2^53. A negative number is rounded to a multiple of 2048, so -1 is 0; only differences have
+ * such numbers, and the page fetches none.
  * @param {Uint8Array} bytes
  * @param {{at: number}} cursor
  */
