@@ -26,7 +26,10 @@ int ctl_byname(const char *name, void *oldp, size_t *oldlenp, void *newp, size_t
  * ENOENT, or EINVAL if an argument is NULL (but mibp may be if *miblenp is 0).
  */
 int ctl_nametomib(const char *name, size_t *mibp, size_t *miblenp);
-/* Reads and writes the leaf of this MIB; results as of ctl_byname(), EINVAL if mib is NULL. */
+/*
+ * Reads and writes the leaf of this MIB; results as of ctl_byname(). EINVAL also if mib is NULL and
+ * miblen is not 0; miblen 0 is ENOENT.
+ */
 int ctl_bymib(const size_t *mib, size_t miblen, void *oldp, size_t *oldlenp, void *newp,
     size_t newlen);
 

@@ -243,8 +243,8 @@ set_ncached_max(const ctl_call_t *call, const void *in) {
 }
 
 /*
- * Flushes the thread's cache. If there are more than two automatic arenas per processor, probably
- * no other thread uses this thread's arena soon, so the arena is purged at once.
+ * Flushes the thread's cache and trims its arena. If there are more than two automatic arenas per
+ * processor, probably no other thread uses this arena soon, so it is purged at once.
  */
 static int
 act_idle(const ctl_call_t *call, const void *in) {

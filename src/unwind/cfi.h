@@ -13,7 +13,7 @@
 
 /* How the CFA is computed. */
 typedef enum {
-	/* not supported: ENOTSUP; no error in the row of an outermost frame, which needs no CFA */
+	/* not supported: there is a row only for an outermost frame, which needs no CFA */
 	cfi_cfa_bad,
 	cfi_cfa_sp,         /* CFA = sp + cfa_off */
 	cfi_cfa_fp,         /* CFA = fp + cfa_off */

@@ -3,8 +3,8 @@
  * atomic pointer, so a sample that runs during a change uses the old or the new method entirely. No
  * lock. Called by prof_backtrace.c to read stacks, to select a method and to refresh; by
  * prof_hook.c for the default backtrace hook; by prof_dump.c, prof_course.c and prof_request.c for
- * the method's name and statistics; by module_history.c to forget rows; by prof.c in a forked
- * child.
+ * the method's name and statistics; by module_history.c to forget rows; by prof.c at boot and in a
+ * forked child.
  */
 #include "unwind/unwind.h"
 

@@ -16,14 +16,14 @@
 
 #include "unwind/unwind_backend.h"
 
-/* Notes the first thread of the process, at the start of the library. */
+/* Called by prof.c at boot: notes whether the caller is the first thread of the process. */
 void unwind_boot(void);
 /*
  * Selects and boots a method: "auto", "fp", "libgcc", "libunwind" or "none"; NULL means "auto".
  * Returns 0; EINVAL: there is no such method; ENOTSUP: it is not built in or does not work here,
  * and the selected one stays. "auto" is the first method that works here, but not "none". To be
- * called with no lock held; in a static program not before its constructors run, because until then
- * its unwind tables are not known.
+ * called by one thread at a time, with no lock held; in a static program not before its
+ * constructors run, because until then its unwind tables are not known.
  */
 int unwind_select(const char *name);
 /* Name of the selected method; "none" before the first selection. */

@@ -18,7 +18,8 @@
 /* Why a walk ended; counted for statistics. */
 typedef enum {
 	unwind_stop_end,       /* the outermost frame was reached */
-	unwind_stop_full, /* as many frames as were asked for; after libgcc or libunwind perhaps all */
+	/* as many frames as were asked for; of libgcc and libunwind also if the stack has no more */
+	unwind_stop_full,
 	/* a return address is in no known object or function, and no other way to go on was found */
 	unwind_stop_no_module,
 	/* unwind information cannot be used: not supported, or it needs a register that is not known */

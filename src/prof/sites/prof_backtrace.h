@@ -51,11 +51,14 @@ void prof_backtrace_postfork_child(void);
 extern HIDDEN bool prof_backtrace_is_constructed;
 /* Doubles the room of td->memo (marks, one per frame), up to td->frames_max, if there is memory. */
 void prof_backtrace_make_room(prof_tdata_t *td) COLD;
-/* Called when the backtrace of prof_backtrace() is no longer used. */
+/*
+ * Called when the backtrace of prof_backtrace() is no longer used. May allocate: if the memo has no
+ * room for this stack and a quarter more, its room is doubled, for the next walk.
+ */
 static inline void
 prof_backtrace_done(prof_tdata_t *td) {
 	assert(td->busy);
-	/* The memo should have room for this stack and a quarter more, as it has for the last one. */
+	/* A stack that is the same as the last one (is_same) needs no more room than that. */
 	if (!td->memo.is_same && unlikely(td->depth + td->depth / 4 > td->memo.room)) {
 		prof_backtrace_make_room(td);
 	}

@@ -123,9 +123,10 @@ prof_site_frame(const prof_site_t *s, unsigned i) {
 
 /*
  * A pass over all objects, of one thread at a time; _begin, called inside the gate, waits for the
- * lock `pass`. Until its end nothing is removed from the tables while threads continue to sample;
- * what they add after the beginning may or may not be seen. A pass may stay open outside the gate,
- * because its lock is made new in a forked child. Both lists are read in a pass only.
+ * lock `pass`, which a dump holds until its profile is written. Until its end nothing is removed
+ * from the tables while threads continue to sample; what they add after the beginning may or may
+ * not be seen. A pass may stay open outside the gate, because its lock is made new in a forked
+ * child. Both lists are read in a pass only.
  */
 void prof_data_pass_begin(void);
 void prof_data_pass_end(void);

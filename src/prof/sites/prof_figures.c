@@ -36,7 +36,7 @@ arena_retained(arena_t *a) {
 	return ecache_npages(&a->pac.retained) << LG_PAGE;
 }
 
-/* Sums over all arenas, including the hidden ones that have their samples. */
+/* The sum of read() over all arenas, and over the hidden arenas, which hold their samples. */
 static uint64_t
 sum_over_arenas(size_t (*read)(arena_t *a)) {
 	uint64_t sum = 0;

@@ -14,7 +14,7 @@ typedef struct {
 	uint64_t active;    /* pages of slabs and large objects, holes (arena/holes.h) included */
 	uint64_t resident;  /* estimate of what is in memory, with metadata, without muzzy pages */
 	uint64_t retained;  /* unused address space without memory that is kept */
-	uint64_t mapped;    /* address space in use, metadata included, without retained */
+	uint64_t mapped;    /* address space in use, dirty or muzzy, and metadata; without retained */
 	uint64_t metadata;  /* the allocator's own data */
 	uint64_t huge;      /* in huge pieces, in use or dirty; contained in `resident` */
 	/* bytes of pages that a system call made before their first touch, summed up since the start */

@@ -3,8 +3,8 @@
  *
  * Invariant: a hook is called through a pointer that was loaded once and is not NULL. So the call
  * is of a hook that was set when it was loaded; another thread may have set a new one since. If the
- * backtrace hook was taken away meanwhile, the default is called. Locks: none of its own. No caller
- * holds one while a hook runs, except prof_dump.c, its own lock for the dump hook. Called by
+ * backtrace hook was taken away meanwhile, the default is called. Locks: none of its own. Callers
+ * hold no lock while a hook runs; but prof_dump.c holds its own while the dump hook runs. Called by
  * prof.c, prof_backtrace.c and prof_dump.c, and by ctl_experimental.c to read and set them.
  */
 #include "prof/sites/prof_hook.h"

@@ -33,9 +33,9 @@ typedef struct {
 } prof_label_shown_t;
 
 /*
- * *id becomes the number of the text; "" is 0. EINVAL: NULL, or too long; EAGAIN, with *id 0: no
- * memory, or a limit is reached by a text that has no number yet. May be called anywhere, also in a
- * signal handler: it waits for nobody.
+ * *id becomes the number of the text, a new one if it has none; "" is 0. Returns 0; EINVAL, with
+ * *id unchanged: NULL, or too long; EAGAIN, with *id 0: no memory, or a new text would exceed a
+ * limit. May be called anywhere, also in a signal handler: it waits for nobody.
  */
 int prof_label_intern(const char *text, uint32_t *id);
 

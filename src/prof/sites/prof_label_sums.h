@@ -1,6 +1,6 @@
 /*
  * The live samples of a snapshot by site and label. prof_age.c adds them in its walk through the
- * records; it leaves out those without a label while none with a label was found of the site.
+ * records, but no sample without a label at a site where it has not yet found one with a label.
  * prof_dump_label.c makes the sums and reads them when the profile is written. No locks: the
  * snapshot belongs to the thread that dumps.
  */

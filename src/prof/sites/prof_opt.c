@@ -1,10 +1,11 @@
 /*
  * Default values of the profiler's options; prof_opt.h describes them.
  *
- * Invariant: set during boot, by conf, jemalloc_init.c and prof_boot_conf(), by one thread, and
- * read-only afterwards; so there is no lock. Exception: prof_backtrace.c replaces opt_prof_unwind
- * by the method in use, whenever it selects one. Read by most files of the profiler, by
- * jemalloc_init.c, conf, ctl and stats.c.
+ * Invariant: set during boot, by one thread, and read-only afterwards; so there is no lock. They
+ * are set by conf, jemalloc_init.c (prof_abort), prof_boot_conf() and prof_control.c
+ * (prof_mailbox_is_open). Exception: prof_backtrace.c stores the method in use in opt_prof_unwind
+ * whenever it selects one. Read by most files of the profiler, by jemalloc_init.c, conf, ctl and
+ * stats.c.
  */
 #include "prof/sites/prof_opt.h"
 

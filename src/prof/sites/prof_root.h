@@ -31,8 +31,9 @@ void prof_root_session_set(uint64_t session, uint64_t start_ns);
 void prof_root_begun_set(uint64_t begun_ns);
 void prof_root_accum_set(bool on);
 /*
- * The name of the unwinder in use, cut to 15 bytes; nothing before prof_root_boot(). prof_course.c
- * stores the counters of its walks itself.
+ * Stores the name of the unwinder in use, cut to 15 bytes and not atomically: a reader may see
+ * parts of two names. Nothing before prof_root_boot(). prof_course.c stores the counters of its
+ * walks itself.
  */
 void prof_root_unwinder_set(const char *name);
 

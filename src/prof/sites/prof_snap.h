@@ -17,7 +17,7 @@ typedef enum {
 	prof_item_site,
 	prof_item_thread,
 	prof_item_shrunk, /* a site that holds less than at the mark (prof_mark.h); sums: by how much */
-	prof_item_void  /* a site with nothing to report; readers skip it */
+	prof_item_void  /* a site all of whose sums are 0; readers skip it */
 } prof_item_kind_t;
 
 /* Estimated bytes of the live samples of one site in one column of ages (prof_ages.h). */

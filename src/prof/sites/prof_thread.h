@@ -32,11 +32,12 @@ void prof_thread_cleanup(tsd_t *tsd);
 
 /*
  * thread.prof.active and thread.prof.name. Until the profiler is booted, reads return false or ""
- * and writes ENOENT. A name may have printable ASCII characters and tabs; any other character is
- * EINVAL, and so is NULL. A name longer than PROF_THREAD_NAME_MAX - 1 bytes is cut. With
- * prof_sys_thread_name a write of a name is ENOENT. prof_thread_name_get() returns no copy but the
- * text in the record, which a later write changes and which may go with the thread. No memory for
- * the record, or no tsd, is EAGAIN for `active` and ENOMEM for the name.
+ * and writes ENOENT. Without memory for the record, or without a tsd, reads return the same, a
+ * write of `active` EAGAIN and of the name ENOMEM. A name may have printable ASCII characters and
+ * tabs; any other character is EINVAL, and so is NULL. A name longer than PROF_THREAD_NAME_MAX - 1
+ * bytes is cut. With prof_sys_thread_name a write of a name is ENOENT. prof_thread_name_get()
+ * returns no copy but the text in the record, which a later write changes and which may be freed
+ * when the thread has ended.
  */
 bool prof_thread_active_get(tsd_t *tsd);
 int prof_thread_active_set(tsd_t *tsd, bool active);	/* 0, ENOENT or EAGAIN */
