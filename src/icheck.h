@@ -7,8 +7,9 @@
  * with one sentence (arena/safety.h; if safety_abort_hook returns, so does the check). Any thread
  * may call, inside the gate (os/gate.h) or not; no lock is held or taken. imalloc_flags.c calls
  * icheck_size(); jemalloc.c calls icheck_live() for sallocx and malloc_usable_size, irealloc.c for
- * xallocx while another thread forks. In builds without checks malloc_usable_size does not call it
- * for small objects of classes that thread caches hold.
+ * an xallocx that cannot enter the gate, or comes from a signal handler inside it. In builds
+ * without checks malloc_usable_size does not call it for small objects of classes that thread
+ * caches hold.
  */
 #ifndef ICHECK_H
 #define ICHECK_H

@@ -18,7 +18,7 @@
 imalloc_req_t imalloc_flags_req(size_t size, int flags, alloc_how_t how);
 int imalloc_flags_tcache(int flags);
 
-/* mallocx() after the fast path has failed. */
+/* mallocx() after the fast path has failed. NULL with errno ENOMEM, as imalloc() (imalloc.h). */
 void *imalloc_mallocx(size_t size, int flags) NOINLINE;
 
 /* dallocx(): the flags name the cache, their other parts are ignored. ptr may be NULL. */

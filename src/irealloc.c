@@ -5,8 +5,9 @@
  * its pages, if it is a large one that grows, or its contents move to a new block. Invariant: if a
  * call fails, the old block is unchanged. No lock is held here. A call enters the gate (os/gate.h)
  * once, and after a long copy, which is made outside, again to free the old block. If the gate is
- * closed, or with allocation hooks, each step of a call tries to enter; xallocx changes nothing at
- * a closed gate. A tsd may be NULL. Called by jemalloc.c.
+ * closed, or in a signal handler that interrupted its thread inside it, a call is a separate
+ * allocation, copy and free (irealloc_in_steps), and xallocx changes nothing. With allocation hooks
+ * a block that moves is served by these steps too. A tsd may be NULL. Called by jemalloc.c.
  */
 #include "imalloc.h"
 

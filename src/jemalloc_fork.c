@@ -56,7 +56,7 @@ jemalloc_postfork_parent(void) {
 void
 jemalloc_postfork_child(void) {
 	int saved = errno;
-	/* also while another thread is about to open a box */
+	/* True with a box, and while another thread is about to open one. */
 	bool is_watched = gate_is_watched();
 	sigset_t old;
 	if (is_watched) {

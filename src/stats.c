@@ -475,6 +475,7 @@ line_group(emitter_t *em, bool is_header, const char *name, const class_stats_t 
 	line_end(&l);
 }
 
+/* A row of a name and a number of bytes. */
 static void
 line_pages(emitter_t *em, const char *name, size_t value) {
 	line_t l;

@@ -20,8 +20,8 @@ void conf_table_check(void);
 bool conf_row_is_built(const conf_row_t *row);
 
 /*
- * Why a row is not built in, as a phrase that follows its key in a hint, such as "is not built in
- * (it needs --enable-xmalloc)".
+ * Why a row is absent, one for which conf_row_is_built() is false: a phrase that follows its key in
+ * a hint, such as "is not built in (it needs --enable-xmalloc)".
  */
 const char *conf_row_absence(const conf_row_t *row);
 

@@ -53,7 +53,7 @@ cassert(_Alignof(struct tls_s) > 1);
  */
 #define PATIENCE_ROUNDS (OS_PAUSE_SLEEPS + 12500)
 
-/* gate_mark_listed() and gate_unmark_listed() for any thread. */
+/* gate_mark_listed() and gate_unmark_listed() for any thread, registered or not. */
 static void
 gate_mark(struct tls_s *t) {
 	assert(t == tls_get() && t->gate_depth != 0);
@@ -127,9 +127,9 @@ gate_lose(void) {
 
 /*
  * In a child that shares something with its parent: makes it leave that, and loses a silent child.
- * The child of fork() comes here if a handler of another library enters before ours has run; for
- * it prefork has made the copy. Signals are blocked, because a handler that came here meanwhile
- * would find the tables half moved.
+ * The child of fork() comes here if a handler of another library enters before ours has run; its
+ * copy was made by the parent, before the fork. Signals are blocked, because a handler that came
+ * here meanwhile would find the tables half moved.
  */
 static COLD void
 gate_try_leave_parent(void) {

@@ -9,8 +9,9 @@
  * lock that is held outside, whose owner may be waiting for the gate. Callers, in all threads, are
  * the entry points of the allocator (imalloc.c, irealloc.c, defrag.c, tsd.c, ctl/, stats.c,
  * background_thread.c, the profiler), user_event.c and module_history.c, the fork handlers in
- * jemalloc_fork.c, and recall.c, claim.c and thread_event.c, which walk the list of threads. Others
- * only ask for the state (jemalloc_init.c, icheck.c, alloc_hook.h, shelter.c).
+ * jemalloc_fork.c, and recall.c, claim.c and thread_event.c, which walk the list of threads;
+ * meta/region.c calls gate_watch(). Others only ask for the state (jemalloc_init.c, icheck.c,
+ * cxx.c, alloc_hook.h, shelter.c, sys_modules.c).
  */
 #ifndef OS_GATE_H
 #define OS_GATE_H
@@ -186,7 +187,8 @@ void gate_reenter(struct tls_s *t, uint32_t depth);
 
 /*
  * Puts a thread's words on the list that forking threads read. The words and the link must stay
- * valid until gate_unregister(). Both are called inside the gate.
+ * valid until gate_unregister(), which takes them off. Both are called inside the gate, and the
+ * thread stays inside.
  */
 struct gate_link_s;
 void gate_register(struct tls_s *t, struct gate_link_s *link);
@@ -240,10 +242,11 @@ bool gate_is_lost(void);
  * before anything that the gate protects is used. So is leave() alone in the child of fork() if the
  * handler of another library enters there before our own handler runs; and copy() in its parent
  * when the thread that forks leaves the closed gate. own: a word, not 0, in a page that reads as
- * zero in a child (pages_wipe_in_child()). Both are called by one thread at a time, or by the
- * child; the gate may be open. What is shared is shared only while children are looked for. Not
- * found is a child of a signal handler that interrupted its thread inside, or in a fork that was
- * alone already: until it has left the gate, or opened it, it goes on with what it shares.
+ * zero in a child (pages_wipe_in_child()). copy() makes or renews a private copy of the shared
+ * memory, leave() puts it in place of that. gate_watch() and gate_unwatch() are called by one
+ * thread at a time, or by the child; the gate may be open. Memory is shared only while children are
+ * looked for. Not found is a child of a signal handler that interrupted its thread inside, or in a
+ * fork that was alone already: until it has left the gate, or opened it, it uses the shared memory.
  */
 void gate_watch(const uint64_t *own, void (*copy)(void), void (*leave)(void));
 void gate_unwatch(void);

@@ -15,10 +15,10 @@
 
 typedef void(malloc_io_write_t)(void *opaque, const char *s);
 
-/* Goes with all pieces of a long text. */
+/* The state of one long text; the same struct is passed with each of its pieces. */
 typedef struct {
 	void *opaque; /* for the user's malloc_message */
-	unsigned patience_ms; /* malloc_io_write_stderr() waits as long each time, and lowers it to 0 */
+	unsigned patience_ms; /* longest wait each time; malloc_io_write_stderr() may lower it to 0 */
 } malloc_io_text_t;
 
 /*

@@ -135,7 +135,7 @@ mutex_is_owner(const mutex_t *m) {
 	return owner != 0 && owner == tls_get()->lock_id;
 }
 
-/* Makes `me` the owner of the word if it is free. */
+/* Makes `me` the owner of the word if it is free; returns whether it did. Counts nothing. */
 ALWAYS_INLINE bool
 mutex_try_word(mutex_t *m, uint32_t me) {
 	uint32_t expected = 0;

@@ -15,8 +15,8 @@
 /*
  * Version 1 first, as in room_limit(): where both are mounted, memory is counted there. The texts
  * are arrays, because pointers would be relocated at each start. controller: what room_group()
- * searches; top: the directory of the tree, also where other controllers are mounted with it, as a
- * link; limit and current: files of a group.
+ * searches; top: the directory of the tree below /sys/fs/cgroup (a symbolic link where other
+ * controllers are mounted with it); limit and current: files of a group.
  */
 static const struct {
 	char controller[8], top[8], limit[24], current[24];

@@ -1,9 +1,9 @@
 /*
  * The memory of the process's control group and its limit, for the high-water threshold by cgroup
  * (prof/trigger/prof_trigger.c) and for what a profile says of it (prof/file/prof_dump.c); prof.c
- * calls the handler of fork. Files are read at each question, which a filter of system calls may
- * forbid; so only what the user has asked for may ask: the watch of a threshold, a dump, a request.
- * Lock-free; errno is preserved.
+ * calls the handler of fork. Most of these functions read files, which a filter of system calls may
+ * forbid; so they are called only for what the user has asked for: the watch of a threshold, a
+ * dump, a request. Lock-free; errno is preserved.
  */
 #ifndef OS_ROOM_GROUP_H
 #define OS_ROOM_GROUP_H

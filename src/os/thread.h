@@ -1,8 +1,8 @@
 /*
- * Threads and processors as the system sees them: threads, names, signals, futexes, CPU numbers.
- * All functions preserve errno and, unless they say otherwise, take no lock and do not allocate.
- * Called by mutex, gate, claim, arenas, imalloc, pac_step, background_thread, ctl_thread,
- * jemalloc_init and the profiler.
+ * Threads and processors as the system sees them: threads, names, signals, timers, seccomp,
+ * futexes, CPU numbers. All functions preserve errno and, unless they say otherwise, take no lock
+ * and do not allocate. Called by mutex, gate, claim, arenas, imalloc, pac_step, background_thread,
+ * ctl_thread, unwind_step, jemalloc_init, jemalloc_fork and the profiler.
  */
 #ifndef OS_THREAD_H
 #define OS_THREAD_H

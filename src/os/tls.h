@@ -35,7 +35,7 @@ struct tls_s {
 	uint32_t state;
 	/* Owned by os/mutex: this thread's number as a lock owner; 0 means none yet. */
 	uint32_t lock_id;
-	/* Owned by os/gate: whether the thread is inside, and other marks (gate.c); others read it. */
+	/* Owned by os/gate: whether the thread is inside, and other marks (gate.h); others read it. */
 	uint32_t gate;
 	/* Owned by os/gate: levels of gate_enter() and gate_try_enter() that are not left yet. */
 	uint32_t gate_depth;
