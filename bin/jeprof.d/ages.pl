@@ -3,7 +3,8 @@
 # an estimate once it is scaled. The bytes of a column are taken to be spread evenly over the ages
 # from its lower to its upper bound. $span is for how many seconds the process has been sampled,
 # undef if not known; the column that it lies in is taken to end there, see edges(). Callers: Dump,
-# Reduce and Labels, and what prints or judges their sums (top, leaks, Since, report, export, live).
+# Reduce and Labels, and what prints or judges their sums (top, flame, leaks, Since, report, export,
+# live).
 package Ages;
 
 # The upper bounds of the columns but the last, which has none: as in the library and in model.js.

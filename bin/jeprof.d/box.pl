@@ -23,7 +23,7 @@ sub of_bytes {
 }
 
 # Has jeprofctl read the file $name, or $data as its standard input if $name is '-', and returns the
-# text of the profile; $path is the name in messages.
+# text of the profile; $path is the name in messages. Fails if jeprofctl is not there or fails.
 sub profile {
 	my ($path, $data, $name) = @_;
 	my $ctl = Tool::find('jeprofctl') // Talk::fail(1,

@@ -30,8 +30,9 @@ sub words_for {
 my %values = ('--to' => [qw(pprof otlp speedscope dhat collapsed massif callgrind heap)],
 	completion => [qw(bash zsh fish)]);
 
-# A text for each verb: $line with the verb and its options for its two %s. Behind these $none, with
-# the names of all verbs of jeprofctl, "|" in between, for its %s: their options are not completed.
+# One text: for each verb of jeprof the format $line, filled with the verb and its options; then
+# once the format $none, filled with all verbs of jeprofctl, joined by "|": their options are not
+# completed.
 sub cases {
 	my ($line, $none) = @_;
 	return join '', (map { sprintf $line, $_->[0], join ' ', words_for($_->[0]) } @Main::verbs),
@@ -124,5 +125,6 @@ sub fish {
 	return join '', $text, $old, @last;
 }
 
-# A text without a backslash in single quotes, as all three shells read it.
+# Puts a text in single quotes, for all three shells; it may have no backslash, which fish would
+# read in another way.
 sub quoted { return "'" . $_[0] =~ s/'/'\\''/gr . "'" }

@@ -239,7 +239,7 @@ sub settings {
 sub is_true { return ($_[0] // '') eq 'true' }
 
 # Adds what the library of this jeprof ($library, undef: there is none) says to $conf, the value of
-# MALLOC_CONF. $root is not used: it is the root directory of the process, as for settings().
+# MALLOC_CONF. Nothing without $conf. $root, the root directory of the process, is not used.
 sub options {
 	my ($conf, $root, $library) = @_;
 	return unless length $conf;

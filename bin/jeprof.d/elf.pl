@@ -105,8 +105,8 @@ sub read_segments {
 	}
 }
 
-# A section by its index: { name, type, flags, addr, offset, size, link, info, align, entsize };
-# undef if it is not there.
+# A section by its index: { name: where its name begins in the table of section names, type, flags,
+# addr, offset, size, link, info, align, entsize }; undef if it is not there.
 sub section_at {
 	my ($self, $index) = @_;
 	my $size = $self->{shentsize};

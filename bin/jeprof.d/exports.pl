@@ -2,7 +2,7 @@
 # without a verb, such as --collapsed. The bytes of the stacks are whole numbers that add up to the
 # total that top prints, see whole_numbers; only a profile with its names (heap, --raw) has the
 # counts as they were sampled, of all stacks. A view is that of Main::view. Callers: Main, Shell;
-# Box (put), Massif (told_frames), Top (whole_numbers).
+# Box (put), Massif (told_frames), Top and Series (whole_numbers).
 package Export;
 
 use constant MOST => 9_000_000_000_000_000_000; # of a sum: readers take it for one of 64 bits with a sign
@@ -92,7 +92,8 @@ sub put {
 # Rows { places: leaf first, values: [objects and bytes ever allocated, objects and bytes live] } of
 # all stacks that the filters leave; with $by_thread one for each stack and thread, { thread } being
 # its name; with $by_label for each label too, { label }; with $by_age for each column of ages too,
-# { age } being where it begins, in seconds, or ''. $thread: of this thread alone; undef: of all.
+# { age } being where it begins, in seconds, or ''. Counts ever allocated have no label and no age:
+# they are in the row where both are ''. $thread: of this thread alone; undef: of all.
 # Sets $view->{frames} to a sub: the frames of a place that the filters leave, innermost first, as a
 # list reference.
 sub rows {
@@ -240,7 +241,7 @@ sub dhat {
 # Prints a view as the output mode --collapsed.
 sub collapsed { print collapsed_text(@_) }
 
-# A line for each stack of names: root;...;leaf VALUE, which is what $option->{index} counts
+# A line for each stack of names: root;...;leaf VALUE, which is what $option->{index} counts.
 sub collapsed_text {
 	my ($view) = @_;
 	my %line;
@@ -263,7 +264,8 @@ sub collapsed_text {
 sub callgrind { print callgrind_text(@_) }
 
 # The form of callgrind: functions with what they hold themselves, and their calls with what is held
-# below. Calls of a function by itself are left out.
+# below. Calls of a function by itself are left out. The number of calls, which is not known, is
+# written as the sum that is held below, 0 if that is negative.
 sub callgrind_text {
 	my ($view) = @_;
 	my $sum = Reduce::sum($view->{stacks}, $view->{option}, edges => 1, by_file => 1);

@@ -145,9 +145,10 @@ sub help {
 
 # Takes the options out of @$arguments, where the words that are none stay; fails with status 2 if
 # one is wrong. Names may be abbreviated; what follows "--" is no option. Returns a hash: the value
-# of each option by its first name, and top (the number of -n), debug_dir, grain (of @grains), mode
-# (of @modes, or ''), index (of @indices). With $is_ordered what follows the first word that is no
-# option stays as it is: another program's arguments.
+# of each option by its first name, and top (the number of -n), debug_dir, grain (of @grains, by
+# default functions), mode (of @modes, or ''), index (of @indices, by default inuse_space). With
+# $is_ordered what follows the first word that is no option stays as it is: another program's
+# arguments.
 sub parse {
 	my ($arguments, $is_ordered) = @_;
 	my (%option, @specs);

@@ -55,7 +55,7 @@ sub marks {
 }
 
 # A time in UTC, as 20261122T220946.577Z, 2026-11-22T22:09:46.577Z, with a blank for the T or
-# without seconds, in seconds since 1970; undef for anything else. Day 31 counts in each month.
+# without seconds, in seconds since 1970; undef for anything else. Each month may have a day 31.
 sub seconds {
 	my ($text) = @_;
 	return undef

@@ -7,7 +7,7 @@
 # or lines (NAME: the pack_key() of the object, % and blanks in it as %xx, a blank, its path); a line
 # "end COUNT" of parts. A part of lines has for each frame, innermost first, a line of four words
 # between tabs: offset in hex, function, file, line. Callers: Main (command, expand), Input (member);
-# Object reads %lines and the symbols, Dump and Doctor MAGIC.
+# Object and Names read %lines, Dump and Doctor MAGIC; the symbols go to %Object::packed.
 package Pack;
 
 use constant MAGIC => "jeprof_pack/1\n";
@@ -97,7 +97,7 @@ sub take_part {
 }
 
 # ---- making ----
-# The verb: packs profiles, of none the newest series.
+# The verb: packs the given profiles; if none is given, the newest series of this directory.
 sub command {
 	my ($option, @files) = @_;
 	Main::take_program(\@files) if @files;

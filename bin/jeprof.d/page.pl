@@ -123,7 +123,7 @@ sub suspects {
 	    } @suspects) . ($count > 3 ? ', and ' . ($count - 3) . ' more.' : '.');
 }
 
-# A sentence: how the sum changed; () of one snapshot.
+# A sentence: how the sum changed; () if there is only one snapshot.
 sub course {
 	my ($option, @snaps) = @_;
 	return () if @snaps < 2;

@@ -6,7 +6,8 @@
 # (Labels that a program gives its memory are another thing: labels.pl.) Callers: Main (collect,
 # sum, check_told), Export (collect, sum), Flame and Source (sum), Series and Live (stacks), Report
 # (cut, thread_counts), Frag and Massif (cut); Top, Labels, Series, Report, Export (entries); Flame
-# and Massif (trees); Missing (is_library), Fold and Source (pattern).
+# and Massif (trees); Fold and Source (pattern); Picture and Print use the methods. Missing and
+# Export read { is_library } of an Object.
 package Reduce;
 
 # What is counted => [index of its objects in a stack of Dump, 0: objects count, 1: bytes count].

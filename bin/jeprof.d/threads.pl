@@ -4,7 +4,7 @@
 # dump to dump. Counts are sampled, as the profile prints them. Sums are those of top --thread.
 # $store and its records are those of Report::gather; $at is the index of the objects in a stack of
 # Dump (1: live, 3: ever allocated), their bytes follow. Callers: Report; Reduce for what is told by
-# thread (divided, only); Labels (told); Run, Export, Flame and Shell (refuse_each).
+# thread (divided, only); Labels (told); Top (names); Run, Export, Flame and Shell (refuse_each).
 package Threads;
 
 use constant PART => 'LLFF'; # as parts() packs

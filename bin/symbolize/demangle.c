@@ -299,7 +299,10 @@ skip_return_type(const char *name) {
 	return start;
 }
 
-/* Copies the name, hidden parts as they were, no spaces at the end; ends 22 bytes before `room`. */
+/*
+ * Copies the name, with hidden parts as they were and without spaces at the end. Cuts it where
+ * fewer than 23 bytes of `room` are left, so that an anonymous namespace and the NUL always fit.
+ */
 static void
 show_hidden(char *to, size_t room, const char *name) {
 	static const char anonymous[] = "(anonymous namespace)";

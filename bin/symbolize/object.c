@@ -5,7 +5,8 @@
  * both before each compilation unit, which bounds the memory to that of one unit. Exceptions: the
  * pages of a file with compressed sections and what libelf decompressed stay until object_close();
  * so does the file to which dwz moved common parts (.gnu_debugaltlink), which is opened here too.
- * No locks: one thread. Called by main.c, table.c, tables.c, debug.c and walk.c.
+ * No locks: one thread. Called by main.c, table.c, tables.c, debug.c and walk.c;
+ * object_is_discarded() by scopes.c and units.c.
  */
 #include "symbolize.h"
 

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Limits of a name: paths and types inside each other, and all of them, those read again too. */
 enum { DEPTH_MAX = 100, PARTS_MAX = 4000 };
 
 typedef struct {
@@ -29,6 +30,7 @@ static void path_read(reader_t *r);
 static void type_read(reader_t *r);
 
 /* ---- letters and numbers ---- */
+/* Reads this letter if it is the next one; else false, and nothing is read. */
 static bool
 try_letter(reader_t *r, char letter) {
 	bool is_next = !r->has_failed && *r->at == letter;
@@ -37,6 +39,7 @@ try_letter(reader_t *r, char letter) {
 	return is_next;
 }
 
+/* Reads any letter; fails, and returns '\0', at the end of the name. */
 static char
 letter_read(reader_t *r) {
 	char letter = r->has_failed ? '\0' : *r->at;
@@ -46,6 +49,7 @@ letter_read(reader_t *r) {
 	return letter;
 }
 
+/* Adds bytes to the result, unless it is muted; fails if they and the NUL do not fit. */
 static void
 write_bytes(reader_t *r, const char *text, size_t len) {
 	if (r->mute > 0 || r->has_failed)

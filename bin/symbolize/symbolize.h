@@ -68,13 +68,16 @@ int file_reopen(int named);
 
 /*
  * Map an ELF file. NULL, or the reason why it cannot be read; the caller calls object_close() in
- * either case. object_open_fd() does not close the descriptor; `path` must stay valid until then.
+ * either case. `path` must stay valid until object_close(). object_open_fd() does not close the
+ * descriptor; `root` is that below which the object's links to other files are opened.
  */
 const char *object_open(object_t *object, const char *path);
 const char *object_open_fd(object_t *object, int fd, int root, const char *path);
 
 /* Opens the DWARF of an open object, once. NULL, or the reason why there is none. */
 const char *object_add_dwarf(object_t *object);
+
+/* Releases all that an object holds, also after a failed open; its names and DIEs are then gone. */
 void object_close(object_t *object);
 
 /*
