@@ -234,6 +234,12 @@ state_word(uint32_t state) {
 	return state < sizeof(states) / sizeof(states[0]) ? states[state] : "unknown";
 }
 
+bool
+is_session(const char *word) {
+	return strcmp(word, "active") == 0 || strcmp(word, "stopping") == 0
+	    || strcmp(word, "paused") == 0;
+}
+
 const char *
 state_text(const char *word, uint64_t session, char buf[64]) {
 	if (strcmp(word, "sampling") == 0) {
@@ -242,8 +248,7 @@ state_text(const char *word, uint64_t session, char buf[64]) {
 	if (strcmp(word, "switched_on") == 0) {
 		return "sampling (switched on by the program)";
 	}
-	if (strcmp(word, "active") != 0 && strcmp(word, "stopping") != 0
-	    && strcmp(word, "paused") != 0) {
+	if (!is_session(word)) {
 		return word;
 	}
 	snprintf(buf, 64, "session %" PRIu64 "%s%s", session, strcmp(word, "active") == 0 ? "" : ", ",

@@ -70,6 +70,9 @@ bool is_number(const char *text);
 /* The word for a jeprof_state_t, which --json prints: "idle", "active", ...; else "unknown". */
 const char *state_word(uint32_t state);
 
+/* Whether a session runs in the state with this word, even if it just ends or is paused. */
+bool is_session(const char *word);
+
 /*
  * A word of state_word() for a person: "sampling (MALLOC_CONF)" for "sampling", "session 3" for
  * "active", "session 3, paused" for "paused". Returns buf, a constant, or `word`.

@@ -432,6 +432,7 @@ WAIT=
 ctl status "$pid"
 unset WAIT
 has "$out" "state                       sampling (MALLOC_CONF)" "status says it too"
+has "$out" "session                     3 (the last one)" "and that no session runs"
 end
 fake barred
 ctl start "$pid"
