@@ -223,11 +223,14 @@ outside_name(unsigned pid, char *buf, size_t size) {
 	return buf;
 }
 
-/* Says what the image lacks. */
+/* Says what the image of a file (is_file) or of a process lacks: of a process, what is damaged. */
 static void
-tell_lacks(const jeprof_image_facts_t *f) {
+tell_lacks(const jeprof_image_facts_t *f, bool is_file) {
 	if (f->torn != 0) {
 		talk("%" PRIu64 " damaged objects of the tables were left out", f->torn);
+	}
+	if (!is_file) {
+		return;
 	}
 	if (f->no_room != 0) {
 		talk("%" PRIu64 " samples have no stack: the box was full", f->no_room);
@@ -243,16 +246,13 @@ tell_lacks(const jeprof_image_facts_t *f) {
 
 /*
  * Writes the profile of an image and closes the image; returns the exit code. p: whose memory it
- * is; NULL: it is of a file, so what it lacks is reported in any case, else only if objects were
- * damaged.
+ * is; NULL: it is of a file.
  */
 static int
 put_image(jeprof_image_t *image, const jeprof_target_t *p) {
 	char name[TEXT_BYTES];
 	jeprof_image_facts_t f = jeprof_image_facts(image);
-	if (p == NULL || f.torn != 0) {
-		tell_lacks(&f);
-	}
+	tell_lacks(&f, p == NULL);
 	int code = put_profile(p != NULL ? (unsigned)p->pid : f.pid, outside_name(f.pid, name,
 	    sizeof(name)), write_image, image);
 	jeprof_image_close(image);
