@@ -10,11 +10,16 @@
 #include <time.h>
 #include <unistd.h>
 
+uint64_t
+client_clock_ns(clockid_t clock) {
+	struct timespec now;
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
 int64_t
 client_now_ms(void) {
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
+	return (int64_t)(client_clock_ns(CLOCK_MONOTONIC) / 1000000);
 }
 
 void

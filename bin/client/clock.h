@@ -4,7 +4,10 @@
  */
 #pragma once
 #include <stdint.h>
+#include <time.h>
 
+/* Nanoseconds of a clock. */
+uint64_t client_clock_ns(clockid_t clock);
 /* Milliseconds of the monotonic clock. */
 int64_t client_now_ms(void);
 /*

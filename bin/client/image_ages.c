@@ -17,7 +17,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 enum {
 	BATCH_BYTES = 16384,     /* bytes of records that are read together, at most */
@@ -177,9 +176,7 @@ now_of(const jeprof_image_t *image) {
 	const image_root_t *r = &image->root;
 	bool is_realtime = (r->flags & IMAGE_REALTIME) != 0;
 	if (image->target != NULL || image->is_live) {
-		struct timespec now;
-		clock_gettime(is_realtime ? CLOCK_REALTIME : CLOCK_MONOTONIC, &now);
-		return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+		return client_clock_ns(is_realtime ? CLOCK_REALTIME : CLOCK_MONOTONIC);
 	}
 	return is_realtime ? r->figures.time_ns : r->figures.monotonic_ns;
 }

@@ -29,7 +29,6 @@ enum {
 	TAKEN_WAIT_MS = 60000, /* default of request.taken_ms: it may write a large profile */
 	/* wait_answer() doubles its pause while that is shorter, so up to 32; settle() pauses 20 */
 	PAUSE_MAX_MS = 20,
-	SETTLE_MS = 50,      /* after a request was taken back, as the process may be reading it */
 	STAY_MS = 10000,     /* lease of a request while the caller decides whether it may stay */
 };
 
@@ -273,9 +272,9 @@ check_idle(jeprof_target_t *t, const wait_t *w) {
 }
 
 /*
- * Takes the request back, and waits SETTLE_MS in case the process is just reading it: the process
- * writes answer_nonce at once after it has found `sequence` in the slot. Without that sign the
- * request counts as not taken. Returns the verdict if it was not taken; the result of
+ * Takes the request back, and waits CLIENT_SETTLE_MS in case the process is just reading it. A
+ * process writes answer_nonce at once after it has found `sequence` in the slot; without that sign
+ * the request counts as not taken. Returns the verdict if it was not taken; the result of
  * take_answer() if it was answered after all; ETIMEDOUT if it was taken, but not answered within
  * taken_ms or before an interrupt; ESRCH.
  */
@@ -284,7 +283,7 @@ settle(jeprof_target_t *t, wait_t *w, int verdict) {
 	prof_slot_t s;
 	int64_t end = client_now_ms() + client_taken_ms(w->request);
 	jeprof_take_back(t);
-	client_sleep_ms(SETTLE_MS);
+	client_sleep_ms(CLIENT_SETTLE_MS);
 	for (;;) {
 		if (!client_read_memory(t, client_slot_at(t, w->slot), &s, sizeof(s))) {
 			return client_memory_gone(t);

@@ -25,6 +25,7 @@ enum {
 	 * of the user, stands before most of the others.
 	 */
 	CLIENT_STATUS_BYTES = 65536,
+	CLIENT_SETTLE_MS = 50, /* after a request was taken back, as the process may be reading it */
 };
 
 /* Puts the sentence into t->why, and returns error. */

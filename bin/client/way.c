@@ -216,12 +216,8 @@ client_denial_reason(const client_denial_t *d, char *buf, size_t size) {
 static int
 yama_scope(void) {
 	char text[32];
-	FILE *yama = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
-	int scope = yama != NULL && fgets(text, sizeof(text), yama) != NULL ? atoi(text) : 0;
-	if (yama != NULL) {
-		fclose(yama);
-	}
-	return scope;
+	ssize_t length = client_read_file("/proc/sys/kernel/yama/ptrace_scope", text, sizeof(text));
+	return length > 0 ? atoi(text) : 0;
 }
 
 /*

@@ -93,7 +93,7 @@ list_one(jeprof_target_t *p, void *arg) {
 	if (is_pending && !is_idle) {
 		printf(", start pending");
 	}
-	if (p->head.state != jeprof_state_idle && p->head.state < jeprof_state_sampling) {
+	if (jeprof_has_session(p)) {
 		printf(" since %s", time_text(p->head.session_start_ns, since));
 	}
 	putchar('\n');
@@ -167,8 +167,7 @@ void
 find_process(jeprof_target_t *p) {
 	search_t s = {0};
 	uint64_t number = words.values[o_pid].number;
-	static const unit_t none[] = {{"", 1}, {NULL, 0}};
-	if (!is_on(o_pid) && !value_try_parse(words.who, none, &number)) {
+	if (!is_on(o_pid) && !value_try_parse(words.who, count_units, &number)) {
 		number = (uint64_t)find_by_name(words.who);
 	}
 	int pid = number <= INT_MAX ? (int)number : 0;
