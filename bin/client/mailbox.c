@@ -557,6 +557,13 @@ jeprof_ask(jeprof_target_t *t, const jeprof_request_t *request, jeprof_reply_t *
 }
 
 const char *
+jeprof_state_word(uint32_t state) {
+	static const char *const words[] = {"idle", "active", "stopping", "paused", "sampling",
+	    "switched_on"};
+	return state < sizeof(words) / sizeof(words[0]) ? words[state] : "unknown";
+}
+
+const char *
 jeprof_value(const char *answer, const char *key, char *buf, size_t size) {
 	size_t length = strlen(key);
 	for (const char *line = answer; line != NULL; line = strchr(line, '\n')) {

@@ -226,14 +226,6 @@ is_number(const char *text) {
 	return length > 0 && text[length] == '\0' && (text[0] != '0' || length == 1);
 }
 
-static const char *const states[] = {"idle", "active", "stopping", "paused", "sampling",
-    "switched_on"};
-
-const char *
-state_word(uint32_t state) {
-	return state < sizeof(states) / sizeof(states[0]) ? states[state] : "unknown";
-}
-
 bool
 is_session(const char *word) {
 	return strcmp(word, "active") == 0 || strcmp(word, "stopping") == 0

@@ -78,7 +78,7 @@ list_one(jeprof_target_t *p, void *arg) {
 	}
 	s->listed++;
 	bool is_idle = p->head.state == jeprof_state_idle;
-	const char *state = is_pending && is_idle ? "pending" : state_word(p->head.state);
+	const char *state = is_pending && is_idle ? "pending" : jeprof_state_word(p->head.state);
 	if (is_on(o_json)) {
 		printf("%s{\"pid\":%d,\"name\":", s->listed > 1 ? ",\n " : "[", p->pid);
 		put_json_string(p->name);

@@ -142,7 +142,7 @@ status_idle(jeprof_target_t *p) {
 	const char *halted = jeprof_halted(p);
 	snprintf(text, sizeof(text), "state=%s\nsession=%" PRIu64 "\nstart_time_ns=%" PRIu64
 	    "\n%s%s%s%s%s%sversion=%.63s\n", is_start && is_idle ? "pending"
-	    : state_word(p->head.state), p->head.session_id, p->head.session_start_ns,
+	    : jeprof_state_word(p->head.state), p->head.session_id, p->head.session_start_ns,
 	    is_pending ? "pending=" : "", is_pending ? request : "", is_pending ? "\n" : "",
 	    halted != NULL ? "halted=" : "", halted != NULL ? halted : "", halted != NULL ? "\n" : "",
 	    p->head.library_version);
@@ -164,7 +164,7 @@ status_outside(jeprof_target_t *p) {
 	snprintf(text, sizeof(text), "state=%s\nsession=%" PRIu64 "\nstart_time_ns=%" PRIu64
 	    "\nsample_interval=%" PRIu64 "\ntold_time_ns=%" PRIu64 "\nallocated=%" PRIu64
 	    "\nactive=%" PRIu64 "\nresident=%" PRIu64 "\nretained=%" PRIu64 "\nsamples=%" PRIu64
-	    "\nsites=%" PRIu64 "\ntorn=%" PRIu64 "\nversion=%.63s\n", state_word(p->head.state),
+	    "\nsites=%" PRIu64 "\ntorn=%" PRIu64 "\nversion=%.63s\n", jeprof_state_word(p->head.state),
 	    p->head.session_id, p->head.session_start_ns, f.rate, f.time_ns, f.allocated, f.active,
 	    f.resident, f.retained, f.samples, f.sites, f.torn, p->head.library_version);
 	put_process(p, text);
