@@ -14,6 +14,7 @@
  */
 #include "client/target.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,11 @@ enum {
 	PAUSE_MAX_MS = 20,
 	STAY_MS = 10000,     /* lease of a request while the caller decides whether it may stay */
 };
+
+/* The header of the tools is installed alone, so it repeats what the library's says. */
+static_assert(JEPROF_CLIENT_PROTOCOL == PROF_MAILBOX_VERSION && JEPROF_TEXT == PROF_MAILBOX_TEXT
+    && JEPROF_SLOTS == PROF_MAILBOX_SLOTS
+    && (int)jeprof_state_switched_on == (int)prof_mailbox_switched_on, "both headers agree");
 
 int64_t
 client_wait_ms(const jeprof_request_t *r) {
