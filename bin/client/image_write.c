@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* log2 of the remembered places: most frames of a profile are in many stacks. */
 #define LG_PLACES 10
@@ -66,17 +65,11 @@ meta_text(writer_t *w, const char *key, const char *text, size_t size) {
 	put(w, "\n");
 }
 
-/* A time in ns since 1970, UTC, as 20261120T120227.938Z. */
+/* A time in ns since 1970. */
 static void
 meta_stamp(writer_t *w, const char *key, uint64_t ns) {
-	time_t seconds = (time_t)(ns / 1000000000);
-	char stamp[64];
-	struct tm utc;
-	if (gmtime_r(&seconds, &utc) == NULL || strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%S",
-	    &utc) == 0) {
-		return;
-	}
-	put(w, "# jemalloc.%s=%s.%03uZ\n", key, stamp, (unsigned)(ns / 1000000 % 1000));
+	char stamp[32];
+	put(w, "# jemalloc.%s=%s\n", key, client_stamp(ns, stamp));
 }
 
 static void

@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "answer.h"
@@ -209,16 +208,12 @@ put_profile(unsigned pid, const char *name, write_t *write, void *profile) {
  */
 static const char *
 outside_name(unsigned pid, char *buf, size_t size) {
-	struct timespec now;
-	struct tm utc;
 	char stamp[32];
 	if (is_on(o_output) || words.file != NULL) {
 		return is_on(o_output) ? words.values[o_output].text : words.file;
 	}
-	clock_gettime(CLOCK_REALTIME, &now);
-	gmtime_r(&now.tv_sec, &utc);
-	strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%S", &utc);
-	print_to(buf, size, "jeprof.%u.%s.%03ldZ.0.o0.heap", pid, stamp, now.tv_nsec / 1000000);
+	print_to(buf, size, "jeprof.%u.%s.0.o0.heap", pid, client_stamp(client_clock_ns(CLOCK_REALTIME),
+	    stamp));
 	return buf;
 }
 
