@@ -485,7 +485,7 @@ ask_once(jeprof_target_t *t, wait_t *w) {
 
 /* Whether the answer to the request is a profile. */
 static bool
-client_streams(const char *text) {
+is_for_profile(const char *text) {
 	return strcmp(text, "dump-stream") == 0 || strcmp(text, "dump-delta-stream") == 0;
 }
 
@@ -493,7 +493,7 @@ int
 client_ask_mailbox(jeprof_target_t *t, const jeprof_request_t *r, jeprof_reply_t *reply) {
 	int64_t begin = client_now_ms();
 	wait_t w = {.request = r, .begin = begin, .deadline = begin + client_wait_ms(r), .reply = reply,
-	    .wants_profile = client_streams(r->text)};
+	    .wants_profile = is_for_profile(r->text)};
 	int torn = 0;
 	w.mine.nonce = client_random_word(); /* one for all tries: it is carried out once */
 	int error = jeprof_check_same(t);

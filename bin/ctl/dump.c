@@ -269,7 +269,7 @@ dump_outside(jeprof_target_t *p) {
 static int
 dump_unanswered(jeprof_target_t *p, int error) {
 	jeprof_image_t *image;
-	if (is_on(o_delta) || jeprof_image_unanswered(&image, p, error, 0) != 0) {
+	if (is_on(o_since_mark) || jeprof_image_unanswered(&image, p, error, 0) != 0) {
 		leave_failed(p, error);
 	}
 	talk("%s; the profile was read from outside instead", p->why);
@@ -306,7 +306,7 @@ hint_other_way(const jeprof_target_t *p, int error, bool is_here) {
 	}
 	if (!is_here && error != ENOMEM) {
 		hint("the profile can be written here instead: jeprofctl dump %d -o FILE\n", p->pid);
-	} else if (is_readable && !is_on(o_delta)) {
+	} else if (is_readable && !is_on(o_since_mark)) {
 		hint("the profile can be read from its memory instead: jeprofctl dump %d --outside -o "
 		    "FILE\n", p->pid);
 	}
@@ -320,7 +320,7 @@ dump_here(jeprof_target_t *p, const char *name) {
 		leave(EXIT_NO_WAY, "%d %s can be reached through its control directory only: no stream; "
 		    "dump without -o", p->pid, p->name);
 	}
-	jeprof_request_t request = request_of(is_on(o_delta) ? "dump-delta-stream" : "dump-stream",
+	jeprof_request_t request = request_of(is_on(o_since_mark) ? "dump-delta-stream" : "dump-stream",
 	    jeprof_manner_wait);
 	int error = jeprof_ask(p, &request, &r);
 	if (error != 0) {
@@ -348,7 +348,7 @@ verb_dump(jeprof_target_t *p) {
 	if (is_on(o_output)) {
 		return dump_here(p, words.values[o_output].text);
 	}
-	const char *verb = is_on(o_delta) ? "dump-delta" : "dump";
+	const char *verb = is_on(o_since_mark) ? "dump-delta" : "dump";
 	print_to(text, sizeof(text), "%s", verb);
 	if (words.file != NULL) {
 		path_there(p, words.file, path, sizeof(path));

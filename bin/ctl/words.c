@@ -59,7 +59,7 @@ static const option_t options[] = {
     {"output", 'o', kind_text, DUMP, NULL, o_output},
     {"outside", 0, kind_flag, DUMP | STATUS, NULL, o_outside},
     {"core", 0, kind_text, DUMP, NULL, o_core},
-    {"since-mark", 0, kind_flag, DUMP, NULL, o_delta},
+    {"since-mark", 0, kind_flag, DUMP, NULL, o_since_mark},
     {"interval", 'n', kind_ms, WATCH, NULL, o_tick},
     {"count", 'c', kind_number, WATCH, NULL, o_count},
     {"prefix", 0, kind_text, START, "prefix", o_prefix},
@@ -332,7 +332,7 @@ words_complete(void) {
 	if (is_on(o_core) && (words.who != NULL || is_on(o_pid) || is_on(o_outside) || is_on(o_dir))) {
 		leave(EXIT_USAGE, "--core stands for the process; another one makes no sense");
 	}
-	if (is_on(o_delta) && (is_on(o_outside) || is_on(o_core))) {
+	if (is_on(o_since_mark) && (is_on(o_outside) || is_on(o_core))) {
 		leave(EXIT_USAGE, "--since-mark asks the process; it does not go with --outside or --core");
 	}
 	if (is_on(o_outside) && is_on(o_dir)) {
