@@ -30,6 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "client/clock.h"
 #include "names/cache.h"
 
 enum {
@@ -366,14 +367,10 @@ dead_sweep(void) {
  */
 static void
 set_key(dead_t *d) {
-	char stamp[24];
-	struct tm tm;
+	char stamp[32];
 	pthread_mutex_lock(&lock);
 	for (uint64_t ms = d->ended_ms; d->key[0] == '\0' || find(d->key) != NULL; ms++) {
-		time_t seconds = (time_t)(ms / 1000);
-		gmtime_r(&seconds, &tm);
-		strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%S", &tm);
-		snprintf(d->key, sizeof(d->key), "%s.%03uZ.%d", stamp, (unsigned)(ms % 1000), d->pid);
+		snprintf(d->key, sizeof(d->key), "%s.%d", client_stamp(ms * 1000000, stamp), d->pid);
 	}
 	pthread_mutex_unlock(&lock);
 }

@@ -195,7 +195,7 @@ put_states(const sheet_t *s) {
 	put_head(s, "jeprof_state", "gauge", "", "1 for the state that the profiler is in.");
 	for (proc_t *const *p = s->list; *p != NULL; p++) {
 		for (uint32_t state = 0; state <= jeprof_state_switched_on; state++) {
-			put_name(s, "jeprof_state", "", *p, "state", state_word(state));
+			put_name(s, "jeprof_state", "", *p, "state", jeprof_state_word(state));
 			text_add(s->text, "%d\n", (*p)->head.state == state);
 		}
 	}

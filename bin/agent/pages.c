@@ -40,7 +40,7 @@ add_row(text_t *t, const proc_t *p) {
 	text_html(t, p->labels->service);
 	text_add(t, "</td><td>");
 	text_html(t, p->labels->user);
-	text_add(t, "</td><td>%s</td>", state_word(p->head.state));
+	text_add(t, "</td><td>%s</td>", jeprof_state_word(p->head.state));
 	text_add(t, "<td class=\"n\">");
 	if (proc_has(p, fig_allocated)) {
 		text_size(t, (double)p->figures.values[fig_allocated]);
@@ -96,7 +96,7 @@ add_facts(text_t *t, const proc_t *p) {
 	text_add(t, "<details><summary>this process</summary>");
 	page_picture(t, p->history, p->points, client_now_ms(), HOUR_MS);
 	text_add(t, "<table>");
-	page_fact(t, "profiler", state_word(p->head.state));
+	page_fact(t, "profiler", jeprof_state_word(p->head.state));
 	page_fact(t, "service", p->labels->service);
 	page_fact(t, "user", p->labels->user);
 	page_fact(t, "program", p->labels->exe);

@@ -199,10 +199,3 @@ bool
 proc_has(const proc_t *p, fig_t figure) {
 	return (p->figures.known >> figure & 1) != 0;
 }
-
-const char *
-state_word(uint32_t state) {
-	static const char *const words[] = {"idle", "active", "stopping", "paused", "sampling",
-	    "switched_on"};
-	return state < sizeof(words) / sizeof(words[0]) ? words[state] : "unknown";
-}

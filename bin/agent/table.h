@@ -146,7 +146,7 @@ extern counts_t counts;
 void table_lock(void);
 void table_unlock(void);
 
-/* The caller of each of the following functions, but for state_word(), holds the lock. */
+/* The caller of each of the following functions holds the lock. */
 proc_t *table_find(int pid);                /* NULL: there is no record */
 proc_t *table_add(int pid, uint64_t inode); /* of a pid without a record; NULL: no memory */
 
@@ -185,6 +185,3 @@ size_t proc_labels(const proc_t *p, label_t *labels);
 
 /* Whether figures.values has this figure (figures.known). */
 bool proc_has(const proc_t *p, fig_t figure);
-
-/* The word for a jeprof_state_t: "active", "idle", ...; "unknown" for any other number. */
-const char *state_word(uint32_t state);

@@ -6,8 +6,6 @@
  */
 #include "client/target.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,10 +21,8 @@
 #define SYS_pidfd_getfd 438 /* on every architecture; headers before Linux 5.6 lack it */
 #endif
 
-enum {
-	DESCRIPTORS_MOST = 1 << 17, /* descriptors of one process that are searched */
-	ROOM_TIMES = 4,             /* a box is allowed where there is room for so many of its size */
-};
+/* A box is allowed where there is room for so many of its size. */
+enum { ROOM_TIMES = 4 };
 
 uint64_t
 jeprof_box_opened(const jeprof_target_t *t) {
@@ -70,15 +66,15 @@ jeprof_check_box(jeprof_target_t *t, uint64_t bytes) {
 }
 
 /*
- * Opens the file behind the descriptor `number` of a process (`dir`: its /proc/PID/fd) if that is
- * the memory file of a box. -1 and errno: it is not, or may not be opened (ENOENT), or it cannot be
- * opened now (client_is_lack).
+ * A client_open_fd_t: opens the file behind the descriptor if that is the memory file of a box. -1
+ * and errno: it is not, or may not be opened (ENOENT), or it cannot be opened now (client_is_lack).
  */
 static int
-open_if_box(int dir, const char *number) {
+open_if_box(int dir, const char *number, void *arg) {
 	static const char front[] = "/memfd:" IMAGE_FD_NAME;
 	char name[sizeof(front)] = "";
 	struct stat st;
+	(void)arg;
 	if (readlinkat(dir, number, name, sizeof(name) - 1) != sizeof(name) - 1
 	    || memcmp(name, front, sizeof(name) - 1) != 0) {
 		errno = ENOENT;
@@ -99,29 +95,6 @@ open_if_box(int dir, const char *number) {
 	return fd;
 }
 
-/* Searches the directory /proc/PID/fd. The descriptor, or -1 and errno, ENOENT: there is none. */
-static int
-search_directory(int task) {
-	char path[64];
-	int fd = -1, error = ENOENT;
-	snprintf(path, sizeof(path), "/proc/%d/fd", task);
-	DIR *dir = opendir(path);
-	if (dir == NULL) {
-		return -1;
-	}
-	struct dirent *e;
-	for (int i = 0; fd < 0 && error == ENOENT && i < DESCRIPTORS_MOST
-	    && (e = readdir(dir)) != NULL; i++) {
-		if (isdigit((unsigned char)e->d_name[0])) {
-			fd = open_if_box(dirfd(dir), e->d_name);
-			error = fd < 0 ? errno : error;
-		}
-	}
-	closedir(dir);
-	errno = error;
-	return fd;
-}
-
 /*
  * Copies descriptor `number` of the process (a pidfd) and opens the file behind it anew if it is a
  * box (`own`: our /proc/self/fd). The copy is closed again: it shares the open file description of
@@ -138,14 +111,14 @@ open_copied(int own, int process, int number) {
 		return -1;
 	}
 	snprintf(name, sizeof(name), "%d", copy);
-	int fd = open_if_box(own, name), error = errno;
+	int fd = open_if_box(own, name, NULL), error = errno;
 	close(copy);
 	errno = error;
 	return fd;
 }
 
 /*
- * As search_directory(), for a process of another user: its directory is closed even to root
+ * As client_find_fd(), for a process of another user: its directory is closed even to root
  * without CAP_DAC_READ_SEARCH, while the right to trace the process permits copies (Linux 5.6).
  */
 static int
@@ -159,7 +132,7 @@ search_copies(const jeprof_target_t *t) {
 	int process = (int)syscall(SYS_pidfd_open, t->pid, 0);
 	int own = process >= 0 ? open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	error = own < 0 ? errno : error;
-	for (int i = 0; fd < 0 && error == ENOENT && i < most && i < DESCRIPTORS_MOST; i++) {
+	for (int i = 0; fd < 0 && error == ENOENT && i < most && i < CLIENT_FDS_MOST; i++) {
 		fd = open_copied(own, process, i);
 		error = fd < 0 ? errno : error;
 	}
@@ -175,6 +148,6 @@ search_copies(const jeprof_target_t *t) {
 
 int
 jeprof_box_open(const jeprof_target_t *t) {
-	int fd = search_directory(t->task);
+	int fd = client_find_fd(t->task, open_if_box, NULL);
 	return fd < 0 && errno == EACCES ? search_copies(t) : fd;
 }

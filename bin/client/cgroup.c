@@ -93,7 +93,7 @@ client_read_cgroup(const char *cgroup, uint64_t *current, uint64_t *limit) {
  * cgroup has no limit, or its files cannot be read.
  */
 static void
-lessen_room(unsigned version, const char *cgroup, client_room_t *room) {
+take_least_room(unsigned version, const char *cgroup, client_room_t *room) {
 	char text[16384] = "";
 	uint64_t used, limit;
 	if (!read_version(version, cgroup, &used, &limit) || limit == UINT64_MAX) {
@@ -129,7 +129,7 @@ client_find_room(int task, client_room_t *room) {
 		memcpy(at, cgroup, sizeof(at));
 		for (char *end = at + strlen(at); end != NULL; end = strrchr(at, '/')) {
 			*end = '\0';
-			lessen_room(i, at, room);
+			take_least_room(i, at, room);
 		}
 	}
 }

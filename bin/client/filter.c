@@ -76,8 +76,8 @@ typedef struct place_s {
 	 * It cannot have put a filter on itself: that takes CAP_SYS_ADMIN, which a runtime has and
 	 * takes away for good, or the flag no_new_privs, which the process then has for good.
 	 */
-	bool is_unable;
-	char space[64];  /* name of its pid namespace in the kernel, "pid:[NUMBER]" */
+	bool cannot_filter;
+	char pid_space[64]; /* name of its pid namespace in the kernel, "pid:[NUMBER]" */
 } place_t;
 
 /* Sets *p. False: the process has ended, or /proc does not show us what is needed. */
@@ -92,10 +92,10 @@ read_place(int pid, place_t *p) {
 	p->pid = pid;
 	p->own = client_own_pid(text, pid, &p->levels);
 	p->parent = atoi(client_status_line(text, "\nPPid:"));
-	p->is_unable = *flag != '\0' && atoi(flag) == 0 && *bound != '\0'
+	p->cannot_filter = *flag != '\0' && atoi(flag) == 0 && *bound != '\0'
 	    && (strtoull(bound, NULL, 16) >> CAP_ADMIN & 1) == 0;
 	snprintf(path, sizeof(path), "/proc/%d/ns/pid", pid);
-	return client_read_link(path, p->space, sizeof(p->space))[0] != '\0';
+	return client_read_link(path, p->pid_space, sizeof(p->pid_space))[0] != '\0';
 }
 
 /* Sets *at to process 1 of the pid namespace of a process; false: it is not found. */
@@ -105,7 +105,7 @@ find_first(int pid, place_t *at) {
 	bool is_known = read_place(pid, at);
 	for (int i = 0; is_known && at->own != 1; i++) {
 		is_known = i < ANCESTORS_MOST && at->parent != 0 && read_place(at->parent, &above)
-		    && strcmp(above.space, at->space) == 0;
+		    && strcmp(above.pid_space, at->pid_space) == 0;
 		*at = above;
 	}
 	return is_known;
@@ -124,7 +124,7 @@ is_of_runtime(const place_t *first) {
 	    "lxc-start", "systemd-nspawn"};
 	char name[JEPROF_NAME];
 	bool is_one = false;
-	if (!first->is_unable || first->levels < 2 || first->parent == 0
+	if (!first->cannot_filter || first->levels < 2 || first->parent == 0
 	    || client_read_proc(first->parent, "comm", name, sizeof(name)) <= 0) {
 		return false;
 	}

@@ -159,8 +159,7 @@ const char *
 client_linked_allocator(const jeprof_target_t *t, char *buf, size_t size) {
 	char path[64], exe[PATH_MAX];
 	snprintf(path, sizeof(path), "/proc/%d/exe", t->task);
-	ssize_t n = readlink(path, exe, sizeof(exe) - 1);
-	exe[n > 0 ? n : 0] = '\0';
+	client_read_link(path, exe, sizeof(exe));
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0) {
 		return NULL;
@@ -187,8 +186,7 @@ client_linked_allocator(const jeprof_target_t *t, char *buf, size_t size) {
 static void
 library_path(char *buf, size_t size) {
 	char exe[PATH_MAX], real[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-	exe[n > 0 ? n : 0] = '\0';
+	client_read_link("/proc/self/exe", exe, sizeof(exe));
 	char *slash = strrchr(exe, '/');
 	if (slash != NULL) {
 		*slash = '\0';

@@ -17,13 +17,12 @@
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 enum {
 	BATCH_BYTES = 16384,     /* bytes of records that are read together, at most */
 	BLOCK_MAX = 4096,        /* bytes of the largest block or record that is read */
 	RECORDS_MOST = 16 << 20, /* records and blocks of one image that are read */
-	FIELDS_NEEDED = image_record_sized + 1, /* fields that a root with records has */
+	RECORD_FIELDS = image_record_sized + 1, /* fields that a root with records has */
 	/* Ages are shown if at least this percentage of the live samples have a record. */
 	KNOWN_LEAST = 95,
 };
@@ -54,11 +53,11 @@ image_columns_of(jeprof_image_t *image, size_t *number) {
 static bool
 has_layout(const jeprof_image_t *image) {
 	const image_root_t *r = &image->root;
-	if (r->nfields < FIELDS_NEEDED || r->nstructs <= image_struct_record
+	if (r->nfields < RECORD_FIELDS || r->nstructs <= image_struct_record
 	    || !IMAGE_ROOT_HAS(r, records_elsewhere)) {
 		return false;
 	}
-	for (unsigned i = image_block_next; i < FIELDS_NEEDED; i++) {
+	for (unsigned i = image_block_next; i < RECORD_FIELDS; i++) {
 		const image_field_t *f = &r->fields[i];
 		unsigned of = i < image_record_count ? image_struct_block : image_struct_record;
 		uint32_t size = r->struct_bytes[of];
@@ -177,9 +176,7 @@ now_of(const jeprof_image_t *image) {
 	const image_root_t *r = &image->root;
 	bool is_realtime = (r->flags & IMAGE_REALTIME) != 0;
 	if (image->target != NULL || image->is_live) {
-		struct timespec now;
-		clock_gettime(is_realtime ? CLOCK_REALTIME : CLOCK_MONOTONIC, &now);
-		return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+		return client_clock_ns(is_realtime ? CLOCK_REALTIME : CLOCK_MONOTONIC);
 	}
 	return is_realtime ? r->figures.time_ns : r->figures.monotonic_ns;
 }

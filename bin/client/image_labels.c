@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum {
-	FIELDS_NEEDED = image_label_text + 1, /* fields that a root with labels has */
+	LABEL_FIELDS = image_label_text + 1, /* fields that a root with labels has */
 	LABEL_MAX = 64,          /* most bytes of an object before its text */
 	TEXT_MAX = 255,          /* bytes of a text without its NUL; a longer one is left out */
 };
@@ -23,7 +23,7 @@ enum {
 bool
 image_has_label_lists(const jeprof_image_t *image) {
 	const image_root_t *r = &image->root;
-	if (r->nfields < FIELDS_NEEDED || r->nstructs <= image_struct_label
+	if (r->nfields < LABEL_FIELDS || r->nstructs <= image_struct_label
 	    || !IMAGE_ROOT_HAS(r, label_last)
 	    || r->struct_bytes[image_struct_label] > LABEL_MAX) {
 		return false;

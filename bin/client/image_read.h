@@ -268,8 +268,6 @@ uint64_t image_field(const jeprof_image_t *image, const unsigned char *bytes, un
  * part, what lies in that part is left out.
  */
 void image_read_parts(jeprof_image_t *image);
-/* Whether all of these bytes lie in one part of the tables, in what is used of it. */
-bool image_is_in_parts(const jeprof_image_t *image, uint64_t at, uint64_t size);
 /* As image_read(); if is_in_parts, false for bytes that do not lie in one part. */
 bool image_try_read(jeprof_image_t *image, uint64_t at, void *buf, size_t size, bool is_in_parts);
 

@@ -134,16 +134,16 @@ bytes_behind(const jeprof_image_t *image, uint64_t at) {
 	return 0;
 }
 
-bool
-image_is_in_parts(const jeprof_image_t *image, uint64_t at, uint64_t size) {
+/* Whether all of these bytes lie in one part of the tables, in what is used of it. */
+static bool
+lies_in_part(const jeprof_image_t *image, uint64_t at, uint64_t size) {
 	uint64_t there = bytes_behind(image, at);
 	return there != 0 && size <= there;
 }
 
 bool
 image_try_read(jeprof_image_t *image, uint64_t at, void *buf, size_t size, bool is_in_parts) {
-	return (!is_in_parts || image_is_in_parts(image, at, size))
-	    && image_read(image, at, buf, size);
+	return (!is_in_parts || lies_in_part(image, at, size)) && image_read(image, at, buf, size);
 }
 
 /* Bytes of the root that are both there and known. */
@@ -303,7 +303,7 @@ try_read_object(jeprof_image_t *image, unsigned of, uint64_t at, unsigned char *
 		return false;
 	}
 	image->budget--;
-	return at % 8 == 0 && image_is_in_parts(image, at, size) && image_read(image, at, bytes, size);
+	return at % 8 == 0 && lies_in_part(image, at, size) && image_read(image, at, bytes, size);
 }
 
 /* ---- threads ---- */
@@ -384,7 +384,7 @@ try_read_count(jeprof_image_t *image, uint64_t at, unsigned char *bytes) {
 	uint64_t size = image_field(image, bytes, image_count_bytes);
 	/* The second read fetches the link again, which is a count's only if the size is the same. */
 	return size == plain || (size >= whole && size < 2 * OBJECT_MAX
-	    && image_is_in_parts(image, at, whole) && image_read(image, at, bytes, whole)
+	    && lies_in_part(image, at, whole) && image_read(image, at, bytes, whole)
 	    && image_field(image, bytes, image_count_bytes) == size);
 }
 
@@ -523,7 +523,7 @@ frames_take(jeprof_image_t *image, image_site_t *site, bool *is_proven) {
 	uint64_t hash = site->nframes;
 	size_t bytes = (size_t)site->nframes * IMAGE_FRAME_BYTES;
 	*is_proven = false;
-	if (!image_is_in_parts(image, at, bytes) || image->frames.n + site->nframes > image->frames_most
+	if (!lies_in_part(image, at, bytes) || image->frames.n + site->nframes > image->frames_most
 	    || !image_read(image, at, packed, bytes)) {
 		return 0;
 	}

@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* log2 of the remembered places: most frames of a profile are in many stacks. */
 #define LG_PLACES 10
@@ -66,24 +65,11 @@ meta_text(writer_t *w, const char *key, const char *text, size_t size) {
 	put(w, "\n");
 }
 
-/* A time in ns since 1970, UTC, as 20261120T120227.938Z. */
+/* A time in ns since 1970. */
 static void
 meta_stamp(writer_t *w, const char *key, uint64_t ns) {
-	time_t seconds = (time_t)(ns / 1000000000);
-	char stamp[64];
-	struct tm utc;
-	if (gmtime_r(&seconds, &utc) == NULL || strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%S",
-	    &utc) == 0) {
-		return;
-	}
-	put(w, "# jemalloc.%s=%s.%03uZ\n", key, stamp, (unsigned)(ns / 1000000 % 1000));
-}
-
-static uint64_t
-clock_ns(clockid_t clock) {
-	struct timespec now;
-	clock_gettime(clock, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	char stamp[32];
+	put(w, "# jemalloc.%s=%s\n", key, client_stamp(ns, stamp));
 }
 
 static void
@@ -119,8 +105,8 @@ write_times(writer_t *w) {
 		meta_stamp(w, "start_time", r->session_start_ns);
 	}
 	/* Of a file: the time of the last figures that the process wrote into its tables. */
-	meta_stamp(w, "dump_time", is_live ? clock_ns(CLOCK_REALTIME) : r->figures.time_ns);
-	uint64_t now = is_live ? clock_ns(CLOCK_MONOTONIC) : r->figures.monotonic_ns;
+	meta_stamp(w, "dump_time", is_live ? client_clock_ns(CLOCK_REALTIME) : r->figures.time_ns);
+	uint64_t now = is_live ? client_clock_ns(CLOCK_MONOTONIC) : r->figures.monotonic_ns;
 	meta_number(w, "monotonic_ms", now / 1000000);
 	/* It is after `now` if the last figures were written before a reset. */
 	if (IMAGE_ROOT_HAS(r, begun_ns) && r->begun_ns != 0) {
@@ -214,12 +200,18 @@ header_rate(const jeprof_image_t *image) {
 	return rate != 0 ? rate : 1;
 }
 
+/* Whether the sums of the samples are printed as they are, not as estimates. */
+static bool
+is_printed_raw(const jeprof_image_t *image) {
+	return (image->root.flags & IMAGE_RAW) != 0 && !image->is_mixed;
+}
+
 /* "LIVE: BYTES [ALL: BYTES]": readers who scale by header_rate() get the estimates (not if raw). */
 static void
 put_counts(writer_t *w, const prof_counts_t *cur, const prof_counts_t *accum) {
 	const jeprof_image_t *image = w->image;
 	uint64_t objs[2] = {0, 0}, bytes[2] = {0, 0}, rate = header_rate(image);
-	bool is_raw = (image->root.flags & IMAGE_RAW) != 0 && !image->is_mixed;
+	bool is_raw = is_printed_raw(image);
 	prof_printed(cur, rate, is_raw, &objs[0], &bytes[0]);
 	if ((image->root.flags & IMAGE_ACCUM) != 0) {
 		prof_printed(accum, rate, is_raw, &objs[1], &bytes[1]);
@@ -427,9 +419,8 @@ static void
 write_columns(writer_t *w, const char *what, size_t n, size_t number, const prof_counts_t *counts,
     uint64_t est) {
 	image_columns_t c = *columns_get(w, number);
-	bool is_raw = (w->image->root.flags & IMAGE_RAW) != 0 && !w->image->is_mixed;
 	uint64_t objs, bytes;
-	prof_printed(counts, header_rate(w->image), is_raw, &objs, &bytes);
+	prof_printed(counts, header_rate(w->image), is_printed_raw(w->image), &objs, &bytes);
 	prof_ages_split(c.est, est, bytes);
 	put(w, "# %s %zu", what, n);
 	for (unsigned i = 0; i < PROF_AGES; i++) {
@@ -520,7 +511,7 @@ part_of(uint64_t printed, uint64_t some, uint64_t all) {
 static void
 write_labeled(writer_t *w, const image_site_t *site, size_t n, const image_labeled_t *l,
     size_t nlabels) {
-	bool is_raw = (w->image->root.flags & IMAGE_RAW) != 0 && !w->image->is_mixed;
+	bool is_raw = is_printed_raw(w->image);
 	uint64_t objs, bytes, objs_done = 0, bytes_done = 0;
 	prof_counts_t sum = {0, 0, 0, 0};
 	prof_printed(&site->cur, header_rate(w->image), is_raw, &objs, &bytes);

@@ -306,6 +306,9 @@ int jeprof_withdraw_pending(jeprof_target_t *t, jeprof_withdrawn_t *w);
 /* Sets buf to what was removed, as a sentence without its full stop. */
 void jeprof_withdrawn_text(const jeprof_withdrawn_t *w, char buf[80]);
 
+/* The word for a jeprof_state_t, as in an answer to "status"; "unknown" for any other number. */
+const char *jeprof_state_word(uint32_t state);
+
 /*
  * The value of a key in an answer of lines key=value, copied and cut off at size; NULL if the key
  * is not there.

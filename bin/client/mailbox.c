@@ -14,6 +14,7 @@
  */
 #include "client/target.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,9 +30,13 @@ enum {
 	TAKEN_WAIT_MS = 60000, /* default of request.taken_ms: it may write a large profile */
 	/* wait_answer() doubles its pause while that is shorter, so up to 32; settle() pauses 20 */
 	PAUSE_MAX_MS = 20,
-	SETTLE_MS = 50,      /* after a request was taken back, as the process may be reading it */
 	STAY_MS = 10000,     /* lease of a request while the caller decides whether it may stay */
 };
+
+/* The header of the tools is installed alone, so it repeats what the library's says. */
+static_assert(JEPROF_CLIENT_PROTOCOL == PROF_MAILBOX_VERSION && JEPROF_TEXT == PROF_MAILBOX_TEXT
+    && JEPROF_SLOTS == PROF_MAILBOX_SLOTS
+    && (int)jeprof_state_switched_on == (int)prof_mailbox_switched_on, "both headers agree");
 
 int64_t
 client_wait_ms(const jeprof_request_t *r) {
@@ -273,9 +278,9 @@ check_idle(jeprof_target_t *t, const wait_t *w) {
 }
 
 /*
- * Takes the request back, and waits SETTLE_MS in case the process is just reading it: the process
- * writes answer_nonce at once after it has found `sequence` in the slot. Without that sign the
- * request counts as not taken. Returns the verdict if it was not taken; the result of
+ * Takes the request back, and waits CLIENT_SETTLE_MS in case the process is just reading it. A
+ * process writes answer_nonce at once after it has found `sequence` in the slot; without that sign
+ * the request counts as not taken. Returns the verdict if it was not taken; the result of
  * take_answer() if it was answered after all; ETIMEDOUT if it was taken, but not answered within
  * taken_ms or before an interrupt; ESRCH.
  */
@@ -284,7 +289,7 @@ settle(jeprof_target_t *t, wait_t *w, int verdict) {
 	prof_slot_t s;
 	int64_t end = client_now_ms() + client_taken_ms(w->request);
 	jeprof_take_back(t);
-	client_sleep_ms(SETTLE_MS);
+	client_sleep_ms(CLIENT_SETTLE_MS);
 	for (;;) {
 		if (!client_read_memory(t, client_slot_at(t, w->slot), &s, sizeof(s))) {
 			return client_memory_gone(t);
@@ -480,7 +485,7 @@ ask_once(jeprof_target_t *t, wait_t *w) {
 
 /* Whether the answer to the request is a profile. */
 static bool
-client_streams(const char *text) {
+is_for_profile(const char *text) {
 	return strcmp(text, "dump-stream") == 0 || strcmp(text, "dump-delta-stream") == 0;
 }
 
@@ -488,7 +493,7 @@ int
 client_ask_mailbox(jeprof_target_t *t, const jeprof_request_t *r, jeprof_reply_t *reply) {
 	int64_t begin = client_now_ms();
 	wait_t w = {.request = r, .begin = begin, .deadline = begin + client_wait_ms(r), .reply = reply,
-	    .wants_profile = client_streams(r->text)};
+	    .wants_profile = is_for_profile(r->text)};
 	int torn = 0;
 	w.mine.nonce = client_random_word(); /* one for all tries: it is carried out once */
 	int error = jeprof_check_same(t);
@@ -555,6 +560,13 @@ jeprof_ask(jeprof_target_t *t, const jeprof_request_t *request, jeprof_reply_t *
 		add_seen(t, reply);
 	}
 	return error;
+}
+
+const char *
+jeprof_state_word(uint32_t state) {
+	static const char *const words[] = {"idle", "active", "stopping", "paused", "sampling",
+	    "switched_on"};
+	return state < sizeof(words) / sizeof(words[0]) ? words[state] : "unknown";
 }
 
 const char *

@@ -11,10 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-	SETTLE_MS = 50, /* time that the process gets to finish reading a slot */
-	YIELD_MS = 200, /* time that a client in a later slot gets to withdraw its request */
-};
+enum { YIELD_MS = 200 }; /* time that a client in a later slot gets to withdraw its request */
 
 /*
  * Reads slot i into *s. True if it holds a complete request of that verb (the first word) which the
@@ -97,7 +94,7 @@ jeprof_withdraw_pending(jeprof_target_t *t, jeprof_withdrawn_t *w) {
 			return error;
 		}
 		/* If the process began to read the slot before our write, it still carries it out. */
-		client_sleep_ms(SETTLE_MS);
+		client_sleep_ms(CLIENT_SETTLE_MS);
 		bool is_gone = client_read_memory(t, at, &s, sizeof(s)) && s.answer_nonce != s.nonce;
 		w->starts += is_gone && is_start;
 		w->sets += is_gone && !is_start;

@@ -55,6 +55,28 @@ client_read_proc(int pid, const char *name, char *buf, size_t size) {
 	return client_read_file(path, buf, size);
 }
 
+int
+client_find_fd(int task, client_open_fd_t *open_it, void *arg) {
+	char path[64];
+	int fd = -1, error = ENOENT;
+	snprintf(path, sizeof(path), "/proc/%d/fd", task);
+	DIR *dir = opendir(path);
+	if (dir == NULL) {
+		return -1;
+	}
+	struct dirent *e;
+	for (int i = 0; fd < 0 && error == ENOENT && i < CLIENT_FDS_MOST
+	    && (e = readdir(dir)) != NULL; i++) {
+		if (isdigit((unsigned char)e->d_name[0])) {
+			fd = open_it(dirfd(dir), e->d_name, arg);
+			error = fd < 0 ? errno : error;
+		}
+	}
+	closedir(dir);
+	errno = error;
+	return fd;
+}
+
 const char *
 client_read_link(const char *path, char *buf, size_t size) {
 	ssize_t n = readlink(path, buf, size - 1);

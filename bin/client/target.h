@@ -25,6 +25,8 @@ enum {
 	 * of the user, stands before most of the others.
 	 */
 	CLIENT_STATUS_BYTES = 65536,
+	CLIENT_FDS_MOST = 1 << 17, /* descriptors of one process that are searched */
+	CLIENT_SETTLE_MS = 50, /* after a request was taken back, as the process may be reading it */
 };
 
 /* Puts the sentence into t->why, and returns error. */
@@ -59,6 +61,18 @@ uint64_t client_rss(const jeprof_target_t *t);
 
 /* Copies the target of a link into buf, cut to size - 1, and returns buf; "": it is unreadable. */
 const char *client_read_link(const char *path, char *buf, size_t size);
+
+/*
+ * Opens the file behind the descriptor `number` of a process, if it is the wanted one; dir: its
+ * /proc/PID/fd. -1 and errno; ENOENT: another one may be it.
+ */
+typedef int client_open_fd_t(int dir, const char *number, void *arg);
+
+/*
+ * Calls open_it for the descriptors of a process, at most CLIENT_FDS_MOST, until it opens one or
+ * fails with another errno than ENOENT. That descriptor, or -1 and errno; ENOENT: there is none.
+ */
+int client_find_fd(int task, client_open_fd_t *open_it, void *arg);
 
 /* ---- memory ---- */
 

@@ -10,7 +10,6 @@
  */
 #include "client/target.h"
 
-#include <dirent.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +24,6 @@
 
 enum {
 	ENVIRON_MOST = 262144, /* bytes of the environment that are searched for MALLOC_CONF */
-	FDS_MOST = 65536,  /* descriptors of one process that are searched */
 	CAP_PTRACE = 19,   /* the bit of CAP_SYS_PTRACE */
 	PF_KTHREAD = 0x200000, /* the kernel's flag of its own threads */
 };
@@ -61,48 +59,39 @@ close_fd(jeprof_target_t *t) {
 	t->fd = -1;
 }
 
-/* Opens the file behind a link /proc/PID/fd/N if it is that process's mailbox; sets t->head. */
-static bool
-try_memfd(jeprof_target_t *t, const char *path) {
+/*
+ * A client_open_fd_t: opens the file behind a descriptor of the process if it is that process's
+ * mailbox, as t->fd; sets t->head.
+ */
+static int
+open_if_mailbox(int dir, const char *number, void *arg) {
 	static const char want[] = "/memfd:" PROF_MAILBOX_FD_NAME;
-	char link[128];
+	jeprof_target_t *t = arg;
+	char link[sizeof(want)]; /* the name, and a blank before the kernel's mark */
 	struct stat st;
-	client_read_link(path, link, sizeof(link));
-	char end = strncmp(link, want, sizeof(want) - 1) == 0 ? link[sizeof(want) - 1] : '?';
-	if (end != ' ' && end != '\0') {
-		return false;
-	}
-	t->fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	ssize_t n = readlinkat(dir, number, link, sizeof(link)), length = sizeof(want) - 1;
+	bool has_name = n >= length && memcmp(link, want, (size_t)length) == 0
+	    && (n == length || link[length] == ' ');
+	t->fd = has_name ? openat(dir, number, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
 	if (t->fd >= 0 && (fstat(t->fd, &st) != 0 || !S_ISREG(st.st_mode) || !client_read_head(t)
 	    || t->head.pid != t->own_pid)) { /* else it is a parent's, inherited by fork */
 		close_fd(t);
 	}
-	return t->fd >= 0;
+	errno = ENOENT;
+	return t->fd;
 }
 
 /*
  * Searches the descriptors of the process for the memfd that prof_ctl_fd:true keeps open. That
- * needs only the right to read /proc/PID/fd, not to attach. False: it cannot be read, which changes
- * nothing; or no memfd is found, and t->fd is closed and t->way is jeprof_way_memfd.
+ * needs only the right to read /proc/PID/fd, not to attach. False: it cannot be read, or no memfd
+ * is found; t->fd is closed and t->way is jeprof_way_memfd.
  */
 static bool
 open_memfd(jeprof_target_t *t) {
-	char path[320];
-	snprintf(path, sizeof(path), "/proc/%d/fd", t->task);
-	DIR *dir = opendir(path);
-	if (dir == NULL) {
-		return false;
-	}
 	close_fd(t);
 	t->way = jeprof_way_memfd;
 	t->block = 0;
-	struct dirent *e = readdir(dir);
-	for (int i = 0; i < FDS_MOST && e != NULL && t->fd < 0; i++, e = readdir(dir)) {
-		snprintf(path, sizeof(path), "/proc/%d/fd/%s", t->task, e->d_name);
-		try_memfd(t, path);
-	}
-	closedir(dir);
-	return t->fd >= 0;
+	return client_find_fd(t->task, open_if_mailbox, t) >= 0;
 }
 
 /*
@@ -216,12 +205,8 @@ client_denial_reason(const client_denial_t *d, char *buf, size_t size) {
 static int
 yama_scope(void) {
 	char text[32];
-	FILE *yama = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
-	int scope = yama != NULL && fgets(text, sizeof(text), yama) != NULL ? atoi(text) : 0;
-	if (yama != NULL) {
-		fclose(yama);
-	}
-	return scope;
+	ssize_t length = client_read_file("/proc/sys/kernel/yama/ptrace_scope", text, sizeof(text));
+	return length > 0 ? atoi(text) : 0;
 }
 
 /*

@@ -226,12 +226,10 @@ is_number(const char *text) {
 	return length > 0 && text[length] == '\0' && (text[0] != '0' || length == 1);
 }
 
-static const char *const states[] = {"idle", "active", "stopping", "paused", "sampling",
-    "switched_on"};
-
-const char *
-state_word(uint32_t state) {
-	return state < sizeof(states) / sizeof(states[0]) ? states[state] : "unknown";
+bool
+is_session(const char *word) {
+	return strcmp(word, "active") == 0 || strcmp(word, "stopping") == 0
+	    || strcmp(word, "paused") == 0;
 }
 
 const char *
@@ -242,8 +240,7 @@ state_text(const char *word, uint64_t session, char buf[64]) {
 	if (strcmp(word, "switched_on") == 0) {
 		return "sampling (switched on by the program)";
 	}
-	if (strcmp(word, "active") != 0 && strcmp(word, "stopping") != 0
-	    && strcmp(word, "paused") != 0) {
+	if (!is_session(word)) {
 		return word;
 	}
 	snprintf(buf, 64, "session %" PRIu64 "%s%s", session, strcmp(word, "active") == 0 ? "" : ", ",

@@ -67,11 +67,11 @@ int print_path(jeprof_target_t *p, const char *answer, const char *key);
 /* Whether the text is a decimal number that JSON may have bare: "0", or no zero in front. */
 bool is_number(const char *text);
 
-/* The word for a jeprof_state_t, which --json prints: "idle", "active", ...; else "unknown". */
-const char *state_word(uint32_t state);
+/* Whether a session runs in the state with this word, even if it just ends or is paused. */
+bool is_session(const char *word);
 
 /*
- * A word of state_word() for a person: "sampling (MALLOC_CONF)" for "sampling", "session 3" for
- * "active", "session 3, paused" for "paused". Returns buf, a constant, or `word`.
+ * A word of jeprof_state_word() for a person: "sampling (MALLOC_CONF)" for "sampling", "session 3"
+ * for "active", "session 3, paused" for "paused". Returns buf, a constant, or `word`.
  */
 const char *state_text(const char *word, uint64_t session, char buf[64]);

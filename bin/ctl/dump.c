@@ -5,7 +5,7 @@
  * a box (a file in which the profiler keeps its tables), and makes the profile of that.
  * Invariant: if jeprofctl writes it, the profile is fetched, or all tables are read, before the
  * output is opened; a regular file is written under a temporary name and renamed when it is
- * complete. No locks. Called by main.c.
+ * complete, or in place if it cannot be replaced. No locks. Called by main.c.
  */
 #include "ctl.h"
 
@@ -16,14 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "answer.h"
 #include "client/clock.h"
 #include "paths.h"
 #include "talk.h"
-#include "value.h"
 #include "verbs.h"
 #include "words.h"
 
@@ -52,6 +50,13 @@ is_descriptor(const char *path) {
 	return descriptor_of(path) >= 0 || (fd != NULL && is_number(fd + 4));
 }
 
+/* Bytes of the path up to its last slash, with that; 0: it has none. */
+static int
+length_of_directory(const char *path) {
+	const char *slash = strrchr(path, '/');
+	return slash != NULL ? (int)(slash + 1 - path) : 0;
+}
+
 /*
  * Sets path to `name`, or, as long as that is a symbolic link, to what the link names, whether or
  * not a file is there, so that the rename replaces the file and not the link. Stops at a path of an
@@ -65,8 +70,7 @@ follow(const char *name, char *path, size_t size) {
 	for (int i = 0; !is_descriptor(path) && (n = readlink(path, target, sizeof(target) - 1)) >= 0;
 	    i++) {
 		target[n] = '\0';
-		const char *slash = strrchr(path, '/');
-		size_t kept = target[0] == '/' || slash == NULL ? 0 : (size_t)(slash + 1 - path);
+		size_t kept = target[0] == '/' ? 0 : (size_t)length_of_directory(path);
 		print_to(path + kept, size - kept, "%s", target);
 		if (i == 40) {
 			leave(EXIT_FAILED, "%s: %s", name, strerror(ELOOP));
@@ -75,23 +79,40 @@ follow(const char *name, char *path, size_t size) {
 }
 
 /*
- * Whether the file is there and must be written in place: a descriptor, a device, a fifo, or a file
- * that only a link of /proc reaches, as the path in the link leads to another file or to none. path
- * is the result of follow().
+ * Whether the file is there and must be written in place: a descriptor, a device, a fifo, a file
+ * in a directory that we may not write, or one that only a link of /proc reaches, as the path in
+ * the link leads to another file or to none. path is the result of follow().
  */
 static bool
 is_kept_file(const char *name, const char *path) {
-	struct stat st, followed;
+	struct stat st;
+	char directory[TEXT_BYTES];
+	print_to(directory, sizeof(directory), "%.*s.", length_of_directory(path), path);
 	return stat(name, &st) == 0 && (is_descriptor(path) || !S_ISREG(st.st_mode)
-	    || stat(path, &followed) != 0 || st.st_dev != followed.st_dev
-	    || st.st_ino != followed.st_ino);
+	    || !jeprof_leads_to(path, &st) || access(directory, W_OK) != 0);
+}
+
+/* The descriptor as a file that is written; exits if that is -1, or memory is lacking. */
+static FILE *
+file_of(const char *name, int fd) {
+	FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
+	if (file == NULL) {
+		leave(EXIT_FAILED, "%s: %s", name, strerror(errno));
+	}
+	return file;
+}
+
+/* Opens the file that is there for writing from its beginning, or exits. */
+static FILE *
+open_in_place(const char *name) {
+	return file_of(name, open(name, O_WRONLY | O_CLOEXEC | O_TRUNC));
 }
 
 /*
- * Opens the file for writing, or exits. Sets `temporary` to the name that is written (mode 0600),
- * and path to the one to which it is renamed; until then the file is `unfinished`. What is not
- * replaced is written in place: a descriptor of ours as it was opened (> or >>), anything else from
- * its beginning. "-" and our descriptor 1 are stdout.
+ * Opens the output for writing, or exits. What is not replaced is written in place: a descriptor of
+ * ours as it was opened (> or >>), anything else from its beginning. For a file that is replaced,
+ * `temporary` becomes the name that is written (mode 0600), and path the one to which that is
+ * renamed; until then it is `unfinished`. "-" and our descriptor 1 are stdout.
  */
 static FILE *
 open_output(const char *name, char *path, char *temporary, size_t size) {
@@ -100,22 +121,18 @@ open_output(const char *name, char *path, char *temporary, size_t size) {
 	if (own == STDOUT_FILENO) {
 		return stdout;
 	}
-	bool is_kept = own >= 0 || is_kept_file(name, path);
-	if (is_kept) {
-		print_to(temporary, size, "%s", name);
-	} else { /* without the file's own name, which may be as long as a name may be */
-		const char *slash = strrchr(path, '/');
-		print_to(temporary, size, "%.*sjeprofctl.%016" PRIx64 ".part",
-		    slash != NULL ? (int)(slash + 1 - path) : 0, path, client_random_word());
+	if (own >= 0) {
+		return file_of(name, dup(own));
 	}
-	int fd = own >= 0 ? dup(own) : open(temporary, O_WRONLY | O_CLOEXEC | (is_kept ? O_TRUNC
-	    : O_CREAT | O_EXCL | O_NOFOLLOW), 0600);
-	FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
-	if (file == NULL) {
-		leave(EXIT_FAILED, "%s: %s", name, strerror(errno));
+	if (is_kept_file(name, path)) {
+		return open_in_place(name);
 	}
-	unfinished = is_kept ? NULL : temporary;
-	return file;
+	/* Without the file's own name, which may be as long as a name may be. */
+	print_to(temporary, size, "%.*sjeprofctl.%016" PRIx64 ".part", length_of_directory(path), path,
+	    client_random_word());
+	int fd = open(temporary, O_WRONLY | O_CLOEXEC | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+	unfinished = fd >= 0 ? temporary : NULL;
+	return file_of(name, fd);
 }
 
 /* Writes a profile to `to`; 0 or an errno. */
@@ -143,6 +160,18 @@ put_name(unsigned pid, const char *name) {
 	put_path(pid, "path", path);
 }
 
+/* Writes the profile into the file and closes that, unless it is stdout; or exits. */
+static void
+write_profile(FILE *to, write_t *write, void *profile) {
+	int error = write(profile, to);
+	if (error == 0 && to != stdout && fclose(to) != 0) {
+		error = errno;
+	}
+	if (error != 0) {
+		leave(EXIT_FAILED, "cannot write the profile: %s", strerror(error));
+	}
+}
+
 /*
  * Writes the profile of that process into the file `name` and prints that name, unless it is
  * stdout; returns EXIT_DONE or exits. The file is opened when the whole profile is here, because
@@ -152,15 +181,13 @@ static int
 put_profile(unsigned pid, const char *name, write_t *write, void *profile) {
 	static char path[TEXT_BYTES], temporary[TEXT_BYTES];
 	FILE *to = open_output(name, path, temporary, sizeof(temporary));
-	int error = write(profile, to);
-	if (error == 0 && to != stdout && fclose(to) != 0) {
-		error = errno;
-	}
-	if (error != 0) {
-		leave(EXIT_FAILED, "cannot write the profile: %s", strerror(error));
-	}
+	write_profile(to, write, profile);
 	if (unfinished != NULL && rename(temporary, path) != 0) {
-		leave(EXIT_FAILED, "%s: %s", name, strerror(errno));
+		if (errno != EBUSY) {
+			leave(EXIT_FAILED, "%s: %s", name, strerror(errno));
+		}
+		remove_unfinished();
+		write_profile(open_in_place(name), write, profile); /* something is mounted on it */
 	}
 	unfinished = NULL;
 	if (to != stdout) {
@@ -181,24 +208,23 @@ put_profile(unsigned pid, const char *name, write_t *write, void *profile) {
  */
 static const char *
 outside_name(unsigned pid, char *buf, size_t size) {
-	struct timespec now;
-	struct tm utc;
 	char stamp[32];
 	if (is_on(o_output) || words.file != NULL) {
 		return is_on(o_output) ? words.values[o_output].text : words.file;
 	}
-	clock_gettime(CLOCK_REALTIME, &now);
-	gmtime_r(&now.tv_sec, &utc);
-	strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%S", &utc);
-	print_to(buf, size, "jeprof.%u.%s.%03ldZ.0.o0.heap", pid, stamp, now.tv_nsec / 1000000);
+	print_to(buf, size, "jeprof.%u.%s.0.o0.heap", pid, client_stamp(client_clock_ns(CLOCK_REALTIME),
+	    stamp));
 	return buf;
 }
 
-/* Says what the image lacks. */
+/* Says what the image of a file (is_file) or of a process lacks: of a process, what is damaged. */
 static void
-tell_lacks(const jeprof_image_facts_t *f) {
+tell_lacks(const jeprof_image_facts_t *f, bool is_file) {
 	if (f->torn != 0) {
 		talk("%" PRIu64 " damaged objects of the tables were left out", f->torn);
+	}
+	if (!is_file) {
+		return;
 	}
 	if (f->no_room != 0) {
 		talk("%" PRIu64 " samples have no stack: the box was full", f->no_room);
@@ -214,16 +240,13 @@ tell_lacks(const jeprof_image_facts_t *f) {
 
 /*
  * Writes the profile of an image and closes the image; returns the exit code. p: whose memory it
- * is; NULL: it is of a file, so what it lacks is reported in any case, else only if objects were
- * damaged.
+ * is; NULL: it is of a file.
  */
 static int
 put_image(jeprof_image_t *image, const jeprof_target_t *p) {
 	char name[TEXT_BYTES];
 	jeprof_image_facts_t f = jeprof_image_facts(image);
-	if (p == NULL || f.torn != 0) {
-		tell_lacks(&f);
-	}
+	tell_lacks(&f, p == NULL);
 	int code = put_profile(p != NULL ? (unsigned)p->pid : f.pid, outside_name(f.pid, name,
 	    sizeof(name)), write_image, image);
 	jeprof_image_close(image);
@@ -246,7 +269,7 @@ dump_outside(jeprof_target_t *p) {
 static int
 dump_unanswered(jeprof_target_t *p, int error) {
 	jeprof_image_t *image;
-	if (is_on(o_delta) || jeprof_image_unanswered(&image, p, error, 0) != 0) {
+	if (is_on(o_since_mark) || jeprof_image_unanswered(&image, p, error, 0) != 0) {
 		leave_failed(p, error);
 	}
 	talk("%s; the profile was read from outside instead", p->why);
@@ -283,7 +306,7 @@ hint_other_way(const jeprof_target_t *p, int error, bool is_here) {
 	}
 	if (!is_here && error != ENOMEM) {
 		hint("the profile can be written here instead: jeprofctl dump %d -o FILE\n", p->pid);
-	} else if (is_readable && !is_on(o_delta)) {
+	} else if (is_readable && !is_on(o_since_mark)) {
 		hint("the profile can be read from its memory instead: jeprofctl dump %d --outside -o "
 		    "FILE\n", p->pid);
 	}
@@ -297,7 +320,7 @@ dump_here(jeprof_target_t *p, const char *name) {
 		leave(EXIT_NO_WAY, "%d %s can be reached through its control directory only: no stream; "
 		    "dump without -o", p->pid, p->name);
 	}
-	jeprof_request_t request = request_of(is_on(o_delta) ? "dump-delta-stream" : "dump-stream",
+	jeprof_request_t request = request_of(is_on(o_since_mark) ? "dump-delta-stream" : "dump-stream",
 	    jeprof_manner_wait);
 	int error = jeprof_ask(p, &request, &r);
 	if (error != 0) {
@@ -325,7 +348,7 @@ verb_dump(jeprof_target_t *p) {
 	if (is_on(o_output)) {
 		return dump_here(p, words.values[o_output].text);
 	}
-	const char *verb = is_on(o_delta) ? "dump-delta" : "dump";
+	const char *verb = is_on(o_since_mark) ? "dump-delta" : "dump";
 	print_to(text, sizeof(text), "%s", verb);
 	if (words.file != NULL) {
 		path_there(p, words.file, path, sizeof(path));

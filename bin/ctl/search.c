@@ -29,7 +29,7 @@ typedef struct search_s {
 	const char *name;  /* match_one: name of the program to find */
 	int count;         /* match_one: processes with that name */
 	char pids[PIDS_TOLD * 12]; /* match_one: the first of their pids, as text */
-	int with;          /* match_one: those that run the library, or cannot be read */
+	int candidates;    /* match_one: those that run the library, or cannot be read */
 	int pid;           /* match_one: the last of these, else the last of all; 0: none */
 	int unreadable;    /* list_one: processes that cannot be read */
 	int listed;        /* list_one: processes printed */
@@ -78,7 +78,7 @@ list_one(jeprof_target_t *p, void *arg) {
 	}
 	s->listed++;
 	bool is_idle = p->head.state == jeprof_state_idle;
-	const char *state = is_pending && is_idle ? "pending" : state_word(p->head.state);
+	const char *state = is_pending && is_idle ? "pending" : jeprof_state_word(p->head.state);
 	if (is_on(o_json)) {
 		printf("%s{\"pid\":%d,\"name\":", s->listed > 1 ? ",\n " : "[", p->pid);
 		put_json_string(p->name);
@@ -93,7 +93,7 @@ list_one(jeprof_target_t *p, void *arg) {
 	if (is_pending && !is_idle) {
 		printf(", start pending");
 	}
-	if (p->head.state != jeprof_state_idle && p->head.state < jeprof_state_sampling) {
+	if (jeprof_has_session(p)) {
 		printf(" since %s", time_text(p->head.session_start_ns, since));
 	}
 	putchar('\n');
@@ -132,8 +132,8 @@ match_one(jeprof_target_t *p, void *arg) {
 		snprintf(s->pids + length, sizeof(s->pids) - length, " %d", p->pid);
 	}
 	bool has_block = probe_library(p, &is_pending, &is_denied) || is_denied;
-	s->with += has_block;
-	s->pid = has_block || s->with == 0 ? p->pid : s->pid;
+	s->candidates += has_block;
+	s->pid = has_block || s->candidates == 0 ? p->pid : s->pid;
 }
 
 /* Notes in its_pid a process that has the wanted pid in its own namespace, but another one here. */
@@ -156,7 +156,7 @@ find_by_name(const char *name) {
 	if (s.count == 0) {
 		leave(EXIT_NO_WAY, "no process is called %s", name);
 	}
-	if (s.count > 1 && s.with != 1) {
+	if (s.count > 1 && s.candidates != 1) {
 		leave(EXIT_USAGE, "%d processes are called %s:%s%s; give a pid", s.count, name, s.pids,
 		    s.count > PIDS_TOLD ? " ..." : "");
 	}
@@ -167,8 +167,7 @@ void
 find_process(jeprof_target_t *p) {
 	search_t s = {0};
 	uint64_t number = words.values[o_pid].number;
-	static const unit_t none[] = {{"", 1}, {NULL, 0}};
-	if (!is_on(o_pid) && !value_try_parse(words.who, none, &number)) {
+	if (!is_on(o_pid) && !value_try_parse(words.who, count_units, &number)) {
 		number = (uint64_t)find_by_name(words.who);
 	}
 	int pid = number <= INT_MAX ? (int)number : 0;

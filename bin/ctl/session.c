@@ -21,7 +21,6 @@
 #include "client/clock.h"
 #include "paths.h"
 #include "talk.h"
-#include "value.h"
 #include "verbs.h"
 #include "words.h"
 

@@ -25,14 +25,14 @@
 
 /*
  * Prints a line for a person: numbers with these keys also as a size with its unit, times as a
- * clock shows them (UTC). is_idle: the state is idle, so `session`, if not 0, is the last one's
- * number.
+ * clock shows them (UTC). runs: `session` runs; else that is the last one's number, or 0.
  */
 static void
-put_status_value(const char *key, const char *value, uint64_t session, bool is_idle) {
+put_status_value(const char *key, const char *value, uint64_t session, bool runs) {
 	static const char *const sizes[] = {"sample_interval", "sample_interval_set",
 	    "threshold_alloc", "threshold_large", "threshold_highwater", "threshold_highwater_step",
-	    "allocated", "active", "resident", "retained", "mapped", "metadata", "rss", NULL};
+	    "allocated", "active", "resident", "retained", "mapped", "metadata", "rss", "blackbox_size",
+	    "blackbox_used", NULL};
 	char buf[40];
 	uint64_t number = is_number(value) ? strtoull(value, NULL, 10) : 0;
 	bool is_start = strcmp(key, "start_time_ns") == 0;
@@ -54,7 +54,7 @@ put_status_value(const char *key, const char *value, uint64_t session, bool is_i
 			    ? " (an eighth of threshold_highwater)" : " (off)");
 		}
 	}
-	if (is_idle && number != 0 && strcmp(key, "session") == 0) {
+	if (!runs && number != 0 && strcmp(key, "session") == 0) {
 		printf(" (the last one)");
 	}
 	putchar('\n');
@@ -66,10 +66,12 @@ put_status_value(const char *key, const char *value, uint64_t session, bool is_i
  * box are translated for this shell.
  */
 static void
-put_status(jeprof_target_t *p, char *text, bool is_idle) {
-	char path[TEXT_BYTES], number[32];
+put_status(jeprof_target_t *p, char *text) {
+	char path[TEXT_BYTES], number[32], word[32];
 	const char *session = jeprof_value(text, "session", number, sizeof(number));
 	uint64_t id = session != NULL ? strtoull(session, NULL, 10) : 0;
+	const char *state = jeprof_value(text, "state", word, sizeof(word));
+	bool runs = state != NULL && is_session(state);
 	for (char *line = text, *next; line != NULL && *line != '\0'; line = next) {
 		next = strchr(line, '\n');
 		if (next != NULL) {
@@ -86,7 +88,7 @@ put_status(jeprof_target_t *p, char *text, bool is_idle) {
 			value = path;
 		}
 		if (!is_on(o_json)) {
-			put_status_value(line, value, id, is_idle);
+			put_status_value(line, value, id, runs);
 			continue;
 		}
 		putchar(',');
@@ -106,19 +108,19 @@ static const char *const ways[] = {"none", "mailbox", "mailbox", "mailbox (memfd
 
 /* Prints the whole status: the process and the way to it, then the lines of `text`. */
 static void
-put_process(jeprof_target_t *p, char *text, bool is_idle) {
+put_process(jeprof_target_t *p, char *text) {
 	if (is_on(o_json)) {
 		printf("{\"pid\":%d,\"own_pid\":%u,\"name\":", p->pid, p->own_pid);
 		put_json_string(p->name);
 		printf(",\"way\":\"%s\"", ways[p->way]);
-		put_status(p, text, is_idle);
+		put_status(p, text);
 		puts("}");
 		return;
 	}
 	printf("%-27s %d ", "process", p->pid);
 	put_plain(p->name);
 	printf("\n%-27s %s\n", "way", ways[p->way]);
-	put_status(p, text, is_idle);
+	put_status(p, text);
 }
 
 /*
@@ -140,11 +142,11 @@ status_idle(jeprof_target_t *p) {
 	const char *halted = jeprof_halted(p);
 	snprintf(text, sizeof(text), "state=%s\nsession=%" PRIu64 "\nstart_time_ns=%" PRIu64
 	    "\n%s%s%s%s%s%sversion=%.63s\n", is_start && is_idle ? "pending"
-	    : state_word(p->head.state), p->head.session_id, p->head.session_start_ns,
+	    : jeprof_state_word(p->head.state), p->head.session_id, p->head.session_start_ns,
 	    is_pending ? "pending=" : "", is_pending ? request : "", is_pending ? "\n" : "",
 	    halted != NULL ? "halted=" : "", halted != NULL ? halted : "", halted != NULL ? "\n" : "",
 	    p->head.library_version);
-	put_process(p, text, is_idle);
+	put_process(p, text);
 	hint("%d %s %s: its heap figures are not known\n", p->pid, p->name,
 	    halted != NULL ? "cannot run" : "allocates nothing just now");
 	return EXIT_DONE;
@@ -162,10 +164,10 @@ status_outside(jeprof_target_t *p) {
 	snprintf(text, sizeof(text), "state=%s\nsession=%" PRIu64 "\nstart_time_ns=%" PRIu64
 	    "\nsample_interval=%" PRIu64 "\ntold_time_ns=%" PRIu64 "\nallocated=%" PRIu64
 	    "\nactive=%" PRIu64 "\nresident=%" PRIu64 "\nretained=%" PRIu64 "\nsamples=%" PRIu64
-	    "\nsites=%" PRIu64 "\ntorn=%" PRIu64 "\nversion=%.63s\n", state_word(p->head.state),
+	    "\nsites=%" PRIu64 "\ntorn=%" PRIu64 "\nversion=%.63s\n", jeprof_state_word(p->head.state),
 	    p->head.session_id, p->head.session_start_ns, f.rate, f.time_ns, f.allocated, f.active,
 	    f.resident, f.retained, f.samples, f.sites, f.torn, p->head.library_version);
-	put_process(p, text, p->head.state == jeprof_state_idle);
+	put_process(p, text);
 	hint("next: jeprofctl dump %d --outside\n", p->pid);
 	return EXIT_DONE;
 }
@@ -185,7 +187,7 @@ verb_status(jeprof_target_t *p) {
 	char state[32];
 	bool is_idle = jeprof_value(r.text, "state", state, sizeof(state)) != NULL
 	    && strcmp(state, "idle") == 0;
-	put_process(p, r.text, is_idle);
+	put_process(p, r.text);
 	hint("next: jeprofctl %s %d\n", is_idle ? "start" : "dump", p->pid);
 	return EXIT_DONE;
 }

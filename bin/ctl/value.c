@@ -15,6 +15,7 @@
 #include <strings.h>
 #include <time.h>
 
+const unit_t count_units[] = {{"", 1}, {NULL, 0}};
 const unit_t size_units[] = {{"", 1}, {"B", 1}, {"K", 1024.0}, {"M", 1048576.0},
     {"G", 1073741824.0}, {"T", 1099511627776.0}, {NULL, 0}};
 const unit_t ms_units[] = {{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000},

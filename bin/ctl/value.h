@@ -1,6 +1,6 @@
 /*
  * Parses and prints sizes and times in the form for people. The first row of a table of units is
- * for numbers without a unit: bytes, or seconds. Called by words.c, answer.c, search.c and
+ * for numbers without a unit: a count, bytes, or seconds. Called by words.c, answer.c, search.c and
  * status.c.
  */
 #pragma once
@@ -12,7 +12,7 @@ typedef struct unit_s {
 	double factor;      /* bytes or milliseconds in the unit */
 } unit_t;
 
-extern const unit_t size_units[], ms_units[];
+extern const unit_t count_units[], size_units[], ms_units[];
 
 /*
  * Parses "1.5G" or "30s": a decimal number and a unit of the table, with size_units also "KiB".

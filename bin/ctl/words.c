@@ -11,7 +11,6 @@
 
 #include "words.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -60,7 +59,7 @@ static const option_t options[] = {
     {"output", 'o', kind_text, DUMP, NULL, o_output},
     {"outside", 0, kind_flag, DUMP | STATUS, NULL, o_outside},
     {"core", 0, kind_text, DUMP, NULL, o_core},
-    {"since-mark", 0, kind_flag, DUMP, NULL, o_delta},
+    {"since-mark", 0, kind_flag, DUMP, NULL, o_since_mark},
     {"interval", 'n', kind_ms, WATCH, NULL, o_tick},
     {"count", 'c', kind_number, WATCH, NULL, o_count},
     {"prefix", 0, kind_text, START, "prefix", o_prefix},
@@ -154,9 +153,8 @@ take_option(const option_t *o, const char *text) {
 	bool is_good = true;
 	v->is_given = true;
 	v->text = text;
-	bool is_percent = o->kind == kind_share && text[strspn(text, "0123456789")] == '%'
-	    && isdigit((unsigned char)text[0]) && text[strlen(text) - 1] == '%'
-	    && strspn(text, "0123456789") + 1 == strlen(text);
+	size_t digits = strspn(text, "0123456789");
+	bool is_percent = o->kind == kind_share && digits > 0 && strcmp(text + digits, "%") == 0;
 	if (o->kind == kind_size || (o->kind == kind_share && !is_percent)) {
 		is_good = value_try_parse(text, size_units, &v->number);
 	} else if (o->kind == kind_ms || o->kind == kind_seconds) {
@@ -164,8 +162,7 @@ take_option(const option_t *o, const char *text) {
 		v->number = o->kind == kind_seconds ? (v->number + 999) / 1000 : v->number;
 		is_good = is_good && v->number <= INT64_MAX / 2;
 	} else if (o->kind == kind_number) {
-		is_good = isdigit((unsigned char)text[0])
-		    && value_try_parse(text, (const unit_t[]){{"", 1}, {NULL, 0}}, &v->number);
+		is_good = value_try_parse(text, count_units, &v->number);
 	} else if (o->kind == kind_text) {
 		is_good = text[0] != '\0' && strchr(text, '\n') == NULL
 		    && (o->key == NULL || (strchr(text, ',') == NULL && !has_control(text)));
@@ -335,7 +332,7 @@ words_complete(void) {
 	if (is_on(o_core) && (words.who != NULL || is_on(o_pid) || is_on(o_outside) || is_on(o_dir))) {
 		leave(EXIT_USAGE, "--core stands for the process; another one makes no sense");
 	}
-	if (is_on(o_delta) && (is_on(o_outside) || is_on(o_core))) {
+	if (is_on(o_since_mark) && (is_on(o_outside) || is_on(o_core))) {
 		leave(EXIT_USAGE, "--since-mark asks the process; it does not go with --outside or --core");
 	}
 	if (is_on(o_outside) && is_on(o_dir)) {

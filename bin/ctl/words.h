@@ -15,7 +15,7 @@ enum { START = 1, STOP = 2, DUMP = 4, STATUS = 8, SET = 16, WATCH = 32, LIST = 6
 
 /* Options, as indexes of words_t.values; o_free: of all whose value only pairs[] holds. */
 enum { o_pid, o_json, o_idempotent, o_wait, o_dir, o_session, o_duration, o_output, o_tick, o_count,
-    o_quiet, o_max, o_prefix, o_outside, o_core, o_delta, o_free };
+    o_quiet, o_max, o_prefix, o_outside, o_core, o_since_mark, o_free };
 
 typedef struct value_s {
 	bool is_given;

@@ -37,6 +37,7 @@ failing_unlinkat(int at, const char *name, int flags) {
 #define fstat told_fstat
 #define pwrite tried_pwrite
 #define unlinkat failing_unlinkat
+#include "client/clock.c"
 #include "dead_store.c"
 #include "expect.h"
 

@@ -21,11 +21,6 @@ static bool is_without;
 options_t options;
 const char *const end_words[end_count] = {"exit", "signal", "oom", "unknown"};
 
-int64_t
-client_now_ms(void) {
-	return 0;
-}
-
 void
 talk(const char *format, ...) {
 	(void)format;

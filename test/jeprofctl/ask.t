@@ -165,6 +165,27 @@ gives 0 "dump -o FIFO"
 wait $!
 [ -p fifo ] && cmp want fifo.got
 ok $? "the fifo stays, its reader has all"
+mkdir shut
+touch mounted.heap shut/mounted.heap
+cat >mounts <<'EOF'
+mount --bind real.heap mounted.heap && mount --bind shut shut &&
+    mount --bind real.heap shut/mounted.heap && mount -o remount,ro,bind shut || exit 99
+exec "$@"
+EOF
+for name in mounted.heap shut/mounted.heap; do
+	echo old >real.heap
+	AS="unshare -m sh mounts"
+	ctl dump "$pid" -o $name
+	AS=
+	if [ "$code" -eq 99 ] || ! unshare -m true 2>/dev/null; then
+		skip "cannot mount"
+		continue
+	fi
+	gives 0 "dump -o $name, on which another file is mounted"
+	cmp want real.heap
+	ok $? "$name: that one is written in place"
+	is "$(ls jeprofctl.*.part 2>/dev/null)" "" "$name: and nothing is left"
+done
 ctl dump "$pid" -o "a b';touch OWNED;'\$(touch OWNED)"
 gives 0 "dump -o to a hostile name"
 (jeprof() { shift; cat "$1"; }; eval "${err#next: }") >evaluated
@@ -411,6 +432,7 @@ WAIT=
 ctl status "$pid"
 unset WAIT
 has "$out" "state                       sampling (MALLOC_CONF)" "status says it too"
+has "$out" "session                     3 (the last one)" "and that no session runs"
 end
 fake barred
 ctl start "$pid"

@@ -60,6 +60,7 @@ ok $? "alive: the same threads, stacks and counts as in the process's own dump" 
 "$CTL" status "$pid" >out 2>&1
 grep -qx "blackbox  *$W/$box" out
 ok $? "status names it" "$(cat out)"
+is "$(grep -cE '^blackbox_(size|used) .* \([0-9.]+[KM]\)$' out)" 2 "and says its size and what is used, with units" "$(cat out)"
 runs "alive, from outside" "$CTL" dump "$pid" --outside -o outside.heap
 body outside.heap >outside.body
 cmp -s own.body outside.body

@@ -376,6 +376,7 @@ main(int argc, char **argv) {
 	}
 	if (strcmp(mode, "sampling") == 0) {
 		box->state = prof_mailbox_sampling;
+		box->session_id = 3;
 	}
 	if (strcmp(mode, "barred") == 0) {
 		box->flags = PROF_MAILBOX_BARRED;

@@ -4,7 +4,7 @@
  * for byte, damaged ones too; and a box whose process changes it between any two reads loses only
  * what was changed. Each request for memory is refused in turn. TAP. `image KIND FILE` writes an
  * image of that kind instead, and what it lacks to standard output: torn no_room cut lacking;
- * `image N FILE` writes a core of N mappings.
+ * `image N FILE` writes a core of N mappings; `image alive -` is a process with damaged tables.
  */
 #include "image_model.h"
 
@@ -19,6 +19,14 @@
 #include <unistd.h>
 
 static unsigned tests;
+
+/* Our mailbox, which our note names. */
+__attribute__((used, aligned(PROF_MAILBOX_BYTES))) static prof_mailbox_t own_mailbox
+    __asm__("image_mailbox");
+__asm__(".pushsection .note.jemalloc,\"a\",%note\n"
+    ".balign 4\n.long 9, 16, 0x6a706d62\n.asciz \"jemalloc\"\n.balign 4\n"
+    ".long 2, 65536\n1: .quad image_mailbox - 1b\n"
+    ".popsection");
 
 static void
 check(bool is_good, const char *what, uint64_t seed) {
@@ -1188,9 +1196,22 @@ test_unanswered(jeprof_target_t *t) {
 	jeprof_image_close(image);
 }
 
+/* Puts the model's tables where their addresses say. */
+static void
+map_own_tables(void) {
+	make_box(&model);
+	for (unsigned i = 0; i < PARTS; i++) {
+		void *at = mmap((void *)(uintptr_t)(AT + i * APART), PART_BYTES, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+		if (at != (void *)(uintptr_t)(AT + i * APART)) {
+			abort();
+		}
+		memcpy(at, box + i * PART_BYTES, PART_BYTES);
+	}
+}
+
 static void
 test_process(void) {
-	static unsigned char mailbox[MAILBOX_BYTES];
 	static jeprof_target_t t;
 	jeprof_image_t *image;
 	draw_model(&model, 15);
@@ -1202,22 +1223,14 @@ test_process(void) {
 			model.sites[i].counts[k / SAMPLES].samples[k % SAMPLES].time_ns = 1;
 		}
 	}
-	make_box(&model);
-	for (unsigned i = 0; i < PARTS; i++) {
-		void *at = mmap((void *)(uintptr_t)(AT + i * APART), PART_BYTES, PROT_READ | PROT_WRITE,
-		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-		if (at != (void *)(uintptr_t)(AT + i * APART)) {
-			abort();
-		}
-		memcpy(at, box + i * PART_BYTES, PART_BYTES);
-	}
-	t = (jeprof_target_t){.pid = getpid(), .task = getpid(), .block = (uintptr_t)mailbox,
+	map_own_tables();
+	t = (jeprof_target_t){.pid = getpid(), .task = getpid(), .block = (uintptr_t)&own_mailbox,
 	    .own_pid = model.root.pid, .name = "me", .way = jeprof_way_calls,
 	    .fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC)};
 	check(jeprof_image_of_process(&image, &t) == ENOENT && strstr(t.why, "nothing has started")
 	    != NULL, "a process without tables", 0);
 	check(jeprof_box_opened(&t) == 0, "has no box", 0);
-	memcpy(mailbox + offsetof(prof_mailbox_t, root), &model.root.head.self, 8);
+	own_mailbox.root = model.root.head.self;
 	test_own(&t, "our own tables, by calls");
 	check(jeprof_box_opened(&t) == model.root.opened_ns, "its box", 0);
 	t.way = jeprof_way_memory;
@@ -1354,8 +1367,31 @@ write_image(const char *kind, const char *path) {
 	return model.torn == 0 || f.torn != model.torn;
 }
 
+/* A process with damaged tables and code that is in no ELF file; it ends with its input. */
+static int
+be_process(void) {
+	char byte;
+	int fd = memfd_create("compiled", MFD_CLOEXEC);
+	if (ftruncate(fd, PAGE) != 0
+	    || mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0) == MAP_FAILED) {
+		return 1;
+	}
+	draw_model(&model, 2);
+	draw_damage();
+	model.root.state = image_open;
+	map_own_tables();
+	own_mailbox = (prof_mailbox_t){.magic = PROF_MAILBOX_MAGIC, .version = PROF_MAILBOX_VERSION,
+	    .bytes = sizeof(own_mailbox), .pid = (uint32_t)getpid(), .root = model.root.head.self};
+	puts("ready");
+	fflush(stdout);
+	return read(0, &byte, 1) != 0;
+}
+
 int
 main(int argc, char **argv) {
+	if (argc == 3 && strcmp(argv[1], "alive") == 0) {
+		return be_process();
+	}
 	if (argc == 3) {
 		unsigned n = (unsigned)atoi(argv[1]);
 		return n != 0 ? write_many(n, argv[2]) : write_image(argv[1], argv[2]);

@@ -35,6 +35,18 @@ for kind in box whole core; do
 	has "$(cat got.heap)" "# jemalloc.torn=$torn" "$kind: the profile has the number"
 done
 
+# a process, of which only damage is told: it changes while it is read, and its files are there
+mkfifo go ready
+./image alive - <go >ready &
+pid=$!
+exec 9>go
+read -r _ <ready
+"$BUILD/bin/jeprofctl" dump "$pid" --outside -o got.heap >out 2>err 9>&-
+ok $? "a process: it is read" "$(cat err)"
+is "$(grep ^jeprofctl: err | sed 's/[0-9][0-9]*/N/')" "jeprofctl: N damaged objects of the tables were left out" "a process: and what is damaged is said"
+exec 9>&-
+wait "$pid"
+
 # counted N: instructions for the profile of a core of N mappings
 counted() {
 	./image "$1" many

@@ -271,6 +271,9 @@ echo >&9
 asks_to_stop() { ctl stop "$pid"; [ "$code" -eq 4 ]; }
 until_true asks_to_stop
 has "$err" "has no session: it samples by MALLOC_CONF" "stop without a session says why"
+session "prof:true" --prefix "$W/more"
+ctl status "$pid"
+has "$out" "session                     1 (the last one)" "prof:true: that it has ended is said"
 end
 
 # A profile that is taken by nobody holds nothing up: status, an own dump, a signal with a final profile.
