@@ -191,8 +191,9 @@ function fill_suspects() {
 	if (suspects.length) {
 		element('suspects-key').textContent = suspects[0][5] ? SUSPECTS_OF_SERIES : SUSPECTS_OF_ONE;
 	}
-	fill('suspects', [['rate'], MARGIN_COLUMN, ['grown'], ['live', 'opt'], ['steps up', 'opt'],
-		STACK_COLUMN], suspects.map(suspect => ({ cells: cells_of_suspect(suspect) })));
+	fill('suspects', [['rate'], MARGIN_COLUMN, ['grown'], [held_title(), 'opt'],
+		['steps up', 'opt'], STACK_COLUMN],
+		suspects.map(suspect => ({ cells: cells_of_suspect(suspect) })));
 }
 
 /**

@@ -92,6 +92,11 @@ function amount_text(x) {
 	return state.metric === 'objects' ? Math.trunc(x) + ' objects' : size_text(x);
 }
 
+/** What the memory is called that the data count. */
+function held_title() {
+	return /^alloc/.test(view.data.index || '') ? 'ever allocated' : 'live';
+}
+
 /**
  * Seconds as short text: 45s, 12m, 3.2h; '' for null.
  * @param {number | null} seconds
