@@ -110,7 +110,10 @@ stack_of(encoder_t *e, const site_t *s) {
 	return e->packed.len == 0 ? 0 : number_of(e, &e->stacks, e->packed.data, e->packed.len);
 }
 
-/* Adds the values of a site to the sample with its stack, thread's name and label. */
+/*
+ * Adds the values of a site to the sample with its stack, thread's name and label. Not called again
+ * once has_failed is set: then a key may have a number, but no sample.
+ */
 static void
 site_add(encoder_t *e, const site_t *s) {
 	sample_key_t key = {stack_of(e, s), 0, 0};
@@ -378,7 +381,7 @@ otlp_encode(const struct pprof_profile *p, const struct pprof_request *request,
 	*out = NULL;
 	*why = "there is not enough memory";
 	int err = e.mapping == NULL ? ENOMEM : places_make(&e.places, p, request);
-	for (size_t i = 0; i < p->nsites && err == 0; i++) {
+	for (size_t i = 0; i < p->nsites && err == 0 && !e.has_failed; i++) {
 		site_add(&e, &p->sites[i]);
 	}
 	if (err == 0) {

@@ -356,7 +356,7 @@ begin_job(request_t *q) {
 		return MHD_YES;
 	}
 	answer_t full = {0};
-	answer_line(&full, 503, "%u requests go on already: try again", (unsigned)options.scrapes_max);
+	answer_line(&full, 503, "no room for one more request of this kind now: try again");
 	on_done(q, &full);
 	return MHD_YES;
 }

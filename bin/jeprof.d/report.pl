@@ -357,8 +357,7 @@ sub data {
 	my $modules = modules($work);
 	my $whole = whole(@{ $work->{snaps} });
 	my $threads = Threads::data($work, $whole) . Labels::data($work, $whole);
-	my $text = '{"program":' . json(Object::base_name($work->{store}{program})) . ',"index":"'
-	    . $work->{option}{index} . "\",\n"
+	my $text = "{\"index\":\"$work->{option}{index}\",\n"
 	    . '"names":["all",' . join(',',
 		map { json($work->{self}{label}[$_]) } @{ $work->{entries} })
 	    . "],\n$modules,\n$tree,\n$threads"

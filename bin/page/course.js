@@ -10,7 +10,7 @@
  */
 /** @type {Curve[]} */
 const CURVES = [
-	{ title: 'live', colour: '--k0', figure: snap => snap.live[0] },
+	{ get title() { return held_title(); }, colour: '--k0', figure: snap => snap.live[0] },
 	{ title: 'allocated (header)', colour: '--k1', figure: meta_figure('allocated') },
 	{ title: 'resident', colour: '--k2', figure: meta_figure('resident') },
 	{ title: 'RSS', colour: '--k3', figure: meta_figure('rss') },

@@ -217,7 +217,7 @@ function tell_node(node) {
 	if (node !== state.zoomed && zoomed !== totals[0]) {
 		text += ` (${percent(totals[node], zoomed)} of the zoomed)`;
 	}
-	if (totals_before) {
+	if (totals_before && state.compared !== null) {
 		const growth = signed(totals[node] - totals_before[node], amount_text);
 		text += `, ${growth} since the snapshot compared with`;
 	}

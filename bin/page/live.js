@@ -2,7 +2,7 @@
 // once that of a dead one. series.js converts the kept profiles to the data form of a report of
 // files (Data in model.js). Above MOST_SNAPSHOTS, every second one of the older half is dropped.
 // The selection survives new data: it is stored by names and times, because index numbers change.
-// The length of the table of functions, the focused box and unfolded stacks do not survive.
+// So do the length of the table of functions, the focused box and unfolded stacks.
 // follow() is the first call of the page, which scripts/join-page writes behind this file; it reads
 // where to fetch, and how often, from the element "data" (bin/agent/page.c).
 
@@ -137,21 +137,25 @@ function add_profile(profile) {
 		feed.snapshots = feed.snapshots.filter((_, i) => i % 2 === 0 || i > MOST_SNAPSHOTS / 2);
 	}
 	const model = new Model(make_data(feed.snapshots));
+	view.models[0] = model;
 	if (kept) {
 		select_again(kept, model);
+		begin(0, { rows: view.rows, focused: node_at(kept.focused, model), folds: view.folds });
+	} else {
+		begin(0);
 	}
-	view.models[0] = model;
-	begin(0);
 }
 
 /**
- * What the state says by index numbers (State in tools.js), by names and times; times as in Snap.
+ * What the state and view.focused say by index numbers (State and View in tools.js), by names and
+ * times; times as in Snap.
  * @typedef {object} Selection
  * @property {boolean} is_newest       whether the newest snapshot is shown
  * @property {number | null} snapshot  time of the snapshot that is shown
  * @property {boolean} is_compared
  * @property {number | null} compared  time of the snapshot compared with
  * @property {string[]} zoomed         names from the child of the root to the zoomed node
+ * @property {string[]} focused        the same to the focused node
  * @property {string} name             of a function; '': none
  * @property {string} part             text of the thread or label that is shown alone, '': all
  */
@@ -168,6 +172,7 @@ function selection() {
 		is_compared: compared !== null,
 		compared: compared === null ? null : data.snaps[compared].time,
 		zoomed: path_names(state.zoomed).reverse(),
+		focused: path_names(view.focused).reverse(),
 		name: state.name ? data.names[state.name] : '',
 		part: part ? part.text : '',
 	};

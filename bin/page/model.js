@@ -12,8 +12,7 @@
  * nothing else is said. A list that tells several numbers of each has them one after the other. A
  * "difference" is an index minus the index in the entry before, in the first entry minus 0.
  * @typedef {object} Data
- * @property {string} [program]             not read by the page, as is index
- * @property {string} [index]               what is counted: inuse_space and so on
+ * @property {string} [index]               what is counted, inuse_space if missing
  * @property {string[]} names               of functions; name 0, "all", is that of the root
  * @property {string[]} modules             names of the object files
  * @property {number[]} module_of           of each name its module

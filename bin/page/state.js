@@ -432,14 +432,15 @@ function listen(open) {
 }
 
 /**
- * Shows a process by its index, whose model must be there, as the address says. What the address
- * does not hold starts anew: the length of the table of functions and the focused box.
+ * Shows a process by its index, whose model must be there, as the address says; kept: what the
+ * address does not hold.
  * @param {number} process
+ * @param {Pick<View, 'rows' | 'focused' | 'folds'>} kept
  */
-function begin(process) {
+function begin(process, kept = { rows: 25, focused: 0, folds: new Map() }) {
 	const model = view.models[process];
-	Object.assign(view, { is_begun: true, model, data: model.data, hues: [], rows: 25, focused: 0,
-		ordered: { key: '', list: [] }, laid: { key: '', boxes: [] } });
+	Object.assign(view, { is_begun: true, model, data: model.data, hues: [],
+		ordered: { key: '', list: [] }, laid: { key: '', boxes: [] } }, kept);
 	state.process = process;
 	fill_choices();
 	view.tabs.forEach((tab, i) => {

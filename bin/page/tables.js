@@ -191,8 +191,9 @@ function fill_suspects() {
 	if (suspects.length) {
 		element('suspects-key').textContent = suspects[0][5] ? SUSPECTS_OF_SERIES : SUSPECTS_OF_ONE;
 	}
-	fill('suspects', [['rate'], MARGIN_COLUMN, ['grown'], ['live', 'opt'], ['steps up', 'opt'],
-		STACK_COLUMN], suspects.map(suspect => ({ cells: cells_of_suspect(suspect) })));
+	fill('suspects', [['rate'], MARGIN_COLUMN, ['grown'], [held_title(), 'opt'],
+		['steps up', 'opt'], STACK_COLUMN],
+		suspects.map(suspect => ({ cells: cells_of_suspect(suspect) })));
 }
 
 /**
@@ -221,7 +222,7 @@ function fill_stacks() {
 
 /**
  * A stack as an element to unfold; its frames are made when it is first opened. The first two of
- * the list are open.
+ * the list are open, and what a click has unfolded stays so.
  * @param {Stack} stack
  * @param {number} number  index in the list
  */
@@ -234,9 +235,13 @@ function folded_stack(stack, number) {
 			made.append(list_of_frames(names, lines));
 		}
 	};
-	made.append(make('summary', `${size_text(stack.bytes)}${margin}, ${percent(stack.bytes, all)}, `
-		+ `${Math.trunc(stack.objects)} objects: ${names.slice(0, 4).join(' < ')}`));
-	made.open = number < 2;
+	const summary = make('summary', `${size_text(stack.bytes)}${margin}, `
+		+ `${percent(stack.bytes, all)}, ${Math.trunc(stack.objects)} objects: `
+		+ names.slice(0, 4).join(' < '));
+	const key = names.join('\n'), is_open = view.folds.get(key);
+	summary.onclick = () => view.folds.set(key, !made.open);
+	made.append(summary);
+	made.open = is_open === undefined ? number < 2 : is_open;
 	unfold();
 	made.ontoggle = unfold;
 	return made;

@@ -45,6 +45,8 @@
  *                                         members of the state on which the list depends
  * @property {{key: string, boxes: Box[]}} laid  boxes of the graph; key as before
  * @property {number} focused              node of the box that the keyboard or a click chose last
+ * @property {Map<string, boolean>} folds  of the list of stacks those that a click has unfolded
+ *                                         or folded: whether they are open; key: their names
  * @property {string[]} hues               by name its colour, of names that were drawn
  * @property {number | null} drawn_compared  state.compared when last drawn
  */
@@ -90,6 +92,11 @@ function size_text(bytes) {
  */
 function amount_text(x) {
 	return state.metric === 'objects' ? Math.trunc(x) + ' objects' : size_text(x);
+}
+
+/** What the memory is called that the data count. */
+function held_title() {
+	return /^alloc/.test(view.data.index || '') ? 'ever allocated' : 'live';
 }
 
 /**

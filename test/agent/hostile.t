@@ -114,7 +114,7 @@ for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17; do
 done >deltas
 for p in $deaf; do until_true is_target "$p"; done
 curl -s -Z --parallel-immediate --parallel-max 40 --max-time 60 -K deltas
-is "$(cat delta*.* | grep -c 'requests go on already: try again')" 2 "of 34 differences at once two are refused" "$(cat delta*.*)"
+is "$(cat delta*.* | grep -c '^no room for one more request of this kind now: try again')" 2 "of 34 differences at once two are refused" "$(cat delta*.*)"
 is "$ended" 0 "it ends well"
 grep -v 'listens on' agent.err
 done_testing

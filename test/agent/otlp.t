@@ -7,7 +7,19 @@ use warnings;
 no warnings 'portable';
 our ($dir, $data, $source, $convert);
 
-make_convert(split " ", "-fsanitize=address,undefined -fno-sanitize-recover=undefined");
+# REFUSED=N: 120 calls of realloc() from number N on return NULL.
+my $refuse = spew("$dir/refuse.c", <<'C');
+#include <stdlib.h>
+void *__real_realloc(void *p, size_t bytes);
+void *
+__wrap_realloc(void *p, size_t bytes) {
+	static int calls;
+	const char *first = getenv("REFUSED");
+	calls++;
+	return first && calls >= atoi(first) && calls < atoi(first) + 120 ? NULL : __real_realloc(p, bytes);
+}
+C
+make_convert(split(" ", "-fsanitize=address,undefined -fno-sanitize-recover=undefined -Wl,--wrap=realloc"), $refuse);
 my $id = '46' x 20;
 my $base = 0x555500000000;
 elf_file("$dir/serve", id => $id, symbols => [['main', 0x1100, 0x100], ['serve', 0x1200, 0x100], ['cache', 0x1300, 0x100]]);
@@ -68,6 +80,17 @@ for my $file ($one, "$data/counts.heap", "$data/counts2.heap", "$dir/none.heap",
 }
 my ($all) = grep { $_->{type} eq 'inuse_space' } @{ otlp_decode(otlp('--base', $one, $one))->{profiles} };
 is(scalar @{ $all->{samples} }, 0, 'a difference of nothing has no samples');
+
+# Memory that comes back: whatever was refused, there is an error and no half of an answer. Call 1 is of convert itself.
+my $many = our_dump("$dir/many.heap", stacks => [map { [[$base + 16 * $_, $base + 0x900000], 1, 600000] } 1 .. 400]);
+my ($calls, @wrong, $code) = (1);
+do {
+	local $ENV{REFUSED} = ++$calls;
+	($code, my $out, my $err) = run($convert, '--otlp', 1, $many);
+	push @wrong, "from call $calls on: $code $err" if $code && ($code != 1 || $out ne '' || $err !~ /not enough memory$/);
+} while ($code);
+is("@wrong", '', "without memory: an error");
+cmp_ok($calls, '>', 20, 'and it was tried at each place');
 
 SKIP: {
 	skip 'no protoc (package protobuf-compiler)', 2 unless grep { -x "$_/protoc" } split /:/, $ENV{PATH};

@@ -44,9 +44,10 @@ for my $n (0 .. 5) {
 
 # In place of a browser: what the scope of the view declares is lent out at its end.
 my $model = slurp("$source/bin/page/model.js");
-my $lent = $script =~ s/follow\(\);\n\}\)\(\);\n\z/return { read_profile, make_snapshot, make_data, follow, send_verb };\n})();\n/r;
+my $lent = $script =~ s/follow\(\);\n\}\)\(\);\n\z/return { read_profile, make_snapshot, make_data, follow, send_verb, add_profile, change, move_focus, view };\n})();\n/r;
 $lent =~ s/^'use strict';\n\(function/var lent = (function/;
-my $head = "$model\n$lent\nvar fs = require('fs'), zlib = require('zlib');\n"
+my $browser = slurp("$source/test/jeprof/browser.js");
+my $head = "$browser\n$model\n$lent\nvar fs = require('fs'), zlib = require('zlib');\n"
     . 'function read(f) { return lent.read_profile(new Uint8Array(zlib.gunzipSync(fs.readFileSync(f)))); }' . "\n";
 spew("$dir/sums.js", $head . <<'JS');
 var m = new Model(lent.make_data([0, 1, 2, 3, 4, 5].map(function (n) { return lent.make_snapshot(read(n + '.pb.gz')); })));
@@ -133,14 +134,13 @@ is((run('node', 'aged.js'))[1], "true 0 0 0 0 0 0 0 0 0 0 300 0 0 100 0 0 0 0 0 
 
 # A pause, "go on" and "stop", also while a profile is fetched: never two fetches or two timers.
 spew('pause.js', $head . <<'JS');
-var timers = new Map(), count = 0, asked = [], shown = {};
-globalThis.window = { addEventListener() {}, clearTimeout(n) { timers.delete(n); }, setTimeout(f) { timers.set(++count, f); return count; } };
-globalThis.document = { addEventListener() {}, querySelectorAll() { return []; },
-	getElementById(id) { return shown[id] = shown[id] || { dataset: { interval: '10', from: 'heap' } }; } };
-globalThis.matchMedia = function () { return { addEventListener() {} }; };
+var timers = new Map(), count = 0, asked = [];
+element('data').dataset = { interval: '10', from: 'heap' };
+window.clearTimeout = n => { timers.delete(n); };
+window.setTimeout = f => { timers.set(++count, f); return count; };
 globalThis.fetch = function (what) { return new Promise(done => { if (what === 'heap') { asked.push(done); } }); };
-function tell(what) { console.log(what + ': ' + asked.length + ' fetched, timers ' + timers.size + ', ' + (shown['live-pause'].textContent || 'pause')); }
-function click(what) { shown['live-pause'].onclick(); tell(what); }
+function tell(what) { console.log(what + ': ' + asked.length + ' fetched, timers ' + timers.size + ', ' + (element('live-pause').textContent || 'pause')); }
+function click(what) { element('live-pause').onclick(); tell(what); }
 function answer(what) {
 	asked.splice(0).forEach(done => done({ ok: false, status: 503, text() { return Promise.resolve(''); } }));
 	return new Promise(done => setImmediate(done)).then(() => tell(what));
@@ -185,6 +185,48 @@ that ends: 0 fetched, timers 0, go on
 go on: 1 fetched, timers 0, pause
 that ends: 0 fetched, timers 1, pause
 stop: 0 fetched, timers 0, go on
+END
+
+# A new profile leaves what the reader did: more rows, the box that arrow keys came to, stacks that a click folds.
+my $reader = $head . <<'JS';
+globalThis.fetch = () => new Promise(() => {});
+function sample(f, bytes) { return { frames: [f, 'main'].map(name => ({ name, line: '', module: 'serve' })), thread: 0, thread_name: '', label: '', age: null, objects: 1, bytes }; }
+function add(time, samples) { lent.add_profile({ time, period: 1, comments: {}, samples: [...Array(40).keys()].map(i => sample('f' + i, 1000 - i)).concat(samples) }); }
+function click(stack) { const { onclick } = stack.children[0]; if (onclick) { onclick(); } stack.open = !stack.open; stack.ontoggle(); }
+function tell() {
+	const { model, focused } = lent.view, open = element('stacks').children.filter(stack => stack.open);
+	console.log(element('functions').children.length - 1, model.data.names[model.name_of[focused]], open.map(stack => /: (\w+)/.exec(stack.textContent)[1] + '/' + stack.children.length).join(' '));
+}
+lent.follow();
+add(1, []);
+JS
+spew('reader.js', $reader . <<'JS');
+tell();
+element('more').onclick();
+lent.move_focus('ArrowDown');
+lent.move_focus('ArrowDown');
+[0, 2].forEach(i => click(element('stacks').children[i]));
+tell();
+add(2, [sample('large', 5000)]);
+tell();
+JS
+is((run('node', 'reader.js'))[1], <<'END', 'a new profile and the reader');
+25 all f0/2 f1/2
+41 f0 f1/2 f2/2
+42 f0 large/2 f2/2
+END
+
+# Growth is coloured without a snapshot to compare with: the words tell none.
+spew('words.js', $reader . <<'JS');
+add(2, [sample('large', 5000)]);
+lent.change({ colour: 'growth' });
+console.log(element('told').textContent);
+lent.change({ compared: null });
+console.log(element('told').textContent);
+JS
+is((run('node', 'words.js'))[1], <<'END', 'words of growth');
+all: 43.2K, 100.0%, +4.9K since the snapshot compared with
+all: 43.2K, 100.0%
 END
 
 # Results of the model are kept, up to a number.
