@@ -477,7 +477,7 @@ line_group(emitter_t *em, bool is_header, const char *name, const class_stats_t 
 
 /* A row of a name and a number of bytes. */
 static void
-line_pages(emitter_t *em, const char *name, size_t value) {
+line_bytes(emitter_t *em, const char *name, size_t value) {
 	line_t l;
 	line_begin(&l, em, false, 0);
 	cell_text(&l, -21, "", name);
@@ -537,8 +537,8 @@ table_arena_head(emitter_t *em, const snapshot_arena_t *a) {
 	line_decay(em, false, "dirty:", a->dirty_decay_ms, s->pdirty, &s->dirty);
 	line_decay(em, false, "muzzy:", a->muzzy_decay_ms, s->pmuzzy, &s->muzzy);
 	table_groups(em, s);
-	line_pages(em, "active:", s->pactive << LG_PAGE);
-#define ROW(name, type, says) line_pages(em, #name ":", s->name);
+	line_bytes(em, "active:", s->pactive << LG_PAGE);
+#define ROW(name, type, says) line_bytes(em, #name ":", s->name);
 	ARENA_STATS_ROW_FIELDS(ROW)
 #undef ROW
 }

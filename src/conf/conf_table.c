@@ -152,9 +152,7 @@ set_slab_sizes(void *ctx, size_t lo, size_t hi, size_t n) {
 static int
 set_tcache_ncached(void *ctx, size_t lo, size_t hi, size_t n) {
 	(void)ctx;
-	bool is_outside = lo > hi || lo > TCACHE_MAX_LIMIT;
-	return is_outside ? 0 : tcache_ncached_max_default_set(lo, min_zu(hi, TCACHE_MAX_LIMIT),
-	    min_zu(n, TCACHE_NCACHED_LIMIT));
+	return tcache_ncached_max_default_set(lo, hi, n);
 }
 
 /* Refuses what needs sbrk in a build without it: with a line here, before the caller's message. */
@@ -164,7 +162,7 @@ parse_dss(const conf_row_t *row, const char *value, size_t len) {
 	unsigned prec;
 	tried.addr = &prec;
 	int err = conf_store(&tried, value, len);
-	if (err == 0 && !config_dss && prec != dss_prec_disabled) {
+	if (err == 0 && !conf_row_offers(row, prec)) {
 		malloc_printf("<jemalloc>: Error setting dss: dss:%s\n", dss_prec_names[prec]);
 		err = EINVAL;
 	}
@@ -385,7 +383,7 @@ RANGES(bin_shards, parse_ranges, set_bin_shards, "1 for all",
 RANGES(tcache_ncached_max, parse_ranges, set_tcache_ncached,
     "what the options tcache_nslots_* give",
     "lo-hi:n items joined by |: maximum objects that a thread cache holds per class from lo to hi "
-    "bytes"),
+    "bytes; an item with lo above hi or above 8 MiB sets nothing"),
 NUM(mutex_max_spin, CONF_I64, opt_mutex_max_spin, -1, INT64_MAX, HERE, SHOWN,
     "times that a thread tries a held lock before it sleeps; -1: it never sleeps"),
 {.key = "dirty_decay_ms", .addr = &opt_dirty_decay_ms, .type = CONF_SSIZE, .min = -1,

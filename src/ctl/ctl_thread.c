@@ -208,17 +208,12 @@ check_ncached_max(void *ctx, size_t from, size_t to, size_t n) {
 	return 0;
 }
 
-/*
- * Applies an item, cut to the limits, to the cache of thread ctx; one that lies beyond them, or has
- * from > to, which the parser accepts, is ignored.
- */
+/* Applies an item to the cache of thread ctx. */
 static int
 apply_ncached_max(void *ctx, size_t from, size_t to, size_t n) {
 	/* The text was checked as a whole, and the thread had a cache then. */
 	assert(((tsd_t *)ctx)->tcache != NULL);
-	bool is_outside = from > to || from > TCACHE_MAX_LIMIT;
-	return is_outside ? 0 : tcache_ncached_max_set(ctx, from, min_zu(to, TCACHE_MAX_LIMIT),
-	    min_zu(n, TCACHE_NCACHED_LIMIT));
+	return tcache_ncached_max_set(ctx, from, to, n);
 }
 
 /* Checks the whole text before any of it is applied. After EAGAIN the items before have effect. */
@@ -374,8 +369,9 @@ static const ctl_node_t ncached_max_nodes[] = {
 	    "EINVAL without newp or for a size that no cache holds"),
 	CTL_NODE_W("write", CTL_STRING, set_ncached_max, 0,
 	    "sets how many: items lo-hi:n joined by |, sizes in bytes, n at most 8191. The whole text "
-	    "is checked before any of it holds. ENOENT: the thread has no cache; EINVAL: grammar, or "
-	    "1000 bytes and more; EAGAIN: no memory, and the items before hold"),
+	    "is checked before any of it holds; an item with lo above hi or above 8 MiB sets nothing. "
+	    "ENOENT: the thread has no cache; EINVAL: grammar, or 1000 bytes and more; EAGAIN: no "
+	    "memory, and the items before hold"),
 };
 static const ctl_node_t thread_tcache_nodes[] = {
 	CTL_NODE_RW("enabled", CTL_BOOL, get_enabled, set_enabled, 0,

@@ -315,11 +315,6 @@ gate_has_others(const struct tls_s *t) {
 }
 
 bool
-gate_is_inside(const struct tls_s *t) {
-	return (__atomic_load_n(&t->gate, __ATOMIC_SEQ_CST) & GATE_INSIDE) != 0;
-}
-
-bool
 gate_is_amid(const struct tls_s *t) {
 	return (__atomic_load_n(&t->gate, __ATOMIC_SEQ_CST) & ~(uint32_t)GATE_REGISTERED) != 0;
 }
@@ -353,7 +348,7 @@ gate_try_look(void) {
 	atomic_store_b(&gate.is_passed, false, MO_SEQ_CST);
 	bool is_any_inside = atomic_load_u32(&gate.n_unlisted, MO_SEQ_CST) != 0;
 	for (const gate_link_t *l = gate.threads; l != NULL; l = l->next) {
-		is_any_inside |= gate_is_inside(l->tls);
+		is_any_inside |= (__atomic_load_n(&l->tls->gate, __ATOMIC_SEQ_CST) & GATE_INSIDE) != 0;
 	}
 	mutex_unlock(&gate.mtx);
 	return !is_any_inside;

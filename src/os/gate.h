@@ -210,12 +210,10 @@ void gate_for_each(void (*fn)(struct tls_s *t, void *ctx), void *ctx);
 bool gate_has_others(const struct tls_s *t);
 
 /*
- * Whether a registered thread is inside; it may enter or leave at any time. If the caller has made
- * a sequentially consistent store before, false means that the thread sees that store when it
- * enters next.
+ * Whether a registered thread is inside, or left by gate_leave_all() and comes again; it may enter
+ * or leave at any time. If the caller has made a sequentially consistent store before, false means
+ * that the thread sees that store when it enters next.
  */
-bool gate_is_inside(const struct tls_s *t);
-/* gate_is_inside(), but also true for a thread that left by gate_leave_all() and comes again. */
 bool gate_is_amid(const struct tls_s *t);
 
 /*

@@ -1,7 +1,7 @@
 /*
  * Reads the clocks, and computes calendar dates for time stamps.
- * nstime.h has the contract and the callers. Invariant: errno is preserved, but by
- * nstime_sample_ns(). No lock and no state besides the hooks of tests.
+ * nstime.h has the contract and the callers. Invariant: errno is preserved. No lock and no state
+ * besides the hooks of tests.
  */
 #include "os/nstime.h"
 
@@ -54,21 +54,8 @@ nstime_monotonic_ns(void) {
 }
 
 uint64_t
-nstime_sample_ns(void) {
-	struct timespec ts = {0, 0};
-	if (unlikely(nstime_now_hook != NULL)) {
-		return nstime_now_hook();
-	}
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
-	return ns_of(&ts);
-}
-
-uint64_t
 nstime_monotonic_coarse_ns(void) {
-	int saved = errno;
-	uint64_t ns = nstime_sample_ns();
-	errno = saved;
-	return ns;
+	return unlikely(nstime_now_hook != NULL) ? nstime_now_hook() : clock_ns(CLOCK_MONOTONIC_COARSE);
 }
 
 /* The coarse clock, not by the C library: that would cost two page faults (nstime.h). */

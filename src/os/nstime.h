@@ -27,8 +27,6 @@ uint64_t nstime_monotonic_ns(void);
  * nstime_monotonic_ns().
  */
 uint64_t nstime_monotonic_coarse_ns(void);
-/* The same, but errno may change if the system refuses the clock: the callers keep it. */
-uint64_t nstime_sample_ns(void);
 /*
  * nstime_monotonic_coarse_ns() by a system call, for the start of a process: the usual way costs a
  * program that reads no clock itself two page faults, of the C library's code and of the kernel's

@@ -20,6 +20,18 @@
 #include "util/atomic.h"
 #include "util/fmt.h"
 
+#ifndef MADV_FREE
+#define MADV_FREE 8
+#endif
+#ifndef MADV_HUGEPAGE
+#define MADV_HUGEPAGE 14
+#endif
+#ifndef MADV_NOHUGEPAGE
+#define MADV_NOHUGEPAGE 15
+#endif
+#ifndef PR_GET_THP_DISABLE
+#define PR_GET_THP_DISABLE 42
+#endif
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -397,7 +409,6 @@ pages_can_purge_lazy(void) {
 int
 pages_purge_lazy(void *addr, size_t size) {
 	assert(is_range(addr, size));
-#ifdef MADV_FREE
 	if (!pages_can_purge_lazy()) {
 		return ENOTSUP;
 	}
@@ -408,11 +419,6 @@ pages_purge_lazy(void *addr, size_t size) {
 		err = ENOTSUP;
 	}
 	return err;
-#else
-	(void)addr;
-	(void)size;
-	return ENOTSUP;
-#endif
 }
 
 /*
@@ -492,21 +498,13 @@ pages_purge_forced_many(const struct iovec *ranges, unsigned n) {
 int
 pages_huge(void *addr, size_t size) {
 	assert(is_range(addr, size));
-#ifdef MADV_HUGEPAGE
 	return os_madvise(addr, size, MADV_HUGEPAGE);
-#else
-	return ENOTSUP;
-#endif
 }
 
 int
 pages_nohuge(void *addr, size_t size) {
 	assert(is_range(addr, size));
-#ifdef MADV_NOHUGEPAGE
 	return os_madvise(addr, size, MADV_NOHUGEPAGE);
-#else
-	return ENOTSUP;
-#endif
 }
 
 int
@@ -577,14 +575,10 @@ pages_huge_size(void) {
 
 bool
 pages_has_thp(void) {
-#ifdef PR_GET_THP_DISABLE
 	int saved = errno;
 	int is_disabled = prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0);
 	errno = saved;
-	return is_disabled <= 0;
-#else
-	return true;
-#endif
+	return is_disabled <= 0; /* -1: a kernel that does not know the question */
 }
 
 void

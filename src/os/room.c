@@ -13,10 +13,6 @@
 #include "util/bits.h"
 #include "util/fmt.h"
 
-/* Fields of /proc/PID/statm, in pages: all address space, and its data and stacks. */
-#define STATM_SIZE 0u
-#define STATM_DATA 5u
-
 atomic_zu_t room_mapped;
 static EARLY_DATA size_t room_at_start = SIZE_MAX; /* room in bytes at boot; SIZE_MAX: no limit */
 EARLY_DATA room_space_t room_space = {.max = SIZE_MAX}; /* max is written once, at boot */
@@ -109,21 +105,6 @@ room_limit_of_group(char *text, const char *controller, const char *top, const c
 	}
 }
 
-/* A field of /proc/PID/statm in bytes; 0 if it cannot be read. */
-static uint64_t
-room_statm(unsigned field) {
-	char text[128];
-	char *at = text;
-	uint64_t pages = 0;
-	int err = 0;
-	ssize_t n = sys_read_statm(text, sizeof(text) - 1);
-	text[n > 0 ? n : 0] = '\0';
-	for (unsigned i = 0; i <= field && err == 0; i++) {
-		pages = fmt_parse_uint(at, &at, 10, &err);
-	}
-	return err == 0 ? pages * os_page_size : 0;
-}
-
 /* A resource limit (the soft one, at present); UINT64_MAX: none. */
 static uint64_t
 room_limit_of_resource(int resource) {
@@ -135,8 +116,12 @@ room_limit_of_resource(int resource) {
 /* The room below a resource limit, of which the field of statm is used; SIZE_MAX: no limit. */
 static size_t
 room_by_rlimit(int resource, unsigned field) {
-	uint64_t limit = room_limit_of_resource(resource);
-	return limit == UINT64_MAX ? SIZE_MAX : room_below(limit, room_statm(field));
+	uint64_t limit = room_limit_of_resource(resource), statm[STATM_FIELDS];
+	if (limit == UINT64_MAX) {
+		return SIZE_MAX;
+	}
+	sys_read_statm(statm);
+	return room_below(limit, statm[field]);
 }
 
 /* The smaller of the limits of address space, or UINT64_MAX. */
@@ -151,7 +136,7 @@ room_boot(void) {
 	int saved = errno;
 	size_t room = room_in_container();
 	room = min_zu(room, room_by_rlimit(RLIMIT_DATA, STATM_DATA));
-	room = min_zu(room, room_by_rlimit(RLIMIT_AS, STATM_SIZE));
+	room = min_zu(room, room_by_rlimit(RLIMIT_AS, STATM_SPACE));
 	uint64_t space = room_limit_of_space();
 	errno = saved;
 	room_at_start = room;

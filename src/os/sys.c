@@ -271,9 +271,16 @@ sys_open_own(const char *name) {
 	return fd;
 }
 
-ssize_t
-sys_read_statm(char *buf, size_t size) {
-	return read_and_close(sys_open_own("statm"), buf, size);
+void
+sys_read_statm(uint64_t fields[STATM_FIELDS]) {
+	char text[128], *at = text;
+	ssize_t n = read_and_close(sys_open_own("statm"), text, sizeof(text) - 1);
+	int err = 0;
+	text[n > 0 ? n : 0] = '\0';
+	for (unsigned i = 0; i < STATM_FIELDS; i++) {
+		uint64_t pages = fmt_parse_uint(at, &at, 10, &err);
+		fields[i] = err == 0 ? pages * os_page_size : 0;
+	}
 }
 
 ssize_t

@@ -122,10 +122,11 @@ ssize_t sys_read(int fd, void *buf, size_t size);
  */
 ssize_t sys_read_file(const char *path, void *buf, size_t size);
 /*
- * Reads the file statm of /proc: the pages of the process, also if its first thread has ended (with
- * thread-self: Linux 3.17 and later). Returns the number of bytes, or -errno. Adds no NUL.
+ * Reads the file statm of /proc: memory of the process in bytes, also if its first thread has ended
+ * (with thread-self: Linux 3.17 and later). A field that cannot be read is 0.
  */
-ssize_t sys_read_statm(char *buf, size_t size);
+enum { STATM_SPACE, STATM_RESIDENT, STATM_SHARED, STATM_DATA = 5, STATM_FIELDS };
+void sys_read_statm(uint64_t fields[STATM_FIELDS]);
 /* Writes once. Returns the number of bytes written, or -errno. */
 ssize_t sys_write(int fd, const void *buf, size_t size);
 /*

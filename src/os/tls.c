@@ -14,6 +14,7 @@ cassert(offsetof(struct tls_s, cache) == 0);
 cassert(TLS_BOOT_CACHE_BYTES % CACHELINE == 0);
 /* gate, beat and recall are accessed by other threads, so they must be aligned words. */
 cassert(sizeof(((struct tls_s *)NULL)->gate) == 4 && offsetof(struct tls_s, gate) % 4 == 0);
+cassert(sizeof(((struct tls_s *)NULL)->beat) == 4 && offsetof(struct tls_s, beat) % 4 == 0);
 cassert(sizeof(((struct tls_s *)NULL)->recall) == 4 && offsetof(struct tls_s, recall) % 4 == 0);
 
 HIDDEN ALIGNED(CACHELINE) const unsigned char tls_boot_cache[TLS_BOOT_CACHE_BYTES] = {0};
@@ -21,8 +22,6 @@ HIDDEN ALIGNED(CACHELINE) const unsigned char tls_boot_cache[TLS_BOOT_CACHE_BYTE
 HIDDEN TLS_MODEL __thread struct tls_s tls_words = {
 	.cache = (void *)(uintptr_t)tls_boot_cache,
 };
-
-static struct tls_hook_s tls_cleanup;
 
 int
 tls_hook_init(struct tls_hook_s *hook, void (*fn)(void *)) {
@@ -44,14 +43,4 @@ tls_hook_arm(const struct tls_hook_s *hook, void *arg) {
 	int err = pthread_setspecific(hook->key, arg);
 	errno = saved;
 	return err;
-}
-
-int
-tls_cleanup_init(void (*fn)(void *)) {
-	return tls_hook_init(&tls_cleanup, fn);
-}
-
-int
-tls_cleanup_arm(void *arg) {
-	return tls_hook_arm(&tls_cleanup, arg);
 }

@@ -88,7 +88,7 @@ tls_cache_is_boot(const struct tls_s *t) {
 	return __atomic_load_n(&t->cache, __ATOMIC_RELAXED) == (const void *)tls_boot_cache;
 }
 
-/* A hook that runs at the exit of each thread that armed it. */
+/* A hook that runs at the exit of each thread that armed it. The library has one (thread/tsd.c). */
 struct tls_hook_s {
 	pthread_key_t key;
 	bool is_made;
@@ -105,9 +105,5 @@ int tls_hook_init(struct tls_hook_s *hook, void (*fn)(void *));
  * library may allocate: the caller's thread must be ready to be served then (tsd_state_making).
  */
 int tls_hook_arm(const struct tls_hook_s *hook, void *arg);
-
-/* tls_hook_init() and tls_hook_arm() for the one hook of the library; called by thread/tsd.c. */
-int tls_cleanup_init(void (*fn)(void *));
-int tls_cleanup_arm(void *arg);
 
 #endif

@@ -11,8 +11,6 @@
 #include "os/tls.h"
 #include "util/assert.h"
 
-/* A rank and the flag share one word. */
-cassert(WITNESS_RANK_END <= WITNESS_ADDR_ORDER);
 /* Outer modules (prof, ctl) call inner ones (arena, extent, base) while they hold a lock. */
 cassert(WITNESS_RANK_OMIT == 0 && WITNESS_RANK_LEAF == WITNESS_RANK_END - 1);
 cassert(WITNESS_RANK_PROF_DUMP < WITNESS_RANK_CTL && WITNESS_RANK_CTL < WITNESS_RANK_ARENAS);
@@ -26,41 +24,20 @@ cassert(WITNESS_RANK_EXTENT_RETAINED < WITNESS_RANK_BASE && WITNESS_RANK_BASE < 
 
 static TLS_MODEL __thread witness_t *witness_held;
 
-static unsigned
-rank_of(const witness_t *w) {
-	return w->rank & ~WITNESS_ADDR_ORDER;
-}
-
 void
 witness_init(witness_t *w, const char *name, unsigned rank) {
-	assert((rank & ~WITNESS_ADDR_ORDER) < WITNESS_RANK_END);
+	assert(rank < WITNESS_RANK_END);
 	assert(name != NULL || rank == WITNESS_RANK_OMIT);
 	w->name = name;
 	w->rank = rank;
 	w->held_next = NULL;
 }
 
-/*
- * Whether w may be locked while `held` is held: its rank must be higher. Of two mutexes of one rank
- * only those marked WITNESS_ADDR_ORDER may be held together, in the order of their addresses.
- */
-static bool
-is_order_ok(const witness_t *held, const witness_t *w) {
-	if (rank_of(held) < rank_of(w)) {
-		return true;
-	}
-	if (rank_of(held) > rank_of(w)) {
-		return false;
-	}
-	return (w->rank & WITNESS_ADDR_ORDER) != 0 && held < w;
-}
-
 COLD static void
 report_order(const witness_t *w) {
-	malloc_printf("<jemalloc>: Lock order violated: %s (%u) taken while holding:", w->name,
-	    rank_of(w));
+	malloc_printf("<jemalloc>: Lock order violated: %s (%u) taken while holding:", w->name, w->rank);
 	for (const witness_t *h = witness_held; h != NULL; h = h->held_next) {
-		malloc_printf(" %s (%u)", h->name, rank_of(h));
+		malloc_printf(" %s (%u)", h->name, h->rank);
 	}
 	malloc_write("\n");
 	assert_not_reached();
@@ -77,12 +54,12 @@ is_held(const witness_t *w) {
 
 void
 witness_check_order(const witness_t *w) {
-	assert(rank_of(w) < WITNESS_RANK_END);
-	if (rank_of(w) == WITNESS_RANK_OMIT) {
+	assert(w->rank < WITNESS_RANK_END);
+	if (w->rank == WITNESS_RANK_OMIT) {
 		return;
 	}
 	for (const witness_t *h = witness_held; h != NULL; h = h->held_next) {
-		if (!is_order_ok(h, w)) {
+		if (h->rank >= w->rank) {
 			report_order(w);
 		}
 	}
@@ -90,7 +67,7 @@ witness_check_order(const witness_t *w) {
 
 void
 witness_add(witness_t *w) {
-	if (rank_of(w) == WITNESS_RANK_OMIT) {
+	if (w->rank == WITNESS_RANK_OMIT) {
 		return;
 	}
 	assert(w->held_next == NULL && !is_held(w));
@@ -100,7 +77,7 @@ witness_add(witness_t *w) {
 
 void
 witness_remove(witness_t *w) {
-	if (rank_of(w) == WITNESS_RANK_OMIT) {
+	if (w->rank == WITNESS_RANK_OMIT) {
 		return;
 	}
 	witness_t **p = &witness_held;
@@ -117,7 +94,7 @@ witness_depth_from(unsigned from) {
 	assert(from < WITNESS_RANK_END);
 	unsigned n = 0;
 	for (const witness_t *h = witness_held; h != NULL; h = h->held_next) {
-		n += rank_of(h) >= from;
+		n += h->rank >= from;
 	}
 	return n;
 }

@@ -2,10 +2,9 @@
  * Lock ranks: debug builds check that no threads can wait for each other in a circle.
  * Each mutex carries a witness, and each thread has a list of the witnesses it holds. mutex_lock()
  * asserts that the mutex's rank is above every rank already held; mutex_trylock(), which does not
- * wait, checks nothing, but adds to the list, against which later locks are checked. Two mutexes of
- * one rank may be held together only if the rank was given with WITNESS_ADDR_ORDER and they are
- * taken in the order of their addresses. The ranks stand in the order in which locks are taken,
- * outermost first. Rank 0, which a mutex has whose bytes are all zero, is not checked.
+ * wait, checks nothing, but adds to the list, against which later locks are checked. The ranks
+ * stand in the order in which locks are taken, outermost first. Rank 0, which a mutex has whose
+ * bytes are all zero, is not checked.
  * os/mutex adds, checks and removes, in debug builds only; in others the lists are empty. Others
  * assert by witness_depth_from() and witness_assert_lockless() that no lock, or none from a rank
  * on, is held: when the gate is left, before functions of the user are called (except those that
@@ -51,12 +50,6 @@ typedef enum {
 	WITNESS_RANK_END /* of no mutex: above all ranks */
 } witness_rank_t;
 
-/*
- * Flag of a rank: several of its mutexes may be held, taken in the order of their addresses. No
- * mutex has it at present.
- */
-#define WITNESS_ADDR_ORDER 0x100u
-
 typedef struct witness_s witness_t;
 struct witness_s {
 	const char *name; /* static text, for messages */
@@ -65,7 +58,7 @@ struct witness_s {
 	witness_t *held_next;
 };
 
-/* name must stay valid; rank is a WITNESS_RANK_*, or-ed with WITNESS_ADDR_ORDER if needed. */
+/* name must stay valid; rank is a WITNESS_RANK_*. */
 void witness_init(witness_t *w, const char *name, unsigned rank);
 /*
  * Enters w in the calling thread's list, after its mutex was taken by lock or by trylock (which

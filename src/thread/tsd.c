@@ -36,6 +36,7 @@ static struct {
 	atomic_u32_t count;  /* threads that have a tsd */
 	bool is_booted;
 	uint64_t seed;       /* source of the threads' seeds */
+	struct tls_hook_s at_exit; /* calls tsd_cleanup(); made at boot */
 } tsds;
 
 /* For statistics (inspect_tcache): adds the cache with this link in its arena's list. */
@@ -87,7 +88,7 @@ tsd_boot(void) {
 	ehooks_begin = tsd_hook_begin;
 	ehooks_end = tsd_hook_end;
 	tsds.seed = sys_random();
-	int err = tls_cleanup_init(tsd_cleanup);
+	int err = tls_hook_init(&tsds.at_exit, tsd_cleanup);
 	inspect_tcache = tsd_inspect_tcache;
 	tsds.is_booted = err == 0;
 	return err;
@@ -224,7 +225,7 @@ tsd_make(struct tls_s *t) {
 	}
 	gate_register(t, &tsd->gate);
 	/* May allocate in the C library: those calls find no tsd and continue without one. */
-	if (tls_cleanup_arm(tsd) != 0) {
+	if (tls_hook_arm(&tsds.at_exit, tsd) != 0) {
 		tsd_cleanup(tsd);
 		t->state = tsd_state_fresh;
 		return NULL;

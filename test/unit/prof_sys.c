@@ -301,7 +301,8 @@ getcwd_hook(char *buf, size_t size) {
 	__atomic_store_n(&is_locked, true, __ATOMIC_RELEASE);
 	for (int i = 0; i < 60000 && !is_reader_entered; i++) {
 		t = __atomic_load_n(&reader_tls, __ATOMIC_ACQUIRE);
-		is_reader_entered = t != NULL && gate_is_inside(t);
+		is_reader_entered = t != NULL
+		    && (__atomic_load_n(&t->gate, __ATOMIC_SEQ_CST) & GATE_INSIDE) != 0;
 		usleep(1000);
 	}
 	return os_hooks_real.getcwd(buf, size);

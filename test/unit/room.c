@@ -155,6 +155,18 @@ test_controllers(void) {
 }
 
 static void
+test_statm(void) {
+	uint64_t statm[STATM_FIELDS];
+	no_files();
+	file("/proc/self/statm", "1000 2 3 4\n");
+	sys_read_statm(statm);
+	is_uint(statm[STATM_SPACE], 1000 * os_page_size, "the first field is address space");
+	is_uint(statm[STATM_RESIDENT], 2 * os_page_size, "the second is resident");
+	is_uint(statm[STATM_SHARED], 3 * os_page_size, "the third is shared");
+	is_uint(statm[STATM_DATA], 0, "a field that is not there is 0");
+}
+
+static void
 test_rlimit(void) {
 	struct rlimit was, lim;
 	int saved = errno;
@@ -292,6 +304,7 @@ main(void) {
 	test_below();
 	test_limit();
 	test_group();
+	test_statm();
 	test_rlimit();
 	test_own_group();
 	test_controllers();

@@ -680,6 +680,8 @@ test_grants(void) {
 	static struct test_result r;
 	run_child_conf(&r, "grants", NULL);
 	child_exits(&r, 0, "grants");
+	run_child_conf(&r, "grants", "tcache_ncached_max:16384-8:20|8388609-9000000:1");
+	child_exits(&r, 0, "grants with limits that hold for no class");
 	run_child_conf(&r, "grants-random", NULL);
 	child_exits(&r, 0, "grants under random use");
 	run_child_conf(&r, "handed", "populate:false");

@@ -77,6 +77,11 @@ test_limits(void) {
 	is_uint(net(), live, "use goes on and is counted");
 	is_int(limit_set(100, 100, SIZE_MAX), 0, "a limit without end");
 	is_uint(ncached_max(100), TCACHE_NCACHED_LIMIT, "is cut");
+	fill_and_empty(200);
+	uint64_t held = cached_bytes();
+	is_int(limit_set(200, 97, 5), 0, "bounds exchanged");
+	is_int(limit_set(TCACHE_MAX_LIMIT + 1, SIZE_MAX, 5), 0, "a range beyond all caches");
+	ok(held > 0 && cached_bytes() == held, "set nothing: the cache is not even made anew");
 	size_t n;
 	is_int(tcache_ncached_max_get(tsd, TCACHE_MAX_LIMIT + 1, &n), EINVAL,
 	    "beyond the largest possible");

@@ -73,7 +73,7 @@ atomic_u32_t prof_log_state;
 uint64_t
 prof_log_clock(void) {
 	return opt_prof_time_resolution == prof_time_res_high ? nstime_realtime_ns()
-	    : nstime_sample_ns();
+	    : nstime_monotonic_coarse_ns();
 }
 
 /* ---------------------------------------------------------------- recording */

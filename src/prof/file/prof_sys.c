@@ -799,18 +799,10 @@ prof_sys_rss(void) {
 
 uint64_t
 prof_sys_rss_read(uint64_t *shared) {
-	char text[128];
-	ssize_t n = sys_read_statm(text, sizeof(text) - 1);
-	*shared = 0;
-	if (n <= 0) {
-		return 0;
-	}
-	text[n] = '\0';
-	char *at = strchr(text, ' ');
-	int err = 0;
-	uint64_t rss = at == NULL ? 0 : (uint64_t)fmt_parse_uint(at, &at, 10, &err) * os_page_size;
-	*shared = at == NULL ? 0 : (uint64_t)fmt_parse_uint(at, &at, 10, &err) * os_page_size;
-	return rss;
+	uint64_t statm[STATM_FIELDS];
+	sys_read_statm(statm);
+	*shared = statm[STATM_SHARED];
+	return statm[STATM_RESIDENT];
 }
 
 /*
