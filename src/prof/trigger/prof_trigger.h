@@ -11,11 +11,10 @@
  * What highwater looks at is the metric. The mark is the metric at the last profile of highwater
  * (not the mark of prof_mark.h), also one that failed or that a limit on files forbade: the next
  * level is one step above it, or the threshold if there is no mark; the mark does not fall with the
- * metric. Of the metric `allocated`
- * an upper bound is known between two reads: the last value plus what was allocated since. The true
- * figure is read only if the bound reaches the next level, and that takes at most a fiftieth of the
- * time on average. The other metrics are read at heartbeats and by the profiler's thread, at most
- * every 100 ms.
+ * metric. Of the metric `allocated` an upper bound is known between two reads: the last value plus
+ * what was allocated since. The true figure is read only if the bound reaches the next level, and
+ * that takes at most a fiftieth of the time on average. The other metrics are read at heartbeats
+ * and by the profiler's thread, at most every 100 ms.
  *
  * Of its own it has one lock, `prof_trigger`, for changes of the settings; none is held while a
  * profile is written. Called by prof.c at boot, heartbeats and after fork, by imalloc.c for large
