@@ -211,10 +211,16 @@ gone_variance(const prof_item_t *item, double bytes) {
 	return charge_variance(most * bytes / (double)item->gone, weight) * (double)item->gone / most;
 }
 
-/* The integer part of the square root, by Newton's method from above. */
+/*
+ * The integer part of the square root, by Newton's method from above. Most sites have a variance of
+ * 0, to whose root it would take 1000 rounds.
+ */
 static uint64_t
 root(double v) {
-	double r = v > 1 ? v : 1;
+	if (!(v >= 1)) {
+		return 0;
+	}
+	double r = v;
 	for (double next = (r + v / r) / 2; next < r; next = (r + v / r) / 2) {
 		r = next;
 	}
