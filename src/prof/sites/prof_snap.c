@@ -240,14 +240,15 @@ snap_check(const prof_snap_t *snap) {
 
 /*
  * Adds a count to the items of its site and thread and to the totals, if it is of the present epoch
- * and has anything. In a delta only to the item of its site. 0 or ENOMEM.
+ * and has anything that the snapshot tells. In a delta only to the item of its site. 0 or ENOMEM.
  */
 static int
 cnt_copy(copier_t *cp, prof_cnt_t *c) {
 	prof_counts_t cur;
 	prof_counts_t accum;
 	prof_data_counts_read(c, &cur, &accum);
-	if ((cur.objs == 0 && accum.objs == 0) || !prof_data_is_current(c)) {
+	bool is_empty = cur.objs == 0 && (!cp->snap->is_accum || accum.objs == 0);
+	if (is_empty || !prof_data_is_current(c)) {
 		return 0;
 	}
 	if (cp->snap->is_delta) {
