@@ -340,8 +340,8 @@ static const ctl_node_t prof_nodes[] = {
 	CTL_VALUE_RW("sample_interval", size_t, prof_sample_interval_get, prof_sample_interval_set,
 	    PROF, NODE_STABLE
 	    "mean bytes between samples. A write holds from each thread's next malloc or free "
-	    "on; samples taken before keep their weight. EINVAL: 0, or too large; ENOENT: a write "
-	    "before the profiler runs"),
+	    "on; samples taken before keep their weight. EINVAL: 0; ENOENT: a write before the "
+	    "profiler runs"),
 	CTL_VALUE_RW("budget", uint32_t, prof_budget_get, prof_budget_set, PROF,
 	    NODE_EXPERIMENTAL
 	    "ceiling for what sampling costs, in percent of processor time, times 65536: above it "
