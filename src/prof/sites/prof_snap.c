@@ -380,7 +380,7 @@ static int
 threads_list(prof_snap_t *snap) {
 	prof_tdata_t *head = prof_data_tdatas();
 	size_t n = 0;
-	for (prof_tdata_t *td = head; td != NULL; td = td->next) {
+	for (prof_tdata_t *td = head; td != NULL; td = prof_tdata_next(td)) {
 		memset(&td->snap_cur, 0, sizeof(td->snap_cur));
 		memset(&td->snap_accum, 0, sizeof(td->snap_accum));
 		td->snap_site = NULL;
@@ -396,7 +396,7 @@ threads_list(prof_snap_t *snap) {
 		return ENOMEM;
 	}
 	snap->nthreads = n;
-	for (prof_tdata_t *td = head; td != NULL; td = td->next) {
+	for (prof_tdata_t *td = head; td != NULL; td = prof_tdata_next(td)) {
 		snap->threads[--n] = td;
 	}
 	threads_sort(snap->threads, snap->nthreads);
