@@ -288,8 +288,7 @@ raw_label_id(const ctl_call_t *call, ctl_value_t *out) {
 	const char *text;
 	uint32_t id;
 	(void)out;
-	if (call->newp == NULL || call->newlen != sizeof(text) || !ctl_wants_reply(call)
-	    || *call->oldlenp != sizeof(id)) {
+	if (call->newp == NULL || call->newlen != sizeof(text) || !ctl_has_room(call, sizeof(id))) {
 		return EINVAL;
 	}
 	memcpy(&text, call->newp, sizeof(text));
