@@ -307,8 +307,12 @@ search_table(const unsigned char *table, uint64_t count, uintptr_t base, uintptr
 	return (const unsigned char *)base + table_word(table + (lo - 1) * 8 + 4);
 }
 
-const unsigned char *
-cfi_find_fde(const void *eh_frame_hdr, uintptr_t pc) {
+/*
+ * Finds the FDE (record of one function) of the last function that begins at or before pc; NULL:
+ * there is none, or the table has another form.
+ */
+static const unsigned char *
+find_fde(const void *eh_frame_hdr, uintptr_t pc) {
 	const unsigned char *hdr = eh_frame_hdr;
 	/*
 	 * hdr[0] is the version; hdr[1..3] are the encodings of the pointer to .eh_frame, the count
@@ -800,7 +804,7 @@ cfi_read_record(const unsigned char *begin, const unsigned char **p, const unsig
 
 int
 cfi_find_row(const void *eh_frame_hdr, uintptr_t pc, struct cfi_row_s *row) {
-	const unsigned char *fde = cfi_find_fde(eh_frame_hdr, pc);
+	const unsigned char *fde = find_fde(eh_frame_hdr, pc);
 	return fde == NULL ? ENOENT : cfi_row_of_fde(fde, pc, row);
 }
 
