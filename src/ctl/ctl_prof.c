@@ -306,7 +306,7 @@ static const ctl_node_t prof_nodes[] = {
 	    prof_thread_active_init_set, PROF,
 	    "what thread.prof.active is at first in threads that begin to allocate from now on. "
 	    "A write before the profiler runs is ENOENT"),
-	CTL_VALUE_RW("active", boolean, prof_active_get, prof_active_set, PROF,
+	CTL_VALUE_RW("active", boolean, prof_switch_is_active, prof_active_set, PROF,
 	    "whether samples are taken. Writing true before the profiler runs is ENOENT; while a "
 	    "session is open, false pauses it"),
 	CTL_NODE_W("dump", CTL_STRING, set_dump,
