@@ -107,7 +107,7 @@ test_mixed_rates(void) {
 	}
 	is_uint(soles, 1, "but a thread has one line for a site");
 	is_uint(items, 0, "which needs no item of its own");
-	prof_sample_printed(&snap.cur, 1, false, &objs, &bytes);
+	prof_printed(&snap.cur, 1, false, &objs, &bytes);
 	ok(bytes > 524288 + 4096 - 100 && bytes < 524288 + 4096 + 200, "estimates add up: %llu",
 	    (unsigned long long)bytes);
 	is_uint(objs, (bytes + 32) / 64, "objects of 64 bytes");

@@ -318,7 +318,7 @@ pair_make(prof_pair_text_t *p, const prof_counts_t *c, const prof_snap_t *snap) 
 	uint64_t bytes;
 	char text[PROF_PAIR_TEXT];
 	char *end = text + sizeof(text);
-	prof_sample_printed(c, header_rate(snap), is_raw(snap), &objs, &bytes);
+	prof_printed(c, header_rate(snap), is_raw(snap), &objs, &bytes);
 	char *second = fmt_u64_dec(end, bytes), *at = second;
 	*--at = ' ';
 	*--at = ':';
