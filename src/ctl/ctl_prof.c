@@ -65,7 +65,7 @@ set_reset(const ctl_call_t *call, const void *in) {
  * extent hook, which has no tsd and is inside the gate already; gate_enter() only counts then.
  */
 static void
-settle_own_frees(void) {
+settle_deferred_frees(void) {
 	struct tls_s *t = tls_get();
 	gate_enter(t);
 	assert(gate_is_entered(t));
@@ -76,7 +76,7 @@ settle_own_frees(void) {
 static int
 set_log_start(const ctl_call_t *call, const void *in) {
 	(void)call;
-	settle_own_frees();
+	settle_deferred_frees();
 	return prof_log_start(read_text(in));
 }
 
@@ -84,7 +84,7 @@ static int
 raw_log_stop(const ctl_call_t *call, ctl_value_t *out) {
 	(void)call;
 	(void)out;
-	settle_own_frees();
+	settle_deferred_frees();
 	return prof_log_stop();
 }
 

@@ -120,7 +120,7 @@ unwind_at(void **frames, unsigned max, const struct unwind_where_s *where,
 	assert(memo->room <= max && memo->known <= memo->room);
 	unsigned n = unlikely(max == 0) ? 0 : current()->capture(frames, max, where, memo);
 	assert(memo->first + n <= max || n == 0);
-	unwind_count_depth(n);
+	unwind_count_sample(n);
 	return n;
 }
 

@@ -483,10 +483,10 @@ test_error_of_nothing(void) {
 	uint64_t bytes = prof_frag_pinned(&frag, &item, &error);
 	ok(bytes == 0 && error == 0, "a site without charges pins nothing");
 	is_int(fetestexcept(FE_UNDERFLOW), 0, "which is not found by halving");
-	item.doubt = 99.5f;
+	item.pinned_variance = 99.5f;
 	(void)prof_frag_pinned(&frag, &item, &error);
 	is_uint(error, 9, "the root of a variance, rounded down");
-	item.doubt = 0.5f;
+	item.pinned_variance = 0.5f;
 	(void)prof_frag_pinned(&frag, &item, &error);
 	is_uint(error, 0, "also of one below 1");
 }

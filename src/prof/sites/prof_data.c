@@ -899,7 +899,7 @@ prof_data_unmark(void) {
 }
 
 void
-prof_data_marked(uint32_t epoch) {
+prof_data_mark_put(uint32_t epoch) {
 	mutex_assert_owner(&tables.pass);
 	atomic_store_u64(&tables.mark, (uint64_t)epoch + 1, MO_RELAXED);
 }

@@ -52,7 +52,7 @@ typedef struct {
 	prof_snap_t *snap;
 	prof_item_t *site;  /* item of the site that is being copied */
 	uint32_t number;    /* its number */
-	bool is_shared;     /* at least one thread has a share in the site; `sole` tells if just one */
+	bool has_share;     /* at least one thread has a share in the site; `sole` tells if just one */
 	prof_tdata_t *sole; /* the only one that has; NULL: several have, each with an item, or none */
 } copier_t;
 
@@ -197,8 +197,8 @@ sole_split(copier_t *cp) {
 static int
 share_find(copier_t *cp, prof_tdata_t *td, prof_item_t **item) {
 	*item = NULL;
-	if (!cp->is_shared) {
-		cp->is_shared = true;
+	if (!cp->has_share) {
+		cp->has_share = true;
 		cp->sole = td;
 	}
 	if (cp->sole == td) {
