@@ -129,6 +129,8 @@ prof_frag_read(prof_frag_t *to) {
 	thp_stats_t thp;
 	thp_stats_read(&thp);
 	to->huge = (uint64_t)thp.pieces * PIECE_SIZE;
+	to->active = s.active;
+	to->populated = thp.populated;
 #define ADD(name, says) to->resident += to->name;
 	PROF_FRAG_PARTS(ADD)
 #undef ADD
