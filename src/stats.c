@@ -359,7 +359,7 @@ print_options(emitter_t *em) {
 static void
 print_prof(emitter_t *em) {
 	bool thread_active_init = prof_thread_active_init_get();
-	bool active = prof_active_get();
+	bool active = prof_switch_is_active();
 	bool gdump = prof_gdump_get();
 	uint64_t interval = prof_interval_get();
 	size_t lg_sample = prof_lg_sample_get();

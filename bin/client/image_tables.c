@@ -440,14 +440,15 @@ life_take(jeprof_image_t *image, image_site_t *site, const unsigned char *bytes)
 }
 
 /*
- * Adds a count, which is at this address, to the share of its thread. Leaves it out if it has no
- * samples or no rate, is of another epoch (before a prof.reset), or its thread's record cannot be
- * read. 0 or ENOMEM.
+ * Adds a count, which is at this address, to the share of its thread. Its accum sums count only
+ * while the library adds to them (IMAGE_ACCUM). Leaves it out if it has no samples or no rate, is
+ * of another epoch (before a prof.reset), or its thread's record cannot be read. 0 or ENOMEM.
  */
 static int
 count_take(jeprof_image_t *image, image_site_t *site, uint64_t at, const unsigned char *bytes) {
-	bool has_accum = image_field(image, bytes, image_count_bytes)
-	    > image->root.struct_bytes[image_struct_count];
+	uint64_t size = image_field(image, bytes, image_count_bytes);
+	bool has_accum = size > image->root.struct_bytes[image_struct_count]
+	    && (image->root.flags & IMAGE_ACCUM) != 0;
 	prof_counts_t cur = counts_of(image, bytes, image_count_live), accum = {0, 0, 0, 0};
 	uint64_t rate = image_field(image, bytes, image_count_rate), next;
 	uint32_t number;

@@ -385,7 +385,7 @@ call_read_write(const ctl_node_t *leaf, const ctl_call_t *call) {
 	size_t size = leaf_size(leaf);
 	bool must_set = call->newp != NULL || (leaf->flags & CTL_NULL_NEW) != 0;
 	bool after = (leaf->flags & CTL_AFTER) != 0;
-	bool fits = ctl_wants_reply(call) && *call->oldlenp == size;
+	bool fits = ctl_has_room(call, size);
 	int err;
 	if (must_set && after && (fits || !ctl_wants_reply(call))) {
 		if ((err = call_set(leaf, call)) != 0) {

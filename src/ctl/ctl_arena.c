@@ -24,12 +24,6 @@
 
 /* ------------------------------------------------------------------ arena.<i> */
 
-/* Whether an index means all arenas: CTL_ARENAS_ALL or, for compatibility, the number of arenas. */
-static bool
-is_all(size_t i) {
-	return i == CTL_ARENAS_ALL || i == arenas_narenas_total();
-}
-
 static bool
 has_arena(size_t i) {
 	return i <= arenas_narenas_total() || i == CTL_ARENAS_ALL || i == CTL_ARENAS_DESTROYED;
@@ -44,7 +38,7 @@ arena_of(const ctl_call_t *call) {
 
 static int
 get_initialized(const ctl_call_t *call, ctl_value_t *out) {
-	out->b = is_all(call->mib[1]) || arena_of(call) != NULL
+	out->b = ctl_means_all(call->mib[1]) || arena_of(call) != NULL
 	    || (call->mib[1] == CTL_ARENAS_DESTROYED && snapshot_has_destroyed());
 	return 0;
 }
@@ -63,7 +57,7 @@ act_purge(const ctl_call_t *call, const void *in) {
 		return EFAULT;
 	}
 	/* Asked once: the number of arenas may grow meanwhile, and with it what this index means. */
-	bool has_all = is_all(i);
+	bool has_all = ctl_means_all(i);
 	unsigned from = has_all ? 0 : (unsigned)i;
 	unsigned to = has_all ? arenas_narenas_total() : from + 1;
 	for (unsigned k = from; k < to; k++) {
@@ -232,7 +226,7 @@ set_decay_ms(const ctl_call_t *call, const void *in) {
 static int
 get_dss(const ctl_call_t *call, ctl_value_t *out) {
 	arena_t *arena = arena_of(call);
-	if (arena == NULL && !is_all(call->mib[1])) {
+	if (arena == NULL && !ctl_means_all(call->mib[1])) {
 		return EFAULT;
 	}
 	out->s = dss_prec_names[arena == NULL ? dss_default_get()
@@ -252,7 +246,7 @@ set_dss(const ctl_call_t *call, const void *in) {
 	if (word == NULL || prec == dss_prec_count) {
 		return EINVAL;
 	}
-	if (is_all(call->mib[1])) {
+	if (ctl_means_all(call->mib[1])) {
 		return dss_default_set((dss_prec_t)prec) == 0 ? 0 : EFAULT;
 	}
 	arena_t *arena = arena_of(call);
@@ -278,7 +272,7 @@ raw_name(const ctl_call_t *call, ctl_value_t *out) {
 	(void)out;
 	char *text;
 	size_t i = call->mib[1];
-	bool reads = call->oldp != NULL && call->oldlenp != NULL;
+	bool reads = ctl_wants_reply(call);
 	if (i >= arenas_narenas_total() || (reads && *call->oldlenp != sizeof(text))
 	    || (call->newp != NULL && call->newlen != sizeof(text))) {
 		return EINVAL;
@@ -456,12 +450,7 @@ set_default_ms(const ctl_call_t *call, const void *in) {
 	return arenas_decay_ms_default_set(ctl_arg(call), ms) == 0 ? 0 : EFAULT;
 }
 
-static bool
-has_room_for_unsigned(const ctl_call_t *call) {
-	return call->oldp != NULL && call->oldlenp != NULL && *call->oldlenp == sizeof(unsigned);
-}
-
-/* Creates an arena and replies with its index; has_room_for_unsigned() was true. */
+/* Creates an arena and replies with its index; the caller has room for that. */
 static int
 create(const ctl_call_t *call, ehooks_table_t *hooks) {
 	unsigned ind;
@@ -476,7 +465,8 @@ static int
 raw_create(const ctl_call_t *call, ctl_value_t *out) {
 	(void)out;
 	ehooks_table_t *hooks = NULL;
-	if (!has_room_for_unsigned(call) || (call->newp != NULL && call->newlen != sizeof(hooks))) {
+	if (!ctl_has_room(call, sizeof(unsigned))
+	    || (call->newp != NULL && call->newlen != sizeof(hooks))) {
 		return EINVAL;
 	}
 	if (call->newp != NULL) {
@@ -498,7 +488,8 @@ int
 ctl_arenas_create_ext(const ctl_call_t *call, ctl_value_t *out) {
 	(void)out;
 	arena_config_t config = {NULL, false};
-	if (!has_room_for_unsigned(call) || (call->newp != NULL && call->newlen != sizeof(config))) {
+	if (!ctl_has_room(call, sizeof(unsigned))
+	    || (call->newp != NULL && call->newlen != sizeof(config))) {
 		return EINVAL;
 	}
 	if (call->newp != NULL) {
@@ -511,7 +502,8 @@ static int
 raw_lookup(const ctl_call_t *call, ctl_value_t *out) {
 	(void)out;
 	const void *ptr;
-	if (!has_room_for_unsigned(call) || call->newp == NULL || call->newlen != sizeof(ptr)) {
+	if (!ctl_has_room(call, sizeof(unsigned)) || call->newp == NULL
+	    || call->newlen != sizeof(ptr)) {
 		return EINVAL;
 	}
 	memcpy(&ptr, call->newp, sizeof(ptr));

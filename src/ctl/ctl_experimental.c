@@ -102,8 +102,7 @@ raw_query(const ctl_call_t *call, ctl_value_t *out) {
 	const void *ptr;
 	extent_util_t util;
 	(void)out;
-	if (call->oldp == NULL || call->oldlenp == NULL || *call->oldlenp != sizeof(util)
-	    || call->newp == NULL || call->newlen != sizeof(ptr)) {
+	if (!ctl_has_room(call, sizeof(util)) || call->newp == NULL || call->newlen != sizeof(ptr)) {
 		return EINVAL;
 	}
 	memcpy(&ptr, call->newp, sizeof(ptr));
@@ -186,8 +185,8 @@ raw_batch_alloc(const ctl_call_t *call, ctl_value_t *out) {
 	batch_alloc_packet_t packet;
 	size_t filled = 0;
 	(void)out;
-	if (call->oldp == NULL || call->oldlenp == NULL || *call->oldlenp != sizeof(filled)
-	    || call->newp == NULL || call->newlen != sizeof(packet)) {
+	if (!ctl_has_room(call, sizeof(filled)) || call->newp == NULL
+	    || call->newlen != sizeof(packet)) {
 		return EINVAL;
 	}
 	memcpy(&packet, call->newp, sizeof(packet));
@@ -252,8 +251,8 @@ raw_hook_install(const ctl_call_t *call, ctl_value_t *out) {
 	alloc_hooks_t hooks;
 	void *handle;
 	(void)out;
-	if (call->oldp == NULL || call->oldlenp == NULL || *call->oldlenp != sizeof(handle)
-	    || call->newp == NULL || call->newlen != sizeof(hooks)) {
+	if (!ctl_has_room(call, sizeof(handle)) || call->newp == NULL
+	    || call->newlen != sizeof(hooks)) {
 		return EINVAL;
 	}
 	memcpy(&hooks, call->newp, sizeof(hooks));

@@ -65,7 +65,7 @@ set_reset(const ctl_call_t *call, const void *in) {
  * extent hook, which has no tsd and is inside the gate already; gate_enter() only counts then.
  */
 static void
-settle_own_frees(void) {
+settle_deferred_frees(void) {
 	struct tls_s *t = tls_get();
 	gate_enter(t);
 	assert(gate_is_entered(t));
@@ -76,7 +76,7 @@ settle_own_frees(void) {
 static int
 set_log_start(const ctl_call_t *call, const void *in) {
 	(void)call;
-	settle_own_frees();
+	settle_deferred_frees();
 	return prof_log_start(read_text(in));
 }
 
@@ -84,7 +84,7 @@ static int
 raw_log_stop(const ctl_call_t *call, ctl_value_t *out) {
 	(void)call;
 	(void)out;
-	settle_own_frees();
+	settle_deferred_frees();
 	return prof_log_stop();
 }
 
@@ -288,8 +288,7 @@ raw_label_id(const ctl_call_t *call, ctl_value_t *out) {
 	const char *text;
 	uint32_t id;
 	(void)out;
-	if (call->newp == NULL || call->newlen != sizeof(text) || !ctl_wants_reply(call)
-	    || *call->oldlenp != sizeof(id)) {
+	if (call->newp == NULL || call->newlen != sizeof(text) || !ctl_has_room(call, sizeof(id))) {
 		return EINVAL;
 	}
 	memcpy(&text, call->newp, sizeof(text));
@@ -307,7 +306,7 @@ static const ctl_node_t prof_nodes[] = {
 	    prof_thread_active_init_set, PROF,
 	    "what thread.prof.active is at first in threads that begin to allocate from now on. "
 	    "A write before the profiler runs is ENOENT"),
-	CTL_VALUE_RW("active", boolean, prof_active_get, prof_active_set, PROF,
+	CTL_VALUE_RW("active", boolean, prof_switch_is_active, prof_active_set, PROF,
 	    "whether samples are taken. Writing true before the profiler runs is ENOENT; while a "
 	    "session is open, false pauses it"),
 	CTL_NODE_W("dump", CTL_STRING, set_dump,
@@ -340,8 +339,8 @@ static const ctl_node_t prof_nodes[] = {
 	CTL_VALUE_RW("sample_interval", size_t, prof_sample_interval_get, prof_sample_interval_set,
 	    PROF, NODE_STABLE
 	    "mean bytes between samples. A write holds from each thread's next malloc or free "
-	    "on; samples taken before keep their weight. EINVAL: 0, or too large; ENOENT: a write "
-	    "before the profiler runs"),
+	    "on; samples taken before keep their weight. EINVAL: 0; ENOENT: a write before the "
+	    "profiler runs"),
 	CTL_VALUE_RW("budget", uint32_t, prof_budget_get, prof_budget_set, PROF,
 	    NODE_EXPERIMENTAL
 	    "ceiling for what sampling costs, in percent of processor time, times 65536: above it "

@@ -24,6 +24,8 @@ extern const ctl_node_t ctl_dir_stats;
 extern const ctl_node_t ctl_dir_approximate;
 extern const ctl_node_t ctl_dir_experimental;
 
+/* Whether an index means all arenas: CTL_ARENAS_ALL or, for compatibility, the number of arenas. */
+bool ctl_means_all(size_t i);
 /* Whether there is a small, and a large, size class of this number, each counted from 0. */
 ctl_has_fn_t ctl_has_bin;
 ctl_has_fn_t ctl_has_lextent;

@@ -4,8 +4,8 @@
  * The leaves come from the field lists that also make the structs (arena_stats.h, ctl_snapshot.h);
  * most functions here only find the struct that a MIB is about. ctl.c calls all of them through the
  * tree of nodes: the base functions and stats.mutexes.reset with snapshot_mutex held, the has
- * functions and the leaves that are read live without it. ctl_prof.c calls ctl_has_bin() and
- * ctl_has_lextent() too.
+ * functions and the leaves that are read live without it. ctl_prof.c and ctl_arena.c call
+ * ctl_has_bin() and ctl_has_lextent() too, ctl_arena.c also ctl_means_all().
  */
 #include "arena/arenas.h"
 #include "ctl/ctl_rooms.h"
@@ -16,17 +16,11 @@
 
 static_assert(sizeof(snapshot_arena_t) <= UINT16_MAX, "fields and CTL_ARG() have 16-bit offsets");
 static_assert(sizeof(snapshot_global_t) <= UINT16_MAX, "fields have 16-bit offsets");
-static_assert(CTL_ARENAS_ALL >= ARENA_LIMIT && CTL_ARENAS_DESTROYED >= ARENA_LIMIT,
-    "no arena has such an index");
 
 /* ------------------------------------------------------------------ where the structs are */
 
-/*
- * Whether an index means all arenas: the index for that, or the number of arenas, which jemalloc
- * used before and still accepts.
- */
-static bool
-is_merged(size_t i) {
+bool
+ctl_means_all(size_t i) {
 	return i == CTL_ARENAS_ALL || i == arenas_narenas_total();
 }
 
@@ -37,7 +31,7 @@ arena_of(const size_t *mib) {
 	if (mib[2] == CTL_ARENAS_DESTROYED) {
 		return snapshot_destroyed_locked();
 	}
-	if (!is_merged(mib[2])) {
+	if (!ctl_means_all(mib[2])) {
 		return snapshot_arena_locked((unsigned)mib[2]);
 	}
 	const snapshot_t *s = snapshot_get_locked();
@@ -87,7 +81,7 @@ base_hpa_item(const ctl_node_t *dir, const size_t *mib) {
 
 static bool
 has_arena(size_t i) {
-	return is_merged(i) || (i == CTL_ARENAS_DESTROYED && snapshot_has_destroyed())
+	return ctl_means_all(i) || (i == CTL_ARENAS_DESTROYED && snapshot_has_destroyed())
 	    || (i < ARENA_LIMIT && arenas_get((unsigned)i) != NULL);
 }
 

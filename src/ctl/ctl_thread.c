@@ -265,9 +265,8 @@ static int
 raw_prof_name(const ctl_call_t *call, ctl_value_t *out) {
 	const char *name;
 	(void)out;
-	bool has_old = call->oldp != NULL && call->oldlenp != NULL;
 	bool has_new = call->newp != NULL || call->newlen != 0;
-	if (has_old && has_new) {
+	if (ctl_wants_reply(call) && has_new) {
 		return EPERM;
 	}
 	tsd_t *tsd = this_thread();
@@ -333,7 +332,7 @@ raw_tcache_create(const ctl_call_t *call, ctl_value_t *out) {
 	if (call->newp != NULL || call->newlen != 0) {
 		return EPERM;
 	}
-	if (call->oldp == NULL || call->oldlenp == NULL || *call->oldlenp != sizeof(id)) {
+	if (!ctl_has_room(call, sizeof(id))) {
 		if (call->oldlenp != NULL) {
 			*call->oldlenp = 0;
 		}

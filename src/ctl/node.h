@@ -271,6 +271,12 @@ ctl_wants_reply(const ctl_call_t *call) {
 	return call->oldp != NULL && call->oldlenp != NULL;
 }
 
+/* Whether the caller wants a value of exactly this size. */
+static inline bool
+ctl_has_room(const ctl_call_t *call, size_t size) {
+	return ctl_wants_reply(call) && *call->oldlenp == size;
+}
+
 /*
  * Returns a value to the caller of mallctl, if it wants one. 0, or EINVAL if *oldlenp differs from
  * size; then as much as fits is copied, and *oldlenp becomes that many bytes.

@@ -136,7 +136,7 @@
 	X(count, accum_bytes, prof_cnt_t, accum[0].bytes) \
 	X(count, accum_c16, prof_cnt_t, accum[0].c16) \
 	X(count, accum_est, prof_cnt_t, accum[0].est) \
-	X(thread, next, prof_tdata_t, next) \
+	X(thread, next, prof_tdata_t, link.next) \
 	X(thread, uid, prof_tdata_t, uid) \
 	X(thread, attached, prof_tdata_t, attached) \
 	X(thread, name, prof_tdata_t, name) \

@@ -426,7 +426,7 @@ prof_postfork_child(void) {
 	}
 	prof_session_postfork_child();
 	if (prof_is_booted()) {
-		prof_box_postfork_child(prof_active_get());
+		prof_box_postfork_child(prof_switch_is_active());
 	}
 	prof_control_postfork_child();
 }

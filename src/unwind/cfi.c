@@ -156,8 +156,8 @@ struct state {
 	int64_t cfa_off;        /* bytes */
 	bool is_cfa_deref;      /* CFA = *(register + cfa_off) */
 	/* the CFA is an expression other than fp + off and *(fp + off), left to cfi_eval() */
-	bool is_cfa_bad;
-	struct cursor cfa_expr; /* that expression, if is_cfa_bad */
+	bool is_cfa_expression;
+	struct cursor cfa_expr; /* that expression, if is_cfa_expression */
 	struct cfi_rule_s fp;   /* where the caller's frame pointer is */
 	struct cfi_rule_s ra;   /* where the return address is */
 	bool is_ra_signed; /* aarch64: the return address is signed */
@@ -307,8 +307,12 @@ search_table(const unsigned char *table, uint64_t count, uintptr_t base, uintptr
 	return (const unsigned char *)base + table_word(table + (lo - 1) * 8 + 4);
 }
 
-const unsigned char *
-cfi_find_fde(const void *eh_frame_hdr, uintptr_t pc) {
+/*
+ * Finds the FDE (record of one function) of the last function that begins at or before pc; NULL:
+ * there is none, or the table has another form.
+ */
+static const unsigned char *
+find_fde(const void *eh_frame_hdr, uintptr_t pc) {
 	const unsigned char *hdr = eh_frame_hdr;
 	/*
 	 * hdr[0] is the version; hdr[1..3] are the encodings of the pointer to .eh_frame, the count
@@ -475,7 +479,7 @@ def_cfa(struct machine *m, uint64_t reg, int64_t off) {
 	m->now.cfa_reg = reg;
 	m->now.cfa_off = off;
 	m->now.is_cfa_deref = false;
-	m->now.is_cfa_bad = false;
+	m->now.is_cfa_expression = false;
 }
 
 /*
@@ -484,7 +488,7 @@ def_cfa(struct machine *m, uint64_t reg, int64_t off) {
  */
 static void
 change_cfa(struct machine *m, uint64_t reg, int64_t off) {
-	m->is_bad |= m->now.is_cfa_deref || m->now.is_cfa_bad;
+	m->is_bad |= m->now.is_cfa_deref || m->now.is_cfa_expression;
 	m->now.cfa_reg = reg;
 	m->now.cfa_off = off;
 }
@@ -499,7 +503,7 @@ def_cfa_expression(struct machine *m, struct cursor *c) {
 	bool is_fp = read_fp_expression(c, &off, &is_deref);
 	def_cfa(m, REG_FP, off);
 	m->now.is_cfa_deref = is_deref;
-	m->now.is_cfa_bad = !is_fp;
+	m->now.is_cfa_expression = !is_fp;
 	m->now.cfa_expr = e;
 	m->now.cfa_expr.end = c->p;
 }
@@ -706,7 +710,7 @@ row_of_state(const struct cie *cie, const struct state *s, struct cfi_row_s *row
 	row->is_ra_signed = s->is_ra_signed;
 	if (cie->is_signal) {
 		row->cfa = cfi_cfa_signal;
-	} else if (s->is_cfa_bad) {
+	} else if (s->is_cfa_expression) {
 		row->cfa = cfi_cfa_expression;
 		row->expr = s->cfa_expr.p;
 		row->expr_len = (size_t)(s->cfa_expr.end - s->cfa_expr.p);
@@ -800,7 +804,7 @@ cfi_read_record(const unsigned char *begin, const unsigned char **p, const unsig
 
 int
 cfi_find_row(const void *eh_frame_hdr, uintptr_t pc, struct cfi_row_s *row) {
-	const unsigned char *fde = cfi_find_fde(eh_frame_hdr, pc);
+	const unsigned char *fde = find_fde(eh_frame_hdr, pc);
 	return fde == NULL ? ENOENT : cfi_row_of_fde(fde, pc, row);
 }
 

@@ -76,12 +76,9 @@ struct cfi_regs_s {
 int cfi_find_row(const void *eh_frame_hdr, uintptr_t pc, struct cfi_row_s *row);
 
 /*
- * The two steps of cfi_find_row(). cfi_find_fde() finds the FDE (record of one function) of the
- * last function that begins at or before pc; NULL: there is none, or the table has another form.
- * cfi_row_of_fde() computes the row of pc; ENOENT: its record can be read, and pc is not in that
- * function. It also serves for FDEs that were registered with libgcc or found by a scan.
+ * The same by the FDE (record of one function), which was registered with libgcc or found by a
+ * scan; ENOENT: its record can be read, and pc is not in that function.
  */
-const unsigned char *cfi_find_fde(const void *eh_frame_hdr, uintptr_t pc);
 int cfi_row_of_fde(const unsigned char *fde, uintptr_t pc, struct cfi_row_s *row);
 
 /* What cfi_read_record() found. */

@@ -75,24 +75,9 @@ select_backend(const struct unwind_backend_s *b) {
 	return 0;
 }
 
-/* Whether the name is a method of any build, not only of this one. */
-static bool
-is_known_name(const char *name) {
-	static const char *const names[] = {"auto", "fp", "libgcc", "libunwind", "none"};
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		if (strcmp(name, names[i]) == 0) {
-			return true;
-		}
-	}
-	return false;
-}
-
 int
 unwind_select(const char *name) {
-	bool is_auto = name == NULL || strcmp(name, "auto") == 0;
-	if (!is_auto && !is_known_name(name)) {
-		return EINVAL;
-	}
+	bool is_auto = strcmp(name, "auto") == 0;
 	for (size_t i = 0; i < ARRAY_LEN(backends); i++) {
 		const struct unwind_backend_s *b = backends[i];
 		bool is_wanted = is_auto ? b != &unwind_none : strcmp(b->name, name) == 0;
@@ -135,7 +120,7 @@ unwind_at(void **frames, unsigned max, const struct unwind_where_s *where,
 	assert(memo->room <= max && memo->known <= memo->room);
 	unsigned n = unlikely(max == 0) ? 0 : current()->capture(frames, max, where, memo);
 	assert(memo->first + n <= max || n == 0);
-	unwind_count_depth(n);
+	unwind_count_sample(n);
 	return n;
 }
 

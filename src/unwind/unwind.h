@@ -19,11 +19,11 @@
 /* Called by prof.c at boot: notes whether the caller is the first thread of the process. */
 void unwind_boot(void);
 /*
- * Selects and boots a method: "auto", "fp", "libgcc", "libunwind" or "none"; NULL means "auto".
- * Returns 0; EINVAL: there is no such method; ENOTSUP: it is not built in or does not work here,
- * and the selected one stays. "auto" is the first method that works here, but not "none". To be
- * called by one thread at a time, with no lock held; in a static program not before its
- * constructors run, because until then its unwind tables are not known.
+ * Selects and boots a method: "auto", "fp", "libgcc", "libunwind" or "none". Returns 0; ENOTSUP: it
+ * is not built in or does not work here, and the selected one stays. "auto" is the first method
+ * that works here, but not "none". To be called by one thread at a time, with no lock held; in a
+ * static program not before its constructors run, because until then its unwind tables are not
+ * known.
  */
 int unwind_select(const char *name);
 /* Name of the selected method; "none" before the first selection. */

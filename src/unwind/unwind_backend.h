@@ -180,7 +180,7 @@ unwind_count_fallback(void) {
 
 /* Counts a sample of n frames. */
 ALWAYS_INLINE void
-unwind_count_depth(unsigned n) {
+unwind_count_sample(unsigned n) {
 	unsigned bucket = lg_floor_zu(n | 1);
 	bucket = bucket < UNWIND_DEPTH_BUCKETS ? bucket : UNWIND_DEPTH_BUCKETS - 1;
 	atomic_fetch_add_u64(&unwind_counts.depths[bucket], 1, MO_RELAXED);

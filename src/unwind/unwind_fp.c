@@ -463,8 +463,9 @@ fp_boot(void) {
 		return ENOTSUP;
 	}
 	if (!fp.is_booted) {
-		fp.is_booted = true;
 		unwind_rows_refresh();
+		/* Not earlier: the child of a fork meanwhile does it anew. */
+		fp.is_booted = true;
 	}
 	/* Fails if not even our own caller is described: there is no table that can be read. */
 	unsigned kind = ROW_KIND(unwind_row_find((uintptr_t)__builtin_return_address(0)));

@@ -470,15 +470,21 @@ typedef struct totals_s {
 	bool is_mixed, is_raw;
 } totals_t;
 
+/* The accum sums of a count, unless they are of an earlier session. */
+static prof_counts_t
+told_accum_of(const model_t *m, const count_t *c) {
+	return (m->root.flags & IMAGE_ACCUM) != 0 ? accum_of(c) : (prof_counts_t){0, 0, 0, 0};
+}
+
 static bool
 is_told(const model_t *m, const count_t *c) {
 	return !c->is_damaged && c->rate != 0 && c->epoch == (uint32_t)m->root.epoch
-	    && live_of(c).objs + accum_of(c).objs != 0;
+	    && live_of(c).objs + told_accum_of(m, c).objs != 0;
 }
 
 static void
-sums_add(sums_t *to, const count_t *c) {
-	prof_counts_t cur = live_of(c), accum = accum_of(c);
+sums_add(const model_t *m, sums_t *to, const count_t *c) {
+	prof_counts_t cur = live_of(c), accum = told_accum_of(m, c);
 	prof_counts_add(&to->cur, &cur);
 	prof_counts_add(&to->accum, &accum);
 }
@@ -489,7 +495,7 @@ site_sums(const model_t *m, const site_t *s, unsigned thread) {
 	sums_t sums = {{0, 0, 0, 0}, {0, 0, 0, 0}};
 	for (unsigned k = 0; k < s->ncounts && !s->is_damaged; k++) {
 		if (is_told(m, &s->counts[k]) && (thread == THREADS || s->counts[k].thread == thread)) {
-			sums_add(&sums, &s->counts[k]);
+			sums_add(m, &sums, &s->counts[k]);
 		}
 	}
 	return sums;
@@ -520,8 +526,8 @@ totals_of(const model_t *m, const source_t *from) {
 			if (!is_told(m, c)) {
 				continue;
 			}
-			sums_add(&t.all, c);
-			sums_add(&t.threads[c->thread], c);
+			sums_add(m, &t.all, c);
+			sums_add(m, &t.threads[c->thread], c);
 			t.is_mixed |= t.first_rate != 0 && t.first_rate != c->rate;
 			t.first_rate = t.first_rate != 0 ? t.first_rate : c->rate;
 		}
@@ -542,9 +548,7 @@ static void
 say_counts(FILE *f, const model_t *m, const totals_t *t, const sums_t *s) {
 	uint64_t n[4] = {0, 0, 0, 0};
 	prof_printed(&s->cur, rate_of(m, t), t->is_raw, &n[0], &n[1]);
-	if ((m->root.flags & IMAGE_ACCUM) != 0) {
-		prof_printed(&s->accum, rate_of(m, t), t->is_raw, &n[2], &n[3]);
-	}
+	prof_printed(&s->accum, rate_of(m, t), t->is_raw, &n[2], &n[3]);
 	fprintf(f, "%" PRIu64 ": %" PRIu64 " [%" PRIu64 ": %" PRIu64 "]", n[0], n[1], n[2], n[3]);
 }
 

@@ -19,7 +19,8 @@ typedef int loader_cb_t(struct dl_phdr_info *, size_t, void *);
 static int (*real_iterate)(loader_cb_t *, void *);
 static bool is_watched, has_begun, has_forked;
 static __thread bool is_second; /* this is the thread that takes the first sample */
-static unsigned n_inside;
+static unsigned n_inside, n_calls;
+static bool begins_anew; /* who boots during the first boot asks the loader too */
 
 static void
 until(const bool *is_so) {
@@ -32,10 +33,14 @@ until(const bool *is_so) {
 int
 dl_iterate_phdr(loader_cb_t *cb, void *ctx) {
 	if (is_watched) {
+		n_calls++;
 		n_inside += gate_is_entered(tls_get());
 		if (is_second && !has_begun) {
 			__atomic_store_n(&has_begun, true, __ATOMIC_SEQ_CST);
 			until(&has_forked);
+			unsigned before = n_calls;
+			unwind_select("fp");
+			begins_anew = n_calls != before;
 		}
 	}
 	return real_iterate(cb, ctx);
@@ -74,7 +79,7 @@ main(void) {
 	int status = -1;
 
 	if (!config_prof) {
-		skip(4, "no profiler");
+		skip(5, "no profiler");
 		return done_testing();
 	}
 	alarm(300); /* a fork that waits for the other thread waits for ever */
@@ -97,5 +102,6 @@ main(void) {
 	is_int(status, 0, "a child of a fork meanwhile takes backtraces");
 	is_uint(n_inside, 0, "the loader is asked outside the gate only");
 	ok(nsamples() > 0, "samples are taken");
+	ok(begins_anew || unwind_select("fp") != 0, "a boot that has not listed objects is none");
 	return done_testing();
 }

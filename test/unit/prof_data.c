@@ -107,7 +107,7 @@ test_mixed_rates(void) {
 	}
 	is_uint(soles, 1, "but a thread has one line for a site");
 	is_uint(items, 0, "which needs no item of its own");
-	prof_sample_printed(&snap.cur, 1, false, &objs, &bytes);
+	prof_printed(&snap.cur, 1, false, &objs, &bytes);
 	ok(bytes > 524288 + 4096 - 100 && bytes < 524288 + 4096 + 200, "estimates add up: %llu",
 	    (unsigned long long)bytes);
 	is_uint(objs, (bytes + 32) / 64, "objects of 64 bytes");
@@ -159,6 +159,52 @@ test_shares(void) {
 		prof_data_tdata_exit(td[n]);
 	}
 	prof_data_accum_set(false);
+}
+
+/*
+ * Of a session with accum remain counts without live samples, of two threads at one site and of
+ * another rate. Later snapshots, without accum, leave them out.
+ */
+static void
+test_after_accum(void) {
+	prof_tdata_t *td[2];
+	prof_cnt_t *live[2];
+	prof_snap_t snap;
+	unsigned items = 0, sites = 0;
+
+	prof_data_accum_set(true);
+	for (unsigned i = 0; i < 2; i++) {
+		td[i] = prof_data_tdata_new(true);
+		sub(add_at(td[i], 4, 1, 100), 100);
+		sub(add_at(td[i], 5, 1, 100), 100);
+	}
+	prof_data_accum_set(false);
+	prof_snap_take(&snap);
+	for (const prof_item_t *i = prof_snap_next(&snap, NULL); i != NULL;
+	    i = prof_snap_next(&snap, i))
+		items += i->kind == prof_item_thread;
+	is_uint(snap.nsites, 0, "nothing lives");
+	is_uint(items, 0, "so no thread has a line");
+	is_uint(snap.rate, 0, "and no sample a rate");
+	prof_snap_drop(&snap);
+
+	for (unsigned i = 0; i < 2; i++)
+		live[i] = add_at(td[i], 5 + i, 4096, 8192);
+	prof_snap_take(&snap);
+	for (const prof_item_t *i = prof_snap_next(&snap, NULL); i != NULL;
+	    i = prof_snap_next(&snap, i)) {
+		items += i->kind == prof_item_thread;
+		sites += i->kind == prof_item_site && i->sole != NULL;
+	}
+	is_uint(sites, 2, "two sites, each with the only thread that has anything there");
+	is_uint(items, 0, "without lines of zeros");
+	is_uint(snap.rate, 4096, "the rate of what lives");
+	ok(!snap.is_mixed, "is the only one");
+	prof_snap_drop(&snap);
+	for (unsigned i = 0; i < 2; i++) {
+		sub(live[i], 8192);
+		prof_data_tdata_exit(td[i]);
+	}
 }
 
 static long
@@ -462,6 +508,7 @@ main(void) {
 	test_one_site();
 	test_mixed_rates();
 	test_shares();
+	test_after_accum();
 	test_many_sites();
 	test_transient();
 	test_last();

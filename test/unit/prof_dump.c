@@ -197,7 +197,7 @@ test_living(void) {
 		free(keep(malloc(100 + i)));
 	p = keep(malloc(333));
 	gate_enter(t);
-	ok(prof_active_get(), "it was active");
+	ok(prof_switch_is_active(), "it was active");
 	prof_active_set(false);
 	gate_exit(t);
 	/* Chosen by now. */

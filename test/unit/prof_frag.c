@@ -13,6 +13,7 @@
 #include "prof/sites/prof_hook.h"
 
 #include <fcntl.h>
+#include <fenv.h>
 #include <pthread.h>
 
 const char *malloc_conf = "abort_conf:false,prof:true,lg_prof_sample:8,narenas:2,junk:false";
@@ -469,6 +470,27 @@ test_exact(void) {
 	objects_free(0, 1000);
 }
 
+/*
+ * The root of the variance is taken for each site of a profile; where it is 0, halving down to it
+ * would take 1000 rounds, the last of which underflow. (Under valgrind no flag is ever raised.)
+ */
+static void
+test_error_of_nothing(void) {
+	static prof_frag_t frag;
+	static prof_item_t item;
+	uint64_t error = 1;
+	feclearexcept(FE_ALL_EXCEPT);
+	uint64_t bytes = prof_frag_pinned(&frag, &item, &error);
+	ok(bytes == 0 && error == 0, "a site without charges pins nothing");
+	is_int(fetestexcept(FE_UNDERFLOW), 0, "which is not found by halving");
+	item.pinned_variance = 99.5f;
+	(void)prof_frag_pinned(&frag, &item, &error);
+	is_uint(error, 9, "the root of a variance, rounded down");
+	item.pinned_variance = 0.5f;
+	(void)prof_frag_pinned(&frag, &item, &error);
+	is_uint(error, 0, "also of one below 1");
+}
+
 /* The objects of one further arena, of which few stay, and what is free there. */
 static void
 test_arenas(void) {
@@ -519,6 +541,7 @@ test_arenas(void) {
 int
 main(void) {
 	static void (*const tests[])(void) = {test_holes, test_sites, test_forked, test_gone,
-	    test_reset, test_threads, test_error, test_few, test_exact, test_arenas, NULL};
+	    test_reset, test_threads, test_error, test_few, test_exact, test_error_of_nothing,
+	    test_arenas, NULL};
 	return dir_main(true, tests);
 }

@@ -63,7 +63,7 @@ test_alone(void) {
 	ok(!prof_is_booted() && interval() == 0, "nothing samples");
 	tracers(1);
 	ok(prof_switch_has_listener() && prof_switch_is_ready(), "a tracer starts the profiler");
-	ok(!prof_active_get(), "prof.active stays off");
+	ok(!prof_switch_is_active(), "prof.active stays off");
 	ok(prof_switch_begun_ns() != 0, "the time of the counts begins");
 	is_int(interval(), 4096, "at prof_probe_interval");
 	ok(are_sampled(), "objects are sampled");

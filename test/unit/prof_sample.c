@@ -55,7 +55,7 @@ check_line(uint64_t rate, uint64_t header, size_t z, unsigned nobjs) {
 	uint64_t objs, bytes;
 	double count, est;
 
-	prof_sample_printed(&c, header, false, &objs, &bytes);
+	prof_printed(&c, header, false, &objs, &bytes);
 	unsample((double)header, objs, bytes, &count, &est);
 	ok(fabs(est - (double)c.est) <= (double)c.est * (0.5 / (double)objs + 0.5 / (double)bytes) + 1,
 	    "rate %llu, header %llu, %u objects of %zu: %.0f bytes for %llu",
@@ -90,8 +90,8 @@ test_mixed_sites(void) {
 		}
 		uint64_t objs, bytes, again, count = 0;
 		double est_objs, est;
-		prof_sample_printed(&c, (uint64_t)rate, false, &objs, &bytes);
-		prof_sample_printed(&c, (uint64_t)rate, false, &again, &count);
+		prof_printed(&c, (uint64_t)rate, false, &objs, &bytes);
+		prof_printed(&c, (uint64_t)rate, false, &again, &count);
 		unsample(rate, objs, bytes, &est_objs, &est);
 		bad += wrong_if(objs != again) || wrong_if(bytes != count) || wrong_if(objs < n)
 		    || wrong_if(objs > n + 2);
@@ -123,10 +123,10 @@ main(void) {
 	check_line(1, 1, 8, 10000);
 	check_line(1, 1, 16, 1);
 	check_line(777, 777, 100000, 3);
-	prof_sample_printed(&none, 524288, false, &objs, &bytes);
+	prof_printed(&none, 524288, false, &objs, &bytes);
 	ok(objs == 0 && bytes == 0, "nothing prints as nothing");
 	test_mixed_sites();
-	prof_sample_printed(&raw, 524288, true, &objs, &bytes);
+	prof_printed(&raw, 524288, true, &objs, &bytes);
 	ok(objs == 3 && bytes == 333, "prof_unbias:false prints what was sampled");
 	return done_testing();
 }

@@ -138,7 +138,7 @@ test_cycle(void) {
 	is_int(prof_session_start(text, &why), 0, "start");
 	atomic_store_b(&is_read, true, MO_RELAXED);
 	pthread_join(reader, NULL);
-	ok(prof_is_booted() && prof_active_get() && prof_session_is_active(), "boots and runs");
+	ok(prof_is_booted() && prof_switch_is_active() && prof_session_is_active(), "boots and runs");
 	is_uint(prof_session_id(), 1, "number one");
 	is_uint(prof_threshold_get(prof_threshold_alloc), UINT64_C(5) << 30, "its threshold");
 	uint64_t began = prof_session_start_ns();
@@ -156,7 +156,7 @@ test_cycle(void) {
 	is_int(prof_session_stop(1), 0, "stop by number");
 	prof_hook_set(PROF_HOOK_DUMP, NULL);
 	ok(hook_calls == 1 && hook_stop == EBUSY && hook_start == EBUSY, "meanwhile both are busy");
-	ok(!prof_session_is_active() && !prof_active_get(), "idle");
+	ok(!prof_session_is_active() && !prof_switch_is_active(), "idle");
 	is_uint(prof_threshold_get(prof_threshold_alloc), 0, "the threshold from before is back");
 	prof_dump_last_path(path, sizeof(path));
 	contains(path, "/one.", "the profile has the session's prefix");
@@ -176,12 +176,12 @@ test_failures(void) {
 	snprintf(text, sizeof(text), "prefix:%s/gone/p", dir);
 	is_int(prof_session_start(text, &why), EINVAL, "a directory that is not there");
 	is_str(why, "prefix: there is no such directory", "and why");
-	ok(!prof_session_is_active() && !prof_active_get(), "nothing has begun");
+	ok(!prof_session_is_active() && !prof_switch_is_active(), "nothing has begun");
 	mkdir("gone", 0700);
 	is_int(prof_session_start(text, NULL), 0, "one that is there");
 	is_int(rmdir("gone"), 0, "until now");
 	is_int(prof_session_stop(0), EFAULT, "the profile cannot be written");
-	ok(!prof_session_is_active() && !prof_active_get(), "idle all the same");
+	ok(!prof_session_is_active() && !prof_switch_is_active(), "idle all the same");
 	is_int(prof_session_start("max_seconds:1", NULL), 0, "with an end");
 	is_int(prof_session_set("max_seconds:0", &why), 0, "the end is taken away");
 	ok(prof_session_tick() == UINT64_MAX, "so there is none");

@@ -397,11 +397,11 @@ uint32_t
 prof_request_state(void) {
 	switch (prof_session_state()) {
 	case prof_session_active:
-		return prof_active_get() ? prof_mailbox_active : prof_mailbox_paused;
+		return prof_switch_is_active() ? prof_mailbox_active : prof_mailbox_paused;
 	case prof_session_stopping:
 		return prof_mailbox_stopping;
 	default:
-		return !prof_active_get() ? prof_mailbox_idle : opt_prof ? prof_mailbox_sampling
+		return !prof_switch_is_active() ? prof_mailbox_idle : opt_prof ? prof_mailbox_sampling
 		    : prof_mailbox_switched_on;
 	}
 }

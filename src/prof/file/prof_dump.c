@@ -37,7 +37,6 @@
 #include "prof/sites/prof_age.h"
 #include "prof/sites/prof_backtrace.h"
 #include "prof/sites/prof_data.h"
-#include "prof/sites/prof_figures.h"
 #include "prof/sites/prof_frag.h"
 #include "prof/sites/prof_hook.h"
 #include "prof/sites/prof_mark.h"
@@ -98,7 +97,6 @@ static LARGE_BSS struct {
 	prof_snap_t snap;
 	prof_pair_text_t pairs[1u << PAIR_SLOTS_LG]; /* a cache of this dump, by a hash of the counts */
 	prof_frag_t frag;        /* where the heap's bytes were when the tables were copied */
-	prof_figures_t figures;  /* size of the heap at that time */
 	uint32_t last_module;    /* after the copy: number of the last module_history record */
 	bool has_shadows; /* an object was loaded where an unloaded one had been (module_history) */
 	uint64_t now_ns;         /* when the dump had its lock, UTC in ns */
@@ -238,7 +236,7 @@ write_metadata(prof_writer_t *w, const prof_dump_t *d) {
 		meta_hex(w, "instance", instance);
 	}
 	if (is_kept(d)) {
-		prof_keep_mark(mark, dumper.monotonic_ns, dumper.figures.allocated);
+		prof_keep_mark(mark, dumper.monotonic_ns, dumper.frag.live + dumper.frag.cached);
 		meta_text(w, PROF_KEEP_MARK, mark);
 	}
 	prof_sys_exe(dumper.maps, sizeof(dumper.maps));
@@ -269,12 +267,12 @@ write_metadata(prof_writer_t *w, const prof_dump_t *d) {
 		meta_dec(w, "sample_interval_set", prof_sample_base()); /* prof_budget has enlarged it */
 	}
 	meta_text(w, "mixed_rates", dumper.snap.is_mixed ? "true" : "false");
-	meta_dec(w, "allocated", dumper.figures.allocated);
-	meta_dec(w, "active", dumper.figures.active);
-	meta_dec(w, "resident", dumper.figures.resident);
-	meta_dec(w, "retained", dumper.figures.retained);
-	meta_dec(w, "huge", dumper.figures.huge);
-	meta_dec(w, "populated", dumper.figures.populated);
+	meta_dec(w, "allocated", dumper.frag.live + dumper.frag.cached);
+	meta_dec(w, "active", dumper.frag.active);
+	meta_dec(w, "resident", dumper.frag.resident);
+	meta_dec(w, "retained", dumper.frag.retained);
+	meta_dec(w, "huge", dumper.frag.huge);
+	meta_dec(w, "populated", dumper.frag.populated);
 	uint64_t shared, rss = prof_sys_rss_read(&shared);
 	meta_dec(w, "rss", rss);
 	meta_dec(w, "rss_shared", shared);
@@ -318,7 +316,7 @@ pair_make(prof_pair_text_t *p, const prof_counts_t *c, const prof_snap_t *snap) 
 	uint64_t bytes;
 	char text[PROF_PAIR_TEXT];
 	char *end = text + sizeof(text);
-	prof_sample_printed(c, header_rate(snap), is_raw(snap), &objs, &bytes);
+	prof_printed(c, header_rate(snap), is_raw(snap), &objs, &bytes);
 	char *second = fmt_u64_dec(end, bytes), *at = second;
 	*--at = ' ';
 	*--at = ':';
@@ -942,7 +940,6 @@ dump_try_copy(prof_kind_t kind) {
 	int err = prof_writer_init(&dumper.writer, &dumper.file);
 	if (err == 0) {
 		writer_populate(&dumper.writer);
-		prof_figures_read(&dumper.figures);
 		prof_frag_read(&dumper.frag);
 		dumper.mark_ns = prof_mark_time_ns();
 		err = kind == prof_kind_delta ? prof_snap_take_delta(&dumper.snap)

@@ -111,7 +111,7 @@ backtrace_boot(void) {
 	if (err != 0 && opt_prof_unwind != prof_unwind_auto) {
 		malloc_printf("<jemalloc>: prof_unwind:%s is not available, using auto\n",
 		    prof_unwind_names[opt_prof_unwind]);
-		err = unwind_select(NULL);
+		err = unwind_select("auto");
 	}
 	assert(backtrace.own_start <= backtrace.own_end);
 	if (err != 0) {

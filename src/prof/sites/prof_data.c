@@ -44,11 +44,9 @@
 /* More than 2^32 live objects and 2^20 pins fit below the PROF_DEAD mark. */
 cassert(PROF_PIN > UINT32_MAX && PROF_DEAD / PROF_PIN > UINT64_C(1) << 20);
 cassert((PROF_LIVE_MASK & PROF_PIN) == 0 && (PROF_DEAD & PROF_LIVE_MASK) == 0);
-/*
- * Lists are chained through the link, which is the first member of each type that is freed through
- * limbo.
- */
+/* Lists are chained through the link, which is the first member of each type. */
 cassert(offsetof(prof_site_t, link) == 0 && offsetof(prof_cnt_t, link) == 0);
+cassert(offsetof(prof_tdata_t, link) == 0);
 cassert(sizeof(((prof_tdata_t *)NULL)->name.words) == PROF_THREAD_NAME_MAX);
 cassert(PROF_FRAME_BYTES + PROF_FRAMES_PAD == sizeof(uint64_t));
 /* The tables use at most 400 bytes for a site of depth 20 with its count. */
@@ -250,7 +248,7 @@ tables_unpin(prof_tdata_t *td) {
 /* Whether any thread is pinned in a pin_epoch before this one; needs pass. */
 static bool
 is_pinned_before(uint64_t epoch) {
-	for (prof_tdata_t *td = prof_data_tdatas(); td != NULL; td = td->next) {
+	for (prof_tdata_t *td = prof_data_tdatas(); td != NULL; td = prof_tdata_next(td)) {
 		uint64_t pinned = atomic_load_u64(&td->pinned, MO_SEQ_CST);
 		if (pinned != 0 && pinned < epoch) {
 			return true;
@@ -464,23 +462,6 @@ tdata_is_gone(const prof_tdata_t *td) {
 	    && atomic_load_u64(&td->ncounts, MO_ACQUIRE) == 0;
 }
 
-/* list_unlink() for the list of thread records. */
-static void
-tdata_unlink(prof_tdata_t *prev, prof_tdata_t *td) {
-	if (prev == NULL) {
-		void *expected = td;
-		if (atomic_cas_strong_p(all_tdatas(), &expected, td->next, MO_ACQ_REL,
-			MO_ACQUIRE)) {
-			return;
-		}
-		for (prev = expected; prev->next != td;) {
-			prev = prev->next;
-			assert(prev != NULL);
-		}
-	}
-	prev->next = td->next;
-}
-
 /*
  * Examines `steps` records and frees those of ended threads to which no count refers; needs pass.
  * That needs no limbo: other threads reach a record only through a count, or through the list while
@@ -491,13 +472,13 @@ sweep_tdatas_locked(unsigned steps) {
 	mutex_assert_owner(&tables.pass);
 	prof_tdata_t *prev = tables.tsweep_prev;
 	for (; steps > 0; steps--) {
-		prof_tdata_t *td = prev != NULL ? prev->next : prof_data_tdatas();
+		prof_tdata_t *td = prev != NULL ? prof_tdata_next(prev) : prof_data_tdatas();
 		if (td == NULL) {
 			prev = NULL;
 			break;
 		}
 		if (tdata_is_gone(td)) {
-			tdata_unlink(prev, td);
+			list_unlink(all_tdatas(), prev != NULL ? &prev->link : NULL, &td->link);
 			tdata_free(td);
 		} else {
 			prev = td;
@@ -918,7 +899,7 @@ prof_data_unmark(void) {
 }
 
 void
-prof_data_marked(uint32_t epoch) {
+prof_data_mark_put(uint32_t epoch) {
 	mutex_assert_owner(&tables.pass);
 	atomic_store_u64(&tables.mark, (uint64_t)epoch + 1, MO_RELAXED);
 }
@@ -934,10 +915,7 @@ prof_data_tdata_new(bool active) {
 	td->uid = atomic_fetch_add_u64(&tables.next_uid, 1, MO_RELAXED);
 	td->active = active;
 	atomic_store_b(&td->attached, true, MO_RELAXED);
-	void *first = atomic_load_p(all_tdatas(), MO_RELAXED);
-	do {
-		td->next = first;
-	} while (!atomic_cas_weak_p(all_tdatas(), &first, td, MO_RELEASE, MO_RELAXED));
+	list_push(all_tdatas(), &td->link);
 	if (mutex_trylock(&tables.pass)) {
 		sweep_tdatas_locked(SWEEP_TDATAS);
 		mutex_unlock(&tables.pass);
@@ -999,7 +977,8 @@ prof_data_sites(void) {
 
 prof_tdata_t *
 prof_data_tdatas(void) {
-	return atomic_load_p(all_tdatas(), MO_ACQUIRE);
+	prof_link_t *link = atomic_load_p(all_tdatas(), MO_ACQUIRE);
+	return link == NULL ? NULL : container_of(link, prof_tdata_t, link);
 }
 
 size_t
@@ -1043,7 +1022,7 @@ prof_data_boot(void) {
 void
 prof_data_postfork_child(const prof_tdata_t *self) {
 	mutex_renew_in_child(&tables.pass, "prof_pass", WITNESS_RANK_PROF_TDATAS);
-	for (prof_tdata_t *td = prof_data_tdatas(); td != NULL; td = td->next) {
+	for (prof_tdata_t *td = prof_data_tdatas(); td != NULL; td = prof_tdata_next(td)) {
 		atomic_store_u64(&td->pinned, 0, MO_RELAXED);
 		if (td != self && atomic_load_b(&td->attached, MO_RELAXED)) {
 			prof_data_tdata_exit(td);

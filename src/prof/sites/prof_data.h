@@ -79,14 +79,14 @@ bool prof_data_is_accum(void);
 
 /*
  * The mark (prof_mark.h: what each site held at one moment) is on all sites or on none. A reset
- * takes it off, so does prof_data_unmark(); prof_data_marked(), called in a pass, puts it on,
+ * takes it off, so does prof_data_unmark(); prof_data_mark_put(), called in a pass, puts it on,
  * unless there was a reset since prof_data_epoch() returned `epoch`. A site that held something at
  * the mark stays in the tables when all its objects are freed.
  */
 bool prof_data_is_marked(void);
 void prof_data_unmark(void);
 uint32_t prof_data_epoch(void);
-void prof_data_marked(uint32_t epoch);
+void prof_data_mark_put(uint32_t epoch);
 
 /* Forgets all samples: none that was taken before is in a later profile. */
 void prof_data_reset(void);

@@ -1,10 +1,10 @@
 /*
- * Sums of the arenas' counters for dumps, triggers and requests (prof_figures.h).
+ * Sums of the arenas' counters for the course, triggers and requests (prof_figures.h).
  *
  * Invariant: none of its own; it has no state. A counter is read without the lock of its bin, so it
  * may be a moment old. Locks: only those of metadata and, for prof_figures_live(), of the arenas'
- * lists of thread caches, each for a moment. Called by prof_dump.c, prof_course.c, prof_trigger.c
- * and prof_request.c, inside the fork gate (os/gate.h).
+ * lists of thread caches, each for a moment. Called by prof_course.c, prof_trigger.c and
+ * prof_request.c, inside the fork gate (os/gate.h).
  */
 #include "prof/sites/prof_figures.h"
 

@@ -1,8 +1,8 @@
 /*
  * The size of the heap in bytes, summed over all arenas, those of samples included, at the time of
- * the call. All functions are called inside the gate (os/gate.h: fork waits until no thread is
- * inside), by prof_dump.c, prof_course.c, prof_trigger.c and prof_request.c; counters may be a
- * moment old.
+ * the call. (A profile tells that of prof_frag.h, which is in parts.) All functions are called
+ * inside the gate (os/gate.h: fork waits until no thread is inside), by prof_course.c,
+ * prof_trigger.c and prof_request.c; counters may be a moment old.
  */
 #ifndef PROF_FIGURES_H
 #define PROF_FIGURES_H

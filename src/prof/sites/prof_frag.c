@@ -32,7 +32,7 @@ typedef struct {
 
 /* from - what, or 0 if that would be negative. */
 static uint64_t
-less(uint64_t from, uint64_t what) {
+minus_or_0(uint64_t from, uint64_t what) {
 	return from > what ? from - what : 0;
 }
 
@@ -46,7 +46,8 @@ bin_read(bin_t *bin, const bin_info_t *info, sums_t *s) {
 	uint64_t holes = (uint64_t)__atomic_load_n(&bin->nholes, MO_RELAXED) << LG_PAGE;
 	s->holes += holes;
 	return (prof_frag_class_t){
-		.slabs = less(*(const volatile uint64_t *)&bin->stats.curslabs * info->slab_size, holes),
+		.slabs = minus_or_0(*(const volatile uint64_t *)&bin->stats.curslabs * info->slab_size,
+		    holes),
 		.used = __atomic_load_n(&bin->stats.curregs, MO_RELAXED) * info->reg_size,
 		.stock = (uint64_t)STOCK_SEEN(bin->stock.n) * info->reg_size,
 	};
@@ -62,7 +63,7 @@ bins_add(prof_frag_t *to, sums_t *s, arena_t *a) {
 			to->classes[i].slabs += c.slabs;
 			to->classes[i].used += c.used;
 			to->classes[i].stock += c.stock;
-			free += less(c.slabs, c.used + c.stock);
+			free += minus_or_0(c.slabs, c.used + c.stock);
 			s->slabs += c.slabs;
 			s->used += c.used;
 			to->stock += c.stock;
@@ -122,12 +123,14 @@ prof_frag_read(prof_frag_t *to) {
 	uint64_t allocated = s.used + s.sampled_used + s.large;
 	to->cached = to->cached < allocated ? to->cached : allocated;
 	to->live = allocated - to->cached;
-	to->samples = less(s.sampled_slabs, s.sampled_used);
-	to->slack = less(s.active, s.holes + s.slabs + s.sampled_slabs + s.large);
+	to->samples = minus_or_0(s.sampled_slabs, s.sampled_used);
+	to->slack = minus_or_0(s.active, s.holes + s.slabs + s.sampled_slabs + s.large);
 	to->spread = to->free - s.most_free;
 	thp_stats_t thp;
 	thp_stats_read(&thp);
 	to->huge = (uint64_t)thp.pieces * PIECE_SIZE;
+	to->active = s.active;
+	to->populated = thp.populated;
 #define ADD(name, says) to->resident += to->name;
 	PROF_FRAG_PARTS(ADD)
 #undef ADD
@@ -152,7 +155,7 @@ static uint64_t
 slab_waste(const bin_info_t *info, uint32_t used, unsigned nholes) {
 	size_t npages = info->slab_size >> LG_PAGE;
 	uint64_t given_back = ((uint64_t)nholes << LG_PAGE) * (npages - 1) / npages;
-	return less(info->slab_size, used * info->reg_size + given_back);
+	return minus_or_0(info->slab_size, used * info->reg_size + given_back);
 }
 
 void
@@ -169,7 +172,8 @@ prof_frag_take(prof_frag_t *frag, prof_item_t *item, uint64_t slab, uint64_t wei
 	float bytes = (float)(others * (double)waste / (double)used);
 	if (likely(used > 1)) {
 		item->pinned += bytes;
-		item->doubt += (float)charge_variance((double)bytes, (double)weight / PROF_WEIGHT_ONE);
+		item->pinned_variance += (float)charge_variance((double)bytes,
+		    (double)weight / PROF_WEIGHT_ONE);
 		frag->classes[szind].charged += (double)bytes;
 		return;
 	}
@@ -211,10 +215,16 @@ gone_variance(const prof_item_t *item, double bytes) {
 	return charge_variance(most * bytes / (double)item->gone, weight) * (double)item->gone / most;
 }
 
-/* The integer part of the square root, by Newton's method from above. */
+/*
+ * The integer part of the square root, by Newton's method from above. Most sites have a variance of
+ * 0, to whose root it would take 1000 rounds.
+ */
 static uint64_t
-root(double v) {
-	double r = v > 1 ? v : 1;
+sqrt_floor(double v) {
+	if (!(v >= 1)) {
+		return 0;
+	}
+	double r = v;
 	for (double next = (r + v / r) / 2; next < r; next = (r + v / r) / 2) {
 		r = next;
 	}
@@ -224,9 +234,9 @@ root(double v) {
 uint64_t
 prof_frag_pinned(const prof_frag_t *frag, const prof_item_t *item, uint64_t *error) {
 	const prof_frag_class_t *c = &frag->classes[item->gone_class];
-	double left = (double)less(c->slabs, c->used + c->stock) - c->charged;
+	double left = (double)minus_or_0(c->slabs, c->used + c->stock) - c->charged;
 	double part = left <= 0 || !(item->gone > 0) ? 0 : left >= c->gone ? 1 : left / c->gone;
 	double gone = (double)item->gone * part;
-	*error = root((double)item->doubt + gone_variance(item, gone));
+	*error = sqrt_floor((double)item->pinned_variance + gone_variance(item, gone));
 	return (uint64_t)((double)item->pinned + gone);
 }

@@ -70,6 +70,8 @@ typedef struct {
 	PROF_FRAG_PARTS(PROF_FRAG_FIELD)
 	PROF_FRAG_MORE(PROF_FRAG_FIELD)
 #undef PROF_FRAG_FIELD
+	uint64_t active;    /* these two as in prof_figures_t */
+	uint64_t populated;
 	prof_frag_class_t classes[BIN_MAX];
 } prof_frag_t;
 

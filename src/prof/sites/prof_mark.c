@@ -50,7 +50,7 @@ prof_mark_set(void) {
 			gate_enter(t);
 		}
 	}
-	prof_data_marked(epoch);
+	prof_data_mark_put(epoch);
 	prof_data_pass_end();
 }
 

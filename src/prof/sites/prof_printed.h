@@ -1,8 +1,8 @@
 /*
- * The numbers that a profile prints for sums over samples. The library (prof_sample.c for the
- * printed numbers, prof_data.c, prof_snap.c and others for the sums) and the tools of bin/client/,
- * which print the same profile from the tables of another process, both use this; it needs only
- * headers without library state. Pure functions, no locks.
+ * The numbers that a profile prints for sums over samples. The library (prof_dump.c for the printed
+ * numbers, prof_data.c, prof_snap.c and others for the sums) and the tools of bin/client/, which
+ * print the same profile from the tables of another process, both use this; it needs only headers
+ * without library state. Pure functions, no locks.
  */
 #ifndef PROF_PRINTED_H
 #define PROF_PRINTED_H
@@ -74,8 +74,11 @@ prof_round_threshold(const prof_counts_t *c) {
 /*
  * Computes the numbers to print, so that a reader that scales them with the rate in the header
  * (mean bytes between samples, > 0) gets the estimates back, but for rounding; is_raw: the numbers
- * of the samples themselves. Where any sum is 0, as while a sample is being added, 0 and 0; else
- * both are at least 1.
+ * of the samples themselves. Where object sizes are mixed the number of objects is not a whole
+ * number, and lies just above the number of samples. It is rounded up pseudo-randomly, as often as
+ * its fraction says, because otherwise all sites with few samples would be printed too small. Equal
+ * counts print equally. Where any sum is 0, as while a sample is being added, 0 and 0; else both
+ * are at least 1.
  */
 static inline void
 prof_printed(const prof_counts_t *c, uint64_t header_rate, bool is_raw, uint64_t *objs,

@@ -6,8 +6,8 @@
  * change, and the interval is published, under the lock `prof_sampling`, inside the fork gate
  * (os/gate.h); under it recall_all() takes the lock of the gate's list of threads. Reads and
  * weights take no lock. Called by prof_switch.c, prof_start.c, prof_session.c and prof_budget.c for
- * changes, by prof.c for weights, by prof_dump.c for the numbers it prints, and by prof_recent.c,
- * prof_request.c and others to read the rate.
+ * changes, by prof.c for weights, and by prof_dump.c, prof_recent.c, prof_request.c and others to
+ * read the rate.
  */
 #include "prof/sites/prof_sample.h"
 
@@ -189,11 +189,4 @@ prof_weight(size_t usize, uint64_t rate) {
 		return weight;
 	}
 	return weight_learn(known, usize, rate);
-}
-
-void
-prof_sample_printed(const prof_counts_t *c, uint64_t header_rate, bool is_raw, uint64_t *objs,
-    uint64_t *bytes) {
-	assert(header_rate > 0);
-	prof_printed(c, header_rate, is_raw, objs, bytes);
 }

@@ -9,8 +9,7 @@
  *
  * Setters take the lock `prof_sampling`, and under it that of the gate's list of threads; reads and
  * weights take none. Set by prof_switch.c, prof_start.c, prof_session.c and prof_budget.c; prof.c
- * asks for weights, prof_dump.c for printed numbers, prof_recent.c, prof_request.c and others for
- * the rate.
+ * asks for weights, prof_dump.c, prof_recent.c, prof_request.c and others for the rate.
  */
 #ifndef PROF_SAMPLE_H
 #define PROF_SAMPLE_H
@@ -51,16 +50,5 @@ void prof_sample_listener_set(uint64_t rate);
  * times PROF_WEIGHT_ONE; from 1 to 2^40 objects. Takes no lock.
  */
 uint64_t prof_weight(size_t usize, uint64_t rate);
-
-/*
- * prof_printed(), for the library: computes the two numbers to print, so that a reader who scales
- * them by the header rate gets the estimates; is_raw: the numbers as sampled. Where object sizes
- * are mixed the number of objects is not a whole number, and lies just above the number of samples.
- * It is rounded up pseudo-randomly, as often as its fraction says, because otherwise all sites
- * with few samples would be printed too small. Equal counts print equally; both numbers are 0 if
- * any sum is 0, else at least 1.
- */
-void prof_sample_printed(const prof_counts_t *c, uint64_t header_rate, bool is_raw,
-    uint64_t *objs, uint64_t *bytes);
 
 #endif /* PROF_SAMPLE_H */

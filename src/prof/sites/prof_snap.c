@@ -52,7 +52,7 @@ typedef struct {
 	prof_snap_t *snap;
 	prof_item_t *site;  /* item of the site that is being copied */
 	uint32_t number;    /* its number */
-	bool is_shared;     /* at least one thread has a share in the site; `sole` tells if just one */
+	bool has_share;     /* at least one thread has a share in the site; `sole` tells if just one */
 	prof_tdata_t *sole; /* the only one that has; NULL: several have, each with an item, or none */
 } copier_t;
 
@@ -197,8 +197,8 @@ sole_split(copier_t *cp) {
 static int
 share_find(copier_t *cp, prof_tdata_t *td, prof_item_t **item) {
 	*item = NULL;
-	if (!cp->is_shared) {
-		cp->is_shared = true;
+	if (!cp->has_share) {
+		cp->has_share = true;
 		cp->sole = td;
 	}
 	if (cp->sole == td) {
@@ -240,14 +240,15 @@ snap_check(const prof_snap_t *snap) {
 
 /*
  * Adds a count to the items of its site and thread and to the totals, if it is of the present epoch
- * and has anything. In a delta only to the item of its site. 0 or ENOMEM.
+ * and has anything that the snapshot tells. In a delta only to the item of its site. 0 or ENOMEM.
  */
 static int
 cnt_copy(copier_t *cp, prof_cnt_t *c) {
 	prof_counts_t cur;
 	prof_counts_t accum;
 	prof_data_counts_read(c, &cur, &accum);
-	if ((cur.objs == 0 && accum.objs == 0) || !prof_data_is_current(c)) {
+	bool is_empty = cur.objs == 0 && (!cp->snap->is_accum || accum.objs == 0);
+	if (is_empty || !prof_data_is_current(c)) {
 		return 0;
 	}
 	if (cp->snap->is_delta) {
@@ -379,7 +380,7 @@ static int
 threads_list(prof_snap_t *snap) {
 	prof_tdata_t *head = prof_data_tdatas();
 	size_t n = 0;
-	for (prof_tdata_t *td = head; td != NULL; td = td->next) {
+	for (prof_tdata_t *td = head; td != NULL; td = prof_tdata_next(td)) {
 		memset(&td->snap_cur, 0, sizeof(td->snap_cur));
 		memset(&td->snap_accum, 0, sizeof(td->snap_accum));
 		td->snap_site = NULL;
@@ -395,7 +396,7 @@ threads_list(prof_snap_t *snap) {
 		return ENOMEM;
 	}
 	snap->nthreads = n;
-	for (prof_tdata_t *td = head; td != NULL; td = td->next) {
+	for (prof_tdata_t *td = head; td != NULL; td = prof_tdata_next(td)) {
 		snap->threads[--n] = td;
 	}
 	threads_sort(snap->threads, snap->nthreads);

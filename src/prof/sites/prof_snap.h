@@ -47,7 +47,7 @@ typedef struct {
 	/* the column of the sample that was found first; age.est: estimated bytes in this column */
 	uint8_t age_column;
 	uint16_t gone_class; /* the bin's class to which `gone` counts (prof_frag.h) */
-	float doubt;     /* variance of `pinned`, in bytes squared */
+	float pinned_variance; /* variance of `pinned`, in bytes squared */
 	/* est 0: no sample of the site has an age; next: the other columns, in any order */
 	struct {
 		prof_age_t *next;

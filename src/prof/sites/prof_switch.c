@@ -138,11 +138,6 @@ switch_set(atomic_b_t *s, bool on) {
 	return 0;
 }
 
-bool
-prof_active_get(void) {
-	return prof_is_booted() && prof_switch_is_active();
-}
-
 int
 prof_active_set(bool active) {
 	int err = switch_set(&prof_switch_active, active);
@@ -151,7 +146,7 @@ prof_active_set(bool active) {
 
 bool
 prof_thread_active_init_get(void) {
-	return prof_is_booted() && atomic_load_b(&switches.thread_active_init, MO_RELAXED);
+	return atomic_load_b(&switches.thread_active_init, MO_RELAXED);
 }
 
 int
@@ -161,7 +156,7 @@ prof_thread_active_init_set(bool active) {
 
 bool
 prof_gdump_get(void) {
-	return prof_is_booted() && atomic_load_b(&switches.gdump, MO_RELAXED);
+	return atomic_load_b(&switches.gdump, MO_RELAXED);
 }
 
 int
@@ -179,7 +174,7 @@ prof_interval_get(void) {
 
 size_t
 prof_sample_interval_get(void) {
-	return prof_is_booted() ? (size_t)prof_sample_rate() : 0;
+	return (size_t)prof_sample_rate();
 }
 
 size_t

@@ -25,11 +25,11 @@ bool prof_is_booted(void);
 uint64_t prof_switch_begun_ns(void);
 
 /*
- * Read and set prof.active, thread.prof.active of threads that get their record from now on
- * (prof.thread_active_init), and prof.gdump. Until booted, reads return false or 0 and writes
- * ENOENT; but setting prof.active to false returns 0 and does nothing. Otherwise writes return 0.
+ * Read (prof.active: prof_switch_is_active()) and set prof.active, thread.prof.active of threads
+ * that get their record from now on (prof.thread_active_init), and prof.gdump. Until booted, reads
+ * return false or 0 and writes ENOENT; but setting prof.active to false returns 0 and does nothing.
+ * Otherwise writes return 0.
  */
-bool prof_active_get(void);
 int prof_active_set(bool active);
 bool prof_thread_active_init_get(void);
 int prof_thread_active_init_set(bool active);
@@ -69,7 +69,7 @@ void prof_switch_listener_set(uint64_t rate);
 bool prof_switch_has_listener(void);
 extern HIDDEN atomic_b_t prof_switch_active;
 extern HIDDEN atomic_b_t prof_switch_wants_samples;
-/* prof.active, without checking that the profiler is booted. */
+/* prof.active; false until booted. */
 static inline bool
 prof_switch_is_active(void) {
 	return atomic_load_b(&prof_switch_active, MO_RELAXED);

@@ -27,8 +27,9 @@
 #include "util/atomic.h"
 
 /*
- * First member of all types that are freed through the limbo list (prof_data.c), which are sites,
- * counts and bucket arrays: the list that the object is in, and the size to free.
+ * First member of sites, counts, bucket arrays and thread records: the list that the object is in;
+ * and, of those that are freed through the limbo list (prof_data.c), which are all but thread
+ * records, the size to free.
  */
 typedef struct prof_link_s {
 	struct prof_link_s *next;
@@ -138,7 +139,7 @@ typedef struct prof_cnt_s {
 } prof_cnt_t;
 
 struct prof_tdata_s {
-	prof_tdata_t *next;    /* list of all records, newest first */
+	prof_link_t link;      /* list of all records, newest first */
 	uint64_t uid; /* number of the thread in dumps, from 0 on; no other thread gets it */
 	/* tables.pin_epoch when the thread began to read the tables; 0: it does not read them now */
 	atomic_u64_t pinned;
@@ -173,5 +174,12 @@ struct prof_tdata_s {
 	void *snap_site;       /* the prof_item_t of the site for which snap_item was made; or NULL */
 	void *snap_item;       /* the thread's own prof_item_t for that site */
 };
+
+/* The record after td in the list of all; NULL at the end. */
+static inline prof_tdata_t *
+prof_tdata_next(const prof_tdata_t *td) {
+	prof_link_t *link = td->link.next;
+	return link == NULL ? NULL : container_of(link, prof_tdata_t, link);
+}
 
 #endif /* PROF_TYPES_H */
