@@ -1412,13 +1412,16 @@ prof_dump_postfork_child(void) {
 
 /*
  * From prof_sys_end() on no other thread begins a profile or a log; it waits 1 s or so at most
- * for a file that is being created. Exit does not wait for another thread to finish one, but
- * removes its temporary file. Then prints how many automatic profiles were left out as one was
- * being written.
+ * for a file that is being created. Writes the log that runs. Exit does not wait for another thread
+ * to finish a file, but removes its temporary file. Then prints how many automatic profiles were
+ * left out as one was being written.
  */
 __attribute__((destructor)) static void
 dump_at_exit(void) {
 	prof_sys_end();
+	if (prof_log_is_running() && !gate_is_lost()) {
+		prof_log_stop();
+	}
 	if (atomic_load_u32(&prof_log_state, MO_ACQUIRE) == prof_log_dumping) {
 		prof_log_abandon();
 	}

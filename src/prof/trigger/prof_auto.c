@@ -179,7 +179,7 @@ prof_final_dump(int signal, bool in_handler, bool *found_leak) {
 	if (!prof_is_booted()) {
 		return;
 	}
-	if (!in_handler && prof_log_is_running()) {
+	if (signal != 0 && !in_handler && prof_log_is_running()) {
 		prof_log_stop();
 	}
 	if (signal == 0) {
