@@ -874,23 +874,22 @@ exe_of_start(char *buf, size_t size) {
 void
 prof_sys_exe_boot(void) {
 	assert(names.exe[0] == '\0');
-	if (sys_is_run_by_loader()
-	    || sys_readlink("/proc/self/exe", names.exe, sizeof(names.exe)) < 0) {
-		exe_of_start(names.exe, sizeof(names.exe));
-	}
+	prof_sys_exe(names.exe, sizeof(names.exe));
 }
 
 void
 prof_sys_exe(char *buf, size_t size) {
 	assert(size >= sizeof(names.exe));
-	bool is_known = sys_is_run_by_loader() && names.exe[0] != '\0';
-	if (!is_known && sys_readlink("/proc/self/exe", buf, size) >= 0) {
+	if (!sys_is_run_by_loader() && sys_readlink("/proc/self/exe", buf, size) >= 0) {
 		return;
 	}
 	if (names.exe[0] != '\0') {
 		memcpy(buf, names.exe, sizeof(names.exe));
-	} else {
-		exe_of_start(buf, size);
+		return;
+	}
+	exe_of_start(buf, size);
+	if (buf[0] == '\0' && sys_readlink("/proc/self/exe", buf, size) < 0) {
+		buf[0] = '\0';
 	}
 }
 

@@ -185,9 +185,9 @@ uint64_t prof_sys_start_ticks(void);
 extern atomic_u64_t prof_sys_instance;
 /*
  * Path of the program, "" if unknown, in a buffer of PROF_PATH_SIZE bytes or more. That is the path
- * that /proc gives now; but the one that prof_sys_exe_boot() has learned, if there is one, where
- * /proc gives none, or that of a loader that was named (sys_is_run_by_loader). If both give none,
- * the path by which the program was started (AT_EXECFN).
+ * that /proc gives now. If it gives none, or that of a loader that was named
+ * (sys_is_run_by_loader), the one that prof_sys_exe_boot() has learned; else the path by which the
+ * program was started (AT_EXECFN); else that of the loader.
  */
 void prof_sys_exe(char *buf, size_t size);
 /*
