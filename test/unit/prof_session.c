@@ -20,6 +20,7 @@
 #include "prof/control/prof_request.h"
 #include "prof/control/prof_session.h"
 #include "prof/file/prof_box.h"
+#include "prof/file/prof_keep.h"
 #include "prof/sites/prof_hook.h"
 #include "prof/trigger/prof_trigger.h"
 #include "unwind/module_history.h"
@@ -668,6 +669,30 @@ test_box_mode(void) {
 	is_int(prof_session_stop(0), 0, "it ends");
 }
 
+/* The names of 300 boxes of processes with our pid, as in a container, are taken. */
+static void
+test_box_names(void) {
+	char path[PATH_MAX];
+	uint64_t max_files = prof_keep_get(prof_keep_max_files);
+	unsigned n = 0;
+
+	opt_prof_dump_timestamp = false;
+	prof_keep_set(prof_keep_max_files, 0);
+	for (unsigned i = 0; i < 300; i++) {
+		snprintf(path, sizeof(path), "taken.%d.%u.b.box", (int)getpid(), i);
+		n += close(open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) == 0;
+	}
+	is_uint(n, 300, "boxes of others");
+	is_int(prof_session_start("prefix:taken,blackbox:true,blackbox_size:4M", &why), 0,
+	    "a name is left");
+	is_str(why, "", "nothing is said");
+	prof_box_path(path, sizeof(path));
+	is_int(access(path, R_OK), 0, "it is %s", path);
+	is_int(prof_session_stop(0), 0, "it ends");
+	prof_keep_set(prof_keep_max_files, max_files);
+	opt_prof_dump_timestamp = true;
+}
+
 /* ------------------------------------------------------------------ a confined client */
 
 /* A relative prefix in "/": that is the directory that is allowed. */
@@ -698,7 +723,7 @@ main(void) {
 	    test_late_end, test_changed_end, test_end_during_dump,
 	    test_end_during_stop, test_fork_in_hook,
 	    test_box_that_stays, test_fork_in_start, test_box_lock, test_box_mode,
-	    test_confined_at_root, test_leftovers, NULL};
+	    test_box_names, test_confined_at_root, test_leftovers, NULL};
 
 	/* The profiler's thread would end a session whose time is over before test_late_end does. */
 	opt_prof_thread = prof_thread_false;

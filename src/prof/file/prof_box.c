@@ -45,8 +45,6 @@ size_t opt_prof_blackbox_size = (size_t)16 << 20;
 bool opt_prof_blackbox_keep;
 const char *const prof_box_names[] = {"false", "true", "fd", NULL};
 
-/* Names that are tried for the file of a box before the error is EEXIST. */
-#define NAME_TRIES 100
 /*
  * Rounds of os_pause(), 2 s at least: how long a move or prof_box_record_objects() waits for a
  * thread that records loaded objects, and an open for a thread that opens or closes the box.
@@ -124,10 +122,13 @@ static int
 file_create(void) {
 	prof_name_t name = {.kind = prof_kind_box, .begin_ns = nstime_realtime_ns()};
 	int fd = -EEXIST;
-	for (unsigned i = 0; i < NAME_TRIES && fd == -EEXIST; i++) {
+	for (unsigned i = 0; i < PROF_NAME_TRIES && fd == -EEXIST; i++) {
 		int err = prof_dump_filename(box_names.path, sizeof(box_names.path), &name);
 		fd = err != 0 ? -err
 		    : sys_open(box_names.path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, BOX_MODE);
+		if (fd == -EEXIST) {
+			prof_sys_seq_skip(i);
+		}
 	}
 	return fd;
 }

@@ -32,12 +32,8 @@
 
 /* Time in ms after which a write to a pipe without a reader's progress is given up. */
 #define PIPE_WAIT_MS 5000
-/*
- * Numbers of existing names are skipped one by one for NAME_STEPS attempts, then in steps that
- * double; after NAME_TRIES attempts the error is EEXIST.
- */
+/* Numbers of existing names are skipped one by one for so many attempts, then in larger steps. */
 #define NAME_STEPS 64
-#define NAME_TRIES (NAME_STEPS + 40)
 
 #define PROFILE_ENDING ".heap"
 #define PROFILE_ENDING_LEN 5
@@ -85,6 +81,7 @@ static const struct {
 /* Two stamps with their separators are the longest part of what follows a prefix. */
 cassert(PROF_SUFFIX_MAX > 2 * NSTIME_STAMP_SIZE + 2 && PROF_SUFFIX_MAX < PROF_FILE_NAME_MAX);
 cassert(PROF_PREFIX_MAX + 1 <= PROF_PATH_SIZE);
+cassert(PROF_NAME_TRIES > NAME_STEPS && PROF_NAME_TRIES < NAME_STEPS + 64);
 
 const char *
 prof_kind_name(prof_kind_t kind) {
@@ -292,10 +289,15 @@ prof_dump_filename(char *buf, size_t size, const prof_name_t *name) {
  */
 static void
 seq_skip(atomic_u64_t *seq, unsigned i) {
-	assert(i < NAME_STEPS + 64);
+	assert(i < PROF_NAME_TRIES);
 	if (i >= NAME_STEPS) {
 		atomic_fetch_add_u64(seq, UINT64_C(1) << (i - NAME_STEPS), MO_RELAXED);
 	}
+}
+
+void
+prof_sys_seq_skip(unsigned i) {
+	seq_skip(&names.seq, i);
 }
 
 /*
@@ -375,7 +377,7 @@ static int
 temp_create(prof_file_t *f) {
 	int fd = -EEXIST;
 	assert(!prof_file_is_open(f) && !f->has_temp);
-	for (unsigned i = 0; i < NAME_TRIES && fd == -EEXIST; i++) {
+	for (unsigned i = 0; i < PROF_NAME_TRIES && fd == -EEXIST; i++) {
 		int err = temp_name(f);
 		if (err != 0) {
 			return err;
@@ -641,7 +643,7 @@ prof_file_write(prof_file_t *f, const void *data, size_t len) {
 /* Renames f->temp to f->path, or to the next free name, which f->path becomes. 0 or an errno. */
 static int
 move_to_free_name(prof_file_t *f) {
-	for (unsigned i = 0; i < NAME_TRIES; i++) {
+	for (unsigned i = 0; i < PROF_NAME_TRIES; i++) {
 		int err = sys_rename_noreplace(f->temp, f->path);
 		if (err != EEXIST) {
 			return err;

@@ -91,6 +91,13 @@ uint64_t prof_sys_kseq_next(prof_kind_t kind);
  * another kseq. Returns 0 or ENAMETOOLONG.
  */
 int prof_dump_filename(char *buf, size_t size, const prof_name_t *name);
+/* Names that are tried before the error is EEXIST. */
+#define PROF_NAME_TRIES 104
+/*
+ * Called when the name of attempt i, from 0 on, exists: after many attempts the next <seq> is far
+ * away, so that not each name of an earlier process with the same pid is tried.
+ */
+void prof_sys_seq_skip(unsigned i);
 
 /*
  * The kind of a file by its name, which is without the directory. base: what a prefix has behind
