@@ -717,13 +717,31 @@ test_confined_at_root(void) {
 	contains(answer.text, "only /, ", "but there");
 }
 
+/* A start says that its stop will fail. */
+static void
+test_empty_prefix(void) {
+	static const prof_asker_t asker = {.is_confined = false};
+	static prof_answer_t answer;
+	char prefix[PROF_PREFIX_MAX + 1];
+
+	prof_sys_prefix_get(prefix, sizeof(prefix));
+	prof_sys_prefix_set("");
+	is_int(prof_request("start", &asker, &answer), 0, "a start with an empty prefix");
+	contains(answer.text, "\nno profile can be written: the prefix is empty", "warns");
+	is_int(prof_request("stop", &asker, &answer), EFAULT, "the stop fails");
+	prof_sys_prefix_set(prefix);
+	is_int(prof_request("start", &asker, &answer), 0, "a start with a prefix");
+	ok(strchr(answer.text, '\n') == NULL, "has no doubt: %s", answer.text);
+	is_int(prof_request("stop", &asker, &answer), 0, "and ends");
+}
+
 int
 main(void) {
 	static void (*const tests[])(void) = {test_rules, test_options, test_cycle, test_failures,
 	    test_late_end, test_changed_end, test_end_during_dump,
 	    test_end_during_stop, test_fork_in_hook,
 	    test_box_that_stays, test_fork_in_start, test_box_lock, test_box_mode,
-	    test_box_names, test_confined_at_root, test_leftovers, NULL};
+	    test_box_names, test_confined_at_root, test_empty_prefix, test_leftovers, NULL};
 
 	/* The profiler's thread would end a session whose time is over before test_late_end does. */
 	opt_prof_thread = prof_thread_false;

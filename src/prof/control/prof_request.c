@@ -198,15 +198,13 @@ named_file_fault(size_t len) {
 
 /*
  * Cuts the path in request.text off behind its directory, and tests whether a file can be created
- * there: 0 or the errno; 0 too for no path. O_TMPFILE makes the kernel check all conditions
+ * there: 0 or the errno. O_TMPFILE makes the kernel check all conditions
  * (permissions, ACLs, a read-only file system) and leaves nothing behind.
  */
 static int
 directory_fault(void) {
 	char *slash = strrchr(request.text, '/');
-	if (request.text[0] == '\0') {
-		return 0;
-	}
+	assert(request.text[0] != '\0');
 	if (slash == NULL) {
 		memcpy(request.text, "./", 3);
 		slash = request.text + 1;
@@ -248,13 +246,17 @@ refuse_bad_prefix(const char *options, prof_answer_t *a) {
 }
 
 /*
- * Adds a warning to the answer if no file can be written in the directory of the prefix that is
- * set. That is no reason to refuse the start, because dump-stream needs no file.
+ * Adds a warning to the answer if the prefix that is set is empty, or no file can be written in its
+ * directory. That is no reason to refuse the start, because dump-stream needs no file.
  */
 static void
 add_doubt(prof_answer_t *a) {
 	char name[16];
 	prof_sys_prefix_get(request.text, sizeof(request.text));
+	if (request.text[0] == '\0') {
+		answer_add(a, "\nno profile can be written: the prefix is empty");
+		return;
+	}
 	int err = directory_fault();
 	if (err != 0) {
 		answer_add(a, "\nno profile can be written in %s (%s)", request.text,
