@@ -192,6 +192,15 @@ forks(void)
 	printf("forked\n");
 }
 
+/* The directory changes while a log runs, as in a daemon. */
+static void
+moved(void)
+{
+	printf("start %d\n", log_start("here.json"));
+	printf("chdir %d\n", chdir("/"));
+	printf("stop %d\n", log_stop());
+}
+
 /* A log is begun and left to exit; the last objects are freed by exit's own functions. */
 static void
 drop_five(void)
@@ -254,7 +263,7 @@ main(int argc, char **argv)
 		const char *name;
 		void (*fn)(void);
 	} jobs[] = {{"content", content}, {"refused", refused}, {"many", many}, {"load", load}, {"forks", forks},
-	    {"forks2", forks_while_writing}, {"left", left}};
+	    {"forks2", forks_while_writing}, {"left", left}, {"moved", moved}};
 
 	setvbuf(stdout, NULL, _IONBF, 0);
 	for (unsigned i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++)
@@ -438,6 +447,9 @@ is "$(cat out)" "bad 0" "children forked while another thread writes" "$(cat err
 is "$(look child.json 'sum(a["usize"] == 768 and a["alloc_thread"] == a["free_thread"] for a in d["allocations"])')" \
     4 "have logs of their own"
 is "$(look thread.json 'len(d["allocations"])')" 20000 "and the parent's are whole"
+MALLOC_CONF=$ALL ./prog moved >out 2>err
+is "$(tr '\n' ' ' <out)$(ls here.json 2>&1)" "start 0 chdir 0 stop 0 here.json" \
+    "a relative path counts from the directory at the start" "$(cat err)"
 for conf in $ALL $ALL,prof_final:true prof:false,prof_prefix: prof_leak_error:true,prof_final:true; do
 	rm -f ./*.json ./*.heap
 	MALLOC_CONF=$conf ./prog left >out 2>err

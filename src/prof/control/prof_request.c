@@ -77,27 +77,13 @@ prof_request_check_lease(prof_answer_t *a, uint64_t until_ms, uint64_t span_ms) 
 
 void
 prof_request_boot(void) {
-	size_t at = 0;
-	if (opt_prof_prefix[0] != '/') {
-		if (sys_getcwd(request.dir, sizeof(request.dir)) != 0) {
-			request.dir[0] = '\0';
-			request.why_none = "is relative, and the current directory had no path";
-			return;
-		}
-		at = strlen(request.dir);
-		if (at > 1) { /* else it is "/" */
-			request.dir[at++] = '/';
-		}
+	prof_sys_path_absolute(request.dir, sizeof(request.dir), opt_prof_prefix);
+	if (request.dir[0] == '/') {
+		strrchr(request.dir, '/')[1] = '\0';
+	} else {
+		request.dir[0] = '\0';
+		request.why_none = "is relative, and the current directory had no usable path";
 	}
-	const char *slash = strrchr(opt_prof_prefix, '/');
-	size_t len = slash == NULL ? 0 : (size_t)(slash - opt_prof_prefix) + 1;
-	if (at + len >= sizeof(request.dir)) {
-		at = 0;
-		len = 0;
-		request.why_none = "is too long";
-	}
-	memcpy(request.dir + at, opt_prof_prefix, len);
-	request.dir[at + len] = '\0';
 }
 
 /*

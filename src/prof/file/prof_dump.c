@@ -1011,23 +1011,6 @@ is_automatic(const prof_dump_t *d) {
 	    && d->kind != prof_kind_session;
 }
 
-/* Copies the path, made absolute if it fits, to a buffer of PROF_PATH_SIZE bytes. */
-static void
-path_remember(char *to, const char *path) {
-	mutex_assert_owner(&known.mtx);
-	size_t at = 0;
-	if (path[0] != '/' && sys_getcwd(to, PROF_PATH_SIZE) == 0) {
-		at = strlen(to);
-		to[at++] = '/';
-	}
-	size_t len = strlen(path);
-	if (at + len >= PROF_PATH_SIZE) {
-		at = 0;
-	}
-	assert(at + len < PROF_PATH_SIZE);
-	memcpy(to + at, path, len + 1);
-}
-
 /* Prints the failure, with at most 900 bytes of the path; `written` only if the file was open. */
 static void
 outcome_print(int err, bool was_open) {
@@ -1105,7 +1088,8 @@ outcome(const prof_dump_t *d, int err, bool was_open) {
 		known.last_written = dumper.file.written;
 	}
 	if (d->sink == NULL) {
-		path_remember(err != 0 ? known.last_failed : known.last_path, dumper.file.path);
+		prof_sys_path_absolute(err != 0 ? known.last_failed : known.last_path, PROF_PATH_SIZE,
+		    dumper.file.path);
 	} else if (err != 0) {
 		text_copy(known.last_failed, PROF_PATH_SIZE, dumper.file.path); /* "-", which is no path */
 	}

@@ -127,8 +127,7 @@ prof_log_start(const char *path) {
 	if (!prof_is_booted()) {
 		return ENOENT;
 	}
-	size_t len = path == NULL ? 0 : strnlen(path, PROF_PATH_SIZE);
-	if (len >= PROF_PATH_SIZE) {
+	if (path != NULL && strnlen(path, PROF_PATH_SIZE) >= PROF_PATH_SIZE) {
 		return EFAULT;
 	}
 	int err = EFAULT;
@@ -139,7 +138,7 @@ prof_log_start(const char *path) {
 	if (atomic_load_u32(&prof_log_state, MO_ACQUIRE) == prof_log_stopped) {
 		alog.has_path = path != NULL;
 		if (path != NULL) {
-			memcpy(alog.path, path, len + 1);
+			prof_sys_path_absolute(alog.path, sizeof(alog.path), path);
 		}
 		alog.start_ns = prof_log_clock();
 		atomic_store_u32(&prof_log_state, prof_log_started, MO_RELEASE);

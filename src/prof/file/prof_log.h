@@ -15,8 +15,8 @@
 #include "prof/sites/prof_types.h"
 
 /*
- * Starts the log; path NULL: a name made from the prefix. The path is copied, and first tried at
- * the stop; a relative one counts from the current directory at that time. 0, ENOENT until booted,
+ * Starts the log; path NULL: a name made from the prefix. The path is copied and made absolute
+ * (prof_sys_path_absolute), and first tried at the stop. 0, ENOENT until booted,
  * EFAULT if it runs or is being written, or if the path is too long.
  */
 int prof_log_start(const char *path);

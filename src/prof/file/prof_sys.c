@@ -104,28 +104,18 @@ prefix_unlock(void) {
 	gate_exit(tls_get());
 }
 
-/*
- * Writes the prefix, made absolute if possible, into names.prefix; needs names.mtx. 0, or EINVAL if
- * it is too long: then names.prefix may hold the working directory.
- */
-static int
-prefix_resolve_locked(const char *prefix) {
-	size_t len = strlen(prefix);
-	size_t at = 0;
-	char *to = names.prefix;
-	mutex_assert_owner(&names.mtx);
-	if (len > 0 && prefix[0] != '/' && sys_getcwd(to, sizeof(names.prefix)) == 0
-	    && to[0] == '/') {
-		at = strlen(to);
-		if (at > 1) {
-			to[at++] = '/';
+void
+prof_sys_path_absolute(char *buf, size_t size, const char *path) {
+	size_t len = strlen(path), at = 0;
+	assert(len < size);
+	if (path[0] != '/' && sys_getcwd(buf, size) == 0) {
+		at = strlen(buf);
+		if (at > 1) { /* else it is "/" */
+			buf[at++] = '/';
 		}
 	}
-	if (at + len > PROF_PREFIX_TEXT_MAX) {
-		return EINVAL;
-	}
-	memcpy(to + at, prefix, len + 1);
-	return 0;
+	at = at + len < size ? at : 0;
+	memcpy(buf + at, path, len + 1);
 }
 
 bool
@@ -182,12 +172,11 @@ prof_sys_prefix_set(const char *prefix) {
 		return EINVAL;
 	}
 	prefix_lock();
-	int err = prefix_resolve_locked(prefix);
-	if (err != 0) {
-		/* The working directory makes the path too long, so the prefix stays relative. */
-		memcpy(names.prefix, prefix, strlen(prefix) + 1);
+	names.prefix[0] = '\0';
+	if (prefix[0] != '\0') {
+		prof_sys_path_absolute(names.prefix, PROF_PREFIX_TEXT_MAX + 1, prefix);
 	}
-	atomic_store_b(&names.has_prefix, names.prefix[0] != '\0', MO_RELAXED);
+	atomic_store_b(&names.has_prefix, prefix[0] != '\0', MO_RELAXED);
 	prefix_unlock();
 	return 0;
 }

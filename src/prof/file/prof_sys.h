@@ -54,6 +54,11 @@ bool prof_sys_prefix_fits(const char *prefix, size_t len);
 /* Whether a directory exists, and was not deleted; also true if that cannot be found out. */
 bool prof_sys_is_dir_there(const char *dir);
 /*
+ * Copies the path, which is shorter than size, to buf; a relative one made absolute, unless it
+ * becomes too long for buf or the working directory is not known.
+ */
+void prof_sys_path_absolute(char *buf, size_t size, const char *path);
+/*
  * Whether the directory of the prefix exists; also true if that cannot be found out. Only during
  * boot, before a prefix is set.
  */
