@@ -152,17 +152,6 @@ refuse_by_state(prof_answer_t *a, int err) {
 	return err;
 }
 
-/* Whether the client may set the prefix that the options name; true if they name none. */
-static bool
-is_prefix_allowed(const prof_asker_t *asker, const char *options) {
-	prof_session_opts_t o;
-	const char *why;
-	if (!asker->is_confined || prof_session_parse(&o, options, &why) != 0) {
-		return true; /* malformed options are refused later */
-	}
-	return o.prefix == NULL || is_allowed(asker, o.prefix, o.prefix_len);
-}
-
 /*
  * Tests the directory in request.text, of len bytes, by a file that is removed at once: for file
  * systems without O_TMPFILE. 0 or an errno. A name that exists already is not a fault of the
@@ -207,28 +196,34 @@ directory_fault(void) {
 }
 
 /*
- * Whether the options of a start name a prefix in whose directory no file can be written; then
- * makes the answer, and the caller starts no session.
+ * Makes the answer if the options of a start name a prefix that the client may not set, or in whose
+ * directory no file can be written. 0 or an errno, and then the caller starts no session.
  */
-static bool
-refuse_bad_prefix(const char *options, prof_answer_t *a) {
+static int
+refuse_bad_prefix(const char *options, const prof_asker_t *asker, prof_answer_t *a) {
 	prof_session_opts_t o;
 	const char *why;
 	char name[16];
-	if (prof_session_state() != prof_session_idle || prof_session_parse(&o, options, &why) != 0
-	    || o.prefix == NULL
-	    || o.prefix_len >= sizeof(request.text)) {
-		return false; /* refused for another reason, if at all */
+	if (prof_session_parse(&o, options, &why) != 0 || o.prefix == NULL) {
+		return 0; /* malformed options are refused later */
 	}
+	if (!is_allowed(asker, o.prefix, o.prefix_len)) {
+		return refuse_place(a, "prefix: ");
+	}
+	if (prof_session_state() != prof_session_idle) {
+		return 0; /* refused later */
+	}
+	assert(o.prefix_len > 0 && o.prefix_len < sizeof(request.text));
 	memcpy(request.text, o.prefix, o.prefix_len);
 	request.text[o.prefix_len] = '\0';
 	int err = directory_fault();
-	if (err != 0) {
-		a->len = 0;
-		answer_add(a, "prefix: no file can be written in %s (%s)", request.text,
-		    prof_errno_name(err, name));
+	if (err == 0) {
+		return 0;
 	}
-	return err != 0;
+	a->len = 0;
+	answer_add(a, "prefix: no file can be written in %s (%s)", request.text,
+	    prof_errno_name(err, name));
+	return EINVAL;
 }
 
 /*
@@ -253,14 +248,12 @@ add_doubt(prof_answer_t *a) {
 static int
 verb_start(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 	const char *why;
-	if (!is_prefix_allowed(asker, args)) {
-		return refuse_place(a, "prefix: ");
-	}
-	if (refuse_bad_prefix(args, a)) {
-		return EINVAL;
+	int err = refuse_bad_prefix(args, asker, a);
+	if (err != 0) {
+		return err;
 	}
 	uint64_t id;
-	int err = prof_session_begin(args, &why, &id);
+	err = prof_session_begin(args, &why, &id);
 	if (err == 0) {
 		answer_add(a, "%llu", (unsigned long long)id);
 		add_doubt(a);
@@ -478,7 +471,7 @@ verb_status(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 	}
 	add_thresholds(a);
 	add_heap(a);
-	add_number(a, "dumps", prof_trigger_ndumps());
+	add_number(a, "dumps", prof_dump_nwritten());
 	add_number(a, "suppressed", prof_keep_suppressed());
 	add_number(a, "overlapped", prof_keep_overlapped());
 	add_number(a, "dump_errors", prof_dump_nerrors());
