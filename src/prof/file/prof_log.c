@@ -335,7 +335,6 @@ log_write_file(uint64_t duration) {
 	prof_name_t name = {
 		.kind = prof_kind_log,
 		.kseq = alog.has_path ? 0 : prof_sys_kseq_next(prof_kind_log),
-		.begin_ns = nstime_realtime_ns(),
 	};
 	int err = prof_file_open(&alog.file, alog.has_path ? alog.path : NULL, &name);
 	if (err == 0) {

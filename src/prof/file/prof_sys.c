@@ -204,11 +204,11 @@ prof_sys_kseq_next(prof_kind_t kind) {
 	return atomic_fetch_add_u64(&names.kseq[kind], 1, MO_RELAXED);
 }
 
-/* Writes ".<stamp>", for a session ".<start>_<stop>"; "" for a log, or without the option. */
+/* Writes ".<stamp>", for a session ".<start>_<stop>"; "" without the option. */
 static void
 stamp_text(char out[2 * NSTIME_STAMP_SIZE + 2], const prof_name_t *name) {
 	out[0] = '\0';
-	if (!opt_prof_dump_timestamp || name->kind == prof_kind_log) {
+	if (!opt_prof_dump_timestamp) {
 		return;
 	}
 	out[0] = '.';
@@ -256,15 +256,14 @@ prof_dump_filename(char *buf, size_t size, const prof_name_t *name) {
 	if (len >= size) {
 		return ENAMETOOLONG;
 	}
-	unsigned long long seq = name->kind == prof_kind_log ? name->kseq
-	    : atomic_fetch_add_u64(&names.seq, 1, MO_RELAXED);
-	stamp_text(stamp, name);
 	if (name->kind != prof_kind_final && name->kind != prof_kind_box) {
 		fmt_snprintf(kseq, sizeof(kseq), "%llu", (unsigned long long)name->kseq);
 	}
 	if (name->kind == prof_kind_log) {
-		len += (size_t)fmt_snprintf(buf + len, size - len, "%s.%llu.json", stamp, seq);
+		len += (size_t)fmt_snprintf(buf + len, size - len, ".%s.json", kseq);
 	} else {
+		unsigned long long seq = atomic_fetch_add_u64(&names.seq, 1, MO_RELAXED);
+		stamp_text(stamp, name);
 		len += (size_t)fmt_snprintf(buf + len, size - len, "%s.%llu.%c%s%s", stamp, seq,
 		    kinds[name->kind].letter, kseq, ending_of(name->kind));
 	}
@@ -468,8 +467,9 @@ prof_sys_head_read(const char *path, char *buf, size_t size) {
 	    ? (size_t)n : 0;
 }
 
-bool
-prof_sys_is_profile(const char *path) {
+/* Whether path is a regular file that ends in ".heap" by name and begins as a profile does. */
+static bool
+is_profile(const char *path) {
 	char text[PROFILE_BEGINNING_LEN];
 	size_t len = strlen(path);
 	return len > PROFILE_ENDING_LEN
@@ -536,7 +536,7 @@ explicit_open(prof_file_t *f) {
 	switch (st.st_mode & S_IFMT) {
 	case S_IFREG:
 		if (f->is_confined) {
-			return prof_sys_is_profile(f->path) ? temp_open(f) : EEXIST;
+			return is_profile(f->path) ? temp_open(f) : EEXIST;
 		}
 		return regular_open(f, true);
 	case S_IFLNK:
@@ -707,7 +707,7 @@ file_move(prof_file_t *f) {
 	}
 	if (f->is_confined) {
 		/* Checks again what exists under that name by now. */
-		return f->is_new || !prof_sys_is_profile(f->path) ? sys_rename_noreplace(f->temp, f->path)
+		return f->is_new || !is_profile(f->path) ? sys_rename_noreplace(f->temp, f->path)
 		    : sys_rename(f->temp, f->path);
 	}
 	int err = sys_rename(f->temp, f->path);

@@ -116,8 +116,6 @@ prof_kind_t prof_sys_name_kind(const char *name, const char *base);
  * their number; 0 if the file begins otherwise, is not regular or cannot be read.
  */
 size_t prof_sys_head_read(const char *path, char *buf, size_t size);
-/* Whether path is a regular file that ends in ".heap" by name and begins as a profile does. */
-bool prof_sys_is_profile(const char *path);
 
 /* Receives what would go to a file; returns 0 or an errno. */
 typedef int prof_sink_t(const void *data, size_t len);
