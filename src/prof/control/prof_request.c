@@ -347,7 +347,7 @@ dump_to_stream(prof_kind_t kind, const prof_asker_t *asker, prof_answer_t *a) {
 	if (!prof_is_booted()) {
 		return prof_request_refuse(a, ENOENT, "nothing has started the profiler yet");
 	}
-	prof_dump_t d = {.kind = kind, .sink = asker->stream, .may_wait = true, .is_silent = true,
+	prof_dump_t d = {.kind = kind, .sink = asker->stream, .may_wait = true,
 	    .is_bounded = !prof_trigger_has_thread_hook()};
 	int err = prof_dump(&d);
 	if (err == ENODATA && kind == prof_kind_delta) {

@@ -1033,8 +1033,8 @@ is_given_up(void) {
 /*
  * Counts a failed dump. If it is automatic, prints a message for the first of a series of failures
  * and for the final dump, aborts if the option abort is set (prof_abort), and delays the next
- * automatic dump (FAILS_BEFORE_BACKOFF). Of the others only that of a session has a message. No
- * message if is_silent or in_handler (never a session); nothing at all if is_given_up().
+ * automatic dump (FAILS_BEFORE_BACKOFF). Of the others only that of a session has a message, unless
+ * is_silent. No message if in_handler (never a session); nothing at all if is_given_up().
  */
 static void
 outcome_bad(const prof_dump_t *d, int err, bool was_open) {
@@ -1050,8 +1050,7 @@ outcome_bad(const prof_dump_t *d, int err, bool was_open) {
 		return;
 	}
 	/* One line for a series of failures, and one at exit. */
-	if ((dumper.fails++ == 0 || d->kind == prof_kind_final) && !d->is_silent
-	    && !d->in_handler) {
+	if ((dumper.fails++ == 0 || d->kind == prof_kind_final) && !d->in_handler) {
 		outcome_print(err, was_open);
 	}
 	if (prof_abort) {

@@ -157,7 +157,7 @@ prof_mdump_told(prof_kind_t kind, const char *path, bool is_confined, char *told
 	if (path == NULL && prof_sys_prefix_is_empty()) {
 		return EFAULT;
 	}
-	prof_dump_t d = {.kind = kind, .path = path, .may_wait = true, .is_silent = true,
+	prof_dump_t d = {.kind = kind, .path = path, .may_wait = true,
 	    .is_bounded = told != NULL && !prof_trigger_has_thread_hook(),
 	    .is_confined = is_confined && path != NULL, .told = told};
 	int err = prof_dump(&d);
