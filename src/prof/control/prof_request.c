@@ -231,7 +231,7 @@ refuse_bad_prefix(const char *options, const prof_asker_t *asker, prof_answer_t 
  * directory. That is no reason to refuse the start, because dump-stream needs no file.
  */
 static void
-add_doubt(prof_answer_t *a) {
+add_warning(prof_answer_t *a) {
 	char name[16];
 	prof_sys_prefix_get(request.text, sizeof(request.text));
 	if (request.text[0] == '\0') {
@@ -256,7 +256,7 @@ verb_start(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 	err = prof_session_begin(args, &why, &id);
 	if (err == 0) {
 		answer_add(a, "%llu", (unsigned long long)id);
-		add_doubt(a);
+		add_warning(a);
 		return 0;
 	}
 	return *why != '\0' ? prof_request_refuse(a, err, why) : refuse_by_state(a, err);

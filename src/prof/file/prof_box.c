@@ -77,7 +77,7 @@ static struct {
 	/* the root directory when the file was opened; 0: not known */
 	dev_t root_dev;
 	ino_t root_ino;
-	atomic_b_t is_told;   /* a message has said that a file was left */
+	atomic_b_t has_warned; /* a message has said that a file was left */
 } box;
 
 static LARGE_BSS struct {
@@ -298,7 +298,7 @@ prof_box_record_objects(void) {
 
 /* Sets the state from box_shut to box_opening; false if a box is open, or is moved for too long. */
 static bool
-box_try_begin(void) {
+box_try_begin_open(void) {
 	uint32_t state = box_shut;
 	unsigned tries = 0;
 	while (!atomic_cas_strong_u32(&box.state, &state, box_opening, MO_ACQ_REL, MO_RELAXED)) {
@@ -319,7 +319,7 @@ prof_box_open(prof_box_t kind, size_t size, bool is_bounded) {
 	if (kind == prof_box_false || root == NULL) {
 		return EINVAL;
 	}
-	if (!box_try_begin()) {
+	if (!box_try_begin_open()) {
 		return EALREADY;
 	}
 	atomic_store_u32(&box.pid, (uint32_t)sys_pid(), MO_RELAXED);
@@ -361,7 +361,7 @@ box_end(void) {
 	int err = prof_box_end(prof_root(), image_ended, atomic_load_b(&box.has_file, MO_ACQUIRE)
 	    ? box_names.path : NULL);
 	bool is_left = err != 0 && (err != ENOENT || has_other_root());
-	if (is_left && !atomic_exchange_b(&box.is_told, true, MO_RELAXED)) {
+	if (is_left && !atomic_exchange_b(&box.has_warned, true, MO_RELAXED)) {
 		malloc_printf("<jemalloc>: the black box of process %d has ended, but its file cannot be "
 		    "removed (%s): %.*s\n", sys_pid(), prof_errno_name(err, name), 800, box_names.path);
 	}
@@ -382,7 +382,7 @@ box_leave(void) {
 
 /* Sets the state to box_closing; false if it was not `state`. */
 static bool
-box_try_take(uint32_t state) {
+box_try_begin_close(uint32_t state) {
 	return atomic_cas_strong_u32(&box.state, &state, box_closing, MO_ACQ_REL, MO_RELAXED);
 }
 
@@ -390,7 +390,7 @@ void
 prof_box_close(void) {
 	int saved = errno;
 	assert(!gate_is_entered(tls_get()) && tls_get()->inside > 0);
-	if (box_try_take(box_is_open) || box_try_take(box_is_over)) {
+	if (box_try_begin_close(box_is_open) || box_try_begin_close(box_is_over)) {
 		box_end();
 		box_leave();
 	}
@@ -487,7 +487,7 @@ prof_box_tick(void) {
 		return;
 	}
 	t->inside++;
-	if (box_try_take(box_is_over)) {
+	if (box_try_begin_close(box_is_over)) {
 		box_leave();
 	}
 	if (is_open_due()) {

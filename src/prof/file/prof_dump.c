@@ -77,7 +77,7 @@ atomic_u64_t prof_dump_session_begin_ns;
 /* Longest wait for the dump hook (prof_dump_t.is_hook_bounded), which may send the profile away. */
 #define HOOK_PATIENCE_NS (10 * NSTIME_PER_SEC)
 /* Time after its last look for the lock until a thread no longer counts as waiting for it. */
-#define WANTED_NS (NSTIME_PER_SEC / 10)
+#define WAITER_NS (NSTIME_PER_SEC / 10)
 
 cassert(BACKOFF_MAX_NS >= NSTIME_PER_SEC);
 /* dumper.maps also has to hold the path of the program. */
@@ -111,7 +111,7 @@ static LARGE_BSS struct {
 	atomic_u64_t nwritten;   /* profiles written, counted alike */
 	atomic_b_t is_in_hook;   /* the dump hook runs; read without the lock */
 	/* monotonic time of the last attempt of lock_patiently() to take mtx; 0: nobody waits there */
-	atomic_u64_t wanted_ns;
+	atomic_u64_t waiter_ns;
 	atomic_p_t reserve;      /* RESERVE_BYTES of address space; NULL: none */
 } dumper = {.mtx = MUTEX_INITIALIZER("prof_dump", WITNESS_RANK_PROF_DUMP)};
 
@@ -222,7 +222,7 @@ write_group(prof_writer_t *w) {
 
 /* Whether the limits on files hold for this dump (prof_keep.h). */
 static bool
-is_kept(const prof_dump_t *d) {
+is_limited(const prof_dump_t *d) {
 	return d->path == NULL && d->sink == NULL && prof_keep_counts(d->kind);
 }
 
@@ -237,7 +237,7 @@ write_metadata(prof_writer_t *w, const prof_dump_t *d) {
 	if (instance != 0) {
 		meta_hex(w, "instance", instance);
 	}
-	if (is_kept(d)) {
+	if (is_limited(d)) {
 		prof_keep_mark(mark, dumper.monotonic_ns, dumper.figures.allocated);
 		meta_text(w, PROF_KEEP_MARK, mark);
 	}
@@ -1108,7 +1108,7 @@ outcome(const prof_dump_t *d, int err, bool was_open) {
 		dumper.fails = 0;
 		dumper.retry_ns = 0;
 	}
-	if (is_kept(d)) {
+	if (is_limited(d)) {
 		prof_keep_written(d->kind, dumper.file.written);
 	}
 }
@@ -1226,14 +1226,14 @@ lock_pause(void) {
 /*
  * Takes the lock; false if it is not free within patience_ns. With only_hook the wait ends only
  * when at each look, once a millisecond for patience_ns, a dump hook was running; so writing may
- * take any time. New dumps leave the lock to who waits here (lock_is_wanted()).
+ * take any time. New dumps leave the lock to who waits here (lock_has_waiter()).
  */
 static bool
 lock_patiently(uint64_t patience_ns, bool only_hook) {
 	uint64_t now = nstime_monotonic_ns(), end = now + patience_ns;
 	bool is_mine = mutex_trylock(&dumper.mtx);
 	while (!is_mine && now < end) {
-		atomic_store_u64(&dumper.wanted_ns, now, MO_RELAXED);
+		atomic_store_u64(&dumper.waiter_ns, now, MO_RELAXED);
 		lock_pause();
 		is_mine = mutex_trylock(&dumper.mtx);
 		now = nstime_monotonic_ns();
@@ -1241,15 +1241,15 @@ lock_patiently(uint64_t patience_ns, bool only_hook) {
 			end = now + patience_ns;
 		}
 	}
-	atomic_store_u64(&dumper.wanted_ns, 0, MO_RELAXED); /* another one who waits sets it again */
+	atomic_store_u64(&dumper.waiter_ns, 0, MO_RELAXED); /* another one who waits sets it again */
 	return is_mine;
 }
 
 /* Whether a thread waits in lock_patiently(), which tries the lock only once a millisecond. */
 static bool
-lock_is_wanted(void) {
-	uint64_t wanted_ns = atomic_load_u64(&dumper.wanted_ns, MO_RELAXED);
-	return wanted_ns != 0 && nstime_monotonic_ns() - wanted_ns < WANTED_NS;
+lock_has_waiter(void) {
+	uint64_t waiter_ns = atomic_load_u64(&dumper.waiter_ns, MO_RELAXED);
+	return waiter_ns != 0 && nstime_monotonic_ns() - waiter_ns < WAITER_NS;
 }
 
 /* Waits for the lock and takes it; false if the wait is bounded and over. */
@@ -1264,15 +1264,15 @@ lock_wait(bool is_bounded) {
 
 /*
  * Takes the lock for a dump, by the fields of d; without may_wait only tries once, and fails if
- * lock_is_wanted(). A dump whose wait has no is_bounded first leaves the lock for two seconds at
+ * lock_has_waiter(). A dump whose wait has no is_bounded first leaves the lock for two seconds at
  * most to threads in lock_patiently(): dumps in a row would leave them no moment to take it.
  */
 static bool
 dump_try_lock(const prof_dump_t *d) {
 	if (!d->may_wait) {
-		return !lock_is_wanted() && mutex_trylock(&dumper.mtx);
+		return !lock_has_waiter() && mutex_trylock(&dumper.mtx);
 	}
-	for (uint64_t i = 0; i < PATIENCE_NS / NSTIME_PER_MSEC && !d->is_bounded && lock_is_wanted();
+	for (uint64_t i = 0; i < PATIENCE_NS / NSTIME_PER_MSEC && !d->is_bounded && lock_has_waiter();
 	    i++) {
 		lock_pause();
 	}

@@ -41,7 +41,7 @@ static struct {
  * takes that count back, so only dumps that were merged into a pending one stay counted.
  */
 static void
-auto_wait(atomic_b_t *pending) {
+auto_keep_pending(atomic_b_t *pending) {
 	prof_keep_overlap();
 	atomic_store_b(pending, true, MO_RELEASE);
 }
@@ -55,7 +55,7 @@ auto_dump(prof_kind_t kind, atomic_b_t *pending) {
 	assert(kind == prof_kind_interval || kind == prof_kind_gdump);
 	witness_assert_lockless();
 	if (prof_trigger_fire(kind, NULL, 0) == EBUSY) {
-		auto_wait(pending);
+		auto_keep_pending(pending);
 	}
 }
 
