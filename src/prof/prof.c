@@ -116,7 +116,7 @@ void
 prof_boot_exit(void) {
 	struct tls_s *t = tls_get();
 	t->inside++;
-	bool writes = opt_prof_final || opt_prof_log || opt_prof_final_signals || opt_prof_gdump;
+	bool writes = opt_prof_final || opt_prof_final_signals || opt_prof_gdump;
 	if (writes && atexit(prof_fdump) != 0) {
 		malloc_write("<jemalloc>: Error in atexit()\n");
 		if (prof_abort) {

@@ -39,9 +39,9 @@
  */
 int prof_boot_conf(void);
 /*
- * Registers prof_fdump with atexit() if prof_final, prof_log, prof_final_signals or prof_gdump is
- * set. Called during boot only, even if the profiler is not booted, because it may be booted later.
- * If atexit() fails, prints that, and aborts with abort:true.
+ * Registers prof_fdump with atexit() if prof_final, prof_final_signals or prof_gdump is set. Called
+ * during boot only, even if the profiler is not booted, because it may be booted later. If atexit()
+ * fails, prints that, and aborts with abort:true.
  */
 void prof_boot_exit(void);
 /*
@@ -58,10 +58,10 @@ void prof_boot_box(void);
  */
 void prof_boot_constructed(void);
 /*
- * Stops the log, writes a gdump that is due, the final profile and the leak summary, each if its
- * option asks for it; with prof_leak_error and leaks the process ends with status 1, after what is
- * left of its exit. An empty prefix means no final profile and no summary, so no such end. Nothing
- * in a lost child (os/gate.h). prof_boot_exit() registers it with atexit().
+ * Writes a gdump that is due, the final profile and the leak summary, each if its option asks for
+ * it; with prof_leak_error and leaks the process ends with status 1, after what is left of its
+ * exit. An empty prefix means no final profile and no summary, so no such end. Nothing in a lost
+ * child (os/gate.h). prof_boot_exit() registers it with atexit().
  */
 void prof_fdump(void);
 /*

@@ -115,7 +115,7 @@ for prefix in p ./p; do
 	has "$(cat "$W/said")" "<jemalloc>: prof_prefix:$prefix: there is no such directory, so no profile can be written." "no directory: $prefix"
 	ask "dump $W/p.heap"
 	is "$answer" "nonce=0 error=1
-no path is allowed here: the configured prefix is relative, and the current directory had no path" "nor another one"
+no path is allowed here: the configured prefix is relative, and the current directory had no usable path" "nor another one"
 	ask "dump p.heap"
 	has "$answer" "error=1" "nor one that is relative too"
 	end

@@ -83,6 +83,13 @@ MALLOC_CONF=prof:true,lg_prof_sample:0,prof_final:true,prof_prefix:loaded \
     LD_PRELOAD="$LIB" "$loader" ./says >out 2>err
 is "$(sed -n 's/^# jemalloc.exe=//p' loaded.*.f.heap)" "$(pwd -P)/says" \
     "started by a named loader: the program is told, not the loader"
+printf '%s\n' '#include <jemalloc/jemalloc.h>' '#include <stdlib.h>' 'int main(void) {' \
+    'int err = mallctl("prof.session.start", NULL, NULL, NULL, 0); free(malloc(5000));' \
+    'return err != 0 ? err : mallctl("prof.session.stop", NULL, NULL, NULL, 0); }' >late.c
+compile_linked late late.c
+MALLOC_CONF=prof_prefix:late "$loader" ./late 2>err
+ok $? "with a session only"
+is "$(sed -n 's/^# jemalloc.exe=//p' late.*.s0.heap)" "$(pwd -P)/late" "it is told too"
 
 # --- dumps by interval
 in_dir "$W/interval.d"

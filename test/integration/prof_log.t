@@ -192,6 +192,33 @@ forks(void)
 	printf("forked\n");
 }
 
+/* The directory changes while a log runs, as in a daemon. */
+static void
+moved(void)
+{
+	printf("start %d\n", log_start("here.json"));
+	printf("chdir %d\n", chdir("/"));
+	printf("stop %d\n", log_stop());
+}
+
+/* A log is begun and left to exit; the last objects are freed by exit's own functions. */
+static void
+drop_five(void)
+{
+	drop_here(5);
+}
+
+static void
+left(void)
+{
+	mallctl("prof.session.start", NULL, NULL, &(const char *){"sample_interval:1"}, sizeof(char *));
+	atexit(drop_five);
+	printf("start %d\n", log_start("left.json"));
+	make_here(20, 700);
+	drop_here(20);
+	make_here(6, 700);      /* one more than is freed: a leak */
+}
+
 /* A child that is forked while another thread writes a log begins one of its own. */
 static void *
 log_all_the_time(void *arg)
@@ -236,7 +263,7 @@ main(int argc, char **argv)
 		const char *name;
 		void (*fn)(void);
 	} jobs[] = {{"content", content}, {"refused", refused}, {"many", many}, {"load", load}, {"forks", forks},
-	    {"forks2", forks_while_writing}};
+	    {"forks2", forks_while_writing}, {"left", left}, {"moved", moved}};
 
 	setvbuf(stdout, NULL, _IONBF, 0);
 	for (unsigned i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++)
@@ -420,4 +447,14 @@ is "$(cat out)" "bad 0" "children forked while another thread writes" "$(cat err
 is "$(look child.json 'sum(a["usize"] == 768 and a["alloc_thread"] == a["free_thread"] for a in d["allocations"])')" \
     4 "have logs of their own"
 is "$(look thread.json 'len(d["allocations"])')" 20000 "and the parent's are whole"
+MALLOC_CONF=$ALL ./prog moved >out 2>err
+is "$(tr '\n' ' ' <out)$(ls here.json 2>&1)" "start 0 chdir 0 stop 0 here.json" \
+    "a relative path counts from the directory at the start" "$(cat err)"
+for conf in $ALL $ALL,prof_final:true prof:false,prof_prefix: prof_leak_error:true,prof_final:true; do
+	rm -f ./*.json ./*.heap
+	MALLOC_CONF=$conf ./prog left >out 2>err
+	is "$? $(cat out)" "$(case $conf in *leak*) echo 1 ;; *) echo 0 ;; esac) start 0" \
+	    "a log that nobody stops, with $conf" "$(cat err)"
+	is "$(look left.json 'sum(a["usize"] == 768 for a in d["allocations"])')" 25 "exit writes it, with what exit freed"
+done
 done_testing

@@ -240,7 +240,7 @@ enum { to_new_path, to_old_path, to_own_name, n_targets };
 static int
 dump_once(int target) {
 	prof_dump_t d = {.kind = prof_kind_manual, .path = target == to_own_name ? NULL : named,
-	    .may_wait = true, .is_silent = true};
+	    .may_wait = true};
 
 	return prof_dump(&d);
 }

@@ -386,8 +386,7 @@ static void
 test_counts(void) {
 	static struct test_result r;
 	char text[PROF_TEXT_SIZE];
-	prof_dump_t d = {.kind = prof_kind_manual, .sink = sink_that_fails, .may_wait = true,
-	    .is_silent = true};
+	prof_dump_t d = {.kind = prof_kind_manual, .sink = sink_that_fails, .may_wait = true};
 
 	is_int(prof_dump(&d), EIO, "a profile whose reader fails");
 	prof_dump_last_error(text, sizeof(text));

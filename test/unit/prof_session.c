@@ -20,6 +20,7 @@
 #include "prof/control/prof_request.h"
 #include "prof/control/prof_session.h"
 #include "prof/file/prof_box.h"
+#include "prof/file/prof_keep.h"
 #include "prof/sites/prof_hook.h"
 #include "prof/trigger/prof_trigger.h"
 #include "unwind/module_history.h"
@@ -668,6 +669,30 @@ test_box_mode(void) {
 	is_int(prof_session_stop(0), 0, "it ends");
 }
 
+/* The names of 300 boxes of processes with our pid, as in a container, are taken. */
+static void
+test_box_names(void) {
+	char path[PATH_MAX];
+	uint64_t max_files = prof_keep_get(prof_keep_max_files);
+	unsigned n = 0;
+
+	opt_prof_dump_timestamp = false;
+	prof_keep_set(prof_keep_max_files, 0);
+	for (unsigned i = 0; i < 300; i++) {
+		snprintf(path, sizeof(path), "taken.%d.%u.b.box", (int)getpid(), i);
+		n += close(open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) == 0;
+	}
+	is_uint(n, 300, "boxes of others");
+	is_int(prof_session_start("prefix:taken,blackbox:true,blackbox_size:4M", &why), 0,
+	    "a name is left");
+	is_str(why, "", "nothing is said");
+	prof_box_path(path, sizeof(path));
+	is_int(access(path, R_OK), 0, "it is %s", path);
+	is_int(prof_session_stop(0), 0, "it ends");
+	prof_keep_set(prof_keep_max_files, max_files);
+	opt_prof_dump_timestamp = true;
+}
+
 /* ------------------------------------------------------------------ a confined client */
 
 /* A relative prefix in "/": that is the directory that is allowed. */
@@ -692,13 +717,31 @@ test_confined_at_root(void) {
 	contains(answer.text, "only /, ", "but there");
 }
 
+/* A start says that its stop will fail. */
+static void
+test_empty_prefix(void) {
+	static const prof_asker_t asker = {.is_confined = false};
+	static prof_answer_t answer;
+	char prefix[PROF_PREFIX_MAX + 1];
+
+	prof_sys_prefix_get(prefix, sizeof(prefix));
+	prof_sys_prefix_set("");
+	is_int(prof_request("start", &asker, &answer), 0, "a start with an empty prefix");
+	contains(answer.text, "\nno profile can be written: the prefix is empty", "warns");
+	is_int(prof_request("stop", &asker, &answer), EFAULT, "the stop fails");
+	prof_sys_prefix_set(prefix);
+	is_int(prof_request("start", &asker, &answer), 0, "a start with a prefix");
+	ok(strchr(answer.text, '\n') == NULL, "has no doubt: %s", answer.text);
+	is_int(prof_request("stop", &asker, &answer), 0, "and ends");
+}
+
 int
 main(void) {
 	static void (*const tests[])(void) = {test_rules, test_options, test_cycle, test_failures,
 	    test_late_end, test_changed_end, test_end_during_dump,
 	    test_end_during_stop, test_fork_in_hook,
 	    test_box_that_stays, test_fork_in_start, test_box_lock, test_box_mode,
-	    test_confined_at_root, test_leftovers, NULL};
+	    test_box_names, test_confined_at_root, test_empty_prefix, test_leftovers, NULL};
 
 	/* The profiler's thread would end a session whose time is over before test_late_end does. */
 	opt_prof_thread = prof_thread_false;

@@ -276,7 +276,7 @@ answer_keep(int err) {
  * errno.
  */
 static int
-text_serve(unsigned slot) {
+request_serve(unsigned slot) {
 	assert(slot < PROF_MAILBOX_SLOTS);
 	static const prof_asker_t asker = {.is_confined = false, .stream = prof_handover_sink};
 	bool is_stream = current.verb == prof_verb_dump_stream
@@ -378,7 +378,7 @@ slot_serve(unsigned slot, bool by_thread) {
 	 */
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	if (err == 0) {
-		err = text_serve(slot);
+		err = request_serve(slot);
 	}
 	assert(current.answer.len < sizeof(s->answer));
 	memcpy(s->answer, current.answer.text, current.answer.len);

@@ -18,13 +18,14 @@
 #ifndef PROF_HANDOVER_H
 #define PROF_HANDOVER_H
 
+#include "os/nstime.h"
 #include "prof/control/prof_mailbox.h"
 #include "util/compiler.h"
 
 /* Time in ns after which a profile that no client fetched is freed. */
-#define PROF_HANDOVER_NS (UINT64_C(30) * 1000000000)
+#define PROF_HANDOVER_NS (30 * NSTIME_PER_SEC)
 /* Time in ns for which freed pages are kept. Scrapers usually ask once a minute. */
-#define PROF_HANDOVER_SPARE_NS (UINT64_C(70) * 1000000000)
+#define PROF_HANDOVER_SPARE_NS (70 * NSTIME_PER_SEC)
 
 /*
  * Frees the profile in the place and begins a new one there: prof_handover_sink() writes to it

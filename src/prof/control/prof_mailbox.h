@@ -46,7 +46,7 @@
  * A request is one line without a newline: `start k:v,k:v`, `stop [N]`, `dump [PATH]`,
  * `dump-stream`, `dump-delta [PATH]`, `dump-delta-stream`, `mark`, `status`, `set k:v,...`,
  * `rearm`. The answer to stop and dump is the path; to start the number of the session, and a
- * second line if no profile can be written in the directory of its prefix; to status lines
+ * second line if its prefix is empty or no profile can be written in the directory; to status lines
  * key=value; to mark, set and rearm it is empty. If error is not 0 the answer is one sentence or
  * empty. EBADMSG means that the message is torn, malformed or not known (ask again); other errors
  * are those of the function that carries the request out.

@@ -77,27 +77,13 @@ prof_request_check_lease(prof_answer_t *a, uint64_t until_ms, uint64_t span_ms) 
 
 void
 prof_request_boot(void) {
-	size_t at = 0;
-	if (opt_prof_prefix[0] != '/') {
-		if (sys_getcwd(request.dir, sizeof(request.dir)) != 0) {
-			request.dir[0] = '\0';
-			request.why_none = "is relative, and the current directory had no path";
-			return;
-		}
-		at = strlen(request.dir);
-		if (at > 1) { /* else it is "/" */
-			request.dir[at++] = '/';
-		}
+	prof_sys_path_absolute(request.dir, sizeof(request.dir), opt_prof_prefix);
+	if (request.dir[0] == '/') {
+		strrchr(request.dir, '/')[1] = '\0';
+	} else {
+		request.dir[0] = '\0';
+		request.why_none = "is relative, and the current directory had no usable path";
 	}
-	const char *slash = strrchr(opt_prof_prefix, '/');
-	size_t len = slash == NULL ? 0 : (size_t)(slash - opt_prof_prefix) + 1;
-	if (at + len >= sizeof(request.dir)) {
-		at = 0;
-		len = 0;
-		request.why_none = "is too long";
-	}
-	memcpy(request.dir + at, opt_prof_prefix, len);
-	request.dir[at + len] = '\0';
 }
 
 /*
@@ -166,17 +152,6 @@ refuse_by_state(prof_answer_t *a, int err) {
 	return err;
 }
 
-/* Whether the client may set the prefix that the options name; true if they name none. */
-static bool
-is_prefix_allowed(const prof_asker_t *asker, const char *options) {
-	prof_session_opts_t o;
-	const char *why;
-	if (!asker->is_confined || prof_session_parse(&o, options, &why) != 0) {
-		return true; /* malformed options are refused later */
-	}
-	return o.prefix == NULL || is_allowed(asker, o.prefix, o.prefix_len);
-}
-
 /*
  * Tests the directory in request.text, of len bytes, by a file that is removed at once: for file
  * systems without O_TMPFILE. 0 or an errno. A name that exists already is not a fault of the
@@ -198,15 +173,13 @@ named_file_fault(size_t len) {
 
 /*
  * Cuts the path in request.text off behind its directory, and tests whether a file can be created
- * there: 0 or the errno; 0 too for no path. O_TMPFILE makes the kernel check all conditions
+ * there: 0 or the errno. O_TMPFILE makes the kernel check all conditions
  * (permissions, ACLs, a read-only file system) and leaves nothing behind.
  */
 static int
 directory_fault(void) {
 	char *slash = strrchr(request.text, '/');
-	if (request.text[0] == '\0') {
-		return 0;
-	}
+	assert(request.text[0] != '\0');
 	if (slash == NULL) {
 		memcpy(request.text, "./", 3);
 		slash = request.text + 1;
@@ -223,38 +196,48 @@ directory_fault(void) {
 }
 
 /*
- * Whether the options of a start name a prefix in whose directory no file can be written; then
- * makes the answer, and the caller starts no session.
+ * Makes the answer if the options of a start name a prefix that the client may not set, or in whose
+ * directory no file can be written. 0 or an errno, and then the caller starts no session.
  */
-static bool
-refuse_bad_prefix(const char *options, prof_answer_t *a) {
+static int
+refuse_bad_prefix(const char *options, const prof_asker_t *asker, prof_answer_t *a) {
 	prof_session_opts_t o;
 	const char *why;
 	char name[16];
-	if (prof_session_state() != prof_session_idle || prof_session_parse(&o, options, &why) != 0
-	    || o.prefix == NULL
-	    || o.prefix_len >= sizeof(request.text)) {
-		return false; /* refused for another reason, if at all */
+	if (prof_session_parse(&o, options, &why) != 0 || o.prefix == NULL) {
+		return 0; /* malformed options are refused later */
 	}
+	if (!is_allowed(asker, o.prefix, o.prefix_len)) {
+		return refuse_place(a, "prefix: ");
+	}
+	if (prof_session_state() != prof_session_idle) {
+		return 0; /* refused later */
+	}
+	assert(o.prefix_len > 0 && o.prefix_len < sizeof(request.text));
 	memcpy(request.text, o.prefix, o.prefix_len);
 	request.text[o.prefix_len] = '\0';
 	int err = directory_fault();
-	if (err != 0) {
-		a->len = 0;
-		answer_add(a, "prefix: no file can be written in %s (%s)", request.text,
-		    prof_errno_name(err, name));
+	if (err == 0) {
+		return 0;
 	}
-	return err != 0;
+	a->len = 0;
+	answer_add(a, "prefix: no file can be written in %s (%s)", request.text,
+	    prof_errno_name(err, name));
+	return EINVAL;
 }
 
 /*
- * Adds a warning to the answer if no file can be written in the directory of the prefix that is
- * set. That is no reason to refuse the start, because dump-stream needs no file.
+ * Adds a warning to the answer if the prefix that is set is empty, or no file can be written in its
+ * directory. That is no reason to refuse the start, because dump-stream needs no file.
  */
 static void
-add_doubt(prof_answer_t *a) {
+add_warning(prof_answer_t *a) {
 	char name[16];
 	prof_sys_prefix_get(request.text, sizeof(request.text));
+	if (request.text[0] == '\0') {
+		answer_add(a, "\nno profile can be written: the prefix is empty");
+		return;
+	}
 	int err = directory_fault();
 	if (err != 0) {
 		answer_add(a, "\nno profile can be written in %s (%s)", request.text,
@@ -265,17 +248,15 @@ add_doubt(prof_answer_t *a) {
 static int
 verb_start(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 	const char *why;
-	if (!is_prefix_allowed(asker, args)) {
-		return refuse_place(a, "prefix: ");
-	}
-	if (refuse_bad_prefix(args, a)) {
-		return EINVAL;
+	int err = refuse_bad_prefix(args, asker, a);
+	if (err != 0) {
+		return err;
 	}
 	uint64_t id;
-	int err = prof_session_begin(args, &why, &id);
+	err = prof_session_begin(args, &why, &id);
 	if (err == 0) {
 		answer_add(a, "%llu", (unsigned long long)id);
-		add_doubt(a);
+		add_warning(a);
 		return 0;
 	}
 	return *why != '\0' ? prof_request_refuse(a, err, why) : refuse_by_state(a, err);
@@ -366,7 +347,7 @@ dump_to_stream(prof_kind_t kind, const prof_asker_t *asker, prof_answer_t *a) {
 	if (!prof_is_booted()) {
 		return prof_request_refuse(a, ENOENT, "nothing has started the profiler yet");
 	}
-	prof_dump_t d = {.kind = kind, .sink = asker->stream, .may_wait = true, .is_silent = true,
+	prof_dump_t d = {.kind = kind, .sink = asker->stream, .may_wait = true,
 	    .is_bounded = !prof_trigger_has_thread_hook()};
 	int err = prof_dump(&d);
 	if (err == ENODATA && kind == prof_kind_delta) {
@@ -490,7 +471,7 @@ verb_status(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 	}
 	add_thresholds(a);
 	add_heap(a);
-	add_number(a, "dumps", prof_trigger_ndumps());
+	add_number(a, "dumps", prof_dump_nwritten());
 	add_number(a, "suppressed", prof_keep_suppressed());
 	add_number(a, "overlapped", prof_keep_overlapped());
 	add_number(a, "dump_errors", prof_dump_nerrors());

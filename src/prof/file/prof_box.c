@@ -45,8 +45,6 @@ size_t opt_prof_blackbox_size = (size_t)16 << 20;
 bool opt_prof_blackbox_keep;
 const char *const prof_box_names[] = {"false", "true", "fd", NULL};
 
-/* Names that are tried for the file of a box before the error is EEXIST. */
-#define NAME_TRIES 100
 /*
  * Rounds of os_pause(), 2 s at least: how long a move or prof_box_record_objects() waits for a
  * thread that records loaded objects, and an open for a thread that opens or closes the box.
@@ -57,8 +55,11 @@ const char *const prof_box_names[] = {"false", "true", "fd", NULL};
 /* Permission bits of a box: for the owner only, because it has addresses of the process. */
 #define BOX_MODE 0600
 
-/* Values of box.state. */
-enum { box_shut, box_opening, box_closing, box_is_open };
+/*
+ * Values of box.state. box_is_over: prof_box_close() has ended the box but could not move the
+ * tables back, so they stay in the file, also if that was removed, until prof_box_tick().
+ */
+enum { box_shut, box_opening, box_closing, box_is_open, box_is_over };
 
 /*
  * Heartbeats and the exit of each process read this. The paths, which are large, are elsewhere, so
@@ -71,14 +72,12 @@ static struct {
 	int fd_plus_1;        /* 1 + descriptor of the file while it is being opened; else 0 */
 	atomic_b_t has_file;  /* the box is a file, at box_names.path; of no meaning in box_shut */
 	atomic_b_t is_due;    /* a forked child is to open one */
-	/* prof_box_close() ended it but could not move the tables back; state: box_is_open again */
-	atomic_b_t is_over;
 	prof_box_t kind;
 	size_t size;          /* bytes of the file: whole pages */
 	/* the root directory when the file was opened; 0: not known */
 	dev_t root_dev;
 	ino_t root_ino;
-	atomic_b_t is_told;   /* a message has said that a file was left */
+	atomic_b_t has_warned; /* a message has said that a file was left */
 } box;
 
 static LARGE_BSS struct {
@@ -124,10 +123,13 @@ static int
 file_create(void) {
 	prof_name_t name = {.kind = prof_kind_box, .begin_ns = nstime_realtime_ns()};
 	int fd = -EEXIST;
-	for (unsigned i = 0; i < NAME_TRIES && fd == -EEXIST; i++) {
+	for (unsigned i = 0; i < PROF_NAME_TRIES && fd == -EEXIST; i++) {
 		int err = prof_dump_filename(box_names.path, sizeof(box_names.path), &name);
 		fd = err != 0 ? -err
 		    : sys_open(box_names.path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, BOX_MODE);
+		if (fd == -EEXIST) {
+			prof_sys_seq_skip(i);
+		}
 	}
 	return fd;
 }
@@ -226,16 +228,6 @@ file_close(int fd, int err) {
 
 /* ---------------------------------------------------------------- moving the tables */
 
-static int
-move_to_box(int fd) {
-	return region_to_box(fd);
-}
-
-static int
-move_to_memory(int fd UNUSED) {
-	return region_to_private();
-}
-
 /* module_history_try_hold(), for which it waits. False: another thread has it for too long. */
 static bool
 modules_try_hold(void) {
@@ -250,12 +242,12 @@ modules_try_hold(void) {
 }
 
 /*
- * Calls move(fd) while nobody else uses the tables, as the invariant above says. Returns its
- * result, or EBUSY if a dump hook calls, a bounded wait for a dump is over, another thread records
- * loaded objects for too long, or the gate cannot be closed.
+ * Moves the tables to the file, or if fd is negative to memory, while nobody else uses them, as the
+ * invariant above says. 0 or the errno of that, or EBUSY if a dump hook calls, a bounded wait for a
+ * dump is over, another thread records loaded objects for too long, or the gate cannot be closed.
  */
 static int
-move_alone(int (*move)(int fd), int fd, bool is_bounded) {
+move_alone(int fd, bool is_bounded) {
 	sigset_t mask;
 	int err = EBUSY;
 	if (!prof_dump_try_hold(is_bounded)) {
@@ -264,7 +256,7 @@ move_alone(int (*move)(int fd), int fd, bool is_bounded) {
 	if (modules_try_hold()) {
 		os_thread_block_all_signals(&mask);
 		if (gate_try_stop()) {
-			err = move(fd);
+			err = fd < 0 ? region_to_private() : region_to_box(fd);
 			gate_let_go();
 			shelter_trim();
 		}
@@ -306,11 +298,11 @@ prof_box_record_objects(void) {
 
 /* Sets the state from box_shut to box_opening; false if a box is open, or is moved for too long. */
 static bool
-box_try_begin(void) {
+box_try_begin_open(void) {
 	uint32_t state = box_shut;
 	unsigned tries = 0;
 	while (!atomic_cas_strong_u32(&box.state, &state, box_opening, MO_ACQ_REL, MO_RELAXED)) {
-		if (state == box_is_open || ++tries == HOLD_TRIES) {
+		if (state >= box_is_open || ++tries == HOLD_TRIES) {
 			return false;
 		}
 		os_pause(tries);
@@ -327,14 +319,14 @@ prof_box_open(prof_box_t kind, size_t size, bool is_bounded) {
 	if (kind == prof_box_false || root == NULL) {
 		return EINVAL;
 	}
-	if (!box_try_begin()) {
+	if (!box_try_begin_open()) {
 		return EALREADY;
 	}
 	atomic_store_u32(&box.pid, (uint32_t)sys_pid(), MO_RELAXED);
 	box.size = PAGE_CEILING(size);
 	int err = file_open(kind, box.size, is_bounded, &fd);
 	err = err != 0 ? err : region_ahead_box(fd, box.size);
-	err = err != 0 ? err : move_alone(move_to_box, fd, is_bounded);
+	err = err != 0 ? err : move_alone(fd, is_bounded);
 	region_ahead_end();
 	file_close(fd, err);
 	if (err == 0) {
@@ -369,42 +361,36 @@ box_end(void) {
 	int err = prof_box_end(prof_root(), image_ended, atomic_load_b(&box.has_file, MO_ACQUIRE)
 	    ? box_names.path : NULL);
 	bool is_left = err != 0 && (err != ENOENT || has_other_root());
-	if (is_left && !atomic_exchange_b(&box.is_told, true, MO_RELAXED)) {
+	if (is_left && !atomic_exchange_b(&box.has_warned, true, MO_RELAXED)) {
 		malloc_printf("<jemalloc>: the black box of process %d has ended, but its file cannot be "
 		    "removed (%s): %.*s\n", sys_pid(), prof_errno_name(err, name), 800, box_names.path);
 	}
 }
 
-/*
- * Moves the tables back into memory; called by the thread that set the state to box_closing. If
- * that fails the state is box_is_open again, with is_over.
- */
+/* Moves the tables back into memory; called by the thread that set the state to box_closing. */
 static void
 box_leave(void) {
 	region_ahead_private();
-	int err = move_alone(move_to_memory, -1, true);
+	int err = move_alone(-1, true);
 	region_ahead_end();
 	if (err == 0) {
 		memfile_close(&box.memfile);
 		box_names.path[0] = '\0';
 	}
-	/* Else the tables stay in the file, also if that was removed, until prof_box_tick(). */
-	atomic_store_b(&box.is_over, err != 0, MO_RELAXED);
-	atomic_store_u32(&box.state, err == 0 ? box_shut : box_is_open, MO_RELEASE);
+	atomic_store_u32(&box.state, err == 0 ? box_shut : box_is_over, MO_RELEASE);
 }
 
-/* Sets the state from box_is_open to box_closing; false if it was another one. */
+/* Sets the state to box_closing; false if it was not `state`. */
 static bool
-box_try_take(void) {
-	uint32_t opened = box_is_open;
-	return atomic_cas_strong_u32(&box.state, &opened, box_closing, MO_ACQ_REL, MO_RELAXED);
+box_try_begin_close(uint32_t state) {
+	return atomic_cas_strong_u32(&box.state, &state, box_closing, MO_ACQ_REL, MO_RELAXED);
 }
 
 void
 prof_box_close(void) {
 	int saved = errno;
 	assert(!gate_is_entered(tls_get()) && tls_get()->inside > 0);
-	if (box_try_take()) {
+	if (box_try_begin_close(box_is_open) || box_try_begin_close(box_is_over)) {
 		box_end();
 		box_leave();
 	}
@@ -424,12 +410,12 @@ prof_box_by_name(const char *name, size_t len, prof_box_t *kind) {
 
 bool
 prof_box_is_open(void) {
-	return atomic_load_u32(&box.state, MO_ACQUIRE) == box_is_open;
+	return atomic_load_u32(&box.state, MO_ACQUIRE) >= box_is_open;
 }
 
 bool
 prof_box_is_over(void) {
-	return prof_box_is_open() && atomic_load_b(&box.is_over, MO_RELAXED);
+	return atomic_load_u32(&box.state, MO_RELAXED) == box_is_over;
 }
 
 /* Another thread may close the box meanwhile, or open one; the text may then be wrong or empty. */
@@ -446,8 +432,7 @@ prof_box_postfork_child(bool is_sampling) {
 	image_root_t *root = prof_root();
 	/* A parent that was due one itself has had no heartbeat: a daemon forks twice at once. */
 	bool had = atomic_load_b(&box.is_due, MO_RELAXED)
-	    || (atomic_load_u32(&box.state, MO_RELAXED) == box_is_open
-	    && box.kind == opt_prof_blackbox);
+	    || (prof_box_is_open() && box.kind == opt_prof_blackbox);
 	atomic_store_b(&box.is_due, had && is_sampling, MO_RELAXED);
 	memfile_close(&box.memfile); /* the parent's file */
 	if (box.fd_plus_1 > 0) {
@@ -457,7 +442,6 @@ prof_box_postfork_child(bool is_sampling) {
 	}
 	atomic_store_b(&box.has_file, false, MO_RELAXED);
 	box_names.path[0] = '\0';
-	atomic_store_b(&box.is_over, false, MO_RELAXED);
 	atomic_store_u32(&box.state, box_shut, MO_RELAXED);
 	if (root != NULL) {
 		root->opened_ns = 0;
@@ -474,7 +458,7 @@ is_open_due(void) {
 
 bool
 prof_box_is_due(void) {
-	return is_open_due() || unlikely(atomic_load_b(&box.is_over, MO_RELAXED));
+	return is_open_due() || unlikely(prof_box_is_over());
 }
 
 /*
@@ -503,7 +487,7 @@ prof_box_tick(void) {
 		return;
 	}
 	t->inside++;
-	if (atomic_load_b(&box.is_over, MO_RELAXED) && box_try_take()) {
+	if (box_try_begin_close(box_is_over)) {
 		box_leave();
 	}
 	if (is_open_due()) {

@@ -44,8 +44,8 @@ extern bool opt_prof_blackbox_keep; /* the file stays after a clean end */
  * EALREADY if one is open, or another thread opens or closes one for too long; ENOSPC if the disk
  * is full or the tables are larger than the box; EFBIG above RLIMIT_FSIZE; EAGAIN if a limit on
  * files forbids it (prof_keep.h); EINVAL for prof_box_false, or for a file without a prefix; EEXIST
- * if NAME_TRIES (prof_box.c) names in a row exist; ECANCELED for a file while another thread ends
- * the process; EBUSY in a dump hook, if a bounded wait (prof_dump_t) for a dump is over, if another
+ * if PROF_NAME_TRIES names in a row exist; ECANCELED for a file while another thread ends the
+ * process; EBUSY in a dump hook, if a bounded wait (prof_dump_t) for a dump is over, if another
  * thread records loaded objects for too long, or if the gate cannot be closed; or another errno
  * value. On failure nothing is changed. The caller is outside the gate, with `inside` raised, and
  * has booted the tables.

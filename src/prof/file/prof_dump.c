@@ -76,7 +76,7 @@ atomic_u64_t prof_dump_session_begin_ns;
 /* Longest wait for the dump hook (prof_dump_t.is_hook_bounded), which may send the profile away. */
 #define HOOK_PATIENCE_NS (10 * NSTIME_PER_SEC)
 /* Time after its last look for the lock until a thread no longer counts as waiting for it. */
-#define WANTED_NS (NSTIME_PER_SEC / 10)
+#define WAITER_NS (NSTIME_PER_SEC / 10)
 
 cassert(BACKOFF_MAX_NS >= NSTIME_PER_SEC);
 /* dumper.maps also has to hold the path of the program. */
@@ -109,7 +109,7 @@ static LARGE_BSS struct {
 	atomic_u64_t nwritten;   /* profiles written, counted alike */
 	atomic_b_t is_in_hook;   /* the dump hook runs; read without the lock */
 	/* monotonic time of the last attempt of lock_patiently() to take mtx; 0: nobody waits there */
-	atomic_u64_t wanted_ns;
+	atomic_u64_t waiter_ns;
 	atomic_p_t reserve;      /* RESERVE_BYTES of address space; NULL: none */
 } dumper = {.mtx = MUTEX_INITIALIZER("prof_dump", WITNESS_RANK_PROF_DUMP)};
 
@@ -220,7 +220,7 @@ write_group(prof_writer_t *w) {
 
 /* Whether the limits on files hold for this dump (prof_keep.h). */
 static bool
-is_kept(const prof_dump_t *d) {
+is_limited(const prof_dump_t *d) {
 	return d->path == NULL && d->sink == NULL && prof_keep_counts(d->kind);
 }
 
@@ -235,7 +235,7 @@ write_metadata(prof_writer_t *w, const prof_dump_t *d) {
 	if (instance != 0) {
 		meta_hex(w, "instance", instance);
 	}
-	if (is_kept(d)) {
+	if (is_limited(d)) {
 		prof_keep_mark(mark, dumper.monotonic_ns, dumper.frag.live + dumper.frag.cached);
 		meta_text(w, PROF_KEEP_MARK, mark);
 	}
@@ -1008,23 +1008,6 @@ is_automatic(const prof_dump_t *d) {
 	    && d->kind != prof_kind_session;
 }
 
-/* Copies the path, made absolute if it fits, to a buffer of PROF_PATH_SIZE bytes. */
-static void
-path_remember(char *to, const char *path) {
-	mutex_assert_owner(&known.mtx);
-	size_t at = 0;
-	if (path[0] != '/' && sys_getcwd(to, PROF_PATH_SIZE) == 0) {
-		at = strlen(to);
-		to[at++] = '/';
-	}
-	size_t len = strlen(path);
-	if (at + len >= PROF_PATH_SIZE) {
-		at = 0;
-	}
-	assert(at + len < PROF_PATH_SIZE);
-	memcpy(to + at, path, len + 1);
-}
-
 /* Prints the failure, with at most 900 bytes of the path; `written` only if the file was open. */
 static void
 outcome_print(int err, bool was_open) {
@@ -1047,8 +1030,8 @@ is_given_up(void) {
 /*
  * Counts a failed dump. If it is automatic, prints a message for the first of a series of failures
  * and for the final dump, aborts if the option abort is set (prof_abort), and delays the next
- * automatic dump (FAILS_BEFORE_BACKOFF). Of the others only that of a session has a message. No
- * message if is_silent or in_handler (never a session); nothing at all if is_given_up().
+ * automatic dump (FAILS_BEFORE_BACKOFF). Of the others only that of a session has a message, unless
+ * is_silent. No message if in_handler (never a session); nothing at all if is_given_up().
  */
 static void
 outcome_bad(const prof_dump_t *d, int err, bool was_open) {
@@ -1064,8 +1047,7 @@ outcome_bad(const prof_dump_t *d, int err, bool was_open) {
 		return;
 	}
 	/* One line for a series of failures, and one at exit. */
-	if ((dumper.fails++ == 0 || d->kind == prof_kind_final) && !d->is_silent
-	    && !d->in_handler) {
+	if ((dumper.fails++ == 0 || d->kind == prof_kind_final) && !d->in_handler) {
 		outcome_print(err, was_open);
 	}
 	if (prof_abort) {
@@ -1102,7 +1084,8 @@ outcome(const prof_dump_t *d, int err, bool was_open) {
 		known.last_written = dumper.file.written;
 	}
 	if (d->sink == NULL) {
-		path_remember(err != 0 ? known.last_failed : known.last_path, dumper.file.path);
+		prof_sys_path_absolute(err != 0 ? known.last_failed : known.last_path, PROF_PATH_SIZE,
+		    dumper.file.path);
 	} else if (err != 0) {
 		text_copy(known.last_failed, PROF_PATH_SIZE, dumper.file.path); /* "-", which is no path */
 	}
@@ -1122,7 +1105,7 @@ outcome(const prof_dump_t *d, int err, bool was_open) {
 		dumper.fails = 0;
 		dumper.retry_ns = 0;
 	}
-	if (is_kept(d)) {
+	if (is_limited(d)) {
 		prof_keep_written(d->kind, dumper.file.written);
 	}
 }
@@ -1240,14 +1223,14 @@ lock_pause(void) {
 /*
  * Takes the lock; false if it is not free within patience_ns. With only_hook the wait ends only
  * when at each look, once a millisecond for patience_ns, a dump hook was running; so writing may
- * take any time. New dumps leave the lock to who waits here (lock_is_wanted()).
+ * take any time. New dumps leave the lock to who waits here (lock_has_waiter()).
  */
 static bool
 lock_patiently(uint64_t patience_ns, bool only_hook) {
 	uint64_t now = nstime_monotonic_ns(), end = now + patience_ns;
 	bool is_mine = mutex_trylock(&dumper.mtx);
 	while (!is_mine && now < end) {
-		atomic_store_u64(&dumper.wanted_ns, now, MO_RELAXED);
+		atomic_store_u64(&dumper.waiter_ns, now, MO_RELAXED);
 		lock_pause();
 		is_mine = mutex_trylock(&dumper.mtx);
 		now = nstime_monotonic_ns();
@@ -1255,15 +1238,15 @@ lock_patiently(uint64_t patience_ns, bool only_hook) {
 			end = now + patience_ns;
 		}
 	}
-	atomic_store_u64(&dumper.wanted_ns, 0, MO_RELAXED); /* another one who waits sets it again */
+	atomic_store_u64(&dumper.waiter_ns, 0, MO_RELAXED); /* another one who waits sets it again */
 	return is_mine;
 }
 
 /* Whether a thread waits in lock_patiently(), which tries the lock only once a millisecond. */
 static bool
-lock_is_wanted(void) {
-	uint64_t wanted_ns = atomic_load_u64(&dumper.wanted_ns, MO_RELAXED);
-	return wanted_ns != 0 && nstime_monotonic_ns() - wanted_ns < WANTED_NS;
+lock_has_waiter(void) {
+	uint64_t waiter_ns = atomic_load_u64(&dumper.waiter_ns, MO_RELAXED);
+	return waiter_ns != 0 && nstime_monotonic_ns() - waiter_ns < WAITER_NS;
 }
 
 /* Waits for the lock and takes it; false if the wait is bounded and over. */
@@ -1278,15 +1261,15 @@ lock_wait(bool is_bounded) {
 
 /*
  * Takes the lock for a dump, by the fields of d; without may_wait only tries once, and fails if
- * lock_is_wanted(). A dump whose wait has no is_bounded first leaves the lock for two seconds at
+ * lock_has_waiter(). A dump whose wait has no is_bounded first leaves the lock for two seconds at
  * most to threads in lock_patiently(): dumps in a row would leave them no moment to take it.
  */
 static bool
 dump_try_lock(const prof_dump_t *d) {
 	if (!d->may_wait) {
-		return !lock_is_wanted() && mutex_trylock(&dumper.mtx);
+		return !lock_has_waiter() && mutex_trylock(&dumper.mtx);
 	}
-	for (uint64_t i = 0; i < PATIENCE_NS / NSTIME_PER_MSEC && !d->is_bounded && lock_is_wanted();
+	for (uint64_t i = 0; i < PATIENCE_NS / NSTIME_PER_MSEC && !d->is_bounded && lock_has_waiter();
 	    i++) {
 		lock_pause();
 	}
@@ -1409,13 +1392,16 @@ prof_dump_postfork_child(void) {
 
 /*
  * From prof_sys_end() on no other thread begins a profile or a log; it waits 1 s or so at most
- * for a file that is being created. Exit does not wait for another thread to finish one, but
- * removes its temporary file. Then prints how many automatic profiles were left out as one was
- * being written.
+ * for a file that is being created. Writes the log that runs. Exit does not wait for another thread
+ * to finish a file, but removes its temporary file. Then prints how many automatic profiles were
+ * left out as one was being written.
  */
 __attribute__((destructor)) static void
 dump_at_exit(void) {
 	prof_sys_end();
+	if (prof_log_is_running() && !gate_is_lost()) {
+		prof_log_stop();
+	}
 	if (atomic_load_u32(&prof_log_state, MO_ACQUIRE) == prof_log_dumping) {
 		prof_log_abandon();
 	}

@@ -37,7 +37,7 @@ typedef struct {
 	bool is_hook_bounded;
 	/* path was sent by a client outside the process, which may replace profiles only */
 	bool is_confined;
-	bool is_silent;          /* print no message on failure, because the caller gets the errno */
+	bool is_silent;          /* a session: no message on failure, as the caller gets the errno */
 	/* called in a signal handler, where neither the loader nor the user's hook may be called */
 	bool in_handler;
 	const char *metric;      /* name of the figure that triggered the dump; NULL: none */

@@ -20,6 +20,7 @@
 
 #include <limits.h>
 
+#include "os/nstime.h"
 #include "prof/file/prof_sys.h"
 
 /*
@@ -158,7 +159,7 @@ void prof_keep_list_drop(prof_keep_list_t *l, size_t i);
  * and come here after it, so a time before the last one is too soon; but if it is earlier by
  * PROF_KEEP_LATE_NS, longer than any thread takes, the clock was set back and the gap is over.
  */
-#define PROF_KEEP_LATE_NS (UINT64_C(60) * 1000000000)
+#define PROF_KEEP_LATE_NS (60 * NSTIME_PER_SEC)
 static inline bool
 prof_keep_gap_is_over(uint64_t last_ns, uint64_t now_ns, uint64_t gap_ns) {
 	if (now_ns < last_ns) {

@@ -127,8 +127,7 @@ prof_log_start(const char *path) {
 	if (!prof_is_booted()) {
 		return ENOENT;
 	}
-	size_t len = path == NULL ? 0 : strnlen(path, PROF_PATH_SIZE);
-	if (len >= PROF_PATH_SIZE) {
+	if (path != NULL && strnlen(path, PROF_PATH_SIZE) >= PROF_PATH_SIZE) {
 		return EFAULT;
 	}
 	int err = EFAULT;
@@ -139,7 +138,7 @@ prof_log_start(const char *path) {
 	if (atomic_load_u32(&prof_log_state, MO_ACQUIRE) == prof_log_stopped) {
 		alog.has_path = path != NULL;
 		if (path != NULL) {
-			memcpy(alog.path, path, len + 1);
+			prof_sys_path_absolute(alog.path, sizeof(alog.path), path);
 		}
 		alog.start_ns = prof_log_clock();
 		atomic_store_u32(&prof_log_state, prof_log_started, MO_RELEASE);
@@ -336,7 +335,6 @@ log_write_file(uint64_t duration) {
 	prof_name_t name = {
 		.kind = prof_kind_log,
 		.kseq = alog.has_path ? 0 : prof_sys_kseq_next(prof_kind_log),
-		.begin_ns = nstime_realtime_ns(),
 	};
 	int err = prof_file_open(&alog.file, alog.has_path ? alog.path : NULL, &name);
 	if (err == 0) {

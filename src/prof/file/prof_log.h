@@ -1,7 +1,6 @@
 /*
  * The allocation log: for each sampled object that is freed while it runs, where and when it was
- * allocated and freed. The log is written as one JSON document when it stops. Exit stops it only if
- * an option has registered prof_fdump() (prof_boot_exit() in prof.h); else it is lost.
+ * allocated and freed. The log is written as one JSON document when it stops, which exit does too.
  *
  * A record pins the two counts that it names (prof_types.h: each has the thread and the stack of
  * the allocation or the free), so these exist until it is written. There is one lock, `prof_log`,
@@ -16,8 +15,8 @@
 #include "prof/sites/prof_types.h"
 
 /*
- * Starts the log; path NULL: a name made from the prefix. The path is copied, and first tried at
- * the stop; a relative one counts from the current directory at that time. 0, ENOENT until booted,
+ * Starts the log; path NULL: a name made from the prefix. The path is copied and made absolute
+ * (prof_sys_path_absolute), and first tried at the stop. 0, ENOENT until booted,
  * EFAULT if it runs or is being written, or if the path is too long.
  */
 int prof_log_start(const char *path);

@@ -32,12 +32,8 @@
 
 /* Time in ms after which a write to a pipe without a reader's progress is given up. */
 #define PIPE_WAIT_MS 5000
-/*
- * Numbers of existing names are skipped one by one for NAME_STEPS attempts, then in steps that
- * double; after NAME_TRIES attempts the error is EEXIST.
- */
+/* Numbers of existing names are skipped one by one for so many attempts, then in larger steps. */
 #define NAME_STEPS 64
-#define NAME_TRIES (NAME_STEPS + 40)
 
 #define PROFILE_ENDING ".heap"
 #define PROFILE_ENDING_LEN 5
@@ -85,6 +81,7 @@ static const struct {
 /* Two stamps with their separators are the longest part of what follows a prefix. */
 cassert(PROF_SUFFIX_MAX > 2 * NSTIME_STAMP_SIZE + 2 && PROF_SUFFIX_MAX < PROF_FILE_NAME_MAX);
 cassert(PROF_PREFIX_MAX + 1 <= PROF_PATH_SIZE);
+cassert(PROF_NAME_TRIES > NAME_STEPS && PROF_NAME_TRIES < NAME_STEPS + 64);
 
 const char *
 prof_kind_name(prof_kind_t kind) {
@@ -107,28 +104,18 @@ prefix_unlock(void) {
 	gate_exit(tls_get());
 }
 
-/*
- * Writes the prefix, made absolute if possible, into names.prefix; needs names.mtx. 0, or EINVAL if
- * it is too long: then names.prefix may hold the working directory.
- */
-static int
-prefix_resolve_locked(const char *prefix) {
-	size_t len = strlen(prefix);
-	size_t at = 0;
-	char *to = names.prefix;
-	mutex_assert_owner(&names.mtx);
-	if (len > 0 && prefix[0] != '/' && sys_getcwd(to, sizeof(names.prefix)) == 0
-	    && to[0] == '/') {
-		at = strlen(to);
-		if (at > 1) {
-			to[at++] = '/';
+void
+prof_sys_path_absolute(char *buf, size_t size, const char *path) {
+	size_t len = strlen(path), at = 0;
+	assert(len < size);
+	if (path[0] != '/' && sys_getcwd(buf, size) == 0) {
+		at = strlen(buf);
+		if (at > 1) { /* else it is "/" */
+			buf[at++] = '/';
 		}
 	}
-	if (at + len > PROF_PREFIX_TEXT_MAX) {
-		return EINVAL;
-	}
-	memcpy(to + at, prefix, len + 1);
-	return 0;
+	at = at + len < size ? at : 0;
+	memcpy(buf + at, path, len + 1);
 }
 
 bool
@@ -185,12 +172,11 @@ prof_sys_prefix_set(const char *prefix) {
 		return EINVAL;
 	}
 	prefix_lock();
-	int err = prefix_resolve_locked(prefix);
-	if (err != 0) {
-		/* The working directory makes the path too long, so the prefix stays relative. */
-		memcpy(names.prefix, prefix, strlen(prefix) + 1);
+	names.prefix[0] = '\0';
+	if (prefix[0] != '\0') {
+		prof_sys_path_absolute(names.prefix, PROF_PREFIX_TEXT_MAX + 1, prefix);
 	}
-	atomic_store_b(&names.has_prefix, names.prefix[0] != '\0', MO_RELAXED);
+	atomic_store_b(&names.has_prefix, prefix[0] != '\0', MO_RELAXED);
 	prefix_unlock();
 	return 0;
 }
@@ -218,11 +204,11 @@ prof_sys_kseq_next(prof_kind_t kind) {
 	return atomic_fetch_add_u64(&names.kseq[kind], 1, MO_RELAXED);
 }
 
-/* Writes ".<stamp>", for a session ".<start>_<stop>"; "" for a log, or without the option. */
+/* Writes ".<stamp>", for a session ".<start>_<stop>"; "" without the option. */
 static void
 stamp_text(char out[2 * NSTIME_STAMP_SIZE + 2], const prof_name_t *name) {
 	out[0] = '\0';
-	if (!opt_prof_dump_timestamp || name->kind == prof_kind_log) {
+	if (!opt_prof_dump_timestamp) {
 		return;
 	}
 	out[0] = '.';
@@ -270,15 +256,14 @@ prof_dump_filename(char *buf, size_t size, const prof_name_t *name) {
 	if (len >= size) {
 		return ENAMETOOLONG;
 	}
-	unsigned long long seq = name->kind == prof_kind_log ? name->kseq
-	    : atomic_fetch_add_u64(&names.seq, 1, MO_RELAXED);
-	stamp_text(stamp, name);
 	if (name->kind != prof_kind_final && name->kind != prof_kind_box) {
 		fmt_snprintf(kseq, sizeof(kseq), "%llu", (unsigned long long)name->kseq);
 	}
 	if (name->kind == prof_kind_log) {
-		len += (size_t)fmt_snprintf(buf + len, size - len, "%s.%llu.json", stamp, seq);
+		len += (size_t)fmt_snprintf(buf + len, size - len, ".%s.json", kseq);
 	} else {
+		unsigned long long seq = atomic_fetch_add_u64(&names.seq, 1, MO_RELAXED);
+		stamp_text(stamp, name);
 		len += (size_t)fmt_snprintf(buf + len, size - len, "%s.%llu.%c%s%s", stamp, seq,
 		    kinds[name->kind].letter, kseq, ending_of(name->kind));
 	}
@@ -292,10 +277,15 @@ prof_dump_filename(char *buf, size_t size, const prof_name_t *name) {
  */
 static void
 seq_skip(atomic_u64_t *seq, unsigned i) {
-	assert(i < NAME_STEPS + 64);
+	assert(i < PROF_NAME_TRIES);
 	if (i >= NAME_STEPS) {
 		atomic_fetch_add_u64(seq, UINT64_C(1) << (i - NAME_STEPS), MO_RELAXED);
 	}
+}
+
+void
+prof_sys_seq_skip(unsigned i) {
+	seq_skip(&names.seq, i);
 }
 
 /*
@@ -375,7 +365,7 @@ static int
 temp_create(prof_file_t *f) {
 	int fd = -EEXIST;
 	assert(!prof_file_is_open(f) && !f->has_temp);
-	for (unsigned i = 0; i < NAME_TRIES && fd == -EEXIST; i++) {
+	for (unsigned i = 0; i < PROF_NAME_TRIES && fd == -EEXIST; i++) {
 		int err = temp_name(f);
 		if (err != 0) {
 			return err;
@@ -477,8 +467,9 @@ prof_sys_head_read(const char *path, char *buf, size_t size) {
 	    ? (size_t)n : 0;
 }
 
-bool
-prof_sys_is_profile(const char *path) {
+/* Whether path is a regular file that ends in ".heap" by name and begins as a profile does. */
+static bool
+is_profile(const char *path) {
 	char text[PROFILE_BEGINNING_LEN];
 	size_t len = strlen(path);
 	return len > PROFILE_ENDING_LEN
@@ -545,7 +536,7 @@ explicit_open(prof_file_t *f) {
 	switch (st.st_mode & S_IFMT) {
 	case S_IFREG:
 		if (f->is_confined) {
-			return prof_sys_is_profile(f->path) ? temp_open(f) : EEXIST;
+			return is_profile(f->path) ? temp_open(f) : EEXIST;
 		}
 		return regular_open(f, true);
 	case S_IFLNK:
@@ -641,7 +632,7 @@ prof_file_write(prof_file_t *f, const void *data, size_t len) {
 /* Renames f->temp to f->path, or to the next free name, which f->path becomes. 0 or an errno. */
 static int
 move_to_free_name(prof_file_t *f) {
-	for (unsigned i = 0; i < NAME_TRIES; i++) {
+	for (unsigned i = 0; i < PROF_NAME_TRIES; i++) {
 		int err = sys_rename_noreplace(f->temp, f->path);
 		if (err != EEXIST) {
 			return err;
@@ -716,7 +707,7 @@ file_move(prof_file_t *f) {
 	}
 	if (f->is_confined) {
 		/* Checks again what exists under that name by now. */
-		return f->is_new || !prof_sys_is_profile(f->path) ? sys_rename_noreplace(f->temp, f->path)
+		return f->is_new || !is_profile(f->path) ? sys_rename_noreplace(f->temp, f->path)
 		    : sys_rename(f->temp, f->path);
 	}
 	int err = sys_rename(f->temp, f->path);
@@ -866,23 +857,22 @@ exe_of_start(char *buf, size_t size) {
 void
 prof_sys_exe_boot(void) {
 	assert(names.exe[0] == '\0');
-	if (sys_is_run_by_loader()
-	    || sys_readlink("/proc/self/exe", names.exe, sizeof(names.exe)) < 0) {
-		exe_of_start(names.exe, sizeof(names.exe));
-	}
+	prof_sys_exe(names.exe, sizeof(names.exe));
 }
 
 void
 prof_sys_exe(char *buf, size_t size) {
 	assert(size >= sizeof(names.exe));
-	bool is_known = sys_is_run_by_loader() && names.exe[0] != '\0';
-	if (!is_known && sys_readlink("/proc/self/exe", buf, size) >= 0) {
+	if (!sys_is_run_by_loader() && sys_readlink("/proc/self/exe", buf, size) >= 0) {
 		return;
 	}
 	if (names.exe[0] != '\0') {
 		memcpy(buf, names.exe, sizeof(names.exe));
-	} else {
-		exe_of_start(buf, size);
+		return;
+	}
+	exe_of_start(buf, size);
+	if (buf[0] == '\0' && sys_readlink("/proc/self/exe", buf, size) < 0) {
+		buf[0] = '\0';
 	}
 }
 

@@ -54,6 +54,11 @@ bool prof_sys_prefix_fits(const char *prefix, size_t len);
 /* Whether a directory exists, and was not deleted; also true if that cannot be found out. */
 bool prof_sys_is_dir_there(const char *dir);
 /*
+ * Copies the path, which is shorter than size, to buf; a relative one made absolute, unless it
+ * becomes too long for buf or the working directory is not known.
+ */
+void prof_sys_path_absolute(char *buf, size_t size, const char *path);
+/*
  * Whether the directory of the prefix exists; also true if that cannot be found out. Only during
  * boot, before a prefix is set.
  */
@@ -91,6 +96,13 @@ uint64_t prof_sys_kseq_next(prof_kind_t kind);
  * another kseq. Returns 0 or ENAMETOOLONG.
  */
 int prof_dump_filename(char *buf, size_t size, const prof_name_t *name);
+/* Names that are tried before the error is EEXIST. */
+#define PROF_NAME_TRIES 104
+/*
+ * Called when the name of attempt i, from 0 on, exists: after many attempts the next <seq> is far
+ * away, so that not each name of an earlier process with the same pid is tried.
+ */
+void prof_sys_seq_skip(unsigned i);
 
 /*
  * The kind of a file by its name, which is without the directory. base: what a prefix has behind
@@ -104,8 +116,6 @@ prof_kind_t prof_sys_name_kind(const char *name, const char *base);
  * their number; 0 if the file begins otherwise, is not regular or cannot be read.
  */
 size_t prof_sys_head_read(const char *path, char *buf, size_t size);
-/* Whether path is a regular file that ends in ".heap" by name and begins as a profile does. */
-bool prof_sys_is_profile(const char *path);
 
 /* Receives what would go to a file; returns 0 or an errno. */
 typedef int prof_sink_t(const void *data, size_t len);
@@ -185,9 +195,9 @@ uint64_t prof_sys_start_ticks(void);
 extern atomic_u64_t prof_sys_instance;
 /*
  * Path of the program, "" if unknown, in a buffer of PROF_PATH_SIZE bytes or more. That is the path
- * that /proc gives now; but the one that prof_sys_exe_boot() has learned, if there is one, where
- * /proc gives none, or that of a loader that was named (sys_is_run_by_loader). If both give none,
- * the path by which the program was started (AT_EXECFN).
+ * that /proc gives now. If it gives none, or that of a loader that was named
+ * (sys_is_run_by_loader), the one that prof_sys_exe_boot() has learned; else the path by which the
+ * program was started (AT_EXECFN); else that of the loader.
  */
 void prof_sys_exe(char *buf, size_t size);
 /*

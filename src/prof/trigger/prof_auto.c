@@ -41,7 +41,7 @@ static struct {
  * takes that count back, so only dumps that were merged into a pending one stay counted.
  */
 static void
-auto_wait(atomic_b_t *pending) {
+auto_keep_pending(atomic_b_t *pending) {
 	prof_keep_overlap();
 	atomic_store_b(pending, true, MO_RELEASE);
 }
@@ -55,7 +55,7 @@ auto_dump(prof_kind_t kind, atomic_b_t *pending) {
 	assert(kind == prof_kind_interval || kind == prof_kind_gdump);
 	witness_assert_lockless();
 	if (prof_trigger_fire(kind, NULL, 0) == EBUSY) {
-		auto_wait(pending);
+		auto_keep_pending(pending);
 	}
 }
 
@@ -157,7 +157,7 @@ prof_mdump_told(prof_kind_t kind, const char *path, bool is_confined, char *told
 	if (path == NULL && prof_sys_prefix_is_empty()) {
 		return EFAULT;
 	}
-	prof_dump_t d = {.kind = kind, .path = path, .may_wait = true, .is_silent = true,
+	prof_dump_t d = {.kind = kind, .path = path, .may_wait = true,
 	    .is_bounded = told != NULL && !prof_trigger_has_thread_hook(),
 	    .is_confined = is_confined && path != NULL, .told = told};
 	int err = prof_dump(&d);
@@ -179,7 +179,7 @@ prof_final_dump(int signal, bool in_handler, bool *found_leak) {
 	if (!prof_is_booted()) {
 		return;
 	}
-	if (!in_handler && prof_log_is_running()) {
+	if (signal != 0 && !in_handler && prof_log_is_running()) {
 		prof_log_stop();
 	}
 	if (signal == 0) {

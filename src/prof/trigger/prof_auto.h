@@ -53,14 +53,14 @@ int prof_mdump(prof_kind_t kind, const char *path);
  */
 int prof_mdump_told(prof_kind_t kind, const char *path, bool is_confined, char *told);
 /*
- * Ends the log, at exit writes the dump of gdump that is due, and writes the final profile unless
- * the prefix is empty. signal is the signal that ends the process; 0 for exit, when a final profile
- * is written with prof_final only. in_handler: the call comes from the handler of that signal; then
- * the log is left as it is, and what calls the loader or the user's code is left out. *found_leak
- * (may be NULL) becomes whether a leak summary was wanted and was not empty; if no profile is due
- * it stays. Waits for a dump in progress: at exit without limit, for a signal 2 s at most; but with
- * the profiler's thread and without in_handler until one dump hook has run for 10 s. Does nothing
- * until booted.
+ * For a signal ends the log (for exit prof_dump.c does that), at exit writes the dump of gdump that
+ * is due, and writes the final profile unless the prefix is empty. signal is the signal that ends
+ * the process; 0 for exit, when a final profile is written with prof_final only. in_handler: the
+ * call comes from the handler of that signal; then the log is left as it is, and what calls the
+ * loader or the user's code is left out. *found_leak (may be NULL) becomes whether a leak summary
+ * was wanted and was not empty; if no profile is due it stays. Waits for a dump in progress: at
+ * exit without limit, for a signal 2 s at most; but with the profiler's thread and without
+ * in_handler until one dump hook has run for 10 s. Does nothing until booted.
  */
 void prof_final_dump(int signal, bool in_handler, bool *found_leak);
 

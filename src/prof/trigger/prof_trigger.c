@@ -342,11 +342,6 @@ prof_trigger_postfork_child(void) {
 	prof_trigger_restart();
 }
 
-uint64_t
-prof_trigger_ndumps(void) {
-	return prof_dump_nwritten();
-}
-
 /* ---------------------------------------------------------------- firing */
 
 /* Writes the profile after prof_keep_try_turn() has permitted it; gives the turn back on EBUSY. */

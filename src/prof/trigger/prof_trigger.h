@@ -141,9 +141,6 @@ bool prof_trigger_is_kept_off(void);
  */
 int prof_trigger_fire(prof_kind_t kind, const char *metric, uint64_t value);
 
-/* Number of profiles written, of any kind, as prof_dump_nwritten(). */
-uint64_t prof_trigger_ndumps(void);
-
 /* ---------------------------------------------------------------- hooks that tests replace */
 
 typedef struct {
