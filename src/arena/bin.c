@@ -226,7 +226,7 @@ bin_regs_back_locked(bin_t *bin, const bin_info_t *info, void **ptrs, unsigned n
 	mutex_assert_owner(&bin->mtx);
 	assert(n > 0);
 	size_t reg = info->reg_size, end = info->nregs * reg;
-	uint64_t magic = info->div.magic;
+	uint64_t magic = info->magic;
 	/* from: at - from is the number of regions that went back to `slab` */
 	void **at = ptrs, **last = ptrs + n, **from = ptrs;
 	edata_t *slab = bin_slab_of(ptrs[0]);

@@ -131,7 +131,7 @@ bin_info_boot(void) {
 		info->nregs = (uint32_t)min_zu(info->slab_size / info->reg_size, bin_max_regs());
 		info->n_shards = wish.has_shards && wish.shards[i] != 0 ? wish.shards[i] : 1;
 		info->stock_max = (uint32_t)min_zu(STOCK_BYTES / info->reg_size, STOCK_OBJECTS_MAX);
-		div_init(&info->div, info->reg_size);
+		info->magic = (uint32_t)(((UINT64_C(1) << 32) + info->reg_size - 1) / info->reg_size);
 		assert(info->nregs > 0);
 	}
 }

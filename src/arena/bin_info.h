@@ -10,7 +10,6 @@
 #define ARENA_BIN_INFO_H
 
 #include "meta/sc.h"
-#include "util/div.h"
 
 /* Maximum number of bins that one class may be divided into. */
 #define BIN_SHARDS_MAX 64u
@@ -23,7 +22,12 @@ typedef struct bin_info_s {
 	uint32_t nregs;       /* regions of a slab */
 	uint32_t n_shards;    /* bins of the class in an arena */
 	uint32_t stock_max;   /* maximum number of regions in the stock of a bin; 0 for samples */
-	div_info_t div;       /* division by reg_size; offsets in a slab are below 2^32 */
+	/*
+	 * magic: 2^32 / reg_size, rounded up, so that (offset * magic) >> 32 is the index of the region
+	 * at an offset in the slab, which is below 2^32. It is exact: with magic = (2^32 + r) / reg_size,
+	 * 0 <= r < reg_size, offset = i * reg_size gives i * 2^32 + i * r, and i * r <= offset < 2^32.
+	 */
+	uint32_t magic;
 } bin_info_t;
 
 /* Limits of the stock of a bin (stock.h): bytes, and objects. The smaller number counts. */

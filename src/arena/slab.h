@@ -72,7 +72,7 @@ void slab_put_pages(edata_t *e, const bin_info_t *info, uint32_t pages);
 unsigned slab_take(edata_t *e, const bin_info_t *info, void **out, unsigned n);
 /*
  * Marks the region at byte offset off of the slab as free; off is below nregs * reg_size; magic:
- * bin_info_t.div.magic. Returns false if it was free already (double free) or if no region begins
+ * bin_info_t.magic. Returns false if it was free already (double free) or if no region begins
  * there.
  */
 ALWAYS_INLINE bool
@@ -124,7 +124,7 @@ slab_rec(const edata_t *e, const void *ptr) {
 	assert(e->is_slab && e->is_sampled && e->recs != NULL);
 	const bin_info_t *info = &bin_infos_sampled[e->szind];
 	size_t off = (size_t)((const char *)ptr - e->addr);
-	size_t r = (size_t)(((uint64_t)off * info->div.magic) >> 32);
+	size_t r = (size_t)(((uint64_t)off * info->magic) >> 32);
 	return r < info->nregs && r * info->reg_size == off ? &e->recs[r] : NULL;
 }
 

@@ -13,6 +13,16 @@ gcd(size_t a, size_t b) {
 	return a;
 }
 
+/* The regions whose index does not come out when their offset is multiplied by info->magic. */
+static unsigned
+bad_divisions(const bin_info_t *info) {
+	unsigned bad = 0;
+	for (size_t n = 0; n < info->nregs; n++) {
+		bad += ((uint64_t)(n * info->reg_size) * info->magic) >> 32 != n;
+	}
+	return bad;
+}
+
 /* Of the plain shape as many whole pages as waste no more than an eighth. */
 static unsigned
 bad_sampled_shapes(void) {
@@ -48,9 +58,7 @@ test_shapes(void) {
 		bad += wrong_if(info->reg_size != reg) || wrong_if(info->slab_size != slab)
 		    || wrong_if(info->nregs != slab / reg);
 		bad += info->n_shards != 1;
-		for (size_t n = 0; n < info->nregs; n++) {
-			bad_div += div_compute(&info->div, n * reg) != n;
-		}
+		bad_div += bad_divisions(info);
 	}
 	is_uint(bad, 0, "a slab is the least common multiple of page and region, or a few of it");
 	is_uint(bad_div, 0, "offsets of regions divide exactly");
@@ -100,9 +108,7 @@ wishes_now(void *arg) {
 		bad += wrong_if(info->slab_size % PAGE != 0) || wrong_if(info->nregs == 0)
 		    || wrong_if(info->nregs > PAGE / 8);
 		bad += (size_t)info->nregs * info->reg_size > info->slab_size;
-		for (size_t n = 0; n < info->nregs; n++) {
-			bad += div_compute(&info->div, n * info->reg_size) != n;
-		}
+		bad += bad_divisions(info);
 	}
 	bad += bad_sampled_shapes();
 	bad += bin_infos[class_of(1024)].slab_size != 16 * PAGE;

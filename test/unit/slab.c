@@ -38,7 +38,7 @@ lowest_free(unsigned n, unsigned nfree) {
 static bool
 has_put(void *p) {
 	const bin_info_t *info = &bin_infos[slab.szind];
-	return slab_try_put(&slab, info->reg_size, info->div.magic, (size_t)((char *)p - FAR));
+	return slab_try_put(&slab, info->reg_size, info->magic, (size_t)((char *)p - FAR));
 }
 
 /* Number of the region at p. */
