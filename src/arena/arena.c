@@ -180,7 +180,7 @@ arena_small_fill(arena_t *a, szind_t szind, unsigned shard, void **out, unsigned
 	return got;
 }
 
-static void
+void
 arena_slabs_delete(edata_t *empty) {
 	while (empty != NULL) {
 		edata_t *next = empty->heap.next == NULL ? NULL : edata_of_heap(empty->heap.next);

@@ -77,6 +77,8 @@ void arena_small_stow(szind_t szind, void **ptrs, unsigned n);
  * the end of another thread's pass of such an arena.
  */
 void arena_trim(arena_t *a, bool all);
+/* Frees the slabs of a chain, linked by heap.next, that have become empty and left their bins. */
+void arena_slabs_delete(edata_t *empty);
 /*
  * arena_trim() if 250 ms have passed since the last call of this function that trimmed. now:
  * monotonic ns. Returns ns from now to the next call that is useful; UINT64_MAX: there is nothing

@@ -227,18 +227,6 @@ holes_begin(arena_t *a, uint64_t now) {
 	}
 }
 
-/* Deletes the slabs that have become empty. */
-static void
-holes_delete_empty(holes_work_t *w) {
-	while (w->empty != NULL) {
-		edata_t *e = w->empty;
-		w->empty = e->heap.next == NULL ? NULL : edata_of_heap(e->heap.next);
-		e->heap.next = NULL;
-		slab_fini(e);
-		pac_dalloc(&w->a->pac, e);
-	}
-}
-
 /* Goes to the next bin. */
 static void
 holes_next(holes_t *h) {
@@ -266,7 +254,7 @@ holes_go_on(arena_t *a, size_t budget, size_t makes, bool all) {
 	h->has_more = h->has_more || w.has_more;
 	h->is_under_way = !is_end;
 	atomic_store_b(&h->is_busy, !is_end || h->has_more, MO_SEQ_CST);
-	holes_delete_empty(&w);
+	arena_slabs_delete(w.empty);
 }
 
 static uint64_t
