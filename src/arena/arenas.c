@@ -569,32 +569,6 @@ arenas_decay(arena_t *a, bool all) {
 	pac_purge(&a->pac, now, all);
 }
 
-bool
-arenas_try_tick(uint64_t now) {
-	uint64_t due = atomic_load_u64(&arenas.next_tick, MO_RELAXED);
-	if (now < due || !atomic_cas_strong_u64(&arenas.next_tick, &due, now + TICK_NS, MO_RELAXED,
-	    MO_RELAXED)) {
-		return false;
-	}
-	unsigned n = arenas_narenas_total();
-	for (unsigned i = 0; i < n; i++) {
-		arena_t *both[] = {arenas_get(i), arenas_sampled_get(i)};
-		for (unsigned k = 0; k < 2; k++) {
-			if (both[k] != NULL) {
-				arena_trim_tick(both[k], now);
-			}
-			if (both[k] != NULL && !atomic_load_b(&both[k]->pac.is_served, MO_RELAXED)) {
-				pac_tick(&both[k]->pac, now);
-				holes_tick(both[k], now);
-			}
-		}
-	}
-	if (vacant_may_exceed()) {
-		arenas_keep_limit(false);
-	}
-	return true;
-}
-
 /* Enumerates all arenas, hidden ones too; NULL: none has the number k. */
 static arena_t *
 arenas_nth(unsigned k) {
@@ -604,6 +578,29 @@ arenas_nth(unsigned k) {
 static unsigned
 arenas_nth_end(void) {
 	return 2 * arenas_narenas_total();
+}
+
+bool
+arenas_try_tick(uint64_t now) {
+	uint64_t due = atomic_load_u64(&arenas.next_tick, MO_RELAXED);
+	if (now < due || !atomic_cas_strong_u64(&arenas.next_tick, &due, now + TICK_NS, MO_RELAXED,
+	    MO_RELAXED)) {
+		return false;
+	}
+	for (unsigned k = 0; k < arenas_nth_end(); k++) {
+		arena_t *a = arenas_nth(k);
+		if (a != NULL) {
+			arena_trim_tick(a, now);
+		}
+		if (a != NULL && !atomic_load_b(&a->pac.is_served, MO_RELAXED)) {
+			pac_tick(&a->pac, now);
+			holes_tick(a, now);
+		}
+	}
+	if (vacant_may_exceed()) {
+		arenas_keep_limit(false);
+	}
+	return true;
 }
 
 size_t
