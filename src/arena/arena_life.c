@@ -17,14 +17,13 @@
 #include "extent/pac_life.h"
 #include "os/nstime.h"
 
-/* Reports the samples of a slab of samples. A bit of e->bits is set if its region is free. */
+/* Reports the samples of a slab of samples: of its regions that are not free (e->bits). */
 static void
 life_report_samples(const edata_t *e, arena_sample_fn_t *on_sample) {
 	size_t reg = sz_i2s(e->szind);
 	unsigned nregs = slab_info_of(e->szind, true)->nregs;
 	for (unsigned i = 0; i < nregs; i++) {
-		bool is_free = (e->bits[i / FB_WORD_BITS] >> (i % FB_WORD_BITS) & 1) != 0;
-		if (!is_free && e->recs[i].tctx != NULL) {
+		if (!fb_get(e->bits, nregs, i) && e->recs[i].tctx != NULL) {
 			on_sample(e->addr + i * reg, &e->recs[i], reg);
 		}
 	}

@@ -308,8 +308,8 @@ bin_check_latest(const bin_t *bin, unsigned n) {
 		const char *p = bin->stock.ptrs[bin->stock.n - i];
 		const edata_t *slab = emap_edata(p);
 		size_t off = (size_t)(p - slab->addr), reg = sz_i2s(slab->szind), r = off / reg;
-		bool is_taken = off % reg == 0 && r < slab_info(slab)->nregs
-		    && (slab->bits[r / FB_WORD_BITS] >> (r % FB_WORD_BITS) & 1) == 0;
+		unsigned nregs = slab_info(slab)->nregs;
+		bool is_taken = off % reg == 0 && r < nregs && !fb_get(slab->bits, nregs, r);
 		if (unlikely(!is_taken)) {
 			safety_fail("double free or pointer into a block");
 		}

@@ -2,8 +2,8 @@
  * Flat bitmap (of one level): nbits bits in an array of 64-bit words; bit i is in word i / 64 at
  * position i % 64. Invariant: the bits of the last word that stand for positions from nbits on are
  * zero. The bitmap is an array of the caller, whose lock protects it. A search returns a position,
- * or -1 if there is none. extent/eset calls the functions; arena/, hpa/hslab and icheck.c use only
- * fb_word_t, FB_WORD_BITS and FB_NWORDS.
+ * or -1 if there is none. extent/eset calls the functions, arena/ only fb_get(); arena/, hpa/hslab
+ * and icheck.c also use fb_word_t, FB_WORD_BITS and FB_NWORDS.
  */
 #ifndef UTIL_FB_H
 #define UTIL_FB_H
