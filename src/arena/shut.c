@@ -94,7 +94,6 @@ shut_try_keep(edata_t *e) {
 	    || e->nguards != 0 || e->size > SHUT_BYTES / 2) {
 		return false;
 	}
-	large_marks_check(e);
 	shut_make_room(e->size);
 	if (shut_pages(e) != 0) {
 		return false;

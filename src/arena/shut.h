@@ -25,8 +25,7 @@
 /*
  * Takes over the extent of a freed large object (claimed by arena_large_try_claim(), not sampled).
  * True: the caller has nothing more to do. The extent is shut and in the ring, in which room was
- * made; or it was freed, because other threads have filled the ring again. A mark (large_marks.h)
- * that was overwritten is reported first (safety_fail()).
+ * made; or it was freed, because other threads have filled the ring again.
  * False: the caller frees the object. Either the arena is not automatic (explicit, hidden, that of
  * oversized requests) or has the user's hooks; or the extent has guards or over SHUT_BYTES / 2
  * bytes (it may be a page longer than the object); or the system refuses, and then the contents may
