@@ -1,7 +1,7 @@
 /*
  * Typed atomic words over the compiler's __atomic builtins, for all folders of src/ except conf/
  * and util/, which need none. Each type is a struct around one word, so it cannot be used like a
- * number by mistake. Every operation names its memory order, but for atomic_add_nonatomic_x(),
+ * number by mistake. Every operation names its memory order, but for atomic_add_nonatomic_zu(),
  * which is relaxed. None takes a lock, as all targets have 64 bits. An object whose bytes are all
  * zero is a valid atomic that holds zero, so zeroed memory needs no initialisation.
  */
@@ -56,16 +56,6 @@ typedef struct { bool repr; } atomic_b_t;
 		return __atomic_fetch_##op(&a->repr, v, mo); \
 	}
 
-/*
- * Adds to a counter that has one writer at a time, such as the holder of a lock. "nonatomic": only
- * the addition as a whole. The load and the store are separate atomic accesses: a reader never sees
- * a torn value, and the writer needs no locked bus cycle.
- */
-#define ATOMIC_DEFINE_ADD_NONATOMIC(T, x) \
-	ALWAYS_INLINE void atomic_add_nonatomic_##x(atomic_##x##_t *a, T v) { \
-		atomic_store_##x(a, (T)(atomic_load_##x(a, MO_RELAXED) + v), MO_RELAXED); \
-	}
-
 #define ATOMIC_DEFINE_BASIC(T, x) \
 	ATOMIC_DEFINE_LOAD(T, x) \
 	ATOMIC_DEFINE_STORE(T, x) \
@@ -86,8 +76,15 @@ ATOMIC_DEFINE_INTEGER(uint64_t, u64)
 ATOMIC_DEFINE_INTEGER(uint8_t, u8)
 ATOMIC_DEFINE_BASIC(void *, p)
 ATOMIC_DEFINE_BASIC(bool, b)
-ATOMIC_DEFINE_ADD_NONATOMIC(size_t, zu)
-ATOMIC_DEFINE_ADD_NONATOMIC(uint32_t, u32)
-ATOMIC_DEFINE_ADD_NONATOMIC(uint64_t, u64)
+
+/*
+ * Adds to a counter that has one writer at a time, such as the holder of a lock. "nonatomic": only
+ * the addition as a whole. The load and the store are separate atomic accesses: a reader never sees
+ * a torn value, and the writer needs no locked bus cycle.
+ */
+ALWAYS_INLINE void
+atomic_add_nonatomic_zu(atomic_zu_t *a, size_t v) {
+	atomic_store_zu(a, atomic_load_zu(a, MO_RELAXED) + v, MO_RELAXED);
+}
 
 #endif /* UTIL_ATOMIC_H */

@@ -65,9 +65,9 @@ main(void) {
 	ok(atomic_exchange_p(&p, &y, MO_ACQ_REL) == &x && atomic_load_p(&p, MO_ACQUIRE) == &y,
 	    "pointer exchange");
 
-	atomic_u64_t counter = {5};
-	atomic_add_nonatomic_u64(&counter, 6);
-	is_uint(atomic_load_u64(&counter, MO_RELAXED), 11, "add by the only writer");
+	atomic_zu_t counter = {5};
+	atomic_add_nonatomic_zu(&counter, 6);
+	is_uint(atomic_load_zu(&counter, MO_RELAXED), 11, "add by the only writer");
 
 	pthread_t threads[NTHREADS];
 	for (int i = 0; i < NTHREADS; i++) {
