@@ -89,7 +89,7 @@ small_is_live(const void *ptr, uint64_t elem) {
 		return false;
 	}
 	if (config_hardening) {
-		return canary_is_intact(ptr, arena_usize(ptr, elem), e);
+		return canary_is_intact(ptr, arena_usize(elem), e);
 	}
 	const sample_rec_t *rec = arena_sample_rec(ptr, elem);
 	return rec != NULL ? rec->req_size != TCACHE_REC_IS_SPARE : !is_cached_here(ptr, e);

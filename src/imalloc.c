@@ -76,7 +76,7 @@ imalloc_cache(tsd_t *tsd, int tcache, unsigned arena) {
 		return NULL;
 	}
 	if (tcache >= 0) {
-		return tcaches_get(tsd, (unsigned)tcache);
+		return tcaches_get((unsigned)tcache);
 	}
 	bool is_other_arena = arena != IMALLOC_ARENA_AUTO && arena != tsd->arena->ind;
 	return is_other_arena ? NULL : tsd_cache(tsd);
@@ -835,7 +835,7 @@ ifree_elem(const void *ptr, const char *if_freed) {
 		return ifree_misused(ptr, elem, if_freed);
 	}
 	if (config_hardening && !shelter_owns(elem) && (elem & ELEM_SLAB) != 0
-	    && !canary_check(ptr, arena_usize(ptr, elem), elem_edata(elem), if_freed)) {
+	    && !canary_check(ptr, arena_usize(elem), elem_edata(elem), if_freed)) {
 		return 0;
 	}
 	return elem;
@@ -868,7 +868,7 @@ ALWAYS_INLINE void
 ifree_junk(void *ptr, uint64_t elem) {
 	if (unlikely(opt_junk_free) && config_fill) {
 		memset(ptr, JUNK_FREE_BYTE, (elem & ELEM_SLAB) == 0 ? canary_large_size(elem_edata(elem))
-		    : canary_room(arena_usize(ptr, elem)));
+		    : canary_room(arena_usize(elem)));
 	}
 }
 
@@ -949,7 +949,7 @@ ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 		large_marks_check(e);
 		large_marks_put(e); /* so that the next free may take the fast path */
 	}
-	size_t usize = arena_usize(ptr, elem);
+	size_t usize = arena_usize(elem);
 	if (tsd != NULL && unlikely(tsd->is_counted)) {
 		tsd->counted_dalloc += usize;
 	}

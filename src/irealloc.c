@@ -215,7 +215,7 @@ irealloc_guarded(char *ptr, uint64_t elem, size_t usize, size_t size, bool zero)
  */
 static void
 irealloc_guarded_most(void *ptr, uint64_t elem, const imalloc_req_t *req, size_t most) {
-	size_t usize = arena_usize(ptr, elem);
+	size_t usize = arena_usize(elem);
 	size_t n = req->size <= SC_SMALL_MAXCLASS ? req->size : min_zu(most, usize);
 	if (n >= req->size && canary_usize(n, req->alignment) == usize) {
 		irealloc_guarded(ptr, elem, usize, n, req->zero);
@@ -230,7 +230,7 @@ ALWAYS_INLINE bool
 irealloc_try_stay(tsd_t *tsd, void *ptr, uint64_t elem, const imalloc_req_t *req, size_t usize) {
 	imalloc_assert_in_gate(tsd);
 	assert(usize >= req->size);
-	size_t old = arena_usize(ptr, elem);
+	size_t old = arena_usize(elem);
 	/* The arena of the request is ignored if the block stays, but it must exist. */
 	bool has_arena = likely(req->arena == IMALLOC_ARENA_AUTO)
 	    || arenas_get_or_init(req->arena) != NULL;
@@ -263,7 +263,7 @@ irealloc_in_gate(struct tls_s *t, void *ptr, const imalloc_req_t *req, size_t *l
 	if (shelter_owns(elem)) {
 		return irealloc_by_moving(tsd, ptr, shelter_usize(ptr), req, usize, later);
 	}
-	size_t old = arena_usize(ptr, elem);
+	size_t old = arena_usize(elem);
 	void *p = irealloc_try_stay(tsd, ptr, elem, req, usize) ? ptr
 	    : irealloc_try_move(tsd, ptr, elem, req, usize);
 	if (p != NULL) {

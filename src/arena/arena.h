@@ -116,7 +116,7 @@ arena_sample_rec(const void *ptr, uint64_t elem) {
  * canaries: see arena_usable().
  */
 static inline size_t
-arena_usize(const void *ptr UNUSED, uint64_t elem) {
+arena_usize(uint64_t elem) {
 	const edata_t *e = elem_edata(elem);
 	return (elem & ELEM_SLAB) != 0 ? sz_i2s(e->szind) : e->u.large_usize;
 }
@@ -125,7 +125,7 @@ arena_usize(const void *ptr UNUSED, uint64_t elem) {
 static inline size_t
 arena_usable(const void *ptr, uint64_t elem) {
 	const edata_t *e = elem_edata(elem);
-	size_t usize = arena_usize(ptr, elem);
+	size_t usize = arena_usize(elem);
 	return !config_hardening ? usize
 	    : (elem & ELEM_SLAB) != 0 ? canary_size(ptr, usize, e) : canary_large_size(e);
 }

@@ -75,7 +75,7 @@ quarantine_drop_first(quarantine_t *q) {
 	void *ptr = q->ptrs[q->first];
 	uint64_t elem = emap_elem_any(ptr);
 	assert(elem_state(elem) == extent_state_active && (elem & ELEM_SLAB) != 0);
-	size_t usize = canary_room(arena_usize(ptr, elem));
+	size_t usize = canary_room(arena_usize(elem));
 	assert(usize <= q->bytes);
 	if (unlikely(!is_stamped(ptr, usize))) {
 		safety_fail("write to a freed block");

@@ -189,7 +189,7 @@ tcaches_create(tsd_t *tsd, unsigned *id) {
 }
 
 tcache_t *
-tcaches_get(tsd_t *tsd UNUSED, unsigned id) {
+tcaches_get(unsigned id) {
 	return set.caches == NULL || id >= TCACHES_MAX ? NULL
 	    : __atomic_load_n(&set.caches[id], __ATOMIC_ACQUIRE);
 }
@@ -214,7 +214,7 @@ tcaches_is_in_use(const tsd_t *tsd, const tcache_t *tc) {
 
 int
 tcaches_flush(tsd_t *tsd, unsigned id) {
-	tcache_t *tc = tcaches_get(tsd, id);
+	tcache_t *tc = tcaches_get(id);
 	if (tc == NULL || tcaches_is_in_use(tsd, tc)) {
 		return tc == NULL ? EFAULT : EAGAIN;
 	}
@@ -227,7 +227,7 @@ tcaches_flush(tsd_t *tsd, unsigned id) {
 int
 tcaches_destroy(tsd_t *tsd, unsigned id) {
 	mutex_lock(&set.mtx);
-	tcache_t *tc = tcaches_get(tsd, id);
+	tcache_t *tc = tcaches_get(id);
 	bool is_in_use = tc != NULL && tcaches_is_in_use(tsd, tc);
 	if (tc != NULL && !is_in_use) {
 		__atomic_store_n(&set.caches[id], NULL, __ATOMIC_RELEASE);

@@ -35,6 +35,6 @@ int tcaches_create(tsd_t *tsd, unsigned *id);
 int tcaches_flush(tsd_t *tsd, unsigned id);
 int tcaches_destroy(tsd_t *tsd, unsigned id);
 /* Finds an explicit cache by its id, without a lock. NULL if there is none. */
-tcache_t *tcaches_get(tsd_t *tsd, unsigned id);
+tcache_t *tcaches_get(unsigned id);
 
 #endif

@@ -53,7 +53,7 @@ object_make(struct object *o, uint64_t *seed) {
 		return 1;
 	}
 	uint64_t elem = emap_elem(o->p);
-	size_t real = arena_usize(o->p, elem);
+	size_t real = arena_usize(elem);
 	unsigned bad = real < o->usize || elem_edata(elem)->arena_ind != arena->ind;
 	bad += alignment != 0 && ((uintptr_t)o->p & (alignment - 1)) != 0;
 	bad += ((uintptr_t)o->p & (o->usize >= 16 ? 15 : 7)) != 0;
@@ -194,7 +194,7 @@ test_samples(void) {
 		bad += wrong_if(arena_sample_rec(p, elem) != rec)
 		    || wrong_if(rec->tctx != NULL) || wrong_if(rec->link != NULL);
 		bad += usize < SC_LARGE_MINCLASS && !arena_may_be_sampled(p);
-		bad += wrong_if(arena_usize(p, elem) != usize)
+		bad += wrong_if(arena_usize(elem) != usize)
 		    || wrong_if(!is_filled(p, 0, writable(usize)));
 		rec->weight = 77;
 		arena_dalloc(p, elem);

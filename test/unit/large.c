@@ -33,7 +33,7 @@ test_offsets(void) {
 		size_t off = (size_t)(p - e->addr);
 		bad += wrong_if(off % CACHELINE != 0) || wrong_if(off >= PAGE)
 		    || wrong_if(off + usize > e->size) || wrong_if(e->is_slab);
-		bad += arena_usize(p, emap_elem(p)) != usize;
+		bad += arena_usize(emap_elem(p)) != usize;
 		n_lines += !is_seen[off / CACHELINE];
 		bad += e->u.large_start != p;
 		is_seen[off / CACHELINE] = true;
@@ -86,7 +86,7 @@ step_resize(uint64_t *seed, unsigned k) {
 	bool zero = core_below(seed, 2) == 0;
 	edata_t *e = emap_edata(held[k].p);
 	int err = arena_large_resize(held[k].p, e, a, b, zero, false);
-	size_t now = arena_usize(held[k].p, emap_elem(held[k].p));
+	size_t now = arena_usize(emap_elem(held[k].p));
 	unsigned bad = 0;
 	if (err != 0) {
 		return now != old || err != ENOMEM || (old >= a && old <= b);

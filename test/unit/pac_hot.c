@@ -122,7 +122,7 @@ test_other_use(void) {
 	void *p = NULL;
 	size_t usize = size - (opt_cache_oblivious ? PAGE : 0);
 	ok(was_reused(usize, &p), "an extent left by others");
-	is_uint(arena_usize(p, emap_elem(p)), usize, "has the right size");
+	is_uint(arena_usize(emap_elem(p)), usize, "has the right size");
 	ok(emap_edata(p)->u.large_start == p && emap_edata(p) == e, "and begins right");
 	free_large(p);
 }
@@ -146,7 +146,7 @@ test_stack(void) {
 	ok(!was_reused(usize * 3 / 4, &q), "nor three quarters: too much would lie unused");
 	ok(was_reused(usize - 7 * PAGE, &q), "seven pages less fit");
 	ok(q == p[N - 1], "the last one in is the first one out");
-	is_uint(arena_usize(q, emap_elem(q)), usize - 7 * PAGE, "with the size that was asked for");
+	is_uint(arena_usize(emap_elem(q)), usize - 7 * PAGE, "with the size that was asked for");
 	is_uint(emap_edata(q)->size >> LG_PAGE, extent, "in the whole extent");
 	free_large(q);
 	unsigned missing = 0;
@@ -455,7 +455,7 @@ worker(void *arg) {
 		}
 		usizes[k] = (64 + core_below(&seed, 4)) * PAGE;
 		held[k] = reused_or_new(usizes[k]);
-		bad += arena_usize(held[k], emap_elem(held[k])) != usizes[k];
+		bad += arena_usize(emap_elem(held[k])) != usizes[k];
 		held[k][0] = held[k][usizes[k] - 1] = (char)(uintptr_t)arg;
 		if (i % 5000 == 0) {
 			gate_enter(tls_get());

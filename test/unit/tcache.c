@@ -40,7 +40,7 @@ static unsigned by_hand;
 /* The bytes of a block by all counts: those of its class also where less may be used. */
 static size_t
 class_bytes(const void *p) {
-	return arena_usize(p, emap_elem(p));
+	return arena_usize(emap_elem(p));
 }
 
 static void

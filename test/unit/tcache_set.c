@@ -155,9 +155,9 @@ test_by_hand(void) {
 	unsigned id, bad = 0;
 	tsd_enter();
 	is_int(tcaches_create(tsd, &id), 0, "a cache by hand");
-	ok(tcaches_get(tsd, id) != NULL, "is found");
-	ok(tcaches_get(tsd, id + 1) == NULL && tcaches_get(tsd, 4094) == NULL
-	    && tcaches_get(tsd, UINT_MAX) == NULL, "others are not");
+	ok(tcaches_get(id) != NULL, "is found");
+	ok(tcaches_get(id + 1) == NULL && tcaches_get(4094) == NULL
+	    && tcaches_get(UINT_MAX) == NULL, "others are not");
 	is_int(tcaches_flush(tsd, id + 1), EFAULT, "nor flushed");
 	is_int(tcaches_destroy(tsd, id + 1), EFAULT, "nor destroyed");
 	is_int(tcaches_destroy(tsd, UINT_MAX), EFAULT, "nor a wild one");
