@@ -23,9 +23,10 @@ typedef struct bin_info_s {
 	uint32_t n_shards;    /* bins of the class in an arena */
 	uint32_t stock_max;   /* maximum number of regions in the stock of a bin; 0 for samples */
 	/*
-	 * magic: 2^32 / reg_size, rounded up, so that (offset * magic) >> 32 is the index of the region
-	 * at an offset in the slab, which is below 2^32. It is exact: with magic = (2^32 + r) / reg_size,
-	 * 0 <= r < reg_size, offset = i * reg_size gives i * 2^32 + i * r, and i * r <= offset < 2^32.
+	 * magic: 2^32 / reg_size, rounded up, so that (offset * magic) >> 32 is the index of the
+	 * region at an offset in the slab, which is below 2^32. It is exact: magic = (2^32 + r) /
+	 * reg_size with 0 <= r < reg_size; so offset = i * reg_size gives i * 2^32 + i * r, and
+	 * i * r <= offset < 2^32.
 	 */
 	uint32_t magic;
 } bin_info_t;

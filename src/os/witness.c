@@ -35,7 +35,8 @@ witness_init(witness_t *w, const char *name, unsigned rank) {
 
 COLD static void
 report_order(const witness_t *w) {
-	malloc_printf("<jemalloc>: Lock order violated: %s (%u) taken while holding:", w->name, w->rank);
+	malloc_printf("<jemalloc>: Lock order violated: %s (%u) taken while holding:", w->name,
+	    w->rank);
 	for (const witness_t *h = witness_held; h != NULL; h = h->held_next) {
 		malloc_printf(" %s (%u)", h->name, h->rank);
 	}
